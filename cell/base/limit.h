@@ -1,0 +1,47 @@
+/* Every limit of the system, on one page. A queue, a length or a count that is not bounded here is
+ * a mistake: whatever comes from outside is compared with its limit before it is stored. */
+#ifndef LSFS_BASE_LIMIT_H
+#define LSFS_BASE_LIMIT_H
+
+#include <assert.h>
+
+enum {
+	LIMIT_CONTENTS = 256 * 1024, /* bytes of a file; beyond: EFBIG */
+	LIMIT_NAME = 255,            /* bytes of one name; beyond: ENAMETOOLONG */
+	LIMIT_PATH = 1024,           /* bytes of a path below the cell's root, with its first slash */
+	LIMIT_CELL_NAME = 64,
+	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
+	LIMIT_HOST = 255,     /* bytes of a host name that a session tells */
+	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */
+	LIMIT_SEQUENCER = 1024 + 256,
+
+	LIMIT_LISTING = 96 * 1024, /* children of a directory; a listing is one reply */
+	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
+	LIMIT_WAITERS = 16384,     /* waiters for one lock */
+	LIMIT_ENTRY_COMMANDS = 4096, /* commands in one log entry */
+
+	LIMIT_IN_FLIGHT = 256,   /* requests of one session that wait for their reply */
+	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
+	LIMIT_SESSIONS = 200000, /* sessions of a cell */
+	LIMIT_REPLICAS = 7,
+
+	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: a listing of the longest names fits */
+	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
+
+	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: a faulty client cannot hold a resource longer */
+	LIMIT_LEASE_MIN_S = 1,
+	LIMIT_LEASE_MAX_S = 60,
+
+	DEFAULT_LOCK_DELAY_S = 15,
+	DEFAULT_SESSION_LEASE_MS = 12000,
+	DEFAULT_GRACE_MS = 45000, /* Chubby, section 2.8 */
+	DEFAULT_QUOTA_NODES = 1000000,
+};
+
+#define DEFAULT_QUOTA_BYTES (1ull << 30)
+
+static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096, "an entry holds the largest write");
+static_assert(LIMIT_FRAME >= LIMIT_ENTRY, "a frame holds the largest entry");
+static_assert(LIMIT_FRAME >= LIMIT_LISTING * (LIMIT_NAME + 32), "a frame holds the largest listing");
+
+#endif

@@ -1,0 +1,35 @@
+/* Monotonic time as a type: an instant and a span do not mix with each other or with integers.
+ *
+ * Instants are nanoseconds of CLOCK_BOOTTIME, which goes on while a machine sleeps (a suspended
+ * holder must not believe in its lease). Only drivers read the clock; everything else is handed an
+ * instant with the event that it handles. */
+#ifndef LSFS_BASE_MONO_H
+#define LSFS_BASE_MONO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct { int64_t ns; } mono_t; /* an instant */
+typedef struct { int64_t ns; } span_t; /* a distance between two instants */
+
+/* Never: later than every instant. The value of a deadline that is not set. */
+#define MONO_NEVER ((mono_t){INT64_MAX})
+
+static inline span_t span_ms(int64_t ms) { return (span_t){ms * 1000000}; }
+static inline span_t span_s(int64_t s) { return (span_t){s * 1000000000}; }
+static inline int64_t span_to_ms(span_t d) { return d.ns / 1000000; }
+
+static inline mono_t
+mono_add(mono_t t, span_t d)
+{
+	return t.ns == INT64_MAX ? MONO_NEVER : (mono_t){t.ns + d.ns};
+}
+
+static inline span_t mono_since(mono_t later, mono_t earlier) { return (span_t){later.ns - earlier.ns}; }
+static inline bool mono_before(mono_t a, mono_t b) { return a.ns < b.ns; }
+static inline bool mono_reached(mono_t now, mono_t deadline) { return now.ns >= deadline.ns; }
+static inline mono_t mono_min(mono_t a, mono_t b) { return a.ns < b.ns ? a : b; }
+static inline mono_t mono_max(mono_t a, mono_t b) { return a.ns > b.ns ? a : b; }
+static inline bool mono_is_never(mono_t t) { return t.ns == INT64_MAX; }
+
+#endif

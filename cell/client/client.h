@@ -1,0 +1,113 @@
+/* The client: one session with a cell, pure (DESIGN R11, section 2 "Sessions").
+ *
+ * It opens the session, keeps it alive, numbers requests and sends them again after a reconnect until
+ * they are answered, and tells in which state the session is. Drivers and the simulator feed it with
+ * frames and time, and carry out what its update says. It owns no socket and no clock.
+ *
+ *   NEW --opened--> SAFE --local lease over--> JEOPARDY --heard again--> SAFE
+ *    |                |                           `--grace over, or the cell says that it has ended--.
+ *    `----------------+-- the cell says so --> EXPIRED <----------------------------------------------'
+ *
+ * From EXPIRED nothing of the old session works any more; the client first ends it as expired and then
+ * opens a new one (R20): back to NEW, then SAFE with another id. */
+#ifndef LSFS_CLIENT_CLIENT_H
+#define LSFS_CLIENT_CLIENT_H
+
+#include "cell/base/mono.h"
+#include "cell/base/rng.h"
+#include "cell/wire/codec.h"
+
+struct client;
+
+enum client_state { CLIENT_NEW, CLIENT_SAFE, CLIENT_JEOPARDY, CLIENT_EXPIRED, CLIENT_CLOSED };
+
+struct client_config {
+	const char *host;       /* told to the cell, for people */
+	span_t grace;           /* default 45 s */
+	int drift_permille;     /* what clocks may differ in rate; default 10 */
+	bool caching;
+	uint64_t seed;          /* of nonces' and retries' randomness; from the driver's random source */
+	uint8_t nonce[LIMIT_NONCE];
+	/* A session of an earlier run that must be ended as expired before ours is opened (R20);
+	 * 0: none. */
+	uint64_t earlier_session;
+	uint8_t earlier_nonce[LIMIT_NONCE];
+};
+
+struct client *client_new(const struct client_config *config, mono_t now);
+void client_free(struct client *c);
+
+enum client_event_kind {
+	CLIENT_CONNECTED,    /* the connection asked for by `connect` stands */
+	CLIENT_DISCONNECTED, /* it could not be made, or broke */
+	CLIENT_FRAME,        /* frame: one whole frame from the replica */
+	CLIENT_REQUEST,      /* token, op, ordered */
+	CLIENT_TIMEOUT,
+	CLIENT_CLOSE,        /* end the session in good order; then the state is CLIENT_CLOSED */
+};
+
+struct client_event {
+	enum client_event_kind kind;
+	mono_t now;
+	struct bytes frame;
+	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
+	const struct op *op;  /* copied */
+	bool ordered;         /* its caller was answered already: all later requests stay behind it */
+};
+
+/* An answer to a request. RC_STALE: the session expired while it was under way; RC_IO: no session
+ * could be opened for the whole grace period. The views are valid until the next step. */
+struct client_answer {
+	uint64_t token;
+	enum rc rc;
+	uint64_t index;
+	struct result result; /* decoded, when rc is RC_OK (or RC_QUEUED) */
+};
+
+/* A lock came to an acquire that had been answered RC_QUEUED; or, with rc RC_STALE, it never will:
+ * the node was deleted. (When the session expires, every wait is over without a word.) */
+struct client_grant {
+	uint64_t node, owner, acquisition;
+	enum rc rc;
+	uint64_t lock_generation, fence;
+};
+
+struct client_update {
+	bool connect;           /* make a connection to a replica (drop an existing one first) */
+	uint8_t prefer;         /* the replica to try; 0: any */
+	struct buffer frames;   /* whole frames, to be sent in order on the connection */
+	struct client_answer *answers;
+	size_t answers_n, answers_room;
+	struct client_grant *grants;
+	size_t grants_n, grants_room;
+	bool state_changed;
+};
+
+/* Clears `update`, handles the event and fills it.
+ *
+ * Queued acquires: the client remembers node, owner, acquisition and ticket of every acquire answered
+ * RC_QUEUED until it is granted or cancelled (an op cancel for it, or op release, passes through
+ * here), and presents them again, in order, after every reconnect.
+ *
+ * At most LIMIT_IN_FLIGHT requests wait for their reply, the rest in a queue here; release, cancel and
+ * close_ephemeral go past that queue but never past an earlier request on the same node. */
+void client_step(struct client *c, const struct client_event *event, struct client_update *update);
+void client_update_free(struct client_update *u);
+
+mono_t client_deadline(const struct client *c);
+
+struct client_status {
+	enum client_state state;
+	uint64_t session;    /* 0: none */
+	uint64_t epoch;
+	uint8_t master;
+	mono_t lease_end;    /* of the local lease */
+	mono_t grace_end;    /* while in jeopardy or without a session */
+	const uint8_t *nonce;
+	char principal[LIMIT_PRINCIPAL + 1];
+	size_t in_flight, queued;
+};
+
+struct client_status client_status(const struct client *c);
+
+#endif

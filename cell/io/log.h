@@ -1,0 +1,14 @@
+/* Messages for people, on stderr: "PROGRAM: what: why", one line each. */
+#ifndef LSFS_IO_LOG_H
+#define LSFS_IO_LOG_H
+
+enum log_level { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
+
+/* The program's name (kept, not copied) and the highest level that is printed. */
+void log_start(const char *program, enum log_level level);
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,121 @@
+/* Multi-Paxos, pure: px_step(state, event) -> update (DESIGN, section 2, R5-R9).
+ *
+ * One instance per slot, one ballot for all slots of a master ("Paxos Made Simple", section 3): a
+ * candidate prepares every slot from the first that it does not know as chosen, then proposes with
+ * that ballot. Unlike the paper's acceptor, ours takes slots of one ballot without holes, in order;
+ * so below a chosen slot there is never a gap, and a client's requests keep their order over a
+ * fail-over (R11).
+ *
+ * The driver's duties, in this order for each update:
+ *  1. hand `records` to the log, in order, as one transaction, and report PX_PERSISTED with `ticket`
+ *     when it is durable; never out of order;
+ *  2. send each message whose `after` is 0 at once, every other one when ticket `after` is durable
+ *     (a promise or an acceptance is a lie before that: R5);
+ *  3. apply slots up to `chosen` in order, from px_payload;
+ *  4. call again at `deadline` with PX_TIMEOUT. */
+#ifndef LSFS_PAXOS_PX_H
+#define LSFS_PAXOS_PX_H
+
+#include "cell/base/mono.h"
+#include "cell/wire/types.h"
+
+struct px;
+
+struct px_config {
+	uint8_t self;                      /* replica id, 1.. */
+	uint8_t members[LIMIT_REPLICAS];   /* replica ids, self among them */
+	int members_n;
+	span_t lease;                      /* of the master; default 500 ms (R6) */
+	span_t heartbeat;                  /* renewal interval; default 100 ms */
+	unsigned drift_permille;           /* allowance for clocks that run at different rates */
+	uint64_t seed;                     /* of the election jitter */
+};
+
+enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
+
+/* What the log keeps. Numbers that no kind uses are 0. */
+enum px_record_kind {
+	PX_RECORD_PROMISE,     /* ballot: nothing lower is answered any more */
+	PX_RECORD_ENTRY,       /* slot, ballot, payload: accepted; replaces the slot's older entry */
+	PX_RECORD_CHOSEN,      /* slot: everything up to here is chosen (a hint, written along) */
+	PX_RECORD_TRIM,        /* slot: entries up to here may be deleted (R17) */
+	PX_RECORD_LEASE,       /* length: the longest lease this incarnation may have granted (R6) */
+};
+
+struct px_record {
+	enum px_record_kind kind;
+	uint64_t slot;
+	struct ballot ballot;
+	span_t length;
+	struct bytes payload; /* a view into the px, valid until the next step */
+	uint64_t checksum;    /* of the payload, for entries */
+};
+
+/* What the log held at the start. Entries come in slot order, already checked against their sums;
+ * px copies what it keeps. */
+struct px_recovered {
+	uint64_t incarnation;       /* of this start, written durably before px_new (R9) */
+	struct ballot promised;     /* {0, 0}: none */
+	uint64_t chosen;            /* the hint; at least `trimmed` */
+	uint64_t trimmed;           /* entries up to here are gone from the log */
+	span_t wait;                /* longest lease that may still bind us; 0: none can (R6) */
+	const struct log_entry *entries;
+	size_t entries_n;
+};
+
+enum px_event_kind {
+	PX_RECEIVE,   /* from, message (one of the replicas' messages; a view, not kept) */
+	PX_PERSISTED, /* ticket */
+	PX_PROPOSE,   /* payload (a view; copied). Only while px_role() is PX_MASTER, else ignored */
+	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here (R17) */
+	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
+	PX_STEP_DOWN, /* hand the mastership over, or just give it up (SIGTERM, a stuck disk: R7) */
+};
+
+struct px_event {
+	enum px_event_kind kind;
+	mono_t now;
+	uint8_t from;
+	const struct message *message;
+	uint64_t ticket, slot;
+	struct bytes payload;
+};
+
+struct px_send {
+	uint8_t to;
+	uint64_t after; /* send when this ticket is durable; 0: now */
+	struct bytes frame; /* encoded message; owned by the update */
+};
+
+struct px_update {
+	struct px_record *records;
+	size_t records_n, records_room;
+	uint64_t ticket; /* of these records; 0 when there are none */
+	struct px_send *sends;
+	size_t sends_n, sends_room;
+};
+
+struct px *px_new(const struct px_config *config, const struct px_recovered *recovered, mono_t now);
+void px_free(struct px *px);
+
+/* Clears `update`, handles the event and fills it. */
+void px_step(struct px *px, const struct px_event *event, struct px_update *update);
+void px_update_free(struct px_update *update);
+
+/* When PX_TIMEOUT is due. */
+mono_t px_deadline(const struct px *px);
+
+enum px_role px_role(const struct px *px);
+/* The ballot of the master as far as known; round 0: none. Its round is the epoch number. */
+struct ballot px_master(const struct px *px);
+/* True while this master's lease holds: only then may it answer reads and decide expiries (R6). */
+bool px_lease_valid(const struct px *px, mono_t now);
+/* Slot of the last proposal of this master (the next gets one more), and highest chosen slot. */
+uint64_t px_last(const struct px *px);
+uint64_t px_chosen(const struct px *px);
+/* Lowest slot whose payload is still here. */
+uint64_t px_first(const struct px *px);
+/* The payload of a slot in px_first() .. px_last(); a view, valid until the next step. */
+struct bytes px_payload(const struct px *px, uint64_t slot);
+
+#endif

@@ -1,0 +1,86 @@
+/* One replica of a cell, pure: paxos, tree and master behind one step function. What the simulator
+ * runs, and what cell/io/host.h drives with real disks, sockets and clocks. */
+#ifndef LSFS_REPLICA_H
+#define LSFS_REPLICA_H
+
+#include "cell/paxos/px.h"
+#include "cell/tree/rows.h"
+
+struct replica;
+struct tree;
+
+/* What a cell's clients are promised; part of the cell file later, of the defaults now. */
+struct replica_settings {
+	span_t session_lease; /* default 12 s */
+	int drift_permille;   /* what clocks may differ in rate; default 10 */
+};
+
+struct replica_config {
+	const char *cell;
+	struct px_config paxos;
+	struct replica_settings settings;
+	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers */
+};
+
+/* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries that
+ * the tree has applied already. */
+struct replica *replica_new(const struct replica_config *config, struct tree *tree,
+                            const struct px_recovered *recovered, mono_t now);
+void replica_free(struct replica *r);
+
+enum replica_event_kind {
+	REPLICA_CONNECTED,    /* conn: a client's connection; principal */
+	REPLICA_DISCONNECTED, /* conn */
+	REPLICA_FRAME,        /* conn, frame: one whole frame from a client */
+	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
+	REPLICA_PERSISTED,    /* ticket: log records are durable */
+	REPLICA_SAVED,        /* index: state.db is durable up to here */
+	REPLICA_TIMEOUT,
+	REPLICA_STOP,         /* give up the mastership; the driver goes on until the queue is empty */
+};
+
+/* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */
+struct replica_event {
+	enum replica_event_kind kind;
+	mono_t now;
+	int64_t wall_ns;
+	uint64_t conn; /* made up by the driver, never used again */
+	uint8_t peer;
+	uint64_t ticket, index;
+	struct bytes frame;
+	struct bytes principal;
+};
+
+struct replica_send {
+	bool to_peer;
+	uint64_t conn;
+	uint8_t peer;
+	uint64_t after; /* log ticket that must be durable first; 0: now */
+	struct bytes frame; /* owned by the update */
+};
+
+struct replica_update {
+	struct px_record *records; /* for log.db, one transaction; views valid until the next step */
+	size_t records_n, records_room;
+	uint64_t ticket;
+	struct replica_send *sends;
+	size_t sends_n, sends_room;
+	uint64_t *closes; /* connections to be closed after the sends */
+	size_t closes_n, closes_room;
+	struct row_list rows; /* for state.db, one transaction up to `applied`; empty: nothing */
+	uint64_t applied;
+	struct buffer trace;  /* lines of what happened that an operator may want to know */
+};
+
+/* Clears `update`, handles the event and fills it. */
+void replica_step(struct replica *r, const struct replica_event *event, struct replica_update *update);
+void replica_update_free(struct replica_update *update);
+
+mono_t replica_deadline(const struct replica *r);
+
+/* For status, tests and the simulator's invariants. */
+const struct tree *replica_tree(const struct replica *r);
+const struct px *replica_px(const struct replica *r);
+bool replica_serving(const struct replica *r, mono_t now); /* master, epoch applied, lease valid */
+
+#endif

@@ -1,0 +1,84 @@
+/* The rows of state.db: what a tree is made of when it is stored. Tables and columns are named for
+ * people who open the file with sqlite3. C(kind, name): `i` a 64-bit number, `b` a blob, `t` a text.
+ * The first `keys` columns are the primary key. The store adds a checksum column to each row. */
+#ifndef LSFS_TREE_ROWS_H
+#define LSFS_TREE_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "cell/base/bytes.h"
+
+#define ROWS_meta(C) /* one row, id 0 */                                                      \
+	C(i, id) C(i, applied) C(i, epoch) C(i, next_node) C(i, digest) C(i, bytes)               \
+	C(i, quota_nodes) C(i, quota_bytes)
+#define ROWS_nodes(C)                                                                         \
+	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, mtime_ns) \
+	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
+	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(b, contents)
+#define ROWS_openers(C) C(i, node) C(i, session)
+#define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
+	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_s) C(i, delay_mode)
+#define ROWS_holders(C)                                                                       \
+	C(i, node) C(i, session) C(i, owner) C(i, acquisition) C(i, mode) C(i, delay_s)           \
+	C(i, earlier_acquisition) C(i, earlier_mode) C(i, since_ns) C(i, pid) C(i, place)
+#define ROWS_sessions(C)                                                                      \
+	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, lease_ms) C(i, caching) C(i, below)
+#define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
+
+/* T(name, key columns) */
+#define ROWS_TABLES(T)                                                                        \
+	T(meta, 1) T(nodes, 1) T(openers, 2) T(locks, 1) T(holders, 3) T(sessions, 1) T(results, 2)
+
+enum row_table {
+#define X(name, keys) ROWS_##name,
+	ROWS_TABLES(X)
+#undef X
+	    ROW_TABLES
+};
+
+/* Column positions: COL_nodes_parent and so on. */
+#define ROW_TABLE_COLUMNS(name, keys)                                                         \
+	enum { ROWS_##name(ROW_COLUMN_##name) COLS_##name };
+#define ROW_COLUMN_meta(kind, name) COL_meta_##name,
+#define ROW_COLUMN_nodes(kind, name) COL_nodes_##name,
+#define ROW_COLUMN_openers(kind, name) COL_openers_##name,
+#define ROW_COLUMN_locks(kind, name) COL_locks_##name,
+#define ROW_COLUMN_holders(kind, name) COL_holders_##name,
+#define ROW_COLUMN_sessions(kind, name) COL_sessions_##name,
+#define ROW_COLUMN_results(kind, name) COL_results_##name,
+ROWS_TABLES(ROW_TABLE_COLUMNS)
+#undef ROW_TABLE_COLUMNS
+
+enum { ROW_COLUMNS_MAX = 16 };
+
+struct row_value {
+	int64_t number;     /* kind i; counters above INT64_MAX keep their bit pattern */
+	struct bytes bytes; /* kinds b and t */
+};
+
+struct row {
+	enum row_table table;
+	bool deleted; /* only the key columns count */
+	struct row_value values[ROW_COLUMNS_MAX];
+};
+
+/* Rows with the bytes that they point to; owns both. */
+struct row_list {
+	struct row *rows;
+	size_t n, room;
+};
+
+struct row_table_info {
+	const char *name;
+	int keys, columns;
+	struct { char kind; const char *name; } column[ROW_COLUMNS_MAX];
+};
+
+const struct row_table_info *row_table_info(enum row_table table);
+/* Appends a copy of `row`, its bytes included. */
+void row_list_add(struct row_list *list, const struct row *row);
+void row_list_free(struct row_list *list);
+/* The row's sum over all its columns, in order. */
+uint64_t row_checksum(const struct row *row);
+
+#endif

@@ -1,0 +1,54 @@
+/* Encoding, decoding and printing of everything in wire/schema.h, driven by one table.
+ *
+ * Every decoder is total: any bytes give a value or RC_BAD_MESSAGE, nothing is allocated, and every
+ * length was compared with its limit and with what is there. Decoded values are views into `from`.
+ * Encoders append to a buffer; a value over its limit latches buffer->failed. */
+#ifndef LSFS_WIRE_CODEC_H
+#define LSFS_WIRE_CODEC_H
+
+#include "cell/wire/types.h"
+
+/* A frame on a stream: u32 length of what follows, u8 message code, fields. */
+void wire_put_frame(struct buffer *to, const struct message *m);
+/* Finds the first whole frame in `from`: its total length (prefix included), 0 when more bytes are
+ * needed, or -1 when the prefix is over LIMIT_FRAME or zero. */
+long wire_frame_length(struct bytes from);
+/* Decodes one whole frame (as wire_put_frame wrote it). */
+enum rc wire_get_frame(struct bytes frame, struct message *m);
+
+/* An operation: u8 code, fields. */
+void wire_put_op(struct buffer *to, const struct op *op);
+enum rc wire_get_op(struct bytes from, struct op *op);
+enum op_class wire_op_class(enum op_code code);
+/* The kind of result that a successful `code` has. */
+enum result_kind wire_op_result(enum op_code code);
+const char *wire_op_name(enum op_code code);
+/* The node an operation is about, for ordering and lock queues (rename, delete and create: the
+ * parent directory); 0 for none. */
+uint64_t wire_op_node(const struct op *op);
+
+/* A result, without its kind: the reader knows what it asked for. */
+void wire_put_result(struct buffer *to, const struct result *r);
+enum rc wire_get_result(enum result_kind kind, struct bytes from, struct result *r);
+
+/* The payload of a log entry. */
+void wire_put_entry(struct buffer *to, const struct entry *e);
+enum rc wire_get_entry(struct bytes from, struct entry *e);
+
+/* List elements: wire_put_NAME appends one to the buffer that becomes list.packed; wire_next_NAME
+ * takes the next from a cursor over list.packed (which the decoder has checked): false at the end. */
+#define WIRE_ELEMENT(name)                                                                    \
+	void wire_put_##name(struct buffer *to, const struct name *value);                        \
+	bool wire_next_##name(struct cursor *from, struct name *value);
+WIRE_ELEMENT(child)
+WIRE_ELEMENT(lock_holder)
+WIRE_ELEMENT(command)
+WIRE_ELEMENT(log_entry)
+#undef WIRE_ELEMENT
+
+/* One line for traces: "request session=7 number=3 op=set_contents{node=5 ...}". Long bytes are
+ * shortened to their length. */
+void wire_print_message(struct buffer *to, const struct message *m);
+void wire_print_op(struct buffer *to, const struct op *op);
+
+#endif

@@ -1,0 +1,295 @@
+/* The schema: every message, operation, result and stored record of the system, described once.
+ *
+ * From these lists come the C structs (wire/types.h), the encoder, the total decoder, the printer and
+ * the fuzz targets (wire/codec.h). A field is F(kind, name, argument):
+ *
+ *   u8 u32 u64 i64   a number, little endian
+ *   bytes            u32 length and that many bytes, at most `argument`
+ *   text             as bytes, but without NUL bytes
+ *   list             u32 count, u32 length, then that many elements of shape `argument`
+ *   <shape name>     the fields of that shape in place
+ *
+ * A decoded struct owns nothing: bytes and lists are views into the frame. */
+#ifndef LSFS_WIRE_SCHEMA_H
+#define LSFS_WIRE_SCHEMA_H
+
+#include "cell/base/limit.h"
+
+/* ---- parts: shapes that stand inside others ---- */
+
+/* What stat and the generation attributes show, all of it cachable: everything but lock state. */
+#define WIRE_attr(F)                                                                          \
+	F(u64, node, 0)               /* the instance number, which is the inode number too */    \
+	F(u64, parent, 0)             /* 0 for the root */                                        \
+	F(u8, kind, 0)                /* enum node_kind */                                        \
+	F(u8, ephemeral, 0)                                                                       \
+	F(u64, size, 0)                                                                           \
+	F(u64, children, 0)                                                                       \
+	F(i64, mtime_ns, 0)           /* since 1970; grows with every content generation */       \
+	F(u64, content_generation, 0)                                                             \
+	F(u64, acl_generation, 0)                                                                 \
+	F(u64, checksum, 0)           /* of the contents */                                       \
+	F(text, acl_read, LIMIT_NAME) /* names of files in /acl */                                \
+	F(text, acl_write, LIMIT_NAME)                                                            \
+	F(text, acl_change, LIMIT_NAME)                                                           \
+	F(u8, rights, 0)              /* of the asking session's principal: enum right, or-ed */  \
+	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */
+
+#define WIRE_child(F)                                                                        \
+	F(u64, node, 0)                                                                           \
+	F(u8, kind, 0)                                                                            \
+	F(text, name, LIMIT_NAME)
+
+/* The place in a lock's queue: order of arrival at the master of an epoch (DESIGN: Lock waiters). */
+#define WIRE_ticket(F)                                                                        \
+	F(u64, epoch, 0) /* 0: no ticket */                                                       \
+	F(u64, place, 0)
+
+#define WIRE_lock_holder(F)                                                                   \
+	F(u64, session, 0)                                                                        \
+	F(u64, owner, 0)       /* within the session; made up by the mount, never used again */   \
+	F(u64, acquisition, 0)                                                                    \
+	F(u8, mode, 0)         /* enum lock_mode */                                               \
+	F(u64, fence, 0)                                                                          \
+	F(i64, since_ns, 0)    /* master's wall clock at the grant, for people */                 \
+	F(u32, pid, 0)         /* at the session's host; 0: unknown */                            \
+	F(text, host, LIMIT_HOST)                                                                 \
+	F(text, principal, LIMIT_PRINCIPAL)
+
+/* A guarded or internal command as it stands in the log: who asked, when, and the operation. */
+#define WIRE_command(F)                                                                       \
+	F(i64, stamp_ns, 0) /* the master's wall clock when it proposed: apply reads no clock */  \
+	F(u64, session, 0)  /* 0: the master itself */                                            \
+	F(u64, number, 0)   /* of the session's request; 0: not a request, no result is kept */   \
+	F(u64, below, 0)    /* replies to all numbers below this have arrived at the client */    \
+	F(bytes, op, LIMIT_ENTRY) /* an encoded operation (code and fields) */
+
+/* One acquire, as a session asks for it and as the queue's grant repeats it. */
+#define WIRE_acquire(F)                                                                       \
+	F(u64, node, 0)                                                                           \
+	F(u64, owner, 0)                                                                          \
+	F(u64, acquisition, 0) /* names this acquire in the session; grows, never used again */   \
+	F(u8, mode, 0)                                                                            \
+	F(u8, wait, 0)         /* 1: RC_QUEUED and a later grant instead of RC_BUSY_LOCK */       \
+	F(i64, delay_s, 0)     /* lock-delay asked for with this acquire; -1: none */             \
+	F(i64, default_delay_s, 0) /* the mount's, if neither this acquire nor the node has one */ \
+	F(u32, pid, 0)                                                                            \
+	F(ticket, ticket, 0)   /* presented again after a reconnect; else zeros */
+
+#define WIRE_ballot(F) F(u64, round, 0) F(u8, replica, 0)
+#define WIRE_log_entry(F)                                                                     \
+	F(u64, slot, 0) F(ballot, ballot, 0) F(u64, checksum, 0) F(bytes, payload, LIMIT_ENTRY)
+
+#define WIRE_PARTS(S)                                                                         \
+	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)
+
+/* ---- operations: what a session asks for ---- */
+
+/* Reads, answered by the master from the applied tree. */
+#define WIRE_op_lookup(F) F(u64, parent, 0) F(text, name, LIMIT_PATH)
+#define WIRE_op_get_attr(F) F(u64, node, 0)
+#define WIRE_op_get_contents(F) F(u64, node, 0) /* GetContentsAndStat */
+#define WIRE_op_get_listing(F) F(u64, node, 0)
+#define WIRE_op_get_lock(F) F(u64, node, 0)
+#define WIRE_op_get_sequencer(F) F(u64, node, 0) /* of a lock that the asking session holds */
+#define WIRE_op_get_usage(F)
+
+/* Commands, chosen through the log and decided when they are applied. */
+#define WIRE_op_create(F)                                                                     \
+	F(u64, parent, 0)                                                                         \
+	F(text, name, LIMIT_PATH)                                                                       \
+	F(u8, kind, 0)                                                                            \
+	F(u8, ephemeral, 0) /* then the session is recorded as an opener, too */                  \
+	F(u8, exclusive, 0) /* refuse when it exists; else an existing node is the answer */
+#define WIRE_op_set_contents(F)                                                               \
+	F(u64, node, 0)                                                                           \
+	F(u8, guarded, 0)        /* 1: only if the content generation is `generation` */          \
+	F(u64, generation, 0)                                                                     \
+	F(bytes, contents, LIMIT_CONTENTS)
+#define WIRE_op_append(F) F(u64, node, 0) F(bytes, data, LIMIT_CONTENTS)
+#define WIRE_op_rename(F) /* of a file; the target keeps its identity */                      \
+	F(u64, parent, 0)                                                                         \
+	F(text, name, LIMIT_PATH)                                                                       \
+	F(u64, new_parent, 0)                                                                     \
+	F(text, new_name, LIMIT_PATH)                                                                   \
+	F(u8, no_replace, 0)
+#define WIRE_op_delete(F)                                                                     \
+	F(u64, parent, 0)                                                                         \
+	F(text, name, LIMIT_PATH)                                                                       \
+	F(u8, kind, 0) /* unlink and rmdir refuse the other kind */
+#define WIRE_op_set_acl(F)                                                                    \
+	F(u64, node, 0)                                                                           \
+	F(u8, which, 0) /* enum acl_name */                                                       \
+	F(text, name, LIMIT_NAME)
+#define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
+#define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
+#define WIRE_op_make_ephemeral(F) F(u64, node, 0) /* the session becomes an opener */
+#define WIRE_op_open_ephemeral(F) F(u64, node, 0)
+#define WIRE_op_close_ephemeral(F) F(u64, node, 0)
+#define WIRE_op_acquire(F) F(acquire, acquire, 0)
+#define WIRE_op_release(F)                                                                    \
+	F(u64, node, 0)                                                                           \
+	F(u64, owner, 0)                                                                          \
+	F(u64, acquisition, 0) /* frees only what this acquire took */
+#define WIRE_op_cancel(F) /* not granted: the waiter goes; granted: back to the mode before */ \
+	F(u64, node, 0)                                                                           \
+	F(u64, owner, 0)                                                                          \
+	F(u64, acquisition, 0)
+#define WIRE_op_end_session(F)                                                                \
+	F(u64, session, 0)                                                                        \
+	F(u8, cause, 0)              /* enum session_end */                                       \
+	F(u64, epoch, 0)             /* of the master that decided an expiry */                   \
+	F(bytes, nonce, LIMIT_NONCE) /* proves the right to end another session (R20) */
+
+/* Commands that only a master proposes. */
+#define WIRE_op_begin_epoch(F) F(u64, epoch, 0) F(u8, replica, 0)
+#define WIRE_op_create_session(F)                                                             \
+	F(bytes, nonce, LIMIT_NONCE)                                                              \
+	F(text, principal, LIMIT_PRINCIPAL)                                                       \
+	F(text, host, LIMIT_HOST)                                                                 \
+	F(u32, lease_ms, 0)                                                                       \
+	F(u8, caching, 0)
+#define WIRE_op_grant(F) /* the queue's head gets the lock */                                 \
+	F(u64, session, 0)                                                                        \
+	F(acquire, acquire, 0)
+#define WIRE_op_delay_over(F) /* guarded by what the master saw (R10) */                      \
+	F(u64, node, 0)                                                                           \
+	F(u64, lock_generation, 0)                                                                \
+	F(u64, began, 0) /* log index of the command that began the delay */
+
+/* M(code, name, class, result). Codes are on the wire and in the log: they keep their numbers.
+ * Classes: READ; WRITE (through the log); MASTER (through the log, never taken from a client). */
+#define WIRE_OPS(M)                                                                           \
+	M(1, lookup, READ, attr)                                                                  \
+	M(2, get_attr, READ, attr)                                                                \
+	M(3, get_contents, READ, contents)                                                        \
+	M(4, get_listing, READ, listing)                                                          \
+	M(5, get_lock, READ, lock)                                                                \
+	M(6, get_sequencer, READ, sequencer)                                                      \
+	M(7, get_usage, READ, usage)                                                              \
+	M(32, create, WRITE, created)                                                             \
+	M(33, set_contents, WRITE, attr)                                                          \
+	M(34, append, WRITE, attr)                                                                \
+	M(35, rename, WRITE, renamed)                                                             \
+	M(36, delete, WRITE, deleted)                                                             \
+	M(37, set_acl, WRITE, attr)                                                               \
+	M(38, set_mtime, WRITE, attr)                                                             \
+	M(39, set_lock_delay, WRITE, attr)                                                        \
+	M(40, make_ephemeral, WRITE, attr)                                                        \
+	M(41, open_ephemeral, WRITE, attr)                                                        \
+	M(42, close_ephemeral, WRITE, none)                                                       \
+	M(43, acquire, WRITE, acquired)                                                           \
+	M(44, release, WRITE, none)                                                               \
+	M(45, cancel, WRITE, none)                                                                \
+	M(46, end_session, WRITE, none)                                                           \
+	M(64, begin_epoch, MASTER, none)                                                          \
+	M(65, create_session, MASTER, session)                                                    \
+	M(66, grant, MASTER, acquired)                                                            \
+	M(67, delay_over, MASTER, none)
+
+/* ---- results: present in a reply when its code is RC_OK (acquired: with RC_QUEUED, too) ---- */
+
+#define WIRE_result_none(F)
+#define WIRE_result_attr(F) F(attr, attr, 0)
+#define WIRE_result_created(F) F(u8, fresh, 0) /* 0: it was there before */ F(attr, attr, 0)
+#define WIRE_result_contents(F) F(attr, attr, 0) F(bytes, contents, LIMIT_CONTENTS)
+#define WIRE_result_listing(F) F(attr, attr, 0) F(list, entries, child) /* sorted bytewise */
+#define WIRE_result_lock(F)                                                                   \
+	F(u64, lock_generation, 0)                                                                \
+	F(u8, state, 0)            /* enum lock_state */                                          \
+	F(i64, delay_left_s, 0)    /* rounded up, while delayed */                                \
+	F(u64, waiters, 0)                                                                        \
+	F(i64, now_ns, 0)          /* the master's wall clock, for "seconds held" */              \
+	F(list, holders, lock_holder)
+#define WIRE_result_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER) F(u64, fence, 0)
+#define WIRE_result_usage(F)                                                                  \
+	F(u64, nodes, 0) F(u64, quota_nodes, 0) F(u64, bytes, 0) F(u64, quota_bytes, 0)           \
+	F(u64, sessions, 0) F(u64, locks_held, 0) F(u64, applied, 0)
+#define WIRE_result_renamed(F)                                                                \
+	F(u64, source, 0) /* the instance that is gone */                                         \
+	F(attr, attr, 0)  /* of the target */
+#define WIRE_result_deleted(F) F(u64, node, 0)
+#define WIRE_result_acquired(F)                                                               \
+	F(u64, lock_generation, 0)                                                                \
+	F(u64, fence, 0)                                                                          \
+	F(u8, kept, 0)       /* while queued: the mode still held through a conversion, or 0 */   \
+	F(ticket, ticket, 0)
+#define WIRE_result_session(F) F(u64, session, 0)
+
+#define WIRE_RESULTS(R)                                                                       \
+	R(none) R(attr) R(created) R(contents) R(listing) R(lock) R(sequencer) R(usage)           \
+	R(renamed) R(deleted) R(acquired) R(session)
+
+/* ---- the payload of one log entry: commands applied together, or none of them ---- */
+
+#define WIRE_entry(F) F(list, commands, command)
+
+/* ---- messages between a client and a replica ---- */
+
+#define WIRE_msg_open_session(F) /* client: a new session, or this one again, on this connection */ \
+	F(u64, session, 0)           /* 0: create one */                                          \
+	F(bytes, nonce, LIMIT_NONCE) /* of CreateSession, also to prove that it is ours */        \
+	F(text, host, LIMIT_HOST)                                                                 \
+	F(u8, caching, 0)                                                                         \
+	F(u64, epoch, 0) /* the last one the client knows */
+#define WIRE_msg_session_opened(F)                                                            \
+	F(u8, rc, 0)   /* RC_OK, RC_NOT_MASTER, RC_NO_SESSION (it has ended) or RC_FULL */        \
+	F(u64, session, 0)                                                                        \
+	F(u64, epoch, 0)                                                                          \
+	F(u8, master, 0)      /* replica id of the master as far as known; 0: unknown */          \
+	F(text, principal, LIMIT_PRINCIPAL)
+#define WIRE_msg_keepalive(F)                                                                 \
+	F(u64, session, 0) F(u64, epoch, 0)                                                       \
+	F(u64, sequence, 0) /* grows; names the one a reply belongs to */
+#define WIRE_msg_keepalive_reply(F)                                                           \
+	F(u8, rc, 0) F(u64, epoch, 0) F(u64, sequence, 0)                                         \
+	F(u32, lease_ms, 0) /* counted from the client's sending of keepalive `sequence` */
+#define WIRE_msg_request(F)                                                                   \
+	F(u64, session, 0) F(u64, epoch, 0)                                                       \
+	F(u64, number, 0)  /* 1, 2, 3 ... in the order the client wants them to take effect */    \
+	F(u64, below, 0)                                                                          \
+	F(u8, ordered, 0)  /* 1: every later request of the session takes effect after it */      \
+	F(bytes, op, LIMIT_ENTRY)
+#define WIRE_msg_reply(F)                                                                     \
+	F(u64, number, 0) F(u8, rc, 0)                                                            \
+	F(u64, index, 0)   /* log index at which it took effect or was read */                    \
+	F(bytes, result, LIMIT_FRAME - 1024)
+#define WIRE_msg_granted(F) /* the lock came to a queued request */                           \
+	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)                                   \
+	F(u64, lock_generation, 0) F(u64, fence, 0)
+#define WIRE_msg_redirect(F) /* not the master (any more): whoever is, 0 if unknown */        \
+	F(u64, epoch, 0) F(u8, master, 0)
+
+/* ---- messages between replicas (cell/paxos) ---- */
+
+#define WIRE_msg_prepare(F) F(ballot, ballot, 0) F(u64, first, 0) /* all slots from here on */
+#define WIRE_msg_promise(F)                                                                   \
+	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
+	F(u64, last, 0)          /* highest accepted slot */                                      \
+	F(list, accepted, log_entry)
+#define WIRE_msg_accept(F)                                                                    \
+	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
+	F(list, entries, log_entry) /* consecutive slots */
+#define WIRE_msg_accepted(F)                                                                  \
+	F(ballot, ballot, 0) F(u64, upto, 0) /* every slot of this ballot up to here is durable */
+#define WIRE_msg_refused(F) F(ballot, ballot, 0) /* the higher promise, or the lease, in the way */
+#define WIRE_msg_heartbeat(F)                                                                 \
+	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
+	F(u64, sequence, 0)   /* answers name it: the lease counts from its sending */            \
+	F(u32, lease_ms, 0)
+#define WIRE_msg_heartbeat_reply(F)                                                           \
+	F(ballot, ballot, 0) F(u64, sequence, 0)                                                  \
+	F(u64, upto, 0)            /* accepted without a hole up to here */                       \
+	F(u64, durable_applied, 0)
+#define WIRE_msg_fetch(F) F(u64, first, 0) F(u64, last, 0) /* chosen entries that are missing here */
+#define WIRE_msg_fetched(F) F(u64, chosen, 0) F(list, entries, log_entry)
+#define WIRE_msg_hand_over(F) F(ballot, ballot, 0) F(u64, last, 0) /* stand for election now */
+
+/* M(code, name). 1..31: client and replica; 32..63: between replicas. */
+#define WIRE_MESSAGES(M)                                                                      \
+	M(1, open_session) M(2, session_opened) M(3, keepalive) M(4, keepalive_reply)             \
+	M(5, request) M(6, reply) M(7, granted) M(8, redirect)                                    \
+	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
+	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, fetched) M(41, hand_over)
+
+#endif

@@ -1,0 +1,105 @@
+/* The C side of the schema: a struct for every shape, the enums that their u8 fields hold, and the
+ * tagged unions `struct op`, `struct result` and `struct message`. */
+#ifndef LSFS_WIRE_TYPES_H
+#define LSFS_WIRE_TYPES_H
+
+#include <stdint.h>
+#include "cell/base/bytes.h"
+#include "cell/base/rc.h"
+#include "cell/wire/schema.h"
+
+enum node_kind { NODE_FILE = 1, NODE_DIRECTORY = 2 };
+enum right { RIGHT_READ = 1, RIGHT_WRITE = 2, RIGHT_CHANGE = 4 };
+enum acl_name { ACL_READ = 0, ACL_WRITE = 1, ACL_CHANGE = 2, ACL_NAMES = 3 };
+enum lock_mode { LOCK_NONE = 0, LOCK_SHARED = 1, LOCK_EXCLUSIVE = 2 };
+enum lock_state { LOCK_STATE_FREE = 0, LOCK_STATE_SHARED = 1, LOCK_STATE_EXCLUSIVE = 2, LOCK_STATE_DELAYED = 3 };
+enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
+
+/* The root directory's node number; the first nodes of a new cell get the next ones. */
+#define NODE_ROOT 1
+
+/* A list that was checked when it was decoded; walk it with wire_next (wire/codec.h). */
+struct wire_list {
+	struct bytes packed;
+	uint32_t count;
+};
+
+#define WIRE_TYPE_u8 uint8_t
+#define WIRE_TYPE_u32 uint32_t
+#define WIRE_TYPE_u64 uint64_t
+#define WIRE_TYPE_i64 int64_t
+#define WIRE_TYPE_bytes struct bytes
+#define WIRE_TYPE_text struct bytes
+#define WIRE_TYPE_list struct wire_list
+#define WIRE_TYPE_attr struct attr
+#define WIRE_TYPE_ticket struct ticket
+#define WIRE_TYPE_ballot struct ballot
+#define WIRE_TYPE_acquire struct acquire
+
+#define WIRE_MEMBER(kind, name, argument) WIRE_TYPE_##kind name;
+
+#define WIRE_STRUCT(shape) struct shape { WIRE_##shape(WIRE_MEMBER) };
+WIRE_PARTS(WIRE_STRUCT)
+WIRE_STRUCT(entry)
+#undef WIRE_STRUCT
+
+#define WIRE_STRUCT(code, name, class, result) struct op_##name { WIRE_op_##name(WIRE_MEMBER) };
+WIRE_OPS(WIRE_STRUCT)
+#undef WIRE_STRUCT
+
+#define WIRE_STRUCT(name) struct result_##name { WIRE_result_##name(WIRE_MEMBER) };
+WIRE_RESULTS(WIRE_STRUCT)
+#undef WIRE_STRUCT
+
+#define WIRE_STRUCT(code, name) struct msg_##name { WIRE_msg_##name(WIRE_MEMBER) };
+WIRE_MESSAGES(WIRE_STRUCT)
+#undef WIRE_STRUCT
+
+enum op_code {
+#define X(code, name, class, result) OP_##name = code,
+	WIRE_OPS(X)
+#undef X
+};
+
+enum op_class { OP_CLASS_READ, OP_CLASS_WRITE, OP_CLASS_MASTER };
+
+enum result_kind {
+#define X(name) RESULT_##name,
+	WIRE_RESULTS(X)
+#undef X
+};
+
+enum message_code {
+#define X(code, name) MSG_##name = code,
+	WIRE_MESSAGES(X)
+#undef X
+};
+
+struct op {
+	enum op_code code;
+	union {
+#define X(code, name, class, result) struct op_##name name;
+		WIRE_OPS(X)
+#undef X
+	};
+};
+
+struct result {
+	enum result_kind kind;
+	union {
+#define X(name) struct result_##name name;
+		WIRE_RESULTS(X)
+#undef X
+	};
+};
+
+struct message {
+	enum message_code code;
+	union {
+#define X(code, name) struct msg_##name name;
+		WIRE_MESSAGES(X)
+#undef X
+	};
+};
+
+#endif
