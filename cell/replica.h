@@ -3,23 +3,14 @@
 #ifndef LSFS_REPLICA_H
 #define LSFS_REPLICA_H
 
+#include "cell/master/master.h"
 #include "cell/paxos/px.h"
-#include "cell/tree/rows.h"
 
 struct replica;
-struct tree;
-
-/* What a cell's clients are promised; part of the cell file later, of the defaults now. */
-struct replica_settings {
-	span_t session_lease; /* default 12 s */
-	int drift_permille;   /* what clocks may differ in rate; default 10 */
-};
 
 struct replica_config {
-	const char *cell;
 	struct px_config paxos;
-	struct replica_settings settings;
-	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers */
+	struct master_config master;
 };
 
 /* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries that

@@ -7,18 +7,30 @@
 #define LSFS_MASTER_MASTER_H
 
 #include "cell/base/mono.h"
-#include "cell/replica.h"
 #include "cell/tree/tree.h"
 
 struct master;
 
-struct master *master_new(const struct replica_config *config, const struct tree *tree);
+struct master_config {
+	const char *cell;        /* its name; kept, not copied */
+	span_t session_lease;    /* default 12 s */
+	int drift_permille;      /* what clocks may differ in rate; default 10 */
+	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers */
+};
+
+/* `tree` is the replica's, read here and never changed. */
+struct master *master_new(const struct master_config *config, const struct tree *tree);
 void master_free(struct master *m);
+
+struct master_send {
+	uint64_t conn;
+	struct bytes frame; /* owned by the update */
+};
 
 struct master_update {
 	struct bytes *proposals; /* encoded entry payloads, in order; owned by the update */
 	size_t proposals_n, proposals_room;
-	struct replica_send *sends; /* to clients */
+	struct master_send *sends;
 	size_t sends_n, sends_room;
 	uint64_t *closes;
 	size_t closes_n, closes_room;

@@ -106,7 +106,7 @@ void px_update_free(struct px_update *update);
 mono_t px_deadline(const struct px *px);
 
 enum px_role px_role(const struct px *px);
-/* The ballot of the master as far as known; round 0: none. Its round is the epoch number. */
+/* The ballot of the master as far as known; round 0: none. */
 struct ballot px_master(const struct px *px);
 /* True while this master's lease holds: only then may it answer reads and decide expiries (R6). */
 bool px_lease_valid(const struct px *px, mono_t now);

@@ -40,7 +40,7 @@ enum tree_note_kind {
 	TREE_GRANTED,         /* node, session, owner, acquisition, lock_generation, fence: by a grant */
 	TREE_SESSION_CREATED, /* session */
 	TREE_SESSION_ENDED,   /* session, cause */
-	TREE_EPOCH_BEGAN,     /* epoch */
+	TREE_EPOCH_BEGAN,     /* epoch, ballot: of the begin_epoch, so that its master knows it */
 	TREE_NODE_CHANGED,    /* node: contents or attributes */
 	TREE_NODE_CREATED,    /* node, parent */
 	TREE_NODE_DELETED,    /* node, parent */
@@ -51,6 +51,7 @@ struct tree_note {
 	uint64_t node, parent, session, owner, acquisition, lock_generation, fence, index, epoch;
 	int64_t seconds;
 	enum session_end cause;
+	struct ballot ballot;
 };
 
 struct tree_outcome {
@@ -99,7 +100,7 @@ struct tree_outcome {
  *   Its locks are freed, after a delay if `expired`; its opens end; its ephemeral nodes go with
  *   their last opener; its kept results go.
  * - delay_over: only if node, lock generation and `began` are those of the standing delay.
- * - begin_epoch: the epoch must be greater than the present one, else nothing.
+ * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
  * - create_session: a live session with that nonce is the answer; LIMIT_SESSIONS: RC_FULL. The
  *   session's number comes from the same counter as instance numbers.
  *

@@ -142,7 +142,7 @@
 	F(bytes, nonce, LIMIT_NONCE) /* proves the right to end another session (R20) */
 
 /* Commands that only a master proposes. */
-#define WIRE_op_begin_epoch(F) F(u64, epoch, 0) F(u8, replica, 0)
+#define WIRE_op_begin_epoch(F) F(ballot, ballot, 0) /* the epoch grows by one */
 #define WIRE_op_create_session(F)                                                             \
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
@@ -231,7 +231,9 @@
 	F(bytes, nonce, LIMIT_NONCE) /* of CreateSession, also to prove that it is ours */        \
 	F(text, host, LIMIT_HOST)                                                                 \
 	F(u8, caching, 0)                                                                         \
-	F(u64, epoch, 0) /* the last one the client knows */
+	F(u64, epoch, 0)           /* the last one the client knows */                            \
+	F(u64, earlier, 0)         /* with session 0: first end this one as expired (R20); 0: none */ \
+	F(bytes, earlier_nonce, LIMIT_NONCE)
 #define WIRE_msg_session_opened(F)                                                            \
 	F(u8, rc, 0)   /* RC_OK, RC_NOT_MASTER, RC_NO_SESSION (it has ended) or RC_FULL */        \
 	F(u64, session, 0)                                                                        \
