@@ -256,7 +256,8 @@
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \
 	F(bytes, result, LIMIT_FRAME - 1024)
-#define WIRE_msg_granted(F) /* the lock came to a queued request */                           \
+#define WIRE_msg_granted(F) /* the lock came to a queued request (RC_OK) or never will */     \
+	F(u8, rc, 0)                                                                              \
 	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)                                   \
 	F(u64, lock_generation, 0) F(u64, fence, 0)
 #define WIRE_msg_redirect(F) /* not the master (any more): whoever is, 0 if unknown */        \
