@@ -1,0 +1,286 @@
+#!/bin/bash
+# When contents are committed, what readers see, and which writes are refused.
+. "$(dirname "$0")/lib.sh"
+start || exit 1
+cd "$m" || exit 1
+
+generation() { attribute content_generation "$1"; }
+
+case_one_commit_for_each_writer() {
+	echo 0 > "$d/f"
+	local before
+	before=$(generation "$d/f")
+	echo x > "$d/f"
+	is "$(generation "$d/f")" $((before + 1))
+	{ echo a; /bin/echo b; } > "$d/f"
+	is "$(generation "$d/f")" $((before + 3))
+	is "$(cat "$d/f")" "$(printf 'a\nb')"
+	: > "$d/f"
+	is "$(generation "$d/f")" $((before + 4))
+	cat "$d/f"
+	is "$(generation "$d/f")" $((before + 4))
+}
+
+case_nobody_sees_the_empty_file_of_a_rewrite() {
+	echo 0 > "$d/f"
+	local i
+	(for i in $(seq 200); do echo $i > "$d/f"; done) &
+	local writer=$!
+	while kill -0 $writer 2> /dev/null; do
+		[ -n "$(cat "$d/f")" ] || { say "empty contents seen"; return 1; }
+	done
+	wait $writer
+	is "$(cat "$d/f")" 200
+}
+
+case_uncommitted_contents_are_private() {
+	echo old > "$d/f"
+	exec 9<> "$d/f"
+	printf newer >&9
+	is "$(cat "$d/f")" old
+	is "$(stat -c %s "$d/f")" 4
+	exec 9>&-
+	is "$(cat "$d/f")" newer
+}
+
+case_writer_sees_its_own_size() {
+	python3 - "$d/f" <<-'P'
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+		os.write(fd, b"12345")
+		assert os.fstat(fd).st_size == 5
+		assert os.stat(sys.argv[1]).st_size == 5
+		pid = os.fork()
+		if pid == 0:
+		    os.close(fd)
+		    os._exit(os.stat(sys.argv[1]).st_size)
+		assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+		os.fsync(fd)
+		assert os.stat(sys.argv[1]).st_size == 5
+		os.close(fd)
+	P
+}
+
+case_fsync_commits() {
+	python3 - "$d/f" <<-'P'
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+		os.write(fd, b"one")
+		os.fsync(fd)
+		assert open(sys.argv[1]).read() == "one"
+		os.write(fd, b"two")
+		assert open(sys.argv[1]).read() == "one"
+		os.close(fd)
+		assert open(sys.argv[1]).read() == "onetwo"
+	P
+}
+
+case_a_reader_keeps_its_version() {
+	head -c 100000 /dev/zero | tr '\0' a > "$d/f"
+	exec 9< "$d/f"
+	head -c 10 <&9 > /dev/null
+	head -c 100000 /dev/zero | tr '\0' b > "$d/f"
+	is "$(cat <&9 | tr -d a | wc -c)" 0
+	exec 9<&-
+	is "$(tr -d b < "$d/f" | wc -c)" 0
+}
+
+case_a_lock_renews_the_snapshot() {
+	echo 1 > "$d/f"
+	exec 9<> "$d/f"
+	read -r x <&9
+	echo 2 > "$d/f"
+	exec 8<> "$d/f"
+	flock 8
+	read -r x <&8
+	is "$x" 2
+	exec 8>&- 9>&-
+}
+
+case_compare_and_swap_loses() {
+	echo base > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import errno, os, sys
+		a = os.open(sys.argv[1], os.O_RDWR)
+		b = os.open(sys.argv[1], os.O_RDWR)
+		os.read(a, 100); os.read(b, 100)
+		os.pwrite(a, b"A", 0); os.pwrite(b, b"B", 0)
+		os.close(a)
+		try:
+		    os.close(b)
+		    sys.exit("the second writer was not refused")
+		except OSError as e:
+		    assert e.errno == errno.ECANCELED, e
+		assert open(sys.argv[1]).read() == "Aase\n"
+	P
+}
+
+case_the_first_commit_after_truncation_is_unconditional() {
+	echo base > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import os, sys
+		a = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
+		open(sys.argv[1], "w").write("between")
+		os.write(a, b"last")
+		os.close(a)
+		assert open(sys.argv[1]).read() == "last"
+	P
+}
+
+case_a_killed_writer_commits_nothing() {
+	echo old > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import os, signal, sys
+		pid = os.fork()
+		if pid == 0:
+		    fd = os.open(sys.argv[1], os.O_WRONLY | os.O_TRUNC)
+		    os.write(fd, b"half")
+		    os.kill(os.getpid(), signal.SIGKILL)
+		os.waitpid(pid, 0)
+		assert open(sys.argv[1]).read() == "old\n", open(sys.argv[1]).read()
+	P
+	is "$(cat "$d/f")" old
+}
+
+case_an_unlock_commits_first() {
+	echo old > "$d/f"
+	exec 9<> "$d/f"
+	flock 9
+	echo new >&9
+	flock -u 9
+	is "$(cat "$d/f")" new
+	exec 9>&-
+}
+
+case_rename_commits_first() {
+	python3 - "$d" <<-'P'
+		import os, sys
+		d = sys.argv[1]
+		fd = os.open(d + "/tmp", os.O_WRONLY | os.O_CREAT)
+		os.write(fd, b"contents")
+		os.rename(d + "/tmp", d + "/f")
+		assert open(d + "/f").read() == "contents"
+		os.write(fd, b" and more")
+		os.close(fd)
+		assert open(d + "/f").read() == "contents and more"
+	P
+}
+
+case_rename_keeps_the_targets_identity() {
+	echo old > "$d/f"
+	echo new > "$d/g"
+	local instance before
+	instance=$(attribute instance "$d/f")
+	before=$(generation "$d/f")
+	exec 9<> "$d/f"
+	flock 9
+	mv -f "$d/g" "$d/f"
+	is "$(attribute instance "$d/f")" "$instance"
+	is "$(generation "$d/f")" $((before + 1))
+	is "$(attribute lock "$d/f")" exclusive
+	is "$(cat "$d/f")" new
+	exec 9>&-
+}
+
+case_rename_noreplace() {
+	echo a > "$d/a"
+	echo b > "$d/b"
+	mv -n "$d/a" "$d/b"
+	is "$(cat "$d/b")" b
+	is "$(cat "$d/a")" a
+	python3 - "$d" <<-'P'
+		import os, sys
+		d = sys.argv[1]
+		os.rename(d + "/a", d + "/a")
+		os.replace(d + "/a", d + "/b")
+		assert os.listdir(d) == ["b"]
+	P
+}
+
+case_a_deleted_file_goes_on_reading() {
+	echo kept > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import errno, fcntl, os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		os.unlink(sys.argv[1])
+		assert os.read(fd, 100) == b"kept\n"
+		assert os.fstat(fd).st_nlink == 0
+		for call in (lambda: os.write(fd, b"x"), lambda: fcntl.flock(fd, fcntl.LOCK_EX)):
+		    try:
+		        call()
+		        sys.exit("not refused")
+		    except OSError as e:
+		        assert e.errno == errno.ESTALE, e
+		os.close(fd)
+	P
+}
+
+case_mtime_grows_with_every_version() {
+	local before after i
+	echo 0 > "$d/f"
+	before=$(stat -c %.9Y "$d/f")
+	for i in 1 2 3; do
+		echo $i > "$d/f"
+		after=$(stat -c %.9Y "$d/f")
+		[[ $after > $before ]]
+		before=$after
+	done
+}
+
+case_checksum_is_that_of_the_contents() {
+	echo hello > "$d/f"
+	is "$(attribute checksum "$d/f")" "$(xxh64sum < "$d/f" | cut -c 1-16)"
+}
+
+case_mmap() {
+	echo 0123456789 > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import errno, mmap, os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		try:
+		    mmap.mmap(fd, 10, mmap.MAP_SHARED)
+		    sys.exit("MAP_SHARED was not refused")
+		except OSError as e:
+		    assert e.errno == errno.ENODEV, e
+		assert mmap.mmap(fd, 10, mmap.MAP_PRIVATE)[:4] == b"0123"
+		try:
+		    os.posix_fallocate(fd, 0, 100)
+		except OSError as e:
+		    assert e.errno == errno.EOPNOTSUPP, e
+		os.close(fd)
+		fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+		os.close(fd)
+	P
+}
+
+case_holes_are_zeros() {
+	python3 - "$d/f" <<-'P'
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+		os.pwrite(fd, b"x", 1000)
+		os.close(fd)
+		assert open(sys.argv[1], "rb").read() == bytes(1000) + b"x"
+	P
+}
+
+case_python_open_and_replace() {
+	python3 - "$d" <<-'P'
+		import os, sys
+		d = sys.argv[1]
+		with open(d + "/f", "w") as f: f.write("one")
+		with open(d + "/f", "a") as f: f.write(" two")
+		with open(d + "/f", "r+") as f:
+		    assert f.read() == "one two"
+		    f.seek(0); f.write("ONE"); f.truncate(3)
+		assert open(d + "/f").read() == "ONE"
+		try:
+		    open(d + "/f", "x"); sys.exit("exclusive creation over a file")
+		except FileExistsError: pass
+		with open(d + "/new", "w") as f: f.write("replaced")
+		os.replace(d + "/new", d + "/f")
+		assert open(d + "/f").read() == "replaced"
+		assert sorted(os.listdir(d)) == ["f"]
+	P
+}
+
+run_cases

@@ -1,0 +1,62 @@
+#!/bin/bash
+# The daemon is killed at any moment: what was acknowledged is there after the restart, and the dead
+# mount is cleaned up by it.
+. "$(dirname "$0")/lib.sh"
+
+case_killed_fifty_times_under_load() {
+	local i
+	for i in $(seq 50); do
+		start
+		mkdir -p "$m/load"
+		limit 30 "$TOOLS/stress" verify "$m/load" "$work/acknowledged"
+		"$TOOLS/stress" load "$m/load" "$work/acknowledged" &
+		local writers=$!
+		local before
+		before=$(stat -c %s "$work/acknowledged" 2> /dev/null || echo 0)
+		wait_until "writes are acknowledged" grown "$work/acknowledged" $((before + 400))
+		kill -9 "$daemon"
+		wait $writers || :
+		wait_until "the daemon is gone" gone "$daemon"
+	done
+	start
+	limit 30 "$TOOLS/stress" verify "$m/load" "$work/acknowledged"
+	stop
+	! mountpoint -q "$m"
+}
+
+grown() { [ "$(stat -c %s "$1" 2> /dev/null || echo 0)" -gt "$2" ]; }
+
+case_locks_of_a_dead_mount_are_delayed() {
+	start -o lock_delay=1
+	exec 9<> "$m/f"
+	flock 9
+	exec 8> "$m/e"
+	setfattr -n user.ls.ephemeral -v 1 "$m/e"
+	kill -9 "$daemon"
+	wait_until "the daemon is gone" gone "$daemon"
+	exec 9>&- 8>&-
+	start -o lock_delay=1
+	[[ $(attribute lock "$m/f") == delayed* ]]
+	[ ! -e "$m/e" ]
+	limit 20 flock "$m/f" true
+	stop
+}
+
+case_restart_keeps_everything() {
+	start
+	mkdir "$m/kept"
+	echo x > "$m/kept/f"
+	local instance generation
+	instance=$(attribute instance "$m/kept/f")
+	generation=$(attribute content_generation "$m/kept/f")
+	stop
+	start
+	is "$(cat "$m/kept/f")" x
+	is "$(attribute instance "$m/kept/f")" "$instance"
+	is "$(attribute content_generation "$m/kept/f")" "$generation"
+	touch "$m/kept/g"
+	[ "$(attribute instance "$m/kept/g")" -gt "$instance" ]
+	stop
+}
+
+run_cases

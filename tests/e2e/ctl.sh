@@ -1,0 +1,71 @@
+#!/bin/bash
+# lsctl: up, down, status, lock, verify.
+. "$(dirname "$0")/lib.sh"
+
+up() { limit 30 "$LSCTL" up --dir "$data" --mount "$m" "$@"; }
+down() { limit 30 "$LSCTL" down --dir "$data" "$@"; }
+
+case_up_and_down() {
+	is "$(up | tail -n 1)" "$m"
+	mountpoint -q "$m"
+	echo x > "$m/f"
+	is "$(up | tail -n 1)" "$m"
+	is "$(cat "$m/f")" x
+	down
+	! mountpoint -q "$m"
+	down
+	up > /dev/null
+	is "$(cat "$m/f")" x
+	down
+}
+
+case_status() {
+	up > /dev/null
+	"$LSCTL" status "$m" | grep -q master
+	"$LSCTL" status --json "$m" | python3 -c 'import json, sys; json.load(sys.stdin)'
+	down
+	local rc=0
+	"$LSCTL" status "$m" 2> "$work/err" || rc=$?
+	is $rc 1
+	is "$(wc -l < "$work/err")" 1
+}
+
+case_lock() {
+	up > /dev/null
+	is "$("$LSCTL" lock "$m/l" -- echo ran)" ran
+	local rc=0
+	"$LSCTL" lock "$m/l" -- sh -c 'exit 9' || rc=$?
+	is $rc 9
+	"$LSCTL" lock "$m/l" -- sh -c 'echo "$LS_FENCE"; echo "$LS_SEQUENCER"' > "$work/out"
+	head -n 1 "$work/out" | grep -qE '^[0-9]+$'
+	"$LSCTL" verify --cell "$data/cell.conf" "$(tail -n 1 "$work/out")"
+	exec 9<> "$m/l"
+	flock 9
+	rc=0
+	"$LSCTL" lock -n "$m/l" -- true || rc=$?
+	is $rc 1
+	rc=0
+	"$LSCTL" lock -w 0.2 -E 33 "$m/l" -- true || rc=$?
+	is $rc 33
+	exec 9>&-
+	"$LSCTL" lock -s -n "$m/l" -- sh -c "flock -s -n '$m/l' true"
+	rc=0
+	"$LSCTL" lock -n "$m/l" -- sh -c 'kill -TERM $$' || rc=$?
+	is $rc 143
+	down
+}
+
+case_lock_forwards_signals() {
+	up > /dev/null
+	"$LSCTL" lock "$m/l" -- sh -c "trap 'echo got > $work/got; exit 5' TERM; touch $work/ready; while :; do read -r -t 0.05 < /dev/tty || sleep 0.05; done" &
+	local pid=$! rc=0
+	wait_until "the command runs" test -e "$work/ready"
+	kill -TERM $pid
+	wait $pid || rc=$?
+	is $rc 5
+	[ -e "$work/got" ]
+	limit 5 flock -n "$m/l" true
+	down
+}
+
+run_cases

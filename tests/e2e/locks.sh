@@ -1,0 +1,269 @@
+#!/bin/bash
+# Locks: flock(1), Ctrl-C, dead holders, crowds; nothing is lost, nobody starves.
+. "$(dirname "$0")/lib.sh"
+start || exit 1
+cd "$m" || exit 1
+
+# hold FILE [OPTION...]: a background process that holds the lock until "$work/release" goes away.
+# Its process id is in $holder; returns when it has the lock.
+hold() {
+	local file=$1
+	shift
+	rm -f "$work/held"
+	touch "$work/release"
+	(
+		exec 9<> "$file"
+		flock "$@" 9
+		echo held > "$work/held"
+		while [ -e "$work/release" ]; do read -r -t 0.02 <> <(:) || :; done
+	) &
+	holder=$!
+	wait_until "the holder has the lock" test -e "$work/held"
+}
+
+is_queued() { [ "$(waiting "$1")" -ge "$2" ]; }
+
+# How many processes of flock(1) are blocked on this file.
+waiting() { pgrep -fc "^flock .*$1" || :; }
+
+case_flock_command() {
+	is "$(limit 5 flock "$d/f" echo ran)" ran
+	is "$(limit 5 flock -s "$d/f" echo ran)" ran
+	local rc=0
+	limit 5 flock "$d/f" sh -c 'exit 7' || rc=$?
+	is $rc 7
+}
+
+case_flock_nonblocking() {
+	hold "$d/f"
+	local rc=0
+	limit 5 flock -n "$d/f" true || rc=$?
+	is $rc 1
+	limit 5 flock -n -E 42 "$d/f" true || rc=$?
+	is $rc 42
+	rm "$work/release"
+	wait $holder
+	limit 5 flock -n "$d/f" true
+}
+
+case_flock_with_timeout() {
+	hold "$d/f"
+	local rc=0
+	limit 10 flock -w 2 "$d/f" true || rc=$?
+	is $rc 1
+	rm "$work/release"
+	limit 10 flock -w 5 "$d/f" true
+}
+
+case_shared_locks() {
+	hold "$d/f" -s
+	limit 5 flock -s -n "$d/f" true
+	local rc=0
+	limit 5 flock -n "$d/f" true || rc=$?
+	is $rc 1
+	is "$(attribute lock "$d/f")" "shared 1"
+	rm "$work/release"
+	wait $holder
+	is "$(attribute lock "$d/f")" free
+}
+
+case_lock_generation_and_fence_grow() {
+	local generation fence
+	exec 8<> "$d/f"
+	flock 8
+	generation=$(attribute lock_generation "$d/f")
+	fence=$(attribute fence "$d/f")
+	flock -u 8
+	refused "No such attribute" getfattr -n user.ls.fence "$d/f"
+	flock 8
+	is "$(attribute lock_generation "$d/f")" $((generation + 1))
+	[ "$(attribute fence "$d/f")" -gt "$fence" ]
+	exec 8>&-
+	is "$(attribute lock "$d/f")" free
+}
+
+case_holder_killed() {
+	hold "$d/f"
+	limit 20 flock "$d/f" echo in > "$work/out" &
+	local waiter=$!
+	wait_until "a waiter stands" is_queued "$d/f" 1
+	local start=$EPOCHREALTIME
+	kill -9 $holder
+	wait $waiter
+	is "$(cat "$work/out")" in
+	is "$(attribute lock "$d/f")" free
+}
+
+case_signals_end_a_blocked_process() {
+	hold "$d/f"
+	limit 10 "$TOOLS/stress" signals "$d/f"
+	rm "$work/release"
+	wait $holder
+	limit 5 flock -n "$d/f" true
+}
+
+case_a_signal_handler_gets_eintr() {
+	hold "$d/f"
+	python3 - "$d/f" <<-'P'
+		import errno, fcntl, os, signal, sys
+		class Stop(Exception): pass
+		def handler(*_): raise Stop
+		signal.signal(signal.SIGALRM, handler)
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		signal.setitimer(signal.ITIMER_REAL, 0.2)
+		try:
+		    fcntl.flock(fd, fcntl.LOCK_EX)
+		    sys.exit("got the lock")
+		except Stop:
+		    pass
+	P
+	rm "$work/release"
+}
+
+case_a_restarted_wait_keeps_its_place() {
+	# a handler with SA_RESTART makes the kernel ask again: the place in the queue is not lost
+	hold "$d/f"
+	"$TOOLS/stress" restart "$d/f" "$work/release"
+}
+
+case_conversion() {
+	exec 7<> "$d/f" 8<> "$d/f"
+	flock -s 7
+	flock -s 8
+	local rc=0
+	flock -n 7 || rc=$?
+	is $rc 1
+	is "$(attribute lock "$d/f")" "shared 2"
+	flock -u 8
+	flock -n 7
+	is "$(attribute lock "$d/f")" exclusive
+	flock -n -s 7
+	flock -n -s 8
+	is "$(attribute lock "$d/f")" "shared 2"
+	exec 7>&- 8>&-
+}
+
+case_two_conversions_do_not_deadlock() {
+	limit 20 "$TOOLS/stress" upgrade "$d/f" 4 50
+}
+
+case_fork_shares_the_lock() {
+	exec 9<> "$d/f"
+	flock 9
+	(exec 9>&-) # a child's close frees nothing
+	is "$(attribute lock "$d/f")" exclusive
+	exec 9>&-
+	is "$(attribute lock "$d/f")" free
+}
+
+case_shells_count_under_flock() {
+	echo 0 > "$d/f"
+	local i jobs=
+	for i in 1 2 3 4 5 6 7 8; do
+		(
+			for _ in $(seq 25); do
+				exec 9<> "$d/f"
+				flock 9
+				read -r x <&9
+				echo $((x + 1)) > "$d/f"
+				exec 9>&-
+			done
+		) &
+		jobs="$jobs $!"
+	done
+	wait $jobs
+	is "$(cat "$d/f")" 200
+}
+
+case_shells_count_by_name_under_flock() {
+	echo 0 > "$d/f"
+	local i jobs=
+	for i in 1 2 3 4 5 6 7 8; do
+		(
+			for _ in $(seq 25); do
+				exec 9<> "$d/f"; flock 9; read -r x < "$d/f"; echo $((x + 1)) > "$d/f"; exec 9>&-
+			done
+		) &
+		jobs="$jobs $!"
+	done
+	wait $jobs
+	is "$(cat "$d/f")" 200
+}
+
+case_count_on_one_descriptor() {
+	limit 60 "$TOOLS/stress" count "$d/f" 8 200
+	is "$(cat "$d/f")" 1600
+}
+
+case_append_tears_and_loses_nothing() {
+	limit 60 "$TOOLS/stress" append "$d/f" 8 100
+}
+
+case_five_hundred_waiters() {
+	limit 100 "$TOOLS/stress" crowd "$d/f" 500
+	# everything else goes on meanwhile, which `crowd` checks on a file of its own
+}
+
+case_five_hundred_killed() {
+	limit 100 "$TOOLS/stress" massacre "$d/f" 500
+	is "$(attribute lock "$d/f")" free
+}
+
+case_first_come_first_served() {
+	limit 60 "$TOOLS/stress" order "$d/f" 40
+}
+
+case_record_locks() {
+	limit 60 "$TOOLS/stress" records "$d/f"
+}
+
+case_attribute_lock() {
+	touch "$d/f"
+	mkdir "$d/dir"
+	local node
+	for node in "$d/f" "$d/dir"; do
+		is "$(attribute lock "$node")" free
+		setfattr -n user.ls.lock -v exclusive "$node"
+		is "$(attribute lock "$node")" exclusive
+		attribute sequencer "$node" | grep -q "^/ls/local/"
+		setfattr -n user.ls.lock -v free "$node"
+		is "$(attribute lock "$node")" free
+		setfattr -n user.ls.lock -v shared "$node"
+		is "$(attribute lock "$node")" "shared 1"
+		setfattr -x user.ls.lock "$node"
+		is "$(attribute lock "$node")" free
+		refused "Invalid argument" setfattr -n user.ls.lock -v maybe "$node"
+	done
+	exec 9<> "$d/f"
+	flock 9
+	refused "Resource temporarily unavailable" setfattr -n user.ls.lock -v exclusive "$d/f"
+	setfattr -n user.ls.lock -v free "$d/f"
+	is "$(attribute lock "$d/f")" exclusive
+	exec 9>&-
+}
+
+case_lock_holders() {
+	exec 9<> "$d/f"
+	flock 9
+	local holders
+	holders=$(attribute lock_holders "$d/f")
+	[[ $holders == *exclusive* ]]
+	[[ $holders == *admin* ]]
+	[[ $holders == *"$(hostname)"* ]]
+	exec 9>&-
+}
+
+case_deleting_a_locked_file_wakes_its_waiters() {
+	hold "$d/f"
+	limit 20 flock "$d/f" true 2> "$work/err" &
+	local waiter=$! rc=0
+	wait_until "a waiter stands" is_queued "$d/f" 1
+	wait_until "the waiter is queued at the cell" test -n "$(attribute lock_holders "$d/f")"
+	rm "$d/f"
+	wait $waiter || rc=$?
+	[ $rc -ne 0 ]
+	grep -q "Stale file handle" "$work/err"
+	rm "$work/release"
+}
+
+run_cases

@@ -1,0 +1,268 @@
+#!/bin/bash
+# The tools that people use on files do here what they do elsewhere.
+. "$(dirname "$0")/lib.sh"
+start || exit 1
+cd "$m" || exit 1
+
+case_echo_and_cat() {
+	echo hello > "$d/f"
+	is "$(cat "$d/f")" hello
+	echo again > "$d/f"
+	is "$(cat "$d/f")" again
+	: > "$d/f"
+	is "$(stat -c %s "$d/f")" 0
+}
+
+case_list() {
+	touch "$d/b" "$d/a" "$d/c"
+	mkdir "$d/d"
+	is "$(ls "$d" | tr '\n' ' ')" "a b c d "
+	is "$(ls -l "$d" | awk 'NR > 1 {print $1, $NF}' | tr '\n' ' ')" \
+		"-rw-r--r-- a -rw-r--r-- b -rw-r--r-- c drwxr-xr-x d "
+	is "$(ls -a "$d" | head -n 2 | tr '\n' ' ')" ". .. "
+}
+
+case_list_many() {
+	local i
+	for i in $(seq 1 300); do : > "$d/file-$i"; done
+	is "$(ls "$d" | wc -l)" 300
+	is "$(find "$d" -type f | wc -l)" 300
+	rm -r "$d"
+	[ ! -e "$d" ]
+}
+
+case_directories() {
+	mkdir -p "$d/a/b/c"
+	echo x > "$d/a/b/c/f"
+	refused "Directory not empty" rmdir "$d/a"
+	rm -r "$d/a"
+	refused "No such file or directory" ls "$d/a"
+	mkdir "$d/e"
+	rmdir "$d/e"
+	refused "No such file or directory" rmdir "$d/e"
+	refused "File exists" mkdir "$d"
+}
+
+case_mv() {
+	echo one > "$d/a"
+	mv "$d/a" "$d/b"
+	is "$(cat "$d/b")" one
+	[ ! -e "$d/a" ]
+	echo two > "$d/c"
+	mv "$d/c" "$d/b"
+	is "$(cat "$d/b")" two
+	is "$(ls "$d")" b
+	mkdir "$d/dir"
+	mv "$d/b" "$d/dir/"
+	is "$(cat "$d/dir/b")" two
+}
+
+case_mv_of_a_directory_copies() {
+	# rename of a directory is EXDEV, so mv copies and removes
+	mkdir "$d/a"
+	echo x > "$d/a/f"
+	mv "$d/a" "$d/b"
+	is "$(cat "$d/b/f")" x
+	[ ! -e "$d/a" ]
+}
+
+case_cp() {
+	head -c 200000 /dev/urandom > "$work/big"
+	cp "$work/big" "$d/big"
+	cmp "$work/big" "$d/big"
+	cp "$d/big" "$d/copy"
+	cmp "$d/big" "$d/copy"
+	cp -r "$d" "$work/out"
+	cmp "$work/out/big" "$work/big"
+}
+
+case_cp_p() {
+	echo x > "$work/src"
+	chmod 644 "$work/src"
+	touch -d '2020-01-02 03:04:05.5 UTC' "$work/src"
+	cp -p "$work/src" "$d/dst"
+	is "$(stat -c %Y "$d/dst")" "$(stat -c %Y "$work/src")"
+	cp -p "$d/dst" "$work/back"
+	is "$(stat -c %Y "$work/back")" "$(stat -c %Y "$work/src")"
+	mkdir "$work/tree"
+	cp -p "$work/src" "$work/tree/f"
+	cp -rp "$work/tree" "$d/tree"
+	is "$(cat "$d/tree/f")" x
+}
+
+case_touch() {
+	touch "$d/f"
+	is "$(stat -c %s "$d/f")" 0
+	touch -d '2001-02-03 04:05:06 UTC' "$d/f"
+	is "$(stat -c %Y "$d/f")" 981173106
+	local before
+	before=$(stat -c %Y "$d/f")
+	touch "$d/f"
+	[ "$(stat -c %Y "$d/f")" -gt "$before" ]
+}
+
+case_tee_a() {
+	echo one | tee "$d/f" > /dev/null
+	echo two | tee -a "$d/f" > /dev/null
+	is "$(cat "$d/f")" "$(printf 'one\ntwo')"
+}
+
+case_append() {
+	echo one >> "$d/f"
+	echo two >> "$d/f"
+	is "$(cat "$d/f")" "$(printf 'one\ntwo')"
+}
+
+case_sed_i() {
+	echo 'hello world' > "$d/f"
+	local instance
+	instance=$(attribute instance "$d/f")
+	sed -i s/world/there/ "$d/f"
+	is "$(cat "$d/f")" 'hello there'
+	is "$(attribute instance "$d/f")" "$instance"
+	is "$(ls "$d")" f
+}
+
+case_install() {
+	echo x > "$work/prog"
+	install -m 755 "$work/prog" "$d/prog"
+	is "$(cat "$d/prog")" x
+	install -m 755 "$work/prog" "$d/prog"
+	install -d "$d/dir"
+	[ -d "$d/dir" ]
+}
+
+case_tail_f() {
+	echo one > "$d/f"
+	tail -n +1 -f --sleep-interval=0.05 "$d/f" > "$work/tail" &
+	local tail=$!
+	wait_until "tail shows one" grep -q one "$work/tail"
+	echo two >> "$d/f"
+	wait_until "tail shows two" grep -q two "$work/tail"
+	kill $tail
+	is "$(cat "$work/tail")" "$(printf 'one\ntwo')"
+}
+
+case_dd_and_truncate() {
+	dd if=/dev/zero of="$d/f" bs=1k count=3 conv=fsync status=none
+	is "$(stat -c %s "$d/f")" 3072
+	truncate -s 10 "$d/f"
+	is "$(stat -c %s "$d/f")" 10
+	truncate -s 20 "$d/f"
+	is "$(stat -c %s "$d/f")" 20
+	printf abc | dd of="$d/f" bs=1 seek=5 conv=notrunc status=none
+	is "$(od -An -c "$d/f" | tr -d ' \n' | head -c 24)" '\0\0\0\0\0abc\0\0\0\0\0\0\0'
+}
+
+case_stat_and_df() {
+	echo 12345 > "$d/f"
+	is "$(stat -c '%s %h %F' "$d/f")" '6 1 regular file'
+	is "$(stat -c '%F' "$d")" directory
+	is "$(stat -c %i "$d/f")" "$(attribute instance "$d/f")"
+	df "$m" > /dev/null
+	[ "$(stat -f -c %b "$m")" -gt 0 ]
+	[ "$(df --output=itotal "$m" | tail -n 1)" -gt 0 ]
+}
+
+case_inode_numbers_are_never_reused() {
+	local first second
+	touch "$d/f"
+	first=$(stat -c %i "$d/f")
+	rm "$d/f"
+	touch "$d/f"
+	second=$(stat -c %i "$d/f")
+	[ "$second" -gt "$first" ]
+}
+
+case_editors_save() {
+	printf 'one\ntwo\n' > "$d/f"
+	ed -s "$d/f" <<< $'s/two/three/\nw\nq'
+	is "$(cat "$d/f")" "$(printf 'one\nthree')"
+	vim.tiny -u NONE -es -c '%s/three/four/' -c wq "$d/f" || vi -es -c '%s/three/four/' -c wq "$d/f"
+	is "$(cat "$d/f")" "$(printf 'one\nfour')"
+	is "$(ls -A "$d")" f
+}
+
+case_tar() {
+	mkdir "$d/src"
+	echo a > "$d/src/a"
+	echo b > "$d/src/b"
+	tar -C "$d" -cf "$work/t.tar" src
+	mkdir "$d/out"
+	tar -C "$d/out" -xf "$work/t.tar"
+	diff -r "$d/src" "$d/out/src"
+}
+
+case_names() {
+	local name
+	for name in 'with space' '*' '-dash' 'ümlaut' 'a:b' $'\xff\xfe'; do
+		echo x > "$d/$name"
+		is "$(cat -- "$d/$name")" x
+		rm -- "$d/$name"
+	done
+	refused "Invalid argument" touch "$d/"$'new\nline'
+	refused "Invalid argument" mkdir "$d/"$'tab\there'
+	touch "$d/$(printf 'n%.0s' $(seq 255))"
+	refused "File name too long" touch "$d/$(printf 'n%.0s' $(seq 256))"
+}
+
+case_path_limit() {
+	local path=$d part
+	part=$(printf 'p%.0s' $(seq 200))
+	while [ $((${#path} - ${#m} + 201)) -le 1024 ]; do
+		path=$path/$part
+		mkdir "$path"
+	done
+	local left=$((1024 - (${#path} - ${#m}) - 1))
+	touch "$path/$(printf 'x%.0s' $(seq $left))"
+	refused "File name too long" touch "$path/$(printf 'x%.0s' $(seq $((left + 1))))"
+}
+
+case_refused_kinds() {
+	touch "$d/f"
+	refused "Operation not permitted" ln "$d/f" "$d/hard"
+	refused "Operation not permitted" ln -s f "$d/soft"
+	refused "Operation not permitted" mkfifo "$d/fifo"
+	is "$(ls "$d")" f
+}
+
+case_exec_is_refused() {
+	printf '#!/bin/sh\necho ran\n' > "$d/script"
+	refused "Permission denied" "$d/script"
+	is "$(sh "$d/script")" ran
+}
+
+case_chmod_and_chown() {
+	touch "$d/f"
+	chmod 644 "$d/f"
+	chmod u+x "$d/f"
+	chmod +t "$d/f"
+	is "$(attribute ephemeral "$d/f")" 0
+	refused "Operation not permitted" chmod 000 "$d/f"
+	refused "Operation not permitted" chmod u-w "$d/f"
+	chown "$(id -u):$(id -g)" "$d/f"
+	refused "Operation not permitted" chown 12345 "$d/f"
+}
+
+case_file_limit() {
+	head -c 262144 /dev/zero > "$d/f"
+	is "$(stat -c %s "$d/f")" 262144
+	refused "File too large" dd if=/dev/zero of="$d/f" bs=1 seek=262144 count=1 conv=notrunc
+	refused "File too large" truncate -s 262145 "$d/f"
+	is "$(stat -c %s "$d/f")" 262144
+	refused "File too large" bash -c "head -c 300000 /dev/zero > '$d/g'"
+}
+
+case_cell_directory() {
+	[ -d "$m/.cell" ]
+	is "$(ls -a "$m" | grep -c '^\.cell$')" 0
+	grep -q '^state: safe$' "$m/.cell/status"
+	grep -q '^session: ' "$m/.cell/status"
+	grep -q '^epoch: ' "$m/.cell/status"
+	local rc=0
+	bash -c "echo x > '$m/.cell/status'" 2> /dev/null || rc=$?
+	[ $rc -ne 0 ]
+	refused "Operation not permitted" rmdir "$m/.cell"
+}
+
+run_cases

@@ -1,0 +1,78 @@
+#!/bin/bash
+# Wrong use: one clear line, the right exit code, and nothing changed.
+. "$(dirname "$0")/lib.sh"
+
+# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
+one_line() {
+	local code=$1 text=$2 out rc=0
+	shift 2
+	out=$(limit 20 "$@" 2>&1) || rc=$?
+	is $rc "$code"
+	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
+	is "$(wc -l <<< "$out")" 1
+}
+
+case_usage() {
+	one_line 2 "lsfs: " "$LSFS" --no-such-option
+	one_line 2 "lsfs: " "$LSFS"
+	one_line 2 "lsfs: " "$LSFS" --standalone "$data"
+	one_line 2 "nonsense" "$LSFS" -o nonsense --standalone "$data" "$m"
+	one_line 2 "commit" "$LSFS" -o commit=never --standalone "$data" "$m"
+	one_line 2 "lock_delay" "$LSFS" -o lock_delay=61 --standalone "$data" "$m"
+	one_line 2 "lsctl: " "$LSCTL" nonsense
+	one_line 2 "lsctl: " "$LSCTL" lock
+	[ ! -e "$data" ]
+	"$LSFS" --help | grep -q -- --standalone
+	"$LSFS" --version | grep -q '^lsfs '
+	"$LSCTL" --help | grep -q verify
+	"$LSCTL" --version | grep -q '^lsctl '
+}
+
+case_mount_point() {
+	one_line 1 "$work/nowhere" "$LSFS" --standalone "$data" "$work/nowhere"
+	touch "$work/file"
+	one_line 1 "$work/file" "$LSFS" --standalone "$data" "$work/file"
+	[ ! -e "$data" ]
+}
+
+case_data_directory_of_something_else() {
+	mkdir "$work/other"
+	echo precious > "$work/other/file"
+	one_line 1 "$work/other" "$LSFS" --standalone "$work/other" "$m"
+	is "$(ls -A "$work/other")" file
+	one_line 1 "$work/file2" bash -c "touch '$work/file2'; '$LSFS' --standalone '$work/file2' '$m'"
+}
+
+case_in_use() {
+	start
+	mkdir "$work/second"
+	one_line 1 "in use" "$LSFS" --standalone "$data" "$work/second"
+	one_line 1 "$m" "$LSFS" --standalone "$work/data2" "$m"
+	[ ! -e "$work/data2" ] || [ -z "$(ls -A "$work/data2")" ] || ! pgrep -f "data2"
+	echo alive > "$m/f"
+	is "$(cat "$m/f")" alive
+	stop
+}
+
+case_damaged_files() {
+	cp -a "$data" "$work/copy"
+	chmod 644 "$work/copy/signing.key"
+	one_line 1 "signing.key" "$LSFS" --standalone "$work/copy" "$m"
+	rm "$work/copy/signing.key"
+	one_line 1 "signing.key" "$LSFS" --standalone "$work/copy" "$m"
+	cp -a "$data/signing.key" "$work/copy/"
+	echo 'nonsense' >> "$work/copy/cell.conf"
+	one_line 1 "cell.conf" "$LSFS" --standalone "$work/copy" "$m"
+	cp -a "$data/cell.conf" "$work/copy/"
+	head -c 8192 /dev/urandom | dd of="$work/copy/state.db" conv=notrunc status=none
+	local before
+	before=$(sha256sum "$work/copy/state.db")
+	one_line 1 "state.db" "$LSFS" --standalone "$work/copy" "$m"
+	is "$(sha256sum "$work/copy/state.db")" "$before"
+	cp -a "$data/state.db" "$work/copy/"
+	: > "$work/copy/log.db"
+	one_line 1 "log.db" "$LSFS" --standalone "$work/copy" "$m"
+	! mountpoint -q "$m"
+}
+
+run_cases
