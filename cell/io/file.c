@@ -1,0 +1,109 @@
+#include "cell/io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int
+file_write_at(int fd, struct bytes data, off_t offset)
+{
+	while (data.len > 0) {
+		ssize_t n = pwrite(fd, data.data, data.len, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		data.data += n;
+		data.len -= (size_t)n;
+		offset += n;
+	}
+	return 0;
+}
+
+int
+file_read(int fd, size_t limit, struct buffer *to)
+{
+	char part[4096];
+
+	for (;;) {
+		ssize_t n = pread(fd, part, sizeof part, (off_t)to->len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		if (to->len + (size_t)n > limit)
+			return -EFBIG;
+		buffer_put(to, part, (size_t)n);
+	}
+}
+
+int
+directory_sync(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int
+write_synced(const char *path, struct bytes contents, mode_t mode)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = fchmod(fd, mode) < 0 ? -errno : file_write_at(fd, contents, 0);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	return rc;
+}
+
+/* renameat2 that never replaces, also on the few filesystems that don't know the flag. */
+static int
+move_new(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	if (link(from, to) < 0)
+		return -errno;
+	return unlink(from) < 0 ? -errno : 0;
+}
+
+int
+file_create(const char *path, struct bytes contents, mode_t mode)
+{
+	char other[PATH_MAX], parent[PATH_MAX];
+	int rc;
+
+	if (snprintf(other, sizeof other, "%s" FILE_UNFINISHED, path) >= (int)sizeof other)
+		return -ENAMETOOLONG;
+	if (access(path, F_OK) == 0)
+		return -EEXIST;
+	rc = write_synced(other, contents, mode);
+	if (rc == 0)
+		rc = move_new(other, path);
+	if (rc < 0) {
+		unlink(other);
+		return rc;
+	}
+	memcpy(parent, other, sizeof parent);
+	return directory_sync(dirname(parent));
+}

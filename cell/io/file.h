@@ -1,0 +1,25 @@
+/* Small files that are there whole or not at all, also after a crash in the middle. */
+#ifndef LSFS_IO_FILE_H
+#define LSFS_IO_FILE_H
+
+#include <sys/types.h>
+#include "cell/base/bytes.h"
+
+/* What file_create leaves behind when the machine stops in the middle: PATH with this suffix. The
+ * next attempt begins by overwriting it. */
+#define FILE_UNFINISHED ".new"
+
+/* Creates `path` with these contents and permissions: written under another name, synced, moved into
+ * place, the directory synced. Refuses to overwrite (-EEXIST). 0 or -errno. */
+int file_create(const char *path, struct bytes contents, mode_t mode);
+
+/* All of a file of at most `limit` bytes into an empty buffer. 0 or -errno; -EFBIG if it is larger. */
+int file_read(int fd, size_t limit, struct buffer *to);
+
+/* Writes all of it at `offset`. 0 or -errno; a short write is -EIO. */
+int file_write_at(int fd, struct bytes data, off_t offset);
+
+/* Makes what was created or renamed in the directory lasting. 0 or -errno. */
+int directory_sync(const char *path);
+
+#endif

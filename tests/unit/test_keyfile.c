@@ -1,0 +1,162 @@
+/* Key files: made once, private or refused, every damage named. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cell/io/keyfile.h"
+
+static char directory[] = "/tmp/test_keyfile.XXXXXX";
+static char path[64];
+static char why[512];
+
+static void
+put_file(const char *text, mode_t mode)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void
+test_made_and_read(void **state)
+{
+	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
+	struct stat st;
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_true(keyfile_read_signing(path, again, why, sizeof why));
+	assert_memory_equal(secret, again, SIGN_SECRET);
+	assert_memory_equal(secret + 32, public_key, SIGN_PUBLIC);
+}
+
+static void
+test_never_overwritten(void **state)
+{
+	uint8_t secret[SIGN_SECRET], other[SIGN_SECRET], public_key[SIGN_PUBLIC];
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
+	assert_int_equal(keyfile_create_signing(path, other, public_key), -EEXIST);
+	assert_true(keyfile_read_signing(path, other, why, sizeof why));
+	assert_memory_equal(secret, other, SIGN_SECRET);
+}
+
+static void
+test_leftover_of_a_crash(void **state)
+{
+	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC];
+	char unfinished[80];
+	FILE *f;
+
+	(void)state;
+	unlink(path);
+	snprintf(unfinished, sizeof unfinished, "%s.new", path);
+	f = fopen(unfinished, "w");
+	assert_non_null(f);
+	fputs("half a k", f);
+	fclose(f);
+	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
+	assert_int_not_equal(access(unfinished, F_OK), 0);
+	assert_true(keyfile_read_signing(path, secret, why, sizeof why));
+}
+
+static void
+assert_refused(const char *reason)
+{
+	uint8_t secret[SIGN_SECRET];
+
+	why[0] = '\0';
+	assert_false(keyfile_read_signing(path, secret, why, sizeof why));
+	assert_non_null(strstr(why, path));
+	if (strstr(why, reason) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", why, reason);
+}
+
+static void
+test_refused(void **state)
+{
+	static const char good[] = "ed25519-secret AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n";
+	char longer[1024];
+
+	(void)state;
+	unlink(path);
+	assert_refused("No such file");
+	put_file(good, 0600);
+	assert_true(keyfile_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	put_file(good, 0640);
+	assert_refused("0640");
+	put_file(good, 0602);
+	assert_refused("0602");
+	put_file("", 0600);
+	assert_refused("damaged");
+	put_file("ed25519-secret AAAA\n", 0600);
+	assert_refused("damaged");
+	put_file("ed25519-secret !AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 0600);
+	assert_refused("damaged");
+	put_file("x25519-secret AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 0600);
+	assert_refused("damaged");
+	memset(longer, 'A', sizeof longer - 1);
+	longer[sizeof longer - 1] = '\0';
+	put_file(longer, 0600);
+	assert_refused("too long");
+	unlink(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_refused("not a regular file");
+	rmdir(path);
+}
+
+static void
+test_text(void **state)
+{
+	uint8_t key[32], back[32];
+	char text[44], small[43];
+
+	(void)state;
+	for (int i = 0; i < 32; i++)
+		key[i] = (uint8_t)(i * 37 + 250);
+	assert_true(key_to_text(key, 32, text, sizeof text));
+	assert_int_equal(strlen(text), 43);
+	assert_true(key_from_text(text, back, 32));
+	assert_memory_equal(key, back, 32);
+	assert_false(key_to_text(key, 32, small, sizeof small));
+	assert_false(key_from_text(text, back, 31));
+	text[42] = '\0';
+	assert_false(key_from_text(text, back, 32));
+	assert_false(key_from_text("", back, 32));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_made_and_read), cmocka_unit_test(test_never_overwritten),
+	    cmocka_unit_test(test_leftover_of_a_crash), cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_text),
+	};
+	int failed;
+
+	if (mkdtemp(directory) == NULL)
+		return 1;
+	snprintf(path, sizeof path, "%s/k", directory);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(path);
+	rmdir(directory);
+	return failed;
+}
