@@ -6,6 +6,8 @@
  *   u8 u32 u64 i64   a number, little endian
  *   bytes            u32 length and that many bytes, at most `argument`
  *   text             as bytes, but without NUL bytes
+ *   op, entry        as bytes, which hold an encoded operation or log entry payload; only the
+ *                    printer looks inside, a reader decodes them when their turn comes
  *   list             u32 count, u32 length, then that many elements of shape `argument`
  *   <shape name>     the fields of that shape in place
  *
@@ -62,7 +64,7 @@
 	F(u64, session, 0)  /* 0: the master itself */                                            \
 	F(u64, number, 0)   /* of the session's request; 0: not a request, no result is kept */   \
 	F(u64, below, 0)    /* replies to all numbers below this have arrived at the client */    \
-	F(bytes, op, LIMIT_ENTRY) /* an encoded operation (code and fields) */
+	F(op, op, LIMIT_ENTRY)
 
 /* One acquire, as a session asks for it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
@@ -78,7 +80,7 @@
 
 #define WIRE_ballot(F) F(u64, round, 0) F(u8, replica, 0)
 #define WIRE_log_entry(F)                                                                     \
-	F(u64, slot, 0) F(ballot, ballot, 0) F(u64, checksum, 0) F(bytes, payload, LIMIT_ENTRY)
+	F(u64, slot, 0) F(ballot, ballot, 0) F(u64, checksum, 0) F(entry, payload, LIMIT_ENTRY)
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)
@@ -97,7 +99,7 @@
 /* Commands, chosen through the log and decided when they are applied. */
 #define WIRE_op_create(F)                                                                     \
 	F(u64, parent, 0)                                                                         \
-	F(text, name, LIMIT_PATH)                                                                       \
+	F(text, name, LIMIT_PATH)                                                                 \
 	F(u8, kind, 0)                                                                            \
 	F(u8, ephemeral, 0) /* then the session is recorded as an opener, too */                  \
 	F(u8, exclusive, 0) /* refuse when it exists; else an existing node is the answer */
@@ -109,13 +111,13 @@
 #define WIRE_op_append(F) F(u64, node, 0) F(bytes, data, LIMIT_CONTENTS)
 #define WIRE_op_rename(F) /* of a file; the target keeps its identity */                      \
 	F(u64, parent, 0)                                                                         \
-	F(text, name, LIMIT_PATH)                                                                       \
+	F(text, name, LIMIT_PATH)                                                                 \
 	F(u64, new_parent, 0)                                                                     \
-	F(text, new_name, LIMIT_PATH)                                                                   \
+	F(text, new_name, LIMIT_PATH)                                                             \
 	F(u8, no_replace, 0)
 #define WIRE_op_delete(F)                                                                     \
 	F(u64, parent, 0)                                                                         \
-	F(text, name, LIMIT_PATH)                                                                       \
+	F(text, name, LIMIT_PATH)                                                                 \
 	F(u8, kind, 0) /* unlink and rmdir refuse the other kind */
 #define WIRE_op_set_acl(F)                                                                    \
 	F(u64, node, 0)                                                                           \
@@ -251,7 +253,7 @@
 	F(u64, number, 0)  /* 1, 2, 3 ... in the order the client wants them to take effect */    \
 	F(u64, below, 0)                                                                          \
 	F(u8, ordered, 0)  /* 1: every later request of the session takes effect after it */      \
-	F(bytes, op, LIMIT_ENTRY)
+	F(op, op, LIMIT_ENTRY)
 #define WIRE_msg_reply(F)                                                                     \
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \

@@ -30,6 +30,8 @@ struct wire_list {
 #define WIRE_TYPE_i64 int64_t
 #define WIRE_TYPE_bytes struct bytes
 #define WIRE_TYPE_text struct bytes
+#define WIRE_TYPE_op struct bytes
+#define WIRE_TYPE_entry struct bytes
 #define WIRE_TYPE_list struct wire_list
 #define WIRE_TYPE_attr struct attr
 #define WIRE_TYPE_ticket struct ticket

@@ -1,0 +1,364 @@
+#include <string.h>
+#include "cell/base/must.h"
+#include "cell/wire/codec.h"
+#include "cell/wire/shape.h"
+
+static bool
+has_nul(struct bytes v)
+{
+	return v.len > 0 && memchr(v.data, '\0', v.len) != NULL;
+}
+
+/* ---- encoding ---- */
+
+static void
+number_put(const struct field *field, const uint8_t *from, struct buffer *to)
+{
+	switch (field->size) {
+	case 1:
+		buffer_put_u8(to, *from);
+		break;
+	case 4:
+		buffer_put_u32(to, *(const uint32_t *)(const void *)from);
+		break;
+	default:
+		must(field->size == 8);
+		buffer_put_u64(to, *(const uint64_t *)(const void *)from);
+	}
+}
+
+static void
+bytes_put(const struct field *field, struct bytes v, struct buffer *to)
+{
+	if (v.len > field->limit || (field->kind == FIELD_TEXT && has_nul(v))) {
+		to->failed = true;
+		return;
+	}
+	buffer_put_u32(to, (uint32_t)v.len);
+	buffer_put_bytes(to, v);
+}
+
+static void
+list_put(const struct field *field, const struct wire_list *list, struct buffer *to)
+{
+	if (list->count > field->limit || list->packed.len > LIMIT_FRAME) {
+		to->failed = true;
+		return;
+	}
+	buffer_put_u32(to, list->count);
+	buffer_put_u32(to, (uint32_t)list->packed.len);
+	buffer_put_bytes(to, list->packed);
+}
+
+void
+shape_put(const struct shape *shape, const void *from, struct buffer *to)
+{
+	for (size_t i = 0; i < shape->n; i++) {
+		const struct field *field = &shape->fields[i];
+		const void *at = (const uint8_t *)from + field->offset;
+
+		switch (field->kind) {
+		case FIELD_NUMBER:
+		case FIELD_INTEGER:
+			number_put(field, at, to);
+			break;
+		case FIELD_BYTES:
+		case FIELD_TEXT:
+		case FIELD_OP:
+		case FIELD_ENTRY:
+			bytes_put(field, *(const struct bytes *)at, to);
+			break;
+		case FIELD_LIST:
+			list_put(field, at, to);
+			break;
+		case FIELD_PART:
+			shape_put(field->sub(), at, to);
+			break;
+		}
+	}
+}
+
+/* ---- decoding ---- */
+
+static void
+number_get(const struct field *field, struct cursor *from, uint8_t *to)
+{
+	switch (field->size) {
+	case 1:
+		*to = cursor_u8(from);
+		break;
+	case 4:
+		*(uint32_t *)(void *)to = cursor_u32(from);
+		break;
+	default:
+		must(field->size == 8);
+		*(uint64_t *)(void *)to = cursor_u64(from);
+	}
+}
+
+static struct bytes
+bytes_get(const struct field *field, struct cursor *from)
+{
+	size_t len = cursor_u32(from);
+	struct bytes v;
+
+	if (len > field->limit)
+		from->failed = true;
+	v = cursor_bytes(from, len);
+	if (field->kind == FIELD_TEXT && has_nul(v))
+		from->failed = true;
+	return v;
+}
+
+/* Looks at every element, so that whoever walks the list later cannot meet a malformed one. */
+static struct wire_list
+list_get(const struct field *field, struct cursor *from)
+{
+	uint32_t count = cursor_u32(from);
+	size_t len = cursor_u32(from);
+	struct wire_list list = {cursor_bytes(from, len), count};
+	struct cursor packed = cursor_of(list.packed);
+	union wire_element element;
+
+	must(field->sub()->size <= sizeof element);
+	if (count > field->limit)
+		from->failed = true;
+	for (uint32_t i = 0; i < count && !from->failed; i++) {
+		shape_get(field->sub(), &packed, &element);
+		from->failed = packed.failed;
+	}
+	if (!cursor_done(&packed))
+		from->failed = true;
+	return list;
+}
+
+void
+shape_get(const struct shape *shape, struct cursor *from, void *to)
+{
+	for (size_t i = 0; i < shape->n; i++) {
+		const struct field *field = &shape->fields[i];
+		void *at = (uint8_t *)to + field->offset;
+
+		switch (field->kind) {
+		case FIELD_NUMBER:
+		case FIELD_INTEGER:
+			number_get(field, from, at);
+			break;
+		case FIELD_BYTES:
+		case FIELD_TEXT:
+		case FIELD_OP:
+		case FIELD_ENTRY:
+			*(struct bytes *)at = bytes_get(field, from);
+			break;
+		case FIELD_LIST:
+			*(struct wire_list *)at = list_get(field, from);
+			break;
+		case FIELD_PART:
+			shape_get(field->sub(), from, at);
+			break;
+		}
+	}
+}
+
+/* The alternative `v` (NULL: an unknown code) from the rest of `from`, all of which it must take. */
+static bool
+variant_get(const struct variant *v, struct cursor *from, void *to)
+{
+	if (v == NULL || from->failed)
+		return false;
+	shape_get(v->shape(), from, to);
+	return cursor_done(from);
+}
+
+/* ---- frames ---- */
+
+enum { FRAME_PREFIX = sizeof(uint32_t) };
+
+void
+wire_put_frame(struct buffer *to, const struct message *m)
+{
+	const struct variant *v = variant_of_message(m->code);
+	size_t start = to->len;
+
+	must(v != NULL);
+	buffer_put_u32(to, 0);
+	buffer_put_u8(to, (uint8_t)m->code);
+	shape_put(v->shape(), (const uint8_t *)m + MESSAGE_FIELDS, to);
+	if (to->failed)
+		return;
+	if (to->len - start - FRAME_PREFIX > LIMIT_FRAME) {
+		to->failed = true;
+		return;
+	}
+	buffer_patch_u32(to, start, (uint32_t)(to->len - start - FRAME_PREFIX));
+}
+
+long
+wire_frame_length(struct bytes from)
+{
+	struct cursor c = cursor_of(from);
+	uint32_t len = cursor_u32(&c);
+
+	if (c.failed)
+		return 0;
+	if (len == 0 || len > LIMIT_FRAME)
+		return -1;
+	return len <= cursor_left(&c) ? (long)(FRAME_PREFIX + len) : 0;
+}
+
+enum rc
+wire_get_frame(struct bytes frame, struct message *m)
+{
+	struct cursor c = cursor_of(frame);
+
+	memset(m, 0, sizeof *m);
+	if (wire_frame_length(frame) != (long)frame.len)
+		return RC_BAD_MESSAGE;
+	cursor_u32(&c);
+	m->code = cursor_u8(&c);
+	if (!variant_get(variant_of_message(m->code), &c, (uint8_t *)m + MESSAGE_FIELDS))
+		return RC_BAD_MESSAGE;
+	return RC_OK;
+}
+
+/* ---- operations ---- */
+
+void
+wire_put_op(struct buffer *to, const struct op *op)
+{
+	const struct variant *v = variant_of_op(op->code);
+
+	must(v != NULL);
+	buffer_put_u8(to, (uint8_t)op->code);
+	shape_put(v->shape(), (const uint8_t *)op + OP_FIELDS, to);
+}
+
+enum rc
+wire_get_op(struct bytes from, struct op *op)
+{
+	struct cursor c = cursor_of(from);
+
+	memset(op, 0, sizeof *op);
+	op->code = cursor_u8(&c);
+	if (!variant_get(variant_of_op(op->code), &c, (uint8_t *)op + OP_FIELDS))
+		return RC_BAD_MESSAGE;
+	return RC_OK;
+}
+
+enum op_class
+wire_op_class(enum op_code code)
+{
+	const struct variant *v = variant_of_op(code);
+
+	must(v != NULL);
+	return v->class;
+}
+
+enum result_kind
+wire_op_result(enum op_code code)
+{
+	const struct variant *v = variant_of_op(code);
+
+	must(v != NULL);
+	return v->result;
+}
+
+const char *
+wire_op_name(enum op_code code)
+{
+	const struct variant *v = variant_of_op(code);
+
+	return v != NULL ? v->name : "?";
+}
+
+/* The first field that is called node or parent, looked for in parts, too. */
+static uint64_t
+node_among(const struct shape *shape, const uint8_t *from)
+{
+	uint64_t node = 0;
+
+	for (size_t i = 0; i < shape->n && node == 0; i++) {
+		const struct field *field = &shape->fields[i];
+		const uint8_t *at = from + field->offset;
+
+		if (field->kind == FIELD_PART)
+			node = node_among(field->sub(), at);
+		else if (strcmp(field->name, "node") == 0 || strcmp(field->name, "parent") == 0)
+			node = *(const uint64_t *)(const void *)at;
+	}
+	return node;
+}
+
+uint64_t
+wire_op_node(const struct op *op)
+{
+	const struct variant *v = variant_of_op(op->code);
+
+	must(v != NULL);
+	return node_among(v->shape(), (const uint8_t *)op + OP_FIELDS);
+}
+
+/* ---- results ---- */
+
+void
+wire_put_result(struct buffer *to, const struct result *r)
+{
+	const struct variant *v = variant_of_result(r->kind);
+
+	must(v != NULL);
+	shape_put(v->shape(), (const uint8_t *)r + RESULT_FIELDS, to);
+}
+
+enum rc
+wire_get_result(enum result_kind kind, struct bytes from, struct result *r)
+{
+	struct cursor c = cursor_of(from);
+
+	memset(r, 0, sizeof *r);
+	r->kind = kind;
+	if (!variant_get(variant_of_result(kind), &c, (uint8_t *)r + RESULT_FIELDS))
+		return RC_BAD_MESSAGE;
+	return RC_OK;
+}
+
+/* ---- log entries and list elements ---- */
+
+void
+wire_put_entry(struct buffer *to, const struct entry *e)
+{
+	shape_put(shape_of_entry(), e, to);
+}
+
+enum rc
+wire_get_entry(struct bytes from, struct entry *e)
+{
+	struct cursor c = cursor_of(from);
+
+	memset(e, 0, sizeof *e);
+	shape_get(shape_of_entry(), &c, e);
+	return cursor_done(&c) ? RC_OK : RC_BAD_MESSAGE;
+}
+
+static bool
+element_next(const struct shape *shape, struct cursor *from, void *value)
+{
+	if (cursor_left(from) == 0)
+		return false;
+	shape_get(shape, from, value);
+	must(!from->failed); /* the list was checked when it was decoded, or is our own */
+	return true;
+}
+
+#define ELEMENT(name)                                                                           \
+	void wire_put_##name(struct buffer *to, const struct name *value)                       \
+	{                                                                                       \
+		shape_put(shape_of_##name(), value, to);                                        \
+	}                                                                                       \
+	bool wire_next_##name(struct cursor *from, struct name *value)                          \
+	{                                                                                       \
+		return element_next(shape_of_##name(), from, value);                            \
+	}
+ELEMENT(child)
+ELEMENT(lock_holder)
+ELEMENT(command)
+ELEMENT(log_entry)

@@ -1,0 +1,76 @@
+/* The tables behind the codec: the schema's lists as data. A shape says where the fields of a C
+ * struct stand and how each is encoded; the encoder, the decoder, the printer and the tests walk
+ * shapes and know no message by name. */
+#ifndef LSFS_WIRE_SHAPE_H
+#define LSFS_WIRE_SHAPE_H
+
+#include <stddef.h>
+#include "cell/wire/types.h"
+
+enum field_kind {
+	FIELD_NUMBER,   /* `size` bytes, little endian */
+	FIELD_INTEGER,  /* a signed number */
+	FIELD_BYTES,    /* struct bytes, at most `limit` bytes */
+	FIELD_TEXT,     /* struct bytes, no NUL among them */
+	FIELD_OP,       /* struct bytes, an encoded operation */
+	FIELD_ENTRY,    /* struct bytes, an encoded log entry payload */
+	FIELD_LIST,     /* struct wire_list of `sub`, at most `limit` elements */
+	FIELD_PART,     /* a struct of shape `sub` in place */
+};
+
+struct shape;
+
+struct field {
+	enum field_kind kind;
+	uint8_t size; /* of a number */
+	size_t offset, limit;
+	const struct shape *(*sub)(void);
+	const char *name;
+};
+
+struct shape {
+	const struct field *fields;
+	size_t n;
+	size_t size; /* of the struct */
+};
+
+/* The struct of any element that a list may have. */
+union wire_element {
+	struct child child;
+	struct lock_holder lock_holder;
+	struct command command;
+	struct log_entry log_entry;
+};
+
+/* One of the alternatives of struct op, struct result or struct message. */
+struct variant {
+	const char *name; /* NULL: the code has no meaning */
+	const struct shape *(*shape)(void);
+	enum op_class class;      /* of operations */
+	enum result_kind result;  /* of operations */
+};
+
+/* Where the alternatives stand: the start of the union. */
+enum {
+	OP_FIELDS = offsetof(struct op, lookup),
+	RESULT_FIELDS = offsetof(struct result, none),
+	MESSAGE_FIELDS = offsetof(struct message, request),
+};
+
+/* The alternative with this code; NULL when there is none. */
+const struct variant *variant_of_op(unsigned code);
+const struct variant *variant_of_result(unsigned kind);
+const struct variant *variant_of_message(unsigned code);
+
+/* The shapes that are not an alternative. */
+const struct shape *shape_of_entry(void);
+#define X(name) const struct shape *shape_of_##name(void);
+WIRE_PARTS(X)
+#undef X
+
+/* Appends the fields of the struct at `from`. */
+void shape_put(const struct shape *shape, const void *from, struct buffer *to);
+/* Reads them into the struct at `to`; what is malformed latches the cursor's failure. */
+void shape_get(const struct shape *shape, struct cursor *from, void *to);
+
+#endif
