@@ -1,18 +1,23 @@
-/* Multi-Paxos, pure: px_step(state, event) -> update (DESIGN, section 2, R5-R9).
+/* Multi-Paxos, pure: px_step(state, event) -> update.
  *
  * One instance per slot, one ballot for all slots of a master ("Paxos Made Simple", section 3): a
  * candidate prepares every slot from the first that it does not know as chosen, then proposes with
- * that ballot. Unlike the paper's acceptor, ours takes slots of one ballot without holes, in order;
- * so below a chosen slot there is never a gap, and a client's requests keep their order over a
- * fail-over (R11).
+ * that ballot. Two things are stricter than in the paper:
+ *  - An acceptor takes the slots of a ballot in order, without holes, so its log has no gap and
+ *    there is never a gap below a chosen slot.
+ *  - Each entry remembers its origin, the ballot that first proposed it, and origins never fall
+ *    along the log. An entry of an older origin behind one of a newer origin was unknown to the
+ *    newer ballot's quorum, so it was never chosen and is dropped. So a client's requests keep
+ *    their order over a fail-over: the second can't be chosen without the first.
  *
  * The driver's duties, in this order for each update:
  *  1. hand `records` to the log, in order, as one transaction, and report PX_PERSISTED with `ticket`
  *     when it is durable; never out of order;
  *  2. send each message whose `after` is 0 at once, every other one when ticket `after` is durable
- *     (a promise or an acceptance is a lie before that: R5);
- *  3. apply slots up to `chosen` in order, from px_payload;
- *  4. call again at `deadline` with PX_TIMEOUT. */
+ *     (a promise or an acceptance is a lie before that);
+ *  3. apply slots up to px_chosen in order, from px_payload;
+ *  4. call again at px_deadline with PX_TIMEOUT.
+ * Messages may be lost, doubled, reordered and late: nothing but time is lost by that. */
 #ifndef LSFS_PAXOS_PX_H
 #define LSFS_PAXOS_PX_H
 
@@ -25,9 +30,9 @@ struct px_config {
 	uint8_t self;                      /* replica id, 1.. */
 	uint8_t members[LIMIT_REPLICAS];   /* replica ids, self among them */
 	int members_n;
-	span_t lease;                      /* of the master; default 500 ms (R6) */
+	span_t lease;                      /* of the master; default 500 ms */
 	span_t heartbeat;                  /* renewal interval; default 100 ms */
-	unsigned drift_permille;           /* allowance for clocks that run at different rates */
+	unsigned drift_permille;           /* by how much two clocks' rates may differ */
 	uint64_t seed;                     /* of the election jitter */
 };
 
@@ -36,29 +41,29 @@ enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
 /* What the log keeps. Numbers that no kind uses are 0. */
 enum px_record_kind {
 	PX_RECORD_PROMISE,     /* ballot: nothing lower is answered any more */
-	PX_RECORD_ENTRY,       /* slot, ballot, payload: accepted; replaces the slot's older entry */
+	PX_RECORD_ENTRY,       /* slot, ballot, origin, payload, checksum: replaces the slot's older one */
 	PX_RECORD_CHOSEN,      /* slot: everything up to here is chosen (a hint, written along) */
-	PX_RECORD_TRIM,        /* slot: entries up to here may be deleted (R17) */
-	PX_RECORD_LEASE,       /* length: the longest lease this incarnation may have granted (R6) */
+	PX_RECORD_TRIM,        /* slot: entries up to here may be deleted */
+	PX_RECORD_LEASE,       /* length: the longest lease this incarnation may have granted */
 };
 
 struct px_record {
 	enum px_record_kind kind;
 	uint64_t slot;
-	struct ballot ballot;
+	struct ballot ballot, origin;
 	span_t length;
 	struct bytes payload; /* a view into the px, valid until the next step */
 	uint64_t checksum;    /* of the payload, for entries */
 };
 
-/* What the log held at the start. Entries come in slot order, already checked against their sums;
- * px copies what it keeps. */
+/* What the log held at the start. Entries come in slot order from trimmed + 1 on, already checked
+ * against their sums; px copies what it keeps. */
 struct px_recovered {
-	uint64_t incarnation;       /* of this start, written durably before px_new (R9) */
+	uint64_t incarnation;       /* of this start, written durably before px_new */
 	struct ballot promised;     /* {0, 0}: none */
 	uint64_t chosen;            /* the hint; at least `trimmed` */
 	uint64_t trimmed;           /* entries up to here are gone from the log */
-	span_t wait;                /* longest lease that may still bind us; 0: none can (R6) */
+	span_t wait;                /* longest lease that may still bind us; 0: none can */
 	const struct log_entry *entries;
 	size_t entries_n;
 };
@@ -66,10 +71,10 @@ struct px_recovered {
 enum px_event_kind {
 	PX_RECEIVE,   /* from, message (one of the replicas' messages; a view, not kept) */
 	PX_PERSISTED, /* ticket */
-	PX_PROPOSE,   /* payload (a view; copied). Only while px_role() is PX_MASTER, else ignored */
-	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here (R17) */
+	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open() */
+	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
-	PX_STEP_DOWN, /* hand the mastership over, or just give it up (SIGTERM, a stuck disk: R7) */
+	PX_STEP_DOWN, /* give the mastership up, to the replica that is furthest (SIGTERM, stuck disk) */
 };
 
 struct px_event {
@@ -95,6 +100,7 @@ struct px_update {
 	size_t sends_n, sends_room;
 };
 
+/* A cell of one stands for election at its first deadline and is master when its promise is durable. */
 struct px *px_new(const struct px_config *config, const struct px_recovered *recovered, mono_t now);
 void px_free(struct px *px);
 
@@ -106,11 +112,16 @@ void px_update_free(struct px_update *update);
 mono_t px_deadline(const struct px *px);
 
 enum px_role px_role(const struct px *px);
+/* True while proposals are taken: the master, and not about to hand over. */
+bool px_open(const struct px *px);
+/* False when so much is proposed and not chosen that a master should propose nothing more for now. */
+bool px_room(const struct px *px);
 /* The ballot of the master as far as known; round 0: none. */
 struct ballot px_master(const struct px *px);
-/* True while this master's lease holds: only then may it answer reads and decide expiries (R6). */
+/* True while this master's lease holds: only then may it answer reads and decide expiries. */
 bool px_lease_valid(const struct px *px, mono_t now);
-/* Slot of the last proposal of this master (the next gets one more), and highest chosen slot. */
+/* Slot of the last accepted entry (a master's next proposal gets one more), and highest slot known
+ * to be chosen, which after a restart may be lower than what the tree has applied. */
 uint64_t px_last(const struct px *px);
 uint64_t px_chosen(const struct px *px);
 /* Lowest slot whose payload is still here. */

@@ -80,7 +80,11 @@
 
 #define WIRE_ballot(F) F(u64, round, 0) F(u8, replica, 0)
 #define WIRE_log_entry(F)                                                                     \
-	F(u64, slot, 0) F(ballot, ballot, 0) F(u64, checksum, 0) F(entry, payload, LIMIT_ENTRY)
+	F(u64, slot, 0)                                                                           \
+	F(ballot, ballot, 0) /* in which it was accepted */                                       \
+	F(ballot, origin, 0) /* in which it was first proposed: never changes */                  \
+	F(u64, checksum, 0)  /* of the payload */                                                 \
+	F(bytes, payload, LIMIT_ENTRY)
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)
@@ -270,8 +274,8 @@
 #define WIRE_msg_prepare(F) F(ballot, ballot, 0) F(u64, first, 0) /* all slots from here on */
 #define WIRE_msg_promise(F)                                                                   \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
-	F(u64, last, 0)          /* highest accepted slot */                                      \
-	F(list, accepted, log_entry)
+	F(u64, last, 0)               /* highest accepted slot */                                 \
+	F(list, accepted, log_entry)  /* as many as fit, from the first asked for; then ask on */
 #define WIRE_msg_accept(F)                                                                    \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(list, entries, log_entry) /* consecutive slots */
@@ -281,20 +285,22 @@
 #define WIRE_msg_heartbeat(F)                                                                 \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, sequence, 0)   /* answers name it: the lease counts from its sending */            \
-	F(u32, lease_ms, 0)
+	F(u32, lease_ms, 0)                                                                       \
+	F(u64, trim, 0)       /* no replica needs the log up to here any more */
 #define WIRE_msg_heartbeat_reply(F)                                                           \
 	F(ballot, ballot, 0) F(u64, sequence, 0)                                                  \
 	F(u64, upto, 0)            /* accepted without a hole up to here */                       \
+	F(u64, durable, 0)         /* and durable up to here */                                   \
 	F(u64, durable_applied, 0)
-#define WIRE_msg_fetch(F) F(u64, first, 0) F(u64, last, 0) /* chosen entries that are missing here */
-#define WIRE_msg_fetched(F) F(u64, chosen, 0) F(list, entries, log_entry)
-#define WIRE_msg_hand_over(F) F(ballot, ballot, 0) F(u64, last, 0) /* stand for election now */
+#define WIRE_msg_fetch(F) F(ballot, ballot, 0) F(u64, first, 0) /* accept from here on again */
+#define WIRE_msg_hand_over(F) /* the master of this ballot serves nothing any more */         \
+	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* stands for election now */
 
 /* M(code, name). 1..31: client and replica; 32..63: between replicas. */
 #define WIRE_MESSAGES(M)                                                                      \
 	M(1, open_session) M(2, session_opened) M(3, keepalive) M(4, keepalive_reply)             \
 	M(5, request) M(6, reply) M(7, granted) M(8, redirect)                                    \
 	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
-	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, fetched) M(41, hand_over)
+	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)
 
 #endif
