@@ -1,0 +1,192 @@
+/* The client's life, and the way of each event through its parts. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/client/internal.h"
+
+struct client *
+client_new(const struct client_config *config, mono_t now)
+{
+	struct client *c = memory_zero(1, sizeof *c);
+
+	c->config = *config;
+	c->host = bytes_to_text(bytes_of(config->host));
+	c->config.host = c->host;
+	c->rng = rng_seeded(config->seed);
+	c->now = now;
+	memcpy(c->nonce, config->nonce, LIMIT_NONCE);
+	c->earlier = config->earlier_session;
+	memcpy(c->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
+	c->grace_end = mono_add(now, config->grace);
+	c->close_end = MONO_NEVER;
+	c->due = now;
+	c->lease = span_ms(DEFAULT_SESSION_LEASE_MS);
+	c->lease_end = now;
+	c->next_number = 1;
+	c->inbox = BUFFER(4 * (size_t)LIMIT_FRAME);
+	TAILQ_INIT(&c->in_flight);
+	TAILQ_INIT(&c->queue);
+	TAILQ_INIT(&c->waits);
+	RB_INIT(&c->waits_by_key);
+	return c;
+}
+
+void
+client_free(struct client *c)
+{
+	struct client_update last = {0};
+
+	if (c == NULL)
+		return;
+	c->update = &last;
+	request_fail_all(c, RC_STALE);
+	waiting_forget(c);
+	client_update_free(&last);
+	buffer_free(&c->inbox);
+	free(c->host);
+	free(c);
+}
+
+static void
+update_clear(struct client_update *u)
+{
+	u->connect = false;
+	u->prefer = 0;
+	u->state_changed = false;
+	u->answers_n = 0;
+	u->grants_n = 0;
+	if (u->frames.limit == 0)
+		u->frames = BUFFER(SIZE_MAX);
+	buffer_reset(&u->frames);
+}
+
+void
+client_update_free(struct client_update *u)
+{
+	buffer_free(&u->frames);
+	free(u->answers);
+	free(u->grants);
+	*u = (struct client_update){0};
+}
+
+static void
+on_redirect(struct client *c, const struct msg_redirect *m)
+{
+	c->prefer = m->master;
+	connection_drop(c);
+}
+
+/* Replies and messages that a replica should not send here mean that one of us is wrong about this
+ * connection; a new one starts from what both know for certain. */
+static void
+on_frame(struct client *c, struct bytes frame)
+{
+	struct message m;
+
+	if (c->connection != CONNECTION_OPENING && c->connection != CONNECTION_OPEN)
+		return; /* of a connection that was given up */
+	if (wire_get_frame(frame, &m) != RC_OK) {
+		connection_drop(c);
+		return;
+	}
+	if (m.code == MSG_redirect)
+		on_redirect(c, &m.redirect);
+	else if (m.code == MSG_session_opened && c->connection == CONNECTION_OPENING)
+		session_on_opened(c, &m.session_opened);
+	else if (c->connection == CONNECTION_OPENING)
+		connection_drop(c);
+	else if (m.code == MSG_keepalive_reply)
+		keepalive_on_reply(c, &m.keepalive_reply);
+	else if (m.code == MSG_reply || m.code == MSG_granted)
+		request_on_frame(c, frame);
+	else
+		connection_drop(c);
+}
+
+static void
+on_event(struct client *c, const struct client_event *event)
+{
+	switch (event->kind) {
+	case CLIENT_CONNECTED:
+		connection_on_connected(c);
+		break;
+	case CLIENT_DISCONNECTED:
+		connection_on_disconnected(c);
+		break;
+	case CLIENT_FRAME:
+		on_frame(c, event->frame);
+		break;
+	case CLIENT_REQUEST:
+		request_submit(c, event);
+		break;
+	case CLIENT_TIMEOUT:
+		break;
+	case CLIENT_CLOSE:
+		session_close(c);
+		break;
+	}
+}
+
+/* Time is looked at first, so that nothing is answered under a lease that has run out, and last, so
+ * that whatever the event made due is done. */
+static void
+tick(struct client *c)
+{
+	if (c->state == CLIENT_CLOSED)
+		return;
+	session_tick(c);
+	request_tick(c);
+	keepalive_tick(c);
+	connection_tick(c);
+}
+
+void
+client_step(struct client *c, const struct client_event *event, struct client_update *update)
+{
+	must(!mono_before(event->now, c->now));
+	update_clear(update);
+	c->now = event->now;
+	c->update = update;
+	request_spend_inbox(c);
+	tick(c);
+	if (c->state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
+		on_event(c, event);
+	if (c->connection == CONNECTION_OPEN) {
+		waiting_present(c);
+		request_pump(c);
+	}
+	tick(c);
+	must(!update->frames.failed);
+	c->update = NULL;
+}
+
+mono_t
+client_deadline(const struct client *c)
+{
+	mono_t session = session_deadline(c), request = request_deadline(c);
+
+	if (c->state == CLIENT_CLOSED)
+		return MONO_NEVER;
+	return mono_min(mono_min(session, request),
+	                mono_min(keepalive_deadline(c), connection_deadline(c)));
+}
+
+struct client_status
+client_status(const struct client *c)
+{
+	struct client_status s = {
+	    .state = c->state,
+	    .session = c->session,
+	    .epoch = c->epoch,
+	    .master = c->master,
+	    .lease_end = c->lease_end,
+	    .grace_end = c->grace_end,
+	    .nonce = c->nonce,
+	    .in_flight = c->in_flight_n + c->express_n,
+	    .queued = c->queued_n,
+	};
+
+	memcpy(s.principal, c->principal, sizeof s.principal);
+	return s;
+}

@@ -1,0 +1,164 @@
+/* The inside of the client, shared by its files and nobody else.
+ *
+ *   client.c      life, dispatch, time
+ *   session.c     opening, the states, expiry, the end in good order
+ *   connection.c  when to connect, and when to give a connection up
+ *   keepalive.c   the one KeepAlive under way and the local lease
+ *   request.c     numbers, what is in flight, the queue before it, sending again
+ *   waiting.c     acquires that wait in a lock's queue at the cell
+ *
+ * Calls go from client.c down to the others; whatever one file does to another's fields goes through
+ * that file's functions. */
+#ifndef LSFS_CLIENT_INTERNAL_H
+#define LSFS_CLIENT_INTERNAL_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include "cell/client/client.h"
+
+/* What one acquire of this session is known by, for as long as the session lives. */
+struct lock_key { uint64_t node, owner, acquisition; };
+
+enum request_origin {
+	REQUEST_CALLER, /* answered with its token */
+	REQUEST_WAIT,   /* a waiting acquire, presented again after a reconnect */
+	REQUEST_CLOSE,  /* our own end_session */
+};
+
+struct request {
+	TAILQ_ENTRY(request) entry;
+	enum request_origin origin;
+	uint64_t token;
+	uint64_t number;  /* 0 while it is in the queue */
+	uint64_t node;    /* 0: of none */
+	enum op_code code;
+	bool ordered, express;
+	struct lock_key key;    /* of acquire, release and cancel; else zeros */
+	struct acquire acquire; /* of an acquire */
+	struct bytes op;        /* encoded; owned */
+	mono_t give_up;         /* without a session it is answered RC_IO then */
+};
+TAILQ_HEAD(request_list, request);
+
+struct wait {
+	TAILQ_ENTRY(wait) entry;
+	RB_ENTRY(wait) node;
+	struct acquire acquire; /* with the ticket that it got last */
+	bool present;           /* to be presented to the master on this connection */
+	bool presenting;        /* that request is in flight */
+};
+TAILQ_HEAD(wait_list, wait);
+RB_HEAD(wait_tree, wait);
+
+enum connection {
+	CONNECTION_NONE,       /* until `due`, then the next attempt */
+	CONNECTION_CONNECTING, /* the driver is at it; given up at `due` */
+	CONNECTION_OPENING,    /* open_session was sent; given up at `due` */
+	CONNECTION_OPEN,       /* the session is open on it */
+};
+
+struct client {
+	struct client_config config;
+	char *host;
+	struct rng rng;
+	mono_t now;                   /* of the step that runs */
+	struct client_update *update; /* of the step that runs */
+
+	/* session.c */
+	enum client_state state;
+	bool closing;
+	mono_t close_end;  /* CLOSED by then, whatever happens */
+	uint64_t session;  /* 0: none */
+	uint64_t epoch;
+	uint8_t nonce[LIMIT_NONCE]; /* of this session, or of the one that is being created */
+	uint64_t earlier;           /* to be ended as expired before the next one is created */
+	uint8_t earlier_nonce[LIMIT_NONCE];
+	mono_t grace_end;           /* while NEW or in JEOPARDY */
+	char principal[LIMIT_PRINCIPAL + 1];
+	uint8_t master;
+
+	/* connection.c */
+	enum connection connection;
+	mono_t due;
+	unsigned failures; /* since the last KeepAlive reply */
+	uint8_t prefer;
+
+	/* keepalive.c */
+	uint64_t sequence;
+	mono_t sent;       /* when the KeepAlive under way was sent */
+	span_t lease;      /* as promised last */
+	mono_t lease_end;
+
+	/* request.c */
+	uint64_t next_number;
+	struct request_list in_flight; /* in the order of their numbers */
+	struct request_list queue;
+	size_t in_flight_n, express_n; /* the express ones have slots of their own */
+	size_t queued_n, express_queued_n;
+	/* Replies and grants, kept while the session is not SAFE, and until the step after the one that
+	 * answered them, because answers are views into it. */
+	struct buffer inbox;
+	bool inbox_spent;
+
+	/* waiting.c */
+	struct wait_list waits; /* in the order in which they began to wait */
+	struct wait_tree waits_by_key;
+	size_t present_n; /* how many are to be presented */
+};
+
+/* session.c */
+void session_open(struct client *c);
+void session_on_opened(struct client *c, const struct msg_session_opened *m);
+void session_safe(struct client *c);
+/* It is over. `ended`: the cell says so; else the grace period ran out and it has to be ended. */
+void session_lost(struct client *c, bool ended);
+void session_close(struct client *c);
+void session_closed(struct client *c);
+void session_tick(struct client *c);
+mono_t session_deadline(const struct client *c);
+
+/* connection.c */
+void connection_drop(struct client *c);
+void connection_on_connected(struct client *c);
+void connection_on_disconnected(struct client *c);
+void connection_opening(struct client *c);
+void connection_tick(struct client *c);
+mono_t connection_deadline(const struct client *c);
+void client_send(struct client *c, const struct message *m);
+
+/* keepalive.c */
+void keepalive_start(struct client *c);
+void keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
+void keepalive_tick(struct client *c);
+mono_t keepalive_deadline(const struct client *c);
+
+/* request.c */
+void request_submit(struct client *c, const struct client_event *event);
+void request_own(struct client *c, enum request_origin origin, const struct op *op);
+void request_send_again(struct client *c);
+void request_pump(struct client *c);
+bool request_room(const struct client *c);
+/* A reply or a grant: handled now, or when the session is safe again. */
+void request_on_frame(struct client *c, struct bytes frame);
+void request_flush_inbox(struct client *c);
+void request_spend_inbox(struct client *c);
+bool request_idle(const struct client *c);
+/* Is a release or cancel of this acquire under way? */
+bool request_gives_up(const struct client *c, struct lock_key key);
+void request_fail_all(struct client *c, enum rc rc);
+void request_tick(struct client *c);
+mono_t request_deadline(const struct client *c);
+
+/* waiting.c */
+void waiting_add(struct client *c, const struct acquire *a, struct ticket ticket);
+void waiting_remove(struct client *c, struct lock_key key);
+void waiting_on_granted(struct client *c, const struct msg_granted *m);
+/* The reply to an acquire that was presented again; `g` when rc is RC_OK or RC_QUEUED. */
+void waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
+                          const struct result_acquired *g);
+/* All waits are to be presented on the connection that was just opened. */
+void waiting_reconnected(struct client *c);
+void waiting_present(struct client *c);
+void waiting_forget(struct client *c);
+
+#endif

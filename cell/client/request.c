@@ -1,0 +1,415 @@
+/* Requests: each has a number in its session, is sent again until it is answered, and is answered to
+ * the caller exactly once. The cell keeps results by number until `below` says that they arrived. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/client/internal.h"
+
+enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of room that are worth keeping between steps */
+
+static bool
+is_express(enum op_code code)
+{
+	return code == OP_release || code == OP_cancel || code == OP_close_ephemeral;
+}
+
+static struct lock_key
+lock_key_of(const struct op *op)
+{
+	switch (op->code) {
+	case OP_acquire:
+		return (struct lock_key){op->acquire.acquire.node, op->acquire.acquire.owner,
+		                         op->acquire.acquire.acquisition};
+	case OP_release:
+		return (struct lock_key){op->release.node, op->release.owner,
+		                         op->release.acquisition};
+	case OP_cancel:
+		return (struct lock_key){op->cancel.node, op->cancel.owner, op->cancel.acquisition};
+	default:
+		return (struct lock_key){0};
+	}
+}
+
+/* NULL when a part of the operation is over its limit. */
+static struct request *
+request_new(struct client *c, enum request_origin origin, const struct op *op)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct request *r;
+
+	wire_put_op(&encoded, op);
+	if (encoded.failed) {
+		buffer_free(&encoded);
+		return NULL;
+	}
+	r = memory_zero(1, sizeof *r);
+	r->origin = origin;
+	r->code = op->code;
+	r->node = wire_op_node(op);
+	r->express = is_express(op->code);
+	r->key = lock_key_of(op);
+	if (op->code == OP_acquire)
+		r->acquire = op->acquire.acquire;
+	r->op = buffer_take(&encoded);
+	r->give_up = mono_add(c->now, c->config.grace);
+	return r;
+}
+
+static void
+request_free(struct request *r)
+{
+	free((void *)r->op.data);
+	free(r);
+}
+
+static struct client_answer *
+answer(struct client *c, uint64_t token, enum rc rc)
+{
+	struct client_update *u = c->update;
+
+	ARRAY_ROOM(u->answers, u->answers_n, u->answers_room);
+	u->answers[u->answers_n] = (struct client_answer){.token = token, .rc = rc};
+	return &u->answers[u->answers_n++];
+}
+
+/* ---- on their way ---- */
+
+static void
+request_send(struct client *c, const struct request *r)
+{
+	struct message m = {
+	    .code = MSG_request,
+	    .request =
+		{
+		    .session = c->session,
+		    .epoch = c->epoch,
+		    .number = r->number,
+		    .below = TAILQ_FIRST(&c->in_flight)->number,
+		    .ordered = r->ordered,
+		    .op = r->op,
+		},
+	};
+
+	client_send(c, &m);
+}
+
+static void
+request_launch(struct client *c, struct request *r)
+{
+	must(c->session != 0 && c->connection == CONNECTION_OPEN);
+	r->number = c->next_number++;
+	TAILQ_INSERT_TAIL(&c->in_flight, r, entry);
+	if (r->express)
+		c->express_n++;
+	else
+		c->in_flight_n++;
+	request_send(c, r);
+}
+
+static void
+request_land(struct client *c, struct request *r)
+{
+	TAILQ_REMOVE(&c->in_flight, r, entry);
+	if (r->express)
+		c->express_n--;
+	else
+		c->in_flight_n--;
+}
+
+bool
+request_room(const struct client *c)
+{
+	return c->in_flight_n < LIMIT_IN_FLIGHT;
+}
+
+bool
+request_idle(const struct client *c)
+{
+	return TAILQ_EMPTY(&c->in_flight) && TAILQ_EMPTY(&c->queue);
+}
+
+/* On a connection that was just opened: what is unanswered goes first, in the order of its numbers.
+ * What the last connection brought and nobody has seen yet will come again. */
+void
+request_send_again(struct client *c)
+{
+	struct request *r;
+
+	if (!c->inbox_spent)
+		buffer_reset(&c->inbox);
+	TAILQ_FOREACH(r, &c->in_flight, entry)
+		request_send(c, r);
+}
+
+void
+request_own(struct client *c, enum request_origin origin, const struct op *op)
+{
+	struct request *r = request_new(c, origin, op);
+
+	must(r != NULL);
+	request_launch(c, r);
+}
+
+/* ---- the queue ---- */
+
+void
+request_submit(struct client *c, const struct client_event *event)
+{
+	struct request *r;
+
+	must(wire_op_class(event->op->code) != OP_CLASS_MASTER);
+	if (c->closing) {
+		answer(c, event->token, RC_STALE);
+		return;
+	}
+	r = request_new(c, REQUEST_CALLER, event->op);
+	if (r == NULL) {
+		answer(c, event->token, RC_INVAL);
+		return;
+	}
+	if (c->queued_n >= LIMIT_QUEUED && !r->express) {
+		request_free(r);
+		answer(c, event->token, RC_BUSY);
+		return;
+	}
+	r->token = event->token;
+	r->ordered = event->ordered;
+	if (r->code == OP_cancel || r->code == OP_release)
+		waiting_remove(c, r->key);
+	TAILQ_INSERT_TAIL(&c->queue, r, entry);
+	c->queued_n++;
+	c->express_queued_n += r->express;
+}
+
+static void
+dequeue(struct client *c, struct request *r)
+{
+	TAILQ_REMOVE(&c->queue, r, entry);
+	c->queued_n--;
+	c->express_queued_n -= r->express;
+}
+
+/* What takes nothing and sets others free has slots of its own, but stays behind earlier requests on
+ * the same node and behind an ordered one. */
+static bool
+may_pass(struct client *c, const struct request *r)
+{
+	struct request *e;
+
+	if (!r->express || c->express_n >= LIMIT_IN_FLIGHT)
+		return false;
+	for (e = TAILQ_FIRST(&c->queue); e != r; e = TAILQ_NEXT(e, entry)) {
+		if (e->ordered || e->node == r->node)
+			return false;
+	}
+	return true;
+}
+
+void
+request_pump(struct client *c)
+{
+	struct request *r, *next;
+
+	for (r = TAILQ_FIRST(&c->queue); r != NULL; r = next) {
+		bool first = r == TAILQ_FIRST(&c->queue);
+
+		next = TAILQ_NEXT(r, entry);
+		if ((first && !r->express && request_room(c)) || may_pass(c, r)) {
+			dequeue(c, r);
+			request_launch(c, r);
+		} else if (c->express_queued_n == 0) {
+			return;
+		}
+	}
+}
+
+bool
+request_gives_up(const struct client *c, struct lock_key key)
+{
+	const struct request_list *lists[] = {&c->in_flight, &c->queue};
+	struct request *r;
+
+	for (size_t i = 0; i < 2; i++) {
+		TAILQ_FOREACH(r, lists[i], entry) {
+			if ((r->code == OP_release || r->code == OP_cancel) &&
+			    r->key.node == key.node && r->key.owner == key.owner &&
+			    r->key.acquisition == key.acquisition)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ---- replies ---- */
+
+static struct request *
+request_find(struct client *c, uint64_t number)
+{
+	struct request *r;
+
+	TAILQ_FOREACH(r, &c->in_flight, entry) {
+		if (r->number == number)
+			return r;
+	}
+	return NULL;
+}
+
+/* The result that comes with the reply's code; false when the reply makes no sense. */
+static bool
+reply_result(const struct request *r, const struct msg_reply *m, struct result *result)
+{
+	*result = (struct result){.kind = RESULT_none};
+	if (m->rc == RC_QUEUED && !(r->code == OP_acquire && r->acquire.wait))
+		return false;
+	if (m->rc != RC_OK && m->rc != RC_QUEUED)
+		return true;
+	return wire_get_result(wire_op_result(r->code), m->result, result) == RC_OK;
+}
+
+static void
+request_deliver(struct client *c, const struct request *r, const struct msg_reply *m,
+                const struct result *result)
+{
+	struct client_answer *a;
+
+	switch (r->origin) {
+	case REQUEST_CLOSE:
+		session_closed(c);
+		return;
+	case REQUEST_WAIT:
+		waiting_on_presented(c, r->key, m->rc, &result->acquired);
+		return;
+	case REQUEST_CALLER:
+		a = answer(c, r->token, m->rc);
+		a->index = m->index;
+		a->result = *result;
+		if (m->rc == RC_QUEUED && !c->closing && !request_gives_up(c, r->key))
+			waiting_add(c, &r->acquire, result->acquired.ticket);
+		return;
+	}
+}
+
+/* A number that is not in flight was answered before. That a session does not exist is said of ours,
+ * except to who asks for another one's end. */
+static void
+on_reply(struct client *c, const struct msg_reply *m)
+{
+	struct request *r = request_find(c, m->number);
+	struct result result;
+
+	if (r == NULL)
+		return;
+	if (m->rc == RC_NO_SESSION && r->code != OP_end_session) {
+		session_lost(c, true);
+		return;
+	}
+	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH || !reply_result(r, m, &result)) {
+		connection_drop(c);
+		return;
+	}
+	request_land(c, r);
+	request_deliver(c, r, m, &result);
+	request_free(r);
+}
+
+static void
+handle(struct client *c, struct bytes frame)
+{
+	struct message m;
+	enum rc rc = wire_get_frame(frame, &m);
+
+	must(rc == RC_OK);
+	if (m.code == MSG_reply)
+		on_reply(c, &m.reply);
+	else
+		waiting_on_granted(c, &m.granted);
+}
+
+/* Chubby, section 2.8: in jeopardy nothing is answered, so that nobody acts on a lock or a value
+ * while the session may be over. */
+void
+request_on_frame(struct client *c, struct bytes frame)
+{
+	buffer_put_bytes(&c->inbox, frame);
+	if (c->inbox.failed) {
+		c->inbox_spent = true;
+		connection_drop(c);
+		return;
+	}
+	if (c->state == CLIENT_SAFE)
+		request_flush_inbox(c);
+}
+
+void
+request_flush_inbox(struct client *c)
+{
+	struct bytes rest = buffer_view(&c->inbox);
+
+	c->inbox_spent = true;
+	while (rest.len > 0 && c->state == CLIENT_SAFE && c->connection == CONNECTION_OPEN) {
+		long len = wire_frame_length(rest);
+
+		must(len > 0 && (size_t)len <= rest.len);
+		handle(c, (struct bytes){rest.data, (size_t)len});
+		rest.data += len;
+		rest.len -= (size_t)len;
+	}
+}
+
+void
+request_spend_inbox(struct client *c)
+{
+	if (!c->inbox_spent)
+		return;
+	c->inbox_spent = false;
+	if (c->inbox.room > INBOX_KEEP)
+		buffer_free(&c->inbox);
+	buffer_reset(&c->inbox);
+}
+
+/* ---- the end ---- */
+
+static void
+fail_list(struct client *c, struct request_list *list, enum rc rc)
+{
+	struct request *r;
+
+	while ((r = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, r, entry);
+		if (r->origin == REQUEST_CALLER)
+			answer(c, r->token, rc);
+		request_free(r);
+	}
+}
+
+void
+request_fail_all(struct client *c, enum rc rc)
+{
+	fail_list(c, &c->in_flight, rc);
+	fail_list(c, &c->queue, rc);
+	c->in_flight_n = c->express_n = c->queued_n = c->express_queued_n = 0;
+	c->inbox_spent = true;
+}
+
+/* Without a session requests wait for one, each for a whole grace period. */
+void
+request_tick(struct client *c)
+{
+	struct request *r;
+
+	if (c->session != 0)
+		return;
+	while ((r = TAILQ_FIRST(&c->queue)) != NULL && mono_reached(c->now, r->give_up)) {
+		dequeue(c, r);
+		answer(c, r->token, RC_IO);
+		request_free(r);
+	}
+}
+
+mono_t
+request_deadline(const struct client *c)
+{
+	const struct request *r = TAILQ_FIRST(&c->queue);
+
+	return c->session == 0 && r != NULL ? r->give_up : MONO_NEVER;
+}

@@ -1,0 +1,243 @@
+/* The session: how it is opened, its states, how it is lost, and its end in good order. */
+#include <string.h>
+#include "cell/base/must.h"
+#include "cell/client/internal.h"
+
+#define A(state) (1u << CLIENT_##state)
+
+/* Which state may follow which. Where each waits:
+ *   NEW       for a session, then for its first lease; requests are sent as soon as there is one
+ *   SAFE      under a lease: the only state in which anything is answered with success
+ *   JEOPARDY  for contact within the grace period (Chubby, section 2.8)
+ *   EXPIRED   for another session */
+static const unsigned allowed[] = {
+    [CLIENT_NEW] = A(SAFE) | A(EXPIRED) | A(CLOSED),
+    [CLIENT_SAFE] = A(JEOPARDY) | A(EXPIRED) | A(CLOSED),
+    [CLIENT_JEOPARDY] = A(SAFE) | A(EXPIRED) | A(CLOSED),
+    [CLIENT_EXPIRED] = A(NEW) | A(CLOSED),
+    [CLIENT_CLOSED] = 0,
+};
+
+static void
+session_move(struct client *c, enum client_state to)
+{
+	must(allowed[c->state] & (1u << to));
+	c->state = to;
+	c->update->state_changed = true;
+	must(to != CLIENT_SAFE || (c->session != 0 && mono_before(c->now, c->lease_end)));
+	must(to != CLIENT_EXPIRED || c->session == 0);
+}
+
+void
+session_open(struct client *c)
+{
+	struct message m = {
+	    .code = MSG_open_session,
+	    .open_session =
+		{
+		    .session = c->session,
+		    .nonce = {c->nonce, LIMIT_NONCE},
+		    .host = bytes_of(c->host),
+		    .caching = c->config.caching,
+		    .epoch = c->epoch,
+		},
+	};
+
+	if (c->session == 0 && c->earlier != 0) {
+		m.open_session.earlier = c->earlier;
+		m.open_session.earlier_nonce = (struct bytes){c->earlier_nonce, LIMIT_NONCE};
+	}
+	connection_opening(c);
+	client_send(c, &m);
+}
+
+/* A session of its own, with nothing of an earlier one. */
+static void
+session_begin(struct client *c, uint64_t session)
+{
+	c->session = session;
+	c->earlier = 0;
+	c->next_number = 1;
+	c->lease_end = c->now;
+	c->grace_end = mono_add(c->now, c->config.grace);
+	if (c->state == CLIENT_EXPIRED)
+		session_move(c, CLIENT_NEW);
+	must(c->state == CLIENT_NEW);
+	c->update->state_changed = true;
+}
+
+static void
+session_set_principal(struct client *c, struct bytes name)
+{
+	must(name.len <= LIMIT_PRINCIPAL);
+	if (name.len > 0)
+		memcpy(c->principal, name.data, name.len);
+	c->principal[name.len] = '\0';
+}
+
+static void
+session_opened(struct client *c, const struct msg_session_opened *m)
+{
+	if (c->session == 0)
+		session_begin(c, m->session);
+	c->epoch = m->epoch;
+	c->master = m->master;
+	session_set_principal(c, m->principal);
+	c->connection = CONNECTION_OPEN;
+	keepalive_start(c);
+	request_send_again(c);
+	waiting_reconnected(c);
+}
+
+/* An answer for another session than the one asked for, or from a master of an earlier epoch than
+ * one that is known, is no answer. */
+static bool
+opened_fits(const struct client *c, const struct msg_session_opened *m)
+{
+	if (c->session == 0)
+		return m->session != 0;
+	return m->session == c->session && m->epoch >= c->epoch;
+}
+
+void
+session_on_opened(struct client *c, const struct msg_session_opened *m)
+{
+	must(c->connection == CONNECTION_OPENING);
+	if (m->rc == RC_OK && opened_fits(c, m)) {
+		session_opened(c, m);
+	} else if (m->rc == RC_NO_SESSION && c->session != 0) {
+		session_lost(c, true);
+	} else {
+		c->prefer = m->master;
+		connection_drop(c);
+	}
+}
+
+void
+session_safe(struct client *c)
+{
+	if (c->state != CLIENT_SAFE)
+		session_move(c, CLIENT_SAFE);
+	request_flush_inbox(c);
+}
+
+static void
+session_new_nonce(struct client *c)
+{
+	for (size_t i = 0; i < LIMIT_NONCE; i++)
+		c->nonce[i] = (uint8_t)rng_next(&c->rng);
+}
+
+void
+session_lost(struct client *c, bool ended)
+{
+	must(c->session != 0);
+	if (c->closing) {
+		session_closed(c);
+		return;
+	}
+	c->earlier = ended ? 0 : c->session;
+	memcpy(c->earlier_nonce, c->nonce, LIMIT_NONCE);
+	session_new_nonce(c);
+	c->session = 0;
+	session_move(c, CLIENT_EXPIRED);
+	request_fail_all(c, RC_STALE);
+	waiting_forget(c);
+	if (ended && c->connection != CONNECTION_NONE)
+		session_open(c);
+	else
+		connection_drop(c);
+}
+
+/* Ends in good order what has a session: after the last request, and while the lease holds. */
+void
+session_close(struct client *c)
+{
+	if (c->closing)
+		return;
+	c->closing = true;
+	c->close_end = c->now;
+	if (c->state == CLIENT_SAFE)
+		c->close_end = c->lease_end;
+	else if (c->state == CLIENT_NEW && c->session != 0)
+		c->close_end = mono_add(c->now, c->lease);
+	waiting_forget(c);
+}
+
+void
+session_closed(struct client *c)
+{
+	c->session = 0;
+	c->connection = CONNECTION_NONE;
+	session_move(c, CLIENT_CLOSED);
+	request_fail_all(c, RC_STALE);
+	waiting_forget(c);
+}
+
+static void
+session_send_end(struct client *c)
+{
+	struct op op = {
+	    .code = OP_end_session,
+	    .end_session =
+		{
+		    .session = c->session,
+		    .cause = SESSION_CLOSED,
+		    .epoch = c->epoch,
+		    .nonce = {c->nonce, LIMIT_NONCE},
+		},
+	};
+
+	request_own(c, REQUEST_CLOSE, &op);
+}
+
+static void
+session_tick_closing(struct client *c)
+{
+	if (mono_reached(c->now, c->close_end))
+		session_closed(c);
+	else if (c->connection == CONNECTION_OPEN && request_idle(c))
+		session_send_end(c);
+}
+
+static void
+session_tick_grace(struct client *c)
+{
+	if (!mono_reached(c->now, c->grace_end))
+		return;
+	if (c->session != 0)
+		session_lost(c, false);
+	else
+		session_move(c, CLIENT_EXPIRED);
+}
+
+void
+session_tick(struct client *c)
+{
+	/* The grace period counts from when this was noticed: a machine that slept through all of
+	 * it still gets to ask the cell before it gives the session up. */
+	if (c->state == CLIENT_SAFE && mono_reached(c->now, c->lease_end)) {
+		c->grace_end = mono_add(c->now, c->config.grace);
+		session_move(c, CLIENT_JEOPARDY);
+	}
+	if (c->closing)
+		session_tick_closing(c);
+	else if (c->state == CLIENT_NEW || c->state == CLIENT_JEOPARDY)
+		session_tick_grace(c);
+}
+
+mono_t
+session_deadline(const struct client *c)
+{
+	if (c->closing)
+		return c->close_end;
+	switch (c->state) {
+	case CLIENT_SAFE:
+		return c->lease_end;
+	case CLIENT_NEW:
+	case CLIENT_JEOPARDY:
+		return c->grace_end;
+	default:
+		return MONO_NEVER;
+	}
+}

@@ -1,0 +1,151 @@
+/* Acquires that wait in a lock's queue at the cell. The queue is the master's memory; after a
+ * fail-over it is rebuilt from what the clients present, sorted by ticket. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/client/internal.h"
+
+static int
+order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int
+wait_compare(const struct wait *a, const struct wait *b)
+{
+	int by = order(a->acquire.node, b->acquire.node);
+
+	if (by == 0)
+		by = order(a->acquire.owner, b->acquire.owner);
+	return by != 0 ? by : order(a->acquire.acquisition, b->acquire.acquisition);
+}
+
+RB_GENERATE_INTERNAL(wait_tree, wait, node, wait_compare, __attribute__((unused)) static)
+
+static struct wait *
+wait_find(struct client *c, struct lock_key key)
+{
+	struct wait like = {0};
+
+	like.acquire.node = key.node;
+	like.acquire.owner = key.owner;
+	like.acquire.acquisition = key.acquisition;
+	return RB_FIND(wait_tree, &c->waits_by_key, &like);
+}
+
+static void
+wait_drop(struct client *c, struct wait *w)
+{
+	if (w->present)
+		c->present_n--;
+	RB_REMOVE(wait_tree, &c->waits_by_key, w);
+	TAILQ_REMOVE(&c->waits, w, entry);
+	free(w);
+}
+
+void
+waiting_add(struct client *c, const struct acquire *a, struct ticket ticket)
+{
+	struct wait *w = memory_zero(1, sizeof *w);
+
+	w->acquire = *a;
+	w->acquire.ticket = ticket;
+	must(RB_INSERT(wait_tree, &c->waits_by_key, w) == NULL);
+	TAILQ_INSERT_TAIL(&c->waits, w, entry);
+}
+
+void
+waiting_remove(struct client *c, struct lock_key key)
+{
+	struct wait *w = wait_find(c, key);
+
+	if (w != NULL)
+		wait_drop(c, w);
+}
+
+static void
+wait_over(struct client *c, struct wait *w, enum rc rc, uint64_t lock_generation, uint64_t fence)
+{
+	struct client_update *u = c->update;
+
+	ARRAY_ROOM(u->grants, u->grants_n, u->grants_room);
+	u->grants[u->grants_n++] = (struct client_grant){
+	    .node = w->acquire.node,
+	    .owner = w->acquire.owner,
+	    .acquisition = w->acquire.acquisition,
+	    .rc = rc,
+	    .lock_generation = lock_generation,
+	    .fence = fence,
+	};
+	wait_drop(c, w);
+}
+
+/* One that nobody waits for any more was given up: the cancel or release that did it is under way,
+ * and what the grant gave is taken back by it. */
+void
+waiting_on_granted(struct client *c, const struct msg_granted *m)
+{
+	struct wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
+
+	if (w != NULL)
+		wait_over(c, w, m->rc, m->lock_generation, m->fence);
+}
+
+void
+waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
+                     const struct result_acquired *g)
+{
+	struct wait *w = wait_find(c, key);
+
+	if (w == NULL)
+		return;
+	w->presenting = false;
+	if (rc == RC_QUEUED)
+		w->acquire.ticket = g->ticket;
+	else if (rc == RC_OK)
+		wait_over(c, w, RC_OK, g->lock_generation, g->fence);
+	else
+		wait_over(c, w, rc, 0, 0);
+}
+
+/* One whose presentation got no answer on the last connection was sent again with its number. */
+void
+waiting_reconnected(struct client *c)
+{
+	struct wait *w;
+
+	c->present_n = 0;
+	TAILQ_FOREACH(w, &c->waits, entry) {
+		w->present = !w->presenting;
+		c->present_n += w->present;
+	}
+}
+
+void
+waiting_present(struct client *c)
+{
+	struct wait *w;
+
+	if (c->present_n == 0)
+		return;
+	TAILQ_FOREACH(w, &c->waits, entry) {
+		struct op op = {.code = OP_acquire, .acquire = {.acquire = w->acquire}};
+
+		if (!w->present)
+			continue;
+		if (!request_room(c))
+			return;
+		w->present = false;
+		w->presenting = true;
+		c->present_n--;
+		request_own(c, REQUEST_WAIT, &op);
+	}
+}
+
+void
+waiting_forget(struct client *c)
+{
+	while (!TAILQ_EMPTY(&c->waits))
+		wait_drop(c, TAILQ_FIRST(&c->waits));
+}
