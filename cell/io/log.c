@@ -2,20 +2,38 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 2048 };
 
 static const char *program_name = "lsfs";
 static enum log_level highest = LEVEL_INFO;
+static bool to_system;
 
 void
 log_start(const char *program, enum log_level level)
 {
 	program_name = program;
 	highest = level;
+}
+
+void
+log_to_system(void)
+{
+	to_system = true;
+	openlog(program_name, LOG_PID, LOG_DAEMON);
+}
+
+static int
+system_level(enum log_level level)
+{
+	static const int levels[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
+
+	return levels[level];
 }
 
 /* Messages quote names that others chose: nothing in them may move a terminal's cursor or end the
@@ -36,7 +54,7 @@ put_line(enum log_level level, const char *format, va_list args)
 {
 	char line[LINE_MAX_BYTES];
 	int saved_errno = errno;
-	int len, more;
+	int len, more, prefix;
 	ssize_t written;
 
 	if (level > highest)
@@ -44,10 +62,16 @@ put_line(enum log_level level, const char *format, va_list args)
 	len = snprintf(line, sizeof line - 1, "%s: ", program_name);
 	if (len < 0 || (size_t)len >= sizeof line - 1)
 		len = 0;
+	prefix = len;
 	more = vsnprintf(line + len, sizeof line - 1 - (size_t)len, format, args);
 	if (more > 0)
 		len = (int)strnlen(line, sizeof line - 2);
 	make_printable(line, (size_t)len);
+	if (to_system) {
+		syslog(system_level(level), "%.*s", len - prefix, line + prefix);
+		errno = saved_errno;
+		return;
+	}
 	line[len++] = '\n';
 	do
 		written = write(STDERR_FILENO, line, (size_t)len);

@@ -6,6 +6,9 @@ enum log_level { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
 
 /* The program's name (kept, not copied) and the highest level that is printed. */
 void log_start(const char *program, enum log_level level);
+/* From here on messages go to the system log (syslog, facility daemon): for a process that has left
+ * its terminal. */
+void log_to_system(void);
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,172 @@
+#include "cell/io/mountinfo.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Blanks, tabs, newlines and backslashes stand as \ooo in the table. */
+static void
+unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; to++) {
+		unsigned byte;
+
+		if (*from == '\\' && sscanf(from + 1, "%3o", &byte) == 1) {
+			*to = (char)byte;
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* "36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw,errors=continue" */
+static bool
+line_parse(char *line, struct mountinfo *info)
+{
+	char *fields[5] = {NULL}, *tail = strstr(line, " - "), *type, *source;
+	int n = 0;
+
+	if (!tail)
+		return false;
+	*tail = '\0';
+	tail += 3;
+	for (char *field; n < 5 && (field = strsep(&line, " "));)
+		fields[n++] = field;
+	type = strsep(&tail, " ");
+	source = strsep(&tail, " \n");
+	if (n < 5 || !type || !source || sscanf(fields[2], "%u:%u", &info->major, &info->minor) != 2)
+		return false;
+	info->id = atoi(fields[0]);
+	unescape(fields[4]);
+	unescape(source);
+	snprintf(info->path, sizeof info->path, "%s", fields[4]);
+	snprintf(info->type, sizeof info->type, "%s", type);
+	snprintf(info->source, sizeof info->source, "%s", source);
+	return true;
+}
+
+typedef bool match_fn(const struct mountinfo *info, const char *path, int id);
+
+/* The last match wins: later mounts lie over earlier ones. */
+static bool
+table_find(const char *table, match_fn *match, const char *path, int id, struct mountinfo *found)
+{
+	FILE *f = fopen(table, "re");
+	struct mountinfo *info = malloc(sizeof *info);
+	char *line = NULL;
+	size_t room = 0;
+	bool any = false;
+
+	while (f && info && getline(&line, &room, f) > 0) {
+		if (line_parse(line, info) && match(info, path, id)) {
+			*found = *info;
+			any = true;
+		}
+	}
+	free(line);
+	free(info);
+	if (f)
+		fclose(f);
+	return any;
+}
+
+static bool
+match_path(const struct mountinfo *info, const char *path, int id)
+{
+	(void)id;
+	return !strcmp(info->path, path);
+}
+
+static bool
+match_id(const struct mountinfo *info, const char *path, int id)
+{
+	(void)path;
+	return info->id == id;
+}
+
+bool
+mountinfo_at(const char *path, struct mountinfo *info)
+{
+	return table_find("/proc/self/mountinfo", match_path, path, 0, info);
+}
+
+bool
+mountinfo_by_id(pid_t pid, int id, struct mountinfo *info)
+{
+	char table[64] = "/proc/self/mountinfo";
+
+	if (pid)
+		snprintf(table, sizeof table, "/proc/%ld/mountinfo", (long)pid);
+	return table_find(table, match_id, NULL, id, info);
+}
+
+static int
+append_name(char path[PATH_MAX], const char *name)
+{
+	size_t n = strlen(path), room = PATH_MAX - n;
+
+	return (size_t)snprintf(path + n, room, "%s%s", path[n - 1] == '/' ? "" : "/", name) < room
+	           ? 0 : -ENAMETOOLONG;
+}
+
+/* "directory/name" of a path without the slashes at its end; "", "." and ".." as the last component
+ * have no name of their own and are resolved whole. */
+static int
+resolve_directory(const char *path, char canonical[PATH_MAX])
+{
+	char copy[PATH_MAX], *name, *end;
+	int rc = 0;
+
+	if (!*path)
+		return -ENOENT;
+	if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
+		return -ENAMETOOLONG;
+	end = copy + strlen(copy);
+	while (end > copy + 1 && end[-1] == '/')
+		*--end = '\0';
+	name = strrchr(copy, '/');
+	name = name ? name + 1 : copy;
+	if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
+		return realpath(copy, canonical) ? 0 : -errno;
+	if (name == copy) {
+		rc = realpath(".", canonical) ? 0 : -errno;
+	} else if (name == copy + 1) {
+		strcpy(canonical, "/");
+	} else {
+		name[-1] = '\0';
+		rc = realpath(copy, canonical) ? 0 : -errno;
+	}
+	return rc == 0 ? append_name(canonical, name) : rc;
+}
+
+/* readlink stops at the root of whatever is mounted at the path, without a request to it. */
+static int
+resolve(const char *path, char canonical[PATH_MAX], int links)
+{
+	char target[PATH_MAX], next[2 * PATH_MAX];
+	int rc = resolve_directory(path, canonical);
+	ssize_t n = rc == 0 ? readlink(canonical, target, sizeof target - 1) : -1;
+
+	if (rc < 0 || n < 0)
+		return rc;
+	if (links == 0)
+		return -ELOOP;
+	target[n] = '\0';
+	if (target[0] == '/')
+		return resolve(target, canonical, links - 1);
+	snprintf(next, sizeof next, "%.*s%s", (int)(strrchr(canonical, '/') + 1 - canonical),
+	         canonical, target);
+	return resolve(next, canonical, links - 1);
+}
+
+int
+path_canonical(const char *path, char canonical[PATH_MAX])
+{
+	return resolve(path, canonical, 40);
+}

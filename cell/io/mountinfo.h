@@ -1,0 +1,30 @@
+/* What the kernel's mount table says of a path. Reading it asks no filesystem anything, so it works
+ * beside a dead or stuck mount. */
+#ifndef LSFS_IO_MOUNTINFO_H
+#define LSFS_IO_MOUNTINFO_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct mountinfo {
+	int id;              /* the mnt_id that fdinfo shows */
+	unsigned major, minor;
+	char path[PATH_MAX]; /* where it is mounted */
+	char type[64];       /* "fuse.lsfs" */
+	char source[PATH_MAX];
+};
+
+/* The type of our mounts there. */
+#define MOUNTINFO_TYPE "fuse.lsfs"
+
+/* The topmost mount exactly at `path` (canonical), as this process sees it; false: none. */
+bool mountinfo_at(const char *path, struct mountinfo *info);
+/* The mount with this id in the name space of process `pid` (0: our own); false: none. */
+bool mountinfo_by_id(pid_t pid, int id, struct mountinfo *info);
+
+/* The canonical form of a path of which only the last component may be missing, without asking the
+ * filesystem mounted there: 0, or -errno when its directory is missing. */
+int path_canonical(const char *path, char canonical[PATH_MAX]);
+
+#endif

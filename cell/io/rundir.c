@@ -1,0 +1,317 @@
+#include "cell/io/rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/base/checksum.h"
+
+enum { RECORD_SIZE = 3 * PATH_MAX };
+
+/* ---- where ---- */
+
+static int
+directory_path(char *path, size_t size)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (geteuid() == 0)
+		n = snprintf(path, size, "/run/lsfs");
+	else if (runtime && runtime[0] == '/')
+		n = snprintf(path, size, "%s/lsfs", runtime);
+	else
+		n = snprintf(path, size, "/tmp/lsfs-%u", (unsigned)geteuid());
+	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+/* A directory of somebody else, or one that others may look into, would give nonces away. */
+static int
+directory_check(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return -EPERM;
+	return 0;
+}
+
+static int
+directory_make(char *path, size_t size)
+{
+	int rc = directory_path(path, size);
+
+	if (rc < 0)
+		return rc;
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	return directory_check(path);
+}
+
+/* A mount point's path may be longer than a file name; its checksum is not. */
+static int
+record_path(const char *directory, const char *mountpoint, char *path, size_t size)
+{
+	int n = snprintf(path, size, "%s/%016" PRIx64 ".mount", directory,
+	                 checksum(bytes_of(mountpoint)));
+
+	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+/* ---- the text of a record: "key value" lines ---- */
+
+static void
+nonce_to_hex(const uint8_t nonce[LIMIT_NONCE], char hex[2 * LIMIT_NONCE + 1])
+{
+	for (int i = 0; i < LIMIT_NONCE; i++)
+		snprintf(hex + 2 * i, 3, "%02x", nonce[i]);
+}
+
+static void
+nonce_from_hex(const char *hex, uint8_t nonce[LIMIT_NONCE])
+{
+	for (int i = 0; i < LIMIT_NONCE; i++) {
+		unsigned byte;
+
+		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+			return;
+		nonce[i] = (uint8_t)byte;
+	}
+}
+
+static void
+record_line(struct run_record *r, const char *key, const char *value)
+{
+	if (!strcmp(key, "mountpoint"))
+		snprintf(r->mountpoint, sizeof r->mountpoint, "%s", value);
+	else if (!strcmp(key, "source"))
+		snprintf(r->source, sizeof r->source, "%s", value);
+	else if (!strcmp(key, "cell"))
+		snprintf(r->cell, sizeof r->cell, "%s", value);
+	else if (!strcmp(key, "boot"))
+		snprintf(r->boot, sizeof r->boot, "%s", value);
+	else if (!strcmp(key, "pid"))
+		r->pid = (pid_t)strtol(value, NULL, 10);
+	else if (!strcmp(key, "session"))
+		r->session = strtoull(value, NULL, 10);
+	else if (!strcmp(key, "nonce") && strlen(value) == 2 * LIMIT_NONCE)
+		nonce_from_hex(value, r->nonce);
+}
+
+static void
+record_parse(char *text, struct run_record *r)
+{
+	memset(r, 0, sizeof *r);
+	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+		char *value = strchr(line, ' ');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		record_line(r, line, value);
+	}
+}
+
+static int
+record_load(int fd, struct run_record *r)
+{
+	char *text = calloc(1, RECORD_SIZE + 1);
+	ssize_t n;
+	int rc;
+
+	if (!text)
+		return -ENOMEM;
+	n = pread(fd, text, RECORD_SIZE, 0);
+	rc = n < 0 ? -errno : 0;
+	if (rc == 0)
+		record_parse(text, r);
+	free(text);
+	return rc;
+}
+
+static void
+boot_id(char *to, size_t size)
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	to[0] = '\0';
+	if (!f)
+		return;
+	if (!fgets(to, (int)size, f))
+		to[0] = '\0';
+	to[strcspn(to, "\n")] = '\0';
+	fclose(f);
+}
+
+static bool
+one_line(const char *text)
+{
+	return !strchr(text, '\n');
+}
+
+/* ---- owning ---- */
+
+/* A lock of the open file description: it ends with the process, and asking whether it is held
+ * (F_OFD_GETLK) does not take it. */
+static struct flock
+whole_file(short type)
+{
+	return (struct flock){.l_type = type, .l_whence = SEEK_SET};
+}
+
+static bool
+record_owned(int fd)
+{
+	struct flock lock = whole_file(F_WRLCK);
+
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* An earlier owner may have removed the file between our open and our lock. */
+static bool
+still_there(int fd, const char *path)
+{
+	struct stat opened, named;
+
+	return fstat(fd, &opened) == 0 && stat(path, &named) == 0 &&
+	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+int
+rundir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier)
+{
+	char directory[PATH_MAX - 32];
+	struct flock lock = whole_file(F_WRLCK);
+	int rc = one_line(mountpoint) ? directory_make(directory, sizeof directory) : -EINVAL;
+
+	file->fd = -1;
+	if (rc == 0)
+		rc = record_path(directory, mountpoint, file->path, sizeof file->path);
+	if (rc < 0)
+		return rc;
+	for (;;) {
+		file->fd = open(file->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (file->fd < 0)
+			return -errno;
+		if (fcntl(file->fd, F_OFD_SETLK, &lock) < 0) {
+			rc = errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+			break;
+		}
+		if (still_there(file->fd, file->path)) {
+			rc = record_load(file->fd, earlier);
+			break;
+		}
+		close(file->fd);
+	}
+	if (rc < 0)
+		rundir_leave(file);
+	return rc;
+}
+
+int
+rundir_write(const struct run_file *file, const struct run_record *r)
+{
+	char *text = malloc(RECORD_SIZE), hex[2 * LIMIT_NONCE + 1], boot[sizeof r->boot];
+	int n, rc = 0;
+
+	if (!text)
+		return -ENOMEM;
+	errno = 0;
+	nonce_to_hex(r->nonce, hex);
+	boot_id(boot, sizeof boot);
+	n = snprintf(text, RECORD_SIZE,
+	             "mountpoint %s\nsource %s\ncell %s\nboot %s\npid %ld\nsession %" PRIu64
+	             "\nnonce %s\n",
+	             r->mountpoint, r->source, r->cell, boot, (long)getpid(), r->session, hex);
+	if (n < 0 || n >= RECORD_SIZE)
+		rc = -ENAMETOOLONG;
+	else if (!one_line(r->source))
+		rc = -EINVAL;
+	else if (pwrite(file->fd, text, (size_t)n, 0) != n)
+		rc = errno ? -errno : -EIO;
+	else if (ftruncate(file->fd, n) < 0)
+		rc = -errno;
+	free(text);
+	return rc;
+}
+
+void
+rundir_drop(struct run_file *file)
+{
+	unlink(file->path);
+	rundir_leave(file);
+}
+
+void
+rundir_leave(struct run_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}
+
+/* ---- reading ---- */
+
+static bool
+record_read(const char *path, struct run_record *record, bool *alive)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	ok = record_load(fd, record) == 0 && record->mountpoint[0] == '/';
+	*alive = record_owned(fd);
+	close(fd);
+	return ok;
+}
+
+bool
+rundir_read(const char *mountpoint, struct run_record *record, bool *alive)
+{
+	char directory[PATH_MAX - 32], path[PATH_MAX];
+
+	return directory_path(directory, sizeof directory) == 0 && directory_check(directory) == 0 &&
+	       record_path(directory, mountpoint, path, sizeof path) == 0 &&
+	       record_read(path, record, alive) && !strcmp(record->mountpoint, mountpoint);
+}
+
+static bool
+is_record(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 6 && !strcmp(name + n - 6, ".mount");
+}
+
+void
+rundir_each(bool (*each)(void *user, const struct run_record *record, bool alive), void *user)
+{
+	char directory[PATH_MAX - 300], path[PATH_MAX];
+	struct dirent *entry;
+	struct run_record *record;
+	bool alive, more = true;
+	DIR *d;
+
+	if (directory_path(directory, sizeof directory) < 0 || directory_check(directory) < 0)
+		return;
+	d = opendir(directory);
+	record = malloc(sizeof *record);
+	while (d && record && more && (entry = readdir(d))) {
+		snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+		if (is_record(entry->d_name) && record_read(path, record, &alive))
+			more = each(user, record, alive);
+	}
+	free(record);
+	if (d)
+		closedir(d);
+}

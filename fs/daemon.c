@@ -1,0 +1,98 @@
+#include "fs/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/io/log.h"
+
+static int
+child_status(pid_t child)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return 1;
+	if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		return WEXITSTATUS(status);
+	log_error("the daemon ended before the mount answered%s%s",
+	          WIFSIGNALED(status) ? ": " : "",
+	          WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "");
+	return 1;
+}
+
+static int
+parent_wait(int pipe_end, pid_t child, const char *mountpoint)
+{
+	struct stat st;
+	char byte;
+	ssize_t n;
+
+	while ((n = read(pipe_end, &byte, 1)) < 0 && errno == EINTR)
+		;
+	if (n != 1)
+		return child_status(child);
+	if (stat(mountpoint, &st) < 0) {
+		log_error("%s: the mount does not answer: %s", mountpoint, strerror(errno));
+		return 1;
+	}
+	return 0;
+}
+
+bool
+daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
+{
+	int ends[2];
+	pid_t child;
+
+	*status = 1;
+	daemon->ready = -1;
+	if (pipe2(ends, O_CLOEXEC) < 0 || (child = fork()) < 0) {
+		log_error("cannot go into the background: %s", strerror(errno));
+		return false;
+	}
+	if (child > 0) {
+		close(ends[1]);
+		*status = parent_wait(ends[0], child, mountpoint);
+		return false;
+	}
+	close(ends[0]);
+	daemon->ready = ends[1];
+	setsid();
+	return true;
+}
+
+static void
+leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	log_start("lsfs", LEVEL_INFO);
+	log_to_system();
+	if (null < 0)
+		return;
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	close(null);
+}
+
+void
+daemon_ready(struct daemon *daemon)
+{
+	char byte = 1;
+
+	if (daemon->ready < 0)
+		return;
+	/* Before the parent leaves: its caller may wait for the end of these descriptors. */
+	leave_terminal();
+	if (chdir("/") < 0)
+		log_warn("chdir /: %s", strerror(errno));
+	if (write(daemon->ready, &byte, 1) != 1)
+		log_warn("the process that started the mount has gone");
+	close(daemon->ready);
+	daemon->ready = -1;
+}

@@ -1,0 +1,314 @@
+#include "fs/engine.h"
+
+#include <bsd/sys/queue.h>
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+
+enum { CLOSE_PATIENCE_S = 5 };
+
+/* A request of the mount on its way to the client: kept encoded, because its views end with the
+ * mount's next step and the client may have answers for the mount first. */
+struct request {
+	STAILQ_ENTRY(request) link;
+	uint64_t token;
+	bool ordered;
+	struct bytes op;
+};
+
+struct engine {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct host *host;
+	const char *principal;
+	uint64_t conn; /* 0: none */
+	bool connected; /* the client has to be told that conn stands */
+	struct client *client;
+	struct client_update told;
+	struct mount *mount;
+	struct mount_update done;
+	STAILQ_HEAD(, request) requests;
+	struct engine_output output;
+	void (*closed)(void *user, bool in_order);
+	void *closed_user;
+	bool closed_in_order;
+	mono_t close_deadline; /* MONO_NEVER: not closing */
+};
+
+/* ---- the mount's side ---- */
+
+static void
+queue_request(struct engine *e, const struct mount_request *from)
+{
+	struct request *r = memory_zero(1, sizeof *r);
+	struct buffer op = BUFFER(LIMIT_ENTRY);
+
+	wire_put_op(&op, &from->op);
+	must(!op.failed);
+	r->token = from->token;
+	r->ordered = from->ordered;
+	r->op = buffer_take(&op);
+	STAILQ_INSERT_TAIL(&e->requests, r, link);
+}
+
+/* Notifications go first: what is read after the reply must not come from an old attribute. */
+static void
+mount_tell(struct engine *e, const struct mount_event *event)
+{
+	struct mount_update *u = &e->done;
+
+	mount_step(e->mount, event, u);
+	if (u->forget_names)
+		e->output.forget_names(e->output.user);
+	for (size_t i = 0; i < u->stale_inodes_n; i++)
+		e->output.stale_inode(e->output.user, u->stale_inodes[i]);
+	for (size_t i = 0; i < u->replies_n; i++)
+		e->output.reply(e->output.user, &u->replies[i]);
+	for (size_t i = 0; i < u->requests_n; i++)
+		queue_request(e, &u->requests[i]);
+}
+
+/* ---- the client's side ---- */
+
+static void on_frame(void *user, struct bytes frame);
+static void on_disconnect(void *user);
+
+static void
+reconnect(struct engine *e)
+{
+	struct host_client callbacks = {.frame = on_frame, .closed = on_disconnect, .user = e};
+
+	if (e->conn)
+		host_disconnect(e->host, e->conn);
+	e->conn = host_connect(e->host, &callbacks, e->principal);
+	e->connected = true;
+}
+
+static void
+client_tell(struct engine *e, struct client_event *event)
+{
+	struct client_update *u = &e->told;
+	mono_t now = event->now;
+
+	client_step(e->client, event, u);
+	if (u->connect)
+		reconnect(e);
+	if (u->frames.len && e->conn)
+		host_send(e->host, e->conn, buffer_view(&u->frames));
+	for (size_t i = 0; i < u->answers_n; i++)
+		mount_tell(e, &(struct mount_event){.kind = MOUNT_ANSWER, .now = now,
+		                                    .answer = &u->answers[i]});
+	for (size_t i = 0; i < u->grants_n; i++)
+		mount_tell(e, &(struct mount_event){.kind = MOUNT_GRANT, .now = now,
+		                                    .grant = &u->grants[i]});
+	if (u->state_changed) {
+		struct client_status status = client_status(e->client);
+
+		mount_tell(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
+		e->output.session(e->output.user, &status);
+	}
+}
+
+static void
+client_request(struct engine *e, mono_t now, struct request *r)
+{
+	struct op op;
+
+	must(wire_get_op(r->op, &op) == RC_OK);
+	client_tell(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now, .token = r->token,
+	                                      .op = &op, .ordered = r->ordered});
+	free((void *)r->op.data);
+	free(r);
+}
+
+/* ---- turning ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+static mono_t
+next_deadline(const struct engine *e)
+{
+	mono_t d = mono_min(client_deadline(e->client), mount_deadline(e->mount));
+
+	return mono_min(d, e->close_deadline);
+}
+
+/* The timer only wakes; whether a deadline was reached is read from the clock that goes on while the
+ * machine sleeps. */
+static void
+arm(struct engine *e, mono_t now)
+{
+	mono_t deadline = next_deadline(e);
+	int64_t left = mono_since(deadline, now).ns;
+
+	if (mono_is_never(deadline))
+		uv_timer_stop(&e->timer);
+	else
+		uv_timer_start(&e->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left + 999999) / 1000000, 0);
+}
+
+static void
+on_timer_closed(uv_handle_t *timer)
+{
+	struct engine *e = timer->data;
+
+	e->closed(e->closed_user, e->closed_in_order);
+}
+
+static void
+finish(struct engine *e, bool in_order)
+{
+	if (uv_is_closing((uv_handle_t *)&e->timer))
+		return;
+	if (e->conn)
+		host_disconnect(e->host, e->conn);
+	e->conn = 0;
+	e->closed_in_order = in_order;
+	uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+}
+
+static void
+settle(struct engine *e, mono_t now)
+{
+	struct request *r;
+
+	for (;;) {
+		if (e->connected) {
+			e->connected = false;
+			client_tell(e, &(struct client_event){.kind = CLIENT_CONNECTED, .now = now});
+		} else if ((r = STAILQ_FIRST(&e->requests))) {
+			STAILQ_REMOVE_HEAD(&e->requests, link);
+			client_request(e, now, r);
+		} else {
+			break;
+		}
+	}
+	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
+		finish(e, true);
+	else if (mono_reached(now, e->close_deadline))
+		finish(e, false);
+	else
+		arm(e, now);
+}
+
+/* After a pause the lease is looked at before anything is answered. */
+static mono_t
+catch_up(struct engine *e)
+{
+	mono_t now = clock_now();
+
+	if (mono_reached(now, client_deadline(e->client)))
+		client_tell(e, &(struct client_event){.kind = CLIENT_TIMEOUT, .now = now});
+	if (mono_reached(now, mount_deadline(e->mount)))
+		mount_tell(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
+	return now;
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	struct engine *e = timer->data;
+
+	settle(e, catch_up(e));
+}
+
+static void
+on_frame(void *user, struct bytes frame)
+{
+	struct engine *e = user;
+	mono_t now = catch_up(e);
+
+	client_tell(e, &(struct client_event){.kind = CLIENT_FRAME, .now = now, .frame = frame});
+	settle(e, now);
+}
+
+static void
+on_disconnect(void *user)
+{
+	struct engine *e = user;
+	mono_t now = catch_up(e);
+
+	e->conn = 0;
+	client_tell(e, &(struct client_event){.kind = CLIENT_DISCONNECTED, .now = now});
+	settle(e, now);
+}
+
+void
+engine_call(struct engine *e, struct mount_event *event)
+{
+	event->now = catch_up(e);
+	mount_tell(e, event);
+	settle(e, event->now);
+}
+
+unsigned
+engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_owner, pid_t pid)
+{
+	return mount_flush_wants(e->mount, fh, lock_owner, pid);
+}
+
+struct client_status
+engine_status(const struct engine *e)
+{
+	return client_status(e->client);
+}
+
+/* ---- life ---- */
+
+int
+engine_new(struct engine **engine, uv_loop_t *loop, struct host *host, const char *principal,
+           const struct mount_config *mount, const struct client_config *client,
+           const struct engine_output *output)
+{
+	struct engine *e = memory_zero(1, sizeof *e);
+	mono_t now = clock_now();
+	int rc = uv_timer_init(loop, &e->timer);
+
+	if (rc < 0) {
+		free(e);
+		return rc;
+	}
+	e->loop = loop;
+	e->timer.data = e;
+	e->host = host;
+	e->principal = principal;
+	e->output = *output;
+	e->close_deadline = MONO_NEVER;
+	STAILQ_INIT(&e->requests);
+	e->client = client_new(client, now);
+	e->mount = mount_new(mount, e->client);
+	arm(e, now);
+	*engine = e;
+	return 0;
+}
+
+void
+engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *user)
+{
+	mono_t now = catch_up(e);
+
+	must(!e->closed);
+	e->closed = closed;
+	e->closed_user = user;
+	e->close_deadline = mono_add(now, span_s(CLOSE_PATIENCE_S));
+	client_tell(e, &(struct client_event){.kind = CLIENT_CLOSE, .now = now});
+	settle(e, now);
+}
+
+void
+engine_free(struct engine *e)
+{
+	struct request *r;
+
+	while ((r = STAILQ_FIRST(&e->requests))) {
+		STAILQ_REMOVE_HEAD(&e->requests, link);
+		free((void *)r->op.data);
+		free(r);
+	}
+	mount_free(e->mount);
+	mount_update_free(&e->done);
+	client_free(e->client);
+	client_update_free(&e->told);
+	free(e);
+}

@@ -1,0 +1,48 @@
+/* The engine: mount, client and replica tied together on one libuv loop.
+ *
+ *   kernel call -> mount_step -> requests -> client_step -> frames -> host
+ *   host -> frame -> client_step -> answers, grants, session -> mount_step -> replies -> kernel
+ *
+ * It turns until all three are quiet, then sets its timer for the next deadline. It decides nothing;
+ * it is also what the request tests drive without a mount. */
+#ifndef LSFS_FS_ENGINE_H
+#define LSFS_FS_ENGINE_H
+
+#include <uv.h>
+#include "cell/io/host.h"
+#include "fs/mount/mount.h"
+
+struct engine;
+
+/* What leaves the engine for the kernel; never called from anywhere but engine_call, the loop's
+ * callbacks of the engine's own, and engine_close. */
+struct engine_output {
+	void (*reply)(void *user, const struct mount_reply *reply);
+	void (*stale_inode)(void *user, uint64_t ino);
+	void (*forget_names)(void *user);
+	void (*session)(void *user, const struct client_status *status); /* its state has changed */
+	void *user;
+};
+
+/* Connects to `host` (started) as `principal` and begins to open a session. The configs are read
+ * before it returns; their strings and `host` must outlive the engine. 0 or -errno. */
+int engine_new(struct engine **engine, uv_loop_t *loop, struct host *host, const char *principal,
+               const struct mount_config *mount, const struct client_config *client,
+               const struct engine_output *output);
+
+/* Hands in one call of the kernel (event->now is set here). */
+void engine_call(struct engine *e, struct mount_event *event);
+
+/* What the kernel driver has to find out before it hands in a FLUSH. */
+unsigned engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_owner, pid_t pid);
+
+struct client_status engine_status(const struct engine *e);
+
+/* Ends the session in good order, or gives up after a few seconds (it then expires by itself);
+ * disconnects, closes its handles, then calls `closed` with true in the first case. Calls go on being
+ * answered until then. */
+void engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *user);
+/* After `closed` was called. */
+void engine_free(struct engine *e);
+
+#endif

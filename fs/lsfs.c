@@ -1,0 +1,351 @@
+#include "fs/lsfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "cell/io/standalone.h"
+#include "fs/mountpoint.h"
+#include "fs/session.h"
+
+#define STANDALONE_PRINCIPAL "admin"
+
+/* What ends: first the reading of requests, then the cell session, then the replica, then the loop. */
+struct lsfs {
+	const struct options *options;
+	struct daemon *daemon;
+	uv_loop_t loop;
+	uv_signal_t terminate, interrupt;
+	char source[PATH_MAX]; /* canonical */
+	struct mountpoint mountpoint;
+	struct conf conf;
+	struct host *host;
+	struct engine *engine;
+	struct session session;
+	bool init_answered;
+	bool stopping;
+	bool session_closed; /* in order */
+	bool failed;
+};
+
+/* ---- stopping ---- */
+
+static void
+on_host_stopped(void *user)
+{
+	(void)user; /* nothing is left on the loop: uv_run returns */
+}
+
+static void
+on_engine_closed(void *user, bool in_order)
+{
+	struct lsfs *l = user;
+
+	if (!in_order)
+		log_warn("the session could not be closed; it will expire by itself");
+	l->session_closed = in_order;
+	host_stop(l->host, on_host_stopped, l);
+}
+
+static void
+stop(struct lsfs *l)
+{
+	if (l->stopping)
+		return;
+	l->stopping = true;
+	uv_close((uv_handle_t *)&l->terminate, NULL);
+	uv_close((uv_handle_t *)&l->interrupt, NULL);
+	session_stop(&l->session);
+	if (l->engine)
+		engine_close(l->engine, on_engine_closed, l);
+	else
+		host_stop(l->host, on_host_stopped, l);
+}
+
+static void
+on_signal(uv_signal_t *signal, int number)
+{
+	(void)number;
+	stop(signal->data);
+}
+
+static void
+on_session_ended(void *user, bool broken)
+{
+	struct lsfs *l = user;
+
+	l->failed |= broken;
+	stop(l);
+}
+
+/* The replica will never answer again, so neither can the mount. */
+static void
+on_host_failed(void *user)
+{
+	struct lsfs *l = user;
+
+	l->failed = true;
+	stop(l);
+}
+
+/* ---- serving ---- */
+
+static void
+tell_if_ready(struct lsfs *l)
+{
+	if (l->init_answered && engine_status(l->engine).state == CLIENT_SAFE)
+		daemon_ready(l->daemon);
+}
+
+static void
+on_init_answered(void *user)
+{
+	struct lsfs *l = user;
+
+	l->init_answered = true;
+	tell_if_ready(l);
+}
+
+/* What the next daemon has to end if we are killed. */
+static void
+record_session(struct lsfs *l, const struct client_status *status)
+{
+	struct run_record *r = memory_zero(1, sizeof *r);
+	int rc;
+
+	strcpy(r->mountpoint, l->mountpoint.path);
+	strcpy(r->source, l->source);
+	strcpy(r->cell, l->conf.name);
+	r->session = status->session;
+	if (status->session)
+		memcpy(r->nonce, status->nonce, sizeof r->nonce);
+	rc = rundir_write(&l->mountpoint.run, r);
+	if (rc < 0)
+		log_warn("%s: cannot write the run record: %s", l->mountpoint.run.path, strerror(-rc));
+	free(r);
+}
+
+static void
+on_session_state(void *user, const struct client_status *status)
+{
+	struct lsfs *l = user;
+
+	switch (status->state) {
+	case CLIENT_SAFE:
+		log_info("session %" PRIu64 " is safe", status->session);
+		record_session(l, status);
+		tell_if_ready(l);
+		break;
+	case CLIENT_JEOPARDY:
+		log_warn("session %" PRIu64 " is in jeopardy: the cell does not answer",
+		         status->session);
+		break;
+	case CLIENT_EXPIRED:
+		log_warn("session %" PRIu64 " has expired: its handles and locks are gone",
+		         status->session);
+		break;
+	case CLIENT_NEW:
+	case CLIENT_CLOSED:
+		break;
+	}
+}
+
+static void
+on_reply(void *user, const struct mount_reply *reply)
+{
+	session_reply(&((struct lsfs *)user)->session, reply);
+}
+
+static void
+on_stale_inode(void *user, uint64_t ino)
+{
+	session_stale_inode(&((struct lsfs *)user)->session, ino);
+}
+
+static void
+on_forget_names(void *user)
+{
+	session_forget_names(&((struct lsfs *)user)->session);
+}
+
+/* ---- starting ---- */
+
+/* A mount over its own data directory would wait for itself. */
+static bool
+resolve_source(struct lsfs *l)
+{
+	int rc = path_canonical(l->options->source, l->source);
+
+	if (rc < 0) {
+		log_error("%s: %s", l->options->source, strerror(-rc));
+		return false;
+	}
+	if (path_lies_in(l->source, l->mountpoint.path)) {
+		log_error("%s: the data directory lies below the mount point", l->source);
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_key(const char *path)
+{
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (path && fd < 0) {
+		log_error("%s: cannot read the key: %s", path, strerror(errno));
+		return false;
+	}
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
+static bool
+open_host(struct lsfs *l)
+{
+	const char *cell = l->options->cell ? l->options->cell : "local";
+	char why[512];
+	struct host_config config = {
+		.directory = l->source, .failed = on_host_failed, .user = l,
+	};
+
+	if (standalone_prepare(l->source, cell, &l->conf, why, sizeof why))
+		l->host = host_open(&config, why, sizeof why);
+	if (!l->host)
+		log_error("%s", why);
+	else if (l->options->cell && strcmp(l->options->cell, l->conf.name))
+		log_warn("%s holds cell %s, not %s", l->source, l->conf.name, l->options->cell);
+	return l->host != NULL;
+}
+
+static int
+start_engine(struct lsfs *l)
+{
+	const struct options *o = l->options;
+	static char host_name[LIMIT_HOST + 1];
+	struct mount_config mount = {
+		.cell = l->conf.name, .uid = getuid(), .gid = getgid(),
+		.lock_delay_s = o->lock_delay_s, .commit_at_write = o->commit_at_write,
+		.quiet = o->quiet,
+	};
+	struct client_config client = {
+		.host = host_name, .grace = span_s(o->grace_s), .drift_permille = 10,
+	};
+	struct engine_output output = {
+		.reply = on_reply, .stale_inode = on_stale_inode, .forget_names = on_forget_names,
+		.session = on_session_state, .user = l,
+	};
+
+	gethostname(host_name, sizeof host_name - 1);
+	random_fill(&client.seed, sizeof client.seed);
+	random_fill(client.nonce, sizeof client.nonce);
+	if (!strcmp(l->mountpoint.earlier.source, l->source)) {
+		client.earlier_session = l->mountpoint.earlier.session;
+		memcpy(client.earlier_nonce, l->mountpoint.earlier.nonce, LIMIT_NONCE);
+	}
+	return engine_new(&l->engine, &l->loop, l->host, STANDALONE_PRINCIPAL, &mount, &client,
+	                  &output);
+}
+
+static int
+start_signals(struct lsfs *l)
+{
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	l->terminate.data = l->interrupt.data = l;
+	if ((rc = uv_signal_init(&l->loop, &l->terminate)) < 0 ||
+	    (rc = uv_signal_init(&l->loop, &l->interrupt)) < 0 ||
+	    (rc = uv_signal_start(&l->terminate, on_signal, SIGTERM)) < 0)
+		return rc;
+	return uv_signal_start(&l->interrupt, on_signal, SIGINT);
+}
+
+static bool
+start_session(struct lsfs *l)
+{
+	const struct options *o = l->options;
+	char text[512];
+	struct session_config config = {
+		.uid = getuid(), .gid = getgid(), .options = text, .ready = on_init_answered,
+		.ended = on_session_ended, .user = l,
+	};
+
+	snprintf(text, sizeof text, "%s%s%s", o->allow_other ? "allow_other" : "",
+	         o->allow_other && o->kernel ? "," : "", o->kernel ? o->kernel : "");
+	return session_init(&l->session, &config) == 0;
+}
+
+/* From here on there is a replica on the loop, and an end has to go through stop(). */
+static bool
+serve(struct lsfs *l)
+{
+	int rc = start_engine(l);
+
+	if (rc == 0 && session_mount(&l->session, l->mountpoint.path) < 0)
+		return false;
+	if (rc == 0)
+		rc = session_start(&l->session, &l->loop, l->engine);
+	if (rc < 0)
+		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
+	return rc == 0;
+}
+
+static void
+run_loop(struct lsfs *l)
+{
+	if (!serve(l)) {
+		l->failed = true;
+		stop(l);
+	}
+	uv_run(&l->loop, UV_RUN_DEFAULT);
+	must(uv_loop_close(&l->loop) == 0);
+	session_fini(&l->session);
+	if (l->engine)
+		engine_free(l->engine);
+}
+
+static bool
+start(struct lsfs *l)
+{
+	int rc;
+
+	if (!resolve_source(l) || !check_key(l->options->key) || !start_session(l) || !open_host(l))
+		return false;
+	if ((rc = uv_loop_init(&l->loop)) < 0 || (rc = start_signals(l)) < 0 ||
+	    (rc = host_start(l->host, &l->loop)) < 0) {
+		log_error("%s: cannot start: %s", l->source, uv_strerror(rc));
+		return false;
+	}
+	return true;
+}
+
+int
+lsfs_run(const struct options *options, struct daemon *daemon)
+{
+	struct lsfs *l = memory_zero(1, sizeof *l);
+	int status = 1;
+
+	l->options = options;
+	l->daemon = daemon;
+	if (mountpoint_take(&l->mountpoint, options->mountpoint)) {
+		l->session_closed = l->mountpoint.earlier.session == 0;
+		if (start(l)) {
+			run_loop(l);
+			status = l->failed;
+		}
+		mountpoint_release(&l->mountpoint, l->session_closed);
+	}
+	free(l);
+	return status;
+}

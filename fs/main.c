@@ -1,0 +1,48 @@
+/* lsfs: mounts a cell as a filesystem. */
+#include <stdio.h>
+#include "cell/io/log.h"
+#include "config.h"
+#include "fs/lsfs.h"
+
+enum { EXIT_USAGE = 2 };
+
+static int
+run(struct options *o)
+{
+	struct daemon daemon = {.ready = -1};
+	int status;
+
+	if (o->help) {
+		options_help();
+		return 0;
+	}
+	if (o->version) {
+		puts("lsfs " PACKAGE_VERSION);
+		return 0;
+	}
+	if (!o->standalone) {
+		log_error("%s: only cells in one process can be mounted yet: use --standalone DATADIR",
+		          o->source);
+		return 1;
+	}
+	if (o->fake)
+		return 0;
+	if (o->foreground)
+		log_start("lsfs", LEVEL_INFO);
+	else if (!daemon_fork(&daemon, o->mountpoint, &status))
+		return status;
+	return lsfs_run(o, &daemon);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct options options;
+	int status = EXIT_USAGE;
+
+	log_start("lsfs", LEVEL_WARN);
+	if (options_parse(&options, argc, argv))
+		status = run(&options);
+	options_free(&options);
+	return status;
+}

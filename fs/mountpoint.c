@@ -1,0 +1,128 @@
+#include "fs/mountpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/io/log.h"
+#include "cell/io/mountinfo.h"
+
+bool
+path_lies_in(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	return !strncmp(path, directory, n) &&
+	       (path[n] == '\0' || path[n] == '/' || directory[n - 1] == '/');
+}
+
+/* An unprivileged user's mounts are taken off by the set-user-id helper that made them. */
+static bool
+detach_by_helper(const char *path)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", path, (char *)NULL);
+		_exit(127);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static bool
+detach(const char *path)
+{
+	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+		return true;
+	if (errno == EPERM && detach_by_helper(path))
+		return true;
+	log_error("%s: cannot take the dead mount off: %s", path, strerror(errno));
+	return false;
+}
+
+/* We own the run record, so no lsfs of this user and run directory serves it; but one of another may.
+ * A mount whose daemon is dead says ENOTCONN at once. */
+static bool
+is_dead(const char *path)
+{
+	struct statfs st;
+
+	return statfs(path, &st) < 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+}
+
+static bool
+clear_dead_mounts(const char *path)
+{
+	struct mountinfo info;
+
+	while (mountinfo_at(path, &info) && !strcmp(info.type, MOUNTINFO_TYPE)) {
+		if (!is_dead(path)) {
+			log_error("%s: busy: a cell is mounted there", path);
+			return false;
+		}
+		log_info("%s: taking off the mount of a dead lsfs", path);
+		if (!detach(path))
+			return false;
+	}
+	return true;
+}
+
+static bool
+check_directory(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		log_error("%s: %s", path, strerror(errno));
+		return false;
+	}
+	if (!S_ISDIR(st.st_mode)) {
+		log_error("%s: %s", path, strerror(ENOTDIR));
+		return false;
+	}
+	return true;
+}
+
+static bool
+take_record(struct mountpoint *m)
+{
+	int rc = rundir_own(m->path, &m->run, &m->earlier);
+
+	if (rc == -EBUSY)
+		log_error("%s: busy: another lsfs serves it", m->path);
+	else if (rc < 0)
+		log_error("%s: cannot keep a run record: %s", m->path, strerror(-rc));
+	return rc == 0;
+}
+
+bool
+mountpoint_take(struct mountpoint *m, const char *path)
+{
+	int rc = path_canonical(path, m->path);
+
+	if (rc < 0) {
+		log_error("%s: %s", path, strerror(-rc));
+		return false;
+	}
+	if (!take_record(m))
+		return false;
+	if (clear_dead_mounts(m->path) && check_directory(m->path))
+		return true;
+	mountpoint_release(m, m->earlier.session == 0);
+	return false;
+}
+
+void
+mountpoint_release(struct mountpoint *m, bool in_order)
+{
+	if (in_order)
+		rundir_drop(&m->run);
+	else
+		rundir_leave(&m->run);
+}

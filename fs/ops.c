@@ -1,0 +1,56 @@
+#include "fs/ops.h"
+
+
+void
+ops_call(fuse_req_t req, struct mount_event *event)
+{
+	struct session *s = ops_session(req);
+	const struct fuse_ctx *caller = fuse_req_ctx(req);
+
+	event->uid = caller->uid;
+	event->gid = caller->gid;
+	event->pid = caller->pid;
+	reply_park(&s->replies, req, event);
+	engine_call(s->engine, event);
+}
+
+/* An operation that is missing here would be answered ENOSYS, and the kernel then takes it out of use
+ * for as long as the mount lives: right for what falls back to another way (lseek for holes,
+ * copy_file_range, bmap, poll), wrong for all others. */
+const struct fuse_lowlevel_ops ops_table = {
+	.init = session_on_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.access = op_access,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.rename = op_rename,
+	.mknod = op_mknod,
+	.symlink = op_symlink,
+	.link = op_link,
+	.statfs = op_statfs,
+	.open = op_open,
+	.create = op_create,
+	.read = op_read,
+	.write = op_write,
+	.flush = op_flush,
+	.fsync = op_fsync,
+	.release = op_release,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.releasedir = op_releasedir,
+	.fsyncdir = op_fsyncdir,
+	.fallocate = op_fallocate,
+	.ioctl = op_ioctl,
+	.flock = op_flock,
+	.setlk = op_setlk,
+	.getlk = op_getlk,
+	.getxattr = op_getxattr,
+	.setxattr = op_setxattr,
+	.listxattr = op_listxattr,
+	.removexattr = op_removexattr,
+};

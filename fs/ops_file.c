@@ -1,0 +1,133 @@
+/* Open files and directories. */
+#include <errno.h>
+#include "fs/ops.h"
+#include "fs/proc.h"
+
+/* Valid replies: OPENED, STATUS with an error. */
+void
+op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){.kind = MOUNT_OPEN, .ino = ino, .flags = file->flags});
+}
+
+/* Valid replies: CREATED, STATUS with an error. */
+void
+op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+          struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_CREATE, .ino = parent, .name = bytes_of(name), .mode = mode,
+		.flags = file->flags});
+}
+
+/* Valid replies: DATA, STATUS with an error. */
+void
+op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_READ, .ino = ino, .fh = file->fh, .size = size, .offset = offset,
+		.flags = file->flags});
+}
+
+/* Valid replies: COUNT, STATUS with an error. */
+void
+op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
+         struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_WRITE, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
+		.data = {(const uint8_t *)data, size}, .size = size, .offset = offset,
+		.flags = file->flags});
+}
+
+/* /proc is read only for the FLUSHes on which something hangs. Valid replies: STATUS. */
+void
+op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	const struct session *s = ops_session(req);
+	pid_t pid = fuse_req_ctx(req)->pid;
+	unsigned wants = engine_flush_wants(s->engine, file->fh, file->lock_owner, pid);
+
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_FLUSH, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
+		.fate = wants & FLUSH_WANTS_FATE ? proc_fate(pid) : FATE_UNKNOWN,
+		.descriptors = wants & FLUSH_WANTS_DESCRIPTORS
+		                   ? proc_descriptors(pid, ino, &s->mounted) : -1});
+}
+
+/* Valid replies: STATUS. */
+void
+op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *file)
+{
+	(void)datasync;
+	ops_call(req, &(struct mount_event){.kind = MOUNT_FSYNC, .ino = ino, .fh = file->fh});
+}
+
+/* Nobody waits for this one. Valid replies: STATUS. */
+void
+op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_RELEASE, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner});
+}
+
+/* Valid replies: OPENED, STATUS with an error. */
+void
+op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){.kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags});
+}
+
+/* Valid replies: LISTING, STATUS with an error. */
+void
+op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_READDIR, .ino = ino, .fh = file->fh, .size = size, .offset = offset});
+}
+
+/* Valid replies: STATUS. */
+void
+op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	ops_call(req, &(struct mount_event){.kind = MOUNT_RELEASEDIR, .ino = ino, .fh = file->fh});
+}
+
+/* Whatever changed a directory was durable before it was answered. */
+void
+op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *file)
+{
+	(void)ino;
+	(void)datasync;
+	(void)file;
+	fuse_reply_err(req, 0);
+}
+
+/* Files are at most a few pages and written whole: there is nothing to reserve. */
+void
+op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+             struct fuse_file_info *file)
+{
+	(void)ino;
+	(void)mode;
+	(void)offset;
+	(void)length;
+	(void)file;
+	fuse_reply_err(req, EOPNOTSUPP);
+}
+
+/* Tools probe with ioctls of other filesystems. */
+void
+op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,
+         unsigned flags, const void *in, size_t in_size, size_t out_size)
+{
+	(void)ino;
+	(void)command;
+	(void)arg;
+	(void)file;
+	(void)flags;
+	(void)in;
+	(void)in_size;
+	(void)out_size;
+	fuse_reply_err(req, ENOTTY);
+}

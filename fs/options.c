@@ -1,0 +1,271 @@
+#include "fs/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/limit.h"
+#include "cell/base/memory.h"
+#include "cell/io/conf.h"
+#include "cell/io/log.h"
+
+/* Options that the kernel carries out for us. */
+static const char *const kernel_options[] = {
+	"ro", "rw", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "sync",
+	"async", "dirsync", "nodiratime", NULL,
+};
+
+/* Options that are for mount(8), systemd and the like, or without a meaning here. */
+static const char *const ignored_options[] = {
+	"defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "group", "owner",
+	"relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "diratime", "silent", "loud",
+	NULL,
+};
+
+static bool
+listed(const char *const *list, const char *word)
+{
+	for (; *list; list++)
+		if (!strcmp(*list, word))
+			return true;
+	return false;
+}
+
+static bool
+number(const char *name, const char *text, int min, int max, int *to)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (errno || end == text || *end || v < min || v > max) {
+		log_error("option %s: '%s' is not a number from %d to %d", name, text, min, max);
+		return false;
+	}
+	*to = (int)v;
+	return true;
+}
+
+static void
+add_kernel_option(struct options *o, const char *word)
+{
+	size_t old = o->kernel ? strlen(o->kernel) : 0;
+
+	o->kernel = memory_grow(o->kernel, old + strlen(word) + 2, 1);
+	sprintf(o->kernel + old, "%s%s", old ? "," : "", word);
+}
+
+static bool
+commit_option(struct options *o, const char *value)
+{
+	o->commit_at_write = !strcmp(value, "write");
+	if (o->commit_at_write || !strcmp(value, "close"))
+		return true;
+	log_error("option commit: '%s' is neither close nor write", value);
+	return false;
+}
+
+static bool
+valued_option(struct options *o, const char *name, const char *value)
+{
+	if (!strcmp(name, "key") && *value) {
+		o->key = value;
+		return true;
+	}
+	if (!strcmp(name, "lock_delay"))
+		return number(name, value, 0, LIMIT_LOCK_DELAY_S, &o->lock_delay_s);
+	if (!strcmp(name, "grace"))
+		return number(name, value, 1, 24 * 3600, &o->grace_s);
+	if (!strcmp(name, "commit"))
+		return commit_option(o, value);
+	if (!strcmp(name, "user") || !strcmp(name, "comment")) /* left by mount(8) */
+		return true;
+	log_error("unknown option: %s=%s", name, value);
+	return false;
+}
+
+static bool
+plain_option(struct options *o, const char *word)
+{
+	if (!strcmp(word, "quiet"))
+		o->quiet = true;
+	else if (!strcmp(word, "allow_other"))
+		o->allow_other = true;
+	else if (!strcmp(word, "standalone"))
+		o->standalone = true;
+	else if (listed(kernel_options, word))
+		add_kernel_option(o, word);
+	else if (!listed(ignored_options, word)) {
+		log_error("unknown option: %s", word);
+		return false;
+	}
+	return true;
+}
+
+static bool
+mount_options(struct options *o, char *list)
+{
+	for (char *word; (word = strsep(&list, ","));) {
+		char *value = strchr(word, '=');
+
+		if (!*word || !strncmp(word, "x-", 2) || !strncmp(word, "X-", 2))
+			continue;
+		if (value) {
+			*value++ = '\0';
+			if (!valued_option(o, word, value))
+				return false;
+		} else if (!plain_option(o, word)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+cell_option(struct options *o, const char *name)
+{
+	if (!conf_cell_name_valid(name)) {
+		log_error("--cell: '%s' is not a cell's name (letters, digits, '.', '_', '-')", name);
+		return false;
+	}
+	o->cell = name;
+	return true;
+}
+
+/* As `mount.TYPE SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]` some letters have
+ * the meaning that mount(8) gives them. */
+static bool
+helper_option(struct options *o, int letter)
+{
+	switch (letter) {
+	case 'f':
+		o->fake = true;
+		return true;
+	case 's': case 'n': case 'v': case 't': case 'N':
+		return true;
+	case 'r':
+		add_kernel_option(o, "ro");
+		return true;
+	case 'w':
+		add_kernel_option(o, "rw");
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum { OPT_STANDALONE = 256, OPT_CELL };
+
+static bool
+one_option(struct options *o, int letter, bool helper)
+{
+	if (helper && helper_option(o, letter))
+		return true;
+	switch (letter) {
+	case 'f':
+		o->foreground = true;
+		return true;
+	case 'o':
+		return mount_options(o, optarg);
+	case 'h':
+		o->help = true;
+		return true;
+	case 'V':
+		o->version = true;
+		return true;
+	case OPT_STANDALONE:
+		o->standalone = true;
+		return true;
+	case OPT_CELL:
+		return cell_option(o, optarg);
+	default: /* getopt has said what is wrong */
+		return false;
+	}
+}
+
+static bool
+positional(struct options *o, int n, char **args)
+{
+	if (o->help || o->version)
+		return true;
+	if (n != 2) {
+		log_error("%s: %s", n < 2 ? "missing argument" : args[2],
+		          n < 2 ? "SOURCE and MOUNTPOINT are needed (see --help)"
+		                : "unexpected argument (see --help)");
+		return false;
+	}
+	o->source = args[0];
+	o->mountpoint = args[1];
+	return true;
+}
+
+static bool
+called_as_helper(const char *argv0)
+{
+	const char *name = strrchr(argv0, '/');
+
+	return !strncmp(name ? name + 1 : argv0, "mount.", 6);
+}
+
+bool
+options_parse(struct options *o, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"foreground", no_argument, NULL, 'f'},
+		{"options", required_argument, NULL, 'o'},
+		{"standalone", no_argument, NULL, OPT_STANDALONE},
+		{"cell", required_argument, NULL, OPT_CELL},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{NULL, 0, NULL, 0},
+	};
+	bool helper = argc > 0 && called_as_helper(argv[0]);
+	static char name[] = "lsfs";
+	int letter;
+
+	*o = (struct options){
+		.lock_delay_s = DEFAULT_LOCK_DELAY_S, .grace_s = DEFAULT_GRACE_MS / 1000,
+	};
+	if (argc > 0)
+		argv[0] = name; /* what getopt's messages begin with */
+	while ((letter = getopt_long(argc, argv, helper ? "fo:hVsnvrwN:t:" : "fo:hV", longs, NULL)) != -1)
+		if (!one_option(o, letter, helper))
+			return false;
+	return positional(o, argc - optind, argv + optind);
+}
+
+void
+options_free(struct options *o)
+{
+	free(o->kernel);
+	o->kernel = NULL;
+}
+
+void
+options_help(void)
+{
+	puts("usage: lsfs --standalone [-f] [--cell NAME] [-o OPTIONS] DATADIR MOUNTPOINT\n"
+	     "       lsfs [-f] [-o OPTIONS] SOURCE MOUNTPOINT\n"
+	     "\n"
+	     "Mounts a cell: its files can be read, written and locked by every machine that mounts it.\n"
+	     "\n"
+	     "  --standalone      run a cell of one replica in this process, with its data in DATADIR\n"
+	     "  --cell NAME       the standalone cell's name, at its first start (default: local)\n"
+	     "  -f, --foreground  stay in the foreground and log to stderr\n"
+	     "  -o, --options OPTIONS\n"
+	     "                    comma separated:\n"
+	     "      key=FILE            the key of the principal to act as\n"
+	     "      lock_delay=SECONDS  how long a lock stays closed after its holder's session has\n"
+	     "                          expired, 0 to 60 (default: 15)\n"
+	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: 45)\n"
+	     "      commit=close|write  when written data is committed (default: close)\n"
+	     "      quiet               ignore chmod and chown instead of refusing them\n"
+	     "      allow_other         let other local users in\n"
+	     "      standalone          as --standalone, for /etc/fstab\n"
+	     "                    and the usual ones: ro, nodev, nosuid, noexec, nofail, ...\n"
+	     "  -h, --help        show this\n"
+	     "  -V, --version     show the version");
+}

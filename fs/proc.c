@@ -1,0 +1,120 @@
+#include "fs/proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	PROCESS_EXITING = 0x4, /* PF_EXITING in the kernel */
+	DESCRIPTORS_MAX = 1024,
+	STAT_FLAGS = 9, STAT_EXIT_CODE = 52, /* fields of /proc/PID/stat, see proc(5) */
+};
+
+static bool
+read_text(int directory, const char *path, char *to, size_t size)
+{
+	int fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	to[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* The fields behind the command's name, which may hold blanks and parentheses of its own. */
+static bool
+stat_fields(char *text, unsigned long *flags, unsigned long *exit_code)
+{
+	char *rest = strrchr(text, ')'), *word;
+	int field = 2;
+
+	if (!rest)
+		return false;
+	rest++;
+	strsep(&rest, " ");
+	while ((word = strsep(&rest, " "))) {
+		field++;
+		if (field == STAT_FLAGS)
+			*flags = strtoul(word, NULL, 10);
+		if (field == STAT_EXIT_CODE)
+			*exit_code = strtoul(word, NULL, 10);
+	}
+	return field >= STAT_EXIT_CODE;
+}
+
+enum mount_fate
+proc_fate(pid_t pid)
+{
+	char path[64], text[1024];
+	unsigned long flags = 0, exit_code = 0;
+
+	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+	if (pid <= 0 || !read_text(AT_FDCWD, path, text, sizeof text) ||
+	    !stat_fields(text, &flags, &exit_code))
+		return FATE_UNKNOWN;
+	if (!(flags & PROCESS_EXITING))
+		return FATE_ALIVE;
+	return (exit_code & 0x7f) ? FATE_KILLED : FATE_EXITING;
+}
+
+/* A bind mount, or our mount seen from another name space, has another id but the same device. */
+static bool
+is_our_mount(pid_t pid, int id, const struct mountinfo *ours)
+{
+	struct mountinfo *seen;
+	bool same;
+
+	if (id == ours->id)
+		return true;
+	seen = malloc(sizeof *seen);
+	same = seen && mountinfo_by_id(pid, id, seen) && seen->major == ours->major &&
+	       seen->minor == ours->minor;
+	free(seen);
+	return same;
+}
+
+/* 1 if the descriptor is on the inode, 0 if not, -1 if this kernel does not say. */
+static int
+descriptor_matches(pid_t pid, const char *text, uint64_t ino, const struct mountinfo *ours)
+{
+	const char *inode = strstr(text, "\nino:"), *mount = strstr(text, "\nmnt_id:");
+	uint64_t number;
+	int id;
+
+	if (!inode || !mount || sscanf(inode, "\nino:%" SCNu64, &number) != 1 ||
+	    sscanf(mount, "\nmnt_id:%d", &id) != 1)
+		return -1;
+	return number == ino && is_our_mount(pid, id, ours);
+}
+
+int
+proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours)
+{
+	char path[64], text[512];
+	struct dirent *entry;
+	int seen = 0, found = 0;
+	DIR *d;
+
+	snprintf(path, sizeof path, "/proc/%ld/fdinfo", (long)pid);
+	d = pid > 0 ? opendir(path) : NULL;
+	if (!d)
+		return -1;
+	while (found >= 0 && (entry = readdir(d))) {
+		int match = 0;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		if (++seen > DESCRIPTORS_MAX)
+			match = -1;
+		else if (read_text(dirfd(d), entry->d_name, text, sizeof text))
+			match = descriptor_matches(pid, text, ino, ours);
+		found = match < 0 ? -1 : found + match;
+	}
+	closedir(d);
+	return found;
+}

@@ -1,0 +1,16 @@
+/* What /proc tells of the process behind a request. Everything here may be unknown: the process may
+ * have gone, belong to another user, or live in another name space. */
+#ifndef LSFS_FS_PROC_H
+#define LSFS_FS_PROC_H
+
+#include "cell/io/mountinfo.h"
+#include "fs/mount/mount.h"
+
+/* Is it exiting, and was it killed by a signal? (A dying process still sends its FLUSHes.) */
+enum mount_fate proc_fate(pid_t pid);
+
+/* How many descriptors of the process are open on inode `ino` of the mount `ours`, -1 if that can't be
+ * told or it has more than 1,024 open files. In a FLUSH the descriptor being closed is out already. */
+int proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours);
+
+#endif

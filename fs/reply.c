@@ -1,0 +1,264 @@
+#include "fs/reply.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+
+static int
+parked_compare(struct parked *a, struct parked *b)
+{
+	return a->call < b->call ? -1 : a->call > b->call;
+}
+
+RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare,
+                     static __attribute__((unused)))
+
+/* ---- parking ---- */
+
+/* Called by libfuse from within another request's processing, or from within reply_park itself, with
+ * the request locked: answering here would free it under libfuse's hands. So it only takes note. */
+static void
+on_interrupt(fuse_req_t req, void *user)
+{
+	struct parked *p = user;
+
+	(void)req;
+	if (p->interrupted)
+		return;
+	p->interrupted = true;
+	TAILQ_INSERT_TAIL(&p->replies->interrupted, p, by_interrupt);
+}
+
+void
+reply_park(struct replies *r, fuse_req_t req, struct mount_event *event)
+{
+	struct parked *p = memory_zero(1, sizeof *p);
+
+	p->replies = r;
+	p->req = req;
+	p->call = event->call = ++r->last_call;
+	p->kind = event->kind;
+	p->size = event->size;
+	p->offset = event->offset;
+	RB_INSERT(parked_tree, &r->parked, p);
+	fuse_req_interrupt_func(req, on_interrupt, p);
+}
+
+static void
+unpark(struct replies *r, struct parked *p)
+{
+	RB_REMOVE(parked_tree, &r->parked, p);
+	if (p->interrupted)
+		TAILQ_REMOVE(&r->interrupted, p, by_interrupt);
+	free(p);
+}
+
+bool
+reply_interrupted(struct replies *r, uint64_t *call)
+{
+	struct parked *p = TAILQ_FIRST(&r->interrupted);
+
+	if (!p)
+		return false;
+	TAILQ_REMOVE(&r->interrupted, p, by_interrupt);
+	p->interrupted = false;
+	*call = p->call;
+	return true;
+}
+
+/* ---- writing ---- */
+
+static struct stat
+stat_of(const struct replies *r, const struct mount_stat *from)
+{
+	struct timespec mtime = {.tv_sec = from->mtime_ns / 1000000000,
+	                         .tv_nsec = from->mtime_ns % 1000000000};
+
+	return (struct stat){
+		.st_ino = from->ino, .st_mode = from->mode, .st_nlink = from->nlink,
+		.st_uid = r->uid, .st_gid = r->gid, .st_size = (off_t)from->size,
+		.st_blksize = 4096, .st_blocks = (blkcnt_t)((from->size + 511) / 512),
+		.st_atim = mtime, .st_mtim = mtime, .st_ctim = mtime,
+	};
+}
+
+static double
+seconds(span_t d)
+{
+	return (double)d.ns / 1e9;
+}
+
+static struct fuse_entry_param
+entry_of(const struct replies *r, const struct mount_reply *m)
+{
+	return (struct fuse_entry_param){
+		.ino = m->stat.ino, .attr = stat_of(r, &m->stat),
+		.attr_timeout = seconds(m->attr_timeout), .entry_timeout = seconds(m->entry_timeout),
+	};
+}
+
+/* Contents are served from the handle's snapshot, so the kernel keeps no pages of them. */
+static struct fuse_file_info
+file_of(const struct parked *p, const struct mount_reply *m)
+{
+	return (struct fuse_file_info){.fh = m->fh, .direct_io = p->kind != MOUNT_OPENDIR};
+}
+
+/* A size of 0 asks for the length; too little room is told so. */
+static int
+send_attribute(fuse_req_t req, size_t size, struct bytes value)
+{
+	if (size == 0)
+		return fuse_reply_xattr(req, value.len);
+	if (size < value.len)
+		return fuse_reply_err(req, ERANGE);
+	return fuse_reply_buf(req, (const char *)value.data, value.len);
+}
+
+static int
+send_data(const struct parked *p, const struct mount_reply *m)
+{
+	if (p->kind == MOUNT_GETXATTR || p->kind == MOUNT_LISTXATTR)
+		return send_attribute(p->req, p->size, m->data);
+	return fuse_reply_buf(p->req, (const char *)m->data.data, m->data.len);
+}
+
+static int
+send_listing(const struct parked *p, const struct mount_reply *m)
+{
+	char *buf = memory_zero(1, p->size), name[LIMIT_NAME + 1];
+	size_t used = 0, n;
+	int rc;
+
+	for (size_t i = 0; i < m->children_n; i++) {
+		const struct mount_child *child = &m->children[i];
+		struct stat st = {.st_ino = child->ino, .st_mode = child->mode};
+
+		must(child->name.len < sizeof name);
+		memcpy(name, child->name.data, child->name.len);
+		name[child->name.len] = '\0';
+		n = fuse_add_direntry(p->req, buf + used, p->size - used, name, &st,
+		                      p->offset + (off_t)i + 1);
+		if (n > p->size - used)
+			break;
+		used += n;
+	}
+	rc = fuse_reply_buf(p->req, buf, used);
+	free(buf);
+	return rc;
+}
+
+enum { STATFS_BLOCK = 4096 };
+
+static int
+send_statfs(const struct parked *p, const struct mount_reply *m)
+{
+	uint64_t bytes = m->bytes < m->bytes_quota ? m->bytes_quota - m->bytes : 0;
+	uint64_t nodes = m->nodes < m->nodes_quota ? m->nodes_quota - m->nodes : 0;
+	struct statvfs v = {
+		.f_bsize = STATFS_BLOCK, .f_frsize = STATFS_BLOCK,
+		.f_blocks = m->bytes_quota / STATFS_BLOCK,
+		.f_bfree = bytes / STATFS_BLOCK, .f_bavail = bytes / STATFS_BLOCK,
+		.f_files = m->nodes_quota, .f_ffree = nodes, .f_favail = nodes,
+		.f_namemax = LIMIT_NAME,
+	};
+
+	return fuse_reply_statfs(p->req, &v);
+}
+
+static int
+send_lock(const struct parked *p, const struct mount_reply *m)
+{
+	struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_pid = m->lock_pid};
+
+	if (m->lock_mode != LOCK_NONE)
+		lock.l_type = m->lock_mode == LOCK_SHARED ? F_RDLCK : F_WRLCK;
+	return fuse_reply_lock(p->req, &lock);
+}
+
+/* The kernel may have given up the connection meanwhile: nobody is left to be told of an error. */
+static void
+send_good(const struct replies *r, const struct parked *p, const struct mount_reply *m)
+{
+	struct fuse_entry_param entry;
+	struct fuse_file_info file = file_of(p, m);
+	struct stat st;
+
+	switch (m->kind) {
+	case MOUNT_STATUS:
+		fuse_reply_err(p->req, 0);
+		break;
+	case MOUNT_ENTRY:
+		entry = entry_of(r, m);
+		fuse_reply_entry(p->req, &entry);
+		break;
+	case MOUNT_ATTR:
+		st = stat_of(r, &m->stat);
+		fuse_reply_attr(p->req, &st, seconds(m->attr_timeout));
+		break;
+	case MOUNT_OPENED:
+		fuse_reply_open(p->req, &file);
+		break;
+	case MOUNT_CREATED:
+		entry = entry_of(r, m);
+		fuse_reply_create(p->req, &entry, &file);
+		break;
+	case MOUNT_DATA:
+		send_data(p, m);
+		break;
+	case MOUNT_COUNT:
+		fuse_reply_write(p->req, m->count);
+		break;
+	case MOUNT_LISTING:
+		send_listing(p, m);
+		break;
+	case MOUNT_STATS:
+		send_statfs(p, m);
+		break;
+	case MOUNT_LOCK:
+		send_lock(p, m);
+		break;
+	}
+}
+
+void
+reply_send(struct replies *r, const struct mount_reply *m)
+{
+	struct parked key = {.call = m->call};
+	struct parked *p = RB_FIND(parked_tree, &r->parked, &key);
+
+	must(p);
+	must(m->error >= 0);
+	if (m->error)
+		fuse_reply_err(p->req, m->error);
+	else
+		send_good(r, p, m);
+	unpark(r, p);
+}
+
+/* ---- life ---- */
+
+void
+replies_init(struct replies *r, uid_t uid, gid_t gid)
+{
+	RB_INIT(&r->parked);
+	TAILQ_INIT(&r->interrupted);
+	r->last_call = 0;
+	r->uid = uid;
+	r->gid = gid;
+}
+
+void
+replies_fini(struct replies *r)
+{
+	struct parked *p;
+
+	while ((p = RB_MIN(parked_tree, &r->parked))) {
+		fuse_reply_err(p->req, ENOTCONN);
+		unpark(r, p);
+	}
+}

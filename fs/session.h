@@ -1,0 +1,54 @@
+/* The FUSE session: its descriptor on the loop, its requests to the engine, the engine's replies and
+ * notifications to the kernel. */
+#ifndef LSFS_FS_SESSION_H
+#define LSFS_FS_SESSION_H
+
+#include <uv.h>
+#include "cell/io/mountinfo.h"
+#include "fs/engine.h"
+#include "fs/reply.h"
+
+struct session_config {
+	uid_t uid; /* of the mounting user */
+	gid_t gid;
+	const char *options; /* "allow_other,ro": for the kernel's mount; may be NULL */
+	void (*ready)(void *user); /* INIT was answered */
+	/* The mount is gone, or broken: nothing more will be read. May be called within session_start. */
+	void (*ended)(void *user, bool broken);
+	void *user;
+};
+
+struct session {
+	struct session_config config;
+	struct fuse_session *fuse;
+	struct fuse_buf request;
+	struct engine *engine;
+	struct replies replies;
+	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
+	uv_poll_t poll;
+	bool polling;
+	bool answering_init; /* the next thing written is the reply to INIT */
+	bool refused;        /* the kernel cannot do what we need */
+	bool has_epochs;     /* the kernel knows the notification that makes all names doubtful */
+};
+
+/* 0 or -errno (a line was logged). */
+int session_init(struct session *s, const struct session_config *config);
+/* Mounts at `mountpoint` (canonical). 0 or -errno, logged. */
+int session_mount(struct session *s, const char *mountpoint);
+/* Instead of session_mount: speaks on a socket that keeps message boundaries; takes it over. */
+int session_attach(struct session *s, int fd);
+
+/* Begins to read: requests go to the engine. 0 or -errno. */
+int session_start(struct session *s, uv_loop_t *loop, struct engine *engine);
+/* Reads what is there already, then no more; closes its handle on the loop. */
+void session_stop(struct session *s);
+/* After the loop has ended: unmounts if we are still mounted, closes the descriptor, frees. */
+void session_fini(struct session *s);
+
+/* The engine's output goes here: struct engine_output with `user` = the session. */
+void session_reply(void *session, const struct mount_reply *reply);
+void session_stale_inode(void *session, uint64_t ino);
+void session_forget_names(void *session);
+
+#endif
