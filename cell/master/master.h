@@ -1,8 +1,9 @@
 /* The master's volatile state: leases, who waits for which lock, what is in flight. Rebuilt after a
- * fail-over from the tree and from what clients tell (DESIGN: Master).
+ * fail-over from the tree and from what clients tell.
  *
  * Pure. It does not call paxos: a step returns what to propose, and replica.c tells it what was
- * applied. All of it runs only on the replica that paxos made master, after its epoch was applied. */
+ * applied. Connections are known to it always; everything else exists only on the replica that paxos
+ * made master, between master_begin and master_end. */
 #ifndef LSFS_MASTER_MASTER_H
 #define LSFS_MASTER_MASTER_H
 
@@ -13,6 +14,7 @@ struct master;
 
 struct master_config {
 	const char *cell;        /* its name; kept, not copied */
+	uint8_t replica;         /* id of this replica, told to clients (filled in by replica_new) */
 	span_t session_lease;    /* default 12 s */
 	int drift_permille;      /* what clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers */
@@ -27,6 +29,7 @@ struct master_send {
 	struct bytes frame; /* owned by the update */
 };
 
+/* What the caller has to do, in this order: propose, send, close. */
 struct master_update {
 	struct bytes *proposals; /* encoded entry payloads, in order; owned by the update */
 	size_t proposals_n, proposals_room;
@@ -34,28 +37,42 @@ struct master_update {
 	size_t sends_n, sends_room;
 	uint64_t *closes;
 	size_t closes_n, closes_room;
+	struct buffer trace; /* lines for people; the caller gives it a limit */
 };
 
 void master_update_free(struct master_update *u);
 
-/* Each of these appends to `u` (cleared by the caller). `wall_ns` stamps commands. */
-struct master_clock { mono_t now; int64_t wall_ns; };
+/* The time of an event: `now` decides, `wall_ns` only stamps. `lease` tells whether this master's
+ * own lease holds: without it reads wait, leases are not renewed and nobody's session is expired. */
+struct master_clock {
+	mono_t now;
+	int64_t wall_ns;
+	bool lease;
+};
+
+/* Each of these appends to `u` (cleared by the caller). */
 
 /* This replica's begin_epoch was applied: take office at `epoch`. */
 void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u);
 /* The mastership is lost: connected clients are redirected to `master` (0: unknown). */
 void master_end(struct master *m, uint8_t master, struct master_update *u);
+bool master_serving(const struct master *m);
 
-void master_connected(struct master *m, struct master_clock c, uint64_t conn, struct bytes principal);
-void master_disconnected(struct master *m, struct master_clock c, uint64_t conn);
-/* One frame from a client. A malformed one closes the connection. `lease` tells whether reads may be
- * answered now; if not they wait for the next master_timeout. */
-void master_frame(struct master *m, struct master_clock c, bool lease, uint64_t conn,
-                  struct bytes frame, struct master_update *u);
-/* An entry was applied (on the master, after every tree_apply). */
+void master_connected(struct master *m, uint64_t conn, struct bytes principal);
+void master_disconnected(struct master *m, uint64_t conn);
+/* One frame from a client, while in office. A malformed one closes the connection. A frame from a
+ * connection that was closed is ignored. */
+void master_frame(struct master *m, struct master_clock c, uint64_t conn, struct bytes frame,
+                  struct master_update *u);
+/* One frame from a client, while not in office: it is sent to `master` (0: unknown). */
+void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
+                      struct master_update *u);
+/* An entry behind the epoch's own was applied (after every tree_apply, in order). */
 void master_applied(struct master *m, struct master_clock c, uint64_t index,
                     const struct tree_outcome *outcome, struct master_update *u);
-void master_timeout(struct master *m, struct master_clock c, bool lease, struct master_update *u);
+/* To be called at the deadline, after all input that had arrived was handed in: a KeepAlive that is
+ * there already must not come too late. */
+void master_timeout(struct master *m, struct master_clock c, struct master_update *u);
 mono_t master_deadline(const struct master *m);
 
 #endif

@@ -1,0 +1,87 @@
+/* Clients' connections, and what is sent on them. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+static int
+connection_compare(const struct connection *a, const struct connection *b)
+{
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE(connection_tree, connection, link, connection_compare)
+
+struct connection *
+connection_find(struct master *m, uint64_t id)
+{
+	struct connection like = {.id = id};
+
+	return RB_FIND(connection_tree, &m->connections, &like);
+}
+
+void
+master_connected(struct master *m, uint64_t conn, struct bytes principal)
+{
+	struct connection *c = memory_zero(1, sizeof *c);
+
+	must(conn != 0 && principal.len <= LIMIT_PRINCIPAL);
+	c->id = conn;
+	c->principal = bytes_copy(principal);
+	must(RB_INSERT(connection_tree, &m->connections, c) == NULL);
+}
+
+void
+connection_send(struct master *m, const struct connection *c, const struct message *message)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+	struct master_update *u = m->u;
+
+	wire_put_frame(&frame, message);
+	must(!frame.failed);
+	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
+	u->sends[u->sends_n++] = (struct master_send){.conn = c->id, .frame = buffer_take(&frame)};
+}
+
+void
+connection_detach(struct connection *c)
+{
+	struct session *s = c->session;
+
+	c->opening = false;
+	c->greeted = false;
+	c->sequence = 0;
+	if (s == NULL)
+		return;
+	must(s->connection == c);
+	s->connection = NULL;
+	s->held = false;
+	c->session = NULL;
+}
+
+void
+connection_free(struct master *m, struct connection *c)
+{
+	connection_detach(c);
+	RB_REMOVE(connection_tree, &m->connections, c);
+	free((void *)c->principal.data);
+	free(c);
+}
+
+void
+connection_close(struct master *m, struct connection *c)
+{
+	struct master_update *u = m->u;
+
+	ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
+	u->closes[u->closes_n++] = c->id;
+	connection_free(m, c);
+}
+
+void
+connection_breach(struct master *m, struct connection *c, const char *why)
+{
+	buffer_printf(&m->u->trace, "connection %llu closed: %s\n", (unsigned long long)c->id, why);
+	connection_close(m, c);
+}

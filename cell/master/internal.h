@@ -1,0 +1,284 @@
+/* What the files of cell/master share. Each file owns one idea:
+ *
+ *   master.c      life, dispatch, the end of each step       alarm.c     what is due when
+ *   connection.c  connections and what is sent on them       proposal.c  entries for the log
+ *   session.c     opening, attaching, ending sessions        lease.c     when a session expires
+ *   keepalive.c   holding and answering KeepAlives           request.c   order, exactly once
+ *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
+ *   waiters.c     the queues of locks, grants                delay.c     lock-delays
+ */
+#ifndef LSFS_MASTER_INTERNAL_H
+#define LSFS_MASTER_INTERNAL_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include "cell/master/master.h"
+#include "cell/wire/codec.h"
+
+enum alarm_kind { ALARM_SESSION, ALARM_DELAY };
+
+/* Something that is due at an instant. Sorted by (at, kind, id), so that equal instants ring in an
+ * order that does not depend on addresses. */
+struct alarm {
+	RB_ENTRY(alarm) link;
+	mono_t at; /* MONO_NEVER: not set, and not in the tree */
+	enum alarm_kind kind;
+	uint64_t id;
+};
+
+struct connection {
+	RB_ENTRY(connection) link;
+	uint64_t id;
+	struct bytes principal; /* owned */
+	struct session *session;
+	uint64_t ended;         /* the session that it had and that has ended; 0: none */
+	bool opening;           /* create_session with `nonce` is in flight */
+	uint8_t nonce[LIMIT_NONCE];
+	bool greeted;           /* its first KeepAlive was answered */
+	uint64_t sequence;      /* of the last KeepAlive on it */
+};
+
+/* A request that was not answered yet. */
+struct request {
+	RB_ENTRY(request) link;
+	uint64_t number, below;
+	enum op_code code;
+	uint64_t node;
+	bool ordered;           /* every later request takes effect after it */
+	bool sweeping;          /* changes other nodes than the one it names */
+	bool urgent;            /* of the kinds that have slots of their own */
+	bool parked;            /* not begun; `op` is its own copy */
+	bool cancelled;         /* an acquire that was given up meanwhile */
+	struct bytes op;        /* encoded; the frame's, or owned while parked */
+	struct acquire acquire; /* of an acquire, with the ticket it got */
+};
+
+/* A cancel or release that came in, kept until its number is below the session's `below`: an acquire
+ * of a lower number that arrives (again) after it must not take the lock any more. */
+struct given_up {
+	TAILQ_ENTRY(given_up) entry;
+	uint64_t number, node, owner, acquisition;
+};
+
+RB_HEAD(request_tree, request);
+
+struct session {
+	RB_ENTRY(session) link;
+	uint64_t id;
+	span_t lease;
+	struct connection *connection;
+	mono_t promised; /* end of the lease as told to the client */
+	mono_t expiry;   /* unheard until then: it is ended */
+	struct alarm alarm;
+	bool ending;     /* its expiry is proposed */
+	bool held;       /* a KeepAlive waits for its answer */
+	uint64_t held_sequence;
+	mono_t held_since, answer_at;
+	struct request_tree requests;
+	size_t ordinary_n, urgent_n, parked_n;
+	TAILQ_HEAD(given_up_list, given_up) given_up;
+	TAILQ_HEAD(session_waiters, waiter) waiters;
+	bool runnable;   /* some of its parked requests may begin */
+	TAILQ_ENTRY(session) runnable_entry;
+	bool leaseless;  /* some wait for the master's lease */
+	TAILQ_ENTRY(session) leaseless_entry;
+};
+
+/* An acquire in a lock's queue. */
+struct waiter {
+	RB_ENTRY(waiter) by_place, by_name;
+	TAILQ_ENTRY(waiter) of_session;
+	struct session *session;
+	struct queue *queue;
+	struct acquire acquire; /* with its ticket */
+	bool converting;        /* holds the lock shared and wants it exclusive: goes first */
+	bool granting;          /* its grant is in flight */
+};
+
+RB_HEAD(place_tree, waiter);
+RB_HEAD(name_tree, waiter);
+
+/* The queue of one lock; there is one only while somebody waits. */
+struct queue {
+	RB_ENTRY(queue) link;
+	uint64_t node;
+	struct place_tree places;
+	size_t n, granting_n;
+	bool dirty; /* the lock may have become available */
+	TAILQ_ENTRY(queue) dirty_entry;
+};
+
+/* A lock-delay that runs. */
+struct delay {
+	RB_ENTRY(delay) link;
+	uint64_t node, lock_generation, began;
+	mono_t end;
+	struct alarm alarm;
+};
+
+/* A command of the master's own that is in flight; they come back in the order of proposing. */
+struct flight {
+	TAILQ_ENTRY(flight) entry;
+	enum op_code op;
+	uint64_t connection;                        /* create_session */
+	uint64_t session, node, owner, acquisition; /* grant; session: end_session */
+};
+
+RB_HEAD(alarm_tree, alarm);
+RB_HEAD(connection_tree, connection);
+RB_HEAD(session_tree, session);
+RB_HEAD(queue_tree, queue);
+RB_HEAD(delay_tree, delay);
+RB_PROTOTYPE(connection_tree, connection, link, )
+RB_PROTOTYPE(session_tree, session, link, )
+
+struct master {
+	struct master_config config;
+	const struct tree *tree;
+	struct connection_tree connections;
+
+	bool serving;
+	uint64_t epoch;
+	uint64_t place; /* the last place in a queue that was given out in this epoch */
+	struct session_tree sessions;
+	struct queue_tree queues;
+	struct name_tree waiters; /* of all queues, by (node, session, owner, acquisition) */
+	struct delay_tree delays;
+	struct alarm_tree alarms;
+	TAILQ_HEAD(flight_list, flight) flights;
+	TAILQ_HEAD(runnable_list, session) runnable;
+	TAILQ_HEAD(leaseless_list, session) leaseless;
+	TAILQ_HEAD(dirty_list, queue) dirty;
+	mono_t deadline; /* as it stood at the end of the last step */
+
+	/* Of the step that runs. */
+	mono_t now;
+	int64_t wall_ns;
+	bool lease;
+	struct master_update *u;
+	struct buffer commands; /* of the entry that is being put together */
+	uint32_t commands_n;
+};
+
+/* How soon what waits for the master's own lease looks again. */
+#define LEASE_RETRY span_ms(20)
+
+/* alarm.c */
+void alarm_set(struct master *m, struct alarm *a, mono_t at);
+void alarm_off(struct master *m, struct alarm *a);
+/* The first alarm that is due; NULL when there is none. */
+struct alarm *alarm_due(struct master *m);
+mono_t alarm_next(const struct master *m);
+
+/* connection.c */
+struct connection *connection_find(struct master *m, uint64_t id);
+void connection_send(struct master *m, const struct connection *c, const struct message *message);
+/* Takes the session off the connection, and what the connection waits for off the session. */
+void connection_detach(struct connection *c);
+void connection_close(struct master *m, struct connection *c);
+/* Closes it because the client did what no client does. */
+void connection_breach(struct master *m, struct connection *c, const char *why);
+void connection_free(struct master *m, struct connection *c);
+
+/* proposal.c */
+/* Adds a session's own command, as it came, to the entry that is being put together. */
+void propose_request(struct master *m, const struct session *s, const struct request *r);
+/* Adds a command of the master's own, on behalf of `session` or of nobody (0). The flight that is
+ * returned wants the fields its kind uses. */
+struct flight *propose(struct master *m, uint64_t session, const struct op *op);
+/* The entry is complete. */
+void propose_flush(struct master *m);
+/* The oldest flight, which the answer `op` belongs to. The caller frees it. */
+struct flight *flight_land(struct master *m, enum op_code op);
+
+/* session.c */
+struct session *session_find(struct master *m, uint64_t id);
+void session_open(struct master *m, struct connection *c, const struct msg_open_session *msg);
+void session_created(struct master *m, const struct flight *f, const struct tree_answer *answer);
+/* Makes the master's record of a session that lives in the tree. */
+struct session *session_record(struct master *m, const struct tree_session *t);
+void session_ended(struct master *m, uint64_t id, enum session_end cause);
+void session_free(struct master *m, struct session *s);
+
+/* lease.c */
+span_t lease_margin(const struct master *m, span_t lease);
+/* The session was heard of: it lives at least a lease from now. */
+void lease_heard(struct master *m, struct session *s);
+/* The client is told that it has its lease until a lease from now. */
+void lease_promise(struct master *m, struct session *s);
+/* Sets the session's alarm to what is due first. */
+void lease_arm(struct master *m, struct session *s);
+void lease_ring(struct master *m, struct session *s);
+void lease_expiry_refused(struct master *m, uint64_t session);
+/* Adds time in which the master did not run to every session's lease. */
+void lease_account_pause(struct master *m);
+
+/* keepalive.c */
+void keepalive_receive(struct master *m, struct connection *c, const struct msg_keepalive *msg);
+void keepalive_answer(struct master *m, struct session *s);
+
+/* request.c */
+void request_receive(struct master *m, struct connection *c, const struct msg_request *msg);
+/* The answer to a session's own command. */
+void request_applied(struct master *m, const struct tree_answer *answer);
+/* Answers and forgets it. */
+void request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
+                   struct bytes result);
+/* Does an earlier request of the session, in flight, stand before `r`? */
+bool request_behind_command(const struct session *s, const struct request *r);
+/* An acquire of this name that is not answered yet; NULL when there is none. */
+struct request *request_find_acquire(struct session *s, uint64_t node, uint64_t owner,
+                                     uint64_t acquisition);
+/* Begins what was parked and may begin now. */
+void request_run(struct master *m, struct session *s);
+void request_free_all(struct session *s);
+
+/* read.c */
+/* Answers a read from the applied tree into `result`, with what only the master knows. */
+enum rc read_answer(struct master *m, uint64_t session, const struct op *op, struct buffer *result);
+/* How many hold the lock. `acquisition`, if not NULL, becomes that of (session, owner), 0: none. */
+size_t read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+                    uint64_t *acquisition);
+
+/* lock.c */
+void lock_acquire(struct master *m, struct session *s, struct request *r);
+/* apply found the lock busy for an acquire that may wait. */
+void lock_acquire_refused(struct master *m, struct session *s, struct request *r);
+void lock_release(struct master *m, struct session *s, struct request *r,
+                  const struct op_release *op);
+void lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op);
+/* A release or cancel arrived, perhaps not for the first time: nobody waits by this name any more.
+ * Returns true when somebody did. */
+bool lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node,
+                  uint64_t owner, uint64_t acquisition);
+void lock_forget_given_up(struct session *s, uint64_t below);
+
+/* waiters.c */
+struct queue *queue_find(struct master *m, uint64_t node);
+void queue_touch(struct master *m, uint64_t node);
+/* Must an acquire that is not a conversion go behind those who wait? */
+bool queue_blocks(const struct queue *q, const struct acquire *a);
+/* Does a holder wait for its conversion? */
+bool queue_converting(const struct queue *q);
+struct waiter *waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+                           uint64_t acquisition);
+/* False when the queue is full. */
+bool waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting);
+void waiter_drop(struct master *m, struct waiter *w);
+/* Proposes the grants that the applied tree allows. */
+void queue_grant(struct master *m, struct queue *q);
+/* Proposes the grants that will be right when only `others` hold the lock, none exclusively. */
+void queue_grant_behind(struct master *m, struct queue *q, size_t others);
+void queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer);
+/* The node is gone: everybody is told. */
+void queue_gone(struct master *m, uint64_t node);
+
+/* delay.c */
+void delay_begin(struct master *m, const struct tree_note *note);
+void delay_drop(struct master *m, uint64_t node);
+void delay_ring(struct master *m, uint64_t node);
+/* Whole seconds left of the node's delay, rounded up; 1 while only its commit is missing. */
+int64_t delay_left_s(struct master *m, uint64_t node);
+void delay_free_all(struct master *m);
+
+#endif

@@ -1,0 +1,98 @@
+/* Leases of sessions (Chubby, section 2.8): a session lives until nothing was heard of it for its
+ * whole lease. Its end is decided here but takes effect as a command in the log, under the epoch of
+ * the master that decided it; a session that is heard of before that lives on. */
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+/* Clocks of client and master may run at different rates. */
+span_t
+lease_margin(const struct master *m, span_t lease)
+{
+	return (span_t){lease.ns / 1000 * m->config.drift_permille};
+}
+
+void
+lease_arm(struct master *m, struct session *s)
+{
+	mono_t at = s->ending ? MONO_NEVER : s->expiry;
+
+	if (s->held && !s->ending)
+		at = mono_min(at, s->answer_at);
+	alarm_set(m, &s->alarm, at);
+}
+
+void
+lease_heard(struct master *m, struct session *s)
+{
+	mono_t end = mono_add(mono_add(m->now, s->lease), lease_margin(m, s->lease));
+
+	s->expiry = mono_max(s->expiry, end);
+	lease_arm(m, s);
+}
+
+void
+lease_promise(struct master *m, struct session *s)
+{
+	must(m->lease && !s->ending);
+	s->promised = mono_max(s->promised, mono_add(m->now, s->lease));
+	lease_heard(m, s);
+	must(mono_before(s->promised, s->expiry) || m->config.drift_permille == 0);
+}
+
+/* A master whose own lease has lapsed may have a successor that knows better. */
+static void
+lease_expire(struct master *m, struct session *s)
+{
+	struct op op = {
+	    .code = OP_end_session,
+	    .end_session = {.session = s->id, .cause = SESSION_EXPIRED, .epoch = m->epoch},
+	};
+
+	must(m->lease && mono_reached(m->now, s->expiry) && !s->held);
+	propose(m, 0, &op)->session = s->id;
+	propose_flush(m);
+	s->ending = true;
+	lease_arm(m, s);
+}
+
+void
+lease_ring(struct master *m, struct session *s)
+{
+	must(!s->ending);
+	if (!m->lease)
+		alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
+	else if (s->held)
+		keepalive_answer(m, s);
+	else
+		lease_expire(m, s);
+}
+
+void
+lease_expiry_refused(struct master *m, uint64_t session)
+{
+	struct session *s = session_find(m, session);
+
+	if (s == NULL || !s->ending)
+		return;
+	s->ending = false;
+	lease_heard(m, s);
+}
+
+/* A process that was stopped, or a machine that slept, finds every lease run out although the
+ * clients were there all the time. */
+void
+lease_account_pause(struct master *m)
+{
+	struct session *s;
+	span_t pause;
+
+	if (mono_is_never(m->deadline))
+		return;
+	pause = mono_since(m->now, m->deadline);
+	if (pause.ns <= span_s(1).ns)
+		return;
+	RB_FOREACH(s, session_tree, &m->sessions) {
+		s->expiry = mono_add(s->expiry, pause);
+		lease_arm(m, s);
+	}
+}

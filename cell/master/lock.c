@@ -1,0 +1,256 @@
+/* Acquire, release, cancel: who may ask the log for a lock at once and who must wait.
+ *
+ * apply decides who holds a lock; here it is only decided what is worth proposing. An acquire that
+ * would overtake those who wait is queued without a word to the log; when a holder lets go, the grant
+ * for the next one goes into the same entry. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+static const struct bytes nothing;
+
+static void
+propose_alone(struct master *m, struct session *s, struct request *r)
+{
+	propose_request(m, s, r);
+	propose_flush(m);
+}
+
+/* ---- what was given up ---- */
+
+void
+lock_forget_given_up(struct session *s, uint64_t below)
+{
+	struct given_up *g, *next;
+
+	TAILQ_FOREACH_SAFE(g, &s->given_up, entry, next) {
+		if (g->number >= below)
+			continue;
+		TAILQ_REMOVE(&s->given_up, g, entry);
+		free(g);
+	}
+}
+
+/* Was the acquire given up by a cancel or release of a higher number? */
+static bool
+was_given_up(const struct session *s, const struct request *r)
+{
+	const struct given_up *g;
+
+	TAILQ_FOREACH(g, &s->given_up, entry)
+		if (g->number > r->number && g->node == r->node && g->owner == r->acquire.owner &&
+		    g->acquisition == r->acquire.acquisition)
+			return true;
+	return false;
+}
+
+static void
+remember_given_up(struct session *s, uint64_t number, uint64_t node, uint64_t owner,
+                  uint64_t acquisition)
+{
+	struct given_up *g;
+
+	TAILQ_FOREACH(g, &s->given_up, entry)
+		if (g->number == number)
+			return;
+	g = memory_zero(1, sizeof *g);
+	g->number = number;
+	g->node = node;
+	g->owner = owner;
+	g->acquisition = acquisition;
+	TAILQ_INSERT_TAIL(&s->given_up, g, entry);
+}
+
+bool
+lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node, uint64_t owner,
+             uint64_t acquisition)
+{
+	struct waiter *w = waiter_find(m, node, s->id, owner, acquisition);
+	struct request *r = request_find_acquire(s, node, owner, acquisition);
+
+	remember_given_up(s, number, node, owner, acquisition);
+	if (r != NULL && r->number < number)
+		r->cancelled = true;
+	if (w == NULL)
+		return false;
+	waiter_drop(m, w);
+	return true;
+}
+
+/* ---- acquire ---- */
+
+static void
+reply_queued(struct master *m, struct session *s, struct request *r, struct ticket ticket,
+             enum lock_mode kept)
+{
+	struct buffer encoded = BUFFER(LIMIT_FRAME);
+	struct result result = {
+	    .kind = RESULT_acquired,
+	    .acquired = {.kept = kept, .ticket = ticket},
+	};
+
+	wire_put_result(&encoded, &result);
+	must(!encoded.failed);
+	request_reply(m, s, r, RC_QUEUED, buffer_view(&encoded));
+	buffer_free(&encoded);
+}
+
+/* Two holders that both wait for the other to let go would wait forever. As flock(2) has it, the
+ * second one's shared lock is lost over its conversion. */
+static void
+release_shared(struct master *m, struct session *s, const struct acquire *a)
+{
+	struct op op = {.code = OP_release};
+	struct queue *q = queue_find(m, a->node);
+	uint64_t acquisition;
+	size_t holders = read_holders(m, a->node, s->id, a->owner, &acquisition);
+
+	if (acquisition == 0)
+		return;
+	op.release = (struct op_release){
+	    .node = a->node, .owner = a->owner, .acquisition = acquisition};
+	propose(m, s->id, &op);
+	if (q->granting_n == 0)
+		queue_grant_behind(m, q, holders - 1);
+	propose_flush(m);
+}
+
+static void
+enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode held)
+{
+	struct acquire a = r->acquire;
+	bool converting = held == LOCK_SHARED && a.mode == LOCK_EXCLUSIVE;
+
+	if (converting && queue_converting(queue_find(m, a.node))) {
+		release_shared(m, s, &a);
+		converting = false;
+	}
+	if (waiter_add(m, s, &a, converting))
+		reply_queued(m, s, r, a.ticket, converting ? held : LOCK_NONE);
+	else
+		request_reply(m, s, r, RC_FULL, nothing);
+}
+
+void
+lock_acquire_refused(struct master *m, struct session *s, struct request *r)
+{
+	enum lock_mode held = LOCK_NONE;
+
+	if (r->cancelled) {
+		request_reply(m, s, r, RC_INTR, nothing);
+		return;
+	}
+	tree_lock_probe(m->tree, s->id, &r->acquire, &held);
+	queue_touch(m, r->node);
+	enqueue(m, s, r, held);
+}
+
+/* The place of a newcomer is its time of arrival; one who was queued before presents its ticket. */
+static void
+take_ticket(struct master *m, struct acquire *a)
+{
+	if (a->ticket.epoch == 0)
+		a->ticket = (struct ticket){.epoch = m->epoch, .place = ++m->place};
+}
+
+/* A lock seen as busy in the applied tree is busy, unless this session's own release is under way:
+ * then the log knows better. */
+static void
+acquire_busy(struct master *m, struct session *s, struct request *r, enum lock_mode held,
+             bool others_wait)
+{
+	if (!others_wait && request_behind_command(s, r))
+		propose_alone(m, s, r);
+	else if (r->acquire.wait)
+		enqueue(m, s, r, held);
+	else if (others_wait || m->lease)
+		request_reply(m, s, r, RC_BUSY_LOCK, nothing);
+	else
+		propose_alone(m, s, r);
+}
+
+static void
+acquire_new(struct master *m, struct session *s, struct request *r)
+{
+	enum lock_mode held = LOCK_NONE;
+	struct acquire *a = &r->acquire;
+	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
+	bool others_wait = held == LOCK_NONE && queue_blocks(queue_find(m, a->node), a);
+
+	take_ticket(m, a);
+	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
+		acquire_busy(m, s, r, held, others_wait);
+	else
+		propose_alone(m, s, r);
+}
+
+void
+lock_acquire(struct master *m, struct session *s, struct request *r)
+{
+	const struct acquire *a = &r->acquire;
+	struct waiter *w = waiter_find(m, a->node, s->id, a->owner, a->acquisition);
+	struct result_acquired had;
+
+	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
+		request_reply(m, s, r, RC_INVAL, nothing);
+	else if (r->cancelled || was_given_up(s, r))
+		request_reply(m, s, r, RC_INTR, nothing);
+	else if (w != NULL)
+		reply_queued(m, s, r, w->acquire.ticket, w->converting ? LOCK_SHARED : LOCK_NONE);
+	else if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had))
+		propose_alone(m, s, r); /* granted before: apply gives the same answer */
+	else
+		acquire_new(m, s, r);
+}
+
+/* ---- release and cancel ---- */
+
+/* How many others will hold the lock when (session, owner) has let go; SIZE_MAX when it does not hold
+ * it by this acquisition. */
+static size_t
+others_behind(struct master *m, const struct session *s, const struct op_release *op)
+{
+	struct acquire probe = {.node = op->node, .owner = op->owner, .mode = LOCK_EXCLUSIVE};
+	enum lock_mode held = LOCK_NONE;
+	struct result_acquired had;
+
+	if (!tree_lock_held_by(m->tree, s->id, op->owner, op->acquisition, op->node, &had))
+		return SIZE_MAX;
+	tree_lock_probe(m->tree, s->id, &probe, &held);
+	must(held != LOCK_NONE);
+	if (held == LOCK_EXCLUSIVE)
+		return 0;
+	return read_holders(m, op->node, s->id, op->owner, NULL) - 1;
+}
+
+void
+lock_release(struct master *m, struct session *s, struct request *r, const struct op_release *op)
+{
+	struct queue *q;
+	size_t others;
+
+	lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition);
+	propose_request(m, s, r);
+	q = queue_find(m, op->node);
+	if (q != NULL && q->granting_n == 0) {
+		others = others_behind(m, s, op);
+		if (others != SIZE_MAX)
+			queue_grant_behind(m, q, others);
+	}
+	propose_flush(m);
+}
+
+void
+lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op)
+{
+	struct queue *q;
+
+	propose_request(m, s, r);
+	if (lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition)) {
+		q = queue_find(m, op->node);
+		if (q != NULL)
+			queue_grant(m, q);
+	}
+	propose_flush(m);
+}

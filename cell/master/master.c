@@ -1,0 +1,344 @@
+/* The master's life, the dispatch of what reaches it, and what every step ends with. */
+#include "cell/master/master.h"
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+struct master *
+master_new(const struct master_config *config, const struct tree *tree)
+{
+	struct master *m = memory_zero(1, sizeof *m);
+
+	must(config->session_lease.ns >= span_s(LIMIT_LEASE_MIN_S).ns);
+	must(config->session_lease.ns <= span_s(LIMIT_LEASE_MAX_S).ns);
+	must(config->drift_permille >= 0 && config->drift_permille < 1000);
+	m->config = *config;
+	m->tree = tree;
+	m->commands = BUFFER(LIMIT_ENTRY);
+	m->deadline = MONO_NEVER;
+	TAILQ_INIT(&m->flights);
+	TAILQ_INIT(&m->runnable);
+	TAILQ_INIT(&m->leaseless);
+	TAILQ_INIT(&m->dirty);
+	return m;
+}
+
+/* Everything that a master has while in office. */
+static void
+clear(struct master *m)
+{
+	struct session *s;
+	struct flight *f;
+
+	while ((s = RB_ROOT(&m->sessions)) != NULL)
+		session_free(m, s);
+	while ((f = TAILQ_FIRST(&m->flights)) != NULL) {
+		TAILQ_REMOVE(&m->flights, f, entry);
+		free(f);
+	}
+	delay_free_all(m);
+	buffer_reset(&m->commands);
+	m->commands_n = 0;
+	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
+	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->leaseless) && TAILQ_EMPTY(&m->dirty));
+}
+
+void
+master_free(struct master *m)
+{
+	struct connection *c;
+
+	clear(m);
+	while ((c = RB_ROOT(&m->connections)) != NULL)
+		connection_free(m, c);
+	buffer_free(&m->commands);
+	free(m);
+}
+
+void
+master_update_free(struct master_update *u)
+{
+	for (size_t i = 0; i < u->proposals_n; i++)
+		free((void *)u->proposals[i].data);
+	for (size_t i = 0; i < u->sends_n; i++)
+		free((void *)u->sends[i].frame.data);
+	free(u->proposals);
+	free(u->sends);
+	free(u->closes);
+	buffer_free(&u->trace);
+	*u = (struct master_update){0};
+}
+
+/* ---- the frame of a step ---- */
+
+static void
+enter(struct master *m, struct master_clock c, struct master_update *u)
+{
+	m->now = c.now;
+	m->wall_ns = c.wall_ns;
+	m->lease = c.lease;
+	m->u = u;
+	must(m->commands_n == 0);
+	lease_account_pause(m);
+	m->deadline = MONO_NEVER;
+}
+
+static void
+run_parked(struct master *m)
+{
+	struct session *s;
+
+	while ((s = TAILQ_FIRST(&m->runnable)) != NULL) {
+		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
+		s->runnable = false;
+		request_run(m, s);
+	}
+}
+
+static void
+run_leaseless(struct master *m)
+{
+	struct leaseless_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
+	struct session *s;
+
+	TAILQ_CONCAT(&waiting, &m->leaseless, leaseless_entry);
+	while ((s = TAILQ_FIRST(&waiting)) != NULL) {
+		TAILQ_REMOVE(&waiting, s, leaseless_entry);
+		s->leaseless = false;
+		request_run(m, s);
+	}
+}
+
+static void
+run_queues(struct master *m)
+{
+	struct queue *q;
+
+	while ((q = TAILQ_FIRST(&m->dirty)) != NULL) {
+		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
+		q->dirty = false;
+		queue_grant(m, q);
+		propose_flush(m); /* fences are log indices: two locks never share an entry */
+	}
+}
+
+static void
+leave(struct master *m)
+{
+	run_parked(m);
+	run_queues(m);
+	must(m->commands_n == 0 && TAILQ_EMPTY(&m->runnable));
+	m->deadline = alarm_next(m);
+	if (!TAILQ_EMPTY(&m->leaseless))
+		m->deadline = mono_min(m->deadline, mono_add(m->now, LEASE_RETRY));
+	m->u = NULL;
+}
+
+/* ---- life ---- */
+
+bool
+master_serving(const struct master *m)
+{
+	return m->serving;
+}
+
+/* A new master does not know what its predecessor promised: every session gets a whole lease before
+ * it may be expired, and every lock-delay is run from its start. */
+void
+master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u)
+{
+	struct tree_session t;
+	struct tree_note delay;
+
+	must(!m->serving && epoch != 0);
+	m->serving = true;
+	m->epoch = epoch;
+	m->place = 0;
+	enter(m, c, u);
+	for (uint64_t id = 0; tree_session_after(m->tree, id, &t); id = t.id)
+		session_record(m, &t);
+	for (uint64_t node = 0; tree_delay_after(m->tree, node, &delay); node = delay.node)
+		delay_begin(m, &delay);
+	leave(m);
+}
+
+void
+master_end(struct master *m, uint8_t master, struct master_update *u)
+{
+	struct message redirect = {
+	    .code = MSG_redirect,
+	    .redirect = {.epoch = m->epoch, .master = master},
+	};
+	struct connection *c;
+
+	must(m->serving);
+	m->u = u;
+	RB_FOREACH(c, connection_tree, &m->connections) {
+		connection_send(m, c, &redirect);
+		connection_detach(c);
+	}
+	clear(m);
+	m->serving = false;
+	m->deadline = MONO_NEVER;
+	m->u = NULL;
+}
+
+/* ---- events ---- */
+
+void
+master_disconnected(struct master *m, uint64_t conn)
+{
+	struct connection *c = connection_find(m, conn);
+
+	if (c != NULL)
+		connection_free(m, c);
+}
+
+static void
+dispatch(struct master *m, struct connection *c, const struct message *message)
+{
+	switch (message->code) {
+	case MSG_open_session:
+		session_open(m, c, &message->open_session);
+		return;
+	case MSG_keepalive:
+		keepalive_receive(m, c, &message->keepalive);
+		return;
+	case MSG_request:
+		request_receive(m, c, &message->request);
+		return;
+	default:
+		connection_breach(m, c, "a message that no client sends");
+	}
+}
+
+void
+master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct bytes frame,
+             struct master_update *u)
+{
+	struct connection *c = connection_find(m, conn);
+	struct message message;
+
+	must(m->serving);
+	if (c == NULL)
+		return;
+	enter(m, clock, u);
+	if (wire_get_frame(frame, &message) == RC_OK)
+		dispatch(m, c, &message);
+	else
+		connection_breach(m, c, "a malformed message");
+	leave(m);
+}
+
+void
+master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
+                 struct master_update *u)
+{
+	struct connection *c = connection_find(m, conn);
+	struct message opened = {
+	    .code = MSG_session_opened,
+	    .session_opened = {.rc = RC_NOT_MASTER, .master = master},
+	};
+	struct message redirect = {.code = MSG_redirect, .redirect = {.master = master}};
+	struct message message;
+
+	must(!m->serving);
+	if (c == NULL)
+		return;
+	opened.session_opened.epoch = redirect.redirect.epoch = tree_epoch(m->tree);
+	m->u = u;
+	if (wire_get_frame(frame, &message) != RC_OK)
+		connection_breach(m, c, "a malformed message");
+	else
+		connection_send(m, c, message.code == MSG_open_session ? &opened : &redirect);
+	m->u = NULL;
+}
+
+/* A command of the master's own. */
+static void
+landed(struct master *m, const struct tree_answer *answer)
+{
+	struct flight *f = flight_land(m, answer->op);
+
+	if (answer->op == OP_grant)
+		queue_granted(m, f, answer);
+	else if (answer->op == OP_create_session)
+		session_created(m, f, answer);
+	else if (answer->op == OP_end_session && answer->rc != RC_OK)
+		lease_expiry_refused(m, f->session);
+	free(f);
+}
+
+static void
+noted(struct master *m, const struct tree_note *note)
+{
+	switch (note->kind) {
+	case TREE_LOCK_CHANGED:
+		queue_touch(m, note->node);
+		return;
+	case TREE_DELAY_BEGAN:
+		delay_begin(m, note);
+		return;
+	case TREE_LOCK_GONE:
+		delay_drop(m, note->node);
+		queue_gone(m, note->node);
+		return;
+	case TREE_SESSION_ENDED:
+		session_ended(m, note->session, note->cause);
+		return;
+	default:
+		return;
+	}
+}
+
+void
+master_applied(struct master *m, struct master_clock c, uint64_t index,
+               const struct tree_outcome *outcome, struct master_update *u)
+{
+	must(m->serving && index == tree_applied(m->tree));
+	enter(m, c, u);
+	for (size_t i = 0; i < outcome->answers_n; i++)
+		if (outcome->answers[i].number == 0)
+			landed(m, &outcome->answers[i]);
+		else
+			request_applied(m, &outcome->answers[i]);
+	for (size_t i = 0; i < outcome->notes_n; i++)
+		noted(m, &outcome->notes[i]);
+	leave(m);
+}
+
+static void
+ring(struct master *m, struct alarm *a)
+{
+	struct session *s;
+
+	if (a->kind == ALARM_DELAY) {
+		delay_ring(m, a->id);
+		return;
+	}
+	s = session_find(m, a->id);
+	must(s != NULL && &s->alarm == a);
+	lease_ring(m, s);
+}
+
+void
+master_timeout(struct master *m, struct master_clock c, struct master_update *u)
+{
+	struct alarm *a;
+
+	if (!m->serving)
+		return;
+	enter(m, c, u);
+	if (m->lease)
+		run_leaseless(m);
+	while ((a = alarm_due(m)) != NULL)
+		ring(m, a);
+	leave(m);
+}
+
+mono_t
+master_deadline(const struct master *m)
+{
+	return m->deadline;
+}

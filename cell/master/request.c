@@ -1,0 +1,363 @@
+/* Requests: each takes effect once, and those on one node in the order of their numbers.
+ *
+ * Commands are proposed as they come, and the log keeps their order. A read waits until what stands
+ * before it is applied; so does a command behind a read that waits. All else overtakes freely. A
+ * request that comes again while its command is in flight is not proposed twice; when the command
+ * was applied before, the tree knows its answer. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+static int
+request_compare(const struct request *a, const struct request *b)
+{
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+RB_GENERATE_INTERNAL(request_tree, request, link, request_compare, __attribute__((unused)) static)
+
+static bool
+is_read(const struct request *r)
+{
+	return wire_op_class(r->code) == OP_CLASS_READ;
+}
+
+/* Renames and deletes change nodes that they do not name by number, and the end of a session deletes
+ * its ephemeral ones. */
+static bool
+is_sweeping(enum op_code code)
+{
+	return code == OP_rename || code == OP_delete || code == OP_end_session;
+}
+
+/* What gives something back is never refused for lack of a slot. */
+static bool
+is_urgent(enum op_code code)
+{
+	return code == OP_release || code == OP_cancel || code == OP_close_ephemeral;
+}
+
+/* ---- the pending table ---- */
+
+static struct request *
+request_find(struct session *s, uint64_t number)
+{
+	struct request like = {.number = number};
+
+	return RB_FIND(request_tree, &s->requests, &like);
+}
+
+struct request *
+request_find_acquire(struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	struct request *r;
+
+	RB_FOREACH(r, request_tree, &s->requests)
+		if (r->code == OP_acquire && r->node == node && r->acquire.owner == owner &&
+		    r->acquire.acquisition == acquisition)
+			return r;
+	return NULL;
+}
+
+static void
+request_free(struct session *s, struct request *r)
+{
+	RB_REMOVE(request_tree, &s->requests, r);
+	if (r->urgent)
+		s->urgent_n--;
+	else
+		s->ordinary_n--;
+	if (r->parked) {
+		s->parked_n--;
+		free((void *)r->op.data);
+	}
+	free(r);
+}
+
+void
+request_free_all(struct session *s)
+{
+	struct request *r;
+
+	while ((r = RB_MIN(request_tree, &s->requests)) != NULL)
+		request_free(s, r);
+}
+
+static struct request *
+request_new(struct session *s, const struct msg_request *msg, const struct op *op)
+{
+	struct request *r = memory_zero(1, sizeof *r);
+
+	r->number = msg->number;
+	r->below = msg->below;
+	r->code = op->code;
+	r->node = wire_op_node(op);
+	r->ordered = msg->ordered;
+	r->sweeping = is_sweeping(op->code);
+	r->urgent = is_urgent(op->code);
+	r->op = msg->op;
+	if (op->code == OP_acquire)
+		r->acquire = op->acquire.acquire;
+	must(RB_INSERT(request_tree, &s->requests, r) == NULL);
+	if (r->urgent)
+		s->urgent_n++;
+	else
+		s->ordinary_n++;
+	return r;
+}
+
+void
+request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
+              struct bytes result)
+{
+	struct message reply = {
+	    .code = MSG_reply,
+	    .reply = {.number = r->number, .rc = rc, .index = tree_applied(m->tree), .result = result},
+	};
+
+	if (s->connection != NULL)
+		connection_send(m, s->connection, &reply);
+	request_free(s, r);
+	if (s->parked_n > 0 && !s->runnable) {
+		s->runnable = true;
+		TAILQ_INSERT_TAIL(&m->runnable, s, runnable_entry);
+	}
+}
+
+/* ---- order ---- */
+
+static bool
+must_keep_order(const struct request *earlier, const struct request *later)
+{
+	return earlier->ordered || earlier->node == later->node || earlier->sweeping ||
+	       later->sweeping;
+}
+
+bool
+request_behind_command(const struct session *s, const struct request *r)
+{
+	struct request *e;
+
+	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests) {
+		if (e->number >= r->number)
+			return false;
+		if (!e->parked && must_keep_order(e, r))
+			return true;
+	}
+	return false;
+}
+
+static bool
+behind_parked(const struct session *s, const struct request *r)
+{
+	struct request *e;
+
+	if (s->parked_n == 0)
+		return false;
+	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests) {
+		if (e->number >= r->number)
+			return false;
+		if (e->parked && must_keep_order(e, r))
+			return true;
+	}
+	return false;
+}
+
+static bool
+may_begin(const struct master *m, const struct session *s, const struct request *r)
+{
+	if (behind_parked(s, r))
+		return false;
+	return !is_read(r) || (m->lease && !request_behind_command(s, r));
+}
+
+static void
+park(struct master *m, struct session *s, struct request *r)
+{
+	if (!r->parked) {
+		r->op = bytes_copy(r->op);
+		r->parked = true;
+		s->parked_n++;
+	}
+	if (!m->lease && is_read(r) && !s->leaseless) {
+		s->leaseless = true;
+		TAILQ_INSERT_TAIL(&m->leaseless, s, leaseless_entry);
+	}
+}
+
+/* ---- beginning ---- */
+
+static void
+begin_read(struct master *m, struct session *s, struct request *r, const struct op *op)
+{
+	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
+	enum rc rc = read_answer(m, s->id, op, &result);
+
+	request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
+	buffer_free(&result);
+}
+
+static void
+begin(struct master *m, struct session *s, struct request *r, const struct op *op)
+{
+	if (is_read(r)) {
+		begin_read(m, s, r, op);
+	} else if (op->code == OP_acquire) {
+		lock_acquire(m, s, r);
+	} else if (op->code == OP_release) {
+		lock_release(m, s, r, &op->release);
+	} else if (op->code == OP_cancel) {
+		lock_cancel(m, s, r, &op->cancel);
+	} else {
+		propose_request(m, s, r);
+		propose_flush(m);
+	}
+}
+
+/* A request that was parked: from here on it no longer is, whatever becomes of it. */
+static void
+unpark(struct master *m, struct session *s, struct request *r)
+{
+	struct bytes op_bytes = r->op;
+	struct op op;
+
+	must(r->parked && wire_get_op(op_bytes, &op) == RC_OK);
+	r->parked = false;
+	s->parked_n--;
+	begin(m, s, r, &op);
+	free((void *)op_bytes.data);
+}
+
+void
+request_run(struct master *m, struct session *s)
+{
+	struct request *r, *next;
+
+	RB_FOREACH_SAFE(r, request_tree, &s->requests, next) {
+		if (s->parked_n == 0)
+			return;
+		if (r->parked && may_begin(m, s, r))
+			unpark(m, s, r);
+		else if (r->parked)
+			park(m, s, r);
+	}
+}
+
+void
+request_applied(struct master *m, const struct tree_answer *answer)
+{
+	struct session *s = session_find(m, answer->session);
+	struct request *r = s != NULL ? request_find(s, answer->number) : NULL;
+
+	if (r == NULL)
+		return; /* of a session that has ended, or of an earlier epoch */
+	must(!r->parked && r->code == answer->op);
+	if (r->code == OP_acquire && answer->rc == RC_BUSY_LOCK && r->acquire.wait)
+		lock_acquire_refused(m, s, r);
+	else
+		request_reply(m, s, r, answer->rc, answer->result);
+}
+
+/* ---- receiving ---- */
+
+/* Of the commands that end a session a client may give two: for its own, and for one of its earlier
+ * runs, which it proves by the nonce. */
+static bool
+end_session_allowed(const struct session *s, const struct op_end_session *op)
+{
+	if (op->session == s->id)
+		return op->cause == SESSION_CLOSED;
+	return op->cause == SESSION_EXPIRED && op->nonce.len == LIMIT_NONCE;
+}
+
+static const char *
+breach_of(const struct session *s, const struct msg_request *msg, struct op *op)
+{
+	if (msg->number == 0 || msg->below > msg->number)
+		return "a request with an impossible number";
+	if (wire_get_op(msg->op, op) != RC_OK)
+		return "a malformed operation";
+	if (wire_op_class(op->code) == OP_CLASS_MASTER)
+		return "an operation that only a master proposes";
+	if (op->code == OP_end_session && !end_session_allowed(s, &op->end_session))
+		return "the end of a session that is not its own";
+	return NULL;
+}
+
+/* Is there a slot for one more? A client that keeps to the limits is never refused. */
+static bool
+slot_free(const struct session *s, enum op_code code)
+{
+	return is_urgent(code) ? s->urgent_n < LIMIT_QUEUED : s->ordinary_n < LIMIT_IN_FLIGHT;
+}
+
+static void
+refuse_old_epoch(struct master *m, const struct connection *c, uint64_t number)
+{
+	struct message reply = {
+	    .code = MSG_reply,
+	    .reply = {.number = number, .rc = RC_OLD_EPOCH, .index = tree_applied(m->tree)},
+	};
+
+	connection_send(m, c, &reply);
+}
+
+/* What a cancel or release takes back is taken back even if it comes again: the acquire before it
+ * may have come again, too. */
+static void
+note_given_up(struct master *m, struct session *s, uint64_t number, const struct op *op)
+{
+	if (op->code == OP_release)
+		lock_give_up(m, s, number, op->release.node, op->release.owner,
+		             op->release.acquisition);
+	else if (op->code == OP_cancel)
+		lock_give_up(m, s, number, op->cancel.node, op->cancel.owner,
+		             op->cancel.acquisition);
+}
+
+static void
+receive(struct master *m, struct connection *c, struct session *s, const struct msg_request *msg,
+        const struct op *op)
+{
+	struct request *r;
+
+	lock_forget_given_up(s, msg->below);
+	if (request_find(s, msg->number) != NULL) {
+		note_given_up(m, s, msg->number, op);
+		return;
+	}
+	if (!slot_free(s, op->code)) {
+		connection_breach(m, c, "too many requests in flight");
+		return;
+	}
+	r = request_new(s, msg, op);
+	if (may_begin(m, s, r)) {
+		begin(m, s, r, op);
+	} else {
+		note_given_up(m, s, msg->number, op);
+		park(m, s, r);
+	}
+}
+
+void
+request_receive(struct master *m, struct connection *c, const struct msg_request *msg)
+{
+	struct session *s = c->session;
+	const char *why;
+	struct op op;
+
+	if (s == NULL && msg->session != 0 && c->ended == msg->session)
+		return;
+	if (s == NULL || s->id != msg->session) {
+		connection_breach(m, c, "a request for a session that it does not have");
+		return;
+	}
+	why = breach_of(s, msg, &op);
+	if (why != NULL)
+		connection_breach(m, c, why);
+	else if (msg->epoch != m->epoch)
+		refuse_old_epoch(m, c, msg->number);
+	else
+		receive(m, c, s, msg, &op);
+}

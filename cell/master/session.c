@@ -1,0 +1,212 @@
+/* Sessions: how they are opened, on which connection they are, and how they end. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+static int
+session_compare(const struct session *a, const struct session *b)
+{
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE(session_tree, session, link, session_compare)
+
+struct session *
+session_find(struct master *m, uint64_t id)
+{
+	struct session like = {.id = id};
+
+	return RB_FIND(session_tree, &m->sessions, &like);
+}
+
+struct session *
+session_record(struct master *m, const struct tree_session *t)
+{
+	struct session *s = memory_zero(1, sizeof *s);
+
+	s->id = t->id;
+	s->lease = span_ms(t->lease_ms);
+	s->promised = m->now;
+	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
+	TAILQ_INIT(&s->given_up);
+	TAILQ_INIT(&s->waiters);
+	must(RB_INSERT(session_tree, &m->sessions, s) == NULL);
+	lease_heard(m, s);
+	return s;
+}
+
+void
+session_free(struct master *m, struct session *s)
+{
+	while (!TAILQ_EMPTY(&s->waiters))
+		waiter_drop(m, TAILQ_FIRST(&s->waiters));
+	request_free_all(s);
+	lock_forget_given_up(s, UINT64_MAX);
+	if (s->runnable)
+		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
+	if (s->leaseless)
+		TAILQ_REMOVE(&m->leaseless, s, leaseless_entry);
+	alarm_off(m, &s->alarm);
+	if (s->connection != NULL)
+		connection_detach(s->connection);
+	RB_REMOVE(session_tree, &m->sessions, s);
+	free(s);
+}
+
+/* ---- opening ---- */
+
+static void
+opened(struct master *m, const struct connection *c, enum rc rc, uint64_t session)
+{
+	struct message reply = {
+	    .code = MSG_session_opened,
+	    .session_opened =
+		{
+		    .rc = rc,
+		    .session = session,
+		    .epoch = m->epoch,
+		    .master = m->config.replica,
+		    .principal = c->principal,
+		},
+	};
+
+	connection_send(m, c, &reply);
+}
+
+/* A session has one connection: the newest. */
+static void
+session_attach(struct master *m, struct session *s, struct connection *c)
+{
+	must(c->session == NULL || c->session == s);
+	if (s->connection != NULL && s->connection != c)
+		connection_close(m, s->connection);
+	c->session = s;
+	c->ended = 0;
+	s->connection = c;
+	lease_heard(m, s);
+	opened(m, c, RC_OK, s->id);
+}
+
+/* The live session that this connection may have, NULL when there is none: the nonce proves that it
+ * is the client's own, and a session belongs to one principal. */
+static struct session *
+session_claim(struct master *m, const struct connection *c, uint64_t id, struct bytes nonce)
+{
+	struct tree_session t;
+
+	if (id == 0 || !tree_session(m->tree, id, &t))
+		return NULL;
+	if (!bytes_equal(t.nonce, nonce) || !bytes_equal(t.principal, c->principal))
+		return NULL;
+	return session_find(m, id);
+}
+
+/* Ends the session of an earlier run and creates the new one, in one entry: its locks must not stay
+ * held by somebody who is gone, nor be free without their delay. */
+static void
+session_create(struct master *m, struct connection *c, const struct msg_open_session *msg)
+{
+	struct op end = {
+	    .code = OP_end_session,
+	    .end_session = {.session = msg->earlier,
+		            .cause = SESSION_EXPIRED,
+		            .epoch = m->epoch,
+		            .nonce = msg->earlier_nonce},
+	};
+	struct op create = {
+	    .code = OP_create_session,
+	    .create_session = {.nonce = msg->nonce,
+		               .principal = c->principal,
+		               .host = msg->host,
+		               .lease_ms = (uint32_t)span_to_ms(m->config.session_lease),
+		               .caching = msg->caching},
+	};
+
+	if (session_claim(m, c, msg->earlier, msg->earlier_nonce) != NULL)
+		propose(m, msg->earlier, &end)->session = msg->earlier;
+	propose(m, 0, &create)->connection = c->id;
+	propose_flush(m);
+	c->opening = true;
+	memcpy(c->nonce, msg->nonce.data, LIMIT_NONCE);
+}
+
+void
+session_open(struct master *m, struct connection *c, const struct msg_open_session *msg)
+{
+	uint64_t id = msg->session != 0 ? msg->session : tree_session_by_nonce(m->tree, msg->nonce);
+	struct session *s = session_claim(m, c, id, msg->nonce);
+
+	if (msg->nonce.len != LIMIT_NONCE) {
+		connection_breach(m, c, "a session's nonce has 16 bytes");
+	} else if (c->session != NULL && c->session != s) {
+		connection_breach(m, c, "it has a session already");
+	} else if (c->opening) {
+		if (msg->session != 0 || memcmp(c->nonce, msg->nonce.data, LIMIT_NONCE) != 0)
+			connection_breach(m, c, "it is opening another session");
+	} else if (s != NULL) {
+		session_attach(m, s, c);
+	} else if (id != 0) {
+		opened(m, c, RC_NO_SESSION, 0);
+	} else {
+		session_create(m, c, msg);
+	}
+}
+
+void
+session_created(struct master *m, const struct flight *f, const struct tree_answer *answer)
+{
+	struct connection *c = connection_find(m, f->connection);
+	struct result result;
+	struct tree_session t;
+	struct session *s = NULL;
+
+	if (answer->rc == RC_OK) {
+		must(wire_get_result(RESULT_session, answer->result, &result) == RC_OK);
+		must(tree_session(m->tree, result.session.session, &t));
+		s = session_find(m, t.id);
+		if (s == NULL)
+			s = session_record(m, &t);
+	}
+	if (c == NULL || !c->opening)
+		return;
+	c->opening = false;
+	if (answer->rc != RC_OK)
+		opened(m, c, answer->rc, 0);
+	else if (bytes_equal(t.principal, c->principal))
+		session_attach(m, s, c);
+	else
+		connection_breach(m, c, "a nonce that another principal used");
+}
+
+/* ---- the end ---- */
+
+/* The connection stays, for the session that the client opens next; frames for the old one that are
+ * still under way are ignored. */
+static void
+session_farewell(struct master *m, struct session *s)
+{
+	struct connection *c = s->connection;
+	struct message last = {
+	    .code = MSG_keepalive_reply,
+	    .keepalive_reply = {.rc = RC_NO_SESSION, .epoch = m->epoch, .sequence = c->sequence},
+	};
+
+	connection_send(m, c, &last);
+	connection_detach(c);
+	c->ended = s->id;
+}
+
+void
+session_ended(struct master *m, uint64_t id, enum session_end cause)
+{
+	struct session *s = session_find(m, id);
+
+	must(cause != 0);
+	if (s == NULL)
+		return;
+	if (s->connection != NULL)
+		session_farewell(m, s);
+	session_free(m, s);
+}

@@ -1,0 +1,308 @@
+/* Those who wait for a lock: one queue per node, first come, first served. A holder that waits for
+ * its conversion stands in front, for it holds part of the lock already; everybody else stands by
+ * ticket, that is by arrival at the master of an epoch, over a fail-over too.
+ *
+ * The head gets the lock by a grant in the log, which names it. Until that is applied it keeps its
+ * place, and if apply finds the lock taken it just stays there. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+static int
+order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int
+name_compare(const struct waiter *a, const struct waiter *b)
+{
+	int by = order(a->acquire.node, b->acquire.node);
+
+	if (by == 0)
+		by = order(a->session->id, b->session->id);
+	if (by == 0)
+		by = order(a->acquire.owner, b->acquire.owner);
+	return by != 0 ? by : order(a->acquire.acquisition, b->acquire.acquisition);
+}
+
+static int
+place_compare(const struct waiter *a, const struct waiter *b)
+{
+	int by = order(!a->converting, !b->converting);
+
+	if (by == 0)
+		by = order(a->acquire.ticket.epoch, b->acquire.ticket.epoch);
+	if (by == 0)
+		by = order(a->acquire.ticket.place, b->acquire.ticket.place);
+	return by != 0 ? by : name_compare(a, b);
+}
+
+static int
+queue_compare(const struct queue *a, const struct queue *b)
+{
+	return order(a->node, b->node);
+}
+
+RB_GENERATE_INTERNAL(name_tree, waiter, by_name, name_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(place_tree, waiter, by_place, place_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(queue_tree, queue, link, queue_compare, __attribute__((unused)) static)
+
+/* ---- the queue ---- */
+
+struct queue *
+queue_find(struct master *m, uint64_t node)
+{
+	struct queue like = {.node = node};
+
+	return RB_FIND(queue_tree, &m->queues, &like);
+}
+
+static struct queue *
+queue_make(struct master *m, uint64_t node)
+{
+	struct queue *q = queue_find(m, node);
+
+	if (q != NULL)
+		return q;
+	q = memory_zero(1, sizeof *q);
+	q->node = node;
+	must(RB_INSERT(queue_tree, &m->queues, q) == NULL);
+	return q;
+}
+
+static void
+queue_free(struct master *m, struct queue *q)
+{
+	must(q->n == 0 && q->granting_n == 0);
+	if (q->dirty)
+		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
+	RB_REMOVE(queue_tree, &m->queues, q);
+	free(q);
+}
+
+void
+queue_touch(struct master *m, uint64_t node)
+{
+	struct queue *q = queue_find(m, node);
+
+	if (q == NULL || q->dirty)
+		return;
+	q->dirty = true;
+	TAILQ_INSERT_TAIL(&m->dirty, q, dirty_entry);
+}
+
+bool
+queue_blocks(const struct queue *q, const struct acquire *a)
+{
+	struct waiter *w;
+
+	if (q == NULL)
+		return false;
+	if (a->mode != LOCK_SHARED || q->granting_n < q->n)
+		return true;
+	RB_FOREACH(w, place_tree, (struct place_tree *)&q->places)
+		if (w->acquire.mode != LOCK_SHARED)
+			return true;
+	return false;
+}
+
+bool
+queue_converting(const struct queue *q)
+{
+	const struct waiter *head =
+	    q != NULL ? RB_MIN(place_tree, (struct place_tree *)&q->places) : NULL;
+
+	return head != NULL && head->converting;
+}
+
+/* ---- one who waits ---- */
+
+struct waiter *
+waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+            uint64_t acquisition)
+{
+	struct session named = {.id = session};
+	struct waiter like = {
+	    .session = &named,
+	    .acquire = {.node = node, .owner = owner, .acquisition = acquisition},
+	};
+
+	return RB_FIND(name_tree, &m->waiters, &like);
+}
+
+bool
+waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting)
+{
+	struct queue *q = queue_make(m, a->node);
+	struct waiter *w;
+
+	must(a->ticket.epoch != 0);
+	if (q->n >= LIMIT_WAITERS)
+		return false;
+	w = memory_zero(1, sizeof *w);
+	w->session = s;
+	w->queue = q;
+	w->acquire = *a;
+	w->converting = converting;
+	must(RB_INSERT(name_tree, &m->waiters, w) == NULL);
+	must(RB_INSERT(place_tree, &q->places, w) == NULL);
+	TAILQ_INSERT_TAIL(&s->waiters, w, of_session);
+	q->n++;
+	return true;
+}
+
+void
+waiter_drop(struct master *m, struct waiter *w)
+{
+	struct queue *q = w->queue;
+
+	RB_REMOVE(name_tree, &m->waiters, w);
+	RB_REMOVE(place_tree, &q->places, w);
+	TAILQ_REMOVE(&w->session->waiters, w, of_session);
+	q->n--;
+	if (w->granting)
+		q->granting_n--;
+	free(w);
+	if (q->n == 0)
+		queue_free(m, q);
+	else
+		queue_touch(m, q->node);
+}
+
+/* ---- grants ---- */
+
+static void
+grant(struct master *m, struct queue *q, struct waiter *w)
+{
+	struct op op = {.code = OP_grant};
+	struct flight *f;
+
+	must(!w->granting);
+	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
+	f = propose(m, 0, &op);
+	f->session = w->session->id;
+	f->node = q->node;
+	f->owner = w->acquire.owner;
+	f->acquisition = w->acquire.acquisition;
+	w->granting = true;
+	q->granting_n++;
+}
+
+/* Somebody who lost what it wanted to convert is one like the others. */
+static void
+step_back(struct queue *q, struct waiter *w)
+{
+	RB_REMOVE(place_tree, &q->places, w);
+	w->converting = false;
+	must(RB_INSERT(place_tree, &q->places, w) == NULL);
+}
+
+static bool
+grantable(struct master *m, struct queue *q, struct waiter *w)
+{
+	enum lock_mode held = LOCK_NONE;
+	bool free = tree_lock_probe(m->tree, w->session->id, &w->acquire, &held) == RC_OK;
+
+	if (w->converting && held == LOCK_NONE) {
+		step_back(q, w);
+		queue_touch(m, q->node);
+		return false;
+	}
+	return free;
+}
+
+/* One exclusive waiter, or all shared ones up to the first that is not. */
+void
+queue_grant(struct master *m, struct queue *q)
+{
+	bool shared = false;
+	struct waiter *w, *next;
+
+	RB_FOREACH_SAFE(w, place_tree, &q->places, next) {
+		if (w->acquire.mode != LOCK_SHARED && shared)
+			return;
+		if (!w->granting && !grantable(m, q, w))
+			return;
+		if (!w->granting)
+			grant(m, q, w);
+		if (w->acquire.mode != LOCK_SHARED)
+			return;
+		shared = true;
+	}
+}
+
+void
+queue_grant_behind(struct master *m, struct queue *q, size_t others)
+{
+	struct waiter *w;
+	bool shared = others > 0;
+
+	must(q->granting_n == 0);
+	RB_FOREACH(w, place_tree, &q->places) {
+		if (w->acquire.mode == LOCK_SHARED) {
+			grant(m, q, w);
+			shared = true;
+			continue;
+		}
+		if (!shared || (w->converting && others == 1 && w == RB_MIN(place_tree, &q->places)))
+			grant(m, q, w);
+		return;
+	}
+}
+
+static void
+tell(struct master *m, const struct waiter *w, enum rc rc, const struct result_acquired *g)
+{
+	struct message granted = {
+	    .code = MSG_granted,
+	    .granted =
+		{
+		    .rc = rc,
+		    .node = w->acquire.node,
+		    .owner = w->acquire.owner,
+		    .acquisition = w->acquire.acquisition,
+		    .lock_generation = g->lock_generation,
+		    .fence = g->fence,
+		},
+	};
+
+	if (w->session->connection != NULL)
+		connection_send(m, w->session->connection, &granted);
+}
+
+/* One that was given up meanwhile is not told: its cancel takes the lock back. */
+void
+queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer)
+{
+	struct waiter *w = waiter_find(m, f->node, f->session, f->owner, f->acquisition);
+	struct result result = {.kind = RESULT_acquired};
+
+	queue_touch(m, f->node);
+	if (w == NULL || !w->granting)
+		return;
+	if (answer->rc == RC_BUSY_LOCK) {
+		w->granting = false;
+		w->queue->granting_n--;
+		return;
+	}
+	if (answer->rc == RC_OK)
+		must(wire_get_result(RESULT_acquired, answer->result, &result) == RC_OK);
+	tell(m, w, answer->rc, &result.acquired);
+	waiter_drop(m, w);
+}
+
+void
+queue_gone(struct master *m, uint64_t node)
+{
+	const struct result_acquired nothing = {0};
+	struct queue *q;
+
+	while ((q = queue_find(m, node)) != NULL) {
+		struct waiter *w = RB_MIN(place_tree, &q->places);
+
+		tell(m, w, RC_STALE, &nothing);
+		waiter_drop(m, w);
+	}
+}
