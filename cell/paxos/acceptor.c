@@ -1,0 +1,216 @@
+/* The acceptor: what it promises, accepts and grants ("Paxos Made Simple", section 2.2). */
+#include "cell/base/checksum.h"
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+#include "cell/wire/codec.h"
+
+void
+px_enter(struct px *px, struct ballot ballot)
+{
+	must(ballot_less(px->promised, ballot));
+	px->promised = ballot;
+	px->upto = px->chosen;
+	if (px->durable_ticket == px->ticket)
+		px->durable = px->chosen;
+	else if (px->durable > px->chosen)
+		px->durable = px->chosen;
+}
+
+void
+px_promise(struct px *px, struct ballot ballot)
+{
+	must(!ballot_less(ballot, px->promised));
+	if (ballot_less(px->promised, ballot))
+		px_enter(px, ballot);
+	if (!ballot_less(px->promised_recorded, ballot))
+		return;
+	px->promised_recorded = ballot;
+	px_record(px, (struct px_record){.kind = PX_RECORD_PROMISE, .ballot = ballot});
+}
+
+void
+px_store(struct px *px, const struct log_entry *e)
+{
+	must(e->slot > px->chosen);
+	window_put(&px->log, e);
+	/* What an older ballot put behind this one's first proposal was never chosen. */
+	if (ballot_less(window_origin(&px->log, e->slot + 1), e->origin))
+		window_cut(&px->log, e->slot);
+	px_record(px, (struct px_record){
+		.kind = PX_RECORD_ENTRY,
+		.slot = e->slot,
+		.ballot = e->ballot,
+		.origin = e->origin,
+		.payload = window_at(&px->log, e->slot)->payload,
+		.checksum = e->checksum,
+	});
+}
+
+/* Why a Prepare is refused: the ballot that stands in its way; none when it is not. */
+static struct ballot
+obstacle(const struct px *px, uint8_t from, struct ballot ballot)
+{
+	if (ballot_less(ballot, px->promised))
+		return px->promised;
+	if (px->role == PX_CANDIDATE && ballot_less(ballot, px->ballot))
+		return px->ballot;
+	if (px_bound(px, from))
+		return px->role == PX_MASTER ? px->ballot : px->granted_to;
+	return BALLOT_NONE;
+}
+
+static void
+refuse(struct px *px, uint8_t to, struct ballot because)
+{
+	px_send(px, to, 0, &(struct message){
+		.code = MSG_refused,
+		.refused = {.ballot = because},
+	});
+}
+
+/* "If an acceptor receives a prepare request with number n greater than that of any prepare request to
+ * which it has already responded, then it responds to the request with a promise not to accept any
+ * more proposals numbered less than n and with the highest-numbered proposal (if any) that it has
+ * accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first` on; a candidate
+ * that did not get all of them into one message asks again with the same ballot. */
+void
+px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
+{
+	struct ballot because;
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+
+	if (m->ballot.replica != from || mono_before(px->now, px->silent_until))
+		return;
+	px->seen = ballot_max(px->seen, m->ballot);
+	because = obstacle(px, from, m->ballot);
+	if (because.round) {
+		refuse(px, from, because);
+		return;
+	}
+	if (ballot_less(px->promised, m->ballot))
+		px_follow(px, BALLOT_NONE, px->config.lease);
+	px_promise(px, m->ballot);
+	px_send(px, from, px->ticket, &(struct message){
+		.code = MSG_promise,
+		.promise = {
+			.ballot = m->ballot,
+			.chosen = px->chosen,
+			.last = window_last(&px->log),
+			.accepted = px_pack(px, m->first, &packed),
+		},
+	});
+	buffer_free(&packed);
+}
+
+/* A master's message: refused when its ballot is too low, else its sender is our master. */
+static bool
+obey(struct px *px, uint8_t from, struct ballot ballot)
+{
+	if (ballot.replica != from)
+		return false;
+	px->seen = ballot_max(px->seen, ballot);
+	if (ballot_less(ballot, px->promised)) {
+		refuse(px, from, px->promised);
+		return false;
+	}
+	/* A majority has promised it: entering it needs no record, for nothing that we said depends
+	 * on it; an acceptance's own record will tell. */
+	if (ballot_less(px->promised, ballot))
+		px_enter(px, ballot);
+	px->attempts = 0;
+	px_follow(px, ballot, px->config.lease);
+	return true;
+}
+
+/* Takes an entry if it is the next one, and says whether a later one could be. */
+static bool
+accept(struct px *px, struct ballot ballot, const struct log_entry *e)
+{
+	if (e->slot <= px->upto)
+		return true;
+	if (e->slot != px->upto + 1 || checksum(e->payload) != e->checksum)
+		return false;
+	if (ballot_less(ballot, e->origin) ||
+	    ballot_less(e->origin, window_origin(&px->log, px->upto)))
+		return false;
+	px_store(px, &(struct log_entry){e->slot, ballot, e->origin, e->checksum, e->payload});
+	px->upto = e->slot;
+	return true;
+}
+
+/* Slots before these are missing here: the master may send them again at once. */
+static void
+report_hole(struct px *px, uint8_t to, struct ballot ballot)
+{
+	if (mono_before(px->now, px->fetched_at))
+		return;
+	px->fetched_at = mono_add(px->now, px->config.heartbeat);
+	px_send(px, to, 0, &(struct message){
+		.code = MSG_fetch,
+		.fetch = {.ballot = ballot, .first = px->upto + 1},
+	});
+}
+
+/* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal unless
+ * it has already responded to a prepare request having a number greater than n" ("Paxos Made
+ * Simple", section 2.2). Slots are taken in order; the answer waits for the disk. */
+void
+px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
+{
+	struct cursor c = cursor_of(m->entries.packed);
+	struct log_entry e = {0};
+	bool whole = true;
+
+	if (!obey(px, from, m->ballot))
+		return;
+	while (whole && wire_next_log_entry(&c, &e))
+		whole = accept(px, m->ballot, &e);
+	if (!whole)
+		report_hole(px, from, m->ballot);
+	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
+	px_send(px, from, px->ticket, &(struct message){
+		.code = MSG_accepted,
+		.accepted = {.ballot = m->ballot, .upto = px->upto},
+	});
+}
+
+/* Renews the master's lease and tells what it needs to know of us; touches no disk, but for the first
+ * grant of an incarnation ("Paxos Made Live", section 5.2). */
+void
+px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
+{
+	if (m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
+		return;
+	if (!obey(px, from, m->ballot))
+		return;
+	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
+	px->trim_allowed = m->trim > px->trim_allowed ? m->trim : px->trim_allowed;
+	px_grant(px, m->ballot, span_ms(m->lease_ms));
+	px_send(px, from, px->lease_ticket, &(struct message){
+		.code = MSG_heartbeat_reply,
+		.heartbeat_reply = {
+			.ballot = m->ballot,
+			.sequence = m->sequence,
+			.upto = px->upto,
+			.durable = px->durable,
+			.durable_applied = px_applied_reported(px),
+		},
+	});
+}
+
+/* The master serves nothing any more, so our grant is void; the one it names stands at once, the
+ * others leave it the time of a lease. */
+void
+px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
+{
+	if (m->ballot.replica != from)
+		return;
+	if (ballot_equal(m->ballot, px->granted_to))
+		px->granted_until = px->now;
+	if (!ballot_equal(m->ballot, px->master) || px->role != PX_FOLLOWER)
+		return;
+	px_follow(px, BALLOT_NONE, px->config.lease);
+	if (m->to == px->config.self && m->last <= px->upto && !px_bound(px, px->config.self) &&
+	    mono_reached(px->now, px->silent_until))
+		px_stand(px);
+}

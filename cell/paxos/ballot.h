@@ -1,0 +1,32 @@
+/* Ballots: (round, replica), ordered by round, then replica, so that no two replicas ever use the
+ * same one ("Paxos Made Simple", section 2.5: disjoint sets of numbers). Round 0 is "none". */
+#ifndef LSFS_PAXOS_BALLOT_H
+#define LSFS_PAXOS_BALLOT_H
+
+#include <stdbool.h>
+#include "cell/wire/types.h"
+
+#define BALLOT_NONE ((struct ballot){0, 0})
+
+/* No honest cell gets here; a message that says so is damaged, and the next round would overflow. */
+#define BALLOT_ROUND_MAX (UINT64_MAX / 2)
+
+static inline bool
+ballot_less(struct ballot a, struct ballot b)
+{
+	return a.round != b.round ? a.round < b.round : a.replica < b.replica;
+}
+
+static inline bool
+ballot_equal(struct ballot a, struct ballot b)
+{
+	return a.round == b.round && a.replica == b.replica;
+}
+
+static inline struct ballot
+ballot_max(struct ballot a, struct ballot b)
+{
+	return ballot_less(a, b) ? b : a;
+}
+
+#endif

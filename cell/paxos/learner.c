@@ -1,0 +1,146 @@
+/* The learner: what is chosen, what of it is durable, and what the log need not keep. */
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+
+void
+px_learn(struct px *px, uint64_t slot)
+{
+	must(slot <= window_last(&px->log));
+	if (slot > px->chosen)
+		px->chosen = slot;
+	if (px->upto < px->chosen)
+		px->upto = px->chosen;
+}
+
+/* Its ballot need not be the one that we are in: whatever stood here, this is the value. */
+void
+px_learn_entry(struct px *px, const struct log_entry *e)
+{
+	must(e->slot == px->chosen + 1);
+	px_store(px, e);
+	px->upto = e->slot;
+	if (px->durable >= e->slot)
+		px->durable = e->slot - 1;
+	px_learn(px, e->slot);
+}
+
+/* What a member has durable in our ballot, without a hole. */
+static uint64_t
+matched(const struct px *px, int member)
+{
+	if (px->config.members[member] == px->config.self)
+		return px->durable;
+	return px->peers[member].match;
+}
+
+static bool
+accepted_by_majority(const struct px *px, uint64_t slot)
+{
+	int n = 0;
+
+	for (int i = 0; i < px->config.members_n; i++)
+		n += matched(px, i) >= slot;
+	return n >= px->quorum;
+}
+
+/* "A value is chosen when a single proposal with that value has been accepted by a majority of the
+ * acceptors" ("Paxos Made Simple", section 2.3): the slot that a majority, ourselves among the
+ * members, has durable in our ballot. Our own disk counts like everyone's. */
+void
+px_count_accepted(struct px *px)
+{
+	must(px->role == PX_MASTER && ballot_equal(px->promised, px->ballot));
+	for (int i = 0; i < px->config.members_n; i++)
+		if (matched(px, i) > px->chosen && accepted_by_majority(px, matched(px, i)))
+			px_learn(px, matched(px, i));
+}
+
+void
+px_persisted(struct px *px, uint64_t ticket)
+{
+	size_t n = 0;
+
+	must(ticket <= px->ticket);
+	if (ticket > px->durable_ticket)
+		px->durable_ticket = ticket;
+	while (n < px->pending_n && px->pending[n].ticket <= ticket) {
+		const struct pending *p = &px->pending[n++];
+
+		if (ballot_equal(p->ballot, px->promised) && p->upto > px->durable)
+			px->durable = p->upto;
+		px->chosen_durable = p->chosen;
+	}
+	px->pending_n -= n;
+	memmove(px->pending, px->pending + n, px->pending_n * sizeof px->pending[0]);
+	must(px->durable <= px->upto && px->chosen_durable <= px->chosen);
+}
+
+void
+px_note_pending(struct px *px)
+{
+	if (px->out->records_n > 0 && px->chosen > px->chosen_recorded) {
+		px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->chosen});
+		px->chosen_recorded = px->chosen;
+	}
+	if (px->durable_ticket == px->ticket)
+		return;
+	/* A ballot may begin, and slots may be chosen, while the last ticket is still under way. */
+	if (px->pending_n == 0 || px->pending[px->pending_n - 1].ticket != px->ticket) {
+		ARRAY_ROOM(px->pending, px->pending_n, px->pending_room);
+		px->pending_n++;
+	}
+	px->pending[px->pending_n - 1] = (struct pending){
+		.ticket = px->ticket,
+		.ballot = px->promised,
+		.upto = px->upto,
+		.chosen = px->chosen_recorded,
+	};
+}
+
+/* If state.db is ahead of the log's hint, a crash now would leave entries whose state the log does not
+ * know: others must keep theirs. */
+uint64_t
+px_applied_reported(const struct px *px)
+{
+	return px->applied < px->chosen_durable ? px->applied : px->chosen_durable;
+}
+
+uint64_t
+px_trim_target(const struct px *px)
+{
+	uint64_t target = px_applied_reported(px);
+
+	if (px->role != PX_MASTER)
+		return px->trim_allowed;
+	for (int i = 0; i < px->config.members_n; i++)
+		if (px->config.members[i] != px->config.self && px->peers[i].applied < target)
+			target = px->peers[i].applied;
+	return target;
+}
+
+/* Deletes only what is durable in our own state.db and in everyone's. The last chosen entry stays: its
+ * origin tells which entries behind it are superseded. */
+void
+px_on_applied(struct px *px, uint64_t slot)
+{
+	uint64_t target;
+
+	if (slot > px->applied)
+		px->applied = slot;
+	if (px->chosen > px->chosen_recorded) {
+		px->chosen_recorded = px->chosen;
+		px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->chosen});
+	}
+	target = px_trim_target(px);
+	if (target > px_applied_reported(px))
+		target = px_applied_reported(px);
+	if (target + 1 > px->chosen && target > 0)
+		target = px->chosen - 1;
+	if (target <= px->log.base)
+		return;
+	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = target});
+	window_trim(&px->log, target);
+}

@@ -1,0 +1,62 @@
+/* The master lease ("Paxos Made Live", section 5.2; Chubby, section 2.1: replicas "promise not to
+ * elect a different master for an interval of a few seconds").
+ *
+ * An acceptor grants it with its answer to a heartbeat and counts it from the receipt; the master
+ * counts from the heartbeat's sending, less what clocks may differ. So the master's end comes first.
+ * A grant is in memory only: a replica that restarts waits out the longest it may have given
+ * (px_recovered.wait), which is why that length is durable before the first grant of an incarnation
+ * is told. A candidate's quorum of promises meets every quorum of grants in a replica that is not
+ * bound any more, and that refuses the old ballot from then on: two leases never overlap. */
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+
+bool
+px_lease_valid(const struct px *px, mono_t now)
+{
+	int grants = 1; /* our own: as long as we are master we promise to nobody */
+
+	if (px->role != PX_MASTER)
+		return false;
+	for (int i = 0; i < px->config.members_n; i++)
+		if (px->config.members[i] != px->config.self &&
+		    mono_before(now, px->peers[i].lease_end))
+			grants++;
+	return grants >= px->quorum;
+}
+
+/* The replica whose lease it is may stand again: it has given up the old ballot for that. */
+bool
+px_bound(const struct px *px, uint8_t candidate)
+{
+	if (px->role == PX_MASTER)
+		return px_lease_valid(px, px->now);
+	return mono_before(px->now, px->granted_until) && px->granted_to.replica != candidate;
+}
+
+void
+px_grant(struct px *px, struct ballot ballot, span_t length)
+{
+	must(!ballot_less(ballot, px->promised));
+	if (length.ns > px->lease_recorded.ns) {
+		px->lease_recorded = length;
+		px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = length});
+		px->lease_ticket = px->ticket;
+	}
+	px->granted_to = ballot;
+	px->granted_until = mono_max(px->granted_until, mono_add(px->now, length));
+	px->stand_at = mono_add(px->granted_until, px_jitter(px));
+}
+
+uint32_t
+px_lease_ms(const struct px *px)
+{
+	return (uint32_t)span_to_ms(px->config.lease);
+}
+
+mono_t
+px_lease_end(const struct px *px, mono_t sent)
+{
+	int64_t length = span_ms(px_lease_ms(px)).ns;
+
+	return mono_add(sent, (span_t){length - length / 1000 * px->config.drift_permille});
+}

@@ -1,0 +1,343 @@
+/* One replica's paxos: its life, its step, its deadline, and what can be asked of it. */
+#include "cell/paxos/px.h"
+
+#include <stdlib.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+#include "cell/wire/codec.h"
+
+/* ---- life ---- */
+
+/* The log as it was: entries that a newer origin before them supersedes are left out, and what is
+ * accepted in the highest ballot is counted again. */
+static void
+recover_log(struct px *px, const struct px_recovered *recovered)
+{
+	px->promised = recovered->promised;
+	window_start(&px->log, recovered->trimmed);
+	for (size_t i = 0; i < recovered->entries_n; i++) {
+		const struct log_entry *e = &recovered->entries[i];
+		uint64_t last = window_last(&px->log);
+
+		must(e->slot == last + 1);
+		px->promised = ballot_max(px->promised, e->ballot);
+		if (ballot_less(e->origin, window_origin(&px->log, last)))
+			break;
+		window_put(&px->log, e);
+	}
+	must(recovered->chosen >= recovered->trimmed);
+	must(recovered->chosen <= window_last(&px->log));
+	px->chosen = px->chosen_recorded = px->chosen_durable = recovered->chosen;
+	px->upto = px->chosen;
+	while (px->upto < window_last(&px->log) &&
+	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))
+		px->upto++;
+	px->durable = px->upto;
+}
+
+static void
+check_config(const struct px_config *c)
+{
+	int self = 0;
+
+	must(c->members_n >= 1 && c->members_n <= LIMIT_REPLICAS);
+	must(c->heartbeat.ns > 0 && c->lease.ns > c->heartbeat.ns && span_to_ms(c->lease) > 0);
+	must(span_to_ms(c->lease) <= LIMIT_LEASE_MAX_S * 1000 && c->drift_permille < 1000);
+	for (int i = 0; i < c->members_n; i++) {
+		must(c->members[i] != 0);
+		self += c->members[i] == c->self;
+	}
+	must(self == 1);
+}
+
+struct px *
+px_new(const struct px_config *config, const struct px_recovered *recovered, mono_t now)
+{
+	struct px *px = memory_zero(1, sizeof *px);
+
+	check_config(config);
+	px->config = *config;
+	px->quorum = config->members_n / 2 + 1;
+	px->rng = rng_seeded(config->seed);
+	px->now = now;
+	recover_log(px, recovered);
+	px->seen = px->promised_recorded = px->promised;
+	px->granted_until = now;
+	px->fetched_at = now;
+	px->silent_until = mono_add(now, recovered->wait);
+	px->stand_at = px->silent_until;
+	if (config->members_n > 1)
+		px->stand_at = mono_add(px->stand_at, px_jitter(px));
+	return px;
+}
+
+void
+px_free(struct px *px)
+{
+	if (!px)
+		return;
+	window_free(&px->log);
+	window_free(&px->picked);
+	free(px->pending);
+	free(px);
+}
+
+static void
+update_clear(struct px_update *u)
+{
+	for (size_t i = 0; i < u->sends_n; i++)
+		free((void *)u->sends[i].frame.data);
+	u->sends_n = 0;
+	u->records_n = 0;
+	u->ticket = 0;
+}
+
+void
+px_update_free(struct px_update *update)
+{
+	update_clear(update);
+	free(update->records);
+	free(update->sends);
+	*update = (struct px_update){0};
+}
+
+/* ---- what the parts share ---- */
+
+int
+px_member(const struct px *px, uint8_t replica)
+{
+	for (int i = 0; i < px->config.members_n; i++)
+		if (px->config.members[i] == replica)
+			return i;
+	return -1;
+}
+
+void
+px_record(struct px *px, struct px_record record)
+{
+	struct px_update *u = px->out;
+
+	if (u->ticket == 0)
+		u->ticket = ++px->ticket;
+	ARRAY_ROOM(u->records, u->records_n, u->records_room);
+	u->records[u->records_n++] = record;
+}
+
+void
+px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
+{
+	struct px_update *u = px->out;
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	must(to != px->config.self);
+	wire_put_frame(&frame, m);
+	must(!frame.failed);
+	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
+	u->sends[u->sends_n++] = (struct px_send){
+		.to = to,
+		.after = after > px->durable_ticket ? after : 0,
+		.frame = buffer_take(&frame),
+	};
+}
+
+struct wire_list
+px_pack(const struct px *px, uint64_t first, struct buffer *to)
+{
+	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
+	uint32_t count = 0;
+	size_t bytes = 0;
+
+	for (; slot <= window_last(&px->log); slot++, count++) {
+		struct log_entry e = window_entry(&px->log, slot);
+
+		bytes += e.payload.len;
+		if (count > 0 && (bytes > PX_BATCH_BYTES || count == PX_BATCH_ENTRIES))
+			break;
+		wire_put_log_entry(to, &e);
+	}
+	return (struct wire_list){.packed = buffer_view(to), .count = count};
+}
+
+span_t
+px_jitter(struct px *px)
+{
+	uint64_t bound = (uint64_t)px->config.heartbeat.ns << px->attempts;
+
+	return (span_t){(int64_t)rng_below(&px->rng, bound)};
+}
+
+/* ---- the step ---- */
+
+/* Paxos needs no order, no delivery and no single delivery of messages ("Paxos Made Simple", section
+ * 2.1): each handler refuses or ignores what does not fit. */
+static void
+receive(struct px *px, uint8_t from, const struct message *m)
+{
+	if (from == px->config.self || px_member(px, from) < 0 || m->code < MSG_prepare)
+		return;
+	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
+	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX)
+		return;
+	switch (m->code) {
+	case MSG_prepare:
+		px_on_prepare(px, from, &m->prepare);
+		break;
+	case MSG_promise:
+		px_on_promise(px, from, &m->promise);
+		break;
+	case MSG_accept:
+		px_on_accept(px, from, &m->accept);
+		break;
+	case MSG_accepted:
+		px_on_accepted(px, from, &m->accepted);
+		break;
+	case MSG_refused:
+		px_on_refused(px, from, &m->refused);
+		break;
+	case MSG_heartbeat:
+		px_on_heartbeat(px, from, &m->heartbeat);
+		break;
+	case MSG_heartbeat_reply:
+		px_on_heartbeat_reply(px, from, &m->heartbeat_reply);
+		break;
+	case MSG_fetch:
+		px_on_fetch(px, from, &m->fetch);
+		break;
+	case MSG_hand_over:
+		px_on_hand_over(px, from, &m->hand_over);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+persisted(struct px *px, uint64_t ticket)
+{
+	px_persisted(px, ticket);
+	if (px->role == PX_CANDIDATE)
+		px_count_votes(px);
+	if (px->role == PX_MASTER)
+		px_count_accepted(px);
+}
+
+static void
+timeout(struct px *px)
+{
+	switch (px->role) {
+	case PX_FOLLOWER:
+		if (mono_reached(px->now, px_deadline(px)))
+			px_stand(px);
+		break;
+	case PX_CANDIDATE:
+		if (mono_reached(px->now, px->retry_at))
+			px_ask(px);
+		break;
+	case PX_MASTER:
+		if (mono_reached(px->now, px->heartbeat_at))
+			px_beat(px);
+		break;
+	}
+}
+
+void
+px_step(struct px *px, const struct px_event *event, struct px_update *update)
+{
+	update_clear(update);
+	px->out = update;
+	px->now = mono_max(px->now, event->now);
+	switch (event->kind) {
+	case PX_RECEIVE:
+		receive(px, event->from, event->message);
+		break;
+	case PX_PERSISTED:
+		persisted(px, event->ticket);
+		break;
+	case PX_PROPOSE:
+		px_propose(px, event->payload);
+		break;
+	case PX_APPLIED:
+		px_on_applied(px, event->slot);
+		break;
+	case PX_TIMEOUT:
+		timeout(px);
+		break;
+	case PX_STEP_DOWN:
+		px_leave(px);
+		break;
+	}
+	px_leave_check(px);
+	px_note_pending(px);
+	px->out = NULL;
+	must(px->log.base <= px->chosen && px->chosen <= px->upto);
+	must(px->upto <= window_last(&px->log) && px->durable <= px->upto);
+}
+
+/* ---- what can be asked ---- */
+
+mono_t
+px_deadline(const struct px *px)
+{
+	switch (px->role) {
+	case PX_FOLLOWER:
+		return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));
+	case PX_CANDIDATE:
+		return px->config.members_n > 1 ? px->retry_at : MONO_NEVER;
+	case PX_MASTER:
+		return px->leaving ? mono_min(px->leave_by, px->heartbeat_at) : px->heartbeat_at;
+	}
+	return MONO_NEVER;
+}
+
+enum px_role
+px_role(const struct px *px)
+{
+	return px->role;
+}
+
+bool
+px_open(const struct px *px)
+{
+	return px->role == PX_MASTER && !px->leaving;
+}
+
+bool
+px_room(const struct px *px)
+{
+	uint64_t last = window_last(&px->log);
+
+	return px_open(px) && last - px->chosen < PX_ROOM_SLOTS &&
+	       window_bytes(&px->log, px->chosen, last) < PX_ROOM_BYTES;
+}
+
+struct ballot
+px_master(const struct px *px)
+{
+	return px->master;
+}
+
+uint64_t
+px_last(const struct px *px)
+{
+	return window_last(&px->log);
+}
+
+uint64_t
+px_chosen(const struct px *px)
+{
+	return px->chosen;
+}
+
+uint64_t
+px_first(const struct px *px)
+{
+	return px->log.base + 1;
+}
+
+struct bytes
+px_payload(const struct px *px, uint64_t slot)
+{
+	return window_at(&px->log, slot)->payload;
+}

@@ -1,0 +1,227 @@
+/* The master's second phase: the pipeline of Accepts, and its heartbeats.
+ *
+ *   log:  ... chosen | match of the slowest | ... | next | ... last
+ *                       durable there               to be sent to it
+ *
+ * Each follower gets consecutive slots, without waiting for answers, up to a bound of bytes. Beyond
+ * PX_FLIGHT_SLOTS only full batches leave, so under load the batches grow while disks and networks
+ * are busy ("Paxos Made Live", section 4: many values, one disk flush). What was lost shows when
+ * the answer to a heartbeat that was sent behind it lacks it. */
+#include <string.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+#include "cell/wire/codec.h"
+
+/* Our own entries count as a promise's, and nothing behind a newer origin was ever chosen. */
+static uint64_t
+merge_own(struct px *px)
+{
+	struct ballot origin = window_origin(&px->log, px->chosen);
+	uint64_t last = px->chosen;
+
+	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
+		struct log_entry e = window_entry(&px->log, slot);
+
+		if (slot > window_last(&px->picked) ||
+		    ballot_less(window_at(&px->picked, slot)->ballot, e.ballot))
+			window_put(&px->picked, &e);
+	}
+	while (last < window_last(&px->picked) &&
+	       !ballot_less(window_origin(&px->picked, last + 1), origin))
+		origin = window_origin(&px->picked, ++last);
+	return last;
+}
+
+/* "(a) If the proposer receives a response to its prepare requests (numbered n) from a majority of
+ * acceptors, then it sends an accept request [...] where v is the value of the highest-numbered
+ * proposal among the responses" ("Paxos Made Simple", section 2.2): the open slots come first,
+ * accepted here anew in our ballot, too. */
+void
+px_begin_mastership(struct px *px)
+{
+	uint64_t last = merge_own(px);
+
+	must(px->role == PX_CANDIDATE && ballot_equal(px->promised, px->ballot));
+	must(px->picked.base == px->chosen && px->upto == px->chosen);
+	window_cut(&px->log, px->chosen);
+	for (uint64_t slot = px->chosen + 1; slot <= last; slot++) {
+		struct log_entry e = window_entry(&px->picked, slot);
+
+		e.ballot = px->ballot;
+		px_store(px, &e);
+	}
+	px->upto = last;
+	window_start(&px->picked, 0);
+	window_recount(&px->log);
+
+	px->role = PX_MASTER;
+	px->master = px->ballot;
+	px->attempts = 0;
+	px->leaving = false;
+	for (int i = 0; i < px->config.members_n; i++)
+		px->peers[i] = (struct peer){
+			.next = px->chosen + 1,
+			.lease_end = {INT64_MIN},
+		};
+	px_beat(px);
+	px_pump(px);
+}
+
+void
+px_propose(struct px *px, struct bytes payload)
+{
+	if (!px_open(px))
+		return;
+	must(payload.len <= LIMIT_ENTRY);
+	px_store(px, &(struct log_entry){
+		.slot = window_last(&px->log) + 1,
+		.ballot = px->ballot,
+		.origin = px->ballot,
+		.checksum = checksum(payload),
+		.payload = payload,
+	});
+	px->upto = window_last(&px->log);
+	px_pump(px);
+}
+
+static void
+send_batch(struct px *px, int member)
+{
+	struct peer *p = &px->peers[member];
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct wire_list entries = px_pack(px, p->next, &packed);
+
+	px_send(px, px->config.members[member], 0, &(struct message){
+		.code = MSG_accept,
+		.accept = {.ballot = px->ballot, .chosen = px->chosen, .entries = entries},
+	});
+	p->next += entries.count;
+	buffer_free(&packed);
+}
+
+/* A follower behind the first slot that is still here can't be helped from the log. */
+static bool
+may_send(const struct px *px, const struct peer *p)
+{
+	uint64_t last = window_last(&px->log);
+	uint64_t acked = p->match > px->log.base ? p->match : px->log.base;
+	uint64_t flight = p->next - 1 > acked ? p->next - 1 - acked : 0;
+
+	if (p->next > last || p->next <= px->log.base)
+		return false;
+	if (flight > 0 && window_bytes(&px->log, acked, p->next - 1) >= PX_FLIGHT_BYTES)
+		return false;
+	return flight < PX_FLIGHT_SLOTS || last - p->next >= PX_FLIGHT_SLOTS;
+}
+
+void
+px_pump(struct px *px)
+{
+	must(px->role == PX_MASTER);
+	for (int i = 0; i < px->config.members_n; i++)
+		while (px->config.members[i] != px->config.self && may_send(px, &px->peers[i]))
+			send_batch(px, i);
+}
+
+static void
+beat_one(struct px *px, int member)
+{
+	struct peer *p = &px->peers[member];
+
+	if (p->probe_sequence == 0 || px->sequence - p->probe_sequence >= PX_PROBE_PATIENCE) {
+		p->probe_sequence = px->sequence;
+		p->probe_next = p->next;
+	}
+	px_send(px, px->config.members[member], 0, &(struct message){
+		.code = MSG_heartbeat,
+		.heartbeat = {
+			.ballot = px->ballot,
+			.chosen = px->chosen,
+			.sequence = px->sequence,
+			.lease_ms = px_lease_ms(px),
+			.trim = px_trim_target(px),
+		},
+	});
+}
+
+/* Asks for a renewal of the lease, and tells what is chosen. */
+void
+px_beat(struct px *px)
+{
+	must(px->role == PX_MASTER);
+	px->sequence++;
+	px->sent_at[px->sequence % PX_SENT_TIMES] = px->now;
+	px->heartbeat_at = px->config.members_n > 1 ? mono_add(px->now, px->config.heartbeat)
+	                                            : MONO_NEVER;
+	for (int i = 0; i < px->config.members_n; i++)
+		if (px->config.members[i] != px->config.self)
+			beat_one(px, i);
+}
+
+static bool
+ours(const struct px *px, struct ballot ballot)
+{
+	return px->role == PX_MASTER && ballot_equal(ballot, px->ballot);
+}
+
+/* `match` never falls, `next` may: a member that restarts may have forgotten what it knew as chosen. */
+static void
+matches(struct px *px, struct peer *p, uint64_t slot)
+{
+	if (slot > window_last(&px->log))
+		return; /* can't be: nobody else proposes in our ballot */
+	if (p->match < slot)
+		p->match = slot;
+	if (p->next <= slot)
+		p->next = slot + 1;
+}
+
+/* "(b) ... If an acceptor receives an accept request ..., it accepts" ("Paxos Made Simple", section
+ * 2.2): an answer stands for every slot of the ballot up to its own. */
+void
+px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
+{
+	if (!ours(px, m->ballot))
+		return;
+	matches(px, &px->peers[px_member(px, from)], m->upto);
+	px_count_accepted(px);
+	px_pump(px);
+}
+
+/* The grant counts from the sending of the heartbeat that it answers ("Paxos Made Live", section
+ * 5.2). If the member lacks what was sent before that heartbeat, it is sent again. */
+void
+px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m)
+{
+	struct peer *p = &px->peers[px_member(px, from)];
+
+	if (!ours(px, m->ballot) || m->sequence > px->sequence ||
+	    px->sequence - m->sequence >= PX_SENT_TIMES)
+		return;
+	p->lease_end = mono_max(p->lease_end,
+	                        px_lease_end(px, px->sent_at[m->sequence % PX_SENT_TIMES]));
+	if (m->durable_applied > p->applied)
+		p->applied = m->durable_applied;
+	if (m->sequence == p->probe_sequence) {
+		p->probe_sequence = 0;
+		if (m->upto < p->probe_next - 1)
+			p->next = m->upto + 1;
+	}
+	matches(px, p, m->durable);
+	px_count_accepted(px);
+	px_pump(px);
+}
+
+/* A follower saw a hole: it gets everything from there once more. */
+void
+px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
+{
+	struct peer *p = &px->peers[px_member(px, from)];
+
+	if (!ours(px, m->ballot) || m->first == 0 || m->first >= p->next)
+		return;
+	p->next = m->first;
+	px_pump(px);
+}

@@ -1,0 +1,149 @@
+/* The log window: a ring of entries. */
+#include "cell/paxos/window.h"
+
+#include <stdlib.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
+
+static struct window_entry *
+item(const struct window *w, size_t i)
+{
+	return &w->items[(w->head + i) & (w->room - 1)];
+}
+
+static void
+drop_payload(struct window_entry *e)
+{
+	free((void *)e->payload.data);
+	e->payload = (struct bytes){0};
+}
+
+void
+window_start(struct window *w, uint64_t base)
+{
+	window_cut(w, w->base);
+	w->head = 0;
+	w->base = base;
+}
+
+void
+window_free(struct window *w)
+{
+	window_cut(w, w->base);
+	free(w->items);
+	*w = (struct window){0};
+}
+
+struct window_entry *
+window_at(const struct window *w, uint64_t slot)
+{
+	must(slot > w->base && slot <= window_last(w));
+	return item(w, slot - w->base - 1);
+}
+
+struct ballot
+window_origin(const struct window *w, uint64_t slot)
+{
+	if (slot <= w->base || slot > window_last(w))
+		return BALLOT_NONE;
+	return window_at(w, slot)->origin;
+}
+
+static void
+window_grow(struct window *w)
+{
+	size_t room = w->room ? w->room * 2 : 16;
+	struct window_entry *items = memory_zero(room, sizeof *items);
+
+	for (size_t i = 0; i < w->n; i++)
+		items[i] = *item(w, i);
+	free(w->items);
+	w->items = items;
+	w->head = 0;
+	w->room = room;
+}
+
+void
+window_put(struct window *w, const struct log_entry *e)
+{
+	struct window_entry *to;
+
+	must(e->slot > w->base && e->slot <= window_last(w) + 1);
+	if (e->slot == window_last(w) + 1) {
+		if (w->n == w->room)
+			window_grow(w);
+		to = item(w, w->n);
+		*to = (struct window_entry){0};
+		if (w->n > 0) {
+			const struct window_entry *before = item(w, w->n - 1);
+
+			to->offset = before->offset + before->payload.len;
+		}
+		w->n++;
+	}
+	to = window_at(w, e->slot);
+	drop_payload(to);
+	to->ballot = e->ballot;
+	to->origin = e->origin;
+	to->checksum = e->checksum;
+	to->payload = bytes_copy(e->payload);
+}
+
+void
+window_cut(struct window *w, uint64_t last)
+{
+	must(last >= w->base);
+	while (window_last(w) > last) {
+		drop_payload(item(w, w->n - 1));
+		w->n--;
+	}
+}
+
+void
+window_trim(struct window *w, uint64_t slot)
+{
+	must(slot <= window_last(w));
+	while (w->base < slot) {
+		drop_payload(item(w, 0));
+		w->head = (w->head + 1) & (w->room - 1);
+		w->base++;
+		w->n--;
+	}
+}
+
+struct log_entry
+window_entry(const struct window *w, uint64_t slot)
+{
+	const struct window_entry *e = window_at(w, slot);
+
+	return (struct log_entry){
+		.slot = slot,
+		.ballot = e->ballot,
+		.origin = e->origin,
+		.checksum = e->checksum,
+		.payload = e->payload,
+	};
+}
+
+void
+window_recount(struct window *w)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i < w->n; i++) {
+		item(w, i)->offset = offset;
+		offset += item(w, i)->payload.len;
+	}
+}
+
+uint64_t
+window_bytes(const struct window *w, uint64_t after, uint64_t slot)
+{
+	if (slot <= after)
+		return 0;
+	const struct window_entry *end = window_at(w, slot);
+
+	return end->offset + end->payload.len - window_at(w, after + 1)->offset;
+}

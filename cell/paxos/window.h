@@ -1,0 +1,45 @@
+/* A window of the log: consecutive slots base + 1 .. last, each with one accepted entry. */
+#ifndef LSFS_PAXOS_WINDOW_H
+#define LSFS_PAXOS_WINDOW_H
+
+#include "cell/wire/types.h"
+
+struct window_entry {
+	struct ballot ballot, origin;
+	uint64_t checksum;
+	uint64_t offset;      /* payload bytes before it; see window_recount */
+	struct bytes payload; /* owned */
+};
+
+struct window {
+	uint64_t base;              /* the slot before the first */
+	struct window_entry *items; /* a ring */
+	size_t head, n, room;       /* room is a power of two, or 0 */
+};
+
+/* Empties it; the first slot will be base + 1. */
+void window_start(struct window *w, uint64_t base);
+void window_free(struct window *w);
+
+static inline uint64_t window_last(const struct window *w) { return w->base + w->n; }
+/* The entry of a slot that is in the window. */
+struct window_entry *window_at(const struct window *w, uint64_t slot);
+/* The origin of a slot's entry; none for a slot that is not in the window. */
+struct ballot window_origin(const struct window *w, uint64_t slot);
+
+/* Puts an entry, whose payload is copied, over an older one or right behind the last one. */
+void window_put(struct window *w, const struct log_entry *e);
+/* Drops the entries above `last`. */
+void window_cut(struct window *w, uint64_t last);
+/* Drops the entries up to `slot`, which becomes the base. */
+void window_trim(struct window *w, uint64_t slot);
+
+/* The entry as it goes over the wire; a view. */
+struct log_entry window_entry(const struct window *w, uint64_t slot);
+
+/* Counts the offsets anew, after entries were replaced by others of another length. */
+void window_recount(struct window *w);
+/* Payload bytes of the slots above `after` up to `slot`, both inside or at the base. */
+uint64_t window_bytes(const struct window *w, uint64_t after, uint64_t slot);
+
+#endif
