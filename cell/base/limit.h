@@ -8,7 +8,7 @@
 enum {
 	LIMIT_CONTENTS = 256 * 1024, /* bytes of a file; beyond: EFBIG */
 	LIMIT_NAME = 255,            /* bytes of one name; beyond: ENAMETOOLONG */
-	LIMIT_PATH = 1024,           /* bytes of a path below the cell's root, with its first slash */
+	LIMIT_PATH = 1024,           /* bytes of a path below the cell's root, first slash too */
 	LIMIT_CELL_NAME = 64,
 	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
 	LIMIT_HOST = 255,     /* bytes of a host name that a session tells */
@@ -28,7 +28,7 @@ enum {
 	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: a listing of the longest names fits */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
 
-	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: a faulty client cannot hold a resource longer */
+	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: as long can a faulty client do harm */
 	LIMIT_LEASE_MIN_S = 1,
 	LIMIT_LEASE_MAX_S = 60,
 
@@ -40,8 +40,10 @@ enum {
 
 #define DEFAULT_QUOTA_BYTES (1ull << 30)
 
-static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096, "an entry holds the largest write");
+static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
+              "an entry holds the largest write");
 static_assert(LIMIT_FRAME >= LIMIT_ENTRY, "a frame holds the largest entry");
-static_assert(LIMIT_FRAME >= LIMIT_LISTING * (LIMIT_NAME + 32), "a frame holds the largest listing");
+static_assert(LIMIT_FRAME >= LIMIT_LISTING * (LIMIT_NAME + 32),
+              "a frame holds the largest listing");
 
 #endif

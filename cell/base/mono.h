@@ -25,7 +25,12 @@ mono_add(mono_t t, span_t d)
 	return t.ns == INT64_MAX ? MONO_NEVER : (mono_t){t.ns + d.ns};
 }
 
-static inline span_t mono_since(mono_t later, mono_t earlier) { return (span_t){later.ns - earlier.ns}; }
+static inline span_t
+mono_since(mono_t later, mono_t earlier)
+{
+	return (span_t){later.ns - earlier.ns};
+}
+
 static inline bool mono_before(mono_t a, mono_t b) { return a.ns < b.ns; }
 static inline bool mono_reached(mono_t now, mono_t deadline) { return now.ns >= deadline.ns; }
 static inline mono_t mono_min(mono_t a, mono_t b) { return a.ns < b.ns ? a : b; }

@@ -6,6 +6,7 @@
 #ifndef LSFS_BASE_MUST_H
 #define LSFS_BASE_MUST_H
 
+/* Says on stderr where and what, and aborts. */
 _Noreturn void must_fail(const char *condition, const char *file, int line);
 
 #define must(condition) ((condition) ? (void)0 : must_fail(#condition, __FILE__, __LINE__))

@@ -160,7 +160,7 @@ shape_get(const struct shape *shape, struct cursor *from, void *to)
 	}
 }
 
-/* The alternative `v` (NULL: an unknown code) from the rest of `from`, all of which it must take. */
+/* The alternative `v` (NULL: an unknown code) from the rest of `from`, which it must use up. */
 static bool
 variant_get(const struct variant *v, struct cursor *from, void *to)
 {

@@ -2,7 +2,7 @@
  *
  * Every decoder is total: any bytes give a value or RC_BAD_MESSAGE, nothing is allocated, and every
  * length was compared with its limit and with what is there. Decoded values are views into `from`.
- * Encoders append to a buffer; a value over its limit, or a NUL in a text, latches buffer->failed. */
+ * Encoders append to a buffer; a value over its limit, or a NUL in a text, latches its failure. */
 #ifndef LSFS_WIRE_CODEC_H
 #define LSFS_WIRE_CODEC_H
 

@@ -1,7 +1,7 @@
 /* The schema: every message, operation, result and stored record of the system, described once.
  *
- * From these lists come the C structs (wire/types.h), the encoder, the total decoder, the printer and
- * the fuzz targets (wire/codec.h). A field is F(kind, name, argument):
+ * From these lists come the C structs (wire/types.h), the encoder, the total decoder, the printer
+ * (wire/codec.h) and the tests' random values. A field is F(kind, name, argument):
  *
  *   u8 u32 u64 i64   a number, little endian
  *   bytes            u32 length and that many bytes, at most `argument`
@@ -42,7 +42,7 @@
 	F(u8, kind, 0)                                                                            \
 	F(text, name, LIMIT_NAME)
 
-/* The place in a lock's queue: order of arrival at the master of an epoch (DESIGN: Lock waiters). */
+/* The place in a lock's queue: the order of arrival at the master of an epoch. */
 #define WIRE_ticket(F)                                                                        \
 	F(u64, epoch, 0) /* 0: no ticket */                                                       \
 	F(u64, place, 0)
@@ -84,7 +84,7 @@
 	F(ballot, ballot, 0) /* in which it was accepted */                                       \
 	F(ballot, origin, 0) /* in which it was first proposed: never changes */                  \
 	F(u64, checksum, 0)  /* of the payload */                                                 \
-	F(bytes, payload, LIMIT_ENTRY)
+	F(entry, payload, LIMIT_ENTRY)
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)
@@ -232,13 +232,13 @@
 
 /* ---- messages between a client and a replica ---- */
 
-#define WIRE_msg_open_session(F) /* client: a new session, or this one again, on this connection */ \
+#define WIRE_msg_open_session(F) /* client: a new session, or this one again */         \
 	F(u64, session, 0)           /* 0: create one */                                          \
 	F(bytes, nonce, LIMIT_NONCE) /* of CreateSession, also to prove that it is ours */        \
 	F(text, host, LIMIT_HOST)                                                                 \
 	F(u8, caching, 0)                                                                         \
 	F(u64, epoch, 0)           /* the last one the client knows */                            \
-	F(u64, earlier, 0)         /* with session 0: first end this one as expired (R20); 0: none */ \
+	F(u64, earlier, 0)         /* with session 0: end this one as expired first; 0: none */   \
 	F(bytes, earlier_nonce, LIMIT_NONCE)
 #define WIRE_msg_session_opened(F)                                                            \
 	F(u8, rc, 0)   /* RC_OK, RC_NOT_MASTER, RC_NO_SESSION (it has ended) or RC_FULL */        \

@@ -12,7 +12,12 @@ enum node_kind { NODE_FILE = 1, NODE_DIRECTORY = 2 };
 enum right { RIGHT_READ = 1, RIGHT_WRITE = 2, RIGHT_CHANGE = 4 };
 enum acl_name { ACL_READ = 0, ACL_WRITE = 1, ACL_CHANGE = 2, ACL_NAMES = 3 };
 enum lock_mode { LOCK_NONE = 0, LOCK_SHARED = 1, LOCK_EXCLUSIVE = 2 };
-enum lock_state { LOCK_STATE_FREE = 0, LOCK_STATE_SHARED = 1, LOCK_STATE_EXCLUSIVE = 2, LOCK_STATE_DELAYED = 3 };
+enum lock_state {
+	LOCK_STATE_FREE = 0,
+	LOCK_STATE_SHARED = 1,
+	LOCK_STATE_EXCLUSIVE = 2,
+	LOCK_STATE_DELAYED = 3,
+};
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
 /* The root directory's node number; the first nodes of a new cell get the next ones. */

@@ -1,0 +1,80 @@
+#!/bin/sh
+# The protocol logic imports no clock, file, socket, thread or randomness: that is what lets a whole
+# cell run on virtual time from a seed. Each archive may import what the archives below it define,
+# and what tests/purity.allow lists. Runs in the build directory.
+set -u
+
+srcdir=${srcdir:-$(dirname "$0")/..}
+allow=$srcdir/tests/purity.allow
+
+# Archives and those that each may call: the include arrows once more.
+below='
+libbase.a
+libwire.a libbase.a
+libpaxos.a libwire.a libbase.a
+libtree.a libwire.a libbase.a
+libmaster.a libtree.a libpaxos.a libwire.a libbase.a
+libclient.a libwire.a libbase.a
+libmount.a libclient.a libwire.a libbase.a
+'
+
+# foreign ARCHIVE BELOW...: "MEMBER SYMBOL" for everything that comes from elsewhere. Symbols of
+# sanitizers come and go with the build.
+foreign() {
+	archive=$1
+	nm -A -g --defined-only "$@" > "$work/defined" || return 1
+	nm -A -u "$archive" > "$work/wanted" || return 1
+	awk '
+		{ symbol = $NF }
+		symbol ~ /^__(asan|ubsan|tsan|sanitizer|gcov|llvm)_/ { next }
+		FILENAME == ARGV[1] { defined[symbol] = 1; next }
+		!(symbol in defined) { split($1, part, ":"); print part[2], symbol }
+	' "$work/defined" "$work/wanted" | sort -u
+}
+
+# forbidden ARCHIVE: of the lines "MEMBER SYMBOL" read, those that the list does not allow.
+forbidden() {
+	awk -v archive="$1" '
+		function fits(pattern, name) {
+			if (pattern ~ /\*$/)
+				return index(name, substr(pattern, 1, length(pattern) - 1)) == 1
+			return pattern == name
+		}
+		FILENAME == ARGV[1] {
+			if ($0 !~ /^(#|$)/ && fits($1, archive))
+				for (i = 3; i <= NF; i++) {
+					member[++n] = $2
+					symbol[n] = $i
+				}
+			next
+		}
+		{
+			for (i = 1; i <= n; i++)
+				if (fits(member[i], $1) && fits(symbol[i], $2))
+					next
+			print
+		}
+	' "$allow" -
+}
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+number=0 status=0
+echo "1..$(echo "$below" | grep -c .)"
+while read -r archive others; do
+	[ -n "$archive" ] || continue
+	number=$((number + 1))
+	# shellcheck disable=SC2086 # the others are words
+	if foreign "$archive" $others > "$work/foreign" && [ -s "$work/wanted" ] &&
+	    forbidden "$archive" < "$work/foreign" > "$work/bad" && [ ! -s "$work/bad" ]; then
+		echo "ok $number - $archive"
+	else
+		echo "not ok $number - $archive"
+		sed 's/^/# imports: /' "$work/bad"
+		status=1
+	fi
+	: > "$work/bad"
+done <<END
+$below
+END
+exit $status

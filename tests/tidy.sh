@@ -1,0 +1,145 @@
+#!/bin/sh
+# What a reader may rely on without looking: which folder includes which, how long lines, functions
+# and files get, that everything is in the makefile and every prototype is explained.
+# tests/tidy.allow lists dispatchers that are longer: FILE FUNCTION.
+set -u
+export LC_ALL=C
+
+cd "${srcdir:-$(dirname "$0")/..}" || exit 1
+allow=tests/tidy.allow
+
+# In a clone what git knows, in an unpacked archive what is there.
+tracked() {
+	if [ "$(git rev-parse --show-toplevel 2> /dev/null)" = "$PWD" ]; then
+		git ls-files
+	else
+		find cell fs ctl tests -type f
+	fi
+}
+
+sources=$(tracked | grep -E '\.[ch]$' | while read -r f; do [ -e "$f" ] && echo "$f"; done)
+headers=$(echo "$sources" | grep '\.h$')
+scripts=$(tracked | grep -E '\.sh$|^tests/run$|^bootstrap$' | grep -v '^tests/tidy.sh$')
+
+# Every check prints what is wrong, a line each. $sources are words.
+# shellcheck disable=SC2086
+
+# Includes point down only; the protocol logic sees no driver, fs and ctl never see each other.
+check_arrows() {
+	awk '
+		BEGIN {
+			pure = "cell/base/"
+			arrow["cell/base/"] = pure
+			arrow["cell/wire/"] = "cell/wire/ " pure
+			arrow["cell/paxos/"] = "cell/paxos/ " arrow["cell/wire/"]
+			arrow["cell/tree/"] = "cell/tree/ " arrow["cell/wire/"]
+			arrow["cell/master/"] = "cell/master/ " arrow["cell/tree/"]
+			arrow["cell/client/"] = "cell/client/ " arrow["cell/wire/"]
+			arrow["cell/replica"] = "cell/replica.h cell/paxos/ " arrow["cell/master/"]
+			arrow["cell/io/"] = arrow["cell/lscell"] = "cell/"
+			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
+			io = "cell/io/log.h cell/io/keyfile.h cell/io/standalone.h cell/io/clock.h " \
+			    "cell/io/host.h cell/io/conf.h cell/io/rundir.h cell/io/mountinfo.h "
+			arrow["fs/"] = "fs/ " io arrow["cell/client/"]
+			arrow["ctl/"] = "ctl/ cell/io/ cell/master/sequencer.h " arrow["cell/client/"]
+		}
+		# The longest folder of the table that the file is in.
+		function home(file, folder, best) {
+			for (folder in arrow)
+				if (index(file, folder) == 1 && length(folder) > length(best))
+					best = folder
+			return best
+		}
+		/^#include "/ {
+			split($0, part, "\"")
+			if (FILENAME ~ /^tests\// || part[2] == "config.h")
+				next
+			n = split(arrow[home(FILENAME)], to, " ")
+			for (i = 1; i <= n; i++)
+				if (index(part[2], to[i]) == 1)
+					next
+			print FILENAME ":" FNR ": includes " part[2]
+		}
+	' $sources
+}
+
+check_lines() {
+	awk '{
+		line = ""
+		n = split($0, piece, "\t")
+		for (i = 1; i < n; i++)
+			line = sprintf("%s%s%*s", line, piece[i], 8 - length(line piece[i]) % 8, "")
+		if (length(line piece[n]) > 100)
+			print FILENAME ":" FNR ": " length(line piece[n]) " columns"
+	}' $sources $scripts
+}
+
+check_files() {
+	awk 'FNR == 601 { print FILENAME ": more than 600 lines" }' $sources $scripts
+}
+
+# A brace alone at the left margin begins or ends a function; its name stands above.
+check_functions() {
+	awk '
+		FILENAME == ARGV[1] { allowed[$1 " " $2] = 1; next }
+		/^[a-z_][a-z_0-9]*\(/ { name = substr($0, 1, index($0, "(") - 1) }
+		/^{$/ { start = FNR }
+		/^}$/ && start {
+			if (FNR - start - 1 > 70 && !((FILENAME " " name) in allowed))
+				print FILENAME ":" start ": " name " has " FNR - start - 1 " lines"
+			start = 0
+		}
+	' $allow $sources
+}
+
+check_makefile() {
+	for f in $sources; do
+		grep -qwF "$f" Makefile.am || echo "$f: not in Makefile.am"
+	done
+}
+
+check_words() {
+	grep -nwE 'TODO|FIXME|XXX' /dev/null $sources $scripts
+}
+
+# A header says what it is for; prototypes stand in paragraphs that hold a comment.
+check_comments() {
+	awk '
+		function paragraph_ends() {
+			if (bare && !comment)
+				print bare
+			bare = comment = ""
+		}
+		FNR == 1 { paragraph_ends() }
+		FNR == 1 && !/^\/\*/ { print FILENAME ": does not begin with its purpose" }
+		/^[ \t]*$/ { paragraph_ends() }
+		/\/\*|\*\// { comment = 1 }
+		/^[a-z_].*[ *][a-z_0-9]+\(/ && !/^(static|typedef)/ && !bare {
+			bare = FILENAME ":" FNR ": prototype without a comment"
+		}
+		END { paragraph_ends() }
+	' $headers
+}
+
+number=0 status=0
+report() {
+	number=$((number + 1))
+	found=$("$1")
+	if [ -z "$found" ]; then
+		echo "ok $number - $2"
+	else
+		echo "not ok $number - $2"
+		echo "$found" | sed 's/^/# /'
+		status=1
+	fi
+}
+
+echo 1..7
+report check_arrows "includes point down"
+report check_lines "lines have at most 100 columns"
+report check_files "files have at most 600 lines"
+report check_functions "functions have at most 70 lines"
+report check_makefile "every source is in the makefile"
+report check_words "nothing is left for later"
+report check_comments "headers explain their prototypes"
+exit $status

@@ -1,0 +1,552 @@
+/* The codec: everything in the schema comes back as it went, nothing malformed gets in, and the
+ * format does not change unnoticed. */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "cell/wire/codec.h"
+#include "tests/unit/wire_values.h"
+
+enum { ROUNDS = 30, CODES = 256 };
+
+#define ONE(code, ...) + 1
+enum { MESSAGES = 0 WIRE_MESSAGES(ONE), OPS = 0 WIRE_OPS(ONE) };
+#undef ONE
+
+/* A heap block of exactly this size, so that a sanitizer sees a read behind it. */
+static struct bytes
+exactly(struct bytes v)
+{
+	uint8_t *block = malloc(v.len > 0 ? v.len : 1);
+
+	if (v.len > 0)
+		memcpy(block, v.data, v.len);
+	return (struct bytes){block, v.len};
+}
+
+static enum rc
+get_frame_of(struct bytes v, bool with_right_prefix)
+{
+	struct bytes copy = exactly(v);
+	struct message m;
+	enum rc rc;
+
+	if (with_right_prefix && v.len >= 4) {
+		uint32_t len = (uint32_t)v.len - 4;
+
+		for (int i = 0; i < 4; i++)
+			((uint8_t *)copy.data)[i] = (uint8_t)(len >> (8 * i));
+	}
+	rc = wire_get_frame(copy, &m);
+	free((void *)copy.data);
+	return rc;
+}
+
+/* ---- round trips ---- */
+
+static void
+test_messages_come_back(void **state)
+{
+	struct values v = {.rng = rng_seeded(1)};
+	int messages = 0;
+
+	(void)state;
+	for (unsigned code = 0; code < CODES; code++) {
+		const struct variant *variant = variant_of_message(code);
+		struct message sent, got;
+
+		for (int i = 0; i < ROUNDS && values_message(&v, code, &sent); i++) {
+			struct buffer b = BUFFER(LIMIT_FRAME);
+
+			wire_put_frame(&b, &sent);
+			assert_false(b.failed);
+			assert_int_equal(wire_frame_length(buffer_view(&b)), b.len);
+			assert_int_equal(wire_get_frame(buffer_view(&b), &got), RC_OK);
+			assert_int_equal(got.code, code);
+			assert_true(values_equal(variant->shape(), &sent.request, &got.request));
+			messages++;
+			buffer_free(&b);
+		}
+		values_free(&v);
+	}
+	assert_int_equal(messages, MESSAGES * ROUNDS);
+}
+
+static void
+test_ops_come_back(void **state)
+{
+	struct values v = {.rng = rng_seeded(2)};
+	int ops = 0;
+
+	(void)state;
+	for (unsigned code = 0; code < CODES; code++) {
+		const struct variant *variant = variant_of_op(code);
+		struct op sent, got;
+
+		for (int i = 0; i < ROUNDS && values_op(&v, code, &sent); i++) {
+			struct buffer b = BUFFER(LIMIT_ENTRY);
+
+			wire_put_op(&b, &sent);
+			assert_false(b.failed);
+			assert_int_equal(wire_get_op(buffer_view(&b), &got), RC_OK);
+			assert_int_equal(got.code, code);
+			assert_true(values_equal(variant->shape(), &sent.lookup, &got.lookup));
+			ops++;
+			buffer_free(&b);
+		}
+		values_free(&v);
+	}
+	assert_int_equal(ops, OPS * ROUNDS);
+}
+
+static void
+test_results_come_back(void **state)
+{
+	struct values v = {.rng = rng_seeded(3)};
+
+	(void)state;
+	for (unsigned kind = RESULT_none; kind <= RESULT_session; kind++) {
+		const struct variant *variant = variant_of_result(kind);
+		struct result sent, got;
+
+		for (int i = 0; i < ROUNDS; i++) {
+			struct buffer b = BUFFER(LIMIT_FRAME);
+
+			assert_true(values_result(&v, kind, &sent));
+			wire_put_result(&b, &sent);
+			assert_false(b.failed);
+			assert_int_equal(wire_get_result(kind, buffer_view(&b), &got), RC_OK);
+			assert_int_equal(got.kind, kind);
+			assert_true(values_equal(variant->shape(), &sent.none, &got.none));
+			buffer_free(&b);
+		}
+		values_free(&v);
+	}
+}
+
+static void
+test_entries_come_back(void **state)
+{
+	struct values v = {.rng = rng_seeded(4)};
+	struct entry sent, got;
+
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		struct buffer b = BUFFER(LIMIT_ENTRY);
+
+		values_fill(&v, shape_of_entry(), &sent);
+		wire_put_entry(&b, &sent);
+		assert_int_equal(wire_get_entry(buffer_view(&b), &got), RC_OK);
+		assert_true(values_equal(shape_of_entry(), &sent, &got));
+		buffer_free(&b);
+		values_free(&v);
+	}
+}
+
+static void
+test_list_is_walked(void **state)
+{
+	struct buffer packed = BUFFER(1000), b = BUFFER(1000);
+	struct result sent = {.kind = RESULT_listing}, got;
+	struct child child;
+	struct cursor c;
+
+	(void)state;
+	wire_put_child(&packed, &(struct child){7, NODE_FILE, bytes_of("a")});
+	wire_put_child(&packed, &(struct child){8, NODE_DIRECTORY, bytes_of("b")});
+	sent.listing.entries = (struct wire_list){buffer_view(&packed), 2};
+	wire_put_result(&b, &sent);
+	assert_int_equal(wire_get_result(RESULT_listing, buffer_view(&b), &got), RC_OK);
+
+	c = cursor_of(got.listing.entries.packed);
+	assert_true(wire_next_child(&c, &child));
+	assert_int_equal(child.node, 7);
+	assert_true(bytes_equal(child.name, bytes_of("a")));
+	assert_true(wire_next_child(&c, &child));
+	assert_int_equal(child.node, 8);
+	assert_int_equal(child.kind, NODE_DIRECTORY);
+	assert_false(wire_next_child(&c, &child));
+	buffer_free(&packed);
+	buffer_free(&b);
+}
+
+/* ---- what is malformed does not get in ---- */
+
+/* No message is the beginning of another one, with the prefix as it was or made to fit. */
+static void
+test_every_truncation_is_refused(void **state)
+{
+	struct values v = {.rng = rng_seeded(5)};
+
+	(void)state;
+	for (unsigned code = 0; code < CODES; code++) {
+		struct message m;
+
+		for (int i = 0; i < 5 && values_message(&v, code, &m); i++) {
+			struct buffer b = BUFFER(LIMIT_FRAME);
+
+			wire_put_frame(&b, &m);
+			assert_int_equal(get_frame_of(buffer_view(&b), false), RC_OK);
+			for (size_t len = 0; len < b.len; len++) {
+				struct bytes head = {b.data, len};
+
+				assert_int_equal(get_frame_of(head, false), RC_BAD_MESSAGE);
+				assert_int_equal(get_frame_of(head, true), RC_BAD_MESSAGE);
+			}
+			buffer_put_u8(&b, 0);
+			assert_int_equal(get_frame_of(buffer_view(&b), false), RC_BAD_MESSAGE);
+			assert_int_equal(get_frame_of(buffer_view(&b), true), RC_BAD_MESSAGE);
+			buffer_free(&b);
+		}
+		values_free(&v);
+	}
+}
+
+static void
+test_truncated_ops_results_and_entries_are_refused(void **state)
+{
+	struct values v = {.rng = rng_seeded(6)};
+	struct buffer b = BUFFER(LIMIT_FRAME);
+	struct op op;
+	struct result r = {0};
+	struct entry entry;
+
+	(void)state;
+	for (unsigned code = 0; code < CODES; code++) {
+		buffer_reset(&b);
+		if (!values_op(&v, code, &op))
+			continue;
+		wire_put_op(&b, &op);
+		for (size_t len = 0; len < b.len; len++)
+			assert_int_equal(wire_get_op((struct bytes){b.data, len}, &op),
+			                 RC_BAD_MESSAGE);
+	}
+	for (unsigned kind = RESULT_none; kind <= RESULT_session; kind++) {
+		buffer_reset(&b);
+		assert_true(values_result(&v, kind, &r));
+		wire_put_result(&b, &r);
+		for (size_t len = 0; len < b.len; len++)
+			assert_int_equal(wire_get_result(kind, (struct bytes){b.data, len}, &r),
+			                 RC_BAD_MESSAGE);
+	}
+	buffer_reset(&b);
+	values_fill(&v, shape_of_entry(), &entry);
+	wire_put_entry(&b, &entry);
+	for (size_t len = 0; len < b.len; len++)
+		assert_int_equal(wire_get_entry((struct bytes){b.data, len}, &entry),
+		                 RC_BAD_MESSAGE);
+	buffer_free(&b);
+	values_free(&v);
+}
+
+static void
+test_codes_without_meaning_are_refused(void **state)
+{
+	(void)state;
+	for (unsigned code = 0; code < CODES; code++) {
+		const uint8_t frame[] = {1, 0, 0, 0, (uint8_t)code}, *byte = frame + 4;
+		struct op op;
+
+		if (variant_of_message(code) == NULL)
+			assert_int_equal(get_frame_of((struct bytes){frame, 5}, false),
+			                 RC_BAD_MESSAGE);
+		if (variant_of_op(code) == NULL)
+			assert_int_equal(wire_get_op((struct bytes){byte, 1}, &op),
+			                 RC_BAD_MESSAGE);
+	}
+	assert_null(variant_of_result(RESULT_session + 1));
+}
+
+static void
+test_frame_length(void **state)
+{
+	static const struct {
+		uint32_t prefix;
+		size_t there;
+		long expected;
+	} cases[] = {
+	    {1, 5, 5}, {1, 4, 0}, {1, 9, 5}, {0, 9, -1}, {100, 103, 0}, {100, 104, 104},
+	    {LIMIT_FRAME, 50, 0}, {LIMIT_FRAME + 1, 50, -1}, {UINT32_MAX, 50, -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct buffer b = BUFFER(200);
+
+		buffer_put_u32(&b, cases[i].prefix);
+		while (b.len < cases[i].there)
+			buffer_put_u8(&b, 0);
+		assert_int_equal(wire_frame_length(buffer_view(&b)), cases[i].expected);
+		buffer_free(&b);
+	}
+	assert_int_equal(wire_frame_length((struct bytes){(const uint8_t *)"\1\0\0", 3}), 0);
+	assert_int_equal(wire_frame_length((struct bytes){NULL, 0}), 0);
+}
+
+static enum rc
+lookup_of(const char *fill, size_t len)
+{
+	struct buffer b = BUFFER(LIMIT_ENTRY);
+	struct op op;
+	enum rc rc;
+
+	buffer_put_u8(&b, OP_lookup);
+	buffer_put_u64(&b, NODE_ROOT);
+	buffer_put_u32(&b, (uint32_t)len);
+	for (size_t i = 0; i < len; i++)
+		buffer_put_u8(&b, (uint8_t)*fill);
+	rc = wire_get_op(buffer_view(&b), &op);
+	buffer_free(&b);
+	return rc;
+}
+
+static void
+test_limits_of_bytes(void **state)
+{
+	static const uint8_t long_name[LIMIT_PATH + 1] = {[0 ... LIMIT_PATH] = 'x'};
+	struct op op = {.code = OP_lookup};
+	struct buffer b = BUFFER(LIMIT_ENTRY);
+
+	(void)state;
+	assert_int_equal(lookup_of("x", LIMIT_PATH), RC_OK);
+	assert_int_equal(lookup_of("x", LIMIT_PATH + 1), RC_BAD_MESSAGE);
+	assert_int_equal(lookup_of("", 1), RC_BAD_MESSAGE); /* a NUL in a text */
+
+	op.lookup.name = (struct bytes){long_name, LIMIT_PATH};
+	wire_put_op(&b, &op);
+	assert_false(b.failed);
+	op.lookup.name = (struct bytes){long_name, LIMIT_PATH + 1};
+	wire_put_op(&b, &op);
+	assert_true(b.failed);
+	buffer_reset(&b);
+	op.lookup.name = (struct bytes){(const uint8_t *)"a\0b", 3};
+	wire_put_op(&b, &op);
+	assert_true(b.failed);
+	buffer_free(&b);
+}
+
+/* An entry whose list claims `count` commands in `len` bytes, of which `there` are. */
+static enum rc
+entry_of(uint32_t count, uint32_t len, size_t commands)
+{
+	struct buffer b = BUFFER(LIMIT_ENTRY);
+	struct entry entry;
+	enum rc rc;
+
+	buffer_put_u32(&b, count);
+	buffer_put_u32(&b, len);
+	for (size_t i = 0; i < commands; i++)
+		wire_put_command(&b, &(struct command){.op = bytes_of("x")});
+	rc = wire_get_entry(buffer_view(&b), &entry);
+	buffer_free(&b);
+	return rc;
+}
+
+static void
+test_limits_of_lists(void **state)
+{
+	enum { ONE = 4 * 8 + 4 + 1 };
+
+	(void)state;
+	assert_int_equal(entry_of(0, 0, 0), RC_OK);
+	assert_int_equal(entry_of(2, 2 * ONE, 2), RC_OK);
+	assert_int_equal(entry_of(1, 2 * ONE, 2), RC_BAD_MESSAGE);
+	assert_int_equal(entry_of(3, 2 * ONE, 2), RC_BAD_MESSAGE);
+	assert_int_equal(entry_of(UINT32_MAX, 2 * ONE, 2), RC_BAD_MESSAGE);
+	assert_int_equal(entry_of(2, 2 * ONE - 1, 2), RC_BAD_MESSAGE);
+	assert_int_equal(entry_of(2, UINT32_MAX, 2), RC_BAD_MESSAGE);
+	assert_int_equal(entry_of(LIMIT_ENTRY_COMMANDS, LIMIT_ENTRY_COMMANDS * ONE,
+	                          LIMIT_ENTRY_COMMANDS), RC_OK);
+	assert_int_equal(entry_of(LIMIT_ENTRY_COMMANDS + 1, (LIMIT_ENTRY_COMMANDS + 1) * ONE,
+	                          LIMIT_ENTRY_COMMANDS + 1), RC_BAD_MESSAGE);
+}
+
+static void
+test_too_long_lists_are_not_sent(void **state)
+{
+	struct buffer b = BUFFER(LIMIT_ENTRY);
+	struct entry entry = {.commands.count = LIMIT_ENTRY_COMMANDS + 1};
+
+	(void)state;
+	wire_put_entry(&b, &entry);
+	assert_true(b.failed);
+	buffer_free(&b);
+}
+
+/* ---- the meaning of operations ---- */
+
+static void
+test_node_of_an_operation(void **state)
+{
+	struct op lookup = {.code = OP_lookup, .lookup = {.parent = 5}};
+	struct op acquire = {.code = OP_acquire, .acquire.acquire = {.node = 6, .owner = 1}};
+	struct op grant = {.code = OP_grant, .grant = {.session = 9, .acquire.node = 7}};
+	struct op rename = {.code = OP_rename, .rename = {.parent = 3, .new_parent = 4}};
+	struct op write = {.code = OP_set_contents, .set_contents = {.node = 8, .generation = 2}};
+	struct op end = {.code = OP_end_session, .end_session = {.session = 9, .epoch = 1}};
+	struct op usage = {.code = OP_get_usage};
+
+	(void)state;
+	assert_int_equal(wire_op_node(&lookup), 5);
+	assert_int_equal(wire_op_node(&acquire), 6);
+	assert_int_equal(wire_op_node(&grant), 7);
+	assert_int_equal(wire_op_node(&rename), 3);
+	assert_int_equal(wire_op_node(&write), 8);
+	assert_int_equal(wire_op_node(&end), 0);
+	assert_int_equal(wire_op_node(&usage), 0);
+}
+
+static void
+test_class_and_result_of_an_operation(void **state)
+{
+	(void)state;
+	assert_int_equal(wire_op_class(OP_lookup), OP_CLASS_READ);
+	assert_int_equal(wire_op_class(OP_acquire), OP_CLASS_WRITE);
+	assert_int_equal(wire_op_class(OP_grant), OP_CLASS_MASTER);
+	assert_int_equal(wire_op_result(OP_get_listing), RESULT_listing);
+	assert_int_equal(wire_op_result(OP_create), RESULT_created);
+	assert_string_equal(wire_op_name(OP_set_contents), "set_contents");
+	assert_string_equal(wire_op_name((enum op_code)200), "?");
+}
+
+/* ---- the format, byte by byte ---- */
+
+static void
+assert_golden(const struct message *m, const char *hex, const char *line)
+{
+	struct buffer b = BUFFER(LIMIT_FRAME), text = BUFFER(LIMIT_FRAME), printed = BUFFER(4096);
+	struct message got;
+
+	wire_put_frame(&b, m);
+	for (size_t i = 0; i < b.len; i++)
+		buffer_printf(&text, "%02x", b.data[i]);
+	buffer_put_u8(&text, '\0');
+	assert_string_equal((char *)text.data, hex);
+
+	assert_int_equal(wire_get_frame(buffer_view(&b), &got), RC_OK);
+	wire_print_message(&printed, &got);
+	buffer_put_u8(&printed, '\0');
+	assert_string_equal((char *)printed.data, line);
+	buffer_free(&b);
+	buffer_free(&text);
+	buffer_free(&printed);
+}
+
+static void
+test_golden_keepalive(void **state)
+{
+	const struct message m = {MSG_keepalive, .keepalive = {7, 3, 258}};
+
+	(void)state;
+	assert_golden(&m, "19000000" "03" "0700000000000000" "0300000000000000" "0201000000000000",
+	              "keepalive session=7 epoch=3 sequence=258");
+}
+
+static void
+test_golden_request(void **state)
+{
+	const struct op op = {OP_set_contents, .set_contents = {5, 1, 2, bytes_of("hi\n")}};
+	struct message m = {MSG_request, .request = {7, 3, 9, 8, 1, {NULL, 0}}};
+	struct buffer b = BUFFER(100);
+
+	(void)state;
+	wire_put_op(&b, &op);
+	m.request.op = buffer_view(&b);
+	assert_golden(&m,
+	              "3f000000" "05" "0700000000000000" "0300000000000000" "0900000000000000"
+	              "0800000000000000" "01" "19000000" "21" "0500000000000000" "01"
+	              "0200000000000000" "03000000" "68690a",
+	              "request session=7 epoch=3 number=9 below=8 ordered=1 "
+	              "op=set_contents{node=5 guarded=1 generation=2 contents=68690a}");
+	buffer_free(&b);
+}
+
+static void
+test_golden_accept(void **state)
+{
+	const struct op op = {OP_lookup, .lookup = {1, bytes_of("a\"\n")}};
+	struct command command = {.stamp_ns = -1, .session = 2, .number = 3, .below = 4};
+	struct buffer ops = BUFFER(100), commands = BUFFER(200), payload = BUFFER(300);
+	struct buffer entries = BUFFER(400);
+	struct log_entry entry = {.slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd};
+	struct message m = {MSG_accept, .accept = {.ballot = {6, 1}, .chosen = 9}};
+
+	(void)state;
+	wire_put_op(&ops, &op);
+	command.op = buffer_view(&ops);
+	wire_put_command(&commands, &command);
+	wire_put_entry(&payload, &(struct entry){{buffer_view(&commands), 1}});
+	entry.payload = buffer_view(&payload);
+	wire_put_log_entry(&entries, &entry);
+	m.accept.entries = (struct wire_list){buffer_view(&entries), 1};
+	assert_golden(&m,
+	              "7c000000" "22" "0600000000000000" "01" "0900000000000000"
+	              "01000000" "62000000" "0a00000000000000" "0600000000000000" "01"
+	              "0500000000000000" "02" "cdab000000000000" "3c000000"
+	              "01000000" "34000000" "ffffffffffffffff"
+	              "0200000000000000" "0300000000000000" "0400000000000000" "10000000"
+	              "01" "0100000000000000" "03000000" "61220a",
+	              "accept ballot={round=6 replica=1} chosen=9 entries=1[{slot=10 "
+	              "ballot={round=6 replica=1} origin={round=5 replica=2} checksum=43981 "
+	              "payload={commands=1[{stamp_ns=-1 session=2 number=3 below=4 "
+	              "op=lookup{parent=1 name=\"a\\\"\\x0a\"}}]}}]");
+	buffer_free(&ops);
+	buffer_free(&commands);
+	buffer_free(&payload);
+	buffer_free(&entries);
+}
+
+static void
+test_long_values_are_printed_short(void **state)
+{
+	static const uint8_t contents[65];
+	const struct op op = {OP_append, .append = {5, {contents, sizeof contents}}};
+	struct message m = {MSG_promise, .promise = {{1, 1}, 2, 3, {{NULL, 0}, 9}}};
+	struct buffer entries = BUFFER(1000), b = BUFFER(1000);
+
+	(void)state;
+	wire_print_op(&b, &op);
+	assert_true(bytes_equal(buffer_view(&b), bytes_of("append{node=5 data=<65 bytes>}")));
+	buffer_reset(&b);
+	wire_print_op(&b, &(struct op){.code = (enum op_code)200});
+	assert_true(bytes_equal(buffer_view(&b), bytes_of("operation 200?")));
+
+	for (int i = 0; i < 9; i++)
+		wire_put_log_entry(&entries, &(struct log_entry){.slot = i});
+	m.promise.accepted.packed = buffer_view(&entries);
+	buffer_reset(&b);
+	wire_print_message(&b, &m);
+	buffer_put_u8(&b, '\0');
+	assert_non_null(strstr((char *)b.data, "{slot=7 "));
+	assert_non_null(strstr((char *)b.data, "} ...]"));
+	assert_null(strstr((char *)b.data, "{slot=8 "));
+	buffer_free(&entries);
+	buffer_free(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_messages_come_back),
+	    cmocka_unit_test(test_ops_come_back),
+	    cmocka_unit_test(test_results_come_back),
+	    cmocka_unit_test(test_entries_come_back),
+	    cmocka_unit_test(test_list_is_walked),
+	    cmocka_unit_test(test_every_truncation_is_refused),
+	    cmocka_unit_test(test_truncated_ops_results_and_entries_are_refused),
+	    cmocka_unit_test(test_codes_without_meaning_are_refused),
+	    cmocka_unit_test(test_frame_length),
+	    cmocka_unit_test(test_limits_of_bytes),
+	    cmocka_unit_test(test_limits_of_lists),
+	    cmocka_unit_test(test_too_long_lists_are_not_sent),
+	    cmocka_unit_test(test_node_of_an_operation),
+	    cmocka_unit_test(test_class_and_result_of_an_operation),
+	    cmocka_unit_test(test_golden_keepalive),
+	    cmocka_unit_test(test_golden_request),
+	    cmocka_unit_test(test_golden_accept),
+	    cmocka_unit_test(test_long_values_are_printed_short),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
