@@ -22,6 +22,7 @@ enum {
 
 	LIMIT_IN_FLIGHT = 256,   /* requests of one session that wait for their reply */
 	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
+	LIMIT_KEPT = 1 << 16,    /* results kept for one session until it has them */
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
 	LIMIT_REPLICAS = 7,
 

@@ -9,15 +9,16 @@
 #include "cell/base/bytes.h"
 
 #define ROWS_meta(C) /* one row, id 0 */                                                      \
-	C(i, id) C(i, applied) C(i, epoch) C(i, next_node) C(i, digest) C(i, bytes)               \
-	C(i, quota_nodes) C(i, quota_bytes)
+	C(i, id) C(i, applied) C(i, epoch) C(i, next_node) C(i, last_fence) C(i, digest)          \
+	C(i, bytes) C(i, quota_nodes) C(i, quota_bytes)
 #define ROWS_nodes(C)                                                                         \
 	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, mtime_ns) \
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
 	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(b, contents)
 #define ROWS_openers(C) C(i, node) C(i, session)
 #define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
-	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_s) C(i, delay_mode)
+	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_generation) C(i, delay_s)             \
+	C(i, delay_mode)
 #define ROWS_holders(C)                                                                       \
 	C(i, node) C(i, session) C(i, owner) C(i, acquisition) C(i, mode) C(i, delay_s)           \
 	C(i, earlier_acquisition) C(i, earlier_mode) C(i, since_ns) C(i, pid) C(i, place)

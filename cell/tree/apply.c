@@ -1,0 +1,245 @@
+/* Apply: an entry is decoded whole, then its commands are decided one after the other. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/checksum.h"
+#include "cell/tree/internal.h"
+
+struct tree_note *
+note(struct turn *w, enum tree_note_kind kind, uint64_t node)
+{
+	struct tree_outcome *out = w->out;
+	struct tree_note *n;
+
+	ARRAY_ROOM(out->notes, out->notes_n, out->notes_room);
+	n = &out->notes[out->notes_n++];
+	*n = (struct tree_note){.kind = kind, .node = node};
+	return n;
+}
+
+static void
+outcome_clear(struct tree_outcome *out)
+{
+	out->answers_n = 0;
+	out->notes_n = 0;
+	out->results.limit = LIMIT_FRAME;
+	buffer_reset(&out->results);
+}
+
+void
+tree_outcome_free(struct tree_outcome *out)
+{
+	free(out->answers);
+	free(out->notes);
+	buffer_free(&out->results);
+	*out = (struct tree_outcome){0};
+}
+
+static enum rc
+decide_for_session(struct turn *w, const struct op *op, struct result *r)
+{
+	switch (op->code) {
+	case OP_create:
+		return apply_create(w, &op->create, &r->created);
+	case OP_set_contents:
+		return apply_set_contents(w, &op->set_contents, &r->attr);
+	case OP_append:
+		return apply_append(w, &op->append, &r->attr);
+	case OP_rename:
+		return apply_rename(w, &op->rename, &r->renamed);
+	case OP_delete:
+		return apply_delete(w, &op->delete, &r->deleted);
+	case OP_set_acl:
+		return apply_set_acl(w, &op->set_acl, &r->attr);
+	case OP_set_mtime:
+		return apply_set_mtime(w, &op->set_mtime, &r->attr);
+	case OP_set_lock_delay:
+		return apply_set_lock_delay(w, &op->set_lock_delay, &r->attr);
+	case OP_make_ephemeral:
+		return apply_make_ephemeral(w, &op->make_ephemeral, &r->attr);
+	case OP_open_ephemeral:
+		return apply_open_ephemeral(w, &op->open_ephemeral, &r->attr);
+	case OP_close_ephemeral:
+		return apply_close_ephemeral(w, &op->close_ephemeral);
+	case OP_acquire:
+		return apply_acquire(w, &op->acquire.acquire, &r->acquired);
+	case OP_release:
+		return apply_release(w, &op->release);
+	case OP_cancel:
+		return apply_cancel(w, &op->cancel);
+	case OP_end_session:
+		return apply_end_session(w, &op->end_session);
+	default:
+		return RC_INVAL; /* a read has no place in the log */
+	}
+}
+
+static enum rc
+decide_for_master(struct turn *w, const struct op *op, struct result *r)
+{
+	switch (op->code) {
+	case OP_begin_epoch:
+		return apply_begin_epoch(w, &op->begin_epoch);
+	case OP_create_session:
+		return apply_create_session(w, &op->create_session, &r->session);
+	case OP_grant:
+		return apply_grant(w, &op->grant, &r->acquired);
+	case OP_delay_over:
+		return apply_delay_over(w, &op->delay_over);
+	default:
+		return RC_INVAL;
+	}
+}
+
+/* What only a master decides is never taken from a session. */
+static enum rc
+decide(struct turn *w, const struct op *op, struct result *r)
+{
+	if (wire_op_class(op->code) != OP_CLASS_MASTER)
+		return decide_for_session(w, op, r);
+	return w->session == NULL ? decide_for_master(w, op, r) : RC_PERM;
+}
+
+/* Views into the outcome's results are set when all of them are there: the buffer moves as it grows. */
+static void
+answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
+       const struct result *result)
+{
+	struct tree_outcome *out = w->out;
+	struct session *s = session_find(w->tree, c->session); /* may have ended just now */
+	size_t start = out->results.len;
+	struct tree_answer *a = &out->answers[out->answers_n - 1];
+
+	if (rc == RC_OK)
+		wire_put_result(&out->results, result);
+	must(!out->results.failed);
+	a->rc = rc;
+	a->result.len = out->results.len - start;
+	a->kept = s != NULL && c->number != 0 &&
+	          !(rc == RC_BUSY_LOCK && op->code == OP_acquire && op->acquire.acquire.wait);
+	if (a->kept) {
+		struct bytes encoded = {out->results.data + start, a->result.len};
+
+		results_keep(w->tree, s, c->number, op->code, rc, encoded);
+	}
+}
+
+static void
+answer_again(struct turn *w, const struct kept *kept)
+{
+	struct tree_answer *a = &w->out->answers[w->out->answers_n - 1];
+
+	a->rc = kept->rc;
+	a->replayed = a->kept = true;
+	a->result.len = kept->result.len;
+	buffer_put_bytes(&w->out->results, kept->result);
+	must(!w->out->results.failed);
+}
+
+static void
+apply_command(struct turn *w, const struct command *c, const struct op *op)
+{
+	struct tree_outcome *out = w->out;
+	struct result result;
+	const struct kept *kept = NULL;
+	enum rc rc = RC_OK;
+
+	ARRAY_ROOM(out->answers, out->answers_n, out->answers_room);
+	out->answers[out->answers_n++] =
+	    (struct tree_answer){.session = c->session, .number = c->number, .op = op->code};
+	w->stamp_ns = c->stamp_ns;
+	w->session = NULL;
+	if (c->session != 0) {
+		w->session = session_find(w->tree, c->session);
+		rc = w->session == NULL ? RC_NO_SESSION
+		                        : results_look(w->tree, w->session, c, op->code, &kept);
+	}
+	if (rc != RC_OK) {
+		out->answers[out->answers_n - 1].rc = rc;
+		return;
+	}
+	if (kept != NULL) {
+		answer_again(w, kept);
+		return;
+	}
+	memset(&result, 0, sizeof result);
+	result.kind = wire_op_result(op->code);
+	rc = decide(w, op, &result);
+	answer(w, c, op, rc, &result);
+}
+
+static bool
+decodes(struct bytes payload, struct entry *e)
+{
+	struct cursor from;
+	struct command c;
+	struct op op;
+
+	if (wire_get_entry(payload, e) != RC_OK || e->commands.count > LIMIT_ENTRY_COMMANDS)
+		return false;
+	from = cursor_of(e->commands.packed);
+	while (wire_next_command(&from, &c)) {
+		if (wire_get_op(c.op, &op) != RC_OK)
+			return false;
+	}
+	return true;
+}
+
+static void
+apply_commands(struct turn *w, const struct entry *e)
+{
+	struct cursor from = cursor_of(e->commands.packed);
+	struct tree_outcome *out = w->out;
+	const uint8_t *at;
+	struct command c;
+	struct op op;
+
+	while (wire_next_command(&from, &c)) {
+		must(wire_get_op(c.op, &op) == RC_OK);
+		apply_command(w, &c, &op);
+	}
+	at = out->results.data;
+	for (size_t i = 0; i < out->answers_n; i++) {
+		out->answers[i].result.data = at;
+		at += out->answers[i].result.len;
+	}
+}
+
+/* The chain covers what was asked and what was answered: replicas that differ in either are found. */
+static void
+extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *out)
+{
+	struct buffer head = BUFFER(LIMIT_FRAME);
+
+	buffer_put_u64(&head, t->applied);
+	buffer_put_u64(&head, payload.len);
+	for (size_t i = 0; i < out->answers_n; i++) {
+		buffer_put_u8(&head, out->answers[i].rc);
+		buffer_put_u8(&head, out->answers[i].replayed);
+		buffer_put_u32(&head, out->answers[i].result.len);
+	}
+	must(!head.failed);
+	t->digest = checksum_chain(t->digest, buffer_view(&head));
+	t->digest = checksum_chain(t->digest, payload);
+	t->digest = checksum_chain(t->digest, buffer_view(&out->results));
+	buffer_free(&head);
+}
+
+enum rc
+tree_apply(struct tree *t, uint64_t index, struct bytes payload, struct tree_outcome *out)
+{
+	struct turn w = {.tree = t, .out = out, .index = index};
+	struct entry e = {0};
+	enum rc rc = RC_OK;
+
+	must(index == t->applied + 1);
+	outcome_clear(out);
+	t->applied = index;
+	if (payload.len > 0) {
+		if (decodes(payload, &e))
+			apply_commands(&w, &e);
+		else
+			rc = RC_BAD_MESSAGE;
+	}
+	extend_digest(t, payload, out);
+	return rc;
+}

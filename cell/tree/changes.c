@@ -1,0 +1,243 @@
+/* Which rows have changed since they were last handed out. Only their keys are noted; what a row
+ * holds, or that it is gone, is looked up when rows are asked for: so an object that changed a
+ * thousand times is written once. */
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+static int
+compare_change(const struct change *a, const struct change *b)
+{
+	if (a->table != b->table)
+		return a->table > b->table ? 1 : -1;
+	for (int i = 0; i < 3; i++) {
+		if (a->key[i] != b->key[i])
+			return a->key[i] > b->key[i] ? 1 : -1;
+	}
+	return 0;
+}
+
+RB_GENERATE(changes, change, in_tree, compare_change)
+
+static void
+changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)
+{
+	struct change key = {.table = table, .key = {a, b, c}}, *new;
+
+	if (RB_FIND(changes, &t->changes, &key) != NULL)
+		return;
+	new = memory_zero(1, sizeof *new);
+	*new = key;
+	RB_INSERT(changes, &t->changes, new);
+}
+
+void
+changed_node(struct tree *t, uint64_t node)
+{
+	changed(t, ROWS_nodes, node, 0, 0);
+}
+
+void
+changed_opener(struct tree *t, uint64_t node, uint64_t session)
+{
+	changed(t, ROWS_openers, node, session, 0);
+}
+
+void
+changed_lock(struct tree *t, uint64_t node)
+{
+	changed(t, ROWS_locks, node, 0, 0);
+}
+
+void
+changed_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner)
+{
+	changed(t, ROWS_holders, node, session, owner);
+}
+
+void
+changed_session(struct tree *t, uint64_t session)
+{
+	changed(t, ROWS_sessions, session, 0, 0);
+}
+
+void
+changed_result(struct tree *t, uint64_t session, uint64_t number)
+{
+	changed(t, ROWS_results, session, number, 0);
+}
+
+void
+changes_forget(struct tree *t)
+{
+	struct change *c;
+
+	while ((c = RB_MIN(changes, &t->changes)) != NULL) {
+		RB_REMOVE(changes, &t->changes, c);
+		free(c);
+	}
+}
+
+/* ---- one row of each table: false when the object is gone ---- */
+
+#define NUMBER(table, column, value) row->values[COL_##table##_##column].number = (int64_t)(value)
+#define BYTES(table, column, value) row->values[COL_##table##_##column].bytes = (value)
+
+static bool
+row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	NUMBER(meta, id, key[0]);
+	NUMBER(meta, applied, t->applied);
+	NUMBER(meta, epoch, t->epoch);
+	NUMBER(meta, next_node, t->next_node);
+	NUMBER(meta, last_fence, t->last_fence);
+	NUMBER(meta, digest, t->digest);
+	NUMBER(meta, bytes, t->bytes);
+	NUMBER(meta, quota_nodes, t->quota_nodes);
+	NUMBER(meta, quota_bytes, t->quota_bytes);
+	return true;
+}
+
+static bool
+row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct node *n = node_find(t, key[0]);
+
+	if (n == NULL)
+		return false;
+	NUMBER(nodes, node, n->number);
+	NUMBER(nodes, parent, n->parent_number);
+	BYTES(nodes, name, n->name);
+	NUMBER(nodes, kind, n->kind);
+	NUMBER(nodes, ephemeral, n->ephemeral);
+	NUMBER(nodes, creator, n->creator == NULL ? 0 : n->creator->id);
+	NUMBER(nodes, mtime_ns, n->mtime_ns);
+	NUMBER(nodes, content_generation, n->content_generation);
+	NUMBER(nodes, lock_generation, n->lock_generation);
+	NUMBER(nodes, acl_generation, n->acl_generation);
+	NUMBER(nodes, checksum, n->checksum);
+	BYTES(nodes, acl_read, n->acl[ACL_READ]);
+	BYTES(nodes, acl_write, n->acl[ACL_WRITE]);
+	BYTES(nodes, acl_change, n->acl[ACL_CHANGE]);
+	NUMBER(nodes, lock_delay_s, n->lock_delay_s);
+	BYTES(nodes, contents, n->contents);
+	return true;
+}
+
+static bool
+row_of_openers(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct node *n = node_find(t, key[0]);
+
+	if (n == NULL || opener_find(n, key[1]) == NULL)
+		return false;
+	NUMBER(openers, node, key[0]);
+	NUMBER(openers, session, key[1]);
+	return true;
+}
+
+static bool
+row_of_locks(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct node *n = node_find(t, key[0]);
+	const struct lock *l = n == NULL ? NULL : n->lock;
+
+	if (l == NULL)
+		return false;
+	NUMBER(locks, node, key[0]);
+	NUMBER(locks, fence, l->fence);
+	NUMBER(locks, delay_mode, l->delay.mode);
+	if (l->delay.mode == LOCK_NONE)
+		return true;
+	NUMBER(locks, delay_began, l->delay.began);
+	NUMBER(locks, delay_generation, l->delay.generation);
+	NUMBER(locks, delay_s, l->delay.seconds);
+	return true;
+}
+
+static bool
+row_of_holders(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct node *n = node_find(t, key[0]);
+	const struct holder *h = n == NULL ? NULL : holder_find(n->lock, key[1], key[2]);
+
+	if (h == NULL)
+		return false;
+	NUMBER(holders, node, key[0]);
+	NUMBER(holders, session, key[1]);
+	NUMBER(holders, owner, key[2]);
+	NUMBER(holders, acquisition, h->acquisition);
+	NUMBER(holders, mode, h->mode);
+	NUMBER(holders, delay_s, h->delay_s);
+	NUMBER(holders, earlier_acquisition, h->earlier_acquisition);
+	NUMBER(holders, earlier_mode, h->earlier_mode);
+	NUMBER(holders, since_ns, h->since_ns);
+	NUMBER(holders, pid, h->pid);
+	NUMBER(holders, place, h->place);
+	return true;
+}
+
+static bool
+row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct session *s = session_find(t, key[0]);
+
+	if (s == NULL)
+		return false;
+	NUMBER(sessions, session, s->id);
+	BYTES(sessions, nonce, s->nonce);
+	BYTES(sessions, principal, s->principal);
+	BYTES(sessions, host, s->host);
+	NUMBER(sessions, lease_ms, s->lease_ms);
+	NUMBER(sessions, caching, s->caching);
+	NUMBER(sessions, below, s->below);
+	return true;
+}
+
+static bool
+row_of_results(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct session *s = session_find(t, key[0]);
+	const struct kept *k = s == NULL ? NULL : kept_find(s, key[1]);
+
+	if (k == NULL)
+		return false;
+	NUMBER(results, session, key[0]);
+	NUMBER(results, number, k->number);
+	NUMBER(results, op, k->op);
+	NUMBER(results, rc, k->rc);
+	BYTES(results, result, k->result);
+	return true;
+}
+
+static bool (*const row_of[ROW_TABLES])(const struct tree *, const uint64_t *, struct row *) = {
+#define X(name, keys) row_of_##name,
+    ROWS_TABLES(X)
+#undef X
+};
+
+static void
+add_row(const struct tree *t, const struct change *c, struct row_list *to)
+{
+	struct row row = {.table = c->table};
+
+	row.deleted = !row_of[c->table](t, c->key, &row);
+	if (row.deleted) {
+		for (int i = 0; i < row_table_info(c->table)->keys; i++)
+			row.values[i].number = (int64_t)c->key[i];
+	}
+	row_list_add(to, &row);
+}
+
+void
+tree_changes(struct tree *t, struct row_list *to)
+{
+	struct change *c;
+
+	if (t->saved == t->applied)
+		return;
+	changed(t, ROWS_meta, 0, 0, 0);
+	RB_FOREACH(c, changes, &t->changes)
+		add_row(t, c, to);
+	changes_forget(t);
+	t->saved = t->applied;
+}

@@ -1,0 +1,190 @@
+/* What is true of every tree at every index. Tests, the simulator and the loader ask. */
+#include "cell/base/checksum.h"
+#include "cell/tree/internal.h"
+
+#define HOLDS(condition, text)                                                                 \
+	do {                                                                                   \
+		if (!(condition))                                                              \
+			return text;                                                           \
+	} while (0)
+
+static const char *
+check_ephemeral(const struct tree *t, const struct node *n)
+{
+	struct opener *o;
+
+	HOLDS(n->kind == NODE_DIRECTORY || n->ephemeral == !RB_EMPTY(&n->openers),
+	      "ephemeral files, and only they, have openers");
+	RB_FOREACH(o, node_openers, (struct node_openers *)&n->openers)
+		HOLDS(o->node == n && session_find(t, o->session->id) == o->session,
+		      "an opener's session is live");
+	if (n->kind == NODE_FILE || !n->ephemeral)
+		HOLDS(n->creator == NULL, "only ephemeral directories have a creator");
+	else
+		HOLDS((n->creator == NULL) == (n->children_n > 0),
+		      "an ephemeral directory has either children or a creator");
+	HOLDS(n->creator == NULL || session_find(t, n->creator->id) == n->creator,
+	      "a creator's session is live");
+	return NULL;
+}
+
+static const char *
+check_contents(const struct node *n)
+{
+	size_t most = n->kind == NODE_FILE ? LIMIT_CONTENTS : 0;
+
+	HOLDS(n->contents.len <= most, "contents are within their limit");
+	HOLDS(n->checksum == (n->kind == NODE_FILE ? checksum(n->contents) : 0),
+	      "a checksum is that of its contents");
+	HOLDS((n->content_generation > 0) == (n->kind == NODE_FILE),
+	      "files, and only they, have a content generation");
+	HOLDS(n->acl_generation > 0, "an ACL generation is positive");
+	for (int i = 0; i < ACL_NAMES; i++)
+		HOLDS(name_valid(n->acl[i]), "ACL names are names");
+	return NULL;
+}
+
+static const char *
+check_place(const struct tree *t, const struct node *n)
+{
+	HOLDS(n->number < t->next_node, "a node's number was given out");
+	HOLDS(n->children_n == 0 || n->kind == NODE_DIRECTORY, "only directories have children");
+	HOLDS(n->children_n <= LIMIT_LISTING, "a listing is within its limit");
+	if (n->number == NODE_ROOT) {
+		HOLDS(n->parent == NULL && n->parent_number == 0 && n->kind == NODE_DIRECTORY &&
+		          !n->ephemeral,
+		      "the root is a permanent directory without a parent");
+		return NULL;
+	}
+	HOLDS(n->parent != NULL && n->parent->number == n->parent_number &&
+	          node_find(t, n->parent_number) == n->parent &&
+	          node_child(n->parent, n->name) == n,
+	      "a node is its parent's child");
+	HOLDS(name_valid(n->name), "names are valid");
+	HOLDS(path_length(n) <= LIMIT_PATH, "every node is below the root, within the path limit");
+	return NULL;
+}
+
+static const char *
+check_nodes(const struct tree *t)
+{
+	uint64_t nodes_n = 0, children_n = 0, bytes = 0;
+	struct node *n;
+	const char *broken;
+
+	RB_FOREACH(n, nodes, (struct nodes *)&t->nodes) {
+		if ((broken = check_place(t, n)) != NULL || (broken = check_contents(n)) != NULL ||
+		    (broken = check_ephemeral(t, n)) != NULL)
+			return broken;
+		nodes_n++;
+		children_n += n->children_n;
+		bytes += QUOTA_NODE_BYTES + n->contents.len;
+	}
+	HOLDS(nodes_n == t->nodes_n && bytes == t->bytes, "nodes and bytes are as counted");
+	HOLDS(nodes_n == 0 || children_n == nodes_n - 1, "all nodes but the root are children");
+	HOLDS((nodes_n == 0) == (t->epoch == 0), "the first epoch makes the root");
+	HOLDS(nodes_n == 0 || node_find(t, NODE_ROOT) != NULL, "there is a root");
+	return NULL;
+}
+
+static const char *
+check_holder(const struct tree *t, const struct lock *l, const struct holder *h)
+{
+	const struct holder *next = TAILQ_NEXT(h, in_order);
+
+	HOLDS(h->lock == l && session_find(t, h->session->id) == h->session,
+	      "a holder's session is live");
+	HOLDS(h->mode == LOCK_SHARED || h->mode == LOCK_EXCLUSIVE, "a holder has a mode");
+	HOLDS(h->mode == LOCK_SHARED || l->holders_n == 1, "an exclusive holder is alone");
+	HOLDS(h->delay_s >= 0 && h->delay_s <= LIMIT_LOCK_DELAY_S, "a delay is within its limit");
+	HOLDS(next == NULL || next->place > h->place, "holders have their places");
+	return NULL;
+}
+
+static const char *
+check_delay(const struct tree *t, const struct lock *l)
+{
+	const struct delay *d = &l->delay;
+
+	HOLDS(d->mode <= LOCK_EXCLUSIVE, "a delay has a mode");
+	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock's record is of one held or delayed");
+	if (d->mode == LOCK_NONE)
+		return NULL;
+	HOLDS(d->mode == LOCK_SHARED || l->holders_n == 0, "an exclusive delay stands alone");
+	HOLDS(l->holders_n == 0 || lock_mode_of(l) == LOCK_SHARED,
+	      "no exclusive holder stands beside a delay");
+	HOLDS(d->began <= t->applied && d->generation <= l->node->lock_generation,
+	      "a delay has begun");
+	HOLDS(d->seconds > 0 && d->seconds <= LIMIT_LOCK_DELAY_S, "a delay is within its limit");
+	return NULL;
+}
+
+static const char *
+check_lock(const struct tree *t, const struct lock *l)
+{
+	const struct holder *h;
+	const char *broken;
+	size_t holders_n = 0;
+
+	HOLDS(node_find(t, l->node->number) == l->node && l->node->lock == l,
+	      "a lock is its node's");
+	HOLDS(l->fence <= t->last_fence, "a fence is not above the last one given");
+	HOLDS(l->node->lock_generation > 0, "a lock held or delayed has a generation");
+	TAILQ_FOREACH(h, &l->in_order, in_order) {
+		if ((broken = check_holder(t, l, h)) != NULL)
+			return broken;
+		holders_n++;
+	}
+	HOLDS(holders_n == l->holders_n && holders_n <= LIMIT_HOLDERS, "holders are as counted");
+	return check_delay(t, l);
+}
+
+static const char *
+check_locks(const struct tree *t)
+{
+	struct lock *l;
+	const char *broken;
+	size_t held = 0;
+
+	RB_FOREACH(l, locks, (struct locks *)&t->locks) {
+		if ((broken = check_lock(t, l)) != NULL)
+			return broken;
+		held += l->holders_n > 0;
+	}
+	HOLDS(held == t->locks_held, "held locks are as counted");
+	return NULL;
+}
+
+static const char *
+check_sessions(const struct tree *t)
+{
+	struct session *s;
+	struct kept *k;
+	size_t sessions_n = 0;
+
+	RB_FOREACH(s, sessions, (struct sessions *)&t->sessions) {
+		size_t kept_n = 0;
+
+		HOLDS(s->id > 0 && s->id < t->next_node && node_find(t, s->id) == NULL,
+		      "a session's number was given out, to it alone");
+		HOLDS(session_by_nonce(t, s->nonce) == s, "a session is found by its nonce");
+		RB_FOREACH(k, session_kept, (struct session_kept *)&s->kept) {
+			HOLDS(k->number >= s->below, "results that have arrived are forgotten");
+			kept_n++;
+		}
+		HOLDS(kept_n == s->kept_n && kept_n <= LIMIT_KEPT, "kept results are as counted");
+		sessions_n++;
+	}
+	HOLDS(sessions_n == t->sessions_n, "sessions are as counted");
+	return NULL;
+}
+
+const char *
+tree_check(const struct tree *t)
+{
+	const char *broken;
+
+	if ((broken = check_nodes(t)) != NULL || (broken = check_locks(t)) != NULL)
+		return broken;
+	return check_sessions(t);
+}

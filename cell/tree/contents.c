@@ -1,0 +1,98 @@
+/* Contents: written whole, appended to, compared and swapped; and their time stamp. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/tree/internal.h"
+
+static enum rc
+file_of(const struct turn *w, uint64_t number, struct node **n)
+{
+	*n = node_find(w->tree, number);
+	if (*n == NULL)
+		return RC_STALE;
+	return (*n)->kind == NODE_FILE ? RC_OK : RC_ISDIR;
+}
+
+/* The time of a change: the master's clock, but always later than the change before. */
+static int64_t
+later_mtime(const struct node *n, int64_t stamp_ns)
+{
+	if (stamp_ns > n->mtime_ns)
+		return stamp_ns;
+	return n->mtime_ns < INT64_MAX ? n->mtime_ns + 1 : INT64_MAX;
+}
+
+static void
+commit(struct turn *w, struct node *n, struct bytes contents, struct result_attr *r)
+{
+	n->mtime_ns = later_mtime(n, w->stamp_ns);
+	node_set_contents(w->tree, n, contents);
+	note(w, TREE_NODE_CHANGED, n->number);
+	node_attr(n, &r->attr);
+}
+
+enum rc
+apply_set_contents(struct turn *w, const struct op_set_contents *o, struct result_attr *r)
+{
+	struct node *n;
+	enum rc rc = file_of(w, o->node, &n);
+
+	if (rc != RC_OK)
+		return rc;
+	if (o->guarded && o->generation != n->content_generation)
+		return RC_CANCELED;
+	if (o->contents.len > LIMIT_CONTENTS)
+		return RC_FBIG;
+	if (!quota_allows_bytes(w->tree, n->contents.len, o->contents.len))
+		return RC_NOSPC;
+	commit(w, n, bytes_copy(o->contents), r);
+	return RC_OK;
+}
+
+static struct bytes
+joined(struct bytes a, struct bytes b)
+{
+	size_t len = a.len + b.len;
+	uint8_t *data;
+
+	if (len == 0)
+		return (struct bytes){0};
+	data = memory_grow(NULL, len, 1);
+	if (a.len > 0)
+		memcpy(data, a.data, a.len);
+	if (b.len > 0)
+		memcpy(data + a.len, b.data, b.len);
+	return (struct bytes){data, len};
+}
+
+enum rc
+apply_append(struct turn *w, const struct op_append *o, struct result_attr *r)
+{
+	struct node *n;
+	enum rc rc = file_of(w, o->node, &n);
+
+	if (rc != RC_OK)
+		return rc;
+	if (o->data.len > LIMIT_CONTENTS - n->contents.len)
+		return RC_FBIG;
+	if (!quota_allows_bytes(w->tree, 0, o->data.len))
+		return RC_NOSPC;
+	commit(w, n, joined(n->contents, o->data), r);
+	return RC_OK;
+}
+
+/* A directory's time is constant: touching it is allowed and changes nothing. */
+enum rc
+apply_set_mtime(struct turn *w, const struct op_set_mtime *o, struct result_attr *r)
+{
+	struct node *n = node_find(w->tree, o->node);
+
+	if (n == NULL)
+		return RC_STALE;
+	if (n->kind == NODE_FILE) {
+		n->mtime_ns = o->now ? w->stamp_ns : o->mtime_ns;
+		changed_node(w->tree, n->number);
+		note(w, TREE_NODE_CHANGED, n->number);
+	}
+	node_attr(n, &r->attr);
+	return RC_OK;
+}

@@ -1,0 +1,103 @@
+/* Lock-delay (Chubby, section 2.4): a lock whose holder's session expired stays closed for a while,
+ * so that what the holder had sent before it died does not meet the next holder's work.
+ *
+ * There is no clock here: a delay stands until a delay_over names it. An exclusive holder's delay
+ * stands against everybody, a shared holder's against exclusive holders only. Several shared holders
+ * may expire one after the other: the delay begins anew each time, with the largest length of all. */
+#include "cell/tree/internal.h"
+
+bool
+delay_blocks(const struct lock *l, enum lock_mode mode)
+{
+	return l->delay.mode == LOCK_EXCLUSIVE ||
+	       (l->delay.mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE);
+}
+
+/* A shared lock's delay is the largest that any of its holders asked for. */
+static int64_t
+largest_delay(const struct lock *l)
+{
+	const struct holder *h;
+	int64_t largest = l->delay.mode != LOCK_NONE ? l->delay.seconds : 0;
+
+	TAILQ_FOREACH(h, &l->in_order, in_order) {
+		if (h->delay_s > largest)
+			largest = h->delay_s;
+	}
+	return largest;
+}
+
+static void
+tell(const struct lock *l, struct tree_note *n)
+{
+	n->lock_generation = l->delay.generation;
+	n->index = l->delay.began;
+	n->seconds = l->delay.seconds;
+}
+
+void
+delay_begin(struct turn *w, const struct holder *h)
+{
+	struct lock *l = h->lock;
+	int64_t seconds = largest_delay(l);
+
+	if (seconds == 0)
+		return;
+	l->delay = (struct delay){
+	    .mode = h->mode,
+	    .began = w->index,
+	    .generation = l->node->lock_generation,
+	    .seconds = seconds,
+	};
+	changed_lock(w->tree, l->node->number);
+	tell(l, note(w, TREE_DELAY_BEGAN, l->node->number));
+}
+
+enum rc
+apply_delay_over(struct turn *w, const struct op_delay_over *o)
+{
+	const struct node *n = node_find(w->tree, o->node);
+	struct lock *l = n == NULL ? NULL : n->lock;
+
+	if (l == NULL || l->delay.mode == LOCK_NONE || l->delay.began != o->began ||
+	    l->delay.generation != o->lock_generation)
+		return RC_OK;
+	l->delay.mode = LOCK_NONE;
+	note(w, TREE_LOCK_CHANGED, o->node);
+	lock_settle(w->tree, l);
+	return RC_OK;
+}
+
+enum rc
+apply_set_lock_delay(struct turn *w, const struct op_set_lock_delay *o, struct result_attr *r)
+{
+	struct node *n = node_find(w->tree, o->node);
+
+	if (n == NULL)
+		return RC_STALE;
+	if (o->seconds < -1 || o->seconds > LIMIT_LOCK_DELAY_S)
+		return RC_RANGE;
+	n->lock_delay_s = o->seconds;
+	changed_node(w->tree, n->number);
+	note(w, TREE_NODE_CHANGED, n->number);
+	node_attr(n, &r->attr);
+	return RC_OK;
+}
+
+bool
+tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay)
+{
+	struct node beyond = {.number = after + 1};
+	struct lock key = {.node = &beyond}, *l;
+
+	if (after == UINT64_MAX)
+		return false;
+	l = RB_NFIND(locks, (struct locks *)&t->locks, &key);
+	while (l != NULL && l->delay.mode == LOCK_NONE)
+		l = RB_NEXT(locks, &t->locks, l);
+	if (l == NULL)
+		return false;
+	*delay = (struct tree_note){.kind = TREE_DELAY_BEGAN, .node = l->node->number};
+	tell(l, delay);
+	return true;
+}

@@ -1,0 +1,303 @@
+/* Inside the tree: its objects, how they refer to each other, and what the files of this folder call
+ * in each other.
+ *
+ *   tree --> nodes (by number) --> children (by name)      sessions (by number, by nonce)
+ *              |                                              |
+ *              +--> openers (by session) <--- same object --->+ openers (by node)
+ *              `--> lock --> holders (by session, owner) <--->+ holders (by node, owner)
+ *                                                             `--> kept results (by number)
+ *
+ * Every object owns its texts and contents. All orders are orders of values, never of addresses, so
+ * that replicas walk in step. Whoever changes what a row shows calls the changed_* for it. */
+#ifndef LSFS_TREE_INTERNAL_H
+#define LSFS_TREE_INTERNAL_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/tree/tree.h"
+#include "cell/wire/codec.h"
+
+/* Bytes that a node costs beyond its contents: without them, empty files would be free of charge. */
+enum { QUOTA_NODE_BYTES = 256 };
+
+struct session;
+struct lock;
+
+struct node {
+	RB_ENTRY(node) in_tree;    /* by number */
+	RB_ENTRY(node) in_parent;  /* by name */
+	RB_ENTRY(node) in_creator; /* by number */
+	uint64_t number, parent_number;
+	struct node *parent; /* NULL: the root */
+	struct bytes name;
+	enum node_kind kind;
+	bool ephemeral;
+	struct session *creator; /* of an ephemeral directory that never had a child; else NULL */
+	int64_t mtime_ns;
+	uint64_t content_generation, lock_generation, acl_generation, checksum;
+	struct bytes acl[ACL_NAMES];
+	int64_t lock_delay_s; /* -1: not set */
+	struct bytes contents;
+	RB_HEAD(children, node) children;
+	uint64_t children_n;
+	RB_HEAD(node_openers, opener) openers;
+	struct lock *lock; /* NULL: free, and no delay stands */
+};
+
+/* A session that has an ephemeral file open. */
+struct opener {
+	RB_ENTRY(opener) in_node;    /* by session */
+	RB_ENTRY(opener) in_session; /* by node */
+	struct node *node;
+	struct session *session;
+};
+
+struct delay {
+	enum lock_mode mode;  /* of the holder that left it; LOCK_NONE: no delay stands */
+	uint64_t began;       /* log index of the command that began it */
+	uint64_t generation;  /* lock generation at that time */
+	int64_t seconds;
+};
+
+struct lock {
+	RB_ENTRY(lock) in_tree; /* by node */
+	struct node *node;
+	uint64_t fence;
+	struct delay delay;
+	RB_HEAD(lock_holders, holder) holders;
+	TAILQ_HEAD(holders_in_order, holder) in_order; /* by place */
+	size_t holders_n;
+};
+
+struct holder {
+	RB_ENTRY(holder) in_lock;    /* by session, owner */
+	RB_ENTRY(holder) in_session; /* by node, owner */
+	TAILQ_ENTRY(holder) in_order;
+	struct lock *lock;
+	struct session *session;
+	uint64_t owner, acquisition, place;
+	enum lock_mode mode;
+	int64_t delay_s;
+	uint64_t earlier_acquisition; /* what the last conversion found; mode LOCK_NONE: none was */
+	enum lock_mode earlier_mode;
+	int64_t since_ns;
+	uint32_t pid;
+};
+
+/* The answer to a numbered request, kept in case that the request comes again. */
+struct kept {
+	RB_ENTRY(kept) in_session; /* by number */
+	uint64_t number;
+	enum op_code op;
+	enum rc rc;
+	struct bytes result;
+};
+
+struct session {
+	RB_ENTRY(session) in_tree;  /* by id */
+	RB_ENTRY(session) by_nonce;
+	uint64_t id;
+	struct bytes nonce, principal, host;
+	uint32_t lease_ms;
+	bool caching;
+	uint64_t below; /* replies to all numbers below this have arrived */
+	RB_HEAD(session_openers, opener) openers;
+	RB_HEAD(session_holders, holder) holders;
+	RB_HEAD(session_directories, node) directories; /* whose creator it is */
+	RB_HEAD(session_kept, kept) kept;
+	size_t kept_n;
+};
+
+/* A row to be written: which one. What it holds is looked up when rows are asked for. */
+struct change {
+	RB_ENTRY(change) in_tree; /* by table and key */
+	enum row_table table;
+	uint64_t key[3];
+};
+
+RB_HEAD(nodes, node);
+RB_HEAD(locks, lock);
+RB_HEAD(sessions, session);
+RB_HEAD(nonces, session);
+RB_HEAD(changes, change);
+
+RB_PROTOTYPE(nodes, node, in_tree, )
+RB_PROTOTYPE(children, node, in_parent, )
+RB_PROTOTYPE(session_directories, node, in_creator, )
+RB_PROTOTYPE(node_openers, opener, in_node, )
+RB_PROTOTYPE(session_openers, opener, in_session, )
+RB_PROTOTYPE(locks, lock, in_tree, )
+RB_PROTOTYPE(lock_holders, holder, in_lock, )
+RB_PROTOTYPE(session_holders, holder, in_session, )
+RB_PROTOTYPE(sessions, session, in_tree, )
+RB_PROTOTYPE(nonces, session, by_nonce, )
+RB_PROTOTYPE(session_kept, kept, in_session, )
+RB_PROTOTYPE(changes, change, in_tree, )
+
+struct tree {
+	char *cell;
+	uint64_t applied, epoch, digest;
+	uint64_t next_node;  /* the next instance number or session id */
+	uint64_t last_fence;
+	uint64_t nodes_n, bytes, quota_nodes, quota_bytes;
+	size_t sessions_n, locks_held;
+	struct nodes nodes;
+	struct locks locks;
+	struct sessions sessions;
+	struct nonces nonces;
+	struct changes changes;
+	uint64_t saved; /* applied index in the last rows handed out */
+	struct row_list loading; /* rows that refer to others, until tree_load_done */
+	bool meta_loaded;
+	uint64_t bytes_saved; /* what the loaded row of meta says, to be compared */
+};
+
+/* One command while it is decided. A handler refuses before it changes anything. */
+struct turn {
+	struct tree *tree;
+	struct tree_outcome *out;
+	uint64_t index;
+	int64_t stamp_ns;
+	struct session *session; /* who asks; NULL: the master itself */
+};
+
+/* ---- node.c ---- */
+
+/* NULL when there is none (any more). */
+struct node *node_find(const struct tree *t, uint64_t number);
+struct node *node_child(const struct node *directory, struct bytes name);
+/* A node under `parent` (NULL: the root), counted against the quota but not refused by it. Copies
+ * the name; ACL names and content generation are the caller's to set. */
+struct node *node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind kind,
+                      int64_t mtime_ns);
+/* Puts a node with number, name and parent set into the tree's indexes; false if one is taken. */
+bool node_link(struct tree *t, struct node *n);
+/* Takes a childless node out and frees it; its lock and openers are gone already. */
+void node_remove(struct tree *t, struct node *n);
+void node_free(struct node *n);
+void node_set_acl(struct node *n, enum acl_name which, struct bytes name);
+/* Takes `contents` (a heap block) over as the next content generation. */
+void node_set_contents(struct tree *t, struct node *n, struct bytes contents);
+void node_attr(const struct node *n, struct attr *attr);
+void bytes_set(struct bytes *to, struct bytes from); /* frees the old, copies the new */
+
+/* ---- name.c ---- */
+
+/* May a node of this name be made in `directory`? RC_OK, or what the name violates. */
+enum rc name_check(const struct node *directory, struct bytes name);
+/* As far as lengths go: for looking up and deleting, where an impossible name just is not there. */
+enum rc name_check_length(const struct node *directory, struct bytes name);
+bool name_valid(struct bytes name);
+/* Of the node's path with its first slash; more than LIMIT_PATH for an endless chain of parents. */
+size_t path_length(const struct node *n);
+
+/* ---- quota.c ---- */
+
+bool quota_allows_node(const struct tree *t);
+/* May contents of `old` bytes become `len`? Shrinking always may. */
+bool quota_allows_bytes(const struct tree *t, size_t old, size_t len);
+
+/* ---- notes, in apply.c ---- */
+
+struct tree_note *note(struct turn *w, enum tree_note_kind kind, uint64_t node);
+
+/* ---- delete.c ---- */
+
+/* Deletes a childless node with its lock and openers, and the ephemeral directories above it whose
+ * last child goes with it. */
+void delete_node(struct turn *w, struct node *n);
+
+/* ---- ephemeral.c ---- */
+
+struct opener *opener_find(const struct node *n, uint64_t session);
+/* Records that the session has the ephemeral file open. */
+void opener_add(struct tree *t, struct node *n, struct session *s);
+void opener_remove(struct tree *t, struct opener *o);
+/* Ephemeral directories of `creator` go when it ends, unless they had a child before. */
+void creator_set(struct tree *t, struct node *directory, struct session *creator);
+void creator_clear(struct tree *t, struct node *directory);
+/* The session has ended: its opens and its empty directories go. */
+void ephemeral_end_session(struct turn *w, struct session *s);
+
+/* ---- lock.c ---- */
+
+struct holder *holder_find(const struct lock *l, uint64_t session, uint64_t owner);
+struct holder *holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place);
+/* Takes the holder out; a lock that then is free, without a delay, goes too. */
+void holder_remove(struct tree *t, struct holder *h);
+/* The node's lock record, made if there is none. */
+struct lock *lock_of(struct tree *t, struct node *n);
+/* Frees the record if nobody holds the lock and no delay stands. */
+void lock_settle(struct tree *t, struct lock *l);
+/* How it is held: LOCK_NONE when free or only delayed. */
+enum lock_mode lock_mode_of(const struct lock *l);
+/* The node goes: no holders, no delay. */
+void lock_end_node(struct turn *w, struct node *n);
+/* The session has ended: its locks are freed, after their delay if it expired. */
+void lock_end_session(struct turn *w, struct session *s, enum session_end cause);
+
+/* ---- delay.c ---- */
+
+/* Does a delay stand against taking the lock in this mode? */
+bool delay_blocks(const struct lock *l, enum lock_mode mode);
+/* `h`, about to go, leaves a delay behind. */
+void delay_begin(struct turn *w, const struct holder *h);
+
+/* ---- session.c ---- */
+
+struct session *session_find(const struct tree *t, uint64_t id);
+struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
+/* Makes a session; its texts are copied. */
+struct session *session_add(struct tree *t, const struct tree_session *from);
+void session_free(struct session *s);
+
+/* ---- results.c: exactly once ---- */
+
+/* What the session's earlier requests mean for this one: RC_OK (decide it now; *kept NULL, or the
+ * answer that it had), RC_OLD_REQUEST, RC_INVAL, RC_FULL. Forgets results below `below`. */
+enum rc results_look(struct tree *t, struct session *s, const struct command *c, enum op_code op,
+                     const struct kept **kept);
+void results_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op, enum rc rc,
+                  struct bytes result);
+struct kept *kept_find(const struct session *s, uint64_t number);
+void results_drop(struct tree *t, struct session *s, struct kept *k);
+
+/* ---- the commands, by file ---- */
+
+enum rc apply_create(struct turn *w, const struct op_create *o, struct result_created *r);
+enum rc apply_set_contents(struct turn *w, const struct op_set_contents *o, struct result_attr *r);
+enum rc apply_append(struct turn *w, const struct op_append *o, struct result_attr *r);
+enum rc apply_set_mtime(struct turn *w, const struct op_set_mtime *o, struct result_attr *r);
+enum rc apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r);
+enum rc apply_delete(struct turn *w, const struct op_delete *o, struct result_deleted *r);
+enum rc apply_set_acl(struct turn *w, const struct op_set_acl *o, struct result_attr *r);
+enum rc apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o,
+                             struct result_attr *r);
+enum rc apply_open_ephemeral(struct turn *w, const struct op_open_ephemeral *o,
+                             struct result_attr *r);
+enum rc apply_close_ephemeral(struct turn *w, const struct op_close_ephemeral *o);
+enum rc apply_acquire(struct turn *w, const struct acquire *a, struct result_acquired *r);
+enum rc apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r);
+enum rc apply_release(struct turn *w, const struct op_release *o);
+enum rc apply_cancel(struct turn *w, const struct op_cancel *o);
+enum rc apply_set_lock_delay(struct turn *w, const struct op_set_lock_delay *o,
+                             struct result_attr *r);
+enum rc apply_delay_over(struct turn *w, const struct op_delay_over *o);
+enum rc apply_create_session(struct turn *w, const struct op_create_session *o,
+                             struct result_session *r);
+enum rc apply_end_session(struct turn *w, const struct op_end_session *o);
+enum rc apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o);
+
+/* ---- changes.c ---- */
+
+void changed_node(struct tree *t, uint64_t node);
+void changed_opener(struct tree *t, uint64_t node, uint64_t session);
+void changed_lock(struct tree *t, uint64_t node);
+void changed_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
+void changed_session(struct tree *t, uint64_t session);
+void changed_result(struct tree *t, uint64_t session, uint64_t number);
+void changes_forget(struct tree *t);
+
+#endif

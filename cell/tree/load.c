@@ -1,0 +1,336 @@
+/* Loading: a tree from its rows. What comes from a disk is checked like what comes from outside. Rows
+ * that refer to others wait until all are there. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "cell/base/checksum.h"
+#include "cell/tree/internal.h"
+
+#define NUMBER(table, column) ((uint64_t)row->values[COL_##table##_##column].number)
+#define SIGNED(table, column) (row->values[COL_##table##_##column].number)
+#define BYTES(table, column) (row->values[COL_##table##_##column].bytes)
+
+/* ---- rows that stand alone ---- */
+
+static enum rc
+load_meta(struct tree *t, const struct row *row)
+{
+	if (t->meta_loaded || NUMBER(meta, id) != 0 || NUMBER(meta, next_node) < NODE_ROOT)
+		return RC_CORRUPT;
+	t->meta_loaded = true;
+	t->applied = t->saved = NUMBER(meta, applied);
+	t->epoch = NUMBER(meta, epoch);
+	t->next_node = NUMBER(meta, next_node);
+	t->last_fence = NUMBER(meta, last_fence);
+	t->digest = NUMBER(meta, digest);
+	t->bytes_saved = NUMBER(meta, bytes);
+	t->quota_nodes = NUMBER(meta, quota_nodes);
+	t->quota_bytes = NUMBER(meta, quota_bytes);
+	return RC_OK;
+}
+
+static bool
+node_row_sound(const struct row *row)
+{
+	bool root = NUMBER(nodes, node) == NODE_ROOT, file = NUMBER(nodes, kind) == NODE_FILE;
+
+	return NUMBER(nodes, node) >= NODE_ROOT && root == (NUMBER(nodes, parent) == 0) &&
+	       (root ? BYTES(nodes, name).len == 0 : name_valid(BYTES(nodes, name))) &&
+	       (file || NUMBER(nodes, kind) == NODE_DIRECTORY) && NUMBER(nodes, ephemeral) <= 1 &&
+	       BYTES(nodes, contents).len <= (file ? LIMIT_CONTENTS : 0) &&
+	       NUMBER(nodes, checksum) == (file ? checksum(BYTES(nodes, contents)) : 0) &&
+	       SIGNED(nodes, lock_delay_s) >= -1 && SIGNED(nodes, lock_delay_s) <= LIMIT_LOCK_DELAY_S &&
+	       name_valid(BYTES(nodes, acl_read)) && name_valid(BYTES(nodes, acl_write)) &&
+	       name_valid(BYTES(nodes, acl_change));
+}
+
+static enum rc
+load_node(struct tree *t, const struct row *row)
+{
+	struct node *n;
+
+	if (!node_row_sound(row))
+		return RC_CORRUPT;
+	n = memory_zero(1, sizeof *n);
+	n->number = NUMBER(nodes, node);
+	n->parent_number = NUMBER(nodes, parent);
+	n->kind = (enum node_kind)NUMBER(nodes, kind);
+	n->ephemeral = NUMBER(nodes, ephemeral) != 0;
+	n->mtime_ns = SIGNED(nodes, mtime_ns);
+	n->content_generation = NUMBER(nodes, content_generation);
+	n->lock_generation = NUMBER(nodes, lock_generation);
+	n->acl_generation = NUMBER(nodes, acl_generation);
+	n->checksum = NUMBER(nodes, checksum);
+	n->lock_delay_s = SIGNED(nodes, lock_delay_s);
+	n->name = bytes_copy(BYTES(nodes, name));
+	n->contents = bytes_copy(BYTES(nodes, contents));
+	node_set_acl(n, ACL_READ, BYTES(nodes, acl_read));
+	node_set_acl(n, ACL_WRITE, BYTES(nodes, acl_write));
+	node_set_acl(n, ACL_CHANGE, BYTES(nodes, acl_change));
+	if (node_link(t, n))
+		return RC_OK;
+	node_free(n);
+	return RC_CORRUPT;
+}
+
+static enum rc
+load_session(struct tree *t, const struct row *row)
+{
+	struct tree_session from = {
+	    .id = NUMBER(sessions, session),
+	    .nonce = BYTES(sessions, nonce),
+	    .principal = BYTES(sessions, principal),
+	    .host = BYTES(sessions, host),
+	    .lease_ms = (uint32_t)NUMBER(sessions, lease_ms),
+	    .caching = NUMBER(sessions, caching) != 0,
+	};
+
+	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, caching) > 1 ||
+	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST ||
+	    NUMBER(sessions, lease_ms) > UINT32_MAX)
+		return RC_CORRUPT;
+	if (session_find(t, from.id) != NULL || session_by_nonce(t, from.nonce) != NULL)
+		return RC_CORRUPT;
+	session_add(t, &from)->below = NUMBER(sessions, below);
+	return RC_OK;
+}
+
+/* ---- rows that refer to nodes and sessions ---- */
+
+static bool
+link_opener(struct tree *t, const struct row *row)
+{
+	struct node *n = node_find(t, NUMBER(openers, node));
+	struct session *s = session_find(t, NUMBER(openers, session));
+
+	if (n == NULL || s == NULL || n->kind != NODE_FILE || !n->ephemeral ||
+	    opener_find(n, s->id) != NULL)
+		return false;
+	opener_add(t, n, s);
+	return true;
+}
+
+static bool
+link_lock(struct tree *t, const struct row *row)
+{
+	struct node *n = node_find(t, NUMBER(locks, node));
+	struct lock *l;
+
+	if (n == NULL || n->lock != NULL || NUMBER(locks, delay_mode) > LOCK_EXCLUSIVE)
+		return false;
+	l = lock_of(t, n);
+	l->fence = NUMBER(locks, fence);
+	l->delay = (struct delay){
+	    .mode = (enum lock_mode)NUMBER(locks, delay_mode),
+	    .began = NUMBER(locks, delay_began),
+	    .generation = NUMBER(locks, delay_generation),
+	    .seconds = SIGNED(locks, delay_s),
+	};
+	return true;
+}
+
+static bool
+holder_row_sound(const struct row *row)
+{
+	return NUMBER(holders, mode) >= LOCK_SHARED && NUMBER(holders, mode) <= LOCK_EXCLUSIVE &&
+	       NUMBER(holders, earlier_mode) <= LOCK_EXCLUSIVE && SIGNED(holders, delay_s) >= 0 &&
+	       SIGNED(holders, delay_s) <= LIMIT_LOCK_DELAY_S && NUMBER(holders, pid) <= UINT32_MAX;
+}
+
+static bool
+link_holder(struct tree *t, const struct row *row)
+{
+	struct node *n = node_find(t, NUMBER(holders, node));
+	struct session *s = session_find(t, NUMBER(holders, session));
+	struct holder *h;
+
+	if (!holder_row_sound(row) || n == NULL || s == NULL || n->lock == NULL ||
+	    holder_find(n->lock, s->id, NUMBER(holders, owner)) != NULL)
+		return false;
+	if (n->lock->holders_n == 0)
+		t->locks_held++;
+	h = holder_add(n->lock, s, NUMBER(holders, owner), NUMBER(holders, place));
+	h->acquisition = NUMBER(holders, acquisition);
+	h->mode = (enum lock_mode)NUMBER(holders, mode);
+	h->delay_s = SIGNED(holders, delay_s);
+	h->earlier_acquisition = NUMBER(holders, earlier_acquisition);
+	h->earlier_mode = (enum lock_mode)NUMBER(holders, earlier_mode);
+	h->since_ns = SIGNED(holders, since_ns);
+	h->pid = (uint32_t)NUMBER(holders, pid);
+	return true;
+}
+
+static bool
+op_exists(uint64_t code)
+{
+	switch (code) {
+#define X(number, name, class, result) case number:
+		WIRE_OPS(X)
+#undef X
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The result was encoded by us, for the op that the row names: it must decode as such again. */
+static bool
+result_row_sound(const struct row *row)
+{
+	struct result decoded;
+	uint64_t op = NUMBER(results, op);
+
+	if (!op_exists(op) || NUMBER(results, rc) > UINT8_MAX || NUMBER(results, number) == 0)
+		return false;
+	if (NUMBER(results, rc) != RC_OK)
+		return BYTES(results, result).len == 0;
+	return wire_get_result(wire_op_result((enum op_code)op), BYTES(results, result), &decoded) ==
+	       RC_OK;
+}
+
+static bool
+link_result(struct tree *t, const struct row *row)
+{
+	struct session *s = session_find(t, NUMBER(results, session));
+	uint64_t number = NUMBER(results, number);
+
+	if (s == NULL || !result_row_sound(row) || kept_find(s, number) != NULL)
+		return false;
+	results_keep(t, s, number, (enum op_code)NUMBER(results, op), (enum rc)NUMBER(results, rc),
+	             BYTES(results, result));
+	return true;
+}
+
+/* Creators are in the rows of nodes; they wait as rows of their own kind do. */
+static bool
+link_creator(struct tree *t, const struct row *row)
+{
+	struct node *n = node_find(t, NUMBER(nodes, node));
+	struct session *s = session_find(t, NUMBER(nodes, creator));
+
+	if (n == NULL || s == NULL || n->kind != NODE_DIRECTORY || !n->ephemeral || n->children_n > 0)
+		return false;
+	creator_set(t, n, s);
+	return true;
+}
+
+static bool
+link_row(struct tree *t, const struct row *row)
+{
+	switch (row->table) {
+	case ROWS_nodes:
+		return link_creator(t, row);
+	case ROWS_openers:
+		return link_opener(t, row);
+	case ROWS_locks:
+		return link_lock(t, row);
+	case ROWS_holders:
+		return link_holder(t, row);
+	case ROWS_results:
+		return link_result(t, row);
+	default:
+		return false;
+	}
+}
+
+/* ---- the two calls ---- */
+
+enum rc
+tree_load_row(struct tree *t, const struct row *row)
+{
+	enum rc rc = RC_OK;
+
+	if (row->deleted)
+		return RC_CORRUPT;
+	switch (row->table) {
+	case ROWS_meta:
+		return load_meta(t, row);
+	case ROWS_sessions:
+		return load_session(t, row);
+	case ROWS_nodes:
+		rc = load_node(t, row);
+		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
+			row_list_add(&t->loading, row);
+		return rc;
+	default:
+		row_list_add(&t->loading, row);
+		return RC_OK;
+	}
+}
+
+static enum rc __attribute__((format(printf, 3, 4)))
+corrupt(char *why, size_t why_size, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why, why_size, format, arguments);
+	va_end(arguments);
+	return RC_CORRUPT;
+}
+
+static enum rc
+link_children(struct tree *t, char *why, size_t why_size)
+{
+	struct node *n;
+
+	RB_FOREACH(n, nodes, &t->nodes) {
+		if (n->number == NODE_ROOT)
+			continue;
+		n->parent = node_find(t, n->parent_number);
+		if (n->parent == NULL || n->parent->kind != NODE_DIRECTORY)
+			return corrupt(why, why_size, "node %llu has no parent directory",
+			               (unsigned long long)n->number);
+		if (RB_INSERT(children, &n->parent->children, n) != NULL)
+			return corrupt(why, why_size, "directory %llu has a name twice",
+			               (unsigned long long)n->parent_number);
+		n->parent->children_n++;
+	}
+	return RC_OK;
+}
+
+/* Locks come before their holders; tables are in that order. */
+static enum rc
+link_rows(struct tree *t, char *why, size_t why_size)
+{
+	for (enum row_table table = 0; table < ROW_TABLES; table++) {
+		for (size_t i = 0; i < t->loading.n; i++) {
+			const struct row *row = &t->loading.rows[i];
+
+			if (row->table == table && !link_row(t, row))
+				return corrupt(why, why_size, "a row of %s with key %lld makes no sense",
+				               row_table_info(table)->name,
+				               (long long)row->values[0].number);
+		}
+	}
+	return RC_OK;
+}
+
+static bool
+is_empty(const struct tree *t)
+{
+	return !t->meta_loaded && t->nodes_n == 0 && t->sessions_n == 0 && t->loading.n == 0;
+}
+
+enum rc
+tree_load_done(struct tree *t, char *why, size_t why_size)
+{
+	const char *broken;
+	enum rc rc;
+
+	if (is_empty(t))
+		return RC_OK;
+	if (!t->meta_loaded)
+		return corrupt(why, why_size, "the row of meta is missing");
+	if ((rc = link_children(t, why, why_size)) != RC_OK ||
+	    (rc = link_rows(t, why, why_size)) != RC_OK)
+		return rc;
+	row_list_free(&t->loading);
+	changes_forget(t);
+	if (t->bytes != t->bytes_saved)
+		return corrupt(why, why_size, "meta counts %llu bytes, the nodes have %llu",
+		               (unsigned long long)t->bytes_saved, (unsigned long long)t->bytes);
+	if ((broken = tree_check(t)) != NULL)
+		return corrupt(why, why_size, "%s", broken);
+	return RC_OK;
+}

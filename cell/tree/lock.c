@@ -1,0 +1,403 @@
+/* Locks (Chubby, section 2.4): every node is one, held by one owner exclusively or by many shared.
+ *
+ * Acquisitions have numbers of the session's making, so that a late duplicate of a release or cancel
+ * finds an acquisition that it does not name, and does nothing. */
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+static int
+compare_lock(const struct lock *a, const struct lock *b)
+{
+	return (a->node->number > b->node->number) - (a->node->number < b->node->number);
+}
+
+static int
+compare_owner(const struct holder *a, const struct holder *b)
+{
+	return (a->owner > b->owner) - (a->owner < b->owner);
+}
+
+static int
+compare_session(const struct holder *a, const struct holder *b)
+{
+	if (a->session->id != b->session->id)
+		return a->session->id > b->session->id ? 1 : -1;
+	return compare_owner(a, b);
+}
+
+static int
+compare_node(const struct holder *a, const struct holder *b)
+{
+	int order = compare_lock(a->lock, b->lock);
+
+	return order != 0 ? order : compare_owner(a, b);
+}
+
+RB_GENERATE(locks, lock, in_tree, compare_lock)
+RB_GENERATE(lock_holders, holder, in_lock, compare_session)
+RB_GENERATE(session_holders, holder, in_session, compare_node)
+
+/* ---- records ---- */
+
+struct lock *
+lock_of(struct tree *t, struct node *n)
+{
+	struct lock *l = n->lock;
+
+	if (l != NULL)
+		return l;
+	l = memory_zero(1, sizeof *l);
+	l->node = n;
+	TAILQ_INIT(&l->in_order);
+	n->lock = l;
+	must(RB_INSERT(locks, &t->locks, l) == NULL);
+	changed_lock(t, n->number);
+	return l;
+}
+
+void
+lock_settle(struct tree *t, struct lock *l)
+{
+	changed_lock(t, l->node->number);
+	if (l->holders_n > 0 || l->delay.mode != LOCK_NONE)
+		return;
+	RB_REMOVE(locks, &t->locks, l);
+	l->node->lock = NULL;
+	free(l);
+}
+
+enum lock_mode
+lock_mode_of(const struct lock *l)
+{
+	return l == NULL || l->holders_n == 0 ? LOCK_NONE : TAILQ_FIRST(&l->in_order)->mode;
+}
+
+struct holder *
+holder_find(const struct lock *l, uint64_t session, uint64_t owner)
+{
+	struct session of = {.id = session};
+	struct holder key = {.session = &of, .owner = owner};
+
+	if (l == NULL)
+		return NULL;
+	return RB_FIND(lock_holders, (struct lock_holders *)&l->holders, &key);
+}
+
+/* Places mostly come in order, so the search from the end is short. */
+static void
+put_in_order(struct lock *l, struct holder *h)
+{
+	struct holder *before;
+
+	TAILQ_FOREACH_REVERSE(before, &l->in_order, holders_in_order, in_order) {
+		if (before->place < h->place) {
+			TAILQ_INSERT_AFTER(&l->in_order, before, h, in_order);
+			return;
+		}
+	}
+	TAILQ_INSERT_HEAD(&l->in_order, h, in_order);
+}
+
+struct holder *
+holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place)
+{
+	struct holder *h = memory_zero(1, sizeof *h);
+
+	h->lock = l;
+	h->session = s;
+	h->owner = owner;
+	h->place = place;
+	must(RB_INSERT(lock_holders, &l->holders, h) == NULL);
+	must(RB_INSERT(session_holders, &s->holders, h) == NULL);
+	put_in_order(l, h);
+	l->holders_n++;
+	return h;
+}
+
+void
+holder_remove(struct tree *t, struct holder *h)
+{
+	struct lock *l = h->lock;
+
+	changed_holder(t, l->node->number, h->session->id, h->owner);
+	RB_REMOVE(lock_holders, &l->holders, h);
+	RB_REMOVE(session_holders, &h->session->holders, h);
+	TAILQ_REMOVE(&l->in_order, h, in_order);
+	free(h);
+	if (--l->holders_n == 0)
+		t->locks_held--;
+	lock_settle(t, l);
+}
+
+/* ---- acquire ---- */
+
+/* Is somebody, or a delay, in the way of `own` (NULL: who does not hold it yet)? */
+static bool
+in_the_way(const struct lock *l, const struct holder *own, enum lock_mode mode)
+{
+	if (l == NULL)
+		return false;
+	if (delay_blocks(l, mode))
+		return true;
+	if (mode == LOCK_EXCLUSIVE)
+		return l->holders_n > (own != NULL);
+	if (own != NULL)
+		return false;
+	return lock_mode_of(l) == LOCK_EXCLUSIVE || l->holders_n >= LIMIT_HOLDERS;
+}
+
+static bool
+delay_in_range(const struct acquire *a)
+{
+	return a->delay_s >= -1 && a->delay_s <= LIMIT_LOCK_DELAY_S && a->default_delay_s >= 0 &&
+	       a->default_delay_s <= LIMIT_LOCK_DELAY_S;
+}
+
+static int64_t
+delay_of(const struct acquire *a, const struct node *n)
+{
+	if (a->delay_s >= 0)
+		return a->delay_s;
+	return n->lock_delay_s >= 0 ? n->lock_delay_s : a->default_delay_s;
+}
+
+/* From free to held: a new lock generation, and a fence greater than any before. Several commands may
+ * share one log index, so the index alone would not do. */
+static void
+open_generation(struct turn *w, struct lock *l)
+{
+	struct tree *t = w->tree;
+
+	t->last_fence = w->index > t->last_fence ? w->index : t->last_fence + 1;
+	l->fence = t->last_fence;
+	l->node->lock_generation++;
+	t->locks_held++;
+	changed_node(t, l->node->number);
+}
+
+static struct holder *
+join(struct turn *w, struct session *s, const struct acquire *a, struct node *n)
+{
+	struct lock *l = lock_of(w->tree, n);
+	const struct holder *last = TAILQ_LAST(&l->in_order, holders_in_order);
+	struct holder *h;
+
+	if (l->holders_n == 0)
+		open_generation(w, l);
+	h = holder_add(l, s, a->owner, last == NULL ? 1 : last->place + 1);
+	h->since_ns = w->stamp_ns;
+	h->delay_s = delay_of(a, n);
+	return h;
+}
+
+/* A conversion never shortens the delay: a cancel may have to bring the earlier mode back. */
+static void
+convert(struct turn *w, struct holder *h, const struct acquire *a)
+{
+	int64_t delay_s = delay_of(a, h->lock->node);
+
+	h->earlier_mode = h->mode;
+	h->earlier_acquisition = h->acquisition;
+	if (delay_s > h->delay_s)
+		h->delay_s = delay_s;
+	if (h->mode == LOCK_EXCLUSIVE && a->mode == LOCK_SHARED)
+		note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+}
+
+static void
+tell(const struct holder *h, struct result_acquired *r)
+{
+	*r = (struct result_acquired){
+	    .lock_generation = h->lock->node->lock_generation,
+	    .fence = h->lock->fence,
+	};
+}
+
+static enum rc
+acquire_check(const struct node *n, const struct acquire *a)
+{
+	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
+		return RC_INVAL;
+	if (!delay_in_range(a))
+		return RC_RANGE;
+	return n == NULL ? RC_STALE : RC_OK;
+}
+
+/* `fresh` tells whether the lock came to the owner now, or had come by this acquisition before. */
+static enum rc
+take(struct turn *w, struct session *s, const struct acquire *a, bool *fresh,
+     struct result_acquired *r)
+{
+	struct node *n = node_find(w->tree, a->node);
+	enum rc rc = acquire_check(n, a);
+	struct holder *h;
+
+	if (rc != RC_OK)
+		return rc;
+	h = holder_find(n->lock, s->id, a->owner);
+	*fresh = h == NULL || h->acquisition != a->acquisition;
+	if (*fresh) {
+		if (in_the_way(n->lock, h, a->mode))
+			return RC_BUSY_LOCK;
+		if (h == NULL)
+			h = join(w, s, a, n);
+		else
+			convert(w, h, a);
+		h->acquisition = a->acquisition;
+		h->mode = a->mode;
+		h->pid = a->pid;
+		changed_holder(w->tree, n->number, s->id, a->owner);
+	}
+	tell(h, r);
+	return RC_OK;
+}
+
+enum rc
+apply_acquire(struct turn *w, const struct acquire *a, struct result_acquired *r)
+{
+	bool fresh;
+
+	return w->session == NULL ? RC_NO_SESSION : take(w, w->session, a, &fresh, r);
+}
+
+enum rc
+apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
+{
+	struct session *s = session_find(w->tree, o->session);
+	struct tree_note *granted;
+	bool fresh;
+	enum rc rc;
+
+	if (s == NULL)
+		return RC_NO_SESSION;
+	rc = take(w, s, &o->acquire, &fresh, r);
+	if (rc != RC_OK || !fresh)
+		return rc;
+	granted = note(w, TREE_GRANTED, o->acquire.node);
+	granted->session = s->id;
+	granted->owner = o->acquire.owner;
+	granted->acquisition = o->acquire.acquisition;
+	granted->lock_generation = r->lock_generation;
+	granted->fence = r->fence;
+	return RC_OK;
+}
+
+/* ---- release and cancel ---- */
+
+static struct holder *
+holder_by(const struct turn *w, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	const struct node *n = node_find(w->tree, node);
+	struct holder *h = NULL;
+
+	if (n != NULL)
+		h = holder_find(n->lock, w->session->id, owner);
+	return h != NULL && h->acquisition == acquisition ? h : NULL;
+}
+
+static void
+release(struct turn *w, struct holder *h)
+{
+	note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+	holder_remove(w->tree, h);
+}
+
+enum rc
+apply_release(struct turn *w, const struct op_release *o)
+{
+	struct holder *h;
+
+	if (w->session == NULL)
+		return RC_NO_SESSION;
+	if ((h = holder_by(w, o->node, o->owner, o->acquisition)) != NULL)
+		release(w, h);
+	return RC_OK;
+}
+
+/* Back to what the conversion found. Where that was exclusive and others have joined since, or left a
+ * delay, it stays shared: nobody's lock is taken away. */
+static void
+revert(struct turn *w, struct holder *h)
+{
+	if (!in_the_way(h->lock, h, h->earlier_mode))
+		h->mode = h->earlier_mode;
+	h->acquisition = h->earlier_acquisition;
+	h->earlier_acquisition = 0;
+	h->earlier_mode = LOCK_NONE;
+	changed_holder(w->tree, h->lock->node->number, h->session->id, h->owner);
+	note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+}
+
+enum rc
+apply_cancel(struct turn *w, const struct op_cancel *o)
+{
+	struct holder *h;
+
+	if (w->session == NULL)
+		return RC_NO_SESSION;
+	h = holder_by(w, o->node, o->owner, o->acquisition);
+	if (h != NULL && h->earlier_mode != LOCK_NONE)
+		revert(w, h);
+	else if (h != NULL)
+		release(w, h);
+	return RC_OK;
+}
+
+/* ---- ends ---- */
+
+void
+lock_end_node(struct turn *w, struct node *n)
+{
+	if (n->lock != NULL)
+		n->lock->delay.mode = LOCK_NONE;
+	while (n->lock != NULL && n->lock->holders_n > 0)
+		holder_remove(w->tree, TAILQ_FIRST(&n->lock->in_order));
+	if (n->lock != NULL)
+		lock_settle(w->tree, n->lock);
+	note(w, TREE_LOCK_GONE, n->number);
+}
+
+void
+lock_end_session(struct turn *w, struct session *s, enum session_end cause)
+{
+	struct holder *h;
+
+	while ((h = RB_MIN(session_holders, &s->holders)) != NULL) {
+		if (cause == SESSION_EXPIRED)
+			delay_begin(w, h);
+		release(w, h);
+	}
+}
+
+/* ---- reads for the master ---- */
+
+enum rc
+tree_lock_probe(const struct tree *t, uint64_t session, const struct acquire *a,
+                enum lock_mode *held)
+{
+	const struct node *n = node_find(t, a->node);
+	const struct holder *h;
+
+	*held = LOCK_NONE;
+	if (n == NULL)
+		return RC_STALE;
+	h = holder_find(n->lock, session, a->owner);
+	if (h != NULL)
+		*held = h->mode;
+	if (h != NULL && h->acquisition == a->acquisition)
+		return RC_OK;
+	return in_the_way(n->lock, h, a->mode) ? RC_BUSY_LOCK : RC_OK;
+}
+
+bool
+tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64_t acquisition,
+                  uint64_t node, struct result_acquired *g)
+{
+	const struct node *n = node_find(t, node);
+	const struct holder *h = n == NULL ? NULL : holder_find(n->lock, session, owner);
+
+	if (h == NULL || h->acquisition != acquisition)
+		return false;
+	tell(h, g);
+	return true;
+}

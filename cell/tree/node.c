@@ -1,0 +1,189 @@
+/* Nodes: the table of all by number, the children of each directory by name. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/checksum.h"
+#include "cell/tree/internal.h"
+
+static int
+compare_number(const struct node *a, const struct node *b)
+{
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+static int
+compare_name(const struct node *a, const struct node *b)
+{
+	return bytes_compare(a->name, b->name);
+}
+
+RB_GENERATE(nodes, node, in_tree, compare_number)
+RB_GENERATE(children, node, in_parent, compare_name)
+RB_GENERATE(session_directories, node, in_creator, compare_number)
+
+void
+bytes_set(struct bytes *to, struct bytes from)
+{
+	struct bytes old = *to;
+
+	*to = bytes_copy(from);
+	free((void *)old.data);
+}
+
+struct node *
+node_find(const struct tree *t, uint64_t number)
+{
+	struct node key = {.number = number};
+
+	return RB_FIND(nodes, (struct nodes *)&t->nodes, &key);
+}
+
+struct node *
+node_child(const struct node *directory, struct bytes name)
+{
+	struct node key = {.name = name};
+
+	return RB_FIND(children, (struct children *)&directory->children, &key);
+}
+
+bool
+node_link(struct tree *t, struct node *n)
+{
+	if (RB_INSERT(nodes, &t->nodes, n) != NULL)
+		return false;
+	t->nodes_n++;
+	t->bytes += QUOTA_NODE_BYTES + n->contents.len;
+	return true;
+}
+
+static void
+become_child(struct tree *t, struct node *parent, struct node *n)
+{
+	n->parent = parent;
+	n->parent_number = parent->number;
+	must(RB_INSERT(children, &parent->children, n) == NULL);
+	parent->children_n++;
+	if (parent->creator != NULL)
+		creator_clear(t, parent);
+}
+
+struct node *
+node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind kind,
+         int64_t mtime_ns)
+{
+	struct node *n = memory_zero(1, sizeof *n);
+
+	n->number = t->next_node++;
+	n->name = bytes_copy(name);
+	n->kind = kind;
+	n->mtime_ns = mtime_ns;
+	n->content_generation = kind == NODE_FILE;
+	n->acl_generation = 1;
+	n->checksum = kind == NODE_FILE ? checksum(n->contents) : 0;
+	n->lock_delay_s = -1;
+	must(node_link(t, n));
+	if (parent != NULL)
+		become_child(t, parent, n);
+	changed_node(t, n->number);
+	return n;
+}
+
+void
+node_free(struct node *n)
+{
+	free((void *)n->name.data);
+	free((void *)n->contents.data);
+	for (int i = 0; i < ACL_NAMES; i++)
+		free((void *)n->acl[i].data);
+	free(n);
+}
+
+void
+node_remove(struct tree *t, struct node *n)
+{
+	must(n->children_n == 0 && n->lock == NULL && RB_EMPTY(&n->openers));
+	must(n->parent != NULL && n->creator == NULL);
+	RB_REMOVE(children, &n->parent->children, n);
+	n->parent->children_n--;
+	RB_REMOVE(nodes, &t->nodes, n);
+	t->nodes_n--;
+	t->bytes -= QUOTA_NODE_BYTES + n->contents.len;
+	changed_node(t, n->number);
+	node_free(n);
+}
+
+void
+node_set_acl(struct node *n, enum acl_name which, struct bytes name)
+{
+	bytes_set(&n->acl[which], name);
+}
+
+void
+node_set_contents(struct tree *t, struct node *n, struct bytes contents)
+{
+	must(n->kind == NODE_FILE && contents.len <= LIMIT_CONTENTS);
+	t->bytes += contents.len;
+	t->bytes -= n->contents.len;
+	free((void *)n->contents.data);
+	n->contents = contents;
+	n->checksum = checksum(contents);
+	n->content_generation++;
+	changed_node(t, n->number);
+}
+
+/* Until access rights are enforced, everyone has every right. */
+static uint8_t
+rights(void)
+{
+	return RIGHT_READ | RIGHT_WRITE | RIGHT_CHANGE;
+}
+
+void
+node_attr(const struct node *n, struct attr *attr)
+{
+	*attr = (struct attr){
+	    .node = n->number,
+	    .parent = n->parent_number,
+	    .kind = n->kind,
+	    .ephemeral = n->ephemeral,
+	    .size = n->contents.len,
+	    .children = n->children_n,
+	    .mtime_ns = n->mtime_ns,
+	    .content_generation = n->content_generation,
+	    .acl_generation = n->acl_generation,
+	    .checksum = n->checksum,
+	    .acl_read = n->acl[ACL_READ],
+	    .acl_write = n->acl[ACL_WRITE],
+	    .acl_change = n->acl[ACL_CHANGE],
+	    .rights = rights(),
+	    .lock_delay_s = n->lock_delay_s,
+	};
+}
+
+static void
+put_path(const struct node *n, struct buffer *path)
+{
+	const struct node *up[LIMIT_PATH / 2 + 1];
+	size_t depth = 0;
+
+	for (; n->parent != NULL; n = n->parent) {
+		must(depth < sizeof up / sizeof *up);
+		up[depth++] = n;
+	}
+	if (depth == 0)
+		buffer_put_u8(path, '/');
+	while (depth > 0) {
+		buffer_put_u8(path, '/');
+		buffer_put_bytes(path, up[--depth]->name);
+	}
+}
+
+bool
+tree_path(const struct tree *t, uint64_t node, struct buffer *path)
+{
+	const struct node *n = node_find(t, node);
+
+	if (n == NULL)
+		return false;
+	put_path(n, path);
+	return true;
+}

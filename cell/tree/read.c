@@ -1,0 +1,204 @@
+/* Reads, from the applied tree. */
+#include <string.h>
+#include "cell/tree/internal.h"
+
+static enum rc
+read_lookup(const struct tree *t, const struct op_lookup *o, struct result *r)
+{
+	const struct node *parent = node_find(t, o->parent), *n;
+	enum rc rc;
+
+	if (parent == NULL)
+		return RC_STALE;
+	if (parent->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	if ((rc = name_check_length(parent, o->name)) != RC_OK)
+		return rc;
+	if ((n = node_child(parent, o->name)) == NULL)
+		return RC_NOENT;
+	node_attr(n, &r->attr.attr);
+	return RC_OK;
+}
+
+static enum rc
+read_attr(const struct node *n, struct result *r)
+{
+	node_attr(n, &r->attr.attr);
+	return RC_OK;
+}
+
+static enum rc
+read_contents(const struct node *n, struct result *r)
+{
+	if (n->kind != NODE_FILE)
+		return RC_ISDIR;
+	node_attr(n, &r->contents.attr);
+	r->contents.contents = n->contents;
+	return RC_OK;
+}
+
+static enum rc
+read_listing(const struct node *n, struct result *r, struct buffer *list)
+{
+	struct node *child;
+
+	if (n->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	RB_FOREACH(child, children, (struct children *)&n->children) {
+		wire_put_child(list, &(struct child){.node = child->number,
+		                                     .kind = child->kind,
+		                                     .name = child->name});
+	}
+	must(!list->failed);
+	node_attr(n, &r->listing.attr);
+	r->listing.entries = (struct wire_list){buffer_view(list), n->children_n};
+	return RC_OK;
+}
+
+static enum lock_state
+lock_state(const struct lock *l)
+{
+	switch (lock_mode_of(l)) {
+	case LOCK_EXCLUSIVE:
+		return LOCK_STATE_EXCLUSIVE;
+	case LOCK_SHARED:
+		return LOCK_STATE_SHARED;
+	default:
+		return l == NULL ? LOCK_STATE_FREE : LOCK_STATE_DELAYED;
+	}
+}
+
+static void
+put_holder(const struct holder *h, struct buffer *list)
+{
+	wire_put_lock_holder(list, &(struct lock_holder){
+	                               .session = h->session->id,
+	                               .owner = h->owner,
+	                               .acquisition = h->acquisition,
+	                               .mode = h->mode,
+	                               .fence = h->lock->fence,
+	                               .since_ns = h->since_ns,
+	                               .pid = h->pid,
+	                               .host = h->session->host,
+	                               .principal = h->session->principal,
+	                           });
+}
+
+/* The tree has no clock: of a delay it tells the whole length, and of waiters it knows nothing. Both
+ * are the master's to correct. */
+static enum rc
+read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer *list)
+{
+	const struct lock *l = n->lock;
+	const struct holder *h;
+
+	r->lock.lock_generation = n->lock_generation;
+	r->lock.state = lock_state(l);
+	r->lock.now_ns = now_ns;
+	if (l == NULL)
+		return RC_OK;
+	if (l->delay.mode != LOCK_NONE)
+		r->lock.delay_left_s = l->delay.seconds;
+	TAILQ_FOREACH(h, &l->in_order, in_order)
+		put_holder(h, list);
+	must(!list->failed);
+	r->lock.holders = (struct wire_list){buffer_view(list), l->holders_n};
+	return RC_OK;
+}
+
+static const struct holder *
+first_of_session(const struct lock *l, uint64_t session)
+{
+	struct session of = {.id = session};
+	struct holder key = {.session = &of}, *h;
+
+	if (l == NULL)
+		return NULL;
+	h = RB_NFIND(lock_holders, (struct lock_holders *)&l->holders, &key);
+	return h != NULL && h->session->id == session ? h : NULL;
+}
+
+/* "/ls/CELL/PATH:LOCKGEN:MODE:INSTANCE:FENCE" (Chubby, section 2.4). */
+static enum rc
+read_sequencer(const struct tree *t, uint64_t session, const struct node *n, struct result *r,
+               struct buffer *text)
+{
+	const struct holder *h = first_of_session(n->lock, session);
+
+	if (h == NULL)
+		return RC_NODATA;
+	buffer_printf(text, "/ls/%s", t->cell);
+	must(tree_path(t, n->number, text));
+	buffer_printf(text, ":%llu:%s:%llu:%llu", (unsigned long long)n->lock_generation,
+	              h->mode == LOCK_EXCLUSIVE ? "exclusive" : "shared",
+	              (unsigned long long)n->number, (unsigned long long)h->lock->fence);
+	must(!text->failed);
+	r->sequencer.sequencer = buffer_view(text);
+	r->sequencer.fence = h->lock->fence;
+	return RC_OK;
+}
+
+static enum rc
+read_usage(const struct tree *t, struct result *r)
+{
+	r->usage = (struct result_usage){
+	    .nodes = t->nodes_n,
+	    .quota_nodes = t->quota_nodes,
+	    .bytes = t->bytes,
+	    .quota_bytes = t->quota_bytes,
+	    .sessions = t->sessions_n,
+	    .locks_held = t->locks_held,
+	    .applied = t->applied,
+	};
+	return RC_OK;
+}
+
+/* `scratch` holds what the result points to. */
+static enum rc
+read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
+         struct result *r, struct buffer *scratch)
+{
+	const struct node *n;
+
+	if (op->code == OP_lookup)
+		return read_lookup(t, &op->lookup, r);
+	if (op->code == OP_get_usage)
+		return read_usage(t, r);
+	if (wire_op_class(op->code) != OP_CLASS_READ)
+		return RC_INVAL;
+	if ((n = node_find(t, wire_op_node(op))) == NULL)
+		return RC_STALE;
+	switch (op->code) {
+	case OP_get_attr:
+		return read_attr(n, r);
+	case OP_get_contents:
+		return read_contents(n, r);
+	case OP_get_listing:
+		return read_listing(n, r, scratch);
+	case OP_get_lock:
+		return read_lock(n, now_ns, r, scratch);
+	case OP_get_sequencer:
+		return read_sequencer(t, session, n, r, scratch);
+	default:
+		return RC_INVAL;
+	}
+}
+
+enum rc
+tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
+          struct buffer *result)
+{
+	struct buffer scratch = BUFFER(LIMIT_FRAME);
+	struct result r;
+	enum rc rc;
+
+	if (session_find(t, session) == NULL)
+		return RC_NO_SESSION;
+	memset(&r, 0, sizeof r);
+	r.kind = wire_op_result(op->code);
+	rc = read_one(t, session, now_ns, op, &r, &scratch);
+	if (rc == RC_OK)
+		wire_put_result(result, &r);
+	buffer_free(&scratch);
+	return rc;
+}

@@ -1,0 +1,105 @@
+/* Rename of a file, in one step: the target keeps its identity and gets the source's contents as its
+ * next content generation; the source is deleted. So whoever has the target open or locked goes on
+ * with it, whatever safe-save dance an editor does. */
+#include "cell/tree/internal.h"
+
+struct ends {
+	struct node *source, *parent, *target; /* target NULL: it is made */
+};
+
+static enum rc
+find_source(const struct turn *w, const struct op_rename *o, struct ends *e)
+{
+	struct node *parent = node_find(w->tree, o->parent);
+	enum rc rc;
+
+	if (parent == NULL)
+		return RC_STALE;
+	if (parent->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	if ((rc = name_check_length(parent, o->name)) != RC_OK)
+		return rc;
+	if ((e->source = node_child(parent, o->name)) == NULL)
+		return RC_NOENT;
+	return e->source->kind == NODE_FILE ? RC_OK : RC_XDEV;
+}
+
+static enum rc
+find_target(const struct turn *w, const struct op_rename *o, struct ends *e)
+{
+	enum rc rc;
+
+	if ((e->parent = node_find(w->tree, o->new_parent)) == NULL)
+		return RC_STALE;
+	if (e->parent->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	if ((e->target = node_child(e->parent, o->new_name)) != NULL) {
+		if (o->no_replace)
+			return RC_EXIST;
+		return e->target->kind == NODE_FILE ? RC_OK : RC_ISDIR;
+	}
+	if ((rc = name_check(e->parent, o->new_name)) != RC_OK)
+		return rc;
+	if (e->parent->children_n >= LIMIT_LISTING && e->parent != e->source->parent)
+		return RC_FULL;
+	return RC_OK;
+}
+
+/* What the source was, but for its number. No quota stands against it: the source goes. */
+static void
+make_target(struct turn *w, const struct op_rename *o, struct ends *e)
+{
+	struct node *source = e->source, *n;
+
+	n = node_add(w->tree, e->parent, o->new_name, NODE_FILE, source->mtime_ns);
+	for (int i = 0; i < ACL_NAMES; i++)
+		node_set_acl(n, i, source->acl[i]);
+	n->lock_delay_s = source->lock_delay_s;
+	n->ephemeral = source->ephemeral;
+	note(w, TREE_NODE_CREATED, n->number)->parent = e->parent->number;
+	e->target = n;
+}
+
+/* The source's time comes along, as everywhere, but the target's never goes back. */
+static int64_t
+replaced_mtime(const struct node *source, const struct node *target)
+{
+	if (source->mtime_ns > target->mtime_ns)
+		return source->mtime_ns;
+	return target->mtime_ns < INT64_MAX ? target->mtime_ns + 1 : INT64_MAX;
+}
+
+/* Who had the source open has the target open now. */
+static void
+move_openers(struct turn *w, struct node *source, struct node *target)
+{
+	struct opener *o;
+
+	if (!target->ephemeral)
+		return;
+	RB_FOREACH(o, node_openers, &source->openers)
+		opener_add(w->tree, target, o->session);
+}
+
+enum rc
+apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r)
+{
+	struct ends e = {0};
+	enum rc rc;
+
+	if ((rc = find_source(w, o, &e)) != RC_OK || (rc = find_target(w, o, &e)) != RC_OK)
+		return rc;
+	if (e.target != e.source) {
+		if (e.target == NULL)
+			make_target(w, o, &e);
+		else
+			e.target->mtime_ns = replaced_mtime(e.source, e.target);
+		node_set_contents(w->tree, e.target, bytes_copy(e.source->contents));
+		note(w, TREE_NODE_CHANGED, e.target->number);
+		move_openers(w, e.source, e.target);
+		r->source = e.source->number;
+		delete_node(w, e.source);
+	}
+	node_attr(e.target, &r->attr);
+	return RC_OK;
+}

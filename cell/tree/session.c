@@ -1,0 +1,182 @@
+/* Sessions: who may hold locks and have files open. Their leases are the master's business; here they
+ * begin and end. */
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+static int
+compare_id(const struct session *a, const struct session *b)
+{
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+static int
+compare_nonce(const struct session *a, const struct session *b)
+{
+	return bytes_compare(a->nonce, b->nonce);
+}
+
+RB_GENERATE(sessions, session, in_tree, compare_id)
+RB_GENERATE(nonces, session, by_nonce, compare_nonce)
+
+struct session *
+session_find(const struct tree *t, uint64_t id)
+{
+	struct session key = {.id = id};
+
+	return RB_FIND(sessions, (struct sessions *)&t->sessions, &key);
+}
+
+struct session *
+session_by_nonce(const struct tree *t, struct bytes nonce)
+{
+	struct session key = {.nonce = nonce};
+
+	return RB_FIND(nonces, (struct nonces *)&t->nonces, &key);
+}
+
+struct session *
+session_add(struct tree *t, const struct tree_session *from)
+{
+	struct session *s = memory_zero(1, sizeof *s);
+
+	s->id = from->id;
+	s->nonce = bytes_copy(from->nonce);
+	s->principal = bytes_copy(from->principal);
+	s->host = bytes_copy(from->host);
+	s->lease_ms = from->lease_ms;
+	s->caching = from->caching;
+	must(RB_INSERT(sessions, &t->sessions, s) == NULL);
+	must(RB_INSERT(nonces, &t->nonces, s) == NULL);
+	t->sessions_n++;
+	changed_session(t, s->id);
+	return s;
+}
+
+void
+session_free(struct session *s)
+{
+	free((void *)s->nonce.data);
+	free((void *)s->principal.data);
+	free((void *)s->host.data);
+	free(s);
+}
+
+static void
+session_remove(struct tree *t, struct session *s)
+{
+	struct kept *k;
+
+	must(RB_EMPTY(&s->holders) && RB_EMPTY(&s->openers) && RB_EMPTY(&s->directories));
+	while ((k = RB_MIN(session_kept, &s->kept)) != NULL)
+		results_drop(t, s, k);
+	RB_REMOVE(sessions, &t->sessions, s);
+	RB_REMOVE(nonces, &t->nonces, s);
+	t->sessions_n--;
+	changed_session(t, s->id);
+	session_free(s);
+}
+
+/* A client that heard no answer asks again with the same nonce and finds its session. */
+enum rc
+apply_create_session(struct turn *w, const struct op_create_session *o, struct result_session *r)
+{
+	struct session *s = session_by_nonce(w->tree, o->nonce);
+
+	if (o->nonce.len == 0)
+		return RC_INVAL;
+	if (s == NULL) {
+		if (w->tree->sessions_n >= LIMIT_SESSIONS)
+			return RC_FULL;
+		s = session_add(w->tree, &(struct tree_session){.id = w->tree->next_node++,
+		                                                .lease_ms = o->lease_ms,
+		                                                .caching = o->caching,
+		                                                .nonce = o->nonce,
+		                                                .principal = o->principal,
+		                                                .host = o->host});
+		note(w, TREE_SESSION_CREATED, 0)->session = s->id;
+	}
+	r->session = s->id;
+	return RC_OK;
+}
+
+/* Itself; or another one, by showing its nonce; or the master, which decides an expiry only in its
+ * own epoch: a master that was deposed meanwhile has no say in it. */
+static enum rc
+may_end(const struct turn *w, const struct op_end_session *o, const struct session *s)
+{
+	if (o->nonce.len > 0)
+		return bytes_equal(o->nonce, s->nonce) ? RC_OK : RC_PERM;
+	if (w->session != NULL)
+		return w->session == s ? RC_OK : RC_PERM;
+	if (o->cause == SESSION_EXPIRED && o->epoch != w->tree->epoch)
+		return RC_OLD_EPOCH;
+	return RC_OK;
+}
+
+enum rc
+apply_end_session(struct turn *w, const struct op_end_session *o)
+{
+	struct session *s = session_find(w->tree, o->session);
+	struct tree_note *ended;
+	enum rc rc;
+
+	if (o->cause < SESSION_CLOSED || o->cause > SESSION_DESTROYED)
+		return RC_INVAL;
+	if (s == NULL)
+		return RC_NO_SESSION;
+	if ((rc = may_end(w, o, s)) != RC_OK)
+		return rc;
+	lock_end_session(w, s, o->cause);
+	ephemeral_end_session(w, s);
+	ended = note(w, TREE_SESSION_ENDED, 0);
+	ended->session = s->id;
+	ended->cause = o->cause;
+	session_remove(w->tree, s);
+	return RC_OK;
+}
+
+/* ---- reads ---- */
+
+static void
+show(const struct session *s, struct tree_session *to)
+{
+	*to = (struct tree_session){
+	    .id = s->id,
+	    .lease_ms = s->lease_ms,
+	    .caching = s->caching,
+	    .nonce = s->nonce,
+	    .principal = s->principal,
+	    .host = s->host,
+	};
+}
+
+bool
+tree_session(const struct tree *t, uint64_t id, struct tree_session *s)
+{
+	const struct session *found = session_find(t, id);
+
+	if (found != NULL)
+		show(found, s);
+	return found != NULL;
+}
+
+bool
+tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s)
+{
+	struct session key = {.id = id + 1}, *found;
+
+	if (id == UINT64_MAX)
+		return false;
+	found = RB_NFIND(sessions, (struct sessions *)&t->sessions, &key);
+	if (found != NULL)
+		show(found, s);
+	return found != NULL;
+}
+
+uint64_t
+tree_session_by_nonce(const struct tree *t, struct bytes nonce)
+{
+	const struct session *s = session_by_nonce(t, nonce);
+
+	return s == NULL ? 0 : s->id;
+}

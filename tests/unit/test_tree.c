@@ -1,0 +1,515 @@
+/* The tree's nodes: a new cell, names, contents, rename, delete, ACL names, quota. */
+#include <stdio.h>
+#include "cell/base/checksum.h"
+#include "tests/unit/tree_fixture.h"
+
+static void
+assert_text(struct bytes b, const char *text)
+{
+	assert_true(bytes_equal(b, bytes_of(text)));
+}
+
+static void
+test_first_epoch_makes_the_cell(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t acl = lookup(f, NODE_ROOT, "acl");
+	struct attr root = attr_of(f, NODE_ROOT), everyone;
+
+	assert_int_equal(root.kind, NODE_DIRECTORY);
+	assert_int_equal(root.parent, 0);
+	assert_text(root.acl_read, "everyone");
+	assert_contents(f, lookup(f, acl, "admin"), "admin\n");
+	assert_contents(f, lookup(f, acl, "everyone"), "*\n");
+	everyone = attr_of(f, lookup(f, acl, "everyone"));
+	assert_text(everyone.acl_read, "everyone");
+	assert_text(everyone.acl_write, "admin");
+	assert_text(everyone.acl_change, "admin");
+	root = attr_of(f, NODE_ROOT);
+	assert_text(root.acl_write, "everyone");
+	assert_text(root.acl_change, "admin");
+}
+
+static void
+test_later_epochs_only_count(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(tree_epoch(f->tree), 1);
+	assert_int_equal(run(f, 0, OP(begin_epoch, .ballot = {7, 2})), RC_OK);
+	assert_int_equal(tree_epoch(f->tree), 2);
+	assert_int_equal(noted(f, TREE_EPOCH_BEGAN)->epoch, 2);
+	assert_int_equal(noted(f, TREE_EPOCH_BEGAN)->ballot.round, 7);
+	assert_null(noted(f, TREE_NODE_CREATED));
+}
+
+static void
+test_create_and_lookup(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f");
+	struct attr a = attr_of(f, file);
+
+	assert_int_equal(lookup(f, d, "f"), file);
+	assert_int_equal(a.parent, d);
+	assert_int_equal(a.content_generation, 1);
+	assert_int_equal(a.checksum, checksum((struct bytes){0}));
+	assert_int_equal(a.rights, RIGHT_READ | RIGHT_WRITE | RIGHT_CHANGE);
+	assert_int_equal(a.lock_delay_s, -1);
+	assert_text(a.acl_change, "admin");
+	assert_int_equal(attr_of(f, d).children, 1);
+	assert_int_equal(lookup(f, d, "g"), 0);
+	assert_int_equal(look(f, READER, OP(lookup, .parent = file, .name = bytes_of("x"))), RC_NOTDIR);
+	assert_int_equal(look(f, READER, OP(lookup, .parent = 999, .name = bytes_of("x"))), RC_STALE);
+	assert_int_equal(look(f, 999, OP(get_attr, .node = d)), RC_NO_SESSION);
+}
+
+static enum rc
+create_again(struct fixture *f, const char *name, enum node_kind kind)
+{
+	return run(f, READER, OP(create, .parent = NODE_ROOT, .name = bytes_of(name), .kind = kind));
+}
+
+static void
+test_create_what_exists(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+
+	new_directory(f, NODE_ROOT, "d");
+	assert_int_equal(create(f, READER, NODE_ROOT, "f", NODE_FILE, false), RC_EXIST);
+	assert_int_equal(create_again(f, "f", NODE_FILE), RC_OK);
+	assert_int_equal(f->answer.created.fresh, 0);
+	assert_int_equal(f->answer.created.attr.node, file);
+	assert_int_equal(create_again(f, "d", NODE_FILE), RC_ISDIR);
+	assert_int_equal(create_again(f, "f", NODE_DIRECTORY), RC_NOTDIR);
+	assert_int_equal(create(f, READER, file, "x", NODE_FILE, false), RC_NOTDIR);
+	assert_int_equal(create(f, READER, 999, "x", NODE_FILE, false), RC_STALE);
+	assert_int_equal(create(f, READER, NODE_ROOT, "x", 3, false), RC_INVAL);
+}
+
+static void
+test_names(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const bad[] = {"", ".", "..", "a/b", "a\nb", "\x7f", "\x01"};
+	char name[LIMIT_NAME + 2];
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(create(f, READER, NODE_ROOT, bad[i], NODE_FILE, false), RC_INVAL);
+	memset(name, 'n', sizeof name);
+	name[LIMIT_NAME + 1] = 0;
+	assert_int_equal(create(f, READER, NODE_ROOT, name, NODE_FILE, false), RC_NAMETOOLONG);
+	name[LIMIT_NAME] = 0;
+	new_file(f, NODE_ROOT, name);
+	new_file(f, NODE_ROOT, "gr\xc3\xbc\xc3\x9f dich: \xff");
+	assert_int_equal(create(f, READER, NODE_ROOT, ".cell", NODE_FILE, false), RC_PERM);
+	new_file(f, new_directory(f, NODE_ROOT, "d"), ".cell");
+	new_file(f, NODE_ROOT, "x");
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "x", NODE_ROOT, ".cell"), RC_PERM);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "x", NODE_ROOT, "a/b"), RC_INVAL);
+}
+
+static void
+test_longest_path(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = NODE_ROOT;
+	char name[LIMIT_NAME + 1] = {0};
+
+	memset(name, 'n', LIMIT_NAME);
+	for (int i = 0; i < 3; i++)
+		d = new_directory(f, d, name); /* 3 * 256 bytes */
+	name[LIMIT_NAME - 1] = 0;
+	d = new_directory(f, d, name); /* 1023 bytes */
+	assert_int_equal(create(f, READER, d, "x", NODE_FILE, false), RC_NAMETOOLONG);
+	new_file(f, NODE_ROOT, "y");
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "y", d, "x"), RC_NAMETOOLONG);
+	name[LIMIT_NAME - 1] = 'n';
+	new_file(f, attr_of(f, d).parent, name); /* 1024 bytes */
+}
+
+static void
+test_listing_is_sorted_bytewise(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d");
+	static const char *const sorted[] = {"B", "a", "a ", "ab", "b", "\xff"};
+	static const int order[] = {4, 0, 5, 2, 1, 3};
+	struct cursor from;
+	struct child child;
+
+	for (int i = 0; i < 6; i++)
+		new_file(f, d, sorted[order[i]]);
+	assert_int_equal(look(f, READER, OP(get_listing, .node = d)), RC_OK);
+	assert_int_equal(f->answer.listing.attr.children, 6);
+	assert_int_equal(f->answer.listing.entries.count, 6);
+	from = cursor_of(f->answer.listing.entries.packed);
+	for (int i = 0; i < 6; i++) {
+		assert_true(wire_next_child(&from, &child));
+		assert_text(child.name, sorted[i]);
+		assert_int_equal(child.kind, NODE_FILE);
+	}
+	assert_int_equal(look(f, READER, OP(get_listing, .node = child.node)), RC_NOTDIR);
+}
+
+static void
+test_contents(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+	struct attr a;
+
+	assert_int_equal(write_file(f, file, "hello"), RC_OK);
+	assert_int_equal(noted(f, TREE_NODE_CHANGED)->node, file);
+	a = f->answer.attr.attr;
+	assert_int_equal(a.content_generation, 2);
+	assert_int_equal(a.size, 5);
+	assert_int_equal(a.checksum, checksum(bytes_of("hello")));
+	assert_contents(f, file, "hello");
+	assert_int_equal(append_file(f, file, " world"), RC_OK);
+	assert_int_equal(f->answer.attr.attr.content_generation, 3);
+	assert_contents(f, file, "hello world");
+	assert_int_equal(append_file(f, file, ""), RC_OK);
+	assert_int_equal(f->answer.attr.attr.content_generation, 4);
+	assert_int_equal(write_file(f, file, ""), RC_OK);
+	assert_contents(f, file, "");
+	assert_int_equal(write_file(f, NODE_ROOT, "x"), RC_ISDIR);
+	assert_int_equal(append_file(f, NODE_ROOT, "x"), RC_ISDIR);
+	assert_int_equal(look(f, READER, OP(get_contents, .node = NODE_ROOT)), RC_ISDIR);
+	assert_int_equal(write_file(f, 999, "x"), RC_STALE);
+}
+
+static void
+test_compare_and_swap(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+
+	assert_int_equal(run(f, READER, OP(set_contents, .node = file, .guarded = 1, .generation = 1,
+	                                   .contents = bytes_of("one"))), RC_OK);
+	assert_int_equal(run(f, READER, OP(set_contents, .node = file, .guarded = 1, .generation = 1,
+	                                   .contents = bytes_of("two"))), RC_CANCELED);
+	assert_contents(f, file, "one");
+	assert_int_equal(attr_of(f, file).content_generation, 2);
+}
+
+static void
+test_append_up_to_the_limit(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+	struct bytes all = {calloc(LIMIT_CONTENTS, 1), LIMIT_CONTENTS - 1};
+
+	assert_int_equal(run(f, READER, OP(set_contents, .node = file, .contents = all)), RC_OK);
+	assert_int_equal(append_file(f, file, "ab"), RC_FBIG);
+	assert_int_equal(append_file(f, file, "a"), RC_OK);
+	assert_int_equal(f->answer.attr.attr.size, LIMIT_CONTENTS);
+	assert_int_equal(append_file(f, file, "b"), RC_FBIG);
+	free((void *)all.data);
+}
+
+static void
+test_mtime_always_grows_with_contents(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+	int64_t before;
+
+	f->stamp_ns = 1000 * (int64_t)SECOND_NS;
+	assert_int_equal(write_file(f, file, "x"), RC_OK);
+	before = f->answer.attr.attr.mtime_ns;
+	assert_int_equal(before, 1000 * (int64_t)SECOND_NS);
+	f->stamp_ns = 10;
+	assert_int_equal(write_file(f, file, "y"), RC_OK);
+	assert_int_equal(f->answer.attr.attr.mtime_ns, before + 1);
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = file, .mtime_ns = INT64_MAX)), RC_OK);
+	assert_int_equal(append_file(f, file, "z"), RC_OK);
+	assert_int_equal(f->answer.attr.attr.mtime_ns, INT64_MAX);
+}
+
+static void
+test_set_mtime(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+	int64_t root = attr_of(f, NODE_ROOT).mtime_ns;
+
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = file, .mtime_ns = -5)), RC_OK);
+	assert_int_equal(f->answer.attr.attr.mtime_ns, -5);
+	assert_int_equal(f->answer.attr.attr.content_generation, 1);
+	f->stamp_ns = 4711;
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = file, .now = 1)), RC_OK);
+	assert_int_equal(f->answer.attr.attr.mtime_ns, 4711);
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = NODE_ROOT, .now = 1)), RC_OK);
+	assert_int_equal(f->answer.attr.attr.mtime_ns, root);
+	new_file(f, NODE_ROOT, "g");
+	assert_int_equal(attr_of(f, NODE_ROOT).mtime_ns, root);
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = 999)), RC_STALE);
+}
+
+static void
+test_rename_to_a_new_name(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d"), source = new_file(f, NODE_ROOT, "a"), target;
+
+	assert_int_equal(write_file(f, source, "text"), RC_OK);
+	assert_int_equal(run(f, READER, OP(set_acl, .node = source, .which = ACL_WRITE,
+	                                   .name = bytes_of("admin"))), RC_OK);
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = source, .mtime_ns = 99)), RC_OK);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", d, "b"), RC_OK);
+	assert_int_equal(f->answer.renamed.source, source);
+	target = f->answer.renamed.attr.node;
+	assert_true(target > source);
+	assert_text(f->answer.renamed.attr.acl_write, "admin");
+	assert_int_equal(f->answer.renamed.attr.mtime_ns, 99);
+	assert_int_equal(noted(f, TREE_NODE_CREATED)->node, target);
+	assert_int_equal(noted(f, TREE_NODE_DELETED)->node, source);
+	assert_int_equal(noted(f, TREE_LOCK_GONE)->node, source);
+	assert_int_equal(lookup(f, NODE_ROOT, "a"), 0);
+	assert_int_equal(lookup(f, d, "b"), target);
+	assert_contents(f, target, "text");
+	assert_false(exists(f, source));
+}
+
+static void
+test_rename_keeps_the_targets_identity(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t source = new_file(f, NODE_ROOT, "new"), target = new_file(f, NODE_ROOT, "old");
+	struct attr a;
+
+	write_file(f, source, "new text");
+	write_file(f, target, "old text");
+	assert_int_equal(acquire(f, READER, 1, 1, target, LOCK_EXCLUSIVE), RC_OK);
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = source, .mtime_ns = 5)), RC_OK);
+	a = attr_of(f, target);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "new", NODE_ROOT, "old"), RC_OK);
+	assert_int_equal(f->answer.renamed.attr.node, target);
+	assert_int_equal(f->answer.renamed.source, source);
+	assert_int_equal(f->answer.renamed.attr.content_generation, a.content_generation + 1);
+	assert_int_equal(f->answer.renamed.attr.mtime_ns, a.mtime_ns + 1);
+	assert_contents(f, target, "new text");
+	assert_int_equal(lock_of_node(f, target).state, LOCK_STATE_EXCLUSIVE);
+	assert_int_equal(lookup(f, NODE_ROOT, "new"), 0);
+}
+
+static void
+test_rename_refusals(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_file(f, NODE_ROOT, "a"), b = new_file(f, NODE_ROOT, "b");
+
+	new_directory(f, NODE_ROOT, "d");
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "d", NODE_ROOT, "e"), RC_XDEV);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", NODE_ROOT, "d"), RC_ISDIR);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "no", NODE_ROOT, "e"), RC_NOENT);
+	assert_int_equal(rename_file(f, READER, a, "x", NODE_ROOT, "e"), RC_NOTDIR);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", b, "e"), RC_NOTDIR);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", 999, "e"), RC_STALE);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", NODE_ROOT, "a"), RC_OK);
+	assert_int_equal(f->answer.renamed.source, 0);
+	assert_int_equal(f->out.notes_n, 0);
+	assert_int_equal(run(f, READER, OP(rename, .parent = NODE_ROOT, .name = bytes_of("a"),
+	                                   .new_parent = NODE_ROOT, .new_name = bytes_of("b"),
+	                                   .no_replace = 1)), RC_EXIST);
+	assert_true(exists(f, a) && exists(f, b));
+}
+
+static void
+test_delete(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f");
+
+	assert_int_equal(delete_name(f, NODE_ROOT, "d", NODE_DIRECTORY), RC_NOTEMPTY);
+	assert_int_equal(delete_name(f, NODE_ROOT, "d", NODE_FILE), RC_ISDIR);
+	assert_int_equal(delete_name(f, d, "f", NODE_DIRECTORY), RC_NOTDIR);
+	assert_int_equal(delete_name(f, d, "g", NODE_FILE), RC_NOENT);
+	assert_int_equal(delete_name(f, file, "g", NODE_FILE), RC_NOTDIR);
+	assert_int_equal(delete_name(f, 999, "g", NODE_FILE), RC_STALE);
+	assert_int_equal(delete_name(f, NODE_ROOT, "acl", NODE_DIRECTORY), RC_BUSY);
+	assert_int_equal(delete_name(f, d, "f", NODE_FILE), RC_OK);
+	assert_int_equal(f->answer.deleted.node, file);
+	assert_int_equal(noted(f, TREE_NODE_DELETED)->parent, d);
+	assert_int_equal(delete_name(f, NODE_ROOT, "d", NODE_DIRECTORY), RC_OK);
+	assert_int_equal(delete_name(f, d, "f", NODE_FILE), RC_STALE);
+}
+
+static void
+test_instance_numbers_are_never_reused(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = new_file(f, NODE_ROOT, "f"), session;
+
+	assert_int_equal(delete_name(f, NODE_ROOT, "f", NODE_FILE), RC_OK);
+	session = new_session(f, "s");
+	assert_true(session > first);
+	assert_true(new_file(f, NODE_ROOT, "f") > session);
+}
+
+static void
+test_acl_names(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t acl = lookup(f, NODE_ROOT, "acl"), d = new_directory(f, NODE_ROOT, "d");
+
+	new_file(f, acl, "team");
+	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_READ,
+	                                   .name = bytes_of("team"))), RC_OK);
+	assert_text(f->answer.attr.attr.acl_read, "team");
+	assert_int_equal(f->answer.attr.attr.acl_generation, 2);
+	assert_int_equal(f->answer.attr.attr.content_generation, 0);
+	assert_text(attr_of(f, new_file(f, d, "f")).acl_read, "team");
+	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_READ,
+	                                   .name = bytes_of("nobody"))), RC_NOENT);
+	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_NAMES,
+	                                   .name = bytes_of("team"))), RC_INVAL);
+	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_READ,
+	                                   .name = bytes_of("a/b"))), RC_INVAL);
+	assert_int_equal(run(f, READER, OP(set_acl, .node = 999, .which = ACL_READ,
+	                                   .name = bytes_of("team"))), RC_STALE);
+}
+
+static void
+test_path_and_sequencer(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f:1");
+	struct buffer path = BUFFER(LIMIT_PATH);
+	char expected[100];
+
+	assert_true(tree_path(f->tree, file, &path));
+	assert_text(buffer_view(&path), "/d/f:1");
+	buffer_reset(&path);
+	assert_true(tree_path(f->tree, NODE_ROOT, &path));
+	assert_text(buffer_view(&path), "/");
+	assert_false(tree_path(f->tree, 999, &path));
+	buffer_free(&path);
+
+	assert_int_equal(look(f, READER, OP(get_sequencer, .node = file)), RC_NODATA);
+	assert_int_equal(acquire(f, READER, 1, 1, file, LOCK_SHARED), RC_OK);
+	assert_int_equal(look(f, READER, OP(get_sequencer, .node = file)), RC_OK);
+	assert_int_equal(f->answer.sequencer.fence, tree_applied(f->tree));
+	snprintf(expected, sizeof expected, "/ls/local/d/f:1:1:shared:%llu:%llu",
+	         (unsigned long long)file, (unsigned long long)tree_applied(f->tree));
+	assert_text(f->answer.sequencer.sequencer, expected);
+	assert_int_equal(look(f, new_session(f, "other"), OP(get_sequencer, .node = file)), RC_NODATA);
+}
+
+static void
+test_usage(void **state)
+{
+	struct fixture *f = *state;
+	struct result_usage before;
+	uint64_t file;
+
+	assert_int_equal(look(f, READER, OP(get_usage)), RC_OK);
+	before = f->answer.usage;
+	assert_int_equal(before.nodes, 4);
+	assert_int_equal(before.quota_nodes, DEFAULT_QUOTA_NODES);
+	assert_int_equal(before.sessions, 1);
+	file = new_file(f, NODE_ROOT, "f");
+	write_file(f, file, "12345");
+	acquire(f, READER, 1, 1, file, LOCK_EXCLUSIVE);
+	assert_int_equal(look(f, READER, OP(get_usage)), RC_OK);
+	assert_int_equal(f->answer.usage.nodes, 5);
+	assert_int_equal(f->answer.usage.bytes, before.bytes + 256 + 5);
+	assert_int_equal(f->answer.usage.locks_held, 1);
+	assert_int_equal(f->answer.usage.applied, tree_applied(f->tree));
+}
+
+static void
+test_bad_payloads_change_only_the_index(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t index = tree_applied(f->tree), digest = tree_digest(f->tree);
+
+	assert_int_equal(tree_apply(f->tree, index + 1, bytes_of("rubbish"), &f->out), RC_BAD_MESSAGE);
+	assert_int_equal(f->out.answers_n + f->out.notes_n, 0);
+	assert_int_equal(tree_applied(f->tree), index + 1);
+	assert_int_not_equal(tree_digest(f->tree), digest);
+	assert_int_equal(tree_apply(f->tree, index + 2, (struct bytes){0}, &f->out), RC_OK);
+	assert_int_equal(f->out.answers_n + f->out.notes_n, 0);
+	assert_null(tree_check(f->tree));
+}
+
+static void
+test_an_entry_with_one_bad_command_is_refused_whole(void **state)
+{
+	struct fixture *f = *state;
+	struct command good = {.session = READER}, bad = {.session = READER, .op = bytes_of("\xff")};
+
+	entry_add(f, &good, OP(create, .parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE));
+	wire_put_command(&f->packed, &bad);
+	f->packed_n++;
+	assert_int_equal(entry_apply(f), RC_BAD_MESSAGE);
+	assert_int_equal(lookup(f, NODE_ROOT, "f"), 0);
+}
+
+static void
+test_commands_of_an_entry_see_each_other(void **state)
+{
+	struct fixture *f = *state;
+	struct command c = {.session = READER};
+
+	for (int i = 0; i < 3; i++)
+		entry_add(f, &c, OP(create, .parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE,
+		                    .exclusive = i == 2));
+	assert_int_equal(entry_apply(f), RC_OK);
+	assert_int_equal(f->out.answers_n, 3);
+	assert_int_equal(wire_get_result(RESULT_created, f->out.answers[0].result, &f->answer), RC_OK);
+	assert_int_equal(f->answer.created.fresh, 1);
+	assert_int_equal(wire_get_result(RESULT_created, f->out.answers[1].result, &f->answer), RC_OK);
+	assert_int_equal(f->answer.created.fresh, 0);
+	assert_int_equal(f->out.answers[2].rc, RC_EXIST);
+}
+
+static void
+test_who_may_ask_what(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(run(f, READER, OP(begin_epoch, .ballot = {9, 9})), RC_PERM);
+	assert_int_equal(tree_epoch(f->tree), 1);
+	assert_int_equal(run(f, READER, OP(get_attr, .node = 1)), RC_INVAL);
+	assert_int_equal(run(f, 0, OP(get_attr, .node = 1)), RC_INVAL);
+	assert_int_equal(run(f, 999, OP(delete, .parent = 1)), RC_NO_SESSION);
+	assert_int_equal(look(f, READER, OP(delete, .parent = 1)), RC_INVAL);
+}
+
+#define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_setup, tree_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TREE_TEST(test_first_epoch_makes_the_cell),
+	    TREE_TEST(test_later_epochs_only_count),
+	    TREE_TEST(test_create_and_lookup),
+	    TREE_TEST(test_create_what_exists),
+	    TREE_TEST(test_names),
+	    TREE_TEST(test_longest_path),
+	    TREE_TEST(test_listing_is_sorted_bytewise),
+	    TREE_TEST(test_contents),
+	    TREE_TEST(test_compare_and_swap),
+	    TREE_TEST(test_append_up_to_the_limit),
+	    TREE_TEST(test_mtime_always_grows_with_contents),
+	    TREE_TEST(test_set_mtime),
+	    TREE_TEST(test_rename_to_a_new_name),
+	    TREE_TEST(test_rename_keeps_the_targets_identity),
+	    TREE_TEST(test_rename_refusals),
+	    TREE_TEST(test_delete),
+	    TREE_TEST(test_instance_numbers_are_never_reused),
+	    TREE_TEST(test_acl_names),
+	    TREE_TEST(test_path_and_sequencer),
+	    TREE_TEST(test_usage),
+	    TREE_TEST(test_bad_payloads_change_only_the_index),
+	    TREE_TEST(test_an_entry_with_one_bad_command_is_refused_whole),
+	    TREE_TEST(test_commands_of_an_entry_see_each_other),
+	    TREE_TEST(test_who_may_ask_what),
+	};
+
+	return cmocka_run_group_tests_name("tree", tests, NULL, NULL);
+}
