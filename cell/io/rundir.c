@@ -45,8 +45,8 @@ directory_check(const char *path)
 	return 0;
 }
 
-static int
-directory_make(char *path, size_t size)
+int
+rundir_make(char *path, size_t size)
 {
 	int rc = directory_path(path, size);
 
@@ -191,7 +191,7 @@ rundir_own(const char *mountpoint, struct run_file *file, struct run_record *ear
 {
 	char directory[PATH_MAX - 32];
 	struct flock lock = whole_file(F_WRLCK);
-	int rc = one_line(mountpoint) ? directory_make(directory, sizeof directory) : -EINVAL;
+	int rc = one_line(mountpoint) ? rundir_make(directory, sizeof directory) : -EINVAL;
 
 	file->fd = -1;
 	if (rc == 0)

@@ -31,6 +31,9 @@ struct run_file {
 	char path[PATH_MAX];
 };
 
+/* The directory's path; made if missing, refused if it is not ours alone. 0 or -errno. */
+int rundir_make(char *path, size_t size);
+
 /* Takes the record of `mountpoint` (made if missing) and reads what an earlier owner left into
  * *earlier (session 0: nothing). 0, -EBUSY when a living process owns it, or another -errno. */
 int rundir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier);

@@ -1,10 +1,15 @@
 /* Storage of one replica: log.db (what paxos promised and accepted) and state.db (the tree's rows),
  * both SQLite in WAL mode with synchronous=FULL, each with a thread and a connection of its own, so
- * that neither waits for the other (DESIGN: Storage, R5, R9, R17).
+ * that neither waits for the other's sync or checkpoint, and the loop for none.
  *
- * The loop's thread hands work over and is called back there, in order. A failed write or sync is
- * final: the files are marked failed (R5) and on_failed is called; nothing is retried. A full disk is
- * reported as such: the transaction was rolled back whole and the same work is tried again. */
+ * The loop's thread hands work over and is called back there, in order. What waits while a
+ * transaction is synced shares the next one. Changes for state.db may wait a fifth of a second for
+ * more of them; all that was ever reported as saved is synced.
+ *
+ * A failed write or sync is final: nothing is retried, written or acknowledged after it, and a mark is
+ * left that keeps the store from being opened in the same boot (cell/io/failed.h). A full disk is no
+ * failure: the transaction was rolled back whole before anybody was answered, and the same work is
+ * tried again until there is room. */
 #ifndef LSFS_IO_STORE_H
 #define LSFS_IO_STORE_H
 
@@ -18,15 +23,17 @@ struct store_callbacks {
 	void (*persisted)(void *user, uint64_t ticket); /* log records of this ticket are durable */
 	void (*saved)(void *user, uint64_t applied);    /* state.db is durable up to here */
 	void (*full)(void *user, bool full);            /* the disk is full; or has room again */
-	void (*failed)(void *user, const char *why);
+	void (*failed)(void *user, const char *why); /* once; no other callback comes after it */
 	void *user;
 };
 
 /* Opens or creates the data directory's databases and reads them: the tree from its rows, what the
- * log recovered into *recovered (free with store_recovered_free). Writes the new incarnation durably.
- * Takes the directory's lock first. On an error: NULL, and one line in `why`:
- *  - "in use by process N", "not a data directory of cell X", "state.db is damaged: ...",
- *    "marked failed since this boot: ..." and so on.
+ * log recovered into *recovered (free with store_recovered_free). Takes the directory's lock first
+ * and writes the new incarnation, durably, last: on an error nothing was changed.
+ *
+ * An error is NULL and one line in `why`: "DIR: in use by process N", "state.db belongs to cell X, not
+ * to Y", "state.db is damaged: nodes row 17: checksum", "log.db is damaged or an old copy: it ends at
+ * slot 3, but 9 was acknowledged", "DIR/health: marked failed since this boot: ..." and so on.
  * No thread runs before store_start. */
 struct store *store_open(const char *directory, const char *cell, uint8_t replica,
                          struct tree **tree, struct px_recovered *recovered,
@@ -41,11 +48,13 @@ void store_log(struct store *s, uint64_t ticket, const struct px_record *records
 /* One transaction of rows with their applied index. Takes the rows over. */
 void store_state(struct store *s, uint64_t applied, struct row_list *rows);
 /* Bytes waiting for state.db: over STORE_QUEUE_HIGH the master takes no new proposals. */
-size_t store_state_queued(const struct store *s);
+size_t store_state_queued(struct store *s);
 
 enum { STORE_QUEUE_HIGH = 64 * 1024 * 1024 };
 
-/* Finishes what is queued, joins the threads, closes; then calls `closed` from the loop. */
+/* Writes what is queued (what has no room on a full disk is given up: nobody was told that it is
+ * safe), joins the threads, closes the files; then calls `closed` from the loop. Callbacks may come
+ * until then. A store that was not started is closed at once: `closed` is called before the return. */
 void store_close(struct store *s, void (*closed)(void *user), void *user);
 
 #endif

@@ -1,0 +1,355 @@
+#include "cell/io/database.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cell/base/must.h"
+#include "cell/io/file.h"
+
+enum {
+	BUSY_MS = 1000,            /* somebody looks into the file with another program */
+	CHECK_MAX = 64 << 20,      /* bytes up to which the whole structure is checked at each start */
+	CHECKPOINT_IDLE = 256,     /* pages; a commit of one small record writes two or three */
+	CHECKPOINT_ANYWAY = 2048,
+};
+
+bool
+database_damaged(const struct database *db, char *why, size_t why_size, const char *what, ...)
+{
+	va_list args;
+	int len = snprintf(why, why_size, "%s is damaged: ", db->kind->name);
+
+	va_start(args, what);
+	if (len >= 0 && (size_t)len < why_size)
+		vsnprintf(why + len, why_size - (size_t)len, what, args);
+	va_end(args);
+	return false;
+}
+
+/* The system's word for what SQLite calls "disk I/O error" and the like; NULL if there is none. */
+static const char *
+system_word(const struct database *db, int rc)
+{
+	int error = sqlite3_system_errno(db->handle);
+
+	if (error == 0 || ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN))
+		return NULL;
+	return strerror(error);
+}
+
+bool
+database_error(const struct database *db, char *why, size_t why_size)
+{
+	int rc = sqlite3_extended_errcode(db->handle);
+	const char *text = sqlite3_errmsg(db->handle), *word = system_word(db, rc);
+
+	if ((rc & 0xff) == SQLITE_CORRUPT)
+		return database_damaged(db, why, why_size, "%s", text);
+	if ((rc & 0xff) == SQLITE_NOTADB)
+		return database_damaged(db, why, why_size, "not an SQLite database");
+	snprintf(why, why_size, "%s: %s (%d)%s%s", db->kind->name, text, rc, word ? ": " : "",
+	         word ? word : "");
+	return false;
+}
+
+static int
+on_commit(void *user, sqlite3 *handle, const char *schema, int pages)
+{
+	struct database *db = user;
+
+	(void)handle;
+	(void)schema;
+	db->wal_pages = pages;
+	return SQLITE_OK;
+}
+
+static bool
+execute(struct database *db, const char *sql, char *why, size_t why_size)
+{
+	if (sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK)
+		return true;
+	return database_error(db, why, why_size);
+}
+
+/* The first column of the first row; false when there is none, or on an error. */
+static bool
+ask_number(struct database *db, const char *sql, int64_t *number, char *why, size_t why_size)
+{
+	sqlite3_stmt *statement;
+	bool ok;
+
+	if (!database_prepare(db, &statement, sql, why, why_size))
+		return false;
+	ok = sqlite3_step(statement) == SQLITE_ROW;
+	if (ok)
+		*number = sqlite3_column_int64(statement, 0);
+	else
+		database_error(db, why, why_size);
+	sqlite3_finalize(statement);
+	return ok;
+}
+
+bool
+database_prepare(struct database *db, sqlite3_stmt **statement, const char *sql, char *why,
+                 size_t why_size)
+{
+	if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL) ==
+	    SQLITE_OK)
+		return true;
+	return database_error(db, why, why_size);
+}
+
+/* Settings of the connection; none of them changes the file. */
+static bool
+connect_to(struct database *db, const char *path, int flags, char *why, size_t why_size)
+{
+	int rc = sqlite3_open_v2(path, &db->handle,
+	                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags, NULL);
+
+	must(db->handle != NULL);
+	if (rc != SQLITE_OK)
+		return database_error(db, why, why_size);
+	sqlite3_extended_result_codes(db->handle, 1);
+	sqlite3_busy_timeout(db->handle, BUSY_MS);
+	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK);
+	sqlite3_wal_hook(db->handle, on_commit, db);
+	return execute(db, "PRAGMA synchronous = FULL; PRAGMA secure_delete = OFF", why, why_size);
+}
+
+static bool
+prepare_transaction(struct database *db, char *why, size_t why_size)
+{
+	return database_prepare(db, &db->begin, "BEGIN IMMEDIATE", why, why_size) &&
+	       database_prepare(db, &db->commit, "COMMIT", why, why_size) &&
+	       database_prepare(db, &db->rollback, "ROLLBACK", why, why_size);
+}
+
+/* A crash in the middle of the first start leaves a file without a table: still a new one. */
+static bool
+check_kind(struct database *db, bool *is_new, char *why, size_t why_size)
+{
+	const struct database_kind *kind = db->kind;
+	int64_t id, format, tables;
+
+	*is_new = false;
+	if (!ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables, why, why_size) ||
+	    !ask_number(db, "PRAGMA application_id", &id, why, why_size) ||
+	    !ask_number(db, "PRAGMA user_version", &format, why, why_size))
+		return false;
+	if (tables == 0 && id == 0 && format == 0) {
+		*is_new = true;
+		return true;
+	}
+	if (id != kind->application_id) {
+		snprintf(why, why_size, "%s is some other program's database", kind->name);
+		return false;
+	}
+	if (format != kind->format) {
+		snprintf(why, why_size, "%s has format %lld; this program reads format %d", kind->name,
+		         (long long)format, kind->format);
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_structure(struct database *db, const char *path, char *why, size_t why_size)
+{
+	sqlite3_stmt *statement;
+	struct stat st;
+	const char *answer = "";
+	bool ok;
+
+	if (stat(path, &st) < 0 || st.st_size > CHECK_MAX)
+		return true; /* each row is read and checked against its sum anyway */
+	if (!database_prepare(db, &statement, "PRAGMA quick_check(1)", why, why_size))
+		return false;
+	if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+		answer = (const char *)sqlite3_column_text(statement, 0);
+	ok = strcmp(answer, "ok") == 0;
+	if (!ok && answer[0] != '\0')
+		database_damaged(db, why, why_size, "%s", answer);
+	else if (!ok)
+		database_error(db, why, why_size);
+	for (char *c = why; !ok && *c != '\0'; c++)
+		*c = *c == '\n' ? ' ' : *c;
+	sqlite3_finalize(statement);
+	return ok;
+}
+
+static bool
+file_path(const struct database_kind *kind, const char *directory, char path[PATH_MAX], char *why,
+          size_t why_size)
+{
+	if (snprintf(path, PATH_MAX, "%s/%s", directory, kind->name) < PATH_MAX)
+		return true;
+	snprintf(why, why_size, "%.64s...: %s", directory, strerror(ENAMETOOLONG));
+	return false;
+}
+
+bool
+database_open(struct database *db, const char *directory, const struct database_kind *kind,
+              char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+	bool is_new;
+
+	*db = (struct database){.kind = kind};
+	if (!file_path(kind, directory, path, why, why_size))
+		return false;
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return true;
+	if (!connect_to(db, path, 0, why, why_size) || !check_kind(db, &is_new, why, why_size)) {
+		database_close(db, true);
+		return false;
+	}
+	if (is_new) {
+		database_close(db, true);
+		return true;
+	}
+	if (check_structure(db, path, why, why_size) && prepare_transaction(db, why, why_size))
+		return true;
+	database_close(db, true);
+	return false;
+}
+
+/* The data is the cell's, not everybody's: SQLite gives its other files the modes of this one. */
+static int
+create_file(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+bool
+database_create(struct database *db, const char *directory, const char *schema, char *why,
+                size_t why_size)
+{
+	const struct database_kind *kind = db->kind;
+	char path[PATH_MAX], *sql;
+	bool ok;
+	int rc;
+
+	if (!file_path(kind, directory, path, why, why_size))
+		return false;
+	rc = create_file(path);
+	if (rc < 0) {
+		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
+		return false;
+	}
+	sql = sqlite3_mprintf("BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+	                      schema, kind->application_id, kind->format);
+	must(sql != NULL);
+	ok = connect_to(db, path, 0, why, why_size) &&
+	     execute(db, "PRAGMA journal_mode = WAL", why, why_size) &&
+	     execute(db, sql, why, why_size) && prepare_transaction(db, why, why_size);
+	sqlite3_free(sql);
+	rc = ok ? directory_sync(directory) : 0;
+	if (rc < 0)
+		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
+	if (ok && rc == 0)
+		return true;
+	database_close(db, true);
+	return false;
+}
+
+void
+database_ready(struct database *db)
+{
+	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL) == SQLITE_OK);
+}
+
+void
+database_close(struct database *db, bool untouched)
+{
+	if (db->handle == NULL)
+		return;
+	if (untouched)
+		must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) ==
+		     SQLITE_OK);
+	sqlite3_finalize(db->begin);
+	sqlite3_finalize(db->commit);
+	sqlite3_finalize(db->rollback);
+	must(sqlite3_close(db->handle) == SQLITE_OK);
+	db->handle = NULL;
+	db->begin = db->commit = db->rollback = NULL;
+}
+
+int
+database_step(sqlite3_stmt *statement)
+{
+	int rc = sqlite3_step(statement);
+	int again = sqlite3_reset(statement);
+
+	must(rc != SQLITE_ROW);
+	return rc == SQLITE_DONE ? again : rc;
+}
+
+int
+database_begin(struct database *db)
+{
+	return database_step(db->begin);
+}
+
+/* No room, or another program in the way: nothing was written that counts, and nothing is wrong. A
+ * failed sync is never among these, whatever its errno: nobody knows what is on the disk then. */
+static bool
+may_be_tried_again(const struct database *db, int rc)
+{
+	int error = sqlite3_system_errno(db->handle);
+	bool no_room = error == ENOSPC || error == EDQUOT;
+
+	if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_BUSY)
+		return true;
+	return no_room && (rc == SQLITE_IOERR_WRITE || rc == SQLITE_IOERR_SHMSIZE ||
+	                   rc == SQLITE_IOERR_SHMOPEN);
+}
+
+static enum work
+judge(struct database *db, int rc)
+{
+	if (rc == SQLITE_OK)
+		return WORK_DONE;
+	database_error(db, db->why, sizeof db->why);
+	return may_be_tried_again(db, rc) ? WORK_LATER : WORK_FAILED;
+}
+
+enum work
+database_end(struct database *db, int rc)
+{
+	enum work work;
+
+	if (rc == SQLITE_OK)
+		rc = database_step(db->commit);
+	work = judge(db, rc);
+	if (work != WORK_DONE && !sqlite3_get_autocommit(db->handle) &&
+	    database_step(db->rollback) != SQLITE_OK)
+		work = WORK_FAILED;
+	return work;
+}
+
+enum work
+database_checkpoint(struct database *db, bool idle)
+{
+	int left, moved, rc;
+	enum work work;
+
+	if (db->wal_pages < (idle ? CHECKPOINT_IDLE : CHECKPOINT_ANYWAY))
+		return WORK_DONE;
+	rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &left, &moved);
+	work = judge(db, rc);
+	if (work == WORK_DONE)
+		db->wal_pages = left - moved;
+	/* What is in the write-ahead log is safe there. */
+	return work == WORK_LATER ? WORK_DONE : work;
+}

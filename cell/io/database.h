@@ -1,0 +1,60 @@
+/* What log.db and state.db have in common: SQLite in WAL mode, every commit synced, an application id
+ * and a format number by which foreign and newer files are known and refused. */
+#ifndef LSFS_IO_DATABASE_H
+#define LSFS_IO_DATABASE_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "cell/io/worker.h"
+
+enum { DATABASE_WHY = 256 };
+
+struct database_kind {
+	const char *name;   /* of the file */
+	int application_id;
+	int format;
+};
+
+struct database {
+	const struct database_kind *kind;
+	sqlite3 *handle;     /* NULL: the file is new, nothing is there yet */
+	sqlite3_stmt *begin, *commit, *rollback;
+	int wal_pages;       /* in the write-ahead log, not yet moved into the file */
+	char why[DATABASE_WHY]; /* of the last WORK_FAILED or WORK_LATER */
+};
+
+/* Opens the file if there is one, and checks that it is ours and whole. Changes nothing on the disk.
+ * False with one line in `why`. */
+bool database_open(struct database *db, const char *directory, const struct database_kind *kind,
+                   char *why, size_t why_size);
+/* Creates a new one with this schema, in one transaction. `fill` may add rows to it. */
+bool database_create(struct database *db, const char *directory, const char *schema, char *why,
+                     size_t why_size);
+/* Closes it. What only the write-ahead log holds is moved into the file first, unless `untouched`. */
+void database_close(struct database *db, bool untouched);
+
+/* The connection may write from here on (database_open leaves it so that nothing is changed). */
+void database_ready(struct database *db);
+
+bool database_prepare(struct database *db, sqlite3_stmt **statement, const char *sql, char *why,
+                      size_t why_size);
+/* Runs a statement that returns no rows, and resets it. An SQLite result code. */
+int database_step(sqlite3_stmt *statement);
+
+/* A transaction: begin, steps, and then end with the first result that was not SQLITE_OK, or
+ * SQLITE_OK to commit. Durable when the answer is WORK_DONE; rolled back whole otherwise. */
+int database_begin(struct database *db);
+enum work database_end(struct database *db, int rc);
+
+/* Moves pages from the write-ahead log into the file when there are enough of them: sooner when idle,
+ * so that no commit has to wait for much of it. */
+enum work database_checkpoint(struct database *db, bool idle);
+
+/* "log.db is damaged: WHAT", false: for returns. */
+bool database_damaged(const struct database *db, char *why, size_t why_size, const char *what, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "log.db: what SQLite says", or that it is damaged; false. */
+bool database_error(const struct database *db, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,65 @@
+#include "cell/io/dirlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static void
+tell_holder(int fd, const char *directory, char *why, size_t why_size)
+{
+	char text[32] = "";
+	int pid = 0;
+
+	if (pread(fd, text, sizeof text - 1, 0) > 0 && sscanf(text, "%d", &pid) == 1 && pid > 0)
+		snprintf(why, why_size, "%s: in use by process %d", directory, pid);
+	else
+		snprintf(why, why_size, "%s: in use by another process", directory);
+}
+
+/* The number is for people only; that it can't be written on a full disk is no reason to fail. */
+static void
+write_holder(int fd)
+{
+	char text[32];
+	int len = snprintf(text, sizeof text, "%d\n", (int)getpid());
+
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)len, 0) != len)
+		(void)!ftruncate(fd, 0);
+}
+
+bool
+dirlock_take(struct dirlock *lock, const char *directory, char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof path, "%s/" DIRLOCK_FILE, directory) >= (int)sizeof path) {
+		snprintf(why, why_size, "%.64s...: %s", directory, strerror(ENAMETOOLONG));
+		return false;
+	}
+	lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (lock->fd < 0) {
+		snprintf(why, why_size, "%s: %s", path, strerror(errno));
+		return false;
+	}
+	if (flock(lock->fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EWOULDBLOCK)
+			tell_holder(lock->fd, directory, why, why_size);
+		else
+			snprintf(why, why_size, "%s: %s", path, strerror(errno));
+		dirlock_release(lock);
+		return false;
+	}
+	write_holder(lock->fd);
+	return true;
+}
+
+void
+dirlock_release(struct dirlock *lock)
+{
+	close(lock->fd);
+	lock->fd = -1;
+}

@@ -1,0 +1,191 @@
+#include "cell/io/failed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cell/io/clock.h"
+#include "cell/io/file.h"
+#include "cell/io/rundir.h"
+
+enum { HEALTH_SIZE = 4096 };
+
+static const char boot_file[] = "/proc/sys/kernel/random/boot_id";
+
+static bool
+read_text(const char *path, char *text, size_t size)
+{
+	struct buffer b = BUFFER(HEALTH_SIZE);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	bool ok = fd >= 0 && file_read(fd, size - 1, &b) == 0;
+
+	if (ok && b.len > 0)
+		memcpy(text, b.data, b.len);
+	text[ok ? b.len : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	buffer_free(&b);
+	return ok;
+}
+
+static bool
+read_boot(struct failed *f)
+{
+	if (!read_text(boot_file, f->boot, sizeof f->boot))
+		return false;
+	f->boot[strcspn(f->boot, "\n")] = '\0';
+	return f->boot[0] != '\0';
+}
+
+/* Without a run directory there is one mark less. */
+static void
+find_run_path(struct failed *f)
+{
+	char directory[PATH_MAX - 64];
+
+	f->run_path[0] = '\0';
+	if (rundir_make(directory, sizeof directory) == 0)
+		snprintf(f->run_path, sizeof f->run_path, "%s/failed-%s", directory, f->id);
+}
+
+/* The whole file is always written, so that marking allocates nothing. */
+static int
+write_health(const struct failed *f, const char *state)
+{
+	char text[HEALTH_SIZE + 1];
+
+	memset(text, ' ', HEALTH_SIZE);
+	text[HEALTH_SIZE - 1] = '\n';
+	text[snprintf(text, HEALTH_SIZE, "store %s\n%s\n", f->id, state)] = ' ';
+	if (file_write_at(f->fd, (struct bytes){(uint8_t *)text, HEALTH_SIZE}, 0) < 0)
+		return -EIO;
+	return fsync(f->fd) < 0 ? -errno : 0;
+}
+
+static int
+create_health(struct failed *f, const char *path)
+{
+	char text[HEALTH_SIZE];
+	uint64_t id;
+
+	random_fill(&id, sizeof id);
+	memset(text, ' ', sizeof text);
+	text[HEALTH_SIZE - 1] = '\n';
+	text[snprintf(text, sizeof text, "store %016llx\nok\n", (unsigned long long)id)] = ' ';
+	snprintf(f->id, sizeof f->id, "%016llx", (unsigned long long)id);
+	return file_create(path, (struct bytes){(uint8_t *)text, sizeof text}, 0600);
+}
+
+/* "failed boot BOOT: WHY" -> which boot, and why. */
+static bool
+parse_mark(const char *line, char boot[FAILED_BOOT], char why[FAILED_WHY])
+{
+	return sscanf(line, "failed boot %63[^:]: %255[^\n]", boot, why) == 2;
+}
+
+static bool
+refuse_in_this_boot(struct failed *f, const char *path, const char *line, char *why,
+                    size_t why_size)
+{
+	char boot[FAILED_BOOT];
+
+	if (!parse_mark(line, boot, f->why))
+		return false;
+	if (strcmp(boot, f->boot) != 0) {
+		f->earlier = true;
+		return false;
+	}
+	snprintf(why, why_size, "%s: marked failed since this boot: %s; restart the machine first",
+	         path, f->why);
+	return true;
+}
+
+static bool
+parse_health(struct failed *f, const char *path, const char *text, char *why, size_t why_size)
+{
+	const char *state = strchr(text, '\n');
+
+	if (sscanf(text, "store %16[0-9a-f]", f->id) != 1 || strlen(f->id) != FAILED_ID ||
+	    state == NULL || (strncmp(state, "\nok\n", 4) != 0 &&
+	                      strncmp(state, "\nfailed boot ", 13) != 0)) {
+		snprintf(why, why_size, "%s: damaged: not a store's mark", path);
+		return false;
+	}
+	return !refuse_in_this_boot(f, path, state + 1, why, why_size);
+}
+
+static bool
+check_run_path(struct failed *f, char *why, size_t why_size)
+{
+	char line[FAILED_WHY + FAILED_BOOT + 32];
+
+	find_run_path(f);
+	if (f->run_path[0] == '\0' || !read_text(f->run_path, line, sizeof line))
+		return true;
+	return !refuse_in_this_boot(f, f->run_path, line, why, why_size);
+}
+
+bool
+failed_open(struct failed *f, const char *directory, char *why, size_t why_size)
+{
+	char path[PATH_MAX], text[HEALTH_SIZE + 1];
+	int rc = 0;
+
+	*f = (struct failed){.fd = -1};
+	if (!read_boot(f)) {
+		snprintf(why, why_size, "%s: can't be read", boot_file);
+		return false;
+	}
+	snprintf(path, sizeof path, "%s/" FAILED_FILE, directory);
+	if (access(path, F_OK) < 0)
+		rc = errno == ENOENT ? create_health(f, path) : -errno;
+	if (rc == 0 && (f->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)) < 0)
+		rc = -errno;
+	if (rc < 0 || !read_text(path, text, sizeof text)) {
+		snprintf(why, why_size, "%s: %s", path, strerror(rc < 0 ? -rc : EIO));
+	} else if (parse_health(f, path, text, why, why_size) && check_run_path(f, why, why_size)) {
+		return true;
+	}
+	failed_close(f);
+	return false;
+}
+
+int
+failed_clear(struct failed *f)
+{
+	int rc = write_health(f, "ok");
+
+	if (rc == 0 && f->run_path[0] != '\0' && unlink(f->run_path) < 0 && errno != ENOENT)
+		rc = -errno;
+	if (rc == 0)
+		f->earlier = false;
+	return rc;
+}
+
+void
+failed_mark(const struct failed *f, const char *why)
+{
+	char state[FAILED_WHY + FAILED_BOOT + 32];
+	int fd;
+
+	snprintf(state, sizeof state, "failed boot %s: %.*s", f->boot, FAILED_WHY - 1, why);
+	if (f->run_path[0] != '\0') {
+		fd = open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd >= 0) {
+			(void)file_write_at(fd, bytes_of(state), 0);
+			close(fd);
+		}
+	}
+	(void)write_health(f, state);
+}
+
+void
+failed_close(struct failed *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}

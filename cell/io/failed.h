@@ -1,0 +1,35 @@
+/* The mark of a failed disk. After a failed write or sync the page cache may show data that is not on
+ * the disk, until the machine is started again; so a store that failed must not be opened in the same
+ * boot. The mark is written in two places, since the disk that failed may fail again: into
+ * DIRECTORY/health, a file whose blocks were allocated when all was well, and into a file of the run
+ * directory (cell/io/rundir.h), which names the store by its random id. Both name the boot. */
+#ifndef LSFS_IO_FAILED_H
+#define LSFS_IO_FAILED_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FAILED_FILE "health"
+
+enum { FAILED_ID = 16, FAILED_BOOT = 64, FAILED_WHY = 256 };
+
+struct failed {
+	int fd;
+	char id[FAILED_ID + 1];
+	char boot[FAILED_BOOT];      /* of this boot */
+	char run_path[PATH_MAX];     /* empty: there is no run directory */
+	bool earlier;                /* marked in an earlier boot, for this reason: */
+	char why[FAILED_WHY];
+};
+
+/* Reads the mark; makes the file of a new store. False with one line in `why` when the store is
+ * marked in this boot, or the mark can't be read. */
+bool failed_open(struct failed *f, const char *directory, char *why, size_t why_size);
+/* Takes back the mark of an earlier boot, after everything was checked. 0 or -errno. */
+int failed_clear(struct failed *f);
+/* Marks the store, in whatever of the two places can be written. */
+void failed_mark(const struct failed *f, const char *why);
+void failed_close(struct failed *f);
+
+#endif

@@ -1,0 +1,271 @@
+#include "cell/io/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "cell/base/must.h"
+
+enum { RETRY_FIRST_MS = 50, RETRY_MAX_MS = 1000 };
+
+void
+worker_init(struct worker *w, const char *name, const struct worker_ops *ops, void *user,
+            atomic_bool *broken)
+{
+	pthread_condattr_t attr;
+
+	*w = (struct worker){.name = name, .ops = ops, .user = user, .broken = broken};
+	TAILQ_INIT(&w->waiting);
+	TAILQ_INIT(&w->done);
+	must(pthread_condattr_init(&attr) == 0);
+	must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+	must(pthread_cond_init(&w->more, &attr) == 0);
+	must(pthread_condattr_destroy(&attr) == 0);
+	must(pthread_mutex_init(&w->mutex, NULL) == 0);
+}
+
+static void
+lock(struct worker *w)
+{
+	must(pthread_mutex_lock(&w->mutex) == 0);
+}
+
+static void
+unlock(struct worker *w)
+{
+	must(pthread_mutex_unlock(&w->mutex) == 0);
+}
+
+static void
+sleep_until_more(struct worker *w)
+{
+	w->sleeping = true;
+	must(pthread_cond_wait(&w->more, &w->mutex) == 0);
+	w->sleeping = false;
+}
+
+/* Waits, with the mutex held, until `ms` have passed or the worker shall finish or hurry. */
+static void
+wait_at_most(struct worker *w, int ms)
+{
+	struct timespec until;
+	int rc = 0;
+
+	must(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	while (rc != ETIMEDOUT && !w->finishing && (w->later || w->waiting_size < w->hurry)) {
+		rc = pthread_cond_timedwait(&w->more, &w->mutex, &until);
+		must(rc == 0 || rc == ETIMEDOUT);
+	}
+}
+
+/* Takes all jobs that wait; false when there will be none any more. */
+static bool
+take_batch(struct worker *w, struct job_list *batch)
+{
+	lock(w);
+	while (TAILQ_EMPTY(&w->waiting) && !w->finishing)
+		sleep_until_more(w);
+	if (w->delay_ms > 0)
+		wait_at_most(w, w->delay_ms);
+	TAILQ_CONCAT(batch, &w->waiting, link);
+	w->waiting_size = 0;
+	unlock(w);
+	return !TAILQ_EMPTY(batch) && !atomic_load(w->broken);
+}
+
+/* Tells the loop when the wait for room begins and ends. */
+static void
+set_later(struct worker *w, bool later)
+{
+	if (w->later == later)
+		return;
+	w->later = later;
+	w->ops->wake(w->user);
+}
+
+/* A full disk: the transaction was rolled back whole, so the same work may be tried again. */
+static enum work
+run_until_there_is_room(struct worker *w, const struct job_list *batch)
+{
+	int pause_ms = RETRY_FIRST_MS;
+	enum work work;
+
+	for (;;) {
+		bool finishing;
+
+		work = atomic_load(w->broken) ? WORK_FAILED : w->ops->run(w->user, batch);
+		lock(w);
+		finishing = w->finishing;
+		set_later(w, work == WORK_LATER);
+		if (work == WORK_LATER && !finishing)
+			wait_at_most(w, pause_ms);
+		unlock(w);
+		if (work != WORK_LATER || finishing)
+			return work;
+		pause_ms = pause_ms * 2 < RETRY_MAX_MS ? pause_ms * 2 : RETRY_MAX_MS;
+	}
+}
+
+static void
+hand_back(struct worker *w, struct job_list *batch)
+{
+	struct job *job;
+
+	lock(w);
+	TAILQ_FOREACH(job, batch, link)
+		w->size -= job->size;
+	TAILQ_CONCAT(&w->done, batch, link);
+	unlock(w);
+	w->ops->wake(w->user);
+}
+
+static void
+put_back(struct worker *w, struct job_list *batch)
+{
+	lock(w);
+	TAILQ_CONCAT(batch, &w->waiting, link);
+	TAILQ_CONCAT(&w->waiting, batch, link);
+	unlock(w);
+}
+
+static bool
+tidy(struct worker *w)
+{
+	enum work work;
+
+	do {
+		bool idle;
+
+		lock(w);
+		idle = TAILQ_EMPTY(&w->waiting) && !w->finishing;
+		unlock(w);
+		work = atomic_load(w->broken) ? WORK_DONE : w->ops->tidy(w->user, idle);
+		if (!idle)
+			break;
+	} while (work == WORK_MORE);
+	return work != WORK_FAILED;
+}
+
+/* One transaction and what belongs behind it; false when it is the last. */
+static bool
+work_once(struct worker *w)
+{
+	struct job_list batch = TAILQ_HEAD_INITIALIZER(batch);
+	enum work work;
+
+	if (!take_batch(w, &batch)) {
+		put_back(w, &batch);
+		return false;
+	}
+	work = run_until_there_is_room(w, &batch);
+	if (work == WORK_DONE || work == WORK_MORE) {
+		hand_back(w, &batch);
+		if (tidy(w))
+			return true;
+		work = WORK_FAILED;
+	}
+	put_back(w, &batch);
+	if (work == WORK_FAILED && !atomic_exchange(w->broken, true))
+		w->ops->failed(w->user);
+	return false;
+}
+
+static void *
+worker_main(void *argument)
+{
+	struct worker *w = argument;
+
+	while (work_once(w))
+		;
+	w->ops->finish(w->user);
+	lock(w);
+	w->exited = true;
+	unlock(w);
+	w->ops->wake(w->user);
+	return NULL;
+}
+
+int
+worker_start(struct worker *w)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_SETMASK, &all, &old) == 0);
+	rc = pthread_create(&w->thread, NULL, worker_main, w);
+	must(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+	if (rc == 0)
+		(void)pthread_setname_np(w->thread, w->name);
+	return -rc;
+}
+
+void
+worker_put(struct worker *w, struct job *job)
+{
+	bool signal;
+
+	lock(w);
+	TAILQ_INSERT_TAIL(&w->waiting, job, link);
+	w->waiting_size += job->size;
+	w->size += job->size;
+	signal = w->sleeping || (w->delay_ms > 0 && w->waiting_size >= w->hurry &&
+	                         w->waiting_size - job->size < w->hurry);
+	w->sleeping = false;
+	unlock(w);
+	if (signal)
+		must(pthread_cond_signal(&w->more) == 0);
+}
+
+size_t
+worker_size(struct worker *w)
+{
+	size_t size;
+
+	lock(w);
+	size = w->size;
+	unlock(w);
+	return size;
+}
+
+void
+worker_collect(struct worker *w, struct worker_news *news)
+{
+	lock(w);
+	TAILQ_INIT(&news->done);
+	TAILQ_CONCAT(&news->done, &w->done, link);
+	news->later = w->later;
+	news->exited = w->exited;
+	unlock(w);
+}
+
+void
+worker_finish(struct worker *w)
+{
+	lock(w);
+	w->finishing = true;
+	must(pthread_cond_signal(&w->more) == 0);
+	unlock(w);
+}
+
+void
+worker_join(struct worker *w)
+{
+	must(pthread_join(w->thread, NULL) == 0);
+}
+
+void
+worker_fini(struct worker *w, struct job_list *rest)
+{
+	TAILQ_INIT(rest);
+	TAILQ_CONCAT(rest, &w->waiting, link);
+	TAILQ_CONCAT(rest, &w->done, link);
+	must(pthread_cond_destroy(&w->more) == 0);
+	must(pthread_mutex_destroy(&w->mutex) == 0);
+}

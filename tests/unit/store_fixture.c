@@ -1,0 +1,168 @@
+#include "tests/unit/store_fixture.h"
+
+#include <dirent.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/must.h"
+#include "tests/unit/fake_tree.h"
+
+void
+fixture_make(struct fixture *f)
+{
+	memset(f, 0, sizeof *f);
+	strcpy(f->directory, "/tmp/test_store.XXXXXX");
+	must(mkdtemp(f->directory) != NULL);
+	must(uv_loop_init(&f->loop) == 0);
+}
+
+bool
+fixture_open(struct fixture *f)
+{
+	f->why[0] = '\0';
+	f->persisted = f->saved = 0;
+	f->full = f->failed = f->closed = false;
+	f->fulls = 0;
+	f->in_order = true;
+	f->store = store_open(f->directory, "test", 1, &f->tree, &f->recovered, f->why,
+	                      sizeof f->why);
+	return f->store != NULL;
+}
+
+static void
+on_persisted(void *user, uint64_t ticket)
+{
+	struct fixture *f = user;
+
+	if (f->persisted != 0 && ticket != f->persisted + 1)
+		f->in_order = false;
+	f->persisted = ticket;
+}
+
+static void
+on_saved(void *user, uint64_t applied)
+{
+	struct fixture *f = user;
+
+	if (applied <= f->saved)
+		f->in_order = false;
+	f->saved = applied;
+}
+
+static void
+on_full(void *user, bool full)
+{
+	struct fixture *f = user;
+
+	f->full = full;
+	f->fulls += full;
+}
+
+static void
+on_failed(void *user, const char *why)
+{
+	struct fixture *f = user;
+
+	f->failed = true;
+	snprintf(f->reason, sizeof f->reason, "%s", why);
+}
+
+static void
+on_closed(void *user)
+{
+	((struct fixture *)user)->closed = true;
+}
+
+void
+fixture_start(struct fixture *f)
+{
+	const struct store_callbacks callbacks = {on_persisted, on_saved, on_full, on_failed, f};
+
+	must(store_start(f->store, &f->loop, &callbacks) == 0);
+}
+
+void
+fixture_close(struct fixture *f)
+{
+	store_close(f->store, on_closed, f);
+	while (!f->closed)
+		uv_run(&f->loop, UV_RUN_ONCE);
+	f->store = NULL;
+	tree_free(f->tree);
+	store_recovered_free(&f->recovered);
+}
+
+void
+fixture_remove(struct fixture *f)
+{
+	DIR *d = opendir(f->directory);
+	struct dirent *e;
+	char path[512];
+
+	must(d != NULL);
+	while ((e = readdir(d)) != NULL) {
+		snprintf(path, sizeof path, "%s/%s", f->directory, e->d_name);
+		unlink(path);
+	}
+	closedir(d);
+	rmdir(f->directory);
+	uv_run(&f->loop, UV_RUN_DEFAULT);
+	must(uv_loop_close(&f->loop) == 0);
+}
+
+void
+fixture_log(struct fixture *f, uint64_t slot, struct bytes payload)
+{
+	struct px_record records[2] = {
+	    {.kind = PX_RECORD_ENTRY, .slot = slot, .ballot = {.round = 3, .replica = 1},
+	     .origin = {.round = 2, .replica = 1}, .payload = payload, .checksum = checksum(payload)},
+	    {.kind = PX_RECORD_CHOSEN, .slot = slot - 1},
+	};
+
+	store_log(f->store, slot, records, 2);
+}
+
+void
+fixture_save(struct fixture *f, uint64_t applied, struct bytes contents)
+{
+	struct row meta = fake_meta(applied), node = fake_node(2, "two", contents);
+	struct row_list rows = {0};
+
+	row_list_add(&rows, &node);
+	row_list_add(&rows, &meta);
+	store_state(f->store, applied, &rows);
+	must(rows.n == 0);
+}
+
+void
+fixture_wait_persisted(struct fixture *f, uint64_t ticket)
+{
+	while (f->persisted < ticket && !f->failed)
+		uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+void
+fixture_wait_saved(struct fixture *f, uint64_t applied)
+{
+	while (f->saved < applied && !f->failed)
+		uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+void
+fixture_sql(struct fixture *f, const char *file, const char *sql)
+{
+	char path[512], *error = NULL;
+	sqlite3 *handle;
+
+	snprintf(path, sizeof path, "%s/%s", f->directory, file);
+	must(sqlite3_open(path, &handle) == SQLITE_OK);
+	if (sqlite3_exec(handle, sql, NULL, NULL, &error) != SQLITE_OK) {
+		fprintf(stderr, "%s: %s\n", sql, error);
+		must(!"SQL");
+	}
+	must(sqlite3_close(handle) == SQLITE_OK);
+}

@@ -1,0 +1,41 @@
+/* A store in a directory of its own, on a loop of its own, with everything it tells written down. */
+#ifndef LSFS_TESTS_STORE_FIXTURE_H
+#define LSFS_TESTS_STORE_FIXTURE_H
+
+#include <uv.h>
+#include "cell/io/store.h"
+
+struct fixture {
+	char directory[64];
+	uv_loop_t loop;
+	struct store *store;
+	struct tree *tree;
+	struct px_recovered recovered;
+	char why[512];
+	/* what the callbacks told */
+	uint64_t persisted, saved; /* the last one */
+	bool in_order;             /* tickets came one by one */
+	bool full, failed, closed;
+	int fulls;                 /* how often it got full */
+	char reason[512];
+};
+
+void fixture_make(struct fixture *f);   /* the directory and the loop */
+bool fixture_open(struct fixture *f);   /* store_open; false with `why` */
+void fixture_start(struct fixture *f);
+/* Runs the loop until the store closed, frees what was loaded. */
+void fixture_close(struct fixture *f);
+/* As if the process had ended after store_open: closes without a trace in what was loaded. */
+void fixture_remove(struct fixture *f); /* the directory and the loop */
+
+/* Logs one entry as `ticket` = slot. */
+void fixture_log(struct fixture *f, uint64_t slot, struct bytes payload);
+/* Rows of node 2: its contents as of `applied`. */
+void fixture_save(struct fixture *f, uint64_t applied, struct bytes contents);
+void fixture_wait_persisted(struct fixture *f, uint64_t ticket);
+void fixture_wait_saved(struct fixture *f, uint64_t applied);
+
+/* Runs a statement on one of the store's files, from outside. */
+void fixture_sql(struct fixture *f, const char *file, const char *sql);
+
+#endif

@@ -1,0 +1,543 @@
+/* The store: what was acknowledged is there again, and whatever is wrong with the files is said in
+ * one line and leaves them as they are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cell/base/checksum.h"
+#include "tests/unit/fake_tree.h"
+#include "tests/unit/store_fixture.h"
+
+static struct fixture f;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	fixture_make(&f);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	fixture_remove(&f);
+	return 0;
+}
+
+static void
+open_started(void)
+{
+	if (!fixture_open(&f))
+		fail_msg("%s", f.why);
+	fixture_start(&f);
+}
+
+static void
+assert_refused(const char *reason)
+{
+	if (fixture_open(&f))
+		fail_msg("opened, although: %s", reason);
+	if (strstr(f.why, reason) == NULL || strchr(f.why, '\n') != NULL)
+		fail_msg("\"%s\" does not say \"%s\"", f.why, reason);
+}
+
+static void
+log_slots(uint64_t first, uint64_t last)
+{
+	char text[32];
+
+	for (uint64_t slot = first; slot <= last; slot++) {
+		snprintf(text, sizeof text, "entry %d", (int)slot);
+		fixture_log(&f, slot, bytes_of(text));
+	}
+}
+
+static void
+assert_entries(uint64_t first, uint64_t last)
+{
+	char text[32];
+
+	assert_int_equal(f.recovered.entries_n, last + 1 - first);
+	for (uint64_t slot = first; slot <= last; slot++) {
+		const struct log_entry *e = &f.recovered.entries[slot - first];
+
+		snprintf(text, sizeof text, "entry %d", (int)slot);
+		assert_int_equal(e->slot, slot);
+		assert_int_equal(e->ballot.round, 3);
+		assert_int_equal(e->origin.round, 2);
+		assert_true(bytes_equal(e->payload, bytes_of(text)));
+		assert_int_equal(e->checksum, checksum(e->payload));
+	}
+}
+
+static void
+test_new(void **state)
+{
+	(void)state;
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.incarnation, 1);
+	assert_int_equal(f.recovered.entries_n, 0);
+	assert_int_equal(f.recovered.promised.round, 0);
+	assert_int_equal(tree_applied(f.tree), 0);
+	fixture_close(&f); /* never started */
+	open_started();
+	assert_int_equal(f.recovered.incarnation, 2);
+	fixture_close(&f);
+}
+
+static void
+test_log_comes_back(void **state)
+{
+	struct px_record promise = {.kind = PX_RECORD_PROMISE, .ballot = {.round = 3, .replica = 1}};
+
+	(void)state;
+	open_started();
+	store_log(f.store, 0, &promise, 1);
+	log_slots(1, 500);
+	fixture_wait_persisted(&f, 500);
+	assert_true(f.in_order);
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	assert_entries(1, 500);
+	assert_int_equal(f.recovered.promised.round, 3);
+	assert_int_equal(f.recovered.chosen, 499);
+	fixture_close(&f);
+}
+
+static void
+test_entry_replaced(void **state)
+{
+	struct px_record r = {.kind = PX_RECORD_ENTRY, .slot = 2, .ballot = {7, 1}, .origin = {7, 1},
+	                      .payload = bytes_of("other"), .checksum = checksum(bytes_of("other"))};
+
+	(void)state;
+	open_started();
+	log_slots(1, 3);
+	store_log(f.store, 4, &r, 1);
+	fixture_wait_persisted(&f, 4);
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.entries_n, 3);
+	assert_int_equal(f.recovered.entries[1].ballot.round, 7);
+	assert_true(bytes_equal(f.recovered.entries[1].payload, bytes_of("other")));
+	fixture_close(&f);
+}
+
+static void
+test_queued_at_close_is_written(void **state)
+{
+	(void)state;
+	open_started();
+	log_slots(1, 50);
+	fixture_save(&f, 50, bytes_of("last"));
+	fixture_close(&f);
+	assert_int_equal(f.persisted, 50);
+	assert_int_equal(f.saved, 50);
+	assert_true(fixture_open(&f));
+	assert_entries(1, 50);
+	assert_int_equal(tree_applied(f.tree), 50);
+	fixture_close(&f);
+}
+
+static void
+test_rows_come_back(void **state)
+{
+	struct row row;
+	struct row_list rows = {0};
+	const struct row *back;
+	uint8_t blob[3000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof blob; i++)
+		blob[i] = (uint8_t)(i * 7);
+	open_started();
+	log_slots(1, 2);
+	row = fake_node(-5, "odd \xff\x01 name", (struct bytes){blob, sizeof blob});
+	row_list_add(&rows, &row);
+	row = fake_node(6, "", (struct bytes){0});
+	row_list_add(&rows, &row);
+	row = (struct row){.table = ROWS_results, .values = {{.number = 9}, {.number = 1}}};
+	row_list_add(&rows, &row);
+	row.values[1].number = 2;
+	row_list_add(&rows, &row);
+	row = fake_meta(1);
+	row_list_add(&rows, &row);
+	store_state(f.store, 1, &rows);
+	row = (struct row){.table = ROWS_results, .deleted = true, .values = {{.number = 9}, {.number = 2}}};
+	row_list_add(&rows, &row);
+	row = fake_node(6, "six", bytes_of("6"));
+	row_list_add(&rows, &row);
+	row = fake_meta(2);
+	row_list_add(&rows, &row);
+	store_state(f.store, 2, &rows);
+	assert_true(store_state_queued(f.store) > sizeof blob);
+	fixture_wait_saved(&f, 2);
+	assert_int_equal(store_state_queued(f.store), 0);
+	fixture_close(&f);
+
+	assert_true(fixture_open(&f));
+	assert_int_equal(fake_tree_rows(f.tree)->n, 4);
+	assert_int_equal(tree_applied(f.tree), 2);
+	assert_int_equal(f.recovered.chosen, 2);
+	back = fake_tree_find(f.tree, ROWS_nodes, -5);
+	assert_true(bytes_equal(back->values[COL_nodes_name].bytes, bytes_of("odd \xff\x01 name")));
+	assert_true(bytes_equal(back->values[COL_nodes_contents].bytes,
+	                        (struct bytes){blob, sizeof blob}));
+	assert_int_equal(back->values[COL_nodes_checksum].number, 5000015);
+	back = fake_tree_find(f.tree, ROWS_nodes, 6);
+	assert_true(bytes_equal(back->values[COL_nodes_name].bytes, bytes_of("six")));
+	assert_int_equal(fake_tree_find(f.tree, ROWS_results, 9)->values[1].number, 1);
+	fixture_close(&f);
+}
+
+static void
+test_trim(void **state)
+{
+	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 900};
+
+	(void)state;
+	open_started();
+	log_slots(1, 1000);
+	fixture_save(&f, 900, bytes_of("x"));
+	fixture_wait_saved(&f, 900);
+	fixture_wait_persisted(&f, 1000);
+	store_log(f.store, 1001, &trim, 1);
+	fixture_wait_persisted(&f, 1001);
+	log_slots(1001, 1001);
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	/* In steps: some of it may be left, but never a hole, and never too much is gone. */
+	assert_in_range(f.recovered.trimmed, 1, 900);
+	assert_entries(f.recovered.trimmed + 1, 1001);
+	assert_int_equal(f.recovered.chosen, 1000);
+	fixture_close(&f);
+}
+
+static void
+test_trim_goes_on_while_idle(void **state)
+{
+	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 1000};
+
+	(void)state;
+	open_started();
+	log_slots(1, 1000);
+	fixture_save(&f, 1000, bytes_of("x"));
+	fixture_wait_saved(&f, 1000);
+	store_log(f.store, 1001, &trim, 1);
+	fixture_wait_persisted(&f, 1001);
+	/* The next transaction waits for the idle work before it. */
+	fixture_log(&f, 1001, bytes_of("entry 1001"));
+	fixture_log(&f, 1002, bytes_of("entry 1002"));
+	fixture_wait_persisted(&f, 1002);
+	fixture_log(&f, 1003, bytes_of("entry 1003"));
+	fixture_wait_persisted(&f, 1003);
+	fixture_log(&f, 1004, bytes_of("entry 1004"));
+	fixture_wait_persisted(&f, 1004);
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.trimmed, 1000);
+	assert_entries(1001, 1004);
+	fixture_close(&f);
+}
+
+static void
+put_lease(int64_t ms)
+{
+	struct px_record r = {.kind = PX_RECORD_LEASE, .length = span_ms(ms)};
+
+	store_log(f.store, 1, &r, 1);
+	fixture_wait_persisted(&f, 1);
+}
+
+static void
+test_leases(void **state)
+{
+	(void)state;
+	open_started();
+	put_lease(500);
+	put_lease(2000);
+	fixture_close(&f);
+	open_started(); /* granted 2 s, then stopped: those may still stand */
+	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
+	fixture_close(&f);
+	open_started(); /* the start between says nothing about them */
+	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
+	put_lease(0);
+	fixture_close(&f);
+	open_started(); /* the last one recorded that none stands */
+	assert_int_equal(f.recovered.wait.ns, 0);
+	fixture_close(&f);
+	open_started(); /* which counts only for the next */
+	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
+	fixture_close(&f);
+}
+
+static void
+test_in_use(void **state)
+{
+	char expected[64];
+	pid_t child;
+	int status;
+
+	(void)state;
+	open_started();
+	snprintf(expected, sizeof expected, "in use by process %d", (int)getpid());
+	child = fork();
+	if (child == 0) {
+		struct tree *tree;
+		struct px_recovered recovered;
+		char why[256] = "";
+
+		if (store_open(f.directory, "test", 1, &tree, &recovered, why, sizeof why) != NULL)
+			_exit(1);
+		_exit(strstr(why, expected) != NULL ? 0 : 2);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+	fixture_close(&f);
+	open_started();
+	fixture_close(&f);
+}
+
+/* A store with ten entries and rows up to slot 5. */
+static void
+make_store(void)
+{
+	struct px_record promise = {.kind = PX_RECORD_PROMISE, .ballot = {.round = 3, .replica = 1}};
+
+	open_started();
+	store_log(f.store, 0, &promise, 1);
+	log_slots(1, 10);
+	fixture_save(&f, 5, bytes_of("five"));
+	fixture_close(&f);
+}
+
+static uint64_t
+sum_of_file(const char *name)
+{
+	char path[128];
+	uint8_t bytes[65536];
+	size_t n;
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	file = fopen(path, "r");
+	if (file == NULL)
+		return 0;
+	n = fread(bytes, 1, sizeof bytes, file);
+	fclose(file);
+	return checksum((struct bytes){bytes, n});
+}
+
+static const char *const data_files[] = {"log.db", "log.db-wal", "state.db", "state.db-wal", "marks",
+                                         "health"};
+enum { DATA_FILES = 6 };
+
+/* Damages one thing, and sees it refused without a change to any file. */
+static void
+assert_damage(const char *file, const char *sql, const char *reason)
+{
+	uint64_t sums[DATA_FILES];
+
+	teardown(NULL);
+	setup(NULL);
+	make_store();
+	fixture_sql(&f, file, sql);
+	for (int i = 0; i < DATA_FILES; i++)
+		sums[i] = sum_of_file(data_files[i]);
+	assert_refused(reason);
+	for (int i = 0; i < DATA_FILES; i++) {
+		if (sums[i] != sum_of_file(data_files[i]) && sums[i] != 0)
+			fail_msg("%s was changed after: %s", data_files[i], sql);
+	}
+}
+
+static void
+test_damage(void **state)
+{
+	(void)state;
+	assert_damage("state.db", "UPDATE nodes SET contents = x'00' WHERE node = 2",
+	              "state.db is damaged: nodes row 2: checksum");
+	assert_damage("state.db", "UPDATE meta SET applied = 4",
+	              "state.db is damaged: meta row 0: checksum");
+	assert_damage("state.db", "UPDATE cell SET name = 'other'",
+	              "state.db belongs to cell other, not to test");
+	assert_damage("state.db", "PRAGMA user_version = 99", "state.db has format 99");
+	assert_damage("state.db", "PRAGMA application_id = 1", "state.db is some other program's");
+	assert_damage("state.db", "DROP TABLE locks", "state.db: no such table: locks");
+	assert_damage("log.db", "UPDATE entries SET payload = x'00' WHERE slot = 7",
+	              "log.db is damaged: entries row 7: checksum");
+	assert_damage("log.db", "UPDATE entries SET round = 4 WHERE slot = 7",
+	              "log.db is damaged: entries row 7: checksum");
+	assert_damage("log.db", "UPDATE entries SET origin_round = 4 WHERE slot = 7",
+	              "log.db is damaged: entries row 7: checksum");
+	assert_damage("log.db", "DELETE FROM entries WHERE slot = 7",
+	              "log.db is damaged: entries row 7 is missing");
+	assert_damage("log.db", "DELETE FROM entries WHERE slot = 10",
+	              "log.db is damaged or an old copy: it ends at slot 9, but 10 was acknowledged");
+	assert_damage("log.db", "UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
+	              "log.db is damaged: ballots: checksum");
+	assert_damage("log.db", "UPDATE incarnation SET number = 9",
+	              "log.db is damaged: incarnation: checksum");
+	assert_damage("log.db", "DELETE FROM incarnation", "log.db is damaged: incarnation: no row");
+	assert_damage("log.db", "UPDATE chosen SET slot = 2", "log.db is damaged: chosen: checksum");
+	assert_damage("log.db", "UPDATE replica SET replica = 2",
+	              "log.db belongs to replica 2 of cell test, not to replica 1 of cell test");
+	assert_damage("log.db", "DELETE FROM replica", "log.db is damaged: replica: no row");
+}
+
+static void
+test_one_ballot_copy_is_enough(void **state)
+{
+	(void)state;
+	make_store();
+	fixture_sql(&f, "log.db", "UPDATE ballots SET round = 99");
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.promised.round, 3);
+	fixture_close(&f);
+}
+
+static void
+overwrite(const char *name, long offset, const char *bytes, size_t n)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	file = fopen(path, "r+");
+	if (file == NULL)
+		file = fopen(path, "w");
+	assert_non_null(file);
+	fseek(file, offset, SEEK_SET);
+	fwrite(bytes, 1, n, file);
+	fclose(file);
+}
+
+static void
+remove_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void
+test_damaged_files(void **state)
+{
+	char garbage[4096];
+
+	(void)state;
+	memset(garbage, 'x', sizeof garbage);
+	make_store();
+	overwrite("state.db", 0, garbage, 100);
+	assert_refused("state.db is damaged: not an SQLite database");
+	teardown(NULL), setup(NULL);
+	make_store();
+	overwrite("state.db", 4096, garbage, 4096);
+	assert_refused("state.db is damaged: ");
+	teardown(NULL), setup(NULL);
+	make_store();
+	overwrite("marks", 3, "xxx", 3);
+	if (!fixture_open(&f)) /* one of its two lines is enough */
+		fail_msg("%s", f.why);
+	fixture_close(&f);
+	overwrite("marks", 0, garbage, 4096);
+	assert_refused("marks: damaged");
+	teardown(NULL), setup(NULL);
+	make_store();
+	overwrite("health", 0, garbage, 100);
+	assert_refused("health: damaged");
+}
+
+static void
+test_missing_files(void **state)
+{
+	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 4};
+
+	(void)state;
+	make_store();
+	remove_file("log.db");
+	assert_refused("log.db is missing: incarnation 0, but 1 was begun");
+	remove_file("marks");
+	assert_refused("log.db is missing: it ends at slot 0, but state.db at 5");
+	teardown(NULL), setup(NULL);
+
+	make_store();
+	remove_file("state.db"); /* all of it can be built again from the log */
+	assert_true(fixture_open(&f));
+	assert_int_equal(tree_applied(f.tree), 0);
+	fixture_close(&f);
+	teardown(NULL), setup(NULL);
+
+	make_store();
+	open_started();
+	store_log(f.store, 11, &trim, 1);
+	fixture_close(&f);
+	remove_file("state.db"); /* now it can't */
+	assert_refused("state.db is missing: it ends at slot 0, but log.db begins behind slot 4");
+}
+
+/* A crash in the middle of the first start leaves any prefix of what it makes. */
+static void
+test_half_made(void **state)
+{
+	(void)state;
+	overwrite("log.db", 0, "", 0);
+	overwrite("state.db", 0, "", 0);
+	overwrite("health.new", 0, "store 12", 8);
+	overwrite("marks.new", 0, "inc", 3);
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.incarnation, 1);
+	fixture_close(&f);
+	remove_file("state.db");
+	fixture_sql(&f, "state.db", "PRAGMA journal_mode = WAL");
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.incarnation, 2);
+	fixture_close(&f);
+}
+
+static void
+test_private(void **state)
+{
+	char path[128];
+	struct stat st;
+
+	(void)state;
+	open_started();
+	log_slots(1, 1);
+	fixture_wait_persisted(&f, 1);
+	for (int i = 0; i < DATA_FILES; i++) {
+		snprintf(path, sizeof path, "%s/%s", f.directory, data_files[i]);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_mode & 07777, 0600);
+	}
+	fixture_close(&f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(test_new), TEST(test_log_comes_back), TEST(test_entry_replaced),
+	    TEST(test_queued_at_close_is_written), TEST(test_rows_come_back), TEST(test_trim),
+	    TEST(test_trim_goes_on_while_idle), TEST(test_leases), TEST(test_in_use),
+	    TEST(test_damage), TEST(test_one_ballot_copy_is_enough), TEST(test_damaged_files),
+	    TEST(test_missing_files), TEST(test_half_made), TEST(test_private),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
