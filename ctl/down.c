@@ -1,0 +1,120 @@
+/* down: unmounts a cell that runs on this machine and waits until it has stopped. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/io/conf.h"
+#include "cell/io/log.h"
+#include "cell/io/mountinfo.h"
+#include "ctl/ctl.h"
+
+enum { OPT_DIR = 256, PATIENCE_S = 30 };
+
+static bool
+is_mounted(const char *mountpoint)
+{
+	struct mountinfo info;
+
+	return mountinfo_at(mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
+}
+
+/* An unprivileged user's mounts are taken off by the set-user-id helper that made them; it tells
+ * what is wrong itself. */
+static bool
+unmount_by_helper(const char *mountpoint, bool dead)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		execlp("fusermount3", "fusermount3", dead ? "-uz" : "-u", "--", mountpoint,
+		       (char *)NULL);
+		_exit(127);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+/* A dead mount goes even if somebody has files open there: nothing answers for them any more. */
+static bool
+unmount(const char *mountpoint, bool dead)
+{
+	if (umount2(mountpoint, UMOUNT_NOFOLLOW | (dead ? MNT_DETACH : 0)) == 0)
+		return true;
+	if (errno == EPERM && unmount_by_helper(mountpoint, dead))
+		return true;
+	log_error("%s: cannot unmount: %s", mountpoint,
+	          errno == EBUSY ? "busy: a process has files open or works there" : strerror(errno));
+	return false;
+}
+
+static int
+take_down(const struct run_record *r, bool alive)
+{
+	/* Opened before the daemon can leave, so that its number cannot mean another process. */
+	int fd = alive ? pidfd_open(r->pid, 0) : -1;
+	int rc = CTL_OK;
+
+	if (is_mounted(r->mountpoint) && !unmount(r->mountpoint, !alive)) {
+		rc = CTL_FAILED;
+	} else if (fd >= 0 && !process_wait(fd, PATIENCE_S)) {
+		log_error("%s: unmounted, but process %ld does not end", r->source, (long)r->pid);
+		rc = CTL_FAILED;
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int
+down(const char *directory, const char *cell)
+{
+	static struct run_record record;
+	struct place place;
+	char canonical[PATH_MAX];
+	bool alive;
+
+	if (!directory) {
+		if (!place_default(cell, &place))
+			return CTL_FAILED;
+		directory = place.directory;
+	}
+	/* A place that does not exist, or that nobody has mounted, is down. */
+	if (path_canonical(directory, canonical) < 0 ||
+	    !place_find_by_directory(canonical, &record, &alive))
+		return CTL_OK;
+	return take_down(&record, alive);
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"dir", required_argument, NULL, OPT_DIR}, CTL_LONG_OPTIONS,
+	};
+	const char *directory = NULL, *cell = "local";
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_DIR)
+			directory = optarg;
+		else if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	}
+	if (ctl->help)
+		return CTL_OK;
+	if (optind < argc)
+		cell = argv[optind++];
+	if (optind < argc)
+		return ctl_usage(&down_command, argv[optind], "unexpected argument");
+	if (!conf_cell_name_valid(cell))
+		return ctl_usage(&down_command, cell, "not a cell's name");
+	return down(directory, cell);
+}
+
+const struct ctl_command down_command = {
+	"down", "[--dir DIR] [CELL]", "unmounts a cell and stops it; its data stays", run,
+};

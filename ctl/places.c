@@ -1,0 +1,136 @@
+/* Where cells run on this machine: default places, run records, the processes behind them. */
+#include "ctl/ctl.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cell/io/log.h"
+#include "cell/io/mountinfo.h"
+
+static bool
+fits(int n)
+{
+	if (n >= 0 && n < PATH_MAX)
+		return true;
+	log_error("the default place: %s", strerror(ENAMETOOLONG));
+	return false;
+}
+
+static bool
+place_for_user(const char *cell, struct place *place)
+{
+	const char *home = getenv("HOME"), *state = getenv("XDG_STATE_HOME");
+
+	if (!home || home[0] != '/') {
+		log_error("HOME: not set; use --dir and --mount");
+		return false;
+	}
+	if (!fits(snprintf(place->mountpoint, PATH_MAX, "%s/ls/%s", home, cell)))
+		return false;
+	if (state && state[0] == '/')
+		return fits(snprintf(place->directory, PATH_MAX, "%s/lsfs/%s", state, cell));
+	return fits(snprintf(place->directory, PATH_MAX, "%s/.local/state/lsfs/%s", home, cell));
+}
+
+bool
+place_default(const char *cell, struct place *place)
+{
+	if (geteuid() != 0)
+		return place_for_user(cell, place);
+	return fits(snprintf(place->directory, PATH_MAX, "/var/lib/lsfs/%s", cell)) &&
+	       fits(snprintf(place->mountpoint, PATH_MAX, "/ls/%s", cell));
+}
+
+/* ---- looking through the run records ---- */
+
+struct search {
+	const char *directory, *path, *cell;
+	struct run_record *found;
+	bool alive;
+	int n;
+};
+
+static void
+keep(struct search *s, const struct run_record *record, bool alive)
+{
+	*s->found = *record;
+	s->alive = alive;
+	s->n++;
+}
+
+static bool
+match_directory(void *user, const struct run_record *record, bool alive)
+{
+	struct search *s = user;
+
+	if (strcmp(record->source, s->directory) || (s->n && !alive))
+		return true;
+	keep(s, record, alive);
+	return !alive; /* a living one is the only one */
+}
+
+bool
+place_find_by_directory(const char *directory, struct run_record *record, bool *alive)
+{
+	struct search s = {.directory = directory, .found = record};
+
+	rundir_each(match_directory, &s);
+	*alive = s.alive;
+	return s.n > 0;
+}
+
+static bool
+lies_in(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	return !strncmp(path, directory, n) && (path[n] == '\0' || path[n] == '/');
+}
+
+static bool
+match_mount(void *user, const struct run_record *record, bool alive)
+{
+	struct search *s = user;
+	struct mountinfo info;
+
+	if (!alive || (s->path && !lies_in(s->path, record->mountpoint)) ||
+	    (s->cell && !s->path && strcmp(s->cell, record->cell)))
+		return true;
+	if (mountinfo_at(record->mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE))
+		keep(s, record, alive);
+	return true;
+}
+
+bool
+place_find_mount(const char *path, const char *cell, struct run_record *record)
+{
+	char canonical[PATH_MAX];
+	struct search s = {.path = path ? canonical : NULL, .cell = cell, .found = record};
+	int rc = path ? path_canonical(path, canonical) : 0;
+
+	if (rc == 0)
+		rundir_each(match_mount, &s);
+	if (s.n == 1)
+		return true;
+	if (rc < 0)
+		log_error("%s: %s", path, strerror(-rc));
+	else if (s.n > 1)
+		log_error("several cells are mounted: name one, or its mount point");
+	else
+		log_error("%s: %s", path ? path : cell ? cell : "no cell", "not mounted");
+	return false;
+}
+
+bool
+process_wait(int pidfd, int seconds)
+{
+	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+	int n;
+
+	while ((n = poll(&p, 1, seconds * 1000)) < 0 && errno == EINTR)
+		;
+	return n == 1;
+}

@@ -1,0 +1,68 @@
+/* verify: did the cell issue this sequencer? Offline: the cell file holds the public key. */
+#include <sodium.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "cell/io/conf.h"
+#include "cell/io/log.h"
+#include "cell/master/sequencer.h"
+#include "ctl/ctl.h"
+
+static bool
+read_cell(const char *cell, struct conf *conf)
+{
+	char path[PATH_MAX], why[512];
+
+	snprintf(path, sizeof path, "/etc/lsfs/%s.conf", cell);
+	if (!conf_cell_name_valid(cell) || access(path, F_OK) < 0)
+		snprintf(path, sizeof path, "%s", cell);
+	if (conf_read(path, conf, why, sizeof why))
+		return true;
+	log_error("%s", why);
+	return false;
+}
+
+static int
+verify(const char *cell, const char *text)
+{
+	struct sequencer s;
+	struct conf conf;
+
+	if (sodium_init() < 0) {
+		log_error("libsodium: cannot be initialized");
+		return CTL_FAILED;
+	}
+	if (!read_cell(cell, &conf))
+		return CTL_FAILED;
+	if (!sequencer_parse(bytes_of(text), &s)) {
+		log_error("%s: not a sequencer", text);
+		return CTL_FAILED;
+	}
+	if (!sequencer_verify(&s, conf.signing_public)) {
+		log_error("%s: not signed by cell %s", text, conf.name);
+		return CTL_FAILED;
+	}
+	return CTL_OK;
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {CTL_LONG_OPTIONS};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
+		if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	if (ctl->help)
+		return CTL_OK;
+	if (argc - optind != 1)
+		return ctl_usage(&verify_command, "SEQUENCER", "exactly one is needed");
+	if (!ctl->cell)
+		return ctl_usage(&verify_command, "--cell", "needed");
+	return verify(ctl->cell, argv[optind]);
+}
+
+const struct ctl_command verify_command = {
+	"verify", "--cell FILE SEQUENCER",
+	"checks offline that the cell has issued the sequencer: exit 0 or 1", run,
+};
