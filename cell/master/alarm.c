@@ -15,7 +15,7 @@ alarm_compare(const struct alarm *a, const struct alarm *b)
 RB_GENERATE_INTERNAL(alarm_tree, alarm, link, alarm_compare, __attribute__((unused)) static)
 
 void
-alarm_off(struct master *m, struct alarm *a)
+m_alarm_off(struct master *m, struct alarm *a)
 {
 	if (mono_is_never(a->at))
 		return;
@@ -24,16 +24,16 @@ alarm_off(struct master *m, struct alarm *a)
 }
 
 void
-alarm_set(struct master *m, struct alarm *a, mono_t at)
+m_alarm_set(struct master *m, struct alarm *a, mono_t at)
 {
-	alarm_off(m, a);
+	m_alarm_off(m, a);
 	a->at = at;
 	if (!mono_is_never(at))
 		must(RB_INSERT(alarm_tree, &m->alarms, a) == NULL);
 }
 
 mono_t
-alarm_next(const struct master *m)
+m_alarm_next(const struct master *m)
 {
 	const struct alarm *first = RB_MIN(alarm_tree, (struct alarm_tree *)&m->alarms);
 
@@ -41,7 +41,7 @@ alarm_next(const struct master *m)
 }
 
 struct alarm *
-alarm_due(struct master *m)
+m_alarm_due(struct master *m)
 {
 	struct alarm *first = RB_MIN(alarm_tree, &m->alarms);
 

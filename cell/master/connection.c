@@ -11,14 +11,14 @@ connection_compare(const struct connection *a, const struct connection *b)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-RB_GENERATE(connection_tree, connection, link, connection_compare)
+RB_GENERATE(m_connection_tree, connection, link, connection_compare)
 
 struct connection *
-connection_find(struct master *m, uint64_t id)
+m_connection_find(struct master *m, uint64_t id)
 {
 	struct connection like = {.id = id};
 
-	return RB_FIND(connection_tree, &m->connections, &like);
+	return RB_FIND(m_connection_tree, &m->connections, &like);
 }
 
 void
@@ -29,11 +29,11 @@ master_connected(struct master *m, uint64_t conn, struct bytes principal)
 	must(conn != 0 && principal.len <= LIMIT_PRINCIPAL);
 	c->id = conn;
 	c->principal = bytes_copy(principal);
-	must(RB_INSERT(connection_tree, &m->connections, c) == NULL);
+	must(RB_INSERT(m_connection_tree, &m->connections, c) == NULL);
 }
 
 void
-connection_send(struct master *m, const struct connection *c, const struct message *message)
+m_connection_send(struct master *m, const struct connection *c, const struct message *message)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct master_update *u = m->u;
@@ -45,7 +45,7 @@ connection_send(struct master *m, const struct connection *c, const struct messa
 }
 
 void
-connection_detach(struct connection *c)
+m_connection_detach(struct connection *c)
 {
 	struct session *s = c->session;
 
@@ -61,27 +61,27 @@ connection_detach(struct connection *c)
 }
 
 void
-connection_free(struct master *m, struct connection *c)
+m_connection_free(struct master *m, struct connection *c)
 {
-	connection_detach(c);
-	RB_REMOVE(connection_tree, &m->connections, c);
+	m_connection_detach(c);
+	RB_REMOVE(m_connection_tree, &m->connections, c);
 	free((void *)c->principal.data);
 	free(c);
 }
 
 void
-connection_close(struct master *m, struct connection *c)
+m_connection_close(struct master *m, struct connection *c)
 {
 	struct master_update *u = m->u;
 
 	ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 	u->closes[u->closes_n++] = c->id;
-	connection_free(m, c);
+	m_connection_free(m, c);
 }
 
 void
-connection_breach(struct master *m, struct connection *c, const char *why)
+m_connection_breach(struct master *m, struct connection *c, const char *why)
 {
 	buffer_printf(&m->u->trace, "connection %llu closed: %s\n", (unsigned long long)c->id, why);
-	connection_close(m, c);
+	m_connection_close(m, c);
 }

@@ -26,37 +26,37 @@ delay_find(struct master *m, uint64_t node)
 }
 
 void
-delay_drop(struct master *m, uint64_t node)
+m_delay_drop(struct master *m, uint64_t node)
 {
 	struct delay *d = delay_find(m, node);
 
 	if (d == NULL)
 		return;
-	alarm_off(m, &d->alarm);
+	m_alarm_off(m, &d->alarm);
 	RB_REMOVE(delay_tree, &m->delays, d);
 	free(d);
 }
 
 /* A lock has one delay: of two shared holders that expire, the later one's begins anew. */
 void
-delay_begin(struct master *m, const struct tree_note *note)
+m_delay_begin(struct master *m, const struct tree_note *note)
 {
 	struct delay *d = memory_zero(1, sizeof *d);
 
 	must(note->kind == TREE_DELAY_BEGAN && note->seconds >= 0);
-	delay_drop(m, note->node);
+	m_delay_drop(m, note->node);
 	d->node = note->node;
 	d->lock_generation = note->lock_generation;
 	d->began = note->index;
 	d->end = mono_add(m->now, span_s(note->seconds));
 	d->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_DELAY, .id = d->node};
 	must(RB_INSERT(delay_tree, &m->delays, d) == NULL);
-	alarm_set(m, &d->alarm, d->end);
+	m_alarm_set(m, &d->alarm, d->end);
 }
 
 /* The command names the delay that it ends; if another one stands by then, nothing happens. */
 void
-delay_ring(struct master *m, uint64_t node)
+m_delay_ring(struct master *m, uint64_t node)
 {
 	struct delay *d = delay_find(m, node);
 	struct op op = {.code = OP_delay_over};
@@ -64,13 +64,13 @@ delay_ring(struct master *m, uint64_t node)
 	must(d != NULL && mono_reached(m->now, d->end));
 	op.delay_over = (struct op_delay_over){
 	    .node = node, .lock_generation = d->lock_generation, .began = d->began};
-	propose(m, 0, &op);
-	propose_flush(m);
-	delay_drop(m, node);
+	m_propose(m, 0, &op);
+	m_propose_flush(m);
+	m_delay_drop(m, node);
 }
 
 int64_t
-delay_left_s(struct master *m, uint64_t node)
+m_delay_left_s(struct master *m, uint64_t node)
 {
 	const struct delay *d = delay_find(m, node);
 	int64_t second = span_s(1).ns, left;
@@ -82,10 +82,10 @@ delay_left_s(struct master *m, uint64_t node)
 }
 
 void
-delay_free_all(struct master *m)
+m_delay_free_all(struct master *m)
 {
 	struct delay *d;
 
 	while ((d = RB_MIN(delay_tree, &m->delays)) != NULL)
-		delay_drop(m, d->node);
+		m_delay_drop(m, d->node);
 }

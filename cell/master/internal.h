@@ -125,22 +125,22 @@ struct flight {
 };
 
 RB_HEAD(alarm_tree, alarm);
-RB_HEAD(connection_tree, connection);
-RB_HEAD(session_tree, session);
+RB_HEAD(m_connection_tree, connection);
+RB_HEAD(m_session_tree, session);
 RB_HEAD(queue_tree, queue);
 RB_HEAD(delay_tree, delay);
-RB_PROTOTYPE(connection_tree, connection, link, )
-RB_PROTOTYPE(session_tree, session, link, )
+RB_PROTOTYPE(m_connection_tree, connection, link, )
+RB_PROTOTYPE(m_session_tree, session, link, )
 
 struct master {
 	struct master_config config;
 	const struct tree *tree;
-	struct connection_tree connections;
+	struct m_connection_tree connections;
 
 	bool serving;
 	uint64_t epoch;
 	uint64_t place; /* the last place in a queue that was given out in this epoch */
-	struct session_tree sessions;
+	struct m_session_tree sessions;
 	struct queue_tree queues;
 	struct name_tree waiters; /* of all queues, by (node, session, owner, acquisition) */
 	struct delay_tree delays;
@@ -164,121 +164,121 @@ struct master {
 #define LEASE_RETRY span_ms(20)
 
 /* alarm.c */
-void alarm_set(struct master *m, struct alarm *a, mono_t at);
-void alarm_off(struct master *m, struct alarm *a);
+void m_alarm_set(struct master *m, struct alarm *a, mono_t at);
+void m_alarm_off(struct master *m, struct alarm *a);
 /* The first alarm that is due; NULL when there is none. */
-struct alarm *alarm_due(struct master *m);
-mono_t alarm_next(const struct master *m);
+struct alarm *m_alarm_due(struct master *m);
+mono_t m_alarm_next(const struct master *m);
 
 /* connection.c */
-struct connection *connection_find(struct master *m, uint64_t id);
-void connection_send(struct master *m, const struct connection *c, const struct message *message);
+struct connection *m_connection_find(struct master *m, uint64_t id);
+void m_connection_send(struct master *m, const struct connection *c, const struct message *message);
 /* Takes the session off the connection, and what the connection waits for off the session. */
-void connection_detach(struct connection *c);
-void connection_close(struct master *m, struct connection *c);
+void m_connection_detach(struct connection *c);
+void m_connection_close(struct master *m, struct connection *c);
 /* Closes it because the client did what no client does. */
-void connection_breach(struct master *m, struct connection *c, const char *why);
-void connection_free(struct master *m, struct connection *c);
+void m_connection_breach(struct master *m, struct connection *c, const char *why);
+void m_connection_free(struct master *m, struct connection *c);
 
 /* proposal.c */
 /* Adds a session's own command, as it came, to the entry that is being put together. */
-void propose_request(struct master *m, const struct session *s, const struct request *r);
+void m_propose_request(struct master *m, const struct session *s, const struct request *r);
 /* Adds a command of the master's own, on behalf of `session` or of nobody (0). The flight that is
  * returned wants the fields its kind uses. */
-struct flight *propose(struct master *m, uint64_t session, const struct op *op);
+struct flight *m_propose(struct master *m, uint64_t session, const struct op *op);
 /* The entry is complete. */
-void propose_flush(struct master *m);
+void m_propose_flush(struct master *m);
 /* The oldest flight, which the answer `op` belongs to. The caller frees it. */
-struct flight *flight_land(struct master *m, enum op_code op);
+struct flight *m_flight_land(struct master *m, enum op_code op);
 
 /* session.c */
-struct session *session_find(struct master *m, uint64_t id);
-void session_open(struct master *m, struct connection *c, const struct msg_open_session *msg);
-void session_created(struct master *m, const struct flight *f, const struct tree_answer *answer);
+struct session *m_session_find(struct master *m, uint64_t id);
+void m_session_open(struct master *m, struct connection *c, const struct msg_open_session *msg);
+void m_session_created(struct master *m, const struct flight *f, const struct tree_answer *answer);
 /* Makes the master's record of a session that lives in the tree. */
-struct session *session_record(struct master *m, const struct tree_session *t);
-void session_ended(struct master *m, uint64_t id, enum session_end cause);
-void session_free(struct master *m, struct session *s);
+struct session *m_session_record(struct master *m, const struct tree_session *t);
+void m_session_ended(struct master *m, uint64_t id, enum session_end cause);
+void m_session_free(struct master *m, struct session *s);
 
 /* lease.c */
-span_t lease_margin(const struct master *m, span_t lease);
+span_t m_lease_margin(const struct master *m, span_t lease);
 /* The session was heard of: it lives at least a lease from now. */
-void lease_heard(struct master *m, struct session *s);
+void m_lease_heard(struct master *m, struct session *s);
 /* The client is told that it has its lease until a lease from now. */
-void lease_promise(struct master *m, struct session *s);
+void m_lease_promise(struct master *m, struct session *s);
 /* Sets the session's alarm to what is due first. */
-void lease_arm(struct master *m, struct session *s);
-void lease_ring(struct master *m, struct session *s);
-void lease_expiry_refused(struct master *m, uint64_t session);
-/* Adds time in which the master did not run to every session's lease. */
-void lease_account_pause(struct master *m);
+void m_lease_arm(struct master *m, struct session *s);
+void m_lease_ring(struct master *m, struct session *s);
+void m_lease_expiry_refused(struct master *m, uint64_t session);
+/* Adds time in which the master did not run to every session's lease; `last`: of the last step. */
+void m_lease_account_pause(struct master *m, mono_t last);
 
 /* keepalive.c */
-void keepalive_receive(struct master *m, struct connection *c, const struct msg_keepalive *msg);
-void keepalive_answer(struct master *m, struct session *s);
+void m_keepalive_receive(struct master *m, struct connection *c, const struct msg_keepalive *msg);
+void m_keepalive_answer(struct master *m, struct session *s);
 
 /* request.c */
-void request_receive(struct master *m, struct connection *c, const struct msg_request *msg);
+void m_request_receive(struct master *m, struct connection *c, const struct msg_request *msg);
 /* The answer to a session's own command. */
-void request_applied(struct master *m, const struct tree_answer *answer);
+void m_request_applied(struct master *m, const struct tree_answer *answer);
 /* Answers and forgets it. */
-void request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
+void m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
                    struct bytes result);
 /* Does an earlier request of the session, in flight, stand before `r`? */
-bool request_behind_command(const struct session *s, const struct request *r);
+bool m_request_behind_command(const struct session *s, const struct request *r);
 /* An acquire of this name that is not answered yet; NULL when there is none. */
-struct request *request_find_acquire(struct session *s, uint64_t node, uint64_t owner,
+struct request *m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner,
                                      uint64_t acquisition);
 /* Begins what was parked and may begin now. */
-void request_run(struct master *m, struct session *s);
-void request_free_all(struct session *s);
+void m_request_run(struct master *m, struct session *s);
+void m_request_free_all(struct session *s);
 
 /* read.c */
 /* Answers a read from the applied tree into `result`, with what only the master knows. */
-enum rc read_answer(struct master *m, uint64_t session, const struct op *op, struct buffer *result);
+enum rc m_read_answer(struct master *m, uint64_t session, const struct op *op, struct buffer *result);
 /* How many hold the lock. `acquisition`, if not NULL, becomes that of (session, owner), 0: none. */
-size_t read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+size_t m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                     uint64_t *acquisition);
 
 /* lock.c */
-void lock_acquire(struct master *m, struct session *s, struct request *r);
+void m_lock_acquire(struct master *m, struct session *s, struct request *r);
 /* apply found the lock busy for an acquire that may wait. */
-void lock_acquire_refused(struct master *m, struct session *s, struct request *r);
-void lock_release(struct master *m, struct session *s, struct request *r,
+void m_lock_acquire_refused(struct master *m, struct session *s, struct request *r);
+void m_lock_release(struct master *m, struct session *s, struct request *r,
                   const struct op_release *op);
-void lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op);
+void m_lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op);
 /* A release or cancel arrived, perhaps not for the first time: nobody waits by this name any more.
  * Returns true when somebody did. */
-bool lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node,
+bool m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node,
                   uint64_t owner, uint64_t acquisition);
-void lock_forget_given_up(struct session *s, uint64_t below);
+void m_lock_forget_given_up(struct session *s, uint64_t below);
 
 /* waiters.c */
-struct queue *queue_find(struct master *m, uint64_t node);
-void queue_touch(struct master *m, uint64_t node);
+struct queue *m_queue_find(struct master *m, uint64_t node);
+void m_queue_touch(struct master *m, uint64_t node);
 /* Must an acquire that is not a conversion go behind those who wait? */
-bool queue_blocks(const struct queue *q, const struct acquire *a);
+bool m_queue_blocks(const struct queue *q, const struct acquire *a);
 /* Does a holder wait for its conversion? */
-bool queue_converting(const struct queue *q);
-struct waiter *waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+bool m_queue_converting(const struct queue *q);
+struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                            uint64_t acquisition);
 /* False when the queue is full. */
-bool waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting);
-void waiter_drop(struct master *m, struct waiter *w);
+bool m_waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting);
+void m_waiter_drop(struct master *m, struct waiter *w);
 /* Proposes the grants that the applied tree allows. */
-void queue_grant(struct master *m, struct queue *q);
+void m_queue_grant(struct master *m, struct queue *q);
 /* Proposes the grants that will be right when only `others` hold the lock, none exclusively. */
-void queue_grant_behind(struct master *m, struct queue *q, size_t others);
-void queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer);
+void m_queue_grant_behind(struct master *m, struct queue *q, size_t others);
+void m_queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer);
 /* The node is gone: everybody is told. */
-void queue_gone(struct master *m, uint64_t node);
+void m_queue_gone(struct master *m, uint64_t node);
 
 /* delay.c */
-void delay_begin(struct master *m, const struct tree_note *note);
-void delay_drop(struct master *m, uint64_t node);
-void delay_ring(struct master *m, uint64_t node);
+void m_delay_begin(struct master *m, const struct tree_note *note);
+void m_delay_drop(struct master *m, uint64_t node);
+void m_delay_ring(struct master *m, uint64_t node);
 /* Whole seconds left of the node's delay, rounded up; 1 while only its commit is missing. */
-int64_t delay_left_s(struct master *m, uint64_t node);
-void delay_free_all(struct master *m);
+int64_t m_delay_left_s(struct master *m, uint64_t node);
+void m_delay_free_all(struct master *m);
 
 #endif

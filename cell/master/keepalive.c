@@ -5,7 +5,7 @@
 
 /* The lease that is told is counted by the client from when it sent the KeepAlive. */
 void
-keepalive_answer(struct master *m, struct session *s)
+m_keepalive_answer(struct master *m, struct session *s)
 {
 	span_t held = mono_since(m->now, s->held_since);
 	struct message reply = {
@@ -17,10 +17,10 @@ keepalive_answer(struct master *m, struct session *s)
 	};
 
 	must(s->held && s->connection != NULL);
-	connection_send(m, s->connection, &reply);
+	m_connection_send(m, s->connection, &reply);
 	s->connection->greeted = true;
 	s->held = false;
-	lease_promise(m, s);
+	m_lease_promise(m, s);
 }
 
 /* At most a third of the lease, and sooner when less than two thirds of it are left. */
@@ -43,9 +43,9 @@ keepalive_hold(struct master *m, struct session *s, const struct msg_keepalive *
 	s->answer_at = answer_at(m, s, msg);
 	if (s->ending)
 		return;
-	lease_heard(m, s);
+	m_lease_heard(m, s);
 	if (m->lease && mono_reached(m->now, s->answer_at))
-		keepalive_answer(m, s);
+		m_keepalive_answer(m, s);
 }
 
 /* A KeepAlive on a connection whose session has just ended. */
@@ -57,16 +57,16 @@ keepalive_too_late(struct master *m, struct connection *c, const struct msg_keep
 	    .keepalive_reply = {.rc = RC_NO_SESSION, .epoch = m->epoch, .sequence = msg->sequence},
 	};
 
-	connection_send(m, c, &reply);
+	m_connection_send(m, c, &reply);
 }
 
 void
-keepalive_receive(struct master *m, struct connection *c, const struct msg_keepalive *msg)
+m_keepalive_receive(struct master *m, struct connection *c, const struct msg_keepalive *msg)
 {
 	if (c->session == NULL && msg->session != 0 && c->ended == msg->session)
 		keepalive_too_late(m, c, msg);
 	else if (c->session == NULL || c->session->id != msg->session)
-		connection_breach(m, c, "a KeepAlive for a session that it does not have");
+		m_connection_breach(m, c, "a KeepAlive for a session that it does not have");
 	else if (msg->sequence > c->sequence) {
 		c->sequence = msg->sequence;
 		keepalive_hold(m, c->session, msg);

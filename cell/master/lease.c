@@ -6,36 +6,36 @@
 
 /* Clocks of client and master may run at different rates. */
 span_t
-lease_margin(const struct master *m, span_t lease)
+m_lease_margin(const struct master *m, span_t lease)
 {
 	return (span_t){lease.ns / 1000 * m->config.drift_permille};
 }
 
 void
-lease_arm(struct master *m, struct session *s)
+m_lease_arm(struct master *m, struct session *s)
 {
 	mono_t at = s->ending ? MONO_NEVER : s->expiry;
 
 	if (s->held && !s->ending)
 		at = mono_min(at, s->answer_at);
-	alarm_set(m, &s->alarm, at);
+	m_alarm_set(m, &s->alarm, at);
 }
 
 void
-lease_heard(struct master *m, struct session *s)
+m_lease_heard(struct master *m, struct session *s)
 {
-	mono_t end = mono_add(mono_add(m->now, s->lease), lease_margin(m, s->lease));
+	mono_t end = mono_add(mono_add(m->now, s->lease), m_lease_margin(m, s->lease));
 
 	s->expiry = mono_max(s->expiry, end);
-	lease_arm(m, s);
+	m_lease_arm(m, s);
 }
 
 void
-lease_promise(struct master *m, struct session *s)
+m_lease_promise(struct master *m, struct session *s)
 {
 	must(m->lease && !s->ending);
 	s->promised = mono_max(s->promised, mono_add(m->now, s->lease));
-	lease_heard(m, s);
+	m_lease_heard(m, s);
 	must(mono_before(s->promised, s->expiry) || m->config.drift_permille == 0);
 }
 
@@ -49,50 +49,48 @@ lease_expire(struct master *m, struct session *s)
 	};
 
 	must(m->lease && mono_reached(m->now, s->expiry) && !s->held);
-	propose(m, 0, &op)->session = s->id;
-	propose_flush(m);
+	m_propose(m, 0, &op)->session = s->id;
+	m_propose_flush(m);
 	s->ending = true;
-	lease_arm(m, s);
+	m_lease_arm(m, s);
 }
 
 void
-lease_ring(struct master *m, struct session *s)
+m_lease_ring(struct master *m, struct session *s)
 {
 	must(!s->ending);
 	if (!m->lease)
-		alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
+		m_alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
 	else if (s->held)
-		keepalive_answer(m, s);
+		m_keepalive_answer(m, s);
 	else
 		lease_expire(m, s);
 }
 
 void
-lease_expiry_refused(struct master *m, uint64_t session)
+m_lease_expiry_refused(struct master *m, uint64_t session)
 {
-	struct session *s = session_find(m, session);
+	struct session *s = m_session_find(m, session);
 
 	if (s == NULL || !s->ending)
 		return;
 	s->ending = false;
-	lease_heard(m, s);
+	m_lease_heard(m, s);
 }
 
-/* A process that was stopped, or a machine that slept, finds every lease run out although the
- * clients were there all the time. */
+/* A process that was stopped, or a machine that slept, finds every lease run out although the clients
+ * were there all the time. It is noticed by a deadline that was missed; from when on nobody ran is not
+ * known, so all the time since the last step counts. */
 void
-lease_account_pause(struct master *m)
+m_lease_account_pause(struct master *m, mono_t last)
 {
 	struct session *s;
-	span_t pause;
+	span_t pause = mono_since(m->now, last);
 
-	if (mono_is_never(m->deadline))
+	if (mono_is_never(m->deadline) || mono_since(m->now, m->deadline).ns <= span_s(1).ns)
 		return;
-	pause = mono_since(m->now, m->deadline);
-	if (pause.ns <= span_s(1).ns)
-		return;
-	RB_FOREACH(s, session_tree, &m->sessions) {
+	RB_FOREACH(s, m_session_tree, &m->sessions) {
 		s->expiry = mono_add(s->expiry, pause);
-		lease_arm(m, s);
+		m_lease_arm(m, s);
 	}
 }

@@ -13,14 +13,14 @@ static const struct bytes nothing;
 static void
 propose_alone(struct master *m, struct session *s, struct request *r)
 {
-	propose_request(m, s, r);
-	propose_flush(m);
+	m_propose_request(m, s, r);
+	m_propose_flush(m);
 }
 
 /* ---- what was given up ---- */
 
 void
-lock_forget_given_up(struct session *s, uint64_t below)
+m_lock_forget_given_up(struct session *s, uint64_t below)
 {
 	struct given_up *g, *next;
 
@@ -63,18 +63,18 @@ remember_given_up(struct session *s, uint64_t number, uint64_t node, uint64_t ow
 }
 
 bool
-lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node, uint64_t owner,
+m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node, uint64_t owner,
              uint64_t acquisition)
 {
-	struct waiter *w = waiter_find(m, node, s->id, owner, acquisition);
-	struct request *r = request_find_acquire(s, node, owner, acquisition);
+	struct waiter *w = m_waiter_find(m, node, s->id, owner, acquisition);
+	struct request *r = m_request_find_acquire(s, node, owner, acquisition);
 
 	remember_given_up(s, number, node, owner, acquisition);
 	if (r != NULL && r->number < number)
 		r->cancelled = true;
 	if (w == NULL)
 		return false;
-	waiter_drop(m, w);
+	m_waiter_drop(m, w);
 	return true;
 }
 
@@ -92,7 +92,7 @@ reply_queued(struct master *m, struct session *s, struct request *r, struct tick
 
 	wire_put_result(&encoded, &result);
 	must(!encoded.failed);
-	request_reply(m, s, r, RC_QUEUED, buffer_view(&encoded));
+	m_request_reply(m, s, r, RC_QUEUED, buffer_view(&encoded));
 	buffer_free(&encoded);
 }
 
@@ -102,18 +102,18 @@ static void
 release_shared(struct master *m, struct session *s, const struct acquire *a)
 {
 	struct op op = {.code = OP_release};
-	struct queue *q = queue_find(m, a->node);
+	struct queue *q = m_queue_find(m, a->node);
 	uint64_t acquisition;
-	size_t holders = read_holders(m, a->node, s->id, a->owner, &acquisition);
+	size_t holders = m_read_holders(m, a->node, s->id, a->owner, &acquisition);
 
 	if (acquisition == 0)
 		return;
 	op.release = (struct op_release){
 	    .node = a->node, .owner = a->owner, .acquisition = acquisition};
-	propose(m, s->id, &op);
+	m_propose(m, s->id, &op);
 	if (q->granting_n == 0)
-		queue_grant_behind(m, q, holders - 1);
-	propose_flush(m);
+		m_queue_grant_behind(m, q, holders - 1);
+	m_propose_flush(m);
 }
 
 static void
@@ -122,27 +122,27 @@ enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode h
 	struct acquire a = r->acquire;
 	bool converting = held == LOCK_SHARED && a.mode == LOCK_EXCLUSIVE;
 
-	if (converting && queue_converting(queue_find(m, a.node))) {
+	if (converting && m_queue_converting(m_queue_find(m, a.node))) {
 		release_shared(m, s, &a);
 		converting = false;
 	}
-	if (waiter_add(m, s, &a, converting))
+	if (m_waiter_add(m, s, &a, converting))
 		reply_queued(m, s, r, a.ticket, converting ? held : LOCK_NONE);
 	else
-		request_reply(m, s, r, RC_FULL, nothing);
+		m_request_reply(m, s, r, RC_FULL, nothing);
 }
 
 void
-lock_acquire_refused(struct master *m, struct session *s, struct request *r)
+m_lock_acquire_refused(struct master *m, struct session *s, struct request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 
 	if (r->cancelled) {
-		request_reply(m, s, r, RC_INTR, nothing);
+		m_request_reply(m, s, r, RC_INTR, nothing);
 		return;
 	}
 	tree_lock_probe(m->tree, s->id, &r->acquire, &held);
-	queue_touch(m, r->node);
+	m_queue_touch(m, r->node);
 	enqueue(m, s, r, held);
 }
 
@@ -160,12 +160,12 @@ static void
 acquire_busy(struct master *m, struct session *s, struct request *r, enum lock_mode held,
              bool others_wait)
 {
-	if (!others_wait && request_behind_command(s, r))
+	if (!others_wait && m_request_behind_command(s, r))
 		propose_alone(m, s, r);
 	else if (r->acquire.wait)
 		enqueue(m, s, r, held);
 	else if (others_wait || m->lease)
-		request_reply(m, s, r, RC_BUSY_LOCK, nothing);
+		m_request_reply(m, s, r, RC_BUSY_LOCK, nothing);
 	else
 		propose_alone(m, s, r);
 }
@@ -176,7 +176,7 @@ acquire_new(struct master *m, struct session *s, struct request *r)
 	enum lock_mode held = LOCK_NONE;
 	struct acquire *a = &r->acquire;
 	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
-	bool others_wait = held == LOCK_NONE && queue_blocks(queue_find(m, a->node), a);
+	bool others_wait = held == LOCK_NONE && m_queue_blocks(m_queue_find(m, a->node), a);
 
 	take_ticket(m, a);
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
@@ -186,16 +186,16 @@ acquire_new(struct master *m, struct session *s, struct request *r)
 }
 
 void
-lock_acquire(struct master *m, struct session *s, struct request *r)
+m_lock_acquire(struct master *m, struct session *s, struct request *r)
 {
 	const struct acquire *a = &r->acquire;
-	struct waiter *w = waiter_find(m, a->node, s->id, a->owner, a->acquisition);
+	struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
 	struct result_acquired had;
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
-		request_reply(m, s, r, RC_INVAL, nothing);
+		m_request_reply(m, s, r, RC_INVAL, nothing);
 	else if (r->cancelled || was_given_up(s, r))
-		request_reply(m, s, r, RC_INTR, nothing);
+		m_request_reply(m, s, r, RC_INTR, nothing);
 	else if (w != NULL)
 		reply_queued(m, s, r, w->acquire.ticket, w->converting ? LOCK_SHARED : LOCK_NONE);
 	else if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had))
@@ -221,36 +221,36 @@ others_behind(struct master *m, const struct session *s, const struct op_release
 	must(held != LOCK_NONE);
 	if (held == LOCK_EXCLUSIVE)
 		return 0;
-	return read_holders(m, op->node, s->id, op->owner, NULL) - 1;
+	return m_read_holders(m, op->node, s->id, op->owner, NULL) - 1;
 }
 
 void
-lock_release(struct master *m, struct session *s, struct request *r, const struct op_release *op)
+m_lock_release(struct master *m, struct session *s, struct request *r, const struct op_release *op)
 {
 	struct queue *q;
 	size_t others;
 
-	lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition);
-	propose_request(m, s, r);
-	q = queue_find(m, op->node);
+	m_lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition);
+	m_propose_request(m, s, r);
+	q = m_queue_find(m, op->node);
 	if (q != NULL && q->granting_n == 0) {
 		others = others_behind(m, s, op);
 		if (others != SIZE_MAX)
-			queue_grant_behind(m, q, others);
+			m_queue_grant_behind(m, q, others);
 	}
-	propose_flush(m);
+	m_propose_flush(m);
 }
 
 void
-lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op)
+m_lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op)
 {
 	struct queue *q;
 
-	propose_request(m, s, r);
-	if (lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition)) {
-		q = queue_find(m, op->node);
+	m_propose_request(m, s, r);
+	if (m_lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition)) {
+		q = m_queue_find(m, op->node);
 		if (q != NULL)
-			queue_grant(m, q);
+			m_queue_grant(m, q);
 	}
-	propose_flush(m);
+	m_propose_flush(m);
 }

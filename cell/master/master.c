@@ -32,12 +32,12 @@ clear(struct master *m)
 	struct flight *f;
 
 	while ((s = RB_ROOT(&m->sessions)) != NULL)
-		session_free(m, s);
+		m_session_free(m, s);
 	while ((f = TAILQ_FIRST(&m->flights)) != NULL) {
 		TAILQ_REMOVE(&m->flights, f, entry);
 		free(f);
 	}
-	delay_free_all(m);
+	m_delay_free_all(m);
 	buffer_reset(&m->commands);
 	m->commands_n = 0;
 	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
@@ -51,7 +51,7 @@ master_free(struct master *m)
 
 	clear(m);
 	while ((c = RB_ROOT(&m->connections)) != NULL)
-		connection_free(m, c);
+		m_connection_free(m, c);
 	buffer_free(&m->commands);
 	free(m);
 }
@@ -75,12 +75,14 @@ master_update_free(struct master_update *u)
 static void
 enter(struct master *m, struct master_clock c, struct master_update *u)
 {
+	mono_t last = m->now;
+
 	m->now = c.now;
 	m->wall_ns = c.wall_ns;
 	m->lease = c.lease;
 	m->u = u;
 	must(m->commands_n == 0);
-	lease_account_pause(m);
+	m_lease_account_pause(m, last);
 	m->deadline = MONO_NEVER;
 }
 
@@ -92,7 +94,7 @@ run_parked(struct master *m)
 	while ((s = TAILQ_FIRST(&m->runnable)) != NULL) {
 		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
 		s->runnable = false;
-		request_run(m, s);
+		m_request_run(m, s);
 	}
 }
 
@@ -106,7 +108,7 @@ run_leaseless(struct master *m)
 	while ((s = TAILQ_FIRST(&waiting)) != NULL) {
 		TAILQ_REMOVE(&waiting, s, leaseless_entry);
 		s->leaseless = false;
-		request_run(m, s);
+		m_request_run(m, s);
 	}
 }
 
@@ -118,8 +120,8 @@ run_queues(struct master *m)
 	while ((q = TAILQ_FIRST(&m->dirty)) != NULL) {
 		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
 		q->dirty = false;
-		queue_grant(m, q);
-		propose_flush(m); /* fences are log indices: two locks never share an entry */
+		m_queue_grant(m, q);
+		m_propose_flush(m); /* fences are log indices: two locks never share an entry */
 	}
 }
 
@@ -129,7 +131,7 @@ leave(struct master *m)
 	run_parked(m);
 	run_queues(m);
 	must(m->commands_n == 0 && TAILQ_EMPTY(&m->runnable));
-	m->deadline = alarm_next(m);
+	m->deadline = m_alarm_next(m);
 	if (!TAILQ_EMPTY(&m->leaseless))
 		m->deadline = mono_min(m->deadline, mono_add(m->now, LEASE_RETRY));
 	m->u = NULL;
@@ -157,9 +159,9 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	m->place = 0;
 	enter(m, c, u);
 	for (uint64_t id = 0; tree_session_after(m->tree, id, &t); id = t.id)
-		session_record(m, &t);
+		m_session_record(m, &t);
 	for (uint64_t node = 0; tree_delay_after(m->tree, node, &delay); node = delay.node)
-		delay_begin(m, &delay);
+		m_delay_begin(m, &delay);
 	leave(m);
 }
 
@@ -174,9 +176,9 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 
 	must(m->serving);
 	m->u = u;
-	RB_FOREACH(c, connection_tree, &m->connections) {
-		connection_send(m, c, &redirect);
-		connection_detach(c);
+	RB_FOREACH(c, m_connection_tree, &m->connections) {
+		m_connection_send(m, c, &redirect);
+		m_connection_detach(c);
 	}
 	clear(m);
 	m->serving = false;
@@ -189,10 +191,10 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 void
 master_disconnected(struct master *m, uint64_t conn)
 {
-	struct connection *c = connection_find(m, conn);
+	struct connection *c = m_connection_find(m, conn);
 
 	if (c != NULL)
-		connection_free(m, c);
+		m_connection_free(m, c);
 }
 
 static void
@@ -200,16 +202,16 @@ dispatch(struct master *m, struct connection *c, const struct message *message)
 {
 	switch (message->code) {
 	case MSG_open_session:
-		session_open(m, c, &message->open_session);
+		m_session_open(m, c, &message->open_session);
 		return;
 	case MSG_keepalive:
-		keepalive_receive(m, c, &message->keepalive);
+		m_keepalive_receive(m, c, &message->keepalive);
 		return;
 	case MSG_request:
-		request_receive(m, c, &message->request);
+		m_request_receive(m, c, &message->request);
 		return;
 	default:
-		connection_breach(m, c, "a message that no client sends");
+		m_connection_breach(m, c, "a message that no client sends");
 	}
 }
 
@@ -217,7 +219,7 @@ void
 master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct bytes frame,
              struct master_update *u)
 {
-	struct connection *c = connection_find(m, conn);
+	struct connection *c = m_connection_find(m, conn);
 	struct message message;
 
 	must(m->serving);
@@ -227,7 +229,7 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
 	if (wire_get_frame(frame, &message) == RC_OK)
 		dispatch(m, c, &message);
 	else
-		connection_breach(m, c, "a malformed message");
+		m_connection_breach(m, c, "a malformed message");
 	leave(m);
 }
 
@@ -235,7 +237,7 @@ void
 master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
                  struct master_update *u)
 {
-	struct connection *c = connection_find(m, conn);
+	struct connection *c = m_connection_find(m, conn);
 	struct message opened = {
 	    .code = MSG_session_opened,
 	    .session_opened = {.rc = RC_NOT_MASTER, .master = master},
@@ -249,9 +251,9 @@ master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t ma
 	opened.session_opened.epoch = redirect.redirect.epoch = tree_epoch(m->tree);
 	m->u = u;
 	if (wire_get_frame(frame, &message) != RC_OK)
-		connection_breach(m, c, "a malformed message");
+		m_connection_breach(m, c, "a malformed message");
 	else
-		connection_send(m, c, message.code == MSG_open_session ? &opened : &redirect);
+		m_connection_send(m, c, message.code == MSG_open_session ? &opened : &redirect);
 	m->u = NULL;
 }
 
@@ -259,14 +261,14 @@ master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t ma
 static void
 landed(struct master *m, const struct tree_answer *answer)
 {
-	struct flight *f = flight_land(m, answer->op);
+	struct flight *f = m_flight_land(m, answer->op);
 
 	if (answer->op == OP_grant)
-		queue_granted(m, f, answer);
+		m_queue_granted(m, f, answer);
 	else if (answer->op == OP_create_session)
-		session_created(m, f, answer);
+		m_session_created(m, f, answer);
 	else if (answer->op == OP_end_session && answer->rc != RC_OK)
-		lease_expiry_refused(m, f->session);
+		m_lease_expiry_refused(m, f->session);
 	free(f);
 }
 
@@ -275,17 +277,17 @@ noted(struct master *m, const struct tree_note *note)
 {
 	switch (note->kind) {
 	case TREE_LOCK_CHANGED:
-		queue_touch(m, note->node);
+		m_queue_touch(m, note->node);
 		return;
 	case TREE_DELAY_BEGAN:
-		delay_begin(m, note);
+		m_delay_begin(m, note);
 		return;
 	case TREE_LOCK_GONE:
-		delay_drop(m, note->node);
-		queue_gone(m, note->node);
+		m_delay_drop(m, note->node);
+		m_queue_gone(m, note->node);
 		return;
 	case TREE_SESSION_ENDED:
-		session_ended(m, note->session, note->cause);
+		m_session_ended(m, note->session, note->cause);
 		return;
 	default:
 		return;
@@ -302,7 +304,7 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 		if (outcome->answers[i].number == 0)
 			landed(m, &outcome->answers[i]);
 		else
-			request_applied(m, &outcome->answers[i]);
+			m_request_applied(m, &outcome->answers[i]);
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		noted(m, &outcome->notes[i]);
 	leave(m);
@@ -314,12 +316,12 @@ ring(struct master *m, struct alarm *a)
 	struct session *s;
 
 	if (a->kind == ALARM_DELAY) {
-		delay_ring(m, a->id);
+		m_delay_ring(m, a->id);
 		return;
 	}
-	s = session_find(m, a->id);
+	s = m_session_find(m, a->id);
 	must(s != NULL && &s->alarm == a);
-	lease_ring(m, s);
+	m_lease_ring(m, s);
 }
 
 void
@@ -332,7 +334,7 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 	enter(m, c, u);
 	if (m->lease)
 		run_leaseless(m);
-	while ((a = alarm_due(m)) != NULL)
+	while ((a = m_alarm_due(m)) != NULL)
 		ring(m, a);
 	leave(m);
 }

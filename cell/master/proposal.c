@@ -17,14 +17,14 @@ commands_add(struct master *m, const struct command *command)
 
 	if (m->commands_n == LIMIT_ENTRY_COMMANDS ||
 	    b->len + command->op.len + COMMAND_HEAD + ENTRY_HEAD > LIMIT_ENTRY)
-		propose_flush(m);
+		m_propose_flush(m);
 	wire_put_command(b, command);
 	must(!b->failed);
 	m->commands_n++;
 }
 
 void
-propose_request(struct master *m, const struct session *s, const struct request *r)
+m_propose_request(struct master *m, const struct session *s, const struct request *r)
 {
 	struct command command = {
 	    .stamp_ns = m->wall_ns,
@@ -39,7 +39,7 @@ propose_request(struct master *m, const struct session *s, const struct request 
 }
 
 struct flight *
-propose(struct master *m, uint64_t session, const struct op *op)
+m_propose(struct master *m, uint64_t session, const struct op *op)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
 	struct flight *f = memory_zero(1, sizeof *f);
@@ -56,7 +56,7 @@ propose(struct master *m, uint64_t session, const struct op *op)
 }
 
 void
-propose_flush(struct master *m)
+m_propose_flush(struct master *m)
 {
 	struct master_update *u = m->u;
 	struct buffer payload = BUFFER(LIMIT_ENTRY);
@@ -73,7 +73,7 @@ propose_flush(struct master *m)
 }
 
 struct flight *
-flight_land(struct master *m, enum op_code op)
+m_flight_land(struct master *m, enum op_code op)
 {
 	struct flight *f = TAILQ_FIRST(&m->flights);
 

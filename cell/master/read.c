@@ -8,13 +8,13 @@
 static void
 put_lock(struct master *m, uint64_t node, struct bytes raw, struct buffer *to)
 {
-	const struct queue *q = queue_find(m, node);
+	const struct queue *q = m_queue_find(m, node);
 	struct result result;
 
 	must(wire_get_result(RESULT_lock, raw, &result) == RC_OK);
 	result.lock.waiters = q != NULL ? q->n : 0;
 	result.lock.delay_left_s =
-	    result.lock.state == LOCK_STATE_DELAYED ? delay_left_s(m, node) : 0;
+	    result.lock.state == LOCK_STATE_DELAYED ? m_delay_left_s(m, node) : 0;
 	wire_put_result(to, &result);
 }
 
@@ -33,7 +33,7 @@ put_sequencer(struct master *m, struct bytes raw, struct buffer *to)
 }
 
 enum rc
-read_answer(struct master *m, uint64_t session, const struct op *op, struct buffer *result)
+m_read_answer(struct master *m, uint64_t session, const struct op *op, struct buffer *result)
 {
 	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);
 	enum rc rc;
@@ -50,7 +50,7 @@ read_answer(struct master *m, uint64_t session, const struct op *op, struct buff
 }
 
 size_t
-read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
              uint64_t *acquisition)
 {
 	struct op op = {.code = OP_get_lock, .get_lock = {.node = node}};

@@ -49,7 +49,7 @@ request_find(struct session *s, uint64_t number)
 }
 
 struct request *
-request_find_acquire(struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
+m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
 	struct request *r;
 
@@ -76,7 +76,7 @@ request_free(struct session *s, struct request *r)
 }
 
 void
-request_free_all(struct session *s)
+m_request_free_all(struct session *s)
 {
 	struct request *r;
 
@@ -108,7 +108,7 @@ request_new(struct session *s, const struct msg_request *msg, const struct op *o
 }
 
 void
-request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
+m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
               struct bytes result)
 {
 	struct message reply = {
@@ -117,7 +117,7 @@ request_reply(struct master *m, struct session *s, struct request *r, enum rc rc
 	};
 
 	if (s->connection != NULL)
-		connection_send(m, s->connection, &reply);
+		m_connection_send(m, s->connection, &reply);
 	request_free(s, r);
 	if (s->parked_n > 0 && !s->runnable) {
 		s->runnable = true;
@@ -135,7 +135,7 @@ must_keep_order(const struct request *earlier, const struct request *later)
 }
 
 bool
-request_behind_command(const struct session *s, const struct request *r)
+m_request_behind_command(const struct session *s, const struct request *r)
 {
 	struct request *e;
 
@@ -169,7 +169,7 @@ may_begin(const struct master *m, const struct session *s, const struct request 
 {
 	if (behind_parked(s, r))
 		return false;
-	return !is_read(r) || (m->lease && !request_behind_command(s, r));
+	return !is_read(r) || (m->lease && !m_request_behind_command(s, r));
 }
 
 static void
@@ -192,9 +192,9 @@ static void
 begin_read(struct master *m, struct session *s, struct request *r, const struct op *op)
 {
 	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
-	enum rc rc = read_answer(m, s->id, op, &result);
+	enum rc rc = m_read_answer(m, s->id, op, &result);
 
-	request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
+	m_request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
 	buffer_free(&result);
 }
 
@@ -204,14 +204,14 @@ begin(struct master *m, struct session *s, struct request *r, const struct op *o
 	if (is_read(r)) {
 		begin_read(m, s, r, op);
 	} else if (op->code == OP_acquire) {
-		lock_acquire(m, s, r);
+		m_lock_acquire(m, s, r);
 	} else if (op->code == OP_release) {
-		lock_release(m, s, r, &op->release);
+		m_lock_release(m, s, r, &op->release);
 	} else if (op->code == OP_cancel) {
-		lock_cancel(m, s, r, &op->cancel);
+		m_lock_cancel(m, s, r, &op->cancel);
 	} else {
-		propose_request(m, s, r);
-		propose_flush(m);
+		m_propose_request(m, s, r);
+		m_propose_flush(m);
 	}
 }
 
@@ -230,7 +230,7 @@ unpark(struct master *m, struct session *s, struct request *r)
 }
 
 void
-request_run(struct master *m, struct session *s)
+m_request_run(struct master *m, struct session *s)
 {
 	struct request *r, *next;
 
@@ -245,18 +245,18 @@ request_run(struct master *m, struct session *s)
 }
 
 void
-request_applied(struct master *m, const struct tree_answer *answer)
+m_request_applied(struct master *m, const struct tree_answer *answer)
 {
-	struct session *s = session_find(m, answer->session);
+	struct session *s = m_session_find(m, answer->session);
 	struct request *r = s != NULL ? request_find(s, answer->number) : NULL;
 
 	if (r == NULL)
 		return; /* of a session that has ended, or of an earlier epoch */
 	must(!r->parked && r->code == answer->op);
 	if (r->code == OP_acquire && answer->rc == RC_BUSY_LOCK && r->acquire.wait)
-		lock_acquire_refused(m, s, r);
+		m_lock_acquire_refused(m, s, r);
 	else
-		request_reply(m, s, r, answer->rc, answer->result);
+		m_request_reply(m, s, r, answer->rc, answer->result);
 }
 
 /* ---- receiving ---- */
@@ -300,7 +300,7 @@ refuse_old_epoch(struct master *m, const struct connection *c, uint64_t number)
 	    .reply = {.number = number, .rc = RC_OLD_EPOCH, .index = tree_applied(m->tree)},
 	};
 
-	connection_send(m, c, &reply);
+	m_connection_send(m, c, &reply);
 }
 
 /* What a cancel or release takes back is taken back even if it comes again: the acquire before it
@@ -309,10 +309,10 @@ static void
 note_given_up(struct master *m, struct session *s, uint64_t number, const struct op *op)
 {
 	if (op->code == OP_release)
-		lock_give_up(m, s, number, op->release.node, op->release.owner,
+		m_lock_give_up(m, s, number, op->release.node, op->release.owner,
 		             op->release.acquisition);
 	else if (op->code == OP_cancel)
-		lock_give_up(m, s, number, op->cancel.node, op->cancel.owner,
+		m_lock_give_up(m, s, number, op->cancel.node, op->cancel.owner,
 		             op->cancel.acquisition);
 }
 
@@ -322,13 +322,13 @@ receive(struct master *m, struct connection *c, struct session *s, const struct 
 {
 	struct request *r;
 
-	lock_forget_given_up(s, msg->below);
+	m_lock_forget_given_up(s, msg->below);
 	if (request_find(s, msg->number) != NULL) {
 		note_given_up(m, s, msg->number, op);
 		return;
 	}
 	if (!slot_free(s, op->code)) {
-		connection_breach(m, c, "too many requests in flight");
+		m_connection_breach(m, c, "too many requests in flight");
 		return;
 	}
 	r = request_new(s, msg, op);
@@ -341,7 +341,7 @@ receive(struct master *m, struct connection *c, struct session *s, const struct 
 }
 
 void
-request_receive(struct master *m, struct connection *c, const struct msg_request *msg)
+m_request_receive(struct master *m, struct connection *c, const struct msg_request *msg)
 {
 	struct session *s = c->session;
 	const char *why;
@@ -350,12 +350,12 @@ request_receive(struct master *m, struct connection *c, const struct msg_request
 	if (s == NULL && msg->session != 0 && c->ended == msg->session)
 		return;
 	if (s == NULL || s->id != msg->session) {
-		connection_breach(m, c, "a request for a session that it does not have");
+		m_connection_breach(m, c, "a request for a session that it does not have");
 		return;
 	}
 	why = breach_of(s, msg, &op);
 	if (why != NULL)
-		connection_breach(m, c, why);
+		m_connection_breach(m, c, why);
 	else if (msg->epoch != m->epoch)
 		refuse_old_epoch(m, c, msg->number);
 	else

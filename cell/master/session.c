@@ -11,18 +11,18 @@ session_compare(const struct session *a, const struct session *b)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-RB_GENERATE(session_tree, session, link, session_compare)
+RB_GENERATE(m_session_tree, session, link, session_compare)
 
 struct session *
-session_find(struct master *m, uint64_t id)
+m_session_find(struct master *m, uint64_t id)
 {
 	struct session like = {.id = id};
 
-	return RB_FIND(session_tree, &m->sessions, &like);
+	return RB_FIND(m_session_tree, &m->sessions, &like);
 }
 
 struct session *
-session_record(struct master *m, const struct tree_session *t)
+m_session_record(struct master *m, const struct tree_session *t)
 {
 	struct session *s = memory_zero(1, sizeof *s);
 
@@ -32,26 +32,26 @@ session_record(struct master *m, const struct tree_session *t)
 	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
 	TAILQ_INIT(&s->given_up);
 	TAILQ_INIT(&s->waiters);
-	must(RB_INSERT(session_tree, &m->sessions, s) == NULL);
-	lease_heard(m, s);
+	must(RB_INSERT(m_session_tree, &m->sessions, s) == NULL);
+	m_lease_heard(m, s);
 	return s;
 }
 
 void
-session_free(struct master *m, struct session *s)
+m_session_free(struct master *m, struct session *s)
 {
 	while (!TAILQ_EMPTY(&s->waiters))
-		waiter_drop(m, TAILQ_FIRST(&s->waiters));
-	request_free_all(s);
-	lock_forget_given_up(s, UINT64_MAX);
+		m_waiter_drop(m, TAILQ_FIRST(&s->waiters));
+	m_request_free_all(s);
+	m_lock_forget_given_up(s, UINT64_MAX);
 	if (s->runnable)
 		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
 	if (s->leaseless)
 		TAILQ_REMOVE(&m->leaseless, s, leaseless_entry);
-	alarm_off(m, &s->alarm);
+	m_alarm_off(m, &s->alarm);
 	if (s->connection != NULL)
-		connection_detach(s->connection);
-	RB_REMOVE(session_tree, &m->sessions, s);
+		m_connection_detach(s->connection);
+	RB_REMOVE(m_session_tree, &m->sessions, s);
 	free(s);
 }
 
@@ -72,7 +72,7 @@ opened(struct master *m, const struct connection *c, enum rc rc, uint64_t sessio
 		},
 	};
 
-	connection_send(m, c, &reply);
+	m_connection_send(m, c, &reply);
 }
 
 /* A session has one connection: the newest. */
@@ -81,11 +81,11 @@ session_attach(struct master *m, struct session *s, struct connection *c)
 {
 	must(c->session == NULL || c->session == s);
 	if (s->connection != NULL && s->connection != c)
-		connection_close(m, s->connection);
+		m_connection_close(m, s->connection);
 	c->session = s;
 	c->ended = 0;
 	s->connection = c;
-	lease_heard(m, s);
+	m_lease_heard(m, s);
 	opened(m, c, RC_OK, s->id);
 }
 
@@ -100,7 +100,7 @@ session_claim(struct master *m, const struct connection *c, uint64_t id, struct 
 		return NULL;
 	if (!bytes_equal(t.nonce, nonce) || !bytes_equal(t.principal, c->principal))
 		return NULL;
-	return session_find(m, id);
+	return m_session_find(m, id);
 }
 
 /* Ends the session of an earlier run and creates the new one, in one entry: its locks must not stay
@@ -125,26 +125,26 @@ session_create(struct master *m, struct connection *c, const struct msg_open_ses
 	};
 
 	if (session_claim(m, c, msg->earlier, msg->earlier_nonce) != NULL)
-		propose(m, msg->earlier, &end)->session = msg->earlier;
-	propose(m, 0, &create)->connection = c->id;
-	propose_flush(m);
+		m_propose(m, msg->earlier, &end)->session = msg->earlier;
+	m_propose(m, 0, &create)->connection = c->id;
+	m_propose_flush(m);
 	c->opening = true;
 	memcpy(c->nonce, msg->nonce.data, LIMIT_NONCE);
 }
 
 void
-session_open(struct master *m, struct connection *c, const struct msg_open_session *msg)
+m_session_open(struct master *m, struct connection *c, const struct msg_open_session *msg)
 {
 	uint64_t id = msg->session != 0 ? msg->session : tree_session_by_nonce(m->tree, msg->nonce);
 	struct session *s = session_claim(m, c, id, msg->nonce);
 
 	if (msg->nonce.len != LIMIT_NONCE) {
-		connection_breach(m, c, "a session's nonce has 16 bytes");
+		m_connection_breach(m, c, "a session's nonce has 16 bytes");
 	} else if (c->session != NULL && c->session != s) {
-		connection_breach(m, c, "it has a session already");
+		m_connection_breach(m, c, "it has a session already");
 	} else if (c->opening) {
 		if (msg->session != 0 || memcmp(c->nonce, msg->nonce.data, LIMIT_NONCE) != 0)
-			connection_breach(m, c, "it is opening another session");
+			m_connection_breach(m, c, "it is opening another session");
 	} else if (s != NULL) {
 		session_attach(m, s, c);
 	} else if (id != 0) {
@@ -155,9 +155,9 @@ session_open(struct master *m, struct connection *c, const struct msg_open_sessi
 }
 
 void
-session_created(struct master *m, const struct flight *f, const struct tree_answer *answer)
+m_session_created(struct master *m, const struct flight *f, const struct tree_answer *answer)
 {
-	struct connection *c = connection_find(m, f->connection);
+	struct connection *c = m_connection_find(m, f->connection);
 	struct result result;
 	struct tree_session t;
 	struct session *s = NULL;
@@ -165,9 +165,9 @@ session_created(struct master *m, const struct flight *f, const struct tree_answ
 	if (answer->rc == RC_OK) {
 		must(wire_get_result(RESULT_session, answer->result, &result) == RC_OK);
 		must(tree_session(m->tree, result.session.session, &t));
-		s = session_find(m, t.id);
+		s = m_session_find(m, t.id);
 		if (s == NULL)
-			s = session_record(m, &t);
+			s = m_session_record(m, &t);
 	}
 	if (c == NULL || !c->opening)
 		return;
@@ -177,7 +177,7 @@ session_created(struct master *m, const struct flight *f, const struct tree_answ
 	else if (bytes_equal(t.principal, c->principal))
 		session_attach(m, s, c);
 	else
-		connection_breach(m, c, "a nonce that another principal used");
+		m_connection_breach(m, c, "a nonce that another principal used");
 }
 
 /* ---- the end ---- */
@@ -193,20 +193,20 @@ session_farewell(struct master *m, struct session *s)
 	    .keepalive_reply = {.rc = RC_NO_SESSION, .epoch = m->epoch, .sequence = c->sequence},
 	};
 
-	connection_send(m, c, &last);
-	connection_detach(c);
+	m_connection_send(m, c, &last);
+	m_connection_detach(c);
 	c->ended = s->id;
 }
 
 void
-session_ended(struct master *m, uint64_t id, enum session_end cause)
+m_session_ended(struct master *m, uint64_t id, enum session_end cause)
 {
-	struct session *s = session_find(m, id);
+	struct session *s = m_session_find(m, id);
 
 	must(cause != 0);
 	if (s == NULL)
 		return;
 	if (s->connection != NULL)
 		session_farewell(m, s);
-	session_free(m, s);
+	m_session_free(m, s);
 }

@@ -52,7 +52,7 @@ RB_GENERATE_INTERNAL(queue_tree, queue, link, queue_compare, __attribute__((unus
 /* ---- the queue ---- */
 
 struct queue *
-queue_find(struct master *m, uint64_t node)
+m_queue_find(struct master *m, uint64_t node)
 {
 	struct queue like = {.node = node};
 
@@ -62,7 +62,7 @@ queue_find(struct master *m, uint64_t node)
 static struct queue *
 queue_make(struct master *m, uint64_t node)
 {
-	struct queue *q = queue_find(m, node);
+	struct queue *q = m_queue_find(m, node);
 
 	if (q != NULL)
 		return q;
@@ -83,9 +83,9 @@ queue_free(struct master *m, struct queue *q)
 }
 
 void
-queue_touch(struct master *m, uint64_t node)
+m_queue_touch(struct master *m, uint64_t node)
 {
-	struct queue *q = queue_find(m, node);
+	struct queue *q = m_queue_find(m, node);
 
 	if (q == NULL || q->dirty)
 		return;
@@ -94,7 +94,7 @@ queue_touch(struct master *m, uint64_t node)
 }
 
 bool
-queue_blocks(const struct queue *q, const struct acquire *a)
+m_queue_blocks(const struct queue *q, const struct acquire *a)
 {
 	struct waiter *w;
 
@@ -109,7 +109,7 @@ queue_blocks(const struct queue *q, const struct acquire *a)
 }
 
 bool
-queue_converting(const struct queue *q)
+m_queue_converting(const struct queue *q)
 {
 	const struct waiter *head =
 	    q != NULL ? RB_MIN(place_tree, (struct place_tree *)&q->places) : NULL;
@@ -120,7 +120,7 @@ queue_converting(const struct queue *q)
 /* ---- one who waits ---- */
 
 struct waiter *
-waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
+m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
             uint64_t acquisition)
 {
 	struct session named = {.id = session};
@@ -133,7 +133,7 @@ waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
 }
 
 bool
-waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting)
+m_waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting)
 {
 	struct queue *q = queue_make(m, a->node);
 	struct waiter *w;
@@ -154,7 +154,7 @@ waiter_add(struct master *m, struct session *s, const struct acquire *a, bool co
 }
 
 void
-waiter_drop(struct master *m, struct waiter *w)
+m_waiter_drop(struct master *m, struct waiter *w)
 {
 	struct queue *q = w->queue;
 
@@ -168,7 +168,7 @@ waiter_drop(struct master *m, struct waiter *w)
 	if (q->n == 0)
 		queue_free(m, q);
 	else
-		queue_touch(m, q->node);
+		m_queue_touch(m, q->node);
 }
 
 /* ---- grants ---- */
@@ -181,7 +181,7 @@ grant(struct master *m, struct queue *q, struct waiter *w)
 
 	must(!w->granting);
 	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
-	f = propose(m, 0, &op);
+	f = m_propose(m, 0, &op);
 	f->session = w->session->id;
 	f->node = q->node;
 	f->owner = w->acquire.owner;
@@ -207,7 +207,7 @@ grantable(struct master *m, struct queue *q, struct waiter *w)
 
 	if (w->converting && held == LOCK_NONE) {
 		step_back(q, w);
-		queue_touch(m, q->node);
+		m_queue_touch(m, q->node);
 		return false;
 	}
 	return free;
@@ -215,7 +215,7 @@ grantable(struct master *m, struct queue *q, struct waiter *w)
 
 /* One exclusive waiter, or all shared ones up to the first that is not. */
 void
-queue_grant(struct master *m, struct queue *q)
+m_queue_grant(struct master *m, struct queue *q)
 {
 	bool shared = false;
 	struct waiter *w, *next;
@@ -234,7 +234,7 @@ queue_grant(struct master *m, struct queue *q)
 }
 
 void
-queue_grant_behind(struct master *m, struct queue *q, size_t others)
+m_queue_grant_behind(struct master *m, struct queue *q, size_t others)
 {
 	struct waiter *w;
 	bool shared = others > 0;
@@ -269,17 +269,17 @@ tell(struct master *m, const struct waiter *w, enum rc rc, const struct result_a
 	};
 
 	if (w->session->connection != NULL)
-		connection_send(m, w->session->connection, &granted);
+		m_connection_send(m, w->session->connection, &granted);
 }
 
 /* One that was given up meanwhile is not told: its cancel takes the lock back. */
 void
-queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer)
+m_queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer)
 {
-	struct waiter *w = waiter_find(m, f->node, f->session, f->owner, f->acquisition);
+	struct waiter *w = m_waiter_find(m, f->node, f->session, f->owner, f->acquisition);
 	struct result result = {.kind = RESULT_acquired};
 
-	queue_touch(m, f->node);
+	m_queue_touch(m, f->node);
 	if (w == NULL || !w->granting)
 		return;
 	if (answer->rc == RC_BUSY_LOCK) {
@@ -290,19 +290,19 @@ queue_granted(struct master *m, const struct flight *f, const struct tree_answer
 	if (answer->rc == RC_OK)
 		must(wire_get_result(RESULT_acquired, answer->result, &result) == RC_OK);
 	tell(m, w, answer->rc, &result.acquired);
-	waiter_drop(m, w);
+	m_waiter_drop(m, w);
 }
 
 void
-queue_gone(struct master *m, uint64_t node)
+m_queue_gone(struct master *m, uint64_t node)
 {
 	const struct result_acquired nothing = {0};
 	struct queue *q;
 
-	while ((q = queue_find(m, node)) != NULL) {
+	while ((q = m_queue_find(m, node)) != NULL) {
 		struct waiter *w = RB_MIN(place_tree, &q->places);
 
 		tell(m, w, RC_STALE, &nothing);
-		waiter_drop(m, w);
+		m_waiter_drop(m, w);
 	}
 }

@@ -1,0 +1,97 @@
+/* The lab: one replica of a cell of one, on a clock and a disk that the test moves by hand, and
+ * clients that are nothing but frames. */
+#ifndef LSFS_TESTS_LAB_H
+#define LSFS_TESTS_LAB_H
+
+#include "cell/replica.h"
+#include "cell/wire/codec.h"
+
+enum { LAB_LEASE_MS = 12000 };
+
+struct lab_frame {
+	uint64_t conn;
+	struct bytes frame;
+	bool taken;
+};
+
+struct lab {
+	struct replica *replica;
+	struct replica_update update;
+	mono_t now;
+	int64_t wall_ns;
+	uint64_t next_conn;
+	bool slow_disk;   /* records become durable only by lab_persist */
+	uint64_t ticket;  /* of the last records */
+	size_t entries;   /* log entries written so far */
+	struct lab_frame *inbox;
+	size_t inbox_n, inbox_room;
+	uint64_t *closed;
+	size_t closed_n, closed_room;
+	struct row_list rows; /* state.db, always durable at once */
+	struct ballot promised;
+	struct buffer trace;
+};
+
+/* A client: its connection, its session, and what it numbers. */
+struct lab_client {
+	struct lab *lab;
+	uint64_t conn, session, epoch, number, sequence, acquisition;
+	uint8_t nonce[LIMIT_NONCE];
+};
+
+/* A new cell with its master in office. */
+struct lab *lab_new(void);
+void lab_free(struct lab *lab);
+/* The process ends; another one starts from what is stored. Connections are gone. */
+void lab_restart(struct lab *lab);
+/* As above, but leaves it to the test to run the election. */
+void lab_boot(struct lab *lab);
+/* The disk syncs all that was written. */
+void lab_persist(struct lab *lab);
+/* Time passes, and everything that is due on the way happens on time. */
+void lab_pass_ms(struct lab *lab, int64_t ms);
+/* Time passes, but the process does not run. */
+void lab_freeze_ms(struct lab *lab, int64_t ms);
+void lab_step(struct lab *lab, struct replica_event event);
+bool lab_traced(const struct lab *lab, const char *text);
+bool lab_closed(const struct lab *lab, uint64_t conn);
+
+/* A connection, and one with a session opened on it. `name` seeds the nonce. */
+struct lab_client lab_connect(struct lab *lab, uint8_t name);
+struct lab_client lab_open(struct lab *lab, uint8_t name);
+/* A new connection for the same client, without and with its session re-attached. */
+void lab_reconnect(struct lab_client *c);
+void lab_reattach(struct lab_client *c);
+void lab_disconnect(struct lab_client *c);
+
+void lab_send(struct lab_client *c, const struct message *m);
+/* Sends open_session for a new session, ending `earlier` if given. */
+void lab_send_open(struct lab_client *c, const struct lab_client *earlier);
+void lab_send_keepalive(struct lab_client *c);
+/* Sends a request under a new number, which is returned; or under a number of the test's choice. */
+uint64_t lab_send_op(struct lab_client *c, const struct op *op);
+void lab_send_request(struct lab_client *c, uint64_t number, bool ordered, const struct op *op);
+
+/* The next message of this kind for the client that was not taken yet; NULL when there is none.
+ * Views stay valid until lab_free. */
+const struct message *lab_take(struct lab_client *c, enum message_code code);
+/* The reply to a request; NULL when there is none yet. */
+const struct msg_reply *lab_reply(struct lab_client *c, uint64_t number);
+
+/* Sends, and expects the reply at once. The result is decoded for RC_OK and RC_QUEUED. */
+enum rc lab_call(struct lab_client *c, const struct op *op, struct result *result);
+
+/* Shorthands for operations. */
+struct op lab_create(const char *name);
+struct op lab_set(uint64_t node, const char *contents);
+struct op lab_get(uint64_t node);
+struct op lab_delete(const char *name);
+struct op lab_get_lock(uint64_t node);
+struct op lab_acquire(uint64_t node, uint64_t owner, uint64_t acquisition, enum lock_mode mode,
+                      bool wait);
+struct op lab_release(uint64_t node, uint64_t owner, uint64_t acquisition);
+struct op lab_cancel(uint64_t node, uint64_t owner, uint64_t acquisition);
+/* Creates a file and returns its node. */
+uint64_t lab_file(struct lab_client *c, const char *name);
+
+#endif
