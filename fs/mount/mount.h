@@ -47,12 +47,12 @@ enum mount_event_kind {
 	MOUNT_OPEN,        /* ino, flags (O_*) -> OPEN */
 	MOUNT_CREATE,      /* ino, name, mode, flags -> CREATE */
 	MOUNT_READ,        /* ino, fh, offset, size -> DATA */
-	MOUNT_WRITE,       /* ino, fh, offset, data -> COUNT */
+	MOUNT_WRITE,       /* ino, fh, lock_owner, offset, data -> COUNT */
 	MOUNT_FLUSH,       /* ino, fh, lock_owner, fate, descriptors -> STATUS */
 	MOUNT_FSYNC,       /* ino, fh -> STATUS */
 	MOUNT_RELEASE,     /* ino, fh, lock_owner -> STATUS, at once */
 	MOUNT_OPENDIR,     /* ino -> OPEN */
-	MOUNT_READDIR,     /* ino, fh, offset -> LISTING from that offset on */
+	MOUNT_READDIR,     /* ino, fh, offset -> LISTING from there on, "." and ".." first */
 	MOUNT_RELEASEDIR,  /* ino, fh -> STATUS */
 	MOUNT_STATFS,      /* -> STATFS */
 	MOUNT_GETXATTR,    /* ino, name -> DATA (whole value; the driver answers size questions) */
@@ -82,7 +82,7 @@ struct mount_event {
 	uint64_t call;       /* made up by the driver, never used again */
 	uid_t uid;
 	gid_t gid;
-	pid_t pid;
+	pid_t pid;           /* of the calling thread, as the kernel tells it */
 	uint64_t ino, fh, new_ino, lock_owner, count;
 	struct bytes name, new_name, data;
 	int flags;
@@ -120,7 +120,7 @@ struct mount_child { uint64_t ino; mode_t mode; struct bytes name; };
 struct mount_reply {
 	uint64_t call;
 	enum mount_reply_kind kind;
-	int error;              /* 0, or a positive errno: then nothing else counts */
+	int error;              /* 0, or a positive errno: then nothing else counts, not even `kind` */
 	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
 	span_t attr_timeout, entry_timeout;
 	uint64_t fh;            /* OPENED, CREATED */

@@ -1,0 +1,338 @@
+/* A parked call: exactly one answer, and what goes on when the cell has spoken.
+ *
+ * A signal answers a waiting call at once with EINTR. What it asked of the cell is still under way
+ * then, so the call lives on, answered, until it has tidied up. */
+#include "fs/mount/internal.h"
+
+static int
+call_number_order(const struct call *a, const struct call *b)
+{
+	return (a->event.call > b->event.call) - (a->event.call < b->event.call);
+}
+
+static int
+call_token_order(const struct call *a, const struct call *b)
+{
+	return (a->token > b->token) - (a->token < b->token);
+}
+
+RB_GENERATE(call_numbers, call, by_number, call_number_order)
+RB_GENERATE(call_tokens, call, by_token, call_token_order)
+
+struct call *
+call_new(struct mount *m, const struct mount_event *event)
+{
+	struct call *c = memory_zero(1, sizeof *c);
+
+	must(event->call != 0);
+	TAILQ_INIT(&c->held);
+	TAILQ_INSERT_TAIL(&m->every_call, c, of_mount);
+	c->event = *event;
+	c->event.name = bytes_copy(event->name);
+	c->event.new_name = bytes_copy(event->new_name);
+	c->event.data = bytes_copy(event->data);
+	c->event.answer = NULL;
+	c->event.grant = NULL;
+	must(RB_INSERT(call_numbers, &m->calls, c) == NULL);
+	return c;
+}
+
+struct call *
+call_behind(struct mount *m, struct inode *inode, struct handle *handle)
+{
+	struct call *c = memory_zero(1, sizeof *c);
+
+	TAILQ_INIT(&c->held);
+	TAILQ_INSERT_TAIL(&m->every_call, c, of_mount);
+	c->answered = true;
+	c->ordered = true;
+	if (inode)
+		call_refer(c, inode);
+	if (handle)
+		handle_refer(c, handle);
+	return c;
+}
+
+void
+call_refer(struct call *c, struct inode *inode)
+{
+	must(c->inode == NULL);
+	c->inode = inode;
+	inode->refs++;
+}
+
+/* ---- asking ---- */
+
+/* The update's views must outlive everything that may happen within this step. */
+static void
+keep_texts(struct mount *m, struct op *op)
+{
+	switch (op->code) {
+	case OP_lookup:
+		op->lookup.name = mount_keep(m, op->lookup.name);
+		break;
+	case OP_create:
+		op->create.name = mount_keep(m, op->create.name);
+		break;
+	case OP_set_contents:
+		op->set_contents.contents = mount_keep(m, op->set_contents.contents);
+		break;
+	case OP_append:
+		op->append.data = mount_keep(m, op->append.data);
+		break;
+	case OP_rename:
+		op->rename.name = mount_keep(m, op->rename.name);
+		op->rename.new_name = mount_keep(m, op->rename.new_name);
+		break;
+	case OP_delete:
+		op->delete.name = mount_keep(m, op->delete.name);
+		break;
+	case OP_set_acl:
+		op->set_acl.name = mount_keep(m, op->set_acl.name);
+		break;
+	default:
+		break;
+	}
+}
+
+void
+call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
+{
+	struct mount_update *u = m->update;
+	struct mount_request *r;
+
+	must(c->token == 0 && c->queue == NULL);
+	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
+	r = &u->requests[u->requests_n++];
+	r->token = ++m->next_token;
+	r->op = *op;
+	r->ordered = c->ordered;
+	keep_texts(m, &r->op);
+	c->token = r->token;
+	c->op = op->code;
+	c->node = wire_op_node(op);
+	c->then = then;
+	c->session = m->session;
+	must(RB_INSERT(call_tokens, &m->asked, c) == NULL);
+}
+
+void
+call_heard(struct mount *m, const struct client_answer *answer)
+{
+	struct call key = {.token = answer->token};
+	struct call *c = RB_FIND(call_tokens, &m->asked, &key);
+	struct client_answer a = *answer;
+
+	if (c == NULL)
+		return;
+	RB_REMOVE(call_tokens, &m->asked, c);
+	c->token = 0;
+	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
+		a.rc = RC_BAD_MESSAGE;
+	c->then(m, c, &a);
+}
+
+void
+call_interrupt(struct mount *m, uint64_t number)
+{
+	struct call key = {.event = {.call = number}};
+	struct call *c = RB_FIND(call_numbers, &m->calls, &key);
+
+	if (c == NULL)
+		return;
+	if (c->queue == NULL && c->lock && c->lock->caller == c)
+		lock_interrupted(m, c->lock);
+	else if (c->token || c->waits) {
+		call_reply(m, c, MOUNT_STATUS)->error = EINTR;
+		c->ordered = true;
+		return;
+	}
+	call_status(m, c, EINTR);
+}
+
+/* A code that is for the client's ears, or nonsense, is an I/O error to a process. */
+static int
+plain_errno(enum rc rc)
+{
+	switch (rc) {
+	case RC_NOT_MASTER:
+	case RC_OLD_EPOCH:
+	case RC_BAD_MESSAGE:
+	case RC_QUEUED:
+	case RC_INTR:
+		return EIO;
+	default:
+		return rc_errno(rc);
+	}
+}
+
+/* Does this answer say that the node of the request does not exist? */
+static bool
+says_no_node(const struct call *c, enum rc rc)
+{
+	return rc == RC_STALE && c->op != OP_rename && c->op != OP_get_usage;
+}
+
+int
+call_errno(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct inode *i;
+
+	if (a->rc == RC_OK)
+		return 0;
+	if (a->rc == RC_NO_SESSION || (a->rc == RC_STALE && session_lost(m, c->session)))
+		return c->handle ? ESTALE : EIO;
+	if (!says_no_node(c, a->rc))
+		return plain_errno(a->rc);
+	i = inode_find(m, c->node);
+	if (i && !i->dead)
+		inode_die(m, i, false);
+	return ESTALE;
+}
+
+int
+call_path_errno(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_errno(m, c, a);
+
+	if (error == ESTALE)
+		return stale_path(m, c);
+	if (error == 0)
+		stale_clear(m, c);
+	return error;
+}
+
+/* ---- answering ---- */
+
+struct mount_reply *
+call_reply(struct mount *m, struct call *c, enum mount_reply_kind kind)
+{
+	struct mount_update *u = m->update;
+	struct mount_reply *r;
+
+	if (c->answered)
+		return NULL;
+	c->answered = true;
+	must(RB_REMOVE(call_numbers, &m->calls, c) == c);
+	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
+	r = &u->replies[u->replies_n++];
+	*r = (struct mount_reply){.call = c->event.call, .kind = kind};
+	return r;
+}
+
+void
+call_end(struct mount *m, struct call *c)
+{
+	must(c->answered && c->token == 0 && TAILQ_EMPTY(&c->held));
+	if (c->queue) {
+		TAILQ_REMOVE(c->queue, c, waiting);
+		c->queue = NULL;
+	}
+	if (c->handle) {
+		handle_leave(m, c);
+		handle_put(m, c->handle);
+	}
+	if (c->lock)
+		lock_put(m, c->lock);
+	if (c->inode)
+		inode_put(m, c->inode);
+	call_free(m, c);
+}
+
+void
+call_free(struct mount *m, struct call *c)
+{
+	TAILQ_REMOVE(&m->every_call, c, of_mount);
+	free((void *)c->event.name.data);
+	free((void *)c->event.new_name.data);
+	free((void *)c->event.data.data);
+	free((void *)c->text.data);
+	free(c);
+}
+
+void
+call_status(struct mount *m, struct call *c, int error)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_STATUS);
+
+	if (r)
+		r->error = error;
+	call_end(m, c);
+}
+
+/* How long the kernel may believe a reply. Nothing is cached yet, so not at all: every use of a
+ * name or an attribute asks. */
+static void
+believe(struct mount_reply *r)
+{
+	r->attr_timeout = (span_t){0};
+	r->entry_timeout = (span_t){0};
+}
+
+void
+call_entry(struct mount *m, struct call *c, struct inode *inode)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_ENTRY);
+
+	if (r) {
+		inode->nlookup++;
+		r->stat = inode_stat(m, inode);
+		believe(r);
+	}
+	call_end(m, c);
+}
+
+void
+call_attr(struct mount *m, struct call *c, const struct mount_stat *stat)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_ATTR);
+
+	if (r) {
+		r->stat = *stat;
+		believe(r);
+	}
+	call_end(m, c);
+}
+
+void
+call_opened(struct mount *m, struct call *c, uint64_t fh)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_OPENED);
+
+	must(r);
+	r->fh = fh;
+	call_end(m, c);
+}
+
+void
+call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_CREATED);
+
+	must(r);
+	inode->nlookup++;
+	r->stat = inode_stat(m, inode);
+	r->fh = fh;
+	believe(r);
+	call_end(m, c);
+}
+
+void
+call_data(struct mount *m, struct call *c, struct bytes data)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_DATA);
+
+	if (r)
+		r->data = mount_keep(m, data);
+	call_end(m, c);
+}
+
+void
+call_count(struct mount *m, struct call *c, size_t count)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_COUNT);
+
+	if (r)
+		r->count = count;
+	call_end(m, c);
+}

@@ -1,0 +1,275 @@
+/* When and how a buffer is committed: at the close of a process that wrote, at fsync, around locks,
+ * before a rename, and as the last resort at the release. Nobody sees what was not committed, and no
+ * error but the release's is lost. */
+#include "fs/mount/internal.h"
+
+static struct op
+commit_op(const struct handle *h)
+{
+	struct op op = {.code = OP_set_contents};
+
+	if (h->edit == EDIT_APPEND) {
+		op.code = OP_append;
+		op.append.node = h->inode->ino;
+		op.append.data = buffer_view(&h->tail);
+		return op;
+	}
+	op.set_contents = (struct op_set_contents){.node = h->inode->ino,
+	                                           .guarded = !h->unconditional,
+	                                           .contents = buffer_view(&h->contents)};
+	if (op.set_contents.guarded)
+		op.set_contents.generation = h->generation;
+	return op;
+}
+
+/* The buffer is a version now: the snapshot of this handle, if nothing came between. */
+static void
+commit_took(struct handle *h, const struct attr *attr)
+{
+	bool next = h->fetched && attr->content_generation == h->generation + 1;
+
+	if (h->edit == EDIT_APPEND && next)
+		buffer_put_bytes(&h->contents, buffer_view(&h->tail));
+	if ((h->edit == EDIT_APPEND && !next) || h->contents.failed) {
+		buffer_free(&h->contents);
+		contents_drop(h);
+	} else {
+		h->generation = attr->content_generation;
+	}
+	h->edit = EDIT_NONE;
+	buffer_drop(h);
+}
+
+static struct op
+date_op(const struct handle *h)
+{
+	struct op op = {.code = OP_set_mtime};
+
+	op.set_mtime.node = h->inode->ino;
+	op.set_mtime.mtime_ns = h->mtime_ns;
+	return op;
+}
+
+static void
+date_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	c->error = call_errno(m, c, a);
+	if (c->error == 0)
+		inode_learn(m, &a->result.attr.attr, a->index);
+	c->next(m, c);
+}
+
+static void
+commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct handle *h = c->handle;
+	const struct attr *attr = &a->result.attr.attr;
+	struct op date = date_op(h);
+	bool dated = h->dated;
+
+	c->error = call_errno(m, c, a);
+	if (c->error == 0 && (attr->node != c->node || !inode_learn(m, attr, a->index)))
+		c->error = EIO;
+	h->committing = false;
+	if (c->error)
+		buffer_drop(h);
+	else if (h->edit != EDIT_NONE)
+		commit_took(h, attr);
+	if (c->error == 0 && dated)
+		call_ask(m, c, &date, date_heard);
+	else
+		c->next(m, c);
+}
+
+void
+commit(struct mount *m, struct call *c, call_next *next)
+{
+	struct handle *h = c->handle;
+	struct op op;
+
+	must(h->worker == c);
+	c->next = next;
+	c->error = 0;
+	if (h->edit == EDIT_NONE) {
+		next(m, c);
+	} else if (h->inode->dead) {
+		c->error = ESTALE;
+		buffer_drop(h);
+		next(m, c);
+	} else {
+		op = commit_op(h);
+		h->committing = true;
+		call_ask(m, c, &op, commit_heard);
+	}
+}
+
+static void
+behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_errno(m, c, a);
+
+	if (error && c->handle->owed == 0)
+		c->handle->owed = error;
+	call_end(m, c);
+}
+
+void
+commit_behind(struct mount *m, struct handle *h)
+{
+	struct op op;
+
+	if (h->edit == EDIT_NONE || h->committing)
+		return;
+	if (!h->inode->dead) {
+		op = commit_op(h);
+		call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
+		op = date_op(h);
+		if (h->dated)
+			call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
+	}
+	contents_drop(h);
+	buffer_drop(h);
+}
+
+int
+commit_owed(struct handle *h)
+{
+	int owed = h->owed;
+
+	h->owed = 0;
+	return owed;
+}
+
+/* ---- fsync ---- */
+
+static void
+fsync_committed(struct mount *m, struct call *c)
+{
+	int owed = commit_owed(c->handle);
+
+	call_status(m, c, c->error ? c->error : owed);
+}
+
+static void
+fsync_entered(struct mount *m, struct call *c)
+{
+	commit(m, c, fsync_committed);
+}
+
+void
+commit_fsync(struct mount *m, struct call *c)
+{
+	if (!handle_of_call(m, c))
+		return;
+	if (c->handle->kind != HANDLE_FILE)
+		call_status(m, c, 0);
+	else
+		handle_enter(m, c, fsync_entered);
+}
+
+/* ---- flush: a process closes a descriptor ---- */
+
+/* A pure truncation waits for the data that usually follows: a shell's `>` closes one descriptor
+ * while it still has the other. It is due when its opener has no other left. */
+static bool
+is_opener(const struct handle *h, pid_t pid)
+{
+	return pid == h->opener || h->opener_gone;
+}
+
+static bool
+flush_commits(const struct handle *h, const struct mount_event *e)
+{
+	if (h->edit == EDIT_NONE)
+		return false;
+	if (h->truncation)
+		return is_opener(h, e->pid) && e->descriptors <= 0;
+	return buffer_written_by(h, e->lock_owner, e->pid);
+}
+
+unsigned
+mount_flush_wants(const struct mount *m, uint64_t fh, uint64_t lock_owner, pid_t pid)
+{
+	struct handle *h = handle_find((struct mount *)m, fh);
+	unsigned wants = 0;
+
+	if (h == NULL || h->inode == NULL)
+		return 0;
+	if (h->edit != EDIT_NONE && buffer_written_by(h, lock_owner, pid))
+		wants |= FLUSH_WANTS_FATE;
+	if (record_lock_of(h, lock_owner))
+		wants |= FLUSH_WANTS_FATE;
+	if (h->truncation && is_opener(h, pid))
+		wants |= FLUSH_WANTS_FATE | FLUSH_WANTS_DESCRIPTORS;
+	return wants;
+}
+
+/* Half of what a killed process had to say is not what it meant. What others wrote into the same
+ * buffer is theirs to commit, by their own close; nobody does it for them afterwards. */
+static void
+flush_killed(struct handle *h, const struct mount_event *e)
+{
+	if (e->fate != FATE_KILLED || h->committing)
+		return;
+	if (h->edit != EDIT_NONE && buffer_written_by(h, e->lock_owner, e->pid)) {
+		if (buffer_written_by_others(h, e->lock_owner, e->pid))
+			h->tainted = true;
+		else
+			buffer_drop(h);
+	}
+}
+
+static void
+flush_done(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+	struct lock *l = record_lock_of(h, c->event.lock_owner);
+	int owed = commit_owed(h);
+
+	if (c->error == ECANCELED)
+		h->owed = ECANCELED;
+	if (c->error == 0)
+		c->error = owed;
+	handle_leave(m, c);
+	if (l && c->event.fate != FATE_KILLED) {
+		record_lock_free(m, c, l);
+		return;
+	}
+	if (l)
+		lock_drop(m, l);
+	call_status(m, c, c->error);
+}
+
+static void
+flush_entered(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	flush_killed(h, &c->event);
+	if (!h->tainted || c->event.fate != FATE_KILLED) {
+		if (flush_commits(h, &c->event)) {
+			commit(m, c, flush_done);
+			return;
+		}
+	}
+	flush_done(m, c);
+}
+
+/* With nothing to commit and no lock of its owner it never touches the cell, nor waits. */
+void
+commit_flush(struct mount *m, struct call *c)
+{
+	struct handle *h;
+
+	if (!handle_of_call(m, c))
+		return;
+	h = c->handle;
+	flock_flushed(m, h);
+	if (c->event.pid == h->opener &&
+	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
+		h->opener_gone = true;
+	if (flush_commits(h, &c->event) || (c->event.fate == FATE_KILLED && h->edit != EDIT_NONE))
+		handle_enter(m, c, flush_entered);
+	else
+		flush_done(m, c);
+}

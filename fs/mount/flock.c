@@ -1,0 +1,102 @@
+/* flock(2): the owner is the open file description, which is the handle. Never what the kernel calls
+ * the lock's owner: that is an address, and soon another's. */
+#include "fs/mount/internal.h"
+
+static struct lock *
+flock_of(const struct handle *h)
+{
+	return lock_find(h->inode, LOCK_FLOCK, h->fh);
+}
+
+static int
+flock_refused(const struct handle *h)
+{
+	if (h->dead || h->inode->dead)
+		return ESTALE;
+	return record_lock_through(h) ? EDEADLK : 0;
+}
+
+static void
+acquire_committed(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (c->error == 0)
+		c->error = flock_refused(h);
+	if (c->error || c->answered) {
+		call_status(m, c, c->error);
+		return;
+	}
+	handle_leave(m, c);
+	lock_refer(c, lock_get(m, h->inode, LOCK_FLOCK, h->fh));
+	lock_acquire(m, c);
+}
+
+/* The unlock happens all the same when the commit before it fails. */
+static void
+unlock_committed(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+	struct lock *l = flock_of(h);
+	int owed = commit_owed(h);
+
+	if (c->error == 0)
+		c->error = owed;
+	handle_leave(m, c);
+	if (l == NULL) {
+		call_status(m, c, c->error);
+		return;
+	}
+	lock_refer(c, l);
+	lock_unlock(m, c);
+}
+
+static void
+flock_entered(struct mount *m, struct call *c)
+{
+	struct lock *l = flock_of(c->handle);
+
+	if (c->mode != LOCK_NONE)
+		commit(m, c, acquire_committed);
+	else if (l && l->mode != LOCK_NONE)
+		commit(m, c, unlock_committed);
+	else
+		unlock_committed(m, c);
+}
+
+void
+flock_call(struct mount *m, struct call *c)
+{
+	struct handle *h;
+	int error;
+
+	if (!handle_of_call(m, c))
+		return;
+	h = c->handle;
+	c->mode = c->event.lock_mode;
+	error = c->mode == LOCK_NONE ? (h->dead ? ESTALE : 0) : flock_refused(h);
+	if (h->kind != HANDLE_FILE)
+		error = EISDIR;
+	if (error)
+		call_status(m, c, error);
+	else
+		handle_enter(m, c, flock_entered);
+}
+
+void
+flock_flushed(struct mount *m, struct handle *h)
+{
+	struct lock *l = flock_of(h);
+
+	if (l)
+		lock_stop_waiting(m, l);
+}
+
+void
+flock_released(struct mount *m, struct handle *h)
+{
+	struct lock *l = flock_of(h);
+
+	if (l)
+		lock_drop(m, l);
+}

@@ -1,0 +1,269 @@
+/* Open files and directories: whose turn it is, and the end of a handle.
+ *
+ * What needs the contents or commits them enters the handle and has it alone until it leaves; other
+ * calls on the same handle wait in order behind it. Different handles never wait for each other. */
+#include <fcntl.h>
+#include "fs/mount/internal.h"
+
+static int
+handle_order(const struct handle *a, const struct handle *b)
+{
+	return (a->fh > b->fh) - (a->fh < b->fh);
+}
+
+RB_GENERATE(handle_numbers, handle, by_number, handle_order)
+
+struct handle *
+handle_new(struct mount *m, struct inode *inode, const struct call *c)
+{
+	struct handle *h = memory_zero(1, sizeof *h);
+
+	h->fh = ++m->next_fh;
+	h->flags = c->event.flags;
+	h->opener = c->event.pid;
+	h->contents = BUFFER(LIMIT_CONTENTS);
+	h->tail = BUFFER(LIMIT_CONTENTS);
+	TAILQ_INIT(&h->queue);
+	must(RB_INSERT(handle_numbers, &m->handles, h) == NULL);
+	TAILQ_INSERT_TAIL(&m->every_handle, h, of_mount);
+	if (inode == NULL) {
+		h->kind = HANDLE_VIRTUAL;
+		return h;
+	}
+	h->kind = inode->attr.kind == NODE_DIRECTORY ? HANDLE_DIRECTORY : HANDLE_FILE;
+	m->files += h->kind == HANDLE_FILE;
+	h->inode = inode;
+	inode->refs++;
+	TAILQ_INSERT_TAIL(&inode->handles, h, of_inode);
+	return h;
+}
+
+void
+handle_discard(struct mount *m, struct handle *h)
+{
+	TAILQ_REMOVE(&m->every_handle, h, of_mount);
+	buffer_free(&h->contents);
+	buffer_free(&h->tail);
+	free(h->writers);
+	free((void *)h->listing.data);
+	free(h->children);
+	free(h);
+}
+
+static void
+handle_free(struct mount *m, struct handle *h)
+{
+	must(h->released && h->refs == 0 && h->worker == NULL && TAILQ_EMPTY(&h->queue));
+	if (h->ready)
+		TAILQ_REMOVE(&m->ready, h, ready_entry);
+	if (h->inode)
+		inode_put(m, h->inode);
+	handle_discard(m, h);
+}
+
+struct handle *
+handle_find(struct mount *m, uint64_t fh)
+{
+	struct handle key = {.fh = fh};
+
+	return RB_FIND(handle_numbers, &m->handles, &key);
+}
+
+struct handle *
+handle_after(struct inode *i, uint64_t after)
+{
+	struct handle *h, *next = NULL;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (h->kind == HANDLE_FILE && h->fh > after && (next == NULL || h->fh < next->fh))
+			next = h;
+	return next;
+}
+
+bool
+handle_appends(const struct handle *h)
+{
+	return (h->flags & O_APPEND) != 0;
+}
+
+bool
+handle_writable(const struct handle *h)
+{
+	return (h->flags & O_ACCMODE) != O_RDONLY;
+}
+
+bool
+handle_readable(const struct handle *h)
+{
+	return (h->flags & O_ACCMODE) != O_WRONLY;
+}
+
+void
+handle_refer(struct call *c, struct handle *h)
+{
+	must(c->handle == NULL);
+	c->handle = h;
+	h->refs++;
+}
+
+void
+handle_put(struct mount *m, struct handle *h)
+{
+	must(h->refs > 0);
+	if (--h->refs == 0 && h->released)
+		handle_free(m, h);
+}
+
+bool
+handle_of_call(struct mount *m, struct call *c)
+{
+	struct handle *h = handle_find(m, c->event.fh);
+
+	if (h == NULL || h->inode == NULL) {
+		call_status(m, c, EBADF);
+		return false;
+	}
+	handle_refer(c, h);
+	call_refer(c, h->inode);
+	return true;
+}
+
+/* ---- turns ---- */
+
+/* A flush finds out by itself what is left to do on a dead handle, and so does a rename's holder. */
+static void
+handle_run(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	h->worker = c;
+	if (h->dead && !c->answered && c->event.kind != MOUNT_FLUSH &&
+	    c->event.kind != MOUNT_UNLINK)
+		call_status(m, c, ESTALE);
+	else
+		c->next(m, c);
+}
+
+void
+handle_enter(struct mount *m, struct call *c, call_next *next)
+{
+	struct handle *h = c->handle;
+
+	must(h->worker != c && c->token == 0 && c->queue == NULL);
+	c->next = next;
+	if (h->worker == NULL && TAILQ_EMPTY(&h->queue)) {
+		handle_run(m, c);
+		return;
+	}
+	c->queue = &h->queue;
+	TAILQ_INSERT_TAIL(&h->queue, c, waiting);
+}
+
+/* The next one runs at the end of the step, not inside of who leaves. */
+static void
+handle_wake(struct mount *m, struct handle *h)
+{
+	if (h->worker || h->ready || TAILQ_EMPTY(&h->queue))
+		return;
+	h->ready = true;
+	TAILQ_INSERT_TAIL(&m->ready, h, ready_entry);
+}
+
+void
+handle_leave(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (h->worker != c)
+		return;
+	h->worker = NULL;
+	handle_wake(m, h);
+}
+
+void
+handle_give_up(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	handle_leave(m, c);
+	c->handle = NULL;
+	handle_put(m, h);
+}
+
+void
+handle_run_ready(struct mount *m)
+{
+	struct handle *h;
+	struct call *c;
+
+	while ((h = TAILQ_FIRST(&m->ready))) {
+		TAILQ_REMOVE(&m->ready, h, ready_entry);
+		h->ready = false;
+		c = TAILQ_FIRST(&h->queue);
+		if (h->worker || c == NULL)
+			continue;
+		TAILQ_REMOVE(&h->queue, c, waiting);
+		c->queue = NULL;
+		h->refs++;
+		handle_run(m, c);
+		handle_wake(m, h);
+		handle_put(m, h);
+	}
+}
+
+/* ---- the end ---- */
+
+void
+handle_die(struct mount *m, struct handle *h)
+{
+	(void)m;
+	h->dead = true;
+	if (h->edit != EDIT_NONE && !h->owed)
+		h->owed = ESTALE;
+	buffer_drop(h);
+}
+
+/* Calls still waiting for their turn: the kernel does not release a file in use, except one whose
+ * calls were all answered. */
+static void
+refuse_queue(struct mount *m, struct handle *h)
+{
+	struct call *c, *more;
+
+	TAILQ_FOREACH_SAFE(c, &h->queue, waiting, more)
+		if (!c->answered && c->event.kind != MOUNT_UNLINK)
+			call_status(m, c, EBADF);
+}
+
+/* Everything that is left to do is sent at once, in order, before anything that comes later: the
+ * commit, the locks, the ephemeral node's opener. Whoever comes next finds it done. */
+void
+handle_close(struct mount *m, struct handle *h)
+{
+	must(!h->released);
+	h->refs++;
+	RB_REMOVE(handle_numbers, &m->handles, h);
+	refuse_queue(m, h);
+	h->released = true;
+	if (h->inode) {
+		m->files -= h->kind == HANDLE_FILE;
+		if (h->tainted)
+			buffer_drop(h);
+		commit_behind(m, h);
+		flock_released(m, h);
+		record_lock_released(m, h);
+		TAILQ_REMOVE(&h->inode->handles, h, of_inode);
+		ephemeral_closed(m, h->inode);
+	}
+	handle_put(m, h);
+}
+
+void
+handle_release(struct mount *m, struct call *c)
+{
+	struct handle *h = handle_find(m, c->event.fh);
+
+	if (h)
+		handle_close(m, h);
+	call_status(m, c, 0);
+}

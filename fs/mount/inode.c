@@ -1,0 +1,240 @@
+/* The nodes that the kernel, an open handle, a lock or a call under way refers to, with what the cell
+ * last told of them. Kernel inode numbers are node numbers, which are never used again. */
+#include <sys/stat.h>
+#include <unistd.h>
+#include "fs/mount/internal.h"
+
+static int
+inode_order(const struct inode *a, const struct inode *b)
+{
+	return (a->ino > b->ino) - (a->ino < b->ino);
+}
+
+RB_GENERATE(inode_numbers, inode, by_number, inode_order)
+
+struct inode *
+inode_find(struct mount *m, uint64_t ino)
+{
+	struct inode key = {.ino = ino};
+
+	return RB_FIND(inode_numbers, &m->inodes, &key);
+}
+
+struct inode *
+inode_get(struct mount *m, uint64_t ino)
+{
+	struct inode *i = inode_find(m, ino);
+
+	if (i)
+		return i;
+	i = memory_zero(1, sizeof *i);
+	i->ino = ino;
+	TAILQ_INIT(&i->handles);
+	TAILQ_INIT(&i->locks);
+	must(RB_INSERT(inode_numbers, &m->inodes, i) == NULL);
+	return i;
+}
+
+void
+inode_prune(struct mount *m, struct inode *i)
+{
+	if (i->refs || i->nlookup)
+		return;
+	must(TAILQ_EMPTY(&i->handles) && TAILQ_EMPTY(&i->locks));
+	RB_REMOVE(inode_numbers, &m->inodes, i);
+	free(i);
+}
+
+void
+inode_put(struct mount *m, struct inode *i)
+{
+	must(i->refs > 0);
+	i->refs--;
+	inode_prune(m, i);
+}
+
+void
+inode_forget(struct mount *m, uint64_t ino, uint64_t count)
+{
+	struct inode *i = inode_find(m, ino);
+
+	if (i == NULL)
+		return;
+	i->nlookup -= count < i->nlookup ? count : i->nlookup;
+	inode_prune(m, i);
+}
+
+bool
+attr_sound(const struct attr *attr)
+{
+	return attr->node != 0 && !is_virtual(attr->node) && attr->size <= LIMIT_CONTENTS &&
+	       (attr->kind == NODE_FILE || attr->kind == NODE_DIRECTORY);
+}
+
+struct inode *
+inode_learn(struct mount *m, const struct attr *attr, uint64_t index)
+{
+	struct inode *i;
+
+	if (!attr_sound(attr))
+		return NULL;
+	i = inode_get(m, attr->node);
+	if (i->attr.node && index < i->index)
+		return i;
+	i->attr = *attr;
+	i->attr.acl_read = i->attr.acl_write = i->attr.acl_change = (struct bytes){0};
+	i->index = index;
+	return i;
+}
+
+/* The node is gone, with its locks. Its handles go on reading what they had. */
+void
+inode_die(struct mount *m, struct inode *i, bool here)
+{
+	struct lock *l, *more;
+
+	i->dead = true;
+	i->gone_here |= here;
+	i->opener = false;
+	mount_stale_inode(m, i->ino);
+	i->refs++;
+	TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more)
+		lock_die(m, l);
+	inode_put(m, i);
+}
+
+uint64_t
+inode_where(struct mount *m, uint64_t ino)
+{
+	struct inode *i = inode_find(m, ino);
+
+	while (i && i->dead && i->moved_to) {
+		ino = i->moved_to;
+		i = inode_find(m, ino);
+	}
+	return ino;
+}
+
+static mode_t
+inode_mode(const struct attr *a)
+{
+	mode_t mode = a->kind == NODE_DIRECTORY ? S_IFDIR | 0111 : S_IFREG;
+
+	if (a->rights & RIGHT_READ)
+		mode |= 0444;
+	if (a->rights & RIGHT_WRITE)
+		mode |= 0200;
+	if (a->ephemeral)
+		mode |= S_ISVTX;
+	return mode;
+}
+
+struct mount_stat
+inode_stat(struct mount *m, const struct inode *i)
+{
+	struct mount_stat s = {.ino = i->ino, .mode = inode_mode(&i->attr), .size = i->attr.size,
+	                       .mtime_ns = i->attr.mtime_ns, .nlink = 1};
+
+	(void)m;
+	if (i->attr.kind == NODE_DIRECTORY) {
+		s.size = i->attr.children;
+		s.nlink = 2;
+	}
+	if (i->dead)
+		s.nlink = 0;
+	return s;
+}
+
+/* ---- getattr ---- */
+
+/* What a handle still shows of a deleted node. A node that was deleted elsewhere and that nobody here
+ * has open is looked up again by the kernel, which has a name for it. */
+static void
+getattr_dead(struct mount *m, struct call *c)
+{
+	struct inode *i = c->inode;
+	struct mount_stat s;
+
+	if (i->attr.node == 0 || (TAILQ_EMPTY(&i->handles) && !i->gone_here)) {
+		call_status(m, c, stale_path(m, c));
+		return;
+	}
+	s = inode_stat(m, i);
+	call_attr(m, c, &s);
+}
+
+static void
+getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct mount_stat s;
+	int error = call_errno(m, c, a);
+
+	if (error == ESTALE && c->inode->dead) {
+		getattr_dead(m, c);
+		return;
+	}
+	if (error == 0 && (a->result.attr.attr.node != c->inode->ino ||
+	                   inode_learn(m, &a->result.attr.attr, a->index) == NULL))
+		error = EIO;
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	stale_clear(m, c);
+	s = inode_stat(m, c->inode);
+	call_attr(m, c, &s);
+}
+
+void
+inode_getattr(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_attr};
+	struct inode *i = inode_get(m, inode_where(m, c->event.ino));
+	struct handle *h;
+	struct mount_stat s;
+
+	call_refer(c, i);
+	h = buffer_of_process(i, c->event.fh, c->event.pid);
+	if (i->dead) {
+		getattr_dead(m, c);
+	} else if (h) {
+		s = inode_stat(m, i);
+		s.size = contents_size(h);
+		call_attr(m, c, &s);
+	} else {
+		op.get_attr.node = i->ino;
+		call_ask(m, c, &op, getattr_heard);
+	}
+}
+
+/* ---- access ---- */
+
+static int
+access_denied(const struct attr *a, int wanted)
+{
+	if ((wanted & R_OK) && !(a->rights & RIGHT_READ))
+		return EACCES;
+	if ((wanted & W_OK) && !(a->rights & RIGHT_WRITE))
+		return EACCES;
+	if ((wanted & X_OK) && a->kind != NODE_DIRECTORY)
+		return EACCES;
+	return 0;
+}
+
+static void
+access_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	call_status(m, c, error ? error : access_denied(&a->result.attr.attr, c->event.flags));
+}
+
+void
+inode_access(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_attr};
+
+	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
+	op.get_attr.node = c->inode->ino;
+	call_ask(m, c, &op, access_heard);
+}

@@ -1,0 +1,446 @@
+/* One owner's lock on one node: what it holds, what it asks for, and what it owes.
+ *
+ *   NONE --acquire--> SENT --queued--> QUEUED
+ *    ^                 | answer          | grant
+ *    |<----------------+-----------------'
+ *    |<--- GIVING_BACK <-- interrupted, and the place in the queue was kept long enough
+ *
+ * One owner has one request under way; further calls of it wait in order. A signal answers the caller
+ * at once. Its place is kept a moment for the same call, which comes again at once when the handler
+ * says so (SA_RESTART); otherwise it is given back by a cancel, which the cell decides in order: a
+ * waiter goes, a grant that overtook the signal becomes what was held before. */
+#include "fs/mount/internal.h"
+
+enum { KEEP_MS = 100 };
+
+/* ---- life ---- */
+
+struct lock *
+lock_find(struct inode *i, enum lock_kind kind, uint64_t key)
+{
+	struct lock *l;
+
+	TAILQ_FOREACH(l, &i->locks, of_inode)
+		if (l->kind == kind && l->key == key)
+			return l;
+	return NULL;
+}
+
+struct lock *
+lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
+{
+	struct lock *l = lock_find(i, kind, key);
+
+	if (l)
+		return l;
+	l = memory_zero(1, sizeof *l);
+	l->kind = kind;
+	l->key = key;
+	l->owner = ++m->next_owner;
+	l->inode = i;
+	i->refs++;
+	TAILQ_INIT(&l->queue);
+	TAILQ_INSERT_TAIL(&i->locks, l, of_inode);
+	return l;
+}
+
+bool
+lock_active(const struct lock *l)
+{
+	return l->mode != LOCK_NONE || l->ask == ASK_SENT || l->ask == ASK_QUEUED;
+}
+
+static void
+lock_prune(struct mount *m, struct lock *l)
+{
+	if (l->refs || l->mode != LOCK_NONE || l->ask != ASK_NONE)
+		return;
+	must(l->caller == NULL && TAILQ_EMPTY(&l->queue) && !l->is_kept && l->releasing == 0);
+	TAILQ_REMOVE(&l->inode->locks, l, of_inode);
+	inode_put(m, l->inode);
+	free(l->handles);
+	free(l);
+}
+
+void
+lock_refer(struct call *c, struct lock *l)
+{
+	must(c->lock == NULL);
+	c->lock = l;
+	l->refs++;
+}
+
+void
+lock_put(struct mount *m, struct lock *l)
+{
+	must(l->refs > 0);
+	l->refs--;
+	lock_prune(m, l);
+}
+
+static void
+lock_keep(struct mount *m, struct lock *l)
+{
+	must(!l->is_kept);
+	l->is_kept = true;
+	l->kept_until = mono_add(m->now, span_ms(KEEP_MS));
+	TAILQ_INSERT_TAIL(&m->kept, l, kept);
+}
+
+static void
+lock_unkeep(struct mount *m, struct lock *l)
+{
+	if (l->is_kept)
+		TAILQ_REMOVE(&m->kept, l, kept);
+	l->is_kept = false;
+}
+
+/* ---- asking ---- */
+
+static void lock_next(struct mount *m, struct lock *l);
+
+/* The caller has it: what it held before is replaced. */
+static void
+lock_gained(struct mount *m, struct lock *l)
+{
+	struct call *c = l->caller;
+
+	l->mode = l->asked;
+	l->acquisition = l->asked_acquisition;
+	l->ask = ASK_NONE;
+	l->granted = false;
+	l->caller = NULL;
+	if (c->handle)
+		c->handle->renew = true;
+	if (l->kind == LOCK_RECORD)
+		record_lock_gained(l, c->handle);
+	call_status(m, c, 0);
+}
+
+static void
+lock_refused(struct mount *m, struct lock *l, int error)
+{
+	struct call *c = l->caller;
+
+	lock_unkeep(m, l);
+	l->ask = ASK_NONE;
+	l->granted = false;
+	l->caller = NULL;
+	if (c)
+		call_status(m, c, error);
+}
+
+/* It came to the request: to its caller, or to nobody for as long as the place is kept. */
+static void
+lock_came(struct mount *m, struct lock *l)
+{
+	if (l->caller) {
+		lock_gained(m, l);
+		lock_next(m, l);
+	} else {
+		l->granted = true;
+		l->ask = ASK_QUEUED;
+	}
+}
+
+/* Who would not wait for others does not wait behind its own owner's waiting either. */
+static void
+lock_queued(struct mount *m, struct lock *l)
+{
+	struct call *c, *more;
+
+	l->ask = ASK_QUEUED;
+	TAILQ_FOREACH_SAFE(c, &l->queue, waiting, more)
+		if (c->mode != LOCK_NONE && !c->event.wait)
+			call_status(m, c, EAGAIN);
+}
+
+static void
+ask_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct lock *l = c->lock;
+
+	if (l->ask != ASK_SENT || c->acquisition != l->asked_acquisition) {
+		call_end(m, c);
+		return;
+	}
+	l->refs++;
+	if (a->rc == RC_OK) {
+		lock_came(m, l);
+	} else if (a->rc == RC_QUEUED && l->wait) {
+		lock_queued(m, l);
+	} else {
+		lock_refused(m, l, call_errno(m, c, a));
+		lock_next(m, l);
+	}
+	lock_put(m, l);
+	call_end(m, c);
+}
+
+static void
+lock_send(struct mount *m, struct lock *l, struct call *c)
+{
+	struct op op = {.code = OP_acquire};
+	struct call *ask = call_behind(m, l->inode, NULL);
+
+	must(l->ask == ASK_NONE && l->caller == NULL);
+	l->ask = ASK_SENT;
+	l->caller = c;
+	l->asked = c->mode;
+	l->wait = c->event.wait;
+	l->asked_fh = c->event.fh;
+	l->asked_acquisition = ++m->next_acquisition;
+	l->granted = false;
+	op.acquire.acquire = (struct acquire){
+		.node = l->inode->ino, .owner = l->owner, .acquisition = l->asked_acquisition,
+		.mode = l->asked, .wait = l->wait, .delay_s = -1,
+		.default_delay_s = m->config.lock_delay_s, .pid = (uint32_t)c->event.pid};
+	ask->ordered = false;
+	ask->acquisition = l->asked_acquisition;
+	lock_refer(ask, l);
+	call_ask(m, ask, &op, ask_heard);
+}
+
+/* The same call again, from the same descriptor: it goes on where the signal came. */
+static bool
+lock_adopts(const struct lock *l, const struct call *c)
+{
+	return l->is_kept && l->asked == c->mode && l->asked_fh == c->event.fh &&
+	       l->wait && c->event.wait;
+}
+
+static void
+lock_start(struct mount *m, struct call *c)
+{
+	struct lock *l = c->lock;
+
+	if (lock_adopts(l, c)) {
+		lock_unkeep(m, l);
+		l->caller = c;
+		if (l->granted) {
+			lock_gained(m, l);
+			lock_next(m, l);
+		}
+		return;
+	}
+	lock_stop_waiting(m, l);
+	if (l->ask == ASK_NONE && l->releasing == 0) {
+		lock_send(m, l, c);
+	} else if (l->ask == ASK_QUEUED && !c->event.wait) {
+		call_status(m, c, EAGAIN);
+	} else {
+		c->queue = &l->queue;
+		TAILQ_INSERT_TAIL(&l->queue, c, waiting);
+	}
+}
+
+void
+lock_acquire(struct mount *m, struct call *c)
+{
+	must(c->lock && c->mode != LOCK_NONE && !c->answered);
+	lock_start(m, c);
+}
+
+/* Nothing is under way any more: the next call of this owner, if there is one. */
+static void
+lock_next(struct mount *m, struct lock *l)
+{
+	struct call *c;
+
+	l->refs++;
+	while (l->ask == ASK_NONE && l->releasing == 0 && (c = TAILQ_FIRST(&l->queue))) {
+		TAILQ_REMOVE(&l->queue, c, waiting);
+		c->queue = NULL;
+		if (c->mode == LOCK_NONE)
+			lock_unlock(m, c);
+		else
+			lock_start(m, c);
+	}
+	lock_put(m, l);
+}
+
+/* ---- giving back ---- */
+
+static void
+cancel_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct lock *l = c->lock;
+
+	(void)a; /* the cell decides; if it cannot any more, there is nothing to give back to */
+	if (l->ask == ASK_GIVING_BACK && c->acquisition == l->asked_acquisition) {
+		l->ask = ASK_NONE;
+		lock_next(m, l);
+	}
+	call_end(m, c);
+}
+
+static void
+lock_give_back(struct mount *m, struct lock *l)
+{
+	struct op op = {.code = OP_cancel};
+	struct call *c = call_behind(m, l->inode, NULL);
+
+	must((l->ask == ASK_SENT || l->ask == ASK_QUEUED) && l->caller == NULL);
+	lock_unkeep(m, l);
+	l->ask = ASK_GIVING_BACK;
+	l->granted = false;
+	op.cancel.node = l->inode->ino;
+	op.cancel.owner = l->owner;
+	op.cancel.acquisition = l->asked_acquisition;
+	c->acquisition = l->asked_acquisition;
+	lock_refer(c, l);
+	call_ask(m, c, &op, cancel_heard);
+}
+
+void
+lock_stop_waiting(struct mount *m, struct lock *l)
+{
+	if (l->is_kept)
+		lock_give_back(m, l);
+}
+
+void
+lock_interrupted(struct mount *m, struct lock *l)
+{
+	l->caller = NULL;
+	if (l->wait)
+		lock_keep(m, l);
+	else
+		lock_give_back(m, l);
+}
+
+void
+lock_timeout(struct mount *m)
+{
+	struct lock *l;
+
+	while ((l = TAILQ_FIRST(&m->kept)) && mono_reached(m->now, l->kept_until))
+		lock_give_back(m, l);
+}
+
+void
+lock_grant(struct mount *m, const struct client_grant *g)
+{
+	struct inode *i = inode_find(m, g->node);
+	struct lock *l;
+
+	if (i == NULL)
+		return;
+	TAILQ_FOREACH(l, &i->locks, of_inode)
+		if (l->owner == g->owner)
+			break;
+	if (l == NULL || l->asked_acquisition != g->acquisition || l->granted ||
+	    (l->ask != ASK_SENT && l->ask != ASK_QUEUED))
+		return;
+	l->refs++;
+	if (g->rc == RC_OK)
+		lock_came(m, l);
+	else if (g->rc == RC_STALE && !i->dead)
+		inode_die(m, i, false);
+	else
+		lock_refused(m, l, EIO);
+	lock_next(m, l);
+	lock_put(m, l);
+}
+
+/* ---- freeing ---- */
+
+static void
+release_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct lock *l = c->lock;
+	int error = call_errno(m, c, a);
+
+	must(l->releasing > 0);
+	l->releasing--;
+	lock_next(m, l);
+	call_status(m, c, error ? error : c->error);
+}
+
+static void
+lock_release(struct mount *m, struct lock *l, struct call *c)
+{
+	struct op op = {.code = OP_release};
+
+	op.release.node = l->inode->ino;
+	op.release.owner = l->owner;
+	op.release.acquisition = l->acquisition;
+	l->mode = LOCK_NONE;
+	l->handles_n = 0;
+	l->releasing++;
+	call_ask(m, c, &op, release_heard);
+}
+
+/* A debt must be paid before nothing is held. A request that still waits is another call's affair. */
+void
+lock_unlock(struct mount *m, struct call *c)
+{
+	struct lock *l = c->lock;
+
+	lock_stop_waiting(m, l);
+	if (l->ask == ASK_GIVING_BACK) {
+		c->mode = LOCK_NONE;
+		c->queue = &l->queue;
+		TAILQ_INSERT_TAIL(&l->queue, c, waiting);
+	} else if (l->mode == LOCK_NONE) {
+		call_status(m, c, c->error);
+	} else {
+		lock_release(m, l, c);
+	}
+}
+
+void
+lock_withdraw(struct mount *m, struct lock *l)
+{
+	struct call *c = l->caller;
+
+	l->refs++;
+	l->caller = NULL;
+	if (c)
+		call_status(m, c, EBADF);
+	if (l->ask == ASK_SENT || l->ask == ASK_QUEUED)
+		lock_give_back(m, l);
+	lock_put(m, l);
+}
+
+/* Nobody can come for it any more. */
+static void
+empty_queue(struct mount *m, struct lock *l, int error)
+{
+	struct call *c;
+
+	while ((c = TAILQ_FIRST(&l->queue))) {
+		TAILQ_REMOVE(&l->queue, c, waiting);
+		c->queue = NULL;
+		call_status(m, c, error);
+	}
+}
+
+void
+lock_drop(struct mount *m, struct lock *l)
+{
+	struct call *c;
+
+	l->refs++;
+	if (l->kind == LOCK_FLOCK)
+		empty_queue(m, l, EBADF);
+	lock_withdraw(m, l);
+	if (l->mode != LOCK_NONE) {
+		c = call_behind(m, l->inode, NULL);
+		lock_refer(c, l);
+		lock_release(m, l, c);
+	}
+	lock_put(m, l);
+}
+
+void
+lock_die(struct mount *m, struct lock *l)
+{
+	l->refs++;
+	l->mode = LOCK_NONE;
+	l->handles_n = 0;
+	l->asked_acquisition = 0; /* answers still under way mean nothing any more */
+	lock_refused(m, l, ESTALE);
+	empty_queue(m, l, ESTALE);
+	lock_put(m, l);
+}

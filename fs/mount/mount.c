@@ -1,0 +1,200 @@
+/* The mount's life, and which file handles which call. */
+#include <string.h>
+#include "fs/mount/internal.h"
+
+struct mount *
+mount_new(const struct mount_config *config, const struct client *client)
+{
+	struct mount *m = memory_zero(1, sizeof *m);
+
+	m->config = *config;
+	m->client = client;
+	RB_INIT(&m->inodes);
+	RB_INIT(&m->handles);
+	RB_INIT(&m->calls);
+	RB_INIT(&m->asked);
+	TAILQ_INIT(&m->every_call);
+	TAILQ_INIT(&m->every_handle);
+	TAILQ_INIT(&m->ready);
+	TAILQ_INIT(&m->kept);
+	SLIST_INIT(&m->blocks);
+	return m;
+}
+
+static void
+free_blocks(struct mount *m)
+{
+	struct block *b;
+
+	while ((b = SLIST_FIRST(&m->blocks))) {
+		SLIST_REMOVE_HEAD(&m->blocks, entry);
+		free(b);
+	}
+}
+
+static void
+free_inode(struct inode *i)
+{
+	struct lock *l;
+
+	while ((l = TAILQ_FIRST(&i->locks))) {
+		TAILQ_REMOVE(&i->locks, l, of_inode);
+		free(l->handles);
+		free(l);
+	}
+	free(i);
+}
+
+void
+mount_free(struct mount *m)
+{
+	struct call *c;
+	struct handle *h;
+	struct inode *i;
+
+	while ((c = TAILQ_FIRST(&m->every_call)))
+		call_free(m, c);
+	while ((h = TAILQ_FIRST(&m->every_handle)))
+		handle_discard(m, h);
+	while ((i = RB_MIN(inode_numbers, &m->inodes))) {
+		RB_REMOVE(inode_numbers, &m->inodes, i);
+		free_inode(i);
+	}
+	free_blocks(m);
+	free(m);
+}
+
+struct bytes
+mount_keep(struct mount *m, struct bytes b)
+{
+	struct block *block;
+
+	if (b.len == 0)
+		return (struct bytes){0};
+	block = memory_zero(1, sizeof *block + b.len);
+	memcpy(block->data, b.data, b.len);
+	SLIST_INSERT_HEAD(&m->blocks, block, entry);
+	return (struct bytes){block->data, b.len};
+}
+
+void
+mount_stale_inode(struct mount *m, uint64_t ino)
+{
+	struct mount_update *u = m->update;
+
+	ARRAY_ROOM(u->stale_inodes, u->stale_inodes_n, u->stale_inodes_room);
+	u->stale_inodes[u->stale_inodes_n++] = ino;
+}
+
+mono_t
+mount_deadline(const struct mount *m)
+{
+	const struct lock *l = TAILQ_FIRST(&m->kept);
+
+	return l ? l->kept_until : MONO_NEVER;
+}
+
+void
+mount_update_free(struct mount_update *u)
+{
+	free(u->replies);
+	free(u->requests);
+	free(u->stale_inodes);
+	*u = (struct mount_update){0};
+}
+
+/* ---- dispatch ---- */
+
+static void
+refused_call(struct mount *m, struct call *c)
+{
+	call_status(m, c, EPERM);
+}
+
+enum { VIRTUAL_TOO = 1 }; /* the handler knows what to do with an inode of /.cell */
+
+static const struct {
+	call_next *handler;
+	int flags;
+} handlers[] = {
+	[MOUNT_LOOKUP] = {name_lookup, VIRTUAL_TOO},
+	[MOUNT_GETATTR] = {inode_getattr, 0},
+	[MOUNT_SETATTR] = {setattr_call, 0},
+	[MOUNT_ACCESS] = {inode_access, 0},
+	[MOUNT_MKDIR] = {name_mkdir, VIRTUAL_TOO},
+	[MOUNT_UNLINK] = {name_delete, VIRTUAL_TOO},
+	[MOUNT_RMDIR] = {name_delete, VIRTUAL_TOO},
+	[MOUNT_RENAME] = {rename_call, VIRTUAL_TOO},
+	[MOUNT_REFUSED] = {refused_call, VIRTUAL_TOO},
+	[MOUNT_OPEN] = {handle_open, 0},
+	[MOUNT_CREATE] = {handle_create, VIRTUAL_TOO},
+	[MOUNT_READ] = {contents_read, 0},
+	[MOUNT_WRITE] = {buffer_write, 0},
+	[MOUNT_FLUSH] = {commit_flush, 0},
+	[MOUNT_FSYNC] = {commit_fsync, 0},
+	[MOUNT_RELEASE] = {handle_release, VIRTUAL_TOO},
+	[MOUNT_OPENDIR] = {listing_open, 0},
+	[MOUNT_READDIR] = {listing_read, 0},
+	[MOUNT_RELEASEDIR] = {handle_release, VIRTUAL_TOO},
+	[MOUNT_STATFS] = {statfs_call, VIRTUAL_TOO},
+	[MOUNT_GETXATTR] = {xattr_get, VIRTUAL_TOO},
+	[MOUNT_SETXATTR] = {xattr_set, VIRTUAL_TOO},
+	[MOUNT_LISTXATTR] = {xattr_list, VIRTUAL_TOO},
+	[MOUNT_REMOVEXATTR] = {xattr_remove, VIRTUAL_TOO},
+	[MOUNT_FLOCK] = {flock_call, 0},
+	[MOUNT_SETLK] = {record_lock_call, 0},
+	[MOUNT_GETLK] = {record_lock_get, 0},
+};
+
+static void
+kernel_call(struct mount *m, const struct mount_event *e)
+{
+	struct call *c = call_new(m, e);
+
+	if (is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
+		virtual_call(m, c);
+	else
+		handlers[e->kind].handler(m, c);
+}
+
+static void
+mount_dispatch(struct mount *m, const struct mount_event *e)
+{
+	switch (e->kind) {
+	case MOUNT_FORGET:
+		inode_forget(m, e->ino, e->count);
+		break;
+	case MOUNT_INTERRUPT:
+		call_interrupt(m, e->call);
+		break;
+	case MOUNT_ANSWER:
+		call_heard(m, e->answer);
+		break;
+	case MOUNT_GRANT:
+		lock_grant(m, e->grant);
+		break;
+	case MOUNT_SESSION:
+	case MOUNT_TIMEOUT:
+		break; /* every step looks at the session and at the time */
+	default:
+		kernel_call(m, e);
+		break;
+	}
+}
+
+void
+mount_step(struct mount *m, const struct mount_event *event, struct mount_update *update)
+{
+	update->replies_n = 0;
+	update->requests_n = 0;
+	update->stale_inodes_n = 0;
+	update->forget_names = false;
+	free_blocks(m);
+	m->update = update;
+	m->now = event->now;
+	session_watch(m);
+	lock_timeout(m);
+	mount_dispatch(m, event);
+	handle_run_ready(m);
+	m->update = NULL;
+}

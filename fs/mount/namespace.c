@@ -1,0 +1,201 @@
+/* Names: lookup, mkdir, unlink, rmdir. The cell keeps the names; nothing of them is kept here. */
+#include <sys/stat.h>
+#include "fs/mount/internal.h"
+
+static bool
+is_reserved(uint64_t parent, struct bytes name)
+{
+	return parent == NODE_ROOT && bytes_equal(name, bytes_of(".cell"));
+}
+
+/* Why no node of this name can be made or removed here; 0 if one can. */
+int
+name_error(uint64_t parent, struct bytes name)
+{
+	if (is_virtual(parent) || is_reserved(parent, name))
+		return EPERM;
+	return name.len > LIMIT_NAME ? ENAMETOOLONG : 0;
+}
+
+static void
+name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t index)
+{
+	struct inode *i = inode_learn(m, attr, index);
+
+	if (i == NULL) {
+		call_status(m, c, EIO);
+		return;
+	}
+	i->refs++;
+	call_entry(m, c, i);
+	inode_put(m, i);
+}
+
+/* ---- lookup ---- */
+
+static void
+lookup_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error)
+		call_status(m, c, error);
+	else
+		name_entry(m, c, &a->result.attr.attr, a->index);
+}
+
+static void
+lookup_virtual(struct mount *m, struct call *c, uint64_t ino)
+{
+	struct mount_reply *r = call_reply(m, c, MOUNT_ENTRY);
+
+	r->stat = virtual_stat(m, ino);
+	call_end(m, c);
+}
+
+void
+name_lookup(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_lookup};
+	uint64_t parent = c->event.ino;
+
+	if (is_reserved(parent, c->event.name)) {
+		lookup_virtual(m, c, MOUNT_INO_CELL);
+	} else if (parent == MOUNT_INO_CELL && bytes_equal(c->event.name, bytes_of("status"))) {
+		lookup_virtual(m, c, MOUNT_INO_STATUS);
+	} else if (is_virtual(parent)) {
+		call_status(m, c, ENOENT);
+	} else if (c->event.name.len > LIMIT_NAME) {
+		call_status(m, c, ENAMETOOLONG);
+	} else {
+		op.lookup.parent = parent;
+		op.lookup.name = c->event.name;
+		call_ask(m, c, &op, lookup_heard);
+	}
+}
+
+/* ---- mkdir ---- */
+
+static void
+mkdir_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error)
+		call_status(m, c, error);
+	else
+		name_entry(m, c, &a->result.created.attr, a->index);
+}
+
+void
+name_mkdir(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_create};
+	int error = name_error(c->event.ino, c->event.name);
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	op.create = (struct op_create){.parent = c->event.ino, .name = c->event.name,
+	                               .kind = NODE_DIRECTORY, .exclusive = 1,
+	                               .ephemeral = (c->event.mode & S_ISVTX) != 0};
+	call_ask(m, c, &op, mkdir_heard);
+}
+
+/* ---- unlink, rmdir ---- */
+
+static void
+delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+	struct inode *i;
+
+	if (error == 0) {
+		i = inode_find(m, a->result.deleted.node);
+		if (i)
+			inode_die(m, i, true);
+	}
+	call_status(m, c, error);
+}
+
+static void
+delete_ask(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_delete};
+
+	op.delete.parent = c->event.ino;
+	op.delete.name = c->event.name;
+	op.delete.kind = c->event.kind == MOUNT_RMDIR ? NODE_DIRECTORY : NODE_FILE;
+	call_ask(m, c, &op, delete_heard);
+}
+
+static void delete_prepare(struct mount *m, struct call *c);
+
+static void
+delete_fetched(struct mount *m, struct call *c)
+{
+	c->event.fh = c->handle->fh;
+	handle_give_up(m, c);
+	delete_prepare(m, c);
+}
+
+static void
+delete_entered(struct mount *m, struct call *c)
+{
+	if (c->handle->fetched || c->handle->dead)
+		delete_fetched(m, c);
+	else
+		contents_fetch(m, c, delete_fetched);
+}
+
+/* Handles of a deleted file go on reading what they had: who has read nothing yet must have it
+ * first. One after the other; `event.fh` is the last one done. */
+static void
+delete_prepare(struct mount *m, struct call *c)
+{
+	struct inode *i = inode_find(m, c->target);
+	struct handle *h = i && !i->dead ? handle_after(i, c->event.fh) : NULL;
+
+	while (h && (h->fetched || !handle_readable(h)))
+		h = handle_after(i, h->fh);
+	if (c->answered) {
+		call_end(m, c);
+	} else if (h) {
+		handle_refer(c, h);
+		handle_enter(m, c, delete_entered);
+	} else {
+		delete_ask(m, c);
+	}
+}
+
+static void
+delete_looked_up(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	c->target = a->result.attr.attr.node;
+	c->event.fh = 0;
+	delete_prepare(m, c);
+}
+
+void
+name_delete(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_lookup};
+	int error = name_error(c->event.ino, c->event.name);
+
+	if (error) {
+		call_status(m, c, error);
+	} else if (c->event.kind == MOUNT_UNLINK && m->files) {
+		op.lookup.parent = c->event.ino;
+		op.lookup.name = c->event.name;
+		call_ask(m, c, &op, delete_looked_up);
+	} else {
+		delete_ask(m, c);
+	}
+}

@@ -1,0 +1,156 @@
+/* Open and create. Access is checked here, against the node itself; the contents are read when they
+ * are first looked at, or not at all by who truncates. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "fs/mount/internal.h"
+
+enum { FLAG_EXEC = 0x20 }; /* the kernel's __FMODE_EXEC: opened to be executed */
+
+static int
+open_denied(const struct attr *a, int flags)
+{
+	int access = flags & O_ACCMODE;
+
+	if (a->kind == NODE_DIRECTORY)
+		return EISDIR;
+	if (flags & FLAG_EXEC)
+		return EACCES;
+	if (access != O_WRONLY && !(a->rights & RIGHT_READ))
+		return EACCES;
+	if ((access != O_RDONLY || (flags & O_TRUNC)) && !(a->rights & RIGHT_WRITE))
+		return EACCES;
+	return 0;
+}
+
+/* The truncation waits in the buffer for the first data or for the close. */
+static void
+open_truncate(struct handle *h)
+{
+	h->unconditional = true;
+	h->fetched = true;
+	h->edit = EDIT_WHOLE;
+	h->truncation = true;
+	buffer_add_writer(h, 0, h->opener);
+}
+
+static void
+open_done(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (c->error || c->answered || h->dead) {
+		handle_close(m, h);
+		call_status(m, c, c->error ? c->error : ESTALE);
+		return;
+	}
+	if (c->event.flags & O_TRUNC)
+		open_truncate(h);
+	call_opened(m, c, h->fh);
+}
+
+static void
+open_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct attr *attr = &a->result.attr.attr;
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0 && (attr->node != c->inode->ino || !inode_learn(m, attr, a->index)))
+		error = EIO;
+	if (error == 0)
+		error = open_denied(attr, c->event.flags);
+	if (error || c->answered) {
+		call_status(m, c, error);
+		return;
+	}
+	handle_refer(c, handle_new(m, c->inode, c));
+	ephemeral_open(m, c, open_done);
+}
+
+void
+handle_open(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_attr};
+
+	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
+	op.get_attr.node = c->inode->ino;
+	call_ask(m, c, &op, open_heard);
+}
+
+/* ---- create ---- */
+
+static void
+create_done(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (c->error || c->answered || h->dead) {
+		handle_close(m, h);
+		call_status(m, c, c->error ? c->error : ESTALE);
+		return;
+	}
+	if ((c->event.flags & O_TRUNC) && !h->fetched)
+		open_truncate(h);
+	h->unconditional = (c->event.flags & O_TRUNC) != 0;
+	call_created(m, c, h->inode, h->fh);
+}
+
+/* A fresh file is empty: nothing to fetch and nothing to truncate. */
+static void
+create_fresh(struct mount *m, struct call *c, const struct attr *attr)
+{
+	struct handle *h = c->handle;
+
+	h->fetched = true;
+	h->generation = attr->content_generation;
+	h->inode->opener |= attr->ephemeral && !session_lost(m, c->session);
+	create_done(m, c);
+}
+
+/* The cell has made us an opener of an ephemeral file; the close that follows undoes it. */
+static void
+create_refused(struct mount *m, struct call *c, const struct attr *attr)
+{
+	c->inode->opener |= attr->ephemeral && !session_lost(m, c->session);
+	create_done(m, c);
+}
+
+static void
+create_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct attr *attr = &a->result.created.attr;
+	int error = call_path_errno(m, c, a);
+	struct inode *i = NULL;
+
+	if (error == 0 && (i = inode_learn(m, attr, a->index)) == NULL)
+		error = EIO;
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	call_refer(c, i);
+	handle_refer(c, handle_new(m, i, c));
+	c->error = open_denied(attr, c->event.flags);
+	if (a->result.created.fresh)
+		create_fresh(m, c, attr);
+	else if (c->error)
+		create_refused(m, c, attr);
+	else
+		ephemeral_open(m, c, create_done);
+}
+
+void
+handle_create(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_create};
+	int error = name_error(c->event.ino, c->event.name);
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	op.create = (struct op_create){.parent = c->event.ino, .name = c->event.name,
+	                               .kind = NODE_FILE,
+	                               .ephemeral = (c->event.mode & S_ISVTX) != 0,
+	                               .exclusive = (c->event.flags & O_EXCL) != 0};
+	call_ask(m, c, &op, create_heard);
+}

@@ -1,0 +1,232 @@
+/* fcntl(2) locks over the whole file. Those of a process and those of an open file description look
+ * alike here, so a lock is owned by what the kernel calls its owner, on one node, and remembers the
+ * handles through which it was taken: any close by that owner frees it, as fcntl prescribes, and so
+ * does the end of the last of those handles. */
+#include "fs/mount/internal.h"
+
+static bool
+taken_through(const struct lock *l, uint64_t fh)
+{
+	for (size_t n = 0; n < l->handles_n; n++)
+		if (l->handles[n] == fh)
+			return true;
+	return false;
+}
+
+static bool
+asked_through(const struct lock *l, uint64_t fh)
+{
+	return (l->ask == ASK_SENT || l->ask == ASK_QUEUED) && l->asked_fh == fh;
+}
+
+bool
+record_lock_through(const struct handle *h)
+{
+	struct lock *l;
+
+	TAILQ_FOREACH(l, &h->inode->locks, of_inode)
+		if (l->kind == LOCK_RECORD &&
+		    (taken_through(l, h->fh) || asked_through(l, h->fh)))
+			return true;
+	return false;
+}
+
+/* What a close by this owner would free. */
+struct lock *
+record_lock_of(struct handle *h, uint64_t lock_owner)
+{
+	struct lock *l = lock_find(h->inode, LOCK_RECORD, lock_owner);
+
+	return l && (l->mode != LOCK_NONE || l->is_kept) ? l : NULL;
+}
+
+void
+record_lock_gained(struct lock *l, struct handle *h)
+{
+	if (taken_through(l, h->fh))
+		return;
+	ARRAY_ROOM(l->handles, l->handles_n, l->handles_room);
+	l->handles[l->handles_n++] = h->fh;
+}
+
+/* What was written through any of its handles is there when the next one gets the lock. */
+void
+record_lock_free(struct mount *m, struct call *c, struct lock *l)
+{
+	struct handle *h;
+
+	for (size_t n = 0; n < l->handles_n; n++) {
+		h = handle_find(m, l->handles[n]);
+		if (h)
+			commit_behind(m, h);
+	}
+	lock_refer(c, l);
+	c->mode = LOCK_NONE;
+	lock_unlock(m, c);
+}
+
+void
+record_lock_released(struct mount *m, struct handle *h)
+{
+	struct lock *l, *more;
+	size_t kept;
+
+	TAILQ_FOREACH_SAFE(l, &h->inode->locks, of_inode, more) {
+		if (l->kind != LOCK_RECORD)
+			continue;
+		if (asked_through(l, h->fh))
+			lock_withdraw(m, l);
+		if (!taken_through(l, h->fh))
+			continue;
+		kept = 0;
+		for (size_t n = 0; n < l->handles_n; n++)
+			if (l->handles[n] != h->fh)
+				l->handles[kept++] = l->handles[n];
+		l->handles_n = kept;
+		if (kept == 0)
+			lock_drop(m, l);
+	}
+}
+
+/* ---- F_SETLK, F_SETLKW ---- */
+
+static int
+setlk_refused(const struct handle *h)
+{
+	const struct lock *other = lock_find(h->inode, LOCK_FLOCK, h->fh);
+
+	if (h->dead || h->inode->dead)
+		return ESTALE;
+	return other && lock_active(other) ? EDEADLK : 0;
+}
+
+static void
+acquire_committed(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
+	if (c->error == 0)
+		c->error = setlk_refused(h);
+	if (c->error || c->answered) {
+		call_status(m, c, c->error);
+		return;
+	}
+	handle_leave(m, c);
+	lock_refer(c, lock_get(m, h->inode, LOCK_RECORD, c->event.lock_owner));
+	lock_acquire(m, c);
+}
+
+static void
+unlock_committed(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+	struct lock *l = lock_find(h->inode, LOCK_RECORD, c->event.lock_owner);
+	int owed = commit_owed(h);
+
+	if (c->error == 0)
+		c->error = owed;
+	handle_leave(m, c);
+	if (l)
+		record_lock_free(m, c, l);
+	else
+		call_status(m, c, c->error);
+}
+
+static void
+setlk_entered(struct mount *m, struct call *c)
+{
+	commit(m, c, c->mode == LOCK_NONE ? unlock_committed : acquire_committed);
+}
+
+static void
+setlk_unlock(struct mount *m, struct call *c)
+{
+	struct lock *l = lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
+
+	if (c->handle->dead)
+		call_status(m, c, ESTALE);
+	else if (l == NULL)
+		call_status(m, c, 0);
+	else if (!c->event.whole)
+		call_status(m, c, l->mode != LOCK_NONE ? ENOLCK : 0);
+	else
+		handle_enter(m, c, setlk_entered);
+}
+
+void
+record_lock_call(struct mount *m, struct call *c)
+{
+	int error;
+
+	if (!handle_of_call(m, c))
+		return;
+	c->mode = c->event.lock_mode;
+	error = setlk_refused(c->handle);
+	if (c->handle->kind != HANDLE_FILE)
+		call_status(m, c, EISDIR);
+	else if (c->mode == LOCK_NONE)
+		setlk_unlock(m, c);
+	else if (!c->event.whole)
+		call_status(m, c, ENOLCK);
+	else if (error)
+		call_status(m, c, error);
+	else
+		handle_enter(m, c, setlk_entered);
+}
+
+/* ---- F_GETLK ---- */
+
+/* The first holder in the way, and its pid where that means something on this machine. */
+static void
+getlk_holders(struct mount *m, struct call *c, const struct result_lock *r, struct mount_reply *reply)
+{
+	const struct lock *own =
+	    lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
+	struct cursor from = cursor_of(r->holders.packed);
+	struct lock_holder holder;
+
+	while (wire_next_lock_holder(&from, &holder)) {
+		if (holder.session == m->session && own && holder.owner == own->owner)
+			continue;
+		if (c->event.lock_mode == LOCK_SHARED && holder.mode == LOCK_SHARED)
+			continue;
+		reply->lock_mode = holder.mode;
+		reply->lock_pid = holder.session == m->session ? (pid_t)holder.pid : 0;
+		return;
+	}
+}
+
+static void
+getlk_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_errno(m, c, a);
+	struct mount_reply *reply;
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	reply = call_reply(m, c, MOUNT_LOCK);
+	if (reply && a->result.lock.state == LOCK_STATE_DELAYED)
+		reply->lock_mode = LOCK_EXCLUSIVE;
+	else if (reply)
+		getlk_holders(m, c, &a->result.lock, reply);
+	call_end(m, c);
+}
+
+void
+record_lock_get(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_lock};
+
+	if (!handle_of_call(m, c))
+		return;
+	if (c->handle->dead || c->handle->inode->dead) {
+		call_status(m, c, ESTALE);
+	} else if (!c->event.whole) {
+		call_status(m, c, ENOLCK);
+	} else {
+		op.get_lock.node = c->handle->inode->ino;
+		call_ask(m, c, &op, getlk_heard);
+	}
+}

@@ -1,0 +1,45 @@
+/* The session's death. Every handle and every lock belongs to one session and ends with it; no handle
+ * ever moves to a new one (Chubby, section 2.8). */
+#include "fs/mount/internal.h"
+
+bool
+session_lost(const struct mount *m, uint64_t session)
+{
+	return m->session_over || (session != 0 && session != m->session);
+}
+
+static void
+session_died(struct mount *m)
+{
+	struct handle *h;
+	struct inode *i, *more_i;
+	struct lock *l, *more_l;
+
+	m->session_over = true;
+	m->update->forget_names = true;
+	RB_FOREACH(h, handle_numbers, &m->handles)
+		if (h->kind != HANDLE_VIRTUAL)
+			handle_die(m, h);
+	RB_FOREACH_SAFE(i, inode_numbers, &m->inodes, more_i) {
+		i->opener = false;
+		mount_stale_inode(m, i->ino);
+		i->refs++;
+		TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more_l)
+			lock_die(m, l);
+		inode_put(m, i);
+	}
+}
+
+void
+session_watch(struct mount *m)
+{
+	struct client_status s = client_status(m->client);
+	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);
+
+	if (m->session && !m->session_over && (!alive || s.session != m->session))
+		session_died(m);
+	if (alive && (m->session == 0 || s.session != m->session)) {
+		m->session = s.session;
+		m->session_over = false;
+	}
+}

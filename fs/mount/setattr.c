@@ -1,0 +1,221 @@
+/* chmod, chown, utimens and truncate of a path; and the attributes of the cell as a whole. */
+#include <string.h>
+#include <sys/stat.h>
+#include "fs/mount/internal.h"
+
+enum { TRUNCATE_TRIES = 16 };
+
+void
+setattr_answer(struct mount *m, struct call *c)
+{
+	struct handle *h = buffer_of_process(c->inode, c->event.fh, c->event.pid);
+	struct mount_stat s = inode_stat(m, c->inode);
+
+	if (h)
+		s.size = contents_size(h);
+	if (h && h->dated)
+		s.mtime_ns = h->mtime_ns;
+	call_attr(m, c, &s);
+}
+
+/* ---- mtime ---- */
+
+static void
+mtime_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0 && (a->result.attr.attr.node != c->inode->ino ||
+	                   !inode_learn(m, &a->result.attr.attr, a->index)))
+		error = EIO;
+	if (error)
+		call_status(m, c, error);
+	else
+		setattr_answer(m, c);
+}
+
+/* A time set by who has not committed yet (cp -p) is for what will be committed. */
+static void
+set_mtime(struct mount *m, struct call *c)
+{
+	struct handle *h = buffer_of_process(c->inode, c->event.fh, c->event.pid);
+	struct op op = {.code = OP_set_mtime};
+	bool now = (c->event.set & SET_MTIME_NOW) != 0;
+
+	if (h) {
+		h->dated = !now;
+		h->mtime_ns = c->event.mtime_ns;
+		setattr_answer(m, c);
+		return;
+	}
+	op.set_mtime.node = c->inode->ino;
+	op.set_mtime.now = now;
+	op.set_mtime.mtime_ns = now ? 0 : c->event.mtime_ns;
+	call_ask(m, c, &op, mtime_heard);
+}
+
+/* ---- mode, owner ---- */
+
+/* The ACLs decide who may do what; a mode that takes away what they grant could not be honoured. */
+static int
+mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e)
+{
+	mode_t shown = inode_stat(m, i).mode & 0777;
+
+	if (m->config.quiet)
+		return 0;
+	if ((e->set & SET_MODE) && (shown & ~e->mode))
+		return EPERM;
+	if ((e->set & SET_UID) && e->set_uid != m->config.uid)
+		return EPERM;
+	if ((e->set & SET_GID) && e->set_gid != m->config.gid)
+		return EPERM;
+	return 0;
+}
+
+static void
+setattr_known(struct mount *m, struct call *c)
+{
+	bool dates = (c->event.set & (SET_MTIME | SET_MTIME_NOW)) && !(c->event.set & SET_SIZE);
+	bool directory = c->inode->attr.kind == NODE_DIRECTORY;
+	int error = mode_refused(m, c->inode, &c->event);
+
+	if (error == 0 && dates && directory && !m->config.quiet)
+		error = EPERM; /* a directory's time is constant */
+	if (error)
+		call_status(m, c, error);
+	else if (dates && !directory && !c->answered)
+		set_mtime(m, c);
+	else
+		setattr_answer(m, c);
+}
+
+static void
+attr_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0 && (a->result.attr.attr.node != c->inode->ino ||
+	                   !inode_learn(m, &a->result.attr.attr, a->index)))
+		error = EIO;
+	if (error)
+		call_status(m, c, error);
+	else
+		setattr_known(m, c);
+}
+
+/* ---- truncate of a path: a commit of its own ---- */
+
+static void truncate_read(struct mount *m, struct call *c);
+
+static void
+truncate_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	if (a->rc == RC_CANCELED && !c->answered && ++c->tries < TRUNCATE_TRIES)
+		truncate_read(m, c);
+	else
+		attr_heard(m, c, a);
+}
+
+static void
+truncate_set(struct mount *m, struct call *c, const struct result_contents *base)
+{
+	struct op op = {.code = OP_set_contents};
+	size_t size = (size_t)c->event.set_size;
+	uint8_t *contents = memory_zero(size ? size : 1, 1);
+
+	op.set_contents.node = c->inode->ino;
+	op.set_contents.contents = (struct bytes){contents, size};
+	if (base) {
+		op.set_contents.guarded = 1;
+		op.set_contents.generation = base->attr.content_generation;
+		if (base->contents.len)
+			memcpy(contents, base->contents.data,
+			       base->contents.len < size ? base->contents.len : size);
+	}
+	call_ask(m, c, &op, truncate_heard);
+	free(contents);
+}
+
+static void
+truncate_base(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error || c->answered)
+		call_status(m, c, error);
+	else
+		truncate_set(m, c, &a->result.contents);
+}
+
+static void
+truncate_read(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_contents};
+
+	op.get_contents.node = c->inode->ino;
+	call_ask(m, c, &op, truncate_base);
+}
+
+static void
+truncate_path(struct mount *m, struct call *c)
+{
+	if (c->event.set_size > LIMIT_CONTENTS)
+		call_status(m, c, EFBIG);
+	else if (c->event.set_size == 0)
+		truncate_set(m, c, NULL);
+	else
+		truncate_read(m, c);
+}
+
+/* ---- the call ---- */
+
+void
+setattr_call(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_attr};
+
+	if ((c->event.set & SET_SIZE) && c->event.fh) {
+		if (handle_of_call(m, c))
+			buffer_truncate(m, c);
+		return;
+	}
+	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
+	if (c->event.set & SET_SIZE) {
+		truncate_path(m, c);
+		return;
+	}
+	op.get_attr.node = c->inode->ino;
+	call_ask(m, c, &op, attr_heard);
+}
+
+/* ---- statfs ---- */
+
+static void
+statfs_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_usage *u = &a->result.usage;
+	int error = call_errno(m, c, a);
+	struct mount_reply *r;
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	r = call_reply(m, c, MOUNT_STATS);
+	if (r) {
+		r->nodes = u->nodes;
+		r->nodes_quota = u->quota_nodes;
+		r->bytes = u->bytes;
+		r->bytes_quota = u->quota_bytes;
+	}
+	call_end(m, c);
+}
+
+void
+statfs_call(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_get_usage};
+
+	call_ask(m, c, &op, statfs_heard);
+}

@@ -1,0 +1,27 @@
+/* A path that leads to a dead node is answered ESTALE, and the kernel looks its name up again. It does
+ * so once: who comes to a dead node a second time in a row is told that there is none. */
+#include "fs/mount/internal.h"
+
+int
+stale_path(struct mount *m, const struct call *c)
+{
+	for (size_t n = 0; n < STALE_CALLERS; n++) {
+		if (m->stale[n].pid != c->event.pid || m->stale[n].kind != c->event.kind ||
+		    m->stale[n].pid == 0)
+			continue;
+		m->stale[n].pid = 0;
+		return ENOENT;
+	}
+	m->stale[m->stale_next].pid = c->event.pid;
+	m->stale[m->stale_next].kind = c->event.kind;
+	m->stale_next = (m->stale_next + 1) % STALE_CALLERS;
+	return ESTALE;
+}
+
+void
+stale_clear(struct mount *m, const struct call *c)
+{
+	for (size_t n = 0; n < STALE_CALLERS; n++)
+		if (m->stale[n].pid == c->event.pid && m->stale[n].kind == c->event.kind)
+			m->stale[n].pid = 0;
+}

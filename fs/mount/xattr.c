@@ -1,0 +1,493 @@
+/* The attributes user.ls.*: one table. Whatever is outside of `user.` is refused from memory, and
+ * never with ENOSYS, which would switch attributes off for good. */
+#include <linux/limits.h>
+#include <sys/xattr.h>
+#include <string.h>
+#include "fs/mount/internal.h"
+
+struct attribute {
+	const char *name;
+	enum op_code from; /* the read that knows it */
+	/* Prints the value; nothing: it has none now. */
+	void (*show)(const struct mount *m, const struct result *r, struct buffer *to);
+	/* Carries out the setting; NULL: read-only. */
+	void (*set)(struct mount *m, struct call *c, struct bytes value);
+	void (*remove)(struct mount *m, struct call *c);
+};
+
+static bool
+is_file(const struct result *r)
+{
+	return r->attr.attr.kind == NODE_FILE;
+}
+
+/* ---- showing: attributes of the node ---- */
+
+static void
+show_instance(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_printf(to, "%llu", (unsigned long long)r->attr.attr.node);
+}
+
+static void
+show_content_generation(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	if (is_file(r))
+		buffer_printf(to, "%llu", (unsigned long long)r->attr.attr.content_generation);
+}
+
+static void
+show_acl_generation(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_printf(to, "%llu", (unsigned long long)r->attr.attr.acl_generation);
+}
+
+static void
+show_checksum(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	if (is_file(r))
+		buffer_printf(to, "%016llx", (unsigned long long)r->attr.attr.checksum);
+}
+
+static void
+show_ephemeral(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_printf(to, "%d", r->attr.attr.ephemeral != 0);
+}
+
+static void
+show_acl_read(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_put_bytes(to, r->attr.attr.acl_read);
+}
+
+static void
+show_acl_write(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_put_bytes(to, r->attr.attr.acl_write);
+}
+
+static void
+show_acl_change(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_put_bytes(to, r->attr.attr.acl_change);
+}
+
+static void
+show_lock_delay(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	int64_t own = r->attr.attr.lock_delay_s;
+
+	buffer_printf(to, "%lld", own < 0 ? (long long)m->config.lock_delay_s : (long long)own);
+}
+
+/* ---- showing: the lock ---- */
+
+static void
+show_lock_generation(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_printf(to, "%llu", (unsigned long long)r->lock.lock_generation);
+}
+
+static void
+show_lock(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	switch (r->lock.state) {
+	case LOCK_STATE_FREE:
+		buffer_printf(to, "free");
+		break;
+	case LOCK_STATE_SHARED:
+		buffer_printf(to, "shared %u", r->lock.holders.count);
+		break;
+	case LOCK_STATE_EXCLUSIVE:
+		buffer_printf(to, "exclusive");
+		break;
+	case LOCK_STATE_DELAYED:
+		buffer_printf(to, "delayed %lld", (long long)r->lock.delay_left_s);
+		break;
+	}
+}
+
+static void
+show_holder(const struct lock_holder *h, int64_t now_ns, struct buffer *to)
+{
+	int64_t held = (now_ns - h->since_ns) / 1000000000;
+
+	buffer_printf(to, "%s%llu %.*s %.*s ", to->len ? "\n" : "", (unsigned long long)h->session,
+	              (int)h->principal.len, (const char *)h->principal.data, (int)h->host.len,
+	              (const char *)h->host.data);
+	if (h->pid)
+		buffer_printf(to, "%u", h->pid);
+	else
+		buffer_printf(to, "-");
+	buffer_printf(to, " %s %lld", h->mode == LOCK_SHARED ? "shared" : "exclusive",
+	              held > 0 ? (long long)held : 0);
+}
+
+/* As many holders as the largest value has room for. */
+static void
+show_lock_holders(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	struct cursor from = cursor_of(r->lock.holders.packed);
+	struct lock_holder holder;
+
+	(void)m;
+	while (to->len + 512 < XATTR_SIZE_MAX && wire_next_lock_holder(&from, &holder))
+		show_holder(&holder, r->lock.now_ns, to);
+}
+
+static void
+show_sequencer(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_put_bytes(to, r->sequencer.sequencer);
+}
+
+static void
+show_fence(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	(void)m;
+	buffer_printf(to, "%llu", (unsigned long long)r->sequencer.fence);
+}
+
+/* ---- setting ---- */
+
+static void
+set_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0 && !inode_learn(m, &a->result.attr.attr, a->index))
+		error = EIO;
+	call_status(m, c, error);
+}
+
+static void
+set_acl(struct mount *m, struct call *c, enum acl_name which, struct bytes value)
+{
+	struct op op = {.code = OP_set_acl};
+
+	if (value.len == 0 || value.len > LIMIT_NAME || memchr(value.data, 0, value.len)) {
+		call_status(m, c, EINVAL);
+		return;
+	}
+	op.set_acl.node = c->inode->ino;
+	op.set_acl.which = which;
+	op.set_acl.name = value;
+	call_ask(m, c, &op, set_heard);
+}
+
+static void
+set_acl_read(struct mount *m, struct call *c, struct bytes value)
+{
+	set_acl(m, c, ACL_READ, value);
+}
+
+static void
+set_acl_write(struct mount *m, struct call *c, struct bytes value)
+{
+	set_acl(m, c, ACL_WRITE, value);
+}
+
+static void
+set_acl_change(struct mount *m, struct call *c, struct bytes value)
+{
+	set_acl(m, c, ACL_CHANGE, value);
+}
+
+static void
+ask_lock_delay(struct mount *m, struct call *c, int64_t seconds)
+{
+	struct op op = {.code = OP_set_lock_delay};
+
+	op.set_lock_delay.node = c->inode->ino;
+	op.set_lock_delay.seconds = seconds;
+	call_ask(m, c, &op, set_heard);
+}
+
+/* A decimal number, perhaps negative: false if it is none. What is far too large stays too large. */
+static bool
+parse_number(struct bytes text, int64_t *number)
+{
+	bool minus = text.len > 1 && text.data[0] == '-';
+
+	*number = 0;
+	for (size_t n = minus; n < text.len; n++) {
+		if (text.data[n] < '0' || text.data[n] > '9')
+			return false;
+		if (*number < 1000000)
+			*number = *number * 10 + (text.data[n] - '0');
+	}
+	if (minus)
+		*number = -*number;
+	return text.len > 0;
+}
+
+static void
+set_lock_delay(struct mount *m, struct call *c, struct bytes value)
+{
+	int64_t seconds;
+
+	if (!parse_number(value, &seconds))
+		call_status(m, c, EINVAL);
+	else if (seconds < 0 || seconds > LIMIT_LOCK_DELAY_S)
+		call_status(m, c, ERANGE);
+	else
+		ask_lock_delay(m, c, seconds);
+}
+
+static void
+remove_lock_delay(struct mount *m, struct call *c)
+{
+	ask_lock_delay(m, c, -1);
+}
+
+static void
+set_lock(struct mount *m, struct call *c, struct bytes value)
+{
+	if (bytes_equal(value, bytes_of("exclusive")))
+		attribute_lock_set(m, c, LOCK_EXCLUSIVE);
+	else if (bytes_equal(value, bytes_of("shared")))
+		attribute_lock_set(m, c, LOCK_SHARED);
+	else if (bytes_equal(value, bytes_of("free")))
+		attribute_lock_set(m, c, LOCK_NONE);
+	else
+		call_status(m, c, EINVAL);
+}
+
+static void
+remove_lock(struct mount *m, struct call *c)
+{
+	attribute_lock_set(m, c, LOCK_NONE);
+}
+
+/* If the last handle was closed meanwhile, nobody has it open any more. */
+static void
+ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	if (a->rc == RC_OK && !session_lost(m, c->session)) {
+		c->inode->opener = true;
+		ephemeral_closed(m, c->inode);
+	}
+	set_heard(m, c, a);
+}
+
+/* Only a file that is open here can become ephemeral: else it would have an opener without a close. */
+static void
+set_ephemeral(struct mount *m, struct call *c, struct bytes value)
+{
+	struct op op = {.code = OP_make_ephemeral};
+
+	if (!bytes_equal(value, bytes_of("1")) || handle_after(c->inode, 0) == NULL) {
+		call_status(m, c, EINVAL);
+		return;
+	}
+	op.make_ephemeral.node = c->inode->ino;
+	call_ask(m, c, &op, ephemeral_heard);
+}
+
+/* ---- the table ---- */
+
+static const struct attribute attributes[] = {
+	{"user.ls.instance", OP_get_attr, show_instance, NULL, NULL},
+	{"user.ls.content_generation", OP_get_attr, show_content_generation, NULL, NULL},
+	{"user.ls.acl_generation", OP_get_attr, show_acl_generation, NULL, NULL},
+	{"user.ls.checksum", OP_get_attr, show_checksum, NULL, NULL},
+	{"user.ls.ephemeral", OP_get_attr, show_ephemeral, set_ephemeral, NULL},
+	{"user.ls.acl.read", OP_get_attr, show_acl_read, set_acl_read, NULL},
+	{"user.ls.acl.write", OP_get_attr, show_acl_write, set_acl_write, NULL},
+	{"user.ls.acl.change", OP_get_attr, show_acl_change, set_acl_change, NULL},
+	{"user.ls.lock_delay", OP_get_attr, show_lock_delay, set_lock_delay, remove_lock_delay},
+	{"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
+	{"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
+	{"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
+	{"user.ls.sequencer", OP_get_sequencer, show_sequencer, NULL, NULL},
+	{"user.ls.fence", OP_get_sequencer, show_fence, NULL, NULL},
+};
+
+enum { ATTRIBUTES = sizeof attributes / sizeof attributes[0] };
+
+static const struct attribute *
+attribute_find(struct bytes name)
+{
+	for (size_t n = 0; n < ATTRIBUTES; n++)
+		if (bytes_equal(name, bytes_of(attributes[n].name)))
+			return &attributes[n];
+	return NULL;
+}
+
+static bool
+is_user(struct bytes name)
+{
+	return name.len >= 5 && memcmp(name.data, "user.", 5) == 0;
+}
+
+static void
+ask_node(struct mount *m, struct call *c, enum op_code code, call_then *then)
+{
+	struct op op = {.code = code};
+
+	if (code == OP_get_attr)
+		op.get_attr.node = c->inode->ino;
+	else if (code == OP_get_lock)
+		op.get_lock.node = c->inode->ino;
+	else
+		op.get_sequencer.node = c->inode->ino;
+	call_ask(m, c, &op, then);
+}
+
+static void
+refer_node(struct mount *m, struct call *c)
+{
+	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
+}
+
+/* ---- the calls ---- */
+
+static void
+get_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	struct buffer value = BUFFER(XATTR_SIZE_MAX);
+	int error = call_path_errno(m, c, a);
+
+	if (error == 0)
+		attribute_find(c->event.name)->show(m, &a->result, &value);
+	if (error == 0 && (value.len == 0 || value.failed))
+		error = ENODATA;
+	if (error)
+		call_status(m, c, error);
+	else
+		call_data(m, c, buffer_view(&value));
+	buffer_free(&value);
+}
+
+void
+xattr_get(struct mount *m, struct call *c)
+{
+	const struct attribute *a = attribute_find(c->event.name);
+
+	if (!is_user(c->event.name)) {
+		call_status(m, c, EOPNOTSUPP);
+	} else if (a == NULL || is_virtual(c->event.ino)) {
+		call_status(m, c, ENODATA);
+	} else {
+		refer_node(m, c);
+		ask_node(m, c, a->from, get_heard);
+	}
+}
+
+void
+xattr_set(struct mount *m, struct call *c)
+{
+	const struct attribute *a = attribute_find(c->event.name);
+
+	if (a == NULL) {
+		call_status(m, c, EOPNOTSUPP);
+	} else if (a->set == NULL || is_virtual(c->event.ino)) {
+		call_status(m, c, EPERM);
+	} else if (c->event.flags & XATTR_CREATE) {
+		call_status(m, c, EEXIST);
+	} else {
+		refer_node(m, c);
+		a->set(m, c, c->event.data);
+	}
+}
+
+void
+xattr_remove(struct mount *m, struct call *c)
+{
+	const struct attribute *a = attribute_find(c->event.name);
+
+	if (a == NULL) {
+		call_status(m, c, is_user(c->event.name) ? ENODATA : EOPNOTSUPP);
+	} else if (a->remove == NULL || is_virtual(c->event.ino)) {
+		call_status(m, c, EPERM);
+	} else {
+		refer_node(m, c);
+		a->remove(m, c);
+	}
+}
+
+/* ---- list ---- */
+
+static bool
+is_holder(const struct mount *m, const struct result_lock *lock)
+{
+	struct cursor from = cursor_of(lock->holders.packed);
+	struct lock_holder holder;
+
+	while (wire_next_lock_holder(&from, &holder))
+		if (holder.session == m->session)
+			return true;
+	return false;
+}
+
+/* Appends the names of those that have a value now, as far as this read knows. */
+static void
+list_some(struct mount *m, struct call *c, enum op_code from, const struct result *r)
+{
+	struct buffer names = BUFFER(XATTR_LIST_MAX), value = BUFFER(XATTR_SIZE_MAX);
+
+	buffer_put_bytes(&names, c->text);
+	free((void *)c->text.data);
+	for (size_t n = 0; n < ATTRIBUTES; n++) {
+		if (attributes[n].from != from)
+			continue;
+		buffer_reset(&value);
+		if (from != OP_get_sequencer)
+			attributes[n].show(m, r, &value);
+		if (from == OP_get_sequencer || value.len)
+			buffer_put(&names, attributes[n].name, strlen(attributes[n].name) + 1);
+	}
+	buffer_free(&value);
+	c->text = buffer_take(&names);
+}
+
+static void
+list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	list_some(m, c, OP_get_lock, &a->result);
+	if (is_holder(m, &a->result.lock))
+		list_some(m, c, OP_get_sequencer, NULL);
+	call_data(m, c, c->text);
+}
+
+static void
+list_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error || c->answered) {
+		call_status(m, c, error);
+		return;
+	}
+	list_some(m, c, OP_get_attr, &a->result);
+	ask_node(m, c, OP_get_lock, list_lock_heard);
+}
+
+void
+xattr_list(struct mount *m, struct call *c)
+{
+	if (is_virtual(c->event.ino)) {
+		call_data(m, c, (struct bytes){0});
+		return;
+	}
+	refer_node(m, c);
+	ask_node(m, c, OP_get_attr, list_heard);
+}
