@@ -9,31 +9,38 @@
 struct host;
 
 struct host_config {
-	const char *directory; /* with cell.conf and signing.key */
-	/* The replica can't go on (failed disk); one line, already logged. The owner ends the process. */
+	const char *directory; /* with cell.conf and signing.key; copied */
+	/* The replica can't go on (failed disk); one line, already logged. Nothing is answered from
+	 * here on: the owner calls host_stop and ends the process. */
 	void (*failed)(void *user);
 	void *user;
 };
 
-/* Opens the data directory and its store; NULL with one line in `why`. Starts nothing (so a daemon
- * may still fork only before this: databases are open). */
+/* Opens the data directory and its store; NULL with one line in `why`. Starts no thread, but opens
+ * databases: a daemon forks before it. */
 struct host *host_open(const struct host_config *config, char *why, size_t why_size);
 /* Starts threads and timers on the loop. 0 or -errno. */
 int host_start(struct host *h, uv_loop_t *loop);
 
 /* Clients inside this process. `frame` is called, never from within host_connect or host_send, with
- * each frame for the connection; `closed` when the replica closes it. */
+ * each frame for the connection, which lasts for the call; `closed` when the replica closes it. Both
+ * may call everything here. */
 struct host_client {
 	void (*frame)(void *user, struct bytes frame);
 	void (*closed)(void *user);
 	void *user;
 };
 
+/* Only between host_start and host_stop. */
 uint64_t host_connect(struct host *h, const struct host_client *client, const char *principal);
-void host_send(struct host *h, uint64_t conn, struct bytes frames); /* one or more whole frames */
+/* One or more whole frames; copied where needed. Frames for a connection that was closed are dropped. */
+void host_send(struct host *h, uint64_t conn, struct bytes frames);
+/* No callback for this connection comes any more. */
 void host_disconnect(struct host *h, uint64_t conn);
 
-/* Steps down, finishes writing, closes everything it has on the loop, then calls `stopped`. */
+/* Steps down, finishes writing, closes everything it has on the loop, then calls `stopped`, with
+ * nothing left of the host. No client hears anything meanwhile. A host that was not started is gone,
+ * and `stopped` was called, at the return. */
 void host_stop(struct host *h, void (*stopped)(void *user), void *user);
 
 #endif

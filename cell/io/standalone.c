@@ -1,0 +1,163 @@
+#include "cell/io/standalone.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cell/io/dirlock.h"
+#include "cell/io/file.h"
+#include "cell/io/keyfile.h"
+
+#define CONF_FILE "cell.conf"
+#define KEY_FILE "signing.key"
+
+/* The cell file is made last: a directory without one was never in use. These are what a crash in
+ * the middle of making it may leave (and what mkfs puts into a disk of its own). */
+static const char *const beginnings[] = {
+    DIRLOCK_FILE, KEY_FILE, KEY_FILE FILE_UNFINISHED, CONF_FILE FILE_UNFINISHED, "lost+found",
+};
+
+static bool
+fail(char *why, size_t why_size, const char *directory, const char *file, int error)
+{
+	snprintf(why, why_size, "%s%s%s: %s", directory, file[0] ? "/" : "", file, strerror(error));
+	return false;
+}
+
+static bool
+is_beginning(const char *name)
+{
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return true;
+	for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+		if (strcmp(name, beginnings[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* May this directory become a data directory? */
+static bool
+check_free(const char *directory, char *why, size_t why_size)
+{
+	DIR *d = opendir(directory);
+	struct dirent *e;
+	bool ok = true;
+
+	if (d == NULL)
+		return fail(why, why_size, directory, "", errno);
+	while (ok && (e = readdir(d)) != NULL) {
+		ok = is_beginning(e->d_name);
+		if (!ok)
+			snprintf(why, why_size, "not an lsfs data directory: %s holds %s", directory,
+			         e->d_name);
+	}
+	closedir(d);
+	return ok;
+}
+
+static bool
+is_made(const char *directory)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof path, "%s/" CONF_FILE, directory) < (int)sizeof path &&
+	       (access(path, F_OK) == 0 || errno != ENOENT);
+}
+
+/* The key of an earlier attempt is as good as a new one. */
+static bool
+make_key(const char *directory, uint8_t public_key[SIGN_PUBLIC], char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+	uint8_t secret[SIGN_SECRET];
+	bool ok = true;
+	int rc;
+
+	snprintf(path, sizeof path, "%s/" KEY_FILE, directory);
+	rc = keyfile_create_signing(path, secret, public_key);
+	if (rc == -EEXIST) {
+		ok = keyfile_read_signing(path, secret, why, why_size);
+		memcpy(public_key, secret + SIGN_SECRET - SIGN_PUBLIC, SIGN_PUBLIC);
+	} else if (rc < 0) {
+		ok = fail(why, why_size, directory, KEY_FILE, -rc);
+	}
+	explicit_bzero(secret, sizeof secret);
+	return ok;
+}
+
+static bool
+make_files(const char *directory, const char *cell, char *why, size_t why_size)
+{
+	struct conf conf = {.replicas_n = 1, .replicas = {{.id = 1}}};
+	char path[PATH_MAX];
+	int rc;
+
+	if (chmod(directory, 0700) < 0)
+		return fail(why, why_size, directory, "", errno);
+	if (!make_key(directory, conf.signing_public, why, why_size))
+		return false;
+	snprintf(conf.name, sizeof conf.name, "%s", cell);
+	snprintf(path, sizeof path, "%s/" CONF_FILE, directory);
+	rc = conf_write(path, &conf);
+	return rc == 0 || fail(why, why_size, directory, CONF_FILE, -rc);
+}
+
+/* Two first starts at once: the second one finds the lock, or what the first one made. */
+static bool
+make(const char *directory, const char *cell, char *why, size_t why_size)
+{
+	struct dirlock lock;
+	bool ok;
+
+	if (!check_free(directory, why, why_size) ||
+	    !dirlock_take(&lock, directory, why, why_size))
+		return false;
+	ok = is_made(directory) || (check_free(directory, why, why_size) &&
+	                            make_files(directory, cell, why, why_size));
+	dirlock_release(&lock);
+	return ok;
+}
+
+/* 0 or -errno; the new name is durable in its parent. */
+static int
+make_directory(const char *directory)
+{
+	char parent[PATH_MAX];
+
+	if (mkdir(directory, 0700) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	snprintf(parent, sizeof parent, "%s/..", directory);
+	return directory_sync(parent);
+}
+
+bool
+standalone_prepare(const char *directory, const char *cell, struct conf *conf, char *why,
+                   size_t why_size)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int rc;
+
+	if (!conf_cell_name_valid(cell)) {
+		snprintf(why, why_size, "%s: not a cell's name", cell);
+		return false;
+	}
+	if (snprintf(path, sizeof path, "%s/" CONF_FILE ".......", directory) >= (int)sizeof path)
+		return fail(why, why_size, "data directory", "", ENAMETOOLONG);
+	rc = make_directory(directory);
+	if (rc == 0 && stat(directory, &st) < 0)
+		rc = -errno;
+	if (rc == 0 && !S_ISDIR(st.st_mode))
+		rc = -ENOTDIR;
+	if (rc < 0)
+		return fail(why, why_size, directory, "", -rc);
+	if (!is_made(directory) && !make(directory, cell, why, why_size))
+		return false;
+	snprintf(path, sizeof path, "%s/" CONF_FILE, directory);
+	return conf_read(path, conf, why, why_size);
+}

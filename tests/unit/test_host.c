@@ -1,0 +1,438 @@
+/* A replica on a loop, with a client in the same process: from an empty directory to data that is
+ * there again after a restart, and the data directory's first start broken off anywhere. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cell/base/must.h"
+#include "cell/client/client.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "cell/io/standalone.h"
+#include "cell/tree/tree.h"
+
+static char directory[64];
+static char why[512];
+
+/* One client, driven by the loop. */
+struct driver {
+	uv_loop_t loop;
+	uv_timer_t timer;
+	struct host *host;
+	struct client *client;
+	struct client_update update;
+	uint64_t conn;
+	bool in_call, stopped, answered;
+	enum rc rc;
+	struct result result;
+	char contents[128];
+};
+
+static void tell(struct driver *d, struct client_event event);
+
+static void
+on_frame(void *user, struct bytes frame)
+{
+	struct driver *d = user;
+
+	must(!d->in_call); /* never from within host_connect or host_send */
+	tell(d, (struct client_event){.kind = CLIENT_FRAME, .frame = frame});
+}
+
+static void
+on_closed(void *user)
+{
+	struct driver *d = user;
+
+	d->conn = 0;
+	tell(d, (struct client_event){.kind = CLIENT_DISCONNECTED});
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	tell(timer->data, (struct client_event){.kind = CLIENT_TIMEOUT});
+}
+
+static void
+take_answers(struct driver *d)
+{
+	for (size_t i = 0; i < d->update.answers_n; i++) {
+		const struct client_answer *a = &d->update.answers[i];
+
+		d->answered = true;
+		d->rc = a->rc;
+		d->result = a->result;
+		if (a->rc == RC_OK && a->result.kind == RESULT_contents)
+			snprintf(d->contents, sizeof d->contents, "%.*s",
+			         (int)a->result.contents.contents.len,
+			         (const char *)a->result.contents.contents.data);
+	}
+}
+
+static void
+tell(struct driver *d, struct client_event event)
+{
+	const struct host_client callbacks = {on_frame, on_closed, d};
+	bool connect;
+	mono_t deadline;
+
+	event.now = clock_now();
+	client_step(d->client, &event, &d->update);
+	take_answers(d);
+	connect = d->update.connect;
+	d->in_call = true;
+	if (connect) {
+		if (d->conn != 0)
+			host_disconnect(d->host, d->conn);
+		d->conn = host_connect(d->host, &callbacks, "tester");
+	}
+	if (d->update.frames.len > 0)
+		host_send(d->host, d->conn, buffer_view(&d->update.frames));
+	d->in_call = false;
+	if (connect)
+		tell(d, (struct client_event){.kind = CLIENT_CONNECTED});
+	deadline = client_deadline(d->client);
+	if (mono_is_never(deadline))
+		uv_timer_stop(&d->timer);
+	else {
+		int64_t ms = span_to_ms(mono_since(deadline, clock_now()));
+
+		uv_timer_start(&d->timer, on_timer, ms < 0 ? 0 : (uint64_t)ms + 1, 0);
+	}
+}
+
+static void
+start(struct driver *d)
+{
+	struct client_config config = {.host = "here", .grace = span_s(45), .drift_permille = 10};
+	struct host_config host = {.directory = directory};
+	struct conf conf;
+
+	memset(d, 0, sizeof *d);
+	assert_int_equal(uv_loop_init(&d->loop), 0);
+	if (!standalone_prepare(directory, "local", &conf, why, sizeof why))
+		fail_msg("%s", why);
+	d->host = host_open(&host, why, sizeof why);
+	if (d->host == NULL)
+		fail_msg("%s", why);
+	assert_int_equal(host_start(d->host, &d->loop), 0);
+	assert_int_equal(uv_timer_init(&d->loop, &d->timer), 0);
+	d->timer.data = d;
+	random_fill(config.nonce, sizeof config.nonce);
+	d->client = client_new(&config, clock_now());
+	tell(d, (struct client_event){.kind = CLIENT_TIMEOUT});
+	while (client_status(d->client).state != CLIENT_SAFE)
+		uv_run(&d->loop, UV_RUN_ONCE);
+}
+
+static enum rc
+ask(struct driver *d, const struct op *op)
+{
+	d->answered = false;
+	tell(d, (struct client_event){.kind = CLIENT_REQUEST, .token = 1, .op = op});
+	while (!d->answered)
+		uv_run(&d->loop, UV_RUN_ONCE);
+	return d->rc;
+}
+
+static void
+on_stopped(void *user)
+{
+	((struct driver *)user)->stopped = true;
+}
+
+static void
+stop(struct driver *d)
+{
+	host_stop(d->host, on_stopped, d);
+	uv_close((uv_handle_t *)&d->timer, NULL);
+	assert_int_equal(uv_run(&d->loop, UV_RUN_DEFAULT), 0);
+	assert_true(d->stopped);
+	assert_int_equal(uv_loop_close(&d->loop), 0);
+	client_update_free(&d->update);
+	client_free(d->client);
+}
+
+static uint64_t
+create(struct driver *d, const char *name)
+{
+	struct op op = {.code = OP_create, .create = {.parent = NODE_ROOT, .name = bytes_of(name),
+	                                              .kind = NODE_FILE, .exclusive = 1}};
+
+	assert_int_equal(ask(d, &op), RC_OK);
+	return d->result.created.attr.node;
+}
+
+static void
+write_text(struct driver *d, uint64_t node, const char *text)
+{
+	struct op op = {.code = OP_set_contents, .set_contents = {.node = node,
+	                                                          .contents = bytes_of(text)}};
+
+	assert_int_equal(ask(d, &op), RC_OK);
+}
+
+static void
+read_text(struct driver *d, uint64_t node, const char *expected)
+{
+	struct op op = {.code = OP_get_contents, .get_contents = {.node = node}};
+
+	assert_int_equal(ask(d, &op), RC_OK);
+	assert_string_equal(d->contents, expected);
+}
+
+static void
+test_data_survives(void **state)
+{
+	struct driver d;
+	uint64_t node;
+	char text[32];
+
+	(void)state;
+	start(&d);
+	node = create(&d, "file");
+	for (int i = 0; i <= 100; i++) {
+		snprintf(text, sizeof text, "version %d", i);
+		write_text(&d, node, text);
+	}
+	read_text(&d, node, "version 100");
+	stop(&d);
+	for (int i = 0; i < 3; i++) {
+		start(&d);
+		read_text(&d, node, i == 0 ? "version 100" : "again");
+		write_text(&d, node, "again");
+		stop(&d);
+	}
+}
+
+static void
+test_stopped_unused(void **state)
+{
+	struct driver d = {0};
+	struct host_config config = {.directory = directory};
+	struct conf conf;
+
+	(void)state;
+	assert_true(standalone_prepare(directory, "local", &conf, why, sizeof why));
+	d.host = host_open(&config, why, sizeof why);
+	assert_non_null(d.host);
+	host_stop(d.host, on_stopped, &d); /* never started */
+	assert_true(d.stopped);
+	assert_int_equal(uv_loop_init(&d.loop), 0);
+	d.host = host_open(&config, why, sizeof why);
+	assert_non_null(d.host);
+	assert_int_equal(host_start(d.host, &d.loop), 0);
+	d.stopped = false;
+	host_stop(d.host, on_stopped, &d);
+	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
+	assert_true(d.stopped);
+	assert_int_equal(uv_loop_close(&d.loop), 0);
+}
+
+/* ---- the data directory ---- */
+
+static void
+path_of(char path[128], const char *name)
+{
+	snprintf(path, 128, "%s/%s", directory, name);
+}
+
+static void
+put_file(const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	path_of(path, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void
+remove_directory(void)
+{
+	DIR *d = opendir(directory);
+	struct dirent *e;
+	char path[512];
+
+	if (d == NULL)
+		return;
+	while ((e = readdir(d)) != NULL) {
+		snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+		unlink(path);
+	}
+	closedir(d);
+	rmdir(directory);
+}
+
+static bool
+prepare(const char *cell)
+{
+	struct conf conf;
+
+	why[0] = '\0';
+	return standalone_prepare(directory, cell, &conf, why, sizeof why);
+}
+
+static void
+assert_refused(const char *reason)
+{
+	struct host_config config = {.directory = directory};
+
+	if (prepare("local") && host_open(&config, why, sizeof why) != NULL)
+		fail_msg("accepted, although: %s", reason);
+	if (strstr(why, reason) == NULL || strchr(why, '\n') != NULL)
+		fail_msg("\"%s\" does not say \"%s\"", why, reason);
+}
+
+static void
+test_made(void **state)
+{
+	struct conf conf;
+	struct stat st;
+	char path[128];
+
+	(void)state;
+	remove_directory();
+	assert_false(prepare("no/name"));
+	assert_int_not_equal(access(directory, F_OK), 0);
+	assert_true(prepare("first"));
+	assert_int_equal(stat(directory, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	path_of(path, "signing.key");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	put_file("note", "files may be added later");
+	assert_true(standalone_prepare(directory, "second", &conf, why, sizeof why));
+	assert_string_equal(conf.name, "first"); /* it is one already: nothing happens to it */
+}
+
+static void
+test_foreign(void **state)
+{
+	char path[128];
+
+	(void)state;
+	remove_directory();
+	assert_int_equal(mkdir(directory, 0755), 0);
+	put_file("thesis.tex", "years of work");
+	assert_refused("not an lsfs data directory: ");
+	assert_non_null(strstr(why, "holds thesis.tex"));
+	path_of(path, "lock");
+	assert_int_not_equal(access(path, F_OK), 0); /* nothing was changed */
+	path_of(path, "thesis.tex");
+	unlink(path);
+	rmdir(directory);
+}
+
+static void
+test_a_file_in_place(void **state)
+{
+	FILE *file;
+
+	(void)state;
+	remove_directory();
+	file = fopen(directory, "w");
+	assert_non_null(file);
+	fclose(file);
+	assert_refused("Not a directory");
+	unlink(directory);
+}
+
+static void
+test_first_start_broken_off(void **state)
+{
+	static const char *const left[] = {NULL, "lock", "signing.key.new", "cell.conf.new"};
+	struct driver d;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+		remove_directory();
+		assert_int_equal(mkdir(directory, 0700), 0);
+		if (left[i] != NULL)
+			put_file(left[i], "ha");
+		start(&d);
+		stop(&d);
+	}
+}
+
+static void
+test_key_before_the_cell_file(void **state)
+{
+	struct conf before, after;
+	char path[128];
+	struct driver d;
+
+	(void)state;
+	remove_directory();
+	assert_true(standalone_prepare(directory, "local", &before, why, sizeof why));
+	path_of(path, "cell.conf");
+	unlink(path);
+	assert_true(standalone_prepare(directory, "local", &after, why, sizeof why));
+	assert_memory_equal(before.signing_public, after.signing_public, 32);
+	start(&d);
+	stop(&d);
+}
+
+static void
+test_damaged(void **state)
+{
+	char path[128];
+
+	(void)state;
+	remove_directory();
+	assert_true(prepare("local"));
+	path_of(path, "signing.key");
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_refused("signing.key: others may read or write it");
+	unlink(path);
+	assert_refused("signing.key: No such file");
+	put_file("signing.key", "ed25519-secret AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n");
+	chmod(path, 0600);
+	assert_refused("not the key that is named in");
+	put_file("cell.conf", "[cell]\nname = lo cal\n");
+	assert_refused("cell.conf:2: name: not a cell's name: lo cal");
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	strcpy(directory, "/tmp/test_host.XXXXXX");
+	return mkdtemp(directory) == NULL;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	remove_directory();
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(test_data_survives), TEST(test_stopped_unused), TEST(test_made), TEST(test_foreign),
+	    TEST(test_a_file_in_place), TEST(test_first_start_broken_off),
+	    TEST(test_key_before_the_cell_file), TEST(test_damaged),
+	};
+
+	log_start("test_host", LEVEL_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
