@@ -163,7 +163,7 @@ wait_for_leaving(const struct run_record *r)
 	return gone;
 }
 
-/* 1: it is up already, with its mount point in the record; 0: it is not; -1: told why it can't be. */
+/* 1: it is up already, as in the record; 0: it is not; -1: it was told why it can't be. */
 static int
 already_up(struct up *u, struct run_record *r)
 {

@@ -134,8 +134,8 @@ next_deadline(const struct engine *e)
 	return mono_min(d, e->close_deadline);
 }
 
-/* The timer only wakes; whether a deadline was reached is read from the clock that goes on while the
- * machine sleeps. */
+/* The timer only wakes; whether a deadline was reached is read from the clock that goes on while
+ * the machine sleeps. */
 static void
 arm(struct engine *e, mono_t now)
 {

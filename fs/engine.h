@@ -3,8 +3,8 @@
  *   kernel call -> mount_step -> requests -> client_step -> frames -> host
  *   host -> frame -> client_step -> answers, grants, session -> mount_step -> replies -> kernel
  *
- * It turns until all three are quiet, then sets its timer for the next deadline. It decides nothing;
- * it is also what the request tests drive without a mount. */
+ * It turns until all three are quiet, then sets its timer for the next deadline. It decides
+ * nothing; it is also what the request tests drive without a mount. */
 #ifndef LSFS_FS_ENGINE_H
 #define LSFS_FS_ENGINE_H
 
@@ -39,8 +39,8 @@ unsigned engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_o
 struct client_status engine_status(const struct engine *e);
 
 /* Ends the session in good order, or gives up after a few seconds (it then expires by itself);
- * disconnects, closes its handles, then calls `closed` with true in the first case. Calls go on being
- * answered until then. */
+ * disconnects, closes its handles, then calls `closed` with true in the first case. Calls go on
+ * being answered until then. */
 void engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *user);
 /* After `closed` was called. */
 void engine_free(struct engine *e);

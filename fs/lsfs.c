@@ -18,7 +18,8 @@
 
 #define STANDALONE_PRINCIPAL "admin"
 
-/* What ends: first the reading of requests, then the cell session, then the replica, then the loop. */
+/* What ends: first the reading of requests, then the cell session, then the replica, then the
+ * loop. */
 struct lsfs {
 	const struct options *options;
 	struct daemon *daemon;

@@ -46,8 +46,8 @@ detach(const char *path)
 	return false;
 }
 
-/* We own the run record, so no lsfs of this user and run directory serves it; but one of another may.
- * A mount whose daemon is dead says ENOTCONN at once. */
+/* We own the run record, so no lsfs of this user and run directory serves it; but one of another
+ * may. A mount whose daemon is dead says ENOTCONN at once. */
 static bool
 is_dead(const char *path)
 {

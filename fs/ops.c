@@ -14,8 +14,8 @@ ops_call(fuse_req_t req, struct mount_event *event)
 	engine_call(s->engine, event);
 }
 
-/* An operation that is missing here would be answered ENOSYS, and the kernel then takes it out of use
- * for as long as the mount lives: right for what falls back to another way (lseek for holes,
+/* An operation that is missing here would be answered ENOSYS, and the kernel then takes it out of
+ * use for as long as the mount lives: right for what falls back to another way (lseek for holes,
  * copy_file_range, bmap, poll), wrong for all others. */
 const struct fuse_lowlevel_ops ops_table = {
 	.init = session_on_init,

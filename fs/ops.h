@@ -42,7 +42,8 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino);
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file);
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                struct fuse_file_info *file);
-void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file);
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+             struct fuse_file_info *file);
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
               struct fuse_file_info *file);
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file);

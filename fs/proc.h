@@ -9,8 +9,9 @@
 /* Is it exiting, and was it killed by a signal? (A dying process still sends its FLUSHes.) */
 enum mount_fate proc_fate(pid_t pid);
 
-/* How many descriptors of the process are open on inode `ino` of the mount `ours`, -1 if that can't be
- * told or it has more than 1,024 open files. In a FLUSH the descriptor being closed is out already. */
+/* How many descriptors of the process are open on inode `ino` of the mount `ours`, -1 if that
+ * can't be told or it has more than 1,024 open files. In a FLUSH the descriptor being closed is
+ * out already. */
 int proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours);
 
 #endif

@@ -19,8 +19,9 @@ RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare,
 
 /* ---- parking ---- */
 
-/* Called by libfuse from within another request's processing, or from within reply_park itself, with
- * the request locked: answering here would free it under libfuse's hands. So it only takes note. */
+/* Called by libfuse from within another request's processing, or from within reply_park itself,
+ * with the request locked: answering here would free it under libfuse's hands. So it only takes
+ * note. */
 static void
 on_interrupt(fuse_req_t req, void *user)
 {

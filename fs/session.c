@@ -27,9 +27,9 @@ enum {
 
 /* ---- the descriptor ---- */
 
-/* libfuse 3.14 does not pass PARALLEL_DIROPS on to the kernel, and without it one LOOKUP that waits
- * for the cell holds up every other one in its directory: so the flag is set in the INIT reply here,
- * on its way out. */
+/* libfuse 3.14 does not pass PARALLEL_DIROPS on to the kernel, and without it one LOOKUP that
+ * waits for the cell holds up every other one in its directory: so the flag is set in the INIT
+ * reply here, on its way out. */
 static void
 patch_init_reply(struct iovec *iov, int count)
 {

@@ -1,5 +1,5 @@
-/* The FUSE session: its descriptor on the loop, its requests to the engine, the engine's replies and
- * notifications to the kernel. */
+/* The FUSE session: its descriptor on the loop, its requests to the engine, the engine's replies
+ * and notifications to the kernel. */
 #ifndef LSFS_FS_SESSION_H
 #define LSFS_FS_SESSION_H
 

@@ -1,11 +1,11 @@
-/* The run directory: one record per mount point, kept while its daemon lives and left behind when it
- * is killed. The next daemon on the mount point learns from it which session it has to end, the tools
- * learn which process serves a mount.
+/* The run directory: one record per mount point, kept while its daemon lives and left behind when
+ * it is killed. The next daemon on the mount point learns from it which session it has to end, the
+ * tools learn which process serves a mount.
  *
  * /run/lsfs for root, else $XDG_RUNTIME_DIR/lsfs, else /tmp/lsfs-UID; always mode 0700, since a
- * record holds the nonce that proves the right to end a session. The owner of a record holds a lock
- * on its file as long as it lives, so a number in it that was given to another process since, or a
- * record from before a reboot, is never taken for a living owner. */
+ * record holds the nonce that proves the right to end a session. The owner of a record holds a
+ * lock on its file as long as it lives, so a number in it that was given to another process since,
+ * or a record from before a reboot, is never taken for a living owner. */
 #ifndef LSFS_IO_RUNDIR_H
 #define LSFS_IO_RUNDIR_H
 

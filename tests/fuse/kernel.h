@@ -1,6 +1,6 @@
-/* The kernel's side of a FUSE connection, played by a test: raw requests in, raw replies out, over a
- * socket that keeps message boundaries, without a mount and without privileges. Behind it runs the
- * real driver with the real mount logic, client and replica on a fresh data directory. */
+/* The kernel's side of a FUSE connection, played by a test: raw requests in, raw replies out, over
+ * a socket that keeps message boundaries, without a mount and without privileges. Behind it runs
+ * the real driver with the real mount logic, client and replica on a fresh data directory. */
 #ifndef LSFS_TESTS_FUSE_KERNEL_H
 #define LSFS_TESTS_FUSE_KERNEL_H
 
@@ -45,8 +45,8 @@ uint64_t kernel_send(struct kernel *k, uint32_t opcode, uint64_t ino, const void
 /* As it is, with any unique. */
 void kernel_send_raw(struct kernel *k, uint64_t unique, uint32_t opcode, uint64_t ino,
                      const void *body, size_t size);
-/* Runs the loop until the reply to `unique` has come; copies at most `size` bytes of its body. Returns
- * the error as -errno, or the length of the body. */
+/* Runs the loop until the reply to `unique` has come; copies at most `size` bytes of its body.
+ * Returns the error as -errno, or the length of the body. */
 int kernel_wait(struct kernel *k, uint64_t unique, void *out, size_t size);
 /* kernel_send and kernel_wait. */
 int kernel_call(struct kernel *k, uint32_t opcode, uint64_t ino, const void *body, size_t size,
