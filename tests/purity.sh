@@ -1,7 +1,8 @@
 #!/bin/sh
 # The protocol logic imports no clock, file, socket, thread or randomness: that is what lets a whole
 # cell run on virtual time from a seed. Each archive may import what the archives below it define,
-# and what tests/purity.allow lists. Runs in the build directory.
+# and what tests/purity.allow lists. No name is defined twice, so that all of them fit into one
+# program. Runs in the build directory.
 set -u
 
 srcdir=${srcdir:-$(dirname "$0")/..}
@@ -59,8 +60,17 @@ forbidden() {
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+# twice: names that two archives define.
+twice() {
+	nm -A -g --defined-only lib*.a | awk '
+		{ split($1, part, ":") }
+		$NF in home && home[$NF] != part[1] { print $NF ": " home[$NF] ", " part[1] }
+		{ home[$NF] = part[1] }
+	'
+}
+
 number=0 status=0
-echo "1..$(echo "$below" | grep -c .)"
+echo "1..$(($(echo "$below" | grep -c .) + 1))"
 while read -r archive others; do
 	[ -n "$archive" ] || continue
 	number=$((number + 1))
@@ -77,4 +87,12 @@ while read -r archive others; do
 done <<END
 $below
 END
+twice > "$work/bad"
+if [ ! -s "$work/bad" ]; then
+	echo "ok $((number + 1)) - no name is defined twice"
+else
+	echo "not ok $((number + 1)) - no name is defined twice"
+	sed 's/^/# /' "$work/bad"
+	status=1
+fi
 exit $status

@@ -180,7 +180,7 @@ call_errno(struct mount *m, struct call *c, const struct client_answer *a)
 
 	if (a->rc == RC_OK)
 		return 0;
-	if (a->rc == RC_NO_SESSION || (a->rc == RC_STALE && session_lost(m, c->session)))
+	if (a->rc == RC_NO_SESSION || (a->rc == RC_STALE && mount_session_lost(m, c->session)))
 		return c->handle ? ESTALE : EIO;
 	if (!says_no_node(c, a->rc))
 		return plain_errno(a->rc);

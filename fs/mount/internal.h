@@ -328,7 +328,7 @@ void ephemeral_open(struct mount *m, struct call *c, call_next *next);
 
 /* Looks whether the session is still the one that our handles belong to. */
 void session_watch(struct mount *m);
-bool session_lost(const struct mount *m, uint64_t session);
+bool mount_session_lost(const struct mount *m, uint64_t session);
 
 /* Remembers that the call's path led to a dead node: ESTALE, then ENOENT. */
 int stale_path(struct mount *m, const struct call *c);

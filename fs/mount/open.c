@@ -102,7 +102,7 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 
 	h->fetched = true;
 	h->generation = attr->content_generation;
-	h->inode->opener |= attr->ephemeral && !session_lost(m, c->session);
+	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);
 }
 
@@ -110,7 +110,7 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 static void
 create_refused(struct mount *m, struct call *c, const struct attr *attr)
 {
-	c->inode->opener |= attr->ephemeral && !session_lost(m, c->session);
+	c->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);
 }
 

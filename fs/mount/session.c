@@ -3,7 +3,7 @@
 #include "fs/mount/internal.h"
 
 bool
-session_lost(const struct mount *m, uint64_t session)
+mount_session_lost(const struct mount *m, uint64_t session)
 {
 	return m->session_over || (session != 0 && session != m->session);
 }

@@ -275,7 +275,7 @@ remove_lock(struct mount *m, struct call *c)
 static void
 ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	if (a->rc == RC_OK && !session_lost(m, c->session)) {
+	if (a->rc == RC_OK && !mount_session_lost(m, c->session)) {
 		c->inode->opener = true;
 		ephemeral_closed(m, c->inode);
 	}
