@@ -40,8 +40,8 @@ client_free(struct client *c)
 	if (c == NULL)
 		return;
 	c->update = &last;
-	request_fail_all(c, RC_STALE);
-	waiting_forget(c);
+	client_request_fail_all(c, RC_STALE);
+	client_waiting_forget(c);
 	client_update_free(&last);
 	buffer_free(&c->inbox);
 	free(c->host);
@@ -74,7 +74,7 @@ static void
 on_redirect(struct client *c, const struct msg_redirect *m)
 {
 	c->prefer = m->master;
-	connection_drop(c);
+	client_connection_drop(c);
 }
 
 /* Replies and messages that a replica should not send here mean that one of us is wrong about this
@@ -87,21 +87,21 @@ on_frame(struct client *c, struct bytes frame)
 	if (c->connection != CONNECTION_OPENING && c->connection != CONNECTION_OPEN)
 		return; /* of a connection that was given up */
 	if (wire_get_frame(frame, &m) != RC_OK) {
-		connection_drop(c);
+		client_connection_drop(c);
 		return;
 	}
 	if (m.code == MSG_redirect)
 		on_redirect(c, &m.redirect);
 	else if (m.code == MSG_session_opened && c->connection == CONNECTION_OPENING)
-		session_on_opened(c, &m.session_opened);
+		client_session_on_opened(c, &m.session_opened);
 	else if (c->connection == CONNECTION_OPENING)
-		connection_drop(c);
+		client_connection_drop(c);
 	else if (m.code == MSG_keepalive_reply)
-		keepalive_on_reply(c, &m.keepalive_reply);
+		client_keepalive_on_reply(c, &m.keepalive_reply);
 	else if (m.code == MSG_reply || m.code == MSG_granted)
-		request_on_frame(c, frame);
+		client_request_on_frame(c, frame);
 	else
-		connection_drop(c);
+		client_connection_drop(c);
 }
 
 static void
@@ -109,21 +109,21 @@ on_event(struct client *c, const struct client_event *event)
 {
 	switch (event->kind) {
 	case CLIENT_CONNECTED:
-		connection_on_connected(c);
+		client_connection_on_connected(c);
 		break;
 	case CLIENT_DISCONNECTED:
-		connection_on_disconnected(c);
+		client_connection_on_disconnected(c);
 		break;
 	case CLIENT_FRAME:
 		on_frame(c, event->frame);
 		break;
 	case CLIENT_REQUEST:
-		request_submit(c, event);
+		client_request_submit(c, event);
 		break;
 	case CLIENT_TIMEOUT:
 		break;
 	case CLIENT_CLOSE:
-		session_close(c);
+		client_session_close(c);
 		break;
 	}
 }
@@ -135,10 +135,10 @@ tick(struct client *c)
 {
 	if (c->state == CLIENT_CLOSED)
 		return;
-	session_tick(c);
-	request_tick(c);
-	keepalive_tick(c);
-	connection_tick(c);
+	client_session_tick(c);
+	client_request_tick(c);
+	client_keepalive_tick(c);
+	client_connection_tick(c);
 }
 
 void
@@ -148,13 +148,13 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	update_clear(update);
 	c->now = event->now;
 	c->update = update;
-	request_spend_inbox(c);
+	client_request_spend_inbox(c);
 	tick(c);
 	if (c->state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
 		on_event(c, event);
 	if (c->connection == CONNECTION_OPEN) {
-		waiting_present(c);
-		request_pump(c);
+		client_waiting_present(c);
+		client_request_pump(c);
 	}
 	tick(c);
 	must(!update->frames.failed);
@@ -164,12 +164,12 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 mono_t
 client_deadline(const struct client *c)
 {
-	mono_t session = session_deadline(c), request = request_deadline(c);
+	mono_t session = client_session_deadline(c), request = client_request_deadline(c);
 
 	if (c->state == CLIENT_CLOSED)
 		return MONO_NEVER;
 	return mono_min(mono_min(session, request),
-	                mono_min(keepalive_deadline(c), connection_deadline(c)));
+	                mono_min(client_keepalive_deadline(c), client_connection_deadline(c)));
 }
 
 struct client_status

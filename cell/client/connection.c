@@ -29,7 +29,7 @@ retry_pause(struct client *c)
 }
 
 void
-connection_drop(struct client *c)
+client_connection_drop(struct client *c)
 {
 	if (c->connection == CONNECTION_NONE)
 		return;
@@ -39,22 +39,22 @@ connection_drop(struct client *c)
 }
 
 void
-connection_on_connected(struct client *c)
+client_connection_on_connected(struct client *c)
 {
 	if (c->connection != CONNECTION_CONNECTING)
 		return;
-	session_open(c);
+	client_session_open(c);
 }
 
 void
-connection_on_disconnected(struct client *c)
+client_connection_on_disconnected(struct client *c)
 {
-	connection_drop(c);
+	client_connection_drop(c);
 }
 
 /* open_session was sent on the standing connection. */
 void
-connection_opening(struct client *c)
+client_connection_opening(struct client *c)
 {
 	must(c->connection != CONNECTION_NONE);
 	c->connection = CONNECTION_OPENING;
@@ -73,18 +73,18 @@ connection_attempt(struct client *c)
 }
 
 void
-connection_tick(struct client *c)
+client_connection_tick(struct client *c)
 {
 	if (c->connection == CONNECTION_OPEN || !mono_reached(c->now, c->due))
 		return;
 	if (c->connection == CONNECTION_NONE)
 		connection_attempt(c);
 	else
-		connection_drop(c);
+		client_connection_drop(c);
 }
 
 mono_t
-connection_deadline(const struct client *c)
+client_connection_deadline(const struct client *c)
 {
 	return c->connection == CONNECTION_OPEN ? MONO_NEVER : c->due;
 }

@@ -107,58 +107,58 @@ struct client {
 };
 
 /* session.c */
-void session_open(struct client *c);
-void session_on_opened(struct client *c, const struct msg_session_opened *m);
-void session_safe(struct client *c);
+void client_session_open(struct client *c);
+void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
+void client_session_safe(struct client *c);
 /* It is over. `ended`: the cell says so; else the grace period ran out and it has to be ended. */
-void session_lost(struct client *c, bool ended);
-void session_close(struct client *c);
-void session_closed(struct client *c);
-void session_tick(struct client *c);
-mono_t session_deadline(const struct client *c);
+void client_session_lost(struct client *c, bool ended);
+void client_session_close(struct client *c);
+void client_session_closed(struct client *c);
+void client_session_tick(struct client *c);
+mono_t client_session_deadline(const struct client *c);
 
 /* connection.c */
-void connection_drop(struct client *c);
-void connection_on_connected(struct client *c);
-void connection_on_disconnected(struct client *c);
-void connection_opening(struct client *c);
-void connection_tick(struct client *c);
-mono_t connection_deadline(const struct client *c);
+void client_connection_drop(struct client *c);
+void client_connection_on_connected(struct client *c);
+void client_connection_on_disconnected(struct client *c);
+void client_connection_opening(struct client *c);
+void client_connection_tick(struct client *c);
+mono_t client_connection_deadline(const struct client *c);
 void client_send(struct client *c, const struct message *m);
 
 /* keepalive.c */
-void keepalive_start(struct client *c);
-void keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
-void keepalive_tick(struct client *c);
-mono_t keepalive_deadline(const struct client *c);
+void client_keepalive_start(struct client *c);
+void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
+void client_keepalive_tick(struct client *c);
+mono_t client_keepalive_deadline(const struct client *c);
 
 /* request.c */
-void request_submit(struct client *c, const struct client_event *event);
-void request_own(struct client *c, enum request_origin origin, const struct op *op);
-void request_send_again(struct client *c);
-void request_pump(struct client *c);
-bool request_room(const struct client *c);
+void client_request_submit(struct client *c, const struct client_event *event);
+void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
+void client_request_send_again(struct client *c);
+void client_request_pump(struct client *c);
+bool client_request_room(const struct client *c);
 /* A reply or a grant: handled now, or when the session is safe again. */
-void request_on_frame(struct client *c, struct bytes frame);
-void request_flush_inbox(struct client *c);
-void request_spend_inbox(struct client *c);
-bool request_idle(const struct client *c);
+void client_request_on_frame(struct client *c, struct bytes frame);
+void client_request_flush_inbox(struct client *c);
+void client_request_spend_inbox(struct client *c);
+bool client_request_idle(const struct client *c);
 /* Is a release or cancel of this acquire under way? */
-bool request_gives_up(const struct client *c, struct lock_key key);
-void request_fail_all(struct client *c, enum rc rc);
-void request_tick(struct client *c);
-mono_t request_deadline(const struct client *c);
+bool client_request_gives_up(const struct client *c, struct lock_key key);
+void client_request_fail_all(struct client *c, enum rc rc);
+void client_request_tick(struct client *c);
+mono_t client_request_deadline(const struct client *c);
 
 /* waiting.c */
-void waiting_add(struct client *c, const struct acquire *a, struct ticket ticket);
-void waiting_remove(struct client *c, struct lock_key key);
-void waiting_on_granted(struct client *c, const struct msg_granted *m);
+void client_waiting_add(struct client *c, const struct acquire *a, struct ticket ticket);
+void client_waiting_remove(struct client *c, struct lock_key key);
+void client_waiting_on_granted(struct client *c, const struct msg_granted *m);
 /* The reply to an acquire that was presented again; `g` when rc is RC_OK or RC_QUEUED. */
-void waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
+void client_waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
                           const struct result_acquired *g);
 /* All waits are to be presented on the connection that was just opened. */
-void waiting_reconnected(struct client *c);
-void waiting_present(struct client *c);
-void waiting_forget(struct client *c);
+void client_waiting_reconnected(struct client *c);
+void client_waiting_present(struct client *c);
+void client_waiting_forget(struct client *c);
 
 #endif

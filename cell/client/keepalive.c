@@ -17,7 +17,7 @@ keepalive_send(struct client *c)
 }
 
 void
-keepalive_start(struct client *c)
+client_keepalive_start(struct client *c)
 {
 	keepalive_send(c);
 }
@@ -33,16 +33,16 @@ lease_end(const struct client *c, uint32_t lease_ms)
 }
 
 void
-keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
+client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 {
 	if (m->sequence != c->sequence)
 		return;
 	if (m->rc == RC_NO_SESSION) {
-		session_lost(c, true);
+		client_session_lost(c, true);
 		return;
 	}
 	if (m->rc != RC_OK || m->epoch != c->epoch) {
-		connection_drop(c);
+		client_connection_drop(c);
 		return;
 	}
 	c->failures = 0;
@@ -50,7 +50,7 @@ keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 	c->lease_end = mono_max(c->lease_end, lease_end(c, m->lease_ms));
 	keepalive_send(c);
 	if (mono_before(c->now, c->lease_end))
-		session_safe(c);
+		client_session_safe(c);
 }
 
 /* A master holds a KeepAlive for at most a third of the lease. After twice that the connection is
@@ -62,14 +62,14 @@ silence_end(const struct client *c)
 }
 
 void
-keepalive_tick(struct client *c)
+client_keepalive_tick(struct client *c)
 {
 	if (c->connection == CONNECTION_OPEN && mono_reached(c->now, silence_end(c)))
-		connection_drop(c);
+		client_connection_drop(c);
 }
 
 mono_t
-keepalive_deadline(const struct client *c)
+client_keepalive_deadline(const struct client *c)
 {
 	return c->connection == CONNECTION_OPEN ? silence_end(c) : MONO_NEVER;
 }

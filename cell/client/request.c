@@ -117,13 +117,13 @@ request_land(struct client *c, struct request *r)
 }
 
 bool
-request_room(const struct client *c)
+client_request_room(const struct client *c)
 {
 	return c->in_flight_n < LIMIT_IN_FLIGHT;
 }
 
 bool
-request_idle(const struct client *c)
+client_request_idle(const struct client *c)
 {
 	return TAILQ_EMPTY(&c->in_flight) && TAILQ_EMPTY(&c->queue);
 }
@@ -131,7 +131,7 @@ request_idle(const struct client *c)
 /* On a connection that was just opened: what is unanswered goes first, in the order of its numbers.
  * What the last connection brought and nobody has seen yet will come again. */
 void
-request_send_again(struct client *c)
+client_request_send_again(struct client *c)
 {
 	struct request *r;
 
@@ -142,7 +142,7 @@ request_send_again(struct client *c)
 }
 
 void
-request_own(struct client *c, enum request_origin origin, const struct op *op)
+client_request_own(struct client *c, enum request_origin origin, const struct op *op)
 {
 	struct request *r = request_new(c, origin, op);
 
@@ -153,7 +153,7 @@ request_own(struct client *c, enum request_origin origin, const struct op *op)
 /* ---- the queue ---- */
 
 void
-request_submit(struct client *c, const struct client_event *event)
+client_request_submit(struct client *c, const struct client_event *event)
 {
 	struct request *r;
 
@@ -175,7 +175,7 @@ request_submit(struct client *c, const struct client_event *event)
 	r->token = event->token;
 	r->ordered = event->ordered;
 	if (r->code == OP_cancel || r->code == OP_release)
-		waiting_remove(c, r->key);
+		client_waiting_remove(c, r->key);
 	TAILQ_INSERT_TAIL(&c->queue, r, entry);
 	c->queued_n++;
 	c->express_queued_n += r->express;
@@ -206,7 +206,7 @@ may_pass(struct client *c, const struct request *r)
 }
 
 void
-request_pump(struct client *c)
+client_request_pump(struct client *c)
 {
 	struct request *r, *next;
 
@@ -214,7 +214,7 @@ request_pump(struct client *c)
 		bool first = r == TAILQ_FIRST(&c->queue);
 
 		next = TAILQ_NEXT(r, entry);
-		if ((first && !r->express && request_room(c)) || may_pass(c, r)) {
+		if ((first && !r->express && client_request_room(c)) || may_pass(c, r)) {
 			dequeue(c, r);
 			request_launch(c, r);
 		} else if (c->express_queued_n == 0) {
@@ -224,7 +224,7 @@ request_pump(struct client *c)
 }
 
 bool
-request_gives_up(const struct client *c, struct lock_key key)
+client_request_gives_up(const struct client *c, struct lock_key key)
 {
 	const struct request_list *lists[] = {&c->in_flight, &c->queue};
 	struct request *r;
@@ -274,17 +274,17 @@ request_deliver(struct client *c, const struct request *r, const struct msg_repl
 
 	switch (r->origin) {
 	case REQUEST_CLOSE:
-		session_closed(c);
+		client_session_closed(c);
 		return;
 	case REQUEST_WAIT:
-		waiting_on_presented(c, r->key, m->rc, &result->acquired);
+		client_waiting_on_presented(c, r->key, m->rc, &result->acquired);
 		return;
 	case REQUEST_CALLER:
 		a = answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
-		if (m->rc == RC_QUEUED && !c->closing && !request_gives_up(c, r->key))
-			waiting_add(c, &r->acquire, result->acquired.ticket);
+		if (m->rc == RC_QUEUED && !c->closing && !client_request_gives_up(c, r->key))
+			client_waiting_add(c, &r->acquire, result->acquired.ticket);
 		return;
 	}
 }
@@ -300,11 +300,11 @@ on_reply(struct client *c, const struct msg_reply *m)
 	if (r == NULL)
 		return;
 	if (m->rc == RC_NO_SESSION && r->code != OP_end_session) {
-		session_lost(c, true);
+		client_session_lost(c, true);
 		return;
 	}
 	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH || !reply_result(r, m, &result)) {
-		connection_drop(c);
+		client_connection_drop(c);
 		return;
 	}
 	request_land(c, r);
@@ -322,26 +322,26 @@ handle(struct client *c, struct bytes frame)
 	if (m.code == MSG_reply)
 		on_reply(c, &m.reply);
 	else
-		waiting_on_granted(c, &m.granted);
+		client_waiting_on_granted(c, &m.granted);
 }
 
 /* Chubby, section 2.8: in jeopardy nothing is answered, so that nobody acts on a lock or a value
  * while the session may be over. */
 void
-request_on_frame(struct client *c, struct bytes frame)
+client_request_on_frame(struct client *c, struct bytes frame)
 {
 	buffer_put_bytes(&c->inbox, frame);
 	if (c->inbox.failed) {
 		c->inbox_spent = true;
-		connection_drop(c);
+		client_connection_drop(c);
 		return;
 	}
 	if (c->state == CLIENT_SAFE)
-		request_flush_inbox(c);
+		client_request_flush_inbox(c);
 }
 
 void
-request_flush_inbox(struct client *c)
+client_request_flush_inbox(struct client *c)
 {
 	struct bytes rest = buffer_view(&c->inbox);
 
@@ -357,7 +357,7 @@ request_flush_inbox(struct client *c)
 }
 
 void
-request_spend_inbox(struct client *c)
+client_request_spend_inbox(struct client *c)
 {
 	if (!c->inbox_spent)
 		return;
@@ -383,7 +383,7 @@ fail_list(struct client *c, struct request_list *list, enum rc rc)
 }
 
 void
-request_fail_all(struct client *c, enum rc rc)
+client_request_fail_all(struct client *c, enum rc rc)
 {
 	fail_list(c, &c->in_flight, rc);
 	fail_list(c, &c->queue, rc);
@@ -393,7 +393,7 @@ request_fail_all(struct client *c, enum rc rc)
 
 /* Without a session requests wait for one, each for a whole grace period. */
 void
-request_tick(struct client *c)
+client_request_tick(struct client *c)
 {
 	struct request *r;
 
@@ -407,7 +407,7 @@ request_tick(struct client *c)
 }
 
 mono_t
-request_deadline(const struct client *c)
+client_request_deadline(const struct client *c)
 {
 	const struct request *r = TAILQ_FIRST(&c->queue);
 

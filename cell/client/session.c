@@ -29,7 +29,7 @@ session_move(struct client *c, enum client_state to)
 }
 
 void
-session_open(struct client *c)
+client_session_open(struct client *c)
 {
 	struct message m = {
 	    .code = MSG_open_session,
@@ -47,7 +47,7 @@ session_open(struct client *c)
 		m.open_session.earlier = c->earlier;
 		m.open_session.earlier_nonce = (struct bytes){c->earlier_nonce, LIMIT_NONCE};
 	}
-	connection_opening(c);
+	client_connection_opening(c);
 	client_send(c, &m);
 }
 
@@ -84,9 +84,9 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	c->master = m->master;
 	session_set_principal(c, m->principal);
 	c->connection = CONNECTION_OPEN;
-	keepalive_start(c);
-	request_send_again(c);
-	waiting_reconnected(c);
+	client_keepalive_start(c);
+	client_request_send_again(c);
+	client_waiting_reconnected(c);
 }
 
 /* An answer for another session than the one asked for, or from a master of an earlier epoch than
@@ -100,25 +100,25 @@ opened_fits(const struct client *c, const struct msg_session_opened *m)
 }
 
 void
-session_on_opened(struct client *c, const struct msg_session_opened *m)
+client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 {
 	must(c->connection == CONNECTION_OPENING);
 	if (m->rc == RC_OK && opened_fits(c, m)) {
 		session_opened(c, m);
 	} else if (m->rc == RC_NO_SESSION && c->session != 0) {
-		session_lost(c, true);
+		client_session_lost(c, true);
 	} else {
 		c->prefer = m->master;
-		connection_drop(c);
+		client_connection_drop(c);
 	}
 }
 
 void
-session_safe(struct client *c)
+client_session_safe(struct client *c)
 {
 	if (c->state != CLIENT_SAFE)
 		session_move(c, CLIENT_SAFE);
-	request_flush_inbox(c);
+	client_request_flush_inbox(c);
 }
 
 static void
@@ -129,11 +129,11 @@ session_new_nonce(struct client *c)
 }
 
 void
-session_lost(struct client *c, bool ended)
+client_session_lost(struct client *c, bool ended)
 {
 	must(c->session != 0);
 	if (c->closing) {
-		session_closed(c);
+		client_session_closed(c);
 		return;
 	}
 	c->earlier = ended ? 0 : c->session;
@@ -141,17 +141,17 @@ session_lost(struct client *c, bool ended)
 	session_new_nonce(c);
 	c->session = 0;
 	session_move(c, CLIENT_EXPIRED);
-	request_fail_all(c, RC_STALE);
-	waiting_forget(c);
+	client_request_fail_all(c, RC_STALE);
+	client_waiting_forget(c);
 	if (ended && c->connection != CONNECTION_NONE)
-		session_open(c);
+		client_session_open(c);
 	else
-		connection_drop(c);
+		client_connection_drop(c);
 }
 
 /* Ends in good order what has a session: after the last request, and while the lease holds. */
 void
-session_close(struct client *c)
+client_session_close(struct client *c)
 {
 	if (c->closing)
 		return;
@@ -161,17 +161,17 @@ session_close(struct client *c)
 		c->close_end = c->lease_end;
 	else if (c->state == CLIENT_NEW && c->session != 0)
 		c->close_end = mono_add(c->now, c->lease);
-	waiting_forget(c);
+	client_waiting_forget(c);
 }
 
 void
-session_closed(struct client *c)
+client_session_closed(struct client *c)
 {
 	c->session = 0;
 	c->connection = CONNECTION_NONE;
 	session_move(c, CLIENT_CLOSED);
-	request_fail_all(c, RC_STALE);
-	waiting_forget(c);
+	client_request_fail_all(c, RC_STALE);
+	client_waiting_forget(c);
 }
 
 static void
@@ -188,15 +188,15 @@ session_send_end(struct client *c)
 		},
 	};
 
-	request_own(c, REQUEST_CLOSE, &op);
+	client_request_own(c, REQUEST_CLOSE, &op);
 }
 
 static void
 session_tick_closing(struct client *c)
 {
 	if (mono_reached(c->now, c->close_end))
-		session_closed(c);
-	else if (c->connection == CONNECTION_OPEN && request_idle(c))
+		client_session_closed(c);
+	else if (c->connection == CONNECTION_OPEN && client_request_idle(c))
 		session_send_end(c);
 }
 
@@ -206,13 +206,13 @@ session_tick_grace(struct client *c)
 	if (!mono_reached(c->now, c->grace_end))
 		return;
 	if (c->session != 0)
-		session_lost(c, false);
+		client_session_lost(c, false);
 	else
 		session_move(c, CLIENT_EXPIRED);
 }
 
 void
-session_tick(struct client *c)
+client_session_tick(struct client *c)
 {
 	/* The grace period counts from when this was noticed: a machine that slept through all of
 	 * it still gets to ask the cell before it gives the session up. */
@@ -227,7 +227,7 @@ session_tick(struct client *c)
 }
 
 mono_t
-session_deadline(const struct client *c)
+client_session_deadline(const struct client *c)
 {
 	if (c->closing)
 		return c->close_end;

@@ -45,7 +45,7 @@ wait_drop(struct client *c, struct wait *w)
 }
 
 void
-waiting_add(struct client *c, const struct acquire *a, struct ticket ticket)
+client_waiting_add(struct client *c, const struct acquire *a, struct ticket ticket)
 {
 	struct wait *w = memory_zero(1, sizeof *w);
 
@@ -56,7 +56,7 @@ waiting_add(struct client *c, const struct acquire *a, struct ticket ticket)
 }
 
 void
-waiting_remove(struct client *c, struct lock_key key)
+client_waiting_remove(struct client *c, struct lock_key key)
 {
 	struct wait *w = wait_find(c, key);
 
@@ -84,7 +84,7 @@ wait_over(struct client *c, struct wait *w, enum rc rc, uint64_t lock_generation
 /* One that nobody waits for any more was given up: the cancel or release that did it is under way,
  * and what the grant gave is taken back by it. */
 void
-waiting_on_granted(struct client *c, const struct msg_granted *m)
+client_waiting_on_granted(struct client *c, const struct msg_granted *m)
 {
 	struct wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
 
@@ -93,7 +93,7 @@ waiting_on_granted(struct client *c, const struct msg_granted *m)
 }
 
 void
-waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
+client_waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
                      const struct result_acquired *g)
 {
 	struct wait *w = wait_find(c, key);
@@ -111,7 +111,7 @@ waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
 
 /* One whose presentation got no answer on the last connection was sent again with its number. */
 void
-waiting_reconnected(struct client *c)
+client_waiting_reconnected(struct client *c)
 {
 	struct wait *w;
 
@@ -123,7 +123,7 @@ waiting_reconnected(struct client *c)
 }
 
 void
-waiting_present(struct client *c)
+client_waiting_present(struct client *c)
 {
 	struct wait *w;
 
@@ -134,17 +134,17 @@ waiting_present(struct client *c)
 
 		if (!w->present)
 			continue;
-		if (!request_room(c))
+		if (!client_request_room(c))
 			return;
 		w->present = false;
 		w->presenting = true;
 		c->present_n--;
-		request_own(c, REQUEST_WAIT, &op);
+		client_request_own(c, REQUEST_WAIT, &op);
 	}
 }
 
 void
-waiting_forget(struct client *c)
+client_waiting_forget(struct client *c)
 {
 	while (!TAILQ_EMPTY(&c->waits))
 		wait_drop(c, TAILQ_FIRST(&c->waits));
