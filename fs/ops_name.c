@@ -60,6 +60,18 @@ set_of(int to_set)
 	return set;
 }
 
+/* Times beyond the years 1677 to 2262 become the nearest that nanoseconds can count. */
+static int64_t
+nanoseconds(const struct timespec *t)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow((int64_t)t->tv_sec, (int64_t)1000000000, &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)t->tv_nsec, &ns))
+		return t->tv_sec < 0 ? INT64_MIN : INT64_MAX;
+	return ns;
+}
+
 /* Valid replies: ATTR, STATUS with an error. */
 void
 op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -69,7 +81,7 @@ op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		.kind = MOUNT_SETATTR, .ino = ino, .fh = file ? file->fh : 0, .set = set_of(to_set),
 		.mode = attr->st_mode, .set_uid = attr->st_uid, .set_gid = attr->st_gid,
 		.set_size = (uint64_t)attr->st_size,
-		.mtime_ns = (int64_t)attr->st_mtim.tv_sec * 1000000000 + attr->st_mtim.tv_nsec});
+		.mtime_ns = nanoseconds(&attr->st_mtim)});
 }
 
 /* Valid replies: STATUS. */

@@ -50,14 +50,20 @@ create(struct kernel *k, const char *name, uint32_t mode)
 }
 
 static uint64_t
-open_again(struct kernel *k, uint64_t ino, uint32_t flags)
+open_by(struct kernel *k, uint32_t opcode, uint64_t ino, uint32_t flags)
 {
 	struct fuse_open_in in = {.flags = flags};
 	struct fuse_open_out out;
 
-	assert_int_equal(kernel_call(k, FUSE_OPEN, ino, &in, sizeof in, NULL, &out, sizeof out),
+	assert_int_equal(kernel_call(k, opcode, ino, &in, sizeof in, NULL, &out, sizeof out),
 	                 sizeof out);
 	return out.fh;
+}
+
+static uint64_t
+open_again(struct kernel *k, uint64_t ino, uint32_t flags)
+{
+	return open_by(k, FUSE_OPEN, ino, flags);
 }
 
 static int
@@ -285,7 +291,7 @@ test_listing_in_pieces(void **state)
 
 	for (const char *name = "abcdefgh"; *name; name++)
 		create(k, (char[]){*name, '\0'}, 0644);
-	in.fh = open_again(k, FUSE_ROOT_ID, 0);
+	in.fh = open_by(k, FUSE_OPENDIR, FUSE_ROOT_ID, O_RDONLY | O_DIRECTORY);
 	while ((n = kernel_call(k, FUSE_READDIR, FUSE_ROOT_ID, &in, sizeof in, NULL, piece,
 	                        sizeof piece)) > 0) {
 		for (size_t at = 0; at + sizeof(struct fuse_dirent) <= (size_t)n;) {
