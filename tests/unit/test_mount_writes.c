@@ -1,0 +1,644 @@
+/* When what was written is committed: the sequences of requests that shells and tools cause. */
+#include "tests/unit/mount_bench.h"
+
+enum { TRUNC = O_WRONLY | O_TRUNC, BIG = LIMIT_CONTENTS };
+
+/* ---- the tools ---- */
+
+/* The shell closes one of its two descriptors before it writes: no empty file may be seen. */
+static void
+test_echo_over_a_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_file(b, "f", "old");
+	bench_asked(b, "lookup \"f\" | get_attr");
+	assert_int_equal(k_write(b, f, SHELL, "x\n"), 0);
+	bench_asked(b, "");
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	bench_asked(b, "set_contents any \"x\n\"");
+	k_release(b, f);
+	bench_asked(b, "");
+}
+
+static void
+test_echo_into_a_new_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "new", TRUNC | O_CREAT, SHELL);
+
+	bench_asked(b, "lookup \"new\" | create \"new\"");
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_int_equal(k_write(b, f, SHELL, "x\n"), 0);
+	k_close(b, f, SHELL);
+	bench_asked(b, "set_contents any \"x\n\"");
+}
+
+static void
+test_truncation_alone(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	bench_asked(b, "lookup \"f\" | get_attr");
+	assert_int_equal(mount_flush_wants(b->mount, f.fh, SHELL + 1, SHELL),
+	                 FLUSH_WANTS_FATE | FLUSH_WANTS_DESCRIPTORS);
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_int_equal(k_flush(b, f, CHILD, 0), 0); /* not by who opened it */
+	bench_asked(b, "");
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	bench_asked(b, "set_contents any \"\"");
+	k_release(b, f);
+	bench_asked(b, "");
+}
+
+static void
+test_truncation_of_unknown_descriptors(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_flush(b, f, SHELL, -1), 0);
+	assert_file(b, "f", "");
+	k_release(b, f);
+}
+
+/* `: > new`: it is empty already. */
+static void
+test_truncation_of_a_new_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "new", TRUNC | O_CREAT, SHELL);
+
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	k_close(b, f, SHELL);
+	bench_asked(b, "lookup \"new\" | create \"new\"");
+}
+
+static void
+test_truncation_at_last_by_release(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	bench_asked(b, "lookup \"f\" | get_attr");
+	k_release(b, f);
+	bench_asked(b, "&set_contents any \"\"");
+	assert_file(b, "f", "");
+}
+
+static void
+test_append(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "a\n");
+	f = k_open(b, "f", O_WRONLY | O_APPEND, SHELL);
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, 2, "b\n"), 0);
+	other_writes(b, "f", "z\n");
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 4);
+	k_close(b, f, SHELL);
+	bench_asked(b, "lookup \"f\" | get_attr | append \"b\n\"");
+	assert_file(b, "f", "z\nb\n");
+}
+
+static void
+test_append_reads_its_own(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "a");
+	f = k_open(b, "f", O_RDWR | O_APPEND, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "b"), 0);
+	k_read(b, f, 0, "ab");
+	assert_int_equal(k_write(b, f, SHELL, "c"), 0);
+	k_read(b, f, 1, "bc");
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "abc");
+}
+
+static void
+test_dd_in_pieces(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, 0, "aa"), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, 2, "bb"), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, 5, "c"), 0);
+	bench_asked(b, "lookup \"f\" | get_attr");
+	assert_int_equal(bench_error(b, (struct mount_event){.kind = MOUNT_FSYNC, .ino = f.ino,
+	                                                     .fh = f.fh}), 0);
+	k_close(b, f, SHELL);
+	assert_int_equal(attr_of(b->cell, f.ino).size, 6); /* with a hole of a zero byte */
+	buffer_reset(&b->trace);
+}
+
+/* A child's close of an inherited descriptor commits what the child wrote into the same buffer. */
+static void
+test_group_with_a_child(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write_at(b, f, SHELL, 0, "a\n"), 0);
+	bench_asked(b, "lookup \"f\" | get_attr");
+	assert_int_equal(k_write_at(b, f, CHILD, 2, "c\n"), 0);
+	assert_int_equal(k_flush(b, f, CHILD, 0), 0);
+	bench_asked(b, "set_contents any \"a\nc\n\"");
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	bench_asked(b, "");
+	k_release(b, f);
+}
+
+/* Who only inherited the descriptor and closes it says nothing about what is in the buffer. */
+static void
+test_child_that_wrote_nothing(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
+
+	assert_int_equal(k_write(b, f, SHELL, "half"), 0);
+	assert_int_equal(k_flush(b, f, CHILD, 0), 0);
+	assert_file(b, "f", "");
+	assert_int_equal(k_write_at(b, f, SHELL, 4, " whole"), 0);
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "half whole");
+}
+
+static int
+ftruncate_to(struct bench *b, struct file f, uint64_t size)
+{
+	return bench_error(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = f.ino, .fh = f.fh,
+	                                           .set = SET_SIZE, .set_size = size});
+}
+
+static int
+truncate_to(struct bench *b, uint64_t ino, uint64_t size)
+{
+	return bench_error(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = ino,
+	                                           .set = SET_SIZE | SET_MTIME | SET_MTIME_NOW,
+	                                           .set_size = size});
+}
+
+static void
+test_truncate_tool(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "abcdef");
+	f = k_open(b, "f", O_WRONLY, SHELL);
+	assert_int_equal(ftruncate_to(b, f, 3), 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 3);
+	assert_int_equal(k_stat(b, f.ino, OTHER).size, 6);
+	buffer_reset(&b->trace);
+	k_close(b, f, SHELL);
+	bench_asked(b, "set_contents =2 \"abc\"");
+}
+
+static void
+test_truncate_of_a_path(void **state)
+{
+	struct bench *b = *state;
+	uint64_t ino;
+
+	other_writes(b, "f", "abcdef");
+	ino = k_lookup(b, "f");
+	assert_int_equal(truncate_to(b, ino, 2), 0);
+	bench_asked(b, "lookup \"f\" | get_contents | set_contents =2 \"ab\"");
+	assert_int_equal(truncate_to(b, ino, 0), 0);
+	bench_asked(b, "set_contents any \"\"");
+	assert_int_equal(truncate_to(b, ino, BIG + 1), EFBIG);
+}
+
+/* Another write that comes between is no reason to fail: it is cut as well. */
+static void
+test_truncate_of_a_path_tries_again(void **state)
+{
+	struct bench *b = *state;
+	uint64_t ino, call;
+
+	other_writes(b, "f", "abcdef");
+	ino = k_lookup(b, "f");
+	b->hold = true;
+	call = bench_start(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = ino,
+	                                           .set = SET_SIZE, .set_size = 2});
+	bench_answer(b);
+	other_writes(b, "f", "xyz");
+	bench_answer_all(b);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	assert_file(b, "f", "xy");
+}
+
+static void
+test_read_modify_write(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "abc");
+	f = k_open(b, "f", O_RDWR, SHELL);
+	assert_int_equal(k_write_at(b, f, SHELL, 1, "X"), 0);
+	bench_asked(b, "lookup \"f\" | get_attr | get_contents");
+	k_close(b, f, SHELL);
+	bench_asked(b, "set_contents =2 \"aXc\"");
+}
+
+/* The guard is what the handle read, not what was there when it wrote. */
+static void
+test_lost_compare_and_swap(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "abc");
+	f = k_open(b, "f", O_RDWR, SHELL);
+	k_read(b, f, 0, "abc");
+	other_writes(b, "f", "new");
+	assert_int_equal(k_write_at(b, f, SHELL, 0, "X"), 0);
+	assert_int_equal(k_flush(b, f, SHELL, 0), ECANCELED);
+	assert_file(b, "f", "new");
+	k_read(b, f, 1, "ew"); /* renewed: what it had is worth nothing */
+	assert_int_equal(k_flush(b, f, SHELL, 0), ECANCELED); /* told once more */
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, 0, "X"), 0);
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "Xew");
+}
+
+/* An error of fsync was heard: it is not told again. */
+static void
+test_fsync_tells_once(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event sync = {.kind = MOUNT_FSYNC};
+	struct file f;
+
+	other_writes(b, "f", "abc");
+	f = k_open(b, "f", O_RDWR, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "X"), 0);
+	other_writes(b, "f", "new");
+	sync.ino = f.ino;
+	sync.fh = f.fh;
+	assert_int_equal(bench_error(b, sync), ECANCELED);
+	k_close(b, f, SHELL);
+}
+
+/* Only the first commit after O_TRUNC is unconditional. */
+static void
+test_second_commit_is_guarded(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
+
+	other_writes(b, "f", "between");
+	assert_int_equal(k_write(b, f, SHELL, "one"), 0);
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_file(b, "f", "one");
+	other_writes(b, "f", "between");
+	assert_int_equal(k_write_at(b, f, SHELL, 3, "two"), 0);
+	assert_int_equal(k_flush(b, f, SHELL, 0), ECANCELED);
+	assert_file(b, "f", "between");
+	k_release(b, f);
+}
+
+static void
+test_cp_with_times(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_WRONLY | O_CREAT | O_EXCL, SHELL);
+	struct mount_event times = {.kind = MOUNT_SETATTR, .ino = f.ino, .set = SET_MTIME,
+	                            .mtime_ns = 86400ll * SECOND_NS};
+
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	assert_int_equal(bench_error(b, times), 0);
+	k_close(b, f, SHELL);
+	assert_true(attr_of(b->cell, f.ino).mtime_ns == times.mtime_ns);
+	assert_file(b, "f", "x");
+}
+
+/* sed -i and editors: a temporary file is written and renamed over the old one. */
+static void
+test_safe_save(void **state)
+{
+	struct bench *b = *state;
+	struct file old, f;
+	uint64_t ino;
+
+	other_writes(b, "f", "old");
+	old = k_open(b, "f", O_RDONLY, OTHER);
+	k_read(b, old, 0, "old");
+	ino = old.ino;
+	f = k_open(b, "tmp", O_RDWR | O_CREAT | O_EXCL, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "new"), 0);
+	k_close(b, f, SHELL);
+	buffer_reset(&b->trace);
+	assert_int_equal(k_rename(b, "tmp", "f"), 0);
+	bench_asked(b, "lookup \"tmp\" | rename \"tmp\" \"f\"");
+	assert_int_equal(k_lookup(b, "f"), ino);
+	assert_int_equal(k_lookup(b, "tmp"), 0);
+	k_read(b, old, 1, "ld"); /* goes on in its version */
+	k_read(b, old, 0, "new");
+	k_close(b, old, OTHER);
+}
+
+/* ---- killed writers, limits, modes ---- */
+
+static void
+test_killed_writer_commits_nothing(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "hal"), 0);
+	assert_int_equal(mount_flush_wants(b->mount, f.fh, SHELL + 1, SHELL), FLUSH_WANTS_FATE);
+	assert_int_equal(mount_flush_wants(b->mount, f.fh, OTHER + 1, OTHER), 0);
+	assert_int_equal(k_flush_killed(b, f, SHELL), 0);
+	k_release(b, f);
+	assert_file(b, "f", "old");
+}
+
+static void
+test_killed_before_writing(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_flush_killed(b, f, SHELL), 0);
+	k_release(b, f);
+	assert_file(b, "f", "old");
+}
+
+/* What another process wrote into the same buffer is committed by its own close, or not at all. */
+static void
+test_killed_beside_another_writer(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
+
+	assert_int_equal(k_write(b, f, SHELL, "mine"), 0);
+	assert_int_equal(k_write_at(b, f, CHILD, 4, " hal"), 0);
+	assert_int_equal(k_flush_killed(b, f, CHILD), 0);
+	assert_file(b, "f", "");
+	k_release(b, f);
+	assert_file(b, "f", "");
+}
+
+static void
+test_release_is_the_last_resort(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
+
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	buffer_reset(&b->trace);
+	k_release(b, f);
+	bench_asked(b, "&set_contents any \"x\"");
+	assert_file(b, "f", "x");
+}
+
+static void
+test_too_big(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g;
+
+	assert_int_equal(k_write_at(b, f, SHELL, BIG, "x"), EFBIG);
+	assert_int_equal(k_write_at(b, f, SHELL, BIG - 1, "x"), 0);
+	assert_int_equal(ftruncate_to(b, f, BIG + 1), EFBIG);
+	k_close(b, f, SHELL);
+	g = k_open(b, "f", O_WRONLY | O_APPEND, SHELL);
+	assert_int_equal(k_write(b, g, SHELL, "x"), EFBIG);
+	k_close(b, g, SHELL);
+}
+
+static void
+test_commit_at_write(void **state)
+{
+	struct bench *b = bench_new(&(struct mount_config){.cell = "local", .commit_at_write = true});
+	struct file f;
+
+	(void)state;
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "a"), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, 1, "b"), 0);
+	bench_asked(b, "lookup \"f\" | get_attr | set_contents any \"a\" | set_contents =3 \"ab\"");
+	other_writes(b, "f", "new");
+	assert_int_equal(k_write_at(b, f, SHELL, 2, "c"), ECANCELED);
+	k_close(b, f, SHELL);
+	bench_free(b);
+}
+
+/* ---- snapshots ---- */
+
+static void
+test_reader_sees_one_version(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "one");
+	f = k_open(b, "f", O_RDONLY, SHELL);
+	bench_asked(b, "lookup \"f\" | get_attr");
+	k_read(b, f, 0, "one");
+	other_writes(b, "f", "twice");
+	k_read(b, f, 1, "ne");
+	k_read(b, f, 3, ""); /* the end, of the version it read */
+	bench_asked(b, "get_contents");
+	k_read(b, f, 3, "ce"); /* a second time in a row: tail -f */
+	k_read(b, f, 5, "");
+	bench_asked(b, "get_contents");
+	k_read(b, f, 0, "twice");
+	bench_asked(b, "get_contents");
+	k_close(b, f, SHELL);
+	bench_asked(b, "");
+}
+
+static void
+test_stat_of_uncommitted(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
+
+	assert_int_equal(k_write(b, f, SHELL, "abc"), 0);
+	buffer_reset(&b->trace);
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 3);
+	bench_asked(b, "");
+	assert_int_equal(k_stat(b, f.ino, OTHER).size, 0);
+	bench_asked(b, "get_attr");
+	k_close(b, f, SHELL);
+	assert_int_equal(k_stat(b, f.ino, OTHER).size, 3);
+}
+
+/* A read through the handle that truncated commits that first. */
+static void
+test_read_after_truncation(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", O_RDWR | O_TRUNC, SHELL);
+	k_read(b, f, 0, "");
+	assert_file(b, "f", "");
+	k_close(b, f, SHELL);
+}
+
+/* ---- order, interrupts, deaths ---- */
+
+/* While a commit is under way the handle's other calls wait behind it; other handles do not. */
+static void
+test_calls_wait_behind_a_commit(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g = k_open(b, "f", O_RDWR, OTHER);
+	uint64_t flush, write, read;
+
+	assert_int_equal(k_write(b, f, SHELL, "abc"), 0);
+	b->hold = true;
+	flush = bench_start(b, (struct mount_event){.kind = MOUNT_FLUSH, .fh = f.fh,
+	                                            .lock_owner = SHELL + 1});
+	write = bench_start(b, (struct mount_event){.kind = MOUNT_WRITE, .fh = f.fh, .offset = 1,
+	                                            .data = bytes_of("X"), .pid = CHILD,
+	                                            .lock_owner = CHILD + 1});
+	read = bench_start(b, (struct mount_event){.kind = MOUNT_READ, .fh = g.fh, .size = 10});
+	assert_false(bench_answered(b, write));
+	assert_int_equal(b->pending_n, 2);
+	bench_answer(b);
+	assert_true(bench_answered(b, flush) && bench_answered(b, write));
+	assert_false(bench_answered(b, read));
+	bench_answer_all(b);
+	assert_int_equal(bench_reply(b, read)->error, 0);
+	assert_file(b, "f", "abc");
+	b->hold = false;
+	k_flush(b, f, CHILD, 0);
+	assert_file(b, "f", "aXc");
+	k_release(b, f);
+	k_release(b, g);
+}
+
+static void
+test_interrupted_commit(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
+	uint64_t flush;
+
+	assert_int_equal(k_write(b, f, SHELL, "abc"), 0);
+	b->hold = true;
+	flush = bench_start(b, (struct mount_event){.kind = MOUNT_FLUSH, .fh = f.fh,
+	                                            .lock_owner = SHELL + 1});
+	bench_interrupt(b, flush);
+	assert_int_equal(bench_reply(b, flush)->error, EINTR);
+	k_release(b, f); /* commits nothing again */
+	assert_int_equal(b->pending_n, 1);
+	bench_answer_all(b);
+	assert_file(b, "f", "abc");
+}
+
+/* Everything that a close leaves to do is sent at once, before anything that comes later. */
+static void
+test_release_sends_all_at_once(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
+
+	assert_int_equal(k_flock(b, f, LOCK_EXCLUSIVE, false), 0);
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	buffer_reset(&b->trace);
+	b->hold = true;
+	k_release(b, f);
+	bench_asked(b, "&set_contents =1 \"x\" | &release");
+	bench_answer_all(b);
+	assert_lock(b, f.ino, LOCK_STATE_FREE);
+}
+
+static void
+test_session_death_takes_the_buffer(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g;
+
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	bench_new_session(b);
+	assert_true(b->forget_names);
+	assert_int_equal(k_write(b, f, SHELL, "y"), ESTALE);
+	assert_int_equal(k_flush(b, f, SHELL, 0), ESTALE);
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	buffer_reset(&b->trace);
+	k_release(b, f);
+	bench_asked(b, "");
+	assert_file(b, "f", "");
+	g = k_open(b, "f", O_RDWR, SHELL);
+	assert_int_equal(k_write(b, g, SHELL, "z"), 0);
+	k_close(b, g, SHELL);
+	assert_file(b, "f", "z");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_echo_over_a_file),
+		TEST(test_echo_into_a_new_file),
+		TEST(test_truncation_alone),
+		TEST(test_truncation_of_unknown_descriptors),
+		TEST(test_truncation_of_a_new_file),
+		TEST(test_truncation_at_last_by_release),
+		TEST(test_append),
+		TEST(test_append_reads_its_own),
+		TEST(test_dd_in_pieces),
+		TEST(test_group_with_a_child),
+		TEST(test_child_that_wrote_nothing),
+		TEST(test_truncate_tool),
+		TEST(test_truncate_of_a_path),
+		TEST(test_truncate_of_a_path_tries_again),
+		TEST(test_read_modify_write),
+		TEST(test_lost_compare_and_swap),
+		TEST(test_fsync_tells_once),
+		TEST(test_second_commit_is_guarded),
+		TEST(test_cp_with_times),
+		TEST(test_safe_save),
+		TEST(test_killed_writer_commits_nothing),
+		TEST(test_killed_before_writing),
+		TEST(test_killed_beside_another_writer),
+		TEST(test_release_is_the_last_resort),
+		TEST(test_too_big),
+		cmocka_unit_test(test_commit_at_write),
+		TEST(test_reader_sees_one_version),
+		TEST(test_stat_of_uncommitted),
+		TEST(test_read_after_truncation),
+		TEST(test_calls_wait_behind_a_commit),
+		TEST(test_interrupted_commit),
+		TEST(test_release_sends_all_at_once),
+		TEST(test_session_death_takes_the_buffer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
