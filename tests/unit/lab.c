@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -153,9 +154,19 @@ lab_closed(const struct lab *lab, uint64_t conn)
 
 /* ---- life ---- */
 
+static uint8_t public_key[32];
+
+const uint8_t *
+lab_public_key(void)
+{
+	return public_key;
+}
+
 void
 lab_boot(struct lab *lab)
 {
+	static const uint8_t seed[32] = {1};
+
 	struct replica_config config = {
 	    .paxos = {.self = 1,
 		      .members = {1},
@@ -170,6 +181,8 @@ lab_boot(struct lab *lab)
 	struct tree *tree = tree_new("lab");
 	char why[200] = "";
 
+	assert_true(sodium_init() >= 0);
+	crypto_sign_seed_keypair(public_key, config.master.signing_key, seed);
 	for (size_t i = 0; i < lab->rows.n; i++)
 		assert_int_equal(tree_load_row(tree, &lab->rows.rows[i]), RC_OK);
 	if (lab->rows.n > 0 && tree_load_done(tree, why, sizeof why) != RC_OK)
@@ -177,6 +190,14 @@ lab_boot(struct lab *lab)
 	recovered.chosen = recovered.trimmed = tree_applied(tree);
 	lab->replica = replica_new(&config, tree, &recovered, lab->now);
 	lab->ticket = 0;
+}
+
+static void
+elect(struct lab *lab)
+{
+	for (int i = 0; i < 1000 && !replica_serving(lab->replica, lab->now); i++)
+		lab_pass_ms(lab, 1);
+	assert_true(replica_serving(lab->replica, lab->now));
 }
 
 struct lab *
@@ -188,19 +209,23 @@ lab_new(void)
 	lab->wall_ns = span_s(1700000000).ns;
 	lab->trace = BUFFER(1 << 20);
 	lab_boot(lab);
-	lab_pass_ms(lab, 1000);
-	assert_true(replica_serving(lab->replica, lab->now));
+	elect(lab);
 	return lab;
+}
+
+void
+lab_stop(struct lab *lab)
+{
+	replica_free(lab->replica);
+	replica_update_free(&lab->update);
 }
 
 void
 lab_restart(struct lab *lab)
 {
-	replica_free(lab->replica);
-	replica_update_free(&lab->update);
+	lab_stop(lab);
 	lab_boot(lab);
-	lab_pass_ms(lab, 1000);
-	assert_true(replica_serving(lab->replica, lab->now));
+	elect(lab);
 }
 
 void

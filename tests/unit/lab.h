@@ -44,8 +44,11 @@ struct lab *lab_new(void);
 void lab_free(struct lab *lab);
 /* The process ends; another one starts from what is stored. Connections are gone. */
 void lab_restart(struct lab *lab);
-/* As above, but leaves it to the test to run the election. */
+/* The same in two steps; the election is left to the test. */
+void lab_stop(struct lab *lab);
 void lab_boot(struct lab *lab);
+/* Of the cell's signing key. */
+const uint8_t *lab_public_key(void);
 /* The disk syncs all that was written. */
 void lab_persist(struct lab *lab);
 /* Time passes, and everything that is due on the way happens on time. */

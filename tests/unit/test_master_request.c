@@ -1,0 +1,340 @@
+/* Requests at the master: exactly once, in order, within the limits. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+#include "tests/unit/lab.h"
+
+static struct result
+reply_result(const struct msg_reply *reply, enum result_kind kind)
+{
+	struct result result;
+
+	assert_non_null(reply);
+	assert_int_equal(reply->rc, RC_OK);
+	assert_int_equal(wire_get_result(kind, reply->result, &result), RC_OK);
+	return result;
+}
+
+static bool
+contents_are(struct lab_client *c, uint64_t number, const char *text)
+{
+	struct result result = reply_result(lab_reply(c, number), RESULT_contents);
+
+	return bytes_equal(result.contents.contents, bytes_of(text));
+}
+
+static uint64_t
+generation(struct lab_client *c, uint64_t node)
+{
+	struct op op = {.code = OP_get_attr};
+	struct result result;
+
+	op.get_attr.node = node;
+	assert_int_equal(lab_call(c, &op, &result), RC_OK);
+	return result.attr.attr.content_generation;
+}
+
+static void
+test_write_and_read(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t node = lab_file(&a, "f");
+	struct op set = lab_set(node, "hello"), get = lab_get(node);
+	struct result result;
+
+	(void)state;
+	assert_int_equal(lab_call(&a, &set, &result), RC_OK);
+	assert_int_equal(lab_call(&a, &get, &result), RC_OK);
+	assert_true(bytes_equal(result.contents.contents, bytes_of("hello")));
+	lab_free(lab);
+}
+
+/* Nothing is answered before it is durable; what comes again meanwhile is proposed once. */
+static void
+test_duplicate_in_flight(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t node = lab_file(&a, "f"), before = generation(&a, node), number;
+	struct op set = lab_set(node, "x");
+	size_t entries = lab->entries;
+
+	(void)state;
+	lab->slow_disk = true;
+	number = lab_send_op(&a, &set);
+	lab_send_request(&a, number, false, &set);
+	lab_reattach(&a);
+	lab_send_request(&a, number, false, &set);
+	assert_null(lab_reply(&a, number));
+	assert_int_equal(lab->entries, entries + 1);
+	lab_persist(lab);
+	assert_int_equal(lab_reply(&a, number)->rc, RC_OK); /* on the present connection */
+	assert_null(lab_reply(&a, number));
+	lab->slow_disk = false;
+	assert_int_equal(generation(&a, node), before + 1);
+	lab_free(lab);
+}
+
+static void
+test_duplicate_after_reply(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t node = lab_file(&a, "f"), before = generation(&a, node), number;
+	struct op append = {.code = OP_append};
+	struct result first, second;
+
+	(void)state;
+	append.append = (struct op_append){.node = node, .data = bytes_of("x")};
+	number = lab_send_op(&a, &append);
+	first = reply_result(lab_reply(&a, number), RESULT_attr);
+	lab_reattach(&a);
+	lab_send_request(&a, number, false, &append);
+	second = reply_result(lab_reply(&a, number), RESULT_attr);
+	assert_int_equal(first.attr.attr.content_generation, second.attr.attr.content_generation);
+	assert_int_equal(generation(&a, node), before + 1);
+	lab_free(lab);
+}
+
+static void
+test_duplicate_after_restart(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t node = lab_file(&a, "f"), before = generation(&a, node), number;
+	struct op set = lab_set(node, "x");
+
+	(void)state;
+	number = lab_send_op(&a, &set);
+	lab_restart(lab);
+	lab_reattach(&a);
+	lab_send_request(&a, number, false, &set);
+	reply_result(lab_reply(&a, number), RESULT_attr);
+	assert_int_equal(generation(&a, node), before + 1);
+	lab_free(lab);
+}
+
+/* A session reads what it wrote just before, and others are not held up by it. */
+static void
+test_read_behind_write(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t f = lab_file(&a, "f"), g = lab_file(&a, "g"), number, other, theirs;
+	struct op set = lab_set(f, "new"), get_f = lab_get(f), get_g = lab_get(g);
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_op(&a, &set);
+	number = lab_send_op(&a, &get_f);
+	other = lab_send_op(&a, &get_g);
+	theirs = lab_send_op(&b, &get_f);
+	assert_true(contents_are(&a, other, "")); /* another node */
+	assert_true(contents_are(&b, theirs, "")); /* not applied yet */
+	assert_null(lab_reply(&a, number));
+	lab_persist(lab);
+	assert_true(contents_are(&a, number, "new"));
+	lab_free(lab);
+}
+
+/* A read between two writes sees the first and not the second. */
+static void
+test_read_between_writes(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f"), number;
+	struct op one = lab_set(f, "one"), two = lab_set(f, "two"), get = lab_get(f);
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_op(&a, &one);
+	number = lab_send_op(&a, &get);
+	lab_send_op(&a, &two);
+	lab_persist(lab);
+	assert_true(contents_are(&a, number, "one"));
+	lab_free(lab);
+}
+
+static void
+test_ordered(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f"), g = lab_file(&a, "g"), number;
+	struct op set = lab_set(f, "x"), get = lab_get(g);
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_request(&a, ++a.number, true, &set);
+	number = lab_send_op(&a, &get); /* of another node, but behind it */
+	assert_null(lab_reply(&a, number));
+	lab_persist(lab);
+	assert_true(contents_are(&a, number, ""));
+	lab_free(lab);
+}
+
+static void
+test_read_behind_delete(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f"), number;
+	struct op delete = lab_delete("f"), get = lab_get(f);
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_op(&a, &delete);
+	number = lab_send_op(&a, &get);
+	assert_null(lab_reply(&a, number));
+	lab_persist(lab);
+	assert_int_not_equal(lab_reply(&a, number)->rc, RC_OK);
+	lab_free(lab);
+}
+
+/* A waiting read of a connection that broke comes again on the next one and is answered once. */
+static void
+test_parked_over_reconnect(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f"), number;
+	struct op set = lab_set(f, "new"), get = lab_get(f);
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_op(&a, &set);
+	number = lab_send_op(&a, &get);
+	lab_reattach(&a);
+	lab_send_request(&a, number - 1, false, &set);
+	lab_send_request(&a, number, false, &get);
+	lab_persist(lab);
+	assert_true(contents_are(&a, number, "new"));
+	assert_null(lab_reply(&a, number));
+	lab_free(lab);
+}
+
+static void
+test_refused_operations(void **state)
+{
+	static const enum op_code codes[] = {OP_begin_epoch, OP_create_session, OP_grant,
+		                             OP_delay_over};
+	struct lab *lab = lab_new();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+		struct lab_client a = lab_open(lab, (uint8_t)(10 + i));
+		struct op op = {.code = codes[i]};
+		size_t entries = lab->entries;
+
+		lab_send_op(&a, &op);
+		assert_true(lab_closed(lab, a.conn));
+		assert_int_equal(lab->entries, entries);
+	}
+	lab_free(lab);
+}
+
+static void
+test_impossible_numbers(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	struct op op = lab_get(NODE_ROOT);
+	struct message m = {.code = MSG_request};
+
+	(void)state;
+	lab_send_request(&a, 0, false, &op);
+	assert_true(lab_closed(lab, a.conn));
+	lab_reattach(&a);
+	m.request = (struct msg_request){
+	    .session = a.session, .epoch = a.epoch, .number = 5, .below = 6};
+	lab_send(&a, &m);
+	assert_true(lab_closed(lab, a.conn));
+	lab_reattach(&a);
+	m.request.below = 5;
+	m.request.op = bytes_of("\xff\xff");
+	lab_send(&a, &m);
+	assert_true(lab_closed(lab, a.conn));
+	lab_free(lab);
+}
+
+static void
+test_old_epoch(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	struct op op = lab_create("f");
+	uint64_t number;
+
+	(void)state;
+	a.epoch--;
+	number = lab_send_op(&a, &op);
+	assert_int_equal(lab_reply(&a, number)->rc, RC_OLD_EPOCH);
+	a.epoch++;
+	lab_send_request(&a, number, false, &op);
+	assert_int_equal(lab_reply(&a, number)->rc, RC_OK);
+	lab_free(lab);
+}
+
+/* One request more than the limit is a breach; what gives back has room beyond it. */
+static void
+test_in_flight_limit(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f");
+	struct op set = lab_set(f, "x"), release = lab_release(f, 1, 1);
+
+	(void)state;
+	lab->slow_disk = true;
+	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
+		lab_send_op(&a, &set);
+	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
+		lab_send_op(&a, &release);
+	assert_false(lab_closed(lab, a.conn));
+	lab_send_op(&a, &set);
+	assert_true(lab_closed(lab, a.conn));
+	lab_free(lab);
+}
+
+static void
+test_request_of_ended_session(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	struct op op = lab_get(NODE_ROOT);
+	uint64_t number;
+
+	(void)state;
+	lab_pass_ms(lab, 2 * LAB_LEASE_MS);
+	number = lab_send_op(&a, &op); /* sent before it heard of the end */
+	assert_null(lab_reply(&a, number));
+	assert_false(lab_closed(lab, a.conn));
+	lab_free(lab);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_write_and_read),
+	    cmocka_unit_test(test_duplicate_in_flight),
+	    cmocka_unit_test(test_duplicate_after_reply),
+	    cmocka_unit_test(test_duplicate_after_restart),
+	    cmocka_unit_test(test_read_behind_write),
+	    cmocka_unit_test(test_read_between_writes),
+	    cmocka_unit_test(test_ordered),
+	    cmocka_unit_test(test_read_behind_delete),
+	    cmocka_unit_test(test_parked_over_reconnect),
+	    cmocka_unit_test(test_refused_operations),
+	    cmocka_unit_test(test_impossible_numbers),
+	    cmocka_unit_test(test_old_epoch),
+	    cmocka_unit_test(test_in_flight_limit),
+	    cmocka_unit_test(test_request_of_ended_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
