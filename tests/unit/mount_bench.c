@@ -551,6 +551,8 @@ other_unlocks(struct bench *b, uint64_t node)
 {
 	assert_int_equal(release(b->cell, b->other, OTHER_OWNER, 1, node), RC_OK);
 	serve_waiters(b);
+	if (!b->hold)
+		bench_answer_all(b);
 }
 
 void
