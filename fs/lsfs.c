@@ -317,11 +317,11 @@ run_loop(struct lsfs *l)
 }
 
 static bool
-start(struct lsfs *l)
+start_host(struct lsfs *l)
 {
 	int rc;
 
-	if (!resolve_source(l) || !check_key(l->options->key) || !start_session(l) || !open_host(l))
+	if (!open_host(l))
 		return false;
 	if ((rc = uv_loop_init(&l->loop)) < 0 || (rc = start_signals(l)) < 0 ||
 	    (rc = host_start(l->host, &l->loop)) < 0) {
@@ -329,6 +329,17 @@ start(struct lsfs *l)
 		return false;
 	}
 	return true;
+}
+
+static bool
+start(struct lsfs *l)
+{
+	if (!resolve_source(l) || !check_key(l->options->key) || !start_session(l))
+		return false;
+	if (start_host(l))
+		return true;
+	session_fini(&l->session);
+	return false;
 }
 
 int
