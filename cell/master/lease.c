@@ -63,8 +63,10 @@ m_lease_ring(struct master *m, struct session *s)
 		m_alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
 	else if (s->held)
 		m_keepalive_answer(m, s);
-	else
+	else if (mono_reached(m->now, s->expiry))
 		lease_expire(m, s);
+	else
+		m_lease_arm(m, s); /* it rang for a KeepAlive that went with its connection */
 }
 
 void

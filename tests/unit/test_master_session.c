@@ -242,6 +242,25 @@ test_expiry(void **state)
 	lab_free(lab);
 }
 
+/* A KeepAlive that was held is gone with its connection, its session is not. */
+static void
+test_disconnect_while_held(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+
+	(void)state;
+	lab_send_keepalive(&a);
+	assert_non_null(lab_take(&a, MSG_keepalive_reply));
+	lab_send_keepalive(&a);
+	lab_disconnect(&a);
+	lab_pass_ms(lab, LAB_LEASE_MS);
+	assert_true(lives(lab, a.session));
+	lab_pass_ms(lab, LAB_LEASE_MS / 50);
+	assert_false(lives(lab, a.session));
+	lab_free(lab);
+}
+
 static void
 test_attach_after_end(void **state)
 {
@@ -357,6 +376,7 @@ main(void)
 	    cmocka_unit_test(test_keepalive),
 	    cmocka_unit_test(test_keepalive_repeated),
 	    cmocka_unit_test(test_expiry),
+	    cmocka_unit_test(test_disconnect_while_held),
 	    cmocka_unit_test(test_attach_after_end),
 	    cmocka_unit_test(test_late_keepalive),
 	    cmocka_unit_test(test_pause),
