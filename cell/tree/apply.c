@@ -90,16 +90,20 @@ decide_for_master(struct turn *w, const struct op *op, struct result *r)
 	}
 }
 
-/* What only a master decides is never taken from a session. */
+/* What only a master decides is never taken from a session. Before the first epoch there is no cell
+ * that anything could be done in. */
 static enum rc
 decide(struct turn *w, const struct op *op, struct result *r)
 {
+	if (w->tree->epoch == 0 && op->code != OP_begin_epoch)
+		return RC_OLD_EPOCH;
 	if (wire_op_class(op->code) != OP_CLASS_MASTER)
 		return decide_for_session(w, op, r);
 	return w->session == NULL ? decide_for_master(w, op, r) : RC_PERM;
 }
 
-/* Views into the outcome's results are set when all of them are there: the buffer moves as it grows. */
+/* Views into the outcome's results are set when all of them are there: the buffer moves as it
+ * grows. */
 static void
 answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
        const struct result *result)
@@ -204,7 +208,8 @@ apply_commands(struct turn *w, const struct entry *e)
 	}
 }
 
-/* The chain covers what was asked and what was answered: replicas that differ in either are found. */
+/* The chain covers what was asked and what was answered: replicas that differ in either are
+ * found. */
 static void
 extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *out)
 {

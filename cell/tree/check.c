@@ -107,7 +107,7 @@ check_delay(const struct tree *t, const struct lock *l)
 	const struct delay *d = &l->delay;
 
 	HOLDS(d->mode <= LOCK_EXCLUSIVE, "a delay has a mode");
-	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock's record is of one held or delayed");
+	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock with a record is held or delayed");
 	if (d->mode == LOCK_NONE)
 		return NULL;
 	HOLDS(d->mode == LOCK_SHARED || l->holders_n == 0, "an exclusive delay stands alone");

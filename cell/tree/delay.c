@@ -1,9 +1,10 @@
-/* Lock-delay (Chubby, section 2.4): a lock whose holder's session expired stays closed for a while,
- * so that what the holder had sent before it died does not meet the next holder's work.
+/* Lock-delay (Chubby, section 2.4): a lock whose holder's session expired stays closed for a
+ * while, so that what the holder had sent before it died does not meet the next holder's work.
  *
- * There is no clock here: a delay stands until a delay_over names it. An exclusive holder's delay
- * stands against everybody, a shared holder's against exclusive holders only. Several shared holders
- * may expire one after the other: the delay begins anew each time, with the largest length of all. */
+ * There is no clock here: a delay stands until a delay_over names it. An exclusive holder's
+ * delay stands against everybody, a shared holder's against exclusive holders only. Several
+ * shared holders may expire one after the other: the delay begins anew each time, with the
+ * largest length of all. */
 #include "cell/tree/internal.h"
 
 bool

@@ -111,7 +111,8 @@ apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o, struct r
 	return RC_OK;
 }
 
-/* Opens of permanent nodes are not the tree's business: the answer is the same, nothing is noted. */
+/* Opens of permanent nodes are not the tree's business: the answer is the same, nothing is
+ * noted. */
 enum rc
 apply_open_ephemeral(struct turn *w, const struct op_open_ephemeral *o, struct result_attr *r)
 {

@@ -39,7 +39,7 @@ apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o)
 {
 	struct tree_note *began;
 
-	if (w->tree->next_node == NODE_ROOT)
+	if (w->tree->epoch == 0)
 		make_cell(w);
 	w->tree->epoch++;
 	began = note(w, TREE_EPOCH_BEGAN, 0);

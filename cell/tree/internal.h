@@ -1,5 +1,5 @@
-/* Inside the tree: its objects, how they refer to each other, and what the files of this folder call
- * in each other.
+/* Inside the tree: its objects, how they refer to each other, and what the files of this folder
+ * call in each other.
  *
  *   tree --> nodes (by number) --> children (by name)      sessions (by number, by nonce)
  *              |                                              |
@@ -19,7 +19,8 @@
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
-/* Bytes that a node costs beyond its contents: without them, empty files would be free of charge. */
+/* Bytes that a node costs beyond its contents: without them, empty files would be free of
+ * charge. */
 enum { QUOTA_NODE_BYTES = 256 };
 
 struct session;
@@ -199,8 +200,9 @@ bool quota_allows_node(const struct tree *t);
 /* May contents of `old` bytes become `len`? Shrinking always may. */
 bool quota_allows_bytes(const struct tree *t, size_t old, size_t len);
 
-/* ---- notes, in apply.c ---- */
+/* ---- apply.c ---- */
 
+/* A new note in the outcome; valid until the next one. */
 struct tree_note *note(struct turn *w, enum tree_note_kind kind, uint64_t node);
 
 /* ---- delete.c ---- */
@@ -264,8 +266,9 @@ void results_keep(struct tree *t, struct session *s, uint64_t number, enum op_co
 struct kept *kept_find(const struct session *s, uint64_t number);
 void results_drop(struct tree *t, struct session *s, struct kept *k);
 
-/* ---- the commands, by file ---- */
+/* ---- the commands, each in the file of its idea; the rules are in tree.h ---- */
 
+/* Decides, and changes the tree unless it refuses; *r is zeroed before and counts when RC_OK. */
 enum rc apply_create(struct turn *w, const struct op_create *o, struct result_created *r);
 enum rc apply_set_contents(struct turn *w, const struct op_set_contents *o, struct result_attr *r);
 enum rc apply_append(struct turn *w, const struct op_append *o, struct result_attr *r);
@@ -292,6 +295,7 @@ enum rc apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o);
 
 /* ---- changes.c ---- */
 
+/* The row of this key has changed, or is gone. */
 void changed_node(struct tree *t, uint64_t node);
 void changed_opener(struct tree *t, uint64_t node, uint64_t session);
 void changed_lock(struct tree *t, uint64_t node);

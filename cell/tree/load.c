@@ -1,5 +1,5 @@
-/* Loading: a tree from its rows. What comes from a disk is checked like what comes from outside. Rows
- * that refer to others wait until all are there. */
+/* Loading: a tree from its rows. What comes from a disk is checked like what comes from outside.
+ * Rows that refer to others wait until all are there. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,8 @@ node_row_sound(const struct row *row)
 	       (file || NUMBER(nodes, kind) == NODE_DIRECTORY) && NUMBER(nodes, ephemeral) <= 1 &&
 	       BYTES(nodes, contents).len <= (file ? LIMIT_CONTENTS : 0) &&
 	       NUMBER(nodes, checksum) == (file ? checksum(BYTES(nodes, contents)) : 0) &&
-	       SIGNED(nodes, lock_delay_s) >= -1 && SIGNED(nodes, lock_delay_s) <= LIMIT_LOCK_DELAY_S &&
+	       SIGNED(nodes, lock_delay_s) >= -1 &&
+	       SIGNED(nodes, lock_delay_s) <= LIMIT_LOCK_DELAY_S &&
 	       name_valid(BYTES(nodes, acl_read)) && name_valid(BYTES(nodes, acl_write)) &&
 	       name_valid(BYTES(nodes, acl_change));
 }
@@ -177,15 +178,15 @@ op_exists(uint64_t code)
 static bool
 result_row_sound(const struct row *row)
 {
-	struct result decoded;
+	struct bytes result = BYTES(results, result);
 	uint64_t op = NUMBER(results, op);
+	struct result decoded;
 
 	if (!op_exists(op) || NUMBER(results, rc) > UINT8_MAX || NUMBER(results, number) == 0)
 		return false;
 	if (NUMBER(results, rc) != RC_OK)
-		return BYTES(results, result).len == 0;
-	return wire_get_result(wire_op_result((enum op_code)op), BYTES(results, result), &decoded) ==
-	       RC_OK;
+		return result.len == 0;
+	return wire_get_result(wire_op_result((enum op_code)op), result, &decoded) == RC_OK;
 }
 
 static bool
@@ -208,7 +209,8 @@ link_creator(struct tree *t, const struct row *row)
 	struct node *n = node_find(t, NUMBER(nodes, node));
 	struct session *s = session_find(t, NUMBER(nodes, creator));
 
-	if (n == NULL || s == NULL || n->kind != NODE_DIRECTORY || !n->ephemeral || n->children_n > 0)
+	if (n == NULL || s == NULL || n->kind != NODE_DIRECTORY || !n->ephemeral ||
+	    n->children_n > 0)
 		return false;
 	creator_set(t, n, s);
 	return true;
@@ -298,7 +300,7 @@ link_rows(struct tree *t, char *why, size_t why_size)
 			const struct row *row = &t->loading.rows[i];
 
 			if (row->table == table && !link_row(t, row))
-				return corrupt(why, why_size, "a row of %s with key %lld makes no sense",
+				return corrupt(why, why_size, "%s: the row of %lld makes no sense",
 				               row_table_info(table)->name,
 				               (long long)row->values[0].number);
 		}

@@ -1,7 +1,8 @@
-/* Locks (Chubby, section 2.4): every node is one, held by one owner exclusively or by many shared.
+/* Locks (Chubby, section 2.4): every node is one, held by one owner exclusively or by many
+ * shared.
  *
- * Acquisitions have numbers of the session's making, so that a late duplicate of a release or cancel
- * finds an acquisition that it does not name, and does nothing. */
+ * Acquisitions have numbers of the session's making, so that a late duplicate of a release or
+ * cancel finds an acquisition that it does not name, and does nothing. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -161,8 +162,8 @@ delay_of(const struct acquire *a, const struct node *n)
 	return n->lock_delay_s >= 0 ? n->lock_delay_s : a->default_delay_s;
 }
 
-/* From free to held: a new lock generation, and a fence greater than any before. Several commands may
- * share one log index, so the index alone would not do. */
+/* From free to held: a new lock generation, and a fence greater than any before. Several
+ * commands may share one log index, so the index alone would not do. */
 static void
 open_generation(struct turn *w, struct lock *l)
 {
@@ -172,6 +173,7 @@ open_generation(struct turn *w, struct lock *l)
 	l->fence = t->last_fence;
 	l->node->lock_generation++;
 	t->locks_held++;
+	changed_lock(t, l->node->number);
 	changed_node(t, l->node->number);
 }
 
@@ -314,8 +316,8 @@ apply_release(struct turn *w, const struct op_release *o)
 	return RC_OK;
 }
 
-/* Back to what the conversion found. Where that was exclusive and others have joined since, or left a
- * delay, it stays shared: nobody's lock is taken away. */
+/* Back to what the conversion found. Where that was exclusive and others have joined since, or
+ * left a delay, it stays shared: nobody's lock is taken away. */
 static void
 revert(struct turn *w, struct holder *h)
 {

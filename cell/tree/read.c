@@ -84,8 +84,8 @@ put_holder(const struct holder *h, struct buffer *list)
 	                           });
 }
 
-/* The tree has no clock: of a delay it tells the whole length, and of waiters it knows nothing. Both
- * are the master's to correct. */
+/* The tree has no clock: of a delay it tells the whole length, and of waiters it knows nothing.
+ * Both are the master's to correct. */
 static enum rc
 read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer *list)
 {

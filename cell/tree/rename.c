@@ -1,6 +1,6 @@
-/* Rename of a file, in one step: the target keeps its identity and gets the source's contents as its
- * next content generation; the source is deleted. So whoever has the target open or locked goes on
- * with it, whatever safe-save dance an editor does. */
+/* Rename of a file, in one step: the target keeps its identity and gets the source's contents as
+ * its next content generation; the source is deleted. So whoever has the target open or locked
+ * goes on with it, whatever safe-save dance an editor does. */
 #include "cell/tree/internal.h"
 
 struct ends {

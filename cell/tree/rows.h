@@ -1,6 +1,7 @@
-/* The rows of state.db: what a tree is made of when it is stored. Tables and columns are named for
- * people who open the file with sqlite3. C(kind, name): `i` a 64-bit number, `b` a blob, `t` a text.
- * The first `keys` columns are the primary key. The store adds a checksum column to each row. */
+/* The rows of state.db: what a tree is made of when it is stored. Tables and columns are named
+ * for people who open the file with sqlite3. C(kind, name): `i` a 64-bit number, `b` a blob, `t`
+ * a text. The first `keys` columns are the primary key. The store adds a checksum column to each
+ * row. */
 #ifndef LSFS_TREE_ROWS_H
 #define LSFS_TREE_ROWS_H
 
@@ -23,7 +24,8 @@
 	C(i, node) C(i, session) C(i, owner) C(i, acquisition) C(i, mode) C(i, delay_s)           \
 	C(i, earlier_acquisition) C(i, earlier_mode) C(i, since_ns) C(i, pid) C(i, place)
 #define ROWS_sessions(C)                                                                      \
-	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, lease_ms) C(i, caching) C(i, below)
+	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, lease_ms) C(i, caching)         \
+	C(i, below)
 #define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
 
 /* T(name, key columns) */

@@ -1,5 +1,5 @@
-/* Sessions: who may hold locks and have files open. Their leases are the master's business; here they
- * begin and end. */
+/* Sessions: who may hold locks and have files open. Their leases are the master's business; here
+ * they begin and end. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 

@@ -28,7 +28,7 @@ struct tree_answer {
 	enum op_code op;
 	enum rc rc;
 	bool replayed;             /* an answer kept from the first time: nothing changed */
-	bool kept;                 /* the result is kept for the case that the request comes again */
+	bool kept;                 /* the result is kept in case that the request comes again */
 	struct bytes result;       /* encoded result of kind wire_op_result(op) */
 };
 
@@ -37,7 +37,7 @@ enum tree_note_kind {
 	TREE_LOCK_CHANGED,    /* node: its lock was freed, shared, or its delay ended */
 	TREE_DELAY_BEGAN,     /* node, lock_generation, index (= began), seconds */
 	TREE_LOCK_GONE,       /* node: deleted; whoever waits for its lock is answered RC_STALE */
-	TREE_GRANTED,         /* node, session, owner, acquisition, lock_generation, fence: by a grant */
+	TREE_GRANTED,         /* node, session, owner, acquisition, lock_generation, fence */
 	TREE_SESSION_CREATED, /* session */
 	TREE_SESSION_ENDED,   /* session, cause */
 	TREE_EPOCH_BEGAN,     /* epoch, ballot: of the begin_epoch, so that its master knows it */
@@ -70,64 +70,68 @@ struct tree_outcome {
  * its answer. The rules:
  *
  * - A session's command: the session is not live -> RC_NO_SESSION. With a number (exactly once):
- *   results below `below` are forgotten; number < the highest `below` seen -> RC_OLD_REQUEST; a kept
- *   result -> that answer again, or RC_INVAL if it was of another operation; LIMIT_KEPT results kept
- *   already -> RC_FULL. Every answer is kept but these, and RC_BUSY_LOCK of an acquire that waits.
+ *   results below `below` are forgotten; number < the highest `below` seen -> RC_OLD_REQUEST; a
+ *   kept result -> that answer again, or RC_INVAL if it was of another operation; LIMIT_KEPT
+ *   results kept already -> RC_FULL. Every answer is kept but these, and RC_BUSY_LOCK of an
+ *   acquire that waits.
  * - What only a master decides, asked by a session: RC_PERM. What only a session can ask (locks,
  *   ephemeral nodes), without one: RC_NO_SESSION. A read: RC_INVAL.
  * - A node named by a number that does not exist (any more): RC_STALE. A name that does not exist:
  *   RC_NOENT. A parent that is a file: RC_NOTDIR.
- * - Names of new nodes: 1..255 bytes, path <= 1,024 (RC_NAMETOOLONG), no control characters, no '/',
- *   not "." or ".." (RC_INVAL); ".cell" in the root: RC_PERM. Names that are looked up or deleted are
- *   checked for their lengths only.
+ * - Names of new nodes: 1..255 bytes, path <= 1,024 (RC_NAMETOOLONG), no control characters, no
+ *   '/', not "." or ".." (RC_INVAL); ".cell" in the root: RC_PERM. Names that are looked up or
+ *   deleted are checked for their lengths only.
  * - Quota: creating and growing beyond it is RC_NOSPC; deleting, releasing, shrinking and renaming
  *   never is. Children beyond LIMIT_LISTING: RC_FULL.
  * - create: an existing node is RC_EXIST if `exclusive` or of the other kind (RC_ISDIR / RC_NOTDIR
  *   when not exclusive), else the answer with fresh = 0; if it is an ephemeral file the session
  *   becomes an opener. ACL names come from the parent.
- * - rename: a source that is a directory: RC_XDEV; a target that is one: RC_ISDIR; target exists and
- *   `no_replace`: RC_EXIST; source and target the same node: nothing happens. The target keeps
- *   instance, ACLs, locks and openers. If it did not exist it is created, ephemeral if the source was,
- *   with the source's ACL names, lock-delay and mtime. If the target is ephemeral the source's
- *   openers are the target's too. Locks of the source end as at a deletion.
+ * - rename: a source that is a directory: RC_XDEV; a target that is one: RC_ISDIR; target exists
+ *   and `no_replace`: RC_EXIST; source and target the same node: nothing happens. The target keeps
+ *   instance, ACLs, locks and openers. If it did not exist it is created, ephemeral if the source
+ *   was, with the source's ACL names, lock-delay and mtime. If the target is ephemeral the
+ *   source's openers are the target's too. Locks of the source end as at a deletion.
  * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl": RC_BUSY. Deleting an
  *   ephemeral directory's last child (by whatever command) deletes it as well.
- * - Ephemeral: a file goes with its last opener; a directory with its last child or, if it never had
- *   one, with the session that created it. make_ephemeral (RC_ISDIR for a directory) makes the
- *   session an opener. open_ephemeral of a permanent node only tells its attributes; close_ephemeral
- *   is always RC_OK.
+ * - Ephemeral: a file goes with its last opener; a directory with its last child or, if it never
+ *   had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory) makes the
+ *   session an opener. open_ephemeral of a permanent node only tells its attributes;
+ *   close_ephemeral is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
  *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), for a rename onto an
- *   existing file max(the source's, mtime + 1 ns). set_mtime changes no generation, and on a directory
- *   nothing. An append whose result is over the limit: RC_FBIG. A guarded set_contents of another
- *   generation: RC_CANCELED.
- * - set_acl: the name must be that of a file in /acl (RC_NOENT; RC_INVAL if it cannot be a name): a
- *   wrong one would lock everybody out. The ACL generation starts at 1 and grows with each.
+ *   existing file max(the source's, mtime + 1 ns). set_mtime changes no generation, and on a
+ *   directory nothing. An append whose result is over the limit: RC_FBIG. A guarded set_contents
+ *   of another generation: RC_CANCELED.
+ * - set_acl: the name must be that of a file in /acl (RC_NOENT; RC_INVAL if it cannot be a name):
+ *   a wrong one would lock everybody out. The ACL generation starts at 1 and grows with each.
  * - set_lock_delay, and the delays of an acquire: 0..60 s or -1 (not set), else RC_RANGE.
- * - acquire: the holder (session, owner) again with the same acquisition: the same answer. With a new
- *   one: a conversion; granted if no other holder and no delay is in the way. Else granted if the lock
- *   is free, or shared and `shared` is asked, and no delay stands against it (a delay left by an
- *   exclusive holder stands against both modes, by a shared one against exclusive). Not granted, or
- *   LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`). Free to held: the lock
- *   generation grows by one and the fence is `index`, or one more than the last fence given if that is
- *   not less (several commands may share an index); who joins a shared lock gets its fence.
- *   The delay of the holder is fixed here: delay_s, else the node's, else default_delay_s; a
- *   conversion does not shorten it.
+ * - acquire: the holder (session, owner) again with the same acquisition: the same answer. With a
+ *   new one: a conversion; granted if no other holder and no delay is in the way. Else granted if
+ *   the lock is free, or shared and `shared` is asked, and no delay stands against it (a delay
+ *   left by an exclusive holder stands against both modes, by a shared one against exclusive). Not
+ *   granted, or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`). Free to
+ *   held: the lock generation grows by one and the fence is `index`, or one more than the last
+ *   fence given if that is not less (several commands may share an index); who joins a shared lock
+ *   gets its fence. The delay of the holder is fixed here: delay_s, else the node's, else
+ *   default_delay_s; a conversion does not shorten it.
  * - grant: as acquire for its session, and told by a note; RC_NO_SESSION if that has ended; if it
  *   holds the lock by that acquisition already, only the answer that the grant had.
- * - release: frees if the holder (session, owner) has that acquisition; else nothing. Always RC_OK.
- * - cancel: holder by that acquisition: back to what its conversion found (mode and acquisition) or
- *   freed; else nothing. Always RC_OK. What was found exclusive, and is shared with others by now,
- *   stays shared.
- * - end_session: who shows the session's nonce may end it (a wrong one: RC_PERM), a session may end
- *   itself, the master any; an expiry that the master decides (session 0 in the command, no nonce)
- *   names its epoch, which must be the current one, else RC_OLD_EPOCH. The session's locks are freed,
- *   after a delay if `expired`; its opens end; what is ephemeral goes with them; its kept results go.
- * - A shared lock's delay is the largest of all its holders'. If several expire one after the other
- *   the delay begins anew each time, never shorter than the one that stands: a node has one standing
- *   delay, the last that was told.
+ * - release: frees if the holder (session, owner) has that acquisition; else nothing. Always
+ *   RC_OK.
+ * - cancel: holder by that acquisition: back to what its conversion found (mode and acquisition)
+ *   or freed; else nothing. Always RC_OK. What was found exclusive, and is shared with others by
+ *   now, stays shared.
+ * - end_session: who shows the session's nonce may end it (a wrong one: RC_PERM), a session may
+ *   end itself, the master any; an expiry that the master decides (session 0 in the command, no
+ *   nonce) names its epoch, which must be the current one, else RC_OLD_EPOCH. The session's locks
+ *   are freed, after a delay if `expired`; its opens end; what is ephemeral goes with them; its
+ *   kept results go.
+ * - A shared lock's delay is the largest of all its holders'. If several expire one after the
+ *   other the delay begins anew each time, never shorter than the one that stands: a node has one
+ *   standing delay, the last that was told.
  * - delay_over: only if node, lock generation and `began` are those of the standing delay; RC_OK.
  * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
+ *   Before the first one every other command is RC_OLD_EPOCH.
  * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL;
  *   LIMIT_SESSIONS: RC_FULL. The session's number comes from the same counter as instance numbers.
  *

@@ -1,7 +1,7 @@
 /* The tree's nodes: a new cell, names, contents, rename, delete, ACL names, quota. */
-#include <stdio.h>
 #include "cell/base/checksum.h"
 #include "tests/unit/tree_fixture.h"
+#include <stdio.h>
 
 static void
 assert_text(struct bytes b, const char *text)
@@ -28,6 +28,20 @@ test_first_epoch_makes_the_cell(void **state)
 	root = attr_of(f, NODE_ROOT);
 	assert_text(root.acl_write, "everyone");
 	assert_text(root.acl_change, "admin");
+}
+
+static void
+test_nothing_before_the_first_epoch(void **state)
+{
+	struct fixture *f = fixture_empty();
+
+	(void)state;
+	assert_int_equal(run(f, 0, OP(create_session, .nonce = bytes_of("early"))), RC_OLD_EPOCH);
+	assert_int_equal(run(f, READER, OP(delete, .parent = 1)), RC_NO_SESSION);
+	assert_int_equal(run(f, 0, OP(begin_epoch, .ballot = {1, 1})), RC_OK);
+	assert_int_equal(new_session(f, "reader"), READER);
+	assert_true(exists(f, NODE_ROOT));
+	fixture_free(f);
 }
 
 static void
@@ -59,15 +73,18 @@ test_create_and_lookup(void **state)
 	assert_text(a.acl_change, "admin");
 	assert_int_equal(attr_of(f, d).children, 1);
 	assert_int_equal(lookup(f, d, "g"), 0);
-	assert_int_equal(look(f, READER, OP(lookup, .parent = file, .name = bytes_of("x"))), RC_NOTDIR);
-	assert_int_equal(look(f, READER, OP(lookup, .parent = 999, .name = bytes_of("x"))), RC_STALE);
+	assert_int_equal(look(f, READER, OP(lookup, .parent = file, .name = bytes_of("x"))),
+	                 RC_NOTDIR);
+	assert_int_equal(look(f, READER, OP(lookup, .parent = 999, .name = bytes_of("x"))),
+	                 RC_STALE);
 	assert_int_equal(look(f, 999, OP(get_attr, .node = d)), RC_NO_SESSION);
 }
 
 static enum rc
 create_again(struct fixture *f, const char *name, enum node_kind kind)
 {
-	return run(f, READER, OP(create, .parent = NODE_ROOT, .name = bytes_of(name), .kind = kind));
+	return run(f, READER,
+	           OP(create, .parent = NODE_ROOT, .name = bytes_of(name), .kind = kind));
 }
 
 static void
@@ -186,10 +203,14 @@ test_compare_and_swap(void **state)
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
 
-	assert_int_equal(run(f, READER, OP(set_contents, .node = file, .guarded = 1, .generation = 1,
-	                                   .contents = bytes_of("one"))), RC_OK);
-	assert_int_equal(run(f, READER, OP(set_contents, .node = file, .guarded = 1, .generation = 1,
-	                                   .contents = bytes_of("two"))), RC_CANCELED);
+	assert_int_equal(run(f, READER,
+	                     OP(set_contents, .node = file, .guarded = 1, .generation = 1,
+	                        .contents = bytes_of("one"))),
+	                 RC_OK);
+	assert_int_equal(run(f, READER,
+	                     OP(set_contents, .node = file, .guarded = 1, .generation = 1,
+	                        .contents = bytes_of("two"))),
+	                 RC_CANCELED);
 	assert_contents(f, file, "one");
 	assert_int_equal(attr_of(f, file).content_generation, 2);
 }
@@ -255,8 +276,10 @@ test_rename_to_a_new_name(void **state)
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), source = new_file(f, NODE_ROOT, "a"), target;
 
 	assert_int_equal(write_file(f, source, "text"), RC_OK);
-	assert_int_equal(run(f, READER, OP(set_acl, .node = source, .which = ACL_WRITE,
-	                                   .name = bytes_of("admin"))), RC_OK);
+	assert_int_equal(
+	    run(f, READER,
+	        OP(set_acl, .node = source, .which = ACL_WRITE, .name = bytes_of("admin"))),
+	    RC_OK);
 	assert_int_equal(run(f, READER, OP(set_mtime, .node = source, .mtime_ns = 99)), RC_OK);
 	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", d, "b"), RC_OK);
 	assert_int_equal(f->answer.renamed.source, source);
@@ -311,9 +334,11 @@ test_rename_refusals(void **state)
 	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", NODE_ROOT, "a"), RC_OK);
 	assert_int_equal(f->answer.renamed.source, 0);
 	assert_int_equal(f->out.notes_n, 0);
-	assert_int_equal(run(f, READER, OP(rename, .parent = NODE_ROOT, .name = bytes_of("a"),
-	                                   .new_parent = NODE_ROOT, .new_name = bytes_of("b"),
-	                                   .no_replace = 1)), RC_EXIST);
+	assert_int_equal(
+	    run(f, READER,
+	        OP(rename, .parent = NODE_ROOT, .name = bytes_of("a"), .new_parent = NODE_ROOT,
+	           .new_name = bytes_of("b"), .no_replace = 1)),
+	    RC_EXIST);
 	assert_true(exists(f, a) && exists(f, b));
 }
 
@@ -356,20 +381,25 @@ test_acl_names(void **state)
 	uint64_t acl = lookup(f, NODE_ROOT, "acl"), d = new_directory(f, NODE_ROOT, "d");
 
 	new_file(f, acl, "team");
-	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_READ,
-	                                   .name = bytes_of("team"))), RC_OK);
+	assert_int_equal(
+	    run(f, READER, OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("team"))),
+	    RC_OK);
 	assert_text(f->answer.attr.attr.acl_read, "team");
 	assert_int_equal(f->answer.attr.attr.acl_generation, 2);
 	assert_int_equal(f->answer.attr.attr.content_generation, 0);
 	assert_text(attr_of(f, new_file(f, d, "f")).acl_read, "team");
-	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_READ,
-	                                   .name = bytes_of("nobody"))), RC_NOENT);
-	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_NAMES,
-	                                   .name = bytes_of("team"))), RC_INVAL);
-	assert_int_equal(run(f, READER, OP(set_acl, .node = d, .which = ACL_READ,
-	                                   .name = bytes_of("a/b"))), RC_INVAL);
-	assert_int_equal(run(f, READER, OP(set_acl, .node = 999, .which = ACL_READ,
-	                                   .name = bytes_of("team"))), RC_STALE);
+	assert_int_equal(
+	    run(f, READER, OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("nobody"))),
+	    RC_NOENT);
+	assert_int_equal(
+	    run(f, READER, OP(set_acl, .node = d, .which = ACL_NAMES, .name = bytes_of("team"))),
+	    RC_INVAL);
+	assert_int_equal(
+	    run(f, READER, OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("a/b"))),
+	    RC_INVAL);
+	assert_int_equal(
+	    run(f, READER, OP(set_acl, .node = 999, .which = ACL_READ, .name = bytes_of("team"))),
+	    RC_STALE);
 }
 
 static void
@@ -395,7 +425,8 @@ test_path_and_sequencer(void **state)
 	snprintf(expected, sizeof expected, "/ls/local/d/f:1:1:shared:%llu:%llu",
 	         (unsigned long long)file, (unsigned long long)tree_applied(f->tree));
 	assert_text(f->answer.sequencer.sequencer, expected);
-	assert_int_equal(look(f, new_session(f, "other"), OP(get_sequencer, .node = file)), RC_NODATA);
+	assert_int_equal(look(f, new_session(f, "other"), OP(get_sequencer, .node = file)),
+	                 RC_NODATA);
 }
 
 static void
@@ -426,7 +457,8 @@ test_bad_payloads_change_only_the_index(void **state)
 	struct fixture *f = *state;
 	uint64_t index = tree_applied(f->tree), digest = tree_digest(f->tree);
 
-	assert_int_equal(tree_apply(f->tree, index + 1, bytes_of("rubbish"), &f->out), RC_BAD_MESSAGE);
+	assert_int_equal(tree_apply(f->tree, index + 1, bytes_of("rubbish"), &f->out),
+	                 RC_BAD_MESSAGE);
 	assert_int_equal(f->out.answers_n + f->out.notes_n, 0);
 	assert_int_equal(tree_applied(f->tree), index + 1);
 	assert_int_not_equal(tree_digest(f->tree), digest);
@@ -439,9 +471,11 @@ static void
 test_an_entry_with_one_bad_command_is_refused_whole(void **state)
 {
 	struct fixture *f = *state;
-	struct command good = {.session = READER}, bad = {.session = READER, .op = bytes_of("\xff")};
+	struct command good = {.session = READER},
+	               bad = {.session = READER, .op = bytes_of("\xff")};
 
-	entry_add(f, &good, OP(create, .parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE));
+	entry_add(f, &good,
+	          OP(create, .parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE));
 	wire_put_command(&f->packed, &bad);
 	f->packed_n++;
 	assert_int_equal(entry_apply(f), RC_BAD_MESSAGE);
@@ -455,13 +489,16 @@ test_commands_of_an_entry_see_each_other(void **state)
 	struct command c = {.session = READER};
 
 	for (int i = 0; i < 3; i++)
-		entry_add(f, &c, OP(create, .parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE,
-		                    .exclusive = i == 2));
+		entry_add(f, &c,
+		          OP(create, .parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE,
+		             .exclusive = i == 2));
 	assert_int_equal(entry_apply(f), RC_OK);
 	assert_int_equal(f->out.answers_n, 3);
-	assert_int_equal(wire_get_result(RESULT_created, f->out.answers[0].result, &f->answer), RC_OK);
+	assert_int_equal(wire_get_result(RESULT_created, f->out.answers[0].result, &f->answer),
+	                 RC_OK);
 	assert_int_equal(f->answer.created.fresh, 1);
-	assert_int_equal(wire_get_result(RESULT_created, f->out.answers[1].result, &f->answer), RC_OK);
+	assert_int_equal(wire_get_result(RESULT_created, f->out.answers[1].result, &f->answer),
+	                 RC_OK);
 	assert_int_equal(f->answer.created.fresh, 0);
 	assert_int_equal(f->out.answers[2].rc, RC_EXIST);
 }
@@ -486,6 +523,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TREE_TEST(test_first_epoch_makes_the_cell),
+	    cmocka_unit_test(test_nothing_before_the_first_epoch),
 	    TREE_TEST(test_later_epochs_only_count),
 	    TREE_TEST(test_create_and_lookup),
 	    TREE_TEST(test_create_what_exists),

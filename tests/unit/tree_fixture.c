@@ -1,5 +1,5 @@
-#include "cell/base/memory.h"
 #include "tests/unit/tree_fixture.h"
+#include "cell/base/memory.h"
 
 struct fixture *
 fixture_empty(void)
@@ -67,7 +67,8 @@ entry_apply(struct fixture *f)
 	struct buffer payload = BUFFER(LIMIT_ENTRY);
 	enum rc rc;
 
-	wire_put_entry(&payload, &(struct entry){.commands = {buffer_view(&f->packed), f->packed_n}});
+	wire_put_entry(&payload,
+	               &(struct entry){.commands = {buffer_view(&f->packed), f->packed_n}});
 	assert_false(payload.failed);
 	rc = tree_apply(f->tree, tree_applied(f->tree) + 1, buffer_view(&payload), &f->out);
 	buffer_reset(&f->packed);
@@ -82,7 +83,8 @@ enum rc
 run_numbered(struct fixture *f, uint64_t session, uint64_t number, uint64_t below,
              const struct op *op)
 {
-	struct command c = {.stamp_ns = f->stamp_ns, .session = session, .number = number, .below = below};
+	struct command c = {
+	    .stamp_ns = f->stamp_ns, .session = session, .number = number, .below = below};
 	const struct tree_answer *a;
 
 	f->stamp_ns += SECOND_NS;
@@ -94,7 +96,8 @@ run_numbered(struct fixture *f, uint64_t session, uint64_t number, uint64_t belo
 	assert_int_equal(a->number, number);
 	assert_int_equal(a->op, op->code);
 	if (a->rc == RC_OK)
-		assert_int_equal(wire_get_result(wire_op_result(op->code), a->result, &f->answer), RC_OK);
+		assert_int_equal(wire_get_result(wire_op_result(op->code), a->result, &f->answer),
+		                 RC_OK);
 	else
 		assert_int_equal(a->result.len, 0);
 	return a->rc;
@@ -114,8 +117,9 @@ look(struct fixture *f, uint64_t session, const struct op *op)
 	buffer_reset(&f->result);
 	rc = tree_read(f->tree, session, 77, op, &f->result);
 	if (rc == RC_OK)
-		assert_int_equal(wire_get_result(wire_op_result(op->code), buffer_view(&f->result),
-		                                 &f->answer), RC_OK);
+		assert_int_equal(
+		    wire_get_result(wire_op_result(op->code), buffer_view(&f->result), &f->answer),
+		    RC_OK);
 	return rc;
 }
 
@@ -142,8 +146,9 @@ notes_of(const struct fixture *f, enum tree_note_kind kind)
 uint64_t
 new_session(struct fixture *f, const char *nonce)
 {
-	assert_int_equal(run(f, 0, OP(create_session, .nonce = bytes_of(nonce), .lease_ms = 12000,
-	                              .principal = bytes_of("admin"), .host = bytes_of("here"))),
+	assert_int_equal(run(f, 0,
+	                     OP(create_session, .nonce = bytes_of(nonce), .lease_ms = 12000,
+	                        .principal = bytes_of("admin"), .host = bytes_of("here"))),
 	                 RC_OK);
 	return f->answer.session.session;
 }
@@ -151,16 +156,18 @@ new_session(struct fixture *f, const char *nonce)
 enum rc
 end_session(struct fixture *f, uint64_t session, enum session_end cause)
 {
-	return run(f, 0, OP(end_session, .session = session, .cause = cause,
-	                    .epoch = tree_epoch(f->tree)));
+	return run(
+	    f, 0,
+	    OP(end_session, .session = session, .cause = cause, .epoch = tree_epoch(f->tree)));
 }
 
 enum rc
-create(struct fixture *f, uint64_t session, uint64_t parent, const char *name,
-       enum node_kind kind, bool ephemeral)
+create(struct fixture *f, uint64_t session, uint64_t parent, const char *name, enum node_kind kind,
+       bool ephemeral)
 {
-	return run(f, session, OP(create, .parent = parent, .name = bytes_of(name), .kind = kind,
-	                          .ephemeral = ephemeral, .exclusive = 1));
+	return run(f, session,
+	           OP(create, .parent = parent, .name = bytes_of(name), .kind = kind,
+	              .ephemeral = ephemeral, .exclusive = 1));
 }
 
 uint64_t
@@ -193,8 +200,9 @@ enum rc
 rename_file(struct fixture *f, uint64_t session, uint64_t parent, const char *name,
             uint64_t new_parent, const char *new_name)
 {
-	return run(f, session, OP(rename, .parent = parent, .name = bytes_of(name),
-	                          .new_parent = new_parent, .new_name = bytes_of(new_name)));
+	return run(f, session,
+	           OP(rename, .parent = parent, .name = bytes_of(name), .new_parent = new_parent,
+	              .new_name = bytes_of(new_name)));
 }
 
 enum rc
@@ -204,25 +212,31 @@ delete_name(struct fixture *f, uint64_t parent, const char *name, enum node_kind
 }
 
 enum rc
-acquire(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition,
-        uint64_t node, enum lock_mode mode)
+acquire(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition, uint64_t node,
+        enum lock_mode mode)
 {
-	return run(f, session, OP(acquire, .acquire = {.node = node, .owner = owner,
-	                                               .acquisition = acquisition, .mode = mode,
-	                                               .delay_s = -1, .default_delay_s = 15,
-	                                               .pid = 42}));
+	return run(f, session,
+	           OP(acquire, .acquire = {.node = node,
+	                                   .owner = owner,
+	                                   .acquisition = acquisition,
+	                                   .mode = mode,
+	                                   .delay_s = -1,
+	                                   .default_delay_s = 15,
+	                                   .pid = 42}));
 }
 
 enum rc
 release(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition, uint64_t node)
 {
-	return run(f, session, OP(release, .node = node, .owner = owner, .acquisition = acquisition));
+	return run(f, session,
+	           OP(release, .node = node, .owner = owner, .acquisition = acquisition));
 }
 
 enum rc
 cancel(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition, uint64_t node)
 {
-	return run(f, session, OP(cancel, .node = node, .owner = owner, .acquisition = acquisition));
+	return run(f, session,
+	           OP(cancel, .node = node, .owner = owner, .acquisition = acquisition));
 }
 
 bool

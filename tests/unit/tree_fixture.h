@@ -2,14 +2,14 @@
 #ifndef LSFS_TESTS_TREE_FIXTURE_H
 #define LSFS_TESTS_TREE_FIXTURE_H
 
+#include "cell/tree/tree.h"
+#include "cell/wire/codec.h"
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-#include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
 
 enum { SECOND_NS = 1000000000 };
 
@@ -44,6 +44,7 @@ enum rc look(struct fixture *f, uint64_t session, const struct op *op);
 const struct tree_note *noted(const struct fixture *f, enum tree_note_kind kind);
 size_t notes_of(const struct fixture *f, enum tree_note_kind kind);
 
+/* Sessions begin with the nonce that they are told by; they end by the master. */
 uint64_t new_session(struct fixture *f, const char *nonce);
 enum rc end_session(struct fixture *f, uint64_t session, enum session_end cause);
 

@@ -1,0 +1,389 @@
+/* Sessions, what ends with them, and requests that take effect exactly once. */
+#include "tests/unit/tree_fixture.h"
+
+static void
+test_create_session(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t s = new_session(f, "0123456789abcdef");
+	struct tree_session found;
+
+	assert_int_equal(noted(f, TREE_SESSION_CREATED)->session, s);
+	assert_int_equal(new_session(f, "0123456789abcdef"), s);
+	assert_null(noted(f, TREE_SESSION_CREATED));
+	assert_int_equal(tree_session_by_nonce(f->tree, bytes_of("0123456789abcdef")), s);
+	assert_int_equal(tree_session_by_nonce(f->tree, bytes_of("0123456789abcde")), 0);
+	assert_true(tree_session(f->tree, s, &found));
+	assert_int_equal(found.lease_ms, 12000);
+	assert_true(bytes_equal(found.host, bytes_of("here")));
+	assert_false(tree_session(f->tree, s + 1, &found));
+	assert_true(tree_session_after(f->tree, 0, &found));
+	assert_int_equal(found.id, READER);
+	assert_true(tree_session_after(f->tree, READER, &found));
+	assert_int_equal(found.id, s);
+	assert_false(tree_session_after(f->tree, s, &found));
+	assert_false(tree_session_after(f->tree, UINT64_MAX, &found));
+	assert_int_equal(run(f, 0, OP(create_session, .lease_ms = 1)), RC_INVAL);
+}
+
+static enum rc
+end(struct fixture *f, uint64_t by, uint64_t session, enum session_end cause, uint64_t epoch,
+    const char *nonce)
+{
+	return run(f, by,
+	           OP(end_session, .session = session, .cause = cause, .epoch = epoch,
+	              .nonce = bytes_of(nonce)));
+}
+
+static void
+test_who_may_end_a_session(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t s = new_session(f, "s");
+	struct tree_session found;
+
+	assert_int_equal(end(f, READER, s, SESSION_CLOSED, 0, ""), RC_PERM);
+	assert_int_equal(end(f, READER, s, SESSION_EXPIRED, 0, "x"), RC_PERM);
+	assert_int_equal(end(f, 0, s, SESSION_EXPIRED, 0, "x"), RC_PERM);
+	assert_int_equal(end(f, 0, s, SESSION_EXPIRED, 0, ""), RC_OLD_EPOCH);
+	assert_int_equal(end(f, 0, s, 9, 1, ""), RC_INVAL);
+	assert_int_equal(end(f, 0, 999, SESSION_EXPIRED, 1, ""), RC_NO_SESSION);
+	assert_true(tree_session(f->tree, s, &found));
+
+	assert_int_equal(end(f, 0, s, SESSION_EXPIRED, 1, ""), RC_OK);
+	assert_int_equal(noted(f, TREE_SESSION_ENDED)->session, s);
+	assert_int_equal(noted(f, TREE_SESSION_ENDED)->cause, SESSION_EXPIRED);
+	assert_false(tree_session(f->tree, s, &found));
+	assert_int_equal(tree_session_by_nonce(f->tree, bytes_of("s")), 0);
+	assert_int_equal(end(f, READER, new_session(f, "s"), SESSION_EXPIRED, 0, "s"), RC_OK);
+	s = new_session(f, "s");
+	assert_int_equal(end(f, s, s, SESSION_CLOSED, 0, ""), RC_OK);
+	assert_int_equal(end(f, s, s, SESSION_CLOSED, 0, ""), RC_NO_SESSION);
+	assert_int_equal(end(f, 0, new_session(f, "s"), SESSION_DESTROYED, 0, ""), RC_OK);
+}
+
+/* ---- ephemeral nodes ---- */
+
+static uint64_t
+ephemeral(struct fixture *f, uint64_t session, uint64_t parent, const char *name,
+          enum node_kind kind)
+{
+	assert_int_equal(create(f, session, parent, name, kind, true), RC_OK);
+	assert_int_equal(f->answer.created.attr.ephemeral, 1);
+	return f->answer.created.attr.node;
+}
+
+static enum rc
+open_it(struct fixture *f, uint64_t session, uint64_t node)
+{
+	return run(f, session, OP(open_ephemeral, .node = node));
+}
+
+static enum rc
+close_it(struct fixture *f, uint64_t session, uint64_t node)
+{
+	return run(f, session, OP(close_ephemeral, .node = node));
+}
+
+static void
+test_an_ephemeral_file_goes_with_its_last_opener(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+
+	assert_int_equal(open_it(f, b, file), RC_OK);
+	assert_int_equal(open_it(f, b, file), RC_OK);
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_true(exists(f, file));
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_true(exists(f, file));
+	assert_int_equal(close_it(f, b, file), RC_OK);
+	assert_int_equal(noted(f, TREE_NODE_DELETED)->node, file);
+	assert_false(exists(f, file));
+	assert_int_equal(close_it(f, b, file), RC_OK);
+	assert_int_equal(open_it(f, b, file), RC_STALE);
+	assert_int_equal(open_it(f, 0, file), RC_NO_SESSION);
+	assert_int_equal(create(f, 0, NODE_ROOT, "x", NODE_FILE, true), RC_NO_SESSION);
+}
+
+static void
+test_an_ephemeral_file_goes_with_its_last_session(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+
+	assert_int_equal(
+	    run(f, b, OP(create, .parent = NODE_ROOT, .name = bytes_of("e"), .kind = NODE_FILE)),
+	    RC_OK);
+	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
+	assert_true(exists(f, file));
+	assert_int_equal(end_session(f, b, SESSION_CLOSED), RC_OK);
+	assert_false(exists(f, file));
+}
+
+static void
+test_opens_of_permanent_nodes_are_not_kept(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "f");
+
+	assert_int_equal(open_it(f, a, file), RC_OK);
+	assert_int_equal(f->answer.attr.attr.node, file);
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_int_equal(end_session(f, a, SESSION_CLOSED), RC_OK);
+	assert_true(exists(f, file));
+}
+
+static void
+test_make_ephemeral(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "f");
+
+	assert_int_equal(run(f, a, OP(make_ephemeral, .node = NODE_ROOT)), RC_ISDIR);
+	assert_int_equal(run(f, a, OP(make_ephemeral, .node = 999)), RC_STALE);
+	assert_int_equal(run(f, 0, OP(make_ephemeral, .node = file)), RC_NO_SESSION);
+	assert_int_equal(run(f, a, OP(make_ephemeral, .node = file)), RC_OK);
+	assert_int_equal(f->answer.attr.attr.ephemeral, 1);
+	assert_int_equal(noted(f, TREE_NODE_CHANGED)->node, file);
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_false(exists(f, file));
+}
+
+static void
+test_an_ephemeral_directory_goes_with_its_last_child(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a");
+	uint64_t upper = ephemeral(f, a, NODE_ROOT, "upper", NODE_DIRECTORY);
+	uint64_t lower = ephemeral(f, a, upper, "lower", NODE_DIRECTORY);
+	uint64_t x = new_file(f, lower, "x"), y = new_file(f, lower, "y");
+
+	assert_int_equal(end_session(f, a, SESSION_CLOSED), RC_OK); /* they had children */
+	assert_int_equal(delete_name(f, lower, "x", NODE_FILE), RC_OK);
+	assert_true(exists(f, lower) && !exists(f, x));
+	assert_int_equal(delete_name(f, lower, "y", NODE_FILE), RC_OK);
+	assert_int_equal(notes_of(f, TREE_NODE_DELETED), 3);
+	assert_false(exists(f, y) || exists(f, lower) || exists(f, upper));
+	assert_int_equal(attr_of(f, NODE_ROOT).children, 1);
+}
+
+static void
+test_an_ephemeral_directory_without_children_goes_with_its_creator(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t upper = ephemeral(f, b, NODE_ROOT, "upper", NODE_DIRECTORY);
+	uint64_t lower = ephemeral(f, a, upper, "lower", NODE_DIRECTORY);
+
+	assert_int_equal(end_session(f, b, SESSION_EXPIRED), RC_OK);
+	assert_true(exists(f, upper)); /* it has a child */
+	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
+	assert_false(exists(f, upper) || exists(f, lower));
+	a = new_session(f, "a");
+	lower = ephemeral(f, a, NODE_ROOT, "d", NODE_DIRECTORY);
+	assert_int_equal(delete_name(f, NODE_ROOT, "d", NODE_DIRECTORY), RC_OK);
+	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
+}
+
+static void
+test_renames_of_ephemeral_files(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), target;
+	uint64_t old = new_file(f, NODE_ROOT, "old");
+
+	ephemeral(f, a, ephemeral(f, a, NODE_ROOT, "d", NODE_DIRECTORY), "e", NODE_FILE);
+	assert_int_equal(rename_file(f, a, lookup(f, NODE_ROOT, "d"), "e", NODE_ROOT, "new"),
+	                 RC_OK);
+	target = f->answer.renamed.attr.node;
+	assert_int_equal(f->answer.renamed.attr.ephemeral, 1);
+	assert_int_equal(lookup(f, NODE_ROOT, "d"), 0); /* that was its last child */
+	assert_int_equal(close_it(f, a, target), RC_OK);
+	assert_false(exists(f, target));
+
+	ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	assert_int_equal(rename_file(f, a, NODE_ROOT, "e", NODE_ROOT, "old"), RC_OK);
+	assert_int_equal(f->answer.renamed.attr.node, old);
+	assert_int_equal(f->answer.renamed.attr.ephemeral, 0);
+	assert_int_equal(end_session(f, a, SESSION_CLOSED), RC_OK);
+	assert_true(exists(f, old));
+}
+
+static void
+test_rename_onto_an_ephemeral_file_brings_openers(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t target = ephemeral(f, a, NODE_ROOT, "target", NODE_FILE);
+
+	ephemeral(f, b, NODE_ROOT, "source", NODE_FILE);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "source", NODE_ROOT, "target"), RC_OK);
+	assert_int_equal(end_session(f, a, SESSION_CLOSED), RC_OK);
+	assert_true(exists(f, target));
+	assert_int_equal(end_session(f, b, SESSION_CLOSED), RC_OK);
+	assert_false(exists(f, target));
+}
+
+/* ---- exactly once ---- */
+
+static const struct op *
+append_op(uint64_t node)
+{
+	static struct op op;
+
+	op = (struct op){.code = OP_append, .append = {.node = node, .data = bytes_of("x")}};
+	return &op;
+}
+
+static void
+test_a_request_that_comes_again(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f");
+
+	assert_int_equal(run_numbered(f, s, 1, 1, append_op(file)), RC_OK);
+	assert_false(f->out.answers[0].replayed);
+	assert_true(f->out.answers[0].kept);
+	assert_int_equal(run_numbered(f, s, 1, 1, append_op(file)), RC_OK);
+	assert_true(f->out.answers[0].replayed);
+	assert_int_equal(f->out.notes_n, 0);
+	assert_int_equal(f->answer.attr.attr.content_generation, 2);
+	assert_contents(f, file, "x");
+	assert_int_equal(run_numbered(f, READER, 1, 1, append_op(file)), RC_OK); /* another's */
+	assert_contents(f, file, "xx");
+	assert_int_equal(run_numbered(f, s, 1, 1, OP(release, .node = file)), RC_INVAL);
+}
+
+static void
+test_a_refusal_is_kept_too(void **state)
+{
+	struct fixture *f = *state;
+	const struct op *op = OP(create, .parent = NODE_ROOT, .name = bytes_of("f"),
+	                         .kind = NODE_FILE, .exclusive = 1);
+
+	new_file(f, NODE_ROOT, "f");
+	assert_int_equal(run_numbered(f, READER, 1, 1, op), RC_EXIST);
+	assert_int_equal(delete_name(f, NODE_ROOT, "f", NODE_FILE), RC_OK);
+	assert_int_equal(run_numbered(f, READER, 1, 1, op), RC_EXIST);
+	assert_true(f->out.answers[0].replayed);
+}
+
+static void
+test_what_has_arrived_is_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+
+	for (uint64_t n = 1; n <= 4; n++)
+		assert_int_equal(run_numbered(f, READER, n, 1, append_op(file)), RC_OK);
+	assert_int_equal(run_numbered(f, READER, 5, 3, append_op(file)), RC_OK);
+	assert_int_equal(run_numbered(f, READER, 2, 1, append_op(file)), RC_OLD_REQUEST);
+	assert_false(f->out.answers[0].kept);
+	assert_int_equal(run_numbered(f, READER, 3, 1, append_op(file)), RC_OK);
+	assert_true(f->out.answers[0].replayed);
+	assert_contents(f, file, "xxxxx");
+}
+
+static void
+test_numbers_may_come_in_any_order(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+
+	assert_int_equal(run_numbered(f, READER, 2, 1, append_op(file)), RC_OK);
+	assert_int_equal(run_numbered(f, READER, 1, 1, append_op(file)), RC_OK);
+	assert_false(f->out.answers[0].replayed);
+	assert_contents(f, file, "xx");
+}
+
+static void
+test_an_acquire_that_waits_is_decided_later(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f");
+	struct op op = {
+	    .code = OP_acquire,
+	    .acquire.acquire = {
+	        .node = file, .owner = 1, .wait = 1, .acquisition = 1, .mode = LOCK_EXCLUSIVE}};
+
+	assert_int_equal(acquire(f, READER, 1, 1, file, LOCK_EXCLUSIVE), RC_OK);
+	assert_int_equal(run_numbered(f, s, 1, 1, &op), RC_BUSY_LOCK);
+	assert_false(f->out.answers[0].kept);
+	op.acquire.acquire.wait = 0;
+	op.acquire.acquire.acquisition = 2;
+	assert_int_equal(run_numbered(f, s, 2, 1, &op), RC_BUSY_LOCK);
+	assert_true(f->out.answers[0].kept);
+	assert_int_equal(release(f, READER, 1, 1, file), RC_OK);
+	assert_int_equal(run_numbered(f, s, 2, 1, &op), RC_BUSY_LOCK); /* an answer once given */
+	op.acquire.acquire.wait = 1;
+	op.acquire.acquire.acquisition = 1;
+	assert_int_equal(run_numbered(f, s, 1, 1, &op), RC_OK);
+	assert_true(f->out.answers[0].kept);
+}
+
+static void
+test_the_end_of_a_session_is_not_kept(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t s = new_session(f, "s");
+	const struct op *op = OP(end_session, .session = s, .cause = SESSION_CLOSED);
+
+	assert_int_equal(run_numbered(f, s, 1, 1, op), RC_OK);
+	assert_false(f->out.answers[0].kept);
+	assert_int_equal(run_numbered(f, s, 1, 1, op), RC_NO_SESSION);
+}
+
+static void
+test_kept_results_have_a_limit(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f"), number = 1;
+	const struct op *op = OP(close_ephemeral, .node = 1);
+
+	while (number <= LIMIT_KEPT) {
+		for (int i = 0; i < 4096; i++) {
+			struct command c = {.session = s, .number = number++, .below = 1};
+
+			entry_add(f, &c, op);
+		}
+		assert_int_equal(entry_apply(f), RC_OK);
+	}
+	assert_int_equal(run_numbered(f, s, number, 1, append_op(file)), RC_FULL);
+	assert_false(f->out.answers[0].kept);
+	assert_contents(f, file, "");
+	assert_int_equal(run_numbered(f, s, number, number, append_op(file)), RC_OK);
+	assert_int_equal(run_numbered(f, s, number + 1, 1,
+	                              OP(end_session, .session = s, .cause = SESSION_CLOSED)),
+	                 RC_OK);
+}
+
+#define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_setup, tree_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TREE_TEST(test_create_session),
+	    TREE_TEST(test_who_may_end_a_session),
+	    TREE_TEST(test_an_ephemeral_file_goes_with_its_last_opener),
+	    TREE_TEST(test_an_ephemeral_file_goes_with_its_last_session),
+	    TREE_TEST(test_opens_of_permanent_nodes_are_not_kept),
+	    TREE_TEST(test_make_ephemeral),
+	    TREE_TEST(test_an_ephemeral_directory_goes_with_its_last_child),
+	    TREE_TEST(test_an_ephemeral_directory_without_children_goes_with_its_creator),
+	    TREE_TEST(test_renames_of_ephemeral_files),
+	    TREE_TEST(test_rename_onto_an_ephemeral_file_brings_openers),
+	    TREE_TEST(test_a_request_that_comes_again),
+	    TREE_TEST(test_a_refusal_is_kept_too),
+	    TREE_TEST(test_what_has_arrived_is_forgotten),
+	    TREE_TEST(test_numbers_may_come_in_any_order),
+	    TREE_TEST(test_an_acquire_that_waits_is_decided_later),
+	    TREE_TEST(test_the_end_of_a_session_is_not_kept),
+	    TREE_TEST(test_kept_results_have_a_limit),
+	};
+
+	return cmocka_run_group_tests_name("sessions", tests, NULL, NULL);
+}

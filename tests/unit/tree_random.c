@@ -1,0 +1,335 @@
+#include "tests/unit/tree_random.h"
+#include "cell/wire/codec.h"
+#include <string.h>
+
+static const char *const names[] = {"a", "b", "c", "dir", "acl", ".cell", "..", "a/b", "admin"};
+static const char *const nonces[] = {"one", "two", "three", "four", "five", "six"};
+enum { NAMES = sizeof names / sizeof *names, NONCES = sizeof nonces / sizeof *nonces };
+
+static struct bytes
+random_name(struct rng *r)
+{
+	/* Good names mostly: the first four. */
+	return bytes_of(names[rng_chance(r, 900) ? rng_below(r, 4) : rng_below(r, NAMES)]);
+}
+
+uint64_t
+random_session(struct rng *r, const struct tree *t)
+{
+	struct tree_session s;
+
+	if (rng_chance(r, 970)) {
+		uint64_t id = tree_session_by_nonce(t, bytes_of(nonces[rng_below(r, NONCES)]));
+
+		if (id != 0)
+			return id;
+	}
+	return tree_session_after(t, 0, &s) && rng_chance(r, 900) ? s.id : rng_below(r, 20);
+}
+
+static uint64_t
+child_of(struct rng *r, const struct tree *t, uint64_t session, uint64_t parent)
+{
+	struct op op = {.code = OP_lookup, .lookup = {.parent = parent, .name = random_name(r)}};
+	struct buffer found = BUFFER(LIMIT_FRAME);
+	struct result result = {0};
+	uint64_t node = parent;
+
+	if (tree_read(t, session, 0, &op, &found) == RC_OK &&
+	    wire_get_result(RESULT_attr, buffer_view(&found), &result) == RC_OK)
+		node = result.attr.attr.node;
+	buffer_free(&found);
+	return node;
+}
+
+/* A walk from the root down, so that mostly nodes are met that exist. */
+static uint64_t
+random_node(struct rng *r, const struct tree *t, uint64_t depth)
+{
+	struct tree_session s;
+	uint64_t node = NODE_ROOT;
+
+	if (!tree_session_after(t, 0, &s) || rng_chance(r, 30))
+		return rng_below(r, 100);
+	for (uint64_t i = rng_below(r, depth + 1); i > 0; i--)
+		node = child_of(r, t, s.id, node);
+	return node;
+}
+
+static struct bytes
+random_contents(struct rng *r)
+{
+	static uint8_t data[64];
+
+	for (size_t i = 0; i < sizeof data; i++)
+		data[i] = (uint8_t)rng_next(r);
+	return (struct bytes){data, rng_below(r, sizeof data + 1)};
+}
+
+static struct acquire
+random_acquire(struct rng *r, const struct tree *t)
+{
+	return (struct acquire){
+	    .node = random_node(r, t, 2),
+	    .owner = rng_below(r, 2),
+	    .acquisition = rng_below(r, 6),
+	    .mode = (uint8_t)(rng_chance(r, 20) ? rng_below(r, 5) : 1 + rng_below(r, 2)),
+	    .wait = (uint8_t)rng_below(r, 2),
+	    .delay_s = (int64_t)rng_below(r, 12) - 1,
+	    .default_delay_s = (int64_t)rng_below(r, 3),
+	    .pid = (uint32_t)rng_below(r, 3),
+	};
+}
+
+static struct op
+random_create(struct rng *r, const struct tree *t)
+{
+	return (struct op){
+	    .code = OP_create,
+	    .create = {.parent = random_node(r, t, 2),
+	               .name = random_name(r),
+	               .kind = (uint8_t)(1 + rng_below(r, 2)),
+	               .ephemeral = (uint8_t)rng_below(r, 2),
+	               .exclusive = (uint8_t)rng_below(r, 2)},
+	};
+}
+
+static struct op
+random_contents_op(struct rng *r, const struct tree *t)
+{
+	uint64_t node = random_node(r, t, 3);
+
+	switch (rng_below(r, 3)) {
+	case 0:
+		return (struct op){.code = OP_append,
+		                   .append = {.node = node, .data = random_contents(r)}};
+	case 1:
+		return (struct op){.code = OP_set_mtime,
+		                   .set_mtime = {.node = node,
+		                                 .now = (uint8_t)rng_below(r, 2),
+		                                 .mtime_ns = (int64_t)rng_next(r)}};
+	default:
+		return (struct op){.code = OP_set_contents,
+		                   .set_contents = {.node = node,
+		                                    .guarded = (uint8_t)rng_below(r, 2),
+		                                    .generation = 1 + rng_below(r, 3),
+		                                    .contents = random_contents(r)}};
+	}
+}
+
+static struct op
+random_names_op(struct rng *r, const struct tree *t)
+{
+	switch (rng_below(r, 4)) {
+	case 0:
+		return (struct op){.code = OP_delete,
+		                   .delete = {.parent = random_node(r, t, 2),
+		                              .name = random_name(r),
+		                              .kind = (uint8_t)(1 + rng_below(r, 2))}};
+	case 1:
+		return (struct op){.code = OP_set_acl,
+		                   .set_acl = {.node = random_node(r, t, 3),
+		                               .which = (uint8_t)rng_below(r, 4),
+		                               .name = bytes_of(names[rng_below(r, NAMES)])}};
+	default:
+		return (struct op){.code = OP_rename,
+		                   .rename = {.parent = random_node(r, t, 2),
+		                              .name = random_name(r),
+		                              .new_parent = random_node(r, t, 2),
+		                              .new_name = random_name(r),
+		                              .no_replace = rng_chance(r, 200)}};
+	}
+}
+
+static struct op
+random_ephemeral_op(struct rng *r, const struct tree *t)
+{
+	uint64_t node = random_node(r, t, 3);
+
+	switch (rng_below(r, 3)) {
+	case 0:
+		return (struct op){.code = OP_make_ephemeral, .make_ephemeral = {.node = node}};
+	case 1:
+		return (struct op){.code = OP_open_ephemeral, .open_ephemeral = {.node = node}};
+	default:
+		return (struct op){.code = OP_close_ephemeral, .close_ephemeral = {.node = node}};
+	}
+}
+
+static struct op
+random_lock_op(struct rng *r, const struct tree *t)
+{
+	struct acquire a = random_acquire(r, t);
+
+	switch (rng_below(r, 5)) {
+	case 0:
+		return (struct op){
+		    .code = OP_release,
+		    .release = {.node = a.node, .owner = a.owner, .acquisition = a.acquisition}};
+	case 1:
+		return (struct op){
+		    .code = OP_cancel,
+		    .cancel = {.node = a.node, .owner = a.owner, .acquisition = a.acquisition}};
+	case 2:
+		return (struct op){.code = OP_set_lock_delay,
+		                   .set_lock_delay = {.node = a.node, .seconds = a.delay_s}};
+	default:
+		return (struct op){.code = OP_acquire, .acquire = {.acquire = a}};
+	}
+}
+
+static struct op
+random_end_session(struct rng *r, const struct tree *t)
+{
+	return (struct op){.code = OP_end_session,
+	                   .end_session = {.session = random_session(r, t),
+	                                   .cause = (uint8_t)(1 + rng_below(r, 3)),
+	                                   .epoch = tree_epoch(t)}};
+}
+
+static struct op
+random_delay_over(struct rng *r, const struct tree *t)
+{
+	struct tree_note delay = {0};
+
+	if (!tree_delay_after(t, rng_below(r, 30), &delay))
+		tree_delay_after(t, 0, &delay);
+	return (struct op){.code = OP_delay_over,
+	                   .delay_over = {.node = delay.node,
+	                                  .lock_generation = delay.lock_generation,
+	                                  .began = delay.index - rng_chance(r, 100)}};
+}
+
+static struct op
+random_master_op(struct rng *r, const struct tree *t)
+{
+	switch (rng_below(r, 8)) {
+	case 0:
+		return (struct op){.code = OP_begin_epoch, .begin_epoch = {{rng_next(r), 1}}};
+	case 1:
+		return random_end_session(r, t);
+	case 2:
+	case 3:
+		return random_delay_over(r, t);
+	case 4:
+		return (struct op){
+		    .code = OP_grant,
+		    .grant = {.session = random_session(r, t), .acquire = random_acquire(r, t)}};
+	default:
+		return (struct op){
+		    .code = OP_create_session,
+		    .create_session = {.nonce = bytes_of(nonces[rng_below(r, NONCES)]),
+		                       .host = bytes_of("host"),
+		                       .principal = bytes_of("me")}};
+	}
+}
+
+static struct op
+random_session_op(struct rng *r, const struct tree *t)
+{
+	switch (rng_below(r, 16)) {
+	case 0:
+	case 1:
+	case 2:
+		return random_create(r, t);
+	case 3:
+	case 4:
+		return random_contents_op(r, t);
+	case 5:
+	case 6:
+		return random_names_op(r, t);
+	case 7:
+	case 8:
+		return random_ephemeral_op(r, t);
+	case 9:
+		return rng_chance(r, 200) ? random_end_session(r, t) : random_lock_op(r, t);
+	default:
+		return random_lock_op(r, t);
+	}
+}
+
+/* Numbers jump about a little, some come twice, `below` follows behind. */
+static struct command
+random_command(struct rng *r, const struct tree *t, bool of_master)
+{
+	struct command c = {.stamp_ns = (int64_t)rng_below(r, 1000000)};
+
+	if (of_master)
+		return c;
+	c.session = random_session(r, t);
+	if (rng_chance(r, 800)) {
+		uint64_t about = tree_applied(t) / 4;
+
+		c.number = about + rng_below(r, 8);
+		c.below = about > 20 && rng_chance(r, 300) ? about - 20 : 0;
+	}
+	return c;
+}
+
+void
+random_entry(struct rng *r, const struct tree *t, struct buffer *payload)
+{
+	struct buffer packed = BUFFER(LIMIT_ENTRY), encoded = BUFFER(LIMIT_ENTRY);
+	uint32_t n = (uint32_t)(1 + rng_below(r, rng_chance(r, 300) ? 4 : 1));
+
+	for (uint32_t i = 0; i < n; i++) {
+		bool of_master = tree_epoch(t) == 0 || rng_chance(r, 150);
+		struct op op = of_master ? random_master_op(r, t) : random_session_op(r, t);
+		struct command c = random_command(r, t, of_master);
+
+		buffer_reset(&encoded);
+		wire_put_op(&encoded, &op);
+		c.op = buffer_view(&encoded);
+		wire_put_command(&packed, &c);
+	}
+	wire_put_entry(payload, &(struct entry){.commands = {buffer_view(&packed), n}});
+	buffer_free(&packed);
+	buffer_free(&encoded);
+}
+
+void
+random_read(struct rng *r, const struct tree *t, struct op *op)
+{
+	uint64_t node = random_node(r, t, 3);
+
+	switch (rng_below(r, 7)) {
+	case 0:
+		*op = (struct op){.code = OP_lookup, .lookup = {node, random_name(r)}};
+		return;
+	case 1:
+		*op = (struct op){.code = OP_get_attr, .get_attr = {node}};
+		return;
+	case 2:
+		*op = (struct op){.code = OP_get_contents, .get_contents = {node}};
+		return;
+	case 3:
+		*op = (struct op){.code = OP_get_listing, .get_listing = {node}};
+		return;
+	case 4:
+		*op = (struct op){.code = OP_get_lock, .get_lock = {node}};
+		return;
+	case 5:
+		*op = (struct op){.code = OP_get_sequencer, .get_sequencer = {node}};
+		return;
+	default:
+		*op = (struct op){.code = OP_get_usage};
+	}
+}
+
+void
+random_damage(struct rng *r, struct buffer *b)
+{
+	size_t at = rng_below(r, b->len), n = 1 + rng_below(r, 8);
+
+	switch (rng_below(r, 4)) {
+	case 0:
+		b->len = at;
+		return;
+	case 1:
+		buffer_put_u64(b, rng_next(r));
+		return;
+	default:
+		for (size_t i = at; i < at + n && i < b->len; i++)
+			b->data[i] = (uint8_t)(rng_chance(r, 500) ? rng_next(r) : rng_below(r, 8));
+	}
+}
