@@ -1,0 +1,635 @@
+/* The world: events, disks, network, and what must always hold. */
+#include "tests/unit/px_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/paxos/ballot.h"
+#include "cell/wire/codec.h"
+
+void
+world_check(const struct world *w, bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "seed %llu at %lld ms: broken: %s\nrerun: tests/unit/test_px_sim %llu\n",
+	        (unsigned long long)w->seed, (long long)(w->now / 1000000), what,
+	        (unsigned long long)w->seed);
+	exit(1);
+}
+
+static void
+tell(const struct world *w, uint8_t id, const char *what)
+{
+	if (w->tell)
+		printf("%6lld ms  %u %s\n", (long long)(w->now / 1000000), id, what);
+}
+
+struct node *
+world_node(struct world *w, uint8_t id)
+{
+	return &w->nodes[id - 1];
+}
+
+/* ---- events ---- */
+
+static bool
+sooner(const struct world_event *a, const struct world_event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void
+push(struct world *w, struct world_event e)
+{
+	size_t i = w->events_n;
+
+	e.order = ++w->order;
+	ARRAY_ROOM(w->events, w->events_n, w->events_room);
+	w->events_n++;
+	for (; i > 0 && sooner(&e, &w->events[(i - 1) / 2]); i = (i - 1) / 2)
+		w->events[i] = w->events[(i - 1) / 2];
+	w->events[i] = e;
+}
+
+static struct world_event
+pop(struct world *w)
+{
+	struct world_event top = w->events[0], last = w->events[--w->events_n];
+	size_t i = 0;
+
+	for (size_t child = 1; child < w->events_n; child = 2 * i + 1) {
+		if (child + 1 < w->events_n && sooner(&w->events[child + 1], &w->events[child]))
+			child++;
+		if (sooner(&last, &w->events[child]))
+			break;
+		w->events[i] = w->events[child];
+		i = child;
+	}
+	w->events[i] = last;
+	return top;
+}
+
+/* ---- clocks ---- */
+
+mono_t
+world_clock(const struct world *w, const struct node *node)
+{
+	return (mono_t){node->offset + w->now + w->now / 1000000 * node->rate_ppm};
+}
+
+static int64_t
+true_time(const struct world *w, const struct node *node, mono_t local)
+{
+	int64_t left = mono_since(local, world_clock(w, node)).ns;
+
+	if (left <= 0)
+		return w->now;
+	return w->now + (int64_t)((double)left / (1 + (double)node->rate_ppm / 1e6)) + 1000000;
+}
+
+/* ---- disks ---- */
+
+static void
+disk_put(struct disk *d, const struct px_record *r)
+{
+	while (d->entries_n < r->slot) {
+		ARRAY_ROOM(d->entries, d->entries_n, d->entries_room);
+		d->entries[d->entries_n++] = (struct log_entry){0};
+	}
+	free((void *)d->entries[r->slot - 1].payload.data);
+	d->entries[r->slot - 1] = (struct log_entry){
+		.slot = r->slot,
+		.ballot = r->ballot,
+		.origin = r->origin,
+		.checksum = r->checksum,
+		.payload = bytes_copy(r->payload),
+	};
+}
+
+static void
+disk_trim(struct disk *d, uint64_t slot)
+{
+	for (; d->trimmed < slot; d->trimmed++) {
+		free((void *)d->entries[d->trimmed].payload.data);
+		d->entries[d->trimmed] = (struct log_entry){0};
+	}
+}
+
+static void
+disk_write(struct disk *d, const struct px_record *r)
+{
+	switch (r->kind) {
+	case PX_RECORD_PROMISE:
+		d->promised = ballot_max(d->promised, r->ballot);
+		break;
+	case PX_RECORD_ENTRY:
+		disk_put(d, r);
+		break;
+	case PX_RECORD_CHOSEN:
+		d->chosen = r->slot;
+		break;
+	case PX_RECORD_TRIM:
+		disk_trim(d, r->slot);
+		break;
+	case PX_RECORD_LEASE:
+		if (d->lease.ns < r->length.ns)
+			d->lease = r->length;
+		break;
+	}
+}
+
+static const struct log_entry *
+disk_entry(const struct disk *d, uint64_t slot)
+{
+	if (slot == 0 || slot > d->entries_n || d->entries[slot - 1].slot == 0)
+		return NULL;
+	return &d->entries[slot - 1];
+}
+
+/* Writes the first transaction of the queue, or only forgets it. */
+static void
+shift_queue(struct node *node, bool write)
+{
+	struct transaction *t = &node->queue[0];
+
+	for (size_t i = 0; i < t->records_n; i++) {
+		if (write)
+			disk_write(&node->disk, &t->records[i]);
+		free((void *)t->records[i].payload.data);
+	}
+	free(t->records);
+	node->queue_n--;
+	memmove(node->queue, node->queue + 1, node->queue_n * sizeof node->queue[0]);
+}
+
+/* What waited while the last sync ran shares the next one. */
+static void
+start_sync(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+	int64_t start = w->now < node->disk_stuck_until ? node->disk_stuck_until : w->now;
+
+	if (node->syncing > 0 || node->queue_n == 0)
+		return;
+	node->syncing = node->queue_n;
+	push(w, (struct world_event){
+		.at = start + (int64_t)rng_below(&w->rng, (uint64_t)w->disk_delay),
+		.kind = EVENT_DISK, .node = id, .incarnation = node->incarnation});
+}
+
+/* Writes what the sync was for; the last one's ticket. */
+static uint64_t
+finish_sync(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+	uint64_t ticket = 0;
+
+	for (; node->syncing > 0; node->syncing--) {
+		ticket = node->queue[0].ticket;
+		shift_queue(node, true);
+	}
+	start_sync(w, id);
+	return ticket;
+}
+
+static void
+enqueue(struct world *w, uint8_t id, const struct px_update *u)
+{
+	struct node *node = world_node(w, id);
+	struct transaction *t;
+
+	if (u->records_n == 0)
+		return;
+	ARRAY_ROOM(node->queue, node->queue_n, node->queue_room);
+	t = &node->queue[node->queue_n++];
+	*t = (struct transaction){.ticket = u->ticket, .records_n = u->records_n};
+	t->records = memory_zero(u->records_n, sizeof *t->records);
+	for (size_t i = 0; i < u->records_n; i++) {
+		t->records[i] = u->records[i];
+		t->records[i].payload = bytes_copy(u->records[i].payload);
+	}
+	start_sync(w, id);
+}
+
+/* ---- what must hold ---- */
+
+/* What an answer claims is on the disk of its sender: looked up there. (While an acceptance waited for
+ * its sync, a higher ballot may have been accepted in the same one.) */
+static void
+check_claim(struct world *w, struct node *node, struct bytes frame)
+{
+	struct message m;
+	struct ballot highest = node->disk.promised;
+
+	world_check(w, wire_get_frame(frame, &m) == RC_OK, "a frame decodes");
+	for (size_t i = node->disk.trimmed; m.code == MSG_promise && i < node->disk.entries_n; i++)
+		highest = ballot_max(highest, node->disk.entries[i].ballot);
+	if (m.code == MSG_promise)
+		world_check(w, !ballot_less(highest, m.promise.ballot), "a promise is durable");
+	if (m.code == MSG_heartbeat_reply)
+		world_check(w, node->disk.lease.ns > 0, "the lease's length is durable");
+	if (m.code != MSG_accepted)
+		return;
+	for (uint64_t slot = m.accepted.upto; slot > node->disk.trimmed; slot--) {
+		const struct log_entry *e = disk_entry(&node->disk, slot);
+
+		if (m.accepted.upto - slot == 64)
+			break; /* older ones were looked at before */
+		world_check(w, e && (slot <= px_chosen(node->px) ||
+		                     !ballot_less(e->ballot, m.accepted.ballot)),
+		            "an acceptance is durable");
+	}
+}
+
+/* A client's command takes effect behind its predecessor; the same one may do so twice. */
+static void
+check_order(struct world *w, struct bytes payload)
+{
+	struct cursor c = cursor_of(payload);
+	uint8_t client = cursor_u8(&c);
+	uint64_t number = cursor_u64(&c);
+
+	if (payload.len == 0 || client == 0)
+		return;
+	world_check(w, number <= w->clients[client - 1].applied + 1,
+	            "a command is chosen behind its predecessor");
+	if (number == w->clients[client - 1].applied + 1)
+		w->clients[client - 1].applied = number;
+}
+
+/* The first one to know a slot as chosen: is it on a majority's disks? */
+static void
+check_durable(struct world *w, uint64_t slot, uint64_t sum)
+{
+	int copies = 0;
+
+	for (int i = 0; i < w->n; i++) {
+		const struct log_entry *e = disk_entry(&w->nodes[i].disk, slot);
+
+		copies += e ? e->checksum == sum : w->nodes[i].disk.trimmed >= slot;
+	}
+	world_check(w, copies >= w->n / 2 + 1, "what is chosen is durable on a majority");
+}
+
+static void
+check_chosen(struct world *w, struct node *node)
+{
+	world_check(w, px_chosen(node->px) >= node->checked, "chosen never falls");
+	while (node->checked < px_chosen(node->px)) {
+		uint64_t slot = ++node->checked;
+
+		if (slot < px_first(node->px))
+			continue;
+		struct bytes payload = px_payload(node->px, slot);
+		uint64_t sum = checksum(payload);
+
+		if (slot <= w->sums_n) {
+			world_check(w, w->sums[slot - 1] == sum, "one value per slot");
+			continue;
+		}
+		world_check(w, slot == w->sums_n + 1, "chosen slots leave no gap");
+		check_durable(w, slot, sum);
+		check_order(w, payload);
+		ARRAY_ROOM(w->sums, w->sums_n, w->sums_room);
+		w->sums[w->sums_n++] = sum;
+	}
+}
+
+uint8_t
+world_serving(struct world *w)
+{
+	uint8_t serving = 0;
+	int valid = 0;
+
+	for (int i = 0; i < w->n; i++) {
+		struct node *node = &w->nodes[i];
+
+		if (!node->px || !px_lease_valid(node->px, world_clock(w, node)))
+			continue;
+		valid++;
+		if (px_role(node->px) == PX_MASTER && node->epoch_slot > 0 &&
+		    px_chosen(node->px) >= node->epoch_slot) {
+			serving = (uint8_t)(i + 1);
+			world_check(w, px_chosen(node->px) == w->sums_n,
+			            "who may serve reads knows all that is chosen");
+		}
+	}
+	world_check(w, valid <= 1, "at most one lease is valid");
+	return serving;
+}
+
+/* ---- network ---- */
+
+static void
+transmit(struct world *w, uint8_t from, uint8_t to, struct bytes frame)
+{
+	int copies = rng_chance(&w->rng, w->lose) ? 0 : rng_chance(&w->rng, w->twice) ? 2 : 1;
+
+	check_claim(w, world_node(w, from), frame);
+	if (w->cut[from][to])
+		return;
+	for (int i = 0; i < copies; i++) {
+		int64_t delay = rng_chance(&w->rng, w->late) ? w->late_delay : w->delay;
+		int64_t at = w->now + (int64_t)rng_below(&w->rng, (uint64_t)delay);
+
+		if (w->in_order && at < w->arrived[from][to])
+			at = w->arrived[from][to];
+		if (at > w->arrived[from][to])
+			w->arrived[from][to] = at;
+		push(w, (struct world_event){
+			.at = at,
+			.kind = EVENT_DELIVER, .node = to, .from = from,
+			.frame = bytes_copy(frame)});
+	}
+}
+
+/* Sends those whose ticket is durable. */
+static void
+release(struct world *w, uint8_t id, uint64_t ticket)
+{
+	struct node *node = world_node(w, id);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < node->held_n; i++) {
+		if (node->held[i].after > ticket) {
+			node->held[kept++] = node->held[i];
+			continue;
+		}
+		transmit(w, id, node->held[i].to, node->held[i].frame);
+		free((void *)node->held[i].frame.data);
+	}
+	node->held_n = kept;
+}
+
+/* ---- nodes ---- */
+
+/* A master's first proposal: its epoch. */
+static void
+begin_epoch(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+	static const uint8_t epoch[1] = {0};
+
+	if (px_role(node->px) != PX_MASTER)
+		node->epoch_slot = 0;
+	if (!px_open(node->px) || ballot_equal(node->term, px_master(node->px)))
+		return;
+	node->term = px_master(node->px);
+	node->epoch_slot = px_last(node->px) + 1;
+	w->masterships++;
+	world_step(w, id, (struct px_event){.kind = PX_PROPOSE, .payload = {epoch, 1}});
+}
+
+void
+world_step(struct world *w, uint8_t id, struct px_event e)
+{
+	struct node *node = world_node(w, id);
+	struct px_update *u = &node->update;
+
+	static const char *const roles[] = {"follows", "stands", "is master"};
+	enum px_role role = px_role(node->px);
+
+	e.now = world_clock(w, node);
+	px_step(node->px, &e, u);
+	if (px_role(node->px) != role)
+		tell(w, id, roles[px_role(node->px)]);
+	enqueue(w, id, u);
+	for (size_t i = 0; i < u->sends_n; i++) {
+		if (u->sends[i].after == 0) {
+			transmit(w, id, u->sends[i].to, u->sends[i].frame);
+			continue;
+		}
+		ARRAY_ROOM(node->held, node->held_n, node->held_room);
+		node->held[node->held_n++] = (struct held){
+			u->sends[i].to, u->sends[i].after, bytes_copy(u->sends[i].frame)};
+	}
+	check_chosen(w, node);
+	begin_epoch(w, id);
+	if (!mono_is_never(px_deadline(node->px))) {
+		node->timer_at = true_time(w, node, px_deadline(node->px));
+		push(w, (struct world_event){.at = node->timer_at, .kind = EVENT_TIMER,
+		                             .node = id, .incarnation = node->incarnation});
+	}
+}
+
+void
+world_boot(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+	struct disk *d = &node->disk;
+	struct px_recovered recovered = {
+		.incarnation = ++node->incarnation,
+		.promised = d->promised,
+		.chosen = d->chosen,
+		.trimmed = d->trimmed,
+		.wait = w->n > 1 ? d->lease : (span_t){0},
+		.entries = d->entries + d->trimmed,
+		.entries_n = d->entries_n - d->trimmed,
+	};
+	struct px_config config = {
+		.self = id,
+		.members_n = w->n,
+		.lease = span_ms(500),
+		.heartbeat = span_ms(100),
+		.drift_permille = WORLD_DRIFT_PERMILLE,
+		.seed = rng_next(&w->rng),
+	};
+
+	for (int i = 0; i < w->n; i++)
+		config.members[i] = (uint8_t)(i + 1);
+	node->px = px_new(&config, &recovered, world_clock(w, node));
+	node->checked = d->trimmed;
+	node->term = BALLOT_NONE;
+	node->epoch_slot = 0;
+	node->restart_at = 0;
+	tell(w, id, "starts");
+	world_check(w, px_first(node->px) <= d->applied + 1, "what is not applied is in the log");
+	world_step(w, id, (struct px_event){.kind = PX_TIMEOUT});
+}
+
+static void
+forget(struct node *node)
+{
+	px_free(node->px);
+	node->px = NULL;
+	px_update_free(&node->update);
+	while (node->queue_n > 0)
+		shift_queue(node, false);
+	for (size_t i = 0; i < node->held_n; i++)
+		free((void *)node->held[i].frame.data);
+	node->held_n = 0;
+	node->paused_until = 0;
+	node->syncing = 0;
+}
+
+void
+world_crash(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+
+	if (!node->px)
+		return;
+	for (uint64_t n = rng_below(&w->rng, node->queue_n + 1); n > 0; n--)
+		shift_queue(node, true);
+	forget(node);
+	w->crashes++;
+	tell(w, id, "crashes");
+}
+
+void
+world_pause(struct world *w, uint8_t id, int64_t length)
+{
+	world_node(w, id)->paused_until = w->now + length;
+	tell(w, id, "pauses");
+}
+
+void
+world_save(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+
+	if (!node->px || w->now < node->paused_until)
+		return;
+	if (node->disk.applied < px_chosen(node->px))
+		node->disk.applied = px_chosen(node->px);
+	world_step(w, id, (struct px_event){.kind = PX_APPLIED, .slot = node->disk.applied});
+}
+
+static bool
+is_open(struct world *w, uint8_t id)
+{
+	if (id == 0)
+		return false;
+	const struct node *node = world_node(w, id);
+
+	return node->px && w->now >= node->paused_until && px_open(node->px) &&
+	       px_room(node->px);
+}
+
+void
+world_propose(struct world *w, unsigned client)
+{
+	struct client *c = &w->clients[client];
+	struct buffer b = BUFFER(LIMIT_ENTRY);
+	static const uint8_t filler[LIMIT_ENTRY];
+
+	if (!is_open(w, c->node) || rng_chance(&w->rng, 20) ||
+	    !ballot_equal(c->term, px_master(world_node(w, c->node)->px))) {
+		c->node = (uint8_t)(1 + rng_below(&w->rng, (uint64_t)w->n));
+		if (!is_open(w, c->node))
+			return;
+		c->term = px_master(world_node(w, c->node)->px);
+		c->next = c->applied + 1;
+	}
+	if (c->next > c->applied + 30)
+		return;
+	buffer_put_u8(&b, (uint8_t)(client + 1));
+	buffer_put_u64(&b, c->next++);
+	buffer_put(&b, filler, (size_t)rng_below(&w->rng, rng_chance(&w->rng, w->large)
+	                                                  ? sizeof filler - 9 : 64));
+	w->proposals++;
+	world_step(w, c->node, (struct px_event){.kind = PX_PROPOSE, .payload = buffer_view(&b)});
+	buffer_free(&b);
+}
+
+/* ---- the run ---- */
+
+static void
+deliver(struct world *w, const struct world_event *e)
+{
+	struct message m;
+
+	if (wire_get_frame(e->frame, &m) != RC_OK)
+		world_check(w, false, "a frame decodes");
+	world_step(w, e->node, (struct px_event){.kind = PX_RECEIVE, .from = e->from,
+	                                         .message = &m});
+}
+
+static void
+persisted(struct world *w, const struct world_event *e)
+{
+	world_step(w, e->node, (struct px_event){.kind = PX_PERSISTED, .ticket = e->ticket});
+	release(w, e->node, e->ticket);
+}
+
+static void
+handle(struct world *w, struct world_event e)
+{
+	struct node *node = world_node(w, e.node);
+
+	if (!node->px || (e.incarnation != node->incarnation && e.kind != EVENT_DELIVER))
+		return;
+	if (e.kind == EVENT_DISK) { /* the disk works on while its process is stopped */
+		e.kind = EVENT_PERSISTED;
+		e.ticket = finish_sync(w, e.node);
+	}
+	if (e.kind == EVENT_TIMER && e.at != node->timer_at)
+		return;
+	if (w->now < node->paused_until) {
+		e.at = node->paused_until;
+		if (e.kind == EVENT_TIMER)
+			node->timer_at = e.at;
+		if (e.frame.data)
+			e.frame = bytes_copy(e.frame);
+		push(w, e);
+		return;
+	}
+	if (e.kind == EVENT_DELIVER)
+		deliver(w, &e);
+	else if (e.kind == EVENT_PERSISTED)
+		persisted(w, &e);
+	else
+		world_step(w, e.node, (struct px_event){.kind = PX_TIMEOUT});
+}
+
+void
+world_run(struct world *w, int64_t until)
+{
+	while (w->events_n > 0 && w->events[0].at <= until) {
+		struct world_event e = pop(w);
+
+		w->now = e.at;
+		handle(w, e);
+		free((void *)e.frame.data);
+		world_serving(w);
+	}
+	w->now = until;
+}
+
+void
+world_start(struct world *w, uint64_t seed, int n)
+{
+	w->n = n;
+	w->seed = seed;
+	for (int i = 0; i < n; i++) {
+		int64_t bound = WORLD_DRIFT_PERMILLE * 1000 / 2 * 99 / 100;
+
+		w->nodes[i].rate_ppm = (int64_t)rng_below(&w->rng, (uint64_t)(2 * bound)) - bound;
+		w->nodes[i].offset = (int64_t)rng_below(&w->rng, 1000000000000);
+	}
+	for (int i = 0; i < n; i++)
+		world_boot(w, (uint8_t)(i + 1));
+}
+
+void
+world_free(struct world *w)
+{
+	for (int i = 0; i < w->n; i++) {
+		struct node *node = &w->nodes[i];
+
+		forget(node);
+		for (size_t k = 0; k < node->disk.entries_n; k++)
+			free((void *)node->disk.entries[k].payload.data);
+		free(node->disk.entries);
+		free(node->queue);
+		free(node->held);
+	}
+	for (size_t i = 0; i < w->events_n; i++)
+		free((void *)w->events[i].frame.data);
+	free(w->events);
+	free(w->sums);
+}

@@ -1,0 +1,127 @@
+/* A small world of replicas that run paxos alone: virtual time, a network that loses, doubles,
+ * reorders and cuts, disks that lag and lose what was not durable, clocks that run at different
+ * rates. Everything comes from one seed. After every event the world checks what must always hold,
+ * and ends the program with the seed when it does not. */
+#ifndef LSFS_TESTS_PX_WORLD_H
+#define LSFS_TESTS_PX_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cell/base/rng.h"
+#include "cell/paxos/px.h"
+
+enum { WORLD_NODES = 5, WORLD_CLIENTS = 3, WORLD_DRIFT_PERMILLE = 20 };
+
+/* What is durable. */
+struct disk {
+	struct ballot promised;
+	uint64_t chosen, trimmed;
+	span_t lease;
+	struct log_entry *entries; /* index: slot - 1; payloads owned; slot 0: none */
+	size_t entries_n, entries_room;
+	uint64_t applied; /* of state.db */
+};
+
+/* Records on their way to the disk. */
+struct transaction {
+	uint64_t ticket;
+	struct px_record *records; /* payloads owned */
+	size_t records_n;
+};
+
+/* A message that waits for its ticket. */
+struct held {
+	uint8_t to;
+	uint64_t after;
+	struct bytes frame;
+};
+
+struct node {
+	struct px *px; /* NULL: down */
+	struct px_update update;
+	uint64_t incarnation;
+	int64_t rate_ppm, offset; /* of its clock */
+	int64_t paused_until;
+	struct disk disk;
+	struct transaction *queue;
+	size_t queue_n, queue_room;
+	size_t syncing; /* of the queue: they share the sync that runs */
+	int64_t disk_stuck_until;
+	struct held *held;
+	size_t held_n, held_room;
+	int64_t timer_at;
+	uint64_t checked;      /* chosen slots that were compared with the others' */
+	struct ballot term;    /* as a master */
+	uint64_t epoch_slot;   /* of the first proposal of that term */
+	int64_t restart_at;
+};
+
+enum world_event_kind { EVENT_DELIVER, EVENT_DISK, EVENT_PERSISTED, EVENT_TIMER };
+
+struct world_event {
+	int64_t at;
+	uint64_t order;
+	enum world_event_kind kind;
+	uint8_t node, from; /* replica ids */
+	uint64_t incarnation, ticket;
+	struct bytes frame;
+};
+
+/* A client sends numbered commands without waiting, and anew from the first unanswered one when the
+ * master changes. */
+struct client {
+	uint8_t node; /* 0: none */
+	struct ballot term;
+	uint64_t next;    /* to be sent */
+	uint64_t applied; /* the last one that took effect */
+};
+
+struct world {
+	uint64_t seed;
+	bool tell; /* prints who becomes what, and who is hit by what */
+	struct rng rng;
+	int64_t now;
+	int n;
+	struct node nodes[WORLD_NODES];
+	struct client clients[WORLD_CLIENTS];
+	bool cut[WORLD_NODES + 1][WORLD_NODES + 1]; /* from, to */
+
+	/* Faults. */
+	unsigned lose, twice, late; /* permille of messages */
+	int64_t delay, late_delay, disk_delay;
+	unsigned large; /* permille of proposals */
+	bool in_order;  /* of each link, as TCP has it */
+	int64_t arrived[WORLD_NODES + 1][WORLD_NODES + 1]; /* the last message from, to */
+
+	struct world_event *events; /* a heap */
+	size_t events_n, events_room;
+	uint64_t order;
+
+	uint64_t *sums; /* checksum per chosen slot, index slot - 1 */
+	size_t sums_n, sums_room;
+	uint64_t masterships, proposals, crashes; /* counted, to see that a run does something */
+};
+
+void world_start(struct world *w, uint64_t seed, int n);
+void world_free(struct world *w);
+/* Handles all events up to `until`. */
+void world_run(struct world *w, int64_t until);
+/* Ends the program if `holds` is false, naming the seed. */
+void world_check(const struct world *w, bool holds, const char *what);
+
+struct node *world_node(struct world *w, uint8_t id); /* 1.. */
+mono_t world_clock(const struct world *w, const struct node *node);
+void world_boot(struct world *w, uint8_t id);
+/* Power loss: of what waits for the disk, a prefix has made it. */
+void world_crash(struct world *w, uint8_t id);
+void world_pause(struct world *w, uint8_t id, int64_t length);
+void world_step(struct world *w, uint8_t id, struct px_event e);
+/* state.db has become durable up to what is chosen. */
+void world_save(struct world *w, uint8_t id);
+/* A client proposes something somewhere. */
+void world_propose(struct world *w, unsigned client);
+/* The replica that may serve reads now: the master, its first entry chosen, its lease valid. 0: none. */
+uint8_t world_serving(struct world *w);
+
+#endif

@@ -1,0 +1,247 @@
+/* Paxos under every fault, from seeds: first anything may break for a while and nothing may go wrong,
+ * then the faults stop and everything must get going again ("Paxos Made Live", section 6.2: safety
+ * mode, then liveness mode).
+ *
+ * test_px_sim               the seeds of make check
+ * test_px_sim SEED [COUNT]  that seed, or so many from there on */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/px_world.h"
+
+#define MS 1000000ll
+
+static uint64_t
+below(struct world *w, uint64_t bound)
+{
+	return rng_below(&w->rng, bound);
+}
+
+static uint8_t
+anyone(struct world *w)
+{
+	return (uint8_t)(1 + below(w, (uint64_t)w->n));
+}
+
+static uint8_t
+master_or_anyone(struct world *w)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->nodes[i].px && px_role(w->nodes[i].px) == PX_MASTER && rng_chance(&w->rng, 700))
+			return (uint8_t)(i + 1);
+	return anyone(w);
+}
+
+static void
+heal(struct world *w)
+{
+	for (int i = 0; i <= WORLD_NODES; i++)
+		for (int k = 0; k <= WORLD_NODES; k++)
+			w->cut[i][k] = false;
+}
+
+/* Two sides; now and then only one direction is cut. */
+static void
+partition(struct world *w)
+{
+	uint64_t sides = below(w, 1u << w->n);
+	bool one_way = rng_chance(&w->rng, 300);
+
+	for (int i = 0; i < w->n; i++)
+		for (int k = 0; k < w->n; k++)
+			if ((sides >> i & 1) > (sides >> k & 1)) {
+				w->cut[i + 1][k + 1] = true;
+				w->cut[k + 1][i + 1] = !one_way;
+			}
+}
+
+static void
+crash(struct world *w, uint8_t id)
+{
+	world_crash(w, id);
+	if (world_node(w, id)->restart_at == 0)
+		world_node(w, id)->restart_at = w->now + (int64_t)below(w, 1000) * MS;
+}
+
+static void
+step_down(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+
+	if (node->px && w->now >= node->paused_until)
+		world_step(w, id, (struct px_event){.kind = PX_STEP_DOWN});
+}
+
+static void
+fault(struct world *w)
+{
+	switch (below(w, 12)) {
+	case 0: case 1:
+		crash(w, master_or_anyone(w));
+		break;
+	case 2:
+		if (rng_chance(&w->rng, 300))
+			for (int i = 0; i < w->n; i++)
+				crash(w, (uint8_t)(i + 1));
+		break;
+	case 3: case 4:
+		world_pause(w, master_or_anyone(w), (int64_t)below(w, 1500) * MS);
+		break;
+	case 5: case 6:
+		partition(w);
+		break;
+	case 7: case 8: case 9:
+		heal(w);
+		break;
+	case 10:
+		step_down(w, master_or_anyone(w));
+		break;
+	case 11:
+		world_node(w, master_or_anyone(w))->disk_stuck_until =
+			w->now + (int64_t)below(w, 800) * MS;
+		break;
+	}
+}
+
+static void
+restart_those_due(struct world *w, bool all)
+{
+	for (int i = 0; i < w->n; i++)
+		if (!w->nodes[i].px && (all || w->nodes[i].restart_at <= w->now))
+			world_boot(w, (uint8_t)(i + 1));
+}
+
+/* Goes on by a random while, and lets clients and state.db work. */
+static void
+work(struct world *w, uint64_t pace)
+{
+	world_run(w, w->now + (int64_t)below(w, pace) * MS / 10 + 1);
+	for (uint64_t n = below(w, 4); n > 0; n--)
+		world_propose(w, (unsigned)below(w, WORLD_CLIENTS));
+	if (rng_chance(&w->rng, 100))
+		world_save(w, anyone(w));
+}
+
+/* Each seed has faults of its own kind and strength: what all have in common hides much. */
+static void
+choose_faults(struct world *w)
+{
+	w->lose = (unsigned)below(w, 4) * 60;
+	w->twice = (unsigned)below(w, 3) * 80;
+	w->late = (unsigned)below(w, 3) * 20;
+	w->delay = (1 + (int64_t)below(w, 40)) * MS;
+	w->late_delay = 1500 * MS;
+	w->disk_delay = (1 + (int64_t)below(w, 40)) * MS;
+	w->large = rng_chance(&w->rng, 30) ? 30 : 0;
+	w->in_order = rng_chance(&w->rng, 500);
+}
+
+static void
+stop_faults(struct world *w)
+{
+	heal(w);
+	w->lose = w->twice = w->late = 0;
+	w->delay = 5 * MS;
+	w->disk_delay = 5 * MS;
+	w->in_order = true;
+	memset(w->arrived, 0, sizeof w->arrived);
+	for (int i = 0; i < w->n; i++)
+		w->nodes[i].paused_until = w->nodes[i].disk_stuck_until = w->now;
+	restart_those_due(w, true);
+}
+
+static bool
+everyone_knows_everything(struct world *w)
+{
+	for (int i = 0; i < w->n; i++)
+		if (px_chosen(w->nodes[i].px) < w->sums_n)
+			return false;
+	return true;
+}
+
+/* Within some leases of the end of the faults there is one master, and it stays; new commands of every
+ * client are chosen, and everyone gets to know everything. */
+static void
+check_liveness(struct world *w)
+{
+	int64_t end = w->now + 8000 * MS;
+	uint64_t wanted[WORLD_CLIENTS], masterships;
+
+	while (w->now < end && world_serving(w) == 0)
+		world_run(w, w->now + 10 * MS);
+	world_check(w, world_serving(w) != 0, "without faults there is a master");
+	world_run(w, w->now + 1600 * MS); /* what was late has arrived */
+	masterships = w->masterships;
+	for (int i = 0; i < WORLD_CLIENTS; i++)
+		wanted[i] = w->clients[i].applied + 5;
+	for (int i = 0; i < 200; i++)
+		work(w, 40);
+	world_run(w, w->now + 500 * MS);
+	for (int i = 0; i < WORLD_CLIENTS; i++)
+		world_check(w, w->clients[i].applied >= wanted[i],
+		            "without faults commands take effect");
+	world_check(w, everyone_knows_everything(w), "without faults everyone catches up");
+	world_check(w, w->masterships == masterships && world_serving(w) != 0,
+	            "without faults the master stays");
+}
+
+static void
+run_seed(uint64_t seed, bool sum, bool tell)
+{
+	static const int sizes[] = {3, 3, 5, 3, 5, 3, 1, 5};
+	struct world w = {.rng = rng_seeded(seed), .tell = tell};
+	uint64_t pace, fault_permille;
+
+	choose_faults(&w);
+	pace = 20 + below(&w, 200);
+	fault_permille = below(&w, 30) * pace / 100 + 1;
+	world_start(&w, seed, sizes[seed % 8]);
+	while (w.now < 4000 * MS) {
+		work(&w, pace);
+		if (rng_chance(&w.rng, (unsigned)fault_permille * 2))
+			fault(&w);
+		restart_those_due(&w, false);
+	}
+	stop_faults(&w);
+	check_liveness(&w);
+	if (sum)
+		printf("seed %llu: %d replicas, %llu events, %llu chosen of %llu proposals, "
+		       "%llu masterships, %llu crashes\n",
+		       (unsigned long long)seed, w.n, (unsigned long long)w.order,
+		       (unsigned long long)w.sums_n, (unsigned long long)w.proposals,
+		       (unsigned long long)w.masterships, (unsigned long long)w.crashes);
+	world_free(&w);
+}
+
+static volatile uint64_t running;
+
+/* A broken guarantee inside paxos ends the program by a signal: the seed is told all the same. */
+static void
+tell_seed(int signal)
+{
+	char line[64];
+	int n = snprintf(line, sizeof line, "rerun: tests/unit/test_px_sim %llu\n",
+	                 (unsigned long long)running);
+
+	if (write(STDERR_FILENO, line, (size_t)n) != n)
+		_exit(2);
+	_exit(128 + signal);
+}
+
+int
+main(int argc, char **argv)
+{
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : 200;
+
+	signal(SIGABRT, tell_seed);
+	for (uint64_t i = 0; i < count; i++) {
+		running = first + i;
+		run_seed(running, count <= 20, count == 1);
+	}
+	printf("%llu seeds hold\n", (unsigned long long)count);
+	return 0;
+}
