@@ -43,12 +43,28 @@ system_word(const struct database *db, int rc)
 	return strerror(error);
 }
 
+/* No room, or another program in the way: nothing was written that counts, and nothing is wrong. A
+ * failed sync is never among these, whatever its errno: nobody knows what is on the disk then. */
+static bool
+may_be_tried_again(const struct database *db, int rc)
+{
+	int error = sqlite3_system_errno(db->handle);
+	bool no_room = error == ENOSPC || error == EDQUOT;
+
+	if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_BUSY)
+		return true;
+	return no_room && (rc == SQLITE_IOERR_WRITE || rc == SQLITE_IOERR_SHMSIZE ||
+	                   rc == SQLITE_IOERR_SHMOPEN);
+}
+
 bool
-database_error(const struct database *db, char *why, size_t why_size)
+database_error(struct database *db, char *why, size_t why_size)
 {
 	int rc = sqlite3_extended_errcode(db->handle);
 	const char *text = sqlite3_errmsg(db->handle), *word = system_word(db, rc);
 
+	if ((rc & 0xff) == SQLITE_IOERR && !may_be_tried_again(db, rc))
+		db->io_failed = true;
 	if ((rc & 0xff) == SQLITE_CORRUPT)
 		return database_damaged(db, why, why_size, "%s", text);
 	if ((rc & 0xff) == SQLITE_NOTADB)
@@ -269,12 +285,38 @@ database_ready(struct database *db)
 	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL) == SQLITE_OK);
 }
 
-void
+static enum work
+judge(struct database *db, int rc)
+{
+	if (rc == SQLITE_OK)
+		return WORK_DONE;
+	database_error(db, db->why, sizeof db->why);
+	return may_be_tried_again(db, rc) ? WORK_LATER : WORK_FAILED;
+}
+
+static enum work
+checkpoint(struct database *db)
+{
+	int in_wal, moved;
+	enum work work = judge(db, sqlite3_wal_checkpoint_v2(
+	                               db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_wal, &moved));
+
+	if (work == WORK_DONE)
+		db->wal_pages = in_wal - moved;
+	return work;
+}
+
+enum work
 database_close(struct database *db, bool untouched)
 {
+	enum work work = WORK_DONE;
+
 	if (db->handle == NULL)
-		return;
-	if (untouched)
+		return work;
+	/* SQLite would do this when it closes, and keep to itself what went wrong. */
+	if (!untouched)
+		work = checkpoint(db);
+	if (untouched || work != WORK_DONE)
 		must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) ==
 		     SQLITE_OK);
 	sqlite3_finalize(db->begin);
@@ -283,6 +325,7 @@ database_close(struct database *db, bool untouched)
 	must(sqlite3_close(db->handle) == SQLITE_OK);
 	db->handle = NULL;
 	db->begin = db->commit = db->rollback = NULL;
+	return work;
 }
 
 int
@@ -299,29 +342,6 @@ int
 database_begin(struct database *db)
 {
 	return database_step(db->begin);
-}
-
-/* No room, or another program in the way: nothing was written that counts, and nothing is wrong. A
- * failed sync is never among these, whatever its errno: nobody knows what is on the disk then. */
-static bool
-may_be_tried_again(const struct database *db, int rc)
-{
-	int error = sqlite3_system_errno(db->handle);
-	bool no_room = error == ENOSPC || error == EDQUOT;
-
-	if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_BUSY)
-		return true;
-	return no_room && (rc == SQLITE_IOERR_WRITE || rc == SQLITE_IOERR_SHMSIZE ||
-	                   rc == SQLITE_IOERR_SHMOPEN);
-}
-
-static enum work
-judge(struct database *db, int rc)
-{
-	if (rc == SQLITE_OK)
-		return WORK_DONE;
-	database_error(db, db->why, sizeof db->why);
-	return may_be_tried_again(db, rc) ? WORK_LATER : WORK_FAILED;
 }
 
 enum work
@@ -341,15 +361,11 @@ database_end(struct database *db, int rc)
 enum work
 database_checkpoint(struct database *db, bool idle)
 {
-	int left, moved, rc;
 	enum work work;
 
 	if (db->wal_pages < (idle ? CHECKPOINT_IDLE : CHECKPOINT_ANYWAY))
 		return WORK_DONE;
-	rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &left, &moved);
-	work = judge(db, rc);
-	if (work == WORK_DONE)
-		db->wal_pages = left - moved;
+	work = checkpoint(db);
 	/* What is in the write-ahead log is safe there. */
 	return work == WORK_LATER ? WORK_DONE : work;
 }

@@ -22,17 +22,19 @@ struct database {
 	sqlite3_stmt *begin, *commit, *rollback;
 	int wal_pages;       /* in the write-ahead log, not yet moved into the file */
 	char why[DATABASE_WHY]; /* of the last WORK_FAILED or WORK_LATER */
+	bool io_failed;      /* a read, write or sync failed, for another reason than want of room */
 };
 
 /* Opens the file if there is one, and checks that it is ours and whole. Changes nothing on the disk.
  * False with one line in `why`. */
 bool database_open(struct database *db, const char *directory, const struct database_kind *kind,
                    char *why, size_t why_size);
-/* Creates a new one with this schema, in one transaction. `fill` may add rows to it. */
+/* Creates a new one with this schema (SQL statements), in one transaction. */
 bool database_create(struct database *db, const char *directory, const char *schema, char *why,
                      size_t why_size);
-/* Closes it. What only the write-ahead log holds is moved into the file first, unless `untouched`. */
-void database_close(struct database *db, bool untouched);
+/* Closes it. What only the write-ahead log holds is moved into the file first, unless `untouched`:
+ * then nothing is written. WORK_FAILED when a write or sync of that failed. */
+enum work database_close(struct database *db, bool untouched);
 
 /* The connection may write from here on (database_open leaves it so that nothing is changed). */
 void database_ready(struct database *db);
@@ -55,6 +57,6 @@ enum work database_checkpoint(struct database *db, bool idle);
 bool database_damaged(const struct database *db, char *why, size_t why_size, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 /* "log.db: what SQLite says", or that it is damaged; false. */
-bool database_error(const struct database *db, char *why, size_t why_size);
+bool database_error(struct database *db, char *why, size_t why_size);
 
 #endif

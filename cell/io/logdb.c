@@ -391,7 +391,7 @@ logdb_start(struct logdb *log, const char *directory, const char *cell, uint8_t 
 	return false;
 }
 
-void
+enum work
 logdb_close(struct logdb *log, bool untouched)
 {
 	sqlite3_stmt *all[] = {log->ballot[0], log->ballot[1], log->entry, log->chosen, log->lease,
@@ -399,8 +399,8 @@ logdb_close(struct logdb *log, bool untouched)
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		sqlite3_finalize(all[i]);
-	database_close(&log->db, untouched);
 	marks_close(&log->marks_file);
+	return database_close(&log->db, untouched);
 }
 
 static int

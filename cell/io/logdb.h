@@ -35,7 +35,8 @@ uint64_t logdb_last(const struct px_recovered *recovered);
 bool logdb_start(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
                  struct px_recovered *recovered, char *why, size_t why_size);
 void logdb_recovered_free(struct px_recovered *recovered);
-void logdb_close(struct logdb *log, bool untouched);
+/* WORK_FAILED when what was left to write could not be written. */
+enum work logdb_close(struct logdb *log, bool untouched);
 
 /* Between database_begin and database_end: writes one record. An SQLite result code. */
 int logdb_write(struct logdb *log, const struct px_record *record);

@@ -223,14 +223,14 @@ statedb_start(struct statedb *state, const char *directory, const char *cell, ch
 	return ok;
 }
 
-void
+enum work
 statedb_close(struct statedb *state, bool untouched)
 {
 	for (int t = 0; t < ROW_TABLES; t++) {
 		sqlite3_finalize(state->put[t]);
 		sqlite3_finalize(state->delete[t]);
 	}
-	database_close(&state->db, untouched);
+	return database_close(&state->db, untouched);
 }
 
 static void

@@ -21,7 +21,8 @@ bool statedb_open(struct statedb *state, const char *directory, const char *cell
                   struct tree **tree, char *why, size_t why_size);
 bool statedb_start(struct statedb *state, const char *directory, const char *cell, char *why,
                    size_t why_size);
-void statedb_close(struct statedb *state, bool untouched);
+/* WORK_FAILED when what was left to write could not be written. */
+enum work statedb_close(struct statedb *state, bool untouched);
 
 /* Between database_begin and database_end: writes lists of rows, the oldest first; of rows that were
  * changed several times only the last version. An SQLite result code. */

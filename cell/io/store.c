@@ -149,6 +149,8 @@ open_locked(struct store *s, const char *cell, uint8_t replica, struct tree **tr
 				recovered->chosen = tree_applied(*tree);
 			return true;
 		}
+		if (s->log.db.io_failed || s->state.db.io_failed)
+			failed_mark(&s->failed, why);
 		tree_free(*tree);
 		*tree = NULL;
 		logdb_recovered_free(recovered);
@@ -184,6 +186,33 @@ store_recovered_free(struct px_recovered *recovered)
 
 /* ---- in the workers' threads ---- */
 
+static void
+mark_failed(struct store *s, const char *why)
+{
+	failed_mark(&s->failed, why);
+	must(pthread_mutex_lock(&s->mutex) == 0);
+	snprintf(s->why, sizeof s->why, "%s", why);
+	s->marked = true;
+	must(pthread_mutex_unlock(&s->mutex) == 0);
+	must(uv_async_send(&s->news) == 0);
+}
+
+static void
+log_failed(void *user)
+{
+	struct store *s = user;
+
+	mark_failed(s, s->log.db.why);
+}
+
+static void
+state_failed(void *user)
+{
+	struct store *s = user;
+
+	mark_failed(s, s->state.db.why);
+}
+
 static enum work
 run_log(void *user, const struct job_list *batch)
 {
@@ -215,7 +244,9 @@ finish_log(void *user)
 {
 	struct store *s = user;
 
-	logdb_close(&s->log, atomic_load(&s->broken));
+	if (logdb_close(&s->log, atomic_load(&s->broken)) == WORK_FAILED &&
+	    !atomic_exchange(&s->broken, true))
+		log_failed(s);
 }
 
 static enum work
@@ -251,34 +282,9 @@ finish_state(void *user)
 {
 	struct store *s = user;
 
-	statedb_close(&s->state, atomic_load(&s->broken));
-}
-
-static void
-mark_failed(struct store *s, const char *why)
-{
-	failed_mark(&s->failed, why);
-	must(pthread_mutex_lock(&s->mutex) == 0);
-	snprintf(s->why, sizeof s->why, "%s", why);
-	s->marked = true;
-	must(pthread_mutex_unlock(&s->mutex) == 0);
-	must(uv_async_send(&s->news) == 0);
-}
-
-static void
-log_failed(void *user)
-{
-	struct store *s = user;
-
-	mark_failed(s, s->log.db.why);
-}
-
-static void
-state_failed(void *user)
-{
-	struct store *s = user;
-
-	mark_failed(s, s->state.db.why);
+	if (statedb_close(&s->state, atomic_load(&s->broken)) == WORK_FAILED &&
+	    !atomic_exchange(&s->broken, true))
+		state_failed(s);
 }
 
 static void
@@ -493,8 +499,10 @@ store_close(struct store *s, void (*closed)(void *user), void *user)
 	s->closed = closed;
 	s->closed_user = user;
 	if (!s->started) {
-		statedb_close(&s->state, false);
-		logdb_close(&s->log, false);
+		if (statedb_close(&s->state, false) == WORK_FAILED)
+			failed_mark(&s->failed, s->state.db.why);
+		if (logdb_close(&s->log, false) == WORK_FAILED)
+			failed_mark(&s->failed, s->log.db.why);
 		after_close(s);
 		return;
 	}

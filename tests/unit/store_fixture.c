@@ -11,13 +11,25 @@
 #include "cell/base/must.h"
 #include "tests/unit/fake_tree.h"
 
+static void
+make_below(struct fixture *f, const char *base)
+{
+	memset(f, 0, sizeof *f);
+	snprintf(f->directory, sizeof f->directory, "%s/test_store.XXXXXX", base);
+	must(mkdtemp(f->directory) != NULL);
+	must(uv_loop_init(&f->loop) == 0);
+}
+
 void
 fixture_make(struct fixture *f)
 {
-	memset(f, 0, sizeof *f);
-	strcpy(f->directory, "/tmp/test_store.XXXXXX");
-	must(mkdtemp(f->directory) != NULL);
-	must(uv_loop_init(&f->loop) == 0);
+	make_below(f, "/tmp");
+}
+
+void
+fixture_make_in_memory(struct fixture *f)
+{
+	make_below(f, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 }
 
 bool

@@ -21,11 +21,12 @@ struct fixture {
 };
 
 void fixture_make(struct fixture *f);   /* the directory and the loop */
+/* Likewise, in memory where the system has a place for that: for tests that bring their own disk. */
+void fixture_make_in_memory(struct fixture *f);
 bool fixture_open(struct fixture *f);   /* store_open; false with `why` */
 void fixture_start(struct fixture *f);
 /* Runs the loop until the store closed, frees what was loaded. */
 void fixture_close(struct fixture *f);
-/* As if the process had ended after store_open: closes without a trace in what was loaded. */
 void fixture_remove(struct fixture *f); /* the directory and the loop */
 
 /* Logs one entry as `ticket` = slot. */

@@ -1,0 +1,31 @@
+/* A disk whose power can be cut: an SQLite VFS over the real one that remembers what was synced.
+ *
+ * Every write, truncation and sync of a database or its write-ahead log is counted. At the chosen one
+ * the power goes: the files get what was synced, and of what was not any of its sectors, by the seed;
+ * then the process ends. Or the chosen sync fails, once, and what it should have synced never
+ * becomes durable, though reads still show it: so do real disks and the page cache. Or writes find no
+ * room for a while. */
+#ifndef LSFS_TESTS_POWERCUT_H
+#define LSFS_TESTS_POWERCUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { POWERCUT_STATUS = 42 }; /* of a process whose power was cut */
+
+/* Becomes SQLite's default; before any database is opened. */
+void powercut_install(uint64_t seed);
+/* 0: never. The n-th write, truncation or sync, counted from 1. */
+void powercut_at(long n);
+/* 0: never. The n-th sync, counted from 1. */
+void powercut_fail_sync(long n);
+/* From the n-th write on, `times` writes find no room. */
+void powercut_no_room(long n, long times);
+
+long powercut_operations(void);
+long powercut_syncs(void);
+bool powercut_failed(void); /* the chosen sync has failed */
+/* Gives the files what a cut now would leave of them. No database may be open. */
+void powercut_leave(void);
+
+#endif
