@@ -12,7 +12,7 @@ build=${LSFS_BUILD:-$PWD}
 LSFS=$build/fs/lsfs
 LSCTL=$build/ctl/lsctl
 TOOLS=$build/tests/e2e
-script=$0
+script=$(realpath "$0")
 
 say() { printf '# %s\n' "$*"; }
 
@@ -48,7 +48,8 @@ stop() {
 	limit 10 umount "$m" && wait_until "the daemon has left" gone "$daemon"
 }
 
-gone() { [ ! -e "/proc/$1" ]; }
+# Ended, if not yet waited for by its parent: a dead process has no program any more.
+gone() { [ ! -e "/proc/$1/exe" ]; }
 
 # wait_until WHAT COMMAND...: an event, not a time; gives up loudly after 20 seconds.
 wait_until() {
