@@ -1,7 +1,7 @@
-#include "tests/unit/row_store.h"
-#include "cell/base/must.h"
 #include <stdlib.h>
 #include <string.h>
+#include "cell/base/must.h"
+#include "tests/unit/row_store.h"
 
 static int
 compare_rows(const struct row *a, const struct row *b)

@@ -1,7 +1,7 @@
 /* Row lists, checksums of rows, and what the tree writes: each changed row once. */
+#include <stdio.h>
 #include "tests/unit/row_store.h"
 #include "tests/unit/tree_fixture.h"
-#include <stdio.h>
 
 static void
 test_tables_are_described(void **state)

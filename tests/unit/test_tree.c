@@ -1,7 +1,7 @@
 /* The tree's nodes: a new cell, names, contents, rename, delete, ACL names, quota. */
+#include <stdio.h>
 #include "cell/base/checksum.h"
 #include "tests/unit/tree_fixture.h"
-#include <stdio.h>
 
 static void
 assert_text(struct bytes b, const char *text)

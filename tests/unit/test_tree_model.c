@@ -1,10 +1,10 @@
 /* A tree that is written to rows and loaded again, over and over, behaves as one that never was:
  * the same answers, notes, digests, reads and rows, through thousands of random commands. And a
  * tree that is fed rubbish stays sound. A failure prints its seed. */
+#include <stdio.h>
 #include "tests/unit/row_store.h"
 #include "tests/unit/tree_fixture.h"
 #include "tests/unit/tree_random.h"
-#include <stdio.h>
 
 enum { SEEDS = 12, ENTRIES = 1500 };
 

@@ -1,5 +1,5 @@
-#include "tests/unit/tree_fixture.h"
 #include "cell/base/memory.h"
+#include "tests/unit/tree_fixture.h"
 
 struct fixture *
 fixture_empty(void)

@@ -2,14 +2,11 @@
 #ifndef LSFS_TESTS_TREE_FIXTURE_H
 #define LSFS_TESTS_TREE_FIXTURE_H
 
-#include "cell/tree/tree.h"
-#include "cell/wire/codec.h"
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cell/tree/tree.h"
+#include "cell/wire/codec.h"
+#include "tests/unit/unit.h"
 
 enum { SECOND_NS = 1000000000 };
 

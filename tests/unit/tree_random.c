@@ -1,6 +1,6 @@
-#include "tests/unit/tree_random.h"
-#include "cell/wire/codec.h"
 #include <string.h>
+#include "cell/wire/codec.h"
+#include "tests/unit/tree_random.h"
 
 static const char *const names[] = {"a", "b", "c", "dir", "acl", ".cell", "..", "a/b", "admin"};
 static const char *const nonces[] = {"one", "two", "three", "four", "five", "six"};
