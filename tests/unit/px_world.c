@@ -228,6 +228,9 @@ check_claim(struct world *w, struct node *node, struct bytes frame)
 	world_check(w, wire_get_frame(frame, &m) == RC_OK, "a frame decodes");
 	for (size_t i = node->disk.trimmed; m.code == MSG_promise && i < node->disk.entries_n; i++)
 		highest = ballot_max(highest, node->disk.entries[i].ballot);
+	if (m.code == MSG_accept)
+		world_check(w, !ballot_less(highest, m.accept.ballot),
+		            "a master's own promise is durable");
 	if (m.code == MSG_promise)
 		world_check(w, !ballot_less(highest, m.promise.ballot), "a promise is durable");
 	if (m.code == MSG_heartbeat_reply)
@@ -435,7 +438,7 @@ world_boot(struct world *w, uint8_t id)
 		.members_n = w->n,
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
-		.drift_permille = WORLD_DRIFT_PERMILLE,
+		.drift_permille = w->drift_permille,
 		.seed = rng_next(&w->rng),
 	};
 
@@ -606,7 +609,7 @@ world_start(struct world *w, uint64_t seed, int n)
 	w->n = n;
 	w->seed = seed;
 	for (int i = 0; i < n; i++) {
-		int64_t bound = WORLD_DRIFT_PERMILLE * 1000 / 2 * 99 / 100;
+		int64_t bound = w->drift_permille * 1000 / 2 * 99 / 100;
 
 		w->nodes[i].rate_ppm = (int64_t)rng_below(&w->rng, (uint64_t)(2 * bound)) - bound;
 		w->nodes[i].offset = (int64_t)rng_below(&w->rng, 1000000000000);

@@ -11,7 +11,7 @@
 #include "cell/base/rng.h"
 #include "cell/paxos/px.h"
 
-enum { WORLD_NODES = 5, WORLD_CLIENTS = 3, WORLD_DRIFT_PERMILLE = 20 };
+enum { WORLD_NODES = 5, WORLD_CLIENTS = 3 };
 
 /* What is durable. */
 struct disk {
@@ -88,6 +88,7 @@ struct world {
 	bool cut[WORLD_NODES + 1][WORLD_NODES + 1]; /* from, to */
 
 	/* Faults. */
+	unsigned drift_permille; /* by which the clocks' rates differ, and that paxos allows for */
 	unsigned lose, twice, late; /* permille of messages */
 	int64_t delay, late_delay, disk_delay;
 	unsigned large; /* permille of proposals */

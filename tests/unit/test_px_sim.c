@@ -135,6 +135,7 @@ choose_faults(struct world *w)
 	w->delay = (1 + (int64_t)below(w, 40)) * MS;
 	w->late_delay = 1500 * MS;
 	w->disk_delay = (1 + (int64_t)below(w, 40)) * MS;
+	w->drift_permille = rng_chance(&w->rng, 300) ? 300 : 20;
 	w->large = rng_chance(&w->rng, 30) ? 30 : 0;
 	w->in_order = rng_chance(&w->rng, 500);
 }
@@ -173,7 +174,7 @@ check_liveness(struct world *w)
 	while (w->now < end && world_serving(w) == 0)
 		world_run(w, w->now + 10 * MS);
 	world_check(w, world_serving(w) != 0, "without faults there is a master");
-	world_run(w, w->now + 1600 * MS); /* what was late has arrived */
+	world_run(w, w->now + 3000 * MS); /* what was late has arrived */
 	masterships = w->masterships;
 	for (int i = 0; i < WORLD_CLIENTS; i++)
 		wanted[i] = w->clients[i].applied + 5;
