@@ -1,0 +1,322 @@
+/* A replica's disk. What was handed over becomes durable in order, after a while; at a crash a random
+ * first part of what was still being written has made it. Rows are written behind the log. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+static int
+slot_compare(const struct slot *a, const struct slot *b)
+{
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+RB_GENERATE_INTERNAL(slot_tree, slot, node, slot_compare, __attribute__((unused)) static)
+
+static int
+row_compare(const struct saved_row *a, const struct saved_row *b)
+{
+	if (a->row.table != b->row.table)
+		return a->row.table < b->row.table ? -1 : 1;
+	for (int i = 0; i < row_table_info(a->row.table)->keys; i++) {
+		uint64_t x = (uint64_t)a->row.values[i].number, y = (uint64_t)b->row.values[i].number;
+
+		if (x != y)
+			return x < y ? -1 : 1;
+	}
+	return 0;
+}
+
+RB_GENERATE_INTERNAL(saved_rows, saved_row, node, row_compare, __attribute__((unused)) static)
+
+void
+disk_init(struct disk *d)
+{
+	RB_INIT(&d->slots);
+	RB_INIT(&d->rows);
+	TAILQ_INIT(&d->log);
+	TAILQ_INIT(&d->state);
+}
+
+/* ---- the log ---- */
+
+static void
+slot_drop(struct disk *d, struct slot *slot)
+{
+	RB_REMOVE(slot_tree, &d->slots, slot);
+	free((void *)slot->payload.data);
+	free(slot);
+}
+
+static void
+slot_put(struct disk *d, const struct px_record *r)
+{
+	struct slot like = {.number = r->slot}, *slot = RB_FIND(slot_tree, &d->slots, &like);
+
+	if (slot != NULL)
+		slot_drop(d, slot);
+	slot = memory_zero(1, sizeof *slot);
+	slot->number = r->slot;
+	slot->ballot = r->ballot;
+	slot->origin = r->origin;
+	slot->checksum = r->checksum;
+	slot->payload = bytes_copy(r->payload);
+	RB_INSERT(slot_tree, &d->slots, slot);
+}
+
+static void
+log_trim(struct disk *d, uint64_t upto)
+{
+	struct slot *slot;
+
+	d->trimmed = upto > d->trimmed ? upto : d->trimmed;
+	while ((slot = RB_MIN(slot_tree, &d->slots)) != NULL && slot->number <= upto)
+		slot_drop(d, slot);
+}
+
+static void
+log_record(struct disk *d, const struct px_record *r)
+{
+	switch (r->kind) {
+	case PX_RECORD_PROMISE:
+		d->promised = r->ballot;
+		return;
+	case PX_RECORD_ENTRY:
+		slot_put(d, r);
+		return;
+	case PX_RECORD_CHOSEN:
+		d->chosen = r->slot > d->chosen ? r->slot : d->chosen;
+		return;
+	case PX_RECORD_TRIM:
+		must(r->slot <= d->applied); /* trim only what state.db has */
+		log_trim(d, r->slot);
+		return;
+	case PX_RECORD_LEASE:
+		if (r->length.ns > d->lease.ns)
+			d->lease = r->length;
+		return;
+	}
+}
+
+static int64_t
+disk_delay(struct sim *s, const struct disk *d)
+{
+	int64_t us = sim_between(s, 50, 50 + s->swarm.disk_us);
+
+	if (s->now < d->slow_until)
+		us += sim_between(s, 0, d->slow_until - s->now) / 1000;
+	return us * 1000;
+}
+
+static struct writing *
+writing_new(struct writing_list *list, uint64_t ticket)
+{
+	struct writing *w = memory_zero(1, sizeof *w);
+
+	w->ticket = ticket;
+	TAILQ_INSERT_TAIL(list, w, entry);
+	return w;
+}
+
+static void
+writing_free(struct writing_list *list, struct writing *w)
+{
+	TAILQ_REMOVE(list, w, entry);
+	for (size_t i = 0; i < w->records_n; i++)
+		free((void *)w->records[i].payload.data);
+	free(w->records);
+	row_list_free(&w->rows);
+	free(w);
+}
+
+int64_t
+disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_record *records, size_t n)
+{
+	struct writing *w = writing_new(&d->log, ticket);
+
+	w->records = memory_zero(n, sizeof *records);
+	w->records_n = n;
+	for (size_t i = 0; i < n; i++) {
+		w->records[i] = records[i];
+		w->records[i].payload = bytes_copy(records[i].payload);
+	}
+	if (d->log_busy < s->now)
+		d->log_busy = s->now;
+	d->log_busy += disk_delay(s, d);
+	return d->log_busy;
+}
+
+static void
+log_write(struct disk *d, struct writing *w)
+{
+	for (size_t i = 0; i < w->records_n; i++)
+		log_record(d, &w->records[i]);
+	writing_free(&d->log, w);
+}
+
+void
+disk_log_done(struct disk *d, uint64_t ticket)
+{
+	struct writing *w = TAILQ_FIRST(&d->log);
+
+	must(w != NULL && w->ticket == ticket);
+	log_write(d, w);
+}
+
+/* ---- the rows ---- */
+
+static void
+saved_row_drop(struct disk *d, struct saved_row *r)
+{
+	RB_REMOVE(saved_rows, &d->rows, r);
+	for (int i = 0; i < ROW_COLUMNS_MAX; i++)
+		free((void *)r->row.values[i].bytes.data);
+	free(r);
+}
+
+static void
+row_save(struct disk *d, const struct row *row)
+{
+	struct saved_row like = {.row = *row}, *r = RB_FIND(saved_rows, &d->rows, &like);
+
+	if (r != NULL)
+		saved_row_drop(d, r);
+	if (row->deleted)
+		return;
+	r = memory_zero(1, sizeof *r);
+	r->row = *row;
+	for (int i = 0; i < ROW_COLUMNS_MAX; i++)
+		r->row.values[i].bytes = bytes_copy(row->values[i].bytes);
+	RB_INSERT(saved_rows, &d->rows, r);
+}
+
+int64_t
+disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_list *rows)
+{
+	struct writing *w = writing_new(&d->state, applied);
+
+	w->rows = *rows;
+	*rows = (struct row_list){0};
+	if (d->state_busy < s->now)
+		d->state_busy = s->now;
+	d->state_busy += disk_delay(s, d) * (s->swarm.keep_saved_back ? 20 : 1);
+	return d->state_busy;
+}
+
+static void
+state_write(struct disk *d, struct writing *w)
+{
+	for (size_t i = 0; i < w->rows.n; i++)
+		row_save(d, &w->rows.rows[i]);
+	must(w->ticket >= d->applied);
+	d->applied = w->ticket;
+	writing_free(&d->state, w);
+}
+
+void
+disk_state_done(struct disk *d, uint64_t applied)
+{
+	struct writing *w = TAILQ_FIRST(&d->state);
+
+	must(w != NULL && w->ticket == applied);
+	state_write(d, w);
+}
+
+/* ---- a crash, and the start after it ---- */
+
+void
+disk_crash(struct sim *s, struct disk *d)
+{
+	bool lost = false;
+	struct writing *w;
+
+	while ((w = TAILQ_FIRST(&d->log)) != NULL) {
+		lost = lost || rng_chance(&s->rng, 500);
+		if (lost)
+			writing_free(&d->log, w);
+		else
+			log_write(d, w);
+	}
+	lost = false;
+	while ((w = TAILQ_FIRST(&d->state)) != NULL) {
+		lost = lost || rng_chance(&s->rng, 500);
+		if (lost)
+			writing_free(&d->state, w);
+		else
+			state_write(d, w);
+	}
+	d->log_busy = d->state_busy = 0;
+}
+
+static void
+recover_entries(struct disk *d, struct px_recovered *recovered)
+{
+	struct log_entry *entries;
+	struct slot *slot;
+	size_t n = 0;
+
+	RB_FOREACH(slot, slot_tree, &d->slots)
+		n++;
+	entries = memory_zero(n + 1, sizeof *entries);
+	n = 0;
+	RB_FOREACH(slot, slot_tree, &d->slots) {
+		must(checksum(slot->payload) == slot->checksum);
+		entries[n++] = (struct log_entry){.slot = slot->number,
+		                                  .ballot = slot->ballot,
+		                                  .origin = slot->origin,
+		                                  .checksum = slot->checksum,
+		                                  .payload = slot->payload};
+	}
+	recovered->entries = entries;
+	recovered->entries_n = n;
+}
+
+static struct tree *
+recover_tree(struct sim *s, struct disk *d)
+{
+	struct tree *t = tree_new("sim");
+	struct saved_row *r;
+	char why[256] = "";
+
+	RB_FOREACH(r, saved_rows, &d->rows) {
+		if (tree_load_row(t, &r->row) != RC_OK)
+			sim_fail(s, "a row of %s that was saved does not load",
+			         row_table_info(r->row.table)->name);
+	}
+	if (tree_load_done(t, why, sizeof why) != RC_OK)
+		sim_fail(s, "the saved rows do not load: %s", why);
+	if (tree_applied(t) != d->applied)
+		sim_fail(s, "rows saved at %lu load as %lu", (unsigned long)d->applied,
+		         (unsigned long)tree_applied(t));
+	return t;
+}
+
+/* A cell of one can have granted a lease to nobody else, so it need not wait. */
+struct tree *
+disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
+{
+	*recovered = (struct px_recovered){
+	    .incarnation = ++d->incarnation,
+	    .promised = d->promised,
+	    .chosen = d->chosen > d->trimmed ? d->chosen : d->trimmed,
+	    .trimmed = d->trimmed,
+	    .wait = s->hosts_n > 1 ? d->lease : (span_t){0},
+	};
+	recover_entries(d, recovered);
+	return recover_tree(s, d);
+}
+
+void
+disk_free(struct disk *d)
+{
+	while (!TAILQ_EMPTY(&d->log))
+		writing_free(&d->log, TAILQ_FIRST(&d->log));
+	while (!TAILQ_EMPTY(&d->state))
+		writing_free(&d->state, TAILQ_FIRST(&d->state));
+	while (!RB_EMPTY(&d->slots))
+		slot_drop(d, RB_ROOT(&d->slots));
+	while (!RB_EMPTY(&d->rows))
+		saved_row_drop(d, RB_ROOT(&d->rows));
+}

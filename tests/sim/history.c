@@ -1,0 +1,311 @@
+/* Every request from its making to its answer. A request is recognised on the wire by its session and
+ * number, and in the log by the same: so it is known where it took effect, whether or not its client
+ * ever learned of it. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+static int
+record_compare(const struct record *a, const struct record *b)
+{
+	if (a->session != b->session)
+		return a->session < b->session ? -1 : 1;
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+RB_GENERATE_INTERNAL(record_tree, record, by_number, record_compare, __attribute__((unused)) static)
+
+static struct record *
+record_new(struct sim *s, int machine, struct bytes encoded)
+{
+	struct history *h = &s->history;
+	struct record *r = memory_zero(1, sizeof *r);
+
+	ARRAY_ROOM(h->records, h->n, h->room);
+	h->records[h->n++] = r;
+	r->token = h->n;
+	r->machine = machine;
+	r->life = s->machines[machine].life;
+	r->process = -1;
+	r->encoded = encoded;
+	must(wire_get_op(encoded, &r->op) == RC_OK);
+	r->floor = h->completed;
+	r->made = s->now;
+	return r;
+}
+
+struct record *
+history_begin(struct sim *s, int machine, int process, const struct op *op, bool ordered)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct record *r;
+
+	wire_put_op(&encoded, op);
+	must(!encoded.failed);
+	r = record_new(s, machine, buffer_take(&encoded));
+	r->process = process;
+	r->ordered = ordered;
+	return r;
+}
+
+/* Requests that differ in nothing go out in the order in which they were made. */
+static struct record *
+unsent(struct sim *s, int machine, struct bytes op)
+{
+	struct history *h = &s->history;
+	uint64_t life = s->machines[machine].life;
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct record *r = h->records[i];
+
+		if (r->machine == machine && r->life == life && r->number == 0 && !r->answered &&
+		    bytes_equal(r->encoded, op))
+			return r;
+	}
+	return NULL;
+}
+
+void
+history_sent(struct sim *s, int machine, const struct msg_request *m)
+{
+	struct record *r = history_find(s, m->session, m->number);
+
+	if (r != NULL) {
+		r->again = true;
+		if (!bytes_equal(r->encoded, m->op))
+			sim_fail(s, "session %lu sends another request %lu than before",
+			         (unsigned long)m->session, (unsigned long)m->number);
+		return;
+	}
+	r = unsent(s, machine, m->op);
+	if (r == NULL) {
+		r = record_new(s, machine, bytes_copy(m->op));
+		r->own = true;
+	}
+	r->session = m->session;
+	r->number = m->number;
+	must(RB_INSERT(record_tree, &s->history.by_number, r) == NULL);
+}
+
+struct record *
+history_find(struct sim *s, uint64_t session, uint64_t number)
+{
+	struct record like = {.session = session, .number = number};
+
+	return RB_FIND(record_tree, &s->history.by_number, &like);
+}
+
+/* ---- answers ---- */
+
+static void
+note_result(struct record *r, const struct result *result)
+{
+	struct outcome *got = &r->got;
+
+	switch (result->kind) {
+	case RESULT_attr:
+		got->node = result->attr.attr.node;
+		got->generation = result->attr.attr.content_generation;
+		got->size = result->attr.attr.size;
+		return;
+	case RESULT_created:
+		got->node = result->created.attr.node;
+		got->generation = result->created.attr.content_generation;
+		got->fresh = result->created.fresh;
+		return;
+	case RESULT_contents:
+		got->node = result->contents.attr.node;
+		got->generation = result->contents.attr.content_generation;
+		r->contents = bytes_copy(result->contents.contents);
+		return;
+	case RESULT_renamed:
+		got->node = result->renamed.attr.node;
+		got->source = result->renamed.source;
+		got->generation = result->renamed.attr.content_generation;
+		return;
+	case RESULT_deleted:
+		got->node = result->deleted.node;
+		return;
+	case RESULT_acquired:
+		got->fence = result->acquired.fence;
+		got->lock_generation = result->acquired.lock_generation;
+		r->ticket = result->acquired.ticket;
+		return;
+	default:
+		return;
+	}
+}
+
+static void
+check_field(struct sim *s, const struct record *r, const char *what, uint64_t want, uint64_t got)
+{
+	if (want != got)
+		sim_fail(s, "request %lu.%lu (%s): %s is %lu and should be %lu", (unsigned long)r->session,
+		         (unsigned long)r->number, wire_op_name(r->op.code), what, (unsigned long)got,
+		         (unsigned long)want);
+}
+
+static void
+check_command(struct sim *s, struct record *r)
+{
+	const struct outcome *want = &r->want, *got = &r->got;
+
+	if (r->op.code == OP_acquire && (r->rc == RC_BUSY_LOCK || r->rc == RC_QUEUED))
+		return; /* the master may refuse it and propose nothing */
+	if (r->executed == 0)
+		sim_fail(s, "request %lu.%lu (%s) was answered %s and never took effect",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         wire_op_name(r->op.code), rc_name(r->rc));
+	check_field(s, r, "the result", want->rc, r->rc);
+	if (r->executed <= r->floor)
+		sim_fail(s, "request %lu.%lu took effect before it was made", (unsigned long)r->session,
+		         (unsigned long)r->number);
+	if (r->rc != RC_OK)
+		return;
+	check_field(s, r, "the node", want->node, got->node);
+	check_field(s, r, "the source", want->source, got->source);
+	check_field(s, r, "the generation", want->generation, got->generation);
+	check_field(s, r, "fresh", want->fresh, got->fresh);
+	check_field(s, r, "the fence", want->fence, got->fence);
+	check_field(s, r, "the lock generation", want->lock_generation, got->lock_generation);
+}
+
+static void
+check_read(struct sim *s, struct record *r, const struct result *result)
+{
+	if (r->index < r->floor)
+		sim_fail(s, "read %lu.%lu shows %lu, and %lu had been answered before it was made",
+		         (unsigned long)r->session, (unsigned long)r->number, (unsigned long)r->index,
+		         (unsigned long)r->floor);
+	model_check_read(s, r, result);
+}
+
+static void
+complete(struct sim *s, const struct record *r)
+{
+	uint64_t index = r->executed != 0 ? r->executed : r->index;
+
+	if (index > s->history.completed)
+		s->history.completed = index;
+}
+
+void
+history_answered(struct sim *s, const struct client_answer *a)
+{
+	struct record *r;
+
+	must(a->token > 0 && a->token <= s->history.n);
+	r = s->history.records[a->token - 1];
+	if (r->answered || r->lost)
+		sim_fail(s, "request %lu.%lu was answered twice", (unsigned long)r->session,
+		         (unsigned long)r->number);
+	r->answered = true;
+	r->ended = s->now;
+	r->rc = a->rc;
+	r->index = a->index;
+	if (a->rc == RC_OK || a->rc == RC_QUEUED)
+		note_result(r, &a->result);
+	r->waiting = a->rc == RC_QUEUED;
+	if (client_status(s->machines[r->machine].client).session != r->session || r->session == 0)
+		return; /* the session is over: the outcome is open */
+	if (wire_op_class(r->op.code) == OP_CLASS_READ)
+		check_read(s, r, &a->result);
+	else
+		check_command(s, r);
+	if (a->rc != RC_QUEUED)
+		complete(s, r);
+}
+
+void
+history_machine_died(struct sim *s, int machine)
+{
+	for (size_t i = 0; i < s->history.n; i++) {
+		struct record *r = s->history.records[i];
+
+		if (r->machine == machine && !r->answered)
+			r->lost = true;
+		if (r->machine == machine)
+			r->waiting = false;
+	}
+}
+
+void
+history_session_over(struct sim *s, uint64_t session)
+{
+	for (size_t i = 0; i < s->history.n; i++) {
+		if (s->history.records[i]->session == session)
+			s->history.records[i]->waiting = false;
+	}
+}
+
+/* ---- at the end ---- */
+
+struct order { uint64_t session, node, read, command; };
+
+static struct order *
+order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
+{
+	for (size_t i = 0; i < *n; i++) {
+		if (orders[i].session == session && orders[i].node == node)
+			return &orders[i];
+	}
+	orders[*n] = (struct order){.session = session, .node = node};
+	return &orders[(*n)++];
+}
+
+/* Requests of a session on one node take effect in the order in which they were made, and everything
+ * behind an ordered one after it. An acquire that waited is in nobody's way. A read that is made again
+ * after a reconnect may show what its session asked for later: both were under way together. */
+static void
+check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
+{
+	bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
+	uint64_t at = read ? r->index : r->executed;
+
+	if ((read && at < node->command) || (!read && at <= node->command) ||
+	    (!read && at <= node->read) || at < all->command)
+		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
+		         (unsigned long)r->session, (unsigned long)r->number, wire_op_name(r->op.code),
+		         (unsigned long)at);
+	if (read && !r->again && at > node->read)
+		node->read = at;
+	if (!read)
+		node->command = at;
+	if (r->ordered && !(read && r->again))
+		all->command = at;
+}
+
+void
+history_finish(struct sim *s)
+{
+	struct history *h = &s->history;
+	struct order *orders = memory_zero(2 * h->n + 1, sizeof *orders);
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct record *r = h->records[i];
+		bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
+
+		if (!r->answered && !r->lost && !r->own)
+			sim_fail(s, "request %lu.%lu (%s) was never answered", (unsigned long)r->session,
+			         (unsigned long)r->number, wire_op_name(r->op.code));
+		if (r->own || r->session == 0 || r->rc == RC_QUEUED || (read ? r->index : r->executed) == 0)
+			continue;
+		check_order(s, r, order_of(orders, &n, r->session, wire_op_node(&r->op)),
+		            order_of(orders, &n, r->session, UINT64_MAX));
+	}
+	free(orders);
+}
+
+void
+history_free(struct history *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		free((void *)h->records[i]->encoded.data);
+		free((void *)h->records[i]->contents.data);
+		free(h->records[i]);
+	}
+	free(h->records);
+}

@@ -1,0 +1,335 @@
+/* Drives one replica: events in, updates out, records to the disk before the messages that wait for
+ * them. After each step the log it applied is compared with what every other replica and every
+ * earlier life of it has applied. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+#define WALL_START (1700000000 * SECOND)
+
+enum { TREE_CHECK_EVERY = 64 };
+
+void
+host_init(struct sim *s, struct host *n, int id)
+{
+	n->id = id;
+	n->clock.offset = sim_between(s, 1, 1000) * SECOND;
+	n->clock.ppm = s->swarm.drift ? sim_between(s, -4500, 4500) : 0;
+	TAILQ_INIT(&n->held);
+	disk_init(&n->disk);
+}
+
+/* ---- checks ---- */
+
+static void
+remember(struct sim *s, uint64_t **values, size_t *room, uint64_t index, uint64_t value,
+         const struct host *n, const char *what)
+{
+	while (index >= *room) {
+		size_t more = *room ? *room * 2 : 1024;
+
+		*values = memory_grow(*values, more, sizeof **values);
+		memset(*values + *room, 0, (more - *room) * sizeof **values);
+		*room = more;
+	}
+	if ((*values)[index] == 0)
+		(*values)[index] = value;
+	else if ((*values)[index] != value)
+		sim_fail(s, "replica %d: %s of index %lu is not what it was", n->id, what,
+		         (unsigned long)index);
+}
+
+static void
+check_applied(struct sim *s, struct host *n)
+{
+	const struct tree *t = replica_tree(n->replica);
+	const struct px *px = replica_px(n->replica);
+	struct model *model = &s->model;
+	uint64_t applied = tree_applied(t);
+
+	if (applied <= n->checked)
+		return;
+	for (uint64_t i = n->checked + 1; i <= applied; i++) {
+		struct bytes payload;
+
+		if (i < px_first(px))
+			continue; /* applied in an earlier life, gone from the log */
+		payload = px_payload(px, i);
+		remember(s, &model->sums, &model->sums_room, i, checksum(payload) | 1, n, "the payload");
+		if (i == model->applied + 1)
+			model_apply(s, i, payload);
+	}
+	remember(s, &model->digests, &model->digests_room, applied, tree_digest(t) | 1, n, "the digest");
+	n->checked = applied;
+	if (applied > model->applied)
+		sim_fail(s, "replica %d applied %lu, and nobody has seen the entries", n->id,
+		         (unsigned long)applied);
+}
+
+/* ---- updates ---- */
+
+static void
+run_persisted(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+	struct held_send *h;
+
+	if (!n->up || n->life != e->life)
+		return;
+	if (n->paused_until > s->now) { /* the disk goes on; the process hears of it later */
+		struct event again = *e;
+
+		again.at = n->paused_until;
+		heap_push(&s->heap, again);
+		return;
+	}
+	disk_log_done(&n->disk, e->a);
+	n->durable_ticket = e->a;
+	while ((h = TAILQ_FIRST(&n->held)) != NULL && h->after <= e->a) {
+		if (h->send.to_peer)
+			net_to_peer(s, n->id, h->send.peer, h->send.frame);
+		else
+			net_to_client(s, h->send.conn, h->send.frame);
+		TAILQ_REMOVE(&n->held, h, entry);
+		free((void *)h->send.frame.data);
+		free(h);
+	}
+	host_event(s, n, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = e->a});
+}
+
+static void
+run_saved(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life)
+		return;
+	if (n->paused_until > s->now) {
+		struct event again = *e;
+
+		again.at = n->paused_until;
+		heap_push(&s->heap, again);
+		return;
+	}
+	disk_state_done(&n->disk, e->a);
+	host_event(s, n, (struct replica_event){.kind = REPLICA_SAVED, .index = e->a});
+}
+
+static void
+send(struct sim *s, struct host *n, const struct replica_send *send)
+{
+	struct held_send *h;
+
+	if (send->after > n->durable_ticket) {
+		h = memory_zero(1, sizeof *h);
+		h->after = send->after;
+		h->send = *send;
+		h->send.frame = bytes_copy(send->frame);
+		TAILQ_INSERT_TAIL(&n->held, h, entry);
+	} else if (send->to_peer) {
+		net_to_peer(s, n->id, send->peer, send->frame);
+	} else {
+		net_to_client(s, send->conn, send->frame);
+	}
+}
+
+static void run_timer(struct sim *s, struct event *e);
+
+static void
+schedule(struct sim *s, struct host *n)
+{
+	int64_t at = clock_global(&n->clock, replica_deadline(n->replica));
+
+	if (at == INT64_MAX || (n->timer_at != 0 && n->timer_at <= at))
+		return;
+	n->timer_at = at > s->now ? at : s->now;
+	heap_push(&s->heap, (struct event){.at = n->timer_at, .run = run_timer, .who = n->id - 1,
+	                                   .life = n->life, .a = ++n->timers});
+}
+
+static void
+carry_out(struct sim *s, struct host *n)
+{
+	struct replica_update *u = &n->update;
+
+	if (u->records_n > 0)
+		heap_push(&s->heap,
+		          (struct event){.at = disk_write_log(s, &n->disk, u->ticket, u->records,
+		                                              u->records_n),
+		                         .run = run_persisted,
+		                         .who = n->id - 1,
+		                         .life = n->life,
+		                         .a = u->ticket});
+	for (size_t i = 0; i < u->sends_n; i++)
+		send(s, n, &u->sends[i]);
+	if (u->rows.n > 0) {
+		uint64_t applied = u->applied;
+
+		heap_push(&s->heap,
+		          (struct event){.at = disk_write_state(s, &n->disk, applied, &u->rows),
+		                         .run = run_saved,
+		                         .who = n->id - 1,
+		                         .life = n->life,
+		                         .a = applied});
+	}
+	for (size_t i = 0; i < u->closes_n; i++)
+		net_node_closes(s, u->closes[i]);
+	if (u->trace.len > 0)
+		sim_trace(s, "replica %d: %.*s", n->id, (int)u->trace.len, (char *)u->trace.data);
+	check_applied(s, n);
+	schedule(s, n);
+}
+
+void
+host_event(struct sim *s, struct host *n, struct replica_event event)
+{
+	event.now = clock_local(&n->clock, s->now);
+	event.wall_ns = WALL_START + s->now;
+	replica_step(n->replica, &event, &n->update);
+	carry_out(s, n);
+}
+
+/* What arrived while the process was paused is read before its timers are looked at. */
+static void
+run_timer(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life || n->timers != e->a)
+		return;
+	if (n->paused_until > s->now) {
+		struct event again = *e;
+
+		again.at = n->paused_until + 1;
+		heap_push(&s->heap, again);
+		return;
+	}
+	n->timer_at = 0;
+	host_event(s, n, (struct replica_event){.kind = REPLICA_TIMEOUT});
+}
+
+/* ---- life ---- */
+
+void
+host_start(struct sim *s, struct host *n)
+{
+	struct replica_config config = {
+	    .paxos = {.self = (uint8_t)n->id,
+	              .members_n = s->hosts_n,
+	              .lease = span_ms(500),
+	              .heartbeat = span_ms(100),
+	              .drift_permille = 10,
+	              .seed = rng_next(&s->rng)},
+	    .master = {.cell = "sim",
+	               .session_lease = span_ms(s->swarm.session_lease_ms),
+	               .drift_permille = 10},
+	};
+	struct px_recovered recovered;
+	struct tree *t = disk_recover(s, &n->disk, &recovered);
+
+	must(!n->up);
+	for (int i = 0; i < s->hosts_n; i++)
+		config.paxos.members[i] = (uint8_t)(i + 1);
+	n->up = true;
+	n->stopping = false;
+	n->life++;
+	n->durable_ticket = 0;
+	n->paused_until = n->timer_at = 0;
+	n->checked = tree_applied(t);
+	sim_trace(s, "replica %d: starts, applied %lu, log up to %lu", n->id,
+	          (unsigned long)tree_applied(t),
+	          recovered.entries_n ? (unsigned long)recovered.entries[recovered.entries_n - 1].slot : 0);
+	if (n->checked > 0)
+		remember(s, &s->model.digests, &s->model.digests_room, n->checked, tree_digest(t) | 1, n,
+		         "the digest");
+	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
+	free((void *)recovered.entries);
+	schedule(s, n);
+}
+
+static void
+node_forget(struct host *n)
+{
+	struct held_send *h;
+
+	while ((h = TAILQ_FIRST(&n->held)) != NULL) {
+		TAILQ_REMOVE(&n->held, h, entry);
+		free((void *)h->send.frame.data);
+		free(h);
+	}
+	if (n->replica != NULL)
+		replica_free(n->replica);
+	n->replica = NULL;
+	replica_update_free(&n->update);
+}
+
+static void
+run_start(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up)
+		host_start(s, n);
+}
+
+void
+host_crash(struct sim *s, struct host *n)
+{
+	int64_t back = s->calm ? 0 : sim_between(s, 0, rng_chance(&s->rng, 200) ? 20 * SECOND : SECOND);
+
+	if (!n->up)
+		return;
+	sim_trace(s, "replica %d: crashes", n->id);
+	n->up = false;
+	n->life++;
+	node_forget(n);
+	disk_crash(s, &n->disk);
+	net_node_died(s, n->id - 1);
+	heap_push(&s->heap, (struct event){.at = s->now + back, .run = run_start, .who = n->id - 1});
+}
+
+static void
+run_stopped(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (n->up && n->life == e->life)
+		host_crash(s, n);
+}
+
+/* A clean stop: it gives up the mastership and goes on until its disk is quiet. */
+void
+host_stop(struct sim *s, struct host *n)
+{
+	if (!n->up || n->stopping || n->paused_until > s->now)
+		return;
+	sim_trace(s, "replica %d: stops", n->id);
+	n->stopping = true;
+	host_event(s, n, (struct replica_event){.kind = REPLICA_STOP});
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 200 * MS),
+	                                   .run = run_stopped,
+	                                   .who = n->id - 1,
+	                                   .life = n->life});
+}
+
+void
+host_free(struct host *n)
+{
+	node_forget(n);
+	disk_free(&n->disk);
+}
+
+struct host *
+sim_serving(struct sim *s)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		struct host *n = &s->hosts[i];
+
+		if (n->up && replica_serving(n->replica, clock_local(&n->clock, s->now)))
+			return n;
+	}
+	return NULL;
+}

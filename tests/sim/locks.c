@@ -1,0 +1,255 @@
+/* The model's locks, and what must hold of every grant. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "tests/sim/sim.h"
+
+static struct holder *
+holder_of(struct item *it, uint64_t session, uint64_t owner)
+{
+	for (size_t i = 0; i < it->holders_n; i++) {
+		if (it->holders[i].session == session && it->holders[i].owner == owner)
+			return &it->holders[i];
+	}
+	return NULL;
+}
+
+static bool
+in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
+{
+	for (size_t i = 0; i < it->holders_n; i++) {
+		if (&it->holders[i] != own &&
+		    (mode == LOCK_EXCLUSIVE || it->holders[i].mode == LOCK_EXCLUSIVE))
+			return true;
+	}
+	if (it->delay_mode == LOCK_EXCLUSIVE || (it->delay_mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE))
+		return true;
+	return false;
+}
+
+static struct outcome
+granted(const struct item *it)
+{
+	return (struct outcome){.rc = RC_OK, .fence = it->fence, .lock_generation = it->lock_generation};
+}
+
+static int
+ticket_order(const struct ticket *a, const struct ticket *b)
+{
+	if (a->epoch != b->epoch)
+		return a->epoch < b->epoch ? -1 : 1;
+	return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* When it was asked for. */
+static int64_t
+asked(const struct sim *s, uint64_t session, const struct acquire *by)
+{
+	for (size_t i = 0; i < s->history.n; i++) {
+		const struct record *r = s->history.records[i];
+		const struct acquire *a = &r->op.acquire.acquire;
+
+		if (r->op.code == OP_acquire && r->session == session && a->node == by->node &&
+		    a->acquisition == by->acquisition)
+			return r->made;
+	}
+	return 0;
+}
+
+/* Nobody passes a waiter that had been told so when he asked. */
+static void
+check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
+{
+	for (size_t i = 0; i < s->history.n; i++) {
+		const struct record *r = s->history.records[i];
+		const struct acquire *w = &r->op.acquire.acquire;
+
+		if (!r->waiting || r->op.code != OP_acquire || w->node != it->node)
+			continue;
+		if (r->ticket.epoch != s->model.epoch || !model_alive(&s->model, r->session))
+			continue;
+		if (r->session == session && w->owner == a->owner)
+			continue;
+		if (r->ended >= asked(s, session, a))
+			continue;
+		if (a->ticket.epoch != 0 && ticket_order(&a->ticket, &r->ticket) <= 0)
+			continue;
+		if (holder_of((struct item *)it, r->session, w->owner) != NULL)
+			continue; /* it converts, or has the lock and has not heard of it */
+		sim_fail(s, "node %lu: session %lu gets the lock out of turn: %lu waits since place %lu",
+		         (unsigned long)it->node, (unsigned long)session, (unsigned long)r->session,
+		         (unsigned long)r->ticket.place);
+	}
+}
+
+static void
+take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const struct acquire *a)
+{
+	struct holder *h = holder_of(it, session, a->owner);
+	int64_t delay_s = a->delay_s >= 0 ? a->delay_s : a->default_delay_s;
+
+	if (h == NULL) {
+		check_turn(s, it, session, a);
+		if (it->holders_n == 0) {
+			it->lock_generation++;
+			it->fence = index;
+			if (index <= s->model.last_fence)
+				sim_fail(s, "fencing tokens do not grow");
+			s->model.last_fence = index;
+		}
+		ARRAY_ROOM(it->holders, it->holders_n, it->holders_room);
+		h = &it->holders[it->holders_n++];
+		*h = (struct holder){.session = session, .owner = a->owner};
+	} else {
+		h->earlier_acquisition = h->acquisition;
+		h->earlier_mode = h->mode;
+	}
+	h->acquisition = a->acquisition;
+	h->mode = (enum lock_mode)a->mode;
+	if (delay_s > h->delay_s)
+		h->delay_s = delay_s;
+}
+
+void
+locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,
+              struct outcome *want)
+{
+	struct item *it = model_item(&s->model, a->node);
+	struct holder *h;
+
+	if (it == NULL || it->died != 0) {
+		want->rc = RC_STALE;
+		return;
+	}
+	h = holder_of(it, session, a->owner);
+	if (h != NULL && h->acquisition == a->acquisition) {
+		*want = granted(it);
+	} else if (in_the_way(it, h, (enum lock_mode)a->mode)) {
+		want->rc = RC_BUSY_LOCK;
+	} else {
+		take(s, index, it, session, a);
+		*want = granted(it);
+	}
+}
+
+/* The acquire and its presentations after a reconnect are one: what one of them got, all got. */
+void
+locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
+           const struct outcome *want)
+{
+	for (size_t i = 0; i < s->history.n; i++) {
+		struct record *r = s->history.records[i];
+		const struct acquire *a = &r->op.acquire.acquire;
+
+		if (r->op.code != OP_acquire || r->session != session || a->node != by->node ||
+		    a->acquisition != by->acquisition || r->executed != 0)
+			continue;
+		r->executed = index;
+		r->want = *want;
+		r->waiting = false;
+	}
+}
+
+/* A grant that the master proposed. It names a live session or does nothing. */
+void
+locks_granted(struct sim *s, uint64_t index, const struct op_grant *op)
+{
+	struct outcome want = {0};
+
+	if (!model_alive(&s->model, op->session))
+		return;
+	locks_acquire(s, index, op->session, &op->acquire, &want);
+	if (want.rc == RC_OK)
+		locks_took(s, index, op->session, &op->acquire, &want);
+}
+
+static void
+drop(struct item *it, struct holder *h)
+{
+	size_t at = (size_t)(h - it->holders);
+
+	it->holders_n--;
+	for (; at < it->holders_n; at++)
+		it->holders[at] = it->holders[at + 1];
+}
+
+void
+locks_release(struct item *it, uint64_t session, const struct op_release *op)
+{
+	struct holder *h = holder_of(it, session, op->owner);
+
+	if (h != NULL && h->acquisition == op->acquisition)
+		drop(it, h);
+}
+
+void
+locks_cancel(struct item *it, uint64_t session, const struct op_cancel *op)
+{
+	struct holder *h = holder_of(it, session, op->owner);
+
+	if (h == NULL || h->acquisition != op->acquisition)
+		return;
+	if (h->earlier_acquisition == 0) {
+		drop(it, h);
+		return;
+	}
+	if (!in_the_way(it, h, h->earlier_mode))
+		h->mode = h->earlier_mode;
+	h->acquisition = h->earlier_acquisition;
+	h->earlier_acquisition = 0;
+}
+
+static int64_t
+largest_delay(const struct item *it)
+{
+	int64_t most = it->delay_mode != LOCK_NONE ? it->delay_s : 0;
+
+	for (size_t i = 0; i < it->holders_n; i++) {
+		if (it->holders[i].delay_s > most)
+			most = it->holders[i].delay_s;
+	}
+	return most;
+}
+
+/* Chubby, section 2.4: the lock of a holder that failed stays away from others for the lock-delay. */
+static void
+begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
+{
+	int64_t seconds = largest_delay(it);
+
+	if (seconds == 0)
+		return;
+	it->delay_mode = mode;
+	it->delay_s = seconds;
+	it->delay_began = index;
+	it->delay_from = s->now;
+}
+
+void
+locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session, bool expired)
+{
+	size_t i = 0;
+
+	while (i < it->holders_n) {
+		if (it->holders[i].session != session) {
+			i++;
+			continue;
+		}
+		if (expired)
+			begin_delay(s, it, index, it->holders[i].mode);
+		drop(it, &it->holders[i]);
+	}
+}
+
+/* The master's clock may run a hundredth faster than ours. */
+void
+locks_delay_over(struct sim *s, const struct op_delay_over *op)
+{
+	struct item *it = model_item(&s->model, op->node);
+
+	if (it == NULL || it->died != 0 || it->delay_mode == LOCK_NONE ||
+	    op->lock_generation != it->lock_generation || op->began != it->delay_began)
+		return;
+	if (s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
+		sim_fail(s, "node %lu: the lock-delay ends too early", (unsigned long)it->node);
+	it->delay_mode = LOCK_NONE;
+}

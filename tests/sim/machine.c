@@ -1,0 +1,359 @@
+/* Drives one client, as the mount's driver does, and notes what its processes believe to hold. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+void
+machine_init(struct sim *s, struct machine *m, int id)
+{
+	m->id = id;
+	m->clock.offset = sim_between(s, 1, 1000) * SECOND;
+	m->clock.ppm = s->swarm.drift ? sim_between(s, -4500, 4500) : 0;
+}
+
+/* ---- what is believed ---- */
+
+/* Does this client, by its own clock, have the right to think that its session lives? */
+bool
+machine_leased(const struct sim *s, const struct machine *m)
+{
+	struct client_status status;
+
+	if (!m->up)
+		return false;
+	status = client_status(m->client);
+	return status.state == CLIENT_SAFE &&
+	       mono_before(clock_local(&m->clock, s->now), status.lease_end);
+}
+
+static void
+check_exclusion(struct sim *s, const struct machine *m, const struct hold *h)
+{
+	for (int i = 0; i < s->machines_n; i++) {
+		const struct machine *other = &s->machines[i];
+
+		for (size_t j = 0; j < other->holds_n && machine_leased(s, other); j++) {
+			const struct hold *o = &other->holds[j];
+
+			if (o->node != h->node || (other == m && o->owner == h->owner))
+				continue;
+			if (o->mode == LOCK_EXCLUSIVE || h->mode == LOCK_EXCLUSIVE)
+				sim_fail(s, "machines %d and %d both hold node %lu", m->id, other->id,
+				         (unsigned long)h->node);
+		}
+	}
+}
+
+void
+machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
+{
+	for (size_t i = 0; i < m->holds_n; i++) {
+		if (m->holds[i].node == hold.node && m->holds[i].owner == hold.owner) {
+			m->holds[i] = m->holds[--m->holds_n];
+			break;
+		}
+	}
+	check_exclusion(s, m, &hold);
+	ARRAY_ROOM(m->holds, m->holds_n, m->holds_room);
+	m->holds[m->holds_n++] = hold;
+}
+
+/* From the moment in which it asks for the release nobody believes any more. */
+void
+machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition)
+{
+	for (size_t i = 0; i < m->holds_n; i++) {
+		if (m->holds[i].node == node && m->holds[i].acquisition == acquisition) {
+			m->holds[i] = m->holds[--m->holds_n];
+			return;
+		}
+	}
+}
+
+/* Who asks for less has to reckon with others from then on. */
+static void
+weaken_hold(struct machine *m, const struct acquire *a)
+{
+	for (size_t i = 0; i < m->holds_n; i++) {
+		struct hold *h = &m->holds[i];
+
+		if (h->node == a->node && h->owner == a->owner && a->mode < h->mode)
+			h->mode = (enum lock_mode)a->mode;
+	}
+}
+
+/* ---- updates ---- */
+
+static void
+connect(struct sim *s, struct machine *m)
+{
+	int node = m->update.prefer;
+
+	if (m->conn != 0)
+		net_client_drops(s, m->conn);
+	if (node < 1 || node > s->hosts_n)
+		node = 1 + (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
+	m->conn = net_connect(s, m->id, node - 1);
+	sim_trace(s, "machine %d: connects to replica %d, conn %lu", m->id, node,
+	          (unsigned long)m->conn);
+}
+
+static void
+send_frames(struct sim *s, struct machine *m)
+{
+	struct bytes rest = buffer_view(&m->update.frames);
+
+	while (rest.len > 0) {
+		struct bytes frame = {rest.data, (size_t)wire_frame_length(rest)};
+		struct message message;
+
+		must(frame.len > 0 && frame.len <= rest.len && m->conn != 0);
+		must(wire_get_frame(frame, &message) == RC_OK);
+		if (message.code == MSG_request)
+			history_sent(s, m->id, &message.request);
+		net_to_node(s, m->conn, frame);
+		rest.data += frame.len;
+		rest.len -= frame.len;
+	}
+}
+
+static void
+on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
+{
+	struct record *r;
+
+	history_answered(s, a);
+	r = s->history.records[a->token - 1];
+	sim_trace(s, "machine %d: request %lu.%lu %s: %s", m->id, (unsigned long)r->session,
+	          (unsigned long)r->number, wire_op_name(r->op.code), rc_name(r->rc));
+	if (r->op.code == OP_acquire && r->rc == RC_OK) {
+		const struct acquire *q = &r->op.acquire.acquire;
+
+		machine_add_hold(s, m, (struct hold){q->node, q->owner, q->acquisition,
+		                                     (enum lock_mode)q->mode});
+	}
+	work_answered(s, m, r);
+}
+
+static struct record *
+waiting_record(struct sim *s, const struct machine *m, const struct client_grant *g)
+{
+	for (size_t i = 0; i < s->history.n; i++) {
+		struct record *r = s->history.records[i];
+		const struct acquire *a = &r->op.acquire.acquire;
+
+		if (r->op.code == OP_acquire && r->machine == m->id && r->life == m->life && !r->own &&
+		    r->session == m->session && a->node == g->node && a->acquisition == g->acquisition)
+			return r;
+	}
+	return NULL;
+}
+
+static void
+on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
+{
+	struct record *r = waiting_record(s, m, g);
+
+	sim_trace(s, "machine %d: node %lu acquisition %lu: %s", m->id, (unsigned long)g->node,
+	          (unsigned long)g->acquisition, rc_name(g->rc));
+	if (r == NULL || r->rc != RC_QUEUED)
+		sim_fail(s, "machine %d is granted what it does not wait for", m->id);
+	r->waiting = false;
+	if (g->rc == RC_OK) {
+		if (r->want.fence != g->fence || r->want.lock_generation != g->lock_generation)
+			sim_fail(s, "machine %d is told fence %lu, and has %lu", m->id,
+			         (unsigned long)g->fence, (unsigned long)r->want.fence);
+		machine_add_hold(s, m, (struct hold){g->node, r->op.acquire.acquire.owner,
+		                                     g->acquisition,
+		                                     (enum lock_mode)r->op.acquire.acquire.mode});
+	}
+	work_granted(s, m, g);
+}
+
+static void
+run_restart(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+
+	if (!m->up && m->life == e->life)
+		machine_start(s, m, e->a);
+}
+
+static void
+down(struct sim *s, struct machine *m, uint64_t earlier)
+{
+	if (m->conn != 0)
+		net_client_drops(s, m->conn);
+	m->conn = 0;
+	m->up = false;
+	m->holds_n = 0;
+	m->life++;
+	client_free(m->client);
+	m->client = NULL;
+	history_machine_died(s, m->id);
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 3 * SECOND),
+	                                   .run = run_restart,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = earlier});
+}
+
+static void
+on_state(struct sim *s, struct machine *m)
+{
+	struct client_status status = client_status(m->client);
+	static const char *const names[] = {"new", "safe", "jeopardy", "expired", "closed"};
+
+	sim_trace(s, "machine %d: session %lu is %s", m->id, (unsigned long)status.session,
+	          names[status.state]);
+	m->state = status.state;
+	if (status.session != 0 && status.session != m->session) {
+		m->session = status.session;
+		memcpy(m->nonce, status.nonce, LIMIT_NONCE);
+	}
+	if (m->state == CLIENT_EXPIRED) {
+		m->holds_n = 0;
+		work_session_lost(s, m);
+	}
+	for (size_t i = 0; i < m->holds_n && m->state == CLIENT_SAFE; i++)
+		check_exclusion(s, m, &m->holds[i]);
+}
+
+static void run_timer(struct sim *s, struct event *e);
+
+static void
+schedule(struct sim *s, struct machine *m)
+{
+	int64_t at = clock_global(&m->clock, client_deadline(m->client));
+
+	if (at == INT64_MAX || (m->timer_at != 0 && m->timer_at <= at && m->timer_at >= s->now))
+		return;
+	m->timer_at = at > s->now ? at : s->now;
+	heap_push(&s->heap, (struct event){.at = m->timer_at, .run = run_timer, .who = m->id,
+	                                   .life = m->life, .a = ++m->timers});
+}
+
+static void
+carry_out(struct sim *s, struct machine *m)
+{
+	struct client_update *u = &m->update;
+
+	if (u->connect)
+		connect(s, m);
+	send_frames(s, m);
+	for (size_t i = 0; i < u->answers_n; i++)
+		on_answer(s, m, &u->answers[i]);
+	for (size_t i = 0; i < u->grants_n; i++)
+		on_grant(s, m, &u->grants[i]);
+	if (u->state_changed)
+		on_state(s, m);
+	if (m->state == CLIENT_CLOSED)
+		down(s, m, 0);
+	else
+		schedule(s, m);
+}
+
+void
+machine_event(struct sim *s, struct machine *m, struct client_event event)
+{
+	must(m->up && m->paused_until <= s->now);
+	event.now = clock_local(&m->clock, s->now);
+	client_step(m->client, &event, &m->update);
+	carry_out(s, m);
+}
+
+static void
+run_timer(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+
+	if (!m->up || m->life != e->life || m->timers != e->a)
+		return;
+	if (m->paused_until > s->now) {
+		struct event again = *e;
+
+		again.at = m->paused_until;
+		heap_push(&s->heap, again);
+		return;
+	}
+	m->timer_at = 0;
+	machine_event(s, m, (struct client_event){.kind = CLIENT_TIMEOUT});
+}
+
+uint64_t
+machine_request(struct sim *s, struct machine *m, int p, const struct op *op, bool ordered)
+{
+	const struct record *r = history_begin(s, m->id, p, op, ordered);
+	uint64_t token = r->token;
+
+	if (op->code == OP_release)
+		machine_drop_hold(m, op->release.node, op->release.acquisition);
+	if (op->code == OP_cancel)
+		machine_drop_hold(m, op->cancel.node, op->cancel.acquisition);
+	if (op->code == OP_acquire)
+		weaken_hold(m, &op->acquire.acquire);
+	machine_event(s, m, (struct client_event){
+				.kind = CLIENT_REQUEST, .token = token, .op = op, .ordered = ordered});
+	return token;
+}
+
+/* ---- life ---- */
+
+void
+machine_start(struct sim *s, struct machine *m, uint64_t earlier)
+{
+	struct client_config config = {
+	    .host = "machine",
+	    .grace = span_ms(s->swarm.grace_ms),
+	    .drift_permille = 10,
+	    .seed = rng_next(&s->rng),
+	    .earlier_session = earlier,
+	};
+
+	must(!m->up);
+	for (int i = 0; i < LIMIT_NONCE; i++)
+		config.nonce[i] = (uint8_t)rng_next(&s->rng);
+	memcpy(config.earlier_nonce, m->nonce, LIMIT_NONCE);
+	m->up = true;
+	m->closing = false;
+	m->life++;
+	m->session = 0;
+	m->paused_until = m->timer_at = 0;
+	m->state = CLIENT_NEW;
+	sim_trace(s, "machine %d: starts", m->id);
+	m->client = client_new(&config, clock_local(&m->clock, s->now));
+	schedule(s, m);
+	work_start(s, m);
+}
+
+void
+machine_crash(struct sim *s, struct machine *m)
+{
+	bool successor = rng_chance(&s->rng, s->swarm.successor);
+
+	if (!m->up)
+		return;
+	sim_trace(s, "machine %d: crashes", m->id);
+	down(s, m, successor ? m->session : 0);
+}
+
+void
+machine_close(struct sim *s, struct machine *m)
+{
+	if (!m->up || m->closing || m->paused_until > s->now)
+		return;
+	sim_trace(s, "machine %d: closes", m->id);
+	m->closing = true;
+	m->holds_n = 0;
+	machine_event(s, m, (struct client_event){.kind = CLIENT_CLOSE});
+}
+
+void
+machine_free(struct machine *m)
+{
+	client_free(m->client);
+	client_update_free(&m->update);
+	free(m->holds);
+}

@@ -1,0 +1,311 @@
+/* The network. Between a client and a replica: connections with TCP's promises and no others; a
+ * broken one loses the end of what was under way, each side learns of it in its own time, and what it
+ * carried may arrive after what its successor carries. Between replicas: messages that are lost,
+ * doubled and overtaken. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+static struct conn *
+net_conn(struct sim *s, uint64_t id)
+{
+	must(id > 0 && id <= s->net.n);
+	return s->net.conns[id - 1];
+}
+
+static int64_t
+latency(struct sim *s, const struct conn *c)
+{
+	return c->base + sim_between(s, 0, s->swarm.latency_us * 1000);
+}
+
+static int64_t
+arrival(struct sim *s, const struct conn *c, int64_t last)
+{
+	int64_t at = s->now, partition = s->net.partitioned_until[c->machine];
+
+	if (at < c->stalled_until)
+		at = c->stalled_until;
+	if (at < partition)
+		at = partition;
+	at += latency(s, c);
+	return at > last ? at : last;
+}
+
+/* ---- to the replica ---- */
+
+/* Set in the event of what lies in the socket of a paused process: nothing cuts it off any more. */
+#define ARRIVED 0x100
+
+static enum replica_event_kind
+kind_of(const struct event *e)
+{
+	return (enum replica_event_kind)(e->b & (ARRIVED - 1));
+}
+
+static void
+put_off(struct sim *s, struct event *e, int64_t until)
+{
+	struct event again = *e;
+
+	again.at = until;
+	again.b |= ARRIVED;
+	e->data = (struct bytes){0};
+	heap_push(&s->heap, again);
+}
+
+static bool
+node_hears(struct sim *s, const struct conn *c, const struct event *e)
+{
+	const struct host *n = &s->hosts[c->node];
+	enum replica_event_kind kind = kind_of(e);
+
+	if (!n->up || n->life != c->node_life)
+		return false;
+	if (kind == REPLICA_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_node)
+		return false;
+	return kind == REPLICA_CONNECTED || c->node_open || (e->b & ARRIVED) || n->paused_until > s->now;
+}
+
+static void
+run_at_node(struct sim *s, struct event *e)
+{
+	struct conn *c = net_conn(s, e->a);
+	struct host *n = &s->hosts[c->node];
+	enum replica_event_kind kind = kind_of(e);
+
+	if (!node_hears(s, c, e))
+		return;
+	if (n->paused_until > s->now) {
+		put_off(s, e, n->paused_until);
+		return;
+	}
+	if (kind != REPLICA_CONNECTED && !c->node_open)
+		return;
+	c->node_open = kind != REPLICA_DISCONNECTED;
+	if (kind == REPLICA_FRAME)
+		sim_trace_frame(s, "->", c->id, e->data);
+	else
+		sim_trace(s, "replica %d: %s conn %lu", n->id,
+		          kind == REPLICA_CONNECTED ? "accepts" : "has lost", (unsigned long)c->id);
+	host_event(s, n, (struct replica_event){.kind = kind,
+	                                        .conn = c->id,
+	                                        .frame = e->data,
+	                                        .principal = bytes_of("admin")});
+}
+
+static void
+push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind, struct bytes data)
+{
+	heap_push(&s->heap, (struct event){.at = at, .run = run_at_node, .a = c->id, .b = kind,
+	                                   .data = data});
+}
+
+void
+net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
+{
+	struct conn *c = net_conn(s, conn);
+
+	c->last_to_node = arrival(s, c, c->last_to_node);
+	push_to_node(s, c, c->last_to_node, REPLICA_FRAME, bytes_copy(frame));
+}
+
+/* ---- to the client ---- */
+
+static void
+run_at_client(struct sim *s, struct event *e)
+{
+	struct conn *c = net_conn(s, e->a);
+	struct machine *m = &s->machines[c->machine];
+	enum client_event_kind kind = (enum client_event_kind)(e->b & (ARRIVED - 1));
+
+	if (!m->up || m->life != c->machine_life || !c->client_open)
+		return;
+	if (kind == CLIENT_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_client)
+		return;
+	if (m->paused_until > s->now) {
+		put_off(s, e, m->paused_until);
+		return;
+	}
+	if (kind == CLIENT_FRAME)
+		sim_trace_frame(s, "<-", c->id, e->data);
+	else
+		sim_trace(s, "machine %d: conn %lu %s", m->id, (unsigned long)c->id,
+		          kind == CLIENT_CONNECTED ? "stands" : "broke");
+	if (kind == CLIENT_DISCONNECTED)
+		c->client_open = false;
+	machine_event(s, m, (struct client_event){.kind = kind, .frame = e->data});
+}
+
+static void
+push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
+               struct bytes data)
+{
+	heap_push(&s->heap, (struct event){.at = at, .run = run_at_client, .a = c->id, .b = kind,
+	                                   .data = data});
+}
+
+void
+net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
+{
+	struct conn *c = net_conn(s, conn);
+
+	c->last_to_client = arrival(s, c, c->last_to_client);
+	push_to_client(s, c, c->last_to_client, CLIENT_FRAME, bytes_copy(frame));
+}
+
+/* ---- a connection's life ---- */
+
+static void
+run_connect(struct sim *s, struct event *e)
+{
+	struct conn *c = net_conn(s, e->a);
+	struct host *n = &s->hosts[c->node];
+
+	if (!n->up || n->stopping) {
+		push_to_client(s, c, s->now + latency(s, c), CLIENT_DISCONNECTED, (struct bytes){0});
+		return;
+	}
+	c->node_life = n->life;
+	push_to_node(s, c, s->now, REPLICA_CONNECTED, (struct bytes){0});
+	c->last_to_client = arrival(s, c, 0);
+	push_to_client(s, c, c->last_to_client, CLIENT_CONNECTED, (struct bytes){0});
+}
+
+uint64_t
+net_connect(struct sim *s, int machine, int node)
+{
+	struct conn *c = memory_zero(1, sizeof *c);
+
+	ARRAY_ROOM(s->net.conns, s->net.n, s->net.room);
+	s->net.conns[s->net.n++] = c;
+	c->id = s->net.n;
+	c->machine = machine;
+	c->node = node;
+	c->machine_life = s->machines[machine].life;
+	c->client_open = true;
+	c->cut_to_node = c->cut_to_client = INT64_MAX;
+	if (!s->calm && rng_chance(&s->rng, s->swarm.late_rate))
+		c->base = sim_between(s, 0, 2 * SECOND);
+	c->last_to_node = arrival(s, c, 0);
+	heap_push(&s->heap, (struct event){.at = c->last_to_node, .run = run_connect, .a = c->id});
+	return c->id;
+}
+
+static int64_t
+until_noticed(struct sim *s, int64_t most)
+{
+	return sim_between(s, 0, s->calm || rng_chance(&s->rng, 700) ? 20 * MS : most);
+}
+
+/* The client lets go; what it has sent is still under way. */
+void
+net_client_drops(struct sim *s, uint64_t conn)
+{
+	struct conn *c = net_conn(s, conn);
+
+	if (!c->client_open)
+		return;
+	c->client_open = false;
+	push_to_node(s, c, arrival(s, c, c->last_to_node) + until_noticed(s, 20 * SECOND),
+	             REPLICA_DISCONNECTED, (struct bytes){0});
+}
+
+void
+net_node_closes(struct sim *s, uint64_t conn)
+{
+	struct conn *c = net_conn(s, conn);
+
+	c->node_open = false;
+	push_to_client(s, c, arrival(s, c, c->last_to_client), CLIENT_DISCONNECTED, (struct bytes){0});
+}
+
+void
+net_break(struct sim *s, struct conn *c)
+{
+	int64_t client = s->now + sim_between(s, 0, 2 * MS), node = s->now + sim_between(s, 0, 2 * MS);
+
+	c->cut_to_client = client;
+	c->cut_to_node = node;
+	push_to_client(s, c, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
+	               (struct bytes){0});
+	if (c->last_to_node < node)
+		c->last_to_node = node;
+	push_to_node(s, c, c->last_to_node + until_noticed(s, 20 * SECOND), REPLICA_DISCONNECTED,
+	             (struct bytes){0});
+}
+
+void
+net_node_died(struct sim *s, int node)
+{
+	for (size_t i = 0; i < s->net.n; i++) {
+		struct conn *c = s->net.conns[i];
+
+		if (c->node != node || !c->node_open)
+			continue;
+		c->node_open = false;
+		c->cut_to_client = s->now + sim_between(s, 0, 2 * MS);
+		if (c->client_open)
+			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
+			               (struct bytes){0});
+	}
+}
+
+struct conn *
+net_random_open(struct sim *s)
+{
+	uint64_t conn = s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)].conn;
+	struct conn *c = conn == 0 ? NULL : net_conn(s, conn);
+
+	return c != NULL && c->client_open && c->node_open ? c : NULL;
+}
+
+/* ---- between replicas ---- */
+
+static void
+run_peer(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up)
+		return;
+	if (n->paused_until > s->now)
+		put_off(s, e, n->paused_until);
+	else
+		host_event(s, n, (struct replica_event){.kind = REPLICA_PEER,
+		                                        .peer = (uint8_t)e->a,
+		                                        .frame = e->data});
+}
+
+void
+net_to_peer(struct sim *s, int from, int to, struct bytes frame)
+{
+	int copies = 1;
+
+	must(to >= 1 && to <= s->hosts_n);
+	if (!s->calm && rng_chance(&s->rng, s->swarm.peer_loss))
+		copies = 0;
+	else if (!s->calm && rng_chance(&s->rng, s->swarm.peer_double))
+		copies = 2;
+	while (copies-- > 0) {
+		int64_t late = !s->calm && rng_chance(&s->rng, s->swarm.late_rate)
+		                   ? sim_between(s, 0, SECOND)
+		                   : 0;
+
+		heap_push(&s->heap, (struct event){
+					.at = s->now + late + sim_between(s, 50000, s->swarm.latency_us * 1000),
+					.run = run_peer,
+					.who = to - 1,
+					.a = (uint64_t)from,
+					.data = bytes_copy(frame)});
+	}
+}
+
+void
+net_free(struct net *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		free(n->conns[i]);
+	free(n->conns);
+}

@@ -1,0 +1,410 @@
+/* The simulator: whole cells and their clients in one process, on virtual time, from one seed.
+ *
+ *   heap.c     events, ordered by (time, sequence)
+ *   net.c      connections that delay, stall and break; messages between replicas
+ *   disk.c     what a replica wrote, and what of it survives a crash
+ *   host.c     drives one replica, as cell/io/host.h does
+ *   machine.c  drives one client, and the processes or the mount above it
+ *   work.c     what the processes do
+ *   history.c  every request: when it was made, sent, took effect, was answered
+ *   model.c    what the cell should do, written down a second time and as simply as possible;
+ *   locks.c    fed with the log, compared with what clients are told
+ *   faults.c   which faults a seed has, and when they strike
+ *
+ * A run has two halves: with faults, in which only safety counts; then without, in which everything
+ * that was begun must come to an end. Nothing here depends on addresses, the clock or the machine. */
+#ifndef LSFS_SIM_H
+#define LSFS_SIM_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include "cell/base/rng.h"
+#include "cell/client/client.h"
+#include "cell/replica.h"
+#include "cell/wire/codec.h"
+
+enum {
+	MACHINES_MAX = 5,
+	PROCESSES_MAX = 5,
+	NAME_ROOM = 16,
+	BURST_MAX = 6, /* requests that one process has under way */
+};
+
+struct sim;
+
+/* ---- time ---- */
+
+#define MS ((int64_t)1000000)
+#define SECOND ((int64_t)1000000000)
+
+/* A machine's own clock: another origin and another rate than the simulator's. */
+struct local_clock { int64_t offset, ppm; };
+
+mono_t clock_local(const struct local_clock *c, int64_t at);
+/* When the local clock has reached `local`. */
+int64_t clock_global(const struct local_clock *c, mono_t local);
+
+/* ---- heap.c ---- */
+
+struct event {
+	int64_t at;
+	uint64_t sequence;
+	void (*run)(struct sim *s, struct event *e);
+	int who;          /* node or machine */
+	uint64_t life;    /* of the node or machine; an event of an earlier life is dropped by `run` */
+	uint64_t a, b;    /* what `run` makes of them */
+	struct bytes data; /* owned */
+};
+
+struct heap {
+	struct event *events;
+	size_t n, room;
+	uint64_t sequence;
+};
+
+/* Puts a copy in; takes `e.data` over. */
+void heap_push(struct heap *h, struct event e);
+/* False when it is empty. */
+bool heap_pop(struct heap *h, struct event *e);
+
+/* ---- which faults a seed has ---- */
+
+struct swarm {
+	int machines, processes, replicas, mounts;
+	int64_t session_lease_ms, grace_ms, chaos_ms;
+	int64_t latency_us, disk_us;      /* usual delays */
+	/* In 10,000 chances of striking in each 100 ms of the first half. */
+	unsigned break_rate, stall_rate, late_rate, node_crash_rate, node_pause_rate, node_stop_rate,
+	    machine_crash_rate, machine_pause_rate, machine_close_rate, slow_disk_rate, partition_rate;
+	unsigned peer_loss, peer_double;  /* permille */
+	unsigned interrupt;               /* permille of waiting acquires */
+	unsigned successor;               /* permille of crashed machines whose successor ends them */
+	unsigned roles;                   /* bits of enum role */
+	int64_t think_ms;
+	int lock_delay_s;
+	bool drift, keep_saved_back;
+};
+
+void swarm_draw(struct swarm *w, struct rng *r);
+void faults_start(struct sim *s);
+
+/* ---- net.c ---- */
+
+struct conn {
+	uint64_t id;
+	int machine, node;
+	uint64_t machine_life, node_life;
+	bool client_open, node_open;
+	int64_t base;                       /* latency of its own */
+	int64_t last_to_node, last_to_client; /* frames arrive in the order in which they were sent */
+	int64_t cut_to_node, cut_to_client; /* what would arrive later is lost */
+	int64_t stalled_until;
+};
+
+struct net {
+	struct conn **conns; /* by id - 1; never removed: late frames name them */
+	size_t n, room;
+	int64_t partitioned_until[MACHINES_MAX]; /* of a machine from all replicas */
+};
+
+void net_free(struct net *n);
+uint64_t net_connect(struct sim *s, int machine, int node);
+void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
+void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
+void net_to_peer(struct sim *s, int from, int to, struct bytes frame);
+void net_client_drops(struct sim *s, uint64_t conn);
+void net_node_closes(struct sim *s, uint64_t conn);
+void net_break(struct sim *s, struct conn *c);
+void net_node_died(struct sim *s, int node);
+struct conn *net_random_open(struct sim *s);
+
+/* ---- disk.c ---- */
+
+struct slot {
+	RB_ENTRY(slot) node;
+	uint64_t number, checksum;
+	struct ballot ballot, origin;
+	struct bytes payload;
+};
+RB_HEAD(slot_tree, slot);
+
+struct saved_row {
+	RB_ENTRY(saved_row) node;
+	struct row row; /* owns its bytes */
+};
+RB_HEAD(saved_rows, saved_row);
+
+/* A transaction that was handed over and is not known to be durable. */
+struct writing {
+	TAILQ_ENTRY(writing) entry;
+	uint64_t ticket; /* of the log, or applied index of rows */
+	struct px_record *records;
+	size_t records_n;
+	struct row_list rows;
+};
+TAILQ_HEAD(writing_list, writing);
+
+struct disk {
+	struct slot_tree slots;
+	struct ballot promised;
+	uint64_t chosen, trimmed, incarnation, applied;
+	span_t lease;
+	struct saved_rows rows;
+	struct writing_list log, state; /* in order */
+	int64_t log_busy, state_busy;   /* until when the disk works on what it was given */
+	int64_t slow_until;
+};
+
+void disk_init(struct disk *d);
+void disk_free(struct disk *d);
+/* Both return when it will be durable. */
+int64_t disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_record *records,
+                       size_t n);
+int64_t disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_list *rows);
+void disk_log_done(struct disk *d, uint64_t ticket);
+void disk_state_done(struct disk *d, uint64_t applied);
+/* Power is gone: of what is being written a random first part has made it. */
+void disk_crash(struct sim *s, struct disk *d);
+/* What a start finds. `entries` are to be freed with free(). */
+struct tree *disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered);
+
+/* ---- host.c ---- */
+
+struct held_send {
+	TAILQ_ENTRY(held_send) entry;
+	uint64_t after;
+	struct replica_send send;
+};
+TAILQ_HEAD(held_list, held_send);
+
+struct host {
+	int id; /* replica id, 1.. */
+	bool up, stopping;
+	uint64_t life;
+	struct local_clock clock;
+	struct replica *replica;
+	struct replica_update update;
+	struct disk disk;
+	struct held_list held;
+	uint64_t durable_ticket;
+	int64_t paused_until, timer_at;
+	uint64_t timers, checked;
+};
+
+void host_init(struct sim *s, struct host *n, int id);
+void host_start(struct sim *s, struct host *n);
+void host_crash(struct sim *s, struct host *n);
+void host_stop(struct sim *s, struct host *n);
+void host_free(struct host *n);
+void host_event(struct sim *s, struct host *n, struct replica_event event);
+struct host *sim_serving(struct sim *s);
+
+/* ---- history.c ---- */
+
+/* One request of a client and what became of it. */
+struct record {
+	RB_ENTRY(record) by_number;
+	uint64_t token;
+	int machine, process;
+	uint64_t life;
+	struct bytes encoded; /* the operation; `op` has views into it */
+	struct op op;
+	bool ordered, own;    /* own: the client's, nobody waits for an answer */
+	uint64_t session, number; /* 0: not sent yet */
+	bool again;           /* sent more than once */
+	uint64_t floor;       /* what had been answered when it was made took effect up to here */
+	int64_t made, ended;
+	bool answered, lost;  /* lost: its machine died */
+	enum rc rc;
+	uint64_t index;
+	uint64_t executed;    /* where in the log it took effect; 0: not */
+	/* What the model expects, from `executed` on, and what the answer said. */
+	struct outcome {
+		enum rc rc;
+		uint64_t node, source, generation, lock_generation, fence, size;
+		bool fresh;
+	} want, got;
+	struct bytes contents; /* of a read; owned */
+	struct ticket ticket;
+	bool waiting;          /* answered RC_QUEUED, and neither granted nor given up */
+};
+RB_HEAD(record_tree, record);
+
+struct history {
+	struct record **records; /* by token - 1 */
+	size_t n, room;
+	struct record_tree by_number;
+	uint64_t completed; /* highest index at which an answered request took effect */
+};
+
+struct record *history_begin(struct sim *s, int machine, int process, const struct op *op, bool ordered);
+/* A request frame left a client. */
+void history_sent(struct sim *s, int machine, const struct msg_request *m);
+struct record *history_find(struct sim *s, uint64_t session, uint64_t number);
+void history_answered(struct sim *s, const struct client_answer *a);
+void history_machine_died(struct sim *s, int machine);
+void history_session_over(struct sim *s, uint64_t session);
+void history_finish(struct sim *s); /* everything was answered; order within sessions */
+void history_free(struct history *h);
+
+/* ---- model.c, locks.c ---- */
+
+struct holder {
+	uint64_t session, owner, acquisition, earlier_acquisition;
+	enum lock_mode mode, earlier_mode;
+	int64_t delay_s;
+};
+
+struct version {
+	uint64_t index, generation;
+	struct bytes contents;
+};
+
+struct item { /* a node of the model */
+	uint64_t node, parent;
+	char name[NAME_ROOM];
+	enum node_kind kind;
+	bool ephemeral, had_child;
+	uint64_t born, died, creator; /* indices; died 0: alive */
+	struct version *versions;
+	size_t versions_n, versions_room;
+	uint64_t *openers;
+	size_t openers_n, openers_room;
+	struct holder *holders;
+	size_t holders_n, holders_room;
+	uint64_t lock_generation, fence;
+	enum lock_mode delay_mode; /* 0: no delay */
+	uint64_t delay_began;
+	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
+};
+
+struct name_change { uint64_t index, parent, node; char name[NAME_ROOM]; }; /* node 0: gone */
+
+struct model_session { uint64_t id; bool alive; uint8_t nonce[LIMIT_NONCE]; };
+
+struct model {
+	uint64_t applied, epoch, next;
+	struct item **items;
+	size_t items_n, items_room;
+	struct name_change *names;
+	size_t names_n, names_room;
+	struct model_session *sessions;
+	size_t sessions_n, sessions_room;
+	uint64_t *digests, *sums; /* of the trees, and of the payloads; by index */
+	size_t digests_room, sums_room;
+	uint64_t last_fence;
+};
+
+void model_init(struct sim *s);
+void model_free(struct model *m);
+/* The next entry of the log, as the first replica applied it. */
+void model_apply(struct sim *s, uint64_t index, struct bytes payload);
+struct item *model_item(struct model *m, uint64_t node);
+struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
+bool model_alive(const struct model *m, uint64_t session);
+void model_check_read(struct sim *s, const struct record *r, const struct result *result);
+void model_delete(struct sim *s, struct item *it, uint64_t index);
+/* Compares the end's tree with the model, item by item. */
+void model_check_tree(struct sim *s, const struct tree *t);
+
+void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,
+                   struct outcome *want);
+void locks_release(struct item *it, uint64_t session, const struct op_release *op);
+void locks_cancel(struct item *it, uint64_t session, const struct op_cancel *op);
+void locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session, bool expired);
+void locks_delay_over(struct sim *s, const struct op_delay_over *op);
+void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
+                const struct outcome *want);
+void locks_granted(struct sim *s, uint64_t index, const struct op_grant *op);
+
+/* ---- machine.c ---- */
+
+/* What a process believes to hold. */
+struct hold {
+	uint64_t node, owner, acquisition;
+	enum lock_mode mode;
+};
+
+enum role { ROLE_REGISTER, ROLE_APPEND, ROLE_COUNTER, ROLE_NAMES, ROLE_LOCKS, ROLE_EPHEMERAL,
+	    ROLE_BURST, ROLES };
+
+struct process {
+	enum role role;
+	int step;
+	uint64_t records[BURST_MAX]; /* tokens of this round */
+	int records_n, pending;
+	uint64_t node, acquisition, waits, generation;
+	struct ticket ticket;
+	uint64_t wakes;  /* only the newest wake-up counts */
+	bool idle;
+};
+
+struct machine {
+	int id;
+	bool up, closing;
+	uint64_t life;
+	struct local_clock clock;
+	struct client *client;
+	struct client_update update;
+	uint64_t conn;
+	int64_t paused_until, timer_at;
+	uint64_t timers;
+	enum client_state state;
+	uint64_t session; /* the last one that it had */
+	uint8_t nonce[LIMIT_NONCE];
+	struct process processes[PROCESSES_MAX];
+	uint64_t owners; /* names of lock owners and acquisitions, never used again */
+	struct hold *holds;
+	size_t holds_n, holds_room;
+};
+
+void machine_init(struct sim *s, struct machine *m, int id);
+/* `earlier`: the session of the run before, to be ended as expired; 0: none. */
+void machine_start(struct sim *s, struct machine *m, uint64_t earlier);
+void machine_crash(struct sim *s, struct machine *m);
+void machine_close(struct sim *s, struct machine *m);
+void machine_free(struct machine *m);
+void machine_event(struct sim *s, struct machine *m, struct client_event event);
+/* Makes a request for process `p`; answers its token. */
+uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct op *op, bool ordered);
+bool machine_leased(const struct sim *s, const struct machine *m);
+void machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition);
+void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
+
+/* ---- work.c ---- */
+
+void work_start(struct sim *s, struct machine *m);
+void work_answered(struct sim *s, struct machine *m, const struct record *r);
+void work_granted(struct sim *s, struct machine *m, const struct client_grant *g);
+void work_session_lost(struct sim *s, struct machine *m);
+bool work_idle(const struct sim *s, const struct machine *m);
+
+/* ---- sim.c ---- */
+
+struct sim {
+	uint64_t seed;
+	struct rng rng;
+	int64_t now;
+	bool calm;  /* the second half */
+	bool trace;
+	struct swarm swarm;
+	struct heap heap;
+	struct net net;
+	struct host hosts[LIMIT_REPLICAS];
+	int hosts_n;
+	struct machine machines[MACHINES_MAX];
+	int machines_n;
+	struct history history;
+	struct model model;
+	uint64_t events, values;
+};
+
+/* Runs one seed; ends the process on a failure. */
+void sim_run(uint64_t seed, bool trace, int replicas);
+/* One line how to see it again, and the end of the process. */
+_Noreturn void sim_fail(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes frame);
+int64_t sim_between(struct sim *s, int64_t low, int64_t high);
+
+#endif
