@@ -8,19 +8,47 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static void
-tell_holder(int fd, const char *directory, char *why, size_t why_size)
+#include "cell/io/process.h"
+
+/* The process that wrote its number into the lock file; 0 if that can't be told. */
+static pid_t
+holder_of(int fd)
 {
 	char text[32] = "";
 	int pid = 0;
 
 	if (pread(fd, text, sizeof text - 1, 0) > 0 && sscanf(text, "%d", &pid) == 1 && pid > 0)
-		snprintf(why, why_size, "%s: in use by process %d", directory, pid);
+		return pid;
+	return 0;
+}
+
+static void
+tell_holder(int fd, const char *directory, char *why, size_t why_size)
+{
+	pid_t pid = holder_of(fd);
+
+	if (pid > 0)
+		snprintf(why, why_size, "%s: in use by process %d", directory, (int)pid);
 	else
 		snprintf(why, why_size, "%s: in use by another process", directory);
 }
 
-/* The number is for people only; that it can't be written on a full disk is no reason to fail. */
+/* A holder that was killed just now is waited for. */
+static bool
+take(int fd)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	if (errno != EWOULDBLOCK)
+		return false;
+	if (!process_ended(holder_of(fd))) {
+		errno = EWOULDBLOCK;
+		return false;
+	}
+	return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* The number is for people, and to wait for the dying; that it can't be written on a full disk is no reason to fail. */
 static void
 write_holder(int fd)
 {
@@ -45,7 +73,7 @@ dirlock_take(struct dirlock *lock, const char *directory, char *why, size_t why_
 		snprintf(why, why_size, "%s: %s", path, strerror(errno));
 		return false;
 	}
-	if (flock(lock->fd, LOCK_EX | LOCK_NB) < 0) {
+	if (!take(lock->fd)) {
 		if (errno == EWOULDBLOCK)
 			tell_holder(lock->fd, directory, why, why_size);
 		else

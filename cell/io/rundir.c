@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/base/checksum.h"
+#include "cell/io/process.h"
 
 enum { RECORD_SIZE = 3 * PATH_MAX };
 
@@ -176,6 +177,22 @@ record_owned(int fd)
 	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+/* An owner that was killed just now is waited for. 0, -EBUSY or another -errno. */
+static int
+record_lock(int fd)
+{
+	struct flock lock = whole_file(F_WRLCK);
+	struct run_record owner;
+
+	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+		return 0;
+	if (errno != EAGAIN && errno != EACCES)
+		return -errno;
+	if (record_load(fd, &owner) < 0 || owner.pid <= 0 || !process_ended(owner.pid))
+		return -EBUSY;
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : -EBUSY;
+}
+
 /* An earlier owner may have removed the file between our open and our lock. */
 static bool
 still_there(int fd, const char *path)
@@ -190,7 +207,6 @@ int
 rundir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier)
 {
 	char directory[PATH_MAX - 32];
-	struct flock lock = whole_file(F_WRLCK);
 	int rc = one_line(mountpoint) ? rundir_make(directory, sizeof directory) : -EINVAL;
 
 	file->fd = -1;
@@ -202,10 +218,9 @@ rundir_own(const char *mountpoint, struct run_file *file, struct run_record *ear
 		file->fd = open(file->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (file->fd < 0)
 			return -errno;
-		if (fcntl(file->fd, F_OFD_SETLK, &lock) < 0) {
-			rc = errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+		rc = record_lock(file->fd);
+		if (rc < 0)
 			break;
-		}
 		if (still_there(file->fd, file->path)) {
 			rc = record_load(file->fd, earlier);
 			break;

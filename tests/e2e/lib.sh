@@ -48,8 +48,8 @@ stop() {
 	limit 10 umount "$m" && wait_until "the daemon has left" gone "$daemon"
 }
 
-# Ended, if not yet waited for by its parent: a dead process has no program any more.
-gone() { [ ! -e "/proc/$1/exe" ]; }
+# Ended, or a zombie that its parent has not waited for.
+gone() { ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2> /dev/null; }
 
 # wait_until WHAT COMMAND...: an event, not a time; gives up loudly after 20 seconds.
 wait_until() {
