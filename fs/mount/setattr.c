@@ -56,6 +56,19 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
+/* install(1) makes a file with mode 0600 and then sets that mode once more before the final one: who
+ * made the file has been told by then that the mode at creation is not kept. */
+static bool
+mode_of_creation(const struct inode *i, mode_t mode)
+{
+	const struct handle *h;
+
+	TAILQ_FOREACH(h, &i->handles, of_inode)
+		if (!h->released && h->created_as == (S_IFREG | (mode & 0777)))
+			return true;
+	return false;
+}
+
 /* The ACLs decide who may do what; a mode that takes away what they grant could not be honoured. */
 static int
 mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e)
@@ -64,7 +77,7 @@ mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e
 
 	if (m->config.quiet)
 		return 0;
-	if ((e->set & SET_MODE) && (shown & ~e->mode))
+	if ((e->set & SET_MODE) && (shown & ~e->mode) && !mode_of_creation(i, e->mode))
 		return EPERM;
 	if ((e->set & SET_UID) && e->set_uid != m->config.uid)
 		return EPERM;
@@ -80,11 +93,9 @@ setattr_known(struct mount *m, struct call *c)
 	bool directory = c->inode->attr.kind == NODE_DIRECTORY;
 	int error = mode_refused(m, c->inode, &c->event);
 
-	if (error == 0 && dates && directory && !m->config.quiet)
-		error = EPERM; /* a directory's time is constant */
 	if (error)
 		call_status(m, c, error);
-	else if (dates && !directory && !c->answered)
+	else if (dates && !directory && !c->answered) /* a directory's time is constant */
 		set_mtime(m, c);
 	else
 		setattr_answer(m, c);

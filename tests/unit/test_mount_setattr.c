@@ -1,0 +1,64 @@
+/* chmod and utimens: what tools do to files, answered without breaking them. */
+#include "tests/unit/mount_bench.h"
+
+static int
+set_mode(struct bench *b, uint64_t ino, mode_t mode)
+{
+	return bench_error(b, (struct mount_event){
+		.kind = MOUNT_SETATTR, .ino = ino, .set = SET_MODE, .mode = S_IFREG | mode});
+}
+
+/* install -m 755: CREATE with 0600, chmod 0600, chmod 0755. */
+static void
+test_mode_of_creation(void **state)
+{
+	struct bench *b = *state;
+	struct mount_reply *r = bench_call(b, (struct mount_event){
+		.kind = MOUNT_CREATE, .ino = NODE_ROOT, .name = bytes_of("f"), .pid = SHELL,
+		.mode = S_IFREG | 0600, .flags = O_WRONLY | O_CREAT | O_EXCL});
+	struct file f = {r->stat.ino, r->fh, SHELL};
+
+	assert_int_equal(r->error, 0);
+	assert_int_equal(set_mode(b, f.ino, 0600), 0);
+	assert_int_equal(set_mode(b, f.ino, 0400), EPERM);
+	assert_int_equal(set_mode(b, f.ino, 0755), 0);
+	k_close(b, f, SHELL);
+	assert_int_equal(set_mode(b, f.ino, 0600), EPERM);
+}
+
+static void
+test_mode_of_an_older_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "x");
+	f = k_open(b, "f", O_WRONLY | O_CREAT, SHELL);
+	assert_int_equal(set_mode(b, f.ino, 0600), EPERM);
+	assert_int_equal(set_mode(b, f.ino, 0666), 0);
+	k_close(b, f, SHELL);
+}
+
+/* cp -p and tar set the time of each directory: accepted, and it stays what it was. */
+static void
+test_time_of_a_directory(void **state)
+{
+	struct bench *b = *state;
+	int64_t before = k_stat(b, NODE_ROOT, SHELL).mtime_ns;
+
+	assert_int_equal(bench_error(b, (struct mount_event){
+		.kind = MOUNT_SETATTR, .ino = NODE_ROOT, .set = SET_MTIME, .mtime_ns = 1}), 0);
+	assert_int_equal(k_stat(b, NODE_ROOT, SHELL).mtime_ns, before);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_mode_of_creation, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_mode_of_an_older_file, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_time_of_a_directory, bench_setup, bench_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
