@@ -56,10 +56,12 @@ struct request {
 /* A cancel or release that came in, kept until its number is below the session's `below`: an acquire
  * of a lower number that arrives (again) after it must not take the lock any more. */
 struct given_up {
+	RB_ENTRY(given_up) link; /* by node, owner, acquisition */
 	TAILQ_ENTRY(given_up) entry;
 	uint64_t number, node, owner, acquisition;
 };
 
+RB_HEAD(given_up_tree, given_up);
 RB_HEAD(request_tree, request);
 
 struct session {
@@ -76,7 +78,9 @@ struct session {
 	mono_t held_since, answer_at;
 	struct request_tree requests;
 	size_t ordinary_n, urgent_n, parked_n;
-	TAILQ_HEAD(given_up_list, given_up) given_up;
+	struct given_up_tree given_up;
+	TAILQ_HEAD(given_up_list, given_up) given_up_order;
+	size_t given_up_n;
 	TAILQ_HEAD(session_waiters, waiter) waiters;
 	bool runnable;   /* some of its parked requests may begin */
 	TAILQ_ENTRY(session) runnable_entry;

@@ -61,9 +61,9 @@ m_lease_ring(struct master *m, struct session *s)
 	must(!s->ending);
 	if (!m->lease)
 		m_alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
-	else if (s->held)
+	else if (s->held && mono_reached(m->now, s->answer_at))
 		m_keepalive_answer(m, s);
-	else if (mono_reached(m->now, s->expiry))
+	else if (!s->held && mono_reached(m->now, s->expiry))
 		lease_expire(m, s);
 	else
 		m_lease_arm(m, s); /* it rang for a KeepAlive that went with its connection */

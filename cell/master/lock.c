@@ -19,15 +19,43 @@ propose_alone(struct master *m, struct session *s, struct request *r)
 
 /* ---- what was given up ---- */
 
+static int
+order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int
+given_up_compare(const struct given_up *a, const struct given_up *b)
+{
+	int by = order(a->node, b->node);
+
+	if (by == 0)
+		by = order(a->owner, b->owner);
+	return by != 0 ? by : order(a->acquisition, b->acquisition);
+}
+
+RB_GENERATE_INTERNAL(given_up_tree, given_up, link, given_up_compare,
+                     __attribute__((unused)) static)
+
+static struct given_up *
+given_up_find(const struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	struct given_up like = {.node = node, .owner = owner, .acquisition = acquisition};
+
+	return RB_FIND(given_up_tree, (struct given_up_tree *)&s->given_up, &like);
+}
+
+/* They stand in the order of arrival, which is the order of numbers but for a few. */
 void
 m_lock_forget_given_up(struct session *s, uint64_t below)
 {
-	struct given_up *g, *next;
+	struct given_up *g;
 
-	TAILQ_FOREACH_SAFE(g, &s->given_up, entry, next) {
-		if (g->number >= below)
-			continue;
-		TAILQ_REMOVE(&s->given_up, g, entry);
+	while ((g = TAILQ_FIRST(&s->given_up_order)) != NULL && g->number < below) {
+		TAILQ_REMOVE(&s->given_up_order, g, entry);
+		RB_REMOVE(given_up_tree, &s->given_up, g);
+		s->given_up_n--;
 		free(g);
 	}
 }
@@ -36,30 +64,28 @@ m_lock_forget_given_up(struct session *s, uint64_t below)
 static bool
 was_given_up(const struct session *s, const struct request *r)
 {
-	const struct given_up *g;
+	const struct given_up *g =
+	    given_up_find(s, r->node, r->acquire.owner, r->acquire.acquisition);
 
-	TAILQ_FOREACH(g, &s->given_up, entry)
-		if (g->number > r->number && g->node == r->node && g->owner == r->acquire.owner &&
-		    g->acquisition == r->acquire.acquisition)
-			return true;
-	return false;
+	return g != NULL && g->number > r->number;
 }
 
 static void
 remember_given_up(struct session *s, uint64_t number, uint64_t node, uint64_t owner,
                   uint64_t acquisition)
 {
-	struct given_up *g;
+	struct given_up *g = given_up_find(s, node, owner, acquisition);
 
-	TAILQ_FOREACH(g, &s->given_up, entry)
-		if (g->number == number)
-			return;
+	if (g != NULL)
+		return;
 	g = memory_zero(1, sizeof *g);
 	g->number = number;
 	g->node = node;
 	g->owner = owner;
 	g->acquisition = acquisition;
-	TAILQ_INSERT_TAIL(&s->given_up, g, entry);
+	must(RB_INSERT(given_up_tree, &s->given_up, g) == NULL);
+	TAILQ_INSERT_TAIL(&s->given_up_order, g, entry);
+	s->given_up_n++;
 }
 
 bool
@@ -96,6 +122,19 @@ reply_queued(struct master *m, struct session *s, struct request *r, struct tick
 	buffer_free(&encoded);
 }
 
+/* One that waits already has its place. */
+static bool
+reply_waiting(struct master *m, struct session *s, struct request *r)
+{
+	const struct acquire *a = &r->acquire;
+	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
+
+	if (w == NULL)
+		return false;
+	reply_queued(m, s, r, w->acquire.ticket, w->converting ? LOCK_SHARED : LOCK_NONE);
+	return true;
+}
+
 /* Two holders that both wait for the other to let go would wait forever. As flock(2) has it, the
  * second one's shared lock is lost over its conversion. */
 static void
@@ -122,6 +161,8 @@ enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode h
 	struct acquire a = r->acquire;
 	bool converting = held == LOCK_SHARED && a.mode == LOCK_EXCLUSIVE;
 
+	if (reply_waiting(m, s, r))
+		return;
 	if (converting && m_queue_converting(m_queue_find(m, a.node))) {
 		release_shared(m, s, &a);
 		converting = false;
@@ -189,15 +230,14 @@ void
 m_lock_acquire(struct master *m, struct session *s, struct request *r)
 {
 	const struct acquire *a = &r->acquire;
-	struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
 	struct result_acquired had;
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
 		m_request_reply(m, s, r, RC_INVAL, nothing);
 	else if (r->cancelled || was_given_up(s, r))
 		m_request_reply(m, s, r, RC_INTR, nothing);
-	else if (w != NULL)
-		reply_queued(m, s, r, w->acquire.ticket, w->converting ? LOCK_SHARED : LOCK_NONE);
+	else if (reply_waiting(m, s, r))
+		return;
 	else if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had))
 		propose_alone(m, s, r); /* granted before: apply gives the same answer */
 	else

@@ -194,6 +194,7 @@ begin_read(struct master *m, struct session *s, struct request *r, const struct 
 	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
 	enum rc rc = m_read_answer(m, s->id, op, &result);
 
+	must(!result.failed);
 	m_request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
 	buffer_free(&result);
 }
@@ -289,7 +290,9 @@ breach_of(const struct session *s, const struct msg_request *msg, struct op *op)
 static bool
 slot_free(const struct session *s, enum op_code code)
 {
-	return is_urgent(code) ? s->urgent_n < LIMIT_QUEUED : s->ordinary_n < LIMIT_IN_FLIGHT;
+	if (!is_urgent(code))
+		return s->ordinary_n < LIMIT_IN_FLIGHT;
+	return s->urgent_n < LIMIT_QUEUED && s->given_up_n < LIMIT_QUEUED;
 }
 
 static void

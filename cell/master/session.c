@@ -30,7 +30,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 	s->lease = span_ms(t->lease_ms);
 	s->promised = m->now;
 	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
-	TAILQ_INIT(&s->given_up);
+	TAILQ_INIT(&s->given_up_order);
 	TAILQ_INIT(&s->waiters);
 	must(RB_INSERT(m_session_tree, &m->sessions, s) == NULL);
 	m_lease_heard(m, s);

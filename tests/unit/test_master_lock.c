@@ -239,6 +239,27 @@ test_waiter_asks_again(void **state)
 	lab_free(lab);
 }
 
+/* The same acquire twice in the log, under two numbers: it waits once. */
+static void
+test_same_acquire_twice(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f"), first, second;
+	struct op theirs = lab_acquire(node, 1, 1, EX, true), op = lab_acquire(node, 2, 2, EX, true);
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_op(&a, &theirs);
+	first = lab_send_op(&b, &op);
+	second = lab_send_op(&b, &op);
+	lab_persist(lab);
+	assert_int_equal(lab_reply(&b, first)->rc, RC_QUEUED);
+	assert_int_equal(lab_reply(&b, second)->rc, RC_QUEUED);
+	assert_int_equal(look(&a, node).waiters, 1);
+	lab_free(lab);
+}
+
 /* After a restart the queue is what the clients present, in the order of their tickets. */
 static void
 test_tickets_over_restart(void **state)
@@ -621,6 +642,7 @@ main(void)
 	    cmocka_unit_test(test_last_shared_hands_over),
 	    cmocka_unit_test(test_race_for_free_lock),
 	    cmocka_unit_test(test_waiter_asks_again),
+	    cmocka_unit_test(test_same_acquire_twice),
 	    cmocka_unit_test(test_tickets_over_restart),
 	    cmocka_unit_test(test_node_deleted),
 	    cmocka_unit_test(test_waiters_session_ends),
