@@ -164,8 +164,9 @@ step_px(struct replica *r, struct px_event event)
 	for (size_t i = 0; i < px->sends_n; i++) {
 		struct px_send *s = &px->sends[i];
 
-		put_send(r, (struct replica_send){
-		                .to_peer = true, .peer = s->to, .after = s->after, .frame = s->frame});
+		put_send(r,
+		         (struct replica_send){
+		             .to_peer = true, .peer = s->to, .after = s->after, .frame = s->frame});
 		s->frame = (struct bytes){NULL, 0};
 	}
 }

@@ -13,8 +13,8 @@ struct replica_config {
 	struct master_config master;
 };
 
-/* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries that
- * the tree has applied already. */
+/* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries
+ * that the tree has applied already. */
 struct replica *replica_new(const struct replica_config *config, struct tree *tree,
                             const struct px_recovered *recovered, mono_t now);
 void replica_free(struct replica *r);
@@ -27,7 +27,7 @@ enum replica_event_kind {
 	REPLICA_PERSISTED,    /* ticket: log records are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to here */
 	REPLICA_TIMEOUT,
-	REPLICA_STOP,         /* give up the mastership; the driver goes on until the queue is empty */
+	REPLICA_STOP, /* give up the mastership; the driver goes on until the queue is empty */
 };
 
 /* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */
@@ -51,7 +51,8 @@ struct replica_send {
 };
 
 struct replica_update {
-	struct px_record *records; /* for log.db, one transaction; views valid until the next step */
+	struct px_record
+	    *records; /* for log.db, one transaction; views valid until the next step */
 	size_t records_n, records_room;
 	uint64_t ticket;
 	struct replica_send *sends;
@@ -64,9 +65,11 @@ struct replica_update {
 };
 
 /* Clears `update`, handles the event and fills it. */
-void replica_step(struct replica *r, const struct replica_event *event, struct replica_update *update);
+void replica_step(struct replica *r, const struct replica_event *event,
+                  struct replica_update *update);
 void replica_update_free(struct replica_update *update);
 
+/* When to step with REPLICA_TIMEOUT, if nothing happens before. */
 mono_t replica_deadline(const struct replica *r);
 
 /* For status, tests and the simulator's invariants. */

@@ -10,7 +10,8 @@
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
 struct ctl {
-	const char *cell; /* --cell, else $LSFS_CELL, else NULL: a cell file's path or a cell's name */
+	const char
+	    *cell; /* --cell, else $LSFS_CELL, else NULL: a cell file's path or a cell's name */
 	const char *key;  /* --key, else $LSFS_KEY, else NULL */
 	bool json;
 	bool help; /* --help behind the command */
@@ -30,10 +31,13 @@ extern const struct ctl_command up_command, down_command, status_command, lock_c
  * every letter that it does not know to ctl_option: false is a usage error that was told. */
 enum { CTL_OPT_CELL = 512, CTL_OPT_KEY, CTL_OPT_JSON };
 
-#define CTL_LONG_OPTIONS                                                                      \
-	{"cell", required_argument, NULL, CTL_OPT_CELL}, {"key", required_argument, NULL, CTL_OPT_KEY}, \
-	{"json", no_argument, NULL, CTL_OPT_JSON}, {"help", no_argument, NULL, 'h'},                \
-	{NULL, 0, NULL, 0}
+#define CTL_LONG_OPTIONS                                                                 \
+	{"cell", required_argument, NULL, CTL_OPT_CELL},                                 \
+	    {"key", required_argument, NULL, CTL_OPT_KEY},                               \
+	    {"json", no_argument, NULL, CTL_OPT_JSON}, {"help", no_argument, NULL, 'h'}, \
+	{                                                                                \
+		NULL, 0, NULL, 0                                                         \
+	}
 
 bool ctl_option(struct ctl *ctl, int letter);
 /* Tells what is wrong with the arguments of `command`; returns CTL_USAGE. */

@@ -47,7 +47,8 @@ unmount(const char *mountpoint, bool dead)
 	if (errno == EPERM && unmount_by_helper(mountpoint, dead))
 		return true;
 	log_error("%s: cannot unmount: %s", mountpoint,
-	          errno == EBUSY ? "busy: a process has files open or works there" : strerror(errno));
+	          errno == EBUSY ? "busy: a process has files open or works there"
+	                         : strerror(errno));
 	return false;
 }
 

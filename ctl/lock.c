@@ -73,7 +73,8 @@ on_alarm(int number)
 static void
 start_alarm(double seconds)
 {
-	struct sigaction action = {.sa_handler = on_alarm}; /* no SA_RESTART: flock ends with EINTR */
+	struct sigaction action = {.sa_handler =
+	                               on_alarm}; /* no SA_RESTART: flock ends with EINTR */
 	struct itimerval timer = {
 		.it_interval = {.tv_usec = 50000},
 		.it_value = {.tv_sec = (time_t)seconds,
@@ -112,8 +113,9 @@ static int
 acquire_directory(const struct lock *l)
 {
 	const char *mode = l->shared ? "shared" : "exclusive";
-	mono_t deadline = l->wait_s < 0 ? MONO_NEVER
-	                                : mono_add(clock_now(), (span_t){(int64_t)(l->wait_s * 1e9)});
+	mono_t deadline = l->wait_s < 0
+	                      ? MONO_NEVER
+	                      : mono_add(clock_now(), (span_t){(int64_t)(l->wait_s * 1e9)});
 	int pause_ms = RETRY_FIRST_MS;
 
 	while (fsetxattr(l->fd, "user.ls.lock", mode, strlen(mode), 0) < 0) {
@@ -265,6 +267,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command lock_command = {
-	"lock", "[-s] [-n|-w SECONDS] [-E CODE] [--lock-delay SECONDS] PATH -- COMMAND...",
-	"runs COMMAND under the lock of PATH, with LS_SEQUENCER and LS_FENCE; exits with its status", run,
+    "lock",
+    "[-s] [-n|-w SECONDS] [-E CODE] [--lock-delay SECONDS] PATH -- COMMAND...",
+    "runs COMMAND under the lock of PATH, with LS_SEQUENCER and LS_FENCE; exits with its status",
+    run,
 };

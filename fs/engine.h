@@ -36,6 +36,7 @@ void engine_call(struct engine *e, struct mount_event *event);
 /* What the kernel driver has to find out before it hands in a FLUSH. */
 unsigned engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_owner, pid_t pid);
 
+/* The state of the session behind the mount. */
 struct client_status engine_status(const struct engine *e);
 
 /* Ends the session in good order, or gives up after a few seconds (it then expires by itself);

@@ -26,7 +26,7 @@ enum {
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
 	LIMIT_REPLICAS = 7,
 
-	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: a listing of the longest names fits */
+	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: the longest listing fits */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
 
 	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: as long can a faulty client do harm */

@@ -1,15 +1,16 @@
 /* The client: one session with a cell, pure (DESIGN R11, section 2 "Sessions").
  *
- * It opens the session, keeps it alive, numbers requests and sends them again after a reconnect until
- * they are answered, and tells in which state the session is. Drivers and the simulator feed it with
- * frames and time, and carry out what its update says. It owns no socket and no clock.
+ * It opens the session, keeps it alive, numbers requests and sends them again after a reconnect
+ * until they are answered, and tells in which state the session is. Drivers and the simulator feed
+ * it with frames and time, and carry out what its update says. It owns no socket and no clock.
  *
  *   NEW --opened--> SAFE --local lease over--> JEOPARDY --heard again--> SAFE
- *    |                |                           `--grace over, or the cell says that it has ended--.
- *    `----------------+-- the cell says so --> EXPIRED <----------------------------------------------'
+ *    |                |                           |
+ *    |                |                           `--grace over, or the cell says that it ended--.
+ *    `----------------+--the cell says that it ended--> EXPIRED <-------------------------------'
  *
- * From EXPIRED nothing of the old session works any more; the client first ends it as expired and then
- * opens a new one (R20): back to NEW, then SAFE with another id. */
+ * From EXPIRED nothing of the old session works any more; the client first ends it as expired and
+ * then opens a new one (R20): back to NEW, then SAFE with another id. */
 #ifndef LSFS_CLIENT_CLIENT_H
 #define LSFS_CLIENT_CLIENT_H
 
@@ -26,7 +27,7 @@ struct client_config {
 	span_t grace;           /* default 45 s */
 	int drift_permille;     /* what clocks may differ in rate; default 10 */
 	bool caching;
-	uint64_t seed;          /* of nonces' and retries' randomness; from the driver's random source */
+	uint64_t seed; /* of nonces' and retries' randomness; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
 	/* A session of an earlier run that must be ended as expired before ours is opened (R20);
 	 * 0: none. */
@@ -34,6 +35,7 @@ struct client_config {
 	uint8_t earlier_nonce[LIMIT_NONCE];
 };
 
+/* A client without a connection: the first step asks for one. */
 struct client *client_new(const struct client_config *config, mono_t now);
 void client_free(struct client *c);
 
@@ -52,7 +54,7 @@ struct client_event {
 	struct bytes frame;
 	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
 	const struct op *op;  /* copied */
-	bool ordered;         /* its caller was answered already: all later requests stay behind it */
+	bool ordered; /* its caller was answered already: all later requests stay behind it */
 };
 
 /* An answer to a request. RC_STALE: the session expired while it was under way; RC_IO: no session
@@ -85,15 +87,16 @@ struct client_update {
 
 /* Clears `update`, handles the event and fills it.
  *
- * Queued acquires: the client remembers node, owner, acquisition and ticket of every acquire answered
- * RC_QUEUED until it is granted or cancelled (an op cancel for it, or op release, passes through
- * here), and presents them again, in order, after every reconnect.
+ * Queued acquires: the client remembers node, owner, acquisition and ticket of every acquire
+ * answered RC_QUEUED until it is granted or cancelled (an op cancel for it, or op release, passes
+ * through here), and presents them again, in order, after every reconnect.
  *
- * At most LIMIT_IN_FLIGHT requests wait for their reply, the rest in a queue here; release, cancel and
- * close_ephemeral go past that queue but never past an earlier request on the same node. */
+ * At most LIMIT_IN_FLIGHT requests wait for their reply, the rest in a queue here; release, cancel
+ * and close_ephemeral go past that queue but never past an earlier request on the same node. */
 void client_step(struct client *c, const struct client_event *event, struct client_update *update);
 void client_update_free(struct client_update *u);
 
+/* When to step with CLIENT_TIMEOUT, if nothing happens before. */
 mono_t client_deadline(const struct client *c);
 
 struct client_status {
@@ -108,6 +111,7 @@ struct client_status {
 	size_t in_flight, queued;
 };
 
+/* A snapshot, for people and for the mount. */
 struct client_status client_status(const struct client *c);
 
 #endif

@@ -1,4 +1,5 @@
-/* When to connect, and when to give a connection up. The driver makes connections, one at a time. */
+/* When to connect, and when to give a connection up. The driver makes connections, one at a
+ * time. */
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
@@ -25,7 +26,8 @@ retry_pause(struct client *c)
 {
 	int64_t ms = grown_ms(RETRY_FIRST_MS, RETRY_MAX_MS, c->failures);
 
-	return (span_t){span_ms(ms).ns / 2 + (int64_t)rng_below(&c->rng, (uint64_t)span_ms(ms).ns / 2)};
+	return (span_t){span_ms(ms).ns / 2 +
+	                (int64_t)rng_below(&c->rng, (uint64_t)span_ms(ms).ns / 2)};
 }
 
 void

@@ -7,8 +7,8 @@
  *   request.c     numbers, what is in flight, the queue before it, sending again
  *   waiting.c     acquires that wait in a lock's queue at the cell
  *
- * Calls go from client.c down to the others; whatever one file does to another's fields goes through
- * that file's functions. */
+ * Calls go from client.c down to the others; whatever one file does to another's fields goes
+ * through that file's functions. */
 #ifndef LSFS_CLIENT_INTERNAL_H
 #define LSFS_CLIENT_INTERNAL_H
 
@@ -95,8 +95,8 @@ struct client {
 	struct request_list queue;
 	size_t in_flight_n, express_n; /* the express ones have slots of their own */
 	size_t queued_n, express_queued_n;
-	/* Replies and grants, kept while the session is not SAFE, and until the step after the one that
-	 * answered them, because answers are views into it. */
+	/* Replies and grants, kept while the session is not SAFE, and until the step after the one
+	 * that answered them, because answers are views into it. */
 	struct buffer inbox;
 	bool inbox_spent;
 

@@ -1,5 +1,6 @@
-/* Requests: each has a number in its session, is sent again until it is answered, and is answered to
- * the caller exactly once. The cell keeps results by number until `below` says that they arrived. */
+/* Requests: each has a number in its session, is sent again until it is answered, and is answered
+ * to the caller exactly once. The cell keeps results by number until `below` says that they
+ * arrived. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -189,8 +190,8 @@ dequeue(struct client *c, struct request *r)
 	c->express_queued_n -= r->express;
 }
 
-/* What takes nothing and sets others free has slots of its own, but stays behind earlier requests on
- * the same node and behind an ordered one. */
+/* What takes nothing and sets others free has slots of its own, but stays behind earlier requests
+ * on the same node and behind an ordered one. */
 static bool
 may_pass(struct client *c, const struct request *r)
 {
@@ -289,8 +290,8 @@ request_deliver(struct client *c, const struct request *r, const struct msg_repl
 	}
 }
 
-/* A number that is not in flight was answered before. That a session does not exist is said of ours,
- * except to who asks for another one's end. */
+/* A number that is not in flight was answered before. That a session does not exist is said of
+ * ours, except to who asks for another one's end. */
 static void
 on_reply(struct client *c, const struct msg_reply *m)
 {

@@ -194,7 +194,8 @@ conf_write(const char *path, const struct conf *conf)
 
 	if (!key_to_text(conf->signing_public, SIGN_PUBLIC, key, sizeof key))
 		return -EINVAL;
-	buffer_printf(&text, "# The cell file: the same for every replica and client. No secrets.\n");
+	buffer_printf(&text,
+	              "# The cell file: the same for every replica and client. No secrets.\n");
 	buffer_printf(&text, "[cell]\nname = %s\nsigning_key = %s\n", conf->name, key);
 	for (int i = 0; i < conf->replicas_n; i++)
 		buffer_printf(&text, "\n[replica %d]\naddress = %s\n", conf->replicas[i].id,

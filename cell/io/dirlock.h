@@ -1,5 +1,5 @@
-/* One process per data directory: a lock on DIRECTORY/lock, which also names its holder. The lock is
- * the kernel's, so it ends with the process, however that ends. */
+/* One process per data directory: a lock on DIRECTORY/lock, which also names its holder. The lock
+ * is the kernel's, so it ends with the process, however that ends. */
 #ifndef LSFS_IO_DIRLOCK_H
 #define LSFS_IO_DIRLOCK_H
 

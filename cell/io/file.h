@@ -9,11 +9,12 @@
  * next attempt begins by overwriting it. */
 #define FILE_UNFINISHED ".new"
 
-/* Creates `path` with these contents and permissions: written under another name, synced, moved into
- * place, the directory synced. Refuses to overwrite (-EEXIST). 0 or -errno. */
+/* Creates `path` with these contents and permissions: written under another name, synced, moved
+ * into place, the directory synced. Refuses to overwrite (-EEXIST). 0 or -errno. */
 int file_create(const char *path, struct bytes contents, mode_t mode);
 
-/* All of a file of at most `limit` bytes into an empty buffer. 0 or -errno; -EFBIG if it is larger. */
+/* All of a file of at most `limit` bytes into an empty buffer. 0 or -errno; -EFBIG if it is
+ * larger. */
 int file_read(int fd, size_t limit, struct buffer *to);
 
 /* Writes all of it at `offset`. 0 or -errno; a short write is -EIO. */

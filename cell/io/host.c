@@ -1,11 +1,12 @@
 /* The host's order of business. Whatever happens (a client's frame, a record that became durable, a
- * deadline) is one step of the replica; its records go to the store, its messages out as soon as what
- * they wait for is durable. Frames for clients are put into a queue and delivered at the end of the
- * loop's turn: a client is never called from within its own call, and a step never from within one.
+ * deadline) is one step of the replica; its records go to the store, its messages out as soon as
+ * what they wait for is durable. Frames for clients are put into a queue and delivered at the end
+ * of the loop's turn: a client is never called from within its own call, and a step never from
+ * within one.
  *
  * An answer must not cost a wake-up of its own: the queue is emptied by a check handle (behind the
- * poll, where most work comes from) and a prepare handle (before it); as long as something is in it,
- * an idle handle keeps the loop from falling asleep. */
+ * poll, where most work comes from) and a prepare handle (before it); as long as something is in
+ * it, an idle handle keeps the loop from falling asleep. */
 #include "cell/io/host.h"
 
 #include <bsd/sys/queue.h>
@@ -184,12 +185,13 @@ arm(struct host *h, mono_t now)
 	mono_t deadline = replica_deadline(h->replica);
 	int64_t left = mono_since(deadline, now).ns;
 
-	if (mono_is_never(deadline) || (!mono_is_never(h->armed) && !mono_before(deadline, h->armed)))
+	if (mono_is_never(deadline) ||
+	    (!mono_is_never(h->armed) && !mono_before(deadline, h->armed)))
 		return;
 	h->armed = deadline;
 	uv_update_time(h->timer.loop);
-	must(uv_timer_start(&h->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left / 1000000 + 1), 0) ==
-	     0);
+	must(uv_timer_start(&h->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left / 1000000 + 1),
+	                    0) == 0);
 }
 
 static void
@@ -342,7 +344,8 @@ on_saved(void *user, uint64_t applied)
 
 	step(h, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 	while ((p = TAILQ_FIRST(&h->inbox)) != NULL && !behind(h)) {
-		step(h, (struct replica_event){.kind = REPLICA_FRAME, .conn = p->conn, .frame = p->frame});
+		step(h, (struct replica_event){
+		            .kind = REPLICA_FRAME, .conn = p->conn, .frame = p->frame});
 		parcel_drop(&h->inbox, p);
 	}
 }
@@ -390,7 +393,8 @@ read_files(struct host *h, char *why, size_t why_size)
 	/* An Ed25519 secret key ends with its public half. */
 	if (memcmp(secret + SIGN_SECRET - SIGN_PUBLIC, h->conf.signing_public, SIGN_PUBLIC) == 0)
 		return true;
-	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path, h->directory);
+	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path,
+	         h->directory);
 	return false;
 }
 
@@ -449,8 +453,8 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 	TAILQ_INIT(&h->inbox);
 	if (read_files(h, why, why_size)) {
 		configure(h);
-		h->store = store_open(h->directory, h->conf.name, h->replica_config.paxos.self, &h->tree,
-		                      &h->recovered, why, why_size);
+		h->store = store_open(h->directory, h->conf.name, h->replica_config.paxos.self,
+		                      &h->tree, &h->recovered, why, why_size);
 	}
 	if (h->store != NULL)
 		return h;
@@ -529,9 +533,11 @@ host_send(struct host *h, uint64_t conn, struct bytes frames)
 		if (find_connection(h, conn) == NULL)
 			return;
 		if (must_wait(h, frame))
-			parcel_put(&h->inbox, (struct parcel){.conn = conn, .frame = bytes_copy(frame)});
+			parcel_put(&h->inbox,
+			           (struct parcel){.conn = conn, .frame = bytes_copy(frame)});
 		else
-			step(h, (struct replica_event){.kind = REPLICA_FRAME, .conn = conn, .frame = frame});
+			step(h, (struct replica_event){
+			            .kind = REPLICA_FRAME, .conn = conn, .frame = frame});
 	}
 }
 

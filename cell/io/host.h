@@ -23,8 +23,8 @@ struct host *host_open(const struct host_config *config, char *why, size_t why_s
 int host_start(struct host *h, uv_loop_t *loop);
 
 /* Clients inside this process. `frame` is called, never from within host_connect or host_send, with
- * each frame for the connection, which lasts for the call; `closed` when the replica closes it. Both
- * may call everything here. */
+ * each frame for the connection, which lasts for the call; `closed` when the replica closes it.
+ * Both may call everything here. */
 struct host_client {
 	void (*frame)(void *user, struct bytes frame);
 	void (*closed)(void *user);
@@ -33,14 +33,15 @@ struct host_client {
 
 /* Only between host_start and host_stop. */
 uint64_t host_connect(struct host *h, const struct host_client *client, const char *principal);
-/* One or more whole frames; copied where needed. Frames for a connection that was closed are dropped. */
+/* One or more whole frames; copied where needed. Frames for a connection that was closed are
+ * dropped. */
 void host_send(struct host *h, uint64_t conn, struct bytes frames);
 /* No callback for this connection comes any more. */
 void host_disconnect(struct host *h, uint64_t conn);
 
 /* Steps down, finishes writing, closes everything it has on the loop, then calls `stopped`, with
- * nothing left of the host. No client hears anything meanwhile. A host that was not started is gone,
- * and `stopped` was called, at the return. */
+ * nothing left of the host. No client hears anything meanwhile. A host that was not started is
+ * gone, and `stopped` was called, at the return. */
 void host_stop(struct host *h, void (*stopped)(void *user), void *user);
 
 #endif

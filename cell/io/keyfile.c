@@ -77,8 +77,8 @@ read_line(const char *path, struct buffer *line, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: not a regular file", path);
 		rc = -EINVAL;
 	} else if ((st.st_mode & 077) != 0) {
-		snprintf(why, why_size, "%s: others may read or write it (mode %04o; chmod 600)", path,
-		         (unsigned)(st.st_mode & 07777));
+		snprintf(why, why_size, "%s: others may read or write it (mode %04o; chmod 600)",
+		         path, (unsigned)(st.st_mode & 07777));
 		rc = -EPERM;
 	} else if ((rc = file_read(fd, KEYFILE_MAX, line)) < 0) {
 		snprintf(why, why_size, "%s: %s", path,

@@ -13,7 +13,8 @@ enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 int keyfile_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
                            uint8_t public_key[SIGN_PUBLIC]);
 /* Reads it. False with one line in `why`: missing, readable by others, damaged. */
-bool keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, size_t why_size);
+bool keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
+                          size_t why_size);
 
 /* Unpadded base64url of keys and signatures, to and from text; false when malformed. */
 bool key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size);

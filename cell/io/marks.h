@@ -1,6 +1,6 @@
 /* What this replica's log held at least, written behind it: DIRECTORY/marks. Each line is written
- * after the log's own sync and is not synced itself, so it costs next to nothing and is never ahead of
- * the log; a log that holds less was damaged, replaced or restored from an old copy. */
+ * after the log's own sync and is not synced itself, so it costs next to nothing and is never ahead
+ * of the log; a log that holds less was damaged, replaced or restored from an old copy. */
 #ifndef LSFS_IO_MARKS_H
 #define LSFS_IO_MARKS_H
 

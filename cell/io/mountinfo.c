@@ -40,7 +40,8 @@ line_parse(char *line, struct mountinfo *info)
 		fields[n++] = field;
 	type = strsep(&tail, " ");
 	source = strsep(&tail, " \n");
-	if (n < 5 || !type || !source || sscanf(fields[2], "%u:%u", &info->major, &info->minor) != 2)
+	if (n < 5 || !type || !source ||
+	    sscanf(fields[2], "%u:%u", &info->major, &info->minor) != 2)
 		return false;
 	info->id = atoi(fields[0]);
 	unescape(fields[4]);

@@ -295,7 +295,8 @@ rundir_read(const char *mountpoint, struct run_record *record, bool *alive)
 {
 	char directory[PATH_MAX - 32], path[PATH_MAX];
 
-	return directory_path(directory, sizeof directory) == 0 && directory_check(directory) == 0 &&
+	return directory_path(directory, sizeof directory) == 0 &&
+	       directory_check(directory) == 0 &&
 	       record_path(directory, mountpoint, path, sizeof path) == 0 &&
 	       record_read(path, record, alive) && !strcmp(record->mountpoint, mountpoint);
 }

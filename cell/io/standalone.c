@@ -53,8 +53,8 @@ check_free(const char *directory, char *why, size_t why_size)
 	while (ok && (e = readdir(d)) != NULL) {
 		ok = is_beginning(e->d_name);
 		if (!ok)
-			snprintf(why, why_size, "not an lsfs data directory: %s holds %s", directory,
-			         e->d_name);
+			snprintf(why, why_size, "not an lsfs data directory: %s holds %s",
+			         directory, e->d_name);
 	}
 	closedir(d);
 	return ok;

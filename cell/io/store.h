@@ -6,10 +6,10 @@
  * transaction is synced shares the next one. Changes for state.db may wait a fifth of a second for
  * more of them; all that was ever reported as saved is synced.
  *
- * A failed write or sync is final: nothing is retried, written or acknowledged after it, and a mark is
- * left that keeps the store from being opened in the same boot (cell/io/failed.h). A full disk is no
- * failure: the transaction was rolled back whole before anybody was answered, and the same work is
- * tried again until there is room. */
+ * A failed write or sync is final: nothing is retried, written or acknowledged after it, and a mark
+ * is left that keeps the store from being opened in the same boot (cell/io/failed.h). A full disk
+ * is no failure: the transaction was rolled back whole before anybody was answered, and the same
+ * work is tried again until there is room. */
 #ifndef LSFS_IO_STORE_H
 #define LSFS_IO_STORE_H
 
@@ -31,16 +31,17 @@ struct store_callbacks {
  * log recovered into *recovered (free with store_recovered_free). Takes the directory's lock first
  * and writes the new incarnation, durably, last: on an error nothing was changed.
  *
- * An error is NULL and one line in `why`: "DIR: in use by process N", "state.db belongs to cell X, not
- * to Y", "state.db is damaged: nodes row 17: checksum", "log.db is damaged or an old copy: it ends at
- * slot 3, but 9 was acknowledged", "DIR/health: marked failed since this boot: ..." and so on.
- * No thread runs before store_start. */
+ * An error is NULL and one line in `why`: "DIR: in use by process N", "state.db belongs to cell X,
+ * not to Y", "state.db is damaged: nodes row 17: checksum", "log.db is damaged or an old copy: it
+ * ends at slot 3, but 9 was acknowledged", "DIR/health: marked failed since this boot: ..." and so
+ * on. No thread runs before store_start. */
 struct store *store_open(const char *directory, const char *cell, uint8_t replica,
                          struct tree **tree, struct px_recovered *recovered,
                          char *why, size_t why_size);
 void store_recovered_free(struct px_recovered *recovered);
 
-/* Starts the threads; from here on the callbacks come, on the loop's thread. 0 or a negative errno. */
+/* Starts the threads; from here on the callbacks come, on the loop's thread. 0 or a negative
+ * errno. */
 int store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks);
 
 /* One transaction of records; what waits while the last sync runs shares the next one. Copies. */
@@ -54,7 +55,8 @@ enum { STORE_QUEUE_HIGH = 64 * 1024 * 1024 };
 
 /* Writes what is queued (what has no room on a full disk is given up: nobody was told that it is
  * safe), joins the threads, closes the files; then calls `closed` from the loop. Callbacks may come
- * until then. A store that was not started is closed at once: `closed` is called before the return. */
+ * until then. A store that was not started is closed at once: `closed` is called before the
+ * return. */
 void store_close(struct store *s, void (*closed)(void *user), void *user);
 
 #endif

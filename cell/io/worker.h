@@ -1,5 +1,5 @@
-/* A storage thread. It takes all jobs that wait, has them written as one transaction, and hands them
- * back: whatever arrived while the last sync ran shares the next one (group commit).
+/* A storage thread. It takes all jobs that wait, has them written as one transaction, and hands
+ * them back: whatever arrived while the last sync ran shares the next one (group commit).
  *
  *   loop's thread:  worker_put ... worker_collect       worker's thread:  run, tidy, finish
  *
@@ -44,7 +44,7 @@ struct worker {
 	void *user;
 	const char *name;
 	atomic_bool *broken;    /* shared by all workers of a store: one failed, none writes */
-	int delay_ms;           /* how long a first job may wait for more to share its transaction */
+	int delay_ms; /* how long a first job may wait for more to share its transaction */
 	size_t hurry;           /* bytes that end the delay */
 
 	pthread_t thread;
@@ -70,7 +70,8 @@ struct worker_news {
 };
 
 void worker_collect(struct worker *w, struct worker_news *news);
-/* Write what waits, then end. What has no room then is given up (nobody was told that it is safe). */
+/* Write what waits, then end. What has no room then is given up (nobody was told that it is
+ * safe). */
 void worker_finish(struct worker *w);
 void worker_join(struct worker *w);
 /* After the thread ended, or if it was never started: hands over what was never written. */

@@ -1,9 +1,9 @@
 /* Lock-delays (Chubby, section 2.4): when a holder's session expires, its lock stays closed for a
  * while, so that what the holder still has under way cannot meet the next one's work.
  *
- * The delay is a state of the lock that a command ends. The master proposes that command when its own
- * timer ran the whole delay since it applied the expiry, or since it took office: it cannot know how
- * much of it passed under its predecessor. */
+ * The delay is a state of the lock that a command ends. The master proposes that command when its
+ * own timer ran the whole delay since it applied the expiry, or since it took office: it cannot
+ * know how much of it passed under its predecessor. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"

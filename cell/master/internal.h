@@ -53,8 +53,8 @@ struct request {
 	struct acquire acquire; /* of an acquire, with the ticket it got */
 };
 
-/* A cancel or release that came in, kept until its number is below the session's `below`: an acquire
- * of a lower number that arrives (again) after it must not take the lock any more. */
+/* A cancel or release that came in, kept until its number is below the session's `below`: an
+ * acquire of a lower number that arrives (again) after it must not take the lock any more. */
 struct given_up {
 	RB_ENTRY(given_up) link; /* by node, owner, acquisition */
 	TAILQ_ENTRY(given_up) entry;
@@ -239,7 +239,8 @@ void m_request_free_all(struct session *s);
 
 /* read.c */
 /* Answers a read from the applied tree into `result`, with what only the master knows. */
-enum rc m_read_answer(struct master *m, uint64_t session, const struct op *op, struct buffer *result);
+enum rc m_read_answer(struct master *m, uint64_t session, const struct op *op,
+                      struct buffer *result);
 /* How many hold the lock. `acquisition`, if not NULL, becomes that of (session, owner), 0: none. */
 size_t m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                     uint64_t *acquisition);
@@ -250,7 +251,8 @@ void m_lock_acquire(struct master *m, struct session *s, struct request *r);
 void m_lock_acquire_refused(struct master *m, struct session *s, struct request *r);
 void m_lock_release(struct master *m, struct session *s, struct request *r,
                   const struct op_release *op);
-void m_lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op);
+void m_lock_cancel(struct master *m, struct session *s, struct request *r,
+                   const struct op_cancel *op);
 /* A release or cancel arrived, perhaps not for the first time: nobody waits by this name any more.
  * Returns true when somebody did. */
 bool m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node,

@@ -80,9 +80,9 @@ m_lease_expiry_refused(struct master *m, uint64_t session)
 	m_lease_heard(m, s);
 }
 
-/* A process that was stopped, or a machine that slept, finds every lease run out although the clients
- * were there all the time. It is noticed by a deadline that was missed; from when on nobody ran is not
- * known, so all the time since the last step counts. */
+/* A process that was stopped, or a machine that slept, finds every lease run out although the
+ * clients were there all the time. It is noticed by a deadline that was missed; from when on nobody
+ * ran is not known, so all the time since the last step counts. */
 void
 m_lease_account_pause(struct master *m, mono_t last)
 {

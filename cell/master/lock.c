@@ -1,8 +1,8 @@
 /* Acquire, release, cancel: who may ask the log for a lock at once and who must wait.
  *
  * apply decides who holds a lock; here it is only decided what is worth proposing. An acquire that
- * would overtake those who wait is queued without a word to the log; when a holder lets go, the grant
- * for the next one goes into the same entry. */
+ * would overtake those who wait is queued without a word to the log; when a holder lets go, the
+ * grant for the next one goes into the same entry. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -246,8 +246,8 @@ m_lock_acquire(struct master *m, struct session *s, struct request *r)
 
 /* ---- release and cancel ---- */
 
-/* How many others will hold the lock when (session, owner) has let go; SIZE_MAX when it does not hold
- * it by this acquisition. */
+/* How many others will hold the lock when (session, owner) has let go; SIZE_MAX when it does not
+ * hold it by this acquisition. */
 static size_t
 others_behind(struct master *m, const struct session *s, const struct op_release *op)
 {

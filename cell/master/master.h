@@ -2,8 +2,8 @@
  * fail-over from the tree and from what clients tell.
  *
  * Pure. It does not call paxos: a step returns what to propose, and replica.c tells it what was
- * applied. Connections are known to it always; everything else exists only on the replica that paxos
- * made master, between master_begin and master_end. */
+ * applied. Connections are known to it always; everything else exists only on the replica that
+ * paxos made master, between master_begin and master_end. */
 #ifndef LSFS_MASTER_MASTER_H
 #define LSFS_MASTER_MASTER_H
 
@@ -14,7 +14,7 @@ struct master;
 
 struct master_config {
 	const char *cell;        /* its name; kept, not copied */
-	uint8_t replica;         /* id of this replica, told to clients (filled in by replica_new) */
+	uint8_t replica; /* id of this replica, told to clients (filled in by replica_new) */
 	span_t session_lease;    /* default 12 s */
 	int drift_permille;      /* what clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers */
@@ -40,10 +40,12 @@ struct master_update {
 	struct buffer trace; /* lines for people; the caller gives it a limit */
 };
 
+/* Frees what it holds, not the struct. */
 void master_update_free(struct master_update *u);
 
 /* The time of an event: `now` decides, `wall_ns` only stamps. `lease` tells whether this master's
- * own lease holds: without it reads wait, leases are not renewed and nobody's session is expired. */
+ * own lease holds: without it reads wait, leases are not renewed and nobody's session is
+ * expired. */
 struct master_clock {
 	mono_t now;
 	int64_t wall_ns;

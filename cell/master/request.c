@@ -23,8 +23,8 @@ is_read(const struct request *r)
 	return wire_op_class(r->code) == OP_CLASS_READ;
 }
 
-/* Renames and deletes change nodes that they do not name by number, and the end of a session deletes
- * its ephemeral ones. */
+/* Renames and deletes change nodes that they do not name by number, and the end of a session
+ * deletes its ephemeral ones. */
 static bool
 is_sweeping(enum op_code code)
 {
@@ -113,7 +113,10 @@ m_request_reply(struct master *m, struct session *s, struct request *r, enum rc 
 {
 	struct message reply = {
 	    .code = MSG_reply,
-	    .reply = {.number = r->number, .rc = rc, .index = tree_applied(m->tree), .result = result},
+	    .reply = {.number = r->number,
+	              .rc = rc,
+	              .index = tree_applied(m->tree),
+	              .result = result},
 	};
 
 	if (s->connection != NULL)

@@ -107,5 +107,5 @@ sequencer_parse(struct bytes text, struct sequencer *s)
 bool
 sequencer_verify(const struct sequencer *s, const uint8_t public_key[32])
 {
-	return crypto_sign_verify_detached(s->signature, s->body.data, s->body.len, public_key) == 0;
+	return !crypto_sign_verify_detached(s->signature, s->body.data, s->body.len, public_key);
 }

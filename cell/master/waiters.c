@@ -246,7 +246,8 @@ m_queue_grant_behind(struct master *m, struct queue *q, size_t others)
 			shared = true;
 			continue;
 		}
-		if (!shared || (w->converting && others == 1 && w == RB_MIN(place_tree, &q->places)))
+		if (!shared ||
+		    (w->converting && others == 1 && w == RB_MIN(place_tree, &q->places)))
 			grant(m, q, w);
 		return;
 	}

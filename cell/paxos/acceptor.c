@@ -68,10 +68,10 @@ refuse(struct px *px, uint8_t to, struct ballot because)
 	});
 }
 
-/* "If an acceptor receives a prepare request with number n greater than that of any prepare request to
- * which it has already responded, then it responds to the request with a promise not to accept any
- * more proposals numbered less than n and with the highest-numbered proposal (if any) that it has
- * accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first` on; a candidate
+/* "If an acceptor receives a prepare request with number n greater than that of any prepare request
+ * to which it has already responded, then it responds to the request with a promise not to accept
+ * any more proposals numbered less than n and with the highest-numbered proposal (if any) that it
+ * has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first` on; a candidate
  * that did not get all of them into one message asks again with the same ballot. */
 void
 px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
@@ -151,8 +151,8 @@ report_hole(struct px *px, uint8_t to, struct ballot ballot)
 	});
 }
 
-/* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal unless
- * it has already responded to a prepare request having a number greater than n" ("Paxos Made
+/* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
+ * unless it has already responded to a prepare request having a number greater than n" ("Paxos Made
  * Simple", section 2.2). Slots are taken in order; the answer waits for the disk. */
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
@@ -174,8 +174,8 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	});
 }
 
-/* Renews the master's lease and tells what it needs to know of us; touches no disk, but for the first
- * grant of an incarnation ("Paxos Made Live", section 5.2). */
+/* Renews the master's lease and tells what it needs to know of us; touches no disk, but for the
+ * first grant of an incarnation ("Paxos Made Live", section 5.2). */
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {

@@ -107,7 +107,7 @@ struct px {
 	uint64_t sequence;      /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
-	bool leaving;           /* hands over when nothing is in flight, at the latest at leave_by */
+	bool leaving; /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
 
 	mono_t fetched_at;      /* follower: holes are reported once per heartbeat interval */
@@ -119,7 +119,8 @@ struct px {
 int px_member(const struct px *px, uint8_t replica);
 /* Adds a record to the update; the first one gives the update its ticket. */
 void px_record(struct px *px, struct px_record record);
-/* Sends when ticket `after` is durable; px->ticket: when all that was recorded so far is; 0: now. */
+/* Sends when ticket `after` is durable; px->ticket: when all that was recorded so far is; 0:
+ * now. */
 void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m);
 /* Packs log entries from `first` on into `to`, as many as one message takes. */
 struct wire_list px_pack(const struct px *px, uint64_t first, struct buffer *to);

@@ -100,8 +100,8 @@ px_note_pending(struct px *px)
 	};
 }
 
-/* If state.db is ahead of the log's hint, a crash now would leave entries whose state the log does not
- * know: others must keep theirs. */
+/* If state.db is ahead of the log's hint, a crash now would leave entries whose state the log does
+ * not know: others must keep theirs. */
 uint64_t
 px_applied_reported(const struct px *px)
 {
@@ -121,8 +121,8 @@ px_trim_target(const struct px *px)
 	return target;
 }
 
-/* Deletes only what is durable in our own state.db and in everyone's. The last chosen entry stays: its
- * origin tells which entries behind it are superseded. */
+/* Deletes only what is durable in our own state.db and in everyone's. The last chosen entry stays:
+ * its origin tells which entries behind it are superseded. */
 void
 px_on_applied(struct px *px, uint64_t slot)
 {

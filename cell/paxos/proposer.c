@@ -6,9 +6,9 @@
  *      |  a higher ballot, a master    |        a higher ballot, handed over        |
  *      +-------------------------------+--------------------------------------------+
  *
- * A candidate asks the others first and promises to itself only when a quorum needs no more than that.
- * So a replica that hears nothing, but that the others still hear the master of, disturbs nobody:
- * it is refused for the sake of their leases, and can go back to following. */
+ * A candidate asks the others first and promises to itself only when a quorum needs no more than
+ * that. So a replica that hears nothing, but that the others still hear the master of, disturbs
+ * nobody: it is refused for the sake of their leases, and can go back to following. */
 #include <string.h>
 
 #include "cell/base/checksum.h"
@@ -27,8 +27,9 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 	px->stand_at = mono_add(px->stand_at, px_jitter(px));
 }
 
-/* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n to a
- * majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one seen. */
+/* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n to
+ * a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one
+ * seen. */
 void
 px_stand(struct px *px)
 {
@@ -157,7 +158,8 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 		ask_one(px, px_member(px, from));
 }
 
-/* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again, soon. */
+/* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again,
+ * soon. */
 void
 px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 {

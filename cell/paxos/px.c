@@ -170,8 +170,8 @@ px_jitter(struct px *px)
 
 /* ---- the step ---- */
 
-/* Paxos needs no order, no delivery and no single delivery of messages ("Paxos Made Simple", section
- * 2.1): each handler refuses or ignores what does not fit. */
+/* Paxos needs no order, no delivery and no single delivery of messages ("Paxos Made Simple",
+ * section 2.1): each handler refuses or ignores what does not fit. */
 static void
 receive(struct px *px, uint8_t from, const struct message *m)
 {

@@ -166,7 +166,8 @@ ours(const struct px *px, struct ballot ballot)
 	return px->role == PX_MASTER && ballot_equal(ballot, px->ballot);
 }
 
-/* `match` never falls, `next` may: a member that restarts may have forgotten what it knew as chosen. */
+/* `match` never falls, `next` may: a member that restarts may have forgotten what it knew as
+ * chosen. */
 static void
 matches(struct px *px, struct peer *p, uint64_t slot)
 {

@@ -36,7 +36,7 @@ void wire_put_entry(struct buffer *to, const struct entry *e);
 enum rc wire_get_entry(struct bytes from, struct entry *e);
 
 /* List elements: wire_put_NAME appends one to the buffer that becomes list.packed; wire_next_NAME
- * takes the next from a cursor over list.packed, which the decoder has checked: false at the end. */
+ * takes the next from a cursor over list.packed, checked when it was decoded: false at the end. */
 #define WIRE_ELEMENT(name)                                                                    \
 	void wire_put_##name(struct buffer *to, const struct name *value);                        \
 	bool wire_next_##name(struct cursor *from, struct name *value);

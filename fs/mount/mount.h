@@ -24,6 +24,7 @@ struct mount_config {
 	bool quiet;           /* ignore chmod and chown */
 };
 
+/* The mount of a session; `client` stays the driver's and outlives it. */
 struct mount *mount_new(const struct mount_config *config, const struct client *client);
 void mount_free(struct mount *m);
 

@@ -65,8 +65,8 @@ join(int n)
 		pid_t pid = wait(&status);
 
 		check(pid > 0, "wait");
-		check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %d ended with %x", pid,
-		      status);
+		check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "process %d ended with %x",
+		      pid, status);
 	}
 }
 

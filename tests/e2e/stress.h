@@ -1,4 +1,5 @@
-/* What end-to-end tests need that a shell can't do: crowds of processes, exact calls, their errors. */
+/* What end-to-end tests need that a shell can't do: crowds of processes, exact calls, their
+ * errors. */
 #ifndef LSFS_TESTS_STRESS_H
 #define LSFS_TESTS_STRESS_H
 
@@ -18,6 +19,7 @@ int open_file(const char *path);
 /* Waits until the process sleeps in flock(2). */
 void await_flock(pid_t pid);
 
+/* The parts that stress.c lists: 0 when all went well. */
 int stress_count(int argc, char **argv);
 int stress_append(int argc, char **argv);
 int stress_crowd(int argc, char **argv);

@@ -166,8 +166,10 @@ stress_restart(int argc, char **argv)
 		await_flock(first);
 	}
 	check(unlink(argv[argc - 1]) == 0, "unlink %s", argv[argc - 1]);
-	check(read(order_pipe[0], &who, sizeof who) == sizeof who && who == 1, "%d came first", who);
-	check(read(order_pipe[0], &who, sizeof who) == sizeof who && who == 2, "%d came second", who);
+	check(read(order_pipe[0], &who, sizeof who) == sizeof who && who == 1, "%d came first",
+	      who);
+	check(read(order_pipe[0], &who, sizeof who) == sizeof who && who == 2, "%d came second",
+	      who);
 	join(2);
 	return 0;
 }

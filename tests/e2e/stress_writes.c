@@ -142,13 +142,14 @@ stress_verify(int argc, char **argv)
 
 		snprintf(path, sizeof path, "%s/%d", argv[0], i);
 		f = fopen(path, "r");
-		check(f != NULL || last[i] == 0, "%s is missing, %ld was acknowledged", path, last[i]);
+		check(f != NULL || last[i] == 0, "%s is missing, %ld was acknowledged", path,
+		      last[i]);
 		if (!f)
 			continue;
 		check(fscanf(f, "%ld", &n) == 1, "%s holds no number", path);
 		/* the write under way when the mount died may have been committed too */
-		check(n >= last[i] && n <= last[i] + 1, "%s holds %ld, %ld was acknowledged", path, n,
-		      last[i]);
+		check(n >= last[i] && n <= last[i] + 1, "%s holds %ld, %ld was acknowledged", path,
+		      n, last[i]);
 		fclose(f);
 	}
 	return 0;

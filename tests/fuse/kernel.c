@@ -172,7 +172,8 @@ on_session_state(void *user, const struct client_status *status)
 static void
 start_host(struct kernel *k)
 {
-	struct host_config config = {.directory = k->directory, .failed = on_host_failed, .user = k};
+	struct host_config config = {
+	    .directory = k->directory, .failed = on_host_failed, .user = k};
 	struct conf conf;
 	char why[512] = "";
 

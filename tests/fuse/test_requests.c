@@ -79,7 +79,8 @@ write_at(struct kernel *k, uint64_t ino, uint64_t fh, uint64_t offset, const cha
 
 	memcpy(body, &in, sizeof in);
 	memcpy(body + sizeof in, text, strlen(text));
-	rc = kernel_call(k, FUSE_WRITE, ino, body, sizeof in + strlen(text), NULL, &out, sizeof out);
+	rc =
+	    kernel_call(k, FUSE_WRITE, ino, body, sizeof in + strlen(text), NULL, &out, sizeof out);
 	return rc < 0 ? rc : (int)out.size;
 }
 
@@ -160,8 +161,8 @@ test_init(void **state)
 static void
 test_missing_name(void **state)
 {
-	assert_int_equal(kernel_call(*state, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "missing", NULL, 0),
-	                 -ENOENT);
+	assert_int_equal(
+	    kernel_call(*state, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "missing", NULL, 0), -ENOENT);
 }
 
 static void
@@ -313,10 +314,11 @@ static void
 test_nonsense(void **state)
 {
 	static const uint32_t opcodes[] = {
-		FUSE_LOOKUP, FUSE_GETATTR, FUSE_SETATTR, FUSE_OPEN, FUSE_READ, FUSE_RELEASE, FUSE_FSYNC,
-		FUSE_FLUSH, FUSE_OPENDIR, FUSE_READDIR, FUSE_RELEASEDIR, FUSE_GETLK, FUSE_SETLK,
-		FUSE_ACCESS, FUSE_CREATE, FUSE_MKDIR, FUSE_UNLINK, FUSE_RMDIR, FUSE_STATFS, FUSE_IOCTL,
-		FUSE_FALLOCATE, FUSE_LISTXATTR, FUSE_REMOVEXATTR, 4000,
+	    FUSE_LOOKUP,     FUSE_GETATTR,   FUSE_SETATTR,     FUSE_OPEN,    FUSE_READ,
+	    FUSE_RELEASE,    FUSE_FSYNC,     FUSE_FLUSH,       FUSE_OPENDIR, FUSE_READDIR,
+	    FUSE_RELEASEDIR, FUSE_GETLK,     FUSE_SETLK,       FUSE_ACCESS,  FUSE_CREATE,
+	    FUSE_MKDIR,      FUSE_UNLINK,    FUSE_RMDIR,       FUSE_STATFS,  FUSE_IOCTL,
+	    FUSE_FALLOCATE,  FUSE_LISTXATTR, FUSE_REMOVEXATTR, 4000,
 	};
 	struct kernel *k = *state;
 	uint32_t words[32];

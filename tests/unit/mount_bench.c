@@ -361,7 +361,8 @@ uint64_t
 k_lookup(struct bench *b, const char *name)
 {
 	struct mount_reply *r = bench_call(
-	    b, (struct mount_event){.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of(name)});
+	    b,
+	    (struct mount_event){.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of(name)});
 
 	assert_true(r->error == 0 || r->error == ENOENT);
 	return r->error ? 0 : r->stat.ino;
@@ -505,8 +506,10 @@ k_rename(struct bench *b, const char *name, const char *new_name)
 int
 k_setxattr(struct bench *b, uint64_t ino, const char *name, const char *value)
 {
-	return bench_error(b, (struct mount_event){.kind = MOUNT_SETXATTR, .ino = ino,
-	                                           .name = bytes_of(name), .data = bytes_of(value)});
+	return bench_error(b, (struct mount_event){.kind = MOUNT_SETXATTR,
+	                                           .ino = ino,
+	                                           .name = bytes_of(name),
+	                                           .data = bytes_of(value)});
 }
 
 int

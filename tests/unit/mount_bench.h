@@ -1,8 +1,8 @@
 /* A mount under test: its requests are answered by a real tree, at once or when the test says so,
  * and its session is whatever the test says. The trace tells which requests went out:
  *
- *   lookup "f" | get_attr | get_contents | set_contents any "x" | set_contents =2 "x" | append "x" |
- *   create "f" | rename "a" "b" | delete "f" | acquire exclusive wait | release | cancel ...
+ *   lookup "f" | get_attr | get_contents | set_contents any "x" | set_contents =2 "x" | append "x"
+ * | create "f" | rename "a" "b" | delete "f" | acquire exclusive wait | release | cancel ...
  *
  * with "&" in front of those that must stay in order before everything later. */
 #ifndef LSFS_TESTS_MOUNT_BENCH_H
@@ -59,6 +59,7 @@ struct file {
 	pid_t opener;
 };
 
+/* Around each test: a mount with a bench of its own in *state. */
 int bench_setup(void **state);
 int bench_teardown(void **state);
 struct bench *bench_new(const struct mount_config *config);

@@ -94,8 +94,8 @@ bench_timeout(struct bench *b)
 	bench_step(b, (struct px_event){.kind = PX_TIMEOUT});
 }
 
-/* The message of this code that the last step sends to `to`, and its ticket; NULL: none. It is a view
- * into the update. */
+/* The message of this code that the last step sends to `to`, and its ticket; NULL: none. It is a
+ * view into the update. */
 static inline const struct message *
 bench_sent(const struct bench *b, uint8_t to, enum message_code code, uint64_t *after)
 {

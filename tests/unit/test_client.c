@@ -39,7 +39,8 @@ take_frames(struct play *p)
 		struct sent *s = &p->sent[p->sent_n++];
 
 		assert_true(len > 0 && p->sent_n < 2048);
-		assert_int_equal(wire_get_frame((struct bytes){rest.data, (size_t)len}, &s->m), RC_OK);
+		assert_int_equal(wire_get_frame((struct bytes){rest.data, (size_t)len}, &s->m),
+		                 RC_OK);
 		if (s->m.code == MSG_request)
 			assert_int_equal(wire_get_op(s->m.request.op, &s->op), RC_OK);
 		rest.data += len;
@@ -100,8 +101,11 @@ static void
 opened(struct play *p, enum rc rc, uint64_t session, uint64_t epoch)
 {
 	struct message m = {.code = MSG_session_opened,
-	                    .session_opened = {.rc = (uint8_t)rc, .session = session, .epoch = epoch,
-	                                       .master = 1, .principal = bytes_of("admin")}};
+	                    .session_opened = {.rc = (uint8_t)rc,
+	                                       .session = session,
+	                                       .epoch = epoch,
+	                                       .master = 1,
+	                                       .principal = bytes_of("admin")}};
 
 	receive(p, &m);
 }
@@ -425,7 +429,8 @@ test_retry_is_bounded(void **unused)
 
 		step_kind(p, CLIENT_DISCONNECTED);
 		until_connect(p);
-		assert_in_range(mono_since(p->now, last).ns, span_ms(most).ns / 2, span_ms(most).ns);
+		assert_in_range(mono_since(p->now, last).ns, span_ms(most).ns / 2,
+		                span_ms(most).ns);
 		last = p->now;
 	}
 	play_free(p);

@@ -94,12 +94,14 @@ test_refused(void **state)
 	assert_refused("[cell]\nname = ../etc\n", ":2: name: not a cell's name: ../etc");
 	assert_refused("[cell]\nname = a\nname = b\n", ":3: name: given twice: b");
 	assert_refused("[cell]\nname = a\nsigning_key = AAA\n", ":3: signing_key: not a key: AAA");
-	assert_refused(GOOD_CELL "colour = red\n" GOOD_REPLICA, ":4: unknown setting in [cell]: colour = red");
+	assert_refused(GOOD_CELL "colour = red\n" GOOD_REPLICA,
+	               ":4: unknown setting in [cell]: colour = red");
 	assert_refused(GOOD_CELL "[replica 0]\naddress =\n", ":5: unknown section [replica 0]");
 	assert_refused(GOOD_CELL "[replica 256]\naddress =\n", "[replica 256]");
 	assert_refused(GOOD_CELL "[replica 1x]\naddress =\n", "[replica 1x]");
 	assert_refused(GOOD_CELL GOOD_REPLICA GOOD_REPLICA, ":7: replica 1: given twice");
-	assert_refused(GOOD_CELL "[replica 1]\nport = 7\n", ":5: unknown setting in [replica 1]: port");
+	assert_refused(GOOD_CELL "[replica 1]\nport = 7\n",
+	               ":5: unknown setting in [replica 1]: port");
 	assert_refused(GOOD_CELL GOOD_REPLICA "nonsense\n", ":6: not \"[section]\"");
 	assert_refused("\x7f" "ELF\x01\x01", ":1: not");
 	snprintf(longer, sizeof longer, "%s[replica 1]\naddress = %0400d\n", GOOD_CELL, 7);

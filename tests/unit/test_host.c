@@ -428,9 +428,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_data_survives), TEST(test_stopped_unused), TEST(test_made), TEST(test_foreign),
-	    TEST(test_a_file_in_place), TEST(test_first_start_broken_off),
-	    TEST(test_key_before_the_cell_file), TEST(test_damaged),
+	    TEST(test_data_survives),
+	    TEST(test_stopped_unused),
+	    TEST(test_made),
+	    TEST(test_foreign),
+	    TEST(test_a_file_in_place),
+	    TEST(test_first_start_broken_off),
+	    TEST(test_key_before_the_cell_file),
+	    TEST(test_damaged),
 	};
 
 	log_start("test_host", LEVEL_ERROR);

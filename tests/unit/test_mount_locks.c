@@ -1,4 +1,5 @@
-/* Locks: who owns them, what interrupts and closes do to them, and what is committed around them. */
+/* Locks: who owns them, what interrupts and closes do to them, and what is committed around
+ * them. */
 #include "tests/unit/mount_bench.h"
 
 static struct file
@@ -340,7 +341,8 @@ test_record_lock_freed_by_any_close(void **state)
 	k_close(b, f, SHELL);
 }
 
-/* What was written through the descriptor that holds it is committed although another one closes. */
+/* What was written through the descriptor that holds it is committed although another one
+ * closes. */
 static void
 test_record_lock_commits_before_it_goes(void **state)
 {

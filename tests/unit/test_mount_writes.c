@@ -438,7 +438,8 @@ test_too_big(void **state)
 static void
 test_commit_at_write(void **state)
 {
-	struct bench *b = bench_new(&(struct mount_config){.cell = "local", .commit_at_write = true});
+	struct bench *b =
+	    bench_new(&(struct mount_config){.cell = "local", .commit_at_write = true});
 	struct file f;
 
 	(void)state;

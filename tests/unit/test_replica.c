@@ -135,7 +135,8 @@ test_restart_from_rows(void **state)
 	lab_free(lab);
 }
 
-/* A session whose client is back within a lease of the restart lives on; one that is not is ended. */
+/* A session whose client is back within a lease of the restart lives on; one that is not is
+ * ended. */
 static void
 test_sessions_over_restart(void **state)
 {

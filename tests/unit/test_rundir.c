@@ -113,7 +113,8 @@ test_open_directory(void **state)
 static void
 test_damaged_record(void **state)
 {
-	static const char nonsense[] = "\nsession\nnonce 12\npid x\nmountpoint\n\xff\xfe 7\nsession -1";
+	static const char nonsense[] =
+	    "\nsession\nnonce 12\npid x\nmountpoint\n\xff\xfe 7\nsession -1";
 	struct run_record r = sample(), seen;
 	struct run_file file;
 	bool alive;

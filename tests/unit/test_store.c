@@ -99,7 +99,8 @@ test_new(void **state)
 static void
 test_log_comes_back(void **state)
 {
-	struct px_record promise = {.kind = PX_RECORD_PROMISE, .ballot = {.round = 3, .replica = 1}};
+	struct px_record promise = {.kind = PX_RECORD_PROMISE,
+	                            .ballot = {.round = 3, .replica = 1}};
 
 	(void)state;
 	open_started();
@@ -118,8 +119,12 @@ test_log_comes_back(void **state)
 static void
 test_entry_replaced(void **state)
 {
-	struct px_record r = {.kind = PX_RECORD_ENTRY, .slot = 2, .ballot = {7, 1}, .origin = {7, 1},
-	                      .payload = bytes_of("other"), .checksum = checksum(bytes_of("other"))};
+	struct px_record r = {.kind = PX_RECORD_ENTRY,
+	                      .slot = 2,
+	                      .ballot = {7, 1},
+	                      .origin = {7, 1},
+	                      .payload = bytes_of("other"),
+	                      .checksum = checksum(bytes_of("other"))};
 
 	(void)state;
 	open_started();
@@ -174,7 +179,8 @@ test_rows_come_back(void **state)
 	row = fake_meta(1);
 	row_list_add(&rows, &row);
 	store_state(f.store, 1, &rows);
-	row = (struct row){.table = ROWS_results, .deleted = true, .values = {{.number = 9}, {.number = 2}}};
+	row = (struct row){
+	    .table = ROWS_results, .deleted = true, .values = {{.number = 9}, {.number = 2}}};
 	row_list_add(&rows, &row);
 	row = fake_node(6, "six", bytes_of("6"));
 	row_list_add(&rows, &row);
@@ -314,7 +320,8 @@ test_in_use(void **state)
 static void
 make_store(void)
 {
-	struct px_record promise = {.kind = PX_RECORD_PROMISE, .ballot = {.round = 3, .replica = 1}};
+	struct px_record promise = {.kind = PX_RECORD_PROMISE,
+	                            .ballot = {.round = 3, .replica = 1}};
 
 	open_started();
 	store_log(f.store, 0, &promise, 1);
@@ -340,8 +347,8 @@ sum_of_file(const char *name)
 	return checksum((struct bytes){bytes, n});
 }
 
-static const char *const data_files[] = {"log.db", "log.db-wal", "state.db", "state.db-wal", "marks",
-                                         "health"};
+static const char *const data_files[] = {"log.db",       "log.db-wal", "state.db",
+                                         "state.db-wal", "marks",      "health"};
 enum { DATA_FILES = 6 };
 
 /* Damages one thing, and sees it refused without a change to any file. */
@@ -384,14 +391,17 @@ test_damage(void **state)
 	              "log.db is damaged: entries row 7: checksum");
 	assert_damage("log.db", "DELETE FROM entries WHERE slot = 7",
 	              "log.db is damaged: entries row 7 is missing");
-	assert_damage("log.db", "DELETE FROM entries WHERE slot = 10",
-	              "log.db is damaged or an old copy: it ends at slot 9, but 10 was acknowledged");
+	assert_damage(
+	    "log.db", "DELETE FROM entries WHERE slot = 10",
+	    "log.db is damaged or an old copy: it ends at slot 9, but 10 was acknowledged");
 	assert_damage("log.db", "UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
 	              "log.db is damaged: ballots: checksum");
 	assert_damage("log.db", "UPDATE incarnation SET number = 9",
 	              "log.db is damaged: incarnation: checksum");
-	assert_damage("log.db", "DELETE FROM incarnation", "log.db is damaged: incarnation: no row");
-	assert_damage("log.db", "UPDATE chosen SET slot = 2", "log.db is damaged: chosen: checksum");
+	assert_damage("log.db", "DELETE FROM incarnation",
+	              "log.db is damaged: incarnation: no row");
+	assert_damage("log.db", "UPDATE chosen SET slot = 2",
+	              "log.db is damaged: chosen: checksum");
 	assert_damage("log.db", "UPDATE replica SET replica = 2",
 	              "log.db belongs to replica 2 of cell test, not to replica 1 of cell test");
 	assert_damage("log.db", "DELETE FROM replica", "log.db is damaged: replica: no row");

@@ -468,7 +468,8 @@ test_golden_accept(void **state)
 	struct command command = {.stamp_ns = -1, .session = 2, .number = 3, .below = 4};
 	struct buffer ops = BUFFER(100), commands = BUFFER(200), payload = BUFFER(300);
 	struct buffer entries = BUFFER(400);
-	struct log_entry entry = {.slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd};
+	struct log_entry entry = {
+	    .slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd};
 	struct message m = {MSG_accept, .accept = {.ballot = {6, 1}, .chosen = 9}};
 
 	(void)state;
