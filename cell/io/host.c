@@ -1,8 +1,7 @@
 /* The host's order of business. Whatever happens (a client's frame, a record that became durable, a
  * deadline) is one step of the replica; its records go to the store, its messages out as soon as
  * what they wait for is durable. Frames for clients are put into a queue and delivered at the end
- * of the loop's turn: a client is never called from within its own call, and a step never from
- * within one.
+ * of the loop's turn: neither a client's call nor a step ever happens within another.
  *
  * An answer must not cost a wake-up of its own: the queue is emptied by a check handle (behind the
  * poll, where most work comes from) and a prepare handle (before it); as long as something is in
