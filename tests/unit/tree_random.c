@@ -237,8 +237,8 @@ random_session_op(struct rng *r, const struct tree *t)
 		return random_contents_op(r, t);
 	case 5:
 	case 6:
-		return random_names_op(r, t);
 	case 7:
+		return random_names_op(r, t);
 	case 8:
 		return random_ephemeral_op(r, t);
 	case 9:
