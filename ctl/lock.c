@@ -108,7 +108,8 @@ acquire_file(const struct lock *l)
 	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
 }
 
-/* TryAcquire is all that the attribute offers: try, wait a little longer each time, try again. */
+/* TryAcquire is all that the attribute offers: try, wait a little longer each time, try again. Its
+ * busy is EBUSY, since setxattr(2) cannot say EAGAIN. */
 static int
 acquire_directory(const struct lock *l)
 {
@@ -119,6 +120,8 @@ acquire_directory(const struct lock *l)
 	int pause_ms = RETRY_FIRST_MS;
 
 	while (fsetxattr(l->fd, "user.ls.lock", mode, strlen(mode), 0) < 0) {
+		if (errno == EBUSY)
+			errno = EAGAIN;
 		if (errno != EAGAIN || mono_reached(clock_now(), deadline))
 			return errno;
 		usleep((useconds_t)pause_ms * 1000);

@@ -226,6 +226,14 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 	}
 }
 
+/* The kernel uses EAGAIN of its own in setxattr(2) and would tell the caller EOPNOTSUPP: a lock that
+ * is taken by attribute and is busy says so in another way. */
+static int
+error_of(const struct parked *p, const struct mount_reply *m)
+{
+	return p->kind == MOUNT_SETXATTR && m->error == EAGAIN ? EBUSY : m->error;
+}
+
 void
 reply_send(struct replies *r, const struct mount_reply *m)
 {
@@ -235,7 +243,7 @@ reply_send(struct replies *r, const struct mount_reply *m)
 	must(p);
 	must(m->error >= 0);
 	if (m->error)
-		fuse_reply_err(p->req, m->error);
+		fuse_reply_err(p->req, error_of(p, m));
 	else
 		send_good(r, p, m);
 	unpark(r, p);

@@ -236,7 +236,7 @@ case_attribute_lock() {
 	done
 	exec 9<> "$d/f"
 	flock 9
-	refused "Resource temporarily unavailable" setfattr -n user.ls.lock -v exclusive "$d/f"
+	refused "busy" setfattr -n user.ls.lock -v exclusive "$d/f"
 	setfattr -n user.ls.lock -v free "$d/f"
 	is "$(attribute lock "$d/f")" exclusive
 	exec 9>&-

@@ -267,6 +267,38 @@ test_attribute_sizes(void **state)
 	release(k, ino, f.open.fh);
 }
 
+static int
+set_attribute(struct kernel *k, uint64_t ino, const char *name, const char *value)
+{
+	struct {
+		uint32_t size, flags;
+		char text[128];
+	} in = {.size = (uint32_t)strlen(value)};
+	size_t n = strlen(name) + 1;
+
+	memcpy(in.text, name, n);
+	memcpy(in.text + n, value, strlen(value));
+	return kernel_call(k, FUSE_SETXATTR, ino, &in, 8 + n + strlen(value), NULL, NULL, 0);
+}
+
+/* The kernel would make EOPNOTSUPP of EAGAIN. */
+static void
+test_attribute_lock_busy(void **state)
+{
+	struct kernel *k = *state;
+	struct created f = create(k, "x", 0644);
+	uint64_t ino = f.entry.nodeid;
+
+	assert_int_equal(flock_now(k, ino, f.open.fh, F_WRLCK), 0);
+	assert_int_equal(set_attribute(k, ino, "user.ls.lock", "exclusive"), -EBUSY);
+	assert_int_equal(flock_now(k, ino, f.open.fh, F_UNLCK), 0);
+	assert_int_equal(set_attribute(k, ino, "user.ls.lock", "exclusive"), 0);
+	assert_int_equal(flock_now(k, ino, f.open.fh, F_WRLCK), -EAGAIN);
+	assert_int_equal(set_attribute(k, ino, "user.ls.lock", "free"), 0);
+	assert_int_equal(flock_now(k, ino, f.open.fh, F_WRLCK), 0);
+	release(k, ino, f.open.fh);
+}
+
 static bool
 listing_has(const char *listing, size_t len, const char *name)
 {
@@ -360,6 +392,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_interrupt_before_its_request, start, stop),
 		cmocka_unit_test_setup_teardown(test_end_with_a_waiting_lock, start, stop),
 		cmocka_unit_test_setup_teardown(test_attribute_sizes, start, stop),
+		cmocka_unit_test_setup_teardown(test_attribute_lock_busy, start, stop),
 		cmocka_unit_test_setup_teardown(test_listing_in_pieces, start, stop),
 		cmocka_unit_test_setup_teardown(test_nonsense, start, stop),
 		cmocka_unit_test_setup_teardown(test_connection_lost, start, stop),
