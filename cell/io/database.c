@@ -13,9 +13,9 @@
 #include "cell/io/file.h"
 
 enum {
-	BUSY_MS = 1000,            /* somebody looks into the file with another program */
-	CHECK_MAX = 64 << 20,      /* bytes up to which the whole structure is checked at each start */
-	CHECKPOINT_IDLE = 256,     /* pages; a commit of one small record writes two or three */
+	BUSY_MS = 1000,        /* somebody looks into the file with another program */
+	CHECK_MAX = 64 << 20,  /* bytes up to which the whole structure is checked at each start */
+	CHECKPOINT_IDLE = 256, /* pages; a commit of one small record writes two or three */
 	CHECKPOINT_ANYWAY = 2048,
 };
 
@@ -167,8 +167,8 @@ check_kind(struct database *db, bool *is_new, char *why, size_t why_size)
 		return false;
 	}
 	if (format != kind->format) {
-		snprintf(why, why_size, "%s has format %lld; this program reads format %d", kind->name,
-		         (long long)format, kind->format);
+		snprintf(why, why_size, "%s has format %lld; this program reads format %d",
+		         kind->name, (long long)format, kind->format);
 		return false;
 	}
 	return true;
@@ -186,7 +186,8 @@ check_structure(struct database *db, const char *path, char *why, size_t why_siz
 		return true; /* each row is read and checked against its sum anyway */
 	if (!database_prepare(db, &statement, "PRAGMA quick_check(1)", why, why_size))
 		return false;
-	if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+	if (sqlite3_step(statement) == SQLITE_ROW &&
+	    sqlite3_column_type(statement, 0) != SQLITE_NULL)
 		answer = (const char *)sqlite3_column_text(statement, 0);
 	ok = strcmp(answer, "ok") == 0;
 	if (!ok && answer[0] != '\0')
@@ -263,8 +264,9 @@ database_create(struct database *db, const char *directory, const char *schema, 
 		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
 		return false;
 	}
-	sql = sqlite3_mprintf("BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
-	                      schema, kind->application_id, kind->format);
+	sql = sqlite3_mprintf(
+	    "BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema,
+	    kind->application_id, kind->format);
 	must(sql != NULL);
 	ok = connect_to(db, path, 0, why, why_size) &&
 	     execute(db, "PRAGMA journal_mode = WAL", why, why_size) &&
@@ -298,8 +300,9 @@ static enum work
 checkpoint(struct database *db)
 {
 	int in_wal, moved;
-	enum work work = judge(db, sqlite3_wal_checkpoint_v2(
-	                               db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_wal, &moved));
+	enum work work =
+	    judge(db, sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE,
+	                                        &in_wal, &moved));
 
 	if (work == WORK_DONE)
 		db->wal_pages = in_wal - moved;

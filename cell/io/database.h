@@ -1,5 +1,5 @@
-/* What log.db and state.db have in common: SQLite in WAL mode, every commit synced, an application id
- * and a format number by which foreign and newer files are known and refused. */
+/* What log.db and state.db have in common: SQLite in WAL mode, every commit synced, an
+ * application id and a format number by which foreign and newer files are known and refused. */
 #ifndef LSFS_IO_DATABASE_H
 #define LSFS_IO_DATABASE_H
 
@@ -22,11 +22,11 @@ struct database {
 	sqlite3_stmt *begin, *commit, *rollback;
 	int wal_pages;       /* in the write-ahead log, not yet moved into the file */
 	char why[DATABASE_WHY]; /* of the last WORK_FAILED or WORK_LATER */
-	bool io_failed;      /* a read, write or sync failed, for another reason than want of room */
+	bool io_failed; /* a read, write or sync failed, for another reason than want of room */
 };
 
-/* Opens the file if there is one, and checks that it is ours and whole. Changes nothing on the disk.
- * False with one line in `why`. */
+/* Opens the file if there is one, and checks that it is ours and whole. Changes nothing on the
+ * disk. False with one line in `why`. */
 bool database_open(struct database *db, const char *directory, const struct database_kind *kind,
                    char *why, size_t why_size);
 /* Creates a new one with this schema (SQL statements), in one transaction. */
@@ -49,8 +49,8 @@ int database_step(sqlite3_stmt *statement);
 int database_begin(struct database *db);
 enum work database_end(struct database *db, int rc);
 
-/* Moves pages from the write-ahead log into the file when there are enough of them: sooner when idle,
- * so that no commit has to wait for much of it. */
+/* Moves pages from the write-ahead log into the file when there are enough of them: sooner when
+ * idle, so that no commit has to wait for much of it. */
 enum work database_checkpoint(struct database *db, bool idle);
 
 /* "log.db is damaged: WHAT", false: for returns. */

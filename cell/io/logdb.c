@@ -102,8 +102,10 @@ check_owner(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t wh
 	owner->rows++;
 	if (cell != NULL && strcmp(cell, owner->cell) == 0 && column(s, 1) == owner->replica)
 		return true;
-	snprintf(why, why_size, "log.db belongs to replica %" PRIu64 " of cell %.64s, not to replica "
-	         "%u of cell %s", column(s, 1), cell ? cell : "?", owner->replica, owner->cell);
+	snprintf(why, why_size,
+	         "log.db belongs to replica %" PRIu64 " of cell %.64s, not to replica "
+	         "%u of cell %s",
+	         column(s, 1), cell ? cell : "?", owner->replica, owner->cell);
 	return false;
 }
 
@@ -198,11 +200,11 @@ read_entry(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why
 	e.payload = (struct bytes){sqlite3_column_blob(s, 7), (size_t)sqlite3_column_bytes(s, 7)};
 	if (column(s, 6) != entry_sum(e.slot, e.ballot, e.origin, e.checksum) ||
 	    e.checksum != checksum(e.payload))
-		return database_damaged(&log->db, why, why_size, "entries row %" PRIu64 ": checksum",
-		                        e.slot);
+		return database_damaged(&log->db, why, why_size,
+		                        "entries row %" PRIu64 ": checksum", e.slot);
 	if (e.slot != expected)
-		return database_damaged(&log->db, why, why_size, "entries row %" PRIu64 " is missing",
-		                        expected);
+		return database_damaged(&log->db, why, why_size,
+		                        "entries row %" PRIu64 " is missing", expected);
 	e.payload = bytes_copy(e.payload);
 	ARRAY_ROOM(reading->entries, reading->n, reading->room);
 	reading->entries[reading->n++] = e;
@@ -219,21 +221,25 @@ read_numbers(struct logdb *log, struct px_recovered *r, char *why, size_t why_si
 	struct ballots ballots = {0};
 	struct leases leases = {0};
 
-	if (!each_row(log, "SELECT number, checksum FROM incarnation", &incarnation, read_single, why,
+	if (!each_row(log, "SELECT number, checksum FROM incarnation", &incarnation, read_single,
+	              why, why_size) ||
+	    !each_row(log, "SELECT slot, checksum FROM chosen", &chosen, read_single, why,
 	              why_size) ||
-	    !each_row(log, "SELECT slot, checksum FROM chosen", &chosen, read_single, why, why_size) ||
-	    !each_row(log, "SELECT slot, checksum FROM trimmed", &trimmed, read_single, why, why_size) ||
-	    !each_row(log, "SELECT round, replica, checksum FROM ballots UNION ALL "
-	                   "SELECT round, replica, checksum FROM ballots_again",
+	    !each_row(log, "SELECT slot, checksum FROM trimmed", &trimmed, read_single, why,
+	              why_size) ||
+	    !each_row(log,
+	              "SELECT round, replica, checksum FROM ballots UNION ALL "
+	              "SELECT round, replica, checksum FROM ballots_again",
 	              &ballots, read_ballot, why, why_size))
 		return false;
 	if (incarnation.number == 0)
 		return database_damaged(&log->db, why, why_size, "incarnation: no row");
 	if (ballots.rows > 0 && ballots.good == 0)
-		return database_damaged(&log->db, why, why_size, "ballots: checksum, in both copies");
+		return database_damaged(&log->db, why, why_size,
+		                        "ballots: checksum, in both copies");
 	leases.last_incarnation = incarnation.number;
-	if (!each_row(log, "SELECT incarnation, longest_ns, checksum FROM leases", &leases, read_lease,
-	              why, why_size))
+	if (!each_row(log, "SELECT incarnation, longest_ns, checksum FROM leases", &leases,
+	              read_lease, why, why_size))
 		return false;
 	r->incarnation = incarnation.number;
 	r->promised = ballots.highest;
@@ -283,8 +289,10 @@ read_all(struct logdb *log, const char *cell, uint8_t replica, struct px_recover
 	if (owner.rows != 1)
 		return database_damaged(&log->db, why, why_size, "replica: no row");
 	return read_numbers(log, r, why, why_size) &&
-	       each_row(log, "SELECT slot, round, replica, origin_round, origin_replica,"
-	                     " payload_checksum, checksum, payload FROM entries ORDER BY slot", &reading, read_entry, why, why_size);
+	       each_row(log,
+	                "SELECT slot, round, replica, origin_round, origin_replica,"
+	                " payload_checksum, checksum, payload FROM entries ORDER BY slot",
+	                &reading, read_entry, why, why_size);
 }
 
 bool
@@ -343,8 +351,8 @@ create(struct logdb *log, const char *directory, const char *cell, uint8_t repli
        size_t why_size)
 {
 	char *sql = sqlite3_mprintf("%s; INSERT INTO replica VALUES (0, %Q, %d);"
-	                            "INSERT INTO incarnation VALUES (0, 1, %lld)", schema, cell, replica,
-	                            (long long)SUM_OF(1));
+	                            "INSERT INTO incarnation VALUES (0, 1, %lld)",
+	                            schema, cell, replica, (long long)SUM_OF(1));
 	bool ok;
 
 	must(sql != NULL);
@@ -360,8 +368,8 @@ write_incarnation(struct logdb *log, uint64_t number, char *why, size_t why_size
 	sqlite3_stmt *s;
 	bool ok;
 
-	snprintf(sql, sizeof sql, "REPLACE INTO incarnation VALUES (0, %lld, %lld)", (long long)number,
-	         (long long)SUM_OF(number));
+	snprintf(sql, sizeof sql, "REPLACE INTO incarnation VALUES (0, %lld, %lld)",
+	         (long long)number, (long long)SUM_OF(number));
 	if (!database_prepare(&log->db, &s, sql, why, why_size))
 		return false;
 	ok = database_step(s) == SQLITE_OK || database_error(&log->db, why, why_size);
@@ -383,6 +391,7 @@ logdb_start(struct logdb *log, const char *directory, const char *cell, uint8_t 
 	database_ready(&log->db);
 	r->incarnation++;
 	log->trimmed = log->trim = r->trimmed;
+	log->chosen_written = log->chosen_up_to = r->chosen;
 	log->marks = (struct marks){r->incarnation, r->promised, logdb_last(r)};
 	rc = marks_open(&log->marks_file, directory, &log->marks);
 	if (rc == 0)
@@ -439,7 +448,7 @@ write_entry(struct logdb *log, const struct px_record *r)
 }
 
 static int
-write_two(sqlite3_stmt *s, uint64_t number)
+write_number(sqlite3_stmt *s, uint64_t number)
 {
 	bind_number(s, 1, number);
 	bind_number(s, 2, SUM_OF(number));
@@ -466,7 +475,9 @@ logdb_write(struct logdb *log, const struct px_record *r)
 	case PX_RECORD_ENTRY:
 		return write_entry(log, r);
 	case PX_RECORD_CHOSEN:
-		return write_two(log->chosen, r->slot);
+		if (r->slot > log->chosen_up_to)
+			log->chosen_up_to = r->slot;
+		return SQLITE_OK;
 	case PX_RECORD_TRIM:
 		if (r->slot > log->trim)
 			log->trim = r->slot;
@@ -478,25 +489,41 @@ logdb_write(struct logdb *log, const struct px_record *r)
 	return SQLITE_MISUSE;
 }
 
-int
-logdb_trim(struct logdb *log)
+static uint64_t
+next_trim(const struct logdb *log)
 {
-	uint64_t to = log->trim - log->trimmed > TRIM_STEP ? log->trimmed + TRIM_STEP : log->trim;
+	return log->trim - log->trimmed > TRIM_STEP ? log->trimmed + TRIM_STEP : log->trim;
+}
+
+static int
+trim_some(struct logdb *log)
+{
 	int rc;
 
 	if (log->trim <= log->trimmed)
 		return SQLITE_OK;
 	bind_number(log->delete_entries, 1, log->trimmed);
-	bind_number(log->delete_entries, 2, to);
+	bind_number(log->delete_entries, 2, next_trim(log));
 	rc = database_step(log->delete_entries);
-	return rc == SQLITE_OK ? write_two(log->trim_to, to) : rc;
+	return rc == SQLITE_OK ? write_number(log->trim_to, next_trim(log)) : rc;
+}
+
+int
+logdb_finish(struct logdb *log)
+{
+	int rc = SQLITE_OK;
+
+	if (log->chosen_up_to > log->chosen_written)
+		rc = write_number(log->chosen, log->chosen_up_to);
+	return rc == SQLITE_OK ? trim_some(log) : rc;
 }
 
 void
 logdb_written(struct logdb *log)
 {
+	log->chosen_written = log->chosen_up_to;
 	if (log->trim > log->trimmed)
-		log->trimmed += log->trim - log->trimmed > TRIM_STEP ? TRIM_STEP : log->trim - log->trimmed;
+		log->trimmed = next_trim(log);
 	marks_write(&log->marks_file, &log->marks);
 }
 
@@ -509,7 +536,7 @@ logdb_tidy(struct logdb *log, bool idle)
 	if (work != WORK_DONE || !idle || log->trim <= log->trimmed)
 		return work;
 	rc = database_begin(&log->db);
-	work = database_end(&log->db, rc == SQLITE_OK ? logdb_trim(log) : rc);
+	work = database_end(&log->db, rc == SQLITE_OK ? logdb_finish(log) : rc);
 	if (work != WORK_DONE)
 		return work == WORK_LATER ? WORK_DONE : work;
 	logdb_written(log);

@@ -22,6 +22,7 @@ struct logdb {
 	struct marks_file marks_file;
 	struct marks marks;      /* what the last transaction left behind */
 	uint64_t trimmed, trim;  /* deleted up to here; may be deleted up to here */
+	uint64_t chosen_written, chosen_up_to; /* of the hint: in the file; to be written */
 	sqlite3_stmt *ballot[2], *entry, *chosen, *lease, *delete_entries, *trim_to;
 };
 
@@ -40,8 +41,9 @@ enum work logdb_close(struct logdb *log, bool untouched);
 
 /* Between database_begin and database_end: writes one record. An SQLite result code. */
 int logdb_write(struct logdb *log, const struct px_record *record);
-/* Likewise: deletes some of what may be deleted. */
-int logdb_trim(struct logdb *log);
+/* Likewise, once behind the last record: the newest hint of what is chosen, and a part of what
+ * may be deleted. */
+int logdb_finish(struct logdb *log);
 /* After a commit. */
 void logdb_written(struct logdb *log);
 enum work logdb_tidy(struct logdb *log, bool idle);

@@ -84,8 +84,8 @@ damaged_row(const struct statedb *state, const struct row *row, const char *what
 	size_t len = 0;
 
 	for (int i = 0; i < info->keys; i++)
-		len += (size_t)snprintf(keys + len, sizeof keys - len, "%s%" PRId64, i > 0 ? "," : "",
-		                        row->values[i].number);
+		len += (size_t)snprintf(keys + len, sizeof keys - len, "%s%" PRId64,
+		                        i > 0 ? "," : "", row->values[i].number);
 	return database_damaged(&state->db, why, why_size, "%s row %s: %s", info->name, keys, what);
 }
 
@@ -198,8 +198,8 @@ prepare_table(struct statedb *state, enum row_table table, char *why, size_t why
 		return false;
 	len = snprintf(sql, sizeof sql, "DELETE FROM %s WHERE ", info->name);
 	for (int i = 0; i < info->keys; i++)
-		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s%s = ?", i > 0 ? " AND " : "",
-		                info->column[i].name);
+		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s%s = ?",
+		                i > 0 ? " AND " : "", info->column[i].name);
 	return database_prepare(&state->db, &state->delete[table], sql, why, why_size);
 }
 
@@ -307,7 +307,8 @@ statedb_write(struct statedb *state, const struct row_list *const *lists, size_t
 	}
 	qsort(versions, total, sizeof *versions, compare_versions);
 	for (size_t i = 0; i < total && rc == SQLITE_OK; i++) {
-		bool last = i + 1 == total || compare_rows(versions[i].row, versions[i + 1].row) != 0;
+		bool last =
+		    i + 1 == total || compare_rows(versions[i].row, versions[i + 1].row) != 0;
 
 		if (last)
 			rc = write_row(state, versions[i].row);

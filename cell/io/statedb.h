@@ -2,8 +2,9 @@
  * cell/tree/rows.h, each with a checksum column; `cell` names whose they are. To be read with
  * sqlite3(1); counters over 2^63 show as negative.
  *
- * Written with synchronous=FULL as well: batches are few (a fraction of a second's changes each), so
- * a sync for each costs little, and whatever was committed may be reported as durable at once. */
+ * Written with synchronous=FULL as well: batches are few (a fraction of a second's changes
+ * each), so a sync for each costs little, and whatever was committed may be reported as durable
+ * at once. */
 #ifndef LSFS_IO_STATEDB_H
 #define LSFS_IO_STATEDB_H
 
@@ -15,8 +16,9 @@ struct statedb {
 	sqlite3_stmt *put[ROW_TABLES], *delete[ROW_TABLES];
 };
 
-/* Opens an existing file and loads the tree from it, every row checked; a new one stays closed until
- * statedb_start, its tree is empty. Changes nothing on the disk. False with one line in `why`. */
+/* Opens an existing file and loads the tree from it, every row checked; a new one stays closed
+ * until statedb_start, its tree is empty. Changes nothing on the disk. False with one line in
+ * `why`. */
 bool statedb_open(struct statedb *state, const char *directory, const char *cell,
                   struct tree **tree, char *why, size_t why_size);
 bool statedb_start(struct statedb *state, const char *directory, const char *cell, char *why,
@@ -24,8 +26,8 @@ bool statedb_start(struct statedb *state, const char *directory, const char *cel
 /* WORK_FAILED when what was left to write could not be written. */
 enum work statedb_close(struct statedb *state, bool untouched);
 
-/* Between database_begin and database_end: writes lists of rows, the oldest first; of rows that were
- * changed several times only the last version. An SQLite result code. */
+/* Between database_begin and database_end: writes lists of rows, the oldest first; of rows that
+ * were changed several times only the last version. An SQLite result code. */
 int statedb_write(struct statedb *state, const struct row_list *const *lists, size_t n);
 
 #endif

@@ -60,14 +60,17 @@ check_together(const struct store *s, const struct tree *tree, const struct px_r
 	uint64_t applied = tree_applied(tree);
 
 	if (applied < r->trimmed) {
-		snprintf(why, why_size, "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins "
-		         "behind slot %" PRIu64, s->state.db.handle ? "an old copy" : "missing", applied,
-		         r->trimmed);
+		snprintf(why, why_size,
+		         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins "
+		         "behind slot %" PRIu64,
+		         s->state.db.handle ? "an old copy" : "missing", applied, r->trimmed);
 		return false;
 	}
 	if (applied > logdb_last(r)) {
-		snprintf(why, why_size, "log.db is %s: it ends at slot %" PRIu64 ", but state.db at "
-		         "%" PRIu64, s->log.db.handle ? "an old copy" : "missing", logdb_last(r), applied);
+		snprintf(why, why_size,
+		         "log.db is %s: it ends at slot %" PRIu64 ", but state.db at "
+		         "%" PRIu64,
+		         s->log.db.handle ? "an old copy" : "missing", logdb_last(r), applied);
 		return false;
 	}
 	return true;
@@ -227,7 +230,7 @@ run_log(void *user, const struct job_list *batch)
 		for (size_t i = 0; i < l->n && rc == SQLITE_OK; i++)
 			rc = logdb_write(&s->log, &l->records[i]);
 	}
-	work = database_end(&s->log.db, rc == SQLITE_OK ? logdb_trim(&s->log) : rc);
+	work = database_end(&s->log.db, rc == SQLITE_OK ? logdb_finish(&s->log) : rc);
 	if (work == WORK_DONE)
 		logdb_written(&s->log);
 	return work;

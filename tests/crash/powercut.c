@@ -15,7 +15,8 @@
 
 enum { SECTOR = 512, DISKS = 16, PATH_SIZE = 256 };
 
-/* A write that was not synced yet; a truncation when `data` is NULL: then `at` is the new length. */
+/* A write that was not synced yet; a truncation when `data` is NULL: then `at` is the new length.
+ */
 struct write {
 	TAILQ_ENTRY(write) link;
 	uint8_t *data;

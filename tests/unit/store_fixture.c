@@ -130,8 +130,12 @@ void
 fixture_log(struct fixture *f, uint64_t slot, struct bytes payload)
 {
 	struct px_record records[2] = {
-	    {.kind = PX_RECORD_ENTRY, .slot = slot, .ballot = {.round = 3, .replica = 1},
-	     .origin = {.round = 2, .replica = 1}, .payload = payload, .checksum = checksum(payload)},
+	    {.kind = PX_RECORD_ENTRY,
+	     .slot = slot,
+	     .ballot = {.round = 3, .replica = 1},
+	     .origin = {.round = 2, .replica = 1},
+	     .payload = payload,
+	     .checksum = checksum(payload)},
 	    {.kind = PX_RECORD_CHOSEN, .slot = slot - 1},
 	};
 

@@ -1,4 +1,5 @@
-/* A store in a directory of its own, on a loop of its own, with everything it tells written down. */
+/* A store in a directory of its own, on a loop of its own, with everything it tells written down.
+ */
 #ifndef LSFS_TESTS_STORE_FIXTURE_H
 #define LSFS_TESTS_STORE_FIXTURE_H
 
@@ -21,7 +22,8 @@ struct fixture {
 };
 
 void fixture_make(struct fixture *f);   /* the directory and the loop */
-/* Likewise, in memory where the system has a place for that: for tests that bring their own disk. */
+/* Likewise, in memory where the system has a place for that: for tests that bring their own disk.
+ */
 void fixture_make_in_memory(struct fixture *f);
 bool fixture_open(struct fixture *f);   /* store_open; false with `why` */
 void fixture_start(struct fixture *f);
