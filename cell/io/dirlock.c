@@ -48,7 +48,8 @@ take(int fd)
 	return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* The number is for people, and to wait for the dying; that it can't be written on a full disk is no reason to fail. */
+/* The number is for people, and to wait for the dying; that it can't be written on a full disk is
+ * no reason to fail. */
 static void
 write_holder(int fd)
 {

@@ -1,14 +1,14 @@
-/* Processes that are on their way out. A killed process holds its locks until the last of its threads
- * is gone, which may wait for a disk; whoever starts a successor at once should not be told that the
- * dead one is in the way. */
+/* Processes that are on their way out. A killed process holds its locks until the last of its
+ * threads is gone, which may wait for a disk; whoever starts a successor at once should not be
+ * told that the dead one is in the way. */
 #ifndef LSFS_IO_PROCESS_H
 #define LSFS_IO_PROCESS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* True if the process has ended, after waiting for it (10 s at most) if it is exiting or killed. False
- * at once for one that lives. */
+/* True if the process has ended, after waiting for it (10 s at most) if it is exiting or killed.
+ * False at once for one that lives. */
 bool process_ended(pid_t pid);
 
 #endif

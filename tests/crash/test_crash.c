@@ -30,8 +30,8 @@
 
 enum {
 	KILLS = 10,
-	CUTS = 60,   /* moments at which the power is cut, spread over all there are */
-	FAILURES = 25, /* likewise, syncs that fail */
+	CUTS = 40,   /* moments at which the power is cut, spread over all there are */
+	FAILURES = 16, /* likewise, syncs that fail */
 	LIMIT_PAYLOAD = 40000,
 	OK = 0, REFUSED = 3, LATE_ACK = 4, UNNOTICED = 5,
 };
