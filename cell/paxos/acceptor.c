@@ -68,11 +68,11 @@ refuse(struct px *px, uint8_t to, struct ballot because)
 	});
 }
 
-/* "If an acceptor receives a prepare request with number n greater than that of any prepare request
- * to which it has already responded, then it responds to the request with a promise not to accept
- * any more proposals numbered less than n and with the highest-numbered proposal (if any) that it
- * has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first` on; a candidate
- * that did not get all of them into one message asks again with the same ballot. */
+/* "If an acceptor receives a prepare request with number n greater than that of any prepare
+ * request to which it has already responded, then it responds to the request with a promise not
+ * to accept any more proposals numbered less than n and with the highest-numbered proposal (if
+ * any) that it has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first`
+ * on; a candidate that did not get all of them in one message asks on with the same ballot. */
 void
 px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 {
@@ -152,8 +152,8 @@ report_hole(struct px *px, uint8_t to, struct ballot ballot)
 }
 
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
- * unless it has already responded to a prepare request having a number greater than n" ("Paxos Made
- * Simple", section 2.2). Slots are taken in order; the answer waits for the disk. */
+ * unless it has already responded to a prepare request having a number greater than n" ("Paxos
+ * Made Simple", section 2.2). Slots are taken in order; the answer waits for the disk. */
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {

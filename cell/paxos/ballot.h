@@ -8,8 +8,7 @@
 
 #define BALLOT_NONE ((struct ballot){0, 0})
 
-/* No honest cell gets here; a message that says so is damaged, and the next round would
- * overflow. */
+/* No honest cell gets here: a message that says so is damaged, and leaves no higher rounds. */
 #define BALLOT_ROUND_MAX (UINT64_MAX / 2)
 
 static inline bool

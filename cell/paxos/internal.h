@@ -119,8 +119,7 @@ struct px {
 int px_member(const struct px *px, uint8_t replica);
 /* Adds a record to the update; the first one gives the update its ticket. */
 void px_record(struct px *px, struct px_record record);
-/* Sends when ticket `after` is durable; px->ticket: when all that was recorded so far is; 0:
- * now. */
+/* Sends when ticket `after` is durable (px->ticket: all that was recorded so far); 0: now. */
 void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m);
 /* Packs log entries from `first` on into `to`, as many as one message takes. */
 struct wire_list px_pack(const struct px *px, uint64_t first, struct buffer *to);

@@ -46,9 +46,9 @@ accepted_by_majority(const struct px *px, uint64_t slot)
 	return n >= px->quorum;
 }
 
-/* "A value is chosen when a single proposal with that value has been accepted by a majority of the
- * acceptors" ("Paxos Made Simple", section 2.3): the slot that a majority, ourselves among the
- * members, has durable in our ballot. Our own disk counts like everyone's. */
+/* "To learn that a value has been chosen, a learner must find out that a proposal has been accepted
+ * by a majority of acceptors" ("Paxos Made Simple", section 2.3): the slot that a majority has
+ * durable in our ballot. Our own disk counts like everyone's. */
 void
 px_count_accepted(struct px *px)
 {
@@ -74,7 +74,8 @@ px_persisted(struct px *px, uint64_t ticket)
 		px->chosen_durable = p->chosen;
 	}
 	px->pending_n -= n;
-	memmove(px->pending, px->pending + n, px->pending_n * sizeof px->pending[0]);
+	if (px->pending_n > 0)
+		memmove(px->pending, px->pending + n, px->pending_n * sizeof px->pending[0]);
 	must(px->durable <= px->upto && px->chosen_durable <= px->chosen);
 }
 
@@ -100,8 +101,8 @@ px_note_pending(struct px *px)
 	};
 }
 
-/* If state.db is ahead of the log's hint, a crash now would leave entries whose state the log does
- * not know: others must keep theirs. */
+/* If state.db is ahead of the log's hint, a crash now would leave entries whose state the log
+ * does not know: others must keep theirs. */
 uint64_t
 px_applied_reported(const struct px *px)
 {
@@ -121,8 +122,8 @@ px_trim_target(const struct px *px)
 	return target;
 }
 
-/* Deletes only what is durable in our own state.db and in everyone's. The last chosen entry stays:
- * its origin tells which entries behind it are superseded. */
+/* Deletes only what is durable in our own state.db and in everyone's. The last chosen entry
+ * stays: its origin tells which entries behind it are superseded. */
 void
 px_on_applied(struct px *px, uint64_t slot)
 {

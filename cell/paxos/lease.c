@@ -1,12 +1,13 @@
-/* The master lease ("Paxos Made Live", section 5.2; Chubby, section 2.1: replicas "promise not to
- * elect a different master for an interval of a few seconds").
+/* The master lease ("Paxos Made Live", section 5.2; Chubby, section 2.1: "promises that those
+ * replicas will not elect a different master for an interval of a few seconds").
  *
  * An acceptor grants it with its answer to a heartbeat and counts it from the receipt; the master
  * counts from the heartbeat's sending, less what clocks may differ. So the master's end comes
- * first. A grant is in memory only: a replica that restarts waits out the longest it may have given
- * (px_recovered.wait), which is why that length is durable before the first grant of an incarnation
- * is told. A candidate's quorum of promises meets every quorum of grants in a replica that is not
- * bound any more, and that refuses the old ballot from then on: two leases never overlap. */
+ * first. A grant is in memory only: a replica that restarts waits out the longest it may have
+ * given (px_recovered.wait), which is why that length is durable before the first grant of an
+ * incarnation is told. A candidate's quorum of promises meets every quorum of grants in a replica
+ * that is not bound any more, and that refuses the old ballot from then on: two leases never
+ * overlap. */
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 

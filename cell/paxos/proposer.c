@@ -27,8 +27,8 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 	px->stand_at = mono_add(px->stand_at, px_jitter(px));
 }
 
-/* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n to
- * a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one
+/* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n
+ * to a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one
  * seen. */
 void
 px_stand(struct px *px)
@@ -136,8 +136,8 @@ take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_e
 	return true;
 }
 
-/* "(b) ... the value of the highest-numbered proposal among the responses" ("Paxos Made Simple",
- * section 2.2) is gathered for each slot; slots that the member knows as chosen are learned. */
+/* "[...] where v is the value of the highest-numbered proposal among the responses" ("Paxos Made
+ * Simple", section 2.2) is gathered for each slot; what the member knows as chosen is learned. */
 void
 px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 {

@@ -13,11 +13,14 @@
  * The driver's duties, in this order for each update:
  *  1. hand `records` to the log, in order, as one transaction, and report PX_PERSISTED with
  *     `ticket` when it is durable; never out of order;
- *  2. send each message whose `after` is 0 at once, every other one when ticket `after` is durable
- *     (a promise or an acceptance is a lie before that);
+ *  2. send each message whose `after` is 0 at once, every other one when ticket `after` is
+ *     durable (a promise or an acceptance is a lie before that);
  *  3. apply slots up to px_chosen in order, from px_payload;
  *  4. call again at px_deadline with PX_TIMEOUT.
- * Messages may be lost, doubled, reordered and late: nothing but time is lost by that. */
+ * Messages may be lost, doubled, reordered and late: nothing but time is lost by that.
+ *
+ * The log is kept until every member has its state durable; a member that is not heard of holds
+ * this back without limit, as long as a laggard can be helped from the log alone. */
 #ifndef LSFS_PAXOS_PX_H
 #define LSFS_PAXOS_PX_H
 
@@ -41,11 +44,10 @@ enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
 /* What the log keeps. Numbers that no kind uses are 0. */
 enum px_record_kind {
 	PX_RECORD_PROMISE, /* ballot: nothing lower is answered any more */
-	PX_RECORD_ENTRY,   /* slot, ballot, origin, payload, checksum: replaces the slot's older
-	                    * one */
-	PX_RECORD_CHOSEN,  /* slot: everything up to here is chosen (a hint, written along) */
-	PX_RECORD_TRIM,    /* slot: entries up to here may be deleted */
-	PX_RECORD_LEASE,   /* length: the longest lease this incarnation may have granted */
+	PX_RECORD_ENTRY, /* slot, ballot, origin, payload, checksum: replaces an older one */
+	PX_RECORD_CHOSEN, /* slot: everything up to here is chosen (a hint, written along) */
+	PX_RECORD_TRIM, /* slot: entries up to here may be deleted */
+	PX_RECORD_LEASE, /* length: the longest lease this incarnation may have granted */
 };
 
 struct px_record {
@@ -75,8 +77,7 @@ enum px_event_kind {
 	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open() */
 	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
-	PX_STEP_DOWN, /* give the mastership up, to the replica that is furthest (SIGTERM, stuck
-	                 disk) */
+	PX_STEP_DOWN, /* give the mastership up, to whoever is furthest (SIGTERM, stuck disk) */
 };
 
 struct px_event {
@@ -117,8 +118,7 @@ mono_t px_deadline(const struct px *px);
 enum px_role px_role(const struct px *px);
 /* True while proposals are taken: the master, and not about to hand over. */
 bool px_open(const struct px *px);
-/* False when so much is proposed and not chosen that a master should propose nothing more for
- * now. */
+/* False when so much is proposed and not chosen that the master should wait with more. */
 bool px_room(const struct px *px);
 /* The ballot of the master as far as known; round 0: none. */
 struct ballot px_master(const struct px *px);

@@ -5,7 +5,7 @@
  *
  * Each follower gets consecutive slots, without waiting for answers, up to a bound of bytes. Beyond
  * PX_FLIGHT_SLOTS only full batches leave, so under load the batches grow while disks and networks
- * are busy ("Paxos Made Live", section 4: many values, one disk flush). What was lost shows when
+ * are busy ("Paxos Made Live", section 4.2: many values, one disk flush). What was lost shows when
  * the answer to a heartbeat that was sent behind it lacks it. */
 #include <string.h>
 
@@ -179,8 +179,8 @@ matches(struct px *px, struct peer *p, uint64_t slot)
 		p->next = slot + 1;
 }
 
-/* "(b) ... If an acceptor receives an accept request ..., it accepts" ("Paxos Made Simple", section
- * 2.2): an answer stands for every slot of the ballot up to its own. */
+/* An acceptor's answer in phase 2 ("Paxos Made Simple", section 2.2): it stands for every slot of
+ * the ballot up to its own. */
 void
 px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 {

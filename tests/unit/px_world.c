@@ -217,8 +217,8 @@ enqueue(struct world *w, uint8_t id, const struct px_update *u)
 
 /* ---- what must hold ---- */
 
-/* What an answer claims is on the disk of its sender: looked up there. (While an acceptance waited for
- * its sync, a higher ballot may have been accepted in the same one.) */
+/* What an answer claims is on the disk of its sender: looked up there. (While an acceptance
+ * waited for its sync, a higher ballot may have been accepted in the same one.) */
 static void
 check_claim(struct world *w, struct node *node, struct bytes frame)
 {

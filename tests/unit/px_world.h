@@ -122,7 +122,8 @@ void world_step(struct world *w, uint8_t id, struct px_event e);
 void world_save(struct world *w, uint8_t id);
 /* A client proposes something somewhere. */
 void world_propose(struct world *w, unsigned client);
-/* The replica that may serve reads now: the master, its first entry chosen, its lease valid. 0: none. */
+/* The replica that may serve reads now: the master, its first entry chosen, its lease valid. 0:
+ * none. */
 uint8_t world_serving(struct world *w);
 
 #endif

@@ -324,7 +324,8 @@ goes_back_to_a_living_master(void **state)
 static void
 proposes_the_value_of_the_highest_ballot(void **state)
 {
-	struct log_entry own = bench_entry(1, b2, b2, "low"), other = bench_entry(1, b3, b3, "high");
+	struct log_entry own = bench_entry(1, b2, b2, "low");
+	struct log_entry other = bench_entry(1, b3, b3, "high");
 	struct px_recovered r = {.incarnation = 2, .promised = b3, .entries = &own, .entries_n = 1};
 	struct bench b;
 	struct ballot mine = candidate(&b, &r);

@@ -1,6 +1,6 @@
-/* Paxos under every fault, from seeds: first anything may break for a while and nothing may go wrong,
- * then the faults stop and everything must get going again ("Paxos Made Live", section 6.2: safety
- * mode, then liveness mode).
+/* Paxos under every fault, from seeds: first anything may break for a while and nothing may go
+ * wrong, then the faults stop and everything must get going again ("Paxos Made Live", section
+ * 6.3: safety mode, then liveness mode).
  *
  * test_px_sim               the seeds of make check
  * test_px_sim SEED [COUNT]  that seed, or so many from there on */
@@ -29,9 +29,12 @@ anyone(struct world *w)
 static uint8_t
 master_or_anyone(struct world *w)
 {
-	for (int i = 0; i < w->n; i++)
-		if (w->nodes[i].px && px_role(w->nodes[i].px) == PX_MASTER && rng_chance(&w->rng, 700))
+	for (int i = 0; i < w->n; i++) {
+		const struct px *px = w->nodes[i].px;
+
+		if (px && px_role(px) == PX_MASTER && rng_chance(&w->rng, 700))
 			return (uint8_t)(i + 1);
+	}
 	return anyone(w);
 }
 
@@ -43,11 +46,12 @@ heal(struct world *w)
 			w->cut[i][k] = false;
 }
 
-/* Two sides; now and then only one direction is cut. */
+/* Two sides, often the master alone on one; now and then only one direction is cut. */
 static void
 partition(struct world *w)
 {
-	uint64_t sides = below(w, 1u << w->n);
+	uint64_t sides = rng_chance(&w->rng, 400) ? 1u << (master_or_anyone(w) - 1)
+	                                          : below(w, 1u << w->n);
 	bool one_way = rng_chance(&w->rng, 300);
 
 	for (int i = 0; i < w->n; i++)
@@ -132,10 +136,10 @@ choose_faults(struct world *w)
 	w->lose = (unsigned)below(w, 4) * 60;
 	w->twice = (unsigned)below(w, 3) * 80;
 	w->late = (unsigned)below(w, 3) * 20;
-	w->delay = (1 + (int64_t)below(w, 40)) * MS;
+	w->delay = (1 + (int64_t)below(w, rng_chance(&w->rng, 400) ? 3 : 40)) * MS;
 	w->late_delay = 1500 * MS;
-	w->disk_delay = (1 + (int64_t)below(w, 40)) * MS;
-	w->drift_permille = rng_chance(&w->rng, 300) ? 300 : 20;
+	w->disk_delay = (1 + (int64_t)below(w, rng_chance(&w->rng, 400) ? 3 : 40)) * MS;
+	w->drift_permille = rng_chance(&w->rng, 300) ? 500 : 20;
 	w->large = rng_chance(&w->rng, 30) ? 30 : 0;
 	w->in_order = rng_chance(&w->rng, 500);
 }
@@ -163,8 +167,8 @@ everyone_knows_everything(struct world *w)
 	return true;
 }
 
-/* Within some leases of the end of the faults there is one master, and it stays; new commands of every
- * client are chosen, and everyone gets to know everything. */
+/* Within some leases of the end of the faults there is one master, and it stays; new commands of
+ * every client are chosen, and everyone gets to know everything. */
 static void
 check_liveness(struct world *w)
 {
