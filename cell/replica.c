@@ -1,11 +1,11 @@
 /* One replica: the log below, the tree above it, and the master while this replica is it. Whatever
  * comes in goes to one of the three; then what became chosen is applied, what the master wants is
  * proposed, and what changed is handed out. */
-#include "cell/replica.h"
 #include <bsd/sys/queue.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/replica.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -26,9 +26,9 @@ struct replica {
 	struct tree *tree;
 	struct px *px;
 	struct master *master;
-	struct ballot candidacy;      /* the ballot whose begin_epoch was proposed */
-	struct waiting_list backlog;  /* proposals, in order */
-	struct waiting_list early;    /* open_session frames, until the epoch is applied */
+	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
+	struct waiting_list backlog; /* proposals, in order */
+	struct waiting_list early;   /* open_session frames, until the epoch is applied */
 	size_t early_n;
 
 	/* Of the step that runs. */
@@ -192,8 +192,8 @@ absorb_master(struct replica *r)
 	for (size_t i = 0; i < m->proposals_n; i++)
 		waiting_push(&r->backlog, 0, m->proposals[i]);
 	for (size_t i = 0; i < m->sends_n; i++)
-		put_send(r, (struct replica_send){.conn = m->sends[i].conn,
-		                                  .frame = m->sends[i].frame});
+		put_send(
+		    r, (struct replica_send){.conn = m->sends[i].conn, .frame = m->sends[i].frame});
 	for (size_t i = 0; i < m->closes_n; i++) {
 		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 		u->closes[u->closes_n++] = m->closes[i];
@@ -378,8 +378,8 @@ on_peer(struct replica *r, const struct replica_event *e)
 	struct message message;
 
 	if (wire_get_frame(e->frame, &message) == RC_OK)
-		step_px(r, (struct px_event){
-		               .kind = PX_RECEIVE, .from = e->peer, .message = &message});
+		step_px(
+		    r, (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &message});
 	else
 		buffer_printf(&r->update->trace, "a malformed message from replica %u\n", e->peer);
 }

@@ -27,7 +27,7 @@ enum replica_event_kind {
 	REPLICA_PERSISTED,    /* ticket: log records are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to here */
 	REPLICA_TIMEOUT,
-	REPLICA_STOP, /* give up the mastership; the driver goes on until the queue is empty */
+	REPLICA_STOP,         /* give up the mastership; the driver goes on until all is written */
 };
 
 /* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */
@@ -51,8 +51,7 @@ struct replica_send {
 };
 
 struct replica_update {
-	struct px_record
-	    *records; /* for log.db, one transaction; views valid until the next step */
+	struct px_record *records; /* for log.db, one transaction; valid until the next step */
 	size_t records_n, records_room;
 	uint64_t ticket;
 	struct replica_send *sends;
@@ -69,7 +68,7 @@ void replica_step(struct replica *r, const struct replica_event *event,
                   struct replica_update *update);
 void replica_update_free(struct replica_update *update);
 
-/* When to step with REPLICA_TIMEOUT, if nothing happens before. */
+/* When REPLICA_TIMEOUT is due. */
 mono_t replica_deadline(const struct replica *r);
 
 /* For status, tests and the simulator's invariants. */

@@ -31,11 +31,11 @@ struct connection {
 	uint64_t id;
 	struct bytes principal; /* owned */
 	struct session *session;
-	uint64_t ended;         /* the session that it had and that has ended; 0: none */
-	bool opening;           /* create_session with `nonce` is in flight */
+	uint64_t ended; /* the session that it had and that has ended; 0: none */
+	bool opening;   /* create_session with `nonce` is in flight */
 	uint8_t nonce[LIMIT_NONCE];
-	bool greeted;           /* its first KeepAlive was answered */
-	uint64_t sequence;      /* of the last KeepAlive on it */
+	bool greeted;      /* its first KeepAlive was answered */
+	uint64_t sequence; /* of the last KeepAlive on it */
 };
 
 /* A request that was not answered yet. */
@@ -72,8 +72,8 @@ struct session {
 	mono_t promised; /* end of the lease as told to the client */
 	mono_t expiry;   /* unheard until then: it is ended */
 	struct alarm alarm;
-	bool ending;     /* its expiry is proposed */
-	bool held;       /* a KeepAlive waits for its answer */
+	bool ending; /* its expiry is proposed */
+	bool held;   /* a KeepAlive waits for its answer */
 	uint64_t held_sequence;
 	mono_t held_since, answer_at;
 	struct request_tree requests;
@@ -82,9 +82,9 @@ struct session {
 	TAILQ_HEAD(given_up_list, given_up) given_up_order;
 	size_t given_up_n;
 	TAILQ_HEAD(session_waiters, waiter) waiters;
-	bool runnable;   /* some of its parked requests may begin */
+	bool runnable; /* some of its parked requests may begin */
 	TAILQ_ENTRY(session) runnable_entry;
-	bool leaseless;  /* some wait for the master's lease */
+	bool leaseless; /* some wait for the master's lease */
 	TAILQ_ENTRY(session) leaseless_entry;
 };
 
@@ -227,12 +227,12 @@ void m_request_receive(struct master *m, struct connection *c, const struct msg_
 void m_request_applied(struct master *m, const struct tree_answer *answer);
 /* Answers and forgets it. */
 void m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
-                   struct bytes result);
+                     struct bytes result);
 /* Does an earlier request of the session, in flight, stand before `r`? */
 bool m_request_behind_command(const struct session *s, const struct request *r);
 /* An acquire of this name that is not answered yet; NULL when there is none. */
 struct request *m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner,
-                                     uint64_t acquisition);
+                                       uint64_t acquisition);
 /* Begins what was parked and may begin now. */
 void m_request_run(struct master *m, struct session *s);
 void m_request_free_all(struct session *s);
@@ -243,20 +243,20 @@ enum rc m_read_answer(struct master *m, uint64_t session, const struct op *op,
                       struct buffer *result);
 /* How many hold the lock. `acquisition`, if not NULL, becomes that of (session, owner), 0: none. */
 size_t m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
-                    uint64_t *acquisition);
+                      uint64_t *acquisition);
 
 /* lock.c */
 void m_lock_acquire(struct master *m, struct session *s, struct request *r);
 /* apply found the lock busy for an acquire that may wait. */
 void m_lock_acquire_refused(struct master *m, struct session *s, struct request *r);
 void m_lock_release(struct master *m, struct session *s, struct request *r,
-                  const struct op_release *op);
+                    const struct op_release *op);
 void m_lock_cancel(struct master *m, struct session *s, struct request *r,
                    const struct op_cancel *op);
 /* A release or cancel arrived, perhaps not for the first time: nobody waits by this name any more.
  * Returns true when somebody did. */
 bool m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node,
-                  uint64_t owner, uint64_t acquisition);
+                    uint64_t owner, uint64_t acquisition);
 void m_lock_forget_given_up(struct session *s, uint64_t below);
 
 /* waiters.c */
@@ -267,7 +267,7 @@ bool m_queue_blocks(const struct queue *q, const struct acquire *a);
 /* Does a holder wait for its conversion? */
 bool m_queue_converting(const struct queue *q);
 struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
-                           uint64_t acquisition);
+                             uint64_t acquisition);
 /* False when the queue is full. */
 bool m_waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting);
 void m_waiter_drop(struct master *m, struct waiter *w);

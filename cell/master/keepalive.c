@@ -11,9 +11,9 @@ m_keepalive_answer(struct master *m, struct session *s)
 	struct message reply = {
 	    .code = MSG_keepalive_reply,
 	    .keepalive_reply = {.rc = RC_OK,
-		                .epoch = m->epoch,
-		                .sequence = s->held_sequence,
-		                .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(s->lease))},
+	                        .epoch = m->epoch,
+	                        .sequence = s->held_sequence,
+	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(s->lease))},
 	};
 
 	must(s->held && s->connection != NULL);

@@ -91,7 +91,8 @@ m_lease_account_pause(struct master *m, mono_t last)
 
 	if (mono_is_never(m->deadline) || mono_since(m->now, m->deadline).ns <= span_s(1).ns)
 		return;
-	RB_FOREACH(s, m_session_tree, &m->sessions) {
+	RB_FOREACH(s, m_session_tree, &m->sessions)
+	{
 		s->expiry = mono_add(s->expiry, pause);
 		m_lease_arm(m, s);
 	}

@@ -90,7 +90,7 @@ remember_given_up(struct session *s, uint64_t number, uint64_t node, uint64_t ow
 
 bool
 m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node, uint64_t owner,
-             uint64_t acquisition)
+               uint64_t acquisition)
 {
 	struct waiter *w = m_waiter_find(m, node, s->id, owner, acquisition);
 	struct request *r = m_request_find_acquire(s, node, owner, acquisition);
@@ -147,8 +147,8 @@ release_shared(struct master *m, struct session *s, const struct acquire *a)
 
 	if (acquisition == 0)
 		return;
-	op.release = (struct op_release){
-	    .node = a->node, .owner = a->owner, .acquisition = acquisition};
+	op.release =
+	    (struct op_release){.node = a->node, .owner = a->owner, .acquisition = acquisition};
 	m_propose(m, s->id, &op);
 	if (q->granting_n == 0)
 		m_queue_grant_behind(m, q, holders - 1);

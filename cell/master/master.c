@@ -1,9 +1,9 @@
 /* The master's life, the dispatch of what reaches it, and what every step ends with. */
-#include "cell/master/master.h"
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
+#include "cell/master/master.h"
 
 struct master *
 master_new(const struct master_config *config, const struct tree *tree)
@@ -176,7 +176,8 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 
 	must(m->serving);
 	m->u = u;
-	RB_FOREACH(c, m_connection_tree, &m->connections) {
+	RB_FOREACH(c, m_connection_tree, &m->connections)
+	{
 		m_connection_send(m, c, &redirect);
 		m_connection_detach(c);
 	}

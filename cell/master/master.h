@@ -14,7 +14,7 @@ struct master;
 
 struct master_config {
 	const char *cell;        /* its name; kept, not copied */
-	uint8_t replica; /* id of this replica, told to clients (filled in by replica_new) */
+	uint8_t replica;         /* of this replica, told to clients (replica_new fills it in) */
 	span_t session_lease;    /* default 12 s */
 	int drift_permille;      /* what clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers */
@@ -40,19 +40,17 @@ struct master_update {
 	struct buffer trace; /* lines for people; the caller gives it a limit */
 };
 
-/* Frees what it holds, not the struct. */
+/* What follows appends to an update that the caller cleared. */
 void master_update_free(struct master_update *u);
 
 /* The time of an event: `now` decides, `wall_ns` only stamps. `lease` tells whether this master's
- * own lease holds: without it reads wait, leases are not renewed and nobody's session is
- * expired. */
+ * own lease holds: without it reads wait, leases are not renewed and nobody's session is expired.
+ */
 struct master_clock {
 	mono_t now;
 	int64_t wall_ns;
 	bool lease;
 };
-
-/* Each of these appends to `u` (cleared by the caller). */
 
 /* This replica's begin_epoch was applied: take office at `epoch`. */
 void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u);
@@ -60,6 +58,7 @@ void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struc
 void master_end(struct master *m, uint8_t master, struct master_update *u);
 bool master_serving(const struct master *m);
 
+/* A client's connection came, and went. */
 void master_connected(struct master *m, uint64_t conn, struct bytes principal);
 void master_disconnected(struct master *m, uint64_t conn);
 /* One frame from a client, while in office. A malformed one closes the connection. A frame from a
@@ -75,6 +74,7 @@ void master_applied(struct master *m, struct master_clock c, uint64_t index,
 /* To be called at the deadline, after all input that had arrived was handed in: a KeepAlive that is
  * there already must not come too late. */
 void master_timeout(struct master *m, struct master_clock c, struct master_update *u);
+/* When master_timeout is due. */
 mono_t master_deadline(const struct master *m);
 
 #endif

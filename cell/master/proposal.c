@@ -6,7 +6,7 @@
 #include "cell/master/internal.h"
 
 enum {
-	COMMAND_HEAD = 64,  /* more than a command's fields without its operation */
+	COMMAND_HEAD = 64, /* more than a command's fields without its operation */
 	ENTRY_HEAD = 64,
 };
 

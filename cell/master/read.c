@@ -51,7 +51,7 @@ m_read_answer(struct master *m, uint64_t session, const struct op *op, struct bu
 
 size_t
 m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
-             uint64_t *acquisition)
+               uint64_t *acquisition)
 {
 	struct op op = {.code = OP_get_lock, .get_lock = {.node = node}};
 	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);

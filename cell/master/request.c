@@ -54,9 +54,9 @@ m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner, uint64_
 	struct request *r;
 
 	RB_FOREACH(r, request_tree, &s->requests)
-		if (r->code == OP_acquire && r->node == node && r->acquire.owner == owner &&
-		    r->acquire.acquisition == acquisition)
-			return r;
+	if (r->code == OP_acquire && r->node == node && r->acquire.owner == owner &&
+	    r->acquire.acquisition == acquisition)
+		return r;
 	return NULL;
 }
 
@@ -109,7 +109,7 @@ request_new(struct session *s, const struct msg_request *msg, const struct op *o
 
 void
 m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
-              struct bytes result)
+                struct bytes result)
 {
 	struct message reply = {
 	    .code = MSG_reply,
@@ -142,7 +142,8 @@ m_request_behind_command(const struct session *s, const struct request *r)
 {
 	struct request *e;
 
-	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests) {
+	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests)
+	{
 		if (e->number >= r->number)
 			return false;
 		if (!e->parked && must_keep_order(e, r))
@@ -158,7 +159,8 @@ behind_parked(const struct session *s, const struct request *r)
 
 	if (s->parked_n == 0)
 		return false;
-	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests) {
+	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests)
+	{
 		if (e->number >= r->number)
 			return false;
 		if (e->parked && must_keep_order(e, r))
@@ -238,7 +240,8 @@ m_request_run(struct master *m, struct session *s)
 {
 	struct request *r, *next;
 
-	RB_FOREACH_SAFE(r, request_tree, &s->requests, next) {
+	RB_FOREACH_SAFE(r, request_tree, &s->requests, next)
+	{
 		if (s->parked_n == 0)
 			return;
 		if (r->parked && may_begin(m, s, r))
@@ -316,10 +319,10 @@ note_given_up(struct master *m, struct session *s, uint64_t number, const struct
 {
 	if (op->code == OP_release)
 		m_lock_give_up(m, s, number, op->release.node, op->release.owner,
-		             op->release.acquisition);
+		               op->release.acquisition);
 	else if (op->code == OP_cancel)
 		m_lock_give_up(m, s, number, op->cancel.node, op->cancel.owner,
-		             op->cancel.acquisition);
+		               op->cancel.acquisition);
 }
 
 static void

@@ -1,8 +1,8 @@
-#include "cell/master/sequencer.h"
 #include <sodium.h>
 #include <string.h>
 #include "cell/base/limit.h"
 #include "cell/base/must.h"
+#include "cell/master/sequencer.h"
 
 enum {
 	SIGNATURE_TEXT = 86, /* 64 bytes in unpadded base64url */
@@ -107,5 +107,6 @@ sequencer_parse(struct bytes text, struct sequencer *s)
 bool
 sequencer_verify(const struct sequencer *s, const uint8_t public_key[32])
 {
-	return !crypto_sign_verify_detached(s->signature, s->body.data, s->body.len, public_key);
+	return crypto_sign_verify_detached(s->signature, s->body.data, s->body.len, public_key) ==
+	       0;
 }

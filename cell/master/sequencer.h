@@ -8,10 +8,10 @@
 #include "cell/wire/types.h"
 
 struct sequencer {
-	struct bytes path;   /* with "/ls/CELL"; a view into the text */
+	struct bytes path; /* with "/ls/CELL"; a view into the text */
 	uint64_t lock_generation, instance, fence;
 	enum lock_mode mode;
-	struct bytes body;   /* what is signed: everything before the last colon */
+	struct bytes body; /* what is signed: everything before the last colon */
 	uint8_t signature[64];
 };
 

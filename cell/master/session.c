@@ -63,13 +63,13 @@ opened(struct master *m, const struct connection *c, enum rc rc, uint64_t sessio
 	struct message reply = {
 	    .code = MSG_session_opened,
 	    .session_opened =
-		{
-		    .rc = rc,
-		    .session = session,
-		    .epoch = m->epoch,
-		    .master = m->config.replica,
-		    .principal = c->principal,
-		},
+	        {
+	            .rc = rc,
+	            .session = session,
+	            .epoch = m->epoch,
+	            .master = m->config.replica,
+	            .principal = c->principal,
+	        },
 	};
 
 	m_connection_send(m, c, &reply);
@@ -111,17 +111,17 @@ session_create(struct master *m, struct connection *c, const struct msg_open_ses
 	struct op end = {
 	    .code = OP_end_session,
 	    .end_session = {.session = msg->earlier,
-		            .cause = SESSION_EXPIRED,
-		            .epoch = m->epoch,
-		            .nonce = msg->earlier_nonce},
+	                    .cause = SESSION_EXPIRED,
+	                    .epoch = m->epoch,
+	                    .nonce = msg->earlier_nonce},
 	};
 	struct op create = {
 	    .code = OP_create_session,
 	    .create_session = {.nonce = msg->nonce,
-		               .principal = c->principal,
-		               .host = msg->host,
-		               .lease_ms = (uint32_t)span_to_ms(m->config.session_lease),
-		               .caching = msg->caching},
+	                       .principal = c->principal,
+	                       .host = msg->host,
+	                       .lease_ms = (uint32_t)span_to_ms(m->config.session_lease),
+	                       .caching = msg->caching},
 	};
 
 	if (session_claim(m, c, msg->earlier, msg->earlier_nonce) != NULL)

@@ -103,8 +103,8 @@ m_queue_blocks(const struct queue *q, const struct acquire *a)
 	if (a->mode != LOCK_SHARED || q->granting_n < q->n)
 		return true;
 	RB_FOREACH(w, place_tree, (struct place_tree *)&q->places)
-		if (w->acquire.mode != LOCK_SHARED)
-			return true;
+	if (w->acquire.mode != LOCK_SHARED)
+		return true;
 	return false;
 }
 
@@ -121,7 +121,7 @@ m_queue_converting(const struct queue *q)
 
 struct waiter *
 m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
-            uint64_t acquisition)
+              uint64_t acquisition)
 {
 	struct session named = {.id = session};
 	struct waiter like = {
@@ -220,7 +220,8 @@ m_queue_grant(struct master *m, struct queue *q)
 	bool shared = false;
 	struct waiter *w, *next;
 
-	RB_FOREACH_SAFE(w, place_tree, &q->places, next) {
+	RB_FOREACH_SAFE(w, place_tree, &q->places, next)
+	{
 		if (w->acquire.mode != LOCK_SHARED && shared)
 			return;
 		if (!w->granting && !grantable(m, q, w))
@@ -240,7 +241,8 @@ m_queue_grant_behind(struct master *m, struct queue *q, size_t others)
 	bool shared = others > 0;
 
 	must(q->granting_n == 0);
-	RB_FOREACH(w, place_tree, &q->places) {
+	RB_FOREACH(w, place_tree, &q->places)
+	{
 		if (w->acquire.mode == LOCK_SHARED) {
 			grant(m, q, w);
 			shared = true;
@@ -259,14 +261,14 @@ tell(struct master *m, const struct waiter *w, enum rc rc, const struct result_a
 	struct message granted = {
 	    .code = MSG_granted,
 	    .granted =
-		{
-		    .rc = rc,
-		    .node = w->acquire.node,
-		    .owner = w->acquire.owner,
-		    .acquisition = w->acquire.acquisition,
-		    .lock_generation = g->lock_generation,
-		    .fence = g->fence,
-		},
+	        {
+	            .rc = rc,
+	            .node = w->acquire.node,
+	            .owner = w->acquire.owner,
+	            .acquisition = w->acquire.acquisition,
+	            .lock_generation = g->lock_generation,
+	            .fence = g->fence,
+	        },
 	};
 
 	if (w->session->connection != NULL)

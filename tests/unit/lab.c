@@ -1,12 +1,9 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
 #include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
 
 /* ---- the disk ---- */
 
@@ -169,12 +166,12 @@ lab_boot(struct lab *lab)
 
 	struct replica_config config = {
 	    .paxos = {.self = 1,
-		      .members = {1},
-		      .members_n = 1,
-		      .lease = span_ms(500),
-		      .heartbeat = span_ms(100),
-		      .drift_permille = 10,
-		      .seed = 1},
+	              .members = {1},
+	              .members_n = 1,
+	              .lease = span_ms(500),
+	              .heartbeat = span_ms(100),
+	              .drift_permille = 10,
+	              .seed = 1},
 	    .master = {.cell = "lab", .session_lease = span_ms(LAB_LEASE_MS), .drift_permille = 10},
 	};
 	struct px_recovered recovered = {.incarnation = 1, .promised = lab->promised};
@@ -429,8 +426,8 @@ lab_create(const char *name)
 {
 	struct op op = {.code = OP_create};
 
-	op.create = (struct op_create){
-	    .parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE};
+	op.create =
+	    (struct op_create){.parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE};
 	return op;
 }
 
@@ -439,8 +436,7 @@ lab_set(uint64_t node, const char *contents)
 {
 	struct op op = {.code = OP_set_contents};
 
-	op.set_contents =
-	    (struct op_set_contents){.node = node, .contents = bytes_of(contents)};
+	op.set_contents = (struct op_set_contents){.node = node, .contents = bytes_of(contents)};
 	return op;
 }
 
@@ -458,8 +454,8 @@ lab_delete(const char *name)
 {
 	struct op op = {.code = OP_delete};
 
-	op.delete = (struct op_delete){
-	    .parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE};
+	op.delete =
+	    (struct op_delete){.parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE};
 	return op;
 }
 
@@ -492,8 +488,7 @@ lab_release(uint64_t node, uint64_t owner, uint64_t acquisition)
 {
 	struct op op = {.code = OP_release};
 
-	op.release =
-	    (struct op_release){.node = node, .owner = owner, .acquisition = acquisition};
+	op.release = (struct op_release){.node = node, .owner = owner, .acquisition = acquisition};
 	return op;
 }
 
@@ -514,4 +509,50 @@ lab_file(struct lab_client *c, const char *name)
 
 	assert_int_equal(lab_call(c, &op, &result), RC_OK);
 	return result.created.attr.node;
+}
+
+enum rc
+lab_lock(struct lab_client *c, uint64_t node, uint64_t owner, enum lock_mode mode, bool wait)
+{
+	struct op op = lab_acquire(node, owner, ++c->acquisition, mode, wait);
+
+	return lab_call(c, &op, NULL);
+}
+
+void
+lab_unlock(struct lab_client *c, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	struct op op = lab_release(node, owner, acquisition);
+
+	assert_int_equal(lab_call(c, &op, NULL), RC_OK);
+}
+
+void
+lab_give_up(struct lab_client *c, uint64_t node, uint64_t owner, uint64_t acquisition)
+{
+	struct op op = lab_cancel(node, owner, acquisition);
+
+	assert_int_equal(lab_call(c, &op, NULL), RC_OK);
+}
+
+uint64_t
+lab_granted(struct lab_client *c)
+{
+	const struct message *m = lab_take(c, MSG_granted);
+
+	if (m == NULL)
+		return 0;
+	assert_int_equal(m->granted.rc, RC_OK);
+	assert_true(m->granted.fence != 0 && m->granted.lock_generation != 0);
+	return m->granted.owner;
+}
+
+struct result_lock
+lab_look(struct lab_client *c, uint64_t node)
+{
+	struct op op = lab_get_lock(node);
+	struct result result;
+
+	assert_int_equal(lab_call(c, &op, &result), RC_OK);
+	return result.lock;
 }

@@ -20,9 +20,9 @@ struct lab {
 	mono_t now;
 	int64_t wall_ns;
 	uint64_t next_conn;
-	bool slow_disk;   /* records become durable only by lab_persist */
-	uint64_t ticket;  /* of the last records */
-	size_t entries;   /* log entries written so far */
+	bool slow_disk;  /* records become durable only by lab_persist */
+	uint64_t ticket; /* of the last records */
+	size_t entries;  /* log entries written so far */
 	struct lab_frame *inbox;
 	size_t inbox_n, inbox_room;
 	uint64_t *closed;
@@ -96,5 +96,14 @@ struct op lab_release(uint64_t node, uint64_t owner, uint64_t acquisition);
 struct op lab_cancel(uint64_t node, uint64_t owner, uint64_t acquisition);
 /* Creates a file and returns its node. */
 uint64_t lab_file(struct lab_client *c, const char *name);
+
+/* Calls about locks. Acquires take the client's next acquisition number. */
+enum rc lab_lock(struct lab_client *c, uint64_t node, uint64_t owner, enum lock_mode mode,
+                 bool wait);
+void lab_unlock(struct lab_client *c, uint64_t node, uint64_t owner, uint64_t acquisition);
+void lab_give_up(struct lab_client *c, uint64_t node, uint64_t owner, uint64_t acquisition);
+/* The owner that was granted a lock just now; 0 when nobody was. */
+uint64_t lab_granted(struct lab_client *c);
+struct result_lock lab_look(struct lab_client *c, uint64_t node);
 
 #endif

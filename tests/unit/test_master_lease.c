@@ -1,12 +1,9 @@
 /* The master without its own lease, and out of office: driven directly, a tree below it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/master/master.h"
 #include "cell/wire/codec.h"
+#include "tests/unit/unit.h"
 
 struct office {
 	struct tree *tree;

@@ -1,60 +1,10 @@
-/* Locks at the master: queues, hand-offs, cancels, conversions, lock-delays, sequencers. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+/* Locks at the master: queues, hand-offs, lock-delays, sequencers. */
 #include <string.h>
 #include "cell/master/sequencer.h"
 #include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
 
 static const enum lock_mode EX = LOCK_EXCLUSIVE, SH = LOCK_SHARED;
-
-static enum rc
-acquire(struct lab_client *c, uint64_t node, uint64_t owner, enum lock_mode mode, bool wait)
-{
-	struct op op = lab_acquire(node, owner, ++c->acquisition, mode, wait);
-
-	return lab_call(c, &op, NULL);
-}
-
-static void
-release(struct lab_client *c, uint64_t node, uint64_t owner, uint64_t acquisition)
-{
-	struct op op = lab_release(node, owner, acquisition);
-
-	assert_int_equal(lab_call(c, &op, NULL), RC_OK);
-}
-
-static void
-cancel(struct lab_client *c, uint64_t node, uint64_t owner, uint64_t acquisition)
-{
-	struct op op = lab_cancel(node, owner, acquisition);
-
-	assert_int_equal(lab_call(c, &op, NULL), RC_OK);
-}
-
-/* The owner that was granted the lock just now; 0 when nobody was. */
-static uint64_t
-granted(struct lab_client *c)
-{
-	const struct message *m = lab_take(c, MSG_granted);
-
-	if (m == NULL)
-		return 0;
-	assert_int_equal(m->granted.rc, RC_OK);
-	assert_true(m->granted.fence != 0 && m->granted.lock_generation != 0);
-	return m->granted.owner;
-}
-
-static struct result_lock
-look(struct lab_client *c, uint64_t node)
-{
-	struct op op = lab_get_lock(node);
-	struct result result;
-
-	assert_int_equal(lab_call(c, &op, &result), RC_OK);
-	return result.lock;
-}
 
 /* ---- queues ---- */
 
@@ -66,14 +16,14 @@ test_try(void **state)
 	uint64_t node = lab_file(&a, "f");
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, false), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, EX, false), RC_BUSY_LOCK);
-	assert_int_equal(acquire(&a, node, 2, SH, false), RC_BUSY_LOCK);
-	release(&a, node, 1, 1);
-	assert_int_equal(acquire(&a, node, 2, SH, false), RC_OK);
-	assert_int_equal(acquire(&a, node, 3, SH, false), RC_OK);
-	assert_int_equal(look(&a, node).state, LOCK_STATE_SHARED);
-	assert_int_equal(look(&a, node).holders.count, 2);
+	assert_int_equal(lab_lock(&a, node, 1, EX, false), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 2, EX, false), RC_BUSY_LOCK);
+	assert_int_equal(lab_lock(&a, node, 2, SH, false), RC_BUSY_LOCK);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_lock(&a, node, 2, SH, false), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 3, SH, false), RC_OK);
+	assert_int_equal(lab_look(&a, node).state, LOCK_STATE_SHARED);
+	assert_int_equal(lab_look(&a, node).holders.count, 2);
 	lab_free(lab);
 }
 
@@ -87,7 +37,7 @@ test_try_behind_own_release(void **state)
 	struct op op = lab_release(node, 1, 1);
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, false), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 1, EX, false), RC_OK);
 	lab->slow_disk = true;
 	lab_send_op(&a, &op);
 	op = lab_acquire(node, 2, 2, EX, false);
@@ -106,13 +56,13 @@ test_hundred_waiters(void **state)
 	size_t entries;
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
 	entries = lab->entries;
 	for (uint64_t owner = 2; owner <= 101; owner++)
-		assert_int_equal(acquire(owner % 2 ? &a : &b, node, owner, EX, true), RC_QUEUED);
+		assert_int_equal(lab_lock(owner % 2 ? &a : &b, node, owner, EX, true), RC_QUEUED);
 	assert_int_equal(lab->entries, entries); /* to wait costs no commit */
-	assert_int_equal(look(&a, node).waiters, 100);
-	release(&a, node, 1, 1);
+	assert_int_equal(lab_look(&a, node).waiters, 100);
+	lab_unlock(&a, node, 1, 1);
 	for (uint64_t owner = 2; owner <= 101; owner++) {
 		struct lab_client *c = owner % 2 ? &a : &b;
 		const struct message *m = lab_take(c, MSG_granted);
@@ -123,14 +73,15 @@ test_hundred_waiters(void **state)
 		fence = m->granted.fence;
 		assert_null(lab_take(&a, MSG_granted));
 		assert_null(lab_take(&b, MSG_granted));
-		release(c, node, owner, m->granted.acquisition);
+		lab_unlock(c, node, owner, m->granted.acquisition);
 	}
 	assert_int_equal(lab->entries, entries + 101); /* one commit per hand-off */
-	assert_int_equal(look(&a, node).state, LOCK_STATE_FREE);
+	assert_int_equal(lab_look(&a, node).state, LOCK_STATE_FREE);
 	lab_free(lab);
 }
 
-/* Shared ones in front get it together; one behind an exclusive one waits, though it could share. */
+/* Shared ones in front get it together; one behind an exclusive one waits, though it could share.
+ */
 static void
 test_shared_and_exclusive(void **state)
 {
@@ -139,23 +90,23 @@ test_shared_and_exclusive(void **state)
 	uint64_t node = lab_file(&a, "f");
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, SH, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 3, SH, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 4, EX, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 5, SH, true), RC_QUEUED);
-	release(&a, node, 1, 1);
-	assert_int_equal(granted(&a), 2);
-	assert_int_equal(granted(&a), 3);
-	assert_int_equal(granted(&a), 0);
-	assert_int_equal(acquire(&a, node, 6, SH, false), RC_BUSY_LOCK);
-	release(&a, node, 2, 2);
-	assert_int_equal(granted(&a), 0);
-	release(&a, node, 3, 3);
-	assert_int_equal(granted(&a), 4);
-	assert_int_equal(granted(&a), 0);
-	release(&a, node, 4, 4);
-	assert_int_equal(granted(&a), 5);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 2, SH, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 3, SH, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 4, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 5, SH, true), RC_QUEUED);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_granted(&a), 2);
+	assert_int_equal(lab_granted(&a), 3);
+	assert_int_equal(lab_granted(&a), 0);
+	assert_int_equal(lab_lock(&a, node, 6, SH, false), RC_BUSY_LOCK);
+	lab_unlock(&a, node, 2, 2);
+	assert_int_equal(lab_granted(&a), 0);
+	lab_unlock(&a, node, 3, 3);
+	assert_int_equal(lab_granted(&a), 4);
+	assert_int_equal(lab_granted(&a), 0);
+	lab_unlock(&a, node, 4, 4);
+	assert_int_equal(lab_granted(&a), 5);
 	lab_free(lab);
 }
 
@@ -168,14 +119,14 @@ test_last_shared_hands_over(void **state)
 	size_t entries;
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 3, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 1, SH, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 2, SH, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 3, EX, true), RC_QUEUED);
 	entries = lab->entries;
-	release(&a, node, 2, 2);
-	assert_int_equal(granted(&a), 0);
-	release(&a, node, 1, 1);
-	assert_int_equal(granted(&a), 3);
+	lab_unlock(&a, node, 2, 2);
+	assert_int_equal(lab_granted(&a), 0);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_granted(&a), 3);
 	assert_int_equal(lab->entries, entries + 2);
 	lab_free(lab);
 }
@@ -201,10 +152,10 @@ test_race_for_free_lock(void **state)
 	assert_int_equal(lab_reply(&a, numbers[1])->rc, RC_QUEUED);
 	assert_int_equal(lab_reply(&a, numbers[2])->rc, RC_QUEUED);
 	lab->slow_disk = false;
-	release(&a, node, 1, 1);
-	assert_int_equal(granted(&a), 2);
-	release(&a, node, 2, 2);
-	assert_int_equal(granted(&a), 3);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_granted(&a), 2);
+	lab_unlock(&a, node, 2, 2);
+	assert_int_equal(lab_granted(&a), 3);
 	lab_free(lab);
 }
 
@@ -219,7 +170,7 @@ test_waiter_asks_again(void **state)
 	struct result first, second;
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
 	number = lab_send_op(&b, &op);
 	reply = lab_reply(&b, number);
 	assert_int_equal(wire_get_result(RESULT_acquired, reply->result, &first), RC_OK);
@@ -229,13 +180,13 @@ test_waiter_asks_again(void **state)
 	assert_int_equal(reply->rc, RC_QUEUED);
 	assert_int_equal(wire_get_result(RESULT_acquired, reply->result, &second), RC_OK);
 	assert_int_equal(first.acquired.ticket.place, second.acquired.ticket.place);
-	assert_int_equal(look(&a, node).waiters, 1);
+	assert_int_equal(lab_look(&a, node).waiters, 1);
 	lab_disconnect(&b);
-	release(&a, node, 1, 1); /* the grant is lost */
+	lab_unlock(&a, node, 1, 1); /* the grant is lost */
 	lab_reattach(&b);
 	op.acquire.acquire.ticket = first.acquired.ticket;
 	assert_int_equal(lab_call(&b, &op, &second), RC_OK);
-	assert_int_equal(look(&a, node).holders.count, 1);
+	assert_int_equal(lab_look(&a, node).holders.count, 1);
 	lab_free(lab);
 }
 
@@ -246,7 +197,8 @@ test_same_acquire_twice(void **state)
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
 	uint64_t node = lab_file(&a, "f"), first, second;
-	struct op theirs = lab_acquire(node, 1, 1, EX, true), op = lab_acquire(node, 2, 2, EX, true);
+	struct op theirs = lab_acquire(node, 1, 1, EX, true),
+	          op = lab_acquire(node, 2, 2, EX, true);
 
 	(void)state;
 	lab->slow_disk = true;
@@ -256,7 +208,7 @@ test_same_acquire_twice(void **state)
 	lab_persist(lab);
 	assert_int_equal(lab_reply(&b, first)->rc, RC_QUEUED);
 	assert_int_equal(lab_reply(&b, second)->rc, RC_QUEUED);
-	assert_int_equal(look(&a, node).waiters, 1);
+	assert_int_equal(lab_look(&a, node).waiters, 1);
 	lab_free(lab);
 }
 
@@ -267,11 +219,12 @@ test_tickets_over_restart(void **state)
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
 	uint64_t node = lab_file(&a, "f");
-	struct op second = lab_acquire(node, 2, 2, EX, true), third = lab_acquire(node, 3, 3, EX, true);
+	struct op second = lab_acquire(node, 2, 2, EX, true),
+	          third = lab_acquire(node, 3, 3, EX, true);
 	struct result result;
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
 	assert_int_equal(lab_call(&b, &second, &result), RC_QUEUED);
 	second.acquire.acquire.ticket = result.acquired.ticket;
 	assert_int_equal(lab_call(&a, &third, &result), RC_QUEUED);
@@ -279,15 +232,15 @@ test_tickets_over_restart(void **state)
 	lab_restart(lab);
 	lab_reattach(&a);
 	lab_reattach(&b);
-	assert_int_equal(acquire(&a, node, 4, EX, true), RC_QUEUED); /* a newcomer */
+	assert_int_equal(lab_lock(&a, node, 4, EX, true), RC_QUEUED); /* a newcomer */
 	assert_int_equal(lab_call(&a, &third, NULL), RC_QUEUED);
 	assert_int_equal(lab_call(&b, &second, NULL), RC_QUEUED);
-	release(&a, node, 1, 1);
-	assert_int_equal(granted(&b), 2);
-	release(&b, node, 2, 2);
-	assert_int_equal(granted(&a), 3);
-	release(&a, node, 3, 3);
-	assert_int_equal(granted(&a), 4);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_granted(&b), 2);
+	lab_unlock(&b, node, 2, 2);
+	assert_int_equal(lab_granted(&a), 3);
+	lab_unlock(&a, node, 3, 3);
+	assert_int_equal(lab_granted(&a), 4);
 	lab_free(lab);
 }
 
@@ -301,13 +254,13 @@ test_node_deleted(void **state)
 	const struct message *m;
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&b, node, 2, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&b, node, 2, EX, true), RC_QUEUED);
 	assert_int_equal(lab_call(&a, &op, NULL), RC_OK);
 	m = lab_take(&b, MSG_granted);
 	assert_int_equal(m->granted.rc, RC_STALE);
 	assert_int_equal(m->granted.owner, 2);
-	assert_int_equal(acquire(&b, node, 2, EX, true), RC_STALE);
+	assert_int_equal(lab_lock(&b, node, 2, EX, true), RC_STALE);
 	lab_free(lab);
 }
 
@@ -320,205 +273,12 @@ test_waiters_session_ends(void **state)
 	struct op op = {.code = OP_end_session};
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(acquire(&b, node, 2, EX, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 3, SH, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 1, SH, true), RC_OK);
+	assert_int_equal(lab_lock(&b, node, 2, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 3, SH, true), RC_QUEUED);
 	op.end_session = (struct op_end_session){.session = b.session, .cause = SESSION_CLOSED};
 	assert_int_equal(lab_call(&b, &op, NULL), RC_OK);
-	assert_int_equal(granted(&a), 3); /* what it waited for is gone */
-	lab_free(lab);
-}
-
-/* ---- cancel ---- */
-
-static void
-test_cancel_waiting(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1);
-	uint64_t node = lab_file(&a, "f");
-	size_t entries;
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, EX, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 3, SH, true), RC_QUEUED);
-	entries = lab->entries;
-	cancel(&a, node, 2, 2);
-	assert_int_equal(granted(&a), 3); /* in the same commit */
-	assert_int_equal(lab->entries, entries + 1);
-	assert_int_equal(look(&a, node).waiters, 0);
-	lab_free(lab);
-}
-
-/* The cancel overtakes the answer to the acquire: the lock must not come afterwards. */
-static void
-test_cancel_before_apply(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
-	uint64_t node = lab_file(&a, "f"), number;
-	struct op first = lab_acquire(node, 1, 1, EX, true), second = lab_acquire(node, 2, 2, EX, true);
-	struct op give_up = lab_cancel(node, 2, 2);
-
-	(void)state;
-	lab->slow_disk = true;
-	lab_send_op(&a, &first);
-	number = lab_send_op(&b, &second); /* loses the race */
-	lab_send_op(&b, &give_up);
-	lab_persist(lab);
-	assert_int_equal(lab_reply(&b, number)->rc, RC_INTR);
-	lab->slow_disk = false;
-	assert_int_equal(look(&a, node).waiters, 0);
-	release(&a, node, 1, 1);
-	assert_int_equal(look(&a, node).state, LOCK_STATE_FREE);
-	lab_free(lab);
-}
-
-/* The grant is in the log when the cancel comes: it gives the lock to the next one. */
-static void
-test_cancel_during_grant(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
-	uint64_t node = lab_file(&a, "f");
-	struct op give_up = lab_cancel(node, 2, 1), let_go = lab_release(node, 1, 1);
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&b, node, 2, EX, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 3, EX, true), RC_QUEUED);
-	lab->slow_disk = true;
-	lab_send_op(&a, &let_go);
-	lab_send_op(&b, &give_up);
-	lab->slow_disk = false;
-	lab_persist(lab);
-	assert_int_equal(granted(&b), 0);
-	assert_int_equal(granted(&a), 3);
-	assert_int_equal(look(&a, node).holders.count, 1);
-	lab_free(lab);
-}
-
-static void
-test_cancel_after_grant(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1);
-	uint64_t node = lab_file(&a, "f");
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, EX, true), RC_QUEUED);
-	release(&a, node, 1, 1);
-	assert_int_equal(granted(&a), 2);
-	cancel(&a, node, 2, 2);
-	assert_int_equal(look(&a, node).state, LOCK_STATE_FREE);
-	lab_free(lab);
-}
-
-/* The client lost both answers and sends both again, the acquire first: it was given up already. */
-static void
-test_cancel_again(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
-	uint64_t node = lab_file(&a, "f"), number;
-	struct op op = lab_acquire(node, 2, 1, EX, true), give_up = lab_cancel(node, 2, 1);
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	number = lab_send_op(&b, &op);
-	lab_send_op(&b, &give_up);
-	release(&a, node, 1, 1);
-	lab_reattach(&b);
-	lab_send_request(&b, number, false, &op);
-	assert_int_equal(lab_reply(&b, number)->rc, RC_INTR);
-	lab_send_request(&b, number + 1, false, &give_up);
-	assert_int_equal(lab_reply(&b, number + 1)->rc, RC_OK);
-	assert_int_equal(look(&a, node).state, LOCK_STATE_FREE);
-	lab_free(lab);
-}
-
-/* ---- conversions ---- */
-
-static void
-test_conversion_goes_first(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1);
-	uint64_t node = lab_file(&a, "f");
-	struct op op = lab_acquire(node, 1, 9, EX, true);
-	struct result result;
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 3, EX, true), RC_QUEUED);
-	assert_int_equal(lab_call(&a, &op, &result), RC_QUEUED);
-	assert_int_equal(result.acquired.kept, SH);
-	release(&a, node, 2, 2);
-	assert_int_equal(granted(&a), 1);
-	assert_int_equal(granted(&a), 0);
-	release(&a, node, 1, 9);
-	assert_int_equal(granted(&a), 3);
-	lab_free(lab);
-}
-
-static void
-test_conversion_down(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1);
-	uint64_t node = lab_file(&a, "f");
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, SH, true), RC_QUEUED);
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(granted(&a), 2);
-	lab_free(lab);
-}
-
-static void
-test_conversion_deadlock(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
-	uint64_t node = lab_file(&a, "f");
-	struct op op = lab_acquire(node, 1, 8, EX, true), other = lab_acquire(node, 2, 9, EX, true);
-	struct op try = lab_acquire(node, 2, 7, EX, false);
-	struct result result;
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(acquire(&b, node, 2, SH, true), RC_OK);
-	assert_int_equal(lab_call(&a, &op, &result), RC_QUEUED);
-	assert_int_equal(result.acquired.kept, SH);
-	assert_int_equal(lab_call(&b, &try, NULL), RC_BUSY_LOCK); /* keeps what it has */
-	assert_int_equal(look(&a, node).holders.count, 2);
-	assert_int_equal(lab_call(&b, &other, &result), RC_QUEUED);
-	assert_int_equal(result.acquired.kept, LOCK_NONE);
-	assert_int_equal(granted(&a), 1);
-	release(&a, node, 1, 8);
-	assert_int_equal(granted(&b), 2);
-	assert_int_equal(look(&a, node).state, LOCK_STATE_EXCLUSIVE);
-	lab_free(lab);
-}
-
-static void
-test_conversion_cancelled(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1);
-	uint64_t node = lab_file(&a, "f");
-
-	(void)state;
-	assert_int_equal(acquire(&a, node, 1, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 2, SH, true), RC_OK);
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_QUEUED);
-	cancel(&a, node, 1, 3);
-	assert_int_equal(look(&a, node).holders.count, 2);
-	assert_int_equal(look(&a, node).waiters, 0);
+	assert_int_equal(lab_granted(&a), 3); /* what it waited for is gone */
 	lab_free(lab);
 }
 
@@ -544,24 +304,24 @@ test_delay_lengths(void **state)
 	int64_t left;
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&b, node, 2, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&b, node, 2, EX, true), RC_QUEUED);
 	lab_send_keepalive(&b);
 	expire(lab, &b);
-	seen = look(&b, node);
+	seen = lab_look(&b, node);
 	assert_int_equal(seen.state, LOCK_STATE_DELAYED);
 	assert_int_equal(seen.waiters, 1);
 	left = seen.delay_left_s;
 	assert_true(left > 10 && left <= DEFAULT_LOCK_DELAY_S);
-	assert_int_equal(acquire(&b, node, 3, EX, false), RC_BUSY_LOCK);
+	assert_int_equal(lab_lock(&b, node, 3, EX, false), RC_BUSY_LOCK);
 	while (left > 1) {
 		lab_pass_ms(lab, 1000);
 		lab_send_keepalive(&b);
-		assert_int_equal(granted(&b), 0);
-		assert_int_equal(look(&b, node).delay_left_s, --left);
+		assert_int_equal(lab_granted(&b), 0);
+		assert_int_equal(lab_look(&b, node).delay_left_s, --left);
 	}
 	lab_pass_ms(lab, 1000);
-	assert_int_equal(granted(&b), 2);
+	assert_int_equal(lab_granted(&b), 2);
 	lab_free(lab);
 }
 
@@ -574,19 +334,19 @@ test_delay_over_restart(void **state)
 	uint64_t node = lab_file(&a, "f");
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
 	lab_send_keepalive(&b);
 	expire(lab, &b);
 	lab_restart(lab);
 	lab_reattach(&b);
-	assert_int_equal(look(&b, node).delay_left_s, DEFAULT_LOCK_DELAY_S);
+	assert_int_equal(lab_look(&b, node).delay_left_s, DEFAULT_LOCK_DELAY_S);
 	for (int i = 0; i < DEFAULT_LOCK_DELAY_S - 2; i++) {
 		lab_pass_ms(lab, 1000);
 		lab_send_keepalive(&b);
-		assert_int_equal(look(&b, node).state, LOCK_STATE_DELAYED);
+		assert_int_equal(lab_look(&b, node).state, LOCK_STATE_DELAYED);
 	}
 	lab_pass_ms(lab, 2000);
-	assert_int_equal(look(&b, node).state, LOCK_STATE_FREE);
+	assert_int_equal(lab_look(&b, node).state, LOCK_STATE_FREE);
 	lab_free(lab);
 }
 
@@ -599,11 +359,11 @@ test_no_delay_when_closed(void **state)
 	struct op op = {.code = OP_end_session};
 
 	(void)state;
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
-	assert_int_equal(acquire(&b, node, 2, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&b, node, 2, EX, true), RC_QUEUED);
 	op.end_session = (struct op_end_session){.session = a.session, .cause = SESSION_CLOSED};
 	assert_int_equal(lab_call(&a, &op, NULL), RC_OK);
-	assert_int_equal(granted(&b), 2);
+	assert_int_equal(lab_granted(&b), 2);
 	lab_free(lab);
 }
 
@@ -620,7 +380,7 @@ test_sequencer_is_signed(void **state)
 	(void)state;
 	op.get_sequencer.node = node;
 	assert_int_equal(lab_call(&a, &op, NULL), RC_NODATA);
-	assert_int_equal(acquire(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
 	assert_int_equal(lab_call(&a, &op, &result), RC_OK);
 	assert_true(sequencer_parse(result.sequencer.sequencer, &s));
 	assert_true(bytes_equal(s.path, bytes_of("/ls/lab/f")));
@@ -646,15 +406,6 @@ main(void)
 	    cmocka_unit_test(test_tickets_over_restart),
 	    cmocka_unit_test(test_node_deleted),
 	    cmocka_unit_test(test_waiters_session_ends),
-	    cmocka_unit_test(test_cancel_waiting),
-	    cmocka_unit_test(test_cancel_before_apply),
-	    cmocka_unit_test(test_cancel_during_grant),
-	    cmocka_unit_test(test_cancel_after_grant),
-	    cmocka_unit_test(test_cancel_again),
-	    cmocka_unit_test(test_conversion_goes_first),
-	    cmocka_unit_test(test_conversion_down),
-	    cmocka_unit_test(test_conversion_deadlock),
-	    cmocka_unit_test(test_conversion_cancelled),
 	    cmocka_unit_test(test_delay_lengths),
 	    cmocka_unit_test(test_delay_over_restart),
 	    cmocka_unit_test(test_no_delay_when_closed),

@@ -1,14 +1,11 @@
-/* Clients that do what comes to their mind: acquire, release, cancel, send again, break connections,
- * die. Whatever they did: what was given up is not held afterwards, and when each holder lets go as
- * soon as it has the lock, everybody who waits gets it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+/* Clients that do what comes to their mind: acquire, release, cancel, send again, break
+ * connections, die. Whatever they did: what was given up is not held afterwards, and when each
+ * holder lets go as soon as it has the lock, everybody who waits gets it. */
 #include <stdio.h>
 #include <string.h>
 #include "cell/base/rng.h"
 #include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
 
 enum { SEEDS = 40, STEPS = 300, CLIENTS = 3, NODES = 2, OWNERS = 3, SENT_MAX = STEPS };
 
@@ -22,7 +19,7 @@ struct actor {
 	struct sent sent[SENT_MAX];
 	size_t sent_n;
 	bool given_up[2 * STEPS]; /* by acquisition */
-	uint8_t names; /* nonces used */
+	uint8_t names;            /* nonces used */
 };
 
 struct play {
@@ -73,9 +70,8 @@ random_acquire(struct play *p, struct actor *a)
 {
 	uint64_t owner = p->convert ? 1 + below(p, OWNERS) : ++p->owners;
 
-	return lab_acquire(p->nodes[below(p, NODES)], owner,
-	                   ++a->client.acquisition, below(p, 2) ? LOCK_SHARED : LOCK_EXCLUSIVE,
-	                   below(p, 4) > 0);
+	return lab_acquire(p->nodes[below(p, NODES)], owner, ++a->client.acquisition,
+	                   below(p, 2) ? LOCK_SHARED : LOCK_EXCLUSIVE, below(p, 4) > 0);
 }
 
 /* A cancel or release of one of the acquires it sent. */
@@ -111,7 +107,8 @@ act(struct play *p, struct actor *a)
 		return;
 	case 5:
 		if (a->sent_n > 0)
-			lab_send_request(&a->client, a->sent[some].number, false, &a->sent[some].op);
+			lab_send_request(&a->client, a->sent[some].number, false,
+			                 &a->sent[some].op);
 		return;
 	case 6:
 		lab_send_op(&a->client, &(struct op){.code = OP_get_usage});

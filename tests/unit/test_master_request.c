@@ -1,10 +1,7 @@
 /* Requests at the master: exactly once, in order, within the limits. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <string.h>
 #include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
 
 static struct result
 reply_result(const struct msg_reply *reply, enum result_kind kind)
@@ -132,7 +129,7 @@ test_read_behind_write(void **state)
 	number = lab_send_op(&a, &get_f);
 	other = lab_send_op(&a, &get_g);
 	theirs = lab_send_op(&b, &get_f);
-	assert_true(contents_are(&a, other, "")); /* another node */
+	assert_true(contents_are(&a, other, ""));  /* another node */
 	assert_true(contents_are(&b, theirs, "")); /* not applied yet */
 	assert_null(lab_reply(&a, number));
 	lab_persist(lab);
@@ -221,7 +218,7 @@ static void
 test_refused_operations(void **state)
 {
 	static const enum op_code codes[] = {OP_begin_epoch, OP_create_session, OP_grant,
-		                             OP_delay_over};
+	                                     OP_delay_over};
 	struct lab *lab = lab_new();
 
 	(void)state;
@@ -249,8 +246,8 @@ test_impossible_numbers(void **state)
 	lab_send_request(&a, 0, false, &op);
 	assert_true(lab_closed(lab, a.conn));
 	lab_reattach(&a);
-	m.request = (struct msg_request){
-	    .session = a.session, .epoch = a.epoch, .number = 5, .below = 6};
+	m.request =
+	    (struct msg_request){.session = a.session, .epoch = a.epoch, .number = 5, .below = 6};
 	lab_send(&a, &m);
 	assert_true(lab_closed(lab, a.conn));
 	lab_reattach(&a);

@@ -1,10 +1,7 @@
 /* Sessions at the master: opening, attaching, KeepAlives, leases, expiry. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <string.h>
 #include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
 
 static bool
 lives(struct lab *lab, uint64_t session)
@@ -39,8 +36,8 @@ test_open(void **state)
 	lab_free(lab);
 }
 
-/* The client that heard no answer asks again: on the same connection while the command is in flight,
- * and on a new one before and after it was applied. There is one session. */
+/* The client that heard no answer asks again: on the same connection while the command is in
+ * flight, and on a new one before and after it was applied. There is one session. */
 static void
 test_open_again(void **state)
 {
@@ -151,7 +148,8 @@ static void
 test_earlier_session(void **state)
 {
 	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), b = lab_connect(lab, 2), thief = lab_connect(lab, 3);
+	struct lab_client a = lab_open(lab, 1), b = lab_connect(lab, 2),
+	                  thief = lab_connect(lab, 3);
 	struct lab_client forged = a;
 	uint64_t node = lab_file(&a, "f");
 	struct op op = lab_acquire(node, 1, 1, LOCK_EXCLUSIVE, false);
@@ -178,8 +176,8 @@ test_earlier_session(void **state)
 	lab_free(lab);
 }
 
-/* The first KeepAlive of a connection is answered at once, later ones after a third of the lease; the
- * lease told covers the time for which it was held. */
+/* The first KeepAlive of a connection is answered at once, later ones after a third of the lease;
+ * the lease told covers the time for which it was held. */
 static void
 test_keepalive(void **state)
 {
@@ -275,8 +273,8 @@ test_attach_after_end(void **state)
 	lab_free(lab);
 }
 
-/* A KeepAlive that is read before the timers are looked at keeps the session, however late it is; one
- * that comes after the expiry was proposed is held, and told the truth. */
+/* A KeepAlive that is read before the timers are looked at keeps the session, however late it is;
+ * one that comes after the expiry was proposed is held, and told the truth. */
 static void
 test_late_keepalive(void **state)
 {

@@ -1,10 +1,7 @@
 /* One replica: taking office, losing it, going on from what was stored. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <string.h>
 #include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
 
 static void
 test_takes_office(void **state)
@@ -135,8 +132,8 @@ test_restart_from_rows(void **state)
 	lab_free(lab);
 }
 
-/* A session whose client is back within a lease of the restart lives on; one that is not is
- * ended. */
+/* A session whose client is back within a lease of the restart lives on; one that is not is ended.
+ */
 static void
 test_sessions_over_restart(void **state)
 {
@@ -190,14 +187,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_takes_office),
-	    cmocka_unit_test(test_early_client),
-	    cmocka_unit_test(test_early_request),
-	    cmocka_unit_test(test_steps_down),
-	    cmocka_unit_test(test_elected_again),
-	    cmocka_unit_test(test_restart_from_rows),
-	    cmocka_unit_test(test_sessions_over_restart),
-	    cmocka_unit_test(test_peers_garbage),
+	    cmocka_unit_test(test_takes_office),          cmocka_unit_test(test_early_client),
+	    cmocka_unit_test(test_early_request),         cmocka_unit_test(test_steps_down),
+	    cmocka_unit_test(test_elected_again),         cmocka_unit_test(test_restart_from_rows),
+	    cmocka_unit_test(test_sessions_over_restart), cmocka_unit_test(test_peers_garbage),
 	    cmocka_unit_test(test_saved_trims),
 	};
 

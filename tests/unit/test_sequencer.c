@@ -1,12 +1,9 @@
 /* Sequencers: signed, split from the right, verified; and whatever is not one is refused. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <sodium.h>
 #include <string.h>
 #include "cell/base/limit.h"
 #include "cell/master/sequencer.h"
+#include "tests/unit/unit.h"
 
 static uint8_t public_key[32], secret[64];
 
@@ -140,9 +137,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_path_with_colons),
+	    cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_path_with_colons),
 	    cmocka_unit_test(test_every_byte_counts), cmocka_unit_test(test_other_key),
-	    cmocka_unit_test(test_malformed),        cmocka_unit_test(test_truncated),
+	    cmocka_unit_test(test_malformed),         cmocka_unit_test(test_truncated),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);
