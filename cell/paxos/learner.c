@@ -15,15 +15,30 @@ px_learn(struct px *px, uint64_t slot)
 		px->upto = px->chosen;
 }
 
-/* Its ballot need not be the one that we are in: whatever stood here, this is the value. */
+/* What we accepted from `slot` on was of a master that could not have it chosen: it counts no more,
+ * now or when its records are durable. */
+static void
+disown(struct px *px, uint64_t slot)
+{
+	px->upto = slot - 1;
+	if (px->durable > px->upto)
+		px->durable = px->upto;
+	for (size_t i = 0; i < px->pending_n; i++)
+		if (px->pending[i].upto > px->upto)
+			px->pending[i].upto = px->upto;
+}
+
+/* A slot and an origin have one value: if that stands here already, nothing is written again. */
 void
 px_learn_entry(struct px *px, const struct log_entry *e)
 {
 	must(e->slot == px->chosen + 1);
-	px_store(px, e);
-	px->upto = e->slot;
-	if (px->durable >= e->slot)
-		px->durable = e->slot - 1;
+	if (e->slot > window_last(&px->log) ||
+	    !ballot_equal(window_origin(&px->log, e->slot), e->origin)) {
+		if (e->slot <= px->upto)
+			disown(px, e->slot);
+		px_store(px, e);
+	}
 	px_learn(px, e->slot);
 }
 

@@ -381,6 +381,32 @@ asks_on_until_it_has_all_of_a_promise(void **state)
 }
 
 static void
+learns_from_a_promise_what_it_accepted_otherwise(void **state)
+{
+	struct bench b = bench_new(3, &nothing);
+	struct log_entry own[] = {bench_entry(1, b2, b2, "x"), bench_entry(2, b2, b2, "y")};
+	struct log_entry chosen = bench_entry(1, b3, b3, "a");
+	struct wire_list list = bench_list(&chosen, 1);
+	struct ballot mine;
+	uint64_t ticket;
+
+	(void)state;
+	accept(&b, b2, 0, own, 2);
+	ticket = b.update.ticket; /* still on its way to the disk */
+	bench_timeout(&b);
+	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
+	bench_receive(&b, 2, (struct message){.code = MSG_promise, .promise = {
+		.ballot = mine, .chosen = 1, .last = 2, .accepted = list}});
+	free((void *)list.packed.data);
+	assert_int_equal(px_chosen(b.px), 1);
+	assert_payload(b.px, 1, "a");
+	assert_int_equal(px_last(b.px), 1);
+	bench_persist(&b, ticket); /* tells nothing of slot 2 any more */
+	assert_int_equal(px_last(b.px), 1);
+	bench_free(&b);
+}
+
+static void
 a_promise_fits_a_frame(void **state)
 {
 	struct bench b = bench_new(3, &nothing);
@@ -575,6 +601,7 @@ main(void)
 		cmocka_unit_test(proposes_the_value_of_the_highest_ballot),
 		cmocka_unit_test(leaves_out_what_was_superseded),
 		cmocka_unit_test(asks_on_until_it_has_all_of_a_promise),
+		cmocka_unit_test(learns_from_a_promise_what_it_accepted_otherwise),
 		cmocka_unit_test(a_promise_fits_a_frame),
 		cmocka_unit_test(chooses_by_majority_its_own_disk_among_them),
 		cmocka_unit_test(sends_again_what_a_heartbeat_shows_as_lost),
