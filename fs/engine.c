@@ -141,11 +141,12 @@ arm(struct engine *e, mono_t now)
 {
 	mono_t deadline = next_deadline(e);
 	int64_t left = mono_since(deadline, now).ns;
+	uint64_t ms = left <= 0 ? 0 : (uint64_t)(left + 999999) / 1000000;
 
 	if (mono_is_never(deadline))
 		uv_timer_stop(&e->timer);
 	else
-		uv_timer_start(&e->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left + 999999) / 1000000, 0);
+		uv_timer_start(&e->timer, on_timer, ms, 0);
 }
 
 static void
@@ -176,7 +177,8 @@ settle(struct engine *e, mono_t now)
 	for (;;) {
 		if (e->connected) {
 			e->connected = false;
-			client_tell(e, &(struct client_event){.kind = CLIENT_CONNECTED, .now = now});
+			client_tell(e, &(struct client_event){
+				.kind = CLIENT_CONNECTED, .now = now});
 		} else if ((r = STAILQ_FIRST(&e->requests))) {
 			STAILQ_REMOVE_HEAD(&e->requests, link);
 			client_request(e, now, r);

@@ -130,7 +130,8 @@ record_session(struct lsfs *l, const struct client_status *status)
 		memcpy(r->nonce, status->nonce, sizeof r->nonce);
 	rc = rundir_write(&l->mountpoint.run, r);
 	if (rc < 0)
-		log_warn("%s: cannot write the run record: %s", l->mountpoint.run.path, strerror(-rc));
+		log_warn("%s: cannot write the run record: %s", l->mountpoint.run.path,
+		         strerror(-rc));
 	free(r);
 }
 

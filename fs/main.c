@@ -21,8 +21,8 @@ run(struct options *o)
 		return 0;
 	}
 	if (!o->standalone) {
-		log_error("%s: only cells in one process can be mounted yet: use --standalone DATADIR",
-		          o->source);
+		log_error("%s: only cells in one process can be mounted yet: "
+		          "use --standalone DATADIR", o->source);
 		return 1;
 	}
 	if (o->fake)

@@ -75,7 +75,8 @@ op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 void
 op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags});
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags});
 }
 
 /* Valid replies: LISTING, STATUS with an error. */

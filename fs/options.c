@@ -19,9 +19,9 @@ static const char *const kernel_options[] = {
 
 /* Options that are for mount(8), systemd and the like, or without a meaning here. */
 static const char *const ignored_options[] = {
-	"defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "group", "owner",
-	"relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "diratime", "silent", "loud",
-	NULL,
+	"defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "group",
+	"owner", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "diratime",
+	"silent", "loud", NULL,
 };
 
 static bool
@@ -128,7 +128,8 @@ static bool
 cell_option(struct options *o, const char *name)
 {
 	if (!conf_cell_name_valid(name)) {
-		log_error("--cell: '%s' is not a cell's name (letters, digits, '.', '_', '-')", name);
+		log_error("--cell: '%s' is not a cell's name: letters, digits, '.', '_', '-'",
+		          name);
 		return false;
 	}
 	o->cell = name;
@@ -223,6 +224,7 @@ options_parse(struct options *o, int argc, char **argv)
 		{NULL, 0, NULL, 0},
 	};
 	bool helper = argc > 0 && called_as_helper(argv[0]);
+	const char *letters = helper ? "fo:hVsnvrwN:t:" : "fo:hV";
 	static char name[] = "lsfs";
 	int letter;
 
@@ -231,7 +233,7 @@ options_parse(struct options *o, int argc, char **argv)
 	};
 	if (argc > 0)
 		argv[0] = name; /* what getopt's messages begin with */
-	while ((letter = getopt_long(argc, argv, helper ? "fo:hVsnvrwN:t:" : "fo:hV", longs, NULL)) != -1)
+	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
 		if (!one_option(o, letter, helper))
 			return false;
 	return positional(o, argc - optind, argv + optind);
@@ -250,16 +252,16 @@ options_help(void)
 	puts("usage: lsfs --standalone [-f] [--cell NAME] [-o OPTIONS] DATADIR MOUNTPOINT\n"
 	     "       lsfs [-f] [-o OPTIONS] SOURCE MOUNTPOINT\n"
 	     "\n"
-	     "Mounts a cell: its files can be read, written and locked by every machine that mounts it.\n"
+	     "Mounts a cell: its files can be read, written and locked by all who mount it.\n"
 	     "\n"
-	     "  --standalone      run a cell of one replica in this process, with its data in DATADIR\n"
-	     "  --cell NAME       the standalone cell's name, at its first start (default: local)\n"
+	     "  --standalone      run a cell of one replica in this process; its data is in DATADIR\n"
+	     "  --cell NAME       the standalone cell's name at its first start (default: local)\n"
 	     "  -f, --foreground  stay in the foreground and log to stderr\n"
 	     "  -o, --options OPTIONS\n"
 	     "                    comma separated:\n"
 	     "      key=FILE            the key of the principal to act as\n"
-	     "      lock_delay=SECONDS  how long a lock stays closed after its holder's session has\n"
-	     "                          expired, 0 to 60 (default: 15)\n"
+	     "      lock_delay=SECONDS  how long a lock stays closed after the session of its\n"
+	     "                          holder has expired, 0 to 60 (default: 15)\n"
 	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: 45)\n"
 	     "      commit=close|write  when written data is committed (default: close)\n"
 	     "      quiet               ignore chmod and chown instead of refusing them\n"

@@ -98,7 +98,8 @@ entry_of(const struct replies *r, const struct mount_reply *m)
 {
 	return (struct fuse_entry_param){
 		.ino = m->stat.ino, .attr = stat_of(r, &m->stat),
-		.attr_timeout = seconds(m->attr_timeout), .entry_timeout = seconds(m->entry_timeout),
+		.attr_timeout = seconds(m->attr_timeout),
+		.entry_timeout = seconds(m->entry_timeout),
 	};
 }
 
@@ -226,8 +227,8 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 	}
 }
 
-/* The kernel uses EAGAIN of its own in setxattr(2) and would tell the caller EOPNOTSUPP: a lock that
- * is taken by attribute and is busy says so in another way. */
+/* The kernel uses EAGAIN of its own in setxattr(2) and would tell the caller EOPNOTSUPP: a lock
+ * that is taken by attribute and is busy says so in another way. */
 static int
 error_of(const struct parked *p, const struct mount_reply *m)
 {

@@ -13,7 +13,7 @@
 
 enum {
 	REQUESTS_PER_WAKEUP = 256, /* then the loop's other work has its turn */
-	/* RELEASE is a background request: were it held back, an OPEN and a lock could overtake it. */
+	/* RELEASE is a background request: held back, it is overtaken by an OPEN and a lock. */
 	MAX_BACKGROUND = 1024,
 	CONGESTION_THRESHOLD = 768,
 	/* In kernels since protocol 7.44; not in the headers that we build with. */
@@ -67,7 +67,8 @@ session_on_init(void *user, struct fuse_conn_info *conn)
 	unsigned missing = NEEDED & ~conn->capable;
 
 	if (missing) {
-		log_error("this kernel's FUSE lacks what locks and commits need (flags 0x%x)", missing);
+		log_error("this kernel's FUSE lacks what locks and commits need (flags 0x%x)",
+		          missing);
 		s->refused = true;
 		fuse_session_exit(s->fuse);
 	}

@@ -13,7 +13,7 @@ struct session_config {
 	gid_t gid;
 	const char *options; /* "allow_other,ro": for the kernel's mount; may be NULL */
 	void (*ready)(void *user); /* INIT was answered */
-	/* The mount is gone, or broken: nothing more will be read. May be called within session_start. */
+	/* The mount is gone, or broken: nothing more will be read. */
 	void (*ended)(void *user, bool broken);
 	void *user;
 };

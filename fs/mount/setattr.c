@@ -56,8 +56,8 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
-/* install(1) makes a file with mode 0600 and then sets that mode once more before the final one: who
- * made the file has been told by then that the mode at creation is not kept. */
+/* install(1) makes a file with mode 0600 and then sets that mode once more before the final one:
+ * who makes a file cannot be told that its mode is not kept, so saying it again is no news. */
 static bool
 mode_of_creation(const struct inode *i, mode_t mode)
 {

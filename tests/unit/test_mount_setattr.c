@@ -51,13 +51,15 @@ test_time_of_a_directory(void **state)
 	assert_int_equal(k_stat(b, NODE_ROOT, SHELL).mtime_ns, before);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_mode_of_creation, bench_setup, bench_teardown),
-		cmocka_unit_test_setup_teardown(test_mode_of_an_older_file, bench_setup, bench_teardown),
-		cmocka_unit_test_setup_teardown(test_time_of_a_directory, bench_setup, bench_teardown),
+		TEST(test_mode_of_creation),
+		TEST(test_mode_of_an_older_file),
+		TEST(test_time_of_a_directory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,152 @@
+/* The command line of lsfs, as people, mount(8) and mount.fuse3(8) write it. */
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "fs/options.h"
+
+enum { WORDS = 16, WORD_MAX = 80 };
+
+/* Splits at blanks; the words are kept until the next call. */
+static bool
+parse(struct options *o, const char *line)
+{
+	static char words[WORDS][WORD_MAX];
+	char *argv[WORDS + 1] = {NULL}, copy[256], *rest = copy, *word;
+	int argc = 0;
+
+	snprintf(copy, sizeof copy, "%s", line);
+	while ((word = strsep(&rest, " "))) {
+		assert_true(argc < WORDS && strlen(word) < WORD_MAX);
+		argv[argc] = strcpy(words[argc], word);
+		argc++;
+	}
+	optind = 0; /* a new scan */
+	return options_parse(o, argc, argv);
+}
+
+static void
+refused(const char *line)
+{
+	struct options o;
+
+	if (parse(&o, line))
+		fail_msg("not refused: %s", line);
+	options_free(&o);
+}
+
+static void
+test_defaults(void **state)
+{
+	struct options o;
+
+	(void)state;
+	assert_true(parse(&o, "lsfs --standalone data mnt"));
+	assert_true(o.standalone);
+	assert_false(o.foreground || o.quiet || o.allow_other || o.commit_at_write || o.fake);
+	assert_string_equal(o.source, "data");
+	assert_string_equal(o.mountpoint, "mnt");
+	assert_int_equal(o.lock_delay_s, 15);
+	assert_int_equal(o.grace_s, 45);
+	assert_null(o.kernel);
+	assert_null(o.cell);
+	options_free(&o);
+}
+
+static void
+test_any_order(void **state)
+{
+	struct options o;
+
+	(void)state;
+	assert_true(parse(&o, "lsfs data -o lock_delay=0,quiet mnt -f --cell dc1 -o "
+	                      "commit=write,ro,nodev,key=k,grace=7,allow_other --standalone"));
+	assert_true(o.standalone && o.foreground && o.quiet && o.allow_other && o.commit_at_write);
+	assert_string_equal(o.source, "data");
+	assert_string_equal(o.mountpoint, "mnt");
+	assert_string_equal(o.cell, "dc1");
+	assert_string_equal(o.key, "k");
+	assert_int_equal(o.lock_delay_s, 0);
+	assert_int_equal(o.grace_s, 7);
+	assert_string_equal(o.kernel, "ro,nodev");
+	options_free(&o);
+}
+
+/* mount.fuse3 calls `lsfs SOURCE MOUNTPOINT -o rw,...,dev,suid`; mount(8) calls the helper with
+ * everything that stands in fstab, and letters of its own. */
+static void
+test_as_mount_helper(void **state)
+{
+	struct options o;
+
+	(void)state;
+	assert_true(parse(&o, "lsfs data mnt -o rw,standalone,nofail,_netdev,x-a.b=c,user,dev,suid"));
+	assert_true(o.standalone);
+	assert_string_equal(o.kernel, "rw,dev,suid");
+	options_free(&o);
+	assert_true(parse(&o, "/sbin/mount.lsfs data mnt -n -s -f -o rw,standalone,user=bob"));
+	assert_true(o.fake);
+	assert_false(o.foreground);
+	options_free(&o);
+	assert_true(parse(&o, "mount.fuse.lsfs data mnt -r -o standalone"));
+	assert_string_equal(o.kernel, "ro");
+	options_free(&o);
+}
+
+static void
+test_help_needs_no_arguments(void **state)
+{
+	struct options o;
+
+	(void)state;
+	assert_true(parse(&o, "lsfs --help"));
+	assert_true(o.help);
+	assert_true(parse(&o, "lsfs -V"));
+	assert_true(o.version);
+}
+
+static void
+test_refused(void **state)
+{
+	static const char *const lines[] = {
+		"lsfs", "lsfs --standalone data", "lsfs --standalone data mnt more",
+		"lsfs --nonsense data mnt", "lsfs -n data mnt", "lsfs --cell a/b data mnt",
+		"lsfs data mnt -o", "lsfs data mnt -o nonsense", "lsfs data mnt -o nonsense=1",
+		"lsfs data mnt -o fsname=x", "lsfs data mnt -o lock_delay", "lsfs data mnt -o key",
+		"lsfs data mnt -o lock_delay=61", "lsfs data mnt -o lock_delay=-1",
+		"lsfs data mnt -o lock_delay=", "lsfs data mnt -o lock_delay=1x",
+		"lsfs data mnt -o lock_delay=99999999999999999999", "lsfs data mnt -o grace=0",
+		"lsfs data mnt -o commit=never", "lsfs data mnt -o key=", "lsfs data mnt -o quiet=1",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+		refused(lines[i]);
+}
+
+/* The lines that say what is wrong would hide what the test says. */
+static int
+silence(void **state)
+{
+	int null = open("/dev/null", O_WRONLY);
+
+	(void)state;
+	return dup2(null, STDERR_FILENO) < 0 || close(null) < 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_as_mount_helper),
+		cmocka_unit_test(test_help_needs_no_arguments),
+		cmocka_unit_test_setup_teardown(test_refused, silence, NULL),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
