@@ -26,7 +26,7 @@ struct lock {
 	int busy_code;     /* exit code when it was not acquired */
 	const char *delay; /* seconds, or NULL */
 	int fd;
-	bool directory; /* locked by attribute: the kernel keeps flock on directories to itself */
+	bool directory; /* locked by attribute, too: the kernel keeps flock on it to this machine */
 };
 
 /* ---- opening ---- */
@@ -95,7 +95,7 @@ stop_alarm(void)
 }
 
 static int
-acquire_file(const struct lock *l)
+acquire_by_flock(const struct lock *l)
 {
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0);
 	int error;
@@ -108,10 +108,11 @@ acquire_file(const struct lock *l)
 	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
 }
 
-/* TryAcquire is all that the attribute offers: try, wait a little longer each time, try again. Its
- * busy is EBUSY, since setxattr(2) cannot say EAGAIN. */
+/* The attribute's lock is the user's, so flock has kept this user's other commands out before; this
+ * keeps out everybody else. TryAcquire is all that it offers: try, wait a little longer each time, try
+ * again. */
 static int
-acquire_directory(const struct lock *l)
+acquire_by_attribute(const struct lock *l)
 {
 	const char *mode = l->shared ? "shared" : "exclusive";
 	mono_t deadline = l->wait_s < 0
@@ -120,10 +121,10 @@ acquire_directory(const struct lock *l)
 	int pause_ms = RETRY_FIRST_MS;
 
 	while (fsetxattr(l->fd, "user.ls.lock", mode, strlen(mode), 0) < 0) {
-		if (errno == EBUSY)
-			errno = EAGAIN;
-		if (errno != EAGAIN || mono_reached(clock_now(), deadline))
+		if (errno != EBUSY)
 			return errno;
+		if (mono_reached(clock_now(), deadline))
+			return EAGAIN;
 		usleep((useconds_t)pause_ms * 1000);
 		pause_ms = pause_ms * 2 < RETRY_LONGEST_MS ? pause_ms * 2 : RETRY_LONGEST_MS;
 	}
@@ -133,8 +134,8 @@ acquire_directory(const struct lock *l)
 static int
 release(const struct lock *l)
 {
-	if (l->directory)
-		return fremovexattr(l->fd, "user.ls.lock") < 0 ? errno : 0;
+	if (l->directory && fremovexattr(l->fd, "user.ls.lock") < 0)
+		return errno;
 	return flock(l->fd, LOCK_UN) < 0 ? errno : 0;
 }
 
@@ -175,7 +176,9 @@ lock(struct lock *l)
 
 	if (!open_node(l) || !set_delay(l))
 		return CTL_FAILED;
-	error = l->directory ? acquire_directory(l) : acquire_file(l);
+	error = acquire_by_flock(l);
+	if (error == 0 && l->directory)
+		error = acquire_by_attribute(l);
 	if (error == 0)
 		return run_under(l);
 	if (error != EAGAIN) {

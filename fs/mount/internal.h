@@ -155,7 +155,7 @@ struct handle {
 	int flags;
 	pid_t opener;
 	bool opener_gone;
-	mode_t created_as;   /* the mode that was asked for when this open made the file, with S_IFREG */
+	bool created;        /* its open made the file */
 	bool committing;     /* what the buffer holds has been sent */
 	struct call *worker; /* whose turn it is */
 	struct call_list queue;

@@ -101,7 +101,7 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 	struct handle *h = c->handle;
 
 	h->fetched = true;
-	h->created_as = S_IFREG | (c->event.mode & 0777);
+	h->created = true;
 	h->generation = attr->content_generation;
 	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);

@@ -56,15 +56,15 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
-/* install(1) makes a file with mode 0600 and then sets that mode once more before the final one:
- * who makes a file cannot be told that its mode is not kept, so saying it again is no news. */
+/* Tools that copy (install, cp -p, tar) create a file with few rights and then say its mode, the few
+ * rights first. Who creates a file is not refused a mode, so it is not while it has it open either. */
 static bool
-mode_of_creation(const struct inode *i, mode_t mode)
+being_created(const struct inode *i, pid_t pid)
 {
 	const struct handle *h;
 
 	TAILQ_FOREACH(h, &i->handles, of_inode)
-		if (!h->released && h->created_as == (S_IFREG | (mode & 0777)))
+		if (h->created && !h->released && h->opener == pid)
 			return true;
 	return false;
 }
@@ -77,7 +77,7 @@ mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e
 
 	if (m->config.quiet)
 		return 0;
-	if ((e->set & SET_MODE) && (shown & ~e->mode) && !mode_of_creation(i, e->mode))
+	if ((e->set & SET_MODE) && (shown & ~e->mode) && !being_created(i, e->pid))
 		return EPERM;
 	if ((e->set & SET_UID) && e->set_uid != m->config.uid)
 		return EPERM;

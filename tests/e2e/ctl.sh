@@ -55,6 +55,17 @@ case_lock() {
 	down
 }
 
+case_lock_a_directory() {
+	up > /dev/null
+	mkdir "$m/dir"
+	is "$("$LSCTL" lock "$m/dir" -- getfattr --only-values --absolute-names -n user.ls.lock "$m/dir")" exclusive
+	local rc=0
+	"$LSCTL" lock "$m/dir" -- "$LSCTL" lock -n "$m/dir" -- true || rc=$?
+	is $rc 1
+	"$LSCTL" lock -n "$m/dir" -- true
+	down
+}
+
 case_lock_forwards_signals() {
 	up > /dev/null
 	"$LSCTL" lock "$m/l" -- sh -c "trap 'echo got > $work/got; exit 5' TERM; touch $work/ready; while :; do read -r -t 0.05 < /dev/tty || sleep 0.05; done" &

@@ -236,7 +236,7 @@ case_attribute_lock() {
 	done
 	exec 9<> "$d/f"
 	flock 9
-	refused "busy" setfattr -n user.ls.lock -v exclusive "$d/f"
+	refused "Device or resource busy" setfattr -n user.ls.lock -v exclusive "$d/f"
 	setfattr -n user.ls.lock -v free "$d/f"
 	is "$(attribute lock "$d/f")" exclusive
 	exec 9>&-

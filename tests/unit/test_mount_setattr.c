@@ -2,13 +2,13 @@
 #include "tests/unit/mount_bench.h"
 
 static int
-set_mode(struct bench *b, uint64_t ino, mode_t mode)
+set_mode(struct bench *b, uint64_t ino, mode_t mode, pid_t pid)
 {
-	return bench_error(b, (struct mount_event){
-		.kind = MOUNT_SETATTR, .ino = ino, .set = SET_MODE, .mode = S_IFREG | mode});
+	return bench_error(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = ino, .pid = pid,
+	                                           .set = SET_MODE, .mode = S_IFREG | mode});
 }
 
-/* install -m 755: CREATE with 0600, chmod 0600, chmod 0755. */
+/* install -m 755: CREATE with 0600, chmod 0600, chmod 0755; cp -p of a private file: any mode. */
 static void
 test_mode_of_creation(void **state)
 {
@@ -19,11 +19,12 @@ test_mode_of_creation(void **state)
 	struct file f = {r->stat.ino, r->fh, SHELL};
 
 	assert_int_equal(r->error, 0);
-	assert_int_equal(set_mode(b, f.ino, 0600), 0);
-	assert_int_equal(set_mode(b, f.ino, 0400), EPERM);
-	assert_int_equal(set_mode(b, f.ino, 0755), 0);
+	assert_int_equal(set_mode(b, f.ino, 0600, SHELL), 0);
+	assert_int_equal(set_mode(b, f.ino, 0600, CHILD), EPERM);
+	assert_int_equal(set_mode(b, f.ino, 0640, SHELL), 0);
+	assert_int_equal(set_mode(b, f.ino, 0755, SHELL), 0);
 	k_close(b, f, SHELL);
-	assert_int_equal(set_mode(b, f.ino, 0600), EPERM);
+	assert_int_equal(set_mode(b, f.ino, 0600, SHELL), EPERM);
 }
 
 static void
@@ -34,8 +35,8 @@ test_mode_of_an_older_file(void **state)
 
 	other_writes(b, "f", "x");
 	f = k_open(b, "f", O_WRONLY | O_CREAT, SHELL);
-	assert_int_equal(set_mode(b, f.ino, 0600), EPERM);
-	assert_int_equal(set_mode(b, f.ino, 0666), 0);
+	assert_int_equal(set_mode(b, f.ino, 0600, SHELL), EPERM);
+	assert_int_equal(set_mode(b, f.ino, 0666, SHELL), 0);
 	k_close(b, f, SHELL);
 }
 
