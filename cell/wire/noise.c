@@ -111,7 +111,7 @@ decrypt(struct noise_cipher *c, struct bytes extra, struct bytes sealed, struct 
 	if (sealed.len < NOISE_TAG || c->count == UINT64_MAX)
 		return false;
 	nonce_of(c->count, nonce);
-	buffer_put_bytes(plain, sealed);
+	buffer_put(plain, sealed.data, sealed.len - NOISE_TAG); /* room, to be decrypted over */
 	if (plain->failed)
 		return false;
 	if (crypto_aead_chacha20poly1305_ietf_decrypt(plain->data + at, NULL, NULL, sealed.data,
@@ -120,7 +120,6 @@ decrypt(struct noise_cipher *c, struct bytes extra, struct bytes sealed, struct 
 		plain->len = at;
 		return false;
 	}
-	plain->len = at + sealed.len - NOISE_TAG;
 	c->count++;
 	return true;
 }
