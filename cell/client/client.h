@@ -29,6 +29,8 @@ struct client_config {
 	bool caching;
 	uint64_t seed; /* of nonces' and retries' randomness; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
+	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, in the cell file's order */
+	int replicas_n;
 	/* A session of an earlier run that must be ended as expired before ours is opened (R20);
 	 * 0: none. */
 	uint64_t earlier_session;
@@ -52,6 +54,7 @@ struct client_event {
 	enum client_event_kind kind;
 	mono_t now;
 	struct bytes frame;
+	bool aside;           /* FRAME, DISCONNECTED: of the second connection (client_update.listen) */
 	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
 	const struct op *op;  /* copied */
 	bool ordered; /* its caller was answered already: all later requests stay behind it */
@@ -75,8 +78,11 @@ struct client_grant {
 };
 
 struct client_update {
-	bool connect;           /* make a connection to a replica (drop an existing one first) */
-	uint8_t prefer;         /* the replica to try; 0: any */
+	bool connect;           /* make a connection to `replica` (drop an existing one first) */
+	uint8_t replica;
+	bool listen;            /* keep an idle second connection to replica `listen_to`, on which a new
+	                         * epoch is announced at once (drop an existing one first); 0: none */
+	uint8_t listen_to;
 	struct buffer frames;   /* whole frames, to be sent in order on the connection */
 	struct client_answer *answers;
 	size_t answers_n, answers_room;

@@ -3,8 +3,10 @@
  *   [cell]
  *   name = dc1
  *   signing_key = BASE64URL
+ *   admin_key = BASE64URL    of principal `admin`; none for a cell in one process
  *   [replica 1]
- *   address = HOST:PORT      (none for a cell in one process) */
+ *   address = HOST:PORT      none for a cell in one process
+ *   key = BASE64URL          likewise */
 #ifndef LSFS_IO_CONF_H
 #define LSFS_IO_CONF_H
 
@@ -16,11 +18,14 @@
 struct conf_replica {
 	uint8_t id;
 	char address[LIMIT_HOST + 8]; /* empty: in this process */
+	uint8_t public_key[32];       /* Curve25519, for the secure channel */
 };
 
 struct conf {
 	char name[LIMIT_CELL_NAME + 1];
-	uint8_t signing_public[32];
+	uint8_t signing_public[32]; /* also the cell's id in handshakes */
+	bool has_admin;
+	uint8_t admin_public[32];
 	struct conf_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
 };

@@ -9,7 +9,8 @@
 struct host;
 
 struct host_config {
-	const char *directory; /* with cell.conf and signing.key; copied */
+	const char *directory; /* with cell.conf, signing.key and, if it listens, replica.key; copied */
+	uint8_t replica;       /* which of the cell file's this is; 0: the only one */
 	/* The replica can't go on (failed disk); one line, already logged. Nothing is answered from
 	 * here on: the owner calls host_stop and ends the process. */
 	void (*failed)(void *user);
