@@ -27,6 +27,7 @@ struct replica {
 	struct px *px;
 	struct master *master;
 	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
+	int64_t office_ns;           /* wall clock when this replica took office the last time */
 	struct waiting_list backlog; /* proposals, in order */
 	struct waiting_list early;   /* open_session frames, until the epoch is applied */
 	size_t early_n;
@@ -308,6 +309,7 @@ take_office(struct replica *r, const struct tree_note *n)
 	buffer_printf(&r->update->trace, "master of epoch %llu, ballot %llu.%u\n",
 	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
 	              n->ballot.replica);
+	r->office_ns = r->wall_ns;
 	master_begin(r->master, clock_of(r), n->epoch, &r->master_update);
 	absorb_master(r);
 	admit_early(r);
@@ -392,10 +394,46 @@ opens_session(struct bytes frame)
 	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_open_session;
 }
 
+static enum replica_role
+role_of(const struct replica *r)
+{
+	if (replica_serving(r, r->now))
+		return REPLICA_MASTER;
+	if (px_role(r->px) == PX_MASTER)
+		return REPLICA_ELECTED;
+	return px_role(r->px) == PX_CANDIDATE ? REPLICA_CANDIDATE : REPLICA_FOLLOWER;
+}
+
+/* Every replica says how it is, for people. */
+static void
+answer_status(struct replica *r, uint64_t conn)
+{
+	const struct result_usage usage = tree_usage(r->tree);
+	const uint64_t chosen = px_chosen(r->px);
+	struct message m = {
+		.code = MSG_status_reply,
+		.status_reply = {
+			.self = r->config.paxos.self, .role = role_of(r),
+			.master = px_master(r->px).replica, .epoch = tree_epoch(r->tree),
+			.last = px_last(r->px), .applied = usage.applied,
+			.chosen = chosen > usage.applied ? chosen : usage.applied,
+			.sessions = usage.sessions, .locks_held = usage.locks_held,
+		},
+	};
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	if (m.status_reply.role == REPLICA_MASTER)
+		m.status_reply.master_since_ns = r->office_ns;
+	wire_put_frame(&frame, &m);
+	put_send(r, (struct replica_send){.conn = conn, .frame = buffer_take(&frame)});
+}
+
 static void
 on_frame(struct replica *r, const struct replica_event *e)
 {
-	if (master_serving(r->master)) {
+	if (wire_frame_code(e->frame) == MSG_status_request) {
+		answer_status(r, e->conn);
+	} else if (master_serving(r->master)) {
 		master_frame(r->master, clock_of(r), e->conn, e->frame, &r->master_update);
 		absorb_master(r);
 	} else if (master_soon(r) && r->early_n < EARLY_MAX && opens_session(e->frame)) {

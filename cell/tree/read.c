@@ -138,10 +138,10 @@ read_sequencer(const struct tree *t, uint64_t session, const struct node *n, str
 	return RC_OK;
 }
 
-static enum rc
-read_usage(const struct tree *t, struct result *r)
+struct result_usage
+tree_usage(const struct tree *t)
 {
-	r->usage = (struct result_usage){
+	return (struct result_usage){
 	    .nodes = t->nodes_n,
 	    .quota_nodes = t->quota_nodes,
 	    .bytes = t->bytes,
@@ -150,6 +150,12 @@ read_usage(const struct tree *t, struct result *r)
 	    .locks_held = t->locks_held,
 	    .applied = t->applied,
 	};
+}
+
+static enum rc
+read_usage(const struct tree *t, struct result *r)
+{
+	r->usage = tree_usage(t);
 	return RC_OK;
 }
 

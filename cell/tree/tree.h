@@ -147,6 +147,9 @@ void tree_outcome_free(struct tree_outcome *out);
 enum rc tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
                   struct buffer *result);
 
+/* How much there is, and of what there may be how much. */
+struct result_usage tree_usage(const struct tree *t);
+
 uint64_t tree_applied(const struct tree *t);
 uint64_t tree_epoch(const struct tree *t);
 uint64_t tree_digest(const struct tree *t); /* of all (index, payload, results) so far */

@@ -206,6 +206,12 @@ wire_frame_length(struct bytes from)
 	return len <= cursor_left(&c) ? (long)(FRAME_PREFIX + len) : 0;
 }
 
+unsigned
+wire_frame_code(struct bytes frame)
+{
+	return frame.len > FRAME_PREFIX ? frame.data[FRAME_PREFIX] : 0;
+}
+
 enum rc
 wire_get_frame(struct bytes frame, struct message *m)
 {

@@ -268,6 +268,17 @@
 	F(u64, lock_generation, 0) F(u64, fence, 0)
 #define WIRE_msg_redirect(F) /* not the master (any more): whoever is, 0 if unknown */        \
 	F(u64, epoch, 0) F(u8, master, 0)
+#define WIRE_msg_status_request(F) /* asked of any replica, without a session */
+#define WIRE_msg_status_reply(F)                                                              \
+	F(u8, self, 0)                                                                            \
+	F(u8, role, 0)            /* enum replica_role */                                         \
+	F(u8, master, 0)          /* as far as this replica knows; 0: none */                     \
+	F(u64, epoch, 0)          /* of the last mastership that this replica has applied */      \
+	F(i64, master_since_ns, 0) /* of the master itself: its wall clock then; else 0 */        \
+	F(u64, last, 0)           /* highest slot accepted */                                     \
+	F(u64, chosen, 0)         /* highest slot known to be chosen */                           \
+	F(u64, applied, 0)        /* highest slot applied */                                      \
+	F(u64, sessions, 0) F(u64, locks_held, 0) /* as of `applied` */
 
 /* ---- messages between replicas (cell/paxos) ---- */
 
@@ -300,6 +311,7 @@
 #define WIRE_MESSAGES(M)                                                                      \
 	M(1, open_session) M(2, session_opened) M(3, keepalive) M(4, keepalive_reply)             \
 	M(5, request) M(6, reply) M(7, granted) M(8, redirect)                                    \
+	M(9, status_request) M(10, status_reply)                                                  \
 	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
 	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)
 

@@ -18,6 +18,14 @@ enum lock_state {
 	LOCK_STATE_EXCLUSIVE = 2,
 	LOCK_STATE_DELAYED = 3,
 };
+/* What a replica is at a moment: elected means chosen by paxos, but not serving (yet, or not while its
+ * lease has lapsed). */
+enum replica_role {
+	REPLICA_FOLLOWER = 0,
+	REPLICA_CANDIDATE = 1,
+	REPLICA_ELECTED = 2,
+	REPLICA_MASTER = 3,
+};
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
 /* The root directory's node number; the first nodes of a new cell get the next ones. */

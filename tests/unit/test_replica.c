@@ -59,6 +59,52 @@ test_early_request(void **state)
 	lab_free(lab);
 }
 
+static struct msg_status_reply
+ask_status(struct lab_client *c)
+{
+	const struct message *m;
+
+	lab_send(c, &(struct message){.code = MSG_status_request});
+	m = lab_take(c, MSG_status_reply);
+	assert_non_null(m);
+	return m->status_reply;
+}
+
+/* Asked on a connection without a session; before the election is over, too. */
+static void
+test_status(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), asking = lab_connect(lab, 2);
+	const struct tree *tree = replica_tree(lab->replica);
+	uint64_t node = lab_file(&a, "f");
+	struct msg_status_reply s;
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, false), RC_OK);
+	lab_pass_ms(lab, 1000);
+	s = ask_status(&asking);
+	assert_int_equal(s.self, 1);
+	assert_int_equal(s.role, REPLICA_MASTER);
+	assert_int_equal(s.master, 1);
+	assert_int_equal(s.epoch, 1);
+	assert_in_range(s.master_since_ns, 1, lab->wall_ns - 1000000000);
+	assert_int_equal(s.applied, tree_applied(tree));
+	assert_int_equal(s.chosen, s.applied);
+	assert_int_equal(s.last, s.applied);
+	assert_int_equal(s.sessions, 1);
+	assert_int_equal(s.locks_held, 1);
+	lab_stop(lab);
+	lab_boot(lab);
+	asking = lab_connect(lab, 2);
+	s = ask_status(&asking);
+	assert_int_not_equal(s.role, REPLICA_MASTER);
+	assert_int_equal(s.master_since_ns, 0);
+	assert_int_equal(s.chosen, s.applied);
+	assert_int_equal(s.sessions, 1);
+	lab_free(lab);
+}
+
 static void
 test_steps_down(void **state)
 {
@@ -188,7 +234,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_takes_office),          cmocka_unit_test(test_early_client),
-	    cmocka_unit_test(test_early_request),         cmocka_unit_test(test_steps_down),
+	    cmocka_unit_test(test_early_request),         cmocka_unit_test(test_status),
+    cmocka_unit_test(test_steps_down),
 	    cmocka_unit_test(test_elected_again),         cmocka_unit_test(test_restart_from_rows),
 	    cmocka_unit_test(test_sessions_over_restart), cmocka_unit_test(test_peers_garbage),
 	    cmocka_unit_test(test_saved_trims),
