@@ -52,7 +52,7 @@ static void
 update_clear(struct client_update *u)
 {
 	u->connect = false;
-	u->prefer = 0;
+	u->replica = 0;
 	u->state_changed = false;
 	u->answers_n = 0;
 	u->grants_n = 0;

@@ -63,14 +63,25 @@ client_connection_opening(struct client *c)
 	c->due = mono_add(c->now, span_ms(grown_ms(ATTEMPT_FIRST_MS, ATTEMPT_MAX_MS, c->failures)));
 }
 
+/* The one that a replica has named, else each in turn; 0 when there is but one and it has no name. */
+static uint8_t
+next_replica(struct client *c)
+{
+	uint8_t hint = c->prefer;
+
+	c->prefer = 0;
+	if (hint != 0 || c->config.replicas_n == 0)
+		return hint;
+	return c->config.replicas[c->tried++ % c->config.replicas_n];
+}
+
 static void
 connection_attempt(struct client *c)
 {
 	c->connection = CONNECTION_CONNECTING;
 	c->due = mono_add(c->now, span_ms(grown_ms(ATTEMPT_FIRST_MS, ATTEMPT_MAX_MS, c->failures)));
 	c->update->connect = true;
-	c->update->prefer = c->prefer;
-	c->prefer = 0; /* a hint, used once */
+	c->update->replica = next_replica(c);
 	buffer_reset(&c->update->frames);
 }
 

@@ -81,7 +81,8 @@ struct client {
 	enum connection connection;
 	mono_t due;
 	unsigned failures; /* since the last KeepAlive reply */
-	uint8_t prefer;
+	uint8_t prefer;    /* a hint: the replica to try next; 0: none */
+	int tried;         /* how many were tried without a hint */
 
 	/* keepalive.c */
 	uint64_t sequence;

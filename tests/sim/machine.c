@@ -89,7 +89,7 @@ weaken_hold(struct machine *m, const struct acquire *a)
 static void
 connect(struct sim *s, struct machine *m)
 {
-	int node = m->update.prefer;
+	int node = m->update.replica;
 
 	if (m->conn != 0)
 		net_client_drops(s, m->conn);

@@ -461,7 +461,7 @@ test_redirect(void **unused)
 	(void)unused;
 	receive(p, &m);
 	until_connect(p);
-	assert_int_equal(p->update.prefer, 3);
+	assert_int_equal(p->update.replica, 3);
 	step_kind(p, CLIENT_CONNECTED);
 	opened(p, RC_OK, SESSION, EPOCH - 1); /* a master of an earlier epoch */
 	assert_int_equal(p->sent_n, 0);
