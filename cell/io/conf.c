@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cell/base/must.h"
 #include "cell/io/file.h"
 #include "cell/io/keyfile.h"
 
@@ -16,6 +18,7 @@ struct parse {
 	struct conf *conf;
 	int line;
 	bool named, keyed;
+	bool addressed[LIMIT_REPLICAS], replica_keyed[LIMIT_REPLICAS];
 	char problem[256]; /* the first one; empty: none */
 	int problem_line;
 };
@@ -34,6 +37,53 @@ conf_cell_name_valid(const char *name)
 			return false;
 	}
 	return true;
+}
+
+static bool
+port_valid(const char *text)
+{
+	char *end;
+	unsigned long port;
+
+	if (!isdigit((unsigned char)text[0]) || strlen(text) > 5)
+		return false;
+	port = strtoul(text, &end, 10);
+	return *end == '\0' && port >= 1 && port <= 65535;
+}
+
+bool
+conf_address_valid(const char *address)
+{
+	static const char in_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	                              "0123456789.-_";
+	static const char in_brackets[] = "0123456789abcdefABCDEF:.";
+	size_t host;
+
+	if (address[0] == '[') {
+		host = 1 + strspn(address + 1, in_brackets);
+		host = host >= 3 && address[host] == ']' ? host + 1 : 0;
+	} else {
+		host = strspn(address, in_name);
+	}
+	return host >= 1 && host <= CONF_HOST_MAX && address[host] == ':' &&
+	       port_valid(address + host + 1);
+}
+
+bool
+conf_is_standalone(const struct conf *conf)
+{
+	return conf->replicas_n == 1 && conf->replicas[0].address[0] == '\0';
+}
+
+void
+conf_locate(const char *cell, char *path, size_t path_size)
+{
+	const int len = snprintf(path, path_size, CONF_DIRECTORY "/%s.conf", cell);
+	const bool named = conf_cell_name_valid(cell) && len > 0 && (size_t)len < path_size;
+
+	/* What is neither is looked for, and told, as the kind of thing that it looks like. */
+	if (!named || (access(path, F_OK) < 0 && access(cell, F_OK) == 0))
+		snprintf(path, path_size, "%s", cell);
 }
 
 static int __attribute__((format(printf, 2, 3)))
@@ -70,6 +120,14 @@ cell_value(struct parse *p, const char *name, const char *value)
 		p->keyed = true;
 		return 1;
 	}
+	if (strcmp(name, "admin_key") == 0) {
+		if (p->conf->has_admin)
+			return problem(p, "admin_key: given twice: %s", value);
+		if (!key_from_text(value, p->conf->admin_public, NOISE_KEY))
+			return problem(p, "admin_key: not a key: %s", value);
+		p->conf->has_admin = true;
+		return 1;
+	}
 	return problem(p, "unknown setting in [cell]: %s = %s", name, value);
 }
 
@@ -86,34 +144,57 @@ replica_id(const char *section)
 	return *end == '\0' && id >= 1 && id <= 255 ? (int)id : 0;
 }
 
-static struct conf_replica *
-find_replica(struct conf *conf, int id)
+/* Where replica `id` stands, appended if it is new; negative: no room. */
+static int
+replica_index(struct conf *conf, int id)
 {
 	for (int i = 0; i < conf->replicas_n; i++) {
 		if (conf->replicas[i].id == id)
-			return &conf->replicas[i];
+			return i;
 	}
-	return NULL;
+	if (conf->replicas_n == LIMIT_REPLICAS)
+		return -1;
+	conf->replicas[conf->replicas_n].id = (uint8_t)id;
+	return conf->replicas_n++;
+}
+
+static int
+address_value(struct parse *p, int i, const char *value)
+{
+	struct conf_replica *r = &p->conf->replicas[i];
+
+	if (p->addressed[i])
+		return problem(p, "address: given twice: %s", value);
+	if (value[0] != '\0' && !conf_address_valid(value))
+		return problem(p, "address: not HOST:PORT: %s", value);
+	snprintf(r->address, sizeof r->address, "%s", value);
+	p->addressed[i] = true;
+	return 1;
+}
+
+static int
+key_value(struct parse *p, int i, const char *value)
+{
+	if (p->replica_keyed[i])
+		return problem(p, "key: given twice: %s", value);
+	if (!key_from_text(value, p->conf->replicas[i].public_key, NOISE_KEY))
+		return problem(p, "key: not a key: %s", value);
+	p->replica_keyed[i] = true;
+	return 1;
 }
 
 static int
 replica_value(struct parse *p, int id, const char *name, const char *value)
 {
-	struct conf *conf = p->conf;
-	struct conf_replica *r = &conf->replicas[conf->replicas_n];
+	int i = replica_index(p->conf, id);
 
-	if (strcmp(name, "address") != 0)
-		return problem(p, "unknown setting in [replica %d]: %s = %s", id, name, value);
-	if (find_replica(conf, id) != NULL)
-		return problem(p, "replica %d: given twice", id);
-	if (conf->replicas_n == LIMIT_REPLICAS)
+	if (i < 0)
 		return problem(p, "more than %d replicas", LIMIT_REPLICAS);
-	if (strlen(value) >= sizeof r->address)
-		return problem(p, "address: too long: %.64s...", value);
-	r->id = (uint8_t)id;
-	snprintf(r->address, sizeof r->address, "%s", value);
-	conf->replicas_n++;
-	return 1;
+	if (strcmp(name, "address") == 0)
+		return address_value(p, i, value);
+	if (strcmp(name, "key") == 0)
+		return key_value(p, i, value);
+	return problem(p, "unknown setting in [replica %d]: %s = %s", id, name, value);
 }
 
 static int
@@ -145,6 +226,38 @@ on_line(char *to, int size, void *user)
 }
 
 static void
+check_different(struct parse *p, int i)
+{
+	const struct conf_replica *r = &p->conf->replicas[i];
+
+	for (int k = 0; k < i; k++) {
+		const struct conf_replica *other = &p->conf->replicas[k];
+
+		if (strcmp(r->address, other->address) == 0)
+			problem(p, "replicas %d and %d have the same address: %s", other->id, r->id,
+			        r->address);
+		if (memcmp(r->public_key, other->public_key, NOISE_KEY) == 0)
+			problem(p, "replicas %d and %d have the same key", other->id, r->id);
+	}
+}
+
+static void
+check_network(struct parse *p)
+{
+	if (!p->conf->has_admin)
+		problem(p, "no admin_key in [cell]");
+	for (int i = 0; i < p->conf->replicas_n; i++) {
+		const struct conf_replica *r = &p->conf->replicas[i];
+
+		if (r->address[0] == '\0')
+			problem(p, "no address in [replica %d]", r->id);
+		if (!p->replica_keyed[i])
+			problem(p, "no key in [replica %d]", r->id);
+		check_different(p, i);
+	}
+}
+
+static void
 check_whole(struct parse *p)
 {
 	p->line = 0;
@@ -154,6 +267,8 @@ check_whole(struct parse *p)
 		problem(p, "no signing_key in [cell]");
 	if (p->conf->replicas_n == 0)
 		problem(p, "no [replica ID] section with its address");
+	else if (!conf_is_standalone(p->conf) || !p->addressed[0])
+		check_network(p);
 }
 
 bool
@@ -185,21 +300,34 @@ conf_read(const char *path, struct conf *conf, char *why, size_t why_size)
 	return false;
 }
 
+static void
+put_key(struct buffer *text, const char *name, const uint8_t key[NOISE_KEY])
+{
+	char value[KEY_TEXT];
+
+	must(key_to_text(key, NOISE_KEY, value, sizeof value));
+	buffer_printf(text, "%s = %s\n", name, value);
+}
+
 int
 conf_write(const char *path, const struct conf *conf)
 {
 	struct buffer text = BUFFER(64 * 1024);
-	char key[64];
 	int rc;
 
-	if (!key_to_text(conf->signing_public, SIGN_PUBLIC, key, sizeof key))
-		return -EINVAL;
 	buffer_printf(&text,
-	              "# The cell file: the same for every replica and client. No secrets.\n");
-	buffer_printf(&text, "[cell]\nname = %s\nsigning_key = %s\n", conf->name, key);
-	for (int i = 0; i < conf->replicas_n; i++)
-		buffer_printf(&text, "\n[replica %d]\naddress = %s\n", conf->replicas[i].id,
-		              conf->replicas[i].address);
+	              "# The cell file: the same for every replica and client. No secrets.\n"
+	              "[cell]\nname = %s\n", conf->name);
+	put_key(&text, "signing_key", conf->signing_public);
+	if (conf->has_admin)
+		put_key(&text, "admin_key", conf->admin_public);
+	for (int i = 0; i < conf->replicas_n; i++) {
+		const struct conf_replica *r = &conf->replicas[i];
+
+		buffer_printf(&text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
+		if (r->address[0] != '\0')
+			put_key(&text, "key", r->public_key);
+	}
 	rc = file_create(path, buffer_view(&text), 0644);
 	buffer_free(&text);
 	return rc;

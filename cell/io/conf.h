@@ -6,7 +6,9 @@
  *   admin_key = BASE64URL    of principal `admin`; none for a cell in one process
  *   [replica 1]
  *   address = HOST:PORT      none for a cell in one process
- *   key = BASE64URL          likewise */
+ *   key = BASE64URL          likewise
+ *
+ * A cell on a network gives all of these, and no two replicas share an address or a key. */
 #ifndef LSFS_IO_CONF_H
 #define LSFS_IO_CONF_H
 
@@ -30,11 +32,22 @@ struct conf {
 	int replicas_n;
 };
 
+/* Where cell files are looked for by the cell's name: CONF_DIRECTORY/NAME.conf. */
+#define CONF_DIRECTORY "/etc/lsfs"
+
+/* The path of the cell file that a user means by a path or a cell's name. */
+void conf_locate(const char *cell, char *path, size_t path_size);
 /* Reads a cell file. False with one line in `why` that names file, line and value. */
 bool conf_read(const char *path, struct conf *conf, char *why, size_t why_size);
 /* Writes one atomically (temporary file, sync, rename); refuses to overwrite. 0 or -errno. */
 int conf_write(const char *path, const struct conf *conf);
 /* A cell's name is 1..64 of letters, digits, '.', '_', '-', and starts with a letter or digit. */
 bool conf_cell_name_valid(const char *name);
+/* HOST:PORT with a name or an IPv4 address of at most CONF_HOST_MAX bytes, or [IPv6]:PORT. */
+bool conf_address_valid(const char *address);
+/* Does the cell run in one process: one replica that nobody can connect to? */
+bool conf_is_standalone(const struct conf *conf);
+
+enum { CONF_HOST_MAX = 180 }; /* a setting is one line, and the parser's lines are short */
 
 #endif

@@ -11,13 +11,26 @@
 
 #include "cell/io/file.h"
 
-enum { SEED = crypto_sign_SEEDBYTES, KEYFILE_MAX = 256 };
+enum { SECRET = 32, KEYFILE_MAX = 256 };
 
+static_assert(SECRET == crypto_sign_SEEDBYTES, "one kind of line for all secrets");
+static_assert((int)SECRET == (int)NOISE_KEY, "one kind of line for all secrets");
 static_assert(SIGN_SECRET == crypto_sign_SECRETKEYBYTES, "libsodium's layout");
 static_assert(SIGN_PUBLIC == crypto_sign_PUBLICKEYBYTES, "libsodium's layout");
 static_assert(SIGNATURE_SIZE == crypto_sign_BYTES, "libsodium's layout");
 
-static const char signing_kind[] = "ed25519-secret";
+/* A key file's one line. Of a signing key the secret is the seed that it grows from. */
+struct key_line {
+	enum key_kind kind;
+	char name[LIMIT_PRINCIPAL + 1];
+	uint8_t secret[SECRET];
+};
+
+static const char *const kinds[] = {
+	[KEY_SIGNING] = "signing", [KEY_REPLICA] = "replica", [KEY_PRINCIPAL] = "principal",
+};
+
+/* ---- text ---- */
 
 bool
 key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size)
@@ -42,26 +55,81 @@ key_from_text(const char *text, uint8_t *key, size_t len)
 	return got == len && *end == '\0';
 }
 
+bool
+key_principal_valid(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len < 1 || len > LIMIT_PRINCIPAL)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		if (c <= ' ' || c == 0x7f || strchr("/*#", c) != NULL)
+			return false;
+	}
+	return true;
+}
+
+/* ---- writing ---- */
+
+static int
+write_key(const char *path, const struct key_line *key)
+{
+	char secret[KEY_TEXT], line[KEYFILE_MAX];
+	int rc;
+
+	key_to_text(key->secret, SECRET, secret, sizeof secret);
+	snprintf(line, sizeof line, "%s %s%s%s\n", kinds[key->kind], key->name,
+	         key->kind == KEY_PRINCIPAL ? " " : "", secret);
+	rc = file_create(path, bytes_of(line), 0600);
+	sodium_memzero(secret, sizeof secret);
+	sodium_memzero(line, sizeof line);
+	return rc;
+}
+
+int
+keyfile_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET])
+{
+	struct key_line key = {.kind = KEY_SIGNING};
+	int rc;
+
+	crypto_sign_ed25519_sk_to_seed(key.secret, secret);
+	rc = write_key(path, &key);
+	sodium_memzero(&key, sizeof key);
+	return rc;
+}
+
 int
 keyfile_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
                        uint8_t public_key[SIGN_PUBLIC])
 {
-	uint8_t seed[SEED];
-	char text[64], line[KEYFILE_MAX];
-	int rc;
-
 	if (sodium_init() < 0)
 		return -EIO;
 	crypto_sign_keypair(public_key, secret);
-	crypto_sign_ed25519_sk_to_seed(seed, secret);
-	key_to_text(seed, sizeof seed, text, sizeof text);
-	snprintf(line, sizeof line, "%s %s\n", signing_kind, text);
-	rc = file_create(path, bytes_of(line), 0600);
-	sodium_memzero(seed, sizeof seed);
-	sodium_memzero(text, sizeof text);
-	sodium_memzero(line, sizeof line);
+	return keyfile_copy_signing(path, secret);
+}
+
+int
+keyfile_create_channel(const char *path, const char *name, struct noise_pair *pair)
+{
+	struct key_line key = {.kind = name ? KEY_PRINCIPAL : KEY_REPLICA};
+	int rc;
+
+	if (name != NULL && !key_principal_valid(name))
+		return -EINVAL;
+	if (sodium_init() < 0)
+		return -EIO;
+	if (name != NULL)
+		strcpy(key.name, name);
+	randombytes_buf(key.secret, SECRET);
+	*pair = noise_pair_of(key.secret);
+	rc = write_key(path, &key);
+	sodium_memzero(&key, sizeof key);
 	return rc;
 }
+
+/* ---- reading ---- */
 
 /* The one line of a key file that only its owner may read. */
 static bool
@@ -89,43 +157,136 @@ read_line(const char *path, struct buffer *line, char *why, size_t why_size)
 	return rc == 0;
 }
 
-/* "KIND BASE64URL\n" -> the seed. */
 static bool
-parse_line(struct buffer *line, uint8_t seed[SEED])
+parse_kind(const char *word, enum key_kind *kind)
 {
-	const size_t kind_len = sizeof signing_kind - 1;
-	char *text;
-
-	buffer_put_u8(line, 0);
-	text = (char *)line->data;
-	if (strncmp(text, signing_kind, kind_len) != 0 || text[kind_len] != ' ')
-		return false;
-	text[strcspn(text, "\n")] = '\0';
-	return key_from_text(text + kind_len + 1, seed, SEED);
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (strcmp(kinds[i], word) != 0)
+			continue;
+		*kind = (enum key_kind)i;
+		return true;
+	}
+	return false;
 }
 
-bool
-keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, size_t why_size)
+/* The words of "KIND [NAME] BASE64URL\n"; cuts the line up. */
+static bool
+parse_line(char *line, struct key_line *key)
+{
+	char *end = line + strcspn(line, "\n"), *name = NULL;
+
+	if (end[0] != '\0' && end[1] != '\0')
+		return false;
+	*end = '\0';
+	if (!parse_kind(strsep(&line, " "), &key->kind))
+		return false;
+	if (key->kind == KEY_PRINCIPAL && line != NULL)
+		name = strsep(&line, " ");
+	if (line == NULL || (name != NULL && !key_principal_valid(name)))
+		return false;
+	if (name != NULL)
+		strcpy(key->name, name);
+	return key_from_text(line, key->secret, SECRET);
+}
+
+static bool
+read_any(const char *path, struct key_line *key, char *why, size_t why_size)
 {
 	struct buffer line = BUFFER(KEYFILE_MAX + 1);
-	uint8_t seed[SEED], public_key[SIGN_PUBLIC];
 	bool ok = false;
 
+	memset(key, 0, sizeof *key);
 	if (sodium_init() < 0) {
 		snprintf(why, why_size, "no source of random numbers");
 		return false;
 	}
 	if (read_line(path, &line, why, why_size)) {
-		ok = parse_line(&line, seed);
-		if (!ok)
-			snprintf(why, why_size, "%s: damaged: not a line \"%s BASE64URL\"", path,
-			         signing_kind);
+		buffer_put_u8(&line, 0);
+		ok = strlen((char *)line.data) + 1 == line.len &&
+		     parse_line((char *)line.data, key);
+		if (!ok) {
+			snprintf(why, why_size, "%s: damaged: not a key file's line", path);
+			sodium_memzero(key, sizeof *key);
+		}
 	}
-	if (ok)
-		crypto_sign_seed_keypair(public_key, secret, seed);
-	sodium_memzero(seed, sizeof seed);
 	if (line.data != NULL)
 		sodium_memzero(line.data, line.room);
 	buffer_free(&line);
 	return ok;
+}
+
+static bool
+read_kind(const char *path, enum key_kind kind, struct key_line *key, char *why, size_t why_size)
+{
+	if (!read_any(path, key, why, why_size))
+		return false;
+	if (key->kind == kind)
+		return true;
+	snprintf(why, why_size, "%s: a %s key where a %s key is needed", path, kinds[key->kind],
+	         kinds[kind]);
+	sodium_memzero(key, sizeof *key);
+	return false;
+}
+
+bool
+keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, size_t why_size)
+{
+	uint8_t public_key[SIGN_PUBLIC];
+	struct key_line key;
+
+	if (!read_kind(path, KEY_SIGNING, &key, why, why_size))
+		return false;
+	crypto_sign_seed_keypair(public_key, secret, key.secret);
+	sodium_memzero(&key, sizeof key);
+	return true;
+}
+
+bool
+keyfile_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size)
+{
+	struct key_line key;
+
+	if (!read_kind(path, KEY_REPLICA, &key, why, why_size))
+		return false;
+	*pair = noise_pair_of(key.secret);
+	sodium_memzero(&key, sizeof key);
+	return true;
+}
+
+bool
+keyfile_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
+                       size_t why_size)
+{
+	struct key_line key;
+
+	if (!read_kind(path, KEY_PRINCIPAL, &key, why, why_size))
+		return false;
+	if (name != NULL)
+		strcpy(name, key.name);
+	*pair = noise_pair_of(key.secret);
+	sodium_memzero(&key, sizeof key);
+	return true;
+}
+
+bool
+keyfile_read_public(const char *path, struct key_public *to, char *why, size_t why_size)
+{
+	uint8_t secret[SIGN_SECRET];
+	struct noise_pair pair;
+	struct key_line key;
+
+	if (!read_any(path, &key, why, why_size))
+		return false;
+	*to = (struct key_public){.kind = key.kind};
+	strcpy(to->name, key.name);
+	if (key.kind == KEY_SIGNING) {
+		crypto_sign_seed_keypair(to->public_key, secret, key.secret);
+	} else {
+		pair = noise_pair_of(key.secret);
+		memcpy(to->public_key, pair.public, sizeof to->public_key);
+	}
+	sodium_memzero(secret, sizeof secret);
+	sodium_memzero(&pair, sizeof pair);
+	sodium_memzero(&key, sizeof key);
+	return true;
 }

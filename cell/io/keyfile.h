@@ -11,13 +11,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "cell/base/limit.h"
 #include "cell/wire/noise.h"
 
 enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 
+/* Room for a public or secret half as text, with its NUL. */
+enum { KEY_TEXT = 44 };
+
 /* Makes a new key and writes it atomically, mode 0600, never over an existing file. 0 or -errno. */
 int keyfile_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
                            uint8_t public_key[SIGN_PUBLIC]);
+/* The same key in another place: each data directory has the cell's. */
+int keyfile_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET]);
 /* Reads it. False with one line in `why`: missing, readable by others, damaged. */
 bool keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
                           size_t why_size);
@@ -28,6 +34,21 @@ int keyfile_create_channel(const char *path, const char *name, struct noise_pair
 bool keyfile_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size);
 bool keyfile_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
                             size_t why_size);
+
+enum key_kind { KEY_SIGNING, KEY_REPLICA, KEY_PRINCIPAL };
+
+/* What may be told of a key. */
+struct key_public {
+	enum key_kind kind;
+	char name[LIMIT_PRINCIPAL + 1]; /* a principal's; else empty */
+	uint8_t public_key[32];
+};
+
+/* The public half of whatever key file this is. */
+bool keyfile_read_public(const char *path, struct key_public *key, char *why, size_t why_size);
+
+/* Principals' names: 1..64 bytes, no '/', '*', '#', blanks or control characters. */
+bool key_principal_valid(const char *name);
 
 /* Unpadded base64url of keys and signatures, to and from text; false when malformed. */
 bool key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size);

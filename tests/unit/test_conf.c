@@ -48,19 +48,86 @@ test_round_trip(void **state)
 
 	(void)state;
 	unlink(path);
-	for (int i = 0; i < 32; i++)
+	for (int i = 0; i < 32; i++) {
 		conf.signing_public[i] = (uint8_t)(255 - i);
+		conf.admin_public[i] = (uint8_t)(i * 3);
+	}
+	conf.has_admin = true;
 	for (int i = 0; i < 3; i++) {
 		conf.replicas[i].id = (uint8_t)(i + 1);
-		if (i > 0)
-			snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address,
-			         "host-%d.example:%d", i, 7000 + i);
+		memset(conf.replicas[i].public_key, 'k' + i, 32);
+		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address, "%0*d.example:%d",
+		         i * 80, i, 7000 + i);
 	}
 	assert_int_equal(conf_write(path, &conf), 0);
 	if (!conf_read(path, &back, why, sizeof why))
 		fail_msg("%s", why);
 	assert_memory_equal(&conf, &back, sizeof conf);
+	assert_false(conf_is_standalone(&back));
 	assert_int_equal(conf_write(path, &conf), -EEXIST);
+}
+
+static void
+test_in_one_process(void **state)
+{
+	struct conf conf = {.name = "local", .replicas_n = 1, .replicas = {{.id = 1}}}, back;
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(conf_write(path, &conf), 0);
+	if (!conf_read(path, &back, why, sizeof why))
+		fail_msg("%s", why);
+	assert_memory_equal(&conf, &back, sizeof conf);
+	assert_true(conf_is_standalone(&back));
+}
+
+static void
+test_located(void **state)
+{
+	char found[128];
+
+	(void)state;
+	conf_locate("no-such-cell", found, sizeof found);
+	assert_string_equal(found, "/etc/lsfs/no-such-cell.conf");
+	conf_locate("dir/cell.conf", found, sizeof found);
+	assert_string_equal(found, "dir/cell.conf");
+	assert_int_equal(chdir(directory), 0);
+	put_file("");
+	conf_locate("c", found, sizeof found);
+	assert_string_equal(found, "c");
+}
+
+static void
+test_addresses(void **state)
+{
+	char longest[CONF_HOST_MAX + 8];
+
+	(void)state;
+	assert_true(conf_address_valid("a:1"));
+	assert_true(conf_address_valid("127.0.0.1:65535"));
+	assert_true(conf_address_valid("host-1.a_b.example:7000"));
+	assert_true(conf_address_valid("[::1]:7000"));
+	assert_true(conf_address_valid("[fe80::1:2]:7000"));
+	assert_false(conf_address_valid(""));
+	assert_false(conf_address_valid("a"));
+	assert_false(conf_address_valid("a:"));
+	assert_false(conf_address_valid(":7000"));
+	assert_false(conf_address_valid("a:0"));
+	assert_false(conf_address_valid("a:65536"));
+	assert_false(conf_address_valid("a:+7"));
+	assert_false(conf_address_valid("a:7x"));
+	assert_false(conf_address_valid("a b:7"));
+	assert_false(conf_address_valid("::1:7000"));
+	assert_false(conf_address_valid("[::1]"));
+	assert_false(conf_address_valid("[]:7000"));
+	assert_false(conf_address_valid("[::1:7000"));
+	assert_false(conf_address_valid("[::1]7000"));
+	memset(longest, 'a', CONF_HOST_MAX);
+	strcpy(longest + CONF_HOST_MAX, ":7000");
+	assert_true(conf_address_valid(longest));
+	memset(longest, 'a', CONF_HOST_MAX + 1);
+	strcpy(longest + CONF_HOST_MAX + 1, ":7000");
+	assert_false(conf_address_valid(longest));
 }
 
 static void
@@ -99,16 +166,50 @@ test_refused(void **state)
 	assert_refused(GOOD_CELL "[replica 0]\naddress =\n", ":5: unknown section [replica 0]");
 	assert_refused(GOOD_CELL "[replica 256]\naddress =\n", "[replica 256]");
 	assert_refused(GOOD_CELL "[replica 1x]\naddress =\n", "[replica 1x]");
-	assert_refused(GOOD_CELL GOOD_REPLICA GOOD_REPLICA, ":7: replica 1: given twice");
+	assert_refused(GOOD_CELL GOOD_REPLICA GOOD_REPLICA, ":7: address: given twice");
 	assert_refused(GOOD_CELL "[replica 1]\nport = 7\n",
 	               ":5: unknown setting in [replica 1]: port");
 	assert_refused(GOOD_CELL GOOD_REPLICA "nonsense\n", ":6: not \"[section]\"");
 	assert_refused("\x7f" "ELF\x01\x01", ":1: not");
+	assert_refused(GOOD_CELL "[replica 1]\naddress = nowhere\n",
+	               ":5: address: not HOST:PORT: nowhere");
 	snprintf(longer, sizeof longer, "%s[replica 1]\naddress = %0400d\n", GOOD_CELL, 7);
 	assert_refused(longer, ":5: line too long");
 	unlink(path);
 	assert_false(conf_read(path, &(struct conf){0}, why, sizeof why));
 	assert_non_null(strstr(why, "No such file"));
+}
+
+#define KEY_1 "key = BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n"
+#define KEY_2 "key = CAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n"
+#define NETWORK GOOD_CELL "admin_key = " KEY "\n"
+#define FIRST "[replica 1]\naddress = a:1\n" KEY_1
+#define SECOND "[replica 2]\naddress = b:1\n" KEY_2
+
+static void
+test_network_refused(void **state)
+{
+	struct conf conf;
+
+	(void)state;
+	put_file(NETWORK FIRST SECOND);
+	if (!conf_read(path, &conf, why, sizeof why))
+		fail_msg("%s", why);
+	assert_refused(GOOD_CELL FIRST SECOND, "no admin_key");
+	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":5: admin_key: given twice");
+	assert_refused(GOOD_CELL "admin_key = x\n" FIRST, ":4: admin_key: not a key: x");
+	assert_refused(NETWORK FIRST "[replica 2]\n" KEY_2, "no address in [replica 2]");
+	assert_refused(NETWORK FIRST "[replica 2]\naddress =\n" KEY_2, "no address in [replica 2]");
+	assert_refused(NETWORK FIRST "[replica 2]\naddress = b:1\n", "no key in [replica 2]");
+	assert_refused(GOOD_CELL "[replica 1]\n" KEY_1, "no admin_key");
+	assert_refused(NETWORK "[replica 1]\n" KEY_1, "no address in [replica 1]");
+	assert_refused(NETWORK FIRST KEY_2, ":8: key: given twice");
+	assert_refused(NETWORK FIRST "[replica 2]\naddress = a:1\n" KEY_2,
+	               "replicas 1 and 2 have the same address: a:1");
+	assert_refused(NETWORK FIRST "[replica 2]\naddress = b:1\n" KEY_1,
+	               "replicas 1 and 2 have the same key");
+	assert_refused(NETWORK FIRST SECOND "[replica 3]\naddress = c:1\nkey = QQ\n",
+	               "key: not a key: QQ");
 }
 
 static void
@@ -138,6 +239,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_by_hand),
 	    cmocka_unit_test(test_refused), cmocka_unit_test(test_names),
+    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
+    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
 	};
 	int failed;
 

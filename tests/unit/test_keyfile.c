@@ -78,6 +78,81 @@ test_leftover_of_a_crash(void **state)
 }
 
 static void
+test_copied(void **state)
+{
+	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
+	char copy[80];
+
+	(void)state;
+	unlink(path);
+	snprintf(copy, sizeof copy, "%s.copy", path);
+	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
+	assert_int_equal(keyfile_copy_signing(copy, secret), 0);
+	assert_int_equal(keyfile_copy_signing(copy, secret), -EEXIST);
+	assert_true(keyfile_read_signing(copy, again, why, sizeof why));
+	assert_memory_equal(secret, again, SIGN_SECRET);
+	unlink(copy);
+}
+
+static void
+test_channel_keys(void **state)
+{
+	struct noise_pair made, other, back;
+	struct key_public known;
+	char name[LIMIT_PRINCIPAL + 1];
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(keyfile_create_channel(path, NULL, &made), 0);
+	assert_int_equal(keyfile_create_channel(path, NULL, &other), -EEXIST);
+	assert_true(keyfile_read_replica(path, &back, why, sizeof why));
+	assert_memory_equal(&made, &back, sizeof made);
+	assert_memory_not_equal(made.secret, other.secret, NOISE_KEY);
+	assert_true(keyfile_read_public(path, &known, why, sizeof why));
+	assert_int_equal(known.kind, KEY_REPLICA);
+	assert_memory_equal(known.public_key, made.public, NOISE_KEY);
+	assert_false(keyfile_read_principal(path, name, &back, why, sizeof why));
+	assert_non_null(strstr(why, "a replica key where a principal key is needed"));
+	unlink(path);
+	assert_int_equal(keyfile_create_channel(path, "ann", &made), 0);
+	assert_true(keyfile_read_principal(path, name, &back, why, sizeof why));
+	assert_string_equal(name, "ann");
+	assert_memory_equal(&made, &back, sizeof made);
+	assert_true(keyfile_read_principal(path, NULL, &back, why, sizeof why));
+	assert_true(keyfile_read_public(path, &known, why, sizeof why));
+	assert_string_equal(known.name, "ann");
+	assert_false(keyfile_read_replica(path, &back, why, sizeof why));
+	assert_false(keyfile_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+}
+
+static void
+test_names(void **state)
+{
+	char name[LIMIT_PRINCIPAL + 2];
+
+	(void)state;
+	assert_true(key_principal_valid("ann@host.example"));
+	assert_true(key_principal_valid("\xc3\xa4"));
+	assert_false(key_principal_valid(""));
+	assert_false(key_principal_valid("a/b"));
+	assert_false(key_principal_valid("*"));
+	assert_false(key_principal_valid("a#"));
+	assert_false(key_principal_valid("a b"));
+	assert_false(key_principal_valid("a\x7f"));
+	assert_false(key_principal_valid("a\n"));
+	memset(name, 'a', sizeof name);
+	name[LIMIT_PRINCIPAL] = '\0';
+	assert_true(key_principal_valid(name));
+	name[LIMIT_PRINCIPAL] = 'a';
+	name[LIMIT_PRINCIPAL + 1] = '\0';
+	assert_false(key_principal_valid(name));
+	unlink(path);
+	assert_int_equal(keyfile_create_channel(path, name, &(struct noise_pair){{0}, {0}}),
+	                 -EINVAL);
+	assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void
 assert_refused(const char *reason)
 {
 	uint8_t secret[SIGN_SECRET];
@@ -89,10 +164,19 @@ assert_refused(const char *reason)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
 }
 
+#define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+static const char *const damaged[] = {
+	"\n", "signing", "signing AAAA\n", "signing " KEY "A\n", "signing  " KEY "\n",
+	"signing !AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", "signature " KEY "\n",
+	"signing " KEY "\nmore\n", "signing " KEY "\n\n", "principal " KEY "\n",
+	"principal a/b " KEY "\n", "principal a b " KEY "\n", "replica a " KEY "\n",
+};
+
 static void
 test_refused(void **state)
 {
-	static const char good[] = "ed25519-secret AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n";
+	static const char good[] = "signing " KEY "\n";
 	char longer[1024];
 
 	(void)state;
@@ -106,12 +190,12 @@ test_refused(void **state)
 	assert_refused("0602");
 	put_file("", 0600);
 	assert_refused("damaged");
-	put_file("ed25519-secret AAAA\n", 0600);
-	assert_refused("damaged");
-	put_file("ed25519-secret !AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 0600);
-	assert_refused("damaged");
-	put_file("x25519-secret AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 0600);
-	assert_refused("damaged");
+	for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+		put_file(damaged[i], 0600);
+		assert_refused("damaged");
+	}
+	put_file("signing " KEY, 0600);
+	assert_true(keyfile_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
 	memset(longer, 'A', sizeof longer - 1);
 	longer[sizeof longer - 1] = '\0';
 	put_file(longer, 0600);
@@ -149,6 +233,8 @@ main(void)
 	    cmocka_unit_test(test_made_and_read), cmocka_unit_test(test_never_overwritten),
 	    cmocka_unit_test(test_leftover_of_a_crash), cmocka_unit_test(test_refused),
 	    cmocka_unit_test(test_text),
+	    cmocka_unit_test(test_copied), cmocka_unit_test(test_channel_keys),
+	    cmocka_unit_test(test_names),
 	};
 	int failed;
 
