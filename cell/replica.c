@@ -28,6 +28,8 @@ struct replica {
 	struct master *master;
 	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
 	int64_t office_ns;           /* wall clock when this replica took office the last time */
+	struct ballot announced;     /* the master that clients were told of */
+	uint64_t announced_epoch;
 	struct waiting_list backlog; /* proposals, in order */
 	struct waiting_list early;   /* open_session frames, until the epoch is applied */
 	size_t early_n;
@@ -315,6 +317,33 @@ take_office(struct replica *r, const struct tree_note *n)
 	admit_early(r);
 }
 
+/* Clients keep an idle connection to a replica besides the master's, on which they hear at once of
+ * a new one. It is named when it speaks up and once more when its epoch has begun. A cell of one has
+ * nobody to tell. */
+static bool
+has_news(const struct replica *r)
+{
+	struct ballot master = px_master(r->px);
+
+	if (r->config.paxos.members_n == 1 || master.round == 0)
+		return false;
+	return master.replica != r->config.paxos.self || master_serving(r->master);
+}
+
+static void
+announce(struct replica *r)
+{
+	struct ballot master = px_master(r->px);
+	uint64_t epoch = tree_epoch(r->tree);
+
+	if (!has_news(r) || (ballot_equal(r->announced, master) && r->announced_epoch == epoch))
+		return;
+	r->announced = master;
+	r->announced_epoch = epoch;
+	master_announce(r->master, 0, master.replica, &r->master_update);
+	absorb_master(r);
+}
+
 /* ---- apply ---- */
 
 static void
@@ -444,6 +473,17 @@ on_frame(struct replica *r, const struct replica_event *e)
 	}
 }
 
+/* It may have missed the news while it was without a connection. */
+static void
+on_connected(struct replica *r, const struct replica_event *e)
+{
+	master_connected(r->master, e->conn, e->principal);
+	if (!has_news(r))
+		return;
+	master_announce(r->master, e->conn, px_master(r->px).replica, &r->master_update);
+	absorb_master(r);
+}
+
 static void
 on_timeout(struct replica *r)
 {
@@ -461,7 +501,7 @@ on_event(struct replica *r, const struct replica_event *e)
 {
 	switch (e->kind) {
 	case REPLICA_CONNECTED:
-		master_connected(r->master, e->conn, e->principal);
+		on_connected(r, e);
 		return;
 	case REPLICA_DISCONNECTED:
 		master_disconnected(r->master, e->conn);
@@ -500,6 +540,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->master_update.trace.limit = TRACE_LIMIT;
 	on_event(r, event);
 	settle(r);
+	announce(r);
 	look_up_payloads(r);
 	if (tree_applied(r->tree) != applied) {
 		tree_changes(r->tree, &update->rows);

@@ -20,7 +20,8 @@ client_new(const struct client_config *config, mono_t now)
 	memcpy(c->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
 	c->grace_end = mono_add(now, config->grace);
 	c->close_end = MONO_NEVER;
-	c->due = now;
+	c->due = c->aside_due = now;
+	c->turn = (int)rng_below(&c->rng, (uint64_t)config->replicas_n);
 	c->lease = span_ms(DEFAULT_SESSION_LEASE_MS);
 	c->lease_end = now;
 	c->next_number = 1;
@@ -51,8 +52,8 @@ client_free(struct client *c)
 static void
 update_clear(struct client_update *u)
 {
-	u->connect = false;
-	u->replica = 0;
+	u->connect = u->listen = false;
+	u->replica = u->listen_to = 0;
 	u->state_changed = false;
 	u->answers_n = 0;
 	u->grants_n = 0;
@@ -70,13 +71,6 @@ client_update_free(struct client_update *u)
 	*u = (struct client_update){0};
 }
 
-static void
-on_redirect(struct client *c, const struct msg_redirect *m)
-{
-	c->prefer = m->master;
-	client_connection_drop(c);
-}
-
 /* Replies and messages that a replica should not send here mean that one of us is wrong about this
  * connection; a new one starts from what both know for certain. */
 static void
@@ -91,7 +85,7 @@ on_frame(struct client *c, struct bytes frame)
 		return;
 	}
 	if (m.code == MSG_redirect)
-		on_redirect(c, &m.redirect);
+		client_connection_elsewhere(c, &m.redirect);
 	else if (m.code == MSG_session_opened && c->connection == CONNECTION_OPENING)
 		client_session_on_opened(c, &m.session_opened);
 	else if (c->connection == CONNECTION_OPENING)
@@ -112,10 +106,16 @@ on_event(struct client *c, const struct client_event *event)
 		client_connection_on_connected(c);
 		break;
 	case CLIENT_DISCONNECTED:
-		client_connection_on_disconnected(c);
+		if (event->aside)
+			client_aside_on_disconnected(c);
+		else
+			client_connection_on_disconnected(c);
 		break;
 	case CLIENT_FRAME:
-		on_frame(c, event->frame);
+		if (event->aside)
+			client_aside_on_frame(c, event->frame);
+		else
+			on_frame(c, event->frame);
 		break;
 	case CLIENT_REQUEST:
 		client_request_submit(c, event);
@@ -139,6 +139,7 @@ tick(struct client *c)
 	client_request_tick(c);
 	client_keepalive_tick(c);
 	client_connection_tick(c);
+	client_aside_tick(c);
 }
 
 void
@@ -165,11 +166,13 @@ mono_t
 client_deadline(const struct client *c)
 {
 	mono_t session = client_session_deadline(c), request = client_request_deadline(c);
+	mono_t keepalive = client_keepalive_deadline(c);
+	mono_t connection = client_connection_deadline(c), aside = client_aside_deadline(c);
 
 	if (c->state == CLIENT_CLOSED)
 		return MONO_NEVER;
-	return mono_min(mono_min(session, request),
-	                mono_min(client_keepalive_deadline(c), client_connection_deadline(c)));
+	return mono_min(mono_min(mono_min(session, request), keepalive),
+	                mono_min(connection, aside));
 }
 
 struct client_status

@@ -1,33 +1,54 @@
-/* When to connect, and when to give a connection up. The driver makes connections, one at a
- * time. */
+/* When to connect and to which replica, and when to give a connection up. The driver makes
+ * connections, one at a time.
+ *
+ * The master is looked for one replica after the other, beginning with whoever a replica named; one
+ * that is not it says who is. A master that dies is missed at once, one that stands still only
+ * after a while, unless its successor is announced (aside.c). */
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
 enum {
 	RETRY_FIRST_MS = 10,
 	RETRY_MAX_MS = 1000,
-	ATTEMPT_FIRST_MS = 2000, /* to connect and to open the session; twice that the next time */
+	/* To connect, to open the session and to get the first lease; twice that the next time. */
+	ATTEMPT_ONLY_MS = 2000,
+	ATTEMPT_FIRST_MS = 500, /* when there are others to be tried */
 	ATTEMPT_MAX_MS = 16000,
 };
 
-static int64_t
-grown_ms(int64_t first, int64_t max, unsigned failures)
+static unsigned
+replicas(const struct client *c)
 {
+	return c->config.replicas_n > 1 ? (unsigned)c->config.replicas_n : 1;
+}
+
+/* Grows with each time that every replica was tried. */
+static int64_t
+grown_ms(const struct client *c, int64_t first, int64_t max)
+{
+	unsigned rounds = c->failures / replicas(c);
 	int64_t ms = first;
 
-	for (unsigned i = 0; i < failures && ms < max; i++)
+	for (unsigned i = 0; i < rounds && ms < max; i++)
 		ms *= 2;
 	return ms < max ? ms : max;
 }
 
-/* Half of the pause is random: the clients of a master that died must not come back as one. */
-static span_t
-retry_pause(struct client *c)
+span_t
+client_connection_patience(const struct client *c)
 {
-	int64_t ms = grown_ms(RETRY_FIRST_MS, RETRY_MAX_MS, c->failures);
+	int64_t first = replicas(c) > 1 ? ATTEMPT_FIRST_MS : ATTEMPT_ONLY_MS;
 
-	return (span_t){span_ms(ms).ns / 2 +
-	                (int64_t)rng_below(&c->rng, (uint64_t)span_ms(ms).ns / 2)};
+	return span_ms(grown_ms(c, first, ATTEMPT_MAX_MS));
+}
+
+/* Half of a pause is random: the clients of a master that died must not come back as one. */
+static span_t
+jittered(struct client *c, int64_t ms)
+{
+	int64_t half = span_ms(ms).ns / 2;
+
+	return (span_t){half + (int64_t)rng_below(&c->rng, (uint64_t)half)};
 }
 
 void
@@ -36,9 +57,78 @@ client_connection_drop(struct client *c)
 	if (c->connection == CONNECTION_NONE)
 		return;
 	c->connection = CONNECTION_NONE;
-	c->due = mono_add(c->now, retry_pause(c));
+	c->due = mono_add(c->now, jittered(c, grown_ms(c, RETRY_FIRST_MS, RETRY_MAX_MS)));
 	c->failures++;
 }
+
+/* Others may take longer to notice, and go on naming it. */
+static void
+avoid(struct client *c)
+{
+	c->avoid = c->replica;
+	c->avoid_epoch = c->epoch;
+}
+
+void
+client_connection_failed(struct client *c)
+{
+	avoid(c);
+	client_connection_drop(c);
+}
+
+/* ---- who is the master ---- */
+
+static bool
+is_known(const struct client *c, uint8_t replica)
+{
+	for (int i = 0; i < c->config.replicas_n; i++)
+		if (c->config.replicas[i] == replica)
+			return true;
+	return false;
+}
+
+/* Is it news that this replica is the master? A later epoch is; in the epoch that we know it is
+ * when we have not left that replica in this epoch already. */
+static bool
+is_news(const struct client *c, const struct msg_redirect *m)
+{
+	if (!is_known(c, m->master) || m->epoch < c->epoch)
+		return false;
+	return m->master != c->avoid || m->epoch > c->avoid_epoch;
+}
+
+void
+client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
+{
+	bool own = m->master == c->replica && m->master != 0;
+
+	if (own && (c->connection != CONNECTION_OPEN || m->epoch <= c->epoch))
+		return; /* it tells everybody so, and answers us soon */
+	client_connection_drop(c);
+	if (!is_news(c, m))
+		return;
+	c->prefer = m->master;
+	if (c->failures <= replicas(c))
+		c->due = c->now;
+}
+
+/* One that is announced is gone to at once, whatever is waited for. */
+void
+client_connection_announced(struct client *c, const struct msg_redirect *m)
+{
+	if (!is_news(c, m))
+		return;
+	if (m->master == c->replica && c->connection != CONNECTION_NONE &&
+	    (c->connection != CONNECTION_OPEN || m->epoch <= c->epoch))
+		return; /* we are there */
+	if (m->master != c->replica)
+		avoid(c);
+	client_connection_drop(c);
+	c->prefer = m->master;
+	c->due = c->now;
+}
+
+/* ---- the connection ---- */
 
 void
 client_connection_on_connected(struct client *c)
@@ -48,10 +138,17 @@ client_connection_on_connected(struct client *c)
 	client_session_open(c);
 }
 
+/* A connection on which all was well is worth another try: perhaps only it has gone. */
 void
 client_connection_on_disconnected(struct client *c)
 {
-	client_connection_drop(c);
+	bool open = c->connection == CONNECTION_OPEN;
+
+	if (c->connection == CONNECTION_NONE)
+		return;
+	client_connection_failed(c);
+	if (open)
+		c->prefer = c->replica;
 }
 
 /* open_session was sent on the standing connection. */
@@ -60,28 +157,33 @@ client_connection_opening(struct client *c)
 {
 	must(c->connection != CONNECTION_NONE);
 	c->connection = CONNECTION_OPENING;
-	c->due = mono_add(c->now, span_ms(grown_ms(ATTEMPT_FIRST_MS, ATTEMPT_MAX_MS, c->failures)));
+	c->due = mono_add(c->now, client_connection_patience(c));
 }
 
-/* The one that a replica has named, else each in turn; 0 when there is but one and it has no name. */
+/* The one that was named, else the next one in turn. */
 static uint8_t
-next_replica(struct client *c)
+choose(struct client *c)
 {
-	uint8_t hint = c->prefer;
+	const struct client_config *config = &c->config;
 
+	if (config->replicas_n == 0)
+		return 0;
+	c->turn = (c->turn + 1) % config->replicas_n;
+	for (int i = 0; i < config->replicas_n; i++)
+		if (config->replicas[i] == c->prefer)
+			c->turn = i;
 	c->prefer = 0;
-	if (hint != 0 || c->config.replicas_n == 0)
-		return hint;
-	return c->config.replicas[c->tried++ % c->config.replicas_n];
+	return config->replicas[c->turn];
 }
 
 static void
 connection_attempt(struct client *c)
 {
 	c->connection = CONNECTION_CONNECTING;
-	c->due = mono_add(c->now, span_ms(grown_ms(ATTEMPT_FIRST_MS, ATTEMPT_MAX_MS, c->failures)));
+	c->due = mono_add(c->now, client_connection_patience(c));
+	c->replica = choose(c);
 	c->update->connect = true;
-	c->update->replica = next_replica(c);
+	c->update->replica = c->replica;
 	buffer_reset(&c->update->frames);
 }
 
@@ -93,7 +195,7 @@ client_connection_tick(struct client *c)
 	if (c->connection == CONNECTION_NONE)
 		connection_attempt(c);
 	else
-		client_connection_drop(c);
+		client_connection_failed(c);
 }
 
 mono_t

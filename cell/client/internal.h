@@ -2,7 +2,8 @@
  *
  *   client.c      life, dispatch, time
  *   session.c     opening, the states, expiry, the end in good order
- *   connection.c  when to connect, and when to give a connection up
+ *   connection.c  when and where to connect, and when to give a connection up
+ *   aside.c       the second connection, on which a new master is announced
  *   keepalive.c   the one KeepAlive under way and the local lease
  *   request.c     numbers, what is in flight, the queue before it, sending again
  *   waiting.c     acquires that wait in a lock's queue at the cell
@@ -33,6 +34,7 @@ struct request {
 	uint64_t node;    /* 0: of none */
 	enum op_code code;
 	bool ordered, express;
+	bool given_up; /* an acquire whose cancel or release was asked for: never sent again */
 	struct lock_key key;    /* of acquire, release and cancel; else zeros */
 	struct acquire acquire; /* of an acquire */
 	struct bytes op;        /* encoded; owned */
@@ -54,7 +56,7 @@ enum connection {
 	CONNECTION_NONE,       /* until `due`, then the next attempt */
 	CONNECTION_CONNECTING, /* the driver is at it; given up at `due` */
 	CONNECTION_OPENING,    /* open_session was sent; given up at `due` */
-	CONNECTION_OPEN,       /* the session is open on it */
+	CONNECTION_OPEN,       /* the session is open on it; keepalive.c watches over it */
 };
 
 struct client {
@@ -80,13 +82,23 @@ struct client {
 	/* connection.c */
 	enum connection connection;
 	mono_t due;
-	unsigned failures; /* since the last KeepAlive reply */
-	uint8_t prefer;    /* a hint: the replica to try next; 0: none */
-	int tried;         /* how many were tried without a hint */
+	unsigned failures;    /* since the last KeepAlive reply */
+	uint8_t replica;      /* to which it is, or was last */
+	uint8_t prefer;       /* to be tried next; 0: the next one in turn */
+	uint8_t avoid;        /* was left in this epoch: is its master no more, whoever says so */
+	uint64_t avoid_epoch;
+	int turn;             /* index of `replica` */
+
+	/* aside.c */
+	uint8_t aside;        /* to which the second connection is; 0: none */
+	uint8_t aside_failed; /* where the last one broke */
+	unsigned aside_failures; /* since the last announcement */
+	mono_t aside_due;
 
 	/* keepalive.c */
 	uint64_t sequence;
 	mono_t sent;       /* when the KeepAlive under way was sent */
+	bool greeted;      /* one was answered on this connection */
 	span_t lease;      /* as promised last */
 	mono_t lease_end;
 
@@ -120,12 +132,26 @@ mono_t client_session_deadline(const struct client *c);
 
 /* connection.c */
 void client_connection_drop(struct client *c);
+/* The same, because the replica does not answer. */
+void client_connection_failed(struct client *c);
+/* The replica says that it is not the master, and perhaps who is. */
+void client_connection_elsewhere(struct client *c, const struct msg_redirect *m);
+/* Another one says who is. */
+void client_connection_announced(struct client *c, const struct msg_redirect *m);
+/* How long an answer may take that does not have to wait for anything. */
+span_t client_connection_patience(const struct client *c);
 void client_connection_on_connected(struct client *c);
 void client_connection_on_disconnected(struct client *c);
 void client_connection_opening(struct client *c);
 void client_connection_tick(struct client *c);
 mono_t client_connection_deadline(const struct client *c);
 void client_send(struct client *c, const struct message *m);
+
+/* aside.c */
+void client_aside_on_frame(struct client *c, struct bytes frame);
+void client_aside_on_disconnected(struct client *c);
+void client_aside_tick(struct client *c);
+mono_t client_aside_deadline(const struct client *c);
 
 /* keepalive.c */
 void client_keepalive_start(struct client *c);

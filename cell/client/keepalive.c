@@ -19,6 +19,7 @@ keepalive_send(struct client *c)
 void
 client_keepalive_start(struct client *c)
 {
+	c->greeted = false;
 	keepalive_send(c);
 }
 
@@ -46,6 +47,7 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 		return;
 	}
 	c->failures = 0;
+	c->greeted = true;
 	c->lease = span_ms(m->lease_ms);
 	c->lease_end = mono_max(c->lease_end, lease_end(c, m->lease_ms));
 	keepalive_send(c);
@@ -54,18 +56,24 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 }
 
 /* A master holds a KeepAlive for at most a third of the lease. After twice that the connection is
- * taken for dead, while there is still time to find another before the lease is over. */
+ * taken for dead, while there is still time to find another before the lease is over. The first one
+ * on a connection is answered at once, unless by somebody who is master no more and has not heard
+ * of it. */
 static mono_t
 silence_end(const struct client *c)
 {
-	return mono_add(c->sent, (span_t){c->lease.ns / 3 * 2});
+	span_t patience = {c->lease.ns / 3 * 2};
+
+	if (!c->greeted && patience.ns > client_connection_patience(c).ns)
+		patience = client_connection_patience(c);
+	return mono_add(c->sent, patience);
 }
 
 void
 client_keepalive_tick(struct client *c)
 {
 	if (c->connection == CONNECTION_OPEN && mono_reached(c->now, silence_end(c)))
-		client_connection_drop(c);
+		client_connection_failed(c);
 }
 
 mono_t

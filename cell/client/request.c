@@ -129,6 +129,24 @@ client_request_idle(const struct client *c)
 	return TAILQ_EMPTY(&c->in_flight) && TAILQ_EMPTY(&c->queue);
 }
 
+/* An acquire that was given up may have been taken back already by a cancel that is answered, and
+ * another master knows nothing of that: sent again it would take a lock that nobody lets go. */
+static void
+drop_given_up(struct client *c)
+{
+	struct request *r, *next;
+
+	for (r = TAILQ_FIRST(&c->in_flight); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (!r->given_up)
+			continue;
+		request_land(c, r);
+		if (r->origin == REQUEST_CALLER)
+			answer(c, r->token, RC_INTR);
+		request_free(r);
+	}
+}
+
 /* On a connection that was just opened: what is unanswered goes first, in the order of its numbers.
  * What the last connection brought and nobody has seen yet will come again. */
 void
@@ -138,6 +156,7 @@ client_request_send_again(struct client *c)
 
 	if (!c->inbox_spent)
 		buffer_reset(&c->inbox);
+	drop_given_up(c);
 	TAILQ_FOREACH(r, &c->in_flight, entry)
 		request_send(c, r);
 }
@@ -152,6 +171,26 @@ client_request_own(struct client *c, enum request_origin origin, const struct op
 }
 
 /* ---- the queue ---- */
+
+static bool
+same_acquire(const struct request *a, struct lock_key key)
+{
+	return a->code == OP_acquire && a->key.node == key.node && a->key.owner == key.owner &&
+	       a->key.acquisition == key.acquisition;
+}
+
+/* Its cancel or release, which is asked for now, stays behind it. */
+static void
+give_up(struct client *c, struct lock_key key)
+{
+	const struct request_list *lists[] = {&c->in_flight, &c->queue};
+	struct request *r;
+
+	client_waiting_remove(c, key);
+	for (size_t i = 0; i < 2; i++)
+		TAILQ_FOREACH(r, lists[i], entry)
+			r->given_up |= same_acquire(r, key);
+}
 
 void
 client_request_submit(struct client *c, const struct client_event *event)
@@ -176,7 +215,7 @@ client_request_submit(struct client *c, const struct client_event *event)
 	r->token = event->token;
 	r->ordered = event->ordered;
 	if (r->code == OP_cancel || r->code == OP_release)
-		client_waiting_remove(c, r->key);
+		give_up(c, r->key);
 	TAILQ_INSERT_TAIL(&c->queue, r, entry);
 	c->queued_n++;
 	c->express_queued_n += r->express;

@@ -107,8 +107,9 @@ client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 		session_opened(c, m);
 	} else if (m->rc == RC_NO_SESSION && c->session != 0) {
 		client_session_lost(c, true);
+	} else if (m->rc == RC_NOT_MASTER) {
+		client_connection_elsewhere(c, &(struct msg_redirect){m->epoch, m->master});
 	} else {
-		c->prefer = m->master;
 		client_connection_drop(c);
 	}
 }

@@ -45,6 +45,22 @@ m_connection_send(struct master *m, const struct connection *c, const struct mes
 }
 
 void
+master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u)
+{
+	struct message redirect = {
+	    .code = MSG_redirect,
+	    .redirect = {.epoch = tree_epoch(m->tree), .master = master},
+	};
+	struct connection *c;
+
+	m->u = u;
+	RB_FOREACH(c, m_connection_tree, &m->connections)
+	if (conn == 0 ? c->session == NULL : c->id == conn)
+		m_connection_send(m, c, &redirect);
+	m->u = NULL;
+}
+
+void
 m_connection_detach(struct connection *c)
 {
 	struct session *s = c->session;

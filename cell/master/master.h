@@ -68,6 +68,9 @@ void master_frame(struct master *m, struct master_clock c, uint64_t conn, struct
 /* One frame from a client, while not in office: it is sent to `master` (0: unknown). */
 void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
                       struct master_update *u);
+/* `conn` (0: everybody on whose connection there is no session, but who may listen there for this)
+ * is told who is master. */
+void master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u);
 /* An entry behind the epoch's own was applied (after every tree_apply, in order). */
 void master_applied(struct master *m, struct master_clock c, uint64_t index,
                     const struct tree_outcome *outcome, struct master_update *u);

@@ -1,0 +1,92 @@
+/* The second connection: idle, to one replica that is not the master, on which a new master is
+ * announced. So a master that stands still while its connections stay up is left as soon as there
+ * is another one, and not when its silence is noticed. */
+#include "cell/base/must.h"
+#include "cell/client/internal.h"
+
+enum {
+	RETRY_FIRST_MS = 50,
+	RETRY_MAX_MS = 2000,
+};
+
+/* Any of the others, so that the clients spread evenly; not the one that failed just now, if there
+ * is a choice. */
+static uint8_t
+choose(struct client *c)
+{
+	uint8_t others[LIMIT_REPLICAS];
+	uint64_t n = 0;
+
+	for (int i = 0; i < c->config.replicas_n; i++) {
+		uint8_t replica = c->config.replicas[i];
+
+		if (replica != c->replica && (replica != c->aside_failed || c->config.replicas_n < 3))
+			others[n++] = replica;
+	}
+	must(n > 0);
+	return others[rng_below(&c->rng, n)];
+}
+
+static void
+fail(struct client *c)
+{
+	int64_t ms = RETRY_FIRST_MS;
+
+	for (unsigned i = 0; i < c->aside_failures && ms < RETRY_MAX_MS; i++)
+		ms *= 2;
+	ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
+	c->aside_failures++;
+	c->aside_failed = c->aside;
+	c->aside = 0;
+	c->aside_due = mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng,
+	                                                            (uint64_t)span_ms(ms).ns)});
+}
+
+void
+client_aside_on_disconnected(struct client *c)
+{
+	if (c->aside != 0)
+		fail(c);
+}
+
+/* Nothing but the name of a master is said on it. */
+void
+client_aside_on_frame(struct client *c, struct bytes frame)
+{
+	struct message m;
+
+	if (c->aside == 0)
+		return;
+	if (wire_get_frame(frame, &m) != RC_OK || m.code != MSG_redirect) {
+		fail(c);
+		return;
+	}
+	c->aside_failures = 0;
+	client_connection_announced(c, &m.redirect);
+}
+
+/* Wanted from the first session on. While the master is looked for it stays where it is: that is
+ * when it is needed. */
+static bool
+is_wanted(const struct client *c)
+{
+	if (c->config.replicas_n < 2 || c->session == 0)
+		return false;
+	return c->aside == 0 || (c->aside == c->replica && c->connection == CONNECTION_OPEN);
+}
+
+void
+client_aside_tick(struct client *c)
+{
+	if (!is_wanted(c) || !mono_reached(c->now, c->aside_due))
+		return;
+	c->aside = choose(c);
+	c->update->listen = true;
+	c->update->listen_to = c->aside;
+}
+
+mono_t
+client_aside_deadline(const struct client *c)
+{
+	return is_wanted(c) ? c->aside_due : MONO_NEVER;
+}
