@@ -41,6 +41,18 @@ case_locks_of_a_dead_mount_are_delayed() {
 	stop
 }
 
+# The daemon is still closing its session when umount returns.
+case_start_right_after_umount() {
+	local i
+	for i in 1 2 3 4 5; do
+		start
+		touch "$m/f"
+		umount "$m"
+	done
+	start
+	stop
+}
+
 case_restart_keeps_everything() {
 	start
 	mkdir "$m/kept"
