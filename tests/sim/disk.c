@@ -100,14 +100,15 @@ log_record(struct disk *d, const struct px_record *r)
 	}
 }
 
+/* When a write that is handed over now is durable, behind all that were handed over before. */
 static int64_t
-disk_delay(struct sim *s, const struct disk *d)
+disk_done(struct sim *s, const struct disk *d, int64_t busy, int64_t factor)
 {
-	int64_t us = sim_between(s, 50, 50 + s->swarm.disk_us);
+	int64_t start = sim_between(s, s->now, d->slow_until);
 
-	if (s->now < d->slow_until)
-		us += sim_between(s, 0, d->slow_until - s->now) / 1000;
-	return us * 1000;
+	if (start < busy)
+		start = busy;
+	return start + factor * 1000 * sim_between(s, 50, 50 + s->swarm.disk_us);
 }
 
 static struct writing *
@@ -142,9 +143,7 @@ disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_r
 		w->records[i] = records[i];
 		w->records[i].payload = bytes_copy(records[i].payload);
 	}
-	if (d->log_busy < s->now)
-		d->log_busy = s->now;
-	d->log_busy += disk_delay(s, d);
+	d->log_busy = disk_done(s, d, d->log_busy, 1);
 	return d->log_busy;
 }
 
@@ -199,9 +198,7 @@ disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_lis
 
 	w->rows = *rows;
 	*rows = (struct row_list){0};
-	if (d->state_busy < s->now)
-		d->state_busy = s->now;
-	d->state_busy += disk_delay(s, d) * (s->swarm.keep_saved_back ? 20 : 1);
+	d->state_busy = disk_done(s, d, d->state_busy, s->swarm.keep_saved_back ? 20 : 1);
 	return d->state_busy;
 }
 

@@ -33,6 +33,10 @@ record_new(struct sim *s, int machine, struct bytes encoded)
 	must(wire_get_op(encoded, &r->op) == RC_OK);
 	r->floor = h->completed;
 	r->made = s->now;
+	if (r->op.code == OP_acquire) {
+		ARRAY_ROOM(h->acquires, h->acquires_n, h->acquires_room);
+		h->acquires[h->acquires_n++] = r;
+	}
 	return r;
 }
 
@@ -56,13 +60,17 @@ unsent(struct sim *s, int machine, struct bytes op)
 {
 	struct history *h = &s->history;
 	uint64_t life = s->machines[machine].life;
+	bool all_sent = true;
 
-	for (size_t i = 0; i < h->n; i++) {
+	for (size_t i = h->sent[machine]; i < h->n; i++) {
 		struct record *r = h->records[i];
+		bool open = r->machine == machine && r->life == life && r->number == 0 && !r->answered;
 
-		if (r->machine == machine && r->life == life && r->number == 0 && !r->answered &&
-		    bytes_equal(r->encoded, op))
+		if (open && bytes_equal(r->encoded, op))
 			return r;
+		all_sent = all_sent && !open;
+		if (all_sent)
+			h->sent[machine] = i + 1;
 	}
 	return NULL;
 }
@@ -291,7 +299,8 @@ history_finish(struct sim *s)
 		if (!r->answered && !r->lost && !r->own)
 			sim_fail(s, "request %lu.%lu (%s) was never answered", (unsigned long)r->session,
 			         (unsigned long)r->number, wire_op_name(r->op.code));
-		if (r->own || r->session == 0 || r->rc == RC_QUEUED || (read ? r->index : r->executed) == 0)
+		if (r->own || r->session == 0 || (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
+		    (read ? r->index : r->executed) == 0)
 			continue;
 		check_order(s, r, order_of(orders, &n, r->session, wire_op_node(&r->op)),
 		            order_of(orders, &n, r->session, UINT64_MAX));
@@ -308,4 +317,5 @@ history_free(struct history *h)
 		free(h->records[i]);
 	}
 	free(h->records);
+	free(h->acquires);
 }

@@ -44,11 +44,11 @@ ticket_order(const struct ticket *a, const struct ticket *b)
 static int64_t
 asked(const struct sim *s, uint64_t session, const struct acquire *by)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		const struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		const struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->op.code == OP_acquire && r->session == session && a->node == by->node &&
+		if (r->session == session && a->node == by->node &&
 		    a->acquisition == by->acquisition)
 			return r->made;
 	}
@@ -59,11 +59,11 @@ asked(const struct sim *s, uint64_t session, const struct acquire *by)
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		const struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		const struct record *r = s->history.acquires[i];
 		const struct acquire *w = &r->op.acquire.acquire;
 
-		if (!r->waiting || r->op.code != OP_acquire || w->node != it->node)
+		if (!r->waiting || w->node != it->node)
 			continue;
 		if (r->ticket.epoch != s->model.epoch || !model_alive(&s->model, r->session))
 			continue;
@@ -136,11 +136,11 @@ void
 locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
            const struct outcome *want)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->op.code != OP_acquire || r->session != session || a->node != by->node ||
+		if (r->session != session || a->node != by->node ||
 		    a->acquisition != by->acquisition || r->executed != 0)
 			continue;
 		r->executed = index;
@@ -221,6 +221,7 @@ begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
 	it->delay_mode = mode;
 	it->delay_s = seconds;
 	it->delay_began = index;
+	it->delay_generation = it->lock_generation;
 	it->delay_from = s->now;
 }
 
@@ -247,7 +248,7 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 	struct item *it = model_item(&s->model, op->node);
 
 	if (it == NULL || it->died != 0 || it->delay_mode == LOCK_NONE ||
-	    op->lock_generation != it->lock_generation || op->began != it->delay_began)
+	    op->lock_generation != it->delay_generation || op->began != it->delay_began)
 		return;
 	if (s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
 		sim_fail(s, "node %lu: the lock-delay ends too early", (unsigned long)it->node);

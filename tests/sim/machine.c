@@ -55,6 +55,8 @@ machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
 			break;
 		}
 	}
+	if (m->closing)
+		return; /* nobody is left who could believe anything */
 	check_exclusion(s, m, &hold);
 	ARRAY_ROOM(m->holds, m->holds_n, m->holds_room);
 	m->holds[m->holds_n++] = hold;
@@ -140,11 +142,11 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 static struct record *
 waiting_record(struct sim *s, const struct machine *m, const struct client_grant *g)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->op.code == OP_acquire && r->machine == m->id && r->life == m->life && !r->own &&
+		if (r->machine == m->id && r->life == m->life && !r->own &&
 		    r->session == m->session && a->node == g->node && a->acquisition == g->acquisition)
 			return r;
 	}

@@ -12,11 +12,17 @@
 struct item *
 model_item(struct model *m, uint64_t node)
 {
-	for (size_t i = 0; i < m->items_n; i++) {
-		if (m->items[i]->node == node)
-			return m->items[i];
+	size_t low = 0, high = m->items_n;
+
+	while (low < high) { /* numbers grow */
+		size_t middle = (low + high) / 2;
+
+		if (m->items[middle]->node < node)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return NULL;
+	return low < m->items_n && m->items[low]->node == node ? m->items[low] : NULL;
 }
 
 static bool
@@ -41,13 +47,13 @@ model_child(struct model *m, uint64_t parent, struct bytes name)
 static uint64_t
 name_at(const struct model *m, uint64_t index, uint64_t parent, struct bytes name)
 {
-	uint64_t node = 0;
+	for (size_t i = m->names_n; i-- > 0;) {
+		const struct name_change *n = &m->names[i];
 
-	for (size_t i = 0; i < m->names_n && m->names[i].index <= index; i++) {
-		if (m->names[i].parent == parent && is_named(m->names[i].name, name))
-			node = m->names[i].node;
+		if (n->index <= index && n->parent == parent && is_named(n->name, name))
+			return n->node;
 	}
-	return node;
+	return 0;
 }
 
 static void
@@ -81,11 +87,11 @@ latest(const struct item *it)
 static const struct version *
 version_at(const struct item *it, uint64_t index)
 {
-	const struct version *v = NULL;
-
-	for (size_t i = 0; i < it->versions_n && it->versions[i].index <= index; i++)
-		v = &it->versions[i];
-	return v;
+	for (size_t i = it->versions_n; i-- > 0;) {
+		if (it->versions[i].index <= index)
+			return &it->versions[i];
+	}
+	return NULL;
 }
 
 static struct item *
@@ -434,6 +440,8 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	struct op op;
 
 	must(wire_get_op(c->op, &op) == RC_OK);
+	sim_trace(s, "log %lu: %lu.%lu %s", (unsigned long)index, (unsigned long)c->session,
+	          (unsigned long)c->number, wire_op_name(op.code));
 	if (c->number != 0 && r == NULL)
 		sim_fail(s, "index %lu holds a request that nobody made", (unsigned long)index);
 	if (r != NULL && (r->executed != 0 || !model_alive(&s->model, c->session)))

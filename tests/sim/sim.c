@@ -98,6 +98,8 @@ calm_down(struct sim *s)
 	sim_trace(s, "calm");
 	for (int i = 0; i < s->hosts_n; i++)
 		s->hosts[i].disk.slow_until = 0;
+	for (size_t i = 0; i < s->net.n; i++)
+		s->net.conns[i]->base = 0;
 }
 
 static bool

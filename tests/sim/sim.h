@@ -233,6 +233,9 @@ RB_HEAD(record_tree, record);
 struct history {
 	struct record **records; /* by token - 1 */
 	size_t n, room;
+	struct record **acquires; /* those of them */
+	size_t acquires_n, acquires_room;
+	size_t sent[MACHINES_MAX]; /* all of a machine's before this one have been sent */
 	struct record_tree by_number;
 	uint64_t completed; /* highest index at which an answered request took effect */
 };
@@ -274,7 +277,7 @@ struct item { /* a node of the model */
 	size_t holders_n, holders_room;
 	uint64_t lock_generation, fence;
 	enum lock_mode delay_mode; /* 0: no delay */
-	uint64_t delay_began;
+	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
 };
 
