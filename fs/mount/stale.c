@@ -1,5 +1,5 @@
-/* A path that leads to a dead node is answered ESTALE, and the kernel looks its name up again. It does
- * so once: who comes to a dead node a second time in a row is told that there is none. */
+/* A path that leads to a dead node is answered ESTALE, and the kernel looks its name up again. It
+ * does so once: who comes to a dead node a second time in a row is told that there is none. */
 #include "fs/mount/internal.h"
 
 int

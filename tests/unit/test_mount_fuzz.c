@@ -148,7 +148,8 @@ fuzz_attribute(struct fuzz *f)
 	static const char *const names[] = {"user.ls.lock", "user.ls.ephemeral", "user.ls.instance",
 	                                    "user.ls.lock_delay", "user.ls.sequencer", "user.x"};
 	static const char *const values[] = {"exclusive", "shared", "free", "1", "30", ""};
-	struct mount_event e = handle_event(f, (enum mount_event_kind)(MOUNT_GETXATTR + pick(f, 4)));
+	enum mount_event_kind kind = (enum mount_event_kind)(MOUNT_GETXATTR + pick(f, 4));
+	struct mount_event e = handle_event(f, kind);
 
 	e.name = bytes_of(names[pick(f, 6)]);
 	e.data = bytes_of(values[pick(f, 6)]);
@@ -160,8 +161,8 @@ fuzz_path(struct fuzz *f)
 {
 	static const enum mount_event_kind kinds[] = {
 		MOUNT_LOOKUP, MOUNT_GETATTR, MOUNT_ACCESS, MOUNT_MKDIR, MOUNT_UNLINK, MOUNT_RMDIR,
-		MOUNT_RENAME, MOUNT_RENAME, MOUNT_UNLINK, MOUNT_STATFS, MOUNT_OPENDIR, MOUNT_READDIR,
-		MOUNT_RELEASEDIR, MOUNT_REFUSED, MOUNT_SETATTR};
+		MOUNT_RENAME, MOUNT_RENAME, MOUNT_UNLINK, MOUNT_STATFS, MOUNT_OPENDIR,
+		MOUNT_READDIR, MOUNT_RELEASEDIR, MOUNT_REFUSED, MOUNT_SETATTR};
 	struct mount_event e = handle_event(f, kinds[pick(f, sizeof kinds / sizeof kinds[0])]);
 
 	e.name = some_name(f);
