@@ -56,14 +56,9 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
-<<<<<<< HEAD
 /* Tools that copy (install, cp -p, tar) create a file with few rights and then say its mode, the
  * few rights first. Who creates a file is not refused a mode, so it is not while it has it open
  * either. */
-=======
-/* install(1) makes a file with mode 0600 and then sets that mode once more before the final one:
- * who made the file has been told by then that the mode at creation is not kept. */
->>>>>>> a2da3a3 (mount: lines of at most 100 columns)
 static bool
 being_created(const struct inode *i, pid_t pid)
 {
