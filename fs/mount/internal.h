@@ -359,7 +359,11 @@ struct mount {
 	struct call_list every_call;
 	struct handle_list every_handle, ready;
 	struct lock_list kept;
-	struct { pid_t pid; enum mount_event_kind kind; } stale[STALE_CALLERS];
+	struct {
+		pid_t pid;
+		enum mount_event_kind kind;
+		mono_t until;
+	} stale[STALE_CALLERS];
 	size_t stale_next;
 	SLIST_HEAD(, block) blocks; /* what the update points to, until the next step */
 };

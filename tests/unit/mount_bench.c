@@ -571,10 +571,22 @@ other_writes(struct bench *b, const char *name, const char *contents)
 	assert_int_equal(write_file(b->cell, node, contents), RC_OK);
 }
 
+/* Whoever waits for its lock is told that it will never come. */
 void
 other_deletes(struct bench *b, const char *name)
 {
+	uint64_t node = lookup(b->cell, NODE_ROOT, name);
+	struct client_grant g = {.node = node, .rc = RC_STALE};
+	struct mount_event event = {.kind = MOUNT_GRANT, .grant = &g};
+
 	assert_int_equal(delete_name(b->cell, NODE_ROOT, name, NODE_FILE), RC_OK);
+	for (size_t n = 0; n < b->waiters_n; n++) {
+		if (b->waiters[n].acquire.node != node)
+			continue;
+		g.owner = b->waiters[n].acquire.owner;
+		g.acquisition = b->waiters[n].acquire.acquisition;
+		step(b, &event);
+	}
 }
 
 void

@@ -6,7 +6,7 @@
 #include "fs/mount/internal.h"
 #include "tests/unit/mount_bench.h"
 
-enum { STEPS = 3000, HANDLES = 12, OPEN_CALLS = 24, NAMES = 4, PIDS = 3 };
+enum { STEPS = 3000, HANDLES = 5, OPEN_CALLS = 24, NAMES = 4, PIDS = 3, UNDER_WAY = 12 };
 
 struct fuzz {
 	struct bench *b;
@@ -14,6 +14,7 @@ struct fuzz {
 	bool lies; /* the cell answers with codes and attributes that make no sense */
 	struct file files[HANDLES];
 	uint64_t calls[OPEN_CALLS]; /* not answered when last seen */
+	struct mount_event events[OPEN_CALLS];
 	uint64_t opening[HANDLES];  /* the call whose answer brings files[n] */
 	size_t calls_n;
 };
@@ -39,8 +40,15 @@ fuzz_start(struct fuzz *f, struct mount_event e)
 {
 	uint64_t call = bench_start(f->b, e);
 
-	if (!bench_answered(f->b, call) && f->calls_n < OPEN_CALLS)
+	for (size_t n = 0; n < f->calls_n; n++)
+		if (bench_answered(f->b, f->calls[n])) {
+			f->calls[n] = f->calls[--f->calls_n];
+			f->events[n] = f->events[f->calls_n];
+		}
+	if (!bench_answered(f->b, call) && f->calls_n < OPEN_CALLS) {
+		f->events[f->calls_n] = e;
 		f->calls[f->calls_n++] = call;
+	}
 	return call;
 }
 
@@ -59,12 +67,16 @@ fuzz_open(struct fuzz *f)
 {
 	static const int flags[] = {O_RDONLY, O_RDWR, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND,
 	                            O_RDWR | O_APPEND | O_TRUNC, O_RDWR | O_SYNC};
-	size_t n = pick(f, HANDLES);
+	size_t n = 0;
 
-	if (f->files[n].fh || f->opening[n])
+	while (n < HANDLES && (f->files[n].fh || f->opening[n]))
+		n++;
+	if (n == HANDLES)
 		return;
+	f->files[n].ino = 1 + pick(f, 40);
 	f->opening[n] = fuzz_start(f, (struct mount_event){
-		.kind = MOUNT_CREATE, .ino = NODE_ROOT, .name = some_name(f),
+		.kind = pick(f, 8) ? MOUNT_CREATE : MOUNT_OPEN, .name = some_name(f),
+		.ino = pick(f, 8) ? NODE_ROOT : f->files[n].ino,
 		.flags = O_CREAT | flags[pick(f, 6)], .mode = pick(f, 3) ? 0644 : S_ISVTX | 0644});
 }
 
@@ -80,7 +92,9 @@ fuzz_opened(struct fuzz *f)
 		r = bench_reply(f->b, f->opening[n]);
 		f->opening[n] = 0;
 		if (r->error == 0)
-			f->files[n] = (struct file){.ino = r->stat.ino, .fh = r->fh};
+			f->files[n].fh = r->fh;
+		if (r->error == 0 && r->kind == MOUNT_CREATED)
+			f->files[n].ino = r->stat.ino;
 	}
 }
 
@@ -183,14 +197,17 @@ fuzz_path(struct fuzz *f)
 static void
 fuzz_interrupt(struct fuzz *f)
 {
+	struct mount_event e;
 	size_t n;
 
 	if (f->calls_n == 0)
 		return;
 	n = pick(f, f->calls_n);
+	e = f->events[n];
 	bench_interrupt(f->b, f->calls[n]);
 	assert_true(bench_answered(f->b, f->calls[n]));
-	f->calls[n] = f->calls[--f->calls_n];
+	if (pick(f, 2)) /* SA_RESTART */
+		fuzz_start(f, e);
 }
 
 /* ---- the other side ---- */
@@ -222,7 +239,7 @@ fuzz_other(struct fuzz *f)
 
 	switch (pick(f, 6)) {
 	case 0:
-		if (node)
+		if (node && pick(f, 4) == 0)
 			delete_name(b->cell, NODE_ROOT, "a", NODE_FILE);
 		break;
 	case 1:
@@ -238,7 +255,7 @@ fuzz_other(struct fuzz *f)
 			write_file(b->cell, node, "from elsewhere");
 		break;
 	case 4:
-		if (pick(f, 8) == 0)
+		if (pick(f, 32) == 0)
 			bench_new_session(b);
 		break;
 	default:
@@ -253,10 +270,11 @@ fuzz_step(struct fuzz *f)
 {
 	switch (pick(f, 16)) {
 	case 0:
-		fuzz_open(f);
+		if (pick(f, 4) == 0)
+			fuzz_release(f);
 		break;
 	case 1:
-		fuzz_release(f);
+		fuzz_interrupt(f);
 		break;
 	case 2:
 	case 3:
@@ -273,7 +291,7 @@ fuzz_step(struct fuzz *f)
 		fuzz_path(f);
 		break;
 	case 8:
-		fuzz_interrupt(f);
+		fuzz_contents(f);
 		break;
 	case 9:
 		fuzz_other(f);
@@ -282,7 +300,10 @@ fuzz_step(struct fuzz *f)
 		fuzz_answer(f);
 		break;
 	}
+	while (f->b->pending_n > UNDER_WAY)
+		fuzz_answer(f);
 	fuzz_opened(f);
+	fuzz_open(f);
 }
 
 /* When the kernel refers to nothing any more, nothing is left. */
