@@ -36,9 +36,9 @@ tell(struct local_locks *l, const struct local_lock *lock)
 	if (was_told(l, lock))
 		return;
 	l->told[l->told_n++ % LOCAL_LOCKS_REMEMBERED] = *lock;
-	log_warn("process %ld has locked directory %" PRIu64 " for this machine only: flock and fcntl "
-	         "on directories do not reach the cell (use the attribute user.ls.lock)",
-	         (long)lock->pid, lock->ino);
+	log_warn("process %ld has locked directory %" PRIu64 " for this machine only: "
+	         "flock and fcntl on directories do not reach the cell "
+	         "(use the attribute user.ls.lock)", (long)lock->pid, lock->ino);
 }
 
 static void
