@@ -48,6 +48,7 @@ swarm_draw(struct swarm *w, struct rng *r)
 	w->think_ms = spread(r, 50, 2000);
 	w->lock_delay_s = (int)rng_below(r, 6);
 	w->drift = rng_chance(r, 500);
+	w->mounts = rng_chance(r, 400);
 	w->keep_saved_back = rng_chance(r, 300);
 }
 

@@ -74,15 +74,34 @@ machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition)
 	}
 }
 
-/* Who asks for less has to reckon with others from then on. */
+/* Who asks for less has to reckon with others from then on; who waits for a conversion may lose what
+ * he had over it, as with flock(2). */
 static void
 weaken_hold(struct machine *m, const struct acquire *a)
 {
 	for (size_t i = 0; i < m->holds_n; i++) {
 		struct hold *h = &m->holds[i];
 
-		if (h->node == a->node && h->owner == a->owner && a->mode < h->mode)
+		if (h->node != a->node || h->owner != a->owner)
+			continue;
+		if (a->mode < h->mode)
 			h->mode = (enum lock_mode)a->mode;
+		if (a->wait)
+			m->holds[i--] = m->holds[--m->holds_n];
+	}
+}
+
+/* A release or a cancel: from then on nobody believes in that acquisition, or waits for it. */
+static void
+give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition)
+{
+	machine_drop_hold(m, node, acquisition);
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
+		const struct acquire *a = &r->op.acquire.acquire;
+
+		if (r->session == m->session && a->node == node && a->acquisition == acquisition)
+			r->waiting = false;
 	}
 }
 
@@ -126,6 +145,8 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 {
 	struct record *r;
 
+	if ((a->rc == RC_OK || a->rc == RC_QUEUED) && !machine_leased(s, m))
+		sim_fail(s, "machine %d is told success, and its lease is over", m->id);
 	history_answered(s, a);
 	r = s->history.records[a->token - 1];
 	sim_trace(s, "machine %d: request %lu.%lu %s: %s", m->id, (unsigned long)r->session,
@@ -136,7 +157,10 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 		machine_add_hold(s, m, (struct hold){q->node, q->owner, q->acquisition,
 		                                     (enum lock_mode)q->mode});
 	}
-	work_answered(s, m, r);
+	if (r->process < 0)
+		mounts_answered(s, m, r, a);
+	else
+		work_answered(s, m, r);
 }
 
 static struct record *
@@ -171,7 +195,10 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		                                     g->acquisition,
 		                                     (enum lock_mode)r->op.acquire.acquire.mode});
 	}
-	work_granted(s, m, g);
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
+	else
+		work_granted(s, m, g);
 }
 
 static void
@@ -192,6 +219,7 @@ down(struct sim *s, struct machine *m, uint64_t earlier)
 	m->up = false;
 	m->holds_n = 0;
 	m->life++;
+	mounts_stop(m);
 	client_free(m->client);
 	m->client = NULL;
 	history_machine_died(s, m->id);
@@ -217,8 +245,11 @@ on_state(struct sim *s, struct machine *m)
 	}
 	if (m->state == CLIENT_EXPIRED) {
 		m->holds_n = 0;
-		work_session_lost(s, m);
+		if (m->mount == NULL)
+			work_session_lost(s, m);
 	}
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < m->holds_n && m->state == CLIENT_SAFE; i++)
 		check_exclusion(s, m, &m->holds[i]);
 }
@@ -228,7 +259,8 @@ static void run_timer(struct sim *s, struct event *e);
 static void
 schedule(struct sim *s, struct machine *m)
 {
-	int64_t at = clock_global(&m->clock, client_deadline(m->client));
+	mono_t mount = m->mount != NULL ? mount_deadline(m->mount) : MONO_NEVER;
+	int64_t at = clock_global(&m->clock, mono_min(client_deadline(m->client), mount));
 
 	if (at == INT64_MAX || (m->timer_at != 0 && m->timer_at <= at && m->timer_at >= s->now))
 		return;
@@ -255,6 +287,8 @@ carry_out(struct sim *s, struct machine *m)
 		down(s, m, 0);
 	else
 		schedule(s, m);
+	if (m->up && m->mount != NULL)
+		mounts_flush(s, m);
 }
 
 void
@@ -281,6 +315,8 @@ run_timer(struct sim *s, struct event *e)
 		return;
 	}
 	m->timer_at = 0;
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_TIMEOUT});
 	machine_event(s, m, (struct client_event){.kind = CLIENT_TIMEOUT});
 }
 
@@ -290,15 +326,23 @@ machine_request(struct sim *s, struct machine *m, int p, const struct op *op, bo
 	const struct record *r = history_begin(s, m->id, p, op, ordered);
 	uint64_t token = r->token;
 
+	machine_submit(s, m, r);
+	return token;
+}
+
+void
+machine_submit(struct sim *s, struct machine *m, const struct record *r)
+{
+	const struct op *op = &r->op;
+
 	if (op->code == OP_release)
-		machine_drop_hold(m, op->release.node, op->release.acquisition);
+		give_up(s, m, op->release.node, op->release.acquisition);
 	if (op->code == OP_cancel)
-		machine_drop_hold(m, op->cancel.node, op->cancel.acquisition);
+		give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
 		weaken_hold(m, &op->acquire.acquire);
 	machine_event(s, m, (struct client_event){
-				.kind = CLIENT_REQUEST, .token = token, .op = op, .ordered = ordered});
-	return token;
+				.kind = CLIENT_REQUEST, .token = r->token, .op = op, .ordered = r->ordered});
 }
 
 /* ---- life ---- */
@@ -326,6 +370,8 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	m->state = CLIENT_NEW;
 	sim_trace(s, "machine %d: starts", m->id);
 	m->client = client_new(&config, clock_local(&m->clock, s->now));
+	if (s->swarm.mounts)
+		mounts_start(s, m);
 	schedule(s, m);
 	work_start(s, m);
 }
@@ -355,7 +401,10 @@ machine_close(struct sim *s, struct machine *m)
 void
 machine_free(struct machine *m)
 {
+	mounts_stop(m);
+	mount_update_free(&m->mount_update);
 	client_free(m->client);
 	client_update_free(&m->update);
 	free(m->holds);
+	free(m->asking);
 }

@@ -159,6 +159,7 @@ finish(struct sim *s)
 	if (n == NULL)
 		sim_fail(s, "no replica serves");
 	history_finish(s);
+	users_check(s);
 	model_check_tree(s, replica_tree(n->replica));
 	check_empty(s, replica_tree(n->replica));
 }
@@ -178,6 +179,7 @@ sim_free(struct sim *s)
 	history_free(&s->history);
 	model_free(&s->model);
 	net_free(&s->net);
+	free(s->lines);
 	free(s);
 }
 

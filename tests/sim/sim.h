@@ -5,7 +5,9 @@
  *   disk.c     what a replica wrote, and what of it survives a crash
  *   host.c     drives one replica, as cell/io/host.h does
  *   machine.c  drives one client, and the processes or the mount above it
- *   work.c     what the processes do
+ *   work.c     what the processes of a client do
+ *   mounts.c   the mount of a machine that has one
+ *   users.c    what the processes on a mount do
  *   history.c  every request: when it was made, sent, took effect, was answered
  *   model.c    what the cell should do, written down a second time and as simply as possible;
  *   locks.c    fed with the log, compared with what clients are told
@@ -22,6 +24,7 @@
 #include "cell/client/client.h"
 #include "cell/replica.h"
 #include "cell/wire/codec.h"
+#include "fs/mount/mount.h"
 
 enum {
 	MACHINES_MAX = 5,
@@ -70,7 +73,8 @@ bool heap_pop(struct heap *h, struct event *e);
 /* ---- which faults a seed has ---- */
 
 struct swarm {
-	int machines, processes, replicas, mounts;
+	int machines, processes;
+	bool mounts; /* every machine has one */
 	int64_t session_lease_ms, grace_ms, chaos_ms;
 	int64_t latency_us, disk_us;      /* usual delays */
 	/* In 10,000 chances of striking in each 100 ms of the first half. */
@@ -204,8 +208,8 @@ struct host *sim_serving(struct sim *s);
 /* One request of a client and what became of it. */
 struct record {
 	RB_ENTRY(record) by_number;
-	uint64_t token;
-	int machine, process;
+	uint64_t token, mount_token;
+	int machine, process; /* process -1: the mount */
 	uint64_t life;
 	struct bytes encoded; /* the operation; `op` has views into it */
 	struct op op;
@@ -338,6 +342,8 @@ struct process {
 	int records_n, pending;
 	uint64_t node, acquisition, waits, generation;
 	struct ticket ticket;
+	uint64_t call, fh, line; /* on a mount: the call under way, the open file, the line written */
+	char text[256];          /* and what was read */
 	uint64_t wakes;  /* only the newest wake-up counts */
 	bool idle;
 };
@@ -359,6 +365,12 @@ struct machine {
 	uint64_t owners; /* names of lock owners and acquisitions, never used again */
 	struct hold *holds;
 	size_t holds_n, holds_room;
+	struct mount *mount; /* NULL: the processes ask the client themselves */
+	struct mount_update mount_update;
+	struct record **asking; /* what the mount wants and the client was not told yet */
+	size_t asking_n, asking_room;
+	bool flushing;
+	uint64_t calls;
 };
 
 void machine_init(struct sim *s, struct machine *m, int id);
@@ -370,6 +382,8 @@ void machine_free(struct machine *m);
 void machine_event(struct sim *s, struct machine *m, struct client_event event);
 /* Makes a request for process `p`; answers its token. */
 uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct op *op, bool ordered);
+/* Gives the client a request that history knows. */
+void machine_submit(struct sim *s, struct machine *m, const struct record *r);
 bool machine_leased(const struct sim *s, const struct machine *m);
 void machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition);
 void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
@@ -381,6 +395,20 @@ void work_answered(struct sim *s, struct machine *m, const struct record *r);
 void work_granted(struct sim *s, struct machine *m, const struct client_grant *g);
 void work_session_lost(struct sim *s, struct machine *m);
 bool work_idle(const struct sim *s, const struct machine *m);
+
+/* ---- mounts.c, users.c ---- */
+
+void mounts_start(struct sim *s, struct machine *m);
+void mounts_stop(struct machine *m);
+void mounts_event(struct sim *s, struct machine *m, struct mount_event event);
+void mounts_answered(struct sim *s, struct machine *m, const struct record *r,
+                     const struct client_answer *a);
+void mounts_flush(struct sim *s, struct machine *m);
+void users_start(struct sim *s, struct machine *m, int p);
+void users_next(struct sim *s, struct machine *m, int p);
+void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
+void users_signals(struct sim *s, struct machine *m, int p);
+void users_check(struct sim *s);
 
 /* ---- sim.c ---- */
 
@@ -400,6 +428,8 @@ struct sim {
 	struct history history;
 	struct model model;
 	uint64_t events, values;
+	uint64_t *lines; /* appended through mounts and acknowledged */
+	size_t lines_n, lines_room;
 };
 
 /* Runs one seed; ends the process on a failure. */

@@ -416,12 +416,6 @@ run_interrupt(struct sim *s, struct event *e)
 	op.cancel.node = proc->node;
 	op.cancel.owner = 1000 * m->life + e->a;
 	op.cancel.acquisition = proc->waits;
-	for (size_t i = 0; i < s->history.n; i++) {
-		struct record *r = s->history.records[i];
-
-		if (r->waiting && r->machine == m->id && r->op.acquire.acquire.acquisition == proc->waits)
-			r->waiting = false;
-	}
 	proc->waits = 0;
 	proc->step = 99; /* only the end of the round is left */
 	ask(s, m, (int)e->a, op);
@@ -506,7 +500,10 @@ work_start(struct sim *s, struct machine *m)
 		do
 			proc->role = (enum role)rng_below(&s->rng, ROLES);
 		while (!(s->swarm.roles & (1u << proc->role)));
-		wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+		if (m->mount != NULL)
+			users_start(s, m, p);
+		else
+			wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 	}
 }
 
