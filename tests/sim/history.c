@@ -215,7 +215,7 @@ history_answered(struct sim *s, const struct client_answer *a)
 	r->index = a->index;
 	if (a->rc == RC_OK || a->rc == RC_QUEUED)
 		note_result(r, &a->result);
-	r->waiting = a->rc == RC_QUEUED;
+	r->waiting = a->rc == RC_QUEUED && !r->given_up;
 	if (client_status(s->machines[r->machine].client).session != r->session || r->session == 0)
 		return; /* the session is over: the outcome is open */
 	if (wire_op_class(r->op.code) == OP_CLASS_READ)

@@ -100,8 +100,10 @@ give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition)
 		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->session == m->session && a->node == node && a->acquisition == acquisition)
+		if (r->session == m->session && a->node == node && a->acquisition == acquisition) {
 			r->waiting = false;
+			r->given_up = true;
+		}
 	}
 }
 
@@ -151,7 +153,7 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 	r = s->history.records[a->token - 1];
 	sim_trace(s, "machine %d: request %lu.%lu %s: %s", m->id, (unsigned long)r->session,
 	          (unsigned long)r->number, wire_op_name(r->op.code), rc_name(r->rc));
-	if (r->op.code == OP_acquire && r->rc == RC_OK) {
+	if (r->op.code == OP_acquire && r->rc == RC_OK && !r->given_up) {
 		const struct acquire *q = &r->op.acquire.acquire;
 
 		machine_add_hold(s, m, (struct hold){q->node, q->owner, q->acquisition,

@@ -230,6 +230,7 @@ struct record {
 	} want, got;
 	struct bytes contents; /* of a read; owned */
 	struct ticket ticket;
+	bool given_up;         /* a release or cancel of it was asked for */
 	bool waiting;          /* answered RC_QUEUED, and neither granted nor given up */
 };
 RB_HEAD(record_tree, record);
