@@ -1,4 +1,4 @@
-/* The client: one session with a cell, pure (DESIGN R11, section 2 "Sessions").
+/* The client: one session with a cell, pure.
  *
  * It opens the session, keeps it alive, numbers requests and sends them again after a reconnect
  * until they are answered, and tells in which state the session is. Drivers and the simulator feed
@@ -10,7 +10,7 @@
  *    `----------------+--the cell says that it ended--> EXPIRED <-------------------------------'
  *
  * From EXPIRED nothing of the old session works any more; the client first ends it as expired and
- * then opens a new one (R20): back to NEW, then SAFE with another id. */
+ * then opens a new one: back to NEW, then SAFE with another id. */
 #ifndef LSFS_CLIENT_CLIENT_H
 #define LSFS_CLIENT_CLIENT_H
 
@@ -29,7 +29,7 @@ struct client_config {
 	bool caching;
 	uint64_t seed; /* of nonces' and retries' randomness; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
-	/* A session of an earlier run that must be ended as expired before ours is opened (R20);
+	/* A session of an earlier run that must be ended as expired before ours is opened;
 	 * 0: none. */
 	uint64_t earlier_session;
 	uint8_t earlier_nonce[LIMIT_NONCE];

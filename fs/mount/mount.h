@@ -1,4 +1,4 @@
-/* The mount: what the filesystem means, pure (CONTRACT section 2; DESIGN R13-R16, R20).
+/* The mount: what the filesystem means, pure. docs/semantics.md tells it for users.
  *
  * mount_step(event) -> update. Events are the calls of the kernel, the cell's answers, and time;
  * the update holds replies for the kernel, requests for the cell (handed to cell/client), and
@@ -73,7 +73,8 @@ enum mount_event_kind {
 	MOUNT_TIMEOUT,
 };
 
-/* How a process at FLUSH ends, as far as the driver can see (R15). */
+/* How a process at FLUSH ends, as far as the driver can see: a killed writer
+ * commits nothing. */
 enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_EXITING, FATE_KILLED };
 
 enum mount_set { SET_MODE = 1, SET_UID = 2, SET_GID = 4, SET_SIZE = 8, SET_MTIME = 16,
