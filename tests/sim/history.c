@@ -1,6 +1,6 @@
-/* Every request from its making to its answer. A request is recognised on the wire by its session and
- * number, and in the log by the same: so it is known where it took effect, whether or not its client
- * ever learned of it. */
+/* Every request from its making to its answer. A request is recognised on the wire by its session
+ * and number, and in the log by the same: so it is known where it took effect, whether or not its
+ * client ever learned of it. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -64,7 +64,8 @@ unsent(struct sim *s, int machine, struct bytes op)
 
 	for (size_t i = h->sent[machine]; i < h->n; i++) {
 		struct record *r = h->records[i];
-		bool open = r->machine == machine && r->life == life && r->number == 0 && !r->answered;
+		bool open =
+		    r->machine == machine && r->life == life && r->number == 0 && !r->answered;
 
 		if (open && bytes_equal(r->encoded, op))
 			return r;
@@ -150,9 +151,9 @@ static void
 check_field(struct sim *s, const struct record *r, const char *what, uint64_t want, uint64_t got)
 {
 	if (want != got)
-		sim_fail(s, "request %lu.%lu (%s): %s is %lu and should be %lu", (unsigned long)r->session,
-		         (unsigned long)r->number, wire_op_name(r->op.code), what, (unsigned long)got,
-		         (unsigned long)want);
+		sim_fail(s, "request %lu.%lu (%s): %s is %lu and should be %lu",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         wire_op_name(r->op.code), what, (unsigned long)got, (unsigned long)want);
 }
 
 static void
@@ -170,8 +171,8 @@ check_command(struct sim *s, struct record *r)
 		         wire_op_name(r->op.code), rc_name(r->rc));
 	check_field(s, r, "the result", want->rc, r->rc);
 	if (r->executed <= r->floor)
-		sim_fail(s, "request %lu.%lu took effect before it was made", (unsigned long)r->session,
-		         (unsigned long)r->number);
+		sim_fail(s, "request %lu.%lu took effect before it was made",
+		         (unsigned long)r->session, (unsigned long)r->number);
 	if (r->rc != RC_OK)
 		return;
 	check_field(s, r, "the node", want->node, got->node);
@@ -187,8 +188,8 @@ check_read(struct sim *s, struct record *r, const struct result *result)
 {
 	if (r->index < r->floor)
 		sim_fail(s, "read %lu.%lu shows %lu, and %lu had been answered before it was made",
-		         (unsigned long)r->session, (unsigned long)r->number, (unsigned long)r->index,
-		         (unsigned long)r->floor);
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)r->index, (unsigned long)r->floor);
 	model_check_read(s, r, result);
 }
 
@@ -252,7 +253,9 @@ history_session_over(struct sim *s, uint64_t session)
 
 /* ---- at the end ---- */
 
-struct order { uint64_t session, node, read, command; };
+struct order {
+	uint64_t session, node, read, command;
+};
 
 static struct order *
 order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
@@ -265,9 +268,10 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 	return &orders[(*n)++];
 }
 
-/* Requests of a session on one node take effect in the order in which they were made, and everything
- * behind an ordered one after it. An acquire that waited is in nobody's way. A read that is made again
- * after a reconnect may show what its session asked for later: both were under way together. */
+/* Requests of a session on one node take effect in the order in which they were made, and
+ * everything behind an ordered one after it. An acquire that waited is in nobody's way. A read that
+ * is made again after a reconnect may show what its session asked for later: both were under way
+ * together. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
@@ -277,8 +281,8 @@ check_order(struct sim *s, const struct record *r, struct order *node, struct or
 	if ((read && at < node->command) || (!read && at <= node->command) ||
 	    (!read && at <= node->read) || at < all->command)
 		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
-		         (unsigned long)r->session, (unsigned long)r->number, wire_op_name(r->op.code),
-		         (unsigned long)at);
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         wire_op_name(r->op.code), (unsigned long)at);
 	if (read && !r->again && at > node->read)
 		node->read = at;
 	if (!read)
@@ -299,9 +303,11 @@ history_finish(struct sim *s)
 		bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
 
 		if (!r->answered && !r->lost && !r->own)
-			sim_fail(s, "request %lu.%lu (%s) was never answered", (unsigned long)r->session,
-			         (unsigned long)r->number, wire_op_name(r->op.code));
-		if (r->own || r->session == 0 || (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
+			sim_fail(s, "request %lu.%lu (%s) was never answered",
+			         (unsigned long)r->session, (unsigned long)r->number,
+			         wire_op_name(r->op.code));
+		if (r->own || r->session == 0 ||
+		    (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
 		    (read ? r->index : r->executed) == 0)
 			continue;
 		check_order(s, r, order_of(orders, &n, r->session, wire_op_node(&r->op)),

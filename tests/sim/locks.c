@@ -21,7 +21,8 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 		    (mode == LOCK_EXCLUSIVE || it->holders[i].mode == LOCK_EXCLUSIVE))
 			return true;
 	}
-	if (it->delay_mode == LOCK_EXCLUSIVE || (it->delay_mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE))
+	if (it->delay_mode == LOCK_EXCLUSIVE ||
+	    (it->delay_mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE))
 		return true;
 	return false;
 }
@@ -29,7 +30,8 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 static struct outcome
 granted(const struct item *it)
 {
-	return (struct outcome){.rc = RC_OK, .fence = it->fence, .lock_generation = it->lock_generation};
+	return (struct outcome){
+	    .rc = RC_OK, .fence = it->fence, .lock_generation = it->lock_generation};
 }
 
 static int
@@ -75,9 +77,10 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 			continue;
 		if (holder_of((struct item *)it, r->session, w->owner) != NULL)
 			continue; /* it converts, or has the lock and has not heard of it */
-		sim_fail(s, "node %lu: session %lu gets the lock out of turn: %lu waits since place %lu",
-		         (unsigned long)it->node, (unsigned long)session, (unsigned long)r->session,
-		         (unsigned long)r->ticket.place);
+		sim_fail(
+		    s, "node %lu: session %lu gets the lock out of turn: %lu waits since place %lu",
+		    (unsigned long)it->node, (unsigned long)session, (unsigned long)r->session,
+		    (unsigned long)r->ticket.place);
 	}
 }
 
@@ -210,7 +213,8 @@ largest_delay(const struct item *it)
 	return most;
 }
 
-/* Chubby, section 2.4: the lock of a holder that failed stays away from others for the lock-delay. */
+/* Chubby, section 2.4: the lock of a holder that failed stays away from others for the lock-delay.
+ */
 static void
 begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
 {

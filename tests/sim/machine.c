@@ -40,8 +40,8 @@ check_exclusion(struct sim *s, const struct machine *m, const struct hold *h)
 			if (o->node != h->node || (other == m && o->owner == h->owner))
 				continue;
 			if (o->mode == LOCK_EXCLUSIVE || h->mode == LOCK_EXCLUSIVE)
-				sim_fail(s, "machines %d and %d both hold node %lu", m->id, other->id,
-				         (unsigned long)h->node);
+				sim_fail(s, "machines %d and %d both hold node %lu", m->id,
+				         other->id, (unsigned long)h->node);
 		}
 	}
 }
@@ -74,8 +74,8 @@ machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition)
 	}
 }
 
-/* Who asks for less has to reckon with others from then on; who waits for a conversion may lose what
- * he had over it, as with flock(2). */
+/* Who asks for less has to reckon with others from then on; who waits for a conversion may lose
+ * what he had over it, as with flock(2). */
 static void
 weaken_hold(struct machine *m, const struct acquire *a)
 {
@@ -156,8 +156,9 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 	if (r->op.code == OP_acquire && r->rc == RC_OK && !r->given_up) {
 		const struct acquire *q = &r->op.acquire.acquire;
 
-		machine_add_hold(s, m, (struct hold){q->node, q->owner, q->acquisition,
-		                                     (enum lock_mode)q->mode});
+		machine_add_hold(
+		    s, m,
+		    (struct hold){q->node, q->owner, q->acquisition, (enum lock_mode)q->mode});
 	}
 	if (r->process < 0)
 		mounts_answered(s, m, r, a);
@@ -173,7 +174,8 @@ waiting_record(struct sim *s, const struct machine *m, const struct client_grant
 		const struct acquire *a = &r->op.acquire.acquire;
 
 		if (r->machine == m->id && r->life == m->life && !r->own &&
-		    r->session == m->session && a->node == g->node && a->acquisition == g->acquisition)
+		    r->session == m->session && a->node == g->node &&
+		    a->acquisition == g->acquisition)
 			return r;
 	}
 	return NULL;
@@ -193,9 +195,9 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		if (r->want.fence != g->fence || r->want.lock_generation != g->lock_generation)
 			sim_fail(s, "machine %d is told fence %lu, and has %lu", m->id,
 			         (unsigned long)g->fence, (unsigned long)r->want.fence);
-		machine_add_hold(s, m, (struct hold){g->node, r->op.acquire.acquire.owner,
-		                                     g->acquisition,
-		                                     (enum lock_mode)r->op.acquire.acquire.mode});
+		machine_add_hold(s, m,
+		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
+		                               (enum lock_mode)r->op.acquire.acquire.mode});
 	}
 	if (m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
@@ -267,8 +269,11 @@ schedule(struct sim *s, struct machine *m)
 	if (at == INT64_MAX || (m->timer_at != 0 && m->timer_at <= at && m->timer_at >= s->now))
 		return;
 	m->timer_at = at > s->now ? at : s->now;
-	heap_push(&s->heap, (struct event){.at = m->timer_at, .run = run_timer, .who = m->id,
-	                                   .life = m->life, .a = ++m->timers});
+	heap_push(&s->heap, (struct event){.at = m->timer_at,
+	                                   .run = run_timer,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = ++m->timers});
 }
 
 static void
@@ -343,8 +348,10 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 		give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
 		weaken_hold(m, &op->acquire.acquire);
-	machine_event(s, m, (struct client_event){
-				.kind = CLIENT_REQUEST, .token = r->token, .op = op, .ordered = r->ordered});
+	machine_event(
+	    s, m,
+	    (struct client_event){
+	        .kind = CLIENT_REQUEST, .token = r->token, .op = op, .ordered = r->ordered});
 }
 
 /* ---- life ---- */

@@ -19,7 +19,8 @@ take_update(struct sim *s, struct machine *m)
 	struct mount_update *u = &m->mount_update;
 
 	for (size_t i = 0; i < u->requests_n; i++) {
-		struct record *r = history_begin(s, m->id, -1, &u->requests[i].op, u->requests[i].ordered);
+		struct record *r =
+		    history_begin(s, m->id, -1, &u->requests[i].op, u->requests[i].ordered);
 
 		r->mount_token = u->requests[i].token;
 		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);

@@ -50,7 +50,8 @@ sim_trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes fram
 	if (!s->trace || wire_get_frame(frame, &m) != RC_OK)
 		return;
 	wire_print_message(&text, &m);
-	sim_trace(s, "conn %lu %s %.*s", (unsigned long)conn, way, (int)text.len, (char *)text.data);
+	sim_trace(s, "conn %lu %s %.*s", (unsigned long)conn, way, (int)text.len,
+	          (char *)text.data);
 	buffer_free(&text);
 }
 
@@ -129,7 +130,8 @@ what_is_left(const struct sim *s, int *machine)
 	return "is done";
 }
 
-/* Then every process closes what it has, in good order: nothing ephemeral and no lock may be left. */
+/* Then every process closes what it has, in good order: nothing ephemeral and no lock may be left.
+ */
 static void
 check_empty(struct sim *s, const struct tree *t)
 {

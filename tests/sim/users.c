@@ -32,11 +32,12 @@ call(struct sim *s, struct machine *m, int p, struct mount_event event)
 static void
 create(struct sim *s, struct machine *m, int p, const char *name, int flags, mode_t mode)
 {
-	call(s, m, p, (struct mount_event){.kind = MOUNT_CREATE,
-					   .ino = NODE_ROOT,
-					   .name = bytes_of(name),
-					   .mode = S_IFREG | mode,
-					   .flags = flags | O_CREAT});
+	call(s, m, p,
+	     (struct mount_event){.kind = MOUNT_CREATE,
+	                          .ino = NODE_ROOT,
+	                          .name = bytes_of(name),
+	                          .mode = S_IFREG | mode,
+	                          .flags = flags | O_CREAT});
 }
 
 static void
@@ -286,7 +287,8 @@ run_signal(struct sim *s, struct event *e)
 	mounts_event(s, m, (struct mount_event){.kind = MOUNT_INTERRUPT, .call = e->b});
 	mounts_flush(s, m);
 	if (m->up && m->life == e->life && m->processes[e->a].call == e->b)
-		sim_fail(s, "machine %d: call %lu waits on after a signal", m->id, (unsigned long)e->b);
+		sim_fail(s, "machine %d: call %lu waits on after a signal", m->id,
+		         (unsigned long)e->b);
 }
 
 void
