@@ -236,7 +236,8 @@ check_claim(struct world *w, struct node *node, struct bytes frame)
 		node->promised = ballot_max(node->promised, m.promise.ballot);
 	}
 	if (m.code == MSG_accepted)
-		world_check(w, !ballot_less(m.accepted.ballot, node->promised), "a promise is kept");
+		world_check(w, !ballot_less(m.accepted.ballot, node->promised),
+		            "a promise is kept");
 	if (m.code == MSG_heartbeat_reply)
 		world_check(w, node->disk.lease.ns > 0, "the lease's length is durable");
 	if (m.code != MSG_accepted)
