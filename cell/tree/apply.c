@@ -204,7 +204,8 @@ apply_commands(struct turn *w, const struct entry *e)
 	at = out->results.data;
 	for (size_t i = 0; i < out->answers_n; i++) {
 		out->answers[i].result.data = at;
-		at += out->answers[i].result.len;
+		if (at != NULL)
+			at += out->answers[i].result.len;
 	}
 }
 
