@@ -57,7 +57,4 @@ bool place_find_by_directory(const char *directory, struct run_record *record, b
 /* The record of the mount that `path` lies in, or of the cell's mount if `path` is NULL, or of the
  * only mount if both are NULL. False after a line that says why not. */
 bool place_find_mount(const char *path, const char *cell, struct run_record *record);
-/* Waits until the process has ended, at most `seconds`; false if it has not. */
-bool process_wait(int pidfd, int seconds);
-
 #endif

@@ -9,6 +9,7 @@
 #include "cell/io/conf.h"
 #include "cell/io/log.h"
 #include "cell/io/mountinfo.h"
+#include "cell/io/process.h"
 #include "ctl/ctl.h"
 
 enum { OPT_DIR = 256, PATIENCE_S = 30 };

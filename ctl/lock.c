@@ -109,8 +109,8 @@ acquire_by_flock(const struct lock *l)
 }
 
 /* The attribute's lock is the user's, so flock has kept this user's other commands out before; this
- * keeps out everybody else. TryAcquire is all that it offers: try, wait a little longer each time, try
- * again. */
+ * keeps out everybody else. TryAcquire is all that it offers: try, wait a little longer each time,
+ * try again. */
 static int
 acquire_by_attribute(const struct lock *l)
 {

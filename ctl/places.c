@@ -2,7 +2,6 @@
 #include "ctl/ctl.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,15 +121,4 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 	else
 		log_error("%s: %s", path ? path : cell ? cell : "no cell", "not mounted");
 	return false;
-}
-
-bool
-process_wait(int pidfd, int seconds)
-{
-	struct pollfd p = {.fd = pidfd, .events = POLLIN};
-	int n;
-
-	while ((n = poll(&p, 1, seconds * 1000)) < 0 && errno == EINTR)
-		;
-	return n == 1;
 }

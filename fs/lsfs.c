@@ -13,6 +13,7 @@
 #include "cell/io/clock.h"
 #include "cell/io/log.h"
 #include "cell/io/standalone.h"
+#include "fs/local_locks.h"
 #include "fs/mountpoint.h"
 #include "fs/session.h"
 
@@ -31,6 +32,7 @@ struct lsfs {
 	struct host *host;
 	struct engine *engine;
 	struct session session;
+	struct local_locks local_locks;
 	bool init_answered;
 	bool stopping;
 	bool session_closed; /* in order */
@@ -64,6 +66,7 @@ stop(struct lsfs *l)
 	l->stopping = true;
 	uv_close((uv_handle_t *)&l->terminate, NULL);
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
+	local_locks_stop(&l->local_locks);
 	session_stop(&l->session);
 	if (l->engine)
 		engine_close(l->engine, on_engine_closed, l);
@@ -298,6 +301,8 @@ serve(struct lsfs *l)
 		return false;
 	if (rc == 0)
 		rc = session_start(&l->session, &l->loop, l->engine);
+	if (rc == 0)
+		rc = local_locks_start(&l->local_locks, &l->loop, &l->session.mounted);
 	if (rc < 0)
 		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
 	return rc == 0;

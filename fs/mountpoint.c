@@ -2,14 +2,20 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cell/base/memory.h"
 #include "cell/io/log.h"
 #include "cell/io/mountinfo.h"
+#include "cell/io/process.h"
+
+enum { LEAVE_PATIENCE_S = 10 };
 
 bool
 path_lies_in(const char *path, const char *directory)
@@ -18,6 +24,14 @@ path_lies_in(const char *path, const char *directory)
 
 	return !strncmp(path, directory, n) &&
 	       (path[n] == '\0' || path[n] == '/' || directory[n - 1] == '/');
+}
+
+static bool
+has_mount(const char *path)
+{
+	struct mountinfo info;
+
+	return mountinfo_at(path, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
 }
 
 /* An unprivileged user's mounts are taken off by the set-user-id helper that made them. */
@@ -59,9 +73,7 @@ is_dead(const char *path)
 static bool
 clear_dead_mounts(const char *path)
 {
-	struct mountinfo info;
-
-	while (mountinfo_at(path, &info) && !strcmp(info.type, MOUNTINFO_TYPE)) {
+	while (has_mount(path)) {
 		if (!is_dead(path)) {
 			log_error("%s: busy: a cell is mounted there", path);
 			return false;
@@ -89,11 +101,33 @@ check_directory(const char *path)
 	return true;
 }
 
+/* The owner of the record has no mount any more: it was taken off a moment ago, and its daemon is
+ * closing its session and files. */
+static bool
+owner_has_left(const char *path)
+{
+	struct run_record *owner = memory_zero(1, sizeof *owner);
+	bool alive = false, left = true;
+	int fd = -1;
+
+	if (rundir_read(path, owner, &alive) && alive)
+		fd = pidfd_open(owner->pid, 0);
+	/* Asked again, with the process held: the number is the owner's. */
+	if (fd >= 0 && rundir_read(path, owner, &alive) && alive)
+		left = !has_mount(path) && process_wait(fd, LEAVE_PATIENCE_S);
+	if (fd >= 0)
+		close(fd);
+	free(owner);
+	return left;
+}
+
 static bool
 take_record(struct mountpoint *m)
 {
 	int rc = rundir_own(m->path, &m->run, &m->earlier);
 
+	if (rc == -EBUSY && owner_has_left(m->path))
+		rc = rundir_own(m->path, &m->run, &m->earlier);
 	if (rc == -EBUSY)
 		log_error("%s: busy: another lsfs serves it", m->path);
 	else if (rc < 0)

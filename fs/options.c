@@ -254,7 +254,7 @@ options_help(void)
 	     "\n"
 	     "Mounts a cell: its files can be read, written and locked by all who mount it.\n"
 	     "\n"
-	     "  --standalone      run a cell of one replica in this process; its data is in DATADIR\n"
+	     "  --standalone      run a cell of one replica in this process, data in DATADIR\n"
 	     "  --cell NAME       the standalone cell's name at its first start (default: local)\n"
 	     "  -f, --foreground  stay in the foreground and log to stderr\n"
 	     "  -o, --options OPTIONS\n"

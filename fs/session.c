@@ -136,6 +136,7 @@ pump(struct session *s)
 		if (n > 0)
 			process_request(s);
 		if (n <= 0 || fuse_session_exited(s->fuse)) {
+			s->gone = n == 0;
 			session_ended(s, n < 0 ? -n : s->refused ? EPROTONOSUPPORT : 0);
 			return;
 		}
@@ -277,8 +278,8 @@ session_fini(struct session *s)
 {
 	must(!s->polling);
 	replies_fini(&s->replies);
-	if (still_mounted(s))
-		fuse_session_unmount(s->fuse);
+	if (s->gone || still_mounted(s))
+		fuse_session_unmount(s->fuse); /* frees its copy of the path, too */
 	fuse_session_destroy(s->fuse);
 	free(s->request.mem);
 }

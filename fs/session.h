@@ -28,6 +28,7 @@ struct session {
 	uv_poll_t poll;
 	bool polling;
 	bool answering_init; /* the next thing written is the reply to INIT */
+	bool gone;           /* the kernel has ended the connection: nothing is mounted any more */
 	bool refused;        /* the kernel cannot do what we need */
 	bool has_epochs;     /* the kernel knows the notification that makes all names doubtful */
 };

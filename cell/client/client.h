@@ -1,4 +1,4 @@
-/* The client: one session with a cell, pure (DESIGN R11, section 2 "Sessions").
+/* The client: one session with a cell, pure.
  *
  * It opens the session, keeps it alive, numbers requests and sends them again after a reconnect
  * until they are answered, and tells in which state the session is. Drivers and the simulator feed
@@ -10,7 +10,7 @@
  *    `----------------+--the cell says that it ended--> EXPIRED <-------------------------------'
  *
  * From EXPIRED nothing of the old session works any more; the client first ends it as expired and
- * then opens a new one (R20): back to NEW, then SAFE with another id. */
+ * then opens a new one: back to NEW, then SAFE with another id. */
 #ifndef LSFS_CLIENT_CLIENT_H
 #define LSFS_CLIENT_CLIENT_H
 
@@ -31,7 +31,7 @@ struct client_config {
 	uint8_t nonce[LIMIT_NONCE];
 	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, in the cell file's order */
 	int replicas_n;
-	/* A session of an earlier run that must be ended as expired before ours is opened (R20);
+	/* A session of an earlier run that must be ended as expired before ours is opened;
 	 * 0: none. */
 	uint64_t earlier_session;
 	uint8_t earlier_nonce[LIMIT_NONCE];

@@ -1,4 +1,4 @@
-/* The cell file: INI, no secrets, the same for everyone (CONTRACT, section 1).
+/* The cell file: INI, no secrets, the same for everyone.
  *
  *   [cell]
  *   name = dc1

@@ -71,3 +71,14 @@ process_ended(pid_t pid)
 	close(fd);
 	return ended;
 }
+
+bool
+process_wait(int pidfd, int seconds)
+{
+	struct pollfd wait = {.fd = pidfd, .events = POLLIN};
+	int n;
+
+	while ((n = poll(&wait, 1, seconds * 1000)) < 0 && errno == EINTR)
+		;
+	return n == 1;
+}

@@ -11,4 +11,8 @@
  * False at once for one that lives. */
 bool process_ended(pid_t pid);
 
+/* Waits until the process behind the descriptor (of pidfd_open(2)) has ended, at most `seconds`;
+ * false if it has not. */
+bool process_wait(int pidfd, int seconds);
+
 #endif

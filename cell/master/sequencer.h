@@ -1,4 +1,4 @@
-/* Sequencers: "/ls/CELL/PATH:LOCKGEN:MODE:INSTANCE:FENCE:SIGNATURE" (CONTRACT, Sequencers; Chubby,
+/* Sequencers: "/ls/CELL/PATH:LOCKGEN:MODE:INSTANCE:FENCE:SIGNATURE" (Chubby,
  * section 2.4). Read from the right, so that a path may hold colons. Pure: libsodium computes. */
 #ifndef LSFS_MASTER_SEQUENCER_H
 #define LSFS_MASTER_SEQUENCER_H

@@ -121,8 +121,10 @@ answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
 	a->kept = s != NULL && c->number != 0 &&
 	          !(rc == RC_BUSY_LOCK && op->code == OP_acquire && op->acquire.acquire.wait);
 	if (a->kept) {
-		struct bytes encoded = {out->results.data + start, a->result.len};
+		struct bytes encoded = {0};
 
+		if (a->result.len > 0)
+			encoded = (struct bytes){out->results.data + start, a->result.len};
 		results_keep(w->tree, s, c->number, op->code, rc, encoded);
 	}
 }
@@ -204,7 +206,8 @@ apply_commands(struct turn *w, const struct entry *e)
 	at = out->results.data;
 	for (size_t i = 0; i < out->answers_n; i++) {
 		out->answers[i].result.data = at;
-		at += out->answers[i].result.len;
+		if (at != NULL)
+			at += out->answers[i].result.len;
 	}
 }
 

@@ -14,8 +14,8 @@
 
 struct tree;
 
-/* An empty tree: no node, index 0. A new cell's nodes (root, /acl, /acl/admin, /acl/everyone, as
- * CONTRACT says) are made by the first begin_epoch that is applied to an empty tree.
+/* An empty tree: no node, index 0. A new cell's nodes (the root, /acl, /acl/admin, /acl/everyone)
+ * are made by the first begin_epoch that is applied to an empty tree.
  * `cell` is the cell's name (copied), for paths in sequencers and messages. */
 struct tree *tree_new(const char *cell);
 void tree_free(struct tree *t);

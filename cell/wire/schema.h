@@ -145,7 +145,7 @@
 	F(u64, session, 0)                                                                        \
 	F(u8, cause, 0)              /* enum session_end */                                       \
 	F(u64, epoch, 0)             /* of the master that decided an expiry */                   \
-	F(bytes, nonce, LIMIT_NONCE) /* proves the right to end another session (R20) */
+	F(bytes, nonce, LIMIT_NONCE) /* proves the right to end another session */
 
 /* Commands that only a master proposes. */
 #define WIRE_op_begin_epoch(F) F(ballot, ballot, 0) /* the epoch grows by one */
@@ -158,7 +158,7 @@
 #define WIRE_op_grant(F) /* the queue's head gets the lock */                                 \
 	F(u64, session, 0)                                                                        \
 	F(acquire, acquire, 0)
-#define WIRE_op_delay_over(F) /* guarded by what the master saw (R10) */                      \
+#define WIRE_op_delay_over(F) /* guarded by what the master saw */                      \
 	F(u64, node, 0)                                                                           \
 	F(u64, lock_generation, 0)                                                                \
 	F(u64, began, 0) /* log index of the command that began the delay */

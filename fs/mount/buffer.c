@@ -1,5 +1,5 @@
-/* What was written through a handle and is not committed: either bytes to append, or the whole edited
- * contents, on the base of the version that the handle last read or committed. */
+/* What was written through a handle and is not committed: either bytes to append, or the whole
+ * edited contents, on the base of the version that the handle last read or committed. */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"

@@ -1,6 +1,6 @@
-/* When and how a buffer is committed: at the close of a process that wrote, at fsync, around locks,
- * before a rename, and as the last resort at the release. Nobody sees what was not committed, and no
- * error but the release's is lost. */
+/* When and how a buffer is committed: at the close of a process that wrote, at fsync, around
+ * locks, before a rename, and as the last resort at the release. Nobody sees what was not
+ * committed, and no error but the release's is lost. */
 #include "fs/mount/internal.h"
 
 static struct op

@@ -1,8 +1,8 @@
 /* What a handle reads: one version of the contents at a time.
  *
- * The snapshot is renewed by a read at offset 0, after a lock was acquired through the handle, and by
- * the second read in a row at or past the end: so who reads to the end never mixes two versions, and
- * `tail -f` follows. A handle with uncommitted writes never renews. */
+ * The snapshot is renewed by a read at offset 0, after a lock was acquired through the handle, and
+ * by the second read in a row at or past the end: so who reads to the end never mixes two
+ * versions, and `tail -f` follows. A handle with uncommitted writes never renews. */
 #include "fs/mount/internal.h"
 
 void

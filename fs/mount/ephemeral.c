@@ -1,5 +1,5 @@
-/* Ephemeral files live as long as some session has them open. The cell counts sessions, not handles:
- * the first handle here makes the session an opener, the last one's close ends that. */
+/* Ephemeral files live as long as some session has them open. The cell counts sessions, not
+ * handles: the first handle here makes the session an opener, the last one's close ends that. */
 #include "fs/mount/internal.h"
 
 static void

@@ -1,5 +1,5 @@
-/* flock(2): the owner is the open file description, which is the handle. Never what the kernel calls
- * the lock's owner: that is an address, and soon another's. */
+/* flock(2): the owner is the open file description, which is the handle. Never what the kernel
+ * calls the lock's owner: that is an address, and soon another's. */
 #include "fs/mount/internal.h"
 
 static struct lock *

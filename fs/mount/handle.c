@@ -1,7 +1,8 @@
 /* Open files and directories: whose turn it is, and the end of a handle.
  *
- * What needs the contents or commits them enters the handle and has it alone until it leaves; other
- * calls on the same handle wait in order behind it. Different handles never wait for each other. */
+ * What needs the contents or commits them enters the handle and has it alone until it leaves;
+ * other calls on the same handle wait in order behind it. Different handles never wait for each
+ * other. */
 #include <fcntl.h>
 #include "fs/mount/internal.h"
 
@@ -130,7 +131,7 @@ handle_of_call(struct mount *m, struct call *c)
 
 /* ---- turns ---- */
 
-/* A flush finds out by itself what is left to do on a dead handle, and so does a rename's holder. */
+/* A flush finds out by itself what is left to do on a dead handle, and so does a rename. */
 static void
 handle_run(struct mount *m, struct call *c)
 {

@@ -1,5 +1,5 @@
-/* The nodes that the kernel, an open handle, a lock or a call under way refers to, with what the cell
- * last told of them. Kernel inode numbers are node numbers, which are never used again. */
+/* The nodes that the kernel, an open handle, a lock or a call under way refers to, with what the
+ * cell last told of them. Kernel inode numbers are node numbers, which are never used again. */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "fs/mount/internal.h"
@@ -147,8 +147,8 @@ inode_stat(struct mount *m, const struct inode *i)
 
 /* ---- getattr ---- */
 
-/* What a handle still shows of a deleted node. A node that was deleted elsewhere and that nobody here
- * has open is looked up again by the kernel, which has a name for it. */
+/* What a handle still shows of a deleted node. A node that was deleted elsewhere and that nobody
+ * here has open is looked up again by the kernel, which has a name for it. */
 static void
 getattr_dead(struct mount *m, struct call *c)
 {

@@ -77,7 +77,7 @@ void call_free(struct mount *m, struct call *c);
 void call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then);
 void call_heard(struct mount *m, const struct client_answer *answer);
 void call_interrupt(struct mount *m, uint64_t number);
-/* The errno for what the cell answered, 0 for RC_OK. A node that it does not know is marked dead. */
+/* The errno for what the cell answered, 0 for RC_OK. A node that it does not know is dead. */
 int call_errno(struct mount *m, struct call *c, const struct client_answer *a);
 /* As call_errno for a call that names its node by a path: an ESTALE the kernel has retried already
  * becomes ENOENT. */
@@ -136,7 +136,8 @@ void inode_access(struct mount *m, struct call *c);
 enum handle_kind { HANDLE_FILE, HANDLE_DIRECTORY, HANDLE_VIRTUAL };
 enum edit { EDIT_NONE, EDIT_APPEND, EDIT_WHOLE };
 
-/* Who wrote into a buffer: a process by its table of open files; by its pid where only that is known. */
+/* Who wrote into a buffer: a process by its table of open files; by its pid where only that is
+ * known. */
 struct writer {
 	uint64_t lock_owner; /* 0: unknown */
 	pid_t pid;
@@ -223,7 +224,7 @@ void contents_drop(struct handle *h);
 size_t contents_size(const struct handle *h);
 
 void buffer_write(struct mount *m, struct call *c);
-void buffer_truncate(struct mount *m, struct call *c); /* SETATTR with a handle; then setattr_rest */
+void buffer_truncate(struct mount *m, struct call *c); /* SETATTR with a handle */
 void buffer_drop(struct handle *h);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
@@ -358,7 +359,11 @@ struct mount {
 	struct call_list every_call;
 	struct handle_list every_handle, ready;
 	struct lock_list kept;
-	struct { pid_t pid; enum mount_event_kind kind; } stale[STALE_CALLERS];
+	struct {
+		pid_t pid;
+		enum mount_event_kind kind;
+		mono_t until;
+	} stale[STALE_CALLERS];
 	size_t stale_next;
 	SLIST_HEAD(, block) blocks; /* what the update points to, until the next step */
 };

@@ -5,10 +5,10 @@
  *    |<----------------+-----------------'
  *    |<--- GIVING_BACK <-- interrupted, and the place in the queue was kept long enough
  *
- * One owner has one request under way; further calls of it wait in order. A signal answers the caller
- * at once. Its place is kept a moment for the same call, which comes again at once when the handler
- * says so (SA_RESTART); otherwise it is given back by a cancel, which the cell decides in order: a
- * waiter goes, a grant that overtook the signal becomes what was held before. */
+ * One owner has one request under way; further calls of it wait in order. A signal answers the
+ * caller at once. Its place is kept a moment for the same call, which comes again at once when the
+ * handler says so (SA_RESTART); otherwise it is given back by a cancel, which the cell decides in
+ * order: a waiter goes, a grant that overtook the signal becomes what was held before. */
 #include "fs/mount/internal.h"
 
 enum { KEEP_MS = 100 };
@@ -371,7 +371,7 @@ lock_release(struct mount *m, struct lock *l, struct call *c)
 	call_ask(m, c, &op, release_heard);
 }
 
-/* A debt must be paid before nothing is held. A request that still waits is another call's affair. */
+/* A debt must be paid before nothing is held. A request that still waits is another's affair. */
 void
 lock_unlock(struct mount *m, struct call *c)
 {

@@ -1,12 +1,14 @@
-/* The mount: what the filesystem means, pure (CONTRACT section 2; DESIGN R13-R16, R20).
+/* The mount: what the filesystem means, pure. docs/semantics.md tells it for users.
  *
  * mount_step(event) -> update. Events are the calls of the kernel, the cell's answers, and time;
  * the update holds replies for the kernel, requests for the cell (handed to cell/client), and
- * notifications. It knows nothing of libfuse: the driver (fs/ops.c) translates, the simulator drives
- * it directly. It is shown the session through a `const struct client *` and never changes it.
+ * notifications. It knows nothing of libfuse: the driver (fs/ops.c) translates, the simulator
+ * drives it directly. It is shown the session through a `const struct client *` and never changes
+ * it.
  *
- * Every call is answered exactly once, with its `call` number. A call that waits for the cell can be
- * interrupted: MOUNT_INTERRUPT answers it EINTR at once, and what the cell says later is tidied up. */
+ * Every call is answered exactly once, with its `call` number. A call that waits for the cell can
+ * be interrupted: MOUNT_INTERRUPT answers it EINTR at once, and what the cell says later is tidied
+ * up. */
 #ifndef LSFS_FS_MOUNT_MOUNT_H
 #define LSFS_FS_MOUNT_MOUNT_H
 
@@ -71,7 +73,8 @@ enum mount_event_kind {
 	MOUNT_TIMEOUT,
 };
 
-/* How a process at FLUSH ends, as far as the driver can see (R15). */
+/* How a process at FLUSH ends, as far as the driver can see: a killed writer
+ * commits nothing. */
 enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_EXITING, FATE_KILLED };
 
 enum mount_set { SET_MODE = 1, SET_UID = 2, SET_GID = 4, SET_SIZE = 8, SET_MTIME = 16,
@@ -98,7 +101,7 @@ struct mount_event {
 	enum lock_mode lock_mode;
 	bool wait, whole;    /* whole: l_start 0, l_len 0 */
 	enum mount_fate fate;
-	int descriptors;     /* of this file in the calling process, besides the closing one; -1 unknown */
+	int descriptors;     /* of this file in the caller, besides the closing one; -1 unknown */
 	const struct client_answer *answer;
 	const struct client_grant *grant;
 };
@@ -121,13 +124,14 @@ struct mount_child { uint64_t ino; mode_t mode; struct bytes name; };
 struct mount_reply {
 	uint64_t call;
 	enum mount_reply_kind kind;
-	int error;              /* 0, or a positive errno: then nothing else counts, not even `kind` */
+	int error;              /* 0, or a positive errno: then not even `kind` counts */
 	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
 	span_t attr_timeout, entry_timeout;
 	uint64_t fh;            /* OPENED, CREATED */
 	struct bytes data;      /* DATA; a view until the next step */
 	size_t count;           /* COUNT */
-	const struct mount_child *children; /* LISTING: from the asked offset on; offsets count from 1 */
+	/* LISTING: from the asked offset on; offsets count from 1 */
+	const struct mount_child *children;
 	size_t children_n;
 	uint64_t nodes, nodes_quota, bytes, bytes_quota; /* STATS */
 	enum lock_mode lock_mode; /* LOCK: LOCK_NONE if it would be granted */

@@ -1,5 +1,5 @@
-/* Open and create. Access is checked here, against the node itself; the contents are read when they
- * are first looked at, or not at all by who truncates. */
+/* Open and create. Access is checked here, against the node itself; the contents are read when
+ * they are first looked at, or not at all by who truncates. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "fs/mount/internal.h"

@@ -1,7 +1,7 @@
-/* fcntl(2) locks over the whole file. Those of a process and those of an open file description look
- * alike here, so a lock is owned by what the kernel calls its owner, on one node, and remembers the
- * handles through which it was taken: any close by that owner frees it, as fcntl prescribes, and so
- * does the end of the last of those handles. */
+/* fcntl(2) locks over the whole file. Those of a process and those of an open file description
+ * look alike here, so a lock is owned by what the kernel calls its owner, on one node, and
+ * remembers the handles through which it was taken: any close by that owner frees it, as fcntl
+ * prescribes, and so does the end of the last of those handles. */
 #include "fs/mount/internal.h"
 
 static bool
@@ -178,7 +178,8 @@ record_lock_call(struct mount *m, struct call *c)
 
 /* The first holder in the way, and its pid where that means something on this machine. */
 static void
-getlk_holders(struct mount *m, struct call *c, const struct result_lock *r, struct mount_reply *reply)
+getlk_holders(struct mount *m, struct call *c, const struct result_lock *r,
+              struct mount_reply *reply)
 {
 	const struct lock *own =
 	    lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);

@@ -1,6 +1,6 @@
-/* Rename of a file: one atomic step of the cell, in which the target keeps its identity and gets the
- * source's contents. What handles of the source have written is committed first, and they are held
- * until it is done: afterwards they are the target's. */
+/* Rename of a file: one atomic step of the cell, in which the target keeps its identity and gets
+ * the source's contents. What handles of the source have written is committed first, and they are
+ * held until it is done: afterwards they are the target's. */
 #include "fs/mount/internal.h"
 
 enum { FLAG_NOREPLACE = 1 }; /* RENAME_NOREPLACE of the system call */

@@ -1,5 +1,5 @@
-/* The session's death. Every handle and every lock belongs to one session and ends with it; no handle
- * ever moves to a new one (Chubby, section 2.8). */
+/* The session's death. Every handle and every lock belongs to one session and ends with it; no
+ * handle ever moves to a new one (Chubby, section 2.8). */
 #include "fs/mount/internal.h"
 
 bool

@@ -56,8 +56,9 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
-/* Tools that copy (install, cp -p, tar) create a file with few rights and then say its mode, the few
- * rights first. Who creates a file is not refused a mode, so it is not while it has it open either. */
+/* Tools that copy (install, cp -p, tar) create a file with few rights and then say its mode, the
+ * few rights first. Who creates a file is not refused a mode, so it is not while it has it open
+ * either. */
 static bool
 being_created(const struct inode *i, pid_t pid)
 {

@@ -51,8 +51,9 @@ status_text(const struct mount *m, struct buffer *to)
 	put_seconds(to, "lease_left", m->now, leased ? s.lease_end : m->now);
 	if (s.state == CLIENT_JEOPARDY)
 		put_seconds(to, "grace_left", m->now, s.grace_end);
-	buffer_printf(to, "master: %u\nepoch: %llu\ncell: %s\nversion: %s\nprincipal: %s\n", s.master,
-	              (unsigned long long)s.epoch, m->config.cell, PACKAGE_VERSION, s.principal);
+	buffer_printf(to, "master: %u\nepoch: %llu\n", s.master, (unsigned long long)s.epoch);
+	buffer_printf(to, "cell: %s\nversion: %s\nprincipal: %s\n", m->config.cell,
+	              PACKAGE_VERSION, s.principal);
 }
 
 struct mount_stat

@@ -215,7 +215,7 @@ ask_lock_delay(struct mount *m, struct call *c, int64_t seconds)
 	call_ask(m, c, &op, set_heard);
 }
 
-/* A decimal number, perhaps negative: false if it is none. What is far too large stays too large. */
+/* A decimal number, perhaps negative; false if it is none. What is too large stays too large. */
 static bool
 parse_number(struct bytes text, int64_t *number)
 {
@@ -282,7 +282,8 @@ ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	set_heard(m, c, a);
 }
 
-/* Only a file that is open here can become ephemeral: else it would have an opener without a close. */
+/* Only a file that is open here can become ephemeral: else it would have an opener without a
+ * close. */
 static void
 set_ephemeral(struct mount *m, struct call *c, struct bytes value)
 {

@@ -101,7 +101,9 @@ case_sequencer() {
 	exec 9<> "$d/a:b"
 	flock 9
 	sequencer=$(attribute sequencer "$d/a:b")
-	[[ $sequencer == "/ls/local/case_sequencer/a:b:1:exclusive:$(stat -c %i "$d/a:b"):$(attribute fence "$d/a:b"):"* ]]
+	local body="/ls/local/case_sequencer/a:b:1:exclusive"
+	body=$body:$(stat -c %i "$d/a:b"):$(attribute fence "$d/a:b")
+	[[ $sequencer == "$body:"* ]]
 	"$LSCTL" verify --cell "$data/cell.conf" "$sequencer"
 	refused "" "$LSCTL" verify --cell "$data/cell.conf" "${sequencer/exclusive/shared}"
 	refused "" "$LSCTL" verify --cell "$data/cell.conf" "nonsense"

@@ -41,6 +41,46 @@ case_locks_of_a_dead_mount_are_delayed() {
 	stop
 }
 
+# In the foreground the exit status tells how it ended, in a sanitized build leaks, too.
+foreground() {
+	"$LSFS" -f --standalone "$data" "$m" 2> "$work/err" &
+	daemon=$!
+	wait_until "the mount is there" mountpoint -q "$m"
+	echo x > "$m/f"
+	"$@"
+	local rc=0
+	wait $daemon || rc=$?
+	is $rc 0
+	! mountpoint -q "$m"
+}
+
+case_end_by_umount() { foreground umount "$m"; }
+
+case_end_by_signal() {
+	foreground eval 'kill -TERM $daemon'
+	foreground eval 'kill -INT $daemon'
+	foreground eval 'exec 9<> "$m/f"; flock 9; kill -TERM $daemon'
+}
+
+case_end_after_the_last_close() {
+	foreground eval 'exec 9<> "$m/f"; umount -l "$m"; echo y >&9; exec 9>&-'
+	start
+	is "$(cat "$m/f")" y
+	stop
+}
+
+# The daemon is still closing its session when umount returns.
+case_start_right_after_umount() {
+	local i
+	for i in 1 2 3 4 5; do
+		start
+		touch "$m/f"
+		umount "$m"
+	done
+	start
+	stop
+}
+
 case_restart_keeps_everything() {
 	start
 	mkdir "$m/kept"

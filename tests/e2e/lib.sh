@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What every end-to-end test stands on: a private cell in one process on a private mount point, cases
-# that run one after another in subshells, and checks that say what they saw.
+# What every end-to-end test stands on: a private cell in one process on a private mount point,
+# cases that run one after another in subshells, and checks that say what they saw.
 #
 # A test is a bash script that sources this file, defines functions named case_*, and ends with
 # `run_cases`. Each case runs under `set -e` in a subshell, in an empty directory "$d" of the mount

@@ -181,7 +181,11 @@ case_shells_count_by_name_under_flock() {
 	for i in 1 2 3 4 5 6 7 8; do
 		(
 			for _ in $(seq 25); do
-				exec 9<> "$d/f"; flock 9; read -r x < "$d/f"; echo $((x + 1)) > "$d/f"; exec 9>&-
+				exec 9<> "$d/f"
+				flock 9
+				read -r x < "$d/f"
+				echo $((x + 1)) > "$d/f"
+				exec 9>&-
 			done
 		) &
 		jobs="$jobs $!"

@@ -178,7 +178,7 @@ case_editors_save() {
 	printf 'one\ntwo\n' > "$d/f"
 	ed -s "$d/f" <<< $'s/two/three/\nw\nq'
 	is "$(cat "$d/f")" "$(printf 'one\nthree')"
-	vim.tiny -u NONE -es -c '%s/three/four/' -c wq "$d/f" || vi -es -c '%s/three/four/' -c wq "$d/f"
+	vim.tiny -u NONE -es -c '%s/three/four/' -c wq "$d/f"
 	is "$(cat "$d/f")" "$(printf 'one\nfour')"
 	is "$(ls -A "$d")" f
 }

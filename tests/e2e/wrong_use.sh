@@ -40,7 +40,8 @@ case_data_directory_of_something_else() {
 	echo precious > "$work/other/file"
 	one_line 1 "$work/other" "$LSFS" --standalone "$work/other" "$m"
 	is "$(ls -A "$work/other")" file
-	one_line 1 "$work/file2" bash -c "touch '$work/file2'; '$LSFS' --standalone '$work/file2' '$m'"
+	touch "$work/file2"
+	one_line 1 "$work/file2" "$LSFS" --standalone "$work/file2" "$m"
 }
 
 case_in_use() {

@@ -1,5 +1,6 @@
-/* A replica's disk. What was handed over becomes durable in order, after a while; at a crash a random
- * first part of what was still being written has made it. Rows are written behind the log. */
+/* A replica's disk. What was handed over becomes durable in order, after a while; at a crash a
+ * random first part of what was still being written has made it. Rows are written behind the log.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/checksum.h"
@@ -21,7 +22,8 @@ row_compare(const struct saved_row *a, const struct saved_row *b)
 	if (a->row.table != b->row.table)
 		return a->row.table < b->row.table ? -1 : 1;
 	for (int i = 0; i < row_table_info(a->row.table)->keys; i++) {
-		uint64_t x = (uint64_t)a->row.values[i].number, y = (uint64_t)b->row.values[i].number;
+		uint64_t x = (uint64_t)a->row.values[i].number,
+		         y = (uint64_t)b->row.values[i].number;
 
 		if (x != y)
 			return x < y ? -1 : 1;
@@ -100,14 +102,15 @@ log_record(struct disk *d, const struct px_record *r)
 	}
 }
 
+/* When a write that is handed over now is durable, behind all that were handed over before. */
 static int64_t
-disk_delay(struct sim *s, const struct disk *d)
+disk_done(struct sim *s, const struct disk *d, int64_t busy, int64_t factor)
 {
-	int64_t us = sim_between(s, 50, 50 + s->swarm.disk_us);
+	int64_t start = sim_between(s, s->now, d->slow_until);
 
-	if (s->now < d->slow_until)
-		us += sim_between(s, 0, d->slow_until - s->now) / 1000;
-	return us * 1000;
+	if (start < busy)
+		start = busy;
+	return start + factor * 1000 * sim_between(s, 50, 50 + s->swarm.disk_us);
 }
 
 static struct writing *
@@ -132,7 +135,8 @@ writing_free(struct writing_list *list, struct writing *w)
 }
 
 int64_t
-disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_record *records, size_t n)
+disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_record *records,
+               size_t n)
 {
 	struct writing *w = writing_new(&d->log, ticket);
 
@@ -142,9 +146,7 @@ disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_r
 		w->records[i] = records[i];
 		w->records[i].payload = bytes_copy(records[i].payload);
 	}
-	if (d->log_busy < s->now)
-		d->log_busy = s->now;
-	d->log_busy += disk_delay(s, d);
+	d->log_busy = disk_done(s, d, d->log_busy, 1);
 	return d->log_busy;
 }
 
@@ -199,9 +201,7 @@ disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_lis
 
 	w->rows = *rows;
 	*rows = (struct row_list){0};
-	if (d->state_busy < s->now)
-		d->state_busy = s->now;
-	d->state_busy += disk_delay(s, d) * (s->swarm.keep_saved_back ? 20 : 1);
+	d->state_busy = disk_done(s, d, d->state_busy, s->swarm.keep_saved_back ? 20 : 1);
 	return d->state_busy;
 }
 
@@ -258,10 +258,11 @@ recover_entries(struct disk *d, struct px_recovered *recovered)
 	size_t n = 0;
 
 	RB_FOREACH(slot, slot_tree, &d->slots)
-		n++;
+	n++;
 	entries = memory_zero(n + 1, sizeof *entries);
 	n = 0;
-	RB_FOREACH(slot, slot_tree, &d->slots) {
+	RB_FOREACH(slot, slot_tree, &d->slots)
+	{
 		must(checksum(slot->payload) == slot->checksum);
 		entries[n++] = (struct log_entry){.slot = slot->number,
 		                                  .ballot = slot->ballot,
@@ -280,7 +281,8 @@ recover_tree(struct sim *s, struct disk *d)
 	struct saved_row *r;
 	char why[256] = "";
 
-	RB_FOREACH(r, saved_rows, &d->rows) {
+	RB_FOREACH(r, saved_rows, &d->rows)
+	{
 		if (tree_load_row(t, &r->row) != RC_OK)
 			sim_fail(s, "a row of %s that was saved does not load",
 			         row_table_info(r->row.table)->name);

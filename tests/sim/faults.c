@@ -1,5 +1,5 @@
-/* Which faults a seed has, and when they strike. Each seed leaves some kinds out: what never happens
- * in one run lets others go deeper. */
+/* Which faults a seed has, and when they strike. Each seed leaves some kinds out: what never
+ * happens in one run lets others go deeper. */
 #include "tests/sim/sim.h"
 
 static unsigned
@@ -25,7 +25,7 @@ swarm_draw(struct swarm *w, struct rng *r)
 	w->processes = 1 + (int)rng_below(r, PROCESSES_MAX);
 	w->session_lease_ms = spread(r, 1500, 12000);
 	w->grace_ms = spread(r, 1500, 45000);
-	w->chaos_ms = 10000 + (int64_t)rng_below(r, 30000);
+	w->chaos_ms = 5000 + (int64_t)rng_below(r, 20000);
 	w->latency_us = spread(r, 200, 50000);
 	w->disk_us = spread(r, 200, 50000);
 	w->break_rate = maybe(r, 300);
@@ -45,9 +45,10 @@ swarm_draw(struct swarm *w, struct rng *r)
 	w->successor = (unsigned)rng_below(r, 1001);
 	w->roles = 1u << rng_below(r, ROLES);
 	w->roles |= (unsigned)rng_below(r, 1u << ROLES);
-	w->think_ms = spread(r, 20, 2000);
+	w->think_ms = spread(r, 50, 2000);
 	w->lock_delay_s = (int)rng_below(r, 6);
 	w->drift = rng_chance(r, 500);
+	w->mounts = rng_chance(r, 400);
 	w->keep_saved_back = rng_chance(r, 300);
 }
 
@@ -84,7 +85,7 @@ fault_machine(struct sim *s, struct machine *m)
 {
 	if (strikes(s, s->swarm.machine_crash_rate))
 		machine_crash(s, m);
-	if (m->up && strikes(s, s->swarm.machine_pause_rate)) {
+	if (m->up && m->paused_until <= s->now && strikes(s, s->swarm.machine_pause_rate)) {
 		m->paused_until = s->now + a_while(s);
 		sim_trace(s, "fault: machine %d pauses", m->id);
 	}
@@ -101,7 +102,7 @@ fault_node(struct sim *s, struct host *n)
 {
 	if (strikes(s, s->swarm.node_crash_rate))
 		host_crash(s, n);
-	if (n->up && strikes(s, s->swarm.node_pause_rate)) {
+	if (n->up && n->paused_until <= s->now && strikes(s, s->swarm.node_pause_rate)) {
 		n->paused_until = s->now + a_while(s);
 		sim_trace(s, "fault: replica %d pauses", n->id);
 	}

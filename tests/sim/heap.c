@@ -1,5 +1,5 @@
-/* A binary heap of events. The sequence makes the order of simultaneous events that of their making,
- * and so the whole run a function of its seed. */
+/* A binary heap of events. The sequence makes the order of simultaneous events that of their
+ * making, and so the whole run a function of its seed. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "tests/sim/sim.h"

@@ -1,6 +1,6 @@
-/* Every request from its making to its answer. A request is recognised on the wire by its session and
- * number, and in the log by the same: so it is known where it took effect, whether or not its client
- * ever learned of it. */
+/* Every request from its making to its answer. A request is recognised on the wire by its session
+ * and number, and in the log by the same: so it is known where it took effect, whether or not its
+ * client ever learned of it. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -33,6 +33,10 @@ record_new(struct sim *s, int machine, struct bytes encoded)
 	must(wire_get_op(encoded, &r->op) == RC_OK);
 	r->floor = h->completed;
 	r->made = s->now;
+	if (r->op.code == OP_acquire) {
+		ARRAY_ROOM(h->acquires, h->acquires_n, h->acquires_room);
+		h->acquires[h->acquires_n++] = r;
+	}
 	return r;
 }
 
@@ -56,13 +60,18 @@ unsent(struct sim *s, int machine, struct bytes op)
 {
 	struct history *h = &s->history;
 	uint64_t life = s->machines[machine].life;
+	bool all_sent = true;
 
-	for (size_t i = 0; i < h->n; i++) {
+	for (size_t i = h->sent[machine]; i < h->n; i++) {
 		struct record *r = h->records[i];
+		bool open =
+		    r->machine == machine && r->life == life && r->number == 0 && !r->answered;
 
-		if (r->machine == machine && r->life == life && r->number == 0 && !r->answered &&
-		    bytes_equal(r->encoded, op))
+		if (open && bytes_equal(r->encoded, op))
 			return r;
+		all_sent = all_sent && !open;
+		if (all_sent)
+			h->sent[machine] = i + 1;
 	}
 	return NULL;
 }
@@ -142,9 +151,9 @@ static void
 check_field(struct sim *s, const struct record *r, const char *what, uint64_t want, uint64_t got)
 {
 	if (want != got)
-		sim_fail(s, "request %lu.%lu (%s): %s is %lu and should be %lu", (unsigned long)r->session,
-		         (unsigned long)r->number, wire_op_name(r->op.code), what, (unsigned long)got,
-		         (unsigned long)want);
+		sim_fail(s, "request %lu.%lu (%s): %s is %lu and should be %lu",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         wire_op_name(r->op.code), what, (unsigned long)got, (unsigned long)want);
 }
 
 static void
@@ -154,14 +163,16 @@ check_command(struct sim *s, struct record *r)
 
 	if (r->op.code == OP_acquire && (r->rc == RC_BUSY_LOCK || r->rc == RC_QUEUED))
 		return; /* the master may refuse it and propose nothing */
+	if (r->op.code == OP_acquire && r->rc == RC_INTR && r->given_up)
+		return;
 	if (r->executed == 0)
 		sim_fail(s, "request %lu.%lu (%s) was answered %s and never took effect",
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         wire_op_name(r->op.code), rc_name(r->rc));
 	check_field(s, r, "the result", want->rc, r->rc);
 	if (r->executed <= r->floor)
-		sim_fail(s, "request %lu.%lu took effect before it was made", (unsigned long)r->session,
-		         (unsigned long)r->number);
+		sim_fail(s, "request %lu.%lu took effect before it was made",
+		         (unsigned long)r->session, (unsigned long)r->number);
 	if (r->rc != RC_OK)
 		return;
 	check_field(s, r, "the node", want->node, got->node);
@@ -177,8 +188,8 @@ check_read(struct sim *s, struct record *r, const struct result *result)
 {
 	if (r->index < r->floor)
 		sim_fail(s, "read %lu.%lu shows %lu, and %lu had been answered before it was made",
-		         (unsigned long)r->session, (unsigned long)r->number, (unsigned long)r->index,
-		         (unsigned long)r->floor);
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)r->index, (unsigned long)r->floor);
 	model_check_read(s, r, result);
 }
 
@@ -207,7 +218,7 @@ history_answered(struct sim *s, const struct client_answer *a)
 	r->index = a->index;
 	if (a->rc == RC_OK || a->rc == RC_QUEUED)
 		note_result(r, &a->result);
-	r->waiting = a->rc == RC_QUEUED;
+	r->waiting = a->rc == RC_QUEUED && !r->given_up;
 	if (client_status(s->machines[r->machine].client).session != r->session || r->session == 0)
 		return; /* the session is over: the outcome is open */
 	if (wire_op_class(r->op.code) == OP_CLASS_READ)
@@ -242,7 +253,9 @@ history_session_over(struct sim *s, uint64_t session)
 
 /* ---- at the end ---- */
 
-struct order { uint64_t session, node, read, command; };
+struct order {
+	uint64_t session, node, read, command;
+};
 
 static struct order *
 order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
@@ -255,9 +268,10 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 	return &orders[(*n)++];
 }
 
-/* Requests of a session on one node take effect in the order in which they were made, and everything
- * behind an ordered one after it. An acquire that waited is in nobody's way. A read that is made again
- * after a reconnect may show what its session asked for later: both were under way together. */
+/* Requests of a session on one node take effect in the order in which they were made, and
+ * everything behind an ordered one after it. An acquire that waited is in nobody's way. A read that
+ * is made again after a reconnect may show what its session asked for later: both were under way
+ * together. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
@@ -267,8 +281,8 @@ check_order(struct sim *s, const struct record *r, struct order *node, struct or
 	if ((read && at < node->command) || (!read && at <= node->command) ||
 	    (!read && at <= node->read) || at < all->command)
 		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
-		         (unsigned long)r->session, (unsigned long)r->number, wire_op_name(r->op.code),
-		         (unsigned long)at);
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         wire_op_name(r->op.code), (unsigned long)at);
 	if (read && !r->again && at > node->read)
 		node->read = at;
 	if (!read)
@@ -289,9 +303,12 @@ history_finish(struct sim *s)
 		bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
 
 		if (!r->answered && !r->lost && !r->own)
-			sim_fail(s, "request %lu.%lu (%s) was never answered", (unsigned long)r->session,
-			         (unsigned long)r->number, wire_op_name(r->op.code));
-		if (r->own || r->session == 0 || r->rc == RC_QUEUED || (read ? r->index : r->executed) == 0)
+			sim_fail(s, "request %lu.%lu (%s) was never answered",
+			         (unsigned long)r->session, (unsigned long)r->number,
+			         wire_op_name(r->op.code));
+		if (r->own || r->session == 0 ||
+		    (r->op.code == OP_acquire && r->op.acquire.acquire.wait) ||
+		    (read ? r->index : r->executed) == 0)
 			continue;
 		check_order(s, r, order_of(orders, &n, r->session, wire_op_node(&r->op)),
 		            order_of(orders, &n, r->session, UINT64_MAX));
@@ -308,4 +325,5 @@ history_free(struct history *h)
 		free(h->records[i]);
 	}
 	free(h->records);
+	free(h->acquires);
 }

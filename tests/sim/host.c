@@ -58,11 +58,13 @@ check_applied(struct sim *s, struct host *n)
 		if (i < px_first(px))
 			continue; /* applied in an earlier life, gone from the log */
 		payload = px_payload(px, i);
-		remember(s, &model->sums, &model->sums_room, i, checksum(payload) | 1, n, "the payload");
+		remember(s, &model->sums, &model->sums_room, i, checksum(payload) | 1, n,
+		         "the payload");
 		if (i == model->applied + 1)
 			model_apply(s, i, payload);
 	}
-	remember(s, &model->digests, &model->digests_room, applied, tree_digest(t) | 1, n, "the digest");
+	remember(s, &model->digests, &model->digests_room, applied, tree_digest(t) | 1, n,
+	         "the digest");
 	n->checked = applied;
 	if (applied > model->applied)
 		sim_fail(s, "replica %d applied %lu, and nobody has seen the entries", n->id,
@@ -146,8 +148,11 @@ schedule(struct sim *s, struct host *n)
 	if (at == INT64_MAX || (n->timer_at != 0 && n->timer_at <= at))
 		return;
 	n->timer_at = at > s->now ? at : s->now;
-	heap_push(&s->heap, (struct event){.at = n->timer_at, .run = run_timer, .who = n->id - 1,
-	                                   .life = n->life, .a = ++n->timers});
+	heap_push(&s->heap, (struct event){.at = n->timer_at,
+	                                   .run = run_timer,
+	                                   .who = n->id - 1,
+	                                   .life = n->life,
+	                                   .a = ++n->timers});
 }
 
 static void
@@ -156,13 +161,12 @@ carry_out(struct sim *s, struct host *n)
 	struct replica_update *u = &n->update;
 
 	if (u->records_n > 0)
-		heap_push(&s->heap,
-		          (struct event){.at = disk_write_log(s, &n->disk, u->ticket, u->records,
-		                                              u->records_n),
-		                         .run = run_persisted,
-		                         .who = n->id - 1,
-		                         .life = n->life,
-		                         .a = u->ticket});
+		heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, u->ticket,
+		                                                        u->records, u->records_n),
+		                                   .run = run_persisted,
+		                                   .who = n->id - 1,
+		                                   .life = n->life,
+		                                   .a = u->ticket});
 	for (size_t i = 0; i < u->sends_n; i++)
 		send(s, n, &u->sends[i]);
 	if (u->rows.n > 0) {
@@ -241,10 +245,12 @@ host_start(struct sim *s, struct host *n)
 	n->checked = tree_applied(t);
 	sim_trace(s, "replica %d: starts, applied %lu, log up to %lu", n->id,
 	          (unsigned long)tree_applied(t),
-	          recovered.entries_n ? (unsigned long)recovered.entries[recovered.entries_n - 1].slot : 0);
+	          recovered.entries_n
+	              ? (unsigned long)recovered.entries[recovered.entries_n - 1].slot
+	              : 0);
 	if (n->checked > 0)
-		remember(s, &s->model.digests, &s->model.digests_room, n->checked, tree_digest(t) | 1, n,
-		         "the digest");
+		remember(s, &s->model.digests, &s->model.digests_room, n->checked,
+		         tree_digest(t) | 1, n, "the digest");
 	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
 	free((void *)recovered.entries);
 	schedule(s, n);
@@ -278,7 +284,8 @@ run_start(struct sim *s, struct event *e)
 void
 host_crash(struct sim *s, struct host *n)
 {
-	int64_t back = s->calm ? 0 : sim_between(s, 0, rng_chance(&s->rng, 200) ? 20 * SECOND : SECOND);
+	int64_t back =
+	    s->calm ? 0 : sim_between(s, 0, rng_chance(&s->rng, 200) ? 20 * SECOND : SECOND);
 
 	if (!n->up)
 		return;
@@ -288,7 +295,8 @@ host_crash(struct sim *s, struct host *n)
 	node_forget(n);
 	disk_crash(s, &n->disk);
 	net_node_died(s, n->id - 1);
-	heap_push(&s->heap, (struct event){.at = s->now + back, .run = run_start, .who = n->id - 1});
+	heap_push(&s->heap,
+	          (struct event){.at = s->now + back, .run = run_start, .who = n->id - 1});
 }
 
 static void

@@ -21,7 +21,8 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 		    (mode == LOCK_EXCLUSIVE || it->holders[i].mode == LOCK_EXCLUSIVE))
 			return true;
 	}
-	if (it->delay_mode == LOCK_EXCLUSIVE || (it->delay_mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE))
+	if (it->delay_mode == LOCK_EXCLUSIVE ||
+	    (it->delay_mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE))
 		return true;
 	return false;
 }
@@ -29,7 +30,8 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 static struct outcome
 granted(const struct item *it)
 {
-	return (struct outcome){.rc = RC_OK, .fence = it->fence, .lock_generation = it->lock_generation};
+	return (struct outcome){
+	    .rc = RC_OK, .fence = it->fence, .lock_generation = it->lock_generation};
 }
 
 static int
@@ -44,11 +46,11 @@ ticket_order(const struct ticket *a, const struct ticket *b)
 static int64_t
 asked(const struct sim *s, uint64_t session, const struct acquire *by)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		const struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		const struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->op.code == OP_acquire && r->session == session && a->node == by->node &&
+		if (r->session == session && a->node == by->node &&
 		    a->acquisition == by->acquisition)
 			return r->made;
 	}
@@ -59,11 +61,11 @@ asked(const struct sim *s, uint64_t session, const struct acquire *by)
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		const struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		const struct record *r = s->history.acquires[i];
 		const struct acquire *w = &r->op.acquire.acquire;
 
-		if (!r->waiting || r->op.code != OP_acquire || w->node != it->node)
+		if (!r->waiting || w->node != it->node)
 			continue;
 		if (r->ticket.epoch != s->model.epoch || !model_alive(&s->model, r->session))
 			continue;
@@ -75,9 +77,10 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 			continue;
 		if (holder_of((struct item *)it, r->session, w->owner) != NULL)
 			continue; /* it converts, or has the lock and has not heard of it */
-		sim_fail(s, "node %lu: session %lu gets the lock out of turn: %lu waits since place %lu",
-		         (unsigned long)it->node, (unsigned long)session, (unsigned long)r->session,
-		         (unsigned long)r->ticket.place);
+		sim_fail(
+		    s, "node %lu: session %lu gets the lock out of turn: %lu waits since place %lu",
+		    (unsigned long)it->node, (unsigned long)session, (unsigned long)r->session,
+		    (unsigned long)r->ticket.place);
 	}
 }
 
@@ -136,11 +139,11 @@ void
 locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
            const struct outcome *want)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->op.code != OP_acquire || r->session != session || a->node != by->node ||
+		if (r->session != session || a->node != by->node ||
 		    a->acquisition != by->acquisition || r->executed != 0)
 			continue;
 		r->executed = index;
@@ -210,7 +213,8 @@ largest_delay(const struct item *it)
 	return most;
 }
 
-/* Chubby, section 2.4: the lock of a holder that failed stays away from others for the lock-delay. */
+/* Chubby, section 2.4: the lock of a holder that failed stays away from others for the lock-delay.
+ */
 static void
 begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
 {
@@ -221,6 +225,7 @@ begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
 	it->delay_mode = mode;
 	it->delay_s = seconds;
 	it->delay_began = index;
+	it->delay_generation = it->lock_generation;
 	it->delay_from = s->now;
 }
 
@@ -247,7 +252,7 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 	struct item *it = model_item(&s->model, op->node);
 
 	if (it == NULL || it->died != 0 || it->delay_mode == LOCK_NONE ||
-	    op->lock_generation != it->lock_generation || op->began != it->delay_began)
+	    op->lock_generation != it->delay_generation || op->began != it->delay_began)
 		return;
 	if (s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
 		sim_fail(s, "node %lu: the lock-delay ends too early", (unsigned long)it->node);

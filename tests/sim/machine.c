@@ -40,8 +40,8 @@ check_exclusion(struct sim *s, const struct machine *m, const struct hold *h)
 			if (o->node != h->node || (other == m && o->owner == h->owner))
 				continue;
 			if (o->mode == LOCK_EXCLUSIVE || h->mode == LOCK_EXCLUSIVE)
-				sim_fail(s, "machines %d and %d both hold node %lu", m->id, other->id,
-				         (unsigned long)h->node);
+				sim_fail(s, "machines %d and %d both hold node %lu", m->id,
+				         other->id, (unsigned long)h->node);
 		}
 	}
 }
@@ -55,6 +55,8 @@ machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
 			break;
 		}
 	}
+	if (m->closing)
+		return; /* nobody is left who could believe anything */
 	check_exclusion(s, m, &hold);
 	ARRAY_ROOM(m->holds, m->holds_n, m->holds_room);
 	m->holds[m->holds_n++] = hold;
@@ -72,15 +74,36 @@ machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition)
 	}
 }
 
-/* Who asks for less has to reckon with others from then on. */
+/* Who asks for less has to reckon with others from then on; who waits for a conversion may lose
+ * what he had over it, as with flock(2). */
 static void
 weaken_hold(struct machine *m, const struct acquire *a)
 {
 	for (size_t i = 0; i < m->holds_n; i++) {
 		struct hold *h = &m->holds[i];
 
-		if (h->node == a->node && h->owner == a->owner && a->mode < h->mode)
+		if (h->node != a->node || h->owner != a->owner)
+			continue;
+		if (a->mode < h->mode)
 			h->mode = (enum lock_mode)a->mode;
+		if (a->wait)
+			m->holds[i--] = m->holds[--m->holds_n];
+	}
+}
+
+/* A release or a cancel: from then on nobody believes in that acquisition, or waits for it. */
+static void
+give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition)
+{
+	machine_drop_hold(m, node, acquisition);
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
+		const struct acquire *a = &r->op.acquire.acquire;
+
+		if (r->session == m->session && a->node == node && a->acquisition == acquisition) {
+			r->waiting = false;
+			r->given_up = true;
+		}
 	}
 }
 
@@ -124,28 +147,35 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 {
 	struct record *r;
 
+	if ((a->rc == RC_OK || a->rc == RC_QUEUED) && !machine_leased(s, m))
+		sim_fail(s, "machine %d is told success, and its lease is over", m->id);
 	history_answered(s, a);
 	r = s->history.records[a->token - 1];
 	sim_trace(s, "machine %d: request %lu.%lu %s: %s", m->id, (unsigned long)r->session,
 	          (unsigned long)r->number, wire_op_name(r->op.code), rc_name(r->rc));
-	if (r->op.code == OP_acquire && r->rc == RC_OK) {
+	if (r->op.code == OP_acquire && r->rc == RC_OK && !r->given_up) {
 		const struct acquire *q = &r->op.acquire.acquire;
 
-		machine_add_hold(s, m, (struct hold){q->node, q->owner, q->acquisition,
-		                                     (enum lock_mode)q->mode});
+		machine_add_hold(
+		    s, m,
+		    (struct hold){q->node, q->owner, q->acquisition, (enum lock_mode)q->mode});
 	}
-	work_answered(s, m, r);
+	if (r->process < 0)
+		mounts_answered(s, m, r, a);
+	else
+		work_answered(s, m, r);
 }
 
 static struct record *
 waiting_record(struct sim *s, const struct machine *m, const struct client_grant *g)
 {
-	for (size_t i = 0; i < s->history.n; i++) {
-		struct record *r = s->history.records[i];
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->op.code == OP_acquire && r->machine == m->id && r->life == m->life && !r->own &&
-		    r->session == m->session && a->node == g->node && a->acquisition == g->acquisition)
+		if (r->machine == m->id && r->life == m->life && !r->own &&
+		    r->session == m->session && a->node == g->node &&
+		    a->acquisition == g->acquisition)
 			return r;
 	}
 	return NULL;
@@ -165,11 +195,14 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		if (r->want.fence != g->fence || r->want.lock_generation != g->lock_generation)
 			sim_fail(s, "machine %d is told fence %lu, and has %lu", m->id,
 			         (unsigned long)g->fence, (unsigned long)r->want.fence);
-		machine_add_hold(s, m, (struct hold){g->node, r->op.acquire.acquire.owner,
-		                                     g->acquisition,
-		                                     (enum lock_mode)r->op.acquire.acquire.mode});
+		machine_add_hold(s, m,
+		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
+		                               (enum lock_mode)r->op.acquire.acquire.mode});
 	}
-	work_granted(s, m, g);
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
+	else
+		work_granted(s, m, g);
 }
 
 static void
@@ -190,6 +223,7 @@ down(struct sim *s, struct machine *m, uint64_t earlier)
 	m->up = false;
 	m->holds_n = 0;
 	m->life++;
+	mounts_stop(m);
 	client_free(m->client);
 	m->client = NULL;
 	history_machine_died(s, m->id);
@@ -215,8 +249,11 @@ on_state(struct sim *s, struct machine *m)
 	}
 	if (m->state == CLIENT_EXPIRED) {
 		m->holds_n = 0;
-		work_session_lost(s, m);
+		if (m->mount == NULL)
+			work_session_lost(s, m);
 	}
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < m->holds_n && m->state == CLIENT_SAFE; i++)
 		check_exclusion(s, m, &m->holds[i]);
 }
@@ -226,13 +263,17 @@ static void run_timer(struct sim *s, struct event *e);
 static void
 schedule(struct sim *s, struct machine *m)
 {
-	int64_t at = clock_global(&m->clock, client_deadline(m->client));
+	mono_t mount = m->mount != NULL ? mount_deadline(m->mount) : MONO_NEVER;
+	int64_t at = clock_global(&m->clock, mono_min(client_deadline(m->client), mount));
 
 	if (at == INT64_MAX || (m->timer_at != 0 && m->timer_at <= at && m->timer_at >= s->now))
 		return;
 	m->timer_at = at > s->now ? at : s->now;
-	heap_push(&s->heap, (struct event){.at = m->timer_at, .run = run_timer, .who = m->id,
-	                                   .life = m->life, .a = ++m->timers});
+	heap_push(&s->heap, (struct event){.at = m->timer_at,
+	                                   .run = run_timer,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = ++m->timers});
 }
 
 static void
@@ -253,6 +294,8 @@ carry_out(struct sim *s, struct machine *m)
 		down(s, m, 0);
 	else
 		schedule(s, m);
+	if (m->up && m->mount != NULL)
+		mounts_flush(s, m);
 }
 
 void
@@ -279,6 +322,8 @@ run_timer(struct sim *s, struct event *e)
 		return;
 	}
 	m->timer_at = 0;
+	if (m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_TIMEOUT});
 	machine_event(s, m, (struct client_event){.kind = CLIENT_TIMEOUT});
 }
 
@@ -288,15 +333,25 @@ machine_request(struct sim *s, struct machine *m, int p, const struct op *op, bo
 	const struct record *r = history_begin(s, m->id, p, op, ordered);
 	uint64_t token = r->token;
 
+	machine_submit(s, m, r);
+	return token;
+}
+
+void
+machine_submit(struct sim *s, struct machine *m, const struct record *r)
+{
+	const struct op *op = &r->op;
+
 	if (op->code == OP_release)
-		machine_drop_hold(m, op->release.node, op->release.acquisition);
+		give_up(s, m, op->release.node, op->release.acquisition);
 	if (op->code == OP_cancel)
-		machine_drop_hold(m, op->cancel.node, op->cancel.acquisition);
+		give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
 		weaken_hold(m, &op->acquire.acquire);
-	machine_event(s, m, (struct client_event){
-				.kind = CLIENT_REQUEST, .token = token, .op = op, .ordered = ordered});
-	return token;
+	machine_event(
+	    s, m,
+	    (struct client_event){
+	        .kind = CLIENT_REQUEST, .token = r->token, .op = op, .ordered = r->ordered});
 }
 
 /* ---- life ---- */
@@ -324,6 +379,8 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	m->state = CLIENT_NEW;
 	sim_trace(s, "machine %d: starts", m->id);
 	m->client = client_new(&config, clock_local(&m->clock, s->now));
+	if (s->swarm.mounts)
+		mounts_start(s, m);
 	schedule(s, m);
 	work_start(s, m);
 }
@@ -353,7 +410,10 @@ machine_close(struct sim *s, struct machine *m)
 void
 machine_free(struct machine *m)
 {
+	mounts_stop(m);
+	mount_update_free(&m->mount_update);
 	client_free(m->client);
 	client_update_free(&m->update);
 	free(m->holds);
+	free(m->asking);
 }

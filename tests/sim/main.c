@@ -10,14 +10,18 @@
 
 enum { FIXED_SEEDS = 100 };
 
-static struct { uint64_t seed; int replicas; } running;
+static struct {
+	uint64_t seed;
+	int replicas;
+} running;
 
 /* Every way to fail ends in an abort: must(), a checker, a sanitizer. */
 static void
 on_abort(int signal_number)
 {
 	char line[128];
-	int len = snprintf(line, sizeof line, "sim: rerun: tests/sim/sim --seed %" PRIu64 "%s%.0d --trace\n",
+	int len = snprintf(line, sizeof line,
+	                   "sim: rerun: tests/sim/sim --seed %" PRIu64 "%s%.0d --trace\n",
 	                   running.seed, running.replicas > 1 ? " --replicas " : "",
 	                   running.replicas > 1 ? running.replicas : 0);
 
@@ -59,9 +63,12 @@ int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"seed", required_argument, NULL, 's'},     {"seeds", required_argument, NULL, 'n'},
-	    {"from", required_argument, NULL, 'f'},     {"seconds", required_argument, NULL, 't'},
-	    {"replicas", required_argument, NULL, 'r'}, {"trace", no_argument, NULL, 'v'},
+	    {"seed", required_argument, NULL, 's'},
+	    {"seeds", required_argument, NULL, 'n'},
+	    {"from", required_argument, NULL, 'f'},
+	    {"seconds", required_argument, NULL, 't'},
+	    {"replicas", required_argument, NULL, 'r'},
+	    {"trace", no_argument, NULL, 'v'},
 	    {NULL, 0, NULL, 0},
 	};
 	uint64_t first = 1, seeds = FIXED_SEEDS, done = 0;

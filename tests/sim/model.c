@@ -1,6 +1,6 @@
-/* What a cell should do, once more and as simply as possible. It is fed with the entries of the log in
- * their order, decides each command, and knows every state that there ever was, so that a read can be
- * compared with the moment that it claims to show. */
+/* What a cell should do, once more and as simply as possible. It is fed with the entries of the log
+ * in their order, decides each command, and knows every state that there ever was, so that a read
+ * can be compared with the moment that it claims to show. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -12,11 +12,17 @@
 struct item *
 model_item(struct model *m, uint64_t node)
 {
-	for (size_t i = 0; i < m->items_n; i++) {
-		if (m->items[i]->node == node)
-			return m->items[i];
+	size_t low = 0, high = m->items_n;
+
+	while (low < high) { /* numbers grow */
+		size_t middle = (low + high) / 2;
+
+		if (m->items[middle]->node < node)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return NULL;
+	return low < m->items_n && m->items[low]->node == node ? m->items[low] : NULL;
 }
 
 static bool
@@ -41,13 +47,13 @@ model_child(struct model *m, uint64_t parent, struct bytes name)
 static uint64_t
 name_at(const struct model *m, uint64_t index, uint64_t parent, struct bytes name)
 {
-	uint64_t node = 0;
+	for (size_t i = m->names_n; i-- > 0;) {
+		const struct name_change *n = &m->names[i];
 
-	for (size_t i = 0; i < m->names_n && m->names[i].index <= index; i++) {
-		if (m->names[i].parent == parent && is_named(m->names[i].name, name))
-			node = m->names[i].node;
+		if (n->index <= index && n->parent == parent && is_named(n->name, name))
+			return n->node;
 	}
-	return node;
+	return 0;
 }
 
 static void
@@ -81,11 +87,11 @@ latest(const struct item *it)
 static const struct version *
 version_at(const struct item *it, uint64_t index)
 {
-	const struct version *v = NULL;
-
-	for (size_t i = 0; i < it->versions_n && it->versions[i].index <= index; i++)
-		v = &it->versions[i];
-	return v;
+	for (size_t i = it->versions_n; i-- > 0;) {
+		if (it->versions[i].index <= index)
+			return &it->versions[i];
+	}
+	return NULL;
 }
 
 static struct item *
@@ -142,7 +148,8 @@ create_session(struct model *m, const struct op_create_session *op)
 	struct model_session *s;
 
 	for (size_t i = 0; i < m->sessions_n; i++) {
-		if (m->sessions[i].alive && memcmp(m->sessions[i].nonce, op->nonce.data, LIMIT_NONCE) == 0)
+		if (m->sessions[i].alive &&
+		    memcmp(m->sessions[i].nonce, op->nonce.data, LIMIT_NONCE) == 0)
 			return;
 	}
 	ARRAY_ROOM(m->sessions, m->sessions_n, m->sessions_room);
@@ -310,7 +317,8 @@ rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct ou
 	}
 	if (target != source) {
 		if (target == NULL) {
-			target = add_item(&s->model, index, op->new_parent, op->new_name, NODE_FILE);
+			target =
+			    add_item(&s->model, index, op->new_parent, op->new_name, NODE_FILE);
 			target->ephemeral = source->ephemeral;
 		}
 		add_version(target, index, bytes_copy(latest(source)->contents));
@@ -434,6 +442,8 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	struct op op;
 
 	must(wire_get_op(c->op, &op) == RC_OK);
+	sim_trace(s, "log %lu: %lu.%lu %s", (unsigned long)index, (unsigned long)c->session,
+	          (unsigned long)c->number, wire_op_name(op.code));
 	if (c->number != 0 && r == NULL)
 		sim_fail(s, "index %lu holds a request that nobody made", (unsigned long)index);
 	if (r != NULL && (r->executed != 0 || !model_alive(&s->model, c->session)))
@@ -441,7 +451,8 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	decide(s, index, c, &op, &want);
 	if (op.code == OP_acquire && want.rc == RC_OK)
 		locks_took(s, index, c->session, &op.acquire.acquire, &want);
-	if (r == NULL || (op.code == OP_acquire && want.rc == RC_BUSY_LOCK && op.acquire.acquire.wait))
+	if (r == NULL ||
+	    (op.code == OP_acquire && want.rc == RC_BUSY_LOCK && op.acquire.acquire.wait))
 		return;
 	r->executed = index;
 	r->want = want;
@@ -474,9 +485,10 @@ check_contents(struct sim *s, const struct record *r, const struct item *it)
 	if (v == NULL || v->generation != r->got.generation ||
 	    (r->op.code == OP_get_contents && !bytes_equal(v->contents, r->contents)))
 		sim_fail(s, "read %lu.%lu of node %lu at %lu shows generation %lu: %.*s",
-		         (unsigned long)r->session, (unsigned long)r->number, (unsigned long)it->node,
-		         (unsigned long)r->index, (unsigned long)r->got.generation,
-		         (int)r->contents.len, (const char *)r->contents.data);
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)it->node, (unsigned long)r->index,
+		         (unsigned long)r->got.generation, (int)r->contents.len,
+		         (const char *)r->contents.data);
 }
 
 static void
@@ -489,9 +501,10 @@ check_listing(struct sim *s, const struct record *r, const struct result_listing
 	while (wire_next_child(&at, &child)) {
 		seen++;
 		if (name_at(&s->model, r->index, r->op.get_listing.node, child.name) != child.node)
-			sim_fail(s, "listing %lu.%lu shows %.*s as node %lu", (unsigned long)r->session,
-			         (unsigned long)r->number, (int)child.name.len,
-			         (const char *)child.name.data, (unsigned long)child.node);
+			sim_fail(s, "listing %lu.%lu shows %.*s as node %lu",
+			         (unsigned long)r->session, (unsigned long)r->number,
+			         (int)child.name.len, (const char *)child.name.data,
+			         (unsigned long)child.node);
 	}
 	for (size_t i = 0; i < s->model.items_n; i++) {
 		const struct item *it = s->model.items[i];
@@ -501,8 +514,8 @@ check_listing(struct sim *s, const struct record *r, const struct result_listing
 	}
 	if (seen != want)
 		sim_fail(s, "listing %lu.%lu at %lu has %zu children and should have %zu",
-		         (unsigned long)r->session, (unsigned long)r->number, (unsigned long)r->index,
-		         seen, want);
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)r->index, seen, want);
 }
 
 static void
@@ -533,15 +546,17 @@ model_check_read(struct sim *s, const struct record *r, const struct result *res
 	if (it == NULL || it->born > r->index || (it->died != 0 && it->died <= r->index)) {
 		if (r->rc != RC_STALE)
 			sim_fail(s, "read %lu.%lu of a dead node is answered %s",
-			         (unsigned long)r->session, (unsigned long)r->number, rc_name(r->rc));
+			         (unsigned long)r->session, (unsigned long)r->number,
+			         rc_name(r->rc));
 		return;
 	}
 	if (r->rc != RC_OK && r->op.code != OP_get_sequencer)
-		sim_fail(s, "read %lu.%lu of a living node is answered %s", (unsigned long)r->session,
-		         (unsigned long)r->number, rc_name(r->rc));
+		sim_fail(s, "read %lu.%lu of a living node is answered %s",
+		         (unsigned long)r->session, (unsigned long)r->number, rc_name(r->rc));
 	if (r->op.code == OP_get_listing)
 		check_listing(s, r, &result->listing);
-	else if (it->kind == NODE_FILE && (r->op.code == OP_get_contents || r->op.code == OP_get_attr))
+	else if (it->kind == NODE_FILE &&
+	         (r->op.code == OP_get_contents || r->op.code == OP_get_attr))
 		check_contents(s, r, it);
 }
 

@@ -1,6 +1,6 @@
 /* The network. Between a client and a replica: connections with TCP's promises and no others; a
- * broken one loses the end of what was under way, each side learns of it in its own time, and what it
- * carried may arrive after what its successor carries. Between replicas: messages that are lost,
+ * broken one loses the end of what was under way, each side learns of it in its own time, and what
+ * it carried may arrive after what its successor carries. Between replicas: messages that are lost,
  * doubled and overtaken. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
@@ -65,7 +65,8 @@ node_hears(struct sim *s, const struct conn *c, const struct event *e)
 		return false;
 	if (kind == REPLICA_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_node)
 		return false;
-	return kind == REPLICA_CONNECTED || c->node_open || (e->b & ARRIVED) || n->paused_until > s->now;
+	return kind == REPLICA_CONNECTED || c->node_open || (e->b & ARRIVED) ||
+	       n->paused_until > s->now;
 }
 
 static void
@@ -89,17 +90,18 @@ run_at_node(struct sim *s, struct event *e)
 	else
 		sim_trace(s, "replica %d: %s conn %lu", n->id,
 		          kind == REPLICA_CONNECTED ? "accepts" : "has lost", (unsigned long)c->id);
-	host_event(s, n, (struct replica_event){.kind = kind,
-	                                        .conn = c->id,
-	                                        .frame = e->data,
-	                                        .principal = bytes_of("admin")});
+	host_event(
+	    s, n,
+	    (struct replica_event){
+	        .kind = kind, .conn = c->id, .frame = e->data, .principal = bytes_of("admin")});
 }
 
 static void
-push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind, struct bytes data)
+push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind,
+             struct bytes data)
 {
-	heap_push(&s->heap, (struct event){.at = at, .run = run_at_node, .a = c->id, .b = kind,
-	                                   .data = data});
+	heap_push(&s->heap, (struct event){
+	                        .at = at, .run = run_at_node, .a = c->id, .b = kind, .data = data});
 }
 
 void
@@ -142,8 +144,9 @@ static void
 push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
                struct bytes data)
 {
-	heap_push(&s->heap, (struct event){.at = at, .run = run_at_client, .a = c->id, .b = kind,
-	                                   .data = data});
+	heap_push(
+	    &s->heap,
+	    (struct event){.at = at, .run = run_at_client, .a = c->id, .b = kind, .data = data});
 }
 
 void
@@ -164,7 +167,8 @@ run_connect(struct sim *s, struct event *e)
 	struct host *n = &s->hosts[c->node];
 
 	if (!n->up || n->stopping) {
-		push_to_client(s, c, s->now + latency(s, c), CLIENT_DISCONNECTED, (struct bytes){0});
+		push_to_client(s, c, s->now + latency(s, c), CLIENT_DISCONNECTED,
+		               (struct bytes){0});
 		return;
 	}
 	c->node_life = n->life;
@@ -218,13 +222,15 @@ net_node_closes(struct sim *s, uint64_t conn)
 	struct conn *c = net_conn(s, conn);
 
 	c->node_open = false;
-	push_to_client(s, c, arrival(s, c, c->last_to_client), CLIENT_DISCONNECTED, (struct bytes){0});
+	push_to_client(s, c, arrival(s, c, c->last_to_client), CLIENT_DISCONNECTED,
+	               (struct bytes){0});
 }
 
 void
 net_break(struct sim *s, struct conn *c)
 {
-	int64_t client = s->now + sim_between(s, 0, 2 * MS), node = s->now + sim_between(s, 0, 2 * MS);
+	int64_t client = s->now + sim_between(s, 0, 2 * MS),
+	        node = s->now + sim_between(s, 0, 2 * MS);
 
 	c->cut_to_client = client;
 	c->cut_to_node = node;
@@ -247,8 +253,8 @@ net_node_died(struct sim *s, int node)
 		c->node_open = false;
 		c->cut_to_client = s->now + sim_between(s, 0, 2 * MS);
 		if (c->client_open)
-			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
-			               (struct bytes){0});
+			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
+			               CLIENT_DISCONNECTED, (struct bytes){0});
 	}
 }
 
@@ -273,9 +279,9 @@ run_peer(struct sim *s, struct event *e)
 	if (n->paused_until > s->now)
 		put_off(s, e, n->paused_until);
 	else
-		host_event(s, n, (struct replica_event){.kind = REPLICA_PEER,
-		                                        .peer = (uint8_t)e->a,
-		                                        .frame = e->data});
+		host_event(s, n,
+		           (struct replica_event){
+		               .kind = REPLICA_PEER, .peer = (uint8_t)e->a, .frame = e->data});
 }
 
 void
@@ -293,12 +299,13 @@ net_to_peer(struct sim *s, int from, int to, struct bytes frame)
 		                   ? sim_between(s, 0, SECOND)
 		                   : 0;
 
-		heap_push(&s->heap, (struct event){
-					.at = s->now + late + sim_between(s, 50000, s->swarm.latency_us * 1000),
-					.run = run_peer,
-					.who = to - 1,
-					.a = (uint64_t)from,
-					.data = bytes_copy(frame)});
+		heap_push(&s->heap,
+		          (struct event){.at = s->now + late +
+		                               sim_between(s, 50000, s->swarm.latency_us * 1000),
+		                         .run = run_peer,
+		                         .who = to - 1,
+		                         .a = (uint64_t)from,
+		                         .data = bytes_copy(frame)});
 	}
 }
 

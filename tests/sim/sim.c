@@ -50,7 +50,8 @@ sim_trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes fram
 	if (!s->trace || wire_get_frame(frame, &m) != RC_OK)
 		return;
 	wire_print_message(&text, &m);
-	sim_trace(s, "conn %lu %s %.*s", (unsigned long)conn, way, (int)text.len, (char *)text.data);
+	sim_trace(s, "conn %lu %s %.*s", (unsigned long)conn, way, (int)text.len,
+	          (char *)text.data);
 	buffer_free(&text);
 }
 
@@ -98,6 +99,8 @@ calm_down(struct sim *s)
 	sim_trace(s, "calm");
 	for (int i = 0; i < s->hosts_n; i++)
 		s->hosts[i].disk.slow_until = 0;
+	for (size_t i = 0; i < s->net.n; i++)
+		s->net.conns[i]->base = 0;
 }
 
 static bool
@@ -127,7 +130,8 @@ what_is_left(const struct sim *s, int *machine)
 	return "is done";
 }
 
-/* Then every process closes what it has, in good order: nothing ephemeral and no lock may be left. */
+/* Then every process closes what it has, in good order: nothing ephemeral and no lock may be left.
+ */
 static void
 check_empty(struct sim *s, const struct tree *t)
 {
@@ -157,6 +161,7 @@ finish(struct sim *s)
 	if (n == NULL)
 		sim_fail(s, "no replica serves");
 	history_finish(s);
+	users_check(s);
 	model_check_tree(s, replica_tree(n->replica));
 	check_empty(s, replica_tree(n->replica));
 }
@@ -176,6 +181,7 @@ sim_free(struct sim *s)
 	history_free(&s->history);
 	model_free(&s->model);
 	net_free(&s->net);
+	free(s->lines);
 	free(s);
 }
 

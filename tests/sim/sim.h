@@ -5,14 +5,17 @@
  *   disk.c     what a replica wrote, and what of it survives a crash
  *   host.c     drives one replica, as cell/io/host.h does
  *   machine.c  drives one client, and the processes or the mount above it
- *   work.c     what the processes do
+ *   work.c     what the processes of a client do
+ *   mounts.c   the mount of a machine that has one
+ *   users.c    what the processes on a mount do
  *   history.c  every request: when it was made, sent, took effect, was answered
  *   model.c    what the cell should do, written down a second time and as simply as possible;
  *   locks.c    fed with the log, compared with what clients are told
  *   faults.c   which faults a seed has, and when they strike
  *
  * A run has two halves: with faults, in which only safety counts; then without, in which everything
- * that was begun must come to an end. Nothing here depends on addresses, the clock or the machine. */
+ * that was begun must come to an end. Nothing here depends on addresses, the clock or the machine.
+ */
 #ifndef LSFS_SIM_H
 #define LSFS_SIM_H
 
@@ -22,6 +25,7 @@
 #include "cell/client/client.h"
 #include "cell/replica.h"
 #include "cell/wire/codec.h"
+#include "fs/mount/mount.h"
 
 enum {
 	MACHINES_MAX = 5,
@@ -38,7 +42,9 @@ struct sim;
 #define SECOND ((int64_t)1000000000)
 
 /* A machine's own clock: another origin and another rate than the simulator's. */
-struct local_clock { int64_t offset, ppm; };
+struct local_clock {
+	int64_t offset, ppm;
+};
 
 mono_t clock_local(const struct local_clock *c, int64_t at);
 /* When the local clock has reached `local`. */
@@ -50,9 +56,9 @@ struct event {
 	int64_t at;
 	uint64_t sequence;
 	void (*run)(struct sim *s, struct event *e);
-	int who;          /* node or machine */
-	uint64_t life;    /* of the node or machine; an event of an earlier life is dropped by `run` */
-	uint64_t a, b;    /* what `run` makes of them */
+	int who;       /* node or machine */
+	uint64_t life; /* of the node or machine; an event of an earlier life is dropped by `run` */
+	uint64_t a, b; /* what `run` makes of them */
 	struct bytes data; /* owned */
 };
 
@@ -70,21 +76,24 @@ bool heap_pop(struct heap *h, struct event *e);
 /* ---- which faults a seed has ---- */
 
 struct swarm {
-	int machines, processes, replicas, mounts;
+	int machines, processes;
+	bool mounts; /* every machine has one */
 	int64_t session_lease_ms, grace_ms, chaos_ms;
-	int64_t latency_us, disk_us;      /* usual delays */
+	int64_t latency_us, disk_us; /* usual delays */
 	/* In 10,000 chances of striking in each 100 ms of the first half. */
-	unsigned break_rate, stall_rate, late_rate, node_crash_rate, node_pause_rate, node_stop_rate,
-	    machine_crash_rate, machine_pause_rate, machine_close_rate, slow_disk_rate, partition_rate;
-	unsigned peer_loss, peer_double;  /* permille */
-	unsigned interrupt;               /* permille of waiting acquires */
-	unsigned successor;               /* permille of crashed machines whose successor ends them */
-	unsigned roles;                   /* bits of enum role */
+	unsigned break_rate, stall_rate, late_rate, node_crash_rate, node_pause_rate,
+	    node_stop_rate, machine_crash_rate, machine_pause_rate, machine_close_rate,
+	    slow_disk_rate, partition_rate;
+	unsigned peer_loss, peer_double; /* permille */
+	unsigned interrupt;              /* permille of waiting acquires */
+	unsigned successor; /* permille of crashed machines whose successor ends them */
+	unsigned roles;     /* bits of enum role */
 	int64_t think_ms;
 	int lock_delay_s;
 	bool drift, keep_saved_back;
 };
 
+/* Draws what a seed has. */
 void swarm_draw(struct swarm *w, struct rng *r);
 void faults_start(struct sim *s);
 
@@ -95,8 +104,9 @@ struct conn {
 	int machine, node;
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
-	int64_t base;                       /* latency of its own */
-	int64_t last_to_node, last_to_client; /* frames arrive in the order in which they were sent */
+	int64_t base; /* latency of its own */
+	int64_t last_to_node,
+	    last_to_client;                 /* frames arrive in the order in which they were sent */
 	int64_t cut_to_node, cut_to_client; /* what would arrive later is lost */
 	int64_t stalled_until;
 };
@@ -107,6 +117,7 @@ struct net {
 	int64_t partitioned_until[MACHINES_MAX]; /* of a machine from all replicas */
 };
 
+/* Frames and news travel by events; data is copied. */
 void net_free(struct net *n);
 uint64_t net_connect(struct sim *s, int machine, int node);
 void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
@@ -158,8 +169,8 @@ struct disk {
 void disk_init(struct disk *d);
 void disk_free(struct disk *d);
 /* Both return when it will be durable. */
-int64_t disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_record *records,
-                       size_t n);
+int64_t disk_write_log(struct sim *s, struct disk *d, uint64_t ticket,
+                       const struct px_record *records, size_t n);
 int64_t disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_list *rows);
 void disk_log_done(struct disk *d, uint64_t ticket);
 void disk_state_done(struct disk *d, uint64_t applied);
@@ -191,6 +202,7 @@ struct host {
 	uint64_t timers, checked;
 };
 
+/* A replica: made once, started, crashed and stopped many times. */
 void host_init(struct sim *s, struct host *n, int id);
 void host_start(struct sim *s, struct host *n);
 void host_crash(struct sim *s, struct host *n);
@@ -204,20 +216,20 @@ struct host *sim_serving(struct sim *s);
 /* One request of a client and what became of it. */
 struct record {
 	RB_ENTRY(record) by_number;
-	uint64_t token;
-	int machine, process;
+	uint64_t token, mount_token;
+	int machine, process; /* process -1: the mount */
 	uint64_t life;
 	struct bytes encoded; /* the operation; `op` has views into it */
 	struct op op;
-	bool ordered, own;    /* own: the client's, nobody waits for an answer */
+	bool ordered, own;        /* own: the client's, nobody waits for an answer */
 	uint64_t session, number; /* 0: not sent yet */
-	bool again;           /* sent more than once */
-	uint64_t floor;       /* what had been answered when it was made took effect up to here */
+	bool again;               /* sent more than once */
+	uint64_t floor; /* what had been answered when it was made took effect up to here */
 	int64_t made, ended;
-	bool answered, lost;  /* lost: its machine died */
+	bool answered, lost; /* lost: its machine died */
 	enum rc rc;
 	uint64_t index;
-	uint64_t executed;    /* where in the log it took effect; 0: not */
+	uint64_t executed; /* where in the log it took effect; 0: not */
 	/* What the model expects, from `executed` on, and what the answer said. */
 	struct outcome {
 		enum rc rc;
@@ -226,18 +238,23 @@ struct record {
 	} want, got;
 	struct bytes contents; /* of a read; owned */
 	struct ticket ticket;
-	bool waiting;          /* answered RC_QUEUED, and neither granted nor given up */
+	bool given_up; /* a release or cancel of it was asked for */
+	bool waiting;  /* answered RC_QUEUED, and neither granted nor given up */
 };
 RB_HEAD(record_tree, record);
 
 struct history {
 	struct record **records; /* by token - 1 */
 	size_t n, room;
+	struct record **acquires; /* those of them */
+	size_t acquires_n, acquires_room;
+	size_t sent[MACHINES_MAX]; /* all of a machine's before this one have been sent */
 	struct record_tree by_number;
 	uint64_t completed; /* highest index at which an answered request took effect */
 };
 
-struct record *history_begin(struct sim *s, int machine, int process, const struct op *op, bool ordered);
+struct record *history_begin(struct sim *s, int machine, int process, const struct op *op,
+                             bool ordered);
 /* A request frame left a client. */
 void history_sent(struct sim *s, int machine, const struct msg_request *m);
 struct record *history_find(struct sim *s, uint64_t session, uint64_t number);
@@ -274,13 +291,20 @@ struct item { /* a node of the model */
 	size_t holders_n, holders_room;
 	uint64_t lock_generation, fence;
 	enum lock_mode delay_mode; /* 0: no delay */
-	uint64_t delay_began;
+	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
 };
 
-struct name_change { uint64_t index, parent, node; char name[NAME_ROOM]; }; /* node 0: gone */
+struct name_change {
+	uint64_t index, parent, node;
+	char name[NAME_ROOM];
+}; /* node 0: gone */
 
-struct model_session { uint64_t id; bool alive; uint8_t nonce[LIMIT_NONCE]; };
+struct model_session {
+	uint64_t id;
+	bool alive;
+	uint8_t nonce[LIMIT_NONCE];
+};
 
 struct model {
 	uint64_t applied, epoch, next;
@@ -307,11 +331,13 @@ void model_delete(struct sim *s, struct item *it, uint64_t index);
 /* Compares the end's tree with the model, item by item. */
 void model_check_tree(struct sim *s, const struct tree *t);
 
+/* The commands on locks; `want` gets the answer that the model expects. */
 void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,
                    struct outcome *want);
 void locks_release(struct item *it, uint64_t session, const struct op_release *op);
 void locks_cancel(struct item *it, uint64_t session, const struct op_cancel *op);
-void locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session, bool expired);
+void locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session,
+                         bool expired);
 void locks_delay_over(struct sim *s, const struct op_delay_over *op);
 void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
                 const struct outcome *want);
@@ -325,8 +351,16 @@ struct hold {
 	enum lock_mode mode;
 };
 
-enum role { ROLE_REGISTER, ROLE_APPEND, ROLE_COUNTER, ROLE_NAMES, ROLE_LOCKS, ROLE_EPHEMERAL,
-	    ROLE_BURST, ROLES };
+enum role {
+	ROLE_REGISTER,
+	ROLE_APPEND,
+	ROLE_COUNTER,
+	ROLE_NAMES,
+	ROLE_LOCKS,
+	ROLE_EPHEMERAL,
+	ROLE_BURST,
+	ROLES
+};
 
 struct process {
 	enum role role;
@@ -335,7 +369,10 @@ struct process {
 	int records_n, pending;
 	uint64_t node, acquisition, waits, generation;
 	struct ticket ticket;
-	uint64_t wakes;  /* only the newest wake-up counts */
+	uint64_t call, fh,
+	    line;       /* on a mount: the call under way, the open file, the line written */
+	char text[256]; /* and what was read */
+	uint64_t wakes; /* only the newest wake-up counts */
 	bool idle;
 };
 
@@ -356,6 +393,12 @@ struct machine {
 	uint64_t owners; /* names of lock owners and acquisitions, never used again */
 	struct hold *holds;
 	size_t holds_n, holds_room;
+	struct mount *mount; /* NULL: the processes ask the client themselves */
+	struct mount_update mount_update;
+	struct record **asking; /* what the mount wants and the client was not told yet */
+	size_t asking_n, asking_room;
+	bool flushing;
+	uint64_t calls;
 };
 
 void machine_init(struct sim *s, struct machine *m, int id);
@@ -366,18 +409,37 @@ void machine_close(struct sim *s, struct machine *m);
 void machine_free(struct machine *m);
 void machine_event(struct sim *s, struct machine *m, struct client_event event);
 /* Makes a request for process `p`; answers its token. */
-uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct op *op, bool ordered);
+uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct op *op,
+                         bool ordered);
+/* Gives the client a request that history knows. */
+void machine_submit(struct sim *s, struct machine *m, const struct record *r);
 bool machine_leased(const struct sim *s, const struct machine *m);
 void machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition);
 void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
 
 /* ---- work.c ---- */
 
+/* The processes of a machine that starts, and what they are told. */
 void work_start(struct sim *s, struct machine *m);
 void work_answered(struct sim *s, struct machine *m, const struct record *r);
 void work_granted(struct sim *s, struct machine *m, const struct client_grant *g);
 void work_session_lost(struct sim *s, struct machine *m);
 bool work_idle(const struct sim *s, const struct machine *m);
+
+/* ---- mounts.c, users.c ---- */
+
+/* The mount of a machine that starts or stops, and what it is told. */
+void mounts_start(struct sim *s, struct machine *m);
+void mounts_stop(struct machine *m);
+void mounts_event(struct sim *s, struct machine *m, struct mount_event event);
+void mounts_answered(struct sim *s, struct machine *m, const struct record *r,
+                     const struct client_answer *a);
+void mounts_flush(struct sim *s, struct machine *m);
+void users_start(struct sim *s, struct machine *m, int p);
+void users_next(struct sim *s, struct machine *m, int p);
+void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
+void users_signals(struct sim *s, struct machine *m, int p);
+void users_check(struct sim *s);
 
 /* ---- sim.c ---- */
 
@@ -385,7 +447,7 @@ struct sim {
 	uint64_t seed;
 	struct rng rng;
 	int64_t now;
-	bool calm;  /* the second half */
+	bool calm; /* the second half */
 	bool trace;
 	struct swarm swarm;
 	struct heap heap;
@@ -397,12 +459,15 @@ struct sim {
 	struct history history;
 	struct model model;
 	uint64_t events, values;
+	uint64_t *lines; /* appended through mounts and acknowledged */
+	size_t lines_n, lines_room;
 };
 
 /* Runs one seed; ends the process on a failure. */
 void sim_run(uint64_t seed, bool trace, int replicas);
 /* One line how to see it again, and the end of the process. */
-_Noreturn void sim_fail(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void sim_fail(struct sim *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes frame);
 int64_t sim_between(struct sim *s, int64_t low, int64_t high);

@@ -40,10 +40,10 @@ create(const char *name, bool exclusive, bool ephemeral)
 {
 	return (struct op){.code = OP_create,
 	                   .create = {.parent = NODE_ROOT,
-		                      .name = bytes_of(name),
-		                      .kind = NODE_FILE,
-		                      .ephemeral = ephemeral,
-		                      .exclusive = exclusive}};
+	                              .name = bytes_of(name),
+	                              .kind = NODE_FILE,
+	                              .ephemeral = ephemeral,
+	                              .exclusive = exclusive}};
 }
 
 static struct op
@@ -67,12 +67,12 @@ acquire(struct sim *s, struct machine *m, struct process *proc, enum lock_mode m
 	proc->acquisition = ++m->owners;
 	return (struct op){.code = OP_acquire,
 	                   .acquire = {.acquire = {.node = proc->node,
-		                                   .owner = 1000 * m->life + (uint64_t)owner,
-		                                   .acquisition = proc->acquisition,
-		                                   .mode = (uint8_t)mode,
-		                                   .wait = waits,
-		                                   .delay_s = -1,
-		                                   .default_delay_s = s->swarm.lock_delay_s}}};
+	                                           .owner = 1000 * m->life + (uint64_t)owner,
+	                                           .acquisition = proc->acquisition,
+	                                           .mode = (uint8_t)mode,
+	                                           .wait = waits,
+	                                           .delay_s = -1,
+	                                           .default_delay_s = s->swarm.lock_delay_s}}};
 }
 
 static struct op
@@ -80,8 +80,8 @@ release(const struct machine *m, const struct process *proc)
 {
 	return (struct op){.code = OP_release,
 	                   .release = {.node = proc->node,
-		                       .owner = 1000 * m->life + (uint64_t)(proc - m->processes),
-		                       .acquisition = proc->acquisition}};
+	                               .owner = 1000 * m->life + (uint64_t)(proc - m->processes),
+	                               .acquisition = proc->acquisition}};
 }
 
 /* ---- rounds ---- */
@@ -162,8 +162,9 @@ do_append(struct sim *s, struct machine *m, int p)
 	if (rng_chance(&s->rng, 200))
 		ask(s, m, p, get_contents(proc->node));
 	else
-		ask(s, m, p, (struct op){.code = OP_append,
-					 .append = {.node = proc->node, .data = bytes_of(text)}});
+		ask(s, m, p,
+		    (struct op){.code = OP_append,
+		                .append = {.node = proc->node, .data = bytes_of(text)}});
 }
 
 static void
@@ -295,8 +296,9 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 		if (rng_chance(&s->rng, 500))
 			ask(s, m, p, create(name, true, true));
 		else
-			ask(s, m, p, (struct op){.code = OP_lookup,
-						 .lookup = {.parent = NODE_ROOT, .name = bytes_of(name)}});
+			ask(s, m, p,
+			    (struct op){.code = OP_lookup,
+			                .lookup = {.parent = NODE_ROOT, .name = bytes_of(name)}});
 		return;
 	case 1:
 		if (answer(s, proc, 0)->rc != RC_OK) {
@@ -304,13 +306,15 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 			return;
 		}
 		proc->node = answer(s, proc, 0)->got.node;
-		ask(s, m, p, (struct op){.code = OP_open_ephemeral, .open_ephemeral = {proc->node}});
+		ask(s, m, p,
+		    (struct op){.code = OP_open_ephemeral, .open_ephemeral = {proc->node}});
 		return;
 	case 2:
 		wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
 		return;
 	case 3:
-		ask(s, m, p, (struct op){.code = OP_close_ephemeral, .close_ephemeral = {proc->node}});
+		ask(s, m, p,
+		    (struct op){.code = OP_close_ephemeral, .close_ephemeral = {proc->node}});
 		return;
 	default:
 		next_round(s, m, p);
@@ -333,7 +337,8 @@ do_burst(struct sim *s, struct machine *m, int p)
 		struct op op;
 
 		unique(s, text);
-		op = rng_chance(&s->rng, 500) ? get_contents(proc->node) : set_contents(proc->node, text);
+		op = rng_chance(&s->rng, 500) ? get_contents(proc->node)
+		                              : set_contents(proc->node, text);
 		ask_ordered(s, m, p, &op, rng_chance(&s->rng, 100));
 	}
 }
@@ -348,8 +353,9 @@ static void
 act(struct sim *s, struct machine *m, int p)
 {
 	static void (*const roles[])(struct sim *, struct machine *, int) = {
-	    [ROLE_REGISTER] = do_register, [ROLE_APPEND] = do_append,       [ROLE_COUNTER] = do_counter,
-	    [ROLE_NAMES] = do_names,       [ROLE_LOCKS] = do_locks,         [ROLE_EPHEMERAL] = do_ephemeral,
+	    [ROLE_REGISTER] = do_register, [ROLE_APPEND] = do_append,
+	    [ROLE_COUNTER] = do_counter,   [ROLE_NAMES] = do_names,
+	    [ROLE_LOCKS] = do_locks,       [ROLE_EPHEMERAL] = do_ephemeral,
 	    [ROLE_BURST] = do_burst,
 	};
 	struct process *proc = &m->processes[p];
@@ -416,12 +422,6 @@ run_interrupt(struct sim *s, struct event *e)
 	op.cancel.node = proc->node;
 	op.cancel.owner = 1000 * m->life + e->a;
 	op.cancel.acquisition = proc->waits;
-	for (size_t i = 0; i < s->history.n; i++) {
-		struct record *r = s->history.records[i];
-
-		if (r->waiting && r->machine == m->id && r->op.acquire.acquire.acquisition == proc->waits)
-			r->waiting = false;
-	}
 	proc->waits = 0;
 	proc->step = 99; /* only the end of the round is left */
 	ask(s, m, (int)e->a, op);
@@ -506,7 +506,10 @@ work_start(struct sim *s, struct machine *m)
 		do
 			proc->role = (enum role)rng_below(&s->rng, ROLES);
 		while (!(s->swarm.roles & (1u << proc->role)));
-		wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+		if (m->mount != NULL)
+			users_start(s, m, p);
+		else
+			wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 	}
 }
 

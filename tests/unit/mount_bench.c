@@ -268,6 +268,40 @@ bench_answer_with(struct bench *b, enum rc rc)
 	tell_answer(b, &p, rc);
 }
 
+static struct attr *
+result_attr(struct result *r)
+{
+	switch (r->kind) {
+	case RESULT_attr:
+		return &r->attr.attr;
+	case RESULT_created:
+		return &r->created.attr;
+	case RESULT_contents:
+		return &r->contents.attr;
+	case RESULT_listing:
+		return &r->listing.attr;
+	case RESULT_renamed:
+		return &r->renamed.attr;
+	default:
+		return NULL;
+	}
+}
+
+void
+bench_answer_nonsense(struct bench *b, uint64_t node, uint8_t kind, uint64_t size)
+{
+	struct pending p = next_pending(b);
+	enum rc rc = cell_decides(b, &p.op);
+	struct attr *attr = rc == RC_OK ? result_attr(&b->cell->answer) : NULL;
+
+	if (attr) {
+		attr->node = node;
+		attr->kind = kind;
+		attr->size = size;
+	}
+	tell_answer(b, &p, rc);
+}
+
 void
 bench_answer_all(struct bench *b)
 {
@@ -537,10 +571,22 @@ other_writes(struct bench *b, const char *name, const char *contents)
 	assert_int_equal(write_file(b->cell, node, contents), RC_OK);
 }
 
+/* Whoever waits for its lock is told that it will never come. */
 void
 other_deletes(struct bench *b, const char *name)
 {
+	uint64_t node = lookup(b->cell, NODE_ROOT, name);
+	struct client_grant g = {.node = node, .rc = RC_STALE};
+	struct mount_event event = {.kind = MOUNT_GRANT, .grant = &g};
+
 	assert_int_equal(delete_name(b->cell, NODE_ROOT, name, NODE_FILE), RC_OK);
+	for (size_t n = 0; n < b->waiters_n; n++) {
+		if (b->waiters[n].acquire.node != node)
+			continue;
+		g.owner = b->waiters[n].acquire.owner;
+		g.acquisition = b->waiters[n].acquire.acquisition;
+		step(b, &event);
+	}
 }
 
 void

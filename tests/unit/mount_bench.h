@@ -8,6 +8,8 @@
 #ifndef LSFS_TESTS_MOUNT_BENCH_H
 #define LSFS_TESTS_MOUNT_BENCH_H
 
+#include "tests/unit/unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -76,6 +78,8 @@ int bench_error(struct bench *b, struct mount_event event);
 /* Lets the cell answer the first request that waits, or with this code instead. */
 void bench_answer(struct bench *b);
 void bench_answer_with(struct bench *b, enum rc rc);
+/* It answers, but about the node `node`, of a kind that there is not and of that size. */
+void bench_answer_nonsense(struct bench *b, uint64_t node, uint8_t kind, uint64_t size);
 void bench_answer_all(struct bench *b);
 void bench_interrupt(struct bench *b, uint64_t call);
 void bench_wait(struct bench *b, int64_t ms);

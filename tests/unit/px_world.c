@@ -231,8 +231,13 @@ check_claim(struct world *w, struct node *node, struct bytes frame)
 	if (m.code == MSG_accept)
 		world_check(w, !ballot_less(highest, m.accept.ballot),
 		            "a master's own promise is durable");
-	if (m.code == MSG_promise)
+	if (m.code == MSG_promise) {
 		world_check(w, !ballot_less(highest, m.promise.ballot), "a promise is durable");
+		node->promised = ballot_max(node->promised, m.promise.ballot);
+	}
+	if (m.code == MSG_accepted)
+		world_check(w, !ballot_less(m.accepted.ballot, node->promised),
+		            "a promise is kept");
 	if (m.code == MSG_heartbeat_reply)
 		world_check(w, node->disk.lease.ns > 0, "the lease's length is durable");
 	if (m.code != MSG_accepted)

@@ -51,6 +51,7 @@ struct node {
 	struct held *held;
 	size_t held_n, held_room;
 	int64_t timer_at;
+	struct ballot promised; /* the highest that any of its incarnations told */
 	uint64_t checked;      /* chosen slots that were compared with the others' */
 	struct ballot term;    /* as a master */
 	uint64_t epoch_slot;   /* of the first proposal of that term */

@@ -13,7 +13,9 @@ setattr_error(struct bench *b, struct mount_event e)
 static void
 assert_names(struct bench *b, uint64_t ino, const char *expected)
 {
-	assert_int_equal(bench_error(b, (struct mount_event){.kind = MOUNT_LISTXATTR, .ino = ino}), 0);
+	struct mount_event list = {.kind = MOUNT_LISTXATTR, .ino = ino};
+
+	assert_int_equal(bench_error(b, list), 0);
 	for (size_t n = 0; n < b->data.len; n++)
 		if (b->data.data[n] == 0)
 			b->data.data[n] = ' ';
@@ -41,7 +43,8 @@ test_names(void **state)
 	                   "user.ls.lock_holders user.ls.sequencer user.ls.fence ");
 	other_locks(b, f, LOCK_EXCLUSIVE); /* another session's: no sequencer here */
 	assert_names(b, f, "user.ls.instance user.ls.content_generation user.ls.acl_generation "
-	                   "user.ls.checksum user.ls.ephemeral " NODE_NAMES "user.ls.lock_holders ");
+	                   "user.ls.checksum user.ls.ephemeral " NODE_NAMES
+	                   "user.ls.lock_holders ");
 }
 
 static void
@@ -57,7 +60,8 @@ test_values(void **state)
 	assert_int_equal(k_getxattr(b, f, "user.ls.instance", instance), 0);
 	assert_int_equal(k_getxattr(b, f, "user.ls.content_generation", "2"), 0);
 	assert_int_equal(k_getxattr(b, f, "user.ls.acl_generation", "1"), 0);
-	assert_int_equal(k_getxattr(b, f, "user.ls.checksum", "44bc2cf5ad770999"), 0); /* xxh64sum */
+	/* as xxh64sum prints it */
+	assert_int_equal(k_getxattr(b, f, "user.ls.checksum", "44bc2cf5ad770999"), 0);
 	assert_int_equal(k_getxattr(b, f, "user.ls.ephemeral", "0"), 0);
 	assert_int_equal(k_getxattr(b, f, "user.ls.lock", "free"), 0);
 	assert_int_equal(k_getxattr(b, f, "user.ls.lock_generation", "0"), 0);
@@ -125,7 +129,8 @@ static void
 test_settable(void **state)
 {
 	struct bench *b = *state;
-	struct mount_event gone = {.kind = MOUNT_REMOVEXATTR, .name = bytes_of("user.ls.lock_delay")};
+	struct mount_event gone = {.kind = MOUNT_REMOVEXATTR,
+	                           .name = bytes_of("user.ls.lock_delay")};
 	uint64_t f;
 
 	other_writes(b, "f", "abc");
@@ -155,8 +160,8 @@ test_chmod_chown(void **state)
 	assert_false(k_stat(b, f, SHELL).mode & S_ISVTX);
 	assert_int_equal(setattr_error(b, (struct mount_event){.ino = f, .set = SET_MODE,
 	                                                       .mode = 0600}), EPERM);
-	assert_int_equal(setattr_error(b, (struct mount_event){.ino = f, .set = SET_UID | SET_GID,
-	                                                       .set_uid = 1000, .set_gid = 1000}), 0);
+	assert_int_equal(setattr_error(b, (struct mount_event){
+		.ino = f, .set = SET_UID | SET_GID, .set_uid = 1000, .set_gid = 1000}), 0);
 	assert_int_equal(setattr_error(b, (struct mount_event){.ino = f, .set = SET_UID,
 	                                                       .set_uid = 0}), EPERM);
 	assert_int_equal(setattr_error(b, (struct mount_event){.ino = f, .set = SET_GID,

@@ -495,6 +495,21 @@ test_deleted_node_ends_waits(void **state)
 }
 
 static void
+test_node_deleted_elsewhere_ends_waits(void **state)
+{
+	struct bench *b = *state;
+	struct file f = open_file(b, "f");
+	uint64_t call;
+
+	other_locks(b, f.ino, LOCK_EXCLUSIVE);
+	call = k_flock_start(b, f, LOCK_EXCLUSIVE);
+	other_deletes(b, "f");
+	assert_int_equal(bench_reply(b, call)->error, ESTALE);
+	assert_int_equal(k_stat(b, f.ino, SHELL).nlink, 0);
+	k_close(b, f, SHELL);
+}
+
+static void
 test_session_death_ends_all_locks(void **state)
 {
 	struct bench *b = *state;
@@ -565,6 +580,7 @@ main(void)
 		TEST(test_recycled_lock_owner),
 		TEST(test_attribute_lock),
 		TEST(test_deleted_node_ends_waits),
+		TEST(test_node_deleted_elsewhere_ends_waits),
 		TEST(test_session_death_ends_all_locks),
 		TEST(test_rename_of_a_locked_file),
 	};

@@ -1,4 +1,4 @@
-/* Names and nodes: lookup, create, delete, rename, listings, dead nodes, ephemeral files, access. */
+/* Names and nodes: lookup, create, delete, rename, listings, dead nodes, ephemeral files. */
 #include <unistd.h>
 #include "tests/unit/mount_bench.h"
 
@@ -165,6 +165,7 @@ static void
 test_path_to_a_dead_node(void **state)
 {
 	struct bench *b = *state;
+	struct mount_event open = {.kind = MOUNT_OPEN};
 	uint64_t ino;
 
 	for (int turn = 0; turn < 2; turn++) {
@@ -176,11 +177,14 @@ test_path_to_a_dead_node(void **state)
 	other_writes(b, "f", "abc");
 	ino = k_lookup(b, "f");
 	other_deletes(b, "f");
-	assert_int_equal(k_open_error(b, "acl", O_RDONLY), EISDIR);
-	assert_int_equal(bench_error(b, (struct mount_event){.kind = MOUNT_OPEN, .ino = ino}), ESTALE);
+	open.ino = ino;
+	assert_int_equal(bench_error(b, open), ESTALE);
 	other_writes(b, "g", "");
-	k_close(b, k_open(b, "g", O_RDONLY, SHELL), SHELL); /* it found something: all is forgotten */
-	assert_int_equal(bench_error(b, (struct mount_event){.kind = MOUNT_OPEN, .ino = ino}), ESTALE);
+	bench_wait(b, 2000); /* long ago: not the kernel's second walk */
+	assert_int_equal(bench_error(b, open), ESTALE);
+	/* it found something: all is forgotten */
+	k_close(b, k_open(b, "g", O_RDONLY, SHELL), SHELL);
+	assert_int_equal(bench_error(b, open), ESTALE);
 }
 
 static void
@@ -438,7 +442,8 @@ test_status(void **state)
 	read.fh = f.fh;
 	assert_int_equal(bench_error(b, read), 0);
 	buffer_put_u8(&b->data, 0);
-	assert_non_null(strstr((char *)b->data.data, "state: safe\nlease_left: 12.000\nmaster: 1\n"));
+	assert_non_null(strstr((char *)b->data.data, "state: safe\nlease_left: 12.000\n"));
+	assert_non_null(strstr((char *)b->data.data, "\nmaster: 1\n"));
 	b->client.status.grace_end = mono_add(b->now, span_ms(44500));
 	bench_state(b, CLIENT_JEOPARDY);
 	assert_int_equal(bench_error(b, read), 0);

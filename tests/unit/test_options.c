@@ -83,7 +83,8 @@ test_as_mount_helper(void **state)
 	struct options o;
 
 	(void)state;
-	assert_true(parse(&o, "lsfs data mnt -o rw,standalone,nofail,_netdev,x-a.b=c,user,dev,suid"));
+	assert_true(parse(&o, "lsfs data mnt -o "
+	                      "rw,standalone,nofail,_netdev,x-a.b=c,user,dev,suid"));
 	assert_true(o.standalone);
 	assert_string_equal(o.kernel, "rw,dev,suid");
 	options_free(&o);
@@ -119,7 +120,8 @@ test_refused(void **state)
 		"lsfs data mnt -o lock_delay=61", "lsfs data mnt -o lock_delay=-1",
 		"lsfs data mnt -o lock_delay=", "lsfs data mnt -o lock_delay=1x",
 		"lsfs data mnt -o lock_delay=99999999999999999999", "lsfs data mnt -o grace=0",
-		"lsfs data mnt -o commit=never", "lsfs data mnt -o key=", "lsfs data mnt -o quiet=1",
+		"lsfs data mnt -o commit=never", "lsfs data mnt -o key=",
+		"lsfs data mnt -o quiet=1",
 	};
 
 	(void)state;

@@ -1,0 +1,82 @@
+/* Machines with a mount: their processes make the kernel's calls, one at a time, and the mount's
+ * requests go through the machine's client. Every call must be answered exactly once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+/* ---- between the mount and the client ---- */
+
+/* The update is the mount's until its next step: requests are copied, replies handled at once. */
+static void
+take_update(struct sim *s, struct machine *m)
+{
+	struct mount_update *u = &m->mount_update;
+
+	for (size_t i = 0; i < u->requests_n; i++) {
+		struct record *r =
+		    history_begin(s, m->id, -1, &u->requests[i].op, u->requests[i].ordered);
+
+		r->mount_token = u->requests[i].token;
+		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);
+		m->asking[m->asking_n++] = r;
+	}
+	for (size_t i = 0; i < u->replies_n; i++)
+		users_replied(s, m, &u->replies[i]);
+}
+
+void
+mounts_event(struct sim *s, struct machine *m, struct mount_event event)
+{
+	event.now = clock_local(&m->clock, s->now);
+	event.uid = 1000;
+	mount_step(m->mount, &event, &m->mount_update);
+	take_update(s, m);
+}
+
+void
+mounts_answered(struct sim *s, struct machine *m, const struct record *r,
+                const struct client_answer *a)
+{
+	struct client_answer answer = *a;
+
+	answer.token = r->mount_token;
+	mounts_event(s, m, (struct mount_event){.kind = MOUNT_ANSWER, .answer = &answer});
+}
+
+/* Hands over what the mount asked for. A request may be answered at once, and lead to others. */
+void
+mounts_flush(struct sim *s, struct machine *m)
+{
+	if (m->flushing)
+		return;
+	m->flushing = true;
+	for (size_t i = 0; i < m->asking_n; i++)
+		machine_submit(s, m, m->asking[i]);
+	m->asking_n = 0;
+	m->flushing = false;
+}
+
+void
+mounts_start(struct sim *s, struct machine *m)
+{
+	struct mount_config config = {
+	    .cell = "sim", .uid = 1000, .gid = 1000, .lock_delay_s = s->swarm.lock_delay_s};
+
+	must(m->mount == NULL);
+	m->mount = mount_new(&config, m->client);
+}
+
+void
+mounts_stop(struct machine *m)
+{
+	if (m->mount != NULL)
+		mount_free(m->mount);
+	m->mount = NULL;
+	m->asking_n = 0;
+}

@@ -1,0 +1,377 @@
+/* What the processes on a mount do: open, lock, read, write, close. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+static void
+call(struct sim *s, struct machine *m, int p, struct mount_event event)
+{
+	struct process *u = &m->processes[p];
+
+	must(u->call == 0);
+	event.call = u->call = ++m->calls;
+	event.pid = 100 + p;
+	event.lock_owner = 1 + (uint64_t)p;
+	event.descriptors = 0;
+	event.fate = FATE_ALIVE;
+	if (event.kind != MOUNT_CREATE) {
+		event.ino = event.ino ? event.ino : u->node;
+		event.fh = u->fh;
+	}
+	mounts_event(s, m, event);
+	users_signals(s, m, p);
+	mounts_flush(s, m);
+}
+
+static void
+create(struct sim *s, struct machine *m, int p, const char *name, int flags, mode_t mode)
+{
+	call(s, m, p,
+	     (struct mount_event){.kind = MOUNT_CREATE,
+	                          .ino = NODE_ROOT,
+	                          .name = bytes_of(name),
+	                          .mode = S_IFREG | mode,
+	                          .flags = flags | O_CREAT});
+}
+
+static void
+lock(struct sim *s, struct machine *m, int p, enum lock_mode mode, bool waits)
+{
+	call(s, m, p, (struct mount_event){.kind = MOUNT_FLOCK, .lock_mode = mode, .wait = waits});
+}
+
+static void
+write_text(struct sim *s, struct machine *m, int p, const char *text)
+{
+	call(s, m, p, (struct mount_event){.kind = MOUNT_WRITE, .data = bytes_of(text)});
+}
+
+static void
+read_all(struct sim *s, struct machine *m, int p)
+{
+	call(s, m, p, (struct mount_event){.kind = MOUNT_READ, .size = 4096});
+}
+
+/* ---- rounds: false when it is over, and only the file has to be closed ---- */
+
+static bool
+on_counter(struct sim *s, struct machine *m, int p)
+{
+	struct process *u = &m->processes[p];
+	char text[24];
+
+	switch (u->step) {
+	case 0:
+		create(s, m, p, "counter0", O_RDWR, 0644);
+		return true;
+	case 1:
+		lock(s, m, p, LOCK_EXCLUSIVE, true);
+		return true;
+	case 2:
+		read_all(s, m, p);
+		return true;
+	case 3:
+		snprintf(text, sizeof text, "%lu", strtoul(u->text, NULL, 10) + 1);
+		write_text(s, m, p, text);
+		return true;
+	case 4:
+		if (rng_chance(&s->rng, 300))
+			return false; /* the close commits and unlocks */
+		lock(s, m, p, LOCK_NONE, false);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Lines that were acknowledged are counted at the end. */
+static bool
+on_append(struct sim *s, struct machine *m, int p)
+{
+	struct process *u = &m->processes[p];
+	char text[24];
+
+	switch (u->step) {
+	case 0:
+		create(s, m, p, "log", O_WRONLY | O_APPEND, 0644);
+		return true;
+	case 1:
+		u->line = ++s->values;
+		snprintf(text, sizeof text, "v%lu;", (unsigned long)u->line);
+		write_text(s, m, p, text);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+on_register(struct sim *s, struct machine *m, int p)
+{
+	struct process *u = &m->processes[p];
+	bool writes = p % 2 == 0;
+	char text[24];
+
+	switch (u->step) {
+	case 0:
+		create(s, m, p, "reg0", writes ? O_WRONLY | O_TRUNC : O_RDONLY, 0644);
+		return true;
+	case 1:
+		snprintf(text, sizeof text, "v%lu;", (unsigned long)++s->values);
+		if (writes)
+			write_text(s, m, p, text);
+		else
+			read_all(s, m, p);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+on_locks(struct sim *s, struct machine *m, int p)
+{
+	struct process *u = &m->processes[p];
+	enum lock_mode mode = rng_chance(&s->rng, 500) ? LOCK_SHARED : LOCK_EXCLUSIVE;
+
+	switch (u->step) {
+	case 0:
+		create(s, m, p, "lock0", O_RDWR, 0644);
+		return true;
+	case 1:
+		lock(s, m, p, mode, rng_chance(&s->rng, 700));
+		return true;
+	case 2:
+		if (rng_chance(&s->rng, 300)) {
+			lock(s, m, p, mode, rng_chance(&s->rng, 500));
+			return true;
+		}
+		u->step++;
+		/* fall through */
+	case 3:
+		if (rng_chance(&s->rng, 500))
+			return false;
+		lock(s, m, p, LOCK_NONE, false);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+on_names(struct sim *s, struct machine *m, int p)
+{
+	static const char *const names[] = {"a", "b", "c"};
+	struct process *u = &m->processes[p];
+	struct bytes one = bytes_of(names[rng_below(&s->rng, 3)]);
+	struct mount_event event = {.ino = NODE_ROOT, .name = one};
+
+	if (u->step > 1 || u->fh != 0)
+		return false;
+	switch (rng_below(&s->rng, 4)) {
+	case 0:
+		create(s, m, p, (const char *)one.data, O_RDWR, 0644);
+		return true;
+	case 1:
+		event.kind = MOUNT_UNLINK;
+		break;
+	case 2:
+		event.kind = MOUNT_RENAME;
+		event.new_ino = NODE_ROOT;
+		event.new_name = bytes_of(names[rng_below(&s->rng, 3)]);
+		break;
+	default:
+		event.kind = MOUNT_LOOKUP;
+		break;
+	}
+	call(s, m, p, event);
+	return true;
+}
+
+static bool
+on_ephemeral(struct sim *s, struct machine *m, int p)
+{
+	if (m->processes[p].step > 0)
+		return false;
+	create(s, m, p, "e0", O_RDWR, 0644 | S_ISVTX);
+	return true;
+}
+
+static bool (*const rounds[])(struct sim *, struct machine *, int) = {
+    [ROLE_REGISTER] = on_register, [ROLE_APPEND] = on_append, [ROLE_COUNTER] = on_counter,
+    [ROLE_NAMES] = on_names,       [ROLE_LOCKS] = on_locks,   [ROLE_EPHEMERAL] = on_ephemeral,
+    [ROLE_BURST] = on_register,
+};
+
+/* ---- the end of a round: close, as a process does ---- */
+
+enum { STEP_FLUSH = 100, STEP_RELEASE, STEP_OVER };
+
+static void
+act(struct sim *s, struct machine *m, int p)
+{
+	struct process *u = &m->processes[p];
+
+	if (u->step < STEP_FLUSH && rounds[u->role](s, m, p))
+		return;
+	if (u->fh == 0 || u->step >= STEP_OVER) {
+		users_next(s, m, p);
+		return;
+	}
+	if (u->step < STEP_FLUSH)
+		u->step = STEP_FLUSH;
+	call(s, m, p,
+	     (struct mount_event){.kind = u->step == STEP_FLUSH ? MOUNT_FLUSH : MOUNT_RELEASE});
+}
+
+/* ---- events ---- */
+
+static void
+run_user(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+	struct process *u = &m->processes[e->a];
+
+	if (!m->up || m->life != e->life || m->closing || u->wakes != e->b || u->call != 0)
+		return;
+	if (m->paused_until > s->now) {
+		struct event again = *e;
+
+		again.at = m->paused_until;
+		heap_push(&s->heap, again);
+		return;
+	}
+	if (s->calm && u->step == 0)
+		u->idle = true;
+	else
+		act(s, m, (int)e->a);
+}
+
+static void
+wake(struct sim *s, struct machine *m, int p, int64_t delay)
+{
+	m->processes[p].idle = false;
+	heap_push(&s->heap, (struct event){.at = s->now + delay,
+	                                   .run = run_user,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = (uint64_t)p,
+	                                   .b = ++m->processes[p].wakes});
+}
+
+void
+users_next(struct sim *s, struct machine *m, int p)
+{
+	struct process *u = &m->processes[p];
+
+	u->step = 0;
+	u->node = u->fh = u->line = 0;
+	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+}
+
+/* A signal to a process that waits in a call; the others learn nothing of it. */
+static void
+run_signal(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+
+	if (!m->up || m->life != e->life || m->closing || m->paused_until > s->now ||
+	    m->processes[e->a].call != e->b)
+		return;
+	mounts_event(s, m, (struct mount_event){.kind = MOUNT_INTERRUPT, .call = e->b});
+	mounts_flush(s, m);
+	if (m->up && m->life == e->life && m->processes[e->a].call == e->b)
+		sim_fail(s, "machine %d: call %lu waits on after a signal", m->id,
+		         (unsigned long)e->b);
+}
+
+void
+users_signals(struct sim *s, struct machine *m, int p)
+{
+	if (m->processes[p].call == 0 || !rng_chance(&s->rng, s->swarm.interrupt / 10))
+		return;
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 2 * SECOND),
+	                                   .run = run_signal,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = (uint64_t)p,
+	                                   .b = m->processes[p].call});
+}
+
+static void
+acknowledged(struct sim *s, uint64_t line)
+{
+	ARRAY_ROOM(s->lines, s->lines_n, s->lines_room);
+	s->lines[s->lines_n++] = line;
+}
+
+void
+users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
+{
+	struct process *u = NULL;
+	int p = 0;
+
+	for (; p < s->swarm.processes && u == NULL; p++) {
+		if (m->processes[p].call == r->call)
+			u = &m->processes[p];
+	}
+	if (u == NULL)
+		sim_fail(s, "machine %d: call %lu is answered, and nobody waits", m->id,
+		         (unsigned long)r->call);
+	sim_trace(s, "machine %d: process %d, step %d: %s", m->id, p - 1, u->step,
+	          r->error ? strerror(r->error) : "ok");
+	u->call = 0;
+	if (r->error == 0 && r->kind == MOUNT_CREATED) {
+		u->node = r->stat.ino;
+		u->fh = r->fh;
+	}
+	if (r->error == 0 && r->kind == MOUNT_DATA) {
+		must(r->data.len < sizeof u->text);
+		memcpy(u->text, r->data.data ? r->data.data : (const uint8_t *)"", r->data.len);
+		u->text[r->data.len] = '\0';
+	}
+	if (u->step == STEP_FLUSH && r->error == 0 && u->line != 0)
+		acknowledged(s, u->line);
+	if (r->error != 0 && u->step < STEP_FLUSH)
+		u->step = u->fh != 0 ? STEP_FLUSH : STEP_OVER;
+	else
+		u->step++;
+	wake(s, m, p - 1, u->step == 3 ? sim_between(s, 0, s->swarm.think_ms * MS) : 0);
+}
+
+void
+users_start(struct sim *s, struct machine *m, int p)
+{
+	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+}
+
+/* Each line whose close said that it is there stands in the file exactly once. */
+void
+users_check(struct sim *s)
+{
+	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of("log"));
+	struct bytes all = {0};
+	char *text;
+
+	if (it == NULL || s->lines_n == 0)
+		return;
+	all = it->versions[it->versions_n - 1].contents;
+	text = bytes_to_text(all);
+	for (size_t i = 0; i < s->lines_n; i++) {
+		char line[24];
+		const char *first;
+
+		snprintf(line, sizeof line, "v%lu;", (unsigned long)s->lines[i]);
+		first = strstr(text, line);
+		if (first == NULL || strstr(first + 1, line) != NULL)
+			sim_fail(s, "the line %s stands in the log %s", line,
+			         first == NULL ? "nowhere" : "twice");
+	}
+	free(text);
+}
