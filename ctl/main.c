@@ -8,7 +8,8 @@
 #include "config.h"
 
 static const struct ctl_command *const commands[] = {
-	&up_command, &down_command, &status_command, &lock_command, &verify_command,
+	&up_command, &down_command, &status_command, &cell_command, &lock_command,
+	&verify_command, &key_command,
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -11,7 +11,7 @@
 #include "cell/io/log.h"
 #include "cell/io/mountinfo.h"
 #include "cell/io/process.h"
-#include "ctl/ctl.h"
+#include "ctl/cell.h"
 
 enum { OPT_REPLICAS = 256, OPT_DIR, OPT_MOUNT, LEAVE_PATIENCE_S = 20 };
 

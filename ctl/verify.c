@@ -1,29 +1,14 @@
 /* verify: did the cell issue this sequencer? Offline: the cell file holds the public key. */
 #include <sodium.h>
 #include <stdio.h>
-#include <unistd.h>
-#include "cell/io/conf.h"
 #include "cell/io/log.h"
 #include "cell/master/sequencer.h"
-#include "ctl/ctl.h"
-
-static bool
-read_cell(const char *cell, struct conf *conf)
-{
-	char path[PATH_MAX], why[512];
-
-	snprintf(path, sizeof path, "/etc/lsfs/%s.conf", cell);
-	if (!conf_cell_name_valid(cell) || access(path, F_OK) < 0)
-		snprintf(path, sizeof path, "%s", cell);
-	if (conf_read(path, conf, why, sizeof why))
-		return true;
-	log_error("%s", why);
-	return false;
-}
+#include "ctl/cell.h"
 
 static int
-verify(const char *cell, const char *text)
+verify(const struct ctl *ctl, const char *text)
 {
+	char path[PATH_MAX];
 	struct sequencer s;
 	struct conf conf;
 
@@ -31,7 +16,7 @@ verify(const char *cell, const char *text)
 		log_error("libsodium: cannot be initialized");
 		return CTL_FAILED;
 	}
-	if (!read_cell(cell, &conf))
+	if (!cell_find(ctl, path, &conf))
 		return CTL_FAILED;
 	if (!sequencer_parse(bytes_of(text), &s)) {
 		log_error("%s: not a sequencer", text);
@@ -59,7 +44,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		return ctl_usage(&verify_command, "SEQUENCER", "exactly one is needed");
 	if (!ctl->cell)
 		return ctl_usage(&verify_command, "--cell", "needed");
-	return verify(ctl->cell, argv[optind]);
+	return verify(ctl, argv[optind]);
 }
 
 const struct ctl_command verify_command = {

@@ -28,8 +28,8 @@ int keyfile_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET]);
 bool keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
                           size_t why_size);
 
-/* The same for the keys of the secure channel. `name` is the principal's, NULL for a replica; reading
- * a principal's key tells its name (LIMIT_PRINCIPAL + 1 bytes) unless `name` is NULL. */
+/* The same for the keys of the secure channel. `name` is the principal's, NULL for a replica;
+ * reading a principal's key tells its name (LIMIT_PRINCIPAL + 1 bytes) unless `name` is NULL. */
 int keyfile_create_channel(const char *path, const char *name, struct noise_pair *pair);
 bool keyfile_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size);
 bool keyfile_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,

@@ -1,17 +1,23 @@
 /* Connections over TCP, all of them through the secure channel (wire/channel.h), on one libuv loop:
  * whole frames in, whole frames out. Names nobody and decides nothing: whether a key is welcome is for
- * `opened` to say. Nothing of a connection reaches the user before its peer has proved its key. */
+ * `opened` to say. Nothing of a connection reaches the user before its peer has proved its key; who
+ * can't prove one is closed, with a line in the log (one a second at most).
+ *
+ * What is sent in one turn of the loop leaves at its end, as few records and one write. Every callback
+ * may call everything here; none is called from within. */
 #ifndef LSFS_IO_NET_H
 #define LSFS_IO_NET_H
 
 #include <uv.h>
+#include "cell/base/mono.h"
 #include "cell/wire/channel.h"
 
 struct net;
 
 struct net_callbacks {
 	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by `role`: for
-	 * a connection of our own making it is the key that was asked for). False: close it. */
+	 * a connection of our own making it is the key that was asked for). False: close it, without a
+	 * further word. */
 	bool (*opened)(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY]);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
 	/* It is gone, or could not be made; `why` is for people. Not called after net_close. */
@@ -22,28 +28,32 @@ struct net_callbacks {
 struct net_config {
 	uint8_t cell_id[CHANNEL_CELL_ID];
 	const struct noise_pair *own; /* copied */
+	span_t patience;              /* for handshakes and for last words; 0: NET_PATIENCE_MS */
 	struct net_callbacks callbacks;
 };
 
-/* 0 or a negative errno. */
+/* 0 or a negative errno. The process must ignore SIGPIPE. */
 int net_new(struct net **net, uv_loop_t *loop, const struct net_config *config);
-/* Listens on "HOST:PORT" ("[ADDR]:PORT" for IPv6). False with one line in `why`. */
+/* Listens on "HOST:PORT" ("[ADDR]:PORT" for IPv6; port 0: any). False with one line in `why`. */
 bool net_listen(struct net *n, const char *address, char *why, size_t why_size);
-/* Begins to connect, as `role`, to the peer that must hold `key`; answered by opened or closed, never
- * from within. The number is never used again. */
+/* The port that it listens on. */
+int net_port(const struct net *n);
+/* Begins to connect, as `role`, to the peer that must hold `key`; answered by opened or closed. The
+ * number is never used again. */
 uint64_t net_connect(struct net *n, const char *address, enum channel_role role,
                      const uint8_t key[NOISE_KEY]);
-/* One or more whole frames; copied. Dropped when the connection is gone. One whose peer does not
+/* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does not
  * read (NET_QUEUE_MAX bytes wait) is closed. */
 void net_send(struct net *n, uint64_t conn, struct bytes frames);
 /* Closes it after what was sent has gone out. No callback for it comes any more. */
 void net_close(struct net *n, uint64_t conn);
-/* Closes everything; then calls `stopped`, with nothing left on the loop or in memory. */
+/* Closes everything so; then calls `stopped`, with nothing left on the loop or in memory. No other
+ * callback comes any more. */
 void net_stop(struct net *n, void (*stopped)(void *user), void *user);
 
 enum {
 	NET_QUEUE_MAX = 64 * 1024 * 1024,
-	NET_HANDSHAKE_MS = 5000,   /* a connection that is not open by then is closed */
+	NET_PATIENCE_MS = 5000,    /* a connection that is not open by then is closed */
 	NET_UNPROVED_MAX = 256,    /* connections that have not proved a key; the oldest goes */
 };
 

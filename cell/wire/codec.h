@@ -13,7 +13,8 @@ void wire_put_frame(struct buffer *to, const struct message *m);
 /* Finds the first whole frame in `from`: its total length (prefix included), 0 when more bytes are
  * needed, or -1 when the prefix is over LIMIT_FRAME or zero. */
 long wire_frame_length(struct bytes from);
-/* The message code of a frame (0: none), for who looks out for one message only; nothing is checked. */
+/* The message code of a frame (0: none), for who looks out for one message only; nothing is
+ * checked. */
 unsigned wire_frame_code(struct bytes frame);
 /* Decodes one whole frame (as wire_put_frame wrote it). */
 enum rc wire_get_frame(struct bytes frame, struct message *m);

@@ -18,8 +18,8 @@ enum lock_state {
 	LOCK_STATE_EXCLUSIVE = 2,
 	LOCK_STATE_DELAYED = 3,
 };
-/* What a replica is at a moment: elected means chosen by paxos, but not serving (yet, or not while its
- * lease has lapsed). */
+/* What a replica is at a moment: elected means chosen by paxos, but not serving (yet, or not while
+ * its lease has lapsed). */
 enum replica_role {
 	REPLICA_FOLLOWER = 0,
 	REPLICA_CANDIDATE = 1,

@@ -56,8 +56,8 @@ test_round_trip(void **state)
 	for (int i = 0; i < 3; i++) {
 		conf.replicas[i].id = (uint8_t)(i + 1);
 		memset(conf.replicas[i].public_key, 'k' + i, 32);
-		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address, "%0*d.example:%d",
-		         i * 80, i, 7000 + i);
+		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address,
+		         "%0*d.example:%d", i * 80, i, 7000 + i);
 	}
 	assert_int_equal(conf_write(path, &conf), 0);
 	if (!conf_read(path, &back, why, sizeof why))

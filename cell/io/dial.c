@@ -1,0 +1,139 @@
+/* From an address to a connection. A name may have several addresses: they are tried in turn, all
+ * within the one patience of the handshake. Names are looked up by libuv's threads, numbers here. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/stream.h"
+
+static const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+
+static bool
+copy_part(char *to, size_t size, const char *from, size_t len)
+{
+	if (len == 0 || len >= size)
+		return false;
+	memcpy(to, from, len);
+	to[len] = '\0';
+	return true;
+}
+
+bool
+address_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV])
+{
+	const char *colon = strrchr(address, ':');
+	const char *begin = address, *end = colon;
+
+	if (colon == NULL)
+		return false;
+	if (*address == '[' && colon > address && colon[-1] == ']') {
+		begin++;
+		end--;
+	}
+	return copy_part(host, NI_MAXHOST, begin, (size_t)(end - begin)) &&
+	       copy_part(port, NI_MAXSERV, colon + 1, strlen(colon + 1)) &&
+	       strspn(port, "0123456789") == strlen(port);
+}
+
+void
+dial_free(struct dial *d)
+{
+	if (d == NULL)
+		return;
+	must(!d->busy);
+	uv_freeaddrinfo(d->found);
+	free(d);
+}
+
+static void dial_next(struct stream *s);
+
+/* A socket that failed to connect is of no use any more, the struct is. */
+static void
+on_abandoned(uv_handle_t *handle)
+{
+	struct stream *s = handle->data;
+
+	if (s->state == STREAM_CLOSING) {
+		net_gone(s);
+		return;
+	}
+	must(uv_tcp_init(s->net->loop, &s->tcp) == 0);
+	dial_next(s);
+}
+
+static void
+dial_failed(struct stream *s, int rc)
+{
+	if (s->state == STREAM_CLOSING)
+		return;
+	if (s->dial->next != NULL)
+		uv_close((uv_handle_t *)&s->tcp, on_abandoned);
+	else
+		stream_end(s, uv_strerror(rc));
+}
+
+static void
+on_connected(uv_connect_t *request, int status)
+{
+	struct stream *s = request->handle->data;
+
+	if (status < 0)
+		dial_failed(s, status);
+	else if (s->state == STREAM_SHAKING)
+		stream_start(s);
+}
+
+static void
+dial_next(struct stream *s)
+{
+	struct dial *d = s->dial;
+	struct addrinfo *address = d->next;
+	int rc;
+
+	d->next = address->ai_next;
+	rc = uv_tcp_connect(&d->connecting, &s->tcp, address->ai_addr, on_connected);
+	if (rc < 0)
+		dial_failed(s, rc);
+}
+
+static void
+on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+{
+	struct stream *s = request->data;
+	struct dial *d = s->dial;
+
+	d->busy = false;
+	d->found = d->next = found;
+	if (s->state == STREAM_CLOSING)
+		uv_close((uv_handle_t *)&s->tcp, on_abandoned);
+	else if (status < 0 || found == NULL)
+		stream_end(s, status < 0 ? uv_strerror(status) : "the name has no address");
+	else
+		dial_next(s);
+}
+
+void
+dial_start(struct stream *s, const char *address)
+{
+	struct dial *d = s->dial;
+	struct addrinfo numeric = wanted;
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	int rc;
+
+	numeric.ai_flags |= AI_NUMERICHOST;
+	d->resolving.data = s;
+	if (!address_split(address, host, port)) {
+		stream_end(s, "not an address HOST:PORT");
+	} else if (getaddrinfo(host, port, &numeric, &d->found) == 0) {
+		d->next = d->found;
+		dial_next(s);
+	} else {
+		d->found = NULL;
+		rc = uv_getaddrinfo(s->net->loop, &d->resolving, on_resolved, host, port, &wanted);
+		d->busy = rc == 0;
+		if (rc < 0)
+			stream_end(s, uv_strerror(rc));
+	}
+}

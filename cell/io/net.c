@@ -1,0 +1,381 @@
+/* All connections together: listening, finding them by number, what is due, the end. */
+#include "cell/io/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "cell/io/stream.h"
+
+enum { BACKLOG = 512, REFUSALS_EVERY_S = 1 };
+
+static int
+by_id(const struct stream *a, const struct stream *b)
+{
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE_INTERNAL(stream_tree, stream, node, by_id, __attribute__((unused)) static)
+
+struct stream *
+net_find(struct net *n, uint64_t id)
+{
+	return RB_FIND(stream_tree, &n->streams, &(struct stream){.id = id});
+}
+
+/* ---- the end ---- */
+
+static void
+handle_gone(struct net *n)
+{
+	void (*stopped)(void *user) = n->stopped;
+	void *user = n->stopped_user;
+
+	if (--n->handles_n > 0)
+		return;
+	buffer_free(&n->plain);
+	buffer_free(&n->sealed);
+	sodium_memzero(&n->own, sizeof n->own);
+	free(n);
+	stopped(user);
+}
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+	handle_gone(handle->data);
+}
+
+static void
+on_listener_closed(uv_handle_t *handle)
+{
+	struct net *n = handle->data;
+
+	free(handle);
+	handle_gone(n);
+}
+
+static void
+stop_if_empty(struct net *n)
+{
+	if (!n->stopping || !RB_EMPTY(&n->streams))
+		return;
+	uv_close((uv_handle_t *)&n->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&n->prepare, on_handle_closed);
+	uv_close((uv_handle_t *)&n->idle, on_handle_closed);
+}
+
+void
+net_gone(struct stream *s)
+{
+	struct net *n = s->net;
+	const struct net_callbacks *callbacks = &n->config.callbacks;
+	uint64_t id = s->id;
+	const char *why = s->why;
+	bool tell = s->tell;
+
+	RB_REMOVE(stream_tree, &n->streams, s);
+	stream_free(s);
+	if (tell)
+		callbacks->closed(callbacks->user, id, why);
+	stop_if_empty(n);
+}
+
+/* ---- deadlines ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+/* libuv's clock only wakes us; what is due is decided by ours. */
+static void
+arm(struct net *n)
+{
+	struct stream *first = TAILQ_FIRST(&n->timed);
+	int64_t ms;
+
+	if (first == NULL || uv_is_active((uv_handle_t *)&n->timer) ||
+	    uv_is_closing((uv_handle_t *)&n->timer))
+		return;
+	ms = span_to_ms(mono_since(first->deadline, clock_now())) + 1;
+	uv_update_time(n->loop);
+	must(uv_timer_start(&n->timer, on_timer, ms < 0 ? 0 : (uint64_t)ms, 0) == 0);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	struct net *n = timer->data;
+	mono_t now = clock_now();
+	struct stream *s;
+
+	while ((s = TAILQ_FIRST(&n->timed)) != NULL && mono_reached(now, s->deadline))
+		stream_end(s, s->state == STREAM_SHAKING ? "no answer in time" : s->why);
+	arm(n);
+}
+
+void
+net_time(struct stream *s)
+{
+	struct net *n = s->net;
+
+	must(s->state == STREAM_SHAKING || s->state == STREAM_LINGERING);
+	s->deadline = mono_add(clock_now(), n->config.patience);
+	TAILQ_INSERT_TAIL(&n->timed, s, timed);
+	if (s->state == STREAM_SHAKING && s->dial == NULL)
+		n->unproved_n++;
+	arm(n);
+}
+
+void
+net_untime(struct stream *s)
+{
+	if (s->state != STREAM_SHAKING && s->state != STREAM_LINGERING)
+		return;
+	TAILQ_REMOVE(&s->net->timed, s, timed);
+	if (s->state == STREAM_SHAKING && s->dial == NULL)
+		s->net->unproved_n--;
+}
+
+/* ---- the end of a turn ---- */
+
+static void
+on_idle(uv_idle_t *handle)
+{
+	(void)handle; /* that it runs is all that is wanted: the loop does not sleep */
+}
+
+void
+net_unsent(struct stream *s)
+{
+	TAILQ_INSERT_TAIL(&s->net->unsent, s, unsent);
+	must(uv_idle_start(&s->net->idle, on_idle) == 0);
+}
+
+static void
+on_prepare(uv_prepare_t *handle)
+{
+	struct net *n = handle->data;
+	struct stream *s;
+
+	while ((s = TAILQ_FIRST(&n->unsent)) != NULL)
+		stream_flush(s);
+	must(uv_idle_stop(&n->idle) == 0);
+}
+
+/* ---- strangers ---- */
+
+static void
+peer_name(const struct stream *s, char *to, size_t size)
+{
+	struct sockaddr_storage address;
+	int len = sizeof address;
+
+	snprintf(to, size, "somewhere");
+	if (uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&address, &len) < 0)
+		return;
+	if (address.ss_family == AF_INET6)
+		uv_ip6_name((struct sockaddr_in6 *)&address, to, size);
+	else
+		uv_ip4_name((struct sockaddr_in *)&address, to, size);
+}
+
+/* One line a second: nobody can fill a disk by knocking. */
+void
+net_refused(struct stream *s, const char *why)
+{
+	struct net *n = s->net;
+	mono_t now = clock_now();
+	char name[INET6_ADDRSTRLEN];
+
+	n->refusals_n++;
+	if (n->stopping || mono_before(now, mono_add(n->refusal_at, span_s(REFUSALS_EVERY_S))))
+		return;
+	peer_name(s, name, sizeof name);
+	if (n->refusals_n > 1)
+		log_warn("a connection from %s is refused: %s (and %u more)", name, why,
+		         n->refusals_n - 1);
+	else
+		log_warn("a connection from %s is refused: %s", name, why);
+	n->refusal_at = now;
+	n->refusals_n = 0;
+}
+
+static void
+end_oldest_stranger(struct net *n)
+{
+	struct stream *s;
+
+	TAILQ_FOREACH(s, &n->timed, timed) {
+		if (s->state == STREAM_SHAKING && s->dial == NULL)
+			break;
+	}
+	must(s != NULL);
+	stream_end(s, "too many that prove no key");
+}
+
+static void
+on_knock(uv_stream_t *listener, int status)
+{
+	struct net *n = listener->data;
+	struct stream *s;
+
+	if (status < 0)
+		return;
+	s = stream_new(n, NULL);
+	RB_INSERT(stream_tree, &n->streams, s);
+	net_time(s);
+	if ((status = uv_accept(listener, (uv_stream_t *)&s->tcp)) < 0) {
+		stream_end(s, uv_strerror(status));
+		return;
+	}
+	if (n->unproved_n > NET_UNPROVED_MAX)
+		end_oldest_stranger(n);
+	stream_start(s);
+}
+
+/* ---- listening ---- */
+
+static int
+listen_at(struct net *n, const struct addrinfo *address)
+{
+	uv_tcp_t *tcp = memory_zero(1, sizeof *tcp);
+	int rc;
+
+	must(uv_tcp_init(n->loop, tcp) == 0);
+	tcp->data = n;
+	n->handles_n++;
+	if ((rc = uv_tcp_bind(tcp, address->ai_addr, 0)) == 0 &&
+	    (rc = uv_listen((uv_stream_t *)tcp, BACKLOG, on_knock)) == 0)
+		n->listener = tcp;
+	else
+		uv_close((uv_handle_t *)tcp, on_listener_closed);
+	return rc;
+}
+
+bool
+net_listen(struct net *n, const char *address, char *why, size_t why_size)
+{
+	const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	struct addrinfo *found = NULL;
+	int rc = 0;
+
+	must(n->listener == NULL && !n->stopping);
+	if (!address_split(address, host, port)) {
+		snprintf(why, why_size, "%s: not an address HOST:PORT", address);
+		return false;
+	}
+	if ((rc = getaddrinfo(host, port, &wanted, &found)) != 0) {
+		snprintf(why, why_size, "%s: %s", address, gai_strerror(rc));
+		return false;
+	}
+	for (struct addrinfo *a = found; a != NULL && n->listener == NULL; a = a->ai_next)
+		rc = listen_at(n, a);
+	freeaddrinfo(found);
+	if (n->listener == NULL)
+		snprintf(why, why_size, "%s: can't listen there: %s", address, uv_strerror(rc));
+	return n->listener != NULL;
+}
+
+int
+net_port(const struct net *n)
+{
+	struct sockaddr_storage address;
+	int len = sizeof address;
+
+	must(n->listener != NULL);
+	must(uv_tcp_getsockname(n->listener, (struct sockaddr *)&address, &len) == 0);
+	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+	                                           : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+/* ---- life ---- */
+
+int
+net_new(struct net **net, uv_loop_t *loop, const struct net_config *config)
+{
+	struct net *n;
+
+	if (sodium_init() < 0)
+		return -EIO;
+	n = memory_zero(1, sizeof *n);
+	n->loop = loop;
+	n->config = *config;
+	n->own = *config->own;
+	n->config.own = NULL;
+	if (n->config.patience.ns == 0)
+		n->config.patience = span_ms(NET_PATIENCE_MS);
+	n->plain = BUFFER(2 * READ_SIZE);
+	n->sealed = BUFFER(SIZE_MAX);
+	n->refusal_at = (mono_t){INT64_MIN / 2};
+	RB_INIT(&n->streams);
+	TAILQ_INIT(&n->timed);
+	TAILQ_INIT(&n->unsent);
+	must(uv_timer_init(loop, &n->timer) == 0);
+	must(uv_prepare_init(loop, &n->prepare) == 0);
+	must(uv_idle_init(loop, &n->idle) == 0);
+	n->handles_n = 3;
+	n->timer.data = n->prepare.data = n->idle.data = n;
+	must(uv_prepare_start(&n->prepare, on_prepare) == 0);
+	*net = n;
+	return 0;
+}
+
+uint64_t
+net_connect(struct net *n, const char *address, enum channel_role role,
+            const uint8_t key[NOISE_KEY])
+{
+	struct dial *dial = memory_zero(1, sizeof *dial);
+	struct stream *s;
+
+	must(!n->stopping);
+	dial->role = role;
+	memcpy(dial->key, key, NOISE_KEY);
+	s = stream_new(n, dial);
+	RB_INSERT(stream_tree, &n->streams, s);
+	net_time(s);
+	dial_start(s, address);
+	return s->id;
+}
+
+static void
+close_stream(struct stream *s)
+{
+	s->tell = false;
+	if (s->state == STREAM_SHAKING)
+		stream_end(s, NULL);
+	else if (s->state == STREAM_OPEN)
+		stream_linger(s);
+}
+
+void
+net_close(struct net *n, uint64_t conn)
+{
+	struct stream *s = net_find(n, conn);
+
+	if (s != NULL)
+		close_stream(s);
+}
+
+void
+net_stop(struct net *n, void (*stopped)(void *user), void *user)
+{
+	struct stream *s;
+
+	must(!n->stopping && stopped != NULL);
+	n->stopping = true;
+	n->stopped = stopped;
+	n->stopped_user = user;
+	if (n->listener != NULL)
+		uv_close((uv_handle_t *)n->listener, on_listener_closed);
+	RB_FOREACH(s, stream_tree, &n->streams)
+		close_stream(s);
+	stop_if_empty(n);
+}

@@ -1,0 +1,346 @@
+/* One connection: what is read goes through the channel and comes out as frames, what is sent waits
+ * for the end of the turn, is sealed and written. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "cell/base/limit.h"
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/stream.h"
+#include "cell/wire/codec.h"
+
+enum {
+	/* Longer than this nothing is sent into silence: a replica that is gone without a word must
+	 * not keep the next connection waiting, a client has its session's lease. */
+	SILENCE_REPLICA_MS = 3000,
+	SILENCE_CLIENT_MS = 15000,
+	KEEPALIVE_S = 15,              /* an idle connection is probed */
+	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* the longest request */
+};
+
+/* What could not be written at once. */
+struct remainder {
+	uv_write_t request;
+	uint8_t data[];
+};
+
+struct stream *
+stream_new(struct net *n, struct dial *dial)
+{
+	struct stream *s = memory_zero(1, sizeof *s);
+
+	s->net = n;
+	s->id = ++n->last_id;
+	s->state = STREAM_SHAKING;
+	s->dial = dial;
+	s->tell = dial != NULL;
+	s->frame_max = LIMIT_FRAME;
+	s->in = BUFFER((size_t)LIMIT_FRAME + 2 * READ_SIZE);
+	s->out = BUFFER(NET_QUEUE_MAX);
+	must(uv_tcp_init(n->loop, &s->tcp) == 0);
+	s->tcp.data = s;
+	return s;
+}
+
+void
+stream_free(struct stream *s)
+{
+	channel_end(&s->channel);
+	buffer_free(&s->in);
+	buffer_free(&s->out);
+	dial_free(s->dial);
+	free(s);
+}
+
+/* ---- the end ---- */
+
+static void
+on_closed(uv_handle_t *handle)
+{
+	net_gone(handle->data);
+}
+
+/* Of a connection that comes about right now a handle or a look-up may be on its way to its end
+ * already; dial.c then goes on from there. */
+void
+stream_end(struct stream *s, const char *why)
+{
+	if (s->state == STREAM_CLOSING)
+		return;
+	net_untime(s);
+	if (s->out.len > 0)
+		TAILQ_REMOVE(&s->net->unsent, s, unsent);
+	buffer_reset(&s->out);
+	if (s->state == STREAM_SHAKING && s->dial == NULL && why != NULL)
+		net_refused(s, why);
+	s->why = why;
+	s->state = STREAM_CLOSING;
+	if (s->dial != NULL && s->dial->busy)
+		uv_cancel((uv_req_t *)&s->dial->resolving);
+	else if (!uv_is_closing((uv_handle_t *)&s->tcp))
+		uv_close((uv_handle_t *)&s->tcp, on_closed);
+}
+
+static bool
+all_written(const struct stream *s)
+{
+	return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0;
+}
+
+void
+stream_linger(struct stream *s)
+{
+	if (s->state == STREAM_OPEN)
+		stream_flush(s);
+	if (s->state == STREAM_CLOSING)
+		return;
+	if (all_written(s)) {
+		stream_end(s, s->why);
+		return;
+	}
+	uv_read_stop((uv_stream_t *)&s->tcp);
+	net_untime(s);
+	s->state = STREAM_LINGERING;
+	net_time(s);
+}
+
+/* ---- out ---- */
+
+static void
+on_written(uv_write_t *request, int status)
+{
+	struct stream *s = request->handle->data;
+
+	free(request);
+	if (status < 0)
+		stream_end(s, uv_strerror(status));
+	else if (s->state == STREAM_LINGERING && all_written(s))
+		stream_end(s, s->why);
+}
+
+static int
+write_later(struct stream *s, struct bytes rest)
+{
+	struct remainder *r = memory_grow(NULL, sizeof *r + rest.len, 1);
+	uv_buf_t buf = uv_buf_init((char *)r->data, (unsigned)rest.len);
+	int rc;
+
+	memcpy(r->data, rest.data, rest.len);
+	rc = uv_write(&r->request, (uv_stream_t *)&s->tcp, &buf, 1, on_written);
+	if (rc < 0)
+		free(r);
+	return rc;
+}
+
+static void
+write_now(struct stream *s, struct bytes bytes)
+{
+	uv_buf_t buf = uv_buf_init((char *)bytes.data, (unsigned)bytes.len);
+	int rc;
+
+	if (bytes.len == 0)
+		return;
+	rc = uv_try_write((uv_stream_t *)&s->tcp, &buf, 1);
+	if (rc == UV_EAGAIN)
+		rc = 0;
+	if (rc >= 0 && (size_t)rc < bytes.len)
+		rc = write_later(s, (struct bytes){bytes.data + rc, bytes.len - (size_t)rc});
+	if (rc < 0)
+		stream_end(s, uv_strerror(rc));
+}
+
+void
+stream_flush(struct stream *s)
+{
+	struct net *n = s->net;
+
+	must(s->state == STREAM_OPEN);
+	if (s->out.len == 0)
+		return;
+	TAILQ_REMOVE(&n->unsent, s, unsent);
+	channel_send(&s->channel, buffer_view(&s->out), &n->sealed);
+	buffer_free(&s->out); /* most connections are idle most of the time */
+	must(!n->sealed.failed);
+	write_now(s, buffer_view(&n->sealed));
+	if (n->sealed.room > 4 * READ_SIZE)
+		buffer_free(&n->sealed);
+	else
+		buffer_reset(&n->sealed);
+}
+
+void
+net_send(struct net *n, uint64_t conn, struct bytes frames)
+{
+	struct stream *s = net_find(n, conn);
+
+	if (s == NULL || s->state != STREAM_OPEN || frames.len == 0)
+		return;
+	if (uv_stream_get_write_queue_size((uv_stream_t *)&s->tcp) + s->out.len + frames.len >
+	    NET_QUEUE_MAX) {
+		stream_end(s, "the peer does not read what it is sent");
+		return;
+	}
+	if (s->out.len == 0)
+		net_unsent(s);
+	buffer_put_bytes(&s->out, frames);
+	must(!s->out.failed);
+}
+
+/* ---- in ---- */
+
+static void
+set_silence(struct stream *s)
+{
+	unsigned ms = s->channel.role == CHANNEL_REPLICA ? SILENCE_REPLICA_MS : SILENCE_CLIENT_MS;
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+static void
+become_open(struct stream *s)
+{
+	const struct net_callbacks *callbacks = &s->net->config.callbacks;
+
+	net_untime(s);
+	s->state = STREAM_OPEN;
+	s->tell = true;
+	if (s->dial == NULL && s->channel.role == CHANNEL_CLIENT)
+		s->frame_max = CLIENT_FRAME_MAX;
+	set_silence(s);
+	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))
+		return;
+	if (s->dial == NULL)
+		net_refused(s, "its key is not welcome");
+	s->tell = false;
+	stream_end(s, NULL);
+}
+
+static long
+frame_length(const struct stream *s, struct bytes from)
+{
+	struct cursor prefix = cursor_of(from);
+
+	if (cursor_u32(&prefix) > s->frame_max)
+		return -1;
+	return wire_frame_length(from);
+}
+
+/* Hands out the whole frames and returns what is left. */
+static struct bytes
+take_frames(struct stream *s, struct bytes from)
+{
+	const struct net_callbacks *callbacks = &s->net->config.callbacks;
+	long len;
+
+	while (s->state == STREAM_OPEN && (len = frame_length(s, from)) != 0) {
+		if (len < 0) {
+			stream_end(s, "the peer sent a malformed frame");
+			break;
+		}
+		callbacks->frame(callbacks->user, s->id, (struct bytes){from.data, (size_t)len});
+		from.data += len;
+		from.len -= (size_t)len;
+	}
+	return from;
+}
+
+/* Only the beginning of a frame is kept with the connection. */
+static void
+keep(struct stream *s, struct buffer *plain, struct bytes rest)
+{
+	if (plain != &s->in) {
+		buffer_put_bytes(&s->in, rest);
+		buffer_reset(plain);
+	} else if (rest.len == 0) {
+		buffer_free(&s->in);
+	} else if (rest.len < s->in.len) {
+		memmove(s->in.data, rest.data, rest.len);
+		s->in.len = rest.len;
+	}
+}
+
+static void
+receive(struct stream *s, struct bytes from)
+{
+	struct net *n = s->net;
+	struct buffer *plain = s->in.len > 0 ? &s->in : &n->plain;
+	enum channel_state state = channel_receive(&s->channel, from, &n->sealed, plain);
+
+	write_now(s, buffer_view(&n->sealed));
+	buffer_reset(&n->sealed);
+	if (state == CHANNEL_OPEN && s->state == STREAM_SHAKING)
+		become_open(s);
+	if (s->state == STREAM_OPEN)
+		keep(s, plain, take_frames(s, buffer_view(plain)));
+	buffer_reset(&n->plain);
+	if (state != CHANNEL_FAILED || s->state == STREAM_CLOSING)
+		return;
+	s->why = s->channel.why;
+	stream_linger(s);
+}
+
+/* The peer of a handshake closes without a word when it can't read our message. */
+static const char *
+end_of_stream(const struct stream *s)
+{
+	if (s->state != STREAM_SHAKING)
+		return "closed by the peer";
+	return s->dial == NULL ? "closed before it had proved a key"
+	                       : "refused: it has another key, or is of another cell";
+}
+
+static void
+on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
+{
+	struct stream *s = stream->data;
+
+	if (len == UV_EOF)
+		stream_end(s, end_of_stream(s));
+	else if (len < 0)
+		stream_end(s, uv_strerror((int)len));
+	else if (len > 0)
+		receive(s, (struct bytes){(const uint8_t *)buf->base, (size_t)len});
+}
+
+static void
+on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+	struct net *n = ((struct stream *)handle->data)->net;
+
+	(void)suggested;
+	*buf = uv_buf_init((char *)n->bytes, sizeof n->bytes);
+}
+
+void
+stream_start(struct stream *s)
+{
+	struct net *n = s->net;
+	struct channel_config config = {.initiator = s->dial != NULL, .own = &n->own};
+	int rc;
+
+	memcpy(config.cell_id, n->config.cell_id, sizeof config.cell_id);
+	if (config.initiator) {
+		config.role = s->dial->role;
+		config.remote = s->dial->key;
+	}
+	random_fill(config.ephemeral_secret, sizeof config.ephemeral_secret);
+	channel_start(&s->channel, &config, &n->sealed);
+	sodium_memzero(&config, sizeof config);
+	if ((rc = uv_tcp_nodelay(&s->tcp, 1)) < 0 ||
+	    (rc = uv_tcp_keepalive(&s->tcp, 1, KEEPALIVE_S)) < 0 ||
+	    (rc = uv_read_start((uv_stream_t *)&s->tcp, on_room, on_read)) < 0)
+		stream_end(s, uv_strerror(rc));
+	else if (s->channel.state == CHANNEL_FAILED)
+		stream_end(s, s->channel.why);
+	else
+		write_now(s, buffer_view(&n->sealed));
+	buffer_reset(&n->sealed);
+}

@@ -1,0 +1,272 @@
+/* cell: makes the files of a cell on several machines, and shows a cell file. */
+#include "ctl/cell.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "cell/io/keyfile.h"
+#include "cell/io/log.h"
+
+enum { OPT_DIR = 256, OPT_REPLICA };
+
+struct cell_arguments {
+	const char *directory;
+	const char *addresses[LIMIT_REPLICAS];
+	int addresses_n;
+};
+
+/* ---- finding ---- */
+
+bool
+cell_read(const char *path, struct conf *conf)
+{
+	char why[512];
+
+	if (conf_read(path, conf, why, sizeof why))
+		return true;
+	log_error("%s", why);
+	return false;
+}
+
+/* A mount's source is its cell file, or the data directory of a cell in one process. */
+static bool
+file_of_mount(char *path)
+{
+	static struct run_record record;
+	struct stat st;
+	bool is_directory;
+
+	if (!place_find_mount(NULL, NULL, &record))
+		return false;
+	is_directory = stat(record.source, &st) == 0 && S_ISDIR(st.st_mode);
+	snprintf(path, PATH_MAX, "%.*s%s", PATH_MAX - 16, record.source,
+	         is_directory ? "/cell.conf" : "");
+	return true;
+}
+
+bool
+cell_find(const struct ctl *ctl, char *path, struct conf *conf)
+{
+	if (ctl->cell)
+		conf_locate(ctl->cell, path, PATH_MAX);
+	else if (!file_of_mount(path))
+		return false;
+	return cell_read(path, conf);
+}
+
+/* ---- show ---- */
+
+static json_t *
+key_json(const uint8_t key[NOISE_KEY])
+{
+	char text[KEY_TEXT];
+
+	return key_to_text(key, NOISE_KEY, text, sizeof text) ? json_string(text) : json_null();
+}
+
+static void
+show_json(const char *path, const struct conf *conf)
+{
+	json_t *all = json_object(), *replicas = json_array();
+
+	json_object_set_new(all, "cell", json_string(conf->name));
+	json_object_set_new(all, "file", json_string(path));
+	json_object_set_new(all, "signing_key", key_json(conf->signing_public));
+	if (conf->has_admin)
+		json_object_set_new(all, "admin_key", key_json(conf->admin_public));
+	for (int i = 0; i < conf->replicas_n; i++) {
+		const struct conf_replica *r = &conf->replicas[i];
+		json_t *one = json_object();
+
+		json_object_set_new(one, "id", json_integer(r->id));
+		if (!conf_is_standalone(conf)) {
+			json_object_set_new(one, "address", json_string(r->address));
+			json_object_set_new(one, "key", key_json(r->public_key));
+		}
+		json_array_append_new(replicas, one);
+	}
+	json_object_set_new(all, "replicas", replicas);
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(all);
+}
+
+static void
+show_key(const char *what, const uint8_t key[NOISE_KEY])
+{
+	char text[KEY_TEXT];
+
+	key_to_text(key, NOISE_KEY, text, sizeof text);
+	printf("%-12s %s\n", what, text);
+}
+
+static void
+show_text(const char *path, const struct conf *conf)
+{
+	char what[32];
+
+	printf("%-12s %s\n%-12s %s\n", "cell", conf->name, "file", path);
+	show_key("signing_key", conf->signing_public);
+	if (conf->has_admin)
+		show_key("admin_key", conf->admin_public);
+	for (int i = 0; i < conf->replicas_n; i++) {
+		const struct conf_replica *r = &conf->replicas[i];
+
+		snprintf(what, sizeof what, "replica %d", r->id);
+		if (conf_is_standalone(conf)) {
+			printf("%-12s %s\n", what, "in the process of the mount");
+			continue;
+		}
+		printf("%-12s %s\n", what, r->address);
+		show_key("", r->public_key);
+	}
+}
+
+static int
+show(const struct ctl *ctl)
+{
+	static struct conf conf;
+	char path[PATH_MAX];
+
+	if (!cell_find(ctl, path, &conf))
+		return CTL_FAILED;
+	if (ctl->json)
+		show_json(path, &conf);
+	else
+		show_text(path, &conf);
+	return CTL_OK;
+}
+
+/* ---- create ---- */
+
+static int
+create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
+{
+	static struct conf conf;
+	char path[PATH_MAX];
+
+	snprintf(conf.name, sizeof conf.name, "%s", name);
+	conf.replicas_n = a->addresses_n;
+	for (int i = 0; i < a->addresses_n; i++) {
+		conf.replicas[i].id = (uint8_t)(i + 1);
+		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address, "%s",
+		         a->addresses[i]);
+	}
+	if (a->addresses_n % 2 == 0)
+		log_warn("%d replicas outlive no more failures than %d would", a->addresses_n,
+		         a->addresses_n - 1);
+	if (!cell_make(a->directory, &conf))
+		return CTL_FAILED;
+	snprintf(path, sizeof path, "%s/%s.conf", a->directory, conf.name);
+	if (ctl->json) {
+		show_json(path, &conf);
+		return CTL_OK;
+	}
+	printf("%-24s the cell file: the same for every replica and client\n", path);
+	for (int i = 0; i < a->addresses_n; i++) {
+		snprintf(path, sizeof path, "%s/%d", a->directory, i + 1);
+		printf("%-24s data directory of the replica at %s\n", path, a->addresses[i]);
+	}
+	snprintf(path, sizeof path, "%s/admin.key", a->directory);
+	printf("%-24s the key of principal admin: keep it secret\n", path);
+	return CTL_OK;
+}
+
+/* ---- the command ---- */
+
+static int
+usage(const char *what, const char *why)
+{
+	return ctl_usage(&cell_command, what, why);
+}
+
+/* An exit code, or 0. */
+static int
+check_addresses(const struct cell_arguments *a)
+{
+	if (a->addresses_n == 0)
+		return usage("--replica", "needed, once for each replica");
+	for (int i = 0; i < a->addresses_n; i++) {
+		if (!conf_address_valid(a->addresses[i]))
+			return usage(a->addresses[i], "not HOST:PORT");
+		for (int k = 0; k < i; k++)
+			if (strcmp(a->addresses[k], a->addresses[i]) == 0)
+				return usage(a->addresses[i], "given twice");
+	}
+	return 0;
+}
+
+static int
+run_create(const struct ctl *ctl, int argc, char **argv, const struct cell_arguments *a)
+{
+	int code;
+
+	if (argc < 1)
+		return usage("CELL", "needed");
+	if (argc > 1)
+		return usage(argv[1], "unexpected argument");
+	if (!conf_cell_name_valid(argv[0]))
+		return usage(argv[0], "not a cell's name");
+	if (!a->directory || a->directory[0] == '\0')
+		return usage("--dir", "needed");
+	code = check_addresses(a);
+	return code ? code : create(ctl, argv[0], a);
+}
+
+static int
+run_show(const struct ctl *ctl, int argc, char **argv, const struct cell_arguments *a)
+{
+	if (argc > 0)
+		return usage(argv[0], "unexpected argument");
+	if (a->directory || a->addresses_n > 0)
+		return usage(a->directory ? "--dir" : "--replica", "only for create");
+	return show(ctl);
+}
+
+static int
+scan(struct ctl *ctl, struct cell_arguments *a, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"dir", required_argument, NULL, OPT_DIR},
+		{"replica", required_argument, NULL, OPT_REPLICA},
+		CTL_LONG_OPTIONS,
+	};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_DIR)
+			a->directory = optarg;
+		else if (letter == OPT_REPLICA && a->addresses_n == LIMIT_REPLICAS)
+			return usage(optarg, "more than 7 replicas");
+		else if (letter == OPT_REPLICA)
+			a->addresses[a->addresses_n++] = optarg;
+		else if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	}
+	return 0;
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	struct cell_arguments a = {0};
+	int code = scan(ctl, &a, argc, argv);
+
+	if (code || ctl->help)
+		return code;
+	argc -= optind;
+	argv += optind;
+	if (argc == 0)
+		return usage("create or show", "needed");
+	if (strcmp(argv[0], "create") == 0)
+		return run_create(ctl, argc - 1, argv + 1, &a);
+	if (strcmp(argv[0], "show") == 0)
+		return run_show(ctl, argc - 1, argv + 1, &a);
+	return usage(argv[0], "neither create nor show");
+}
+
+const struct ctl_command cell_command = {
+	"cell", "create CELL --dir DIR --replica HOST:PORT [--replica ...] | show",
+	"makes the files of a cell on several machines; shows a cell file", run,
+};

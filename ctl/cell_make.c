@@ -1,0 +1,182 @@
+/* The files of a new cell, all of them or none. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/io/file.h"
+#include "cell/io/keyfile.h"
+#include "cell/io/log.h"
+#include "ctl/cell.h"
+
+/* Files of a data directory, and two beside them; the directory itself; the one that holds all. */
+enum { MADE_MAX = LIMIT_REPLICAS * 4 + 2 + 1 };
+
+struct making {
+	const char *directory;
+	struct conf *conf;
+	uint8_t signing[SIGN_SECRET];
+	char *made[MADE_MAX]; /* in this order */
+	int made_n;
+};
+
+/* Keeps in mind what was made; tells what was not. `rc` is a negative errno, or 0. */
+static bool
+note(struct making *m, const char *path, int rc)
+{
+	if (rc == 0) {
+		m->made[m->made_n++] = strdup(path);
+		return true;
+	}
+	log_error("%s: %s", path, rc == -EEXIST ? "exists already" : strerror(-rc));
+	return false;
+}
+
+static void
+undo(struct making *m)
+{
+	for (int i = m->made_n - 1; i >= 0; i--)
+		if (remove(m->made[i]) < 0)
+			log_warn("%s: cannot remove it again: %s", m->made[i], strerror(errno));
+}
+
+static const char *
+path_in(const struct making *m, const char *name)
+{
+	static char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s/%s", m->directory, name);
+	return path;
+}
+
+static const char *
+path_of_replica(const struct making *m, int id, const char *file)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%d%s%s", id, file[0] != '\0' ? "/" : "", file);
+	return path_in(m, name);
+}
+
+static const char *
+cell_file(const struct making *m)
+{
+	char name[LIMIT_CELL_NAME + 8];
+
+	snprintf(name, sizeof name, "%s.conf", m->conf->name);
+	return path_in(m, name);
+}
+
+static bool
+is_free(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0 && errno == ENOENT)
+		return true;
+	log_error("%s: exists already", path);
+	return false;
+}
+
+/* Before anything is made, so that nothing is even touched. */
+static bool
+all_free(const struct making *m)
+{
+	for (int i = 0; i < m->conf->replicas_n; i++)
+		if (!is_free(path_of_replica(m, m->conf->replicas[i].id, "")))
+			return false;
+	return is_free(path_in(m, "admin.key")) && is_free(cell_file(m));
+}
+
+static bool
+make_data_directory(struct making *m, struct conf_replica *r)
+{
+	const char *path = path_of_replica(m, r->id, "");
+	struct noise_pair pair;
+	bool ok;
+
+	if (!note(m, path, mkdir(path, 0700) < 0 ? -errno : 0))
+		return false;
+	path = path_of_replica(m, r->id, "replica.key");
+	ok = note(m, path, keyfile_create_channel(path, NULL, &pair));
+	memcpy(r->public_key, pair.public, sizeof r->public_key);
+	explicit_bzero(&pair, sizeof pair);
+	return ok;
+}
+
+static bool
+make_admin(struct making *m)
+{
+	const char *path = path_in(m, "admin.key");
+	struct noise_pair pair;
+	bool ok = note(m, path, keyfile_create_channel(path, "admin", &pair));
+
+	memcpy(m->conf->admin_public, pair.public, sizeof m->conf->admin_public);
+	m->conf->has_admin = true;
+	explicit_bzero(&pair, sizeof pair);
+	return ok;
+}
+
+/* The first data directory's is made, the others' are copies. */
+static bool
+make_signing(struct making *m, int i)
+{
+	const char *path = path_of_replica(m, m->conf->replicas[i].id, "signing.key");
+
+	if (i > 0)
+		return note(m, path, keyfile_copy_signing(path, m->signing));
+	return note(m, path, keyfile_create_signing(path, m->signing, m->conf->signing_public));
+}
+
+static bool
+make_all(struct making *m)
+{
+	const char *path;
+
+	for (int i = 0; i < m->conf->replicas_n; i++)
+		if (!make_data_directory(m, &m->conf->replicas[i]) || !make_signing(m, i))
+			return false;
+	if (!make_admin(m))
+		return false;
+	for (int i = 0; i < m->conf->replicas_n; i++) {
+		path = path_of_replica(m, m->conf->replicas[i].id, "cell.conf");
+		if (!note(m, path, conf_write(path, m->conf)))
+			return false;
+	}
+	path = cell_file(m);
+	return note(m, path, conf_write(path, m->conf)); /* synced, and with it the directories */
+}
+
+static bool
+make_in(struct making *m)
+{
+	int rc = mkdir(m->directory, 0755) < 0 ? -errno : 0;
+
+	return (rc == -EEXIST || note(m, m->directory, rc)) && all_free(m) && make_all(m);
+}
+
+bool
+cell_make(const char *directory, struct conf *conf)
+{
+	struct making m = {.directory = directory, .conf = conf};
+	sigset_t all, before;
+	bool ok;
+
+	if (strlen(directory) + LIMIT_CELL_NAME + sizeof "/.conf" FILE_UNFINISHED > PATH_MAX) {
+		log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
+		return false;
+	}
+	/* Ctrl-C leaves all or nothing, too. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	ok = make_in(&m);
+	if (!ok)
+		undo(&m);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	for (int i = 0; i < m.made_n; i++)
+		free(m.made[i]);
+	explicit_bzero(&m, sizeof m);
+	return ok;
+}

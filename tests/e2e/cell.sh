@@ -1,0 +1,169 @@
+#!/bin/bash
+# Three replicas that agree: two mounts, a master that is killed, frozen, cut; sessions that survive.
+. "$(dirname "$0")/lib.sh"
+
+LSCELL=$build/cell/lscell
+cell=$work/cell
+m2=$work/mnt2
+mkdir "$m2"
+
+up() { limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null; }
+down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
+
+# A second mount, with the same key.
+mount_second() {
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m2"
+	second=$(daemon_of "$m2")
+}
+
+# The process of replica N, and the number of the master.
+replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
+master() { sed -n 's/^master: //p' "$m/.cell/status"; }
+start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" & }
+
+case_two_mounts() {
+	up
+	mount_second
+	mkdir "$m/d"
+	echo one > "$m/d/f"
+	is "$(cat "$m2/d/f")" one
+	echo two > "$m2/d/f"
+	is "$(cat "$m/d/f")" two
+	exec 9<> "$m/d/f"
+	flock 9
+	local rc=0
+	limit 5 flock -n "$m2/d/f" true || rc=$?
+	is $rc 1
+	exec 9>&-
+	limit 5 flock -n "$m2/d/f" true
+}
+
+case_count_on_two_mounts_while_the_master_dies() {
+	echo 0 > "$m/count"
+	"$TOOLS/stress" count "$m/count" 4 100 &
+	local one=$! two
+	"$TOOLS/stress" count "$m2/count" 4 100 &
+	two=$!
+	local victim round
+	for round in 1 2 3; do
+		victim=$(master)
+		kill -9 "$(replica "$victim")"
+		wait_until "another master" another_master "$victim"
+		start_replica "$victim"
+		wait_until "replica $victim is back" test -n "$(replica "$victim")"
+	done
+	wait $one
+	wait $two
+	is "$(cat "$m2/count")" 800
+}
+
+another_master() {
+	local now
+	now=$(master)
+	[ -n "$now" ] && [ "$now" != 0 ] && [ "$now" != "$1" ]
+}
+
+case_append_from_two_mounts() {
+	"$TOOLS/stress" append "$m/log" 4 50 &
+	local one=$!
+	wait $one
+	rm "$m/log"
+	(for i in $(seq 100); do echo "one $i" >> "$m/log"; done) &
+	one=$!
+	for i in $(seq 100); do echo "two $i" >> "$m2/log"; done
+	wait $one
+	is "$(grep -cE '^(one|two) [0-9]+$' "$m/log")" 200
+	is "$(wc -l < "$m2/log")" 200
+}
+
+case_a_process_killed_frees_at_once() {
+	rm -f "$work/held"
+	bash -c "exec 9<> '$m/l'; flock 9; touch '$work/held'; exec tail -f /dev/null" &
+	local holder=$!
+	wait_until "it holds the lock" test -e "$work/held"
+	kill -9 $holder
+	limit 5 flock "$m2/l" true
+}
+
+case_a_frozen_master_is_left() {
+	local victim pid
+	victim=$(master)
+	pid=$(replica "$victim")
+	kill -STOP "$pid"
+	limit 20 bash -c "echo moved > '$m/frozen'"
+	is "$(cat "$m2/frozen")" moved
+	kill -CONT "$pid"
+	is "$(cat "$m/frozen")" moved
+	another_master "$victim"
+}
+
+case_a_mount_killed_leaves_its_locks_delayed() {
+	umount "$m2"
+	wait_until "the second mount has left" gone "$second"
+	limit 30 "$LSFS" -o "key=$cell/admin.key,lock_delay=2" "$cell/dc1.conf" "$m2"
+	second=$(daemon_of "$m2")
+	exec 9<> "$m2/l2"
+	flock 9
+	exec 8> "$m2/e"
+	setfattr -n user.ls.ephemeral -v 1 "$m2/e"
+	kill -9 "$second"
+	exec 8>&- 9>&-
+	is "$(attribute lock "$m/l2")" exclusive
+	wait_until "its session has expired" session_expired
+	[ ! -e "$m/e" ]
+	limit 20 flock "$m/l2" true
+	umount -l "$m2"
+}
+
+session_expired() { [[ $(attribute lock "$m/l2") == delayed* ]]; }
+
+case_all_killed_at_once() {
+	echo kept > "$m/kept"
+	local i
+	for i in 1 2 3; do kill -9 "$(replica $i)"; done
+	for i in 1 2 3; do start_replica $i; done
+	is "$(limit 40 cat "$m/kept")" kept
+}
+
+case_without_a_majority_calls_wait() {
+	local i others=
+	for i in 1 2 3; do [ "$i" = "$(master)" ] || others="$others $i"; done
+	for i in $others; do kill -STOP "$(replica "$i")"; done
+	bash -c "echo late > '$m/late'" &
+	local writer=$! rc=0
+	wait_until "the session is in jeopardy" grep -q jeopardy "$m/.cell/status"
+	timeout -s INT 2 cat "$m/kept" || rc=$?
+	[ $rc -ne 0 ]
+	rc=0
+	limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$cell/admin.key" || rc=$?
+	is $rc 1
+	for i in $others; do kill -CONT "$(replica "$i")"; done
+	wait $writer
+	is "$(cat "$m/late")" late
+}
+
+case_status_and_down() {
+	limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$cell/admin.key" | grep -q master
+	down
+	! mountpoint -q "$m"
+	local i
+	for i in 1 2 3; do [ -z "$(replica $i)" ]; done
+	up
+	is "$(cat "$m/kept")" kept
+	down
+}
+
+end_cell() {
+	local i pid
+	umount -l "$m2" 2> /dev/null
+	for i in 1 2 3; do
+		pid=$(replica $i)
+		[ -n "$pid" ] && kill -9 "$pid"
+	done
+	pid=$(daemon_of "$m2")
+	[ -n "$pid" ] && kill -9 "$pid"
+	cleanup
+}
+trap end_cell EXIT
+
+run_cases
