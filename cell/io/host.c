@@ -412,6 +412,7 @@ configure(struct host *h)
 	random_fill(&paxos->seed, sizeof paxos->seed);
 	master->cell = h->conf.name;
 	master->session_lease = span_ms(DEFAULT_SESSION_LEASE_MS);
+	master->cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS);
 	master->drift_permille = DRIFT_PERMILLE;
 }
 

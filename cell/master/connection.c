@@ -61,10 +61,15 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 }
 
 void
-m_connection_detach(struct connection *c)
+m_connection_detach(struct master *m, struct connection *c)
 {
 	struct session *s = c->session;
 
+	if (c->open.data != NULL) {
+		TAILQ_REMOVE(&m->opens, c, opens_entry);
+		free((void *)c->open.data);
+		c->open = (struct bytes){NULL, 0};
+	}
 	c->opening = false;
 	c->greeted = false;
 	c->sequence = 0;
@@ -79,7 +84,7 @@ m_connection_detach(struct connection *c)
 void
 m_connection_free(struct master *m, struct connection *c)
 {
-	m_connection_detach(c);
+	m_connection_detach(m, c);
 	RB_REMOVE(m_connection_tree, &m->connections, c);
 	free((void *)c->principal.data);
 	free(c);

@@ -6,6 +6,7 @@
  *   keepalive.c   holding and answering KeepAlives           request.c   order, exactly once
  *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
  *   waiters.c     the queues of locks, grants                delay.c     lock-delays
+ *   ticket.c      places in queues that outlive the master   barrier.c   what a new master waits for
  */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H
@@ -15,7 +16,7 @@
 #include "cell/master/master.h"
 #include "cell/wire/codec.h"
 
-enum alarm_kind { ALARM_SESSION, ALARM_DELAY };
+enum alarm_kind { ALARM_BARRIER, ALARM_SESSION, ALARM_DELAY };
 
 /* Something that is due at an instant. Sorted by (at, kind, id), so that equal instants ring in an
  * order that does not depend on addresses. */
@@ -32,7 +33,10 @@ struct connection {
 	struct bytes principal; /* owned */
 	struct session *session;
 	uint64_t ended; /* the session that it had and that has ended; 0: none */
-	bool opening;   /* create_session with `nonce` is in flight */
+	bool left;      /* its session is another master's: what still comes for it is ignored */
+	bool opening;   /* create_session with `nonce` is in flight, or waits for the barrier */
+	struct bytes open; /* the open_session that waits, encoded; owned */
+	TAILQ_ENTRY(connection) opens_entry;
 	uint8_t nonce[LIMIT_NONCE];
 	bool greeted;      /* its first KeepAlive was answered */
 	uint64_t sequence; /* of the last KeepAlive on it */
@@ -73,6 +77,8 @@ struct session {
 	mono_t expiry;   /* unheard until then: it is ended */
 	struct alarm alarm;
 	bool ending; /* its expiry is proposed */
+	bool caching;
+	bool awaited; /* by the barrier */
 	bool held;   /* a KeepAlive waits for its answer */
 	uint64_t held_sequence;
 	mono_t held_since, answer_at;
@@ -112,6 +118,15 @@ struct queue {
 	TAILQ_ENTRY(queue) dirty_entry;
 };
 
+/* See barrier.c. */
+struct barrier {
+	bool stands;
+	mono_t end; /* it falls then at the latest */
+	struct alarm alarm;
+	size_t awaited_n; /* sessions that have not come to this master yet */
+	RB_HEAD(kept_tree, kept_lock) kept;
+};
+
 /* A lock-delay that runs. */
 struct delay {
 	RB_ENTRY(delay) link;
@@ -140,6 +155,7 @@ struct master {
 	struct master_config config;
 	const struct tree *tree;
 	struct m_connection_tree connections;
+	uint8_t ticket_key[16];
 
 	bool serving;
 	uint64_t epoch;
@@ -148,6 +164,8 @@ struct master {
 	struct queue_tree queues;
 	struct name_tree waiters; /* of all queues, by (node, session, owner, acquisition) */
 	struct delay_tree delays;
+	struct barrier barrier;
+	TAILQ_HEAD(opens_list, connection) opens; /* that wait for the barrier */
 	struct alarm_tree alarms;
 	TAILQ_HEAD(flight_list, flight) flights;
 	TAILQ_HEAD(runnable_list, session) runnable;
@@ -178,7 +196,7 @@ mono_t m_alarm_next(const struct master *m);
 struct connection *m_connection_find(struct master *m, uint64_t id);
 void m_connection_send(struct master *m, const struct connection *c, const struct message *message);
 /* Takes the session off the connection, and what the connection waits for off the session. */
-void m_connection_detach(struct connection *c);
+void m_connection_detach(struct master *m, struct connection *c);
 void m_connection_close(struct master *m, struct connection *c);
 /* Closes it because the client did what no client does. */
 void m_connection_breach(struct master *m, struct connection *c, const char *why);
@@ -198,6 +216,8 @@ struct flight *m_flight_land(struct master *m, enum op_code op);
 /* session.c */
 struct session *m_session_find(struct master *m, uint64_t id);
 void m_session_open(struct master *m, struct connection *c, const struct msg_open_session *msg);
+/* Opens what waited for the barrier. */
+void m_session_run_opens(struct master *m);
 void m_session_created(struct master *m, const struct flight *f, const struct tree_answer *answer);
 /* Makes the master's record of a session that lives in the tree. */
 struct session *m_session_record(struct master *m, const struct tree_session *t);
@@ -233,6 +253,8 @@ bool m_request_behind_command(const struct session *s, const struct request *r);
 /* An acquire of this name that is not answered yet; NULL when there is none. */
 struct request *m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner,
                                        uint64_t acquisition);
+/* Its parked requests are looked at again at the end of the step. */
+void m_request_wake(struct master *m, struct session *s);
 /* Begins what was parked and may begin now. */
 void m_request_run(struct master *m, struct session *s);
 void m_request_free_all(struct session *s);
@@ -262,6 +284,7 @@ void m_lock_forget_given_up(struct session *s, uint64_t below);
 /* waiters.c */
 struct queue *m_queue_find(struct master *m, uint64_t node);
 void m_queue_touch(struct master *m, uint64_t node);
+void m_queue_touch_all(struct master *m);
 /* Must an acquire that is not a conversion go behind those who wait? */
 bool m_queue_blocks(const struct queue *q, const struct acquire *a);
 /* Does a holder wait for its conversion? */
@@ -278,6 +301,25 @@ void m_queue_grant_behind(struct master *m, struct queue *q, size_t others);
 void m_queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer);
 /* The node is gone: everybody is told. */
 void m_queue_gone(struct master *m, uint64_t node);
+
+/* ticket.c */
+void m_ticket_init(struct master *m);
+/* The last place in the queue, for this acquire of `session`. */
+void m_ticket_give(struct master *m, uint64_t session, struct acquire *a);
+/* Did a master of this cell give the acquire its ticket, if it has one? */
+bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acquire *a);
+
+/* barrier.c */
+/* At the beginning of an epoch, when the sessions are known. */
+void m_barrier_raise(struct master *m);
+void m_barrier_clear(struct master *m);
+void m_barrier_ring(struct master *m);
+/* The session has no cache from before this epoch any more. */
+void m_barrier_passed(struct master *m, struct session *s);
+/* Must the request wait for the barrier? */
+bool m_barrier_holds(struct master *m, const struct session *s, const struct request *r);
+/* Is it a lock whose queue may not be complete yet? */
+bool m_barrier_keeps(const struct master *m, uint64_t node);
 
 /* delay.c */
 void m_delay_begin(struct master *m, const struct tree_note *note);

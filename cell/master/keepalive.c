@@ -65,6 +65,8 @@ m_keepalive_receive(struct master *m, struct connection *c, const struct msg_kee
 {
 	if (c->session == NULL && msg->session != 0 && c->ended == msg->session)
 		keepalive_too_late(m, c, msg);
+	else if (c->session == NULL && c->left)
+		return;
 	else if (c->session == NULL || c->session->id != msg->session)
 		m_connection_breach(m, c, "a KeepAlive for a session that it does not have");
 	else if (msg->sequence > c->sequence) {

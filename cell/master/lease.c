@@ -61,6 +61,8 @@ m_lease_ring(struct master *m, struct session *s)
 	must(!s->ending);
 	if (!m->lease)
 		m_alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
+	else if (m->barrier.stands && !s->held && mono_reached(m->now, s->expiry))
+		m_alarm_set(m, &s->alarm, m->barrier.end); /* its end changes what others cache */
 	else if (s->held && mono_reached(m->now, s->answer_at))
 		m_keepalive_answer(m, s);
 	else if (!s->held && mono_reached(m->now, s->expiry))

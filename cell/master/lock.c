@@ -187,14 +187,6 @@ m_lock_acquire_refused(struct master *m, struct session *s, struct request *r)
 	enqueue(m, s, r, held);
 }
 
-/* The place of a newcomer is its time of arrival; one who was queued before presents its ticket. */
-static void
-take_ticket(struct master *m, struct acquire *a)
-{
-	if (a->ticket.epoch == 0)
-		a->ticket = (struct ticket){.epoch = m->epoch, .place = ++m->place};
-}
-
 /* A lock seen as busy in the applied tree is busy, unless this session's own release is under way:
  * then the log knows better. */
 static void
@@ -219,7 +211,13 @@ acquire_new(struct master *m, struct session *s, struct request *r)
 	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
 	bool others_wait = held == LOCK_NONE && m_queue_blocks(m_queue_find(m, a->node), a);
 
-	take_ticket(m, a);
+	/* Behind the barrier others may wait of whom nobody has heard yet. Who holds the lock need
+	 * not care, unless it has just let go. */
+	if (m_barrier_keeps(m, a->node))
+		others_wait = held == LOCK_NONE || m_request_behind_command(s, r);
+	/* The place of a newcomer is its time of arrival; who was queued before has its ticket. */
+	if (a->ticket.epoch == 0)
+		m_ticket_give(m, s->id, a);
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
 		acquire_busy(m, s, r, held, others_wait);
 	else
@@ -234,6 +232,8 @@ m_lock_acquire(struct master *m, struct session *s, struct request *r)
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
 		m_request_reply(m, s, r, RC_INVAL, nothing);
+	else if (!m_ticket_genuine(m, s->id, a))
+		m_request_reply(m, s, r, RC_PERM, nothing);
 	else if (r->cancelled || was_given_up(s, r))
 		m_request_reply(m, s, r, RC_INTR, nothing);
 	else if (reply_waiting(m, s, r))

@@ -12,15 +12,18 @@ master_new(const struct master_config *config, const struct tree *tree)
 
 	must(config->session_lease.ns >= span_s(LIMIT_LEASE_MIN_S).ns);
 	must(config->session_lease.ns <= span_s(LIMIT_LEASE_MAX_S).ns);
+	must(config->cache_lease.ns > 0);
 	must(config->drift_permille >= 0 && config->drift_permille < 1000);
 	m->config = *config;
 	m->tree = tree;
+	m_ticket_init(m);
 	m->commands = BUFFER(LIMIT_ENTRY);
 	m->deadline = MONO_NEVER;
 	TAILQ_INIT(&m->flights);
 	TAILQ_INIT(&m->runnable);
 	TAILQ_INIT(&m->leaseless);
 	TAILQ_INIT(&m->dirty);
+	TAILQ_INIT(&m->opens);
 	return m;
 }
 
@@ -38,10 +41,12 @@ clear(struct master *m)
 		free(f);
 	}
 	m_delay_free_all(m);
+	m_barrier_clear(m);
 	buffer_reset(&m->commands);
 	m->commands_n = 0;
 	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
 	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->leaseless) && TAILQ_EMPTY(&m->dirty));
+	must(TAILQ_EMPTY(&m->opens));
 }
 
 void
@@ -49,9 +54,9 @@ master_free(struct master *m)
 {
 	struct connection *c;
 
-	clear(m);
 	while ((c = RB_ROOT(&m->connections)) != NULL)
 		m_connection_free(m, c);
+	clear(m);
 	buffer_free(&m->commands);
 	free(m);
 }
@@ -128,6 +133,8 @@ run_queues(struct master *m)
 static void
 leave(struct master *m)
 {
+	if (!m->barrier.stands)
+		m_session_run_opens(m);
 	run_parked(m);
 	run_queues(m);
 	must(m->commands_n == 0 && TAILQ_EMPTY(&m->runnable));
@@ -146,7 +153,7 @@ master_serving(const struct master *m)
 }
 
 /* A new master does not know what its predecessor promised: every session gets a whole lease before
- * it may be expired, and every lock-delay is run from its start. */
+ * it may be expired, every lock-delay is run from its start, and the barrier stands. */
 void
 master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u)
 {
@@ -162,6 +169,7 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 		m_session_record(m, &t);
 	for (uint64_t node = 0; tree_delay_after(m->tree, node, &delay); node = delay.node)
 		m_delay_begin(m, &delay);
+	m_barrier_raise(m);
 	leave(m);
 }
 
@@ -179,7 +187,8 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 	RB_FOREACH(c, m_connection_tree, &m->connections)
 	{
 		m_connection_send(m, c, &redirect);
-		m_connection_detach(c);
+		c->left |= c->session != NULL;
+		m_connection_detach(m, c);
 	}
 	clear(m);
 	m->serving = false;
@@ -316,6 +325,10 @@ ring(struct master *m, struct alarm *a)
 {
 	struct session *s;
 
+	if (a->kind == ALARM_BARRIER) {
+		m_barrier_ring(m);
+		return;
+	}
 	if (a->kind == ALARM_DELAY) {
 		m_delay_ring(m, a->id);
 		return;

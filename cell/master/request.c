@@ -108,6 +108,15 @@ request_new(struct session *s, const struct msg_request *msg, const struct op *o
 }
 
 void
+m_request_wake(struct master *m, struct session *s)
+{
+	if (s->parked_n == 0 || s->runnable)
+		return;
+	s->runnable = true;
+	TAILQ_INSERT_TAIL(&m->runnable, s, runnable_entry);
+}
+
+void
 m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
                 struct bytes result)
 {
@@ -122,10 +131,7 @@ m_request_reply(struct master *m, struct session *s, struct request *r, enum rc 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
 	request_free(s, r);
-	if (s->parked_n > 0 && !s->runnable) {
-		s->runnable = true;
-		TAILQ_INSERT_TAIL(&m->runnable, s, runnable_entry);
-	}
+	m_request_wake(m, s);
 }
 
 /* ---- order ---- */
@@ -170,9 +176,9 @@ behind_parked(const struct session *s, const struct request *r)
 }
 
 static bool
-may_begin(const struct master *m, const struct session *s, const struct request *r)
+may_begin(struct master *m, const struct session *s, const struct request *r)
 {
-	if (behind_parked(s, r))
+	if (behind_parked(s, r) || m_barrier_holds(m, s, r))
 		return false;
 	return !is_read(r) || (m->lease && !m_request_behind_command(s, r));
 }
@@ -356,7 +362,7 @@ m_request_receive(struct master *m, struct connection *c, const struct msg_reque
 	const char *why;
 	struct op op;
 
-	if (s == NULL && msg->session != 0 && c->ended == msg->session)
+	if (s == NULL && ((msg->session != 0 && c->ended == msg->session) || c->left))
 		return;
 	if (s == NULL || s->id != msg->session) {
 		m_connection_breach(m, c, "a request for a session that it does not have");

@@ -28,6 +28,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 
 	s->id = t->id;
 	s->lease = span_ms(t->lease_ms);
+	s->caching = t->caching;
 	s->promised = m->now;
 	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
 	TAILQ_INIT(&s->given_up_order);
@@ -50,7 +51,7 @@ m_session_free(struct master *m, struct session *s)
 		TAILQ_REMOVE(&m->leaseless, s, leaseless_entry);
 	m_alarm_off(m, &s->alarm);
 	if (s->connection != NULL)
-		m_connection_detach(s->connection);
+		m_connection_detach(m, s->connection);
 	RB_REMOVE(m_session_tree, &m->sessions, s);
 	free(s);
 }
@@ -75,7 +76,8 @@ opened(struct master *m, const struct connection *c, enum rc rc, uint64_t sessio
 	m_connection_send(m, c, &reply);
 }
 
-/* A session has one connection: the newest. */
+/* A session has one connection: the newest. A client that opens its session again has dropped what
+ * it had cached, whatever the epoch. */
 static void
 session_attach(struct master *m, struct session *s, struct connection *c)
 {
@@ -84,9 +86,11 @@ session_attach(struct master *m, struct session *s, struct connection *c)
 		m_connection_close(m, s->connection);
 	c->session = s;
 	c->ended = 0;
+	c->left = false;
 	s->connection = c;
 	m_lease_heard(m, s);
 	opened(m, c, RC_OK, s->id);
+	m_barrier_passed(m, s);
 }
 
 /* The live session that this connection may have, NULL when there is none: the nonce proves that it
@@ -132,6 +136,33 @@ session_create(struct master *m, struct connection *c, const struct msg_open_ses
 	memcpy(c->nonce, msg->nonce.data, LIMIT_NONCE);
 }
 
+/* The end of an earlier session takes its ephemeral files away, which others may have cached. It
+ * has no cache of its own any more: who shows its nonce says so. */
+static bool
+waits_for_barrier(struct master *m, const struct connection *c, const struct msg_open_session *msg)
+{
+	struct session *earlier = session_claim(m, c, msg->earlier, msg->earlier_nonce);
+
+	if (earlier == NULL)
+		return false;
+	m_barrier_passed(m, earlier);
+	return m->barrier.stands;
+}
+
+static void
+session_create_later(struct master *m, struct connection *c, const struct msg_open_session *msg)
+{
+	struct message message = {.code = MSG_open_session, .open_session = *msg};
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, &message);
+	must(!frame.failed && c->open.data == NULL);
+	c->open = buffer_take(&frame);
+	c->opening = true;
+	memcpy(c->nonce, msg->nonce.data, LIMIT_NONCE);
+	TAILQ_INSERT_TAIL(&m->opens, c, opens_entry);
+}
+
 void
 m_session_open(struct master *m, struct connection *c, const struct msg_open_session *msg)
 {
@@ -149,8 +180,28 @@ m_session_open(struct master *m, struct connection *c, const struct msg_open_ses
 		session_attach(m, s, c);
 	} else if (id != 0) {
 		opened(m, c, RC_NO_SESSION, 0);
+	} else if (waits_for_barrier(m, c, msg)) {
+		session_create_later(m, c, msg);
 	} else {
 		session_create(m, c, msg);
+	}
+}
+
+void
+m_session_run_opens(struct master *m)
+{
+	struct connection *c;
+
+	while ((c = TAILQ_FIRST(&m->opens)) != NULL) {
+		struct bytes frame = c->open;
+		struct message message;
+
+		TAILQ_REMOVE(&m->opens, c, opens_entry);
+		c->open = (struct bytes){NULL, 0};
+		c->opening = false;
+		must(wire_get_frame(frame, &message) == RC_OK);
+		m_session_open(m, c, &message.open_session);
+		free((void *)frame.data);
 	}
 }
 
@@ -194,7 +245,7 @@ session_farewell(struct master *m, struct session *s)
 	};
 
 	m_connection_send(m, c, &last);
-	m_connection_detach(c);
+	m_connection_detach(m, c);
 	c->ended = s->id;
 }
 
@@ -208,5 +259,6 @@ m_session_ended(struct master *m, uint64_t id, enum session_end cause)
 		return;
 	if (s->connection != NULL)
 		session_farewell(m, s);
+	m_barrier_passed(m, s);
 	m_session_free(m, s);
 }

@@ -93,6 +93,15 @@ m_queue_touch(struct master *m, uint64_t node)
 	TAILQ_INSERT_TAIL(&m->dirty, q, dirty_entry);
 }
 
+void
+m_queue_touch_all(struct master *m)
+{
+	struct queue *q;
+
+	RB_FOREACH(q, queue_tree, &m->queues)
+	m_queue_touch(m, q->node);
+}
+
 bool
 m_queue_blocks(const struct queue *q, const struct acquire *a)
 {
@@ -213,7 +222,8 @@ grantable(struct master *m, struct queue *q, struct waiter *w)
 	return free;
 }
 
-/* One exclusive waiter, or all shared ones up to the first that is not. */
+/* One exclusive waiter, or all shared ones up to the first that is not. Of those who wait for a lock
+ * that the barrier keeps, only who holds it may go on. */
 void
 m_queue_grant(struct master *m, struct queue *q)
 {
@@ -223,6 +233,8 @@ m_queue_grant(struct master *m, struct queue *q)
 	RB_FOREACH_SAFE(w, place_tree, &q->places, next)
 	{
 		if (w->acquire.mode != LOCK_SHARED && shared)
+			return;
+		if (!w->converting && m_barrier_keeps(m, q->node))
 			return;
 		if (!w->granting && !grantable(m, q, w))
 			return;
@@ -243,6 +255,8 @@ m_queue_grant_behind(struct master *m, struct queue *q, size_t others)
 	must(q->granting_n == 0);
 	RB_FOREACH(w, place_tree, &q->places)
 	{
+		if (!w->converting && m_barrier_keeps(m, q->node))
+			return;
 		if (w->acquire.mode == LOCK_SHARED) {
 			grant(m, q, w);
 			shared = true;

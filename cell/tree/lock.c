@@ -403,3 +403,19 @@ tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64
 	tell(h, g);
 	return true;
 }
+
+bool
+tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node)
+{
+	struct node beyond = {.number = after + 1};
+	struct lock key = {.node = &beyond};
+	const struct lock *l;
+
+	if (after == UINT64_MAX)
+		return false;
+	l = RB_NFIND(locks, (struct locks *)&t->locks, &key);
+	if (l == NULL)
+		return false;
+	*node = l->node->number;
+	return true;
+}

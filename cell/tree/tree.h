@@ -175,6 +175,8 @@ enum rc tree_lock_probe(const struct tree *t, uint64_t session, const struct acq
 bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner,
                        uint64_t acquisition, uint64_t node, struct result_acquired *g);
 
+/* The first node greater than `after` whose lock is held or delayed; false when there is none. */
+bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);
 /* A standing lock-delay, for a master that takes office: the first one on a node greater than
  * `after`; false when there is none. */
 bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay);

@@ -45,7 +45,8 @@
 /* The place in a lock's queue: the order of arrival at the master of an epoch. */
 #define WIRE_ticket(F)                                                                        \
 	F(u64, epoch, 0) /* 0: no ticket */                                                       \
-	F(u64, place, 0)
+	F(u64, place, 0)                                                                          \
+	F(u64, code, 0)  /* proves that the cell gave it, and to whom */
 
 #define WIRE_lock_holder(F)                                                                   \
 	F(u64, session, 0)                                                                        \

@@ -229,6 +229,7 @@ host_start(struct sim *s, struct host *n)
 	              .seed = rng_next(&s->rng)},
 	    .master = {.cell = "sim",
 	               .session_lease = span_ms(s->swarm.session_lease_ms),
+	               .cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS),
 	               .drift_permille = 10},
 	};
 	struct px_recovered recovered;

@@ -172,7 +172,10 @@ lab_boot(struct lab *lab)
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
 	              .seed = 1},
-	    .master = {.cell = "lab", .session_lease = span_ms(LAB_LEASE_MS), .drift_permille = 10},
+	    .master = {.cell = "lab",
+	               .session_lease = span_ms(lab->lease_ms),
+	               .cache_lease = span_ms(LAB_CACHE_LEASE_MS),
+	               .drift_permille = 10},
 	};
 	struct px_recovered recovered = {.incarnation = 1, .promised = lab->promised};
 	struct tree *tree = tree_new("lab");
@@ -204,6 +207,7 @@ lab_new(void)
 
 	lab->now = (mono_t){span_s(1000).ns};
 	lab->wall_ns = span_s(1700000000).ns;
+	lab->lease_ms = LAB_LEASE_MS;
 	lab->trace = BUFFER(1 << 20);
 	lab_boot(lab);
 	elect(lab);
@@ -287,6 +291,8 @@ lab_send_open(struct lab_client *c, const struct lab_client *earlier)
 	m.open_session.session = c->session;
 	m.open_session.nonce = (struct bytes){c->nonce, sizeof c->nonce};
 	m.open_session.host = bytes_of("lab");
+	m.open_session.caching = c->caching;
+	m.open_session.epoch = c->epoch;
 	if (earlier != NULL) {
 		m.open_session.earlier = earlier->session;
 		m.open_session.earlier_nonce =
@@ -295,8 +301,8 @@ lab_send_open(struct lab_client *c, const struct lab_client *earlier)
 	lab_send(c, &m);
 }
 
-static void
-expect_opened(struct lab_client *c)
+void
+lab_expect_opened(struct lab_client *c)
 {
 	const struct message *m = lab_take(c, MSG_session_opened);
 
@@ -315,7 +321,18 @@ lab_open(struct lab *lab, uint8_t name)
 	struct lab_client c = lab_connect(lab, name);
 
 	lab_send_open(&c, NULL);
-	expect_opened(&c);
+	lab_expect_opened(&c);
+	return c;
+}
+
+struct lab_client
+lab_open_caching(struct lab *lab, uint8_t name)
+{
+	struct lab_client c = lab_connect(lab, name);
+
+	c.caching = true;
+	lab_send_open(&c, NULL);
+	lab_expect_opened(&c);
 	return c;
 }
 
@@ -324,7 +341,7 @@ lab_reattach(struct lab_client *c)
 {
 	lab_reconnect(c);
 	lab_send_open(c, NULL);
-	expect_opened(c);
+	lab_expect_opened(c);
 }
 
 void

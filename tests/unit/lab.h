@@ -6,7 +6,7 @@
 #include "cell/replica.h"
 #include "cell/wire/codec.h"
 
-enum { LAB_LEASE_MS = 12000 };
+enum { LAB_LEASE_MS = 12000, LAB_CACHE_LEASE_MS = 5000 };
 
 struct lab_frame {
 	uint64_t conn;
@@ -19,6 +19,7 @@ struct lab {
 	struct replica_update update;
 	mono_t now;
 	int64_t wall_ns;
+	int64_t lease_ms; /* of new sessions, from the next boot on */
 	uint64_t next_conn;
 	bool slow_disk;  /* records become durable only by lab_persist */
 	uint64_t ticket; /* of the last records */
@@ -37,6 +38,7 @@ struct lab_client {
 	struct lab *lab;
 	uint64_t conn, session, epoch, number, sequence, acquisition;
 	uint8_t nonce[LIMIT_NONCE];
+	bool caching;
 };
 
 /* A new cell with its master in office. */
@@ -62,6 +64,8 @@ bool lab_closed(const struct lab *lab, uint64_t conn);
 /* A connection, and one with a session opened on it. `name` seeds the nonce. */
 struct lab_client lab_connect(struct lab *lab, uint8_t name);
 struct lab_client lab_open(struct lab *lab, uint8_t name);
+/* The same, with leave to cache. */
+struct lab_client lab_open_caching(struct lab *lab, uint8_t name);
 /* A new connection for the same client, without and with its session re-attached. */
 void lab_reconnect(struct lab_client *c);
 void lab_reattach(struct lab_client *c);
@@ -70,6 +74,8 @@ void lab_disconnect(struct lab_client *c);
 void lab_send(struct lab_client *c, const struct message *m);
 /* Sends open_session for a new session, ending `earlier` if given. */
 void lab_send_open(struct lab_client *c, const struct lab_client *earlier);
+/* Expects that it was answered. */
+void lab_expect_opened(struct lab_client *c);
 void lab_send_keepalive(struct lab_client *c);
 /* Sends a request under a new number, which is returned; or under a number of the test's choice. */
 uint64_t lab_send_op(struct lab_client *c, const struct op *op);

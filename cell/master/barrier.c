@@ -1,0 +1,181 @@
+/* The barrier of a new master. Its predecessor may have left sessions with leave to cache, and it
+ * does not know what they have; and those who waited for a lock need a moment to say so again. So
+ * what could make a cached answer wrong, and every lock that was held or delayed when the epoch
+ * began, waits until each session that may cache has come to the new master, or the longest leave
+ * to cache has run out (Chubby, section 2.9: "The master waits until each session acknowledges the
+ * fail-over event or lets its session expire").
+ *
+ * Meanwhile sessions read, release and cancel; who holds a lock may convert it, and a lock that was
+ * free when the epoch began is there for everybody. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+/* A lock that was held or delayed when the epoch began. */
+struct kept_lock {
+	RB_ENTRY(kept_lock) link;
+	uint64_t node;
+};
+
+static int
+kept_compare(const struct kept_lock *a, const struct kept_lock *b)
+{
+	return a->node < b->node ? -1 : a->node > b->node;
+}
+
+RB_GENERATE_INTERNAL(kept_tree, kept_lock, link, kept_compare, __attribute__((unused)) static)
+
+static void
+forget_locks(struct barrier *b)
+{
+	struct kept_lock *k;
+
+	while ((k = RB_ROOT(&b->kept)) != NULL) {
+		RB_REMOVE(kept_tree, &b->kept, k);
+		free(k);
+	}
+}
+
+/* ---- up and down ---- */
+
+static void
+keep_locks(struct master *m)
+{
+	uint64_t node = 0;
+
+	while (tree_lock_after(m->tree, node, &node)) {
+		struct kept_lock *k = memory_zero(1, sizeof *k);
+
+		k->node = node;
+		must(RB_INSERT(kept_tree, &m->barrier.kept, k) == NULL);
+	}
+}
+
+/* Leave to cache ends at the latest with the session's lease. */
+static span_t
+cache_lease(const struct master *m, const struct session *s)
+{
+	span_t lease = s->lease;
+
+	if (lease.ns > m->config.cache_lease.ns)
+		lease = m->config.cache_lease;
+	return (span_t){lease.ns + m_lease_margin(m, lease).ns};
+}
+
+void
+m_barrier_raise(struct master *m)
+{
+	struct barrier *b = &m->barrier;
+	struct session *s;
+
+	must(!b->stands && b->awaited_n == 0);
+	b->end = m->now;
+	RB_FOREACH(s, m_session_tree, &m->sessions)
+	{
+		if (!s->caching)
+			continue;
+		s->awaited = true;
+		b->awaited_n++;
+		b->end = mono_max(b->end, mono_add(m->now, cache_lease(m, s)));
+	}
+	if (b->awaited_n == 0)
+		return;
+	b->stands = true;
+	b->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_BARRIER};
+	m_alarm_set(m, &b->alarm, b->end);
+	keep_locks(m);
+}
+
+void
+m_barrier_clear(struct master *m)
+{
+	struct barrier *b = &m->barrier;
+
+	if (b->stands)
+		m_alarm_off(m, &b->alarm);
+	forget_locks(b);
+	b->stands = false;
+	b->awaited_n = 0;
+}
+
+static void
+fall(struct master *m)
+{
+	struct session *s;
+
+	m_barrier_clear(m);
+	RB_FOREACH(s, m_session_tree, &m->sessions)
+	{
+		s->awaited = false;
+		m_request_wake(m, s);
+	}
+	m_queue_touch_all(m);
+}
+
+void
+m_barrier_passed(struct master *m, struct session *s)
+{
+	if (!s->awaited)
+		return;
+	s->awaited = false;
+	must(m->barrier.stands && m->barrier.awaited_n > 0);
+	if (--m->barrier.awaited_n == 0)
+		fall(m);
+}
+
+void
+m_barrier_ring(struct master *m)
+{
+	must(m->barrier.stands && mono_reached(m->now, m->barrier.end));
+	buffer_printf(&m->u->trace, "%zu caching sessions have not come back\n",
+	              m->barrier.awaited_n);
+	fall(m);
+}
+
+/* ---- who waits ---- */
+
+bool
+m_barrier_keeps(const struct master *m, uint64_t node)
+{
+	struct kept_lock like = {.node = node};
+
+	return m->barrier.stands &&
+	       RB_FIND(kept_tree, (struct kept_tree *)&m->barrier.kept, &like) != NULL;
+}
+
+/* What a session may have cached is everything but the state of locks. */
+static bool
+changes_what_is_cached(enum op_code code)
+{
+	if (wire_op_class(code) != OP_CLASS_WRITE)
+		return false;
+	return code != OP_acquire && code != OP_release && code != OP_cancel &&
+	       code != OP_open_ephemeral;
+}
+
+/* One who waits for the lock is put into its queue; one who does not wants to know whether it gets
+ * the lock, and it is not known yet whose turn it is. */
+static bool
+holds_acquire(struct master *m, const struct session *s, const struct request *r)
+{
+	enum lock_mode held = LOCK_NONE;
+	enum rc rc;
+
+	if (r->acquire.wait || !m_barrier_keeps(m, r->node))
+		return false;
+	rc = tree_lock_probe(m->tree, s->id, &r->acquire, &held);
+	if (rc == RC_BUSY_LOCK && m->lease)
+		return false;
+	return held == LOCK_NONE || m_request_behind_command(s, r);
+}
+
+bool
+m_barrier_holds(struct master *m, const struct session *s, const struct request *r)
+{
+	if (!m->barrier.stands)
+		return false;
+	if (r->code == OP_acquire)
+		return holds_acquire(m, s, r);
+	return changes_what_is_cached(r->code);
+}

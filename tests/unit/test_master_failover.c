@@ -1,0 +1,453 @@
+/* A new master: what waits at first, for whom, and for how long; and the queues of locks, which are
+ * put together again from what their members bring. */
+#include <string.h>
+#include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
+
+/* Leave to cache is over, for the master too, whose clock may be the faster one. */
+enum { CACHE_OVER_MS = LAB_CACHE_LEASE_MS + LAB_CACHE_LEASE_MS / 100 };
+
+static uint64_t
+send_set(struct lab_client *c, uint64_t node)
+{
+	struct op op = lab_set(node, "x");
+
+	return lab_send_op(c, &op);
+}
+
+static uint64_t
+send_lock(struct lab_client *c, uint64_t node, uint64_t owner, bool wait)
+{
+	struct op op = lab_acquire(node, owner, ++c->acquisition, LOCK_EXCLUSIVE, wait);
+
+	return lab_send_op(c, &op);
+}
+
+static enum rc
+answer(struct lab_client *c, uint64_t number)
+{
+	const struct msg_reply *reply = lab_reply(c, number);
+
+	assert_non_null(reply);
+	return reply->rc;
+}
+
+static bool
+lives(const struct lab *lab, const struct lab_client *c)
+{
+	struct tree_session t;
+
+	return tree_session(replica_tree(lab->replica), c->session, &t);
+}
+
+/* ---- what waits, and for how long ---- */
+
+static void
+test_nobody_caches(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), silent = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+
+	(void)state;
+	lab_restart(lab);
+	lab_reattach(&a);
+	assert_int_equal(answer(&a, send_set(&a, node)), RC_OK);
+	assert_true(lives(lab, &silent));
+	lab_free(lab);
+}
+
+static void
+test_waits_for_a_silent_cache(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f"), other = lab_file(&a, "g"), number;
+	struct op get = lab_get(other);
+
+	(void)state;
+	lab_restart(lab);
+	lab_reattach(&a);
+	number = send_set(&a, node);
+	assert_int_equal(lab_call(&a, &get, NULL), RC_OK); /* reads go on */
+	lab_pass_ms(lab, CACHE_OVER_MS - 50);
+	assert_null(lab_reply(&a, number));
+	lab_pass_ms(lab, 50);
+	assert_int_equal(answer(&a, number), RC_OK);
+	assert_true(lab_traced(lab, "1 caching sessions have not come back"));
+	assert_int_equal(answer(&a, send_set(&a, node)), RC_OK);
+	assert_true(lives(lab, &silent));
+	lab_free(lab);
+}
+
+static void
+test_goes_on_when_all_are_back(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), b = lab_open_caching(lab, 2);
+	struct lab_client c = lab_open_caching(lab, 3);
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)state;
+	lab_restart(lab);
+	lab_reattach(&a);
+	lab_reattach(&a); /* once more is not one more */
+	number = send_set(&a, node);
+	lab_reattach(&c);
+	assert_null(lab_reply(&a, number));
+	lab_reattach(&b);
+	assert_int_equal(answer(&a, number), RC_OK);
+	lab_free(lab);
+}
+
+/* Sessions of this epoch have seen nothing that could be wrong now. */
+static void
+test_new_sessions_are_not_waited_for(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), b;
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)state;
+	lab_restart(lab);
+	b = lab_open_caching(lab, 2);
+	number = send_set(&b, node);
+	lab_disconnect(&b);
+	lab_reattach(&b);
+	assert_null(lab_reply(&b, number));
+	lab_reattach(&a);
+	assert_int_equal(answer(&b, number), RC_OK);
+	lab_free(lab);
+}
+
+/* Everything that changes what can be cached; the state of locks cannot. */
+static void
+test_which_commands_wait(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
+	uint64_t node[8], numbers[10];
+	struct op open, ops[10] = {
+		lab_create("new"), {.code = OP_set_contents}, {.code = OP_append},
+		{.code = OP_set_acl}, {.code = OP_set_mtime}, {.code = OP_set_lock_delay},
+		{.code = OP_make_ephemeral}, {.code = OP_close_ephemeral}, lab_delete("8"),
+		{.code = OP_rename, .rename = {.parent = NODE_ROOT, .new_parent = NODE_ROOT}},
+	};
+
+	(void)state;
+	(void)silent;
+	for (int i = 0; i < 8; i++)
+		node[i] = lab_file(&a, (char[]){(char)('1' + i), 0});
+	ops[1].set_contents.node = node[0];
+	ops[2].append.node = node[1];
+	ops[3].set_acl = (struct op_set_acl){.node = node[2], .name = bytes_of("everyone")};
+	ops[4].set_mtime.node = node[3];
+	ops[5].set_lock_delay.node = node[4];
+	ops[6].make_ephemeral.node = node[5];
+	ops[7].close_ephemeral.node = node[6];
+	ops[9].rename.name = bytes_of("1");
+	ops[9].rename.new_name = bytes_of("2");
+	open = (struct op){.code = OP_open_ephemeral, .open_ephemeral = {.node = node[6]}};
+	lab_restart(lab);
+	lab_reattach(&a);
+	assert_int_equal(lab_call(&a, &open, NULL), RC_OK);
+	assert_int_equal(lab_lock(&a, node[6], 1, LOCK_EXCLUSIVE, false), RC_OK);
+	lab_unlock(&a, node[6], 1, a.acquisition);
+	for (int i = 0; i < 10; i++)
+		numbers[i] = lab_send_op(&a, &ops[i]);
+	for (int i = 0; i < 10; i++)
+		assert_null(lab_reply(&a, numbers[i]));
+	lab_pass_ms(lab, CACHE_OVER_MS);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(answer(&a, numbers[i]), RC_OK);
+	lab_free(lab);
+}
+
+/* ---- sessions that end meanwhile ---- */
+
+/* Who shows an earlier session's nonce says that its caches are gone. */
+static void
+test_a_successor_stands_for_it(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), b = lab_open_caching(lab, 2), successor;
+
+	(void)state;
+	lab_restart(lab);
+	lab_reattach(&a);
+	successor = lab_connect(lab, 3);
+	lab_send_open(&successor, &b);
+	lab_expect_opened(&successor);
+	assert_false(lives(lab, &b));
+	assert_int_equal(answer(&a, send_set(&a, lab_file(&a, "f"))), RC_OK);
+	lab_free(lab);
+}
+
+/* The end of the earlier session may take away what others have cached. */
+static void
+test_a_successor_waits(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client silent = lab_open_caching(lab, 1), b = lab_open(lab, 2), successor, gone;
+
+	(void)state;
+	(void)silent;
+	lab_restart(lab);
+	successor = lab_connect(lab, 3);
+	gone = lab_connect(lab, 4);
+	lab_send_open(&successor, &b);
+	lab_send_open(&successor, &b);
+	lab_send_open(&gone, &b);
+	lab_disconnect(&gone);
+	lab_pass_ms(lab, CACHE_OVER_MS - 50);
+	assert_null(lab_take(&successor, MSG_session_opened));
+	assert_true(lives(lab, &b));
+	lab_pass_ms(lab, 50);
+	lab_expect_opened(&successor);
+	assert_null(lab_take(&successor, MSG_session_opened));
+	assert_false(lives(lab, &b));
+	lab_free(lab);
+}
+
+static void
+test_stepping_down_forgets_who_waits(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), b = lab_open_caching(lab, 2), successor;
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)state;
+	(void)b;
+	lab_restart(lab);
+	lab_reattach(&a);
+	successor = lab_connect(lab, 3);
+	number = send_set(&a, node);
+	lab_send_open(&successor, &a);
+	lab_step(lab, (struct replica_event){.kind = REPLICA_STOP});
+	lab_pass_ms(lab, 5000); /* and it is elected again */
+	assert_null(lab_reply(&a, number));
+	assert_null(lab_take(&successor, MSG_session_opened));
+	lab_reattach(&a);
+	assert_int_equal(a.epoch, 3);
+	lab_free(lab);
+}
+
+/* The expiry of a session with a shorter lease than others' leave to cache. */
+static void
+test_expiry_waits(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client silent = lab_open_caching(lab, 1), brief;
+
+	(void)state;
+	(void)silent;
+	lab->lease_ms = 2000;
+	lab_restart(lab);
+	brief = lab_open(lab, 2);
+	lab_restart(lab);
+	lab_pass_ms(lab, CACHE_OVER_MS - 50);
+	assert_true(lives(lab, &brief));
+	lab_pass_ms(lab, 100);
+	assert_false(lives(lab, &brief));
+	lab_free(lab);
+}
+
+/* ---- locks ---- */
+
+static void
+test_free_locks_are_there(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+
+	(void)state;
+	(void)silent;
+	lab_restart(lab);
+	lab_reattach(&a);
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 2, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_granted(&a), 2);
+	lab_free(lab);
+}
+
+/* Who waited before comes first, however late in this while it says so. */
+static void
+test_held_locks_wait_for_the_queue(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client holder = lab_open_caching(lab, 1), first = lab_open_caching(lab, 2);
+	struct lab_client late = lab_open_caching(lab, 3), silent = lab_open_caching(lab, 4);
+	uint64_t node = lab_file(&holder, "f"), number;
+	struct op again = lab_acquire(node, 7, ++first.acquisition, LOCK_EXCLUSIVE, true);
+	struct result result;
+
+	(void)state;
+	(void)silent;
+	assert_int_equal(lab_lock(&holder, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_call(&first, &again, &result), RC_QUEUED);
+	again.acquire.acquire.ticket = result.acquired.ticket;
+	lab_restart(lab);
+	lab_reattach(&late);
+	lab_reattach(&holder);
+	assert_int_equal(lab_lock(&late, node, 8, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&late, node, 9, LOCK_EXCLUSIVE, false), RC_BUSY_LOCK);
+	lab_unlock(&holder, node, 1, 1);
+	number = send_lock(&late, node, 9, false);
+	assert_int_equal(lab_granted(&late), 0);
+	assert_null(lab_reply(&late, number));
+	lab_pass_ms(lab, 3000);
+	lab_reattach(&first);
+	assert_int_equal(lab_call(&first, &again, NULL), RC_QUEUED);
+	assert_int_equal(lab_granted(&first), 0);
+	lab_pass_ms(lab, CACHE_OVER_MS - 3000);
+	assert_int_equal(lab_granted(&first), 7);
+	assert_int_equal(lab_granted(&late), 0);
+	assert_int_equal(answer(&late, number), RC_BUSY_LOCK);
+	lab_unlock(&first, node, 7, 1);
+	assert_int_equal(lab_granted(&late), 8);
+	lab_free(lab);
+}
+
+/* A holder has its lock by the same name and number as before, may change its mode, and let go; but
+ * it does not come back past those who waited. */
+static void
+test_holders_go_on(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f"), number;
+	struct op lock = lab_acquire(node, 1, ++a.acquisition, LOCK_SHARED, true);
+	struct result before, after;
+
+	(void)state;
+	(void)silent;
+	assert_int_equal(lab_call(&a, &lock, &before), RC_OK);
+	lab_restart(lab);
+	lab_reattach(&a);
+	assert_int_equal(lab_call(&a, &lock, &after), RC_OK);
+	assert_int_equal(after.acquired.fence, before.acquired.fence);
+	assert_int_equal(after.acquired.lock_generation, before.acquired.lock_generation);
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, false), RC_OK);
+	lab->slow_disk = true;
+	lab_send_op(&a, &(struct op){.code = OP_release, .release = {node, 1, a.acquisition}});
+	number = send_lock(&a, node, 1, false);
+	lab_persist(lab);
+	lab->slow_disk = false;
+	assert_null(lab_reply(&a, number));
+	lab_pass_ms(lab, CACHE_OVER_MS);
+	assert_int_equal(answer(&a, number), RC_OK);
+	lab_free(lab);
+}
+
+/* A holder that waits for its conversion gets it when the other one has let go. */
+static void
+test_waiting_conversion_goes_on(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+
+	(void)state;
+	(void)silent;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_SHARED, true), RC_OK);
+	assert_int_equal(lab_lock(&a, node, 2, LOCK_SHARED, true), RC_OK);
+	lab_restart(lab);
+	lab_reattach(&a);
+	assert_int_equal(lab_lock(&a, node, 3, LOCK_SHARED, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_unlock(&a, node, 2, 2);
+	assert_int_equal(lab_granted(&a), 1);
+	assert_int_equal(lab_granted(&a), 0);
+	lab_free(lab);
+}
+
+/* A lock-delay begins anew with each master, and those who wait for its end are in order then. */
+static void
+test_delay_runs_in_full(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), dead = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+
+	(void)state;
+	assert_int_equal(lab_lock(&dead, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	for (int i = 0; i < 15; i++) {
+		lab_send_keepalive(&a);
+		lab_pass_ms(lab, 1000);
+	}
+	assert_false(lives(lab, &dead));
+	assert_int_equal(lab_look(&a, node).state, LOCK_STATE_DELAYED);
+	lab_restart(lab);
+	lab_reattach(&a);
+	assert_int_equal(lab_lock(&a, node, 5, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_pass_ms(lab, DEFAULT_LOCK_DELAY_S * 1000 / 2);
+	lab_send_keepalive(&a);
+	lab_pass_ms(lab, DEFAULT_LOCK_DELAY_S * 1000 / 2 - 100);
+	assert_int_equal(lab_granted(&a), 0);
+	lab_pass_ms(lab, 100);
+	assert_int_equal(lab_granted(&a), 5);
+	lab_free(lab);
+}
+
+/* ---- tickets ---- */
+
+/* A place in a queue is its holder's and nobody else's, and not to be made up. */
+static void
+test_forged_tickets(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f"), other = lab_file(&a, "g");
+	struct op real, forged[7];
+	struct result result;
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_lock(&a, other, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	real = lab_acquire(node, 2, 9, LOCK_EXCLUSIVE, true);
+	assert_int_equal(lab_call(&a, &real, &result), RC_QUEUED);
+	real.acquire.acquire.ticket = result.acquired.ticket;
+	for (int i = 0; i < 7; i++)
+		forged[i] = real;
+	forged[0].acquire.acquire.node = other;
+	forged[1].acquire.acquire.owner++;
+	forged[2].acquire.acquire.acquisition++;
+	forged[3].acquire.acquire.ticket.epoch++;
+	forged[4].acquire.acquire.ticket.place--;
+	forged[5].acquire.acquire.ticket.code ^= 1;
+	forged[6].acquire.acquire.ticket.code = 0;
+	lab_restart(lab);
+	lab_reattach(&a);
+	lab_reattach(&b);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(lab_call(&a, &forged[i], NULL), RC_PERM);
+	assert_int_equal(lab_call(&b, &real, NULL), RC_PERM);
+	assert_int_equal(lab_call(&a, &real, NULL), RC_QUEUED);
+	lab_free(lab);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_nobody_caches),
+	    cmocka_unit_test(test_waits_for_a_silent_cache),
+	    cmocka_unit_test(test_goes_on_when_all_are_back),
+	    cmocka_unit_test(test_new_sessions_are_not_waited_for),
+	    cmocka_unit_test(test_which_commands_wait),
+	    cmocka_unit_test(test_a_successor_stands_for_it),
+	    cmocka_unit_test(test_a_successor_waits),
+	    cmocka_unit_test(test_stepping_down_forgets_who_waits),
+	    cmocka_unit_test(test_expiry_waits),
+	    cmocka_unit_test(test_free_locks_are_there),
+	    cmocka_unit_test(test_held_locks_wait_for_the_queue),
+	    cmocka_unit_test(test_holders_go_on),
+	    cmocka_unit_test(test_waiting_conversion_goes_on),
+	    cmocka_unit_test(test_delay_runs_in_full),
+	    cmocka_unit_test(test_forged_tickets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
