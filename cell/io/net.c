@@ -63,10 +63,11 @@ on_listener_closed(uv_handle_t *handle)
 	handle_gone(n);
 }
 
+/* Within the last connection's `closed` the user may have asked for the end already. */
 static void
 stop_if_empty(struct net *n)
 {
-	if (!n->stopping || !RB_EMPTY(&n->streams))
+	if (!n->stopping || !RB_EMPTY(&n->streams) || uv_is_closing((uv_handle_t *)&n->timer))
 		return;
 	uv_close((uv_handle_t *)&n->timer, on_handle_closed);
 	uv_close((uv_handle_t *)&n->prepare, on_handle_closed);

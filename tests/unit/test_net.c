@@ -31,7 +31,7 @@ struct side {
 	uint8_t key[NOISE_KEY];
 	uint64_t closed_conn;
 	char why[128];
-	bool echo, close_at_frame, stop_at_frame;
+	bool echo, close_at_frame, stop_at_frame, stop_at_end;
 	struct buffer got;       /* all frames, one behind the other */
 	bool stopped;
 };
@@ -94,6 +94,8 @@ on_closed(void *user, uint64_t conn, const char *why)
 	s->closed_n++;
 	s->closed_conn = conn;
 	snprintf(s->why, sizeof s->why, "%s", why);
+	if (s->stop_at_end)
+		net_stop(s->net, on_stopped, s);
 }
 
 static void
@@ -136,7 +138,7 @@ end(struct pair *p)
 	struct side *sides[] = {&p->server, &p->client};
 
 	for (int i = 0; i < 2; i++)
-		if (!sides[i]->stop_at_frame)
+		if (!sides[i]->stop_at_frame && !sides[i]->stop_at_end)
 			net_stop(sides[i]->net, on_stopped, sides[i]);
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&p->loop), 0);
@@ -570,6 +572,22 @@ test_stop_within_a_frame(void **unused)
 	end(&p);
 }
 
+/* The last connection is gone, and with it the net. */
+static void
+test_stop_within_closed(void **unused)
+{
+	struct pair p;
+
+	(void)unused;
+	start(&p);
+	p.client.stop_at_end = true;
+	open_both(&p);
+	net_close(p.server.net, p.server.conn);
+	UNTIL(&p, p.client.stopped);
+	assert_int_equal(p.client.closed_n, 1);
+	end(&p);
+}
+
 static void
 test_stop_at_any_time(void **unused)
 {
@@ -685,6 +703,7 @@ main(void)
 		cmocka_unit_test(test_close_after_last_words),
 		cmocka_unit_test(test_close_within_a_frame),
 		cmocka_unit_test(test_stop_within_a_frame),
+		cmocka_unit_test(test_stop_within_closed),
 		cmocka_unit_test(test_stop_at_any_time),
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_last_words_nobody_reads),
