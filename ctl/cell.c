@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "cell/io/keyfile.h"
 #include "cell/io/log.h"
 
@@ -15,45 +14,6 @@ struct cell_arguments {
 	const char *addresses[LIMIT_REPLICAS];
 	int addresses_n;
 };
-
-/* ---- finding ---- */
-
-bool
-cell_read(const char *path, struct conf *conf)
-{
-	char why[512];
-
-	if (conf_read(path, conf, why, sizeof why))
-		return true;
-	log_error("%s", why);
-	return false;
-}
-
-/* A mount's source is its cell file, or the data directory of a cell in one process. */
-static bool
-file_of_mount(char *path)
-{
-	static struct run_record record;
-	struct stat st;
-	bool is_directory;
-
-	if (!place_find_mount(NULL, NULL, &record))
-		return false;
-	is_directory = stat(record.source, &st) == 0 && S_ISDIR(st.st_mode);
-	snprintf(path, PATH_MAX, "%.*s%s", PATH_MAX - 16, record.source,
-	         is_directory ? "/cell.conf" : "");
-	return true;
-}
-
-bool
-cell_find(const struct ctl *ctl, char *path, struct conf *conf)
-{
-	if (ctl->cell)
-		conf_locate(ctl->cell, path, PATH_MAX);
-	else if (!file_of_mount(path))
-		return false;
-	return cell_read(path, conf);
-}
 
 /* ---- show ---- */
 

@@ -57,4 +57,7 @@ bool place_find_by_directory(const char *directory, struct run_record *record, b
 /* The record of the mount that `path` lies in, or of the cell's mount if `path` is NULL, or of the
  * only mount if both are NULL. False after a line that says why not. */
 bool place_find_mount(const char *path, const char *cell, struct run_record *record);
+/* How many mounts there are of the cell, or at all if it is NULL; the record of one of them. */
+int place_mounts(const char *cell, struct run_record *record);
+
 #endif

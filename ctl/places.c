@@ -103,6 +103,15 @@ match_mount(void *user, const struct run_record *record, bool alive)
 	return true;
 }
 
+int
+place_mounts(const char *cell, struct run_record *record)
+{
+	struct search s = {.cell = cell, .found = record};
+
+	rundir_each(match_mount, &s);
+	return s.n;
+}
+
 bool
 place_find_mount(const char *path, const char *cell, struct run_record *record)
 {

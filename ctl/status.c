@@ -1,4 +1,5 @@
-/* status: how a mounted cell is, as its mount's .cell/status tells, and what it holds. */
+/* status: how a cell is. Of a mounted one, what its mount's .cell/status tells, and what it holds; of
+ * one with replicas on a network, what each of them answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -8,7 +9,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include "cell/io/log.h"
-#include "ctl/ctl.h"
+#include "cell/io/mountinfo.h"
+#include "ctl/cell.h"
+#include "ctl/health.h"
 
 enum { STATUS_SIZE = 64 * 1024 };
 
@@ -86,7 +89,7 @@ is_safe(const json_t *all)
 }
 
 static json_t *
-gather(const struct run_record *r)
+gather_mount(const struct run_record *r)
 {
 	json_t *all = json_object();
 
@@ -101,6 +104,20 @@ gather(const struct run_record *r)
 	return NULL;
 }
 
+/* NULL after a line that says why. */
+static json_t *
+gather_replicas(const struct ctl *ctl, const char *file, const struct conf *conf)
+{
+	struct answer answers[LIMIT_REPLICAS];
+	struct noise_pair key;
+	json_t *all = NULL;
+
+	if (cell_key(ctl, file, &key) && ask_replicas(conf, &key, answers))
+		all = health_json(conf, answers);
+	explicit_bzero(&key, sizeof key);
+	return all;
+}
+
 /* ---- printing ---- */
 
 static void
@@ -112,44 +129,108 @@ print_text(json_t *all)
 	json_object_foreach(all, key, value) {
 		if (json_is_integer(value))
 			printf("%-12s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
-		else
+		else if (json_is_string(value))
 			printf("%-12s %s\n", key, json_string_value(value));
+		else if (json_is_null(value))
+			printf("%-12s none\n", key);
 	}
+	if (json_object_get(all, "replicas"))
+		health_print(all);
 }
 
 static void
-print_json(json_t *all)
+print(const struct ctl *ctl, json_t *all)
 {
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	putchar('\n');
+	if (ctl->json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_text(all);
+	}
 }
 
-/* Mastered and heard of within the lease. */
+/* ---- judging ---- */
+
 static bool
-is_well(json_t *all)
+has_master(const json_t *all)
 {
 	json_t *master = json_object_get(all, "master");
 
-	return is_safe(all) && master &&
+	return master && !json_is_null(master) &&
 	       !(json_is_integer(master) && json_integer_value(master) == 0);
+}
+
+/* Prints and drops it. A mount's is well when it was heard of within the lease, too. */
+static int
+report(const struct ctl *ctl, json_t *all, bool mounted)
+{
+	int code = has_master(all) && (!mounted || is_safe(all)) ? CTL_OK : CTL_FAILED;
+
+	print(ctl, all);
+	json_decref(all);
+	return code;
+}
+
+static int
+status_of_mount(const struct ctl *ctl, const struct run_record *record)
+{
+	static struct conf conf;
+	char file[PATH_MAX], why[512];
+	json_t *all = gather_mount(record), *replicas = NULL;
+
+	if (!all)
+		return CTL_FAILED;
+	cell_file_of_mount(record, file);
+	if (conf_read(file, &conf, why, sizeof why) && !conf_is_standalone(&conf) &&
+	    cell_has_key(ctl, file))
+		replicas = gather_replicas(ctl, file, &conf);
+	if (replicas) {
+		/* The mount says who was master when it last heard; the replicas who is. */
+		json_object_del(all, "master");
+		json_object_update_missing(all, replicas);
+		json_decref(replicas);
+	}
+	return report(ctl, all, true);
+}
+
+/* The cell in one process whose data directory holds `file`. */
+static int
+status_of_standalone(const struct ctl *ctl, const char *file)
+{
+	static struct run_record record;
+	const char *slash = strrchr(file, '/');
+	char directory[PATH_MAX], canonical[PATH_MAX];
+	bool alive = false;
+
+	snprintf(directory, sizeof directory, "%s", file);
+	if (slash)
+		directory[slash - file] = '\0';
+	else
+		strcpy(directory, ".");
+	if (path_canonical(directory, canonical) == 0 &&
+	    place_find_by_directory(canonical, &record, &alive) && alive)
+		return status_of_mount(ctl, &record);
+	log_error("%s: a cell in one process, and not mounted", directory);
+	return CTL_FAILED;
 }
 
 static int
 status(const struct ctl *ctl, const char *path)
 {
 	static struct run_record record;
+	static struct conf conf;
+	char file[PATH_MAX];
 	json_t *all;
-	int code;
 
-	if (!place_find_mount(path, ctl->cell, &record) || !(all = gather(&record)))
+	if (path || (!ctl->cell && place_mounts(NULL, &record) > 0))
+		return place_find_mount(path, NULL, &record) ? status_of_mount(ctl, &record)
+		                                             : CTL_FAILED;
+	if (!cell_find(ctl, file, &conf))
 		return CTL_FAILED;
-	if (ctl->json)
-		print_json(all);
-	else
-		print_text(all);
-	code = is_well(all) ? CTL_OK : CTL_FAILED;
-	json_decref(all);
-	return code;
+	if (conf_is_standalone(&conf))
+		return status_of_standalone(ctl, file);
+	all = gather_replicas(ctl, file, &conf);
+	return all ? report(ctl, all, false) : CTL_FAILED;
 }
 
 /* ---- the command ---- */
@@ -171,5 +252,6 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command status_command = {
-	"status", "[--json] [PATH]", "shows how a mounted cell is; exit 1 if it has no master", run,
+	"status", "[--cell FILE|NAME] [--json] [PATH]",
+	"shows how a cell and its replicas are; exit 1 if it has no master", run,
 };

@@ -86,6 +86,24 @@ dirlock_take(struct dirlock *lock, const char *directory, char *why, size_t why_
 	return true;
 }
 
+pid_t
+dirlock_holder(const char *directory)
+{
+	char path[PATH_MAX];
+	pid_t pid = 0;
+	int fd;
+
+	if (snprintf(path, sizeof path, "%s/" DIRLOCK_FILE, directory) >= (int)sizeof path)
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		pid = holder_of(fd);
+	close(fd);
+	return pid;
+}
+
 void
 dirlock_release(struct dirlock *lock)
 {

@@ -1,0 +1,127 @@
+/* Which cell file and which key the user means. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/io/keyfile.h"
+#include "cell/io/log.h"
+#include "ctl/cell.h"
+
+bool
+cell_read(const char *path, struct conf *conf)
+{
+	char why[512];
+
+	if (conf_read(path, conf, why, sizeof why))
+		return true;
+	log_error("%s", why);
+	return false;
+}
+
+/* ---- the cell file ---- */
+
+/* A mount's source is its cell file, or the data directory of a cell in one process. */
+void
+cell_file_of_mount(const struct run_record *record, char path[PATH_MAX])
+{
+	struct stat st;
+	const bool is_directory = stat(record->source, &st) == 0 && S_ISDIR(st.st_mode);
+
+	snprintf(path, PATH_MAX, "%.*s%s", PATH_MAX - 16, record->source,
+	         is_directory ? "/cell.conf" : "");
+}
+
+/* A cell of this machine that is not mounted now: where `up` has put it. */
+static bool
+file_in_default_place(const char *cell, char path[PATH_MAX])
+{
+	struct place place;
+
+	if (!conf_cell_name_valid(cell) || !place_default(cell, &place))
+		return false;
+	snprintf(path, PATH_MAX, "%.*s/%s.conf", PATH_MAX - 128, place.directory, cell);
+	if (access(path, F_OK) == 0)
+		return true;
+	snprintf(path, PATH_MAX, "%.*s/cell.conf", PATH_MAX - 128, place.directory);
+	return access(path, F_OK) == 0;
+}
+
+/* By --cell: a file or a name in /etc; else a name of a cell of this machine. */
+static void
+locate(const char *cell, char path[PATH_MAX])
+{
+	static struct run_record record;
+
+	conf_locate(cell, path, PATH_MAX);
+	if (access(path, F_OK) == 0)
+		return;
+	if (place_mounts(cell, &record) > 0)
+		cell_file_of_mount(&record, path);
+	else if (!file_in_default_place(cell, path))
+		conf_locate(cell, path, PATH_MAX);
+}
+
+bool
+cell_find(const struct ctl *ctl, char path[PATH_MAX], struct conf *conf)
+{
+	static struct run_record record;
+	int n;
+
+	if (ctl->cell) {
+		locate(ctl->cell, path);
+		return cell_read(path, conf);
+	}
+	n = place_mounts(NULL, &record);
+	if (n == 1)
+		cell_file_of_mount(&record, path);
+	else if (n > 1 || !file_in_default_place("local", path)) {
+		log_error("%s: name one with --cell",
+		          n > 1 ? "several cells are mounted" : "no cell is mounted");
+		return false;
+	}
+	return cell_read(path, conf);
+}
+
+/* ---- the key ---- */
+
+static bool
+key_there(char path[PATH_MAX], const char *directory, int directory_len, const char *name)
+{
+	return snprintf(path, PATH_MAX, "%.*s/%s", directory_len, directory, name) < PATH_MAX &&
+	       access(path, F_OK) == 0;
+}
+
+/* The admin's key lies beside the cell file where the cell was made. */
+static bool
+default_key(const char *file, char path[PATH_MAX])
+{
+	const char *slash = strrchr(file, '/'), *home = getenv("HOME");
+
+	if (key_there(path, slash ? file : ".", slash ? (int)(slash - file) : 1, "admin.key") ||
+	    key_there(path, CONF_DIRECTORY, (int)strlen(CONF_DIRECTORY), "key"))
+		return true;
+	return home && key_there(path, home, (int)strlen(home), ".config/lsfs/key");
+}
+
+bool
+cell_has_key(const struct ctl *ctl, const char *file)
+{
+	char path[PATH_MAX];
+
+	return ctl->key || default_key(file, path);
+}
+
+bool
+cell_key(const struct ctl *ctl, const char *file, struct noise_pair *pair)
+{
+	char path[PATH_MAX], why[512];
+	const char *key = ctl->key;
+
+	if (!key && default_key(file, path))
+		key = path;
+	if (key && keyfile_read_principal(key, NULL, pair, why, sizeof why))
+		return true;
+	log_error("%s", key ? why : "no key: name one with --key");
+	return false;
+}

@@ -1,0 +1,191 @@
+#include "ctl/health.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const roles[] = {
+	[REPLICA_FOLLOWER] = "follower", [REPLICA_CANDIDATE] = "candidate",
+	[REPLICA_ELECTED] = "elected", [REPLICA_MASTER] = "master",
+};
+
+static const char *
+role_name(unsigned role)
+{
+	return role < sizeof roles / sizeof roles[0] ? roles[role] : "unknown";
+}
+
+static json_t *
+number(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+/* RFC 3339, in UTC. */
+static json_t *
+instant(int64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm tm;
+	char text[40];
+
+	if (!gmtime_r(&seconds, &tm) || !strftime(text, sizeof text, "%FT%TZ", &tm))
+		return json_null();
+	return json_string(text);
+}
+
+/* ---- what is wrong ---- */
+
+static void __attribute__((format(printf, 2, 3)))
+add_problem(json_t *problems, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	json_array_append_new(problems, json_string(text));
+}
+
+static void
+add_lack_of_master(json_t *problems, const struct conf *conf, const struct answer *answers)
+{
+	const int n = conf->replicas_n, needed = n / 2 + 1;
+	int heard = 0;
+
+	for (int i = 0; i < n; i++)
+		heard += answers[i].heard;
+	if (heard < needed)
+		add_problem(problems, "no master: %d of %d replicas can be reached, %d are needed",
+		            heard, n, needed);
+	else
+		add_problem(problems, "no master: %d of %d replicas can be reached, but have not "
+		            "elected one", heard, n);
+}
+
+static json_t *
+problems_of(const struct conf *conf, const struct answer *answers, int master)
+{
+	json_t *problems = json_array();
+
+	if (master < 0)
+		add_lack_of_master(problems, conf, answers);
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (!answers[i].heard)
+			add_problem(problems, "replica %d (%s) cannot be reached: %s",
+			            conf->replicas[i].id, conf->replicas[i].address,
+			            answers[i].why);
+	return problems;
+}
+
+/* ---- what is ---- */
+
+static uint64_t
+newest_chosen(const struct conf *conf, const struct answer *answers)
+{
+	uint64_t newest = 0;
+
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (answers[i].heard && answers[i].status.chosen > newest)
+			newest = answers[i].status.chosen;
+	return newest;
+}
+
+static json_t *
+replica_json(const struct conf_replica *r, const struct answer *a, uint64_t newest)
+{
+	const struct msg_status_reply *s = &a->status;
+	json_t *one = json_object();
+
+	json_object_set_new(one, "id", json_integer(r->id));
+	json_object_set_new(one, "address", json_string(r->address));
+	json_object_set_new(one, "reachable", json_boolean(a->heard));
+	if (!a->heard) {
+		json_object_set_new(one, "error", json_string(a->why));
+		return one;
+	}
+	json_object_set_new(one, "role", json_string(role_name(s->role)));
+	json_object_set_new(one, "master", json_integer(s->master));
+	json_object_set_new(one, "epoch", number(s->epoch));
+	json_object_set_new(one, "last", number(s->last));
+	json_object_set_new(one, "chosen", number(s->chosen));
+	json_object_set_new(one, "applied", number(s->applied));
+	json_object_set_new(one, "lag", number(newest - s->applied));
+	return one;
+}
+
+/* What the master says; without one, what is known without it. */
+static void
+add_master(json_t *all, const struct conf *conf, const struct answer *answers, int master)
+{
+	const struct msg_status_reply *s = master < 0 ? NULL : &answers[master].status;
+
+	json_object_set_new(all, "master",
+	                    s ? json_integer(conf->replicas[master].id) : json_null());
+	if (!s)
+		return;
+	json_object_set_new(all, "master_address", json_string(conf->replicas[master].address));
+	json_object_set_new(all, "master_since", instant(s->master_since_ns));
+	json_object_set_new(all, "epoch", number(s->epoch));
+	json_object_set_new(all, "sessions", number(s->sessions));
+	json_object_set_new(all, "locks_held", number(s->locks_held));
+}
+
+json_t *
+health_json(const struct conf *conf, const struct answer answers[LIMIT_REPLICAS])
+{
+	const int master = answers_master(answers, conf->replicas_n);
+	const uint64_t newest = newest_chosen(conf, answers);
+	json_t *all = json_object(), *replicas = json_array();
+
+	json_object_set_new(all, "cell", json_string(conf->name));
+	add_master(all, conf, answers, master);
+	for (int i = 0; i < conf->replicas_n; i++)
+		json_array_append_new(replicas,
+		                      replica_json(&conf->replicas[i], &answers[i], newest));
+	json_object_set_new(all, "replicas", replicas);
+	json_object_set_new(all, "problems", problems_of(conf, answers, master));
+	return all;
+}
+
+/* ---- printing ---- */
+
+static json_int_t
+number_of(const json_t *one, const char *name)
+{
+	return json_integer_value(json_object_get(one, name));
+}
+
+static const char *
+text_of(const json_t *one, const char *name)
+{
+	return json_string_value(json_object_get(one, name));
+}
+
+static void
+print_replica(const json_t *one)
+{
+	printf("%-8" JSON_INTEGER_FORMAT " %-24s ", number_of(one, "id"), text_of(one, "address"));
+	if (!json_is_true(json_object_get(one, "reachable")))
+		puts("unreachable");
+	else
+		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "\n",
+		       text_of(one, "role"), number_of(one, "applied"), number_of(one, "lag"));
+}
+
+void
+health_print(const json_t *health)
+{
+	const json_t *value;
+	size_t i;
+
+	printf("\n%-8s %-24s %-12s %10s %6s\n", "replica", "address", "role", "position", "lag");
+	json_array_foreach(json_object_get(health, "replicas"), i, value)
+		print_replica(value);
+	if (json_array_size(json_object_get(health, "problems")) > 0)
+		putchar('\n');
+	json_array_foreach(json_object_get(health, "problems"), i, value)
+		printf("%-12s %s\n", "problem", json_string_value(value));
+}

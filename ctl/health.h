@@ -1,0 +1,16 @@
+/* How the replicas of a cell are, for people and for programs. */
+#ifndef LSFS_CTL_HEALTH_H
+#define LSFS_CTL_HEALTH_H
+
+#include <jansson.h>
+#include "cell/io/conf.h"
+#include "ctl/ask.h"
+
+/* One object of what the replicas answered: the master and what it has, each replica, and a list of
+ * problems, the worst first. */
+json_t *health_json(const struct conf *conf, const struct answer answers[LIMIT_REPLICAS]);
+
+/* The replicas of such an object as a table, then its problems. */
+void health_print(const json_t *health);
+
+#endif
