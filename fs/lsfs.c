@@ -330,9 +330,14 @@ start_host(struct lsfs *l)
 
 	if (!open_host(l))
 		return false;
-	if ((rc = uv_loop_init(&l->loop)) < 0 || (rc = start_signals(l)) < 0 ||
-	    (rc = host_start(l->host, &l->loop)) < 0) {
+	char why[512];
+
+	if ((rc = uv_loop_init(&l->loop)) < 0 || (rc = start_signals(l)) < 0) {
 		log_error("%s: cannot start: %s", l->source, uv_strerror(rc));
+		return false;
+	}
+	if (!host_start(l->host, &l->loop, why, sizeof why)) {
+		log_error("%s", why);
 		return false;
 	}
 	return true;

@@ -8,8 +8,8 @@
  * it, an idle handle keeps the loop from falling asleep. */
 #include "cell/io/host.h"
 
-#include <bsd/sys/queue.h>
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,9 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/io/clock.h"
-#include "cell/io/conf.h"
-#include "cell/io/keyfile.h"
+#include "cell/io/gateway.h"
+#include "cell/io/identity.h"
+#include "cell/io/local.h"
 #include "cell/io/log.h"
 #include "cell/io/store.h"
 #include "cell/replica.h"
@@ -29,29 +30,14 @@ enum {
 	HEARTBEAT_MS = 100,
 	DRIFT_PERMILLE = 10,
 	LOOP_HANDLES = 4,
+	LEAVE_MS = 2000, /* to hand the mastership over and to send what waits for the log */
 };
 
-struct connection {
-	TAILQ_ENTRY(connection) link;
-	uint64_t id;
-	struct host_client client;
-};
-
-/* A frame that waits: for its delivery, for a record to be durable, or for its turn to be read. */
-struct parcel {
-	TAILQ_ENTRY(parcel) link;
-	uint64_t conn;
-	uint64_t after;     /* log ticket */
-	bool close;         /* no frame: the replica closes the connection */
-	struct bytes frame; /* owned */
-};
-
-TAILQ_HEAD(parcel_list, parcel);
-TAILQ_HEAD(connection_list, connection);
+enum { INBOX_MAX = 64 * 1024 * 1024 }; /* bytes of requests from the network that are not read yet */
 
 struct host {
 	char *directory;
-	struct conf conf;
+	struct identity identity;
 	struct host_config config;
 	struct replica_config replica_config;
 	struct store *store;
@@ -59,13 +45,14 @@ struct host {
 	struct px_recovered recovered; /* likewise */
 	struct replica *replica;
 	struct replica_update update;
+	struct gateway *gateway;       /* NULL: a cell in one process */
 	bool stepping, started, stopping, failed;
+	mono_t leave_by;               /* about to stop: until then at most; else MONO_NEVER */
 
-	struct connection_list connections;
-	uint64_t last_conn;
-	struct parcel_list outbox;  /* to be delivered */
+	struct local local;         /* clients in this process, and what is to be delivered */
 	struct parcel_list gate;    /* until their tickets are durable; tickets never fall */
 	struct parcel_list inbox;   /* clients' requests, while state.db is behind */
+	size_t inbox_bytes;
 	uint64_t durable;           /* the last ticket that is */
 
 	uv_timer_t timer;
@@ -78,46 +65,6 @@ struct host {
 	void (*stopped)(void *user);
 	void *stopped_user;
 };
-
-/* ---- parcels ---- */
-
-static void
-parcel_put(struct parcel_list *list, struct parcel parcel)
-{
-	struct parcel *p = memory_zero(1, sizeof *p);
-
-	*p = parcel;
-	TAILQ_INSERT_TAIL(list, p, link);
-}
-
-static void
-parcel_drop(struct parcel_list *list, struct parcel *p)
-{
-	TAILQ_REMOVE(list, p, link);
-	free((void *)p->frame.data);
-	free(p);
-}
-
-static void
-parcels_free(struct parcel_list *list)
-{
-	struct parcel *p;
-
-	while ((p = TAILQ_FIRST(list)) != NULL)
-		parcel_drop(list, p);
-}
-
-static struct connection *
-find_connection(struct host *h, uint64_t id)
-{
-	struct connection *c;
-
-	TAILQ_FOREACH(c, &h->connections, link) {
-		if (c->id == id)
-			return c;
-	}
-	return NULL;
-}
 
 /* ---- delivery ---- */
 
@@ -133,43 +80,22 @@ stay_awake(struct host *h)
 	must(uv_idle_start(&h->idle, on_idle) == 0);
 }
 
+/* What leaves by the network is on its way at once: that calls nobody. */
 static void
 post(struct host *h, struct parcel parcel)
 {
-	parcel_put(&h->outbox, parcel);
-	stay_awake(h);
-}
-
-static void
-deliver_one(struct host *h, struct parcel *p)
-{
-	struct connection *c = find_connection(h, p->conn);
-	struct host_client client;
-
-	if (c == NULL)
+	if (parcel.peer != 0) {
+		gateway_send_peer(h->gateway, parcel.peer, parcel.frame);
+	} else if ((parcel.conn & GATEWAY_CONN) == 0) {
+		local_post(&h->local, parcel);
+		stay_awake(h);
 		return;
-	client = c->client;
-	if (!p->close) {
-		client.frame(client.user, p->frame);
-		return;
+	} else if (parcel.close) {
+		gateway_close(h->gateway, parcel.conn);
+	} else {
+		gateway_send(h->gateway, parcel.conn, parcel.frame);
 	}
-	TAILQ_REMOVE(&h->connections, c, link);
-	free(c);
-	client.closed(client.user);
-}
-
-/* What the clients send meanwhile is answered into the same queue. */
-static void
-deliver(struct host *h)
-{
-	struct parcel *p;
-
-	while ((p = TAILQ_FIRST(&h->outbox)) != NULL && !h->stopping) {
-		TAILQ_REMOVE(&h->outbox, p, link);
-		deliver_one(h, p);
-		free((void *)p->frame.data);
-		free(p);
-	}
+	parcel_free(&parcel);
 }
 
 /* ---- steps ---- */
@@ -181,7 +107,7 @@ static void on_timer(uv_timer_t *timer);
 static void
 arm(struct host *h, mono_t now)
 {
-	mono_t deadline = replica_deadline(h->replica);
+	mono_t deadline = mono_min(replica_deadline(h->replica), h->leave_by);
 	int64_t left = mono_since(deadline, now).ns;
 
 	if (mono_is_never(deadline) ||
@@ -213,7 +139,9 @@ send_one(struct host *h, struct replica_send *send)
 {
 	struct parcel parcel = {.conn = send->conn, .after = send->after, .frame = send->frame};
 
-	must(!send->to_peer); /* a cell of one has nobody to talk to */
+	if (send->to_peer)
+		parcel.peer = send->peer;
+	must(parcel.peer == 0 || h->gateway != NULL);
 	send->frame = (struct bytes){NULL, 0};
 	if (send->after > h->durable)
 		parcel_put(&h->gate, parcel);
@@ -278,10 +206,12 @@ take_deadline(struct host *h)
 		arm(h, now);
 }
 
+static void stop_if_left(struct host *h);
+
 static void
 rest(struct host *h)
 {
-	if (TAILQ_EMPTY(&h->outbox) && !h->due)
+	if (TAILQ_EMPTY(&h->local.outbox) && !h->due)
 		must(uv_idle_stop(&h->idle) == 0);
 }
 
@@ -290,7 +220,7 @@ on_prepare(uv_prepare_t *handle)
 {
 	struct host *h = handle->data;
 
-	deliver(h);
+	local_deliver(&h->local);
 	if (!h->stopping)
 		rest(h);
 }
@@ -300,13 +230,15 @@ on_check(uv_check_t *handle)
 {
 	struct host *h = handle->data;
 
-	deliver(h);
+	local_deliver(&h->local);
 	if (h->stopping)
 		return;
 	take_deadline(h);
-	deliver(h);
+	local_deliver(&h->local);
 	if (!h->stopping)
 		rest(h);
+	if (!h->stopping)
+		stop_if_left(h);
 }
 
 /* ---- the store's calls ---- */
@@ -315,17 +247,15 @@ static void
 on_persisted(void *user, uint64_t ticket)
 {
 	struct host *h = user;
-	struct parcel *p;
+	struct parcel p;
 
 	if (ticket == 0)
 		return; /* hints, which nobody waits for */
 	must(ticket >= h->durable);
 	h->durable = ticket;
-	while ((p = TAILQ_FIRST(&h->gate)) != NULL && p->after <= ticket) {
-		TAILQ_REMOVE(&h->gate, p, link);
-		TAILQ_INSERT_TAIL(&h->outbox, p, link);
-		stay_awake(h);
-	}
+	while (!TAILQ_EMPTY(&h->gate) && TAILQ_FIRST(&h->gate)->after <= ticket &&
+	       parcel_take(&h->gate, &p))
+		post(h, p);
 	step(h, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
 }
 
@@ -339,13 +269,14 @@ static void
 on_saved(void *user, uint64_t applied)
 {
 	struct host *h = user;
-	struct parcel *p;
+	struct parcel p;
 
 	step(h, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
-	while ((p = TAILQ_FIRST(&h->inbox)) != NULL && !behind(h)) {
+	while (!behind(h) && parcel_take(&h->inbox, &p)) {
+		h->inbox_bytes -= p.frame.len;
 		step(h, (struct replica_event){
-		            .kind = REPLICA_FRAME, .conn = p->conn, .frame = p->frame});
-		parcel_drop(&h->inbox, p);
+		            .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
+		parcel_free(&p);
 	}
 }
 
@@ -373,44 +304,23 @@ on_failed(void *user, const char *why)
 
 /* ---- opening ---- */
 
-static bool
-read_files(struct host *h, char *why, size_t why_size)
-{
-	char path[4096];
-	uint8_t *secret = h->replica_config.master.signing_key;
-
-	snprintf(path, sizeof path, "%s/cell.conf", h->directory);
-	if (!conf_read(path, &h->conf, why, why_size))
-		return false;
-	if (h->conf.replicas_n != 1 || h->conf.replicas[0].address[0] != '\0') {
-		snprintf(why, why_size, "%s: not the file of a cell in one process", path);
-		return false;
-	}
-	snprintf(path, sizeof path, "%s/signing.key", h->directory);
-	if (!keyfile_read_signing(path, secret, why, why_size))
-		return false;
-	/* An Ed25519 secret key ends with its public half. */
-	if (memcmp(secret + SIGN_SECRET - SIGN_PUBLIC, h->conf.signing_public, SIGN_PUBLIC) == 0)
-		return true;
-	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path,
-	         h->directory);
-	return false;
-}
-
 static void
 configure(struct host *h)
 {
 	struct px_config *paxos = &h->replica_config.paxos;
 	struct master_config *master = &h->replica_config.master;
+	const struct conf *conf = &h->identity.conf;
 
-	paxos->self = h->conf.replicas[0].id;
-	paxos->members[0] = paxos->self;
-	paxos->members_n = 1;
+	paxos->self = h->identity.replica;
+	paxos->members_n = conf->replicas_n;
+	for (int i = 0; i < conf->replicas_n; i++)
+		paxos->members[i] = conf->replicas[i].id;
 	paxos->lease = span_ms(MASTER_LEASE_MS);
 	paxos->heartbeat = span_ms(HEARTBEAT_MS);
 	paxos->drift_permille = DRIFT_PERMILLE;
 	random_fill(&paxos->seed, sizeof paxos->seed);
-	master->cell = h->conf.name;
+	master->cell = conf->name;
+	memcpy(master->signing_key, h->identity.signing, sizeof master->signing_key);
 	master->session_lease = span_ms(DEFAULT_SESSION_LEASE_MS);
 	master->cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS);
 	master->drift_permille = DRIFT_PERMILLE;
@@ -419,22 +329,17 @@ configure(struct host *h)
 static void
 host_free(struct host *h)
 {
-	struct connection *c;
-
 	if (h->replica != NULL)
 		replica_free(h->replica);
 	else if (h->tree != NULL)
 		tree_free(h->tree);
 	store_recovered_free(&h->recovered);
 	replica_update_free(&h->update);
-	parcels_free(&h->outbox);
 	parcels_free(&h->gate);
 	parcels_free(&h->inbox);
-	while ((c = TAILQ_FIRST(&h->connections)) != NULL) {
-		TAILQ_REMOVE(&h->connections, c, link);
-		free(c);
-	}
-	explicit_bzero(&h->replica_config, sizeof h->replica_config);
+	local_clear(&h->local);
+	sodium_memzero(&h->replica_config, sizeof h->replica_config);
+	identity_forget(&h->identity);
 	free(h->directory);
 	free(h);
 }
@@ -446,14 +351,13 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 
 	h->config = *config;
 	h->directory = bytes_to_text(bytes_of(config->directory));
-	h->armed = MONO_NEVER;
-	TAILQ_INIT(&h->connections);
-	TAILQ_INIT(&h->outbox);
+	h->armed = h->leave_by = MONO_NEVER;
+	local_init(&h->local);
 	TAILQ_INIT(&h->gate);
 	TAILQ_INIT(&h->inbox);
-	if (read_files(h, why, why_size)) {
+	if (identity_read(h->directory, &h->identity, why, why_size)) {
 		configure(h);
-		h->store = store_open(h->directory, h->conf.name, h->replica_config.paxos.self,
+		h->store = store_open(h->directory, h->identity.conf.name, h->identity.replica,
 		                      &h->tree, &h->recovered, why, why_size);
 	}
 	if (h->store != NULL)
@@ -461,6 +365,101 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 	host_free(h);
 	return NULL;
 }
+
+/* ---- clients ---- */
+
+uint64_t
+host_connect(struct host *h, const struct host_client *client, const char *principal)
+{
+	uint64_t conn = local_connect(&h->local, client);
+
+	step(h, (struct replica_event){
+	            .kind = REPLICA_CONNECTED, .conn = conn, .principal = bytes_of(principal)});
+	return conn;
+}
+
+/* While state.db is far behind, what may change it is not read; KeepAlives are. */
+static bool
+must_wait(struct host *h, struct bytes frame)
+{
+	struct message message;
+
+	if (TAILQ_EMPTY(&h->inbox) && !behind(h))
+		return false;
+	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_request;
+}
+
+static void
+take(struct host *h, uint64_t conn, struct bytes frame)
+{
+	if (!must_wait(h, frame)) {
+		step(h, (struct replica_event){
+		            .kind = REPLICA_FRAME, .conn = conn, .frame = frame});
+		return;
+	}
+	parcel_put(&h->inbox, (struct parcel){.conn = conn, .frame = bytes_copy(frame)});
+	h->inbox_bytes += frame.len;
+}
+
+void
+host_send(struct host *h, uint64_t conn, struct bytes frames)
+{
+	while (frames.len > 0) {
+		long len = wire_frame_length(frames);
+		struct bytes frame = {frames.data, (size_t)len};
+
+		must(len > 0 && frame.len <= frames.len);
+		frames.data += len;
+		frames.len -= frame.len;
+		if (!local_has(&h->local, conn))
+			return;
+		take(h, conn, frame);
+	}
+}
+
+void
+host_disconnect(struct host *h, uint64_t conn)
+{
+	if (local_disconnect(&h->local, conn))
+		step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+}
+
+/* ---- the network's calls ---- */
+
+static void
+on_peer(void *user, uint8_t replica, struct bytes frame)
+{
+	step(user, (struct replica_event){.kind = REPLICA_PEER, .peer = replica, .frame = frame});
+}
+
+static void
+on_client_connected(void *user, uint64_t conn, const char *principal)
+{
+	step(user, (struct replica_event){
+	               .kind = REPLICA_CONNECTED, .conn = conn, .principal = bytes_of(principal)});
+}
+
+static void
+on_client_disconnected(void *user, uint64_t conn)
+{
+	step(user, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+}
+
+/* Whoever sends more than can be taken comes again and sends it again. */
+static void
+on_client_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	struct host *h = user;
+
+	if (h->inbox_bytes <= INBOX_MAX) {
+		take(h, conn, frame);
+		return;
+	}
+	gateway_close(h->gateway, conn);
+	on_client_disconnected(h, conn);
+}
+
+/* ---- starting ---- */
 
 static void
 start_handles(struct host *h, uv_loop_t *loop)
@@ -475,82 +474,40 @@ start_handles(struct host *h, uv_loop_t *loop)
 	h->open_handles = LOOP_HANDLES;
 }
 
-int
-host_start(struct host *h, uv_loop_t *loop)
+static bool
+start_gateway(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
+{
+	const struct gateway_callbacks callbacks = {
+	    on_peer, on_client_connected, on_client_frame, on_client_disconnected, h,
+	};
+
+	if (conf_is_standalone(&h->identity.conf))
+		return true;
+	h->gateway = gateway_new(loop, &h->identity, &callbacks, why, why_size);
+	return h->gateway != NULL && gateway_start(h->gateway, why, why_size);
+}
+
+bool
+host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 {
 	const struct store_callbacks callbacks = {on_persisted, on_saved, on_full, on_failed, h};
 	mono_t now = clock_now();
-	int rc = store_start(h->store, loop, &callbacks);
+	int rc;
 
-	must(!h->started);
-	if (rc < 0)
-		return rc;
+	must(!h->started && h->gateway == NULL);
+	if (!start_gateway(h, loop, why, why_size))
+		return false;
+	if ((rc = store_start(h->store, loop, &callbacks)) < 0) {
+		snprintf(why, why_size, "%s: cannot start: %s", h->directory, uv_strerror(rc));
+		return false;
+	}
 	h->replica = replica_new(&h->replica_config, h->tree, &h->recovered, now);
 	h->tree = NULL;
 	store_recovered_free(&h->recovered);
 	start_handles(h, loop);
 	h->started = true;
 	arm(h, now);
-	return 0;
-}
-
-/* ---- clients in this process ---- */
-
-uint64_t
-host_connect(struct host *h, const struct host_client *client, const char *principal)
-{
-	struct connection *c = memory_zero(1, sizeof *c);
-
-	c->id = ++h->last_conn;
-	c->client = *client;
-	TAILQ_INSERT_TAIL(&h->connections, c, link);
-	step(h, (struct replica_event){
-	            .kind = REPLICA_CONNECTED, .conn = c->id, .principal = bytes_of(principal)});
-	return c->id;
-}
-
-/* While state.db is far behind, what may change it is not read; KeepAlives are. */
-static bool
-must_wait(struct host *h, struct bytes frame)
-{
-	struct message message;
-
-	if (TAILQ_EMPTY(&h->inbox) && !behind(h))
-		return false;
-	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_request;
-}
-
-void
-host_send(struct host *h, uint64_t conn, struct bytes frames)
-{
-	while (frames.len > 0) {
-		long len = wire_frame_length(frames);
-		struct bytes frame = {frames.data, (size_t)len};
-
-		must(len > 0 && frame.len <= frames.len);
-		frames.data += len;
-		frames.len -= frame.len;
-		if (find_connection(h, conn) == NULL)
-			return;
-		if (must_wait(h, frame))
-			parcel_put(&h->inbox,
-			           (struct parcel){.conn = conn, .frame = bytes_copy(frame)});
-		else
-			step(h, (struct replica_event){
-			            .kind = REPLICA_FRAME, .conn = conn, .frame = frame});
-	}
-}
-
-void
-host_disconnect(struct host *h, uint64_t conn)
-{
-	struct connection *c = find_connection(h, conn);
-
-	if (c == NULL)
-		return;
-	TAILQ_REMOVE(&h->connections, c, link);
-	free(c);
-	step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+	return true;
 }
 
 /* ---- stopping ---- */
@@ -586,16 +543,53 @@ on_store_closed(void *user)
 	uv_close((uv_handle_t *)&h->idle, on_handle_closed);
 }
 
+static void
+on_gateway_stopped(void *user)
+{
+	struct host *h = user;
+
+	h->gateway = NULL;
+	store_close(h->store, on_store_closed, h);
+}
+
+static void
+stop_now(struct host *h)
+{
+	h->stopping = true;
+	parcels_free(&h->gate);
+	if (h->started)
+		must(uv_idle_stop(&h->idle) == 0);
+	if (h->gateway != NULL)
+		gateway_stop(h->gateway, on_gateway_stopped, h);
+	else
+		on_gateway_stopped(h);
+}
+
+/* The others have to hear that we go, so that one of them follows at once. */
+static void
+stop_if_left(struct host *h)
+{
+	bool left = px_role(replica_px(h->replica)) == PX_FOLLOWER && TAILQ_EMPTY(&h->gate);
+
+	if (!mono_is_never(h->leave_by) &&
+	    (left || h->failed || mono_reached(clock_now(), h->leave_by)))
+		stop_now(h);
+}
+
 void
 host_stop(struct host *h, void (*stopped)(void *user), void *user)
 {
-	must(!h->stopping && !h->stepping && stopped != NULL);
-	if (h->started)
-		step(h, (struct replica_event){.kind = REPLICA_STOP});
-	h->stopping = true;
+	must(!h->stopping && !h->stepping && stopped != NULL && mono_is_never(h->leave_by));
 	h->stopped = stopped;
 	h->stopped_user = user;
+	local_clear(&h->local);
 	if (h->started)
-		must(uv_idle_stop(&h->idle) == 0);
-	store_close(h->store, on_store_closed, h);
+		step(h, (struct replica_event){.kind = REPLICA_STOP});
+	if (!h->started || h->gateway == NULL || h->failed) {
+		stop_now(h);
+		return;
+	}
+	h->leave_by = mono_add(clock_now(), span_ms(LEAVE_MS));
+	arm(h, clock_now());
+	stay_awake(h);
 }

@@ -9,8 +9,7 @@
 struct host;
 
 struct host_config {
-	const char *directory; /* with cell.conf, signing.key and, if it listens, replica.key; copied */
-	uint8_t replica;       /* which of the cell file's this is; 0: the only one */
+	const char *directory; /* copied; what must be in it says cell/io/identity.h */
 	/* The replica can't go on (failed disk); one line, already logged. Nothing is answered from
 	 * here on: the owner calls host_stop and ends the process. */
 	void (*failed)(void *user);
@@ -20,8 +19,9 @@ struct host_config {
 /* Opens the data directory and its store; NULL with one line in `why`. Starts no thread, but opens
  * databases: a daemon forks before it. */
 struct host *host_open(const struct host_config *config, char *why, size_t why_size);
-/* Starts threads and timers on the loop. 0 or -errno. */
-int host_start(struct host *h, uv_loop_t *loop);
+/* Starts threads and timers on the loop; listens and connects to the other replicas, if there are
+ * any. False with one line in `why`: the host still has to be stopped. */
+bool host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size);
 
 /* Clients inside this process. `frame` is called, never from within host_connect or host_send, with
  * each frame for the connection, which lasts for the call; `closed` when the replica closes it.
@@ -40,9 +40,9 @@ void host_send(struct host *h, uint64_t conn, struct bytes frames);
 /* No callback for this connection comes any more. */
 void host_disconnect(struct host *h, uint64_t conn);
 
-/* Steps down, finishes writing, closes everything it has on the loop, then calls `stopped`, with
- * nothing left of the host. No client hears anything meanwhile. A host that was not started is
- * gone, and `stopped` was called, at the return. */
+/* Hands the mastership over, finishes writing, closes everything it has on the loop, then calls
+ * `stopped`, with nothing left of the host. No client of this process hears anything meanwhile. A
+ * host on which host_start was not called is gone, and `stopped` was called, at the return. */
 void host_stop(struct host *h, void (*stopped)(void *user), void *user);
 
 #endif

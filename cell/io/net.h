@@ -20,7 +20,7 @@ struct net_callbacks {
 	 * further word. */
 	bool (*opened)(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY]);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
-	/* It is gone, or could not be made; `why` is for people. Not called after net_close. */
+	/* It is gone, or could not be made; `why` is for people, and static. Not called after net_close. */
 	void (*closed)(void *user, uint64_t conn, const char *why);
 	void *user;
 };

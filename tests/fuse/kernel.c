@@ -178,11 +178,11 @@ start_host(struct kernel *k)
 	char why[512] = "";
 
 	if (!standalone_prepare(k->directory, "test", &conf, why, sizeof why) ||
-	    !(k->host = host_open(&config, why, sizeof why))) {
+	    !(k->host = host_open(&config, why, sizeof why)) ||
+	    !host_start(k->host, &k->loop, why, sizeof why)) {
 		fprintf(stderr, "%s\n", why);
 		must(!"the data directory can be opened");
 	}
-	must(host_start(k->host, &k->loop) == 0);
 }
 
 static void

@@ -125,7 +125,8 @@ start(struct driver *d)
 	d->host = host_open(&host, why, sizeof why);
 	if (d->host == NULL)
 		fail_msg("%s", why);
-	assert_int_equal(host_start(d->host, &d->loop), 0);
+	if (!host_start(d->host, &d->loop, why, sizeof why))
+		fail_msg("%s", why);
 	assert_int_equal(uv_timer_init(&d->loop, &d->timer), 0);
 	d->timer.data = d;
 	random_fill(config.nonce, sizeof config.nonce);
@@ -231,7 +232,8 @@ test_stopped_unused(void **state)
 	assert_int_equal(uv_loop_init(&d.loop), 0);
 	d.host = host_open(&config, why, sizeof why);
 	assert_non_null(d.host);
-	assert_int_equal(host_start(d.host, &d.loop), 0);
+	if (!host_start(d.host, &d.loop, why, sizeof why))
+		fail_msg("%s", why);
 	d.stopped = false;
 	host_stop(d.host, on_stopped, &d);
 	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
@@ -399,7 +401,7 @@ test_damaged(void **state)
 	assert_refused("signing.key: others may read or write it");
 	unlink(path);
 	assert_refused("signing.key: No such file");
-	put_file("signing.key", "ed25519-secret AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n");
+	put_file("signing.key", "signing AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n");
 	chmod(path, 0600);
 	assert_refused("not the key that is named in");
 	put_file("cell.conf", "[cell]\nname = lo cal\n");

@@ -1,0 +1,39 @@
+/* A replica's side of the network: it listens on its address, keeps a connection to every other
+ * replica of the cell file for what it sends there, and lets in who has a key: the other replicas as
+ * replicas, principals as clients, nobody else and nobody as what he is not. */
+#ifndef LSFS_IO_GATEWAY_H
+#define LSFS_IO_GATEWAY_H
+
+#include <uv.h>
+#include "cell/io/identity.h"
+
+struct gateway;
+
+/* Numbers of clients' connections have this bit, those in the process do not. */
+#define GATEWAY_CONN (1ull << 63)
+
+/* None of these is called from within a gateway_ function. */
+struct gateway_callbacks {
+	void (*peer)(void *user, uint8_t replica, struct bytes frame);
+	void (*connected)(void *user, uint64_t conn, const char *principal);
+	void (*frame)(void *user, uint64_t conn, struct bytes frame);
+	void (*disconnected)(void *user, uint64_t conn); /* not after gateway_close */
+	void *user;
+};
+
+/* `identity` is copied. NULL with one line in `why`. */
+struct gateway *gateway_new(uv_loop_t *loop, const struct identity *identity,
+                            const struct gateway_callbacks *callbacks, char *why,
+                            size_t why_size);
+/* Listens, and begins to connect. False with one line in `why`; then it has to be stopped. */
+bool gateway_start(struct gateway *g, char *why, size_t why_size);
+/* A whole frame; dropped when there is no connection to that replica right now. */
+void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
+/* The same to a client. */
+void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
+/* Ends a client's connection, after what was sent to it. */
+void gateway_close(struct gateway *g, uint64_t conn);
+/* Ends everything, after what was sent; then calls `stopped`, with nothing left. */
+void gateway_stop(struct gateway *g, void (*stopped)(void *user), void *user);
+
+#endif

@@ -1,0 +1,64 @@
+#include "cell/io/identity.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool
+read_signing(const char *directory, struct identity *identity, char *why, size_t why_size)
+{
+	const uint8_t *public_key = identity->signing + SIGN_SECRET - SIGN_PUBLIC;
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/signing.key", directory);
+	if (!keyfile_read_signing(path, identity->signing, why, why_size))
+		return false;
+	/* An Ed25519 secret key ends with its public half. */
+	if (memcmp(public_key, identity->conf.signing_public, SIGN_PUBLIC) == 0)
+		return true;
+	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path, directory);
+	return false;
+}
+
+static bool
+read_replica(const char *directory, struct identity *identity, char *why, size_t why_size)
+{
+	const struct conf *conf = &identity->conf;
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/replica.key", directory);
+	if (!keyfile_read_replica(path, &identity->pair, why, why_size))
+		return false;
+	for (int i = 0; i < conf->replicas_n; i++) {
+		if (memcmp(conf->replicas[i].public_key, identity->pair.public, NOISE_KEY) == 0) {
+			identity->replica = conf->replicas[i].id;
+			return true;
+		}
+	}
+	snprintf(why, why_size, "%s: the key of none of the replicas in %s/cell.conf", path,
+	         directory);
+	return false;
+}
+
+bool
+identity_read(const char *directory, struct identity *identity, char *why, size_t why_size)
+{
+	char path[4096];
+
+	memset(identity, 0, sizeof *identity);
+	snprintf(path, sizeof path, "%s/cell.conf", directory);
+	if (!conf_read(path, &identity->conf, why, why_size) ||
+	    !read_signing(directory, identity, why, why_size))
+		return false;
+	if (!conf_is_standalone(&identity->conf))
+		return read_replica(directory, identity, why, why_size);
+	identity->replica = identity->conf.replicas[0].id;
+	return true;
+}
+
+void
+identity_forget(struct identity *identity)
+{
+	sodium_memzero(identity->signing, sizeof identity->signing);
+	sodium_memzero(&identity->pair, sizeof identity->pair);
+}
