@@ -1,0 +1,159 @@
+/* lscell: runs one replica of a cell in the foreground, until it is told to stop. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "cell/base/must.h"
+#include "cell/io/host.h"
+#include "cell/io/log.h"
+#include "config.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct lscell {
+	uv_loop_t loop;
+	uv_signal_t terminate, interrupt;
+	struct host *host;
+	bool stopping, failed;
+};
+
+/* ---- stopping ---- */
+
+static void
+on_host_stopped(void *user)
+{
+	(void)user; /* nothing is left on the loop: uv_run returns */
+}
+
+static void
+stop(struct lscell *l)
+{
+	if (l->stopping)
+		return;
+	l->stopping = true;
+	uv_close((uv_handle_t *)&l->terminate, NULL);
+	uv_close((uv_handle_t *)&l->interrupt, NULL);
+	host_stop(l->host, on_host_stopped, l);
+}
+
+static void
+on_signal(uv_signal_t *handle, int number)
+{
+	log_info("stops on signal %d", number);
+	stop(handle->data);
+}
+
+static void
+on_failed(void *user)
+{
+	struct lscell *l = user;
+
+	l->failed = true;
+	stop(l);
+}
+
+/* ---- starting ---- */
+
+static void
+start_signals(struct lscell *l)
+{
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	must(uv_signal_init(&l->loop, &l->terminate) == 0);
+	must(uv_signal_init(&l->loop, &l->interrupt) == 0);
+	l->terminate.data = l->interrupt.data = l;
+	must(uv_signal_start(&l->terminate, on_signal, SIGTERM) == 0);
+	must(uv_signal_start(&l->interrupt, on_signal, SIGINT) == 0);
+}
+
+/* Every client has two connections. */
+static void
+allow_many_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		log_warn("can't raise the limit of open files");
+}
+
+static int
+run(const char *directory)
+{
+	struct lscell l = {0};
+	struct host_config config = {.directory = directory, .failed = on_failed, .user = &l};
+	char why[512] = "";
+
+	l.host = host_open(&config, why, sizeof why);
+	if (l.host == NULL) {
+		log_error("%s", why);
+		return EXIT_FAILED;
+	}
+	allow_many_files();
+	must(uv_loop_init(&l.loop) == 0);
+	start_signals(&l);
+	if (!host_start(l.host, &l.loop, why, sizeof why)) {
+		log_error("%s", why);
+		on_failed(&l);
+	}
+	uv_run(&l.loop, UV_RUN_DEFAULT);
+	must(uv_loop_close(&l.loop) == 0);
+	return l.failed ? EXIT_FAILED : 0;
+}
+
+/* ---- the command line ---- */
+
+static void
+help(void)
+{
+	puts("usage: lscell [-d] DATADIR\n"
+	     "\n"
+	     "Runs the replica whose data directory this is, as `lsctl cell create' has made it,\n"
+	     "until SIGTERM or SIGINT. Logs to stderr.\n"
+	     "\n"
+	     "  -d, --debug    log more\n"
+	     "  -h, --help     show this\n"
+	     "  -V, --version  show the version");
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+	    {"debug", no_argument, NULL, 'd'},
+	    {"help", no_argument, NULL, 'h'},
+	    {"version", no_argument, NULL, 'V'},
+	    {NULL, 0, NULL, 0},
+	};
+	static char name[] = "lscell";
+	int letter;
+
+	if (argc > 0)
+		argv[0] = name; /* what getopt's messages begin with */
+	log_start(name, LEVEL_INFO);
+	while ((letter = getopt_long(argc, argv, "dhV", longs, NULL)) != -1) {
+		switch (letter) {
+		case 'd':
+			log_start(name, LEVEL_DEBUG);
+			break;
+		case 'h':
+			help();
+			return 0;
+		case 'V':
+			puts("lscell " PACKAGE_VERSION);
+			return 0;
+		default: /* getopt has said what is wrong */
+			return EXIT_USAGE;
+		}
+	}
+	if (argc - optind != 1) {
+		log_error("%s: one DATADIR is needed (see --help)",
+		          optind == argc ? "missing argument" : argv[optind + 1]);
+		return EXIT_USAGE;
+	}
+	return run(argv[optind]);
+}
