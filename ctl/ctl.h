@@ -52,12 +52,16 @@ struct place {
 
 /* The default data directory and mount point of a cell; false after a line that says why not. */
 bool place_default(const char *cell, struct place *place);
-/* The record of the daemon that has (or had, if not *alive) this data directory mounted. */
-bool place_find_by_directory(const char *directory, struct run_record *record, bool *alive);
+/* The record of the daemon that has (or had, if not *alive) this source mounted: a cell file, or the
+ * data directory of a cell in one process. */
+bool place_find_by_source(const char *source, struct run_record *record, bool *alive);
 /* The record of the mount that `path` lies in, or of the cell's mount if `path` is NULL, or of the
  * only mount if both are NULL. False after a line that says why not. */
 bool place_find_mount(const char *path, const char *cell, struct run_record *record);
 /* How many mounts there are of the cell, or at all if it is NULL; the record of one of them. */
 int place_mounts(const char *cell, struct run_record *record);
+/* One `up` or `down` at a time: waits for others. A descriptor that holds the directory until it is
+ * closed, or -1 after a line. */
+int place_lock(const char *directory);
 
 #endif

@@ -11,6 +11,7 @@
 #include "cell/io/mountinfo.h"
 #include "cell/io/process.h"
 #include "ctl/ctl.h"
+#include "ctl/replicas.h"
 
 enum { OPT_DIR = 256, PATIENCE_S = 30 };
 
@@ -71,24 +72,44 @@ take_down(const struct run_record *r, bool alive)
 	return rc;
 }
 
+/* Of a cell in one process the data directory is mounted, else its cell file. */
+static int
+down_mount(const char *directory, const char *cell)
+{
+	static struct run_record record;
+	char file[PATH_MAX];
+	bool alive;
+
+	snprintf(file, sizeof file, "%.*s/%s.conf", PATH_MAX - 128, directory, cell);
+	if (place_find_by_source(directory, &record, &alive) ||
+	    place_find_by_source(file, &record, &alive))
+		return take_down(&record, alive);
+	return CTL_OK;
+}
+
 static int
 down(const char *directory, const char *cell)
 {
-	static struct run_record record;
 	struct place place;
 	char canonical[PATH_MAX];
-	bool alive;
+	int lock, rc;
 
 	if (!directory) {
 		if (!place_default(cell, &place))
 			return CTL_FAILED;
 		directory = place.directory;
 	}
-	/* A place that does not exist, or that nobody has mounted, is down. */
-	if (path_canonical(directory, canonical) < 0 ||
-	    !place_find_by_directory(canonical, &record, &alive))
+	/* A place that does not exist is down. */
+	if (path_canonical(directory, canonical) < 0 || access(canonical, F_OK) < 0)
 		return CTL_OK;
-	return take_down(&record, alive);
+	lock = place_lock(canonical);
+	if (lock < 0)
+		return CTL_FAILED;
+	rc = down_mount(canonical, cell);
+	if (rc == CTL_OK && !replicas_stop(canonical))
+		rc = CTL_FAILED;
+	close(lock);
+	return rc;
 }
 
 static int

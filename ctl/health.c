@@ -126,7 +126,6 @@ add_master(json_t *all, const struct conf *conf, const struct answer *answers, i
 	                    s ? json_integer(conf->replicas[master].id) : json_null());
 	if (!s)
 		return;
-	json_object_set_new(all, "master_address", json_string(conf->replicas[master].address));
 	json_object_set_new(all, "master_since", instant(s->master_since_ns));
 	json_object_set_new(all, "epoch", number(s->epoch));
 	json_object_set_new(all, "sessions", number(s->sessions));

@@ -2,9 +2,11 @@
 #include "ctl/ctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include "cell/io/log.h"
 #include "cell/io/mountinfo.h"
@@ -46,7 +48,7 @@ place_default(const char *cell, struct place *place)
 /* ---- looking through the run records ---- */
 
 struct search {
-	const char *directory, *path, *cell;
+	const char *source, *path, *cell;
 	struct run_record *found;
 	bool alive;
 	int n;
@@ -61,22 +63,22 @@ keep(struct search *s, const struct run_record *record, bool alive)
 }
 
 static bool
-match_directory(void *user, const struct run_record *record, bool alive)
+match_source(void *user, const struct run_record *record, bool alive)
 {
 	struct search *s = user;
 
-	if (strcmp(record->source, s->directory) || (s->n && !alive))
+	if (strcmp(record->source, s->source) || (s->n && !alive))
 		return true;
 	keep(s, record, alive);
 	return !alive; /* a living one is the only one */
 }
 
 bool
-place_find_by_directory(const char *directory, struct run_record *record, bool *alive)
+place_find_by_source(const char *source, struct run_record *record, bool *alive)
 {
-	struct search s = {.directory = directory, .found = record};
+	struct search s = {.source = source, .found = record};
 
-	rundir_each(match_directory, &s);
+	rundir_each(match_source, &s);
 	*alive = s.alive;
 	return s.n > 0;
 }
@@ -130,4 +132,17 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 	else
 		log_error("%s: %s", path ? path : cell ? cell : "no cell", "not mounted");
 	return false;
+}
+
+int
+place_lock(const char *directory)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && flock(fd, LOCK_EX) == 0)
+		return fd;
+	log_error("%s: %s", directory, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }

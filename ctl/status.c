@@ -208,7 +208,7 @@ status_of_standalone(const struct ctl *ctl, const char *file)
 	else
 		strcpy(directory, ".");
 	if (path_canonical(directory, canonical) == 0 &&
-	    place_find_by_directory(canonical, &record, &alive) && alive)
+	    place_find_by_source(canonical, &record, &alive) && alive)
 		return status_of_mount(ctl, &record);
 	log_error("%s: a cell in one process, and not mounted", directory);
 	return CTL_FAILED;

@@ -5,19 +5,24 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "cell/io/conf.h"
 #include "cell/io/log.h"
 #include "cell/io/mountinfo.h"
 #include "cell/io/process.h"
 #include "ctl/cell.h"
+#include "ctl/program.h"
+#include "ctl/replicas.h"
 
 enum { OPT_REPLICAS = 256, OPT_DIR, OPT_MOUNT, LEAVE_PATIENCE_S = 20 };
 
 struct up {
-	const char *replicas, *directory, *mountpoint, *cell;
+	const struct ctl *ctl;
+	const char *directory, *mountpoint, *cell;
+	int replicas;          /* as asked for; 0: what is there, or 1 */
 	struct place place;
+	struct conf conf;
+	char source[PATH_MAX]; /* of the mount: the cell file, or the data directory */
 };
 
 /* ---- preparing ---- */
@@ -95,58 +100,28 @@ prepare_mountpoint(struct up *u)
 	return mountinfo_at(p->mountpoint, &info) || make_directories(p->mountpoint);
 }
 
-/* ---- running lsfs ---- */
-
-static bool
-try_program(char path[PATH_MAX], const char *directory, const char *rest)
-{
-	return snprintf(path, PATH_MAX, "%s/%s", directory, rest) < PATH_MAX &&
-	       access(path, X_OK) == 0;
-}
-
-/* Beside lsctl: installed in sbin, or as built. Else the PATH decides. */
-static void
-find_lsfs(char path[PATH_MAX])
-{
-	static const char *const rests[] = {"lsfs", "../sbin/lsfs", "../fs/lsfs"};
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-
-	if (n > 0) {
-		self[n] = '\0';
-		*strrchr(self, '/') = '\0';
-		for (size_t i = 0; i < sizeof rests / sizeof rests[0]; i++)
-			if (try_program(path, self, rests[i]))
-				return;
-	}
-	strcpy(path, "lsfs");
-}
+/* ---- mounting ---- */
 
 static int
-run_lsfs(const struct up *u)
+mount_standalone(struct up *u)
 {
-	char program[PATH_MAX];
-	int status = 0;
-	pid_t child;
+	char name[] = "lsfs", standalone[] = "--standalone", cell[] = "--cell";
+	char cell_name[LIMIT_CELL_NAME + 1];
+	char *const argv[] = {name, standalone, cell, cell_name, u->place.directory,
+	                      u->place.mountpoint, NULL};
 
-	find_lsfs(program);
-	fflush(NULL);
-	child = fork();
-	if (child == 0) {
-		execlp(program, "lsfs", "--standalone", "--cell", u->cell, u->place.directory,
-		       u->place.mountpoint, (char *)NULL);
-		log_error("%s: cannot run it: %s", program, strerror(errno));
-		_exit(CTL_FAILED);
-	}
-	if (child < 0 || waitpid(child, &status, 0) < 0) {
-		log_error("lsfs: cannot run it: %s", strerror(errno));
-		return CTL_FAILED;
-	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return CTL_OK;
-	if (WIFSIGNALED(status))
-		log_error("lsfs: %s", strsignal(WTERMSIG(status)));
-	return CTL_FAILED;
+	snprintf(cell_name, sizeof cell_name, "%s", u->cell);
+	return program_run(argv, NULL);
+}
+
+/* From within the directory: options are separated by commas, which its name may hold. */
+static int
+mount_network(struct up *u)
+{
+	char name[] = "lsfs", option[] = "-o", key[] = "key=admin.key";
+	char *const argv[] = {name, option, key, u->source, u->place.mountpoint, NULL};
+
+	return program_run(argv, u->place.directory);
 }
 
 /* A daemon whose mount was taken off a moment ago is still closing its files. */
@@ -171,7 +146,7 @@ already_up(struct up *u, struct run_record *r)
 	struct mountinfo info;
 	bool alive;
 
-	if (!place_find_by_directory(u->place.directory, r, &alive) || !alive)
+	if (!place_find_by_source(u->source, r, &alive) || !alive)
 		return 0;
 	if (!mountinfo_at(r->mountpoint, &info) || strcmp(info.type, MOUNTINFO_TYPE))
 		return wait_for_leaving(r) ? 0 : -1;
@@ -184,12 +159,12 @@ already_up(struct up *u, struct run_record *r)
 }
 
 static int
-up(struct up *u)
+up_mount(struct up *u)
 {
 	static struct run_record record;
-	int is_up, rc;
+	int is_up = already_up(u, &record), rc;
 
-	if (!prepare_places(u) || (is_up = already_up(u, &record)) < 0)
+	if (is_up < 0)
 		return CTL_FAILED;
 	if (is_up) {
 		puts(record.mountpoint);
@@ -197,13 +172,102 @@ up(struct up *u)
 	}
 	if (!prepare_mountpoint(u))
 		return CTL_FAILED;
-	rc = run_lsfs(u);
+	rc = conf_is_standalone(&u->conf) ? mount_standalone(u) : mount_network(u);
 	if (rc == CTL_OK)
 		puts(u->place.mountpoint);
 	return rc;
 }
 
+/* ---- what the directory holds, or shall hold ---- */
+
+/* Of a cell of several replicas there is CELL.conf, of a cell in one process cell.conf. */
+static bool
+read_existing(struct up *u, bool *exists)
+{
+	const char *directory = u->place.directory;
+
+	snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128, directory, u->cell);
+	*exists = access(u->source, F_OK) == 0;
+	if (!*exists) {
+		snprintf(u->source, sizeof u->source, "%.*s/cell.conf", PATH_MAX - 128, directory);
+		*exists = access(u->source, F_OK) == 0;
+	}
+	return !*exists || cell_read(u->source, &u->conf);
+}
+
+static bool
+check_number(const struct up *u)
+{
+	if (u->replicas == 0 || u->replicas == u->conf.replicas_n)
+		return true;
+	log_error("%s: holds a cell of %d replica%s, not %d", u->place.directory,
+	          u->conf.replicas_n, u->conf.replicas_n == 1 ? "" : "s", u->replicas);
+	return false;
+}
+
+static bool
+make_network(struct up *u)
+{
+	snprintf(u->conf.name, sizeof u->conf.name, "%s", u->cell);
+	u->conf.replicas_n = u->replicas;
+	for (int i = 0; i < u->replicas; i++)
+		u->conf.replicas[i].id = (uint8_t)(i + 1);
+	return replicas_addresses(&u->conf) && cell_make(u->place.directory, &u->conf);
+}
+
+static bool
+start_replicas(struct up *u)
+{
+	struct noise_pair key;
+	bool ok = cell_key(u->ctl, u->source, &key) &&
+	          replicas_start(u->place.directory, &u->conf, &key);
+
+	explicit_bzero(&key, sizeof key);
+	return ok;
+}
+
+static int
+up_network(struct up *u, bool exists)
+{
+	int lock, rc = CTL_FAILED;
+
+	if (!make_directories(u->place.directory) || (lock = place_lock(u->place.directory)) < 0)
+		return CTL_FAILED;
+	/* Another `up` may have made it meanwhile. */
+	if (read_existing(u, &exists) && (exists ? check_number(u) : make_network(u))) {
+		snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128,
+		         u->place.directory, u->cell);
+		if (start_replicas(u))
+			rc = up_mount(u);
+	}
+	close(lock);
+	return rc;
+}
+
+static int
+up(struct up *u)
+{
+	bool exists;
+
+	if (!prepare_places(u) || !read_existing(u, &exists) || (exists && !check_number(u)))
+		return CTL_FAILED;
+	if (exists ? !conf_is_standalone(&u->conf) : u->replicas > 1)
+		return up_network(u, exists);
+	snprintf(u->source, sizeof u->source, "%s", u->place.directory);
+	u->conf.replicas_n = 1;
+	return up_mount(u);
+}
+
 /* ---- the command ---- */
+
+/* An odd one: with an even one more would have to agree, and no more could fail. */
+static bool
+number_of_replicas(const char *text, int *n)
+{
+	*n = text[0] - '0';
+	return text[0] != '\0' && text[1] == '\0' && *n >= 1 && *n <= LIMIT_REPLICAS &&
+	       *n % 2 == 1;
+}
 
 static int
 run(struct ctl *ctl, int argc, char **argv)
@@ -214,13 +278,16 @@ run(struct ctl *ctl, int argc, char **argv)
 		{"mount", required_argument, NULL, OPT_MOUNT},
 		CTL_LONG_OPTIONS,
 	};
-	struct up u = {.replicas = "1", .cell = "local"};
+	static struct up u = {.cell = "local"};
 	int letter;
 
+	u.ctl = ctl;
 	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_REPLICAS && !number_of_replicas(optarg, &u.replicas))
+			return ctl_usage(&up_command, optarg, "not 1, 3, 5 or 7");
 		if (letter == OPT_REPLICAS)
-			u.replicas = optarg;
-		else if (letter == OPT_DIR)
+			continue;
+		if (letter == OPT_DIR)
 			u.directory = optarg;
 		else if (letter == OPT_MOUNT)
 			u.mountpoint = optarg;
@@ -235,12 +302,10 @@ run(struct ctl *ctl, int argc, char **argv)
 		return ctl_usage(&up_command, argv[optind], "unexpected argument");
 	if (!conf_cell_name_valid(u.cell))
 		return ctl_usage(&up_command, u.cell, "not a cell's name");
-	if (strcmp(u.replicas, "1"))
-		return ctl_usage(&up_command, u.replicas, "only cells of 1 replica can be run yet");
 	return up(&u);
 }
 
 const struct ctl_command up_command = {
-	"up", "[--replicas 1] [--dir DIR] [--mount MOUNTPOINT] [CELL]",
+	"up", "[--replicas 1|3|5] [--dir DIR] [--mount MOUNTPOINT] [CELL]",
 	"starts a cell in the background, mounts it, prints the mount point", run,
 };

@@ -1,0 +1,102 @@
+#include "ctl/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/io/log.h"
+#include "ctl/ctl.h"
+
+static bool
+try(char path[PATH_MAX], const char *directory, const char *folder, const char *name)
+{
+	return snprintf(path, PATH_MAX, "%s/%s%s", directory, folder, name) < PATH_MAX &&
+	       access(path, X_OK) == 0;
+}
+
+void
+program_find(const char *name, char path[PATH_MAX])
+{
+	static const char *const folders[] = {"", "../sbin/", "../fs/", "../cell/"};
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	if (n > 0) {
+		self[n] = '\0';
+		*strrchr(self, '/') = '\0';
+		for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+			if (try(path, self, folders[i], name))
+				return;
+	}
+	snprintf(path, PATH_MAX, "%s", name);
+}
+
+/* In the child. */
+static void __attribute__((noreturn))
+execute(char *const argv[])
+{
+	char program[PATH_MAX];
+
+	program_find(argv[0], program);
+	execvp(program, argv);
+	log_error("%s: cannot run it: %s", program, strerror(errno));
+	_exit(CTL_FAILED);
+}
+
+int
+program_run(char *const argv[], const char *directory)
+{
+	int status = 0;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		if (!directory || chdir(directory) == 0)
+			execute(argv);
+		log_error("%s: %s", directory, strerror(errno));
+		_exit(CTL_FAILED);
+	}
+	if (child < 0 || waitpid(child, &status, 0) < 0) {
+		log_error("%s: cannot run it: %s", argv[0], strerror(errno));
+		return CTL_FAILED;
+	}
+	if (WIFSIGNALED(status))
+		log_error("%s: %s", argv[0], strsignal(WTERMSIG(status)));
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CTL_OK : CTL_FAILED;
+}
+
+static bool
+become_daemon(int log)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	return null >= 0 && setsid() >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
+	       dup2(log, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0;
+}
+
+pid_t
+program_start(char *const argv[], const char *log)
+{
+	int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	pid_t child;
+
+	if (fd < 0) {
+		log_error("%s: %s", log, strerror(errno));
+		return -1;
+	}
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		if (become_daemon(fd))
+			execute(argv);
+		log_error("%s: cannot start it: %s", argv[0], strerror(errno));
+		_exit(CTL_FAILED);
+	}
+	if (child < 0)
+		log_error("%s: cannot start it: %s", argv[0], strerror(errno));
+	close(fd);
+	return child;
+}

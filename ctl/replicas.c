@@ -1,0 +1,306 @@
+#include "ctl/replicas.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/io/clock.h"
+#include "cell/io/dirlock.h"
+#include "cell/io/log.h"
+#include "cell/io/process.h"
+#include "ctl/ask.h"
+#include "ctl/ctl.h"
+#include "ctl/health.h"
+#include "ctl/program.h"
+
+enum {
+	/* Below what the kernel gives to outgoing connections, so that none of them is ever in the way
+	 * when a replica comes back. */
+	PORT_FIRST = 20000,
+	PORTS = 12000,
+	PORT_TRIES = 1000,
+	START_PATIENCE_S = 30,
+	STOP_PATIENCE_S = 30,
+	ASK_EVERY_MS = 50,
+};
+
+/* ---- addresses ---- */
+
+static bool
+port_free(int port)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons((uint16_t)port),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is_free = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is_free;
+}
+
+static bool
+port_given(const struct conf *conf, const char *address)
+{
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (strcmp(conf->replicas[i].address, address) == 0)
+			return true;
+	return false;
+}
+
+static bool
+give_address(struct conf *conf, struct conf_replica *r)
+{
+	char address[32];
+
+	for (int tries = 0; tries < PORT_TRIES; tries++) {
+		int port = PORT_FIRST + (int)randombytes_uniform(PORTS);
+
+		snprintf(address, sizeof address, "127.0.0.1:%d", port);
+		if (port_given(conf, address) || !port_free(port))
+			continue;
+		strcpy(r->address, address);
+		return true;
+	}
+	log_error("no free port on the loopback");
+	return false;
+}
+
+bool
+replicas_addresses(struct conf *conf)
+{
+	if (sodium_init() < 0) {
+		log_error("no source of random numbers");
+		return false;
+	}
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (!give_address(conf, &conf->replicas[i]))
+			return false;
+	return true;
+}
+
+/* ---- starting ---- */
+
+struct starting {
+	const char *directory;
+	const struct conf *conf;
+	struct started {
+		pid_t pid; /* 0: it ran already */
+		int fd;    /* of pidfd_open */
+	} children[LIMIT_REPLICAS];
+};
+
+static void
+path_of(char path[PATH_MAX], const char *directory, int id, const char *file)
+{
+	snprintf(path, PATH_MAX, "%.*s/%d%s", PATH_MAX - 64, directory, id, file);
+}
+
+static bool
+start_one(struct starting *s, int i)
+{
+	char data[PATH_MAX], log[PATH_MAX], name[] = "lscell";
+	char *const argv[] = {name, data, NULL};
+	struct started *c = &s->children[i];
+
+	path_of(data, s->directory, s->conf->replicas[i].id, "");
+	path_of(log, s->directory, s->conf->replicas[i].id, "/log");
+	if (dirlock_holder(data) > 0)
+		return true;
+	c->pid = program_start(argv, log);
+	if (c->pid < 0) {
+		c->pid = 0;
+		return false;
+	}
+	c->fd = pidfd_open(c->pid, 0);
+	return true;
+}
+
+/* The end of the log says why. */
+static void
+tell_end(const struct starting *s, int i)
+{
+	const int id = s->conf->replicas[i].id;
+	char path[PATH_MAX], text[1024] = "", *line;
+	FILE *f;
+	size_t n;
+
+	path_of(path, s->directory, id, "/log");
+	f = fopen(path, "re");
+	if (f) {
+		if (fseek(f, -(long)(sizeof text - 1), SEEK_END) < 0)
+			rewind(f);
+		n = fread(text, 1, sizeof text - 1, f);
+		text[n] = '\0';
+		fclose(f);
+	}
+	text[strlen(text) - (text[0] && text[strlen(text) - 1] == '\n')] = '\0';
+	line = strrchr(text, '\n');
+	log_error("replica %d does not stay up: %s (%s)", id, line ? line + 1 : text, path);
+}
+
+static bool
+one_ended(struct starting *s)
+{
+	for (int i = 0; i < s->conf->replicas_n; i++) {
+		struct started *c = &s->children[i];
+
+		if (!c->pid || waitpid(c->pid, NULL, WNOHANG) != c->pid)
+			continue;
+		close(c->fd);
+		c->pid = 0;
+		tell_end(s, i);
+		return true;
+	}
+	return false;
+}
+
+/* Returns early when one ends. */
+static void
+pause_shortly(const struct starting *s)
+{
+	struct pollfd fds[LIMIT_REPLICAS];
+	nfds_t n = 0;
+
+	for (int i = 0; i < s->conf->replicas_n; i++)
+		if (s->children[i].pid)
+			fds[n++] = (struct pollfd){.fd = s->children[i].fd, .events = POLLIN};
+	poll(fds, n, ASK_EVERY_MS);
+}
+
+static bool
+all_there(const struct starting *s, const struct answer *answers)
+{
+	for (int i = 0; i < s->conf->replicas_n; i++)
+		if (s->children[i].pid && !answers[i].heard)
+			return false;
+	return answers_master(answers, s->conf->replicas_n) >= 0;
+}
+
+static void
+tell_problems(const struct starting *s, const struct answer *answers)
+{
+	json_t *health = health_json(s->conf, answers), *problem;
+	size_t i;
+
+	json_array_foreach(json_object_get(health, "problems"), i, problem)
+		log_error("%s", json_string_value(problem));
+	json_decref(health);
+}
+
+static bool
+await_master(struct starting *s, const struct noise_pair *key)
+{
+	const mono_t deadline = mono_add(clock_now(), span_s(START_PATIENCE_S));
+	struct answer answers[LIMIT_REPLICAS];
+
+	for (;;) {
+		if (one_ended(s) || !ask_replicas(s->conf, key, answers))
+			return false;
+		if (all_there(s, answers))
+			return true;
+		if (mono_reached(clock_now(), deadline)) {
+			tell_problems(s, answers);
+			return false;
+		}
+		pause_shortly(s);
+	}
+}
+
+static void
+take_back(struct starting *s)
+{
+	for (int i = 0; i < s->conf->replicas_n; i++)
+		if (s->children[i].pid)
+			kill(s->children[i].pid, SIGTERM);
+	for (int i = 0; i < s->conf->replicas_n; i++)
+		if (s->children[i].pid)
+			process_wait(s->children[i].fd, STOP_PATIENCE_S);
+}
+
+bool
+replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key)
+{
+	struct starting s = {.directory = directory, .conf = conf};
+	bool ok = true;
+
+	for (int i = 0; ok && i < conf->replicas_n; i++)
+		ok = start_one(&s, i);
+	ok = ok && await_master(&s, key);
+	if (!ok)
+		take_back(&s);
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (s.children[i].pid)
+			close(s.children[i].fd);
+	return ok;
+}
+
+/* ---- stopping ---- */
+
+/* Asks the process that has this data directory to end: its pidfd, or -1 when there is none. */
+static int
+ask_to_end(const char *data)
+{
+	pid_t pid;
+	int fd;
+
+	while ((pid = dirlock_holder(data)) > 0) {
+		fd = pidfd_open(pid, 0);
+		/* A number that still holds the lock was not given to somebody else. */
+		if (fd >= 0 && dirlock_holder(data) == pid) {
+			pidfd_send_signal(fd, SIGTERM, NULL, 0);
+			pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a frozen one could not */
+			return fd;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+static int
+is_data_directory(const struct dirent *e)
+{
+	return e->d_name[0] != '0' && strlen(e->d_name) <= 3 &&
+	       strspn(e->d_name, "0123456789") == strlen(e->d_name);
+}
+
+bool
+replicas_stop(const char *directory)
+{
+	struct dirent **found = NULL;
+	int fds[256], n = scandir(directory, &found, is_data_directory, versionsort);
+	char data[PATH_MAX];
+	bool ok = true;
+
+	if (n > 256)
+		n = 256;
+	for (int i = 0; i < n; i++) {
+		path_of(data, directory, atoi(found[i]->d_name), "");
+		fds[i] = ask_to_end(data);
+	}
+	for (int i = 0; i < n; i++) {
+		if (fds[i] >= 0 && !process_wait(fds[i], STOP_PATIENCE_S)) {
+			log_error("replica %s in %s does not end", found[i]->d_name, directory);
+			ok = false;
+		}
+		if (fds[i] >= 0)
+			close(fds[i]);
+		free(found[i]);
+	}
+	free(found);
+	return ok;
+}
