@@ -43,6 +43,7 @@ swarm_draw(struct swarm *w, struct rng *r)
 	w->peer_double = maybe(r, 100);
 	w->interrupt = maybe(r, 700);
 	w->successor = (unsigned)rng_below(r, 1001);
+	w->caching = maybe(r, 1000);
 	w->roles = 1u << rng_below(r, ROLES);
 	w->roles |= (unsigned)rng_below(r, 1u << ROLES);
 	w->think_ms = spread(r, 50, 2000);

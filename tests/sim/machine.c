@@ -116,11 +116,25 @@ connect(struct sim *s, struct machine *m)
 
 	if (m->conn != 0)
 		net_client_drops(s, m->conn);
-	if (node < 1 || node > s->hosts_n)
-		node = 1 + (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
+	must(node >= 1 && node <= s->hosts_n);
 	m->conn = net_connect(s, m->id, node - 1);
 	sim_trace(s, "machine %d: connects to replica %d, conn %lu", m->id, node,
 	          (unsigned long)m->conn);
+}
+
+/* The second connection. */
+static void
+listen(struct sim *s, struct machine *m)
+{
+	if (m->aside != 0)
+		net_client_drops(s, m->aside);
+	m->aside = 0;
+	if (m->update.listen_to == 0)
+		return;
+	m->aside = net_connect(s, m->id, m->update.listen_to - 1);
+	net_set_aside(s, m->aside);
+	sim_trace(s, "machine %d: listens to replica %d, conn %lu", m->id, m->update.listen_to,
+	          (unsigned long)m->aside);
 }
 
 static void
@@ -217,6 +231,9 @@ run_restart(struct sim *s, struct event *e)
 static void
 down(struct sim *s, struct machine *m, uint64_t earlier)
 {
+	if (m->aside != 0)
+		net_client_drops(s, m->aside);
+	m->aside = 0;
 	if (m->conn != 0)
 		net_client_drops(s, m->conn);
 	m->conn = 0;
@@ -283,6 +300,8 @@ carry_out(struct sim *s, struct machine *m)
 
 	if (u->connect)
 		connect(s, m);
+	if (u->listen)
+		listen(s, m);
 	send_frames(s, m);
 	for (size_t i = 0; i < u->answers_n; i++)
 		on_answer(s, m, &u->answers[i]);
@@ -365,12 +384,16 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	    .drift_permille = 10,
 	    .seed = rng_next(&s->rng),
 	    .earlier_session = earlier,
+	    .caching = rng_chance(&s->rng, s->swarm.caching),
+	    .replicas_n = s->hosts_n,
 	};
 
 	must(!m->up);
 	for (int i = 0; i < LIMIT_NONCE; i++)
 		config.nonce[i] = (uint8_t)rng_next(&s->rng);
 	memcpy(config.earlier_nonce, m->nonce, LIMIT_NONCE);
+	for (int i = 0; i < s->hosts_n; i++)
+		config.replicas[i] = (uint8_t)(i + 1);
 	m->up = true;
 	m->closing = false;
 	m->life++;

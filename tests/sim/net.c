@@ -137,7 +137,11 @@ run_at_client(struct sim *s, struct event *e)
 		          kind == CLIENT_CONNECTED ? "stands" : "broke");
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
-	machine_event(s, m, (struct client_event){.kind = kind, .frame = e->data});
+	if (kind == CLIENT_CONNECTED && c->aside)
+		return;
+	machine_event(
+	    s, m,
+	    (struct client_event){.kind = kind, .frame = e->data, .aside = c->aside});
 }
 
 static void
@@ -195,6 +199,12 @@ net_connect(struct sim *s, int machine, int node)
 	c->last_to_node = arrival(s, c, 0);
 	heap_push(&s->heap, (struct event){.at = c->last_to_node, .run = run_connect, .a = c->id});
 	return c->id;
+}
+
+void
+net_set_aside(struct sim *s, uint64_t conn)
+{
+	net_conn(s, conn)->aside = true;
 }
 
 static int64_t
@@ -261,7 +271,8 @@ net_node_died(struct sim *s, int node)
 struct conn *
 net_random_open(struct sim *s)
 {
-	uint64_t conn = s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)].conn;
+	const struct machine *m = &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)];
+	uint64_t conn = m->aside != 0 && rng_chance(&s->rng, 300) ? m->aside : m->conn;
 	struct conn *c = conn == 0 ? NULL : net_conn(s, conn);
 
 	return c != NULL && c->client_open && c->node_open ? c : NULL;

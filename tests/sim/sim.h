@@ -87,6 +87,7 @@ struct swarm {
 	unsigned peer_loss, peer_double; /* permille */
 	unsigned interrupt;              /* permille of waiting acquires */
 	unsigned successor; /* permille of crashed machines whose successor ends them */
+	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
 	int64_t think_ms;
 	int lock_delay_s;
@@ -104,6 +105,7 @@ struct conn {
 	int machine, node;
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
+	bool aside;   /* the client's second one */
 	int64_t base; /* latency of its own */
 	int64_t last_to_node,
 	    last_to_client;                 /* frames arrive in the order in which they were sent */
@@ -119,6 +121,8 @@ struct net {
 
 /* Frames and news travel by events; data is copied. */
 void net_free(struct net *n);
+/* The connection is a client's second one. */
+void net_set_aside(struct sim *s, uint64_t conn);
 uint64_t net_connect(struct sim *s, int machine, int node);
 void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
 void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
@@ -383,7 +387,7 @@ struct machine {
 	struct local_clock clock;
 	struct client *client;
 	struct client_update update;
-	uint64_t conn;
+	uint64_t conn, aside; /* 0: none */
 	int64_t paused_until, timer_at;
 	uint64_t timers;
 	enum client_state state;
