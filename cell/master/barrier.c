@@ -5,6 +5,10 @@
  * to cache has run out (Chubby, section 2.9: "The master waits until each session acknowledges the
  * fail-over event or lets its session expire").
  *
+ * A session has come when it answers the answer to its first KeepAlive on a connection, by the next
+ * one: then it knows of the epoch, has dropped what it had cached in an earlier one, and has said
+ * for which locks it waits, all of which it sends before.
+ *
  * Meanwhile sessions read, release and cancel; who holds a lock may convert it, and a lock that was
  * free when the epoch began is there for everybody. */
 #include <stdlib.h>

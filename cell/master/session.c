@@ -76,8 +76,7 @@ opened(struct master *m, const struct connection *c, enum rc rc, uint64_t sessio
 	m_connection_send(m, c, &reply);
 }
 
-/* A session has one connection: the newest. A client that opens its session again has dropped what
- * it had cached, whatever the epoch. */
+/* A session has one connection: the newest. */
 static void
 session_attach(struct master *m, struct session *s, struct connection *c)
 {
@@ -90,7 +89,6 @@ session_attach(struct master *m, struct session *s, struct connection *c)
 	s->connection = c;
 	m_lease_heard(m, s);
 	opened(m, c, RC_OK, s->id);
-	m_barrier_passed(m, s);
 }
 
 /* The live session that this connection may have, NULL when there is none: the nonce proves that it

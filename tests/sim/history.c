@@ -271,11 +271,12 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 /* Requests of a session on one node take effect in the order in which they were made, and
  * everything behind an ordered one after it. An acquire that waited is in nobody's way. A read that
  * is made again after a reconnect may show what its session asked for later: both were under way
- * together. */
+ * together. So may an acquire that found the lock busy: that is no entry in the log. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
 	bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
+	bool anew = r->again && (read || r->op.code == OP_acquire);
 	uint64_t at = read ? r->index : r->executed;
 
 	if ((read && at < node->command) || (!read && at <= node->command) ||
@@ -283,11 +284,11 @@ check_order(struct sim *s, const struct record *r, struct order *node, struct or
 		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         wire_op_name(r->op.code), (unsigned long)at);
-	if (read && !r->again && at > node->read)
+	if (read && !anew && at > node->read)
 		node->read = at;
-	if (!read)
+	if (!read && !anew)
 		node->command = at;
-	if (r->ordered && !(read && r->again))
+	if (r->ordered && !anew)
 		all->command = at;
 }
 

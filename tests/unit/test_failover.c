@@ -1,0 +1,506 @@
+/* Whole cells of several replicas, with clients: what a fail-over costs, and what it must not. */
+#include <string.h>
+#include "tests/unit/replica_cell.h"
+#include "tests/unit/unit.h"
+
+/* To notice, to elect, to begin an epoch, to find it. */
+enum { FAILOVER_MS = 900 };
+
+static struct cell_replica *
+other_than(struct cell *cell, const struct cell_replica *r)
+{
+	return &cell->replicas[r->id % cell->replicas_n];
+}
+
+static const struct cell_answer *
+expect(struct cell_client *c, uint64_t token, int64_t ms)
+{
+	const struct cell_answer *a = cell_await(c, token, ms);
+
+	assert_non_null(a);
+	assert_int_equal(a->rc, RC_OK);
+	return a;
+}
+
+static bool
+lives(struct cell *cell, uint64_t session)
+{
+	struct tree_session t;
+
+	return tree_session(replica_tree(cell_await_master(cell)->replica), session, &t);
+}
+
+static uint64_t
+session_of(const struct cell_client *c)
+{
+	return client_status(c->client).session;
+}
+
+/* ---- the master goes ---- */
+
+static void
+test_master_killed(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), session = session_of(c);
+	struct cell_replica *dead;
+
+	(void)state;
+	for (int round = 0; round < 5; round++) {
+		dead = cell_master(cell);
+		cell_kill(dead);
+		expect(c, cell_append(c, node, "x"), FAILOVER_MS);
+		assert_int_equal(cell_client_state(c), CLIENT_SAFE);
+		cell_start(dead);
+		cell_pass_ms(cell, 2000);
+	}
+	assert_string_equal(cell_read(c, node), "xxxxx");
+	assert_true(session_of(c) == session && c->lost == 0);
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
+/* Whenever it dies, between what it was asked, proposed, applied and answered: what was asked for
+ * happens once, and is answered once. */
+static void
+test_killed_at_every_moment(void **state)
+{
+	(void)state;
+	for (int ms = 0; ms < 12; ms++) {
+		struct cell *cell = cell_new(3);
+		struct cell_client *c = cell_client(cell, true);
+		uint64_t node = cell_file(c, "f"), token = cell_append(c, node, "x");
+		struct cell_replica *master = cell_master(cell);
+
+		cell_pass_ms(cell, ms);
+		cell_kill(master);
+		expect(c, token, FAILOVER_MS);
+		expect(c, cell_append(c, node, "y"), FAILOVER_MS);
+		assert_string_equal(cell_read(c, node), "xy");
+		cell_start(master);
+		cell_pass_ms(cell, 2000);
+		cell_check_agreement(cell);
+		cell_free(cell);
+	}
+}
+
+/* Its connections stay up and say nothing. It is left for its successor all the same, and when it
+ * goes on it answers nothing that is not so any more. */
+static void
+test_master_frozen(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true), *d = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), session = session_of(c);
+	struct cell_replica *old = cell_master(cell);
+
+	(void)state;
+	cell_freeze(old);
+	expect(c, cell_append(c, node, "x"), FAILOVER_MS);
+	expect(d, cell_append(d, node, "y"), 20);
+	cell_pass_ms(cell, 60000);
+	cell_thaw(old);
+	assert_string_equal(cell_read(d, node), "xy");
+	cell_pass_ms(cell, 1000);
+	assert_true(cell_master(cell) != old);
+	assert_int_equal(px_role(replica_px(old->replica)), PX_FOLLOWER);
+	assert_true(session_of(c) == session && c->lost + d->lost == 0);
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
+/* Frozen while requests lie in its socket: it takes them when it goes on, and nothing comes of it. */
+static void
+test_frozen_with_requests(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true), *d = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), token;
+	struct cell_replica *old = cell_master(cell);
+
+	(void)state;
+	cell_freeze(old);
+	token = cell_append(c, node, "x");
+	cell_client_freeze(c);
+	expect(d, cell_append(d, node, "y"), FAILOVER_MS + CELL_CACHE_LEASE_MS + 100);
+	cell_thaw(old);
+	cell_pass_ms(cell, 500);
+	cell_client_thaw(c);
+	expect(c, token, FAILOVER_MS);
+	assert_string_equal(cell_read(d, node), "yx");
+	cell_pass_ms(cell, 1000);
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
+/* A master that the other replicas do not hear, but clients do: without its lease it tells nobody
+ * anything. */
+static void
+test_master_cut_off(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true), *late;
+	uint64_t node = cell_file(c, "f");
+	struct cell_replica *old = cell_master(cell);
+
+	(void)state;
+	old->cut_off = true;
+	expect(c, cell_append(c, node, "x"), FAILOVER_MS);
+	assert_true(client_status(c->client).master != old->id);
+	late = cell_client(cell, true);
+	assert_true(client_status(late->client).master != old->id);
+	assert_string_equal(cell_read(late, node), "x");
+	old->cut_off = false;
+	cell_pass_ms(cell, 2000);
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
+static void
+test_two_of_five_killed(void **state)
+{
+	struct cell *cell = cell_new(5);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f");
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		cell_kill(cell_master(cell));
+		expect(c, cell_append(c, node, "x"), FAILOVER_MS);
+	}
+	cell_pass_ms(cell, 1000);
+	cell_check_agreement(cell);
+	assert_string_equal(cell_read(c, node), "xx");
+	cell_free(cell);
+}
+
+/* A planned restart costs milliseconds. */
+static void
+test_hand_over(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), token;
+	struct cell_replica *old;
+
+	(void)state;
+	for (int round = 0; round < 5; round++) {
+		cell_pass_ms(cell, 5000);
+		old = cell_master(cell);
+		token = cell_append(c, node, "x");
+		cell_stop_cleanly(old);
+		expect(c, token, 60);
+		assert_true(cell_master(cell) != old);
+		cell_kill(old);
+		expect(c, cell_append(c, node, "y"), 60);
+		cell_start(old);
+	}
+	assert_string_equal(cell_read(c, node), "xyxyxyxyxy");
+	cell_free(cell);
+}
+
+static void
+test_all_killed(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), token;
+
+	(void)state;
+	expect(c, cell_append(c, node, "x"), 20);
+	for (int i = 0; i < 3; i++)
+		cell_kill(&cell->replicas[i]);
+	token = cell_append(c, node, "y");
+	cell_pass_ms(cell, 3000);
+	for (int i = 0; i < 3; i++)
+		cell_start(&cell->replicas[i]);
+	expect(c, token, 3000);
+	assert_string_equal(cell_read(c, node), "xy");
+	assert_int_equal(c->lost, 0);
+	cell_free(cell);
+}
+
+/* ---- caches ---- */
+
+static int64_t
+first_write_after_a_failover(bool silent_caches)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true), *silent = cell_client(cell, silent_caches);
+	uint64_t node = cell_file(c, "f"), token;
+	int64_t waited;
+	mono_t start;
+
+	cell_client_freeze(silent);
+	cell_kill(cell_master(cell));
+	start = cell->now;
+	token = cell_append(c, node, "x");
+	waited = span_to_ms(mono_since(expect(c, token, 10000)->at, start));
+	cell_free(cell);
+	return waited;
+}
+
+static void
+test_silent_sessions(void **state)
+{
+	int64_t waited = first_write_after_a_failover(true);
+
+	(void)state;
+	assert_in_range(first_write_after_a_failover(false), 1, FAILOVER_MS);
+	assert_in_range(waited, CELL_CACHE_LEASE_MS, CELL_CACHE_LEASE_MS + FAILOVER_MS + 100);
+}
+
+/* ---- locks ---- */
+
+static struct result_lock
+look(struct cell *cell, uint64_t node)
+{
+	static uint8_t room[4096];
+	struct op op = {.code = OP_get_lock, .get_lock = {.node = node}};
+	struct buffer raw = BUFFER(sizeof room);
+	struct result result;
+	const struct tree *t = replica_tree(cell_await_master(cell)->replica);
+	struct tree_session any;
+
+	assert_true(tree_session_after(t, 0, &any));
+	assert_int_equal(tree_read(t, any.id, 0, &op, &raw), RC_OK);
+	memcpy(room, raw.data, raw.len);
+	assert_int_equal(
+	    wire_get_result(RESULT_lock, (struct bytes){room, raw.len}, &result), RC_OK);
+	buffer_free(&raw);
+	return result.lock;
+}
+
+/* The holder has its lock, by the same names, after any number of masters. */
+static void
+test_holder_survives(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f");
+	struct cell_answer got = *expect(c, cell_lock(c, node, LOCK_EXCLUSIVE, true), 20);
+	struct cell_replica *dead;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct result_lock lock;
+		struct lock_holder holder;
+		struct cursor at;
+
+		dead = cell_master(cell);
+		cell_kill(dead);
+		cell_pass_ms(cell, 15000);
+		lock = look(cell, node);
+		at = cursor_of(lock.holders.packed);
+		assert_int_equal(lock.state, LOCK_STATE_EXCLUSIVE);
+		assert_int_equal(lock.lock_generation, got.lock_generation);
+		assert_true(wire_next_lock_holder(&at, &holder));
+		assert_int_equal(holder.session, session_of(c));
+		assert_int_equal(holder.fence, got.fence);
+		cell_start(dead);
+		cell_pass_ms(cell, 1000);
+	}
+	expect(c, cell_unlock(c, node, 1), 20);
+	assert_int_equal(look(cell, node).state, LOCK_STATE_FREE);
+	cell_free(cell);
+}
+
+/* Who came first is first, though it comes last to the new master. */
+static void
+test_waiters_keep_their_order(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *holder = cell_client(cell, true), *first = cell_client(cell, true);
+	struct cell_client *second = cell_client(cell, true);
+	uint64_t node = cell_file(holder, "f");
+
+	(void)state;
+	expect(holder, cell_lock(holder, node, LOCK_EXCLUSIVE, true), 20);
+	assert_int_equal(cell_await(first, cell_lock(first, node, LOCK_EXCLUSIVE, true), 20)->rc,
+	                 RC_QUEUED);
+	assert_int_equal(cell_await(second, cell_lock(second, node, LOCK_EXCLUSIVE, true), 20)->rc,
+	                 RC_QUEUED);
+	cell_client_freeze(first);
+	cell_kill(cell_master(cell));
+	expect(holder, cell_unlock(holder, node, 1), FAILOVER_MS);
+	cell_pass_ms(cell, 3000);
+	assert_false(cell_granted(second, 1));
+	cell_client_thaw(first);
+	cell_pass_ms(cell, 1000);
+	assert_true(cell_granted(first, 1));
+	assert_false(cell_granted(second, 1));
+	expect(first, cell_unlock(first, node, 1), 20);
+	cell_pass_ms(cell, 20);
+	assert_true(cell_granted(second, 1));
+	cell_free(cell);
+}
+
+/* A holder that died stays a holder for its lease, counted anew by each master, and its lock away
+ * from others for the whole lock-delay. */
+static void
+test_lock_delay_is_not_shortened(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *dead = cell_client(cell, false), *c = cell_client(cell, false);
+	uint64_t node = cell_file(c, "f");
+	mono_t end;
+
+	(void)state;
+	expect(dead, cell_lock(dead, node, LOCK_EXCLUSIVE, true), 20);
+	assert_int_equal(cell_await(c, cell_lock(c, node, LOCK_EXCLUSIVE, true), 20)->rc, RC_QUEUED);
+	cell_client_freeze(dead);
+	cell_pass_ms(cell, CELL_LEASE_MS - 5000);
+	cell_kill(cell_master(cell));
+	cell_pass_ms(cell, CELL_LEASE_MS - 1000);
+	assert_int_equal(look(cell, node).state, LOCK_STATE_EXCLUSIVE);
+	cell_pass_ms(cell, 2500);
+	assert_int_equal(look(cell, node).state, LOCK_STATE_DELAYED);
+	cell_pass_ms(cell, 10000);
+	for (int i = 0; i < 3; i++)
+		if (cell->replicas[i].replica == NULL)
+			cell_start(&cell->replicas[i]);
+	cell_pass_ms(cell, 1000);
+	cell_kill(cell_master(cell));
+	cell_await_master(cell);
+	end = mono_add(cell->now, span_s(DEFAULT_LOCK_DELAY_S));
+	cell_pass_ms(cell, DEFAULT_LOCK_DELAY_S * 1000 - 50);
+	assert_false(cell_granted(c, 1));
+	cell_pass_ms(cell, 200);
+	assert_true(cell_granted(c, 1));
+	assert_true(mono_reached(c->granted_at[0], end));
+	cell_free(cell);
+}
+
+/* ---- sessions ---- */
+
+static void
+test_end_of_session_over_a_failover(void **state)
+{
+	(void)state;
+	for (int ms = 0; ms < 10; ms++) {
+		struct cell *cell = cell_new(3);
+		struct cell_client *c = cell_client(cell, true), *other = cell_client(cell, true);
+		uint64_t node = cell_file(c, "f"), session = session_of(c);
+
+		expect(c, cell_lock(c, node, LOCK_EXCLUSIVE, true), 20);
+		cell_client_close(c);
+		cell_pass_ms(cell, ms);
+		cell_kill(cell_master(cell));
+		cell_pass_ms(cell, FAILOVER_MS);
+		assert_int_equal(cell_client_state(c), CLIENT_CLOSED);
+		assert_false(lives(cell, session));
+		expect(other, cell_lock(other, node, LOCK_EXCLUSIVE, false), 20); /* no delay */
+		cell_free(cell);
+	}
+}
+
+/* One that is not heard of is given its whole lease by each master, and then ended. */
+static void
+test_unheard_session_is_ended(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *dead = cell_client(cell, true);
+	uint64_t session = session_of(dead);
+
+	(void)state;
+	cell_client_freeze(dead);
+	cell_pass_ms(cell, CELL_LEASE_MS - 3000);
+	cell_kill(cell_master(cell));
+	cell_await_master(cell);
+	cell_pass_ms(cell, CELL_LEASE_MS);
+	assert_true(lives(cell, session));
+	cell_pass_ms(cell, 500);
+	assert_false(lives(cell, session));
+	cell_free(cell);
+}
+
+static void
+stop_two(struct cell *cell)
+{
+	struct cell_replica *master = cell_master(cell);
+
+	cell_kill(other_than(cell, master));
+	cell_kill(master);
+}
+
+static void
+start_all(struct cell *cell)
+{
+	for (int i = 0; i < cell->replicas_n; i++)
+		if (cell->replicas[i].replica == NULL)
+			cell_start(&cell->replicas[i]);
+}
+
+/* Without a quorum calls wait, through jeopardy (Chubby, section 2.8), and then go on. */
+static void
+test_jeopardy_and_back(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), session = session_of(c), token;
+
+	(void)state;
+	stop_two(cell);
+	token = cell_append(c, node, "x");
+	cell_pass_ms(cell, CELL_LEASE_MS + 1000);
+	assert_int_equal(cell_client_state(c), CLIENT_JEOPARDY);
+	cell_pass_ms(cell, DEFAULT_GRACE_MS - 3000);
+	assert_int_equal(cell_client_state(c), CLIENT_JEOPARDY);
+	assert_null(cell_answer(c, token));
+	start_all(cell);
+	expect(c, token, 3000);
+	assert_int_equal(cell_client_state(c), CLIENT_SAFE);
+	assert_true(session_of(c) == session && c->lost == 0);
+	cell_free(cell);
+}
+
+/* After the grace period the session is over, even if the cell has not noticed: it is ended as
+ * expired before there is another one, and its lock is delayed. */
+static void
+test_grace_over(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), session = session_of(c), token;
+
+	(void)state;
+	expect(c, cell_lock(c, node, LOCK_EXCLUSIVE, true), 20);
+	stop_two(cell);
+	token = cell_append(c, node, "x");
+	cell_pass_ms(cell, CELL_LEASE_MS + DEFAULT_GRACE_MS + 1000);
+	assert_int_equal(cell_client_state(c), CLIENT_EXPIRED);
+	assert_int_equal(cell_answer(c, token)->rc, RC_STALE);
+	start_all(cell);
+	cell_pass_ms(cell, 3000);
+	assert_int_equal(cell_client_state(c), CLIENT_SAFE);
+	assert_true(session_of(c) != session);
+	assert_false(lives(cell, session));
+	assert_int_equal(look(cell, node).state, LOCK_STATE_DELAYED);
+	cell_free(cell);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_master_killed),
+	    cmocka_unit_test(test_killed_at_every_moment),
+	    cmocka_unit_test(test_master_frozen),
+	    cmocka_unit_test(test_frozen_with_requests),
+	    cmocka_unit_test(test_master_cut_off),
+	    cmocka_unit_test(test_two_of_five_killed),
+	    cmocka_unit_test(test_hand_over),
+	    cmocka_unit_test(test_all_killed),
+	    cmocka_unit_test(test_silent_sessions),
+	    cmocka_unit_test(test_holder_survives),
+	    cmocka_unit_test(test_waiters_keep_their_order),
+	    cmocka_unit_test(test_lock_delay_is_not_shortened),
+	    cmocka_unit_test(test_end_of_session_over_a_failover),
+	    cmocka_unit_test(test_unheard_session_is_ended),
+	    cmocka_unit_test(test_jeopardy_and_back),
+	    cmocka_unit_test(test_grace_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
