@@ -20,10 +20,8 @@ struct request {
 struct engine {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct host *host;
-	const char *principal;
-	uint64_t conn; /* 0: none */
-	bool connected; /* the client has to be told that conn stands */
+	struct link *link;     /* NULL: stopped */
+	unsigned attempts[2];  /* how many connections were asked for; the second: aside */
 	struct client *client;
 	struct client_update told;
 	struct mount *mount;
@@ -71,18 +69,14 @@ mount_tell(struct engine *e, const struct mount_event *event)
 
 /* ---- the client's side ---- */
 
-static void on_frame(void *user, struct bytes frame);
-static void on_disconnect(void *user);
-
 static void
-reconnect(struct engine *e)
+connect_again(struct engine *e, bool aside, uint8_t replica)
 {
-	struct host_client callbacks = {.frame = on_frame, .closed = on_disconnect, .user = e};
-
-	if (e->conn)
-		host_disconnect(e->host, e->conn);
-	e->conn = host_connect(e->host, &callbacks, e->principal);
-	e->connected = true;
+	e->attempts[aside]++;
+	if (e->link && aside)
+		link_listen(e->link, replica);
+	else if (e->link)
+		link_connect(e->link, replica);
 }
 
 static void
@@ -93,9 +87,11 @@ client_tell(struct engine *e, struct client_event *event)
 
 	client_step(e->client, event, u);
 	if (u->connect)
-		reconnect(e);
-	if (u->frames.len && e->conn)
-		host_send(e->host, e->conn, buffer_view(&u->frames));
+		connect_again(e, false, u->replica);
+	if (u->listen)
+		connect_again(e, true, u->listen_to);
+	if (u->frames.len && e->link)
+		link_send(e->link, buffer_view(&u->frames));
 	for (size_t i = 0; i < u->answers_n; i++)
 		mount_tell(e, &(struct mount_event){.kind = MOUNT_ANSWER, .now = now,
 		                                    .answer = &u->answers[i]});
@@ -158,15 +154,22 @@ on_timer_closed(uv_handle_t *timer)
 }
 
 static void
+on_link_stopped(void *user)
+{
+	struct engine *e = user;
+
+	uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+}
+
+static void
 finish(struct engine *e, bool in_order)
 {
-	if (uv_is_closing((uv_handle_t *)&e->timer))
-		return;
-	if (e->conn)
-		host_disconnect(e->host, e->conn);
-	e->conn = 0;
+	struct link *link = e->link;
+
 	e->closed_in_order = in_order;
-	uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+	e->link = NULL;
+	uv_timer_stop(&e->timer);
+	link_stop(link, on_link_stopped, e);
 }
 
 static void
@@ -174,18 +177,12 @@ settle(struct engine *e, mono_t now)
 {
 	struct request *r;
 
-	for (;;) {
-		if (e->connected) {
-			e->connected = false;
-			client_tell(e, &(struct client_event){
-				.kind = CLIENT_CONNECTED, .now = now});
-		} else if ((r = STAILQ_FIRST(&e->requests))) {
-			STAILQ_REMOVE_HEAD(&e->requests, link);
-			client_request(e, now, r);
-		} else {
-			break;
-		}
+	while ((r = STAILQ_FIRST(&e->requests))) {
+		STAILQ_REMOVE_HEAD(&e->requests, link);
+		client_request(e, now, r);
 	}
+	if (!e->link)
+		return;
 	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
 		finish(e, true);
 	else if (mono_reached(now, e->close_deadline))
@@ -215,25 +212,34 @@ on_timer(uv_timer_t *timer)
 	settle(e, catch_up(e));
 }
 
+/* What a connection says that was just given up, in that very look at the time, is not listened to. */
 static void
-on_frame(void *user, struct bytes frame)
+hear(struct engine *e, struct client_event *event)
 {
-	struct engine *e = user;
-	mono_t now = catch_up(e);
+	unsigned attempt = e->attempts[event->aside];
 
-	client_tell(e, &(struct client_event){.kind = CLIENT_FRAME, .now = now, .frame = frame});
-	settle(e, now);
+	event->now = catch_up(e);
+	if (attempt == e->attempts[event->aside])
+		client_tell(e, event);
+	settle(e, event->now);
 }
 
 static void
-on_disconnect(void *user)
+on_connected(void *user)
 {
-	struct engine *e = user;
-	mono_t now = catch_up(e);
+	hear(user, &(struct client_event){.kind = CLIENT_CONNECTED});
+}
 
-	e->conn = 0;
-	client_tell(e, &(struct client_event){.kind = CLIENT_DISCONNECTED, .now = now});
-	settle(e, now);
+static void
+on_frame(void *user, bool aside, struct bytes frame)
+{
+	hear(user, &(struct client_event){.kind = CLIENT_FRAME, .aside = aside, .frame = frame});
+}
+
+static void
+on_disconnected(void *user, bool aside)
+{
+	hear(user, &(struct client_event){.kind = CLIENT_DISCONNECTED, .aside = aside});
 }
 
 void
@@ -259,7 +265,7 @@ engine_status(const struct engine *e)
 /* ---- life ---- */
 
 int
-engine_new(struct engine **engine, uv_loop_t *loop, struct host *host, const char *principal,
+engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
            const struct mount_config *mount, const struct client_config *client,
            const struct engine_output *output)
 {
@@ -273,13 +279,16 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct host *host, const cha
 	}
 	e->loop = loop;
 	e->timer.data = e;
-	e->host = host;
-	e->principal = principal;
+	e->link = link;
 	e->output = *output;
 	e->close_deadline = MONO_NEVER;
 	STAILQ_INIT(&e->requests);
 	e->client = client_new(client, now);
 	e->mount = mount_new(mount, e->client);
+	link_start(link, &(struct link_callbacks){
+		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
+		.user = e,
+	});
 	arm(e, now);
 	*engine = e;
 	return 0;

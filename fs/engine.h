@@ -1,15 +1,15 @@
-/* The engine: mount, client and replica tied together on one libuv loop.
+/* The engine: the mount, its client and the way to the cell tied together on one libuv loop.
  *
- *   kernel call -> mount_step -> requests -> client_step -> frames -> host
- *   host -> frame -> client_step -> answers, grants, session -> mount_step -> replies -> kernel
+ *   kernel call -> mount_step -> requests -> client_step -> frames -> link
+ *   link -> frame -> client_step -> answers, grants, session -> mount_step -> replies -> kernel
  *
- * It turns until all three are quiet, then sets its timer for the next deadline. It decides
+ * It turns until all are quiet, then sets its timer for the next deadline. It decides
  * nothing; it is also what the request tests drive without a mount. */
 #ifndef LSFS_FS_ENGINE_H
 #define LSFS_FS_ENGINE_H
 
 #include <uv.h>
-#include "cell/io/host.h"
+#include "cell/io/link.h"
 #include "fs/mount/mount.h"
 
 struct engine;
@@ -24,9 +24,9 @@ struct engine_output {
 	void *user;
 };
 
-/* Connects to `host` (started) as `principal` and begins to open a session. The configs are read
- * before it returns; their strings and `host` must outlive the engine. 0 or -errno. */
-int engine_new(struct engine **engine, uv_loop_t *loop, struct host *host, const char *principal,
+/* Begins to open a session through `link`, which is the engine's from here on. The configs are read
+ * before it returns; their strings must outlive the engine. 0 or -errno. */
+int engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
                const struct mount_config *mount, const struct client_config *client,
                const struct engine_output *output);
 
@@ -40,7 +40,7 @@ unsigned engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_o
 struct client_status engine_status(const struct engine *e);
 
 /* Ends the session in good order, or gives up after a few seconds (it then expires by itself);
- * disconnects, closes its handles, then calls `closed` with true in the first case. Calls go on
+ * stops the link, closes its handles, then calls `closed` with true in the first case. Calls go on
  * being answered until then. */
 void engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *user);
 /* After `closed` was called. */

@@ -1,7 +1,5 @@
 #include "fs/lsfs.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,12 +10,10 @@
 #include "cell/base/must.h"
 #include "cell/io/clock.h"
 #include "cell/io/log.h"
-#include "cell/io/standalone.h"
 #include "fs/local_locks.h"
 #include "fs/mountpoint.h"
 #include "fs/session.h"
-
-#define STANDALONE_PRINCIPAL "admin"
+#include "fs/source.h"
 
 /* What ends: first the reading of requests, then the cell session, then the replica, then the
  * loop. */
@@ -26,13 +22,14 @@ struct lsfs {
 	struct daemon *daemon;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
-	char source[PATH_MAX]; /* canonical */
+	uv_timer_t begin; /* goes off when it can be mounted, or at the end of patience */
 	struct mountpoint mountpoint;
-	struct conf conf;
-	struct host *host;
+	struct source source;
+	struct link *link;
 	struct engine *engine;
 	struct session session;
 	struct local_locks local_locks;
+	bool safe; /* the session was, once */
 	bool init_answered;
 	bool stopping;
 	bool session_closed; /* in order */
@@ -48,6 +45,13 @@ on_host_stopped(void *user)
 }
 
 static void
+stop_host(struct lsfs *l)
+{
+	if (l->source.host)
+		host_stop(l->source.host, on_host_stopped, l);
+}
+
+static void
 on_engine_closed(void *user, bool in_order)
 {
 	struct lsfs *l = user;
@@ -55,7 +59,7 @@ on_engine_closed(void *user, bool in_order)
 	if (!in_order)
 		log_warn("the session could not be closed; it will expire by itself");
 	l->session_closed = in_order;
-	host_stop(l->host, on_host_stopped, l);
+	stop_host(l);
 }
 
 static void
@@ -66,12 +70,13 @@ stop(struct lsfs *l)
 	l->stopping = true;
 	uv_close((uv_handle_t *)&l->terminate, NULL);
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
+	uv_close((uv_handle_t *)&l->begin, NULL);
 	local_locks_stop(&l->local_locks);
 	session_stop(&l->session);
 	if (l->engine)
 		engine_close(l->engine, on_engine_closed, l);
 	else
-		host_stop(l->host, on_host_stopped, l);
+		stop_host(l);
 }
 
 static void
@@ -102,6 +107,8 @@ on_host_failed(void *user)
 
 /* ---- serving ---- */
 
+static void on_begin(uv_timer_t *timer);
+
 static void
 tell_if_ready(struct lsfs *l)
 {
@@ -118,6 +125,16 @@ on_init_answered(void *user)
 	tell_if_ready(l);
 }
 
+/* Nothing is mounted before the cell has answered. */
+static void
+session_is_safe(struct lsfs *l)
+{
+	if (!l->safe && !l->stopping)
+		must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
+	l->safe = true;
+	tell_if_ready(l);
+}
+
 /* What the next daemon has to end if we are killed. */
 static void
 record_session(struct lsfs *l, const struct client_status *status)
@@ -126,8 +143,8 @@ record_session(struct lsfs *l, const struct client_status *status)
 	int rc;
 
 	strcpy(r->mountpoint, l->mountpoint.path);
-	strcpy(r->source, l->source);
-	strcpy(r->cell, l->conf.name);
+	strcpy(r->source, l->source.path);
+	strcpy(r->cell, l->source.conf.name);
 	r->session = status->session;
 	if (status->session)
 		memcpy(r->nonce, status->nonce, sizeof r->nonce);
@@ -147,7 +164,7 @@ on_session_state(void *user, const struct client_status *status)
 	case CLIENT_SAFE:
 		log_info("session %" PRIu64 " is safe", status->session);
 		record_session(l, status);
-		tell_if_ready(l);
+		session_is_safe(l);
 		break;
 	case CLIENT_JEOPARDY:
 		log_warn("session %" PRIu64 " is in jeopardy: the cell does not answer",
@@ -183,62 +200,13 @@ on_forget_names(void *user)
 
 /* ---- starting ---- */
 
-/* A mount over its own data directory would wait for itself. */
-static bool
-resolve_source(struct lsfs *l)
-{
-	int rc = path_canonical(l->options->source, l->source);
-
-	if (rc < 0) {
-		log_error("%s: %s", l->options->source, strerror(-rc));
-		return false;
-	}
-	if (path_lies_in(l->source, l->mountpoint.path)) {
-		log_error("%s: the data directory lies below the mount point", l->source);
-		return false;
-	}
-	return true;
-}
-
-static bool
-check_key(const char *path)
-{
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-
-	if (path && fd < 0) {
-		log_error("%s: cannot read the key: %s", path, strerror(errno));
-		return false;
-	}
-	if (fd >= 0)
-		close(fd);
-	return true;
-}
-
-static bool
-open_host(struct lsfs *l)
-{
-	const char *cell = l->options->cell ? l->options->cell : "local";
-	char why[512];
-	struct host_config config = {
-		.directory = l->source, .failed = on_host_failed, .user = l,
-	};
-
-	if (standalone_prepare(l->source, cell, &l->conf, why, sizeof why))
-		l->host = host_open(&config, why, sizeof why);
-	if (!l->host)
-		log_error("%s", why);
-	else if (l->options->cell && strcmp(l->options->cell, l->conf.name))
-		log_warn("%s holds cell %s, not %s", l->source, l->conf.name, l->options->cell);
-	return l->host != NULL;
-}
-
 static int
 start_engine(struct lsfs *l)
 {
 	const struct options *o = l->options;
 	static char host_name[LIMIT_HOST + 1];
 	struct mount_config mount = {
-		.cell = l->conf.name, .uid = getuid(), .gid = getgid(),
+		.cell = l->source.conf.name, .uid = getuid(), .gid = getgid(),
 		.lock_delay_s = o->lock_delay_s, .commit_at_write = o->commit_at_write,
 		.quiet = o->quiet,
 	};
@@ -254,12 +222,14 @@ start_engine(struct lsfs *l)
 	gethostname(host_name, sizeof host_name - 1);
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
-	if (!strcmp(l->mountpoint.earlier.source, l->source)) {
+	client.replicas_n = l->source.conf.replicas_n;
+	for (int i = 0; i < client.replicas_n; i++)
+		client.replicas[i] = l->source.conf.replicas[i].id;
+	if (!strcmp(l->mountpoint.earlier.source, l->source.path)) {
 		client.earlier_session = l->mountpoint.earlier.session;
 		memcpy(client.earlier_nonce, l->mountpoint.earlier.nonce, LIMIT_NONCE);
 	}
-	return engine_new(&l->engine, &l->loop, l->host, STANDALONE_PRINCIPAL, &mount, &client,
-	                  &output);
+	return engine_new(&l->engine, &l->loop, l->link, &mount, &client, &output);
 }
 
 static int
@@ -292,18 +262,57 @@ start_session(struct lsfs *l)
 	return session_init(&l->session, &config) == 0;
 }
 
-/* From here on there is a replica on the loop, and an end has to go through stop(). */
+static bool
+mount_now(struct lsfs *l)
+{
+	int rc;
+
+	if (session_mount(&l->session, l->mountpoint.path) < 0)
+		return false;
+	rc = session_start(&l->session, &l->loop, l->engine);
+	if (rc == 0)
+		rc = local_locks_start(&l->local_locks, &l->loop, &l->session.mounted);
+	if (rc < 0)
+		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
+	return rc == 0;
+}
+
+static void
+give_up(struct lsfs *l)
+{
+	const char *trouble = link_trouble(l->link);
+
+	log_error("%s: the cell cannot be reached%s%s", l->source.path, *trouble ? ": " : "",
+	          trouble);
+	l->failed = true;
+	stop(l);
+}
+
+static void
+on_begin(uv_timer_t *timer)
+{
+	struct lsfs *l = timer->data;
+
+	if (!l->safe) {
+		give_up(l);
+	} else if (!mount_now(l)) {
+		l->failed = true;
+		stop(l);
+	}
+}
+
+/* From here on there may be a replica on the loop, and an end has to go through stop(). */
 static bool
 serve(struct lsfs *l)
 {
-	int rc = start_engine(l);
+	uint64_t patience_ms = (uint64_t)l->options->grace_s * 1000;
+	int rc;
 
-	if (rc == 0 && session_mount(&l->session, l->mountpoint.path) < 0)
+	l->link = source_link(&l->source, &l->loop);
+	if (!l->link)
 		return false;
-	if (rc == 0)
-		rc = session_start(&l->session, &l->loop, l->engine);
-	if (rc == 0)
-		rc = local_locks_start(&l->local_locks, &l->loop, &l->session.mounted);
+	if ((rc = start_engine(l)) == 0)
+		rc = uv_timer_start(&l->begin, on_begin, patience_ms, 0);
 	if (rc < 0)
 		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
 	return rc == 0;
@@ -324,31 +333,27 @@ run_loop(struct lsfs *l)
 }
 
 static bool
-start_host(struct lsfs *l)
+start_loop(struct lsfs *l)
 {
-	int rc;
+	int rc = uv_loop_init(&l->loop);
 
-	if (!open_host(l))
-		return false;
-	char why[512];
-
-	if ((rc = uv_loop_init(&l->loop)) < 0 || (rc = start_signals(l)) < 0) {
-		log_error("%s: cannot start: %s", l->source, uv_strerror(rc));
-		return false;
-	}
-	if (!host_start(l->host, &l->loop, why, sizeof why)) {
-		log_error("%s", why);
-		return false;
-	}
-	return true;
+	if (rc == 0)
+		rc = start_signals(l);
+	if (rc == 0)
+		rc = uv_timer_init(&l->loop, &l->begin);
+	l->begin.data = l;
+	if (rc < 0)
+		log_error("cannot start: %s", uv_strerror(rc));
+	return rc == 0;
 }
 
 static bool
 start(struct lsfs *l)
 {
-	if (!resolve_source(l) || !check_key(l->options->key) || !start_session(l))
+	if (!start_session(l))
 		return false;
-	if (start_host(l))
+	if (source_open(&l->source, l->options, l->mountpoint.path, on_host_failed, l) &&
+	    start_loop(l))
 		return true;
 	session_fini(&l->session);
 	return false;

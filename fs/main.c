@@ -20,11 +20,6 @@ run(struct options *o)
 		puts("lsfs " PACKAGE_VERSION);
 		return 0;
 	}
-	if (!o->standalone) {
-		log_error("%s: only cells in one process can be mounted yet: "
-		          "use --standalone DATADIR", o->source);
-		return 1;
-	}
 	if (o->fake)
 		return 0;
 	if (o->foreground)

@@ -39,7 +39,8 @@ check_arrows() {
 			arrow["cell/io/"] = arrow["cell/lscell"] = "cell/"
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
 			io = "cell/io/log.h cell/io/keyfile.h cell/io/standalone.h cell/io/clock.h " \
-			    "cell/io/host.h cell/io/conf.h cell/io/rundir.h cell/io/mountinfo.h " \
+			    "cell/io/host.h cell/io/link.h cell/io/conf.h cell/io/rundir.h " \
+			    "cell/io/mountinfo.h " \
 			    "cell/io/process.h "
 			arrow["fs/"] = "fs/ " io arrow["cell/client/"]
 			arrow["ctl/"] = "ctl/ cell/io/ cell/master/sequencer.h " arrow["cell/client/"]

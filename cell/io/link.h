@@ -11,7 +11,8 @@
 
 struct link;
 
-/* `aside`: of the second connection. None of these is called from within a link_ function. */
+/* `aside`: of the second connection. None of these is called from within a link_ function; nothing
+ * is told of a connection that was given up for another. */
 struct link_callbacks {
 	void (*connected)(void *user);
 	void (*frame)(void *user, bool aside, struct bytes frame);
@@ -19,17 +20,24 @@ struct link_callbacks {
 	void *user;
 };
 
-/* To a host in this process, which must outlive the link. */
-struct link *link_to_host(struct host *host, const char *principal);
-/* Over the network, as the principal that holds `key`. NULL on a negative errno in *error. */
+/* To a host in this process (started), which must outlive the link. There is no second connection:
+ * the host stays the master. */
+struct link *link_to_host(uv_loop_t *loop, struct host *host, const char *principal);
+/* Over the network, as the principal that holds `key`; both are copied. NULL with a negative errno in
+ * *error. */
 struct link *link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *key,
                           int *error);
 
+/* Before anything else but link_stop. */
 void link_start(struct link *l, const struct link_callbacks *callbacks);
 void link_connect(struct link *l, uint8_t replica); /* drops the present connection */
 void link_listen(struct link *l, uint8_t replica);  /* the second one; 0: none */
+/* One or more whole frames, copied, on the first connection; dropped when it does not stand. */
 void link_send(struct link *l, struct bytes frames);
-/* Closes everything it has on the loop, frees itself, then calls `stopped` (at once for a host). */
+/* Why there is no connection, for people: "replica 2 at HOST:PORT: connection refused"; empty when
+ * there is nothing to say. */
+const char *link_trouble(const struct link *l);
+/* Closes everything it has on the loop, after what was sent; frees itself, then calls `stopped`. */
 void link_stop(struct link *l, void (*stopped)(void *user), void *user);
 
 #endif

@@ -200,7 +200,8 @@ start_engine(struct kernel *k)
 
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
-	must(engine_new(&k->engine, &k->loop, k->host, "admin", &mount, &client, &output) == 0);
+	must(engine_new(&k->engine, &k->loop, link_to_host(&k->loop, k->host, "admin"), &mount,
+	                &client, &output) == 0);
 }
 
 static void

@@ -1,0 +1,24 @@
+/* What is mounted: the cell of a data directory, run in this process, or that of a cell file, over
+ * the network. */
+#ifndef LSFS_FS_SOURCE_H
+#define LSFS_FS_SOURCE_H
+
+#include <limits.h>
+#include "cell/io/link.h"
+#include "fs/options.h"
+
+struct source {
+	char path[PATH_MAX];   /* canonical: of the directory or the file */
+	struct conf conf;
+	struct host *host;     /* NULL: over the network */
+	struct noise_pair key; /* over the network: the principal's; wiped when it is linked */
+};
+
+/* Reads all there is to read, opens the host. `host_failed` as in struct host_config. False after
+ * one logged line. */
+bool source_open(struct source *s, const struct options *options, const char *mountpoint,
+                 void (*host_failed)(void *user), void *user);
+/* Starts the host, if there is one, and makes the link. NULL after one logged line. */
+struct link *source_link(struct source *s, uv_loop_t *loop);
+
+#endif
