@@ -13,8 +13,9 @@ struct answer {
 	struct msg_status_reply status;
 };
 
-/* Asks, as the principal that holds `key`, each replica of `conf`; answers[i] is of its replicas[i].
- * Returns after ASK_PATIENCE_MS at the latest. False after a line, when nobody could be asked. */
+/* Asks, as the principal that holds `key`, each replica of `conf`; answers[i] is of its
+ * replicas[i]. Returns after ASK_PATIENCE_MS at the latest. False after a line, when nobody could
+ * be asked. */
 bool ask_replicas(const struct conf *conf, const struct noise_pair *key,
                   struct answer answers[LIMIT_REPLICAS]);
 

@@ -25,8 +25,8 @@
 #include "ctl/program.h"
 
 enum {
-	/* Below what the kernel gives to outgoing connections, so that none of them is ever in the way
-	 * when a replica comes back. */
+	/* Below what the kernel gives to outgoing connections, so that none of them is ever in the
+	 * way when a replica comes back. */
 	PORT_FIRST = 20000,
 	PORTS = 12000,
 	PORT_TRIES = 1000,

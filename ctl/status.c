@@ -1,5 +1,5 @@
-/* status: how a cell is. Of a mounted one, what its mount's .cell/status tells, and what it holds; of
- * one with replicas on a network, what each of them answers. */
+/* status: how a cell is. Of a mounted one, what its mount's .cell/status tells, and what it holds;
+ * of one with replicas on a network, what each of them answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

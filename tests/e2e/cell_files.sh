@@ -61,7 +61,8 @@ case_overwrites_nothing() {
 		rm -rf "$work/o"
 		mkdir "$work/o"
 		echo precious > "$work/o/$there"
-		refused "$work/o/$there: exists already" "${create[@]}" dc1 --dir "$work/o" "${three[@]}"
+		refused "$work/o/$there: exists already" \
+			"${create[@]}" dc1 --dir "$work/o" "${three[@]}"
 		is "$(ls -A "$work/o")" "$there"
 		is "$(cat "$work/o/$there")" precious
 	done
@@ -94,7 +95,8 @@ case_wrong_use() {
 	usage "../x: not a cell's name" "${create[@]}" ../x --dir "$work/w" "${three[@]}"
 	usage "unexpected" "${create[@]}" dc1 dc2 --dir "$work/w" "${three[@]}"
 	for address in nowhere a:0 a:65536 a:x : ::1:7 'a b:7'; do
-		usage "$address: not HOST:PORT" "${create[@]}" dc1 --dir "$work/w" --replica "$address"
+		usage "$address: not HOST:PORT" \
+			"${create[@]}" dc1 --dir "$work/w" --replica "$address"
 	done
 	usage "a:1: given twice" "${create[@]}" dc1 --dir "$work/w" --replica a:1 --replica a:1
 	usage "more than 7" "${create[@]}" dc1 --dir "$work/w" --replica=a:{1,2,3,4,5,6,7,8}
