@@ -318,8 +318,8 @@ take_office(struct replica *r, const struct tree_note *n)
 }
 
 /* Clients keep an idle connection to a replica besides the master's, on which they hear at once of
- * a new one. It is named when it speaks up and once more when its epoch has begun. A cell of one has
- * nobody to tell. */
+ * a new one. It is named when it speaks up and once more when its epoch has begun. A cell of one
+ * has nobody to tell. */
 static bool
 has_news(const struct replica *r)
 {

@@ -20,8 +20,10 @@ choose(struct client *c)
 	for (int i = 0; i < c->config.replicas_n; i++) {
 		uint8_t replica = c->config.replicas[i];
 
-		if (replica != c->replica && (replica != c->aside_failed || c->config.replicas_n < 3))
-			others[n++] = replica;
+		if (replica == c->replica ||
+		    (replica == c->aside_failed && c->config.replicas_n > 2))
+			continue;
+		others[n++] = replica;
 	}
 	must(n > 0);
 	return others[rng_below(&c->rng, n)];

@@ -54,7 +54,7 @@ struct client_event {
 	enum client_event_kind kind;
 	mono_t now;
 	struct bytes frame;
-	bool aside;           /* FRAME, DISCONNECTED: of the second connection (client_update.listen) */
+	bool aside;           /* FRAME, DISCONNECTED: of the second connection (see listen) */
 	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
 	const struct op *op;  /* copied */
 	bool ordered; /* its caller was answered already: all later requests stay behind it */
@@ -80,8 +80,8 @@ struct client_grant {
 struct client_update {
 	bool connect;           /* make a connection to `replica` (drop an existing one first) */
 	uint8_t replica;
-	bool listen;            /* keep an idle second connection to replica `listen_to`, on which a new
-	                         * epoch is announced at once (drop an existing one first); 0: none */
+	bool listen;            /* keep an idle second connection to replica `listen_to` (drop an
+	                         * existing one first; 0: none): a new epoch is told on it */
 	uint8_t listen_to;
 	struct buffer frames;   /* whole frames, to be sent in order on the connection */
 	struct client_answer *answers;

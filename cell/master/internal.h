@@ -6,7 +6,7 @@
  *   keepalive.c   holding and answering KeepAlives           request.c   order, exactly once
  *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
  *   waiters.c     the queues of locks, grants                delay.c     lock-delays
- *   ticket.c      places in queues that outlive the master   barrier.c   what a new master waits for
+ *   ticket.c      places in queues that outlive masters      barrier.c   what a new one waits for
  */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H

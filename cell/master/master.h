@@ -18,7 +18,7 @@ struct master_config {
 	span_t session_lease;    /* default 12 s */
 	span_t cache_lease;      /* longest leave to cache that any master gives; default 5 s */
 	int drift_permille;      /* what clocks may differ in rate; default 10 */
-	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: signs sequencers, codes tickets */
+	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
 };
 
 /* `tree` is the replica's, read here and never changed. */

@@ -222,8 +222,8 @@ grantable(struct master *m, struct queue *q, struct waiter *w)
 	return free;
 }
 
-/* One exclusive waiter, or all shared ones up to the first that is not. Of those who wait for a lock
- * that the barrier keeps, only who holds it may go on. */
+/* One exclusive waiter, or all shared ones up to the first that is not. Of those who wait for a
+ * lock that the barrier keeps, only who holds it may go on. */
 void
 m_queue_grant(struct master *m, struct queue *q)
 {

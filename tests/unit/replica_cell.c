@@ -416,8 +416,9 @@ arrive_connect(struct cell_replica *r, uint64_t id)
 	c->open_there = true;
 	c->life = r->life;
 	send_to_client(r->cell, id, CONNECTED, (struct bytes){0});
-	replica_event(r, (struct replica_event){
-	                     .kind = REPLICA_CONNECTED, .conn = id, .principal = bytes_of("admin")});
+	replica_event(r, (struct replica_event){.kind = REPLICA_CONNECTED,
+	                                        .conn = id,
+	                                        .principal = bytes_of("admin")});
 }
 
 static void

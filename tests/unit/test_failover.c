@@ -110,7 +110,7 @@ test_master_frozen(void **state)
 	cell_free(cell);
 }
 
-/* Frozen while requests lie in its socket: it takes them when it goes on, and nothing comes of it. */
+/* Frozen with requests in its socket: it takes them when it goes on, and nothing comes of it. */
 static void
 test_frozen_with_requests(void **state)
 {
@@ -348,7 +348,8 @@ test_lock_delay_is_not_shortened(void **state)
 
 	(void)state;
 	expect(dead, cell_lock(dead, node, LOCK_EXCLUSIVE, true), 20);
-	assert_int_equal(cell_await(c, cell_lock(c, node, LOCK_EXCLUSIVE, true), 20)->rc, RC_QUEUED);
+	assert_int_equal(cell_await(c, cell_lock(c, node, LOCK_EXCLUSIVE, true), 20)->rc,
+	                 RC_QUEUED);
 	cell_client_freeze(dead);
 	cell_pass_ms(cell, CELL_LEASE_MS - 5000);
 	cell_kill(cell_master(cell));
