@@ -1,0 +1,422 @@
+/* A client's way to its cell: to a host in the process, and over the network to replicas that here
+ * are nets which the test listens with. */
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/link.h"
+#include "cell/io/log.h"
+#include "cell/io/net.h"
+#include "cell/io/standalone.h"
+#include "cell/wire/codec.h"
+#include "tests/unit/unit.h"
+
+enum { REPLICAS = 2 };
+
+/* What stands for a replica. */
+struct server {
+	struct net *net;
+	struct noise_pair pair;
+	bool welcome;
+	int opened_n, closed_n, frames_n;
+	uint64_t conn;
+	bool stopped;
+};
+
+struct play {
+	uv_loop_t loop;
+	struct link *link;
+	bool in_call; /* of a link_ function */
+	int connected_n, frames_n[2], disconnected_n[2];
+	uint8_t code; /* of the frame that came last */
+	bool stopped;
+
+	struct server servers[REPLICAS];
+	struct conf conf;
+	struct noise_pair key;
+
+	struct host *host;
+	bool host_stopped;
+	char directory[64];
+};
+
+#define CALL(p, call)                                                                          \
+	do {                                                                                   \
+		(p)->in_call = true;                                                           \
+		call;                                                                          \
+		(p)->in_call = false;                                                          \
+	} while (0)
+
+#define UNTIL(p, condition)                                                                    \
+	do {                                                                                   \
+		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
+		while (!(condition)) {                                                         \
+			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
+			assert_true(mono_before(clock_now(), limit_));                         \
+		}                                                                              \
+	} while (0)
+
+/* ---- the link's user ---- */
+
+static void
+on_connected(void *user)
+{
+	struct play *p = user;
+
+	must(!p->in_call);
+	p->connected_n++;
+}
+
+static void
+on_frame(void *user, bool aside, struct bytes frame)
+{
+	struct play *p = user;
+
+	must(!p->in_call && frame.len > 4);
+	p->code = frame.data[4];
+	p->frames_n[aside]++;
+}
+
+static void
+on_disconnected(void *user, bool aside)
+{
+	struct play *p = user;
+
+	must(!p->in_call);
+	p->disconnected_n[aside]++;
+}
+
+static void
+on_stopped(void *user)
+{
+	*(bool *)user = true;
+}
+
+static void
+link_begin(struct play *p)
+{
+	link_start(p->link, &(struct link_callbacks){
+		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
+		.user = p,
+	});
+}
+
+/* A frame that every replica answers at any time. */
+static struct bytes
+question(struct buffer *to)
+{
+	struct message m = {.code = MSG_status_request};
+
+	*to = BUFFER(4096);
+	wire_put_frame(to, &m);
+	return buffer_view(to);
+}
+
+/* ---- to a host ---- */
+
+static void
+start_host(struct play *p)
+{
+	struct host_config config = {.directory = p->directory};
+	struct conf conf;
+	char why[512];
+
+	memset(p, 0, sizeof *p);
+	strcpy(p->directory, "/tmp/test_link.XXXXXX");
+	assert_non_null(mkdtemp(p->directory));
+	assert_int_equal(uv_loop_init(&p->loop), 0);
+	if (!standalone_prepare(p->directory, "local", &conf, why, sizeof why) ||
+	    !(p->host = host_open(&config, why, sizeof why)) ||
+	    !host_start(p->host, &p->loop, why, sizeof why))
+		fail_msg("%s", why);
+	p->link = link_to_host(&p->loop, p->host, "tester");
+	link_begin(p);
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static void
+end_host(struct play *p)
+{
+	CALL(p, link_stop(p->link, on_stopped, &p->stopped));
+	UNTIL(p, p->stopped);
+	host_stop(p->host, on_stopped, &p->host_stopped);
+	uv_run(&p->loop, UV_RUN_DEFAULT);
+	assert_true(p->host_stopped);
+	assert_int_equal(uv_loop_close(&p->loop), 0);
+	nftw(p->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void
+test_host(void **unused)
+{
+	struct buffer frame;
+	struct play p;
+
+	(void)unused;
+	start_host(&p);
+	CALL(&p, link_send(p.link, question(&frame))); /* to nobody */
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.connected_n == 1);
+	CALL(&p, link_send(p.link, buffer_view(&frame)));
+	UNTIL(&p, p.frames_n[false] == 1);
+	assert_int_equal(p.code, MSG_status_reply);
+	CALL(&p, link_send(p.link, buffer_view(&frame)));
+	CALL(&p, link_connect(p.link, 1)); /* what was asked on the old one is not answered */
+	CALL(&p, link_listen(p.link, 1));
+	UNTIL(&p, p.connected_n == 2);
+	CALL(&p, link_send(p.link, buffer_view(&frame)));
+	UNTIL(&p, p.frames_n[false] == 2);
+	assert_int_equal(p.disconnected_n[false] + p.disconnected_n[true], 0);
+	assert_string_equal(link_trouble(p.link), "");
+	buffer_free(&frame);
+	end_host(&p);
+}
+
+/* The host closes connections on which it does not understand a word. */
+static void
+test_host_closes(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start_host(&p);
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.connected_n == 1);
+	CALL(&p, link_send(p.link, (struct bytes){(const uint8_t *)"\1\0\0\0\xff", 5}));
+	UNTIL(&p, p.disconnected_n[false] == 1);
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.connected_n == 2);
+	end_host(&p);
+}
+
+static void
+test_host_stopped_at_once(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start_host(&p);
+	CALL(&p, link_connect(p.link, 1));
+	end_host(&p);
+	assert_int_equal(p.connected_n, 0);
+}
+
+/* ---- over the network ---- */
+
+static bool
+server_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	struct server *s = user;
+
+	(void)key;
+	s->opened_n++;
+	s->conn = conn;
+	return s->welcome && role == CHANNEL_CLIENT;
+}
+
+static void
+server_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	struct server *s = user;
+
+	s->frames_n++;
+	net_send(s->net, conn, frame);
+}
+
+static void
+server_closed(void *user, uint64_t conn, const char *why)
+{
+	(void)conn;
+	(void)why;
+	((struct server *)user)->closed_n++;
+}
+
+static struct noise_pair
+pair_of(uint8_t seed)
+{
+	uint8_t secret[NOISE_KEY];
+
+	memset(secret, seed, sizeof secret);
+	return noise_pair_of(secret);
+}
+
+static void
+start_server(struct play *p, int i)
+{
+	struct server *s = &p->servers[i];
+	struct conf_replica *replica = &p->conf.replicas[i];
+	struct net_config config = {.own = &s->pair};
+	char why[256];
+
+	s->pair = pair_of((uint8_t)(10 + i));
+	s->welcome = true;
+	memcpy(config.cell_id, p->conf.signing_public, sizeof config.cell_id);
+	config.callbacks =
+	    (struct net_callbacks){server_opened, server_frame, server_closed, s};
+	assert_int_equal(net_new(&s->net, &p->loop, &config), 0);
+	if (!net_listen(s->net, "127.0.0.1:0", why, sizeof why))
+		fail_msg("%s", why);
+	replica->id = (uint8_t)(i + 1);
+	memcpy(replica->public_key, s->pair.public, NOISE_KEY);
+	snprintf(replica->address, sizeof replica->address, "127.0.0.1:%d", net_port(s->net));
+}
+
+static void
+start_cell(struct play *p)
+{
+	int error;
+
+	memset(p, 0, sizeof *p);
+	assert_int_equal(uv_loop_init(&p->loop), 0);
+	memset(p->conf.signing_public, 5, sizeof p->conf.signing_public);
+	p->conf.replicas_n = REPLICAS;
+	for (int i = 0; i < REPLICAS; i++)
+		start_server(p, i);
+	p->key = pair_of(1);
+	p->link = link_to_cell(&p->loop, &p->conf, &p->key, &error);
+	assert_non_null(p->link);
+	link_begin(p);
+}
+
+static void
+stop_server(struct play *p, int i)
+{
+	struct server *s = &p->servers[i];
+
+	net_stop(s->net, on_stopped, &s->stopped);
+	UNTIL(p, s->stopped);
+}
+
+static void
+end_cell(struct play *p)
+{
+	if (!p->stopped)
+		CALL(p, link_stop(p->link, on_stopped, &p->stopped));
+	for (int i = 0; i < REPLICAS; i++)
+		if (!p->servers[i].stopped)
+			stop_server(p, i);
+	uv_run(&p->loop, UV_RUN_DEFAULT);
+	assert_true(p->stopped);
+	assert_int_equal(uv_loop_close(&p->loop), 0);
+}
+
+static void
+test_cell(void **unused)
+{
+	struct buffer frame;
+	struct play p;
+
+	(void)unused;
+	start_cell(&p);
+	CALL(&p, link_send(p.link, question(&frame))); /* to nobody */
+	CALL(&p, link_connect(p.link, 2));
+	UNTIL(&p, p.connected_n == 1);
+	UNTIL(&p, p.servers[1].opened_n == 1);
+	assert_int_equal(p.servers[0].opened_n, 0);
+	CALL(&p, link_send(p.link, buffer_view(&frame)));
+	UNTIL(&p, p.frames_n[false] == 1);
+	assert_int_equal(p.servers[1].frames_n, 1);
+
+	/* The second connection says nothing of itself. */
+	CALL(&p, link_listen(p.link, 1));
+	UNTIL(&p, p.servers[0].opened_n == 1);
+	net_send(p.servers[0].net, p.servers[0].conn, buffer_view(&frame));
+	UNTIL(&p, p.frames_n[true] == 1);
+	assert_int_equal(p.connected_n, 1);
+	assert_int_equal(p.frames_n[false], 1);
+
+	/* One for another: the old ones go without a word. */
+	CALL(&p, link_connect(p.link, 1));
+	CALL(&p, link_listen(p.link, 2));
+	UNTIL(&p, p.servers[0].closed_n == 1 && p.servers[1].closed_n == 1);
+	UNTIL(&p, p.connected_n == 2 && p.servers[0].opened_n == 2 && p.servers[1].opened_n == 2);
+	assert_int_equal(p.disconnected_n[false] + p.disconnected_n[true], 0);
+	CALL(&p, link_listen(p.link, 0));
+	UNTIL(&p, p.servers[1].closed_n == 2);
+	buffer_free(&frame);
+	end_cell(&p);
+}
+
+static void
+test_cell_breaks(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start_cell(&p);
+	CALL(&p, link_connect(p.link, 1));
+	CALL(&p, link_listen(p.link, 2));
+	UNTIL(&p, p.connected_n == 1 && p.servers[1].opened_n == 1);
+	stop_server(&p, 1);
+	UNTIL(&p, p.disconnected_n[true] == 1);
+	assert_string_equal(link_trouble(p.link), "");
+	stop_server(&p, 0);
+	UNTIL(&p, p.disconnected_n[false] == 1);
+	CALL(&p, link_connect(p.link, 1)); /* nobody listens there any more */
+	UNTIL(&p, p.disconnected_n[false] == 2);
+	assert_non_null(strstr(link_trouble(p.link), "replica 1 at 127.0.0.1:"));
+	assert_non_null(strstr(link_trouble(p.link), "connection refused"));
+	assert_int_equal(p.connected_n, 1);
+	end_cell(&p);
+}
+
+/* A key that the cell does not know: it is proved, and the connection is closed. */
+static void
+test_cell_refuses(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start_cell(&p);
+	p.servers[0].welcome = false;
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.disconnected_n[false] == 1);
+	assert_non_null(strstr(link_trouble(p.link), "is this key known"));
+	end_cell(&p);
+}
+
+static void
+test_cell_stopped_at_once(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start_cell(&p);
+	CALL(&p, link_connect(p.link, 1));
+	CALL(&p, link_listen(p.link, 2));
+	CALL(&p, link_stop(p.link, on_stopped, &p.stopped));
+	UNTIL(&p, p.stopped);
+	assert_int_equal(p.connected_n + p.disconnected_n[false] + p.disconnected_n[true], 0);
+	end_cell(&p);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_host),
+		cmocka_unit_test(test_host_closes),
+		cmocka_unit_test(test_host_stopped_at_once),
+		cmocka_unit_test(test_cell),
+		cmocka_unit_test(test_cell_breaks),
+		cmocka_unit_test(test_cell_refuses),
+		cmocka_unit_test(test_cell_stopped_at_once),
+	};
+
+	log_start("test_link", LEVEL_ERROR);
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
