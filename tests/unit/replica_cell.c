@@ -381,6 +381,12 @@ cell_client_close(struct cell_client *c)
 	client_event(c, (struct client_event){.kind = CLIENT_CLOSE});
 }
 
+struct cell_replica *
+cell_listened_to(const struct cell_client *c)
+{
+	return &c->cell->replicas[conn_of(c->cell, c->aside)->replica - 1];
+}
+
 enum client_state
 cell_client_state(const struct cell_client *c)
 {

@@ -93,6 +93,8 @@ struct cell_client *cell_client(struct cell *cell, bool caching);
 void cell_client_freeze(struct cell_client *c);
 void cell_client_thaw(struct cell_client *c);
 void cell_client_close(struct cell_client *c);
+/* The replica at the other end of its second connection. */
+struct cell_replica *cell_listened_to(const struct cell_client *c);
 enum client_state cell_client_state(const struct cell_client *c);
 
 /* Makes a request; returns its token. */

@@ -110,6 +110,30 @@ test_master_frozen(void **state)
 	cell_free(cell);
 }
 
+/* Who missed the announcement, because the replica that should have made it stood still, too, hears
+ * of the master from the next one it listens to. */
+static void
+test_announced_late(void **state)
+{
+	struct cell *cell = cell_new(5);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), token;
+	struct cell_replica *old = cell_master(cell), *mute;
+
+	(void)state;
+	mute = cell_listened_to(c);
+	cell_freeze(old);
+	cell_freeze(mute);
+	token = cell_append(c, node, "x");
+	cell_pass_ms(cell, 2000);
+	assert_non_null(cell_master(cell));
+	assert_null(cell_answer(c, token));
+	cell_kill(mute);
+	expect(c, token, 200);
+	assert_int_equal(cell_client_state(c), CLIENT_SAFE);
+	cell_free(cell);
+}
+
 /* Frozen with requests in its socket: it takes them when it goes on, and nothing comes of it. */
 static void
 test_frozen_with_requests(void **state)
@@ -488,6 +512,7 @@ main(void)
 	    cmocka_unit_test(test_master_killed),
 	    cmocka_unit_test(test_killed_at_every_moment),
 	    cmocka_unit_test(test_master_frozen),
+	    cmocka_unit_test(test_announced_late),
 	    cmocka_unit_test(test_frozen_with_requests),
 	    cmocka_unit_test(test_master_cut_off),
 	    cmocka_unit_test(test_two_of_five_killed),

@@ -325,14 +325,13 @@ test_held_locks_wait_for_the_queue(void **state)
 	lab_free(lab);
 }
 
-/* A holder has its lock by the same name and number as before, may change its mode, and let go; but
- * it does not come back past those who waited. */
+/* A holder has its lock by the same name and number as before, may change its mode, and let go. */
 static void
 test_holders_go_on(void **state)
 {
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
-	uint64_t node = lab_file(&a, "f"), number;
+	uint64_t node = lab_file(&a, "f");
 	struct op lock = lab_acquire(node, 1, ++a.acquisition, LOCK_SHARED, true);
 	struct result before, after;
 
@@ -345,15 +344,46 @@ test_holders_go_on(void **state)
 	assert_int_equal(after.acquired.fence, before.acquired.fence);
 	assert_int_equal(after.acquired.lock_generation, before.acquired.lock_generation);
 	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, false), RC_OK);
+	lab_unlock(&a, node, 1, a.acquisition);
+	assert_int_equal(lab_look(&a, node).state, LOCK_STATE_FREE);
+	lab_free(lab);
+}
+
+/* Having let go it does not come back past those who may have waited, not even at once. */
+static void
+holder_comes_back(bool wait)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), silent = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)silent;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	lab_restart(lab);
+	back(&a);
 	lab->slow_disk = true;
 	lab_send_op(&a, &(struct op){.code = OP_release, .release = {node, 1, a.acquisition}});
-	number = send_lock(&a, node, 1, false);
+	number = send_lock(&a, node, 1, wait);
 	lab_persist(lab);
 	lab->slow_disk = false;
+	if (wait)
+		assert_int_equal(answer(&a, number), RC_QUEUED);
+	assert_int_equal(lab_granted(&a), 0);
 	assert_null(lab_reply(&a, number));
 	lab_pass_ms(lab, CACHE_OVER_MS);
-	assert_int_equal(answer(&a, number), RC_OK);
+	if (wait)
+		assert_int_equal(lab_granted(&a), 1);
+	else
+		assert_int_equal(answer(&a, number), RC_OK);
 	lab_free(lab);
+}
+
+static void
+test_holders_do_not_come_back_first(void **state)
+{
+	(void)state;
+	holder_comes_back(false);
+	holder_comes_back(true);
 }
 
 /* A holder that waits for its conversion gets it when the other one has let go. */
@@ -459,6 +489,7 @@ main(void)
 	    cmocka_unit_test(test_free_locks_are_there),
 	    cmocka_unit_test(test_held_locks_wait_for_the_queue),
 	    cmocka_unit_test(test_holders_go_on),
+	    cmocka_unit_test(test_holders_do_not_come_back_first),
 	    cmocka_unit_test(test_waiting_conversion_goes_on),
 	    cmocka_unit_test(test_delay_runs_in_full),
 	    cmocka_unit_test(test_forged_tickets),
