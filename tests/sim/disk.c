@@ -250,6 +250,17 @@ disk_crash(struct sim *s, struct disk *d)
 	d->log_busy = d->state_busy = 0;
 }
 
+/* A clean end: everything is written. */
+void
+disk_finish(struct disk *d)
+{
+	while (!TAILQ_EMPTY(&d->state))
+		state_write(d, TAILQ_FIRST(&d->state));
+	while (!TAILQ_EMPTY(&d->log))
+		log_write(d, TAILQ_FIRST(&d->log));
+	d->log_busy = d->state_busy = 0;
+}
+
 static void
 recover_entries(struct disk *d, struct px_recovered *recovered)
 {
@@ -295,7 +306,7 @@ recover_tree(struct sim *s, struct disk *d)
 	return t;
 }
 
-/* A cell of one can have granted a lease to nobody else, so it need not wait. */
+/* Of the leases that it ever granted the longest may still hold. */
 struct tree *
 disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 {
@@ -304,7 +315,7 @@ disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 	    .promised = d->promised,
 	    .chosen = d->chosen > d->trimmed ? d->chosen : d->trimmed,
 	    .trimmed = d->trimmed,
-	    .wait = s->hosts_n > 1 ? d->lease : (span_t){0},
+	    .wait = d->lease,
 	};
 	recover_entries(d, recovered);
 	return recover_tree(s, d);

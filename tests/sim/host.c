@@ -10,7 +10,7 @@
 
 #define WALL_START (1700000000 * SECOND)
 
-enum { TREE_CHECK_EVERY = 64 };
+enum { LEAVE_SECONDS = 2 };
 
 void
 host_init(struct sim *s, struct host *n, int id)
@@ -71,6 +71,31 @@ check_applied(struct sim *s, struct host *n)
 		         (unsigned long)applied);
 }
 
+/* At no moment two replicas have the master's lease, not even one that is frozen; and who has it and
+ * serves knows everything that was decided. */
+static void
+check_masters(struct sim *s)
+{
+	const struct host *leased = NULL;
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+		mono_t now = clock_local(&n->clock, s->now);
+
+		if (!n->up || !px_lease_valid(replica_px(n->replica), now))
+			continue;
+		if (leased != NULL)
+			sim_fail(s, "replicas %d and %d both have the master's lease", leased->id,
+			         n->id);
+		leased = n;
+		if (replica_serving(n->replica, now) &&
+		    tree_applied(replica_tree(n->replica)) != s->model.applied)
+			sim_fail(s, "replica %d serves, knows %lu, and %lu was decided", n->id,
+			         (unsigned long)tree_applied(replica_tree(n->replica)),
+			         (unsigned long)s->model.applied);
+	}
+}
+
 /* ---- updates ---- */
 
 static void
@@ -92,7 +117,7 @@ run_persisted(struct sim *s, struct event *e)
 	n->durable_ticket = e->a;
 	while ((h = TAILQ_FIRST(&n->held)) != NULL && h->after <= e->a) {
 		if (h->send.to_peer)
-			net_to_peer(s, n->id, h->send.peer, h->send.frame);
+			link_send(s, n->id, h->send.peer, h->send.frame);
 		else
 			net_to_client(s, h->send.conn, h->send.frame);
 		TAILQ_REMOVE(&n->held, h, entry);
@@ -132,13 +157,21 @@ send(struct sim *s, struct host *n, const struct replica_send *send)
 		h->send.frame = bytes_copy(send->frame);
 		TAILQ_INSERT_TAIL(&n->held, h, entry);
 	} else if (send->to_peer) {
-		net_to_peer(s, n->id, send->peer, send->frame);
+		link_send(s, n->id, send->peer, send->frame);
 	} else {
 		net_to_client(s, send->conn, send->frame);
 	}
 }
 
 static void run_timer(struct sim *s, struct event *e);
+static void run_stopped(struct sim *s, struct event *e);
+
+/* The others were told that it goes. */
+static bool
+has_left(const struct host *n)
+{
+	return px_role(replica_px(n->replica)) == PX_FOLLOWER && TAILQ_EMPTY(&n->held);
+}
 
 static void
 schedule(struct sim *s, struct host *n)
@@ -184,7 +217,13 @@ carry_out(struct sim *s, struct host *n)
 	if (u->trace.len > 0)
 		sim_trace(s, "replica %d: %.*s", n->id, (int)u->trace.len, (char *)u->trace.data);
 	check_applied(s, n);
+	check_masters(s);
 	schedule(s, n);
+	if (n->stopping && has_left(n))
+		heap_push(&s->heap, (struct event){.at = s->now,
+		                                   .run = run_stopped,
+		                                   .who = n->id - 1,
+		                                   .life = n->life});
 }
 
 void
@@ -282,34 +321,48 @@ run_start(struct sim *s, struct event *e)
 		host_start(s, n);
 }
 
+static void
+down(struct sim *s, struct host *n, int64_t back)
+{
+	n->up = false;
+	n->life++;
+	n->back_at = s->now + back;
+	node_forget(n);
+	net_node_died(s, n->id - 1);
+	heap_push(&s->heap,
+	          (struct event){.at = n->back_at, .run = run_start, .who = n->id - 1});
+}
+
+static int64_t
+until_back(struct sim *s)
+{
+	return s->calm ? 0 : sim_between(s, 0, rng_chance(&s->rng, 200) ? 20 * SECOND : SECOND);
+}
+
 void
 host_crash(struct sim *s, struct host *n)
 {
-	int64_t back =
-	    s->calm ? 0 : sim_between(s, 0, rng_chance(&s->rng, 200) ? 20 * SECOND : SECOND);
-
 	if (!n->up)
 		return;
 	sim_trace(s, "replica %d: crashes", n->id);
-	n->up = false;
-	n->life++;
-	node_forget(n);
 	disk_crash(s, &n->disk);
-	net_node_died(s, n->id - 1);
-	heap_push(&s->heap,
-	          (struct event){.at = s->now + back, .run = run_start, .who = n->id - 1});
+	down(s, n, until_back(s));
 }
 
+/* It has left, or has waited long enough for that. */
 static void
 run_stopped(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (n->up && n->life == e->life)
-		host_crash(s, n);
+	if (!n->up || n->life != e->life)
+		return;
+	sim_trace(s, "replica %d: is stopped", n->id);
+	disk_finish(&n->disk);
+	down(s, n, until_back(s));
 }
 
-/* A clean stop: it gives up the mastership and goes on until its disk is quiet. */
+/* A clean stop: it gives up the mastership, and goes when the others have been told. */
 void
 host_stop(struct sim *s, struct host *n)
 {
@@ -317,11 +370,35 @@ host_stop(struct sim *s, struct host *n)
 		return;
 	sim_trace(s, "replica %d: stops", n->id);
 	n->stopping = true;
-	host_event(s, n, (struct replica_event){.kind = REPLICA_STOP});
-	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 200 * MS),
+	heap_push(&s->heap, (struct event){.at = s->now + LEAVE_SECONDS * SECOND,
 	                                   .run = run_stopped,
 	                                   .who = n->id - 1,
 	                                   .life = n->life});
+	host_event(s, n, (struct replica_event){.kind = REPLICA_STOP});
+}
+
+void
+host_pause(struct sim *s, struct host *n, int64_t until)
+{
+	if (!n->up || n->paused_until > s->now)
+		return;
+	n->paused_until = until;
+	sim_trace(s, "fault: replica %d pauses", n->id);
+}
+
+void
+host_check_end(struct sim *s)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+
+		if (!n->up)
+			sim_fail(s, "replica %d is down", n->id);
+		if (tree_applied(replica_tree(n->replica)) != s->model.applied)
+			sim_fail(s, "replica %d has applied %lu, and %lu was decided", n->id,
+			         (unsigned long)tree_applied(replica_tree(n->replica)),
+			         (unsigned long)s->model.applied);
+	}
 }
 
 void

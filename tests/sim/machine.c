@@ -110,31 +110,17 @@ give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition)
 /* ---- updates ---- */
 
 static void
-connect(struct sim *s, struct machine *m)
+connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool aside)
 {
-	int node = m->update.replica;
-
-	if (m->conn != 0)
-		net_client_drops(s, m->conn);
-	must(node >= 1 && node <= s->hosts_n);
-	m->conn = net_connect(s, m->id, node - 1);
-	sim_trace(s, "machine %d: connects to replica %d, conn %lu", m->id, node,
-	          (unsigned long)m->conn);
-}
-
-/* The second connection. */
-static void
-listen(struct sim *s, struct machine *m)
-{
-	if (m->aside != 0)
-		net_client_drops(s, m->aside);
-	m->aside = 0;
-	if (m->update.listen_to == 0)
+	if (*conn != 0)
+		net_client_drops(s, *conn);
+	*conn = 0;
+	if (replica == 0)
 		return;
-	m->aside = net_connect(s, m->id, m->update.listen_to - 1);
-	net_set_aside(s, m->aside);
-	sim_trace(s, "machine %d: listens to replica %d, conn %lu", m->id, m->update.listen_to,
-	          (unsigned long)m->aside);
+	must(replica <= s->hosts_n);
+	*conn = net_connect(s, m->id, replica - 1, aside);
+	sim_trace(s, "machine %d: %s replica %d, conn %lu", m->id,
+	          aside ? "listens to" : "connects to", replica, (unsigned long)*conn);
 }
 
 static void
@@ -231,12 +217,8 @@ run_restart(struct sim *s, struct event *e)
 static void
 down(struct sim *s, struct machine *m, uint64_t earlier)
 {
-	if (m->aside != 0)
-		net_client_drops(s, m->aside);
-	m->aside = 0;
-	if (m->conn != 0)
-		net_client_drops(s, m->conn);
-	m->conn = 0;
+	connect(s, m, &m->conn, 0, false);
+	connect(s, m, &m->aside, 0, true);
 	m->up = false;
 	m->holds_n = 0;
 	m->life++;
@@ -299,9 +281,9 @@ carry_out(struct sim *s, struct machine *m)
 	struct client_update *u = &m->update;
 
 	if (u->connect)
-		connect(s, m);
+		connect(s, m, &m->conn, u->replica, false);
 	if (u->listen)
-		listen(s, m);
+		connect(s, m, &m->aside, u->listen_to, true);
 	send_frames(s, m);
 	for (size_t i = 0; i < u->answers_n; i++)
 		on_answer(s, m, &u->answers[i]);
@@ -389,11 +371,11 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	};
 
 	must(!m->up);
+	for (int i = 0; i < s->hosts_n; i++)
+		config.replicas[i] = (uint8_t)(i + 1);
 	for (int i = 0; i < LIMIT_NONCE; i++)
 		config.nonce[i] = (uint8_t)rng_next(&s->rng);
 	memcpy(config.earlier_nonce, m->nonce, LIMIT_NONCE);
-	for (int i = 0; i < s->hosts_n; i++)
-		config.replicas[i] = (uint8_t)(i + 1);
 	m->up = true;
 	m->closing = false;
 	m->life++;

@@ -22,8 +22,8 @@ on_abort(int signal_number)
 	char line[128];
 	int len = snprintf(line, sizeof line,
 	                   "sim: rerun: tests/sim/sim --seed %" PRIu64 "%s%.0d --trace\n",
-	                   running.seed, running.replicas > 1 ? " --replicas " : "",
-	                   running.replicas > 1 ? running.replicas : 0);
+	                   running.seed, running.replicas > 0 ? " --replicas " : "",
+	                   running.replicas > 0 ? running.replicas : 0);
 
 	if (write(STDERR_FILENO, line, (size_t)len) != len)
 		_exit(2);
@@ -76,8 +76,7 @@ main(int argc, char **argv)
 	bool trace = false;
 	int c;
 
-	running.replicas = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			first = number(optarg);
@@ -103,7 +102,7 @@ main(int argc, char **argv)
 			usage();
 		}
 	}
-	if (optind != argc || running.replicas < 1 || running.replicas > LIMIT_REPLICAS)
+	if (optind != argc || running.replicas < 0 || running.replicas > LIMIT_REPLICAS)
 		usage();
 	signal(SIGABRT, on_abort);
 	while (done < seeds && seconds() - start < limit) {

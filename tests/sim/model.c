@@ -195,6 +195,10 @@ check_expiry(struct sim *s, uint64_t session, bool by_master)
 			sim_fail(s, "session %lu is expired, and its client's lease holds",
 			         (unsigned long)session);
 	}
+	/* Nobody knows what the master before had promised: each session has a lease anew. */
+	if (by_master && s->now - s->model.epoch_from < s->swarm.session_lease_ms * MS / 100 * 98)
+		sim_fail(s, "session %lu is expired, and its master is new",
+		         (unsigned long)session);
 }
 
 static enum rc
@@ -417,6 +421,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		return;
 	case OP_begin_epoch:
 		s->model.epoch++;
+		s->model.epoch_from = s->now;
 		return;
 	case OP_create_session:
 		create_session(&s->model, &op->create_session);

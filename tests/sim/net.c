@@ -1,7 +1,7 @@
-/* The network. Between a client and a replica: connections with TCP's promises and no others; a
+/* The network between clients and replicas: connections with TCP's promises and no others; a
  * broken one loses the end of what was under way, each side learns of it in its own time, and what
- * it carried may arrive after what its successor carries. Between replicas: messages that are lost,
- * doubled and overtaken. */
+ * it carried may arrive after what its successor carries. And who is cut off from whom, in one
+ * direction or both. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -20,17 +20,49 @@ latency(struct sim *s, const struct conn *c)
 	return c->base + sim_between(s, 0, s->swarm.latency_us * 1000);
 }
 
-static int64_t
-arrival(struct sim *s, const struct conn *c, int64_t last)
+void
+net_cut(struct sim *s, int from, int to, int64_t until)
 {
-	int64_t at = s->now, partition = s->net.partitioned_until[c->machine];
+	if (s->net.cut_until[from][to] < until)
+		s->net.cut_until[from][to] = until;
+}
+
+void
+net_heal(struct sim *s)
+{
+	for (int i = 0; i < ENDS; i++)
+		for (int j = 0; j < ENDS; j++)
+			s->net.cut_until[i][j] = 0;
+}
+
+static int64_t
+arrival(struct sim *s, const struct conn *c, int64_t cut_until, int64_t last)
+{
+	int64_t at = s->now;
 
 	if (at < c->stalled_until)
 		at = c->stalled_until;
-	if (at < partition)
-		at = partition;
+	if (at < cut_until)
+		at = cut_until;
 	at += latency(s, c);
 	return at > last ? at : last;
+}
+
+/* When what is sent now arrives. */
+static int64_t
+at_node(struct sim *s, const struct conn *c)
+{
+	return arrival(s, c,
+	               s->net.cut_until[end_of_machine(c->machine)][end_of_node(c->node)],
+	               c->last_to_node);
+}
+
+static int64_t
+at_client(struct sim *s, const struct conn *c)
+{
+	return arrival(s, c,
+	               s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
+	               c->last_to_client);
 }
 
 /* ---- to the replica ---- */
@@ -109,7 +141,7 @@ net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 {
 	struct conn *c = net_conn(s, conn);
 
-	c->last_to_node = arrival(s, c, c->last_to_node);
+	c->last_to_node = at_node(s, c);
 	push_to_node(s, c, c->last_to_node, REPLICA_FRAME, bytes_copy(frame));
 }
 
@@ -137,11 +169,10 @@ run_at_client(struct sim *s, struct event *e)
 		          kind == CLIENT_CONNECTED ? "stands" : "broke");
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
-	if (kind == CLIENT_CONNECTED && c->aside)
-		return;
-	machine_event(
-	    s, m,
-	    (struct client_event){.kind = kind, .frame = e->data, .aside = c->aside});
+	if (kind != CLIENT_CONNECTED || !c->aside)
+		machine_event(
+		    s, m,
+		    (struct client_event){.kind = kind, .frame = e->data, .aside = c->aside});
 }
 
 static void
@@ -158,7 +189,7 @@ net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
 {
 	struct conn *c = net_conn(s, conn);
 
-	c->last_to_client = arrival(s, c, c->last_to_client);
+	c->last_to_client = at_client(s, c);
 	push_to_client(s, c, c->last_to_client, CLIENT_FRAME, bytes_copy(frame));
 }
 
@@ -170,19 +201,26 @@ run_connect(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	struct host *n = &s->hosts[c->node];
 
-	if (!n->up || n->stopping) {
+	if (n->up && n->paused_until > s->now) { /* nobody there answers */
+		struct event again = *e;
+
+		again.at = n->paused_until;
+		heap_push(&s->heap, again);
+		return;
+	}
+	if (!n->up) {
 		push_to_client(s, c, s->now + latency(s, c), CLIENT_DISCONNECTED,
 		               (struct bytes){0});
 		return;
 	}
 	c->node_life = n->life;
 	push_to_node(s, c, s->now, REPLICA_CONNECTED, (struct bytes){0});
-	c->last_to_client = arrival(s, c, 0);
+	c->last_to_client = at_client(s, c);
 	push_to_client(s, c, c->last_to_client, CLIENT_CONNECTED, (struct bytes){0});
 }
 
 uint64_t
-net_connect(struct sim *s, int machine, int node)
+net_connect(struct sim *s, int machine, int node, bool aside)
 {
 	struct conn *c = memory_zero(1, sizeof *c);
 
@@ -191,20 +229,15 @@ net_connect(struct sim *s, int machine, int node)
 	c->id = s->net.n;
 	c->machine = machine;
 	c->node = node;
+	c->aside = aside;
 	c->machine_life = s->machines[machine].life;
 	c->client_open = true;
 	c->cut_to_node = c->cut_to_client = INT64_MAX;
 	if (!s->calm && rng_chance(&s->rng, s->swarm.late_rate))
 		c->base = sim_between(s, 0, 2 * SECOND);
-	c->last_to_node = arrival(s, c, 0);
+	c->last_to_node = at_node(s, c);
 	heap_push(&s->heap, (struct event){.at = c->last_to_node, .run = run_connect, .a = c->id});
 	return c->id;
-}
-
-void
-net_set_aside(struct sim *s, uint64_t conn)
-{
-	net_conn(s, conn)->aside = true;
 }
 
 static int64_t
@@ -222,7 +255,7 @@ net_client_drops(struct sim *s, uint64_t conn)
 	if (!c->client_open)
 		return;
 	c->client_open = false;
-	push_to_node(s, c, arrival(s, c, c->last_to_node) + until_noticed(s, 20 * SECOND),
+	push_to_node(s, c, at_node(s, c) + until_noticed(s, 20 * SECOND),
 	             REPLICA_DISCONNECTED, (struct bytes){0});
 }
 
@@ -232,7 +265,7 @@ net_node_closes(struct sim *s, uint64_t conn)
 	struct conn *c = net_conn(s, conn);
 
 	c->node_open = false;
-	push_to_client(s, c, arrival(s, c, c->last_to_client), CLIENT_DISCONNECTED,
+	push_to_client(s, c, at_client(s, c), CLIENT_DISCONNECTED,
 	               (struct bytes){0});
 }
 
@@ -266,6 +299,7 @@ net_node_died(struct sim *s, int node)
 			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
 			               CLIENT_DISCONNECTED, (struct bytes){0});
 	}
+	link_node_died(s, node);
 }
 
 struct conn *
@@ -276,48 +310,6 @@ net_random_open(struct sim *s)
 	struct conn *c = conn == 0 ? NULL : net_conn(s, conn);
 
 	return c != NULL && c->client_open && c->node_open ? c : NULL;
-}
-
-/* ---- between replicas ---- */
-
-static void
-run_peer(struct sim *s, struct event *e)
-{
-	struct host *n = &s->hosts[e->who];
-
-	if (!n->up)
-		return;
-	if (n->paused_until > s->now)
-		put_off(s, e, n->paused_until);
-	else
-		host_event(s, n,
-		           (struct replica_event){
-		               .kind = REPLICA_PEER, .peer = (uint8_t)e->a, .frame = e->data});
-}
-
-void
-net_to_peer(struct sim *s, int from, int to, struct bytes frame)
-{
-	int copies = 1;
-
-	must(to >= 1 && to <= s->hosts_n);
-	if (!s->calm && rng_chance(&s->rng, s->swarm.peer_loss))
-		copies = 0;
-	else if (!s->calm && rng_chance(&s->rng, s->swarm.peer_double))
-		copies = 2;
-	while (copies-- > 0) {
-		int64_t late = !s->calm && rng_chance(&s->rng, s->swarm.late_rate)
-		                   ? sim_between(s, 0, SECOND)
-		                   : 0;
-
-		heap_push(&s->heap,
-		          (struct event){.at = s->now + late +
-		                               sim_between(s, 50000, s->swarm.latency_us * 1000),
-		                         .run = run_peer,
-		                         .who = to - 1,
-		                         .a = (uint64_t)from,
-		                         .data = bytes_copy(frame)});
-	}
 }
 
 void

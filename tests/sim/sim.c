@@ -5,7 +5,10 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-enum { CALM_SECONDS = 400 };
+enum {
+	CALM_SECONDS = 400,
+	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
+};
 
 int64_t
 sim_between(struct sim *s, int64_t low, int64_t high)
@@ -59,7 +62,7 @@ static void
 start(struct sim *s, int replicas)
 {
 	swarm_draw(&s->swarm, &s->rng);
-	s->hosts_n = replicas;
+	s->hosts_n = replicas != 0 ? replicas : 1 + 2 * (int)rng_below(&s->rng, 3);
 	s->machines_n = s->swarm.machines;
 	model_init(s);
 	for (int i = 0; i < s->hosts_n; i++)
@@ -90,7 +93,33 @@ step(struct sim *s, int64_t until)
 	return true;
 }
 
-/* No new faults. What is paused or cut off stays so for as long as it was meant to, at most. */
+static void
+run_check_master(struct sim *s, struct event *e)
+{
+	(void)e;
+	if (sim_serving(s) == NULL)
+		sim_fail(s, "the replicas have no master");
+}
+
+/* Once all are there and awake, a master is found soon. */
+static void
+expect_master(struct sim *s)
+{
+	int64_t at = s->now;
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+		int64_t there = n->up ? n->paused_until : n->back_at;
+
+		at = there > at ? there : at;
+		if (n->stopping)
+			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
+	}
+	heap_push(&s->heap, (struct event){.at = at + ELECTION_SECONDS * SECOND,
+	                                   .run = run_check_master});
+}
+
+/* No new faults; all are connected. What is paused stays so for as long as it was meant to. */
 static void
 calm_down(struct sim *s)
 {
@@ -101,6 +130,12 @@ calm_down(struct sim *s)
 		s->hosts[i].disk.slow_until = 0;
 	for (size_t i = 0; i < s->net.n; i++)
 		s->net.conns[i]->base = 0;
+	net_heal(s);
+	for (int a = 1; a <= s->hosts_n && !s->swarm.datagrams; a++)
+		for (int b = 1; b <= s->hosts_n; b++)
+			if (a != b)
+				link_break(s, a, b);
+	expect_master(s);
 }
 
 static bool
@@ -160,6 +195,7 @@ finish(struct sim *s)
 	}
 	if (n == NULL)
 		sim_fail(s, "no replica serves");
+	host_check_end(s);
 	history_finish(s);
 	users_check(s);
 	model_check_tree(s, replica_tree(n->replica));

@@ -1,7 +1,8 @@
 /* The simulator: whole cells and their clients in one process, on virtual time, from one seed.
  *
  *   heap.c     events, ordered by (time, sequence)
- *   net.c      connections that delay, stall and break; messages between replicas
+ *   net.c      clients' connections that delay, stall and break; who cannot reach whom
+ *   link.c     what replicas send each other
  *   disk.c     what a replica wrote, and what of it survives a crash
  *   host.c     drives one replica, as cell/io/host.h does
  *   machine.c  drives one client, and the processes or the mount above it
@@ -84,6 +85,10 @@ struct swarm {
 	unsigned break_rate, stall_rate, late_rate, node_crash_rate, node_pause_rate,
 	    node_stop_rate, machine_crash_rate, machine_pause_rate, machine_close_rate,
 	    slow_disk_rate, partition_rate;
+	/* The same, of the whole cell: all replicas crash; its master crashes, freezes or stops;
+	 * replicas are cut off; a link between two breaks. */
+	unsigned blackout_rate, master_rate, split_rate, link_rate;
+	bool datagrams; /* replicas' messages keep no order and may be lost or doubled each */
 	unsigned peer_loss, peer_double; /* permille */
 	unsigned interrupt;              /* permille of waiting acquires */
 	unsigned successor; /* permille of crashed machines whose successor ends them */
@@ -103,9 +108,9 @@ void faults_start(struct sim *s);
 struct conn {
 	uint64_t id;
 	int machine, node;
+	bool aside; /* the client's second one, on which it only listens */
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
-	bool aside;   /* the client's second one */
 	int64_t base; /* latency of its own */
 	int64_t last_to_node,
 	    last_to_client;                 /* frames arrive in the order in which they were sent */
@@ -113,25 +118,55 @@ struct conn {
 	int64_t stalled_until;
 };
 
+/* What one replica sends another. */
+struct link {
+	uint64_t generation; /* grows when it breaks */
+	int64_t last;        /* messages arrive in the order in which they were sent */
+	int64_t down_until;
+	int64_t late; /* by how much what the broken one still carried is late */
+};
+
+/* Replicas and machines, as far as the network tells them apart. */
+enum { ENDS = LIMIT_REPLICAS + MACHINES_MAX };
+
 struct net {
 	struct conn **conns; /* by id - 1; never removed: late frames name them */
 	size_t n, room;
-	int64_t partitioned_until[MACHINES_MAX]; /* of a machine from all replicas */
+	struct link links[LIMIT_REPLICAS][LIMIT_REPLICAS]; /* from, to */
+	int64_t cut_until[ENDS][ENDS];                     /* from, to */
 };
+
+static inline int
+end_of_node(int node)
+{
+	return node;
+}
+
+static inline int
+end_of_machine(int machine)
+{
+	return LIMIT_REPLICAS + machine;
+}
 
 /* Frames and news travel by events; data is copied. */
 void net_free(struct net *n);
-/* The connection is a client's second one. */
-void net_set_aside(struct sim *s, uint64_t conn);
-uint64_t net_connect(struct sim *s, int machine, int node);
+/* What is sent from here to there arrives when that time has come. */
+void net_cut(struct sim *s, int from, int to, int64_t until);
+void net_heal(struct sim *s);
+uint64_t net_connect(struct sim *s, int machine, int node, bool aside);
 void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
 void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
-void net_to_peer(struct sim *s, int from, int to, struct bytes frame);
 void net_client_drops(struct sim *s, uint64_t conn);
 void net_node_closes(struct sim *s, uint64_t conn);
 void net_break(struct sim *s, struct conn *c);
 void net_node_died(struct sim *s, int node);
 struct conn *net_random_open(struct sim *s);
+
+/* ---- link.c ---- */
+
+void link_send(struct sim *s, int from, int to, struct bytes frame);
+void link_break(struct sim *s, int from, int to);
+void link_node_died(struct sim *s, int node);
 
 /* ---- disk.c ---- */
 
@@ -180,6 +215,7 @@ void disk_log_done(struct disk *d, uint64_t ticket);
 void disk_state_done(struct disk *d, uint64_t applied);
 /* Power is gone: of what is being written a random first part has made it. */
 void disk_crash(struct sim *s, struct disk *d);
+void disk_finish(struct disk *d);
 /* What a start finds. `entries` are to be freed with free(). */
 struct tree *disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered);
 
@@ -202,7 +238,7 @@ struct host {
 	struct disk disk;
 	struct held_list held;
 	uint64_t durable_ticket;
-	int64_t paused_until, timer_at;
+	int64_t paused_until, timer_at, back_at;
 	uint64_t timers, checked;
 };
 
@@ -211,6 +247,9 @@ void host_init(struct sim *s, struct host *n, int id);
 void host_start(struct sim *s, struct host *n);
 void host_crash(struct sim *s, struct host *n);
 void host_stop(struct sim *s, struct host *n);
+void host_pause(struct sim *s, struct host *n, int64_t until);
+/* Every replica is here and serves or follows, with everything that was decided. */
+void host_check_end(struct sim *s);
 void host_free(struct host *n);
 void host_event(struct sim *s, struct host *n, struct replica_event event);
 struct host *sim_serving(struct sim *s);
@@ -312,6 +351,7 @@ struct model_session {
 
 struct model {
 	uint64_t applied, epoch, next;
+	int64_t epoch_from; /* virtual time of its first apply */
 	struct item **items;
 	size_t items_n, items_room;
 	struct name_change *names;
@@ -387,7 +427,7 @@ struct machine {
 	struct local_clock clock;
 	struct client *client;
 	struct client_update update;
-	uint64_t conn, aside; /* 0: none */
+	uint64_t conn, aside; /* its connections; 0: none */
 	int64_t paused_until, timer_at;
 	uint64_t timers;
 	enum client_state state;
