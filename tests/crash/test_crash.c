@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
@@ -200,6 +201,20 @@ close_late(void)
 	uv_run(&f.loop, UV_RUN_NOWAIT);
 	fixture_close(&f);
 	return REFUSED;
+}
+
+static int
+starve(void)
+{
+	alarm(PATIENCE_S);
+	if (!start())
+		return REFUSED;
+	fixture_log(&f, 1, payload_of(1));
+	fixture_wait_persisted(&f, 1);
+	sqlite3_hard_heap_limit64(1);
+	fixture_log(&f, 2, payload_of(5)); /* several pages */
+	fixture_wait_persisted(&f, 2);
+	return f.failed ? REFUSED : OK;
 }
 
 /* ---- the parent ---- */
@@ -473,6 +488,20 @@ test_closed_after_failure(void **state)
 	assert_kept(&acks);
 }
 
+/* The process ends, as everywhere; the disk is not to blame. */
+static void
+test_no_memory(void **state)
+{
+	struct acks acks = {0};
+
+	(void)state;
+	fresh();
+	assert_int_equal(harvest(run(starve, NULL, 0, 0), &acks), -1);
+	assert_int_equal(acks.persisted, 1);
+	assert_int_equal(acks.failed, 0);
+	assert_kept(&acks);
+}
+
 static void
 wait_full(bool full)
 {
@@ -552,6 +581,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_killed),      cmocka_unit_test(test_power_cut),
 	    cmocka_unit_test(test_failed_sync), cmocka_unit_test(test_closed_after_failure),
+	    cmocka_unit_test(test_no_memory),
 	    cmocka_unit_test(test_no_room),     cmocka_unit_test(test_closed_while_full),
 	};
 
