@@ -1,6 +1,5 @@
 #include "fs/ops.h"
 
-
 void
 ops_call(fuse_req_t req, struct mount_event *event)
 {

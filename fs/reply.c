@@ -73,11 +73,23 @@ reply_interrupted(struct replies *r, uint64_t *call)
 
 /* ---- writing ---- */
 
+/* Before 1970 the nanoseconds count upwards, too. */
+static struct timespec
+timespec_of(int64_t ns)
+{
+	struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+	if (t.tv_nsec < 0) {
+		t.tv_sec--;
+		t.tv_nsec += 1000000000;
+	}
+	return t;
+}
+
 static struct stat
 stat_of(const struct replies *r, const struct mount_stat *from)
 {
-	struct timespec mtime = {.tv_sec = from->mtime_ns / 1000000000,
-	                         .tv_nsec = from->mtime_ns % 1000000000};
+	struct timespec mtime = timespec_of(from->mtime_ns);
 
 	return (struct stat){
 		.st_ino = from->ino, .st_mode = from->mode, .st_nlink = from->nlink,

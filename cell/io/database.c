@@ -292,6 +292,8 @@ judge(struct database *db, int rc)
 {
 	if (rc == SQLITE_OK)
 		return WORK_DONE;
+	/* No word against the disk, and no reason to mark it as failed. */
+	must(rc != SQLITE_NOMEM && rc != SQLITE_IOERR_NOMEM && "out of memory");
 	database_error(db, db->why, sizeof db->why);
 	return may_be_tried_again(db, rc) ? WORK_LATER : WORK_FAILED;
 }

@@ -512,4 +512,5 @@ store_close(struct store *s, void (*closed)(void *user), void *user)
 	s->closing = true;
 	worker_finish(&s->log_worker);
 	worker_finish(&s->state_worker);
+	wake_loop(s); /* threads that a failure has ended already have nothing more to tell */
 }

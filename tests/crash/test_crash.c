@@ -4,6 +4,7 @@
  *
  * A child works on the store and tells through a pipe what was acknowledged; when it is dead, the
  * parent opens what it left. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
@@ -33,6 +35,7 @@ enum {
 	CUTS = 40,   /* moments at which the power is cut, spread over all there are */
 	FAILURES = 16, /* likewise, syncs that fail */
 	LIMIT_PAYLOAD = 40000,
+	PATIENCE_S = 20,
 	OK = 0, REFUSED = 3, LATE_ACK = 4, UNNOTICED = 5,
 };
 
@@ -166,6 +169,52 @@ live_on(void)
 		if (slot % 16 == 0)
 			fixture_wait_persisted(&f, slot);
 	}
+}
+
+static int
+threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	must(d != NULL);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n - 2; /* "." and ".." */
+}
+
+/* Its owner has other things to end before it: by then both threads have left. */
+static int
+close_late(void)
+{
+	alarm(PATIENCE_S);
+	if (!start())
+		return REFUSED;
+	fixture_log(&f, 1, payload_of(1));
+	fixture_wait_persisted(&f, 1);
+	fixture_save(&f, 1, payload_of(1));
+	powercut_fail_sync(powercut_syncs() + 1);
+	fixture_log(&f, 2, payload_of(2));
+	while (!f.failed || threads() > 1)
+		uv_run(&f.loop, UV_RUN_NOWAIT);
+	uv_run(&f.loop, UV_RUN_NOWAIT);
+	fixture_close(&f);
+	return REFUSED;
+}
+
+static int
+starve(void)
+{
+	alarm(PATIENCE_S);
+	if (!start())
+		return REFUSED;
+	fixture_log(&f, 1, payload_of(1));
+	fixture_wait_persisted(&f, 1);
+	sqlite3_hard_heap_limit64(1);
+	fixture_log(&f, 2, payload_of(5)); /* several pages */
+	fixture_wait_persisted(&f, 2);
+	return f.failed ? REFUSED : OK;
 }
 
 /* ---- the parent ---- */
@@ -425,6 +474,35 @@ test_failed_sync(void **state)
 }
 
 static void
+test_closed_after_failure(void **state)
+{
+	struct acks acks = {0};
+
+	(void)state;
+	fresh();
+	if (harvest(run(close_late, powercut_fail_sync, 0, 1), &acks) != REFUSED)
+		fail_msg("a store that had failed did not close");
+	assert_int_equal(acks.persisted, 1);
+	assert_int_equal(acks.failed, 1);
+	next_boot();
+	assert_kept(&acks);
+}
+
+/* The process ends, as everywhere; the disk is not to blame. */
+static void
+test_no_memory(void **state)
+{
+	struct acks acks = {0};
+
+	(void)state;
+	fresh();
+	assert_int_equal(harvest(run(starve, NULL, 0, 0), &acks), -1);
+	assert_int_equal(acks.persisted, 1);
+	assert_int_equal(acks.failed, 0);
+	assert_kept(&acks);
+}
+
+static void
 wait_full(bool full)
 {
 	while (f.full != full)
@@ -502,8 +580,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_killed),      cmocka_unit_test(test_power_cut),
-	    cmocka_unit_test(test_failed_sync), cmocka_unit_test(test_no_room),
-	    cmocka_unit_test(test_closed_while_full),
+	    cmocka_unit_test(test_failed_sync), cmocka_unit_test(test_closed_after_failure),
+	    cmocka_unit_test(test_no_memory),
+	    cmocka_unit_test(test_no_room),     cmocka_unit_test(test_closed_while_full),
 	};
 
 	log_start("test_crash", LEVEL_ERROR);

@@ -206,6 +206,13 @@ case_a_deleted_file_goes_on_reading() {
 	P
 }
 
+case_times_before_1970() {
+	touch -d '1969-12-31 23:59:58.25 UTC' "$d/f"
+	is "$(stat -c %.2Y "$d/f")" -1.75
+	touch -d '1901-12-13 20:45:52 UTC' "$d/f"
+	is "$(stat -c %.2Y "$d/f")" -2147483648.00
+}
+
 case_mtime_grows_with_every_version() {
 	local before after i
 	echo 0 > "$d/f"
