@@ -10,11 +10,8 @@ mkdir "$m2"
 up() { limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null; }
 down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
 
-# A second mount, with the same key.
-mount_second() {
-	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m2"
-	second=$(daemon_of "$m2")
-}
+# mount_second [OPTIONS]: a second mount, with the same key.
+mount_second() { limit 30 "$LSFS" -o "key=$cell/admin.key${1:-}" "$cell/dc1.conf" "$m2"; }
 
 # The process of replica N, and the number of the master.
 replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
@@ -98,9 +95,11 @@ case_a_frozen_master_is_left() {
 }
 
 case_a_mount_killed_leaves_its_locks_delayed() {
+	local second
+	second=$(daemon_of "$m2")
 	umount "$m2"
 	wait_until "the second mount has left" gone "$second"
-	limit 30 "$LSFS" -o "key=$cell/admin.key,lock_delay=2" "$cell/dc1.conf" "$m2"
+	mount_second ,lock_delay=2
 	second=$(daemon_of "$m2")
 	exec 9<> "$m2/l2"
 	flock 9

@@ -26,6 +26,8 @@ static const struct {
     {"restart", stress_restart, 2, "FILE RELEASE: a wait that SA_RESTART repeats keeps its place"},
     {"upgrade", stress_upgrade, 3, "FILE PROCESSES TIMES: shared to exclusive, all at once"},
     {"records", stress_records, 1, "FILE: fcntl and OFD locks"},
+    {"steady", stress_steady, 2, "FILE LOG: write, and log each success, until LOG is removed"},
+    {"pauses", stress_pauses, 2, "LOG N: the median of the N longest pauses, in ms"},
     {"load", stress_load, 2, "DIR LOG: write until the mount dies, log what was acknowledged"},
     {"verify", stress_verify, 2, "DIR LOG: is everything acknowledged there?"},
 };

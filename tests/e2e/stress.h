@@ -29,6 +29,8 @@ int stress_order(int argc, char **argv);
 int stress_restart(int argc, char **argv);
 int stress_upgrade(int argc, char **argv);
 int stress_records(int argc, char **argv);
+int stress_steady(int argc, char **argv);
+int stress_pauses(int argc, char **argv);
 int stress_load(int argc, char **argv);
 int stress_verify(int argc, char **argv);
 
