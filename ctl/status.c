@@ -3,17 +3,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include "cell/io/log.h"
 #include "cell/io/mountinfo.h"
 #include "ctl/cell.h"
 #include "ctl/health.h"
 
-enum { STATUS_SIZE = 64 * 1024 };
+enum { STATUS_SIZE = 64 * 1024, USAGE_PATIENCE_S = 2 };
 
 /* ---- gathering, into one JSON object whose order is the printing order ---- */
 
@@ -63,13 +65,42 @@ add_status(json_t *to, const char *mountpoint)
 	return true;
 }
 
+static void
+on_alarm(int number)
+{
+	(void)number;
+}
+
+/* Of a cell that has just lost its master the mount does not know it yet, and would wait. The alarm
+ * comes again and again: one that came just before the call slept is not the last. */
+static int
+statvfs_in_time(const char *path, struct statvfs *v)
+{
+	const struct itimerval timer = {
+		.it_interval = {.tv_usec = 50000}, .it_value = {.tv_sec = USAGE_PATIENCE_S},
+	};
+	int rc;
+
+	sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+	rc = statvfs(path, v);
+	if (rc < 0)
+		rc = -errno;
+	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+	return rc;
+}
+
+/* False after a line; without an answer in time nothing is added. */
 static bool
 add_usage(json_t *to, const char *mountpoint)
 {
 	struct statvfs v;
+	int rc = statvfs_in_time(mountpoint, &v);
 
-	if (statvfs(mountpoint, &v) < 0) {
-		log_error("%s: %s", mountpoint, strerror(errno));
+	if (rc == -EINTR)
+		return true;
+	if (rc < 0) {
+		log_error("%s: %s", mountpoint, strerror(-rc));
 		return false;
 	}
 	json_object_set_new(to, "nodes", json_integer((json_int_t)(v.f_files - v.f_ffree)));

@@ -24,8 +24,8 @@ is_relro() { readelf -lW "$1" | grep -q GNU_RELRO; }
 stack_is_data() { readelf -lW "$1" | grep GNU_STACK | grep -qv 'RWE'; }
 guards_stack() { readelf -sW --dyn-syms "$1" | grep -q __stack_chk_fail; }
 
-echo 1..10
-for program in fs/lsfs ctl/lsctl; do
+echo 1..15
+for program in fs/lsfs cell/lscell ctl/lsctl; do
 	check "$program: position independent" is_pie "$program"
 	check "$program: bound at start" binds_now "$program"
 	check "$program: relocations read only" is_relro "$program"

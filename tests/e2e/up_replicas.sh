@@ -1,0 +1,187 @@
+#!/bin/bash
+# lsctl with a cell of three replicas: up, down, status; what they leave alone, and what they refuse.
+. "$(dirname "$0")/lib.sh"
+
+cell=$work/cell
+conf=$cell/dc1.conf
+
+up() { limit 60 "$LSCTL" up --dir "$cell" --mount "$m" "$@" dc1; }
+down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
+status() { limit 20 "$LSCTL" status --cell "$conf" "$@"; }
+
+# Of the JSON that `status` printed into $work/status: a Python expression over it, named s.
+told() { python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' \
+	"$work/status" "$1"; }
+
+running() { pgrep -f -- "lscell $cell/[0-9]\$" | sort | tr '\n' ' '; }
+replica() { pgrep -f -- "lscell $cell/$1\$" | head -n 1; }
+
+has_master() { status > /dev/null; }
+
+trap 'kill -9 $(running) 2> /dev/null; cleanup' EXIT
+
+case_up() {
+	up --replicas 3 > "$work/out"
+	is "$(tail -n 1 "$work/out")" "$m"
+	is "$(wc -w <<< "$(running)")" 3
+	echo x > "$m/f"
+	is "$(stat -c %a "$cell/1" "$cell/3/replica.key" "$cell/admin.key" | tr '\n' ' ')" "700 600 600 "
+	is "$(grep -c '^address = 127.0.0.1:' "$conf")" 3
+}
+
+case_up_again_changes_nothing() {
+	local before
+	before=$(running) daemon=$(daemon_of "$m")
+	is "$(up | tail -n 1)" "$m"
+	is "$(up --replicas 3 | tail -n 1)" "$m"
+	is "$(running)" "$before"
+	is "$(daemon_of "$m")" "$daemon"
+	is "$(cat "$m/f")" x
+}
+
+case_status() {
+	status --json > "$work/status"
+	is "$(told 's["cell"], s["problems"], s["sessions"]')" "('dc1', [], 1)"
+	is "$(told '[r["role"] for r in s["replicas"]].count("follower")')" 2
+	is "$(told '[r["id"] for r in s["replicas"] if r["role"] == "master"] == [s["master"]]')" True
+	is "$(told 's["replicas"][0]["chosen"] >= s["replicas"][0]["applied"] > 0')" True
+	told 's["master_since"]' | grep -qE "^$(date -u +%Y)-..-..T..:..:..Z$"
+	is "$(status | grep -cE '^[123] +127.0.0.1:[0-9]+ +(master|follower) +[0-9]+ +[0-9]+$')" 3
+	exec 9<> "$m/f"
+	flock 9
+	status --json > "$work/status"
+	is "$(told 's["locks_held"]')" 1
+	exec 9>&-
+	"$LSCTL" status --json "$m" > "$work/status"
+	is "$(told 's["state"], len(s["replicas"])')" "('safe', 3)"
+	"$LSCTL" cell show --cell dc1 | grep -qx "file         $conf"
+}
+
+case_one_replica_less() {
+	local before
+	before=$(running)
+	kill -9 "$(replica 2)"
+	wait_until "there is a master" has_master
+	status | grep -qE '^problem +replica 2 .* cannot be reached: connection refused$'
+	status | grep -qE '^2 .*unreachable$'
+	is "$(up | tail -n 1)" "$m"
+	is "$(wc -w <<< "$(running)")" 3
+	is "$(comm -12 <(tr ' ' '\n' <<< "$before") <(running | tr ' ' '\n') | grep -c .)" 2
+	status --json > "$work/status"
+	is "$(told 's["problems"]')" "[]"
+}
+
+case_no_majority() {
+	kill -9 "$(replica 1)"
+	kill -STOP "$(replica 3)"
+	local rc=0
+	wait_until "the lease of the master has run out" no_master
+	status > "$work/out" || rc=$?
+	is $rc 1
+	grep -qE '^problem +no master: 1 of 3 replicas can be reached, 2 are needed$' "$work/out"
+	grep -qE '^problem +replica 1 .*: connection refused$' "$work/out"
+	grep -qE '^problem +replica 3 .*: no answer in time$' "$work/out"
+	rc=0
+	"$LSCTL" status "$m" > "$work/out" || rc=$?
+	is $rc 1
+	grep -q 'no master: 1 of 3' "$work/out"
+	kill -CONT "$(replica 3)"
+	up > /dev/null
+	has_master
+	is "$(cat "$m/f")" x
+}
+
+no_master() { ! status > /dev/null; }
+
+case_killed_mount() {
+	daemon=$(daemon_of "$m")
+	kill -9 "$daemon"
+	wait_until "it is dead" gone "$daemon"
+	is "$(up | tail -n 1)" "$m"
+	is "$(cat "$m/f")" x
+}
+
+case_who_may_ask() {
+	"$LSCTL" key generate "$work/stranger" eve > /dev/null
+	local rc=0
+	status --key "$work/stranger" > "$work/out" 2>&1 || rc=$?
+	is $rc 1
+	grep -q 'no master: 0 of 3' "$work/out"
+	if grep -qE 'follower|epoch' "$work/out"; then return 1; fi
+	refused "a replica key where a principal key is needed" \
+		"$LSCTL" status --cell "$conf" --key "$cell/1/replica.key"
+	# The right addresses, and the keys of another cell.
+	"$LSCTL" cell create dc1 --dir "$work/other" \
+		$(sed -n 's/^address = /--replica /p' "$conf") > /dev/null
+	rc=0
+	"$LSCTL" status --cell "$work/other/dc1.conf" > "$work/out" 2>&1 || rc=$?
+	is $rc 1
+	grep -q 'no master: 0 of 3' "$work/out"
+}
+
+case_wrong_use() {
+	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" dc1
+	refused "holds a cell of 3 replicas, not 1" "$LSCTL" up --replicas 1 --dir "$cell" dc1
+	for n in 0 2 4 x 3x ''; do
+		refused "not 1, 3, 5 or 7" "$LSCTL" up --replicas "$n" --dir "$work/w" dc1
+	done
+	[ ! -e "$work/w" ]
+	refused "exists already" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/m2" dc2
+	mkdir "$work/m2"
+	refused "in use: it is mounted on $m" "$LSCTL" up --dir "$cell" --mount "$work/m2" dc1
+	is "$(wc -w <<< "$(running)")" 3
+}
+
+case_down() {
+	exec 9< "$m/f"
+	refused "busy" "$LSCTL" down --dir "$cell" dc1
+	is "$(wc -w <<< "$(running)")" 3
+	exec 9<&-
+	down
+	if mountpoint -q "$m"; then return 1; fi
+	is "$(running)" ""
+	down
+	local rc=0
+	status > "$work/out" || rc=$?
+	is $rc 1
+	grep -q 'no master: 0 of 3 replicas can be reached' "$work/out"
+}
+
+case_port_in_use() {
+	local port
+	port=$(sed -n 's/^address = 127.0.0.1://p' "$conf" | sed -n 2p)
+	python3 -c "
+import socket, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(('127.0.0.1', $port))
+s.listen()
+open('$work/bound', 'w').close()
+sys.stdin.read()" < <(tail -f /dev/null) &
+	local holder=$! out rc=0
+	wait_until "the port is taken" test -e "$work/bound"
+	out=$(up 2>&1) || rc=$?
+	kill $holder
+	is $rc 1
+	is "$(wc -l <<< "$out")" 1
+	[[ $out == *"replica 2 does not stay up: "*"in use"* ]]
+	is "$(running)" ""
+	wait $holder || :
+}
+
+case_the_data_stays() {
+	is "$(up | tail -n 1)" "$m"
+	is "$(cat "$m/f")" x
+	kill -STOP "$(replica 1)" # a frozen one is ended, too
+	down
+	is "$(running)" ""
+}
+
+case_in_one_process_stays_so() {
+	start
+	stop
+	refused "holds a cell of 1 replica, not 3" \
+		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" dc1
+}
+
+run_cases
