@@ -212,7 +212,7 @@ on_timer(uv_timer_t *timer)
 	settle(e, catch_up(e));
 }
 
-/* What a connection says that was just given up, in that very look at the time, is not listened to. */
+/* What a connection says that was given up just now, when the time was looked at, is not heard. */
 static void
 hear(struct engine *e, struct client_event *event)
 {

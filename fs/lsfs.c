@@ -171,8 +171,9 @@ on_session_state(void *user, const struct client_status *status)
 		         status->session);
 		break;
 	case CLIENT_EXPIRED:
-		log_warn("session %" PRIu64 " has expired: its handles and locks are gone",
-		         status->session);
+		if (l->safe)
+			log_warn("session %" PRIu64 " has expired: its handles and locks are gone",
+			         status->session);
 		break;
 	case CLIENT_NEW:
 	case CLIENT_CLOSED:

@@ -1,5 +1,6 @@
 /* From an address to a connection. A name may have several addresses: they are tried in turn, all
- * within the one patience of the handshake. Names are looked up by libuv's threads, numbers here. */
+ * within the one patience of the handshake. Names are looked up by libuv's threads, numbers
+ * here. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

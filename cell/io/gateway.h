@@ -1,6 +1,6 @@
 /* A replica's side of the network: it listens on its address, keeps a connection to every other
- * replica of the cell file for what it sends there, and lets in who has a key: the other replicas as
- * replicas, principals as clients, nobody else and nobody as what he is not. */
+ * replica of the cell file for what it sends there, and lets in who has a key: the other replicas
+ * as replicas, principals as clients, nobody else and nobody as what he is not. */
 #ifndef LSFS_IO_GATEWAY_H
 #define LSFS_IO_GATEWAY_H
 

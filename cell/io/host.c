@@ -33,7 +33,7 @@ enum {
 	LEAVE_MS = 2000, /* to hand the mastership over and to send what waits for the log */
 };
 
-enum { INBOX_MAX = 64 * 1024 * 1024 }; /* bytes of requests from the network that are not read yet */
+enum { INBOX_MAX = 64 * 1024 * 1024 }; /* bytes of requests that are not read yet */
 
 struct host {
 	char *directory;

@@ -12,9 +12,9 @@ struct identity {
 	struct noise_pair pair;       /* the replica's; none for a cell in one process */
 };
 
-/* Reads DIRECTORY/cell.conf, signing.key and, unless the cell runs in one process, replica.key, whose
- * public half in the cell file tells which replica this is. False with one line in `why`: a file is
- * missing, damaged or readable by others, or they do not belong together. */
+/* Reads DIRECTORY/cell.conf, signing.key and, unless the cell runs in one process, replica.key,
+ * whose public half in the cell file tells which replica this is. False with one line in `why`: a
+ * file is missing, damaged or readable by others, or they do not belong together. */
 bool identity_read(const char *directory, struct identity *identity, char *why, size_t why_size);
 /* Wipes the secrets. */
 void identity_forget(struct identity *identity);

@@ -1,6 +1,6 @@
-/* A client's way to its cell: in this process (a host), or over the network. The engine of the mount
- * and the tools speak to both through this. One connection to the replica that is asked for, and an
- * idle second one for announcements (client_update.connect, .listen). */
+/* A client's way to its cell: in this process (a host), or over the network. The engine of the
+ * mount and the tools speak to both through this. One connection to the replica that is asked for,
+ * and an idle second one for announcements (client_update.connect, .listen). */
 #ifndef LSFS_IO_LINK_H
 #define LSFS_IO_LINK_H
 
@@ -23,8 +23,8 @@ struct link_callbacks {
 /* To a host in this process (started), which must outlive the link. There is no second connection:
  * the host stays the master. */
 struct link *link_to_host(uv_loop_t *loop, struct host *host, const char *principal);
-/* Over the network, as the principal that holds `key`; both are copied. NULL with a negative errno in
- * *error. */
+/* Over the network, as the principal that holds `key`; both are copied. NULL with a negative errno
+ * in *error. */
 struct link *link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *key,
                           int *error);
 

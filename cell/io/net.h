@@ -1,10 +1,10 @@
 /* Connections over TCP, all of them through the secure channel (wire/channel.h), on one libuv loop:
- * whole frames in, whole frames out. Names nobody and decides nothing: whether a key is welcome is for
- * `opened` to say. Nothing of a connection reaches the user before its peer has proved its key; who
- * can't prove one is closed, with a line in the log (one a second at most).
+ * whole frames in, whole frames out. Names nobody and decides nothing: whether a key is welcome is
+ * for `opened` to say. Nothing of a connection reaches the user before its peer has proved its key;
+ * who can't prove one is closed, with a line in the log (one a second at most).
  *
- * What is sent in one turn of the loop leaves at its end, as few records and one write. Every callback
- * may call everything here; none is called from within. */
+ * What is sent in one turn of the loop leaves at its end, as few records and one write. Every
+ * callback may call everything here; none is called from within. */
 #ifndef LSFS_IO_NET_H
 #define LSFS_IO_NET_H
 
@@ -15,12 +15,14 @@
 struct net;
 
 struct net_callbacks {
-	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by `role`: for
-	 * a connection of our own making it is the key that was asked for). False: close it, without a
-	 * further word. */
-	bool (*opened)(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY]);
+	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by
+	 * `role`: for a connection of our own making it is the key that was asked for). False:
+	 * close it, without a further word. */
+	bool (*opened)(void *user, uint64_t conn, enum channel_role role,
+	               const uint8_t key[NOISE_KEY]);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
-	/* It is gone, or could not be made; `why` is for people, and static. Not called after net_close. */
+	/* It is gone, or could not be made; `why` is for people, and static. Not called after
+	 * net_close. */
 	void (*closed)(void *user, uint64_t conn, const char *why);
 	void *user;
 };
@@ -42,8 +44,8 @@ int net_port(const struct net *n);
  * number is never used again. */
 uint64_t net_connect(struct net *n, const char *address, enum channel_role role,
                      const uint8_t key[NOISE_KEY]);
-/* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does not
- * read (NET_QUEUE_MAX bytes wait) is closed. */
+/* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does
+ * not read (NET_QUEUE_MAX bytes wait) is closed. */
 void net_send(struct net *n, uint64_t conn, struct bytes frames);
 /* Closes it after what was sent has gone out. No callback for it comes any more. */
 void net_close(struct net *n, uint64_t conn);

@@ -344,7 +344,9 @@ test_not_welcome(void **unused)
 static void
 test_nobody_listens(void **unused)
 {
-	const char *const bad[] = {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:x", "[::1]"};
+	const char *const bad[] = {
+		"", ":", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:x", "[::1]",
+	};
 	char why[256] = "";
 	struct pair p;
 	int port;

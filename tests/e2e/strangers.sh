@@ -1,0 +1,157 @@
+#!/bin/bash
+# Who is let in to a replica and who is not, and a replica that cannot run: one clear line each, and
+# a cell that goes on.
+. "$(dirname "$0")/lib.sh"
+
+LSCELL=$build/cell/lscell
+cell=$work/cell
+
+# Three ports below those that the kernel hands out.
+in_use() { (exec 9<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
+port=$((20000 + RANDOM % 12000))
+while in_use $port || in_use $((port + 1)) || in_use $((port + 2)); do
+	port=$((20000 + RANDOM % 12000))
+done
+
+# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
+one_line() {
+	local code=$1 text=$2 out rc=0
+	shift 2
+	out=$(limit 30 "$@" 2>&1) || rc=$?
+	is $rc "$code"
+	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
+	is "$(wc -l <<< "$out")" 1
+}
+
+# start_replica N: in the background; its process id is in a file.
+start_replica() {
+	"$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" &
+	echo $! > "$work/pid-$1"
+}
+replica() { cat "$work/pid-$1"; }
+said() { grep -q "$2" "$work/lscell-$1.log"; }
+
+mount_cell() { limit 40 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"; }
+not_mounted_with() { one_line 1 "$2" "$LSFS" -o "key=$1,grace=1" "$cell/dc1.conf" "$m"; }
+works() { echo "$1" > "$m/works" && [ "$(cat "$m/works")" = "$1" ]; }
+
+case_usage() {
+	one_line 2 "lscell: " "$LSCELL"
+	one_line 2 "lscell: " "$LSCELL" --no-such-option
+	one_line 2 "lscell: extra" "$LSCELL" "$work/a" extra
+	"$LSCELL" --help | grep -q DATADIR
+	"$LSCELL" --version | grep -q '^lscell '
+	one_line 1 "$work/a" "$LSCELL" "$work/a"
+	[ ! -e "$work/a" ]
+}
+
+case_mounts() {
+	local at=127.0.0.1
+	"$LSCTL" cell create dc1 --dir "$cell" --replica $at:$port --replica $at:$((port + 1)) \
+		--replica $at:$((port + 2)) > /dev/null
+	not_mounted_with "$cell/admin.key" "connection refused"
+	local i
+	for i in 1 2 3; do start_replica $i; done
+	mount_cell
+	works first
+}
+
+case_a_strangers_key() {
+	limit 5 umount "$m"
+	"$LSCTL" key generate "$work/stranger.key" > /dev/null
+	not_mounted_with "$work/stranger.key" "is this key known to the cell"
+	not_mounted_with "$cell/1/replica.key" "replica key"
+	# A replica's key, called a principal's.
+	(umask 077 && sed 's/^replica /principal admin /' "$cell/1/replica.key" > "$work/replica.key")
+	not_mounted_with "$work/replica.key" "is this key known to the cell"
+	not_mounted_with "$work/missing" "$work/missing"
+	cp "$cell/admin.key" "$work/open.key"
+	chmod 644 "$work/open.key"
+	not_mounted_with "$work/open.key" "others may read"
+	! mountpoint -q "$m"
+	said 1 "refused: its key is not welcome"
+	mount_cell
+	works strangers
+}
+
+case_another_cell() {
+	limit 5 umount "$m"
+	"$LSCTL" cell create other --dir "$work/other" --replica "127.0.0.1:$port" > /dev/null
+	one_line 1 "another key, or is of another cell" "$LSFS" \
+		-o "key=$work/other/admin.key,grace=1" "$work/other/other.conf" "$m"
+	! mountpoint -q "$m"
+	mount_cell
+}
+
+# Each line of noise is a connection of its own; half of them begin well.
+case_random_bytes() {
+	local i
+	for i in $(seq 60); do
+		{
+			exec 9<> "/dev/tcp/127.0.0.1/$port"
+			[ $((i % 2)) = 0 ] || printf 'lsfs\1\1\0\0' >&9
+			head -c $((i * 37)) /dev/urandom >&9
+			exec 9>&-
+		} 2> /dev/null || :
+	done
+	works noise
+	said 1 "is refused: "
+	[ "$(grep -c "is refused" "$work/lscell-1.log")" -lt 20 ]
+}
+
+case_a_replica_that_cannot_run() {
+	one_line 1 "in use by process $(replica 1)" "$LSCELL" "$cell/1"
+	mkdir "$work/fresh"
+	cp -a "$cell"/1/{cell.conf,replica.key,signing.key} "$work/fresh"
+	one_line 1 "127.0.0.1:$port: can't listen there: address already in use" \
+		"$LSCELL" "$work/fresh"
+	kill "$(replica 3)"
+	wait_until "replica 3 has left" gone "$(replica 3)"
+	local copy=$work/copy
+	cp -a "$cell/3" "$copy"
+
+	cp "$cell/1/replica.key" "$copy/replica.key"
+	one_line 1 "log.db belongs to replica 3" "$LSCELL" "$copy"
+	cp "$work/other/1/replica.key" "$copy/replica.key"
+	one_line 1 "the key of none of the replicas" "$LSCELL" "$copy"
+	chmod 644 "$copy/replica.key"
+	one_line 1 "replica.key: others may read" "$LSCELL" "$copy"
+	rm "$copy/replica.key"
+	one_line 1 "replica.key" "$LSCELL" "$copy"
+	cp -a "$cell/3/replica.key" "$copy"
+
+	cp "$work/other/1/cell.conf" "$copy/cell.conf"
+	one_line 1 "signing.key: not the key" "$LSCELL" "$copy"
+	cp -a "$work/other/1/." "$copy"
+	one_line 1 "of cell dc1, not to replica 1 of cell other" "$LSCELL" "$copy"
+	cp -a "$cell/3/." "$copy"
+	sed -i 's/^address.*/address = nonsense/' "$copy/cell.conf"
+	one_line 1 "cell.conf:" "$LSCELL" "$copy"
+	rm "$copy/cell.conf"
+	one_line 1 "cell.conf" "$LSCELL" "$copy"
+	works two_of_three
+	start_replica 3
+}
+
+case_ends_in_good_order() {
+	local i
+	limit 5 umount "$m"
+	for i in 1 2 3; do kill "$(replica $i)"; done
+	for i in 1 2 3; do
+		wait_until "replica $i has left" gone "$(replica $i)"
+		grep -q "stops on signal 15" "$work/lscell-$i.log"
+	done
+	timeout --preserve-status 1 "$LSCELL" "$cell/1" 2> /dev/null # by SIGTERM
+	! grep -qE "must|Sanitizer|leak" "$work"/lscell-*.log
+}
+
+end_cell() {
+	local i
+	for i in 1 2 3; do
+		[ -e "$work/pid-$i" ] && kill -9 "$(replica $i)" 2> /dev/null
+	done
+	cleanup
+}
+trap end_cell EXIT
+
+run_cases
