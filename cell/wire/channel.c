@@ -6,7 +6,7 @@
 
 #include "cell/base/must.h"
 
-static_assert(CHANNEL_FIRST == NOISE_KEY + NOISE_KEY + NOISE_TAG + NOISE_TAG, "e, s and no payload");
+static_assert(CHANNEL_FIRST == 2 * NOISE_KEY + 2 * NOISE_TAG, "e, s and no payload");
 static_assert(CHANNEL_SECOND == NOISE_KEY + NOISE_TAG, "e and no payload");
 
 static const uint8_t magic[4] = {'l', 's', 'f', 's'};

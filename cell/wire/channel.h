@@ -2,16 +2,15 @@
  *
  *   preamble   8 bytes, plain: "lsfs", major version, role, two zeros. Both sides send one.
  *   handshake  Noise IK (wire/noise.h): 96 bytes from the initiator, 48 back. Its prologue is the
- *              initiator's preamble and the cell's id, so that no handshake works for another version,
- *              role or cell.
+ *              initiator's preamble and the cell's id, so that no handshake works for another
+ *              version, role or cell.
  *   records    u16 length and a sealed message, in each direction.
  *
- * A responder keeps nothing but this struct, and says nothing beyond its handshake message, until the
- * initiator's first record has opened: only then did the peer prove that it is there now (a first
- * message can be a replay). So the initiator sends an empty record at once.
+ * A responder keeps nothing but this struct, and says nothing beyond its handshake message, until
+ * the initiator's first record has opened: only then did the peer prove that it is there now (a
+ * first message can be a replay). So the initiator sends an empty record at once.
  *
- * A preamble of another version is answered by a preamble with ours and the end; the peer's error says
- * both versions. */
+ * A preamble of another version is answered by a preamble with ours and the end. */
 #ifndef LSFS_WIRE_CHANNEL_H
 #define LSFS_WIRE_CHANNEL_H
 
@@ -37,7 +36,7 @@ enum channel_state {
 
 struct channel_config {
 	bool initiator;
-	enum channel_role role;           /* as what the initiator comes; for a responder: learned */
+	enum channel_role role;           /* as what the initiator comes; a responder learns it */
 	uint8_t cell_id[CHANNEL_CELL_ID]; /* the cell's public signing key */
 	const struct noise_pair *own;
 	uint8_t ephemeral_secret[NOISE_KEY];

@@ -57,8 +57,8 @@ set_key(struct noise_cipher *c, const uint8_t key[NOISE_KEY])
 	c->count = 0;
 }
 
-/* MixKey with a Diffie-Hellman result. libsodium refuses points of small order, whose result would be
- * the same for every key. */
+/* MixKey with a Diffie-Hellman result. libsodium refuses points of small order, whose result would
+ * be the same for every key. */
 static bool
 mix_shared(struct noise *n, const uint8_t secret[NOISE_KEY], const uint8_t public[NOISE_KEY])
 {

@@ -1,5 +1,5 @@
-/* Noise_IK_25519_ChaChaPoly_SHA256 (The Noise Protocol Framework, revision 34), pure: bytes in, bytes
- * out. The initiator knows the responder's static key beforehand; the responder learns the
+/* Noise_IK_25519_ChaChaPoly_SHA256 (The Noise Protocol Framework, revision 34), pure: bytes in,
+ * bytes out. The initiator knows the responder's static key beforehand; the responder learns the
  * initiator's in the first message. Ephemeral keys are passed in, so that a handshake replays. All
  * arithmetic is libsodium's.
  *
@@ -47,10 +47,10 @@ struct noise {
 };
 
 /* `remote` is the responder's static key for an initiator, NULL for a responder. */
-void noise_start(struct noise *n, bool initiator, struct bytes prologue, const struct noise_pair *own,
-                 const uint8_t ephemeral_secret[NOISE_KEY], const uint8_t *remote);
-/* Appends this side's next handshake message with its payload. False (and failed) when it is not this
- * side's turn or a key is refused (an all-zero shared secret). */
+void noise_start(struct noise *n, bool initiator, struct bytes prologue,
+                 const struct noise_pair *own, const uint8_t ephemeral_secret[NOISE_KEY], const uint8_t *remote);
+/* Appends this side's next handshake message with its payload. False (and failed) when it is not
+ * this side's turn or a key is refused (an all-zero shared secret). */
 bool noise_write(struct noise *n, struct bytes payload, struct buffer *out);
 /* Reads the peer's next handshake message and appends its payload. False for anything else. */
 bool noise_read(struct noise *n, struct bytes message, struct buffer *payload);

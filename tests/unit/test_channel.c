@@ -185,7 +185,8 @@ test_nothing_before_the_proof(void **state)
 	channel_receive(&e.server.channel, first, &e.server.out, &e.server.plain);
 	assert_int_equal(e.server.channel.state, CHANNEL_PROVING);
 	assert_int_equal(e.server.out.len, CHANNEL_PREAMBLE + CHANNEL_SECOND);
-	channel_receive(&e.server.channel, (struct bytes){(const uint8_t *)"\x10\0xxxxxxxxxxxxxxxx", 18},
+	channel_receive(&e.server.channel,
+	                (struct bytes){(const uint8_t *)"\x10\0xxxxxxxxxxxxxxxx", 18},
 	                &e.server.out, &e.server.plain);
 	assert_int_equal(e.server.channel.state, CHANNEL_FAILED);
 	assert_int_equal(e.server.plain.len, 0);
@@ -205,12 +206,13 @@ test_random_bytes(void **state)
 		size_t len = rng_below(&r, sizeof noise), at = rng_below(&r, 200);
 
 		start(&e, 9, 9, NULL);
+		if (at > e.client.out.len)
+			at = e.client.out.len;
 		for (size_t k = 0; k < len; k++)
 			noise[k] = (uint8_t)rng_next(&r);
 		if (rng_chance(&r, 500)) /* a good beginning */
 			channel_receive(&e.server.channel,
-			                (struct bytes){e.client.out.data,
-			                               at < e.client.out.len ? at : e.client.out.len},
+			                (struct bytes){e.client.out.data, at},
 			                &e.server.out, &e.server.plain);
 		channel_receive(&e.server.channel, (struct bytes){noise, len}, &e.server.out,
 		                &e.server.plain);

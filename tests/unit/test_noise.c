@@ -14,11 +14,16 @@
 #include "cell/wire/noise.h"
 
 static const char prologue[] = "4a6f686e2047616c74";
-static const char init_static[] = "e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1";
-static const char init_ephemeral[] = "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a";
-static const char resp_static[] = "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893";
-static const char resp_ephemeral[] = "bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b";
-static const char handshake_hash[] = "0b0f68fb0c27e03ce9b97565995ed4838cc0581b762ef72b062f6a546419fad7";
+static const char init_static[] =
+    "e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1";
+static const char init_ephemeral[] =
+    "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a";
+static const char resp_static[] =
+    "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893";
+static const char resp_ephemeral[] =
+    "bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b";
+static const char handshake_hash[] =
+    "0b0f68fb0c27e03ce9b97565995ed4838cc0581b762ef72b062f6a546419fad7";
 
 /* Messages go forth and back, the initiator first. */
 static const struct {
@@ -74,7 +79,8 @@ start_both(struct noise *initiator, struct noise *responder)
 
 /* One message from a to b; the bytes on the wire are left in `wire`. */
 static bool
-pass(struct noise *a, struct noise *b, struct bytes payload, struct buffer *wire, struct buffer *plain)
+pass(struct noise *a, struct noise *b, struct bytes payload, struct buffer *wire,
+     struct buffer *plain)
 {
 	buffer_reset(wire);
 	buffer_reset(plain);
@@ -111,7 +117,7 @@ test_vector(void **state)
 	buffer_free(&plain);
 }
 
-/* Every changed bit and every cut of each handshake message is refused, and nothing after it works. */
+/* Every changed bit and every cut of each handshake message is refused; nothing after it works. */
 static void
 test_damage(void **state)
 {
