@@ -25,7 +25,7 @@ swarm_draw(struct swarm *w, struct rng *r)
 	w->processes = 1 + (int)rng_below(r, PROCESSES_MAX);
 	w->session_lease_ms = spread(r, 1500, 12000);
 	w->grace_ms = spread(r, 1500, 45000);
-	w->chaos_ms = 5000 + (int64_t)rng_below(r, 20000);
+	w->chaos_ms = 5000 + (int64_t)rng_below(r, 10000);
 	w->latency_us = spread(r, 200, 50000);
 	w->disk_us = spread(r, 200, 50000);
 	w->break_rate = maybe(r, 300);

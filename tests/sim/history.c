@@ -219,6 +219,8 @@ history_answered(struct sim *s, const struct client_answer *a)
 	if (a->rc == RC_OK || a->rc == RC_QUEUED)
 		note_result(r, &a->result);
 	r->waiting = a->rc == RC_QUEUED && !r->given_up;
+	r->queued_epoch = r->ticket.epoch;
+	r->queued_at = s->now;
 	if (client_status(s->machines[r->machine].client).session != r->session || r->session == 0)
 		return; /* the session is over: the outcome is open */
 	if (wire_op_class(r->op.code) == OP_CLASS_READ)
@@ -227,6 +229,27 @@ history_answered(struct sim *s, const struct client_answer *a)
 		check_command(s, r);
 	if (a->rc != RC_QUEUED)
 		complete(s, r);
+}
+
+void
+history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch)
+{
+	const struct record *again = history_find(s, session, m->number);
+	const struct acquire *a;
+
+	if (m->rc != RC_QUEUED || again == NULL || !again->own || again->op.code != OP_acquire)
+		return;
+	a = &again->op.acquire.acquire;
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
+		const struct acquire *w = &r->op.acquire.acquire;
+
+		if (r->session != session || !r->waiting || w->node != a->node ||
+		    w->owner != a->owner || w->acquisition != a->acquisition)
+			continue;
+		r->queued_epoch = epoch;
+		r->queued_at = s->now;
+	}
 }
 
 void

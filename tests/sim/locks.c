@@ -57,7 +57,31 @@ asked(const struct sim *s, uint64_t session, const struct acquire *by)
 	return 0;
 }
 
-/* Nobody passes a waiter that had been told so when he asked. */
+/* Did the master of this epoch tell this waiter so, before the other one asked? */
+static bool
+was_before(const struct sim *s, const struct record *waiter, uint64_t session,
+           const struct acquire *a)
+{
+	return waiter->queued_epoch == s->model.epoch &&
+	       waiter->queued_at < asked(s, session, a);
+}
+
+/* A lock that an epoch finds held is given to nobody until those who may cache had time to come and
+ * say that they wait. */
+static bool
+has_time_left(const struct sim *s, const struct item *it, const struct record *waiter)
+{
+	int64_t lease_ms = s->swarm.session_lease_ms;
+
+	if (lease_ms > DEFAULT_CACHE_LEASE_MS)
+		lease_ms = DEFAULT_CACHE_LEASE_MS;
+	return it->kept && waiter->queued_epoch < s->model.epoch &&
+	       waiter->queued_at < s->model.epoch_from &&
+	       model_caching(&s->model, waiter->session) &&
+	       s->now - s->model.epoch_from < lease_ms * MS / 100 * 98;
+}
+
+/* Nobody passes a waiter, not over a fail-over either. */
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
 {
@@ -67,11 +91,11 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 
 		if (!r->waiting || w->node != it->node)
 			continue;
-		if (r->ticket.epoch != s->model.epoch || !model_alive(&s->model, r->session))
+		if (!model_alive(&s->model, r->session))
 			continue;
 		if (r->session == session && w->owner == a->owner)
 			continue;
-		if (r->ended >= asked(s, session, a))
+		if (!was_before(s, r, session, a) && !has_time_left(s, it, r))
 			continue;
 		if (a->ticket.epoch != 0 && ticket_order(&a->ticket, &r->ticket) <= 0)
 			continue;

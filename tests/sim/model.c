@@ -142,6 +142,26 @@ model_alive(const struct model *m, uint64_t session)
 	return s != NULL && s->alive;
 }
 
+bool
+model_caching(const struct model *m, uint64_t session)
+{
+	const struct model_session *s = session_of((struct model *)m, session);
+
+	return s != NULL && s->caching;
+}
+
+static void
+begin_epoch(struct sim *s)
+{
+	struct model *m = &s->model;
+
+	m->epoch++;
+	m->epoch_from = s->now;
+	for (size_t i = 0; i < m->items_n; i++)
+		m->items[i]->kept =
+		    m->items[i]->holders_n > 0 || m->items[i]->delay_mode != LOCK_NONE;
+}
+
 static void
 create_session(struct model *m, const struct op_create_session *op)
 {
@@ -156,6 +176,7 @@ create_session(struct model *m, const struct op_create_session *op)
 	s = &m->sessions[m->sessions_n++];
 	s->id = m->next++;
 	s->alive = true;
+	s->caching = op->caching;
 	memcpy(s->nonce, op->nonce.data, LIMIT_NONCE);
 }
 
@@ -420,8 +441,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		want->rc = end_session(s, index, c, &op->end_session);
 		return;
 	case OP_begin_epoch:
-		s->model.epoch++;
-		s->model.epoch_from = s->now;
+		begin_epoch(s);
 		return;
 	case OP_create_session:
 		create_session(&s->model, &op->create_session);

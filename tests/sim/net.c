@@ -153,6 +153,7 @@ run_at_client(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	struct machine *m = &s->machines[c->machine];
 	enum client_event_kind kind = (enum client_event_kind)(e->b & (ARRIVED - 1));
+	struct message message;
 
 	if (!m->up || m->life != c->machine_life || !c->client_open)
 		return;
@@ -169,6 +170,9 @@ run_at_client(struct sim *s, struct event *e)
 		          kind == CLIENT_CONNECTED ? "stands" : "broke");
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
+	if (kind == CLIENT_FRAME && !c->aside && wire_get_frame(e->data, &message) == RC_OK &&
+	    message.code == MSG_reply)
+		history_queued(s, m->session, &message.reply, e->life);
 	if (kind != CLIENT_CONNECTED || !c->aside)
 		machine_event(
 		    s, m,
@@ -179,9 +183,15 @@ static void
 push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
                struct bytes data)
 {
-	heap_push(
-	    &s->heap,
-	    (struct event){.at = at, .run = run_at_client, .a = c->id, .b = kind, .data = data});
+	const struct host *n = &s->hosts[c->node];
+
+	heap_push(&s->heap,
+	          (struct event){.at = at,
+	                         .run = run_at_client,
+	                         .life = n->up ? tree_epoch(replica_tree(n->replica)) : 0,
+	                         .a = c->id,
+	                         .b = kind,
+	                         .data = data});
 }
 
 void

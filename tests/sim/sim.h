@@ -281,6 +281,8 @@ struct record {
 	} want, got;
 	struct bytes contents; /* of a read; owned */
 	struct ticket ticket;
+	uint64_t queued_epoch; /* of the last master that told so */
+	int64_t queued_at;     /* and when the client heard it */
 	bool given_up; /* a release or cancel of it was asked for */
 	bool waiting;  /* answered RC_QUEUED, and neither granted nor given up */
 };
@@ -302,6 +304,8 @@ struct record *history_begin(struct sim *s, int machine, int process, const stru
 void history_sent(struct sim *s, int machine, const struct msg_request *m);
 struct record *history_find(struct sim *s, uint64_t session, uint64_t number);
 void history_answered(struct sim *s, const struct client_answer *a);
+/* A queued acquire has come to the master of another epoch. */
+void history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch);
 void history_machine_died(struct sim *s, int machine);
 void history_session_over(struct sim *s, uint64_t session);
 void history_finish(struct sim *s); /* everything was answered; order within sessions */
@@ -336,6 +340,7 @@ struct item { /* a node of the model */
 	enum lock_mode delay_mode; /* 0: no delay */
 	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
+	bool kept; /* held or delayed when the epoch began */
 };
 
 struct name_change {
@@ -345,7 +350,7 @@ struct name_change {
 
 struct model_session {
 	uint64_t id;
-	bool alive;
+	bool alive, caching;
 	uint8_t nonce[LIMIT_NONCE];
 };
 
@@ -370,6 +375,7 @@ void model_apply(struct sim *s, uint64_t index, struct bytes payload);
 struct item *model_item(struct model *m, uint64_t node);
 struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
 bool model_alive(const struct model *m, uint64_t session);
+bool model_caching(const struct model *m, uint64_t session);
 void model_check_read(struct sim *s, const struct record *r, const struct result *result);
 void model_delete(struct sim *s, struct item *it, uint64_t index);
 /* Compares the end's tree with the model, item by item. */
