@@ -167,8 +167,8 @@ set_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
 
-	if (error == 0 && !inode_learn(m, &a->result.attr.attr, a->index))
-		error = EIO;
+	if (error == 0)
+		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	call_status(m, c, error);
 }
 
