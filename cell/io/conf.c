@@ -217,6 +217,8 @@ on_line(char *to, int size, void *user)
 	struct parse *p = user;
 	char *line = fgets(to, size, p->file);
 
+	if (line == NULL && ferror(p->file))
+		problem(p, "can't be read: %s", strerror(errno));
 	if (line == NULL)
 		return NULL;
 	p->line++;
@@ -287,8 +289,8 @@ conf_read(const char *path, struct conf *conf, char *why, size_t why_size)
 		p.line = bad;
 		problem(&p, "not \"[section]\" nor \"name = value\"");
 	}
-	if (bad < 0 || ferror(p.file))
-		problem(&p, "can't be read: %s", strerror(EIO));
+	if (bad < 0) /* what the parser itself ran out of */
+		problem(&p, "can't be read: %s", strerror(ENOMEM));
 	check_whole(&p);
 	fclose(p.file);
 	if (p.problem[0] == '\0')

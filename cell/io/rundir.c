@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/base/checksum.h"
+#include "cell/io/file.h"
 #include "cell/io/process.h"
 
 enum { RECORD_SIZE = 3 * PATH_MAX };
@@ -240,7 +241,6 @@ rundir_write(const struct run_file *file, const struct run_record *r)
 
 	if (!text)
 		return -ENOMEM;
-	errno = 0;
 	nonce_to_hex(r->nonce, hex);
 	boot_id(boot, sizeof boot);
 	n = snprintf(text, RECORD_SIZE,
@@ -251,9 +251,9 @@ rundir_write(const struct run_file *file, const struct run_record *r)
 		rc = -ENAMETOOLONG;
 	else if (!one_line(r->source))
 		rc = -EINVAL;
-	else if (pwrite(file->fd, text, (size_t)n, 0) != n)
-		rc = errno ? -errno : -EIO;
-	else if (ftruncate(file->fd, n) < 0)
+	else
+		rc = file_write_at(file->fd, bytes_of(text), 0);
+	if (rc == 0 && ftruncate(file->fd, n) < 0)
 		rc = -errno;
 	free(text);
 	return rc;

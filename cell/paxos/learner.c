@@ -94,13 +94,20 @@ px_persisted(struct px *px, uint64_t ticket)
 	must(px->durable <= px->upto && px->chosen_durable <= px->chosen);
 }
 
+static void
+record_chosen(struct px *px)
+{
+	if (px->chosen == px->chosen_recorded)
+		return;
+	px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->chosen});
+	px->chosen_recorded = px->chosen;
+}
+
 void
 px_note_pending(struct px *px)
 {
-	if (px->out->records_n > 0 && px->chosen > px->chosen_recorded) {
-		px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->chosen});
-		px->chosen_recorded = px->chosen;
-	}
+	if (px->out->records_n > 0)
+		record_chosen(px);
 	if (px->durable_ticket == px->ticket)
 		return;
 	/* A ballot may begin, and slots may be chosen, while the last ticket is still under way. */
@@ -146,10 +153,7 @@ px_on_applied(struct px *px, uint64_t slot)
 
 	if (slot > px->applied)
 		px->applied = slot;
-	if (px->chosen > px->chosen_recorded) {
-		px->chosen_recorded = px->chosen;
-		px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->chosen});
-	}
+	record_chosen(px);
 	target = px_trim_target(px);
 	if (target > px_applied_reported(px))
 		target = px_applied_reported(px);

@@ -37,17 +37,11 @@ indelible(const struct node *n)
 enum rc
 apply_delete(struct turn *w, const struct op_delete *o, struct result_deleted *r)
 {
-	struct node *parent = node_find(w->tree, o->parent), *n;
-	enum rc rc;
+	struct node *n;
+	enum rc rc = name_look_up(w->tree, o->parent, o->name, &n);
 
-	if (parent == NULL)
-		return RC_STALE;
-	if (parent->kind != NODE_DIRECTORY)
-		return RC_NOTDIR;
-	if ((rc = name_check_length(parent, o->name)) != RC_OK)
+	if (rc != RC_OK)
 		return rc;
-	if ((n = node_child(parent, o->name)) == NULL)
-		return RC_NOENT;
 	if (n->kind != o->kind)
 		return n->kind == NODE_DIRECTORY ? RC_ISDIR : RC_NOTDIR;
 	if (indelible(n))

@@ -188,9 +188,10 @@ void bytes_set(struct bytes *to, struct bytes from); /* frees the old, copies th
 
 /* May a node of this name be made in `directory`? RC_OK, or what the name violates. */
 enum rc name_check(const struct node *directory, struct bytes name);
-/* As far as lengths go: for looking up and deleting, where an impossible name just is not there. */
-enum rc name_check_length(const struct node *directory, struct bytes name);
 bool name_valid(struct bytes name);
+/* The child of this name: RC_STALE or RC_NOTDIR if there is no such directory, RC_NAMETOOLONG, or
+ * RC_NOENT, also for a name that no node may have. */
+enum rc name_look_up(const struct tree *t, uint64_t directory, struct bytes name, struct node **n);
 /* Of the node's path with its first slash; more than LIMIT_PATH for an endless chain of parents. */
 size_t path_length(const struct node *n);
 

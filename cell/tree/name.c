@@ -1,4 +1,4 @@
-/* Names: which ones a node may have. */
+/* Names: which ones a node may have, and whose they are. */
 #include <string.h>
 #include "cell/tree/internal.h"
 
@@ -12,8 +12,8 @@ path_length(const struct node *n)
 	return len;
 }
 
-enum rc
-name_check_length(const struct node *directory, struct bytes name)
+static enum rc
+check_length(const struct node *directory, struct bytes name)
 {
 	if (name.len > LIMIT_NAME || path_length(directory) + 1 + name.len > LIMIT_PATH)
 		return RC_NAMETOOLONG;
@@ -37,7 +37,7 @@ name_valid(struct bytes name)
 enum rc
 name_check(const struct node *directory, struct bytes name)
 {
-	enum rc rc = name_check_length(directory, name);
+	enum rc rc = check_length(directory, name);
 
 	if (rc != RC_OK)
 		return rc;
@@ -47,4 +47,21 @@ name_check(const struct node *directory, struct bytes name)
 	if (directory->number == NODE_ROOT && bytes_equal(name, bytes_of(".cell")))
 		return RC_PERM;
 	return RC_OK;
+}
+
+enum rc
+name_look_up(const struct tree *t, uint64_t directory, struct bytes name, struct node **n)
+{
+	const struct node *parent = node_find(t, directory);
+	enum rc rc;
+
+	*n = NULL;
+	if (parent == NULL)
+		return RC_STALE;
+	if (parent->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	if ((rc = check_length(parent, name)) != RC_OK)
+		return rc;
+	*n = node_child(parent, name);
+	return *n == NULL ? RC_NOENT : RC_OK;
 }

@@ -5,19 +5,12 @@
 static enum rc
 read_lookup(const struct tree *t, const struct op_lookup *o, struct result *r)
 {
-	const struct node *parent = node_find(t, o->parent), *n;
-	enum rc rc;
+	struct node *n;
+	enum rc rc = name_look_up(t, o->parent, o->name, &n);
 
-	if (parent == NULL)
-		return RC_STALE;
-	if (parent->kind != NODE_DIRECTORY)
-		return RC_NOTDIR;
-	if ((rc = name_check_length(parent, o->name)) != RC_OK)
-		return rc;
-	if ((n = node_child(parent, o->name)) == NULL)
-		return RC_NOENT;
-	node_attr(n, &r->attr.attr);
-	return RC_OK;
+	if (rc == RC_OK)
+		node_attr(n, &r->attr.attr);
+	return rc;
 }
 
 static enum rc

@@ -10,17 +10,10 @@ struct ends {
 static enum rc
 find_source(const struct turn *w, const struct op_rename *o, struct ends *e)
 {
-	struct node *parent = node_find(w->tree, o->parent);
-	enum rc rc;
+	enum rc rc = name_look_up(w->tree, o->parent, o->name, &e->source);
 
-	if (parent == NULL)
-		return RC_STALE;
-	if (parent->kind != NODE_DIRECTORY)
-		return RC_NOTDIR;
-	if ((rc = name_check_length(parent, o->name)) != RC_OK)
+	if (rc != RC_OK)
 		return rc;
-	if ((e->source = node_child(parent, o->name)) == NULL)
-		return RC_NOENT;
 	return e->source->kind == NODE_FILE ? RC_OK : RC_XDEV;
 }
 

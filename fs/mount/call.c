@@ -202,6 +202,12 @@ call_path_errno(struct mount *m, struct call *c, const struct client_answer *a)
 	return error;
 }
 
+int
+call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index)
+{
+	return attr->node == c->node && inode_learn(m, attr, index) ? 0 : EIO;
+}
+
 /* ---- answering ---- */
 
 struct mount_reply *

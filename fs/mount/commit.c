@@ -55,7 +55,7 @@ date_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	c->error = call_errno(m, c, a);
 	if (c->error == 0)
-		inode_learn(m, &a->result.attr.attr, a->index);
+		c->error = call_learn(m, c, &a->result.attr.attr, a->index);
 	c->next(m, c);
 }
 
@@ -68,8 +68,8 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	bool dated = h->dated;
 
 	c->error = call_errno(m, c, a);
-	if (c->error == 0 && (attr->node != c->node || !inode_learn(m, attr, a->index)))
-		c->error = EIO;
+	if (c->error == 0)
+		c->error = call_learn(m, c, attr, a->index);
 	h->committing = false;
 	if (c->error)
 		buffer_drop(h);

@@ -33,10 +33,10 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	struct handle *h = c->handle;
 
 	c->error = call_errno(m, c, a);
-	if (c->error == 0 && (r->contents.len > LIMIT_CONTENTS || r->attr.node != c->node))
+	if (c->error == 0 && r->contents.len > LIMIT_CONTENTS)
 		c->error = EIO;
-	if (c->error == 0 && inode_learn(m, &r->attr, a->index) == NULL)
-		c->error = EIO;
+	if (c->error == 0)
+		c->error = call_learn(m, c, &r->attr, a->index);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {
 		buffer_reset(&h->contents);
 		buffer_put_bytes(&h->contents, r->contents);

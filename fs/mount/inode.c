@@ -173,9 +173,8 @@ getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		getattr_dead(m, c);
 		return;
 	}
-	if (error == 0 && (a->result.attr.attr.node != c->inode->ino ||
-	                   inode_learn(m, &a->result.attr.attr, a->index) == NULL))
-		error = EIO;
+	if (error == 0)
+		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error) {
 		call_status(m, c, error);
 		return;

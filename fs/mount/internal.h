@@ -61,7 +61,7 @@ struct call {
 	uint64_t acquisition;
 	enum lock_mode mode;
 	unsigned tries;
-	uint64_t target;          /* inode number found on the way */
+	uint64_t target;          /* whom the name means, 0: not looked for */
 	struct attr attr;         /* learned on the way, without its texts */
 	struct bytes text;        /* gathered on the way; its own */
 };
@@ -82,6 +82,9 @@ int call_errno(struct mount *m, struct call *c, const struct client_answer *a);
 /* As call_errno for a call that names its node by a path: an ESTALE the kernel has retried already
  * becomes ENOENT. */
 int call_path_errno(struct mount *m, struct call *c, const struct client_answer *a);
+/* Takes over what an answer tells of the node that was asked about: 0, or EIO if it tells of
+ * another one or makes no sense. */
+int call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index);
 void call_refer(struct call *c, struct inode *inode);
 
 /* These answer the call (if nobody did before) and end it. */
@@ -121,7 +124,7 @@ struct inode *inode_get(struct mount *m, uint64_t ino); /* made if need be, with
 void inode_put(struct mount *m, struct inode *i);       /* gives one of `refs` back */
 void inode_prune(struct mount *m, struct inode *i);     /* frees it if nobody refers to it */
 void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
-/* Takes the attributes over, if they are newer; false if they make no sense. */
+/* Takes the attributes over, if they are newer; NULL if they make no sense. */
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);
 void inode_die(struct mount *m, struct inode *i, bool here);
 /* Where calls on `ino` go: the target, for a file that was renamed while it was open here. */
@@ -310,6 +313,9 @@ void name_lookup(struct mount *m, struct call *c);
 void name_mkdir(struct mount *m, struct call *c);
 void name_delete(struct mount *m, struct call *c);
 int name_error(uint64_t parent, struct bytes name);
+/* The number of the node that the call's name means into c->target, then c->next. It is 0, and the
+ * cell is not asked, while no file at all is open here. */
+void name_target(struct mount *m, struct call *c, call_next *next);
 void rename_call(struct mount *m, struct call *c);
 void listing_open(struct mount *m, struct call *c);
 void listing_read(struct mount *m, struct call *c);

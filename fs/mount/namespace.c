@@ -74,6 +74,37 @@ name_lookup(struct mount *m, struct call *c)
 	}
 }
 
+/* ---- whom a name means, for the sake of the handles that are open on it here ---- */
+
+static void
+target_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	int error = call_path_errno(m, c, a);
+
+	if (error) {
+		call_status(m, c, error);
+		return;
+	}
+	c->target = a->result.attr.attr.node;
+	c->next(m, c);
+}
+
+void
+name_target(struct mount *m, struct call *c, call_next *next)
+{
+	struct op op = {.code = OP_lookup};
+
+	c->event.fh = 0;
+	c->next = next;
+	if (m->files == 0) {
+		next(m, c);
+		return;
+	}
+	op.lookup.parent = c->event.ino;
+	op.lookup.name = c->event.name;
+	call_ask(m, c, &op, target_heard);
+}
+
 /* ---- mkdir ---- */
 
 static void
@@ -169,33 +200,15 @@ delete_prepare(struct mount *m, struct call *c)
 	}
 }
 
-static void
-delete_looked_up(struct mount *m, struct call *c, const struct client_answer *a)
-{
-	int error = call_path_errno(m, c, a);
-
-	if (error) {
-		call_status(m, c, error);
-		return;
-	}
-	c->target = a->result.attr.attr.node;
-	c->event.fh = 0;
-	delete_prepare(m, c);
-}
-
 void
 name_delete(struct mount *m, struct call *c)
 {
-	struct op op = {.code = OP_lookup};
 	int error = name_error(c->event.ino, c->event.name);
 
-	if (error) {
+	if (error)
 		call_status(m, c, error);
-	} else if (c->event.kind == MOUNT_UNLINK && m->files) {
-		op.lookup.parent = c->event.ino;
-		op.lookup.name = c->event.name;
-		call_ask(m, c, &op, delete_looked_up);
-	} else {
+	else if (c->event.kind == MOUNT_UNLINK)
+		name_target(m, c, delete_prepare);
+	else
 		delete_ask(m, c);
-	}
 }

@@ -54,8 +54,8 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	const struct attr *attr = &a->result.attr.attr;
 	int error = call_path_errno(m, c, a);
 
-	if (error == 0 && (attr->node != c->inode->ino || !inode_learn(m, attr, a->index)))
-		error = EIO;
+	if (error == 0)
+		error = call_learn(m, c, attr, a->index);
 	if (error == 0)
 		error = open_denied(attr, c->event.flags);
 	if (error || c->answered) {

@@ -156,37 +156,17 @@ rename_prepare(struct mount *m, struct call *c)
 	}
 }
 
-static void
-rename_looked_up(struct mount *m, struct call *c, const struct client_answer *a)
-{
-	int error = call_path_errno(m, c, a);
-
-	if (error) {
-		call_status(m, c, error);
-		return;
-	}
-	c->target = a->result.attr.attr.node;
-	c->event.fh = 0;
-	rename_prepare(m, c);
-}
-
 void
 rename_call(struct mount *m, struct call *c)
 {
-	struct op op = {.code = OP_lookup};
 	int error = name_error(c->event.ino, c->event.name);
 
 	if (error == 0)
 		error = name_error(c->event.new_ino, c->event.new_name);
 	if (error == 0 && (c->event.flags & ~FLAG_NOREPLACE))
 		error = EINVAL;
-	if (error) {
+	if (error)
 		call_status(m, c, error);
-	} else if (m->files) {
-		op.lookup.parent = c->event.ino;
-		op.lookup.name = c->event.name;
-		call_ask(m, c, &op, rename_looked_up);
-	} else {
-		rename_ask(m, c);
-	}
+	else
+		name_target(m, c, rename_prepare);
 }

@@ -25,9 +25,8 @@ mtime_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
 
-	if (error == 0 && (a->result.attr.attr.node != c->inode->ino ||
-	                   !inode_learn(m, &a->result.attr.attr, a->index)))
-		error = EIO;
+	if (error == 0)
+		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error)
 		call_status(m, c, error);
 	else
@@ -107,9 +106,8 @@ attr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
 
-	if (error == 0 && (a->result.attr.attr.node != c->inode->ino ||
-	                   !inode_learn(m, &a->result.attr.attr, a->index)))
-		error = EIO;
+	if (error == 0)
+		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error)
 		call_status(m, c, error);
 	else

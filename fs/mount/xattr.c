@@ -167,8 +167,8 @@ set_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
 
-	if (error == 0 && !inode_learn(m, &a->result.attr.attr, a->index))
-		error = EIO;
+	if (error == 0)
+		error = call_learn(m, c, &a->result.attr.attr, a->index);
 	call_status(m, c, error);
 }
 
@@ -283,12 +283,17 @@ ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 /* Only a file that is open here can become ephemeral: else it would have an opener without a
- * close. */
+ * close. None ceases to be it; tools that copy attributes are told as they are of the read-only
+ * ones. */
 static void
 set_ephemeral(struct mount *m, struct call *c, struct bytes value)
 {
 	struct op op = {.code = OP_make_ephemeral};
 
+	if (bytes_equal(value, bytes_of("0"))) {
+		call_status(m, c, EOPNOTSUPP);
+		return;
+	}
 	if (!bytes_equal(value, bytes_of("1")) || handle_after(c->inode, 0) == NULL) {
 		call_status(m, c, EINVAL);
 		return;
@@ -392,9 +397,10 @@ xattr_set(struct mount *m, struct call *c)
 {
 	const struct attribute *a = attribute_find(c->event.name);
 
-	if (a == NULL) {
+	/* EOPNOTSUPP: mv and cp -a, which copy attributes, take it as no failure. */
+	if (a == NULL || a->set == NULL) {
 		call_status(m, c, EOPNOTSUPP);
-	} else if (a->set == NULL || is_virtual(c->event.ino)) {
+	} else if (is_virtual(c->event.ino)) {
 		call_status(m, c, EPERM);
 	} else if (c->event.flags & XATTR_CREATE) {
 		call_status(m, c, EEXIST);

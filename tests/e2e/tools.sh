@@ -61,7 +61,7 @@ case_mv_of_a_directory_copies() {
 	# rename of a directory is EXDEV, so mv copies and removes
 	mkdir "$d/a"
 	echo x > "$d/a/f"
-	mv "$d/a" "$d/b"
+	is "$(mv "$d/a" "$d/b" 2>&1)" ""
 	is "$(cat "$d/b/f")" x
 	[ ! -e "$d/a" ]
 }

@@ -233,14 +233,25 @@ test_names(void **state)
 	assert_false(conf_cell_name_valid(name));
 }
 
+static void
+test_unreadable(void **state)
+{
+	struct conf conf;
+
+	(void)state;
+	assert_false(conf_read(directory, &conf, why, sizeof why));
+	assert_non_null(strstr(why, strerror(EISDIR)));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_by_hand),
 	    cmocka_unit_test(test_refused), cmocka_unit_test(test_names),
-    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
-    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
+	    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
+	    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
+	    cmocka_unit_test(test_unreadable),
 	};
 	int failed;
 
