@@ -1,25 +1,18 @@
 /* One replica: the log below, the tree above it, and the master while this replica is it. Whatever
  * comes in goes to one of the three; then what became chosen is applied, what the master wants is
  * proposed, and what changed is handed out. */
-#include <bsd/sys/queue.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/replica.h"
+#include "cell/waiting.h"
 #include "cell/wire/codec.h"
 
 enum {
 	TRACE_LIMIT = 1 << 20,
 	EARLY_MAX = 4096, /* clients that wait for the epoch */
+	DISK_PATIENCE_MS = 5000,
 };
-
-/* Something that waits for its turn: an entry for room in the log, a client for the epoch. */
-struct waiting {
-	TAILQ_ENTRY(waiting) entry;
-	uint64_t conn;
-	struct bytes bytes; /* owned */
-};
-TAILQ_HEAD(waiting_list, waiting);
 
 struct replica {
 	struct replica_config config;
@@ -30,6 +23,8 @@ struct replica {
 	int64_t office_ns;           /* wall clock when this replica took office the last time */
 	struct ballot announced;     /* the master that clients were told of */
 	uint64_t announced_epoch;
+	uint64_t written;            /* ticket of the newest records */
+	mono_t synced;               /* since then nothing was synced, and something waits for it */
 	struct waiting_list backlog; /* proposals, in order */
 	struct waiting_list early;   /* open_session frames, until the epoch is applied */
 	size_t early_n;
@@ -49,35 +44,6 @@ ballot_equal(struct ballot a, struct ballot b)
 	return a.round == b.round && a.replica == b.replica;
 }
 
-/* ---- waiting lists ---- */
-
-static void
-waiting_push(struct waiting_list *list, uint64_t conn, struct bytes owned)
-{
-	struct waiting *w = memory_zero(1, sizeof *w);
-
-	w->conn = conn;
-	w->bytes = owned;
-	TAILQ_INSERT_TAIL(list, w, entry);
-}
-
-static void
-waiting_pop(struct waiting_list *list)
-{
-	struct waiting *w = TAILQ_FIRST(list);
-
-	TAILQ_REMOVE(list, w, entry);
-	free((void *)w->bytes.data);
-	free(w);
-}
-
-static void
-waiting_clear(struct waiting_list *list)
-{
-	while (!TAILQ_EMPTY(list))
-		waiting_pop(list);
-}
-
 /* ---- life ---- */
 
 struct replica *
@@ -91,6 +57,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->tree = tree;
 	r->px = px_new(&config->paxos, recovered, now);
 	r->master = master_new(&r->config.master, tree);
+	r->synced = MONO_NEVER;
 	TAILQ_INIT(&r->backlog);
 	TAILQ_INIT(&r->early);
 	return r;
@@ -162,8 +129,10 @@ step_px(struct replica *r, struct px_event event)
 		ARRAY_ROOM(u->records, u->records_n, u->records_room);
 		u->records[u->records_n++] = px->records[i];
 	}
-	if (px->ticket != 0)
-		u->ticket = px->ticket;
+	if (px->ticket != 0) {
+		u->ticket = r->written = px->ticket;
+		r->synced = mono_min(r->synced, r->now);
+	}
 	for (size_t i = 0; i < px->sends_n; i++) {
 		struct px_send *s = &px->sends[i];
 
@@ -247,6 +216,31 @@ send_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
 		master = 0; /* not any more, or not yet */
 	master_elsewhere(r->master, conn, frame, master, &r->master_update);
 	absorb_master(r);
+}
+
+static void
+on_persisted(struct replica *r, uint64_t ticket)
+{
+	r->synced = ticket >= r->written ? MONO_NEVER : r->now;
+	step_px(r, (struct px_event){.kind = PX_PERSISTED, .ticket = ticket});
+}
+
+/* A master whose disk is stuck has no right to lead: it may be the next one whose log is needed.
+ * Without others there is nobody to follow it. */
+static mono_t
+disk_deadline(const struct replica *r)
+{
+	if (!is_master(r) || r->config.paxos.members_n == 1)
+		return MONO_NEVER;
+	return mono_add(r->synced, span_ms(DISK_PATIENCE_MS));
+}
+
+static void
+give_up_stuck_disk(struct replica *r)
+{
+	buffer_printf(&r->update->trace, "nothing was synced for %d ms: gives up the mastership\n",
+	              DISK_PATIENCE_MS);
+	step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
 }
 
 /* Clients that came between the election and the epoch's entry. */
@@ -489,6 +483,8 @@ on_timeout(struct replica *r)
 {
 	if (mono_reached(r->now, px_deadline(r->px)))
 		step_px(r, (struct px_event){.kind = PX_TIMEOUT});
+	if (mono_reached(r->now, disk_deadline(r)))
+		give_up_stuck_disk(r);
 	follow_role(r);
 	if (mono_reached(r->now, master_deadline(r->master))) {
 		master_timeout(r->master, clock_of(r), &r->master_update);
@@ -513,7 +509,7 @@ on_event(struct replica *r, const struct replica_event *e)
 		on_peer(r, e);
 		return;
 	case REPLICA_PERSISTED:
-		step_px(r, (struct px_event){.kind = PX_PERSISTED, .ticket = e->ticket});
+		on_persisted(r, e->ticket);
 		return;
 	case REPLICA_SAVED:
 		step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = e->index});
@@ -552,7 +548,8 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 mono_t
 replica_deadline(const struct replica *r)
 {
-	return mono_min(px_deadline(r->px), master_deadline(r->master));
+	return mono_min(mono_min(px_deadline(r->px), master_deadline(r->master)),
+	                disk_deadline(r));
 }
 
 const struct tree *

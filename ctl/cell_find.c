@@ -47,39 +47,37 @@ file_in_default_place(const char *cell, char path[PATH_MAX])
 	return access(path, F_OK) == 0;
 }
 
-/* By --cell: a file or a name in /etc; else a name of a cell of this machine. */
-static void
-locate(const char *cell, char path[PATH_MAX])
+/* By its name, or any (NULL), a cell of this machine. */
+static bool
+locate_here(const char *cell, char path[PATH_MAX])
 {
 	static struct run_record record;
+	int n = place_mounted_cells(cell, &record);
 
-	conf_locate(cell, path, PATH_MAX);
-	if (access(path, F_OK) == 0)
-		return;
-	if (place_mounts(cell, &record) > 0)
+	if (n == 1)
 		cell_file_of_mount(&record, path);
-	else if (!file_in_default_place(cell, path))
-		conf_locate(cell, path, PATH_MAX);
+	if (n == 1 || (n == 0 && file_in_default_place(cell ? cell : "local", path)))
+		return true;
+	if (n > 1)
+		log_error("%s: several such cells are mounted: name a cell file with --cell",
+		          cell ? cell : "no cell given");
+	else if (cell)
+		log_error("%s: no such cell: neither a cell file, nor in %s, nor mounted", cell,
+		          CONF_DIRECTORY);
+	else
+		log_error("no cell is mounted: name one with --cell");
+	return false;
 }
 
 bool
 cell_find(const struct ctl *ctl, char path[PATH_MAX], struct conf *conf)
 {
-	static struct run_record record;
-	int n;
-
-	if (ctl->cell) {
-		locate(ctl->cell, path);
-		return cell_read(path, conf);
-	}
-	n = place_mounts(NULL, &record);
-	if (n == 1)
-		cell_file_of_mount(&record, path);
-	else if (n > 1 || !file_in_default_place("local", path)) {
-		log_error("%s: name one with --cell",
-		          n > 1 ? "several cells are mounted" : "no cell is mounted");
-		return false;
-	}
+	if (ctl->cell)
+		conf_locate(ctl->cell, path, PATH_MAX);
+	/* A path is not searched for; that it cannot be read is told. */
+	if (!ctl->cell || (access(path, F_OK) < 0 && conf_cell_name_valid(ctl->cell)))
+		if (!locate_here(ctl->cell, path))
+			return false;
 	return cell_read(path, conf);
 }
 

@@ -58,8 +58,8 @@ bool place_find_by_source(const char *source, struct run_record *record, bool *a
 /* The record of the mount that `path` lies in, or of the cell's mount if `path` is NULL, or of the
  * only mount if both are NULL. False after a line that says why not. */
 bool place_find_mount(const char *path, const char *cell, struct run_record *record);
-/* How many mounts there are of the cell, or at all if it is NULL; the record of one of them. */
-int place_mounts(const char *cell, struct run_record *record);
+/* How many cells are mounted, of that name or at all (0, 1, or more); the record of one mount. */
+int place_mounted_cells(const char *cell, struct run_record *record);
 /* One `up` or `down` at a time: waits for others. A descriptor that holds the directory until it is
  * closed, or -1 after a line. */
 int place_lock(const char *directory);

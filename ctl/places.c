@@ -52,11 +52,14 @@ struct search {
 	struct run_record *found;
 	bool alive;
 	int n;
+	int sources; /* different ones among them, but for coming back to one */
 };
 
 static void
 keep(struct search *s, const struct run_record *record, bool alive)
 {
+	if (s->n == 0 || strcmp(s->found->source, record->source))
+		s->sources++;
 	*s->found = *record;
 	s->alive = alive;
 	s->n++;
@@ -106,12 +109,12 @@ match_mount(void *user, const struct run_record *record, bool alive)
 }
 
 int
-place_mounts(const char *cell, struct run_record *record)
+place_mounted_cells(const char *cell, struct run_record *record)
 {
 	struct search s = {.cell = cell, .found = record};
 
 	rundir_each(match_mount, &s);
-	return s.n;
+	return s.sources;
 }
 
 bool

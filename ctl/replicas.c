@@ -97,10 +97,7 @@ replicas_addresses(struct conf *conf)
 struct starting {
 	const char *directory;
 	const struct conf *conf;
-	struct started {
-		pid_t pid; /* 0: it ran already */
-		int fd;    /* of pidfd_open */
-	} children[LIMIT_REPLICAS];
+	struct started *started;
 };
 
 static void
@@ -114,18 +111,17 @@ start_one(struct starting *s, int i)
 {
 	char data[PATH_MAX], log[PATH_MAX], name[] = "lscell";
 	char *const argv[] = {name, data, NULL};
-	struct started *c = &s->children[i];
+	pid_t pid;
 
 	path_of(data, s->directory, s->conf->replicas[i].id, "");
 	path_of(log, s->directory, s->conf->replicas[i].id, "/log");
 	if (dirlock_holder(data) > 0)
 		return true;
-	c->pid = program_start(argv, log);
-	if (c->pid < 0) {
-		c->pid = 0;
+	pid = program_start(argv, log);
+	if (pid < 0)
 		return false;
-	}
-	c->fd = pidfd_open(c->pid, 0);
+	s->started->pids[i] = pid;
+	s->started->fds[i] = pidfd_open(pid, 0);
 	return true;
 }
 
@@ -156,12 +152,12 @@ static bool
 one_ended(struct starting *s)
 {
 	for (int i = 0; i < s->conf->replicas_n; i++) {
-		struct started *c = &s->children[i];
+		pid_t *pid = &s->started->pids[i];
 
-		if (!c->pid || waitpid(c->pid, NULL, WNOHANG) != c->pid)
+		if (!*pid || waitpid(*pid, NULL, WNOHANG) != *pid)
 			continue;
-		close(c->fd);
-		c->pid = 0;
+		close(s->started->fds[i]);
+		*pid = 0;
 		tell_end(s, i);
 		return true;
 	}
@@ -176,8 +172,8 @@ pause_shortly(const struct starting *s)
 	nfds_t n = 0;
 
 	for (int i = 0; i < s->conf->replicas_n; i++)
-		if (s->children[i].pid)
-			fds[n++] = (struct pollfd){.fd = s->children[i].fd, .events = POLLIN};
+		if (s->started->pids[i])
+			fds[n++] = (struct pollfd){.fd = s->started->fds[i], .events = POLLIN};
 	poll(fds, n, ASK_EVERY_MS);
 }
 
@@ -185,7 +181,7 @@ static bool
 all_there(const struct starting *s, const struct answer *answers)
 {
 	for (int i = 0; i < s->conf->replicas_n; i++)
-		if (s->children[i].pid && !answers[i].heard)
+		if (s->started->pids[i] && !answers[i].heard)
 			return false;
 	return answers_master(answers, s->conf->replicas_n) >= 0;
 }
@@ -220,32 +216,32 @@ await_master(struct starting *s, const struct noise_pair *key)
 	}
 }
 
-static void
-take_back(struct starting *s)
+bool
+replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key,
+               struct started *started)
 {
-	for (int i = 0; i < s->conf->replicas_n; i++)
-		if (s->children[i].pid)
-			kill(s->children[i].pid, SIGTERM);
-	for (int i = 0; i < s->conf->replicas_n; i++)
-		if (s->children[i].pid)
-			process_wait(s->children[i].fd, STOP_PATIENCE_S);
+	struct starting s = {directory, conf, started};
+
+	memset(started, 0, sizeof *started);
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (!start_one(&s, i))
+			return false;
+	return await_master(&s, key);
 }
 
-bool
-replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key)
+void
+replicas_let_go(struct started *started, bool run)
 {
-	struct starting s = {.directory = directory, .conf = conf};
-	bool ok = true;
-
-	for (int i = 0; ok && i < conf->replicas_n; i++)
-		ok = start_one(&s, i);
-	ok = ok && await_master(&s, key);
-	if (!ok)
-		take_back(&s);
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (s.children[i].pid)
-			close(s.children[i].fd);
-	return ok;
+	for (int i = 0; i < LIMIT_REPLICAS; i++)
+		if (started->pids[i] && !run)
+			kill(started->pids[i], SIGTERM);
+	for (int i = 0; i < LIMIT_REPLICAS; i++) {
+		if (!started->pids[i])
+			continue;
+		if (!run)
+			process_wait(started->fds[i], STOP_PATIENCE_S);
+		close(started->fds[i]);
+	}
 }
 
 /* ---- stopping ---- */

@@ -3,6 +3,7 @@
 #ifndef LSFS_CTL_REPLICAS_H
 #define LSFS_CTL_REPLICAS_H
 
+#include <sys/types.h>
 #include "cell/io/conf.h"
 #include "cell/wire/noise.h"
 
@@ -10,9 +11,18 @@
  * line. */
 bool replicas_addresses(struct conf *conf);
 
-/* Starts those that do not run, and waits until they answer and there is a master. If one ends or
- * time is over, those that were started here are stopped again. False after a line that says why. */
-bool replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key);
+/* The replicas that this call of `up` has started; 0: that one ran already. */
+struct started {
+	pid_t pids[LIMIT_REPLICAS];
+	int fds[LIMIT_REPLICAS]; /* of pidfd_open */
+};
+
+/* Starts those that do not run, and waits until they answer and there is a master. False after a
+ * line that says why, when one has ended or time is over. Either way *started is to be let go. */
+bool replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key,
+                    struct started *started);
+/* Lets them run, or stops them again. */
+void replicas_let_go(struct started *started, bool run);
 
 /* Asks all that run to end, and waits until they have. False after a line for each that does not. */
 bool replicas_stop(const char *directory);

@@ -253,7 +253,7 @@ status(const struct ctl *ctl, const char *path)
 	char file[PATH_MAX];
 	json_t *all;
 
-	if (path || (!ctl->cell && place_mounts(NULL, &record) > 0))
+	if (path || (!ctl->cell && place_mounted_cells(NULL, &record) > 0))
 		return place_find_mount(path, NULL, &record) ? status_of_mount(ctl, &record)
 		                                             : CTL_FAILED;
 	if (!cell_find(ctl, file, &conf))

@@ -215,15 +215,20 @@ make_network(struct up *u)
 	return replicas_addresses(&u->conf) && cell_make(u->place.directory, &u->conf);
 }
 
-static bool
-start_replicas(struct up *u)
+/* What can't be mounted is not left running, either. */
+static int
+start_and_mount(struct up *u)
 {
+	struct started started = {0};
 	struct noise_pair key;
-	bool ok = cell_key(u->ctl, u->source, &key) &&
-	          replicas_start(u->place.directory, &u->conf, &key);
+	int rc = CTL_FAILED;
 
+	if (cell_key(u->ctl, u->source, &key) &&
+	    replicas_start(u->place.directory, &u->conf, &key, &started))
+		rc = up_mount(u);
+	replicas_let_go(&started, rc == CTL_OK);
 	explicit_bzero(&key, sizeof key);
-	return ok;
+	return rc;
 }
 
 static int
@@ -237,8 +242,7 @@ up_network(struct up *u, bool exists)
 	if (read_existing(u, &exists) && (exists ? check_number(u) : make_network(u))) {
 		snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128,
 		         u->place.directory, u->cell);
-		if (start_replicas(u))
-			rc = up_mount(u);
+		rc = start_and_mount(u);
 	}
 	close(lock);
 	return rc;

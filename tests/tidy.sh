@@ -35,7 +35,9 @@ check_arrows() {
 			arrow["cell/tree/"] = "cell/tree/ " arrow["cell/wire/"]
 			arrow["cell/master/"] = "cell/master/ " arrow["cell/tree/"]
 			arrow["cell/client/"] = "cell/client/ " arrow["cell/wire/"]
-			arrow["cell/replica"] = "cell/replica.h cell/paxos/ " arrow["cell/master/"]
+			arrow["cell/waiting"] = "cell/waiting.h " pure
+			arrow["cell/replica"] = "cell/replica.h cell/waiting.h cell/paxos/ " \
+			    arrow["cell/master/"]
 			arrow["cell/io/"] = arrow["cell/lscell"] = "cell/"
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
 			io = "cell/io/log.h cell/io/keyfile.h cell/io/standalone.h cell/io/clock.h " \

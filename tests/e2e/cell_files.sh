@@ -48,7 +48,8 @@ import json, sys
 c = json.load(sys.stdin)
 assert c["cell"] == "dc1" and [r["id"] for r in c["replicas"]] == [1, 2, 3], c
 assert len({r["key"] for r in c["replicas"]} | {c["admin_key"], c["signing_key"]}) == 5, c'
-	refused "/etc/lsfs/no-such-cell.conf" "$LSCTL" cell show --cell no-such-cell
+	refused "no-such-cell: no such cell" "$LSCTL" cell show --cell no-such-cell
+	refused "$work/none.conf: No such file" "$LSCTL" cell show --cell "$work/none.conf"
 }
 
 case_overwrites_nothing() {

@@ -3,10 +3,11 @@
 . "$(dirname "$0")/lib.sh"
 
 cell=$work/cell
-conf=$cell/dc1.conf
+named=cell-$$
+conf=$cell/$named.conf
 
-up() { limit 60 "$LSCTL" up --dir "$cell" --mount "$m" "$@" dc1; }
-down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
+up() { limit 60 "$LSCTL" up --dir "$cell" --mount "$m" "$@" "$named"; }
+down() { limit 60 "$LSCTL" down --dir "$cell" "$named"; }
 status() { limit 20 "$LSCTL" status --cell "$conf" "$@"; }
 
 # Of the JSON that `status` printed into $work/status: a Python expression over it, named s.
@@ -41,7 +42,7 @@ case_up_again_changes_nothing() {
 
 case_status() {
 	status --json > "$work/status"
-	is "$(told 's["cell"], s["problems"], s["sessions"]')" "('dc1', [], 1)"
+	is "$(told 's["cell"], s["problems"], s["sessions"]')" "('$named', [], 1)"
 	is "$(told '[r["role"] for r in s["replicas"]].count("follower")')" 2
 	is "$(told '[r["id"] for r in s["replicas"] if r["role"] == "master"] == [s["master"]]')" True
 	is "$(told 's["replicas"][0]["chosen"] >= s["replicas"][0]["applied"] > 0')" True
@@ -54,7 +55,7 @@ case_status() {
 	exec 9>&-
 	"$LSCTL" status --json "$m" > "$work/status"
 	is "$(told 's["state"], len(s["replicas"])')" "('safe', 3)"
-	"$LSCTL" cell show --cell dc1 | grep -qx "file         $conf"
+	"$LSCTL" cell show --cell "$named" | grep -qx "file         $conf"
 }
 
 case_one_replica_less() {
@@ -111,30 +112,30 @@ case_who_may_ask() {
 	refused "a replica key where a principal key is needed" \
 		"$LSCTL" status --cell "$conf" --key "$cell/1/replica.key"
 	# The right addresses, and the keys of another cell.
-	"$LSCTL" cell create dc1 --dir "$work/other" \
+	"$LSCTL" cell create "$named" --dir "$work/other" \
 		$(sed -n 's/^address = /--replica /p' "$conf") > /dev/null
 	rc=0
-	"$LSCTL" status --cell "$work/other/dc1.conf" > "$work/out" 2>&1 || rc=$?
+	"$LSCTL" status --cell "$work/other/$named.conf" > "$work/out" 2>&1 || rc=$?
 	is $rc 1
 	grep -q 'no master: 0 of 3' "$work/out"
 }
 
 case_wrong_use() {
-	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" dc1
-	refused "holds a cell of 3 replicas, not 1" "$LSCTL" up --replicas 1 --dir "$cell" dc1
+	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" "$named"
+	refused "holds a cell of 3 replicas, not 1" "$LSCTL" up --replicas 1 --dir "$cell" "$named"
 	for n in 0 2 4 x 3x ''; do
-		refused "not 1, 3, 5 or 7" "$LSCTL" up --replicas "$n" --dir "$work/w" dc1
+		refused "not 1, 3, 5 or 7" "$LSCTL" up --replicas "$n" --dir "$work/w" "$named"
 	done
 	[ ! -e "$work/w" ]
-	refused "exists already" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/m2" dc2
+	refused "exists already" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/m2" other
 	mkdir "$work/m2"
-	refused "in use: it is mounted on $m" "$LSCTL" up --dir "$cell" --mount "$work/m2" dc1
+	refused "in use: it is mounted on $m" "$LSCTL" up --dir "$cell" --mount "$work/m2" "$named"
 	is "$(wc -w <<< "$(running)")" 3
 }
 
 case_down() {
 	exec 9< "$m/f"
-	refused "busy" "$LSCTL" down --dir "$cell" dc1
+	refused "busy" "$LSCTL" down --dir "$cell" "$named"
 	is "$(wc -w <<< "$(running)")" 3
 	exec 9<&-
 	down
@@ -177,11 +178,17 @@ case_the_data_stays() {
 	is "$(running)" ""
 }
 
+case_nothing_runs_that_cannot_be_mounted() {
+	touch "$work/file"
+	refused "$work/file" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/file" "$named"
+	is "$(running)" ""
+}
+
 case_in_one_process_stays_so() {
 	start
 	stop
 	refused "holds a cell of 1 replica, not 3" \
-		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" dc1
+		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" "$named"
 }
 
 run_cases

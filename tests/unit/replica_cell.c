@@ -477,6 +477,8 @@ arrive_at_client(struct cell *cell, const struct cell_post *p)
 static bool
 can_arrive(struct cell *cell, const struct cell_post *p)
 {
+	if (p->kind == DURABLE && replica_at(cell, p)->stuck)
+		return false;
 	if (for_replica(p))
 		return !replica_at(cell, p)->frozen;
 	return !cell->clients[conn_of(cell, p->number)->client].frozen;

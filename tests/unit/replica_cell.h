@@ -49,6 +49,7 @@ struct cell_replica {
 	struct replica_update update;
 	bool frozen;  /* nothing reaches it, its connections stay */
 	bool cut_off; /* from the other replicas */
+	bool stuck;   /* its disk */
 	uint64_t life;
 	uint64_t durable; /* ticket */
 	/* The disk. */

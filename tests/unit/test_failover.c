@@ -181,6 +181,33 @@ test_master_cut_off(void **state)
 	cell_free(cell);
 }
 
+/* A master whose disk syncs nothing any more goes on with the others' for a while, then lets one of
+ * them lead. */
+static void
+test_master_with_a_stuck_disk(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f");
+	struct cell_replica *old = cell_master(cell);
+
+	(void)state;
+	old->stuck = true;
+	expect(c, cell_append(c, node, "x"), 20);
+	cell_pass_ms(cell, 4900);
+	assert_ptr_equal(cell_master(cell), old);
+	cell_pass_ms(cell, 300);
+	assert_true(cell_await_master(cell) != old);
+	expect(c, cell_append(c, node, "y"), FAILOVER_MS);
+	cell_pass_ms(cell, 60000);
+	assert_true(cell_master(cell) != old);
+	old->stuck = false;
+	cell_pass_ms(cell, 1000);
+	assert_string_equal(cell_read(c, node), "xy");
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
 static void
 test_two_of_five_killed(void **state)
 {
@@ -515,6 +542,7 @@ main(void)
 	    cmocka_unit_test(test_announced_late),
 	    cmocka_unit_test(test_frozen_with_requests),
 	    cmocka_unit_test(test_master_cut_off),
+	    cmocka_unit_test(test_master_with_a_stuck_disk),
 	    cmocka_unit_test(test_two_of_five_killed),
 	    cmocka_unit_test(test_hand_over),
 	    cmocka_unit_test(test_all_killed),
