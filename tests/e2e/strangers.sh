@@ -62,7 +62,8 @@ case_a_strangers_key() {
 	not_mounted_with "$work/stranger.key" "is this key known to the cell"
 	not_mounted_with "$cell/1/replica.key" "replica key"
 	# A replica's key, called a principal's.
-	(umask 077 && sed 's/^replica /principal admin /' "$cell/1/replica.key" > "$work/replica.key")
+	cp -a "$cell/1/replica.key" "$work/replica.key"
+	sed -i 's/^replica /principal admin /' "$work/replica.key"
 	not_mounted_with "$work/replica.key" "is this key known to the cell"
 	not_mounted_with "$work/missing" "$work/missing"
 	cp "$cell/admin.key" "$work/open.key"
