@@ -48,7 +48,8 @@ struct noise {
 
 /* `remote` is the responder's static key for an initiator, NULL for a responder. */
 void noise_start(struct noise *n, bool initiator, struct bytes prologue,
-                 const struct noise_pair *own, const uint8_t ephemeral_secret[NOISE_KEY], const uint8_t *remote);
+                 const struct noise_pair *own, const uint8_t ephemeral_secret[NOISE_KEY],
+                 const uint8_t *remote);
 /* Appends this side's next handshake message with its payload. False (and failed) when it is not
  * this side's turn or a key is refused (an all-zero shared secret). */
 bool noise_write(struct noise *n, struct bytes payload, struct buffer *out);

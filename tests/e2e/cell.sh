@@ -1,5 +1,5 @@
 #!/bin/bash
-# Three replicas that agree: two mounts, a master that is killed, frozen, cut; sessions that survive.
+# Three replicas that agree: two mounts, a master that is killed and frozen, sessions that survive.
 . "$(dirname "$0")/lib.sh"
 
 LSCELL=$build/cell/lscell

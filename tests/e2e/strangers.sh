@@ -1,166 +1,155 @@
 #!/bin/bash
-# Whom a cell does not serve, and how a replica refuses to start.
+# Who is let in to a replica and who is not, and a replica that cannot run: one clear line each, and
+# a cell that goes on.
 . "$(dirname "$0")/lib.sh"
 
 LSCELL=$build/cell/lscell
 cell=$work/cell
 
+# Three ports below those that the kernel hands out.
+in_use() { (exec 9<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
+port=$((20000 + RANDOM % 12000))
+while in_use $port || in_use $((port + 1)) || in_use $((port + 2)); do
+	port=$((20000 + RANDOM % 12000))
+done
+
 # one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
 one_line() {
 	local code=$1 text=$2 out rc=0
 	shift 2
-	out=$(limit 20 "$@" 2>&1) || rc=$?
+	out=$(limit 30 "$@" 2>&1) || rc=$?
 	is $rc "$code"
 	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
 	is "$(wc -l <<< "$out")" 1
 }
 
-replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
-address() { sed -n "/^\[replica $1\]/,/^\$/s/^address = //p" "$cell/dc1.conf"; }
+# start_replica N: in the background; its process id is in a file.
+start_replica() {
+	"$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" &
+	echo $! > "$work/pid-$1"
+}
+replica() { cat "$work/pid-$1"; }
+said() { grep -q "$2" "$work/lscell-$1.log"; }
 
-case_up() {
-	limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
-	echo precious > "$m/f"
+mount_cell() { limit 40 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"; }
+not_mounted_with() { one_line 1 "$2" "$LSFS" -o "key=$1,grace=1" "$cell/dc1.conf" "$m"; }
+works() { echo "$1" > "$m/works" && [ "$(cat "$m/works")" = "$1" ]; }
+
+case_usage() {
+	one_line 2 "lscell: " "$LSCELL"
+	one_line 2 "lscell: " "$LSCELL" --no-such-option
+	one_line 2 "lscell: extra" "$LSCELL" "$work/a" extra
+	"$LSCELL" --help | grep -q DATADIR
+	"$LSCELL" --version | grep -q '^lscell '
+	one_line 1 "$work/a" "$LSCELL" "$work/a"
+	[ ! -e "$work/a" ]
+}
+
+case_mounts() {
+	local at=127.0.0.1
+	"$LSCTL" cell create dc1 --dir "$cell" --replica $at:$port --replica $at:$((port + 1)) \
+		--replica $at:$((port + 2)) > /dev/null
+	not_mounted_with "$cell/admin.key" "connection refused"
+	local i
+	for i in 1 2 3; do start_replica $i; done
+	mount_cell
+	works first
 }
 
 case_a_strangers_key() {
-	"$LSCTL" key generate "$work/stranger.key" admin
-	mkdir "$work/m2"
-	local rc=0
-	limit 30 "$LSFS" -o "key=$work/stranger.key,grace=2" "$cell/dc1.conf" "$work/m2" \
-		2> "$work/err" || rc=$?
-	is $rc 1
-	! mountpoint -q "$work/m2"
-	rc=0
-	limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$work/stranger.key" || rc=$?
-	is $rc 1
+	limit 5 umount "$m"
+	"$LSCTL" key generate "$work/stranger.key" > /dev/null
+	not_mounted_with "$work/stranger.key" "is this key known to the cell"
+	not_mounted_with "$cell/1/replica.key" "replica key"
+	# A replica's key, called a principal's.
+	cp -a "$cell/1/replica.key" "$work/replica.key"
+	sed -i 's/^replica /principal admin /' "$work/replica.key"
+	not_mounted_with "$work/replica.key" "is this key known to the cell"
+	not_mounted_with "$work/missing" "$work/missing"
+	cp "$cell/admin.key" "$work/open.key"
+	chmod 644 "$work/open.key"
+	not_mounted_with "$work/open.key" "others may read"
+	! mountpoint -q "$m"
+	said 1 "refused: its key is not welcome"
+	mount_cell
+	works strangers
 }
 
-case_a_replicas_key_as_a_clients() {
-	local rc=0
-	limit 30 "$LSFS" -o "key=$cell/1/replica.key,grace=2" "$cell/dc1.conf" "$work/m2" \
-		2> "$work/err" || rc=$?
-	is $rc 1
-	sed 's/^replica /principal admin /' "$cell/1/replica.key" > "$work/disguised.key"
-	chmod 600 "$work/disguised.key"
-	rc=0
-	limit 30 "$LSFS" -o "key=$work/disguised.key,grace=2" "$cell/dc1.conf" "$work/m2" \
-		2> "$work/err" || rc=$?
-	is $rc 1
-	! mountpoint -q "$work/m2"
+case_another_cell() {
+	limit 5 umount "$m"
+	"$LSCTL" cell create other --dir "$work/other" --replica "127.0.0.1:$port" > /dev/null
+	one_line 1 "another key, or is of another cell" "$LSFS" \
+		-o "key=$work/other/admin.key,grace=1" "$work/other/other.conf" "$m"
+	! mountpoint -q "$m"
+	mount_cell
 }
 
+# Each line of noise is a connection of its own; half of them begin well.
 case_random_bytes() {
-	local i before
-	before=$(replica 1)
-	for i in $(seq 20); do
-		head -c $((i * 100)) /dev/urandom > "/dev/tcp/$(address 1 | tr : /)" || :
+	local i
+	for i in $(seq 60); do
+		{
+			exec 9<> "/dev/tcp/127.0.0.1/$port"
+			[ $((i % 2)) = 0 ] || printf 'lsfs\1\1\0\0' >&9
+			head -c $((i * 37)) /dev/urandom >&9
+			exec 9>&-
+		} 2> /dev/null || :
 	done
-	{ printf 'lsfs\1\1\0\0'; head -c 96 /dev/urandom; } > "/dev/tcp/$(address 2 | tr : /)" || :
-	python3 - "$(address 3)" <<-'P'
-		import socket, sys
-		host, port = sys.argv[1].rsplit(":", 1)
-		held = [socket.create_connection((host, int(port))) for _ in range(400)]
-		late = socket.create_connection((host, int(port)))
-		late.settimeout(10)
-		late.sendall(b"lsfs\x09\x01\0\0")
-		answer = b""
-		while len(answer) < 8:
-		    more = late.recv(8 - len(answer))
-		    assert more, "closed without the version"
-		    answer += more
-		assert answer[:5] == b"lsfs\x01", answer
-		assert late.recv(1) == b""
-	P
-	is "$(replica 1)" "$before"
-	is "$(limit 10 cat "$m/f")" precious
-	limit 10 bash -c "echo still > '$m/g'"
+	works noise
+	said 1 "is refused: "
+	[ "$(grep -c "is refused" "$work/lscell-1.log")" -lt 20 ]
 }
 
-case_a_second_replica_on_the_directory() {
-	one_line 1 "in use" "$LSCELL" "$cell/1"
+case_a_replica_that_cannot_run() {
+	one_line 1 "in use by process $(replica 1)" "$LSCELL" "$cell/1"
+	mkdir "$work/fresh"
+	cp -a "$cell"/1/{cell.conf,replica.key,signing.key} "$work/fresh"
+	one_line 1 "127.0.0.1:$port: can't listen there: address already in use" \
+		"$LSCELL" "$work/fresh"
+	kill "$(replica 3)"
+	wait_until "replica 3 has left" gone "$(replica 3)"
+	local copy=$work/copy
+	cp -a "$cell/3" "$copy"
+
+	cp "$cell/1/replica.key" "$copy/replica.key"
+	one_line 1 "log.db belongs to replica 3" "$LSCELL" "$copy"
+	cp "$work/other/1/replica.key" "$copy/replica.key"
+	one_line 1 "the key of none of the replicas" "$LSCELL" "$copy"
+	chmod 644 "$copy/replica.key"
+	one_line 1 "replica.key: others may read" "$LSCELL" "$copy"
+	rm "$copy/replica.key"
+	one_line 1 "replica.key" "$LSCELL" "$copy"
+	cp -a "$cell/3/replica.key" "$copy"
+
+	cp "$work/other/1/cell.conf" "$copy/cell.conf"
+	one_line 1 "signing.key: not the key" "$LSCELL" "$copy"
+	cp -a "$work/other/1/." "$copy"
+	one_line 1 "of cell dc1, not to replica 1 of cell other" "$LSCELL" "$copy"
+	cp -a "$cell/3/." "$copy"
+	sed -i 's/^address.*/address = nonsense/' "$copy/cell.conf"
+	one_line 1 "cell.conf:" "$LSCELL" "$copy"
+	rm "$copy/cell.conf"
+	one_line 1 "cell.conf" "$LSCELL" "$copy"
+	works two_of_three
+	start_replica 3
 }
 
-case_port_in_use() {
-	local pid
-	pid=$(replica 3)
-	kill "$pid"
-	wait_until "replica 3 has left" gone "$pid"
-	python3 - "$(address 3)" "$work/bound" <<-'P' &
-		import signal, socket, sys
-		host, port = sys.argv[1].rsplit(":", 1)
-		s = socket.socket()
-		s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-		s.bind((host, int(port)))
-		s.listen()
-		open(sys.argv[2], "w")
-		signal.pause()
-	P
-	local squatter=$!
-	wait_until "the port is taken" test -e "$work/bound"
-	one_line 1 "in use" "$LSCELL" "$cell/3"
-	kill $squatter
-}
-
-case_another_cells_directory() {
-	"$LSCTL" cell create dc2 --dir "$work/cell2" --replica 127.0.0.1:1 > /dev/null
-	cp -a "$cell/3" "$work/mixed"
-	cp "$work/cell2/1/cell.conf" "$work/mixed/cell.conf"
-	one_line 1 "$work/mixed" "$LSCELL" "$work/mixed"
-	cp "$cell/dc1.conf" "$work/mixed/cell.conf"
-	cp "$work/cell2/1/replica.key" "$work/mixed/replica.key"
-	one_line 1 "replica.key" "$LSCELL" "$work/mixed"
-	chmod 644 "$work/mixed/replica.key"
-	one_line 1 "replica.key" "$LSCELL" "$work/mixed"
-}
-
-case_wrong_cell_files() {
-	one_line 1 "$work/nowhere" "$LSCELL" "$work/nowhere"
-	one_line 2 "lscell: " "$LSCELL"
-	one_line 2 "lscell: " "$LSCELL" --no-such-option
-	cp -a "$cell/3" "$work/damaged"
-	sed -i 's/^key = ..../key = !!!!/' "$work/damaged/cell.conf"
-	one_line 1 "cell.conf" "$LSCELL" "$work/damaged"
-	one_line 1 "nowhere.conf" "$LSFS" -o "key=$cell/admin.key" "$work/nowhere.conf" "$work/m2"
-	one_line 1 "damaged" "$LSFS" -o "key=$cell/admin.key" "$work/damaged/cell.conf" "$work/m2"
-	one_line 1 "nowhere.key" "$LSFS" -o "key=$work/nowhere.key" "$cell/dc1.conf" "$work/m2"
-}
-
-case_without_a_cell_after_the_grace_period() {
-	umount "$m"
-	"$LSCELL" "$cell/3" 2>> "$work/lscell-3.log" &
-	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=1" "$cell/dc1.conf" "$m"
-	python3 - "$m" "$(replica 1)" "$(replica 2)" <<-'P'
-		import errno, os, signal, sys
-		mount, replicas = sys.argv[1], [int(p) for p in sys.argv[2:]]
-		fd = os.open(mount + "/f", os.O_RDWR)
-		assert os.read(fd, 100) == b"precious\n"
-		for pid in replicas: os.kill(pid, signal.SIGSTOP)
-		try:
-		    os.stat(mount + "/f")
-		    sys.exit("answered without a majority")
-		except OSError as e:
-		    assert e.errno == errno.EIO, e
-		for call in (lambda: os.pread(fd, 10, 0), lambda: os.write(fd, b"x")):
-		    try:
-		        call()
-		        sys.exit("an old descriptor works")
-		    except OSError as e:
-		        assert e.errno == errno.ESTALE, e
-		assert "state: expired" in open(mount + "/.cell/status").read()
-		for pid in replicas: os.kill(pid, signal.SIGCONT)
-		os.close(fd)
-	P
-	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
-	is "$(limit 20 cat "$m/f")" precious
-	umount "$m"
+case_ends_in_good_order() {
+	local i
+	limit 5 umount "$m"
+	for i in 1 2 3; do kill "$(replica $i)"; done
+	for i in 1 2 3; do
+		wait_until "replica $i has left" gone "$(replica $i)"
+		grep -q "stops on signal 15" "$work/lscell-$i.log"
+	done
+	timeout --preserve-status 1 "$LSCELL" "$cell/1" 2> /dev/null # by SIGTERM
+	! grep -qE "must|Sanitizer|leak" "$work"/lscell-*.log
 }
 
 end_cell() {
-	local i pid
+	local i
 	for i in 1 2 3; do
-		pid=$(replica $i)
-		[ -n "$pid" ] && kill -9 "$pid"
+		[ -e "$work/pid-$i" ] && kill -9 "$(replica $i)" 2> /dev/null
 	done
 	cleanup
 }

@@ -1,0 +1,94 @@
+#!/bin/bash
+# What a cell of three does with a replica's key in a client's hands and with half-open connections,
+# and what calls say when it could not be reached for the whole grace period.
+. "$(dirname "$0")/lib.sh"
+
+LSCELL=$build/cell/lscell
+cell=$work/cell
+
+replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
+address() { sed -n "/^\[replica $1\]/,/^\$/s/^address = //p" "$cell/dc1.conf"; }
+
+case_up() {
+	limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
+	echo precious > "$m/f"
+}
+
+case_a_replicas_key_as_a_clients() {
+	local rc=0
+	mkdir "$work/m2"
+	limit 30 "$LSFS" -o "key=$cell/1/replica.key,grace=2" "$cell/dc1.conf" "$work/m2" \
+		2> "$work/err" || rc=$?
+	is $rc 1
+	sed 's/^replica /principal admin /' "$cell/1/replica.key" > "$work/disguised.key"
+	chmod 600 "$work/disguised.key"
+	rc=0
+	limit 30 "$LSFS" -o "key=$work/disguised.key,grace=2" "$cell/dc1.conf" "$work/m2" \
+		2> "$work/err" || rc=$?
+	is $rc 1
+	! mountpoint -q "$work/m2"
+}
+
+case_half_open_connections() {
+	local before
+	before=$(replica 3)
+	python3 - "$(address 3)" <<-'P'
+		import socket, sys
+		host, port = sys.argv[1].rsplit(":", 1)
+		held = [socket.create_connection((host, int(port))) for _ in range(400)]
+		late = socket.create_connection((host, int(port)))
+		late.settimeout(10)
+		late.sendall(b"lsfs\x09\x01\0\0")
+		answer = b""
+		while len(answer) < 8:
+		    more = late.recv(8 - len(answer))
+		    assert more, "closed without the version"
+		    answer += more
+		assert answer[:5] == b"lsfs\x01", answer
+		assert late.recv(1) == b""
+	P
+	is "$(replica 3)" "$before"
+	is "$(limit 10 cat "$m/f")" precious
+	limit 10 bash -c "echo still > '$m/g'"
+}
+
+case_without_a_cell_after_the_grace_period() {
+	umount "$m"
+	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=1" "$cell/dc1.conf" "$m"
+	python3 - "$m" "$(replica 1)" "$(replica 2)" <<-'P'
+		import errno, os, signal, sys
+		mount, replicas = sys.argv[1], [int(p) for p in sys.argv[2:]]
+		fd = os.open(mount + "/f", os.O_RDWR)
+		assert os.read(fd, 100) == b"precious\n"
+		for pid in replicas: os.kill(pid, signal.SIGSTOP)
+		try:
+		    os.stat(mount + "/f")
+		    sys.exit("answered without a majority")
+		except OSError as e:
+		    assert e.errno == errno.EIO, e
+		for call in (lambda: os.pread(fd, 10, 0), lambda: os.write(fd, b"x")):
+		    try:
+		        call()
+		        sys.exit("an old descriptor works")
+		    except OSError as e:
+		        assert e.errno == errno.ESTALE, e
+		assert "state: expired" in open(mount + "/.cell/status").read()
+		for pid in replicas: os.kill(pid, signal.SIGCONT)
+		os.close(fd)
+	P
+	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+	is "$(limit 20 cat "$m/f")" precious
+	umount "$m"
+}
+
+end_cell() {
+	local i pid
+	for i in 1 2 3; do
+		pid=$(replica $i)
+		[ -n "$pid" ] && kill -9 "$pid"
+	done
+	cleanup
+}
+trap end_cell EXIT
+
+run_cases

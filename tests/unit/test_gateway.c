@@ -1,0 +1,388 @@
+/* Gateways of a cell of two on the loopback: replicas that find each other, go and come back,
+ * clients with the right key, and everybody else. */
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/gateway.h"
+#include "cell/io/log.h"
+#include "cell/io/net.h"
+#include "tests/unit/unit.h"
+
+enum { REPLICAS = 2 };
+
+/* One replica, as far as its gateway goes. */
+struct side {
+	struct identity identity;
+	struct gateway *gateway;
+	int peer_n, connected_n, frame_n, disconnected_n;
+	uint8_t from;
+	uint64_t conn;
+	char principal[32];
+	bool stopped;
+};
+
+/* Whoever comes from outside. */
+struct visitor {
+	struct net *net;
+	struct noise_pair pair;
+	uint64_t conn;
+	int opened_n, frame_n, closed_n;
+	bool stopped;
+};
+
+struct play {
+	uv_loop_t loop;
+	struct conf conf;
+	struct noise_pair pairs[REPLICAS], admin;
+	struct side sides[REPLICAS];
+	struct visitor visitor;
+};
+
+static const struct bytes frame = {(const uint8_t *)"\1\0\0\0x", 5};
+
+#define UNTIL(p, condition)                                                                    \
+	do {                                                                                   \
+		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
+		while (!(condition)) {                                                         \
+			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
+			assert_true(mono_before(clock_now(), limit_));                         \
+		}                                                                              \
+	} while (0)
+
+static void
+on_peer(void *user, uint8_t replica, struct bytes got)
+{
+	struct side *s = user;
+
+	must(bytes_equal(got, frame));
+	s->peer_n++;
+	s->from = replica;
+}
+
+static void
+on_connected(void *user, uint64_t conn, const char *principal)
+{
+	struct side *s = user;
+
+	s->connected_n++;
+	s->conn = conn;
+	snprintf(s->principal, sizeof s->principal, "%s", principal);
+}
+
+static void
+on_frame(void *user, uint64_t conn, struct bytes got)
+{
+	struct side *s = user;
+
+	must(conn == s->conn);
+	s->frame_n++;
+	gateway_send(s->gateway, conn, got);
+}
+
+static void
+on_disconnected(void *user, uint64_t conn)
+{
+	struct side *s = user;
+
+	must(conn == s->conn);
+	s->disconnected_n++;
+}
+
+static void
+on_stopped(void *user)
+{
+	*(bool *)user = true;
+}
+
+/* ---- the replicas ---- */
+
+static struct noise_pair
+pair_of(uint8_t seed)
+{
+	uint8_t secret[NOISE_KEY];
+
+	memset(secret, seed, sizeof secret);
+	return noise_pair_of(secret);
+}
+
+/* A port that nobody has right now. */
+static int
+free_port(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t len = sizeof address;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	close(fd);
+	return ntohs(address.sin_port);
+}
+
+static void
+start_side(struct play *p, int i)
+{
+	struct side *s = &p->sides[i];
+	const struct gateway_callbacks callbacks = {
+	    on_peer, on_connected, on_frame, on_disconnected, s,
+	};
+	char why[256] = "";
+
+	memset(s, 0, sizeof *s);
+	s->identity.conf = p->conf;
+	s->identity.replica = p->conf.replicas[i].id;
+	s->identity.pair = p->pairs[i];
+	s->gateway = gateway_new(&p->loop, &s->identity, &callbacks, why, sizeof why);
+	if (s->gateway == NULL || !gateway_start(s->gateway, why, sizeof why))
+		fail_msg("%s", why);
+}
+
+static void
+stop_side(struct play *p, int i)
+{
+	struct side *s = &p->sides[i];
+
+	gateway_stop(s->gateway, on_stopped, &s->stopped);
+	UNTIL(p, s->stopped);
+}
+
+static void
+start(struct play *p)
+{
+	memset(p, 0, sizeof *p);
+	assert_int_equal(uv_loop_init(&p->loop), 0);
+	memset(p->conf.signing_public, 5, sizeof p->conf.signing_public);
+	p->admin = pair_of(1);
+	p->conf.has_admin = true;
+	memcpy(p->conf.admin_public, p->admin.public, NOISE_KEY);
+	p->conf.replicas_n = REPLICAS;
+	for (int i = 0; i < REPLICAS; i++) {
+		struct conf_replica *r = &p->conf.replicas[i];
+
+		p->pairs[i] = pair_of((uint8_t)(10 + i));
+		r->id = (uint8_t)(3 + i);
+		memcpy(r->public_key, p->pairs[i].public, NOISE_KEY);
+		snprintf(r->address, sizeof r->address, "127.0.0.1:%d", free_port());
+	}
+	for (int i = 0; i < REPLICAS; i++)
+		start_side(p, i);
+}
+
+static void
+end(struct play *p)
+{
+	if (p->visitor.net != NULL)
+		net_stop(p->visitor.net, on_stopped, &p->visitor.stopped);
+	for (int i = 0; i < REPLICAS; i++)
+		if (!p->sides[i].stopped)
+			gateway_stop(p->sides[i].gateway, on_stopped, &p->sides[i].stopped);
+	uv_run(&p->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&p->loop), 0);
+}
+
+/* Sends until one has arrived: nothing is kept for a peer that is not connected. */
+static void
+hear(struct play *p, int from, int to)
+{
+	int before = p->sides[to].peer_n;
+
+	UNTIL(p, (gateway_send_peer(p->sides[from].gateway, p->conf.replicas[to].id, frame),
+	          p->sides[to].peer_n > before));
+	assert_int_equal(p->sides[to].from, p->conf.replicas[from].id);
+}
+
+/* ---- the visitor ---- */
+
+static bool
+visitor_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	struct visitor *v = user;
+
+	(void)role;
+	(void)key;
+	v->opened_n++;
+	v->conn = conn;
+	return true;
+}
+
+static void
+visitor_frame(void *user, uint64_t conn, struct bytes got)
+{
+	struct visitor *v = user;
+
+	(void)conn;
+	must(bytes_equal(got, frame));
+	v->frame_n++;
+}
+
+static void
+visitor_closed(void *user, uint64_t conn, const char *why)
+{
+	(void)conn;
+	(void)why;
+	((struct visitor *)user)->closed_n++;
+}
+
+/* Comes to the first replica with a key and as something. */
+static void
+visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
+{
+	struct visitor *v = &p->visitor;
+	struct net_config config = {.own = pair};
+
+	memset(v, 0, sizeof *v);
+	memcpy(config.cell_id, p->conf.signing_public, sizeof config.cell_id);
+	config.callbacks =
+	    (struct net_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
+	assert_int_equal(net_new(&v->net, &p->loop, &config), 0);
+	net_connect(v->net, p->conf.replicas[0].address, role, p->pairs[0].public);
+	UNTIL(p, v->opened_n + v->closed_n > 0);
+}
+
+static void
+leave(struct play *p)
+{
+	net_stop(p->visitor.net, on_stopped, &p->visitor.stopped);
+	UNTIL(p, p->visitor.stopped);
+	p->visitor.net = NULL;
+}
+
+/* ---- tests ---- */
+
+static void
+test_replicas_find_each_other(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	hear(&p, 0, 1);
+	hear(&p, 1, 0);
+	for (int round = 0; round < 3; round++) {
+		stop_side(&p, 1);
+		gateway_send_peer(p.sides[0].gateway, p.conf.replicas[1].id, frame);
+		start_side(&p, 1);
+		hear(&p, 1, 0);
+		hear(&p, 0, 1);
+	}
+	assert_int_equal(p.sides[0].connected_n + p.sides[1].connected_n, 0);
+	end(&p);
+}
+
+static void
+test_client(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	visit(&p, &p.admin, CHANNEL_CLIENT);
+	UNTIL(&p, p.sides[0].connected_n == 1);
+	assert_string_equal(p.sides[0].principal, "admin");
+	assert_true(p.sides[0].conn & GATEWAY_CONN);
+	net_send(p.visitor.net, p.visitor.conn, frame);
+	UNTIL(&p, p.visitor.frame_n == 1);
+	leave(&p);
+	UNTIL(&p, p.sides[0].disconnected_n == 1);
+
+	/* Closed from our side: last words arrive, and nothing more is heard of it. */
+	visit(&p, &p.admin, CHANNEL_CLIENT);
+	UNTIL(&p, p.sides[0].connected_n == 2);
+	gateway_send(p.sides[0].gateway, p.sides[0].conn, frame);
+	gateway_close(p.sides[0].gateway, p.sides[0].conn);
+	UNTIL(&p, p.visitor.closed_n == 1);
+	assert_int_equal(p.visitor.frame_n, 1);
+	assert_int_equal(p.sides[0].disconnected_n, 1);
+	end(&p);
+}
+
+/* Each key is good for one role only, a stranger's for none. */
+static void
+test_not_welcome(void **unused)
+{
+	const struct noise_pair stranger = pair_of(99);
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	const struct { const struct noise_pair *pair; enum channel_role role; } cases[] = {
+		{&stranger, CHANNEL_CLIENT}, {&stranger, CHANNEL_REPLICA},
+		{&p.admin, CHANNEL_REPLICA}, {&p.pairs[1], CHANNEL_CLIENT},
+		{&p.pairs[0], CHANNEL_REPLICA}, /* its own */
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		visit(&p, cases[i].pair, cases[i].role);
+		net_send(p.visitor.net, p.visitor.conn, frame);
+		UNTIL(&p, p.visitor.closed_n == 1);
+		leave(&p);
+	}
+	assert_int_equal(p.sides[0].connected_n + p.sides[0].frame_n, 0);
+	assert_int_equal(p.sides[0].peer_n, 0);
+	end(&p);
+}
+
+/* A replica that comes again is heard there and no longer on the old connection. */
+static void
+test_replica_comes_again(void **unused)
+{
+	struct play p;
+	int before;
+
+	(void)unused;
+	start(&p);
+	hear(&p, 1, 0);
+	stop_side(&p, 1);
+	before = p.sides[0].peer_n;
+	visit(&p, &p.pairs[1], CHANNEL_REPLICA);
+	net_send(p.visitor.net, p.visitor.conn, frame);
+	UNTIL(&p, p.sides[0].peer_n == before + 1);
+	start_side(&p, 1);
+	UNTIL(&p, p.visitor.closed_n == 1);
+	hear(&p, 1, 0);
+	end(&p);
+}
+
+static void
+test_address_in_use(void **unused)
+{
+	const struct gateway_callbacks callbacks = {0};
+	struct play p;
+	struct gateway *second;
+	bool stopped = false;
+	char why[256];
+
+	(void)unused;
+	start(&p);
+	second = gateway_new(&p.loop, &p.sides[0].identity, &callbacks, why, sizeof why);
+	assert_non_null(second);
+	assert_false(gateway_start(second, why, sizeof why));
+	assert_non_null(strstr(why, "address already in use"));
+	gateway_stop(second, on_stopped, &stopped);
+	UNTIL(&p, stopped);
+	end(&p);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_replicas_find_each_other),
+		cmocka_unit_test(test_client),
+		cmocka_unit_test(test_not_welcome),
+		cmocka_unit_test(test_replica_comes_again),
+		cmocka_unit_test(test_address_in_use),
+	};
+
+	log_start("test_gateway", LEVEL_ERROR);
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
