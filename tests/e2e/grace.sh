@@ -62,8 +62,8 @@ case_without_a_cell_after_the_grace_period() {
 		assert os.read(fd, 100) == b"precious\n"
 		for pid in replicas: os.kill(pid, signal.SIGSTOP)
 		try:
-		    os.stat(mount + "/f")
-		    sys.exit("answered without a majority")
+		    os.mkdir(mount + "/never")
+		    sys.exit("committed without a majority")
 		except OSError as e:
 		    assert e.errno == errno.EIO, e
 		for call in (lambda: os.pread(fd, 10, 0), lambda: os.write(fd, b"x")):
