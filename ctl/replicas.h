@@ -24,7 +24,8 @@ bool replicas_start(const char *directory, const struct conf *conf, const struct
 /* Lets them run, or stops them again. */
 void replicas_let_go(struct started *started, bool run);
 
-/* Asks all that run to end, and waits until they have. False after a line for each that does not. */
+/* Asks all that run to end, and waits until they have. False after a line for each that does
+ * not. */
 bool replicas_stop(const char *directory);
 
 #endif

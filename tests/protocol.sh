@@ -1,7 +1,7 @@
 #!/bin/sh
-# docs/protocol.md describes the schema as it is: a row for each message, operation, result and part,
-# with its code and all its fields in order, and no row for anything else. Rows of the document
-# begin like this (messages and operations with their code, results and parts without):
+# docs/protocol.md describes the schema as it is: a row for each message, operation, result and
+# part, with its code and all its fields in order, and no row for anything else. Rows of the
+# document begin like this (messages and operations with their code, results and parts without):
 #
 #   | 7 | `granted` | rc u8, node u64, ...
 #   | `ballot` | round u64, replica u8
@@ -44,6 +44,12 @@ rows() {
 			shape[name] = list == "" ? "-" : list
 		}
 
+		function row(name, kind, code) {
+			if (code != "")
+				code = code " | "
+			print "| " code "`" name "` | " shape[kind name]
+		}
+
 		function codes(s, what, item, part) {
 			what = s
 			sub(/^#define WIRE_/, "", what)
@@ -54,13 +60,11 @@ rows() {
 				s = substr(s, RSTART + RLENGTH)
 				split(item, part, /, */)
 				if (what == "MESSAGES")
-					print "| " part[1] " | `" part[2] "` | " shape["msg_" part[2]]
+					row(part[2], "msg_", part[1])
 				else if (what == "OPS")
-					print "| " part[1] " | `" part[2] "` | " shape["op_" part[2]]
-				else if (what == "RESULTS")
-					print "| `" part[1] "` | " shape["result_" part[1]]
+					row(part[2], "op_", part[1])
 				else
-					print "| `" part[1] "` | " shape[part[1]]
+					row(part[1], what == "RESULTS" ? "result_" : "", "")
 			}
 		}
 	' "$schema"

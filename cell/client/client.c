@@ -71,6 +71,16 @@ client_update_free(struct client_update *u)
 	*u = (struct client_update){0};
 }
 
+/* On a connection that was given up, and stands until the next one is made. */
+static void
+on_late_frame(struct client *c, struct bytes frame)
+{
+	struct message m;
+
+	if (wire_get_frame(frame, &m) == RC_OK && m.code == MSG_redirect)
+		client_connection_announced(c, &m.redirect);
+}
+
 /* Replies and messages that a replica should not send here mean that one of us is wrong about this
  * connection; a new one starts from what both know for certain. */
 static void
@@ -78,8 +88,10 @@ on_frame(struct client *c, struct bytes frame)
 {
 	struct message m;
 
-	if (c->connection != CONNECTION_OPENING && c->connection != CONNECTION_OPEN)
-		return; /* of a connection that was given up */
+	if (c->connection == CONNECTION_NONE || c->connection == CONNECTION_CONNECTING) {
+		on_late_frame(c, frame);
+		return;
+	}
 	if (wire_get_frame(frame, &m) != RC_OK) {
 		client_connection_drop(c);
 		return;

@@ -97,6 +97,8 @@ is_news(const struct client *c, const struct msg_redirect *m)
 	return m->master != c->avoid || m->epoch > c->avoid_epoch;
 }
 
+/* The first to name the master of a new epoch is followed at once, others with a pause: they may
+ * take each other for the master. */
 void
 client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 {
@@ -108,8 +110,10 @@ client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 	if (!is_news(c, m))
 		return;
 	c->prefer = m->master;
-	if (c->failures <= replicas(c))
+	if (c->failures <= replicas(c) || m->epoch > c->told_epoch)
 		c->due = c->now;
+	if (m->epoch > c->told_epoch)
+		c->told_epoch = m->epoch;
 }
 
 /* One that is announced is gone to at once, whatever is waited for. */
@@ -121,7 +125,7 @@ client_connection_announced(struct client *c, const struct msg_redirect *m)
 	if (m->master == c->replica && c->connection != CONNECTION_NONE &&
 	    (c->connection != CONNECTION_OPEN || m->epoch <= c->epoch))
 		return; /* we are there */
-	if (m->master != c->replica)
+	if (m->master != c->replica && c->connection != CONNECTION_NONE)
 		avoid(c);
 	client_connection_drop(c);
 	c->prefer = m->master;

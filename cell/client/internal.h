@@ -87,6 +87,7 @@ struct client {
 	uint8_t prefer;       /* to be tried next; 0: the next one in turn */
 	uint8_t avoid;        /* was left in this epoch: is its master no more, whoever says so */
 	uint64_t avoid_epoch;
+	uint64_t told_epoch;  /* the highest in which a master was named to us */
 	int turn;             /* index of `replica` */
 
 	/* aside.c */

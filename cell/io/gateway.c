@@ -141,6 +141,13 @@ principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 	return NULL;
 }
 
+static void
+client_has_come(struct gateway *g, uint64_t conn, const char *principal)
+{
+	log_debug("client %llu comes as %s", (unsigned long long)conn, principal);
+	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
+}
+
 static bool
 on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
@@ -153,7 +160,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	else if (role == CHANNEL_REPLICA && p != NULL)
 		peer_has_come(g, p, conn);
 	else if (role == CHANNEL_CLIENT && principal != NULL)
-		g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
+		client_has_come(g, conn, principal);
 	else
 		return false;
 	return true;
@@ -191,6 +198,7 @@ on_closed(void *user, uint64_t conn, const char *why)
 			continue;
 		return;
 	}
+	log_debug("client %llu has gone: %s", (unsigned long long)conn, why);
 	g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
 }
 

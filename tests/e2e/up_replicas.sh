@@ -1,5 +1,5 @@
 #!/bin/bash
-# lsctl with a cell of three replicas: up, down, status; what they leave alone, and what they refuse.
+# lsctl with a cell of three replicas: up, down, status; what they leave alone, what they refuse.
 . "$(dirname "$0")/lib.sh"
 
 cell=$work/cell
@@ -26,7 +26,7 @@ case_up() {
 	is "$(tail -n 1 "$work/out")" "$m"
 	is "$(wc -w <<< "$(running)")" 3
 	echo x > "$m/f"
-	is "$(stat -c %a "$cell/1" "$cell/3/replica.key" "$cell/admin.key" | tr '\n' ' ')" "700 600 600 "
+	is "$(stat -c %a "$cell/1" "$cell/3/replica.key" "$cell/admin.key" | xargs)" "700 600 600"
 	is "$(grep -c '^address = 127.0.0.1:' "$conf")" 3
 }
 
@@ -44,7 +44,8 @@ case_status() {
 	status --json > "$work/status"
 	is "$(told 's["cell"], s["problems"], s["sessions"]')" "('$named', [], 1)"
 	is "$(told '[r["role"] for r in s["replicas"]].count("follower")')" 2
-	is "$(told '[r["id"] for r in s["replicas"] if r["role"] == "master"] == [s["master"]]')" True
+	is "$(told '[r["id"] for r in s["replicas"] if r["role"] == "master"]')" \
+		"[$(told 's["master"]')]"
 	is "$(told 's["replicas"][0]["chosen"] >= s["replicas"][0]["applied"] > 0')" True
 	told 's["master_since"]' | grep -qE "^$(date -u +%Y)-..-..T..:..:..Z$"
 	is "$(status | grep -cE '^[123] +127.0.0.1:[0-9]+ +(master|follower) +[0-9]+ +[0-9]+$')" 3

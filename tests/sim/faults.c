@@ -133,7 +133,7 @@ fault_node(struct sim *s, struct host *n)
 enum split { SPLIT_ALONE, SPLIT_PEERS, SPLIT_DEAF, SPLIT_MUTE, SPLIT_PAIR, SPLIT_CLIENT, SPLITS };
 
 /* A replica is cut off: from everybody, from the others of its kind, in one direction only; or one
- * link is cut, in one direction. */
+ * link is cut, in one direction or both. */
 static void
 split(struct sim *s, enum split kind, int node, int64_t until)
 {
@@ -142,6 +142,8 @@ split(struct sim *s, enum split kind, int node, int64_t until)
 
 	if (kind == SPLIT_PAIR && other != node)
 		net_cut(s, end_of_node(node), end_of_node(other), until);
+	if (kind == SPLIT_PAIR && other != node && rng_chance(&s->rng, 500))
+		net_cut(s, end_of_node(other), end_of_node(node), until);
 	if (kind == SPLIT_CLIENT && rng_chance(&s->rng, 500))
 		net_cut(s, end_of_node(node), end_of_machine(machine), until);
 	else if (kind == SPLIT_CLIENT)
@@ -205,7 +207,7 @@ fault_master(struct sim *s)
 
 	if (n == NULL || !strikes(s, s->swarm.master_rate))
 		return;
-	switch (rng_below(&s->rng, 4)) {
+	switch (rng_below(&s->rng, 5)) {
 	case 0:
 		host_crash(s, n);
 		return;
@@ -214,6 +216,9 @@ fault_master(struct sim *s)
 		return;
 	case 2:
 		host_stop(s, n);
+		return;
+	case 3:
+		split(s, SPLIT_PAIR, n->id - 1, s->now + a_while(s));
 		return;
 	default:
 		split(s, SPLIT_PEERS, n->id - 1, s->now + a_while(s));

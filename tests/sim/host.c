@@ -71,8 +71,8 @@ check_applied(struct sim *s, struct host *n)
 		         (unsigned long)applied);
 }
 
-/* At no moment two replicas have the master's lease, not even one that is frozen; and who has it and
- * serves knows everything that was decided. */
+/* At no moment two replicas have the master's lease, not even one that is frozen; and who has it
+ * and serves knows everything that was decided. */
 static void
 check_masters(struct sim *s)
 {
@@ -336,7 +336,9 @@ down(struct sim *s, struct host *n, int64_t back)
 static int64_t
 until_back(struct sim *s)
 {
-	return s->calm ? 0 : sim_between(s, 0, rng_chance(&s->rng, 200) ? 20 * SECOND : SECOND);
+	if (s->calm || rng_chance(&s->rng, 400))
+		return sim_between(s, 0, 50 * MS);
+	return sim_between(s, 0, rng_chance(&s->rng, 300) ? 20 * SECOND : SECOND);
 }
 
 void

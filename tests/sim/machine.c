@@ -409,6 +409,7 @@ machine_close(struct sim *s, struct machine *m)
 	sim_trace(s, "machine %d: closes", m->id);
 	m->closing = true;
 	m->holds_n = 0;
+	history_session_over(s, m->session); /* it waits for nothing any more */
 	machine_event(s, m, (struct client_event){.kind = CLIENT_CLOSE});
 }
 

@@ -101,7 +101,7 @@ run_check_master(struct sim *s, struct event *e)
 		sim_fail(s, "the replicas have no master");
 }
 
-/* Once all are there and awake, a master is found soon. */
+/* Once all are there and awake and have written what they had to, a master is found soon. */
 static void
 expect_master(struct sim *s)
 {
@@ -112,6 +112,7 @@ expect_master(struct sim *s)
 		int64_t there = n->up ? n->paused_until : n->back_at;
 
 		at = there > at ? there : at;
+		at = n->disk.log_busy > at ? n->disk.log_busy : at;
 		if (n->stopping)
 			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
 	}

@@ -12,6 +12,7 @@
  *   history.c  every request: when it was made, sent, took effect, was answered
  *   model.c    what the cell should do, written down a second time and as simply as possible;
  *   locks.c    fed with the log, compared with what clients are told
+ *   reads.c    and what reads show with what was there at that moment
  *   faults.c   which faults a seed has, and when they strike
  *
  * A run has two halves: with faults, in which only safety counts; then without, in which everything
@@ -311,7 +312,7 @@ void history_session_over(struct sim *s, uint64_t session);
 void history_finish(struct sim *s); /* everything was answered; order within sessions */
 void history_free(struct history *h);
 
-/* ---- model.c, locks.c ---- */
+/* ---- model.c ---- */
 
 struct holder {
 	uint64_t session, owner, acquisition, earlier_acquisition;
@@ -376,10 +377,15 @@ struct item *model_item(struct model *m, uint64_t node);
 struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
 bool model_alive(const struct model *m, uint64_t session);
 bool model_caching(const struct model *m, uint64_t session);
-void model_check_read(struct sim *s, const struct record *r, const struct result *result);
 void model_delete(struct sim *s, struct item *it, uint64_t index);
+
+/* ---- reads.c ---- */
+
+void model_check_read(struct sim *s, const struct record *r, const struct result *result);
 /* Compares the end's tree with the model, item by item. */
 void model_check_tree(struct sim *s, const struct tree *t);
+
+/* ---- locks.c ---- */
 
 /* The commands on locks; `want` gets the answer that the model expects. */
 void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,

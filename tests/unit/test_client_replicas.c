@@ -203,6 +203,36 @@ test_announcement_in_a_pause(void **unused)
 	play_free(p);
 }
 
+/* Also by the first one who names the master of a new epoch, while it is looked for; and by a replica
+ * that was asked before, and that we have not gone from yet. */
+static void
+test_new_epoch_in_a_pause(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe_of(three(), &sequence);
+	uint8_t at;
+
+	(void)unused;
+	for (int i = 0; i < 12; i++) {
+		step_kind(p, CLIENT_DISCONNECTED);
+		until_connect(p);
+	}
+	at = p->update.replica;
+	step_kind(p, CLIENT_CONNECTED);
+	receive(p, redirect_to(0, EPOCH));
+	assert_false(p->update.connect);
+	receive(p, redirect_to(at % 3 + 1, EPOCH + 1));
+	assert_true(p->update.connect);
+	assert_int_equal(p->update.replica, at % 3 + 1);
+	step_kind(p, CLIENT_CONNECTED);
+	receive(p, redirect_to(at, EPOCH + 1));
+	assert_true(p->update.connect);
+	step_kind(p, CLIENT_CONNECTED);
+	receive(p, redirect_to(at % 3 + 1, EPOCH + 1)); /* a circle */
+	assert_false(p->update.connect);
+	play_free(p);
+}
+
 /* A KeepAlive's answer from another epoch than the session was opened in renews nothing. */
 static void
 test_lease_of_an_old_epoch(void **unused)
@@ -236,6 +266,7 @@ main(void)
 	    cmocka_unit_test(test_second_connection_breaks),
 	    cmocka_unit_test(test_announcement),
 	    cmocka_unit_test(test_announcement_in_a_pause),
+	    cmocka_unit_test(test_new_epoch_in_a_pause),
 	    cmocka_unit_test(test_lease_of_an_old_epoch),
 	};
 

@@ -344,7 +344,7 @@ test_replica_comes_again(void **unused)
 	before = p.sides[0].peer_n;
 	visit(&p, &p.pairs[1], CHANNEL_REPLICA);
 	net_send(p.visitor.net, p.visitor.conn, frame);
-	UNTIL(&p, p.sides[0].peer_n == before + 1);
+	UNTIL(&p, p.sides[0].peer_n > before);
 	start_side(&p, 1);
 	UNTIL(&p, p.visitor.closed_n == 1);
 	hear(&p, 1, 0);

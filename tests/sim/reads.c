@@ -1,0 +1,151 @@
+/* What reads show, compared with the moment of the model that they claim to show; and the tree at
+ * the end, item by item. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+/* ---- what was when ---- */
+
+/* Which node had this name at `index`; 0: none. */
+static uint64_t
+name_at(const struct model *m, uint64_t index, uint64_t parent, struct bytes name)
+{
+	for (size_t i = m->names_n; i-- > 0;) {
+		const struct name_change *n = &m->names[i];
+
+		if (n->index <= index && n->parent == parent && bytes_equal(bytes_of(n->name), name))
+			return n->node;
+	}
+	return 0;
+}
+
+static const struct version *
+version_at(const struct item *it, uint64_t index)
+{
+	for (size_t i = it->versions_n; i-- > 0;) {
+		if (it->versions[i].index <= index)
+			return &it->versions[i];
+	}
+	return NULL;
+}
+
+/* ---- reads ---- */
+
+static void
+check_contents(struct sim *s, const struct record *r, const struct item *it)
+{
+	const struct version *v = version_at(it, r->index);
+
+	if (v == NULL || v->generation != r->got.generation ||
+	    (r->op.code == OP_get_contents && !bytes_equal(v->contents, r->contents)))
+		sim_fail(s, "read %lu.%lu of node %lu at %lu shows generation %lu: %.*s",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)it->node, (unsigned long)r->index,
+		         (unsigned long)r->got.generation, (int)r->contents.len,
+		         (const char *)r->contents.data);
+}
+
+static void
+check_listing(struct sim *s, const struct record *r, const struct result_listing *result)
+{
+	struct cursor at = cursor_of(result->entries.packed);
+	struct child child;
+	size_t seen = 0, want = 0;
+
+	while (wire_next_child(&at, &child)) {
+		seen++;
+		if (name_at(&s->model, r->index, r->op.get_listing.node, child.name) != child.node)
+			sim_fail(s, "listing %lu.%lu shows %.*s as node %lu",
+			         (unsigned long)r->session, (unsigned long)r->number,
+			         (int)child.name.len, (const char *)child.name.data,
+			         (unsigned long)child.node);
+	}
+	for (size_t i = 0; i < s->model.items_n; i++) {
+		const struct item *it = s->model.items[i];
+
+		want += it->parent == r->op.get_listing.node && it->born <= r->index &&
+		        (it->died == 0 || it->died > r->index);
+	}
+	if (seen != want)
+		sim_fail(s, "listing %lu.%lu at %lu has %zu children and should have %zu",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)r->index, seen, want);
+}
+
+static void
+check_lookup(struct sim *s, const struct record *r)
+{
+	uint64_t node = name_at(&s->model, r->index, r->op.lookup.parent, r->op.lookup.name);
+
+	if (r->rc != (node == 0 ? RC_NOENT : RC_OK) || (node != 0 && r->got.node != node))
+		sim_fail(s, "lookup %lu.%lu of %.*s at %lu finds %lu and should find %lu",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (int)r->op.lookup.name.len, (const char *)r->op.lookup.name.data,
+		         (unsigned long)r->index, (unsigned long)r->got.node, (unsigned long)node);
+}
+
+void
+model_check_read(struct sim *s, const struct record *r, const struct result *result)
+{
+	const struct item *it;
+
+	if (r->index > s->model.applied)
+		sim_fail(s, "read %lu.%lu shows index %lu of the future", (unsigned long)r->session,
+		         (unsigned long)r->number, (unsigned long)r->index);
+	if (r->op.code == OP_lookup) {
+		check_lookup(s, r);
+		return;
+	}
+	it = model_item(&s->model, wire_op_node(&r->op));
+	if (it == NULL || it->born > r->index || (it->died != 0 && it->died <= r->index)) {
+		if (r->rc != RC_STALE)
+			sim_fail(s, "read %lu.%lu of a dead node is answered %s",
+			         (unsigned long)r->session, (unsigned long)r->number,
+			         rc_name(r->rc));
+		return;
+	}
+	if (r->rc != RC_OK && r->op.code != OP_get_sequencer)
+		sim_fail(s, "read %lu.%lu of a living node is answered %s",
+		         (unsigned long)r->session, (unsigned long)r->number, rc_name(r->rc));
+	if (r->op.code == OP_get_listing)
+		check_listing(s, r, &result->listing);
+	else if (it->kind == NODE_FILE &&
+	         (r->op.code == OP_get_contents || r->op.code == OP_get_attr))
+		check_contents(s, r, it);
+}
+
+/* ---- the end ---- */
+
+static void
+check_item(struct sim *s, const struct tree *t, uint64_t session, const struct item *it)
+{
+	struct op op = {.code = OP_get_contents, .get_contents = {.node = it->node}};
+	struct buffer encoded = BUFFER(LIMIT_FRAME);
+	struct result result;
+	enum rc rc = tree_read(t, session, 0, &op, &encoded);
+
+	if ((rc == RC_OK) != (it->died == 0))
+		sim_fail(s, "at the end node %lu (%s) reads %s", (unsigned long)it->node, it->name,
+		         rc_name(rc));
+	if (rc == RC_OK) {
+		must(wire_get_result(RESULT_contents, buffer_view(&encoded), &result) == RC_OK);
+		if (!bytes_equal(result.contents.contents, it->versions[it->versions_n - 1].contents))
+			sim_fail(s, "at the end %s holds something else", it->name);
+	}
+	buffer_free(&encoded);
+}
+
+void
+model_check_tree(struct sim *s, const struct tree *t)
+{
+	struct tree_session session;
+
+	if (tree_applied(t) != s->model.applied || !tree_session_after(t, 0, &session))
+		sim_fail(s, "at the end the tree stands at %lu", (unsigned long)tree_applied(t));
+	for (size_t i = 0; i < s->model.items_n; i++) {
+		if (s->model.items[i]->kind == NODE_FILE)
+			check_item(s, t, session.id, s->model.items[i]);
+	}
+}
+
