@@ -203,7 +203,7 @@ test_announcement_in_a_pause(void **unused)
 	play_free(p);
 }
 
-/* Also by the first one who names the master of a new epoch, while it is looked for; and by a replica
+/* Also by the first one who names the master of a new epoch, while it is looked for; and by one
  * that was asked before, and that we have not gone from yet. */
 static void
 test_new_epoch_in_a_pause(void **unused)
