@@ -112,6 +112,7 @@ struct inode {
 	bool dead;           /* the node was deleted */
 	bool gone_here;      /* by a call of this mount: no name leads here any more */
 	uint64_t moved_to;   /* a renamed file's handles are this node's now; 0: not renamed */
+	pid_t maker;         /* the local process that made the node; 0: somebody else */
 	bool opener;         /* the cell has this session recorded as having it open */
 	struct handle_list handles;
 	struct lock_list locks;

@@ -18,7 +18,7 @@ name_error(uint64_t parent, struct bytes name)
 }
 
 static void
-name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t index)
+name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t index, pid_t maker)
 {
 	struct inode *i = inode_learn(m, attr, index);
 
@@ -26,6 +26,8 @@ name_entry(struct mount *m, struct call *c, const struct attr *attr, uint64_t in
 		call_status(m, c, EIO);
 		return;
 	}
+	if (maker)
+		i->maker = maker;
 	i->refs++;
 	call_entry(m, c, i);
 	inode_put(m, i);
@@ -41,7 +43,7 @@ lookup_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	if (error)
 		call_status(m, c, error);
 	else
-		name_entry(m, c, &a->result.attr.attr, a->index);
+		name_entry(m, c, &a->result.attr.attr, a->index, 0);
 }
 
 static void
@@ -115,7 +117,7 @@ mkdir_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	if (error)
 		call_status(m, c, error);
 	else
-		name_entry(m, c, &a->result.created.attr, a->index);
+		name_entry(m, c, &a->result.created.attr, a->index, c->event.pid);
 }
 
 void

@@ -102,6 +102,7 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 
 	h->fetched = true;
 	h->created = true;
+	h->inode->maker = c->event.pid;
 	h->generation = attr->content_generation;
 	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);

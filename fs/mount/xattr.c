@@ -392,14 +392,24 @@ xattr_get(struct mount *m, struct call *c)
 	}
 }
 
+/* Who has just made the node is copying attributes to it: mv and cp -a take EOPNOTSUPP as no failure. */
+static int
+read_only_errno(struct mount *m, const struct call *c)
+{
+	const struct inode *i = inode_find(m, c->event.ino);
+
+	return i && i->maker == c->event.pid ? EOPNOTSUPP : EPERM;
+}
+
 void
 xattr_set(struct mount *m, struct call *c)
 {
 	const struct attribute *a = attribute_find(c->event.name);
 
-	/* EOPNOTSUPP: mv and cp -a, which copy attributes, take it as no failure. */
-	if (a == NULL || a->set == NULL) {
+	if (a == NULL) {
 		call_status(m, c, EOPNOTSUPP);
+	} else if (a->set == NULL) {
+		call_status(m, c, read_only_errno(m, c));
 	} else if (is_virtual(c->event.ino)) {
 		call_status(m, c, EPERM);
 	} else if (c->event.flags & XATTR_CREATE) {

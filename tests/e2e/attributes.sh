@@ -30,8 +30,8 @@ case_acl_names_are_inherited() {
 
 case_read_only_and_bad_values() {
 	touch "$d/f"
-	refused "Operation not supported" setfattr -n user.ls.instance -v 7 "$d/f"
-	refused "Operation not supported" setfattr -n user.ls.checksum -v 7 "$d/f"
+	refused "Operation not permitted" setfattr -n user.ls.instance -v 7 "$d/f"
+	refused "Operation not permitted" setfattr -n user.ls.checksum -v 7 "$d/f"
 	refused "Numerical result out of range" setfattr -n user.ls.lock_delay -v 61 "$d/f"
 	refused "Invalid argument" setfattr -n user.ls.lock_delay -v soon "$d/f"
 	refused "No such attribute" getfattr -n user.ls.nothing "$d/f"

@@ -109,7 +109,7 @@ test_refusals(void **state)
 	assert_int_equal(k_getxattr(b, NODE_ROOT, "user.mine", NULL), ENODATA);
 	assert_int_equal(k_setxattr(b, NODE_ROOT, "system.posix_acl_access", "x"), EOPNOTSUPP);
 	assert_int_equal(k_setxattr(b, NODE_ROOT, "user.mine", "x"), EOPNOTSUPP);
-	assert_int_equal(k_setxattr(b, NODE_ROOT, "user.ls.instance", "7"), EOPNOTSUPP);
+	assert_int_equal(k_setxattr(b, NODE_ROOT, "user.ls.instance", "7"), EPERM);
 	assert_int_equal(k_setxattr(b, NODE_ROOT, "user.ls.lock_delay", "soon"), EINVAL);
 	assert_int_equal(k_setxattr(b, NODE_ROOT, "user.ls.lock_delay", ""), EINVAL);
 	assert_int_equal(k_setxattr(b, NODE_ROOT, "user.ls.lock_delay", "61"), ERANGE);
