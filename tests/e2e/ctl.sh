@@ -67,6 +67,19 @@ case_lock_a_directory() {
 	down
 }
 
+case_a_command_keeps_the_lock_of_a_killed_lsctl() {
+	up > /dev/null
+	"$LSCTL" lock "$m/k" -- bash -c "echo \$\$ > $work/pid; exec tail -f /dev/null" &
+	local ctl=$!
+	wait_until "the command runs" test -s "$work/pid"
+	kill -9 $ctl
+	wait $ctl || :
+	is "$(attribute lock "$m/k")" exclusive
+	kill "$(cat "$work/pid")"
+	limit 5 flock "$m/k" true
+	down
+}
+
 case_lock_forwards_signals() {
 	up > /dev/null
 	cat > "$work/command" <<-C
