@@ -158,12 +158,20 @@ m_request_behind_command(const struct session *s, const struct request *r)
 	return false;
 }
 
+/* An acquire that was queued under an earlier master: it is older than what waits before it now, and
+ * has to be in its place before the lock goes to somebody else. */
+static bool
+has_place(const struct request *r)
+{
+	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
+}
+
 static bool
 behind_parked(const struct session *s, const struct request *r)
 {
 	struct request *e;
 
-	if (s->parked_n == 0)
+	if (s->parked_n == 0 || has_place(r))
 		return false;
 	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests)
 	{

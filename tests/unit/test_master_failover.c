@@ -287,6 +287,37 @@ test_free_locks_are_there(void **state)
 	lab_free(lab);
 }
 
+/* Whoever waited for the lock has its place before all that it sent and that has to wait now. */
+static void
+test_places_do_not_wait(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client holder = lab_open_caching(lab, 1), first = lab_open_caching(lab, 2);
+	struct lab_client late = lab_open_caching(lab, 3);
+	uint64_t node = lab_file(&holder, "f"), other = lab_file(&holder, "g");
+	struct op again = lab_acquire(node, 7, ++first.acquisition, LOCK_EXCLUSIVE, true);
+	struct op set = lab_set(node, "x"), set_other = lab_set(other, "x");
+	struct result result;
+
+	(void)state;
+	assert_int_equal(lab_lock(&holder, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_call(&first, &again, &result), RC_QUEUED);
+	again.acquire.acquire.ticket = result.acquired.ticket;
+	lab_restart(lab);
+	back(&late);
+	assert_int_equal(lab_lock(&late, node, 8, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_reattach(&first);
+	lab_send_request(&first, ++first.number, true, &set_other);
+	lab_send_op(&first, &set);
+	assert_int_equal(lab_call(&first, &again, NULL), RC_QUEUED);
+	back(&first);
+	back(&holder);
+	lab_unlock(&holder, node, 1, 1);
+	assert_int_equal(lab_granted(&first), 7);
+	assert_int_equal(lab_granted(&late), 0);
+	lab_free(lab);
+}
+
 /* Who waited before comes first, however late in this while it says so. */
 static void
 test_held_locks_wait_for_the_queue(void **state)
@@ -488,6 +519,7 @@ main(void)
 	    cmocka_unit_test(test_expiry_waits),
 	    cmocka_unit_test(test_free_locks_are_there),
 	    cmocka_unit_test(test_held_locks_wait_for_the_queue),
+	    cmocka_unit_test(test_places_do_not_wait),
 	    cmocka_unit_test(test_holders_go_on),
 	    cmocka_unit_test(test_holders_do_not_come_back_first),
 	    cmocka_unit_test(test_waiting_conversion_goes_on),
