@@ -44,8 +44,8 @@ open_node(struct lock *l)
 		return false;
 	}
 	l->directory = S_ISDIR(st.st_mode);
-	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock lasts as
-	 * long as the command. When it ends we unlock, whoever else may have the descriptor. */
+	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock lasts
+	 * as long as the command. When it ends we unlock, whoever else has the descriptor. */
 	fcntl(l->fd, F_SETFD, 0);
 	if (fgetxattr(l->fd, "user.ls.lock_generation", NULL, 0) < 0) {
 		log_error("%s: not on a mounted cell", l->path);

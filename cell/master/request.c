@@ -158,8 +158,8 @@ m_request_behind_command(const struct session *s, const struct request *r)
 	return false;
 }
 
-/* An acquire that was queued under an earlier master: it is older than what waits before it now, and
- * has to be in its place before the lock goes to somebody else. */
+/* An acquire that was queued under an earlier master: it is older than what waits before it now,
+ * and has to be in its place before the lock goes to somebody else. */
 static bool
 has_place(const struct request *r)
 {

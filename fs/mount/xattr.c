@@ -392,7 +392,8 @@ xattr_get(struct mount *m, struct call *c)
 	}
 }
 
-/* Who has just made the node is copying attributes to it: mv and cp -a take EOPNOTSUPP as no failure. */
+/* Who has just made the node is copying attributes to it: mv and cp -a take EOPNOTSUPP as no
+ * failure. */
 static int
 read_only_errno(struct mount *m, const struct call *c)
 {
