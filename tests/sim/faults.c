@@ -40,7 +40,7 @@ swarm_draw(struct swarm *w, struct rng *r)
 	w->slow_disk_rate = maybe(r, 60);
 	w->partition_rate = maybe(r, 100);
 	w->blackout_rate = maybe(r, 20);
-	w->master_rate = maybe(r, 300);
+	w->master_rate = maybe(r, 800);
 	w->split_rate = maybe(r, 200);
 	w->link_rate = maybe(r, 300);
 	w->datagrams = rng_chance(r, 300);

@@ -14,7 +14,8 @@ name_at(const struct model *m, uint64_t index, uint64_t parent, struct bytes nam
 	for (size_t i = m->names_n; i-- > 0;) {
 		const struct name_change *n = &m->names[i];
 
-		if (n->index <= index && n->parent == parent && bytes_equal(bytes_of(n->name), name))
+		if (n->index <= index && n->parent == parent &&
+		    bytes_equal(bytes_of(n->name), name))
 			return n->node;
 	}
 	return 0;
@@ -130,7 +131,8 @@ check_item(struct sim *s, const struct tree *t, uint64_t session, const struct i
 		         rc_name(rc));
 	if (rc == RC_OK) {
 		must(wire_get_result(RESULT_contents, buffer_view(&encoded), &result) == RC_OK);
-		if (!bytes_equal(result.contents.contents, it->versions[it->versions_n - 1].contents))
+		if (!bytes_equal(result.contents.contents,
+		                 it->versions[it->versions_n - 1].contents))
 			sim_fail(s, "at the end %s holds something else", it->name);
 	}
 	buffer_free(&encoded);

@@ -6,7 +6,7 @@
 #include "tests/sim/sim.h"
 
 enum {
-	CALM_SECONDS = 400,
+	CALM_SECONDS = 120,
 	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
 };
 
