@@ -81,7 +81,8 @@ has_time_left(const struct sim *s, const struct item *it, const struct record *w
 	       s->now - s->model.epoch_from < lease_ms * MS / 100 * 98;
 }
 
-/* Nobody passes a waiter, not over a fail-over either. */
+/* Nobody passes a waiter, not over a fail-over either. Two that share the lock are in nobody's way:
+ * who comes while the other's grant is under way may be first when that is refused. */
 static void
 check_turn(struct sim *s, const struct item *it, uint64_t session, const struct acquire *a)
 {
@@ -90,6 +91,8 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 		const struct acquire *w = &r->op.acquire.acquire;
 
 		if (!r->waiting || w->node != it->node)
+			continue;
+		if (w->mode == LOCK_SHARED && a->mode == LOCK_SHARED)
 			continue;
 		if (!model_alive(&s->model, r->session))
 			continue;
