@@ -165,6 +165,7 @@ struct conn *net_random_open(struct sim *s);
 
 /* ---- link.c ---- */
 
+/* A frame from one replica to another; their connection breaks; all of a replica's do. */
 void link_send(struct sim *s, int from, int to, struct bytes frame);
 void link_break(struct sim *s, int from, int to);
 void link_node_died(struct sim *s, int node);
