@@ -251,9 +251,9 @@ engine_call(struct engine *e, struct mount_event *event)
 }
 
 unsigned
-engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_owner, pid_t pid)
+engine_wants(const struct engine *e, const struct mount_event *event)
 {
-	return mount_flush_wants(e->mount, fh, lock_owner, pid);
+	return mount_wants(e->mount, event);
 }
 
 struct client_status

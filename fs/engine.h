@@ -33,8 +33,8 @@ int engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 /* Hands in one call of the kernel (event->now is set here). */
 void engine_call(struct engine *e, struct mount_event *event);
 
-/* What the kernel driver has to find out before it hands in a FLUSH. */
-unsigned engine_flush_wants(const struct engine *e, uint64_t fh, uint64_t lock_owner, pid_t pid);
+/* What the kernel driver has to find out of the caller before it hands in a call: mount_wants. */
+unsigned engine_wants(const struct engine *e, const struct mount_event *event);
 
 /* The state of the session behind the mount. */
 struct client_status engine_status(const struct engine *e);

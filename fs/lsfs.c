@@ -12,7 +12,7 @@
 #include "cell/io/log.h"
 #include "fs/local_locks.h"
 #include "fs/mountpoint.h"
-#include "fs/session.h"
+#include "fs/device.h"
 #include "fs/source.h"
 
 /* What ends: first the reading of requests, then the cell session, then the replica, then the
@@ -27,7 +27,7 @@ struct lsfs {
 	struct source source;
 	struct link *link;
 	struct engine *engine;
-	struct session session;
+	struct device device;
 	struct local_locks local_locks;
 	bool safe; /* the session was, once */
 	bool init_answered;
@@ -72,7 +72,7 @@ stop(struct lsfs *l)
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
 	uv_close((uv_handle_t *)&l->begin, NULL);
 	local_locks_stop(&l->local_locks);
-	session_stop(&l->session);
+	device_stop(&l->device);
 	if (l->engine)
 		engine_close(l->engine, on_engine_closed, l);
 	else
@@ -87,7 +87,7 @@ on_signal(uv_signal_t *signal, int number)
 }
 
 static void
-on_session_ended(void *user, bool broken)
+on_device_ended(void *user, bool broken)
 {
 	struct lsfs *l = user;
 
@@ -184,19 +184,19 @@ on_session_state(void *user, const struct client_status *status)
 static void
 on_reply(void *user, const struct mount_reply *reply)
 {
-	session_reply(&((struct lsfs *)user)->session, reply);
+	device_reply(&((struct lsfs *)user)->device, reply);
 }
 
 static void
 on_stale_inode(void *user, uint64_t ino)
 {
-	session_stale_inode(&((struct lsfs *)user)->session, ino);
+	device_stale_inode(&((struct lsfs *)user)->device, ino);
 }
 
 static void
 on_forget_names(void *user)
 {
-	session_forget_names(&((struct lsfs *)user)->session);
+	device_forget_names(&((struct lsfs *)user)->device);
 }
 
 /* ---- starting ---- */
@@ -249,18 +249,18 @@ start_signals(struct lsfs *l)
 }
 
 static bool
-start_session(struct lsfs *l)
+start_device(struct lsfs *l)
 {
 	const struct options *o = l->options;
 	char text[512];
-	struct session_config config = {
+	struct device_config config = {
 		.uid = getuid(), .gid = getgid(), .options = text, .ready = on_init_answered,
-		.ended = on_session_ended, .user = l,
+		.ended = on_device_ended, .user = l,
 	};
 
 	snprintf(text, sizeof text, "%s%s%s", o->allow_other ? "allow_other" : "",
 	         o->allow_other && o->kernel ? "," : "", o->kernel ? o->kernel : "");
-	return session_init(&l->session, &config) == 0;
+	return device_init(&l->device, &config) == 0;
 }
 
 static bool
@@ -268,11 +268,11 @@ mount_now(struct lsfs *l)
 {
 	int rc;
 
-	if (session_mount(&l->session, l->mountpoint.path) < 0)
+	if (device_mount(&l->device, l->mountpoint.path) < 0)
 		return false;
-	rc = session_start(&l->session, &l->loop, l->engine);
+	rc = device_start(&l->device, &l->loop, l->engine);
 	if (rc == 0)
-		rc = local_locks_start(&l->local_locks, &l->loop, &l->session.mounted);
+		rc = local_locks_start(&l->local_locks, &l->loop, &l->device.mounted);
 	if (rc < 0)
 		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
 	return rc == 0;
@@ -328,7 +328,7 @@ run_loop(struct lsfs *l)
 	}
 	uv_run(&l->loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&l->loop) == 0);
-	session_fini(&l->session);
+	device_fini(&l->device);
 	if (l->engine)
 		engine_free(l->engine);
 }
@@ -351,12 +351,12 @@ start_loop(struct lsfs *l)
 static bool
 start(struct lsfs *l)
 {
-	if (!start_session(l))
+	if (!start_device(l))
 		return false;
 	if (source_open(&l->source, l->options, l->mountpoint.path, on_host_failed, l) &&
 	    start_loop(l))
 		return true;
-	session_fini(&l->session);
+	device_fini(&l->device);
 	return false;
 }
 

@@ -1,23 +1,42 @@
 #include "fs/ops.h"
+#include "fs/proc.h"
+
+/* The thread is the one to look at for what its process has open and how it ends: while it is in a
+ * call it is there, and the first thread of the process may be gone. */
+static void
+learn_caller(const struct device *d, struct mount_event *event)
+{
+	unsigned wants = engine_wants(d->engine, event);
+
+	if (wants & WANTS_PROCESS) {
+		event->pid = proc_of_thread(event->thread);
+		wants = engine_wants(d->engine, event);
+	}
+	if (wants & WANTS_FATE)
+		event->fate = proc_fate(event->thread);
+	if (wants & WANTS_DESCRIPTORS)
+		event->descriptors = proc_descriptors(event->thread, event->ino, &d->mounted);
+}
 
 void
 ops_call(fuse_req_t req, struct mount_event *event)
 {
-	struct session *s = ops_session(req);
+	struct device *d = ops_device(req);
 	const struct fuse_ctx *caller = fuse_req_ctx(req);
 
 	event->uid = caller->uid;
 	event->gid = caller->gid;
-	event->pid = caller->pid;
-	reply_park(&s->replies, req, event);
-	engine_call(s->engine, event);
+	event->thread = caller->pid;
+	learn_caller(d, event);
+	reply_park(&d->replies, req, event);
+	engine_call(d->engine, event);
 }
 
 /* An operation that is missing here would be answered ENOSYS, and the kernel then takes it out of
  * use for as long as the mount lives: right for what falls back to another way (lseek for holes,
  * copy_file_range, bmap, poll), wrong for all others. */
 const struct fuse_lowlevel_ops ops_table = {
-	.init = session_on_init,
+	.init = device_on_init,
 	.lookup = op_lookup,
 	.forget = op_forget,
 	.forget_multi = op_forget_multi,

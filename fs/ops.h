@@ -4,21 +4,21 @@
 #ifndef LSFS_FS_OPS_H
 #define LSFS_FS_OPS_H
 
-#include "fs/session.h"
+#include "fs/device.h"
 
 extern const struct fuse_lowlevel_ops ops_table;
 
 /* Parks the request and hands the event in, with the caller's ids filled in. */
 void ops_call(fuse_req_t req, struct mount_event *event);
 
-static inline struct session *
-ops_session(fuse_req_t req)
+static inline struct device *
+ops_device(fuse_req_t req)
 {
 	return fuse_req_userdata(req);
 }
 
-/* INIT: what we want of the kernel (session.c). */
-void session_on_init(void *session, struct fuse_conn_info *conn);
+/* INIT: what we want of the kernel (device.c). */
+void device_on_init(void *device, struct fuse_conn_info *conn);
 
 /* ops_name.c: names and attributes */
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);

@@ -1,7 +1,6 @@
 /* Open files and directories. */
 #include <errno.h>
 #include "fs/ops.h"
-#include "fs/proc.h"
 
 /* Valid replies: OPENED, STATUS with an error. */
 void
@@ -40,19 +39,13 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t of
 		.flags = file->flags});
 }
 
-/* /proc is read only for the FLUSHes on which something hangs. Valid replies: STATUS. */
+/* Valid replies: STATUS. */
 void
 op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	const struct session *s = ops_session(req);
-	pid_t pid = fuse_req_ctx(req)->pid;
-	unsigned wants = engine_flush_wants(s->engine, file->fh, file->lock_owner, pid);
-
 	ops_call(req, &(struct mount_event){
 		.kind = MOUNT_FLUSH, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
-		.fate = wants & FLUSH_WANTS_FATE ? proc_fate(pid) : FATE_UNKNOWN,
-		.descriptors = wants & FLUSH_WANTS_DESCRIPTORS
-		                   ? proc_descriptors(pid, ino, &s->mounted) : -1});
+		.fate = FATE_UNKNOWN, .descriptors = -1});
 }
 
 /* Valid replies: STATUS. */

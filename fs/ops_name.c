@@ -12,16 +12,16 @@ op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 /* Never answered, so never parked. */
 static void
-forget(struct session *s, fuse_ino_t ino, uint64_t count)
+forget(struct device *d, fuse_ino_t ino, uint64_t count)
 {
-	engine_call(s->engine, &(struct mount_event){
+	engine_call(d->engine, &(struct mount_event){
 		.kind = MOUNT_FORGET, .ino = ino, .count = count});
 }
 
 void
 op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
-	forget(ops_session(req), ino, count);
+	forget(ops_device(req), ino, count);
 	fuse_reply_none(req);
 }
 
@@ -29,7 +29,7 @@ void
 op_forget_multi(fuse_req_t req, size_t n, struct fuse_forget_data *forgets)
 {
 	for (size_t i = 0; i < n; i++)
-		forget(ops_session(req), forgets[i].ino, forgets[i].nlookup);
+		forget(ops_device(req), forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }
 

@@ -26,6 +26,20 @@ read_text(int directory, const char *path, char *to, size_t size)
 	return n > 0;
 }
 
+pid_t
+proc_of_thread(pid_t thread)
+{
+	char path[64], text[1024];
+	const char *group;
+	long pid;
+
+	snprintf(path, sizeof path, "/proc/%ld/status", (long)thread);
+	if (thread <= 0 || !read_text(AT_FDCWD, path, text, sizeof text))
+		return thread;
+	group = strstr(text, "\nTgid:");
+	return group && sscanf(group, "\nTgid:%ld", &pid) == 1 && pid > 0 ? (pid_t)pid : thread;
+}
+
 /* The fields behind the command's name, which may hold blanks and parentheses of its own. */
 static bool
 stat_fields(char *text, unsigned long *flags, unsigned long *exit_code)

@@ -6,6 +6,9 @@
 #include "cell/io/mountinfo.h"
 #include "fs/mount/mount.h"
 
+/* The process of a thread; `thread` itself where /proc does not tell. */
+pid_t proc_of_thread(pid_t thread);
+
 /* Is it exiting, and was it killed by a signal? (A dying process still sends its FLUSHes.) */
 enum mount_fate proc_fate(pid_t pid);
 

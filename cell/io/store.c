@@ -43,8 +43,9 @@ struct store {
 	bool marked;
 	char why[DATABASE_WHY];     /* what broke */
 
-	uv_async_t news;
+	uv_async_t *news;           /* NULL until store_start */
 	struct store_callbacks callbacks;
+	bool log_closed;            /* by a thread, but the store was not started */
 	bool started, told_full, told_failed, closing;
 	void (*closed)(void *user);
 	void *closed_user;
@@ -197,7 +198,7 @@ mark_failed(struct store *s, const char *why)
 	snprintf(s->why, sizeof s->why, "%s", why);
 	s->marked = true;
 	must(pthread_mutex_unlock(&s->mutex) == 0);
-	must(uv_async_send(&s->news) == 0);
+	must(uv_async_send(s->news) == 0);
 }
 
 static void
@@ -293,7 +294,7 @@ finish_state(void *user)
 static void
 wake_loop(void *user)
 {
-	must(uv_async_send(&((struct store *)user)->news) == 0);
+	must(uv_async_send(((struct store *)user)->news) == 0);
 }
 
 static const struct worker_ops log_ops = {run_log, tidy_log, finish_log, log_failed, wake_loop};
@@ -399,7 +400,11 @@ after_close(struct store *s)
 static void
 on_handle_closed(uv_handle_t *handle)
 {
-	after_close(handle->data);
+	struct store *s = handle->data;
+
+	free(handle);
+	if (s != NULL)
+		after_close(s);
 }
 
 static void
@@ -419,23 +424,50 @@ on_news(uv_async_t *handle)
 	s->closing = false;
 	worker_join(&s->log_worker);
 	worker_join(&s->state_worker);
-	uv_close((uv_handle_t *)&s->news, on_handle_closed);
+	uv_close((uv_handle_t *)s->news, on_handle_closed);
+}
+
+/* Both threads, or none: one that runs alone has had no job, and ends at once. */
+static int
+start_workers(struct store *s)
+{
+	int rc = worker_start(&s->log_worker);
+
+	if (rc < 0)
+		return rc;
+	rc = worker_start(&s->state_worker);
+	if (rc < 0) {
+		worker_finish(&s->log_worker);
+		worker_join(&s->log_worker);
+		s->log_closed = true;
+	}
+	return rc;
 }
 
 int
 store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks)
 {
-	int rc = uv_async_init(loop, &s->news, on_news);
+	int rc;
 
-	must(!s->started);
-	if (rc < 0)
+	must(!s->started && s->news == NULL);
+	s->news = memory_zero(1, sizeof *s->news);
+	rc = uv_async_init(loop, s->news, on_news);
+	if (rc < 0) {
+		free(s->news);
+		s->news = NULL;
 		return rc;
-	s->news.data = s;
+	}
+	s->news->data = s;
 	s->callbacks = *callbacks;
-	must(worker_start(&s->log_worker) == 0);
-	must(worker_start(&s->state_worker) == 0);
-	s->started = true;
-	return 0;
+	rc = start_workers(s);
+	if (rc == 0) {
+		s->started = true;
+		return 0;
+	}
+	s->news->data = NULL; /* the store may be closed before its handle is */
+	uv_close((uv_handle_t *)s->news, on_handle_closed);
+	s->news = NULL;
+	return rc;
 }
 
 void
@@ -504,7 +536,7 @@ store_close(struct store *s, void (*closed)(void *user), void *user)
 	if (!s->started) {
 		if (statedb_close(&s->state, false) == WORK_FAILED)
 			failed_mark(&s->failed, s->state.db.why);
-		if (logdb_close(&s->log, false) == WORK_FAILED)
+		if (!s->log_closed && logdb_close(&s->log, false) == WORK_FAILED)
 			failed_mark(&s->failed, s->log.db.why);
 		after_close(s);
 		return;

@@ -41,7 +41,7 @@ struct store *store_open(const char *directory, const char *cell, uint8_t replic
 void store_recovered_free(struct px_recovered *recovered);
 
 /* Starts the threads; from here on the callbacks come, on the loop's thread. 0 or a negative
- * errno. */
+ * errno: then nothing was started, and the store can only be closed. */
 int store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks);
 
 /* One transaction of records; what waits while the last sync runs shares the next one. Copies. */

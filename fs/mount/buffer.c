@@ -31,13 +31,27 @@ buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid)
 }
 
 void
-buffer_add_writer(struct handle *h, uint64_t lock_owner, pid_t pid)
+buffer_add_writer(struct handle *h, const struct mount_event *e)
+{
+	size_t n = 0;
+
+	while (n < h->writers_n &&
+	       (h->writers[n].lock_owner != e->lock_owner || h->writers[n].pid != e->pid))
+		n++;
+	if (n == h->writers_n) {
+		ARRAY_ROOM(h->writers, h->writers_n, h->writers_room);
+		h->writers_n++;
+	}
+	h->writers[n] = (struct writer){e->lock_owner, e->pid, e->thread};
+}
+
+pid_t
+buffer_knows_process(const struct handle *h, const struct mount_event *e)
 {
 	for (size_t n = 0; n < h->writers_n; n++)
-		if (h->writers[n].lock_owner == lock_owner && h->writers[n].pid == pid)
-			return;
-	ARRAY_ROOM(h->writers, h->writers_n, h->writers_room);
-	h->writers[h->writers_n++] = (struct writer){lock_owner, pid};
+		if (h->writers[n].thread == e->thread && h->writers[n].lock_owner == e->lock_owner)
+			return h->writers[n].pid;
+	return 0;
 }
 
 struct handle *
@@ -160,7 +174,7 @@ write_take(struct mount *m, struct call *c)
 		          e->data);
 		must(!h->contents.failed);
 	}
-	buffer_add_writer(h, e->lock_owner, e->pid);
+	buffer_add_writer(h, e);
 	if (m->config.commit_at_write || (h->flags & (O_SYNC | O_DSYNC)))
 		commit(m, c, write_committed);
 	else
@@ -194,6 +208,15 @@ write_entered(struct mount *m, struct call *c)
 		write_based(m, c);
 }
 
+/* Which process it is may be known only now: whom we wait for may end the buffer that tells it. */
+static void
+write_start(struct mount *m, struct call *c)
+{
+	if (c->event.pid == 0)
+		c->event.pid = buffer_knows_process(c->handle, &c->event);
+	handle_enter(m, c, write_entered);
+}
+
 void
 buffer_write(struct mount *m, struct call *c)
 {
@@ -208,7 +231,7 @@ buffer_write(struct mount *m, struct call *c)
 	else if (c->event.data.len == 0)
 		call_count(m, c, 0);
 	else
-		handle_enter(m, c, write_entered);
+		write_start(m, c);
 }
 
 /* ---- ftruncate ---- */
@@ -240,7 +263,7 @@ truncate_based(struct mount *m, struct call *c)
 	}
 	edit_whole(h);
 	set_length(&h->contents, (size_t)c->event.set_size);
-	buffer_add_writer(h, c->event.lock_owner, c->event.pid);
+	buffer_add_writer(h, &c->event);
 	if (m->config.commit_at_write)
 		commit(m, c, truncate_done);
 	else

@@ -188,19 +188,18 @@ flush_commits(const struct handle *h, const struct mount_event *e)
 }
 
 unsigned
-mount_flush_wants(const struct mount *m, uint64_t fh, uint64_t lock_owner, pid_t pid)
+commit_wants(struct handle *h, const struct mount_event *e)
 {
-	struct handle *h = handle_find((struct mount *)m, fh);
 	unsigned wants = 0;
 
-	if (h == NULL || h->inode == NULL)
-		return 0;
-	if (h->edit != EDIT_NONE && buffer_written_by(h, lock_owner, pid))
-		wants |= FLUSH_WANTS_FATE;
-	if (record_lock_of(h, lock_owner))
-		wants |= FLUSH_WANTS_FATE;
-	if (h->truncation && is_opener(h, pid))
-		wants |= FLUSH_WANTS_FATE | FLUSH_WANTS_DESCRIPTORS;
+	if (h->edit != EDIT_NONE)
+		wants |= WANTS_PROCESS;
+	if (h->edit != EDIT_NONE && buffer_written_by(h, e->lock_owner, e->pid))
+		wants |= WANTS_FATE;
+	if (record_lock_of(h, e->lock_owner))
+		wants |= WANTS_FATE;
+	if (h->truncation && is_opener(h, e->pid))
+		wants |= WANTS_FATE | WANTS_DESCRIPTORS;
 	return wants;
 }
 

@@ -145,6 +145,7 @@ enum edit { EDIT_NONE, EDIT_APPEND, EDIT_WHOLE };
 struct writer {
 	uint64_t lock_owner; /* 0: unknown */
 	pid_t pid;
+	pid_t thread;        /* of it, the last one that wrote */
 };
 
 struct handle {
@@ -158,7 +159,7 @@ struct handle {
 	bool dead;           /* ESTALE for everything, for ever */
 	bool ready;
 	int flags;
-	pid_t opener;
+	pid_t opener;        /* 0 unless its open may create or truncate */
 	bool opener_gone;
 	bool created;        /* its open made the file */
 	bool committing;     /* what the buffer holds has been sent */
@@ -232,7 +233,9 @@ void buffer_truncate(struct mount *m, struct call *c); /* SETATTR with a handle 
 void buffer_drop(struct handle *h);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
-void buffer_add_writer(struct handle *h, uint64_t lock_owner, pid_t pid);
+void buffer_add_writer(struct handle *h, const struct mount_event *e);
+/* Whose thread the writer of this event is, if it was the last to write for its process. */
+pid_t buffer_knows_process(const struct handle *h, const struct mount_event *e);
 /* The handle of this process with uncommitted writes on the node, NULL if none. */
 struct handle *buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid);
 
@@ -243,6 +246,7 @@ void commit_behind(struct mount *m, struct handle *h);
 /* What is told once more by fsync, unlock and close. */
 int commit_owed(struct handle *h);
 void commit_flush(struct mount *m, struct call *c);
+unsigned commit_wants(struct handle *h, const struct mount_event *e); /* FLUSH: mount_wants */
 void commit_fsync(struct mount *m, struct call *c);
 
 /* ---- locks ---- */
@@ -367,7 +371,7 @@ struct mount {
 	struct handle_list every_handle, ready;
 	struct lock_list kept;
 	struct {
-		pid_t pid;
+		pid_t thread;
 		enum mount_event_kind kind;
 		mono_t until;
 	} stale[STALE_CALLERS];

@@ -86,7 +86,8 @@ struct mount_event {
 	uint64_t call;       /* made up by the driver, never used again */
 	uid_t uid;
 	gid_t gid;
-	pid_t pid;           /* of the calling thread, as the kernel tells it */
+	pid_t thread;        /* the caller, as the kernel tells it */
+	pid_t pid;           /* of its process, where mount_wants() asks for it */
 	uint64_t ino, fh, new_ino, lock_owner, count;
 	struct bytes name, new_name, data;
 	int flags;
@@ -106,9 +107,11 @@ struct mount_event {
 	const struct client_grant *grant;
 };
 
-/* What a FLUSH needs to know of its caller, so that the driver reads /proc only when it matters. */
-enum { FLUSH_WANTS_FATE = 1, FLUSH_WANTS_DESCRIPTORS = 2 };
-unsigned mount_flush_wants(const struct mount *m, uint64_t fh, uint64_t lock_owner, pid_t pid);
+/* What a call needs to know of its caller besides the thread, so that the driver reads /proc only
+ * where something hangs on it. Who is told to find out the process asks again with it: the other
+ * two may depend on it. To be asked right before the step. */
+enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
+unsigned mount_wants(const struct mount *m, const struct mount_event *event);
 
 enum mount_reply_kind { MOUNT_STATUS, MOUNT_ENTRY, MOUNT_ATTR, MOUNT_OPENED, MOUNT_CREATED,
 	                    MOUNT_DATA, MOUNT_COUNT, MOUNT_LISTING, MOUNT_STATS, MOUNT_LOCK };

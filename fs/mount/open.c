@@ -24,13 +24,13 @@ open_denied(const struct attr *a, int flags)
 
 /* The truncation waits in the buffer for the first data or for the close. */
 static void
-open_truncate(struct handle *h)
+open_truncate(struct handle *h, const struct mount_event *e)
 {
 	h->unconditional = true;
 	h->fetched = true;
 	h->edit = EDIT_WHOLE;
 	h->truncation = true;
-	buffer_add_writer(h, 0, h->opener);
+	buffer_add_writer(h, e);
 }
 
 static void
@@ -44,7 +44,7 @@ open_done(struct mount *m, struct call *c)
 		return;
 	}
 	if (c->event.flags & O_TRUNC)
-		open_truncate(h);
+		open_truncate(h, &c->event);
 	call_opened(m, c, h->fh);
 }
 
@@ -89,7 +89,7 @@ create_done(struct mount *m, struct call *c)
 		return;
 	}
 	if ((c->event.flags & O_TRUNC) && !h->fetched)
-		open_truncate(h);
+		open_truncate(h, &c->event);
 	h->unconditional = (c->event.flags & O_TRUNC) != 0;
 	call_created(m, c, h->inode, h->fh);
 }

@@ -8,14 +8,14 @@ int
 stale_path(struct mount *m, const struct call *c)
 {
 	for (size_t n = 0; n < STALE_CALLERS; n++) {
-		if (m->stale[n].pid != c->event.pid || m->stale[n].kind != c->event.kind ||
-		    m->stale[n].pid == 0)
+		if (m->stale[n].thread != c->event.thread || m->stale[n].kind != c->event.kind ||
+		    m->stale[n].thread == 0)
 			continue;
-		m->stale[n].pid = 0;
+		m->stale[n].thread = 0;
 		if (!mono_reached(m->now, m->stale[n].until))
 			return ENOENT;
 	}
-	m->stale[m->stale_next].pid = c->event.pid;
+	m->stale[m->stale_next].thread = c->event.thread;
 	m->stale[m->stale_next].kind = c->event.kind;
 	m->stale[m->stale_next].until = mono_add(m->now, span_ms(RETRY_MS));
 	m->stale_next = (m->stale_next + 1) % STALE_CALLERS;
@@ -26,6 +26,6 @@ void
 stale_clear(struct mount *m, const struct call *c)
 {
 	for (size_t n = 0; n < STALE_CALLERS; n++)
-		if (m->stale[n].pid == c->event.pid && m->stale[n].kind == c->event.kind)
-			m->stale[n].pid = 0;
+		if (m->stale[n].thread == c->event.thread && m->stale[n].kind == c->event.kind)
+			m->stale[n].thread = 0;
 }

@@ -52,6 +52,40 @@ case_uncommitted_contents_are_private() {
 	P
 }
 
+case_threads_are_one_process() {
+	echo old > "$d/f"
+	python3 - "$d" <<-'P'
+		import os, sys, threading
+		def other(call):
+		    told = []
+		    t = threading.Thread(target=lambda: told.append(call()))
+		    t.start()
+		    t.join()
+		    return told[0]
+		path = sys.argv[1] + "/f"
+		fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+		os.write(fd, b"12345")
+		assert other(lambda: os.stat(path).st_size) == 5
+		assert other(lambda: os.fstat(fd).st_size) == 5
+		assert other(lambda: os.write(fd, b"6")) == 1
+		assert os.stat(path).st_size == 6
+		other(lambda: os.close(fd))
+		assert open(path).read() == "123456"
+		fd = other(lambda: os.open(path, os.O_WRONLY | os.O_TRUNC))
+		assert os.stat(path).st_size == 0
+		other(lambda: os.close(fd))
+		pid = os.fork()
+		if pid == 0:
+		    os._exit(os.stat(path).st_size)
+		assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+		new = sys.argv[1] + "/new"
+		fd = other(lambda: os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+		os.chmod(new, 0o600)
+		other(lambda: os.chmod(new, 0o640))
+		os.close(fd)
+	P
+}
+
 case_fsync_commits() {
 	python3 - "$d/f" <<-'P'
 		import os, sys

@@ -193,9 +193,9 @@ start_engine(struct kernel *k)
 	};
 	struct client_config client = {.host = "here", .grace = span_s(5), .drift_permille = 10};
 	struct engine_output output = {
-		.reply = session_reply, .stale_inode = session_stale_inode,
-		.forget_names = session_forget_names, .session = on_session_state,
-		.user = &k->session,
+		.reply = device_reply, .stale_inode = device_stale_inode,
+		.forget_names = device_forget_names, .session = on_session_state,
+		.user = &k->device,
 	};
 
 	random_fill(&client.seed, sizeof client.seed);
@@ -205,18 +205,18 @@ start_engine(struct kernel *k)
 }
 
 static void
-start_session(struct kernel *k)
+start_device(struct kernel *k)
 {
-	struct session_config config = {
+	struct device_config config = {
 		.uid = getuid(), .gid = getgid(), .ready = on_ready, .ended = on_ended, .user = k,
 	};
 	int ends[2];
 
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	k->fd = ends[0];
-	must(session_init(&k->session, &config) == 0);
-	must(session_attach(&k->session, ends[1]) == 0);
-	must(session_start(&k->session, &k->loop, k->engine) == 0);
+	must(device_init(&k->device, &config) == 0);
+	must(device_attach(&k->device, ends[1]) == 0);
+	must(device_start(&k->device, &k->loop, k->engine) == 0);
 }
 
 void
@@ -231,7 +231,7 @@ kernel_start(struct kernel *k, struct fuse_init_out *init)
 	uv_timer_init(&k->loop, &k->guard);
 	start_host(k);
 	start_engine(k);
-	start_session(k);
+	start_device(k);
 	in.flags &= ~(uint32_t)FUSE_INIT_EXT;
 	must(kernel_call(k, FUSE_INIT, 0, &in, sizeof in, NULL, init, sizeof *init) > 0);
 	must(k->ready);
@@ -264,12 +264,12 @@ remove_entry(const char *path, const struct stat *st, int kind, struct FTW *wher
 void
 kernel_stop(struct kernel *k)
 {
-	session_stop(&k->session);
+	device_stop(&k->device);
 	engine_close(k->engine, on_closed, k);
 	uv_run(&k->loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&k->loop) == 0);
 	must(k->closed_in_order);
-	session_fini(&k->session);
+	device_fini(&k->device);
 	engine_free(k->engine);
 	read_replies(k);
 	while (k->replies_n)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
-#include "fs/session.h"
+#include "fs/device.h"
 
 enum { KERNEL_REPLIES = 512, KERNEL_REPLY_MAX = 128 * 1024 + 4096, KERNEL_PATIENCE_MS = 10000 };
 
@@ -27,7 +27,7 @@ struct kernel {
 	int fd;
 	struct host *host;
 	struct engine *engine;
-	struct session session;
+	struct device device;
 	bool ready, ended, broken, closed_in_order;
 	uint64_t last_unique;
 	struct kernel_reply replies[KERNEL_REPLIES]; /* arrived and not taken yet */

@@ -16,7 +16,7 @@ call(struct sim *s, struct machine *m, int p, struct mount_event event)
 
 	must(u->call == 0);
 	event.call = u->call = ++m->calls;
-	event.pid = 100 + p;
+	event.thread = event.pid = 100 + p;
 	event.lock_owner = 1 + (uint64_t)p;
 	event.descriptors = 0;
 	event.fate = FATE_ALIVE;

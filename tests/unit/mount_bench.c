@@ -311,12 +311,43 @@ bench_answer_all(struct bench *b)
 
 /* ---- events ---- */
 
+static pid_t
+process_of(pid_t thread)
+{
+	return thread - thread % THREADS;
+}
+
+static uint64_t
+lock_owner_of(pid_t thread)
+{
+	return (uint64_t)process_of(thread) + 1;
+}
+
+/* As the driver does. */
+static void
+learn_caller(struct bench *b, struct mount_event *event)
+{
+	event->thread = event->pid ? event->pid : SHELL;
+	event->pid = 0;
+	if (mount_wants(b->mount, event) & WANTS_PROCESS)
+		event->pid = process_of(event->thread);
+}
+
+unsigned
+bench_flush_wants(struct bench *b, struct file f, pid_t pid)
+{
+	struct mount_event event = {.kind = MOUNT_FLUSH, .ino = f.ino, .fh = f.fh, .pid = pid,
+	                            .lock_owner = lock_owner_of(pid)};
+
+	learn_caller(b, &event);
+	return mount_wants(b->mount, &event);
+}
+
 uint64_t
 bench_start(struct bench *b, struct mount_event event)
 {
 	event.call = ++b->calls;
-	if (event.pid == 0)
-		event.pid = SHELL;
+	learn_caller(b, &event);
 	if (event.uid == 0)
 		event.uid = 1000;
 	while (b->calls >= b->replies_room) {
@@ -433,7 +464,7 @@ k_write_at(struct bench *b, struct file f, pid_t pid, int64_t offset, const char
 {
 	struct mount_reply *r = bench_call(
 	    b, (struct mount_event){.kind = MOUNT_WRITE, .ino = f.ino, .fh = f.fh, .pid = pid,
-	                            .lock_owner = (uint64_t)pid + 1, .offset = offset,
+	                            .lock_owner = lock_owner_of(pid), .offset = offset,
 	                            .data = bytes_of(text)});
 
 	if (r->error == 0)
@@ -463,7 +494,7 @@ int
 k_flush(struct bench *b, struct file f, pid_t pid, int descriptors)
 {
 	return bench_error(b, (struct mount_event){.kind = MOUNT_FLUSH, .ino = f.ino, .fh = f.fh,
-	                                           .pid = pid, .lock_owner = (uint64_t)pid + 1,
+	                                           .pid = pid, .lock_owner = lock_owner_of(pid),
 	                                           .fate = FATE_ALIVE, .descriptors = descriptors});
 }
 
@@ -471,7 +502,7 @@ int
 k_flush_killed(struct bench *b, struct file f, pid_t pid)
 {
 	return bench_error(b, (struct mount_event){.kind = MOUNT_FLUSH, .ino = f.ino, .fh = f.fh,
-	                                           .pid = pid, .lock_owner = (uint64_t)pid + 1,
+	                                           .pid = pid, .lock_owner = lock_owner_of(pid),
 	                                           .fate = FATE_KILLED});
 }
 
@@ -507,7 +538,7 @@ int
 k_setlk(struct bench *b, struct file f, pid_t pid, enum lock_mode mode)
 {
 	return bench_error(b, (struct mount_event){.kind = MOUNT_SETLK, .ino = f.ino, .fh = f.fh,
-	                                           .pid = pid, .lock_owner = (uint64_t)pid + 1,
+	                                           .pid = pid, .lock_owner = lock_owner_of(pid),
 	                                           .lock_mode = mode, .whole = true});
 }
 

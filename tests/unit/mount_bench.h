@@ -16,7 +16,8 @@
 #include "fs/mount/mount.h"
 #include "tests/unit/tree_fixture.h"
 
-enum { SHELL = 100, CHILD = 200, OTHER = 300 }; /* pids; the lock_owner of a process is pid + 1 */
+/* Processes; the lock_owner of each is pid + 1. Threads of SHELL: 100 to 199, and so on. */
+enum { SHELL = 100, CHILD = 200, OTHER = 300, THREADS = 100 };
 
 struct client {
 	struct client_status status;
@@ -67,7 +68,8 @@ int bench_teardown(void **state);
 struct bench *bench_new(const struct mount_config *config);
 void bench_free(struct bench *b);
 
-/* One event; its requests are answered unless b->hold. Returns the call's number. */
+/* One event; its requests are answered unless b->hold. Returns the call's number. Its pid is the
+ * calling thread: of which process that is the mount is told only if it wants to know. */
 uint64_t bench_start(struct bench *b, struct mount_event event);
 bool bench_answered(struct bench *b, uint64_t call);
 /* The answer, which must have been given. */
@@ -90,7 +92,10 @@ void bench_state(struct bench *b, enum client_state state);
 /* What has been asked since the last look, each in its own brackets. */
 void bench_asked(struct bench *b, const char *expected);
 
-/* The kernel's side of system calls. */
+/* What the mount wants to know at this FLUSH, with the process known. */
+unsigned bench_flush_wants(struct bench *b, struct file f, pid_t pid);
+
+/* The kernel's side of system calls; `pid` is the calling thread. */
 struct file k_open(struct bench *b, const char *name, int flags, pid_t pid);
 int k_open_error(struct bench *b, const char *name, int flags);
 uint64_t k_lookup(struct bench *b, const char *name);

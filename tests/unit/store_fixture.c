@@ -89,12 +89,18 @@ on_closed(void *user)
 	((struct fixture *)user)->closed = true;
 }
 
-void
-fixture_start(struct fixture *f)
+int
+fixture_try_start(struct fixture *f)
 {
 	const struct store_callbacks callbacks = {on_persisted, on_saved, on_full, on_failed, f};
 
-	must(store_start(f->store, &f->loop, &callbacks) == 0);
+	return store_start(f->store, &f->loop, &callbacks);
+}
+
+void
+fixture_start(struct fixture *f)
+{
+	must(fixture_try_start(f) == 0);
 }
 
 void

@@ -27,6 +27,7 @@ void fixture_make(struct fixture *f);   /* the directory and the loop */
 void fixture_make_in_memory(struct fixture *f);
 bool fixture_open(struct fixture *f);   /* store_open; false with `why` */
 void fixture_start(struct fixture *f);
+int fixture_try_start(struct fixture *f); /* store_start */
 /* Runs the loop until the store closed, frees what was loaded. */
 void fixture_close(struct fixture *f);
 void fixture_remove(struct fixture *f); /* the directory and the loop */

@@ -94,6 +94,23 @@ test_lock_values(void **state)
 	k_close(b, f, SHELL);
 }
 
+/* mv and cp -a copy attributes to what they have just made, whichever thread of theirs does it. */
+static void
+test_read_only_for_the_maker(void **state)
+{
+	struct bench *b = *state;
+	struct mount_reply *made = bench_call(b, (struct mount_event){
+		.kind = MOUNT_MKDIR, .ino = NODE_ROOT, .name = bytes_of("d"), .mode = 0777});
+	struct mount_event copy = {.kind = MOUNT_SETXATTR, .ino = made->stat.ino,
+	                           .name = bytes_of("user.ls.instance"), .data = bytes_of("1"),
+	                           .pid = SHELL + 1};
+
+	assert_int_equal(made->error, 0);
+	assert_int_equal(bench_error(b, copy), EOPNOTSUPP);
+	copy.pid = CHILD;
+	assert_int_equal(bench_error(b, copy), EPERM);
+}
+
 static void
 test_refusals(void **state)
 {
@@ -224,7 +241,7 @@ main(void)
 		TEST(test_names),
 		TEST(test_values),
 		TEST(test_lock_values),
-		TEST(test_refusals),
+		TEST(test_read_only_for_the_maker), TEST(test_refusals),
 		TEST(test_settable),
 		TEST(test_chmod_chown),
 		cmocka_unit_test(test_quiet),

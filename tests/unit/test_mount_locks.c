@@ -334,7 +334,7 @@ test_record_lock_freed_by_any_close(void **state)
 	assert_int_equal(k_setlk(b, g, CHILD, LOCK_SHARED), EAGAIN);
 	assert_int_equal(k_flush(b, g, CHILD, 0), 0); /* another process */
 	assert_lock(b, f.ino, LOCK_STATE_EXCLUSIVE);
-	assert_int_equal(mount_flush_wants(b->mount, g.fh, SHELL + 1, SHELL), FLUSH_WANTS_FATE);
+	assert_int_equal(bench_flush_wants(b, g, SHELL), WANTS_FATE);
 	assert_int_equal(k_flush(b, g, SHELL, 0), 0); /* another descriptor of the owner */
 	assert_lock(b, f.ino, LOCK_STATE_FREE);
 	k_release(b, g);

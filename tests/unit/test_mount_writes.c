@@ -47,8 +47,8 @@ test_truncation_alone(void **state)
 	other_writes(b, "f", "old");
 	f = k_open(b, "f", TRUNC, SHELL);
 	bench_asked(b, "lookup \"f\" | get_attr");
-	assert_int_equal(mount_flush_wants(b->mount, f.fh, SHELL + 1, SHELL),
-	                 FLUSH_WANTS_FATE | FLUSH_WANTS_DESCRIPTORS);
+	assert_int_equal(bench_flush_wants(b, f, SHELL),
+	                 WANTS_PROCESS | WANTS_FATE | WANTS_DESCRIPTORS);
 	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
 	assert_int_equal(k_flush(b, f, CHILD, 0), 0); /* not by who opened it */
 	bench_asked(b, "");
@@ -56,6 +56,94 @@ test_truncation_alone(void **state)
 	bench_asked(b, "set_contents any \"\"");
 	k_release(b, f);
 	bench_asked(b, "");
+}
+
+/* The kernel names threads; what was written and by whom it was opened is the process's. */
+static void
+test_threads_are_one_process(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", O_WRONLY, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "12345"), 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL + 1).size, 5);
+	assert_int_equal(k_stat(b, f.ino, CHILD + 1).size, 3);
+	assert_int_equal(k_write_at(b, f, SHELL + 1, 5, "6"), 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 6);
+	assert_int_equal(k_flush(b, f, CHILD, 0), 0);
+	assert_file(b, "f", "old");
+	k_close(b, f, SHELL + 2);
+	assert_file(b, "f", "123456");
+}
+
+static void
+test_truncation_closed_by_another_thread(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL + 1);
+	assert_int_equal(k_flush(b, f, CHILD + 1, 0), 0);
+	assert_file(b, "f", "old");
+	assert_int_equal(k_flush(b, f, SHELL + 2, 0), 0);
+	assert_file(b, "f", "");
+	k_release(b, f);
+}
+
+static unsigned
+wants(struct bench *b, struct file f, enum mount_event_kind kind, pid_t thread)
+{
+	return mount_wants(b->mount, &(struct mount_event){
+		.kind = kind, .ino = f.ino, .fh = f.fh, .thread = thread, .flags = O_RDWR,
+		.lock_owner = (uint64_t)(thread - thread % THREADS) + 1});
+}
+
+/* Asking costs time: nothing is asked where nothing hangs on it. */
+static void
+test_the_process_is_asked_for_only_where_it_matters(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", O_RDWR, SHELL);
+	assert_int_equal(wants(b, f, MOUNT_OPEN, SHELL), 0);
+	assert_int_equal(wants(b, f, MOUNT_GETATTR, SHELL), 0);
+	assert_int_equal(wants(b, f, MOUNT_FLUSH, SHELL), 0);
+	assert_int_equal(wants(b, f, MOUNT_SETATTR, SHELL), WANTS_PROCESS);
+	assert_int_equal(wants(b, f, MOUNT_WRITE, SHELL), WANTS_PROCESS);
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	assert_int_equal(wants(b, f, MOUNT_READ, SHELL), 0);
+	assert_int_equal(wants(b, f, MOUNT_WRITE, SHELL), 0);
+	assert_int_equal(wants(b, f, MOUNT_WRITE, SHELL + 1), WANTS_PROCESS);
+	assert_int_equal(wants(b, f, MOUNT_GETATTR, CHILD), WANTS_PROCESS);
+	k_close(b, f, SHELL);
+	assert_int_equal(wants(b, (struct file){.ino = f.ino}, MOUNT_GETATTR, SHELL), 0);
+}
+
+/* A write waits behind a commit, which ends the buffer that told whose thread it is. */
+static void
+test_write_behind_a_commit(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
+	uint64_t fsync, write;
+
+	assert_int_equal(k_write(b, f, SHELL, "1"), 0);
+	b->hold = true;
+	fsync = bench_start(b, (struct mount_event){.kind = MOUNT_FSYNC, .ino = f.ino, .fh = f.fh});
+	write = bench_start(b, (struct mount_event){
+		.kind = MOUNT_WRITE, .ino = f.ino, .fh = f.fh, .offset = 1, .data = bytes_of("2"),
+		.lock_owner = SHELL + 1});
+	bench_answer_all(b);
+	b->hold = false;
+	assert_int_equal(bench_reply(b, fsync)->error, 0);
+	assert_int_equal(bench_reply(b, write)->error, 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL + 1).size, 2);
+	k_close(b, f, SHELL);
 }
 
 static void
@@ -372,8 +460,8 @@ test_killed_writer_commits_nothing(void **state)
 	other_writes(b, "f", "old");
 	f = k_open(b, "f", TRUNC, SHELL);
 	assert_int_equal(k_write(b, f, SHELL, "hal"), 0);
-	assert_int_equal(mount_flush_wants(b->mount, f.fh, SHELL + 1, SHELL), FLUSH_WANTS_FATE);
-	assert_int_equal(mount_flush_wants(b->mount, f.fh, OTHER + 1, OTHER), 0);
+	assert_int_equal(bench_flush_wants(b, f, SHELL), WANTS_PROCESS | WANTS_FATE);
+	assert_int_equal(bench_flush_wants(b, f, OTHER), WANTS_PROCESS);
 	assert_int_equal(k_flush_killed(b, f, SHELL), 0);
 	k_release(b, f);
 	assert_file(b, "f", "old");
@@ -609,6 +697,9 @@ main(void)
 		TEST(test_echo_over_a_file),
 		TEST(test_echo_into_a_new_file),
 		TEST(test_truncation_alone),
+		TEST(test_threads_are_one_process), TEST(test_truncation_closed_by_another_thread),
+		TEST(test_the_process_is_asked_for_only_where_it_matters),
+		TEST(test_write_behind_a_commit),
 		TEST(test_truncation_of_unknown_descriptors),
 		TEST(test_truncation_of_a_new_file),
 		TEST(test_truncation_at_last_by_release),

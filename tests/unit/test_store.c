@@ -1,5 +1,7 @@
 /* The store: what was acknowledged is there again, and whatever is wrong with the files is said in
  * one line and leaves them as they are. */
+#include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +17,7 @@
 
 #include "cell/base/checksum.h"
 #include "tests/unit/fake_tree.h"
+#include "cell/io/worker.h"
 #include "tests/unit/store_fixture.h"
 
 static struct fixture f;
@@ -536,6 +539,49 @@ test_private(void **state)
 	fixture_close(&f);
 }
 
+/* ---- no thread can be made ---- */
+
+/* The linker puts this one in the place of worker_start. */
+int __real_worker_start(struct worker *w);
+int __wrap_worker_start(struct worker *w);
+
+static int starts_left = INT_MAX;
+
+int
+__wrap_worker_start(struct worker *w)
+{
+	return starts_left-- > 0 ? __real_worker_start(w) : -EAGAIN;
+}
+
+static void
+on_closed_at_once(void *user)
+{
+	((struct fixture *)user)->closed = true;
+}
+
+static void
+test_start_without_threads(void **state)
+{
+	(void)state;
+	open_started();
+	log_slots(1, 3);
+	fixture_close(&f);
+	for (int threads = 0; threads < 2; threads++) {
+		assert_true(fixture_open(&f));
+		starts_left = threads;
+		assert_int_equal(fixture_try_start(&f), -EAGAIN);
+		starts_left = INT_MAX;
+		store_close(f.store, on_closed_at_once, &f);
+		assert_true(f.closed);
+		tree_free(f.tree);
+		store_recovered_free(&f.recovered);
+	}
+	open_started();
+	assert_int_equal(f.recovered.entries_n, 3);
+	assert_false(f.failed);
+	fixture_close(&f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -547,6 +593,7 @@ main(void)
 	    TEST(test_trim_goes_on_while_idle), TEST(test_leases), TEST(test_in_use),
 	    TEST(test_damage), TEST(test_one_ballot_copy_is_enough), TEST(test_damaged_files),
 	    TEST(test_missing_files), TEST(test_half_made), TEST(test_private),
+	    TEST(test_start_without_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

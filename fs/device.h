@@ -1,14 +1,14 @@
-/* The FUSE session: its descriptor on the loop, its requests to the engine, the engine's replies
+/* The FUSE device: its descriptor on the loop, its requests to the engine, the engine's replies
  * and notifications to the kernel. */
-#ifndef LSFS_FS_SESSION_H
-#define LSFS_FS_SESSION_H
+#ifndef LSFS_FS_DEVICE_H
+#define LSFS_FS_DEVICE_H
 
 #include <uv.h>
 #include "cell/io/mountinfo.h"
 #include "fs/engine.h"
 #include "fs/reply.h"
 
-struct session_config {
+struct device_config {
 	uid_t uid; /* of the mounting user */
 	gid_t gid;
 	const char *options; /* "allow_other,ro": for the kernel's mount; may be NULL */
@@ -18,8 +18,8 @@ struct session_config {
 	void *user;
 };
 
-struct session {
-	struct session_config config;
+struct device {
+	struct device_config config;
 	struct fuse_session *fuse;
 	struct fuse_buf request;
 	struct engine *engine;
@@ -34,22 +34,22 @@ struct session {
 };
 
 /* 0 or -errno (a line was logged). */
-int session_init(struct session *s, const struct session_config *config);
+int device_init(struct device *d, const struct device_config *config);
 /* Mounts at `mountpoint` (canonical). 0 or -errno, logged. */
-int session_mount(struct session *s, const char *mountpoint);
-/* Instead of session_mount: speaks on a socket that keeps message boundaries; takes it over. */
-int session_attach(struct session *s, int fd);
+int device_mount(struct device *d, const char *mountpoint);
+/* Instead of device_mount: speaks on a socket that keeps message boundaries; takes it over. */
+int device_attach(struct device *d, int fd);
 
 /* Begins to read: requests go to the engine. 0 or -errno. */
-int session_start(struct session *s, uv_loop_t *loop, struct engine *engine);
+int device_start(struct device *d, uv_loop_t *loop, struct engine *engine);
 /* Reads what is there already, then no more; closes its handle on the loop. */
-void session_stop(struct session *s);
+void device_stop(struct device *d);
 /* After the loop has ended: unmounts if we are still mounted, closes the descriptor, frees. */
-void session_fini(struct session *s);
+void device_fini(struct device *d);
 
-/* The engine's output goes here: struct engine_output with `user` = the session. */
-void session_reply(void *session, const struct mount_reply *reply);
-void session_stale_inode(void *session, uint64_t ino);
-void session_forget_names(void *session);
+/* The engine's output goes here: struct engine_output with `user` = the device. */
+void device_reply(void *device, const struct mount_reply *reply);
+void device_stale_inode(void *device, uint64_t ino);
+void device_forget_names(void *device);
 
 #endif

@@ -1,4 +1,4 @@
-#include "fs/session.h"
+#include "fs/device.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -44,10 +44,10 @@ patch_init_reply(struct iovec *iov, int count)
 static ssize_t
 on_write(int fd, struct iovec *iov, int count, void *user)
 {
-	struct session *s = user;
+	struct device *d = user;
 
-	if (s->answering_init) {
-		s->answering_init = false;
+	if (d->answering_init) {
+		d->answering_init = false;
 		patch_init_reply(iov, count);
 	}
 	return writev(fd, iov, count);
@@ -61,83 +61,83 @@ on_read(int fd, void *buf, size_t size, void *user)
 }
 
 void
-session_on_init(void *user, struct fuse_conn_info *conn)
+device_on_init(void *user, struct fuse_conn_info *conn)
 {
-	struct session *s = user;
+	struct device *d = user;
 	unsigned missing = NEEDED & ~conn->capable;
 
 	if (missing) {
 		log_error("this kernel's FUSE lacks what locks and commits need (flags 0x%x)",
 		          missing);
-		s->refused = true;
-		fuse_session_exit(s->fuse);
+		d->refused = true;
+		fuse_session_exit(d->fuse);
 	}
 	conn->want = WANTED & conn->capable;
 	conn->max_background = MAX_BACKGROUND;
 	conn->congestion_threshold = CONGESTION_THRESHOLD;
-	s->has_epochs = conn->proto_minor >= EPOCH_MINOR;
-	s->answering_init = (conn->capable & FUSE_CAP_PARALLEL_DIROPS) != 0;
+	d->has_epochs = conn->proto_minor >= EPOCH_MINOR;
+	d->answering_init = (conn->capable & FUSE_CAP_PARALLEL_DIROPS) != 0;
 }
 
 /* ---- reading ---- */
 
 static void
-hand_in_interrupts(struct session *s)
+hand_in_interrupts(struct device *d)
 {
 	struct mount_event event = {.kind = MOUNT_INTERRUPT};
 
-	while (reply_interrupted(&s->replies, &event.call))
-		engine_call(s->engine, &event);
+	while (reply_interrupted(&d->replies, &event.call))
+		engine_call(d->engine, &event);
 }
 
 static void
-stop_polling(struct session *s)
+stop_polling(struct device *d)
 {
-	if (!s->polling)
+	if (!d->polling)
 		return;
-	s->polling = false;
-	uv_poll_stop(&s->poll);
-	uv_close((uv_handle_t *)&s->poll, NULL);
+	d->polling = false;
+	uv_poll_stop(&d->poll);
+	uv_close((uv_handle_t *)&d->poll, NULL);
 }
 
 static void
-session_ended(struct session *s, int error)
+device_ended(struct device *d, int error)
 {
-	stop_polling(s);
+	stop_polling(d);
 	if (error)
 		log_error("the kernel's FUSE connection broke: %s", strerror(error));
-	s->config.ended(s->config.user, error != 0);
+	d->config.ended(d->config.user, error != 0);
 }
 
 static void
-process_request(struct session *s)
+process_request(struct device *d)
 {
-	const struct fuse_in_header *header = s->request.mem;
+	const struct fuse_in_header *header = d->request.mem;
 	bool init = header->opcode == FUSE_INIT;
 
-	fuse_session_process_buf(s->fuse, &s->request);
-	hand_in_interrupts(s);
-	if (init && !fuse_session_exited(s->fuse))
-		s->config.ready(s->config.user);
+	fuse_session_process_buf(d->fuse, &d->request);
+	hand_in_interrupts(d);
+	if (init && !fuse_session_exited(d->fuse))
+		d->config.ready(d->config.user);
 }
 
 /* A request may vanish after it was announced (its caller was killed), so the descriptor does not
  * block, and only -EAGAIN says that there are no more. */
 static void
-pump(struct session *s)
+pump(struct device *d)
 {
-	for (int i = 0; s->polling && i < REQUESTS_PER_WAKEUP; i++) {
-		int n = fuse_session_receive_buf(s->fuse, &s->request);
+	for (int i = 0; d->polling && i < REQUESTS_PER_WAKEUP; i++) {
+		int n = fuse_session_receive_buf(d->fuse, &d->request);
 
 		if (n == -EAGAIN)
 			return;
 		if (n == -EINTR)
 			continue;
 		if (n > 0)
-			process_request(s);
-		if (n <= 0 || fuse_session_exited(s->fuse)) {
-			s->gone = n == 0;
-			session_ended(s, n < 0 ? -n : s->refused ? EPROTONOSUPPORT : 0);
+			process_request(d);
+		if (n <= 0 || fuse_session_exited(d->fuse)) {
+			d->gone = n == 0;
+			device_ended(d, n < 0 ? -n : d->refused ? EPROTONOSUPPORT : 0);
 			return;
 		}
 	}
@@ -146,40 +146,40 @@ pump(struct session *s)
 static void
 on_readable(uv_poll_t *poll, int status, int events)
 {
-	struct session *s = poll->data;
+	struct device *d = poll->data;
 
 	(void)events;
 	(void)status; /* an error shows at the next read, with its reason */
-	pump(s);
+	pump(d);
 }
 
 /* ---- writing ---- */
 
 void
-session_reply(void *session, const struct mount_reply *reply)
+device_reply(void *device, const struct mount_reply *reply)
 {
-	struct session *s = session;
+	struct device *d = device;
 
-	reply_send(&s->replies, reply);
+	reply_send(&d->replies, reply);
 }
 
 /* Attributes only: the one notification that never waits for a lock that one of our own callers may
  * hold. That the kernel does not know the inode is no error. */
 void
-session_stale_inode(void *session, uint64_t ino)
+device_stale_inode(void *device, uint64_t ino)
 {
-	struct session *s = session;
+	struct device *d = device;
 
-	fuse_lowlevel_notify_inval_inode(s->fuse, ino, -1, 0);
+	fuse_lowlevel_notify_inval_inode(d->fuse, ino, -1, 0);
 }
 
 void
-session_forget_names(void *session)
+device_forget_names(void *device)
 {
-	struct session *s = session;
+	struct device *d = device;
 	struct fuse_out_header header = {.len = sizeof header, .error = NOTIFY_INC_EPOCH};
 
-	if (s->has_epochs && write(fuse_session_fd(s->fuse), &header, sizeof header) < 0)
+	if (d->has_epochs && write(fuse_session_fd(d->fuse), &header, sizeof header) < 0)
 		log_warn("names of the old session stay up to a second: %s", strerror(errno));
 }
 
@@ -201,41 +201,41 @@ on_fuse_log(enum fuse_log_level level, const char *format, va_list args)
 }
 
 int
-session_init(struct session *s, const struct session_config *config)
+device_init(struct device *d, const struct device_config *config)
 {
 	char options[512] = "fsname=lsfs,subtype=lsfs";
 	char *argv[] = {"lsfs", "-o", options, NULL};
 	struct fuse_args args = FUSE_ARGS_INIT(3, argv);
 	size_t n = strlen(options);
 
-	memset(s, 0, sizeof *s);
-	s->config = *config;
+	memset(d, 0, sizeof *d);
+	d->config = *config;
 	if (config->options && *config->options)
 		snprintf(options + n, sizeof options - n, ",%s", config->options);
-	replies_init(&s->replies, config->uid, config->gid);
+	replies_init(&d->replies, config->uid, config->gid);
 	fuse_set_log_func(on_fuse_log);
-	s->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, s);
+	d->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, d);
 	fuse_opt_free_args(&args);
-	return s->fuse ? 0 : -EINVAL;
+	return d->fuse ? 0 : -EINVAL;
 }
 
 int
-session_attach(struct session *s, int fd)
+device_attach(struct device *d, int fd)
 {
 	static const struct fuse_custom_io io = {.writev = on_write, .read = on_read};
 
-	return fuse_session_custom_io(s->fuse, &io, fd);
+	return fuse_session_custom_io(d->fuse, &io, fd);
 }
 
 int
-session_mount(struct session *s, const char *mountpoint)
+device_mount(struct device *d, const char *mountpoint)
 {
 	int rc;
 
-	if (fuse_session_mount(s->fuse, mountpoint) != 0)
+	if (fuse_session_mount(d->fuse, mountpoint) != 0)
 		return -EIO; /* libfuse has logged why */
-	rc = session_attach(s, fuse_session_fd(s->fuse));
-	if (rc == 0 && !mountinfo_at(mountpoint, &s->mounted))
+	rc = device_attach(d, fuse_session_fd(d->fuse));
+	if (rc == 0 && !mountinfo_at(mountpoint, &d->mounted))
 		rc = -EIO;
 	if (rc < 0)
 		log_error("%s: cannot serve the mount: %s", mountpoint, strerror(-rc));
@@ -243,43 +243,43 @@ session_mount(struct session *s, const char *mountpoint)
 }
 
 int
-session_start(struct session *s, uv_loop_t *loop, struct engine *engine)
+device_start(struct device *d, uv_loop_t *loop, struct engine *engine)
 {
-	int rc = uv_poll_init(loop, &s->poll, fuse_session_fd(s->fuse));
+	int rc = uv_poll_init(loop, &d->poll, fuse_session_fd(d->fuse));
 
 	if (rc < 0)
 		return rc;
-	s->engine = engine;
-	s->poll.data = s;
-	s->polling = true;
-	return uv_poll_start(&s->poll, UV_READABLE, on_readable);
+	d->engine = engine;
+	d->poll.data = d;
+	d->polling = true;
+	return uv_poll_start(&d->poll, UV_READABLE, on_readable);
 }
 
 void
-session_stop(struct session *s)
+device_stop(struct device *d)
 {
-	if (!s->polling)
+	if (!d->polling)
 		return;
-	pump(s);
-	stop_polling(s);
+	pump(d);
+	stop_polling(d);
 }
 
 /* Somebody may have unmounted it, or mounted over it: then the path is not ours to unmount. */
 static bool
-still_mounted(const struct session *s)
+still_mounted(const struct device *d)
 {
 	struct mountinfo now;
 
-	return s->mounted.id && mountinfo_at(s->mounted.path, &now) && now.id == s->mounted.id;
+	return d->mounted.id && mountinfo_at(d->mounted.path, &now) && now.id == d->mounted.id;
 }
 
 void
-session_fini(struct session *s)
+device_fini(struct device *d)
 {
-	must(!s->polling);
-	replies_fini(&s->replies);
-	if (s->gone || still_mounted(s))
-		fuse_session_unmount(s->fuse); /* frees its copy of the path, too */
-	fuse_session_destroy(s->fuse);
-	free(s->request.mem);
+	must(!d->polling);
+	replies_fini(&d->replies);
+	if (d->gone || still_mounted(d))
+		fuse_session_unmount(d->fuse); /* frees its copy of the path, too */
+	fuse_session_destroy(d->fuse);
+	free(d->request.mem);
 }
