@@ -84,6 +84,8 @@ update_clear(struct replica_update *u)
 		free((void *)u->sends[i].frame.data);
 	u->records_n = u->sends_n = u->closes_n = 0;
 	u->ticket = u->applied = 0;
+	u->members_changed = u->diverged = false;
+	u->behind = 0;
 	row_list_free(&u->rows);
 	u->trace.limit = TRACE_LIMIT;
 	buffer_reset(&u->trace);
@@ -230,7 +232,7 @@ on_persisted(struct replica *r, uint64_t ticket)
 static mono_t
 disk_deadline(const struct replica *r)
 {
-	if (!is_master(r) || r->config.paxos.members_n == 1)
+	if (!is_master(r) || r->config.paxos.members.n == 1)
 		return MONO_NEVER;
 	return mono_add(r->synced, span_ms(DISK_PATIENCE_MS));
 }
@@ -263,7 +265,7 @@ admit_early(struct replica *r)
 static bool
 master_soon(const struct replica *r)
 {
-	return is_master(r) || r->config.paxos.members_n == 1;
+	return is_master(r) || r->config.paxos.members.n == 1;
 }
 
 static void
@@ -319,7 +321,7 @@ has_news(const struct replica *r)
 {
 	struct ballot master = px_master(r->px);
 
-	if (r->config.paxos.members_n == 1 || master.round == 0)
+	if (r->config.paxos.members.n == 1 || master.round == 0)
 		return false;
 	return master.replica != r->config.paxos.self || master_serving(r->master);
 }
@@ -359,7 +361,8 @@ apply_next(struct replica *r)
 	struct tree_outcome *out = &r->outcome;
 
 	must(index >= px_first(r->px) && index <= px_chosen(r->px));
-	if (tree_apply(r->tree, index, px_payload(r->px, index), out) == RC_BAD_MESSAGE)
+	if (tree_apply(r->tree, index, px_origin(r->px, index), px_payload(r->px, index), out) ==
+	    RC_BAD_MESSAGE)
 		buffer_printf(&r->update->trace, "entry %llu is malformed: nothing changed\n",
 		              (unsigned long long)index);
 	if (master_serving(r->master)) {
@@ -519,6 +522,9 @@ on_event(struct replica *r, const struct replica_event *e)
 		return;
 	case REPLICA_STOP:
 		step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+		return;
+	case REPLICA_FULL:
+		step_px(r, (struct px_event){.kind = PX_FULL, .on = e->on});
 		return;
 	}
 }

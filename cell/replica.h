@@ -28,6 +28,7 @@ enum replica_event_kind {
 	REPLICA_SAVED,        /* index: state.db is durable up to here */
 	REPLICA_TIMEOUT,
 	REPLICA_STOP,         /* give up the mastership; the driver goes on until all is written */
+	REPLICA_FULL,         /* on: the disk is full, or (off) has room again */
 };
 
 /* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */
@@ -40,6 +41,7 @@ struct replica_event {
 	uint64_t ticket, index;
 	struct bytes frame;
 	struct bytes principal;
+	bool on;
 };
 
 struct replica_send {
@@ -61,6 +63,13 @@ struct replica_update {
 	struct row_list rows; /* for state.db, one transaction up to `applied`; empty: nothing */
 	uint64_t applied;
 	struct buffer trace;  /* lines of what happened that an operator may want to know */
+	bool members_changed; /* see tree_members: who is connected to, and whose keys are good */
+	/* A state must be copied from this replica: the driver fetches one and starts anew with it;
+	 * 0: none. Told again in every update as long as it is so. */
+	uint8_t behind;
+	/* The state differs from what a quorum has: the driver sets state.db aside and starts
+	 * anew, to fetch a copy. */
+	bool diverged;
 };
 
 /* Clears `update`, handles the event and fills it. */
@@ -74,6 +83,7 @@ mono_t replica_deadline(const struct replica *r);
 /* For status, tests and the simulator's invariants. */
 const struct tree *replica_tree(const struct replica *r);
 const struct px *replica_px(const struct replica *r);
+enum replica_condition replica_condition(const struct replica *r);
 bool replica_serving(const struct replica *r, mono_t now); /* master, epoch applied, lease valid */
 
 #endif

@@ -24,7 +24,12 @@ enum {
 	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
 	LIMIT_KEPT = 1 << 16,    /* results kept for one session until it has them */
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
-	LIMIT_REPLICAS = 7,
+	LIMIT_REPLICAS = 7,        /* members of a cell at one time */
+	LIMIT_REPLICA_ID = 255,    /* ids are never used again */
+	LIMIT_MEMBERS = 64,        /* in the list: those removed last are remembered, too */
+	LIMIT_ADDRESS = LIMIT_HOST + 8,
+	LIMIT_WHY = 255,           /* bytes of a reason for people */
+	LIMIT_PART = 256 * 1024,   /* bytes of state.db in one message */
 
 	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: the longest listing fits */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */

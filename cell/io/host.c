@@ -312,9 +312,9 @@ configure(struct host *h)
 	const struct conf *conf = &h->identity.conf;
 
 	paxos->self = h->identity.replica;
-	paxos->members_n = conf->replicas_n;
+	paxos->members.n = conf->replicas_n;
 	for (int i = 0; i < conf->replicas_n; i++)
-		paxos->members[i] = conf->replicas[i].id;
+		paxos->members.list[i] = (struct px_member){conf->replicas[i].id, true};
 	paxos->lease = span_ms(MASTER_LEASE_MS);
 	paxos->heartbeat = span_ms(HEARTBEAT_MS);
 	paxos->drift_permille = DRIFT_PERMILLE;

@@ -9,7 +9,12 @@
  * A failed write or sync is final: nothing is retried, written or acknowledged after it, and a mark
  * is left that keeps the store from being opened in the same boot (cell/io/failed.h). A full disk
  * is no failure: the transaction was rolled back whole before anybody was answered, and the same
- * work is tried again until there is room. */
+ * work is tried again until there is room.
+ *
+ * What is damaged is found at the opening. Entries of the log: they come from the other replicas
+ * again (px_recovered.damaged). The state: it is set aside, and a copy is fetched from another
+ * replica (px_recovered.state_lost). Only what nobody else could give back, in a cell of one or when
+ * the ballots are unreadable, is an error. */
 #ifndef LSFS_IO_STORE_H
 #define LSFS_IO_STORE_H
 
@@ -22,7 +27,9 @@ struct store;
 struct store_callbacks {
 	void (*persisted)(void *user, uint64_t ticket); /* log records of this ticket are durable */
 	void (*saved)(void *user, uint64_t applied);    /* state.db is durable up to here */
-	void (*full)(void *user, bool full);            /* the disk is full; or has room again */
+	/* The disk is full: the reserve is given up, so that what frees something can still be
+	 * written; or (false) it has room again, and the reserve was made anew. */
+	void (*full)(void *user, bool full);
 	void (*failed)(void *user, const char *why); /* once; no other callback comes after it */
 	void *user;
 };
@@ -39,6 +46,20 @@ struct store *store_open(const char *directory, const char *cell, uint8_t replic
                          struct tree **tree, struct px_recovered *recovered,
                          char *why, size_t why_size);
 void store_recovered_free(struct px_recovered *recovered);
+
+/* A consistent copy of state.db, made by a thread of its own while all else goes on (one at a
+ * time), as DIRECTORY/`name`, synced; `done` is called on the loop's thread with the applied index
+ * of the copy, or with `why` it could not be made. At store_close an unfinished one is given up. */
+void store_copy(struct store *s, const char *name,
+                void (*done)(void *user, uint64_t applied, const char *why), void *user);
+/* What a copy from another replica is written into; when it is whole, store_snapshot_ready checks it
+ * (it must load; false with one line in `why`, and it is deleted) and names it so that the next
+ * store_open puts it in the place of state.db. Blocks for as long as a load takes. */
+#define STORE_SNAPSHOT "snapshot.db"
+bool store_snapshot_ready(const char *directory, const char *cell, char *why, size_t why_size);
+/* Sets state.db aside (as state.db.damaged), so that the next store_open begins with an empty state:
+ * px_recovered.state_lost. 0 or -errno. Only on a store that is closed. */
+int store_set_state_aside(const char *directory);
 
 /* Starts the threads; from here on the callbacks come, on the loop's thread. 0 or a negative
  * errno: then nothing was started, and the store can only be closed. */

@@ -46,7 +46,7 @@ px_learn_entry(struct px *px, const struct log_entry *e)
 static uint64_t
 matched(const struct px *px, int member)
 {
-	if (px->config.members[member] == px->config.self)
+	if (px->config.members.list[member].id == px->config.self)
 		return px->durable;
 	return px->peers[member].match;
 }
@@ -56,7 +56,7 @@ accepted_by_majority(const struct px *px, uint64_t slot)
 {
 	int n = 0;
 
-	for (int i = 0; i < px->config.members_n; i++)
+	for (int i = 0; i < px->config.members.n; i++)
 		n += matched(px, i) >= slot;
 	return n >= px->quorum;
 }
@@ -68,7 +68,7 @@ void
 px_count_accepted(struct px *px)
 {
 	must(px->role == PX_MASTER && ballot_equal(px->promised, px->ballot));
-	for (int i = 0; i < px->config.members_n; i++)
+	for (int i = 0; i < px->config.members.n; i++)
 		if (matched(px, i) > px->chosen && accepted_by_majority(px, matched(px, i)))
 			px_learn(px, matched(px, i));
 }
@@ -138,8 +138,8 @@ px_trim_target(const struct px *px)
 
 	if (px->role != PX_MASTER)
 		return px->trim_allowed;
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self && px->peers[i].applied < target)
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self && px->peers[i].applied < target)
 			target = px->peers[i].applied;
 	return target;
 }

@@ -18,8 +18,8 @@ px_lease_valid(const struct px *px, mono_t now)
 
 	if (px->role != PX_MASTER)
 		return false;
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self &&
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self &&
 		    mono_before(now, px->peers[i].lease_end))
 			grants++;
 	return grants >= px->quorum;

@@ -62,7 +62,7 @@ vote_complete(const struct px *px, const struct vote *v)
 static void
 ask_one(struct px *px, int member)
 {
-	px_send(px, px->config.members[member], 0, &(struct message){
+	px_send(px, px->config.members.list[member].id, 0, &(struct message){
 		.code = MSG_prepare,
 		.prepare = {
 			.ballot = px->ballot,
@@ -75,8 +75,8 @@ void
 px_ask(struct px *px)
 {
 	must(px->role == PX_CANDIDATE);
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self &&
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self &&
 		    !vote_complete(px, &px->votes[i]))
 			ask_one(px, i);
 	px->retry_at = mono_add(mono_add(px->now, px->config.heartbeat), px_jitter(px));
@@ -88,8 +88,8 @@ px_count_votes(struct px *px)
 	int votes = 1;
 
 	must(px->role == PX_CANDIDATE);
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self &&
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self &&
 		    vote_complete(px, &px->votes[i]))
 			votes++;
 	if (votes < px->quorum)
@@ -196,10 +196,10 @@ furthest(const struct px *px)
 	uint64_t match = 0;
 	uint8_t best = 0;
 
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self && px->peers[i].match >= match) {
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self && px->peers[i].match >= match) {
 			match = px->peers[i].match;
-			best = px->config.members[i];
+			best = px->config.members.list[i].id;
 		}
 	return best;
 }
@@ -217,9 +217,9 @@ px_leave_check(struct px *px)
 	over.to = furthest(px);
 	over.last = px->chosen;
 	px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self)
-			px_send(px, px->config.members[i], 0, &(struct message){
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self)
+			px_send(px, px->config.members.list[i].id, 0, &(struct message){
 				.code = MSG_hand_over,
 				.hand_over = over,
 			});

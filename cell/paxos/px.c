@@ -42,12 +42,12 @@ check_config(const struct px_config *c)
 {
 	int self = 0;
 
-	must(c->members_n >= 1 && c->members_n <= LIMIT_REPLICAS);
+	must(c->members.n >= 1 && c->members.n <= LIMIT_REPLICAS);
 	must(c->heartbeat.ns > 0 && c->lease.ns > c->heartbeat.ns && span_to_ms(c->lease) > 0);
 	must(span_to_ms(c->lease) <= LIMIT_LEASE_MAX_S * 1000 && c->drift_permille < 1000);
-	for (int i = 0; i < c->members_n; i++) {
-		must(c->members[i] != 0);
-		self += c->members[i] == c->self;
+	for (int i = 0; i < c->members.n; i++) {
+		must(c->members.list[i].id != 0);
+		self += c->members.list[i].id == c->self;
 	}
 	must(self == 1);
 }
@@ -59,7 +59,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 
 	check_config(config);
 	px->config = *config;
-	px->quorum = config->members_n / 2 + 1;
+	px->quorum = config->members.n / 2 + 1;
 	px->rng = rng_seeded(config->seed);
 	px->now = now;
 	recover_log(px, recovered);
@@ -68,7 +68,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px->fetched_at = now;
 	px->silent_until = mono_add(now, recovered->wait);
 	px->stand_at = px->silent_until;
-	if (config->members_n > 1)
+	if (config->members.n > 1)
 		px->stand_at = mono_add(px->stand_at, px_jitter(px));
 	return px;
 }
@@ -108,8 +108,8 @@ px_update_free(struct px_update *update)
 int
 px_member(const struct px *px, uint8_t replica)
 {
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] == replica)
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id == replica)
 			return i;
 	return -1;
 }
@@ -267,6 +267,8 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	case PX_STEP_DOWN:
 		px_leave(px);
 		break;
+	case PX_FULL:
+		break;
 	}
 	px_leave_check(px);
 	px_note_pending(px);
@@ -284,7 +286,7 @@ px_deadline(const struct px *px)
 	case PX_FOLLOWER:
 		return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));
 	case PX_CANDIDATE:
-		return px->config.members_n > 1 ? px->retry_at : MONO_NEVER;
+		return px->config.members.n > 1 ? px->retry_at : MONO_NEVER;
 	case PX_MASTER:
 		return px->leaving ? mono_min(px->leave_by, px->heartbeat_at) : px->heartbeat_at;
 	}
@@ -340,4 +342,16 @@ struct bytes
 px_payload(const struct px *px, uint64_t slot)
 {
 	return window_at(&px->log, slot)->payload;
+}
+
+struct ballot
+px_origin(const struct px *px, uint64_t slot)
+{
+	return window_origin(&px->log, slot);
+}
+
+const struct px_members *
+px_members(const struct px *px)
+{
+	return &px->config.members;
 }

@@ -19,8 +19,18 @@
  *  4. call again at px_deadline with PX_TIMEOUT.
  * Messages may be lost, doubled, reordered and late: nothing but time is lost by that.
  *
- * The log is kept until every member has its state durable; a member that is not heard of holds
- * this back without limit, as long as a laggard can be helped from the log alone. */
+ * The log is kept until every member has its state durable, within a limit: who needs older
+ * entries than px_first() of the master is "behind" and gets a copy of the state (px_behind).
+ *
+ * Members change by entries of the log itself (wire_entry_members): the list in force for a slot is
+ * that of the last such entry below it, so a change is chosen by the quorum that it replaces, and
+ * nothing is proposed behind one that is not chosen yet. One voter at a time comes or goes: any two
+ * majorities of neighbouring lists meet. A candidate needs a majority of every list that it knows
+ * of or learns of from the promises.
+ *
+ * A replica that has started is mute until a majority has welcomed it ("Paxos Made Live", section
+ * 5.1: a disk may have been lost or replaced): whoever remembers more of it than it has itself says
+ * so, and then it has no vote any more. */
 #ifndef LSFS_PAXOS_PX_H
 #define LSFS_PAXOS_PX_H
 
@@ -29,15 +39,29 @@
 
 struct px;
 
+struct px_member {
+	uint8_t id; /* 1.. */
+	bool voter; /* else it learns, acknowledges and grants, and counts for nothing */
+};
+
+struct px_members {
+	uint64_t version; /* slot of the entry that made the list; 0: the first one */
+	struct px_member list[LIMIT_REPLICAS];
+	int n;
+};
+
 struct px_config {
-	uint8_t self;                      /* replica id, 1.. */
-	uint8_t members[LIMIT_REPLICAS];   /* replica ids, self among them */
-	int members_n;
+	uint8_t self;                      /* replica id; maybe no member (any more) */
+	struct px_members members;         /* in force behind px_recovered.applied */
+	uint64_t start;                    /* random number of this start */
+	uint64_t log_entries, log_bytes;   /* kept at most for laggards; 0: PX_LOG_ENTRIES, _BYTES */
 	span_t lease;                      /* of the master; default 500 ms */
 	span_t heartbeat;                  /* renewal interval; default 100 ms */
 	unsigned drift_permille;           /* by how much two clocks' rates may differ */
 	uint64_t seed;                     /* of the election jitter */
 };
+
+enum { PX_LOG_ENTRIES = 65536, PX_LOG_BYTES = 64 * 1024 * 1024 };
 
 enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
 
@@ -48,6 +72,7 @@ enum px_record_kind {
 	PX_RECORD_CHOSEN, /* slot: everything up to here is chosen (a hint, written along) */
 	PX_RECORD_TRIM, /* slot: entries up to here may be deleted */
 	PX_RECORD_LEASE, /* length: the longest lease this incarnation may have granted */
+	PX_RECORD_MARK, /* mark: what another replica told of itself; replaces an older one */
 };
 
 struct px_record {
@@ -57,6 +82,7 @@ struct px_record {
 	span_t length;
 	struct bytes payload; /* a view into the px, valid until the next step */
 	uint64_t checksum;    /* of the payload, for entries */
+	struct mark mark;
 };
 
 /* What the log held at the start. Entries come in slot order from trimmed + 1 on, already checked
@@ -69,6 +95,13 @@ struct px_recovered {
 	span_t wait;                /* longest lease that may still bind us; 0: none can */
 	const struct log_entry *entries;
 	size_t entries_n;
+	uint64_t applied;             /* of the state; with the origin of that entry */
+	struct ballot applied_origin;
+	uint64_t damaged;             /* the log held slots up to here, which are unreadable behind
+	                               * the entries; 0: all is well */
+	bool state_lost;              /* the state was unreadable: it begins empty, `applied` is 0 */
+	const struct mark *marks;     /* of other replicas, as they were recorded */
+	size_t marks_n;
 };
 
 enum px_event_kind {
@@ -77,16 +110,18 @@ enum px_event_kind {
 	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open() */
 	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
-	PX_STEP_DOWN, /* give the mastership up, to whoever is furthest (SIGTERM, stuck disk) */
+	PX_STEP_DOWN, /* give the mastership up, to `to` or to whoever is furthest (0) */
+	PX_FULL,      /* on: our disk is full, or (off) has room again; told to the master */
 };
 
 struct px_event {
 	enum px_event_kind kind;
 	mono_t now;
-	uint8_t from;
+	uint8_t from, to;
 	const struct message *message;
 	uint64_t ticket, slot;
 	struct bytes payload;
+	bool on;
 };
 
 struct px_send {
@@ -118,7 +153,8 @@ mono_t px_deadline(const struct px *px);
 enum px_role px_role(const struct px *px);
 /* True while proposals are taken: the master, and not about to hand over. */
 bool px_open(const struct px *px);
-/* False when so much is proposed and not chosen that the master should wait with more. */
+/* False when so much is proposed and not chosen that the master should wait with more, and while a
+ * change of the members is not chosen. */
 bool px_room(const struct px *px);
 /* The ballot of the master as far as known; round 0: none. */
 struct ballot px_master(const struct px *px);
@@ -130,6 +166,21 @@ uint64_t px_last(const struct px *px);
 uint64_t px_chosen(const struct px *px);
 /* Lowest slot whose payload is still here. */
 uint64_t px_first(const struct px *px);
+/* The list in force behind the last chosen slot. */
+const struct px_members *px_members(const struct px *px);
+/* Why this replica has no vote at the moment; CONDITION_VOTING when it has one. */
+enum replica_condition px_condition(const struct px *px);
+/* A replica that has a state to be copied, because we need entries that it has no more; 0: none. */
+uint8_t px_behind(const struct px *px);
+/* What a master knows of another member. False for no member. */
+struct px_progress {
+	uint64_t match, applied; /* durable in its log, in its state.db */
+	mono_t heard;            /* when the last answer of this mastership came; {INT64_MIN}: never */
+	bool full;
+};
+bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);
+/* The origin of a chosen slot in px_first() - 1 .. px_chosen(). */
+struct ballot px_origin(const struct px *px, uint64_t slot);
 /* The payload of a slot in px_first() .. px_last(); a view, valid until the next step. */
 struct bytes px_payload(const struct px *px, uint64_t slot);
 

@@ -60,7 +60,7 @@ px_begin_mastership(struct px *px)
 	px->master = px->ballot;
 	px->attempts = 0;
 	px->leaving = false;
-	for (int i = 0; i < px->config.members_n; i++)
+	for (int i = 0; i < px->config.members.n; i++)
 		px->peers[i] = (struct peer){
 			.next = px->chosen + 1,
 			.lease_end = {INT64_MIN},
@@ -93,7 +93,7 @@ send_batch(struct px *px, int member)
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct wire_list entries = px_pack(px, p->next, &packed);
 
-	px_send(px, px->config.members[member], 0, &(struct message){
+	px_send(px, px->config.members.list[member].id, 0, &(struct message){
 		.code = MSG_accept,
 		.accept = {.ballot = px->ballot, .chosen = px->chosen, .entries = entries},
 	});
@@ -120,8 +120,8 @@ void
 px_pump(struct px *px)
 {
 	must(px->role == PX_MASTER);
-	for (int i = 0; i < px->config.members_n; i++)
-		while (px->config.members[i] != px->config.self && may_send(px, &px->peers[i]))
+	for (int i = 0; i < px->config.members.n; i++)
+		while (px->config.members.list[i].id != px->config.self && may_send(px, &px->peers[i]))
 			send_batch(px, i);
 }
 
@@ -134,7 +134,7 @@ beat_one(struct px *px, int member)
 		p->probe_sequence = px->sequence;
 		p->probe_next = p->next;
 	}
-	px_send(px, px->config.members[member], 0, &(struct message){
+	px_send(px, px->config.members.list[member].id, 0, &(struct message){
 		.code = MSG_heartbeat,
 		.heartbeat = {
 			.ballot = px->ballot,
@@ -153,10 +153,10 @@ px_beat(struct px *px)
 	must(px->role == PX_MASTER);
 	px->sequence++;
 	px->sent_at[px->sequence % PX_SENT_TIMES] = px->now;
-	px->heartbeat_at = px->config.members_n > 1 ? mono_add(px->now, px->config.heartbeat)
+	px->heartbeat_at = px->config.members.n > 1 ? mono_add(px->now, px->config.heartbeat)
 	                                            : MONO_NEVER;
-	for (int i = 0; i < px->config.members_n; i++)
-		if (px->config.members[i] != px->config.self)
+	for (int i = 0; i < px->config.members.n; i++)
+		if (px->config.members.list[i].id != px->config.self)
 			beat_one(px, i);
 }
 

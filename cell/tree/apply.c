@@ -233,7 +233,8 @@ extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *o
 }
 
 enum rc
-tree_apply(struct tree *t, uint64_t index, struct bytes payload, struct tree_outcome *out)
+tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes payload,
+           struct tree_outcome *out)
 {
 	struct turn w = {.tree = t, .out = out, .index = index};
 	struct entry e = {0};
@@ -242,6 +243,7 @@ tree_apply(struct tree *t, uint64_t index, struct bytes payload, struct tree_out
 	must(index == t->applied + 1);
 	outcome_clear(out);
 	t->applied = index;
+	t->origin = origin;
 	if (payload.len > 0) {
 		if (decodes(payload, &e))
 			apply_commands(&w, &e);

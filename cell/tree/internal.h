@@ -140,6 +140,7 @@ RB_PROTOTYPE(changes, change, in_tree, )
 struct tree {
 	char *cell;
 	uint64_t applied, epoch, digest;
+	struct ballot origin; /* of the entry applied last */
 	uint64_t next_node;  /* the next instance number or session id */
 	uint64_t last_fence;
 	uint64_t nodes_n, bytes, quota_nodes, quota_bytes;

@@ -91,3 +91,9 @@ tree_digest(const struct tree *t)
 {
 	return t->digest;
 }
+
+struct ballot
+tree_origin(const struct tree *t)
+{
+	return t->origin;
+}

@@ -44,11 +44,14 @@ enum tree_note_kind {
 	TREE_NODE_CHANGED,    /* node: contents or attributes */
 	TREE_NODE_CREATED,    /* node, parent */
 	TREE_NODE_DELETED,    /* node, parent */
+	TREE_MEMBERS_CHANGED, /* index: the new list's version */
+	TREE_DIGEST_TOLD,     /* index, digest: what a quorum computed there */
 };
 
 struct tree_note {
 	enum tree_note_kind kind;
 	uint64_t node, parent, session, owner, acquisition, lock_generation, fence, index, epoch;
+	uint64_t digest;
 	int64_t seconds;
 	enum session_end cause;
 	struct ballot ballot;
@@ -62,7 +65,8 @@ struct tree_outcome {
 	struct buffer results; /* where the answers' views lie */
 };
 
-/* Applies the entry of slot `index`, which must be tree_applied() + 1. An empty payload is a no-op.
+/* Applies the entry of slot `index`, which must be tree_applied() + 1, and which was first proposed
+ * in ballot `origin` (the same at every replica; kept as part of the position). An empty payload is a no-op.
  * A payload that does not decode changes nothing but the applied index (every replica sees the same
  * bytes, so all agree); its outcome is empty and the return value RC_BAD_MESSAGE.
  *
@@ -132,11 +136,18 @@ struct tree_outcome {
  * - delay_over: only if node, lock generation and `began` are those of the standing delay; RC_OK.
  * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
  *   Before the first one every other command is RC_OLD_EPOCH.
+ * - set_members: `version` must be that of the list it replaces (RC_CANCELED); at most one voter
+ *   comes or goes, ids and keys are unique, a removed id never comes back, somebody votes
+ *   (RC_INVAL). The new list's version is `index`.
+ * - check_digest: changes nothing; a note tells it.
+ * - restore: for a copy that becomes a new cell. Every counter (epoch, node numbers, fences, all
+ *   generations) grows by `jump`, every session ends as expired, the list of members is empty.
  * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL;
  *   LIMIT_SESSIONS: RC_FULL. The session's number comes from the same counter as instance numbers.
  *
  * `out` is cleared first; free it with tree_outcome_free. */
-enum rc tree_apply(struct tree *t, uint64_t index, struct bytes payload, struct tree_outcome *out);
+enum rc tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes payload,
+                   struct tree_outcome *out);
 void tree_outcome_free(struct tree_outcome *out);
 
 /* ---- reads ---- */
@@ -153,6 +164,19 @@ struct result_usage tree_usage(const struct tree *t);
 uint64_t tree_applied(const struct tree *t);
 uint64_t tree_epoch(const struct tree *t);
 uint64_t tree_digest(const struct tree *t); /* of all (index, payload, results) so far */
+struct ballot tree_origin(const struct tree *t); /* of the entry applied last */
+/* A digest of all that is stored of up to `n` nodes, the first ones behind a place that follows
+ * from tree_applied() and wanders through all nodes as that grows: it finds what changed in memory
+ * or in a file without an entry of the log. */
+uint64_t tree_slice_digest(const struct tree *t, int n);
+
+/* The members of the cell: the first one with an id above `id`, those removed too; false when there
+ * is none. Before the first epoch there are none. The views last until the next apply. */
+bool tree_member_after(const struct tree *t, uint8_t id, struct member *member);
+/* Index of the entry that made the list; 0: the first list. */
+uint64_t tree_members_version(const struct tree *t);
+/* Is the principal in /acl/admin, by its name or by `*`? */
+bool tree_is_admin(const struct tree *t, struct bytes principal);
 
 struct tree_session {
 	uint64_t id;

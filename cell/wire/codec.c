@@ -345,6 +345,28 @@ wire_get_entry(struct bytes from, struct entry *e)
 	return cursor_done(&c) ? RC_OK : RC_BAD_MESSAGE;
 }
 
+/* A list of one command, whose operation begins with its code behind four numbers and a length. */
+enum { ONE_COMMAND_OP = 4 + 4 + 4 * 8 + 4 };
+
+bool
+wire_entry_members(struct bytes payload, struct op_set_members *change)
+{
+	struct entry entry;
+	struct command command;
+	struct cursor c;
+	struct op op;
+
+	if (payload.len <= ONE_COMMAND_OP || payload.data[ONE_COMMAND_OP] != OP_set_members ||
+	    wire_get_entry(payload, &entry) != RC_OK || entry.commands.count != 1)
+		return false;
+	c = cursor_of(entry.commands.packed);
+	if (!wire_next_command(&c, &command) || command.session != 0 ||
+	    wire_get_op(command.op, &op) != RC_OK || op.code != OP_set_members)
+		return false;
+	*change = op.set_members;
+	return true;
+}
+
 static bool
 element_next(const struct shape *shape, struct cursor *from, void *value)
 {
@@ -368,3 +390,7 @@ ELEMENT(child)
 ELEMENT(lock_holder)
 ELEMENT(command)
 ELEMENT(log_entry)
+ELEMENT(member)
+ELEMENT(mark)
+ELEMENT(progress)
+ELEMENT(session_row)

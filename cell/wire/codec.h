@@ -38,6 +38,10 @@ enum rc wire_get_result(enum result_kind kind, struct bytes from, struct result 
 void wire_put_entry(struct buffer *to, const struct entry *e);
 enum rc wire_get_entry(struct bytes from, struct entry *e);
 
+/* If the entry is a change of the cell's members: true, and the operation; a look at a few bytes
+ * for every other entry. */
+bool wire_entry_members(struct bytes payload, struct op_set_members *change);
+
 /* List elements: wire_put_NAME appends one to the buffer that becomes list.packed; wire_next_NAME
  * takes the next from a cursor over list.packed, checked when it was decoded: false at the end. */
 #define WIRE_ELEMENT(name)                                                                    \
@@ -47,6 +51,10 @@ WIRE_ELEMENT(child)
 WIRE_ELEMENT(lock_holder)
 WIRE_ELEMENT(command)
 WIRE_ELEMENT(log_entry)
+WIRE_ELEMENT(member)
+WIRE_ELEMENT(mark)
+WIRE_ELEMENT(progress)
+WIRE_ELEMENT(session_row)
 #undef WIRE_ELEMENT
 
 /* One line for traces: "request session=7 number=3 op=set_contents{node=5 ...}". Long bytes are

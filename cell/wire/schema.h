@@ -87,8 +87,44 @@
 	F(u64, checksum, 0)  /* of the payload */                                                 \
 	F(entry, payload, LIMIT_ENTRY)
 
+/* A member of the cell. Ids are never used again; one that was removed stays in the list for a
+ * while, so that it can be told. */
+#define WIRE_member(F)                                                                        \
+	F(u8, id, 0)                                                                              \
+	F(u8, role, 0)                    /* enum member_role */                                  \
+	F(text, address, LIMIT_ADDRESS)   /* HOST:PORT; empty: a cell in one process */           \
+	F(bytes, key, 32)                 /* its public key; empty: likewise */
+
+/* The most that a replica ever told anybody of itself. */
+#define WIRE_mark(F)                                                                          \
+	F(u8, replica, 0)                                                                         \
+	F(u64, incarnation, 0)                                                                    \
+	F(u64, start, 0)     /* random number of that start */                                    \
+	F(ballot, ballot, 0) /* the highest that it promised */                                   \
+	F(u64, slot, 0)      /* the highest that it accepted */
+
+/* What a master knows of a member, for people. */
+#define WIRE_progress(F)                                                                      \
+	F(u8, id, 0)                                                                              \
+	F(u8, role, 0)                                                                            \
+	F(u8, full, 0)       /* its disk is */                                                    \
+	F(u64, match, 0)     /* durable in its log */                                             \
+	F(u64, applied, 0)   /* durable in its state.db */                                        \
+	F(i64, heard_ms, 0)  /* since then nothing was heard of it; -1: never */                  \
+	F(text, address, LIMIT_ADDRESS)
+
+/* A session, for people. */
+#define WIRE_session_row(F)                                                                   \
+	F(u64, session, 0)                                                                        \
+	F(u32, lease_ms, 0)                                                                       \
+	F(u64, locks, 0)      /* that it holds */                                                 \
+	F(i64, heard_ms, 0)   /* since its last KeepAlive; -1: not yet in this epoch */           \
+	F(text, principal, LIMIT_PRINCIPAL)                                                       \
+	F(text, host, LIMIT_HOST)
+
 #define WIRE_PARTS(S)                                                                         \
-	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)
+	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)    \
+	S(member) S(mark) S(progress) S(session_row)
 
 /* ---- operations: what a session asks for ---- */
 
@@ -149,7 +185,9 @@
 	F(bytes, nonce, LIMIT_NONCE) /* proves the right to end another session */
 
 /* Commands that only a master proposes. */
-#define WIRE_op_begin_epoch(F) F(ballot, ballot, 0) /* the epoch grows by one */
+#define WIRE_op_begin_epoch(F) /* the epoch grows by one */                             \
+	F(ballot, ballot, 0)                                                                      \
+	F(list, members, member) /* of a new cell; ignored when the tree has its list */
 #define WIRE_op_create_session(F)                                                             \
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
@@ -163,6 +201,13 @@
 	F(u64, node, 0)                                                                           \
 	F(u64, lock_generation, 0)                                                                \
 	F(u64, began, 0) /* log index of the command that began the delay */
+#define WIRE_op_set_members(F) /* alone in its entry: paxos reads it, too */            \
+	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
+	F(list, members, member)   /* the whole new list */
+#define WIRE_op_check_digest(F) /* what a quorum of replicas computed at `index` */     \
+	F(u64, index, 0) F(u64, digest, 0)
+#define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
+	F(u64, jump, 0)
 
 /* M(code, name, class, result). Codes are on the wire and in the log: they keep their numbers.
  * Classes: READ; WRITE (through the log); MASTER (through the log, never taken from a client). */
@@ -192,7 +237,10 @@
 	M(64, begin_epoch, MASTER, none)                                                          \
 	M(65, create_session, MASTER, session)                                                    \
 	M(66, grant, MASTER, acquired)                                                            \
-	M(67, delay_over, MASTER, none)
+	M(67, delay_over, MASTER, none)                                                           \
+	M(68, set_members, MASTER, none)                                                          \
+	M(69, check_digest, MASTER, none)                                                         \
+	M(70, restore, MASTER, none)
 
 /* ---- results: present in a reply when its code is RC_OK (acquired: with RC_QUEUED, too) ---- */
 
@@ -279,7 +327,38 @@
 	F(u64, last, 0)           /* highest slot accepted */                                     \
 	F(u64, chosen, 0)         /* highest slot known to be chosen */                           \
 	F(u64, applied, 0)        /* highest slot applied */                                      \
-	F(u64, sessions, 0) F(u64, locks_held, 0) /* as of `applied` */
+	F(u64, sessions, 0) F(u64, locks_held, 0) /* as of `applied` */                           \
+	F(u8, condition, 0)       /* enum replica_condition */                                    \
+	F(u8, full, 0)            /* its disk is */                                               \
+	F(u64, first, 0)          /* lowest slot that its log still has */                        \
+	F(u64, digest, 0)         /* of everything applied so far */                              \
+	F(list, progress, progress) /* of all members, told by the master */
+#define WIRE_msg_members_request(F) /* asked of any replica, without a session */
+#define WIRE_msg_members(F) /* also told without being asked, when the list has changed */   \
+	F(u64, version, 0) F(list, members, member)
+#define WIRE_msg_operate(F) /* an operator's command, without a session, to the master */   \
+	F(u8, what, 0)                  /* enum operation */                                      \
+	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: anyone */      \
+	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
+	F(bytes, key, 32)                                                                         \
+	F(u8, keep_delay, 0)            /* DESTROY_SESSION: its locks keep their delays */
+#define WIRE_msg_operated(F)                                                                  \
+	F(u8, rc, 0)                                                                              \
+	F(u64, id, 0)           /* of the replica added */                                        \
+	F(text, why, LIMIT_WHY) /* it was refused; empty: rc says it */
+#define WIRE_msg_copy_request(F) /* a part of a consistent copy of state.db */               \
+	F(u64, copy, 0)         /* 0: make a new copy */                                          \
+	F(u64, offset, 0)
+#define WIRE_msg_copy_part(F)                                                                 \
+	F(u8, rc, 0)            /* RC_BUSY: being made, ask again; RC_NOENT: ask for a new one */ \
+	F(u64, copy, 0)                                                                           \
+	F(u64, applied, 0)      /* log index of the state */                                      \
+	F(u64, size, 0)         /* of the whole */                                                \
+	F(u64, offset, 0)                                                                         \
+	F(bytes, data, LIMIT_PART)                                                                \
+	F(u64, checksum, 0)     /* of the data */
+#define WIRE_msg_sessions_request(F) F(u64, after, 0) /* the next ones with greater ids */
+#define WIRE_msg_sessions(F) F(u8, more, 0) F(list, sessions, session_row)
 
 /* ---- messages between replicas (cell/paxos) ---- */
 
@@ -298,22 +377,41 @@
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, sequence, 0)   /* answers name it: the lease counts from its sending */            \
 	F(u32, lease_ms, 0)                                                                       \
-	F(u64, trim, 0)       /* no replica needs the log up to here any more */
+	F(u64, trim, 0)       /* no replica needs the log up to here any more */                  \
+	F(u64, first, 0)      /* lowest slot that the master still has */                         \
+	F(list, marks, mark)  /* what it knows that replicas have told */
 #define WIRE_msg_heartbeat_reply(F)                                                           \
 	F(ballot, ballot, 0) F(u64, sequence, 0)                                                  \
 	F(u64, upto, 0)            /* accepted without a hole up to here */                       \
 	F(u64, durable, 0)         /* and durable up to here */                                   \
-	F(u64, durable_applied, 0)
+	F(u64, durable_applied, 0)                                                                \
+	F(u8, full, 0)             /* its disk is full */
 #define WIRE_msg_fetch(F) F(ballot, ballot, 0) F(u64, first, 0) /* accept from here on again */
 #define WIRE_msg_hand_over(F) /* the master of this ballot serves nothing any more */         \
 	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* stands for election now */
+
+#define WIRE_msg_hello(F) /* a replica that has started; it is mute until it is welcome */   \
+	F(ballot, ballot, 0)  /* the highest that it promised; round 1, replica 0: none */        \
+	F(u64, incarnation, 0) F(u64, start, 0)                                                   \
+	F(u64, last, 0)       /* the highest slot that it accepted */
+#define WIRE_msg_welcome(F)                                                                   \
+	F(ballot, ballot, 0)  /* that the hello had */                                            \
+	F(u64, incarnation, 0) F(u64, start, 0) /* likewise */                                    \
+	F(u8, verdict, 0)     /* enum welcome */
+#define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
+#define WIRE_msg_snapshot_request(F) F(u64, copy, 0) F(u64, offset, 0) /* as copy_request */
+#define WIRE_msg_snapshot_part(F) WIRE_msg_copy_part(F)
 
 /* M(code, name). 1..31: client and replica; 32..63: between replicas. */
 #define WIRE_MESSAGES(M)                                                                      \
 	M(1, open_session) M(2, session_opened) M(3, keepalive) M(4, keepalive_reply)             \
 	M(5, request) M(6, reply) M(7, granted) M(8, redirect)                                    \
-	M(9, status_request) M(10, status_reply)                                                  \
+	M(9, status_request) M(10, status_reply) M(11, members_request) M(12, members)            \
+	M(13, operate) M(14, operated) M(15, copy_request) M(16, copy_part)                       \
+	M(17, sessions_request) M(18, sessions)                                                   \
 	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
-	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)
+	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)             \
+	M(41, hello) M(42, welcome) M(43, digest)                                                 \
+	M(44, snapshot_request) M(45, snapshot_part)
 
 #endif

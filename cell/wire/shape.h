@@ -40,6 +40,10 @@ union wire_element {
 	struct lock_holder lock_holder;
 	struct command command;
 	struct log_entry log_entry;
+	struct member member;
+	struct mark mark;
+	struct progress progress;
+	struct session_row session_row;
 };
 
 /* One of the alternatives of struct op, struct result or struct message. */

@@ -26,6 +26,23 @@ enum replica_role {
 	REPLICA_ELECTED = 2,
 	REPLICA_MASTER = 3,
 };
+/* Why a replica may have no vote. */
+enum replica_condition {
+	CONDITION_VOTING = 0,
+	CONDITION_JOINING = 1,   /* not welcomed yet by a majority, since its start */
+	CONDITION_REPAIRING = 2, /* part of its log or its state was damaged, and comes from others */
+	CONDITION_LEARNER = 3,   /* a new member that catches up */
+	CONDITION_LOST = 4,      /* its disk holds less than it has told others: no vote any more */
+	CONDITION_EXPELLED = 5,  /* not a member of the cell any more */
+};
+enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
+enum welcome { WELCOME_FINE = 0, WELCOME_LOST = 1, WELCOME_NO_MEMBER = 2 };
+enum operation {
+	OPERATION_ADD_REPLICA = 1,
+	OPERATION_REMOVE_REPLICA = 2,
+	OPERATION_TRANSFER = 3,
+	OPERATION_DESTROY_SESSION = 4,
+};
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
 /* The root directory's node number; the first nodes of a new cell get the next ones. */

@@ -99,6 +99,8 @@ log_record(struct disk *d, const struct px_record *r)
 		if (r->length.ns > d->lease.ns)
 			d->lease = r->length;
 		return;
+	case PX_RECORD_MARK:
+		return;
 	}
 }
 

@@ -261,7 +261,7 @@ host_start(struct sim *s, struct host *n)
 {
 	struct replica_config config = {
 	    .paxos = {.self = (uint8_t)n->id,
-	              .members_n = s->hosts_n,
+	              .members.n = s->hosts_n,
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
@@ -276,7 +276,7 @@ host_start(struct sim *s, struct host *n)
 
 	must(!n->up);
 	for (int i = 0; i < s->hosts_n; i++)
-		config.paxos.members[i] = (uint8_t)(i + 1);
+		config.paxos.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
 	n->up = true;
 	n->stopping = false;
 	n->life++;

@@ -166,8 +166,7 @@ lab_boot(struct lab *lab)
 
 	struct replica_config config = {
 	    .paxos = {.self = 1,
-	              .members = {1},
-	              .members_n = 1,
+	              .members = {.list = {{1, true}}, .n = 1},
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,

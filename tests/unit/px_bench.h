@@ -25,7 +25,7 @@ bench_config(int members)
 {
 	struct px_config c = {
 		.self = 1,
-		.members_n = members,
+		.members.n = members,
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
 		.drift_permille = 20,
@@ -33,7 +33,7 @@ bench_config(int members)
 	};
 
 	for (int i = 0; i < members; i++)
-		c.members[i] = (uint8_t)(i + 1);
+		c.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
 	return c;
 }
 

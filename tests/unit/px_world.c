@@ -139,6 +139,8 @@ disk_write(struct disk *d, const struct px_record *r)
 		if (d->lease.ns < r->length.ns)
 			d->lease = r->length;
 		break;
+	case PX_RECORD_MARK:
+		break;
 	}
 }
 
@@ -440,7 +442,7 @@ world_boot(struct world *w, uint8_t id)
 	};
 	struct px_config config = {
 		.self = id,
-		.members_n = w->n,
+		.members.n = w->n,
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
 		.drift_permille = w->drift_permille,
@@ -448,7 +450,7 @@ world_boot(struct world *w, uint8_t id)
 	};
 
 	for (int i = 0; i < w->n; i++)
-		config.members[i] = (uint8_t)(i + 1);
+		config.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
 	node->px = px_new(&config, &recovered, world_clock(w, node));
 	node->checked = d->trimmed;
 	node->term = BALLOT_NONE;

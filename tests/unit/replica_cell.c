@@ -149,7 +149,7 @@ cell_start(struct cell_replica *r)
 	struct log_entry *entries = memory_zero(r->log_n + 1, sizeof *entries);
 	struct replica_config config = {
 	    .paxos = {.self = r->id,
-	              .members_n = r->cell->replicas_n,
+	              .members.n = r->cell->replicas_n,
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
@@ -171,7 +171,7 @@ cell_start(struct cell_replica *r)
 	assert_true(r->replica == NULL && sodium_init() >= 0);
 	crypto_sign_seed_keypair(public_key, config.master.signing_key, seed);
 	for (int i = 0; i < r->cell->replicas_n; i++)
-		config.paxos.members[i] = (uint8_t)(i + 1);
+		config.paxos.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
 	for (size_t i = 0; i < r->log_n; i++)
 		entries[i] = r->log[i].entry;
 	r->life++;

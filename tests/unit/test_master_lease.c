@@ -22,7 +22,7 @@ run_log(struct office *o)
 {
 	for (size_t i = 0; i < o->update.proposals_n; i++) {
 		assert_int_equal(
-		    tree_apply(o->tree, ++o->index, o->update.proposals[i], &o->outcome), RC_OK);
+		    tree_apply(o->tree, ++o->index, (struct ballot){1, 1}, o->update.proposals[i], &o->outcome), RC_OK);
 		master_applied(o->master, o->clock, o->index, &o->outcome, &o->update);
 	}
 }
@@ -79,7 +79,7 @@ begin_epoch(struct office *o)
 	wire_put_command(&commands, &command);
 	entry.commands = (struct wire_list){buffer_view(&commands), 1};
 	wire_put_entry(&payload, &entry);
-	assert_int_equal(tree_apply(o->tree, ++o->index, buffer_view(&payload), &o->outcome),
+	assert_int_equal(tree_apply(o->tree, ++o->index, (struct ballot){1, 1}, buffer_view(&payload), &o->outcome),
 	                 RC_OK);
 	buffer_free(&op);
 	buffer_free(&commands);

@@ -85,8 +85,8 @@ apply_to_both(struct side *a, struct side *b, struct bytes payload)
 {
 	uint64_t index = tree_applied(a->tree) + 1;
 
-	assert_int_equal(tree_apply(a->tree, index, payload, &a->out),
-	                 tree_apply(b->tree, index, payload, &b->out));
+	assert_int_equal(tree_apply(a->tree, index, (struct ballot){1, 1}, payload, &a->out),
+	                 tree_apply(b->tree, index, (struct ballot){1, 1}, payload, &b->out));
 	assert_same_answers(&a->out, &b->out);
 	assert_same_notes(&a->out, &b->out);
 	assert_int_equal(tree_digest(a->tree), tree_digest(b->tree));
@@ -166,7 +166,7 @@ test_damaged_entries(void **state)
 		random_entry(&rng, f->tree, &payload);
 		for (uint64_t n = rng_below(&rng, 3); n > 0 && payload.len > 0; n--)
 			random_damage(&rng, &payload);
-		if (tree_apply(f->tree, tree_applied(f->tree) + 1, buffer_view(&payload),
+		if (tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1}, buffer_view(&payload),
 		               &f->out) == RC_OK)
 			applied++;
 		else
@@ -191,7 +191,7 @@ test_random_bytes(void **state)
 
 		for (size_t k = 0; k < len; k++)
 			bytes[k] = (uint8_t)(rng_chance(&rng, 500) ? rng_next(&rng) : 0);
-		tree_apply(f->tree, tree_applied(f->tree) + 1, (struct bytes){bytes, len}, &f->out);
+		tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1}, (struct bytes){bytes, len}, &f->out);
 	}
 	assert_sound(f->tree, 78);
 	fixture_free(f);
@@ -233,7 +233,7 @@ test_damaged_rows(void **state)
 
 		buffer_reset(&payload);
 		random_entry(&rng, s.tree, &payload);
-		tree_apply(s.tree, tree_applied(s.tree) + 1, buffer_view(&payload), &s.out);
+		tree_apply(s.tree, tree_applied(s.tree) + 1, (struct ballot){1, 1}, buffer_view(&payload), &s.out);
 		row_store_save(&s.store, s.tree);
 		row_store_copy(&copy, &s.store);
 		damage_row(&rng, &copy);
