@@ -51,7 +51,7 @@ client_aside_on_disconnected(struct client *c)
 		fail(c);
 }
 
-/* Nothing but the name of a master is said on it. */
+/* Nothing but the name of a master and the cell's members are said on it. */
 void
 client_aside_on_frame(struct client *c, struct bytes frame)
 {
@@ -59,12 +59,31 @@ client_aside_on_frame(struct client *c, struct bytes frame)
 
 	if (c->aside == 0)
 		return;
-	if (wire_get_frame(frame, &m) != RC_OK || m.code != MSG_redirect) {
+	if (wire_get_frame(frame, &m) != RC_OK ||
+	    (m.code != MSG_redirect && m.code != MSG_members)) {
 		fail(c);
 		return;
 	}
 	c->aside_failures = 0;
-	client_connection_announced(c, &m.redirect);
+	if (m.code == MSG_members)
+		client_members_on_told(c, &m.members);
+	else
+		client_connection_announced(c, &m.redirect);
+}
+
+/* It is not kept to a replica that is no member any more, which hears of no master. */
+void
+client_aside_members(struct client *c)
+{
+	for (int i = 0; i < c->config.replicas_n; i++)
+		if (c->config.replicas[i] == c->aside)
+			return;
+	if (c->aside == 0)
+		return;
+	c->aside = 0;
+	c->aside_due = c->now;
+	c->update->listen = true;
+	c->update->listen_to = 0;
 }
 
 /* Wanted from the first session on. While the master is looked for it stays where it is: that is

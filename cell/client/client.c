@@ -54,7 +54,7 @@ update_clear(struct client_update *u)
 {
 	u->connect = u->listen = false;
 	u->replica = u->listen_to = 0;
-	u->state_changed = false;
+	u->state_changed = u->members_changed = false;
 	u->answers_n = 0;
 	u->grants_n = 0;
 	if (u->frames.limit == 0)
@@ -77,8 +77,12 @@ on_late_frame(struct client *c, struct bytes frame)
 {
 	struct message m;
 
-	if (wire_get_frame(frame, &m) == RC_OK && m.code == MSG_redirect)
+	if (wire_get_frame(frame, &m) != RC_OK)
+		return;
+	if (m.code == MSG_redirect)
 		client_connection_announced(c, &m.redirect);
+	else if (m.code == MSG_members)
+		client_members_on_told(c, &m.members);
 }
 
 /* Replies and messages that a replica should not send here mean that one of us is wrong about this
@@ -98,6 +102,8 @@ on_frame(struct client *c, struct bytes frame)
 	}
 	if (m.code == MSG_redirect)
 		client_connection_elsewhere(c, &m.redirect);
+	else if (m.code == MSG_members)
+		client_members_on_told(c, &m.members);
 	else if (m.code == MSG_session_opened && c->connection == CONNECTION_OPENING)
 		client_session_on_opened(c, &m.session_opened);
 	else if (c->connection == CONNECTION_OPENING)

@@ -29,7 +29,7 @@ struct client_config {
 	bool caching;
 	uint64_t seed; /* of nonces' and retries' randomness; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
-	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, in the cell file's order */
+	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, until the cell tells its members */
 	int replicas_n;
 	/* A session of an earlier run that must be ended as expired before ours is opened;
 	 * 0: none. */
@@ -89,6 +89,7 @@ struct client_update {
 	struct client_grant *grants;
 	size_t grants_n, grants_room;
 	bool state_changed;
+	bool members_changed; /* see client_members; `replica` and `listen_to` may be new ones */
 };
 
 /* Clears `update`, handles the event and fills it.
@@ -119,5 +120,22 @@ struct client_status {
 
 /* A snapshot, for people and for the mount. */
 struct client_status client_status(const struct client *c);
+
+/* A replica of the cell: where it is, and by which key it is known. */
+struct client_replica {
+	uint8_t id;
+	bool voter; /* else it learns, and may be asked who is master */
+	char address[LIMIT_ADDRESS + 1];
+	uint8_t key[32];
+};
+
+struct client_members {
+	uint64_t version;
+	struct client_replica list[LIMIT_REPLICAS];
+	int n; /* 0: the cell has not told them yet */
+};
+
+/* The members of the cell, as the cell itself told them last, voters first. */
+const struct client_members *client_members(const struct client *c);
 
 #endif

@@ -208,6 +208,16 @@ client_connection_deadline(const struct client *c)
 	return c->connection == CONNECTION_OPEN ? MONO_NEVER : c->due;
 }
 
+/* The turn goes on behind the replica that was asked last. */
+void
+client_connection_members(struct client *c)
+{
+	c->turn %= c->config.replicas_n;
+	for (int i = 0; i < c->config.replicas_n; i++)
+		if (c->config.replicas[i] == c->replica)
+			c->turn = i;
+}
+
 void
 client_send(struct client *c, const struct message *m)
 {

@@ -7,6 +7,7 @@
  *   keepalive.c   the one KeepAlive under way and the local lease
  *   request.c     numbers, what is in flight, the queue before it, sending again
  *   waiting.c     acquires that wait in a lock's queue at the cell
+ *   members.c     the cell's replicas, as it tells them
  *
  * Calls go from client.c down to the others; whatever one file does to another's fields goes
  * through that file's functions. */
@@ -96,6 +97,9 @@ struct client {
 	unsigned aside_failures; /* since the last announcement */
 	mono_t aside_due;
 
+	/* members.c; the ids to try are in `config` */
+	struct client_members members;
+
 	/* keepalive.c */
 	uint64_t sequence;
 	mono_t sent;       /* when the KeepAlive under way was sent */
@@ -146,6 +150,8 @@ void client_connection_on_disconnected(struct client *c);
 void client_connection_opening(struct client *c);
 void client_connection_tick(struct client *c);
 mono_t client_connection_deadline(const struct client *c);
+/* The ids to try are others now. */
+void client_connection_members(struct client *c);
 void client_send(struct client *c, const struct message *m);
 
 /* aside.c */
@@ -153,6 +159,11 @@ void client_aside_on_frame(struct client *c, struct bytes frame);
 void client_aside_on_disconnected(struct client *c);
 void client_aside_tick(struct client *c);
 mono_t client_aside_deadline(const struct client *c);
+/* The ids to try are others now. */
+void client_aside_members(struct client *c);
+
+/* members.c */
+void client_members_on_told(struct client *c, const struct msg_members *m);
 
 /* keepalive.c */
 void client_keepalive_start(struct client *c);

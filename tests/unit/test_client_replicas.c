@@ -254,6 +254,152 @@ test_lease_of_an_old_epoch(void **unused)
 	play_free(p);
 }
 
+/* ---- the cell tells its members ---- */
+
+/* Voters of these ids; behind them a learner and a replica that was removed, if not 0. */
+static const struct message *
+members(uint64_t version, const char *voters, uint8_t learner, uint8_t removed)
+{
+	static struct message m;
+	static uint8_t packed[4096];
+	static const uint8_t key[32] = {7};
+	struct buffer list = BUFFER(sizeof packed);
+	struct member member = {.address = bytes_of("host:1"), .key = {key, sizeof key}};
+
+	m = (struct message){.code = MSG_members, .members = {.version = version}};
+	for (uint8_t role = MEMBER_LEARNER; role <= MEMBER_REMOVED; role++) {
+		member.role = role;
+		member.id = role == MEMBER_LEARNER ? learner : removed;
+		m.members.members.count += member.id != 0;
+		if (member.id != 0)
+			wire_put_member(&list, &member);
+	}
+	member.role = MEMBER_VOTER;
+	for (; *voters != '\0'; voters++, m.members.members.count++) {
+		member.id = (uint8_t)(*voters - '0');
+		wire_put_member(&list, &member);
+	}
+	assert_false(list.failed);
+	memcpy(packed, list.data, list.len);
+	m.members.members.packed = (struct bytes){packed, list.len};
+	buffer_free(&list);
+	return &m;
+}
+
+/* Those who are no members any more are not asked, and new ones are. */
+static void
+test_members_are_followed(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe_of(three(), &sequence);
+	const struct client_members *told = client_members(p->client);
+	const char *turns = "546";
+
+	(void)unused;
+	assert_int_equal(told->n, 0);
+	receive(p, members(50, "54", 6, 3));
+	assert_true(p->update.members_changed);
+	assert_int_equal(told->n, 3);
+	assert_int_equal(told->version, 50);
+	assert_int_equal(told->list[0].id, 5);
+	assert_true(told->list[1].voter && !told->list[2].voter);
+	assert_string_equal(told->list[2].address, "host:1");
+	assert_int_equal(told->list[2].key[0], 7);
+	for (int i = 0; i < 7; i++) {
+		uint8_t before = p->update.replica;
+		const char *at = strchr(turns, '0' + before);
+
+		step_kind(p, CLIENT_DISCONNECTED);
+		until_connect(p);
+		assert_false(p->update.members_changed);
+		if (i > 1)
+			assert_int_equal(p->update.replica, turns[(at - turns + 1) % 3] - '0');
+	}
+	step_kind(p, CLIENT_CONNECTED);
+	receive(p, redirect_to(5, EPOCH + 1));
+	assert_int_equal(p->update.replica, 5);
+	play_free(p);
+}
+
+/* An older list, the same one again, one of nobody and one that names no address change nothing. */
+static void
+test_members_of_old(void **unused)
+{
+	struct message nowhere = {.code = MSG_members, .members = {.version = 60}};
+	struct buffer list = BUFFER(LIMIT_FRAME);
+	uint64_t sequence;
+	struct play *p = play_safe_of(three(), &sequence);
+
+	(void)unused;
+	receive(p, members(0, "12", 0, 0));
+	assert_true(p->update.members_changed);
+	receive(p, members(50, "1234", 0, 0));
+	assert_true(p->update.members_changed);
+	receive(p, members(50, "12", 0, 0));
+	assert_false(p->update.members_changed);
+	receive(p, members(49, "12", 0, 0));
+	assert_false(p->update.members_changed);
+	receive(p, members(51, "", 1, 2));
+	assert_false(p->update.members_changed);
+	wire_put_member(&list, &(struct member){.id = 1, .role = MEMBER_VOTER});
+	nowhere.members.members = (struct wire_list){buffer_view(&list), 1};
+	receive(p, &nowhere);
+	assert_false(p->update.members_changed);
+	buffer_free(&list);
+	assert_int_equal(client_members(p->client)->n, 4);
+	assert_int_equal(client_members(p->client)->version, 50);
+	assert_int_equal(state(p), CLIENT_SAFE);
+	play_free(p);
+}
+
+/* The second connection leaves a replica that was removed; there is none without a second one. */
+static void
+test_members_aside(void **unused)
+{
+	struct play *p = play_new(three());
+	uint8_t first = p->update.replica, second;
+	char left[3] = {0};
+
+	(void)unused;
+	step_kind(p, CLIENT_CONNECTED);
+	opened(p, RC_OK, SESSION, EPOCH);
+	second = p->update.listen_to;
+	left[0] = (char)('0' + first);
+	left[1] = (char)('0' + (6 - first - second));
+	receive_aside(p, members(50, left, 0, second));
+	assert_true(p->update.members_changed && p->update.listen);
+	assert_int_equal(p->update.listen_to, 6 - first - second);
+	left[1] = '\0';
+	receive(p, members(51, left, 0, 0));
+	assert_true(p->update.listen);
+	assert_int_equal(p->update.listen_to, 0);
+	step_kind(p, CLIENT_TIMEOUT);
+	assert_false(p->update.listen);
+	play_free(p);
+}
+
+/* The one at which the session is may go: it says so itself when another one is master. */
+static void
+test_members_without_ours(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe_of(three(), &sequence);
+	uint8_t at = p->update.replica;
+
+	(void)unused;
+	receive(p, members(50, "89", 0, at));
+	assert_false(p->update.connect);
+	assert_int_equal(state(p), CLIENT_SAFE);
+	receive(p, redirect_to(9, EPOCH + 1));
+	assert_true(p->update.connect);
+	assert_int_equal(p->update.replica, 9);
+	receive(p, members(51, "8", 0, 9)); /* on the connection that was left */
+	assert_true(p->update.members_changed);
+	until_connect(p);
+	assert_int_equal(p->update.replica, 8);
+	play_free(p);
+}
+
 int
 main(void)
 {
@@ -268,6 +414,10 @@ main(void)
 	    cmocka_unit_test(test_announcement_in_a_pause),
 	    cmocka_unit_test(test_new_epoch_in_a_pause),
 	    cmocka_unit_test(test_lease_of_an_old_epoch),
+	    cmocka_unit_test(test_members_are_followed),
+	    cmocka_unit_test(test_members_of_old),
+	    cmocka_unit_test(test_members_aside),
+	    cmocka_unit_test(test_members_without_ours),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

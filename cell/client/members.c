@@ -1,0 +1,57 @@
+/* The cell's replicas, as it tells them to every connection: the list that the client was given is
+ * only where it begins. The newest list counts, whoever tells it. */
+#include <string.h>
+#include "cell/client/internal.h"
+
+/* False when the cell has no such member: removed, or malformed. */
+static bool
+read_member(const struct member *m, struct client_replica *to)
+{
+	if (m->id == 0 || (m->role != MEMBER_VOTER && m->role != MEMBER_LEARNER))
+		return false;
+	if (m->address.len == 0 || m->key.len != sizeof to->key)
+		return false;
+	*to = (struct client_replica){.id = m->id, .voter = m->role == MEMBER_VOTER};
+	memcpy(to->address, m->address.data, m->address.len);
+	memcpy(to->key, m->key.data, m->key.len);
+	return true;
+}
+
+static void
+read_list(const struct msg_members *m, bool voters, struct client_members *to)
+{
+	struct cursor rest = cursor_of(m->members.packed);
+	struct client_replica replica;
+	struct member member;
+
+	while (to->n < LIMIT_REPLICAS && wire_next_member(&rest, &member))
+		if (read_member(&member, &replica) && replica.voter == voters)
+			to->list[to->n++] = replica;
+}
+
+/* A list without an address is that of a cell in one process, whom nobody else can reach. */
+void
+client_members_on_told(struct client *c, const struct msg_members *m)
+{
+	struct client_members told = {.version = m->version};
+
+	if (c->members.n > 0 && m->version <= c->members.version)
+		return;
+	read_list(m, true, &told);
+	if (told.n == 0)
+		return;
+	read_list(m, false, &told);
+	c->members = told;
+	c->config.replicas_n = told.n;
+	for (int i = 0; i < told.n; i++)
+		c->config.replicas[i] = told.list[i].id;
+	c->update->members_changed = true;
+	client_connection_members(c);
+	client_aside_members(c);
+}
+
+const struct client_members *
+client_members(const struct client *c)
+{
+	return &c->members;
+}
