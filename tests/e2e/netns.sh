@@ -1,0 +1,242 @@
+# shellcheck shell=bash
+# A cell whose replicas and mounts stand on machines of their own: network namespaces on one bridge,
+# where any packet can be lost in any direction. Sourced behind lib.sh.
+#
+# Machines are called r1, r2, ... (replicas), c1, c2, ... (mounts) and o, the operator's, which no
+# fault touches. Mount N is on "$work/mN"; the filesystem lies in the one mount namespace that we all
+# share, only the daemon's packets leave from its machine.
+
+LSCELL=$build/cell/lscell
+cell=$work/cell
+conf=$cell/net.conf
+net=lsfs-$$
+replicas=${REPLICAS:-3} mounts=${MOUNTS:-2}
+mkdir "$work/pid"
+
+for tool in ip nft nsenter; do
+	command -v $tool > /dev/null || skip_all "needs $tool"
+done
+
+# on MACHINE COMMAND...
+on() {
+	local machine=$1
+	shift
+	nsenter --net="/run/netns/$net-$machine" -- "$@"
+}
+
+machines() {
+	local i
+	for i in $(seq "$replicas"); do echo "r$i"; done
+	for i in $(seq "$mounts"); do echo "c$i"; done
+}
+
+# address MACHINE
+address() {
+	case $1 in
+	o) echo 10.77.0.254 ;;
+	r*) echo "10.77.0.${1#r}" ;;
+	c*) echo "10.77.0.$((100 + ${1#c}))" ;;
+	esac
+}
+
+# A machine: a namespace with one cable to the switch. Lost packets are dropped where they arrive:
+# the sender is told nothing, as by a broken cable.
+make_machine() {
+	ip netns add "$net-$1" || return 1
+	ip -n "$net-$1" link add eth type veth peer name "$1" netns "$net-switch" &&
+		ip -n "$net-$1" address add "$(address "$1")/24" dev eth &&
+		ip -n "$net-$1" link set eth up &&
+		ip -n "$net-$1" link set lo up &&
+		ip -n "$net-switch" link set "$1" master switch up || return 1
+	on "$1" nft -f - <<-'E'
+		table ip cuts {
+			set lost { type ipv4_addr; }
+			set poor { type ipv4_addr; flags interval; }
+			chain input {
+				type filter hook input priority 0;
+				ip saddr @lost drop
+				ip saddr @poor numgen random mod 100 < 25 drop
+			}
+		}
+	E
+}
+
+make_network() {
+	local machine
+	ip netns add "$net-switch" 2> /dev/null || skip_all "cannot make network namespaces"
+	ip -n "$net-switch" link add switch type bridge &&
+		ip -n "$net-switch" link set switch up || return 1
+	for machine in $(machines) o; do make_machine "$machine" || return 1; done
+}
+
+# ---- faults of the network ----
+
+# lose "FROM..." TO...: what those send no longer reaches these.
+lose() {
+	local from to
+	from=$(for from in $1; do address "$from"; done | paste -sd ,)
+	shift
+	for to in "$@"; do on "$to" nft add element ip cuts lost "{ $from }"; done
+}
+
+# part "MACHINE..." "MACHINE...": nothing passes between the two groups.
+# shellcheck disable=SC2086 # words
+part() { lose "$1" $2 && lose "$2" $1; }
+
+# others MACHINE...: all but these.
+others() { machines | grep -vxF "$(printf '%s\n' "$@")" | xargs; }
+
+# isolate MACHINE...: these reach each other and nobody else.
+isolate() { part "$*" "$(others "$@")"; }
+
+# poor MACHINE...: a quarter of what reaches these is lost.
+poor() {
+	local to
+	for to in "$@"; do
+		on "$to" nft add element ip cuts poor '{ 10.77.0.0/24 }'
+	done
+}
+
+# Every cable works again.
+heal() {
+	local machine
+	for machine in $(machines); do
+		printf 'flush set ip cuts %s\n' lost poor | on "$machine" nft -f -
+	done
+}
+
+# ---- the cell ----
+
+make_cell() {
+	local args=() i
+	for i in $(seq "$replicas"); do args+=(--replica "$(address "r$i"):7077"); done
+	limit 10 "$LSCTL" cell create net --dir "$cell" "${args[@]}" > /dev/null
+}
+
+pid_of() { cat "$work/pid/$1" 2> /dev/null; }
+alive() { ! gone "$(pid_of "$1")"; }
+
+# run_on MACHINE LOG COMMAND...: in the background; the machine's process from now on.
+run_on() {
+	local machine=$1 log=$2
+	shift 2
+	(exec nsenter --net="/run/netns/$net-$machine" -- "$@" 2>> "$log") &
+	echo $! > "$work/pid/$machine"
+}
+
+start_replica() { run_on "r$1" "$work/lscell-$1.log" "$LSCELL" "$cell/$1"; }
+
+# kill_replica N...: power off.
+kill_replica() {
+	local i
+	for i in "$@"; do kill -9 "$(pid_of "r$i")"; done
+	for i in "$@"; do wait_until "replica $i is dead" gone "$(pid_of "r$i")" || return 1; done
+}
+
+# stop_replica N: in good order.
+stop_replica() {
+	kill -TERM "$(pid_of "r$1")"
+	wait_until "replica $1 has stopped" gone "$(pid_of "r$1")"
+}
+
+# freeze MACHINE: its process; has happened when this returns.
+freeze() {
+	kill -STOP "$(pid_of "$1")"
+	wait_until "$1 is frozen" grep -q '^State:.T' "/proc/$(pid_of "$1")/status"
+}
+thaw() { kill -CONT "$(pid_of "$1")"; }
+
+# mount_cell N [OPTIONS]: does not wait for it.
+mount_cell() {
+	mkdir -p "$work/m$1"
+	run_on "c$1" "$work/lsfs-$1.log" \
+		"$LSFS" -f -o "key=$cell/admin.key${2:+,$2}" "$conf" "$work/m$1"
+}
+
+# Without asking the filesystem: a dead mount's daemon could not answer.
+mounted() { grep -qF " $work/m$1 " /proc/self/mountinfo; }
+
+# start_mount N [OPTIONS]: returns when it answers.
+start_mount() {
+	mount_cell "$@"
+	wait_until "mount $1 is there" mounted "$1" && limit 30 ls "$work/m$1" > /dev/null
+}
+
+stop_mount() {
+	limit 10 umount "$work/m$1" && wait_until "mount $1 has left" gone "$(pid_of "c$1")"
+}
+
+# What mount N says of its session: field NAME of its status.
+told() { sed -n "s/^$2: //p" "$work/m$1/.cell/status"; }
+
+# What the operator is told, in JSON. A replica that is cut off costs the command its patience.
+status() { on o timeout -k 1 20 "$LSCTL" status --json --cell "$conf" --key "$cell/admin.key"; }
+
+# The number of the master; fails when there is none.
+master() {
+	status > "$work/status"
+	python3 - "$work/status" <<-'P'
+		import json, sys
+		master = json.load(open(sys.argv[1])).get("master")
+		print(master or "")
+		sys.exit(not master)
+	P
+}
+has_master() { master > /dev/null; }
+
+# new_master OLD: somebody else is.
+new_master() {
+	local now
+	now=$(master) && [ "$now" != "$1" ]
+}
+
+# Every replica of the cell is there and has applied the same entries.
+in_step() {
+	status > "$work/status" || return 1
+	python3 - "$work/status" <<-'P'
+		import json, sys
+		replicas = json.load(open(sys.argv[1]))["replicas"]
+		sys.exit(any("applied" not in r for r in replicas)
+		         or len({(r["applied"], r["chosen"]) for r in replicas}) > 1)
+	P
+}
+
+# The applied entry and the digest of the state there, as the stopped replica N has them on disk.
+digest() { sqlite3 "$cell/$1/state.db" 'SELECT applied, digest FROM meta'; }
+
+# The cell's state is the same on every disk: stops all replicas.
+same_everywhere() {
+	local i first
+	wait_until "all replicas are in step" in_step || return 1
+	for i in $(seq "$replicas"); do freeze "r$i"; done
+	for i in $(seq "$replicas"); do kill -TERM "$(pid_of "r$i")"; thaw "r$i"; done
+	for i in $(seq "$replicas"); do
+		wait_until "replica $i has stopped" gone "$(pid_of "r$i")" || return 1
+	done
+	first=$(digest 1)
+	[ -n "$first" ] || return 1
+	for i in $(seq 2 "$replicas"); do is "$(digest "$i")" "$first" || return 1; done
+}
+
+# up [OPTIONS]: network, cell, replicas, mounts.
+up() {
+	local i
+	make_network && make_cell || return 1
+	for i in $(seq "$replicas"); do start_replica "$i"; done
+	wait_until "there is a master" has_master || return 1
+	for i in $(seq "$mounts"); do start_mount "$i" "$@" || return 1; done
+}
+
+end_network() {
+	local file machine i
+	for file in "$work"/pid/*; do
+		[ -e "$file" ] && ! gone "$(cat "$file")" && kill -9 "$(cat "$file")"
+	done
+	for i in $(seq "$mounts"); do umount -l "$work/m$i" 2> /dev/null; done
+	for machine in $(machines) o switch; do
+		ip netns del "$net-$machine" 2> /dev/null
+	done
+	grep -lsF "$work/" /run/lsfs/*.mount | xargs -r rm -f
+	cleanup
+}
+trap end_network EXIT

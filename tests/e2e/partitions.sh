@@ -1,0 +1,257 @@
+#!/bin/bash
+# Three replicas and two mounts on machines of their own, while the network between them is cut in
+# every way and processes are frozen: one side goes on, the other waits, nobody sees anything old,
+# and nothing that was acknowledged is lost.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/netns.sh"
+
+m1=$work/m1 m2=$work/m2
+
+# steadily MOUNT: a writer there that no fault may fail; ends when its log is removed.
+steadily() {
+	"$TOOLS/stress" steady "$1/steady" "$work/steady" &
+	writer=$!
+	wait_until "it writes" test -s "$work/steady"
+}
+
+# paused MS: the steady writer has ended well and never waited longer than that.
+paused() {
+	local rc=0 longest
+	mv "$work/steady" "$work/steady.done"
+	wait $writer || rc=$?
+	is $rc 0
+	longest=$("$TOOLS/stress" pauses "$work/steady.done" 1)
+	say "the longest pause was $longest ms"
+	[ "$longest" -le "$1" ]
+}
+
+# goes_on: a hundred writes more, on the log of the steady writer.
+goes_on() {
+	local lines
+	lines=$(wc -l < "$work/steady")
+	wait_until "writes go on" longer "$work/steady" $((lines + 100))
+}
+longer() { [ "$(wc -l < "$1")" -gt "$2" ]; }
+
+case_up() { up grace=2,lock_delay=1; }
+
+# What sends and does not receive: at most one lease of a master at a time, and it gives up.
+case_the_master_receives_nothing() {
+	local old
+	old=$(master)
+	steadily "$m1"
+	lose "$(others "r$old" c1 c2)" "r$old"
+	wait_until "another master" new_master "$old"
+	goes_on
+	heal
+	wait_until "all are in step" in_step_under_load
+	paused 8000
+}
+
+# What receives and can't send.
+case_the_master_is_not_heard() {
+	local old
+	old=$(master)
+	steadily "$m1"
+	lose "r$old" $(others "r$old" c1 c2)
+	wait_until "another master" new_master "$old"
+	goes_on
+	heal
+	wait_until "all are in step" in_step_under_load
+	paused 8000
+}
+
+# A follower that hears nobody stands for election in vain: the others have given their lease.
+case_a_follower_receives_nothing() {
+	local old follower
+	old=$(master)
+	follower=$((old % 3 + 1))
+	steadily "$m1"
+	lose "$(others "r$follower" c1 c2)" "r$follower"
+	goes_on
+	goes_on
+	is "$(master)" "$old"
+	heal
+	wait_until "all are in step" in_step_under_load
+	paused 8000
+}
+
+# Two replicas don't reach each other, the third one both: somebody is master, and goes on.
+case_a_bridge_between_two() {
+	local old other
+	old=$(master)
+	other=$((old % 3 + 1))
+	steadily "$m1"
+	part "r$old" "r$other"
+	goes_on
+	goes_on
+	heal
+	wait_until "all are in step" in_step_under_load
+	paused 8000
+}
+
+# All have applied nearly the same while writes go on.
+in_step_under_load() {
+	status > "$work/status" || return 1
+	python3 - "$work/status" <<-'P'
+		import json, sys
+		replicas = json.load(open(sys.argv[1]))["replicas"]
+		applied = [r.get("applied", 0) for r in replicas]
+		sys.exit(max(applied) - min(applied) > 100)
+	P
+}
+
+# The minority side: no write, no read of what may be old; calls wait and go on when it is healed.
+case_a_minority_waits() {
+	local old follower reader
+	old=$(master)
+	follower=$((old % 3 + 1))
+	echo old > "$m1/f"
+	is "$(cat "$m1/f")" old
+	isolate "r$follower" c1
+	limit 20 bash -c "echo new > '$m2/f'"
+	limit 20 cat "$m1/f" > "$work/read" &
+	reader=$!
+	steadily "$m2"
+	goes_on
+	is "$(cat "$work/read")" ""
+	heal
+	wait $reader
+	is "$(cat "$work/read")" new
+	paused 8000
+}
+
+# Reads of the first word of a file as fast as it goes, until an error ends it: a line "BEGIN WORD"
+# each, the time in milliseconds, and last the error's name.
+reads() {
+	python3 - "$1" "$2" <<-'P'
+		import errno, os, sys, time
+		with open(sys.argv[2], "w") as log:
+		    while True:
+		        begin = time.monotonic_ns() // 1000000
+		        try:
+		            fd = os.open(sys.argv[1], os.O_RDONLY)
+		            word = os.read(fd, 100).decode().strip()
+		            os.close(fd)
+		        except OSError as e:
+		            log.write(f"{begin} {errno.errorcode[e.errno]}\n")
+		            break
+		        log.write(f"{begin} {word}\n")
+	P
+}
+now_ms() { python3 -c 'import time; print(time.monotonic_ns() // 1000000)'; }
+
+# The master is cut off together with the client that it serves: neither may answer from what they
+# still have once the others go on. A lock that is taken there meanwhile has one holder.
+case_the_master_isolated_with_its_client() {
+	local old reader locker rc=0 fence
+	old=$(master)
+	echo old > "$m1/f"
+	exec 9<> "$m1/lock"
+	flock 9
+	fence=$(attribute fence "$m1/lock")
+	limit 60 flock "$m2/lock" bash -c "
+		getfattr --only-values --absolute-names -n user.ls.fence '$m2/lock' > '$work/fence'
+		touch '$work/held'
+		until [ -e '$work/release' ]; do read -r -t 0.05 <> <(:) || :; done" &
+	locker=$!
+	reads "$m1/f" "$work/reads" &
+	reader=$!
+	wait_until "there are reads" test -s "$work/reads"
+	isolate "r$old" c1
+	wait_until "another master" new_master "$old"
+	limit 30 bash -c "echo new > '$m2/f'"
+	local written
+	written=$(now_ms)
+	bash -c "echo lost > '$m1/f2'" 2> "$work/err" || rc=$?
+	is "$(limit 10 cat "$m2/f")" new
+	wait $reader
+	tail -n 1 "$work/reads" | grep -qE " (EIO|ESTALE)$"
+	awk -v t="$written" '$1 > t && $2 == "old"' "$work/reads" > "$work/stale"
+	is "$(cat "$work/stale")" ""
+	wait_until "the lock has moved" test -e "$work/held"
+	[ "$(cat "$work/fence")" -gt "$fence" ]
+	heal
+	wait_until "the first mount is back" safe 1
+	is "$(limit 20 cat "$m1/f")" new
+	refused "Stale file handle" flock -n 9
+	rc=0
+	limit 5 flock -n "$m1/lock" true || rc=$?
+	is $rc 1
+	touch "$work/release"
+	wait $locker
+	exec 9>&-
+	limit 5 flock -n "$m1/lock" true
+	wait_until "all replicas are in step" in_step
+}
+safe() { [ "$(told "$1" state)" = safe ]; }
+
+# frozen FIRST SECOND: a master and a client that it serves are frozen beyond its lease, while the
+# others write; thawed in this order. What was asked of them meanwhile is answered with the new.
+frozen() {
+	local reader
+	echo old > "$m1/f"
+	is "$(cat "$m1/f")" old
+	freeze "$1"
+	freeze "$2"
+	limit 30 bash -c "echo $1 > '$m2/f'"
+	limit 30 cat "$m1/f" > "$work/read" &
+	reader=$!
+	thaw "$1"
+	thaw "$2"
+	wait $reader
+	is "$(cat "$work/read")" "$1"
+	wait_until "all replicas are in step" in_step
+}
+
+case_a_frozen_master_and_its_client() {
+	frozen "r$(master)" c1
+	frozen c1 "r$(master)"
+}
+
+# Takes the lock and notes its token; when it is told to, notes what the descriptor is good for.
+hold() {
+	python3 - "$m1/guarded" "$work" <<-'P'
+		import errno, fcntl, os, sys, time
+		path, work = sys.argv[1:]
+		def outcome(call):
+		    try: return str(call())
+		    except OSError as e: return errno.errorcode[e.errno]
+		fd = os.open(path, os.O_RDWR | os.O_CREAT)
+		fcntl.flock(fd, fcntl.LOCK_EX)
+		with open(work + "/token", "w") as f:
+		    f.write(os.getxattr(fd, "user.ls.fence").decode())
+		while not os.path.exists(work + "/thawed"): time.sleep(0.01)
+		calls = (lambda: os.getxattr(fd, "user.ls.fence"), lambda: os.pwrite(fd, b"x", 0),
+		         lambda: os.pread(fd, 9, 0), lambda: fcntl.flock(fd, fcntl.LOCK_EX))
+		print(*[outcome(call) for call in calls])
+	P
+}
+
+# The holder's machine is frozen until its lock has moved: its token is the lower one and can't be
+# had any more, its writes are refused.
+case_a_frozen_holder() {
+	local holder later
+	hold > "$work/outcomes" &
+	holder=$!
+	wait_until "it holds the lock" test -s "$work/token"
+	freeze "r$(master)"
+	freeze c1
+	later=$(limit 60 flock "$m2/guarded" \
+		getfattr --only-values --absolute-names -n user.ls.fence "$m2/guarded")
+	[ "$later" -gt "$(cat "$work/token")" ]
+	for i in 1 2 3; do thaw "r$i"; done
+	thaw c1
+	touch "$work/thawed"
+	wait $holder
+	grep -qxE 'E[A-Z]+ ESTALE ESTALE ESTALE' "$work/outcomes"
+	wait_until "all replicas are in step" in_step
+}
+
+case_the_states_are_equal() {
+	stop_mount 1
+	stop_mount 2
+	same_everywhere
+}
+
+run_cases
