@@ -11,7 +11,7 @@
 enum { SQL_MAX = 4096 };
 
 static const struct database_kind kind = {
-    .name = "state.db", .application_id = 0x6c737374, .format = 1};
+    .name = "state.db", .application_id = 0x6c737374, .format = 2};
 
 static const char *
 column_type(char kind_letter)

@@ -2,16 +2,16 @@
  * parent at creation. */
 #include "cell/tree/internal.h"
 
-/* A name without a file would lock everybody out, for good if it is the name for `change`. */
-static bool
-acl_file_exists(const struct tree *t, struct bytes name)
+/* The file of this name in /acl; NULL when there is none. */
+static const struct node *
+acl_file(const struct tree *t, struct bytes name)
 {
 	const struct node *root = node_find(t, NODE_ROOT), *acl, *file;
 
 	if (root == NULL || (acl = node_child(root, bytes_of("acl"))) == NULL)
-		return false;
+		return NULL;
 	file = node_child(acl, name);
-	return file != NULL && file->kind == NODE_FILE;
+	return file != NULL && file->kind == NODE_FILE ? file : NULL;
 }
 
 enum rc
@@ -23,7 +23,8 @@ apply_set_acl(struct turn *w, const struct op_set_acl *o, struct result_attr *r)
 		return RC_STALE;
 	if (o->which >= ACL_NAMES || !name_valid(o->name))
 		return RC_INVAL;
-	if (!acl_file_exists(w->tree, o->name))
+	/* It would lock everybody out, for good if it is the name for `change`. */
+	if (acl_file(w->tree, o->name) == NULL)
 		return RC_NOENT;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
@@ -31,4 +32,52 @@ apply_set_acl(struct turn *w, const struct op_set_acl *o, struct result_attr *r)
 	note(w, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
+}
+
+/* ---- who is an administrator ---- */
+
+static bool
+is_blank(uint8_t c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* A line without its comment and the blanks around it. */
+static struct bytes
+trimmed(struct bytes line)
+{
+	size_t from = 0, to = 0;
+
+	while (to < line.len && line.data[to] != '#')
+		to++;
+	while (from < to && is_blank(line.data[from]))
+		from++;
+	while (to > from && is_blank(line.data[to - 1]))
+		to--;
+	return (struct bytes){line.data + from, to - from};
+}
+
+/* Lines of principals; `*` is everyone who is authenticated. */
+static bool
+lists(struct bytes text, struct bytes principal)
+{
+	for (size_t at = 0; at < text.len; at++) {
+		size_t start = at;
+		struct bytes line;
+
+		while (at < text.len && text.data[at] != '\n')
+			at++;
+		line = trimmed((struct bytes){text.data + start, at - start});
+		if (bytes_equal(line, principal) || bytes_equal(line, bytes_of("*")))
+			return true;
+	}
+	return false;
+}
+
+bool
+tree_is_admin(const struct tree *t, struct bytes principal)
+{
+	const struct node *file = acl_file(t, bytes_of("admin"));
+
+	return principal.len > 0 && file != NULL && lists(file->contents, principal);
 }

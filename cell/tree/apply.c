@@ -85,6 +85,12 @@ decide_for_master(struct turn *w, const struct op *op, struct result *r)
 		return apply_grant(w, &op->grant, &r->acquired);
 	case OP_delay_over:
 		return apply_delay_over(w, &op->delay_over);
+	case OP_set_members:
+		return apply_set_members(w, &op->set_members);
+	case OP_check_digest:
+		return apply_check_digest(w, &op->check_digest);
+	case OP_restore:
+		return apply_restore(w, &op->restore);
 	default:
 		return RC_INVAL;
 	}

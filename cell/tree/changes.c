@@ -67,6 +67,12 @@ changed_result(struct tree *t, uint64_t session, uint64_t number)
 }
 
 void
+changed_member(struct tree *t, uint8_t id)
+{
+	changed(t, ROWS_members, id, 0, 0);
+}
+
+void
 changes_forget(struct tree *t)
 {
 	struct change *c;
@@ -87,6 +93,8 @@ row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 {
 	NUMBER(meta, id, key[0]);
 	NUMBER(meta, applied, t->applied);
+	NUMBER(meta, origin_round, t->origin.round);
+	NUMBER(meta, origin_replica, t->origin.replica);
 	NUMBER(meta, epoch, t->epoch);
 	NUMBER(meta, next_node, t->next_node);
 	NUMBER(meta, last_fence, t->last_fence);
@@ -94,6 +102,8 @@ row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(meta, bytes, t->bytes);
 	NUMBER(meta, quota_nodes, t->quota_nodes);
 	NUMBER(meta, quota_bytes, t->quota_bytes);
+	NUMBER(meta, members_version, t->members_version);
+	NUMBER(meta, slice, t->slice);
 	return true;
 }
 
@@ -209,18 +219,40 @@ row_of_results(const struct tree *t, const uint64_t *key, struct row *row)
 	return true;
 }
 
+static bool
+row_of_members(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct seat *s = seat_find(t, (uint8_t)key[0]);
+
+	if (s == NULL)
+		return false;
+	NUMBER(members, id, s->member.id);
+	NUMBER(members, role, s->member.role);
+	BYTES(members, address, s->member.address);
+	BYTES(members, public_key, s->member.key);
+	NUMBER(members, since, s->since);
+	return true;
+}
+
 static bool (*const row_of[ROW_TABLES])(const struct tree *, const uint64_t *, struct row *) = {
 #define X(name, keys) row_of_##name,
     ROWS_TABLES(X)
 #undef X
 };
 
+bool
+row_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row)
+{
+	*row = (struct row){.table = table};
+	return row_of[table](t, key, row);
+}
+
 static void
 add_row(const struct tree *t, const struct change *c, struct row_list *to)
 {
-	struct row row = {.table = c->table};
+	struct row row;
 
-	row.deleted = !row_of[c->table](t, c->key, &row);
+	row.deleted = !row_show(t, c->table, c->key, &row);
 	if (row.deleted) {
 		for (int i = 0; i < row_table_info(c->table)->keys; i++)
 			row.values[i].number = (int64_t)c->key[i];

@@ -179,12 +179,48 @@ check_sessions(const struct tree *t)
 	return NULL;
 }
 
+static const char *
+check_seat(const struct tree *t, const struct seat *s)
+{
+	const struct seat *other;
+
+	HOLDS(member_sound(&s->member), "a member has an id, a role and a key");
+	HOLDS(s->since <= t->applied, "a member's role was given");
+	for (other = s + 1; other < t->seats + t->seats_n; other++) {
+		HOLDS(s->member.id < other->member.id, "members are in order");
+		HOLDS(s->member.key.len == 0 || !bytes_equal(s->member.key, other->member.key),
+		      "no two members have the same key");
+	}
+	return NULL;
+}
+
+static const char *
+check_members(const struct tree *t)
+{
+	size_t active = 0, voters = 0;
+	const char *broken;
+
+	for (size_t i = 0; i < t->seats_n; i++) {
+		if ((broken = check_seat(t, &t->seats[i])) != NULL)
+			return broken;
+		active += t->seats[i].member.role != MEMBER_REMOVED;
+		voters += t->seats[i].member.role == MEMBER_VOTER;
+	}
+	HOLDS(t->seats_n <= LIMIT_MEMBERS && active <= LIMIT_REPLICAS,
+	      "members are within their limits");
+	HOLDS(t->seats_n == 0 || (voters > 0 && t->epoch > 0), "a list of members has a voter");
+	HOLDS(t->members_version <= t->applied && (t->seats_n > 0 || t->members_version == 0),
+	      "the version of the members is that of their list");
+	return NULL;
+}
+
 const char *
 tree_check(const struct tree *t)
 {
 	const char *broken;
 
-	if ((broken = check_nodes(t)) != NULL || (broken = check_locks(t)) != NULL)
+	if ((broken = check_nodes(t)) != NULL || (broken = check_locks(t)) != NULL ||
+	    (broken = check_members(t)) != NULL)
 		return broken;
 	return check_sessions(t);
 }

@@ -39,6 +39,9 @@ apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o)
 {
 	struct tree_note *began;
 
+	if (w->tree->seats_n == 0 && o->members.count > 0 &&
+	    members_begin(w, o->members) != RC_OK)
+		return RC_INVAL;
 	if (w->tree->epoch == 0)
 		make_cell(w);
 	w->tree->epoch++;

@@ -111,6 +111,12 @@ struct session {
 	size_t kept_n;
 };
 
+/* A member's place in the list; who was removed keeps it for a while. */
+struct seat {
+	struct member member; /* owns its texts */
+	uint64_t since;       /* log index of the list that gave it its role */
+};
+
 /* A row to be written: which one. What it holds is looked up when rows are asked for. */
 struct change {
 	RB_ENTRY(change) in_tree; /* by table and key */
@@ -145,6 +151,10 @@ struct tree {
 	uint64_t last_fence;
 	uint64_t nodes_n, bytes, quota_nodes, quota_bytes;
 	size_t sessions_n, locks_held;
+	struct seat *seats; /* by id */
+	size_t seats_n, seats_room;
+	uint64_t members_version;
+	uint64_t slice; /* the node behind which the next slice begins */
 	struct nodes nodes;
 	struct locks locks;
 	struct sessions sessions;
@@ -256,6 +266,20 @@ struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
 /* Makes a session; its texts are copied. */
 struct session *session_add(struct tree *t, const struct tree_session *from);
 void session_free(struct session *s);
+/* Frees its locks, after their delays if it expired, ends its opens and removes it. */
+void session_end(struct turn *w, struct session *s, enum session_end cause);
+
+/* ---- members.c ---- */
+
+struct seat *seat_find(const struct tree *t, uint8_t id);
+/* Copies the member; its id must be free. */
+void seat_add(struct tree *t, const struct member *m, uint64_t since);
+/* Does it make sense by itself? */
+bool member_sound(const struct member *m);
+/* Takes a new cell's first list; RC_INVAL when it cannot be one. */
+enum rc members_begin(struct turn *w, struct wire_list list);
+/* No list, until an epoch brings a new first one. */
+void members_clear(struct tree *t);
 
 /* ---- results.c: exactly once ---- */
 
@@ -294,6 +318,9 @@ enum rc apply_create_session(struct turn *w, const struct op_create_session *o,
                              struct result_session *r);
 enum rc apply_end_session(struct turn *w, const struct op_end_session *o);
 enum rc apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o);
+enum rc apply_set_members(struct turn *w, const struct op_set_members *o);
+enum rc apply_check_digest(struct turn *w, const struct op_check_digest *o);
+enum rc apply_restore(struct turn *w, const struct op_restore *o);
 
 /* ---- changes.c ---- */
 
@@ -304,6 +331,9 @@ void changed_lock(struct tree *t, uint64_t node);
 void changed_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
 void changed_session(struct tree *t, uint64_t session);
 void changed_result(struct tree *t, uint64_t session, uint64_t number);
+void changed_member(struct tree *t, uint8_t id);
 void changes_forget(struct tree *t);
+/* The row as it is now; false when there is none of this key. Views into the tree. */
+bool row_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row);
 
 #endif

@@ -15,10 +15,13 @@
 static enum rc
 load_meta(struct tree *t, const struct row *row)
 {
-	if (t->meta_loaded || NUMBER(meta, id) != 0 || NUMBER(meta, next_node) < NODE_ROOT)
+	if (t->meta_loaded || NUMBER(meta, id) != 0 || NUMBER(meta, next_node) < NODE_ROOT ||
+	    NUMBER(meta, origin_replica) > UINT8_MAX)
 		return RC_CORRUPT;
 	t->meta_loaded = true;
 	t->applied = t->saved = NUMBER(meta, applied);
+	t->origin.round = NUMBER(meta, origin_round);
+	t->origin.replica = (uint8_t)NUMBER(meta, origin_replica);
 	t->epoch = NUMBER(meta, epoch);
 	t->next_node = NUMBER(meta, next_node);
 	t->last_fence = NUMBER(meta, last_fence);
@@ -26,6 +29,8 @@ load_meta(struct tree *t, const struct row *row)
 	t->bytes_saved = NUMBER(meta, bytes);
 	t->quota_nodes = NUMBER(meta, quota_nodes);
 	t->quota_bytes = NUMBER(meta, quota_bytes);
+	t->members_version = NUMBER(meta, members_version);
+	t->slice = NUMBER(meta, slice);
 	return RC_OK;
 }
 
@@ -93,6 +98,23 @@ load_session(struct tree *t, const struct row *row)
 	if (session_find(t, from.id) != NULL || session_by_nonce(t, from.nonce) != NULL)
 		return RC_CORRUPT;
 	session_add(t, &from)->below = NUMBER(sessions, below);
+	return RC_OK;
+}
+
+static enum rc
+load_member(struct tree *t, const struct row *row)
+{
+	struct member m = {
+	    .id = (uint8_t)NUMBER(members, id),
+	    .role = (uint8_t)NUMBER(members, role),
+	    .address = BYTES(members, address),
+	    .key = BYTES(members, public_key),
+	};
+
+	if (NUMBER(members, id) > LIMIT_REPLICA_ID || NUMBER(members, role) > MEMBER_REMOVED ||
+	    !member_sound(&m) || seat_find(t, m.id) != NULL)
+		return RC_CORRUPT;
+	seat_add(t, &m, NUMBER(members, since));
 	return RC_OK;
 }
 
@@ -249,6 +271,8 @@ tree_load_row(struct tree *t, const struct row *row)
 		return load_meta(t, row);
 	case ROWS_sessions:
 		return load_session(t, row);
+	case ROWS_members:
+		return load_member(t, row);
 	case ROWS_nodes:
 		rc = load_node(t, row);
 		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
@@ -311,7 +335,8 @@ link_rows(struct tree *t, char *why, size_t why_size)
 static bool
 is_empty(const struct tree *t)
 {
-	return !t->meta_loaded && t->nodes_n == 0 && t->sessions_n == 0 && t->loading.n == 0;
+	return !t->meta_loaded && t->nodes_n == 0 && t->sessions_n == 0 && t->seats_n == 0 &&
+	       t->loading.n == 0;
 }
 
 enum rc

@@ -76,6 +76,19 @@ session_remove(struct tree *t, struct session *s)
 	session_free(s);
 }
 
+void
+session_end(struct turn *w, struct session *s, enum session_end cause)
+{
+	struct tree_note *ended;
+
+	lock_end_session(w, s, cause);
+	ephemeral_end_session(w, s);
+	ended = note(w, TREE_SESSION_ENDED, 0);
+	ended->session = s->id;
+	ended->cause = cause;
+	session_remove(w->tree, s);
+}
+
 /* A client that heard no answer asks again with the same nonce and finds its session. */
 enum rc
 apply_create_session(struct turn *w, const struct op_create_session *o, struct result_session *r)
@@ -117,7 +130,6 @@ enum rc
 apply_end_session(struct turn *w, const struct op_end_session *o)
 {
 	struct session *s = session_find(w->tree, o->session);
-	struct tree_note *ended;
 	enum rc rc;
 
 	if (o->cause < SESSION_CLOSED || o->cause > SESSION_DESTROYED)
@@ -126,12 +138,7 @@ apply_end_session(struct turn *w, const struct op_end_session *o)
 		return RC_NO_SESSION;
 	if ((rc = may_end(w, o, s)) != RC_OK)
 		return rc;
-	lock_end_session(w, s, o->cause);
-	ephemeral_end_session(w, s);
-	ended = note(w, TREE_SESSION_ENDED, 0);
-	ended->session = s->id;
-	ended->cause = o->cause;
-	session_remove(w->tree, s);
+	session_end(w, s, (enum session_end)o->cause);
 	return RC_OK;
 }
 

@@ -68,6 +68,8 @@ tree_free(struct tree *t)
 	free_locks(t);
 	free_nodes(t);
 	free_sessions(t);
+	members_clear(t);
+	free(t->seats);
 	changes_forget(t);
 	row_list_free(&t->loading);
 	free(t->cell);

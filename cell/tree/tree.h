@@ -66,9 +66,9 @@ struct tree_outcome {
 };
 
 /* Applies the entry of slot `index`, which must be tree_applied() + 1, and which was first proposed
- * in ballot `origin` (the same at every replica; kept as part of the position). An empty payload is a no-op.
- * A payload that does not decode changes nothing but the applied index (every replica sees the same
- * bytes, so all agree); its outcome is empty and the return value RC_BAD_MESSAGE.
+ * in ballot `origin` (the same at every replica; kept as part of the position). An empty payload is
+ * a no-op. A payload that does not decode changes nothing but the position (every replica sees the
+ * same bytes, so all agree); its outcome is empty and the return value RC_BAD_MESSAGE.
  *
  * Commands are decided one after the other; one that is refused changes nothing but what is kept of
  * its answer. The rules:
@@ -135,13 +135,20 @@ struct tree_outcome {
  *   standing delay, the last that was told.
  * - delay_over: only if node, lock generation and `began` are those of the standing delay; RC_OK.
  * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
- *   Before the first one every other command is RC_OLD_EPOCH.
- * - set_members: `version` must be that of the list it replaces (RC_CANCELED); at most one voter
- *   comes or goes, ids and keys are unique, a removed id never comes back, somebody votes
- *   (RC_INVAL). The new list's version is `index`.
- * - check_digest: changes nothing; a note tells it.
- * - restore: for a copy that becomes a new cell. Every counter (epoch, node numbers, fences, all
- *   generations) grows by `jump`, every session ends as expired, the list of members is empty.
+ *   Before the first one every other command is RC_OLD_EPOCH. If there is no list of members yet,
+ *   that of the command is the first one, of version 0; one that cannot be: RC_INVAL.
+ * - set_members: `version` must be that of the list it replaces (RC_CANCELED; also when there is
+ *   none). RC_INVAL, unless: ids, keys, and addresses of those not removed are unique; a new id is
+ *   greater than all before, so that none is used again; an id keeps its key, and once removed
+ *   stays so; at most one voter comes or goes; somebody votes; LIMIT_REPLICAS members at most.
+ *   Members that the list leaves out are removed. The removed stay in the list; beyond
+ *   LIMIT_MEMBERS those that were removed first are forgotten, but never the greatest id. The new
+ *   list's version is `index`.
+ * - check_digest: a note tells it, and the next slice (tree_slice_digest) is compared next.
+ * - restore: for a copy that becomes a new cell. The epoch, the next node's number, the last fence
+ *   and every generation that there is (a lock's, too, that was never held) grow by `jump`; RC_RANGE
+ *   when it is 0 or one of them would overflow. Every session ends as expired; lock-delays that
+ *   stand go on. There is no list of members any more.
  * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL;
  *   LIMIT_SESSIONS: RC_FULL. The session's number comes from the same counter as instance numbers.
  *
@@ -165,17 +172,18 @@ uint64_t tree_applied(const struct tree *t);
 uint64_t tree_epoch(const struct tree *t);
 uint64_t tree_digest(const struct tree *t); /* of all (index, payload, results) so far */
 struct ballot tree_origin(const struct tree *t); /* of the entry applied last */
-/* A digest of all that is stored of up to `n` nodes, the first ones behind a place that follows
- * from tree_applied() and wanders through all nodes as that grows: it finds what changed in memory
- * or in a file without an entry of the log. */
-uint64_t tree_slice_digest(const struct tree *t, int n);
+/* A digest of all that is stored of the next TREE_SLICE nodes and their locks, and of the counters:
+ * it finds what changed in memory or in a file without an entry of the log. Each check_digest that
+ * is applied moves the slice on, round and round through all nodes. */
+uint64_t tree_slice_digest(const struct tree *t);
+enum { TREE_SLICE = 64 };
 
 /* The members of the cell: the first one with an id above `id`, those removed too; false when there
  * is none. Before the first epoch there are none. The views last until the next apply. */
 bool tree_member_after(const struct tree *t, uint8_t id, struct member *member);
 /* Index of the entry that made the list; 0: the first list. */
 uint64_t tree_members_version(const struct tree *t);
-/* Is the principal in /acl/admin, by its name or by `*`? */
+/* Is the principal in /acl/admin, by its name or by `*`? The empty one is nobody. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
 
 struct tree_session {

@@ -52,6 +52,8 @@ assert_same_notes(const struct tree_outcome *a, const struct tree_outcome *b)
 		assert_int_equal(x->fence, y->fence);
 		assert_int_equal(x->lock_generation, y->lock_generation);
 		assert_int_equal(x->seconds, y->seconds);
+		assert_int_equal(x->index, y->index);
+		assert_int_equal(x->digest, y->digest);
 	}
 }
 
@@ -84,12 +86,16 @@ static void
 apply_to_both(struct side *a, struct side *b, struct bytes payload)
 {
 	uint64_t index = tree_applied(a->tree) + 1;
+	struct ballot origin = {1 + index / 100, (uint8_t)(1 + index % 3)};
 
-	assert_int_equal(tree_apply(a->tree, index, (struct ballot){1, 1}, payload, &a->out),
-	                 tree_apply(b->tree, index, (struct ballot){1, 1}, payload, &b->out));
+	assert_int_equal(tree_origin(a->tree).round, tree_origin(b->tree).round);
+	assert_int_equal(tree_origin(a->tree).replica, tree_origin(b->tree).replica);
+	assert_int_equal(tree_apply(a->tree, index, origin, payload, &a->out),
+	                 tree_apply(b->tree, index, origin, payload, &b->out));
 	assert_same_answers(&a->out, &b->out);
 	assert_same_notes(&a->out, &b->out);
 	assert_int_equal(tree_digest(a->tree), tree_digest(b->tree));
+	assert_int_equal(tree_slice_digest(a->tree), tree_slice_digest(b->tree));
 }
 
 static void
@@ -150,6 +156,12 @@ test_reloaded_trees_go_on_as_before(void **state)
 #undef X
 }
 
+static enum rc
+apply_to(struct tree *t, struct bytes payload, struct tree_outcome *out)
+{
+	return tree_apply(t, tree_applied(t) + 1, (struct ballot){1, 1}, payload, out);
+}
+
 /* Nothing but damaged entries: whatever decodes is applied, the rest is refused, all stays sound.
  */
 static void
@@ -166,8 +178,7 @@ test_damaged_entries(void **state)
 		random_entry(&rng, f->tree, &payload);
 		for (uint64_t n = rng_below(&rng, 3); n > 0 && payload.len > 0; n--)
 			random_damage(&rng, &payload);
-		if (tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1}, buffer_view(&payload),
-		               &f->out) == RC_OK)
+		if (apply_to(f->tree, buffer_view(&payload), &f->out) == RC_OK)
 			applied++;
 		else
 			refused++;
@@ -191,7 +202,7 @@ test_random_bytes(void **state)
 
 		for (size_t k = 0; k < len; k++)
 			bytes[k] = (uint8_t)(rng_chance(&rng, 500) ? rng_next(&rng) : 0);
-		tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1}, (struct bytes){bytes, len}, &f->out);
+		apply_to(f->tree, (struct bytes){bytes, len}, &f->out);
 	}
 	assert_sound(f->tree, 78);
 	fixture_free(f);
@@ -233,7 +244,7 @@ test_damaged_rows(void **state)
 
 		buffer_reset(&payload);
 		random_entry(&rng, s.tree, &payload);
-		tree_apply(s.tree, tree_applied(s.tree) + 1, (struct ballot){1, 1}, buffer_view(&payload), &s.out);
+		apply_to(s.tree, buffer_view(&payload), &s.out);
 		row_store_save(&s.store, s.tree);
 		row_store_copy(&copy, &s.store);
 		damage_row(&rng, &copy);

@@ -200,12 +200,93 @@ random_delay_over(struct rng *r, const struct tree *t)
 	                                  .began = delay.index - rng_chance(r, 100)}};
 }
 
+/* ---- members ---- */
+
+static struct member
+random_member(struct rng *r, uint8_t id, struct buffer *texts)
+{
+	static const char *const addresses[] = {"a:1", "b:1", "c:1", "d:1", "e:1", "f:1", "g:1", "h:1"};
+	uint8_t key[32] = {rng_chance(r, 50) ? 1 : id};
+
+	buffer_reset(texts);
+	buffer_put(texts, key, sizeof key);
+	return (struct member){
+	    .id = id,
+	    .role = (uint8_t)(rng_chance(r, 20) ? rng_below(r, 5) : 1 + rng_below(r, 2)),
+	    .address = bytes_of(addresses[rng_chance(r, 30) ? 0 : id % 8]),
+	    .key = buffer_view(texts),
+	};
+}
+
+/* One member of the list changes, now and then another one as well. */
+static void
+change_member(struct rng *r, struct member *m)
+{
+	if (rng_chance(r, 20))
+		m->id++;
+	m->role = (uint8_t)(rng_chance(r, 20) ? rng_below(r, 5) : 1 + rng_below(r, 3));
+}
+
+/* The list as it is with a change or an addition. Valid until the next call. */
+static struct wire_list
+random_members(struct rng *r, const struct tree *t)
+{
+	static struct buffer packed = BUFFER(LIMIT_ENTRY);
+	struct buffer texts = BUFFER(64);
+	struct member m = {0};
+	struct wire_list list = {0};
+	uint64_t changing = rng_below(r, 8);
+	uint8_t id = 0;
+
+	buffer_reset(&packed);
+	for (; tree_member_after(t, id, &m); list.count++) {
+		id = m.id;
+		if (list.count == changing || rng_chance(r, 20))
+			change_member(r, &m);
+		wire_put_member(&packed, &m);
+	}
+	for (uint64_t n = id == 0 ? 1 + rng_below(r, 4) : rng_below(r, 2); n > 0; n--) {
+		m = random_member(r, ++id, &texts);
+		wire_put_member(&packed, &m);
+		list.count++;
+	}
+	buffer_free(&texts);
+	list.packed = buffer_view(&packed);
+	return list;
+}
+
+static struct op
+random_set_members(struct rng *r, const struct tree *t)
+{
+	return (struct op){
+	    .code = OP_set_members,
+	    .set_members = {.version = tree_members_version(t) - rng_chance(r, 30),
+	                    .members = random_members(r, t)},
+	};
+}
+
+/* Rare: it ends all that has grown, and counters do not grow for ever. */
+static struct op
+random_restore(struct rng *r)
+{
+	return (struct op){.code = OP_restore,
+	                   .restore = {rng_chance(r, 30) ? rng_next(r) : rng_below(r, 1 << 20)}};
+}
+
 static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 8)) {
+	switch (rng_below(r, 11)) {
 	case 0:
-		return (struct op){.code = OP_begin_epoch, .begin_epoch = {{rng_next(r), 1}}};
+		return (struct op){.code = OP_begin_epoch,
+		                   .begin_epoch = {{rng_next(r), 1}, random_members(r, t)}};
+	case 8:
+	case 9:
+		return random_set_members(r, t);
+	case 10:
+		if (rng_chance(r, 250))
+			return random_restore(r);
+		return (struct op){.code = OP_check_digest, .check_digest = {tree_applied(t), 7}};
 	case 1:
 		return random_end_session(r, t);
 	case 2:
