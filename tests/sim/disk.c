@@ -160,13 +160,15 @@ log_write(struct disk *d, struct writing *w)
 	writing_free(&d->log, w);
 }
 
-void
+bool
 disk_log_done(struct disk *d, uint64_t ticket)
 {
 	struct writing *w = TAILQ_FIRST(&d->log);
+	bool any = w != NULL && w->ticket <= ticket;
 
-	must(w != NULL && w->ticket == ticket);
-	log_write(d, w);
+	while ((w = TAILQ_FIRST(&d->log)) != NULL && w->ticket <= ticket)
+		log_write(d, w);
+	return any;
 }
 
 /* ---- the rows ---- */
@@ -217,21 +219,23 @@ state_write(struct disk *d, struct writing *w)
 	writing_free(&d->state, w);
 }
 
-void
+bool
 disk_state_done(struct disk *d, uint64_t applied)
 {
 	struct writing *w = TAILQ_FIRST(&d->state);
+	bool any = w != NULL && w->ticket <= applied;
 
-	must(w != NULL && w->ticket == applied);
-	state_write(d, w);
+	while ((w = TAILQ_FIRST(&d->state)) != NULL && w->ticket <= applied)
+		state_write(d, w);
+	return any;
 }
 
 /* ---- a crash, and the start after it ---- */
 
-void
+bool
 disk_crash(struct sim *s, struct disk *d)
 {
-	bool lost = false;
+	bool lost = false, any;
 	struct writing *w;
 
 	while ((w = TAILQ_FIRST(&d->log)) != NULL) {
@@ -241,6 +245,7 @@ disk_crash(struct sim *s, struct disk *d)
 		else
 			log_write(d, w);
 	}
+	any = lost;
 	lost = false;
 	while ((w = TAILQ_FIRST(&d->state)) != NULL) {
 		lost = lost || rng_chance(&s->rng, 500);
@@ -250,6 +255,7 @@ disk_crash(struct sim *s, struct disk *d)
 			state_write(d, w);
 	}
 	d->log_busy = d->state_busy = 0;
+	return any || lost;
 }
 
 /* A clean end: everything is written. */

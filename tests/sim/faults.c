@@ -1,6 +1,65 @@
 /* Which faults a seed has, and when they strike. Each seed leaves some kinds out: what never
  * happens in one run lets others go deeper. */
+#include <stdarg.h>
+#include <stdio.h>
 #include "tests/sim/sim.h"
+
+/* How often each strikes at most, in the units of struct swarm. */
+static const struct {
+	const char *name;
+	unsigned most;
+} kinds[FAULTS] = {
+    [FAULT_CONN_BREAKS] = {"connections broken", 300},
+    [FAULT_CONN_STALLS] = {"connections stalled", 200},
+    [FAULT_CONN_LATE] = {"slow connections", 300},
+    [FAULT_CLIENT_CRASHES] = {"clients crashed", 100},
+    [FAULT_CLIENT_PAUSES] = {"clients paused", 100},
+    [FAULT_CLIENT_CLOSES] = {"clients stopped", 60},
+    [FAULT_CLIENT_CUT_OFF] = {"clients cut off", 100},
+    [FAULT_CLIENT_CLOCK_JUMPS] = {"clients' clocks jumped", 40},
+    [FAULT_CRASH] = {"replicas crashed", 150},
+    [FAULT_PAUSE] = {"replicas paused", 100},
+    [FAULT_STOP] = {"replicas stopped", 60},
+    [FAULT_DISK_SLOW] = {"disks slow", 60},
+    [FAULT_DISK_STUCK] = {"disks stuck", 60},
+    [FAULT_DISK_FULL] = {"disks full", 30},
+    [FAULT_FSYNC] = {"fsyncs failed", 30},
+    [FAULT_BLACKOUT] = {"blackouts", 20},
+    [FAULT_FREEZE] = {"everything paused", 20},
+    [FAULT_MASTER] = {"masters struck", 800},
+    [FAULT_CUT_OFF] = {"replicas cut off", 200},
+    [FAULT_HALVES] = {"cells halved", 30},
+    [FAULT_SWIZZLE] = {"links swizzled", 30},
+    [FAULT_LINK_BREAKS] = {"links broken", 300},
+    [FAULT_MESSAGE_LOST] = {"messages lost", 100},
+    [FAULT_MESSAGE_DOUBLED] = {"messages doubled", 100},
+    [FAULT_MESSAGE_LATE] = {"messages late", 30},
+    [FAULT_CLOCK_RATE] = {"clocks' rates changed", 60},
+    [FAULT_CLOCK_STANDS] = {"clocks stood still", 60},
+    [FAULT_DESTROY] = {"sessions destroyed", 60},
+    [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
+};
+
+const char *
+fault_name(enum fault f)
+{
+	return kinds[f].name;
+}
+
+void
+fault(struct sim *s, enum fault f, const char *format, ...)
+{
+	char line[256];
+	va_list args;
+
+	s->stats.faults[f]++;
+	if (!s->options.trace)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	sim_trace(s, "FAULT: %s", line);
+}
 
 static unsigned
 maybe(struct rng *r, unsigned most)
@@ -18,50 +77,45 @@ spread(struct rng *r, int64_t low, int64_t high)
 	return at < high ? at : high;
 }
 
-void
-swarm_draw(struct swarm *w, struct rng *r)
+static void
+draw_work(struct swarm *w, struct rng *r)
 {
-	w->machines = 1 + (int)rng_below(r, 4);
 	w->processes = 1 + (int)rng_below(r, PROCESSES_MAX);
-	w->session_lease_ms = spread(r, 1500, 12000);
-	w->grace_ms = spread(r, 1500, 45000);
-	w->chaos_ms = 5000 + (int64_t)rng_below(r, 10000);
-	w->latency_us = spread(r, 200, 50000);
-	w->disk_us = spread(r, 200, 50000);
-	w->break_rate = maybe(r, 300);
-	w->stall_rate = maybe(r, 200);
-	w->late_rate = maybe(r, 300);
-	w->node_crash_rate = maybe(r, 150);
-	w->node_pause_rate = maybe(r, 100);
-	w->node_stop_rate = maybe(r, 60);
-	w->machine_crash_rate = maybe(r, 100);
-	w->machine_pause_rate = maybe(r, 100);
-	w->machine_close_rate = maybe(r, 60);
-	w->slow_disk_rate = maybe(r, 60);
-	w->partition_rate = maybe(r, 100);
-	w->blackout_rate = maybe(r, 20);
-	w->master_rate = maybe(r, 800);
-	w->split_rate = maybe(r, 200);
-	w->link_rate = maybe(r, 300);
-	w->datagrams = rng_chance(r, 300);
-	w->peer_loss = maybe(r, 100);
-	w->peer_double = maybe(r, 100);
+	w->roles = 1u << rng_below(r, ROLES);
+	w->roles |= (unsigned)rng_below(r, 1u << ROLES);
+	w->think_ms = spread(r, rng_chance(r, 200) ? 50 : 500, 4000);
 	w->interrupt = maybe(r, 700);
 	w->successor = (unsigned)rng_below(r, 1001);
 	w->caching = maybe(r, 1000);
-	w->roles = 1u << rng_below(r, ROLES);
-	w->roles |= (unsigned)rng_below(r, 1u << ROLES);
-	w->think_ms = spread(r, 50, 2000);
 	w->lock_delay_s = (int)rng_below(r, 6);
-	w->drift = rng_chance(r, 500);
 	w->mounts = rng_chance(r, 400);
-	w->keep_saved_back = rng_chance(r, 300);
 }
 
-static bool
-strikes(struct sim *s, unsigned rate)
+void
+swarm_draw(struct swarm *w, struct rng *r, int machines)
 {
-	return rng_below(&s->rng, 10000) < rate;
+	w->machines = machines > 0 ? machines : 1 + (int)rng_below(r, 4);
+	w->session_lease_ms = spread(r, 1500, 12000);
+	w->grace_ms = spread(r, 1500, 45000);
+	w->chaos_ms = 20000 + (int64_t)rng_below(r, 20000);
+	w->latency_us = spread(r, 200, 50000);
+	w->disk_us = spread(r, 200, 50000);
+	w->datagrams = rng_chance(r, 300);
+	w->keep_saved_back = rng_chance(r, 300);
+	w->clocks = rng_chance(r, 100)   ? CLOCKS_WILD
+	            : rng_chance(r, 600) ? CLOCKS_DRIFT
+	                                 : CLOCKS_ALIKE;
+	for (int f = 0; f < FAULTS; f++)
+		w->rates[f] = maybe(r, kinds[f].most);
+	if (w->clocks != CLOCKS_WILD)
+		w->rates[FAULT_CLOCK_STANDS] = 0;
+	draw_work(w, r);
+}
+
+bool
+fault_strikes(struct sim *s, enum fault f)
+{
+	return !s->calm && rng_below(&s->rng, 10000) < s->swarm.rates[f];
 }
 
 /* Mostly short, sometimes longer than a lease. */
@@ -83,54 +137,133 @@ fault_conns(struct sim *s)
 {
 	struct conn *c;
 
-	if (strikes(s, s->swarm.break_rate) && (c = net_random_open(s)) != NULL) {
-		sim_trace(s, "fault: conn %lu breaks", (unsigned long)c->id);
+	if (fault_strikes(s, FAULT_CONN_BREAKS) && (c = net_random_open(s)) != NULL) {
+		fault(s, FAULT_CONN_BREAKS, "the connection of client %d to replica %d breaks",
+		      c->machine + 1, c->node + 1);
 		net_break(s, c);
 	}
-	if (strikes(s, s->swarm.stall_rate) && (c = net_random_open(s)) != NULL) {
+	if (fault_strikes(s, FAULT_CONN_STALLS) && (c = net_random_open(s)) != NULL) {
 		c->stalled_until = s->now + a_while(s);
-		sim_trace(s, "fault: conn %lu stalls", (unsigned long)c->id);
+		fault(s, FAULT_CONN_STALLS,
+		      "the connection of client %d to replica %d carries nothing for %.3f s",
+		      c->machine + 1, c->node + 1, (double)(c->stalled_until - s->now) / 1e9);
+	}
+}
+
+static void
+fault_machine_clock(struct sim *s, struct machine *m)
+{
+	int64_t by = a_while(s);
+
+	if (fault_strikes(s, FAULT_CLIENT_CLOCK_JUMPS)) {
+		fault(s, FAULT_CLIENT_CLOCK_JUMPS, "the clock of client %d jumps %.3f s forward",
+		      m->id + 1, (double)by / 1e9);
+		m->clock.offset += by;
+		machine_clock_changed(s, m);
+	}
+	if (fault_strikes(s, FAULT_CLOCK_RATE) && s->swarm.clocks != CLOCKS_ALIKE) {
+		clock_set_rate(&m->clock, s->now, clock_draw_rate(&s->rng, s->swarm.clocks));
+		fault(s, FAULT_CLOCK_RATE, "the clock of client %d now runs at %+.2f %%",
+		      m->id + 1, (double)m->clock.ppm / 1e4);
+		machine_clock_changed(s, m);
 	}
 }
 
 static void
 fault_machine(struct sim *s, struct machine *m)
 {
-	if (strikes(s, s->swarm.machine_crash_rate))
+	if (m->up && fault_strikes(s, FAULT_CLIENT_CRASHES)) {
+		fault(s, FAULT_CLIENT_CRASHES, "client %d crashes", m->id + 1);
 		machine_crash(s, m);
-	if (m->up && m->paused_until <= s->now && strikes(s, s->swarm.machine_pause_rate)) {
-		m->paused_until = s->now + a_while(s);
-		sim_trace(s, "fault: machine %d pauses", m->id);
 	}
-	if (strikes(s, s->swarm.machine_close_rate))
+	if (fault_strikes(s, FAULT_CLIENT_PAUSES))
+		machine_pause(s, m, s->now + a_while(s));
+	if (fault_strikes(s, FAULT_CLIENT_CLOSES))
 		machine_close(s, m);
-	if (strikes(s, s->swarm.partition_rate)) {
+	if (fault_strikes(s, FAULT_CLIENT_CUT_OFF)) {
 		int64_t until = s->now + a_while(s);
 
 		for (int i = 0; i < s->hosts_n; i++)
 			cut_both(s, end_of_machine(m->id), end_of_node(i), until);
-		sim_trace(s, "fault: machine %d is cut off", m->id);
+		fault(s, FAULT_CLIENT_CUT_OFF, "client %d is cut off from all replicas for %.3f s",
+		      m->id + 1, (double)(until - s->now) / 1e9);
 	}
+	if (m->up && fault_strikes(s, FAULT_DESTROY))
+		work_destroy(s, m);
+	fault_machine_clock(s, m);
+}
+
+static void
+fault_disk(struct sim *s, struct host *n)
+{
+	struct disk *d = &n->disk;
+
+	if (fault_strikes(s, FAULT_DISK_SLOW)) {
+		d->slow_until = s->now + a_while(s);
+		fault(s, FAULT_DISK_SLOW, "the disk of replica %d is slow for %.3f s", n->id,
+		      (double)(d->slow_until - s->now) / 1e9);
+	}
+	if (fault_strikes(s, FAULT_DISK_STUCK) && d->stuck_until <= s->now) {
+		d->stuck_until = s->now + sim_between(s, 100 * MS, 12 * SECOND);
+		fault(s, FAULT_DISK_STUCK, "the disk of replica %d is stuck for %.3f s", n->id,
+		      (double)(d->stuck_until - s->now) / 1e9);
+	}
+	if (fault_strikes(s, FAULT_DISK_FULL) && d->stuck_until <= s->now) {
+		d->stuck_until = s->now + sim_between(s, SECOND, 15 * SECOND);
+		fault(s, FAULT_DISK_FULL, "the disk of replica %d is full for %.3f s", n->id,
+		      (double)(d->stuck_until - s->now) / 1e9);
+	}
+	if (n->up && fault_strikes(s, FAULT_FSYNC))
+		d->broken = true;
+}
+
+/* A machine that is suspended and does not notice: its clock goes on from where it stood. */
+static void
+stand_still(struct sim *s, struct host *n)
+{
+	int64_t until = s->now + a_while(s);
+
+	if (!n->up || n->paused_until > s->now)
+		return;
+	fault(s, FAULT_CLOCK_STANDS, "replica %d and its clock stand still for %.3f s", n->id,
+	      (double)(until - s->now) / 1e9);
+	clock_stand_still(&n->clock, s->now, until);
+	n->paused_until = until;
 }
 
 static void
 fault_node(struct sim *s, struct host *n)
 {
-	if (strikes(s, s->swarm.node_crash_rate))
-		host_crash(s, n);
-	if (strikes(s, s->swarm.node_pause_rate))
+	if (fault_strikes(s, FAULT_CRASH))
+		host_crash(s, n, FAULT_CRASH);
+	if (fault_strikes(s, FAULT_PAUSE))
 		host_pause(s, n, s->now + a_while(s));
-	if (strikes(s, s->swarm.node_stop_rate))
+	if (fault_strikes(s, FAULT_STOP))
 		host_stop(s, n);
-	if (strikes(s, s->swarm.slow_disk_rate)) {
-		n->disk.slow_until = s->now + a_while(s);
-		sim_trace(s, "fault: the disk of replica %d is slow", n->id);
+	fault_disk(s, n);
+	if (fault_strikes(s, FAULT_CLOCK_STANDS))
+		stand_still(s, n);
+	if (fault_strikes(s, FAULT_CLOCK_RATE) && s->swarm.clocks != CLOCKS_ALIKE &&
+	    n->paused_until <= s->now) {
+		clock_set_rate(&n->clock, s->now, clock_draw_rate(&s->rng, s->swarm.clocks));
+		fault(s, FAULT_CLOCK_RATE, "the clock of replica %d now runs at %+.2f %%", n->id,
+		      (double)n->clock.ppm / 1e4);
+		host_clock_changed(s, n);
 	}
 }
 
 /* ---- of the whole cell ---- */
 
 enum split { SPLIT_ALONE, SPLIT_PEERS, SPLIT_DEAF, SPLIT_MUTE, SPLIT_PAIR, SPLIT_CLIENT, SPLITS };
+
+static const char *const split_names[SPLITS] = {
+    [SPLIT_ALONE] = "from everybody",
+    [SPLIT_PEERS] = "from the other replicas",
+    [SPLIT_DEAF] = "from what the other replicas send",
+    [SPLIT_MUTE] = "and the other replicas do not hear it",
+    [SPLIT_PAIR] = "from one other replica",
+    [SPLIT_CLIENT] = "from one client, in one direction",
+};
 
 /* A replica is cut off: from everybody, from the others of its kind, in one direction only; or one
  * link is cut, in one direction or both. */
@@ -156,7 +289,8 @@ split(struct sim *s, enum split kind, int node, int64_t until)
 	}
 	for (int i = 0; i < s->machines_n && kind == SPLIT_ALONE; i++)
 		cut_both(s, end_of_node(node), end_of_machine(i), until);
-	sim_trace(s, "fault: replica %d is cut off, in way %d", node + 1, kind);
+	fault(s, FAULT_CUT_OFF, "replica %d is cut off %s for %.3f s", node + 1, split_names[kind],
+	      (double)(until - s->now) / 1e9);
 }
 
 /* Two sides that cannot reach each other. */
@@ -169,7 +303,8 @@ halve(struct sim *s, int64_t until)
 		for (int b = 0; b < a; b++)
 			if (((side >> a) & 1) != ((side >> b) & 1))
 				cut_both(s, end_of_node(a), end_of_node(b), until);
-	sim_trace(s, "fault: the replicas are halved");
+	fault(s, FAULT_HALVES, "the replicas are halved for %.3f s",
+	      (double)(until - s->now) / 1e9);
 }
 
 static void
@@ -197,7 +332,7 @@ swizzle(struct sim *s, int node)
 		                                   .a = (uint64_t)other,
 		                                   .b = (uint64_t)sim_between(s, 0, 3 * SECOND)});
 	}
-	sim_trace(s, "fault: the links of replica %d are swizzled", node + 1);
+	fault(s, FAULT_SWIZZLE, "the links of replica %d fail one by one", node + 1);
 }
 
 static void
@@ -205,11 +340,12 @@ fault_master(struct sim *s)
 {
 	struct host *n = sim_serving(s);
 
-	if (n == NULL || !strikes(s, s->swarm.master_rate))
+	if (n == NULL || !fault_strikes(s, FAULT_MASTER))
 		return;
-	switch (rng_below(&s->rng, 5)) {
+	fault(s, FAULT_MASTER, "it strikes the master, replica %d", n->id);
+	switch (rng_below(&s->rng, 6)) {
 	case 0:
-		host_crash(s, n);
+		host_crash(s, n, FAULT_CRASH);
 		return;
 	case 1:
 		host_pause(s, n, s->now + sim_between(s, 400 * MS, 3 * SECOND));
@@ -220,10 +356,25 @@ fault_master(struct sim *s)
 	case 3:
 		split(s, SPLIT_PAIR, n->id - 1, s->now + a_while(s));
 		return;
+	case 4:
+		split(s, SPLIT_DEAF, n->id - 1, s->now + a_while(s));
+		return;
 	default:
 		split(s, SPLIT_PEERS, n->id - 1, s->now + a_while(s));
 		return;
 	}
+}
+
+static void
+freeze(struct sim *s)
+{
+	int64_t until = s->now + a_while(s);
+
+	fault(s, FAULT_FREEZE, "everything pauses");
+	for (int i = 0; i < s->hosts_n; i++)
+		host_pause(s, &s->hosts[i], until);
+	for (int i = 0; i < s->machines_n; i++)
+		machine_pause(s, &s->machines[i], until);
 }
 
 static void
@@ -232,23 +383,26 @@ fault_cell(struct sim *s)
 	int node = (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
 	int other = (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
 
-	if (strikes(s, s->swarm.blackout_rate)) {
+	if (fault_strikes(s, FAULT_BLACKOUT)) {
 		for (int i = 0; i < s->hosts_n; i++)
-			host_crash(s, &s->hosts[i]);
+			host_crash(s, &s->hosts[i], FAULT_BLACKOUT);
 	}
+	if (fault_strikes(s, FAULT_FREEZE))
+		freeze(s);
 	if (s->hosts_n == 1)
 		return;
 	fault_master(s);
-	if (strikes(s, s->swarm.split_rate)) {
-		if (rng_chance(&s->rng, 150))
-			halve(s, s->now + a_while(s));
-		else if (rng_chance(&s->rng, 150))
-			swizzle(s, node);
-		else
-			split(s, (enum split)rng_below(&s->rng, SPLITS), node, s->now + a_while(s));
-	}
-	if (!s->swarm.datagrams && other != node && strikes(s, s->swarm.link_rate))
+	if (fault_strikes(s, FAULT_CUT_OFF))
+		split(s, (enum split)rng_below(&s->rng, SPLITS), node, s->now + a_while(s));
+	if (fault_strikes(s, FAULT_HALVES))
+		halve(s, s->now + a_while(s));
+	if (fault_strikes(s, FAULT_SWIZZLE))
+		swizzle(s, node);
+	if (!s->swarm.datagrams && other != node && fault_strikes(s, FAULT_LINK_BREAKS)) {
+		fault(s, FAULT_LINK_BREAKS, "the link from replica %d to replica %d breaks",
+		      node + 1, other + 1);
 		link_break(s, node + 1, other + 1);
+	}
 }
 
 /* What is paused, cut off or slow comes back by itself when its time is over. */

@@ -55,22 +55,3 @@ heap_pop(struct heap *h, struct event *e)
 		i = least;
 	}
 }
-
-mono_t
-clock_local(const struct local_clock *c, int64_t at)
-{
-	return (mono_t){c->offset + at + at * c->ppm / 1000000};
-}
-
-int64_t
-clock_global(const struct local_clock *c, mono_t local)
-{
-	__int128 away = (__int128)(local.ns - c->offset) * 1000000 / (1000000 + c->ppm);
-	int64_t at = (int64_t)away;
-
-	if (mono_is_never(local))
-		return INT64_MAX;
-	while (mono_before(clock_local(c, at), local))
-		at += mono_since(local, clock_local(c, at)).ns;
-	return at;
-}

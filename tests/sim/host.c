@@ -17,7 +17,7 @@ host_init(struct sim *s, struct host *n, int id)
 {
 	n->id = id;
 	n->clock.offset = sim_between(s, 1, 1000) * SECOND;
-	n->clock.ppm = s->swarm.drift ? sim_between(s, -4500, 4500) : 0;
+	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 	TAILQ_INIT(&n->held);
 	disk_init(&n->disk);
 }
@@ -82,7 +82,8 @@ check_masters(struct sim *s)
 		const struct host *n = &s->hosts[i];
 		mono_t now = clock_local(&n->clock, s->now);
 
-		if (!n->up || !px_lease_valid(replica_px(n->replica), now))
+		if (!sim_leases_hold(s) || !n->up ||
+		    !px_lease_valid(replica_px(n->replica), now))
 			continue;
 		if (leased != NULL)
 			sim_fail(s, "replicas %d and %d both have the master's lease", leased->id,
@@ -96,7 +97,41 @@ check_masters(struct sim *s)
 	}
 }
 
+static void
+trace_role(struct sim *s, struct host *n)
+{
+	static const char *const roles[] = {
+	    [PX_FOLLOWER] = "follows",
+	    [PX_CANDIDATE] = "stands for election",
+	    [PX_MASTER] = "is elected",
+	};
+	enum px_role role = px_role(replica_px(n->replica));
+	struct ballot ballot = px_master(replica_px(n->replica));
+
+	if ((int)role != n->role)
+		sim_trace(s, "replica %d %s (last known ballot %lu.%u)", n->id, roles[role],
+		          (unsigned long)ballot.round, ballot.replica);
+	n->role = (int)role;
+}
+
 /* ---- updates ---- */
+
+static void fail(struct sim *s, struct host *n);
+
+/* What the disk reports comes when the disk can write and the process is there to hear it. */
+static bool
+is_put_off(struct sim *s, const struct host *n, struct event *e)
+{
+	int64_t until = n->paused_until > n->disk.stuck_until ? n->paused_until
+	                                                      : n->disk.stuck_until;
+	struct event again = *e;
+
+	if (until <= s->now)
+		return false;
+	again.at = until;
+	heap_push(&s->heap, again);
+	return true;
+}
 
 static void
 run_persisted(struct sim *s, struct event *e)
@@ -104,16 +139,14 @@ run_persisted(struct sim *s, struct event *e)
 	struct host *n = &s->hosts[e->who];
 	struct held_send *h;
 
-	if (!n->up || n->life != e->life)
+	if (!n->up || n->life != e->life || is_put_off(s, n, e))
 		return;
-	if (n->paused_until > s->now) { /* the disk goes on; the process hears of it later */
-		struct event again = *e;
-
-		again.at = n->paused_until;
-		heap_push(&s->heap, again);
+	if (n->disk.broken) {
+		fail(s, n);
 		return;
 	}
-	disk_log_done(&n->disk, e->a);
+	if (!disk_log_done(&n->disk, e->a))
+		return;
 	n->durable_ticket = e->a;
 	while ((h = TAILQ_FIRST(&n->held)) != NULL && h->after <= e->a) {
 		if (h->send.to_peer)
@@ -132,17 +165,14 @@ run_saved(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life)
+	if (!n->up || n->life != e->life || is_put_off(s, n, e))
 		return;
-	if (n->paused_until > s->now) {
-		struct event again = *e;
-
-		again.at = n->paused_until;
-		heap_push(&s->heap, again);
+	if (n->disk.broken) {
+		fail(s, n);
 		return;
 	}
-	disk_state_done(&n->disk, e->a);
-	host_event(s, n, (struct replica_event){.kind = REPLICA_SAVED, .index = e->a});
+	if (disk_state_done(&n->disk, e->a))
+		host_event(s, n, (struct replica_event){.kind = REPLICA_SAVED, .index = e->a});
 }
 
 static void
@@ -215,7 +245,9 @@ carry_out(struct sim *s, struct host *n)
 	for (size_t i = 0; i < u->closes_n; i++)
 		net_node_closes(s, u->closes[i]);
 	if (u->trace.len > 0)
-		sim_trace(s, "replica %d: %.*s", n->id, (int)u->trace.len, (char *)u->trace.data);
+		sim_trace(s, "replica %d says: %.*s", n->id, (int)u->trace.len - 1,
+		          (char *)u->trace.data);
+	trace_role(s, n);
 	check_applied(s, n);
 	check_masters(s);
 	schedule(s, n);
@@ -283,7 +315,8 @@ host_start(struct sim *s, struct host *n)
 	n->durable_ticket = 0;
 	n->paused_until = n->timer_at = 0;
 	n->checked = tree_applied(t);
-	sim_trace(s, "replica %d: starts, applied %lu, log up to %lu", n->id,
+	n->role = PX_FOLLOWER;
+	sim_trace(s, "replica %d starts: its state is of log %lu, its log ends at %lu", n->id,
 	          (unsigned long)tree_applied(t),
 	          recovered.entries_n
 	              ? (unsigned long)recovered.entries[recovered.entries_n - 1].slot
@@ -342,13 +375,25 @@ until_back(struct sim *s)
 }
 
 void
-host_crash(struct sim *s, struct host *n)
+host_crash(struct sim *s, struct host *n, enum fault why)
 {
 	if (!n->up)
 		return;
-	sim_trace(s, "replica %d: crashes", n->id);
-	disk_crash(s, &n->disk);
+	fault(s, why, "replica %d crashes", n->id);
+	if (disk_crash(s, &n->disk))
+		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
 	down(s, n, until_back(s));
+}
+
+/* A replica whose fsync failed trusts nothing any more: it ends itself, and does not come back
+ * before its machine has started anew. What was not synced by then is gone, or not. */
+static void
+fail(struct sim *s, struct host *n)
+{
+	fault(s, FAULT_FSYNC, "fsync fails: replica %d ends, until its machine is rebooted", n->id);
+	n->disk.broken = false;
+	disk_crash(s, &n->disk);
+	down(s, n, s->calm ? sim_between(s, 0, SECOND) : sim_between(s, SECOND, 20 * SECOND));
 }
 
 /* It has left, or has waited long enough for that. */
@@ -359,7 +404,7 @@ run_stopped(struct sim *s, struct event *e)
 
 	if (!n->up || n->life != e->life)
 		return;
-	sim_trace(s, "replica %d: is stopped", n->id);
+	sim_trace(s, "replica %d has stopped", n->id);
 	disk_finish(&n->disk);
 	down(s, n, until_back(s));
 }
@@ -370,7 +415,7 @@ host_stop(struct sim *s, struct host *n)
 {
 	if (!n->up || n->stopping || n->paused_until > s->now)
 		return;
-	sim_trace(s, "replica %d: stops", n->id);
+	fault(s, FAULT_STOP, "replica %d is asked to stop", n->id);
 	n->stopping = true;
 	heap_push(&s->heap, (struct event){.at = s->now + LEAVE_SECONDS * SECOND,
 	                                   .run = run_stopped,
@@ -385,7 +430,27 @@ host_pause(struct sim *s, struct host *n, int64_t until)
 	if (!n->up || n->paused_until > s->now)
 		return;
 	n->paused_until = until;
-	sim_trace(s, "fault: replica %d pauses", n->id);
+	fault(s, FAULT_PAUSE, "replica %d pauses for %.3f s", n->id,
+	      (double)(until - s->now) / 1e9);
+}
+
+void
+host_clock_changed(struct sim *s, struct host *n)
+{
+	n->timer_at = 0;
+	if (n->up)
+		schedule(s, n);
+}
+
+void
+host_calm_down(struct sim *s, struct host *n)
+{
+	n->disk.slow_until = 0;
+	n->disk.broken = false;
+	if (s->swarm.clocks == CLOCKS_WILD && n->paused_until <= s->now) {
+		clock_set_rate(&n->clock, s->now, clock_draw_rate(&s->rng, CLOCKS_DRIFT));
+		host_clock_changed(s, n);
+	}
 }
 
 void

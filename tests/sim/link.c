@@ -41,7 +41,7 @@ run_arrive(struct sim *s, struct event *e)
 		put_off(s, e, s->now + l->late);
 		return;
 	}
-	sim_trace_frame(s, "peer", e->a * 10 + (uint64_t)n->id, e->data);
+	trace_frame(s, "peer", e->a * 10 + (uint64_t)n->id, e->data);
 	host_event(s, n,
 	           (struct replica_event){
 	               .kind = REPLICA_PEER, .peer = (uint8_t)e->a, .frame = e->data});
@@ -67,18 +67,27 @@ arrival(struct sim *s, int from, int to)
 	return (cut > s->now ? cut : s->now) + sim_between(s, 50000, s->swarm.latency_us * 1000);
 }
 
+static bool
+happens(struct sim *s, enum fault f)
+{
+	if (s->calm || !rng_chance(&s->rng, s->swarm.rates[f]))
+		return false;
+	s->stats.faults[f]++;
+	return true;
+}
+
 static void
 send_datagram(struct sim *s, int from, int to, struct bytes frame)
 {
 	int copies = 1;
 
 	if (s->net.cut_until[end_of_node(from - 1)][end_of_node(to - 1)] > s->now ||
-	    (!s->calm && rng_chance(&s->rng, s->swarm.peer_loss)))
+	    happens(s, FAULT_MESSAGE_LOST))
 		copies = 0;
-	else if (!s->calm && rng_chance(&s->rng, s->swarm.peer_double))
+	else if (happens(s, FAULT_MESSAGE_DOUBLED))
 		copies = 2;
 	while (copies-- > 0) {
-		bool late = !s->calm && rng_below(&s->rng, 10000) < s->swarm.late_rate;
+		bool late = happens(s, FAULT_MESSAGE_LATE);
 
 		push(s, from, to, arrival(s, from, to) + (late ? sim_between(s, 0, SECOND) : 0),
 		     frame);
@@ -124,7 +133,6 @@ link_break(struct sim *s, int from, int to)
 	l->generation++;
 	l->last = 0;
 	l->down_until = s->now + (s->calm ? 0 : sim_between(s, 0, 300 * MS));
-	sim_trace(s, "fault: the link from replica %d to %d breaks", from, to);
 }
 
 void

@@ -75,7 +75,7 @@ has_time_left(const struct sim *s, const struct item *it, const struct record *w
 
 	if (lease_ms > DEFAULT_CACHE_LEASE_MS)
 		lease_ms = DEFAULT_CACHE_LEASE_MS;
-	return it->kept && waiter->queued_epoch < s->model.epoch &&
+	return sim_leases_hold(s) && it->kept && waiter->queued_epoch < s->model.epoch &&
 	       waiter->queued_at < s->model.epoch_from &&
 	       model_caching(&s->model, waiter->session) &&
 	       s->now - s->model.epoch_from < lease_ms * MS / 100 * 98;
@@ -105,8 +105,8 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 		if (holder_of((struct item *)it, r->session, w->owner) != NULL)
 			continue; /* it converts, or has the lock and has not heard of it */
 		sim_fail(
-		    s, "node %lu: session %lu gets the lock out of turn: %lu waits since place %lu",
-		    (unsigned long)it->node, (unsigned long)session, (unsigned long)r->session,
+		    s, "session %lu gets the lock of %s out of turn: %lu waits since place %lu",
+		    (unsigned long)session, trace_path(s, it->node), (unsigned long)r->session,
 		    (unsigned long)r->ticket.place);
 	}
 }
@@ -281,7 +281,7 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 	if (it == NULL || it->died != 0 || it->delay_mode == LOCK_NONE ||
 	    op->lock_generation != it->delay_generation || op->began != it->delay_began)
 		return;
-	if (s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
-		sim_fail(s, "node %lu: the lock-delay ends too early", (unsigned long)it->node);
+	if (sim_leases_hold(s) && s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
+		sim_fail(s, "the lock-delay of %s ends too early", trace_path(s, it->node));
 	it->delay_mode = LOCK_NONE;
 }

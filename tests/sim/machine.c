@@ -10,7 +10,7 @@ machine_init(struct sim *s, struct machine *m, int id)
 {
 	m->id = id;
 	m->clock.offset = sim_between(s, 1, 1000) * SECOND;
-	m->clock.ppm = s->swarm.drift ? sim_between(s, -4500, 4500) : 0;
+	m->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
 
 /* ---- what is believed ---- */
@@ -28,20 +28,38 @@ machine_leased(const struct sim *s, const struct machine *m)
 	       mono_before(clock_local(&m->clock, s->now), status.lease_end);
 }
 
+/* And is nobody the wiser? */
+static bool
+believes(const struct sim *s, const struct machine *m)
+{
+	return machine_leased(s, m) && m->session != m->destroyed;
+}
+
+void
+machine_session_destroyed(struct sim *s, uint64_t session)
+{
+	for (int i = 0; i < s->machines_n; i++)
+		if (s->machines[i].session == session)
+			s->machines[i].destroyed = session;
+}
+
 static void
 check_exclusion(struct sim *s, const struct machine *m, const struct hold *h)
 {
+	if (!sim_leases_hold(s) || m->session == m->destroyed)
+		return;
 	for (int i = 0; i < s->machines_n; i++) {
 		const struct machine *other = &s->machines[i];
 
-		for (size_t j = 0; j < other->holds_n && machine_leased(s, other); j++) {
+		for (size_t j = 0; j < other->holds_n && believes(s, other); j++) {
 			const struct hold *o = &other->holds[j];
 
 			if (o->node != h->node || (other == m && o->owner == h->owner))
 				continue;
 			if (o->mode == LOCK_EXCLUSIVE || h->mode == LOCK_EXCLUSIVE)
-				sim_fail(s, "machines %d and %d both hold node %lu", m->id,
-				         other->id, (unsigned long)h->node);
+				sim_fail(s, "clients %d and %d both hold the lock of %s",
+				         m->id + 1, other->id + 1,
+				         trace_path(s, h->node));
 		}
 	}
 }
@@ -119,8 +137,8 @@ connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool 
 		return;
 	must(replica <= s->hosts_n);
 	*conn = net_connect(s, m->id, replica - 1, aside);
-	sim_trace(s, "machine %d: %s replica %d, conn %lu", m->id,
-	          aside ? "listens to" : "connects to", replica, (unsigned long)*conn);
+	sim_trace(s, "client %d %s replica %d", m->id + 1,
+	          aside ? "listens to" : "connects to", replica);
 }
 
 static void
@@ -148,11 +166,10 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 	struct record *r;
 
 	if ((a->rc == RC_OK || a->rc == RC_QUEUED) && !machine_leased(s, m))
-		sim_fail(s, "machine %d is told success, and its lease is over", m->id);
+		sim_fail(s, "client %d is told success, and its lease is over", m->id + 1);
 	history_answered(s, a);
 	r = s->history.records[a->token - 1];
-	sim_trace(s, "machine %d: request %lu.%lu %s: %s", m->id, (unsigned long)r->session,
-	          (unsigned long)r->number, wire_op_name(r->op.code), rc_name(r->rc));
+	trace_answered(s, r);
 	if (r->op.code == OP_acquire && r->rc == RC_OK && !r->given_up) {
 		const struct acquire *q = &r->op.acquire.acquire;
 
@@ -160,9 +177,9 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 		    s, m,
 		    (struct hold){q->node, q->owner, q->acquisition, (enum lock_mode)q->mode});
 	}
-	if (r->process < 0)
+	if (r->process == PROCESS_MOUNT)
 		mounts_answered(s, m, r, a);
-	else
+	else if (r->process != PROCESS_OPERATOR)
 		work_answered(s, m, r);
 }
 
@@ -186,14 +203,15 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 {
 	struct record *r = waiting_record(s, m, g);
 
-	sim_trace(s, "machine %d: node %lu acquisition %lu: %s", m->id, (unsigned long)g->node,
-	          (unsigned long)g->acquisition, rc_name(g->rc));
+	sim_trace(s, "client %d is told that the lock of %s came to acquisition %lu: %s", m->id + 1,
+	          trace_path(s, g->node), (unsigned long)g->acquisition,
+	          g->rc == RC_OK ? "ok" : rc_name(g->rc));
 	if (r == NULL || r->rc != RC_QUEUED)
-		sim_fail(s, "machine %d is granted what it does not wait for", m->id);
+		sim_fail(s, "client %d is granted what it does not wait for", m->id + 1);
 	r->waiting = false;
 	if (g->rc == RC_OK) {
 		if (r->want.fence != g->fence || r->want.lock_generation != g->lock_generation)
-			sim_fail(s, "machine %d is told fence %lu, and has %lu", m->id,
+			sim_fail(s, "client %d is told fencing token %lu, and has %lu", m->id + 1,
 			         (unsigned long)g->fence, (unsigned long)r->want.fence);
 		machine_add_hold(s, m,
 		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
@@ -239,7 +257,7 @@ on_state(struct sim *s, struct machine *m)
 	struct client_status status = client_status(m->client);
 	static const char *const names[] = {"new", "safe", "jeopardy", "expired", "closed"};
 
-	sim_trace(s, "machine %d: session %lu is %s", m->id, (unsigned long)status.session,
+	sim_trace(s, "client %d: its session %lu is %s", m->id + 1, (unsigned long)status.session,
 	          names[status.state]);
 	m->state = status.state;
 	if (status.session != 0 && status.session != m->session) {
@@ -343,6 +361,7 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 {
 	const struct op *op = &r->op;
 
+	trace_asked(s, r);
 	if (op->code == OP_release)
 		give_up(s, m, op->release.node, op->release.acquisition);
 	if (op->code == OP_cancel)
@@ -382,7 +401,7 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	m->session = 0;
 	m->paused_until = m->timer_at = 0;
 	m->state = CLIENT_NEW;
-	sim_trace(s, "machine %d: starts", m->id);
+	sim_trace(s, "client %d starts", m->id + 1);
 	m->client = client_new(&config, clock_local(&m->clock, s->now));
 	if (s->swarm.mounts)
 		mounts_start(s, m);
@@ -397,7 +416,6 @@ machine_crash(struct sim *s, struct machine *m)
 
 	if (!m->up)
 		return;
-	sim_trace(s, "machine %d: crashes", m->id);
 	down(s, m, successor ? m->session : 0);
 }
 
@@ -406,11 +424,38 @@ machine_close(struct sim *s, struct machine *m)
 {
 	if (!m->up || m->closing || m->paused_until > s->now)
 		return;
-	sim_trace(s, "machine %d: closes", m->id);
+	fault(s, FAULT_CLIENT_CLOSES, "client %d closes its session", m->id + 1);
 	m->closing = true;
 	m->holds_n = 0;
 	history_session_over(s, m->session); /* it waits for nothing any more */
 	machine_event(s, m, (struct client_event){.kind = CLIENT_CLOSE});
+}
+
+void
+machine_pause(struct sim *s, struct machine *m, int64_t until)
+{
+	if (!m->up || m->paused_until > s->now)
+		return;
+	m->paused_until = until;
+	fault(s, FAULT_CLIENT_PAUSES, "client %d pauses for %.3f s", m->id + 1,
+	      (double)(until - s->now) / 1e9);
+}
+
+void
+machine_clock_changed(struct sim *s, struct machine *m)
+{
+	m->timer_at = 0;
+	if (m->up)
+		schedule(s, m);
+}
+
+void
+machine_calm_down(struct sim *s, struct machine *m)
+{
+	if (s->swarm.clocks != CLOCKS_WILD)
+		return;
+	clock_set_rate(&m->clock, s->now, clock_draw_rate(&s->rng, CLOCKS_DRIFT));
+	machine_clock_changed(s, m);
 }
 
 void

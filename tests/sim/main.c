@@ -1,10 +1,16 @@
-/* sim [--seed N | --seeds N [--from BASE] | --seconds N] [--replicas N] [--trace] */
+/* sim                          a fixed set of seeds
+ * sim --seed N [--trace]       one seed, in this process
+ * sim --seeds N [--from BASE]  many; without a base from a random one, which is printed
+ * sim --seconds N              as many as fit
+ * sim --rate                   how fast it is: 3 replicas, 4 clients, one core
+ *
+ * --replicas N and --clients N fix what else the seed draws; --jobs N says how many cores to use;
+ * --frames adds every message to the trace. */
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <sys/random.h>
 #include <unistd.h>
 #include "tests/sim/sim.h"
 
@@ -14,46 +20,21 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { FIXED_SEEDS = 80 };
+enum { FIXED_SEEDS = 100 };
 #else
-enum { FIXED_SEEDS = 500 };
+enum { FIXED_SEEDS = 1000 };
 #endif
 
-static struct {
-	uint64_t seed;
-	int replicas;
-} running;
+enum { RATE_SECONDS = 20, RATE_REPLICAS = 3, RATE_CLIENTS = 4 };
 
-/* Every way to fail ends in an abort: must(), a checker, a sanitizer. */
-static void
-on_abort(int signal_number)
-{
-	char line[128];
-	int len = snprintf(line, sizeof line,
-	                   "sim: rerun: tests/sim/sim --seed %" PRIu64 "%s%.0d --trace\n",
-	                   running.seed, running.replicas > 0 ? " --replicas " : "",
-	                   running.replicas > 0 ? running.replicas : 0);
-
-	if (write(STDERR_FILENO, line, (size_t)len) != len)
-		_exit(2);
-	signal(signal_number, SIG_DFL);
-	raise(signal_number);
-}
-
-static double
-seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+#define BASES UINT64_C(1000000000000)
 
 static _Noreturn void
 usage(void)
 {
-	fprintf(stderr, "usage: sim [--seed N | --seeds N [--from BASE] | --seconds N] "
-	                "[--replicas N] [--trace]\n");
+	fprintf(stderr,
+	        "usage: sim [--seed N [--trace] [--frames] | --seeds N [--from BASE] | "
+	        "--seconds N | --rate] [--replicas N] [--clients N] [--jobs N]\n");
 	exit(2);
 }
 
@@ -68,57 +49,107 @@ number(const char *text)
 	return n;
 }
 
+static uint64_t
+fresh_base(void)
+{
+	uint64_t base;
+
+	if (getrandom(&base, sizeof base, 0) != sizeof base) {
+		perror("sim: getrandom");
+		exit(2);
+	}
+	return base % BASES;
+}
+
+static void
+measure_rate(struct soak *soak)
+{
+	soak->from = 1;
+	soak->seeds = UINT64_MAX;
+	soak->seconds = RATE_SECONDS;
+	soak->jobs = 1;
+	soak->options.replicas = RATE_REPLICAS;
+	soak->options.machines = RATE_CLIENTS;
+}
+
+static void
+set(struct soak *soak, int option, uint64_t *seed, bool *from)
+{
+	switch (option) {
+	case 's':
+		*seed = number(optarg);
+		soak->seeds = 0;
+		return;
+	case 'n':
+		soak->seeds = number(optarg);
+		soak->progress = true;
+		return;
+	case 'f':
+		soak->from = number(optarg);
+		*from = true;
+		return;
+	case 't':
+		soak->seconds = (double)number(optarg);
+		soak->seeds = UINT64_MAX;
+		soak->progress = true;
+		return;
+	case 'r':
+		soak->options.replicas = (int)number(optarg);
+		return;
+	case 'c':
+		soak->options.machines = (int)number(optarg);
+		return;
+	case 'j':
+		soak->jobs = (int)number(optarg);
+		return;
+	case 'm':
+		measure_rate(soak);
+		*from = true;
+		return;
+	case 'F':
+		soak->options.frames = true;
+		/* fall through */
+	case 'v':
+		soak->options.trace = true;
+		return;
+	default:
+		usage();
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"seed", required_argument, NULL, 's'},
-	    {"seeds", required_argument, NULL, 'n'},
-	    {"from", required_argument, NULL, 'f'},
-	    {"seconds", required_argument, NULL, 't'},
-	    {"replicas", required_argument, NULL, 'r'},
-	    {"trace", no_argument, NULL, 'v'},
-	    {NULL, 0, NULL, 0},
+	    {"seed", required_argument, NULL, 's'},     {"seeds", required_argument, NULL, 'n'},
+	    {"from", required_argument, NULL, 'f'},     {"seconds", required_argument, NULL, 't'},
+	    {"replicas", required_argument, NULL, 'r'}, {"clients", required_argument, NULL, 'c'},
+	    {"jobs", required_argument, NULL, 'j'},     {"rate", no_argument, NULL, 'm'},
+	    {"trace", no_argument, NULL, 'v'},          {"frames", no_argument, NULL, 'F'},
+	    {0},
 	};
-	uint64_t first = 1, seeds = FIXED_SEEDS, done = 0;
-	double start = seconds(), limit = 1e9;
-	bool trace = false;
+	struct soak soak = {.from = 1, .seeds = FIXED_SEEDS, .seconds = 1e9};
+	uint64_t seed = 0;
+	bool from = false;
 	int c;
 
-		while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-			first = number(optarg);
-			seeds = 1;
-			break;
-		case 'n':
-			seeds = number(optarg);
-			break;
-		case 'f':
-			first = number(optarg);
-			break;
-		case 't':
-			limit = (double)number(optarg);
-			seeds = UINT64_MAX;
-			break;
-		case 'r':
-			running.replicas = (int)number(optarg);
-			break;
-		case 'v':
-			trace = true;
-			break;
-		default:
-			usage();
-		}
-	}
-	if (optind != argc || running.replicas < 0 || running.replicas > LIMIT_REPLICAS)
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		set(&soak, c, &seed, &from);
+	if (optind != argc || soak.options.replicas < 0 ||
+	    soak.options.replicas > LIMIT_REPLICAS || soak.options.machines < 0 ||
+	    soak.options.machines > MACHINES_MAX)
 		usage();
-	signal(SIGABRT, on_abort);
-	while (done < seeds && seconds() - start < limit) {
-		running.seed = first + done++;
-		sim_run(running.seed, trace, running.replicas);
+	if (soak.seeds == 0) {
+		struct stats stats = {0};
+
+		sim_run(seed, &soak.options, &stats);
+		printf("sim: seed %" PRIu64 " passes: %.0f s simulated, %" PRIu64 " requests\n",
+		       seed, (double)stats.simulated_ns / 1e9, stats.requests);
+		return 0;
 	}
-	printf("sim: %" PRIu64 " seeds from %" PRIu64 ", %.1f a second\n", done, first,
-	       (double)done / (seconds() - start));
-	return 0;
+	if (soak.progress && !from)
+		soak.from = fresh_base();
+	if (soak.progress)
+		printf("sim: seeds from %" PRIu64 "\n", soak.from);
+	return soak_run(&soak) ? 0 : 1;
 }

@@ -186,6 +186,8 @@ opener_gone(struct sim *s, struct item *it, uint64_t index, uint64_t session)
 static void
 check_expiry(struct sim *s, uint64_t session, bool by_master)
 {
+	if (!sim_leases_hold(s))
+		return;
 	for (int i = 0; by_master && i < s->machines_n; i++) {
 		const struct machine *m = &s->machines[i];
 
@@ -211,6 +213,8 @@ end_session(struct sim *s, uint64_t index, const struct command *c, const struct
 	if (c->session == 0 && expired && op->nonce.len == 0 && op->epoch != m->epoch)
 		return RC_OLD_EPOCH;
 	check_expiry(s, op->session, c->session == 0 && expired && op->nonce.len == 0);
+	if (c->session != op->session && op->nonce.len > 0)
+		machine_session_destroyed(s, op->session);
 	session->alive = false;
 	for (size_t i = 0; i < m->items_n; i++) {
 		struct item *it = m->items[i];
@@ -232,7 +236,7 @@ check_counter(struct sim *s, const struct item *it, struct bytes before, struct 
 {
 	char old[24] = "", new[24] = "";
 
-	if (strncmp(it->name, "counter", 7) != 0)
+	if (strncmp(it->name, "counter", 7) != 0 || !sim_leases_hold(s))
 		return;
 	must(before.len < sizeof old && after.len < sizeof new);
 	if (before.len > 0)
@@ -444,13 +448,14 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	struct op op;
 
 	must(wire_get_op(c->op, &op) == RC_OK);
-	sim_trace(s, "log %lu: %lu.%lu %s", (unsigned long)index, (unsigned long)c->session,
-	          (unsigned long)c->number, wire_op_name(op.code));
 	if (c->number != 0 && r == NULL)
 		sim_fail(s, "index %lu holds a request that nobody made", (unsigned long)index);
-	if (r != NULL && (r->executed != 0 || !model_alive(&s->model, c->session)))
+	if (r != NULL && (r->executed != 0 || !model_alive(&s->model, c->session))) {
+		trace_command(s, index, &op, r, NULL);
 		return;
+	}
 	decide(s, index, c, &op, &want);
+	trace_command(s, index, &op, r, &want);
 	if (op.code == OP_acquire && want.rc == RC_OK)
 		locks_took(s, index, c->session, &op.acquire.acquire, &want);
 	if (r == NULL ||

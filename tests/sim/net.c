@@ -118,10 +118,10 @@ run_at_node(struct sim *s, struct event *e)
 		return;
 	c->node_open = kind != REPLICA_DISCONNECTED;
 	if (kind == REPLICA_FRAME)
-		sim_trace_frame(s, "->", c->id, e->data);
+		trace_frame(s, "->", c->id, e->data);
 	else
-		sim_trace(s, "replica %d: %s conn %lu", n->id,
-		          kind == REPLICA_CONNECTED ? "accepts" : "has lost", (unsigned long)c->id);
+		sim_trace(s, "replica %d %s client %d", n->id,
+		          kind == REPLICA_CONNECTED ? "accepts" : "loses", c->machine + 1);
 	host_event(
 	    s, n,
 	    (struct replica_event){
@@ -164,10 +164,10 @@ run_at_client(struct sim *s, struct event *e)
 		return;
 	}
 	if (kind == CLIENT_FRAME)
-		sim_trace_frame(s, "<-", c->id, e->data);
+		trace_frame(s, "<-", c->id, e->data);
 	else
-		sim_trace(s, "machine %d: conn %lu %s", m->id, (unsigned long)c->id,
-		          kind == CLIENT_CONNECTED ? "stands" : "broke");
+		sim_trace(s, "client %d %s replica %d", m->id + 1,
+		          kind == CLIENT_CONNECTED ? "is connected to" : "loses", c->node + 1);
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
 	if (kind == CLIENT_FRAME && !c->aside && wire_get_frame(e->data, &message) == RC_OK &&
@@ -243,8 +243,11 @@ net_connect(struct sim *s, int machine, int node, bool aside)
 	c->machine_life = s->machines[machine].life;
 	c->client_open = true;
 	c->cut_to_node = c->cut_to_client = INT64_MAX;
-	if (!s->calm && rng_chance(&s->rng, s->swarm.late_rate))
+	if (fault_strikes(s, FAULT_CONN_LATE)) {
 		c->base = sim_between(s, 0, 2 * SECOND);
+		fault(s, FAULT_CONN_LATE, "client %d's new connection is late by %.3f s",
+		      machine + 1, (double)c->base / 1e9);
+	}
 	c->last_to_node = at_node(s, c);
 	heap_push(&s->heap, (struct event){.at = c->last_to_node, .run = run_connect, .a = c->id});
 	return c->id;

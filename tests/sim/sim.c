@@ -2,11 +2,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
 enum {
 	CALM_SECONDS = 120,
+	RUN_SECONDS = 60, /* at least */
+	LATE_SECONDS = 10,
+	EVENTS_MAX = 20 * 1000 * 1000,
 	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
 };
 
@@ -30,40 +34,27 @@ sim_fail(struct sim *s, const char *format, ...)
 	abort(); /* main says how to run it again */
 }
 
-void
-sim_trace(struct sim *s, const char *format, ...)
+bool
+sim_leases_hold(const struct sim *s)
 {
-	va_list args;
-
-	if (!s->trace)
-		return;
-	printf("[%12.6f] ", (double)s->now / 1e9);
-	va_start(args, format);
-	vprintf(format, args);
-	va_end(args);
-	printf("\n");
+	return s->swarm.clocks != CLOCKS_WILD;
 }
 
-void
-sim_trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes frame)
+static int
+draw_replicas(struct sim *s)
 {
-	struct buffer text = BUFFER(1 << 20);
-	struct message m;
-
-	if (!s->trace || wire_get_frame(frame, &m) != RC_OK)
-		return;
-	wire_print_message(&text, &m);
-	sim_trace(s, "conn %lu %s %.*s", (unsigned long)conn, way, (int)text.len,
-	          (char *)text.data);
-	buffer_free(&text);
+	if (s->options.replicas > 0)
+		return s->options.replicas;
+	return rng_chance(&s->rng, 100) ? 1 : rng_chance(&s->rng, 600) ? 3 : 5;
 }
 
 static void
-start(struct sim *s, int replicas)
+start(struct sim *s)
 {
-	swarm_draw(&s->swarm, &s->rng);
-	s->hosts_n = replicas != 0 ? replicas : 1 + 2 * (int)rng_below(&s->rng, 3);
+	swarm_draw(&s->swarm, &s->rng, s->options.machines);
+	s->hosts_n = draw_replicas(s);
 	s->machines_n = s->swarm.machines;
+	trace_seed(s);
 	model_init(s);
 	for (int i = 0; i < s->hosts_n; i++)
 		host_init(s, &s->hosts[i], i + 1);
@@ -87,7 +78,8 @@ step(struct sim *s, int64_t until)
 	heap_pop(&s->heap, &e);
 	must(e.at >= s->now);
 	s->now = e.at;
-	s->events++;
+	if (++s->stats.events > EVENTS_MAX)
+		sim_fail(s, "there is no end to what happens");
 	e.run(s, &e);
 	free((void *)e.data.data);
 	return true;
@@ -98,7 +90,7 @@ run_check_master(struct sim *s, struct event *e)
 {
 	(void)e;
 	if (sim_serving(s) == NULL)
-		sim_fail(s, "the replicas have no master");
+		sim_fail(s, "the replicas have no master, and nothing is in its way");
 }
 
 /* Once all are there and awake and have written what they had to, a master is found soon. */
@@ -113,6 +105,7 @@ expect_master(struct sim *s)
 
 		at = there > at ? there : at;
 		at = n->disk.log_busy > at ? n->disk.log_busy : at;
+		at = n->disk.stuck_until > at ? n->disk.stuck_until : at;
 		if (n->stopping)
 			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
 	}
@@ -126,9 +119,11 @@ calm_down(struct sim *s)
 {
 	s->now = s->swarm.chaos_ms * MS;
 	s->calm = true;
-	sim_trace(s, "calm");
+	sim_trace(s, "CALM: no faults from here on; everything must get going again");
 	for (int i = 0; i < s->hosts_n; i++)
-		s->hosts[i].disk.slow_until = 0;
+		host_calm_down(s, &s->hosts[i]);
+	for (int i = 0; i < s->machines_n; i++)
+		machine_calm_down(s, &s->machines[i]);
 	for (size_t i = 0; i < s->net.n; i++)
 		s->net.conns[i]->base = 0;
 	net_heal(s);
@@ -192,10 +187,10 @@ finish(struct sim *s)
 	if (!all_done(s)) {
 		const char *what = what_is_left(s, &machine);
 
-		sim_fail(s, "machine %d %s", machine, what);
+		sim_fail(s, "at the end client %d %s", machine + 1, what);
 	}
 	if (n == NULL)
-		sim_fail(s, "no replica serves");
+		sim_fail(s, "at the end no replica serves");
 	host_check_end(s);
 	history_finish(s);
 	users_check(s);
@@ -222,18 +217,30 @@ sim_free(struct sim *s)
 	free(s);
 }
 
-void
-sim_run(uint64_t seed, bool trace, int replicas)
+static void
+count(const struct sim *s, struct stats *to)
 {
-	struct sim *s = calloc(1, sizeof *s);
+	to->seeds++;
+	to->events += s->stats.events;
+	to->requests += s->history.n;
+	to->entries += s->model.applied;
+	to->epochs += s->model.epoch;
+	to->sessions += s->model.sessions_n;
+	to->simulated_ns += s->now;
+	for (int f = 0; f < FAULTS; f++)
+		to->faults[f] += s->stats.faults[f];
+}
+
+void
+sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
+{
+	struct sim *s = memory_zero(1, sizeof *s);
 	int64_t end;
 
-	if (s == NULL)
-		abort();
 	s->seed = seed;
 	s->rng = rng_seeded(seed);
-	s->trace = trace;
-	start(s, replicas);
+	s->options = *options;
+	start(s);
 	while (step(s, s->swarm.chaos_ms * MS))
 		;
 	calm_down(s);
@@ -241,9 +248,12 @@ sim_run(uint64_t seed, bool trace, int replicas)
 	while (!all_done(s) && step(s, end))
 		;
 	/* What was sent twice or late still comes in, and must change nothing. */
-	end = s->now + 30 * SECOND;
+	end = s->now + LATE_SECONDS * SECOND;
+	end = end > RUN_SECONDS * SECOND ? end : RUN_SECONDS * SECOND;
 	while (step(s, end))
 		;
+	s->now = end;
 	finish(s);
+	count(s, stats);
 	sim_free(s);
 }

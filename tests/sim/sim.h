@@ -1,6 +1,7 @@
 /* The simulator: whole cells and their clients in one process, on virtual time, from one seed.
  *
  *   heap.c     events, ordered by (time, sequence)
+ *   clocks.c   each machine's own clock
  *   net.c      clients' connections that delay, stall and break; who cannot reach whom
  *   link.c     what replicas send each other
  *   disk.c     what a replica wrote, and what of it survives a crash
@@ -14,9 +15,12 @@
  *   locks.c    fed with the log, compared with what clients are told
  *   reads.c    and what reads show with what was there at that moment
  *   faults.c   which faults a seed has, and when they strike
+ *   trace.c    what happens, in words
+ *   soak.c     many runs, on all cores
  *
- * A run has two halves: with faults, in which only safety counts; then without, in which everything
- * that was begun must come to an end. Nothing here depends on addresses, the clock or the machine.
+ * A run takes a minute or more of virtual time and has two parts: with faults, in which only safety
+ * counts; then without, in which everything that was begun must come to an end. Nothing here
+ * depends on addresses, the clock or the machine.
  */
 #ifndef LSFS_SIM_H
 #define LSFS_SIM_H
@@ -38,7 +42,7 @@ enum {
 
 struct sim;
 
-/* ---- time ---- */
+/* ---- time, clocks.c ---- */
 
 #define MS ((int64_t)1000000)
 #define SECOND ((int64_t)1000000000)
@@ -48,9 +52,19 @@ struct local_clock {
 	int64_t offset, ppm;
 };
 
+/* How far clocks may go wrong in a seed. Beyond the allowance leases prove nothing: what rests on
+ * them is not asserted then, everything else is. */
+enum clocks { CLOCKS_ALIKE, CLOCKS_DRIFT, CLOCKS_WILD };
+
 mono_t clock_local(const struct local_clock *c, int64_t at);
 /* When the local clock has reached `local`. */
 int64_t clock_global(const struct local_clock *c, mono_t local);
+/* From `at` on it runs at another rate; it never goes back. */
+void clock_set_rate(struct local_clock *c, int64_t at, int64_t ppm);
+/* It shows at `until` what it shows at `at`: a machine that stood still without noticing. */
+void clock_stand_still(struct local_clock *c, int64_t at, int64_t until);
+/* Two clocks of the cell differ by no more than they are allowed to; or by far more. */
+int64_t clock_draw_rate(struct rng *r, enum clocks clocks);
 
 /* ---- heap.c ---- */
 
@@ -75,34 +89,71 @@ void heap_push(struct heap *h, struct event e);
 /* False when it is empty. */
 bool heap_pop(struct heap *h, struct event *e);
 
-/* ---- which faults a seed has ---- */
+/* ---- faults.c ---- */
 
+enum fault {
+	FAULT_CONN_BREAKS,
+	FAULT_CONN_STALLS,
+	FAULT_CONN_LATE, /* a connection is slow from its beginning */
+	FAULT_CLIENT_CRASHES,
+	FAULT_CLIENT_PAUSES,
+	FAULT_CLIENT_CLOSES,
+	FAULT_CLIENT_CUT_OFF,
+	FAULT_CLIENT_CLOCK_JUMPS, /* forward, as a suspended machine's does */
+	FAULT_CRASH,
+	FAULT_PAUSE,
+	FAULT_STOP,
+	FAULT_DISK_SLOW,
+	FAULT_DISK_STUCK,
+	FAULT_DISK_FULL,
+	FAULT_FSYNC,
+	FAULT_BLACKOUT, /* all replicas crash */
+	FAULT_FREEZE,   /* everything pauses */
+	FAULT_MASTER,   /* one of these strikes the master */
+	FAULT_CUT_OFF,
+	FAULT_HALVES,
+	FAULT_SWIZZLE,
+	FAULT_LINK_BREAKS,
+	FAULT_MESSAGE_LOST,
+	FAULT_MESSAGE_DOUBLED,
+	FAULT_MESSAGE_LATE,
+	FAULT_CLOCK_RATE,
+	FAULT_CLOCK_STANDS, /* wild clocks only */
+	FAULT_DESTROY,      /* an operator ends a session */
+	FAULT_WRITES_LOST,  /* a crash took what was not synced */
+	FAULTS
+};
+
+/* As it stands behind a number: "replicas crashed". */
+const char *fault_name(enum fault f);
+
+/* What a seed is like. */
 struct swarm {
 	int machines, processes;
 	bool mounts; /* every machine has one */
 	int64_t session_lease_ms, grace_ms, chaos_ms;
 	int64_t latency_us, disk_us; /* usual delays */
-	/* In 10,000 chances of striking in each 100 ms of the first half. */
-	unsigned break_rate, stall_rate, late_rate, node_crash_rate, node_pause_rate,
-	    node_stop_rate, machine_crash_rate, machine_pause_rate, machine_close_rate,
-	    slow_disk_rate, partition_rate;
-	/* The same, of the whole cell: all replicas crash; its master crashes, freezes or stops;
-	 * replicas are cut off; a link between two breaks. */
-	unsigned blackout_rate, master_rate, split_rate, link_rate;
-	bool datagrams; /* replicas' messages keep no order and may be lost or doubled each */
-	unsigned peer_loss, peer_double; /* permille */
-	unsigned interrupt;              /* permille of waiting acquires */
+	/* In 10,000 chances of striking in each 100 ms of the first part; of messages: permille. */
+	unsigned rates[FAULTS];
+	bool datagrams;     /* replicas' messages keep no order and may be lost or doubled each */
+	unsigned interrupt; /* permille of waiting acquires */
 	unsigned successor; /* permille of crashed machines whose successor ends them */
 	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
 	int64_t think_ms;
 	int lock_delay_s;
-	bool drift, keep_saved_back;
+	enum clocks clocks;
+	bool keep_saved_back;
 };
 
-/* Draws what a seed has. */
-void swarm_draw(struct swarm *w, struct rng *r);
+/* Draws what a seed is like; `machines` 0: as many as it comes. */
+void swarm_draw(struct swarm *w, struct rng *r, int machines);
 void faults_start(struct sim *s);
+/* Notes one that strikes, and says so in the trace. */
+void fault(struct sim *s, enum fault f, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Drawn anew whenever something begins that may have this fault. */
+bool fault_strikes(struct sim *s, enum fault f);
 
 /* ---- net.c ---- */
 
@@ -204,7 +255,8 @@ struct disk {
 	struct saved_rows rows;
 	struct writing_list log, state; /* in order */
 	int64_t log_busy, state_busy;   /* until when the disk works on what it was given */
-	int64_t slow_until;
+	int64_t slow_until, stuck_until;
+	bool broken; /* the next fsync fails */
 };
 
 void disk_init(struct disk *d);
@@ -213,10 +265,12 @@ void disk_free(struct disk *d);
 int64_t disk_write_log(struct sim *s, struct disk *d, uint64_t ticket,
                        const struct px_record *records, size_t n);
 int64_t disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_list *rows);
-void disk_log_done(struct disk *d, uint64_t ticket);
-void disk_state_done(struct disk *d, uint64_t applied);
-/* Power is gone: of what is being written a random first part has made it. */
-void disk_crash(struct sim *s, struct disk *d);
+/* Everything up to here is durable; false when it was so before. */
+bool disk_log_done(struct disk *d, uint64_t ticket);
+bool disk_state_done(struct disk *d, uint64_t applied);
+/* Power is gone: of the transactions that are being written a random first part has made it. True
+ * when the rest was more than nothing. */
+bool disk_crash(struct sim *s, struct disk *d);
 void disk_finish(struct disk *d);
 /* What a start finds. `entries` are to be freed with free(). */
 struct tree *disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered);
@@ -242,14 +296,19 @@ struct host {
 	uint64_t durable_ticket;
 	int64_t paused_until, timer_at, back_at;
 	uint64_t timers, checked;
+	int role; /* enum px_role, as of the last step: for the trace */
 };
 
 /* A replica: made once, started, crashed and stopped many times. */
 void host_init(struct sim *s, struct host *n, int id);
 void host_start(struct sim *s, struct host *n);
-void host_crash(struct sim *s, struct host *n);
+/* `why`: what is counted. */
+void host_crash(struct sim *s, struct host *n, enum fault why);
 void host_stop(struct sim *s, struct host *n);
 void host_pause(struct sim *s, struct host *n, int64_t until);
+/* What was wrong with its disk and its clock is over. */
+void host_calm_down(struct sim *s, struct host *n);
+void host_clock_changed(struct sim *s, struct host *n);
 /* Every replica is here and serves or follows, with everything that was decided. */
 void host_check_end(struct sim *s);
 void host_free(struct host *n);
@@ -258,11 +317,14 @@ struct host *sim_serving(struct sim *s);
 
 /* ---- history.c ---- */
 
+/* Who asks for the end of another's session is none of the machine's processes. */
+enum { PROCESS_MOUNT = -1, PROCESS_OPERATOR = -2 };
+
 /* One request of a client and what became of it. */
 struct record {
 	RB_ENTRY(record) by_number;
 	uint64_t token, mount_token;
-	int machine, process; /* process -1: the mount */
+	int machine, process;
 	uint64_t life;
 	struct bytes encoded; /* the operation; `op` has views into it */
 	struct op op;
@@ -445,6 +507,7 @@ struct machine {
 	uint64_t timers;
 	enum client_state state;
 	uint64_t session; /* the last one that it had */
+	uint64_t destroyed; /* one that somebody else ended */
 	uint8_t nonce[LIMIT_NONCE];
 	struct process processes[PROCESSES_MAX];
 	uint64_t owners; /* names of lock owners and acquisitions, never used again */
@@ -463,6 +526,9 @@ void machine_init(struct sim *s, struct machine *m, int id);
 void machine_start(struct sim *s, struct machine *m, uint64_t earlier);
 void machine_crash(struct sim *s, struct machine *m);
 void machine_close(struct sim *s, struct machine *m);
+void machine_pause(struct sim *s, struct machine *m, int64_t until);
+void machine_calm_down(struct sim *s, struct machine *m);
+void machine_clock_changed(struct sim *s, struct machine *m);
 void machine_free(struct machine *m);
 void machine_event(struct sim *s, struct machine *m, struct client_event event);
 /* Makes a request for process `p`; answers its token. */
@@ -471,6 +537,8 @@ uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct o
 /* Gives the client a request that history knows. */
 void machine_submit(struct sim *s, struct machine *m, const struct record *r);
 bool machine_leased(const struct sim *s, const struct machine *m);
+/* Its session was ended behind its back: what it believes counts no more. */
+void machine_session_destroyed(struct sim *s, uint64_t session);
 void machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition);
 void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
 
@@ -481,6 +549,8 @@ void work_start(struct sim *s, struct machine *m);
 void work_answered(struct sim *s, struct machine *m, const struct record *r);
 void work_granted(struct sim *s, struct machine *m, const struct client_grant *g);
 void work_session_lost(struct sim *s, struct machine *m);
+/* One of its processes ends the session of another client, as an operator may. */
+void work_destroy(struct sim *s, struct machine *m);
 bool work_idle(const struct sim *s, const struct machine *m);
 
 /* ---- mounts.c, users.c ---- */
@@ -498,14 +568,41 @@ void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r
 void users_signals(struct sim *s, struct machine *m, int p);
 void users_check(struct sim *s);
 
+/* ---- trace.c ---- */
+
+/* All of these do nothing unless the run is traced. */
+void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A frame, field by field: only when these are asked for. */
+void trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes frame);
+void trace_seed(struct sim *s);
+void trace_asked(struct sim *s, const struct record *r);
+void trace_answered(struct sim *s, const struct record *r);
+/* A command of the log takes effect; `r` NULL: the master's own. */
+void trace_command(struct sim *s, uint64_t index, const struct op *op, const struct record *r,
+                   const struct outcome *want);
+void trace_call(struct sim *s, const struct machine *m, int p, const struct mount_event *event);
+/* The path of a node, in a buffer that the next calls use again. */
+const char *trace_path(const struct sim *s, uint64_t node);
+
 /* ---- sim.c ---- */
+
+struct stats {
+	uint64_t seeds, events, requests, entries, epochs, sessions;
+	int64_t simulated_ns, cpu_ns;
+	uint64_t faults[FAULTS];
+};
+
+struct sim_options {
+	int replicas, machines; /* 0: as the seed draws */
+	bool trace, frames;
+};
 
 struct sim {
 	uint64_t seed;
+	struct sim_options options;
 	struct rng rng;
 	int64_t now;
-	bool calm; /* the second half */
-	bool trace;
+	bool calm; /* the second part */
 	struct swarm swarm;
 	struct heap heap;
 	struct net net;
@@ -515,18 +612,33 @@ struct sim {
 	int machines_n;
 	struct history history;
 	struct model model;
-	uint64_t events, values;
+	struct stats stats;
+	uint64_t values;
 	uint64_t *lines; /* appended through mounts and acknowledged */
 	size_t lines_n, lines_room;
 };
 
-/* Runs one seed; ends the process on a failure. */
-void sim_run(uint64_t seed, bool trace, int replicas);
-/* One line how to see it again, and the end of the process. */
+/* Runs one seed and adds to `stats`; ends the process on a failure. */
+void sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats);
+/* One line what is wrong, and the end of the process. */
 _Noreturn void sim_fail(struct sim *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_trace_frame(struct sim *s, const char *way, uint64_t conn, struct bytes frame);
+/* Do leases prove anything? Not when clocks are wild. */
+bool sim_leases_hold(const struct sim *s);
 int64_t sim_between(struct sim *s, int64_t low, int64_t high);
+
+/* ---- soak.c ---- */
+
+struct soak {
+	uint64_t from, seeds; /* seeds from, from + 1, ... */
+	double seconds;       /* begin none after so long */
+	int jobs;             /* workers; 0: one for each core */
+	bool progress;        /* a line now and then on stderr */
+	struct sim_options options;
+};
+
+/* Runs seeds in workers of their own; prints a summary and, for the first seed that fails, the line
+ * that runs it again. True when none failed. */
+bool soak_run(const struct soak *soak);
 
 #endif

@@ -24,6 +24,7 @@ call(struct sim *s, struct machine *m, int p, struct mount_event event)
 		event.ino = event.ino ? event.ino : u->node;
 		event.fh = u->fh;
 	}
+	trace_call(s, m, p, &event);
 	mounts_event(s, m, event);
 	users_signals(s, m, p);
 	mounts_flush(s, m);
@@ -287,7 +288,7 @@ run_signal(struct sim *s, struct event *e)
 	mounts_event(s, m, (struct mount_event){.kind = MOUNT_INTERRUPT, .call = e->b});
 	mounts_flush(s, m);
 	if (m->up && m->life == e->life && m->processes[e->a].call == e->b)
-		sim_fail(s, "machine %d: call %lu waits on after a signal", m->id,
+		sim_fail(s, "client %d: call %lu waits on after a signal", m->id + 1,
 		         (unsigned long)e->b);
 }
 
@@ -322,9 +323,9 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 			u = &m->processes[p];
 	}
 	if (u == NULL)
-		sim_fail(s, "machine %d: call %lu is answered, and nobody waits", m->id,
+		sim_fail(s, "client %d: call %lu is answered, and nobody waits", m->id + 1,
 		         (unsigned long)r->call);
-	sim_trace(s, "machine %d: process %d, step %d: %s", m->id, p - 1, u->step,
+	sim_trace(s, "client %d process %d: the call returns: %s", m->id + 1, p,
 	          r->error ? strerror(r->error) : "ok");
 	u->call = 0;
 	if (r->error == 0 && r->kind == MOUNT_CREATED) {
@@ -338,10 +339,12 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	}
 	if (u->step == STEP_FLUSH && r->error == 0 && u->line != 0)
 		acknowledged(s, u->line);
-	if (r->error != 0 && u->step < STEP_FLUSH)
+	if (r->error != 0 && u->step < STEP_FLUSH) {
+		u->line = 0; /* it was never taken */
 		u->step = u->fh != 0 ? STEP_FLUSH : STEP_OVER;
-	else
+	} else {
 		u->step++;
+	}
 	wake(s, m, p - 1, u->step == 3 ? sim_between(s, 0, s->swarm.think_ms * MS) : 0);
 }
 

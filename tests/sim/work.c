@@ -484,6 +484,23 @@ work_granted(struct sim *s, struct machine *m, const struct client_grant *g)
 
 /* What was held is gone; who waited for a lock waits no more. */
 void
+work_destroy(struct sim *s, struct machine *m)
+{
+	struct machine *other = &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)];
+	struct op op = {.code = OP_end_session,
+	                .end_session = {.session = other->session,
+	                                .cause = SESSION_EXPIRED,
+	                                .nonce = {other->nonce, LIMIT_NONCE}}};
+
+	if (m->state != CLIENT_SAFE || m->closing || m->paused_until > s->now || other == m ||
+	    !other->up || other->session == 0 || other->closing)
+		return;
+	fault(s, FAULT_DESTROY, "an operator at client %d ends the session of client %d",
+	      m->id + 1, other->id + 1);
+	machine_request(s, m, PROCESS_OPERATOR, &op, false);
+}
+
+void
 work_session_lost(struct sim *s, struct machine *m)
 {
 	for (int p = 0; p < s->swarm.processes; p++) {

@@ -1,0 +1,58 @@
+/* Each machine's own clock. */
+#include "tests/sim/sim.h"
+
+enum {
+	ALLOWED_PPM = 4970,  /* of one clock against the simulator's: two differ by one percent */
+	WILD_PPM = 400000,
+};
+
+mono_t
+clock_local(const struct local_clock *c, int64_t at)
+{
+	return (mono_t){c->offset + at + at * c->ppm / 1000000};
+}
+
+int64_t
+clock_global(const struct local_clock *c, mono_t local)
+{
+	__int128 away = (__int128)(local.ns - c->offset) * 1000000 / (1000000 + c->ppm);
+	int64_t at = (int64_t)away;
+
+	if (mono_is_never(local))
+		return INT64_MAX;
+	while (mono_before(clock_local(c, at), local))
+		at++;
+	return at;
+}
+
+void
+clock_set_rate(struct local_clock *c, int64_t at, int64_t ppm)
+{
+	mono_t before = clock_local(c, at);
+
+	c->ppm = ppm;
+	c->offset += before.ns - clock_local(c, at).ns;
+}
+
+void
+clock_stand_still(struct local_clock *c, int64_t at, int64_t until)
+{
+	c->offset -= clock_local(c, until).ns - clock_local(c, at).ns;
+}
+
+int64_t
+clock_draw_rate(struct rng *r, enum clocks clocks)
+{
+	int64_t most = clocks == CLOCKS_WILD ? WILD_PPM : ALLOWED_PPM;
+
+	if (clocks == CLOCKS_ALIKE)
+		return 0;
+	switch (rng_below(r, 4)) { /* the ends are where it hurts */
+	case 0:
+		return most;
+	case 1:
+		return -most;
+	default:
+		return (int64_t)rng_below(r, (uint64_t)(2 * most + 1)) - most;
+	}
+}

@@ -1,0 +1,212 @@
+/* Many runs, on all cores: forked workers take the next seed until none is left or one failed. What
+ * they count stands in memory that all share. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "tests/sim/sim.h"
+
+enum { JOBS_MAX = 64, PATIENCE_S = 300 }; /* a seed takes a fraction of a second, or hangs */
+
+struct worker {
+	pid_t pid;
+	_Atomic uint64_t seed; /* the one under way */
+	struct stats stats;    /* of those that are done */
+};
+
+struct shared {
+	_Atomic uint64_t taken;
+	_Atomic bool stop;
+	struct worker workers[JOBS_MAX];
+};
+
+static double
+seconds(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- a worker ---- */
+
+static void
+work(const struct soak *soak, struct shared *shared, struct worker *w, double start)
+{
+	const struct rlimit no_core = {0, 0}; /* who wants one runs the seed again */
+	uint64_t i;
+
+	setrlimit(RLIMIT_CORE, &no_core);
+	while (!shared->stop && seconds(CLOCK_MONOTONIC) - start < soak->seconds &&
+	       (i = shared->taken++) < soak->seeds) {
+		w->seed = soak->from + i;
+		alarm(PATIENCE_S);
+		sim_run(w->seed, &soak->options, &w->stats);
+		w->stats.cpu_ns = (int64_t)(seconds(CLOCK_PROCESS_CPUTIME_ID) * 1e9);
+	}
+	_exit(0);
+}
+
+/* ---- what is said ---- */
+
+static struct stats
+total(const struct shared *shared, int jobs)
+{
+	struct stats all = {0};
+
+	for (int i = 0; i < jobs; i++) {
+		const struct stats *one = &shared->workers[i].stats;
+
+		all.seeds += one->seeds;
+		all.events += one->events;
+		all.requests += one->requests;
+		all.entries += one->entries;
+		all.epochs += one->epochs;
+		all.sessions += one->sessions;
+		all.simulated_ns += one->simulated_ns;
+		all.cpu_ns += one->cpu_ns;
+		for (int f = 0; f < FAULTS; f++)
+			all.faults[f] += one->faults[f];
+	}
+	return all;
+}
+
+/* Seeds of 60 simulated seconds in an hour of one core. */
+static double
+rate(const struct stats *all)
+{
+	return all->cpu_ns == 0 ? 0 : (double)all->simulated_ns / 60 / (double)all->cpu_ns * 3600;
+}
+
+static void
+print_progress(const struct soak *soak, const struct shared *shared, int jobs, double start)
+{
+	const struct stats all = total(shared, jobs);
+
+	fprintf(stderr, "sim: %" PRIu64 " of %" PRIu64 " seeds, %.0f s, %.0f an hour and core%s",
+	        all.seeds, soak->seeds, seconds(CLOCK_MONOTONIC) - start, rate(&all),
+	        isatty(STDERR_FILENO) ? "   \r" : "\n");
+}
+
+static void
+print_summary(const struct soak *soak, const struct stats *all, double took)
+{
+	const char *between = "sim: faults: ";
+
+	printf("sim: %" PRIu64 " seeds from %" PRIu64 " in %.0f s: %.1f hours simulated, %" PRIu64
+	       " requests, %" PRIu64 " log entries, %" PRIu64 " epochs, %" PRIu64 " sessions\n",
+	       all->seeds, soak->from, took, (double)all->simulated_ns / 3600e9, all->requests,
+	       all->entries, all->epochs, all->sessions);
+	for (int f = 0; f < FAULTS; f++) {
+		printf("%s%" PRIu64 " %s", between, all->faults[f], fault_name((enum fault)f));
+		between = ", ";
+	}
+	printf("\nsim: %.0f seeds of 60 s an hour and core, %.0f requests each\n", rate(all),
+	       all->seeds == 0 ? 0 : (double)all->requests / (double)all->seeds);
+}
+
+static void
+print_failure(const struct soak *soak, uint64_t seed, int status)
+{
+	const struct sim_options *o = &soak->options;
+	char replicas[32] = "", machines[32] = "";
+
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		fprintf(stderr, "sim: it does not come to an end\n");
+	if (o->replicas > 0)
+		snprintf(replicas, sizeof replicas, " --replicas %d", o->replicas);
+	if (o->machines > 0)
+		snprintf(machines, sizeof machines, " --clients %d", o->machines);
+	fprintf(stderr, "sim: rerun: tests/sim/sim --seed %" PRIu64 "%s%s --trace\n", seed,
+	        replicas, machines);
+}
+
+/* ---- the parent ---- */
+
+static void
+start_workers(const struct soak *soak, struct shared *shared, int jobs, double start)
+{
+	fflush(NULL);
+	for (int i = 0; i < jobs; i++) {
+		struct worker *w = &shared->workers[i];
+
+		w->pid = fork();
+		if (w->pid < 0) {
+			perror("sim: fork");
+			exit(2);
+		}
+		if (w->pid == 0)
+			work(soak, shared, w, start);
+	}
+}
+
+/* The workers that have ended; false when one failed. */
+static bool
+reap(const struct soak *soak, struct shared *shared, int jobs, int *left)
+{
+	bool good = true;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		--*left;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			continue;
+		for (int i = 0; i < jobs; i++)
+			if (shared->workers[i].pid == pid && !shared->stop)
+				print_failure(soak, shared->workers[i].seed, status);
+		shared->stop = true;
+		good = false;
+	}
+	return good;
+}
+
+static int
+jobs_of(const struct soak *soak)
+{
+	long jobs = soak->jobs > 0 ? soak->jobs : sysconf(_SC_NPROCESSORS_ONLN);
+
+	jobs = jobs > JOBS_MAX ? JOBS_MAX : jobs;
+	return jobs < 1 ? 1 : (int)jobs;
+}
+
+bool
+soak_run(const struct soak *soak)
+{
+	const struct timespec tick = {.tv_nsec = 100 * 1000 * 1000};
+	struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+	                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	double start = seconds(CLOCK_MONOTONIC), said = start;
+	int jobs = jobs_of(soak), left = jobs;
+	struct stats all;
+	bool good = true;
+
+	if (shared == MAP_FAILED) {
+		perror("sim: mmap");
+		exit(2);
+	}
+	start_workers(soak, shared, jobs, start);
+	while (left > 0) {
+		good = reap(soak, shared, jobs, &left) && good;
+		if (left == 0)
+			break;
+		nanosleep(&tick, NULL);
+		if (!soak->progress ||
+		    seconds(CLOCK_MONOTONIC) - said < (isatty(STDERR_FILENO) ? 1 : 30))
+			continue;
+		said = seconds(CLOCK_MONOTONIC);
+		print_progress(soak, shared, jobs, start);
+	}
+	all = total(shared, jobs);
+	print_summary(soak, &all, seconds(CLOCK_MONOTONIC) - start);
+	munmap(shared, sizeof *shared);
+	return good;
+}
