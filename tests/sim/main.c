@@ -20,7 +20,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { FIXED_SEEDS = 100 };
+enum { FIXED_SEEDS = 200 };
 #else
 enum { FIXED_SEEDS = 1000 };
 #endif
