@@ -48,6 +48,7 @@ struct px_members {
 	uint64_t version; /* slot of the entry that made the list; 0: the first one */
 	struct px_member list[LIMIT_REPLICAS];
 	int n;
+	uint64_t removed[4]; /* a bit per id: was a member once, and is told so when it speaks */
 };
 
 struct px_config {
