@@ -110,6 +110,7 @@ create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 	conf.replicas_n = a->addresses_n;
 	for (int i = 0; i < a->addresses_n; i++) {
 		conf.replicas[i].id = (uint8_t)(i + 1);
+		conf.replicas[i].role = MEMBER_VOTER;
 		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address, "%s",
 		         a->addresses[i]);
 	}

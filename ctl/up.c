@@ -210,8 +210,10 @@ make_network(struct up *u)
 {
 	snprintf(u->conf.name, sizeof u->conf.name, "%s", u->cell);
 	u->conf.replicas_n = u->replicas;
-	for (int i = 0; i < u->replicas; i++)
+	for (int i = 0; i < u->replicas; i++) {
 		u->conf.replicas[i].id = (uint8_t)(i + 1);
+		u->conf.replicas[i].role = MEMBER_VOTER;
+	}
 	return replicas_addresses(&u->conf) && cell_make(u->place.directory, &u->conf);
 }
 

@@ -184,6 +184,22 @@ key_value(struct parse *p, int i, const char *value)
 }
 
 static int
+role_value(struct parse *p, int i, const char *value)
+{
+	struct conf_replica *r = &p->conf->replicas[i];
+
+	if (r->role != 0)
+		return problem(p, "role: given twice: %s", value);
+	if (strcmp(value, "learner") == 0)
+		r->role = MEMBER_LEARNER;
+	else if (strcmp(value, "voter") == 0)
+		r->role = MEMBER_VOTER;
+	else
+		return problem(p, "role: neither voter nor learner: %s", value);
+	return 1;
+}
+
+static int
 replica_value(struct parse *p, int id, const char *name, const char *value)
 {
 	int i = replica_index(p->conf, id);
@@ -194,6 +210,8 @@ replica_value(struct parse *p, int id, const char *name, const char *value)
 		return address_value(p, i, value);
 	if (strcmp(name, "key") == 0)
 		return key_value(p, i, value);
+	if (strcmp(name, "role") == 0)
+		return role_value(p, i, value);
 	return problem(p, "unknown setting in [replica %d]: %s = %s", id, name, value);
 }
 
@@ -267,6 +285,9 @@ check_whole(struct parse *p)
 		problem(p, "no name in [cell]");
 	if (!p->keyed)
 		problem(p, "no signing_key in [cell]");
+	for (int i = 0; i < p->conf->replicas_n; i++)
+		if (p->conf->replicas[i].role == 0)
+			p->conf->replicas[i].role = MEMBER_VOTER;
 	if (p->conf->replicas_n == 0)
 		problem(p, "no [replica ID] section with its address");
 	else if (!conf_is_standalone(p->conf) || !p->addressed[0])
@@ -329,6 +350,8 @@ conf_write(const char *path, const struct conf *conf)
 		buffer_printf(&text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
 		if (r->address[0] != '\0')
 			put_key(&text, "key", r->public_key);
+		if (r->role == MEMBER_LEARNER)
+			buffer_printf(&text, "role = learner\n");
 	}
 	rc = file_create(path, buffer_view(&text), 0644);
 	buffer_free(&text);

@@ -7,18 +7,23 @@
  *   [replica 1]
  *   address = HOST:PORT      none for a cell in one process
  *   key = BASE64URL          likewise
+ *   role = learner           in the data directory of a replica that joins a running cell: it has
+ *                            no vote yet; else voter
  *
- * A cell on a network gives all of these, and no two replicas share an address or a key. */
+ * A cell on a network gives all of these but the role, and no two replicas share an address or a
+ * key. Ids are 1 to 255, in any order and with gaps. It is where to begin: who the members are now
+ * is known to the cell. */
 #ifndef LSFS_IO_CONF_H
 #define LSFS_IO_CONF_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "cell/base/limit.h"
+#include "cell/wire/types.h"
 
 struct conf_replica {
 	uint8_t id;
+	enum member_role role;
 	char address[LIMIT_HOST + 8]; /* empty: in this process */
 	uint8_t public_key[32];       /* Curve25519, for the secure channel */
 };

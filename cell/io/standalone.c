@@ -93,7 +93,7 @@ make_key(const char *directory, uint8_t public_key[SIGN_PUBLIC], char *why, size
 static bool
 make_files(const char *directory, const char *cell, char *why, size_t why_size)
 {
-	struct conf conf = {.replicas_n = 1, .replicas = {{.id = 1}}};
+	struct conf conf = {.replicas_n = 1, .replicas = {{.id = 1, .role = MEMBER_VOTER}}};
 	char path[PATH_MAX];
 	int rc;
 

@@ -54,7 +54,8 @@ test_round_trip(void **state)
 	}
 	conf.has_admin = true;
 	for (int i = 0; i < 3; i++) {
-		conf.replicas[i].id = (uint8_t)(i + 1);
+		conf.replicas[i].id = (uint8_t)(i * 100 + 1);
+		conf.replicas[i].role = i == 1 ? MEMBER_LEARNER : MEMBER_VOTER;
 		memset(conf.replicas[i].public_key, 'k' + i, 32);
 		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address,
 		         "%0*d.example:%d", i * 80, i, 7000 + i);
@@ -70,7 +71,10 @@ test_round_trip(void **state)
 static void
 test_in_one_process(void **state)
 {
-	struct conf conf = {.name = "local", .replicas_n = 1, .replicas = {{.id = 1}}}, back;
+	struct conf conf = {
+		.name = "local", .replicas_n = 1, .replicas = {{.id = 1, .role = MEMBER_VOTER}},
+	};
+	struct conf back;
 
 	(void)state;
 	unlink(path);
@@ -210,6 +214,26 @@ test_network_refused(void **state)
 	               "replicas 1 and 2 have the same key");
 	assert_refused(NETWORK FIRST SECOND "[replica 3]\naddress = c:1\nkey = QQ\n",
 	               "key: not a key: QQ");
+	assert_refused(NETWORK FIRST "role = boss\n", ":8: role: neither voter nor learner: boss");
+	assert_refused(NETWORK FIRST "role = voter\nrole = learner\n", ":9: role: given twice");
+}
+
+/* What a replica that joins is given: members that came and went before it. */
+static void
+test_learner(void **state)
+{
+	struct conf conf;
+
+	(void)state;
+	put_file(NETWORK "[replica 9]\naddress = a:1\n" KEY_1 "role = learner\n"
+	         "[replica 4]\naddress = b:1\n" KEY_2 "role = voter\n");
+	if (!conf_read(path, &conf, why, sizeof why))
+		fail_msg("%s", why);
+	assert_int_equal(conf.replicas_n, 2);
+	assert_int_equal(conf.replicas[0].id, 9);
+	assert_int_equal(conf.replicas[0].role, MEMBER_LEARNER);
+	assert_int_equal(conf.replicas[1].id, 4);
+	assert_int_equal(conf.replicas[1].role, MEMBER_VOTER);
 }
 
 static void
@@ -251,7 +275,7 @@ main(void)
 	    cmocka_unit_test(test_refused), cmocka_unit_test(test_names),
 	    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
 	    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
-	    cmocka_unit_test(test_unreadable),
+	    cmocka_unit_test(test_unreadable), cmocka_unit_test(test_learner),
 	};
 	int failed;
 
