@@ -3,6 +3,7 @@
  * none lasts; a replica that knocks here is there, so its turn comes at once. */
 #include "cell/io/gateway.h"
 
+#include <bsd/sys/queue.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +18,12 @@
 enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
 
 struct peer {
-	const struct conf_replica *replica;
+	TAILQ_ENTRY(peer) link;
+	struct conf_replica member;
 	uint64_t out, in; /* connections of the net; 0: none */
 	bool up;          /* `out` is open */
 	mono_t up_since;
-	mono_t retry;     /* MONO_NEVER while there is an `out` */
+	mono_t retry;     /* MONO_NEVER while there is an `out`, and for one that was removed */
 	int64_t pause_ms;
 	const char *told; /* why it is down, as the log knows it; static */
 };
@@ -31,21 +33,63 @@ struct gateway {
 	uint8_t self;
 	struct gateway_callbacks callbacks;
 	struct net *net;
-	struct peer peers[LIMIT_REPLICAS];
-	int peers_n;
+	TAILQ_HEAD(, peer) peers;
+	bool started;
 	uv_timer_t timer;
 	void (*stopped)(void *user);
 	void *stopped_user;
 };
+
+static struct peer *
+peer_of_id(const struct gateway *g, uint8_t id)
+{
+	struct peer *p;
+
+	TAILQ_FOREACH(p, &g->peers, link) {
+		if (p->member.id == id)
+			return p;
+	}
+	return NULL;
+}
+
+static struct peer *
+peer_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
+{
+	struct peer *p;
+
+	TAILQ_FOREACH(p, &g->peers, link) {
+		if (sodium_memcmp(p->member.public_key, key, NOISE_KEY) == 0)
+			return p;
+	}
+	return NULL;
+}
+
+static struct peer *
+peer_of_conn(const struct gateway *g, uint64_t conn)
+{
+	struct peer *p;
+
+	TAILQ_FOREACH(p, &g->peers, link) {
+		if (p->in == conn || p->out == conn)
+			return p;
+	}
+	return NULL;
+}
+
+static bool
+is_removed(const struct peer *p)
+{
+	return p->member.role == MEMBER_REMOVED;
+}
 
 /* ---- to the other replicas ---- */
 
 static void
 dial(struct gateway *g, struct peer *p)
 {
-	must(p->out == 0);
+	must(p->out == 0 && !is_removed(p));
 	p->retry = MONO_NEVER;
-	p->out = net_connect(g->net, p->replica->address, CHANNEL_REPLICA, p->replica->public_key);
+	p->out = net_connect(g->net, p->member.address, CHANNEL_REPLICA, p->member.public_key);
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -54,10 +98,11 @@ static void
 arm(struct gateway *g)
 {
 	mono_t next = MONO_NEVER;
+	struct peer *p;
 	int64_t ms;
 
-	for (int i = 0; i < g->peers_n; i++)
-		next = mono_min(next, g->peers[i].retry);
+	TAILQ_FOREACH(p, &g->peers, link)
+		next = mono_min(next, p->retry);
 	if (mono_is_never(next))
 		return;
 	ms = span_to_ms(mono_since(next, clock_now())) + 1;
@@ -70,10 +115,12 @@ on_timer(uv_timer_t *timer)
 {
 	struct gateway *g = timer->data;
 	mono_t now = clock_now();
+	struct peer *p;
 
-	for (int i = 0; i < g->peers_n; i++)
-		if (mono_reached(now, g->peers[i].retry))
-			dial(g, &g->peers[i]);
+	TAILQ_FOREACH(p, &g->peers, link) {
+		if (mono_reached(now, p->retry))
+			dial(g, p);
+	}
 	arm(g);
 }
 
@@ -82,7 +129,7 @@ peer_is_up(struct peer *p)
 {
 	p->up = true;
 	p->up_since = clock_now();
-	log_info("replica %u at %s: connected", p->replica->id, p->replica->address);
+	log_info("replica %u at %s: connected", p->member.id, p->member.address);
 }
 
 static void
@@ -93,8 +140,8 @@ peer_is_down(struct gateway *g, struct peer *p, const char *why)
 	if (p->up && span_to_ms(mono_since(now, p->up_since)) >= LASTING_MS)
 		p->pause_ms = PAUSE_FIRST_MS;
 	if (p->up || p->told != why)
-		log_warn("replica %u at %s: no connection: %s", p->replica->id,
-		         p->replica->address, why);
+		log_warn("replica %u at %s: no connection: %s", p->member.id,
+		         p->member.address, why);
 	p->told = why;
 	p->up = false;
 	p->out = 0;
@@ -109,28 +156,108 @@ peer_has_come(struct gateway *g, struct peer *p, uint64_t conn)
 	if (p->in != 0)
 		net_close(g->net, p->in); /* it does not know of that one any more */
 	p->in = conn;
-	if (p->out == 0)
+	if (p->out == 0 && !is_removed(p))
 		dial(g, p);
 }
 
 void
 gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 {
-	for (int i = 0; i < g->peers_n; i++)
-		if (g->peers[i].replica->id == replica && g->peers[i].up)
-			net_send(g->net, g->peers[i].out, frame);
+	struct peer *p = peer_of_id(g, replica);
+
+	if (p == NULL)
+		return;
+	if (p->up)
+		net_send(g->net, p->out, frame);
+	else if (is_removed(p) && p->in != 0)
+		net_send(g->net, p->in, frame);
+}
+
+/* ---- who is a member ---- */
+
+static void
+hang_up(struct gateway *g, struct peer *p)
+{
+	if (p->out != 0)
+		net_close(g->net, p->out);
+	p->out = 0;
+	p->up = false;
+	p->retry = MONO_NEVER;
+}
+
+static void
+drop_peer(struct gateway *g, struct peer *p)
+{
+	hang_up(g, p);
+	if (p->in != 0)
+		net_close(g->net, p->in);
+	TAILQ_REMOVE(&g->peers, p, link);
+	free(p);
+}
+
+static void
+try_at_once(struct gateway *g, struct peer *p)
+{
+	p->pause_ms = PAUSE_FIRST_MS;
+	p->told = NULL;
+	if (g->started && !is_removed(p))
+		dial(g, p);
+}
+
+static void
+add_peer(struct gateway *g, const struct conf_replica *member)
+{
+	struct peer *p = memory_zero(1, sizeof *p);
+
+	p->member = *member;
+	p->retry = MONO_NEVER;
+	TAILQ_INSERT_TAIL(&g->peers, p, link);
+	try_at_once(g, p);
+}
+
+static void
+change_peer(struct gateway *g, struct peer *p, const struct conf_replica *member)
+{
+	const bool moved = strcmp(p->member.address, member->address) != 0;
+	const bool was_removed = is_removed(p);
+
+	p->member = *member;
+	if (!moved && was_removed == is_removed(p))
+		return;
+	hang_up(g, p);
+	try_at_once(g, p);
+}
+
+/* Ids are never used again; if one comes with another key it is somebody else. */
+static const struct conf_replica *
+same_member(const struct conf_replica *members, int n, const struct peer *p)
+{
+	for (int i = 0; i < n; i++)
+		if (members[i].id == p->member.id &&
+		    memcmp(members[i].public_key, p->member.public_key, NOISE_KEY) == 0)
+			return &members[i];
+	return NULL;
+}
+
+void
+gateway_set_members(struct gateway *g, const struct conf_replica *members, int n)
+{
+	struct peer *p, *next;
+
+	TAILQ_FOREACH_SAFE(p, &g->peers, link, next) {
+		const struct conf_replica *member = same_member(members, n, p);
+
+		if (member != NULL)
+			change_peer(g, p, member);
+		else
+			drop_peer(g, p);
+	}
+	for (int i = 0; i < n; i++)
+		if (members[i].id != g->self && peer_of_id(g, members[i].id) == NULL)
+			add_peer(g, &members[i]);
 }
 
 /* ---- who comes ---- */
-
-static struct peer *
-peer_of_key(struct gateway *g, const uint8_t key[NOISE_KEY])
-{
-	for (int i = 0; i < g->peers_n; i++)
-		if (sodium_memcmp(g->peers[i].replica->public_key, key, NOISE_KEY) == 0)
-			return &g->peers[i];
-	return NULL;
-}
 
 /* The name of the principal that holds the key; NULL for a stranger. */
 static const char *
@@ -166,40 +293,33 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	return true;
 }
 
+/* On a connection that we have made only a member speaks that takes us for removed. */
 static void
 on_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct gateway *g = user;
+	const struct peer *p = peer_of_conn(g, conn);
 
-	for (int i = 0; i < g->peers_n; i++) {
-		struct peer *p = &g->peers[i];
-
-		if (p->in == conn)
-			g->callbacks.peer(g->callbacks.user, p->replica->id, frame);
-		if (p->in == conn || p->out == conn)
-			return; /* nobody speaks on a connection that we have made */
-	}
-	g->callbacks.frame(g->callbacks.user, conn | GATEWAY_CONN, frame);
+	if (p != NULL)
+		g->callbacks.peer(g->callbacks.user, p->member.id, frame);
+	else
+		g->callbacks.frame(g->callbacks.user, conn | GATEWAY_CONN, frame);
 }
 
 static void
 on_closed(void *user, uint64_t conn, const char *why)
 {
 	struct gateway *g = user;
+	struct peer *p = peer_of_conn(g, conn);
 
-	for (int i = 0; i < g->peers_n; i++) {
-		struct peer *p = &g->peers[i];
-
-		if (p->out == conn)
-			peer_is_down(g, p, why);
-		else if (p->in == conn)
-			p->in = 0;
-		else
-			continue;
-		return;
+	if (p == NULL) {
+		log_debug("client %llu has gone: %s", (unsigned long long)conn, why);
+		g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
+	} else if (p->out == conn) {
+		peer_is_down(g, p, why);
+	} else {
+		p->in = 0;
 	}
-	log_debug("client %llu has gone: %s", (unsigned long long)conn, why);
-	g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
 }
 
 void
@@ -230,12 +350,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	g->self = identity->replica;
 	g->callbacks = *callbacks;
 	memcpy(config.cell_id, g->conf.signing_public, sizeof config.cell_id);
-	for (int i = 0; i < g->conf.replicas_n; i++)
-		if (g->conf.replicas[i].id != g->self)
-			g->peers[g->peers_n++] = (struct peer){
-			    .replica = &g->conf.replicas[i], .retry = MONO_NEVER,
-			    .pause_ms = PAUSE_FIRST_MS,
-			};
+	TAILQ_INIT(&g->peers);
 	if ((rc = net_new(&g->net, loop, &config)) < 0) {
 		snprintf(why, why_size, "the network: %s", uv_strerror(rc));
 		free(g);
@@ -243,18 +358,22 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	}
 	must(uv_timer_init(loop, &g->timer) == 0);
 	g->timer.data = g;
+	gateway_set_members(g, g->conf.replicas, g->conf.replicas_n);
 	return g;
 }
 
 bool
 gateway_start(struct gateway *g, char *why, size_t why_size)
 {
+	struct peer *p;
+
 	for (int i = 0; i < g->conf.replicas_n; i++)
 		if (g->conf.replicas[i].id == g->self &&
 		    !net_listen(g->net, g->conf.replicas[i].address, why, why_size))
 			return false;
-	for (int i = 0; i < g->peers_n; i++)
-		dial(g, &g->peers[i]);
+	g->started = true;
+	TAILQ_FOREACH(p, &g->peers, link)
+		try_at_once(g, p);
 	return true;
 }
 
@@ -264,7 +383,12 @@ on_timer_closed(uv_handle_t *timer)
 	struct gateway *g = timer->data;
 	void (*stopped)(void *user) = g->stopped;
 	void *user = g->stopped_user;
+	struct peer *p;
 
+	while ((p = TAILQ_FIRST(&g->peers)) != NULL) {
+		TAILQ_REMOVE(&g->peers, p, link);
+		free(p);
+	}
 	free(g);
 	stopped(user);
 }

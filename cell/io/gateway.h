@@ -1,6 +1,8 @@
 /* A replica's side of the network: it listens on its address, keeps a connection to every other
- * replica of the cell file for what it sends there, and lets in who has a key: the other replicas
- * as replicas, principals as clients, nobody else and nobody as what he is not. */
+ * member of the cell for what it sends there, and lets in who has a key: the other members as
+ * replicas, principals as clients, nobody else and nobody as what he is not. A replica that was
+ * removed from the cell is let in, too, to be told: what is sent to it goes out on the connection
+ * that it has made. */
 #ifndef LSFS_IO_GATEWAY_H
 #define LSFS_IO_GATEWAY_H
 
@@ -21,12 +23,17 @@ struct gateway_callbacks {
 	void *user;
 };
 
-/* `identity` is copied. NULL with one line in `why`. */
+/* `identity` is copied; the members are those of its cell file until others are set. NULL with one
+ * line in `why`. */
 struct gateway *gateway_new(uv_loop_t *loop, const struct identity *identity,
                             const struct gateway_callbacks *callbacks, char *why,
                             size_t why_size);
 /* Listens, and begins to connect. False with one line in `why`; then it has to be stopped. */
 bool gateway_start(struct gateway *g, char *why, size_t why_size);
+/* The members from here on, this replica and those that were removed among them; copied. New ones
+ * are connected to, also those with another address than before; connections with those that are
+ * gone are closed. Before gateway_start, too. */
+void gateway_set_members(struct gateway *g, const struct conf_replica *members, int n);
 /* A whole frame; dropped when there is no connection to that replica right now. */
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
 /* The same to a client. */

@@ -1,5 +1,6 @@
-/* Gateways of a cell of two on the loopback: replicas that find each other, go and come back,
- * clients with the right key, and everybody else. */
+/* Gateways of a cell on the loopback: replicas that find each other, go and come back, come new and
+ * are removed, clients with the right key, and everybody else. The third replica is no member in
+ * the beginning. */
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,13 +16,13 @@
 #include "cell/io/net.h"
 #include "tests/unit/unit.h"
 
-enum { REPLICAS = 2 };
+enum { REPLICAS = 3 };
 
 /* One replica, as far as its gateway goes. */
 struct side {
 	struct identity identity;
 	struct gateway *gateway;
-	int peer_n, connected_n, frame_n, disconnected_n;
+	int peer_n, other_n, connected_n, frame_n, disconnected_n;
 	uint8_t from;
 	uint64_t conn;
 	char principal[32];
@@ -46,6 +47,7 @@ struct play {
 };
 
 static const struct bytes frame = {(const uint8_t *)"\1\0\0\0x", 5};
+static const struct bytes other = {(const uint8_t *)"\1\0\0\0y", 5};
 
 #define UNTIL(p, condition)                                                                    \
 	do {                                                                                   \
@@ -61,8 +63,9 @@ on_peer(void *user, uint8_t replica, struct bytes got)
 {
 	struct side *s = user;
 
-	must(bytes_equal(got, frame));
+	must(bytes_equal(got, frame) || bytes_equal(got, other));
 	s->peer_n++;
+	s->other_n += bytes_equal(got, other);
 	s->from = replica;
 }
 
@@ -163,17 +166,25 @@ start(struct play *p)
 	p->admin = pair_of(1);
 	p->conf.has_admin = true;
 	memcpy(p->conf.admin_public, p->admin.public, NOISE_KEY);
-	p->conf.replicas_n = REPLICAS;
+	p->conf.replicas_n = REPLICAS - 1;
 	for (int i = 0; i < REPLICAS; i++) {
 		struct conf_replica *r = &p->conf.replicas[i];
 
 		p->pairs[i] = pair_of((uint8_t)(10 + i));
 		r->id = (uint8_t)(3 + i);
+		r->role = MEMBER_VOTER;
 		memcpy(r->public_key, p->pairs[i].public, NOISE_KEY);
 		snprintf(r->address, sizeof r->address, "127.0.0.1:%d", free_port());
 	}
-	for (int i = 0; i < REPLICAS; i++)
+	for (int i = 0; i < REPLICAS - 1; i++)
 		start_side(p, i);
+	p->sides[REPLICAS - 1].stopped = true;
+}
+
+static void
+set_members(struct play *p, int i)
+{
+	gateway_set_members(p->sides[i].gateway, p->conf.replicas, p->conf.replicas_n);
 }
 
 static void
@@ -351,6 +362,85 @@ test_replica_comes_again(void **unused)
 	end(&p);
 }
 
+/* Whom one knows of and the other not yet: refused, and heard as soon as both do. */
+static void
+test_replica_is_added(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	hear(&p, 0, 1);
+	p.conf.replicas_n = REPLICAS;
+	start_side(&p, 2);
+	set_members(&p, 0);
+	hear(&p, 0, 2);
+	hear(&p, 2, 0);
+	gateway_send_peer(p.sides[1].gateway, p.conf.replicas[2].id, frame); /* who is that? */
+	set_members(&p, 1);
+	hear(&p, 1, 2);
+	hear(&p, 2, 1);
+	hear(&p, 0, 1);
+	end(&p);
+}
+
+/* It is heard, and answered on its own connection; one that is forgotten is nobody. */
+static void
+test_replica_is_removed(void **unused)
+{
+	struct play p;
+	int before;
+
+	(void)unused;
+	start(&p);
+	hear(&p, 0, 1);
+	hear(&p, 1, 0);
+	p.conf.replicas[1].role = MEMBER_REMOVED;
+	set_members(&p, 0);
+	hear(&p, 1, 0);
+	hear(&p, 0, 1);
+	stop_side(&p, 1);
+	start_side(&p, 1); /* as if it had not heard: a member, in its own opinion */
+	p.conf.replicas[1].role = MEMBER_VOTER;
+	set_members(&p, 1);
+	hear(&p, 1, 0);
+	hear(&p, 0, 1);
+
+	p.conf.replicas_n = 1;
+	set_members(&p, 0);
+	before = p.sides[0].peer_n;
+	gateway_send_peer(p.sides[0].gateway, p.conf.replicas[1].id, frame);
+	visit(&p, &p.pairs[1], CHANNEL_REPLICA);
+	net_send(p.visitor.net, p.visitor.conn, frame);
+	UNTIL(&p, p.visitor.closed_n == 1);
+	assert_int_equal(p.sides[0].peer_n, before);
+	end(&p);
+}
+
+static void
+test_replica_moves(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	hear(&p, 0, 1);
+	stop_side(&p, 1);
+	snprintf(p.conf.replicas[1].address, sizeof p.conf.replicas[1].address, "127.0.0.1:%d",
+	         free_port());
+	start_side(&p, 1);
+	hear(&p, 1, 0);
+	set_members(&p, 0);
+	hear(&p, 0, 1);
+	/* The same list again disturbs nobody. */
+	for (int i = 0; i < 3; i++) {
+		set_members(&p, 0);
+		gateway_send_peer(p.sides[0].gateway, p.conf.replicas[1].id, other);
+	}
+	UNTIL(&p, p.sides[1].other_n == 3);
+	end(&p);
+}
+
 static void
 test_address_in_use(void **unused)
 {
@@ -379,6 +469,9 @@ main(void)
 		cmocka_unit_test(test_client),
 		cmocka_unit_test(test_not_welcome),
 		cmocka_unit_test(test_replica_comes_again),
+		cmocka_unit_test(test_replica_is_added),
+		cmocka_unit_test(test_replica_is_removed),
+		cmocka_unit_test(test_replica_moves),
 		cmocka_unit_test(test_address_in_use),
 	};
 
