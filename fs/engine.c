@@ -86,6 +86,8 @@ client_tell(struct engine *e, struct client_event *event)
 	mono_t now = event->now;
 
 	client_step(e->client, event, u);
+	if (u->members_changed && e->link)
+		link_set_members(e->link, client_members(e->client));
 	if (u->connect)
 		connect_again(e, false, u->replica);
 	if (u->listen)

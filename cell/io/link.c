@@ -11,7 +11,7 @@
 /* A connection over the network. */
 struct path {
 	uint64_t conn; /* 0: none */
-	const struct conf_replica *replica;
+	struct client_replica replica;
 	bool open, heard; /* a frame came */
 };
 
@@ -26,7 +26,7 @@ struct link {
 
 	/* over the network */
 	struct net *net;
-	struct conf conf;
+	struct client_members members; /* the address book */
 	struct path paths[2]; /* the second one is aside */
 	char trouble[LIMIT_HOST + 160];
 
@@ -149,18 +149,18 @@ on_net_closed(void *user, uint64_t conn, const char *why)
 	if (path->open && !path->heard)
 		why = "it has closed the connection: is this key known to the cell?";
 	if (!aside)
-		snprintf(l->trouble, sizeof l->trouble, "replica %u at %s: %s", path->replica->id,
-		         path->replica->address, why);
+		snprintf(l->trouble, sizeof l->trouble, "replica %u at %s: %s", path->replica.id,
+		         path->replica.address, why);
 	path->conn = 0;
 	l->callbacks.disconnected(l->callbacks.user, aside);
 }
 
-static const struct conf_replica *
+static const struct client_replica *
 find_replica(const struct link *l, uint8_t id)
 {
-	for (int i = 0; i < l->conf.replicas_n; i++)
-		if (l->conf.replicas[i].id == id)
-			return &l->conf.replicas[i];
+	for (int i = 0; i < l->members.n; i++)
+		if (l->members.list[i].id == id)
+			return &l->members.list[i];
 	return NULL;
 }
 
@@ -168,16 +168,29 @@ static void
 connect_path(struct link *l, bool aside, uint8_t replica)
 {
 	struct path *path = &l->paths[aside];
+	const struct client_replica *member = find_replica(l, replica);
 
 	if (path->conn != 0)
 		net_close(l->net, path->conn);
 	*path = (struct path){0};
 	if (replica == 0)
 		return;
-	path->replica = find_replica(l, replica);
-	must(path->replica != NULL);
-	path->conn = net_connect(l->net, path->replica->address, CHANNEL_CLIENT,
-	                         path->replica->public_key);
+	must(member != NULL);
+	path->replica = *member;
+	path->conn = net_connect(l->net, member->address, CHANNEL_CLIENT, member->key);
+}
+
+static void
+begin_with(struct link *l, const struct conf *conf)
+{
+	l->members.n = conf->replicas_n;
+	for (int i = 0; i < conf->replicas_n; i++) {
+		struct client_replica *r = &l->members.list[i];
+
+		r->id = conf->replicas[i].id;
+		strcpy(r->address, conf->replicas[i].address);
+		memcpy(r->key, conf->replicas[i].public_key, sizeof r->key);
+	}
 }
 
 struct link *
@@ -188,7 +201,7 @@ link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *
 	    .own = key, .callbacks = {on_opened, on_net_frame, on_net_closed, l},
 	};
 
-	l->conf = *conf;
+	begin_with(l, conf);
 	memcpy(config.cell_id, conf->signing_public, sizeof config.cell_id);
 	*error = net_new(&l->net, loop, &config);
 	if (*error == 0)
@@ -204,6 +217,12 @@ on_net_stopped(void *user)
 }
 
 /* ---- both ---- */
+
+void
+link_set_members(struct link *l, const struct client_members *members)
+{
+	l->members = *members;
+}
 
 void
 link_start(struct link *l, const struct link_callbacks *callbacks)

@@ -5,6 +5,7 @@
 #define LSFS_IO_LINK_H
 
 #include <uv.h>
+#include "cell/client/client.h"
 #include "cell/io/conf.h"
 #include "cell/io/host.h"
 #include "cell/wire/channel.h"
@@ -28,6 +29,9 @@ struct link *link_to_host(uv_loop_t *loop, struct host *host, const char *princi
 struct link *link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *key,
                           int *error);
 
+/* The replicas from now on, with their addresses; copied. Until then those of the cell file. What
+ * is connected stays so. */
+void link_set_members(struct link *l, const struct client_members *members);
 /* Before anything else but link_stop. */
 void link_start(struct link *l, const struct link_callbacks *callbacks);
 void link_connect(struct link *l, uint8_t replica); /* drops the present connection */

@@ -373,6 +373,29 @@ test_cell_breaks(void **unused)
 	end_cell(&p);
 }
 
+/* Who is where is learned from the cell; what is connected stays so. */
+static void
+test_members_change(void **unused)
+{
+	struct client_members members = {.n = 1, .list = {{.id = 77}}};
+	struct play p;
+
+	(void)unused;
+	start_cell(&p);
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.connected_n == 1);
+	strcpy(members.list[0].address, p.conf.replicas[1].address);
+	memcpy(members.list[0].key, p.conf.replicas[1].public_key, NOISE_KEY);
+	CALL(&p, link_set_members(p.link, &members));
+	members.list[0].address[0] = '\0';
+	CALL(&p, link_listen(p.link, 77));
+	UNTIL(&p, p.servers[1].opened_n == 1);
+	CALL(&p, link_connect(p.link, 77));
+	UNTIL(&p, p.connected_n == 2 && p.servers[1].opened_n == 2);
+	assert_int_equal(p.disconnected_n[false] + p.disconnected_n[true], 0);
+	end_cell(&p);
+}
+
 /* A key that the cell does not know: it is proved, and the connection is closed. */
 static void
 test_cell_refuses(void **unused)
@@ -412,6 +435,7 @@ main(void)
 		cmocka_unit_test(test_host_stopped_at_once),
 		cmocka_unit_test(test_cell),
 		cmocka_unit_test(test_cell_breaks),
+		cmocka_unit_test(test_members_change),
 		cmocka_unit_test(test_cell_refuses),
 		cmocka_unit_test(test_cell_stopped_at_once),
 	};
