@@ -52,6 +52,25 @@ case_half_open_connections() {
 	limit 10 bash -c "echo still > '$m/g'"
 }
 
+# Who floods replicas that may have few files open delays new connections; what stands goes on.
+case_few_descriptors() {
+	limit 30 "$LSCTL" down --dir "$cell" dc1
+	(ulimit -n 64 && limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null)
+	python3 - "$m" "$(address 1)" "$(address 2)" "$(address 3)" <<-'P'
+		import socket, sys
+		mount, addresses = sys.argv[1], [a.rsplit(":", 1) for a in sys.argv[2:]]
+		held = [socket.create_connection((h, int(p))) for h, p in addresses for _ in range(100)]
+		for i in range(50):
+		    with open(mount + "/g", "w") as f: f.write(str(i))
+		    assert open(mount + "/g").read() == str(i)
+		    assert open(mount + "/f").read() == "precious\n"
+	P
+	local i
+	for i in 1 2 3; do
+		[ -n "$(replica $i)" ]
+	done
+}
+
 case_without_a_cell_after_the_grace_period() {
 	umount "$m"
 	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=1" "$cell/dc1.conf" "$m"
