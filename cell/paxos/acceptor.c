@@ -32,10 +32,10 @@ void
 px_store(struct px *px, const struct log_entry *e)
 {
 	must(e->slot > px->chosen);
-	window_put(&px->log, e);
+	px_log_put(px, e);
 	/* What an older ballot put behind this one's first proposal was never chosen. */
 	if (ballot_less(window_origin(&px->log, e->slot + 1), e->origin))
-		window_cut(&px->log, e->slot);
+		px_log_cut(px, e->slot);
 	px_record(px, (struct px_record){
 		.kind = PX_RECORD_ENTRY,
 		.slot = e->slot,
@@ -194,6 +194,7 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 			.upto = px->upto,
 			.durable = px->durable,
 			.durable_applied = px_applied_reported(px),
+			.full = px->full,
 		},
 	});
 }
@@ -210,7 +211,7 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 	if (!ballot_equal(m->ballot, px->master) || px->role != PX_FOLLOWER)
 		return;
 	px_follow(px, BALLOT_NONE, px->config.lease);
-	if (m->to == px->config.self && m->last <= px->upto && !px_bound(px, px->config.self) &&
+	if (m->to == px->config.self && px_may_stand(px) && m->last <= px->upto && !px_bound(px, px->config.self) &&
 	    mono_reached(px->now, px->silent_until))
 		px_stand(px);
 }

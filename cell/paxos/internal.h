@@ -6,6 +6,7 @@
  *   proposer.c     candidacy: asking for promises, winning, stepping down, handing over
  *   replication.c  the master's pipeline of Accepts and its heartbeats
  *   learner.c      what is chosen, what is durable, what may be trimmed
+ *   members.c      who is a member, and whose vote counts
  *   window.c       the log window */
 #ifndef LSFS_PAXOS_INTERNAL_H
 #define LSFS_PAXOS_INTERNAL_H
@@ -38,6 +39,19 @@ struct pending {
 	uint64_t chosen; /* the highest hint written */
 };
 
+/* A change of the members that is not known as chosen: the list that it makes (whose version is its
+ * slot), if the one in force before it is the one that it replaces. */
+struct change {
+	uint64_t replaces;
+	struct px_members members;
+};
+
+/* Those of a window, in the order of their slots. */
+struct changes {
+	struct change *items;
+	size_t n, room;
+};
+
 /* What a candidate heard from another member. */
 struct vote {
 	bool promised;
@@ -53,14 +67,21 @@ struct peer {
 	uint64_t probe_sequence; /* a heartbeat behind everything below probe_next; 0: none */
 	uint64_t probe_next;
 	mono_t lease_end;        /* of its grant, counted from the heartbeat's sending */
+	mono_t heard;            /* its last answer of this mastership */
+	bool full;               /* its disk */
 };
 
 struct px {
 	struct px_config config;
-	int quorum;
 	struct rng rng;
 	mono_t now;
 	struct px_update *out; /* of the step that runs */
+
+	/* Members. */
+	struct px_members members; /* in force behind `chosen` */
+	struct changes changes;    /* in the log, behind `chosen` */
+	uint8_t others[LIMIT_REPLICA_ID]; /* whom we talk to: all of these lists, but us */
+	int others_n;
 
 	/* Acceptor. */
 	struct window log;
@@ -97,26 +118,27 @@ struct px {
 	unsigned attempts;      /* elections lost in a row */
 
 	/* Candidate. */
-	struct vote votes[LIMIT_REPLICAS]; /* in the order of config.members */
-	struct window picked;   /* per slot the promises' entry of the highest ballot */
+	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica */
+	struct window picked;   /* per slot the promises' entry of the highest ballot; ours count */
+	struct changes picked_changes;
 	mono_t retry_at;
 	uint64_t own_ticket;    /* of our own promise; 0: not given yet */
 
 	/* Master. */
-	struct peer peers[LIMIT_REPLICAS];
+	struct peer peers[LIMIT_REPLICA_ID + 1]; /* by replica */
 	uint64_t sequence;      /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
 	bool leaving; /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
+	uint8_t leave_to; /* 0: whoever is furthest */
 
+	bool full; /* our disk */
 	mono_t fetched_at;      /* follower: holes are reported once per heartbeat interval */
 };
 
 /* ---- px.c ---- */
 
-/* The index of a member, or -1. */
-int px_member(const struct px *px, uint8_t replica);
 /* Adds a record to the update; the first one gives the update its ticket. */
 void px_record(struct px *px, struct px_record record);
 /* Sends when ticket `after` is durable (px->ticket: all that was recorded so far); 0: now. */
@@ -125,6 +147,35 @@ void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
 struct wire_list px_pack(const struct px *px, uint64_t first, struct buffer *to);
 /* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
 span_t px_jitter(struct px *px);
+
+/* ---- members.c ---- */
+
+bool px_is_voter(const struct px_members *m, uint8_t id);
+/* Was it a member once, and is none any more? */
+bool px_is_removed(const struct px_members *m, uint8_t id);
+/* Are so many of its voters a majority of them? */
+bool px_majority(const struct px_members *m, int voters);
+/* The list that the first of `changes` makes out of `m`; NULL: none does. */
+const struct px_members *px_next_members(const struct changes *changes,
+                                         const struct px_members *m);
+/* Remembers the entry if it is a change, and forgets what stood at its slot. */
+void px_changes_put(struct changes *changes, const struct log_entry *e);
+/* Forgets those up to `slot`; those above `last`. */
+void px_changes_trim(struct changes *changes, uint64_t slot);
+void px_changes_cut(struct changes *changes, uint64_t last);
+/* Finds the list in force and the open changes when the log has been recovered. */
+void px_members_recover(struct px *px);
+/* Puts an entry into our log, or cuts the log; keeps the open changes. */
+void px_log_put(struct px *px, const struct log_entry *e);
+void px_log_cut(struct px *px, uint64_t last);
+/* `chosen` has grown: changes up to there are in force from now on. */
+void px_members_pass(struct px *px);
+/* Finds `others` anew. */
+void px_members_gather(struct px *px);
+/* At the end of a step: who has no vote any more ends its mastership or candidacy. */
+void px_members_settle(struct px *px);
+/* Tells somebody who asks for our vote that it was removed. */
+void px_expel(struct px *px, uint8_t from, const struct message *m);
 
 /* ---- acceptor.c ---- */
 
@@ -152,6 +203,8 @@ mono_t px_lease_end(const struct px *px, mono_t sent);
 
 /* ---- proposer.c ---- */
 
+/* Only who has a vote in every list that it knows may be a candidate. */
+bool px_may_stand(const struct px *px);
 void px_stand(struct px *px);
 /* Asks again those who have not answered in full. */
 void px_ask(struct px *px);
@@ -161,7 +214,10 @@ void px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m);
 void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
 /* Ends a candidacy or mastership, and stands again `wait` from now at the earliest. */
 void px_follow(struct px *px, struct ballot master, span_t wait);
-void px_leave(struct px *px);
+void px_leave(struct px *px, uint8_t to);
+/* The slot up to which the picked entries go on from what is chosen: behind it they are of an older
+ * origin. */
+uint64_t px_picked_last(const struct px *px);
 /* Hands over if the master is leaving and nothing is in flight or the time is up. */
 void px_leave_check(struct px *px);
 
@@ -172,6 +228,7 @@ void px_propose(struct px *px, struct bytes payload);
 /* Sends what the followers lack, as far as the pipeline allows. */
 void px_pump(struct px *px);
 void px_beat(struct px *px);
+void px_beat_one(struct px *px, uint8_t id);
 void px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m);
 void px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m);
 void px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m);
@@ -182,6 +239,8 @@ void px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m);
 void px_learn(struct px *px, uint64_t slot);
 /* A chosen entry for the slot behind the last chosen one, told by a member who knows. */
 void px_learn_entry(struct px *px, const struct log_entry *e);
+/* Writes the hint along if it has grown. */
+void px_record_chosen(struct px *px);
 /* The master: what a majority has accepted is chosen. */
 void px_count_accepted(struct px *px);
 /* Tickets up to `ticket` are durable. */
@@ -190,6 +249,8 @@ void px_persisted(struct px *px, uint64_t ticket);
 void px_note_pending(struct px *px);
 /* What we tell the master as applied: durable in state.db and known as chosen by the log alone. */
 uint64_t px_applied_reported(const struct px *px);
+/* What a replica has durable in our ballot, without a hole. */
+uint64_t px_matched(const struct px *px, uint8_t id);
 /* The master: the slot up to which no member needs the log any more. */
 uint64_t px_trim_target(const struct px *px);
 void px_on_applied(struct px *px, uint64_t slot);

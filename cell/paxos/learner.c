@@ -13,6 +13,7 @@ px_learn(struct px *px, uint64_t slot)
 		px->chosen = slot;
 	if (px->upto < px->chosen)
 		px->upto = px->chosen;
+	px_members_pass(px);
 }
 
 /* What we accepted from `slot` on was of a master that could not have it chosen: it counts no more,
@@ -42,35 +43,51 @@ px_learn_entry(struct px *px, const struct log_entry *e)
 	px_learn(px, e->slot);
 }
 
-/* What a member has durable in our ballot, without a hole. */
-static uint64_t
-matched(const struct px *px, int member)
+uint64_t
+px_matched(const struct px *px, uint8_t id)
 {
-	if (px->config.members.list[member].id == px->config.self)
-		return px->durable;
-	return px->peers[member].match;
+	return id == px->config.self ? px->durable : px->peers[id].match;
 }
 
 static bool
-accepted_by_majority(const struct px *px, uint64_t slot)
+accepted(const struct px *px, const struct px_members *m, uint64_t slot)
 {
 	int n = 0;
 
-	for (int i = 0; i < px->config.members.n; i++)
-		n += matched(px, i) >= slot;
-	return n >= px->quorum;
+	for (int i = 0; i < m->n; i++)
+		n += m->list[i].voter && px_matched(px, m->list[i].id) >= slot;
+	return px_majority(m, n);
+}
+
+/* What the voters of the list in force have chosen, up to and with the next change of it. */
+static uint64_t
+chosen_by_members(const struct px *px)
+{
+	const struct px_members *m = &px->members, *next = px_next_members(&px->changes, m);
+	uint64_t end = next ? next->version : window_last(&px->log), chosen = px->chosen;
+
+	for (int i = 0; i < m->n; i++) {
+		uint64_t slot = px_matched(px, m->list[i].id);
+
+		slot = slot < end ? slot : end;
+		if (m->list[i].voter && slot > chosen && accepted(px, m, slot))
+			chosen = slot;
+	}
+	return chosen;
 }
 
 /* "To learn that a value has been chosen, a learner must find out that a proposal has been accepted
  * by a majority of acceptors" ("Paxos Made Simple", section 2.3): the slot that a majority has
- * durable in our ballot. Our own disk counts like everyone's. */
+ * durable in our ballot. Our own disk counts like everyone's. A change of the members is chosen by
+ * those whom it replaces, what stands behind it by the new ones. */
 void
 px_count_accepted(struct px *px)
 {
+	uint64_t chosen;
+
 	must(px->role == PX_MASTER && ballot_equal(px->promised, px->ballot));
-	for (int i = 0; i < px->config.members.n; i++)
-		if (matched(px, i) > px->chosen && accepted_by_majority(px, matched(px, i)))
-			px_learn(px, matched(px, i));
+	while ((chosen = chosen_by_members(px)) > px->chosen)
+		px_learn(px, chosen);
 }
 
 void
@@ -94,8 +111,8 @@ px_persisted(struct px *px, uint64_t ticket)
 	must(px->durable <= px->upto && px->chosen_durable <= px->chosen);
 }
 
-static void
-record_chosen(struct px *px)
+void
+px_record_chosen(struct px *px)
 {
 	if (px->chosen == px->chosen_recorded)
 		return;
@@ -107,7 +124,7 @@ void
 px_note_pending(struct px *px)
 {
 	if (px->out->records_n > 0)
-		record_chosen(px);
+		px_record_chosen(px);
 	if (px->durable_ticket == px->ticket)
 		return;
 	/* A ballot may begin, and slots may be chosen, while the last ticket is still under way. */
@@ -138,9 +155,9 @@ px_trim_target(const struct px *px)
 
 	if (px->role != PX_MASTER)
 		return px->trim_allowed;
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self && px->peers[i].applied < target)
-			target = px->peers[i].applied;
+	for (int i = 0; i < px->others_n; i++)
+		if (px->peers[px->others[i]].applied < target)
+			target = px->peers[px->others[i]].applied;
 	return target;
 }
 
@@ -153,7 +170,7 @@ px_on_applied(struct px *px, uint64_t slot)
 
 	if (slot > px->applied)
 		px->applied = slot;
-	record_chosen(px);
+	px_record_chosen(px);
 	target = px_trim_target(px);
 	if (target > px_applied_reported(px))
 		target = px_applied_reported(px);

@@ -11,18 +11,35 @@
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
+/* Our own grant counts: as long as we are master we promise to nobody. */
+static bool
+granted(const struct px *px, const struct px_members *m, mono_t now)
+{
+	int grants = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		uint8_t id = m->list[i].id;
+
+		if (m->list[i].voter)
+			grants += id == px->config.self ||
+			          mono_before(now, px->peers[id].lease_end);
+	}
+	return px_majority(m, grants);
+}
+
+/* While a change of the members is open, somebody else may know it as chosen and be elected by the
+ * new list: so its majority must be bound, too. */
 bool
 px_lease_valid(const struct px *px, mono_t now)
 {
-	int grants = 1; /* our own: as long as we are master we promise to nobody */
+	const struct px_members *m = &px->members;
 
 	if (px->role != PX_MASTER)
 		return false;
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self &&
-		    mono_before(now, px->peers[i].lease_end))
-			grants++;
-	return grants >= px->quorum;
+	for (; m; m = px_next_members(&px->changes, m))
+		if (!granted(px, m, now))
+			return false;
+	return true;
 }
 
 /* The replica whose lease it is may stand again: it has given up the old ballot for that. */

@@ -23,8 +23,36 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 	px->master = master;
 	px->leaving = false;
 	window_start(&px->picked, 0);
+	px_changes_cut(&px->picked_changes, 0);
 	px->stand_at = mono_max(mono_add(px->now, wait), px->granted_until);
 	px->stand_at = mono_add(px->stand_at, px_jitter(px));
+}
+
+bool
+px_may_stand(const struct px *px)
+{
+	const struct px_members *m = &px->members;
+	bool stands = px->role == PX_CANDIDATE;
+	const struct changes *changes = stands ? &px->picked_changes : &px->changes;
+	uint64_t last = stands ? px_picked_last(px) : window_last(&px->log);
+
+	for (; m && m->version <= last; m = px_next_members(changes, m))
+		if (!px_is_voter(m, px->config.self))
+			return false;
+	return true;
+}
+
+/* Our own entries count as a promise's. */
+static void
+pick_own(struct px *px)
+{
+	window_start(&px->picked, px->chosen);
+	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
+		struct log_entry e = window_entry(&px->log, slot);
+
+		window_put(&px->picked, &e);
+		px_changes_put(&px->picked_changes, &e);
+	}
 }
 
 /* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n
@@ -33,7 +61,7 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 void
 px_stand(struct px *px)
 {
-	must(px->role == PX_FOLLOWER && !px_bound(px, px->config.self));
+	must(px->role == PX_FOLLOWER && px_may_stand(px) && !px_bound(px, px->config.self));
 	must(mono_reached(px->now, px->silent_until));
 	px->role = PX_CANDIDATE;
 	px->master = BALLOT_NONE;
@@ -42,7 +70,7 @@ px_stand(struct px *px)
 	px->seen = px->ballot;
 	px->own_ticket = 0;
 	memset(px->votes, 0, sizeof px->votes);
-	window_start(&px->picked, px->chosen);
+	pick_own(px);
 	px_ask(px);
 	px_count_votes(px);
 }
@@ -60,13 +88,13 @@ vote_complete(const struct px *px, const struct vote *v)
 }
 
 static void
-ask_one(struct px *px, int member)
+ask_one(struct px *px, uint8_t id)
 {
-	px_send(px, px->config.members.list[member].id, 0, &(struct message){
+	px_send(px, id, 0, &(struct message){
 		.code = MSG_prepare,
 		.prepare = {
 			.ballot = px->ballot,
-			.first = vote_have(px, &px->votes[member]) + 1,
+			.first = vote_have(px, &px->votes[id]) + 1,
 		},
 	});
 }
@@ -75,24 +103,57 @@ void
 px_ask(struct px *px)
 {
 	must(px->role == PX_CANDIDATE);
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self &&
-		    !vote_complete(px, &px->votes[i]))
-			ask_one(px, i);
+	for (int i = 0; i < px->others_n; i++)
+		if (!vote_complete(px, &px->votes[px->others[i]]))
+			ask_one(px, px->others[i]);
 	px->retry_at = mono_add(mono_add(px->now, px->config.heartbeat), px_jitter(px));
+}
+
+uint64_t
+px_picked_last(const struct px *px)
+{
+	struct ballot origin = window_origin(&px->log, px->chosen);
+	uint64_t last = px->chosen;
+
+	while (last < window_last(&px->picked) &&
+	       !ballot_less(window_origin(&px->picked, last + 1), origin))
+		origin = window_origin(&px->picked, ++last);
+	return last;
+}
+
+static bool
+promised_by(const struct px *px, const struct px_members *m)
+{
+	int votes = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		uint8_t id = m->list[i].id;
+
+		if (m->list[i].voter)
+			votes += id == px->config.self || vote_complete(px, &px->votes[id]);
+	}
+	return px_majority(m, votes);
+}
+
+/* A change among what was picked may have been chosen, and then others behind it by the new list:
+ * a majority of every list is needed, each of which tells of the next one. */
+static bool
+elected(const struct px *px)
+{
+	const struct px_members *m = &px->members;
+	uint64_t last = px_picked_last(px);
+
+	for (; m && m->version <= last; m = px_next_members(&px->picked_changes, m))
+		if (!promised_by(px, m))
+			return false;
+	return px_may_stand(px);
 }
 
 void
 px_count_votes(struct px *px)
 {
-	int votes = 1;
-
 	must(px->role == PX_CANDIDATE);
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self &&
-		    vote_complete(px, &px->votes[i]))
-			votes++;
-	if (votes < px->quorum)
+	if (!elected(px))
 		return;
 	if (px->own_ticket == 0) {
 		px_promise(px, px->ballot);
@@ -104,12 +165,14 @@ px_count_votes(struct px *px)
 
 /* Keeps the entry if its ballot is the highest for its slot so far. */
 static void
-pick(struct window *picked, const struct log_entry *e)
+pick(struct px *px, const struct log_entry *e)
 {
-	if (e->slot <= window_last(picked) &&
-	    !ballot_less(window_at(picked, e->slot)->ballot, e->ballot))
+	if (e->slot <= window_last(&px->picked) &&
+	    !ballot_less(window_at(&px->picked, e->slot)->ballot, e->ballot))
 		return;
-	window_put(picked, e);
+	window_put(&px->picked, e);
+	px_changes_put(&px->picked_changes, e);
+	px_members_gather(px);
 }
 
 /* One entry of a promise; false when it does not go on where the last one ended. */
@@ -125,8 +188,9 @@ take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_e
 		return false;
 	v->have = e->slot;
 	if (e->slot > chosen) {
-		pick(&px->picked, e);
+		pick(px, e);
 	} else if (e->slot == px->chosen + 1) {
+		px_changes_trim(&px->picked_changes, e->slot);
 		px_learn_entry(px, e);
 		if (window_last(&px->picked) >= e->slot)
 			window_trim(&px->picked, e->slot);
@@ -141,9 +205,10 @@ take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_e
 void
 px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 {
-	struct vote *v = &px->votes[px_member(px, from)];
+	struct vote *v = &px->votes[from];
 	struct cursor c = cursor_of(m->accepted.packed);
 	struct log_entry e = {0};
+	int others = px->others_n;
 
 	if (px->role != PX_CANDIDATE || !ballot_equal(m->ballot, px->ballot))
 		return;
@@ -152,10 +217,12 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	while (wire_next_log_entry(&c, &e))
 		if (!take_promised(px, v, m->chosen, &e))
 			break;
+	if (px->others_n > others)
+		px_ask(px); /* the promise tells of voters whom we did not know */
 	if (vote_complete(px, v))
 		px_count_votes(px);
 	else if (m->accepted.count > 0)
-		ask_one(px, px_member(px, from));
+		ask_one(px, from);
 }
 
 /* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again,
@@ -179,13 +246,14 @@ px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 }
 
 void
-px_leave(struct px *px)
+px_leave(struct px *px, uint8_t to)
 {
 	if (px->role == PX_CANDIDATE)
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	if (px->role != PX_MASTER || px->leaving)
 		return;
 	px->leaving = true;
+	px->leave_to = to;
 	px->leave_by = mono_add(px->now, px->config.lease);
 	px_leave_check(px);
 }
@@ -196,12 +264,34 @@ furthest(const struct px *px)
 	uint64_t match = 0;
 	uint8_t best = 0;
 
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self && px->peers[i].match >= match) {
-			match = px->peers[i].match;
-			best = px->config.members.list[i].id;
-		}
+	for (int i = 0; i < px->members.n; i++) {
+		uint8_t id = px->members.list[i].id;
+
+		if (!px->members.list[i].voter || id == px->config.self ||
+		    px->peers[id].match < match)
+			continue;
+		match = px->peers[id].match;
+		best = id;
+	}
 	return best;
+}
+
+/* Is it the one to whom we were asked to hand over, and will it be heard? */
+static bool
+wanted(const struct px *px, uint8_t id)
+{
+	return id != 0 && id != px->config.self && px_is_voter(&px->members, id) &&
+	       mono_before(px->now, mono_add(px->peers[id].heard, px->config.lease));
+}
+
+/* Is there somebody who has all that we have, so that nothing holds it up? */
+static bool
+may_hand_over(const struct px *px)
+{
+	uint64_t last = window_last(&px->log);
+
+	return px->chosen == last &&
+	       (!wanted(px, px->leave_to) || px->peers[px->leave_to].match >= last);
 }
 
 /* We are no master any more, and valid no more, before the message that says so is made. */
@@ -212,15 +302,14 @@ px_leave_check(struct px *px)
 
 	if (px->role != PX_MASTER || !px->leaving)
 		return;
-	if (px->chosen < window_last(&px->log) && mono_before(px->now, px->leave_by))
+	if (!may_hand_over(px) && mono_before(px->now, px->leave_by))
 		return;
-	over.to = furthest(px);
+	over.to = may_hand_over(px) && wanted(px, px->leave_to) ? px->leave_to : furthest(px);
 	over.last = px->chosen;
 	px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self)
-			px_send(px, px->config.members.list[i].id, 0, &(struct message){
-				.code = MSG_hand_over,
-				.hand_over = over,
-			});
+	for (int i = 0; i < px->others_n; i++)
+		px_send(px, px->others[i], 0, &(struct message){
+			.code = MSG_hand_over,
+			.hand_over = over,
+		});
 }

@@ -35,21 +35,22 @@ recover_log(struct px *px, const struct px_recovered *recovered)
 	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))
 		px->upto++;
 	px->durable = px->upto;
+	px_members_recover(px);
 }
 
 static void
 check_config(const struct px_config *c)
 {
-	int self = 0;
+	int voters = 0;
 
-	must(c->members.n >= 1 && c->members.n <= LIMIT_REPLICAS);
+	must(c->self != 0 && c->members.n >= 1 && c->members.n <= LIMIT_REPLICAS);
 	must(c->heartbeat.ns > 0 && c->lease.ns > c->heartbeat.ns && span_to_ms(c->lease) > 0);
 	must(span_to_ms(c->lease) <= LIMIT_LEASE_MAX_S * 1000 && c->drift_permille < 1000);
 	for (int i = 0; i < c->members.n; i++) {
 		must(c->members.list[i].id != 0);
-		self += c->members.list[i].id == c->self;
+		voters += c->members.list[i].voter;
 	}
-	must(self == 1);
+	must(voters >= 1);
 }
 
 struct px *
@@ -59,7 +60,6 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 
 	check_config(config);
 	px->config = *config;
-	px->quorum = config->members.n / 2 + 1;
 	px->rng = rng_seeded(config->seed);
 	px->now = now;
 	recover_log(px, recovered);
@@ -68,7 +68,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px->fetched_at = now;
 	px->silent_until = mono_add(now, recovered->wait);
 	px->stand_at = px->silent_until;
-	if (config->members.n > 1)
+	if (px->others_n > 0)
 		px->stand_at = mono_add(px->stand_at, px_jitter(px));
 	return px;
 }
@@ -80,6 +80,8 @@ px_free(struct px *px)
 		return;
 	window_free(&px->log);
 	window_free(&px->picked);
+	free(px->changes.items);
+	free(px->picked_changes.items);
 	free(px->pending);
 	free(px);
 }
@@ -104,15 +106,6 @@ px_update_free(struct px_update *update)
 }
 
 /* ---- what the parts share ---- */
-
-int
-px_member(const struct px *px, uint8_t replica)
-{
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id == replica)
-			return i;
-	return -1;
-}
 
 void
 px_record(struct px *px, struct px_record record)
@@ -175,8 +168,13 @@ px_jitter(struct px *px)
 static void
 receive(struct px *px, uint8_t from, const struct message *m)
 {
-	if (from == px->config.self || px_member(px, from) < 0 || m->code < MSG_prepare)
+	if (from == 0 || from == px->config.self || m->code < MSG_prepare)
 		return;
+	/* Whom we don't know may have become a member behind what we know as chosen. */
+	if (px_is_removed(&px->members, from)) {
+		px_expel(px, from, m);
+		return;
+	}
 	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
 	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX)
 		return;
@@ -265,11 +263,13 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		timeout(px);
 		break;
 	case PX_STEP_DOWN:
-		px_leave(px);
+		px_leave(px, event->to);
 		break;
 	case PX_FULL:
+		px->full = event->on;
 		break;
 	}
+	px_members_settle(px);
 	px_leave_check(px);
 	px_note_pending(px);
 	px->out = NULL;
@@ -284,9 +284,11 @@ px_deadline(const struct px *px)
 {
 	switch (px->role) {
 	case PX_FOLLOWER:
+		if (!px_may_stand(px))
+			return MONO_NEVER;
 		return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));
 	case PX_CANDIDATE:
-		return px->config.members.n > 1 ? px->retry_at : MONO_NEVER;
+		return px->others_n > 0 ? px->retry_at : MONO_NEVER;
 	case PX_MASTER:
 		return px->leaving ? mono_min(px->leave_by, px->heartbeat_at) : px->heartbeat_at;
 	}
@@ -310,7 +312,8 @@ px_room(const struct px *px)
 {
 	uint64_t last = window_last(&px->log);
 
-	return px_open(px) && last - px->chosen < PX_ROOM_SLOTS &&
+	return px_open(px) && !px_next_members(&px->changes, &px->members) &&
+	       last - px->chosen < PX_ROOM_SLOTS &&
 	       window_bytes(&px->log, px->chosen, last) < PX_ROOM_BYTES;
 }
 
@@ -353,5 +356,21 @@ px_origin(const struct px *px, uint64_t slot)
 const struct px_members *
 px_members(const struct px *px)
 {
-	return &px->config.members;
+	return &px->members;
+}
+
+bool
+px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
+{
+	const struct peer *p = &px->peers[id];
+	bool member = false;
+
+	for (int i = 0; i < px->members.n; i++)
+		member = member || px->members.list[i].id == id;
+	if (px->role != PX_MASTER || !member)
+		return false;
+	*progress = (struct px_progress){p->match, p->applied, p->heard, p->full};
+	if (id == px->config.self)
+		*progress = (struct px_progress){px->durable, px->applied, px->now, px->full};
+	return true;
 }

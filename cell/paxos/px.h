@@ -108,7 +108,8 @@ struct px_recovered {
 enum px_event_kind {
 	PX_RECEIVE,   /* from, message (one of the replicas' messages; a view, not kept) */
 	PX_PERSISTED, /* ticket */
-	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open() */
+	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open(); never behind an open
+	               * change of the members (px_room), and no list that the state would refuse */
 	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
 	PX_STEP_DOWN, /* give the mastership up, to `to` or to whoever is furthest (0) */

@@ -14,24 +14,15 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-/* Our own entries count as a promise's, and nothing behind a newer origin was ever chosen. */
-static uint64_t
-merge_own(struct px *px)
+static void
+forget_peers(struct px *px)
 {
-	struct ballot origin = window_origin(&px->log, px->chosen);
-	uint64_t last = px->chosen;
-
-	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
-		struct log_entry e = window_entry(&px->log, slot);
-
-		if (slot > window_last(&px->picked) ||
-		    ballot_less(window_at(&px->picked, slot)->ballot, e.ballot))
-			window_put(&px->picked, &e);
-	}
-	while (last < window_last(&px->picked) &&
-	       !ballot_less(window_origin(&px->picked, last + 1), origin))
-		origin = window_origin(&px->picked, ++last);
-	return last;
+	for (int id = 0; id <= LIMIT_REPLICA_ID; id++)
+		px->peers[id] = (struct peer){
+			.next = px->chosen + 1,
+			.lease_end = {INT64_MIN},
+			.heard = {INT64_MIN},
+		};
 }
 
 /* "(a) If the proposer receives a response to its prepare requests (numbered n) from a majority of
@@ -41,11 +32,11 @@ merge_own(struct px *px)
 void
 px_begin_mastership(struct px *px)
 {
-	uint64_t last = merge_own(px);
+	uint64_t last = px_picked_last(px);
 
 	must(px->role == PX_CANDIDATE && ballot_equal(px->promised, px->ballot));
 	must(px->picked.base == px->chosen && px->upto == px->chosen);
-	window_cut(&px->log, px->chosen);
+	px_log_cut(px, px->chosen);
 	for (uint64_t slot = px->chosen + 1; slot <= last; slot++) {
 		struct log_entry e = window_entry(&px->picked, slot);
 
@@ -54,17 +45,14 @@ px_begin_mastership(struct px *px)
 	}
 	px->upto = last;
 	window_start(&px->picked, 0);
+	px_changes_cut(&px->picked_changes, 0);
 	window_recount(&px->log);
 
 	px->role = PX_MASTER;
 	px->master = px->ballot;
 	px->attempts = 0;
 	px->leaving = false;
-	for (int i = 0; i < px->config.members.n; i++)
-		px->peers[i] = (struct peer){
-			.next = px->chosen + 1,
-			.lease_end = {INT64_MIN},
-		};
+	forget_peers(px);
 	px_beat(px);
 	px_pump(px);
 }
@@ -74,7 +62,7 @@ px_propose(struct px *px, struct bytes payload)
 {
 	if (!px_open(px))
 		return;
-	must(payload.len <= LIMIT_ENTRY);
+	must(payload.len <= LIMIT_ENTRY && !px_next_members(&px->changes, &px->members));
 	px_store(px, &(struct log_entry){
 		.slot = window_last(&px->log) + 1,
 		.ballot = px->ballot,
@@ -87,13 +75,13 @@ px_propose(struct px *px, struct bytes payload)
 }
 
 static void
-send_batch(struct px *px, int member)
+send_batch(struct px *px, uint8_t id)
 {
-	struct peer *p = &px->peers[member];
+	struct peer *p = &px->peers[id];
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct wire_list entries = px_pack(px, p->next, &packed);
 
-	px_send(px, px->config.members.list[member].id, 0, &(struct message){
+	px_send(px, id, 0, &(struct message){
 		.code = MSG_accept,
 		.accept = {.ballot = px->ballot, .chosen = px->chosen, .entries = entries},
 	});
@@ -120,21 +108,21 @@ void
 px_pump(struct px *px)
 {
 	must(px->role == PX_MASTER);
-	for (int i = 0; i < px->config.members.n; i++)
-		while (px->config.members.list[i].id != px->config.self && may_send(px, &px->peers[i]))
-			send_batch(px, i);
+	for (int i = 0; i < px->others_n; i++)
+		while (may_send(px, &px->peers[px->others[i]]))
+			send_batch(px, px->others[i]);
 }
 
-static void
-beat_one(struct px *px, int member)
+void
+px_beat_one(struct px *px, uint8_t id)
 {
-	struct peer *p = &px->peers[member];
+	struct peer *p = &px->peers[id];
 
 	if (p->probe_sequence == 0 || px->sequence - p->probe_sequence >= PX_PROBE_PATIENCE) {
 		p->probe_sequence = px->sequence;
 		p->probe_next = p->next;
 	}
-	px_send(px, px->config.members.list[member].id, 0, &(struct message){
+	px_send(px, id, 0, &(struct message){
 		.code = MSG_heartbeat,
 		.heartbeat = {
 			.ballot = px->ballot,
@@ -142,6 +130,7 @@ beat_one(struct px *px, int member)
 			.sequence = px->sequence,
 			.lease_ms = px_lease_ms(px),
 			.trim = px_trim_target(px),
+			.first = px->log.base + 1,
 		},
 	});
 }
@@ -153,11 +142,9 @@ px_beat(struct px *px)
 	must(px->role == PX_MASTER);
 	px->sequence++;
 	px->sent_at[px->sequence % PX_SENT_TIMES] = px->now;
-	px->heartbeat_at = px->config.members.n > 1 ? mono_add(px->now, px->config.heartbeat)
-	                                            : MONO_NEVER;
-	for (int i = 0; i < px->config.members.n; i++)
-		if (px->config.members.list[i].id != px->config.self)
-			beat_one(px, i);
+	px->heartbeat_at = px->others_n > 0 ? mono_add(px->now, px->config.heartbeat) : MONO_NEVER;
+	for (int i = 0; i < px->others_n; i++)
+		px_beat_one(px, px->others[i]);
 }
 
 static bool
@@ -186,7 +173,8 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 {
 	if (!ours(px, m->ballot))
 		return;
-	matches(px, &px->peers[px_member(px, from)], m->upto);
+	px->peers[from].heard = px->now;
+	matches(px, &px->peers[from], m->upto);
 	px_count_accepted(px);
 	px_pump(px);
 }
@@ -196,13 +184,15 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 void
 px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m)
 {
-	struct peer *p = &px->peers[px_member(px, from)];
+	struct peer *p = &px->peers[from];
 
 	if (!ours(px, m->ballot) || m->sequence > px->sequence ||
 	    px->sequence - m->sequence >= PX_SENT_TIMES)
 		return;
 	p->lease_end = mono_max(p->lease_end,
 	                        px_lease_end(px, px->sent_at[m->sequence % PX_SENT_TIMES]));
+	p->heard = px->now;
+	p->full = m->full;
 	if (m->durable_applied > p->applied)
 		p->applied = m->durable_applied;
 	if (m->sequence == p->probe_sequence) {
@@ -219,7 +209,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 void
 px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 {
-	struct peer *p = &px->peers[px_member(px, from)];
+	struct peer *p = &px->peers[from];
 
 	if (!ours(px, m->ballot) || m->first == 0 || m->first >= p->next)
 		return;

@@ -1,0 +1,281 @@
+/* The members, who change by entries of the log: the list in force for a slot is that of the last
+ * change below it. So a change is chosen by a majority of the list that it replaces, and nothing is
+ * proposed behind it before that (Lamport, "Reconfiguring a State Machine", section 2.3, with a
+ * window of one change). At most one voter comes or goes: majorities of neighbouring lists meet. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+#include "cell/wire/codec.h"
+
+/* ---- lists ---- */
+
+static bool
+is_member(const struct px_members *m, uint8_t id)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->list[i].id == id)
+			return true;
+	return false;
+}
+
+bool
+px_is_voter(const struct px_members *m, uint8_t id)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->list[i].id == id)
+			return m->list[i].voter;
+	return false;
+}
+
+bool
+px_is_removed(const struct px_members *m, uint8_t id)
+{
+	return m->removed[id / 64] >> id % 64 & 1;
+}
+
+static void
+mark_removed(struct px_members *m, uint8_t id)
+{
+	m->removed[id / 64] |= (uint64_t)1 << id % 64;
+}
+
+bool
+px_majority(const struct px_members *m, int voters)
+{
+	int n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		n += m->list[i].voter;
+	return voters > n / 2;
+}
+
+/* ---- changes ---- */
+
+/* One more of the list; false when it can't be: there is no such list in the state, either. */
+static bool
+add_member(struct px_members *to, const struct member *m)
+{
+	if (m->id == 0 || is_member(to, m->id) || px_is_removed(to, m->id))
+		return false;
+	if (m->role == MEMBER_REMOVED) {
+		mark_removed(to, m->id);
+		return true;
+	}
+	if (to->n == LIMIT_REPLICAS)
+		return false;
+	to->list[to->n++] = (struct px_member){m->id, m->role == MEMBER_VOTER};
+	return true;
+}
+
+static bool
+read_change(struct change *change, const struct log_entry *e)
+{
+	struct op_set_members op;
+	struct member m;
+	struct cursor c;
+
+	if (!wire_entry_members(e->payload, &op))
+		return false;
+	*change = (struct change){.replaces = op.version, .members.version = e->slot};
+	c = cursor_of(op.members.packed);
+	while (wire_next_member(&c, &m))
+		if (!add_member(&change->members, &m))
+			return false;
+	return !px_majority(&change->members, 0) && change->members.n > 0;
+}
+
+const struct px_members *
+px_next_members(const struct changes *changes, const struct px_members *m)
+{
+	for (size_t i = 0; i < changes->n; i++)
+		if (changes->items[i].members.version > m->version &&
+		    changes->items[i].replaces == m->version)
+			return &changes->items[i].members;
+	return NULL;
+}
+
+static void
+take_out(struct changes *c, size_t i)
+{
+	c->n--;
+	memmove(&c->items[i], &c->items[i + 1], (c->n - i) * sizeof c->items[0]);
+}
+
+void
+px_changes_put(struct changes *c, const struct log_entry *e)
+{
+	struct change change;
+	size_t i = 0;
+
+	while (i < c->n && c->items[i].members.version < e->slot)
+		i++;
+	if (i < c->n && c->items[i].members.version == e->slot)
+		take_out(c, i);
+	if (!read_change(&change, e))
+		return;
+	ARRAY_ROOM(c->items, c->n, c->room);
+	memmove(&c->items[i + 1], &c->items[i], (c->n - i) * sizeof c->items[0]);
+	c->n++;
+	c->items[i] = change;
+}
+
+void
+px_changes_trim(struct changes *c, uint64_t slot)
+{
+	while (c->n > 0 && c->items[0].members.version <= slot)
+		take_out(c, 0);
+}
+
+void
+px_changes_cut(struct changes *c, uint64_t last)
+{
+	while (c->n > 0 && c->items[c->n - 1].members.version > last)
+		c->n--;
+}
+
+/* ---- whom we talk to ---- */
+
+static void
+gather(struct px *px, const struct px_members *m, bool *listed)
+{
+	for (int i = 0; i < m->n; i++) {
+		uint8_t id = m->list[i].id;
+
+		if (listed[id])
+			continue;
+		listed[id] = true;
+		px->others[px->others_n++] = id;
+	}
+}
+
+void
+px_members_gather(struct px *px)
+{
+	bool listed[LIMIT_REPLICA_ID + 1] = {false};
+
+	listed[px->config.self] = true;
+	px->others_n = 0;
+	gather(px, &px->members, listed);
+	for (size_t i = 0; i < px->changes.n; i++)
+		gather(px, &px->changes.items[i].members, listed);
+	for (size_t i = 0; i < px->picked_changes.n; i++)
+		gather(px, &px->picked_changes.items[i].members, listed);
+}
+
+/* ---- the log ---- */
+
+void
+px_log_put(struct px *px, const struct log_entry *e)
+{
+	size_t n = px->changes.n;
+
+	window_put(&px->log, e);
+	px_changes_put(&px->changes, e);
+	if (n > 0 || px->changes.n > 0)
+		px_members_gather(px);
+}
+
+void
+px_log_cut(struct px *px, uint64_t last)
+{
+	window_cut(&px->log, last);
+	px_changes_cut(&px->changes, last);
+	px_members_gather(px);
+}
+
+/* ---- in force ---- */
+
+/* Whom the new list leaves out was removed. But the first list of a learner is from a file, and may
+ * be of another time than the beginning of the log. */
+static void
+put_in_force(struct px *px, const struct px_members *next)
+{
+	const struct px_members *old = &px->members;
+	bool known = old->version > 0 || px_is_voter(old, px->config.self);
+	struct px_members members = *next;
+
+	for (size_t i = 0; i < sizeof members.removed / sizeof members.removed[0]; i++)
+		members.removed[i] |= old->removed[i];
+	for (int i = 0; known && i < old->n; i++)
+		if (!is_member(next, old->list[i].id))
+			mark_removed(&members, old->list[i].id);
+	px->members = members;
+}
+
+void
+px_members_recover(struct px *px)
+{
+	uint64_t slot = px->log.base;
+
+	px->members = px->config.members;
+	for (slot = slot > px->members.version ? slot : px->members.version;
+	     slot < window_last(&px->log); slot++) {
+		struct log_entry e = window_entry(&px->log, slot + 1);
+
+		px_changes_put(&px->changes, &e);
+	}
+	px_members_pass(px);
+	px_members_gather(px);
+}
+
+/* A master tells those who leave, too, that this is chosen, and everyone at once: who does not know
+ * it needs the old majority to be elected. */
+static void
+tell_change(struct px *px, const struct px_members *old)
+{
+	px->heartbeat_at = px->now;
+	for (int i = 0; i < old->n; i++)
+		if (!is_member(&px->members, old->list[i].id) &&
+		    old->list[i].id != px->config.self)
+			px_beat_one(px, old->list[i].id);
+}
+
+void
+px_members_pass(struct px *px)
+{
+	const struct px_members *next;
+
+	while ((next = px_next_members(&px->changes, &px->members)) &&
+	       next->version <= px->chosen) {
+		struct px_members old = px->members;
+
+		put_in_force(px, next);
+		if (px->role == PX_MASTER)
+			tell_change(px, &old);
+		if (px->out)
+			px_record_chosen(px);
+	}
+	if (px->changes.n == 0)
+		return;
+	px_changes_trim(&px->changes, px->chosen);
+	px_members_gather(px);
+}
+
+void
+px_members_settle(struct px *px)
+{
+	if (px->role == PX_MASTER && !px_is_voter(&px->members, px->config.self))
+		px_leave(px, 0);
+	if (px->role == PX_CANDIDATE && !px_may_stand(px))
+		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
+}
+
+void
+px_expel(struct px *px, uint8_t from, const struct message *m)
+{
+	struct message answer = {.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}};
+
+	if (m->code == MSG_prepare) {
+		answer.welcome.ballot = m->prepare.ballot;
+	} else if (m->code == MSG_hello) {
+		answer.welcome.ballot = m->hello.ballot;
+		answer.welcome.incarnation = m->hello.incarnation;
+		answer.welcome.start = m->hello.start;
+	} else {
+		return;
+	}
+	px_send(px, from, 0, &answer);
+}
