@@ -6,13 +6,13 @@
 #include <string.h>
 #include "cell/io/keyfile.h"
 #include "cell/io/log.h"
+#include "ctl/addresses.h"
 
 enum { OPT_DIR = 256, OPT_REPLICA };
 
 struct cell_arguments {
 	const char *directory;
-	const char *addresses[LIMIT_REPLICAS];
-	int addresses_n;
+	struct addresses replicas;
 };
 
 /* ---- show ---- */
@@ -25,8 +25,8 @@ key_json(const uint8_t key[NOISE_KEY])
 	return key_to_text(key, NOISE_KEY, text, sizeof text) ? json_string(text) : json_null();
 }
 
-static void
-show_json(const char *path, const struct conf *conf)
+json_t *
+cell_json(const char *path, const struct conf *conf)
 {
 	json_t *all = json_object(), *replicas = json_array();
 
@@ -47,6 +47,14 @@ show_json(const char *path, const struct conf *conf)
 		json_array_append_new(replicas, one);
 	}
 	json_object_set_new(all, "replicas", replicas);
+	return all;
+}
+
+static void
+show_json(const char *path, const struct conf *conf)
+{
+	json_t *all = cell_json(path, conf);
+
 	json_dumpf(all, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(all);
@@ -100,6 +108,27 @@ show(const struct ctl *ctl)
 
 /* ---- create ---- */
 
+void
+cell_tell_made(const char *directory, const struct conf *conf)
+{
+	char path[PATH_MAX];
+
+	if (conf_is_standalone(conf)) {
+		printf("%-24s data directory of the cell: lsfs --standalone, or lsctl up --dir\n",
+		       directory);
+		return;
+	}
+	snprintf(path, sizeof path, "%s/%s.conf", directory, conf->name);
+	printf("%-24s the cell file: the same for every replica and client\n", path);
+	for (int i = 0; i < conf->replicas_n; i++) {
+		snprintf(path, sizeof path, "%s/%d", directory, conf->replicas[i].id);
+		printf("%-24s data directory of the replica at %s\n", path,
+		       conf->replicas[i].address);
+	}
+	snprintf(path, sizeof path, "%s/admin.key", directory);
+	printf("%-24s the key of principal admin: keep it secret\n", path);
+}
+
 static int
 create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 {
@@ -107,30 +136,14 @@ create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 	char path[PATH_MAX];
 
 	snprintf(conf.name, sizeof conf.name, "%s", name);
-	conf.replicas_n = a->addresses_n;
-	for (int i = 0; i < a->addresses_n; i++) {
-		conf.replicas[i].id = (uint8_t)(i + 1);
-		conf.replicas[i].role = MEMBER_VOTER;
-		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address, "%s",
-		         a->addresses[i]);
-	}
-	if (a->addresses_n % 2 == 0)
-		log_warn("%d replicas outlive no more failures than %d would", a->addresses_n,
-		         a->addresses_n - 1);
-	if (!cell_make(a->directory, &conf))
+	addresses_to_conf(&a->replicas, &conf);
+	if (!cell_make(a->directory, &conf, NULL))
 		return CTL_FAILED;
 	snprintf(path, sizeof path, "%s/%s.conf", a->directory, conf.name);
-	if (ctl->json) {
+	if (ctl->json)
 		show_json(path, &conf);
-		return CTL_OK;
-	}
-	printf("%-24s the cell file: the same for every replica and client\n", path);
-	for (int i = 0; i < a->addresses_n; i++) {
-		snprintf(path, sizeof path, "%s/%d", a->directory, i + 1);
-		printf("%-24s data directory of the replica at %s\n", path, a->addresses[i]);
-	}
-	snprintf(path, sizeof path, "%s/admin.key", a->directory);
-	printf("%-24s the key of principal admin: keep it secret\n", path);
+	else
+		cell_tell_made(a->directory, &conf);
 	return CTL_OK;
 }
 
@@ -140,22 +153,6 @@ static int
 usage(const char *what, const char *why)
 {
 	return ctl_usage(&cell_command, what, why);
-}
-
-/* An exit code, or 0. */
-static int
-check_addresses(const struct cell_arguments *a)
-{
-	if (a->addresses_n == 0)
-		return usage("--replica", "needed, once for each replica");
-	for (int i = 0; i < a->addresses_n; i++) {
-		if (!conf_address_valid(a->addresses[i]))
-			return usage(a->addresses[i], "not HOST:PORT");
-		for (int k = 0; k < i; k++)
-			if (strcmp(a->addresses[k], a->addresses[i]) == 0)
-				return usage(a->addresses[i], "given twice");
-	}
-	return 0;
 }
 
 static int
@@ -171,7 +168,9 @@ run_create(const struct ctl *ctl, int argc, char **argv, const struct cell_argum
 		return usage(argv[0], "not a cell's name");
 	if (!a->directory || a->directory[0] == '\0')
 		return usage("--dir", "needed");
-	code = check_addresses(a);
+	if (a->replicas.n == 0)
+		return usage("--replica", "needed, once for each replica");
+	code = addresses_check(&a->replicas, &cell_command);
 	return code ? code : create(ctl, argv[0], a);
 }
 
@@ -180,7 +179,7 @@ run_show(const struct ctl *ctl, int argc, char **argv, const struct cell_argumen
 {
 	if (argc > 0)
 		return usage(argv[0], "unexpected argument");
-	if (a->directory || a->addresses_n > 0)
+	if (a->directory || a->replicas.n > 0)
 		return usage(a->directory ? "--dir" : "--replica", "only for create");
 	return show(ctl);
 }
@@ -198,10 +197,8 @@ scan(struct ctl *ctl, struct cell_arguments *a, int argc, char **argv)
 	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		if (letter == OPT_DIR)
 			a->directory = optarg;
-		else if (letter == OPT_REPLICA && a->addresses_n == LIMIT_REPLICAS)
-			return usage(optarg, "more than 7 replicas");
 		else if (letter == OPT_REPLICA)
-			a->addresses[a->addresses_n++] = optarg;
+			addresses_add(&a->replicas, optarg);
 		else if (!ctl_option(ctl, letter))
 			return CTL_USAGE;
 	}

@@ -2,15 +2,27 @@
 #ifndef LSFS_CTL_CELL_H
 #define LSFS_CTL_CELL_H
 
+#include <jansson.h>
 #include "cell/io/conf.h"
 #include "cell/wire/noise.h"
 #include "ctl/ctl.h"
 
+/* What a new cell begins with: puts the state of its first moment to `path`. 0 or -errno. */
+struct cell_state {
+	int (*place)(void *user, const char *path);
+	void *user;
+};
+
 /* Makes the cell that `conf` names, with its replicas' ids and addresses, in `directory` (made if
  * only it is missing): all keys, whose public halves go into *conf, then DIR/1, DIR/2 ...,
- * DIR/admin.key and last DIR/CELL.conf. Contacts nobody and overwrites nothing; what was made is
- * removed again if something fails. False after a line that says why. */
-bool cell_make(const char *directory, struct conf *conf);
+ * DIR/admin.key and last DIR/CELL.conf. For a cell in one process DIR is its data directory.
+ * Contacts nobody and overwrites nothing; what was made is removed again if something fails. False
+ * after a line that says why. `state` NULL: the cell is empty. */
+bool cell_make(const char *directory, struct conf *conf, const struct cell_state *state);
+/* Tells the user what lies where now. */
+void cell_tell_made(const char *directory, const struct conf *conf);
+/* Its cell file as JSON. */
+json_t *cell_json(const char *path, const struct conf *conf);
 
 /* Reads the cell file at `path`. False after a line that says why. */
 bool cell_read(const char *path, struct conf *conf);

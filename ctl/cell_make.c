@@ -12,11 +12,12 @@
 #include "ctl/cell.h"
 
 /* Files of a data directory, and two beside them; the directory itself; the one that holds all. */
-enum { MADE_MAX = LIMIT_REPLICAS * 4 + 2 + 1 };
+enum { MADE_MAX = LIMIT_REPLICAS * 5 + 2 + 1 };
 
 struct making {
 	const char *directory;
 	struct conf *conf;
+	const struct cell_state *state; /* NULL: the cell begins empty */
 	uint8_t signing[SIGN_SECRET];
 	char *made[MADE_MAX]; /* in this order */
 	int made_n;
@@ -56,6 +57,8 @@ path_of_replica(const struct making *m, int id, const char *file)
 {
 	char name[64];
 
+	if (conf_is_standalone(m->conf))
+		return path_in(m, file);
 	snprintf(name, sizeof name, "%d%s%s", id, file[0] != '\0' ? "/" : "", file);
 	return path_in(m, name);
 }
@@ -84,10 +87,21 @@ is_free(const char *path)
 static bool
 all_free(const struct making *m)
 {
+	if (conf_is_standalone(m->conf))
+		return is_free(path_in(m, "signing.key")) && is_free(path_in(m, "cell.conf")) &&
+		       is_free(path_in(m, "log.db"));
 	for (int i = 0; i < m->conf->replicas_n; i++)
 		if (!is_free(path_of_replica(m, m->conf->replicas[i].id, "")))
 			return false;
 	return is_free(path_in(m, "admin.key")) && is_free(cell_file(m));
+}
+
+static bool
+make_state(struct making *m, const struct conf_replica *r)
+{
+	const char *path = path_of_replica(m, r->id, "state.db");
+
+	return m->state == NULL || note(m, path, m->state->place(m->state->user, path));
 }
 
 static bool
@@ -130,13 +144,26 @@ make_signing(struct making *m, int i)
 	return note(m, path, keyfile_create_signing(path, m->signing, m->conf->signing_public));
 }
 
+/* A directory without a cell file is none yet: so that comes last. */
+static bool
+make_standalone(struct making *m)
+{
+	const char *path;
+
+	if (!make_signing(m, 0) || !make_state(m, &m->conf->replicas[0]))
+		return false;
+	path = path_in(m, "cell.conf");
+	return note(m, path, conf_write(path, m->conf));
+}
+
 static bool
 make_all(struct making *m)
 {
 	const char *path;
 
 	for (int i = 0; i < m->conf->replicas_n; i++)
-		if (!make_data_directory(m, &m->conf->replicas[i]) || !make_signing(m, i))
+		if (!make_data_directory(m, &m->conf->replicas[i]) || !make_signing(m, i) ||
+		    !make_state(m, &m->conf->replicas[i]))
 			return false;
 	if (!make_admin(m))
 		return false;
@@ -152,15 +179,17 @@ make_all(struct making *m)
 static bool
 make_in(struct making *m)
 {
-	int rc = mkdir(m->directory, 0755) < 0 ? -errno : 0;
+	const bool standalone = conf_is_standalone(m->conf);
+	int rc = mkdir(m->directory, standalone ? 0700 : 0755) < 0 ? -errno : 0;
 
-	return (rc == -EEXIST || note(m, m->directory, rc)) && all_free(m) && make_all(m);
+	return (rc == -EEXIST || note(m, m->directory, rc)) && all_free(m) &&
+	       (standalone ? make_standalone(m) : make_all(m));
 }
 
 bool
-cell_make(const char *directory, struct conf *conf)
+cell_make(const char *directory, struct conf *conf, const struct cell_state *state)
 {
-	struct making m = {.directory = directory, .conf = conf};
+	struct making m = {.directory = directory, .conf = conf, .state = state};
 	sigset_t all, before;
 	bool ok;
 

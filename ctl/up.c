@@ -214,7 +214,8 @@ make_network(struct up *u)
 		u->conf.replicas[i].id = (uint8_t)(i + 1);
 		u->conf.replicas[i].role = MEMBER_VOTER;
 	}
-	return replicas_addresses(&u->conf) && cell_make(u->place.directory, &u->conf);
+	return replicas_addresses(&u->conf) &&
+	       cell_make(u->place.directory, &u->conf, NULL);
 }
 
 /* What can't be mounted is not left running, either. */

@@ -269,7 +269,7 @@ database_create(struct database *db, const char *directory, const char *schema, 
 	    kind->application_id, kind->format);
 	must(sql != NULL);
 	ok = connect_to(db, path, 0, why, why_size) &&
-	     execute(db, "PRAGMA journal_mode = WAL", why, why_size) &&
+	     database_keep_log(db, why, why_size) &&
 	     execute(db, sql, why, why_size) && prepare_transaction(db, why, why_size);
 	sqlite3_free(sql);
 	rc = ok ? directory_sync(directory) : 0;
@@ -285,6 +285,12 @@ void
 database_ready(struct database *db)
 {
 	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL) == SQLITE_OK);
+}
+
+bool
+database_keep_log(struct database *db, char *why, size_t why_size)
+{
+	return execute(db, "PRAGMA journal_mode = WAL", why, why_size);
 }
 
 static enum work

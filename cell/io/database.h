@@ -39,6 +39,10 @@ enum work database_close(struct database *db, bool untouched);
 /* The connection may write from here on (database_open leaves it so that nothing is changed). */
 void database_ready(struct database *db);
 
+/* A file that is in SQLite's rollback mode, as copies that it has made are, gets a write-ahead log
+ * again. False with one line in `why`. */
+bool database_keep_log(struct database *db, char *why, size_t why_size);
+
 bool database_prepare(struct database *db, sqlite3_stmt **statement, const char *sql, char *why,
                       size_t why_size);
 /* Runs a statement that returns no rows, and resets it. An SQLite result code. */

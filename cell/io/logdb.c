@@ -15,7 +15,7 @@ enum {
 };
 
 static const struct database_kind kind = {
-    .name = "log.db", .application_id = 0x6c736c67, .format = 1};
+    .name = LOGDB_FILE, .application_id = 0x6c736c67, .format = 1};
 
 static const char schema[] =
     "CREATE TABLE replica (id INTEGER PRIMARY KEY CHECK (id = 0), cell TEXT NOT NULL,"

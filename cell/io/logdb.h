@@ -17,6 +17,8 @@
 #include "cell/io/marks.h"
 #include "cell/paxos/px.h"
 
+#define LOGDB_FILE "log.db"
+
 struct logdb {
 	struct database db;
 	struct marks_file marks_file;

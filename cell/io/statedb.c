@@ -11,7 +11,7 @@
 enum { SQL_MAX = 4096 };
 
 static const struct database_kind kind = {
-    .name = "state.db", .application_id = 0x6c737374, .format = 2};
+    .name = STATEDB_FILE, .application_id = 0x6c737374, .format = 2};
 
 static const char *
 column_type(char kind_letter)
@@ -130,23 +130,34 @@ load_table(struct statedb *state, enum row_table table, struct tree *tree, char 
 }
 
 static bool
-check_cell(struct statedb *state, const char *cell, char *why, size_t why_size)
+read_cell(struct statedb *state, char *cell, size_t cell_size, char *why, size_t why_size)
 {
 	const char *name = NULL;
 	sqlite3_stmt *s;
-	bool ok;
 
 	if (!database_prepare(&state->db, &s, "SELECT name FROM cell", why, why_size))
 		return false;
 	if (sqlite3_step(s) == SQLITE_ROW)
 		name = (const char *)sqlite3_column_text(s, 0);
-	ok = name != NULL && strcmp(name, cell) == 0;
-	if (name == NULL)
+	if (name != NULL)
+		snprintf(cell, cell_size, "%s", name);
+	else
 		database_damaged(&state->db, why, why_size, "cell: no row");
-	else if (!ok)
-		snprintf(why, why_size, "state.db belongs to cell %.64s, not to %s", name, cell);
 	sqlite3_finalize(s);
-	return ok;
+	return name != NULL;
+}
+
+static bool
+check_cell(struct statedb *state, const char *cell, char *why, size_t why_size)
+{
+	char name[LIMIT_CELL_NAME + 2];
+
+	if (!read_cell(state, name, sizeof name, why, why_size))
+		return false;
+	if (strcmp(name, cell) == 0)
+		return true;
+	snprintf(why, why_size, STATEDB_FILE " belongs to cell %.64s, not to %s", name, cell);
+	return false;
 }
 
 static bool
@@ -180,6 +191,20 @@ statedb_open(struct statedb *state, const char *directory, const char *cell, str
 	*tree = NULL;
 	database_close(&state->db, true);
 	return false;
+}
+
+bool
+statedb_owner(const char *directory, char *cell, size_t cell_size, char *why, size_t why_size)
+{
+	struct statedb state = {0};
+	bool ok;
+
+	cell[0] = '\0';
+	if (!database_open(&state.db, directory, &kind, why, why_size))
+		return false;
+	ok = state.db.handle == NULL || read_cell(&state, cell, cell_size, why, why_size);
+	database_close(&state.db, true);
+	return ok;
 }
 
 /* ---- writing ---- */

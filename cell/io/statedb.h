@@ -11,6 +11,8 @@
 #include "cell/io/database.h"
 #include "cell/tree/tree.h"
 
+#define STATEDB_FILE "state.db"
+
 struct statedb {
 	struct database db;
 	sqlite3_stmt *put[ROW_TABLES], *delete[ROW_TABLES];
@@ -23,6 +25,9 @@ bool statedb_open(struct statedb *state, const char *directory, const char *cell
                   struct tree **tree, char *why, size_t why_size);
 bool statedb_start(struct statedb *state, const char *directory, const char *cell, char *why,
                    size_t why_size);
+/* Whose it is: the cell's name, empty when there is no file yet. Changes nothing on the disk. False
+ * with one line in `why`. */
+bool statedb_owner(const char *directory, char *cell, size_t cell_size, char *why, size_t why_size);
 /* WORK_FAILED when what was left to write could not be written. */
 enum work statedb_close(struct statedb *state, bool untouched);
 

@@ -146,9 +146,9 @@ struct tree_outcome {
  *   list's version is `index`.
  * - check_digest: a note tells it, and the next slice (tree_slice_digest) is compared next.
  * - restore: for a copy that becomes a new cell. The epoch, the next node's number, the last fence
- *   and every generation that there is (a lock's, too, that was never held) grow by `jump`; RC_RANGE
- *   when it is 0 or one of them would overflow. Every session ends as expired; lock-delays that
- *   stand go on. There is no list of members any more.
+ *   and every generation that there is (a lock's, too, that was never held) grow by `jump`;
+ *   RC_RANGE when it is 0 or one of them would overflow. Every session ends as expired; lock-delays
+ *   that stand go on. There is no list of members any more.
  * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL;
  *   LIMIT_SESSIONS: RC_FULL. The session's number comes from the same counter as instance numbers.
  *

@@ -301,8 +301,8 @@ test_the_greatest_id_is_not_forgotten(void **state)
 	for (unsigned id = 4; id < LIMIT_MEMBERS + 5; id++) {
 		char text[80];
 
-		snprintf(text, sizeof text, "1 voter a:1, 2 voter b:1, 3 voter c:1, %u learner d:%u", id,
-		         id);
+		snprintf(text, sizeof text,
+		         "1 voter a:1, 2 voter b:1, 3 voter c:1, %u learner d:%u", id, id);
 		assert_int_equal(set(f, text), RC_OK);
 	}
 	assert_int_equal(set_list(f, tree_members_version(f->tree), &l), RC_OK);

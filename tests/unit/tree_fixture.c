@@ -70,7 +70,8 @@ entry_apply(struct fixture *f)
 	wire_put_entry(&payload,
 	               &(struct entry){.commands = {buffer_view(&f->packed), f->packed_n}});
 	assert_false(payload.failed);
-	rc = tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1}, buffer_view(&payload), &f->out);
+	rc = tree_apply(f->tree, tree_applied(f->tree) + 1, (struct ballot){1, 1},
+	                buffer_view(&payload), &f->out);
 	buffer_reset(&f->packed);
 	f->packed_n = 0;
 	buffer_free(&payload);

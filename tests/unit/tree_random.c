@@ -205,7 +205,8 @@ random_delay_over(struct rng *r, const struct tree *t)
 static struct member
 random_member(struct rng *r, uint8_t id, struct buffer *texts)
 {
-	static const char *const addresses[] = {"a:1", "b:1", "c:1", "d:1", "e:1", "f:1", "g:1", "h:1"};
+	static const char *const addresses[] = {"a:1", "b:1", "c:1", "d:1",
+	                                        "e:1", "f:1", "g:1", "h:1"};
 	uint8_t key[32] = {rng_chance(r, 50) ? 1 : id};
 
 	buffer_reset(texts);

@@ -1,0 +1,42 @@
+#include "ctl/addresses.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "cell/io/log.h"
+
+void
+addresses_add(struct addresses *a, const char *address)
+{
+	if (a->n <= LIMIT_REPLICAS)
+		a->list[a->n++] = address;
+}
+
+int
+addresses_check(const struct addresses *a, const struct ctl_command *command)
+{
+	if (a->n > LIMIT_REPLICAS)
+		return ctl_usage(command, a->list[LIMIT_REPLICAS], "more than 7 replicas");
+	for (int i = 0; i < a->n; i++) {
+		if (!conf_address_valid(a->list[i]))
+			return ctl_usage(command, a->list[i], "not HOST:PORT");
+		for (int k = 0; k < i; k++)
+			if (strcmp(a->list[k], a->list[i]) == 0)
+				return ctl_usage(command, a->list[i], "given twice");
+	}
+	return 0;
+}
+
+void
+addresses_to_conf(const struct addresses *a, struct conf *conf)
+{
+	conf->replicas_n = a->n > 0 ? a->n : 1;
+	for (int i = 0; i < conf->replicas_n; i++) {
+		struct conf_replica *r = &conf->replicas[i];
+
+		r->id = (uint8_t)(i + 1);
+		r->role = MEMBER_VOTER;
+		snprintf(r->address, sizeof r->address, "%s", a->n > 0 ? a->list[i] : "");
+	}
+	if (a->n > 0 && a->n % 2 == 0)
+		log_warn("%d replicas outlive no more failures than %d would", a->n, a->n - 1);
+}

@@ -1,0 +1,19 @@
+/* The addresses of a new cell's replicas, as --replica options give them. */
+#ifndef LSFS_CTL_ADDRESSES_H
+#define LSFS_CTL_ADDRESSES_H
+
+#include "cell/io/conf.h"
+#include "ctl/ctl.h"
+
+struct addresses {
+	const char *list[LIMIT_REPLICAS + 1]; /* one more than there may be, to be told */
+	int n;
+};
+
+void addresses_add(struct addresses *a, const char *address);
+/* 0, or CTL_USAGE after a line. */
+int addresses_check(const struct addresses *a, const struct ctl_command *command);
+/* Voters with the ids 1, 2 and so on; without an address a cell in one process. */
+void addresses_to_conf(const struct addresses *a, struct conf *conf);
+
+#endif

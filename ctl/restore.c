@@ -1,0 +1,290 @@
+/* restore: a new cell from a backup of an old one, or from what a replica of it has left. */
+#include "cell/io/restore.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "ctl/addresses.h"
+#include "ctl/cell.h"
+
+/* Where the state is made, in the new cell's directory, so that there is room for it there. */
+#define WORK "restore.unfinished"
+
+enum { OPT_DIR = 256, OPT_REPLICA, DAY_S = 86400 };
+
+struct restoring {
+	const char *source, *directory;
+	struct addresses replicas;
+	struct conf conf;
+	struct restored restored;
+	char work[PATH_MAX];
+};
+
+/* ---- the directory ---- */
+
+static bool
+fail(const char *path, int error)
+{
+	log_error("%s: %s", path, strerror(error));
+	return false;
+}
+
+/* Removes everything in it, which is no directories; 0 or -errno. */
+static int
+remove_work(const char *work)
+{
+	DIR *d = opendir(work);
+	struct dirent *e;
+
+	if (d == NULL)
+		return -errno;
+	while ((e = readdir(d)) != NULL)
+		unlinkat(dirfd(d), e->d_name, 0);
+	closedir(d);
+	return rmdir(work) < 0 ? -errno : 0;
+}
+
+/* A data directory in which something lies is or was one, or is none. */
+static bool
+check_empty(const char *directory)
+{
+	DIR *d = opendir(directory);
+	struct dirent *e;
+	bool ok = true;
+
+	if (d == NULL)
+		return fail(directory, errno);
+	while (ok && (e = readdir(d)) != NULL)
+		ok = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+		     strcmp(e->d_name, WORK) == 0 || strcmp(e->d_name, "lost+found") == 0;
+	if (!ok)
+		log_error("%s: not empty: %s", directory, e->d_name);
+	closedir(d);
+	return ok;
+}
+
+/* What an earlier attempt has left is of no use. */
+static bool
+make_work(struct restoring *r)
+{
+	int rc;
+
+	if (r->replicas.n == 0 && !check_empty(r->directory))
+		return false;
+	rc = remove_work(r->work);
+	if (rc < 0 && rc != -ENOENT)
+		return fail(r->work, -rc);
+	return mkdir(r->work, 0700) == 0 || fail(r->work, errno);
+}
+
+/* ---- restoring ---- */
+
+static int
+place(void *user, const char *path)
+{
+	return restore_place(((struct restoring *)user)->work, path);
+}
+
+static bool
+restore_in_work(struct restoring *r)
+{
+	const struct cell_state state = {place, r};
+	char why[1024];
+
+	if (!restore_prepare(r->source, r->work, &r->restored, why, sizeof why)) {
+		log_error("%s", why);
+		return false;
+	}
+	snprintf(r->conf.name, sizeof r->conf.name, "%s", r->restored.cell);
+	addresses_to_conf(&r->replicas, &r->conf);
+	return cell_make(r->directory, &r->conf, &state);
+}
+
+static bool
+restore_locked(struct restoring *r)
+{
+	bool ok = make_work(r) && restore_in_work(r);
+
+	remove_work(r->work);
+	return ok;
+}
+
+static bool
+restore_in_directory(struct restoring *r)
+{
+	const bool made = mkdir(r->directory, r->replicas.n == 0 ? 0700 : 0755) == 0;
+	int lock;
+	bool ok;
+
+	if (!made && errno != EEXIST)
+		return fail(r->directory, errno);
+	lock = place_lock(r->directory);
+	ok = lock >= 0 && restore_locked(r);
+	if (!ok && made)
+		rmdir(r->directory);
+	if (lock >= 0)
+		close(lock);
+	return ok;
+}
+
+/* A signal that comes meanwhile stops it where it can stop, and nothing is left. */
+static bool
+restore(struct restoring *r)
+{
+	sigset_t all, before;
+	bool ok;
+
+	if (snprintf(r->work, sizeof r->work, "%s/" WORK, r->directory) >= PATH_MAX - 64)
+		return fail(r->directory, ENAMETOOLONG);
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	ok = restore_in_directory(r);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ok;
+}
+
+/* ---- telling ---- */
+
+static void
+print_age(int64_t seconds)
+{
+	if (seconds >= 2 * DAY_S)
+		printf("%" PRId64 " days ago", seconds / DAY_S);
+	else if (seconds >= 7200)
+		printf("%" PRId64 " hours ago", seconds / 3600);
+	else if (seconds >= 120)
+		printf("%" PRId64 " minutes ago", seconds / 60);
+	else
+		printf("%" PRId64 " seconds ago", seconds > 0 ? seconds : 0);
+}
+
+static void
+utc(int64_t seconds, char *text, size_t size)
+{
+	const time_t t = seconds;
+	struct tm tm;
+
+	strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+}
+
+static void
+tell_text(const struct restoring *r)
+{
+	const struct restored *s = &r->restored;
+	char written[32];
+
+	utc(s->written_s, written, sizeof written);
+	printf("%-24s %s\n", "cell", s->cell);
+	printf("%-24s %" PRIu64, "log index", s->applied);
+	if (s->from_log > 0)
+		printf(" (%" PRIu64 " entries of them from the log)", s->from_log);
+	printf("\n%-24s %s, ", "last written", written);
+	print_age(clock_wall_ns() / 1000000000 - s->written_s);
+	printf("\n%-24s %" PRIu64 ", %" PRIu64 " bytes\n", "nodes", s->nodes, s->bytes);
+	printf("%-24s %" PRIu64 "\n", "sessions ended", s->sessions);
+	cell_tell_made(r->directory, &r->conf);
+}
+
+static void
+tell_json(const struct restoring *r)
+{
+	const struct restored *s = &r->restored;
+	char written[32], path[PATH_MAX];
+	json_t *all;
+
+	if (conf_is_standalone(&r->conf))
+		snprintf(path, sizeof path, "%s/cell.conf", r->directory);
+	else
+		snprintf(path, sizeof path, "%s/%s.conf", r->directory, r->conf.name);
+	all = cell_json(path, &r->conf);
+	utc(s->written_s, written, sizeof written);
+	json_object_set_new(all, "log_index", json_integer((json_int_t)s->applied));
+	json_object_set_new(all, "from_log", json_integer((json_int_t)s->from_log));
+	json_object_set_new(all, "last_written", json_string(written));
+	json_object_set_new(all, "nodes", json_integer((json_int_t)s->nodes));
+	json_object_set_new(all, "bytes", json_integer((json_int_t)s->bytes));
+	json_object_set_new(all, "sessions_ended", json_integer((json_int_t)s->sessions));
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(all);
+}
+
+/* ---- the command ---- */
+
+static int
+usage(const char *what, const char *why)
+{
+	return ctl_usage(&restore_command, what, why);
+}
+
+static int
+scan(struct ctl *ctl, struct restoring *r, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"dir", required_argument, NULL, OPT_DIR},
+		{"replica", required_argument, NULL, OPT_REPLICA},
+		CTL_LONG_OPTIONS,
+	};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_DIR)
+			r->directory = optarg;
+		else if (letter == OPT_REPLICA)
+			addresses_add(&r->replicas, optarg);
+		else if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	}
+	return 0;
+}
+
+static int
+check(struct restoring *r, int argc, char **argv)
+{
+	if (argc < 1)
+		return usage("FILE", "needed");
+	if (argc > 1)
+		return usage(argv[1], "unexpected argument");
+	if (!r->directory || r->directory[0] == '\0')
+		return usage("--dir", "needed");
+	r->source = argv[0];
+	return addresses_check(&r->replicas, &restore_command);
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static struct restoring r;
+	int code = scan(ctl, &r, argc, argv);
+
+	if (code || ctl->help)
+		return code;
+	code = check(&r, argc - optind, argv + optind);
+	if (code)
+		return code;
+	if (!restore(&r))
+		return CTL_FAILED;
+	if (r.restored.damaged > 0)
+		log_warn("%s: log.db is damaged: what it held behind index %" PRIu64
+		         ", up to %" PRIu64 ", is lost",
+		         r.source, r.restored.applied, r.restored.damaged);
+	if (ctl->json)
+		tell_json(&r);
+	else
+		tell_text(&r);
+	return CTL_OK;
+}
+
+const struct ctl_command restore_command = {
+	"restore", "FILE|DATADIR --dir DIR [--replica HOST:PORT ...]",
+	"makes a new cell from a backup, or from the data of a stopped replica", run,
+};
