@@ -211,7 +211,7 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 	if (!ballot_equal(m->ballot, px->master) || px->role != PX_FOLLOWER)
 		return;
 	px_follow(px, BALLOT_NONE, px->config.lease);
-	if (m->to == px->config.self && px_may_stand(px) && m->last <= px->upto && !px_bound(px, px->config.self) &&
-	    mono_reached(px->now, px->silent_until))
+	if (m->to == px->config.self && px_may_stand(px) && m->last <= px->upto &&
+	    !px_bound(px, px->config.self) && mono_reached(px->now, px->silent_until))
 		px_stand(px);
 }

@@ -161,8 +161,22 @@ px_trim_target(const struct px *px)
 	return target;
 }
 
-/* Deletes only what is durable in our own state.db and in everyone's. The last chosen entry
- * stays: its origin tells which entries behind it are superseded. */
+/* What is over the limit of the log is not kept for members who lack it: they get a copy of the
+ * state ("Paxos Made Live", section 5.5). */
+static uint64_t
+over_limit(const struct px *px)
+{
+	uint64_t slot = px->log.base, applied = px_applied_reported(px);
+	uint64_t last = window_last(&px->log);
+
+	while (slot < applied && (last - slot > px->config.log_entries ||
+	                          window_bytes(&px->log, slot, last) > px->config.log_bytes))
+		slot++;
+	return slot;
+}
+
+/* Deletes only what is durable in our own state.db, and in everyone's or over the limit. The last
+ * chosen entry stays: its origin tells which entries behind it are superseded. */
 void
 px_on_applied(struct px *px, uint64_t slot)
 {
@@ -174,6 +188,8 @@ px_on_applied(struct px *px, uint64_t slot)
 	target = px_trim_target(px);
 	if (target > px_applied_reported(px))
 		target = px_applied_reported(px);
+	if (target < over_limit(px))
+		target = over_limit(px);
 	if (target + 1 > px->chosen && target > 0)
 		target = px->chosen - 1;
 	if (target <= px->log.base)

@@ -60,6 +60,10 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 
 	check_config(config);
 	px->config = *config;
+	if (config->log_entries == 0)
+		px->config.log_entries = PX_LOG_ENTRIES;
+	if (config->log_bytes == 0)
+		px->config.log_bytes = PX_LOG_BYTES;
 	px->rng = rng_seeded(config->seed);
 	px->now = now;
 	recover_log(px, recovered);

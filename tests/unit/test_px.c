@@ -511,6 +511,56 @@ trims_nothing_that_a_member_may_need(void **state)
 	bench_free(&b);
 }
 
+/* Five entries of 8 bytes are chosen, four applied here: what is trimmed of them. */
+static uint64_t
+trimmed_with(uint64_t entries, uint64_t bytes)
+{
+	struct px_config config = bench_config(3);
+	struct bench b = {.now = {1000000000}};
+	struct ballot mine;
+	struct message m;
+	uint64_t trimmed;
+
+	config.log_entries = entries;
+	config.log_bytes = bytes;
+	b.px = px_new(&config, &nothing, b.now);
+	bench_timeout(&b);
+	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
+	promise(&b, mine, 0, NULL, 0);
+	bench_persist(&b, b.update.ticket);
+	for (int i = 0; i < 5; i++)
+		bench_propose(&b, "8 bytes.");
+	bench_persist(&b, b.update.ticket);
+	reply(&b, mine, 1, 5, 5);
+	assert_int_equal(px_chosen(b.px), 5);
+	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
+	bench_persist(&b, b.update.ticket);
+	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
+	trimmed = bench_record(&b, PX_RECORD_TRIM) ? bench_record(&b, PX_RECORD_TRIM)->slot : 0;
+	assert_int_equal(px_first(b.px), trimmed + 1);
+	m = (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {mine, 1}};
+	bench_receive(&b, 3, m); /* to the first one, before anything was sent */
+	bench_timeout(&b);
+	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.first, trimmed + 1);
+	m.heartbeat_reply.sequence = 2;
+	bench_receive(&b, 3, m); /* it has nothing; what it needs first may be gone */
+	assert_int_equal(bench_sent(&b, 3, MSG_accept, NULL) == NULL, trimmed > 0);
+	bench_free(&b);
+	return trimmed;
+}
+
+static void
+trims_what_is_over_the_limit_whoever_needs_it(void **state)
+{
+	(void)state;
+	assert_int_equal(trimmed_with(0, 0), 0);
+	assert_int_equal(trimmed_with(5, 1000), 0);
+	assert_int_equal(trimmed_with(3, 1000), 2);
+	assert_int_equal(trimmed_with(1000, 39), 1);
+	assert_int_equal(trimmed_with(1000, 16), 3);
+	assert_int_equal(trimmed_with(1, 1), 4); /* what is not durable in the state stays */
+}
+
 /* ---- the end of a mastership ---- */
 
 static void
@@ -605,6 +655,7 @@ main(void)
 		cmocka_unit_test(sends_again_what_a_heartbeat_shows_as_lost),
 		cmocka_unit_test(batches_while_the_pipeline_is_full),
 		cmocka_unit_test(trims_nothing_that_a_member_may_need),
+		cmocka_unit_test(trims_what_is_over_the_limit_whoever_needs_it),
 		cmocka_unit_test(steps_down_before_a_higher_ballot),
 		cmocka_unit_test(hands_over_to_the_furthest),
 		cmocka_unit_test(stands_at_once_when_handed_over_to),
