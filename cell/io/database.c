@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cell/base/must.h"
@@ -14,7 +13,6 @@
 
 enum {
 	BUSY_MS = 1000,        /* somebody looks into the file with another program */
-	CHECK_MAX = 64 << 20,  /* bytes up to which the whole structure is checked at each start */
 	CHECKPOINT_IDLE = 256, /* pages; a commit of one small record writes two or three */
 	CHECKPOINT_ANYWAY = 2048,
 };
@@ -125,8 +123,7 @@ database_prepare(struct database *db, sqlite3_stmt **statement, const char *sql,
 static bool
 connect_to(struct database *db, const char *path, int flags, char *why, size_t why_size)
 {
-	int rc = sqlite3_open_v2(path, &db->handle,
-	                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags, NULL);
+	int rc = sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_NOMUTEX | flags, NULL);
 
 	must(db->handle != NULL);
 	if (rc != SQLITE_OK)
@@ -175,15 +172,12 @@ check_kind(struct database *db, bool *is_new, char *why, size_t why_size)
 }
 
 static bool
-check_structure(struct database *db, const char *path, char *why, size_t why_size)
+check_structure(struct database *db, char *why, size_t why_size)
 {
 	sqlite3_stmt *statement;
-	struct stat st;
 	const char *answer = "";
 	bool ok;
 
-	if (stat(path, &st) < 0 || st.st_size > CHECK_MAX)
-		return true; /* each row is read and checked against its sum anyway */
 	if (!database_prepare(db, &statement, "PRAGMA quick_check(1)", why, why_size))
 		return false;
 	if (sqlite3_step(statement) == SQLITE_ROW &&
@@ -210,19 +204,13 @@ file_path(const struct database_kind *kind, const char *directory, char path[PAT
 	return false;
 }
 
-bool
-database_open(struct database *db, const char *directory, const struct database_kind *kind,
-              char *why, size_t why_size)
+static bool
+open_file(struct database *db, const char *path, int flags, char *why, size_t why_size)
 {
-	char path[PATH_MAX];
 	bool is_new;
 
-	*db = (struct database){.kind = kind};
-	if (!file_path(kind, directory, path, why, why_size))
-		return false;
-	if (access(path, F_OK) < 0 && errno == ENOENT)
-		return true;
-	if (!connect_to(db, path, 0, why, why_size) || !check_kind(db, &is_new, why, why_size)) {
+	if (!connect_to(db, path, flags, why, why_size) ||
+	    !check_kind(db, &is_new, why, why_size)) {
 		database_close(db, true);
 		return false;
 	}
@@ -230,10 +218,35 @@ database_open(struct database *db, const char *directory, const struct database_
 		database_close(db, true);
 		return true;
 	}
-	if (check_structure(db, path, why, why_size) && prepare_transaction(db, why, why_size))
+	if (check_structure(db, why, why_size) && prepare_transaction(db, why, why_size))
 		return true;
 	database_close(db, true);
 	return false;
+}
+
+bool
+database_open(struct database *db, const char *directory, const struct database_kind *kind,
+              char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+
+	*db = (struct database){.kind = kind};
+	if (!file_path(kind, directory, path, why, why_size))
+		return false;
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return true;
+	return open_file(db, path, SQLITE_OPEN_READWRITE, why, why_size);
+}
+
+bool
+database_open_copy(struct database *db, const char *directory, const struct database_kind *kind,
+                   char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+
+	*db = (struct database){.kind = kind};
+	return file_path(kind, directory, path, why, why_size) &&
+	       open_file(db, path, SQLITE_OPEN_READONLY, why, why_size);
 }
 
 /* The data is the cell's, not everybody's: SQLite gives its other files the modes of this one. */
@@ -268,8 +281,8 @@ database_create(struct database *db, const char *directory, const char *schema, 
 	    "BEGIN; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema,
 	    kind->application_id, kind->format);
 	must(sql != NULL);
-	ok = connect_to(db, path, 0, why, why_size) &&
-	     database_keep_log(db, why, why_size) &&
+	ok = connect_to(db, path, SQLITE_OPEN_READWRITE, why, why_size) &&
+	     execute(db, "PRAGMA journal_mode = WAL", why, why_size) &&
 	     execute(db, sql, why, why_size) && prepare_transaction(db, why, why_size);
 	sqlite3_free(sql);
 	rc = ok ? directory_sync(directory) : 0;
@@ -281,15 +294,10 @@ database_create(struct database *db, const char *directory, const char *schema, 
 	return false;
 }
 
-void
-database_ready(struct database *db)
+bool
+database_ready(struct database *db, char *why, size_t why_size)
 {
 	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL) == SQLITE_OK);
-}
-
-bool
-database_keep_log(struct database *db, char *why, size_t why_size)
-{
 	return execute(db, "PRAGMA journal_mode = WAL", why, why_size);
 }
 

@@ -29,6 +29,9 @@ struct database {
  * disk. False with one line in `why`. */
 bool database_open(struct database *db, const char *directory, const struct database_kind *kind,
                    char *why, size_t why_size);
+/* Likewise a copy that nobody writes to, which is there: only to be read. */
+bool database_open_copy(struct database *db, const char *directory,
+                        const struct database_kind *kind, char *why, size_t why_size);
 /* Creates a new one with this schema (SQL statements), in one transaction. */
 bool database_create(struct database *db, const char *directory, const char *schema, char *why,
                      size_t why_size);
@@ -36,12 +39,9 @@ bool database_create(struct database *db, const char *directory, const char *sch
  * then nothing is written. WORK_FAILED when a write or sync of that failed. */
 enum work database_close(struct database *db, bool untouched);
 
-/* The connection may write from here on (database_open leaves it so that nothing is changed). */
-void database_ready(struct database *db);
-
-/* A file that is in SQLite's rollback mode, as copies that it has made are, gets a write-ahead log
- * again. False with one line in `why`. */
-bool database_keep_log(struct database *db, char *why, size_t why_size);
+/* The connection may write from here on (database_open leaves it so that nothing is changed). A file
+ * that is in SQLite's rollback mode, as copies are, gets a write-ahead log again. */
+bool database_ready(struct database *db, char *why, size_t why_size);
 
 bool database_prepare(struct database *db, sqlite3_stmt **statement, const char *sql, char *why,
                       size_t why_size);

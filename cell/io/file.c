@@ -58,6 +58,32 @@ directory_sync(const char *path)
 	return rc;
 }
 
+int
+file_sync(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+int
+file_rename(const char *from, const char *to)
+{
+	return rename(from, to) < 0 ? -errno : 0;
+}
+
+int
+file_remove(const char *path)
+{
+	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
 static int
 write_synced(const char *path, struct bytes contents, mode_t mode)
 {

@@ -20,7 +20,13 @@ int file_read(int fd, size_t limit, struct buffer *to);
 /* Writes all of it at `offset`. 0 or -errno; a short write is -EIO. */
 int file_write_at(int fd, struct bytes data, off_t offset);
 
-/* Makes what was created or renamed in the directory lasting. 0 or -errno. */
+/* Makes what was created, renamed or removed in the directory lasting. 0 or -errno. */
 int directory_sync(const char *path);
+
+/* The steps by which a file takes another one's place; each is lasting only after directory_sync.
+ * 0 or -errno; one that is missing: removing it is done, the others answer -ENOENT. */
+int file_sync(const char *path);
+int file_rename(const char *from, const char *to);
+int file_remove(const char *path);
 
 #endif

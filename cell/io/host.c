@@ -358,7 +358,8 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 	if (identity_read(h->directory, &h->identity, why, why_size)) {
 		configure(h);
 		h->store = store_open(h->directory, h->identity.conf.name, h->identity.replica,
-		                      &h->tree, &h->recovered, why, why_size);
+		                      h->identity.conf.replicas_n > 1, &h->tree, &h->recovered,
+		                      why, why_size);
 	}
 	if (h->store != NULL)
 		return h;

@@ -34,7 +34,10 @@ static const char schema[] =
     "CREATE TABLE trimmed (id INTEGER PRIMARY KEY CHECK (id = 0), slot INTEGER NOT NULL,"
     " checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE leases (incarnation INTEGER PRIMARY KEY, longest_ns INTEGER NOT NULL,"
-    " checksum INTEGER NOT NULL) STRICT";
+    " checksum INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE marks (replica INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL,"
+    " start INTEGER NOT NULL, round INTEGER NOT NULL, ballot_replica INTEGER NOT NULL,"
+    " slot INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT";
 
 static uint64_t
 sum_numbers(const uint64_t *numbers, size_t n)
@@ -173,6 +176,7 @@ read_lease(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why
 struct reading {
 	struct px_recovered *recovered;
 	struct log_entry *entries;
+	struct mark *marks;
 	size_t n, room;
 };
 
@@ -210,6 +214,33 @@ read_entry(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why
 	reading->entries[reading->n++] = e;
 	reading->recovered->entries = reading->entries;
 	reading->recovered->entries_n = reading->n;
+	return true;
+}
+
+static uint64_t
+mark_sum(const struct mark *m)
+{
+	return SUM_OF(m->replica, m->incarnation, m->start, m->ballot.round, m->ballot.replica,
+	              m->slot);
+}
+
+static bool
+read_mark(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
+{
+	struct reading *reading = user;
+	struct mark m = {.replica = (uint8_t)column(s, 0),
+	                 .incarnation = column(s, 1),
+	                 .start = column(s, 2),
+	                 .ballot = column_ballot(s, 3),
+	                 .slot = column(s, 5)};
+
+	if (column(s, 6) != mark_sum(&m) || column(s, 0) != m.replica)
+		return database_damaged(&log->db, why, why_size, "marks row %" PRIu64 ": checksum",
+		                        column(s, 0));
+	ARRAY_ROOM(reading->marks, reading->n, reading->room);
+	reading->marks[reading->n++] = m;
+	reading->recovered->marks = reading->marks;
+	reading->recovered->marks_n = reading->n;
 	return true;
 }
 
@@ -282,17 +313,22 @@ read_all(struct logdb *log, const char *cell, uint8_t replica, struct px_recover
          size_t why_size)
 {
 	struct owner owner = {.cell = cell, .replica = replica};
-	struct reading reading = {.recovered = r};
+	struct reading entries = {.recovered = r}, marks = {.recovered = r};
+	char sql[256];
 
 	if (!each_row(log, "SELECT cell, replica FROM replica", &owner, check_owner, why, why_size))
 		return false;
 	if (owner.rows != 1)
 		return database_damaged(&log->db, why, why_size, "replica: no row");
-	return read_numbers(log, r, why, why_size) &&
-	       each_row(log,
-	                "SELECT slot, round, replica, origin_round, origin_replica,"
-	                " payload_checksum, checksum, payload FROM entries ORDER BY slot",
-	                &reading, read_entry, why, why_size);
+	if (!read_numbers(log, r, why, why_size) ||
+	    !each_row(log, "SELECT replica, incarnation, start, round, ballot_replica, slot,"
+	              " checksum FROM marks", &marks, read_mark, why, why_size))
+		return false;
+	snprintf(sql, sizeof sql,
+	         "SELECT slot, round, replica, origin_round, origin_replica, payload_checksum,"
+	         " checksum, payload FROM entries WHERE slot > %lld ORDER BY slot",
+	         (long long)r->trimmed);
+	return each_row(log, sql, &entries, read_entry, why, why_size);
 }
 
 bool
@@ -318,6 +354,7 @@ logdb_recovered_free(struct px_recovered *recovered)
 	for (size_t i = 0; i < recovered->entries_n; i++)
 		free((void *)recovered->entries[i].payload.data);
 	free((void *)recovered->entries);
+	free((void *)recovered->marks);
 	*recovered = (struct px_recovered){0};
 }
 
@@ -335,7 +372,10 @@ prepare(struct logdb *log, char *why, size_t why_size)
 	    {&log->entry, "REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 	    {&log->chosen, "REPLACE INTO chosen VALUES (0, ?, ?)"},
 	    {&log->lease, "REPLACE INTO leases VALUES (?, ?, ?)"},
-	    {&log->delete_entries, "DELETE FROM entries WHERE slot > ? AND slot <= ?"},
+	    {&log->mark, "REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?)"},
+	    {&log->delete_entries,
+	     "DELETE FROM entries WHERE slot IN"
+	     " (SELECT slot FROM entries WHERE slot <= ? ORDER BY slot LIMIT ?)"},
 	    {&log->trim_to, "REPLACE INTO trimmed VALUES (0, ?, ?)"},
 	};
 
@@ -361,20 +401,20 @@ create(struct logdb *log, const char *directory, const char *cell, uint8_t repli
 	return ok;
 }
 
+/* Of the leases only the longest counts, and what the last incarnation said. */
 static bool
 write_incarnation(struct logdb *log, uint64_t number, char *why, size_t why_size)
 {
-	char sql[128];
-	sqlite3_stmt *s;
-	bool ok;
+	char sql[512];
 
-	snprintf(sql, sizeof sql, "REPLACE INTO incarnation VALUES (0, %lld, %lld)",
-	         (long long)number, (long long)SUM_OF(number));
-	if (!database_prepare(&log->db, &s, sql, why, why_size))
-		return false;
-	ok = database_step(s) == SQLITE_OK || database_error(&log->db, why, why_size);
-	sqlite3_finalize(s);
-	return ok;
+	snprintf(sql, sizeof sql,
+	         "BEGIN IMMEDIATE; REPLACE INTO incarnation VALUES (0, %lld, %lld);"
+	         "DELETE FROM leases WHERE incarnation < %lld AND incarnation <>"
+	         " (SELECT incarnation FROM leases ORDER BY longest_ns DESC, incarnation DESC"
+	         " LIMIT 1); COMMIT",
+	         (long long)number, (long long)SUM_OF(number), (long long)(number - 1));
+	return sqlite3_exec(log->db.handle, sql, NULL, NULL, NULL) == SQLITE_OK ||
+	       database_error(&log->db, why, why_size);
 }
 
 bool
@@ -386,11 +426,11 @@ logdb_start(struct logdb *log, const char *directory, const char *cell, uint8_t 
 	              : write_incarnation(log, r->incarnation + 1, why, why_size);
 	int rc;
 
-	if (!ok)
+	if (!ok || !database_ready(&log->db, why, why_size))
 		return false;
-	database_ready(&log->db);
 	r->incarnation++;
 	log->trimmed = log->trim = r->trimmed;
+	log->to_delete = true; /* what an earlier life left behind it */
 	log->chosen_written = log->chosen_up_to = r->chosen;
 	log->marks = (struct marks){r->incarnation, r->promised, logdb_last(r)};
 	rc = marks_open(&log->marks_file, directory, &log->marks);
@@ -404,7 +444,7 @@ enum work
 logdb_close(struct logdb *log, bool untouched)
 {
 	sqlite3_stmt *all[] = {log->ballot[0], log->ballot[1], log->entry, log->chosen, log->lease,
-	                       log->delete_entries, log->trim_to};
+	                       log->mark, log->delete_entries, log->trim_to};
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		sqlite3_finalize(all[i]);
@@ -466,6 +506,19 @@ write_lease(struct logdb *log, span_t length)
 	return database_step(log->lease);
 }
 
+static int
+write_mark(struct logdb *log, const struct mark *m)
+{
+	bind_number(log->mark, 1, m->replica);
+	bind_number(log->mark, 2, m->incarnation);
+	bind_number(log->mark, 3, m->start);
+	bind_number(log->mark, 4, m->ballot.round);
+	bind_number(log->mark, 5, m->ballot.replica);
+	bind_number(log->mark, 6, m->slot);
+	bind_number(log->mark, 7, mark_sum(m));
+	return database_step(log->mark);
+}
+
 int
 logdb_write(struct logdb *log, const struct px_record *r)
 {
@@ -481,33 +534,37 @@ logdb_write(struct logdb *log, const struct px_record *r)
 	case PX_RECORD_TRIM:
 		if (r->slot > log->trim)
 			log->trim = r->slot;
+		if (r->slot > log->marks.slot)
+			log->marks.slot = r->slot;
 		return SQLITE_OK;
 	case PX_RECORD_LEASE:
 		return write_lease(log, r->length);
 	case PX_RECORD_MARK:
-		return SQLITE_OK;
+		return write_mark(log, &r->mark);
 	}
 	must(!"a kind of record");
 	return SQLITE_MISUSE;
 }
 
-static uint64_t
-next_trim(const struct logdb *log)
-{
-	return log->trim - log->trimmed > TRIM_STEP ? log->trimmed + TRIM_STEP : log->trim;
-}
-
+/* Rows at or below the base count no more from the moment that it is written; they are deleted in
+ * small steps behind it. */
 static int
 trim_some(struct logdb *log)
 {
-	int rc;
+	int rc = SQLITE_OK;
 
-	if (log->trim <= log->trimmed)
-		return SQLITE_OK;
-	bind_number(log->delete_entries, 1, log->trimmed);
-	bind_number(log->delete_entries, 2, next_trim(log));
+	log->more_to_delete = false;
+	if (log->trim <= log->trimmed && !log->to_delete)
+		return rc;
+	if (log->trim > log->trimmed)
+		rc = write_number(log->trim_to, log->trim);
+	if (rc != SQLITE_OK)
+		return rc;
+	bind_number(log->delete_entries, 1, log->trim);
+	bind_number(log->delete_entries, 2, TRIM_STEP);
 	rc = database_step(log->delete_entries);
-	return rc == SQLITE_OK ? write_number(log->trim_to, next_trim(log)) : rc;
+	log->more_to_delete = sqlite3_changes(log->db.handle) == TRIM_STEP;
+	return rc;
 }
 
 int
@@ -524,8 +581,8 @@ void
 logdb_written(struct logdb *log)
 {
 	log->chosen_written = log->chosen_up_to;
-	if (log->trim > log->trimmed)
-		log->trimmed = next_trim(log);
+	log->trimmed = log->trim;
+	log->to_delete = log->more_to_delete;
 	marks_write(&log->marks_file, &log->marks);
 }
 
@@ -535,12 +592,12 @@ logdb_tidy(struct logdb *log, bool idle)
 	enum work work = database_checkpoint(&log->db, idle);
 	int rc;
 
-	if (work != WORK_DONE || !idle || log->trim <= log->trimmed)
+	if (work != WORK_DONE || !idle || !log->to_delete)
 		return work;
 	rc = database_begin(&log->db);
 	work = database_end(&log->db, rc == SQLITE_OK ? logdb_finish(log) : rc);
 	if (work != WORK_DONE)
 		return work == WORK_LATER ? WORK_DONE : work;
 	logdb_written(log);
-	return log->trim > log->trimmed ? WORK_MORE : WORK_DONE;
+	return log->to_delete ? WORK_MORE : WORK_DONE;
 }

@@ -5,8 +5,10 @@
  *   ballots, ballots_again   the highest ballot promised, twice
  *   entries      what was accepted, by slot
  *   chosen       everything up to this slot is known to be chosen
- *   trimmed      entries up to this slot are in state.db, and deleted here
+ *   trimmed      the base: entries up to this slot are in state.db; rows that are left of them
+ *                count no more
  *   leases       the longest master lease that an incarnation may have granted
+ *   marks        what other replicas told of themselves
  *
  * Numbers over 2^63 show as negative. `checksum` covers a row's other columns; of an entry,
  * `payload_checksum` is that of its payload and part of what `checksum` covers. */
@@ -23,9 +25,11 @@ struct logdb {
 	struct database db;
 	struct marks_file marks_file;
 	struct marks marks;      /* what the last transaction left behind */
-	uint64_t trimmed, trim;  /* deleted up to here; may be deleted up to here */
+	uint64_t trimmed, trim;  /* the base: in the file; to be written */
+	bool to_delete, more_to_delete; /* rows below it; behind the transaction's step, too */
 	uint64_t chosen_written, chosen_up_to; /* of the hint: in the file; to be written */
-	sqlite3_stmt *ballot[2], *entry, *chosen, *lease, *delete_entries, *trim_to;
+	sqlite3_stmt *ballot[2], *entry, *chosen, *lease, *mark,
+	    *delete_entries, *trim_to;
 };
 
 /* Opens an existing log and checks all of it; a new one stays closed until logdb_start. Changes

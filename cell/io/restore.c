@@ -314,9 +314,7 @@ write_state(struct restoring *r)
 	enum work work;
 	int rc;
 
-	/* A copy may have come in SQLite's other mode. */
-	if (!statedb_start(&r->state, r->work, r->restored->cell, r->why, r->why_size) ||
-	    !database_keep_log(db, r->why, r->why_size))
+	if (!statedb_start(&r->state, r->work, r->restored->cell, r->why, r->why_size))
 		return false;
 	tree_changes(r->tree, &rows);
 	rc = database_begin(db);

@@ -177,6 +177,57 @@ load_all(struct statedb *state, const char *cell, struct tree *tree, char *why, 
 }
 
 bool
+statedb_check_copy(const char *directory, const char *name, const char *cell, char *why,
+                   size_t why_size)
+{
+	struct database_kind other = kind;
+	struct statedb copy = {0};
+	struct tree *tree;
+	bool ok;
+
+	other.name = name;
+	if (!database_open_copy(&copy.db, directory, &other, why, why_size))
+		return false;
+	tree = tree_new(cell);
+	ok = copy.db.handle != NULL && load_all(&copy, cell, tree, why, why_size);
+	if (copy.db.handle == NULL)
+		snprintf(why, why_size, "%s: there is nothing in it", name);
+	tree_free(tree);
+	database_close(&copy.db, true);
+	return ok;
+}
+
+static bool
+read_applied(struct database *db, uint64_t *applied, char *why, size_t why_size)
+{
+	sqlite3_stmt *s;
+	bool ok;
+
+	if (!database_prepare(db, &s, "SELECT applied FROM meta", why, why_size))
+		return false;
+	ok = sqlite3_step(s) == SQLITE_ROW;
+	if (ok)
+		*applied = (uint64_t)sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	return ok;
+}
+
+bool
+statedb_applied(const char *directory, const char *name, uint64_t *applied)
+{
+	struct database_kind other = kind;
+	char why[DATABASE_WHY];
+	struct database db;
+	bool ok;
+
+	other.name = name;
+	ok = database_open(&db, directory, &other, why, sizeof why) && db.handle != NULL &&
+	     read_applied(&db, applied, why, sizeof why);
+	database_close(&db, true);
+	return ok;
+}
+
+bool
 statedb_open(struct statedb *state, const char *directory, const char *cell, struct tree **tree,
              char *why, size_t why_size)
 {
@@ -243,9 +294,7 @@ statedb_start(struct statedb *state, const char *directory, const char *cell, ch
 	}
 	for (int t = 0; t < ROW_TABLES && ok; t++)
 		ok = prepare_table(state, (enum row_table)t, why, why_size);
-	if (ok)
-		database_ready(&state->db);
-	return ok;
+	return ok && database_ready(&state->db, why, why_size);
 }
 
 enum work

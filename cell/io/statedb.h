@@ -23,6 +23,11 @@ struct statedb {
  * `why`. */
 bool statedb_open(struct statedb *state, const char *directory, const char *cell,
                   struct tree **tree, char *why, size_t why_size);
+/* Likewise a copy of one under another name, which is only read. */
+bool statedb_check_copy(const char *directory, const char *name, const char *cell, char *why,
+                        size_t why_size);
+/* The index that the file of this name says it is applied to; false when it can't be read. */
+bool statedb_applied(const char *directory, const char *name, uint64_t *applied);
 bool statedb_start(struct statedb *state, const char *directory, const char *cell, char *why,
                    size_t why_size);
 /* Whose it is: the cell's name, empty when there is no file yet. Changes nothing on the disk. False

@@ -1,17 +1,14 @@
 #include "cell/io/store.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/dirlock.h"
-#include "cell/io/failed.h"
-#include "cell/io/log.h"
-#include "cell/io/logdb.h"
-#include "cell/io/statedb.h"
+#include "cell/io/copier.h"
+#include "cell/io/files.h"
+#include "cell/io/install.h"
 
 enum {
 	STATE_DELAY_MS = 200,       /* how long changes wait for more to share their transaction */
@@ -32,11 +29,8 @@ struct state_job {
 };
 
 struct store {
-	char *directory;
-	struct dirlock lock;
-	struct failed failed;
-	struct logdb log;
-	struct statedb state;
+	struct files files;
+	struct copier copier;
 	struct worker log_worker, state_worker;
 	atomic_bool broken;         /* nothing is written or acknowledged any more */
 	pthread_mutex_t mutex;      /* of the next two */
@@ -46,137 +40,33 @@ struct store {
 	uv_async_t *news;           /* NULL until store_start */
 	struct store_callbacks callbacks;
 	bool log_closed;            /* by a thread, but the store was not started */
-	bool started, told_full, told_failed, closing;
+	bool started, told_full, told_failed, closing, copier_idle;
 	void (*closed)(void *user);
 	void *closed_user;
 };
 
 /* ---- opening ---- */
 
-/* The two files are parts of one story: together they hold every slot. */
-static bool
-check_together(const struct store *s, const struct tree *tree, const struct px_recovered *r,
-               char *why, size_t why_size)
-{
-	uint64_t applied = tree_applied(tree);
-
-	if (applied < r->trimmed) {
-		snprintf(why, why_size,
-		         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins "
-		         "behind slot %" PRIu64,
-		         s->state.db.handle ? "an old copy" : "missing", applied, r->trimmed);
-		return false;
-	}
-	if (applied > logdb_last(r)) {
-		snprintf(why, why_size,
-		         "log.db is %s: it ends at slot %" PRIu64 ", but state.db at "
-		         "%" PRIu64,
-		         s->log.db.handle ? "an old copy" : "missing", logdb_last(r), applied);
-		return false;
-	}
-	return true;
-}
-
-/* Reads and checks everything. Up to here, nothing was changed on the disk. */
-static bool
-open_databases(struct store *s, const char *cell, uint8_t replica, struct tree **tree,
-               struct px_recovered *recovered, char *why, size_t why_size)
-{
-	if (!logdb_open(&s->log, s->directory, cell, replica, recovered, why, why_size))
-		return false;
-	if (statedb_open(&s->state, s->directory, cell, tree, why, why_size)) {
-		if (check_together(s, *tree, recovered, why, why_size))
-			return true;
-		tree_free(*tree);
-		*tree = NULL;
-		statedb_close(&s->state, true);
-	}
-	logdb_recovered_free(recovered);
-	logdb_close(&s->log, true);
-	return false;
-}
-
-static bool
-clear_mark(struct store *s, char *why, size_t why_size)
-{
-	int rc;
-
-	if (!s->failed.earlier)
-		return true;
-	log_warn("%s: failed in an earlier boot (%s); its files were checked and are whole",
-	         s->directory, s->failed.why);
-	rc = failed_clear(&s->failed);
-	if (rc == 0)
-		return true;
-	snprintf(why, why_size, "%s/" FAILED_FILE ": %s", s->directory, strerror(-rc));
-	return false;
-}
-
-static bool
-start_databases(struct store *s, const char *cell, uint8_t replica, struct px_recovered *recovered,
-                char *why, size_t why_size)
-{
-	return clear_mark(s, why, why_size) &&
-	       logdb_start(&s->log, s->directory, cell, replica, recovered, why, why_size) &&
-	       statedb_start(&s->state, s->directory, cell, why, why_size);
-}
-
-static struct store *
-store_new(const char *directory)
-{
-	struct store *s = memory_zero(1, sizeof *s);
-
-	s->directory = bytes_to_text(bytes_of(directory));
-	must(pthread_mutex_init(&s->mutex, NULL) == 0);
-	return s;
-}
+static void init_workers(struct store *s);
 
 static void
 store_free(struct store *s)
 {
 	must(pthread_mutex_destroy(&s->mutex) == 0);
-	free(s->directory);
 	free(s);
 }
 
-static void init_workers(struct store *s);
-
-static bool
-open_locked(struct store *s, const char *cell, uint8_t replica, struct tree **tree,
-            struct px_recovered *recovered, char *why, size_t why_size)
-{
-	if (!failed_open(&s->failed, s->directory, why, why_size))
-		return false;
-	if (open_databases(s, cell, replica, tree, recovered, why, why_size)) {
-		if (start_databases(s, cell, replica, recovered, why, why_size)) {
-			if (recovered->chosen < tree_applied(*tree))
-				recovered->chosen = tree_applied(*tree);
-			return true;
-		}
-		if (s->log.db.io_failed || s->state.db.io_failed)
-			failed_mark(&s->failed, why);
-		tree_free(*tree);
-		*tree = NULL;
-		logdb_recovered_free(recovered);
-		statedb_close(&s->state, true);
-		logdb_close(&s->log, true);
-	}
-	failed_close(&s->failed);
-	return false;
-}
-
 struct store *
-store_open(const char *directory, const char *cell, uint8_t replica, struct tree **tree,
-           struct px_recovered *recovered, char *why, size_t why_size)
+store_open(const char *directory, const char *cell, uint8_t replica, bool others,
+           struct tree **tree, struct px_recovered *recovered, char *why, size_t why_size)
 {
-	struct store *s = store_new(directory);
+	struct store *s = memory_zero(1, sizeof *s);
 
-	if (dirlock_take(&s->lock, directory, why, why_size)) {
-		if (open_locked(s, cell, replica, tree, recovered, why, why_size)) {
-			init_workers(s);
-			return s;
-		}
-		dirlock_release(&s->lock);
+	must(pthread_mutex_init(&s->mutex, NULL) == 0);
+	if (files_open(&s->files, directory, cell, replica, others, tree, recovered, why,
+	               why_size)) {
+		init_workers(s);
+		return s;
 	}
 	store_free(s);
 	return NULL;
@@ -188,12 +78,33 @@ store_recovered_free(struct px_recovered *recovered)
 	logdb_recovered_free(recovered);
 }
 
+bool
+store_snapshot_ready(const char *directory, const char *cell, char *why, size_t why_size)
+{
+	int rc;
+
+	if (!statedb_check_copy(directory, STORE_SNAPSHOT, cell, why, why_size)) {
+		(void)install_remove(directory, STORE_SNAPSHOT);
+		return false;
+	}
+	rc = install_ready(directory, STORE_SNAPSHOT, "state.db");
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" STORE_SNAPSHOT ": %s", directory, strerror(-rc));
+	return rc == 0;
+}
+
+int
+store_set_state_aside(const char *directory)
+{
+	return install_set_aside(directory, "state.db");
+}
+
 /* ---- in the workers' threads ---- */
 
 static void
 mark_failed(struct store *s, const char *why)
 {
-	failed_mark(&s->failed, why);
+	failed_mark(&s->files.failed, why);
 	must(pthread_mutex_lock(&s->mutex) == 0);
 	snprintf(s->why, sizeof s->why, "%s", why);
 	s->marked = true;
@@ -206,7 +117,7 @@ log_failed(void *user)
 {
 	struct store *s = user;
 
-	mark_failed(s, s->log.db.why);
+	mark_failed(s, s->files.log.db.why);
 }
 
 static void
@@ -214,7 +125,7 @@ state_failed(void *user)
 {
 	struct store *s = user;
 
-	mark_failed(s, s->state.db.why);
+	mark_failed(s, s->files.state.db.why);
 }
 
 static enum work
@@ -223,24 +134,24 @@ run_log(void *user, const struct job_list *batch)
 	struct store *s = user;
 	struct job *job;
 	enum work work;
-	int rc = database_begin(&s->log.db);
+	int rc = database_begin(&s->files.log.db);
 
 	TAILQ_FOREACH(job, batch, link) {
 		const struct log_job *l = (const struct log_job *)job;
 
 		for (size_t i = 0; i < l->n && rc == SQLITE_OK; i++)
-			rc = logdb_write(&s->log, &l->records[i]);
+			rc = logdb_write(&s->files.log, &l->records[i]);
 	}
-	work = database_end(&s->log.db, rc == SQLITE_OK ? logdb_finish(&s->log) : rc);
+	work = database_end(&s->files.log.db, rc == SQLITE_OK ? logdb_finish(&s->files.log) : rc);
 	if (work == WORK_DONE)
-		logdb_written(&s->log);
+		logdb_written(&s->files.log);
 	return work;
 }
 
 static enum work
 tidy_log(void *user, bool idle)
 {
-	return logdb_tidy(&((struct store *)user)->log, idle);
+	return logdb_tidy(&((struct store *)user)->files.log, idle);
 }
 
 static void
@@ -248,7 +159,7 @@ finish_log(void *user)
 {
 	struct store *s = user;
 
-	if (logdb_close(&s->log, atomic_load(&s->broken)) == WORK_FAILED &&
+	if (logdb_close(&s->files.log, atomic_load(&s->broken)) == WORK_FAILED &&
 	    !atomic_exchange(&s->broken, true))
 		log_failed(s);
 }
@@ -267,10 +178,10 @@ run_state(void *user, const struct job_list *batch)
 		ARRAY_ROOM(lists, n, room);
 		lists[n++] = &((struct state_job *)job)->rows;
 	}
-	rc = database_begin(&s->state.db);
+	rc = database_begin(&s->files.state.db);
 	if (rc == SQLITE_OK)
-		rc = statedb_write(&s->state, lists, n);
-	work = database_end(&s->state.db, rc);
+		rc = statedb_write(&s->files.state, lists, n);
+	work = database_end(&s->files.state.db, rc);
 	free(lists);
 	return work;
 }
@@ -278,7 +189,7 @@ run_state(void *user, const struct job_list *batch)
 static enum work
 tidy_state(void *user, bool idle)
 {
-	return database_checkpoint(&((struct store *)user)->state.db, idle);
+	return database_checkpoint(&((struct store *)user)->files.state.db, idle);
 }
 
 static void
@@ -286,7 +197,7 @@ finish_state(void *user)
 {
 	struct store *s = user;
 
-	if (statedb_close(&s->state, atomic_load(&s->broken)) == WORK_FAILED &&
+	if (statedb_close(&s->files.state, atomic_load(&s->broken)) == WORK_FAILED &&
 	    !atomic_exchange(&s->broken, true))
 		state_failed(s);
 }
@@ -391,8 +302,7 @@ after_close(struct store *s)
 	free_log_jobs(&rest);
 	worker_fini(&s->state_worker, &rest);
 	free_state_jobs(&rest);
-	failed_close(&s->failed);
-	dirlock_release(&s->lock);
+	files_close(&s->files);
 	store_free(s);
 	closed(user);
 }
@@ -419,7 +329,7 @@ on_news(uv_async_t *handle)
 	tell_full(s, log.later || state.later);
 	tell_log(s, &log.done);
 	tell_state(s, &state.done);
-	if (!s->closing || !log.exited || !state.exited)
+	if (!s->closing || !s->copier_idle || !log.exited || !state.exited)
 		return;
 	s->closing = false;
 	worker_join(&s->log_worker);
@@ -459,6 +369,7 @@ store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *call
 	}
 	s->news->data = s;
 	s->callbacks = *callbacks;
+	copier_init(&s->copier, loop, s->files.directory, "state.db");
 	rc = start_workers(s);
 	if (rc == 0) {
 		s->started = true;
@@ -528,21 +439,39 @@ store_state_queued(struct store *s)
 }
 
 void
+store_copy(struct store *s, const char *name,
+           void (*done)(void *user, uint64_t applied, const char *why), void *user)
+{
+	must(s->started && !s->closing);
+	copier_add(&s->copier, name, done, user);
+}
+
+static void
+on_copier_idle(void *user)
+{
+	struct store *s = user;
+
+	s->copier_idle = true;
+	wake_loop(s);
+}
+
+void
 store_close(struct store *s, void (*closed)(void *user), void *user)
 {
 	must(s->closed == NULL && closed != NULL);
 	s->closed = closed;
 	s->closed_user = user;
 	if (!s->started) {
-		if (statedb_close(&s->state, false) == WORK_FAILED)
-			failed_mark(&s->failed, s->state.db.why);
-		if (!s->log_closed && logdb_close(&s->log, false) == WORK_FAILED)
-			failed_mark(&s->failed, s->log.db.why);
+		if (statedb_close(&s->files.state, false) == WORK_FAILED)
+			failed_mark(&s->files.failed, s->files.state.db.why);
+		if (!s->log_closed && logdb_close(&s->files.log, false) == WORK_FAILED)
+			failed_mark(&s->files.failed, s->files.log.db.why);
 		after_close(s);
 		return;
 	}
 	s->closing = true;
 	worker_finish(&s->log_worker);
 	worker_finish(&s->state_worker);
-	wake_loop(s); /* threads that a failure has ended already have nothing more to tell */
+	/* Threads that a failure has ended already have nothing more to tell: this wakes the loop. */
+	copier_stop(&s->copier, on_copier_idle, s);
 }

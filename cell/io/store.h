@@ -36,20 +36,23 @@ struct store_callbacks {
 
 /* Opens or creates the data directory's databases and reads them: the tree from its rows, what the
  * log recovered into *recovered (free with store_recovered_free). Takes the directory's lock first
- * and writes the new incarnation, durably, last: on an error nothing was changed.
+ * and writes the new incarnation, durably, last: on an error nothing was changed. `others`: the cell
+ * has more replicas, from which damage can be repaired.
  *
  * An error is NULL and one line in `why`: "DIR: in use by process N", "state.db belongs to cell X,
  * not to Y", "state.db is damaged: nodes row 17: checksum", "log.db is damaged or an old copy: it
  * ends at slot 3, but 9 was acknowledged", "DIR/health: marked failed since this boot: ..." and so
  * on. No thread runs before store_start. */
 struct store *store_open(const char *directory, const char *cell, uint8_t replica,
-                         struct tree **tree, struct px_recovered *recovered,
+                         bool others, struct tree **tree, struct px_recovered *recovered,
                          char *why, size_t why_size);
 void store_recovered_free(struct px_recovered *recovered);
 
-/* A consistent copy of state.db, made by a thread of its own while all else goes on (one at a
- * time), as DIRECTORY/`name`, synced; `done` is called on the loop's thread with the applied index
- * of the copy, or with `why` it could not be made. At store_close an unfinished one is given up. */
+/* A consistent copy of state.db, made by a thread of its own while all else goes on (one after the
+ * other), as DIRECTORY/`name`, synced; `done` is called on the loop's thread with the applied index
+ * of the copy, or with `why` it could not be made. At store_close an unfinished one is given up.
+ * One that is named STORE_COPY and is still there at the next store_open is removed. */
+#define STORE_COPY "copy.db"
 void store_copy(struct store *s, const char *name,
                 void (*done)(void *user, uint64_t applied, const char *why), void *user);
 /* What a copy from another replica is written into; when it is whole, store_snapshot_ready checks it

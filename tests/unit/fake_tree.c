@@ -44,6 +44,18 @@ tree_applied(const struct tree *t)
 	return meta != NULL ? (uint64_t)meta->values[COL_meta_applied].number : 0;
 }
 
+struct ballot
+tree_origin(const struct tree *t)
+{
+	const struct row *meta = fake_tree_find(t, ROWS_meta, 0);
+
+	if (meta == NULL)
+		return (struct ballot){0};
+	return (struct ballot){
+	    .round = (uint64_t)meta->values[COL_meta_origin_round].number,
+	    .replica = (uint8_t)meta->values[COL_meta_origin_replica].number};
+}
+
 const struct row_list *
 fake_tree_rows(const struct tree *t)
 {
@@ -67,6 +79,8 @@ fake_meta(uint64_t applied)
 
 	row.values[COL_meta_applied].number = (int64_t)applied;
 	row.values[COL_meta_digest].number = -(int64_t)applied;
+	row.values[COL_meta_origin_round].number = 2;
+	row.values[COL_meta_origin_replica].number = 1;
 	return row;
 }
 

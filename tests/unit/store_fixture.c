@@ -40,8 +40,8 @@ fixture_open(struct fixture *f)
 	f->full = f->failed = f->closed = false;
 	f->fulls = 0;
 	f->in_order = true;
-	f->store = store_open(f->directory, "test", 1, &f->tree, &f->recovered, f->why,
-	                      sizeof f->why);
+	f->store = store_open(f->directory, "test", 1, f->others, &f->tree, &f->recovered,
+	                      f->why, sizeof f->why);
 	return f->store != NULL;
 }
 
@@ -187,4 +187,22 @@ fixture_sql(struct fixture *f, const char *file, const char *sql)
 		must(!"SQL");
 	}
 	must(sqlite3_close(handle) == SQLITE_OK);
+}
+
+int64_t
+fixture_number(struct fixture *f, const char *file, const char *sql)
+{
+	char path[512];
+	sqlite3 *handle;
+	sqlite3_stmt *s;
+	int64_t number;
+
+	snprintf(path, sizeof path, "%s/%s", f->directory, file);
+	must(sqlite3_open(path, &handle) == SQLITE_OK);
+	must(sqlite3_prepare_v2(handle, sql, -1, &s, NULL) == SQLITE_OK);
+	must(sqlite3_step(s) == SQLITE_ROW);
+	number = sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	must(sqlite3_close(handle) == SQLITE_OK);
+	return number;
 }

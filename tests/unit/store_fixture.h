@@ -8,6 +8,7 @@
 
 struct fixture {
 	char directory[64];
+	bool others; /* the cell has more replicas */
 	uv_loop_t loop;
 	struct store *store;
 	struct tree *tree;
@@ -41,5 +42,7 @@ void fixture_wait_saved(struct fixture *f, uint64_t applied);
 
 /* Runs a statement on one of the store's files, from outside. */
 void fixture_sql(struct fixture *f, const char *file, const char *sql);
+/* The number that a SELECT answers. */
+int64_t fixture_number(struct fixture *f, const char *file, const char *sql);
 
 #endif

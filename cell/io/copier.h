@@ -1,0 +1,36 @@
+/* Consistent copies of state.db, one after the other, each by a thread of its own with a connection
+ * of its own: it reads one state of the file, while the writer goes on behind it. The copy is
+ * written and synced piece by piece, so that it never makes much work for the disk at once. */
+#ifndef LSFS_IO_COPIER_H
+#define LSFS_IO_COPIER_H
+
+#include <bsd/sys/queue.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+/* With the applied index of the copy; or with why it could not be made. */
+typedef void copier_done(void *user, uint64_t applied, const char *why);
+
+struct copy;
+TAILQ_HEAD(copy_list, copy);
+
+struct copier {
+	const char *directory, *source; /* not copied */
+	uv_loop_t *loop;
+	struct copy_list waiting;
+	struct copy *running;
+	uv_work_t work;
+	atomic_bool giving_up;
+	void (*idle)(void *user);
+	void *idle_user;
+};
+
+void copier_init(struct copier *c, uv_loop_t *loop, const char *directory, const char *source);
+/* DIRECTORY/`name` from here on; `done` is called from the loop. */
+void copier_add(struct copier *c, const char *name, copier_done *done, void *user);
+/* Gives up what is not finished, telling it; calls `idle`, maybe at once, when no thread runs. */
+void copier_stop(struct copier *c, void (*idle)(void *user), void *user);
+
+#endif

@@ -1,0 +1,26 @@
+/* The files of a data directory, opened: their locks and marks, log.db and state.db, and what is to
+ * be done when they do not fit together or are damaged. */
+#ifndef LSFS_IO_FILES_H
+#define LSFS_IO_FILES_H
+
+#include "cell/io/dirlock.h"
+#include "cell/io/failed.h"
+#include "cell/io/logdb.h"
+#include "cell/io/statedb.h"
+
+struct files {
+	char *directory;
+	struct dirlock lock;
+	struct failed failed;
+	struct logdb log;
+	struct statedb state;
+};
+
+/* What store_open does, but for the threads. */
+bool files_open(struct files *f, const char *directory, const char *cell, uint8_t replica,
+                bool others, struct tree **tree, struct px_recovered *recovered, char *why,
+                size_t why_size);
+/* After both databases were closed. */
+void files_close(struct files *f);
+
+#endif
