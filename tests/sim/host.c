@@ -42,6 +42,21 @@ remember(struct sim *s, uint64_t **values, size_t *room, uint64_t index, uint64_
 		         (unsigned long)index);
 }
 
+void
+host_inspect(struct sim *s, struct host *n)
+{
+	const struct tree *t = n->up ? replica_tree(n->replica) : NULL;
+	struct model *model = &s->model;
+
+	if (t == NULL)
+		return;
+	if (tree_check(t) != NULL)
+		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
+	if (tree_applied(t) > 0)
+		remember(s, &model->slices, &model->slices_room, tree_applied(t),
+		         tree_slice_digest(t) | 1, n, "what is stored as");
+}
+
 static void
 check_applied(struct sim *s, struct host *n)
 {
@@ -324,6 +339,8 @@ host_start(struct sim *s, struct host *n)
 	if (n->checked > 0)
 		remember(s, &s->model.digests, &s->model.digests_room, n->checked,
 		         tree_digest(t) | 1, n, "the digest");
+	if (tree_check(t) != NULL)
+		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
 	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
 	free((void *)recovered.entries);
 	schedule(s, n);

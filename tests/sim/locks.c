@@ -115,7 +115,9 @@ static void
 take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const struct acquire *a)
 {
 	struct holder *h = holder_of(it, session, a->owner);
-	int64_t delay_s = a->delay_s >= 0 ? a->delay_s : a->default_delay_s;
+	int64_t delay_s = a->delay_s >= 0        ? a->delay_s
+	                  : it->lock_delay_s >= 0 ? it->lock_delay_s
+	                                          : a->default_delay_s;
 
 	if (h == NULL) {
 		check_turn(s, it, session, a);
@@ -133,6 +135,7 @@ take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const str
 		h->earlier_acquisition = h->acquisition;
 		h->earlier_mode = h->mode;
 	}
+	it->lock_changed = index;
 	h->acquisition = a->acquisition;
 	h->mode = (enum lock_mode)a->mode;
 	if (delay_s > h->delay_s)
@@ -266,6 +269,7 @@ locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t ses
 			i++;
 			continue;
 		}
+		it->lock_changed = index;
 		if (expired)
 			begin_delay(s, it, index, it->holders[i].mode);
 		drop(it, &it->holders[i]);
@@ -284,4 +288,5 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 	if (sim_leases_hold(s) && s->now - it->delay_from < it->delay_s * SECOND / 100 * 99)
 		sim_fail(s, "the lock-delay of %s ends too early", trace_path(s, it->node));
 	it->delay_mode = LOCK_NONE;
+	it->lock_changed = s->model.applied;
 }

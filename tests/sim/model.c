@@ -74,7 +74,7 @@ latest(const struct item *it)
 static struct item *
 add_item(struct model *m, uint64_t index, uint64_t parent, struct bytes name, enum node_kind kind)
 {
-	struct item *it = memory_zero(1, sizeof *it);
+	struct item *it = memory_zero(1, sizeof *it), *parent_item;
 
 	ARRAY_ROOM(m->items, m->items_n, m->items_room);
 	m->items[m->items_n++] = it;
@@ -83,20 +83,43 @@ add_item(struct model *m, uint64_t index, uint64_t parent, struct bytes name, en
 	it->parent = parent;
 	it->kind = kind;
 	it->born = index;
+	it->lock_delay_s = -1;
 	memcpy(it->name, name.data, name.len);
 	if (kind == NODE_FILE)
 		add_version(it, index, (struct bytes){0});
 	name_changed(m, index, it, it->node);
+	if ((parent_item = model_item(m, parent)) != NULL)
+		parent_item->creator = 0;
 	return it;
 }
 
+static bool
+has_children(const struct model *m, const struct item *it)
+{
+	for (size_t i = 0; i < m->items_n; i++)
+		if (m->items[i]->died == 0 && m->items[i]->parent == it->node)
+			return true;
+	return false;
+}
+
+/* An ephemeral directory goes with its last child. */
 void
 model_delete(struct sim *s, struct item *it, uint64_t index)
 {
+	struct item *parent = model_item(&s->model, it->parent);
+
 	it->died = index;
 	it->holders_n = it->openers_n = 0;
 	it->delay_mode = LOCK_NONE;
 	name_changed(&s->model, index, it, 0);
+	if (parent->ephemeral && !has_children(&s->model, parent))
+		model_delete(s, parent, index);
+}
+
+static bool
+is_alive(const struct item *it)
+{
+	return it != NULL && it->died == 0;
 }
 
 /* ---- sessions ---- */
@@ -223,6 +246,8 @@ end_session(struct sim *s, uint64_t index, const struct command *c, const struct
 			continue;
 		locks_session_ended(s, it, index, op->session, expired);
 		opener_gone(s, it, index, op->session);
+		if (it->creator == op->session)
+			model_delete(s, it, index);
 	}
 	history_session_over(s, op->session);
 	return RC_OK;
@@ -293,16 +318,24 @@ create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *
 {
 	struct item *it = model_child(&s->model, op->parent, op->name);
 
-	if (it != NULL && op->exclusive) {
-		want->rc = RC_EXIST;
+	if (!is_alive(model_item(&s->model, op->parent))) {
+		want->rc = RC_STALE;
+		return;
+	}
+	if (it != NULL && (op->exclusive || it->kind != op->kind)) {
+		want->rc = op->exclusive                  ? RC_EXIST
+		           : it->kind == NODE_DIRECTORY ? RC_ISDIR
+		                                          : RC_NOTDIR;
 		return;
 	}
 	want->fresh = it == NULL;
 	if (it == NULL) {
 		it = add_item(&s->model, index, op->parent, op->name, (enum node_kind)op->kind);
 		it->ephemeral = op->ephemeral;
+		if (op->ephemeral && op->kind == NODE_DIRECTORY)
+			it->creator = session;
 	}
-	if (it->ephemeral)
+	if (it->ephemeral && it->kind == NODE_FILE)
 		opener_add(it, session);
 	wrote(it, want);
 }
@@ -313,6 +346,11 @@ rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct ou
 	struct item *source = model_child(&s->model, op->parent, op->name);
 	struct item *target = model_child(&s->model, op->new_parent, op->new_name);
 
+	if (!is_alive(model_item(&s->model, op->parent)) ||
+	    (source != NULL && !is_alive(model_item(&s->model, op->new_parent)))) {
+		want->rc = RC_STALE;
+		return;
+	}
 	if (source == NULL) {
 		want->rc = RC_NOENT;
 		return;
@@ -326,6 +364,7 @@ rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct ou
 			target =
 			    add_item(&s->model, index, op->new_parent, op->new_name, NODE_FILE);
 			target->ephemeral = source->ephemeral;
+			target->lock_delay_s = source->lock_delay_s;
 		}
 		add_version(target, index, bytes_copy(latest(source)->contents));
 		for (size_t i = 0; target->ephemeral && i < source->openers_n; i++)
@@ -341,10 +380,16 @@ delete_file(struct sim *s, uint64_t index, const struct op_delete *op, struct ou
 {
 	struct item *it = model_child(&s->model, op->parent, op->name);
 
-	if (it == NULL) {
+	if (!is_alive(model_item(&s->model, op->parent)))
+		want->rc = RC_STALE;
+	else if (it == NULL)
 		want->rc = RC_NOENT;
+	else if (it->kind != op->kind)
+		want->rc = it->kind == NODE_DIRECTORY ? RC_ISDIR : RC_NOTDIR;
+	else if (has_children(&s->model, it))
+		want->rc = RC_NOTEMPTY;
+	if (want->rc != RC_OK)
 		return;
-	}
 	want->node = it->node;
 	model_delete(s, it, index);
 }
@@ -354,7 +399,7 @@ open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *
               struct outcome *want)
 {
 	struct item *it = model_item(&s->model, wire_op_node(op));
-	bool alive = it != NULL && it->died == 0;
+	bool alive = is_alive(it);
 
 	if (op->code == OP_close_ephemeral) {
 		if (alive)
@@ -364,10 +409,25 @@ open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *
 	} else {
 		if (op->code == OP_make_ephemeral)
 			it->ephemeral = true;
-		if (it->ephemeral)
+		if (it->ephemeral && it->kind == NODE_FILE)
 			opener_add(it, session);
 		wrote(it, want);
 	}
+}
+
+/* What the model knows of a node's other attributes: that they can be set. */
+static void
+set_attribute(struct sim *s, const struct op *op, struct outcome *want)
+{
+	struct item *it = model_item(&s->model, wire_op_node(op));
+
+	if (!is_alive(it)) {
+		want->rc = RC_STALE;
+		return;
+	}
+	if (op->code == OP_set_lock_delay)
+		it->lock_delay_s = op->set_lock_delay.seconds;
+	wrote(it, want);
 }
 
 static void
@@ -375,8 +435,9 @@ release_or_cancel(struct sim *s, uint64_t session, const struct op *op)
 {
 	struct item *it = model_item(&s->model, wire_op_node(op));
 
-	if (it == NULL || it->died != 0)
+	if (!is_alive(it))
 		return;
+	it->lock_changed = s->model.applied;
 	if (op->code == OP_release)
 		locks_release(it, session, &op->release);
 	else
@@ -405,6 +466,10 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		return;
 	case OP_delete:
 		delete_file(s, index, &op->delete, want);
+		return;
+	case OP_set_mtime:
+	case OP_set_lock_delay:
+		set_attribute(s, op, want);
 		return;
 	case OP_make_ephemeral:
 	case OP_open_ephemeral:
@@ -512,5 +577,6 @@ model_free(struct model *m)
 	free(m->names);
 	free(m->sessions);
 	free(m->digests);
+	free(m->slices);
 	free(m->sums);
 }

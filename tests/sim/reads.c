@@ -74,11 +74,52 @@ check_listing(struct sim *s, const struct record *r, const struct result_listing
 		         (unsigned long)r->index, seen, want);
 }
 
+/* Of locks only the newest state is known. */
+static void
+check_lock(struct sim *s, const struct record *r, const struct item *it,
+           const struct result_lock *result)
+{
+	enum lock_state state = it->delay_mode != LOCK_NONE ? LOCK_STATE_DELAYED : LOCK_STATE_FREE;
+
+	if (it->lock_changed > r->index || it->died != 0)
+		return;
+	if (it->holders_n > 0)
+		state = it->holders[0].mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
+		                                              : LOCK_STATE_SHARED;
+	if (result->state != state || result->holders.count != it->holders_n ||
+	    result->lock_generation != it->lock_generation ||
+	    result->delay_left_s > it->delay_s)
+		sim_fail(s, "read %lu.%lu shows the lock of %s in state %u with %u holders",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         trace_path(s, it->node), result->state, result->holders.count);
+}
+
+static void
+check_sequencer(struct sim *s, const struct record *r, const struct item *it,
+                const struct result_sequencer *result)
+{
+	bool holds = false;
+
+	if (it->lock_changed > r->index || it->died != 0)
+		return;
+	for (size_t i = 0; i < it->holders_n; i++)
+		holds = holds || it->holders[i].session == r->session;
+	if (r->rc != (holds ? RC_OK : RC_NODATA) || (holds && result->fence != it->fence))
+		sim_fail(s, "sequencer %lu.%lu of %s: %s", (unsigned long)r->session,
+		         (unsigned long)r->number, trace_path(s, it->node), rc_name(r->rc));
+}
+
 static void
 check_lookup(struct sim *s, const struct record *r)
 {
 	uint64_t node = name_at(&s->model, r->index, r->op.lookup.parent, r->op.lookup.name);
+	const struct item *parent = model_item(&s->model, r->op.lookup.parent);
 
+	if (parent == NULL || (parent->died != 0 && parent->died <= r->index)) {
+		if (r->rc != RC_STALE)
+			sim_fail(s, "a lookup in a dead directory is answered %s", rc_name(r->rc));
+		return;
+	}
 	if (r->rc != (node == 0 ? RC_NOENT : RC_OK) || (node != 0 && r->got.node != node))
 		sim_fail(s, "lookup %lu.%lu of %.*s at %lu finds %lu and should find %lu",
 		         (unsigned long)r->session, (unsigned long)r->number,
@@ -109,7 +150,11 @@ model_check_read(struct sim *s, const struct record *r, const struct result *res
 	if (r->rc != RC_OK && r->op.code != OP_get_sequencer)
 		sim_fail(s, "read %lu.%lu of a living node is answered %s",
 		         (unsigned long)r->session, (unsigned long)r->number, rc_name(r->rc));
-	if (r->op.code == OP_get_listing)
+	if (r->op.code == OP_get_lock)
+		check_lock(s, r, it, &result->lock);
+	else if (r->op.code == OP_get_sequencer)
+		check_sequencer(s, r, it, &result->sequencer);
+	else if (r->op.code == OP_get_listing)
 		check_listing(s, r, &result->listing);
 	else if (it->kind == NODE_FILE &&
 	         (r->op.code == OP_get_contents || r->op.code == OP_get_attr))

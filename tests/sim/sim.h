@@ -309,6 +309,8 @@ void host_pause(struct sim *s, struct host *n, int64_t until);
 /* What was wrong with its disk and its clock is over. */
 void host_calm_down(struct sim *s, struct host *n);
 void host_clock_changed(struct sim *s, struct host *n);
+/* Every second: what is in memory hangs together, and is the same everywhere. */
+void host_inspect(struct sim *s, struct host *n);
 /* Every replica is here and serves or follows, with everything that was decided. */
 void host_check_end(struct sim *s);
 void host_free(struct host *n);
@@ -392,8 +394,9 @@ struct item { /* a node of the model */
 	uint64_t node, parent;
 	char name[NAME_ROOM];
 	enum node_kind kind;
-	bool ephemeral, had_child;
-	uint64_t born, died, creator; /* indices; died 0: alive */
+	bool ephemeral;
+	uint64_t born, died; /* indices; died 0: alive */
+	uint64_t creator;    /* session, of an ephemeral directory that never had a child */
 	struct version *versions;
 	size_t versions_n, versions_room;
 	uint64_t *openers;
@@ -405,6 +408,8 @@ struct item { /* a node of the model */
 	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
 	bool kept; /* held or delayed when the epoch began */
+	uint64_t lock_changed; /* index */
+	int64_t lock_delay_s;  /* set on the node; -1: not */
 };
 
 struct name_change {
@@ -427,8 +432,8 @@ struct model {
 	size_t names_n, names_room;
 	struct model_session *sessions;
 	size_t sessions_n, sessions_room;
-	uint64_t *digests, *sums; /* of the trees, and of the payloads; by index */
-	size_t digests_room, sums_room;
+	uint64_t *digests, *slices, *sums; /* of the trees, and of the payloads; by index */
+	size_t digests_room, slices_room, sums_room;
 	uint64_t last_fence;
 };
 
@@ -478,6 +483,7 @@ enum role {
 	ROLE_LOCKS,
 	ROLE_EPHEMERAL,
 	ROLE_BURST,
+	ROLE_DIRECTORIES,
 	ROLES
 };
 
@@ -491,6 +497,7 @@ struct process {
 	uint64_t call, fh,
 	    line;       /* on a mount: the call under way, the open file, the line written */
 	char text[256]; /* and what was read */
+	bool fcntl;     /* locks with fcntl(2) this time */
 	uint64_t wakes; /* only the newest wake-up counts */
 	bool idle;
 };

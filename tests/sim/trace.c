@@ -275,6 +275,8 @@ trace_call(struct sim *s, const struct machine *m, int p, const struct mount_eve
 	    [MOUNT_RMDIR] = "removes",        [MOUNT_GETXATTR] = "reads an attribute of",
 	    [MOUNT_FLOCK] = "flocks",         [MOUNT_SETLK] = "fcntl-locks",
 	    [MOUNT_GETLK] = "asks for the fcntl lock of",
+	    [MOUNT_SETXATTR] = "sets an attribute of",
+	    [MOUNT_REMOVEXATTR] = "removes an attribute of",
 	};
 	struct buffer text = BUFFER(1024);
 
@@ -286,11 +288,17 @@ trace_call(struct sim *s, const struct machine *m, int p, const struct mount_eve
 	if (event->kind == MOUNT_FLOCK || event->kind == MOUNT_SETLK)
 		buffer_printf(&text, "(%s%s) ", mode_name(event->lock_mode),
 		              event->wait ? ", waiting" : "");
-	buffer_printf(&text, "%s", event->name.len > 0 ? child_path(s, event->ino, event->name)
-	                                               : trace_path(s, event->ino));
+	if (event->kind == MOUNT_GETXATTR || event->kind == MOUNT_SETXATTR ||
+	    event->kind == MOUNT_REMOVEXATTR)
+		buffer_printf(&text, "%s (%.*s)", trace_path(s, event->ino), (int)event->name.len,
+		              (const char *)event->name.data);
+	else
+		buffer_printf(&text, "%s",
+		              event->name.len > 0 ? child_path(s, event->ino, event->name)
+		                                  : trace_path(s, event->ino));
 	if (event->new_name.len > 0)
 		buffer_printf(&text, " to %s", child_path(s, event->new_ino, event->new_name));
-	if (event->data.len > 0) {
+	if (event->kind == MOUNT_WRITE) {
 		buffer_printf(&text, ": ");
 		put_text(&text, event->data);
 	}

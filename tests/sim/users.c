@@ -44,7 +44,19 @@ create(struct sim *s, struct machine *m, int p, const char *name, int flags, mod
 static void
 lock(struct sim *s, struct machine *m, int p, enum lock_mode mode, bool waits)
 {
-	call(s, m, p, (struct mount_event){.kind = MOUNT_FLOCK, .lock_mode = mode, .wait = waits});
+	call(s, m, p,
+	     (struct mount_event){.kind = m->processes[p].fcntl ? MOUNT_SETLK : MOUNT_FLOCK,
+	                          .lock_mode = mode,
+	                          .wait = waits,
+	                          .whole = true});
+}
+
+static void
+attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, const char *name)
+{
+	call(s, m, p,
+	     (struct mount_event){
+	         .kind = kind, .name = bytes_of(name), .data = bytes_of("exclusive")});
 }
 
 static void
@@ -153,6 +165,10 @@ on_locks(struct sim *s, struct machine *m, int p)
 			lock(s, m, p, mode, rng_chance(&s->rng, 500));
 			return true;
 		}
+		if (rng_chance(&s->rng, 300)) {
+			attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock_holders");
+			return true;
+		}
 		u->step++;
 		/* fall through */
 	case 3:
@@ -204,10 +220,40 @@ on_ephemeral(struct sim *s, struct machine *m, int p)
 	return true;
 }
 
+/* A directory is made or entered, locked by its attribute for a while, and removed. */
+static bool
+on_directories(struct sim *s, struct machine *m, int p)
+{
+	struct mount_event event = {.ino = NODE_ROOT, .name = bytes_of("d0"), .mode = S_IFDIR};
+
+	switch (m->processes[p].step) {
+	case 0:
+		event.kind = rng_chance(&s->rng, 600) ? MOUNT_MKDIR : MOUNT_LOOKUP;
+		event.mode |= rng_chance(&s->rng, 500) ? 0755 : 0755 | S_ISVTX;
+		call(s, m, p, event);
+		return true;
+	case 1:
+		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.lock");
+		return true;
+	case 2:
+		attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock");
+		return true;
+	case 3:
+		attribute(s, m, p, MOUNT_REMOVEXATTR, "user.ls.lock");
+		return true;
+	case 4:
+		event.kind = MOUNT_RMDIR;
+		call(s, m, p, event);
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool (*const rounds[])(struct sim *, struct machine *, int) = {
     [ROLE_REGISTER] = on_register, [ROLE_APPEND] = on_append, [ROLE_COUNTER] = on_counter,
     [ROLE_NAMES] = on_names,       [ROLE_LOCKS] = on_locks,   [ROLE_EPHEMERAL] = on_ephemeral,
-    [ROLE_BURST] = on_register,
+    [ROLE_BURST] = on_register,    [ROLE_DIRECTORIES] = on_directories,
 };
 
 /* ---- the end of a round: close, as a process does ---- */
@@ -273,6 +319,7 @@ users_next(struct sim *s, struct machine *m, int p)
 
 	u->step = 0;
 	u->node = u->fh = u->line = 0;
+	u->fcntl = rng_chance(&s->rng, 300);
 	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
 
@@ -312,6 +359,17 @@ acknowledged(struct sim *s, uint64_t line)
 	s->lines[s->lines_n++] = line;
 }
 
+/* What the attribute locked is unlocked, come what may; to take it away twice does no harm. */
+static int
+after_directory(int step, int error)
+{
+	if (step == 0 || step == 4)
+		return error != 0 ? STEP_OVER : step + 1;
+	if (step == 3 && error != 0 && error != ENODATA && error != ESTALE)
+		return 3;
+	return error == ESTALE ? STEP_OVER : step + 1;
+}
+
 void
 users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 {
@@ -328,10 +386,10 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	sim_trace(s, "client %d process %d: the call returns: %s", m->id + 1, p,
 	          r->error ? strerror(r->error) : "ok");
 	u->call = 0;
-	if (r->error == 0 && r->kind == MOUNT_CREATED) {
+	if (r->error == 0 && (r->kind == MOUNT_CREATED || r->kind == MOUNT_ENTRY))
 		u->node = r->stat.ino;
+	if (r->error == 0 && r->kind == MOUNT_CREATED)
 		u->fh = r->fh;
-	}
 	if (r->error == 0 && r->kind == MOUNT_DATA) {
 		must(r->data.len < sizeof u->text);
 		memcpy(u->text, r->data.data ? r->data.data : (const uint8_t *)"", r->data.len);
@@ -339,7 +397,9 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	}
 	if (u->step == STEP_FLUSH && r->error == 0 && u->line != 0)
 		acknowledged(s, u->line);
-	if (r->error != 0 && u->step < STEP_FLUSH) {
+	if (u->role == ROLE_DIRECTORIES) {
+		u->step = after_directory(u->step, r->error);
+	} else if (r->error != 0 && u->step < STEP_FLUSH) {
 		u->line = 0; /* it was never taken */
 		u->step = u->fh != 0 ? STEP_FLUSH : STEP_OVER;
 	} else {

@@ -102,7 +102,8 @@ next_round(struct sim *s, struct machine *m, int p)
 static void
 find_file(struct sim *s, struct machine *m, int p)
 {
-	static const char *const names[] = {"reg0", "log", "counter0", "", "lock0", "", "reg1"};
+	static const char *const names[] = {"reg0", "log",  "counter0", "",
+	                                    "lock0", "", "reg1"};
 	struct process *proc = &m->processes[p];
 
 	proc->step = 1;
@@ -113,6 +114,16 @@ static void
 unique(struct sim *s, char text[24])
 {
 	snprintf(text, 24, "v%lu;", (unsigned long)++s->values);
+}
+
+/* Changes what hangs on a file besides its contents. */
+static struct op
+touch(struct sim *s, uint64_t node)
+{
+	if (rng_chance(&s->rng, 500))
+		return (struct op){.code = OP_set_mtime, .set_mtime = {.node = node, .now = 1}};
+	return (struct op){.code = OP_set_lock_delay,
+	                   .set_lock_delay = {.node = node, .seconds = sim_between(s, -1, 5)}};
 }
 
 /* Reads, writes, compares and swaps. */
@@ -130,11 +141,14 @@ do_register(struct sim *s, struct machine *m, int p)
 		return;
 	}
 	unique(s, text);
-	switch (rng_below(&s->rng, 4)) {
+	switch (rng_below(&s->rng, 5)) {
 	case 0:
 		break;
 	case 1:
 		op = get_contents(proc->node);
+		break;
+	case 4:
+		op = touch(s, proc->node);
 		break;
 	case 2:
 		op = set_contents(proc->node, text);
@@ -257,10 +271,16 @@ do_locks(struct sim *s, struct machine *m, int p)
 	struct process *proc = &m->processes[p];
 	enum lock_mode mode = rng_chance(&s->rng, 500) ? LOCK_SHARED : LOCK_EXCLUSIVE;
 	struct op look = {.code = OP_get_sequencer, .get_sequencer = {.node = proc->node}};
+	struct op state = {.code = OP_get_lock, .get_lock = {.node = proc->node}};
 	uint64_t before = proc->acquisition;
 
 	switch (proc->step++) {
 	case 0:
+		if (rng_chance(&s->rng, 100)) {
+			ask(s, m, p, touch(s, proc->node));
+			proc->step = 5;
+			return;
+		}
 		ask(s, m, p, acquire(s, m, proc, mode, rng_chance(&s->rng, 700)));
 		return;
 	case 1:
@@ -272,7 +292,7 @@ do_locks(struct sim *s, struct machine *m, int p)
 			proc->generation = before;
 			return;
 		}
-		ask(s, m, p, look);
+		ask(s, m, p, rng_chance(&s->rng, 500) ? look : state);
 		return;
 	case 3: /* a conversion that failed keeps what was held */
 		if (answer(s, proc, proc->records_n - 1)->rc == RC_BUSY_LOCK)
@@ -294,7 +314,7 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 	switch (proc->step++) {
 	case 0:
 		if (rng_chance(&s->rng, 500))
-			ask(s, m, p, create(name, true, true));
+			ask(s, m, p, create(name, true, rng_chance(&s->rng, 800)));
 		else
 			ask(s, m, p,
 			    (struct op){.code = OP_lookup,
@@ -306,8 +326,14 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 			return;
 		}
 		proc->node = answer(s, proc, 0)->got.node;
-		ask(s, m, p,
-		    (struct op){.code = OP_open_ephemeral, .open_ephemeral = {proc->node}});
+		if (rng_chance(&s->rng, 300))
+			ask(s, m, p,
+			    (struct op){.code = OP_make_ephemeral,
+			                .make_ephemeral = {proc->node}});
+		else
+			ask(s, m, p,
+			    (struct op){.code = OP_open_ephemeral,
+			                .open_ephemeral = {proc->node}});
 		return;
 	case 2:
 		wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
@@ -315,6 +341,74 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 	case 3:
 		ask(s, m, p,
 		    (struct op){.code = OP_close_ephemeral, .close_ephemeral = {proc->node}});
+		return;
+	default:
+		next_round(s, m, p);
+	}
+}
+
+static struct op
+in_directory(struct sim *s, uint64_t directory)
+{
+	static const char *const names[] = {"f", "g"};
+	struct bytes name = bytes_of(names[rng_below(&s->rng, 2)]);
+	struct op op;
+
+	switch (rng_below(&s->rng, 6)) {
+	case 0:
+	case 1:
+		op = create((const char *)name.data, rng_chance(&s->rng, 500),
+		            rng_chance(&s->rng, 500));
+		op.create.parent = directory;
+		return op;
+	case 2:
+		return (struct op){
+		    .code = OP_delete,
+		    .delete = {.parent = directory, .name = name, .kind = NODE_FILE}};
+	case 3:
+		return (struct op){.code = OP_rename,
+		                   .rename = {.parent = directory,
+		                              .name = name,
+		                              .new_parent = NODE_ROOT,
+		                              .new_name = bytes_of("a")}};
+	case 4:
+		return (struct op){.code = OP_lookup, .lookup = {.parent = directory, .name = name}};
+	default:
+		return (struct op){.code = OP_get_listing, .get_listing = {.node = directory}};
+	}
+}
+
+/* Makes a directory, or enters one; works in it; removes it if it is empty. */
+static void
+do_directories(struct sim *s, struct machine *m, int p)
+{
+	static const char *const names[] = {"d0", "d1"};
+	struct process *proc = &m->processes[p];
+	const char *name = names[rng_below(&s->rng, 2)];
+	struct op op = create(name, rng_chance(&s->rng, 300), rng_chance(&s->rng, 500));
+
+	switch (proc->step++) {
+	case 0:
+		op.create.kind = NODE_DIRECTORY;
+		ask(s, m, p, op);
+		return;
+	case 1:
+		if (answer(s, proc, 0)->rc != RC_OK) {
+			next_round(s, m, p);
+			return;
+		}
+		proc->node = answer(s, proc, 0)->got.node;
+		/* fall through */
+	case 2:
+	case 3:
+		ask(s, m, p, in_directory(s, proc->node));
+		return;
+	case 4:
+		ask(s, m, p,
+		    (struct op){.code = OP_delete,
+		                .delete = {.parent = NODE_ROOT,
+		                           .name = bytes_of(name),
+		                           .kind = NODE_DIRECTORY}});
 		return;
 	default:
 		next_round(s, m, p);
@@ -346,7 +440,7 @@ do_burst(struct sim *s, struct machine *m, int p)
 static bool
 needs_file(enum role role)
 {
-	return role != ROLE_NAMES && role != ROLE_EPHEMERAL;
+	return role != ROLE_NAMES && role != ROLE_EPHEMERAL && role != ROLE_DIRECTORIES;
 }
 
 static void
@@ -356,7 +450,7 @@ act(struct sim *s, struct machine *m, int p)
 	    [ROLE_REGISTER] = do_register, [ROLE_APPEND] = do_append,
 	    [ROLE_COUNTER] = do_counter,   [ROLE_NAMES] = do_names,
 	    [ROLE_LOCKS] = do_locks,       [ROLE_EPHEMERAL] = do_ephemeral,
-	    [ROLE_BURST] = do_burst,
+	    [ROLE_BURST] = do_burst,       [ROLE_DIRECTORIES] = do_directories,
 	};
 	struct process *proc = &m->processes[p];
 
