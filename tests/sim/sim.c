@@ -9,7 +9,7 @@
 enum {
 	CALM_SECONDS = 120,
 	RUN_SECONDS = 60, /* at least */
-	LATE_SECONDS = 10,
+	LATE_SECONDS = 25, /* longer than a session that nobody wants any more */
 	EVENTS_MAX = 20 * 1000 * 1000,
 	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
 };

@@ -136,15 +136,15 @@ start_workers(const struct soak *soak, struct shared *shared, int jobs, double s
 {
 	fflush(NULL);
 	for (int i = 0; i < jobs; i++) {
-		struct worker *w = &shared->workers[i];
+		pid_t pid = fork();
 
-		w->pid = fork();
-		if (w->pid < 0) {
+		if (pid < 0) {
 			perror("sim: fork");
 			exit(2);
 		}
-		if (w->pid == 0)
-			work(soak, shared, w, start);
+		if (pid == 0)
+			work(soak, shared, &shared->workers[i], start);
+		shared->workers[i].pid = pid;
 	}
 }
 
