@@ -51,9 +51,9 @@ stop() {
 # Ended, or a zombie that its parent has not waited for.
 gone() { ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2> /dev/null; }
 
-# wait_until WHAT COMMAND...: an event, not a time; gives up loudly after 20 seconds.
+# wait_until WHAT COMMAND...: an event, not a time; gives up loudly after 20 seconds, or $patience.
 wait_until() {
-	local what=$1 end=$((SECONDS + 20))
+	local what=$1 end=$((SECONDS + ${patience:-20}))
 	shift
 	until "$@"; do
 		if [ $SECONDS -ge $end ]; then

@@ -3,8 +3,8 @@
 # where any packet can be lost in any direction. Sourced behind lib.sh.
 #
 # Machines are called r1, r2, ... (replicas), c1, c2, ... (mounts) and o, the operator's, which no
-# fault touches. Mount N is on "$work/mN"; the filesystem lies in the one mount namespace that we all
-# share, only the daemon's packets leave from its machine.
+# fault touches. Mount N is on "$work/mN"; the filesystem lies in the one mount namespace that we
+# all share, only the daemon's packets leave from its machine.
 
 LSCELL=$build/cell/lscell
 cell=$work/cell
@@ -113,6 +113,23 @@ make_cell() {
 	limit 10 "$LSCTL" cell create net --dir "$cell" "${args[@]}" > /dev/null
 }
 
+# small_disk N MEGABYTES: replica N's data directory moves to a filesystem of its own, of that size.
+small_disk() {
+	local at=$work/disk/$1
+	mkdir -p "$at"
+	truncate -s "$2M" "$at.image"
+	mkfs.ext4 -q -m 0 "$at.image" && mount -o loop "$at.image" "$at" || return 1
+	mv "$cell/$1" "$at/data" && ln -s "$at/data" "$cell/$1"
+}
+
+# fill_disk N: to the last block, with a plain file; empty_disk takes that away.
+fill_disk() {
+	dd if=/dev/zero of="$work/disk/$1/filler" bs=1M 2> /dev/null
+	dd if=/dev/zero of="$work/disk/$1/filler" bs=1k oflag=append conv=notrunc 2> /dev/null
+	sync -f "$work/disk/$1"
+}
+empty_disk() { rm -f "$work/disk/$1/filler"; }
+
 pid_of() { cat "$work/pid/$1" 2> /dev/null; }
 alive() { ! gone "$(pid_of "$1")"; }
 
@@ -148,7 +165,7 @@ thaw() { kill -CONT "$(pid_of "$1")"; }
 
 # mount_cell N [OPTIONS]: does not wait for it.
 mount_cell() {
-	mkdir -p "$work/m$1"
+	[ -d "$work/m$1" ] || mkdir "$work/m$1" 2> /dev/null # a dead mount is there, too
 	run_on "c$1" "$work/lsfs-$1.log" \
 		"$LSFS" -f -o "key=$cell/admin.key${2:+,$2}" "$conf" "$work/m$1"
 }
@@ -233,6 +250,7 @@ end_network() {
 		[ -e "$file" ] && ! gone "$(cat "$file")" && kill -9 "$(cat "$file")"
 	done
 	for i in $(seq "$mounts"); do umount -l "$work/m$i" 2> /dev/null; done
+	for file in "$work"/disk/*.image; do umount -l "${file%.image}" 2> /dev/null; done
 	for machine in $(machines) o switch; do
 		ip netns del "$net-$machine" 2> /dev/null
 	done
