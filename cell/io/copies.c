@@ -1,0 +1,381 @@
+#include "cell/io/copies.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+
+enum copy_state {
+	COPY_NONE,
+	COPY_WAITING, /* for the store */
+	COPY_MAKING,
+	COPY_READY,
+	COPY_BROKEN,  /* could not be made: its reader is still to be told */
+};
+
+struct copy {
+	enum copy_state state;
+	struct copies_reader reader;
+	bool abandoned;  /* being made, for nobody */
+	uint64_t id;     /* random: a reader may come with the number of an earlier process */
+	int fd;
+	uint64_t applied, size;
+	bool asked;      /* for the part at `offset` */
+	bool begun;      /* a part was read */
+	uint64_t offset;
+	mono_t idle;     /* when it is dropped */
+};
+
+struct copies {
+	struct copies_config config;
+	char *path;
+	struct copy all[COPIES_MAX];
+	int turn;         /* who is served first */
+	mono_t next;      /* when a part may be read */
+	uv_timer_t timer;
+	uint8_t *part;
+	bool stopping;
+	void (*stopped)(void *user);
+	void *stopped_user;
+};
+
+/* ---- one copy ---- */
+
+static bool
+reader_equal(struct copies_reader a, struct copies_reader b)
+{
+	return a.peer == b.peer && a.conn == b.conn;
+}
+
+static struct copy *
+find(struct copies *c, struct copies_reader reader)
+{
+	for (int i = 0; i < COPIES_MAX; i++)
+		if (c->all[i].state != COPY_NONE && !c->all[i].abandoned &&
+		    reader_equal(c->all[i].reader, reader))
+			return &c->all[i];
+	return NULL;
+}
+
+static void
+drop(struct copy *copy)
+{
+	if (copy->state == COPY_MAKING) {
+		copy->abandoned = true;
+		return;
+	}
+	if (copy->state == COPY_READY)
+		close(copy->fd);
+	*copy = (struct copy){.fd = -1};
+}
+
+static void
+answer(struct copies *c, const struct copy *copy, struct msg_copy_part part)
+{
+	part.copy = copy->id;
+	part.applied = copy->applied;
+	part.size = copy->size;
+	c->config.answer(c->config.user, copy->reader, &part);
+}
+
+static void
+refuse(struct copies *c, struct copies_reader reader, enum rc rc)
+{
+	const struct copy nobody = {.reader = reader};
+
+	answer(c, &nobody, (struct msg_copy_part){.rc = rc});
+}
+
+/* ---- making ---- */
+
+static void begin_next(struct copies *c);
+static void end(struct copies *c);
+
+/* Without a name it goes with its descriptor. */
+static bool
+open_copy(struct copies *c, struct copy *copy)
+{
+	struct stat st;
+	int fd = open(c->path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &st) < 0 || unlink(c->path) < 0) {
+		log_error("%s: %s", c->path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	copy->fd = fd;
+	copy->size = (uint64_t)st.st_size;
+	return true;
+}
+
+static void
+on_made(void *user, uint64_t applied, const char *why)
+{
+	struct copies *c = user;
+	struct copy *copy = NULL;
+
+	for (int i = 0; i < COPIES_MAX; i++)
+		if (c->all[i].state == COPY_MAKING)
+			copy = &c->all[i];
+	must(copy != NULL);
+	if (why != NULL && !c->stopping)
+		log_error("cannot make a copy of the state: %s", why);
+	copy->applied = applied;
+	copy->state = why == NULL && open_copy(c, copy) ? COPY_READY : COPY_BROKEN;
+	copy->idle = mono_add(clock_now(), span_ms(COPIES_IDLE_MS));
+	if (copy->state == COPY_BROKEN)
+		unlink(c->path);
+	if (copy->abandoned)
+		drop(copy);
+	begin_next(c);
+	if (c->stopping)
+		end(c);
+}
+
+static void
+begin_next(struct copies *c)
+{
+	struct copy *next = NULL;
+
+	for (int i = 0; i < COPIES_MAX; i++) {
+		if (c->all[i].state == COPY_MAKING)
+			return;
+		if (c->all[i].state == COPY_WAITING)
+			next = &c->all[i];
+	}
+	if (next == NULL || c->stopping)
+		return;
+	next->state = COPY_MAKING;
+	store_copy(c->config.store, STORE_COPY, on_made, c);
+}
+
+/* NULL: there are as many as may be. */
+static struct copy *
+begin(struct copies *c, struct copies_reader reader)
+{
+	for (int i = 0; i < COPIES_MAX; i++) {
+		struct copy *copy = &c->all[i];
+
+		if (copy->state != COPY_NONE)
+			continue;
+		*copy = (struct copy){.state = COPY_WAITING, .reader = reader, .fd = -1};
+		while (copy->id == 0)
+			random_fill(&copy->id, sizeof copy->id);
+		begin_next(c);
+		return copy;
+	}
+	return NULL;
+}
+
+/* ---- reading ---- */
+
+static bool
+read_whole(int fd, uint8_t *to, size_t n, uint64_t offset)
+{
+	while (n > 0) {
+		ssize_t got = pread(fd, to, n, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		to += got;
+		n -= (size_t)got;
+		offset += (uint64_t)got;
+	}
+	return true;
+}
+
+static void
+serve(struct copies *c, struct copy *copy)
+{
+	const uint64_t left = copy->size - copy->offset;
+	struct bytes data = {c->part, left < LIMIT_PART ? (size_t)left : LIMIT_PART};
+
+	copy->asked = false;
+	copy->begun = true;
+	if (!read_whole(copy->fd, c->part, data.len, copy->offset)) {
+		log_error("cannot read a copy of the state: %s", strerror(errno));
+		answer(c, copy, (struct msg_copy_part){.rc = RC_IO});
+		drop(copy);
+		return;
+	}
+	answer(c, copy, (struct msg_copy_part){.rc = RC_OK, .offset = copy->offset, .data = data,
+	                                       .checksum = checksum(data)});
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void
+arm(struct copies *c)
+{
+	mono_t next = MONO_NEVER;
+	int64_t ms;
+
+	for (int i = 0; i < COPIES_MAX; i++) {
+		const struct copy *copy = &c->all[i];
+
+		if (copy->state == COPY_READY || copy->state == COPY_BROKEN)
+			next = mono_min(next, copy->asked ? c->next : copy->idle);
+	}
+	if (mono_is_never(next)) {
+		must(uv_timer_stop(&c->timer) == 0);
+		return;
+	}
+	ms = (mono_since(next, clock_now()).ns + 999999) / 1000000;
+	uv_update_time(c->timer.loop);
+	must(uv_timer_start(&c->timer, on_timer, ms < 0 ? 0 : (uint64_t)ms, 0) == 0);
+}
+
+static void
+serve_one(struct copies *c, mono_t now)
+{
+	for (int i = 0; i < COPIES_MAX; i++) {
+		struct copy *copy = &c->all[(c->turn + i) % COPIES_MAX];
+
+		if (copy->state != COPY_READY || !copy->asked)
+			continue;
+		c->turn = (c->turn + i + 1) % COPIES_MAX;
+		c->next = mono_add(now, span_ms(COPIES_PACE_MS));
+		serve(c, copy);
+		return;
+	}
+}
+
+static void
+drop_idle(struct copies *c, mono_t now)
+{
+	for (int i = 0; i < COPIES_MAX; i++) {
+		struct copy *copy = &c->all[i];
+
+		if ((copy->state == COPY_READY || copy->state == COPY_BROKEN) && !copy->asked &&
+		    mono_reached(now, copy->idle))
+			drop(copy);
+	}
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	struct copies *c = timer->data;
+	mono_t now = clock_now();
+
+	drop_idle(c, now);
+	if (mono_reached(now, c->next))
+		serve_one(c, now);
+	arm(c);
+}
+
+/* Who asks for a new one while nothing was read of the last one may as well have that. */
+static struct copy *
+copy_for(struct copies *c, struct copies_reader reader, uint64_t id)
+{
+	struct copy *copy = find(c, reader);
+
+	if (id != 0)
+		return copy != NULL && copy->id == id ? copy : NULL;
+	if (copy != NULL && copy->begun) {
+		drop(copy);
+		copy = NULL;
+	}
+	return copy != NULL ? copy : begin(c, reader);
+}
+
+void
+copies_ask(struct copies *c, struct copies_reader reader, const struct msg_copy_request *request)
+{
+	struct copy *copy = copy_for(c, reader, request->copy);
+
+	must(!c->stopping);
+	if (copy == NULL) {
+		refuse(c, reader, request->copy == 0 ? RC_BUSY : RC_NOENT);
+		return;
+	}
+	copy->idle = mono_add(clock_now(), span_ms(COPIES_IDLE_MS));
+	if (copy->state == COPY_BROKEN) {
+		answer(c, copy, (struct msg_copy_part){.rc = RC_IO});
+		drop(copy);
+	} else if (copy->state != COPY_READY) {
+		answer(c, copy, (struct msg_copy_part){.rc = RC_BUSY});
+	} else if (request->offset > copy->size) {
+		answer(c, copy, (struct msg_copy_part){.rc = RC_INVAL});
+	} else {
+		copy->asked = true;
+		copy->offset = request->offset;
+		arm(c);
+	}
+}
+
+void
+copies_forget(struct copies *c, struct copies_reader reader)
+{
+	struct copy *copy = find(c, reader);
+
+	if (copy != NULL)
+		drop(copy);
+}
+
+/* ---- life ---- */
+
+struct copies *
+copies_new(const struct copies_config *config)
+{
+	struct copies *c = memory_zero(1, sizeof *c);
+	char path[PATH_MAX];
+
+	c->config = *config;
+	snprintf(path, sizeof path, "%s/" STORE_COPY, config->directory);
+	c->path = bytes_to_text(bytes_of(path));
+	c->part = memory_zero(1, LIMIT_PART);
+	c->next = clock_now();
+	must(uv_timer_init(config->loop, &c->timer) == 0);
+	c->timer.data = c;
+	return c;
+}
+
+static void
+on_timer_closed(uv_handle_t *timer)
+{
+	struct copies *c = timer->data;
+	void (*stopped)(void *user) = c->stopped;
+	void *user = c->stopped_user;
+
+	free(c->path);
+	free(c->part);
+	free(c);
+	stopped(user);
+}
+
+static void
+end(struct copies *c)
+{
+	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+}
+
+/* The store says when it has given up the one that it is making. */
+void
+copies_stop(struct copies *c, void (*stopped)(void *user), void *user)
+{
+	bool making = false;
+
+	c->stopping = true;
+	c->stopped = stopped;
+	c->stopped_user = user;
+	for (int i = 0; i < COPIES_MAX; i++) {
+		making |= c->all[i].state == COPY_MAKING;
+		drop(&c->all[i]);
+	}
+	if (!making)
+		end(c);
+}
