@@ -313,8 +313,8 @@ check_versions_made(struct reg *r)
 	if (last->generation < first->generation || made < acknowledged ||
 	    made > acknowledged + open)
 		violation(r->h, "%s: %llu writes were acknowledged, %llu are open, but "
-		          "%llu versions were made (up to line %d)", first->path, acknowledged, open, made,
-		          last->line);
+		          "%llu versions were made (up to line %d)", first->path,
+		          acknowledged, open, made, last->line);
 }
 
 void
