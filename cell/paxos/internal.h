@@ -203,7 +203,8 @@ mono_t px_lease_end(const struct px *px, mono_t sent);
 
 /* ---- proposer.c ---- */
 
-/* Only who has a vote in every list that it knows may be a candidate. */
+/* Only a voter of the list in force, as far as it knows. An open change may take that away, but
+ * those who stay may not know yet that they are voters. */
 bool px_may_stand(const struct px *px);
 void px_stand(struct px *px);
 /* Asks again those who have not answered in full. */

@@ -31,15 +31,7 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 bool
 px_may_stand(const struct px *px)
 {
-	const struct px_members *m = &px->members;
-	bool stands = px->role == PX_CANDIDATE;
-	const struct changes *changes = stands ? &px->picked_changes : &px->changes;
-	uint64_t last = stands ? px_picked_last(px) : window_last(&px->log);
-
-	for (; m && m->version <= last; m = px_next_members(changes, m))
-		if (!px_is_voter(m, px->config.self))
-			return false;
-	return true;
+	return px_is_voter(&px->members, px->config.self);
 }
 
 /* Our own entries count as a promise's. */
@@ -146,7 +138,7 @@ elected(const struct px *px)
 	for (; m && m->version <= last; m = px_next_members(&px->picked_changes, m))
 		if (!promised_by(px, m))
 			return false;
-	return px_may_stand(px);
+	return true;
 }
 
 void

@@ -262,8 +262,9 @@ check_order(struct world *w, struct bytes payload)
 	struct cursor c = cursor_of(payload);
 	uint8_t client = cursor_u8(&c);
 	uint64_t number = cursor_u64(&c);
+	struct op_set_members change;
 
-	if (payload.len == 0 || client == 0)
+	if (payload.len == 0 || client == 0 || wire_entry_members(payload, &change))
 		return;
 	world_check(w, number <= w->clients[client - 1].applied + 1,
 	            "a command is chosen behind its predecessor");
@@ -271,18 +272,23 @@ check_order(struct world *w, struct bytes payload)
 		w->clients[client - 1].applied = number;
 }
 
-/* The first one to know a slot as chosen: is it on a majority's disks? */
+/* The first one to know a slot as chosen: is it on the disks of a majority of the voters of its
+ * time? */
 static void
 check_durable(struct world *w, uint64_t slot, uint64_t sum)
 {
+	const struct px_members *members = world_members(w, slot - 1);
 	int copies = 0;
 
-	for (int i = 0; i < w->n; i++) {
-		const struct log_entry *e = disk_entry(&w->nodes[i].disk, slot);
+	for (int i = 0; i < members->n; i++) {
+		const struct disk *d = &world_node(w, members->list[i].id)->disk;
+		const struct log_entry *e = disk_entry(d, slot);
 
-		copies += e ? e->checksum == sum : w->nodes[i].disk.trimmed >= slot;
+		if (members->list[i].voter)
+			copies += e ? e->checksum == sum : d->trimmed >= slot;
 	}
-	world_check(w, copies >= w->n / 2 + 1, "what is chosen is durable on a majority");
+	world_check(w, world_is_majority(members, copies),
+	            "what is chosen is durable on a majority");
 }
 
 static void
@@ -304,6 +310,7 @@ check_chosen(struct world *w, struct node *node)
 		world_check(w, slot == w->sums_n + 1, "chosen slots leave no gap");
 		check_durable(w, slot, sum);
 		check_order(w, payload);
+		world_note_change(w, slot, payload);
 		ARRAY_ROOM(w->sums, w->sums_n, w->sums_room);
 		w->sums[w->sums_n++] = sum;
 	}
@@ -386,7 +393,7 @@ begin_epoch(struct world *w, uint8_t id)
 
 	if (px_role(node->px) != PX_MASTER)
 		node->epoch_slot = 0;
-	if (!px_open(node->px) || ballot_equal(node->term, px_master(node->px)))
+	if (!px_open(node->px) || !px_room(node->px) || ballot_equal(node->term, px_master(node->px)))
 		return;
 	node->term = px_master(node->px);
 	node->epoch_slot = px_last(node->px) + 1;
@@ -418,6 +425,7 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 			u->sends[i].to, u->sends[i].after, bytes_copy(u->sends[i].frame)};
 	}
 	check_chosen(w, node);
+	world_check_members(w, id);
 	begin_epoch(w, id);
 	if (!mono_is_never(px_deadline(node->px))) {
 		node->timer_at = true_time(w, node, px_deadline(node->px));
@@ -436,21 +444,19 @@ world_boot(struct world *w, uint8_t id)
 		.promised = d->promised,
 		.chosen = d->chosen,
 		.trimmed = d->trimmed,
-		.wait = w->n > 1 ? d->lease : (span_t){0},
+		.wait = d->lease,
 		.entries = d->entries + d->trimmed,
 		.entries_n = d->entries_n - d->trimmed,
 	};
 	struct px_config config = {
 		.self = id,
-		.members.n = w->n,
+		.members = world_members_at_start(w, id),
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
 		.drift_permille = w->drift_permille,
 		.seed = rng_next(&w->rng),
 	};
 
-	for (int i = 0; i < w->n; i++)
-		config.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
 	node->px = px_new(&config, &recovered, world_clock(w, node));
 	node->checked = d->trimmed;
 	node->term = BALLOT_NONE;
@@ -509,8 +515,8 @@ world_save(struct world *w, uint8_t id)
 	world_step(w, id, (struct px_event){.kind = PX_APPLIED, .slot = node->disk.applied});
 }
 
-static bool
-is_open(struct world *w, uint8_t id)
+bool
+world_is_open(struct world *w, uint8_t id)
 {
 	if (id == 0)
 		return false;
@@ -527,10 +533,10 @@ world_propose(struct world *w, unsigned client)
 	struct buffer b = BUFFER(LIMIT_ENTRY);
 	static const uint8_t filler[LIMIT_ENTRY];
 
-	if (!is_open(w, c->node) || rng_chance(&w->rng, 20) ||
+	if (!world_is_open(w, c->node) || rng_chance(&w->rng, 20) ||
 	    !ballot_equal(c->term, px_master(world_node(w, c->node)->px))) {
 		c->node = (uint8_t)(1 + rng_below(&w->rng, (uint64_t)w->n));
-		if (!is_open(w, c->node))
+		if (!world_is_open(w, c->node))
 			return;
 		c->term = px_master(world_node(w, c->node)->px);
 		c->next = c->applied + 1;
@@ -615,7 +621,8 @@ world_start(struct world *w, uint64_t seed, int n)
 {
 	w->n = n;
 	w->seed = seed;
-	for (int i = 0; i < n; i++) {
+	world_first_members(w, n);
+	for (int i = 0; i < WORLD_NODES; i++) {
 		int64_t bound = w->drift_permille * 1000 / 2 * 99 / 100;
 
 		w->nodes[i].rate_ppm = (int64_t)rng_below(&w->rng, (uint64_t)(2 * bound)) - bound;
@@ -642,4 +649,5 @@ world_free(struct world *w)
 		free((void *)w->events[i].frame.data);
 	free(w->events);
 	free(w->sums);
+	free(w->lists);
 }

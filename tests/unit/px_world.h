@@ -11,7 +11,7 @@
 #include "cell/base/rng.h"
 #include "cell/paxos/px.h"
 
-enum { WORLD_NODES = 5, WORLD_CLIENTS = 3 };
+enum { WORLD_NODES = 14, WORLD_CLIENTS = 3 };
 
 /* What is durable. */
 struct disk {
@@ -56,6 +56,7 @@ struct node {
 	struct ballot term;    /* as a master */
 	uint64_t epoch_slot;   /* of the first proposal of that term */
 	int64_t restart_at;
+	struct px_members file; /* of one that came later: the list of its cell file */
 };
 
 enum world_event_kind { EVENT_DELIVER, EVENT_DISK, EVENT_PERSISTED, EVENT_TIMER };
@@ -83,7 +84,7 @@ struct world {
 	bool tell; /* prints who becomes what, and who is hit by what */
 	struct rng rng;
 	int64_t now;
-	int n;
+	int n; /* nodes that there are, members or not */
 	struct node nodes[WORLD_NODES];
 	struct client clients[WORLD_CLIENTS];
 	bool cut[WORLD_NODES + 1][WORLD_NODES + 1]; /* from, to */
@@ -93,6 +94,8 @@ struct world {
 	unsigned lose, twice, late; /* permille of messages */
 	int64_t delay, late_delay, disk_delay;
 	unsigned large; /* permille of proposals */
+	bool saves;      /* state.db, so that logs are trimmed */
+	unsigned change; /* permille of chances to change the members */
 	bool in_order;  /* of each link, as TCP has it */
 	int64_t arrived[WORLD_NODES + 1][WORLD_NODES + 1]; /* the last message from, to */
 
@@ -100,9 +103,12 @@ struct world {
 	size_t events_n, events_room;
 	uint64_t order;
 
+	struct px_members *lists; /* chosen, the first one before all slots */
+	size_t lists_n, lists_room;
+
 	uint64_t *sums; /* checksum per chosen slot, index slot - 1 */
 	size_t sums_n, sums_room;
-	uint64_t masterships, proposals, crashes; /* counted, to see that a run does something */
+	uint64_t masterships, proposals, crashes, changes; /* counted, to see that a run does something */
 };
 
 void world_start(struct world *w, uint64_t seed, int n);
@@ -123,8 +129,24 @@ void world_step(struct world *w, uint8_t id, struct px_event e);
 void world_save(struct world *w, uint8_t id);
 /* A client proposes something somewhere. */
 void world_propose(struct world *w, unsigned client);
+bool world_is_open(struct world *w, uint8_t id);
 /* The replica that may serve reads now: the master, its first entry chosen, its lease valid. 0:
  * none. */
 uint8_t world_serving(struct world *w);
+
+/* ---- px_world_members.c ---- */
+
+/* The list in force behind a slot. */
+const struct px_members *world_members(const struct world *w, uint64_t slot);
+bool world_votes(const struct px_members *m, uint8_t id);
+bool world_is_majority(const struct px_members *m, int voters);
+void world_first_members(struct world *w, int n);
+struct px_members world_members_at_start(const struct world *w, uint8_t id);
+/* This entry was chosen: it may be a change. */
+void world_note_change(struct world *w, uint64_t slot, struct bytes payload);
+/* What a replica takes for the list in force. */
+void world_check_members(const struct world *w, uint8_t id);
+/* The master that serves proposes some change of the members. */
+void world_change_members(struct world *w);
 
 #endif

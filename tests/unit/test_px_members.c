@@ -281,15 +281,15 @@ a_superseded_change_is_forgotten(void **state)
 	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
 	struct list l;
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"),
-	                        change_entry(&l, 2, b2, 0, "2v 3v 1r")};
+	                        change_entry(&l, 2, b2, 0, "1v 2v 3v 4l")};
 	struct log_entry over = bench_entry(1, b3, b3, "b");
 
 	(void)state;
 	accept(&b, b2, 0, e, 2);
-	assert_true(mono_is_never(px_deadline(b.px)));
 	accept(&b, b3, 0, &over, 1);
-	assert_false(mono_is_never(px_deadline(b.px)));
 	heartbeat(&b, b3, 1);
+	stand(&b);
+	assert_null(bench_sent(&b, 4, MSG_prepare, NULL));
 	assert_members(b.px, 0, "1v 2v 3v");
 	bench_free(&b);
 }
@@ -410,7 +410,7 @@ a_list_behind_a_newer_origin_does_not_count(void **state)
 }
 
 static void
-gives_up_when_it_learns_that_it_goes(void **state)
+gives_up_when_it_learns_that_it_is_gone(void **state)
 {
 	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
 	struct ballot mine = candidate(&b);
@@ -418,8 +418,35 @@ gives_up_when_it_learns_that_it_goes(void **state)
 	struct log_entry e = change_entry(&l, 1, b2, 0, "2v 3v");
 
 	(void)state;
-	promise(&b, 2, mine, 0, &e, 1);
+	promise(&b, 2, mine, 1, &e, 1);
 	assert_int_equal(px_role(b.px), PX_FOLLOWER);
+	assert_true(mono_is_never(px_deadline(b.px)));
+	bench_free(&b);
+}
+
+/* Replica 2 may not know yet that it has a vote: then nobody else could stand. */
+static void
+finishes_the_change_that_removes_it(void **state)
+{
+	struct list l;
+	struct log_entry e = change_entry(&l, 5, b2, 2, "2v");
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 4, .trimmed = 4,
+	                         .entries = &e, .entries_n = 1, .applied = 4};
+	struct bench b = bench_of("1v 2v", 2, &r);
+	struct ballot mine = candidate(&b);
+	uint64_t ticket;
+
+	(void)state;
+	promise(&b, 2, mine, 4, NULL, 0);
+	bench_persist(&b, b.update.ticket);
+	assert_int_equal(px_role(b.px), PX_MASTER);
+	ticket = b.update.ticket;
+	assert_false(px_room(b.px));
+	accepted(&b, 2, mine, 5);
+	assert_int_equal(px_chosen(b.px), 4); /* both are needed for that */
+	bench_persist(&b, ticket);
+	assert_int_equal(px_chosen(b.px), 5);
+	assert_int_equal(bench_sent(&b, 2, MSG_hand_over, NULL)->hand_over.to, 2);
 	bench_free(&b);
 }
 
@@ -679,7 +706,8 @@ main(void)
 		cmocka_unit_test(asks_the_voters_of_a_list_that_a_promise_tells),
 		cmocka_unit_test(forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen),
 		cmocka_unit_test(a_list_behind_a_newer_origin_does_not_count),
-		cmocka_unit_test(gives_up_when_it_learns_that_it_goes),
+		cmocka_unit_test(gives_up_when_it_learns_that_it_is_gone),
+		cmocka_unit_test(finishes_the_change_that_removes_it),
 		cmocka_unit_test(a_learner_never_stands),
 		cmocka_unit_test(who_was_removed_never_stands_and_is_told),
 		cmocka_unit_test(hears_whom_it_does_not_know),

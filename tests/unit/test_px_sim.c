@@ -125,8 +125,10 @@ work(struct world *w, uint64_t pace)
 	world_run(w, w->now + (int64_t)below(w, pace) * MS / 10 + 1);
 	for (uint64_t n = below(w, 4); n > 0; n--)
 		world_propose(w, (unsigned)below(w, WORLD_CLIENTS));
-	if (rng_chance(&w->rng, 100))
+	if (w->saves && rng_chance(&w->rng, 100))
 		world_save(w, anyone(w));
+	if (rng_chance(&w->rng, w->change))
+		world_change_members(w);
 }
 
 /* Each seed has faults of its own kind and strength: what all have in common hides much. */
@@ -142,13 +144,15 @@ choose_faults(struct world *w)
 	w->drift_permille = rng_chance(&w->rng, 300) ? 500 : 20;
 	w->large = rng_chance(&w->rng, 30) ? 30 : 0;
 	w->in_order = rng_chance(&w->rng, 500);
+	w->change = (unsigned)below(w, 3) * 20;
+	w->saves = w->change == 0;
 }
 
 static void
 stop_faults(struct world *w)
 {
 	heal(w);
-	w->lose = w->twice = w->late = 0;
+	w->lose = w->twice = w->late = w->change = 0;
 	w->delay = 5 * MS;
 	w->disk_delay = 5 * MS;
 	w->in_order = true;
@@ -161,8 +165,10 @@ stop_faults(struct world *w)
 static bool
 everyone_knows_everything(struct world *w)
 {
-	for (int i = 0; i < w->n; i++)
-		if (px_chosen(w->nodes[i].px) < w->sums_n)
+	const struct px_members *members = world_members(w, w->sums_n);
+
+	for (int i = 0; i < members->n; i++)
+		if (px_chosen(world_node(w, members->list[i].id)->px) < w->sums_n)
 			return false;
 	return true;
 }
@@ -214,10 +220,11 @@ run_seed(uint64_t seed, bool sum, bool tell)
 	check_liveness(&w);
 	if (sum)
 		printf("seed %llu: %d replicas, %llu events, %llu chosen of %llu proposals, "
-		       "%llu masterships, %llu crashes\n",
+		       "%llu masterships, %llu crashes, %zu lists of %llu changes\n",
 		       (unsigned long long)seed, w.n, (unsigned long long)w.order,
 		       (unsigned long long)w.sums_n, (unsigned long long)w.proposals,
-		       (unsigned long long)w.masterships, (unsigned long long)w.crashes);
+		       (unsigned long long)w.masterships, (unsigned long long)w.crashes,
+		       w.lists_n, (unsigned long long)w.changes);
 	world_free(&w);
 }
 
