@@ -393,7 +393,7 @@ begin_epoch(struct world *w, uint8_t id)
 
 	if (px_role(node->px) != PX_MASTER)
 		node->epoch_slot = 0;
-	if (!px_open(node->px) || !px_room(node->px) || ballot_equal(node->term, px_master(node->px)))
+	if (!px_room(node->px) || ballot_equal(node->term, px_master(node->px)))
 		return;
 	node->term = px_master(node->px);
 	node->epoch_slot = px_last(node->px) + 1;

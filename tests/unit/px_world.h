@@ -108,7 +108,8 @@ struct world {
 
 	uint64_t *sums; /* checksum per chosen slot, index slot - 1 */
 	size_t sums_n, sums_room;
-	uint64_t masterships, proposals, crashes, changes; /* counted, to see that a run does something */
+	/* Counted, to see that a run does something. */
+	uint64_t masterships, proposals, crashes, changes;
 };
 
 void world_start(struct world *w, uint64_t seed, int n);
