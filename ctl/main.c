@@ -9,7 +9,7 @@
 
 static const struct ctl_command *const commands[] = {
 	&up_command, &down_command, &status_command, &cell_command, &lock_command,
-	&verify_command, &key_command, &restore_command,
+	&verify_command, &key_command, &backup_command, &restore_command,
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "cell/io/clock.h"
 #include "cell/io/log.h"
+#include "cell/io/salvage.h"
 #include "ctl/addresses.h"
 #include "ctl/cell.h"
 
@@ -91,7 +92,7 @@ make_work(struct restoring *r)
 static int
 place(void *user, const char *path)
 {
-	return restore_place(((struct restoring *)user)->work, path);
+	return salvage_place(((struct restoring *)user)->work, path);
 }
 
 static bool

@@ -1,9 +1,6 @@
-/* The state of a new cell from what is left of an old one: from a backup (a copy of state.db), or
- * from the data directory of a replica that is stopped, whose log has what came behind its state.
- * Of that directory nothing is changed.
- *
- * Whatever the new cell counts begins far beyond what the old one can have given out since
- * (tree/restore.c). */
+/* The state of a new cell from what is left of an old one: from a backup, or from the data
+ * directory of a replica that is stopped. Whatever the new cell counts begins far beyond what the
+ * old one can have given out since (tree/restore.c). */
 #ifndef LSFS_IO_RESTORE_H
 #define LSFS_IO_RESTORE_H
 
@@ -15,20 +12,17 @@
 struct restored {
 	char cell[LIMIT_CELL_NAME + 1];
 	uint64_t applied;      /* log index of the state that was found */
-	uint64_t from_log;     /* how much of that came from the log */
-	uint64_t damaged;      /* the log held entries up to this one, which are lost; 0: none are */
+	uint64_t from_log;     /* how many entries of that came from the log */
+	uint64_t damaged;      /* the log held entries up to here, which are lost; 0: none are */
 	int64_t written_s;     /* when the source was last written, since 1970 */
 	uint64_t nodes, bytes; /* of the new cell */
 	uint64_t sessions;     /* that ended */
 };
 
-/* Makes the new state in `work`, an empty directory. False with one line in `why`: the source is
- * missing, in use, damaged, or no such thing. What it leaves in `work` then is the caller's to
- * remove. With signals blocked, one that waits stops it. */
+/* Makes the new state as WORK/state.db; `work` is an empty directory. False with one line in `why`:
+ * the source is missing, in use, damaged, or no such thing. What it leaves in `work` then is the
+ * caller's to remove. With signals blocked, one that waits stops it. */
 bool restore_prepare(const char *source, const char *work, struct restored *restored, char *why,
                      size_t why_size);
-/* Puts a copy of it, synced, to `path`, which must not exist. 0 or -errno; -EINTR when a blocked
- * signal waits. */
-int restore_place(const char *work, const char *path);
 
 #endif

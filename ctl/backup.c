@@ -1,0 +1,309 @@
+/* backup: a consistent copy of a running cell's state, in one file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/io/file.h"
+#include "cell/io/log.h"
+#include "cell/io/salvage.h"
+#include "ctl/ask.h"
+#include "ctl/cell.h"
+#include "ctl/fetch.h"
+
+#define SUFFIX ".tmp-XXXXXX"
+
+struct backup {
+	const struct ctl *ctl;
+	const char *file;
+	char conf_path[PATH_MAX];
+	struct conf conf;
+	char work[PATH_MAX];  /* a directory beside FILE */
+	char state[PATH_MAX]; /* the copy in it */
+	uint64_t applied, nodes, size;
+};
+
+static bool
+fail(const char *path, const char *why)
+{
+	log_error("%s: %s", path, why);
+	return false;
+}
+
+/* ---- from replicas ---- */
+
+static int
+compare_answers(const struct answer *a, const struct answer *b)
+{
+	if (a->status.applied != b->status.applied)
+		return a->status.applied > b->status.applied ? -1 : 1;
+	return 0;
+}
+
+/* Who is asked, in this order: the master, then whoever has most. Their number. */
+static int
+candidates(const struct answer *answers, int n, int order[LIMIT_REPLICAS])
+{
+	const int master = answers_master(answers, n);
+	int found = 0;
+
+	for (int i = 0; i < n; i++) {
+		int at = found;
+
+		if (!answers[i].heard)
+			continue;
+		while (at > 0 && order[at - 1] != master &&
+		       (i == master || compare_answers(&answers[i], &answers[order[at - 1]]) < 0))
+			at--;
+		memmove(&order[at + 1], &order[at], (size_t)(found - at) * sizeof *order);
+		order[at] = i;
+		found++;
+	}
+	return found;
+}
+
+static bool
+nobody_answers(const struct backup *b, const struct answer *answers)
+{
+	for (int i = 0; i < b->conf.replicas_n; i++)
+		log_error("replica %d at %s: %s", b->conf.replicas[i].id,
+		          b->conf.replicas[i].address, answers[i].why);
+	return false;
+}
+
+static enum fetch_end
+fetch_from(const struct backup *b, const struct conf_replica *replica, const struct noise_pair *key,
+           uint64_t wanted)
+{
+	struct fetch f = {.conf = &b->conf, .key = key, .replica = replica, .wanted = wanted};
+	enum fetch_end end;
+
+	f.fd = open(b->state, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (f.fd < 0) {
+		fail(b->state, strerror(errno));
+		return FETCH_HOPELESS;
+	}
+	end = fetch_copy(&f);
+	if (close(f.fd) < 0 && end == FETCH_DONE) {
+		fail(b->state, strerror(errno));
+		return FETCH_HOPELESS;
+	}
+	if (end == FETCH_FAILED || end == FETCH_HOPELESS)
+		log_error("replica %d at %s: %s", replica->id, replica->address, f.why);
+	return end;
+}
+
+/* What was acknowledged before has to be in it: so the master's position counts, or, without one,
+ * what the replica itself has applied. */
+static bool
+fetch_from_any(const struct backup *b, const struct noise_pair *key)
+{
+	struct answer answers[LIMIT_REPLICAS];
+	int order[LIMIT_REPLICAS + 1], n, master;
+
+	if (!ask_replicas(&b->conf, key, answers))
+		return false;
+	master = answers_master(answers, b->conf.replicas_n);
+	n = candidates(answers, b->conf.replicas_n, order);
+	for (int i = 0; i < n; i++) {
+		const struct answer *whose = &answers[master >= 0 ? master : order[i]];
+		enum fetch_end end = fetch_from(b, &b->conf.replicas[order[i]], key,
+		                                whose->status.applied);
+
+		if (end != FETCH_FAILED)
+			return end == FETCH_DONE;
+	}
+	return n > 0 ? false : nobody_answers(b, answers);
+}
+
+static bool
+fetch(const struct backup *b)
+{
+	struct noise_pair key;
+	bool ok = cell_key(b->ctl, b->conf_path, &key) && fetch_from_any(b, &key);
+
+	explicit_bzero(&key, sizeof key);
+	return ok;
+}
+
+/* ---- from the data directory of a cell in one process ---- */
+
+static bool
+copy_here(const struct backup *b)
+{
+	char path[PATH_MAX];
+	struct salvage s;
+	bool ok;
+
+	snprintf(path, sizeof path, "%s", b->conf_path);
+	ok = salvage_running(&s, dirname(path), b->work) && salvage_write(&s);
+	if (!ok)
+		log_error("%s", s.why);
+	salvage_end(&s);
+	return ok;
+}
+
+/* ---- the file ---- */
+
+/* Reads all of it, as a restore would. */
+static bool
+verify(struct backup *b)
+{
+	struct salvage s;
+	struct stat st;
+	bool ok = salvage_backup(&s, NULL, b->work);
+
+	if (ok && strcmp(s.cell, b->conf.name) != 0) {
+		snprintf(s.why, sizeof s.why, "it is of cell %s, not of %s", s.cell, b->conf.name);
+		ok = false;
+	}
+	if (ok) {
+		b->applied = tree_applied(s.tree);
+		b->nodes = tree_usage(s.tree).nodes;
+		b->size = stat(b->state, &st) == 0 ? (uint64_t)st.st_size : 0;
+	} else {
+		log_error("the copy is not good: %s", s.why);
+	}
+	salvage_end(&s);
+	return ok;
+}
+
+/* 0 or -errno. */
+static int
+sync_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0 || fsync(fd) < 0)
+		rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static bool
+put_in_place(const struct backup *b)
+{
+	char path[PATH_MAX];
+	int rc = sync_file(b->state);
+
+	if (rc == 0 && rename(b->state, b->file) < 0)
+		rc = -errno;
+	snprintf(path, sizeof path, "%s", b->file);
+	if (rc == 0)
+		rc = directory_sync(dirname(path));
+	return rc == 0 || fail(b->file, strerror(-rc));
+}
+
+static void
+remove_work(const struct backup *b)
+{
+	static const char *const names[] = {STATEDB_FILE, STATEDB_FILE "-wal", STATEDB_FILE "-shm",
+	                                    "log.db", "log.db-wal", "log.db-shm", "marks"};
+	char path[PATH_MAX + 32];
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", b->work, names[i]);
+		unlink(path);
+	}
+	if (rmdir(b->work) < 0)
+		log_warn("%s: cannot remove it: %s", b->work, strerror(errno));
+}
+
+static bool
+make_in_work(struct backup *b)
+{
+	const bool copied = conf_is_standalone(&b->conf) ? copy_here(b) : fetch(b);
+
+	return copied && verify(b) && put_in_place(b);
+}
+
+/* A file that is there is replaced, whole; what is no file is left alone. */
+static bool
+check_target(const struct backup *b)
+{
+	struct stat st;
+
+	if (stat(b->file, &st) < 0)
+		return errno == ENOENT || fail(b->file, strerror(errno));
+	if (S_ISREG(st.st_mode))
+		return true;
+	return fail(b->file, S_ISDIR(st.st_mode) ? strerror(EISDIR) : "not a file");
+}
+
+static bool
+make(struct backup *b)
+{
+	sigset_t all, before;
+	bool ok;
+
+	if (snprintf(b->work, sizeof b->work, "%s" SUFFIX, b->file) >= PATH_MAX - 32)
+		return fail(b->file, strerror(ENAMETOOLONG));
+	/* Whatever ends it, nothing half made is left. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	ok = check_target(b) && (mkdtemp(b->work) || fail(b->file, strerror(errno)));
+	if (ok) {
+		snprintf(b->state, sizeof b->state, "%.*s/" STATEDB_FILE, PATH_MAX - 16, b->work);
+		ok = make_in_work(b);
+		remove_work(b);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ok;
+}
+
+/* ---- the command ---- */
+
+static void
+tell(const struct backup *b)
+{
+	json_t *all;
+
+	if (!b->ctl->json) {
+		printf("%s: cell %s at log index %" PRIu64 ", %" PRIu64 " nodes, %" PRIu64
+		       " bytes\n",
+		       b->file, b->conf.name, b->applied, b->nodes, b->size);
+		return;
+	}
+	all = json_object();
+	json_object_set_new(all, "file", json_string(b->file));
+	json_object_set_new(all, "cell", json_string(b->conf.name));
+	json_object_set_new(all, "log_index", json_integer((json_int_t)b->applied));
+	json_object_set_new(all, "nodes", json_integer((json_int_t)b->nodes));
+	json_object_set_new(all, "size", json_integer((json_int_t)b->size));
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(all);
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {CTL_LONG_OPTIONS};
+	static struct backup b;
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
+		if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	if (ctl->help)
+		return CTL_OK;
+	if (argc - optind != 1 || argv[optind][0] == '\0')
+		return ctl_usage(&backup_command, "FILE", "exactly one is needed");
+	b.ctl = ctl;
+	b.file = argv[optind];
+	if (!cell_find(ctl, b.conf_path, &b.conf) || !make(&b))
+		return CTL_FAILED;
+	tell(&b);
+	return CTL_OK;
+}
+
+const struct ctl_command backup_command = {
+	"backup", "FILE", "makes a consistent copy of a running cell's state, verified", run,
+};
