@@ -318,6 +318,7 @@ configure(struct host *h)
 	paxos->lease = span_ms(MASTER_LEASE_MS);
 	paxos->heartbeat = span_ms(HEARTBEAT_MS);
 	paxos->drift_permille = DRIFT_PERMILLE;
+	random_fill(&paxos->start, sizeof paxos->start);
 	random_fill(&paxos->seed, sizeof paxos->seed);
 	master->cell = conf->name;
 	memcpy(master->signing_key, h->identity.signing, sizeof master->signing_key);

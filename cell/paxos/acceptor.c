@@ -32,6 +32,7 @@ void
 px_store(struct px *px, const struct log_entry *e)
 {
 	must(e->slot > px->chosen);
+	px->held = e->slot > px->held ? e->slot : px->held;
 	px_log_put(px, e);
 	/* What an older ballot put behind this one's first proposal was never chosen. */
 	if (ballot_less(window_origin(&px->log, e->slot + 1), e->origin))
@@ -81,6 +82,8 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 
 	if (m->ballot.replica != from || mono_before(px->now, px->silent_until))
 		return;
+	if (!px_may_promise(px))
+		return;
 	px->seen = ballot_max(px->seen, m->ballot);
 	because = obstacle(px, from, m->ballot);
 	if (because.round) {
@@ -113,8 +116,8 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 		refuse(px, from, px->promised);
 		return false;
 	}
-	/* A majority has promised it: entering it needs no record, for nothing that we said depends
-	 * on it; an acceptance's own record will tell. */
+	/* A majority has promised it: entering it needs no record before an acceptance depends on
+	 * it. */
 	if (ballot_less(px->promised, ballot))
 		px_enter(px, ballot);
 	px->attempts = 0;
@@ -153,7 +156,8 @@ report_hole(struct px *px, uint8_t to, struct ballot ballot)
 
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
  * unless it has already responded to a prepare request having a number greater than n" ("Paxos
- * Made Simple", section 2.2). Slots are taken in order; the answer waits for the disk. */
+ * Made Simple", section 2.2). Slots are taken in order; the answer waits for the disk. The ballot is
+ * recorded besides its first entries: if these are damaged one day, it must not be forgotten. */
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {
@@ -163,6 +167,7 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 
 	if (!obey(px, from, m->ballot))
 		return;
+	px_promise(px, m->ballot);
 	while (whole && wire_next_log_entry(&c, &e))
 		whole = accept(px, m->ballot, &e);
 	if (!whole)
@@ -184,6 +189,7 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	if (!obey(px, from, m->ballot))
 		return;
 	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
+	px_note_first(px, from, m->first);
 	px->trim_allowed = m->trim > px->trim_allowed ? m->trim : px->trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
 	px_send(px, from, px->lease_ticket, &(struct message){

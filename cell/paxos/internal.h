@@ -1,6 +1,8 @@
 /* The state of one replica's paxos, and what its parts offer each other.
  *
  *   px.c           life, the step, the deadline, accessors
+ *   recover.c      the start from what the disk holds; what a damaged or late replica may not do
+ *   marks.c        what others have told of themselves; hello and welcome
  *   acceptor.c     Prepare, Accept and Heartbeat: promises, acceptances, grants
  *   lease.c        the master lease: granting, binding, counting
  *   proposer.c     candidacy: asking for promises, winning, stepping down, handing over
@@ -26,6 +28,7 @@ enum {
 	PX_SENT_TIMES = 32,                      /* heartbeats whose sending time is remembered */
 	PX_PROBE_PATIENCE = 10,                  /* heartbeats until a lost probe is given up */
 	PX_ATTEMPTS_MAX = 4,                     /* doublings of the jitter after lost elections */
+	PX_SOURCE_LEASES = 10,                   /* then a state is looked for at another replica */
 };
 
 static_assert(PX_BATCH_BYTES + LIMIT_ENTRY + PX_BATCH_ENTRIES * 64 + 256 <= LIMIT_FRAME,
@@ -50,6 +53,13 @@ struct change {
 struct changes {
 	struct change *items;
 	size_t n, room;
+};
+
+/* What another replica has told of itself. */
+struct known {
+	struct mark mark;
+	uint64_t ticket; /* of the record of its incarnation; 0: durable since the start */
+	bool changed;    /* since the last record */
 };
 
 /* What a candidate heard from another member. */
@@ -91,6 +101,23 @@ struct px {
 	struct ballot master;   /* whom we follow */
 	uint64_t upto;          /* each slot up to here is chosen, or accepted in `promised` */
 	uint64_t durable;       /* and durable up to here */
+
+	/* What the disk lost, and what was heard of others and ourselves. */
+	uint64_t incarnation; /* of this start */
+	uint64_t held;        /* the highest slot that this disk ever held */
+	uint64_t damaged;     /* acceptances up to here may be missing; 0: none are */
+	bool stateless;       /* the log's first entries are behind the state */
+	bool base_new;        /* the log does not know yet that it begins at log.base */
+	bool mute, lost, expelled;
+	mono_t hello_at;      /* mute: the next hello */
+	bool welcomed[LIMIT_REPLICA_ID + 1]; /* by these */
+	struct known known[LIMIT_REPLICA_ID + 1];
+	bool marks_changed;
+	mono_t marks_at;      /* not written before that */
+	uint8_t ahead;        /* the last master heard of; it has entries from ahead_first on */
+	uint64_t ahead_first;
+	uint8_t source;       /* of a state, when no master is known; the next one at source_at */
+	mono_t source_at;
 
 	/* Durability. */
 	uint64_t ticket;         /* the last one given out */
@@ -176,6 +203,36 @@ void px_members_gather(struct px *px);
 void px_members_settle(struct px *px);
 /* Tells somebody who asks for our vote that it was removed. */
 void px_expel(struct px *px, uint8_t from, const struct message *m);
+
+/* ---- recover.c ---- */
+
+void px_recover(struct px *px, const struct px_recovered *recovered);
+/* Tells the log where it begins, before anything else. */
+void px_write_base(struct px *px);
+/* What was damaged is made good when each slot of it was accepted again. */
+void px_check_repaired(struct px *px);
+bool px_may_promise(const struct px *px);
+/* Has it all that it takes to stand for election, as far as its disk is concerned? */
+bool px_is_fit(const struct px *px);
+/* A master has entries from `first` on. */
+void px_note_first(struct px *px, uint8_t master, uint64_t first);
+/* The next replica may have a state for us, if there is no master. */
+void px_look_for_state(struct px *px);
+
+/* ---- marks.c ---- */
+
+void px_marks_recover(struct px *px, const struct px_recovered *recovered);
+/* Remembers what a member's message tells of it, and of others. */
+void px_note(struct px *px, uint8_t from, const struct message *m);
+/* Records what changed, along with the other records of the step. */
+void px_write_marks(struct px *px);
+/* The marks of all members, for a master's heartbeat. */
+struct wire_list px_pack_marks(const struct px *px, struct buffer *to);
+/* Mute until welcomed by enough of the others; in a cell of one not at all. */
+void px_begin_mute(struct px *px);
+void px_say_hello(struct px *px);
+void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
+void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 
 /* ---- acceptor.c ---- */
 

@@ -31,7 +31,7 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 bool
 px_may_stand(const struct px *px)
 {
-	return px_is_voter(&px->members, px->config.self);
+	return px_is_fit(px) && px_is_voter(&px->members, px->config.self);
 }
 
 /* Our own entries count as a promise's. */

@@ -10,34 +10,6 @@
 
 /* ---- life ---- */
 
-/* The log as it was: entries that a newer origin before them supersedes are left out, and what is
- * accepted in the highest ballot is counted again. */
-static void
-recover_log(struct px *px, const struct px_recovered *recovered)
-{
-	px->promised = recovered->promised;
-	window_start(&px->log, recovered->trimmed);
-	for (size_t i = 0; i < recovered->entries_n; i++) {
-		const struct log_entry *e = &recovered->entries[i];
-		uint64_t last = window_last(&px->log);
-
-		must(e->slot == last + 1);
-		px->promised = ballot_max(px->promised, e->ballot);
-		if (ballot_less(e->origin, window_origin(&px->log, last)))
-			break;
-		window_put(&px->log, e);
-	}
-	must(recovered->chosen >= recovered->trimmed);
-	must(recovered->chosen <= window_last(&px->log));
-	px->chosen = px->chosen_recorded = px->chosen_durable = recovered->chosen;
-	px->upto = px->chosen;
-	while (px->upto < window_last(&px->log) &&
-	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))
-		px->upto++;
-	px->durable = px->upto;
-	px_members_recover(px);
-}
-
 static void
 check_config(const struct px_config *c)
 {
@@ -66,8 +38,12 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 		px->config.log_bytes = PX_LOG_BYTES;
 	px->rng = rng_seeded(config->seed);
 	px->now = now;
-	recover_log(px, recovered);
-	px->seen = px->promised_recorded = px->promised;
+	px_recover(px, recovered);
+	px_marks_recover(px, recovered);
+	px_begin_mute(px);
+	px_look_for_state(px);
+	px->seen = px->promised;
+	px->marks_at = now;
 	px->granted_until = now;
 	px->fetched_at = now;
 	px->silent_until = mono_add(now, recovered->wait);
@@ -172,15 +148,8 @@ px_jitter(struct px *px)
 static void
 receive(struct px *px, uint8_t from, const struct message *m)
 {
-	if (from == 0 || from == px->config.self || m->code < MSG_prepare)
-		return;
-	/* Whom we don't know may have become a member behind what we know as chosen. */
-	if (px_is_removed(&px->members, from)) {
-		px_expel(px, from, m);
-		return;
-	}
-	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
-	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX)
+	px_note(px, from, m);
+	if (px->lost)
 		return;
 	switch (m->code) {
 	case MSG_prepare:
@@ -215,6 +184,28 @@ receive(struct px *px, uint8_t from, const struct message *m)
 	}
 }
 
+/* Who is mute only gets acquainted. */
+static void
+meet(struct px *px, uint8_t from, const struct message *m)
+{
+	if (from == 0 || from == px->config.self || m->code < MSG_prepare || px->expelled)
+		return;
+	/* Whom we don't know may have become a member behind what we know as chosen. */
+	if (px_is_removed(&px->members, from)) {
+		px_expel(px, from, m);
+		return;
+	}
+	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
+	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX)
+		return;
+	if (m->code == MSG_hello)
+		px_on_hello(px, from, &m->hello);
+	else if (m->code == MSG_welcome)
+		px_on_welcome(px, from, &m->welcome);
+	else if (!px->mute && !px->lost)
+		receive(px, from, m);
+}
+
 static void
 persisted(struct px *px, uint64_t ticket)
 {
@@ -230,7 +221,13 @@ timeout(struct px *px)
 {
 	switch (px->role) {
 	case PX_FOLLOWER:
-		if (mono_reached(px->now, px_deadline(px)))
+		if (mono_before(px->now, px_deadline(px)))
+			break;
+		if (px->mute)
+			px_say_hello(px);
+		else if (px->stateless)
+			px_look_for_state(px);
+		else
 			px_stand(px);
 		break;
 	case PX_CANDIDATE:
@@ -250,9 +247,10 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	update_clear(update);
 	px->out = update;
 	px->now = mono_max(px->now, event->now);
+	px_write_base(px);
 	switch (event->kind) {
 	case PX_RECEIVE:
-		receive(px, event->from, event->message);
+		meet(px, event->from, event->message);
 		break;
 	case PX_PERSISTED:
 		persisted(px, event->ticket);
@@ -275,6 +273,9 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	}
 	px_members_settle(px);
 	px_leave_check(px);
+	px_check_repaired(px);
+	if (update->records_n > 0)
+		px_write_marks(px);
 	px_note_pending(px);
 	px->out = NULL;
 	must(px->log.base <= px->chosen && px->chosen <= px->upto);
@@ -288,6 +289,10 @@ px_deadline(const struct px *px)
 {
 	switch (px->role) {
 	case PX_FOLLOWER:
+		if (px->lost || px->expelled)
+			return MONO_NEVER;
+		if (px->mute || px->stateless)
+			return px->mute ? px->hello_at : px->source_at;
 		if (!px_may_stand(px))
 			return MONO_NEVER;
 		return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));

@@ -117,6 +117,7 @@ void
 px_beat_one(struct px *px, uint8_t id)
 {
 	struct peer *p = &px->peers[id];
+	struct buffer marks = BUFFER(LIMIT_FRAME);
 
 	if (p->probe_sequence == 0 || px->sequence - p->probe_sequence >= PX_PROBE_PATIENCE) {
 		p->probe_sequence = px->sequence;
@@ -131,8 +132,10 @@ px_beat_one(struct px *px, uint8_t id)
 			.lease_ms = px_lease_ms(px),
 			.trim = px_trim_target(px),
 			.first = px->log.base + 1,
+			.marks = px_pack_marks(px, &marks),
 		},
 	});
+	buffer_free(&marks);
 }
 
 /* Asks for a renewal of the lease, and tells what is chosen. */

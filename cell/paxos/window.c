@@ -26,6 +26,7 @@ window_start(struct window *w, uint64_t base)
 	window_cut(w, w->base);
 	w->head = 0;
 	w->base = base;
+	w->origin = BALLOT_NONE;
 }
 
 void
@@ -46,9 +47,9 @@ window_at(const struct window *w, uint64_t slot)
 struct ballot
 window_origin(const struct window *w, uint64_t slot)
 {
-	if (slot <= w->base || slot > window_last(w))
+	if (slot < w->base || slot > window_last(w))
 		return BALLOT_NONE;
-	return window_at(w, slot)->origin;
+	return slot == w->base ? w->origin : window_at(w, slot)->origin;
 }
 
 static void
@@ -106,6 +107,7 @@ window_trim(struct window *w, uint64_t slot)
 {
 	must(slot <= window_last(w));
 	while (w->base < slot) {
+		w->origin = item(w, 0)->origin;
 		drop_payload(item(w, 0));
 		w->head = (w->head + 1) & (w->room - 1);
 		w->base++;

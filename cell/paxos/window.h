@@ -13,18 +13,19 @@ struct window_entry {
 
 struct window {
 	uint64_t base;              /* the slot before the first */
+	struct ballot origin;       /* of that slot, when it is known */
 	struct window_entry *items; /* a ring */
 	size_t head, n, room;       /* room is a power of two, or 0 */
 };
 
-/* Empties it; the first slot will be base + 1. */
+/* Empties it; the first slot will be base + 1, and the origin of `base` is not known. */
 void window_start(struct window *w, uint64_t base);
 void window_free(struct window *w);
 
 static inline uint64_t window_last(const struct window *w) { return w->base + w->n; }
 /* The entry of a slot that is in the window. */
 struct window_entry *window_at(const struct window *w, uint64_t slot);
-/* The origin of a slot's entry; none for a slot that is not in the window. */
+/* The origin of a slot's entry or of the base; none for a slot that is not in the window. */
 struct ballot window_origin(const struct window *w, uint64_t slot);
 
 /* Puts an entry, whose payload is copied, over an older one or right behind the last one. */

@@ -36,7 +36,12 @@ enum replica_condition {
 	CONDITION_EXPELLED = 5,  /* not a member of the cell any more */
 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
-enum welcome { WELCOME_FINE = 0, WELCOME_LOST = 1, WELCOME_NO_MEMBER = 2 };
+enum welcome {
+	WELCOME_FINE = 0,
+	WELCOME_LOST = 1,      /* it told more once: up to `ballot` and `last` */
+	WELCOME_NO_MEMBER = 2,
+	WELCOME_REPEATED = 3,  /* a later start, or another one of this number, was seen */
+};
 enum operation {
 	OPERATION_ADD_REPLICA = 1,
 	OPERATION_REMOVE_REPLICA = 2,

@@ -318,6 +318,8 @@ recover_tree(struct sim *s, struct disk *d)
 struct tree *
 disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 {
+	struct tree *tree;
+
 	*recovered = (struct px_recovered){
 	    .incarnation = ++d->incarnation,
 	    .promised = d->promised,
@@ -326,7 +328,10 @@ disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 	    .wait = d->lease,
 	};
 	recover_entries(d, recovered);
-	return recover_tree(s, d);
+	tree = recover_tree(s, d);
+	recovered->applied = tree_applied(tree);
+	recovered->applied_origin = tree_origin(tree);
+	return tree;
 }
 
 void

@@ -312,6 +312,7 @@ host_start(struct sim *s, struct host *n)
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
+	              .start = rng_next(&s->rng),
 	              .seed = rng_next(&s->rng)},
 	    .master = {.cell = "sim",
 	               .session_lease = span_ms(s->swarm.session_lease_ms),

@@ -186,7 +186,8 @@ lab_boot(struct lab *lab)
 		assert_int_equal(tree_load_row(tree, &lab->rows.rows[i]), RC_OK);
 	if (lab->rows.n > 0 && tree_load_done(tree, why, sizeof why) != RC_OK)
 		fail_msg("%s", why);
-	recovered.chosen = recovered.trimmed = tree_applied(tree);
+	recovered.chosen = recovered.trimmed = recovered.applied = tree_applied(tree);
+	recovered.applied_origin = tree_origin(tree);
 	lab->replica = replica_new(&config, tree, &recovered, lab->now);
 	lab->ticket = 0;
 }

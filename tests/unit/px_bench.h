@@ -14,10 +14,13 @@
 #include "cell/paxos/px.h"
 #include "cell/wire/codec.h"
 
+enum { BENCH_START = 77 };
+
 struct bench {
 	struct px *px;
 	struct px_update update; /* of the last step */
 	mono_t now;
+	uint64_t incarnation;
 };
 
 static inline struct px_config
@@ -29,6 +32,7 @@ bench_config(int members)
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
 		.drift_permille = 20,
+		.start = BENCH_START,
 		.seed = 1,
 	};
 
@@ -37,13 +41,13 @@ bench_config(int members)
 	return c;
 }
 
+/* A px that has just started: mute, unless it is alone. */
 static inline struct bench
-bench_new(int members, const struct px_recovered *recovered)
+bench_mute(const struct px_config *c, const struct px_recovered *recovered)
 {
-	struct px_config c = bench_config(members);
-	struct bench b = {.now = {1000000000}};
+	struct bench b = {.now = {1000000000}, .incarnation = recovered->incarnation};
 
-	b.px = px_new(&c, recovered, b.now);
+	b.px = px_new(c, recovered, b.now);
 	return b;
 }
 
@@ -71,6 +75,35 @@ static inline void
 bench_receive(struct bench *b, uint8_t from, struct message m)
 {
 	bench_step(b, (struct px_event){.kind = PX_RECEIVE, .from = from, .message = &m});
+}
+
+/* `from` answers the hello of this px. */
+static inline void
+bench_welcome(struct bench *b, uint8_t from, enum welcome verdict)
+{
+	bench_receive(b, from, (struct message){.code = MSG_welcome, .welcome = {
+		.ballot = {1, 0}, .incarnation = b->incarnation, .start = BENCH_START,
+		.verdict = (uint8_t)verdict}});
+}
+
+/* A px that all others have welcomed. */
+static inline struct bench
+bench_of(const struct px_config *c, const struct px_recovered *recovered)
+{
+	struct bench b = bench_mute(c, recovered);
+
+	for (int i = 0; i < c->members.n; i++)
+		if (c->members.list[i].id != c->self)
+			bench_welcome(&b, c->members.list[i].id, WELCOME_FINE);
+	return b;
+}
+
+static inline struct bench
+bench_new(int members, const struct px_recovered *recovered)
+{
+	struct px_config c = bench_config(members);
+
+	return bench_of(&c, recovered);
 }
 
 /* The ticket is durable. */

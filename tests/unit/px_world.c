@@ -10,6 +10,8 @@
 #include "cell/paxos/ballot.h"
 #include "cell/wire/codec.h"
 
+#define COPY_TIME (300 * 1000000) /* ns, at most */
+
 void
 world_check(const struct world *w, bool holds, const char *what)
 {
@@ -94,12 +96,18 @@ true_time(const struct world *w, const struct node *node, mono_t local)
 /* ---- disks ---- */
 
 static void
-disk_put(struct disk *d, const struct px_record *r)
+disk_reach(struct disk *d, uint64_t slot)
 {
-	while (d->entries_n < r->slot) {
+	while (d->entries_n < slot) {
 		ARRAY_ROOM(d->entries, d->entries_n, d->entries_room);
 		d->entries[d->entries_n++] = (struct log_entry){0};
 	}
+}
+
+static void
+disk_put(struct disk *d, const struct px_record *r)
+{
+	disk_reach(d, r->slot);
 	free((void *)d->entries[r->slot - 1].payload.data);
 	d->entries[r->slot - 1] = (struct log_entry){
 		.slot = r->slot,
@@ -113,6 +121,7 @@ disk_put(struct disk *d, const struct px_record *r)
 static void
 disk_trim(struct disk *d, uint64_t slot)
 {
+	disk_reach(d, slot);
 	for (; d->trimmed < slot; d->trimmed++) {
 		free((void *)d->entries[d->trimmed].payload.data);
 		d->entries[d->trimmed] = (struct log_entry){0};
@@ -140,6 +149,7 @@ disk_write(struct disk *d, const struct px_record *r)
 			d->lease = r->length;
 		break;
 	case PX_RECORD_MARK:
+		d->marks[r->mark.replica] = r->mark;
 		break;
 	}
 }
@@ -427,6 +437,12 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 	check_chosen(w, node);
 	world_check_members(w, id);
 	begin_epoch(w, id);
+	if (px_behind(node->px) != 0 && !node->copying) {
+		node->copying = true;
+		push(w, (struct world_event){.at = w->now + 1 + (int64_t)rng_below(&w->rng, COPY_TIME),
+		                             .kind = EVENT_COPY, .node = id,
+		                             .incarnation = node->incarnation});
+	}
 	if (!mono_is_never(px_deadline(node->px))) {
 		node->timer_at = true_time(w, node, px_deadline(node->px));
 		push(w, (struct world_event){.at = node->timer_at, .kind = EVENT_TIMER,
@@ -447,6 +463,10 @@ world_boot(struct world *w, uint8_t id)
 		.wait = d->lease,
 		.entries = d->entries + d->trimmed,
 		.entries_n = d->entries_n - d->trimmed,
+		.applied = d->applied,
+		.applied_origin = d->applied_origin,
+		.marks = d->marks,
+		.marks_n = WORLD_NODES + 1,
 	};
 	struct px_config config = {
 		.self = id,
@@ -454,6 +474,7 @@ world_boot(struct world *w, uint8_t id)
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
 		.drift_permille = w->drift_permille,
+		.start = rng_next(&w->rng),
 		.seed = rng_next(&w->rng),
 	};
 
@@ -480,6 +501,7 @@ forget(struct node *node)
 	node->held_n = 0;
 	node->paused_until = 0;
 	node->syncing = 0;
+	node->copying = false;
 }
 
 void
@@ -510,8 +532,10 @@ world_save(struct world *w, uint8_t id)
 
 	if (!node->px || w->now < node->paused_until)
 		return;
-	if (node->disk.applied < px_chosen(node->px))
+	if (node->disk.applied < px_chosen(node->px)) {
 		node->disk.applied = px_chosen(node->px);
+		node->disk.applied_origin = px_origin(node->px, node->disk.applied);
+	}
 	world_step(w, id, (struct px_event){.kind = PX_APPLIED, .slot = node->disk.applied});
 }
 
@@ -572,6 +596,29 @@ persisted(struct world *w, const struct world_event *e)
 	release(w, e->node, e->ticket);
 }
 
+/* Who is behind replaces its state by a copy of another's, and starts anew with it. */
+static void
+copy_state(struct world *w, uint8_t id)
+{
+	struct node *node = world_node(w, id);
+	uint8_t from = px_behind(node->px);
+	const struct node *source;
+
+	node->copying = false;
+	if (from == 0)
+		return;
+	world_check(w, from != id && from <= w->n, "the state comes from another replica");
+	source = world_node(w, from);
+	if (!source->px || w->cut[from][id] || source->disk.applied <= node->disk.applied)
+		return;
+	world_crash(w, id);
+	node->disk.applied = source->disk.applied;
+	node->disk.applied_origin = source->disk.applied_origin;
+	w->copies++;
+	tell(w, id, "has a copy of the state");
+	world_boot(w, id);
+}
+
 static void
 handle(struct world *w, struct world_event e)
 {
@@ -596,6 +643,8 @@ handle(struct world *w, struct world_event e)
 	}
 	if (e.kind == EVENT_DELIVER)
 		deliver(w, &e);
+	else if (e.kind == EVENT_COPY)
+		copy_state(w, e.node);
 	else if (e.kind == EVENT_PERSISTED)
 		persisted(w, &e);
 	else

@@ -21,6 +21,8 @@ struct disk {
 	struct log_entry *entries; /* index: slot - 1; payloads owned; slot 0: none */
 	size_t entries_n, entries_room;
 	uint64_t applied; /* of state.db */
+	struct ballot applied_origin;
+	struct mark marks[WORLD_NODES + 1]; /* replica 0: none */
 };
 
 /* Records on their way to the disk. */
@@ -57,9 +59,10 @@ struct node {
 	uint64_t epoch_slot;   /* of the first proposal of that term */
 	int64_t restart_at;
 	struct px_members file; /* of one that came later: the list of its cell file */
+	bool copying;          /* a state, from a replica that has one */
 };
 
-enum world_event_kind { EVENT_DELIVER, EVENT_DISK, EVENT_PERSISTED, EVENT_TIMER };
+enum world_event_kind { EVENT_DELIVER, EVENT_DISK, EVENT_PERSISTED, EVENT_TIMER, EVENT_COPY };
 
 struct world_event {
 	int64_t at;
@@ -109,7 +112,7 @@ struct world {
 	uint64_t *sums; /* checksum per chosen slot, index slot - 1 */
 	size_t sums_n, sums_room;
 	/* Counted, to see that a run does something. */
-	uint64_t masterships, proposals, crashes, changes;
+	uint64_t masterships, proposals, crashes, changes, copies;
 };
 
 void world_start(struct world *w, uint64_t seed, int n);

@@ -153,6 +153,7 @@ cell_start(struct cell_replica *r)
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
+	              .start = r->id + r->life,
 	              .seed = r->id + r->life},
 	    .master = {.cell = "cell",
 	               .session_lease = span_ms(CELL_LEASE_MS),

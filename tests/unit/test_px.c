@@ -516,14 +516,14 @@ static uint64_t
 trimmed_with(uint64_t entries, uint64_t bytes)
 {
 	struct px_config config = bench_config(3);
-	struct bench b = {.now = {1000000000}};
 	struct ballot mine;
 	struct message m;
+	struct bench b;
 	uint64_t trimmed;
 
 	config.log_entries = entries;
 	config.log_bytes = bytes;
-	b.px = px_new(&config, &nothing, b.now);
+	b = bench_of(&config, &nothing);
 	bench_timeout(&b);
 	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
 	promise(&b, mine, 0, NULL, 0);

@@ -106,18 +106,16 @@ heartbeat(struct bench *b, struct ballot ballot, uint64_t chosen)
 
 /* "1v 2v 3l" */
 static struct bench
-bench_of(const char *members, uint64_t version, const struct px_recovered *recovered)
+bench_listed(const char *members, uint64_t version, const struct px_recovered *recovered)
 {
 	struct px_config c = bench_config(1);
-	struct bench b = {.now = {1000000000}};
 
 	c.members.n = 0;
 	c.members.version = version;
 	for (const char *at = members; *at; at += at[2] ? 3 : 2)
 		c.members.list[c.members.n++] = (struct px_member){(uint8_t)(at[0] - '0'),
 		                                                   at[1] == 'v'};
-	b.px = px_new(&c, recovered, b.now);
-	return b;
+	return bench_of(&c, recovered);
 }
 
 static void
@@ -141,7 +139,7 @@ master(struct bench *b, const char *members)
 {
 	struct ballot mine;
 
-	*b = bench_of(members, 0, &nothing);
+	*b = bench_listed(members, 0, &nothing);
 	mine = candidate(b);
 	promise(b, 2, mine, 0, NULL, 0);
 	bench_persist(b, b->update.ticket);
@@ -234,7 +232,7 @@ segments_are_counted_each_by_its_own_list(void **state)
 		bench_entry(4, b2, b2, "y"),
 	};
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .entries = e, .entries_n = 4};
-	struct bench b = bench_of("1v 2v 3v", 0, &r);
+	struct bench b = bench_listed("1v 2v 3v", 0, &r);
 	struct ballot mine = candidate(&b);
 	uint64_t ticket;
 
@@ -261,7 +259,7 @@ segments_are_counted_each_by_its_own_list(void **state)
 static void
 a_follower_knows_the_list_when_its_change_is_chosen(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct list l;
 	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v 4l");
 
@@ -278,7 +276,7 @@ a_follower_knows_the_list_when_its_change_is_chosen(void **state)
 static void
 a_superseded_change_is_forgotten(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct list l;
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"),
 	                        change_entry(&l, 2, b2, 0, "1v 2v 3v 4l")};
@@ -305,7 +303,7 @@ finds_the_changes_in_the_log_of_its_start(void **state)
 	};
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 5, .trimmed = 3,
 	                         .entries = e, .entries_n = 3, .applied = 4};
-	struct bench b = bench_of("1v 2v 3l", 4, &r);
+	struct bench b = bench_listed("1v 2v 3l", 4, &r);
 
 	(void)state;
 	assert_members(b.px, 5, "1v 2v 3v");
@@ -322,7 +320,7 @@ needs_a_majority_of_every_list_that_it_has_accepted(void **state)
 	struct list l;
 	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v 4v");
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .entries = &e, .entries_n = 1};
-	struct bench b = bench_of("1v 2v 3v 4l", 0, &r);
+	struct bench b = bench_listed("1v 2v 3v 4l", 0, &r);
 	struct ballot mine = candidate(&b);
 
 	(void)state;
@@ -339,7 +337,7 @@ a_vote_counts_only_in_the_lists_that_have_it(void **state)
 	struct list l;
 	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v 4v");
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .entries = &e, .entries_n = 1};
-	struct bench b = bench_of("1v 2v 3v 4l", 0, &r);
+	struct bench b = bench_listed("1v 2v 3v 4l", 0, &r);
 	struct ballot mine = candidate(&b);
 
 	(void)state;
@@ -354,7 +352,7 @@ a_vote_counts_only_in_the_lists_that_have_it(void **state)
 static void
 asks_the_voters_of_a_list_that_a_promise_tells(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct ballot mine = candidate(&b);
 	struct list l;
 	struct log_entry e[] = {change_entry(&l, 1, b2, 0, "1v 2v 3v 4v"),
@@ -375,7 +373,7 @@ asks_the_voters_of_a_list_that_a_promise_tells(void **state)
 static void
 forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct ballot mine = candidate(&b);
 	struct list l1, l2;
 	struct log_entry e[] = {change_entry(&l1, 1, b2, 0, "1v 2v 3v 4v"),
@@ -394,7 +392,7 @@ forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen(void **state)
 static void
 a_list_behind_a_newer_origin_does_not_count(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct ballot mine = candidate(&b);
 	struct list l;
 	struct log_entry old[] = {bench_entry(1, b2, b2, "a"),
@@ -412,7 +410,7 @@ a_list_behind_a_newer_origin_does_not_count(void **state)
 static void
 gives_up_when_it_learns_that_it_is_gone(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct ballot mine = candidate(&b);
 	struct list l;
 	struct log_entry e = change_entry(&l, 1, b2, 0, "2v 3v");
@@ -453,7 +451,7 @@ finishes_the_change_that_removes_it(void **state)
 static void
 a_learner_never_stands(void **state)
 {
-	struct bench b = bench_of("1l 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1l 2v 3v", 0, &nothing);
 	struct list l;
 	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v");
 
@@ -479,7 +477,7 @@ a_learner_never_stands(void **state)
 static void
 who_was_removed_never_stands_and_is_told(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct list l1, l2;
 	struct log_entry e[] = {change_entry(&l1, 1, b2, 0, "1v 2v"),
 	                        change_entry(&l2, 2, b2, 1, "2v")};
@@ -492,7 +490,7 @@ who_was_removed_never_stands_and_is_told(void **state)
 	assert_non_null(bench_sent(&b, 3, MSG_promise, NULL));
 	bench_free(&b);
 
-	b = bench_of("1v 2v 3v", 0, &nothing);
+	b = bench_listed("1v 2v 3v", 0, &nothing);
 	accept(&b, b2, 0, e, 2);
 	heartbeat(&b, b2, 1);
 	bench_pass(&b, 10000);
@@ -511,7 +509,7 @@ who_was_removed_never_stands_and_is_told(void **state)
 static void
 hears_whom_it_does_not_know(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 	struct list l;
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"),
 	                        change_entry(&l, 2, b2, 0, "1v 2v 3v 4v")};
@@ -553,7 +551,7 @@ an_open_change_needs_the_grants_of_both_lists(void **state)
 static void
 one_voter_with_learners_beats_and_chooses_alone(void **state)
 {
-	struct bench b = bench_of("1v 2l", 0, &nothing);
+	struct bench b = bench_listed("1v 2l", 0, &nothing);
 
 	(void)state;
 	stand(&b);
@@ -572,7 +570,7 @@ one_voter_with_learners_beats_and_chooses_alone(void **state)
 static void
 a_cell_of_one_begins_to_beat_when_a_learner_comes(void **state)
 {
-	struct bench b = bench_of("1v", 0, &nothing);
+	struct bench b = bench_listed("1v", 0, &nothing);
 
 	(void)state;
 	stand(&b);
@@ -678,7 +676,7 @@ knows_how_far_the_others_are(void **state)
 static void
 tells_the_master_that_its_disk_is_full(void **state)
 {
-	struct bench b = bench_of("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
 
 	(void)state;
 	bench_step(&b, (struct px_event){.kind = PX_FULL, .on = true});

@@ -76,6 +76,7 @@ chooses_what_the_log_held_in_its_new_ballot(void **state)
 		bench_entry(6, old, old, "f"),
 	};
 	struct px_recovered r = {.incarnation = 2, .promised = old, .chosen = 5, .trimmed = 4,
+	                         .applied = 4, .applied_origin = old,
 	                         .entries = entries, .entries_n = 2};
 	struct bench b = master(&r);
 

@@ -1,0 +1,310 @@
+/* What each replica has told of itself, as the others remember it.
+ *
+ * An acceptor that forgets what it answered breaks the algorithm, and a disk that was emptied,
+ * replaced or restored from an old copy forgets without a sign. "Paxos Made Live", section 5.1,
+ * finds the empty disk by a marker that the replica leaves elsewhere; here all other replicas keep
+ * one mark of each: its incarnation, and the highest ballot and slot that it ever acknowledged.
+ *
+ *   starts            says hello                   welcomed by half of the other voters
+ *   ------> mute ----------------------> others -----------------------------------------> acceptor
+ *                                          |
+ *                                          +--> lost: it holds less than they remember of it
+ *
+ * The master's heartbeats spread the marks. Only what is told when it is durable may stand in a
+ * mark; the answer to a heartbeat tells a ballot that may be forgotten, so it counts for the slots
+ * alone. */
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+#include "cell/wire/codec.h"
+
+/* ---- the marks ---- */
+
+static void
+record_mark(struct px *px, struct known *known)
+{
+	px_record(px, (struct px_record){.kind = PX_RECORD_MARK, .mark = known->mark});
+	known->ticket = px->ticket;
+	known->changed = false;
+}
+
+/* A new incarnation is recorded at once, everything else along with the next records. */
+static void
+remember(struct px *px, const struct mark *told)
+{
+	struct known *known = &px->known[told->replica];
+	struct mark *m = &known->mark;
+	bool restarted = told->incarnation > m->incarnation;
+
+	m->replica = told->replica;
+	if (restarted) {
+		m->incarnation = told->incarnation;
+		m->start = told->start;
+	}
+	if (ballot_less(m->ballot, told->ballot) || m->slot < told->slot)
+		known->changed = px->marks_changed = true;
+	m->ballot = ballot_max(m->ballot, told->ballot);
+	m->slot = m->slot > told->slot ? m->slot : told->slot;
+	if (restarted)
+		record_mark(px, known);
+}
+
+void
+px_marks_recover(struct px *px, const struct px_recovered *recovered)
+{
+	for (size_t i = 0; i < recovered->marks_n; i++)
+		if (recovered->marks[i].replica != 0)
+			px->known[recovered->marks[i].replica].mark = recovered->marks[i];
+}
+
+void
+px_write_marks(struct px *px)
+{
+	if (!px->marks_changed || mono_before(px->now, px->marks_at))
+		return;
+	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
+		if (px->known[id].changed)
+			record_mark(px, &px->known[id]);
+	px->marks_changed = false;
+	px->marks_at = mono_add(px->now, px->config.heartbeat);
+}
+
+/* A master's heartbeat tells that its own promise of the ballot is durable. */
+static struct mark
+own_mark(const struct px *px)
+{
+	return (struct mark){
+		.replica = px->config.self,
+		.incarnation = px->incarnation,
+		.start = px->config.start,
+		.ballot = px->ballot,
+		.slot = px->durable,
+	};
+}
+
+struct wire_list
+px_pack_marks(const struct px *px, struct buffer *to)
+{
+	const struct px_members *members = px_members(px);
+	struct mark own = own_mark(px);
+	uint32_t count = 1;
+
+	wire_put_mark(to, &own);
+	for (int i = 0; i < members->n; i++) {
+		const struct mark *m = &px->known[members->list[i].id].mark;
+
+		if (members->list[i].id == px->config.self || m->replica == 0)
+			continue;
+		wire_put_mark(to, m);
+		count++;
+	}
+	return (struct wire_list){.packed = buffer_view(to), .count = count};
+}
+
+/* Does what others remember of a replica go beyond what it tells itself? */
+static bool
+is_less(const struct mark *told, const struct mark *remembered)
+{
+	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
+}
+
+static void
+lose_vote(struct px *px, bool *why)
+{
+	*why = true;
+	if (px->role != PX_FOLLOWER)
+		px_follow(px, BALLOT_NONE, px->config.lease);
+	px->master = BALLOT_NONE;
+}
+
+/* Too late for those who heard us before, but not for all that we would say from now on. */
+static void
+check_own(struct px *px, const struct mark *m)
+{
+	struct mark own = {.ballot = px->promised, .slot = px->held};
+
+	if (m->incarnation > px->incarnation ||
+	    (m->incarnation == px->incarnation && m->start != px->config.start) ||
+	    is_less(&own, m))
+		lose_vote(px, &px->lost);
+}
+
+static void
+merge_marks(struct px *px, struct bytes packed)
+{
+	struct cursor c = cursor_of(packed);
+	struct mark m = {0};
+
+	while (wire_next_mark(&c, &m)) {
+		if (m.replica == px->config.self)
+			check_own(px, &m);
+		else if (m.replica != 0 && m.ballot.round <= BALLOT_ROUND_MAX)
+			remember(px, &m);
+	}
+}
+
+void
+px_note(struct px *px, uint8_t from, const struct message *m)
+{
+	struct mark told = {.replica = from};
+
+	switch (m->code) {
+	case MSG_promise:
+		told.ballot = m->promise.ballot;
+		told.slot = m->promise.last;
+		break;
+	case MSG_accepted:
+		told.ballot = m->accepted.ballot;
+		told.slot = m->accepted.upto;
+		break;
+	case MSG_heartbeat_reply:
+		told.slot = m->heartbeat_reply.durable;
+		break;
+	case MSG_heartbeat:
+		merge_marks(px, m->heartbeat.marks.packed);
+		return;
+	default:
+		return;
+	}
+	remember(px, &told);
+}
+
+/* ---- hello and welcome ---- */
+
+/* With ourselves they are a majority; a learner has to be seen by one without itself, for it may
+ * have been a voter and not know it any more. */
+static int
+welcomes_needed(const struct px *px)
+{
+	const struct px_members *members = px_members(px);
+	int voters = 0, others = 0;
+
+	for (int i = 0; i < members->n; i++) {
+		voters += members->list[i].voter;
+		others += members->list[i].voter && members->list[i].id != px->config.self;
+	}
+	return others < voters ? voters / 2 : voters / 2 + 1;
+}
+
+static int
+welcomes(const struct px *px)
+{
+	const struct px_members *members = px_members(px);
+	int n = 0;
+
+	for (int i = 0; i < members->n; i++)
+		n += members->list[i].voter && px->welcomed[members->list[i].id];
+	return n;
+}
+
+void
+px_begin_mute(struct px *px)
+{
+	px->mute = welcomes_needed(px) > 0;
+	px->hello_at = px->now;
+}
+
+/* Every message of ours begins with a ballot of a round that is not 0. */
+static struct ballot
+first_if_none(struct ballot ballot)
+{
+	return ballot.round > 0 ? ballot : (struct ballot){1, 0};
+}
+
+void
+px_say_hello(struct px *px)
+{
+	const struct px_members *members = px_members(px);
+
+	for (int i = 0; i < members->n; i++) {
+		uint8_t to = members->list[i].id;
+
+		if (to == px->config.self || px->welcomed[to])
+			continue;
+		px_send(px, to, 0, &(struct message){
+			.code = MSG_hello,
+			.hello = {
+				.ballot = first_if_none(px->promised),
+				.incarnation = px->incarnation,
+				.start = px->config.start,
+				.last = px->held,
+			},
+		});
+	}
+	px->hello_at = mono_add(px->now, px->config.heartbeat);
+}
+
+static enum welcome
+judge(const struct mark *told, const struct mark *remembered)
+{
+	if (told->incarnation < remembered->incarnation)
+		return WELCOME_REPEATED;
+	if (told->incarnation == remembered->incarnation)
+		return told->start == remembered->start ? WELCOME_FINE : WELCOME_REPEATED;
+	return is_less(told, remembered) ? WELCOME_LOST : WELCOME_FINE;
+}
+
+static void
+send_welcome(struct px *px, uint8_t to, const struct msg_hello *m, enum welcome verdict)
+{
+	const struct known *known = &px->known[to];
+
+	px_send(px, to, verdict == WELCOME_FINE ? known->ticket : 0, &(struct message){
+		.code = MSG_welcome,
+		.welcome = {
+			.ballot = first_if_none(known->mark.ballot),
+			.incarnation = m->incarnation,
+			.start = m->start,
+			.last = known->mark.slot,
+			.verdict = (uint8_t)verdict,
+		},
+	});
+}
+
+/* The mark is durable before the welcome: were it forgotten, another start of that replica, from a
+ * disk that knows nothing of this one, would be welcome, too. One who has lost its own vote knows
+ * too little of others to welcome them. */
+void
+px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
+{
+	struct mark told = {from, m->incarnation, m->start, m->ballot, m->last};
+	enum welcome verdict;
+
+	if (told.ballot.replica == 0)
+		told.ballot = BALLOT_NONE;
+	verdict = judge(&told, &px->known[from].mark);
+	if (verdict == WELCOME_FINE && px->lost)
+		return;
+	if (verdict == WELCOME_FINE)
+		remember(px, &told);
+	send_welcome(px, from, m, verdict);
+}
+
+static void
+count_welcome(struct px *px, uint8_t from)
+{
+	px->welcomed[from] = true;
+	if (!px->mute || welcomes(px) < welcomes_needed(px))
+		return;
+	px->mute = false;
+	px->stand_at = mono_max(px->stand_at, mono_add(px->now, px_jitter(px)));
+}
+
+/* A hello that comes late may tell less than what was acknowledged behind it: so what is remembered
+ * is compared with what we have by now. */
+void
+px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
+{
+	struct mark own = {.ballot = px->promised, .slot = px->held};
+	struct mark remembered = {.ballot = m->ballot, .slot = m->last};
+
+	if (m->verdict == WELCOME_NO_MEMBER)
+		lose_vote(px, &px->expelled);
+	if (m->incarnation != px->incarnation || m->start != px->config.start)
+		return; /* of an earlier start */
+	if (remembered.ballot.replica == 0)
+		remembered.ballot = BALLOT_NONE;
+	if (m->verdict == WELCOME_REPEATED || is_less(&own, &remembered))
+		lose_vote(px, &px->lost);
+	else if (m->verdict == WELCOME_FINE)
+		count_welcome(px, from);
+}

@@ -1,0 +1,185 @@
+/* The start from what the disk holds, and what a replica without all of it may not do. */
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+
+/* Takes the log as it was: entries that a newer origin before them supersedes are left out. */
+static void
+take_entries(struct px *px, const struct px_recovered *recovered)
+{
+	bool superseded = false;
+
+	px->promised = px->promised_recorded = recovered->promised;
+	window_start(&px->log, recovered->trimmed);
+	if (recovered->applied == recovered->trimmed)
+		px->log.origin = recovered->applied_origin;
+	px->held = recovered->trimmed;
+	for (size_t i = 0; i < recovered->entries_n; i++) {
+		const struct log_entry *e = &recovered->entries[i];
+
+		must(e->slot == ++px->held);
+		px->promised = ballot_max(px->promised, e->ballot);
+		superseded = superseded || ballot_less(e->origin, window_origin(&px->log, e->slot - 1));
+		if (!superseded)
+			window_put(&px->log, e);
+	}
+}
+
+/* What the log's hint calls chosen, as far as it can be read. */
+static uint64_t
+chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
+{
+	uint64_t last = window_last(&px->log);
+
+	must(recovered->chosen >= recovered->trimmed);
+	return recovered->chosen < last ? recovered->chosen : last;
+}
+
+/* Every slot of the state is chosen, and the origin of its last one is known. The log alone does
+ * not do when it ends before, when it does not know the members that the state has, or when it
+ * begins with a slot that it has the origin of no more. */
+static bool
+begins_at_state(const struct px *px, const struct px_recovered *recovered)
+{
+	uint64_t hint = chosen_by_hint(px, recovered);
+
+	if (recovered->applied <= recovered->trimmed || recovered->applied <= hint)
+		return false;
+	return recovered->applied > window_last(&px->log) || px->config.members.version > hint ||
+	       (hint == recovered->trimmed && hint > 0);
+}
+
+/* The entries of the state's slots, which may be others than those chosen, go. Those behind them
+ * were accepted and stay so, but for what the state's last origin supersedes. */
+static void
+begin_at_state(struct px *px, const struct px_recovered *recovered)
+{
+	uint64_t applied = recovered->applied;
+
+	if (applied < window_last(&px->log)) {
+		window_trim(&px->log, applied);
+		if (ballot_less(window_origin(&px->log, applied + 1), recovered->applied_origin))
+			window_cut(&px->log, applied);
+	} else {
+		window_start(&px->log, applied);
+	}
+	px->log.origin = recovered->applied_origin;
+	px->chosen = applied;
+	px->base_new = true;
+}
+
+/* Where the log was cut in front of something damaged, acceptances are missing that others may have
+ * counted, until each of those slots is chosen here or accepted in a higher ballot. */
+void
+px_recover(struct px *px, const struct px_recovered *recovered)
+{
+	take_entries(px, recovered);
+	px->chosen = px->chosen_recorded = px->chosen_durable = chosen_by_hint(px, recovered);
+	if (begins_at_state(px, recovered))
+		begin_at_state(px, recovered);
+	px->upto = px->chosen;
+	while (px->upto < window_last(&px->log) &&
+	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))
+		px->upto++;
+	px->durable = px->upto;
+	px->applied = recovered->applied;
+	px->damaged = recovered->damaged;
+	if (px->held < px->damaged)
+		px->held = px->damaged;
+	if (px->held < px->applied)
+		px->held = px->applied;
+	px_check_repaired(px);
+	px->stateless = px->applied < px->log.base;
+	px->incarnation = recovered->incarnation;
+	px_members_recover(px);
+}
+
+void
+px_write_base(struct px *px)
+{
+	if (!px->base_new)
+		return;
+	px->base_new = false;
+	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = px->log.base});
+}
+
+void
+px_check_repaired(struct px *px)
+{
+	if (px->upto >= px->damaged)
+		px->damaged = 0;
+}
+
+bool
+px_may_promise(const struct px *px)
+{
+	return !px->mute && !px->lost && !px->expelled && px->damaged == 0;
+}
+
+bool
+px_is_fit(const struct px *px)
+{
+	return px_may_promise(px) && !px->stateless;
+}
+
+enum replica_condition
+px_condition(const struct px *px)
+{
+	if (px->expelled ||
+	    (px->role == PX_FOLLOWER && px_is_removed(&px->members, px->config.self)))
+		return CONDITION_EXPELLED;
+	if (px->lost)
+		return CONDITION_LOST;
+	if (px->mute)
+		return CONDITION_JOINING;
+	if (!px_is_fit(px))
+		return CONDITION_REPAIRING;
+	return px_is_voter(&px->members, px->config.self) ? CONDITION_VOTING : CONDITION_LEARNER;
+}
+
+/* ---- behind the others' logs ---- */
+
+void
+px_note_first(struct px *px, uint8_t master, uint64_t first)
+{
+	px->ahead = master;
+	px->ahead_first = first;
+}
+
+/* The voter behind `id` in the list, ourselves left out. */
+static uint8_t
+next_voter(const struct px *px, uint8_t id)
+{
+	const struct px_members *members = px_members(px);
+	uint8_t lowest = 0, next = 0;
+
+	for (int i = 0; i < members->n; i++) {
+		uint8_t other = members->list[i].id;
+
+		if (!members->list[i].voter || other == px->config.self)
+			continue;
+		if (lowest == 0 || other < lowest)
+			lowest = other;
+		if (other > id && (next == 0 || other < next))
+			next = other;
+	}
+	return next ? next : lowest;
+}
+
+void
+px_look_for_state(struct px *px)
+{
+	px->source = next_voter(px, px->source);
+	px->source_at = mono_add(px->now, (span_t){PX_SOURCE_LEASES * px->config.lease.ns});
+}
+
+uint8_t
+px_behind(const struct px *px)
+{
+	if (px->mute || px->lost || px->expelled)
+		return 0;
+	if (px->role == PX_FOLLOWER && px->ahead != 0 && px->ahead_first > px->upto + 1)
+		return px->ahead;
+	if (!px->stateless)
+		return 0;
+	return px->ahead != 0 && mono_before(px->now, px->granted_until) ? px->ahead : px->source;
+}
