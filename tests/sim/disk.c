@@ -314,6 +314,18 @@ recover_tree(struct sim *s, struct disk *d)
 	return t;
 }
 
+void
+disk_copy_state(struct disk *to, struct disk *from)
+{
+	struct saved_row *r;
+
+	while (!RB_EMPTY(&to->rows))
+		saved_row_drop(to, RB_ROOT(&to->rows));
+	RB_FOREACH(r, saved_rows, &from->rows)
+	row_save(to, &r->row);
+	to->applied = from->applied;
+}
+
 /* Of the leases that it ever granted the longest may still hold. */
 struct tree *
 disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)

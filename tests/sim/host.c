@@ -132,6 +132,7 @@ trace_role(struct sim *s, struct host *n)
 /* ---- updates ---- */
 
 static void fail(struct sim *s, struct host *n);
+static void down(struct sim *s, struct host *n, int64_t back);
 
 /* What the disk reports comes when the disk can write and the process is there to hear it. */
 static bool
@@ -233,6 +234,38 @@ schedule(struct sim *s, struct host *n)
 	                                   .a = ++n->timers});
 }
 
+/* Who is behind the others' logs replaces its state by a copy of one of theirs and starts anew. */
+static void
+run_copied(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+	uint8_t from;
+
+	if (!n->up || n->life != e->life)
+		return;
+	n->copying = false;
+	from = px_behind(replica_px(n->replica));
+	if (from == 0 || !s->hosts[from - 1].up ||
+	    s->hosts[from - 1].disk.applied <= n->disk.applied)
+		return;
+	disk_crash(s, &n->disk);
+	disk_copy_state(&n->disk, &s->hosts[from - 1].disk);
+	sim_trace(s, "replica %d has a copy of the state of replica %u", n->id, from);
+	down(s, n, 0);
+}
+
+static void
+copy_if_behind(struct sim *s, struct host *n)
+{
+	if (n->copying || px_behind(replica_px(n->replica)) == 0)
+		return;
+	n->copying = true;
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 10 * MS, 500 * MS),
+	                                   .run = run_copied,
+	                                   .who = n->id - 1,
+	                                   .life = n->life});
+}
+
 static void
 carry_out(struct sim *s, struct host *n)
 {
@@ -265,6 +298,7 @@ carry_out(struct sim *s, struct host *n)
 	trace_role(s, n);
 	check_applied(s, n);
 	check_masters(s);
+	copy_if_behind(s, n);
 	schedule(s, n);
 	if (n->stopping && has_left(n))
 		heap_push(&s->heap, (struct event){.at = s->now,
@@ -326,7 +360,7 @@ host_start(struct sim *s, struct host *n)
 	for (int i = 0; i < s->hosts_n; i++)
 		config.paxos.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
 	n->up = true;
-	n->stopping = false;
+	n->stopping = n->copying = false;
 	n->life++;
 	n->durable_ticket = 0;
 	n->paused_until = n->timer_at = 0;

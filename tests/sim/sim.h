@@ -273,6 +273,8 @@ bool disk_state_done(struct disk *d, uint64_t applied);
 bool disk_crash(struct sim *s, struct disk *d);
 void disk_finish(struct disk *d);
 /* What a start finds. `entries` are to be freed with free(). */
+/* The state becomes a copy of another's; nothing is being written. */
+void disk_copy_state(struct disk *to, struct disk *from);
 struct tree *disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered);
 
 /* ---- host.c ---- */
@@ -286,7 +288,7 @@ TAILQ_HEAD(held_list, held_send);
 
 struct host {
 	int id; /* replica id, 1.. */
-	bool up, stopping;
+	bool up, stopping, copying;
 	uint64_t life;
 	struct local_clock clock;
 	struct replica *replica;
