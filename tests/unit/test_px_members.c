@@ -430,7 +430,7 @@ finishes_the_change_that_removes_it(void **state)
 	struct log_entry e = change_entry(&l, 5, b2, 2, "2v");
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 4, .trimmed = 4,
 	                         .entries = &e, .entries_n = 1, .applied = 4};
-	struct bench b = bench_of("1v 2v", 2, &r);
+	struct bench b = bench_listed("1v 2v", 2, &r);
 	struct ballot mine = candidate(&b);
 	uint64_t ticket;
 
