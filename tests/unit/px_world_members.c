@@ -163,7 +163,7 @@ add(struct world *w, struct px_members *m)
 	uint8_t id = m->n < LIMIT_REPLICAS ? newcomer(w, m) : 0;
 
 	if (id != 0)
-		m->list[m->n++] = (struct px_member){id, false};
+		m->list[m->n++] = (struct px_member){id, rng_chance(&w->rng, 300)};
 }
 
 /* Removes a member, or makes a voter a learner or the other way round; one voter stays. */

@@ -46,16 +46,31 @@ heal(struct world *w)
 			w->cut[i][k] = false;
 }
 
-/* Two sides, often the master alone on one; now and then only one direction is cut. */
+/* As many voters as the others can do without: these may change the members meanwhile. */
+static uint64_t
+minority(struct world *w)
+{
+	const struct px_members *m = world_members(w, w->sums_n);
+	uint64_t sides = 0;
+
+	for (int i = 0, n = 0; i < m->n; i++)
+		if (m->list[i].voter && (n++ & 1) && !rng_chance(&w->rng, 100))
+			sides |= 1u << (m->list[i].id - 1);
+	return sides;
+}
+
+/* Two sides, often the master alone on one; now and then only one direction is cut. Who comes later
+ * is on a side, too. */
 static void
 partition(struct world *w)
 {
-	uint64_t sides = rng_chance(&w->rng, 400) ? 1u << (master_or_anyone(w) - 1)
-	                                          : below(w, 1u << w->n);
+	uint64_t kind = below(w, 10);
+	uint64_t sides = kind < 4 ? 1u << (master_or_anyone(w) - 1) :
+	                 kind < 6 ? minority(w) : below(w, 1u << WORLD_NODES);
 	bool one_way = rng_chance(&w->rng, 300);
 
-	for (int i = 0; i < w->n; i++)
-		for (int k = 0; k < w->n; k++)
+	for (int i = 0; i < WORLD_NODES; i++)
+		for (int k = 0; k < WORLD_NODES; k++)
 			if ((sides >> i & 1) > (sides >> k & 1)) {
 				w->cut[i + 1][k + 1] = true;
 				w->cut[k + 1][i + 1] = !one_way;
@@ -127,14 +142,19 @@ work(struct world *w, uint64_t pace)
 		world_propose(w, (unsigned)below(w, WORLD_CLIENTS));
 	if (w->saves && rng_chance(&w->rng, 100))
 		world_save(w, anyone(w));
-	if (rng_chance(&w->rng, w->change))
+	if (rng_chance(&w->rng, w->change)) {
 		world_change_members(w);
+		if (rng_chance(&w->rng, w->change / 2))
+			fault(w); /* in the middle of it */
+	}
 }
 
 /* Each seed has faults of its own kind and strength: what all have in common hides much. */
 static void
 choose_faults(struct world *w)
 {
+	static const unsigned changes[] = {0, 20, 100, 400};
+
 	w->lose = (unsigned)below(w, 4) * 60;
 	w->twice = (unsigned)below(w, 3) * 80;
 	w->late = (unsigned)below(w, 3) * 20;
@@ -144,7 +164,7 @@ choose_faults(struct world *w)
 	w->drift_permille = rng_chance(&w->rng, 300) ? 500 : 20;
 	w->large = rng_chance(&w->rng, 30) ? 30 : 0;
 	w->in_order = rng_chance(&w->rng, 500);
-	w->change = (unsigned)below(w, 3) * 20;
+	w->change = changes[below(w, 4)];
 	w->saves = w->change == 0;
 }
 
