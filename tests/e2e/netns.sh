@@ -124,8 +124,11 @@ small_disk() {
 
 # fill_disk N: to the last block, with a plain file; empty_disk takes that away.
 fill_disk() {
-	dd if=/dev/zero of="$work/disk/$1/filler" bs=1M 2> /dev/null
-	dd if=/dev/zero of="$work/disk/$1/filler" bs=1k oflag=append conv=notrunc 2> /dev/null
+	local size
+	for size in 1M 1k; do # each until there is no room for another one
+		dd if=/dev/zero of="$work/disk/$1/filler" bs=$size oflag=append conv=notrunc \
+			2> /dev/null || :
+	done
 	sync -f "$work/disk/$1"
 }
 empty_disk() { rm -f "$work/disk/$1/filler"; }

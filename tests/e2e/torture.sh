@@ -4,6 +4,7 @@
 #
 #   MINUTES=n   how long (default: half a minute)
 #   SEED=n      which faults, in which order (default: a random one, which is printed)
+#   FAULTS="fault_A fault_B"   only these (default: all below)
 #   KEEP=DIR    where the history of a failure is left (default: the current directory)
 MOUNTS=3
 . "$(dirname "$0")/lib.sh"
@@ -62,7 +63,7 @@ fault_master_sends_nothing() { pick_master && lose $r $(others $r); }
 # shellcheck disable=SC2046 # words
 fault_poor_network() { poor $(machines); }
 
-read -r -a faults <<< "$(declare -F | grep -o 'fault_.*' | xargs)"
+read -r -a faults <<< "${FAULTS:-$(declare -F | grep -o 'fault_.*' | xargs)}"
 
 # Nothing ends by itself but a mount that finds no cell; what was killed has the status 137.
 bury() {
