@@ -7,35 +7,65 @@
 
 #include "cell/base/must.h"
 #include "cell/io/host.h"
+#include "cell/io/join.h"
 #include "cell/io/log.h"
 #include "config.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct lscell {
+	const char *directory;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
+	struct join *join; /* the first start of a replica that joins: then there is no host yet */
 	struct host *host;
+	bool restarting; /* what runs is asked to end, and something follows */
 	bool stopping, failed;
 };
+
+static void begin(struct lscell *l);
 
 /* ---- stopping ---- */
 
 static void
-on_host_stopped(void *user)
+close_signals(struct lscell *l)
 {
-	(void)user; /* nothing is left on the loop: uv_run returns */
+	uv_close((uv_handle_t *)&l->terminate, NULL);
+	uv_close((uv_handle_t *)&l->interrupt, NULL);
 }
 
+/* What runs has ended: to begin anew, or else nothing is left on the loop, and uv_run returns. */
+static void
+on_ended(void *user)
+{
+	struct lscell *l = user;
+
+	l->join = NULL;
+	l->host = NULL;
+	if (l->stopping)
+		close_signals(l);
+	else
+		begin(l);
+}
+
+static void
+end_what_runs(struct lscell *l)
+{
+	if (l->join != NULL)
+		join_stop(l->join, on_ended, l);
+	else
+		host_stop(l->host, on_ended, l);
+}
+
+/* It may be on its way to begin anew: then it ends when that is done. */
 static void
 stop(struct lscell *l)
 {
 	if (l->stopping)
 		return;
 	l->stopping = true;
-	uv_close((uv_handle_t *)&l->terminate, NULL);
-	uv_close((uv_handle_t *)&l->interrupt, NULL);
-	host_stop(l->host, on_host_stopped, l);
+	if (!l->restarting)
+		end_what_runs(l);
 }
 
 static void
@@ -54,7 +84,64 @@ on_failed(void *user)
 	stop(l);
 }
 
-/* ---- starting ---- */
+/* ---- beginning ---- */
+
+static void
+on_restart(void *user)
+{
+	struct lscell *l = user;
+
+	if (l->stopping)
+		return;
+	log_info("begins anew");
+	l->restarting = true;
+	end_what_runs(l);
+}
+
+static void
+on_joined(void *user, const char *error)
+{
+	struct lscell *l = user;
+
+	if (error != NULL) {
+		log_error("%s", error);
+		l->failed = true;
+		stop(l);
+	} else {
+		on_restart(l);
+	}
+}
+
+static void
+cannot_begin(struct lscell *l, const char *why)
+{
+	log_error("%s", why);
+	l->failed = l->stopping = true;
+	if (l->join != NULL || l->host != NULL)
+		end_what_runs(l);
+	else
+		close_signals(l);
+}
+
+static void
+begin(struct lscell *l)
+{
+	struct host_config config = {
+		.directory = l->directory, .failed = on_failed, .restart = on_restart, .user = l,
+	};
+	char why[512] = "";
+
+	l->restarting = false;
+	if (join_needed(l->directory)) {
+		l->join = join_start(&l->loop, l->directory, on_joined, l, why, sizeof why);
+		if (l->join == NULL)
+			cannot_begin(l, why);
+		return;
+	}
+	l->host = host_open(&config, why, sizeof why);
+	if (l->host == NULL || !host_start(l->host, &l->loop, why, sizeof why))
+		cannot_begin(l, why);
+}
 
 static void
 start_signals(struct lscell *l)
@@ -84,22 +171,12 @@ allow_many_files(void)
 static int
 run(const char *directory)
 {
-	struct lscell l = {0};
-	struct host_config config = {.directory = directory, .failed = on_failed, .user = &l};
-	char why[512] = "";
+	struct lscell l = {.directory = directory};
 
-	l.host = host_open(&config, why, sizeof why);
-	if (l.host == NULL) {
-		log_error("%s", why);
-		return EXIT_FAILED;
-	}
 	allow_many_files();
 	must(uv_loop_init(&l.loop) == 0);
 	start_signals(&l);
-	if (!host_start(l.host, &l.loop, why, sizeof why)) {
-		log_error("%s", why);
-		on_failed(&l);
-	}
+	begin(&l);
 	uv_run(&l.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&l.loop) == 0);
 	return l.failed ? EXIT_FAILED : 0;

@@ -328,6 +328,14 @@ gateway_send(struct gateway *g, uint64_t conn, struct bytes frame)
 	net_send(g->net, conn & ~GATEWAY_CONN, frame);
 }
 
+const char *
+gateway_principal(const struct gateway *g, uint64_t conn)
+{
+	const uint8_t *key = net_key(g->net, conn & ~GATEWAY_CONN);
+
+	return key != NULL ? principal_of_key(g, key) : NULL;
+}
+
 void
 gateway_close(struct gateway *g, uint64_t conn)
 {

@@ -38,6 +38,8 @@ void gateway_set_members(struct gateway *g, const struct conf_replica *members, 
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
 /* The same to a client. */
 void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
+/* Whose connection it is; NULL: it is gone. */
+const char *gateway_principal(const struct gateway *g, uint64_t conn);
 /* Ends a client's connection, after what was sent to it. */
 void gateway_close(struct gateway *g, uint64_t conn);
 /* Ends everything, after what was sent; then calls `stopped`, with nothing left. */

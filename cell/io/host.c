@@ -6,65 +6,18 @@
  * An answer must not cost a wake-up of its own: the queue is emptied by a check handle (behind the
  * poll, where most work comes from) and a prepare handle (before it); as long as something is in
  * it, an idle handle keeps the loop from falling asleep. */
-#include "cell/io/host.h"
+#include "cell/io/host_state.h"
 
-#include <errno.h>
-#include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/io/clock.h"
-#include "cell/io/gateway.h"
-#include "cell/io/identity.h"
-#include "cell/io/local.h"
 #include "cell/io/log.h"
-#include "cell/io/store.h"
-#include "cell/replica.h"
+#include "cell/io/members.h"
 #include "cell/wire/codec.h"
 
-enum {
-	MASTER_LEASE_MS = 500,
-	HEARTBEAT_MS = 100,
-	DRIFT_PERMILLE = 10,
-	LOOP_HANDLES = 4,
-	LEAVE_MS = 2000, /* to hand the mastership over and to send what waits for the log */
-};
-
 enum { INBOX_MAX = 64 * 1024 * 1024 }; /* bytes of requests that are not read yet */
-
-struct host {
-	char *directory;
-	struct identity identity;
-	struct host_config config;
-	struct replica_config replica_config;
-	struct store *store;
-	struct tree *tree;             /* until the replica has it */
-	struct px_recovered recovered; /* likewise */
-	struct replica *replica;
-	struct replica_update update;
-	struct gateway *gateway;       /* NULL: a cell in one process */
-	bool stepping, started, stopping, failed;
-	mono_t leave_by;               /* about to stop: until then at most; else MONO_NEVER */
-
-	struct local local;         /* clients in this process, and what is to be delivered */
-	struct parcel_list gate;    /* until their tickets are durable; tickets never fall */
-	struct parcel_list inbox;   /* clients' requests, while state.db is behind */
-	size_t inbox_bytes;
-	uint64_t durable;           /* the last ticket that is */
-
-	uv_timer_t timer;
-	uv_prepare_t prepare;
-	uv_check_t check;
-	uv_idle_t idle;
-	mono_t armed;               /* for when the timer is set */
-	bool due;
-	int open_handles;
-	void (*stopped)(void *user);
-	void *stopped_user;
-};
 
 /* ---- delivery ---- */
 
@@ -74,8 +27,8 @@ on_idle(uv_idle_t *handle)
 	(void)handle; /* that it runs is all that is wanted: the loop does not sleep */
 }
 
-static void
-stay_awake(struct host *h)
+void
+host_stay_awake(struct host *h)
 {
 	must(uv_idle_start(&h->idle, on_idle) == 0);
 }
@@ -88,7 +41,7 @@ post(struct host *h, struct parcel parcel)
 		gateway_send_peer(h->gateway, parcel.peer, parcel.frame);
 	} else if ((parcel.conn & GATEWAY_CONN) == 0) {
 		local_post(&h->local, parcel);
-		stay_awake(h);
+		host_stay_awake(h);
 		return;
 	} else if (parcel.close) {
 		gateway_close(h->gateway, parcel.conn);
@@ -104,8 +57,8 @@ static void on_timer(uv_timer_t *timer);
 
 /* libuv's clock only wakes us; what is due is decided by ours. A timer that is set for earlier is
  * left alone: waking once too early is cheaper than setting it anew at every step. */
-static void
-arm(struct host *h, mono_t now)
+void
+host_arm(struct host *h, mono_t now)
 {
 	mono_t deadline = mono_min(replica_deadline(h->replica), h->leave_by);
 	int64_t left = mono_since(deadline, now).ns;
@@ -150,6 +103,52 @@ send_one(struct host *h, struct replica_send *send)
 }
 
 static void
+follow_members(struct host *h)
+{
+	static struct conf_replica list[LIMIT_MEMBERS];
+	int n = members_of_tree(replica_tree(h->replica), list);
+
+	gateway_set_members(h->gateway, list, n);
+}
+
+/* What was computed here differs from what a quorum has. */
+static void
+begin_anew(struct host *h)
+{
+	log_error("%s: the state differs from that of the other replicas: sets it aside and copies "
+	          "one of theirs", h->directory);
+	h->failed = true;
+	h->set_state_aside = true;
+	host_tell(h, HOST_RESTART);
+}
+
+static void
+follow_condition(struct host *h)
+{
+	const enum replica_condition now = px_condition(replica_px(h->replica));
+	const unsigned self = h->identity.replica;
+
+	if (now == h->condition)
+		return;
+	h->condition = now;
+	if (now == CONDITION_VOTING)
+		log_info("replica %u has a vote", self);
+	else if (now == CONDITION_LEARNER)
+		log_info("replica %u is a learner: it gets a vote when it has caught up", self);
+	else if (now == CONDITION_REPAIRING)
+		log_warn("replica %u lacks part of its log or of its state, which comes from the "
+		         "others", self);
+	else if (now == CONDITION_LOST)
+		log_error("the data of replica %u is older than what it has told others: it has no "
+		          "vote any more; remove it and add a new one (lsctl replica remove %u; "
+		          "lsctl replica add ...)", self, self);
+	else if (now == CONDITION_EXPELLED)
+		log_error("replica %u is not a member of this cell any more", self);
+	if (now == CONDITION_EXPELLED)
+		host_tell(h, HOST_FAILED);
+}
+
+static void
 carry_out(struct host *h, struct replica_update *u)
 {
 	if (u->records_n > 0)
@@ -161,10 +160,16 @@ carry_out(struct host *h, struct replica_update *u)
 	for (size_t i = 0; i < u->closes_n; i++)
 		post(h, (struct parcel){.conn = u->closes[i], .close = true});
 	trace(&u->trace);
+	if (u->diverged)
+		begin_anew(h);
+	if (h->gateway != NULL && u->members_changed)
+		follow_members(h);
+	if (h->exchange != NULL)
+		exchange_need(h->exchange, u->behind);
 }
 
-static void
-step(struct host *h, struct replica_event event)
+void
+host_step(struct host *h, struct replica_event event)
 {
 	must(!h->stepping && h->started);
 	if (h->failed || h->stopping)
@@ -174,8 +179,17 @@ step(struct host *h, struct replica_event event)
 	event.wall_ns = clock_wall_ns();
 	replica_step(h->replica, &event, &h->update);
 	carry_out(h, &h->update);
-	arm(h, event.now);
+	follow_condition(h);
+	host_arm(h, event.now);
 	h->stepping = false;
+}
+
+void
+host_tell(struct host *h, enum host_news news)
+{
+	if (h->news != HOST_FAILED)
+		h->news = news;
+	host_stay_awake(h);
 }
 
 /* ---- the loop's calls ---- */
@@ -189,7 +203,7 @@ on_timer(uv_timer_t *timer)
 
 	h->armed = MONO_NEVER;
 	h->due = true;
-	stay_awake(h);
+	host_stay_awake(h);
 }
 
 static void
@@ -201,18 +215,32 @@ take_deadline(struct host *h)
 		return;
 	h->due = false;
 	if (mono_reached(now, replica_deadline(h->replica)))
-		step(h, (struct replica_event){.kind = REPLICA_TIMEOUT});
+		host_step(h, (struct replica_event){.kind = REPLICA_TIMEOUT});
 	else if (!h->failed)
-		arm(h, now);
+		host_arm(h, now);
 }
-
-static void stop_if_left(struct host *h);
 
 static void
 rest(struct host *h)
 {
-	if (TAILQ_EMPTY(&h->local.outbox) && !h->due)
+	if (TAILQ_EMPTY(&h->local.outbox) && !h->due && h->news == HOST_NO_NEWS)
 		must(uv_idle_stop(&h->idle) == 0);
+}
+
+/* Who was told to stop already need not hear why it should. */
+static void
+deliver_news(struct host *h)
+{
+	const enum host_news news = h->news;
+	void *user = h->config.user;
+
+	h->news = HOST_NO_NEWS;
+	if (!mono_is_never(h->leave_by))
+		return;
+	if (news == HOST_RESTART && h->config.restart != NULL)
+		h->config.restart(user);
+	else if (news != HOST_NO_NEWS && h->config.failed != NULL)
+		h->config.failed(user);
 }
 
 static void
@@ -238,7 +266,9 @@ on_check(uv_check_t *handle)
 	if (!h->stopping)
 		rest(h);
 	if (!h->stopping)
-		stop_if_left(h);
+		host_stop_if_left(h);
+	if (!h->stopping)
+		deliver_news(h);
 }
 
 /* ---- the store's calls ---- */
@@ -256,7 +286,7 @@ on_persisted(void *user, uint64_t ticket)
 	while (!TAILQ_EMPTY(&h->gate) && TAILQ_FIRST(&h->gate)->after <= ticket &&
 	       parcel_take(&h->gate, &p))
 		post(h, p);
-	step(h, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
+	host_step(h, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
 }
 
 static bool
@@ -271,10 +301,10 @@ on_saved(void *user, uint64_t applied)
 	struct host *h = user;
 	struct parcel p;
 
-	step(h, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
+	host_step(h, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 	while (!behind(h) && parcel_take(&h->inbox, &p)) {
 		h->inbox_bytes -= p.frame.len;
-		step(h, (struct replica_event){
+		host_step(h, (struct replica_event){
 		            .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
 		parcel_free(&p);
 	}
@@ -289,6 +319,7 @@ on_full(void *user, bool full)
 		log_warn("%s: no room on the disk; waiting for it", h->directory);
 	else
 		log_info("%s: there is room on the disk again", h->directory);
+	host_step(h, (struct replica_event){.kind = REPLICA_FULL, .on = full});
 }
 
 static void
@@ -298,75 +329,13 @@ on_failed(void *user, const char *why)
 
 	log_error("%s: %s", h->directory, why);
 	h->failed = true;
-	if (h->config.failed != NULL && !h->stopping)
-		h->config.failed(h->config.user);
+	if (!h->stopping)
+		host_tell(h, HOST_FAILED);
 }
 
-/* ---- opening ---- */
-
-static void
-configure(struct host *h)
-{
-	struct px_config *paxos = &h->replica_config.paxos;
-	struct master_config *master = &h->replica_config.master;
-	const struct conf *conf = &h->identity.conf;
-
-	paxos->self = h->identity.replica;
-	paxos->members.n = conf->replicas_n;
-	for (int i = 0; i < conf->replicas_n; i++)
-		paxos->members.list[i] = (struct px_member){conf->replicas[i].id, true};
-	paxos->lease = span_ms(MASTER_LEASE_MS);
-	paxos->heartbeat = span_ms(HEARTBEAT_MS);
-	paxos->drift_permille = DRIFT_PERMILLE;
-	random_fill(&paxos->start, sizeof paxos->start);
-	random_fill(&paxos->seed, sizeof paxos->seed);
-	master->cell = conf->name;
-	memcpy(master->signing_key, h->identity.signing, sizeof master->signing_key);
-	master->session_lease = span_ms(DEFAULT_SESSION_LEASE_MS);
-	master->cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS);
-	master->drift_permille = DRIFT_PERMILLE;
-}
-
-static void
-host_free(struct host *h)
-{
-	if (h->replica != NULL)
-		replica_free(h->replica);
-	else if (h->tree != NULL)
-		tree_free(h->tree);
-	store_recovered_free(&h->recovered);
-	replica_update_free(&h->update);
-	parcels_free(&h->gate);
-	parcels_free(&h->inbox);
-	local_clear(&h->local);
-	sodium_memzero(&h->replica_config, sizeof h->replica_config);
-	identity_forget(&h->identity);
-	free(h->directory);
-	free(h);
-}
-
-struct host *
-host_open(const struct host_config *config, char *why, size_t why_size)
-{
-	struct host *h = memory_zero(1, sizeof *h);
-
-	h->config = *config;
-	h->directory = bytes_to_text(bytes_of(config->directory));
-	h->armed = h->leave_by = MONO_NEVER;
-	local_init(&h->local);
-	TAILQ_INIT(&h->gate);
-	TAILQ_INIT(&h->inbox);
-	if (identity_read(h->directory, &h->identity, why, why_size)) {
-		configure(h);
-		h->store = store_open(h->directory, h->identity.conf.name, h->identity.replica,
-		                      h->identity.conf.replicas_n > 1, &h->tree, &h->recovered,
-		                      why, why_size);
-	}
-	if (h->store != NULL)
-		return h;
-	host_free(h);
-	return NULL;
-}
+const struct store_callbacks host_store_callbacks = {
+	.persisted = on_persisted, .saved = on_saved, .full = on_full, .failed = on_failed,
+};
 
 /* ---- clients ---- */
 
@@ -375,7 +344,7 @@ host_connect(struct host *h, const struct host_client *client, const char *princ
 {
 	uint64_t conn = local_connect(&h->local, client);
 
-	step(h, (struct replica_event){
+	host_step(h, (struct replica_event){
 	            .kind = REPLICA_CONNECTED, .conn = conn, .principal = bytes_of(principal)});
 	return conn;
 }
@@ -395,7 +364,7 @@ static void
 take(struct host *h, uint64_t conn, struct bytes frame)
 {
 	if (!must_wait(h, frame)) {
-		step(h, (struct replica_event){
+		host_step(h, (struct replica_event){
 		            .kind = REPLICA_FRAME, .conn = conn, .frame = frame});
 		return;
 	}
@@ -423,28 +392,67 @@ void
 host_disconnect(struct host *h, uint64_t conn)
 {
 	if (local_disconnect(&h->local, conn))
-		step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+		host_step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
 
 /* ---- the network's calls ---- */
 
+/* Before the cell has a list of its members, whoever was let in is in our cell file. */
+static bool
+is_member(const struct host *h, uint8_t id)
+{
+	const struct tree *t = replica_tree(h->replica);
+	struct member m = {0};
+
+	if (!tree_member_after(t, 0, &m))
+		return true;
+	return tree_member_after(t, (uint8_t)(id - 1), &m) && m.id == id &&
+	       m.role != MEMBER_REMOVED;
+}
+
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
-	step(user, (struct replica_event){.kind = REPLICA_PEER, .peer = replica, .frame = frame});
+	struct host *h = user;
+
+	if (!exchange_peer(h->exchange, replica, is_member(h, replica), frame))
+		host_step(h, (struct replica_event){
+		                 .kind = REPLICA_PEER, .peer = replica, .frame = frame});
+}
+
+void
+host_exchange_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
+{
+	struct host *h = user;
+
+	if (replica != 0)
+		gateway_send_peer(h->gateway, replica, frame);
+	else
+		gateway_send(h->gateway, conn, frame);
 }
 
 static void
 on_client_connected(void *user, uint64_t conn, const char *principal)
 {
-	step(user, (struct replica_event){
-	               .kind = REPLICA_CONNECTED, .conn = conn, .principal = bytes_of(principal)});
+	host_step(user, (struct replica_event){.kind = REPLICA_CONNECTED, .conn = conn,
+	                                       .principal = bytes_of(principal)});
 }
 
 static void
 on_client_disconnected(void *user, uint64_t conn)
 {
-	step(user, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+	struct host *h = user;
+
+	exchange_forget(h->exchange, conn);
+	host_step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
+}
+
+static bool
+is_admin(const struct host *h, uint64_t conn)
+{
+	const char *principal = gateway_principal(h->gateway, conn);
+
+	return principal != NULL && tree_is_admin(replica_tree(h->replica), bytes_of(principal));
 }
 
 /* Whoever sends more than can be taken comes again and sends it again. */
@@ -453,6 +461,9 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct host *h = user;
 
+	if (wire_frame_code(frame) == MSG_copy_request &&
+	    exchange_client(h->exchange, conn, is_admin(h, conn), frame))
+		return;
 	if (h->inbox_bytes <= INBOX_MAX) {
 		take(h, conn, frame);
 		return;
@@ -461,10 +472,15 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	on_client_disconnected(h, conn);
 }
 
-/* ---- starting ---- */
+const struct gateway_callbacks host_gateway_callbacks = {
+	.peer = on_peer, .connected = on_client_connected, .frame = on_client_frame,
+	.disconnected = on_client_disconnected,
+};
 
-static void
-start_handles(struct host *h, uv_loop_t *loop)
+/* ---- handles ---- */
+
+void
+host_start_handles(struct host *h, uv_loop_t *loop)
 {
 	must(uv_timer_init(loop, &h->timer) == 0);
 	must(uv_prepare_init(loop, &h->prepare) == 0);
@@ -473,125 +489,4 @@ start_handles(struct host *h, uv_loop_t *loop)
 	h->timer.data = h->prepare.data = h->check.data = h->idle.data = h;
 	must(uv_prepare_start(&h->prepare, on_prepare) == 0);
 	must(uv_check_start(&h->check, on_check) == 0);
-	h->open_handles = LOOP_HANDLES;
-}
-
-static bool
-start_gateway(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
-{
-	const struct gateway_callbacks callbacks = {
-	    on_peer, on_client_connected, on_client_frame, on_client_disconnected, h,
-	};
-
-	if (conf_is_standalone(&h->identity.conf))
-		return true;
-	h->gateway = gateway_new(loop, &h->identity, &callbacks, why, why_size);
-	return h->gateway != NULL && gateway_start(h->gateway, why, why_size);
-}
-
-bool
-host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
-{
-	const struct store_callbacks callbacks = {on_persisted, on_saved, on_full, on_failed, h};
-	mono_t now = clock_now();
-	int rc;
-
-	must(!h->started && h->gateway == NULL);
-	if (!start_gateway(h, loop, why, why_size))
-		return false;
-	if ((rc = store_start(h->store, loop, &callbacks)) < 0) {
-		snprintf(why, why_size, "%s: cannot start: %s", h->directory, uv_strerror(rc));
-		return false;
-	}
-	h->replica = replica_new(&h->replica_config, h->tree, &h->recovered, now);
-	h->tree = NULL;
-	store_recovered_free(&h->recovered);
-	start_handles(h, loop);
-	h->started = true;
-	arm(h, now);
-	return true;
-}
-
-/* ---- stopping ---- */
-
-static void
-on_handle_closed(uv_handle_t *handle)
-{
-	struct host *h = handle->data;
-	void (*stopped)(void *user) = h->stopped;
-	void *user = h->stopped_user;
-
-	if (--h->open_handles > 0)
-		return;
-	host_free(h);
-	stopped(user);
-}
-
-static void
-on_store_closed(void *user)
-{
-	struct host *h = user;
-	void (*stopped)(void *user_) = h->stopped;
-	void *stopped_user = h->stopped_user;
-
-	if (!h->started) {
-		host_free(h);
-		stopped(stopped_user);
-		return;
-	}
-	uv_close((uv_handle_t *)&h->timer, on_handle_closed);
-	uv_close((uv_handle_t *)&h->prepare, on_handle_closed);
-	uv_close((uv_handle_t *)&h->check, on_handle_closed);
-	uv_close((uv_handle_t *)&h->idle, on_handle_closed);
-}
-
-static void
-on_gateway_stopped(void *user)
-{
-	struct host *h = user;
-
-	h->gateway = NULL;
-	store_close(h->store, on_store_closed, h);
-}
-
-static void
-stop_now(struct host *h)
-{
-	h->stopping = true;
-	parcels_free(&h->gate);
-	if (h->started)
-		must(uv_idle_stop(&h->idle) == 0);
-	if (h->gateway != NULL)
-		gateway_stop(h->gateway, on_gateway_stopped, h);
-	else
-		on_gateway_stopped(h);
-}
-
-/* The others have to hear that we go, so that one of them follows at once. */
-static void
-stop_if_left(struct host *h)
-{
-	bool left = px_role(replica_px(h->replica)) == PX_FOLLOWER && TAILQ_EMPTY(&h->gate);
-
-	if (!mono_is_never(h->leave_by) &&
-	    (left || h->failed || mono_reached(clock_now(), h->leave_by)))
-		stop_now(h);
-}
-
-void
-host_stop(struct host *h, void (*stopped)(void *user), void *user)
-{
-	must(!h->stopping && !h->stepping && stopped != NULL && mono_is_never(h->leave_by));
-	h->stopped = stopped;
-	h->stopped_user = user;
-	local_clear(&h->local);
-	if (h->started)
-		step(h, (struct replica_event){.kind = REPLICA_STOP});
-	if (!h->started || h->gateway == NULL || h->failed) {
-		stop_now(h);
-		return;
-	}
-	h->leave_by = mono_add(clock_now(), span_ms(LEAVE_MS));
-	arm(h, clock_now());
-	stay_awake(h);
 }

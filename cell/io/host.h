@@ -10,9 +10,13 @@ struct host;
 
 struct host_config {
 	const char *directory; /* copied; what must be in it says cell/io/identity.h */
-	/* The replica can't go on (failed disk); one line, already logged. Nothing is answered from
-	 * here on: the owner calls host_stop and ends the process. */
+	/* The replica can't go on (failed disk, or not a member of its cell any more); one line,
+	 * already logged. The owner calls host_stop and ends the process. */
 	void (*failed)(void *user);
+	/* The replica has to begin anew: with a state that it has copied from another one, or to
+	 * copy one. The owner calls host_stop and then opens and starts it again. A cell in one
+	 * process never has to. */
+	void (*restart)(void *user);
 	void *user;
 };
 

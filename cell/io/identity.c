@@ -1,8 +1,10 @@
 #include "cell/io/identity.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool
 read_signing(const char *directory, struct identity *identity, char *why, size_t why_size)
@@ -40,6 +42,26 @@ read_replica(const char *directory, struct identity *identity, char *why, size_t
 	return false;
 }
 
+static bool
+is_learner(const struct identity *identity)
+{
+	const struct conf *conf = &identity->conf;
+
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (conf->replicas[i].id == identity->replica)
+			return conf->replicas[i].role == MEMBER_LEARNER;
+	return false;
+}
+
+static bool
+is_missing(const char *directory)
+{
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/signing.key", directory);
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
 bool
 identity_read(const char *directory, struct identity *identity, char *why, size_t why_size)
 {
@@ -47,13 +69,18 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 
 	memset(identity, 0, sizeof *identity);
 	snprintf(path, sizeof path, "%s/cell.conf", directory);
-	if (!conf_read(path, &identity->conf, why, why_size) ||
-	    !read_signing(directory, identity, why, why_size))
+	if (!conf_read(path, &identity->conf, why, why_size))
 		return false;
-	if (!conf_is_standalone(&identity->conf))
-		return read_replica(directory, identity, why, why_size);
+	identity->has_signing = !is_missing(directory);
+	if (identity->has_signing && !read_signing(directory, identity, why, why_size))
+		return false;
 	identity->replica = identity->conf.replicas[0].id;
-	return true;
+	if (!conf_is_standalone(&identity->conf) &&
+	    !read_replica(directory, identity, why, why_size))
+		return false;
+	/* What is missing may not be, except of a learner. */
+	return identity->has_signing || is_learner(identity) ||
+	       read_signing(directory, identity, why, why_size);
 }
 
 void

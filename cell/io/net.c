@@ -356,6 +356,14 @@ close_stream(struct stream *s)
 		stream_linger(s);
 }
 
+const uint8_t *
+net_key(struct net *n, uint64_t conn)
+{
+	const struct stream *s = net_find(n, conn);
+
+	return s != NULL && s->state == STREAM_OPEN ? channel_peer(&s->channel) : NULL;
+}
+
 void
 net_close(struct net *n, uint64_t conn)
 {

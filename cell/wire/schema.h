@@ -402,6 +402,8 @@
 #define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
 #define WIRE_msg_snapshot_request(F) F(u64, copy, 0) F(u64, offset, 0) /* as copy_request */
 #define WIRE_msg_snapshot_part(F) WIRE_msg_copy_part(F)
+#define WIRE_msg_secret_request(F) /* of a member that has not got the cell's signing key yet */
+#define WIRE_msg_secret(F) F(bytes, key, 64)
 
 /* M(code, name). 1..31: client and replica; 32..63: between replicas. */
 #define WIRE_MESSAGES(M)                                                                      \
@@ -413,6 +415,7 @@
 	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
 	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)             \
 	M(41, hello) M(42, welcome) M(43, digest)                                                 \
-	M(44, snapshot_request) M(45, snapshot_part)
+	M(44, snapshot_request) M(45, snapshot_part)                                              \
+	M(46, secret_request) M(47, secret)
 
 #endif

@@ -1,0 +1,198 @@
+#include "cell/io/exchange.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/copies.h"
+#include "cell/io/log.h"
+#include "cell/io/snapshot.h"
+#include "cell/wire/codec.h"
+
+struct exchange {
+	struct exchange_config config;
+	struct copies *copies;
+	struct snapshot *snapshot;
+	bool stopping;
+	int open; /* of the two, while stopping */
+	void (*stopped)(void *user);
+	void *stopped_user;
+};
+
+static void
+send_message(struct exchange *x, uint8_t replica, uint64_t conn, const struct message *m)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	if (x->stopping)
+		return;
+	wire_put_frame(&frame, m);
+	must(!frame.failed);
+	x->config.send(x->config.user, replica, conn, buffer_view(&frame));
+	sodium_memzero(frame.data, frame.len); /* it may have been the key */
+	buffer_free(&frame);
+}
+
+/* ---- copies ---- */
+
+/* Replicas and clients have a message each, of the same shape. */
+static void
+on_answer(void *user, struct copies_reader reader, const struct msg_copy_part *part)
+{
+	struct message m = {.code = MSG_copy_part, .copy_part = *part};
+
+	if (reader.peer != 0)
+		m = (struct message){
+			.code = MSG_snapshot_part,
+			.snapshot_part = {
+				.rc = part->rc, .copy = part->copy, .applied = part->applied,
+				.size = part->size, .offset = part->offset, .data = part->data,
+				.checksum = part->checksum,
+			},
+		};
+	send_message(user, reader.peer, reader.conn, &m);
+}
+
+static void
+on_ask(void *user, uint8_t replica, const struct msg_snapshot_request *request)
+{
+	send_message(user, replica, 0, &(struct message){
+		.code = MSG_snapshot_request, .snapshot_request = *request,
+	});
+}
+
+static void
+on_ready(void *user)
+{
+	struct exchange *x = user;
+
+	x->config.ready(x->config.user);
+}
+
+static void
+answer_replica(struct exchange *x, uint8_t from, const struct msg_snapshot_request *r)
+{
+	copies_ask(x->copies, (struct copies_reader){.peer = from},
+	           &(struct msg_copy_request){.copy = r->copy, .offset = r->offset});
+}
+
+bool
+exchange_client(struct exchange *x, uint64_t conn, bool admin, struct bytes frame)
+{
+	static const struct message refusal = {
+		.code = MSG_copy_part, .copy_part = {.rc = RC_PERM},
+	};
+	struct message m;
+
+	if (wire_frame_code(frame) != MSG_copy_request ||
+	    wire_get_frame(frame, &m) != RC_OK)
+		return false;
+	if (x->stopping)
+		return true;
+	if (admin)
+		copies_ask(x->copies, (struct copies_reader){.conn = conn}, &m.copy_request);
+	else
+		send_message(x, 0, conn, &refusal);
+	return true;
+}
+
+void
+exchange_forget(struct exchange *x, uint64_t conn)
+{
+	if (!x->stopping)
+		copies_forget(x->copies, (struct copies_reader){.conn = conn});
+}
+
+void
+exchange_need(struct exchange *x, uint8_t replica)
+{
+	if (!x->stopping)
+		snapshot_need(x->snapshot, replica);
+}
+
+/* ---- replicas ---- */
+
+static void
+give_secret(struct exchange *x, uint8_t to)
+{
+	log_info("replica %u asks for the cell's signing key, and gets it", to);
+	send_message(x, to, 0, &(struct message){
+		.code = MSG_secret, .secret = {.key = {x->config.identity->signing, SIGN_SECRET}},
+	});
+}
+
+/* One that was removed is no business of ours any more. */
+static void
+on_message(struct exchange *x, uint8_t from, bool member, const struct message *m)
+{
+	if (!member || x->stopping)
+		return;
+	if (m->code == MSG_snapshot_request)
+		answer_replica(x, from, &m->snapshot_request);
+	else if (m->code == MSG_snapshot_part)
+		snapshot_part(x->snapshot, from, &m->snapshot_part);
+	else if (m->code == MSG_secret_request)
+		give_secret(x, from);
+}
+
+bool
+exchange_peer(struct exchange *x, uint8_t from, bool member, struct bytes frame)
+{
+	struct message m;
+
+	switch (wire_frame_code(frame)) {
+	case MSG_snapshot_request:
+	case MSG_snapshot_part:
+	case MSG_secret_request:
+	case MSG_secret: /* we have it */
+		if (wire_get_frame(frame, &m) == RC_OK)
+			on_message(x, from, member, &m);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- life ---- */
+
+struct exchange *
+exchange_new(const struct exchange_config *config)
+{
+	struct exchange *x = memory_zero(1, sizeof *x);
+
+	x->config = *config;
+	x->copies = copies_new(&(struct copies_config){
+		.loop = config->loop, .store = config->store, .directory = config->directory,
+		.answer = on_answer, .user = x,
+	});
+	x->snapshot = snapshot_new(&(struct snapshot_config){
+		.loop = config->loop, .directory = config->directory,
+		.cell = config->identity->conf.name, .ask = on_ask, .ready = on_ready, .user = x,
+	});
+	return x;
+}
+
+static void
+on_part_stopped(void *user)
+{
+	struct exchange *x = user;
+	void (*stopped)(void *user_) = x->stopped;
+	void *stopped_user = x->stopped_user;
+
+	if (--x->open > 0)
+		return;
+	free(x);
+	stopped(stopped_user);
+}
+
+void
+exchange_stop(struct exchange *x, void (*stopped)(void *user), void *user)
+{
+	x->stopping = true;
+	x->stopped = stopped;
+	x->stopped_user = user;
+	x->open = 2;
+	copies_stop(x->copies, on_part_stopped, x);
+	snapshot_stop(x->snapshot, on_part_stopped, x);
+}

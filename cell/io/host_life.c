@@ -1,0 +1,272 @@
+/* How a host begins and ends: data directory, store, network, handles on the loop, and all of it
+ * closed again in the opposite order. */
+#include "cell/io/host_state.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "cell/io/members.h"
+
+enum {
+	MASTER_LEASE_MS = 500,
+	HEARTBEAT_MS = 100,
+	DRIFT_PERMILLE = 10,
+	LOOP_HANDLES = 4,
+	LEAVE_MS = 2000, /* to hand the mastership over and to send what waits for the log */
+};
+
+/* ---- opening ---- */
+
+static void
+configure(struct host *h)
+{
+	struct px_config *paxos = &h->replica_config.paxos;
+	struct master_config *master = &h->replica_config.master;
+	const struct conf *conf = &h->identity.conf;
+
+	paxos->self = h->identity.replica;
+	paxos->members.n = conf->replicas_n;
+	for (int i = 0; i < conf->replicas_n; i++)
+		paxos->members.list[i] = (struct px_member){
+			conf->replicas[i].id, conf->replicas[i].role != MEMBER_LEARNER,
+		};
+	paxos->lease = span_ms(MASTER_LEASE_MS);
+	paxos->heartbeat = span_ms(HEARTBEAT_MS);
+	paxos->drift_permille = DRIFT_PERMILLE;
+	random_fill(&paxos->seed, sizeof paxos->seed);
+	random_fill(&paxos->start, sizeof paxos->start);
+	master->cell = conf->name;
+	memcpy(master->signing_key, h->identity.signing, sizeof master->signing_key);
+	master->session_lease = span_ms(DEFAULT_SESSION_LEASE_MS);
+	master->cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS);
+	master->drift_permille = DRIFT_PERMILLE;
+}
+
+static void
+host_free(struct host *h)
+{
+	if (h->replica != NULL)
+		replica_free(h->replica);
+	else if (h->tree != NULL)
+		tree_free(h->tree);
+	store_recovered_free(&h->recovered);
+	replica_update_free(&h->update);
+	parcels_free(&h->gate);
+	parcels_free(&h->inbox);
+	local_clear(&h->local);
+	sodium_memzero(&h->replica_config, sizeof h->replica_config);
+	identity_forget(&h->identity);
+	free(h->directory);
+	free(h);
+}
+
+/* One that joins a cell has to be given the key first (join.h). */
+static bool
+read_identity(struct host *h, char *why, size_t why_size)
+{
+	if (!identity_read(h->directory, &h->identity, why, why_size))
+		return false;
+	if (!h->identity.has_signing)
+		snprintf(why, why_size, "%s/signing.key: missing", h->directory);
+	return h->identity.has_signing;
+}
+
+struct host *
+host_open(const struct host_config *config, char *why, size_t why_size)
+{
+	struct host *h = memory_zero(1, sizeof *h);
+
+	h->config = *config;
+	h->directory = bytes_to_text(bytes_of(config->directory));
+	h->armed = h->leave_by = MONO_NEVER;
+	local_init(&h->local);
+	TAILQ_INIT(&h->gate);
+	TAILQ_INIT(&h->inbox);
+	if (read_identity(h, why, why_size)) {
+		configure(h);
+		h->store = store_open(h->directory, h->identity.conf.name, h->identity.replica,
+		                      h->identity.conf.replicas_n > 1, &h->tree, &h->recovered,
+		                      why, why_size);
+	}
+	if (h->store != NULL)
+		return h;
+	host_free(h);
+	return NULL;
+}
+
+/* ---- starting ---- */
+
+static bool
+start_gateway(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
+{
+	static struct conf_replica list[LIMIT_MEMBERS];
+	struct gateway_callbacks callbacks = host_gateway_callbacks;
+	int n = members_of_tree(h->tree, list);
+
+	if (conf_is_standalone(&h->identity.conf))
+		return true;
+	callbacks.user = h;
+	h->gateway = gateway_new(loop, &h->identity, &callbacks, why, why_size);
+	if (h->gateway != NULL && n > 0)
+		gateway_set_members(h->gateway, list, n);
+	return h->gateway != NULL && gateway_start(h->gateway, why, why_size);
+}
+
+static bool
+start_store(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
+{
+	struct store_callbacks callbacks = host_store_callbacks;
+	int rc;
+
+	callbacks.user = h;
+	rc = store_start(h->store, loop, &callbacks);
+	if (rc < 0)
+		snprintf(why, why_size, "%s: cannot start: %s", h->directory, uv_strerror(rc));
+	return rc == 0;
+}
+
+static void
+on_ready(void *user)
+{
+	host_tell(user, HOST_RESTART);
+}
+
+static struct exchange *
+start_exchange(struct host *h, uv_loop_t *loop)
+{
+	if (h->gateway == NULL)
+		return NULL;
+	return exchange_new(&(struct exchange_config){
+		.loop = loop, .store = h->store, .directory = h->directory,
+		.identity = &h->identity, .send = host_exchange_send, .ready = on_ready, .user = h,
+	});
+}
+
+bool
+host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
+{
+	mono_t now = clock_now();
+
+	must(!h->started && h->gateway == NULL);
+	if (!start_gateway(h, loop, why, why_size) || !start_store(h, loop, why, why_size))
+		return false;
+	h->replica = replica_new(&h->replica_config, h->tree, &h->recovered, now);
+	h->tree = NULL;
+	store_recovered_free(&h->recovered);
+	h->exchange = start_exchange(h, loop);
+	host_start_handles(h, loop);
+	h->started = true;
+	host_arm(h, now);
+	return true;
+}
+
+/* ---- stopping ---- */
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+	struct host *h = handle->data;
+	void (*stopped)(void *user) = h->stopped;
+	void *user = h->stopped_user;
+
+	if (--h->open_handles > 0)
+		return;
+	host_free(h);
+	stopped(user);
+}
+
+/* A state that is wrong is set aside when nobody has it open any more. */
+static void
+close_handles(struct host *h)
+{
+	int rc = h->set_state_aside ? store_set_state_aside(h->directory) : 0;
+
+	if (rc < 0)
+		log_error("%s: cannot set the state aside: %s", h->directory, uv_strerror(rc));
+	h->open_handles = LOOP_HANDLES;
+	uv_close((uv_handle_t *)&h->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&h->prepare, on_handle_closed);
+	uv_close((uv_handle_t *)&h->check, on_handle_closed);
+	uv_close((uv_handle_t *)&h->idle, on_handle_closed);
+}
+
+/* The exchange or the store. */
+static void
+on_part_stopped(void *user)
+{
+	struct host *h = user;
+	void (*stopped)(void *user_) = h->stopped;
+	void *stopped_user = h->stopped_user;
+
+	if (--h->open_parts > 0)
+		return;
+	if (h->started) {
+		close_handles(h);
+		return;
+	}
+	host_free(h);
+	stopped(stopped_user);
+}
+
+/* A copy of the state that is being made ends when the store does. */
+static void
+on_gateway_stopped(void *user)
+{
+	struct host *h = user;
+
+	h->gateway = NULL;
+	h->open_parts = 1;
+	if (h->exchange != NULL) {
+		h->open_parts++;
+		exchange_stop(h->exchange, on_part_stopped, h);
+	}
+	store_close(h->store, on_part_stopped, h);
+}
+
+static void
+stop_now(struct host *h)
+{
+	h->stopping = true;
+	parcels_free(&h->gate);
+	if (h->started)
+		must(uv_idle_stop(&h->idle) == 0);
+	if (h->gateway != NULL)
+		gateway_stop(h->gateway, on_gateway_stopped, h);
+	else
+		on_gateway_stopped(h);
+}
+
+/* The others have to hear that we go, so that one of them follows at once. */
+void
+host_stop_if_left(struct host *h)
+{
+	bool left = px_role(replica_px(h->replica)) == PX_FOLLOWER && TAILQ_EMPTY(&h->gate);
+
+	if (!mono_is_never(h->leave_by) &&
+	    (left || h->failed || mono_reached(clock_now(), h->leave_by)))
+		stop_now(h);
+}
+
+void
+host_stop(struct host *h, void (*stopped)(void *user), void *user)
+{
+	must(!h->stopping && !h->stepping && stopped != NULL && mono_is_never(h->leave_by));
+	h->stopped = stopped;
+	h->stopped_user = user;
+	local_clear(&h->local);
+	if (h->started)
+		host_step(h, (struct replica_event){.kind = REPLICA_STOP});
+	if (!h->started || h->gateway == NULL || h->failed) {
+		stop_now(h);
+		return;
+	}
+	h->leave_by = mono_add(clock_now(), span_ms(LEAVE_MS));
+	host_arm(h, clock_now());
+	host_stay_awake(h);
+}

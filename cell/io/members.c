@@ -1,0 +1,40 @@
+#include "cell/io/members.h"
+
+#include <string.h>
+#include "cell/wire/codec.h"
+
+/* An address or a key that cannot be one leaves zeros: nobody is there, and nobody has it. */
+static struct conf_replica
+replica_of(const struct member *m)
+{
+	struct conf_replica r = {.id = m->id, .role = m->role};
+
+	if (m->address.len > 0 && m->address.len < sizeof r.address)
+		memcpy(r.address, m->address.data, m->address.len);
+	if (m->key.len == sizeof r.public_key)
+		memcpy(r.public_key, m->key.data, sizeof r.public_key);
+	return r;
+}
+
+int
+members_of_tree(const struct tree *t, struct conf_replica list[LIMIT_MEMBERS])
+{
+	struct member m = {0};
+	int n = 0;
+
+	while (n < LIMIT_MEMBERS && tree_member_after(t, m.id, &m))
+		list[n++] = replica_of(&m);
+	return n;
+}
+
+int
+members_of_list(const struct wire_list *from, struct conf_replica list[LIMIT_MEMBERS])
+{
+	struct cursor rest = cursor_of(from->packed);
+	struct member m;
+	int n = 0;
+
+	while (n < LIMIT_MEMBERS && wire_next_member(&rest, &m))
+		list[n++] = replica_of(&m);
+	return n;
+}
