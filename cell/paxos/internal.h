@@ -110,6 +110,7 @@ struct px {
 	bool base_new;        /* the log does not know yet that it begins at log.base */
 	bool mute, lost, expelled;
 	mono_t hello_at;      /* mute: the next hello */
+	struct px_members greeters; /* mute: the newest list told, whose voters must welcome us */
 	bool welcomed[LIMIT_REPLICA_ID + 1]; /* by these */
 	struct known known[LIMIT_REPLICA_ID + 1];
 	bool marks_changed;
@@ -190,6 +191,10 @@ void px_changes_put(struct changes *changes, const struct log_entry *e);
 /* Forgets those up to `slot`; those above `last`. */
 void px_changes_trim(struct changes *changes, uint64_t slot);
 void px_changes_cut(struct changes *changes, uint64_t last);
+/* The members out of a list; false when it can be no list of a cell. */
+bool px_read_members(struct px_members *to, struct wire_list list);
+/* ... and into one. */
+struct wire_list px_pack_members(const struct px_members *m, struct buffer *to);
 /* Finds the list in force and the open changes when the log has been recovered. */
 void px_members_recover(struct px *px);
 /* Puts an entry into our log, or cuts the log; keeps the open changes. */
@@ -232,6 +237,8 @@ struct wire_list px_pack_marks(const struct px *px, struct buffer *to);
 void px_begin_mute(struct px *px);
 void px_say_hello(struct px *px);
 void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
+/* A mute replica greets whom it does not know as well: it may be a member of a newer list. */
+void px_greet(struct px *px, uint8_t id);
 void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 
 /* ---- acceptor.c ---- */

@@ -175,7 +175,7 @@ px_note(struct px *px, uint8_t from, const struct message *m)
 static int
 welcomes_needed(const struct px *px)
 {
-	const struct px_members *members = px_members(px);
+	const struct px_members *members = &px->greeters;
 	int voters = 0, others = 0;
 
 	for (int i = 0; i < members->n; i++) {
@@ -188,7 +188,7 @@ welcomes_needed(const struct px *px)
 static int
 welcomes(const struct px *px)
 {
-	const struct px_members *members = px_members(px);
+	const struct px_members *members = &px->greeters;
 	int n = 0;
 
 	for (int i = 0; i < members->n; i++)
@@ -199,6 +199,7 @@ welcomes(const struct px *px)
 void
 px_begin_mute(struct px *px)
 {
+	px->greeters = px->members;
 	px->mute = welcomes_needed(px) > 0;
 	px->hello_at = px->now;
 }
@@ -210,25 +211,37 @@ first_if_none(struct ballot ballot)
 	return ballot.round > 0 ? ballot : (struct ballot){1, 0};
 }
 
+static void
+say_hello(struct px *px, uint8_t to)
+{
+	px_send(px, to, 0, &(struct message){
+		.code = MSG_hello,
+		.hello = {
+			.ballot = first_if_none(px->promised),
+			.incarnation = px->incarnation,
+			.start = px->config.start,
+			.last = px->held,
+		},
+	});
+}
+
+void
+px_greet(struct px *px, uint8_t id)
+{
+	for (int i = 0; i < px->greeters.n; i++)
+		if (px->greeters.list[i].id == id)
+			return;
+	say_hello(px, id);
+}
+
 void
 px_say_hello(struct px *px)
 {
-	const struct px_members *members = px_members(px);
+	for (int i = 0; i < px->greeters.n; i++) {
+		uint8_t to = px->greeters.list[i].id;
 
-	for (int i = 0; i < members->n; i++) {
-		uint8_t to = members->list[i].id;
-
-		if (to == px->config.self || px->welcomed[to])
-			continue;
-		px_send(px, to, 0, &(struct message){
-			.code = MSG_hello,
-			.hello = {
-				.ballot = first_if_none(px->promised),
-				.incarnation = px->incarnation,
-				.start = px->config.start,
-				.last = px->held,
-			},
-		});
+		if (to != px->config.self && !px->welcomed[to])
+			say_hello(px, to);
 	}
 	px->hello_at = mono_add(px->now, px->config.heartbeat);
 }
@@ -247,6 +260,7 @@ static void
 send_welcome(struct px *px, uint8_t to, const struct msg_hello *m, enum welcome verdict)
 {
 	const struct known *known = &px->known[to];
+	struct buffer packed = BUFFER(LIMIT_FRAME);
 
 	px_send(px, to, verdict == WELCOME_FINE ? known->ticket : 0, &(struct message){
 		.code = MSG_welcome,
@@ -256,8 +270,11 @@ send_welcome(struct px *px, uint8_t to, const struct msg_hello *m, enum welcome 
 			.start = m->start,
 			.last = known->mark.slot,
 			.verdict = (uint8_t)verdict,
+			.version = px->members.version,
+			.members = px_pack_members(&px->members, &packed),
 		},
 	});
+	buffer_free(&packed);
 }
 
 /* The mark is durable before the welcome: were it forgotten, another start of that replica, from a
@@ -277,6 +294,18 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	if (verdict == WELCOME_FINE)
 		remember(px, &told);
 	send_welcome(px, from, m, verdict);
+}
+
+/* While it was away the members may have become others, and those that it knows be gone. */
+static void
+take_newer_list(struct px *px, const struct msg_welcome *m)
+{
+	struct px_members told = {.version = m->version};
+
+	if (m->version <= px->greeters.version || !px_read_members(&told, m->members))
+		return;
+	px->greeters = told;
+	px->hello_at = px->now;
 }
 
 static void
@@ -305,6 +334,8 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 		remembered.ballot = BALLOT_NONE;
 	if (m->verdict == WELCOME_REPEATED || is_less(&own, &remembered))
 		lose_vote(px, &px->lost);
-	else if (m->verdict == WELCOME_FINE)
-		count_welcome(px, from);
+	if (px->lost || m->verdict != WELCOME_FINE)
+		return;
+	take_newer_list(px, m);
+	count_welcome(px, from);
 }

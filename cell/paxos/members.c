@@ -70,21 +70,40 @@ add_member(struct px_members *to, const struct member *m)
 	return true;
 }
 
+bool
+px_read_members(struct px_members *to, struct wire_list list)
+{
+	struct cursor c = cursor_of(list.packed);
+	struct member m = {0};
+	int voters = 0;
+
+	while (wire_next_member(&c, &m)) {
+		if (!add_member(to, &m))
+			return false;
+		voters += m.role == MEMBER_VOTER;
+	}
+	return voters > 0;
+}
+
+struct wire_list
+px_pack_members(const struct px_members *m, struct buffer *to)
+{
+	for (int i = 0; i < m->n; i++)
+		wire_put_member(to, &(struct member){
+			.id = m->list[i].id,
+			.role = m->list[i].voter ? MEMBER_VOTER : MEMBER_LEARNER});
+	return (struct wire_list){.packed = buffer_view(to), .count = (uint32_t)m->n};
+}
+
 static bool
 read_change(struct change *change, const struct log_entry *e)
 {
 	struct op_set_members op;
-	struct member m;
-	struct cursor c;
 
 	if (!wire_entry_members(e->payload, &op))
 		return false;
 	*change = (struct change){.replaces = op.version, .members.version = e->slot};
-	c = cursor_of(op.members.packed);
-	while (wire_next_member(&c, &m))
-		if (!add_member(&change->members, &m))
-			return false;
-	return !px_majority(&change->members, 0) && change->members.n > 0;
+	return px_read_members(&change->members, op.members);
 }
 
 const struct px_members *

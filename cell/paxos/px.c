@@ -202,6 +202,8 @@ meet(struct px *px, uint8_t from, const struct message *m)
 		px_on_hello(px, from, &m->hello);
 	else if (m->code == MSG_welcome)
 		px_on_welcome(px, from, &m->welcome);
+	else if (px->mute && !px->lost)
+		px_greet(px, from);
 	else if (!px->mute && !px->lost)
 		receive(px, from, m);
 }

@@ -398,7 +398,8 @@
 	F(ballot, ballot, 0)  /* the highest that is remembered of it; round 1, replica 0: none */ \
 	F(u64, incarnation, 0) F(u64, start, 0) /* that the hello had */                          \
 	F(u64, last, 0)       /* the highest slot that is remembered of it */                     \
-	F(u8, verdict, 0)     /* enum welcome */
+	F(u8, verdict, 0)     /* enum welcome */                                                  \
+	F(u64, version, 0) F(list, members, member) /* in force there: they have to welcome it */
 #define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
 #define WIRE_msg_snapshot_request(F) F(u64, copy, 0) F(u64, offset, 0) /* as copy_request */
 #define WIRE_msg_snapshot_part(F) WIRE_msg_copy_part(F)

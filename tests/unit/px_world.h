@@ -97,7 +97,7 @@ struct world {
 	unsigned lose, twice, late; /* permille of messages */
 	int64_t delay, late_delay, disk_delay;
 	unsigned large; /* permille of proposals */
-	bool saves;      /* state.db, so that logs are trimmed */
+	bool rolling;    /* partitions without a pause between them */
 	unsigned change; /* permille of chances to change the members */
 	bool in_order;  /* of each link, as TCP has it */
 	int64_t arrived[WORLD_NODES + 1][WORLD_NODES + 1]; /* the last message from, to */

@@ -521,6 +521,63 @@ hears_whom_it_does_not_know(void **state)
 	bench_free(&b);
 }
 
+/* ---- after a start ---- */
+
+static struct message
+welcome(uint64_t version, struct wire_list members)
+{
+	return (struct message){.code = MSG_welcome, .welcome = {
+		.ballot = {1, 0}, .incarnation = 1, .start = BENCH_START, .version = version,
+		.members = members}};
+}
+
+/* While it was away 2 and 3 have gone, and 4 and 5 have come. */
+static void
+is_welcomed_by_the_members_of_a_newer_list(void **state)
+{
+	struct px_config c = bench_config(3);
+	struct bench b = bench_mute(&c, &nothing);
+	struct buffer packed = BUFFER(4096);
+	struct wire_list list;
+
+	(void)state;
+	for (uint8_t id = 1; id <= 5; id++)
+		if (id != 2 && id != 3)
+			wire_put_member(&packed, &(struct member){.id = id, .role = MEMBER_VOTER});
+	list = (struct wire_list){buffer_view(&packed), 3};
+	bench_timeout(&b);
+	assert_non_null(bench_sent(&b, 3, MSG_hello, NULL));
+	assert_null(bench_sent(&b, 4, MSG_hello, NULL));
+	heartbeat(&b, b4, 0); /* 4 is the master: it is greeted, and not obeyed yet */
+	assert_non_null(bench_sent(&b, 4, MSG_hello, NULL));
+	assert_null(bench_sent(&b, 4, MSG_heartbeat_reply, NULL));
+	bench_receive(&b, 4, welcome(9, list));
+	assert_int_equal(px_condition(b.px), CONDITION_VOTING); /* with itself two of three */
+	buffer_free(&packed);
+	bench_free(&b);
+}
+
+static void
+an_old_majority_does_not_do_when_a_newer_list_is_told(void **state)
+{
+	struct px_config c = bench_config(3);
+	struct bench b = bench_mute(&c, &nothing);
+	struct buffer packed = BUFFER(4096);
+
+	(void)state;
+	for (uint8_t id = 1; id <= 5; id++)
+		wire_put_member(&packed, &(struct member){.id = id, .role = MEMBER_VOTER});
+	bench_receive(&b, 2, welcome(9, (struct wire_list){buffer_view(&packed), 5}));
+	assert_int_equal(px_condition(b.px), CONDITION_JOINING);
+	bench_timeout(&b);
+	assert_null(bench_sent(&b, 2, MSG_hello, NULL));
+	assert_non_null(bench_sent(&b, 5, MSG_hello, NULL));
+	bench_receive(&b, 5, welcome(9, (struct wire_list){buffer_view(&packed), 5}));
+	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
+	buffer_free(&packed);
+	bench_free(&b);
+}
+
 /* ---- the lease ---- */
 
 static void
@@ -709,6 +766,8 @@ main(void)
 		cmocka_unit_test(a_learner_never_stands),
 		cmocka_unit_test(who_was_removed_never_stands_and_is_told),
 		cmocka_unit_test(hears_whom_it_does_not_know),
+		cmocka_unit_test(is_welcomed_by_the_members_of_a_newer_list),
+		cmocka_unit_test(an_old_majority_does_not_do_when_a_newer_list_is_told),
 		cmocka_unit_test(an_open_change_needs_the_grants_of_both_lists),
 		cmocka_unit_test(one_voter_with_learners_beats_and_chooses_alone),
 		cmocka_unit_test(a_cell_of_one_begins_to_beat_when_a_learner_comes),

@@ -94,9 +94,24 @@ step_down(struct world *w, uint8_t id)
 		world_step(w, id, (struct px_event){.kind = PX_STEP_DOWN});
 }
 
+/* One partition after the other, each for about the time of an election: so a list may change more
+ * than once while some hear nothing of it. */
+static void
+roll(struct world *w)
+{
+	heal(w);
+	partition(w);
+	if (rng_chance(&w->rng, 200))
+		crash(w, master_or_anyone(w));
+}
+
 static void
 fault(struct world *w)
 {
+	if (w->rolling) {
+		roll(w);
+		return;
+	}
 	switch (below(w, 12)) {
 	case 0: case 1:
 		crash(w, master_or_anyone(w));
@@ -140,11 +155,11 @@ work(struct world *w, uint64_t pace)
 	world_run(w, w->now + (int64_t)below(w, pace) * MS / 10 + 1);
 	for (uint64_t n = below(w, 4); n > 0; n--)
 		world_propose(w, (unsigned)below(w, WORLD_CLIENTS));
-	if (w->saves && rng_chance(&w->rng, 100))
+	if (rng_chance(&w->rng, 100))
 		world_save(w, anyone(w));
 	if (rng_chance(&w->rng, w->change)) {
 		world_change_members(w);
-		if (rng_chance(&w->rng, w->change / 2))
+		if (rng_chance(&w->rng, w->change / (w->rolling ? 8 : 2)))
 			fault(w); /* in the middle of it */
 	}
 }
@@ -165,14 +180,14 @@ choose_faults(struct world *w)
 	w->large = rng_chance(&w->rng, 30) ? 30 : 0;
 	w->in_order = rng_chance(&w->rng, 500);
 	w->change = changes[below(w, 4)];
-	w->saves = w->change == 0;
+	w->rolling = w->change > 50 && rng_chance(&w->rng, 500);
 }
 
 static void
 stop_faults(struct world *w)
 {
 	heal(w);
-	w->lose = w->twice = w->late = w->change = 0;
+	w->lose = w->twice = w->late = w->change = w->rolling = 0;
 	w->delay = 5 * MS;
 	w->disk_delay = 5 * MS;
 	w->in_order = true;
@@ -228,7 +243,7 @@ run_seed(uint64_t seed, bool sum, bool tell)
 
 	choose_faults(&w);
 	pace = 20 + below(&w, 200);
-	fault_permille = below(&w, 30) * pace / 100 + 1;
+	fault_permille = below(&w, w.rolling ? 16 : 30) * pace / 100 + 1;
 	world_start(&w, seed, sizes[seed % 8]);
 	while (w.now < 4000 * MS) {
 		work(&w, pace);
