@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,19 +11,22 @@
 
 #include "cell/base/must.h"
 #include "cell/io/file.h"
+#include "cell/io/install.h"
 
 enum {
 	BUSY_MS = 1000,        /* somebody looks into the file with another program */
 	CHECKPOINT_IDLE = 256, /* pages; a commit of one small record writes two or three */
 	CHECKPOINT_ANYWAY = 2048,
+	VALUE_MAX = 64 << 20, /* bytes; more than any, less than what damage may ask for */
 };
 
 bool
-database_damaged(const struct database *db, char *why, size_t why_size, const char *what, ...)
+database_damaged(struct database *db, char *why, size_t why_size, const char *what, ...)
 {
 	va_list args;
 	int len = snprintf(why, why_size, "%s is damaged: ", db->kind->name);
 
+	db->damaged = true;
 	va_start(args, what);
 	if (len >= 0 && (size_t)len < why_size)
 		vsnprintf(why + len, why_size - (size_t)len, what, args);
@@ -41,18 +45,34 @@ system_word(const struct database *db, int rc)
 	return strerror(error);
 }
 
-/* No room, or another program in the way: nothing was written that counts, and nothing is wrong. A
- * failed sync is never among these, whatever its errno: nobody knows what is on the disk then. */
+/* Nothing was written that counts, and nothing is wrong. A failed sync is never among these,
+ * whatever its errno: nobody knows what is on the disk then. */
 static bool
-may_be_tried_again(const struct database *db, int rc)
+no_room(const struct database *db, int rc)
 {
 	int error = sqlite3_system_errno(db->handle);
-	bool no_room = error == ENOSPC || error == EDQUOT;
 
-	if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_BUSY)
+	if ((rc & 0xff) == SQLITE_FULL)
 		return true;
-	return no_room && (rc == SQLITE_IOERR_WRITE || rc == SQLITE_IOERR_SHMSIZE ||
-	                   rc == SQLITE_IOERR_SHMOPEN);
+	return (error == ENOSPC || error == EDQUOT) &&
+	       (rc == SQLITE_IOERR_WRITE || rc == SQLITE_IOERR_SHMSIZE ||
+	        rc == SQLITE_IOERR_SHMOPEN);
+}
+
+/* Our statements are right for our schema: what is wrong with them is wrong with the file. */
+static bool
+is_damage(int rc)
+{
+	switch (rc & 0xff) {
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+	case SQLITE_FORMAT:
+	case SQLITE_TOOBIG:
+	case SQLITE_ERROR:
+		return true;
+	default:
+		return false;
+	}
 }
 
 bool
@@ -61,15 +81,25 @@ database_error(struct database *db, char *why, size_t why_size)
 	int rc = sqlite3_extended_errcode(db->handle);
 	const char *text = sqlite3_errmsg(db->handle), *word = system_word(db, rc);
 
-	if ((rc & 0xff) == SQLITE_IOERR && !may_be_tried_again(db, rc))
+	if ((rc & 0xff) == SQLITE_IOERR && !no_room(db, rc))
 		db->io_failed = true;
-	if ((rc & 0xff) == SQLITE_CORRUPT)
-		return database_damaged(db, why, why_size, "%s", text);
 	if ((rc & 0xff) == SQLITE_NOTADB)
 		return database_damaged(db, why, why_size, "not an SQLite database");
+	if (is_damage(rc))
+		return database_damaged(db, why, why_size, "%s", text);
 	snprintf(why, why_size, "%s: %s (%d)%s%s", db->kind->name, text, rc, word ? ": " : "",
 	         word ? word : "");
 	return false;
+}
+
+/* Its file stays the same as long as the connection lives; its salt does not. */
+void
+database_look_at_wal(struct database *db)
+{
+	if (db->wal_fd < 0)
+		db->wal_fd = open(sqlite3_filename_wal(sqlite3_db_filename(db->handle, "main")),
+		                  O_RDONLY | O_CLOEXEC);
+	db->wal.salt = db->wal_fd < 0 ? 0 : wal_salt(db->wal_fd);
 }
 
 static int
@@ -80,6 +110,7 @@ on_commit(void *user, sqlite3 *handle, const char *schema, int pages)
 	(void)handle;
 	(void)schema;
 	db->wal_pages = pages;
+	db->wal.frames = (uint32_t)pages;
 	return SQLITE_OK;
 }
 
@@ -131,6 +162,7 @@ connect_to(struct database *db, const char *path, int flags, char *why, size_t w
 	sqlite3_extended_result_codes(db->handle, 1);
 	sqlite3_busy_timeout(db->handle, BUSY_MS);
 	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK);
+	sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, VALUE_MAX);
 	sqlite3_wal_hook(db->handle, on_commit, db);
 	return execute(db, "PRAGMA synchronous = FULL; PRAGMA secure_delete = OFF", why, why_size);
 }
@@ -207,35 +239,53 @@ file_path(const struct database_kind *kind, const char *directory, char path[PAT
 static bool
 open_file(struct database *db, const char *path, int flags, char *why, size_t why_size)
 {
-	bool is_new;
+	bool is_new = false;
+	bool ok = connect_to(db, path, flags, why, why_size) &&
+	          check_kind(db, &is_new, why, why_size);
 
-	if (!connect_to(db, path, flags, why, why_size) ||
-	    !check_kind(db, &is_new, why, why_size)) {
+	if (ok && !is_new)
+		ok = check_structure(db, why, why_size) && prepare_transaction(db, why, why_size);
+	if (is_new || (!ok && !db->damaged))
 		database_close(db, true);
-		return false;
-	}
-	if (is_new) {
-		database_close(db, true);
-		return true;
-	}
-	if (check_structure(db, why, why_size) && prepare_transaction(db, why, why_size))
-		return true;
-	database_close(db, true);
-	return false;
+	return ok;
+}
+
+/* SQLite would drop what comes behind a damaged frame as if it had never been written. */
+static bool
+check_wal(struct database *db, const char *path, const struct wal_mark *known, char *why,
+          size_t why_size)
+{
+	char wal[PATH_MAX + 8];
+
+	snprintf(wal, sizeof wal, "%s-wal", path);
+	if (!wal_look(wal, &db->wal))
+		database_damaged(db, why, why_size, "the head of its write-ahead log");
+	else if (db->wal.salt == known->salt && db->wal.frames < known->frames)
+		database_damaged(db, why, why_size, "frame %" PRIu32 " of its write-ahead log",
+		                 db->wal.frames + 1);
+	db->mixed = db->damaged;
+	return !db->mixed;
 }
 
 bool
 database_open(struct database *db, const char *directory, const struct database_kind *kind,
-              char *why, size_t why_size)
+              const struct wal_mark *wal, char *why, size_t why_size)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], other[DATABASE_WHY];
+	bool whole;
 
-	*db = (struct database){.kind = kind};
+	*db = (struct database){.kind = kind, .wal_fd = -1};
 	if (!file_path(kind, directory, path, why, why_size))
 		return false;
 	if (access(path, F_OK) < 0 && errno == ENOENT)
 		return true;
-	return open_file(db, path, SQLITE_OPEN_READWRITE, why, why_size);
+	whole = check_wal(db, path, wal, why, why_size);
+	if (whole)
+		return open_file(db, path, SQLITE_OPEN_READWRITE, why, why_size);
+	if (!open_file(db, path, SQLITE_OPEN_READWRITE, other, sizeof other) &&
+	    db->handle == NULL)
+		snprintf(why, why_size, "%s", other); /* something worse */
+	return false;
 }
 
 bool
@@ -244,7 +294,7 @@ database_open_copy(struct database *db, const char *directory, const struct data
 {
 	char path[PATH_MAX];
 
-	*db = (struct database){.kind = kind};
+	*db = (struct database){.kind = kind, .wal_fd = -1};
 	return file_path(kind, directory, path, why, why_size) &&
 	       open_file(db, path, SQLITE_OPEN_READONLY, why, why_size);
 }
@@ -272,7 +322,9 @@ database_create(struct database *db, const char *directory, const char *schema, 
 
 	if (!file_path(kind, directory, path, why, why_size))
 		return false;
-	rc = create_file(path);
+	rc = install_remove_besides(directory, kind->name);
+	if (rc == 0)
+		rc = create_file(path);
 	if (rc < 0) {
 		snprintf(why, why_size, "%s: %s", path, strerror(-rc));
 		return false;
@@ -309,7 +361,9 @@ judge(struct database *db, int rc)
 	/* No word against the disk, and no reason to mark it as failed. */
 	must(rc != SQLITE_NOMEM && rc != SQLITE_IOERR_NOMEM && "out of memory");
 	database_error(db, db->why, sizeof db->why);
-	return may_be_tried_again(db, rc) ? WORK_LATER : WORK_FAILED;
+	if (no_room(db, rc))
+		return WORK_LATER;
+	return (rc & 0xff) == SQLITE_BUSY ? WORK_BUSY : WORK_FAILED;
 }
 
 static enum work
@@ -342,6 +396,9 @@ database_close(struct database *db, bool untouched)
 	sqlite3_finalize(db->commit);
 	sqlite3_finalize(db->rollback);
 	must(sqlite3_close(db->handle) == SQLITE_OK);
+	if (db->wal_fd >= 0)
+		close(db->wal_fd);
+	db->wal_fd = -1;
 	db->handle = NULL;
 	db->begin = db->commit = db->rollback = NULL;
 	return work;
@@ -386,5 +443,5 @@ database_checkpoint(struct database *db, bool idle)
 		return WORK_DONE;
 	work = checkpoint(db);
 	/* What is in the write-ahead log is safe there. */
-	return work == WORK_LATER ? WORK_DONE : work;
+	return work == WORK_LATER || work == WORK_BUSY ? WORK_DONE : work;
 }

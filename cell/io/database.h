@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "cell/io/wal.h"
 #include "cell/io/worker.h"
 
 enum { DATABASE_WHY = 256 };
@@ -23,12 +24,17 @@ struct database {
 	int wal_pages;       /* in the write-ahead log, not yet moved into the file */
 	char why[DATABASE_WHY]; /* of the last WORK_FAILED or WORK_LATER */
 	bool io_failed; /* a read, write or sync failed, for another reason than want of room */
+	bool damaged;   /* what it holds is not what was written */
+	bool mixed;     /* likewise, and pages of different ages may have come together */
+	struct wal_mark wal; /* as it was found, or as the last commit left it */
+	int wal_fd;
 };
 
-/* Opens the file if there is one, and checks that it is ours and whole. Changes nothing on the
- * disk. False with one line in `why`. */
+/* Opens the file if there is one, and checks that it is ours and whole; `wal` is what is known of
+ * its write-ahead log. Changes nothing on the disk. False with one line in `why`; `damaged` tells
+ * that this is the reason: then it is open as far as it can be, to read what is left. */
 bool database_open(struct database *db, const char *directory, const struct database_kind *kind,
-                   char *why, size_t why_size);
+                   const struct wal_mark *wal, char *why, size_t why_size);
 /* Likewise a copy that nobody writes to, which is there: only to be read. */
 bool database_open_copy(struct database *db, const char *directory,
                         const struct database_kind *kind, char *why, size_t why_size);
@@ -39,8 +45,8 @@ bool database_create(struct database *db, const char *directory, const char *sch
  * then nothing is written. WORK_FAILED when a write or sync of that failed. */
 enum work database_close(struct database *db, bool untouched);
 
-/* The connection may write from here on (database_open leaves it so that nothing is changed). A file
- * that is in SQLite's rollback mode, as copies are, gets a write-ahead log again. */
+/* The connection may write from here on (database_open leaves it so that nothing is changed). A
+ * file that is in SQLite's rollback mode, as copies are, gets a write-ahead log again. */
 bool database_ready(struct database *db, char *why, size_t why_size);
 
 bool database_prepare(struct database *db, sqlite3_stmt **statement, const char *sql, char *why,
@@ -53,12 +59,15 @@ int database_step(sqlite3_stmt *statement);
 int database_begin(struct database *db);
 enum work database_end(struct database *db, int rc);
 
+/* After a commit: `wal` tells what has been synced. */
+void database_look_at_wal(struct database *db);
+
 /* Moves pages from the write-ahead log into the file when there are enough of them: sooner when
  * idle, so that no commit has to wait for much of it. */
 enum work database_checkpoint(struct database *db, bool idle);
 
-/* "log.db is damaged: WHAT", false: for returns. */
-bool database_damaged(const struct database *db, char *why, size_t why_size, const char *what, ...)
+/* "log.db is damaged: WHAT", false: for returns. Sets `damaged`, as database_error does. */
+bool database_damaged(struct database *db, char *why, size_t why_size, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 /* "log.db: what SQLite says", or that it is damaged; false. */
 bool database_error(struct database *db, char *why, size_t why_size);

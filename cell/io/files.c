@@ -15,7 +15,9 @@ remove_leftovers(const char *directory)
 {
 	int rc = install_remove(directory, STORE_SNAPSHOT);
 
-	return rc == 0 ? install_remove(directory, STORE_COPY) : rc;
+	if (rc == 0)
+		rc = install_remove(directory, STORE_COPY);
+	return rc == 0 ? install_remove(directory, LOGDB_FRESH) : rc;
 }
 
 /* A copy from another replica takes the place of state.db, unless that has gone on since. */
@@ -24,12 +26,12 @@ install_snapshot(const char *directory)
 {
 	uint64_t ours = 0, theirs = 0;
 
-	if (!install_waiting(directory, "state.db"))
+	if (!install_waiting(directory, STATEDB_FILE))
 		return 0;
-	if (statedb_applied(directory, "state.db", &ours) &&
-	    (!statedb_applied(directory, "state.db.ready", &theirs) || theirs < ours))
-		return install_remove(directory, "state.db.ready");
-	return install(directory, "state.db", false);
+	if (statedb_applied(directory, STATEDB_FILE, &ours) &&
+	    (!statedb_applied(directory, STATEDB_FILE ".ready", &theirs) || theirs < ours))
+		return install_remove(directory, STATEDB_FILE ".ready");
+	return install(directory, STATEDB_FILE, false);
 }
 
 static bool
@@ -38,54 +40,182 @@ finish_earlier(const char *directory, char *why, size_t why_size)
 	int rc = remove_leftovers(directory);
 
 	if (rc == 0)
+		rc = install(directory, LOGDB_FILE, true);
+	if (rc == 0)
 		rc = install_snapshot(directory);
 	if (rc < 0)
 		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
 	return rc == 0;
 }
 
+/* ---- what is wrong with them ---- */
+
+/* What the tree knows of the members counts more than the cell file, which may be from earlier. */
+static bool
+has_others(const struct files *f, const struct tree *tree)
+{
+	struct member m;
+	bool any = false;
+
+	for (uint8_t id = 0; tree_member_after(tree, id, &m); id = m.id) {
+		any = true;
+		if (m.role == MEMBER_VOTER && m.id != f->replica)
+			return true;
+	}
+	return !any && f->others;
+}
+
+static bool
+advise(const struct files *f, bool others, char *why, size_t why_size)
+{
+	size_t len = strlen(why);
+
+	if (f->log.marks_lost && f->log.found.damage.n == 1)
+		snprintf(why + len, why_size - len, "; remove it if log.db is known to be whole");
+	else if (others)
+		snprintf(why + len, why_size - len,
+		         "; this replica has to be replaced: lsctl replica remove %u, then "
+		         "lsctl replica add", f->replica);
+	else
+		snprintf(why + len, why_size - len,
+		         "; the cell has to be restored from a backup: lsctl restore");
+	return false;
+}
+
+/* Of a cell of one nobody else has it. */
+static bool
+refuse_state(const struct files *f, char *why, size_t why_size)
+{
+	const struct log_found *log = &f->log.found;
+	size_t len = strlen(why);
+
+	if (log->torn || log->trimmed_lost || log->trimmed > 0)
+		return advise(f, false, why, why_size);
+	snprintf(why + len, why_size - len,
+	         "; log.db still has everything: with state.db moved away it is made again");
+	return false;
+}
+
+/* Another replica gives a copy of the state, or the log still has all of it. */
+static bool
+drop_state(struct files *f, struct tree **tree, const char *cell, const char *reason)
+{
+	damage_say(&f->state_damage, "%s", reason);
+	if (*tree != NULL)
+		tree_free(*tree);
+	*tree = tree_new(cell);
+	statedb_close(&f->state, true);
+	f->set_aside = true;
+	return true;
+}
+
+/* The log begins behind the end of the state. */
+static bool
+state_is_too_old(const struct files *f, const struct tree *tree)
+{
+	const struct log_found *log = &f->log.found;
+
+	return !log->torn && !log->trimmed_lost && tree_applied(tree) < log->trimmed;
+}
+
+static bool
+check_state(struct files *f, const char *cell, struct tree **tree, char *why, size_t why_size)
+{
+	uint64_t applied;
+
+	if (*tree == NULL) {
+		if (!f->state.db.damaged)
+			return false;
+		return f->others ? drop_state(f, tree, cell, why) : refuse_state(f, why, why_size);
+	}
+	applied = tree_applied(*tree);
+	if (!state_is_too_old(f, *tree))
+		return true;
+	if (has_others(f, *tree) && applied == 0)
+		return true; /* it was lost already */
+	snprintf(why, why_size,
+	         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins behind slot %"
+	         PRIu64, applied > 0 ? "an old copy" : "missing", applied, f->log.found.trimmed);
+	if (has_others(f, *tree))
+		return drop_state(f, tree, cell, why);
+	return advise(f, false, why, why_size);
+}
+
 /* The two files are parts of one story: together they hold every slot. */
 static bool
-check_together(const struct files *f, bool others, const struct tree *tree,
+check_together(struct files *f, bool others, const struct tree *tree,
                const struct px_recovered *r, char *why, size_t why_size)
 {
 	uint64_t applied = tree_applied(tree);
+	bool there = f->log.db.handle != NULL;
+	uint64_t last = there ? logdb_last(r) : 0;
 
-	if (applied < r->trimmed) {
-		snprintf(why, why_size,
-		         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins "
-		         "behind slot %" PRIu64,
-		         f->state.db.handle ? "an old copy" : "missing", applied, r->trimmed);
-		return false;
-	}
-	/* A state that was restored from a backup has no log yet. */
-	if (!others && applied > logdb_last(r) && tree_origin(tree).round != 0) {
-		snprintf(why, why_size,
-		         "log.db is %s: it ends at slot %" PRIu64 ", but state.db at "
-		         "%" PRIu64,
-		         f->log.db.handle ? "an old copy" : "missing", logdb_last(r), applied);
-		return false;
-	}
-	return true;
+	/* A copy from another replica may be ahead of the log; one that was restored has none. */
+	if (others || applied <= last || tree_origin(tree).round == 0)
+		return true;
+	snprintf(why, why_size,
+	         "log.db is %s: it ends at slot %" PRIu64 ", but state.db at %" PRIu64,
+	         there ? "an old copy" : "missing", last, applied);
+	return advise(f, false, why, why_size);
 }
 
 /* Reads and checks everything, and changes nothing on the disk. */
 static bool
-read_databases(struct files *f, const char *cell, uint8_t replica, bool others, struct tree **tree,
-               struct px_recovered *recovered, char *why, size_t why_size)
+read_databases(struct files *f, const char *cell, struct tree **tree, struct px_recovered *r,
+               char *why, size_t why_size)
 {
-	if (!logdb_open(&f->log, f->directory, cell, replica, recovered, why, why_size))
+	bool others;
+
+	if (!logdb_open(&f->log, f->directory, cell, f->replica, why, why_size))
 		return false;
-	if (statedb_open(&f->state, f->directory, cell, tree, why, why_size)) {
-		if (check_together(f, others, *tree, recovered, why, why_size))
-			return true;
+	if (!statedb_open(&f->state, f->directory, cell, tree, why, why_size) &&
+	    !f->state.db.damaged)
+		return false;
+	if (!check_state(f, cell, tree, why, why_size))
+		return false;
+	others = has_others(f, *tree);
+	if (!logdb_recover(&f->log, tree_applied(*tree), others, r, why, why_size))
+		return advise(f, others, why, why_size);
+	r->applied = tree_applied(*tree);
+	r->applied_origin = tree_origin(*tree);
+	r->state_lost = r->applied < r->trimmed;
+	return check_together(f, others, *tree, r, why, why_size);
+}
+
+static void
+forget_all(struct files *f, struct tree **tree, struct px_recovered *recovered)
+{
+	if (*tree != NULL)
 		tree_free(*tree);
-		*tree = NULL;
-		statedb_close(&f->state, true);
-	}
+	*tree = NULL;
 	logdb_recovered_free(recovered);
+	statedb_close(&f->state, true);
 	logdb_close(&f->log, true);
-	return false;
+}
+
+/* ---- starting ---- */
+
+static void
+tell_damage(const struct files *f, const struct px_recovered *r)
+{
+	damage_tell(&f->log.found.damage, f->directory);
+	damage_tell(&f->state_damage, f->directory);
+	if (r->damaged > 0)
+		log_warn("%s: slots %" PRIu64 " to %" PRIu64
+		         " have to come from the other replicas", f->directory,
+		         logdb_last(r) + 1, r->damaged);
+	if (r->state_lost)
+		log_warn("%s: the state has to come from another replica", f->directory);
+}
+
+static bool
+set_state_aside(const struct files *f, char *why, size_t why_size)
+{
+	int rc = f->set_aside ? install_set_aside(f->directory, STATEDB_FILE) : 0;
+
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" STATEDB_FILE ": %s", f->directory, strerror(-rc));
+	return rc == 0;
 }
 
 static bool
@@ -105,37 +235,29 @@ clear_mark(struct files *f, char *why, size_t why_size)
 }
 
 static bool
-start_databases(struct files *f, const char *cell, uint8_t replica, struct px_recovered *recovered,
-                char *why, size_t why_size)
+start_databases(struct files *f, const char *cell, struct px_recovered *recovered, char *why,
+                size_t why_size)
 {
-	return clear_mark(f, why, why_size) &&
-	       logdb_start(&f->log, f->directory, cell, replica, recovered, why, why_size) &&
+	tell_damage(f, recovered);
+	return clear_mark(f, why, why_size) && set_state_aside(f, why, why_size) &&
+	       logdb_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
 	       statedb_start(&f->state, f->directory, cell, why, why_size);
 }
 
 static bool
-open_locked(struct files *f, const char *cell, uint8_t replica, bool others, struct tree **tree,
-            struct px_recovered *recovered, char *why, size_t why_size)
+open_locked(struct files *f, const char *cell, struct tree **tree, struct px_recovered *recovered,
+            char *why, size_t why_size)
 {
 	if (!failed_open(&f->failed, f->directory, why, why_size))
 		return false;
 	if (finish_earlier(f->directory, why, why_size) &&
-	    read_databases(f, cell, replica, others, tree, recovered, why, why_size)) {
-		if (start_databases(f, cell, replica, recovered, why, why_size)) {
-			recovered->applied = tree_applied(*tree);
-			recovered->applied_origin = tree_origin(*tree);
-			if (recovered->chosen < recovered->applied)
-				recovered->chosen = recovered->applied;
+	    read_databases(f, cell, tree, recovered, why, why_size)) {
+		if (start_databases(f, cell, recovered, why, why_size))
 			return true;
-		}
 		if (f->log.db.io_failed || f->state.db.io_failed)
 			failed_mark(&f->failed, why);
-		tree_free(*tree);
-		*tree = NULL;
-		logdb_recovered_free(recovered);
-		statedb_close(&f->state, true);
-		logdb_close(&f->log, true);
 	}
+	forget_all(f, tree, recovered);
 	failed_close(&f->failed);
 	return false;
 }
@@ -144,9 +266,17 @@ bool
 files_open(struct files *f, const char *directory, const char *cell, uint8_t replica, bool others,
            struct tree **tree, struct px_recovered *recovered, char *why, size_t why_size)
 {
-	*f = (struct files){.directory = bytes_to_text(bytes_of(directory))};
+	*f = (struct files){.directory = bytes_to_text(bytes_of(directory)),
+	                    .replica = replica,
+	                    .others = others,
+	                    .log.marks_file.fd = -1,
+	                    .log.db.wal_fd = -1,
+	                    .state.marks_file.fd = -1,
+	                    .state.db.wal_fd = -1};
+	*tree = NULL;
+	*recovered = (struct px_recovered){0};
 	if (dirlock_take(&f->lock, directory, why, why_size)) {
-		if (open_locked(f, cell, replica, others, tree, recovered, why, why_size))
+		if (open_locked(f, cell, tree, recovered, why, why_size))
 			return true;
 		dirlock_release(&f->lock);
 	}

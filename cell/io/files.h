@@ -10,6 +10,10 @@
 
 struct files {
 	char *directory;
+	uint8_t replica;
+	bool others;             /* the cell file knows of more replicas */
+	bool set_aside;          /* state.db is of no use */
+	struct damage state_damage;
 	struct dirlock lock;
 	struct failed failed;
 	struct logdb log;

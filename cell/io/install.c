@@ -53,13 +53,21 @@ exists(const char *directory, const char *name, const char *suffix)
 }
 
 int
-install_remove(const char *directory, const char *name)
+install_remove_besides(const char *directory, const char *name)
 {
-	int rc = remove_one(directory, name, "", "");
+	int rc = 0;
 
 	for (int i = 0; i < BESIDES && rc == 0; i++)
 		rc = remove_one(directory, name, "", besides[i]);
 	return rc;
+}
+
+int
+install_remove(const char *directory, const char *name)
+{
+	int rc = remove_one(directory, name, "", "");
+
+	return rc == 0 ? install_remove_besides(directory, name) : rc;
 }
 
 /* The file first: without it what lies beside it has no meaning, and it can be gone on here. */
@@ -87,16 +95,6 @@ install_set_aside(const char *directory, const char *name)
 	int rc = move_aside(directory, name);
 
 	return rc == 0 ? directory_sync(directory) : rc;
-}
-
-static int
-remove_besides(const char *directory, const char *name)
-{
-	int rc = 0;
-
-	for (int i = 0; i < BESIDES && rc == 0; i++)
-		rc = remove_one(directory, name, "", besides[i]);
-	return rc;
 }
 
 int
@@ -127,7 +125,7 @@ install(const char *directory, const char *name, bool keep_old)
 
 	if (!install_waiting(directory, name))
 		return 0;
-	rc = keep_old ? move_aside(directory, name) : remove_besides(directory, name);
+	rc = keep_old ? move_aside(directory, name) : install_remove_besides(directory, name);
 	/* The new file must never meet the old one's write-ahead log. */
 	if (rc == 0)
 		rc = directory_sync(directory);

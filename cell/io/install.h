@@ -1,13 +1,13 @@
 /* A database file that takes the place of another one. It is written whole under another name,
- * synced, and then named NAME.ready; from that moment on it counts, and whoever opens the directory
- * puts it into its place first. What only the old file's write-ahead log held goes with the old one,
- * never into the new one. A crash at any point leaves the old file, or the new one. */
+ * synced, and then named NAME.ready; from that moment on it counts, and whoever opens the
+ * directory puts it into its place first. What only the old file's write-ahead log held goes with
+ * the old one, never into the new one. A crash at any point leaves the old file, or the new one. */
 #ifndef LSFS_IO_INSTALL_H
 #define LSFS_IO_INSTALL_H
 
 #include <stdbool.h>
 
-/* DIRECTORY/`from`, a finished file that no connection has open, becomes NAME.ready. 0 or -errno. */
+/* DIRECTORY/`from`, a finished file that nobody has open, becomes NAME.ready. 0 or -errno. */
 int install_ready(const char *directory, const char *from, const char *name);
 bool install_waiting(const char *directory, const char *name);
 /* Puts NAME.ready, if there is one, into the place of NAME. The old file becomes NAME.damaged when
@@ -15,7 +15,8 @@ bool install_waiting(const char *directory, const char *name);
 int install(const char *directory, const char *name, bool keep_old);
 /* Takes NAME out of the way, as NAME.damaged. 0, also when there is none, or -errno. */
 int install_set_aside(const char *directory, const char *name);
-/* Removes a database file with all that SQLite puts beside it. 0 or -errno. */
+/* Removes a database file with all that SQLite puts beside it, or only that. 0 or -errno. */
 int install_remove(const char *directory, const char *name);
+int install_remove_besides(const char *directory, const char *name);
 
 #endif

@@ -1,25 +1,25 @@
 #include "cell/io/logdb.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell/base/checksum.h"
+#include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-
-enum {
-	TRIM_STEP = 256, /* entries deleted in one transaction */
-	SUM_MAX = 6,     /* numbers of a row under its checksum */
-};
+#include "cell/io/clock.h"
+#include "cell/io/install.h"
+#include "cell/io/logwrite.h"
+#include "cell/paxos/ballot.h"
 
 static const struct database_kind kind = {
     .name = LOGDB_FILE, .application_id = 0x6c736c67, .format = 1};
 
 static const char schema[] =
     "CREATE TABLE replica (id INTEGER PRIMARY KEY CHECK (id = 0), cell TEXT NOT NULL,"
-    " replica INTEGER NOT NULL) STRICT;"
+    " replica INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE incarnation (id INTEGER PRIMARY KEY CHECK (id = 0), number INTEGER NOT NULL,"
     " checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE ballots (id INTEGER PRIMARY KEY CHECK (id = 0), round INTEGER NOT NULL,"
@@ -33,251 +33,107 @@ static const char schema[] =
     " checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE trimmed (id INTEGER PRIMARY KEY CHECK (id = 0), slot INTEGER NOT NULL,"
     " checksum INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE missing (id INTEGER PRIMARY KEY CHECK (id = 0), slot INTEGER NOT NULL,"
+    " checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE leases (incarnation INTEGER PRIMARY KEY, longest_ns INTEGER NOT NULL,"
     " checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE marks (replica INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL,"
     " start INTEGER NOT NULL, round INTEGER NOT NULL, ballot_replica INTEGER NOT NULL,"
     " slot INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT";
 
-static uint64_t
-sum_numbers(const uint64_t *numbers, size_t n)
-{
-	uint8_t packed[8 * SUM_MAX];
-
-	must(n <= SUM_MAX);
-	for (size_t i = 0; i < 8 * n; i++)
-		packed[i] = (uint8_t)(numbers[i / 8] >> (8 * (i % 8)));
-	return checksum((struct bytes){packed, 8 * n});
-}
-
-/* The sum over a row's numbers. */
-#define SUM_OF(...)                                                                           \
-	sum_numbers((const uint64_t[]){__VA_ARGS__},                                          \
-	            sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
-
-static void
-bind_number(sqlite3_stmt *statement, int at, uint64_t number)
-{
-	must(sqlite3_bind_int64(statement, at, (int64_t)number) == SQLITE_OK);
-}
-
-static uint64_t
-column(sqlite3_stmt *statement, int at)
-{
-	return (uint64_t)sqlite3_column_int64(statement, at);
-}
-
 /* ---- reading ---- */
 
-/* Calls `row` for each row of a SELECT; it answers false, with `why`, to stop. */
-static bool
-each_row(struct logdb *log, const char *sql, void *user,
-         bool (*row)(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size),
-         char *why, size_t why_size)
+static uint64_t
+highest(uint64_t a, uint64_t b)
 {
-	sqlite3_stmt *s;
-	bool ok = true;
-	int rc;
-
-	if (!database_prepare(&log->db, &s, sql, why, why_size))
-		return false;
-	while ((rc = sqlite3_step(s)) == SQLITE_ROW && ok)
-		ok = row(log, s, user, why, why_size);
-	if (ok && rc != SQLITE_DONE)
-		ok = database_error(&log->db, why, why_size);
-	sqlite3_finalize(s);
-	return ok;
+	return a > b ? a : b;
 }
 
-struct owner {
-	const char *cell;
-	uint8_t replica;
-	int rows;
-};
-
 static bool
-check_owner(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
+read_marks(struct logdb *log, const char *directory, char *why, size_t why_size)
 {
-	struct owner *owner = user;
-	const char *cell = (const char *)sqlite3_column_text(s, 0);
+	int rc = marks_read(directory, MARKS_LOG, &log->marks);
 
-	(void)log;
-	owner->rows++;
-	if (cell != NULL && strcmp(cell, owner->cell) == 0 && column(s, 1) == owner->replica)
+	log->marks_lost = rc == -EBADMSG;
+	if (rc == 0 || log->marks_lost)
 		return true;
-	snprintf(why, why_size,
-	         "log.db belongs to replica %" PRIu64 " of cell %.64s, not to replica "
-	         "%u of cell %s",
-	         column(s, 1), cell ? cell : "?", owner->replica, owner->cell);
+	snprintf(why, why_size, "%s/" MARKS_FILE ": %s", directory, strerror(-rc));
 	return false;
 }
 
-/* One number with its sum: table, column, 0 if there is no row. */
-struct single {
-	const char *table;
-	uint64_t number;
-};
-
-static bool
-read_single(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
+bool
+logdb_open(struct logdb *log, const char *directory, const char *cell, uint8_t replica, char *why,
+           size_t why_size)
 {
-	struct single *single = user;
+	struct log_found *found = &log->found;
+	bool ok;
 
-	single->number = column(s, 0);
-	if (column(s, 1) == SUM_OF(single->number))
-		return true;
-	return database_damaged(&log->db, why, why_size, "%s: checksum", single->table);
-}
-
-struct ballots {
-	struct ballot highest;
-	int rows, good;
-};
-
-static bool
-read_ballot(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
-{
-	struct ballots *ballots = user;
-	struct ballot b = {.round = column(s, 0), .replica = (uint8_t)column(s, 1)};
-
-	(void)log, (void)why, (void)why_size;
-	ballots->rows++;
-	if (column(s, 2) != SUM_OF(b.round, column(s, 1)))
-		return true;
-	ballots->good++;
-	if (b.round > ballots->highest.round || (b.round == ballots->highest.round &&
-	                                         b.replica > ballots->highest.replica))
-		ballots->highest = b;
-	return true;
-}
-
-struct leases {
-	uint64_t last_incarnation;
-	int64_t longest_ns;
-	bool none_left; /* the last incarnation recorded that no lease of it can be standing */
-};
-
-static bool
-read_lease(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
-{
-	struct leases *leases = user;
-	uint64_t incarnation = column(s, 0), ns = column(s, 1);
-
-	if (column(s, 2) != SUM_OF(incarnation, ns))
-		return database_damaged(&log->db, why, why_size, "leases row %" PRIu64 ": checksum",
-		                        incarnation);
-	if (incarnation == leases->last_incarnation && ns == 0)
-		leases->none_left = true;
-	if ((int64_t)ns > leases->longest_ns)
-		leases->longest_ns = (int64_t)ns;
-	return true;
-}
-
-struct reading {
-	struct px_recovered *recovered;
-	struct log_entry *entries;
-	struct mark *marks;
-	size_t n, room;
-};
-
-static struct ballot
-column_ballot(sqlite3_stmt *s, int at)
-{
-	return (struct ballot){.round = column(s, at), .replica = (uint8_t)column(s, at + 1)};
-}
-
-static uint64_t
-entry_sum(uint64_t slot, struct ballot b, struct ballot origin, uint64_t payload_checksum)
-{
-	return SUM_OF(slot, b.round, b.replica, origin.round, origin.replica, payload_checksum);
-}
-
-static bool
-read_entry(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
-{
-	struct reading *reading = user;
-	struct log_entry e = {.slot = column(s, 0), .checksum = column(s, 5)};
-	uint64_t expected = reading->recovered->trimmed + reading->n + 1;
-
-	e.ballot = column_ballot(s, 1);
-	e.origin = column_ballot(s, 3);
-	e.payload = (struct bytes){sqlite3_column_blob(s, 7), (size_t)sqlite3_column_bytes(s, 7)};
-	if (column(s, 6) != entry_sum(e.slot, e.ballot, e.origin, e.checksum) ||
-	    e.checksum != checksum(e.payload))
-		return database_damaged(&log->db, why, why_size,
-		                        "entries row %" PRIu64 ": checksum", e.slot);
-	if (e.slot != expected)
-		return database_damaged(&log->db, why, why_size,
-		                        "entries row %" PRIu64 " is missing", expected);
-	e.payload = bytes_copy(e.payload);
-	ARRAY_ROOM(reading->entries, reading->n, reading->room);
-	reading->entries[reading->n++] = e;
-	reading->recovered->entries = reading->entries;
-	reading->recovered->entries_n = reading->n;
-	return true;
-}
-
-static uint64_t
-mark_sum(const struct mark *m)
-{
-	return SUM_OF(m->replica, m->incarnation, m->start, m->ballot.round, m->ballot.replica,
-	              m->slot);
-}
-
-static bool
-read_mark(struct logdb *log, sqlite3_stmt *s, void *user, char *why, size_t why_size)
-{
-	struct reading *reading = user;
-	struct mark m = {.replica = (uint8_t)column(s, 0),
-	                 .incarnation = column(s, 1),
-	                 .start = column(s, 2),
-	                 .ballot = column_ballot(s, 3),
-	                 .slot = column(s, 5)};
-
-	if (column(s, 6) != mark_sum(&m) || column(s, 0) != m.replica)
-		return database_damaged(&log->db, why, why_size, "marks row %" PRIu64 ": checksum",
-		                        column(s, 0));
-	ARRAY_ROOM(reading->marks, reading->n, reading->room);
-	reading->marks[reading->n++] = m;
-	reading->recovered->marks = reading->marks;
-	reading->recovered->marks_n = reading->n;
-	return true;
-}
-
-static bool
-read_numbers(struct logdb *log, struct px_recovered *r, char *why, size_t why_size)
-{
-	struct single incarnation = {.table = "incarnation"}, chosen = {.table = "chosen"};
-	struct single trimmed = {.table = "trimmed"};
-	struct ballots ballots = {0};
-	struct leases leases = {0};
-
-	if (!each_row(log, "SELECT number, checksum FROM incarnation", &incarnation, read_single,
-	              why, why_size) ||
-	    !each_row(log, "SELECT slot, checksum FROM chosen", &chosen, read_single, why,
-	              why_size) ||
-	    !each_row(log, "SELECT slot, checksum FROM trimmed", &trimmed, read_single, why,
-	              why_size) ||
-	    !each_row(log,
-	              "SELECT round, replica, checksum FROM ballots UNION ALL "
-	              "SELECT round, replica, checksum FROM ballots_again",
-	              &ballots, read_ballot, why, why_size))
+	*log = (struct logdb){.marks_file.fd = -1};
+	if (!read_marks(log, directory, why, why_size))
 		return false;
-	if (incarnation.number == 0)
-		return database_damaged(&log->db, why, why_size, "incarnation: no row");
-	if (ballots.rows > 0 && ballots.good == 0)
-		return database_damaged(&log->db, why, why_size,
-		                        "ballots: checksum, in both copies");
-	leases.last_incarnation = incarnation.number;
-	if (!each_row(log, "SELECT incarnation, longest_ns, checksum FROM leases", &leases,
-	              read_lease, why, why_size))
+	ok = database_open(&log->db, directory, &kind, &log->marks.wal, why, why_size);
+	if (!ok && !log->db.damaged)
 		return false;
-	r->incarnation = incarnation.number;
-	r->promised = ballots.highest;
-	r->trimmed = trimmed.number;
-	r->chosen = chosen.number > trimmed.number ? chosen.number : trimmed.number;
-	r->wait = (span_t){leases.none_left ? 0 : leases.longest_ns};
-	return true;
+	if (!ok) {
+		damage_say(&found->damage, "%s", why);
+		found->torn = true;
+	}
+	if (log->marks_lost)
+		damage_say(&found->damage, MARKS_FILE " is damaged: checksum");
+	if (log->db.handle == NULL || log_read(&log->db, cell, replica, found, why, why_size))
+		return true;
+	logdb_close(log, true);
+	return false;
+}
+
+/* The good entries without a hole behind `base`. */
+static size_t
+run_behind(const struct log_found *f, uint64_t base, size_t *at)
+{
+	size_t n = 0;
+
+	for (*at = 0; *at < f->entries_n && f->entries[*at].slot <= base; ++*at)
+		;
+	while (*at + n < f->entries_n && f->entries[*at + n].slot == base + n + 1)
+		n++;
+	return n;
+}
+
+static bool
+was_named(const struct log_found *f, uint64_t slot)
+{
+	for (size_t i = 0; i < f->bad_n; i++) {
+		if (f->bad[i] == slot)
+			return true;
+	}
+	return false;
+}
+
+/* Takes over the entries that go on from the base. What is damaged at or below `applied` is only
+ * dropped with all before it: state.db has it. */
+static void
+take_entries(struct logdb *log, uint64_t applied, struct px_recovered *r)
+{
+	struct log_found *f = &log->found;
+	size_t at, n;
+
+	n = run_behind(f, r->trimmed, &at);
+	if (r->trimmed + n < f->last && !f->torn && !was_named(f, r->trimmed + n + 1))
+		damage_add(&f->damage, LOGDB_FILE, "entries row %" PRIu64 " is missing",
+		           r->trimmed + n + 1);
+	if (r->trimmed + n < f->last && r->trimmed + n < applied) {
+		r->trimmed = applied;
+		n = run_behind(f, applied, &at);
+	}
+	if (f->torn)
+		n = 0;
+	r->entries_n = n;
+	if (n == 0)
+		return;
+	r->entries = memory_zero(n, sizeof *r->entries);
+	memcpy((void *)r->entries, f->entries + at, n * sizeof *r->entries);
+	for (size_t i = at; i < at + n; i++)
+		f->entries[i].payload = (struct bytes){NULL, 0};
 }
 
 uint64_t
@@ -289,62 +145,86 @@ logdb_last(const struct px_recovered *r)
 /* The marks were written after the log was synced: it can't hold less, unless it was damaged or an
  * older copy took its place. */
 static bool
-check_marks(const struct logdb *log, const struct px_recovered *r, char *why, size_t why_size)
+compare_marks(struct logdb *log, uint64_t last)
 {
+	struct log_found *f = &log->found;
 	const struct marks *m = &log->marks;
-	const char *state = log->db.handle == NULL ? "missing" : "damaged or an old copy";
 
-	if (r->incarnation < m->incarnation)
-		snprintf(why, why_size, "log.db is %s: incarnation %" PRIu64 ", but %" PRIu64
-		         " was begun", state, r->incarnation, m->incarnation);
-	else if (logdb_last(r) < m->slot)
-		snprintf(why, why_size, "log.db is %s: it ends at slot %" PRIu64 ", but %" PRIu64
-		         " was acknowledged", state, logdb_last(r), m->slot);
-	else if (r->promised.round < m->ballot.round)
-		snprintf(why, why_size, "log.db is %s: ballot %" PRIu64 ", but %" PRIu64
-		         " was promised", state, r->promised.round, m->ballot.round);
+	if (log->db.handle == NULL && m->incarnation > 0 && !f->torn)
+		damage_say(&f->damage, LOGDB_FILE " is missing, but incarnation %" PRIu64
+		           " was begun", m->incarnation);
+	else if (last < m->slot && f->missing < m->slot && f->last < m->slot)
+		damage_add(&f->damage, LOGDB_FILE, "it ends at slot %" PRIu64 ", but %" PRIu64
+		           " was acknowledged", last, m->slot);
+	else if (f->incarnation > 0 && f->incarnation < m->incarnation)
+		damage_add(&f->damage, LOGDB_FILE, "incarnation %" PRIu64 ", but %" PRIu64
+		           " was begun", f->incarnation, m->incarnation);
+	else if (!f->ballots_lost && ballot_less(f->promised, m->ballot))
+		damage_add(&f->damage, LOGDB_FILE, "ballot %" PRIu64 ".%u, but %" PRIu64
+		           ".%u was promised", f->promised.round, f->promised.replica,
+		           m->ballot.round, m->ballot.replica);
 	else
 		return true;
 	return false;
 }
 
+/* What only this replica knows: which ballot it has promised, and its incarnation. */
 static bool
-read_all(struct logdb *log, const char *cell, uint8_t replica, struct px_recovered *r, char *why,
-         size_t why_size)
+check_vote(const struct logdb *log, const struct px_recovered *r, char *why, size_t why_size)
 {
-	struct owner owner = {.cell = cell, .replica = replica};
-	struct reading entries = {.recovered = r}, marks = {.recovered = r};
-	char sql[256];
+	const struct log_found *f = &log->found;
+	bool marked = !log->marks_lost && log->marks.incarnation > 0;
+	bool known = log->db.handle == NULL && !f->torn && !log->marks_lost;
 
-	if (!each_row(log, "SELECT cell, replica FROM replica", &owner, check_owner, why, why_size))
-		return false;
-	if (owner.rows != 1)
-		return database_damaged(&log->db, why, why_size, "replica: no row");
-	if (!read_numbers(log, r, why, why_size) ||
-	    !each_row(log, "SELECT replica, incarnation, start, round, ballot_replica, slot,"
-	              " checksum FROM marks", &marks, read_mark, why, why_size))
-		return false;
-	snprintf(sql, sizeof sql,
-	         "SELECT slot, round, replica, origin_round, origin_replica, payload_checksum,"
-	         " checksum, payload FROM entries WHERE slot > %lld ORDER BY slot",
-	         (long long)r->trimmed);
-	return each_row(log, sql, &entries, read_entry, why, why_size);
+	if (marked || known || (!f->ballots_lost && !f->torn && r->incarnation > 0))
+		return true;
+	snprintf(why, why_size, "%s: what this replica has promised can't be read any more",
+	         f->damage.lines[0]);
+	return false;
+}
+
+static bool
+check_alone(const struct logdb *log, const struct px_recovered *r, char *why, size_t why_size)
+{
+	const struct log_found *f = &log->found;
+
+	if (r->damaged == 0 && !f->torn && !log->marks_lost && !log->older)
+		return true;
+	snprintf(why, why_size, "%s", f->damage.lines[0]);
+	return false;
 }
 
 bool
-logdb_open(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
-           struct px_recovered *recovered, char *why, size_t why_size)
+logdb_recover(struct logdb *log, uint64_t applied, bool others, struct px_recovered *r, char *why,
+              size_t why_size)
 {
-	*log = (struct logdb){.marks_file.fd = -1};
-	*recovered = (struct px_recovered){0};
-	if (!marks_read(directory, &log->marks, why, why_size) ||
-	    !database_open(&log->db, directory, &kind, why, why_size))
-		return false;
-	if ((log->db.handle == NULL || read_all(log, cell, replica, recovered, why, why_size)) &&
-	    check_marks(log, recovered, why, why_size))
+	struct log_found *f = &log->found;
+	uint64_t last;
+
+	*r = (struct px_recovered){
+	    .incarnation = highest(f->incarnation, log->marks.incarnation),
+	    .promised = ballot_max(f->promised, log->marks.ballot),
+	    .trimmed = f->trimmed,
+	};
+	if (log->db.handle == NULL || f->torn || f->trimmed_lost)
+		r->trimmed = applied;
+	take_entries(log, applied, r);
+	last = highest(logdb_last(r), applied);
+	log->older = !compare_marks(log, last);
+	r->damaged = highest(highest(f->last, f->missing), log->marks.slot);
+	r->damaged = r->damaged > last ? r->damaged : 0;
+	r->chosen = highest(highest(r->trimmed, applied), f->chosen < last ? f->chosen : last);
+	r->wait.ns = f->none_left ? 0 : f->longest_ns;
+	if (f->leases_lost || f->torn || log->older)
+		r->wait = span_ms(LIMIT_LEASE_MAX_S * 1000);
+	r->marks = f->marks;
+	r->marks_n = f->marks_n;
+	f->marks = NULL;
+	f->marks_n = 0;
+	if (check_vote(log, r, why, why_size) &&
+	    (others || check_alone(log, r, why, why_size)))
 		return true;
-	logdb_recovered_free(recovered);
-	database_close(&log->db, true);
+	logdb_recovered_free(r);
 	return false;
 }
 
@@ -358,45 +238,21 @@ logdb_recovered_free(struct px_recovered *recovered)
 	*recovered = (struct px_recovered){0};
 }
 
-/* ---- writing ---- */
+/* ---- starting ---- */
 
 static bool
-prepare(struct logdb *log, char *why, size_t why_size)
+create(struct database *db, const char *directory, const struct database_kind *as, const char *cell,
+       uint8_t replica, uint64_t incarnation, char *why, size_t why_size)
 {
-	const struct {
-		sqlite3_stmt **statement;
-		const char *sql;
-	} all[] = {
-	    {&log->ballot[0], "REPLACE INTO ballots VALUES (0, ?, ?, ?)"},
-	    {&log->ballot[1], "REPLACE INTO ballots_again VALUES (0, ?, ?, ?)"},
-	    {&log->entry, "REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
-	    {&log->chosen, "REPLACE INTO chosen VALUES (0, ?, ?)"},
-	    {&log->lease, "REPLACE INTO leases VALUES (?, ?, ?)"},
-	    {&log->mark, "REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?)"},
-	    {&log->delete_entries,
-	     "DELETE FROM entries WHERE slot IN"
-	     " (SELECT slot FROM entries WHERE slot <= ? ORDER BY slot LIMIT ?)"},
-	    {&log->trim_to, "REPLACE INTO trimmed VALUES (0, ?, ?)"},
-	};
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-		if (!database_prepare(&log->db, all[i].statement, all[i].sql, why, why_size))
-			return false;
-	}
-	return true;
-}
-
-static bool
-create(struct logdb *log, const char *directory, const char *cell, uint8_t replica, char *why,
-       size_t why_size)
-{
-	char *sql = sqlite3_mprintf("%s; INSERT INTO replica VALUES (0, %Q, %d);"
-	                            "INSERT INTO incarnation VALUES (0, 1, %lld)",
-	                            schema, cell, replica, (long long)SUM_OF(1));
+	char *sql = sqlite3_mprintf("%s; INSERT INTO replica VALUES (0, %Q, %d, %lld);"
+	                            "INSERT INTO incarnation VALUES (0, %lld, %lld)",
+	                            schema, cell, replica, (long long)log_owner_sum(cell, replica),
+	                            (long long)incarnation, (long long)LOG_SUM_OF(incarnation));
 	bool ok;
 
 	must(sql != NULL);
-	ok = database_create(&log->db, directory, sql, why, why_size);
+	db->kind = as;
+	ok = database_create(db, directory, sql, why, why_size);
 	sqlite3_free(sql);
 	return ok;
 }
@@ -412,192 +268,116 @@ write_incarnation(struct logdb *log, uint64_t number, char *why, size_t why_size
 	         "DELETE FROM leases WHERE incarnation < %lld AND incarnation <>"
 	         " (SELECT incarnation FROM leases ORDER BY longest_ns DESC, incarnation DESC"
 	         " LIMIT 1); COMMIT",
-	         (long long)number, (long long)SUM_OF(number), (long long)(number - 1));
+	         (long long)number, (long long)LOG_SUM_OF(number), (long long)(number - 1));
 	return sqlite3_exec(log->db.handle, sql, NULL, NULL, NULL) == SQLITE_OK ||
 	       database_error(&log->db, why, why_size);
+}
+
+enum work
+logdb_close(struct logdb *log, bool untouched)
+{
+	for (int i = 0; i < LOG_STATEMENTS; i++)
+		sqlite3_finalize(log->statements[i]);
+	log_found_free(&log->found);
+	if (!untouched && log->marks_file.fd >= 0) {
+		log->durable.wal = (struct wal_mark){0, 0}; /* it goes now */
+		marks_write(&log->marks_file, &log->durable);
+	}
+	marks_close(&log->marks_file);
+	return database_close(&log->db, untouched);
+}
+
+/* A fresh file with what could be read of the damaged one; complete, or it is removed again. */
+static bool
+write_fresh(const char *directory, const char *cell, uint8_t replica, const struct px_recovered *r,
+            char *why, size_t why_size)
+{
+	struct database_kind fresh_kind = kind;
+	struct logdb fresh = {.marks_file.fd = -1, .marks.incarnation = r->incarnation};
+	enum work work = WORK_FAILED;
+	int rc = install_remove(directory, LOGDB_FRESH);
+
+	fresh_kind.name = LOGDB_FRESH;
+	fresh.db.wal_fd = -1;
+	if (rc < 0) {
+		snprintf(why, why_size, "%s/" LOGDB_FRESH ": %s", directory, strerror(-rc));
+		return false;
+	}
+	if (create(&fresh.db, directory, &fresh_kind, cell, replica, r->incarnation, why,
+	           why_size) &&
+	    database_ready(&fresh.db, why, why_size) && logwrite_prepare(&fresh, why, why_size)) {
+		rc = database_begin(&fresh.db);
+		if (rc == SQLITE_OK)
+			rc = logwrite_recovered(&fresh, r);
+		work = database_end(&fresh.db, rc);
+		if (work != WORK_DONE)
+			snprintf(why, why_size, "%s", fresh.db.why);
+	}
+	if (logdb_close(&fresh, work != WORK_DONE) == WORK_DONE && work == WORK_DONE)
+		return true;
+	(void)install_remove(directory, LOGDB_FRESH);
+	return false;
+}
+
+/* The damaged file is kept for people. */
+static bool
+replace(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
+        const struct px_recovered *r, char *why, size_t why_size)
+{
+	const struct wal_mark none = {0, 0};
+	int rc;
+
+	if (!write_fresh(directory, cell, replica, r, why, why_size))
+		return false;
+	database_close(&log->db, true);
+	rc = install_ready(directory, LOGDB_FRESH, LOGDB_FILE);
+	if (rc == 0)
+		rc = install(directory, LOGDB_FILE, true);
+	if (rc == 0)
+		return database_open(&log->db, directory, &kind, &none, why, why_size);
+	snprintf(why, why_size, "%s/" LOGDB_FILE ": %s", directory, strerror(-rc));
+	return false;
+}
+
+/* The new incarnation becomes durable. */
+static bool
+begin(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
+      const struct px_recovered *r, char *why, size_t why_size)
+{
+	if (log->found.damage.n > 0)
+		return replace(log, directory, cell, replica, r, why, why_size);
+	if (log->db.handle == NULL)
+		return create(&log->db, directory, &kind, cell, replica, r->incarnation, why,
+		              why_size);
+	return write_incarnation(log, r->incarnation, why, why_size);
 }
 
 bool
 logdb_start(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
             struct px_recovered *r, char *why, size_t why_size)
 {
-	bool ok = log->db.handle == NULL
-	              ? create(log, directory, cell, replica, why, why_size)
-	              : write_incarnation(log, r->incarnation + 1, why, why_size);
 	int rc;
 
-	if (!ok || !database_ready(&log->db, why, why_size))
-		return false;
 	r->incarnation++;
+	if (!begin(log, directory, cell, replica, r, why, why_size) ||
+	    !database_ready(&log->db, why, why_size))
+		return false;
+	log->lost = highest(log->found.missing, r->damaged);
+	log_found_free(&log->found);
 	log->trimmed = log->trim = r->trimmed;
 	log->to_delete = true; /* what an earlier life left behind it */
 	log->chosen_written = log->chosen_up_to = r->chosen;
-	log->marks = (struct marks){r->incarnation, r->promised, logdb_last(r)};
-	rc = marks_open(&log->marks_file, directory, &log->marks);
+	log->old_leases = true;
+	log->old_leases_end = mono_add(clock_now(), span_ms(2 * LIMIT_LEASE_MAX_S * 1000));
+	log->marks.incarnation = r->incarnation;
+	log->marks.ballot = r->promised;
+	log->marks.slot = highest(log->marks.slot, highest(logdb_last(r), r->damaged));
+	database_look_at_wal(&log->db);
+	log->marks.wal = log->db.wal;
+	rc = marks_open(&log->marks_file, directory, MARKS_LOG, &log->marks);
+	log->durable = log->marks;
 	if (rc == 0)
-		return prepare(log, why, why_size);
+		return logwrite_prepare(log, why, why_size);
 	snprintf(why, why_size, "%s/" MARKS_FILE ": %s", directory, strerror(-rc));
 	return false;
-}
-
-enum work
-logdb_close(struct logdb *log, bool untouched)
-{
-	sqlite3_stmt *all[] = {log->ballot[0], log->ballot[1], log->entry, log->chosen, log->lease,
-	                       log->mark, log->delete_entries, log->trim_to};
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-		sqlite3_finalize(all[i]);
-	marks_close(&log->marks_file);
-	return database_close(&log->db, untouched);
-}
-
-static int
-write_ballot(struct logdb *log, struct ballot b)
-{
-	int rc = SQLITE_OK;
-
-	for (int copy = 0; copy < 2 && rc == SQLITE_OK; copy++) {
-		bind_number(log->ballot[copy], 1, b.round);
-		bind_number(log->ballot[copy], 2, b.replica);
-		bind_number(log->ballot[copy], 3, SUM_OF(b.round, b.replica));
-		rc = database_step(log->ballot[copy]);
-	}
-	if (b.round > log->marks.ballot.round)
-		log->marks.ballot = b;
-	return rc;
-}
-
-static int
-write_entry(struct logdb *log, const struct px_record *r)
-{
-	sqlite3_stmt *s = log->entry;
-
-	bind_number(s, 1, r->slot);
-	bind_number(s, 2, r->ballot.round);
-	bind_number(s, 3, r->ballot.replica);
-	bind_number(s, 4, r->origin.round);
-	bind_number(s, 5, r->origin.replica);
-	bind_number(s, 6, r->checksum);
-	bind_number(s, 7, entry_sum(r->slot, r->ballot, r->origin, r->checksum));
-	must(sqlite3_bind_blob(s, 8, r->payload.len > 0 ? (const void *)r->payload.data : "",
-	                       (int)r->payload.len, SQLITE_STATIC) == SQLITE_OK);
-	if (r->slot > log->marks.slot)
-		log->marks.slot = r->slot;
-	return database_step(s);
-}
-
-static int
-write_number(sqlite3_stmt *s, uint64_t number)
-{
-	bind_number(s, 1, number);
-	bind_number(s, 2, SUM_OF(number));
-	return database_step(s);
-}
-
-static int
-write_lease(struct logdb *log, span_t length)
-{
-	uint64_t incarnation = log->marks.incarnation;
-
-	bind_number(log->lease, 1, incarnation);
-	bind_number(log->lease, 2, (uint64_t)length.ns);
-	bind_number(log->lease, 3, SUM_OF(incarnation, (uint64_t)length.ns));
-	return database_step(log->lease);
-}
-
-static int
-write_mark(struct logdb *log, const struct mark *m)
-{
-	bind_number(log->mark, 1, m->replica);
-	bind_number(log->mark, 2, m->incarnation);
-	bind_number(log->mark, 3, m->start);
-	bind_number(log->mark, 4, m->ballot.round);
-	bind_number(log->mark, 5, m->ballot.replica);
-	bind_number(log->mark, 6, m->slot);
-	bind_number(log->mark, 7, mark_sum(m));
-	return database_step(log->mark);
-}
-
-int
-logdb_write(struct logdb *log, const struct px_record *r)
-{
-	switch (r->kind) {
-	case PX_RECORD_PROMISE:
-		return write_ballot(log, r->ballot);
-	case PX_RECORD_ENTRY:
-		return write_entry(log, r);
-	case PX_RECORD_CHOSEN:
-		if (r->slot > log->chosen_up_to)
-			log->chosen_up_to = r->slot;
-		return SQLITE_OK;
-	case PX_RECORD_TRIM:
-		if (r->slot > log->trim)
-			log->trim = r->slot;
-		if (r->slot > log->marks.slot)
-			log->marks.slot = r->slot;
-		return SQLITE_OK;
-	case PX_RECORD_LEASE:
-		return write_lease(log, r->length);
-	case PX_RECORD_MARK:
-		return write_mark(log, &r->mark);
-	}
-	must(!"a kind of record");
-	return SQLITE_MISUSE;
-}
-
-/* Rows at or below the base count no more from the moment that it is written; they are deleted in
- * small steps behind it. */
-static int
-trim_some(struct logdb *log)
-{
-	int rc = SQLITE_OK;
-
-	log->more_to_delete = false;
-	if (log->trim <= log->trimmed && !log->to_delete)
-		return rc;
-	if (log->trim > log->trimmed)
-		rc = write_number(log->trim_to, log->trim);
-	if (rc != SQLITE_OK)
-		return rc;
-	bind_number(log->delete_entries, 1, log->trim);
-	bind_number(log->delete_entries, 2, TRIM_STEP);
-	rc = database_step(log->delete_entries);
-	log->more_to_delete = sqlite3_changes(log->db.handle) == TRIM_STEP;
-	return rc;
-}
-
-int
-logdb_finish(struct logdb *log)
-{
-	int rc = SQLITE_OK;
-
-	if (log->chosen_up_to > log->chosen_written)
-		rc = write_number(log->chosen, log->chosen_up_to);
-	return rc == SQLITE_OK ? trim_some(log) : rc;
-}
-
-void
-logdb_written(struct logdb *log)
-{
-	log->chosen_written = log->chosen_up_to;
-	log->trimmed = log->trim;
-	log->to_delete = log->more_to_delete;
-	marks_write(&log->marks_file, &log->marks);
-}
-
-enum work
-logdb_tidy(struct logdb *log, bool idle)
-{
-	enum work work = database_checkpoint(&log->db, idle);
-	int rc;
-
-	if (work != WORK_DONE || !idle || !log->to_delete)
-		return work;
-	rc = database_begin(&log->db);
-	work = database_end(&log->db, rc == SQLITE_OK ? logdb_finish(log) : rc);
-	if (work != WORK_DONE)
-		return work == WORK_LATER ? WORK_DONE : work;
-	logdb_written(log);
-	return log->to_delete ? WORK_MORE : WORK_DONE;
 }

@@ -7,6 +7,7 @@
  *   chosen       everything up to this slot is known to be chosen
  *   trimmed      the base: entries up to this slot are in state.db; rows that are left of them
  *                count no more
+ *   missing      entries up to this slot were damaged, and are not all there again; 0: none
  *   leases       the longest master lease that an incarnation may have granted
  *   marks        what other replicas told of themselves
  *
@@ -16,29 +17,61 @@
 #define LSFS_IO_LOGDB_H
 
 #include "cell/io/database.h"
+#include "cell/io/logread.h"
 #include "cell/io/marks.h"
 #include "cell/paxos/px.h"
 
 #define LOGDB_FILE "log.db"
+/* A new one, while it is made to take the place of a damaged one. */
+#define LOGDB_FRESH "log.db.new"
+
+enum log_statement {
+	LOG_BALLOT,
+	LOG_BALLOT_AGAIN,
+	LOG_ENTRY,
+	LOG_CHOSEN,
+	LOG_LEASE,
+	LOG_OLD_LEASES,
+	LOG_MARK,
+	LOG_DELETE_ENTRIES,
+	LOG_TRIMMED,
+	LOG_MISSING,
+	LOG_STATEMENTS
+};
 
 struct logdb {
 	struct database db;
+	struct log_found found;  /* until logdb_start */
 	struct marks_file marks_file;
-	struct marks marks;      /* what the last transaction left behind */
+	struct marks marks;      /* with what is being written */
+	struct marks durable;    /* as the last commit left them */
+	bool marks_lost;         /* their file was damaged */
+	bool older;              /* than its marks */
 	uint64_t trimmed, trim;  /* the base: in the file; to be written */
 	bool to_delete, more_to_delete; /* rows below it; behind the transaction's step, too */
 	uint64_t chosen_written, chosen_up_to; /* of the hint: in the file; to be written */
-	sqlite3_stmt *ballot[2], *entry, *chosen, *lease, *mark,
-	    *delete_entries, *trim_to;
+	uint64_t written;        /* the last entry's slot */
+	uint64_t lost;           /* entries up to here were damaged and are not all back yet */
+	bool found_again;        /* with this transaction they are */
+	bool old_leases, leases_forgotten; /* of earlier incarnations; with this transaction */
+	mono_t old_leases_end;   /* from here on none of them can be standing */
+	sqlite3_stmt *statements[LOG_STATEMENTS];
 };
 
-/* Opens an existing log and checks all of it; a new one stays closed until logdb_start. Changes
- * nothing on the disk. False with one line in `why`. */
+/* Opens an existing log and reads all of it, also what is left of a damaged one; a new one stays
+ * closed until logdb_start. Changes nothing on the disk. False with one line in `why`. */
 bool logdb_open(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
-                struct px_recovered *recovered, char *why, size_t why_size);
-/* The last slot that it ever held. */
+                char *why, size_t why_size);
+/* What is to be made of it, with a state that has applied slots up to `applied`: entries without a
+ * hole, behind `trimmed`. What is wrong with it is in log->found.damage. False with one line in
+ * `why` when it can't go on, since there are no `others` to repair it from, or nothing tells any
+ * more what this replica had promised. */
+bool logdb_recover(struct logdb *log, uint64_t applied, bool others, struct px_recovered *recovered,
+                   char *why, size_t why_size);
+/* The last slot that it has. */
 uint64_t logdb_last(const struct px_recovered *recovered);
-/* Begins an incarnation, durably; creates the log if it is new. */
+/* Begins an incarnation, durably; creates the log if it is new. A damaged one becomes
+ * log.db.damaged, and a fresh one with what was recovered takes its place. */
 bool logdb_start(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
                  struct px_recovered *recovered, char *why, size_t why_size);
 void logdb_recovered_free(struct px_recovered *recovered);

@@ -221,10 +221,14 @@ add_log(struct salvage *s, const char *source, uint8_t replica)
 	struct logdb log;
 	bool ok;
 
-	if (!logdb_open(&log, s->work, s->cell, replica, &recovered, s->why, sizeof s->why))
+	if (!logdb_open(&log, s->work, s->cell, replica, s->why, sizeof s->why))
 		return fail_in(s, source);
-	ok = roll_forward(s, source, &recovered);
-	logdb_recovered_free(&recovered);
+	if (logdb_recover(&log, tree_applied(s->tree), true, &recovered, s->why, sizeof s->why)) {
+		ok = roll_forward(s, source, &recovered);
+		logdb_recovered_free(&recovered);
+	} else {
+		ok = fail_in(s, source);
+	}
 	logdb_close(&log, true);
 	return ok;
 }

@@ -1,10 +1,12 @@
 #include "cell/io/statedb.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
@@ -31,11 +33,12 @@ check_info(const struct row_table_info *info)
 static void
 print_schema(struct buffer *sql, const char *cell)
 {
-	char *insert = sqlite3_mprintf("INSERT INTO cell VALUES (0, %Q)", cell);
+	char *insert = sqlite3_mprintf("INSERT INTO cell VALUES (0, %Q, %lld)", cell,
+	                               (long long)checksum(bytes_of(cell)));
 
 	must(insert != NULL);
 	buffer_printf(sql, "CREATE TABLE cell (id INTEGER PRIMARY KEY CHECK (id = 0),"
-	                   " name TEXT NOT NULL) STRICT; %s", insert);
+	                   " name TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT; %s", insert);
 	sqlite3_free(insert);
 	for (int t = 0; t < ROW_TABLES; t++) {
 		const struct row_table_info *info = row_table_info((enum row_table)t);
@@ -76,7 +79,7 @@ read_row(sqlite3_stmt *s, const struct row_table_info *info, struct row *row)
 }
 
 static bool
-damaged_row(const struct statedb *state, const struct row *row, const char *what, char *why,
+damaged_row(struct statedb *state, const struct row *row, const char *what, char *why,
             size_t why_size)
 {
 	const struct row_table_info *info = row_table_info(row->table);
@@ -134,17 +137,20 @@ read_cell(struct statedb *state, char *cell, size_t cell_size, char *why, size_t
 {
 	const char *name = NULL;
 	sqlite3_stmt *s;
+	bool ok = true;
 
-	if (!database_prepare(&state->db, &s, "SELECT name FROM cell", why, why_size))
+	if (!database_prepare(&state->db, &s, "SELECT name, checksum FROM cell", why, why_size))
 		return false;
 	if (sqlite3_step(s) == SQLITE_ROW)
 		name = (const char *)sqlite3_column_text(s, 0);
-	if (name != NULL)
+	if (name == NULL)
+		ok = database_damaged(&state->db, why, why_size, "cell: no row");
+	else if (checksum(bytes_of(name)) == (uint64_t)sqlite3_column_int64(s, 1))
 		snprintf(cell, cell_size, "%s", name);
 	else
-		database_damaged(&state->db, why, why_size, "cell: no row");
+		ok = database_damaged(&state->db, why, why_size, "cell: checksum");
 	sqlite3_finalize(s);
-	return name != NULL;
+	return ok;
 }
 
 static bool
@@ -186,8 +192,10 @@ statedb_check_copy(const char *directory, const char *name, const char *cell, ch
 	bool ok;
 
 	other.name = name;
-	if (!database_open_copy(&copy.db, directory, &other, why, why_size))
+	if (!database_open_copy(&copy.db, directory, &other, why, why_size)) {
+		database_close(&copy.db, true);
 		return false;
+	}
 	tree = tree_new(cell);
 	ok = copy.db.handle != NULL && load_all(&copy, cell, tree, why, why_size);
 	if (copy.db.handle == NULL)
@@ -217,11 +225,12 @@ statedb_applied(const char *directory, const char *name, uint64_t *applied)
 {
 	struct database_kind other = kind;
 	char why[DATABASE_WHY];
+	const struct wal_mark none = {0, 0};
 	struct database db;
 	bool ok;
 
 	other.name = name;
-	ok = database_open(&db, directory, &other, why, sizeof why) && db.handle != NULL &&
+	ok = database_open(&db, directory, &other, &none, why, sizeof why) && db.handle != NULL &&
 	     read_applied(&db, applied, why, sizeof why);
 	database_close(&db, true);
 	return ok;
@@ -231,10 +240,19 @@ bool
 statedb_open(struct statedb *state, const char *directory, const char *cell, struct tree **tree,
              char *why, size_t why_size)
 {
-	*state = (struct statedb){0};
+	int rc;
+
+	*state = (struct statedb){.marks_file.fd = -1};
 	*tree = NULL;
-	if (!database_open(&state->db, directory, &kind, why, why_size))
+	rc = marks_read(directory, MARKS_STATE, &state->marks);
+	if (rc < 0 && rc != -EBADMSG) {
+		snprintf(why, why_size, "%s/" MARKS_FILE ": %s", directory, strerror(-rc));
 		return false;
+	}
+	if (!database_open(&state->db, directory, &kind, &state->marks.wal, why, why_size)) {
+		database_close(&state->db, true);
+		return false;
+	}
 	*tree = tree_new(cell);
 	if (state->db.handle == NULL || load_all(state, cell, *tree, why, why_size))
 		return true;
@@ -247,12 +265,15 @@ statedb_open(struct statedb *state, const char *directory, const char *cell, str
 bool
 statedb_owner(const char *directory, char *cell, size_t cell_size, char *why, size_t why_size)
 {
+	const struct wal_mark none = {0, 0};
 	struct statedb state = {0};
 	bool ok;
 
 	cell[0] = '\0';
-	if (!database_open(&state.db, directory, &kind, why, why_size))
+	if (!database_open(&state.db, directory, &kind, &none, why, why_size)) {
+		database_close(&state.db, true);
 		return false;
+	}
 	ok = state.db.handle == NULL || read_cell(&state, cell, cell_size, why, why_size);
 	database_close(&state.db, true);
 	return ok;
@@ -279,6 +300,19 @@ prepare_table(struct statedb *state, enum row_table table, char *why, size_t why
 	return database_prepare(&state->db, &state->delete[table], sql, why, why_size);
 }
 
+static bool
+open_marks(struct statedb *state, const char *directory, char *why, size_t why_size)
+{
+	int rc;
+
+	database_look_at_wal(&state->db);
+	state->marks.wal = state->db.wal;
+	rc = marks_open(&state->marks_file, directory, MARKS_STATE, &state->marks);
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" MARKS_FILE ": %s", directory, strerror(-rc));
+	return rc == 0;
+}
+
 bool
 statedb_start(struct statedb *state, const char *directory, const char *cell, char *why,
               size_t why_size)
@@ -294,7 +328,8 @@ statedb_start(struct statedb *state, const char *directory, const char *cell, ch
 	}
 	for (int t = 0; t < ROW_TABLES && ok; t++)
 		ok = prepare_table(state, (enum row_table)t, why, why_size);
-	return ok && database_ready(&state->db, why, why_size);
+	return ok && database_ready(&state->db, why, why_size) &&
+	       open_marks(state, directory, why, why_size);
 }
 
 enum work
@@ -304,7 +339,20 @@ statedb_close(struct statedb *state, bool untouched)
 		sqlite3_finalize(state->put[t]);
 		sqlite3_finalize(state->delete[t]);
 	}
+	if (!untouched && state->marks_file.fd >= 0) {
+		state->marks.wal = (struct wal_mark){0, 0}; /* it goes now */
+		marks_write(&state->marks_file, &state->marks);
+	}
+	marks_close(&state->marks_file);
 	return database_close(&state->db, untouched);
+}
+
+void
+statedb_written(struct statedb *state)
+{
+	database_look_at_wal(&state->db);
+	state->marks.wal = state->db.wal;
+	marks_write(&state->marks_file, &state->marks);
 }
 
 static void

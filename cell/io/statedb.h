@@ -9,18 +9,21 @@
 #define LSFS_IO_STATEDB_H
 
 #include "cell/io/database.h"
+#include "cell/io/marks.h"
 #include "cell/tree/tree.h"
 
 #define STATEDB_FILE "state.db"
 
 struct statedb {
 	struct database db;
+	struct marks_file marks_file;
+	struct marks marks; /* of its write-ahead log */
 	sqlite3_stmt *put[ROW_TABLES], *delete[ROW_TABLES];
 };
 
 /* Opens an existing file and loads the tree from it, every row checked; a new one stays closed
  * until statedb_start, its tree is empty. Changes nothing on the disk. False with one line in
- * `why`. */
+ * `why`; state->db.damaged tells that this is the reason. */
 bool statedb_open(struct statedb *state, const char *directory, const char *cell,
                   struct tree **tree, char *why, size_t why_size);
 /* Likewise a copy of one under another name, which is only read. */
@@ -39,5 +42,7 @@ enum work statedb_close(struct statedb *state, bool untouched);
 /* Between database_begin and database_end: writes lists of rows, the oldest first; of rows that
  * were changed several times only the last version. An SQLite result code. */
 int statedb_write(struct statedb *state, const struct row_list *const *lists, size_t n);
+/* After a commit. */
+void statedb_written(struct statedb *state);
 
 #endif

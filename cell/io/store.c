@@ -182,6 +182,8 @@ run_state(void *user, const struct job_list *batch)
 	if (rc == SQLITE_OK)
 		rc = statedb_write(&s->files.state, lists, n);
 	work = database_end(&s->files.state.db, rc);
+	if (work == WORK_DONE)
+		statedb_written(&s->files.state);
 	free(lists);
 	return work;
 }

@@ -44,9 +44,10 @@ sleep_until_more(struct worker *w)
 	w->sleeping = false;
 }
 
-/* Waits, with the mutex held, until `ms` have passed or the worker shall finish or hurry. */
+/* Waits, with the mutex held, until `ms` have passed or the worker shall finish or hurry; a pause
+ * knows no hurry. */
 static void
-wait_at_most(struct worker *w, int ms)
+wait_at_most(struct worker *w, int ms, bool pausing)
 {
 	struct timespec until;
 	int rc = 0;
@@ -58,7 +59,7 @@ wait_at_most(struct worker *w, int ms)
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
 	}
-	while (rc != ETIMEDOUT && !w->finishing && (w->later || w->waiting_size < w->hurry)) {
+	while (rc != ETIMEDOUT && !w->finishing && (pausing || w->waiting_size < w->hurry)) {
 		rc = pthread_cond_timedwait(&w->more, &w->mutex, &until);
 		must(rc == 0 || rc == ETIMEDOUT);
 	}
@@ -72,7 +73,7 @@ take_batch(struct worker *w, struct job_list *batch)
 	while (TAILQ_EMPTY(&w->waiting) && !w->finishing)
 		sleep_until_more(w);
 	if (w->delay_ms > 0)
-		wait_at_most(w, w->delay_ms);
+		wait_at_most(w, w->delay_ms, false);
 	TAILQ_CONCAT(batch, &w->waiting, link);
 	w->waiting_size = 0;
 	unlock(w);
@@ -89,24 +90,26 @@ set_later(struct worker *w, bool later)
 	w->ops->wake(w->user);
 }
 
-/* A full disk: the transaction was rolled back whole, so the same work may be tried again. */
+/* A full disk, or another program: the transaction was rolled back whole, so the same work may be
+ * tried again. */
 static enum work
-run_until_there_is_room(struct worker *w, const struct job_list *batch)
+run_until_it_goes(struct worker *w, const struct job_list *batch)
 {
 	int pause_ms = RETRY_FIRST_MS;
 	enum work work;
 
 	for (;;) {
-		bool finishing;
+		bool finishing, again;
 
 		work = atomic_load(w->broken) ? WORK_FAILED : w->ops->run(w->user, batch);
 		lock(w);
 		finishing = w->finishing;
 		set_later(w, work == WORK_LATER);
-		if (work == WORK_LATER && !finishing)
-			wait_at_most(w, pause_ms);
+		again = (work == WORK_LATER || work == WORK_BUSY) && !finishing;
+		if (again)
+			wait_at_most(w, pause_ms, true);
 		unlock(w);
-		if (work != WORK_LATER || finishing)
+		if (!again)
 			return work;
 		pause_ms = pause_ms * 2 < RETRY_MAX_MS ? pause_ms * 2 : RETRY_MAX_MS;
 	}
@@ -163,7 +166,7 @@ work_once(struct worker *w)
 		put_back(w, &batch);
 		return false;
 	}
-	work = run_until_there_is_room(w, &batch);
+	work = run_until_it_goes(w, &batch);
 	if (work == WORK_DONE || work == WORK_MORE) {
 		hand_back(w, &batch);
 		if (tidy(w))

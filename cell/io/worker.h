@@ -26,6 +26,7 @@ enum work {
 	WORK_DONE,
 	WORK_MORE,   /* done, and tidy has more to do when there is time */
 	WORK_LATER,  /* rolled back whole, since there was no room: the same again, later */
+	WORK_BUSY,   /* likewise, since another program is in the way */
 	WORK_FAILED, /* nothing may be written any more */
 };
 

@@ -554,7 +554,8 @@ test_closed_while_full(void **state)
 	fixture_close(&f); /* does not wait for room */
 	assert_int_equal(f.persisted, 1);
 	powercut_no_room(1, 0);
-	assert_true(fixture_open(&f));
+	if (!fixture_open(&f))
+		fail_msg("%s", f.why);
 	assert_int_equal(f.recovered.entries_n, 1);
 	fixture_close(&f);
 }

@@ -56,6 +56,22 @@ tree_origin(const struct tree *t)
 	    .replica = (uint8_t)meta->values[COL_meta_origin_replica].number};
 }
 
+bool
+tree_member_after(const struct tree *t, uint8_t id, struct member *member)
+{
+	for (size_t i = 0; i < t->rows.n; i++) {
+		const struct row *row = &t->rows.rows[i];
+
+		if (row->table != ROWS_members || row->values[COL_members_id].number <= id)
+			continue;
+		*member = (struct member){
+		    .id = (uint8_t)row->values[COL_members_id].number,
+		    .role = (uint8_t)row->values[COL_members_role].number};
+		return true;
+	}
+	return false;
+}
+
 const struct row_list *
 fake_tree_rows(const struct tree *t)
 {

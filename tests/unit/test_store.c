@@ -18,6 +18,7 @@
 #include "cell/base/checksum.h"
 #include "tests/unit/fake_tree.h"
 #include "cell/io/worker.h"
+#include "cell/io/logdb.h"
 #include "tests/unit/store_fixture.h"
 
 static struct fixture f;
@@ -416,6 +417,15 @@ make_store(void)
 	fixture_close(&f);
 }
 
+static void
+remove_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	assert_int_equal(unlink(path), 0);
+}
+
 static uint64_t
 sum_of_file(const char *name)
 {
@@ -465,10 +475,10 @@ test_damage(void **state)
 	assert_damage("state.db", "UPDATE meta SET applied = 4",
 	              "state.db is damaged: meta row 0: checksum");
 	assert_damage("state.db", "UPDATE cell SET name = 'other'",
-	              "state.db belongs to cell other, not to test");
+	              "state.db is damaged: cell: checksum");
 	assert_damage("state.db", "PRAGMA user_version = 99", "state.db has format 99");
 	assert_damage("state.db", "PRAGMA application_id = 1", "state.db is some other program's");
-	assert_damage("state.db", "DROP TABLE locks", "state.db: no such table: locks");
+	assert_damage("state.db", "DROP TABLE locks", "state.db is damaged: no such table: locks");
 	assert_damage("log.db", "UPDATE entries SET payload = x'00' WHERE slot = 7",
 	              "log.db is damaged: entries row 7: checksum");
 	assert_damage("log.db", "UPDATE entries SET round = 4 WHERE slot = 7",
@@ -479,18 +489,62 @@ test_damage(void **state)
 	              "log.db is damaged: entries row 7 is missing");
 	assert_damage(
 	    "log.db", "DELETE FROM entries WHERE slot = 10",
-	    "log.db is damaged or an old copy: it ends at slot 9, but 10 was acknowledged");
-	assert_damage("log.db", "UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
-	              "log.db is damaged: ballots: checksum");
-	assert_damage("log.db", "UPDATE incarnation SET number = 9",
-	              "log.db is damaged: incarnation: checksum");
-	assert_damage("log.db", "DELETE FROM incarnation",
-	              "log.db is damaged: incarnation: no row");
-	assert_damage("log.db", "UPDATE chosen SET slot = 2",
-	              "log.db is damaged: chosen: checksum");
-	assert_damage("log.db", "UPDATE replica SET replica = 2",
-	              "log.db belongs to replica 2 of cell test, not to replica 1 of cell test");
-	assert_damage("log.db", "DELETE FROM replica", "log.db is damaged: replica: no row");
+	    "log.db is damaged: it ends at slot 9, but 10 was acknowledged");
+	assert_damage("log.db", "DROP TABLE leases", "log.db is damaged: no such table: leases");
+	assert_damage("log.db", "PRAGMA user_version = 99", "log.db has format 99");
+}
+
+/* What the marks know as well, or nobody needs. */
+static void
+test_mended(void **state)
+{
+	static const char *const damages[] = {
+	    "UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
+	    "UPDATE incarnation SET number = 9", "DELETE FROM incarnation",
+	    "UPDATE chosen SET slot = 2", "UPDATE replica SET replica = 2",
+	    "DELETE FROM replica", "UPDATE entries SET payload = x'00' WHERE slot = 5",
+	    "DELETE FROM entries WHERE slot = 1", "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0)"};
+
+	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+		teardown(state);
+		setup(state);
+		make_store();
+		fixture_sql(&f, "log.db", damages[i]);
+		for (uint64_t life = 2; life < 4; life++) {
+			if (!fixture_open(&f))
+				fail_msg("%s: %s", damages[i], f.why);
+			assert_int_equal(f.recovered.incarnation, life);
+			assert_int_equal(f.recovered.promised.round, 3);
+			assert_int_equal(f.recovered.damaged, 0);
+			assert_int_equal(logdb_last(&f.recovered), 10);
+			assert_int_equal(f.recovered.applied, 5);
+			assert_true(f.recovered.chosen >= 5);
+			fixture_close(&f);
+		}
+	}
+}
+
+static void
+test_other_owner(void **state)
+{
+	struct tree *tree;
+	struct px_recovered recovered;
+
+	(void)state;
+	make_store();
+	assert_null(store_open(f.directory, "test", 2, true, &tree, &recovered, f.why,
+	                       sizeof f.why));
+	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 2 of "
+	                           "cell test");
+	assert_null(store_open(f.directory, "other", 1, true, &tree, &recovered, f.why,
+	                       sizeof f.why));
+	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 1 of "
+	                           "cell other");
+	remove_file("log.db");
+	remove_file("marks");
+	assert_null(store_open(f.directory, "other", 1, true, &tree, &recovered, f.why,
+	                       sizeof f.why));
+	assert_string_equal(f.why, "state.db belongs to cell test, not to other");
 }
 
 static void
@@ -521,15 +575,6 @@ overwrite(const char *name, long offset, const char *bytes, size_t n)
 }
 
 static void
-remove_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	assert_int_equal(unlink(path), 0);
-}
-
-static void
 test_damaged_files(void **state)
 {
 	char garbage[4096];
@@ -550,7 +595,7 @@ test_damaged_files(void **state)
 		fail_msg("%s", f.why);
 	fixture_close(&f);
 	overwrite("marks", 0, garbage, 4096);
-	assert_refused("marks: damaged");
+	assert_refused("marks is damaged: checksum; remove it if log.db is known to be whole");
 	teardown(NULL), setup(NULL);
 	make_store();
 	overwrite("health", 0, garbage, 100);
@@ -565,7 +610,7 @@ test_missing_files(void **state)
 	(void)state;
 	make_store();
 	remove_file("log.db");
-	assert_refused("log.db is missing: incarnation 0, but 1 was begun");
+	assert_refused("log.db is missing, but incarnation 1 was begun");
 	remove_file("marks");
 	assert_refused("log.db is missing: it ends at slot 0, but state.db at 5");
 	teardown(NULL), setup(NULL);
@@ -674,7 +719,7 @@ main(void)
 	    TEST(test_new), TEST(test_log_comes_back), TEST(test_entry_replaced),
 	    TEST(test_queued_at_close_is_written), TEST(test_rows_come_back), TEST(test_trim),
 	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks), TEST(test_leases), TEST(test_in_use),
-	    TEST(test_damage), TEST(test_one_ballot_copy_is_enough), TEST(test_damaged_files),
+	    TEST(test_damage), TEST(test_mended), TEST(test_other_owner), TEST(test_one_ballot_copy_is_enough), TEST(test_damaged_files),
 	    TEST(test_missing_files), TEST(test_half_made), TEST(test_private),
 	    TEST(test_start_without_threads),
 	};

@@ -1,0 +1,50 @@
+#include "cell/io/damage.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cell/io/log.h"
+
+static void
+add(struct damage *d, const char *before, const char *between, const char *what, va_list args)
+{
+	char *line;
+	int len;
+
+	if (d->n++ >= DAMAGE_LINES)
+		return;
+	line = d->lines[d->n - 1];
+	len = snprintf(line, DAMAGE_LINE, "%s%s", before, between);
+	vsnprintf(line + len, DAMAGE_LINE - (size_t)len, what, args);
+}
+
+void
+damage_add(struct damage *d, const char *file, const char *what, ...)
+{
+	va_list args;
+
+	va_start(args, what);
+	add(d, file, " is damaged: ", what, args);
+	va_end(args);
+}
+
+void
+damage_say(struct damage *d, const char *what, ...)
+{
+	va_list args;
+
+	va_start(args, what);
+	add(d, "", "", what, args);
+	va_end(args);
+}
+
+void
+damage_tell(const struct damage *d, const char *directory)
+{
+	size_t n = d->n < DAMAGE_LINES ? d->n : DAMAGE_LINES;
+
+	for (size_t i = 0; i < n; i++)
+		log_warn("%s: %s", directory, d->lines[i]);
+	if (d->n > n)
+		log_warn("%s: and %zu more", directory, d->n - n);
+}
