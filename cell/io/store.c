@@ -474,6 +474,6 @@ store_close(struct store *s, void (*closed)(void *user), void *user)
 	s->closing = true;
 	worker_finish(&s->log_worker);
 	worker_finish(&s->state_worker);
-	/* Threads that a failure has ended already have nothing more to tell: this wakes the loop. */
+	/* Threads that a failure has ended have nothing more to tell: this wakes the loop. */
 	copier_stop(&s->copier, on_copier_idle, s);
 }

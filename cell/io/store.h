@@ -13,8 +13,8 @@
  *
  * What is damaged is found at the opening. Entries of the log: they come from the other replicas
  * again (px_recovered.damaged). The state: it is set aside, and a copy is fetched from another
- * replica (px_recovered.state_lost). Only what nobody else could give back, in a cell of one or when
- * the ballots are unreadable, is an error. */
+ * replica (px_recovered.state_lost). Only what nobody else could give back, in a cell of one or
+ * when nothing tells any more what was promised, is an error. */
 #ifndef LSFS_IO_STORE_H
 #define LSFS_IO_STORE_H
 
@@ -36,13 +36,13 @@ struct store_callbacks {
 
 /* Opens or creates the data directory's databases and reads them: the tree from its rows, what the
  * log recovered into *recovered (free with store_recovered_free). Takes the directory's lock first
- * and writes the new incarnation, durably, last: on an error nothing was changed. `others`: the cell
- * has more replicas, from which damage can be repaired.
+ * and writes the new incarnation, durably, last: on an error nothing was changed. `others`: the
+ * cell has more replicas, from which damage can be repaired.
  *
- * An error is NULL and one line in `why`: "DIR: in use by process N", "state.db belongs to cell X,
- * not to Y", "state.db is damaged: nodes row 17: checksum", "log.db is damaged or an old copy: it
- * ends at slot 3, but 9 was acknowledged", "DIR/health: marked failed since this boot: ..." and so
- * on. No thread runs before store_start. */
+ * An error is NULL and one line in `why`, with what to do about it: "DIR: in use by process N",
+ * "state.db belongs to cell X, not to Y", "state.db is damaged: nodes row 17: checksum; ...",
+ * "log.db is damaged: it ends at slot 3, but 9 was acknowledged; ...", "DIR/health: marked failed
+ * since this boot: ..." and so on. No thread runs before store_start. */
 struct store *store_open(const char *directory, const char *cell, uint8_t replica,
                          bool others, struct tree **tree, struct px_recovered *recovered,
                          char *why, size_t why_size);
