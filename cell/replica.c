@@ -4,45 +4,10 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/replica.h"
-#include "cell/waiting.h"
+#include "cell/replica_internal.h"
 #include "cell/wire/codec.h"
 
-enum {
-	TRACE_LIMIT = 1 << 20,
-	EARLY_MAX = 4096, /* clients that wait for the epoch */
-	DISK_PATIENCE_MS = 5000,
-};
-
-struct replica {
-	struct replica_config config;
-	struct tree *tree;
-	struct px *px;
-	struct master *master;
-	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
-	int64_t office_ns;           /* wall clock when this replica took office the last time */
-	struct ballot announced;     /* the master that clients were told of */
-	uint64_t announced_epoch;
-	uint64_t written;            /* ticket of the newest records */
-	mono_t synced;               /* since then nothing was synced, and something waits for it */
-	struct waiting_list backlog; /* proposals, in order */
-	struct waiting_list early;   /* open_session frames, until the epoch is applied */
-	size_t early_n;
-
-	/* Of the step that runs. */
-	mono_t now;
-	int64_t wall_ns;
-	struct replica_update *update;
-	struct px_update px_update;
-	struct master_update master_update;
-	struct tree_outcome outcome;
-};
-
-static bool
-ballot_equal(struct ballot a, struct ballot b)
-{
-	return a.round == b.round && a.replica == b.replica;
-}
+enum { TRACE_LIMIT = 1 << 20 };
 
 /* ---- life ---- */
 
@@ -53,21 +18,28 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	struct replica *r = memory_zero(1, sizeof *r);
 
 	r->config = *config;
+	r->config.members = NULL; /* the caller's */
 	r->config.master.replica = config->paxos.self;
 	r->tree = tree;
-	r->px = px_new(&config->paxos, recovered, now);
-	r->master = master_new(&r->config.master, tree);
+	r->now = now;
+	r->saved = tree_applied(tree);
 	r->synced = MONO_NEVER;
 	TAILQ_INIT(&r->backlog);
 	TAILQ_INIT(&r->early);
+	TAILQ_INIT(&r->operators);
+	r_members_init(r, config, &r->config.paxos);
+	digests_init(&r->digests, config->digest_every);
+	r->px = px_new(&r->config.paxos, recovered, now);
+	r->master = master_new(&r->config.master, tree);
 	return r;
 }
 
 void
 replica_free(struct replica *r)
 {
-	waiting_clear(&r->backlog);
-	waiting_clear(&r->early);
+	r_office_free(r);
+	r_operate_free(r);
+	r_members_free(r);
 	master_free(r->master);
 	px_free(r->px);
 	tree_free(r->tree);
@@ -104,14 +76,19 @@ replica_update_free(struct replica_update *u)
 
 /* ---- what the parts want goes into the update ---- */
 
-static struct master_clock
-clock_of(const struct replica *r)
+struct master_clock
+r_clock(const struct replica *r)
 {
-	return (struct master_clock){r->now, r->wall_ns, px_lease_valid(r->px, r->now)};
+	return (struct master_clock){
+		.now = r->now,
+		.wall_ns = r->wall_ns,
+		.lease = px_lease_valid(r->px, r->now),
+		.full = r->refuses_growth,
+	};
 }
 
-static void
-put_send(struct replica *r, struct replica_send send)
+void
+r_send(struct replica *r, struct replica_send send)
 {
 	struct replica_update *u = r->update;
 
@@ -119,8 +96,18 @@ put_send(struct replica *r, struct replica_send send)
 	u->sends[u->sends_n++] = send;
 }
 
-static void
-step_px(struct replica *r, struct px_event event)
+void
+r_answer(struct replica *r, uint64_t conn, const struct message *m)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, m);
+	must(!frame.failed);
+	r_send(r, (struct replica_send){.conn = conn, .frame = buffer_take(&frame)});
+}
+
+void
+r_step_px(struct replica *r, struct px_event event)
 {
 	struct replica_update *u = r->update;
 	struct px_update *px = &r->px_update;
@@ -138,7 +125,7 @@ step_px(struct replica *r, struct px_event event)
 	for (size_t i = 0; i < px->sends_n; i++) {
 		struct px_send *s = &px->sends[i];
 
-		put_send(r,
+		r_send(r,
 		         (struct replica_send){
 		             .to_peer = true, .peer = s->to, .after = s->after, .frame = s->frame});
 		s->frame = (struct bytes){NULL, 0};
@@ -157,8 +144,8 @@ look_up_payloads(struct replica *r)
 }
 
 /* Takes over what the master left in its update. */
-static void
-absorb_master(struct replica *r)
+void
+r_absorb_master(struct replica *r)
 {
 	struct master_update *m = &r->master_update;
 	struct replica_update *u = r->update;
@@ -166,7 +153,7 @@ absorb_master(struct replica *r)
 	for (size_t i = 0; i < m->proposals_n; i++)
 		waiting_push(&r->backlog, 0, m->proposals[i]);
 	for (size_t i = 0; i < m->sends_n; i++)
-		put_send(
+		r_send(
 		    r, (struct replica_send){.conn = m->sends[i].conn, .frame = m->sends[i].frame});
 	for (size_t i = 0; i < m->closes_n; i++) {
 		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
@@ -178,166 +165,23 @@ absorb_master(struct replica *r)
 	buffer_reset(&m->trace);
 }
 
-/* ---- the mastership ---- */
-
-static bool
-is_master(const struct replica *r)
+void
+r_propose(struct replica *r, const struct op *op)
 {
-	return px_role(r->px) == PX_MASTER && px_open(r->px);
-}
-
-/* A master first commits an entry of its own; what it applies up to there was decided before it. */
-static void
-propose_epoch(struct replica *r)
-{
-	struct buffer op = BUFFER(LIMIT_ENTRY), commands = BUFFER(LIMIT_ENTRY);
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = BUFFER(LIMIT_ENTRY);
 	struct buffer payload = BUFFER(LIMIT_ENTRY);
-	struct op begin = {.code = OP_begin_epoch, .begin_epoch = {.ballot = px_master(r->px)}};
 	struct command command = {.stamp_ns = r->wall_ns};
 	struct entry entry;
 
-	r->candidacy = px_master(r->px);
-	wire_put_op(&op, &begin);
-	command.op = buffer_view(&op);
+	wire_put_op(&encoded, op);
+	command.op = buffer_view(&encoded);
 	wire_put_command(&commands, &command);
 	entry.commands = (struct wire_list){buffer_view(&commands), 1};
 	wire_put_entry(&payload, &entry);
-	must(!op.failed && !commands.failed && !payload.failed);
-	must(TAILQ_EMPTY(&r->backlog));
+	must(!encoded.failed && !commands.failed && !payload.failed);
 	waiting_push(&r->backlog, 0, buffer_take(&payload));
-	buffer_free(&op);
+	buffer_free(&encoded);
 	buffer_free(&commands);
-}
-
-static void
-send_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
-{
-	uint8_t master = px_master(r->px).replica;
-
-	if (master == r->config.paxos.self)
-		master = 0; /* not any more, or not yet */
-	master_elsewhere(r->master, conn, frame, master, &r->master_update);
-	absorb_master(r);
-}
-
-static void
-on_persisted(struct replica *r, uint64_t ticket)
-{
-	r->synced = ticket >= r->written ? MONO_NEVER : r->now;
-	step_px(r, (struct px_event){.kind = PX_PERSISTED, .ticket = ticket});
-}
-
-/* A master whose disk is stuck has no right to lead: it may be the next one whose log is needed.
- * Without others there is nobody to follow it. */
-static mono_t
-disk_deadline(const struct replica *r)
-{
-	if (!is_master(r) || r->config.paxos.members.n == 1)
-		return MONO_NEVER;
-	return mono_add(r->synced, span_ms(DISK_PATIENCE_MS));
-}
-
-static void
-give_up_stuck_disk(struct replica *r)
-{
-	buffer_printf(&r->update->trace, "nothing was synced for %d ms: gives up the mastership\n",
-	              DISK_PATIENCE_MS);
-	step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
-}
-
-/* Clients that came between the election and the epoch's entry. */
-static void
-admit_early(struct replica *r)
-{
-	struct waiting *w;
-
-	while ((w = TAILQ_FIRST(&r->early)) != NULL) {
-		if (master_serving(r->master))
-			master_frame(r->master, clock_of(r), w->conn, w->bytes, &r->master_update);
-		else
-			send_elsewhere(r, w->conn, w->bytes);
-		absorb_master(r);
-		waiting_pop(&r->early);
-		r->early_n--;
-	}
-}
-
-static bool
-master_soon(const struct replica *r)
-{
-	return is_master(r) || r->config.paxos.members.n == 1;
-}
-
-static void
-leave_office(struct replica *r)
-{
-	uint8_t master = px_master(r->px).replica;
-
-	if (master == r->config.paxos.self)
-		master = 0;
-	master_end(r->master, master, &r->master_update);
-	absorb_master(r);
-	waiting_clear(&r->backlog);
-	buffer_printf(&r->update->trace, "no longer master\n");
-}
-
-/* Keeps the master's part in step with what paxos says about the mastership. */
-static void
-follow_role(struct replica *r)
-{
-	bool same = ballot_equal(r->candidacy, px_master(r->px));
-
-	if (is_master(r) && same)
-		return;
-	if (master_serving(r->master))
-		leave_office(r);
-	waiting_clear(&r->backlog);
-	if (is_master(r))
-		propose_epoch(r);
-	else if (!master_soon(r))
-		admit_early(r);
-}
-
-static void
-take_office(struct replica *r, const struct tree_note *n)
-{
-	if (!is_master(r) || !ballot_equal(n->ballot, r->candidacy) ||
-	    !ballot_equal(n->ballot, px_master(r->px)))
-		return;
-	buffer_printf(&r->update->trace, "master of epoch %llu, ballot %llu.%u\n",
-	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
-	              n->ballot.replica);
-	r->office_ns = r->wall_ns;
-	master_begin(r->master, clock_of(r), n->epoch, &r->master_update);
-	absorb_master(r);
-	admit_early(r);
-}
-
-/* Clients keep an idle connection to a replica besides the master's, on which they hear at once of
- * a new one. It is named when it speaks up and once more when its epoch has begun. A cell of one
- * has nobody to tell. */
-static bool
-has_news(const struct replica *r)
-{
-	struct ballot master = px_master(r->px);
-
-	if (r->config.paxos.members.n == 1 || master.round == 0)
-		return false;
-	return master.replica != r->config.paxos.self || master_serving(r->master);
-}
-
-static void
-announce(struct replica *r)
-{
-	struct ballot master = px_master(r->px);
-	uint64_t epoch = tree_epoch(r->tree);
-
-	if (!has_news(r) || (ballot_equal(r->announced, master) && r->announced_epoch == epoch))
-		return;
-	r->announced = master;
-	r->announced_epoch = epoch;
-	master_announce(r->master, 0, master.replica, &r->master_update);
-	absorb_master(r);
 }
 
 /* ---- apply ---- */
@@ -354,6 +198,51 @@ trace_note(struct replica *r, const struct tree_note *n)
 		              (unsigned long long)n->node, (long long)n->seconds);
 }
 
+/* The digest of everything applied, and of some of what is stored: it goes to the master. */
+static void
+compute_digest(struct replica *r, uint64_t index)
+{
+	uint64_t slice = tree_slice_digest(r->tree);
+	uint64_t digest = tree_digest(r->tree) ^ slice * 0x9e3779b97f4a7c15;
+	uint8_t master = px_master(r->px).replica;
+	struct message m = {.code = MSG_digest, .digest = {index, digest}};
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	digests_computed(&r->digests, index, digest);
+	if (master == r->config.paxos.self) {
+		digests_heard(&r->digests, master, index, digest, index);
+	} else if (master != 0) {
+		wire_put_frame(&frame, &m);
+		r_send(r, (struct replica_send){
+		              .to_peer = true, .peer = master, .frame = buffer_take(&frame)});
+	}
+}
+
+/* Whatever we did from here on might be wrong. */
+static void
+check_digest(struct replica *r, const struct tree_note *n)
+{
+	if (!digests_differ(&r->digests, n->index, n->digest))
+		return;
+	buffer_printf(&r->update->trace,
+	              "the state differs from that of the majority, at entry %llu\n",
+	              (unsigned long long)n->index);
+	r->diverged = true;
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+}
+
+static void
+look_at_note(struct replica *r, const struct tree_note *n)
+{
+	trace_note(r, n);
+	if (n->kind == TREE_MEMBERS_CHANGED)
+		r_members_changed(r);
+	else if (n->kind == TREE_DIGEST_TOLD)
+		check_digest(r, n);
+	else if (n->kind == TREE_EPOCH_BEGAN)
+		r_office_epoch(r, n);
+}
+
 static void
 apply_next(struct replica *r)
 {
@@ -366,14 +255,20 @@ apply_next(struct replica *r)
 		buffer_printf(&r->update->trace, "entry %llu is malformed: nothing changed\n",
 		              (unsigned long long)index);
 	if (master_serving(r->master)) {
-		master_applied(r->master, clock_of(r), index, out, &r->master_update);
-		absorb_master(r);
+		master_applied(r->master, r_clock(r), index, out, &r->master_update);
+		r_absorb_master(r);
+		r_operate_applied(r, out);
 	}
-	for (size_t i = 0; i < out->notes_n; i++) {
-		trace_note(r, &out->notes[i]);
-		if (out->notes[i].kind == TREE_EPOCH_BEGAN)
-			take_office(r, &out->notes[i]);
-	}
+	if (digests_due(&r->digests, index))
+		compute_digest(r, index);
+	for (size_t i = 0; i < out->notes_n; i++)
+		look_at_note(r, &out->notes[i]);
+}
+
+bool
+r_state_waits(const struct replica *r)
+{
+	return tree_applied(r->tree) + 1 < px_first(r->px);
 }
 
 /* Until nothing is left that can be done now. */
@@ -384,14 +279,14 @@ settle(struct replica *r)
 
 	while (more) {
 		more = false;
-		follow_role(r);
-		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && is_master(r)) {
-			step_px(r, (struct px_event){.kind = PX_PROPOSE,
+		r_office_follow(r);
+		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && r_is_master(r)) {
+			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
 			                             .payload = TAILQ_FIRST(&r->backlog)->bytes});
 			waiting_pop(&r->backlog);
 			more = true;
 		}
-		while (tree_applied(r->tree) < px_chosen(r->px)) {
+		while (tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r)) {
 			apply_next(r);
 			more = true;
 		}
@@ -401,98 +296,98 @@ settle(struct replica *r)
 /* ---- events ---- */
 
 static void
+on_persisted(struct replica *r, uint64_t ticket)
+{
+	r->synced = ticket >= r->written ? MONO_NEVER : r->now;
+	r_step_px(r, (struct px_event){.kind = PX_PERSISTED, .ticket = ticket});
+}
+
+static void
+on_saved(struct replica *r, uint64_t index)
+{
+	r->saved = index;
+	r_step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = index});
+}
+
+static void
 on_peer(struct replica *r, const struct replica_event *e)
 {
-	struct message message;
+	struct message m;
 
-	if (wire_get_frame(e->frame, &message) == RC_OK)
-		step_px(
-		    r, (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &message});
-	else
+	if (wire_get_frame(e->frame, &m) != RC_OK)
 		buffer_printf(&r->update->trace, "a malformed message from replica %u\n", e->peer);
+	else if (m.code == MSG_digest)
+		digests_heard(&r->digests, e->peer, m.digest.index, m.digest.digest,
+		              px_chosen(r->px));
+	else
+		r_step_px(r,
+		          (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
 }
 
-static bool
-opens_session(struct bytes frame)
-{
-	struct message message;
-
-	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_open_session;
-}
-
-static enum replica_role
-role_of(const struct replica *r)
-{
-	if (replica_serving(r, r->now))
-		return REPLICA_MASTER;
-	if (px_role(r->px) == PX_MASTER)
-		return REPLICA_ELECTED;
-	return px_role(r->px) == PX_CANDIDATE ? REPLICA_CANDIDATE : REPLICA_FOLLOWER;
-}
-
-/* Every replica says how it is, for people. */
 static void
-answer_status(struct replica *r, uint64_t conn)
+on_operate(struct replica *r, const struct replica_event *e)
 {
-	const struct result_usage usage = tree_usage(r->tree);
-	const uint64_t chosen = px_chosen(r->px);
-	struct message m = {
-		.code = MSG_status_reply,
-		.status_reply = {
-			.self = r->config.paxos.self, .role = role_of(r),
-			.master = px_master(r->px).replica, .epoch = tree_epoch(r->tree),
-			.last = px_last(r->px), .applied = usage.applied,
-			.chosen = chosen > usage.applied ? chosen : usage.applied,
-			.sessions = usage.sessions, .locks_held = usage.locks_held,
-		},
-	};
-	struct buffer frame = BUFFER(LIMIT_FRAME);
+	struct message m;
 
-	if (m.status_reply.role == REPLICA_MASTER)
-		m.status_reply.master_since_ns = r->office_ns;
-	wire_put_frame(&frame, &m);
-	put_send(r, (struct replica_send){.conn = conn, .frame = buffer_take(&frame)});
+	if (master_serving(r->master) && wire_get_frame(e->frame, &m) == RC_OK)
+		r_operate(r, e->conn, &m.operate);
+	else
+		r_office_frame(r, e->conn, e->frame);
 }
 
 static void
 on_frame(struct replica *r, const struct replica_event *e)
 {
-	if (wire_frame_code(e->frame) == MSG_status_request) {
-		answer_status(r, e->conn);
-	} else if (master_serving(r->master)) {
-		master_frame(r->master, clock_of(r), e->conn, e->frame, &r->master_update);
-		absorb_master(r);
-	} else if (master_soon(r) && r->early_n < EARLY_MAX && opens_session(e->frame)) {
-		waiting_push(&r->early, e->conn, bytes_copy(e->frame));
-		r->early_n++;
-	} else {
-		send_elsewhere(r, e->conn, e->frame);
+	switch (wire_frame_code(e->frame)) {
+	case MSG_status_request:
+		r_status_answer(r, e->conn);
+		return;
+	case MSG_members_request:
+		r_members_tell(r, e->conn);
+		return;
+	case MSG_operate:
+		on_operate(r, e);
+		return;
+	default:
+		r_office_frame(r, e->conn, e->frame);
 	}
 }
 
-/* It may have missed the news while it was without a connection. */
 static void
 on_connected(struct replica *r, const struct replica_event *e)
 {
 	master_connected(r->master, e->conn, e->principal);
-	if (!has_news(r))
-		return;
-	master_announce(r->master, e->conn, px_master(r->px).replica, &r->master_update);
-	absorb_master(r);
+	r_office_greet(r, e->conn);
+}
+
+static void
+on_disconnected(struct replica *r, const struct replica_event *e)
+{
+	master_disconnected(r->master, e->conn);
+	r_operate_disconnected(r, e->conn);
 }
 
 static void
 on_timeout(struct replica *r)
 {
 	if (mono_reached(r->now, px_deadline(r->px)))
-		step_px(r, (struct px_event){.kind = PX_TIMEOUT});
-	if (mono_reached(r->now, disk_deadline(r)))
-		give_up_stuck_disk(r);
-	follow_role(r);
+		r_step_px(r, (struct px_event){.kind = PX_TIMEOUT});
+	if (mono_reached(r->now, r_office_disk_deadline(r)))
+		r_office_give_up_stuck_disk(r);
+	r_office_follow(r);
 	if (mono_reached(r->now, master_deadline(r->master))) {
-		master_timeout(r->master, clock_of(r), &r->master_update);
-		absorb_master(r);
+		master_timeout(r->master, r_clock(r), &r->master_update);
+		r_absorb_master(r);
 	}
+	r_office_supervise(r);
+}
+
+static void
+on_full(struct replica *r, bool on)
+{
+	r->full = on;
+	r_step_px(r, (struct px_event){.kind = PX_FULL, .on = on});
+	r_office_supervise(r);
 }
 
 static void
@@ -503,7 +398,7 @@ on_event(struct replica *r, const struct replica_event *e)
 		on_connected(r, e);
 		return;
 	case REPLICA_DISCONNECTED:
-		master_disconnected(r->master, e->conn);
+		on_disconnected(r, e);
 		return;
 	case REPLICA_FRAME:
 		on_frame(r, e);
@@ -515,18 +410,38 @@ on_event(struct replica *r, const struct replica_event *e)
 		on_persisted(r, e->ticket);
 		return;
 	case REPLICA_SAVED:
-		step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = e->index});
+		on_saved(r, e->index);
 		return;
 	case REPLICA_TIMEOUT:
 		on_timeout(r);
 		return;
 	case REPLICA_STOP:
-		step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+		r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
 		return;
 	case REPLICA_FULL:
-		step_px(r, (struct px_event){.kind = PX_FULL, .on = e->on});
+		on_full(r, e->on);
 		return;
 	}
+}
+
+/* From whom a state is to be copied: the log has not what comes behind ours. */
+static uint8_t
+behind(const struct replica *r)
+{
+	uint8_t from = px_behind(r->px);
+
+	if (from == 0 && r_state_waits(r) && px_master(r->px).replica != r->config.paxos.self)
+		from = px_master(r->px).replica;
+	return from;
+}
+
+static void
+tell_driver(struct replica *r, struct replica_update *u)
+{
+	u->members_changed = r->members_new;
+	u->behind = behind(r);
+	u->diverged = r->diverged;
+	r->members_new = false;
 }
 
 void
@@ -542,12 +457,13 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->master_update.trace.limit = TRACE_LIMIT;
 	on_event(r, event);
 	settle(r);
-	announce(r);
+	r_office_announce(r);
 	look_up_payloads(r);
 	if (tree_applied(r->tree) != applied) {
 		tree_changes(r->tree, &update->rows);
 		update->applied = tree_applied(r->tree);
 	}
+	tell_driver(r, update);
 	r->update = NULL;
 }
 
@@ -555,7 +471,7 @@ mono_t
 replica_deadline(const struct replica *r)
 {
 	return mono_min(mono_min(px_deadline(r->px), master_deadline(r->master)),
-	                disk_deadline(r));
+	                r_office_disk_deadline(r));
 }
 
 const struct tree *
@@ -568,6 +484,16 @@ const struct px *
 replica_px(const struct replica *r)
 {
 	return r->px;
+}
+
+enum replica_condition
+replica_condition(const struct replica *r)
+{
+	enum replica_condition condition = px_condition(r->px);
+
+	if (condition == CONDITION_VOTING && r_state_waits(r))
+		condition = CONDITION_REPAIRING;
+	return condition;
 }
 
 bool

@@ -9,8 +9,13 @@
 struct replica;
 
 struct replica_config {
-	struct px_config paxos;
+	struct px_config paxos; /* `members` are filled in by replica_new */
 	struct master_config master;
+	/* The cell as its file describes it, views of the caller's: the first list of a new cell,
+	 * and what a replica goes by whose tree has none. */
+	const struct member *members;
+	int members_n;         /* LIMIT_REPLICAS at most */
+	uint64_t digest_every; /* entries; 0: DIGESTS_EVERY (cell/digests.h) */
 };
 
 /* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries

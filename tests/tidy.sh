@@ -36,8 +36,13 @@ check_arrows() {
 			arrow["cell/master/"] = "cell/master/ " arrow["cell/tree/"]
 			arrow["cell/client/"] = "cell/client/ " arrow["cell/wire/"]
 			arrow["cell/waiting"] = "cell/waiting.h " pure
-			arrow["cell/replica"] = "cell/replica.h cell/waiting.h cell/paxos/ " \
-			    arrow["cell/master/"]
+			arrow["cell/digests"] = "cell/digests.h " arrow["cell/paxos/"]
+			arrow["cell/membership"] = "cell/membership.h " arrow["cell/paxos/"]
+			arrow["cell/fullness"] = "cell/fullness.h " arrow["cell/membership"]
+			arrow["cell/replica"] = arrow["cell/members."] = arrow["cell/office"] = \
+			    arrow["cell/operate"] = arrow["cell/status"] = \
+			    "cell/replica.h cell/replica_internal.h cell/digests.h cell/fullness.h " \
+			    "cell/membership.h cell/waiting.h cell/paxos/ " arrow["cell/master/"]
 			arrow["cell/io/"] = arrow["cell/lscell"] = "cell/"
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
 			io = "cell/io/log.h cell/io/keyfile.h cell/io/standalone.h cell/io/clock.h " \

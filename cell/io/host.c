@@ -125,7 +125,7 @@ begin_anew(struct host *h)
 static void
 follow_condition(struct host *h)
 {
-	const enum replica_condition now = px_condition(replica_px(h->replica));
+	const enum replica_condition now = replica_condition(h->replica);
 	const unsigned self = h->identity.replica;
 
 	if (now == h->condition)

@@ -23,6 +23,17 @@ enum {
 
 /* ---- opening ---- */
 
+/* A cell in one process has neither addresses nor keys. */
+static struct member
+member_of(const struct conf_replica *from)
+{
+	struct member m = {.id = from->id, .role = from->role, .address = bytes_of(from->address)};
+
+	if (m.address.len > 0)
+		m.key = (struct bytes){from->public_key, sizeof from->public_key};
+	return m;
+}
+
 static void
 configure(struct host *h)
 {
@@ -31,11 +42,10 @@ configure(struct host *h)
 	const struct conf *conf = &h->identity.conf;
 
 	paxos->self = h->identity.replica;
-	paxos->members.n = conf->replicas_n;
 	for (int i = 0; i < conf->replicas_n; i++)
-		paxos->members.list[i] = (struct px_member){
-			conf->replicas[i].id, conf->replicas[i].role != MEMBER_LEARNER,
-		};
+		h->members[i] = member_of(&conf->replicas[i]);
+	h->replica_config.members = h->members;
+	h->replica_config.members_n = conf->replicas_n;
 	paxos->lease = span_ms(MASTER_LEASE_MS);
 	paxos->heartbeat = span_ms(HEARTBEAT_MS);
 	paxos->drift_permille = DRIFT_PERMILLE;

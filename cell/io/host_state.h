@@ -19,6 +19,7 @@ struct host {
 	struct identity identity;
 	struct host_config config;
 	struct replica_config replica_config;
+	struct member members[LIMIT_REPLICAS]; /* of the cell file, for it */
 	struct store *store;
 	struct tree *tree;             /* until the replica has it */
 	struct px_recovered recovered; /* likewise */

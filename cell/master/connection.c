@@ -61,6 +61,38 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 }
 
 void
+master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct message message = {.code = MSG_members};
+	struct member member = {0};
+	struct connection *c;
+
+	message.members.version = tree_members_version(m->tree);
+	while (tree_member_after(m->tree, member.id, &member)) {
+		wire_put_member(&packed, &member);
+		message.members.members.count++;
+	}
+	message.members.members.packed = buffer_view(&packed);
+	m->u = u;
+	RB_FOREACH(c, m_connection_tree, &m->connections)
+	if (message.members.members.count > 0 && (conn == 0 || c->id == conn))
+		m_connection_send(m, c, &message);
+	m->u = NULL;
+	buffer_free(&packed);
+}
+
+bool
+master_principal(struct master *m, uint64_t conn, struct bytes *principal)
+{
+	const struct connection *c = m_connection_find(m, conn);
+
+	if (c != NULL)
+		*principal = c->principal;
+	return c != NULL;
+}
+
+void
 m_connection_detach(struct master *m, struct connection *c)
 {
 	struct session *s = c->session;

@@ -7,6 +7,7 @@
  *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
  *   waiters.c     the queues of locks, grants                delay.c     lock-delays
  *   ticket.c      places in queues that outlive masters      barrier.c   what a new one waits for
+ *   operate.c     what operators ask about sessions        room.c      what a full disk refuses
  */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H
@@ -76,7 +77,10 @@ struct session {
 	mono_t promised; /* end of the lease as told to the client */
 	mono_t expiry;   /* unheard until then: it is ended */
 	struct alarm alarm;
-	bool ending; /* its expiry is proposed */
+	bool ending; /* its end is proposed */
+	enum session_end doomed; /* an operator ends it, when the barrier has fallen; 0: nobody */
+	TAILQ_ENTRY(session) doomed_entry;
+	mono_t heard; /* its last KeepAlive; {INT64_MIN}: none in this epoch */
 	bool caching;
 	bool awaited; /* by the barrier */
 	bool held;   /* a KeepAlive waits for its answer */
@@ -171,12 +175,13 @@ struct master {
 	TAILQ_HEAD(runnable_list, session) runnable;
 	TAILQ_HEAD(leaseless_list, session) leaseless;
 	TAILQ_HEAD(dirty_list, queue) dirty;
+	TAILQ_HEAD(doomed_list, session) doomed;
 	mono_t deadline; /* as it stood at the end of the last step */
 
 	/* Of the step that runs. */
 	mono_t now;
 	int64_t wall_ns;
-	bool lease;
+	bool lease, full;
 	struct master_update *u;
 	struct buffer commands; /* of the entry that is being put together */
 	uint32_t commands_n;
@@ -184,6 +189,11 @@ struct master {
 
 /* How soon what waits for the master's own lease looks again. */
 #define LEASE_RETRY span_ms(20)
+
+/* master.c */
+/* Every step begins and ends so. */
+void m_step_begin(struct master *m, struct master_clock c, struct master_update *u);
+void m_step_end(struct master *m);
 
 /* alarm.c */
 void m_alarm_set(struct master *m, struct alarm *a, mono_t at);
@@ -320,6 +330,17 @@ void m_barrier_passed(struct master *m, struct session *s);
 bool m_barrier_holds(struct master *m, const struct session *s, const struct request *r);
 /* Is it a lock whose queue may not be complete yet? */
 bool m_barrier_keeps(const struct master *m, uint64_t node);
+
+/* operate.c */
+/* Ends the sessions that operators want ended. */
+void m_operate_run(struct master *m);
+void m_operate_list(struct master *m, const struct connection *c,
+                    const struct msg_sessions_request *msg);
+
+/* room.c */
+/* Is the request refused because it needs more room than it gives back, and there is none? */
+bool m_room_refuses(const struct master *m, const struct session *s, const struct request *r,
+                    const struct op *op);
 
 /* delay.c */
 void m_delay_begin(struct master *m, const struct tree_note *note);

@@ -38,7 +38,7 @@ static void
 keepalive_hold(struct master *m, struct session *s, const struct msg_keepalive *msg)
 {
 	s->held = true;
-	s->held_since = m->now;
+	s->held_since = s->heard = m->now;
 	s->held_sequence = msg->sequence;
 	s->answer_at = answer_at(m, s, msg);
 	if (s->connection->greeted && msg->epoch == m->epoch)

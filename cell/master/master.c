@@ -23,6 +23,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->runnable);
 	TAILQ_INIT(&m->leaseless);
 	TAILQ_INIT(&m->dirty);
+	TAILQ_INIT(&m->doomed);
 	TAILQ_INIT(&m->opens);
 	return m;
 }
@@ -46,7 +47,7 @@ clear(struct master *m)
 	m->commands_n = 0;
 	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
 	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->leaseless) && TAILQ_EMPTY(&m->dirty));
-	must(TAILQ_EMPTY(&m->opens));
+	must(TAILQ_EMPTY(&m->opens) && TAILQ_EMPTY(&m->doomed));
 }
 
 void
@@ -77,14 +78,15 @@ master_update_free(struct master_update *u)
 
 /* ---- the frame of a step ---- */
 
-static void
-enter(struct master *m, struct master_clock c, struct master_update *u)
+void
+m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 {
 	mono_t last = m->now;
 
 	m->now = c.now;
 	m->wall_ns = c.wall_ns;
 	m->lease = c.lease;
+	m->full = c.full;
 	m->u = u;
 	must(m->commands_n == 0);
 	m_lease_account_pause(m, last);
@@ -130,11 +132,13 @@ run_queues(struct master *m)
 	}
 }
 
-static void
-leave(struct master *m)
+void
+m_step_end(struct master *m)
 {
-	if (!m->barrier.stands)
+	if (!m->barrier.stands) {
 		m_session_run_opens(m);
+		m_operate_run(m);
+	}
 	run_parked(m);
 	run_queues(m);
 	must(m->commands_n == 0 && TAILQ_EMPTY(&m->runnable));
@@ -164,13 +168,13 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	m->serving = true;
 	m->epoch = epoch;
 	m->place = 0;
-	enter(m, c, u);
+	m_step_begin(m, c, u);
 	for (uint64_t id = 0; tree_session_after(m->tree, id, &t); id = t.id)
 		m_session_record(m, &t);
 	for (uint64_t node = 0; tree_delay_after(m->tree, node, &delay); node = delay.node)
 		m_delay_begin(m, &delay);
 	m_barrier_raise(m);
-	leave(m);
+	m_step_end(m);
 }
 
 void
@@ -220,6 +224,9 @@ dispatch(struct master *m, struct connection *c, const struct message *message)
 	case MSG_request:
 		m_request_receive(m, c, &message->request);
 		return;
+	case MSG_sessions_request:
+		m_operate_list(m, c, &message->sessions_request);
+		return;
 	default:
 		m_connection_breach(m, c, "a message that no client sends");
 	}
@@ -235,12 +242,12 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
 	must(m->serving);
 	if (c == NULL)
 		return;
-	enter(m, clock, u);
+	m_step_begin(m, clock, u);
 	if (wire_get_frame(frame, &message) == RC_OK)
 		dispatch(m, c, &message);
 	else
 		m_connection_breach(m, c, "a malformed message");
-	leave(m);
+	m_step_end(m);
 }
 
 void
@@ -267,12 +274,15 @@ master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t ma
 	m->u = NULL;
 }
 
-/* A command of the master's own. */
+/* A command of the master's own, or of the replica's. */
 static void
 landed(struct master *m, const struct tree_answer *answer)
 {
-	struct flight *f = m_flight_land(m, answer->op);
+	struct flight *f;
 
+	if (answer->op == OP_set_members || answer->op == OP_check_digest)
+		return;
+	f = m_flight_land(m, answer->op);
 	if (answer->op == OP_grant)
 		m_queue_granted(m, f, answer);
 	else if (answer->op == OP_create_session)
@@ -309,7 +319,7 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
                const struct tree_outcome *outcome, struct master_update *u)
 {
 	must(m->serving && index == tree_applied(m->tree));
-	enter(m, c, u);
+	m_step_begin(m, c, u);
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].number == 0)
 			landed(m, &outcome->answers[i]);
@@ -317,7 +327,7 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 			m_request_applied(m, &outcome->answers[i]);
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		noted(m, &outcome->notes[i]);
-	leave(m);
+	m_step_end(m);
 }
 
 static void
@@ -345,12 +355,12 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 
 	if (!m->serving)
 		return;
-	enter(m, c, u);
+	m_step_begin(m, c, u);
 	if (m->lease)
 		run_leaseless(m);
 	while ((a = m_alarm_due(m)) != NULL)
 		ring(m, a);
-	leave(m);
+	m_step_end(m);
 }
 
 mono_t

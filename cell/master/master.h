@@ -51,6 +51,7 @@ struct master_clock {
 	mono_t now;
 	int64_t wall_ns;
 	bool lease;
+	bool full; /* a majority of the disks is: what grows is refused */
 };
 
 /* This replica's begin_epoch was applied: take office at `epoch`. */
@@ -72,6 +73,14 @@ void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8
 /* `conn` (0: everybody on whose connection there is no session, but who may listen there for this)
  * is told who is master. */
 void master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u);
+/* `conn` (0: everybody) is told the members of the cell, if the tree has them. */
+void master_tell_members(struct master *m, uint64_t conn, struct master_update *u);
+/* Who is on the connection; false when it is gone. The view is the master's. */
+bool master_principal(struct master *m, uint64_t conn, struct bytes *principal);
+/* Ends the session, while in office: its locks keep their delays if `keep_delay`. False when there
+ * is no such session. */
+bool master_destroy_session(struct master *m, struct master_clock c, uint64_t session,
+                            bool keep_delay, struct master_update *u);
 /* An entry behind the epoch's own was applied (after every tree_apply, in order). */
 void master_applied(struct master *m, struct master_clock c, uint64_t index,
                     const struct tree_outcome *outcome, struct master_update *u);

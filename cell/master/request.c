@@ -223,6 +223,8 @@ begin(struct master *m, struct session *s, struct request *r, const struct op *o
 {
 	if (is_read(r)) {
 		begin_read(m, s, r, op);
+	} else if (m_room_refuses(m, s, r, op)) {
+		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);
 	} else if (op->code == OP_release) {

@@ -33,6 +33,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
 	TAILQ_INIT(&s->given_up_order);
 	TAILQ_INIT(&s->waiters);
+	s->heard = (mono_t){INT64_MIN};
 	must(RB_INSERT(m_session_tree, &m->sessions, s) == NULL);
 	m_lease_heard(m, s);
 	return s;
@@ -49,6 +50,8 @@ m_session_free(struct master *m, struct session *s)
 		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
 	if (s->leaseless)
 		TAILQ_REMOVE(&m->leaseless, s, leaseless_entry);
+	if (s->doomed != 0)
+		TAILQ_REMOVE(&m->doomed, s, doomed_entry);
 	m_alarm_off(m, &s->alarm);
 	if (s->connection != NULL)
 		m_connection_detach(m, s->connection);
@@ -178,6 +181,8 @@ m_session_open(struct master *m, struct connection *c, const struct msg_open_ses
 		session_attach(m, s, c);
 	} else if (id != 0) {
 		opened(m, c, RC_NO_SESSION, 0);
+	} else if (m->full) {
+		opened(m, c, RC_FULL, 0);
 	} else if (waits_for_barrier(m, c, msg)) {
 		session_create_later(m, c, msg);
 	} else {

@@ -73,3 +73,11 @@ results_look(struct tree *t, struct session *s, const struct command *c, enum op
 		return (*kept)->op == op ? RC_OK : RC_INVAL;
 	return s->kept_n < LIMIT_KEPT || op == OP_end_session ? RC_OK : RC_FULL;
 }
+
+bool
+tree_request_known(const struct tree *t, uint64_t session, uint64_t number)
+{
+	const struct session *s = session_find(t, session);
+
+	return s != NULL && (number < s->below || kept_find(s, number) != NULL);
+}

@@ -187,3 +187,17 @@ tree_session_by_nonce(const struct tree *t, struct bytes nonce)
 
 	return s == NULL ? 0 : s->id;
 }
+
+size_t
+tree_session_locks(const struct tree *t, uint64_t id)
+{
+	const struct session *s = session_find(t, id);
+	struct holder *h;
+	size_t n = 0;
+
+	if (s == NULL)
+		return 0;
+	RB_FOREACH(h, session_holders, (struct session_holders *)&s->holders)
+		n++;
+	return n;
+}

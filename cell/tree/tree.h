@@ -196,6 +196,10 @@ struct tree_session {
 /* The live session `id`, or the first one with an id greater than it; false when there is none. */
 bool tree_session(const struct tree *t, uint64_t id, struct tree_session *s);
 bool tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s);
+/* How many locks it holds. */
+size_t tree_session_locks(const struct tree *t, uint64_t id);
+/* Was the session's request of this number decided before? */
+bool tree_request_known(const struct tree *t, uint64_t session, uint64_t number);
 /* The live session that was created with this nonce, 0 if none. */
 uint64_t tree_session_by_nonce(const struct tree *t, struct bytes nonce);
 

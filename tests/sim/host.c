@@ -340,9 +340,11 @@ run_timer(struct sim *s, struct event *e)
 void
 host_start(struct sim *s, struct host *n)
 {
+	struct member members[LIMIT_REPLICAS];
 	struct replica_config config = {
+	    .members = members,
+	    .members_n = s->hosts_n,
 	    .paxos = {.self = (uint8_t)n->id,
-	              .members.n = s->hosts_n,
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
@@ -358,7 +360,7 @@ host_start(struct sim *s, struct host *n)
 
 	must(!n->up);
 	for (int i = 0; i < s->hosts_n; i++)
-		config.paxos.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
+		members[i] = (struct member){.id = (uint8_t)(i + 1), .role = MEMBER_VOTER};
 	n->up = true;
 	n->stopping = n->copying = false;
 	n->life++;

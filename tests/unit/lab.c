@@ -164,9 +164,11 @@ lab_boot(struct lab *lab)
 {
 	static const uint8_t seed[32] = {1};
 
+	static const struct member alone = {.id = 1, .role = MEMBER_VOTER};
 	struct replica_config config = {
+	    .members = &alone,
+	    .members_n = 1,
 	    .paxos = {.self = 1,
-	              .members = {.list = {{1, true}}, .n = 1},
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
@@ -396,7 +398,7 @@ lab_take(struct lab_client *c, enum message_code code)
 	for (size_t i = 0; i < c->lab->inbox_n; i++) {
 		struct lab_frame *f = &c->lab->inbox[i];
 
-		if (!f->taken && f->conn == c->conn && decoded(f)->code == code) {
+		if (!f->taken && f->conn == c->conn && wire_frame_code(f->frame) == code) {
 			f->taken = true;
 			return decoded(f);
 		}

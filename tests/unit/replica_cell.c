@@ -1,4 +1,5 @@
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -9,7 +10,8 @@
 enum { WIRE_MS = 1, SYNC_MS = 2 };
 
 struct cell_conn {
-	int client;
+	int client; /* -1: the operator */
+	const char *principal;
 	bool aside, open_here, open_there; /* at the client; at the replica */
 	uint8_t replica;
 	uint64_t life;
@@ -18,6 +20,7 @@ struct cell_conn {
 enum post_kind {
 	TO_PEER,      /* replica, from, frame */
 	DURABLE,      /* replica, number: ticket */
+	SAVED,        /* replica, number: index */
 	CONNECT,      /* number: conn */
 	HANG_UP,      /* conn: the client has closed it */
 	TO_REPLICA,   /* conn, frame */
@@ -75,6 +78,16 @@ log_put(struct cell_replica *r, const struct px_record *record)
 	};
 }
 
+static void
+log_trim(struct cell_replica *r, uint64_t slot)
+{
+	r->trimmed = slot > r->trimmed ? slot : r->trimmed;
+	for (uint64_t i = 0; i < r->log_n && i < slot; i++) {
+		free((void *)r->log[i].entry.payload.data);
+		r->log[i] = (struct cell_entry){0};
+	}
+}
+
 /* Written at once, but nothing that waits for it goes out before it is synced; who is killed in
  * between finds it written, which a disk may do. */
 static void
@@ -93,11 +106,28 @@ write_records(struct cell_replica *r)
 			r->chosen = record->slot;
 		else if (record->kind == PX_RECORD_LEASE)
 			r->lease = record->length;
+		else if (record->kind == PX_RECORD_TRIM)
+			log_trim(r, record->slot);
+		else if (record->kind == PX_RECORD_MARK)
+			r->marks[record->mark.replica] = record->mark;
 	}
 	if (u->records_n > 0)
 		post(r->cell,
 		     (struct cell_post){.kind = DURABLE, .replica = r->id, .life = r->life,
 		                        .number = u->ticket},
+		     SYNC_MS);
+}
+
+static void
+write_rows(struct cell_replica *r)
+{
+	const struct replica_update *u = &r->update;
+
+	row_store_put(&r->rows, &u->rows);
+	if (u->rows.n > 0 && r->cell->saves)
+		post(r->cell,
+		     (struct cell_post){.kind = SAVED, .replica = r->id, .life = r->life,
+		                        .number = u->applied},
 		     SYNC_MS);
 }
 
@@ -114,6 +144,10 @@ carry_out(struct cell_replica *r)
 	struct replica_update *u = &r->update;
 
 	write_records(r);
+	write_rows(r);
+	r->diverged |= u->diverged;
+	r->members_changed |= u->members_changed;
+	buffer_put_bytes(&r->trace, buffer_view(&u->trace));
 	for (size_t i = 0; i < u->sends_n; i++) {
 		const struct replica_send *s = &u->sends[i];
 		int64_t wait = s->after > r->durable ? SYNC_MS : 0;
@@ -132,8 +166,8 @@ carry_out(struct cell_replica *r)
 	}
 }
 
-static void
-replica_event(struct cell_replica *r, struct replica_event event)
+void
+cell_replica_event(struct cell_replica *r, struct replica_event event)
 {
 	event.now = r->cell->now;
 	event.wall_ns = r->cell->now.ns;
@@ -141,45 +175,125 @@ replica_event(struct cell_replica *r, struct replica_event event)
 	carry_out(r);
 }
 
+bool
+cell_traced(const struct cell_replica *r, const char *text)
+{
+	return memmem(r->trace.data, r->trace.len, text, strlen(text)) != NULL;
+}
+
+struct member
+cell_member(uint8_t id, enum member_role role)
+{
+	static char addresses[LIMIT_REPLICA_ID + 1][16];
+	static uint8_t keys[LIMIT_REPLICA_ID + 1][32];
+
+	snprintf(addresses[id], sizeof addresses[id], "host%u:1", id);
+	memset(keys[id], id, sizeof keys[id]);
+	return (struct member){.id = id,
+	                       .role = (uint8_t)role,
+	                       .address = bytes_of(addresses[id]),
+	                       .key = {keys[id], sizeof keys[id]}};
+}
+
+/* Its cell file has the replicas that the cell began with, and itself. */
+static int
+configured_members(const struct cell_replica *r, struct member members[CELL_REPLICAS])
+{
+	int n = 0;
+
+	for (int id = 1; id <= r->cell->first_n; id++)
+		members[n++] = cell_member((uint8_t)id, MEMBER_VOTER);
+	if (r->joined)
+		members[n++] = cell_member(r->id, MEMBER_LEARNER);
+	return n;
+}
+
+static struct tree *
+stored_tree(const struct cell_replica *r)
+{
+	struct tree *t;
+	char why[200];
+
+	if (!r->cell->saves || r->rows.rows.n == 0)
+		return tree_new("cell");
+	t = row_store_load(&r->rows, why, sizeof why);
+	assert_non_null(t);
+	return t;
+}
+
+/* Entries and marks, which the caller frees. */
+static struct px_recovered
+recovered(struct cell_replica *r, const struct tree *t)
+{
+	struct log_entry *entries = memory_zero(r->log_n + 1, sizeof *entries);
+	struct mark *marks = memory_zero(LIMIT_REPLICA_ID, sizeof *marks);
+	struct px_recovered had = {
+	    .incarnation = ++r->incarnation,
+	    .promised = r->promised,
+	    .chosen = r->chosen > r->trimmed ? r->chosen : r->trimmed,
+	    .trimmed = r->trimmed,
+	    .wait = r->lease,
+	    .entries = entries,
+	    .applied = tree_applied(t),
+	    .applied_origin = tree_origin(t),
+	    .marks = marks,
+	};
+
+	for (size_t i = r->trimmed; i < r->log_n; i++)
+		entries[had.entries_n++] = r->log[i].entry;
+	for (int i = 1; i <= LIMIT_REPLICA_ID; i++)
+		if (r->marks[i].replica != 0)
+			marks[had.marks_n++] = r->marks[i];
+	return had;
+}
+
 void
 cell_start(struct cell_replica *r)
 {
 	static const uint8_t seed[32] = {1};
 	uint8_t public_key[32];
-	struct log_entry *entries = memory_zero(r->log_n + 1, sizeof *entries);
+	struct tree *tree = stored_tree(r);
+	struct px_recovered had = recovered(r, tree);
+	struct member members[CELL_REPLICAS];
 	struct replica_config config = {
+	    .members = members,
+	    .members_n = configured_members(r, members),
+	    .digest_every = r->cell->digest_every,
 	    .paxos = {.self = r->id,
-	              .members.n = r->cell->replicas_n,
+	              .start = r->id * 1000 + r->life,
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
-	              .start = r->id + r->life,
 	              .seed = r->id + r->life},
 	    .master = {.cell = "cell",
 	               .session_lease = span_ms(CELL_LEASE_MS),
 	               .cache_lease = span_ms(CELL_CACHE_LEASE_MS),
 	               .drift_permille = 10},
 	};
-	struct px_recovered recovered = {
-	    .incarnation = ++r->incarnation,
-	    .promised = r->promised,
-	    .chosen = r->chosen,
-	    .wait = r->lease,
-	    .entries = entries,
-	    .entries_n = r->log_n,
-	};
 
 	assert_true(r->replica == NULL && sodium_init() >= 0);
 	crypto_sign_seed_keypair(public_key, config.master.signing_key, seed);
-	for (int i = 0; i < r->cell->replicas_n; i++)
-		config.paxos.members.list[i] = (struct px_member){(uint8_t)(i + 1), true};
-	for (size_t i = 0; i < r->log_n; i++)
-		entries[i] = r->log[i].entry;
+	r->trace.limit = 1 << 20;
+	buffer_reset(&r->trace);
 	r->life++;
 	r->durable = 0;
-	r->frozen = false;
-	r->replica = replica_new(&config, tree_new("cell"), &recovered, r->cell->now);
-	free(entries);
+	r->frozen = r->diverged = r->members_changed = false;
+	r->replica = replica_new(&config, tree, &had, r->cell->now);
+	free((void *)had.entries);
+	free((void *)had.marks);
+}
+
+struct cell_replica *
+cell_join(struct cell *cell)
+{
+	struct cell_replica *r = &cell->replicas[cell->replicas_n++];
+
+	assert_true(cell->replicas_n <= CELL_REPLICAS);
+	r->cell = cell;
+	r->id = (uint8_t)cell->replicas_n;
+	r->joined = true;
+	cell_start(r);
+	return r;
 }
 
 /* Its connections break, and what it had sent on them is lost. */
@@ -222,7 +336,7 @@ cell_thaw(struct cell_replica *r)
 void
 cell_stop_cleanly(struct cell_replica *r)
 {
-	replica_event(r, (struct replica_event){.kind = REPLICA_STOP});
+	cell_replica_event(r, (struct replica_event){.kind = REPLICA_STOP});
 }
 
 struct cell_replica *
@@ -279,7 +393,12 @@ client_connect(struct cell_client *c, uint64_t old, uint8_t replica, bool aside)
 		return 0;
 	ARRAY_ROOM(cell->conns, cell->conns_n, cell->conns_room);
 	cell->conns[cell->conns_n++] = (struct cell_conn){
-	    .client = c->id, .aside = aside, .open_here = true, .replica = replica};
+	    .client = c->id,
+	    .principal = "admin",
+	    .aside = aside,
+	    .open_here = true,
+	    .replica = replica,
+	};
 	post(cell, (struct cell_post){.kind = CONNECT, .number = cell->conns_n}, WIRE_MS);
 	return cell->conns_n;
 }
@@ -399,8 +518,7 @@ cell_client_state(const struct cell_client *c)
 static struct cell_replica *
 replica_at(struct cell *cell, const struct cell_post *p)
 {
-	int id = p->kind == TO_PEER || p->kind == DURABLE ? p->replica
-	                                                  : conn_of(cell, p->number)->replica;
+	int id = p->kind < CONNECT ? p->replica : conn_of(cell, p->number)->replica;
 
 	return &cell->replicas[id - 1];
 }
@@ -423,9 +541,9 @@ arrive_connect(struct cell_replica *r, uint64_t id)
 	c->open_there = true;
 	c->life = r->life;
 	send_to_client(r->cell, id, CONNECTED, (struct bytes){0});
-	replica_event(r, (struct replica_event){.kind = REPLICA_CONNECTED,
+	cell_replica_event(r, (struct replica_event){.kind = REPLICA_CONNECTED,
 	                                        .conn = id,
-	                                        .principal = bytes_of("admin")});
+	                                        .principal = bytes_of(c->principal)});
 }
 
 static void
@@ -440,30 +558,56 @@ arrive_at_replica(struct cell_replica *r, const struct cell_post *p)
 	if (r->replica == NULL || (c != NULL && !c->open_there))
 		return;
 	if (p->kind == TO_PEER && !r->cut_off && !r->cell->replicas[p->from - 1].cut_off) {
-		replica_event(r, (struct replica_event){.kind = REPLICA_PEER,
+		cell_replica_event(r, (struct replica_event){.kind = REPLICA_PEER,
 		                                        .peer = (uint8_t)p->from,
 		                                        .frame = p->frame});
 	} else if (p->kind == DURABLE && p->life == r->life) {
 		r->durable = p->number;
-		replica_event(
+		cell_replica_event(
 		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = p->number});
+	} else if (p->kind == SAVED && p->life == r->life) {
+		cell_replica_event(
+		    r, (struct replica_event){.kind = REPLICA_SAVED, .index = p->number});
 	} else if (p->kind == HANG_UP) {
 		c->open_there = false;
-		replica_event(
+		cell_replica_event(
 		    r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = p->number});
 	} else if (p->kind == TO_REPLICA) {
-		replica_event(r, (struct replica_event){
+		cell_replica_event(r, (struct replica_event){
 		                     .kind = REPLICA_FRAME, .conn = p->number, .frame = p->frame});
 	}
+}
+
+static void
+arrive_at_operator(struct cell_operator *o, const struct cell_post *p)
+{
+	struct message m;
+
+	o->gone |= p->kind == DISCONNECTED;
+	if (p->kind != TO_CLIENT)
+		return;
+	assert_int_equal(wire_get_frame(p->frame, &m), RC_OK);
+	/* Who is master, and who is a member, is told without being asked. */
+	o->redirected |= m.code == MSG_redirect;
+	if (m.code == MSG_redirect || (m.code == MSG_members && !o->wants_members))
+		return;
+	free((void *)o->frame.data);
+	o->frame = bytes_copy(p->frame);
+	assert_int_equal(wire_get_frame(o->frame, &o->m), RC_OK);
 }
 
 static void
 arrive_at_client(struct cell *cell, const struct cell_post *p)
 {
 	struct cell_conn *conn = conn_of(cell, p->number);
-	struct cell_client *c = &cell->clients[conn->client];
+	struct cell_client *c = &cell->clients[conn->client < 0 ? 0 : conn->client];
 	struct client_event event = {.frame = p->frame, .aside = conn->aside};
 
+	if (conn->client < 0) {
+		if (p->number == cell->operator.conn)
+			arrive_at_operator(&cell->operator, p);
+		return;
+	}
 	if (!conn->open_here || (p->kind == CONNECTED && conn->aside))
 		return;
 	event.kind = p->kind == CONNECTED   ? CLIENT_CONNECTED
@@ -482,7 +626,8 @@ can_arrive(struct cell *cell, const struct cell_post *p)
 		return false;
 	if (for_replica(p))
 		return !replica_at(cell, p)->frozen;
-	return !cell->clients[conn_of(cell, p->number)->client].frozen;
+	return conn_of(cell, p->number)->client < 0 ||
+	       !cell->clients[conn_of(cell, p->number)->client].frozen;
 }
 
 static struct cell_post *
@@ -566,7 +711,7 @@ happen(struct cell *cell, mono_t end)
 	if (client != NULL)
 		client_event(client, (struct client_event){.kind = CLIENT_TIMEOUT});
 	else
-		replica_event(replica, (struct replica_event){.kind = REPLICA_TIMEOUT});
+		cell_replica_event(replica, (struct replica_event){.kind = REPLICA_TIMEOUT});
 	return true;
 }
 
@@ -588,7 +733,7 @@ cell_new(int replicas)
 	struct cell *cell = memory_zero(1, sizeof *cell);
 
 	cell->now = (mono_t){span_s(1000).ns};
-	cell->replicas_n = replicas;
+	cell->replicas_n = cell->first_n = replicas;
 	for (int i = 0; i < replicas; i++) {
 		cell->replicas[i].cell = cell;
 		cell->replicas[i].id = (uint8_t)(i + 1);
@@ -607,6 +752,8 @@ cell_free(struct cell *cell)
 		if (r->replica != NULL)
 			replica_free(r->replica);
 		replica_update_free(&r->update);
+		row_store_free(&r->rows);
+		buffer_free(&r->trace);
 		for (size_t j = 0; j < r->log_n; j++)
 			free((void *)r->log[j].entry.payload.data);
 		free(r->log);
@@ -617,9 +764,65 @@ cell_free(struct cell *cell)
 	}
 	for (size_t i = 0; i < cell->posts_n; i++)
 		free((void *)cell->posts[i].frame.data);
+	free((void *)cell->operator.frame.data);
 	free(cell->posts);
 	free(cell->conns);
 	free(cell);
+}
+
+/* ---- operators ---- */
+
+void
+cell_say(struct cell_replica *r, const char *principal, const struct message *m)
+{
+	struct cell *cell = r->cell;
+	struct buffer frame = BUFFER(LIMIT_FRAME + 4);
+
+	ARRAY_ROOM(cell->conns, cell->conns_n, cell->conns_room);
+	cell->conns[cell->conns_n++] = (struct cell_conn){
+	    .client = -1, .principal = principal, .open_here = true, .replica = r->id};
+	free((void *)cell->operator.frame.data);
+	cell->operator = (struct cell_operator){
+	    .conn = cell->conns_n, .wants_members = m->code == MSG_members_request};
+	post(cell, (struct cell_post){.kind = CONNECT, .number = cell->conns_n}, WIRE_MS);
+	wire_put_frame(&frame, m);
+	post(cell,
+	     (struct cell_post){
+	         .kind = TO_REPLICA, .number = cell->conns_n, .frame = buffer_view(&frame)},
+	     WIRE_MS);
+	buffer_free(&frame);
+}
+
+const struct message *
+cell_question(struct cell_replica *r, const char *principal, const struct message *m,
+              enum message_code answer)
+{
+	struct cell_operator *o = &r->cell->operator;
+
+	cell_say(r, principal, m);
+	for (int i = 0; i < 10000 && o->frame.len == 0 && !o->gone; i++)
+		cell_pass_ms(r->cell, 1);
+	return o->frame.len > 0 && o->m.code == answer ? &o->m : NULL;
+}
+
+struct msg_operated
+cell_operate(struct cell *cell, const struct msg_operate *m)
+{
+	const struct message ask = {.code = MSG_operate, .operate = *m};
+	struct cell_operator *o = &cell->operator;
+
+	for (int tries = 0; tries < 20; tries++) {
+		cell_say(cell_await_master(cell), "admin", &ask);
+		/* The master names itself to who connects. */
+		cell_pass_ms(cell, 2);
+		o->redirected = false;
+		for (int i = 0; i < 5000 && o->frame.len == 0 && !o->gone && !o->redirected; i++)
+			cell_pass_ms(cell, 1);
+		if (o->frame.len > 0 && o->m.code == MSG_operated)
+			return o->m.operated;
+	}
+	fail_msg("no master answers the operator");
+	return (struct msg_operated){0};
 }
 
 /* ---- requests ---- */

@@ -5,9 +5,10 @@
 
 #include "cell/client/client.h"
 #include "cell/replica.h"
+#include "tests/unit/row_store.h"
 
 enum {
-	CELL_REPLICAS = 5,
+	CELL_REPLICAS = LIMIT_REPLICAS,
 	CELL_CLIENTS = 4,
 	CELL_ANSWERS = 256,
 	CELL_LEASE_MS = 12000,
@@ -50,19 +51,35 @@ struct cell_replica {
 	bool frozen;  /* nothing reaches it, its connections stay */
 	bool cut_off; /* from the other replicas */
 	bool stuck;   /* its disk */
+	bool joined;  /* to a running cell */
+	struct buffer trace;
+	bool diverged, members_changed; /* as its updates told */
 	uint64_t life;
 	uint64_t durable; /* ticket */
 	/* The disk. */
 	struct cell_entry *log;
 	size_t log_n, log_room;
 	struct ballot promised;
-	uint64_t chosen, incarnation;
+	uint64_t chosen, trimmed, incarnation;
 	span_t lease;
+	struct mark marks[LIMIT_REPLICA_ID + 1];
+	struct row_store rows; /* read by the next start if the cell saves */
+};
+
+/* Who has asked for something on a connection without a session, and what came on it. */
+struct cell_operator {
+	uint64_t conn;
+	bool gone, redirected, wants_members;
+	struct bytes frame; /* the last answer; owned */
+	struct message m;   /* views of it */
 };
 
 struct cell {
 	mono_t now;
-	int replicas_n, clients_n;
+	int replicas_n, clients_n, first_n; /* replicas that it began with */
+	bool saves; /* state.db is durable soon after, and the log is trimmed; else never */
+	uint64_t digest_every;
+	struct cell_operator operator;
 	struct cell_replica replicas[CELL_REPLICAS]; /* by id - 1 */
 	struct cell_client clients[CELL_CLIENTS];
 	struct cell_post *posts;
@@ -81,6 +98,8 @@ void cell_pass_ms(struct cell *cell, int64_t ms);
 struct cell_replica *cell_master(struct cell *cell);
 /* Time passes until somebody serves. */
 struct cell_replica *cell_await_master(struct cell *cell);
+/* A new replica starts, of the next id: a learner by its own configuration. */
+struct cell_replica *cell_join(struct cell *cell);
 void cell_kill(struct cell_replica *r);
 void cell_start(struct cell_replica *r);
 void cell_freeze(struct cell_replica *r);
@@ -88,6 +107,20 @@ void cell_thaw(struct cell_replica *r);
 void cell_stop_cleanly(struct cell_replica *r);
 /* All that run have applied the same. */
 void cell_check_agreement(struct cell *cell);
+
+/* A step of one replica, and whether its trace has this text since its start. */
+void cell_replica_event(struct cell_replica *r, struct replica_event event);
+bool cell_traced(const struct cell_replica *r, const char *text);
+
+/* A message on a new connection to a replica; what comes on it is in cell->operator. */
+void cell_say(struct cell_replica *r, const char *principal, const struct message *m);
+/* The same, and time passes until there is an answer of this kind, or none will come: NULL. */
+const struct message *cell_question(struct cell_replica *r, const char *principal,
+                                    const struct message *m, enum message_code answer);
+/* An administrator asks the master, the next one if it is it no more, until there is an answer. */
+struct msg_operated cell_operate(struct cell *cell, const struct msg_operate *m);
+/* Address and key of a replica. */
+struct member cell_member(uint8_t id, enum member_role role);
 
 /* A client whose session is safe. */
 struct cell_client *cell_client(struct cell *cell, bool caching);

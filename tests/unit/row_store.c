@@ -68,16 +68,22 @@ put_in(struct row_store *store, const struct row *row)
 }
 
 void
+row_store_put(struct row_store *store, const struct row_list *changes)
+{
+	for (size_t i = 0; i < changes->n; i++) {
+		take_out(store, &changes->rows[i]);
+		if (!changes->rows[i].deleted)
+			put_in(store, &changes->rows[i]);
+	}
+}
+
+void
 row_store_save(struct row_store *store, struct tree *t)
 {
 	struct row_list changes = {0};
 
 	tree_changes(t, &changes);
-	for (size_t i = 0; i < changes.n; i++) {
-		take_out(store, &changes.rows[i]);
-		if (!changes.rows[i].deleted)
-			put_in(store, &changes.rows[i]);
-	}
+	row_store_put(store, &changes);
 	row_list_free(&changes);
 }
 

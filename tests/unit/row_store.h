@@ -9,6 +9,8 @@ struct row_store {
 	struct row_list rows;
 };
 
+/* Writes rows that have changed. */
+void row_store_put(struct row_store *store, const struct row_list *changes);
 /* Writes what has changed in the tree since the last time. */
 void row_store_save(struct row_store *store, struct tree *t);
 /* A tree from the rows; NULL, with the reason in `why`, when they make no sense. */

@@ -1,0 +1,51 @@
+/* Do the replicas have the same state? Each computes a digest at every so many entries of the log
+ * and tells the master; what a majority agrees on is told to all by an entry of the log, and who
+ * has computed another one at that place knows that its own state is wrong ("Paxos Made Live",
+ * section 6.2: a checksum of the database goes through the log, to find inconsistent replicas). */
+#ifndef LSFS_CELL_DIGESTS_H
+#define LSFS_CELL_DIGESTS_H
+
+#include "cell/paxos/px.h"
+
+enum {
+	DIGESTS_EVERY = 1024, /* entries */
+	DIGESTS_KEPT = 8,     /* so many places back */
+};
+
+struct digests_vote {
+	uint8_t replica; /* 0: none */
+	uint64_t digest;
+};
+
+/* What is known of one place in the log. */
+struct digests_place {
+	uint64_t index;  /* 0: nothing */
+	bool computed;   /* `own` is */
+	uint64_t own;
+	bool told;       /* the log tells it, or will */
+	struct digests_vote votes[LIMIT_REPLICAS];
+};
+
+struct digests {
+	uint64_t every;
+	struct digests_place places[DIGESTS_KEPT];
+};
+
+/* `every`: at least 2, because telling it is an entry, too; 0: DIGESTS_EVERY. */
+void digests_init(struct digests *d, uint64_t every);
+/* Is there one to be computed when `applied` is? */
+bool digests_due(const struct digests *d, uint64_t applied);
+void digests_computed(struct digests *d, uint64_t index, uint64_t digest);
+/* For the master: what a replica, itself too, has computed; `chosen`: it can't be further. */
+void digests_heard(struct digests *d, uint8_t replica, uint64_t index, uint64_t digest,
+                   uint64_t chosen);
+/* A majority of the voters agrees on a digest that the log does not tell yet. From now on it counts
+ * as told. */
+bool digests_agreed(struct digests *d, const struct px_members *members, uint64_t *index,
+                    uint64_t *digest);
+/* Forgets what the replicas have told: another one may be master, and then again this one. */
+void digests_forget(struct digests *d);
+/* The log tells this digest: is our own another one? No, if we do not know ours any more. */
+bool digests_differ(const struct digests *d, uint64_t index, uint64_t digest);
+
+#endif

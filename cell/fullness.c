@@ -1,0 +1,33 @@
+#include "cell/fullness.h"
+
+/* The best one to hand over to has room and the longest log. */
+static uint8_t
+successor(const struct membership *m)
+{
+	struct membership_verdict v = membership_transfer(m, 0);
+
+	if (v.rc == RC_OK && membership_transfer(m, v.id).rc == RC_OK)
+		return v.id;
+	return 0;
+}
+
+struct fullness
+fullness_judge(const struct membership *m)
+{
+	struct fullness f = {0};
+	int voters = 0, with_room = 0, full = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		const struct membership_member *of = &m->list[i];
+
+		if (of->member.role != MEMBER_VOTER)
+			continue;
+		voters++;
+		full += of->progress.full;
+		with_room += !of->progress.full && membership_alive(m, of);
+		if (of->member.id == m->self && of->progress.full)
+			f.hand_over = successor(m);
+	}
+	f.refuse = full > 0 && with_room <= voters / 2;
+	return f;
+}

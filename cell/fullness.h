@@ -1,0 +1,18 @@
+/* What a master does about full disks. A replica whose disk is full goes on from a reserve, so that
+ * what gives room back still works; but it should not lead, and as long as there is no majority
+ * with room nothing that grows is taken. */
+#ifndef LSFS_CELL_FULLNESS_H
+#define LSFS_CELL_FULLNESS_H
+
+#include "cell/membership.h"
+
+struct fullness {
+	bool refuse;       /* whatever needs more room than it gives back */
+	uint8_t hand_over; /* to this replica; 0: stay */
+};
+
+/* `m->list` tells whose disks are full, the master's own included. A voter that is silent has no
+ * room to offer; but silence alone refuses nothing. */
+struct fullness fullness_judge(const struct membership *m);
+
+#endif

@@ -1,0 +1,100 @@
+/* What operators ask about sessions: which there are, and that one ends. */
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+enum { LIST_ROWS = 1000 };
+
+/* ---- ending one ---- */
+
+/* It waits for the barrier, like every end of a session that its client did not ask for: ephemeral
+ * files go with it, which others may have cached. */
+bool
+master_destroy_session(struct master *m, struct master_clock clock, uint64_t session,
+                       bool keep_delay, struct master_update *u)
+{
+	struct session *s = m_session_find(m, session);
+
+	must(m->serving);
+	if (s == NULL)
+		return false;
+	m_step_begin(m, clock, u);
+	if (s->doomed == 0)
+		TAILQ_INSERT_TAIL(&m->doomed, s, doomed_entry);
+	s->doomed = keep_delay ? SESSION_EXPIRED : SESSION_DESTROYED;
+	m_step_end(m);
+	return true;
+}
+
+static void
+end_now(struct master *m, struct session *s, enum session_end cause)
+{
+	struct op op = {
+	    .code = OP_end_session,
+	    .end_session = {.session = s->id, .cause = (uint8_t)cause, .epoch = m->epoch},
+	};
+
+	m_propose(m, 0, &op)->session = s->id;
+	m_propose_flush(m);
+	s->ending = true;
+	m_lease_arm(m, s);
+}
+
+void
+m_operate_run(struct master *m)
+{
+	struct session *s;
+
+	while ((s = TAILQ_FIRST(&m->doomed)) != NULL) {
+		enum session_end cause = s->doomed;
+
+		TAILQ_REMOVE(&m->doomed, s, doomed_entry);
+		s->doomed = 0;
+		end_now(m, s, cause);
+	}
+}
+
+/* ---- the list ---- */
+
+static struct session_row
+row_of(struct master *m, const struct tree_session *t)
+{
+	const struct session *s = m_session_find(m, t->id);
+	struct session_row row = {
+	    .session = t->id,
+	    .lease_ms = t->lease_ms,
+	    .locks = tree_session_locks(m->tree, t->id),
+	    .heard_ms = -1,
+	    .principal = t->principal,
+	    .host = t->host,
+	};
+
+	if (s != NULL && s->heard.ns != INT64_MIN)
+		row.heard_ms = span_to_ms(mono_since(m->now, s->heard));
+	return row;
+}
+
+/* Who is no administrator sees his own. */
+void
+m_operate_list(struct master *m, const struct connection *c, const struct msg_sessions_request *msg)
+{
+	bool all = tree_is_admin(m->tree, c->principal);
+	struct buffer rows = BUFFER(LIMIT_FRAME);
+	struct message reply = {.code = MSG_sessions};
+	struct wire_list *list = &reply.sessions.sessions;
+	struct tree_session t = {.id = msg->after};
+
+	while (!reply.sessions.more && tree_session_after(m->tree, t.id, &t)) {
+		struct session_row row = row_of(m, &t);
+
+		if (!all && !bytes_equal(t.principal, c->principal))
+			continue;
+		reply.sessions.more = list->count == LIST_ROWS;
+		if (reply.sessions.more)
+			break;
+		wire_put_session_row(&rows, &row);
+		list->count++;
+	}
+	list->packed = buffer_view(&rows);
+	m_connection_send(m, c, &reply);
+	buffer_free(&rows);
+}

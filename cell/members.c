@@ -1,0 +1,138 @@
+/* The list of the cell's members, as this replica has applied it: where it comes from, who is told
+ * of it, and the change of it that is under way. */
+#include "cell/base/must.h"
+#include "cell/replica_internal.h"
+#include "cell/wire/codec.h"
+
+/* ---- where it comes from ---- */
+
+static void
+px_members_add(struct px_members *to, const struct member *m)
+{
+	if (m->role == MEMBER_REMOVED) {
+		to->removed[m->id / 64] |= 1ull << m->id % 64;
+		return;
+	}
+	must(to->n < LIMIT_REPLICAS);
+	to->list[to->n++] = (struct px_member){.id = m->id, .voter = m->role == MEMBER_VOTER};
+}
+
+void
+r_members_init(struct replica *r, const struct replica_config *config, struct px_config *to)
+{
+	struct member member = {0};
+
+	r->members_new = true;
+	r->first_members = BUFFER(LIMIT_FRAME);
+	to->members = (struct px_members){.version = tree_members_version(r->tree)};
+	while (tree_member_after(r->tree, member.id, &member))
+		px_members_add(&to->members, &member);
+	for (int i = 0; i < config->members_n; i++)
+		wire_put_member(&r->first_members, &config->members[i]);
+	r->first_members_n = (uint32_t)config->members_n;
+	if (to->members.n > 0)
+		return;
+	for (int i = 0; i < config->members_n; i++)
+		px_members_add(&to->members, &config->members[i]);
+}
+
+struct wire_list
+r_members_first(const struct replica *r)
+{
+	struct member member;
+
+	if (tree_member_after(r->tree, 0, &member))
+		return (struct wire_list){{NULL, 0}, 0};
+	return (struct wire_list){buffer_view(&r->first_members), r->first_members_n};
+}
+
+void
+r_members_free(struct replica *r)
+{
+	buffer_free(&r->first_members);
+}
+
+/* ---- what it says ---- */
+
+bool
+r_members_alone(const struct replica *r)
+{
+	const struct px_members *members = px_members(r->px);
+	int self = 0, voters = 0;
+
+	for (int i = 0; i < members->n; i++) {
+		voters += members->list[i].voter;
+		self += members->list[i].voter && members->list[i].id == r->config.paxos.self;
+	}
+	return voters == 1 && self == 1;
+}
+
+void
+r_members_view(const struct replica *r, struct membership *m)
+{
+	struct member member = {0};
+
+	*m = (struct membership){
+		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
+		.last = px_last(r->px), .now = r->now, .lease = r->config.paxos.lease,
+	};
+	while (tree_member_after(r->tree, member.id, &member)) {
+		struct membership_member *of = &m->list[m->n++];
+
+		must(m->n <= LIMIT_MEMBERS);
+		of->member = member;
+		if (member.id == m->self)
+			of->progress = (struct px_progress){.match = px_last(r->px),
+			                                    .applied = r->saved,
+			                                    .heard = r->now,
+			                                    .full = r->full};
+		else if (!px_progress(r->px, member.id, &of->progress))
+			of->progress = (struct px_progress){.heard = {INT64_MIN}};
+	}
+}
+
+/* ---- telling it ---- */
+
+void
+r_members_tell(struct replica *r, uint64_t conn)
+{
+	master_tell_members(r->master, conn, &r->master_update);
+	r_absorb_master(r);
+}
+
+static void
+trace_members(struct replica *r)
+{
+	static const char *const is[] = {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)"};
+	struct buffer *t = &r->update->trace;
+	struct member m = {0};
+
+	buffer_printf(t, "members:");
+	while (tree_member_after(r->tree, m.id, &m))
+		if (m.role != MEMBER_REMOVED)
+			buffer_printf(t, " %u%s", m.id, is[m.role]);
+	buffer_printf(t, "\n");
+}
+
+void
+r_members_changed(struct replica *r)
+{
+	r->members_new = true;
+	trace_members(r);
+	r_members_tell(r, 0);
+}
+
+/* ---- changing it ---- */
+
+void
+r_members_propose(struct replica *r, const struct membership *m)
+{
+	struct buffer packed = BUFFER(LIMIT_ENTRY);
+	struct op op = {.code = OP_set_members, .set_members = {.version = m->version}};
+
+	must(!r->changing && master_serving(r->master));
+	op.set_members.members = membership_pack(m, &packed);
+	r_propose(r, &op);
+	r->changing = true;
+	buffer_free(&packed);
+}

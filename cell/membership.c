@@ -1,0 +1,323 @@
+/* The decisions about members. A voter that is silent counts as dead after a few leases: it may
+ * come back, but nobody can promise that. */
+#include "cell/membership.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "cell/base/must.h"
+#include "cell/wire/codec.h"
+
+enum {
+	SILENT_LEASES = 4,      /* after so many a member counts as not running */
+	CAUGHT_UP_SLOTS = 64,   /* so near to the end of the log a learner may vote */
+	KEY_BYTES = 32,
+};
+
+/* ---- what is known of the members ---- */
+
+static bool
+heard_within(const struct membership *m, const struct membership_member *of, span_t span)
+{
+	if (of->member.id == m->self)
+		return true;
+	return of->progress.heard.ns != INT64_MIN &&
+	       mono_before(m->now, mono_add(of->progress.heard, span));
+}
+
+bool
+membership_alive(const struct membership *m, const struct membership_member *of)
+{
+	return heard_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
+}
+
+static bool
+is_live(const struct membership_member *of)
+{
+	return of->member.role != MEMBER_REMOVED;
+}
+
+static struct membership_member *
+find(const struct membership *m, uint64_t id)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->list[i].member.id == id)
+			return (struct membership_member *)&m->list[i];
+	return NULL;
+}
+
+static int
+count(const struct membership *m, enum member_role role)
+{
+	int n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		n += m->list[i].member.role == role;
+	return n;
+}
+
+/* ---- reasons ---- */
+
+static void say(char why[LIMIT_WHY + 1], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends; what does not fit is left out. */
+static void
+say(char why[LIMIT_WHY + 1], const char *format, ...)
+{
+	size_t len = strlen(why);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why + len, LIMIT_WHY + 1 - len, format, arguments);
+	va_end(arguments);
+}
+
+static void
+say_silent(const struct membership *m, const struct membership_member *of,
+           char why[LIMIT_WHY + 1])
+{
+	int64_t ms = span_to_ms(mono_since(m->now, of->progress.heard));
+
+	if (of->progress.heard.ns == INT64_MIN)
+		say(why, "replica %u was not heard yet", of->member.id);
+	else
+		say(why, "replica %u was not heard for %lld s", of->member.id,
+		    (long long)(ms + 500) / 1000);
+}
+
+static struct membership_verdict
+unknown(uint64_t id)
+{
+	struct membership_verdict v = {.rc = RC_NOENT};
+
+	say(v.why, "there is no replica %llu", (unsigned long long)id);
+	return v;
+}
+
+/* Would a majority of the voters be there? Who is in charge of a cell must not lose it by a word;
+ * else the verdict says whose silence is in the way. */
+static bool
+majority_lives(const struct membership *m, struct membership_verdict *v)
+{
+	int voters = count(m, MEMBER_VOTER), alive = 0;
+	const char *between = "";
+
+	for (int i = 0; i < m->n; i++)
+		if (m->list[i].member.role == MEMBER_VOTER)
+			alive += membership_alive(m, &m->list[i]);
+	if (alive > voters / 2)
+		return true;
+	for (int i = 0; i < m->n; i++) {
+		if (m->list[i].member.role != MEMBER_VOTER || membership_alive(m, &m->list[i]))
+			continue;
+		say(v->why, "%s", between);
+		say_silent(m, &m->list[i], v->why);
+		between = ", ";
+	}
+	say(v->why, ": %d of %d voters would be left", alive, voters);
+	v->rc = RC_INVAL;
+	return false;
+}
+
+/* ---- adding ---- */
+
+static bool
+is_taken(const struct membership *m, struct bytes address, struct bytes key,
+         struct membership_verdict *v)
+{
+	for (int i = 0; i < m->n; i++) {
+		const struct member *is = &m->list[i].member;
+		bool same_key = bytes_equal(is->key, key);
+		bool same_address = bytes_equal(is->address, address) && is_live(&m->list[i]);
+
+		if (!same_key && !same_address)
+			continue;
+		v->id = is->id;
+		if (same_key && same_address)
+			return true;
+		v->rc = RC_EXIST;
+		if (!is_live(&m->list[i]))
+			say(v->why, "this key was that of replica %u, which was removed", is->id);
+		else
+			say(v->why, "replica %u has this %s", is->id,
+			    same_key ? "key at another address" : "address");
+		return true;
+	}
+	return false;
+}
+
+/* Of those removed the ones that went first are forgotten when the list is full; the highest id is
+ * never forgotten. */
+static void
+make_room(struct membership *m)
+{
+	int i = 0;
+
+	if (m->n < LIMIT_MEMBERS)
+		return;
+	while (is_live(&m->list[i]))
+		i++;
+	must(i < m->n - 1);
+	memmove(&m->list[i], &m->list[i + 1], (size_t)(m->n - 1 - i) * sizeof m->list[0]);
+	m->n--;
+}
+
+static void
+append(struct membership *m, struct bytes address, struct bytes key, struct membership_verdict *v)
+{
+	uint8_t highest = m->list[m->n - 1].member.id;
+
+	if (highest == LIMIT_REPLICA_ID) {
+		v->rc = RC_FULL;
+		say(v->why, "all %d ids of replicas were used", LIMIT_REPLICA_ID);
+		return;
+	}
+	make_room(m);
+	m->list[m->n++] = (struct membership_member){
+	    .member = {.id = (uint8_t)(highest + 1),
+	               .role = MEMBER_LEARNER,
+	               .address = address,
+	               .key = key},
+	    .progress.heard = {INT64_MIN},
+	};
+	v->id = (uint8_t)(highest + 1);
+	v->changed = true;
+}
+
+struct membership_verdict
+membership_add(struct membership *m, struct bytes address, struct bytes key)
+{
+	struct membership_verdict v = {.rc = RC_OK};
+	const struct membership_member *self = find(m, m->self);
+
+	if (address.len == 0 || key.len != KEY_BYTES) {
+		v.rc = RC_INVAL;
+		say(v.why, "a replica has an address and a key of %d bytes", KEY_BYTES);
+	} else if (self == NULL || self->member.address.len == 0) {
+		v.rc = RC_NOTSUP;
+		say(v.why, "a cell in one process has one replica");
+	} else if (is_taken(m, address, key, &v)) {
+		return v;
+	} else if (count(m, MEMBER_VOTER) + count(m, MEMBER_LEARNER) >= LIMIT_REPLICAS) {
+		v.rc = RC_FULL;
+		say(v.why, "a cell has at most %d replicas", LIMIT_REPLICAS);
+	} else {
+		append(m, address, key, &v);
+	}
+	return v;
+}
+
+/* ---- removing ---- */
+
+struct membership_verdict
+membership_remove(struct membership *m, uint64_t id)
+{
+	struct membership_member *of = find(m, id);
+	struct membership_verdict v = {.rc = RC_OK, .id = (uint8_t)id};
+	uint8_t role;
+
+	if (of == NULL)
+		return unknown(id);
+	if (!is_live(of))
+		return v;
+	role = of->member.role;
+	if (role == MEMBER_VOTER && count(m, MEMBER_VOTER) == 1) {
+		v.rc = RC_INVAL;
+		say(v.why, "replica %u is the last one with a vote", of->member.id);
+		return v;
+	}
+	of->member.role = MEMBER_REMOVED;
+	v.changed = role == MEMBER_LEARNER || majority_lives(m, &v);
+	if (!v.changed)
+		of->member.role = role;
+	return v;
+}
+
+/* ---- promoting ---- */
+
+static bool
+has_caught_up(const struct membership *m, const struct membership_member *of)
+{
+	return heard_within(m, of, m->lease) && !of->progress.full &&
+	       of->progress.applied + CAUGHT_UP_SLOTS >= m->last;
+}
+
+struct membership_verdict
+membership_promote(struct membership *m)
+{
+	for (int i = 0; i < m->n; i++) {
+		struct membership_member *of = &m->list[i];
+		struct membership_verdict v = {.rc = RC_OK, .changed = true, .id = of->member.id};
+
+		if (of->member.role != MEMBER_LEARNER || !has_caught_up(m, of))
+			continue;
+		of->member.role = MEMBER_VOTER;
+		if (majority_lives(m, &v))
+			return v;
+		of->member.role = MEMBER_LEARNER;
+	}
+	return (struct membership_verdict){.rc = RC_NOENT};
+}
+
+/* ---- handing over ---- */
+
+/* One with room on its disk before one without, and then the one whose log is longest. */
+static bool
+is_better(const struct px_progress *a, const struct px_progress *than)
+{
+	return a->full != than->full ? !a->full : a->match > than->match;
+}
+
+static struct membership_verdict
+transfer_to_best(const struct membership *m)
+{
+	const struct membership_member *best = NULL;
+	struct membership_verdict v = {.rc = RC_INVAL};
+
+	for (int i = 0; i < m->n; i++) {
+		const struct membership_member *of = &m->list[i];
+
+		if (of->member.id == m->self || of->member.role != MEMBER_VOTER ||
+		    !membership_alive(m, of))
+			continue;
+		if (best == NULL || is_better(&of->progress, &best->progress))
+			best = of;
+	}
+	if (best == NULL) {
+		say(v.why, "no other replica with a vote was heard lately");
+		return v;
+	}
+	return (struct membership_verdict){.rc = RC_OK, .id = best->member.id};
+}
+
+struct membership_verdict
+membership_transfer(const struct membership *m, uint64_t id)
+{
+	const struct membership_member *of = find(m, id);
+	struct membership_verdict v = {.rc = RC_INVAL, .id = (uint8_t)id};
+
+	if (id == 0)
+		return transfer_to_best(m);
+	if (of == NULL || !is_live(of))
+		return unknown(id);
+	if (of->member.role != MEMBER_VOTER)
+		say(v.why, "replica %u has no vote yet", of->member.id);
+	else if (!membership_alive(m, of))
+		say_silent(m, of, v.why);
+	else if (of->progress.full && of->member.id != m->self)
+		say(v.why, "the disk of replica %u is full", of->member.id);
+	else
+		v.rc = RC_OK;
+	return v;
+}
+
+/* ---- the list ---- */
+
+struct wire_list
+membership_pack(const struct membership *m, struct buffer *packed)
+{
+	for (int i = 0; i < m->n; i++)
+		wire_put_member(packed, &m->list[i].member);
+	return (struct wire_list){buffer_view(packed), (uint32_t)m->n};
+}

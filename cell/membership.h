@@ -1,0 +1,56 @@
+/* Who may become a member of the cell and who may stop being one: the master's decisions, from the
+ * list in force and from what it hears of the members.
+ *
+ * A member keeps its id for ever, and an id is never used again. A replica joins as a learner,
+ * without a vote, and gets one when it has caught up. Nothing is allowed that would leave less than
+ * a majority of voters alive, because nobody could undo it. */
+#ifndef LSFS_CELL_MEMBERSHIP_H
+#define LSFS_CELL_MEMBERSHIP_H
+
+#include "cell/paxos/px.h"
+
+struct membership_member {
+	struct member member; /* views of the tree's, until it is applied to again */
+	/* What the master hears of it; of itself: its own. */
+	struct px_progress progress;
+};
+
+/* The list in force, with those that were removed, by growing ids; as the master `self` sees it. */
+struct membership {
+	uint64_t version;
+	uint8_t self;
+	uint64_t last; /* slot of the last entry */
+	mono_t now;
+	span_t lease;  /* of the master */
+	struct membership_member list[LIMIT_MEMBERS];
+	int n;
+};
+
+/* A decision. Unless rc is RC_OK nothing is changed, and `why` says to people what is in the way
+ * (empty: rc says it). RC_EXIST: address or key are taken; RC_FULL: a limit; RC_NOENT: there is no
+ * such replica; RC_NOTSUP: not in this cell; RC_INVAL: it would do harm. */
+struct membership_verdict {
+	enum rc rc;
+	bool changed; /* the list is another one now, to be proposed; else it was so before */
+	uint8_t id;   /* of the member that this is about */
+	char why[LIMIT_WHY + 1];
+};
+
+/* A learner with a new id, at this address and with this key: views that the list keeps. The same
+ * once more is the member that is there already. */
+struct membership_verdict membership_add(struct membership *m, struct bytes address,
+                                         struct bytes key);
+/* Once more is well, too. The master may remove itself. */
+struct membership_verdict membership_remove(struct membership *m, uint64_t id);
+/* The first learner that is ready becomes a voter; RC_NOENT: none is. */
+struct membership_verdict membership_promote(struct membership *m);
+/* May the mastership go to the voter `id` (0: to whoever is furthest)? The list stays as it is; the
+ * verdict's id is where it is to go, that of the master: it is there. */
+struct membership_verdict membership_transfer(const struct membership *m, uint64_t id);
+
+/* Was the member heard of so lately that it counts as running? */
+bool membership_alive(const struct membership *m, const struct membership_member *of);
+/* The list for a message or an operation, in `packed`. */
+struct wire_list membership_pack(const struct membership *m, struct buffer *packed);
+
+#endif

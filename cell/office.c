@@ -1,0 +1,266 @@
+/* The mastership: taking office, leaving it, who is told, and what a master looks after. */
+#include "cell/base/must.h"
+#include "cell/replica_internal.h"
+#include "cell/wire/codec.h"
+
+enum {
+	EARLY_MAX = 4096, /* clients that wait for the epoch */
+	DISK_PATIENCE_MS = 5000,
+};
+
+static bool
+ballot_equal(struct ballot a, struct ballot b)
+{
+	return a.round == b.round && a.replica == b.replica;
+}
+
+bool
+r_is_master(const struct replica *r)
+{
+	return px_role(r->px) == PX_MASTER && px_open(r->px);
+}
+
+/* The master as far as known; 0 also for ourselves when we are it no more, or not yet. */
+static uint8_t
+other_master(const struct replica *r)
+{
+	uint8_t master = px_master(r->px).replica;
+
+	return master == r->config.paxos.self ? 0 : master;
+}
+
+/* ---- taking and leaving office ---- */
+
+/* A master first commits an entry of its own; what it applies up to there was decided before it. */
+static void
+propose_epoch(struct replica *r)
+{
+	struct op begin = {
+		.code = OP_begin_epoch,
+		.begin_epoch = {.ballot = px_master(r->px), .members = r_members_first(r)},
+	};
+
+	r->candidacy = px_master(r->px);
+	must(TAILQ_EMPTY(&r->backlog));
+	r_propose(r, &begin);
+}
+
+void
+r_office_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
+{
+	master_elsewhere(r->master, conn, frame, other_master(r), &r->master_update);
+	r_absorb_master(r);
+}
+
+/* Clients that came between the election and the epoch's entry. */
+static void
+admit_early(struct replica *r)
+{
+	struct waiting *w;
+
+	while ((w = TAILQ_FIRST(&r->early)) != NULL) {
+		if (master_serving(r->master))
+			master_frame(r->master, r_clock(r), w->conn, w->bytes, &r->master_update);
+		else
+			r_office_elsewhere(r, w->conn, w->bytes);
+		r_absorb_master(r);
+		waiting_pop(&r->early);
+		r->early_n--;
+	}
+}
+
+/* Will this replica be master before long, as nobody else can? */
+static bool
+master_soon(const struct replica *r)
+{
+	return r_is_master(r) || r_members_alone(r);
+}
+
+static void
+leave_office(struct replica *r)
+{
+	r_operate_left(r);
+	master_end(r->master, other_master(r), &r->master_update);
+	r_absorb_master(r);
+	r->refuses_growth = false;
+	digests_forget(&r->digests);
+	buffer_printf(&r->update->trace, "no longer master\n");
+}
+
+void
+r_office_follow(struct replica *r)
+{
+	bool same = ballot_equal(r->candidacy, px_master(r->px));
+
+	if (r_is_master(r) && same)
+		return;
+	if (master_serving(r->master))
+		leave_office(r);
+	waiting_clear(&r->backlog);
+	if (r_is_master(r))
+		propose_epoch(r);
+	else if (!master_soon(r))
+		admit_early(r);
+}
+
+void
+r_office_epoch(struct replica *r, const struct tree_note *n)
+{
+	if (!r_is_master(r) || !ballot_equal(n->ballot, r->candidacy) ||
+	    !ballot_equal(n->ballot, px_master(r->px)))
+		return;
+	buffer_printf(&r->update->trace, "master of epoch %llu, ballot %llu.%u\n",
+	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
+	              n->ballot.replica);
+	r->office_ns = r->wall_ns;
+	r_office_supervise(r);
+	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
+	r_absorb_master(r);
+	admit_early(r);
+}
+
+void
+r_office_free(struct replica *r)
+{
+	waiting_clear(&r->backlog);
+	waiting_clear(&r->early);
+}
+
+/* ---- clients ---- */
+
+static bool
+opens_session(struct bytes frame)
+{
+	struct message message;
+
+	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_open_session;
+}
+
+void
+r_office_frame(struct replica *r, uint64_t conn, struct bytes frame)
+{
+	if (master_serving(r->master)) {
+		master_frame(r->master, r_clock(r), conn, frame, &r->master_update);
+		r_absorb_master(r);
+	} else if (master_soon(r) && r->early_n < EARLY_MAX && opens_session(frame)) {
+		waiting_push(&r->early, conn, bytes_copy(frame));
+		r->early_n++;
+	} else {
+		r_office_elsewhere(r, conn, frame);
+	}
+}
+
+/* Clients keep an idle connection to a replica besides the master's, on which they hear at once of
+ * a new one. It is named when it speaks up and once more when its epoch has begun. A cell of one
+ * has nobody to tell. */
+static bool
+has_news(const struct replica *r)
+{
+	struct ballot master = px_master(r->px);
+
+	if (px_members(r->px)->n == 1 || master.round == 0)
+		return false;
+	return master.replica != r->config.paxos.self || master_serving(r->master);
+}
+
+void
+r_office_announce(struct replica *r)
+{
+	struct ballot master = px_master(r->px);
+	uint64_t epoch = tree_epoch(r->tree);
+
+	if (!has_news(r) || (ballot_equal(r->announced, master) && r->announced_epoch == epoch))
+		return;
+	r->announced = master;
+	r->announced_epoch = epoch;
+	master_announce(r->master, 0, master.replica, &r->master_update);
+	r_absorb_master(r);
+}
+
+/* The members first: the master may be one that the client has not heard of. */
+void
+r_office_greet(struct replica *r, uint64_t conn)
+{
+	r_members_tell(r, conn);
+	if (!has_news(r))
+		return;
+	master_announce(r->master, conn, px_master(r->px).replica, &r->master_update);
+	r_absorb_master(r);
+}
+
+/* ---- what a master looks after ---- */
+
+/* A master whose disk is stuck has no right to lead: it may be the next one whose log is needed.
+ * Without others there is nobody to follow it. */
+mono_t
+r_office_disk_deadline(const struct replica *r)
+{
+	if (!r_is_master(r) || r_members_alone(r))
+		return MONO_NEVER;
+	return mono_add(r->synced, span_ms(DISK_PATIENCE_MS));
+}
+
+void
+r_office_give_up_stuck_disk(struct replica *r)
+{
+	buffer_printf(&r->update->trace, "nothing was synced for %d ms: gives up the mastership\n",
+	              DISK_PATIENCE_MS);
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+}
+
+static void
+watch_disks(struct replica *r, const struct membership *m)
+{
+	struct fullness f = fullness_judge(m);
+
+	if (f.refuse != r->refuses_growth)
+		buffer_printf(&r->update->trace, f.refuse ? "a majority has no room on its disks: "
+		                                            "nothing that grows is taken\n"
+		                                          : "there is room on the disks again\n");
+	r->refuses_growth = f.refuse;
+	if (f.hand_over == 0)
+		return;
+	buffer_printf(&r->update->trace, "the disk is full: replica %u is to be master\n",
+	              f.hand_over);
+	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .to = f.hand_over});
+}
+
+static void
+promote_learner(struct replica *r, struct membership *m)
+{
+	struct membership_verdict v;
+
+	if (r->changing || !r_is_master(r) || !px_lease_valid(r->px, r->now))
+		return;
+	v = membership_promote(m);
+	if (v.rc != RC_OK)
+		return;
+	buffer_printf(&r->update->trace, "replica %u has caught up and gets a vote\n", v.id);
+	r_members_propose(r, m);
+}
+
+static void
+tell_digests(struct replica *r)
+{
+	struct op op = {.code = OP_check_digest};
+
+	while (r_is_master(r) && px_members(r->px)->n > 1 &&
+	       digests_agreed(&r->digests, px_members(r->px), &op.check_digest.index,
+	                      &op.check_digest.digest))
+		r_propose(r, &op);
+}
+
+void
+r_office_supervise(struct replica *r)
+{
+	struct membership m;
+
+	if (!r_is_master(r))
+		return;
+	r_members_view(r, &m);
+	watch_disks(r, &m);
+	if (!master_serving(r->master))
+		return;
+	promote_learner(r, &m);
+	tell_digests(r);
+}

@@ -1,0 +1,76 @@
+/* What every replica tells of itself, for people: asked on any connection, without a session. */
+#include "cell/base/must.h"
+#include "cell/replica_internal.h"
+#include "cell/wire/codec.h"
+
+static enum replica_role
+role_of(const struct replica *r)
+{
+	if (replica_serving(r, r->now))
+		return REPLICA_MASTER;
+	if (px_role(r->px) == PX_MASTER)
+		return REPLICA_ELECTED;
+	return px_role(r->px) == PX_CANDIDATE ? REPLICA_CANDIDATE : REPLICA_FOLLOWER;
+}
+
+static int64_t
+heard_ms(const struct replica *r, const struct membership_member *of)
+{
+	if (of->member.id == r->config.paxos.self)
+		return 0;
+	if (of->progress.heard.ns == INT64_MIN)
+		return -1;
+	return span_to_ms(mono_since(r->now, of->progress.heard));
+}
+
+/* Of all members, as the master sees them. */
+static struct wire_list
+pack_progress(const struct replica *r, struct buffer *packed)
+{
+	struct membership m;
+	uint32_t n = 0;
+
+	r_members_view(r, &m);
+	for (int i = 0; i < m.n; i++) {
+		const struct membership_member *of = &m.list[i];
+		struct progress progress = {
+			.id = of->member.id, .role = of->member.role,
+			.full = of->progress.full, .match = of->progress.match,
+			.applied = of->progress.applied, .heard_ms = heard_ms(r, of),
+			.address = of->member.address,
+		};
+
+		if (of->member.role == MEMBER_REMOVED)
+			continue;
+		wire_put_progress(packed, &progress);
+		n++;
+	}
+	return (struct wire_list){buffer_view(packed), n};
+}
+
+void
+r_status_answer(struct replica *r, uint64_t conn)
+{
+	const struct result_usage usage = tree_usage(r->tree);
+	const uint64_t chosen = px_chosen(r->px);
+	struct buffer progress = BUFFER(LIMIT_FRAME);
+	struct message m = {
+		.code = MSG_status_reply,
+		.status_reply = {
+			.self = r->config.paxos.self, .role = role_of(r),
+			.master = px_master(r->px).replica, .epoch = tree_epoch(r->tree),
+			.last = px_last(r->px), .applied = usage.applied,
+			.chosen = chosen > usage.applied ? chosen : usage.applied,
+			.sessions = usage.sessions, .locks_held = usage.locks_held,
+			.condition = replica_condition(r), .full = r->full,
+			.first = px_first(r->px), .digest = tree_digest(r->tree),
+		},
+	};
+
+	if (m.status_reply.role == REPLICA_MASTER) {
+		m.status_reply.master_since_ns = r->office_ns;
+		m.status_reply.progress = pack_progress(r, &progress);
+	}
+	r_answer(r, conn, &m);
+	buffer_free(&progress);
+}

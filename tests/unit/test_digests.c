@@ -1,0 +1,149 @@
+/* What the replicas have computed of their states, and what a majority agrees on. */
+#include "cell/digests.h"
+#include "tests/unit/unit.h"
+
+enum { EVERY = 10, GOOD = 77, BAD = 66 };
+
+/* Three voters and a learner, 4. */
+static const struct px_members members = {
+	.list = {{1, true}, {2, true}, {3, true}, {4, false}},
+	.n = 4,
+};
+
+static struct digests
+new(void)
+{
+	struct digests d;
+
+	digests_init(&d, EVERY);
+	return d;
+}
+
+/* The digest that is agreed on at `index`; 0: none is. */
+static uint64_t
+agreed(struct digests *d, uint64_t index)
+{
+	uint64_t at, digest;
+
+	if (!digests_agreed(d, &members, &at, &digest))
+		return 0;
+	assert_int_equal(at, index);
+	return digest;
+}
+
+static void
+test_places(void **state)
+{
+	struct digests d = new();
+
+	(void)state;
+	assert_true(digests_due(&d, 20));
+	assert_false(digests_due(&d, 21));
+	digests_init(&d, 0);
+	assert_true(digests_due(&d, DIGESTS_EVERY));
+	assert_false(digests_due(&d, DIGESTS_EVERY - 1));
+}
+
+static void
+test_agreement(void **state)
+{
+	struct digests d = new();
+
+	(void)state;
+	assert_int_equal(agreed(&d, 0), 0);
+	digests_heard(&d, 1, 20, GOOD, 25);
+	digests_heard(&d, 1, 20, GOOD, 25); /* twice is once */
+	digests_heard(&d, 4, 20, GOOD, 25); /* has no vote */
+	digests_heard(&d, 2, 20, BAD, 25);
+	assert_int_equal(agreed(&d, 0), 0);
+	digests_heard(&d, 3, 20, GOOD, 25);
+	assert_int_equal(agreed(&d, 20), GOOD);
+	assert_int_equal(agreed(&d, 0), 0); /* told once */
+	digests_heard(&d, 2, 20, GOOD, 25);
+	assert_int_equal(agreed(&d, 0), 0);
+	digests_heard(&d, 2, 30, GOOD, 35);
+	digests_heard(&d, 3, 30, GOOD, 35);
+	assert_int_equal(agreed(&d, 30), GOOD);
+}
+
+static void
+test_nonsense_is_not_heard(void **state)
+{
+	struct digests d = new();
+
+	(void)state;
+	for (uint8_t replica = 1; replica <= 3; replica++) {
+		digests_heard(&d, replica, 21, GOOD, 100); /* no place */
+		digests_heard(&d, replica, 0, GOOD, 100);
+		digests_heard(&d, replica, 110, GOOD, 100); /* nobody can be there yet */
+	}
+	assert_int_equal(agreed(&d, 0), 0);
+}
+
+/* What is too old to be kept is too old to be agreed on. */
+static void
+test_old_places_go(void **state)
+{
+	uint64_t far = 20 + EVERY * DIGESTS_KEPT;
+	struct digests d = new();
+
+	(void)state;
+	digests_computed(&d, 20, GOOD);
+	digests_heard(&d, 1, 20, GOOD, far);
+	assert_true(digests_differ(&d, 20, BAD));
+	digests_computed(&d, far, GOOD);
+	digests_heard(&d, 2, 20, GOOD, far);
+	digests_heard(&d, 3, 20, GOOD, far);
+	assert_int_equal(agreed(&d, 0), 0);
+	assert_false(digests_differ(&d, 20, BAD));
+	assert_true(digests_differ(&d, far, BAD));
+}
+
+static void
+test_comparing(void **state)
+{
+	struct digests d = new();
+
+	(void)state;
+	digests_heard(&d, 2, 20, GOOD, 100); /* others' are not ours */
+	assert_false(digests_differ(&d, 20, GOOD));
+	assert_false(digests_differ(&d, 20, BAD));
+	digests_computed(&d, 20, GOOD);
+	assert_false(digests_differ(&d, 20, GOOD));
+	assert_true(digests_differ(&d, 20, BAD));
+	assert_false(digests_differ(&d, 30, BAD));
+}
+
+/* The next master asks for itself, and what was proposed before may not have been chosen. */
+static void
+test_another_term(void **state)
+{
+	struct digests d = new();
+
+	(void)state;
+	digests_computed(&d, 20, GOOD);
+	digests_heard(&d, 1, 20, GOOD, 25);
+	digests_heard(&d, 2, 20, GOOD, 25);
+	assert_int_equal(agreed(&d, 20), GOOD);
+	digests_forget(&d);
+	assert_true(digests_differ(&d, 20, BAD));
+	digests_heard(&d, 1, 20, GOOD, 25);
+	assert_int_equal(agreed(&d, 0), 0);
+	digests_heard(&d, 3, 20, GOOD, 25);
+	assert_int_equal(agreed(&d, 20), GOOD);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_agreement),
+		cmocka_unit_test(test_nonsense_is_not_heard),
+		cmocka_unit_test(test_old_places_go),
+		cmocka_unit_test(test_comparing),
+		cmocka_unit_test(test_another_term),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

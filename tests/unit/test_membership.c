@@ -1,0 +1,397 @@
+/* Who may join and leave, and what a master does about full disks: decisions, without a cell. */
+#include <stdio.h>
+#include <string.h>
+#include "cell/fullness.h"
+#include "cell/wire/codec.h"
+#include "tests/unit/unit.h"
+
+enum { LEASE_MS = 500 };
+
+static const mono_t now = {1000000000000};
+static uint8_t keys[LIMIT_MEMBERS + 8][32];
+static char addresses[LIMIT_MEMBERS + 8][16];
+
+static struct member
+member(uint8_t id, enum member_role role)
+{
+	snprintf(addresses[id], sizeof addresses[id], "host%u:1", id);
+	memset(keys[id], id, sizeof keys[id]);
+	return (struct member){.id = id,
+	                       .role = (uint8_t)role,
+	                       .address = bytes_of(addresses[id]),
+	                       .key = {keys[id], sizeof keys[id]}};
+}
+
+/* A letter per member from id 1 on: v, l or x (removed); the master is `self`; all were heard just
+ * now and have everything. */
+static struct membership
+cell(const char *roles, uint8_t self)
+{
+	struct membership m = {.version = 7, .self = self, .last = 1000, .now = now,
+	                       .lease = span_ms(LEASE_MS)};
+
+	for (; *roles != '\0'; roles++) {
+		struct membership_member *of = &m.list[m.n++];
+
+		of->member = member((uint8_t)m.n, *roles == 'v'   ? MEMBER_VOTER
+		                                  : *roles == 'l' ? MEMBER_LEARNER
+		                                                  : MEMBER_REMOVED);
+		of->progress = (struct px_progress){.match = 1000, .applied = 1000, .heard = now};
+	}
+	return m;
+}
+
+static void
+silent_ms(struct membership *m, uint8_t id, int64_t ms)
+{
+	m->list[id - 1].progress.heard = mono_add(now, span_ms(-ms));
+}
+
+static enum member_role
+role(const struct membership *m, uint8_t id)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->list[i].member.id == id)
+			return m->list[i].member.role;
+	return 0;
+}
+
+static struct membership_verdict
+add(struct membership *m, uint8_t like)
+{
+	struct member new = member(like, MEMBER_LEARNER);
+
+	return membership_add(m, new.address, new.key);
+}
+
+static void
+expect(struct membership_verdict v, enum rc rc, const char *why)
+{
+	assert_int_equal(v.rc, rc);
+	assert_string_equal(v.why, why);
+	assert_true(!v.changed || rc == RC_OK);
+}
+
+/* ---- adding ---- */
+
+static void
+test_add(void **state)
+{
+	struct membership m = cell("vvx", 1);
+	struct membership_verdict v = add(&m, 9);
+
+	(void)state;
+	expect(v, RC_OK, "");
+	assert_true(v.changed);
+	assert_int_equal(v.id, 4); /* 3 is never used again */
+	assert_int_equal(role(&m, 4), MEMBER_LEARNER);
+	assert_int_equal(m.n, 4);
+	/* Once more, after an answer that got lost. */
+	v = add(&m, 9);
+	expect(v, RC_OK, "");
+	assert_false(v.changed);
+	assert_int_equal(v.id, 4);
+	assert_int_equal(m.n, 4);
+}
+
+static void
+test_add_taken(void **state)
+{
+	struct membership m = cell("vvx", 1);
+	struct member a = member(2, MEMBER_VOTER), b = member(9, MEMBER_VOTER);
+	struct member gone = member(3, MEMBER_REMOVED);
+
+	(void)state;
+	expect(membership_add(&m, a.address, b.key), RC_EXIST, "replica 2 has this address");
+	expect(membership_add(&m, b.address, a.key), RC_EXIST,
+	       "replica 2 has this key at another address");
+	expect(membership_add(&m, gone.address, gone.key), RC_EXIST,
+	       "this key was that of replica 3, which was removed");
+	/* In the place of one that was removed. */
+	assert_true(membership_add(&m, gone.address, b.key).changed);
+}
+
+static void
+test_add_limits(void **state)
+{
+	struct membership m = cell("vvvvxvl", 1), last = cell("v", 1), alone = cell("v", 1);
+	struct member b = member(9, MEMBER_VOTER);
+
+	(void)state;
+	assert_true(add(&m, 20).changed);
+	expect(add(&m, 21), RC_FULL, "a cell has at most 7 replicas");
+	last.list[0].member.id = last.self = LIMIT_REPLICA_ID;
+	expect(add(&last, 9), RC_FULL, "all 255 ids of replicas were used");
+	alone.list[0].member.address = alone.list[0].member.key = (struct bytes){NULL, 0};
+	expect(add(&alone, 9), RC_NOTSUP, "a cell in one process has one replica");
+	expect(membership_add(&m, b.address, bytes_of("short")), RC_INVAL,
+	       "a replica has an address and a key of 32 bytes");
+	expect(membership_add(&m, bytes_of(""), b.key), RC_INVAL,
+	       "a replica has an address and a key of 32 bytes");
+}
+
+/* The list is bounded: of those removed the first ones are forgotten. */
+static void
+test_add_to_a_full_list(void **state)
+{
+	char roles[LIMIT_MEMBERS + 1] = "v";
+	struct membership m;
+	struct membership_verdict v;
+
+	(void)state;
+	memset(roles + 1, 'x', LIMIT_MEMBERS - 1);
+	m = cell(roles, 1);
+	v = add(&m, LIMIT_MEMBERS + 1);
+	assert_int_equal(v.id, LIMIT_MEMBERS + 1);
+	assert_int_equal(m.n, LIMIT_MEMBERS);
+	assert_int_equal(role(&m, 1), MEMBER_VOTER);
+	assert_int_equal(role(&m, 2), 0);
+	assert_int_equal(role(&m, 3), MEMBER_REMOVED);
+	assert_int_equal(role(&m, LIMIT_MEMBERS + 1), MEMBER_LEARNER);
+}
+
+/* ---- removing ---- */
+
+static void
+test_remove(void **state)
+{
+	struct membership m = cell("vvvl", 1);
+	struct membership_verdict v = membership_remove(&m, 3);
+
+	(void)state;
+	expect(v, RC_OK, "");
+	assert_true(v.changed);
+	assert_int_equal(role(&m, 3), MEMBER_REMOVED);
+	v = membership_remove(&m, 3);
+	expect(v, RC_OK, "");
+	assert_false(v.changed);
+	expect(membership_remove(&m, 9), RC_NOENT, "there is no replica 9");
+	expect(membership_remove(&m, 256 + 2), RC_NOENT, "there is no replica 258");
+	assert_true(membership_remove(&m, 1).changed); /* the master itself */
+	expect(membership_remove(&m, 2), RC_INVAL, "replica 2 is the last one with a vote");
+	assert_true(membership_remove(&m, 4).changed);
+}
+
+/* A dead one may go as long as the others are there. */
+static void
+test_remove_the_dead(void **state)
+{
+	struct membership m = cell("vvv", 1);
+
+	(void)state;
+	silent_ms(&m, 3, 3600 * 1000);
+	assert_true(membership_remove(&m, 3).changed);
+}
+
+static void
+test_remove_would_lose_the_majority(void **state)
+{
+	struct membership m = cell("vvv", 1), five = cell("vvvvv", 2);
+
+	(void)state;
+	silent_ms(&m, 3, 12000);
+	expect(membership_remove(&m, 2), RC_INVAL,
+	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
+	assert_int_equal(role(&m, 2), MEMBER_VOTER);
+	expect(membership_remove(&m, 1), RC_INVAL,
+	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
+	silent_ms(&m, 3, 4 * LEASE_MS);
+	assert_int_equal(membership_remove(&m, 2).rc, RC_INVAL);
+	silent_ms(&m, 3, 4 * LEASE_MS - 1);
+	assert_true(membership_remove(&m, 2).changed);
+	silent_ms(&five, 4, 2400);
+	five.list[4].progress.heard = (mono_t){INT64_MIN};
+	expect(membership_remove(&five, 1), RC_INVAL,
+	       "replica 4 was not heard for 2 s, replica 5 was not heard yet: "
+	       "2 of 4 voters would be left");
+	assert_true(membership_remove(&five, 5).changed);
+}
+
+/* ---- promoting ---- */
+
+static void
+test_promote(void **state)
+{
+	struct membership m = cell("vvvll", 1);
+	struct membership_verdict v;
+
+	(void)state;
+	m.list[3].progress.applied = 1000 - 65;
+	m.list[4].progress.applied = 1000 - 64;
+	v = membership_promote(&m);
+	assert_true(v.changed);
+	assert_int_equal(v.id, 5);
+	assert_int_equal(role(&m, 5), MEMBER_VOTER);
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	m.list[3].progress.applied = 1000;
+	silent_ms(&m, 4, LEASE_MS);
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	silent_ms(&m, 4, LEASE_MS - 1);
+	m.list[3].progress.full = true;
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	m.list[3].progress.full = false;
+	assert_int_equal(membership_promote(&m).id, 4);
+}
+
+/* Not while a voter more would mean no majority. */
+static void
+test_promote_keeps_the_majority(void **state)
+{
+	struct membership m = cell("vvvvvl", 1);
+
+	(void)state;
+	silent_ms(&m, 2, 60000);
+	silent_ms(&m, 3, 60000);
+	assert_int_equal(membership_promote(&m).id, 6); /* 4 of 6 */
+	m = cell("vvvl", 1);
+	silent_ms(&m, 2, 60000);
+	silent_ms(&m, 3, 60000);
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT); /* 2 of 4 */
+	assert_int_equal(role(&m, 4), MEMBER_LEARNER);
+}
+
+/* ---- handing over ---- */
+
+static void
+test_transfer(void **state)
+{
+	struct membership m = cell("vvvlx", 1);
+
+	(void)state;
+	assert_int_equal(membership_transfer(&m, 2).rc, RC_OK);
+	assert_int_equal(membership_transfer(&m, 1).id, 1);
+	assert_int_equal(membership_transfer(&m, 1).rc, RC_OK);
+	expect(membership_transfer(&m, 4), RC_INVAL, "replica 4 has no vote yet");
+	expect(membership_transfer(&m, 5), RC_NOENT, "there is no replica 5");
+	expect(membership_transfer(&m, 6), RC_NOENT, "there is no replica 6");
+	silent_ms(&m, 2, 7000);
+	expect(membership_transfer(&m, 2), RC_INVAL, "replica 2 was not heard for 7 s");
+	assert_int_equal(membership_transfer(&m, 0).id, 3);
+	m.list[2].progress.full = true;
+	expect(membership_transfer(&m, 3), RC_INVAL, "the disk of replica 3 is full");
+	silent_ms(&m, 3, 7000);
+	expect(membership_transfer(&m, 0), RC_INVAL,
+	       "no other replica with a vote was heard lately");
+}
+
+static void
+test_transfer_to_the_furthest(void **state)
+{
+	struct membership m = cell("vvvl", 3);
+
+	(void)state;
+	m.list[0].progress.match = 990;
+	m.list[1].progress.match = 991;
+	assert_int_equal(membership_transfer(&m, 0).id, 2);
+	m.list[1].progress.full = true;
+	assert_int_equal(membership_transfer(&m, 0).id, 1);
+}
+
+/* ---- the list as it is sent ---- */
+
+static void
+test_pack(void **state)
+{
+	struct membership m = cell("vlx", 1);
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct wire_list list = membership_pack(&m, &packed);
+	struct cursor from = cursor_of(list.packed);
+	struct member got;
+
+	(void)state;
+	assert_int_equal(list.count, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_true(wire_next_member(&from, &got));
+		assert_int_equal(got.id, i + 1);
+		assert_int_equal(got.role, MEMBER_VOTER + i);
+		assert_true(bytes_equal(got.key, m.list[i].member.key));
+	}
+	buffer_free(&packed);
+}
+
+/* ---- full disks ---- */
+
+static void
+expect_full(const struct membership *m, bool refuse, uint8_t hand_over)
+{
+	struct fullness f = fullness_judge(m);
+
+	assert_int_equal(f.refuse, refuse);
+	assert_int_equal(f.hand_over, hand_over);
+}
+
+static void
+test_full_disks(void **state)
+{
+	struct membership m = cell("vvvl", 1);
+
+	(void)state;
+	expect_full(&m, false, 0);
+	m.list[1].progress.full = true; /* two have room */
+	expect_full(&m, false, 0);
+	m.list[2].progress.full = true; /* only the master has */
+	expect_full(&m, true, 0);
+	m.list[1].progress.full = false;
+	m.list[0].progress.full = true;
+	expect_full(&m, true, 2);
+	m.list[2].progress.full = false;
+	m.list[1].progress.match = 999;
+	expect_full(&m, false, 3);
+	m.list[1].progress.full = m.list[2].progress.full = true; /* a learner is no help */
+	expect_full(&m, true, 0);
+}
+
+/* Who is silent has no room to offer, but as long as nobody says that his disk is full all is
+ * taken: there may be nobody to be heard yet. */
+static void
+test_full_and_silent(void **state)
+{
+	struct membership m = cell("vvv", 1);
+
+	(void)state;
+	silent_ms(&m, 2, 60000);
+	silent_ms(&m, 3, 60000);
+	expect_full(&m, false, 0);
+	silent_ms(&m, 3, 0);
+	m.list[2].progress.full = true;
+	expect_full(&m, true, 0);
+	m.list[2].progress.full = false;
+	m.list[0].progress.full = true;
+	silent_ms(&m, 3, 60000);
+	expect_full(&m, true, 0);
+}
+
+static void
+test_full_alone(void **state)
+{
+	struct membership m = cell("v", 1);
+
+	(void)state;
+	expect_full(&m, false, 0);
+	m.list[0].progress.full = true;
+	expect_full(&m, true, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_add),
+		cmocka_unit_test(test_add_taken),
+		cmocka_unit_test(test_add_limits),
+		cmocka_unit_test(test_add_to_a_full_list),
+		cmocka_unit_test(test_remove),
+		cmocka_unit_test(test_remove_the_dead),
+		cmocka_unit_test(test_remove_would_lose_the_majority),
+		cmocka_unit_test(test_promote),
+		cmocka_unit_test(test_promote_keeps_the_majority),
+		cmocka_unit_test(test_transfer),
+		cmocka_unit_test(test_transfer_to_the_furthest),
+		cmocka_unit_test(test_pack),
+		cmocka_unit_test(test_full_disks),
+		cmocka_unit_test(test_full_and_silent),
+		cmocka_unit_test(test_full_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
