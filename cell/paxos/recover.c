@@ -35,8 +35,8 @@ chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 }
 
 /* Every slot of the state is chosen, and the origin of its last one is known. The log alone does
- * not do when it ends before, when it does not know the members that the state has, or when it
- * begins with a slot that it has the origin of no more. */
+ * not do when it ends before or has another entry there, when it does not know the members that the
+ * state has, or when it begins with a slot that it has the origin of no more. */
 static bool
 begins_at_state(const struct px *px, const struct px_recovered *recovered)
 {
@@ -45,7 +45,8 @@ begins_at_state(const struct px *px, const struct px_recovered *recovered)
 	if (recovered->applied <= recovered->trimmed || recovered->applied <= hint)
 		return false;
 	return recovered->applied > window_last(&px->log) || px->config.members.version > hint ||
-	       (hint == recovered->trimmed && hint > 0);
+	       (hint == recovered->trimmed && hint > 0) ||
+	       !ballot_equal(window_origin(&px->log, recovered->applied), recovered->applied_origin);
 }
 
 /* The entries of the state's slots, which may be others than those chosen, go. Those behind them
@@ -76,6 +77,8 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	px->chosen = px->chosen_recorded = px->chosen_durable = chosen_by_hint(px, recovered);
 	if (begins_at_state(px, recovered))
 		begin_at_state(px, recovered);
+	else if (recovered->applied > px->chosen)
+		px->chosen = recovered->applied; /* entries of one origin have the same ones below */
 	px->upto = px->chosen;
 	while (px->upto < window_last(&px->log) &&
 	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))

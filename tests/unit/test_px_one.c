@@ -93,6 +93,35 @@ chooses_what_the_log_held_in_its_new_ballot(void **state)
 	bench_free(&b);
 }
 
+/* What the state has is chosen, whatever the hint says: nobody may have these slots any more. */
+static void
+knows_as_chosen_what_the_state_has(void **state)
+{
+	struct ballot old = {3, 1}, new = {4, 2};
+	struct log_entry entries[] = {
+		bench_entry(5, old, old, "e"),
+		bench_entry(6, old, old, "f"),
+		bench_entry(7, old, old, "g"),
+	};
+	struct px_recovered r = {.incarnation = 2, .promised = old, .chosen = 5, .trimmed = 4,
+	                         .applied = 6, .applied_origin = old,
+	                         .entries = entries, .entries_n = 3};
+	struct bench b = bench_new(1, &r);
+
+	(void)state;
+	assert_int_equal(px_chosen(b.px), 6);
+	assert_int_equal(px_last(b.px), 7);
+	assert_int_equal(px_first(b.px), 5);
+	bench_free(&b);
+	/* Another entry was chosen than the one that the log has. */
+	r.applied_origin = new;
+	b = bench_new(1, &r);
+	assert_int_equal(px_chosen(b.px), 6);
+	assert_int_equal(px_last(b.px), 6);
+	assert_int_equal(px_first(b.px), 7);
+	bench_free(&b);
+}
+
 static void
 trims_below_the_last_chosen_when_applied_is_durable(void **state)
 {
@@ -175,6 +204,7 @@ main(void)
 		cmocka_unit_test(chooses_when_durable_not_before),
 		cmocka_unit_test(ignores_proposals_before_it_is_master),
 		cmocka_unit_test(chooses_what_the_log_held_in_its_new_ballot),
+		cmocka_unit_test(knows_as_chosen_what_the_state_has),
 		cmocka_unit_test(trims_below_the_last_chosen_when_applied_is_durable),
 		cmocka_unit_test(steps_down_when_nothing_is_in_flight),
 		cmocka_unit_test(steps_down_in_time_when_the_disk_is_stuck),
