@@ -4,19 +4,39 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include "cell/base/must.h"
+#include "cell/io/clock.h"
 #include "cell/io/log.h"
+#include "cell/io/members.h"
 #include "cell/io/net.h"
 #include "cell/wire/codec.h"
 
+enum {
+	MASTER_PATIENCE_MS = 10000, /* what it is asked for may have to be committed */
+	AGAIN_MS = 100,
+	LINGER_MS = 200,            /* for further answers, when one would do */
+	SILENCE_S = 5,              /* of all replicas: none will come */
+};
+
+/* One question to several replicas. */
 struct asking {
 	const struct conf *conf;
-	struct answer *answers;
+	const struct message *question;
+	enum message_code code; /* of the answer */
+	int patience_ms;
+	bool one_will_do;       /* then the others have LINGER_MS */
+	/* An answer of replicas[i]; true: it is enough. */
+	bool (*take)(struct asking *a, int i, const struct message *m);
+	void *user;
+
+	char why[LIMIT_REPLICAS][160]; /* no answer; empty: there was one */
 	struct net *net;
 	uv_loop_t loop;
 	uv_timer_t timer;
 	uint64_t conns[LIMIT_REPLICAS];
 	int open; /* questions without an answer */
+	bool heard;
 };
 
 /* ---- the end ---- */
@@ -45,7 +65,7 @@ settled(struct asking *a, int i)
 static void
 give_up(struct asking *a, int i, const char *why)
 {
-	snprintf(a->answers[i].why, sizeof a->answers[i].why, "%s", why);
+	snprintf(a->why[i], sizeof a->why[i], "%s", why);
 	settled(a, i);
 }
 
@@ -77,16 +97,37 @@ replica_at(const struct asking *a, uint64_t conn)
 static bool
 on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
-	static const struct message request = {.code = MSG_status_request};
 	struct asking *a = user;
-	struct buffer frame = BUFFER(64);
+	struct buffer frame = BUFFER(LIMIT_FRAME);
 
 	(void)role;
 	(void)key; /* the one that was asked for */
-	wire_put_frame(&frame, &request);
+	wire_put_frame(&frame, a->question);
+	must(!frame.failed);
 	net_send(a->net, conn, buffer_view(&frame));
 	buffer_free(&frame);
 	return true;
+}
+
+/* It tells who is master to everybody who comes; only of another one it is an answer. */
+static bool
+is_elsewhere(const struct asking *a, int i, const struct message *m)
+{
+	return m->code == MSG_redirect && a->code != MSG_status_reply && a->code != MSG_members &&
+	       m->redirect.master != a->conf->replicas[i].id;
+}
+
+static void
+on_answer(struct asking *a, int i, const struct message *m)
+{
+	const bool enough = a->take(a, i, m);
+
+	if (a->one_will_do && !a->heard)
+		must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
+	a->heard = true;
+	settled(a, i);
+	if (enough && a->open > 0)
+		on_timer(&a->timer);
 }
 
 static void
@@ -97,16 +138,17 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 	bool good = wire_get_frame(frame, &message) == RC_OK;
 	int i = replica_at(a, conn);
 
-	if (i < 0 || (good && message.code != MSG_status_reply))
+	if (i < 0)
+		return;
+	if (good && message.code != a->code && !is_elsewhere(a, i, &message))
 		return; /* it may announce something meanwhile */
 	net_close(a->net, conn);
-	if (!good) {
+	if (!good)
 		give_up(a, i, "it speaks another version of the protocol");
-		return;
-	}
-	a->answers[i].status = message.status_reply;
-	a->answers[i].heard = true;
-	settled(a, i);
+	else if (message.code != a->code)
+		give_up(a, i, "it is not the master any more");
+	else
+		on_answer(a, i, &message);
 }
 
 static void
@@ -140,29 +182,76 @@ start(struct asking *a, const struct noise_pair *key)
 	}
 	must(uv_timer_init(&a->loop, &a->timer) == 0);
 	a->timer.data = a;
-	must(uv_timer_start(&a->timer, on_timer, ASK_PATIENCE_MS, 0) == 0);
+	must(uv_timer_start(&a->timer, on_timer, (uint64_t)a->patience_ms, 0) == 0);
 	return 0;
 }
+
+static void
+connect_to(struct asking *a, int i)
+{
+	const struct conf_replica *r = &a->conf->replicas[i];
+
+	a->conns[i] = net_connect(a->net, r->address, CHANNEL_CLIENT, r->public_key);
+	a->open++;
+}
+
+/* Only replicas[only], or (negative) all of them. False after a line. */
+static bool
+ask(struct asking *a, const struct noise_pair *key, int only)
+{
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	rc = sodium_init() < 0 ? UV_EIO : start(a, key);
+	if (rc < 0) {
+		log_error("cannot ask the replicas: %s", uv_strerror(rc));
+		return false;
+	}
+	for (int i = 0; i < a->conf->replicas_n; i++)
+		if (only < 0 || only == i)
+			connect_to(a, i);
+	uv_run(&a->loop, UV_RUN_DEFAULT);
+	must(uv_loop_close(&a->loop) == 0);
+	return true;
+}
+
+/* ---- how they are ---- */
+
+static bool
+take_status(struct asking *a, int i, const struct message *m)
+{
+	struct answer *answer = &((struct answer *)a->user)[i];
+	struct cursor rest = cursor_of(m->status_reply.progress.packed);
+	struct progress p;
+
+	answer->status = m->status_reply;
+	answer->status.progress = (struct wire_list){{NULL, 0}, 0};
+	answer->heard = true;
+	while (answer->progress_n < LIMIT_REPLICAS && wire_next_progress(&rest, &p))
+		answer->progress[answer->progress_n++] = (struct answer_progress){
+			.id = p.id, .full = p.full != 0, .match = p.match,
+			.applied = p.applied, .heard_ms = p.heard_ms,
+		};
+	return false;
+}
+
+static const struct message status_request = {.code = MSG_status_request};
 
 bool
 ask_replicas(const struct conf *conf, const struct noise_pair *key,
              struct answer answers[LIMIT_REPLICAS])
 {
-	struct asking a = {.conf = conf, .answers = answers, .open = conf->replicas_n};
-	int rc;
+	struct asking a = {
+		.conf = conf, .question = &status_request, .code = MSG_status_reply,
+		.patience_ms = ASK_PATIENCE_MS, .take = take_status, .user = answers,
+	};
 
 	memset(answers, 0, sizeof *answers * LIMIT_REPLICAS);
-	signal(SIGPIPE, SIG_IGN);
-	rc = sodium_init() < 0 ? UV_EIO : start(&a, key);
-	if (rc < 0) {
-		log_error("cannot ask the replicas: %s", uv_strerror(rc));
+	if (!ask(&a, key, -1))
 		return false;
-	}
 	for (int i = 0; i < conf->replicas_n; i++)
-		a.conns[i] = net_connect(a.net, conf->replicas[i].address, CHANNEL_CLIENT,
-		                         conf->replicas[i].public_key);
-	uv_run(&a.loop, UV_RUN_DEFAULT);
-	must(uv_loop_close(&a.loop) == 0);
+		if (!answers[i].heard)
+			snprintf(answers[i].why, sizeof answers[i].why, "%s", a.why[i]);
 	return true;
 }
 
@@ -176,4 +265,158 @@ answers_master(const struct answer *answers, int n)
 		    (master < 0 || answers[i].status.epoch > answers[master].status.epoch))
 			master = i;
 	return master;
+}
+
+/* ---- who they are ---- */
+
+struct found_members {
+	uint64_t version;
+	struct conf_replica list[LIMIT_REPLICAS];
+	int n; /* 0: nobody has told any */
+};
+
+/* Of several answers the newest counts: a replica that was cut off tells what it knew. */
+static bool
+take_members(struct asking *a, int i, const struct message *m)
+{
+	static struct conf_replica told[LIMIT_MEMBERS];
+	struct found_members *found = a->user;
+	const int n = members_of_list(&m->members.members, told);
+
+	(void)i;
+	if (found->n > 0 && m->members.version <= found->version)
+		return false;
+	found->version = m->members.version;
+	found->n = 0;
+	for (int k = 0; k < n && found->n < LIMIT_REPLICAS; k++)
+		if (told[k].role != MEMBER_REMOVED && told[k].address[0] != '\0')
+			found->list[found->n++] = told[k];
+	return false;
+}
+
+bool
+ask_members(struct conf *conf, const struct noise_pair *key)
+{
+	static const struct message request = {.code = MSG_members_request};
+	struct found_members found = {0};
+	struct asking a = {
+		.conf = conf, .question = &request, .code = MSG_members,
+		.patience_ms = ASK_PATIENCE_MS, .one_will_do = true, .take = take_members,
+		.user = &found,
+	};
+
+	if (!ask(&a, key, -1))
+		return false;
+	if (found.n > 0) {
+		memcpy(conf->replicas, found.list, sizeof found.list);
+		conf->replicas_n = found.n;
+	}
+	return true;
+}
+
+/* ---- the master ---- */
+
+struct master_question {
+	void (*take)(void *user, const struct message *reply);
+	void *user;
+	bool answered;
+};
+
+static bool
+take_reply(struct asking *a, int i, const struct message *m)
+{
+	struct master_question *q = a->user;
+
+	(void)i;
+	q->answered = true;
+	q->take(q->user, m);
+	return true;
+}
+
+/* Whoever says that it is master may be wrong by now: it will say so, or not answer. */
+static bool
+take_master(struct asking *a, int i, const struct message *m)
+{
+	if (m->status_reply.role != REPLICA_MASTER)
+		return false;
+	*(int *)a->user = i;
+	return true;
+}
+
+/* Where the question stands. */
+struct search {
+	int master;    /* its index; negative: nobody says so */
+	mono_t heard;  /* when anybody was heard last */
+	char why[256]; /* it is not answered yet */
+};
+
+static void
+keep_why(struct search *s, const struct asking *a, int i)
+{
+	const struct conf_replica *r = &a->conf->replicas[i];
+
+	snprintf(s->why, sizeof s->why, "replica %d at %.64s: %s", r->id, r->address, a->why[i]);
+}
+
+/* False after a line. */
+static bool
+find_master(struct search *s, const struct conf *conf, const struct noise_pair *key)
+{
+	struct asking a = {
+		.conf = conf, .question = &status_request, .code = MSG_status_reply,
+		.patience_ms = ASK_PATIENCE_MS, .take = take_master, .user = &s->master,
+	};
+
+	s->master = -1;
+	if (!ask(&a, key, -1))
+		return false;
+	if (a.heard) {
+		s->heard = clock_now();
+		snprintf(s->why, sizeof s->why, "no replica is master");
+	} else {
+		keep_why(s, &a, 0);
+	}
+	return true;
+}
+
+static void
+pause_ms(int ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static bool
+is_time_over(const struct search *s, mono_t deadline)
+{
+	mono_t now = clock_now();
+
+	return mono_reached(now, deadline) ||
+	       mono_reached(now, mono_add(s->heard, span_s(SILENCE_S)));
+}
+
+bool
+ask_master(const struct conf *conf, const struct noise_pair *key, const struct message *question,
+           enum message_code code, void (*take)(void *user, const struct message *reply),
+           void *user)
+{
+	const mono_t deadline = mono_add(clock_now(), span_s(ASK_MASTER_S));
+	struct master_question q = {.take = take, .user = user};
+	struct search s = {.heard = clock_now()};
+
+	do {
+		struct asking a = {
+			.conf = conf, .question = question, .code = code,
+			.patience_ms = MASTER_PATIENCE_MS, .take = take_reply, .user = &q,
+		};
+
+		if (!find_master(&s, conf, key) || (s.master >= 0 && !ask(&a, key, s.master)))
+			return false;
+		if (q.answered)
+			return true;
+		if (s.master >= 0)
+			keep_why(&s, &a, s.master);
+		pause_ms(AGAIN_MS);
+	} while (!is_time_over(&s, deadline));
+	log_error("the cell does not answer: %s", s.why);
+	return false;
 }

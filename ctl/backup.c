@@ -123,10 +123,11 @@ fetch_from_any(const struct backup *b, const struct noise_pair *key)
 }
 
 static bool
-fetch(const struct backup *b)
+fetch(struct backup *b)
 {
 	struct noise_pair key;
-	bool ok = cell_key(b->ctl, b->conf_path, &key) && fetch_from_any(b, &key);
+	bool ok = cell_key(b->ctl, b->conf_path, &key) && ask_members(&b->conf, &key) &&
+	          fetch_from_any(b, &key);
 
 	explicit_bzero(&key, sizeof key);
 	return ok;

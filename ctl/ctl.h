@@ -25,7 +25,8 @@ struct ctl_command {
 };
 
 extern const struct ctl_command up_command, down_command, status_command, cell_command,
-    lock_command, verify_command, key_command, backup_command, restore_command;
+    lock_command, verify_command, key_command, backup_command, restore_command,
+    master_command, replica_command, session_command;
 
 /* Global options stand before or after the command. A command's own table ends with them, and gives
  * every letter that it does not know to ctl_option: false is a usage error that was told. */

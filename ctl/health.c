@@ -10,6 +10,19 @@ static const char *const roles[] = {
 	[REPLICA_ELECTED] = "elected", [REPLICA_MASTER] = "master",
 };
 
+static const char *const conditions[] = {
+	[CONDITION_VOTING] = "voting", [CONDITION_JOINING] = "joining",
+	[CONDITION_REPAIRING] = "repairing", [CONDITION_LEARNER] = "learner",
+	[CONDITION_LOST] = "lost", [CONDITION_EXPELLED] = "expelled",
+};
+
+static const char *
+condition_name(unsigned condition)
+{
+	return condition < sizeof conditions / sizeof conditions[0] ? conditions[condition]
+	                                                            : "unknown";
+}
+
 static const char *
 role_name(unsigned role)
 {
@@ -20,6 +33,15 @@ static json_t *
 number(uint64_t n)
 {
 	return json_integer((json_int_t)n);
+}
+
+static json_t *
+hexadecimal(uint64_t n)
+{
+	char text[20];
+
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)n);
+	return json_string(text);
 }
 
 /* RFC 3339, in UTC. */
@@ -52,17 +74,35 @@ add_problem(json_t *problems, const char *format, ...)
 static void
 add_lack_of_master(json_t *problems, const struct conf *conf, const struct answer *answers)
 {
-	const int n = conf->replicas_n, needed = n / 2 + 1;
-	int heard = 0;
+	int n = 0, heard = 0, needed;
 
-	for (int i = 0; i < n; i++)
-		heard += answers[i].heard;
+	for (int i = 0; i < conf->replicas_n; i++) {
+		n += conf->replicas[i].role == MEMBER_VOTER;
+		heard += conf->replicas[i].role == MEMBER_VOTER && answers[i].heard;
+	}
+	needed = n / 2 + 1;
 	if (heard < needed)
 		add_problem(problems, "no master: %d of %d replicas can be reached, %d are needed",
 		            heard, n, needed);
 	else
 		add_problem(problems, "no master: %d of %d replicas can be reached, but have not "
 		            "elected one", heard, n);
+}
+
+static void
+add_problem_of(json_t *problems, const struct conf_replica *r, const struct answer *a)
+{
+	if (!a->heard)
+		add_problem(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
+		            a->why);
+	else if (a->status.condition == CONDITION_LOST)
+		add_problem(problems, "replica %d (%s) has an older state than it has told of, and "
+		            "no vote any more: remove it and add a new one", r->id, r->address);
+	else if (a->status.condition == CONDITION_REPAIRING)
+		add_problem(problems, "replica %d (%s) lacks part of its log or state, and gets it "
+		            "from the others", r->id, r->address);
+	if (a->heard && a->status.full)
+		add_problem(problems, "replica %d (%s) has no room on its disk", r->id, r->address);
 }
 
 static json_t *
@@ -73,10 +113,7 @@ problems_of(const struct conf *conf, const struct answer *answers, int master)
 	if (master < 0)
 		add_lack_of_master(problems, conf, answers);
 	for (int i = 0; i < conf->replicas_n; i++)
-		if (!answers[i].heard)
-			add_problem(problems, "replica %d (%s) cannot be reached: %s",
-			            conf->replicas[i].id, conf->replicas[i].address,
-			            answers[i].why);
+		add_problem_of(problems, &conf->replicas[i], &answers[i]);
 	return problems;
 }
 
@@ -93,26 +130,48 @@ newest_chosen(const struct conf *conf, const struct answer *answers)
 	return newest;
 }
 
+/* Of one that does not answer us the master may know something. */
+static void
+add_progress(json_t *one, uint8_t id, const struct answer *master)
+{
+	for (int i = 0; master != NULL && i < master->progress_n; i++) {
+		const struct answer_progress *p = &master->progress[i];
+
+		if (p->id != id)
+			continue;
+		json_object_set_new(one, "applied", number(p->applied));
+		if (p->heard_ms >= 0)
+			json_object_set_new(one, "heard_ms", json_integer(p->heard_ms));
+	}
+}
+
 static json_t *
-replica_json(const struct conf_replica *r, const struct answer *a, uint64_t newest)
+replica_json(const struct conf_replica *r, const struct answer *a, const struct answer *master,
+             uint64_t newest)
 {
 	const struct msg_status_reply *s = &a->status;
 	json_t *one = json_object();
 
 	json_object_set_new(one, "id", json_integer(r->id));
 	json_object_set_new(one, "address", json_string(r->address));
+	json_object_set_new(one, "voter", json_boolean(r->role == MEMBER_VOTER));
 	json_object_set_new(one, "reachable", json_boolean(a->heard));
 	if (!a->heard) {
 		json_object_set_new(one, "error", json_string(a->why));
+		add_progress(one, r->id, master);
 		return one;
 	}
+	json_object_set_new(one, "condition", json_string(condition_name(s->condition)));
+	json_object_set_new(one, "disk_full", json_boolean(s->full));
 	json_object_set_new(one, "role", json_string(role_name(s->role)));
 	json_object_set_new(one, "master", json_integer(s->master));
 	json_object_set_new(one, "epoch", number(s->epoch));
+	json_object_set_new(one, "first", number(s->first));
 	json_object_set_new(one, "last", number(s->last));
 	json_object_set_new(one, "chosen", number(s->chosen));
 	json_object_set_new(one, "applied", number(s->applied));
 	json_object_set_new(one, "lag", number(newest - s->applied));
+	json_object_set_new(one, "digest", hexadecimal(s->digest));
 	return one;
 }
 
@@ -143,7 +202,9 @@ health_json(const struct conf *conf, const struct answer answers[LIMIT_REPLICAS]
 	add_master(all, conf, answers, master);
 	for (int i = 0; i < conf->replicas_n; i++)
 		json_array_append_new(replicas,
-		                      replica_json(&conf->replicas[i], &answers[i], newest));
+		                      replica_json(&conf->replicas[i], &answers[i],
+		                                   master < 0 ? NULL : &answers[master],
+		                                   newest));
 	json_object_set_new(all, "replicas", replicas);
 	json_object_set_new(all, "problems", problems_of(conf, answers, master));
 	return all;
@@ -163,6 +224,12 @@ text_of(const json_t *one, const char *name)
 	return json_string_value(json_object_get(one, name));
 }
 
+static bool
+is_voting(const json_t *one)
+{
+	return strcmp(text_of(one, "condition"), "voting") == 0;
+}
+
 static void
 print_replica(const json_t *one)
 {
@@ -170,8 +237,22 @@ print_replica(const json_t *one)
 	if (!json_is_true(json_object_get(one, "reachable")))
 		puts("unreachable");
 	else
-		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "\n",
-		       text_of(one, "role"), number_of(one, "applied"), number_of(one, "lag"));
+		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "%s%s%s\n",
+		       text_of(one, "role"), number_of(one, "applied"), number_of(one, "lag"),
+		       is_voting(one) ? "" : " ", is_voting(one) ? "" : text_of(one, "condition"),
+		       json_is_true(json_object_get(one, "disk_full")) ? " disk full" : "");
+}
+
+static void
+print_problems(const json_t *health)
+{
+	const json_t *value;
+	size_t i;
+
+	if (json_array_size(json_object_get(health, "problems")) > 0)
+		putchar('\n');
+	json_array_foreach(json_object_get(health, "problems"), i, value)
+		printf("%-12s %s\n", "problem", json_string_value(value));
 }
 
 void
@@ -183,8 +264,40 @@ health_print(const json_t *health)
 	printf("\n%-8s %-24s %-12s %10s %6s\n", "replica", "address", "role", "position", "lag");
 	json_array_foreach(json_object_get(health, "replicas"), i, value)
 		print_replica(value);
-	if (json_array_size(json_object_get(health, "problems")) > 0)
-		putchar('\n');
-	json_array_foreach(json_object_get(health, "problems"), i, value)
-		printf("%-12s %s\n", "problem", json_string_value(value));
+	print_problems(health);
+}
+
+/* Of one that cannot be reached what the master knows of it, if that. */
+static void
+print_member(const json_t *one, json_int_t master)
+{
+	const bool reachable = json_is_true(json_object_get(one, "reachable"));
+	const bool is_master = number_of(one, "id") == master;
+
+	printf("%-8" JSON_INTEGER_FORMAT " %-24s %-8s ", number_of(one, "id"),
+	       text_of(one, "address"),
+	       json_is_true(json_object_get(one, "voter")) ? "voter" : "learner");
+	if (reachable)
+		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "%s\n",
+		       text_of(one, "condition"), number_of(one, "applied"),
+		       number_of(one, "lag"), is_master ? " master" : "");
+	else if (json_object_get(one, "heard_ms") != NULL)
+		printf("%-12s %10" JSON_INTEGER_FORMAT " heard %" JSON_INTEGER_FORMAT " s ago\n",
+		       "unreachable", number_of(one, "applied"), number_of(one, "heard_ms") / 1000);
+	else
+		puts("unreachable");
+}
+
+void
+health_print_members(const json_t *health)
+{
+	const json_int_t master = number_of(health, "master");
+	const json_t *value;
+	size_t i;
+
+	printf("%-8s %-24s %-8s %-12s %10s %6s\n", "replica", "address", "role", "condition",
+	       "position", "lag");
+	json_array_foreach(json_object_get(health, "replicas"), i, value)
+		print_member(value, master);
+	print_problems(health);
 }

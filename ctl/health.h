@@ -12,5 +12,7 @@ json_t *health_json(const struct conf *conf, const struct answer answers[LIMIT_R
 
 /* The replicas of such an object as a table, then its problems. */
 void health_print(const json_t *health);
+/* The same with the replicas as members: who has a vote, and why one has none. */
+void health_print_members(const json_t *health);
 
 #endif

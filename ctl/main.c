@@ -10,6 +10,7 @@
 static const struct ctl_command *const commands[] = {
 	&up_command, &down_command, &status_command, &cell_command, &lock_command,
 	&verify_command, &key_command, &backup_command, &restore_command,
+	&replica_command, &master_command, &session_command,
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

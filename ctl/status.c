@@ -137,13 +137,14 @@ gather_mount(const struct run_record *r)
 
 /* NULL after a line that says why. */
 static json_t *
-gather_replicas(const struct ctl *ctl, const char *file, const struct conf *conf)
+gather_replicas(const struct ctl *ctl, const char *file, struct conf *conf)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	struct noise_pair key;
 	json_t *all = NULL;
 
-	if (cell_key(ctl, file, &key) && ask_replicas(conf, &key, answers))
+	if (cell_key(ctl, file, &key) && ask_members(conf, &key) &&
+	    ask_replicas(conf, &key, answers))
 		all = health_json(conf, answers);
 	explicit_bzero(&key, sizeof key);
 	return all;

@@ -102,13 +102,15 @@ send_one(struct host *h, struct replica_send *send)
 		post(h, parcel);
 }
 
+/* A new cell has no list yet: then the cell file's stands. */
 static void
 follow_members(struct host *h)
 {
 	static struct conf_replica list[LIMIT_MEMBERS];
 	int n = members_of_tree(replica_tree(h->replica), list);
 
-	gateway_set_members(h->gateway, list, n);
+	if (n > 0)
+		gateway_set_members(h->gateway, list, n);
 }
 
 /* What was computed here differs from what a quorum has. */

@@ -1,0 +1,102 @@
+/* master: hands the mastership over. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "ctl/ask.h"
+#include "ctl/operate.h"
+
+enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
+
+/* The master's id; 0: nobody is. False after a line. */
+static bool
+who_is_master(const struct operator *o, uint8_t *id)
+{
+	struct answer answers[LIMIT_REPLICAS];
+	int master;
+
+	if (!ask_replicas(&o->conf, &o->key, answers))
+		return false;
+	master = answers_master(answers, o->conf.replicas_n);
+	*id = master < 0 ? 0 : o->conf.replicas[master].id;
+	return true;
+}
+
+static int
+tell(const struct ctl *ctl, uint8_t master)
+{
+	if (ctl->json)
+		printf("{\"master\": %u}\n", master);
+	else
+		printf("replica %u is master\n", master);
+	return CTL_OK;
+}
+
+/* Another one, or the one that was asked for. */
+static int
+await(const struct ctl *ctl, const struct operator *o, uint8_t before, uint8_t wanted)
+{
+	const mono_t deadline = mono_add(clock_now(), span_s(PATIENCE_S));
+	uint8_t now;
+
+	do {
+		if (!who_is_master(o, &now))
+			return CTL_FAILED;
+		if (now != 0 && (wanted != 0 ? now == wanted : now != before))
+			return tell(ctl, now);
+		nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
+	} while (!mono_reached(clock_now(), deadline));
+	if (now == 0)
+		log_error("nobody is master after %d s", PATIENCE_S);
+	else
+		log_error("replica %u is master", now);
+	return CTL_FAILED;
+}
+
+/* Whether the one that hands over lives to tell it does not matter: who is master then does. */
+static int
+transfer(const struct ctl *ctl, const struct operator *o, uint8_t id)
+{
+	const struct msg_operate what = {.what = OPERATION_TRANSFER, .id = id};
+	uint8_t before;
+
+	if (!who_is_master(o, &before))
+		return CTL_FAILED;
+	if (before != 0 && before == id)
+		return tell(ctl, before);
+	if (operate(o, &what, NULL) != OPERATE_DONE)
+		return CTL_FAILED;
+	return await(ctl, o, before, id);
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {CTL_LONG_OPTIONS};
+	struct operator o;
+	uint64_t id = 0;
+	int letter, rc;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
+		if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	if (ctl->help)
+		return CTL_OK;
+	argc -= optind;
+	argv += optind;
+	if (argc < 1 || strcmp(argv[0], "transfer") != 0)
+		return ctl_usage(&master_command, argc < 1 ? "transfer" : argv[0],
+		                 argc < 1 ? "needed" : "not transfer");
+	if (argc > 2)
+		return ctl_usage(&master_command, argv[2], "unexpected argument");
+	if (argc == 2 && (id = operate_number(argv[1], LIMIT_REPLICA_ID)) == 0)
+		return ctl_usage(&master_command, argv[1], "not a replica's id");
+	rc = operate_begin(ctl, &o) ? transfer(ctl, &o, (uint8_t)id) : CTL_FAILED;
+	operate_end(&o);
+	return rc;
+}
+
+const struct ctl_command master_command = {
+	"master", "transfer [ID]", "hands the mastership over, to that replica or to any", run,
+};

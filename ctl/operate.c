@@ -1,0 +1,96 @@
+#include "ctl/operate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "cell/base/mono.h"
+#include "cell/base/rc.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "ctl/ask.h"
+#include "ctl/cell.h"
+
+enum { BUSY_S = 10, BUSY_AGAIN_MS = 100 };
+
+bool
+operate_begin(const struct ctl *ctl, struct operator *o)
+{
+	memset(o, 0, sizeof *o);
+	if (!cell_find(ctl, o->file, &o->conf))
+		return false;
+	if (conf_is_standalone(&o->conf)) {
+		log_error("%s: a cell in one process", o->file);
+		return false;
+	}
+	return cell_key(ctl, o->file, &o->key) && ask_members(&o->conf, &o->key);
+}
+
+void
+operate_end(struct operator *o)
+{
+	explicit_bzero(&o->key, sizeof o->key);
+}
+
+struct reply {
+	enum rc rc;
+	uint64_t id;
+	char why[LIMIT_WHY + 1];
+};
+
+static void
+on_reply(void *user, const struct message *m)
+{
+	struct reply *r = user;
+	const struct bytes why = m->operated.why;
+
+	r->rc = m->operated.rc;
+	r->id = m->operated.id;
+	snprintf(r->why, sizeof r->why, "%.*s", (int)why.len, (const char *)why.data);
+}
+
+/* Another change is over in a moment. */
+static bool
+ask_until_free(const struct operator *o, const struct message *question, struct reply *reply)
+{
+	const mono_t deadline = mono_add(clock_now(), span_s(BUSY_S));
+	const struct timespec pause = {.tv_nsec = BUSY_AGAIN_MS * 1000000L};
+
+	while (ask_master(&o->conf, &o->key, question, MSG_operated, on_reply, reply)) {
+		if (reply->rc != RC_BUSY || mono_reached(clock_now(), deadline))
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+enum operate_result
+operate(const struct operator *o, const struct msg_operate *what, uint64_t *id)
+{
+	const struct message question = {.code = MSG_operate, .operate = *what};
+	struct reply reply = {.rc = RC_IO};
+
+	if (!ask_until_free(o, &question, &reply))
+		return OPERATE_UNKNOWN;
+	if (reply.rc != RC_OK) {
+		log_error("refused: %s", reply.why[0] != '\0' ? reply.why : rc_text(reply.rc));
+		return OPERATE_REFUSED;
+	}
+	if (id != NULL)
+		*id = reply.id;
+	return OPERATE_DONE;
+}
+
+uint64_t
+operate_number(const char *text, uint64_t max)
+{
+	unsigned long long number;
+	char *end;
+
+	if (text[0] < '0' || text[0] > '9')
+		return 0;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	return *end != '\0' || errno != 0 || number > max ? 0 : number;
+}

@@ -1,0 +1,294 @@
+/* replica: the members of a cell, and how they come and go. */
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/io/file.h"
+#include "cell/io/keyfile.h"
+#include "cell/io/log.h"
+#include "ctl/ask.h"
+#include "ctl/health.h"
+#include "ctl/operate.h"
+
+enum { OPT_DIR = 256 };
+
+/* ---- list ---- */
+
+static int
+list(const struct ctl *ctl, const struct operator *o)
+{
+	struct answer answers[LIMIT_REPLICAS];
+	json_t *health;
+
+	if (!ask_replicas(&o->conf, &o->key, answers))
+		return CTL_FAILED;
+	health = health_json(&o->conf, answers);
+	if (ctl->json) {
+		json_dumpf(json_object_get(health, "replicas"), stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		health_print_members(health);
+	}
+	json_decref(health);
+	return CTL_OK;
+}
+
+/* ---- add ---- */
+
+struct adding {
+	const struct ctl *ctl;
+	struct operator *o;
+	const char *address, *directory;
+	char key_file[PATH_MAX], conf_file[PATH_MAX];
+	struct noise_pair pair;
+	uint8_t id;
+};
+
+static bool
+fail(const char *path, int error)
+{
+	log_error("%s: %s", path, error == EEXIST ? "exists already" : strerror(error));
+	return false;
+}
+
+/* What an attempt leaves that was not answered: nothing but the key. */
+static bool
+is_attempt(const char *directory)
+{
+	DIR *d = opendir(directory);
+	struct dirent *e;
+	int keys = 0, others = 0;
+
+	if (d == NULL)
+		return false;
+	while ((e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, "replica.key") == 0)
+			keys++;
+		else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			others++;
+	}
+	closedir(d);
+	return keys == 1 && others == 0;
+}
+
+static bool
+make_key(struct adding *a)
+{
+	int rc;
+
+	if (mkdir(a->directory, 0700) < 0)
+		return fail(a->directory, errno);
+	rc = keyfile_create_channel(a->key_file, NULL, &a->pair);
+	if (rc == 0)
+		return true;
+	rmdir(a->directory);
+	return fail(a->key_file, -rc);
+}
+
+/* The cell knows the key of an earlier attempt, if that came so far, and gives it the same id. */
+static bool
+begin(struct adding *a)
+{
+	char why[512];
+
+	if (!is_attempt(a->directory))
+		return make_key(a);
+	if (keyfile_read_replica(a->key_file, &a->pair, why, sizeof why))
+		return true;
+	log_error("%s", why);
+	return false;
+}
+
+static void
+undo(struct adding *a)
+{
+	if (unlink(a->key_file) < 0 || rmdir(a->directory) < 0)
+		log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
+}
+
+/* In the list of members, whoever told it; to begin with it has no vote. */
+static bool
+put_itself(struct adding *a, struct conf *conf)
+{
+	struct conf_replica *r = NULL;
+
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (conf->replicas[i].id == a->id)
+			r = &conf->replicas[i];
+	if (r == NULL && conf->replicas_n == LIMIT_REPLICAS)
+		return false;
+	if (r == NULL)
+		r = &conf->replicas[conf->replicas_n++];
+	*r = (struct conf_replica){.id = a->id, .role = MEMBER_LEARNER};
+	snprintf(r->address, sizeof r->address, "%s", a->address);
+	memcpy(r->public_key, a->pair.public, sizeof r->public_key);
+	return true;
+}
+
+static int
+tell(const struct adding *a)
+{
+	if (a->ctl->json)
+		printf("{\"id\": %u, \"directory\": \"%s\"}\n", a->id, a->directory);
+	else
+		printf("%s is the data directory of replica %u at %s.\n"
+		       "Carry it there, and run: lscell %s\n"
+		       "It gets a vote when it has caught up: lsctl replica list\n",
+		       a->directory, a->id, a->address, a->directory);
+	return CTL_OK;
+}
+
+static int
+finish(struct adding *a)
+{
+	struct conf *conf = &a->o->conf;
+	int rc;
+
+	if (!ask_members(conf, &a->o->key))
+		return CTL_FAILED;
+	rc = put_itself(a, conf) ? conf_write(a->conf_file, conf) : -E2BIG;
+	if (rc == 0)
+		return tell(a);
+	fail(a->conf_file, -rc);
+	log_error("replica %u is a member of the cell now, and cannot run: lsctl replica remove %u",
+	          a->id, a->id);
+	return CTL_FAILED;
+}
+
+static int
+add(struct adding *a)
+{
+	struct msg_operate what = {
+		.what = OPERATION_ADD_REPLICA, .address = bytes_of(a->address),
+	};
+	uint64_t id = 0;
+
+	if (!begin(a))
+		return CTL_FAILED;
+	what.key = (struct bytes){a->pair.public, NOISE_KEY};
+	switch (operate(a->o, &what, &id)) {
+	case OPERATE_REFUSED:
+		undo(a);
+		return CTL_FAILED;
+	case OPERATE_UNKNOWN:
+		log_error("%s keeps the new replica's key: try the same command again",
+		          a->directory);
+		return CTL_FAILED;
+	case OPERATE_DONE:
+		break;
+	}
+	a->id = (uint8_t)id;
+	return finish(a);
+}
+
+static int
+run_add(const struct ctl *ctl, struct operator *o, const char *address, const char *directory)
+{
+	struct adding a = {.ctl = ctl, .o = o, .address = address, .directory = directory};
+	int code;
+
+	if (snprintf(a.key_file, PATH_MAX, "%s/replica.key" FILE_UNFINISHED, directory) >=
+	    PATH_MAX) {
+		log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
+		return CTL_FAILED;
+	}
+	snprintf(a.key_file, PATH_MAX, "%.*s/replica.key", PATH_MAX - 32, directory);
+	snprintf(a.conf_file, PATH_MAX, "%.*s/cell.conf", PATH_MAX - 32, directory);
+	code = add(&a);
+	explicit_bzero(&a.pair, sizeof a.pair);
+	return code;
+}
+
+/* ---- remove ---- */
+
+static int
+remove_replica(const struct ctl *ctl, const struct operator *o, uint8_t id)
+{
+	const struct msg_operate what = {.what = OPERATION_REMOVE_REPLICA, .id = id};
+
+	if (operate(o, &what, NULL) != OPERATE_DONE)
+		return CTL_FAILED;
+	if (!ctl->json)
+		printf("replica %u is not a member of cell %s any more\n", id, o->conf.name);
+	return CTL_OK;
+}
+
+/* ---- the command ---- */
+
+static int
+usage(const char *what, const char *why)
+{
+	return ctl_usage(&replica_command, what, why);
+}
+
+/* An exit code, or 0. */
+static int
+check(int argc, char **argv, const char *directory)
+{
+	const bool is_add = argc > 0 && strcmp(argv[0], "add") == 0;
+	const bool is_remove = argc > 0 && strcmp(argv[0], "remove") == 0;
+
+	if (argc == 0)
+		return usage("list, add or remove", "needed");
+	if (!is_add && !is_remove && strcmp(argv[0], "list") != 0)
+		return usage(argv[0], "neither list, add nor remove");
+	if (argc < 2 && (is_add || is_remove))
+		return usage(is_add ? "HOST:PORT" : "ID", "needed");
+	if (argc > 1 + (is_add || is_remove))
+		return usage(argv[1 + (is_add || is_remove)], "unexpected argument");
+	if (is_add && !conf_address_valid(argv[1]))
+		return usage(argv[1], "not HOST:PORT");
+	if (is_add && (directory == NULL || directory[0] == '\0'))
+		return usage("--dir", "needed");
+	if (!is_add && directory != NULL)
+		return usage("--dir", "only for add");
+	if (is_remove && operate_number(argv[1], LIMIT_REPLICA_ID) == 0)
+		return usage(argv[1], "not a replica's id");
+	return 0;
+}
+
+static int
+run_one(const struct ctl *ctl, struct operator *o, char **argv, const char *directory)
+{
+	if (!operate_begin(ctl, o))
+		return CTL_FAILED;
+	if (strcmp(argv[0], "add") == 0)
+		return run_add(ctl, o, argv[1], directory);
+	if (strcmp(argv[0], "remove") == 0)
+		return remove_replica(ctl, o, (uint8_t)operate_number(argv[1], LIMIT_REPLICA_ID));
+	return list(ctl, o);
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"dir", required_argument, NULL, OPT_DIR}, CTL_LONG_OPTIONS,
+	};
+	const char *directory = NULL;
+	struct operator o;
+	int letter, rc;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_DIR)
+			directory = optarg;
+		else if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	}
+	if (ctl->help)
+		return CTL_OK;
+	rc = check(argc - optind, argv + optind, directory);
+	if (rc != 0)
+		return rc;
+	rc = run_one(ctl, &o, argv + optind, directory);
+	operate_end(&o);
+	return rc;
+}
+
+const struct ctl_command replica_command = {
+	"replica", "list | add HOST:PORT --dir DIR | remove ID",
+	"shows the members of a cell; adds one, removes one", run,
+};
