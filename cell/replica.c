@@ -158,6 +158,7 @@ r_absorb_master(struct replica *r)
 	for (size_t i = 0; i < m->closes_n; i++) {
 		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 		u->closes[u->closes_n++] = m->closes[i];
+		r_operate_disconnected(r, m->closes[i]);
 	}
 	buffer_put_bytes(&u->trace, buffer_view(&m->trace));
 	m->proposals_n = m->sends_n = m->closes_n = 0;

@@ -113,7 +113,7 @@ bool r_members_alone(const struct replica *r);
 void r_members_view(const struct replica *r, struct membership *m);
 /* Proposes the view's list in the place of the one it was made from. */
 void r_members_propose(struct replica *r, const struct membership *m);
-/* To a client; 0: to all. Nothing while there is no list. */
+/* To a client; 0: to all. */
 void r_members_tell(struct replica *r, uint64_t conn);
 void r_members_changed(struct replica *r);
 void r_members_free(struct replica *r);

@@ -76,7 +76,7 @@ master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
 	message.members.members.packed = buffer_view(&packed);
 	m->u = u;
 	RB_FOREACH(c, m_connection_tree, &m->connections)
-	if (message.members.members.count > 0 && (conn == 0 || c->id == conn))
+	if (conn == 0 || c->id == conn)
 		m_connection_send(m, c, &message);
 	m->u = NULL;
 	buffer_free(&packed);

@@ -73,7 +73,7 @@ void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8
 /* `conn` (0: everybody on whose connection there is no session, but who may listen there for this)
  * is told who is master. */
 void master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u);
-/* `conn` (0: everybody) is told the members of the cell, if the tree has them. */
+/* `conn` (0: everybody) is told the members of the cell: nobody before the first epoch. */
 void master_tell_members(struct master *m, uint64_t conn, struct master_update *u);
 /* Who is on the connection; false when it is gone. The view is the master's. */
 bool master_principal(struct master *m, uint64_t conn, struct bytes *principal);

@@ -280,6 +280,49 @@ test_members_are_told(void **state)
 	cell_free(cell);
 }
 
+/* Before there is a list, a replica that is asked says so; nobody who listens is bothered. */
+static void
+test_no_members_yet(void **state)
+{
+	const struct message ask = {.code = MSG_members_request};
+	struct cell *cell = cell_new(3);
+	const struct message *m;
+
+	(void)state;
+	expect_operated(cell, adding(4), RC_OK, 4, "");
+	m = cell_question(cell_join(cell), "nobody", &ask, MSG_members);
+	assert_non_null(m);
+	assert_int_equal(m->members.members.count, 0);
+	cell_free(cell);
+}
+
+/* Who hangs up, or is cut off for what he says, is not answered any more. */
+static void
+test_operator_leaves(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_replica *master = cell_master(cell);
+	const struct message ask = {.code = MSG_operate, .operate = adding(4)};
+	struct message nonsense = {.code = MSG_keepalive, .keepalive = {.session = 5}};
+	struct buffer frame = BUFFER(100);
+
+	(void)state;
+	master->cut_off = true;
+	cell_say(master, "admin", &ask);
+	cell_pass_ms(cell, 20);
+	wire_put_frame(&frame, &nonsense);
+	cell_replica_event(master, (struct replica_event){.kind = REPLICA_FRAME,
+	                                                  .conn = cell->operator.conn,
+	                                                  .frame = buffer_view(&frame)});
+	buffer_free(&frame);
+	master->cut_off = false;
+	cell_pass_ms(cell, 2000);
+	assert_int_equal(role_at(cell_await_master(cell), 4), MEMBER_LEARNER);
+	assert_true(cell->operator.gone);
+	assert_int_equal(cell->operator.frame.len, 0);
+	cell_free(cell);
+}
+
 /* A client that knows of one old replica only finds the others. */
 static void
 test_client_finds_new_members(void **state)
@@ -541,6 +584,8 @@ main(void)
 		cmocka_unit_test(test_one_change_at_a_time),
 		cmocka_unit_test(test_master_lost_meanwhile),
 		cmocka_unit_test(test_members_are_told),
+		cmocka_unit_test(test_no_members_yet),
+		cmocka_unit_test(test_operator_leaves),
 		cmocka_unit_test(test_client_finds_new_members),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_strangers),
