@@ -28,6 +28,7 @@ static const char schema[] =
     " replica INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE entries (slot INTEGER PRIMARY KEY, round INTEGER NOT NULL,"
     " replica INTEGER NOT NULL, origin_round INTEGER NOT NULL, origin_replica INTEGER NOT NULL,"
+    " before_round INTEGER NOT NULL, before_replica INTEGER NOT NULL,"
     " payload_checksum INTEGER NOT NULL, checksum INTEGER NOT NULL, payload BLOB NOT NULL) STRICT;"
     "CREATE TABLE chosen (id INTEGER PRIMARY KEY CHECK (id = 0), slot INTEGER NOT NULL,"
     " checksum INTEGER NOT NULL) STRICT;"

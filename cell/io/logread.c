@@ -28,7 +28,7 @@ uint64_t
 log_entry_sum(const struct log_entry *e)
 {
 	return LOG_SUM_OF(e->slot, e->ballot.round, e->ballot.replica, e->origin.round,
-	                  e->origin.replica, e->checksum);
+	                  e->origin.replica, e->before.round, e->before.replica, e->checksum);
 }
 
 uint64_t
@@ -212,13 +212,14 @@ static bool
 read_entry(struct reader *r, sqlite3_stmt *s)
 {
 	struct log_found *f = r->found;
-	struct log_entry e = {.slot = column(s, 0), .checksum = column(s, 5)};
+	struct log_entry e = {.slot = column(s, 0), .checksum = column(s, 7)};
 	bool certain;
 
 	e.ballot = column_ballot(s, 1);
 	e.origin = column_ballot(s, 3);
-	e.payload = (struct bytes){sqlite3_column_blob(s, 7), (size_t)sqlite3_column_bytes(s, 7)};
-	certain = column(s, 6) == log_entry_sum(&e);
+	e.before = column_ballot(s, 5);
+	e.payload = (struct bytes){sqlite3_column_blob(s, 9), (size_t)sqlite3_column_bytes(s, 9)};
+	certain = column(s, 8) == log_entry_sum(&e);
 	if (certain && e.slot > f->last)
 		f->last = e.slot;
 	if (!certain && e.slot > r->uncertain)
@@ -237,11 +238,12 @@ read_entry(struct reader *r, sqlite3_stmt *s)
 static bool
 read_last(struct reader *r, sqlite3_stmt *s)
 {
-	struct log_entry e = {.slot = column(s, 0), .checksum = column(s, 5)};
+	struct log_entry e = {.slot = column(s, 0), .checksum = column(s, 7)};
 
 	e.ballot = column_ballot(s, 1);
 	e.origin = column_ballot(s, 3);
-	if (column(s, 6) == log_entry_sum(&e) && e.slot > r->found->last)
+	e.before = column_ballot(s, 5);
+	if (column(s, 8) == log_entry_sum(&e) && e.slot > r->found->last)
 		r->found->last = e.slot;
 	return true;
 }
@@ -253,14 +255,16 @@ read_entries(struct reader *r)
 	char sql[256];
 
 	snprintf(sql, sizeof sql,
-	         "SELECT slot, round, replica, origin_round, origin_replica, payload_checksum,"
-	         " checksum, payload FROM entries WHERE slot > %lld ORDER BY slot",
+	         "SELECT slot, round, replica, origin_round, origin_replica, before_round,"
+	         " before_replica, payload_checksum, checksum, payload FROM entries"
+	         " WHERE slot > %lld ORDER BY slot",
 	         (long long)f->trimmed);
 	if (!each_row(r, "entries", sql, read_entry))
 		return false;
 	if (f->torn &&
 	    !each_row(r, "entries", "SELECT slot, round, replica, origin_round, origin_replica,"
-	              " payload_checksum, checksum FROM entries ORDER BY slot DESC", read_last))
+	              " before_round, before_replica, payload_checksum, checksum FROM entries"
+	              " ORDER BY slot DESC", read_last))
 		return false;
 	if (r->uncertain > f->last && r->uncertain - f->last <= PLAUSIBLE)
 		f->last = r->uncertain;

@@ -11,7 +11,7 @@ enum { TRIM_STEP = 256 }; /* entries deleted in one transaction */
 static const char *const statements[LOG_STATEMENTS] = {
     [LOG_BALLOT] = "REPLACE INTO ballots VALUES (0, ?, ?, ?)",
     [LOG_BALLOT_AGAIN] = "REPLACE INTO ballots_again VALUES (0, ?, ?, ?)",
-    [LOG_ENTRY] = "REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [LOG_ENTRY] = "REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [LOG_CHOSEN] = "REPLACE INTO chosen VALUES (0, ?, ?)",
     [LOG_LEASE] = "REPLACE INTO leases VALUES (?, ?, ?)",
     [LOG_OLD_LEASES] = "DELETE FROM leases WHERE incarnation < ?",
@@ -57,7 +57,7 @@ static int
 write_entry(struct logdb *log, const struct px_record *r)
 {
 	struct log_entry e = {.slot = r->slot, .ballot = r->ballot, .origin = r->origin,
-	                      .checksum = r->checksum};
+	                      .before = r->before, .checksum = r->checksum};
 	sqlite3_stmt *s = log->statements[LOG_ENTRY];
 
 	bind_number(s, 1, r->slot);
@@ -65,9 +65,11 @@ write_entry(struct logdb *log, const struct px_record *r)
 	bind_number(s, 3, r->ballot.replica);
 	bind_number(s, 4, r->origin.round);
 	bind_number(s, 5, r->origin.replica);
-	bind_number(s, 6, r->checksum);
-	bind_number(s, 7, log_entry_sum(&e));
-	must(sqlite3_bind_blob(s, 8, r->payload.len > 0 ? (const void *)r->payload.data : "",
+	bind_number(s, 6, r->before.round);
+	bind_number(s, 7, r->before.replica);
+	bind_number(s, 8, r->checksum);
+	bind_number(s, 9, log_entry_sum(&e));
+	must(sqlite3_bind_blob(s, 10, r->payload.len > 0 ? (const void *)r->payload.data : "",
 	                       (int)r->payload.len, SQLITE_STATIC) == SQLITE_OK);
 	log->written = r->slot;
 	if (r->slot > log->marks.slot)
@@ -127,6 +129,7 @@ logwrite_recovered(struct logdb *log, const struct px_recovered *r)
 
 		rc = write_entry(log, &(struct px_record){.slot = e->slot, .ballot = e->ballot,
 		                                          .origin = e->origin,
+		                                          .before = e->before,
 		                                          .payload = e->payload,
 		                                          .checksum = e->checksum});
 	}

@@ -182,7 +182,7 @@ copy_running(struct salvage *s, const char *source)
 
 /* ---- loading ---- */
 
-/* The log goes on behind the state; an entry of an older origin behind one of a newer was never
+/* The log goes on behind the state; an entry that does not go on from the one before it was never
  * chosen (paxos/px.h). */
 static bool
 roll_forward(struct salvage *s, const char *source, const struct px_recovered *log)
@@ -203,7 +203,7 @@ roll_forward(struct salvage *s, const char *source, const struct px_recovered *l
 
 		if (e->slot <= tree_applied(s->tree))
 			continue;
-		if (ballot_less(e->origin, origin))
+		if (ballot_less(e->origin, origin) || !ballot_goes_on(e->before, origin))
 			break;
 		origin = e->origin;
 		tree_apply(s->tree, e->slot, origin, e->payload, &out);

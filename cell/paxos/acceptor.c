@@ -34,14 +34,15 @@ px_store(struct px *px, const struct log_entry *e)
 	must(e->slot > px->chosen);
 	px->held = e->slot > px->held ? e->slot : px->held;
 	px_log_put(px, e);
-	/* What an older ballot put behind this one's first proposal was never chosen. */
-	if (ballot_less(window_origin(&px->log, e->slot + 1), e->origin))
+	/* What was proposed behind another entry than this one was never chosen. */
+	if (e->slot < window_last(&px->log) && !window_goes_on(&px->log, e->slot + 1))
 		px_log_cut(px, e->slot);
 	px_record(px, (struct px_record){
 		.kind = PX_RECORD_ENTRY,
 		.slot = e->slot,
 		.ballot = e->ballot,
 		.origin = e->origin,
+		.before = e->before,
 		.payload = window_at(&px->log, e->slot)->payload,
 		.checksum = e->checksum,
 	});
@@ -129,14 +130,18 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 static bool
 accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 {
+	struct log_entry accepted = *e;
+
 	if (e->slot <= px->upto)
 		return true;
 	if (e->slot != px->upto + 1 || checksum(e->payload) != e->checksum)
 		return false;
 	if (ballot_less(ballot, e->origin) ||
-	    ballot_less(e->origin, window_origin(&px->log, px->upto)))
+	    ballot_less(e->origin, window_origin(&px->log, px->upto)) ||
+	    !ballot_goes_on(e->before, window_origin(&px->log, px->upto)))
 		return false;
-	px_store(px, &(struct log_entry){e->slot, ballot, e->origin, e->checksum, e->payload});
+	accepted.ballot = ballot;
+	px_store(px, &accepted);
 	px->upto = e->slot;
 	return true;
 }

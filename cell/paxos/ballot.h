@@ -23,6 +23,14 @@ ballot_equal(struct ballot a, struct ballot b)
 	return a.round == b.round && a.replica == b.replica;
 }
 
+/* May an entry stand behind one of `origin`, that was proposed behind one of the origin `before`?
+ * None: that is not known. */
+static inline bool
+ballot_goes_on(struct ballot before, struct ballot origin)
+{
+	return before.round == 0 || origin.round == 0 || ballot_equal(before, origin);
+}
+
 static inline struct ballot
 ballot_max(struct ballot a, struct ballot b)
 {

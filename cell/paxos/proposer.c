@@ -39,6 +39,7 @@ static void
 pick_own(struct px *px)
 {
 	window_start(&px->picked, px->chosen);
+	px->picked.origin = window_origin(&px->log, px->chosen);
 	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
 		struct log_entry e = window_entry(&px->log, slot);
 
@@ -104,12 +105,10 @@ px_ask(struct px *px)
 uint64_t
 px_picked_last(const struct px *px)
 {
-	struct ballot origin = window_origin(&px->log, px->chosen);
 	uint64_t last = px->chosen;
 
-	while (last < window_last(&px->picked) &&
-	       !ballot_less(window_origin(&px->picked, last + 1), origin))
-		origin = window_origin(&px->picked, ++last);
+	while (last < window_last(&px->picked) && window_goes_on(&px->picked, last + 1))
+		last++;
 	return last;
 }
 
@@ -188,6 +187,7 @@ take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_e
 			window_trim(&px->picked, e->slot);
 		else
 			window_start(&px->picked, e->slot);
+		px->picked.origin = e->origin;
 	}
 	return true;
 }

@@ -5,10 +5,11 @@
  * that ballot. Two things are stricter than in the paper:
  *  - An acceptor takes the slots of a ballot in order, without holes, so its log has no gap and
  *    there is never a gap below a chosen slot.
- *  - Each entry remembers its origin, the ballot that first proposed it, and origins never fall
- *    along the log. An entry of an older origin behind one of a newer origin was unknown to the
- *    newer ballot's quorum, so it was never chosen and is dropped. So a client's requests keep
- *    their order over a fail-over: the second can't be chosen without the first.
+ *  - Each entry remembers its origin, the ballot that first proposed it, and the origin of the
+ *    entry before it at that time. Slot and origin name one value, so an entry that now stands
+ *    behind another origin was proposed behind another value: that one was not chosen, and then
+ *    neither was the entry, which is dropped. So a client's requests keep their order over a
+ *    fail-over: the second can't be chosen without the first.
  *
  * The driver's duties, in this order for each update:
  *  1. hand `records` to the log, in order, as one transaction, and report PX_PERSISTED with
@@ -69,7 +70,7 @@ enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
 /* What the log keeps. Numbers that no kind uses are 0. */
 enum px_record_kind {
 	PX_RECORD_PROMISE, /* ballot: nothing lower is answered any more */
-	PX_RECORD_ENTRY, /* slot, ballot, origin, payload, checksum: replaces an older one */
+	PX_RECORD_ENTRY, /* slot, ballot, origin, before, payload, checksum: replaces an older one */
 	PX_RECORD_CHOSEN, /* slot: everything up to here is chosen (a hint, written along) */
 	PX_RECORD_TRIM, /* slot: entries up to here may be deleted */
 	PX_RECORD_LEASE, /* length: the longest lease this incarnation may have granted */
@@ -79,7 +80,7 @@ enum px_record_kind {
 struct px_record {
 	enum px_record_kind kind;
 	uint64_t slot;
-	struct ballot ballot, origin;
+	struct ballot ballot, origin, before;
 	span_t length;
 	struct bytes payload; /* a view into the px, valid until the next step */
 	uint64_t checksum;    /* of the payload, for entries */

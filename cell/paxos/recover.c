@@ -2,7 +2,7 @@
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
-/* Takes the log as it was: entries that a newer origin before them supersedes are left out. */
+/* Takes the log as it was, but for what does not go on from the entry before it any more. */
 static void
 take_entries(struct px *px, const struct px_recovered *recovered)
 {
@@ -18,9 +18,12 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 
 		must(e->slot == ++px->held);
 		px->promised = ballot_max(px->promised, e->ballot);
-		superseded = superseded || ballot_less(e->origin, window_origin(&px->log, e->slot - 1));
-		if (!superseded)
-			window_put(&px->log, e);
+		if (superseded)
+			continue;
+		window_put(&px->log, e);
+		superseded = !window_goes_on(&px->log, e->slot);
+		if (superseded)
+			window_cut(&px->log, e->slot - 1);
 	}
 }
 
@@ -58,12 +61,12 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 
 	if (applied < window_last(&px->log)) {
 		window_trim(&px->log, applied);
-		if (ballot_less(window_origin(&px->log, applied + 1), recovered->applied_origin))
-			window_cut(&px->log, applied);
 	} else {
 		window_start(&px->log, applied);
 	}
 	px->log.origin = recovered->applied_origin;
+	if (applied < window_last(&px->log) && !window_goes_on(&px->log, applied + 1))
+		window_cut(&px->log, applied);
 	px->chosen = applied;
 	px->base_new = true;
 }

@@ -69,6 +69,7 @@ px_propose(struct px *px, struct bytes payload)
 		.origin = px->ballot,
 		.checksum = checksum(payload),
 		.payload = payload,
+		.before = window_origin(&px->log, window_last(&px->log)),
 	});
 	px->upto = window_last(&px->log);
 	px_pump(px);

@@ -52,6 +52,15 @@ window_origin(const struct window *w, uint64_t slot)
 	return slot == w->base ? w->origin : window_at(w, slot)->origin;
 }
 
+bool
+window_goes_on(const struct window *w, uint64_t slot)
+{
+	const struct window_entry *e = window_at(w, slot);
+	struct ballot origin = window_origin(w, slot - 1);
+
+	return ballot_goes_on(e->before, origin) && !ballot_less(e->origin, origin);
+}
+
 static void
 window_grow(struct window *w)
 {
@@ -88,6 +97,7 @@ window_put(struct window *w, const struct log_entry *e)
 	drop_payload(to);
 	to->ballot = e->ballot;
 	to->origin = e->origin;
+	to->before = e->before;
 	to->checksum = e->checksum;
 	to->payload = bytes_copy(e->payload);
 }
@@ -126,6 +136,7 @@ window_entry(const struct window *w, uint64_t slot)
 		.origin = e->origin,
 		.checksum = e->checksum,
 		.payload = e->payload,
+		.before = e->before,
 	};
 }
 

@@ -5,7 +5,7 @@
 #include "cell/wire/types.h"
 
 struct window_entry {
-	struct ballot ballot, origin;
+	struct ballot ballot, origin, before;
 	uint64_t checksum;
 	uint64_t offset;      /* payload bytes before it; see window_recount */
 	struct bytes payload; /* owned */
@@ -27,6 +27,9 @@ static inline uint64_t window_last(const struct window *w) { return w->base + w-
 struct window_entry *window_at(const struct window *w, uint64_t slot);
 /* The origin of a slot's entry or of the base; none for a slot that is not in the window. */
 struct ballot window_origin(const struct window *w, uint64_t slot);
+
+/* Does a slot's entry go on from the one before it, as far as that is known? */
+bool window_goes_on(const struct window *w, uint64_t slot);
 
 /* Puts an entry, whose payload is copied, over an older one or right behind the last one. */
 void window_put(struct window *w, const struct log_entry *e);

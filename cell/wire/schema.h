@@ -85,7 +85,8 @@
 	F(ballot, ballot, 0) /* in which it was accepted */                                       \
 	F(ballot, origin, 0) /* in which it was first proposed: never changes */                  \
 	F(u64, checksum, 0)  /* of the payload */                                                 \
-	F(entry, payload, LIMIT_ENTRY)
+	F(entry, payload, LIMIT_ENTRY)                                                            \
+	F(ballot, before, 0) /* the origin of the entry before it, where it was first proposed */
 
 /* A member of the cell. Ids are never used again; one that was removed stays in the list for a
  * while, so that it can be told. */

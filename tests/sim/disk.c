@@ -63,6 +63,7 @@ slot_put(struct disk *d, const struct px_record *r)
 	slot->number = r->slot;
 	slot->ballot = r->ballot;
 	slot->origin = r->origin;
+	slot->before = r->before;
 	slot->checksum = r->checksum;
 	slot->payload = bytes_copy(r->payload);
 	RB_INSERT(slot_tree, &d->slots, slot);
@@ -286,6 +287,7 @@ recover_entries(struct disk *d, struct px_recovered *recovered)
 		entries[n++] = (struct log_entry){.slot = slot->number,
 		                                  .ballot = slot->ballot,
 		                                  .origin = slot->origin,
+		                                  .before = slot->before,
 		                                  .checksum = slot->checksum,
 		                                  .payload = slot->payload};
 	}

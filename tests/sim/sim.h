@@ -226,7 +226,7 @@ void link_node_died(struct sim *s, int node);
 struct slot {
 	RB_ENTRY(slot) node;
 	uint64_t number, checksum;
-	struct ballot ballot, origin;
+	struct ballot ballot, origin, before;
 	struct bytes payload;
 };
 RB_HEAD(slot_tree, slot);

@@ -160,8 +160,9 @@ bench_record(const struct bench *b, enum px_record_kind kind)
 static inline struct log_entry
 bench_entry(uint64_t slot, struct ballot ballot, struct ballot origin, const char *payload)
 {
-	return (struct log_entry){slot, ballot, origin, checksum(bytes_of(payload)),
-	                          bytes_of(payload)};
+	return (struct log_entry){.slot = slot, .ballot = ballot, .origin = origin,
+	                          .checksum = checksum(bytes_of(payload)),
+	                          .payload = bytes_of(payload)};
 }
 
 /* Entries packed as a list; free packed.data. */

@@ -113,6 +113,7 @@ disk_put(struct disk *d, const struct px_record *r)
 		.slot = r->slot,
 		.ballot = r->ballot,
 		.origin = r->origin,
+		.before = r->before,
 		.checksum = r->checksum,
 		.payload = bytes_copy(r->payload),
 	};

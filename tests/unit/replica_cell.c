@@ -73,6 +73,7 @@ log_put(struct cell_replica *r, const struct px_record *record)
 	    .slot = record->slot,
 	    .ballot = record->ballot,
 	    .origin = record->origin,
+	    .before = record->before,
 	    .checksum = record->checksum,
 	    .payload = bytes_copy(record->payload),
 	};

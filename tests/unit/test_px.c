@@ -357,6 +357,43 @@ leaves_out_what_was_superseded(void **state)
 	bench_free(&b);
 }
 
+/* Replica 3 proposed 1 and 2; then replica 4, who had heard nothing of that, finished the slot 1 of
+ * replica 2 in a ballot of its own, and no more. Origins grow along the log; 2 must go all the same,
+ * wherever the two come together. */
+static void
+leaves_out_what_was_proposed_behind_another_value(void **state)
+{
+	const struct ballot b4 = {9, 4};
+	struct log_entry old[] = {bench_entry(1, b3, b3, "n1"), bench_entry(2, b3, b3, "n2")};
+	struct log_entry new = bench_entry(1, b4, b2, "x");
+	struct log_entry both[] = {new, old[1]};
+	struct px_recovered r = {.incarnation = 2, .promised = b4, .entries = old, .entries_n = 2};
+	struct bench b;
+
+	(void)state;
+	both[1].before = old[1].before = b3;
+	r.entries = both; /* on the disk */
+	b = bench_new(3, &r);
+	assert_int_equal(px_last(b.px), 1);
+	bench_free(&b);
+
+	b = bench_new(3, &nothing); /* at an acceptor */
+	accept(&b, b3, 0, old, 2);
+	assert_int_equal(bench_record(&b, PX_RECORD_ENTRY)->before.round, 6);
+	accept(&b, b4, 0, &new, 1);
+	assert_int_equal(px_last(b.px), 1);
+	bench_free(&b);
+
+	r.entries = old; /* among promises */
+	promise(&b, candidate(&b, &r), 0, &new, 1);
+	bench_persist(&b, b.update.ticket);
+	assert_int_equal(px_last(b.px), 1);
+	assert_payload(b.px, 1, "x");
+	bench_propose(&b, "y"); /* its own tells what it stands behind */
+	assert_int_equal(bench_record(&b, PX_RECORD_ENTRY)->before.round, 5);
+	bench_free(&b);
+}
+
 static void
 asks_on_until_it_has_all_of_a_promise(void **state)
 {
@@ -413,7 +450,8 @@ a_promise_fits_a_frame(void **state)
 
 	(void)state;
 	for (uint64_t slot = 1; slot <= 60; slot++) {
-		struct log_entry e = {slot, b2, b2, checksum(payload), payload};
+		struct log_entry e = {.slot = slot, .ballot = b2, .origin = b2,
+			                      .checksum = checksum(payload), .payload = payload};
 
 		accept(&b, b2, 0, &e, 1);
 	}
@@ -648,6 +686,7 @@ main(void)
 		cmocka_unit_test(goes_back_to_a_living_master),
 		cmocka_unit_test(proposes_the_value_of_the_highest_ballot),
 		cmocka_unit_test(leaves_out_what_was_superseded),
+		cmocka_unit_test(leaves_out_what_was_proposed_behind_another_value),
 		cmocka_unit_test(asks_on_until_it_has_all_of_a_promise),
 		cmocka_unit_test(learns_from_a_promise_what_it_accepted_otherwise),
 		cmocka_unit_test(a_promise_fits_a_frame),

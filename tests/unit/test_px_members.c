@@ -48,7 +48,8 @@ change_entry(struct list *to, uint64_t slot, struct ballot ballot, uint64_t repl
 {
 	struct bytes payload = change(to, replaces, members);
 
-	return (struct log_entry){slot, ballot, ballot, checksum(payload), payload};
+	return (struct log_entry){.slot = slot, .ballot = ballot, .origin = ballot,
+	                          .checksum = checksum(payload), .payload = payload};
 }
 
 static void

@@ -196,7 +196,7 @@ test_applied_entries(void **state)
 	e.trimmed = APPLIED;
 	check(e);
 	make_store(8);
-	fixture_sql(&f, "log.db", "INSERT INTO entries VALUES (1, 2, 3, 4, 5, 6, 7, x'08')");
+	fixture_sql(&f, "log.db", "INSERT INTO entries VALUES (1, 2, 3, 4, 5, 6, 7, 8, 9, x'0a')");
 	e.trimmed = 8; /* below the base nothing is looked at */
 	check(e);
 	assert_false(there("log.db.damaged"));

@@ -469,7 +469,7 @@ test_golden_accept(void **state)
 	struct buffer ops = BUFFER(100), commands = BUFFER(200), payload = BUFFER(300);
 	struct buffer entries = BUFFER(400);
 	struct log_entry entry = {
-	    .slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd};
+	    .slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd, .before = {4, 3}};
 	struct message m = {MSG_accept, .accept = {.ballot = {6, 1}, .chosen = 9}};
 
 	(void)state;
@@ -481,16 +481,17 @@ test_golden_accept(void **state)
 	wire_put_log_entry(&entries, &entry);
 	m.accept.entries = (struct wire_list){buffer_view(&entries), 1};
 	assert_golden(&m,
-	              "7c000000" "22" "0600000000000000" "01" "0900000000000000"
-	              "01000000" "62000000" "0a00000000000000" "0600000000000000" "01"
+	              "85000000" "22" "0600000000000000" "01" "0900000000000000"
+	              "01000000" "6b000000" "0a00000000000000" "0600000000000000" "01"
 	              "0500000000000000" "02" "cdab000000000000" "3c000000"
 	              "01000000" "34000000" "ffffffffffffffff"
 	              "0200000000000000" "0300000000000000" "0400000000000000" "10000000"
-	              "01" "0100000000000000" "03000000" "61220a",
+	              "01" "0100000000000000" "03000000" "61220a"
+	              "0400000000000000" "03",
 	              "accept ballot={round=6 replica=1} chosen=9 entries=1[{slot=10 "
 	              "ballot={round=6 replica=1} origin={round=5 replica=2} checksum=43981 "
 	              "payload={commands=1[{stamp_ns=-1 session=2 number=3 below=4 "
-	              "op=lookup{parent=1 name=\"a\\\"\\x0a\"}}]}}]");
+	              "op=lookup{parent=1 name=\"a\\\"\\x0a\"}}]} before={round=4 replica=3}}]");
 	buffer_free(&ops);
 	buffer_free(&commands);
 	buffer_free(&payload);
