@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 40, PROCESSES = 100000, MOUNT_PROCESSES = 100 };
+enum { SHOWN = 12, PROCESSES = 100000, MOUNT_PROCESSES = 100 };
 
 static const char *const names[KINDS] = {
 	"write", "rename", "cas", "read", "append", "tail", "count",

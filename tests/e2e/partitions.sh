@@ -121,13 +121,14 @@ case_a_minority_waits() {
 	paused 8000
 }
 
-# Reads of the first word of a file as fast as it goes, until an error ends it: a line "BEGIN WORD"
-# each, the time in milliseconds, and last the error's name.
+# Reads of the first word of a file as fast as it goes, until an error ends it, or a minute: a line
+# "BEGIN WORD" each, the time in milliseconds, and last the error's name.
 reads() {
 	python3 - "$1" "$2" <<-'P'
 		import errno, os, sys, time
 		with open(sys.argv[2], "w") as log:
-		    while True:
+		    end = time.monotonic() + 60
+		    while time.monotonic() < end:
 		        begin = time.monotonic_ns() // 1000000
 		        try:
 		            fd = os.open(sys.argv[1], os.O_RDONLY)

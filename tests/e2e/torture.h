@@ -8,6 +8,7 @@
 
 struct worker {
 	int process;
+	int number;        /* among the workers of its mount: what it does depends on it */
 	int history;       /* the file, for appending */
 	const char *mount; /* its mount point */
 	int dir;           /* the directory of all files, during an operation */

@@ -78,6 +78,7 @@ bury() {
 # Everything runs and is connected.
 mend() {
 	local i
+	echo "$(date +%T.%N) mend" >> "$work/trouble.log"
 	heal
 	for i in $(machines); do gone "$(pid_of "$i")" || thaw "$i"; done
 	for i in $(seq "$replicas"); do
@@ -95,13 +96,17 @@ round() {
 	for n in $(seq $((1 + twice))); do
 		pick_fault
 		echo "${fault#fault_}" >> "$work/faults"
-		echo "$(date +%T.%N) $fault $r $c" >> "$work/trouble.log"
 		$fault
+		echo "$(date +%T.%N) $fault $r $c" >> "$work/trouble.log"
 	done
-	pause $((5 + RANDOM % longest))
 	if [ $((RANDOM % 4)) -gt 0 ]; then
+		pause $((5 + RANDOM % 30))
+	else # the leases of caches and sessions run out, too
+		pause $((60 + RANDOM % longest))
+	fi
+	if [ $((RANDOM % 6)) -gt 0 ]; then
 		mend
-		pause $((5 + RANDOM % (longest / 2)))
+		pause $((5 + RANDOM % 20))
 	fi
 	rounds=$((rounds + 1))
 }
@@ -127,14 +132,14 @@ begin_run() {
 	"$TOOLS/torture" begin "$work/m1" "$history" 198 || return 1
 	touch "$work/running"
 	for i in $(seq "$mounts"); do
-		"$TOOLS/torture" run "$work/m$i" "$history" $((i * 100)) 6 "$seed" "$work/running" &
+		"$TOOLS/torture" run "$work/m$i" "$history" $((i * 100)) 7 "$seed" "$work/running" &
 		workers+=($!)
 	done
 }
 
 trouble() {
 	local end=$((SECONDS + seconds)) next=$((SECONDS + 10))
-	[ $seconds -gt 60 ] && longest=100 || longest=40
+	[ $seconds -gt 60 ] && longest=120 || longest=20
 	while [ $SECONDS -lt $end ]; do
 		round
 		if [ $SECONDS -ge $next ]; then

@@ -18,13 +18,15 @@
 enum {
 	REGISTERS = 6,
 	COUNTERS = 2,
-	LOCKS = 3,
+	LOCKS = 3,             /* and one that is held for seconds */
 	LINE_FILES = 2,        /* at a time; then new ones, so that they stay short */
 	LINES_PER_FILE = 100,  /* of each process */
 	VALUE_MAX = 64,
 	VALUE_LEN = 13,        /* of a register's value: a swap overwrites it whole */
 	CONTENTS_MAX = 256 * 1024,
 	HOLD_US = 30000,
+	PROOFS = 3,            /* that a lock is still held */
+	LONG_PROOFS = 600,
 };
 
 /* On a mount point whose mount has gone this directory does not exist: nothing is ever done beside
@@ -173,6 +175,25 @@ some_path(struct worker *w, struct record *r, char letter, int n)
 
 /* ---- registers ---- */
 
+/* A mount's read of what it is writing waits for that. So each mount leaves some registers to the
+ * others: these it can go on reading when it has lost the cell, if it is wrong. */
+static bool
+left_to_others(const struct worker *w, int reg)
+{
+	return reg % 3 == w->process / 100 % 3;
+}
+
+static void
+some_register(struct worker *w, struct record *r, bool others)
+{
+	int reg;
+
+	do
+		reg = (int)rng_below(&w->rng, REGISTERS);
+	while (left_to_others(w, reg) != others);
+	snprintf(r->path, sizeof r->path, "r%d", reg);
+}
+
 static void
 put(struct worker *w, struct record *r, int flags)
 {
@@ -194,7 +215,7 @@ do_write(struct worker *w)
 	char value[VALUE_MAX];
 	struct record r = {.operation = "write", .value = value};
 
-	some_path(w, &r, 'r', REGISTERS);
+	some_register(w, &r, false);
 	new_value(w, value);
 	put(w, &r, O_WRONLY | O_TRUNC);
 }
@@ -206,7 +227,7 @@ do_rename(struct worker *w)
 	struct record r = {.operation = "rename", .value = value};
 	int fd;
 
-	some_path(w, &r, 'r', REGISTERS);
+	some_register(w, &r, false);
 	new_value(w, value);
 	snprintf(source, sizeof source, "n.%s", value);
 	fd = openat(w->dir, source, O_WRONLY | O_CREAT | O_EXCL, 0644);
@@ -228,7 +249,7 @@ do_cas(struct worker *w)
 	struct record r = {.operation = "cas", .value = value, .expected = expected};
 	int fd;
 
-	some_path(w, &r, 'r', REGISTERS);
+	some_register(w, &r, false);
 	new_value(w, value);
 	expected[0] = 0;
 	begin(w, &r);
@@ -246,14 +267,14 @@ do_cas(struct worker *w)
 }
 
 static void
-do_read(struct worker *w)
+read_register(struct worker *w, bool others)
 {
 	char value[VALUE_MAX];
 	struct record r = {.operation = "read"};
 	uint64_t before;
 	int fd;
 
-	some_path(w, &r, 'r', REGISTERS);
+	some_register(w, &r, others);
 	begin(w, &r);
 	fd = openat(w->dir, r.path, O_RDONLY);
 	if (fd < 0) {
@@ -270,6 +291,12 @@ do_read(struct worker *w)
 		refused(w, &r);
 	}
 	drop(fd);
+}
+
+static void
+do_read(struct worker *w)
+{
+	read_register(w, rng_chance(&w->rng, 300));
 }
 
 /* ---- lines ---- */
@@ -398,9 +425,9 @@ fence(int fd, char value[static VALUE_MAX])
 
 /* Holds it a while and proves now and then that it is still held. */
 static void
-hold(struct worker *w, int fd, const struct record *locked)
+hold(struct worker *w, int fd, const struct record *locked, int proofs)
 {
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < proofs; i++) {
 		struct record r = {.operation = "hold"};
 
 		usleep((useconds_t)rng_below(&w->rng, HOLD_US));
@@ -415,33 +442,49 @@ hold(struct worker *w, int fd, const struct record *locked)
 }
 
 static void
-do_lock(struct worker *w)
+lock(struct worker *w, struct record *r, int how, int proofs)
 {
-	bool shared = rng_chance(&w->rng, 300);
-	struct record r = {.operation = shared ? "share" : "lock"};
-	int how = shared ? LOCK_SH : LOCK_EX, fd;
 	char value[VALUE_MAX];
+	int fd;
 
-	some_path(w, &r, 'l', LOCKS);
-	if (rng_chance(&w->rng, 300))
-		how |= LOCK_NB;
-	begin(w, &r);
-	fd = openat(w->dir, r.path, O_RDWR);
+	begin(w, r);
+	fd = openat(w->dir, r->path, O_RDWR);
 	if (fd < 0) {
-		refused(w, &r);
+		refused(w, r);
 		return;
 	}
 	/* The token is the session's: it is this lock's if the handle works behind it. */
 	if (flock(fd, how) == 0 && fence(fd, value) && handle_works(fd)) {
-		r.value = value;
-		done(w, &r);
-		hold(w, fd, &r);
+		r->value = value;
+		done(w, r);
+		hold(w, fd, r, proofs);
 	} else {
-		refused(w, &r);
+		refused(w, r);
 	}
 	if (rng_chance(&w->rng, 500))
 		flock(fd, LOCK_UN);
 	drop(fd);
+}
+
+static void
+do_lock(struct worker *w)
+{
+	bool shared = rng_chance(&w->rng, 300);
+	struct record r = {.operation = shared ? "share" : "lock"};
+	int how = shared ? LOCK_SH : LOCK_EX;
+
+	some_path(w, &r, 'l', LOCKS);
+	if (rng_chance(&w->rng, 300))
+		how |= LOCK_NB;
+	lock(w, &r, how, PROOFS);
+}
+
+static void
+do_long_lock(struct worker *w)
+{
+	struct record r = {.operation = "lock", .path = "long"};
+
+	lock(w, &r, LOCK_EX, (int)rng_below(&w->rng, LONG_PROOFS));
 }
 
 /* ---- ephemeral files ---- */
@@ -479,8 +522,8 @@ enter(struct worker *w)
 	return w->dir >= 0;
 }
 
-bool
-work_once(struct worker *w)
+static void
+do_anything(struct worker *w)
 {
 	static const struct {
 		void (*work)(struct worker *w);
@@ -492,13 +535,26 @@ work_once(struct worker *w)
 	unsigned sum = 0, at = 0;
 	uint64_t chosen;
 
-	if (!enter(w))
-		return false;
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
 		sum += kinds[i].weight;
 	for (chosen = rng_below(&w->rng, sum); chosen >= kinds[at].weight; at++)
 		chosen -= kinds[at].weight;
 	kinds[at].work(w);
+}
+
+/* Who writes soon waits when the cell can't be reached. The first worker of a mount only reads, the
+ * second one only holds a lock: they are those who could see what is not true any more. */
+bool
+work_once(struct worker *w)
+{
+	if (!enter(w))
+		return false;
+	if (w->number == 0)
+		read_register(w, true);
+	else if (w->number == 1)
+		do_long_lock(w);
+	else
+		do_anything(w);
 	close(w->dir);
 	return true;
 }
@@ -522,6 +578,7 @@ void
 work_begin(struct worker *w)
 {
 	char path[512], value[VALUE_MAX];
+	int fd;
 
 	snprintf(path, sizeof path, "%s/" DIRECTORY, w->mount);
 	if (mkdir(path, 0755) != 0 || !enter(w) || mkdirat(w->dir, "e", 0755) != 0)
@@ -535,6 +592,9 @@ work_begin(struct worker *w)
 	}
 	make_files(w, 'c', COUNTERS, "0");
 	make_files(w, 'l', LOCKS, "");
+	fd = openat(w->dir, "long", O_WRONLY | O_CREAT | O_EXCL, 0644);
+	if (fd < 0 || close(fd) != 0)
+		give_up("long");
 	close(w->dir);
 }
 
