@@ -161,8 +161,8 @@ report_hole(struct px *px, uint8_t to, struct ballot ballot)
 
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
  * unless it has already responded to a prepare request having a number greater than n" ("Paxos
- * Made Simple", section 2.2). Slots are taken in order; the answer waits for the disk. The ballot is
- * recorded besides its first entries: if these are damaged one day, it must not be forgotten. */
+ * Made Simple", section 2.2). Slots are taken in order; the answer waits for the disk. The ballot
+ * is recorded besides its first entries: if these are damaged one day, it must not be forgotten. */
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {

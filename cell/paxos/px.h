@@ -56,7 +56,7 @@ struct px_config {
 	uint8_t self;                      /* replica id; maybe no member (any more) */
 	struct px_members members;         /* in force behind px_recovered.applied */
 	uint64_t start;                    /* random number of this start */
-	uint64_t log_entries, log_bytes;   /* kept at most for laggards; 0: PX_LOG_ENTRIES, _BYTES */
+	uint64_t log_entries, log_bytes;   /* kept for laggards; 0: PX_LOG_ENTRIES, _BYTES */
 	span_t lease;                      /* of the master; default 500 ms */
 	span_t heartbeat;                  /* renewal interval; default 100 ms */
 	unsigned drift_permille;           /* by how much two clocks' rates may differ */
@@ -70,7 +70,7 @@ enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
 /* What the log keeps. Numbers that no kind uses are 0. */
 enum px_record_kind {
 	PX_RECORD_PROMISE, /* ballot: nothing lower is answered any more */
-	PX_RECORD_ENTRY, /* slot, ballot, origin, before, payload, checksum: replaces an older one */
+	PX_RECORD_ENTRY, /* slot, ballot, origin, before, payload, checksum: instead of another */
 	PX_RECORD_CHOSEN, /* slot: everything up to here is chosen (a hint, written along) */
 	PX_RECORD_TRIM, /* slot: entries up to here may be deleted */
 	PX_RECORD_LEASE, /* length: the longest lease this incarnation may have granted */
@@ -101,7 +101,7 @@ struct px_recovered {
 	struct ballot applied_origin;
 	uint64_t damaged;             /* the log held slots up to here, which are unreadable behind
 	                               * the entries; 0: all is well */
-	bool state_lost;              /* the state was unreadable: it begins empty, `applied` is 0 */
+	bool state_lost;              /* the state was unreadable: it begins empty, at 0 */
 	const struct mark *marks;     /* of other replicas, as they were recorded */
 	size_t marks_n;
 };
@@ -178,7 +178,7 @@ uint8_t px_behind(const struct px *px);
 /* What a master knows of another member. False for no member. */
 struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */
-	mono_t heard;            /* when the last answer of this mastership came; {INT64_MIN}: never */
+	mono_t heard;            /* when it answered this mastership last; {INT64_MIN}: never */
 	bool full;
 };
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);
