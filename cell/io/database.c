@@ -322,6 +322,7 @@ database_create(struct database *db, const char *directory, const char *schema, 
 
 	if (!file_path(kind, directory, path, why, why_size))
 		return false;
+	db->damaged = false;
 	rc = install_remove_besides(directory, kind->name);
 	if (rc == 0)
 		rc = create_file(path);

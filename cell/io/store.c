@@ -9,10 +9,14 @@
 #include "cell/io/copier.h"
 #include "cell/io/files.h"
 #include "cell/io/install.h"
+#include "cell/io/log.h"
+#include "cell/io/reserve.h"
+#include "cell/io/watch.h"
 
 enum {
 	STATE_DELAY_MS = 200,       /* how long changes wait for more to share their transaction */
 	STATE_HURRY = 4 << 20,      /* bytes that don't wait */
+	UPKEEP_MS = 1000,
 };
 
 struct log_job {
@@ -30,14 +34,20 @@ struct state_job {
 
 struct store {
 	struct files files;
+	struct reserve reserve;
+	struct watch watch;
 	struct copier copier;
 	struct worker log_worker, state_worker;
+	bool log_busy, state_busy;  /* of the workers: told that somebody is in the way */
 	atomic_bool broken;         /* nothing is written or acknowledged any more */
 	pthread_mutex_t mutex;      /* of the next two */
-	bool marked;
+	bool stopped;
 	char why[DATABASE_WHY];     /* what broke */
 
 	uv_async_t *news;           /* NULL until store_start */
+	uv_timer_t upkeep;
+	uv_work_t taking;           /* the reserve is being made again */
+	bool taking_runs;
 	struct store_callbacks callbacks;
 	bool log_closed;            /* by a thread, but the store was not started */
 	bool started, told_full, told_failed, closing, copier_idle;
@@ -53,6 +63,7 @@ static void
 store_free(struct store *s)
 {
 	must(pthread_mutex_destroy(&s->mutex) == 0);
+	reserve_fini(&s->reserve);
 	free(s);
 }
 
@@ -63,8 +74,10 @@ store_open(const char *directory, const char *cell, uint8_t replica, bool others
 	struct store *s = memory_zero(1, sizeof *s);
 
 	must(pthread_mutex_init(&s->mutex, NULL) == 0);
+	reserve_init(&s->reserve, directory);
 	if (files_open(&s->files, directory, cell, replica, others, tree, recovered, why,
 	               why_size)) {
+		(void)reserve_take(&s->reserve);
 		init_workers(s);
 		return s;
 	}
@@ -101,15 +114,24 @@ store_set_state_aside(const char *directory)
 
 /* ---- in the workers' threads ---- */
 
+/* The first one that sets `broken` says why. */
 static void
-mark_failed(struct store *s, const char *why)
+stop_with(struct store *s, const char *why)
 {
-	failed_mark(&s->files.failed, why);
 	must(pthread_mutex_lock(&s->mutex) == 0);
 	snprintf(s->why, sizeof s->why, "%s", why);
-	s->marked = true;
+	s->stopped = true;
 	must(pthread_mutex_unlock(&s->mutex) == 0);
 	must(uv_async_send(s->news) == 0);
+}
+
+/* A damaged file is no word against the disk: the next start looks at it. */
+static void
+database_failed(struct store *s, const struct database *db)
+{
+	if (!db->damaged)
+		failed_mark(&s->files.failed, db->why);
+	stop_with(s, db->why);
 }
 
 static void
@@ -117,7 +139,7 @@ log_failed(void *user)
 {
 	struct store *s = user;
 
-	mark_failed(s, s->files.log.db.why);
+	database_failed(s, &s->files.log.db);
 }
 
 static void
@@ -125,13 +147,30 @@ state_failed(void *user)
 {
 	struct store *s = user;
 
-	mark_failed(s, s->files.state.db.why);
+	database_failed(s, &s->files.state.db);
+}
+
+/* Runs it, with the reserve's room if there is no other. */
+static enum work
+run_with_reserve(struct store *s, const struct job_list *batch,
+                 enum work (*run)(struct store *s, const struct job_list *batch),
+                 const struct database *db, bool *was_busy)
+{
+	enum work work = run(s, batch);
+
+	if (work == WORK_LATER && reserve_give_up(&s->reserve)) {
+		must(uv_async_send(s->news) == 0);
+		work = run(s, batch);
+	}
+	if (work == WORK_BUSY && !*was_busy)
+		log_warn("%s: another program keeps it locked: %s", s->files.directory, db->why);
+	*was_busy = work == WORK_BUSY;
+	return work;
 }
 
 static enum work
-run_log(void *user, const struct job_list *batch)
+write_log(struct store *s, const struct job_list *batch)
 {
-	struct store *s = user;
 	struct job *job;
 	enum work work;
 	int rc = database_begin(&s->files.log.db);
@@ -146,6 +185,14 @@ run_log(void *user, const struct job_list *batch)
 	if (work == WORK_DONE)
 		logdb_written(&s->files.log);
 	return work;
+}
+
+static enum work
+run_log(void *user, const struct job_list *batch)
+{
+	struct store *s = user;
+
+	return run_with_reserve(s, batch, write_log, &s->files.log.db, &s->log_busy);
 }
 
 static enum work
@@ -165,9 +212,8 @@ finish_log(void *user)
 }
 
 static enum work
-run_state(void *user, const struct job_list *batch)
+write_state(struct store *s, const struct job_list *batch)
 {
-	struct store *s = user;
 	const struct row_list **lists = NULL;
 	size_t n = 0, room = 0;
 	struct job *job;
@@ -186,6 +232,14 @@ run_state(void *user, const struct job_list *batch)
 		statedb_written(&s->files.state);
 	free(lists);
 	return work;
+}
+
+static enum work
+run_state(void *user, const struct job_list *batch)
+{
+	struct store *s = user;
+
+	return run_with_reserve(s, batch, write_state, &s->files.state.db, &s->state_busy);
 }
 
 static enum work
@@ -273,12 +327,12 @@ tell_state(struct store *s, struct job_list *done)
 static void
 tell_failed(struct store *s)
 {
-	bool marked;
+	bool stopped;
 
 	must(pthread_mutex_lock(&s->mutex) == 0);
-	marked = s->marked;
+	stopped = s->stopped;
 	must(pthread_mutex_unlock(&s->mutex) == 0);
-	if (!marked || s->told_failed)
+	if (!stopped || s->told_failed)
 		return;
 	s->told_failed = true;
 	s->callbacks.failed(s->callbacks.user, s->why);
@@ -310,13 +364,15 @@ after_close(struct store *s)
 }
 
 static void
-on_handle_closed(uv_handle_t *handle)
+on_news_closed(uv_handle_t *handle)
 {
-	struct store *s = handle->data;
-
 	free(handle);
-	if (s != NULL)
-		after_close(s);
+}
+
+static void
+on_upkeep_closed(uv_handle_t *handle)
+{
+	after_close(handle->data);
 }
 
 static void
@@ -328,15 +384,65 @@ on_news(uv_async_t *handle)
 	worker_collect(&s->log_worker, &log);
 	worker_collect(&s->state_worker, &state);
 	tell_failed(s);
-	tell_full(s, log.later || state.later);
+	tell_full(s, log.later || state.later || reserve_gone(&s->reserve));
 	tell_log(s, &log.done);
 	tell_state(s, &state.done);
-	if (!s->closing || !s->copier_idle || !log.exited || !state.exited)
+	if (!s->closing || !s->copier_idle || s->taking_runs || !log.exited || !state.exited)
 		return;
 	s->closing = false;
 	worker_join(&s->log_worker);
 	worker_join(&s->state_worker);
-	uv_close((uv_handle_t *)s->news, on_handle_closed);
+	uv_close((uv_handle_t *)s->news, on_news_closed);
+	uv_close((uv_handle_t *)&s->upkeep, on_upkeep_closed);
+}
+
+/* ---- upkeep: once a second ---- */
+
+static void
+take_in_thread(uv_work_t *work)
+{
+	(void)reserve_take(&((struct store *)work->data)->reserve);
+}
+
+static void
+on_taken(uv_work_t *work, int status)
+{
+	struct store *s = work->data;
+
+	(void)status;
+	s->taking_runs = false;
+	must(uv_async_send(s->news) == 0);
+}
+
+static void
+on_upkeep(uv_timer_t *timer)
+{
+	struct store *s = timer->data;
+	char why[DATABASE_WHY];
+
+	if (atomic_load(&s->broken) || s->closing)
+		return;
+	if (!watch_check(&s->watch, why, sizeof why)) {
+		if (!atomic_exchange(&s->broken, true))
+			stop_with(s, why);
+		return;
+	}
+	if (!reserve_gone(&s->reserve) || s->taking_runs)
+		return;
+	s->taking_runs = true;
+	s->taking.data = s;
+	must(uv_queue_work(timer->loop, &s->taking, take_in_thread, on_taken) == 0);
+}
+
+static void
+start_upkeep(struct store *s, uv_loop_t *loop)
+{
+	watch_begin(&s->watch, s->files.directory);
+	must(uv_timer_init(loop, &s->upkeep) == 0);
+	s->upkeep.data = s;
+	must(uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS) == 0);
+	if (reserve_gone(&s->reserve))
+		must(uv_async_send(s->news) == 0);
 }
 
 /* Both threads, or none: one that runs alone has had no job, and ends at once. */
@@ -374,11 +480,11 @@ store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *call
 	copier_init(&s->copier, loop, s->files.directory, "state.db");
 	rc = start_workers(s);
 	if (rc == 0) {
+		start_upkeep(s, loop);
 		s->started = true;
 		return 0;
 	}
-	s->news->data = NULL; /* the store may be closed before its handle is */
-	uv_close((uv_handle_t *)s->news, on_handle_closed);
+	uv_close((uv_handle_t *)s->news, on_news_closed);
 	s->news = NULL;
 	return rc;
 }

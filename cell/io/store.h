@@ -55,13 +55,13 @@ void store_recovered_free(struct px_recovered *recovered);
 #define STORE_COPY "copy.db"
 void store_copy(struct store *s, const char *name,
                 void (*done)(void *user, uint64_t applied, const char *why), void *user);
-/* What a copy from another replica is written into; when it is whole, store_snapshot_ready checks it
- * (it must load; false with one line in `why`, and it is deleted) and names it so that the next
+/* What a copy from another replica is written into; when it is whole, store_snapshot_ready checks
+ * it (it must load; false with one line in `why`, and it is deleted) and names it so that the next
  * store_open puts it in the place of state.db. Blocks for as long as a load takes. */
 #define STORE_SNAPSHOT "snapshot.db"
 bool store_snapshot_ready(const char *directory, const char *cell, char *why, size_t why_size);
-/* Sets state.db aside (as state.db.damaged), so that the next store_open begins with an empty state:
- * px_recovered.state_lost. 0 or -errno. Only on a store that is closed. */
+/* Sets state.db aside (as state.db.damaged), so that the next store_open begins with an empty
+ * state: px_recovered.state_lost. 0 or -errno. Only on a store that is closed. */
 int store_set_state_aside(const char *directory);
 
 /* Starts the threads; from here on the callbacks come, on the loop's thread. 0 or a negative

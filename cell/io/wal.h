@@ -1,8 +1,8 @@
-/* SQLite's write-ahead log, looked at from outside. SQLite takes its frames up to the first one whose
- * checksum is wrong and drops the rest without a word, as it must after a crash in the middle of a
- * write. When the rest had been synced that is damage; and since a checkpoint may have moved frames
- * of the rest into the database already, what one reads then may be a mixture of old and new pages.
- * So it is remembered how many frames were synced (cell/io/marks.h). */
+/* SQLite's write-ahead log, looked at from outside. SQLite takes its frames up to the first one
+ * whose checksum is wrong and drops the rest without a word, as it must after a crash in the middle
+ * of a write. When the rest had been synced that is damage; and since a checkpoint may have moved
+ * frames of the rest into the database already, what one reads then may be a mixture of old and new
+ * pages. So it is remembered how many frames were synced (cell/io/marks.h). */
 #ifndef LSFS_IO_WAL_H
 #define LSFS_IO_WAL_H
 

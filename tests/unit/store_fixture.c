@@ -117,10 +117,13 @@ fixture_close(struct fixture *f)
 void
 fixture_remove(struct fixture *f)
 {
-	DIR *d = opendir(f->directory);
 	struct dirent *e;
 	char path[512];
+	DIR *d;
 
+	if (f->store != NULL)
+		fixture_close(f); /* of a test that has failed */
+	d = opendir(f->directory);
 	must(d != NULL);
 	while ((e = readdir(d)) != NULL) {
 		snprintf(path, sizeof path, "%s/%s", f->directory, e->d_name);
