@@ -98,7 +98,8 @@ refuse_in_this_boot(struct failed *f, const char *path, const char *line, char *
 		f->earlier = true;
 		return false;
 	}
-	snprintf(why, why_size, "%s: marked failed since this boot: %s; restart the machine, or replace the disk",
+	snprintf(why, why_size,
+	         "%s: marked failed since this boot: %s; restart the machine, or replace the disk",
 	         path, f->why);
 	return true;
 }
