@@ -202,21 +202,6 @@ put_in_place(const struct backup *b)
 	return rc == 0 || fail(b->file, strerror(-rc));
 }
 
-static void
-remove_work(const struct backup *b)
-{
-	static const char *const names[] = {STATEDB_FILE, STATEDB_FILE "-wal", STATEDB_FILE "-shm",
-	                                    "log.db", "log.db-wal", "log.db-shm", "marks"};
-	char path[PATH_MAX + 32];
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		snprintf(path, sizeof path, "%s/%s", b->work, names[i]);
-		unlink(path);
-	}
-	if (rmdir(b->work) < 0)
-		log_warn("%s: cannot remove it: %s", b->work, strerror(errno));
-}
-
 static bool
 make_in_work(struct backup *b)
 {
@@ -243,6 +228,7 @@ make(struct backup *b)
 {
 	sigset_t all, before;
 	bool ok;
+	int rc;
 
 	if (snprintf(b->work, sizeof b->work, "%s" SUFFIX, b->file) >= PATH_MAX - 32)
 		return fail(b->file, strerror(ENAMETOOLONG));
@@ -253,7 +239,8 @@ make(struct backup *b)
 	if (ok) {
 		snprintf(b->state, sizeof b->state, "%.*s/" STATEDB_FILE, PATH_MAX - 16, b->work);
 		ok = make_in_work(b);
-		remove_work(b);
+		if ((rc = salvage_clean(b->work)) < 0)
+			log_warn("%s: cannot remove it: %s", b->work, strerror(-rc));
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return ok;

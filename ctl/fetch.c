@@ -15,7 +15,7 @@
 enum {
 	AGAIN_MS = 50,       /* until a copy that is being made is asked for again */
 	OTHERS_MAX_S = 60,   /* as long as others keep a replica busy */
-	STALE_MS = 300,      /* until a new copy may be newer: the state is written behind */
+	STALE_MS = 300,      /* until a new copy may be better: the state is written behind */
 	STALE_MAX = 10,
 	SIGNALS = 3,
 };
@@ -30,7 +30,8 @@ struct fetching {
 	uv_signal_t signals[SIGNALS];
 	uint64_t conn;
 	uint64_t copy, offset; /* what is asked for */
-	int busy, stale;       /* how often: no copy for us; one that is too old */
+	int busy, stale;       /* how often: none for us; one that is of no use */
+	int signal;            /* that interrupts it */
 	bool ended;
 	enum fetch_end end;
 };
@@ -86,8 +87,10 @@ on_patience(uv_timer_t *timer)
 static void
 on_signal(uv_signal_t *handle, int number)
 {
-	(void)number;
-	finish(handle->data, FETCH_INTERRUPTED, "interrupted");
+	struct fetching *g = handle->data;
+
+	g->signal = number;
+	finish(g, FETCH_INTERRUPTED, "interrupted");
 }
 
 /* ---- asking ---- */
@@ -121,13 +124,13 @@ ask_again(struct fetching *g, uint64_t ms)
 	must(uv_timer_start(&g->again, on_again, ms, 0) == 0);
 }
 
-/* What there is of a copy is of no use. */
+/* What there is of a copy is of no use. `why` is told if that stays so. */
 static void
-begin_anew(struct fetching *g)
+begin_anew(struct fetching *g, const char *why)
 {
 	g->copy = g->offset = 0;
 	if (++g->stale == STALE_MAX)
-		fail(g, "its state stays behind");
+		fail(g, why);
 	else if (ftruncate(g->f->fd, 0) < 0)
 		finish(g, FETCH_HOPELESS, strerror(errno));
 	else
@@ -154,7 +157,7 @@ on_data(struct fetching *g, const struct msg_copy_part *part)
 	int rc;
 
 	if (part->applied < f->wanted) {
-		begin_anew(g);
+		begin_anew(g, "its state stays behind");
 		return;
 	}
 	if (part->offset != g->offset || part->data.len > part->size - part->offset ||
@@ -189,14 +192,14 @@ on_part(struct fetching *g, const struct msg_copy_part *part)
 		on_busy(g, part);
 		return;
 	case RC_NOENT:
-		begin_anew(g);
+		begin_anew(g, "it gives its copies up");
+		return;
+	case RC_IO: /* a new cell has nothing to be copied for a moment */
+		begin_anew(g, "it cannot make or read a copy: see its log");
 		return;
 	case RC_PERM:
 	case RC_ACCES:
 		finish(g, FETCH_HOPELESS, "only an administrator may (a principal in /acl/admin)");
-		return;
-	case RC_IO:
-		fail(g, "it cannot make or read a copy: see its log");
 		return;
 	default:
 		fail(g, rc_text(part->rc));
@@ -289,5 +292,7 @@ fetch_copy(struct fetch *f)
 	let_in(SIG_UNBLOCK);
 	uv_run(&g.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&g.loop) == 0);
+	if (g.signal != 0)
+		raise(g.signal);
 	return g.end;
 }

@@ -24,7 +24,8 @@ struct fetch {
 };
 
 /* Returns when the copy is whole (not synced), or after FETCH_PATIENCE_MS without an answer, or at
- * SIGINT, SIGTERM or SIGHUP, which are to be blocked by the caller. */
+ * SIGINT, SIGTERM or SIGHUP: these are to be blocked by the caller, and one that came is left
+ * waiting. */
 enum fetch_end fetch_copy(struct fetch *f);
 
 enum { FETCH_PATIENCE_MS = 10000 };

@@ -39,21 +39,6 @@ fail(const char *path, int error)
 	return false;
 }
 
-/* Removes everything in it, which is no directories; 0 or -errno. */
-static int
-remove_work(const char *work)
-{
-	DIR *d = opendir(work);
-	struct dirent *e;
-
-	if (d == NULL)
-		return -errno;
-	while ((e = readdir(d)) != NULL)
-		unlinkat(dirfd(d), e->d_name, 0);
-	closedir(d);
-	return rmdir(work) < 0 ? -errno : 0;
-}
-
 /* A data directory in which something lies is or was one, or is none. */
 static bool
 check_empty(const char *directory)
@@ -81,7 +66,7 @@ make_work(struct restoring *r)
 
 	if (r->replicas.n == 0 && !check_empty(r->directory))
 		return false;
-	rc = remove_work(r->work);
+	rc = salvage_clean(r->work);
 	if (rc < 0 && rc != -ENOENT)
 		return fail(r->work, -rc);
 	return mkdir(r->work, 0700) == 0 || fail(r->work, errno);
@@ -115,7 +100,7 @@ restore_locked(struct restoring *r)
 {
 	bool ok = make_work(r) && restore_in_work(r);
 
-	remove_work(r->work);
+	salvage_clean(r->work);
 	return ok;
 }
 

@@ -372,6 +372,22 @@ salvage_end(struct salvage *s)
 }
 
 int
+salvage_clean(const char *work)
+{
+	static const char *const names[] = {STATEDB_FILE, LOGDB_FILE, MARKS_FILE};
+	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		for (size_t k = 0; k < sizeof suffixes / sizeof *suffixes; k++) {
+			snprintf(path, sizeof path, "%s/%s%s", work, names[i], suffixes[k]);
+			unlink(path);
+		}
+	}
+	return rmdir(work) < 0 ? -errno : 0;
+}
+
+int
 salvage_place(const char *work, const char *path)
 {
 	char from[PATH_MAX];

@@ -33,8 +33,11 @@ bool salvage_running(struct salvage *s, const char *source, const char *work);
 /* Writes what has changed in the tree since: WORK/state.db is all of it then, and the only file.
  * False with s->why. */
 bool salvage_write(struct salvage *s);
-/* Closes what is open. Files in `work` are the caller's. */
+/* Closes what is open. */
 void salvage_end(struct salvage *s);
+/* Removes `work` with all files that the above may have left there, or an earlier attempt that was
+ * killed. 0 or -errno. */
+int salvage_clean(const char *work);
 
 /* Puts a copy of WORK/state.db, synced, to `path`, which must not exist. 0 or -errno; -EINTR when a
  * blocked signal waits. */

@@ -1,0 +1,216 @@
+#!/bin/bash
+# Backups of a cell that works on: each is the cell at one moment, whole, or there is none. Of a
+# cell in one process, and of three replicas with two mounts.
+. "$(dirname "$0")/lib.sh"
+
+LSCELL=$build/cell/lscell
+cell=$work/cell
+m2=$work/mnt2
+mkdir "$m2"
+
+# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
+one_line() {
+	local code=$1 text=$2 out rc=0
+	shift 2
+	out=$(limit 30 "$@" 2>&1) || rc=$?
+	is $rc "$code"
+	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
+	is "$(wc -l <<< "$out")" 1
+}
+
+# What the file NAME holds in the backup FILE.
+held() {
+	sqlite3 "$1" "SELECT cast(contents AS text) FROM nodes WHERE name = '$2'"
+}
+
+# Nothing half made lies beside the backups.
+tidy() { ! compgen -G "$work/*.tmp-*"; }
+has_part() { compgen -G "$work/b.tmp-*/state.db" > /dev/null; }
+
+# chain DIR...: counts in x and y, y behind x, each count through the next one of the directories,
+# until $work/enough is there. In each moment y is what x is, or one less.
+chain() {
+	local i=0
+	while [ ! -e "$work/enough" ]; do
+		i=$((i + 1))
+		echo $i > "$1/x"
+		echo $i > "$2/y"
+	done
+}
+
+# A prefix of what a chain wrote, and no shorter than what had been written before.
+is_prefix() {
+	local x y
+	x=$(held "$1" x)
+	y=$(held "$1" y)
+	[ "$y" -ge "$2" ] || { say "$2 was written before, y is $y"; return 1; }
+	[ "$x" -eq "$y" ] || [ "$x" -eq $((y + 1)) ] || { say "x is $x, y is $y"; return 1; }
+}
+
+backups_under_load() {
+	local before i
+	rm -f "$work/enough"
+	echo 0 > "$1/x"
+	echo 0 > "$2/y"
+	chain "$1" "$2" &
+	for i in 1 2 3 4 5 6; do
+		before=$(cat "$2/y")
+		limit 30 "$LSCTL" backup --cell "$3" "$work/b" > "$work/out" || {
+			touch "$work/enough"
+			grep -s copy "$cell"/*/log
+			return 1
+		}
+		grep -qE '^[^ ]+/b: cell [a-z0-9]+ at log index [0-9]+, [0-9]+ nodes,' "$work/out"
+		is "$(stat -c %a "$work/b")" 600
+		is_prefix "$work/b" "${before:-0}"
+	done
+	touch "$work/enough"
+	wait
+	tidy
+}
+
+case_wrong_use() {
+	one_line 2 "FILE: exactly one" "$LSCTL" backup
+	one_line 2 "FILE: exactly one" "$LSCTL" backup a b
+	one_line 1 "no-such-cell: no such cell" "$LSCTL" backup --cell no-such-cell "$work/b"
+	[ ! -e "$work/b" ]
+}
+
+case_of_a_cell_in_one_process() {
+	start
+	mkdir "$m/d"
+	backups_under_load "$m/d" "$m/d" "$data/cell.conf"
+	echo last > "$m/d/last"
+	limit 30 "$LSCTL" backup --cell "$data/cell.conf" --json "$work/b" > "$work/out"
+	python3 -c '
+import json, os, sys
+b = json.load(sys.stdin)
+assert b["cell"] == "local" and b["nodes"] == 8 and b["log_index"] > 100, b
+assert b["size"] == os.stat(b["file"]).st_size, b' < "$work/out"
+	is "$(held "$work/b" last)" last
+	daemon=$(daemon_of "$m")
+	stop
+	limit 30 "$LSCTL" backup --cell "$data/cell.conf" "$work/b2" > /dev/null
+	is "$(held "$work/b2" last)" last
+	limit 30 "$LSCTL" restore "$work/b2" --dir "$work/r" > /dev/null
+	limit 20 "$LSFS" --standalone "$work/r" "$m"
+	is "$(cat "$m/d/last")" last
+	daemon=$(daemon_of "$m")
+	stop
+}
+
+# ---- three replicas ----
+
+backup() { limit 60 "$LSCTL" backup --cell "$cell/dc1.conf" "$@"; }
+replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
+start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" & }
+# answering N: so many replicas do.
+answering() {
+	limit 10 "$LSCTL" status --json --cell "$cell/dc1.conf" | python3 -c '
+import json, sys
+answering = sum(r["reachable"] for r in json.load(sys.stdin)["replicas"])
+sys.exit(answering != int(sys.argv[1]))' "$1"
+}
+
+case_under_the_load_of_two_mounts() {
+	limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
+	limit 20 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m2"
+	mkdir "$m/d"
+	backups_under_load "$m/d" "$m2/d" "$cell/dc1.conf"
+}
+
+case_refusals() {
+	mkdir "$work/directory"
+	one_line 1 "Is a directory" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/directory"
+	one_line 1 "/dev/null: not a file" "$LSCTL" backup --cell "$cell/dc1.conf" /dev/null
+	one_line 1 "$work/no/b: No such file" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/no/b"
+	mkdir "$work/small"
+	mount -t tmpfs -o size=16k small "$work/small"
+	one_line 1 "No space left" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/small/b"
+	is "$(ls -A "$work/small")" ""
+	umount "$work/small"
+}
+
+# A backup takes the place of the one before only when it is whole.
+case_the_old_one_stays_until_the_new_one_is_whole() {
+	local i pid rc
+	backup "$work/b" > /dev/null
+	for i in $(seq 100); do head -c 250000 /dev/urandom > "$m/d/large$i"; done
+	backup "$work/b" > /dev/null
+	cp "$work/b" "$work/b.copy"
+	echo changed > "$m/d/x"
+	for i in TERM INT HUP KILL; do
+		rm -rf "$work"/b.tmp-*
+		"$LSCTL" backup --cell "$cell/dc1.conf" "$work/b" > /dev/null 2>&1 &
+		pid=$!
+		wait_until "it has begun" has_part
+		kill -$i $pid
+		rc=0
+		wait $pid || rc=$?
+		is $rc $((128 + $(kill -l $i)))
+		cmp "$work/b" "$work/b.copy"
+		[ $i = KILL ] || tidy
+	done
+	rm -r "$work"/b.tmp-*
+	ln "$work/b" "$work/same"
+	backup "$work/b" > /dev/null
+	is "$(held "$work/b" x)" changed
+	cmp "$work/same" "$work/b.copy" # it was replaced, not written over
+	tidy
+}
+
+case_restored() {
+	limit 60 "$LSCTL" restore "$work/b" --dir "$work/r3" > "$work/out"
+	grep -qE '^sessions ended +2$' "$work/out"
+	cp -r "$m/d" "$work/d"
+	umount "$m2"
+	limit 20 "$LSFS" --standalone "$work/r3" "$m2"
+	diff -r "$m2/d" "$work/d"
+	umount "$m2"
+}
+
+# Without a quorum the cell stands still; what one replica has can still be saved.
+case_any_replica_will_do() {
+	local i
+	for i in 1 3; do kill -9 "$(replica $i)"; done
+	wait_until "one is left" answering 1
+	backup "$work/b3" > "$work/out" 2>&1
+	is "$(held "$work/b3" x)" changed
+	kill -9 "$(replica 2)"
+	wait_until "none is left" answering 0
+	cp "$work/b3" "$work/b.copy"
+	refused "replica 3 at" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b3"
+	cmp "$work/b3" "$work/b.copy"
+	tidy
+	for i in 1 2 3; do start_replica $i; done
+	wait_until "all are back" answering 3
+}
+
+case_only_for_administrators() {
+	echo somebody > "$m/acl/admin"
+	one_line 1 "only an administrator may" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b4"
+	[ ! -e "$work/b4" ]
+	tidy
+	"$LSCTL" key generate "$work/stranger.key" stranger > /dev/null
+	refused "replica 1 at" "$LSCTL" backup --cell "$cell/dc1.conf" --key "$work/stranger.key" \
+		"$work/b4"
+	[ ! -e "$work/b4" ]
+	limit 30 "$LSCTL" down --dir "$cell" dc1
+}
+
+end_cell() {
+	local i pid
+	touch "$work/enough"
+	umount -l "$m2" 2> /dev/null
+	umount -l "$work/small" 2> /dev/null
+	for i in 1 2 3; do
+		pid=$(replica $i)
+		[ -n "$pid" ] && kill -9 "$pid"
+	done
+	pid=$(daemon_of "$m2")
+	[ -n "$pid" ] && kill -9 "$pid"
+	cleanup
+}
+trap end_cell EXIT
+
+run_cases
