@@ -234,13 +234,14 @@ disk_state_done(struct disk *d, uint64_t applied)
 /* ---- a crash, and the start after it ---- */
 
 bool
-disk_crash(struct sim *s, struct disk *d)
+disk_crash(struct sim *s, struct disk *d, enum loss loss)
 {
+	unsigned permille = loss == LOSE_ALL ? 1000 : loss == LOSE_NOTHING ? 0 : 500;
 	bool lost = false, any;
 	struct writing *w;
 
 	while ((w = TAILQ_FIRST(&d->log)) != NULL) {
-		lost = lost || rng_chance(&s->rng, 500);
+		lost = lost || rng_chance(&s->rng, permille);
 		if (lost)
 			writing_free(&d->log, w);
 		else
@@ -249,7 +250,7 @@ disk_crash(struct sim *s, struct disk *d)
 	any = lost;
 	lost = false;
 	while ((w = TAILQ_FIRST(&d->state)) != NULL) {
-		lost = lost || rng_chance(&s->rng, 500);
+		lost = lost || rng_chance(&s->rng, permille);
 		if (lost)
 			writing_free(&d->state, w);
 		else

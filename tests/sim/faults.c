@@ -37,6 +37,11 @@ static const struct {
     [FAULT_CLOCK_RATE] = {"clocks' rates changed", 60},
     [FAULT_CLOCK_STANDS] = {"clocks stood still", 60},
     [FAULT_DESTROY] = {"sessions destroyed", 60},
+    [FAULT_ALL_STUCK] = {"all disks stuck", 60},
+    [FAULT_AT_PROMISE] = {"crashes at a promise", 2000},
+    [FAULT_RELAY] = {"masters one after the other", 0},
+    [FAULT_AT_DELAY] = {"sessions destroyed as a delay ends", 10000},
+    [FAULT_PINCH] = {"leases to be remembered", 0},
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
 };
 
@@ -84,6 +89,7 @@ draw_work(struct swarm *w, struct rng *r)
 	w->roles = 1u << rng_below(r, ROLES);
 	w->roles |= (unsigned)rng_below(r, 1u << ROLES);
 	w->think_ms = spread(r, rng_chance(r, 200) ? 50 : 500, 4000);
+	w->shared = rng_chance(r, 400) ? 900 : 500;
 	w->interrupt = maybe(r, 700);
 	w->successor = (unsigned)rng_below(r, 1001);
 	w->caching = maybe(r, 1000);
@@ -188,8 +194,8 @@ fault_machine(struct sim *s, struct machine *m)
 		fault(s, FAULT_CLIENT_CUT_OFF, "client %d is cut off from all replicas for %.3f s",
 		      m->id + 1, (double)(until - s->now) / 1e9);
 	}
-	if (m->up && fault_strikes(s, FAULT_DESTROY))
-		work_destroy(s, m);
+	if (fault_strikes(s, FAULT_DESTROY))
+		work_destroy(s, m, &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)]);
 	fault_machine_clock(s, m);
 }
 
@@ -254,7 +260,16 @@ fault_node(struct sim *s, struct host *n)
 
 /* ---- of the whole cell ---- */
 
-enum split { SPLIT_ALONE, SPLIT_PEERS, SPLIT_DEAF, SPLIT_MUTE, SPLIT_PAIR, SPLIT_CLIENT, SPLITS };
+enum split {
+	SPLIT_ALONE,
+	SPLIT_PEERS,
+	SPLIT_DEAF,
+	SPLIT_MUTE,
+	SPLIT_PAIR,
+	SPLIT_CLIENT,
+	SPLIT_WITH_CLIENT,
+	SPLITS
+};
 
 static const char *const split_names[SPLITS] = {
     [SPLIT_ALONE] = "from everybody",
@@ -263,7 +278,23 @@ static const char *const split_names[SPLITS] = {
     [SPLIT_MUTE] = "and the other replicas do not hear it",
     [SPLIT_PAIR] = "from one other replica",
     [SPLIT_CLIENT] = "from one client, in one direction",
+    [SPLIT_WITH_CLIENT] = "from everybody, with one client",
 };
+
+/* A replica and one client reach each other, and nobody else. */
+static void
+isolate(struct sim *s, int node, int machine, int64_t until)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		if (i == node)
+			continue;
+		cut_both(s, end_of_node(node), end_of_node(i), until);
+		cut_both(s, end_of_machine(machine), end_of_node(i), until);
+	}
+	for (int i = 0; i < s->machines_n; i++)
+		if (i != machine)
+			cut_both(s, end_of_node(node), end_of_machine(i), until);
+}
 
 /* A replica is cut off: from everybody, from the others of its kind, in one direction only; or one
  * link is cut, in one direction or both. */
@@ -287,6 +318,8 @@ split(struct sim *s, enum split kind, int node, int64_t until)
 		if (i != node && kind != SPLIT_MUTE)
 			net_cut(s, end_of_node(i), end_of_node(node), until);
 	}
+	if (kind == SPLIT_WITH_CLIENT)
+		isolate(s, node, machine, until);
 	for (int i = 0; i < s->machines_n && kind == SPLIT_ALONE; i++)
 		cut_both(s, end_of_node(node), end_of_machine(i), until);
 	fault(s, FAULT_CUT_OFF, "replica %d is cut off %s for %.3f s", node + 1, split_names[kind],
@@ -343,7 +376,7 @@ fault_master(struct sim *s)
 	if (n == NULL || !fault_strikes(s, FAULT_MASTER))
 		return;
 	fault(s, FAULT_MASTER, "it strikes the master, replica %d", n->id);
-	switch (rng_below(&s->rng, 6)) {
+	switch (rng_below(&s->rng, 10)) {
 	case 0:
 		host_crash(s, n, FAULT_CRASH);
 		return;
@@ -359,10 +392,32 @@ fault_master(struct sim *s)
 	case 4:
 		split(s, SPLIT_DEAF, n->id - 1, s->now + a_while(s));
 		return;
+	case 5:
+		adversary_relay(s, n);
+		return;
+	case 6:
+		adversary_pinch(s, n);
+		return;
+	case 7:
+	case 8:
+		split(s, SPLIT_WITH_CLIENT, n->id - 1, s->now + a_while(s));
+		return;
 	default:
 		split(s, SPLIT_PEERS, n->id - 1, s->now + a_while(s));
 		return;
 	}
+}
+
+/* Leases are renewed, sessions live, and nothing that was proposed is chosen. */
+static void
+all_stuck(struct sim *s)
+{
+	int64_t until = s->now + sim_between(s, 50 * MS, 4 * SECOND);
+
+	fault(s, FAULT_ALL_STUCK, "all disks are stuck for %.3f s", (double)(until - s->now) / 1e9);
+	for (int i = 0; i < s->hosts_n; i++)
+		if (s->hosts[i].disk.stuck_until < until)
+			s->hosts[i].disk.stuck_until = until;
 }
 
 static void
@@ -389,6 +444,8 @@ fault_cell(struct sim *s)
 	}
 	if (fault_strikes(s, FAULT_FREEZE))
 		freeze(s);
+	if (fault_strikes(s, FAULT_ALL_STUCK))
+		all_stuck(s);
 	if (s->hosts_n == 1)
 		return;
 	fault_master(s);

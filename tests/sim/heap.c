@@ -33,15 +33,9 @@ heap_push(struct heap *h, struct event e)
 	}
 }
 
-bool
-heap_pop(struct heap *h, struct event *e)
+static void
+sink(struct heap *h, size_t i)
 {
-	size_t i = 0;
-
-	if (h->n == 0)
-		return false;
-	*e = h->events[0];
-	h->events[0] = h->events[--h->n];
 	for (;;) {
 		size_t least = i;
 
@@ -50,8 +44,26 @@ heap_pop(struct heap *h, struct event *e)
 				least = child;
 		}
 		if (least == i)
-			return true;
+			return;
 		swap(&h->events[i], &h->events[least]);
 		i = least;
 	}
+}
+
+void
+heap_sort(struct heap *h)
+{
+	for (size_t i = h->n / 2; i-- > 0;)
+		sink(h, i);
+}
+
+bool
+heap_pop(struct heap *h, struct event *e)
+{
+	if (h->n == 0)
+		return false;
+	*e = h->events[0];
+	h->events[0] = h->events[--h->n];
+	sink(h, 0);
+	return true;
 }

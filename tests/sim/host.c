@@ -248,7 +248,7 @@ run_copied(struct sim *s, struct event *e)
 	if (from == 0 || !s->hosts[from - 1].up ||
 	    s->hosts[from - 1].disk.applied <= n->disk.applied)
 		return;
-	disk_crash(s, &n->disk);
+	disk_crash(s, &n->disk, LOSE_SOME);
 	disk_copy_state(&n->disk, &s->hosts[from - 1].disk);
 	sim_trace(s, "replica %d has a copy of the state of replica %u", n->id, from);
 	down(s, n, 0);
@@ -278,6 +278,7 @@ carry_out(struct sim *s, struct host *n)
 		                                   .who = n->id - 1,
 		                                   .life = n->life,
 		                                   .a = u->ticket});
+	adversary_recorded(s, n);
 	for (size_t i = 0; i < u->sends_n; i++)
 		send(s, n, &u->sends[i]);
 	if (u->rows.n > 0) {
@@ -434,9 +435,20 @@ host_crash(struct sim *s, struct host *n, enum fault why)
 	if (!n->up)
 		return;
 	fault(s, why, "replica %d crashes", n->id);
-	if (disk_crash(s, &n->disk))
+	if (disk_crash(s, &n->disk, LOSE_SOME))
 		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
 	down(s, n, until_back(s));
+}
+
+void
+host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back)
+{
+	if (!n->up)
+		return;
+	fault(s, FAULT_CRASH, "replica %d crashes for %.3f s", n->id, (double)back / 1e9);
+	if (disk_crash(s, &n->disk, loss))
+		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
+	down(s, n, back);
 }
 
 /* A replica whose fsync failed trusts nothing any more: it ends itself, and does not come back
@@ -446,7 +458,7 @@ fail(struct sim *s, struct host *n)
 {
 	fault(s, FAULT_FSYNC, "fsync fails: replica %d ends, until its machine is rebooted", n->id);
 	n->disk.broken = false;
-	disk_crash(s, &n->disk);
+	disk_crash(s, &n->disk, LOSE_SOME);
 	down(s, n, s->calm ? sim_between(s, 0, SECOND) : sim_between(s, SECOND, 20 * SECOND));
 }
 

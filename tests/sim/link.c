@@ -135,6 +135,26 @@ link_break(struct sim *s, int from, int to)
 	l->down_until = s->now + (s->calm ? 0 : sim_between(s, 0, 300 * MS));
 }
 
+/* The order of what waits is that of its making, which the heap keeps among equal times. */
+void
+link_heal(struct sim *s, int from, int to)
+{
+	struct link *l = link_of(s, from, to);
+	int64_t at = s->now + sim_between(s, 50000, s->swarm.latency_us * 1000);
+
+	s->net.cut_until[end_of_node(from - 1)][end_of_node(to - 1)] = 0;
+	l->down_until = 0;
+	l->last = l->last < at ? l->last : at;
+	for (size_t i = 0; i < s->heap.n; i++) {
+		struct event *e = &s->heap.events[i];
+
+		if (e->run == run_arrive && e->who == to - 1 && e->a == (uint64_t)from &&
+		    e->at > at)
+			e->at = at;
+	}
+	heap_sort(&s->heap);
+}
+
 void
 link_node_died(struct sim *s, int node)
 {

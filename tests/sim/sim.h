@@ -15,6 +15,7 @@
  *   locks.c    fed with the log, compared with what clients are told
  *   reads.c    and what reads show with what was there at that moment
  *   faults.c   which faults a seed has, and when they strike
+ *   adversary.c  those that wait for their moment
  *   trace.c    what happens, in words
  *   soak.c     many runs, on all cores
  *
@@ -41,6 +42,7 @@ enum {
 };
 
 struct sim;
+struct host;
 
 /* ---- time, clocks.c ---- */
 
@@ -86,6 +88,8 @@ struct heap {
 
 /* Puts a copy in; takes `e.data` over. */
 void heap_push(struct heap *h, struct event e);
+/* After the times of events were changed. */
+void heap_sort(struct heap *h);
 /* False when it is empty. */
 bool heap_pop(struct heap *h, struct event *e);
 
@@ -120,6 +124,11 @@ enum fault {
 	FAULT_CLOCK_RATE,
 	FAULT_CLOCK_STANDS, /* wild clocks only */
 	FAULT_DESTROY,      /* an operator ends a session */
+	FAULT_ALL_STUCK,    /* all disks */
+	FAULT_AT_PROMISE,   /* a crash when a promise is being written */
+	FAULT_RELAY,        /* a master goes when the one before comes back */
+	FAULT_AT_DELAY,     /* a holder goes as the delay of another one ends */
+	FAULT_PINCH,        /* who granted the lease crash, and somebody stands */
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
 	FAULTS
 };
@@ -140,6 +149,7 @@ struct swarm {
 	unsigned successor; /* permille of crashed machines whose successor ends them */
 	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
+	unsigned shared;    /* permille of locks that are asked for shared */
 	int64_t think_ms;
 	int lock_delay_s;
 	enum clocks clocks;
@@ -154,6 +164,15 @@ void fault(struct sim *s, enum fault f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Drawn anew whenever something begins that may have this fault. */
 bool fault_strikes(struct sim *s, enum fault f);
+
+/* ---- adversary.c ---- */
+
+/* A replica has handed records to its disk. */
+void adversary_recorded(struct sim *s, struct host *n);
+void adversary_relay(struct sim *s, struct host *master);
+void adversary_pinch(struct sim *s, struct host *master);
+/* A lock-delay begins, of so many nanoseconds. */
+void adversary_delay(struct sim *s, uint64_t node, int64_t length);
 
 /* ---- net.c ---- */
 
@@ -219,6 +238,8 @@ struct conn *net_random_open(struct sim *s);
 /* A frame from one replica to another; their connection breaks; all of a replica's do. */
 void link_send(struct sim *s, int from, int to, struct bytes frame);
 void link_break(struct sim *s, int from, int to);
+/* Nothing is in its way any more: what waits arrives now. */
+void link_heal(struct sim *s, int from, int to);
 void link_node_died(struct sim *s, int node);
 
 /* ---- disk.c ---- */
@@ -268,9 +289,10 @@ int64_t disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct
 /* Everything up to here is durable; false when it was so before. */
 bool disk_log_done(struct disk *d, uint64_t ticket);
 bool disk_state_done(struct disk *d, uint64_t applied);
-/* Power is gone: of the transactions that are being written a random first part has made it. True
- * when the rest was more than nothing. */
-bool disk_crash(struct sim *s, struct disk *d);
+/* Power is gone: of the transactions that are being written a random first part has made it, or
+ * none, or all. True when something was lost. */
+enum loss { LOSE_SOME, LOSE_ALL, LOSE_NOTHING };
+bool disk_crash(struct sim *s, struct disk *d, enum loss loss);
 void disk_finish(struct disk *d);
 /* What a start finds. `entries` are to be freed with free(). */
 /* The state becomes a copy of another's; nothing is being written. */
@@ -306,6 +328,8 @@ void host_init(struct sim *s, struct host *n, int id);
 void host_start(struct sim *s, struct host *n);
 /* `why`: what is counted. */
 void host_crash(struct sim *s, struct host *n, enum fault why);
+/* It is back after that time. */
+void host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back);
 void host_stop(struct sim *s, struct host *n);
 void host_pause(struct sim *s, struct host *n, int64_t until);
 /* What was wrong with its disk and its clock is over. */
@@ -558,8 +582,8 @@ void work_start(struct sim *s, struct machine *m);
 void work_answered(struct sim *s, struct machine *m, const struct record *r);
 void work_granted(struct sim *s, struct machine *m, const struct client_grant *g);
 void work_session_lost(struct sim *s, struct machine *m);
-/* One of its processes ends the session of another client, as an operator may. */
-void work_destroy(struct sim *s, struct machine *m);
+/* Somebody there ends the session of another client, as an operator may. */
+void work_destroy(struct sim *s, struct machine *m, struct machine *other);
 bool work_idle(const struct sim *s, const struct machine *m);
 
 /* ---- mounts.c, users.c ---- */

@@ -151,7 +151,7 @@ static bool
 on_locks(struct sim *s, struct machine *m, int p)
 {
 	struct process *u = &m->processes[p];
-	enum lock_mode mode = rng_chance(&s->rng, 500) ? LOCK_SHARED : LOCK_EXCLUSIVE;
+	enum lock_mode mode = rng_chance(&s->rng, s->swarm.shared) ? LOCK_SHARED : LOCK_EXCLUSIVE;
 
 	switch (u->step) {
 	case 0:

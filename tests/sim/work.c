@@ -269,7 +269,7 @@ static void
 do_locks(struct sim *s, struct machine *m, int p)
 {
 	struct process *proc = &m->processes[p];
-	enum lock_mode mode = rng_chance(&s->rng, 500) ? LOCK_SHARED : LOCK_EXCLUSIVE;
+	enum lock_mode mode = rng_chance(&s->rng, s->swarm.shared) ? LOCK_SHARED : LOCK_EXCLUSIVE;
 	struct op look = {.code = OP_get_sequencer, .get_sequencer = {.node = proc->node}};
 	struct op state = {.code = OP_get_lock, .get_lock = {.node = proc->node}};
 	uint64_t before = proc->acquisition;
@@ -578,16 +578,15 @@ work_granted(struct sim *s, struct machine *m, const struct client_grant *g)
 
 /* What was held is gone; who waited for a lock waits no more. */
 void
-work_destroy(struct sim *s, struct machine *m)
+work_destroy(struct sim *s, struct machine *m, struct machine *other)
 {
-	struct machine *other = &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)];
 	struct op op = {.code = OP_end_session,
 	                .end_session = {.session = other->session,
 	                                .cause = SESSION_EXPIRED,
 	                                .nonce = {other->nonce, LIMIT_NONCE}}};
 
-	if (m->state != CLIENT_SAFE || m->closing || m->paused_until > s->now || other == m ||
-	    !other->up || other->session == 0 || other->closing)
+	if (!m->up || m->state != CLIENT_SAFE || m->closing || m->paused_until > s->now ||
+	    other == m || other->session == 0)
 		return;
 	fault(s, FAULT_DESTROY, "an operator at client %d ends the session of client %d",
 	      m->id + 1, other->id + 1);

@@ -1,0 +1,168 @@
+/* Faults that wait for their moment. What they do could happen by chance, once in a million seeds:
+ * a promise is lost with the crash that follows it, while the old master comes back; a lease is
+ * forgotten by the one replica that counts; the log that a fallen master had to itself meets the
+ * next master's. */
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+static void
+cut_pair(struct sim *s, int a, int b, int64_t until)
+{
+	net_cut(s, end_of_node(a - 1), end_of_node(b - 1), until);
+	net_cut(s, end_of_node(b - 1), end_of_node(a - 1), until);
+}
+
+/* ---- a crash around a promise ---- */
+
+/* Whoever could not reach it can, but for the candidate that it has promised to. */
+static void
+run_reach(struct sim *s, struct event *e)
+{
+	for (int i = 1; i <= s->hosts_n && !s->calm; i++) {
+		if (i == e->who + 1 || i == (int)e->a)
+			continue;
+		link_heal(s, i, e->who + 1);
+		link_heal(s, e->who + 1, i);
+	}
+}
+
+static void
+run_crash(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+	int64_t back = sim_between(s, 0, 20 * MS);
+
+	if (s->calm || !n->up || n->life != e->life)
+		return;
+	fault(s, FAULT_AT_PROMISE, "replica %d crashes, having promised to replica %d", n->id,
+	      (int)e->a);
+	host_crash_for(s, n, rng_chance(&s->rng, 500) ? LOSE_ALL : LOSE_NOTHING, back);
+	if ((int)e->a != n->id)
+		cut_pair(s, (int)e->a, n->id, s->now + sim_between(s, 0, 1500 * MS));
+	heap_push(&s->heap, (struct event){.at = s->now + back + MS,
+	                                   .run = run_reach,
+	                                   .who = e->who,
+	                                   .a = e->a});
+}
+
+void
+adversary_recorded(struct sim *s, struct host *n)
+{
+	const struct replica_update *u = &n->update;
+
+	for (size_t i = 0; i < u->records_n; i++) {
+		if (u->records[i].kind != PX_RECORD_PROMISE || s->hosts_n == 1 ||
+		    !fault_strikes(s, FAULT_AT_PROMISE))
+			continue;
+		heap_push(&s->heap,
+		          (struct event){.at = s->now + sim_between(s, 0, 3 * MS),
+		                         .run = run_crash,
+		                         .who = n->id - 1,
+		                         .life = n->life,
+		                         .a = u->records[i].ballot.replica});
+		return;
+	}
+}
+
+/* ---- masters one after the other ---- */
+
+/* The one that was cut off comes back at this moment, and its successor goes. */
+static void
+run_succeed(struct sim *s, struct event *e)
+{
+	struct host *n = sim_serving(s);
+
+	if (s->calm || n == NULL || n->id == e->who + 1)
+		return;
+	fault(s, FAULT_RELAY, "replica %d goes as replica %d, the master before, comes back", n->id,
+	      e->who + 1);
+	if (rng_chance(&s->rng, 700))
+		host_crash(s, n, FAULT_CRASH);
+	else
+		host_pause(s, n, s->now + sim_between(s, 100 * MS, 3 * SECOND));
+}
+
+void
+adversary_relay(struct sim *s, struct host *master)
+{
+	int64_t until = s->now + sim_between(s, 700 * MS, 2500 * MS);
+
+	fault(s, FAULT_CUT_OFF, "replica %d is cut off from the other replicas for %.3f s",
+	      master->id, (double)(until - s->now) / 1e9);
+	for (int i = 1; i <= s->hosts_n; i++)
+		if (i != master->id)
+			cut_pair(s, master->id, i, until);
+	heap_push(&s->heap, (struct event){.at = until - sim_between(s, 0, 30 * MS),
+	                                   .run = run_succeed,
+	                                   .who = master->id - 1});
+}
+
+/* ---- leases that have to be remembered ---- */
+
+static void
+run_pinch(struct sim *s, struct event *e)
+{
+	for (int i = 1; i <= s->hosts_n && !s->calm; i++)
+		if (i != (int)e->a && i != (int)e->b)
+			host_crash_for(s, &s->hosts[i - 1], LOSE_SOME,
+			               sim_between(s, 0, 20 * MS));
+}
+
+void
+adversary_pinch(struct sim *s, struct host *master)
+{
+	int candidate = 1 + (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
+	int64_t at = s->now + 500 * MS;
+
+	if (candidate == master->id)
+		return;
+	fault(s, FAULT_PINCH, "replica %d does not hear the master, and the others crash often",
+	      candidate);
+	cut_pair(s, master->id, candidate, s->now + 2 * SECOND);
+	for (int i = 0; i < 6; i++) {
+		at += sim_between(s, 50 * MS, 250 * MS);
+		heap_push(&s->heap, (struct event){.at = at,
+		                                   .run = run_pinch,
+		                                   .a = (uint64_t)master->id,
+		                                   .b = (uint64_t)candidate});
+	}
+}
+
+/* ---- two delays of one lock ---- */
+
+/* The end of the delay is under way, and nothing is decided, when the session of somebody who holds
+ * the lock as well ends. */
+static void
+run_second_delay(struct sim *s, struct event *e)
+{
+	const struct item *it = model_item(&s->model, e->a);
+	struct machine *victim = NULL;
+
+	if (s->calm || it->died != 0 || it->holders_n == 0 || it->delay_mode == LOCK_NONE)
+		return;
+	for (int i = 0; i < s->machines_n; i++)
+		if (s->machines[i].session == it->holders[0].session)
+			victim = &s->machines[i];
+	if (victim == NULL)
+		return;
+	fault(s, FAULT_AT_DELAY, "the lock-delay of %s ends soon", trace_path(s, it->node));
+	for (int i = 0; i < s->hosts_n; i++)
+		if (s->hosts[i].disk.stuck_until < e->at + (int64_t)e->b)
+			s->hosts[i].disk.stuck_until = e->at + (int64_t)e->b;
+	for (int i = 0; i < s->machines_n; i++)
+		work_destroy(s, &s->machines[i], victim);
+}
+
+void
+adversary_delay(struct sim *s, uint64_t node, int64_t length)
+{
+	int64_t before = sim_between(s, 0, 300 * MS);
+
+	if (!fault_strikes(s, FAULT_AT_DELAY))
+		return;
+	heap_push(&s->heap,
+	          (struct event){.at = s->now + length - before,
+	                         .run = run_second_delay,
+	                         .a = node,
+	                         .b = (uint64_t)(before + sim_between(s, 0, 300 * MS))});
+}
