@@ -206,7 +206,7 @@ void px_members_pass(struct px *px);
 void px_members_gather(struct px *px);
 /* At the end of a step: who has no vote any more ends its mastership or candidacy. */
 void px_members_settle(struct px *px);
-/* Tells somebody who asks for our vote that it was removed. */
+/* Tells somebody who asks for a vote, a grant or a welcome that it was removed. */
 void px_expel(struct px *px, uint8_t from, const struct message *m);
 
 /* ---- recover.c ---- */

@@ -240,8 +240,8 @@ px_say_hello(struct px *px)
 	for (int i = 0; i < px->greeters.n; i++) {
 		uint8_t to = px->greeters.list[i].id;
 
-		if (to != px->config.self && !px->welcomed[to])
-			say_hello(px, to);
+		if (to != px->config.self)
+			say_hello(px, to); /* who has welcomed us may tell a newer list now */
 	}
 	px->hello_at = mono_add(px->now, px->config.heartbeat);
 }

@@ -287,14 +287,12 @@ px_expel(struct px *px, uint8_t from, const struct message *m)
 {
 	struct message answer = {.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}};
 
-	if (m->code == MSG_prepare) {
-		answer.welcome.ballot = m->prepare.ballot;
-	} else if (m->code == MSG_hello) {
-		answer.welcome.ballot = m->hello.ballot;
+	if (m->code == MSG_hello) {
 		answer.welcome.incarnation = m->hello.incarnation;
 		answer.welcome.start = m->hello.start;
-	} else {
+	} else if (m->code != MSG_prepare && m->code != MSG_heartbeat) {
 		return;
 	}
+	answer.welcome.ballot = m->prepare.ballot; /* all of them begin with one */
 	px_send(px, from, 0, &answer);
 }

@@ -98,6 +98,7 @@ struct world {
 	int64_t delay, late_delay, disk_delay;
 	unsigned large; /* permille of proposals */
 	bool rolling;    /* partitions without a pause between them */
+	uint8_t outdated; /* is cut off, to be let in when the members have changed; 0: nobody */
 	unsigned change; /* permille of chances to change the members */
 	bool in_order;  /* of each link, as TCP has it */
 	int64_t arrived[WORLD_NODES + 1][WORLD_NODES + 1]; /* the last message from, to */

@@ -46,6 +46,18 @@ heal(struct world *w)
 			w->cut[i][k] = false;
 }
 
+/* Cuts all links from one side to the other, and back. */
+static void
+split(struct world *w, uint64_t sides, bool one_way)
+{
+	for (int i = 0; i < WORLD_NODES; i++)
+		for (int k = 0; k < WORLD_NODES; k++)
+			if ((sides >> i & 1) > (sides >> k & 1)) {
+				w->cut[i + 1][k + 1] = true;
+				w->cut[k + 1][i + 1] = !one_way;
+			}
+}
+
 /* As many voters as the others can do without: these may change the members meanwhile. */
 static uint64_t
 minority(struct world *w)
@@ -67,14 +79,36 @@ partition(struct world *w)
 	uint64_t kind = below(w, 10);
 	uint64_t sides = kind < 4 ? 1u << (master_or_anyone(w) - 1) :
 	                 kind < 6 ? minority(w) : below(w, 1u << WORLD_NODES);
-	bool one_way = rng_chance(&w->rng, 300);
 
-	for (int i = 0; i < WORLD_NODES; i++)
-		for (int k = 0; k < WORLD_NODES; k++)
-			if ((sides >> i & 1) > (sides >> k & 1)) {
-				w->cut[i + 1][k + 1] = true;
-				w->cut[k + 1][i + 1] = !one_way;
-			}
+	split(w, sides, rng_chance(&w->rng, 300));
+}
+
+/* First somebody is cut off, so that it does not hear of the changes meanwhile; the next time it
+ * meets a majority of the list that it knows, and nobody else. */
+static void
+outdate(struct world *w)
+{
+	const struct px_members *known = world_members(w, w->sums_n);
+	uint8_t master = world_serving(w), id = w->outdated;
+	uint64_t sides;
+	int n = 1;
+
+	if (id == 0)
+		id = w->outdated = known->list[below(w, (uint64_t)known->n)].id;
+	else
+		w->outdated = 0;
+	sides = 1u << (id - 1);
+	if (world_node(w, id)->px)
+		known = px_members(world_node(w, id)->px);
+	for (int i = 0; w->outdated == 0 && i < known->n && !world_is_majority(known, n); i++) {
+		uint8_t other = known->list[i].id;
+
+		if (!known->list[i].voter || other == id || other == master)
+			continue;
+		sides |= 1u << (other - 1);
+		n++;
+	}
+	split(w, sides, false);
 }
 
 static void
@@ -100,7 +134,10 @@ static void
 roll(struct world *w)
 {
 	heal(w);
-	partition(w);
+	if (w->outdated != 0 || rng_chance(&w->rng, 500))
+		outdate(w);
+	else
+		partition(w);
 	if (rng_chance(&w->rng, 200))
 		crash(w, master_or_anyone(w));
 }
@@ -159,7 +196,7 @@ work(struct world *w, uint64_t pace)
 		world_save(w, anyone(w));
 	if (rng_chance(&w->rng, w->change)) {
 		world_change_members(w);
-		if (rng_chance(&w->rng, w->change / (w->rolling ? 8 : 2)))
+		if (!w->rolling && rng_chance(&w->rng, w->change / 2))
 			fault(w); /* in the middle of it */
 	}
 }
@@ -243,9 +280,9 @@ run_seed(uint64_t seed, bool sum, bool tell)
 
 	choose_faults(&w);
 	pace = 20 + below(&w, 200);
-	fault_permille = below(&w, w.rolling ? 16 : 30) * pace / 100 + 1;
+	fault_permille = w.rolling ? pace / 28 + 1 : below(&w, 30) * pace / 100 + 1;
 	world_start(&w, seed, sizes[seed % 8]);
-	while (w.now < 4000 * MS) {
+	while (w.now < (w.rolling ? 8000 : 4000) * MS) {
 		work(&w, pace);
 		if (rng_chance(&w.rng, (unsigned)fault_permille * 2))
 			fault(&w);
