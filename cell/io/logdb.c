@@ -214,7 +214,7 @@ logdb_recover(struct logdb *log, uint64_t applied, bool others, struct px_recove
 	log->older = !compare_marks(log, last);
 	r->damaged = highest(highest(f->last, f->missing), log->marks.slot);
 	r->damaged = r->damaged > last ? r->damaged : 0;
-	r->chosen = highest(highest(r->trimmed, applied), f->chosen < last ? f->chosen : last);
+	r->chosen = highest(r->trimmed, f->chosen < last ? f->chosen : last);
 	r->wait.ns = f->none_left ? 0 : f->longest_ns;
 	if (f->leases_lost || f->torn || log->older)
 		r->wait = span_ms(LIMIT_LEASE_MAX_S * 1000);

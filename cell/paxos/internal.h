@@ -103,7 +103,7 @@ struct px {
 	uint64_t durable;       /* and durable up to here */
 
 	/* What the disk lost, and what was heard of others and ourselves. */
-	uint64_t incarnation; /* of this start */
+	uint64_t incarnation, start; /* of this start */
 	uint64_t held;        /* the highest slot that this disk ever held */
 	uint64_t damaged;     /* acceptances up to here may be missing; 0: none are */
 	bool stateless;       /* the log's first entries are behind the state */
@@ -227,6 +227,8 @@ void px_look_for_state(struct px *px);
 /* ---- marks.c ---- */
 
 void px_marks_recover(struct px *px, const struct px_recovered *recovered);
+/* Before anything else in the life of a disk: who it is. */
+void px_write_own_mark(struct px *px);
 /* Remembers what a member's message tells of it, and of others. */
 void px_note(struct px *px, uint8_t from, const struct message *m);
 /* Records what changed, along with the other records of the step. */

@@ -12,10 +12,16 @@
  *
  * The master's heartbeats spread the marks. Only what is told when it is durable may stand in a
  * mark; the answer to a heartbeat tells a ballot that may be forgotten, so it counts for the slots
- * alone. */
+ * alone.
+ *
+ * Of the number of a start, the upper half stays the same as long as the disk does: it is recorded
+ * in our own mark. So an emptied disk is found out however often it starts before it is heard. Our
+ * own mark also says that we have lost our vote, for good. */
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
+
+#define NEVER_AGAIN UINT64_MAX /* as the incarnation of our own mark: we have lost our vote */
 
 /* ---- the marks ---- */
 
@@ -48,13 +54,67 @@ remember(struct px *px, const struct mark *told)
 		record_mark(px, known);
 }
 
+/* ---- our own ---- */
+
+static bool
+is_same_disk(uint64_t start, uint64_t other)
+{
+	return start >> 32 == other >> 32;
+}
+
 void
 px_marks_recover(struct px *px, const struct px_recovered *recovered)
 {
+	struct mark *own = &px->known[px->config.self].mark;
+
 	for (size_t i = 0; i < recovered->marks_n; i++)
 		if (recovered->marks[i].replica != 0)
 			px->known[recovered->marks[i].replica].mark = recovered->marks[i];
+	px->start = px->config.start;
+	if (own->replica != 0)
+		px->start = own->start >> 32 << 32 | (px->start & UINT32_MAX);
+	px->lost = own->incarnation == NEVER_AGAIN;
 }
+
+static void
+record_own(struct px *px, uint64_t incarnation)
+{
+	struct known *own = &px->known[px->config.self];
+
+	own->mark = (struct mark){
+		.replica = px->config.self,
+		.incarnation = incarnation,
+		.start = px->start,
+	};
+	record_mark(px, own);
+}
+
+void
+px_write_own_mark(struct px *px)
+{
+	if (px->known[px->config.self].mark.replica == 0)
+		record_own(px, px->incarnation);
+}
+
+static void
+fall_silent(struct px *px)
+{
+	if (px->role != PX_FOLLOWER)
+		px_follow(px, BALLOT_NONE, px->config.lease);
+	px->master = BALLOT_NONE;
+}
+
+static void
+lose_vote(struct px *px)
+{
+	if (px->lost)
+		return;
+	px->lost = true;
+	record_own(px, NEVER_AGAIN);
+	fall_silent(px);
+}
+
+/* ---- telling and hearing ---- */
 
 void
 px_write_marks(struct px *px)
@@ -75,7 +135,7 @@ own_mark(const struct px *px)
 	return (struct mark){
 		.replica = px->config.self,
 		.incarnation = px->incarnation,
-		.start = px->config.start,
+		.start = px->start,
 		.ballot = px->ballot,
 		.slot = px->durable,
 	};
@@ -107,15 +167,6 @@ is_less(const struct mark *told, const struct mark *remembered)
 	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
 }
 
-static void
-lose_vote(struct px *px, bool *why)
-{
-	*why = true;
-	if (px->role != PX_FOLLOWER)
-		px_follow(px, BALLOT_NONE, px->config.lease);
-	px->master = BALLOT_NONE;
-}
-
 /* Too late for those who heard us before, but not for all that we would say from now on. */
 static void
 check_own(struct px *px, const struct mark *m)
@@ -123,9 +174,9 @@ check_own(struct px *px, const struct mark *m)
 	struct mark own = {.ballot = px->promised, .slot = px->held};
 
 	if (m->incarnation > px->incarnation ||
-	    (m->incarnation == px->incarnation && m->start != px->config.start) ||
-	    is_less(&own, m))
-		lose_vote(px, &px->lost);
+	    (m->incarnation == px->incarnation && m->start != px->start) ||
+	    (m->incarnation > 0 && !is_same_disk(m->start, px->start)) || is_less(&own, m))
+		lose_vote(px);
 }
 
 static void
@@ -214,12 +265,12 @@ first_if_none(struct ballot ballot)
 static void
 say_hello(struct px *px, uint8_t to)
 {
-	px_send(px, to, 0, &(struct message){
+	px_send(px, to, px->known[px->config.self].ticket, &(struct message){
 		.code = MSG_hello,
 		.hello = {
 			.ballot = first_if_none(px->promised),
 			.incarnation = px->incarnation,
-			.start = px->config.start,
+			.start = px->start,
 			.last = px->held,
 		},
 	});
@@ -249,6 +300,8 @@ px_say_hello(struct px *px)
 static enum welcome
 judge(const struct mark *told, const struct mark *remembered)
 {
+	if (remembered->incarnation > 0 && !is_same_disk(told->start, remembered->start))
+		return WELCOME_REPEATED;
 	if (told->incarnation < remembered->incarnation)
 		return WELCOME_REPEATED;
 	if (told->incarnation == remembered->incarnation)
@@ -326,14 +379,16 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 	struct mark own = {.ballot = px->promised, .slot = px->held};
 	struct mark remembered = {.ballot = m->ballot, .slot = m->last};
 
-	if (m->verdict == WELCOME_NO_MEMBER)
-		lose_vote(px, &px->expelled);
-	if (m->incarnation != px->incarnation || m->start != px->config.start)
+	if (m->verdict == WELCOME_NO_MEMBER) {
+		px->expelled = true;
+		fall_silent(px);
+	}
+	if (m->incarnation != px->incarnation || m->start != px->start)
 		return; /* of an earlier start */
 	if (remembered.ballot.replica == 0)
 		remembered.ballot = BALLOT_NONE;
 	if (m->verdict == WELCOME_REPEATED || is_less(&own, &remembered))
-		lose_vote(px, &px->lost);
+		lose_vote(px);
 	if (px->lost || m->verdict != WELCOME_FINE)
 		return;
 	take_newer_list(px, m);

@@ -201,11 +201,13 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	struct cursor c = cursor_of(m->accepted.packed);
 	struct log_entry e = {0};
 	int others = px->others_n;
+	uint64_t have;
 
 	if (px->role != PX_CANDIDATE || !ballot_equal(m->ballot, px->ballot))
 		return;
 	v->promised = true;
 	v->last = m->last;
+	have = vote_have(px, v);
 	while (wire_next_log_entry(&c, &e))
 		if (!take_promised(px, v, m->chosen, &e))
 			break;
@@ -213,8 +215,8 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 		px_ask(px); /* the promise tells of voters whom we did not know */
 	if (vote_complete(px, v))
 		px_count_votes(px);
-	else if (m->accepted.count > 0)
-		ask_one(px, from);
+	else if (vote_have(px, v) > have)
+		ask_one(px, from); /* else it lacks what we need first: its log begins behind */
 }
 
 /* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again,

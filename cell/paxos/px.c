@@ -250,6 +250,7 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	px->out = update;
 	px->now = mono_max(px->now, event->now);
 	px_write_base(px);
+	px_write_own_mark(px);
 	switch (event->kind) {
 	case PX_RECEIVE:
 		meet(px, event->from, event->message);

@@ -37,23 +37,9 @@ chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 	return recovered->chosen < last ? recovered->chosen : last;
 }
 
-/* Every slot of the state is chosen, and the origin of its last one is known. The log alone does
- * not do when it ends before or has another entry there, when it does not know the members that the
- * state has, or when it begins with a slot that it has the origin of no more. */
-static bool
-begins_at_state(const struct px *px, const struct px_recovered *recovered)
-{
-	uint64_t hint = chosen_by_hint(px, recovered);
-
-	if (recovered->applied <= recovered->trimmed || recovered->applied <= hint)
-		return false;
-	return recovered->applied > window_last(&px->log) || px->config.members.version > hint ||
-	       (hint == recovered->trimmed && hint > 0) ||
-	       !ballot_equal(window_origin(&px->log, recovered->applied), recovered->applied_origin);
-}
-
-/* The entries of the state's slots, which may be others than those chosen, go. Those behind them
- * were accepted and stay so, but for what the state's last origin supersedes. */
+/* Every slot of the state is chosen, but where the hint does not reach the log may have accepted
+ * others than those chosen: its entries of these slots go. Those behind them were accepted and stay
+ * so, but for what the state's last origin supersedes. */
 static void
 begin_at_state(struct px *px, const struct px_recovered *recovered)
 {
@@ -78,10 +64,8 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 {
 	take_entries(px, recovered);
 	px->chosen = px->chosen_recorded = px->chosen_durable = chosen_by_hint(px, recovered);
-	if (begins_at_state(px, recovered))
+	if (recovered->applied > px->chosen)
 		begin_at_state(px, recovered);
-	else if (recovered->applied > px->chosen)
-		px->chosen = recovered->applied; /* entries of one origin have the same ones below */
 	px->upto = px->chosen;
 	while (px->upto < window_last(&px->log) &&
 	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))

@@ -100,7 +100,7 @@
 #define WIRE_mark(F)                                                                          \
 	F(u8, replica, 0)                                                                         \
 	F(u64, incarnation, 0)                                                                    \
-	F(u64, start, 0)     /* random number of that start */                                    \
+	F(u64, start, 0)     /* random number of its disk (upper half) and of that start */        \
 	F(ballot, ballot, 0) /* the highest that it promised */                                   \
 	F(u64, slot, 0)      /* the highest that it accepted */
 

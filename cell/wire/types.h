@@ -40,7 +40,7 @@ enum welcome {
 	WELCOME_FINE = 0,
 	WELCOME_LOST = 1,      /* it told more once: up to `ballot` and `last` */
 	WELCOME_NO_MEMBER = 2,
-	WELCOME_REPEATED = 3,  /* a later start, or another one of this number, was seen */
+	WELCOME_REPEATED = 3,  /* a later start, another one of this number, or another disk was seen */
 };
 enum operation {
 	OPERATION_ADD_REPLICA = 1,

@@ -23,8 +23,8 @@ world_check(const struct world *w, bool holds, const char *what)
 	exit(1);
 }
 
-static void
-tell(const struct world *w, uint8_t id, const char *what)
+void
+world_tell(const struct world *w, uint8_t id, const char *what)
 {
 	if (w->tell)
 		printf("%6lld ms  %u %s\n", (long long)(w->now / 1000000), id, what);
@@ -95,74 +95,6 @@ true_time(const struct world *w, const struct node *node, mono_t local)
 
 /* ---- disks ---- */
 
-static void
-disk_reach(struct disk *d, uint64_t slot)
-{
-	while (d->entries_n < slot) {
-		ARRAY_ROOM(d->entries, d->entries_n, d->entries_room);
-		d->entries[d->entries_n++] = (struct log_entry){0};
-	}
-}
-
-static void
-disk_put(struct disk *d, const struct px_record *r)
-{
-	disk_reach(d, r->slot);
-	free((void *)d->entries[r->slot - 1].payload.data);
-	d->entries[r->slot - 1] = (struct log_entry){
-		.slot = r->slot,
-		.ballot = r->ballot,
-		.origin = r->origin,
-		.before = r->before,
-		.checksum = r->checksum,
-		.payload = bytes_copy(r->payload),
-	};
-}
-
-static void
-disk_trim(struct disk *d, uint64_t slot)
-{
-	disk_reach(d, slot);
-	for (; d->trimmed < slot; d->trimmed++) {
-		free((void *)d->entries[d->trimmed].payload.data);
-		d->entries[d->trimmed] = (struct log_entry){0};
-	}
-}
-
-static void
-disk_write(struct disk *d, const struct px_record *r)
-{
-	switch (r->kind) {
-	case PX_RECORD_PROMISE:
-		d->promised = ballot_max(d->promised, r->ballot);
-		break;
-	case PX_RECORD_ENTRY:
-		disk_put(d, r);
-		break;
-	case PX_RECORD_CHOSEN:
-		d->chosen = r->slot;
-		break;
-	case PX_RECORD_TRIM:
-		disk_trim(d, r->slot);
-		break;
-	case PX_RECORD_LEASE:
-		if (d->lease.ns < r->length.ns)
-			d->lease = r->length;
-		break;
-	case PX_RECORD_MARK:
-		d->marks[r->mark.replica] = r->mark;
-		break;
-	}
-}
-
-static const struct log_entry *
-disk_entry(const struct disk *d, uint64_t slot)
-{
-	if (slot == 0 || slot > d->entries_n || d->entries[slot - 1].slot == 0)
-		return NULL;
-	return &d->entries[slot - 1];
-}
-
 /* Writes the first transaction of the queue, or only forgets it. */
 static void
 shift_queue(struct node *node, bool write)
@@ -171,7 +103,7 @@ shift_queue(struct node *node, bool write)
 
 	for (size_t i = 0; i < t->records_n; i++) {
 		if (write)
-			disk_write(&node->disk, &t->records[i]);
+			world_disk_write(&node->disk, &t->records[i]);
 		free((void *)t->records[i].payload.data);
 	}
 	free(t->records);
@@ -233,12 +165,14 @@ enqueue(struct world *w, uint8_t id, const struct px_update *u)
 /* What an answer claims is on the disk of its sender: looked up there. (While an acceptance
  * waited for its sync, a higher ballot may have been accepted in the same one.) */
 static void
-check_claim(struct world *w, struct node *node, struct bytes frame)
+check_claim(struct world *w, struct node *node, uint8_t to, struct bytes frame)
 {
 	struct message m;
 	struct ballot highest = node->disk.promised;
 
 	world_check(w, wire_get_frame(frame, &m) == RC_OK, "a frame decodes");
+	world_check(w, !node->lost || m.code == MSG_hello || m.code == MSG_welcome,
+	            "a replica whose disk was emptied or is an old copy has no vote");
 	for (size_t i = node->disk.trimmed; m.code == MSG_promise && i < node->disk.entries_n; i++)
 		highest = ballot_max(highest, node->disk.entries[i].ballot);
 	if (m.code == MSG_accept)
@@ -246,8 +180,12 @@ check_claim(struct world *w, struct node *node, struct bytes frame)
 		            "a master's own promise is durable");
 	if (m.code == MSG_promise) {
 		world_check(w, !ballot_less(highest, m.promise.ballot), "a promise is durable");
+		world_check(w, node->disk.rotten == 0,
+		            "a damaged log promises nothing before it is repaired");
 		node->promised = ballot_max(node->promised, m.promise.ballot);
 	}
+	if (m.code == MSG_welcome && m.welcome.verdict == WELCOME_FINE)
+		node->welcomed[to] = true;
 	if (m.code == MSG_accepted)
 		world_check(w, !ballot_less(m.accepted.ballot, node->promised),
 		            "a promise is kept");
@@ -256,8 +194,10 @@ check_claim(struct world *w, struct node *node, struct bytes frame)
 	if (m.code != MSG_accepted)
 		return;
 	for (uint64_t slot = m.accepted.upto; slot > node->disk.trimmed; slot--) {
-		const struct log_entry *e = disk_entry(&node->disk, slot);
+		const struct log_entry *e = world_disk_entry(&node->disk, slot);
 
+		if (slot == node->disk.rotten)
+			e = NULL;
 		if (m.accepted.upto - slot == 64)
 			break; /* older ones were looked at before */
 		world_check(w, e && (slot <= px_chosen(node->px) ||
@@ -284,7 +224,7 @@ check_order(struct world *w, struct bytes payload)
 }
 
 /* The first one to know a slot as chosen: is it on the disks of a majority of the voters of its
- * time? */
+ * time? (It was on those that were damaged or emptied meanwhile.) */
 static void
 check_durable(struct world *w, uint64_t slot, uint64_t sum)
 {
@@ -293,10 +233,11 @@ check_durable(struct world *w, uint64_t slot, uint64_t sum)
 
 	for (int i = 0; i < members->n; i++) {
 		const struct disk *d = &world_node(w, members->list[i].id)->disk;
-		const struct log_entry *e = disk_entry(d, slot);
+		const struct log_entry *e = world_disk_entry(d, slot);
 
 		if (members->list[i].voter)
-			copies += e ? e->checksum == sum : d->trimmed >= slot;
+			copies += e ? e->checksum == sum
+			            : d->trimmed >= slot || world_node(w, members->list[i].id)->lost;
 	}
 	world_check(w, world_is_majority(members, copies),
 	            "what is chosen is durable on a majority");
@@ -357,7 +298,7 @@ transmit(struct world *w, uint8_t from, uint8_t to, struct bytes frame)
 {
 	int copies = rng_chance(&w->rng, w->lose) ? 0 : rng_chance(&w->rng, w->twice) ? 2 : 1;
 
-	check_claim(w, world_node(w, from), frame);
+	check_claim(w, world_node(w, from), to, frame);
 	if (w->cut[from][to])
 		return;
 	for (int i = 0; i < copies; i++) {
@@ -424,7 +365,7 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 	e.now = world_clock(w, node);
 	px_step(node->px, &e, u);
 	if (px_role(node->px) != role)
-		tell(w, id, roles[px_role(node->px)]);
+		world_tell(w, id, roles[px_role(node->px)]);
 	enqueue(w, id, u);
 	for (size_t i = 0; i < u->sends_n; i++) {
 		if (u->sends[i].after == 0) {
@@ -437,6 +378,8 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 	}
 	check_chosen(w, node);
 	world_check_members(w, id);
+	world_check(w, px_condition(node->px) != CONDITION_LOST || node->lost,
+	            "whose disk has all that it told keeps its vote");
 	begin_epoch(w, id);
 	if (px_behind(node->px) != 0 && !node->copying) {
 		node->copying = true;
@@ -455,15 +398,17 @@ void
 world_boot(struct world *w, uint8_t id)
 {
 	struct node *node = world_node(w, id);
-	struct disk *d = &node->disk;
+	struct disk *d = world_disk_open(&node->disk);
 	struct px_recovered recovered = {
-		.incarnation = ++node->incarnation,
+		.incarnation = ++d->incarnation,
 		.promised = d->promised,
-		.chosen = d->chosen,
+		.chosen = d->chosen > d->trimmed ? d->chosen : d->trimmed,
 		.trimmed = d->trimmed,
 		.wait = d->lease,
 		.entries = d->entries + d->trimmed,
-		.entries_n = d->entries_n - d->trimmed,
+		.entries_n = (d->rotten ? d->rotten - 1 : d->entries_n) - d->trimmed,
+		.damaged = d->rotten ? d->entries_n : 0,
+		.state_lost = d->state_lost,
 		.applied = d->applied,
 		.applied_origin = d->applied_origin,
 		.marks = d->marks,
@@ -475,17 +420,20 @@ world_boot(struct world *w, uint8_t id)
 		.lease = span_ms(500),
 		.heartbeat = span_ms(100),
 		.drift_permille = w->drift_permille,
+		.log_entries = w->log_entries,
 		.start = rng_next(&w->rng),
 		.seed = rng_next(&w->rng),
 	};
 
+	node->incarnation++;
 	node->px = px_new(&config, &recovered, world_clock(w, node));
 	node->checked = d->trimmed;
 	node->term = BALLOT_NONE;
 	node->epoch_slot = 0;
 	node->restart_at = 0;
-	tell(w, id, "starts");
-	world_check(w, px_first(node->px) <= d->applied + 1, "what is not applied is in the log");
+	world_tell(w, id, "starts");
+	world_check(w, px_first(node->px) <= d->applied + 1 || d->state_lost,
+	            "what is not applied is in the log");
 	world_step(w, id, (struct px_event){.kind = PX_TIMEOUT});
 }
 
@@ -516,14 +464,14 @@ world_crash(struct world *w, uint8_t id)
 		shift_queue(node, true);
 	forget(node);
 	w->crashes++;
-	tell(w, id, "crashes");
+	world_tell(w, id, "crashes");
 }
 
 void
 world_pause(struct world *w, uint8_t id, int64_t length)
 {
 	world_node(w, id)->paused_until = w->now + length;
-	tell(w, id, "pauses");
+	world_tell(w, id, "pauses");
 }
 
 void
@@ -533,6 +481,8 @@ world_save(struct world *w, uint8_t id)
 
 	if (!node->px || w->now < node->paused_until)
 		return;
+	if (node->disk.applied + 1 < px_first(node->px))
+		return; /* its log begins behind its state */
 	if (node->disk.applied < px_chosen(node->px)) {
 		node->disk.applied = px_chosen(node->px);
 		node->disk.applied_origin = px_origin(node->px, node->disk.applied);
@@ -615,8 +565,9 @@ copy_state(struct world *w, uint8_t id)
 	world_crash(w, id);
 	node->disk.applied = source->disk.applied;
 	node->disk.applied_origin = source->disk.applied_origin;
+	node->disk.state_lost = node->disk.applied < node->disk.trimmed;
 	w->copies++;
-	tell(w, id, "has a copy of the state");
+	world_tell(w, id, "has a copy of the state");
 	world_boot(w, id);
 }
 
@@ -689,9 +640,8 @@ world_free(struct world *w)
 		struct node *node = &w->nodes[i];
 
 		forget(node);
-		for (size_t k = 0; k < node->disk.entries_n; k++)
-			free((void *)node->disk.entries[k].payload.data);
-		free(node->disk.entries);
+		world_disk_free(&node->disk);
+		world_disk_free(&node->backup);
 		free(node->queue);
 		free(node->held);
 	}

@@ -15,6 +15,7 @@ enum { WORLD_NODES = 14, WORLD_CLIENTS = 3 };
 
 /* What is durable. */
 struct disk {
+	uint64_t incarnation;
 	struct ballot promised;
 	uint64_t chosen, trimmed;
 	span_t lease;
@@ -23,6 +24,8 @@ struct disk {
 	uint64_t applied; /* of state.db */
 	struct ballot applied_origin;
 	struct mark marks[WORLD_NODES + 1]; /* replica 0: none */
+	uint64_t rotten;  /* the entry of this slot is unreadable; 0: none is */
+	bool state_lost;  /* and the log begins behind it */
 };
 
 /* Records on their way to the disk. */
@@ -42,7 +45,7 @@ struct held {
 struct node {
 	struct px *px; /* NULL: down */
 	struct px_update update;
-	uint64_t incarnation;
+	uint64_t incarnation; /* counts its starts, with whatever disk */
 	int64_t rate_ppm, offset; /* of its clock */
 	int64_t paused_until;
 	struct disk disk;
@@ -60,6 +63,9 @@ struct node {
 	int64_t restart_at;
 	struct px_members file; /* of one that came later: the list of its cell file */
 	bool copying;          /* a state, from a replica that has one */
+	struct disk backup;    /* an old copy; incarnation 0: none */
+	bool lost;             /* its disk was emptied or replaced by an old copy */
+	bool welcomed[WORLD_NODES + 1]; /* those whom it ever welcomed */
 };
 
 enum world_event_kind { EVENT_DELIVER, EVENT_DISK, EVENT_PERSISTED, EVENT_TIMER, EVENT_COPY };
@@ -99,6 +105,8 @@ struct world {
 	unsigned large; /* permille of proposals */
 	bool rolling;    /* partitions without a pause between them */
 	uint8_t outdated; /* is cut off, to be let in when the members have changed; 0: nobody */
+	uint64_t log_entries; /* kept at most for who needs them; 0: all that may be needed */
+	unsigned disk_faults; /* permille of the faults */
 	unsigned change; /* permille of chances to change the members */
 	bool in_order;  /* of each link, as TCP has it */
 	int64_t arrived[WORLD_NODES + 1][WORLD_NODES + 1]; /* the last message from, to */
@@ -113,7 +121,7 @@ struct world {
 	uint64_t *sums; /* checksum per chosen slot, index slot - 1 */
 	size_t sums_n, sums_room;
 	/* Counted, to see that a run does something. */
-	uint64_t masterships, proposals, crashes, changes, copies;
+	uint64_t masterships, proposals, crashes, changes, copies, disks_lost, rotten, states_lost;
 };
 
 void world_start(struct world *w, uint64_t seed, int n);
@@ -138,6 +146,24 @@ bool world_is_open(struct world *w, uint8_t id);
 /* The replica that may serve reads now: the master, its first entry chosen, its lease valid. 0:
  * none. */
 uint8_t world_serving(struct world *w);
+
+void world_tell(const struct world *w, uint8_t id, const char *what);
+
+/* ---- px_world_disk.c ---- */
+
+void world_disk_write(struct disk *d, const struct px_record *r);
+void world_disk_free(struct disk *d);
+/* At a start: what is damaged and in the state anyway is dropped with all before it. */
+struct disk *world_disk_open(struct disk *d);
+/* The entry of a slot, readable or not; NULL: there is none. */
+const struct log_entry *world_disk_entry(const struct disk *d, uint64_t slot);
+/* What goes wrong with a disk, while its replica is down; only if a majority of the voters stay
+ * sound. Emptied, or replaced by the copy made before: only if all others know enough to notice. */
+void world_empty_disk(struct world *w, uint8_t id);
+void world_back_up_disk(struct world *w, uint8_t id);
+void world_restore_disk(struct world *w, uint8_t id);
+void world_rot(struct world *w, uint8_t id);
+void world_lose_state(struct world *w, uint8_t id);
 
 /* ---- px_world_members.c ---- */
 

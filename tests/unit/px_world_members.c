@@ -124,7 +124,7 @@ world_check_members(const struct world *w, uint8_t id)
 	const struct px_members *known = px_members(node->px);
 	const struct px_members *chosen = world_members(w, px_chosen(node->px));
 
-	if (known->version == 0 && node->file.n > 0)
+	if ((known->version == 0 && node->file.n > 0) || node->lost || node->disk.state_lost)
 		return;
 	world_check(w, known->version == chosen->version && known->n == chosen->n,
 	            "the list in force is that of the last change");

@@ -142,11 +142,40 @@ roll(struct world *w)
 		crash(w, master_or_anyone(w));
 }
 
+/* A fault that outlasts the crash: restarted, the replica misses something. */
+static void
+disk_fault(struct world *w, uint8_t id)
+{
+	switch (below(w, 8)) {
+	case 0:
+		world_empty_disk(w, id);
+		break;
+	case 1: case 2:
+		world_back_up_disk(w, id);
+		break;
+	case 3: case 4:
+		world_restore_disk(w, id);
+		break;
+	case 5: case 6:
+		world_rot(w, id);
+		break;
+	case 7:
+		world_lose_state(w, id);
+		break;
+	}
+	if (!world_node(w, id)->px && world_node(w, id)->restart_at == 0)
+		world_node(w, id)->restart_at = w->now + (int64_t)below(w, 500) * MS;
+}
+
 static void
 fault(struct world *w)
 {
 	if (w->rolling) {
 		roll(w);
+		return;
+	}
+	if (rng_chance(&w->rng, w->disk_faults)) {
+		disk_fault(w, master_or_anyone(w));
 		return;
 	}
 	switch (below(w, 12)) {
@@ -218,6 +247,8 @@ choose_faults(struct world *w)
 	w->in_order = rng_chance(&w->rng, 500);
 	w->change = changes[below(w, 4)];
 	w->rolling = w->change > 50 && rng_chance(&w->rng, 500);
+	w->log_entries = rng_chance(&w->rng, 400) ? 1 + below(w, 60) : 0;
+	w->disk_faults = w->change == 0 ? (unsigned)below(w, 3) * 150 : 0;
 }
 
 static void
@@ -240,7 +271,8 @@ everyone_knows_everything(struct world *w)
 	const struct px_members *members = world_members(w, w->sums_n);
 
 	for (int i = 0; i < members->n; i++)
-		if (px_chosen(world_node(w, members->list[i].id)->px) < w->sums_n)
+		if (px_chosen(world_node(w, members->list[i].id)->px) < w->sums_n &&
+		    !world_node(w, members->list[i].id)->lost)
 			return false;
 	return true;
 }
@@ -292,11 +324,14 @@ run_seed(uint64_t seed, bool sum, bool tell)
 	check_liveness(&w);
 	if (sum)
 		printf("seed %llu: %d replicas, %llu events, %llu chosen of %llu proposals, "
-		       "%llu masterships, %llu crashes, %zu lists of %llu changes\n",
+		       "%llu masterships, %llu crashes, %zu lists of %llu changes, "
+		       "%llu copies of the state, %llu disks lost, %llu damaged, %llu states lost\n",
 		       (unsigned long long)seed, w.n, (unsigned long long)w.order,
 		       (unsigned long long)w.sums_n, (unsigned long long)w.proposals,
 		       (unsigned long long)w.masterships, (unsigned long long)w.crashes,
-		       w.lists_n, (unsigned long long)w.changes);
+		       w.lists_n, (unsigned long long)w.changes, (unsigned long long)w.copies,
+		       (unsigned long long)w.disks_lost, (unsigned long long)w.rotten,
+		       (unsigned long long)w.states_lost);
 	world_free(&w);
 }
 
