@@ -115,7 +115,7 @@ struct px {
 	struct known known[LIMIT_REPLICA_ID + 1];
 	bool marks_changed;
 	mono_t marks_at;      /* not written before that */
-	uint8_t ahead;        /* the last master heard of; it has entries from ahead_first on */
+	uint8_t ahead;        /* the last one who told that it has entries from ahead_first on */
 	uint64_t ahead_first;
 	uint8_t source;       /* of a state, when no master is known; the next one at source_at */
 	mono_t source_at;
@@ -219,8 +219,8 @@ void px_check_repaired(struct px *px);
 bool px_may_promise(const struct px *px);
 /* Has it all that it takes to stand for election, as far as its disk is concerned? */
 bool px_is_fit(const struct px *px);
-/* A master has entries from `first` on. */
-void px_note_first(struct px *px, uint8_t master, uint64_t first);
+/* A master, or who has promised, has entries from `first` on. */
+void px_note_first(struct px *px, uint8_t from, uint64_t first);
 /* The next replica may have a state for us, if there is no master. */
 void px_look_for_state(struct px *px);
 

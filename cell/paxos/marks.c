@@ -285,16 +285,20 @@ px_greet(struct px *px, uint8_t id)
 	say_hello(px, id);
 }
 
+/* Who knows itself removed asks whether the others know it, too: until then one of them may need
+ * its vote to be elected. */
 void
 px_say_hello(struct px *px)
 {
-	for (int i = 0; i < px->greeters.n; i++) {
-		uint8_t to = px->greeters.list[i].id;
+	const struct px_members *to = px->mute ? &px->greeters : &px->members;
 
-		if (to != px->config.self)
-			say_hello(px, to); /* who has welcomed us may tell a newer list now */
+	for (int i = 0; i < to->n; i++) {
+		uint8_t id = to->list[i].id;
+
+		if (id != px->config.self)
+			say_hello(px, id); /* who has welcomed us may tell a newer list now */
 	}
-	px->hello_at = mono_add(px->now, px->config.heartbeat);
+	px->hello_at = mono_add(px->now, px->mute ? px->config.heartbeat : px->config.lease);
 }
 
 static enum welcome

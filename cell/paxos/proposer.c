@@ -216,7 +216,9 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	if (vote_complete(px, v))
 		px_count_votes(px);
 	else if (vote_have(px, v) > have)
-		ask_one(px, from); /* else it lacks what we need first: its log begins behind */
+		ask_one(px, from);
+	else if (e.slot > have + 1 || m->accepted.count == 0)
+		px_note_first(px, from, e.slot ? e.slot : m->last + 1); /* it begins behind that */
 }
 
 /* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again,

@@ -225,7 +225,7 @@ timeout(struct px *px)
 	case PX_FOLLOWER:
 		if (mono_before(px->now, px_deadline(px)))
 			break;
-		if (px->mute)
+		if (px->mute || px_is_removed(&px->members, px->config.self))
 			px_say_hello(px);
 		else if (px->stateless)
 			px_look_for_state(px);
@@ -294,8 +294,10 @@ px_deadline(const struct px *px)
 	case PX_FOLLOWER:
 		if (px->lost || px->expelled)
 			return MONO_NEVER;
-		if (px->mute || px->stateless)
-			return px->mute ? px->hello_at : px->source_at;
+		if (px->mute || px_is_removed(&px->members, px->config.self))
+			return px->hello_at;
+		if (px->stateless)
+			return px->source_at;
 		if (!px_may_stand(px))
 			return MONO_NEVER;
 		return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));

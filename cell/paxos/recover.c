@@ -114,8 +114,7 @@ px_is_fit(const struct px *px)
 enum replica_condition
 px_condition(const struct px *px)
 {
-	if (px->expelled ||
-	    (px->role == PX_FOLLOWER && px_is_removed(&px->members, px->config.self)))
+	if (px->expelled)
 		return CONDITION_EXPELLED;
 	if (px->lost)
 		return CONDITION_LOST;
@@ -129,9 +128,9 @@ px_condition(const struct px *px)
 /* ---- behind the others' logs ---- */
 
 void
-px_note_first(struct px *px, uint8_t master, uint64_t first)
+px_note_first(struct px *px, uint8_t from, uint64_t first)
 {
-	px->ahead = master;
+	px->ahead = from;
 	px->ahead_first = first;
 }
 
@@ -165,9 +164,11 @@ px_look_for_state(struct px *px)
 uint8_t
 px_behind(const struct px *px)
 {
-	if (px->mute || px->lost || px->expelled)
+	uint64_t have = px->role == PX_CANDIDATE ? px->chosen : px->upto;
+
+	if (px->mute || px->lost || px->expelled || px->role == PX_MASTER)
 		return 0;
-	if (px->role == PX_FOLLOWER && px->ahead != 0 && px->ahead_first > px->upto + 1)
+	if (px->ahead != 0 && px->ahead_first > have + 1)
 		return px->ahead;
 	if (!px->stateless)
 		return 0;

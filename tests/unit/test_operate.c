@@ -123,6 +123,8 @@ test_replace_the_master(void **state)
 	assert_ptr_not_equal(cell_await_master(cell), first);
 	expect_operated(cell, removing(first->id), RC_OK, first->id, "");
 	append(c, node, 10);
+	for (int i = 0; i < 3000 && replica_condition(first->replica) != CONDITION_EXPELLED; i++)
+		cell_pass_ms(cell, 1);
 	assert_int_equal(replica_condition(first->replica), CONDITION_EXPELLED);
 	cell_kill(first);
 	cell_kill(other_than(cell, first));
