@@ -38,22 +38,25 @@ chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 }
 
 /* Every slot of the state is chosen, but where the hint does not reach the log may have accepted
- * others than those chosen: its entries of these slots go. Those behind them were accepted and stay
- * so, but for what the state's last origin supersedes. */
+ * others than those chosen, or end. If its entry of the state's last slot has the state's origin, it
+ * is the one that was chosen, and so are all those before it: they go on from each other. Else the
+ * log begins behind the state; what was accepted there stays so if it goes on from that. */
 static void
 begin_at_state(struct px *px, const struct px_recovered *recovered)
 {
 	uint64_t applied = recovered->applied;
 
-	if (applied < window_last(&px->log)) {
+	px->chosen = applied;
+	if (applied <= window_last(&px->log) &&
+	    ballot_equal(window_origin(&px->log, applied), recovered->applied_origin))
+		return;
+	if (applied < window_last(&px->log))
 		window_trim(&px->log, applied);
-	} else {
+	else
 		window_start(&px->log, applied);
-	}
 	px->log.origin = recovered->applied_origin;
 	if (applied < window_last(&px->log) && !window_goes_on(&px->log, applied + 1))
 		window_cut(&px->log, applied);
-	px->chosen = applied;
 	px->base_new = true;
 }
 
