@@ -101,6 +101,7 @@ log_record(struct disk *d, const struct px_record *r)
 			d->lease = r->length;
 		return;
 	case PX_RECORD_MARK:
+		d->marks[r->mark.replica] = r->mark;
 		return;
 	}
 }
@@ -341,6 +342,8 @@ disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 	    .chosen = d->chosen > d->trimmed ? d->chosen : d->trimmed,
 	    .trimmed = d->trimmed,
 	    .wait = d->lease,
+	    .marks = d->marks,
+	    .marks_n = LIMIT_REPLICA_ID + 1,
 	};
 	recover_entries(d, recovered);
 	tree = recover_tree(s, d);

@@ -272,6 +272,7 @@ struct disk {
 	struct slot_tree slots;
 	struct ballot promised;
 	uint64_t chosen, trimmed, incarnation, applied;
+	struct mark marks[LIMIT_REPLICA_ID + 1]; /* replica 0: none */
 	span_t lease;
 	struct saved_rows rows;
 	struct writing_list log, state; /* in order */
