@@ -286,17 +286,19 @@ by_end(const void *a, const void *b)
 	return (*x)->end < (*y)->end ? -1 : (*x)->end > (*y)->end;
 }
 
-/* The longest time without any success on one mount, or on all together. */
+/* The longest time without any success on one mount, or on all together; from when on. */
 static double
-longest_pause(const struct op **done, size_t n, int mount)
+longest_pause(const struct op **done, size_t n, int mount, double *from)
 {
 	int64_t before = 0, longest = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (mount >= 0 && done[i]->process / MOUNT_PROCESSES != mount)
 			continue;
-		if (before && done[i]->end - before > longest)
+		if (before && done[i]->end - before > longest) {
 			longest = done[i]->end - before;
+			*from = (double)before / 1e9;
+		}
 		before = done[i]->end;
 	}
 	return (double)longest / 1e9;
@@ -307,6 +309,7 @@ print_pauses(const struct history *h)
 {
 	const struct op **done = allocate(h->n, sizeof(struct op *));
 	bool mounts[PROCESSES / MOUNT_PROCESSES] = {false};
+	double pause, from = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
@@ -316,10 +319,11 @@ print_pauses(const struct history *h)
 		done[n++] = &h->ops[i];
 	}
 	qsort(done, n, sizeof *done, by_end);
-	printf("longest time without a success: %.1f s", longest_pause(done, n, -1));
+	pause = longest_pause(done, n, -1, &from);
+	printf("longest time without a success: %.1f s from %.1f", pause, from);
 	for (int m = 1; m < PROCESSES / MOUNT_PROCESSES; m++)
 		if (mounts[m])
-			printf(", on mount %d %.1f s", m, longest_pause(done, n, m));
+			printf(", on mount %d %.1f s", m, longest_pause(done, n, m, &from));
 	printf("\n");
 	free(done);
 }

@@ -65,6 +65,18 @@ fault_poor_network() { poor $(machines); }
 
 read -r -a faults <<< "${FAULTS:-$(declare -F | grep -o 'fault_.*' | xargs)}"
 
+# Notes it with the time, on the clock of the history.
+troubled() { echo "$(cut -d ' ' -f 1 /proc/uptime) $*" >> "$work/trouble.log"; }
+
+# What went on in the longest time without a success.
+show_pause() {
+	sed -n 's/^longest time without a success: \(.*\) s from \([0-9.]*\).*/\1 \2/p' \
+		"$work/verdict" > "$work/pause"
+	awk 'NR == FNR { begin = $2 - 5; end = $2 + $1; next }
+		$1 > begin && $1 < end { print "# then: " $0 }' \
+		"$work/pause" "$work/trouble.log"
+}
+
 # Nothing ends by itself but a mount that finds no cell; what was killed has the status 137.
 bury() {
 	local rc=0
@@ -78,7 +90,7 @@ bury() {
 # Everything runs and is connected.
 mend() {
 	local i
-	echo "$(date +%T.%N) mend" >> "$work/trouble.log"
+	troubled mend
 	heal
 	for i in $(machines); do gone "$(pid_of "$i")" || thaw "$i"; done
 	for i in $(seq "$replicas"); do
@@ -97,7 +109,7 @@ round() {
 		pick_fault
 		echo "${fault#fault_}" >> "$work/faults"
 		$fault
-		echo "$(date +%T.%N) $fault $r $c" >> "$work/trouble.log"
+		troubled "${fault#fault_} $r $c"
 	done
 	if [ $((RANDOM % 4)) -gt 0 ]; then
 		pause $((5 + RANDOM % 30))
@@ -182,6 +194,7 @@ fi
 sort "$work/faults" 2> /dev/null | uniq -c | sort -rn | sed 's/^/# fault /'
 "$TOOLS/history" "$history" > "$work/verdict" || problem "the history can't be explained"
 sed 's/^/# /' "$work/verdict"
+show_pause
 echo 1..1
 if [ $problems -eq 0 ]; then
 	echo "ok 1 - torture"
