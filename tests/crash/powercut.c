@@ -13,7 +13,7 @@
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
 
-enum { SECTOR = 512, DISKS = 16, PATH_SIZE = 256 };
+enum { SECTOR = 512, NAMES = 40, OPS = 64, PATH_SIZE = 256 };
 
 /* A write that was not synced yet; a truncation when `data` is NULL: then `at` is the new length.
  */
@@ -26,12 +26,23 @@ struct write {
 
 TAILQ_HEAD(write_list, write);
 
-/* What is known of one file, open or not. */
+/* A file's contents, whatever its name is. */
 struct disk {
-	char path[PATH_SIZE];
 	uint8_t *synced;
 	size_t synced_len;
 	struct write_list pending;
+};
+
+/* Which file has a name: now, and after a cut. A new file has its name at once. */
+struct name {
+	char path[PATH_SIZE];
+	struct disk *now, *lasting;
+};
+
+/* A renaming or removal that is not lasting yet. They last in the order in which they were done, as
+ * on filesystems with a journal. */
+struct change {
+	struct name *from, *to; /* `to` NULL: removed */
 };
 
 struct file {
@@ -43,7 +54,9 @@ struct file {
 static struct {
 	pthread_mutex_t mutex;
 	struct rng rng;
-	struct disk disks[DISKS];
+	struct name names[NAMES];
+	struct change changes[OPS];
+	int changes_n;
 	long operations, syncs, writes;
 	long cut_at, fail_sync_at, no_room_from, no_room_to;
 	bool failed;
@@ -124,13 +137,29 @@ tear(struct disk *d)
 }
 
 static void
-write_back(const struct disk *d)
+make_last(int n)
 {
-	int fd = open(d->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	for (int i = 0; i < n; i++) {
+		struct change *c = &power.changes[i];
 
-	if (fd < 0)
-		return; /* deleted */
-	must(write(fd, d->synced, d->synced_len) == (ssize_t)d->synced_len);
+		if (c->to != NULL)
+			c->to->lasting = c->from->lasting;
+		c->from->lasting = NULL;
+	}
+}
+
+static void
+write_back(const struct name *n)
+{
+	int fd;
+
+	unlink(n->path);
+	if (n->lasting == NULL)
+		return;
+	fd = open(n->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	must(fd >= 0);
+	must(write(fd, n->lasting->synced, n->lasting->synced_len) ==
+	     (ssize_t)n->lasting->synced_len);
 	must(close(fd) == 0);
 }
 
@@ -139,10 +168,12 @@ leave(void)
 {
 	char path[PATH_SIZE + 8];
 
-	for (int i = 0; i < DISKS && power.disks[i].path[0] != '\0'; i++) {
-		tear(&power.disks[i]);
-		write_back(&power.disks[i]);
-		snprintf(path, sizeof path, "%s-shm", power.disks[i].path);
+	make_last((int)rng_below(&power.rng, (uint64_t)power.changes_n + 1));
+	for (int i = 0; i < NAMES && power.names[i].path[0] != '\0'; i++) {
+		if (power.names[i].lasting != NULL)
+			tear(power.names[i].lasting);
+		write_back(&power.names[i]);
+		snprintf(path, sizeof path, "%s-shm", power.names[i].path);
 		unlink(path);
 	}
 }
@@ -169,23 +200,136 @@ count(void)
 	_exit(POWERCUT_STATUS);
 }
 
+static struct name *
+find_name(const char *path)
+{
+	for (int i = 0; i < NAMES; i++) {
+		struct name *n = &power.names[i];
+
+		if (strcmp(n->path, path) == 0)
+			return n;
+		if (n->path[0] == '\0') {
+			must(strlen(path) < sizeof n->path);
+			strcpy(n->path, path);
+			return n;
+		}
+	}
+	must(!"more names than expected");
+	return NULL;
+}
+
+/* What is there already when it is first seen is on the disk. */
+static struct disk *
+read_disk(const char *path)
+{
+	struct disk *d = memory_zero(1, sizeof *d);
+	FILE *file = fopen(path, "r");
+	uint8_t part[4096];
+	size_t n;
+
+	TAILQ_INIT(&d->pending);
+	while (file != NULL && (n = fread(part, 1, sizeof part, file)) > 0)
+		put_bytes(d, part, n, d->synced_len);
+	if (file != NULL)
+		fclose(file);
+	return d;
+}
+
 static struct disk *
 find_disk(const char *path)
 {
-	for (int i = 0; i < DISKS; i++) {
-		struct disk *d = &power.disks[i];
+	struct name *n = find_name(path);
 
-		if (strcmp(d->path, path) == 0)
-			return d;
-		if (d->path[0] == '\0') {
-			must(strlen(path) < sizeof d->path);
-			strcpy(d->path, path);
-			TAILQ_INIT(&d->pending);
-			return d;
-		}
-	}
-	must(!"more files than expected");
-	return NULL;
+	if (n->now == NULL)
+		n->now = n->lasting = read_disk(path);
+	return n->now;
+}
+
+/* ---- the directory: the linker puts these in the place of cell/io/file.c's ---- */
+
+int __real_file_sync(const char *path);
+int __real_file_rename(const char *from, const char *to);
+int __real_file_remove(const char *path);
+int __real_directory_sync(const char *path);
+int __wrap_file_sync(const char *path);
+int __wrap_file_rename(const char *from, const char *to);
+int __wrap_file_remove(const char *path);
+int __wrap_directory_sync(const char *path);
+
+static void
+change(const char *from, const char *to)
+{
+	struct change *c = &power.changes[power.changes_n];
+
+	must(power.changes_n < OPS);
+	c->from = find_name(from);
+	c->to = to != NULL ? find_name(to) : NULL;
+	if (c->to != NULL)
+		c->to->now = c->from->now;
+	c->from->now = NULL;
+	power.changes_n++;
+}
+
+int
+__wrap_file_sync(const char *path)
+{
+	if (power.real == NULL)
+		return __real_file_sync(path);
+	lock();
+	count();
+	settle(find_disk(path));
+	unlock();
+	return 0;
+}
+
+int
+__wrap_file_rename(const char *from, const char *to)
+{
+	int rc;
+
+	if (power.real == NULL)
+		return __real_file_rename(from, to);
+	lock();
+	count();
+	if (access(from, F_OK) == 0)
+		(void)find_disk(from);
+	if (access(to, F_OK) == 0)
+		(void)find_disk(to);
+	rc = __real_file_rename(from, to);
+	if (rc == 0)
+		change(from, to);
+	unlock();
+	return rc;
+}
+
+int
+__wrap_file_remove(const char *path)
+{
+	int rc;
+
+	if (power.real == NULL || access(path, F_OK) < 0)
+		return __real_file_remove(path);
+	lock();
+	count();
+	(void)find_disk(path);
+	rc = __real_file_remove(path);
+	if (rc == 0)
+		change(path, NULL);
+	unlock();
+	return rc;
+}
+
+int
+__wrap_directory_sync(const char *path)
+{
+	if (power.real == NULL)
+		return __real_directory_sync(path);
+	lock();
+	count();
+	make_last(power.changes_n);
+	power.changes_n = 0;
+	unlock();
+	return 0;
 }
 
 /* ---- files ---- */
@@ -406,16 +550,15 @@ x_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *out_
 static int
 x_delete(sqlite3_vfs *vfs, const char *name, int sync_directory)
 {
-	struct disk *d;
+	struct name *n;
 	int rc;
 
 	(void)vfs;
 	lock();
 	count();
 	rc = power.real->xDelete(power.real, name, sync_directory);
-	d = find_disk(name);
-	forget_pending(d);
-	d->synced_len = 0;
+	n = find_name(name);
+	n->now = n->lasting = NULL;
 	unlock();
 	return rc;
 }
