@@ -168,6 +168,8 @@ read_databases(struct files *f, const char *cell, struct tree **tree, struct px_
 
 	if (!logdb_open(&f->log, f->directory, cell, f->replica, why, why_size))
 		return false;
+	/* A cell that has grown since its file was made. */
+	f->others = f->others || f->log.found.marks_n > 0;
 	if (!statedb_open(&f->state, f->directory, cell, tree, why, why_size) &&
 	    !f->state.db.damaged)
 		return false;

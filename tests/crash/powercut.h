@@ -1,11 +1,11 @@
 /* A disk whose power can be cut: an SQLite VFS over the real one that remembers what was synced.
  *
- * Every write, truncation and sync of a database or its write-ahead log is counted, and so is every
- * renaming, removal and sync in the directory. At the chosen one the power goes: the files get what
- * was synced, and of what was not any of its sectors, by the seed; of names that were changed since
- * the directory's last sync the first few; then the process ends. Or the chosen sync fails, once, and what it
- * should have synced never becomes durable, though reads still show it: so do real disks and the
- * page cache. Or writes find no room for a while. */
+ * Every write, truncation and sync of a database or its write-ahead log is counted, and so is
+ * every renaming, removal and sync in the directory. At the chosen one the power goes: the files
+ * get what was synced, and of what was not any of its sectors, by the seed; of the names that were
+ * changed since the directory's last sync the first few; then the process ends. Or the chosen sync
+ * fails, once, and what it should have synced never becomes durable, though reads still show it: so
+ * do real disks and the page cache. Or writes find no room for a while. */
 #ifndef LSFS_TESTS_POWERCUT_H
 #define LSFS_TESTS_POWERCUT_H
 

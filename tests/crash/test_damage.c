@@ -252,7 +252,7 @@ check_state(bool others)
 	uint64_t applied = tree_applied(f.tree);
 
 	assert_int_equal(f.recovered.applied, applied);
-	/* Without its write-ahead log it may be as of an earlier checkpoint: the log has the rest. */
+	/* Without its write-ahead log it is as of a checkpoint: the log has the rest. */
 	assert_true(applied == APPLIED || applied == 500 || applied == 200 ||
 	            (applied == 0 && others));
 	assert_int_equal(f.recovered.state_lost, applied < f.recovered.trimmed);

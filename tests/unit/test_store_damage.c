@@ -487,6 +487,10 @@ test_members_decide(void **state)
 	(void)state;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
 	f.others = false;
+	check((struct expected){.last = 29, .damaged = LAST, .applied = APPLIED,
+	                        .wait_ms = WAIT_MS, .marks = 2}); /* it knows of others */
+	damage_log("DELETE FROM marks; UPDATE entries SET payload = x'00' WHERE slot = 30");
+	f.others = false;
 	refused("log.db is damaged: entries row 30: checksum; the cell has to be restored from a "
 	        "backup: lsctl restore");
 	f.others = true;
