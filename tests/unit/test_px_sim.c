@@ -277,6 +277,15 @@ everyone_knows_everything(struct world *w)
 	return true;
 }
 
+static bool
+all_applied(const struct world *w, const uint64_t *wanted)
+{
+	for (int i = 0; i < WORLD_CLIENTS; i++)
+		if (w->clients[i].applied < wanted[i])
+			return false;
+	return true;
+}
+
 /* Within some leases of the end of the faults there is one master, and it stays; new commands of
  * every client are chosen, and everyone gets to know everything. */
 static void
@@ -292,7 +301,7 @@ check_liveness(struct world *w)
 	masterships = w->masterships;
 	for (int i = 0; i < WORLD_CLIENTS; i++)
 		wanted[i] = w->clients[i].applied + 5;
-	for (int i = 0; i < 200; i++)
+	for (int i = 0; i < 200 || (i < 2000 && !all_applied(w, wanted)); i++)
 		work(w, 40);
 	world_run(w, w->now + 500 * MS);
 	for (int i = 0; i < WORLD_CLIENTS; i++)
