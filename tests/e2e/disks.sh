@@ -1,7 +1,8 @@
 #!/bin/bash
 # Replicas whose data directories are on small filesystems that fill up: a follower's, the master's,
-# one that is started there. The cell goes on with those that have room; all is well again when
-# there is room, and nothing that was acknowledged is lost.
+# one that is started there, all. The cell goes on as long as a majority has room; without one what
+# frees something still works; all is well again when there is room, and nothing that was
+# acknowledged is lost.
 MOUNTS=1
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/netns.sh"
@@ -28,7 +29,11 @@ ends_well() {
 goes_on() { wait_until "writes go on" longer $(($(wc -l < "$work/steady") + 300)); }
 longer() { [ "$(wc -l < "$work/steady")" -gt "$1" ]; }
 
-full() { [ "$(stat -f -c %a "$work/disk/$1")" -eq 0 ]; }
+# Nobody says that its disk is full any more, and all have the same.
+well() { in_step && ! grep -q 'no room on its disk' "$work/status"; }
+
+# full N: replica N says so, and goes on in what it had reserved.
+full() { status > "$work/status" && grep -q "replica $1 .* no room on its disk" "$work/status"; }
 
 case_up() {
 	local i
@@ -47,11 +52,12 @@ case_a_full_follower() {
 	steadily
 	fill_disk $follower
 	goes_on
-	set -x; 	full $follower
+	set -x; 	wait_until "it says that it is full" full $follower
+	goes_on
 	empty_disk $follower
 	goes_on
 	ends_well
-	wait_until "all replicas are in step" in_step
+	wait_until "all is well" well
 }
 
 case_the_masters_disk_is_full() {
@@ -60,11 +66,13 @@ case_the_masters_disk_is_full() {
 	steadily
 	fill_disk "$old"
 	goes_on
-	full "$old"
+	wait_until "it says that it is full" full "$old"
+	is_not_master "$old"
+	goes_on
 	empty_disk "$old"
 	goes_on
 	ends_well
-	wait_until "all replicas are in step" in_step
+	wait_until "all is well" well
 }
 
 # Killed on its full disk, and started there.
@@ -80,7 +88,43 @@ case_a_restart_on_a_full_disk() {
 	goes_on
 	ends_well
 	gone "$(pid_of "r$old")" && start_replica "$old"
-	wait_until "all replicas are in step" in_step
+	wait_until "all is well" well
+}
+
+is_not_master() { [ "$(master)" != "$1" ]; }
+
+# What frees something works: the reserve of each replica is for that.
+case_all_disks_are_full() {
+	local i rc=0
+	echo kept > "$m1/kept"
+	head -c 200000 /dev/urandom > "$m1/large"
+	mkdir "$m1/many"
+	for i in $(seq 20); do echo "$i" > "$m1/many/$i"; done
+	exec 9<> "$m1/lock"
+	flock 9
+	for i in 1 2 3; do fill_disk $i; done
+	wait_until "it refuses what grows" no_room
+	is "$(limit 5 cat "$m1/kept")" kept
+	limit 10 rm "$m1/large"
+	for i in $(seq 20); do limit 10 rm "$m1/many/$i"; done
+	limit 10 flock -u 9
+	limit 10 flock -n "$m1/lock" true
+	is "$(limit 5 ls "$m1/many")" ""
+	for i in 1 2 3; do empty_disk $i; done
+	wait_until "there is room again" room
+	is "$(cat "$m1/kept")" kept
+	echo more > "$m1/kept"
+	is "$(cat "$m1/kept")" more
+	[ ! -e "$m1/large" ]
+	exec 9>&-
+	wait_until "all is well" well
+}
+
+# A new file of 100 kB: could it be written?
+room() { limit 3 dd if=/dev/zero of="$m1/new.$RANDOM" bs=100k count=1 conv=fsync 2> "$work/err"; }
+no_room() {
+	if room; then return 1; fi
+	grep -q 'No space left' "$work/err"
 }
 
 case_the_states_are_equal() {
