@@ -504,13 +504,14 @@ world_is_open(struct world *w, uint8_t id)
 void
 world_propose(struct world *w, unsigned client)
 {
+	const struct px_members *members = world_members(w, w->sums_n);
 	struct client *c = &w->clients[client];
 	struct buffer b = BUFFER(LIMIT_ENTRY);
 	static const uint8_t filler[LIMIT_ENTRY];
 
 	if (!world_is_open(w, c->node) || rng_chance(&w->rng, 20) ||
 	    !ballot_equal(c->term, px_master(world_node(w, c->node)->px))) {
-		c->node = (uint8_t)(1 + rng_below(&w->rng, (uint64_t)w->n));
+		c->node = members->list[rng_below(&w->rng, (uint64_t)members->n)].id;
 		if (!world_is_open(w, c->node))
 			return;
 		c->term = px_master(world_node(w, c->node)->px);
