@@ -468,12 +468,12 @@ cell_client(struct cell *cell, bool caching)
 	    .drift_permille = 10,
 	    .caching = caching,
 	    .seed = 77 + (uint64_t)cell->clients_n,
-	    .replicas_n = cell->replicas_n,
+	    .replicas_n = cell->first_n,
 	};
 
 	assert_true(cell->clients_n < CELL_CLIENTS);
 	memset(config.nonce, 'a' + cell->clients_n, LIMIT_NONCE);
-	for (int i = 0; i < cell->replicas_n; i++)
+	for (int i = 0; i < cell->first_n; i++)
 		config.replicas[i] = (uint8_t)(i + 1);
 	c->cell = cell;
 	c->id = cell->clients_n++;

@@ -122,7 +122,7 @@ struct msg_operated cell_operate(struct cell *cell, const struct msg_operate *m)
 /* Address and key of a replica. */
 struct member cell_member(uint8_t id, enum member_role role);
 
-/* A client whose session is safe. */
+/* A client whose session is safe; it is configured with the replicas that the cell began with. */
 struct cell_client *cell_client(struct cell *cell, bool caching);
 void cell_client_freeze(struct cell_client *c);
 void cell_client_thaw(struct cell_client *c);
