@@ -7,7 +7,7 @@
 #include "tests/unit/replica_cell.h"
 #include "tests/unit/unit.h"
 
-enum { WIRE_MS = 1, SYNC_MS = 2 };
+enum { WIRE_MS = 1, SYNC_MS = 2, COPY_MS = 50 };
 
 struct cell_conn {
 	int client; /* -1: the operator */
@@ -21,6 +21,7 @@ enum post_kind {
 	TO_PEER,      /* replica, from, frame */
 	DURABLE,      /* replica, number: ticket */
 	SAVED,        /* replica, number: index */
+	COPIED,       /* replica, from: whose state it gets */
 	CONNECT,      /* number: conn */
 	HANG_UP,      /* conn: the client has closed it */
 	TO_REPLICA,   /* conn, frame */
@@ -132,6 +133,31 @@ write_rows(struct cell_replica *r)
 		     SYNC_MS);
 }
 
+/* Who is told that it is behind gets a copy of the other's state, and starts with that. */
+static void
+fetch_state(struct cell_replica *r)
+{
+	if (r->update.behind == 0 || r->copying || !r->cell->saves)
+		return;
+	r->copying = true;
+	post(r->cell,
+	     (struct cell_post){.kind = COPIED, .replica = r->id, .from = r->update.behind,
+	                        .life = r->life},
+	     COPY_MS);
+}
+
+static void
+begin_with_copy(struct cell_replica *r, const struct cell_replica *of)
+{
+	r->copying = false;
+	if (of->replica == NULL || of->cut_off || r->cut_off)
+		return;
+	cell_kill(r);
+	row_store_free(&r->rows);
+	row_store_copy(&r->rows, &of->rows);
+	cell_start(r);
+}
+
 static void
 send_to_client(struct cell *cell, uint64_t conn, enum post_kind kind, struct bytes frame)
 {
@@ -146,6 +172,7 @@ carry_out(struct cell_replica *r)
 
 	write_records(r);
 	write_rows(r);
+	fetch_state(r);
 	r->diverged |= u->diverged;
 	r->members_changed |= u->members_changed;
 	buffer_put_bytes(&r->trace, buffer_view(&u->trace));
@@ -196,17 +223,13 @@ cell_member(uint8_t id, enum member_role role)
 	                       .key = {keys[id], sizeof keys[id]}};
 }
 
-/* Its cell file has the replicas that the cell began with, and itself. */
 static int
-configured_members(const struct cell_replica *r, struct member members[CELL_REPLICAS])
+configured_members(const struct cell_replica *r, struct member members[LIMIT_REPLICAS])
 {
-	int n = 0;
-
-	for (int id = 1; id <= r->cell->first_n; id++)
-		members[n++] = cell_member((uint8_t)id, MEMBER_VOTER);
-	if (r->joined)
-		members[n++] = cell_member(r->id, MEMBER_LEARNER);
-	return n;
+	for (int i = 0; i < r->file.n; i++)
+		members[i] = cell_member(r->file.list[i].id,
+		                         r->file.list[i].voter ? MEMBER_VOTER : MEMBER_LEARNER);
+	return r->file.n;
 }
 
 static struct tree *
@@ -255,17 +278,17 @@ cell_start(struct cell_replica *r)
 	uint8_t public_key[32];
 	struct tree *tree = stored_tree(r);
 	struct px_recovered had = recovered(r, tree);
-	struct member members[CELL_REPLICAS];
+	struct member members[LIMIT_REPLICAS];
 	struct replica_config config = {
 	    .members = members,
 	    .members_n = configured_members(r, members),
 	    .digest_every = r->cell->digest_every,
 	    .paxos = {.self = r->id,
-	              .start = r->id * 1000 + r->life,
+	              .start = r->cell->seed * 1000000 + r->id * 1000 + r->life,
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
-	              .seed = r->id + r->life},
+	              .seed = r->cell->seed * 1000000 + r->id + r->life},
 	    .master = {.cell = "cell",
 	               .session_lease = span_ms(CELL_LEASE_MS),
 	               .cache_lease = span_ms(CELL_CACHE_LEASE_MS),
@@ -278,7 +301,7 @@ cell_start(struct cell_replica *r)
 	buffer_reset(&r->trace);
 	r->life++;
 	r->durable = 0;
-	r->frozen = r->diverged = r->members_changed = false;
+	r->frozen = r->diverged = r->members_changed = r->copying = false;
 	r->replica = replica_new(&config, tree, &had, r->cell->now);
 	free((void *)had.entries);
 	free((void *)had.marks);
@@ -287,12 +310,11 @@ cell_start(struct cell_replica *r)
 struct cell_replica *
 cell_join(struct cell *cell)
 {
+	const struct cell_replica *master = cell_await_master(cell);
 	struct cell_replica *r = &cell->replicas[cell->replicas_n++];
 
 	assert_true(cell->replicas_n <= CELL_REPLICAS);
-	r->cell = cell;
-	r->id = (uint8_t)cell->replicas_n;
-	r->joined = true;
+	r->file = *px_members(replica_px(master->replica));
 	cell_start(r);
 	return r;
 }
@@ -569,6 +591,8 @@ arrive_at_replica(struct cell_replica *r, const struct cell_post *p)
 	} else if (p->kind == SAVED && p->life == r->life) {
 		cell_replica_event(
 		    r, (struct replica_event){.kind = REPLICA_SAVED, .index = p->number});
+	} else if (p->kind == COPIED && p->life == r->life) {
+		begin_with_copy(r, &r->cell->replicas[p->from - 1]);
 	} else if (p->kind == HANG_UP) {
 		c->open_there = false;
 		cell_replica_event(
@@ -731,13 +755,25 @@ cell_pass_ms(struct cell *cell, int64_t ms)
 struct cell *
 cell_new(int replicas)
 {
+	return cell_new_seeded(replicas, 0);
+}
+
+struct cell *
+cell_new_seeded(int replicas, uint64_t seed)
+{
 	struct cell *cell = memory_zero(1, sizeof *cell);
 
+	cell->seed = seed;
 	cell->now = (mono_t){span_s(1000).ns};
 	cell->replicas_n = cell->first_n = replicas;
-	for (int i = 0; i < replicas; i++) {
+	for (int i = 0; i < CELL_REPLICAS; i++) {
 		cell->replicas[i].cell = cell;
 		cell->replicas[i].id = (uint8_t)(i + 1);
+	}
+	for (int i = 0; i < replicas; i++) {
+		for (int j = 0; j < replicas; j++)
+			cell->replicas[i].file.list[j] = (struct px_member){(uint8_t)(j + 1), true};
+		cell->replicas[i].file.n = replicas;
 		cell_start(&cell->replicas[i]);
 	}
 	cell_await_master(cell);

@@ -8,7 +8,7 @@
 #include "tests/unit/row_store.h"
 
 enum {
-	CELL_REPLICAS = LIMIT_REPLICAS,
+	CELL_REPLICAS = 24, /* over time */
 	CELL_CLIENTS = 4,
 	CELL_ANSWERS = 256,
 	CELL_LEASE_MS = 12000,
@@ -51,7 +51,9 @@ struct cell_replica {
 	bool frozen;  /* nothing reaches it, its connections stay */
 	bool cut_off; /* from the other replicas */
 	bool stuck;   /* its disk */
-	bool joined;  /* to a running cell */
+	bool copying; /* the state of another one */
+	bool gone;    /* for good: the test's word */
+	struct px_members file; /* what its cell file says: who the members were when it was made */
 	struct buffer trace;
 	bool diverged, members_changed; /* as its updates told */
 	uint64_t life;
@@ -78,7 +80,7 @@ struct cell {
 	mono_t now;
 	int replicas_n, clients_n, first_n; /* replicas that it began with */
 	bool saves; /* state.db is durable soon after, and the log is trimmed; else never */
-	uint64_t digest_every;
+	uint64_t digest_every, seed;
 	struct cell_operator operator;
 	struct cell_replica replicas[CELL_REPLICAS]; /* by id - 1 */
 	struct cell_client clients[CELL_CLIENTS];
@@ -91,6 +93,7 @@ struct cell {
 
 /* A new cell; returns with a master in office. */
 struct cell *cell_new(int replicas);
+struct cell *cell_new_seeded(int replicas, uint64_t seed);
 void cell_free(struct cell *cell);
 void cell_pass_ms(struct cell *cell, int64_t ms);
 
@@ -98,7 +101,7 @@ void cell_pass_ms(struct cell *cell, int64_t ms);
 struct cell_replica *cell_master(struct cell *cell);
 /* Time passes until somebody serves. */
 struct cell_replica *cell_await_master(struct cell *cell);
-/* A new replica starts, of the next id: a learner by its own configuration. */
+/* A new replica starts, of the next id, which the cell has as a member already. */
 struct cell_replica *cell_join(struct cell *cell);
 void cell_kill(struct cell_replica *r);
 void cell_start(struct cell_replica *r);
@@ -119,7 +122,7 @@ const struct message *cell_question(struct cell_replica *r, const char *principa
                                     const struct message *m, enum message_code answer);
 /* An administrator asks the master, the next one if it is it no more, until there is an answer. */
 struct msg_operated cell_operate(struct cell *cell, const struct msg_operate *m);
-/* Address and key of a replica. */
+/* The address and the key of a replica. */
 struct member cell_member(uint8_t id, enum member_role role);
 
 /* A client whose session is safe; it is configured with the replicas that the cell began with. */
