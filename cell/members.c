@@ -114,11 +114,14 @@ trace_members(struct replica *r)
 	buffer_printf(t, "\n");
 }
 
+/* Who was removed is told so when an entry behind the change is chosen: one that does nothing. */
 void
 r_members_changed(struct replica *r)
 {
 	r->members_new = true;
 	trace_members(r);
+	if (master_serving(r->master))
+		waiting_push(&r->backlog, 0, (struct bytes){NULL, 0});
 	r_members_tell(r, 0);
 }
 

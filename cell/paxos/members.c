@@ -282,11 +282,16 @@ px_members_settle(struct px *px)
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 }
 
+/* Who is told leaves for good, and until the others know the change as chosen they need the majority
+ * before it. When an entry behind the change is chosen a majority of those who stay has that, and
+ * with it has written down that the change is chosen. */
 void
 px_expel(struct px *px, uint8_t from, const struct message *m)
 {
 	struct message answer = {.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}};
 
+	if (px->chosen <= px->members.version)
+		return;
 	if (m->code == MSG_hello) {
 		answer.welcome.incarnation = m->hello.incarnation;
 		answer.welcome.start = m->hello.start;
