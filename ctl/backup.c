@@ -102,12 +102,12 @@ fetch_from(const struct backup *b, const struct conf_replica *replica, const str
 /* What was acknowledged before has to be in it: so the master's position counts, or, without one,
  * what the replica itself has applied. */
 static bool
-fetch_from_any(const struct backup *b, const struct noise_pair *key)
+fetch_from_any(struct backup *b, const struct noise_pair *key)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	int order[LIMIT_REPLICAS + 1], n, master;
 
-	if (!ask_replicas(&b->conf, key, answers))
+	if (!ask_members(&b->conf, key) || !ask_replicas(&b->conf, key, answers))
 		return false;
 	master = answers_master(answers, b->conf.replicas_n);
 	n = candidates(answers, b->conf.replicas_n, order);

@@ -16,6 +16,8 @@
 #include "cell/io/logdb.h"
 #include "cell/paxos/ballot.h"
 
+static const struct statedb not_open = {.marks_file.fd = -1};
+
 enum { COPY_PART = 1 << 16, BUSY_MS = 5000 };
 
 static bool
@@ -38,7 +40,7 @@ fail_in(struct salvage *s, const char *source)
 static bool
 salvage_begin(struct salvage *s, const char *source, const char *work)
 {
-	*s = (struct salvage){0};
+	*s = (struct salvage){.state = not_open};
 	if (strlen(work) + 32 > PATH_MAX || strlen(source) + 32 > PATH_MAX)
 		return fail(s, source, strerror(ENAMETOOLONG));
 	snprintf(s->work, sizeof s->work, "%s", work);
@@ -358,7 +360,7 @@ salvage_write(struct salvage *s)
 		return false;
 	if (statedb_close(&s->state, false) != WORK_DONE)
 		return fail(s, s->work, s->state.db.why);
-	s->state = (struct statedb){0};
+	s->state = not_open;
 	return leave_one_file(s);
 }
 
@@ -367,7 +369,7 @@ salvage_end(struct salvage *s)
 {
 	statedb_close(&s->state, true);
 	tree_free(s->tree);
-	s->state = (struct statedb){0};
+	s->state = not_open;
 	s->tree = NULL;
 }
 

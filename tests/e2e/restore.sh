@@ -84,7 +84,7 @@ case_of_a_killed_cell_nothing_is_lost() {
 	cp -a "$data" "$work/untouched"
 	restore "$data" --dir "$work/r" > "$work/out"
 	grep -qE '^cell +local$' "$work/out"
-	grep -qE '^log index +[0-9]+ \([0-9]+ entries of them from the log\)$' "$work/out"
+	grep -qE '^log index +[0-9]+( \([0-9]+ entries of them from the log\))?$' "$work/out"
 	grep -qE '^nodes +16,' "$work/out"
 	grep -qE '^sessions ended +1$' "$work/out"
 	diff -r --exclude lock "$data" "$work/untouched"
@@ -291,6 +291,14 @@ case_killed_in_the_middle() {
 	rm -r "$work/r" "$work/r0"
 	daemon=$(daemon_of "$m")
 	stop
+}
+
+case_a_damaged_state() {
+	cp -a "$data" "$work/bad.data"
+	sqlite3 "$work/bad.data/state.db" 'UPDATE nodes SET acl_generation = 7 WHERE node = 1'
+	one_line 1 "$work/bad.data: state.db is damaged: nodes row 1: checksum" \
+		"$LSCTL" restore "$work/bad.data" --dir "$work/r"
+	[ ! -e "$work/r" ]
 }
 
 # ---- several replicas ----

@@ -1,0 +1,430 @@
+/* What is left of a replica: a state and a log that goes on behind it, one without the other, a
+ * damaged log, a directory in use; and what a restore makes of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/must.h"
+#include "cell/io/dirlock.h"
+#include "cell/io/file.h"
+#include "cell/io/logdb.h"
+#include "cell/io/restore.h"
+#include "cell/io/salvage.h"
+#include "cell/io/standalone.h"
+#include "cell/wire/codec.h"
+#include "tests/unit/unit.h"
+
+enum { ENTRIES = 8, FILE_NODE = 6 };
+
+/* A data directory, and the entries that its cell had. */
+struct bench {
+	char directory[64], work[64];
+	struct buffer payload[ENTRIES + 1];
+	struct ballot origin[ENTRIES + 1];
+	struct salvage s;
+};
+
+/* ---- a replica ---- */
+
+static void
+put_entry(struct buffer *payload, uint64_t session, const struct op *op)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), packed = BUFFER(LIMIT_ENTRY);
+	struct command c = {.session = session};
+
+	wire_put_op(&encoded, op);
+	c.op = buffer_view(&encoded);
+	wire_put_command(&packed, &c);
+	*payload = BUFFER(LIMIT_ENTRY);
+	wire_put_entry(payload, &(struct entry){.commands = {buffer_view(&packed), 1}});
+	must(!payload->failed);
+	buffer_free(&encoded);
+	buffer_free(&packed);
+}
+
+/* A cell begins, somebody makes a file and appends to it: "3", "4" and so on, by slot. */
+static void
+make_entries(struct bench *b)
+{
+	static char text[ENTRIES + 1][4];
+	const struct op begin = {.code = OP_begin_epoch, .begin_epoch = {.ballot = {1, 1}}};
+	const struct op session = {.code = OP_create_session,
+	                           .create_session = {.nonce = bytes_of("nonce")}};
+	const struct op create = {
+	    .code = OP_create,
+	    .create = {.parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE}};
+
+	put_entry(&b->payload[1], 0, &begin);
+	put_entry(&b->payload[2], 0, &session);
+	put_entry(&b->payload[3], 5, &create);
+	for (int i = 4; i <= ENTRIES; i++) {
+		struct op append = {.code = OP_append, .append = {.node = FILE_NODE}};
+
+		snprintf(text[i], sizeof text[i], "%d", i);
+		append.append.data = bytes_of(text[i]);
+		put_entry(&b->payload[i], 5, &append);
+	}
+	for (int i = 1; i <= ENTRIES; i++)
+		b->origin[i] = (struct ballot){1, 1};
+}
+
+static void
+write_log(struct bench *b, uint64_t trimmed, uint64_t last)
+{
+	struct px_recovered recovered;
+	struct logdb log;
+	char why[512];
+	int rc;
+
+	must(logdb_open(&log, b->directory, "local", 1, why, sizeof why));
+	must(logdb_recover(&log, 0, false, &recovered, why, sizeof why));
+	must(logdb_start(&log, b->directory, "local", 1, &recovered, why, sizeof why));
+	logdb_recovered_free(&recovered);
+	rc = database_begin(&log.db);
+	for (uint64_t slot = 1; slot <= last && rc == SQLITE_OK; slot++) {
+		struct bytes payload = buffer_view(&b->payload[slot]);
+		struct px_record r = {.kind = PX_RECORD_ENTRY,
+		                      .slot = slot,
+		                      .ballot = {9, 1},
+		                      .origin = b->origin[slot],
+		                      .payload = payload,
+		                      .checksum = checksum(payload)};
+
+		rc = logdb_write(&log, &r);
+	}
+	if (rc == SQLITE_OK)
+		rc = logdb_write(&log, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trimmed});
+	must(database_end(&log.db, rc == SQLITE_OK ? logdb_finish(&log) : rc) == WORK_DONE);
+	logdb_written(&log);
+	must(logdb_close(&log, false) == WORK_DONE);
+}
+
+static void
+write_state(struct bench *b, uint64_t applied)
+{
+	struct row_list rows = {0};
+	const struct row_list *list = &rows;
+	struct tree_outcome out = {0};
+	struct statedb state;
+	struct tree *t;
+	char why[512];
+	int rc;
+
+	must(statedb_open(&state, b->directory, "local", &t, why, sizeof why));
+	for (uint64_t slot = 1; slot <= applied; slot++)
+		must(tree_apply(t, slot, b->origin[slot], buffer_view(&b->payload[slot]), &out) ==
+		     RC_OK);
+	tree_changes(t, &rows);
+	must(statedb_start(&state, b->directory, "local", why, sizeof why));
+	rc = database_begin(&state.db);
+	must(database_end(&state.db, rc == SQLITE_OK ? statedb_write(&state, &list, 1) : rc) ==
+	     WORK_DONE);
+	must(statedb_close(&state, false) == WORK_DONE);
+	row_list_free(&rows);
+	tree_outcome_free(&out);
+	tree_free(t);
+}
+
+static int
+setup(void **state)
+{
+	static struct bench bench;
+	struct bench *b = &bench;
+	struct conf conf;
+	char why[512];
+
+	*b = (struct bench){.directory = "/tmp/test_salvage.XXXXXX",
+	                    .work = "/tmp/test_salvage.XXXXXX"};
+	must(mkdtemp(b->directory) != NULL && mkdtemp(b->work) != NULL);
+	must(standalone_prepare(b->directory, "local", &conf, why, sizeof why));
+	make_entries(b);
+	*state = b;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct bench *b = *state;
+	char command[200];
+
+	salvage_end(&b->s);
+	for (int i = 1; i <= ENTRIES; i++)
+		buffer_free(&b->payload[i]);
+	snprintf(command, sizeof command, "rm -r %s %s", b->directory, b->work);
+	return system(command);
+}
+
+static void
+run_sql(struct bench *b, const char *file, const char *sql)
+{
+	char path[128];
+	sqlite3 *db;
+
+	snprintf(path, sizeof path, "%s/%s", b->directory, file);
+	must(sqlite3_open(path, &db) == SQLITE_OK);
+	must(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
+	sqlite3_close(db);
+}
+
+/* ---- checks ---- */
+
+static bool
+salvage(struct bench *b)
+{
+	return salvage_directory(&b->s, b->directory, b->work);
+}
+
+static void
+assert_salvaged(struct bench *b, uint64_t applied, uint64_t from_log)
+{
+	if (!salvage(b))
+		fail_msg("%s", b->s.why);
+	assert_int_equal(tree_applied(b->s.tree), applied);
+	assert_int_equal(b->s.from_log, from_log);
+	assert_string_equal(b->s.cell, "local");
+}
+
+static void
+assert_text(struct tree *t, const char *text)
+{
+	const struct op op = {.code = OP_get_contents, .get_contents = {FILE_NODE}};
+	struct buffer found = BUFFER(LIMIT_FRAME);
+	struct result r;
+
+	assert_int_equal(tree_read(t, 5, 0, &op, &found), RC_OK);
+	assert_int_equal(wire_get_result(RESULT_contents, buffer_view(&found), &r), RC_OK);
+	assert_true(bytes_equal(r.contents.contents, bytes_of(text)));
+	buffer_free(&found);
+}
+
+static void
+assert_refused(struct bench *b, const char *why)
+{
+	assert_false(salvage(b));
+	if (strstr(b->s.why, why) == NULL)
+		fail_msg("%s", b->s.why);
+	assert_null(strchr(b->s.why, '\n'));
+}
+
+/* ---- tests ---- */
+
+static void
+test_the_log_goes_on_behind_the_state(void **state)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	assert_text(b->s.tree, "45678");
+	assert_int_equal(b->s.damaged, 0);
+}
+
+static void
+test_a_state_that_is_further(void **state)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, 5);
+	write_state(b, 7);
+	assert_salvaged(b, 7, 0);
+	assert_text(b->s.tree, "4567");
+}
+
+static void
+test_a_log_without_a_state(void **state)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, ENTRIES);
+	assert_salvaged(b, ENTRIES, ENTRIES);
+	assert_text(b->s.tree, "45678");
+}
+
+static void
+test_a_state_without_a_log(void **state)
+{
+	struct bench *b = *state;
+
+	write_state(b, 6);
+	assert_salvaged(b, 6, 0);
+}
+
+static void
+test_a_gap_between_them(void **state)
+{
+	struct bench *b = *state;
+
+	write_state(b, 4);
+	write_log(b, 6, ENTRIES);
+	assert_refused(b, "state.db ends at slot 4, but log.db begins behind slot 6");
+}
+
+/* It was never chosen: who proposed the entry before it did not know it. */
+static void
+test_an_older_origin_ends_the_log(void **state)
+{
+	struct bench *b = *state;
+
+	b->origin[6] = (struct ballot){3, 2};
+	write_log(b, 0, ENTRIES);
+	b->origin[6] = (struct ballot){1, 1};
+	write_state(b, 4);
+	assert_salvaged(b, 6, 2);
+	assert_text(b->s.tree, "456");
+}
+
+static void
+test_a_damaged_log(void **state)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	run_sql(b, "log.db", "UPDATE entries SET payload = x'00' WHERE slot = 7");
+	assert_salvaged(b, 6, 2);
+	assert_text(b->s.tree, "456");
+	assert_int_equal(b->s.damaged, ENTRIES);
+}
+
+static void
+test_damage_that_the_state_covers(void **state)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	run_sql(b, "log.db", "UPDATE entries SET payload = x'00' WHERE slot = 3");
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	assert_int_equal(b->s.damaged, 0);
+}
+
+static void
+test_a_damaged_state(void **state)
+{
+	struct bench *b = *state;
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	run_sql(b, "state.db", "UPDATE nodes SET acl_generation = 7 WHERE node = 2");
+	assert_refused(b, "state.db is damaged: nodes row 2: checksum");
+}
+
+static void
+test_nothing_in_it(void **state)
+{
+	struct bench *b = *state;
+
+	assert_refused(b, "there is nothing in it yet");
+}
+
+/* While a process has the directory only salvage_running may have a look. */
+static void
+test_a_directory_in_use(void **state)
+{
+	struct bench *b = *state;
+	struct dirlock lock;
+	char why[512];
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	assert_true(dirlock_take(&lock, b->directory, why, sizeof why));
+	assert_refused(b, "in use by process");
+	salvage_end(&b->s);
+	if (!salvage_running(&b->s, b->directory, b->work))
+		fail_msg("%s", b->s.why);
+	assert_int_equal(tree_applied(b->s.tree), ENTRIES);
+	assert_text(b->s.tree, "45678");
+	dirlock_release(&lock);
+}
+
+/* Closing what was never opened closes nothing that is somebody else's. */
+static void
+test_an_end_without_a_beginning(void **state)
+{
+	struct bench *b = *state;
+	struct salvage s;
+
+	assert_false(salvage_backup(&s, "/no/such/file", b->work));
+	salvage_end(&s);
+	salvage_end(&s);
+	assert_true(fcntl(0, F_GETFD) >= 0);
+}
+
+static void
+test_written_it_is_one_file(void **state)
+{
+	struct bench *b = *state;
+	char path[128];
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	assert_true(salvage_write(&b->s));
+	salvage_end(&b->s);
+	snprintf(path, sizeof path, "%s/again", b->work);
+	assert_int_equal(salvage_place(b->work, path), 0);
+	assert_int_equal(salvage_place(b->work, path), -EEXIST);
+	assert_int_equal(unlink(path), 0);
+	assert_true(salvage_backup(&b->s, NULL, b->work));
+	assert_int_equal(tree_applied(b->s.tree), ENTRIES);
+	assert_text(b->s.tree, "45678");
+	salvage_end(&b->s);
+	assert_int_equal(salvage_clean(b->work), 0);
+	assert_int_equal(mkdir(b->work, 0700), 0);
+}
+
+static void
+test_a_restored_state(void **state)
+{
+	struct bench *b = *state;
+	struct restored r;
+	char why[512];
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	if (!restore_prepare(b->directory, b->work, &r, why, sizeof why))
+		fail_msg("%s", why);
+	assert_int_equal(r.applied, ENTRIES);
+	assert_int_equal(r.from_log, ENTRIES - 4);
+	assert_int_equal(r.sessions, 1);
+	assert_int_equal(r.nodes, 5);
+	assert_true(salvage_backup(&b->s, NULL, b->work));
+	assert_int_equal(tree_applied(b->s.tree), ENTRIES + 1);
+	assert_int_equal(tree_epoch(b->s.tree), 1 + (1ull << 40));
+	/* Of no ballot: whatever the new cell proposes is newer. */
+	assert_int_equal(tree_origin(b->s.tree).round, 0);
+	assert_int_equal(tree_usage(b->s.tree).sessions, 0);
+}
+
+#define BENCH_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    BENCH_TEST(test_the_log_goes_on_behind_the_state),
+	    BENCH_TEST(test_a_state_that_is_further),
+	    BENCH_TEST(test_a_log_without_a_state),
+	    BENCH_TEST(test_a_state_without_a_log),
+	    BENCH_TEST(test_a_gap_between_them),
+	    BENCH_TEST(test_an_older_origin_ends_the_log),
+	    BENCH_TEST(test_a_damaged_log),
+	    BENCH_TEST(test_damage_that_the_state_covers),
+	    BENCH_TEST(test_a_damaged_state),
+	    BENCH_TEST(test_nothing_in_it),
+	    BENCH_TEST(test_a_directory_in_use),
+	    BENCH_TEST(test_an_end_without_a_beginning),
+	    BENCH_TEST(test_written_it_is_one_file),
+	    BENCH_TEST(test_a_restored_state),
+	};
+
+	return cmocka_run_group_tests_name("salvage", tests, NULL, NULL);
+}
