@@ -277,7 +277,8 @@ files_open(struct files *f, const char *directory, const char *cell, uint8_t rep
 	                    .state.db.wal_fd = -1};
 	*tree = NULL;
 	*recovered = (struct px_recovered){0};
-	if (dirlock_take(&f->lock, directory, why, why_size)) {
+	f->locked = dirlock_take(&f->lock, directory, why, why_size);
+	if (f->locked) {
 		if (open_locked(f, cell, tree, recovered, why, why_size))
 			return true;
 		dirlock_release(&f->lock);

@@ -15,6 +15,7 @@ struct files {
 	bool set_aside;          /* state.db is of no use */
 	struct damage state_damage;
 	struct dirlock lock;
+	bool locked;             /* it was ours; remains after a failure, too */
 	struct failed failed;
 	struct logdb log;
 	struct statedb state;

@@ -345,7 +345,7 @@ static bool
 begin(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
       const struct px_recovered *r, char *why, size_t why_size)
 {
-	if (log->found.damage.n > 0)
+	if (log->found.damage.n > (log->marks_lost ? 1 : 0))
 		return replace(log, directory, cell, replica, r, why, why_size);
 	if (log->db.handle == NULL)
 		return create(&log->db, directory, &kind, cell, replica, r->incarnation, why,

@@ -2,29 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cell/base/must.h"
 
 /* Left free behind it, so that it is not given up again at once. */
 enum { SPARE = 1024 * 1024 };
-
-void
-reserve_init(struct reserve *r, const char *directory)
-{
-	*r = (struct reserve){.held = false};
-	must(snprintf(r->path, sizeof r->path, "%s/" RESERVE_FILE, directory) <
-	     (int)sizeof r->path);
-	must(pthread_mutex_init(&r->mutex, NULL) == 0);
-}
-
-void
-reserve_fini(struct reserve *r)
-{
-	must(pthread_mutex_destroy(&r->mutex) == 0);
-}
 
 static bool
 is_allocated(int fd)
@@ -33,6 +20,27 @@ is_allocated(int fd)
 
 	return fstat(fd, &st) == 0 && st.st_size >= RESERVE_SIZE &&
 	       (off_t)st.st_blocks * 512 >= RESERVE_SIZE;
+}
+
+void
+reserve_init(struct reserve *r, const char *directory)
+{
+	int fd;
+
+	*r = (struct reserve){.held = false};
+	snprintf(r->path, sizeof r->path, "%s/" RESERVE_FILE, directory);
+	must(pthread_mutex_init(&r->mutex, NULL) == 0);
+	fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	r->held = is_allocated(fd);
+	close(fd);
+}
+
+void
+reserve_fini(struct reserve *r)
+{
+	must(pthread_mutex_destroy(&r->mutex) == 0);
 }
 
 /* 0 or -errno. */
@@ -89,6 +97,15 @@ reserve_give_up(struct reserve *r)
 	}
 	must(pthread_mutex_unlock(&r->mutex) == 0);
 	return given;
+}
+
+bool
+reserve_give_up_if_full(struct reserve *r)
+{
+	struct statvfs fs;
+
+	return statvfs(r->path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < SPARE &&
+	       reserve_give_up(r);
 }
 
 bool

@@ -19,12 +19,14 @@ struct reserve {
 	bool gone; /* it was given up, or there was no room for it */
 };
 
+/* Looks whether it is there from earlier. */
 void reserve_init(struct reserve *r, const char *directory);
 void reserve_fini(struct reserve *r);
 /* Makes it, unless it is there. False when there is no room for it. */
 bool reserve_take(struct reserve *r);
 /* True when it was there, and its room can be used now. */
 bool reserve_give_up(struct reserve *r);
+bool reserve_give_up_if_full(struct reserve *r);
 bool reserve_gone(struct reserve *r);
 
 #endif

@@ -72,17 +72,22 @@ store_open(const char *directory, const char *cell, uint8_t replica, bool others
            struct tree **tree, struct px_recovered *recovered, char *why, size_t why_size)
 {
 	struct store *s = memory_zero(1, sizeof *s);
+	bool ok;
 
 	must(pthread_mutex_init(&s->mutex, NULL) == 0);
 	reserve_init(&s->reserve, directory);
-	if (files_open(&s->files, directory, cell, replica, others, tree, recovered, why,
-	               why_size)) {
-		(void)reserve_take(&s->reserve);
-		init_workers(s);
-		return s;
+	do {
+		ok = files_open(&s->files, directory, cell, replica, others, tree, recovered, why,
+		                why_size);
+		/* Once: then there is none any more. */
+	} while (!ok && s->files.locked && reserve_give_up_if_full(&s->reserve));
+	if (!ok) {
+		store_free(s);
+		return NULL;
 	}
-	store_free(s);
-	return NULL;
+	(void)reserve_take(&s->reserve);
+	init_workers(s);
+	return s;
 }
 
 void

@@ -351,6 +351,7 @@ test_marks_file(void **state)
 	make_store(0);
 	overwrite("marks", 0, 10);
 	check(whole);
+	assert_false(there("log.db.damaged"));
 	make_store(0);
 	remove_file("marks");
 	check(whole);

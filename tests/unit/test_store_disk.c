@@ -171,6 +171,33 @@ test_reserve(void **state)
 	teardown(state);
 }
 
+/* What a start writes goes into the reserve. */
+static void
+test_start_on_a_full_disk(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	setup(state);
+	if (mount("test_store", f.directory, "tmpfs", 0, "size=24m") < 0) {
+		teardown(state);
+		skip();
+	}
+	open_started();
+	fixture_log(&f, 1, bytes_of("x"));
+	fixture_close(&f);
+	fill_disk();
+	open_started();
+	assert_int_equal(f.recovered.entries_n, 1);
+	wait_full(true);
+	fixture_log(&f, 2, bytes_of("x"));
+	fixture_wait_persisted(&f, 2);
+	assert_int_equal(unlink(path_of("filler")), 0);
+	wait_full(false);
+	fixture_close(&f);
+	assert_int_equal(umount(f.directory), 0);
+	teardown(state);
+}
+
 /* It starts without a reserve, and says so. */
 static void
 test_no_room_for_reserve(void **state)
@@ -379,7 +406,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_reserve), cmocka_unit_test(test_no_room_for_reserve),
+	    cmocka_unit_test(test_reserve), cmocka_unit_test(test_start_on_a_full_disk),
+	    cmocka_unit_test(test_no_room_for_reserve),
 	    TEST(test_busy_is_not_full), cmocka_unit_test(test_removed),
 	    cmocka_unit_test(test_replaced), TEST(test_damaged_while_running),
 	    TEST(test_old_leases_forgotten),
