@@ -86,14 +86,16 @@ save(uint64_t applied)
 	fixture_wait_saved(&f, applied);
 }
 
-/* Two lives, the second one ended by a kill. */
+/* Two lives, the second one ended by a kill. A cell of one knows of nobody else. */
 static void
-live(int told)
+live(int told, bool others)
 {
 	must(fixture_open(&f));
 	fixture_start(&f);
 	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {ROUND - 1, 2}});
-	put(&(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 2, .slot = 77}});
+	if (others)
+		put(&(struct px_record){.kind = PX_RECORD_MARK,
+		                        .mark = {.replica = 2, .slot = 77}});
 	for (uint64_t slot = 1; slot <= 400; slot++)
 		put_entry(slot, 3);
 	save(100);
@@ -123,7 +125,7 @@ struct image {
 	size_t len;
 };
 
-static struct image left[FILES];
+static struct image left[2][FILES]; /* by a cell of one, of several */
 
 static struct image
 read_image(const char *name)
@@ -158,7 +160,7 @@ write_image(const char *name, const struct image *image)
 }
 
 static void
-put_all_back(void)
+put_all_back(const struct image images[FILES])
 {
 	DIR *d = opendir(f.directory);
 	struct dirent *e;
@@ -172,7 +174,7 @@ put_all_back(void)
 	}
 	closedir(d);
 	for (int i = 0; i < FILES; i++)
-		write_image(names[i], &left[i]);
+		write_image(names[i], &images[i]);
 }
 
 static void
@@ -293,11 +295,11 @@ static void
 try_one(struct rng *rng, bool others, struct count *count)
 {
 	int victim = (int)rng_below(rng, FILES);
-	struct image image = left[victim];
+	struct image image = left[others][victim];
 
-	put_all_back();
-	image.bytes = memory_zero(left[victim].len + 1, 1);
-	memcpy(image.bytes, left[victim].bytes, left[victim].len);
+	put_all_back(left[others]);
+	image.bytes = memory_zero(image.len + 1, 1);
+	memcpy(image.bytes, left[others][victim].bytes, image.len);
 	damage(rng, &image);
 	write_image(names[victim], &image);
 	free(image.bytes);
@@ -317,7 +319,7 @@ try_one(struct rng *rng, bool others, struct count *count)
 }
 
 static void
-make(void)
+make(bool others)
 {
 	int ends[2];
 	pid_t pid;
@@ -327,7 +329,7 @@ make(void)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		live(ends[1]);
+		live(ends[1], others);
 		_exit(1);
 	}
 	close(ends[1]);
@@ -336,7 +338,7 @@ make(void)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	for (int i = 0; i < FILES; i++)
-		left[i] = read_image(names[i]);
+		left[others][i] = read_image(names[i]);
 }
 
 static void
@@ -348,9 +350,12 @@ test_random_damage(void **state)
 	struct count several = {0}, one = {0};
 
 	(void)state;
+	for (int others = 0; others < 2; others++) {
+		fixture_make_in_memory(&f);
+		make(others);
+		fixture_remove(&f);
+	}
 	fixture_make_in_memory(&f);
-	make();
-	put_all_back();
 	for (uint64_t seed = first; seed < first + tries; seed++) {
 		struct rng rng = rng_seeded(seed);
 
@@ -364,8 +369,8 @@ test_random_damage(void **state)
 	assert_true(several.refused < (int)tries / 4);
 	assert_int_equal(one.repaired, 0);
 	assert_true(one.refused > (int)tries / 10);
-	for (int i = 0; i < FILES; i++)
-		free(left[i].bytes);
+	for (int i = 0; i < 2 * FILES; i++)
+		free(left[i / FILES][i % FILES].bytes);
 	fixture_remove(&f);
 }
 
