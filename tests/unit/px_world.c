@@ -366,6 +366,8 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 	px_step(node->px, &e, u);
 	if (px_role(node->px) != role)
 		world_tell(w, id, roles[px_role(node->px)]);
+	if (px_role(node->px) == PX_MASTER && role != PX_MASTER)
+		world_check_elected(w, id);
 	enqueue(w, id, u);
 	for (size_t i = 0; i < u->sends_n; i++) {
 		if (u->sends[i].after == 0) {

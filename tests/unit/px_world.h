@@ -177,6 +177,8 @@ struct px_members world_members_at_start(const struct world *w, uint8_t id);
 void world_note_change(struct world *w, uint64_t slot, struct bytes payload);
 /* What a replica takes for the list in force. */
 void world_check_members(const struct world *w, uint8_t id);
+/* It has just become master. */
+void world_check_elected(const struct world *w, uint8_t id);
 /* The master that serves proposes some change of the members. */
 void world_change_members(struct world *w);
 

@@ -5,6 +5,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/px_world.h"
 
@@ -134,6 +135,27 @@ world_check_members(const struct world *w, uint8_t id)
 		            "the list in force is as it was chosen");
 	world_check(w, px_role(node->px) != PX_CANDIDATE || world_votes(chosen, id),
 	            "only voters stand for election");
+}
+
+/* By induction a new master knows of every list that was chosen, and has a majority of the last one.
+ * (One who is late may be elected below a ballot that others have promised since.) */
+void
+world_check_elected(const struct world *w, uint8_t id)
+{
+	const struct px_members *m = world_members(w, w->sums_n);
+	struct ballot ballot = px_master(w->nodes[id - 1].px);
+	int n = 0;
+
+	for (int i = 0; i < w->n; i++)
+		if (ballot_less(ballot, w->nodes[i].promised))
+			return;
+	for (int i = 0; i < m->n; i++) {
+		const struct node *voter = &w->nodes[m->list[i].id - 1];
+
+		if (m->list[i].voter)
+			n += m->list[i].id == id || ballot_equal(voter->promised, ballot);
+	}
+	world_check(w, world_is_majority(m, n), "a master has a majority of the last list");
 }
 
 /* ---- changes ---- */

@@ -308,6 +308,9 @@ check_liveness(struct world *w)
 		world_check(w, w->clients[i].applied >= wanted[i],
 		            "without faults commands take effect");
 	world_check(w, everyone_knows_everything(w), "without faults everyone catches up");
+	if (world_serving(w) != 0)
+		world_check(w, world_votes(world_members(w, w->sums_n), world_serving(w)),
+		            "without faults the master is a voter");
 	world_check(w, w->masterships == masterships && world_serving(w) != 0,
 	            "without faults the master stays");
 }
