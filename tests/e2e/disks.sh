@@ -6,6 +6,7 @@
 MOUNTS=1
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/netns.sh"
+needs_small_disks
 
 m1=$work/m1
 

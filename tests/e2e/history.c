@@ -304,6 +304,13 @@ longest_pause(const struct op **done, size_t n, int mount, double *from)
 	return (double)longest / 1e9;
 }
 
+/* A call that only needs the cell; it does not wait for other users, and is no part of the end. */
+static bool
+shows_service(const struct op *op)
+{
+	return op->outcome == OUTCOME_OK && op->kind <= KIND_TAIL;
+}
+
 static void
 print_pauses(const struct history *h)
 {
@@ -313,7 +320,7 @@ print_pauses(const struct history *h)
 	size_t n = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
-		if (h->ops[i].outcome != OUTCOME_OK)
+		if (!shows_service(&h->ops[i]))
 			continue;
 		mounts[h->ops[i].process / MOUNT_PROCESSES] = true;
 		done[n++] = &h->ops[i];

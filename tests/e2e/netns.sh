@@ -113,6 +113,11 @@ make_cell() {
 	limit 10 "$LSCTL" cell create net --dir "$cell" "${args[@]}" > /dev/null
 }
 
+needs_small_disks() {
+	command -v mkfs.ext4 > /dev/null || skip_all "needs mkfs.ext4"
+	[ -e /dev/loop-control ] || skip_all "needs loop devices"
+}
+
 # small_disk N MEGABYTES: replica N's data directory moves to a filesystem of its own, of that size.
 small_disk() {
 	local at=$work/disk/$1
@@ -189,8 +194,10 @@ stop_mount() {
 # What mount N says of its session: field NAME of its status.
 told() { sed -n "s/^$2: //p" "$work/m$1/.cell/status"; }
 
-# What the operator is told, in JSON. A replica that is cut off costs the command its patience.
-status() { on o timeout -k 1 20 "$LSCTL" status --json --cell "$conf" --key "$cell/admin.key"; }
+# operate COMMAND...: lsctl at the operator's machine. A replica that is cut off costs it patience.
+operate() { on o timeout -k 1 20 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
+# What the operator is told, in JSON.
+status() { operate status --json; }
 
 # The number of the master; fails when there is none.
 master() {

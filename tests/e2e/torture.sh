@@ -9,6 +9,7 @@
 MOUNTS=3
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/netns.sh"
+needs_small_disks
 
 seconds=$((${MINUTES:-0} * 60))
 [ $seconds -gt 0 ] || seconds=30
@@ -46,6 +47,7 @@ stun() { gone "$(pid_of "$1")" || freeze "$1"; }
 fault_kill_replica() { pick_replica && strike $r; }
 fault_kill_master() { pick_master && strike $r; }
 fault_kill_all_replicas() { for i in $(seq "$replicas"); do strike "r$i"; done; }
+fault_transfer_master() { pick_replica && operate master transfer ${r#r} > /dev/null 2>&1; }
 fault_freeze_replica() { pick_replica && stun $r; }
 fault_freeze_master() { pick_master && stun $r; }
 fault_freeze_mount() { pick_mount && stun $c; }
