@@ -35,8 +35,9 @@ struct asking {
 	uv_loop_t loop;
 	uv_timer_t timer;
 	uint64_t conns[LIMIT_REPLICAS];
+	bool opened[LIMIT_REPLICAS];
 	int open; /* questions without an answer */
-	bool heard;
+	bool heard, refused; /* somebody was; somebody does not know our key */
 };
 
 /* ---- the end ---- */
@@ -102,6 +103,8 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 
 	(void)role;
 	(void)key; /* the one that was asked for */
+	if (replica_at(a, conn) >= 0)
+		a->opened[replica_at(a, conn)] = true;
 	wire_put_frame(&frame, a->question);
 	must(!frame.failed);
 	net_send(a->net, conn, buffer_view(&frame));
@@ -157,8 +160,13 @@ on_closed(void *user, uint64_t conn, const char *why)
 	struct asking *a = user;
 	int i = replica_at(a, conn);
 
-	if (i >= 0)
-		give_up(a, i, why ? why : "it closed the connection");
+	if (i < 0)
+		return;
+	/* A replica that does not know our key lets us prove it, and then hangs up. */
+	if (a->opened[i])
+		why = "it has closed the connection: is this key known to the cell?";
+	a->refused |= a->opened[i];
+	give_up(a, i, why ? why : "it closed the connection");
 }
 
 /* ---- asking ---- */
@@ -347,6 +355,7 @@ take_master(struct asking *a, int i, const struct message *m)
 struct search {
 	int master;    /* its index; negative: nobody says so */
 	mono_t heard;  /* when anybody was heard last */
+	bool refused;  /* nobody knows our key */
 	char why[256]; /* it is not answered yet */
 };
 
@@ -370,6 +379,7 @@ find_master(struct search *s, const struct conf *conf, const struct noise_pair *
 	s->master = -1;
 	if (!ask(&a, key, -1))
 		return false;
+	s->refused = a.refused && !a.heard;
 	if (a.heard) {
 		s->heard = clock_now();
 		snprintf(s->why, sizeof s->why, "no replica is master");
@@ -390,7 +400,7 @@ is_time_over(const struct search *s, mono_t deadline)
 {
 	mono_t now = clock_now();
 
-	return mono_reached(now, deadline) ||
+	return mono_reached(now, deadline) || s->refused ||
 	       mono_reached(now, mono_add(s->heard, span_s(SILENCE_S)));
 }
 

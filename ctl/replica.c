@@ -33,7 +33,7 @@ list(const struct ctl *ctl, const struct operator *o)
 		health_print_members(health);
 	}
 	json_decref(health);
-	return CTL_OK;
+	return answers_master(answers, o->conf.replicas_n) >= 0 ? CTL_OK : CTL_FAILED;
 }
 
 /* ---- add ---- */

@@ -1,0 +1,314 @@
+#!/bin/bash
+# The members of a cell come and go while it works: added, caught up, removed, replaced one after
+# the other; disks that were emptied; the mastership handed over; sessions ended by an operator.
+. "$(dirname "$0")/lib.sh"
+
+LSCELL=$build/cell/lscell
+cell=$work/cell
+conf=$cell/dc1.conf
+m2=$work/mnt2
+mkdir "$m2"
+
+ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
+
+refused_ctl() {
+	local text=$1
+	shift
+	refused "$text" "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"
+}
+
+free_port() { python3 -c 'import random, socket
+while True:
+	s, port = socket.socket(), random.randrange(20000, 32000)
+	if s.connect_ex(("127.0.0.1", port)): print(port); break'; }
+
+# Replica N is a process on the data directory $cell/N; its messages are in $work/log-N.
+start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/log-$1" & }
+replica() { pgrep -f -- "lscell $cell/$1\$" | head -n 1; }
+kill_replica() {
+	local pid
+	pid=$(replica "$1")
+	kill -"${2:-9}" "$pid"
+	wait_until "replica $1 has ended" gone "$pid"
+}
+said() { grep -q -- "$2" "$work/log-$1"; }
+
+# Of what `replica list` tells: a Python expression over the replicas by id, r.
+told() {
+	ctl replica list --json > "$work/list" 2> "$work/list-errors" || :
+	python3 -c 'import json, sys
+r = {one["id"]: one for one in json.load(open(sys.argv[1]))}
+print(eval("(" + sys.argv[2] + ")"))' "$work/list" "$1"
+}
+is_told() { [ "$(told "$1" 2> /dev/null)" = True ]; }
+is_voting() { is_told "r[$1]['voter'] and r[$1]['condition'] == 'voting' and r[$1]['lag'] < 1000"; }
+master() { told '[i for i in r if r[i].get("role") == "master"][0]' 2> /dev/null || echo 0; }
+there_is_a_master() { [ "$(master)" != 0 ]; }
+
+# add_replica: a new one, started; its id is in $new.
+add_replica() {
+	local port
+	port=$(free_port)
+	rm -rf "$cell/new"
+	ctl replica add "127.0.0.1:$port" --dir "$cell/new" > "$work/added"
+	new=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
+	mv "$cell/new" "$cell/$new"
+	start_replica "$new"
+}
+
+# A writer that knows what it was promised: each number is appended to a file, and noted when that
+# has succeeded.
+begin_load() {
+	rm -f "$work/stop" "$work/acked"
+	: > "$m/numbers"
+	touch "$work/acked"
+	(
+		i=0
+		while [ ! -e "$work/stop" ]; do
+			i=$((i + 1))
+			if echo $i >> "$m/numbers"; then echo $i >> "$work/acked"; fi
+		done
+	) &
+	load=$!
+}
+goes_on() { [ "$(tail -n 1 "$work/acked")" -gt "$1" ]; }
+load_goes_on() { wait_until "the writer goes on" goes_on "$(($(tail -n 1 "$work/acked") + 3))"; }
+end_load() {
+	touch "$work/stop"
+	wait $load
+	is "$(sort -n "$m/numbers" | uniq -d)" ""
+	is "$(comm -23 <(sort "$work/acked") <(sort "$m/numbers"))" ""
+	[ "$(wc -l < "$work/acked")" -gt 10 ]
+}
+
+# More than the log keeps for anybody: 64 MiB.
+write_much() {
+	local i
+	head -c 262144 /dev/urandom > "$work/big"
+	for i in $(seq 280); do cp "$work/big" "$m/big"; done
+}
+
+case_start() {
+	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$(free_port)" \
+		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" > /dev/null
+	local i
+	for i in 1 2 3; do start_replica $i; done
+	limit 30 "$LSFS" -o "key=$cell/admin.key,commit=write" "$conf" "$m"
+	wait_until "all have a vote" is_told 'sorted(r) == [1, 2, 3] and
+		all(x["voter"] and x["condition"] == "voting" for x in r.values())'
+	ctl replica list > "$work/out"
+	is "$(grep -cE '^[123] +127.0.0.1:[0-9]+ +voter +voting +[0-9]+ +[0-9]+' "$work/out")" 3
+	is "$(grep -c ' master$' "$work/out")" 1
+	echo kept > "$m/kept"
+}
+
+case_a_new_one_catches_up_and_gets_a_vote() {
+	write_much
+	begin_load
+	add_replica
+	is "$new" 4
+	[ ! -e "$cell/new" ]
+	is "$(stat -c %a "$cell/4" "$cell/4/replica.key" | xargs)" "700 600"
+	wait_until "it has a vote" is_voting 4
+	said 4 "asks the other replicas for the cell's signing key"
+	said 4 "the state of replica . is here"
+	said 4 "replica 4 has a vote"
+	is "$(stat -c %a "$cell/4/signing.key")" 600
+	cmp "$cell/1/signing.key" "$cell/4/signing.key"
+	load_goes_on
+	end_load
+}
+
+case_the_same_address_or_a_directory_in_use_is_refused() {
+	local taken
+	taken=$(told 'r[2]["address"]')
+	refused_ctl "refused: " replica add "$taken" --dir "$cell/new"
+	[ ! -e "$cell/new" ]
+	refused_ctl "exists already" replica add "127.0.0.1:$(free_port)" --dir "$cell/1"
+	is "$(told 'sorted(r)')" "[1, 2, 3, 4]"
+	mkdir "$cell/full"
+	touch "$cell/full/replica.key" "$cell/full/more"
+	refused_ctl "exists already" replica add "127.0.0.1:$(free_port)" --dir "$cell/full"
+	is "$(ls "$cell/full" | xargs)" "more replica.key"
+	refused_ctl "not HOST:PORT" replica add nowhere --dir "$cell/new"
+	refused_ctl "not a replica's id" replica remove 0
+	refused_ctl "there is no replica 99" replica remove 99
+}
+
+case_who_is_removed_ends() {
+	local pid rc=0
+	pid=$(replica 4)
+	ctl replica remove 4 | grep -q 'replica 4 is not a member of cell dc1 any more'
+	wait_until "it has ended" gone "$pid"
+	said 4 "not a member of this cell any more"
+	limit 20 "$LSCELL" "$cell/4" 2>> "$work/log-4" || rc=$?
+	is $rc 1
+	is "$(told 'sorted(r)')" "[1, 2, 3]"
+	ctl replica remove 4 # again: it is done
+	echo on > "$m/kept"
+}
+
+case_no_change_loses_the_quorum() {
+	[ "$(master)" != 3 ] || ctl master transfer
+	kill_replica 3
+	wait_until "its silence is noticed" is_told 'r[3].get("heard_ms", 0) > 5000'
+	refused_ctl "replica 3 was not heard for" replica remove 2
+	refused_ctl "1 of 2 voters would be left" replica remove "$(master)"
+	is "$(told 'sorted(r)')" "[1, 2, 3]"
+	is "$(ctl replica list | grep -cE '^3 .* unreachable +[0-9]+ heard [0-9]+ s ago$')" 1
+	begin_load
+	ctl replica remove 3 # the dead one: that loses nothing
+	is "$(told 'sorted(r)')" "[1, 2]"
+	add_replica
+	is "$new" 5
+	wait_until "it has a vote" is_voting 5
+	load_goes_on
+	end_load
+}
+
+case_an_emptied_disk_has_no_vote() {
+	kill_replica 5
+	rm "$cell"/5/*.db* "$cell/5/marks"
+	start_replica 5
+	wait_until "it is found out" is_told 'r[5]["condition"] == "lost"'
+	said 5 "older than what it has told others"
+	ctl status | grep -q "^problem .*replica 5 .* older state than it has told of"
+	is "$(grep -c 'older than what' "$work/log-5")" 1
+	# It counts in the quorum and does not help to reach it.
+	local other=1
+	[ "$(master)" = 1 ] && other=2
+	kill_replica $other
+	wait_until "nobody is master" is_told 'not [i for i in r if r[i].get("role") == "master"]'
+	start_replica $other
+	wait_until "there is a master" there_is_a_master
+	ctl replica remove 5
+	add_replica
+	is "$new" 6
+	wait_until "the new one has a vote" is_voting 6
+	is "$(cat "$m/kept")" on
+}
+
+case_away_for_long() {
+	local away=1
+	[ "$(master)" = 1 ] && away=2
+	begin_load
+	kill_replica $away
+	write_much
+	: > "$work/log-$away"
+	start_replica $away
+	wait_until "it is back" is_voting $away
+	said $away "the state of replica . is here"
+	load_goes_on
+	end_load
+}
+
+case_the_mastership_is_handed_over() {
+	local before after
+	before=$(master)
+	begin_load
+	after=$(ctl master transfer | sed -n 's/replica \([0-9]*\) is master/\1/p')
+	[ "$after" != "$before" ]
+	is "$(master)" "$after"
+	is "$(ctl master transfer "$before")" "replica $before is master"
+	is "$(ctl master transfer "$before")" "replica $before is master" # it is already
+	refused_ctl "refused: " master transfer 99
+	refused_ctl "not a replica's id" master transfer x
+	load_goes_on
+	end_load
+}
+
+case_operators_only() {
+	"$LSCTL" key generate "$work/stranger" eve > /dev/null
+	local command
+	for command in "replica remove 1" "master transfer" "session list" \
+		"replica add 127.0.0.1:$(free_port) --dir $cell/new"; do
+		# shellcheck disable=SC2086 # words
+		refused "is this key known" "$LSCTL" --cell "$conf" --key "$work/stranger" $command
+	done
+}
+
+case_sessions() {
+	limit 30 "$LSFS" -o "key=$cell/admin.key,lock_delay=30" "$conf" "$m2"
+	ctl session list --json > "$work/sessions"
+	local id
+	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	[ -n "$id" ]
+	exec 9<> "$m2/lock"
+	flock 9
+	is "$(ctl session list | grep -cE "^$id +admin +[^ ]+ +1 +[0-9.]+ s ago$")" 1
+	ctl session destroy "$id"
+	limit 5 flock "$m/lock" true # at once: no lock-delay
+	is "$(ctl session list | grep -c "^$id ")" 0
+	exec 9>&-
+	refused_ctl "no such session" session destroy "$id"
+
+	wait_until "it has another session" has_other_session "$id"
+	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	exec 9<> "$m2/lock"
+	flock 9
+	ctl session destroy "$id" --keep-delay
+	[[ $(attribute lock "$m/lock") == delayed* ]]
+	exec 9>&-
+	limit 10 umount "$m2"
+}
+
+has_other_session() {
+	local id
+	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	[ -n "$id" ] && [ "$id" != "$1" ] && [ "$id" != 0 ] &&
+		grep -q '^state: safe' "$m2/.cell/status"
+}
+
+has_ended() { [ -z "$(replica "$1")" ]; }
+
+# All three, one after the other, while somebody writes: nothing is lost, and the mount stays,
+# although its cell file names nobody any more.
+case_all_are_replaced() {
+	local old
+	begin_load
+	for old in $(told '" ".join(map(str, sorted(r)))'); do
+		add_replica
+		wait_until "replica $new has a vote" is_voting "$new"
+		ctl replica remove "$old"
+		wait_until "replica $old has ended" has_ended "$old"
+		conf=$cell/$new/cell.conf
+	done
+	is "$(told 'sorted(r)')" "[7, 8, 9]"
+	load_goes_on
+	end_load
+	is "$(cat "$m/kept")" on
+	conf=$cell/dc1.conf
+	refused_ctl "" replica list
+	refused_ctl "the cell does not answer" session list
+	conf=$cell/9/cell.conf
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m2"
+	is "$(cat "$m2/kept")" on
+	limit 10 umount "$m2"
+}
+
+# The last ones stand on their own disks.
+case_all_start_again() {
+	local i
+	conf=$cell/9/cell.conf
+	for i in 7 8 9; do kill_replica $i TERM; done
+	for i in 7 8 9; do start_replica $i; done
+	wait_until "all have a vote" is_told 'all(x["voter"] and x["condition"] == "voting"
+		for x in r.values())'
+	is "$(limit 40 cat "$m/kept")" on
+	is "$(told 'len({x["digest"] for x in r.values()})')" 1
+}
+
+end_cell() {
+	local i pid
+	umount -l "$m2" 2> /dev/null
+	for i in $(seq 12); do
+		pid=$(replica "$i")
+		[ -n "$pid" ] && kill -9 "$pid"
+	done
+	pid=$(daemon_of "$m2")
+	[ -n "$pid" ] && kill -9 "$pid"
+	cleanup
+}
+trap end_cell EXIT
+
+run_cases
