@@ -282,9 +282,9 @@ px_members_settle(struct px *px)
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 }
 
-/* Who is told leaves for good, and until the others know the change as chosen they need the majority
- * before it. When an entry behind the change is chosen a majority of those who stay has that, and
- * with it has written down that the change is chosen. */
+/* Who is told leaves for good, and until the others know the change as chosen they need the
+ * majority before it. When an entry behind the change is chosen a majority of those who stay has
+ * that, and with it has written down that the change is chosen. */
 void
 px_expel(struct px *px, uint8_t from, const struct message *m)
 {

@@ -38,9 +38,9 @@ chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 }
 
 /* Every slot of the state is chosen, but where the hint does not reach the log may have accepted
- * others than those chosen, or end. If its entry of the state's last slot has the state's origin, it
- * is the one that was chosen, and so are all those before it: they go on from each other. Else the
- * log begins behind the state; what was accepted there stays so if it goes on from that. */
+ * others than those chosen, or end. If its entry of the state's last slot has the state's origin,
+ * it is the one that was chosen, and so are all those before it: they go on from each other. Else
+ * the log begins behind the state; what was accepted there stays so if it goes on from that. */
 static void
 begin_at_state(struct px *px, const struct px_recovered *recovered)
 {

@@ -30,7 +30,7 @@ enum replica_role {
 enum replica_condition {
 	CONDITION_VOTING = 0,
 	CONDITION_JOINING = 1,   /* not welcomed yet by a majority, since its start */
-	CONDITION_REPAIRING = 2, /* part of its log or its state was damaged, and comes from others */
+	CONDITION_REPAIRING = 2, /* part of its log or state was damaged, and comes from others */
 	CONDITION_LEARNER = 3,   /* a new member that catches up */
 	CONDITION_LOST = 4,      /* its disk holds less than it has told others: no vote any more */
 	CONDITION_EXPELLED = 5,  /* not a member of the cell any more */
@@ -40,7 +40,7 @@ enum welcome {
 	WELCOME_FINE = 0,
 	WELCOME_LOST = 1,      /* it told more once: up to `ballot` and `last` */
 	WELCOME_NO_MEMBER = 2,
-	WELCOME_REPEATED = 3,  /* a later start, another one of this number, or another disk was seen */
+	WELCOME_REPEATED = 3,  /* a later start, another one of this number or disk was seen */
 };
 enum operation {
 	OPERATION_ADD_REPLICA = 1,

@@ -237,7 +237,8 @@ check_durable(struct world *w, uint64_t slot, uint64_t sum)
 
 		if (members->list[i].voter)
 			copies += e ? e->checksum == sum
-			            : d->trimmed >= slot || world_node(w, members->list[i].id)->lost;
+			            : d->trimmed >= slot ||
+			                  world_node(w, members->list[i].id)->lost;
 	}
 	world_check(w, world_is_majority(members, copies),
 	            "what is chosen is durable on a majority");
@@ -385,7 +386,8 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 	begin_epoch(w, id);
 	if (px_behind(node->px) != 0 && !node->copying) {
 		node->copying = true;
-		push(w, (struct world_event){.at = w->now + 1 + (int64_t)rng_below(&w->rng, COPY_TIME),
+		push(w, (struct world_event){.at = w->now + 1 +
+		                                   (int64_t)rng_below(&w->rng, COPY_TIME),
 		                             .kind = EVENT_COPY, .node = id,
 		                             .incarnation = node->incarnation});
 	}

@@ -147,10 +147,12 @@ bool world_is_open(struct world *w, uint8_t id);
  * none. */
 uint8_t world_serving(struct world *w);
 
+/* Prints what has become of a replica, if this run is told. */
 void world_tell(const struct world *w, uint8_t id, const char *what);
 
 /* ---- px_world_disk.c ---- */
 
+/* The record is durable. */
 void world_disk_write(struct disk *d, const struct px_record *r);
 void world_disk_free(struct disk *d);
 /* At a start: what is damaged and in the state anyway is dropped with all before it. */

@@ -184,7 +184,8 @@ replace_disk(struct world *w, uint8_t id, const struct disk *with)
 	copy_disk(&node->disk, with);
 	node->lost = true;
 	w->disks_lost++;
-	world_tell(w, id, with->incarnation ? "gets an old copy of its disk" : "gets an empty disk");
+	world_tell(w, id, with->incarnation ? "gets an old copy of its disk"
+	                                    : "gets an empty disk");
 }
 
 void

@@ -358,8 +358,8 @@ leaves_out_what_was_superseded(void **state)
 }
 
 /* Replica 3 proposed 1 and 2; then replica 4, who had heard nothing of that, finished the slot 1 of
- * replica 2 in a ballot of its own, and no more. Origins grow along the log; 2 must go all the same,
- * wherever the two come together. */
+ * replica 2 in a ballot of its own, and no more. Origins grow along the log; 2 must go all the
+ * same, wherever the two come together. */
 static void
 leaves_out_what_was_proposed_behind_another_value(void **state)
 {

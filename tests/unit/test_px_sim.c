@@ -337,7 +337,8 @@ run_seed(uint64_t seed, bool sum, bool tell)
 	if (sum)
 		printf("seed %llu: %d replicas, %llu events, %llu chosen of %llu proposals, "
 		       "%llu masterships, %llu crashes, %zu lists of %llu changes, "
-		       "%llu copies of the state, %llu disks lost, %llu damaged, %llu states lost\n",
+		       "%llu copies of the state, %llu disks lost, %llu damaged, "
+		       "%llu states lost\n",
 		       (unsigned long long)seed, w.n, (unsigned long long)w.order,
 		       (unsigned long long)w.sums_n, (unsigned long long)w.proposals,
 		       (unsigned long long)w.masterships, (unsigned long long)w.crashes,
