@@ -202,6 +202,44 @@ case_away_for_long() {
 	end_load
 }
 
+# A state that is sound by itself, and not what the others have: it is compared by and by.
+case_a_state_that_differs_is_replaced() {
+	local other=1
+	[ "$(master)" = 1 ] && other=2
+	kill_replica $other TERM
+	forge_digest "$cell/$other/state.db"
+	: > "$work/log-$other"
+	start_replica $other
+	begin_load
+	wait_until "enough was written to compare" goes_on 1100
+	wait_until "it is found out" said $other "the state differs from that of the other replicas"
+	wait_until "it is back" is_voting $other
+	said $other "the state of replica . is here"
+	[ -e "$cell/$other/state.db.damaged" ]
+	load_goes_on
+	end_load
+}
+
+# The digest of what was applied gets another bit, and its row the right checksum.
+forge_digest() {
+	python3 - "$1" << 'END'
+import sqlite3, struct, subprocess, sys
+db = sqlite3.connect(sys.argv[1])
+rows = db.execute("SELECT * FROM meta")
+names = [column[0] for column in rows.description]
+row = dict(zip(names, rows.fetchone()))
+def checksum(row):
+	values = [0] + [row[name] for name in names if name != "row_checksum"]
+	data = b"".join(struct.pack("<q", value) for value in values)
+	sum = subprocess.run(["xxh64sum"], input=data, capture_output=True).stdout.split()[0]
+	return struct.unpack(">q", bytes.fromhex(sum.decode()))[0]
+assert checksum(row) == row["row_checksum"]
+row["digest"] ^= 1
+db.execute("UPDATE meta SET digest = ?, row_checksum = ?", (row["digest"], checksum(row)))
+db.commit()
+END
+}
+
 case_the_mastership_is_handed_over() {
 	local before after
 	before=$(master)
