@@ -137,7 +137,8 @@ world_check_members(const struct world *w, uint8_t id)
 	            "only voters stand for election");
 }
 
-/* By induction a new master knows of every list that was chosen, and has a majority of the last one.
+/* By induction a new master knows of every list that was chosen, and a majority of the last one has
+ * promised.
  * (One who is late may be elected below a ballot that others have promised since.) */
 void
 world_check_elected(const struct world *w, uint8_t id)
