@@ -121,6 +121,24 @@ case_a_minority_waits() {
 	paused 8000
 }
 
+# A write waits for a client that has the file in its cache and can't be reached, until that
+# client's lease is over; what the client asks for meanwhile waits until it is back.
+case_a_mount_is_cut_off() {
+	local reader
+	echo old > "$m1/f"
+	is "$(cat "$m1/f")" old
+	isolate c1
+	limit 15 bash -c "echo new > '$m2/f'"
+	limit 20 cat "$m1/f" > "$work/read" &
+	reader=$!
+	is "$(cat "$m2/f")" new
+	is "$(cat "$work/read")" ""
+	heal
+	wait $reader
+	is "$(cat "$work/read")" new
+	safe 1
+}
+
 # Reads of the first word of a file as fast as it goes, until an error ends it, or a minute: a line
 # "BEGIN WORD" each, the time in milliseconds, and last the error's name.
 reads() {
@@ -187,27 +205,23 @@ case_the_master_isolated_with_its_client() {
 }
 safe() { [ "$(told "$1" state)" = safe ]; }
 
-# frozen FIRST SECOND: a master and a client that it serves are frozen beyond its lease, while the
-# others write; thawed in this order. What was asked of them meanwhile is answered with the new.
-frozen() {
-	local reader
+# A master and a client that it serves are frozen beyond its lease, while the others write. When the
+# master awakes it finds what the client has asked for meanwhile: the answer is the new.
+case_a_frozen_master_and_its_client() {
+	local old reader
+	old=r$(master)
 	echo old > "$m1/f"
 	is "$(cat "$m1/f")" old
-	freeze "$1"
-	freeze "$2"
-	limit 30 bash -c "echo $1 > '$m2/f'"
+	freeze "$old"
+	freeze c1
+	limit 30 bash -c "echo new > '$m2/f'"
 	limit 30 cat "$m1/f" > "$work/read" &
 	reader=$!
-	thaw "$1"
-	thaw "$2"
+	thaw c1
+	thaw "$old"
 	wait $reader
-	is "$(cat "$work/read")" "$1"
+	is "$(cat "$work/read")" new
 	wait_until "all replicas are in step" in_step
-}
-
-case_a_frozen_master_and_its_client() {
-	frozen "r$(master)" c1
-	frozen c1 "r$(master)"
 }
 
 # Takes the lock and notes its token; when it is told to, notes what the descriptor is good for.
