@@ -52,7 +52,7 @@ put_entry(struct buffer *payload, uint64_t session, const struct op *op)
 static void
 make_entries(struct bench *b)
 {
-	static char text[ENTRIES + 1][4];
+	static char text[ENTRIES + 1][12];
 	const struct op begin = {.code = OP_begin_epoch, .begin_epoch = {.ballot = {1, 1}}};
 	const struct op session = {.code = OP_create_session,
 	                           .create_session = {.nonce = bytes_of("nonce")}};
