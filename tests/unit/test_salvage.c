@@ -99,7 +99,8 @@ write_log(struct bench *b, uint64_t trimmed, uint64_t last)
 		rc = logdb_write(&log, &r);
 	}
 	if (rc == SQLITE_OK)
-		rc = logdb_write(&log, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trimmed});
+		rc = logdb_write(
+		    &log, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trimmed});
 	must(database_end(&log.db, rc == SQLITE_OK ? logdb_finish(&log) : rc) == WORK_DONE);
 	logdb_written(&log);
 	must(logdb_close(&log, false) == WORK_DONE);
