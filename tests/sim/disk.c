@@ -67,6 +67,8 @@ slot_put(struct disk *d, const struct px_record *r)
 	slot->checksum = r->checksum;
 	slot->payload = bytes_copy(r->payload);
 	RB_INSERT(slot_tree, &d->slots, slot);
+	if (d->highest < r->slot)
+		d->highest = r->slot;
 }
 
 static void
@@ -93,7 +95,7 @@ log_record(struct disk *d, const struct px_record *r)
 		d->chosen = r->slot > d->chosen ? r->slot : d->chosen;
 		return;
 	case PX_RECORD_TRIM:
-		must(r->slot <= d->applied); /* trim only what state.db has */
+		must(r->slot <= d->applied || d->state_lost); /* trim only what state.db has */
 		log_trim(d, r->slot);
 		return;
 	case PX_RECORD_LEASE:
@@ -218,6 +220,7 @@ state_write(struct disk *d, struct writing *w)
 		row_save(d, &w->rows.rows[i]);
 	must(w->ticket >= d->applied);
 	d->applied = w->ticket;
+	d->state_lost = d->state_lost && d->applied < d->trimmed;
 	writing_free(&d->state, w);
 }
 
@@ -270,6 +273,72 @@ disk_finish(struct disk *d)
 	while (!TAILQ_EMPTY(&d->log))
 		log_write(d, TAILQ_FIRST(&d->log));
 	d->log_busy = d->state_busy = 0;
+}
+
+/* ---- damage ---- */
+
+static uint64_t
+last_slot(const struct disk *d)
+{
+	const struct slot *last = RB_MAX(slot_tree, (struct slot_tree *)&d->slots);
+
+	return last != NULL ? last->number : d->trimmed;
+}
+
+bool
+disk_is_whole(const struct disk *d)
+{
+	return (last_slot(d) >= d->highest || d->applied >= d->highest) && !d->state_lost &&
+	       !d->replaced;
+}
+
+/* What stands behind a damaged entry may be of no use either, and is dropped with it. */
+bool
+disk_rot_log(struct sim *s, struct disk *d)
+{
+	uint64_t first = last_slot(d);
+	struct slot *slot;
+
+	if (RB_EMPTY(&d->slots))
+		return false;
+	first -= rng_below(&s->rng, first - RB_MIN(slot_tree, &d->slots)->number + 1);
+	while ((slot = RB_MAX(slot_tree, &d->slots)) != NULL && slot->number >= first)
+		slot_drop(d, slot);
+	return true;
+}
+
+bool
+disk_rot_state(struct disk *d)
+{
+	if (d->applied == 0)
+		return false;
+	while (!RB_EMPTY(&d->rows))
+		saved_row_drop(d, RB_ROOT(&d->rows));
+	d->applied = 0;
+	d->state_lost = true;
+	return true;
+}
+
+void
+disk_copy(struct disk *to, const struct disk *from)
+{
+	struct saved_row *row;
+	struct slot *slot;
+
+	must(TAILQ_EMPTY(&to->log) && TAILQ_EMPTY(&to->state));
+	disk_free(to);
+	*to = *from;
+	disk_init(to);
+	to->log_busy = to->state_busy = 0;
+	RB_FOREACH(slot, slot_tree, (struct slot_tree *)&from->slots)
+	slot_put(to, &(struct px_record){.slot = slot->number,
+	                                 .ballot = slot->ballot,
+	                                 .origin = slot->origin,
+	                                 .before = slot->before,
+	                                 .checksum = slot->checksum,
+	                                 .payload = slot->payload});
+	RB_FOREACH(row, saved_rows, (struct saved_rows *)&from->rows)
+	row_save(to, &row->row);
 }
 
 static void
@@ -328,6 +397,7 @@ disk_copy_state(struct disk *to, struct disk *from)
 	RB_FOREACH(r, saved_rows, &from->rows)
 	row_save(to, &r->row);
 	to->applied = from->applied;
+	to->state_lost = false;
 }
 
 /* Of the leases that it ever granted the longest may still hold. */
@@ -346,6 +416,9 @@ disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 	    .marks_n = LIMIT_REPLICA_ID + 1,
 	};
 	recover_entries(d, recovered);
+	if (d->highest > last_slot(d) && d->highest > d->applied)
+		recovered->damaged = d->highest;
+	recovered->state_lost = d->state_lost;
 	tree = recover_tree(s, d);
 	recovered->applied = tree_applied(tree);
 	recovered->applied_origin = tree_origin(tree);

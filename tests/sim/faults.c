@@ -42,6 +42,10 @@ static const struct {
     [FAULT_RELAY] = {"masters one after the other", 0},
     [FAULT_AT_DELAY] = {"sessions destroyed as a delay ends", 10000},
     [FAULT_PINCH] = {"leases to be remembered", 0},
+    [FAULT_ROT_LOG] = {"logs damaged", 40},
+    [FAULT_ROT_STATE] = {"states damaged", 40},
+    [FAULT_WIPED] = {"disks emptied", 10},
+    [FAULT_OLD_COPY] = {"disks restored from old copies", 10},
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
 };
 
@@ -113,6 +117,8 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	                                 : CLOCKS_ALIKE;
 	for (int f = 0; f < FAULTS; f++)
 		w->rates[f] = maybe(r, kinds[f].most);
+	w->log_entries = rng_chance(r, 400) ? 4 + rng_below(r, 100) : 0;
+	w->digest_every = rng_chance(r, 500) ? 4 + rng_below(r, 100) : 0;
 	if (w->clocks != CLOCKS_WILD)
 		w->rates[FAULT_CLOCK_STANDS] = 0;
 	draw_work(w, r);
@@ -200,6 +206,41 @@ fault_machine(struct sim *s, struct machine *m)
 }
 
 static void
+run_room(struct sim *s, struct event *e)
+{
+	host_full(s, &s->hosts[e->who], false);
+}
+
+/* For a while there is no room but the reserve; half the times that is used up as well. */
+static void
+fill(struct sim *s, struct host *n)
+{
+	int64_t until = s->now + sim_between(s, SECOND, 15 * SECOND);
+
+	fault(s, FAULT_DISK_FULL, "the disk of replica %d is full for %.3f s", n->id,
+	      (double)(until - s->now) / 1e9);
+	if (n->paused_until <= s->now)
+		host_full(s, n, true);
+	if (rng_chance(&s->rng, 500) && n->disk.stuck_until < until)
+		n->disk.stuck_until = until;
+	heap_push(&s->heap, (struct event){.at = until, .run = run_room, .who = n->id - 1});
+}
+
+/* What lies on a disk goes bad, or is exchanged. */
+static void
+fault_stored(struct sim *s, struct host *n)
+{
+	static const enum fault stored[] = {FAULT_ROT_LOG, FAULT_ROT_STATE, FAULT_WIPED,
+	                                    FAULT_OLD_COPY};
+
+	for (size_t i = 0; i < sizeof stored / sizeof *stored; i++)
+		if (s->hosts_n > 1 && fault_strikes(s, stored[i]))
+			host_damage(s, n, stored[i]);
+	if (s->swarm.rates[FAULT_OLD_COPY] > 0 && rng_chance(&s->rng, 5))
+		disk_copy(&n->copy, &n->disk);
+}
+
+static void
 fault_disk(struct sim *s, struct host *n)
 {
 	struct disk *d = &n->disk;
@@ -214,11 +255,8 @@ fault_disk(struct sim *s, struct host *n)
 		fault(s, FAULT_DISK_STUCK, "the disk of replica %d is stuck for %.3f s", n->id,
 		      (double)(d->stuck_until - s->now) / 1e9);
 	}
-	if (fault_strikes(s, FAULT_DISK_FULL) && d->stuck_until <= s->now) {
-		d->stuck_until = s->now + sim_between(s, SECOND, 15 * SECOND);
-		fault(s, FAULT_DISK_FULL, "the disk of replica %d is full for %.3f s", n->id,
-		      (double)(d->stuck_until - s->now) / 1e9);
-	}
+	if (fault_strikes(s, FAULT_DISK_FULL) && !n->full)
+		fill(s, n);
 	if (n->up && fault_strikes(s, FAULT_FSYNC))
 		d->broken = true;
 }
@@ -247,6 +285,7 @@ fault_node(struct sim *s, struct host *n)
 	if (fault_strikes(s, FAULT_STOP))
 		host_stop(s, n);
 	fault_disk(s, n);
+	fault_stored(s, n);
 	if (fault_strikes(s, FAULT_CLOCK_STANDS))
 		stand_still(s, n);
 	if (fault_strikes(s, FAULT_CLOCK_RATE) && s->swarm.clocks != CLOCKS_ALIKE &&

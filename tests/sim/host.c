@@ -20,6 +20,7 @@ host_init(struct sim *s, struct host *n, int id)
 	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 	TAILQ_INIT(&n->held);
 	disk_init(&n->disk);
+	disk_init(&n->copy);
 }
 
 /* ---- checks ---- */
@@ -244,7 +245,7 @@ run_copied(struct sim *s, struct event *e)
 	if (!n->up || n->life != e->life)
 		return;
 	n->copying = false;
-	from = px_behind(replica_px(n->replica));
+	from = n->update.behind;
 	if (from == 0 || !s->hosts[from - 1].up ||
 	    s->hosts[from - 1].disk.applied <= n->disk.applied)
 		return;
@@ -257,7 +258,7 @@ run_copied(struct sim *s, struct event *e)
 static void
 copy_if_behind(struct sim *s, struct host *n)
 {
-	if (n->copying || px_behind(replica_px(n->replica)) == 0)
+	if (n->copying || n->update.behind == 0)
 		return;
 	n->copying = true;
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 10 * MS, 500 * MS),
@@ -299,6 +300,8 @@ carry_out(struct sim *s, struct host *n)
 	trace_role(s, n);
 	check_applied(s, n);
 	check_masters(s);
+	if (u->diverged)
+		sim_fail(s, "replica %d says that its state differs", n->id);
 	copy_if_behind(s, n);
 	schedule(s, n);
 	if (n->stopping && has_left(n))
@@ -345,10 +348,12 @@ host_start(struct sim *s, struct host *n)
 	struct replica_config config = {
 	    .members = members,
 	    .members_n = s->hosts_n,
+	    .digest_every = s->swarm.digest_every,
 	    .paxos = {.self = (uint8_t)n->id,
 	              .lease = span_ms(500),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
+	              .log_entries = s->swarm.log_entries,
 	              .start = rng_next(&s->rng),
 	              .seed = rng_next(&s->rng)},
 	    .master = {.cell = "sim",
@@ -382,6 +387,8 @@ host_start(struct sim *s, struct host *n)
 	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
 	free((void *)recovered.entries);
 	schedule(s, n);
+	if (n->full)
+		host_event(s, n, (struct replica_event){.kind = REPLICA_FULL, .on = true});
 }
 
 static void
@@ -500,6 +507,83 @@ host_pause(struct sim *s, struct host *n, int64_t until)
 	      (double)(until - s->now) / 1e9);
 }
 
+/* Of several replicas fewer than half may lose what they have told. */
+static bool
+is_spared(const struct sim *s, const struct host *n)
+{
+	int damaged = 0;
+
+	for (int i = 0; i < s->hosts_n; i++)
+		damaged += &s->hosts[i] != n && !disk_is_whole(&s->hosts[i].disk);
+	return 2 * (damaged + 1) >= s->hosts_n;
+}
+
+static bool
+damage(struct sim *s, struct host *n, enum fault f)
+{
+	struct disk *d = &n->disk;
+
+	switch (f) {
+	case FAULT_ROT_LOG:
+		return disk_rot_log(s, d);
+	case FAULT_ROT_STATE:
+		return disk_rot_state(d);
+	case FAULT_OLD_COPY:
+		if (n->copy.incarnation == 0)
+			return false;
+		disk_copy(d, &n->copy);
+		d->replaced = true;
+		return true;
+	default:
+		disk_free(d);
+		*d = (struct disk){0};
+		disk_init(d);
+		d->replaced = true;
+		return true;
+	}
+}
+
+void
+host_damage(struct sim *s, struct host *n, enum fault f)
+{
+	static const char *const what[] = {
+	    [FAULT_ROT_LOG] = "an entry of its log is damaged",
+	    [FAULT_ROT_STATE] = "its state is damaged",
+	    [FAULT_OLD_COPY] = "an old copy of its data is put in their place",
+	    [FAULT_WIPED] = "its data directory is emptied",
+	};
+
+	if (is_spared(s, n) || n->disk.replaced)
+		return;
+	if (n->up)
+		host_crash(s, n, FAULT_CRASH);
+	if (damage(s, n, f))
+		fault(s, f, "replica %d: %s", n->id, what[f]);
+}
+
+static void
+run_full(struct sim *s, struct event *e)
+{
+	host_full(s, &s->hosts[e->who], e->a != 0);
+}
+
+void
+host_full(struct sim *s, struct host *n, bool full)
+{
+	if (n->full == full)
+		return;
+	if (n->up && n->paused_until > s->now) {
+		heap_push(&s->heap, (struct event){.at = n->paused_until,
+		                                   .run = run_full,
+		                                   .who = n->id - 1,
+		                                   .a = full});
+		return;
+	}
+	n->full = full;
+	if (n->up)
+		host_event(s, n, (struct replica_event){.kind = REPLICA_FULL, .on = full});
+}
+
 void
 host_clock_changed(struct sim *s, struct host *n)
 {
@@ -511,6 +595,7 @@ host_clock_changed(struct sim *s, struct host *n)
 void
 host_calm_down(struct sim *s, struct host *n)
 {
+	host_full(s, n, false);
 	n->disk.slow_until = 0;
 	n->disk.broken = false;
 	if (s->swarm.clocks == CLOCKS_WILD && n->paused_until <= s->now) {
@@ -527,6 +612,14 @@ host_check_end(struct sim *s)
 
 		if (!n->up)
 			sim_fail(s, "replica %d is down", n->id);
+		/* One whose copy held all that it had told may go on. One that had told of a state
+		 * that it copied, and lost that before its log knew of it, may not. */
+		if ((n->disk.replaced || n->disk.state_lost) &&
+		    replica_condition(n->replica) == CONDITION_LOST)
+			continue;
+		if (!n->disk.replaced && !disk_is_whole(&n->disk) &&
+		    n->disk.highest <= s->model.applied)
+			sim_fail(s, "replica %d did not repair its disk", n->id);
 		if (tree_applied(replica_tree(n->replica)) != s->model.applied)
 			sim_fail(s, "replica %d has applied %lu, and %lu was decided", n->id,
 			         (unsigned long)tree_applied(replica_tree(n->replica)),
@@ -539,6 +632,7 @@ host_free(struct host *n)
 {
 	node_forget(n);
 	disk_free(&n->disk);
+	disk_free(&n->copy);
 }
 
 struct host *

@@ -129,6 +129,10 @@ enum fault {
 	FAULT_RELAY,        /* a master goes when the one before comes back */
 	FAULT_AT_DELAY,     /* a holder goes as the delay of another one ends */
 	FAULT_PINCH,        /* who granted the lease crash, and somebody stands */
+	FAULT_ROT_LOG,      /* an entry of the log is damaged */
+	FAULT_ROT_STATE,    /* a row of the state is */
+	FAULT_WIPED,        /* the data directory is emptied */
+	FAULT_OLD_COPY,     /* an earlier copy of it is put in its place */
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
 	FAULTS
 };
@@ -154,6 +158,7 @@ struct swarm {
 	int lock_delay_s;
 	enum clocks clocks;
 	bool keep_saved_back;
+	uint64_t log_entries, digest_every; /* 0: as usual */
 };
 
 /* Draws what a seed is like; `machines` 0: as many as it comes. */
@@ -279,6 +284,9 @@ struct disk {
 	int64_t log_busy, state_busy;   /* until when the disk works on what it was given */
 	int64_t slow_until, stuck_until;
 	bool broken; /* the next fsync fails */
+	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
+	bool state_lost;  /* by rot, and not copied yet */
+	bool replaced;    /* emptied or an old copy */
 };
 
 void disk_init(struct disk *d);
@@ -287,6 +295,14 @@ void disk_free(struct disk *d);
 int64_t disk_write_log(struct sim *s, struct disk *d, uint64_t ticket,
                        const struct px_record *records, size_t n);
 int64_t disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_list *rows);
+/* The entries of the log from a random one on, or all rows of the state, become unreadable. False
+ * when there are none. */
+bool disk_rot_log(struct sim *s, struct disk *d);
+bool disk_rot_state(struct disk *d);
+/* Has the log again all that it ever held, and the state is there? */
+bool disk_is_whole(const struct disk *d);
+/* Another disk with the same contents in place of `to`. */
+void disk_copy(struct disk *to, const struct disk *from);
 /* Everything up to here is durable; false when it was so before. */
 bool disk_log_done(struct disk *d, uint64_t ticket);
 bool disk_state_done(struct disk *d, uint64_t applied);
@@ -316,7 +332,8 @@ struct host {
 	struct local_clock clock;
 	struct replica *replica;
 	struct replica_update update;
-	struct disk disk;
+	struct disk disk, copy; /* and what it was like earlier */
+	bool full;
 	struct held_list held;
 	uint64_t durable_ticket;
 	int64_t paused_until, timer_at, back_at;
@@ -332,6 +349,10 @@ void host_crash(struct sim *s, struct host *n, enum fault why);
 /* It is back after that time. */
 void host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back);
 void host_stop(struct sim *s, struct host *n);
+/* Something happens to its disk while it is down. */
+void host_damage(struct sim *s, struct host *n, enum fault f);
+/* Its disk becomes full, or has room again. */
+void host_full(struct sim *s, struct host *n, bool full);
 void host_pause(struct sim *s, struct host *n, int64_t until);
 /* What was wrong with its disk and its clock is over. */
 void host_calm_down(struct sim *s, struct host *n);

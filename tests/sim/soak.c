@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "tests/sim/sim.h"
 
-enum { JOBS_MAX = 64, PATIENCE_S = 300 }; /* a seed takes a fraction of a second, or hangs */
+enum { JOBS_MAX = 64, PATIENCE_S = 60 }; /* a seed takes a fraction of a second, or hangs */
 
 struct worker {
 	pid_t pid;
