@@ -109,6 +109,7 @@ struct px {
 	bool stateless;       /* the log's first entries are behind the state */
 	bool base_new;        /* the log does not know yet that it begins at log.base */
 	bool mute, lost, expelled;
+	struct mark found;    /* what our disk had at the start, for hellos: all of it is durable */
 	mono_t hello_at;      /* mute: the next hello */
 	struct px_members greeters; /* mute: the newest list told, whose voters must welcome us */
 	bool welcomed[LIMIT_REPLICA_ID + 1]; /* by these */

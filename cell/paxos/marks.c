@@ -253,6 +253,7 @@ px_begin_mute(struct px *px)
 	px->greeters = px->members;
 	px->mute = welcomes_needed(px) > 0;
 	px->hello_at = px->now;
+	px->found = (struct mark){.ballot = px->promised, .slot = px->held};
 }
 
 /* Every message of ours begins with a ballot of a round that is not 0. */
@@ -268,10 +269,10 @@ say_hello(struct px *px, uint8_t to)
 	px_send(px, to, px->known[px->config.self].ticket, &(struct message){
 		.code = MSG_hello,
 		.hello = {
-			.ballot = first_if_none(px->promised),
+			.ballot = first_if_none(px->found.ballot),
 			.incarnation = px->incarnation,
 			.start = px->start,
-			.last = px->held,
+			.last = px->found.slot,
 		},
 	});
 }

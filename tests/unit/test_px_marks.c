@@ -212,6 +212,27 @@ a_disk_keeps_its_number(void **state)
 	bench_free(&b);
 }
 
+/* What came since may not be durable: who was removed says hello again while it votes. */
+static void
+says_hello_with_what_its_start_found(void **state)
+{
+	struct px_config c = bench_config(3);
+	struct px_recovered r = {.incarnation = 2, .promised = b2};
+	struct bench b;
+
+	(void)state;
+	c.members.removed[0] = 1 << 1;
+	c.members.list[0] = (struct px_member){4, true};
+	b = bench_mute(&c, &r);
+	for (uint8_t id = 2; id <= 4; id++)
+		bench_welcome(&b, id, WELCOME_FINE);
+	assert_int_not_equal(px_condition(b.px), CONDITION_JOINING);
+	heartbeat(&b, b3, NULL, 0); /* enters its ballot and records nothing of it */
+	bench_timeout(&b);
+	assert_int_equal(bench_sent(&b, 2, MSG_hello, NULL)->hello.ballot.round, b2.round);
+	bench_free(&b);
+}
+
 /* ---- the one that welcomes ---- */
 
 static void
@@ -409,6 +430,7 @@ main(void)
 		cmocka_unit_test(compares_with_what_it_has_by_now),
 		cmocka_unit_test(a_heartbeat_shows_that_it_forgot),
 		cmocka_unit_test(a_disk_keeps_its_number),
+		cmocka_unit_test(says_hello_with_what_its_start_found),
 		cmocka_unit_test(welcomes_when_the_mark_is_durable),
 		cmocka_unit_test(an_emptied_disk_is_not_welcome),
 		cmocka_unit_test(an_old_copy_is_not_welcome),
