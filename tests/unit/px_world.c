@@ -383,6 +383,9 @@ world_step(struct world *w, uint8_t id, struct px_event e)
 	world_check_members(w, id);
 	world_check(w, px_condition(node->px) != CONDITION_LOST || node->lost,
 	            "whose disk has all that it told keeps its vote");
+	world_check(w, px_role(node->px) == PX_FOLLOWER ||
+	                   node->disk.applied + 1 >= px_first(node->px),
+	            "who lacks a part of the state does not stand for election");
 	begin_epoch(w, id);
 	if (px_behind(node->px) != 0 && !node->copying) {
 		node->copying = true;
