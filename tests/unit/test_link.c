@@ -78,6 +78,8 @@ on_frame(void *user, bool aside, struct bytes frame)
 	struct play *p = user;
 
 	must(!p->in_call && frame.len > 4);
+	if (frame.data[4] == MSG_members)
+		return; /* told to everybody who comes, when there are any */
 	p->code = frame.data[4];
 	p->frames_n[aside]++;
 }
