@@ -65,6 +65,17 @@ has_others(const struct files *f, const struct tree *tree)
 	return !any && f->others;
 }
 
+/* A cell that has grown since its file was made: somebody else has told something. */
+static bool
+has_heard(const struct files *f)
+{
+	for (size_t i = 0; i < f->log.found.marks_n; i++) {
+		if (f->log.found.marks[i].replica != f->replica)
+			return true;
+	}
+	return false;
+}
+
 static bool
 advise(const struct files *f, bool others, char *why, size_t why_size)
 {
@@ -168,8 +179,7 @@ read_databases(struct files *f, const char *cell, struct tree **tree, struct px_
 
 	if (!logdb_open(&f->log, f->directory, cell, f->replica, why, why_size))
 		return false;
-	/* A cell that has grown since its file was made. */
-	f->others = f->others || f->log.found.marks_n > 0;
+	f->others = f->others || has_heard(f);
 	if (!statedb_open(&f->state, f->directory, cell, tree, why, why_size) &&
 	    !f->state.db.damaged)
 		return false;

@@ -93,9 +93,8 @@ live(int told, bool others)
 	must(fixture_open(&f));
 	fixture_start(&f);
 	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {ROUND - 1, 2}});
-	if (others)
-		put(&(struct px_record){.kind = PX_RECORD_MARK,
-		                        .mark = {.replica = 2, .slot = 77}});
+	put(&(struct px_record){.kind = PX_RECORD_MARK,
+	                        .mark = {.replica = others ? 2 : 1, .slot = 77}});
 	for (uint64_t slot = 1; slot <= 400; slot++)
 		put_entry(slot, 3);
 	save(100);

@@ -410,8 +410,11 @@ make_store(void)
 	struct px_record promise = {.kind = PX_RECORD_PROMISE,
 	                            .ballot = {.round = 3, .replica = 1}};
 
+	struct px_record mark = {.kind = PX_RECORD_MARK, .mark = {.replica = 1}};
+
 	open_started();
 	store_log(f.store, 0, &promise, 1);
+	store_log(f.store, 0, &mark, 1); /* of itself: that makes no other replica */
 	log_slots(1, 10);
 	fixture_save(&f, 5, bytes_of("five"));
 	fixture_close(&f);
