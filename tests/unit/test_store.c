@@ -721,10 +721,11 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(test_new), TEST(test_log_comes_back), TEST(test_entry_replaced),
 	    TEST(test_queued_at_close_is_written), TEST(test_rows_come_back), TEST(test_trim),
-	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks), TEST(test_leases), TEST(test_in_use),
-	    TEST(test_damage), TEST(test_mended), TEST(test_other_owner), TEST(test_one_ballot_copy_is_enough), TEST(test_damaged_files),
-	    TEST(test_missing_files), TEST(test_half_made), TEST(test_private),
-	    TEST(test_start_without_threads),
+	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks),
+	    TEST(test_leases), TEST(test_in_use), TEST(test_damage), TEST(test_mended),
+	    TEST(test_other_owner), TEST(test_one_ballot_copy_is_enough),
+	    TEST(test_damaged_files), TEST(test_missing_files), TEST(test_half_made),
+	    TEST(test_private), TEST(test_start_without_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
