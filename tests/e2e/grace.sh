@@ -55,11 +55,15 @@ case_half_open_connections() {
 # Who floods replicas that may have few files open delays new connections; what stands goes on.
 case_few_descriptors() {
 	limit 30 "$LSCTL" down --dir "$cell" dc1
-	(ulimit -n 64 && limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null)
+	(
+		ulimit -n 64
+		limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
+	)
 	python3 - "$m" "$(address 1)" "$(address 2)" "$(address 3)" <<-'P'
 		import socket, sys
 		mount, addresses = sys.argv[1], [a.rsplit(":", 1) for a in sys.argv[2:]]
-		held = [socket.create_connection((h, int(p))) for h, p in addresses for _ in range(100)]
+		held = [socket.create_connection((h, int(p)))
+		        for h, p in addresses for _ in range(100)]
 		for i in range(50):
 		    with open(mount + "/g", "w") as f: f.write(str(i))
 		    assert open(mount + "/g").read() == str(i)
