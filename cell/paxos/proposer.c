@@ -166,7 +166,9 @@ pick(struct px *px, const struct log_entry *e)
 	px_members_gather(px);
 }
 
-/* One entry of a promise; false when it does not go on where the last one ended. */
+/* One entry of a promise; false when it does not go on where the last one ended. What is chosen is
+ * learned in order; if the member has learned more between two parts of its promise, its entries
+ * behind a gap in what we know as chosen count as accepted. */
 static bool
 take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_entry *e)
 {
@@ -178,9 +180,9 @@ take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_e
 	    ballot_less(e->ballot, e->origin))
 		return false;
 	v->have = e->slot;
-	if (e->slot > chosen) {
+	if (e->slot > chosen || e->slot > px->chosen + 1) {
 		pick(px, e);
-	} else if (e->slot == px->chosen + 1) {
+	} else {
 		px_changes_trim(&px->picked_changes, e->slot);
 		px_learn_entry(px, e);
 		if (window_last(&px->picked) >= e->slot)

@@ -233,6 +233,33 @@ a_candidate_does_not_win_with_a_log_that_begins_behind_its_own(void **state)
 	bench_free(&b);
 }
 
+/* Its member may learn of a higher ballot's master, in vain, between two parts of its promise: then
+ * the second part calls more chosen than the first one. */
+static void
+a_promise_in_parts_counts_although_more_is_chosen_meanwhile(void **state)
+{
+	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b2, b2, "b"),
+	                        bench_entry(3, b2, b2, "c")};
+	struct bench b = bench_new(3, &(struct px_recovered){.incarnation = 1});
+	struct wire_list list = bench_list(e, 2);
+	struct ballot mine;
+
+	(void)state;
+	bench_timeout(&b);
+	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
+	bench_receive(&b, 2, (struct message){.code = MSG_promise, .promise = {
+		.ballot = mine, .chosen = 1, .last = 3, .accepted = list}});
+	free((void *)list.packed.data);
+	assert_int_equal(px_chosen(b.px), 1);
+	assert_int_equal(bench_sent(&b, 2, MSG_prepare, NULL)->prepare.first, 3);
+	promise(&b, 2, mine, 3, e + 2, 1);
+	bench_persist(&b, b.update.ticket);
+	assert_int_equal(px_role(b.px), PX_MASTER);
+	assert_int_equal(px_last(b.px), 3); /* and is not proposed anew with something else */
+	assert_payload(b.px, 3, "c");
+	bench_free(&b);
+}
+
 int
 main(void)
 {
@@ -246,6 +273,7 @@ main(void)
 		cmocka_unit_test(without_a_state_it_votes_and_does_not_stand),
 		cmocka_unit_test(is_behind_until_it_has_what_the_master_lacks),
 		cmocka_unit_test(a_candidate_does_not_win_with_a_log_that_begins_behind_its_own),
+		cmocka_unit_test(a_promise_in_parts_counts_although_more_is_chosen_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
