@@ -195,6 +195,7 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 		return;
 	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
 	px_note_first(px, from, m->first);
+	px_compare_with_master(px, from, m);
 	px->trim_allowed = m->trim > px->trim_allowed ? m->trim : px->trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
 	px_send(px, from, px->lease_ticket, &(struct message){

@@ -217,6 +217,8 @@ void px_recover(struct px *px, const struct px_recovered *recovered);
 void px_write_base(struct px *px);
 /* What was damaged is made good when each slot of it was accepted again. */
 void px_check_repaired(struct px *px);
+/* ... or when we have all that our master has. */
+void px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m);
 bool px_may_promise(const struct px *px);
 /* Has it all that it takes to stand for election, as far as its disk is concerned? */
 bool px_is_fit(const struct px *px);
@@ -239,6 +241,9 @@ struct wire_list px_pack_marks(const struct px *px, struct buffer *to);
 /* Mute until welcomed by enough of the others; in a cell of one not at all. */
 void px_begin_mute(struct px *px);
 void px_say_hello(struct px *px);
+void px_say_hello_to(struct px *px, uint8_t to);
+/* Were these marks told by somebody who has heard the hello of this start? */
+bool px_is_known(const struct px *px, struct bytes marks);
 void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
 /* A mute replica greets whom it does not know as well: it may be a member of a newer list. */
 void px_greet(struct px *px, uint8_t id);

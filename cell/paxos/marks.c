@@ -193,6 +193,19 @@ merge_marks(struct px *px, struct bytes packed)
 	}
 }
 
+bool
+px_is_known(const struct px *px, struct bytes marks)
+{
+	struct cursor c = cursor_of(marks);
+	struct mark m = {0};
+
+	while (wire_next_mark(&c, &m))
+		if (m.replica == px->config.self && m.incarnation == px->incarnation &&
+		    m.start == px->start)
+			return true;
+	return false;
+}
+
 void
 px_note(struct px *px, uint8_t from, const struct message *m)
 {
@@ -263,8 +276,8 @@ first_if_none(struct ballot ballot)
 	return ballot.round > 0 ? ballot : (struct ballot){1, 0};
 }
 
-static void
-say_hello(struct px *px, uint8_t to)
+void
+px_say_hello_to(struct px *px, uint8_t to)
 {
 	px_send(px, to, px->known[px->config.self].ticket, &(struct message){
 		.code = MSG_hello,
@@ -283,7 +296,7 @@ px_greet(struct px *px, uint8_t id)
 	for (int i = 0; i < px->greeters.n; i++)
 		if (px->greeters.list[i].id == id)
 			return;
-	say_hello(px, id);
+	px_say_hello_to(px, id);
 }
 
 /* Who knows itself removed asks whether the others know it, too: until then one of them may need
@@ -297,7 +310,7 @@ px_say_hello(struct px *px)
 		uint8_t id = to->list[i].id;
 
 		if (id != px->config.self)
-			say_hello(px, id); /* who has welcomed us may tell a newer list now */
+			px_say_hello_to(px, id); /* who has welcomed us may tell a newer list now */
 	}
 	px->hello_at = mono_add(px->now, px->mute ? px->config.heartbeat : px->config.lease);
 }

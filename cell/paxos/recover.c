@@ -61,7 +61,8 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 }
 
 /* Where the log was cut in front of something damaged, acceptances are missing that others may have
- * counted, until each of those slots is chosen here or accepted in a higher ballot. */
+ * counted, until each of those slots is chosen here, accepted in a higher ballot, or behind all
+ * that a master has. */
 void
 px_recover(struct px *px, const struct px_recovered *recovered)
 {
@@ -100,6 +101,22 @@ px_check_repaired(struct px *px)
 {
 	if (px->upto >= px->damaged)
 		px->damaged = 0;
+}
+
+/* What we accepted once and lost may be a tail that was never chosen, which nobody sends again.
+ * Whoever was elected with the ballot that we follow has found that nothing behind its last slot
+ * was chosen in a lower one, or ever can be: acceptances of ours that stood there, all of them in
+ * lower ballots, are of no use to anyone. And in its own ballot we accepted nothing behind the last
+ * slot it tells, if it tells it after our start: it has heard our hello. */
+void
+px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m)
+{
+	if (px->damaged == 0 || px->upto < m->last)
+		return;
+	if (px_is_known(px, m->marks.packed))
+		px->damaged = 0;
+	else
+		px_say_hello_to(px, from);
 }
 
 bool

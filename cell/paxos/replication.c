@@ -133,6 +133,7 @@ px_beat_one(struct px *px, uint8_t id)
 			.lease_ms = px_lease_ms(px),
 			.trim = px_trim_target(px),
 			.first = px->log.base + 1,
+			.last = window_last(&px->log),
 			.marks = px_pack_marks(px, &marks),
 		},
 	});

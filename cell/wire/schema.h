@@ -380,6 +380,7 @@
 	F(u32, lease_ms, 0)                                                                       \
 	F(u64, trim, 0)       /* no replica needs the log up to here any more */                  \
 	F(u64, first, 0)      /* lowest slot that the master still has */                         \
+	F(u64, last, 0)       /* highest one that it has proposed or found */                     \
 	F(list, marks, mark)  /* what it knows that replicas have told */
 #define WIRE_msg_heartbeat_reply(F)                                                           \
 	F(ballot, ballot, 0) F(u64, sequence, 0)                                                  \

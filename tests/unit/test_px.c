@@ -580,6 +580,7 @@ trimmed_with(uint64_t entries, uint64_t bytes)
 	bench_receive(&b, 3, m); /* to the first one, before anything was sent */
 	bench_timeout(&b);
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.first, trimmed + 1);
+	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.last, px_last(b.px));
 	m.heartbeat_reply.sequence = 2;
 	bench_receive(&b, 3, m); /* it has nothing; what it needs first may be gone */
 	assert_int_equal(bench_sent(&b, 3, MSG_accept, NULL) == NULL, trimmed > 0);

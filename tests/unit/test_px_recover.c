@@ -134,6 +134,43 @@ a_damaged_log_accepts_and_grants_but_promises_nothing(void **state)
 	bench_free(&b);
 }
 
+/* A heartbeat of a master that has slots up to `last` and remembers of us `mark`. */
+static void
+heartbeat_of(struct bench *b, struct ballot ballot, uint64_t last, struct mark mark)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+
+	wire_put_mark(&packed, &mark);
+	bench_receive(b, ballot.replica, (struct message){.code = MSG_heartbeat, .heartbeat = {
+		.ballot = ballot, .chosen = 1, .sequence = 1, .lease_ms = 500, .first = 1,
+		.last = last, .marks = {buffer_view(&packed), 1}}});
+	buffer_free(&packed);
+}
+
+/* What it lost may be a tail that was not chosen: in an idle cell nothing takes its place. */
+static void
+a_damaged_log_is_whole_when_it_has_all_that_its_master_has(void **state)
+{
+	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b3, b3, "b")};
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 1, .damaged = 4,
+	                         .entries = e, .entries_n = 1};
+	struct mark before = {1, 1, BENCH_START, b2, 4}, now = {1, 2, BENCH_START, b2, 4};
+	struct bench b = bench_new(3, &r);
+
+	(void)state;
+	heartbeat_of(&b, b3, 1, before); /* sent before our start: it may have had more since */
+	assert_int_equal(px_condition(b.px), CONDITION_REPAIRING);
+	assert_int_equal(bench_sent(&b, 3, MSG_hello, NULL)->hello.incarnation, 2);
+	heartbeat_of(&b, b3, 2, now); /* it has one more than we */
+	assert_int_equal(px_condition(b.px), CONDITION_REPAIRING);
+	heartbeat_of(&b, b2, 1, now); /* no master any more */
+	assert_int_equal(px_condition(b.px), CONDITION_REPAIRING);
+	accept(&b, b3, 1, e + 1, 1);
+	heartbeat_of(&b, b3, 2, now);
+	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
+	bench_free(&b);
+}
+
 static void
 a_damaged_log_is_handed_over_to_in_vain(void **state)
 {
@@ -268,6 +305,7 @@ main(void)
 		cmocka_unit_test(does_not_take_for_chosen_what_it_only_accepted),
 		cmocka_unit_test(keeps_a_log_that_has_what_the_state_has),
 		cmocka_unit_test(a_damaged_log_accepts_and_grants_but_promises_nothing),
+		cmocka_unit_test(a_damaged_log_is_whole_when_it_has_all_that_its_master_has),
 		cmocka_unit_test(a_damaged_log_is_handed_over_to_in_vain),
 		cmocka_unit_test(tells_what_the_disk_held_before_it_was_damaged),
 		cmocka_unit_test(without_a_state_it_votes_and_does_not_stand),
