@@ -210,7 +210,11 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		sim_fail(s, "client %d is granted what it does not wait for", m->id + 1);
 	r->waiting = false;
 	if (g->rc == RC_OK) {
-		if (r->want.fence != g->fence || r->want.lock_generation != g->lock_generation)
+		if (r->want.lock_generation != g->lock_generation)
+			sim_fail(s, "client %d is told lock generation %lu, and has %lu", m->id + 1,
+			         (unsigned long)g->lock_generation,
+			         (unsigned long)r->want.lock_generation);
+		if (r->want.fence != g->fence)
 			sim_fail(s, "client %d is told fencing token %lu, and has %lu", m->id + 1,
 			         (unsigned long)g->fence, (unsigned long)r->want.fence);
 		machine_add_hold(s, m,

@@ -25,7 +25,7 @@ enum { FIXED_SEEDS = 200 };
 enum { FIXED_SEEDS = 1000 };
 #endif
 
-enum { RATE_SECONDS = 20, RATE_REPLICAS = 3, RATE_CLIENTS = 4 };
+enum { RATE_SEEDS = 200, RATE_REPLICAS = 3, RATE_CLIENTS = 4 };
 
 #define BASES UINT64_C(1000000000000)
 
@@ -65,8 +65,7 @@ static void
 measure_rate(struct soak *soak)
 {
 	soak->from = 1;
-	soak->seeds = UINT64_MAX;
-	soak->seconds = RATE_SECONDS;
+	soak->seeds = RATE_SEEDS;
 	soak->jobs = 1;
 	soak->options.replicas = RATE_REPLICAS;
 	soak->options.machines = RATE_CLIENTS;
