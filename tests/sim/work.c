@@ -372,7 +372,8 @@ in_directory(struct sim *s, uint64_t directory)
 		                              .new_parent = NODE_ROOT,
 		                              .new_name = bytes_of("a")}};
 	case 4:
-		return (struct op){.code = OP_lookup, .lookup = {.parent = directory, .name = name}};
+		return (struct op){.code = OP_lookup,
+		                   .lookup = {.parent = directory, .name = name}};
 	default:
 		return (struct op){.code = OP_get_listing, .get_listing = {.node = directory}};
 	}
