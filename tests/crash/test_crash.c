@@ -350,7 +350,7 @@ make_replica(void)
 	while (!copied)
 		uv_run(&other.loop, UV_RUN_ONCE);
 	snprintf(from, sizeof from, "%s/" STORE_COPY, other.directory);
-	snprintf(to, sizeof to, "%s/" STORE_SNAPSHOT, f.directory);
+	snprintf(to, sizeof to, "%s/received", f.directory);
 	must(rename(from, to) == 0);
 	fixture_close(&other);
 	fixture_remove(&other);
@@ -375,10 +375,25 @@ go_on(void)
 	return f.failed ? REFUSED : OK;
 }
 
+/* Leaves write-ahead logs behind. */
+static int
+save_and_die(void)
+{
+	if (!start())
+		return REFUSED;
+	fixture_save(&f, REPAIR_APPLIED, payload_of(REPAIR_APPLIED));
+	fixture_wait_saved(&f, REPAIR_APPLIED);
+	return OK;
+}
+
 static int
 install_and_go_on(void)
 {
-	if (!store_snapshot_ready(f.directory, "test", f.why, sizeof f.why))
+	char from[128], to[128];
+
+	snprintf(from, sizeof from, "%s/received", f.directory);
+	snprintf(to, sizeof to, "%s/" STORE_SNAPSHOT, f.directory);
+	if (rename(from, to) < 0 || !store_snapshot_ready(f.directory, "test", f.why, sizeof f.why))
 		return REFUSED;
 	return go_on();
 }
@@ -443,13 +458,16 @@ copy_directory(const char *from, const char *to)
 static void
 cut_everywhere(int (*work)(void), const char *file, const char *sql, uint64_t other_state)
 {
-	long cuts = 0;
 	int status = POWERCUT_STATUS;
+	struct acks ignored;
 	struct fixture made;
+	long cuts = 0;
 
 	make_replica();
 	if (file != NULL)
 		fixture_sql(&f, file, sql);
+	else
+		assert_int_equal(harvest(run(save_and_die, NULL, 0, 0), &ignored), OK);
 	fixture_make_in_memory(&made);
 	copy_directory(f.directory, made.directory);
 	for (long n = 1; status == POWERCUT_STATUS; n += getenv("LSFS_CRASH_ALL") ? 1 : 4) {

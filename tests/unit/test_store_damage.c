@@ -1,6 +1,8 @@
 /* Damage in the files of a replica that is one of several, each kind on its own: what is good is
  * kept, what was lost is known, also at the next start, and what can't be known stops it. */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -507,6 +510,112 @@ test_members_decide(void **state)
 	refused("lsctl restore"); /* the last one of a cell that had more */
 }
 
+/* ---- a mixture of old and new pages ---- */
+
+enum { MIXED_NODES = 60, FRAME = 4096 + 24, WAL_HEAD = 32 };
+
+static void
+save_nodes(uint64_t applied, int64_t first, int64_t last)
+{
+	struct row_list rows = {0};
+	struct row row = fake_meta(applied);
+
+	row_list_add(&rows, &row);
+	for (int64_t node = first; node <= last; node++) {
+		row = fake_node(node, "n", payload_of(applied * 10 + 1));
+		row_list_add(&rows, &row);
+	}
+	store_state(f.store, applied, &rows);
+	fixture_wait_saved(&f, applied);
+}
+
+/* Two transactions are left in the write-ahead log, and have been moved into the file as well. */
+static void
+leave_moved_frames(int told)
+{
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	for (uint64_t slot = 1; slot <= LAST; slot++)
+		fixture_log(&f, slot, payload_of(slot));
+	fixture_wait_persisted(&f, LAST);
+	save_nodes(1, 2, 1 + MIXED_NODES);
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	save_nodes(2, 2, 2);
+	save_nodes(3, 1 + MIXED_NODES, 1 + MIXED_NODES);
+	assert_true(fixture_number(&f, "state.db", "PRAGMA wal_checkpoint(PASSIVE)") == 0);
+	if (write(told, "x", 1) == 1)
+		pause();
+	_exit(1);
+}
+
+static bool
+node_is_of(int64_t node, uint64_t applied)
+{
+	const struct row *row = fake_tree_find(f.tree, ROWS_nodes, node);
+
+	return row != NULL && bytes_equal(row->values[COL_nodes_contents].bytes,
+	                                  payload_of(applied * 10 + 1));
+}
+
+static void
+check_not_mixed(void)
+{
+	uint64_t applied = tree_applied(f.tree);
+
+	assert_true(applied == 0 || applied == 3);
+	if (applied == 0)
+		return;
+	assert_true(node_is_of(2, 2));
+	assert_true(node_is_of(3, 1));
+	assert_true(node_is_of(1 + MIXED_NODES, 3));
+}
+
+/* SQLite takes what comes before a damaged frame from the write-ahead log, and the rest from the
+ * file, which is newer. */
+static void
+test_mixture(void **state)
+{
+	char path[256], kept[256], sh[600], byte = 'x';
+	struct stat st;
+	int ends[2], fd;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		leave_moved_frames(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(ends[0]);
+	close(ends[1]);
+	snprintf(path, sizeof path, "%s/state.db-wal", f.directory);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > WAL_HEAD + 3 * FRAME);
+	snprintf(kept, sizeof kept, "%s.kept", f.directory);
+	snprintf(sh, sizeof sh, "cp -a %s %s", f.directory, kept);
+	assert_int_equal(system(sh), 0);
+	for (long at = WAL_HEAD; at < st.st_size; at += FRAME) {
+		snprintf(sh, sizeof sh, "rm -rf %s && cp -a %s %s", f.directory, kept,
+		         f.directory);
+		assert_int_equal(system(sh), 0);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+		assert_int_equal(pwrite(fd, &byte, 1, at + 100), 1);
+		close(fd);
+		if (!fixture_open(&f))
+			fail_msg("%s", f.why);
+		check_not_mixed();
+		fixture_close(&f);
+	}
+	snprintf(sh, sizeof sh, "rm -rf %s", kept);
+	assert_int_equal(system(sh), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -516,7 +625,7 @@ main(void)
 	    TEST(test_entries), TEST(test_applied_entries), TEST(test_numbers), TEST(test_no_table),
 	    TEST(test_vote_unknown), TEST(test_log_pages), TEST(test_marks_file), TEST(test_state),
 	    TEST(test_old_state), TEST(test_found_again), TEST(test_covered),
-	    TEST(test_members_decide),
+	    TEST(test_members_decide), TEST(test_mixture),
 	};
 
 	log_start("test_store_damage", LEVEL_ERROR);
