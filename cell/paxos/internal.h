@@ -108,6 +108,7 @@ struct px {
 	uint64_t damaged;     /* acceptances up to here may be missing; 0: none are */
 	bool stateless;       /* the log's first entries are behind the state */
 	bool base_new;        /* the log does not know yet that it begins at log.base */
+	uint64_t base_ticket; /* of the record that tells it; 0: durable since the start */
 	bool mute, lost, expelled;
 	struct mark found;    /* what our disk had at the start, for hellos: all of it is durable */
 	mono_t hello_at;      /* mute: the next hello */

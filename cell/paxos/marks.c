@@ -276,10 +276,13 @@ first_if_none(struct ballot ballot)
 	return ballot.round > 0 ? ballot : (struct ballot){1, 0};
 }
 
+/* Others will remember what it tells: so the log must hold who we are, and where it begins. */
 void
 px_say_hello_to(struct px *px, uint8_t to)
 {
-	px_send(px, to, px->known[px->config.self].ticket, &(struct message){
+	uint64_t ticket = px->known[px->config.self].ticket;
+
+	px_send(px, to, ticket > px->base_ticket ? ticket : px->base_ticket, &(struct message){
 		.code = MSG_hello,
 		.hello = {
 			.ballot = first_if_none(px->found.ballot),

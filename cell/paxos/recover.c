@@ -94,6 +94,7 @@ px_write_base(struct px *px)
 		return;
 	px->base_new = false;
 	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = px->log.base});
+	px->base_ticket = px->ticket;
 }
 
 void

@@ -65,6 +65,29 @@ begins_behind_a_state_that_the_log_does_not_reach(void **state)
 	bench_free(&b);
 }
 
+/* Were the state lost before the log knows of it, less would be told the next time. */
+static void
+tells_how_far_the_state_goes_when_the_log_knows_it(void **state)
+{
+	struct mark own = {1, 1, BENCH_START, {0, 0}, 0};
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .applied = 9,
+	                         .applied_origin = b3, .marks = &own, .marks_n = 1};
+	struct px_config c = bench_config(3);
+	struct bench b = bench_mute(&c, &r);
+	uint64_t after = 1;
+
+	(void)state;
+	bench_step(&b, (struct px_event){.kind = PX_TIMEOUT});
+	assert_int_equal(bench_sent(&b, 2, MSG_hello, &after)->hello.last, 9);
+	assert_int_not_equal(b.update.ticket, 0);
+	assert_int_equal(after, b.update.ticket);
+	bench_persist(&b, after);
+	bench_timeout(&b);
+	assert_non_null(bench_sent(&b, 2, MSG_hello, &after));
+	assert_int_equal(after, 0);
+	bench_free(&b);
+}
+
 /* The log's entry may be another than the one chosen: then it is not served. */
 static void
 does_not_take_for_chosen_what_it_only_accepted(void **state)
@@ -302,6 +325,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(begins_behind_a_state_that_the_log_does_not_reach),
+		cmocka_unit_test(tells_how_far_the_state_goes_when_the_log_knows_it),
 		cmocka_unit_test(does_not_take_for_chosen_what_it_only_accepted),
 		cmocka_unit_test(keeps_a_log_that_has_what_the_state_has),
 		cmocka_unit_test(a_damaged_log_accepts_and_grants_but_promises_nothing),
