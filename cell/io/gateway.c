@@ -34,6 +34,7 @@ struct gateway {
 	struct gateway_callbacks callbacks;
 	struct net *net;
 	TAILQ_HEAD(, peer) peers;
+	uint64_t version; /* of the list that they are */
 	bool started;
 	uv_timer_t timer;
 	void (*stopped)(void *user);
@@ -240,10 +241,13 @@ same_member(const struct conf_replica *members, int n, const struct peer *p)
 }
 
 void
-gateway_set_members(struct gateway *g, const struct conf_replica *members, int n)
+gateway_set_members(struct gateway *g, uint64_t version, const struct conf_replica *members, int n)
 {
 	struct peer *p, *next;
 
+	if (version < g->version)
+		return;
+	g->version = version;
 	TAILQ_FOREACH_SAFE(p, &g->peers, link, next) {
 		const struct conf_replica *member = same_member(members, n, p);
 
@@ -255,6 +259,14 @@ gateway_set_members(struct gateway *g, const struct conf_replica *members, int n
 	for (int i = 0; i < n; i++)
 		if (members[i].id != g->self && peer_of_id(g, members[i].id) == NULL)
 			add_peer(g, &members[i]);
+}
+
+bool
+gateway_has_member(const struct gateway *g, uint8_t id)
+{
+	const struct peer *p = peer_of_id(g, id);
+
+	return p != NULL && !is_removed(p);
 }
 
 /* ---- who comes ---- */
@@ -366,7 +378,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	}
 	must(uv_timer_init(loop, &g->timer) == 0);
 	g->timer.data = g;
-	gateway_set_members(g, g->conf.replicas, g->conf.replicas_n);
+	gateway_set_members(g, 0, g->conf.replicas, g->conf.replicas_n);
 	return g;
 }
 

@@ -32,8 +32,12 @@ struct gateway *gateway_new(uv_loop_t *loop, const struct identity *identity,
 bool gateway_start(struct gateway *g, char *why, size_t why_size);
 /* The members from here on, this replica and those that were removed among them; copied. New ones
  * are connected to, also those with another address than before; connections with those that are
- * gone are closed. Before gateway_start, too. */
-void gateway_set_members(struct gateway *g, const struct conf_replica *members, int n);
+ * gone are closed. A list of an older version than the last one is ignored. Before gateway_start,
+ * too. */
+void gateway_set_members(struct gateway *g, uint64_t version, const struct conf_replica *members,
+                         int n);
+/* Is it in the list, and not removed? */
+bool gateway_has_member(const struct gateway *g, uint8_t id);
 /* A whole frame; dropped when there is no connection to that replica right now. */
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
 /* The same to a client. */

@@ -110,7 +110,8 @@ follow_members(struct host *h)
 	int n = members_of_tree(replica_tree(h->replica), list);
 
 	if (n > 0)
-		gateway_set_members(h->gateway, list, n);
+		gateway_set_members(h->gateway, tree_members_version(replica_tree(h->replica)),
+		                    list, n);
 }
 
 /* What was computed here differs from what a quorum has. */
@@ -399,25 +400,52 @@ host_disconnect(struct host *h, uint64_t conn)
 
 /* ---- the network's calls ---- */
 
-/* Before the cell has a list of its members, whoever was let in is in our cell file. */
-static bool
-is_member(const struct host *h, uint8_t id)
+/* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
+ * reached by them: when it speaks up, whoever hears it tells it the list. */
+static void
+tell_members(struct host *h, uint8_t replica)
 {
-	const struct tree *t = replica_tree(h->replica);
-	struct member m = {0};
+	const struct tree *tree = replica_tree(h->replica);
+	struct buffer packed = BUFFER(LIMIT_FRAME), frame = BUFFER(LIMIT_FRAME);
+	struct message m = {.code = MSG_members, .members.version = tree_members_version(tree)};
+	struct member member = {0};
 
-	if (!tree_member_after(t, 0, &m))
-		return true;
-	return tree_member_after(t, (uint8_t)(id - 1), &m) && m.id == id &&
-	       m.role != MEMBER_REMOVED;
+	while (tree_member_after(tree, member.id, &member)) {
+		wire_put_member(&packed, &member);
+		m.members.members.count++;
+	}
+	m.members.members.packed = buffer_view(&packed);
+	wire_put_frame(&frame, &m);
+	gateway_send_peer(h->gateway, replica, buffer_view(&frame));
+	buffer_free(&packed);
+	buffer_free(&frame);
+}
+
+static void
+hear_members(struct host *h, struct bytes frame)
+{
+	static struct conf_replica list[LIMIT_MEMBERS];
+	struct message m;
+
+	if (wire_get_frame(frame, &m) != RC_OK || m.members.members.count == 0)
+		return;
+	gateway_set_members(h->gateway, m.members.version, list,
+	                    members_of_list(&m.members.members, list));
 }
 
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
+	const unsigned code = wire_frame_code(frame);
 	struct host *h = user;
 
-	if (!exchange_peer(h->exchange, replica, is_member(h, replica), frame))
+	if (code == MSG_members) {
+		hear_members(h, frame);
+		return;
+	}
+	if (code == MSG_hello || code == MSG_prepare)
+		tell_members(h, replica);
+	if (!exchange_peer(h->exchange, replica, gateway_has_member(h->gateway, replica), frame))
 		host_step(h, (struct replica_event){
 		                 .kind = REPLICA_PEER, .peer = replica, .frame = frame});
 }

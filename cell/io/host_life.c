@@ -124,7 +124,7 @@ start_gateway(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 	callbacks.user = h;
 	h->gateway = gateway_new(loop, &h->identity, &callbacks, why, why_size);
 	if (h->gateway != NULL && n > 0)
-		gateway_set_members(h->gateway, list, n);
+		gateway_set_members(h->gateway, tree_members_version(h->tree), list, n);
 	return h->gateway != NULL && gateway_start(h->gateway, why, why_size);
 }
 

@@ -290,6 +290,25 @@ case_sessions() {
 	limit 10 umount "$m2"
 }
 
+# Who comes back knows neither the newcomer nor its key, and the newcomer is the master.
+case_away_while_another_was_replaced() {
+	local away=6
+	[ "$(master)" != 6 ] || ctl master transfer
+	kill_replica $away
+	begin_load
+	add_replica
+	is "$new" 7
+	wait_until "it has a vote" is_voting 7
+	ctl replica remove 2
+	ctl master transfer 7
+	wait_until "the newcomer is the master" is_told 'r[7].get("role") == "master"'
+	start_replica $away
+	wait_until "it is back" is_voting $away
+	load_goes_on
+	end_load
+	is "$(told 'sorted(r)')" "[1, 6, 7]"
+}
+
 has_other_session() {
 	local id
 	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
@@ -311,14 +330,14 @@ case_all_are_replaced() {
 		wait_until "replica $old has ended" has_ended "$old"
 		conf=$cell/$new/cell.conf
 	done
-	is "$(told 'sorted(r)')" "[7, 8, 9]"
+	is "$(told 'sorted(r)')" "[8, 9, 10]"
 	load_goes_on
 	end_load
 	is "$(cat "$m/kept")" on
 	conf=$cell/dc1.conf
 	refused_ctl "" replica list
 	refused_ctl "the cell does not answer" session list
-	conf=$cell/9/cell.conf
+	conf=$cell/10/cell.conf
 	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m2"
 	is "$(cat "$m2/kept")" on
 	limit 10 umount "$m2"
@@ -327,9 +346,9 @@ case_all_are_replaced() {
 # The last ones stand on their own disks.
 case_all_start_again() {
 	local i
-	conf=$cell/9/cell.conf
-	for i in 7 8 9; do kill_replica $i TERM; done
-	for i in 7 8 9; do start_replica $i; done
+	conf=$cell/10/cell.conf
+	for i in 8 9 10; do kill_replica $i TERM; done
+	for i in 8 9 10; do start_replica $i; done
 	wait_until "all have a vote" is_told 'all(x["voter"] and x["condition"] == "voting"
 		for x in r.values())'
 	is "$(limit 40 cat "$m/kept")" on

@@ -184,7 +184,7 @@ start(struct play *p)
 static void
 set_members(struct play *p, int i)
 {
-	gateway_set_members(p->sides[i].gateway, p->conf.replicas, p->conf.replicas_n);
+	gateway_set_members(p->sides[i].gateway, 1, p->conf.replicas, p->conf.replicas_n);
 }
 
 static void
