@@ -50,7 +50,8 @@ payload_of(uint64_t slot)
 
 	for (size_t i = 0; i < sizeof bytes; i++)
 		bytes[i] = (uint8_t)(slot * 7 + i);
-	return (struct bytes){bytes, slot % 10 == 0 ? sizeof bytes : 100}; /* some need more pages */
+	/* Some need more pages. */
+	return (struct bytes){bytes, slot % 10 == 0 ? sizeof bytes : 100};
 }
 
 static void

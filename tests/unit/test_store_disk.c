@@ -1,5 +1,5 @@
-/* What happens to the files of a running store: the disk gets full, another program holds or removes
- * them, a page changes. */
+/* What happens to the files of a running store: the disk gets full, another program holds or
+ * removes them, a page changes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
