@@ -16,6 +16,8 @@
 #include "cell/base/must.h"
 #include "cell/client/client.h"
 #include "cell/io/clock.h"
+#include "cell/io/join.h"
+#include "cell/io/keyfile.h"
 #include "cell/io/log.h"
 #include "cell/io/standalone.h"
 #include "cell/tree/tree.h"
@@ -408,6 +410,39 @@ test_damaged(void **state)
 	assert_refused("cell.conf:2: name: not a cell's name: lo cal");
 }
 
+/* Of a replica that joins, which its cell file calls a learner, the signing key may be missing; of
+ * no other one. */
+static void
+test_joins(void **state)
+{
+	struct conf conf = {.name = "dc1", .has_admin = true, .replicas_n = 2};
+	struct noise_pair pair;
+	char path[128];
+
+	(void)state;
+	remove_directory();
+	assert_int_equal(mkdir(directory, 0700), 0);
+	path_of(path, "replica.key");
+	assert_int_equal(keyfile_create_channel(path, NULL, &pair), 0);
+	conf.replicas[0] = (struct conf_replica){
+		.id = 3, .role = MEMBER_VOTER, .address = "127.0.0.1:7003",
+	};
+	conf.replicas[1] = (struct conf_replica){
+		.id = 9, .role = MEMBER_LEARNER, .address = "127.0.0.1:7009",
+	};
+	memcpy(conf.replicas[1].public_key, pair.public, NOISE_KEY);
+	path_of(path, "cell.conf");
+	assert_int_equal(conf_write(path, &conf), 0);
+	assert_true(join_needed(directory));
+	assert_refused("signing.key: missing"); /* until it was given */
+
+	unlink(path);
+	conf.replicas[1].role = MEMBER_VOTER;
+	assert_int_equal(conf_write(path, &conf), 0);
+	assert_false(join_needed(directory));
+	assert_refused("signing.key: No such file");
+}
+
 static int
 setup(void **state)
 {
@@ -438,6 +473,7 @@ main(void)
 	    TEST(test_first_start_broken_off),
 	    TEST(test_key_before_the_cell_file),
 	    TEST(test_damaged),
+	    TEST(test_joins),
 	};
 
 	log_start("test_host", LEVEL_ERROR);
