@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cell/base/must.h"
 #include "cell/io/dirlock.h"
 #include "cell/io/file.h"
 #include "cell/io/identity.h"
@@ -23,7 +24,7 @@ enum { COPY_PART = 1 << 16, BUSY_MS = 5000 };
 static bool
 fail(struct salvage *s, const char *path, const char *what)
 {
-	snprintf(s->why, sizeof s->why, "%s: %s", path, what);
+	must(snprintf(s->why, sizeof s->why, "%s: %s", path, what) > 0); /* cut, if too long */
 	return false;
 }
 

@@ -5,6 +5,8 @@
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
+static const struct ballot origin = {1, 1};
+
 struct office {
 	struct tree *tree;
 	struct master *master;
@@ -21,8 +23,9 @@ static void
 run_log(struct office *o)
 {
 	for (size_t i = 0; i < o->update.proposals_n; i++) {
-		assert_int_equal(
-		    tree_apply(o->tree, ++o->index, (struct ballot){1, 1}, o->update.proposals[i], &o->outcome), RC_OK);
+		assert_int_equal(tree_apply(o->tree, ++o->index, origin, o->update.proposals[i],
+		                            &o->outcome),
+		                 RC_OK);
 		master_applied(o->master, o->clock, o->index, &o->outcome, &o->update);
 	}
 }
@@ -79,7 +82,7 @@ begin_epoch(struct office *o)
 	wire_put_command(&commands, &command);
 	entry.commands = (struct wire_list){buffer_view(&commands), 1};
 	wire_put_entry(&payload, &entry);
-	assert_int_equal(tree_apply(o->tree, ++o->index, (struct ballot){1, 1}, buffer_view(&payload), &o->outcome),
+	assert_int_equal(tree_apply(o->tree, ++o->index, origin, buffer_view(&payload), &o->outcome),
 	                 RC_OK);
 	buffer_free(&op);
 	buffer_free(&commands);
