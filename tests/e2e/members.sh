@@ -64,7 +64,7 @@ begin_load() {
 	touch "$work/acked"
 	(
 		i=0
-		while [ ! -e "$work/stop" ]; do
+		while [ -d "$work" ] && [ ! -e "$work/stop" ]; do
 			i=$((i + 1))
 			if echo $i >> "$m/numbers"; then echo $i >> "$work/acked"; fi
 		done
