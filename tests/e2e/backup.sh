@@ -31,7 +31,7 @@ has_part() { compgen -G "$work/b.tmp-*/state.db" > /dev/null; }
 # until $work/enough is there. In each moment y is what x is, or one less.
 chain() {
 	local i=0
-	while [ ! -e "$work/enough" ]; do
+	while [ -d "$work" ] && [ ! -e "$work/enough" ]; do
 		i=$((i + 1))
 		echo $i > "$1/x"
 		echo $i > "$2/y"
