@@ -404,7 +404,9 @@
 	F(u64, version, 0) F(list, members, member) /* in force there: they have to welcome it */
 #define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
 #define WIRE_msg_snapshot_request(F) F(u64, copy, 0) F(u64, offset, 0) /* as copy_request */
-#define WIRE_msg_snapshot_part(F) WIRE_msg_copy_part(F)
+#define WIRE_msg_snapshot_part(F) /* as copy_part */                                    \
+	F(u8, rc, 0) F(u64, copy, 0) F(u64, applied, 0) F(u64, size, 0) F(u64, offset, 0)         \
+	F(bytes, data, LIMIT_PART) F(u64, checksum, 0)
 #define WIRE_msg_secret_request(F) /* of a member that has not got the cell's signing key yet */
 #define WIRE_msg_secret(F) F(bytes, key, 64)
 

@@ -82,7 +82,8 @@ begin_epoch(struct office *o)
 	wire_put_command(&commands, &command);
 	entry.commands = (struct wire_list){buffer_view(&commands), 1};
 	wire_put_entry(&payload, &entry);
-	assert_int_equal(tree_apply(o->tree, ++o->index, origin, buffer_view(&payload), &o->outcome),
+	assert_int_equal(tree_apply(o->tree, ++o->index, origin, buffer_view(&payload),
+	                            &o->outcome),
 	                 RC_OK);
 	buffer_free(&op);
 	buffer_free(&commands);
