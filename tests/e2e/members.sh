@@ -352,7 +352,7 @@ case_all_start_again() {
 	wait_until "all have a vote" is_told 'all(x["voter"] and x["condition"] == "voting"
 		for x in r.values())'
 	is "$(limit 40 cat "$m/kept")" on
-	is "$(told 'len({x["digest"] for x in r.values()})')" 1
+	wait_until "all have the same state" is_told 'len({x["digest"] for x in r.values()}) == 1'
 }
 
 end_cell() {
