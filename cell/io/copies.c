@@ -32,6 +32,7 @@ struct copy {
 	uint64_t applied, size;
 	bool asked;      /* for the part at `offset` */
 	bool begun;      /* a part was read */
+	bool done;       /* the last one was, too */
 	uint64_t offset;
 	mono_t idle;     /* when it is dropped */
 };
@@ -160,22 +161,36 @@ begin_next(struct copies *c)
 	store_copy(c->config.store, STORE_COPY, on_made, c);
 }
 
+/* A free place, else that of one which was read to its end. */
+static struct copy *
+find_place(struct copies *c)
+{
+	struct copy *done = NULL;
+
+	for (int i = 0; i < COPIES_MAX; i++) {
+		if (c->all[i].state == COPY_NONE)
+			return &c->all[i];
+		if (c->all[i].done && !c->all[i].asked)
+			done = &c->all[i];
+	}
+	if (done != NULL)
+		drop(done);
+	return done;
+}
+
 /* NULL: there are as many as may be. */
 static struct copy *
 begin(struct copies *c, struct copies_reader reader)
 {
-	for (int i = 0; i < COPIES_MAX; i++) {
-		struct copy *copy = &c->all[i];
+	struct copy *copy = find_place(c);
 
-		if (copy->state != COPY_NONE)
-			continue;
-		*copy = (struct copy){.state = COPY_WAITING, .reader = reader, .fd = -1};
-		while (copy->id == 0)
-			random_fill(&copy->id, sizeof copy->id);
-		begin_next(c);
-		return copy;
-	}
-	return NULL;
+	if (copy == NULL)
+		return NULL;
+	*copy = (struct copy){.state = COPY_WAITING, .reader = reader, .fd = -1};
+	while (copy->id == 0)
+		random_fill(&copy->id, sizeof copy->id);
+	begin_next(c);
+	return copy;
 }
 
 /* ---- reading ---- */
@@ -205,6 +220,9 @@ serve(struct copies *c, struct copy *copy)
 
 	copy->asked = false;
 	copy->begun = true;
+	copy->done = data.len == left;
+	if (copy->done)
+		copy->idle = mono_add(clock_now(), span_ms(COPIES_DONE_MS));
 	if (!read_whole(copy->fd, c->part, data.len, copy->offset)) {
 		log_error("cannot read a copy of the state: %s", strerror(errno));
 		answer(c, copy, (struct msg_copy_part){.rc = RC_IO});

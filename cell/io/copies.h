@@ -32,6 +32,7 @@ struct copies_config {
 enum {
 	COPIES_MAX = 4,        /* at once; further readers are told RC_BUSY */
 	COPIES_IDLE_MS = 60000, /* one that is not read for so long is dropped */
+	COPIES_DONE_MS = 10000, /* one that was read to its end: or when another has no place */
 	COPIES_PACE_MS = 4,    /* between two parts, of all copies together: 64 MiB a second */
 };
 

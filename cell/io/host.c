@@ -125,6 +125,17 @@ begin_anew(struct host *h)
 	host_tell(h, HOST_RESTART);
 }
 
+/* One that was removed has no vote either, before it knows that it is expelled. */
+static bool
+is_removed(const struct host *h)
+{
+	const uint8_t self = h->identity.replica;
+	struct member m;
+
+	return tree_member_after(replica_tree(h->replica), (uint8_t)(self - 1), &m) &&
+	       m.id == self && m.role == MEMBER_REMOVED;
+}
+
 static void
 follow_condition(struct host *h)
 {
@@ -136,7 +147,7 @@ follow_condition(struct host *h)
 	h->condition = now;
 	if (now == CONDITION_VOTING)
 		log_info("replica %u has a vote", self);
-	else if (now == CONDITION_LEARNER)
+	else if (now == CONDITION_LEARNER && !is_removed(h))
 		log_info("replica %u is a learner: it gets a vote when it has caught up", self);
 	else if (now == CONDITION_REPAIRING)
 		log_warn("replica %u lacks part of its log or of its state, which comes from the "

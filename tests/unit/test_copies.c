@@ -532,6 +532,39 @@ test_many_readers(void **unused)
 	end(&p);
 }
 
+/* Who has read to the end keeps nobody from reading. */
+static void
+test_read_to_the_end(void **unused)
+{
+	struct copies *c;
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	c = copies_new(&(struct copies_config){
+		.loop = &p.loop, .store = (struct store *)&p, .directory = p.makers[0],
+		.answer = on_copy_answer,
+	});
+	for (uint64_t conn = 1; conn <= COPIES_MAX + 2; conn++) {
+		ask_copy(c, conn, 0, 0);
+		assert_int_equal(last_part.rc, RC_BUSY);
+		assert_int_not_equal(last_part.copy, 0);
+		UNTIL(&p, p.made == (int)conn);
+		answers_n = 0;
+		ask_copy(c, conn, last_part.copy, STATE - 100);
+		UNTIL(&p, answers_n == 1);
+		assert_int_equal(last_part.data.len, 100);
+	}
+	/* It may ask for the end again. */
+	ask_copy(c, COPIES_MAX + 2, last_part.copy, STATE - 100);
+	UNTIL(&p, answers_n == 2);
+	assert_int_equal(last_part.data.len, 100);
+	copies_stop(c, on_stopped, &p);
+	UNTIL(&p, p.stopped_n == 1);
+	p.stopped_n = 0;
+	end(&p);
+}
+
 int
 main(void)
 {
@@ -541,6 +574,7 @@ main(void)
 		cmocka_unit_test(test_another_replica), cmocka_unit_test(test_not_made),
 		cmocka_unit_test(test_whole_refused), cmocka_unit_test(test_not_needed_any_more),
 		cmocka_unit_test(test_stopped), cmocka_unit_test(test_many_readers),
+		cmocka_unit_test(test_read_to_the_end),
 	};
 
 	log_start("test_copies", LEVEL_ERROR);
