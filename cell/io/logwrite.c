@@ -16,8 +16,8 @@ static const char *const statements[LOG_STATEMENTS] = {
     [LOG_LEASE] = "REPLACE INTO leases VALUES (?, ?, ?)",
     [LOG_OLD_LEASES] = "DELETE FROM leases WHERE incarnation < ?",
     [LOG_MARK] = "REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?)",
-    [LOG_DELETE_ENTRIES] = "DELETE FROM entries WHERE slot IN"
-                           " (SELECT slot FROM entries WHERE slot <= ? ORDER BY slot LIMIT ?)",
+    [LOG_DELETE_ENTRIES] = ("DELETE FROM entries WHERE slot IN"
+                            " (SELECT slot FROM entries WHERE slot <= ? ORDER BY slot LIMIT ?)"),
     [LOG_TRIMMED] = "REPLACE INTO trimmed VALUES (0, ?, ?)",
     [LOG_MISSING] = "REPLACE INTO missing VALUES (0, ?, ?)",
 };
