@@ -576,7 +576,8 @@ trimmed_with(uint64_t entries, uint64_t bytes)
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
 	trimmed = bench_record(&b, PX_RECORD_TRIM) ? bench_record(&b, PX_RECORD_TRIM)->slot : 0;
 	assert_int_equal(px_first(b.px), trimmed + 1);
-	m = (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {mine, 1}};
+	m = (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {
+		.ballot = mine, .sequence = 1}};
 	bench_receive(&b, 3, m); /* to the first one, before anything was sent */
 	bench_timeout(&b);
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.first, trimmed + 1);

@@ -55,10 +55,13 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries)
 		return (struct message){.code = MSG_refused, .refused = {ballot}};
 	case 5:
 		return (struct message){.code = MSG_heartbeat, .heartbeat = {
-			ballot, number(12), number(9), (uint32_t)number(600), number(12)}};
+			.ballot = ballot, .chosen = number(12), .sequence = number(9),
+			.lease_ms = (uint32_t)number(600), .trim = number(12),
+			.first = number(12), .last = number(12)}};
 	case 6:
 		return (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {
-			ballot, number(9), number(12), number(12), number(12)}};
+			.ballot = ballot, .sequence = number(9), .upto = number(12),
+			.durable = number(12), .durable_applied = number(12)}};
 	case 8:
 		return (struct message){.code = MSG_hello, .hello = {
 			ballot, number(4), number(3) << 32 | number(3), number(12)}};
