@@ -31,6 +31,7 @@ struct disk {
 	uint8_t *synced;
 	size_t synced_len;
 	struct write_list pending;
+	struct disk *earlier; /* in power.disks */
 };
 
 /* Which file has a name: now, and after a cut. A new file has its name at once. */
@@ -55,6 +56,7 @@ static struct {
 	pthread_mutex_t mutex;
 	struct rng rng;
 	struct name names[NAMES];
+	struct disk *disks; /* all that there ever were: who has one open may write to it */
 	struct change changes[OPS];
 	int changes_n;
 	long operations, syncs, writes;
@@ -227,6 +229,8 @@ read_disk(const char *path)
 	uint8_t part[4096];
 	size_t n;
 
+	d->earlier = power.disks;
+	power.disks = d;
 	TAILQ_INIT(&d->pending);
 	while (file != NULL && (n = fread(part, 1, sizeof part, file)) > 0)
 		put_bytes(d, part, n, d->synced_len);
