@@ -1,10 +1,43 @@
-/* The list of the cell's members, as this replica has applied it: where it comes from, who is told
- * of it, and the change of it that is under way. */
+/* The list of the cell's members: where it comes from, who is told of it, and the change of it that
+ * is under way. */
+#include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/replica_internal.h"
 #include "cell/wire/codec.h"
 
 /* ---- where it comes from ---- */
+
+static void
+know(struct replica *r, uint64_t version, struct wire_list list)
+{
+	free((void *)r->newest.members.packed.data);
+	r->newest = (struct msg_members){version, {bytes_copy(list.packed), list.count}};
+	r->members_new = true;
+}
+
+/* Others may have told a newer one already. */
+static void
+know_applied(struct replica *r)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct wire_list list = tree_members(r->tree, &packed);
+	uint64_t version = tree_members_version(r->tree);
+
+	if (list.count > 0 && version >= r->newest.version)
+		know(r, version, list);
+	buffer_free(&packed);
+}
+
+static struct wire_list
+pack(const struct member *members, int n)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+
+	for (int i = 0; i < n; i++)
+		wire_put_member(&packed, &members[i]);
+	must(!packed.failed);
+	return (struct wire_list){buffer_take(&packed), (uint32_t)n};
+}
 
 static void
 px_members_add(struct px_members *to, const struct member *m)
@@ -22,14 +55,12 @@ r_members_init(struct replica *r, const struct replica_config *config, struct px
 {
 	struct member member = {0};
 
-	r->members_new = true;
-	r->first_members = BUFFER(LIMIT_FRAME);
+	r->first_members = pack(config->members, config->members_n);
+	know(r, 0, r->first_members);
+	know_applied(r);
 	to->members = (struct px_members){.version = tree_members_version(r->tree)};
 	while (tree_member_after(r->tree, member.id, &member))
 		px_members_add(&to->members, &member);
-	for (int i = 0; i < config->members_n; i++)
-		wire_put_member(&r->first_members, &config->members[i]);
-	r->first_members_n = (uint32_t)config->members_n;
 	if (to->members.n > 0)
 		return;
 	for (int i = 0; i < config->members_n; i++)
@@ -43,13 +74,14 @@ r_members_first(const struct replica *r)
 
 	if (tree_member_after(r->tree, 0, &member))
 		return (struct wire_list){{NULL, 0}, 0};
-	return (struct wire_list){buffer_view(&r->first_members), r->first_members_n};
+	return r->first_members;
 }
 
 void
 r_members_free(struct replica *r)
 {
-	buffer_free(&r->first_members);
+	free((void *)r->first_members.packed.data);
+	free((void *)r->newest.members.packed.data);
 }
 
 /* ---- what it says ---- */
@@ -118,11 +150,33 @@ trace_members(struct replica *r)
 void
 r_members_changed(struct replica *r)
 {
-	r->members_new = true;
+	know_applied(r);
 	trace_members(r);
 	if (master_serving(r->master))
 		waiting_push(&r->backlog, 0, (struct bytes){NULL, 0});
 	r_members_tell(r, 0);
+}
+
+/* Before the first change all know the same list. */
+void
+r_members_tell_peer(struct replica *r, uint8_t peer)
+{
+	struct message m = {.code = MSG_members, .members = r->newest};
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	if (r->newest.version == 0)
+		return;
+	wire_put_frame(&frame, &m);
+	must(!frame.failed);
+	r_send(r, (struct replica_send){
+	              .to_peer = true, .peer = peer, .frame = buffer_take(&frame)});
+}
+
+void
+r_members_hear(struct replica *r, const struct msg_members *m)
+{
+	if (m->version > r->newest.version && m->members.count > 0)
+		know(r, m->version, m->members);
 }
 
 /* ---- changing it ---- */

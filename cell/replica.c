@@ -315,14 +315,19 @@ on_peer(struct replica *r, const struct replica_event *e)
 {
 	struct message m;
 
-	if (wire_get_frame(e->frame, &m) != RC_OK)
+	if (wire_get_frame(e->frame, &m) != RC_OK) {
 		buffer_printf(&r->update->trace, "a malformed message from replica %u\n", e->peer);
-	else if (m.code == MSG_digest)
+	} else if (m.code == MSG_digest) {
 		digests_heard(&r->digests, e->peer, m.digest.index, m.digest.digest,
 		              px_chosen(r->px));
-	else
+	} else if (m.code == MSG_members) {
+		r_members_hear(r, &m.members);
+	} else {
+		if (m.code == MSG_hello || m.code == MSG_prepare)
+			r_members_tell_peer(r, e->peer);
 		r_step_px(r,
 		          (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
+	}
 }
 
 static void
@@ -495,6 +500,12 @@ replica_condition(const struct replica *r)
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
 	return condition;
+}
+
+struct msg_members
+replica_members(const struct replica *r)
+{
+	return r->newest;
 }
 
 bool

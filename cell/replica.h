@@ -68,7 +68,7 @@ struct replica_update {
 	struct row_list rows; /* for state.db, one transaction up to `applied`; empty: nothing */
 	uint64_t applied;
 	struct buffer trace;  /* lines of what happened that an operator may want to know */
-	bool members_changed; /* see tree_members: who is connected to, and whose keys are good */
+	bool members_changed; /* see replica_members */
 	/* A state must be copied from this replica: the driver fetches one and starts anew with it;
 	 * 0: none. Told again in every update as long as it is so. */
 	uint8_t behind;
@@ -89,6 +89,10 @@ mono_t replica_deadline(const struct replica *r);
 const struct tree *replica_tree(const struct replica *r);
 const struct px *replica_px(const struct replica *r);
 enum replica_condition replica_condition(const struct replica *r);
+/* Who is connected to, and whose keys are good: the newest list that was applied here or told by
+ * another replica, with those that were removed; before there is one, that of the configuration.
+ * Views, valid until the next step. */
+struct msg_members replica_members(const struct replica *r);
 bool replica_serving(const struct replica *r, mono_t now); /* master, epoch applied, lease valid */
 
 #endif

@@ -46,9 +46,9 @@ struct replica {
 	bool refuses_growth;         /* for lack of room on the disks of a majority */
 
 	/* members.c */
-	struct buffer first_members; /* packed: the list of a new cell, until the tree has one */
-	uint32_t first_members_n;
-	bool members_new;            /* the driver has not been told of the list */
+	struct wire_list first_members; /* owned: of a new cell, until the tree has its list */
+	struct msg_members newest;   /* see replica_members; the list is owned */
+	bool members_new;            /* the driver has not been told of that */
 	bool changing;               /* a change of the list is proposed and not applied */
 
 	/* operate.c */
@@ -115,7 +115,12 @@ void r_members_view(const struct replica *r, struct membership *m);
 void r_members_propose(struct replica *r, const struct membership *m);
 /* To a client; 0: to all. */
 void r_members_tell(struct replica *r, uint64_t conn);
+/* Another list was applied. */
 void r_members_changed(struct replica *r);
+/* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
+ * reached by them: when it speaks up, whoever hears it tells it. */
+void r_members_tell_peer(struct replica *r, uint8_t peer);
+void r_members_hear(struct replica *r, const struct msg_members *m);
 void r_members_free(struct replica *r);
 
 /* operate.c */

@@ -102,16 +102,13 @@ send_one(struct host *h, struct replica_send *send)
 		post(h, parcel);
 }
 
-/* A new cell has no list yet: then the cell file's stands. */
-static void
-follow_members(struct host *h)
+void
+host_follow_members(struct host *h)
 {
 	static struct conf_replica list[LIMIT_MEMBERS];
-	int n = members_of_tree(replica_tree(h->replica), list);
+	const struct msg_members m = replica_members(h->replica);
 
-	if (n > 0)
-		gateway_set_members(h->gateway, tree_members_version(replica_tree(h->replica)),
-		                    list, n);
+	gateway_set_members(h->gateway, m.version, list, members_of_list(&m.members, list));
 }
 
 /* What was computed here differs from what a quorum has. */
@@ -177,7 +174,7 @@ carry_out(struct host *h, struct replica_update *u)
 	if (u->diverged)
 		begin_anew(h);
 	if (h->gateway != NULL && u->members_changed)
-		follow_members(h);
+		host_follow_members(h);
 	if (h->exchange != NULL)
 		exchange_need(h->exchange, u->behind);
 }
@@ -411,51 +408,11 @@ host_disconnect(struct host *h, uint64_t conn)
 
 /* ---- the network's calls ---- */
 
-/* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
- * reached by them: when it speaks up, whoever hears it tells it the list. */
-static void
-tell_members(struct host *h, uint8_t replica)
-{
-	const struct tree *tree = replica_tree(h->replica);
-	struct buffer packed = BUFFER(LIMIT_FRAME), frame = BUFFER(LIMIT_FRAME);
-	struct message m = {.code = MSG_members, .members.version = tree_members_version(tree)};
-	struct member member = {0};
-
-	while (tree_member_after(tree, member.id, &member)) {
-		wire_put_member(&packed, &member);
-		m.members.members.count++;
-	}
-	m.members.members.packed = buffer_view(&packed);
-	wire_put_frame(&frame, &m);
-	gateway_send_peer(h->gateway, replica, buffer_view(&frame));
-	buffer_free(&packed);
-	buffer_free(&frame);
-}
-
-static void
-hear_members(struct host *h, struct bytes frame)
-{
-	static struct conf_replica list[LIMIT_MEMBERS];
-	struct message m;
-
-	if (wire_get_frame(frame, &m) != RC_OK || m.members.members.count == 0)
-		return;
-	gateway_set_members(h->gateway, m.members.version, list,
-	                    members_of_list(&m.members.members, list));
-}
-
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
-	const unsigned code = wire_frame_code(frame);
 	struct host *h = user;
 
-	if (code == MSG_members) {
-		hear_members(h, frame);
-		return;
-	}
-	if (code == MSG_hello || code == MSG_prepare)
-		tell_members(h, replica);
 	if (!exchange_peer(h->exchange, replica, gateway_has_member(h->gateway, replica), frame))
 		host_step(h, (struct replica_event){
 		                 .kind = REPLICA_PEER, .peer = replica, .frame = frame});

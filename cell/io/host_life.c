@@ -11,7 +11,6 @@
 #include "cell/base/must.h"
 #include "cell/io/clock.h"
 #include "cell/io/log.h"
-#include "cell/io/members.h"
 
 enum {
 	MASTER_LEASE_MS = 500,
@@ -115,17 +114,16 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 static bool
 start_gateway(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 {
-	static struct conf_replica list[LIMIT_MEMBERS];
 	struct gateway_callbacks callbacks = host_gateway_callbacks;
-	int n = members_of_tree(h->tree, list);
 
 	if (conf_is_standalone(&h->identity.conf))
 		return true;
 	callbacks.user = h;
 	h->gateway = gateway_new(loop, &h->identity, &callbacks, why, why_size);
-	if (h->gateway != NULL && n > 0)
-		gateway_set_members(h->gateway, tree_members_version(h->tree), list, n);
-	return h->gateway != NULL && gateway_start(h->gateway, why, why_size);
+	if (h->gateway == NULL)
+		return false;
+	host_follow_members(h);
+	return gateway_start(h->gateway, why, why_size);
 }
 
 static bool
@@ -163,12 +161,12 @@ host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 {
 	mono_t now = clock_now();
 
-	must(!h->started && h->gateway == NULL);
-	if (!start_gateway(h, loop, why, why_size) || !start_store(h, loop, why, why_size))
-		return false;
+	must(!h->started && h->replica == NULL);
 	h->replica = replica_new(&h->replica_config, h->tree, &h->recovered, now);
 	h->tree = NULL;
 	store_recovered_free(&h->recovered);
+	if (!start_gateway(h, loop, why, why_size) || !start_store(h, loop, why, why_size))
+		return false;
 	h->exchange = start_exchange(h, loop);
 	host_start_handles(h, loop);
 	h->started = true;

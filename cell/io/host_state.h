@@ -60,6 +60,8 @@ extern const struct gateway_callbacks host_gateway_callbacks;
 void host_step(struct host *h, struct replica_event event);
 /* Sets the timer for the replica's deadline. */
 void host_arm(struct host *h, mono_t now);
+/* Connects to the members as the replica knows them. */
+void host_follow_members(struct host *h);
 /* Keeps the loop from sleeping in this turn. */
 void host_stay_awake(struct host *h);
 /* The owner is told at the end of this turn. */

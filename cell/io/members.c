@@ -17,17 +17,6 @@ replica_of(const struct member *m)
 }
 
 int
-members_of_tree(const struct tree *t, struct conf_replica list[LIMIT_MEMBERS])
-{
-	struct member m = {0};
-	int n = 0;
-
-	while (n < LIMIT_MEMBERS && tree_member_after(t, m.id, &m))
-		list[n++] = replica_of(&m);
-	return n;
-}
-
-int
 members_of_list(const struct wire_list *from, struct conf_replica list[LIMIT_MEMBERS])
 {
 	struct cursor rest = cursor_of(from->packed);

@@ -64,16 +64,12 @@ void
 master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
 {
 	struct buffer packed = BUFFER(LIMIT_FRAME);
-	struct message message = {.code = MSG_members};
-	struct member member = {0};
+	struct message message = {
+	    .code = MSG_members,
+	    .members = {tree_members_version(m->tree), tree_members(m->tree, &packed)},
+	};
 	struct connection *c;
 
-	message.members.version = tree_members_version(m->tree);
-	while (tree_member_after(m->tree, member.id, &member)) {
-		wire_put_member(&packed, &member);
-		message.members.members.count++;
-	}
-	message.members.members.packed = buffer_view(&packed);
 	m->u = u;
 	RB_FOREACH(c, m_connection_tree, &m->connections)
 	if (conn == 0 || c->id == conn)

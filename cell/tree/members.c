@@ -261,6 +261,14 @@ apply_set_members(struct turn *w, const struct op_set_members *o)
 
 /* ---- reads ---- */
 
+struct wire_list
+tree_members(const struct tree *t, struct buffer *packed)
+{
+	for (size_t i = 0; i < t->seats_n; i++)
+		wire_put_member(packed, &t->seats[i].member);
+	return (struct wire_list){buffer_view(packed), (uint32_t)t->seats_n};
+}
+
 bool
 tree_member_after(const struct tree *t, uint8_t id, struct member *member)
 {

@@ -178,8 +178,10 @@ struct ballot tree_origin(const struct tree *t); /* of the entry applied last */
 uint64_t tree_slice_digest(const struct tree *t);
 enum { TREE_SLICE = 64 };
 
-/* The members of the cell: the first one with an id above `id`, those removed too; false when there
- * is none. Before the first epoch there are none. The views last until the next apply. */
+/* The members of the cell, those removed too, packed: a list for a message; empty before there is
+ * one. */
+struct wire_list tree_members(const struct tree *t, struct buffer *packed);
+/* The first one with an id above `id`; false when there is none. The views last until the next apply. */
 bool tree_member_after(const struct tree *t, uint8_t id, struct member *member);
 /* Index of the entry that made the list; 0: the first list. */
 uint64_t tree_members_version(const struct tree *t);

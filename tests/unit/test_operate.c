@@ -282,6 +282,104 @@ test_members_are_told(void **state)
 	cell_free(cell);
 }
 
+/* The list that a replica sent to another one in its last step; version 0: none. */
+static struct msg_members
+told_to(const struct cell_replica *r, uint8_t peer)
+{
+	struct message m;
+
+	for (size_t i = 0; i < r->update.sends_n; i++) {
+		const struct replica_send *s = &r->update.sends[i];
+
+		if (s->to_peer && s->peer == peer && wire_get_frame(s->frame, &m) == RC_OK &&
+		    m.code == MSG_members)
+			return m.members;
+	}
+	return (struct msg_members){0};
+}
+
+static void
+say_as_peer(struct cell_replica *to, uint8_t from, const struct message *m)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+
+	wire_put_frame(&frame, m);
+	cell_replica_event(to, (struct replica_event){
+	                           .kind = REPLICA_PEER, .peer = from, .frame = buffer_view(&frame)});
+	buffer_free(&frame);
+}
+
+/* Who speaks up after it was away is told who the members are, by whomever hears it. */
+static void
+test_who_was_away_is_told(void **state)
+{
+	const struct message hello = {.code = MSG_hello, .hello = {.ballot = {1, 0}, .start = 5}};
+	const struct message prepare = {.code = MSG_prepare, .prepare = {.ballot = {1, 3}}};
+	const struct message beat = {.code = MSG_heartbeat, .heartbeat = {.ballot = {1, 3}}};
+	struct cell *cell = cell_new(3);
+	struct cell_replica *follower = other_than(cell, cell_master(cell));
+
+	(void)state;
+	say_as_peer(follower, 3, &hello);
+	assert_int_equal(told_to(follower, 3).version, 0); /* the list of the cell file stands */
+	expect_operated(cell, adding(4), RC_OK, 4, "");
+	cell_pass_ms(cell, 200);
+	say_as_peer(follower, 3, &hello);
+	assert_int_equal(told_to(follower, 3).members.count, 4);
+	assert_true(told_to(follower, 3).version > 0);
+	say_as_peer(follower, 3, &prepare);
+	assert_int_equal(told_to(follower, 3).members.count, 4);
+	say_as_peer(follower, 3, &beat);
+	assert_int_equal(told_to(follower, 3).version, 0);
+	cell_free(cell);
+}
+
+/* It goes by the newest list that it was told until it has applied that itself, and passes it on. */
+static void
+test_who_was_away_listens(void **state)
+{
+	struct message told = {.code = MSG_members};
+	const struct message hello = {.code = MSG_hello, .hello = {.ballot = {1, 0}, .start = 5}};
+	struct cell *cell = cell_new(3);
+	struct cell_replica *r = other_than(cell, cell_master(cell));
+	struct member of[2] = {cell_member(2, MEMBER_VOTER), cell_member(9, MEMBER_LEARNER)};
+	struct buffer packed = BUFFER(1000);
+	const uint64_t version = tree_applied(replica_tree(r->replica)) + 5;
+
+	(void)state;
+	assert_int_equal(replica_members(r->replica).members.count, 3);
+	r->members_changed = false;
+	told.members.version = version;
+	wire_put_member(&packed, &of[0]);
+	wire_put_member(&packed, &of[1]);
+	told.members.members = (struct wire_list){buffer_view(&packed), 2};
+	say_as_peer(r, 2, &told);
+	assert_true(r->members_changed);
+	assert_int_equal(replica_members(r->replica).version, version);
+	assert_int_equal(replica_members(r->replica).members.count, 2);
+	assert_true(bytes_equal(replica_members(r->replica).members.packed, buffer_view(&packed)));
+	say_as_peer(r, 5, &hello);
+	assert_int_equal(told_to(r, 5).version, version);
+	r->members_changed = false;
+	say_as_peer(r, 2, &told); /* the same again; an older one; none */
+	told.members.version = version - 1;
+	say_as_peer(r, 2, &told);
+	told.members = (struct msg_members){.version = version + 1};
+	say_as_peer(r, 2, &told);
+	assert_false(r->members_changed);
+	assert_int_equal(replica_members(r->replica).version, version);
+	expect_operated(cell, adding(4), RC_OK, 4, "");
+	cell_pass_ms(cell, 200);
+	assert_int_equal(replica_members(r->replica).version, version);
+	for (uint8_t id = 5; id <= LIMIT_REPLICAS; id++)
+		expect_operated(cell, adding(id), RC_OK, id, "");
+	cell_pass_ms(cell, 200);
+	assert_true(replica_members(r->replica).version > version && r->members_changed);
+	assert_int_equal(replica_members(r->replica).members.count, LIMIT_REPLICAS);
+	cell_free(cell);
+	buffer_free(&packed);
+}
+
 /* Before there is a list, a replica that is asked says so; nobody who listens is bothered. */
 static void
 test_no_members_yet(void **state)
@@ -586,6 +684,8 @@ main(void)
 		cmocka_unit_test(test_one_change_at_a_time),
 		cmocka_unit_test(test_master_lost_meanwhile),
 		cmocka_unit_test(test_members_are_told),
+		cmocka_unit_test(test_who_was_away_is_told),
+		cmocka_unit_test(test_who_was_away_listens),
 		cmocka_unit_test(test_no_members_yet),
 		cmocka_unit_test(test_operator_leaves),
 		cmocka_unit_test(test_client_finds_new_members),
