@@ -106,7 +106,7 @@ r_members_view(const struct replica *r, struct membership *m)
 
 	*m = (struct membership){
 		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
-		.last = px_last(r->px), .now = r->now, .lease = r->config.paxos.lease,
+		.chosen = px_chosen(r->px), .now = r->now, .lease = r->config.paxos.lease,
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
 		struct membership_member *of = &m->list[m->n++];

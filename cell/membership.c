@@ -10,7 +10,10 @@
 
 enum {
 	SILENT_LEASES = 4,      /* after so many a member counts as not running */
-	CAUGHT_UP_SLOTS = 64,   /* so near to the end of the log a learner may vote */
+	/* So near to what is chosen a learner may vote: with its log, which is what a vote needs,
+	 * and with its state.db, which is told late: a busy cell has chosen a thousand by then. */
+	CAUGHT_UP_LOG = 64,
+	CAUGHT_UP_STATE = 4096,
 	KEY_BYTES = 32,
 };
 
@@ -240,7 +243,8 @@ static bool
 has_caught_up(const struct membership *m, const struct membership_member *of)
 {
 	return heard_within(m, of, m->lease) && !of->progress.full &&
-	       of->progress.applied + CAUGHT_UP_SLOTS >= m->last;
+	       of->progress.match + CAUGHT_UP_LOG >= m->chosen &&
+	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }
 
 struct membership_verdict

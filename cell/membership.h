@@ -19,7 +19,7 @@ struct membership_member {
 struct membership {
 	uint64_t version;
 	uint8_t self;
-	uint64_t last; /* slot of the last entry */
+	uint64_t chosen; /* slot of the last entry that is known to be */
 	mono_t now;
 	span_t lease;  /* of the master */
 	struct membership_member list[LIMIT_MEMBERS];

@@ -27,7 +27,7 @@ member(uint8_t id, enum member_role role)
 static struct membership
 cell(const char *roles, uint8_t self)
 {
-	struct membership m = {.version = 7, .self = self, .last = 1000, .now = now,
+	struct membership m = {.version = 7, .self = self, .chosen = 10000, .now = now,
 	                       .lease = span_ms(LEASE_MS)};
 
 	for (; *roles != '\0'; roles++) {
@@ -36,7 +36,7 @@ cell(const char *roles, uint8_t self)
 		of->member = member((uint8_t)m.n, *roles == 'v'   ? MEMBER_VOTER
 		                                  : *roles == 'l' ? MEMBER_LEARNER
 		                                                  : MEMBER_REMOVED);
-		of->progress = (struct px_progress){.match = 1000, .applied = 1000, .heard = now};
+		of->progress = (struct px_progress){.match = 10000, .applied = 10000, .heard = now};
 	}
 	return m;
 }
@@ -216,20 +216,23 @@ test_promote(void **state)
 	struct membership_verdict v;
 
 	(void)state;
-	m.list[3].progress.applied = 1000 - 65;
-	m.list[4].progress.applied = 1000 - 64;
+	m.list[3].progress.match = 10000 - 65;
+	m.list[4].progress.match = 10000 - 64;
 	v = membership_promote(&m);
 	assert_true(v.changed);
 	assert_int_equal(v.id, 5);
 	assert_int_equal(role(&m, 5), MEMBER_VOTER);
 	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
-	m.list[3].progress.applied = 1000;
+	m.list[3].progress.match = 10000;
 	silent_ms(&m, 4, LEASE_MS);
 	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
 	silent_ms(&m, 4, LEASE_MS - 1);
 	m.list[3].progress.full = true;
 	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
 	m.list[3].progress.full = false;
+	m.list[3].progress.applied = 10000 - 4097;
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	m.list[3].progress.applied = 10000 - 4096; /* what is durable there is told late */
 	assert_int_equal(membership_promote(&m).id, 4);
 }
 
