@@ -99,13 +99,20 @@ opened_fits(const struct client *c, const struct msg_session_opened *m)
 	return m->session == c->session && m->epoch >= c->epoch;
 }
 
+/* A master of an earlier epoch may never have heard of the session: it can't have ended it. */
+static bool
+says_ended(const struct client *c, const struct msg_session_opened *m)
+{
+	return m->rc == RC_NO_SESSION && c->session != 0 && m->epoch >= c->epoch;
+}
+
 void
 client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 {
 	must(c->connection == CONNECTION_OPENING);
 	if (m->rc == RC_OK && opened_fits(c, m)) {
 		session_opened(c, m);
-	} else if (m->rc == RC_NO_SESSION && c->session != 0) {
+	} else if (says_ended(c, m)) {
 		client_session_lost(c, true);
 	} else if (m->rc == RC_NOT_MASTER) {
 		client_connection_elsewhere(c, &(struct msg_redirect){m->epoch, m->master});

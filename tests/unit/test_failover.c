@@ -181,6 +181,36 @@ test_master_cut_off(void **state)
 	cell_free(cell);
 }
 
+/* A master that is cut off does not know the sessions of its successor: whoever comes to it with one
+ * must not take that for ended. */
+static void
+test_cut_off_ends_no_session(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_replica *old = cell_master(cell), *successor;
+	struct cell_client *c;
+	uint64_t node, session;
+
+	(void)state;
+	old->cut_off = true;
+	cell_pass_ms(cell, 2000);
+	successor = cell_await_master(cell);
+	assert_ptr_not_equal(successor, old);
+	c = cell_client(cell, true);
+	session = session_of(c);
+	node = cell_file(c, "f");
+	cell_kill(successor);
+	cell_pass_ms(cell, 3000);
+	cell_start(successor);
+	expect(c, cell_append(c, node, "x"), 10000);
+	assert_int_equal(c->lost, 0);
+	assert_true(session_of(c) == session && lives(cell, session));
+	old->cut_off = false;
+	cell_pass_ms(cell, 2000);
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
 /* A master whose disk syncs nothing any more goes on with the others' for a while, then lets one of
  * them lead. */
 static void
@@ -542,6 +572,7 @@ main(void)
 	    cmocka_unit_test(test_announced_late),
 	    cmocka_unit_test(test_frozen_with_requests),
 	    cmocka_unit_test(test_master_cut_off),
+	    cmocka_unit_test(test_cut_off_ends_no_session),
 	    cmocka_unit_test(test_master_with_a_stuck_disk),
 	    cmocka_unit_test(test_two_of_five_killed),
 	    cmocka_unit_test(test_hand_over),
