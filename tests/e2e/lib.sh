@@ -99,7 +99,8 @@ run_cases() {
 		number=$((number + 1))
 		d=$m/$name
 		(
-			set -e
+			set -eE
+			trap 'say "$(basename "${BASH_SOURCE[0]}"):$LINENO: $BASH_COMMAND"' ERR
 			if mountpoint -q "$m"; then mkdir "$d"; fi
 			"$name"
 		) > "$log" 2>&1 < /dev/null
