@@ -330,12 +330,17 @@ on_peer(struct replica *r, const struct replica_event *e)
 	}
 }
 
+/* A master whose lease has lapsed may have a successor: it does not know what is so now. */
 static void
-on_operate(struct replica *r, const struct replica_event *e)
+on_operator(struct replica *r, const struct replica_event *e)
 {
+	struct message nobody = {.code = MSG_redirect, .redirect.epoch = tree_epoch(r->tree)};
 	struct message m;
 
-	if (master_serving(r->master) && wire_get_frame(e->frame, &m) == RC_OK)
+	if (master_serving(r->master) && !px_lease_valid(r->px, r->now))
+		r_answer(r, e->conn, &nobody);
+	else if (master_serving(r->master) && wire_get_frame(e->frame, &m) == RC_OK &&
+	         m.code == MSG_operate)
 		r_operate(r, e->conn, &m.operate);
 	else
 		r_office_frame(r, e->conn, e->frame);
@@ -352,7 +357,8 @@ on_frame(struct replica *r, const struct replica_event *e)
 		r_members_tell(r, e->conn);
 		return;
 	case MSG_operate:
-		on_operate(r, e);
+	case MSG_sessions_request:
+		on_operator(r, e);
 		return;
 	default:
 		r_office_frame(r, e->conn, e->frame);

@@ -541,6 +541,33 @@ test_asked_of_the_wrong_one(void **state)
 	cell_free(cell);
 }
 
+/* A master that is cut off does not know what its successor did: it sends operators away. */
+static void
+test_cut_off_answers_no_operator(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_replica *old = cell_master(cell);
+	const struct message list = {.code = MSG_sessions_request};
+	struct message end = {.code = MSG_operate};
+	struct message remove = {.code = MSG_operate, .operate = removing(9)};
+	struct cell_client *c;
+
+	(void)state;
+	old->cut_off = true;
+	cell_pass_ms(cell, 2000);
+	c = cell_client(cell, false);
+	assert_ptr_not_equal(cell_master(cell), old);
+	end.operate = destroying(session_of(c), false);
+	assert_null(cell_question(old, "admin", &list, MSG_sessions));
+	assert_true(cell->operator.redirected);
+	assert_null(cell_question(old, "admin", &end, MSG_operated));
+	assert_true(cell->operator.redirected);
+	assert_null(cell_question(old, "admin", &remove, MSG_operated));
+	assert_true(cell->operator.redirected);
+	old->cut_off = false;
+	cell_free(cell);
+}
+
 static void
 test_nonsense(void **state)
 {
@@ -692,6 +719,7 @@ main(void)
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_asked_of_the_wrong_one),
+		cmocka_unit_test(test_cut_off_answers_no_operator),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_transfer),
 		cmocka_unit_test(test_destroy_session),
