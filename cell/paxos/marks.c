@@ -276,19 +276,28 @@ first_if_none(struct ballot ballot)
 	return ballot.round > 0 ? ballot : (struct ballot){1, 0};
 }
 
-/* Others will remember what it tells: so the log must hold who we are, and where it begins. */
+/* Others will remember what it tells: so the log must hold who we are, where it begins, and what we
+ * have promised since the start. Who is mute has promised and accepted nothing since. */
 void
 px_say_hello_to(struct px *px, uint8_t to)
 {
 	uint64_t ticket = px->known[px->config.self].ticket;
+	struct mark own = px->found;
 
-	px_send(px, to, ticket > px->base_ticket ? ticket : px->base_ticket, &(struct message){
+	if (ticket < px->base_ticket)
+		ticket = px->base_ticket;
+	if (!px->mute) {
+		ticket = px->ticket;
+		own.ballot = ballot_max(own.ballot, px->promised_recorded);
+		own.slot = px->durable > own.slot ? px->durable : own.slot;
+	}
+	px_send(px, to, ticket, &(struct message){
 		.code = MSG_hello,
 		.hello = {
-			.ballot = first_if_none(px->found.ballot),
+			.ballot = first_if_none(own.ballot),
 			.incarnation = px->incarnation,
 			.start = px->start,
-			.last = px->found.slot,
+			.last = own.slot,
 		},
 	});
 }

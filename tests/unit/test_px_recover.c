@@ -1,4 +1,5 @@
 /* Starts from disks that lack something, and replicas whose log begins behind what others need. */
+#include "cell/paxos/ballot.h"
 #include "tests/unit/px_bench.h"
 
 static const struct ballot b2 = {5, 2}, b3 = {6, 3};
@@ -194,6 +195,26 @@ a_damaged_log_is_whole_when_it_has_all_that_its_master_has(void **state)
 	bench_free(&b);
 }
 
+/* Else a master that it followed before it could hear its hello would take it for an old copy. */
+static void
+a_later_hello_tells_what_it_has_by_now(void **state)
+{
+	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b3, b3, "b")};
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 1, .damaged = 4,
+	                         .entries = e, .entries_n = 1};
+	struct mark before = {1, 1, BENCH_START, b3, 2};
+	struct bench b = bench_new(3, &r);
+	const struct msg_hello *hello;
+
+	(void)state;
+	accept(&b, b3, 1, e + 1, 1);
+	heartbeat_of(&b, b3, 2, before);
+	hello = &bench_sent(&b, 3, MSG_hello, NULL)->hello;
+	assert_true(ballot_equal(hello->ballot, b3));
+	assert_int_equal(hello->last, 4);
+	bench_free(&b);
+}
+
 static void
 a_damaged_log_is_handed_over_to_in_vain(void **state)
 {
@@ -330,6 +351,7 @@ main(void)
 		cmocka_unit_test(keeps_a_log_that_has_what_the_state_has),
 		cmocka_unit_test(a_damaged_log_accepts_and_grants_but_promises_nothing),
 		cmocka_unit_test(a_damaged_log_is_whole_when_it_has_all_that_its_master_has),
+		cmocka_unit_test(a_later_hello_tells_what_it_has_by_now),
 		cmocka_unit_test(a_damaged_log_is_handed_over_to_in_vain),
 		cmocka_unit_test(tells_what_the_disk_held_before_it_was_damaged),
 		cmocka_unit_test(without_a_state_it_votes_and_does_not_stand),
