@@ -6,6 +6,7 @@
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
 #include "tests/sim/sim.h"
 
 #define WALL_START (1700000000 * SECOND)
@@ -518,9 +519,30 @@ is_spared(const struct sim *s, const struct host *n)
 	return 2 * (damaged + 1) >= s->hosts_n;
 }
 
+/* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
+ * majority with it remembers less, nobody can know. */
+static bool
+is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
+{
+	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
+	int others = 0, know = 0;
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct mark *m = &s->hosts[i].disk.marks[n->id];
+
+		if (i == n->id - 1)
+			continue;
+		others++;
+		know += m->incarnation > with->incarnation || m->slot > last ||
+		        ballot_less(with->promised, m->ballot);
+	}
+	return others - know < (others + 1) / 2;
+}
+
 static bool
 damage(struct sim *s, struct host *n, enum fault f)
 {
+	static const struct disk empty;
 	struct disk *d = &n->disk;
 
 	switch (f) {
@@ -529,14 +551,16 @@ damage(struct sim *s, struct host *n, enum fault f)
 	case FAULT_ROT_STATE:
 		return disk_rot_state(d);
 	case FAULT_OLD_COPY:
-		if (n->copy.incarnation == 0)
+		if (n->copy.incarnation == 0 || !is_found_out(s, n, &n->copy))
 			return false;
 		disk_copy(d, &n->copy);
 		d->replaced = true;
 		return true;
 	default:
+		if (!is_found_out(s, n, &empty))
+			return false;
 		disk_free(d);
-		*d = (struct disk){0};
+		*d = empty;
 		disk_init(d);
 		d->replaced = true;
 		return true;
@@ -612,14 +636,12 @@ host_check_end(struct sim *s)
 
 		if (!n->up)
 			sim_fail(s, "replica %d is down", n->id);
-		/* One whose copy held all that it had told may go on. One that had told of a state
-		 * that it copied, and lost that before its log knew of it, may not. */
-		if ((n->disk.replaced || n->disk.state_lost) &&
-		    replica_condition(n->replica) == CONDITION_LOST)
+		/* One whose copy held all that it had told may go on. */
+		if (n->disk.replaced && replica_condition(n->replica) == CONDITION_LOST)
 			continue;
-		if (!n->disk.replaced && !disk_is_whole(&n->disk) &&
-		    n->disk.highest <= s->model.applied)
-			sim_fail(s, "replica %d did not repair its disk", n->id);
+		if (replica_condition(n->replica) != CONDITION_VOTING)
+			sim_fail(s, "replica %d is not well: %d", n->id,
+			         (int)replica_condition(n->replica));
 		if (tree_applied(replica_tree(n->replica)) != s->model.applied)
 			sim_fail(s, "replica %d has applied %lu, and %lu was decided", n->id,
 			         (unsigned long)tree_applied(replica_tree(n->replica)),

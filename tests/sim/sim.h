@@ -544,7 +544,7 @@ struct process {
 	struct ticket ticket;
 	uint64_t call, fh,
 	    line;       /* on a mount: the call under way, the open file, the line written */
-	char text[256]; /* and what was read */
+	char text[2048]; /* and what was read */
 	bool fcntl;     /* locks with fcntl(2) this time */
 	uint64_t wakes; /* only the newest wake-up counts */
 	bool idle;
