@@ -4,6 +4,8 @@
 enum {
 	ALLOWED_PPM = 4970,  /* of one clock against the simulator's: two differ by one percent */
 	WILD_PPM = 400000,
+	HOUR_S = 3600,
+	YEAR_S = 365 * 24 * HOUR_S,
 };
 
 mono_t
@@ -55,4 +57,12 @@ clock_draw_rate(struct rng *r, enum clocks clocks)
 	default:
 		return (int64_t)rng_below(r, (uint64_t)(2 * most + 1)) - most;
 	}
+}
+
+int64_t
+clock_draw_wall(struct rng *r)
+{
+	int64_t most = rng_chance(r, 100) ? 50 * (int64_t)YEAR_S : HOUR_S;
+
+	return (int64_t)rng_below(r, (uint64_t)(2 * most * SECOND)) - most * SECOND;
 }

@@ -36,6 +36,7 @@ static const struct {
     [FAULT_MESSAGE_LATE] = {"messages late", 30},
     [FAULT_CLOCK_RATE] = {"clocks' rates changed", 60},
     [FAULT_CLOCK_STANDS] = {"clocks stood still", 60},
+    [FAULT_WALL_JUMPS] = {"times of day jumped", 100},
     [FAULT_DESTROY] = {"sessions destroyed", 60},
     [FAULT_ALL_STUCK] = {"all disks stuck", 60},
     [FAULT_AT_PROMISE] = {"crashes at a promise", 2000},
@@ -276,6 +277,14 @@ stand_still(struct sim *s, struct host *n)
 }
 
 static void
+jump_wall(struct sim *s, struct host *n)
+{
+	n->wall_off = clock_draw_wall(&s->rng);
+	fault(s, FAULT_WALL_JUMPS, "the time of day of replica %d is now wrong by %.0f s", n->id,
+	      (double)n->wall_off / 1e9);
+}
+
+static void
 fault_node(struct sim *s, struct host *n)
 {
 	if (fault_strikes(s, FAULT_CRASH))
@@ -288,6 +297,8 @@ fault_node(struct sim *s, struct host *n)
 	fault_stored(s, n);
 	if (fault_strikes(s, FAULT_CLOCK_STANDS))
 		stand_still(s, n);
+	if (fault_strikes(s, FAULT_WALL_JUMPS))
+		jump_wall(s, n);
 	if (fault_strikes(s, FAULT_CLOCK_RATE) && s->swarm.clocks != CLOCKS_ALIKE &&
 	    n->paused_until <= s->now) {
 		clock_set_rate(&n->clock, s->now, clock_draw_rate(&s->rng, s->swarm.clocks));

@@ -117,22 +117,26 @@ note_result(struct record *r, const struct result *result)
 	case RESULT_attr:
 		got->node = result->attr.attr.node;
 		got->generation = result->attr.attr.content_generation;
+		got->mtime_ns = result->attr.attr.mtime_ns;
 		got->size = result->attr.attr.size;
 		return;
 	case RESULT_created:
 		got->node = result->created.attr.node;
 		got->generation = result->created.attr.content_generation;
+		got->mtime_ns = result->created.attr.mtime_ns;
 		got->fresh = result->created.fresh;
 		return;
 	case RESULT_contents:
 		got->node = result->contents.attr.node;
 		got->generation = result->contents.attr.content_generation;
+		got->mtime_ns = result->contents.attr.mtime_ns;
 		r->contents = bytes_copy(result->contents.contents);
 		return;
 	case RESULT_renamed:
 		got->node = result->renamed.attr.node;
 		got->source = result->renamed.source;
 		got->generation = result->renamed.attr.content_generation;
+		got->mtime_ns = result->renamed.attr.mtime_ns;
 		return;
 	case RESULT_deleted:
 		got->node = result->deleted.node;
@@ -181,6 +185,7 @@ check_command(struct sim *s, struct record *r)
 	check_field(s, r, "the source", want->source, got->source);
 	check_field(s, r, "the generation", want->generation, got->generation);
 	check_field(s, r, "fresh", want->fresh, got->fresh);
+	check_field(s, r, "the time", (uint64_t)want->mtime_ns, (uint64_t)got->mtime_ns);
 	check_field(s, r, "the fence", want->fence, got->fence);
 	check_field(s, r, "the lock generation", want->lock_generation, got->lock_generation);
 }

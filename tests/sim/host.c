@@ -316,7 +316,7 @@ void
 host_event(struct sim *s, struct host *n, struct replica_event event)
 {
 	event.now = clock_local(&n->clock, s->now);
-	event.wall_ns = WALL_START + s->now;
+	event.wall_ns = WALL_START + s->now + n->wall_off;
 	replica_step(n->replica, &event, &n->update);
 	carry_out(s, n);
 }

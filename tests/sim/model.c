@@ -84,6 +84,8 @@ add_item(struct model *m, uint64_t index, uint64_t parent, struct bytes name, en
 	it->kind = kind;
 	it->born = index;
 	it->lock_delay_s = -1;
+	it->mtime_ns = m->stamp_ns;
+	it->mtime_changed = index;
 	memcpy(it->name, name.data, name.len);
 	if (kind == NODE_FILE)
 		add_version(it, index, (struct bytes){0});
@@ -271,10 +273,19 @@ check_counter(struct sim *s, const struct item *it, struct bytes before, struct 
 		sim_fail(s, "%s goes from %s to %s", it->name, old, new);
 }
 
+/* Times of files only grow with their versions, whatever the clocks do. */
+static void
+changed(struct item *it, uint64_t index, int64_t at)
+{
+	it->mtime_ns = at > it->mtime_ns ? at : it->mtime_ns + 1;
+	it->mtime_changed = index;
+}
+
 static void
 wrote(const struct item *it, struct outcome *want)
 {
 	want->node = it->node;
+	want->mtime_ns = it->mtime_ns;
 	want->generation = it->versions_n > 0 ? latest(it)->generation : 0;
 	want->size = it->versions_n > 0 ? latest(it)->contents.len : 0;
 }
@@ -291,6 +302,7 @@ set_contents(struct sim *s, uint64_t index, const struct op_set_contents *op, st
 	} else {
 		check_counter(s, it, latest(it)->contents, op->contents);
 		add_version(it, index, bytes_copy(op->contents));
+		changed(it, index, s->model.stamp_ns);
 		wrote(it, want);
 	}
 }
@@ -309,6 +321,7 @@ append(struct sim *s, uint64_t index, const struct op_append *op, struct outcome
 	buffer_put_bytes(&all, op->data);
 	must(!all.failed);
 	add_version(it, index, buffer_take(&all));
+	changed(it, index, s->model.stamp_ns);
 	wrote(it, want);
 }
 
@@ -365,6 +378,9 @@ rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct ou
 			    add_item(&s->model, index, op->new_parent, op->new_name, NODE_FILE);
 			target->ephemeral = source->ephemeral;
 			target->lock_delay_s = source->lock_delay_s;
+			target->mtime_ns = source->mtime_ns;
+		} else {
+			changed(target, index, source->mtime_ns);
 		}
 		add_version(target, index, bytes_copy(latest(source)->contents));
 		for (size_t i = 0; target->ephemeral && i < source->openers_n; i++)
@@ -427,6 +443,10 @@ set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 	}
 	if (op->code == OP_set_lock_delay)
 		it->lock_delay_s = op->set_lock_delay.seconds;
+	if (op->code == OP_set_mtime && it->kind == NODE_FILE) {
+		it->mtime_ns = op->set_mtime.now ? s->model.stamp_ns : op->set_mtime.mtime_ns;
+		it->mtime_changed = s->model.applied;
+	}
 	wrote(it, want);
 }
 
@@ -522,6 +542,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 		trace_command(s, index, &op, r, NULL);
 		return;
 	}
+	s->model.stamp_ns = c->stamp_ns;
 	decide(s, index, c, &op, &want);
 	trace_command(s, index, &op, r, &want);
 	if (op.code == OP_acquire && want.rc == RC_OK)

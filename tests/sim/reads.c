@@ -45,6 +45,10 @@ check_contents(struct sim *s, const struct record *r, const struct item *it)
 		         (unsigned long)it->node, (unsigned long)r->index,
 		         (unsigned long)r->got.generation, (int)r->contents.len,
 		         (const char *)r->contents.data);
+	if (it->mtime_changed <= r->index && it->mtime_ns != r->got.mtime_ns)
+		sim_fail(s, "read %lu.%lu of node %lu shows time %ld, not %ld",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)it->node, (long)r->got.mtime_ns, (long)it->mtime_ns);
 }
 
 static void

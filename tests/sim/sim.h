@@ -67,6 +67,8 @@ void clock_set_rate(struct local_clock *c, int64_t at, int64_t ppm);
 void clock_stand_still(struct local_clock *c, int64_t at, int64_t until);
 /* Two clocks of the cell differ by no more than they are allowed to; or by far more. */
 int64_t clock_draw_rate(struct rng *r, enum clocks clocks);
+/* How wrong a machine's time of day becomes: up to an hour, or by years. */
+int64_t clock_draw_wall(struct rng *r);
 
 /* ---- heap.c ---- */
 
@@ -123,6 +125,7 @@ enum fault {
 	FAULT_MESSAGE_LATE,
 	FAULT_CLOCK_RATE,
 	FAULT_CLOCK_STANDS, /* wild clocks only */
+	FAULT_WALL_JUMPS,   /* what stamps come from, in either direction */
 	FAULT_DESTROY,      /* an operator ends a session */
 	FAULT_ALL_STUCK,    /* all disks */
 	FAULT_AT_PROMISE,   /* a crash when a promise is being written */
@@ -330,6 +333,7 @@ struct host {
 	bool up, stopping, copying;
 	uint64_t life;
 	struct local_clock clock;
+	int64_t wall_off; /* by how much the time of day is wrong */
 	struct replica *replica;
 	struct replica_update update;
 	struct disk disk, copy; /* and what it was like earlier */
@@ -390,6 +394,7 @@ struct record {
 	/* What the model expects, from `executed` on, and what the answer said. */
 	struct outcome {
 		enum rc rc;
+		int64_t mtime_ns;
 		uint64_t node, source, generation, lock_generation, fence, size;
 		bool fresh;
 	} want, got;
@@ -456,7 +461,8 @@ struct item { /* a node of the model */
 	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
 	bool kept; /* held or delayed when the epoch began */
-	uint64_t lock_changed; /* index */
+	uint64_t lock_changed, mtime_changed; /* indices */
+	int64_t mtime_ns;
 	int64_t lock_delay_s;  /* set on the node; -1: not */
 };
 
@@ -473,6 +479,7 @@ struct model_session {
 
 struct model {
 	uint64_t applied, epoch, next;
+	int64_t stamp_ns; /* of the command that is decided */
 	int64_t epoch_from; /* virtual time of its first apply */
 	struct item **items;
 	size_t items_n, items_room;

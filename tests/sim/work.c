@@ -121,7 +121,10 @@ static struct op
 touch(struct sim *s, uint64_t node)
 {
 	if (rng_chance(&s->rng, 500))
-		return (struct op){.code = OP_set_mtime, .set_mtime = {.node = node, .now = 1}};
+		return (struct op){.code = OP_set_mtime,
+		                   .set_mtime = {.node = node,
+		                                 .now = rng_chance(&s->rng, 500),
+		                                 .mtime_ns = clock_draw_wall(&s->rng)}};
 	return (struct op){.code = OP_set_lock_delay,
 	                   .set_lock_delay = {.node = node, .seconds = sim_between(s, -1, 5)}};
 }
