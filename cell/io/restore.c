@@ -9,17 +9,23 @@
 #include "cell/paxos/ballot.h"
 #include "cell/wire/codec.h"
 
-/* By so much every counter grows: at a million a second an old cell needs twelve days to catch up
- * with a copy, and the copies of copies have room for sixteen million more. */
-static const uint64_t jump = 1ull << 40;
+/* By so much every counter grows. At a million a second an old cell needs twelve days to catch up
+ * with a copy. The same backup may be restored once more: each cell that is made later begins
+ * further on, by a quarter of a million for each second, and so beyond what the earlier one gives
+ * out meanwhile. There is room for forty thousand copies of copies. */
+static uint64_t
+jump(int64_t wall_ns)
+{
+	return (1ull << 40) + (wall_ns > 0 ? (uint64_t)wall_ns >> 12 : 0);
+}
 
 /* Like an entry of the log; of no ballot, so that whatever the new cell proposes is newer. */
 static enum rc
 apply_restore(struct tree *tree)
 {
 	struct buffer op = BUFFER(LIMIT_ENTRY), commands = op, payload = op;
-	struct op restore = {.code = OP_restore, .restore = {.jump = jump}};
 	struct command command = {.stamp_ns = clock_wall_ns()};
+	struct op restore = {.code = OP_restore, .restore = {.jump = jump(command.stamp_ns)}};
 	struct tree_outcome out = {0};
 	enum rc rc;
 
