@@ -243,7 +243,7 @@ static bool
 has_caught_up(const struct membership *m, const struct membership_member *of)
 {
 	return heard_within(m, of, m->lease) && !of->progress.full &&
-	       of->progress.match + CAUGHT_UP_LOG >= m->chosen &&
+	       of->progress.match + CAUGHT_UP_LOG >= m->chosen && of->progress.applied > 0 &&
 	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }
 

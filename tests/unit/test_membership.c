@@ -232,6 +232,10 @@ test_promote(void **state)
 	m.list[3].progress.full = false;
 	m.list[3].progress.applied = 10000 - 4097;
 	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	m.chosen = 100;
+	m.list[3].progress.applied = 0; /* it waits for a copy of the state */
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	m.chosen = 10000;
 	m.list[3].progress.applied = 10000 - 4096; /* what is durable there is told late */
 	assert_int_equal(membership_promote(&m).id, 4);
 }
