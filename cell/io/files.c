@@ -186,7 +186,8 @@ read_databases(struct files *f, const char *cell, struct tree **tree, struct px_
 	if (!check_state(f, cell, tree, why, why_size))
 		return false;
 	others = has_others(f, *tree);
-	if (!logdb_recover(&f->log, tree_applied(*tree), others, r, why, why_size))
+	if (!logdb_recover(&f->log, tree_applied(*tree), others ? LOGDB_MEMBER : LOGDB_ALONE, r,
+	                   why, why_size))
 		return advise(f, others, why, why_size);
 	r->applied = tree_applied(*tree);
 	r->applied_origin = tree_origin(*tree);

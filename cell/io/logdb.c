@@ -196,8 +196,8 @@ check_alone(const struct logdb *log, const struct px_recovered *r, char *why, si
 }
 
 bool
-logdb_recover(struct logdb *log, uint64_t applied, bool others, struct px_recovered *r, char *why,
-              size_t why_size)
+logdb_recover(struct logdb *log, uint64_t applied, enum logdb_reader reader, struct px_recovered *r,
+              char *why, size_t why_size)
 {
 	struct log_found *f = &log->found;
 	uint64_t last;
@@ -222,8 +222,9 @@ logdb_recover(struct logdb *log, uint64_t applied, bool others, struct px_recove
 	r->marks_n = f->marks_n;
 	f->marks = NULL;
 	f->marks_n = 0;
-	if (check_vote(log, r, why, why_size) &&
-	    (others || check_alone(log, r, why, why_size)))
+	if (reader == LOGDB_ENTRIES ||
+	    (check_vote(log, r, why, why_size) &&
+	     (reader == LOGDB_MEMBER || check_alone(log, r, why, why_size))))
 		return true;
 	logdb_recovered_free(r);
 	return false;

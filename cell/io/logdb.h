@@ -62,12 +62,18 @@ struct logdb {
  * closed until logdb_start. Changes nothing on the disk. False with one line in `why`. */
 bool logdb_open(struct logdb *log, const char *directory, const char *cell, uint8_t replica,
                 char *why, size_t why_size);
+enum logdb_reader {
+	LOGDB_MEMBER,  /* a replica that the others can repair */
+	LOGDB_ALONE,   /* the replica of a cell of one */
+	LOGDB_ENTRIES, /* somebody who never votes: only the entries are wanted */
+};
+
 /* What is to be made of it, with a state that has applied slots up to `applied`: entries without a
  * hole, behind `trimmed`. What is wrong with it is in log->found.damage. False with one line in
- * `why` when it can't go on, since there are no `others` to repair it from, or nothing tells any
- * more what this replica had promised. */
-bool logdb_recover(struct logdb *log, uint64_t applied, bool others, struct px_recovered *recovered,
-                   char *why, size_t why_size);
+ * `why` when the reader can't go on: alone there is nobody to repair it from; and who votes has to
+ * know what it had promised. */
+bool logdb_recover(struct logdb *log, uint64_t applied, enum logdb_reader reader,
+                   struct px_recovered *recovered, char *why, size_t why_size);
 /* The last slot that it has. */
 uint64_t logdb_last(const struct px_recovered *recovered);
 /* Begins an incarnation, durably; creates the log if it is new. A damaged one becomes

@@ -226,7 +226,8 @@ add_log(struct salvage *s, const char *source, uint8_t replica)
 
 	if (!logdb_open(&log, s->work, s->cell, replica, s->why, sizeof s->why))
 		return fail_in(s, source);
-	if (logdb_recover(&log, tree_applied(s->tree), true, &recovered, s->why, sizeof s->why)) {
+	if (logdb_recover(&log, tree_applied(s->tree), LOGDB_ENTRIES, &recovered, s->why,
+	                  sizeof s->why)) {
 		ok = roll_forward(s, source, &recovered);
 		logdb_recovered_free(&recovered);
 	} else {

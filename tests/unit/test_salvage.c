@@ -83,7 +83,7 @@ write_log(struct bench *b, uint64_t trimmed, uint64_t last)
 	int rc;
 
 	must(logdb_open(&log, b->directory, "local", 1, why, sizeof why));
-	must(logdb_recover(&log, 0, false, &recovered, why, sizeof why));
+	must(logdb_recover(&log, 0, LOGDB_ALONE, &recovered, why, sizeof why));
 	must(logdb_start(&log, b->directory, "local", 1, &recovered, why, sizeof why));
 	logdb_recovered_free(&recovered);
 	rc = database_begin(&log.db);
@@ -295,6 +295,23 @@ test_a_damaged_log(void **state)
 	assert_int_equal(b->s.damaged, ENTRIES);
 }
 
+/* What it had promised nobody can tell any more; nor does anybody have to. */
+static void
+test_promises_that_are_lost(void **state)
+{
+	struct bench *b = *state;
+	char marks[128];
+
+	write_log(b, 0, ENTRIES);
+	write_state(b, 4);
+	run_sql(b, "log.db", "UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1;"
+	                     "UPDATE incarnation SET number = 1000");
+	snprintf(marks, sizeof marks, "%s/marks", b->directory);
+	assert_int_equal(unlink(marks), 0);
+	assert_salvaged(b, ENTRIES, ENTRIES - 4);
+	assert_text(b->s.tree, "45678");
+}
+
 static void
 test_damage_that_the_state_covers(void **state)
 {
@@ -448,6 +465,7 @@ main(void)
 	    BENCH_TEST(test_a_gap_between_them),
 	    BENCH_TEST(test_an_older_origin_ends_the_log),
 	    BENCH_TEST(test_a_damaged_log),
+	    BENCH_TEST(test_promises_that_are_lost),
 	    BENCH_TEST(test_damage_that_the_state_covers),
 	    BENCH_TEST(test_a_damaged_state),
 	    BENCH_TEST(test_nothing_in_it),
