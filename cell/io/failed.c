@@ -11,7 +11,7 @@
 #include "cell/io/file.h"
 #include "cell/io/rundir.h"
 
-enum { HEALTH_SIZE = 4096 };
+enum { HEALTH_SIZE = 4096, STATE_SIZE = FAILED_WHY + FAILED_BOOT + 32 };
 
 static const char boot_file[] = "/proc/sys/kernel/random/boot_id";
 
@@ -51,31 +51,57 @@ find_run_path(struct failed *f)
 		snprintf(f->run_path, sizeof f->run_path, "%s/failed-%s", directory, f->id);
 }
 
+static void
+make_id(struct failed *f)
+{
+	uint64_t id;
+
+	random_fill(&id, sizeof id);
+	snprintf(f->id, sizeof f->id, "%016llx", (unsigned long long)id);
+}
+
+static void
+fill_health(const struct failed *f, const char *state, char text[HEALTH_SIZE])
+{
+	memset(text, ' ', HEALTH_SIZE);
+	text[HEALTH_SIZE - 1] = '\n';
+	text[snprintf(text, HEALTH_SIZE, "store %s\n%s\n", f->id, state)] = ' ';
+}
+
 /* The whole file is always written, so that marking allocates nothing. */
 static int
 write_health(const struct failed *f, const char *state)
 {
-	char text[HEALTH_SIZE + 1];
+	char text[HEALTH_SIZE];
 
-	memset(text, ' ', HEALTH_SIZE);
-	text[HEALTH_SIZE - 1] = '\n';
-	text[snprintf(text, HEALTH_SIZE, "store %s\n%s\n", f->id, state)] = ' ';
+	fill_health(f, state, text);
 	if (file_write_at(f->fd, (struct bytes){(uint8_t *)text, HEALTH_SIZE}, 0) < 0)
 		return -EIO;
 	return fsync(f->fd) < 0 ? -errno : 0;
+}
+
+static void
+name_boot(const struct failed *f, const char *why, char state[STATE_SIZE])
+{
+	snprintf(state, STATE_SIZE, "failed boot %s: %.*s", f->boot, FAILED_WHY - 1, why);
+}
+
+static int
+mark_health(const struct failed *f, const char *why)
+{
+	char state[STATE_SIZE];
+
+	name_boot(f, why, state);
+	return write_health(f, state);
 }
 
 static int
 create_health(struct failed *f, const char *path)
 {
 	char text[HEALTH_SIZE];
-	uint64_t id;
 
-	random_fill(&id, sizeof id);
-	memset(text, ' ', sizeof text);
-	text[HEALTH_SIZE - 1] = '\n';
-	text[snprintf(text, sizeof text, "store %016llx\nok\n", (unsigned long long)id)] = ' ';
-	snprintf(f->id, sizeof f->id, "%016llx", (unsigned long long)id);
+	make_id(f);
+	fill_health(f, "ok", text);
 	return file_create(path, (struct bytes){(uint8_t *)text, sizeof text}, 0600);
 }
 
@@ -87,46 +113,61 @@ parse_mark(const char *line, char boot[FAILED_BOOT], char why[FAILED_WHY])
 }
 
 static bool
-refuse_in_this_boot(struct failed *f, const char *path, const char *line, char *why,
-                    size_t why_size)
+refuse(const char *path, const char *mark, char *why, size_t why_size)
+{
+	snprintf(why, why_size,
+	         "%s: marked failed since this boot: %s; restart the machine, or replace the disk",
+	         path, mark);
+	return false;
+}
+
+/* Nobody knows what it said: as if this disk had failed now. If that can't be written the mark
+ * stays as damaged as it is. */
+static bool
+distrust(const struct failed *f, const char *path, char *why, size_t why_size)
+{
+	static const char damaged[] = "this mark was damaged";
+
+	(void)mark_health(f, damaged);
+	return refuse(path, damaged, why, why_size);
+}
+
+static bool
+judge_mark(struct failed *f, const char *path, const char *line, char *why, size_t why_size)
 {
 	char boot[FAILED_BOOT];
 
 	if (!parse_mark(line, boot, f->why))
-		return false;
-	if (strcmp(boot, f->boot) != 0) {
-		f->earlier = true;
-		return false;
-	}
-	snprintf(why, why_size,
-	         "%s: marked failed since this boot: %s; restart the machine, or replace the disk",
-	         path, f->why);
+		return distrust(f, path, why, why_size);
+	if (strcmp(boot, f->boot) == 0)
+		return refuse(path, f->why, why, why_size);
+	f->earlier = true;
 	return true;
 }
 
 static bool
-parse_health(struct failed *f, const char *path, const char *text, char *why, size_t why_size)
+judge_health(struct failed *f, const char *path, const char *text, char *why, size_t why_size)
 {
 	const char *state = strchr(text, '\n');
 
 	if (sscanf(text, "store %16[0-9a-f]", f->id) != 1 || strlen(f->id) != FAILED_ID ||
-	    state == NULL || (strncmp(state, "\nok\n", 4) != 0 &&
-	                      strncmp(state, "\nfailed boot ", 13) != 0)) {
-		snprintf(why, why_size, "%s: damaged: not a store's mark", path);
-		return false;
+	    state == NULL) {
+		make_id(f);
+		return distrust(f, path, why, why_size);
 	}
-	return !refuse_in_this_boot(f, path, state + 1, why, why_size);
+	return strncmp(state, "\nok\n", 4) == 0 ||
+	       judge_mark(f, path, state + 1, why, why_size);
 }
 
+/* The other place; without a run directory there is none. */
 static bool
-check_run_path(struct failed *f, char *why, size_t why_size)
+judge_run_path(struct failed *f, char *why, size_t why_size)
 {
-	char line[FAILED_WHY + FAILED_BOOT + 32];
+	char line[STATE_SIZE];
 
 	find_run_path(f);
-	if (f->run_path[0] == '\0' || !read_text(f->run_path, line, sizeof line))
-		return true;
-	return !refuse_in_this_boot(f, f->run_path, line, why, why_size);
+	return f->run_path[0] == '\0' || !read_text(f->run_path, line, sizeof line) ||
+	       judge_mark(f, f->run_path, line, why, why_size);
 }
 
 bool
@@ -147,7 +188,8 @@ failed_open(struct failed *f, const char *directory, char *why, size_t why_size)
 		rc = -errno;
 	if (rc < 0 || !read_text(path, text, sizeof text)) {
 		snprintf(why, why_size, "%s: %s", path, strerror(rc < 0 ? -rc : EIO));
-	} else if (parse_health(f, path, text, why, why_size) && check_run_path(f, why, why_size)) {
+	} else if (judge_health(f, path, text, why, why_size) &&
+	           judge_run_path(f, why, why_size)) {
 		return true;
 	}
 	failed_close(f);
@@ -169,10 +211,10 @@ failed_clear(struct failed *f)
 void
 failed_mark(const struct failed *f, const char *why)
 {
-	char state[FAILED_WHY + FAILED_BOOT + 32];
+	char state[STATE_SIZE];
 	int fd;
 
-	snprintf(state, sizeof state, "failed boot %s: %.*s", f->boot, FAILED_WHY - 1, why);
+	name_boot(f, why, state);
 	if (f->run_path[0] != '\0') {
 		fd = open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd >= 0) {
@@ -180,7 +222,7 @@ failed_mark(const struct failed *f, const char *why)
 			close(fd);
 		}
 	}
-	(void)write_health(f, state);
+	(void)mark_health(f, why);
 }
 
 void

@@ -24,7 +24,8 @@ struct failed {
 };
 
 /* Reads the mark; makes the file of a new store. False with one line in `why` when the store is
- * marked in this boot, or the mark can't be read. */
+ * marked in this boot, or when no mark can be read or made. One that was damaged is made again: as
+ * if the disk had failed in this boot. */
 bool failed_open(struct failed *f, const char *directory, char *why, size_t why_size);
 /* Takes back the mark of an earlier boot, after everything was checked. 0 or -errno. */
 int failed_clear(struct failed *f);

@@ -19,6 +19,7 @@
 #include "tests/unit/fake_tree.h"
 #include "cell/io/worker.h"
 #include "cell/io/logdb.h"
+#include "cell/io/rundir.h"
 #include "tests/unit/store_fixture.h"
 
 static struct fixture f;
@@ -578,6 +579,15 @@ overwrite(const char *name, long offset, const char *bytes, size_t n)
 }
 
 static void
+empty_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	assert_int_equal(truncate(path, 0), 0);
+}
+
+static void
 test_damaged_files(void **state)
 {
 	char garbage[4096];
@@ -599,10 +609,72 @@ test_damaged_files(void **state)
 	fixture_close(&f);
 	overwrite("marks", 0, garbage, 4096);
 	assert_refused("marks is damaged: checksum; remove it if log.db is known to be whole");
-	teardown(NULL), setup(NULL);
-	make_store();
-	overwrite("health", 0, garbage, 100);
-	assert_refused("health: damaged");
+}
+
+/* What the run directory says of the store with this id; NULL: nothing. */
+static void
+write_run_mark(const char *id, const char *text)
+{
+	char directory[100], path[128];
+	FILE *mark;
+
+	assert_int_equal(rundir_make(directory, sizeof directory), 0);
+	snprintf(path, sizeof path, "%s/failed-%s", directory, id);
+	if (text == NULL) {
+		assert_int_equal(unlink(path), 0);
+		return;
+	}
+	mark = fopen(path, "w");
+	assert_non_null(mark);
+	fputs(text, mark);
+	fclose(mark);
+}
+
+/* As if it had been made before the machine was started. */
+static void
+age_mark(char id[17])
+{
+	char path[128], text[64];
+	FILE *health;
+
+	snprintf(path, sizeof path, "%s/health", f.directory);
+	health = fopen(path, "r");
+	assert_non_null(health);
+	assert_int_equal(fscanf(health, "store %16[0-9a-f]\nfailed boot ", id), 1);
+	fclose(health);
+	overwrite("health", 0, text,
+	          (size_t)snprintf(text, sizeof text, "store %s\nfailed boot x: y\n", id));
+}
+
+/* Nobody knows whether the disk has failed: as if it had, until the machine was started again. */
+static void
+test_damaged_health(void **state)
+{
+	static const char said[] = "health: marked failed since this boot: this mark was damaged; "
+	                           "restart the machine, or replace the disk";
+	char garbage[4096], id[17];
+
+	(void)state;
+	memset(garbage, 'x', sizeof garbage);
+	for (int n = 0; n < 3; n++) {
+		make_store();
+		if (n < 2)
+			overwrite("health", 0, garbage, n == 0 ? 100 : sizeof garbage);
+		else
+			empty_file("health");
+		assert_refused(said);
+		assert_refused(said);
+		age_mark(id);
+		write_run_mark(id, ""); /* the other place */
+		assert_refused("this mark was damaged; restart the machine");
+		write_run_mark(id, NULL);
+		age_mark(id);
+		open_started(); /* which takes the mark back */
+		assert_int_equal(tree_applied(f.tree), 5);
+		fixture_close(&f);
+		open_started();
+		teardown(NULL), setup(NULL);
+	}
 }
 
 static void
@@ -724,7 +796,7 @@ main(void)
 	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks),
 	    TEST(test_leases), TEST(test_in_use), TEST(test_damage), TEST(test_mended),
 	    TEST(test_other_owner), TEST(test_one_ballot_copy_is_enough),
-	    TEST(test_damaged_files), TEST(test_missing_files), TEST(test_half_made),
+	    TEST(test_damaged_files), TEST(test_damaged_health), TEST(test_missing_files), TEST(test_half_made),
 	    TEST(test_private), TEST(test_start_without_threads),
 	};
 
