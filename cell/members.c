@@ -106,7 +106,9 @@ r_members_view(const struct replica *r, struct membership *m)
 
 	*m = (struct membership){
 		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
-		.chosen = px_chosen(r->px), .now = r->now, .lease = r->config.paxos.lease,
+		.chosen = px_chosen(r->px), .now = r->now, .began = r->office_since,
+		.asked = mono_add(r->now, (span_t){-r->config.paxos.lease.ns}),
+		.lease = r->config.paxos.lease,
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
 		struct membership_member *of = &m->list[m->n++];
@@ -146,7 +148,7 @@ trace_members(struct replica *r)
 	buffer_printf(t, "\n");
 }
 
-/* Who was removed is told so when an entry behind the change is chosen: one that does nothing. */
+/* The change is over when an entry behind it is applied: one that does nothing. */
 void
 r_members_changed(struct replica *r)
 {
@@ -181,13 +183,21 @@ r_members_hear(struct replica *r, const struct msg_members *m)
 
 /* ---- changing it ---- */
 
+bool
+r_members_changing(const struct replica *r)
+{
+	const uint64_t version = tree_members_version(r->tree);
+
+	return r->changing || (version > 0 && version == tree_applied(r->tree));
+}
+
 void
 r_members_propose(struct replica *r, const struct membership *m)
 {
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
 	struct op op = {.code = OP_set_members, .set_members = {.version = m->version}};
 
-	must(!r->changing && master_serving(r->master));
+	must(!r_members_changing(r) && master_serving(r->master));
 	op.set_members.members = membership_pack(m, &packed);
 	r_propose(r, &op);
 	r->changing = true;

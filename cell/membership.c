@@ -34,6 +34,22 @@ membership_alive(const struct membership *m, const struct membership_member *of)
 	return heard_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
 
+/* A new master has heard nobody yet. */
+static bool
+may_be_alive(const struct membership *m, const struct membership_member *of)
+{
+	const span_t patience = {SILENT_LEASES * m->lease.ns};
+
+	return membership_alive(m, of) || (of->progress.heard.ns == INT64_MIN &&
+	                                   mono_before(m->now, mono_add(m->began, patience)));
+}
+
+static bool
+is_alive_for_certain(const struct membership *m, const struct membership_member *of)
+{
+	return of->member.id == m->self || !mono_before(of->progress.heard, m->asked);
+}
+
 static bool
 is_live(const struct membership_member *of)
 {
@@ -98,26 +114,44 @@ unknown(uint64_t id)
 	return v;
 }
 
+static int
+count_voters(const struct membership *m,
+             bool is(const struct membership *m, const struct membership_member *of))
+{
+	int n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		n += m->list[i].member.role == MEMBER_VOTER && is(m, &m->list[i]);
+	return n;
+}
+
+static void
+say_who_is_silent(const struct membership *m, char why[LIMIT_WHY + 1])
+{
+	const char *between = "";
+
+	for (int i = 0; i < m->n; i++) {
+		if (m->list[i].member.role != MEMBER_VOTER || may_be_alive(m, &m->list[i]))
+			continue;
+		say(why, "%s", between);
+		say_silent(m, &m->list[i], why);
+		between = ", ";
+	}
+}
+
 /* Would a majority of the voters be there? Who is in charge of a cell must not lose it by a word;
  * else the verdict says whose silence is in the way. */
 static bool
 majority_lives(const struct membership *m, struct membership_verdict *v)
 {
-	int voters = count(m, MEMBER_VOTER), alive = 0;
-	const char *between = "";
+	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, may_be_alive);
 
-	for (int i = 0; i < m->n; i++)
-		if (m->list[i].member.role == MEMBER_VOTER)
-			alive += membership_alive(m, &m->list[i]);
-	if (alive > voters / 2)
+	if (count_voters(m, is_alive_for_certain) > voters / 2)
 		return true;
-	for (int i = 0; i < m->n; i++) {
-		if (m->list[i].member.role != MEMBER_VOTER || membership_alive(m, &m->list[i]))
-			continue;
-		say(v->why, "%s", between);
-		say_silent(m, &m->list[i], v->why);
-		between = ", ";
-	}
+	v->rc = RC_BUSY;
+	if (alive > voters / 2)
+		return false;
+	say_who_is_silent(m, v->why);
 	say(v->why, ": %d of %d voters would be left", alive, voters);
 	v->rc = RC_INVAL;
 	return false;

@@ -21,6 +21,8 @@ struct membership {
 	uint8_t self;
 	uint64_t chosen; /* slot of the last entry that is known to be */
 	mono_t now;
+	mono_t began;  /* the mastership */
+	mono_t asked;  /* for the change: who answered since then is there for certain */
 	span_t lease;  /* of the master */
 	struct membership_member list[LIMIT_MEMBERS];
 	int n;
@@ -28,7 +30,8 @@ struct membership {
 
 /* A decision. Unless rc is RC_OK nothing is changed, and `why` says to people what is in the way
  * (empty: rc says it). RC_EXIST: address or key are taken; RC_FULL: a limit; RC_NOENT: there is no
- * such replica; RC_NOTSUP: not in this cell; RC_INVAL: it would do harm. */
+ * such replica; RC_NOTSUP: not in this cell; RC_INVAL: it would do harm; RC_BUSY: it is too early
+ * to tell who is there, to be asked again when more was heard, or was not for long. */
 struct membership_verdict {
 	enum rc rc;
 	bool changed; /* the list is another one now, to be proposed; else it was so before */
@@ -40,7 +43,8 @@ struct membership_verdict {
  * once more is the member that is there already. */
 struct membership_verdict membership_add(struct membership *m, struct bytes address,
                                          struct bytes key);
-/* Once more is well, too. The master may remove itself. */
+/* Once more is well, too. The master may remove itself. A majority of the voters who would be left
+ * must have been heard since it was asked: of those who have just died nobody knows yet. */
 struct membership_verdict membership_remove(struct membership *m, uint64_t id);
 /* The first learner that is ready becomes a voter; RC_NOENT: none is. */
 struct membership_verdict membership_promote(struct membership *m);

@@ -113,6 +113,7 @@ r_office_epoch(struct replica *r, const struct tree_note *n)
 	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
 	              n->ballot.replica);
 	r->office_ns = r->wall_ns;
+	r->office_since = r->now;
 	r_office_supervise(r);
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);
@@ -230,7 +231,7 @@ promote_learner(struct replica *r, struct membership *m)
 {
 	struct membership_verdict v;
 
-	if (r->changing || !r_is_master(r) || !px_lease_valid(r->px, r->now))
+	if (r_members_changing(r) || !r_is_master(r) || !px_lease_valid(r->px, r->now))
 		return;
 	v = membership_promote(m);
 	if (v.rc != RC_OK)

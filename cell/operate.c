@@ -1,7 +1,9 @@
-/* Operators' commands, which come on a connection without a session. Each can be asked again: what
- * is done already is no error, and after a change of the master the next one is asked.
+/* Operators' commands, which come on a connection without a session. Each is decided when this
+ * replica has the lease: else another one may be master. Each can be asked again: what is done
+ * already is no error, and after a change of the master the next one is asked.
  *
- *   ADD, REMOVE_REPLICA   decided here, proposed, answered when the new list is applied
+ *   ADD, REMOVE_REPLICA   one after the other; answered when the list is as it should be, and the
+ *                         change is over: who was removed may be switched off
  *   TRANSFER              answered when this replica is master no more
  *   DESTROY_SESSION       answered when the session has ended */
 #include <stdlib.h>
@@ -26,84 +28,72 @@ answer(struct replica *r, uint64_t conn, enum rc rc, uint64_t id, const char *wh
 }
 
 static void
-wait_for(struct replica *r, uint64_t conn, enum operation what, uint64_t id)
-{
-	struct operator *o = memory_zero(1, sizeof *o);
-
-	o->conn = conn;
-	o->what = what;
-	o->id = id;
-	TAILQ_INSERT_TAIL(&r->operators, o, entry);
-	r->operators_n++;
-}
-
-static void
 forget(struct replica *r, struct operator *o)
 {
 	TAILQ_REMOVE(&r->operators, o, entry);
 	r->operators_n--;
+	free((void *)o->asked.address.data);
+	free((void *)o->asked.key.data);
 	free(o);
 }
 
-static bool
-is_about_members(const struct operator *o)
+static void
+conclude(struct replica *r, struct operator *o, enum rc rc, uint64_t id, const char *why)
 {
-	return o->what == OPERATION_ADD_REPLICA || o->what == OPERATION_REMOVE_REPLICA;
+	answer(r, o->conn, rc, id, why);
+	forget(r, o);
 }
 
-/* ---- asking ---- */
+/* ---- deciding ---- */
+
+/* Decided anew until it is as it was asked for, or can't be. */
+static void
+operate_members(struct replica *r, struct operator *o)
+{
+	const bool add = o->asked.what == OPERATION_ADD_REPLICA;
+	struct membership view;
+	struct membership_verdict v;
+
+	if (r_members_changing(r))
+		return;
+	r_members_view(r, &view);
+	view.asked = o->since;
+	v = add ? membership_add(&view, o->asked.address, o->asked.key)
+	        : membership_remove(&view, o->asked.id);
+	if (v.changed) {
+		buffer_printf(&r->update->trace, "replica %u is to be %s\n", v.id,
+		              add ? "added" : "removed");
+		r_members_propose(r, &view);
+	} else if (v.rc != RC_BUSY) {
+		conclude(r, o, v.rc, v.id, v.why);
+	}
+}
 
 static void
-operate_members(struct replica *r, uint64_t conn, const struct msg_operate *m)
+operate_transfer(struct replica *r, struct operator *o)
 {
 	struct membership view;
 	struct membership_verdict v;
 
 	r_members_view(r, &view);
-	if (r->changing) {
-		answer(r, conn, RC_BUSY, 0, "another change of the members is under way");
-		return;
-	}
-	if (m->what == OPERATION_ADD_REPLICA)
-		v = membership_add(&view, m->address, m->key);
-	else
-		v = membership_remove(&view, m->id);
-	if (!v.changed) {
-		answer(r, conn, v.rc, v.id, v.why);
-		return;
-	}
-	buffer_printf(&r->update->trace, "replica %u is to be %s\n", v.id,
-	              m->what == OPERATION_ADD_REPLICA ? "added" : "removed");
-	r_members_propose(r, &view);
-	wait_for(r, conn, m->what, v.id);
-}
-
-static void
-operate_transfer(struct replica *r, uint64_t conn, uint64_t id)
-{
-	struct membership view;
-	struct membership_verdict v;
-
-	r_members_view(r, &view);
-	v = membership_transfer(&view, id);
+	v = membership_transfer(&view, o->asked.id);
 	if (v.rc != RC_OK || v.id == view.self) {
-		answer(r, conn, v.rc, v.id, v.why);
+		conclude(r, o, v.rc, v.id, v.why);
 		return;
 	}
 	buffer_printf(&r->update->trace, "the mastership is to go to replica %u\n", v.id);
-	wait_for(r, conn, OPERATION_TRANSFER, v.id);
+	o->asked.id = v.id;
+	o->under_way = true;
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .to = v.id});
 }
 
 static void
-operate_session(struct replica *r, uint64_t conn, uint64_t id, bool keep_delay)
+operate_session(struct replica *r, struct operator *o)
 {
-	if (!master_destroy_session(r->master, r_clock(r), id, keep_delay, &r->master_update)) {
-		answer(r, conn, RC_NO_SESSION, id, "");
-		return;
-	}
-	wait_for(r, conn, OPERATION_DESTROY_SESSION, id);
-	r_absorb_master(r);
+	o->under_way = master_destroy_session(r->master, r_clock(r), o->asked.id,
+	                                      o->asked.keep_delay, &r->master_update);
+	if (!o->under_way)
+		conclude(r, o, RC_NO_SESSION, o->asked.id, "");
 }
 
 /* Who is no administrator may end his own sessions. */
@@ -118,53 +108,68 @@ may_operate(const struct replica *r, struct bytes principal, const struct msg_op
 	       bytes_equal(s.principal, principal);
 }
 
-void
-r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m)
+static void
+decide(struct replica *r, struct operator *o)
 {
 	struct bytes principal;
 
-	must(master_serving(r->master));
-	if (!master_principal(r->master, conn, &principal))
-		return;
-	if (!may_operate(r, principal, m)) {
-		answer(r, conn, RC_PERM, 0, "not an administrator");
+	if (!master_principal(r->master, o->conn, &principal)) {
+		forget(r, o);
 		return;
 	}
+	if (!may_operate(r, principal, &o->asked)) {
+		conclude(r, o, RC_PERM, 0, "not an administrator");
+		return;
+	}
+	switch (o->asked.what) {
+	case OPERATION_ADD_REPLICA:
+	case OPERATION_REMOVE_REPLICA:
+		operate_members(r, o);
+		return;
+	case OPERATION_TRANSFER:
+		operate_transfer(r, o);
+		return;
+	case OPERATION_DESTROY_SESSION:
+		operate_session(r, o);
+		return;
+	default:
+		conclude(r, o, RC_INVAL, 0, "no such operation");
+	}
+}
+
+void
+r_operate_go_on(struct replica *r)
+{
+	struct operator *o, *next;
+
+	TAILQ_FOREACH_SAFE(o, &r->operators, entry, next) {
+		if (!o->under_way && r_is_master(r) && px_lease_valid(r->px, r->now))
+			decide(r, o);
+	}
+	r_absorb_master(r);
+}
+
+void
+r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m)
+{
+	struct operator *o;
+
+	must(master_serving(r->master));
 	if (r->operators_n == OPERATORS_MAX) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
 		return;
 	}
-	switch (m->what) {
-	case OPERATION_ADD_REPLICA:
-	case OPERATION_REMOVE_REPLICA:
-		operate_members(r, conn, m);
-		return;
-	case OPERATION_TRANSFER:
-		operate_transfer(r, conn, m->id);
-		return;
-	case OPERATION_DESTROY_SESSION:
-		operate_session(r, conn, m->id, m->keep_delay);
-		return;
-	default:
-		answer(r, conn, RC_INVAL, 0, "no such operation");
-	}
+	o = memory_zero(1, sizeof *o);
+	o->conn = conn;
+	o->asked = *m;
+	o->asked.address = bytes_copy(m->address);
+	o->asked.key = bytes_copy(m->key);
+	o->since = r->now;
+	TAILQ_INSERT_TAIL(&r->operators, o, entry);
+	r->operators_n++;
 }
 
 /* ---- what became of it ---- */
-
-static void
-members_decided(struct replica *r, enum rc rc)
-{
-	struct operator *o, *next;
-
-	r->changing = false;
-	TAILQ_FOREACH_SAFE(o, &r->operators, entry, next) {
-		if (!is_about_members(o))
-			continue;
-		answer(r, o->conn, rc, o->id, "");
-		forget(r, o);
-	}
-}
 
 static void
 session_ended(struct replica *r, uint64_t id)
@@ -172,10 +177,9 @@ session_ended(struct replica *r, uint64_t id)
 	struct operator *o, *next;
 
 	TAILQ_FOREACH_SAFE(o, &r->operators, entry, next) {
-		if (o->what != OPERATION_DESTROY_SESSION || o->id != id)
-			continue;
-		answer(r, o->conn, RC_OK, id, "");
-		forget(r, o);
+		if (o->under_way && o->asked.what == OPERATION_DESTROY_SESSION &&
+		    o->asked.id == id)
+			conclude(r, o, RC_OK, id, "");
 	}
 }
 
@@ -183,37 +187,24 @@ void
 r_operate_applied(struct replica *r, const struct tree_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->answers_n; i++)
-		if (outcome->answers[i].op == OP_set_members && r->changing)
-			members_decided(r, outcome->answers[i].rc);
+		if (outcome->answers[i].op == OP_set_members)
+			r->changing = false;
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		if (outcome->notes[i].kind == TREE_SESSION_ENDED)
 			session_ended(r, outcome->notes[i].session);
 }
 
-/* A master that removes itself is it no more when that is chosen, and before it is applied. */
-static bool
-change_is_chosen(const struct replica *r)
-{
-	uint64_t version = px_members(r->px)->version;
-	struct ballot origin;
-
-	if (!r->changing || version <= tree_applied(r->tree))
-		return false;
-	origin = px_origin(r->px, version);
-	return origin.round == r->candidacy.round && origin.replica == r->candidacy.replica;
-}
-
 void
 r_operate_left(struct replica *r)
 {
-	bool changed = change_is_chosen(r);
 	struct operator *o;
 
 	r->changing = false;
 	while ((o = TAILQ_FIRST(&r->operators)) != NULL) {
-		if (o->what == OPERATION_TRANSFER || (changed && is_about_members(o)))
-			answer(r, o->conn, RC_OK, o->id, "");
-		forget(r, o);
+		if (o->under_way && o->asked.what == OPERATION_TRANSFER)
+			conclude(r, o, RC_OK, o->asked.id, "");
+		else
+			forget(r, o);
 	}
 }
 

@@ -280,6 +280,7 @@ settle(struct replica *r)
 
 	while (more) {
 		more = false;
+		r_operate_go_on(r);
 		r_office_follow(r);
 		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && r_is_master(r)) {
 			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,

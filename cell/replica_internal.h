@@ -20,8 +20,9 @@
 struct operator {
 	TAILQ_ENTRY(operator) entry;
 	uint64_t conn;
-	enum operation what;
-	uint64_t id; /* of the replica or session; ADD_REPLICA: the new one's */
+	struct msg_operate asked; /* address and key are owned */
+	mono_t since;
+	bool under_way;           /* decided, and its outcome waited for */
 };
 TAILQ_HEAD(operator_list, operator);
 
@@ -38,7 +39,8 @@ struct replica {
 
 	/* office.c */
 	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
-	int64_t office_ns;           /* wall clock when this replica took office the last time */
+	int64_t office_ns;           /* when this replica took office the last time: wall clock */
+	mono_t office_since;
 	struct ballot announced;     /* the master that clients were told of */
 	uint64_t announced_epoch;
 	struct waiting_list early;   /* open_session frames, until the epoch is applied */
@@ -111,6 +113,9 @@ struct wire_list r_members_first(const struct replica *r);
 bool r_members_alone(const struct replica *r);
 /* The list and what is heard of each, as the master sees it. */
 void r_members_view(const struct replica *r, struct membership *m);
+/* Is a change under way? It is over when an entry behind it is applied: then a majority of those
+ * who stay has written down that it is chosen, and needs nobody else any more. */
+bool r_members_changing(const struct replica *r);
 /* Proposes the view's list in the place of the one it was made from. */
 void r_members_propose(struct replica *r, const struct membership *m);
 /* To a client; 0: to all. */
@@ -125,9 +130,11 @@ void r_members_free(struct replica *r);
 
 /* operate.c */
 void r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m);
+/* Does what can be done now of what operators wait for. */
+void r_operate_go_on(struct replica *r);
 /* What an entry of the log decided; while in office. */
 void r_operate_applied(struct replica *r, const struct tree_outcome *outcome);
-/* The mastership ends: who asked for that has it, the others ask the next master. */
+/* The mastership ends: who asked for that has it, the others will ask the next master. */
 void r_operate_left(struct replica *r);
 void r_operate_disconnected(struct replica *r, uint64_t conn);
 void r_operate_free(struct replica *r);

@@ -181,7 +181,8 @@ enum { TREE_SLICE = 64 };
 /* The members of the cell, those removed too, packed: a list for a message; empty before there is
  * one. */
 struct wire_list tree_members(const struct tree *t, struct buffer *packed);
-/* The first one with an id above `id`; false when there is none. The views last until the next apply. */
+/* The first one with an id above `id`; false when there is none. The views last until the next
+ * apply. */
 bool tree_member_after(const struct tree *t, uint8_t id, struct member *member);
 /* Index of the entry that made the list; 0: the first list. */
 uint64_t tree_members_version(const struct tree *t);

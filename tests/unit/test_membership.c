@@ -5,7 +5,7 @@
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
-enum { LEASE_MS = 500 };
+enum { LEASE_MS = 500, ASKED_MS = 500 };
 
 static const mono_t now = {1000000000000};
 static uint8_t keys[LIMIT_MEMBERS + 8][32];
@@ -28,6 +28,8 @@ static struct membership
 cell(const char *roles, uint8_t self)
 {
 	struct membership m = {.version = 7, .self = self, .chosen = 10000, .now = now,
+	                       .began = mono_add(now, span_ms(-60000)),
+	                       .asked = mono_add(now, span_ms(-ASKED_MS)),
 	                       .lease = span_ms(LEASE_MS)};
 
 	for (; *roles != '\0'; roles++) {
@@ -197,14 +199,43 @@ test_remove_would_lose_the_majority(void **state)
 	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
 	silent_ms(&m, 3, 4 * LEASE_MS);
 	assert_int_equal(membership_remove(&m, 2).rc, RC_INVAL);
-	silent_ms(&m, 3, 4 * LEASE_MS - 1);
-	assert_true(membership_remove(&m, 2).changed);
 	silent_ms(&five, 4, 2400);
 	five.list[4].progress.heard = (mono_t){INT64_MIN};
 	expect(membership_remove(&five, 1), RC_INVAL,
 	       "replica 4 was not heard for 2 s, replica 5 was not heard yet: "
 	       "2 of 4 voters would be left");
 	assert_true(membership_remove(&five, 5).changed);
+}
+
+/* Who was heard lately may have died since: it has to be heard once more. */
+static void
+test_remove_when_it_is_certain(void **state)
+{
+	struct membership m = cell("vvv", 1);
+
+	(void)state;
+	silent_ms(&m, 3, 4 * LEASE_MS - 1);
+	expect(membership_remove(&m, 2), RC_BUSY, "");
+	silent_ms(&m, 3, ASKED_MS + 1);
+	expect(membership_remove(&m, 2), RC_BUSY, "");
+	assert_int_equal(role(&m, 2), MEMBER_VOTER);
+	silent_ms(&m, 3, ASKED_MS);
+	assert_true(membership_remove(&m, 2).changed);
+}
+
+/* A master that has begun a moment ago waits for a first word. */
+static void
+test_remove_under_a_new_master(void **state)
+{
+	struct membership m = cell("vvv", 1);
+
+	(void)state;
+	m.list[2].progress.heard = (mono_t){INT64_MIN};
+	m.began = mono_add(now, span_ms(-4 * LEASE_MS + 1));
+	expect(membership_remove(&m, 2), RC_BUSY, "");
+	m.began = mono_add(now, span_ms(-4 * LEASE_MS));
+	expect(membership_remove(&m, 2), RC_INVAL,
+	       "replica 3 was not heard yet: 1 of 2 voters would be left");
 }
 
 /* ---- promoting ---- */
@@ -254,6 +285,8 @@ test_promote_keeps_the_majority(void **state)
 	silent_ms(&m, 2, 60000);
 	silent_ms(&m, 3, 60000);
 	assert_int_equal(membership_promote(&m).rc, RC_NOENT); /* 2 of 4 */
+	silent_ms(&m, 2, ASKED_MS + 1);
+	assert_int_equal(membership_promote(&m).rc, RC_NOENT); /* 2 may be dead, too */
 	assert_int_equal(role(&m, 4), MEMBER_LEARNER);
 }
 
@@ -390,6 +423,8 @@ main(void)
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_remove_the_dead),
 		cmocka_unit_test(test_remove_would_lose_the_majority),
+		cmocka_unit_test(test_remove_when_it_is_certain),
+		cmocka_unit_test(test_remove_under_a_new_master),
 		cmocka_unit_test(test_promote),
 		cmocka_unit_test(test_promote_keeps_the_majority),
 		cmocka_unit_test(test_transfer),

@@ -99,7 +99,6 @@ test_replace_the_master(void **state)
 	struct cell_replica *first = cell_master(cell), *new;
 	struct message ask = {.code = MSG_operate};
 	uint64_t node = cell_file(c, "f");
-	const struct message *m;
 
 	(void)state;
 	append(c, node, 30);
@@ -117,9 +116,8 @@ test_replace_the_master(void **state)
 
 	first = cell_master(cell);
 	ask.operate = removing(first->id);
-	m = cell_question(first, "admin", &ask, MSG_operated); /* it answers itself */
-	assert_non_null(m);
-	assert_int_equal(m->operated.rc, RC_OK);
+	assert_null(cell_question(first, "admin", &ask, MSG_operated));
+	assert_true(cell->operator.redirected); /* the next one knows that it is done */
 	assert_ptr_not_equal(cell_await_master(cell), first);
 	expect_operated(cell, removing(first->id), RC_OK, first->id, "");
 	append(c, node, 10);
@@ -195,31 +193,72 @@ test_replace_a_dead_one(void **state)
 	cell_free(cell);
 }
 
+/* Who has died a moment ago can't be counted on: the others are asked anew. */
+static void
+test_one_has_just_died(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, false);
+	struct cell_replica *dead = other_than(cell, cell_master(cell));
+	uint8_t alive = other_than(cell, dead)->id;
+	uint64_t node = cell_file(c, "f");
+	char why[100];
+
+	(void)state;
+	append(c, node, 3);
+	cell_pass_ms(cell, 500);
+	cell_kill(dead);
+	snprintf(why, sizeof why, "replica %u was not heard for 2 s: 1 of 2 voters would be left",
+	         dead->id);
+	expect_operated(cell, removing(alive), RC_INVAL, alive, why);
+	append(c, node, 3);
+	expect_operated(cell, removing(dead->id), RC_OK, dead->id, "");
+	append(c, node, 3);
+	cell_free(cell);
+}
+
+/* When the operator is told, a majority of those who stay knows the change as chosen: he may
+ * destroy who went, and one more can go with it. */
+static void
+test_told_when_it_holds(void **state)
+{
+	struct cell *cell = cell_new(4);
+	struct cell_client *c = cell_client(cell, false);
+	struct cell_replica *master = cell_master(cell), *gone = other_than(cell, master);
+	uint64_t node = cell_file(c, "f");
+	const struct tree *t;
+
+	(void)state;
+	cell_pass_ms(cell, 500);
+	expect_operated(cell, removing(gone->id), RC_OK, gone->id, "");
+	t = replica_tree(master->replica);
+	assert_true(tree_applied(t) > tree_members_version(t));
+	gone->cut_off = master->cut_off = true; /* with all that they have sent */
+	cell_kill(gone);
+	cell_kill(master);
+	append(c, node, 3);
+	cell_free(cell);
+}
+
 /* The second one waits until the first is through. */
 static void
 test_one_change_at_a_time(void **state)
 {
 	struct cell *cell = cell_new(3);
-	struct cell_replica *master = cell_master(cell);
-	const struct message ask = {.code = MSG_operate, .operate = adding(4)};
+	struct cell_client *c = cell_client(cell, false);
+	const struct message add = {.code = MSG_operate, .operate = adding(4)};
 	const struct message more = {.code = MSG_operate, .operate = adding(5)};
 	const struct message *m;
-	uint64_t first;
 
 	(void)state;
-	master->cut_off = true;
-	cell_say(master, "admin", &ask);
-	first = cell->operator.conn;
-	cell_pass_ms(cell, 100);
-	assert_int_equal(cell->operator.frame.len, 0);
-	m = cell_question(master, "admin", &more, MSG_operated);
+	cell_say(cell_master(cell), "admin", &add);
+	m = cell_question(cell_master(cell), "admin", &more, MSG_operated);
 	assert_non_null(m);
-	assert_int_equal(m->operated.rc, RC_BUSY);
-	master->cut_off = false;
-	cell->operator.conn = first;
-	cell_pass_ms(cell, 2000);
-	assert_int_equal(cell->operator.m.operated.rc, RC_OK);
-	assert_int_equal(cell->operator.m.operated.id, 4);
+	assert_int_equal(m->operated.rc, RC_OK);
+	assert_int_equal(m->operated.id, 5);
+	assert_int_equal(role_at(cell_master(cell), 4), MEMBER_LEARNER);
+	cell_pass_ms(cell, 100);
+	assert_int_equal(client_members(c->client)->n, 5);
 	cell_free(cell);
 }
 
@@ -304,8 +343,9 @@ say_as_peer(struct cell_replica *to, uint8_t from, const struct message *m)
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
 	wire_put_frame(&frame, m);
-	cell_replica_event(to, (struct replica_event){
-	                           .kind = REPLICA_PEER, .peer = from, .frame = buffer_view(&frame)});
+	cell_replica_event(to, (struct replica_event){.kind = REPLICA_PEER,
+	                                              .peer = from,
+	                                              .frame = buffer_view(&frame)});
 	buffer_free(&frame);
 }
 
@@ -334,7 +374,7 @@ test_who_was_away_is_told(void **state)
 	cell_free(cell);
 }
 
-/* It goes by the newest list that it was told until it has applied that itself, and passes it on. */
+/* It goes by the newest list that it was told until it has applied that, and passes it on. */
 static void
 test_who_was_away_listens(void **state)
 {
@@ -708,6 +748,8 @@ main(void)
 		cmocka_unit_test(test_replace_the_master),
 		cmocka_unit_test(test_grow_and_shrink),
 		cmocka_unit_test(test_replace_a_dead_one),
+		cmocka_unit_test(test_one_has_just_died),
+		cmocka_unit_test(test_told_when_it_holds),
 		cmocka_unit_test(test_one_change_at_a_time),
 		cmocka_unit_test(test_master_lost_meanwhile),
 		cmocka_unit_test(test_members_are_told),
