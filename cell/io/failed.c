@@ -11,7 +11,7 @@
 #include "cell/io/file.h"
 #include "cell/io/rundir.h"
 
-enum { HEALTH_SIZE = 4096, STATE_SIZE = FAILED_WHY + FAILED_BOOT + 32 };
+enum { HEALTH_SIZE = 4096 };
 
 static const char boot_file[] = "/proc/sys/kernel/random/boot_id";
 
@@ -80,18 +80,12 @@ write_health(const struct failed *f, const char *state)
 	return fsync(f->fd) < 0 ? -errno : 0;
 }
 
-static void
-name_boot(const struct failed *f, const char *why, char state[STATE_SIZE])
-{
-	snprintf(state, STATE_SIZE, "failed boot %s: %.*s", f->boot, FAILED_WHY - 1, why);
-}
-
 static int
 mark_health(const struct failed *f, const char *why)
 {
-	char state[STATE_SIZE];
+	char state[BOOTMARK_LINE];
 
-	name_boot(f, why, state);
+	bootmark_write(state, f->boot, why);
 	return write_health(f, state);
 }
 
@@ -103,13 +97,6 @@ create_health(struct failed *f, const char *path)
 	make_id(f);
 	fill_health(f, "ok", text);
 	return file_create(path, (struct bytes){(uint8_t *)text, sizeof text}, 0600);
-}
-
-/* "failed boot BOOT: WHY" -> which boot, and why. */
-static bool
-parse_mark(const char *line, char boot[FAILED_BOOT], char why[FAILED_WHY])
-{
-	return sscanf(line, "failed boot %63[^:]: %255[^\n]", boot, why) == 2;
 }
 
 static bool
@@ -135,11 +122,11 @@ distrust(const struct failed *f, const char *path, char *why, size_t why_size)
 static bool
 judge_mark(struct failed *f, const char *path, const char *line, char *why, size_t why_size)
 {
-	char boot[FAILED_BOOT];
+	enum bootmark mark = bootmark_judge(line, f->boot, f->why);
 
-	if (!parse_mark(line, boot, f->why))
+	if (mark == BOOTMARK_NONE)
 		return distrust(f, path, why, why_size);
-	if (strcmp(boot, f->boot) == 0)
+	if (mark == BOOTMARK_NOW)
 		return refuse(path, f->why, why, why_size);
 	f->earlier = true;
 	return true;
@@ -163,7 +150,7 @@ judge_health(struct failed *f, const char *path, const char *text, char *why, si
 static bool
 judge_run_path(struct failed *f, char *why, size_t why_size)
 {
-	char line[STATE_SIZE];
+	char line[BOOTMARK_LINE];
 
 	find_run_path(f);
 	return f->run_path[0] == '\0' || !read_text(f->run_path, line, sizeof line) ||
@@ -211,10 +198,10 @@ failed_clear(struct failed *f)
 void
 failed_mark(const struct failed *f, const char *why)
 {
-	char state[STATE_SIZE];
+	char state[BOOTMARK_LINE];
 	int fd;
 
-	name_boot(f, why, state);
+	bootmark_write(state, f->boot, why);
 	if (f->run_path[0] != '\0') {
 		fd = open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd >= 0) {

@@ -9,18 +9,19 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "cell/io/bootmark.h"
 
 #define FAILED_FILE "health"
 
-enum { FAILED_ID = 16, FAILED_BOOT = 64, FAILED_WHY = 256 };
+enum { FAILED_ID = 16 };
 
 struct failed {
 	int fd;
 	char id[FAILED_ID + 1];
-	char boot[FAILED_BOOT];      /* of this boot */
+	char boot[BOOTMARK_BOOT];      /* of this boot */
 	char run_path[PATH_MAX];     /* empty: there is no run directory */
 	bool earlier;                /* marked in an earlier boot, for this reason: */
-	char why[FAILED_WHY];
+	char why[BOOTMARK_WHY];
 };
 
 /* Reads the mark; makes the file of a new store. False with one line in `why` when the store is

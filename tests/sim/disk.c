@@ -341,6 +341,22 @@ disk_copy(struct disk *to, const struct disk *from)
 	row_save(to, &row->row);
 }
 
+/* A log that has more than the state is as good as the other way round. */
+bool
+disk_fail(struct sim *s, struct disk *d, struct disk *real)
+{
+	bool differ;
+
+	while (!TAILQ_EMPTY(&d->log) && rng_chance(&s->rng, 500))
+		log_write(d, TAILQ_FIRST(&d->log));
+	while (!TAILQ_EMPTY(&d->state) && rng_chance(&s->rng, 500))
+		state_write(d, TAILQ_FIRST(&d->state));
+	disk_copy(real, d);
+	differ = !TAILQ_EMPTY(&d->log) || !TAILQ_EMPTY(&d->state);
+	disk_finish(d);
+	return differ;
+}
+
 static void
 recover_entries(struct disk *d, struct px_recovered *recovered)
 {

@@ -48,6 +48,7 @@ static const struct {
     [FAULT_WIPED] = {"disks emptied", 10},
     [FAULT_OLD_COPY] = {"disks restored from old copies", 10},
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
+    [FAULT_REFUSED] = {"starts refused behind a failed fsync", 0},
 };
 
 const char *
@@ -258,7 +259,7 @@ fault_disk(struct sim *s, struct host *n)
 	}
 	if (fault_strikes(s, FAULT_DISK_FULL) && !n->full)
 		fill(s, n);
-	if (n->up && fault_strikes(s, FAULT_FSYNC))
+	if (n->up && !n->boot.failed && fault_strikes(s, FAULT_FSYNC))
 		d->broken = true;
 }
 

@@ -22,6 +22,7 @@ host_init(struct sim *s, struct host *n, int id)
 	TAILQ_INIT(&n->held);
 	disk_init(&n->disk);
 	disk_init(&n->copy);
+	disk_init(&n->boot.real);
 }
 
 /* ---- checks ---- */
@@ -134,7 +135,6 @@ trace_role(struct sim *s, struct host *n)
 /* ---- updates ---- */
 
 static void fail(struct sim *s, struct host *n);
-static void down(struct sim *s, struct host *n, int64_t back);
 
 /* What the disk reports comes when the disk can write and the process is there to hear it. */
 static bool
@@ -253,7 +253,7 @@ run_copied(struct sim *s, struct event *e)
 	disk_crash(s, &n->disk, LOSE_SOME);
 	disk_copy_state(&n->disk, &s->hosts[from - 1].disk);
 	sim_trace(s, "replica %d has a copy of the state of replica %u", n->id, from);
-	down(s, n, 0);
+	host_down(s, n, 0);
 }
 
 static void
@@ -413,12 +413,12 @@ run_start(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up)
+	if (!n->up && boot_allows(s, n))
 		host_start(s, n);
 }
 
-static void
-down(struct sim *s, struct host *n, int64_t back)
+void
+host_down(struct sim *s, struct host *n, int64_t back)
 {
 	n->up = false;
 	n->life++;
@@ -445,7 +445,7 @@ host_crash(struct sim *s, struct host *n, enum fault why)
 	fault(s, why, "replica %d crashes", n->id);
 	if (disk_crash(s, &n->disk, LOSE_SOME))
 		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
-	down(s, n, until_back(s));
+	host_down(s, n, until_back(s));
 }
 
 void
@@ -456,18 +456,18 @@ host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back)
 	fault(s, FAULT_CRASH, "replica %d crashes for %.3f s", n->id, (double)back / 1e9);
 	if (disk_crash(s, &n->disk, loss))
 		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
-	down(s, n, back);
+	host_down(s, n, back);
 }
 
-/* A replica whose fsync failed trusts nothing any more: it ends itself, and does not come back
- * before its machine has started anew. What was not synced by then is gone, or not. */
+/* A replica whose fsync failed trusts nothing any more: it ends itself. Its supervisor knows no
+ * better than to start it again at once. */
 static void
 fail(struct sim *s, struct host *n)
 {
-	fault(s, FAULT_FSYNC, "fsync fails: replica %d ends, until its machine is rebooted", n->id);
-	n->disk.broken = false;
-	disk_crash(s, &n->disk, LOSE_SOME);
-	down(s, n, s->calm ? sim_between(s, 0, SECOND) : sim_between(s, SECOND, 20 * SECOND));
+	int64_t restart = boot_failed(s, n);
+
+	host_down(s, n, sim_between(s, 0, 200 * MS));
+	n->back_at = restart;
 }
 
 /* It has left, or has waited long enough for that. */
@@ -480,7 +480,7 @@ run_stopped(struct sim *s, struct event *e)
 		return;
 	sim_trace(s, "replica %d has stopped", n->id);
 	disk_finish(&n->disk);
-	down(s, n, until_back(s));
+	host_down(s, n, until_back(s));
 }
 
 /* A clean stop: it gives up the mastership, and goes when the others have been told. */
@@ -577,7 +577,7 @@ host_damage(struct sim *s, struct host *n, enum fault f)
 	    [FAULT_WIPED] = "its data directory is emptied",
 	};
 
-	if (is_spared(s, n) || n->disk.replaced)
+	if (is_spared(s, n) || n->disk.replaced || n->boot.failed)
 		return;
 	if (n->up)
 		host_crash(s, n, FAULT_CRASH);
@@ -655,6 +655,7 @@ host_free(struct host *n)
 	node_forget(n);
 	disk_free(&n->disk);
 	disk_free(&n->copy);
+	disk_free(&n->boot.real);
 }
 
 struct host *

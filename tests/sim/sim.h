@@ -6,6 +6,7 @@
  *   link.c     what replicas send each other
  *   disk.c     what a replica wrote, and what of it survives a crash
  *   host.c     drives one replica, as cell/io/host.h does
+ *   boots.c    the machine below it, after a failed fsync: what its page cache shows
  *   machine.c  drives one client, and the processes or the mount above it
  *   work.c     what the processes of a client do
  *   mounts.c   the mount of a machine that has one
@@ -30,6 +31,7 @@
 #include <bsd/sys/tree.h>
 #include "cell/base/rng.h"
 #include "cell/client/client.h"
+#include "cell/io/bootmark.h"
 #include "cell/replica.h"
 #include "cell/wire/codec.h"
 #include "fs/mount/mount.h"
@@ -137,6 +139,7 @@ enum fault {
 	FAULT_WIPED,        /* the data directory is emptied */
 	FAULT_OLD_COPY,     /* an earlier copy of it is put in its place */
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
+	FAULT_REFUSED,      /* a start in the boot in which the disk failed */
 	FAULTS
 };
 
@@ -314,6 +317,9 @@ bool disk_state_done(struct disk *d, uint64_t applied);
 enum loss { LOSE_SOME, LOSE_ALL, LOSE_NOTHING };
 bool disk_crash(struct sim *s, struct disk *d, enum loss loss);
 void disk_finish(struct disk *d);
+/* A sync fails. A random first part of what is being written is on the disk, which `real` becomes;
+ * all of it is in the page cache, which `d` shows from now on. True when they differ. */
+bool disk_fail(struct sim *s, struct disk *d, struct disk *real);
 /* What a start finds. `entries` are to be freed with free(). */
 /* The state becomes a copy of another's; nothing is being written. */
 void disk_copy_state(struct disk *to, struct disk *from);
@@ -328,6 +334,14 @@ struct held_send {
 };
 TAILQ_HEAD(held_list, held_send);
 
+/* Since when a machine runs, and what it has marked as failed. */
+struct boot {
+	uint64_t number;
+	bool failed;      /* `real` is what the disk holds, and the host's disk what the cache shows */
+	struct disk real;
+	char marks[2][BOOTMARK_LINE]; /* in the data directory; in the run directory */
+};
+
 struct host {
 	int id; /* replica id, 1.. */
 	bool up, stopping, copying;
@@ -337,6 +351,7 @@ struct host {
 	struct replica *replica;
 	struct replica_update update;
 	struct disk disk, copy; /* and what it was like earlier */
+	struct boot boot;
 	bool full;
 	struct held_list held;
 	uint64_t durable_ticket;
@@ -350,6 +365,8 @@ void host_init(struct sim *s, struct host *n, int id);
 void host_start(struct sim *s, struct host *n);
 /* `why`: what is counted. */
 void host_crash(struct sim *s, struct host *n, enum fault why);
+/* Starts it after that time. */
+void host_down(struct sim *s, struct host *n, int64_t back);
 /* It is back after that time. */
 void host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back);
 void host_stop(struct sim *s, struct host *n);
@@ -368,6 +385,14 @@ void host_check_end(struct sim *s);
 void host_free(struct host *n);
 void host_event(struct sim *s, struct host *n, struct replica_event event);
 struct host *sim_serving(struct sim *s);
+
+/* ---- boots.c ---- */
+
+/* A sync of its disk has failed: the process marks that, and ends. The machine itself restarts
+ * later; returns when. */
+int64_t boot_failed(struct sim *s, struct host *n);
+/* A supervisor starts the process again: does it run? */
+bool boot_allows(struct sim *s, struct host *n);
 
 /* ---- history.c ---- */
 
