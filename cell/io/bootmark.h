@@ -8,7 +8,7 @@
 enum { BOOTMARK_BOOT = 64, BOOTMARK_WHY = 256, BOOTMARK_LINE = BOOTMARK_WHY + BOOTMARK_BOOT + 32 };
 
 enum bootmark {
-	BOOTMARK_NONE,    /* no mark */
+	BOOTMARK_NONE,    /* no mark, or one that is damaged */
 	BOOTMARK_EARLIER, /* in another boot: the page cache of that one is gone */
 	BOOTMARK_NOW,     /* in this one: what is read may never have been written */
 };
