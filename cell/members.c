@@ -174,10 +174,22 @@ r_members_tell_peer(struct replica *r, uint8_t peer)
 	              .to_peer = true, .peer = peer, .frame = buffer_take(&frame)});
 }
 
-void
-r_members_hear(struct replica *r, const struct msg_members *m)
+static bool
+is_member(const struct replica *r, uint8_t id)
 {
-	if (m->version > r->newest.version && m->members.count > 0)
+	struct cursor rest = cursor_of(r->newest.members.packed);
+	struct member m;
+
+	while (wire_next_member(&rest, &m))
+		if (m.id == id)
+			return m.role != MEMBER_REMOVED;
+	return false;
+}
+
+void
+r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m)
+{
+	if (m->version > r->newest.version && m->members.count > 0 && is_member(r, from))
 		know(r, m->version, m->members);
 }
 

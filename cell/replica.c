@@ -322,7 +322,7 @@ on_peer(struct replica *r, const struct replica_event *e)
 		digests_heard(&r->digests, e->peer, m.digest.index, m.digest.digest,
 		              px_chosen(r->px));
 	} else if (m.code == MSG_members) {
-		r_members_hear(r, &m.members);
+		r_members_hear(r, e->peer, &m.members);
 	} else {
 		if (m.code == MSG_hello || m.code == MSG_prepare)
 			r_members_tell_peer(r, e->peer);

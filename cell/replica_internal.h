@@ -125,7 +125,8 @@ void r_members_changed(struct replica *r);
 /* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
  * reached by them: when it speaks up, whoever hears it tells it. */
 void r_members_tell_peer(struct replica *r, uint8_t peer);
-void r_members_hear(struct replica *r, const struct msg_members *m);
+/* Who was removed has no say in it: its key may be in wrong hands. */
+void r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m);
 void r_members_free(struct replica *r);
 
 /* operate.c */

@@ -420,6 +420,30 @@ test_who_was_away_listens(void **state)
 	buffer_free(&packed);
 }
 
+/* One that was removed, or never was a member, has no say in who is one. */
+static void
+test_who_was_removed_is_not_believed(void **state)
+{
+	struct message told = {.code = MSG_members, .members.version = UINT64_MAX};
+	struct cell *cell = cell_new(3);
+	struct cell_replica *master = cell_master(cell), *gone = other_than(cell, master);
+	struct member of = cell_member(gone->id, MEMBER_VOTER);
+	struct buffer packed = BUFFER(1000);
+	uint64_t version;
+
+	(void)state;
+	cell_pass_ms(cell, 500);
+	expect_operated(cell, removing(gone->id), RC_OK, gone->id, "");
+	version = replica_members(master->replica).version;
+	wire_put_member(&packed, &of);
+	told.members.members = (struct wire_list){buffer_view(&packed), 1};
+	say_as_peer(master, gone->id, &told);
+	say_as_peer(master, 77, &told);
+	assert_int_equal(replica_members(master->replica).version, version);
+	cell_free(cell);
+	buffer_free(&packed);
+}
+
 /* Before there is a list, a replica that is asked says so; nobody who listens is bothered. */
 static void
 test_no_members_yet(void **state)
@@ -755,6 +779,7 @@ main(void)
 		cmocka_unit_test(test_members_are_told),
 		cmocka_unit_test(test_who_was_away_is_told),
 		cmocka_unit_test(test_who_was_away_listens),
+		cmocka_unit_test(test_who_was_removed_is_not_believed),
 		cmocka_unit_test(test_no_members_yet),
 		cmocka_unit_test(test_operator_leaves),
 		cmocka_unit_test(test_client_finds_new_members),
