@@ -189,7 +189,8 @@ is_member(const struct replica *r, uint8_t id)
 void
 r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m)
 {
-	if (m->version > r->newest.version && m->members.count > 0 && is_member(r, from))
+	if (m->version > r->newest.version && is_member(r, from) &&
+	    tree_members_go_on(r->tree, m->members))
 		know(r, m->version, m->members);
 }
 
@@ -203,7 +204,8 @@ r_members_changing(const struct replica *r)
 	return r->changing || (version > 0 && version == tree_applied(r->tree));
 }
 
-void
+/* Paxos goes by a list as soon as it is in the log: the state must not refuse it later. */
+bool
 r_members_propose(struct replica *r, const struct membership *m)
 {
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
@@ -211,7 +213,9 @@ r_members_propose(struct replica *r, const struct membership *m)
 
 	must(!r_members_changing(r) && master_serving(r->master));
 	op.set_members.members = membership_pack(m, &packed);
-	r_propose(r, &op);
-	r->changing = true;
+	r->changing = tree_check_members(r->tree, &op.set_members) == RC_OK;
+	if (r->changing)
+		r_propose(r, &op);
 	buffer_free(&packed);
+	return r->changing;
 }

@@ -234,10 +234,9 @@ promote_learner(struct replica *r, struct membership *m)
 	if (r_members_changing(r) || !r_is_master(r) || !px_lease_valid(r->px, r->now))
 		return;
 	v = membership_promote(m);
-	if (v.rc != RC_OK)
-		return;
-	buffer_printf(&r->update->trace, "replica %u has caught up and gets a vote\n", v.id);
-	r_members_propose(r, m);
+	if (v.rc == RC_OK && r_members_propose(r, m))
+		buffer_printf(&r->update->trace, "replica %u has caught up and gets a vote\n",
+		              v.id);
 }
 
 static void

@@ -60,13 +60,13 @@ operate_members(struct replica *r, struct operator *o)
 	view.asked = o->since;
 	v = add ? membership_add(&view, o->asked.address, o->asked.key)
 	        : membership_remove(&view, o->asked.id);
-	if (v.changed) {
+	if (v.changed && r_members_propose(r, &view))
 		buffer_printf(&r->update->trace, "replica %u is to be %s\n", v.id,
 		              add ? "added" : "removed");
-		r_members_propose(r, &view);
-	} else if (v.rc != RC_BUSY) {
+	else if (v.changed)
+		conclude(r, o, RC_INVAL, v.id, "there can be no such list of members");
+	else if (v.rc != RC_BUSY)
 		conclude(r, o, v.rc, v.id, v.why);
-	}
 }
 
 static void

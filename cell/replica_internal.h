@@ -116,8 +116,8 @@ void r_members_view(const struct replica *r, struct membership *m);
 /* Is a change under way? It is over when an entry behind it is applied: then a majority of those
  * who stay has written down that it is chosen, and needs nobody else any more. */
 bool r_members_changing(const struct replica *r);
-/* Proposes the view's list in the place of the one it was made from. */
-void r_members_propose(struct replica *r, const struct membership *m);
+/* Proposes the view's list in the place of the one it was made from. False when it can't be. */
+bool r_members_propose(struct replica *r, const struct membership *m);
 /* To a client; 0: to all. */
 void r_members_tell(struct replica *r, uint64_t conn);
 /* Another list was applied. */

@@ -205,6 +205,7 @@ apply_commands(struct turn *w, const struct entry *e)
 	struct command c;
 	struct op op;
 
+	w->alone = e->commands.count == 1;
 	while (wire_next_command(&from, &c)) {
 		must(wire_get_op(c.op, &op) == RC_OK);
 		apply_command(w, &c, &op);

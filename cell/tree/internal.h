@@ -173,6 +173,7 @@ struct turn {
 	uint64_t index;
 	int64_t stamp_ns;
 	struct session *session; /* who asks; NULL: the master itself */
+	bool alone;              /* the command in its entry */
 };
 
 /* ---- node.c ---- */

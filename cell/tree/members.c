@@ -246,17 +246,25 @@ members_begin(struct turn *w, struct wire_list list)
 	return RC_OK;
 }
 
+static enum rc
+check(const struct tree *t, const struct op_set_members *o, struct members *list)
+{
+	if (t->seats_n == 0 || o->version != t->members_version)
+		return RC_CANCELED;
+	return unpack(o->members, list) && may_replace(t, list) ? RC_OK : RC_INVAL;
+}
+
 enum rc
 apply_set_members(struct turn *w, const struct op_set_members *o)
 {
 	struct members list;
+	enum rc rc = check(w->tree, o, &list);
 
-	if (w->tree->seats_n == 0 || o->version != w->tree->members_version)
-		return RC_CANCELED;
-	if (!unpack(o->members, &list) || !may_replace(w->tree, &list))
-		return RC_INVAL;
-	replace(w, &list, w->index);
-	return RC_OK;
+	if (rc == RC_OK && !w->alone)
+		rc = RC_INVAL;
+	if (rc == RC_OK)
+		replace(w, &list, w->index);
+	return rc;
 }
 
 /* ---- reads ---- */
@@ -267,6 +275,37 @@ tree_members(const struct tree *t, struct buffer *packed)
 	for (size_t i = 0; i < t->seats_n; i++)
 		wire_put_member(packed, &t->seats[i].member);
 	return (struct wire_list){buffer_view(packed), (uint32_t)t->seats_n};
+}
+
+enum rc
+tree_check_members(const struct tree *t, const struct op_set_members *o)
+{
+	struct members list;
+
+	return check(t, o, &list);
+}
+
+bool
+tree_members_go_on(const struct tree *t, struct wire_list list)
+{
+	struct members later;
+
+	if (!unpack(list, &later))
+		return false;
+	for (size_t i = 0; i < later.n; i++) {
+		if (key_taken(t, &later.member[i]))
+			return false;
+	}
+	for (size_t i = 0; i < t->seats_n; i++) {
+		const struct member *old = &t->seats[i].member, *new = listed(&later, old->id);
+
+		if (new == NULL && later.n < LIMIT_MEMBERS)
+			return false;
+		if (new != NULL && (!bytes_equal(new->key, old->key) ||
+		                    (old->role == MEMBER_REMOVED && new->role != MEMBER_REMOVED)))
+			return false;
+	}
+	return true;
 }
 
 bool

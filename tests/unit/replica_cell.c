@@ -194,12 +194,31 @@ carry_out(struct cell_replica *r)
 	}
 }
 
+/* Paxos reads the changes of the members in the log, the state is told of them: both must take the
+ * same ones. */
+static void
+check_members(const struct replica *r)
+{
+	const struct px_members *voting = px_members(replica_px(r));
+	const struct tree *t = replica_tree(r);
+	struct member m = {0};
+	int n = 0;
+
+	if (tree_applied(t) != px_chosen(replica_px(r)) || !tree_member_after(t, 0, &m))
+		return;
+	assert_int_equal(voting->version, tree_members_version(t));
+	for (uint8_t id = 0; tree_member_after(t, id, &m); id = m.id)
+		n += m.role != MEMBER_REMOVED;
+	assert_int_equal(voting->n, n);
+}
+
 void
 cell_replica_event(struct cell_replica *r, struct replica_event event)
 {
 	event.now = r->cell->now;
 	event.wall_ns = r->cell->now.ns;
 	replica_step(r->replica, &event, &r->update);
+	check_members(r->replica);
 	carry_out(r);
 }
 

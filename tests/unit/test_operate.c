@@ -382,7 +382,7 @@ test_who_was_away_listens(void **state)
 	const struct message hello = {.code = MSG_hello, .hello = {.ballot = {1, 0}, .start = 5}};
 	struct cell *cell = cell_new(3);
 	struct cell_replica *r = other_than(cell, cell_master(cell));
-	struct member of[2] = {cell_member(2, MEMBER_VOTER), cell_member(9, MEMBER_LEARNER)};
+	const uint8_t ids[] = {1, 2, 3, 9};
 	struct buffer packed = BUFFER(1000);
 	const uint64_t version = tree_applied(replica_tree(r->replica)) + 5;
 
@@ -390,13 +390,16 @@ test_who_was_away_listens(void **state)
 	assert_int_equal(replica_members(r->replica).members.count, 3);
 	r->members_changed = false;
 	told.members.version = version;
-	wire_put_member(&packed, &of[0]);
-	wire_put_member(&packed, &of[1]);
-	told.members.members = (struct wire_list){buffer_view(&packed), 2};
+	for (int i = 0; i < 4; i++) {
+		const struct member m = cell_member(ids[i], MEMBER_VOTER);
+
+		wire_put_member(&packed, &m);
+	}
+	told.members.members = (struct wire_list){buffer_view(&packed), 4};
 	say_as_peer(r, 2, &told);
 	assert_true(r->members_changed);
 	assert_int_equal(replica_members(r->replica).version, version);
-	assert_int_equal(replica_members(r->replica).members.count, 2);
+	assert_int_equal(replica_members(r->replica).members.count, 4);
 	assert_true(bytes_equal(replica_members(r->replica).members.packed, buffer_view(&packed)));
 	say_as_peer(r, 5, &hello);
 	assert_int_equal(told_to(r, 5).version, version);

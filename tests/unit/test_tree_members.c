@@ -80,9 +80,10 @@ begin_with(struct fixture *f, const char *text)
 static enum rc
 set_list(struct fixture *f, uint64_t version, struct list *l)
 {
-	enum rc rc =
-	    run(f, 0, OP(set_members, .version = version, .members = view(l)));
+	const struct op *op = OP(set_members, .version = version, .members = view(l));
+	enum rc foreseen = tree_check_members(f->tree, &op->set_members), rc = run(f, 0, op);
 
+	assert_int_equal(rc, foreseen);
 	buffer_free(&l->packed);
 	return rc;
 }
@@ -194,6 +195,71 @@ test_a_list_replaces_the_one_it_names(void **state)
 	assert_int_equal(set(f, "1 voter a:1, 2 voter b:1, 3 voter c:1, 4 voter d:1"), RC_OK);
 	assert_int_equal(set(f, "2 voter b:1, 3 voter c:2, 4 voter d:1"), RC_OK);
 	assert_members(f, "1 removed a:1, 2 voter b:1, 3 voter c:2, 4 voter d:1");
+}
+
+/* Paxos, which reads it in the log, looks for it alone in its entry. */
+static void
+test_a_change_stands_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct list l = list_of("1 voter a:1, 2 voter b:1, 3 voter c:1, 4 learner d:1");
+	struct command c = {.stamp_ns = 1};
+
+	entry_add(f, &c, OP(set_members, .members = view(&l)));
+	entry_add(f, &c, OP(check_digest, .index = 1));
+	assert_int_equal(entry_apply(f), RC_OK);
+	assert_int_equal(f->out.answers_n, 2);
+	assert_int_equal(f->out.answers[0].rc, RC_INVAL);
+	assert_members(f, "1 voter a:1, 2 voter b:1, 3 voter c:1");
+	assert_int_equal(set_list(f, 0, &l), RC_OK);
+}
+
+static bool
+goes_on(const struct fixture *f, const char *text)
+{
+	struct list l = list_of(text);
+	bool on = tree_members_go_on(f->tree, view(&l));
+
+	buffer_free(&l.packed);
+	return on;
+}
+
+/* What others tell that they have applied may be many changes later, but of the same cell. */
+static void
+test_a_later_list(void **state)
+{
+	struct fixture *f = *state;
+	struct list other = {.packed = BUFFER(LIMIT_FRAME)};
+
+	assert_int_equal(set(f, "2 voter b:1, 3 voter c:1"), RC_OK);
+	assert_true(goes_on(f, "1 removed a:1, 2 voter b:1, 3 voter c:1"));
+	assert_true(goes_on(f, "1 removed a:1, 2 removed b:1, 3 removed c:1, 4 removed d:1, "
+	                       "5 voter b:1, 6 learner c:1, 7 voter e:1"));
+	assert_false(goes_on(f, "1 removed a:1, 3 voter c:1")); /* where is 2? */
+	assert_false(goes_on(f, "1 voter a:1, 2 voter b:1, 3 voter c:1"));
+	assert_false(goes_on(f, "1 removed a:1, 2 learner b:1, 3 learner c:1"));
+	assert_false(goes_on(f, "1 removed a:1, 2 voter b:1, 3 voter c:1, 3 voter d:1"));
+	assert_false(goes_on(f, ""));
+	list_add(&other, 1, MEMBER_REMOVED, "a:1", 1);
+	list_add(&other, 2, MEMBER_VOTER, "b:1", 9); /* another key */
+	list_add(&other, 3, MEMBER_VOTER, "c:1", 3);
+	assert_false(tree_members_go_on(f->tree, view(&other)));
+	buffer_free(&other.packed);
+}
+
+/* Of many removed ones the list keeps the last: some that we know may be forgotten there. */
+static void
+test_a_later_list_that_is_full(void **state)
+{
+	struct fixture *f = *state;
+	struct list l = {.packed = BUFFER(LIMIT_FRAME)};
+
+	for (int id = 0; id < LIMIT_MEMBERS - 1; id++)
+		list_add(&l, (uint8_t)(100 + id), MEMBER_REMOVED, "x:1", (uint8_t)(100 + id));
+	assert_false(tree_members_go_on(f->tree, view(&l))); /* nobody votes */
+	list_add(&l, 200, MEMBER_VOTER, "y:1", 200);
+	assert_true(tree_members_go_on(f->tree, view(&l)));
+	buffer_free(&l.packed);
 }
 
 static void
@@ -518,6 +584,9 @@ main(void)
 	    cmocka_unit_test(test_an_epoch_whose_list_is_none_does_not_begin),
 	    cmocka_unit_test(test_a_cell_in_one_process_has_no_addresses),
 	    CELL_TEST(test_a_list_replaces_the_one_it_names),
+	    CELL_TEST(test_a_change_stands_alone),
+	    CELL_TEST(test_a_later_list),
+	    CELL_TEST(test_a_later_list_that_is_full),
 	    CELL_TEST(test_only_a_master_changes_members),
 	    CELL_TEST(test_at_most_one_voter_comes_or_goes),
 	    CELL_TEST(test_an_id_is_never_used_again),
