@@ -156,6 +156,10 @@ struct tree_outcome {
 enum rc tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes payload,
                    struct tree_outcome *out);
 void tree_outcome_free(struct tree_outcome *out);
+/* Makes of the copy of a cell a cell of its own, by one more entry with the operation restore:
+ * whatever it counts begins far beyond what the old one can have given out. `wall_ns`: the time of
+ * day. RC_RANGE when a counter is at its end. */
+enum rc tree_restore(struct tree *t, int64_t wall_ns);
 
 /* ---- reads ---- */
 

@@ -213,13 +213,19 @@ disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_lis
 	return d->state_busy;
 }
 
+void
+disk_save(struct disk *d, const struct row_list *rows, uint64_t applied)
+{
+	for (size_t i = 0; i < rows->n; i++)
+		row_save(d, &rows->rows[i]);
+	must(applied >= d->applied);
+	d->applied = applied;
+}
+
 static void
 state_write(struct disk *d, struct writing *w)
 {
-	for (size_t i = 0; i < w->rows.n; i++)
-		row_save(d, &w->rows.rows[i]);
-	must(w->ticket >= d->applied);
-	d->applied = w->ticket;
+	disk_save(d, &w->rows, w->ticket);
 	d->state_lost = d->state_lost && d->applied < d->trimmed;
 	writing_free(&d->state, w);
 }
@@ -404,13 +410,13 @@ recover_tree(struct sim *s, struct disk *d)
 }
 
 void
-disk_copy_state(struct disk *to, struct disk *from)
+disk_copy_state(struct disk *to, const struct disk *from)
 {
 	struct saved_row *r;
 
 	while (!RB_EMPTY(&to->rows))
 		saved_row_drop(to, RB_ROOT(&to->rows));
-	RB_FOREACH(r, saved_rows, &from->rows)
+	RB_FOREACH(r, saved_rows, (struct saved_rows *)&from->rows)
 	row_save(to, &r->row);
 	to->applied = from->applied;
 	to->state_lost = false;

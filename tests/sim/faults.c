@@ -48,6 +48,7 @@ static const struct {
     [FAULT_WIPED] = {"disks emptied", 10},
     [FAULT_OLD_COPY] = {"disks restored from old copies", 10},
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
+    [FAULT_RESTORED] = {"restores", 0},
     [FAULT_REFUSED] = {"starts refused behind a failed fsync", 0},
 };
 
@@ -114,6 +115,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	w->disk_us = spread(r, 200, 50000);
 	w->datagrams = rng_chance(r, 300);
 	w->keep_saved_back = rng_chance(r, 300);
+	w->restore = rng_chance(r, 300);
 	w->clocks = rng_chance(r, 100)   ? CLOCKS_WILD
 	            : rng_chance(r, 600) ? CLOCKS_DRIFT
 	                                 : CLOCKS_ALIKE;
@@ -238,7 +240,7 @@ fault_stored(struct sim *s, struct host *n)
 	for (size_t i = 0; i < sizeof stored / sizeof *stored; i++)
 		if (s->hosts_n > 1 && fault_strikes(s, stored[i]))
 			host_damage(s, n, stored[i]);
-	if (s->swarm.rates[FAULT_OLD_COPY] > 0 && rng_chance(&s->rng, 5))
+	if ((s->swarm.rates[FAULT_OLD_COPY] > 0 || s->swarm.restore) && rng_chance(&s->rng, 5))
 		disk_copy(&n->copy, &n->disk);
 }
 

@@ -204,6 +204,7 @@ finish(struct sim *s)
 	users_check(s);
 	model_check_tree(s, replica_tree(n->replica));
 	check_empty(s);
+	restored_check(s);
 }
 
 static void

@@ -15,6 +15,7 @@
  *   model.c    what the cell should do, written down a second time and as simply as possible;
  *   locks.c    fed with the log, compared with what clients are told
  *   reads.c    and what reads show with what was there at that moment
+ *   restored.c a copy of the cell becomes a new one
  *   faults.c   which faults a seed has, and when they strike
  *   adversary.c  those that wait for their moment
  *   trace.c    what happens, in words
@@ -140,6 +141,7 @@ enum fault {
 	FAULT_OLD_COPY,     /* an earlier copy of it is put in its place */
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
 	FAULT_REFUSED,      /* a start in the boot in which the disk failed */
+	FAULT_RESTORED,     /* no fault: a copy became a new cell */
 	FAULTS
 };
 
@@ -164,6 +166,7 @@ struct swarm {
 	int lock_delay_s;
 	enum clocks clocks;
 	bool keep_saved_back;
+	bool restore; /* at the end */
 	uint64_t log_entries, digest_every; /* 0: as usual */
 };
 
@@ -320,9 +323,11 @@ void disk_finish(struct disk *d);
 /* A sync fails. A random first part of what is being written is on the disk, which `real` becomes;
  * all of it is in the page cache, which `d` shows from now on. True when they differ. */
 bool disk_fail(struct sim *s, struct disk *d, struct disk *real);
-/* What a start finds. `entries` are to be freed with free(). */
 /* The state becomes a copy of another's; nothing is being written. */
-void disk_copy_state(struct disk *to, struct disk *from);
+void disk_copy_state(struct disk *to, const struct disk *from);
+/* Rows that are durable at once. */
+void disk_save(struct disk *d, const struct row_list *rows, uint64_t applied);
+/* What a start finds. `entries` are to be freed with free(). */
 struct tree *disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered);
 
 /* ---- host.c ---- */
@@ -654,6 +659,11 @@ void users_next(struct sim *s, struct machine *m, int p);
 void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
 void users_signals(struct sim *s, struct machine *m, int p);
 void users_check(struct sim *s);
+
+/* ---- restored.c ---- */
+
+/* A copy of the state becomes a cell of its own, and the first machine's client goes on in it. */
+void restored_check(struct sim *s);
 
 /* ---- trace.c ---- */
 

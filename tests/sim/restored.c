@@ -1,0 +1,384 @@
+/* A restore at the end of a run: the state of a replica, or an older copy of it, becomes a cell of
+ * its own, as `lsctl restore` makes it, and a client of the old cell goes on in it. Whatever the new
+ * cell counts is greater than anything that the old one ever gave out, and nothing of an old session
+ * is worth anything. There are no faults and no delays. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+enum { FILES_TRIED = 3, STEPS_MAX = 100000 };
+
+struct parcel {
+	bool to_replica;
+	uint64_t conn;
+	struct bytes frame; /* owned */
+};
+
+struct restored {
+	struct sim *s;
+	struct disk disk;
+	struct replica *replica;
+	struct replica_update update;
+	struct machine *m; /* whose client goes on */
+	mono_t now;
+	uint64_t conns, conn, aside;
+	struct parcel *parcels; /* from `next` on */
+	size_t n, room, next;
+	bool expired, answered;
+	uint64_t tokens;
+	struct client_answer answer;
+	struct result result;
+};
+
+static void
+above(struct restored *r, const char *what, uint64_t number, uint64_t old)
+{
+	if (number <= old)
+		sim_fail(r->s, "after a restore %s is %lu, and the old cell had %lu", what,
+		         (unsigned long)number, (unsigned long)old);
+}
+
+/* ---- the new cell ---- */
+
+static void
+deliver(struct restored *r, bool to_replica, uint64_t conn, struct bytes frame)
+{
+	ARRAY_ROOM(r->parcels, r->n, r->room);
+	r->parcels[r->n++] =
+	    (struct parcel){.to_replica = to_replica, .conn = conn, .frame = bytes_copy(frame)};
+}
+
+static void
+replica_hears(struct restored *r, struct replica_event event)
+{
+	uint64_t ticket, applied;
+
+	event.now = r->now;
+	event.wall_ns = r->now.ns;
+	replica_step(r->replica, &event, &r->update);
+	for (size_t i = 0; i < r->update.sends_n; i++)
+		deliver(r, false, r->update.sends[i].conn, r->update.sends[i].frame);
+	ticket = r->update.records_n > 0 ? r->update.ticket : 0;
+	applied = r->update.rows.n > 0 ? r->update.applied : 0;
+	if (ticket != 0)
+		replica_hears(r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
+	if (applied != 0)
+		replica_hears(r, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
+}
+
+static void
+replica_begins(struct restored *r)
+{
+	struct member self = {.id = 1, .role = MEMBER_VOTER};
+	struct replica_config config = {
+	    .members = &self,
+	    .members_n = 1,
+	    .paxos = {.self = 1,
+	              .lease = span_ms(500),
+	              .heartbeat = span_ms(100),
+	              .drift_permille = 10,
+	              .start = rng_next(&r->s->rng),
+	              .seed = rng_next(&r->s->rng)},
+	    .master = {.cell = "sim",
+	               .session_lease = span_ms(r->s->swarm.session_lease_ms),
+	               .cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS),
+	               .drift_permille = 10},
+	};
+	struct px_recovered recovered;
+	struct tree *t = disk_recover(r->s, &r->disk, &recovered);
+
+	r->replica = replica_new(&config, t, &recovered, r->now);
+	free((void *)recovered.entries);
+}
+
+/* ---- its client ---- */
+
+static void client_hears(struct restored *r, struct client_event event);
+
+static void
+connect(struct restored *r, uint64_t *conn, uint8_t replica, bool aside)
+{
+	if (*conn != 0)
+		replica_hears(r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = *conn});
+	*conn = replica == 1 ? ++r->conns : 0;
+	if (*conn != 0)
+		replica_hears(r, (struct replica_event){.kind = REPLICA_CONNECTED,
+		                                        .conn = *conn,
+		                                        .principal = bytes_of("admin")});
+	if (!aside || *conn == 0)
+		client_hears(r, (struct client_event){
+				    .kind = *conn != 0 ? CLIENT_CONNECTED : CLIENT_DISCONNECTED,
+				    .aside = aside});
+}
+
+static void
+send_frames(struct restored *r)
+{
+	struct bytes rest = buffer_view(&r->m->update.frames);
+
+	while (rest.len > 0) {
+		struct bytes frame = {rest.data, (size_t)wire_frame_length(rest)};
+
+		must(frame.len > 0 && frame.len <= rest.len);
+		deliver(r, true, r->conn, frame);
+		rest.data += frame.len;
+		rest.len -= frame.len;
+	}
+}
+
+static void
+client_hears(struct restored *r, struct client_event event)
+{
+	struct client_update *u = &r->m->update;
+	bool connects, listens;
+	uint8_t to, listen_to;
+
+	event.now = r->now;
+	client_step(r->m->client, &event, u);
+	send_frames(r);
+	for (size_t i = 0; i < u->answers_n; i++) {
+		if (u->answers[i].token != r->tokens)
+			continue;
+		r->answered = true;
+		r->answer = u->answers[i];
+	}
+	r->expired = r->expired || (u->state_changed &&
+	                            client_status(r->m->client).state == CLIENT_EXPIRED);
+	connects = u->connect;
+	to = u->replica;
+	listens = u->listen;
+	listen_to = u->listen_to;
+	if (listens)
+		connect(r, &r->aside, listen_to, true);
+	if (connects)
+		connect(r, &r->conn, to, false);
+}
+
+/* ---- time ---- */
+
+static void
+next_parcel(struct restored *r)
+{
+	struct parcel p = r->parcels[r->next++];
+
+	if (p.to_replica && p.conn == r->conn)
+		replica_hears(r, (struct replica_event){
+				     .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
+	else if (!p.to_replica && (p.conn == r->conn || p.conn == r->aside))
+		client_hears(r, (struct client_event){.kind = CLIENT_FRAME,
+		                                      .frame = p.frame,
+		                                      .aside = p.conn == r->aside});
+	free((void *)p.frame.data);
+}
+
+static void
+step(struct restored *r)
+{
+	mono_t replica, client;
+
+	if (r->next < r->n) {
+		next_parcel(r);
+		return;
+	}
+	replica = replica_deadline(r->replica);
+	client = client_deadline(r->m->client);
+	r->now = mono_max(r->now, mono_min(replica, client));
+	if (mono_reached(r->now, replica))
+		replica_hears(r, (struct replica_event){.kind = REPLICA_TIMEOUT});
+	if (mono_reached(r->now, client))
+		client_hears(r, (struct client_event){.kind = CLIENT_TIMEOUT});
+}
+
+/* Asks, and waits for the answer; its views last until the next step. */
+static enum rc
+ask(struct restored *r, const struct op *op)
+{
+	r->tokens++;
+	r->answered = false;
+	client_hears(r, (struct client_event){
+			    .kind = CLIENT_REQUEST, .token = r->tokens, .op = op});
+	for (int i = 0; !r->answered; i++) {
+		if (i == STEPS_MAX)
+			sim_fail(r->s, "after a restore %s is never answered",
+			         wire_op_name(op->code));
+		step(r);
+	}
+	r->result = r->answer.result;
+	return r->answer.rc;
+}
+
+/* ---- what has to hold ---- */
+
+static uint64_t
+newest_generation(const struct item *it)
+{
+	return it->versions[it->versions_n - 1].generation;
+}
+
+static void
+check_session(struct restored *r)
+{
+	struct client_status status;
+	int i = 0;
+
+	do {
+		step(r);
+		status = client_status(r->m->client);
+		if (++i == STEPS_MAX)
+			sim_fail(r->s, "after a restore client %d gets no session", r->m->id + 1);
+	} while (status.state != CLIENT_SAFE || (status.session == r->m->session && !r->expired));
+	if (!r->expired)
+		sim_fail(r->s, "after a restore client %d has its old session", r->m->id + 1);
+	above(r, "a session", status.session, r->s->model.next - 1);
+	above(r, "the epoch", status.epoch, r->s->model.epoch);
+}
+
+static void
+check_new_file(struct restored *r)
+{
+	struct op op = {.code = OP_create,
+	                .create = {.parent = NODE_ROOT,
+	                           .name = bytes_of("restored"),
+	                           .kind = NODE_FILE,
+	                           .exclusive = 1}};
+
+	if (ask(r, &op) != RC_OK)
+		sim_fail(r->s, "after a restore a file can't be made");
+	above(r, "an instance", r->result.created.attr.node, r->s->model.next - 1);
+}
+
+/* A lock that stands delayed in the copy is nobody's yet; its generation can be read. */
+static void
+check_lock(struct restored *r, const struct item *it)
+{
+	struct op op = {.code = OP_acquire,
+	                .acquire = {.acquire = {.node = it->node,
+	                                        .owner = 1,
+	                                        .acquisition = r->tokens + 1,
+	                                        .mode = LOCK_EXCLUSIVE,
+	                                        .delay_s = -1}}};
+	enum rc rc = ask(r, &op);
+
+	if (rc == RC_OK) {
+		above(r, "a fencing token", r->result.acquired.fence, r->s->model.last_fence);
+		above(r, "a lock generation", r->result.acquired.lock_generation,
+		      it->lock_generation);
+	} else if (rc != RC_BUSY_LOCK) {
+		sim_fail(r->s, "after a restore a lock can't be taken: %s", rc_name(rc));
+	}
+	op = (struct op){.code = OP_get_lock, .get_lock = {.node = it->node}};
+	if (ask(r, &op) != RC_OK)
+		sim_fail(r->s, "after a restore a lock can't be read");
+	if (rc == RC_BUSY_LOCK && r->result.lock.state != LOCK_STATE_DELAYED)
+		sim_fail(r->s, "after a restore the lock of %s is still held", it->name);
+	above(r, "a lock generation", r->result.lock.lock_generation, it->lock_generation);
+}
+
+static void
+check_file(struct restored *r, const struct item *it)
+{
+	struct op op = {.code = OP_set_contents,
+	                .set_contents = {.node = it->node, .contents = bytes_of("restored")}};
+	enum rc rc = ask(r, &op);
+
+	if (rc == RC_STALE)
+		return; /* it was made behind the copy, or had gone before */
+	if (rc != RC_OK)
+		sim_fail(r->s, "after a restore a file can't be written: %s", rc_name(rc));
+	above(r, "a content generation", r->result.attr.attr.content_generation,
+	      newest_generation(it));
+	check_lock(r, it);
+}
+
+/* Who waited in the old cell has no place in the queues of the new one. */
+static void
+check_ticket(struct restored *r)
+{
+	for (size_t i = r->s->history.acquires_n; i-- > 0;) {
+		const struct record *old = r->s->history.acquires[i];
+		struct op op = old->op;
+
+		if (old->ticket.epoch == 0)
+			continue;
+		op.acquire.acquire.ticket = old->ticket;
+		if (ask(r, &op) != RC_PERM)
+			sim_fail(r->s, "after a restore a place in a queue is taken for one");
+		return;
+	}
+}
+
+/* ---- the copy ---- */
+
+/* The state of a replica as it is, or as it was earlier. */
+static const struct disk *
+choose(struct sim *s)
+{
+	const struct host *n = &s->hosts[rng_below(&s->rng, (uint64_t)s->hosts_n)];
+	const struct disk *d = rng_chance(&s->rng, 700) ? &n->copy : &n->disk;
+
+	return d->applied > 0 && !d->state_lost ? d : NULL;
+}
+
+/* Only the state goes into the new cell: its log is empty, and what it has promised is gone. */
+static void
+make_cell(struct restored *r, const struct disk *from)
+{
+	struct row_list rows = {0};
+	struct tree_session session;
+	struct px_recovered recovered;
+	struct tree *t;
+
+	disk_init(&r->disk);
+	disk_copy_state(&r->disk, from);
+	t = disk_recover(r->s, &r->disk, &recovered);
+	free((void *)recovered.entries);
+	if (tree_restore(t, r->s->now) != RC_OK)
+		sim_fail(r->s, "a restore is refused");
+	if (tree_session_after(t, 0, &session))
+		sim_fail(r->s, "session %lu outlives a restore", (unsigned long)session.id);
+	tree_changes(t, &rows);
+	disk_save(&r->disk, &rows, tree_applied(t));
+	row_list_free(&rows);
+	tree_free(t);
+}
+
+static void
+restored_free(struct restored *r)
+{
+	for (; r->next < r->n; r->next++)
+		free((void *)r->parcels[r->next].frame.data);
+	free(r->parcels);
+	replica_free(r->replica);
+	replica_update_free(&r->update);
+	disk_free(&r->disk);
+}
+
+/* The machine's client is of no use to the old cell any more. */
+void
+restored_check(struct sim *s)
+{
+	struct restored r = {.s = s, .m = &s->machines[0]};
+	const struct disk *from = s->swarm.restore ? choose(s) : NULL;
+
+	if (from == NULL)
+		return;
+	fault(s, FAULT_RESTORED, "a copy of log %lu becomes a new cell",
+	      (unsigned long)from->applied);
+	r.now = clock_local(&r.m->clock, s->now);
+	r.tokens = UINT64_C(1) << 62; /* not the history's */
+	make_cell(&r, from);
+	replica_begins(&r);
+	client_hears(&r, (struct client_event){.kind = CLIENT_DISCONNECTED});
+	check_session(&r);
+	check_new_file(&r);
+	for (int i = 0; i < FILES_TRIED; i++) {
+		const struct item *it = s->model.items[rng_below(&s->rng, s->model.items_n)];
+
+		if (it->kind == NODE_FILE)
+			check_file(&r, it);
+	}
+	check_ticket(&r);
+	restored_free(&r);
+}
