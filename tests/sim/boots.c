@@ -64,7 +64,8 @@ boot_allows(struct sim *s, struct host *n)
 	name_boot(&n->boot, name);
 	for (int i = IN_DIRECTORY; i <= IN_RUN; i++) {
 		if (bootmark_judge(n->boot.marks[i], name, why) == BOOTMARK_NOW) {
-			fault(s, FAULT_REFUSED, "replica %d is not started in the same boot", n->id);
+			fault(s, FAULT_REFUSED, "replica %d is not to start in this boot",
+			      n->id);
 			return false;
 		}
 	}

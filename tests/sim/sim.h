@@ -342,7 +342,7 @@ TAILQ_HEAD(held_list, held_send);
 /* Since when a machine runs, and what it has marked as failed. */
 struct boot {
 	uint64_t number;
-	bool failed;      /* `real` is what the disk holds, and the host's disk what the cache shows */
+	bool failed; /* `real` is what the disk holds, the host's disk what the cache shows */
 	struct disk real;
 	char marks[2][BOOTMARK_LINE]; /* in the data directory; in the run directory */
 };
