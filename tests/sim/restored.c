@@ -1,7 +1,7 @@
 /* A restore at the end of a run: the state of a replica, or an older copy of it, becomes a cell of
- * its own, as `lsctl restore` makes it, and a client of the old cell goes on in it. Whatever the new
- * cell counts is greater than anything that the old one ever gave out, and nothing of an old session
- * is worth anything. There are no faults and no delays. */
+ * its own, as `lsctl restore` makes it, and a client of the old cell goes on in it. Whatever the
+ * new cell counts is greater than anything that the old one ever gave out, and nothing of an old
+ * session is worth anything. There are no faults and no delays. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -63,7 +63,8 @@ replica_hears(struct restored *r, struct replica_event event)
 	ticket = r->update.records_n > 0 ? r->update.ticket : 0;
 	applied = r->update.rows.n > 0 ? r->update.applied : 0;
 	if (ticket != 0)
-		replica_hears(r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
+		replica_hears(
+		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
 	if (applied != 0)
 		replica_hears(r, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 }
@@ -101,7 +102,8 @@ static void
 connect(struct restored *r, uint64_t *conn, uint8_t replica, bool aside)
 {
 	if (*conn != 0)
-		replica_hears(r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = *conn});
+		replica_hears(
+		    r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = *conn});
 	*conn = replica == 1 ? ++r->conns : 0;
 	if (*conn != 0)
 		replica_hears(r, (struct replica_event){.kind = REPLICA_CONNECTED,
