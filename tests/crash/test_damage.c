@@ -350,11 +350,11 @@ test_random_damage(void **state)
 
 	(void)state;
 	for (int others = 0; others < 2; others++) {
-		fixture_make_in_memory(&f);
+		fixture_make(&f);
 		make(others);
 		fixture_remove(&f);
 	}
-	fixture_make_in_memory(&f);
+	fixture_make(&f);
 	for (uint64_t seed = first; seed < first + tries; seed++) {
 		struct rng rng = rng_seeded(seed);
 

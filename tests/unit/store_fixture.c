@@ -10,26 +10,30 @@
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "tests/unit/fake_tree.h"
-
-static void
-make_below(struct fixture *f, const char *base)
-{
-	memset(f, 0, sizeof *f);
-	snprintf(f->directory, sizeof f->directory, "%s/test_store.XXXXXX", base);
-	must(mkdtemp(f->directory) != NULL);
-	must(uv_loop_init(&f->loop) == 0);
-}
+#include "tests/unit/unit.h"
 
 void
 fixture_make(struct fixture *f)
 {
-	make_below(f, "/tmp");
+	memset(f, 0, sizeof *f);
+	snprintf(f->directory, sizeof f->directory, "%s/test_store.XXXXXX",
+	         access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	must(mkdtemp(f->directory) != NULL);
+	must(uv_loop_init(&f->loop) == 0);
 }
 
-void
-fixture_make_in_memory(struct fixture *f)
+int
+fixture_setup(void **state)
 {
-	make_below(f, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	fixture_make(*state);
+	return 0;
+}
+
+int
+fixture_teardown(void **state)
+{
+	fixture_remove(*state);
+	return 0;
 }
 
 bool
@@ -104,6 +108,14 @@ fixture_start(struct fixture *f)
 }
 
 void
+fixture_open_started(struct fixture *f)
+{
+	if (!fixture_open(f))
+		fail_msg("%s", f->why);
+	fixture_start(f);
+}
+
+void
 fixture_close(struct fixture *f)
 {
 	store_close(f->store, on_closed, f);
@@ -174,6 +186,20 @@ void
 fixture_wait_saved(struct fixture *f, uint64_t applied)
 {
 	while (f->saved < applied && !f->failed)
+		uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+void
+fixture_wait_full(struct fixture *f, bool full)
+{
+	while (f->full != full)
+		uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+void
+fixture_wait_failed(struct fixture *f)
+{
+	while (!f->failed)
 		uv_run(&f->loop, UV_RUN_ONCE);
 }
 

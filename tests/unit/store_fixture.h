@@ -22,12 +22,15 @@ struct fixture {
 	char reason[512];
 };
 
-void fixture_make(struct fixture *f);   /* the directory and the loop */
-/* Likewise, in memory where the system has a place for that: for tests that bring their own disk.
- */
-void fixture_make_in_memory(struct fixture *f);
+/* For cmocka: makes the fixture that *state points to, and removes it. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+/* The directory, in memory where the system has a place for that, and the loop. */
+void fixture_make(struct fixture *f);
 bool fixture_open(struct fixture *f);   /* store_open; false with `why` */
 void fixture_start(struct fixture *f);
+void fixture_open_started(struct fixture *f); /* both; a failure of the test if it can't */
 int fixture_try_start(struct fixture *f); /* store_start */
 /* Runs the loop until the store closed, frees what was loaded. */
 void fixture_close(struct fixture *f);
@@ -39,6 +42,8 @@ void fixture_log(struct fixture *f, uint64_t slot, struct bytes payload);
 void fixture_save(struct fixture *f, uint64_t applied, struct bytes contents);
 void fixture_wait_persisted(struct fixture *f, uint64_t ticket);
 void fixture_wait_saved(struct fixture *f, uint64_t applied);
+void fixture_wait_full(struct fixture *f, bool full);
+void fixture_wait_failed(struct fixture *f);
 
 /* Runs a statement on one of the store's files, from outside. */
 void fixture_sql(struct fixture *f, const char *file, const char *sql);

@@ -24,28 +24,12 @@
 
 static struct fixture f;
 
-static int
-setup(void **state)
-{
-	(void)state;
-	fixture_make(&f);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	fixture_remove(&f);
-	return 0;
-}
-
+/* A new data directory. */
 static void
-open_started(void)
+begin_anew(void)
 {
-	if (!fixture_open(&f))
-		fail_msg("%s", f.why);
-	fixture_start(&f);
+	fixture_remove(&f);
+	fixture_make(&f);
 }
 
 static void
@@ -96,7 +80,7 @@ test_new(void **state)
 	assert_int_equal(f.recovered.promised.round, 0);
 	assert_int_equal(tree_applied(f.tree), 0);
 	fixture_close(&f); /* never started */
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(f.recovered.incarnation, 2);
 	fixture_close(&f);
 }
@@ -108,7 +92,7 @@ test_log_comes_back(void **state)
 	                            .ballot = {.round = 3, .replica = 1}};
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	store_log(f.store, 0, &promise, 1);
 	log_slots(1, 500);
 	fixture_wait_persisted(&f, 500);
@@ -132,7 +116,7 @@ test_entry_replaced(void **state)
 	                      .checksum = checksum(bytes_of("other"))};
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 3);
 	store_log(f.store, 4, &r, 1);
 	fixture_wait_persisted(&f, 4);
@@ -148,7 +132,7 @@ static void
 test_queued_at_close_is_written(void **state)
 {
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 50);
 	fixture_save(&f, 50, bytes_of("last"));
 	fixture_close(&f);
@@ -171,7 +155,7 @@ test_rows_come_back(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof blob; i++)
 		blob[i] = (uint8_t)(i * 7);
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 2);
 	row = fake_node(-5, "odd \xff\x01 name", (struct bytes){blob, sizeof blob});
 	row_list_add(&rows, &row);
@@ -218,7 +202,7 @@ test_trim(void **state)
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 900};
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 1000);
 	fixture_save(&f, 900, bytes_of("x"));
 	fixture_wait_saved(&f, 900);
@@ -240,7 +224,7 @@ test_trim_goes_on_while_idle(void **state)
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 1000};
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 1000);
 	fixture_save(&f, 1000, bytes_of("x"));
 	fixture_wait_saved(&f, 1000);
@@ -277,7 +261,7 @@ test_trim_jumps(void **state)
 	};
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 1000);
 	fixture_wait_persisted(&f, 1000);
 	fixture_save(&f, 5000, bytes_of("x"));
@@ -290,7 +274,7 @@ test_trim_jumps(void **state)
 		assert_entries(5001, 5001);
 		fixture_close(&f);
 	}
-	open_started();
+	fixture_open_started(&f);
 	for (uint64_t i = 5002; i < 5010; i++) {
 		fixture_log(&f, i, bytes_of("x"));
 		fixture_wait_persisted(&f, i);
@@ -317,7 +301,7 @@ static void
 test_marks(void **state)
 {
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	put_mark(2, 1, 10);
 	put_mark(200, 7, UINT64_MAX);
 	put_mark(2, 2, 11);
@@ -348,26 +332,26 @@ static void
 test_leases(void **state)
 {
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	put_lease(500);
 	put_lease(2000);
 	fixture_close(&f);
-	open_started(); /* granted 2 s, then stopped: those may still stand */
+	fixture_open_started(&f); /* granted 2 s, then stopped: those may still stand */
 	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
 	fixture_close(&f);
-	open_started(); /* the start between says nothing about them */
+	fixture_open_started(&f); /* the start between says nothing about them */
 	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
 	put_lease(0);
 	fixture_close(&f);
-	open_started(); /* the last one recorded that none stands */
+	fixture_open_started(&f); /* the last one recorded that none stands */
 	assert_int_equal(f.recovered.wait.ns, 0);
 	fixture_close(&f);
-	open_started(); /* which counts only for the next */
+	fixture_open_started(&f); /* which counts only for the next */
 	assert_int_equal(span_to_ms(f.recovered.wait), 2000);
 	for (int life = 0; life < 20; life++) {
 		put_lease(100 + life);
 		fixture_close(&f);
-		open_started();
+		fixture_open_started(&f);
 	}
 	fixture_close(&f);
 	assert_true(fixture_number(&f, "log.db", "SELECT count(*) FROM leases") <= 3);
@@ -384,7 +368,7 @@ test_in_use(void **state)
 	int status;
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	snprintf(expected, sizeof expected, "in use by process %d", (int)getpid());
 	child = fork();
 	if (child == 0) {
@@ -400,7 +384,7 @@ test_in_use(void **state)
 	waitpid(child, &status, 0);
 	assert_int_equal(status, 0);
 	fixture_close(&f);
-	open_started();
+	fixture_open_started(&f);
 	fixture_close(&f);
 }
 
@@ -413,7 +397,7 @@ make_store(void)
 
 	struct px_record mark = {.kind = PX_RECORD_MARK, .mark = {.replica = 1}};
 
-	open_started();
+	fixture_open_started(&f);
 	store_log(f.store, 0, &promise, 1);
 	store_log(f.store, 0, &mark, 1); /* of itself: that makes no other replica */
 	log_slots(1, 10);
@@ -457,8 +441,7 @@ assert_damage(const char *file, const char *sql, const char *reason)
 {
 	uint64_t sums[DATA_FILES];
 
-	teardown(NULL);
-	setup(NULL);
+	begin_anew();
 	make_store();
 	fixture_sql(&f, file, sql);
 	for (int i = 0; i < DATA_FILES; i++)
@@ -509,9 +492,9 @@ test_mended(void **state)
 	    "DELETE FROM replica", "UPDATE entries SET payload = x'00' WHERE slot = 5",
 	    "DELETE FROM entries WHERE slot = 1", "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0)"};
 
+	(void)state;
 	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-		teardown(state);
-		setup(state);
+		begin_anew();
 		make_store();
 		fixture_sql(&f, "log.db", damages[i]);
 		for (uint64_t life = 2; life < 4; life++) {
@@ -597,11 +580,11 @@ test_damaged_files(void **state)
 	make_store();
 	overwrite("state.db", 0, garbage, 100);
 	assert_refused("state.db is damaged: not an SQLite database");
-	teardown(NULL), setup(NULL);
+	begin_anew();
 	make_store();
 	overwrite("state.db", 4096, garbage, 4096);
 	assert_refused("state.db is damaged: ");
-	teardown(NULL), setup(NULL);
+	begin_anew();
 	make_store();
 	overwrite("marks", 3, "xxx", 3);
 	if (!fixture_open(&f)) /* one of its two lines is enough */
@@ -669,11 +652,11 @@ test_damaged_health(void **state)
 		assert_refused("this mark was damaged; restart the machine");
 		write_run_mark(id, NULL);
 		age_mark(id);
-		open_started(); /* which takes the mark back */
+		fixture_open_started(&f); /* which takes the mark back */
 		assert_int_equal(tree_applied(f.tree), 5);
 		fixture_close(&f);
-		open_started();
-		teardown(NULL), setup(NULL);
+		fixture_open_started(&f);
+		begin_anew();
 	}
 }
 
@@ -688,17 +671,17 @@ test_missing_files(void **state)
 	assert_refused("log.db is missing, but incarnation 1 was begun");
 	remove_file("marks");
 	assert_refused("log.db is missing: it ends at slot 0, but state.db at 5");
-	teardown(NULL), setup(NULL);
+	begin_anew();
 
 	make_store();
 	remove_file("state.db"); /* all of it can be built again from the log */
 	assert_true(fixture_open(&f));
 	assert_int_equal(tree_applied(f.tree), 0);
 	fixture_close(&f);
-	teardown(NULL), setup(NULL);
+	begin_anew();
 
 	make_store();
-	open_started();
+	fixture_open_started(&f);
 	store_log(f.store, 11, &trim, 1);
 	fixture_close(&f);
 	remove_file("state.db"); /* now it can't */
@@ -731,7 +714,7 @@ test_private(void **state)
 	struct stat st;
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 1);
 	fixture_wait_persisted(&f, 1);
 	for (int i = 0; i < DATA_FILES; i++) {
@@ -766,7 +749,7 @@ static void
 test_start_without_threads(void **state)
 {
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	log_slots(1, 3);
 	fixture_close(&f);
 	for (int threads = 0; threads < 2; threads++) {
@@ -779,13 +762,14 @@ test_start_without_threads(void **state)
 		tree_free(f.tree);
 		store_recovered_free(&f.recovered);
 	}
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(f.recovered.entries_n, 3);
 	assert_false(f.failed);
 	fixture_close(&f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, fixture_setup, fixture_teardown, &f)
 
 int
 main(void)
@@ -796,8 +780,8 @@ main(void)
 	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks),
 	    TEST(test_leases), TEST(test_in_use), TEST(test_damage), TEST(test_mended),
 	    TEST(test_other_owner), TEST(test_one_ballot_copy_is_enough),
-	    TEST(test_damaged_files), TEST(test_damaged_health), TEST(test_missing_files), TEST(test_half_made),
-	    TEST(test_private), TEST(test_start_without_threads),
+	    TEST(test_damaged_files), TEST(test_damaged_health), TEST(test_missing_files),
+	    TEST(test_half_made), TEST(test_private), TEST(test_start_without_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,17 +29,8 @@ static struct fixture f;
 static int
 setup(void **state)
 {
-	(void)state;
-	fixture_make_in_memory(&f);
+	fixture_make(*state);
 	f.others = true;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	fixture_remove(&f);
 	return 0;
 }
 
@@ -65,8 +56,9 @@ put(const struct px_record *r)
 static void
 make_store(uint64_t trim)
 {
-	teardown(NULL);
-	setup(NULL);
+	fixture_remove(&f);
+	fixture_make(&f);
+	f.others = true;
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
 	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {5, 2}});
@@ -617,7 +609,8 @@ test_mixture(void **state)
 	assert_int_equal(system(sh), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, setup, fixture_teardown, &f)
 
 int
 main(void)

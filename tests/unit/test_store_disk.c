@@ -2,10 +2,7 @@
  * removes them, a page changes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,23 +10,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "cell/base/memory.h"
+#include "cell/base/must.h"
 #include "cell/io/clock.h"
+#include "cell/io/database.h"
 #include "cell/io/log.h"
 #include "cell/io/reserve.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
+#include "tests/unit/unit.h"
 
 static struct fixture f;
 
-/* The linker puts this one in the place of clock_now. */
+/* The linker puts these in the place of the real ones. */
 mono_t __real_clock_now(void);
 mono_t __wrap_clock_now(void);
+int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat);
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat);
+int __real_sqlite3_busy_timeout(sqlite3 *handle, int ms);
+int __wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms);
+enum work __real_database_end(struct database *db, int rc);
+enum work __wrap_database_end(struct database *db, int rc);
 
-static int64_t later_s;
+static int64_t later_s;   /* that the clock is ahead */
+static int upkeep_factor; /* how much more often than it should the store looks after its files */
+
+/* In how many transactions in a row the log, and the state, had no room or were locked. A thread
+ * of the store counts, and wakes the loop. */
+static atomic_int refused[2];
+static uv_async_t wake;
 
 mono_t
 __wrap_clock_now(void)
@@ -37,28 +48,63 @@ __wrap_clock_now(void)
 	return mono_add(__real_clock_now(), span_ms(later_s * 1000));
 }
 
+int
+__wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat)
+{
+	uint64_t factor = (uint64_t)upkeep_factor;
+
+	return __real_uv_timer_start(timer, cb, timeout / factor, repeat / factor);
+}
+
+int
+__wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms)
+{
+	return __real_sqlite3_busy_timeout(handle, ms / 50);
+}
+
+enum work
+__wrap_database_end(struct database *db, int rc)
+{
+	enum work work = __real_database_end(db, rc);
+	atomic_int *n = &refused[strcmp(db->kind->name, "state.db") == 0];
+
+	if (work == WORK_LATER || work == WORK_BUSY) {
+		atomic_fetch_add(n, 1);
+		must(uv_async_send(&wake) == 0);
+	} else {
+		atomic_store(n, 0);
+	}
+	return work;
+}
+
+static void
+on_wake(uv_async_t *handle)
+{
+	(void)handle;
+}
+
 static int
 setup(void **state)
 {
 	(void)state;
 	fixture_make(&f);
-	return 0;
+	upkeep_factor = 1;
+	atomic_store(&refused[0], 0);
+	atomic_store(&refused[1], 0);
+	return uv_async_init(&f.loop, &wake, on_wake);
 }
 
 static int
 teardown(void **state)
 {
 	(void)state;
+	if (f.store != NULL)
+		fixture_close(&f); /* of a test that has failed: its threads use `wake` */
+	uv_close((uv_handle_t *)&wake, NULL);
+	later_s = 0;
+	(void)umount2(f.directory, MNT_DETACH);
 	fixture_remove(&f);
 	return 0;
-}
-
-static void
-open_started(void)
-{
-	if (!fixture_open(&f))
-		fail_msg("%s", f.why);
-	fixture_start(&f);
 }
 
 static const char *
@@ -68,13 +114,6 @@ path_of(const char *name)
 
 	snprintf(path, sizeof path, "%s/%s", f.directory, name);
 	return path;
-}
-
-static void
-wait_full(bool full)
-{
-	while (f.full != full)
-		uv_run(&f.loop, UV_RUN_ONCE);
 }
 
 /* ---- no room ---- */
@@ -107,7 +146,7 @@ blocks_of(const char *name)
 	return stat(path_of(name), &st) == 0 ? (int64_t)st.st_blocks * 512 : -1;
 }
 
-/* Logs large entries until one is not acknowledged; its slot. */
+/* Logs large entries until one finds no room in several attempts; its slot. */
 static uint64_t
 log_until_stuck(uint64_t slot)
 {
@@ -115,10 +154,8 @@ log_until_stuck(uint64_t slot)
 
 	for (;; slot++) {
 		fixture_log(&f, slot, (struct bytes){bytes, BIG});
-		for (int turn = 0; turn < 40 && f.persisted < slot; turn++) {
-			uv_run(&f.loop, UV_RUN_NOWAIT);
-			usleep(10000);
-		}
+		while (f.persisted < slot && atomic_load(&refused[0]) < 3)
+			uv_run(&f.loop, UV_RUN_ONCE);
 		if (f.persisted < slot)
 			break;
 	}
@@ -126,19 +163,22 @@ log_until_stuck(uint64_t slot)
 	return slot;
 }
 
+/* The data directory lies on a disk of its own of that size. */
+static void
+on_small_disk(const char *size)
+{
+	if (geteuid() != 0 || mount("test_store", f.directory, "tmpfs", 0, size) < 0)
+		skip();
+}
+
 static void
 test_reserve(void **state)
 {
 	uint64_t first, stuck;
 
-	if (geteuid() != 0)
-		skip();
-	setup(state);
-	if (mount("test_store", f.directory, "tmpfs", 0, "size=24m") < 0) {
-		teardown(state);
-		skip();
-	}
-	open_started();
+	(void)state;
+	on_small_disk("size=24m");
+	fixture_open_started(&f);
 	assert_true(blocks_of(RESERVE_FILE) >= RESERVE_SIZE);
 	fixture_log(&f, 1, bytes_of("x"));
 	fixture_wait_persisted(&f, 1);
@@ -155,7 +195,7 @@ test_reserve(void **state)
 	/* Room: what waited is written, and the reserve is made again. */
 	assert_int_equal(unlink(path_of("filler")), 0);
 	fixture_wait_persisted(&f, first);
-	wait_full(false);
+	fixture_wait_full(&f, false);
 	assert_true(blocks_of(RESERVE_FILE) >= RESERVE_SIZE);
 	fill_disk();
 	stuck = log_until_stuck(first + 1);
@@ -163,63 +203,47 @@ test_reserve(void **state)
 	assert_int_equal(f.fulls, 2);
 	assert_int_equal(f.persisted, stuck - 1);
 	assert_int_equal(unlink(path_of("filler")), 0);
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(f.recovered.entries_n, stuck - 1);
 	assert_int_equal(f.recovered.damaged, 0);
 	fixture_close(&f);
-	assert_int_equal(umount(f.directory), 0);
-	teardown(state);
 }
 
 /* What a start writes goes into the reserve. */
 static void
 test_start_on_a_full_disk(void **state)
 {
-	if (geteuid() != 0)
-		skip();
-	setup(state);
-	if (mount("test_store", f.directory, "tmpfs", 0, "size=24m") < 0) {
-		teardown(state);
-		skip();
-	}
-	open_started();
+	(void)state;
+	on_small_disk("size=24m");
+	fixture_open_started(&f);
 	fixture_log(&f, 1, bytes_of("x"));
 	fixture_close(&f);
 	fill_disk();
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(f.recovered.entries_n, 1);
-	wait_full(true);
+	fixture_wait_full(&f, true);
 	fixture_log(&f, 2, bytes_of("x"));
 	fixture_wait_persisted(&f, 2);
 	assert_int_equal(unlink(path_of("filler")), 0);
-	wait_full(false);
+	fixture_wait_full(&f, false);
 	fixture_close(&f);
-	assert_int_equal(umount(f.directory), 0);
-	teardown(state);
 }
 
 /* It starts without a reserve, and says so. */
 static void
 test_no_room_for_reserve(void **state)
 {
-	if (geteuid() != 0)
-		skip();
-	setup(state);
-	if (mount("test_store", f.directory, "tmpfs", 0, "size=7m") < 0) {
-		teardown(state);
-		skip();
-	}
-	open_started();
-	wait_full(true);
+	(void)state;
+	on_small_disk("size=7m");
+	fixture_open_started(&f);
+	fixture_wait_full(&f, true);
 	assert_true(blocks_of(RESERVE_FILE) < RESERVE_SIZE);
 	fixture_log(&f, 1, bytes_of("x"));
 	fixture_wait_persisted(&f, 1);
 	assert_int_equal(mount(NULL, f.directory, NULL, MS_REMOUNT, "size=24m"), 0);
-	wait_full(false);
+	fixture_wait_full(&f, false);
 	assert_true(blocks_of(RESERVE_FILE) >= RESERVE_SIZE);
 	fixture_close(&f);
-	assert_int_equal(umount(f.directory), 0);
-	teardown(state);
 }
 
 /* ---- other programs ---- */
@@ -241,17 +265,6 @@ let_go(sqlite3 *handle)
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }
 
-static void
-run_for(int64_t ms)
-{
-	mono_t until = mono_add(__real_clock_now(), span_ms(ms));
-
-	while (!mono_reached(__real_clock_now(), until) && !f.failed) {
-		uv_run(&f.loop, UV_RUN_NOWAIT);
-		usleep(10000);
-	}
-}
-
 /* Somebody who looks into the files for longer than SQLite waits. */
 static void
 test_busy_is_not_full(void **state)
@@ -259,14 +272,15 @@ test_busy_is_not_full(void **state)
 	sqlite3 *log, *rows;
 
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	fixture_log(&f, 1, bytes_of("x"));
 	fixture_wait_persisted(&f, 1);
 	log = hold("log.db");
 	rows = hold("state.db");
 	fixture_log(&f, 2, bytes_of("x"));
 	fixture_save(&f, 2, bytes_of("x"));
-	run_for(2500);
+	while (atomic_load(&refused[0]) < 2 || atomic_load(&refused[1]) < 2)
+		uv_run(&f.loop, UV_RUN_ONCE);
 	assert_int_equal(f.persisted, 1);
 	assert_int_equal(f.saved, 0);
 	assert_int_equal(f.fulls, 0);
@@ -279,35 +293,38 @@ test_busy_is_not_full(void **state)
 	fixture_close(&f);
 }
 
+/* Stops with that reason, and says nothing of what comes later. */
 static void
 assert_noticed(const char *reason)
 {
-	run_for(10000);
-	assert_true(f.failed);
+	fixture_wait_failed(&f);
 	if (strstr(f.reason, reason) == NULL)
 		fail_msg("\"%s\" does not say \"%s\"", f.reason, reason);
 	fixture_log(&f, 2, bytes_of("lost"));
-	run_for(50);
 	fixture_close(&f);
 	assert_int_equal(f.persisted, 1);
+}
+
+/* A store that has logged one entry. */
+static void
+begin_watched(void)
+{
+	upkeep_factor = 50;
+	fixture_open_started(&f);
+	fixture_log(&f, 1, bytes_of("x"));
+	fixture_wait_persisted(&f, 1);
 }
 
 static void
 test_removed(void **state)
 {
-	static const char *const names[] = {"log.db", "state.db", "marks", "lock", "log.db-wal"};
+	const char *name = *state;
 	char reason[64];
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		setup(state);
-		open_started();
-		fixture_log(&f, 1, bytes_of("x"));
-		fixture_wait_persisted(&f, 1);
-		assert_int_equal(unlink(path_of(names[i])), 0);
-		snprintf(reason, sizeof reason, "%s was removed while it was in use", names[i]);
-		assert_noticed(reason);
-		teardown(state);
-	}
+	begin_watched();
+	assert_int_equal(unlink(path_of(name)), 0);
+	snprintf(reason, sizeof reason, "%s was removed while it was in use", name);
+	assert_noticed(reason);
 }
 
 static void
@@ -315,15 +332,12 @@ test_replaced(void **state)
 {
 	char from[256];
 
-	setup(state);
-	open_started();
-	fixture_log(&f, 1, bytes_of("x"));
-	fixture_wait_persisted(&f, 1);
+	(void)state;
+	begin_watched();
 	snprintf(from, sizeof from, "%s", path_of("other"));
 	fixture_sql(&f, "other", "CREATE TABLE t (a)");
 	assert_int_equal(rename(from, path_of("state.db")), 0);
 	assert_noticed("state.db was replaced while it was in use");
-	teardown(state);
 }
 
 /* ---- damage that is met while running ---- */
@@ -339,11 +353,11 @@ test_damaged_while_running(void **state)
 
 	(void)state;
 	f.others = true;
-	open_started();
+	fixture_open_started(&f);
 	for (uint64_t slot = 1; slot <= 2000; slot++)
 		fixture_log(&f, slot, (struct bytes){large, sizeof large});
 	fixture_close(&f);
-	open_started();
+	fixture_open_started(&f);
 	memset(garbage, 'x', sizeof garbage);
 	fd = open(path_of("log.db"), O_WRONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
@@ -354,8 +368,7 @@ test_damaged_while_running(void **state)
 		fixture_log(&f, slot, bytes_of("again"));
 		uv_run(&f.loop, UV_RUN_NOWAIT);
 	}
-	run_for(10000);
-	assert_true(f.failed);
+	fixture_wait_failed(&f);
 	assert_non_null(strstr(f.reason, "log.db is damaged"));
 	fixture_close(&f);
 	assert_true(fixture_open(&f));
@@ -379,38 +392,39 @@ static void
 test_old_leases_forgotten(void **state)
 {
 	(void)state;
-	open_started();
+	fixture_open_started(&f);
 	put_lease(60000);
 	fixture_close(&f);
-	open_started();
+	fixture_open_started(&f);
 	put_lease(500);
 	fixture_close(&f);
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(span_to_ms(f.recovered.wait), 60000);
 	later_s = 59;
 	put_lease(500);
 	fixture_close(&f);
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(span_to_ms(f.recovered.wait), 60000);
 	later_s += 300;
 	put_lease(600);
 	fixture_close(&f);
-	open_started();
+	fixture_open_started(&f);
 	assert_int_equal(span_to_ms(f.recovered.wait), 600);
 	fixture_close(&f);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define REMOVED(file)                                                                          \
+	{"test_removed " file, test_removed, setup, teardown, (void *)file}
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_reserve), cmocka_unit_test(test_start_on_a_full_disk),
-	    cmocka_unit_test(test_no_room_for_reserve),
-	    TEST(test_busy_is_not_full), cmocka_unit_test(test_removed),
-	    cmocka_unit_test(test_replaced), TEST(test_damaged_while_running),
-	    TEST(test_old_leases_forgotten),
+	    TEST(test_reserve), TEST(test_start_on_a_full_disk), TEST(test_no_room_for_reserve),
+	    TEST(test_busy_is_not_full), REMOVED("log.db"), REMOVED("state.db"),
+	    REMOVED("marks"), REMOVED("lock"), REMOVED("log.db-wal"), TEST(test_replaced),
+	    TEST(test_damaged_while_running), TEST(test_old_leases_forgotten),
 	};
 
 	log_start("test_store_disk", LEVEL_ERROR);
