@@ -2,21 +2,7 @@
 # Backups of a cell that works on: each is the cell at one moment, whole, or there is none. Of a
 # cell in one process, and of three replicas with two mounts.
 . "$(dirname "$0")/lib.sh"
-
-LSCELL=$build/cell/lscell
-cell=$work/cell
-m2=$work/mnt2
-mkdir "$m2"
-
-# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
-one_line() {
-	local code=$1 text=$2 out rc=0
-	shift 2
-	out=$(limit 30 "$@" 2>&1) || rc=$?
-	is $rc "$code"
-	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
-	is "$(wc -l <<< "$out")" 1
-}
+. "$(dirname "$0")/loopback.sh"
 
 # What the file NAME holds in the backup FILE.
 held() {
@@ -102,8 +88,6 @@ assert b["size"] == os.stat(b["file"]).st_size, b' < "$work/out"
 # ---- three replicas ----
 
 backup() { limit 60 "$LSCTL" backup --cell "$cell/dc1.conf" "$@"; }
-replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
-start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" & }
 # answering N: so many replicas do.
 answering() {
 	limit 10 "$LSCTL" status --json --cell "$cell/dc1.conf" | python3 -c '
@@ -113,8 +97,8 @@ sys.exit(answering != int(sys.argv[1]))' "$1"
 }
 
 case_under_the_load_of_two_mounts() {
-	limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
-	limit 20 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m2"
+	up_of_three
+	mount_second
 	mkdir "$m/d"
 	backups_under_load "$m/d" "$m2/d" "$cell/dc1.conf"
 }
@@ -172,11 +156,11 @@ case_restored() {
 # Without a quorum the cell stands still; what one replica has can still be saved.
 case_any_replica_will_do() {
 	local i
-	for i in 1 3; do kill -9 "$(replica $i)"; done
+	for i in 1 3; do kill_replica $i; done
 	wait_until "one is left" answering 1
 	backup "$work/b3" > "$work/out" 2>&1
 	is "$(held "$work/b3" x)" changed
-	kill -9 "$(replica 2)"
+	kill_replica 2
 	wait_until "none is left" answering 0
 	cp "$work/b3" "$work/b.copy"
 	refused "replica 3 at" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b3"
@@ -195,22 +179,7 @@ case_only_for_administrators() {
 	refused "replica 1 at" "$LSCTL" backup --cell "$cell/dc1.conf" --key "$work/stranger.key" \
 		"$work/b4"
 	[ ! -e "$work/b4" ]
-	limit 30 "$LSCTL" down --dir "$cell" dc1
+	down
 }
-
-end_cell() {
-	local i pid
-	touch "$work/enough"
-	umount -l "$m2" 2> /dev/null
-	umount -l "$work/small" 2> /dev/null
-	for i in 1 2 3; do
-		pid=$(replica $i)
-		[ -n "$pid" ] && kill -9 "$pid"
-	done
-	pid=$(daemon_of "$m2")
-	[ -n "$pid" ] && kill -9 "$pid"
-	cleanup
-}
-trap end_cell EXIT
 
 run_cases

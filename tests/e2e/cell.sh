@@ -1,25 +1,12 @@
 #!/bin/bash
 # Three replicas that agree: two mounts, a master that is killed and frozen, sessions that survive.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-LSCELL=$build/cell/lscell
-cell=$work/cell
-m2=$work/mnt2
-mkdir "$m2"
-
-up() { limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null; }
-down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
-
-# mount_second [OPTIONS]: a second mount, with the same key.
-mount_second() { limit 30 "$LSFS" -o "key=$cell/admin.key${1:-}" "$cell/dc1.conf" "$m2"; }
-
-# The process of replica N, and the number of the master.
-replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
 master() { sed -n 's/^master: //p' "$m/.cell/status"; }
-start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" & }
 
 case_two_mounts() {
-	up
+	up_of_three
 	mount_second
 	mkdir "$m/d"
 	echo one > "$m/d/f"
@@ -44,10 +31,9 @@ case_count_on_two_mounts_while_the_master_dies() {
 	local victim round
 	for round in 1 2 3; do
 		victim=$(master)
-		kill -9 "$(replica "$victim")"
+		kill_replica "$victim"
 		wait_until "another master" another_master "$victim"
 		start_replica "$victim"
-		wait_until "replica $victim is back" test -n "$(replica "$victim")"
 	done
 	wait $one
 	wait $two
@@ -99,7 +85,7 @@ case_a_mount_killed_leaves_its_locks_delayed() {
 	second=$(daemon_of "$m2")
 	umount "$m2"
 	wait_until "the second mount has left" gone "$second"
-	mount_second ,lock_delay=2
+	mount_second lock_delay=2
 	second=$(daemon_of "$m2")
 	exec 9<> "$m2/l2"
 	flock 9
@@ -146,23 +132,10 @@ case_status_and_down() {
 	down
 	! mountpoint -q "$m"
 	local i
-	for i in 1 2 3; do [ -z "$(replica $i)" ]; done
-	up
+	for i in 1 2 3; do has_ended $i; done
+	up_of_three
 	is "$(cat "$m/kept")" kept
 	down
 }
-
-end_cell() {
-	local i pid
-	umount -l "$m2" 2> /dev/null
-	for i in 1 2 3; do
-		pid=$(replica $i)
-		[ -n "$pid" ] && kill -9 "$pid"
-	done
-	pid=$(daemon_of "$m2")
-	[ -n "$pid" ] && kill -9 "$pid"
-	cleanup
-}
-trap end_cell EXIT
 
 run_cases

@@ -7,14 +7,7 @@ three=(--replica a.example:7000 --replica b.example:7000 --replica '[::1]:7000')
 create=("$LSCTL" cell create)
 
 # usage TEXT COMMAND...: exit code 2, one line with that text.
-usage() {
-	local text=$1 out rc=0
-	shift
-	out=$(limit 10 "$@" 2>&1) || rc=$?
-	is $rc 2
-	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
-	is "$(wc -l <<< "$out")" 1
-}
+usage() { one_line 2 "$@"; }
 
 modes() { (cd "$1" && find . -mindepth 1 -printf '%m %P\n' | sort -k 2); }
 

@@ -10,25 +10,14 @@ needs_small_disks
 
 m1=$work/m1
 
-steadily() {
-	"$TOOLS/stress" steady "$m1/steady" "$work/steady" &
-	writer=$!
-	wait_until "it writes" test -s "$work/steady"
-}
-
-# The steady writer never failed; what it wrote last is there.
+# What was written last is there.
 ends_well() {
-	local rc=0
-	mv "$work/steady" "$work/steady.done"
-	wait $writer || rc=$?
-	is $rc 0
-	say "the longest pause was $("$TOOLS/stress" pauses "$work/steady.done" 1) ms"
+	end_writer
 	is "$(cat "$m1/steady")" "$(tail -n 1 "$work/steady.done" | cut -d ' ' -f 2)"
 }
 
 # More has been written than a full replica could keep in what was reserved for it.
-goes_on() { wait_until "writes go on" longer $(($(wc -l < "$work/steady") + 300)); }
-longer() { [ "$(wc -l < "$work/steady")" -gt "$1" ]; }
+goes_on() { writes_go_on 300; }
 
 # Nobody says that its disk is full any more, and all have the same.
 well() { in_step && ! grep -q 'no room on its disk' "$work/status"; }
@@ -50,10 +39,10 @@ case_up() {
 
 case_a_full_follower() {
 	local follower=$(($(master) % 3 + 1))
-	steadily
+	steadily "$m1"
 	fill_disk $follower
 	goes_on
-	set -x; 	wait_until "it says that it is full" full $follower
+	wait_until "it says that it is full" full $follower
 	goes_on
 	empty_disk $follower
 	goes_on
@@ -64,7 +53,7 @@ case_a_full_follower() {
 case_the_masters_disk_is_full() {
 	local old
 	old=$(master)
-	steadily
+	steadily "$m1"
 	fill_disk "$old"
 	goes_on
 	wait_until "it says that it is full" full "$old"
@@ -80,7 +69,7 @@ case_the_masters_disk_is_full() {
 case_a_restart_on_a_full_disk() {
 	local old
 	old=$(master)
-	steadily
+	steadily "$m1"
 	fill_disk "$old"
 	kill_replica "$old"
 	start_replica "$old"

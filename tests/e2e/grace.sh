@@ -2,31 +2,27 @@
 # What a cell of three does with a replica's key in a client's hands and with half-open connections,
 # and what calls say when it could not be reached for the whole grace period.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-LSCELL=$build/cell/lscell
-cell=$work/cell
-
-replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
 address() { sed -n "/^\[replica $1\]/,/^\$/s/^address = //p" "$cell/dc1.conf"; }
 
 case_up() {
-	limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
+	up_of_three
 	echo precious > "$m/f"
 }
 
 case_a_replicas_key_as_a_clients() {
 	local rc=0
-	mkdir "$work/m2"
-	limit 30 "$LSFS" -o "key=$cell/1/replica.key,grace=2" "$cell/dc1.conf" "$work/m2" \
+	limit 30 "$LSFS" -o "key=$cell/1/replica.key,grace=2" "$cell/dc1.conf" "$m2" \
 		2> "$work/err" || rc=$?
 	is $rc 1
 	sed 's/^replica /principal admin /' "$cell/1/replica.key" > "$work/disguised.key"
 	chmod 600 "$work/disguised.key"
 	rc=0
-	limit 30 "$LSFS" -o "key=$work/disguised.key,grace=2" "$cell/dc1.conf" "$work/m2" \
+	limit 30 "$LSFS" -o "key=$work/disguised.key,grace=2" "$cell/dc1.conf" "$m2" \
 		2> "$work/err" || rc=$?
 	is $rc 1
-	! mountpoint -q "$work/m2"
+	! mountpoint -q "$m2"
 }
 
 case_half_open_connections() {
@@ -54,10 +50,10 @@ case_half_open_connections() {
 
 # Who floods replicas that may have few files open delays new connections; what stands goes on.
 case_few_descriptors() {
-	limit 30 "$LSCTL" down --dir "$cell" dc1
+	down
 	(
 		ulimit -n 64
-		limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null
+		up_of_three
 	)
 	python3 - "$m" "$(address 1)" "$(address 2)" "$(address 3)" <<-'P'
 		import socket, sys
@@ -103,15 +99,5 @@ case_without_a_cell_after_the_grace_period() {
 	is "$(limit 20 cat "$m/f")" precious
 	umount "$m"
 }
-
-end_cell() {
-	local i pid
-	for i in 1 2 3; do
-		pid=$(replica $i)
-		[ -n "$pid" ] && kill -9 "$pid"
-	done
-	cleanup
-}
-trap end_cell EXIT
 
 run_cases

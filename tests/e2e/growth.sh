@@ -1,7 +1,7 @@
 #!/bin/bash
 # growth.sh: writers at full speed while one of three replicas is away. Logs, write-ahead logs and
-# memory stay below their limits (docs/storage.md); then, still under the load, the one that was away
-# and a fourth, empty, replica catch up. All states are equal at the end.
+# memory stay below their limits (docs/storage.md); then, still under the load, the one that was
+# away and a fourth, empty, replica catch up. All states are equal at the end.
 #
 #   WRITES=n     while it is away (default: 2,800). In an hour at 100 a second: 360,000
 #   SIZE=n       bytes of a write: 1 to n, and one in 256 has 256 KiB (default: 65536, so that few
@@ -9,9 +9,8 @@
 #   WRITERS=n    at once (default: 64)
 #   FILES=n      that they write (default: as many): the state has so many
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-LSCELL=$build/cell/lscell
-cell=$work/cell
 conf=$cell/dc1.conf
 writes=${WRITES:-2800}
 writers=${WRITERS:-64}
@@ -20,16 +19,6 @@ writers=${WRITERS:-64}
 limit_log=160 limit_log_wal=48 limit_state_wal=96 limit_memory=400
 
 ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
-free_port() { python3 -c 'import random, socket
-while True:
-	s, port = socket.socket(), random.randrange(20000, 32000)
-	if s.connect_ex(("127.0.0.1", port)): print(port); break'; }
-
-start_replica() {
-	"$LSCELL" "$cell/$1" 2>> "$work/log-$1" &
-	echo $! > "$work/pid-$1"
-}
-pid_of() { cat "$work/pid-$1"; }
 
 # Of what `replica list` tells: a Python expression over the replicas by id, r.
 is_told() {
@@ -47,13 +36,13 @@ largest() {
 	sort -k 1,2 -k 3,3nr "$work/samples" | awk '$1 " " $2 != last { print; last = $1 " " $2 }'
 }
 sample() {
-	local i
+	local i pid
 	for i in "$cell"/[0-9]; do
 		stat -c "${i##*/} %n %s" "$i"/{log,state}.db{,-wal} 2> /dev/null |
 			awk '{ sub(/.*\//, "", $2); print }'
-		[ ! -e "$work/pid-${i##*/}" ] || awk -v id="${i##*/}" \
-			'/^VmHWM/ { print id, "memory", $2 * 1024 }' \
-			"/proc/$(pid_of "${i##*/}")/status" 2> /dev/null
+		pid=$(replica "${i##*/}")
+		[ -z "$pid" ] || awk -v id="${i##*/}" '/^VmHWM/ { print id, "memory", $2 * 1024 }' \
+			"/proc/$pid/status" 2> /dev/null
 	done >> "$work/samples"
 }
 begin_samples() {
@@ -68,7 +57,8 @@ mebibytes() { awk -v n="$1" 'BEGIN { printf "%.1f", n / 1048576 }'; }
 # below WHAT LIMIT: on no replica it was ever more.
 below() {
 	local most
-	most=$(awk -v what="$1" '$2 == what && $3 > n { n = $3 } END { print n + 0 }' "$work/largest")
+	most=$(awk -v what="$1" '$2 == what && $3 > n { n = $3 } END { print n + 0 }' \
+		"$work/largest")
 	[ "$most" -gt 0 ] && [ "$most" -le $(($2 * 1048576)) ] || {
 		say "$1: $(mebibytes "$most") MiB, at most $2 may be"
 		return 1
@@ -94,16 +84,15 @@ case_one_is_away() {
 	wait_until "all have a vote" is_told 'sorted(r) == [1, 2, 3] and
 		all(x["condition"] == "voting" for x in r.values())'
 	begin_samples
-	kill -9 "$(pid_of 3)"
-	rm "$work/pid-3"
+	kill_replica 3
 	"$TOOLS/writers" "$conf" "$cell/admin.key" "$writers" "${FILES:-$writers}" \
 		"${SIZE:-65536}" \
-		> "$work/written" 2> "$work/log-writers" &
+		> "$work/written" 2> "$work/writers.log" &
 	load=$!
 	echo $load > "$work/load"
 	patience=$((60 + writes / 100))
 	wait_until "enough is written" has_written "$writes"
-	! gone "$load" || { cat "$work/log-writers"; return 1; }
+	! gone "$load" || { cat "$work/writers.log"; return 1; }
 	awk 'END { printf "%d writes of %.0f MiB in %d s, %.0f a second\n", $2, $3 / 1048576, $1,
 		$2 / ($1 + ($1 == 0)) }' "$work/written" >> "$work/figures"
 }
@@ -113,8 +102,9 @@ case_it_catches_up_under_the_load() {
 	load=$(cat "$work/load")
 	start_replica 3
 	wait_until "it is back" is_voting 3
-	grep -q "the state of replica . is here" "$work/log-3"
-	echo "replica 3, which was away: caught up in $(seconds_since "$begun") s" >> "$work/figures"
+	said 3 "the state of replica . is here"
+	echo "replica 3, which was away: caught up in $(seconds_since "$begun") s" \
+		>> "$work/figures"
 	load_goes_on
 }
 
@@ -126,7 +116,7 @@ case_an_empty_one_catches_up_under_the_load() {
 	wait_until "it has a vote" is_voting 4
 	echo "replica 4, which is new: a vote in $(seconds_since "$begun") s" >> "$work/figures"
 	load_goes_on
-	grep -q "the state of replica . is here" "$work/log-4"
+	said 4 "the state of replica . is here"
 }
 
 case_nothing_is_lost() {
@@ -134,7 +124,7 @@ case_nothing_is_lost() {
 	load=$(cat "$work/load")
 	kill "$load"
 	wait_until "the writers have ended" gone "$load"
-	is "$(cat "$work/log-writers")" ""
+	is "$(cat "$work/writers.log")" ""
 	wait_until "all have the same state" is_told 'len({x["digest"] for x in r.values()}) == 1
 		and len({x["applied"] for x in r.values()}) == 1 and len(r) == 4'
 	awk 'END { printf "%d writes of %.0f MiB in %d s altogether, %.0f a second\n", $2,
@@ -152,22 +142,14 @@ case_the_limits_were_kept() {
 
 tell_figures() {
 	sed 's/^/# /' "$work/figures"
-	awk '{ most[$2] = $3 > most[$2] ? $3 : most[$2]; all[$2] = all[$2] sprintf(" %.1f", $3 / 1048576) }
+	awk '{ most[$2] = $3 > most[$2] ? $3 : most[$2]
+			all[$2] = all[$2] sprintf(" %.1f", $3 / 1048576) }
 		END { for (what in all) printf "# %-13s at most %.1f MiB; by replica:%s\n", what,
 			most[what] / 1048576, all[what] }' "$work/largest" | sort
 }
 
-end_growth() {
-	local file
-	for file in "$work"/pid-* "$work/load"; do
-		[ -e "$file" ] && ! gone "$(cat "$file")" && kill -9 "$(cat "$file")"
-	done
-	cleanup
-}
-trap end_growth EXIT
-
 (run_cases)
 rc=$?
 [ -e "$work/largest" ] && tell_figures
-if [ $rc -ne 0 ]; then tail -n 20 "$work"/log-*; fi
+if [ $rc -ne 0 ]; then tail -n 20 "$work"/*.log; fi
 exit $rc

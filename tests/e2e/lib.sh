@@ -5,11 +5,15 @@
 # A test is a bash script that sources this file, defines functions named case_*, and ends with
 # `run_cases`. Each case runs under `set -e` in a subshell, in an empty directory "$d" of the mount
 # "$m". Output is TAP. Every wait has an end: a command that hangs is a failure, not a hang.
+#
+# The test has a network and mounts of its own: its ports are nobody else's, scripts can run side by
+# side, and nothing that it mounts outlives its last process.
 
 set -u
 export LC_ALL=C
 build=${LSFS_BUILD:-$PWD}
 LSFS=$build/fs/lsfs
+LSCELL=$build/cell/lscell
 LSCTL=$build/ctl/lsctl
 TOOLS=$build/tests/e2e
 script=$(realpath "$0")
@@ -24,6 +28,15 @@ skip_all() {
 
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 [ "$(id -u)" = 0 ] || skip_all "needs root, to mount"
+command -v ip > /dev/null || skip_all "needs ip"
+if [ -z "${LSFS_APART:-}" ]; then
+	unshare --net --mount true || skip_all "cannot make namespaces"
+	LSFS_APART=1 exec unshare --net --mount -- "$script" "$@"
+fi
+ip link set lo up || exit 1
+for place in /run/lsfs /run/netns; do
+	mkdir -p $place && mount -t tmpfs -o mode=700 apart $place || exit 1
+done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/lsfs-e2e.XXXXXX") || exit 1
 m=$work/mnt
@@ -80,18 +93,32 @@ refused() {
 
 attribute() { limit 10 getfattr --only-values --absolute-names -n "user.ls.$1" "$2"; }
 
+# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
+one_line() {
+	local code=$1 text=$2 out rc=0
+	shift 2
+	out=$(limit 30 "$@" 2>&1) || rc=$?
+	is $rc "$code"
+	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
+	is "$(wc -l <<< "$out")" 1
+}
+
+# Everything that was started here names $work in its command line.
 cleanup() {
-	local pid
-	for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done
-	umount -l "$m" 2>/dev/null
-	pid=$(daemon_of "$m")
-	[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null
+	local at
+	# shellcheck disable=SC2046 # words
+	kill -9 $(jobs -p) $(pgrep -f -- "$work/") 2> /dev/null
+	awk -v work="$work/" 'index($5, work) == 1 { print $5 }' /proc/self/mountinfo | tac |
+		while read -r at; do umount -l "$at"; done
 	rm -rf "$work"
 }
 trap cleanup EXIT
 
+# tell_where FILE LINE COMMAND: has failed, and ends the case.
+tell_where() { [ "$BASH_SUBSHELL" -gt "$level" ] || say "$(basename "$1"):$2: $3"; }
+
 run_cases() {
-	local name number=0 failed=0 log=$work/log
+	local name number=0 failed=0 log=$work/log level=$((BASH_SUBSHELL + 1))
 	local cases
 	cases=$(grep -oE '^case_[a-z0-9_]+' "$script")
 	echo "1..$(wc -w <<< "$cases")"
@@ -100,7 +127,7 @@ run_cases() {
 		d=$m/$name
 		(
 			set -eE
-			trap 'say "$(basename "${BASH_SOURCE[0]}"):$LINENO: $BASH_COMMAND"' ERR
+			trap 'tell_where "${BASH_SOURCE[0]}" $LINENO "$BASH_COMMAND"' ERR
 			if mountpoint -q "$m"; then mkdir "$d"; fi
 			"$name"
 		) > "$log" 2>&1 < /dev/null

@@ -2,12 +2,9 @@
 # The members of a cell come and go while it works: added, caught up, removed, replaced one after
 # the other; disks that were emptied; the mastership handed over; sessions ended by an operator.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-LSCELL=$build/cell/lscell
-cell=$work/cell
 conf=$cell/dc1.conf
-m2=$work/mnt2
-mkdir "$m2"
 
 ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
 
@@ -16,22 +13,6 @@ refused_ctl() {
 	shift
 	refused "$text" "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"
 }
-
-free_port() { python3 -c 'import random, socket
-while True:
-	s, port = socket.socket(), random.randrange(20000, 32000)
-	if s.connect_ex(("127.0.0.1", port)): print(port); break'; }
-
-# Replica N is a process on the data directory $cell/N; its messages are in $work/log-N.
-start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/log-$1" & }
-replica() { pgrep -f -- "lscell $cell/$1\$" | head -n 1; }
-kill_replica() {
-	local pid
-	pid=$(replica "$1")
-	kill -"${2:-9}" "$pid"
-	wait_until "replica $1 has ended" gone "$pid"
-}
-said() { grep -q -- "$2" "$work/log-$1"; }
 
 # Of what `replica list` tells: a Python expression over the replicas by id, r.
 told() {
@@ -47,10 +28,8 @@ there_is_a_master() { [ "$(master)" != 0 ]; }
 
 # add_replica: a new one, started; its id is in $new.
 add_replica() {
-	local port
-	port=$(free_port)
 	rm -rf "$cell/new"
-	ctl replica add "127.0.0.1:$port" --dir "$cell/new" > "$work/added"
+	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
 	new=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
 	mv "$cell/new" "$cell/$new"
 	start_replica "$new"
@@ -141,7 +120,7 @@ case_who_is_removed_ends() {
 	ctl replica remove 4 | grep -q 'replica 4 is not a member of cell dc1 any more'
 	wait_until "it has ended" gone "$pid"
 	said 4 "not a member of this cell any more"
-	limit 20 "$LSCELL" "$cell/4" 2>> "$work/log-4" || rc=$?
+	limit 20 "$LSCELL" "$cell/4" 2>> "$work/lscell-4.log" || rc=$?
 	is $rc 1
 	is "$(told 'sorted(r)')" "[1, 2, 3]"
 	ctl replica remove 4 # again: it is done
@@ -173,7 +152,7 @@ case_an_emptied_disk_has_no_vote() {
 	wait_until "it is found out" is_told 'r[5]["condition"] == "lost"'
 	said 5 "older than what it has told others"
 	ctl status | grep -q "^problem .*replica 5 .* older state than it has told of"
-	is "$(grep -c 'older than what' "$work/log-5")" 1
+	is "$(grep -c 'older than what' "$work/lscell-5.log")" 1
 	# It counts in the quorum and does not help to reach it.
 	local other=1
 	[ "$(master)" = 1 ] && other=2
@@ -194,7 +173,7 @@ case_away_for_long() {
 	begin_load
 	kill_replica $away
 	write_much
-	: > "$work/log-$away"
+	: > "$work/lscell-$away.log"
 	start_replica $away
 	wait_until "it is back" is_voting $away
 	said $away "the state of replica . is here"
@@ -208,7 +187,7 @@ case_a_state_that_differs_is_replaced() {
 	[ "$(master)" = 1 ] && other=2
 	kill_replica $other TERM
 	forge_digest "$cell/$other/state.db"
-	: > "$work/log-$other"
+	: > "$work/lscell-$other.log"
 	start_replica $other
 	begin_load
 	wait_until "enough was written to compare" goes_on 1100
@@ -266,7 +245,7 @@ case_operators_only() {
 }
 
 case_sessions() {
-	limit 30 "$LSFS" -o "key=$cell/admin.key,lock_delay=30" "$conf" "$m2"
+	mount_second lock_delay=30
 	ctl session list --json > "$work/sessions"
 	local id
 	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
@@ -316,8 +295,6 @@ has_other_session() {
 		grep -q '^state: safe' "$m2/.cell/status"
 }
 
-has_ended() { [ -z "$(replica "$1")" ]; }
-
 # All three, one after the other, while somebody writes: nothing is lost, and the mount stays,
 # although its cell file names nobody any more.
 case_all_are_replaced() {
@@ -354,18 +331,5 @@ case_all_start_again() {
 	is "$(limit 40 cat "$m/kept")" on
 	wait_until "all have the same state" is_told 'len({x["digest"] for x in r.values()}) == 1'
 }
-
-end_cell() {
-	local i pid
-	umount -l "$m2" 2> /dev/null
-	for i in $(seq 12); do
-		pid=$(replica "$i")
-		[ -n "$pid" ] && kill -9 "$pid"
-	done
-	pid=$(daemon_of "$m2")
-	[ -n "$pid" ] && kill -9 "$pid"
-	cleanup
-}
-trap end_cell EXIT
 
 run_cases

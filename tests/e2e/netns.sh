@@ -6,10 +6,8 @@
 # fault touches. Mount N is on "$work/mN"; the filesystem lies in the one mount namespace that we
 # all share, only the daemon's packets leave from its machine.
 
-LSCELL=$build/cell/lscell
 cell=$work/cell
 conf=$cell/net.conf
-net=lsfs-$$
 replicas=${REPLICAS:-3} mounts=${MOUNTS:-2}
 mkdir "$work/pid"
 
@@ -21,7 +19,7 @@ done
 on() {
 	local machine=$1
 	shift
-	nsenter --net="/run/netns/$net-$machine" -- "$@"
+	nsenter --net="/run/netns/$machine" -- "$@"
 }
 
 machines() {
@@ -42,12 +40,12 @@ address() {
 # A machine: a namespace with one cable to the switch. Lost packets are dropped where they arrive:
 # the sender is told nothing, as by a broken cable.
 make_machine() {
-	ip netns add "$net-$1" || return 1
-	ip -n "$net-$1" link add eth type veth peer name "$1" netns "$net-switch" &&
-		ip -n "$net-$1" address add "$(address "$1")/24" dev eth &&
-		ip -n "$net-$1" link set eth up &&
-		ip -n "$net-$1" link set lo up &&
-		ip -n "$net-switch" link set "$1" master switch up || return 1
+	ip netns add "$1" || return 1
+	ip -n "$1" link add eth type veth peer name "$1" netns "switch" &&
+		ip -n "$1" address add "$(address "$1")/24" dev eth &&
+		ip -n "$1" link set eth up &&
+		ip -n "$1" link set lo up &&
+		ip -n "switch" link set "$1" master switch up || return 1
 	on "$1" nft -f - <<-'E'
 		table ip cuts {
 			set lost { type ipv4_addr; }
@@ -63,9 +61,9 @@ make_machine() {
 
 make_network() {
 	local machine
-	ip netns add "$net-switch" 2> /dev/null || skip_all "cannot make network namespaces"
-	ip -n "$net-switch" link add switch type bridge &&
-		ip -n "$net-switch" link set switch up || return 1
+	ip netns add "switch" 2> /dev/null || skip_all "cannot make network namespaces"
+	ip -n "switch" link add switch type bridge &&
+		ip -n "switch" link set switch up || return 1
 	for machine in $(machines) o; do make_machine "$machine" || return 1; done
 }
 
@@ -145,7 +143,7 @@ alive() { ! gone "$(pid_of "$1")"; }
 run_on() {
 	local machine=$1 log=$2
 	shift 2
-	(exec nsenter --net="/run/netns/$net-$machine" -- "$@" 2>> "$log") &
+	(exec nsenter --net="/run/netns/$machine" -- "$@" 2>> "$log") &
 	echo $! > "$work/pid/$machine"
 }
 
@@ -231,6 +229,31 @@ in_step() {
 # The applied entry and the digest of the state there, as the stopped replica N has them on disk.
 digest() { sqlite3 "$cell/$1/state.db" 'SELECT applied, digest FROM meta'; }
 
+# ---- a writer that no fault may fail ----
+
+# steadily MOUNT: its log is $work/steady.
+steadily() {
+	"$TOOLS/stress" steady "$1/steady" "$work/steady" &
+	writer=$!
+	wait_until "it writes" test -s "$work/steady"
+}
+
+# writes_go_on N: so many more have succeeded.
+writes_go_on() { wait_until "writes go on" longer $(($(wc -l < "$work/steady") + $1)); }
+longer() { [ "$(wc -l < "$work/steady")" -gt "$1" ]; }
+
+# Ends it: it has never failed. Its longest pause is in $longest, in milliseconds; its log has moved.
+end_writer() {
+	local rc=0
+	mv "$work/steady" "$work/steady.done"
+	wait $writer || rc=$?
+	is $rc 0
+	longest=$("$TOOLS/stress" pauses "$work/steady.done" 1)
+	say "the longest pause was $longest ms"
+}
+
+# ---- the whole ----
+
 # The cell's state is the same on every disk: stops all replicas.
 same_everywhere() {
 	local i first
@@ -253,18 +276,3 @@ up() {
 	wait_until "there is a master" has_master || return 1
 	for i in $(seq "$mounts"); do start_mount "$i" "$@" || return 1; done
 }
-
-end_network() {
-	local file machine i
-	for file in "$work"/pid/*; do
-		[ -e "$file" ] && ! gone "$(cat "$file")" && kill -9 "$(cat "$file")"
-	done
-	for i in $(seq "$mounts"); do umount -l "$work/m$i" 2> /dev/null; done
-	for file in "$work"/disk/*.image; do umount -l "${file%.image}" 2> /dev/null; done
-	for machine in $(machines) o switch; do
-		ip netns del "$net-$machine" 2> /dev/null
-	done
-	grep -lsF "$work/" /run/lsfs/*.mount | xargs -r rm -f
-	cleanup
-}
-trap end_network EXIT

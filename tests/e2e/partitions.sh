@@ -7,31 +7,12 @@
 
 m1=$work/m1 m2=$work/m2
 
-# steadily MOUNT: a writer there that no fault may fail; ends when its log is removed.
-steadily() {
-	"$TOOLS/stress" steady "$1/steady" "$work/steady" &
-	writer=$!
-	wait_until "it writes" test -s "$work/steady"
-}
-
-# paused MS: the steady writer has ended well and never waited longer than that.
+# paused MS: the steady writer never waited longer than that.
 paused() {
-	local rc=0 longest
-	mv "$work/steady" "$work/steady.done"
-	wait $writer || rc=$?
-	is $rc 0
-	longest=$("$TOOLS/stress" pauses "$work/steady.done" 1)
-	say "the longest pause was $longest ms"
+	end_writer
 	[ "$longest" -le "$1" ]
 }
-
-# goes_on: a hundred writes more, on the log of the steady writer.
-goes_on() {
-	local lines
-	lines=$(wc -l < "$work/steady")
-	wait_until "writes go on" longer "$work/steady" $((lines + 100))
-}
-longer() { [ "$(wc -l < "$1")" -gt "$2" ]; }
+goes_on() { writes_go_on 100; }
 
 case_up() { up grace=2,lock_delay=1; }
 

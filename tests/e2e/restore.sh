@@ -4,26 +4,14 @@
 # cell counts is greater than anything that the old one has given out, and nobody takes one for the
 # other.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-LSCELL=$build/cell/lscell
-m2=$work/mnt2
 old=$work/old # a cell of three
-mkdir "$m2"
-
-# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
-one_line() {
-	local code=$1 text=$2 out rc=0
-	shift 2
-	out=$(limit 30 "$@" 2>&1) || rc=$?
-	is $rc "$code"
-	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
-	is "$(wc -l <<< "$out")" 1
-}
 
 restore() { limit 60 "$LSCTL" restore "$@"; }
 backup() { limit 60 "$LSCTL" backup --cell "$data/cell.conf" "$@"; }
-mount_second() { limit 20 "$LSFS" "$@" "$m2"; }
-umount_second() {
+mount_other() { limit 20 "$LSFS" "$@" "$m2"; }
+umount_other() {
 	local second
 	second=$(daemon_of "$m2")
 	limit 10 umount "$m2"
@@ -90,9 +78,9 @@ case_of_a_killed_cell_nothing_is_lost() {
 	diff -r --exclude lock "$data" "$work/untouched"
 	is "$(find "$work/r" -mindepth 1 -printf '%m %f\n' | sort)" \
 		"$(printf '%s\n' '600 signing.key' '600 state.db' '644 cell.conf')"
-	mount_second --standalone "$work/r"
+	mount_other --standalone "$work/r"
 	diff -r "$m2/d" "$work/d"
-	umount_second
+	umount_other
 	rm -r "$work/r"
 }
 
@@ -119,7 +107,7 @@ case_every_number_is_greater() {
 	local instance
 	instance=$(attribute instance "$d/new")
 	restore "$work/b" --dir "$work/r" > "$work/out"
-	mount_second --standalone "$work/r"
+	mount_other --standalone "$work/r"
 	is "$(cat "$m2/${d#"$m"/}/f")" one
 	numbers "$m2" "${d#"$m"/}/f" > "$work/after"
 	all_greater "$work/before" "$work/after"
@@ -127,13 +115,13 @@ case_every_number_is_greater() {
 	touch "$m2/${d#"$m"/}/newer"
 	[ "$(attribute instance "$m2/${d#"$m"/}/newer")" -gt "$instance" ]
 	# And once more: a copy of the copy.
-	umount_second
+	umount_other
 	restore "$work/r" --dir "$work/r2" > "$work/out"
-	mount_second --standalone "$work/r2"
+	mount_other --standalone "$work/r2"
 	mv "$work/after" "$work/before"
 	numbers "$m2" "${d#"$m"/}/f" > "$work/after"
 	all_greater "$work/before" "$work/after"
-	umount_second
+	umount_other
 	rm -r "$work/r" "$work/r2"
 }
 
@@ -145,7 +133,7 @@ case_old_sequencers_are_not_of_the_new_cell() {
 	before=$(attribute sequencer "$d/f")
 	backup "$work/b" > /dev/null
 	restore "$work/b" --dir "$work/r" > "$work/out"
-	mount_second -o lock_delay=0 --standalone "$work/r"
+	mount_other -o lock_delay=0 --standalone "$work/r"
 	local f=$m2/${d#"$m"/}/f
 	is "$(attribute lock "$f" | cut -d' ' -f1)" delayed # whoever held it may live still
 	touch "$m2/g"
@@ -155,7 +143,7 @@ case_old_sequencers_are_not_of_the_new_cell() {
 	"$LSCTL" verify --cell "$work/r/cell.conf" "$after"
 	one_line 1 "not signed by cell local" "$LSCTL" verify --cell "$work/r/cell.conf" "$before"
 	one_line 1 "not signed by cell local" "$LSCTL" verify --cell "$data/cell.conf" "$after"
-	umount_second
+	umount_other
 	rm -r "$work/r"
 	setfattr -n user.ls.lock -v free "$d/f"
 }
@@ -172,10 +160,10 @@ case_sessions_are_over() {
 	exec 9>&- 8>&-
 	restore "$work/b" --dir "$work/r" > "$work/out"
 	grep -qE '^sessions ended +1$' "$work/out"
-	mount_second --standalone "$work/r"
+	mount_other --standalone "$work/r"
 	[ ! -e "$m2/${d#"$m"/}/e" ]
 	limit 10 flock "$m2/${d#"$m"/}/l" true # behind its delay
-	umount_second
+	umount_other
 	rm -r "$work/r"
 }
 
@@ -303,8 +291,8 @@ case_a_damaged_state() {
 
 # ---- several replicas ----
 
-up() { limit 60 "$LSCTL" up --replicas 3 --dir "$1" --mount "$2" dc1 > /dev/null; }
-replica() { pgrep -f -- "lscell .*$1/$2\$" | head -n 1; }
+up_in() { limit 60 "$LSCTL" up --replicas 3 --dir "$1" --mount "$2" dc1 > /dev/null; }
+replica_of() { pgrep -f -- "lscell .*$1/$2\$" | head -n 1; }
 positions() {
 	limit 10 "$LSCTL" status --json --cell "$old/dc1.conf" --key "$old/admin.key" | python3 -c '
 import json, sys
@@ -312,8 +300,6 @@ print(len({r.get("applied") for r in json.load(sys.stdin)["replicas"]}))'
 }
 level() { [ "$(positions)" = 1 ]; }
 addresses() { sed -n 's/^address = /--replica=/p' "$1"; }
-
-in_use() { (exec 7<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
 
 # answering CONF KEY: how many replicas of that cell let the holder of that key in.
 answering() {
@@ -336,11 +322,11 @@ old_clients_stay_outside() {
 	limit 20 "$LSFS" -o "key=$work/new/admin.key" "$work/new/dc1.conf" "$m"
 	is "$(cat "$m/${d#"$m"/}/f1")" "text 1"
 	# And the old replica, in the place of a new one, is nobody's.
-	kill -9 "$(replica "$work/new" 2)"
-	wait_until "its address is free" gone "$(replica "$work/new" 2)"
+	kill -9 "$(replica_of "$work/new" 2)"
+	wait_until "its address is free" gone "$(replica_of "$work/new" 2)"
 	"$LSCELL" "$old/2" 2> "$work/old-2.log" &
 	local stray=$!
-	wait_until "it listens" in_use "${at##*:}"
+	wait_until "it listens" listens "${at##*:}"
 	echo on > "$m/on"
 	is "$(cat "$m2/on")" on
 	is "$(answering "$work/new/dc1.conf" "$work/new/admin.key")" 2
@@ -351,36 +337,23 @@ old_clients_stay_outside() {
 }
 
 case_the_only_replica_that_is_left() {
-	up "$old" "$m"
+	up_in "$old" "$m"
 	mkdir -p "$d"
 	for i in 1 2 3 4 5; do echo "text $i" > "$d/f$i"; done
 	numbers "$m" "${d#"$m"/}/f1" > "$work/before"
 	wait_until "all have everything" level
-	for i in 1 2 3; do kill -9 "$(replica "$old" $i)"; done
+	for i in 1 2 3; do kill -9 "$(replica_of "$old" $i)"; done
 	rm -r "$old/1" "$old/3"
 	# On the same machines, at the same addresses.
 	local at
 	mapfile -t at < <(addresses "$old/dc1.conf")
 	restore "$old/2" --dir "$work/new" "${at[@]}" > "$work/out"
 	grep -qE '^cell +dc1$' "$work/out"
-	up "$work/new" "$m2"
+	up_in "$work/new" "$m2"
 	for i in 1 2 3 4 5; do is "$(cat "$m2/${d#"$m"/}/f$i")" "text $i"; done
 	numbers "$m2" "${d#"$m"/}/f1" > "$work/after"
 	all_greater "$work/before" "$work/after"
 	old_clients_stay_outside
 }
-
-end_cells() {
-	local i pid
-	umount -l "$m2" 2> /dev/null
-	umount -l "$work/small" 2> /dev/null
-	for i in 1 2 3; do
-		for pid in $(replica "$old" $i) $(replica "$work/new" $i); do kill -9 "$pid"; done
-	done
-	pid=$(daemon_of "$m2")
-	[ -n "$pid" ] && kill -9 "$pid"
-	cleanup
-}
-trap end_cells EXIT
 
 run_cases

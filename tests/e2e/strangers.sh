@@ -2,34 +2,9 @@
 # Who is let in to a replica and who is not, and a replica that cannot run: one clear line each, and
 # a cell that goes on.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-LSCELL=$build/cell/lscell
-cell=$work/cell
-
-# Three ports below those that the kernel hands out.
-in_use() { (exec 9<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
-port=$((20000 + RANDOM % 12000))
-while in_use $port || in_use $((port + 1)) || in_use $((port + 2)); do
-	port=$((20000 + RANDOM % 12000))
-done
-
-# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
-one_line() {
-	local code=$1 text=$2 out rc=0
-	shift 2
-	out=$(limit 30 "$@" 2>&1) || rc=$?
-	is $rc "$code"
-	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
-	is "$(wc -l <<< "$out")" 1
-}
-
-# start_replica N: in the background; its process id is in a file.
-start_replica() {
-	"$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" &
-	echo $! > "$work/pid-$1"
-}
-replica() { cat "$work/pid-$1"; }
-said() { grep -q "$2" "$work/lscell-$1.log"; }
+port=$(free_port) # of replica 1
 
 mount_cell() { limit 40 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"; }
 not_mounted_with() { one_line 1 "$2" "$LSFS" -o "key=$1,grace=1" "$cell/dc1.conf" "$m"; }
@@ -46,9 +21,8 @@ case_usage() {
 }
 
 case_mounts() {
-	local at=127.0.0.1
-	"$LSCTL" cell create dc1 --dir "$cell" --replica $at:$port --replica $at:$((port + 1)) \
-		--replica $at:$((port + 2)) > /dev/null
+	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$port" \
+		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" > /dev/null
 	not_mounted_with "$cell/admin.key" "connection refused"
 	local i
 	for i in 1 2 3; do start_replica $i; done
@@ -106,8 +80,7 @@ case_a_replica_that_cannot_run() {
 	cp -a "$cell"/1/{cell.conf,replica.key,signing.key} "$work/fresh"
 	one_line 1 "127.0.0.1:$port: can't listen there: address already in use" \
 		"$LSCELL" "$work/fresh"
-	kill "$(replica 3)"
-	wait_until "replica 3 has left" gone "$(replica 3)"
+	kill_replica 3 TERM
 	local copy=$work/copy
 	cp -a "$cell/3" "$copy"
 
@@ -137,26 +110,17 @@ case_a_replica_that_cannot_run() {
 case_ends_in_good_order() {
 	local i
 	limit 5 umount "$m"
-	for i in 1 2 3; do kill "$(replica $i)"; done
 	for i in 1 2 3; do
-		wait_until "replica $i has left" gone "$(replica $i)"
-		grep -q "stops on signal 15" "$work/lscell-$i.log"
+		kill_replica $i TERM
+		said $i "stops on signal 15"
 	done
 	# alone it never becomes master, and ends as well
 	start_replica 1
-	wait_until "replica 1 listens" in_use $port
-	kill "$(replica 1)"
-	wait "$(replica 1)"
+	local alone=$!
+	wait_until "replica 1 listens" listens "$port"
+	kill $alone
+	wait $alone
 	! grep -qE "must|Sanitizer|leak" "$work"/lscell-*.log
 }
-
-end_cell() {
-	local i
-	for i in 1 2 3; do
-		[ -e "$work/pid-$i" ] && kill -9 "$(replica $i)" 2> /dev/null
-	done
-	cleanup
-}
-trap end_cell EXIT
 
 run_cases

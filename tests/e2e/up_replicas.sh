@@ -1,13 +1,11 @@
 #!/bin/bash
 # lsctl with a cell of three replicas: up, down, status; what they leave alone, what they refuse.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
 
-cell=$work/cell
-named=cell-$$
-conf=$cell/$named.conf
+conf=$cell/dc1.conf
 
-up() { limit 60 "$LSCTL" up --dir "$cell" --mount "$m" "$@" "$named"; }
-down() { limit 60 "$LSCTL" down --dir "$cell" "$named"; }
+up() { limit 60 "$LSCTL" up --dir "$cell" --mount "$m" "$@" dc1; }
 status() { limit 20 "$LSCTL" status --cell "$conf" "$@"; }
 
 # Of the JSON that `status` printed into $work/status: a Python expression over it, named s.
@@ -15,11 +13,8 @@ told() { python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); print(e
 	"$work/status" "$1"; }
 
 running() { pgrep -f -- "lscell $cell/[0-9]\$" | sort | tr '\n' ' '; }
-replica() { pgrep -f -- "lscell $cell/$1\$" | head -n 1; }
 
 has_master() { status > /dev/null; }
-
-trap 'kill -9 $(running) 2> /dev/null; cleanup' EXIT
 
 case_up() {
 	up --replicas 3 > "$work/out"
@@ -42,7 +37,7 @@ case_up_again_changes_nothing() {
 
 case_status() {
 	status --json > "$work/status"
-	is "$(told 's["cell"], s["problems"], s["sessions"]')" "('$named', [], 1)"
+	is "$(told 's["cell"], s["problems"], s["sessions"]')" "('dc1', [], 1)"
 	is "$(told '[r["role"] for r in s["replicas"]].count("follower")')" 2
 	is "$(told '[r["id"] for r in s["replicas"] if r["role"] == "master"]')" \
 		"[$(told 's["master"]')]"
@@ -56,13 +51,13 @@ case_status() {
 	exec 9>&-
 	"$LSCTL" status --json "$m" > "$work/status"
 	is "$(told 's["state"], len(s["replicas"])')" "('safe', 3)"
-	"$LSCTL" cell show --cell "$named" | grep -qx "file         $conf"
+	"$LSCTL" cell show --cell dc1 | grep -qx "file         $conf"
 }
 
 case_one_replica_less() {
 	local before
 	before=$(running)
-	kill -9 "$(replica 2)"
+	kill_replica 2
 	wait_until "there is a master" has_master
 	status | grep -qE '^problem +replica 2 .* cannot be reached: connection refused$'
 	status | grep -qE '^2 .*unreachable$'
@@ -74,7 +69,7 @@ case_one_replica_less() {
 }
 
 case_no_majority() {
-	kill -9 "$(replica 1)"
+	kill_replica 1
 	kill -STOP "$(replica 3)"
 	local rc=0
 	wait_until "the lease of the master has run out" no_master
@@ -113,30 +108,29 @@ case_who_may_ask() {
 	refused "a replica key where a principal key is needed" \
 		"$LSCTL" status --cell "$conf" --key "$cell/1/replica.key"
 	# The right addresses, and the keys of another cell.
-	"$LSCTL" cell create "$named" --dir "$work/other" \
+	"$LSCTL" cell create dc1 --dir "$work/other" \
 		$(sed -n 's/^address = /--replica /p' "$conf") > /dev/null
 	rc=0
-	"$LSCTL" status --cell "$work/other/$named.conf" > "$work/out" 2>&1 || rc=$?
+	"$LSCTL" status --cell "$work/other/dc1.conf" > "$work/out" 2>&1 || rc=$?
 	is $rc 1
 	grep -q 'no master: 0 of 3' "$work/out"
 }
 
 case_wrong_use() {
-	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" "$named"
-	refused "holds a cell of 3 replicas, not 1" "$LSCTL" up --replicas 1 --dir "$cell" "$named"
+	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" dc1
+	refused "holds a cell of 3 replicas, not 1" "$LSCTL" up --replicas 1 --dir "$cell" dc1
 	for n in 0 2 4 x 3x ''; do
-		refused "not 1, 3, 5 or 7" "$LSCTL" up --replicas "$n" --dir "$work/w" "$named"
+		refused "not 1, 3, 5 or 7" "$LSCTL" up --replicas "$n" --dir "$work/w" dc1
 	done
 	[ ! -e "$work/w" ]
-	refused "exists already" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/m2" other
-	mkdir "$work/m2"
-	refused "in use: it is mounted on $m" "$LSCTL" up --dir "$cell" --mount "$work/m2" "$named"
+	refused "exists already" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m2" other
+	refused "in use: it is mounted on $m" "$LSCTL" up --dir "$cell" --mount "$m2" dc1
 	is "$(wc -w <<< "$(running)")" 3
 }
 
 case_down() {
 	exec 9< "$m/f"
-	refused "busy" "$LSCTL" down --dir "$cell" "$named"
+	refused "busy" "$LSCTL" down --dir "$cell" dc1
 	is "$(wc -w <<< "$(running)")" 3
 	exec 9<&-
 	down
@@ -181,7 +175,7 @@ case_the_data_stays() {
 
 case_nothing_runs_that_cannot_be_mounted() {
 	touch "$work/file"
-	refused "$work/file" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/file" "$named"
+	refused "$work/file" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/file" dc1
 	is "$(running)" ""
 }
 
@@ -189,7 +183,7 @@ case_in_one_process_stays_so() {
 	start
 	stop
 	refused "holds a cell of 1 replica, not 3" \
-		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" "$named"
+		"$LSCTL" up --replicas 3 --dir "$data" --mount "$m" dc1
 }
 
 run_cases

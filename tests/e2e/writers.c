@@ -1,7 +1,7 @@
 /* writers CELLFILE KEYFILE WRITERS FILES SIZE: a load at full speed, without a mount in the way.
  *
  * So many writers share one session, and the files among them; each writes again as soon as it was
- * answered: 1 to SIZE bytes, now and then as many as a file can hold. None of their writes may fail,
+ * answered: 1 to SIZE bytes, now and then as many as a file can hold. No write may fail,
  * be lost or be done twice: the content generations tell. Until SIGTERM; each second a line
  *
  *   SECONDS WRITES BYTES    since the beginning
@@ -108,7 +108,8 @@ write_contents(struct load *l, int i)
 	const struct writer *w = &l->writers[i];
 	const struct op op = {
 		.code = OP_set_contents,
-		.set_contents = {.node = l->files[w->file].node, .contents = {l->contents, w->size}},
+		.set_contents = {.node = l->files[w->file].node,
+		                 .contents = {l->contents, w->size}},
 	};
 
 	step(l, (struct client_event){.kind = CLIENT_REQUEST, .token = (uint64_t)i, .op = &op});

@@ -2,16 +2,6 @@
 # Wrong use: one clear line, the right exit code, and nothing changed.
 . "$(dirname "$0")/lib.sh"
 
-# one_line CODE TEXT COMMAND...: exits with CODE and says one line with TEXT.
-one_line() {
-	local code=$1 text=$2 out rc=0
-	shift 2
-	out=$(limit 20 "$@" 2>&1) || rc=$?
-	is $rc "$code"
-	[[ $out == *"$text"* ]] || { say "said: $out"; return 1; }
-	is "$(wc -l <<< "$out")" 1
-}
-
 case_usage() {
 	one_line 2 "lsfs: " "$LSFS" --no-such-option
 	one_line 2 "lsfs: " "$LSFS"

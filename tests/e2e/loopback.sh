@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# A cell whose replicas are processes of this machine, each on a port of its own. Sourced behind
+# lib.sh.
+
+cell=$work/cell
+m2=$work/mnt2 # a second mount
+mkdir "$m2"
+
+# A port that no replica of this test has had.
+free_port() {
+	echo taken >> "$work/ports"
+	echo $((7000 + $(wc -l < "$work/ports")))
+}
+
+# Replica N works on $cell/N; its messages are in $work/lscell-N.log.
+start_replica() { "$LSCELL" "$cell/$1" 2>> "$work/lscell-$1.log" & }
+replica() { pgrep -f -- "lscell .*$cell/$1\$" | head -n 1; }
+has_ended() { [ -z "$(replica "$1")" ]; }
+said() { grep -q -- "$2" "$work/lscell-$1.log"; }
+
+# kill_replica N [SIGNAL]
+kill_replica() {
+	local pid
+	pid=$(replica "$1")
+	kill -"${2:-9}" "$pid"
+	wait_until "replica $1 has ended" gone "$pid"
+}
+
+# listens PORT
+listens() { (exec 7<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
+
+# up_of_three [OPTION...]: lsctl makes and starts it, and mounts it on $m.
+up_of_three() { limit 60 "$LSCTL" up --replicas 3 --dir "$cell" --mount "$m" dc1 > /dev/null; }
+down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
+
+# mount_second [OPTIONS]: with the same key.
+mount_second() { limit 30 "$LSFS" -o "key=$cell/admin.key${1:+,$1}" "$cell/dc1.conf" "$m2"; }
