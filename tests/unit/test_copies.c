@@ -10,11 +10,10 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
 #include "cell/io/copies.h"
 #include "cell/io/log.h"
 #include "cell/io/snapshot.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/net_fixture.h"
 
 enum { REPLICAS = 2, STATE = LIMIT_PART * 5 + 1234, READER = 9 };
 
@@ -51,15 +50,6 @@ struct play {
 };
 
 static struct play *play; /* for what stands in for the store */
-
-#define UNTIL(p, condition)                                                                    \
-	do {                                                                                   \
-		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
-		while (!(condition)) {                                                         \
-			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
-			assert_true(mono_before(clock_now(), limit_));                         \
-		}                                                                              \
-	} while (0)
 
 /* ---- in the place of the store ---- */
 

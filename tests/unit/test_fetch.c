@@ -14,7 +14,7 @@
 #include "cell/io/net.h"
 #include "cell/wire/codec.h"
 #include "ctl/fetch.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/net_fixture.h"
 
 /* What the replica answers, one after the other; the last one again and again. */
 enum step {
@@ -48,15 +48,6 @@ struct replica {
 	int asked, anew; /* questions; for a new copy */
 	uint8_t data[SIZE];
 };
-
-static struct noise_pair
-pair_of(uint8_t seed)
-{
-	uint8_t secret[NOISE_KEY];
-
-	memset(secret, seed, sizeof secret);
-	return noise_pair_of(secret);
-}
 
 /* ---- the replica ---- */
 

@@ -1,20 +1,16 @@
 /* Gateways of a cell on the loopback: replicas that find each other, go and come back, come new and
  * are removed, clients with the right key, and everybody else. The third replica is no member in
  * the beginning. */
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
 #include "cell/io/gateway.h"
 #include "cell/io/log.h"
 #include "cell/io/net.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/net_fixture.h"
 
 enum { REPLICAS = 3 };
 
@@ -48,15 +44,6 @@ struct play {
 
 static const struct bytes frame = {(const uint8_t *)"\1\0\0\0x", 5};
 static const struct bytes other = {(const uint8_t *)"\1\0\0\0y", 5};
-
-#define UNTIL(p, condition)                                                                    \
-	do {                                                                                   \
-		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
-		while (!(condition)) {                                                         \
-			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
-			assert_true(mono_before(clock_now(), limit_));                         \
-		}                                                                              \
-	} while (0)
 
 static void
 on_peer(void *user, uint8_t replica, struct bytes got)
@@ -105,30 +92,6 @@ on_stopped(void *user)
 }
 
 /* ---- the replicas ---- */
-
-static struct noise_pair
-pair_of(uint8_t seed)
-{
-	uint8_t secret[NOISE_KEY];
-
-	memset(secret, seed, sizeof secret);
-	return noise_pair_of(secret);
-}
-
-/* A port that nobody has right now. */
-static int
-free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t len = sizeof address;
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-	close(fd);
-	return ntohs(address.sin_port);
-}
 
 static void
 start_side(struct play *p, int i)

@@ -8,13 +8,12 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
 #include "cell/io/link.h"
 #include "cell/io/log.h"
 #include "cell/io/net.h"
 #include "cell/io/standalone.h"
 #include "cell/wire/codec.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/net_fixture.h"
 
 enum { REPLICAS = 2 };
 
@@ -50,15 +49,6 @@ struct play {
 		(p)->in_call = true;                                                           \
 		call;                                                                          \
 		(p)->in_call = false;                                                          \
-	} while (0)
-
-#define UNTIL(p, condition)                                                                    \
-	do {                                                                                   \
-		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
-		while (!(condition)) {                                                         \
-			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
-			assert_true(mono_before(clock_now(), limit_));                         \
-		}                                                                              \
 	} while (0)
 
 /* ---- the link's user ---- */
@@ -244,15 +234,6 @@ server_closed(void *user, uint64_t conn, const char *why)
 	(void)conn;
 	(void)why;
 	((struct server *)user)->closed_n++;
-}
-
-static struct noise_pair
-pair_of(uint8_t seed)
-{
-	uint8_t secret[NOISE_KEY];
-
-	memset(secret, seed, sizeof secret);
-	return noise_pair_of(secret);
 }
 
 static void

@@ -16,7 +16,7 @@
 #include "cell/io/clock.h"
 #include "cell/io/log.h"
 #include "cell/io/net.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/net_fixture.h"
 
 enum { PATIENCE_MS = 200 };
 
@@ -42,15 +42,6 @@ struct pair {
 	char address[32];
 	uv_timer_t timer;
 };
-
-static struct noise_pair
-pair_of(uint8_t seed)
-{
-	uint8_t secret[NOISE_KEY];
-
-	memset(secret, seed, sizeof secret);
-	return noise_pair_of(secret);
-}
 
 static void
 on_stopped(void *user)
@@ -147,15 +138,6 @@ end(struct pair *p)
 		buffer_free(&sides[i]->got);
 	}
 }
-
-#define UNTIL(p, condition)                                                                    \
-	do {                                                                                   \
-		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
-		while (!(condition)) {                                                         \
-			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
-			assert_true(mono_before(clock_now(), limit_));                         \
-		}                                                                              \
-	} while (0)
 
 static uint64_t
 connect_as(struct pair *p, enum channel_role role)
