@@ -17,27 +17,11 @@ heartbeat(struct ballot ballot, uint64_t sequence, uint64_t chosen)
 		.ballot = ballot, .chosen = chosen, .sequence = sequence, .lease_ms = 500}};
 }
 
-/* Lets `from` send an accept with these entries. */
-static void
-accept(struct bench *b, struct ballot ballot, uint64_t chosen, const struct log_entry *e, size_t n)
-{
-	struct wire_list list = bench_list(e, n);
-
-	bench_receive(b, ballot.replica, (struct message){.code = MSG_accept, .accept = {
-		.ballot = ballot, .chosen = chosen, .entries = list}});
-	free((void *)list.packed.data);
-}
-
 /* A promise of replica 2 for `ballot`. */
 static void
 promise(struct bench *b, struct ballot ballot, uint64_t chosen, const struct log_entry *e, size_t n)
 {
-	struct wire_list list = bench_list(e, n);
-
-	bench_receive(b, 2, (struct message){.code = MSG_promise, .promise = {
-		.ballot = ballot, .chosen = chosen, .last = n ? e[n - 1].slot : chosen,
-		.accepted = list}});
-	free((void *)list.packed.data);
+	bench_promise(b, 2, ballot, chosen, e, n);
 }
 
 /* A bench of three whose px stands for election; its ballot. */
@@ -102,7 +86,7 @@ refuses_what_is_below_its_promise(void **state)
 	bench_receive(&b, 3, prepare(b3, 1));
 	bench_receive(&b, 2, prepare(b2, 1));
 	assert_int_equal(bench_sent(&b, 2, MSG_refused, NULL)->refused.ballot.round, 6);
-	accept(&b, b2, 0, &e, 1);
+	bench_accept(&b, b2, 0, &e, 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_refused, NULL)->refused.ballot.round, 6);
 	bench_receive(&b, 2, heartbeat(b2, 1, 0));
 	assert_non_null(bench_sent(&b, 2, MSG_refused, NULL));
@@ -119,13 +103,13 @@ takes_slots_in_order_and_reports_holes(void **state)
 	uint64_t after = UINT64_MAX; /* no ticket */
 
 	(void)state;
-	accept(&b, b2, 0, &e[0], 1);
+	bench_accept(&b, b2, 0, &e[0], 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, &after)->accepted.upto, 1);
 	assert_int_equal(after, b.update.ticket);
-	accept(&b, b2, 0, &e[2], 1);
+	bench_accept(&b, b2, 0, &e[2], 1);
 	assert_int_equal(px_last(b.px), 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_fetch, NULL)->fetch.first, 2);
-	accept(&b, b2, 2, &e[0], 3);
+	bench_accept(&b, b2, 2, &e[0], 3);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, NULL)->accepted.upto, 3);
 	assert_int_equal(px_chosen(b.px), 2);
 	bench_free(&b);
@@ -138,11 +122,11 @@ believes_chosen_only_for_entries_of_that_ballot(void **state)
 	struct log_entry old = bench_entry(1, b2, b2, "old"), new = bench_entry(1, b3, b3, "new");
 
 	(void)state;
-	accept(&b, b2, 0, &old, 1);
+	bench_accept(&b, b2, 0, &old, 1);
 	bench_receive(&b, 3, heartbeat(b3, 1, 1));
 	assert_int_equal(px_chosen(b.px), 0);
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat_reply, NULL)->heartbeat_reply.upto, 0);
-	accept(&b, b3, 1, &new, 1);
+	bench_accept(&b, b3, 1, &new, 1);
 	assert_int_equal(px_chosen(b.px), 1);
 	assert_payload(b.px, 1, "new");
 	bench_free(&b);
@@ -156,9 +140,9 @@ drops_what_a_newer_origin_supersedes(void **state)
 	struct log_entry new = bench_entry(1, b3, b3, "x");
 
 	(void)state;
-	accept(&b, b2, 0, old, 2);
+	bench_accept(&b, b2, 0, old, 2);
 	assert_int_equal(px_last(b.px), 2);
-	accept(&b, b3, 0, &new, 1);
+	bench_accept(&b, b3, 0, &new, 1);
 	assert_int_equal(px_last(b.px), 1);
 	bench_free(&b);
 }
@@ -171,7 +155,7 @@ refuses_a_damaged_entry(void **state)
 
 	(void)state;
 	e.checksum++;
-	accept(&b, b2, 0, &e, 1);
+	bench_accept(&b, b2, 0, &e, 1);
 	assert_int_equal(px_last(b.px), 0);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, NULL)->accepted.upto, 0);
 	bench_free(&b);
@@ -378,9 +362,9 @@ leaves_out_what_was_proposed_behind_another_value(void **state)
 	bench_free(&b);
 
 	b = bench_new(3, &nothing); /* at an acceptor */
-	accept(&b, b3, 0, old, 2);
+	bench_accept(&b, b3, 0, old, 2);
 	assert_int_equal(bench_record(&b, PX_RECORD_ENTRY)->before.round, 6);
-	accept(&b, b4, 0, &new, 1);
+	bench_accept(&b, b4, 0, &new, 1);
 	assert_int_equal(px_last(b.px), 1);
 	bench_free(&b);
 
@@ -426,7 +410,7 @@ learns_from_a_promise_what_it_accepted_otherwise(void **state)
 	uint64_t ticket;
 
 	(void)state;
-	accept(&b, b2, 0, own, 2);
+	bench_accept(&b, b2, 0, own, 2);
 	ticket = b.update.ticket; /* still on its way to the disk */
 	bench_timeout(&b);
 	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
@@ -453,7 +437,7 @@ a_promise_fits_a_frame(void **state)
 		struct log_entry e = {.slot = slot, .ballot = b2, .origin = b2,
 			                      .checksum = checksum(payload), .payload = payload};
 
-		accept(&b, b2, 0, &e, 1);
+		bench_accept(&b, b2, 0, &e, 1);
 	}
 	assert_int_equal(px_last(b.px), 60);
 	bench_receive(&b, 3, prepare(b3, 1));

@@ -1,181 +1,6 @@
 /* Members that come and go, as one replica among them sees it: the test plays all the others, the
  * clock and the disk. Replica 1 is the one under test. */
-#include "tests/unit/px_bench.h"
-
-#include <stdio.h>
-
-static const struct px_recovered nothing = {.incarnation = 1};
-static const struct ballot b2 = {5, 2}, b3 = {6, 3}, b4 = {7, 4};
-
-/* ---- what is said ---- */
-
-/* A change of the members to these: "1v 2v 3l 4r" are two voters, a learner and one removed. */
-struct list {
-	uint8_t bytes[4096];
-	size_t n;
-};
-
-static struct bytes
-change(struct list *to, uint64_t replaces, const char *members)
-{
-	struct buffer list = BUFFER(LIMIT_ENTRY), op = BUFFER(LIMIT_ENTRY);
-	struct buffer command = BUFFER(LIMIT_ENTRY), payload = BUFFER(LIMIT_ENTRY);
-	uint32_t n = 0;
-
-	for (const char *at = members; *at; at += at[2] ? 3 : 2, n++)
-		wire_put_member(&list, &(struct member){
-			.id = (uint8_t)(at[0] - '0'),
-			.role = at[1] == 'v' ? MEMBER_VOTER :
-			        at[1] == 'l' ? MEMBER_LEARNER : MEMBER_REMOVED});
-	wire_put_op(&op, &(struct op){.code = OP_set_members, .set_members = {
-		.version = replaces, .members = {buffer_view(&list), n}}});
-	wire_put_command(&command, &(struct command){.op = buffer_view(&op)});
-	wire_put_entry(&payload, &(struct entry){.commands = {buffer_view(&command), 1}});
-	assert_false(payload.failed);
-	to->n = buffer_view(&payload).len;
-	assert_true(to->n <= sizeof to->bytes);
-	memcpy(to->bytes, buffer_view(&payload).data, to->n);
-	buffer_free(&list);
-	buffer_free(&op);
-	buffer_free(&command);
-	buffer_free(&payload);
-	return (struct bytes){to->bytes, to->n};
-}
-
-static struct log_entry
-change_entry(struct list *to, uint64_t slot, struct ballot ballot, uint64_t replaces,
-             const char *members)
-{
-	struct bytes payload = change(to, replaces, members);
-
-	return (struct log_entry){.slot = slot, .ballot = ballot, .origin = ballot,
-	                          .checksum = checksum(payload), .payload = payload};
-}
-
-static void
-propose_change(struct bench *b, uint64_t replaces, const char *members)
-{
-	struct list list;
-
-	bench_step(b, (struct px_event){.kind = PX_PROPOSE,
-	                                .payload = change(&list, replaces, members)});
-}
-
-static void
-accept(struct bench *b, struct ballot ballot, uint64_t chosen, const struct log_entry *e, size_t n)
-{
-	struct wire_list list = bench_list(e, n);
-
-	bench_receive(b, ballot.replica, (struct message){.code = MSG_accept, .accept = {
-		.ballot = ballot, .chosen = chosen, .entries = list}});
-	free((void *)list.packed.data);
-}
-
-static void
-promise(struct bench *b, uint8_t from, struct ballot ballot, uint64_t chosen,
-        const struct log_entry *e, size_t n)
-{
-	struct wire_list list = bench_list(e, n);
-
-	bench_receive(b, from, (struct message){.code = MSG_promise, .promise = {
-		.ballot = ballot, .chosen = chosen, .last = n ? e[n - 1].slot : chosen,
-		.accepted = list}});
-	free((void *)list.packed.data);
-}
-
-static void
-accepted(struct bench *b, uint8_t from, struct ballot ballot, uint64_t upto)
-{
-	bench_receive(b, from, (struct message){.code = MSG_accepted, .accepted = {ballot, upto}});
-}
-
-/* It knows that it was removed; if another did not, that one might need its vote. */
-static void
-only_asks_whether_it_is_gone(struct bench *b)
-{
-	for (int i = 0; i < 5; i++) {
-		bench_timeout(b);
-		assert_int_equal(px_role(b->px), PX_FOLLOWER);
-		assert_non_null(bench_sent(b, 2, MSG_hello, NULL));
-		assert_int_not_equal(px_condition(b->px), CONDITION_EXPELLED);
-	}
-	bench_welcome(b, 2, WELCOME_NO_MEMBER);
-	assert_int_equal(px_condition(b->px), CONDITION_EXPELLED);
-	assert_true(mono_is_never(px_deadline(b->px)));
-}
-
-static void
-reply(struct bench *b, uint8_t from, struct ballot ballot, uint64_t sequence)
-{
-	bench_receive(b, from, (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {
-		.ballot = ballot, .sequence = sequence}});
-}
-
-static void
-heartbeat(struct bench *b, struct ballot ballot, uint64_t chosen)
-{
-	bench_receive(b, ballot.replica, (struct message){.code = MSG_heartbeat, .heartbeat = {
-		.ballot = ballot, .chosen = chosen, .sequence = 1, .lease_ms = 500, .first = 1}});
-}
-
-/* ---- a replica among members ---- */
-
-/* "1v 2v 3l" */
-static struct bench
-bench_listed(const char *members, uint64_t version, const struct px_recovered *recovered)
-{
-	struct px_config c = bench_config(1);
-
-	c.members.n = 0;
-	c.members.version = version;
-	for (const char *at = members; *at; at += at[2] ? 3 : 2)
-		c.members.list[c.members.n++] = (struct px_member){(uint8_t)(at[0] - '0'),
-		                                                   at[1] == 'v'};
-	return bench_of(&c, recovered);
-}
-
-static void
-stand(struct bench *b)
-{
-	bench_timeout(b);
-	assert_int_equal(px_role(b->px), PX_CANDIDATE);
-}
-
-/* Its ballot, when it asks replica 2 for its vote. */
-static struct ballot
-candidate(struct bench *b)
-{
-	stand(b);
-	return bench_sent(b, 2, MSG_prepare, NULL)->prepare.ballot;
-}
-
-/* Replica 1 of "1v 2v ..." is elected with the promise of replica 2. */
-static struct ballot
-master(struct bench *b, const char *members)
-{
-	struct ballot mine;
-
-	*b = bench_listed(members, 0, &nothing);
-	mine = candidate(b);
-	promise(b, 2, mine, 0, NULL, 0);
-	bench_persist(b, b->update.ticket);
-	assert_int_equal(px_role(b->px), PX_MASTER);
-	return mine;
-}
-
-static void
-assert_members(const struct px *px, uint64_t version, const char *members)
-{
-	char text[64] = "";
-	size_t n = 0;
-
-	for (int i = 0; i < px_members(px)->n; i++)
-		n += (size_t)snprintf(text + n, sizeof text - n, "%s%u%c", i ? " " : "",
-		                      px_members(px)->list[i].id,
-		                      px_members(px)->list[i].voter ? 'v' : 'l');
-	assert_string_equal(text, members);
-	assert_int_equal(px_members(px)->version, version);
-}
+#include "tests/unit/px_lists.h"
 
 /* ---- changes ---- */
 
@@ -253,8 +78,8 @@ segments_are_counted_each_by_its_own_list(void **state)
 	uint64_t ticket;
 
 	(void)state;
-	promise(&b, 2, mine, 0, NULL, 0);
-	promise(&b, 3, mine, 0, NULL, 0); /* three of three, four and five */
+	bench_promise(&b, 2, mine, 0, NULL, 0);
+	bench_promise(&b, 3, mine, 0, NULL, 0); /* three of three, four and five */
 	bench_persist(&b, b.update.ticket);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	ticket = b.update.ticket;
@@ -280,7 +105,7 @@ a_follower_knows_the_list_when_its_change_is_chosen(void **state)
 	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v 4l");
 
 	(void)state;
-	accept(&b, b2, 0, &e, 1);
+	bench_accept(&b, b2, 0, &e, 1);
 	assert_members(b.px, 0, "1v 2v 3v");
 	heartbeat(&b, b2, 1);
 	assert_members(b.px, 1, "1v 2v 3v 4l");
@@ -299,8 +124,8 @@ a_superseded_change_is_forgotten(void **state)
 	struct log_entry over = bench_entry(1, b3, b3, "b");
 
 	(void)state;
-	accept(&b, b2, 0, e, 2);
-	accept(&b, b3, 0, &over, 1);
+	bench_accept(&b, b2, 0, e, 2);
+	bench_accept(&b, b3, 0, &over, 1);
 	heartbeat(&b, b3, 1);
 	stand(&b);
 	assert_null(bench_sent(&b, 4, MSG_prepare, NULL));
@@ -328,142 +153,6 @@ finds_the_changes_in_the_log_of_its_start(void **state)
 	bench_free(&b);
 }
 
-/* ---- candidates ---- */
-
-static void
-needs_a_majority_of_every_list_that_it_has_accepted(void **state)
-{
-	struct list l;
-	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v 4v");
-	struct px_recovered r = {.incarnation = 2, .promised = b2, .entries = &e, .entries_n = 1};
-	struct bench b = bench_listed("1v 2v 3v 4l", 0, &r);
-	struct ballot mine = candidate(&b);
-
-	(void)state;
-	promise(&b, 2, mine, 0, NULL, 0);
-	assert_null(bench_record(&b, PX_RECORD_PROMISE)); /* two of three, but of four, too */
-	promise(&b, 4, mine, 0, NULL, 0);
-	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
-	bench_free(&b);
-}
-
-static void
-a_vote_counts_only_in_the_lists_that_have_it(void **state)
-{
-	struct list l;
-	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v 4v");
-	struct px_recovered r = {.incarnation = 2, .promised = b2, .entries = &e, .entries_n = 1};
-	struct bench b = bench_listed("1v 2v 3v 4l", 0, &r);
-	struct ballot mine = candidate(&b);
-
-	(void)state;
-	promise(&b, 4, mine, 0, NULL, 0);
-	promise(&b, 5, mine, 0, NULL, 0); /* a stranger */
-	assert_null(bench_record(&b, PX_RECORD_PROMISE));
-	promise(&b, 3, mine, 0, NULL, 0);
-	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
-	bench_free(&b);
-}
-
-static void
-asks_the_voters_of_a_list_that_a_promise_tells(void **state)
-{
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
-	struct ballot mine = candidate(&b);
-	struct list l;
-	struct log_entry e[] = {change_entry(&l, 1, b2, 0, "1v 2v 3v 4v"),
-	                        bench_entry(2, b2, b2, "x")};
-
-	(void)state;
-	promise(&b, 2, mine, 0, e, 2);
-	assert_null(bench_record(&b, PX_RECORD_PROMISE));
-	assert_non_null(bench_sent(&b, 4, MSG_prepare, NULL)); /* at once */
-	promise(&b, 4, mine, 0, NULL, 0);
-	bench_persist(&b, b.update.ticket);
-	assert_int_equal(px_role(b.px), PX_MASTER);
-	assert_int_equal(px_last(b.px), 2);
-	assert_false(px_room(b.px));
-	bench_free(&b);
-}
-
-static void
-forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen(void **state)
-{
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
-	struct ballot mine = candidate(&b);
-	struct list l1, l2;
-	struct log_entry e[] = {change_entry(&l1, 1, b2, 0, "1v 2v 3v 4v"),
-	                        change_entry(&l2, 2, b2, 1, "1v 2v 3v 4v 5v")};
-
-	(void)state;
-	promise(&b, 2, mine, 2, e, 2);
-	assert_members(b.px, 2, "1v 2v 3v 4v 5v");
-	assert_null(bench_record(&b, PX_RECORD_PROMISE));
-	assert_non_null(bench_sent(&b, 5, MSG_prepare, NULL));
-	promise(&b, 5, mine, 2, NULL, 0);
-	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
-	bench_free(&b);
-}
-
-static void
-a_list_behind_a_newer_origin_does_not_count(void **state)
-{
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
-	struct ballot mine = candidate(&b);
-	struct list l;
-	struct log_entry old[] = {bench_entry(1, b2, b2, "a"),
-	                          change_entry(&l, 2, b2, 0, "1v 2v 3v 4v")};
-	struct log_entry new = bench_entry(1, b3, b3, "b");
-
-	(void)state;
-	promise(&b, 2, mine, 0, old, 2);
-	assert_null(bench_record(&b, PX_RECORD_PROMISE));
-	promise(&b, 3, mine, 0, &new, 1);
-	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
-	bench_free(&b);
-}
-
-static void
-gives_up_when_it_learns_that_it_is_gone(void **state)
-{
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
-	struct ballot mine = candidate(&b);
-	struct list l;
-	struct log_entry e = change_entry(&l, 1, b2, 0, "2v 3v");
-
-	(void)state;
-	promise(&b, 2, mine, 1, &e, 1);
-	assert_int_equal(px_role(b.px), PX_FOLLOWER);
-	only_asks_whether_it_is_gone(&b);
-	bench_free(&b);
-}
-
-/* Replica 2 may not know yet that it has a vote: then nobody else could stand. */
-static void
-finishes_the_change_that_removes_it(void **state)
-{
-	struct list l;
-	struct log_entry e = change_entry(&l, 5, b2, 2, "2v");
-	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 4, .trimmed = 4,
-	                         .entries = &e, .entries_n = 1, .applied = 4};
-	struct bench b = bench_listed("1v 2v", 2, &r);
-	struct ballot mine = candidate(&b);
-	uint64_t ticket;
-
-	(void)state;
-	promise(&b, 2, mine, 4, NULL, 0);
-	bench_persist(&b, b.update.ticket);
-	assert_int_equal(px_role(b.px), PX_MASTER);
-	ticket = b.update.ticket;
-	assert_false(px_room(b.px));
-	accepted(&b, 2, mine, 5);
-	assert_int_equal(px_chosen(b.px), 4); /* both are needed for that */
-	bench_persist(&b, ticket);
-	assert_int_equal(px_chosen(b.px), 5);
-	assert_int_equal(bench_sent(&b, 2, MSG_hand_over, NULL)->hand_over.to, 2);
-	bench_free(&b);
-}
-
 static void
 a_learner_never_stands(void **state)
 {
@@ -477,7 +166,7 @@ a_learner_never_stands(void **state)
 	bench_step(&b, (struct px_event){.kind = PX_TIMEOUT});
 	assert_int_equal(px_role(b.px), PX_FOLLOWER);
 	/* It acknowledges and grants. */
-	accept(&b, b2, 0, &e, 1);
+	bench_accept(&b, b2, 0, &e, 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, NULL)->accepted.upto, 1);
 	heartbeat(&b, b2, 0);
 	assert_non_null(bench_sent(&b, 2, MSG_heartbeat_reply, NULL));
@@ -501,14 +190,14 @@ who_was_removed_never_stands_and_is_told(void **state)
 	struct message m = {.code = MSG_prepare, .prepare = {{9, 3}, 1}};
 
 	(void)state;
-	accept(&b, b2, 0, e, 3);
+	bench_accept(&b, b2, 0, e, 3);
 	bench_pass(&b, 10000);
 	bench_receive(&b, 3, m);
 	assert_non_null(bench_sent(&b, 3, MSG_promise, NULL));
 	bench_free(&b);
 
 	b = bench_listed("1v 2v 3v", 0, &nothing);
-	accept(&b, b2, 0, e, 3);
+	bench_accept(&b, b2, 0, e, 3);
 	heartbeat(&b, b2, 1);
 	bench_pass(&b, 10000);
 	bench_receive(&b, 3, m);
@@ -540,66 +229,9 @@ hears_whom_it_does_not_know(void **state)
 	                        change_entry(&l, 2, b2, 0, "1v 2v 3v 4v")};
 
 	(void)state;
-	accept(&b, b4, 2, e, 2);
+	bench_accept(&b, b4, 2, e, 2);
 	assert_int_equal(bench_sent(&b, 4, MSG_accepted, NULL)->accepted.upto, 2);
 	assert_members(b.px, 2, "1v 2v 3v 4v");
-	bench_free(&b);
-}
-
-/* ---- after a start ---- */
-
-static struct message
-welcome(uint64_t version, struct wire_list members)
-{
-	return (struct message){.code = MSG_welcome, .welcome = {
-		.ballot = {1, 0}, .incarnation = 1, .start = BENCH_START, .version = version,
-		.members = members}};
-}
-
-/* While it was away 2 and 3 have gone, and 4 and 5 have come. */
-static void
-is_welcomed_by_the_members_of_a_newer_list(void **state)
-{
-	struct px_config c = bench_config(3);
-	struct bench b = bench_mute(&c, &nothing);
-	struct buffer packed = BUFFER(4096);
-	struct wire_list list;
-
-	(void)state;
-	for (uint8_t id = 1; id <= 5; id++)
-		if (id != 2 && id != 3)
-			wire_put_member(&packed, &(struct member){.id = id, .role = MEMBER_VOTER});
-	list = (struct wire_list){buffer_view(&packed), 3};
-	bench_timeout(&b);
-	assert_non_null(bench_sent(&b, 3, MSG_hello, NULL));
-	assert_null(bench_sent(&b, 4, MSG_hello, NULL));
-	heartbeat(&b, b4, 0); /* 4 is the master: it is greeted, and not obeyed yet */
-	assert_non_null(bench_sent(&b, 4, MSG_hello, NULL));
-	assert_null(bench_sent(&b, 4, MSG_heartbeat_reply, NULL));
-	bench_receive(&b, 4, welcome(9, list));
-	assert_int_equal(px_condition(b.px), CONDITION_VOTING); /* with itself two of three */
-	buffer_free(&packed);
-	bench_free(&b);
-}
-
-static void
-an_old_majority_does_not_do_when_a_newer_list_is_told(void **state)
-{
-	struct px_config c = bench_config(3);
-	struct bench b = bench_mute(&c, &nothing);
-	struct buffer packed = BUFFER(4096);
-
-	(void)state;
-	for (uint8_t id = 1; id <= 5; id++)
-		wire_put_member(&packed, &(struct member){.id = id, .role = MEMBER_VOTER});
-	bench_receive(&b, 2, welcome(9, (struct wire_list){buffer_view(&packed), 5}));
-	assert_int_equal(px_condition(b.px), CONDITION_JOINING);
-	bench_timeout(&b);
-	assert_non_null(bench_sent(&b, 2, MSG_hello, NULL)); /* it may know a newer one by now */
-	assert_non_null(bench_sent(&b, 5, MSG_hello, NULL));
-	bench_receive(&b, 5, welcome(9, (struct wire_list){buffer_view(&packed), 5}));
-	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
-	buffer_free(&packed);
 	bench_free(&b);
 }
 
@@ -781,18 +413,9 @@ main(void)
 		cmocka_unit_test(a_follower_knows_the_list_when_its_change_is_chosen),
 		cmocka_unit_test(a_superseded_change_is_forgotten),
 		cmocka_unit_test(finds_the_changes_in_the_log_of_its_start),
-		cmocka_unit_test(needs_a_majority_of_every_list_that_it_has_accepted),
-		cmocka_unit_test(a_vote_counts_only_in_the_lists_that_have_it),
-		cmocka_unit_test(asks_the_voters_of_a_list_that_a_promise_tells),
-		cmocka_unit_test(forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen),
-		cmocka_unit_test(a_list_behind_a_newer_origin_does_not_count),
-		cmocka_unit_test(gives_up_when_it_learns_that_it_is_gone),
-		cmocka_unit_test(finishes_the_change_that_removes_it),
 		cmocka_unit_test(a_learner_never_stands),
 		cmocka_unit_test(who_was_removed_never_stands_and_is_told),
 		cmocka_unit_test(hears_whom_it_does_not_know),
-		cmocka_unit_test(is_welcomed_by_the_members_of_a_newer_list),
-		cmocka_unit_test(an_old_majority_does_not_do_when_a_newer_list_is_told),
 		cmocka_unit_test(an_open_change_needs_the_grants_of_both_lists),
 		cmocka_unit_test(one_voter_with_learners_beats_and_chooses_alone),
 		cmocka_unit_test(a_cell_of_one_begins_to_beat_when_a_learner_comes),

@@ -5,16 +5,6 @@
 static const struct ballot b2 = {5, 2}, b3 = {6, 3};
 
 static void
-accept(struct bench *b, struct ballot ballot, uint64_t chosen, const struct log_entry *e, size_t n)
-{
-	struct wire_list list = bench_list(e, n);
-
-	bench_receive(b, ballot.replica, (struct message){.code = MSG_accept, .accept = {
-		.ballot = ballot, .chosen = chosen, .entries = list}});
-	free((void *)list.packed.data);
-}
-
-static void
 heartbeat(struct bench *b, struct ballot ballot, uint64_t chosen, uint64_t first)
 {
 	bench_receive(b, ballot.replica, (struct message){.code = MSG_heartbeat, .heartbeat = {
@@ -61,7 +51,7 @@ begins_behind_a_state_that_the_log_does_not_reach(void **state)
 	assert_int_equal(b.update.records[0].slot, 9);
 	assert_int_equal(bench_record(&b, PX_RECORD_CHOSEN)->slot, 9);
 	bench_welcome(&b, 2, WELCOME_FINE);
-	accept(&b, b3, 9, &next, 1);
+	bench_accept(&b, b3, 9, &next, 1);
 	assert_int_equal(px_last(b.px), 10);
 	bench_free(&b);
 }
@@ -147,10 +137,10 @@ a_damaged_log_accepts_and_grants_but_promises_nothing(void **state)
 	assert_int_equal(b.update.sends_n, 0);
 	heartbeat(&b, b2, 1, 1);
 	assert_non_null(bench_sent(&b, 2, MSG_heartbeat_reply, NULL));
-	accept(&b, b2, 3, e + 1, 2);
+	bench_accept(&b, b2, 3, e + 1, 2);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, NULL)->accepted.upto, 3);
 	assert_int_equal(px_condition(b.px), CONDITION_REPAIRING);
-	accept(&b, b2, 3, e + 3, 1);
+	bench_accept(&b, b2, 3, e + 3, 1);
 	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
 	bench_pass(&b, 1000);
 	bench_receive(&b, 3, prepare(b3, 1));
@@ -189,7 +179,7 @@ a_damaged_log_is_whole_when_it_has_all_that_its_master_has(void **state)
 	assert_int_equal(px_condition(b.px), CONDITION_REPAIRING);
 	heartbeat_of(&b, b2, 1, now); /* no master any more */
 	assert_int_equal(px_condition(b.px), CONDITION_REPAIRING);
-	accept(&b, b3, 1, e + 1, 1);
+	bench_accept(&b, b3, 1, e + 1, 1);
 	heartbeat_of(&b, b3, 2, now);
 	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
 	bench_free(&b);
@@ -207,7 +197,7 @@ a_later_hello_tells_what_it_has_by_now(void **state)
 	const struct msg_hello *hello;
 
 	(void)state;
-	accept(&b, b3, 1, e + 1, 1);
+	bench_accept(&b, b3, 1, e + 1, 1);
 	heartbeat_of(&b, b3, 2, before);
 	hello = &bench_sent(&b, 3, MSG_hello, NULL)->hello;
 	assert_true(ballot_equal(hello->ballot, b3));
@@ -282,7 +272,7 @@ is_behind_until_it_has_what_the_master_lacks(void **state)
 	(void)state;
 	heartbeat(&b, b2, 9, 3);
 	assert_int_equal(px_behind(b.px), 2);
-	accept(&b, b2, 9, e, 2); /* they were still under way */
+	bench_accept(&b, b2, 9, e, 2); /* they were still under way */
 	assert_int_equal(px_behind(b.px), 0);
 	heartbeat(&b, b2, 9, 4);
 	assert_int_equal(px_behind(b.px), 2);
