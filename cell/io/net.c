@@ -165,6 +165,8 @@ on_prepare(uv_prepare_t *handle)
 	struct net *n = handle->data;
 	struct stream *s;
 
+	n->turn++;
+	n->turn_runs = false;
 	while ((s = TAILQ_FIRST(&n->unsent)) != NULL)
 		stream_flush(s);
 	must(uv_idle_stop(&n->idle) == 0);

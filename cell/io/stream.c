@@ -22,6 +22,8 @@ enum {
 	SILENCE_CLIENT_MS = 15000,
 	KEEPALIVE_S = 15,              /* an idle connection is probed */
 	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* the longest request */
+	CLIENTS_TURN_MS = 20,          /* of one turn of the loop, for all who come */
+	READ_LITTLE = 1024,
 };
 
 /* What could not be written at once. */
@@ -302,6 +304,8 @@ on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
 	struct stream *s = stream->data;
 
+	if (len == UV_ENOBUFS)
+		return; /* not in this turn */
 	if (len == UV_EOF)
 		stream_end(s, end_of_stream(s));
 	else if (len < 0)
@@ -310,13 +314,41 @@ on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 		receive(s, (struct bytes){(const uint8_t *)buf->base, (size_t)len});
 }
 
+static bool
+turn_is_over(struct net *n)
+{
+	mono_t now = clock_now();
+
+	if (!n->turn_runs)
+		n->turn_end = mono_add(now, span_ms(CLIENTS_TURN_MS));
+	n->turn_runs = true;
+	return mono_reached(now, n->turn_end);
+}
+
+/* Those who come, but for replicas, share a part of the turn: however much they send, what is due
+ * meanwhile and what replicas say does not wait for long. When it is over each of them still gets
+ * a word in, which may be a KeepAlive. */
+static size_t
+room_for(struct stream *s)
+{
+	struct net *n = s->net;
+	const bool again = s->turn == n->turn;
+
+	s->turn = n->turn;
+	if (s->dial != NULL || (s->state == STREAM_OPEN && s->channel.role == CHANNEL_REPLICA) ||
+	    !turn_is_over(n))
+		return sizeof n->bytes;
+	return again ? 0 : READ_LITTLE;
+}
+
+/* Without room nothing is read, and it is offered again in the next turn. */
 static void
 on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
-	struct net *n = ((struct stream *)handle->data)->net;
+	struct stream *s = handle->data;
 
 	(void)suggested;
-	*buf = uv_buf_init((char *)n->bytes, sizeof n->bytes);
+	*buf = uv_buf_init((char *)s->net->bytes, (unsigned)room_for(s));
 }
 
 void

@@ -41,6 +41,7 @@ struct stream {
 	uv_tcp_t tcp;
 	struct channel channel;
 	uint32_t frame_max;
+	uint64_t turn;              /* of the loop, in which it was read last */
 	struct buffer in;           /* the beginning of a frame */
 	struct buffer out;          /* frames for the end of the turn */
 };
@@ -64,6 +65,9 @@ struct net {
 	uv_prepare_t prepare;
 	uv_idle_t idle;
 	int handles_n;              /* on the loop, those of streams apart */
+	uint64_t turn;              /* of the loop */
+	mono_t turn_end;            /* clients that have had theirs wait for the next one */
+	bool turn_runs;             /* a client was read in it */
 	mono_t refusal_at;          /* when the log got the last one */
 	unsigned refusals_n;        /* since then */
 	struct buffer plain, sealed; /* of the call that runs */

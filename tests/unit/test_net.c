@@ -32,6 +32,8 @@ struct side {
 	uint64_t closed_conn;
 	char why[128];
 	bool echo, close_at_frame, stop_at_frame, stop_at_end;
+	int64_t busy_ms;         /* with each frame */
+	int short_at;            /* so many frames had come when a short one did */
 	struct buffer got;       /* all frames, one behind the other */
 	bool stopped;
 };
@@ -66,7 +68,13 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct side *s = user;
 
+	mono_t end = mono_add(clock_now(), span_ms(s->busy_ms));
+
 	s->frames_n++;
+	if (frame.len < 100)
+		s->short_at = s->frames_n;
+	while (mono_before(clock_now(), end))
+		;
 	buffer_put_bytes(&s->got, frame);
 	if (s->echo)
 		net_send(s->net, conn, frame);
@@ -235,6 +243,38 @@ test_much(void **unused)
 	assert_true(bytes_equal(buffer_view(&p.client.got), buffer_view(&all)));
 	assert_int_equal(p.client.frames_n, 90);
 	buffer_free(&all);
+	end(&p);
+}
+
+/* Clients that send as fast as they can do not keep the loop from what else is due: a turn takes
+ * some twenty milliseconds of them, and all comes in the end. Who says little is heard soon. */
+static void
+test_flood(void **unused)
+{
+	enum { CLIENTS = 8, FRAMES = 30, A_TURN = 20 };
+	struct bytes frame = frame_of(60000, 5), word = frame_of(10, 6);
+	uint64_t conns[CLIENTS + 1];
+	struct pair p;
+
+	(void)unused;
+	start(&p);
+	for (int i = 0; i <= CLIENTS; i++)
+		conns[i] = connect_as(&p, CHANNEL_CLIENT);
+	UNTIL(&p, p.server.opened_n == CLIENTS + 1 && p.client.opened_n == CLIENTS + 1);
+	for (int i = 0; i < CLIENTS * FRAMES; i++)
+		net_send(p.client.net, conns[i % CLIENTS], frame);
+	net_send(p.client.net, conns[CLIENTS], word);
+	p.server.busy_ms = 5;
+	while (p.server.frames_n <= CLIENTS * FRAMES) {
+		int before = p.server.frames_n;
+
+		uv_run(&p.loop, UV_RUN_ONCE);
+		assert_true(p.server.frames_n - before <= A_TURN);
+	}
+	assert_in_range(p.server.short_at, 1, 3 * A_TURN);
+	assert_int_equal(p.server.closed_n, 0);
+	free((void *)frame.data);
+	free((void *)word.data);
 	end(&p);
 }
 
@@ -675,6 +715,7 @@ main(void)
 		cmocka_unit_test(test_frames_both_ways),
 		cmocka_unit_test(test_as_replica),
 		cmocka_unit_test(test_much),
+		cmocka_unit_test(test_flood),
 		cmocka_unit_test(test_longest_frames),
 		cmocka_unit_test(test_wrong_key),
 		cmocka_unit_test(test_wrong_cell),
