@@ -242,7 +242,7 @@ steadily() {
 writes_go_on() { wait_until "writes go on" longer $(($(wc -l < "$work/steady") + $1)); }
 longer() { [ "$(wc -l < "$work/steady")" -gt "$1" ]; }
 
-# Ends it: it has never failed. Its longest pause is in $longest, in milliseconds; its log has moved.
+# Ends it: it has never failed. Its longest pause is in $longest, in milliseconds.
 end_writer() {
 	local rc=0
 	mv "$work/steady" "$work/steady.done"

@@ -1,4 +1,4 @@
-/* What tests of the network share: keys, ports, and a loop that runs until something has happened. */
+/* What tests of the network share: keys, ports, and a loop that runs until something happened. */
 #ifndef LSFS_TESTS_NET_FIXTURE_H
 #define LSFS_TESTS_NET_FIXTURE_H
 

@@ -25,12 +25,14 @@ void assert_members(const struct px *px, uint64_t version, const char *members);
 
 /* ---- what others say ---- */
 
+/* `from` has accepted all up to a slot, grants the lease, or beats as master. */
 void accepted(struct bench *b, uint8_t from, struct ballot ballot, uint64_t upto);
 void reply(struct bench *b, uint8_t from, struct ballot ballot, uint64_t sequence);
 void heartbeat(struct bench *b, struct ballot ballot, uint64_t chosen);
 
 /* ---- a replica among members ---- */
 
+/* One that the others have welcomed. */
 struct bench bench_listed(const char *members, uint64_t version,
                           const struct px_recovered *recovered);
 /* Its time has come: it is a candidate. */

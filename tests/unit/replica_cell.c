@@ -1,61 +1,12 @@
+#include "tests/unit/replica_cell_inside.h"
+
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "tests/unit/replica_cell.h"
 #include "tests/unit/unit.h"
-
-enum { WIRE_MS = 1, SYNC_MS = 2, COPY_MS = 50 };
-
-struct cell_conn {
-	int client; /* -1: the operator */
-	const char *principal;
-	bool aside, open_here, open_there; /* at the client; at the replica */
-	uint8_t replica;
-	uint64_t life;
-};
-
-enum post_kind {
-	TO_PEER,      /* replica, from, frame */
-	DURABLE,      /* replica, number: ticket */
-	SAVED,        /* replica, number: index */
-	COPIED,       /* replica, from: whose state it gets */
-	CONNECT,      /* number: conn */
-	HANG_UP,      /* conn: the client has closed it */
-	TO_REPLICA,   /* conn, frame */
-	CONNECTED,    /* conn */
-	TO_CLIENT,    /* conn, frame */
-	DISCONNECTED, /* conn */
-};
-
-/* Something under way. */
-struct cell_post {
-	mono_t at;
-	uint64_t sequence;
-	enum post_kind kind;
-	int replica, from;
-	uint64_t life, number; /* of the replica; conn or ticket */
-	struct bytes frame;    /* owned */
-};
-
-static void
-post(struct cell *cell, struct cell_post p, int64_t ms)
-{
-	p.at = mono_add(cell->now, span_ms(ms));
-	p.sequence = ++cell->sequence;
-	p.frame = bytes_copy(p.frame);
-	ARRAY_ROOM(cell->posts, cell->posts_n, cell->posts_room);
-	cell->posts[cell->posts_n++] = p;
-}
-
-static struct cell_conn *
-conn_of(struct cell *cell, uint64_t id)
-{
-	must(id > 0 && id <= cell->conns_n);
-	return &cell->conns[id - 1];
-}
 
 /* ---- replicas ---- */
 
@@ -114,7 +65,7 @@ write_records(struct cell_replica *r)
 			r->marks[record->mark.replica] = record->mark;
 	}
 	if (u->records_n > 0)
-		post(r->cell,
+		cell_post(r->cell,
 		     (struct cell_post){.kind = DURABLE, .replica = r->id, .life = r->life,
 		                        .number = u->ticket},
 		     SYNC_MS);
@@ -127,7 +78,7 @@ write_rows(struct cell_replica *r)
 
 	row_store_put(&r->rows, &u->rows);
 	if (u->rows.n > 0 && r->cell->saves)
-		post(r->cell,
+		cell_post(r->cell,
 		     (struct cell_post){.kind = SAVED, .replica = r->id, .life = r->life,
 		                        .number = u->applied},
 		     SYNC_MS);
@@ -140,14 +91,14 @@ fetch_state(struct cell_replica *r)
 	if (r->update.behind == 0 || r->copying || !r->cell->saves)
 		return;
 	r->copying = true;
-	post(r->cell,
+	cell_post(r->cell,
 	     (struct cell_post){.kind = COPIED, .replica = r->id, .from = r->update.behind,
 	                        .life = r->life},
 	     COPY_MS);
 }
 
-static void
-begin_with_copy(struct cell_replica *r, const struct cell_replica *of)
+void
+cell_begin_with_copy(struct cell_replica *r, const struct cell_replica *of)
 {
 	r->copying = false;
 	if (of->replica == NULL || of->cut_off || r->cut_off)
@@ -156,12 +107,6 @@ begin_with_copy(struct cell_replica *r, const struct cell_replica *of)
 	row_store_free(&r->rows);
 	row_store_copy(&r->rows, &of->rows);
 	cell_start(r);
-}
-
-static void
-send_to_client(struct cell *cell, uint64_t conn, enum post_kind kind, struct bytes frame)
-{
-	post(cell, (struct cell_post){.kind = kind, .number = conn, .frame = frame}, WIRE_MS);
 }
 
 /* What waits for a sync waits as long as one takes: they end in the order of their beginning. */
@@ -181,16 +126,16 @@ carry_out(struct cell_replica *r)
 		int64_t wait = s->after > r->durable ? SYNC_MS : 0;
 
 		if (!s->to_peer)
-			send_to_client(r->cell, s->conn, TO_CLIENT, s->frame);
+			cell_to_client(r->cell, s->conn, TO_CLIENT, s->frame);
 		else if (!r->cut_off)
-			post(r->cell,
+			cell_post(r->cell,
 			     (struct cell_post){.kind = TO_PEER, .replica = s->peer, .from = r->id,
 			                        .life = r->life, .frame = s->frame},
 			     WIRE_MS + wait);
 	}
 	for (size_t i = 0; i < u->closes_n; i++) {
-		conn_of(r->cell, u->closes[i])->open_there = false;
-		send_to_client(r->cell, u->closes[i], DISCONNECTED, (struct bytes){0});
+		cell_conn_of(r->cell, u->closes[i])->open_there = false;
+		cell_to_client(r->cell, u->closes[i], DISCONNECTED, (struct bytes){0});
 	}
 }
 
@@ -355,7 +300,7 @@ cell_kill(struct cell_replica *r)
 			if (cell->posts[j].kind == TO_CLIENT && cell->posts[j].number == i + 1)
 				cell->posts[j].kind = DISCONNECTED;
 		if (c->open_here)
-			send_to_client(cell, i + 1, DISCONNECTED, (struct bytes){0});
+			cell_to_client(cell, i + 1, DISCONNECTED, (struct bytes){0});
 	}
 	replica_free(r->replica);
 	replica_update_free(&r->update);
@@ -418,355 +363,6 @@ cell_check_agreement(struct cell *cell)
 		assert_int_equal(tree_applied(t), tree_applied(first));
 		assert_true(tree_digest(t) == tree_digest(first));
 	}
-}
-
-/* ---- clients ---- */
-
-static uint64_t
-client_connect(struct cell_client *c, uint64_t old, uint8_t replica, bool aside)
-{
-	struct cell *cell = c->cell;
-
-	if (old != 0 && conn_of(cell, old)->open_here) {
-		conn_of(cell, old)->open_here = false;
-		post(cell, (struct cell_post){.kind = HANG_UP, .number = old}, WIRE_MS);
-	}
-	if (replica == 0)
-		return 0;
-	ARRAY_ROOM(cell->conns, cell->conns_n, cell->conns_room);
-	cell->conns[cell->conns_n++] = (struct cell_conn){
-	    .client = c->id,
-	    .principal = "admin",
-	    .aside = aside,
-	    .open_here = true,
-	    .replica = replica,
-	};
-	post(cell, (struct cell_post){.kind = CONNECT, .number = cell->conns_n}, WIRE_MS);
-	return cell->conns_n;
-}
-
-static void
-note_answer(struct cell_client *c, const struct client_answer *from)
-{
-	struct cell_answer *a = &c->answers[c->answers_n++];
-
-	assert_true(c->answers_n < CELL_ANSWERS);
-	assert_null(cell_answer(c, from->token)); /* exactly once */
-	*a = (struct cell_answer){.token = from->token, .rc = from->rc, .at = c->cell->now};
-	if (from->result.kind == RESULT_created)
-		a->node = from->result.created.attr.node;
-	if (from->result.kind == RESULT_acquired) {
-		a->lock_generation = from->result.acquired.lock_generation;
-		a->fence = from->result.acquired.fence;
-	}
-	if (from->result.kind == RESULT_contents) {
-		assert_true(from->result.contents.contents.len < sizeof a->contents);
-		memcpy(a->contents, from->result.contents.contents.data,
-		       from->result.contents.contents.len);
-	}
-}
-
-static void
-client_event(struct cell_client *c, struct client_event event)
-{
-	struct client_update *u = &c->update;
-	struct bytes rest;
-
-	event.now = c->cell->now;
-	client_step(c->client, &event, u);
-	if (u->connect)
-		c->conn = client_connect(c, c->conn, u->replica, false);
-	if (u->listen)
-		c->aside = client_connect(c, c->aside, u->listen_to, true);
-	rest = buffer_view(&u->frames);
-	while (rest.len > 0) {
-		struct bytes frame = {rest.data, (size_t)wire_frame_length(rest)};
-
-		post(c->cell,
-		     (struct cell_post){.kind = TO_REPLICA, .number = c->conn, .frame = frame},
-		     WIRE_MS);
-		rest.data += frame.len;
-		rest.len -= frame.len;
-	}
-	for (size_t i = 0; i < u->answers_n; i++)
-		note_answer(c, &u->answers[i]);
-	for (size_t i = 0; i < u->grants_n; i++) {
-		assert_true(c->grants_n < CELL_ANSWERS);
-		c->granted_at[c->grants_n] = c->cell->now;
-		c->grants[c->grants_n++] = u->grants[i];
-	}
-	if (u->state_changed && cell_client_state(c) == CLIENT_EXPIRED)
-		c->lost++;
-}
-
-struct cell_client *
-cell_client(struct cell *cell, bool caching)
-{
-	struct cell_client *c = &cell->clients[cell->clients_n];
-	struct client_config config = {
-	    .host = "here",
-	    .grace = span_ms(DEFAULT_GRACE_MS),
-	    .drift_permille = 10,
-	    .caching = caching,
-	    .seed = 77 + (uint64_t)cell->clients_n,
-	    .replicas_n = cell->first_n,
-	};
-
-	assert_true(cell->clients_n < CELL_CLIENTS);
-	memset(config.nonce, 'a' + cell->clients_n, LIMIT_NONCE);
-	for (int i = 0; i < cell->first_n; i++)
-		config.replicas[i] = (uint8_t)(i + 1);
-	c->cell = cell;
-	c->id = cell->clients_n++;
-	c->client = client_new(&config, cell->now);
-	for (int i = 0; i < 5000 && cell_client_state(c) != CLIENT_SAFE; i++)
-		cell_pass_ms(cell, 1);
-	assert_int_equal(cell_client_state(c), CLIENT_SAFE);
-	return c;
-}
-
-void
-cell_client_freeze(struct cell_client *c)
-{
-	c->frozen = true;
-}
-
-void
-cell_client_thaw(struct cell_client *c)
-{
-	c->frozen = false;
-}
-
-void
-cell_client_close(struct cell_client *c)
-{
-	client_event(c, (struct client_event){.kind = CLIENT_CLOSE});
-}
-
-struct cell_replica *
-cell_listened_to(const struct cell_client *c)
-{
-	return &c->cell->replicas[conn_of(c->cell, c->aside)->replica - 1];
-}
-
-enum client_state
-cell_client_state(const struct cell_client *c)
-{
-	return client_status(c->client).state;
-}
-
-/* ---- what is under way arrives ---- */
-
-static struct cell_replica *
-replica_at(struct cell *cell, const struct cell_post *p)
-{
-	int id = p->kind < CONNECT ? p->replica : conn_of(cell, p->number)->replica;
-
-	return &cell->replicas[id - 1];
-}
-
-static bool
-for_replica(const struct cell_post *p)
-{
-	return p->kind <= TO_REPLICA;
-}
-
-static void
-arrive_connect(struct cell_replica *r, uint64_t id)
-{
-	struct cell_conn *c = conn_of(r->cell, id);
-
-	if (r->replica == NULL) {
-		send_to_client(r->cell, id, DISCONNECTED, (struct bytes){0});
-		return;
-	}
-	c->open_there = true;
-	c->life = r->life;
-	send_to_client(r->cell, id, CONNECTED, (struct bytes){0});
-	cell_replica_event(r, (struct replica_event){.kind = REPLICA_CONNECTED,
-	                                        .conn = id,
-	                                        .principal = bytes_of(c->principal)});
-}
-
-static void
-arrive_at_replica(struct cell_replica *r, const struct cell_post *p)
-{
-	struct cell_conn *c = p->kind >= CONNECT ? conn_of(r->cell, p->number) : NULL;
-
-	if (p->kind == CONNECT) {
-		arrive_connect(r, p->number);
-		return;
-	}
-	if (r->replica == NULL || (c != NULL && !c->open_there))
-		return;
-	if (p->kind == TO_PEER && !r->cut_off && !r->cell->replicas[p->from - 1].cut_off) {
-		cell_replica_event(r, (struct replica_event){.kind = REPLICA_PEER,
-		                                        .peer = (uint8_t)p->from,
-		                                        .frame = p->frame});
-	} else if (p->kind == DURABLE && p->life == r->life) {
-		r->durable = p->number;
-		cell_replica_event(
-		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = p->number});
-	} else if (p->kind == SAVED && p->life == r->life) {
-		cell_replica_event(
-		    r, (struct replica_event){.kind = REPLICA_SAVED, .index = p->number});
-	} else if (p->kind == COPIED && p->life == r->life) {
-		begin_with_copy(r, &r->cell->replicas[p->from - 1]);
-	} else if (p->kind == HANG_UP) {
-		c->open_there = false;
-		cell_replica_event(
-		    r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = p->number});
-	} else if (p->kind == TO_REPLICA) {
-		cell_replica_event(r, (struct replica_event){
-		                     .kind = REPLICA_FRAME, .conn = p->number, .frame = p->frame});
-	}
-}
-
-static void
-arrive_at_operator(struct cell_operator *o, const struct cell_post *p)
-{
-	struct message m;
-
-	o->gone |= p->kind == DISCONNECTED;
-	if (p->kind != TO_CLIENT)
-		return;
-	assert_int_equal(wire_get_frame(p->frame, &m), RC_OK);
-	/* Who is master, and who is a member, is told without being asked. */
-	o->redirected |= m.code == MSG_redirect;
-	if (m.code == MSG_redirect || (m.code == MSG_members && !o->wants_members))
-		return;
-	free((void *)o->frame.data);
-	o->frame = bytes_copy(p->frame);
-	assert_int_equal(wire_get_frame(o->frame, &o->m), RC_OK);
-}
-
-static void
-arrive_at_client(struct cell *cell, const struct cell_post *p)
-{
-	struct cell_conn *conn = conn_of(cell, p->number);
-	struct cell_client *c = &cell->clients[conn->client < 0 ? 0 : conn->client];
-	struct client_event event = {.frame = p->frame, .aside = conn->aside};
-
-	if (conn->client < 0) {
-		if (p->number == cell->operator.conn)
-			arrive_at_operator(&cell->operator, p);
-		return;
-	}
-	if (!conn->open_here || (p->kind == CONNECTED && conn->aside))
-		return;
-	event.kind = p->kind == CONNECTED   ? CLIENT_CONNECTED
-	             : p->kind == TO_CLIENT ? CLIENT_FRAME
-	                                    : CLIENT_DISCONNECTED;
-	if (p->kind == DISCONNECTED)
-		conn->open_here = false;
-	client_event(c, event);
-}
-
-/* Is its receiver there to take it? */
-static bool
-can_arrive(struct cell *cell, const struct cell_post *p)
-{
-	if (p->kind == DURABLE && replica_at(cell, p)->stuck)
-		return false;
-	if (for_replica(p))
-		return !replica_at(cell, p)->frozen;
-	return conn_of(cell, p->number)->client < 0 ||
-	       !cell->clients[conn_of(cell, p->number)->client].frozen;
-}
-
-static struct cell_post *
-next_post(struct cell *cell)
-{
-	struct cell_post *first = NULL;
-
-	for (size_t i = 0; i < cell->posts_n; i++) {
-		struct cell_post *p = &cell->posts[i];
-
-		if (!can_arrive(cell, p))
-			continue;
-		if (first == NULL || p->at.ns < first->at.ns ||
-		    (p->at.ns == first->at.ns && p->sequence < first->sequence))
-			first = p;
-	}
-	return first;
-}
-
-static void
-arrive(struct cell *cell, struct cell_post *at)
-{
-	struct cell_post p = *at;
-
-	*at = cell->posts[--cell->posts_n];
-	if (for_replica(&p))
-		arrive_at_replica(replica_at(cell, &p), &p);
-	else
-		arrive_at_client(cell, &p);
-	free((void *)p.frame.data);
-}
-
-/* ---- time ---- */
-
-/* Whose deadline is first; `*client` or `*replica` is set. */
-static mono_t
-next_deadline(struct cell *cell, struct cell_client **client, struct cell_replica **replica)
-{
-	mono_t first = MONO_NEVER;
-
-	*client = NULL;
-	*replica = NULL;
-	for (int i = 0; i < cell->replicas_n; i++) {
-		struct cell_replica *r = &cell->replicas[i];
-
-		if (r->replica == NULL || r->frozen ||
-		    !mono_before(replica_deadline(r->replica), first))
-			continue;
-		first = replica_deadline(r->replica);
-		*replica = r;
-	}
-	for (int i = 0; i < cell->clients_n; i++) {
-		struct cell_client *c = &cell->clients[i];
-
-		if (c->frozen || !mono_before(client_deadline(c->client), first))
-			continue;
-		first = client_deadline(c->client);
-		*client = c;
-		*replica = NULL;
-	}
-	return first;
-}
-
-/* One thing that is due by `end`; what has arrived comes before what time makes due. */
-static bool
-happen(struct cell *cell, mono_t end)
-{
-	struct cell_post *p = next_post(cell);
-	struct cell_client *client;
-	struct cell_replica *replica;
-	mono_t due = next_deadline(cell, &client, &replica);
-
-	if (p != NULL && !mono_before(due, p->at) && !mono_before(end, p->at)) {
-		cell->now = mono_max(cell->now, p->at);
-		arrive(cell, p);
-		return true;
-	}
-	if (mono_before(end, due))
-		return false;
-	cell->now = mono_max(cell->now, due);
-	if (client != NULL)
-		client_event(client, (struct client_event){.kind = CLIENT_TIMEOUT});
-	else
-		cell_replica_event(replica, (struct replica_event){.kind = REPLICA_TIMEOUT});
-	return true;
-}
-
-void
-cell_pass_ms(struct cell *cell, int64_t ms)
-{
-	mono_t end = mono_add(cell->now, span_ms(ms));
-
-	while (happen(cell, end))
-		;
-	cell->now = end;
 }
 
 /* ---- life ---- */
@@ -840,9 +436,9 @@ cell_say(struct cell_replica *r, const char *principal, const struct message *m)
 	free((void *)cell->operator.frame.data);
 	cell->operator = (struct cell_operator){
 	    .conn = cell->conns_n, .wants_members = m->code == MSG_members_request};
-	post(cell, (struct cell_post){.kind = CONNECT, .number = cell->conns_n}, WIRE_MS);
+	cell_post(cell, (struct cell_post){.kind = CONNECT, .number = cell->conns_n}, WIRE_MS);
 	wire_put_frame(&frame, m);
-	post(cell,
+	cell_post(cell,
 	     (struct cell_post){
 	         .kind = TO_REPLICA, .number = cell->conns_n, .frame = buffer_view(&frame)},
 	     WIRE_MS);
@@ -879,99 +475,4 @@ cell_operate(struct cell *cell, const struct msg_operate *m)
 	}
 	fail_msg("no master answers the operator");
 	return (struct msg_operated){0};
-}
-
-/* ---- requests ---- */
-
-uint64_t
-cell_ask(struct cell_client *c, const struct op *op)
-{
-	client_event(c, (struct client_event){
-	                    .kind = CLIENT_REQUEST, .token = ++c->tokens, .op = op});
-	return c->tokens;
-}
-
-const struct cell_answer *
-cell_answer(const struct cell_client *c, uint64_t token)
-{
-	for (size_t i = 0; i + 1 <= c->answers_n; i++)
-		if (c->answers[i].token == token)
-			return &c->answers[i];
-	return NULL;
-}
-
-const struct cell_answer *
-cell_await(struct cell_client *c, uint64_t token, int64_t ms)
-{
-	for (int64_t i = 0; i < ms && cell_answer(c, token) == NULL; i++)
-		cell_pass_ms(c->cell, 1);
-	return cell_answer(c, token);
-}
-
-const struct cell_answer *
-cell_call(struct cell_client *c, const struct op *op)
-{
-	const struct cell_answer *a = cell_await(c, cell_ask(c, op), 20);
-
-	assert_non_null(a);
-	assert_int_equal(a->rc, RC_OK);
-	return a;
-}
-
-uint64_t
-cell_file(struct cell_client *c, const char *name)
-{
-	struct op op = {.code = OP_create};
-
-	op.create =
-	    (struct op_create){.parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE};
-	return cell_call(c, &op)->node;
-}
-
-uint64_t
-cell_append(struct cell_client *c, uint64_t node, const char *text)
-{
-	struct op op = {.code = OP_append, .append = {.node = node, .data = bytes_of(text)}};
-
-	return cell_ask(c, &op);
-}
-
-const char *
-cell_read(struct cell_client *c, uint64_t node)
-{
-	struct op op = {.code = OP_get_contents, .get_contents = {.node = node}};
-
-	return cell_call(c, &op)->contents;
-}
-
-uint64_t
-cell_lock(struct cell_client *c, uint64_t node, enum lock_mode mode, bool wait)
-{
-	struct op op = {.code = OP_acquire};
-
-	op.acquire.acquire = (struct acquire){.node = node,
-	                                      .owner = 1,
-	                                      .acquisition = ++c->acquisitions,
-	                                      .mode = mode,
-	                                      .wait = wait,
-	                                      .delay_s = -1,
-	                                      .default_delay_s = DEFAULT_LOCK_DELAY_S};
-	return cell_ask(c, &op);
-}
-
-uint64_t
-cell_unlock(struct cell_client *c, uint64_t node, uint64_t acquisition)
-{
-	struct op op = {.code = OP_release, .release = {node, 1, acquisition}};
-
-	return cell_ask(c, &op);
-}
-
-bool
-cell_granted(const struct cell_client *c, uint64_t acquisition)
-{
-	for (size_t i = 0; i < c->grants_n; i++)
-		if (c->grants[i].acquisition == acquisition && c->grants[i].rc == RC_OK)
-			return true;
-	return false;
 }

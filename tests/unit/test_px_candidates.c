@@ -1,5 +1,5 @@
-/* Whose votes and welcomes a replica needs while members come and go: a majority of each list that it
- * knows of. The test plays all others, the clock and the disk. */
+/* Whose votes and welcomes a replica needs while members come and go: a majority of each list that
+ * it knows of. The test plays all others, the clock and the disk. */
 #include "tests/unit/px_lists.h"
 
 /* ---- candidates ---- */
