@@ -189,9 +189,13 @@ is_member(const struct replica *r, uint8_t id)
 void
 r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m)
 {
+	const struct message told = {.code = MSG_members, .members = *m};
+
 	if (m->version > r->newest.version && is_member(r, from) &&
-	    tree_members_go_on(r->tree, m->members))
+	    tree_members_go_on(r->tree, m->members)) {
 		know(r, m->version, m->members);
+		r_step_px(r, (struct px_event){.kind = PX_RECEIVE, .from = from, .message = &told});
+	}
 }
 
 /* ---- changing it ---- */

@@ -112,7 +112,7 @@ struct px {
 	bool mute, lost, expelled;
 	struct mark found;    /* what our disk had at the start, for hellos: all of it is durable */
 	mono_t hello_at;      /* mute: the next hello */
-	struct px_members greeters; /* mute: the newest list told, whose voters must welcome us */
+	struct px_members greeters; /* the newest list told: mute, its voters must welcome us */
 	bool welcomed[LIMIT_REPLICA_ID + 1]; /* by these */
 	struct known known[LIMIT_REPLICA_ID + 1];
 	bool marks_changed;
@@ -248,6 +248,8 @@ bool px_is_known(const struct px *px, struct bytes marks);
 void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
 /* A mute replica greets whom it does not know as well: it may be a member of a newer list. */
 void px_greet(struct px *px, uint8_t id);
+/* A list that counts for nothing but for whom a hello goes to, and who welcomes. */
+void px_on_members(struct px *px, const struct msg_members *m);
 void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 
 /* ---- acceptor.c ---- */

@@ -316,7 +316,8 @@ px_greet(struct px *px, uint8_t id)
 void
 px_say_hello(struct px *px)
 {
-	const struct px_members *to = px->mute ? &px->greeters : &px->members;
+	const bool told = px->mute || px->greeters.version > px->members.version;
+	const struct px_members *to = told ? &px->greeters : &px->members;
 
 	for (int i = 0; i < to->n; i++) {
 		uint8_t id = to->list[i].id;
@@ -381,14 +382,21 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 
 /* While it was away the members may have become others, and those that it knows be gone. */
 static void
-take_newer_list(struct px *px, const struct msg_welcome *m)
+take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 {
-	struct px_members told = {.version = m->version};
+	struct px_members told = {.version = version};
 
-	if (m->version <= px->greeters.version || !px_read_members(&told, m->members))
+	if (version <= px->greeters.version || !px_read_members(&told, list))
 		return;
 	px->greeters = told;
 	px->hello_at = px->now;
+}
+
+/* From a member that may be none any more when it is greeted. */
+void
+px_on_members(struct px *px, const struct msg_members *m)
+{
+	take_newer_list(px, m->version, m->members);
 }
 
 static void
@@ -421,6 +429,6 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 		lose_vote(px);
 	if (px->lost || m->verdict != WELCOME_FINE)
 		return;
-	take_newer_list(px, m);
+	take_newer_list(px, m->version, m->members);
 	count_welcome(px, from);
 }

@@ -188,13 +188,17 @@ receive(struct px *px, uint8_t from, const struct message *m)
 static void
 meet(struct px *px, uint8_t from, const struct message *m)
 {
-	if (from == 0 || from == px->config.self || m->code < MSG_prepare || px->expelled)
+	if (from == 0 || from == px->config.self || px->expelled)
 		return;
 	/* Whom we don't know may have become a member behind what we know as chosen. */
 	if (px_is_removed(&px->members, from)) {
 		px_expel(px, from, m);
 		return;
 	}
+	if (m->code == MSG_members)
+		px_on_members(px, &m->members);
+	if (m->code < MSG_prepare)
+		return;
 	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
 	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX)
 		return;
@@ -218,19 +222,51 @@ persisted(struct px *px, uint64_t ticket)
 		px_count_accepted(px);
 }
 
+/* When a follower says hello. Who can't stand and hears no master may have been removed while it
+ * was away: nobody would tell it. */
+static mono_t
+hello_deadline(const struct px *px)
+{
+	if (px->mute || px_is_removed(&px->members, px->config.self))
+		return px->hello_at;
+	if (px_may_stand(px))
+		return MONO_NEVER;
+	return mono_max(px->hello_at, mono_add(px->granted_until, px->config.lease));
+}
+
+static mono_t
+source_deadline(const struct px *px)
+{
+	return px->stateless && !px->mute ? px->source_at : MONO_NEVER;
+}
+
+static mono_t
+stand_deadline(const struct px *px)
+{
+	if (px->mute || !px_may_stand(px))
+		return MONO_NEVER;
+	return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));
+}
+
+static void
+follower_timeout(struct px *px)
+{
+	if (px->lost || px->expelled)
+		return;
+	if (mono_reached(px->now, hello_deadline(px)))
+		px_say_hello(px);
+	if (mono_reached(px->now, source_deadline(px)))
+		px_look_for_state(px);
+	if (mono_reached(px->now, stand_deadline(px)))
+		px_stand(px);
+}
+
 static void
 timeout(struct px *px)
 {
 	switch (px->role) {
 	case PX_FOLLOWER:
-		if (mono_before(px->now, px_deadline(px)))
-			break;
-		if (px->mute || px_is_removed(&px->members, px->config.self))
-			px_say_hello(px);
-		else if (px->stateless)
-			px_look_for_state(px);
-		else
-			px_stand(px);
+		follower_timeout(px);
 		break;
 	case PX_CANDIDATE:
 		if (mono_reached(px->now, px->retry_at))
@@ -294,13 +330,8 @@ px_deadline(const struct px *px)
 	case PX_FOLLOWER:
 		if (px->lost || px->expelled)
 			return MONO_NEVER;
-		if (px->mute || px_is_removed(&px->members, px->config.self))
-			return px->hello_at;
-		if (px->stateless)
-			return px->source_at;
-		if (!px_may_stand(px))
-			return MONO_NEVER;
-		return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));
+		return mono_min(hello_deadline(px),
+		                mono_min(source_deadline(px), stand_deadline(px)));
 	case PX_CANDIDATE:
 		return px->others_n > 0 ? px->retry_at : MONO_NEVER;
 	case PX_MASTER:

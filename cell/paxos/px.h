@@ -107,7 +107,8 @@ struct px_recovered {
 };
 
 enum px_event_kind {
-	PX_RECEIVE,   /* from, message (one of the replicas' messages; a view, not kept) */
+	PX_RECEIVE,   /* from, message (one of the replicas', or a list of members that is
+	               * believed; a view, not kept) */
 	PX_PERSISTED, /* ticket */
 	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open(); never behind an open
 	               * change of the members (px_room), and no list that the state would refuse */

@@ -174,6 +174,32 @@ is_welcomed_by_the_members_of_a_newer_list(void **state)
 	bench_free(&b);
 }
 
+/* Nobody of the old list is left, and who has told the new one has gone since. */
+static void
+greets_the_members_of_a_list_that_it_was_told(void **state)
+{
+	struct px_config c = bench_config(3);
+	struct bench b = bench_mute(&c, &nothing);
+	struct buffer packed = BUFFER(4096);
+	struct wire_list list;
+
+	(void)state;
+	wire_put_member(&packed, &(struct member){.id = 1, .role = MEMBER_VOTER});
+	wire_put_member(&packed, &(struct member){.id = 3, .role = MEMBER_REMOVED});
+	wire_put_member(&packed, &(struct member){.id = 4, .role = MEMBER_VOTER});
+	list = (struct wire_list){buffer_view(&packed), 3};
+	bench_receive(&b, 2, (struct message){.code = MSG_members, .members = {9, list}});
+	bench_timeout(&b);
+	assert_non_null(bench_sent(&b, 4, MSG_hello, NULL));
+	assert_null(bench_sent(&b, 3, MSG_hello, NULL));
+	bench_receive(&b, 2, (struct message){.code = MSG_members, .members = {8, list}});
+	assert_int_equal(px_condition(b.px), CONDITION_JOINING);
+	bench_receive(&b, 4, welcome(9, list));
+	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
+	buffer_free(&packed);
+	bench_free(&b);
+}
+
 static void
 an_old_majority_does_not_do_when_a_newer_list_is_told(void **state)
 {
@@ -207,6 +233,7 @@ main(void)
 		cmocka_unit_test(gives_up_when_it_learns_that_it_is_gone),
 		cmocka_unit_test(finishes_the_change_that_removes_it),
 		cmocka_unit_test(is_welcomed_by_the_members_of_a_newer_list),
+		cmocka_unit_test(greets_the_members_of_a_list_that_it_was_told),
 		cmocka_unit_test(an_old_majority_does_not_do_when_a_newer_list_is_told),
 	};
 

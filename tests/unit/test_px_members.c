@@ -161,21 +161,37 @@ a_learner_never_stands(void **state)
 	struct log_entry e = change_entry(&l, 1, b2, 0, "1v 2v 3v");
 
 	(void)state;
-	assert_true(mono_is_never(px_deadline(b.px)));
 	bench_pass(&b, 10000);
-	bench_step(&b, (struct px_event){.kind = PX_TIMEOUT});
+	bench_timeout(&b);
 	assert_int_equal(px_role(b.px), PX_FOLLOWER);
 	/* It acknowledges and grants. */
 	bench_accept(&b, b2, 0, &e, 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, NULL)->accepted.upto, 1);
 	heartbeat(&b, b2, 0);
 	assert_non_null(bench_sent(&b, 2, MSG_heartbeat_reply, NULL));
-	assert_true(mono_is_never(px_deadline(b.px)));
 	bench_receive(&b, 2, (struct message){.code = MSG_hand_over, .hand_over = {b2, 0, 1}});
 	assert_int_equal(px_role(b.px), PX_FOLLOWER);
 	/* From the moment on that its promotion is chosen it may. */
 	heartbeat(&b, b2, 1);
 	stand(&b);
+	bench_free(&b);
+}
+
+/* The change that removed it is told to nobody but those who heard the master then. */
+static void
+who_cannot_stand_asks_whether_it_was_removed(void **state)
+{
+	struct bench b = bench_listed("1l 2v 3v", 0, &nothing);
+
+	(void)state;
+	bench_pass(&b, 10000);
+	heartbeat(&b, b2, 0);
+	bench_pass(&b, 500); /* all is well as long as a master is heard */
+	heartbeat(&b, b2, 0);
+	bench_step(&b, (struct px_event){.kind = PX_TIMEOUT});
+	assert_int_equal(b.update.sends_n, 0);
+	bench_pass(&b, 2000);
+	only_asks_whether_it_is_gone(&b);
 	bench_free(&b);
 }
 
@@ -414,6 +430,7 @@ main(void)
 		cmocka_unit_test(a_superseded_change_is_forgotten),
 		cmocka_unit_test(finds_the_changes_in_the_log_of_its_start),
 		cmocka_unit_test(a_learner_never_stands),
+		cmocka_unit_test(who_cannot_stand_asks_whether_it_was_removed),
 		cmocka_unit_test(who_was_removed_never_stands_and_is_told),
 		cmocka_unit_test(hears_whom_it_does_not_know),
 		cmocka_unit_test(an_open_change_needs_the_grants_of_both_lists),
