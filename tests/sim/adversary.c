@@ -12,6 +12,103 @@ cut_pair(struct sim *s, int a, int b, int64_t until)
 	net_cut(s, end_of_node(b - 1), end_of_node(a - 1), until);
 }
 
+/* ---- a change of the members ---- */
+
+static bool
+holds_change(const struct replica_update *u)
+{
+	struct op_set_members change;
+
+	for (size_t i = 0; i < u->records_n; i++)
+		if (u->records[i].kind == PX_RECORD_ENTRY &&
+		    wire_entry_members(u->records[i].payload, &change))
+			return true;
+	return false;
+}
+
+/* Those on the one side reach those on the other no more. */
+static void
+halve(struct sim *s, uint64_t side, int64_t until)
+{
+	for (int a = 1; a <= s->hosts_n; a++)
+		for (int b = 1; b < a; b++)
+			if (((side >> a) & 1) != ((side >> b) & 1))
+				cut_pair(s, a, b, until);
+}
+
+static int64_t
+a_moment(struct sim *s)
+{
+	return s->now + sim_between(s, 300 * MS, rng_chance(&s->rng, 300) ? 8 * SECOND : 3 * SECOND);
+}
+
+static void
+run_at_change(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who], *master = sim_serving(s);
+
+	if (s->calm || !n->up || n->life != e->life)
+		return;
+	fault(s, FAULT_AT_CHANGE, "replica %d accepts a change of the members", n->id);
+	switch (rng_below(&s->rng, 5)) {
+	case 0:
+		halve(s, rng_next(&s->rng), a_moment(s));
+		return;
+	case 1:
+		host_crash_for(s, n, rng_chance(&s->rng, 500) ? LOSE_ALL : LOSE_NOTHING,
+		               sim_between(s, 0, 2 * SECOND));
+		return;
+	case 2:
+		if (master != NULL)
+			host_crash_for(s, master, LOSE_SOME, sim_between(s, 0, 3 * SECOND));
+		return;
+	case 3: /* nobody hears the master but this one */
+		if (master != NULL)
+			halve(s, 1u << master->id | 1u << n->id, a_moment(s));
+		return;
+	default:
+		halve(s, 1u << n->id, a_moment(s));
+		return;
+	}
+}
+
+static void
+look_for_change(struct sim *s, struct host *n)
+{
+	if (s->swarm.operators == 0 || !holds_change(&n->update) ||
+	    !fault_strikes(s, FAULT_AT_CHANGE))
+		return;
+	heap_push(&s->heap, (struct event){
+	                        .at = s->now + sim_between(s, 0, 3 * s->swarm.latency_us * 1000),
+	                        .run = run_at_change,
+	                        .who = n->id - 1,
+	                        .life = n->life});
+}
+
+/* Who missed the change comes back as those who made it go. */
+static void
+run_come_back(struct sim *s, struct event *e)
+{
+	if (s->calm)
+		return;
+	halve(s, e->a, s->now + sim_between(s, 500 * MS, 4 * SECOND));
+}
+
+void
+adversary_change(struct sim *s)
+{
+	struct host *behind = sim_random_host(s);
+	int64_t until = s->now + sim_between(s, 100 * MS, 6 * SECOND);
+	uint64_t side = rng_next(&s->rng) | 1u << behind->id;
+
+	if (!fault_strikes(s, FAULT_LEFT_BEHIND))
+		return;
+	fault(s, FAULT_LEFT_BEHIND, "replica %d is cut off from the others for %.3f s", behind->id,
+	      (double)(until - s->now) / 1e9);
+	halve(s, 1u << behind->id, until);
+	heap_push(&s->heap, (struct event){.at = until, .run = run_come_back, .a = side});
+}
+
 /* ---- a crash around a promise ---- */
 
 /* Whoever could not reach it can, but for the candidate that it has promised to. */
@@ -50,6 +147,7 @@ adversary_recorded(struct sim *s, struct host *n)
 {
 	const struct replica_update *u = &n->update;
 
+	look_for_change(s, n);
 	for (size_t i = 0; i < u->records_n; i++) {
 		if (u->records[i].kind != PX_RECORD_PROMISE || s->hosts_n == 1 ||
 		    !fault_strikes(s, FAULT_AT_PROMISE))
@@ -111,7 +209,7 @@ run_pinch(struct sim *s, struct event *e)
 void
 adversary_pinch(struct sim *s, struct host *master)
 {
-	int candidate = 1 + (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
+	int candidate = sim_random_host(s)->id;
 	int64_t at = s->now + 500 * MS;
 
 	if (candidate == master->id)

@@ -6,6 +6,7 @@
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
 #include "tests/sim/sim.h"
 
 static int
@@ -292,10 +293,21 @@ last_slot(const struct disk *d)
 }
 
 bool
+disk_has(const struct disk *d, uint64_t slot, struct ballot origin)
+{
+	struct slot like = {.number = slot};
+	const struct slot *has = RB_FIND(slot_tree, (struct slot_tree *)&d->slots, &like);
+
+	if (has != NULL)
+		return !ballot_less(has->origin, origin) && !ballot_less(origin, has->origin);
+	return slot <= d->trimmed || slot <= d->applied || !disk_is_whole(d);
+}
+
+bool
 disk_is_whole(const struct disk *d)
 {
 	return (last_slot(d) >= d->highest || d->applied >= d->highest) && !d->state_lost &&
-	       !d->replaced;
+	       d->applied >= d->trimmed && !d->replaced;
 }
 
 /* What stands behind a damaged entry may be of no use either, and is dropped with it. */

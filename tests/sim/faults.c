@@ -50,6 +50,9 @@ static const struct {
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
     [FAULT_RESTORED] = {"restores", 0},
     [FAULT_REFUSED] = {"starts refused behind a failed fsync", 0},
+    [FAULT_MACHINE_LOST] = {"replicas lost for good", 15},
+    [FAULT_AT_CHANGE] = {"strokes at a change of the members", 6000},
+    [FAULT_LEFT_BEHIND] = {"replicas left behind by a change of the members", 6000},
 };
 
 const char *
@@ -126,6 +129,8 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	if (w->clocks != CLOCKS_WILD)
 		w->rates[FAULT_CLOCK_STANDS] = 0;
 	draw_work(w, r);
+	w->operators = rng_chance(r, 400) ? 1 + (int)rng_below(r, OPERATORS_MAX) : 0;
+	w->operators_think_ms = spread(r, 500, 8000);
 }
 
 bool
@@ -154,15 +159,15 @@ fault_conns(struct sim *s)
 	struct conn *c;
 
 	if (fault_strikes(s, FAULT_CONN_BREAKS) && (c = net_random_open(s)) != NULL) {
-		fault(s, FAULT_CONN_BREAKS, "the connection of client %d to replica %d breaks",
-		      c->machine + 1, c->node + 1);
+		fault(s, FAULT_CONN_BREAKS, "the connection of %s to replica %d breaks",
+		      net_who(c), c->node + 1);
 		net_break(s, c);
 	}
 	if (fault_strikes(s, FAULT_CONN_STALLS) && (c = net_random_open(s)) != NULL) {
 		c->stalled_until = s->now + a_while(s);
 		fault(s, FAULT_CONN_STALLS,
-		      "the connection of client %d to replica %d carries nothing for %.3f s",
-		      c->machine + 1, c->node + 1, (double)(c->stalled_until - s->now) / 1e9);
+		      "the connection of %s to replica %d carries nothing for %.3f s", net_who(c),
+		      c->node + 1, (double)(c->stalled_until - s->now) / 1e9);
 	}
 }
 
@@ -238,7 +243,7 @@ fault_stored(struct sim *s, struct host *n)
 	                                    FAULT_OLD_COPY};
 
 	for (size_t i = 0; i < sizeof stored / sizeof *stored; i++)
-		if (s->hosts_n > 1 && fault_strikes(s, stored[i]))
+		if (fault_strikes(s, stored[i]))
 			host_damage(s, n, stored[i]);
 	if ((s->swarm.rates[FAULT_OLD_COPY] > 0 || s->swarm.restore) && rng_chance(&s->rng, 5))
 		disk_copy(&n->copy, &n->disk);
@@ -290,6 +295,10 @@ jump_wall(struct sim *s, struct host *n)
 static void
 fault_node(struct sim *s, struct host *n)
 {
+	if (!host_exists(n))
+		return;
+	if (s->swarm.operators > 0 && fault_strikes(s, FAULT_MACHINE_LOST))
+		host_damage(s, n, FAULT_MACHINE_LOST);
 	if (fault_strikes(s, FAULT_CRASH))
 		host_crash(s, n, FAULT_CRASH);
 	if (fault_strikes(s, FAULT_PAUSE))
@@ -354,7 +363,7 @@ isolate(struct sim *s, int node, int machine, int64_t until)
 static void
 split(struct sim *s, enum split kind, int node, int64_t until)
 {
-	int other = (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
+	int other = sim_random_host(s)->id - 1;
 	int machine = (int)rng_below(&s->rng, (uint64_t)s->machines_n);
 
 	if (kind == SPLIT_PAIR && other != node)
@@ -488,8 +497,8 @@ freeze(struct sim *s)
 static void
 fault_cell(struct sim *s)
 {
-	int node = (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
-	int other = (int)rng_below(&s->rng, (uint64_t)s->hosts_n);
+	int node = sim_random_host(s)->id - 1;
+	int other = sim_random_host(s)->id - 1;
 
 	if (fault_strikes(s, FAULT_BLACKOUT)) {
 		for (int i = 0; i < s->hosts_n; i++)

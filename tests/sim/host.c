@@ -14,15 +14,34 @@
 enum { LEAVE_SECONDS = 2 };
 
 void
-host_init(struct sim *s, struct host *n, int id)
+host_init(struct host *n, int id)
 {
 	n->id = id;
-	n->clock.offset = sim_between(s, 1, 1000) * SECOND;
-	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 	TAILQ_INIT(&n->held);
 	disk_init(&n->disk);
 	disk_init(&n->copy);
 	disk_init(&n->boot.real);
+}
+
+void
+host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file)
+{
+	n->body = body;
+	n->file = *file;
+	n->clock.offset = sim_between(s, 1, 1000) * SECOND;
+	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
+}
+
+bool
+host_exists(const struct host *n)
+{
+	return n->body != 0 && n->life > 0 && !n->gone;
+}
+
+bool
+host_is_lost(const struct host *n)
+{
+	return n->up && replica_condition(n->replica) == CONDITION_LOST;
 }
 
 /* ---- checks ---- */
@@ -78,8 +97,10 @@ check_applied(struct sim *s, struct host *n)
 		payload = px_payload(px, i);
 		remember(s, &model->sums, &model->sums_room, i, checksum(payload) | 1, n,
 		         "the payload");
-		if (i == model->applied + 1)
-			model_apply(s, i, payload);
+		if (i != model->applied + 1)
+			continue;
+		members_check_decided(s, i, px_origin(px, i));
+		model_apply(s, i, payload);
 	}
 	remember(s, &model->digests, &model->digests_room, applied, tree_digest(t) | 1, n,
 	         "the digest");
@@ -116,7 +137,7 @@ check_masters(struct sim *s)
 }
 
 static void
-trace_role(struct sim *s, struct host *n)
+follow_role(struct sim *s, struct host *n)
 {
 	static const char *const roles[] = {
 	    [PX_FOLLOWER] = "follows",
@@ -129,6 +150,8 @@ trace_role(struct sim *s, struct host *n)
 	if ((int)role != n->role)
 		sim_trace(s, "replica %d %s (last known ballot %lu.%u)", n->id, roles[role],
 		          (unsigned long)ballot.round, ballot.replica);
+	if (role == PX_MASTER && n->role != PX_MASTER)
+		members_check_elected(s, n);
 	n->role = (int)role;
 }
 
@@ -247,7 +270,7 @@ run_copied(struct sim *s, struct event *e)
 		return;
 	n->copying = false;
 	from = n->update.behind;
-	if (from == 0 || !s->hosts[from - 1].up ||
+	if (from == 0 || !s->hosts[from - 1].up || !gate_passes(s, from, n->id) ||
 	    s->hosts[from - 1].disk.applied <= n->disk.applied)
 		return;
 	disk_crash(s, &n->disk, LOSE_SOME);
@@ -267,6 +290,19 @@ copy_if_behind(struct sim *s, struct host *n)
 	                                   .who = n->id - 1,
 	                                   .life = n->life});
 }
+
+/* Whom it lets in, and connects to. */
+static void
+follow_members(struct host *n)
+{
+	struct msg_members told = replica_members(n->replica);
+	struct seats seats;
+
+	seats_of_list(&seats, told.version, told.members);
+	gate_set(n, &seats);
+}
+
+static void run_expelled(struct sim *s, struct event *e);
 
 static void
 carry_out(struct sim *s, struct host *n)
@@ -298,11 +334,19 @@ carry_out(struct sim *s, struct host *n)
 	if (u->trace.len > 0)
 		sim_trace(s, "replica %d says: %.*s", n->id, (int)u->trace.len - 1,
 		          (char *)u->trace.data);
-	trace_role(s, n);
 	check_applied(s, n);
+	members_check(s, n);
+	follow_role(s, n);
 	check_masters(s);
 	if (u->diverged)
 		sim_fail(s, "replica %d says that its state differs", n->id);
+	if (u->members_changed)
+		follow_members(n);
+	if (replica_condition(n->replica) == CONDITION_EXPELLED)
+		heap_push(&s->heap, (struct event){.at = s->now,
+		                                   .run = run_expelled,
+		                                   .who = n->id - 1,
+		                                   .life = n->life});
 	copy_if_behind(s, n);
 	schedule(s, n);
 	if (n->stopping && has_left(n))
@@ -348,7 +392,7 @@ host_start(struct sim *s, struct host *n)
 	struct member members[LIMIT_REPLICAS];
 	struct replica_config config = {
 	    .members = members,
-	    .members_n = s->hosts_n,
+	    .members_n = n->file.n,
 	    .digest_every = s->swarm.digest_every,
 	    .paxos = {.self = (uint8_t)n->id,
 	              .lease = span_ms(500),
@@ -365,9 +409,9 @@ host_start(struct sim *s, struct host *n)
 	struct px_recovered recovered;
 	struct tree *t = disk_recover(s, &n->disk, &recovered);
 
-	must(!n->up);
-	for (int i = 0; i < s->hosts_n; i++)
-		members[i] = (struct member){.id = (uint8_t)(i + 1), .role = MEMBER_VOTER};
+	must(!n->up && !n->gone);
+	for (int i = 0; i < n->file.n; i++)
+		members[i] = seat_member(n->file.list[i]);
 	n->up = true;
 	n->stopping = n->copying = false;
 	n->life++;
@@ -386,6 +430,8 @@ host_start(struct sim *s, struct host *n)
 	if (tree_check(t) != NULL)
 		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
 	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
+	n->gate = n->file;
+	follow_members(n);
 	free((void *)recovered.entries);
 	schedule(s, n);
 	if (n->full)
@@ -413,7 +459,7 @@ run_start(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up && boot_allows(s, n))
+	if (!n->up && !n->gone && boot_allows(s, n))
 		host_start(s, n);
 }
 
@@ -483,6 +529,22 @@ run_stopped(struct sim *s, struct event *e)
 	host_down(s, n, until_back(s));
 }
 
+/* It was removed from the cell. Now and then somebody starts it again all the same. */
+static void
+run_expelled(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life)
+		return;
+	if (members_role(s, n->id) != MEMBER_REMOVED)
+		sim_fail(s, "replica %d believes that it was removed", n->id);
+	sim_trace(s, "replica %d knows that it was removed, and ends", n->id);
+	disk_finish(&n->disk);
+	n->gone = s->calm || rng_chance(&s->rng, 700);
+	host_down(s, n, sim_between(s, 0, 5 * SECOND));
+}
+
 /* A clean stop: it gives up the mastership, and goes when the others have been told. */
 void
 host_stop(struct sim *s, struct host *n)
@@ -508,35 +570,42 @@ host_pause(struct sim *s, struct host *n, int64_t until)
 	      (double)(until - s->now) / 1e9);
 }
 
-/* Of several replicas fewer than half may lose what they have told. */
 static bool
-is_spared(const struct sim *s, const struct host *n)
+remembers_more(const struct host *other, const struct host *n, const struct disk *with)
 {
-	int damaged = 0;
+	const struct mark *m = &other->disk.marks[n->id];
+	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
 
-	for (int i = 0; i < s->hosts_n; i++)
-		damaged += &s->hosts[i] != n && !disk_is_whole(&s->hosts[i].disk);
-	return 2 * (damaged + 1) >= s->hosts_n;
+	return m->incarnation > with->incarnation || m->slot > last ||
+	       ballot_less(with->promised, m->ballot);
 }
 
 /* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
  * majority with it remembers less, nobody can know. */
 static bool
+is_found_out_by(const struct sim *s, const struct seats *list, const struct host *n,
+                const struct disk *with)
+{
+	int others = 0, voters = 0, welcome = 0;
+
+	for (int i = 0; i < list->n; i++) {
+		const struct host *other = &s->hosts[list->list[i].id - 1];
+
+		if (list->list[i].role != MEMBER_VOTER)
+			continue;
+		voters++;
+		others += other != n;
+		welcome += other != n && host_exists(other) && !remembers_more(other, n, with);
+	}
+	return welcome < (others < voters ? voters / 2 : voters / 2 + 1);
+}
+
+/* It asks those in its file first. */
+static bool
 is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
 {
-	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
-	int others = 0, know = 0;
-
-	for (int i = 0; i < s->hosts_n; i++) {
-		const struct mark *m = &s->hosts[i].disk.marks[n->id];
-
-		if (i == n->id - 1)
-			continue;
-		others++;
-		know += m->incarnation > with->incarnation || m->slot > last ||
-		        ballot_less(with->promised, m->ballot);
-	}
-	return others - know < (others + 1) / 2;
+	return is_found_out_by(s, members_last(s), n, with) &&
+	       is_found_out_by(s, &n->file, n, with);
 }
 
 static bool
@@ -555,6 +624,9 @@ damage(struct sim *s, struct host *n, enum fault f)
 			return false;
 		disk_copy(d, &n->copy);
 		d->replaced = true;
+		return true;
+	case FAULT_MACHINE_LOST:
+		n->gone = true;
 		return true;
 	default:
 		if (!is_found_out(s, n, &empty))
@@ -575,9 +647,10 @@ host_damage(struct sim *s, struct host *n, enum fault f)
 	    [FAULT_ROT_STATE] = "its state is damaged",
 	    [FAULT_OLD_COPY] = "an old copy of its data is put in their place",
 	    [FAULT_WIPED] = "its data directory is emptied",
+	    [FAULT_MACHINE_LOST] = "it is lost for good",
 	};
 
-	if (is_spared(s, n) || n->disk.replaced || n->boot.failed)
+	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed)
 		return;
 	if (n->up)
 		host_crash(s, n, FAULT_CRASH);
@@ -633,7 +706,10 @@ host_check_end(struct sim *s)
 {
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
+		enum member_role role = members_role(s, n->id);
 
+		if (role == 0 || role == MEMBER_REMOVED)
+			continue;
 		if (!n->up)
 			sim_fail(s, "replica %d is down", n->id);
 		/* One whose copy held all that it had told may go on. */
@@ -656,6 +732,20 @@ host_free(struct host *n)
 	disk_free(&n->disk);
 	disk_free(&n->copy);
 	disk_free(&n->boot.real);
+}
+
+struct host *
+sim_random_host(struct sim *s)
+{
+	int existing = 0, turn;
+
+	for (int i = 0; i < s->hosts_n; i++)
+		existing += host_exists(&s->hosts[i]);
+	must(existing > 0);
+	turn = (int)rng_below(&s->rng, (uint64_t)existing);
+	for (int i = 0; ; i++)
+		if (host_exists(&s->hosts[i]) && turn-- == 0)
+			return &s->hosts[i];
 }
 
 struct host *

@@ -41,7 +41,9 @@ run_arrive(struct sim *s, struct event *e)
 		put_off(s, e, s->now + l->late);
 		return;
 	}
-	trace_frame(s, "peer", e->a * 10 + (uint64_t)n->id, e->data);
+	if (!gate_passes(s, (int)e->a, n->id))
+		return;
+	trace_frame(s, "peer", e->a * 100 + (uint64_t)n->id, e->data);
 	host_event(s, n,
 	           (struct replica_event){
 	               .kind = REPLICA_PEER, .peer = (uint8_t)e->a, .frame = e->data});
@@ -100,7 +102,9 @@ link_send(struct sim *s, int from, int to, struct bytes frame)
 	struct link *l = link_of(s, from, to);
 	int64_t at;
 
-	must(to >= 1 && to <= s->hosts_n && to != from);
+	must(to >= 1 && to <= HOSTS_MAX && to != from);
+	if (!gate_passes(s, from, to))
+		return;
 	if (s->swarm.datagrams) {
 		send_datagram(s, from, to, frame);
 		return;

@@ -135,7 +135,7 @@ connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool 
 	*conn = 0;
 	if (replica == 0)
 		return;
-	must(replica <= s->hosts_n);
+	must(replica <= HOSTS_MAX);
 	*conn = net_connect(s, m->id, replica - 1, aside);
 	sim_trace(s, "client %d %s replica %d", m->id + 1,
 	          aside ? "listens to" : "connects to", replica);
@@ -390,12 +390,13 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	    .seed = rng_next(&s->rng),
 	    .earlier_session = earlier,
 	    .caching = rng_chance(&s->rng, s->swarm.caching),
-	    .replicas_n = s->hosts_n,
 	};
 
 	must(!m->up);
-	for (int i = 0; i < s->hosts_n; i++)
-		config.replicas[i] = (uint8_t)(i + 1);
+	m->conf = *members_last(s);
+	for (int i = 0; i < m->conf.n; i++)
+		if (m->conf.list[i].role != MEMBER_REMOVED)
+			config.replicas[config.replicas_n++] = m->conf.list[i].id;
 	for (int i = 0; i < LIMIT_NONCE; i++)
 		config.nonce[i] = (uint8_t)rng_next(&s->rng);
 	memcpy(config.earlier_nonce, m->nonce, LIMIT_NONCE);
@@ -421,6 +422,32 @@ machine_crash(struct sim *s, struct machine *m)
 	if (!m->up)
 		return;
 	down(s, m, successor ? m->session : 0);
+}
+
+static bool
+is_member(const struct sim *s, int id)
+{
+	enum member_role role = members_role(s, id);
+
+	return role == MEMBER_VOTER || role == MEMBER_LEARNER;
+}
+
+void
+machine_check_conf(struct sim *s, struct machine *m)
+{
+	const struct client_members *told = m->up ? client_members(m->client) : NULL;
+	bool any = false;
+
+	if (!s->calm || told == NULL)
+		return;
+	for (int i = 0; i < told->n; i++)
+		any = any || is_member(s, told->list[i].id);
+	for (int i = 0; i < m->conf.n && told->n == 0; i++)
+		any = any || is_member(s, m->conf.list[i].id);
+	if (any)
+		return;
+	sim_trace(s, "client %d knows no replica that is left, and is started anew", m->id + 1);
+	machine_crash(s, m);
 }
 
 void

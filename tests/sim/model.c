@@ -153,12 +153,13 @@ model_caching(const struct model *m, uint64_t session)
 }
 
 static void
-begin_epoch(struct sim *s)
+begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 {
 	struct model *m = &s->model;
 
 	m->epoch++;
 	m->epoch_from = s->now;
+	members_first(s, op->members);
 	for (size_t i = 0; i < m->items_n; i++)
 		m->items[i]->kept =
 		    m->items[i]->holders_n > 0 || m->items[i]->delay_mode != LOCK_NONE;
@@ -507,7 +508,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		want->rc = end_session(s, index, c, &op->end_session);
 		return;
 	case OP_begin_epoch:
-		begin_epoch(s);
+		begin_epoch(s, &op->begin_epoch);
 		return;
 	case OP_create_session:
 		create_session(&s->model, &op->create_session);
@@ -518,8 +519,10 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_delay_over:
 		locks_delay_over(s, &op->delay_over);
 		return;
-	case OP_check_digest:
 	case OP_set_members:
+		members_replace(s, index, &op->set_members);
+		return;
+	case OP_check_digest:
 		return; /* nothing that a client sees */
 	default:
 		sim_fail(s, "the model does not know %s", wire_op_name(op->code));

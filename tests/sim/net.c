@@ -2,6 +2,7 @@
  * broken one loses the end of what was under way, each side learns of it in its own time, and what
  * it carried may arrive after what its successor carries. And who is cut off from whom, in one
  * direction or both. */
+#include <stdio.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -65,6 +66,22 @@ at_client(struct sim *s, const struct conn *c)
 	               c->last_to_client);
 }
 
+static bool
+is_operators(const struct conn *c)
+{
+	return c->machine >= MACHINES_MAX;
+}
+
+const char *
+net_who(const struct conn *c)
+{
+	static char text[32];
+
+	snprintf(text, sizeof text, is_operators(c) ? "operator %d" : "client %d",
+	         is_operators(c) ? c->machine - MACHINES_MAX + 1 : c->machine + 1);
+	return text;
+}
+
 /* ---- to the replica ---- */
 
 /* Set in the event of what lies in the socket of a paused process: nothing cuts it off any more. */
@@ -120,8 +137,8 @@ run_at_node(struct sim *s, struct event *e)
 	if (kind == REPLICA_FRAME)
 		trace_frame(s, "->", c->id, e->data);
 	else
-		sim_trace(s, "replica %d %s client %d", n->id,
-		          kind == REPLICA_CONNECTED ? "accepts" : "loses", c->machine + 1);
+		sim_trace(s, "replica %d %s %s", n->id,
+		          kind == REPLICA_CONNECTED ? "accepts" : "loses", net_who(c));
 	host_event(
 	    s, n,
 	    (struct replica_event){
@@ -148,13 +165,40 @@ net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 /* ---- to the client ---- */
 
 static void
+trace_at_client(struct sim *s, const struct conn *c, enum client_event_kind kind,
+                struct bytes frame)
+{
+	if (kind == CLIENT_FRAME)
+		trace_frame(s, "<-", c->id, frame);
+	else
+		sim_trace(s, "%s %s replica %d", net_who(c),
+		          kind == CLIENT_CONNECTED ? "is connected to" : "loses", c->node + 1);
+}
+
+static void
+at_operator(struct sim *s, struct conn *c, enum client_event_kind kind, const struct event *e)
+{
+	if (!c->client_open || (kind == CLIENT_FRAME && e->at >= c->cut_to_client))
+		return;
+	trace_at_client(s, c, kind, e->data);
+	if (kind == CLIENT_DISCONNECTED)
+		c->client_open = false;
+	operators_event(s, c->machine - MACHINES_MAX, kind, e->data);
+}
+
+static void
 run_at_client(struct sim *s, struct event *e)
 {
 	struct conn *c = net_conn(s, e->a);
-	struct machine *m = &s->machines[c->machine];
 	enum client_event_kind kind = (enum client_event_kind)(e->b & (ARRIVED - 1));
 	struct message message;
+	struct machine *m;
 
+	if (is_operators(c)) {
+		at_operator(s, c, kind, e);
+		return;
+	}
+	m = &s->machines[c->machine];
 	if (!m->up || m->life != c->machine_life || !c->client_open)
 		return;
 	if (kind == CLIENT_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_client)
@@ -163,11 +207,7 @@ run_at_client(struct sim *s, struct event *e)
 		put_off(s, e, m->paused_until);
 		return;
 	}
-	if (kind == CLIENT_FRAME)
-		trace_frame(s, "<-", c->id, e->data);
-	else
-		sim_trace(s, "client %d %s replica %d", m->id + 1,
-		          kind == CLIENT_CONNECTED ? "is connected to" : "loses", c->node + 1);
+	trace_at_client(s, c, kind, e->data);
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
 	if (kind == CLIENT_FRAME && !c->aside && wire_get_frame(e->data, &message) == RC_OK &&
@@ -240,13 +280,13 @@ net_connect(struct sim *s, int machine, int node, bool aside)
 	c->machine = machine;
 	c->node = node;
 	c->aside = aside;
-	c->machine_life = s->machines[machine].life;
+	c->machine_life = is_operators(c) ? 0 : s->machines[machine].life;
 	c->client_open = true;
 	c->cut_to_node = c->cut_to_client = INT64_MAX;
 	if (fault_strikes(s, FAULT_CONN_LATE)) {
 		c->base = sim_between(s, 0, 2 * SECOND);
-		fault(s, FAULT_CONN_LATE, "client %d's new connection is late by %.3f s",
-		      machine + 1, (double)c->base / 1e9);
+		fault(s, FAULT_CONN_LATE, "the new connection of %s is late by %.3f s", net_who(c),
+		      (double)c->base / 1e9);
 	}
 	c->last_to_node = at_node(s, c);
 	heap_push(&s->heap, (struct event){.at = c->last_to_node, .run = run_connect, .a = c->id});
@@ -315,11 +355,21 @@ net_node_died(struct sim *s, int node)
 	link_node_died(s, node);
 }
 
+static uint64_t
+random_conn(struct sim *s)
+{
+	uint64_t i = rng_below(&s->rng, (uint64_t)(s->machines_n + s->swarm.operators));
+	const struct machine *m = &s->machines[i];
+
+	if (i >= (uint64_t)s->machines_n)
+		return s->operators[i - (uint64_t)s->machines_n].conn;
+	return m->aside != 0 && rng_chance(&s->rng, 300) ? m->aside : m->conn;
+}
+
 struct conn *
 net_random_open(struct sim *s)
 {
-	const struct machine *m = &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)];
-	uint64_t conn = m->aside != 0 && rng_chance(&s->rng, 300) ? m->aside : m->conn;
+	uint64_t conn = random_conn(s);
 	struct conn *c = conn == 0 ? NULL : net_conn(s, conn);
 
 	return c != NULL && c->client_open && c->node_open ? c : NULL;

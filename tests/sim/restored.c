@@ -28,6 +28,7 @@ struct restored {
 	size_t n, room, next;
 	bool expired, answered;
 	uint64_t tokens;
+	uint8_t at; /* which of those that the client knows has the address of the new cell */
 	struct client_answer answer;
 	struct result result;
 };
@@ -104,7 +105,7 @@ connect(struct restored *r, uint64_t *conn, uint8_t replica, bool aside)
 	if (*conn != 0)
 		replica_hears(
 		    r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = *conn});
-	*conn = replica == 1 ? ++r->conns : 0;
+	*conn = replica != 0 && replica == r->at ? ++r->conns : 0;
 	if (*conn != 0)
 		replica_hears(r, (struct replica_event){.kind = REPLICA_CONNECTED,
 		                                        .conn = *conn,
@@ -357,6 +358,17 @@ restored_free(struct restored *r)
 	disk_free(&r->disk);
 }
 
+static uint8_t
+known_to(const struct machine *m)
+{
+	const struct client_members *told = client_members(m->client);
+	const struct seat *seat = m->conf.list;
+
+	while (seat->role == MEMBER_REMOVED)
+		seat++;
+	return told->n > 0 ? told->list[0].id : seat->id;
+}
+
 /* The machine's client is of no use to the old cell any more. */
 void
 restored_check(struct sim *s)
@@ -369,6 +381,7 @@ restored_check(struct sim *s)
 	fault(s, FAULT_RESTORED, "a copy of log %lu becomes a new cell",
 	      (unsigned long)from->applied);
 	r.now = clock_local(&r.m->clock, s->now);
+	r.at = known_to(r.m);
 	r.tokens = UINT64_C(1) << 62; /* not the history's */
 	make_cell(&r, from);
 	replica_begins(&r);

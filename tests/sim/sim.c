@@ -46,6 +46,8 @@ run_inspect(struct sim *s, struct event *e)
 	(void)e;
 	for (int i = 0; i < s->hosts_n; i++)
 		host_inspect(s, &s->hosts[i]);
+	for (int i = 0; i < s->machines_n; i++)
+		machine_check_conf(s, &s->machines[i]);
 	heap_push(&s->heap, (struct event){.at = s->now + SECOND, .run = run_inspect});
 }
 
@@ -57,6 +59,20 @@ draw_replicas(struct sim *s)
 	return rng_chance(&s->rng, 100) ? 1 : rng_chance(&s->rng, 600) ? 3 : 5;
 }
 
+/* Those that the cell begins with. */
+static void
+create_hosts(struct sim *s)
+{
+	struct seats first = {.n = s->hosts_n};
+
+	for (int i = 0; i < HOSTS_MAX; i++)
+		host_init(&s->hosts[i], i + 1);
+	for (int i = 0; i < s->hosts_n; i++)
+		first.list[i] = (struct seat){(uint8_t)(i + 1), MEMBER_VOTER, ++s->bodies};
+	for (int i = 0; i < s->hosts_n; i++)
+		host_create(s, &s->hosts[i], first.list[i].body, &first);
+}
+
 static void
 start(struct sim *s)
 {
@@ -65,8 +81,7 @@ start(struct sim *s)
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
 	model_init(s);
-	for (int i = 0; i < s->hosts_n; i++)
-		host_init(s, &s->hosts[i], i + 1);
+	create_hosts(s);
 	for (int i = 0; i < s->machines_n; i++)
 		machine_init(s, &s->machines[i], i);
 	for (int i = 0; i < s->hosts_n; i++)
@@ -74,6 +89,7 @@ start(struct sim *s)
 	for (int i = 0; i < s->machines_n; i++)
 		machine_start(s, &s->machines[i], 0);
 	faults_start(s);
+	operators_start(s);
 	heap_push(&s->heap, (struct event){.at = SECOND, .run = run_inspect});
 }
 
@@ -95,12 +111,17 @@ step(struct sim *s, int64_t until)
 	return true;
 }
 
+/* An operator may have sent the last one away. */
 static void
 run_check_master(struct sim *s, struct event *e)
 {
-	(void)e;
-	if (sim_serving(s) == NULL)
+	int64_t soon = s->handed_over + ELECTION_SECONDS * SECOND;
+
+	if (sim_serving(s) != NULL)
+		return;
+	if (s->swarm.operators == 0 || soon <= e->at)
 		sim_fail(s, "the replicas have no master, and nothing is in its way");
+	heap_push(&s->heap, (struct event){.at = soon, .run = run_check_master});
 }
 
 /* Once all are there and awake and have written what they had to, a master is found soon. */
@@ -113,6 +134,8 @@ expect_master(struct sim *s)
 		const struct host *n = &s->hosts[i];
 		int64_t there = n->up ? n->paused_until : n->back_at;
 
+		if (!host_exists(n))
+			continue;
 		at = there > at ? there : at;
 		at = n->disk.log_busy > at ? n->disk.log_busy : at;
 		at = n->disk.stuck_until > at ? n->disk.stuck_until : at;
@@ -145,8 +168,10 @@ calm_down(struct sim *s)
 }
 
 static bool
-all_done(const struct sim *s)
+all_done(struct sim *s)
 {
+	if (operators_wait_for(s) != NULL)
+		return false;
 	for (int i = 0; i < s->machines_n; i++) {
 		const struct machine *m = &s->machines[i];
 
@@ -192,6 +217,9 @@ finish(struct sim *s)
 	struct host *n = sim_serving(s);
 	int machine = 0;
 
+	operators_check_end(s);
+	if (operators_wait_for(s) != NULL)
+		sim_fail(s, "at the end %s", operators_wait_for(s));
 	if (!all_done(s)) {
 		const char *what = what_is_left(s, &machine);
 
@@ -199,6 +227,7 @@ finish(struct sim *s)
 	}
 	if (n == NULL)
 		sim_fail(s, "at the end no replica serves");
+	members_check_end(s);
 	host_check_end(s);
 	history_finish(s);
 	users_check(s);
@@ -217,8 +246,9 @@ sim_free(struct sim *s)
 	free(s->heap.events);
 	for (int i = 0; i < s->machines_n; i++)
 		machine_free(&s->machines[i]);
-	for (int i = 0; i < s->hosts_n; i++)
+	for (int i = 0; i < HOSTS_MAX; i++)
 		host_free(&s->hosts[i]);
+	members_free(&s->members);
 	history_free(&s->history);
 	model_free(&s->model);
 	net_free(&s->net);

@@ -4,6 +4,7 @@
  *   clocks.c   each machine's own clock
  *   net.c      clients' connections that delay, stall and break; who cannot reach whom
  *   link.c     what replicas send each other
+ *   gates.c    whom a replica knows, and so lets in, as cell/io/gateway.h does
  *   disk.c     what a replica wrote, and what of it survives a crash
  *   host.c     drives one replica, as cell/io/host.h does
  *   boots.c    the machine below it, after a failed fsync: what its page cache shows
@@ -15,6 +16,8 @@
  *   model.c    what the cell should do, written down a second time and as simply as possible;
  *   locks.c    fed with the log, compared with what clients are told
  *   reads.c    and what reads show with what was there at that moment
+ *   members.c  the lists of members that there were, and what has to hold of them
+ *   operators.c  those who add replicas, remove them and hand the mastership over
  *   restored.c a copy of the cell becomes a new one
  *   faults.c   which faults a seed has, and when they strike
  *   adversary.c  those that wait for their moment
@@ -42,6 +45,8 @@ enum {
 	PROCESSES_MAX = 5,
 	NAME_ROOM = 16,
 	BURST_MAX = 6, /* requests that one process has under way */
+	HOSTS_MAX = 16, /* replicas that a run ever has; ids are never used again */
+	OPERATORS_MAX = 2,
 };
 
 struct sim;
@@ -142,6 +147,9 @@ enum fault {
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
 	FAULT_REFUSED,      /* a start in the boot in which the disk failed */
 	FAULT_RESTORED,     /* no fault: a copy became a new cell */
+	FAULT_MACHINE_LOST, /* a replica is gone for good */
+	FAULT_AT_CHANGE,    /* something strikes as a change of the members is accepted */
+	FAULT_LEFT_BEHIND,  /* a replica misses a change of the members */
 	FAULTS
 };
 
@@ -154,6 +162,8 @@ struct swarm {
 	bool mounts; /* every machine has one */
 	int64_t session_lease_ms, grace_ms, chaos_ms;
 	int64_t latency_us, disk_us; /* usual delays */
+	int operators;               /* 0: the members stay who they are */
+	int64_t operators_think_ms;
 	/* In 10,000 chances of striking in each 100 ms of the first part; of messages: permille. */
 	unsigned rates[FAULTS];
 	bool datagrams;     /* replicas' messages keep no order and may be lost or doubled each */
@@ -185,6 +195,8 @@ bool fault_strikes(struct sim *s, enum fault f);
 void adversary_recorded(struct sim *s, struct host *n);
 void adversary_relay(struct sim *s, struct host *master);
 void adversary_pinch(struct sim *s, struct host *master);
+/* Somebody is about to ask for another list of members. */
+void adversary_change(struct sim *s);
 /* A lock-delay begins, of so many nanoseconds. */
 void adversary_delay(struct sim *s, uint64_t node, int64_t length);
 
@@ -192,7 +204,7 @@ void adversary_delay(struct sim *s, uint64_t node, int64_t length);
 
 struct conn {
 	uint64_t id;
-	int machine, node;
+	int machine, node; /* from MACHINES_MAX on: of an operator */
 	bool aside; /* the client's second one, on which it only listens */
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
@@ -211,13 +223,13 @@ struct link {
 	int64_t late; /* by how much what the broken one still carried is late */
 };
 
-/* Replicas and machines, as far as the network tells them apart. */
-enum { ENDS = LIMIT_REPLICAS + MACHINES_MAX };
+/* Replicas, machines and operators, as far as the network tells them apart. */
+enum { ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX };
 
 struct net {
 	struct conn **conns; /* by id - 1; never removed: late frames name them */
 	size_t n, room;
-	struct link links[LIMIT_REPLICAS][LIMIT_REPLICAS]; /* from, to */
+	struct link links[HOSTS_MAX][HOSTS_MAX]; /* from, to */
 	int64_t cut_until[ENDS][ENDS];                     /* from, to */
 };
 
@@ -230,7 +242,7 @@ end_of_node(int node)
 static inline int
 end_of_machine(int machine)
 {
-	return LIMIT_REPLICAS + machine;
+	return HOSTS_MAX + machine;
 }
 
 /* Frames and news travel by events; data is copied. */
@@ -238,6 +250,8 @@ void net_free(struct net *n);
 /* What is sent from here to there arrives when that time has come. */
 void net_cut(struct sim *s, int from, int to, int64_t until);
 void net_heal(struct sim *s);
+/* "client 2", "operator 1". */
+const char *net_who(const struct conn *c);
 uint64_t net_connect(struct sim *s, int machine, int node, bool aside);
 void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
 void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
@@ -255,6 +269,31 @@ void link_break(struct sim *s, int from, int to);
 /* Nothing is in its way any more: what waits arrives now. */
 void link_heal(struct sim *s, int from, int to);
 void link_node_died(struct sim *s, int node);
+
+/* ---- gates.c ---- */
+
+/* Each replica that there ever is has an address and a key of its own, made from a number. */
+struct seat {
+	uint8_t id, role;
+	uint8_t body; /* whose address and key; 0: nobody's */
+};
+
+struct seats {
+	uint64_t version;
+	struct seat list[LIMIT_MEMBERS];
+	int n;
+};
+
+/* Views that stay. */
+struct member seat_member(struct seat seat);
+struct seat seat_of(const struct member *m);
+const struct seat *seats_find(const struct seats *seats, uint8_t id);
+void seats_of_list(struct seats *to, uint64_t version, struct wire_list list);
+/* The members that a replica lets in and connects to, from here on. An older list than the last is
+ * ignored. */
+void gate_set(struct host *n, const struct seats *seats);
+/* Is there a connection on which the one can send to the other? */
+bool gate_passes(const struct sim *s, int from, int to);
 
 /* ---- disk.c ---- */
 
@@ -308,6 +347,8 @@ int64_t disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct
  * when there are none. */
 bool disk_rot_log(struct sim *s, struct disk *d);
 bool disk_rot_state(struct disk *d);
+/* Does it hold that value of the slot, or did it once? */
+bool disk_has(const struct disk *d, uint64_t slot, struct ballot origin);
 /* Has the log again all that it ever held, and the state is there? */
 bool disk_is_whole(const struct disk *d);
 /* Another disk with the same contents in place of `to`. */
@@ -349,6 +390,10 @@ struct boot {
 
 struct host {
 	int id; /* replica id, 1.. */
+	uint8_t body;            /* see struct seat; 0: there is no such replica yet */
+	bool gone;               /* removed, and knows it; or lost with its machine */
+	struct seats file, gate; /* the members in its cell file; those that it knows */
+	uint64_t list;           /* version of the list in force, as it knew last */
 	bool up, stopping, copying;
 	uint64_t life;
 	struct local_clock clock;
@@ -366,7 +411,13 @@ struct host {
 };
 
 /* A replica: made once, started, crashed and stopped many times. */
-void host_init(struct sim *s, struct host *n, int id);
+void host_init(struct host *n, int id);
+/* It gets an address, a key, and a cell file with these members. */
+void host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file);
+/* Is it, or may it be, a running process? */
+bool host_exists(const struct host *n);
+/* Has it lost its vote for good? */
+bool host_is_lost(const struct host *n);
 void host_start(struct sim *s, struct host *n);
 /* `why`: what is counted. */
 void host_crash(struct sim *s, struct host *n, enum fault why);
@@ -390,6 +441,8 @@ void host_check_end(struct sim *s);
 void host_free(struct host *n);
 void host_event(struct sim *s, struct host *n, struct replica_event event);
 struct host *sim_serving(struct sim *s);
+/* One of those that exist. */
+struct host *sim_random_host(struct sim *s);
 
 /* ---- boots.c ---- */
 
@@ -532,6 +585,76 @@ bool model_alive(const struct model *m, uint64_t session);
 bool model_caching(const struct model *m, uint64_t session);
 void model_delete(struct sim *s, struct item *it, uint64_t index);
 
+/* ---- members.c ---- */
+
+struct members {
+	struct seats *lists; /* that were in force, in order: `version` is the index */
+	size_t lists_n, lists_room;
+	uint8_t bodies[LIMIT_REPLICA_ID + 1]; /* who got the id; 0: nobody yet */
+	uint64_t *sums; /* of the lists, as paxos knows them, by version */
+	size_t sums_room;
+	struct px_members newest; /* that any replica knows as chosen */
+	int64_t changed;          /* since when */
+	/* What operators were told: which id the address and key got, or that they got none; that a
+	 * replica is removed. */
+	uint8_t added[HOSTS_MAX + 1];
+	bool refused[HOSTS_MAX + 1], removed[LIMIT_REPLICA_ID + 1];
+};
+
+/* The first list of the cell; a command that replaces the list. */
+void members_first(struct sim *s, struct wire_list first);
+void members_replace(struct sim *s, uint64_t index, const struct op_set_members *op);
+/* Is what the replica knows a list that there was? After each of its steps. */
+void members_check(struct sim *s, struct host *n);
+/* A majority of the voters has promised to a replica that becomes master, and holds an entry that
+ * is decided. */
+void members_check_elected(struct sim *s, const struct host *n);
+void members_check_decided(struct sim *s, uint64_t index, struct ballot origin);
+/* Its role in the last list that was decided; 0: it never was a member. */
+enum member_role members_role(const struct sim *s, int id);
+/* The list, with those that were removed; before the first one that of the replicas at the start. */
+const struct seats *members_last(const struct sim *s);
+int members_count(const struct sim *s, enum member_role role);
+/* Must this replica not forget, or not be removed, if the cell is to go on? */
+bool members_spare_memory(const struct sim *s, const struct host *n);
+bool members_spare_vote(const struct sim *s, const struct host *n);
+/* Does a voter let it in, which it knows? If not nothing helps it but another in its place. */
+bool members_reaches(const struct sim *s, const struct host *n);
+void members_check_end(struct sim *s);
+void members_free(struct members *m);
+
+/* ---- operators.c ---- */
+
+/* One change that somebody wants, until it is made or given up. */
+struct wish {
+	enum operation what; /* 0: none */
+	uint8_t id;          /* of whom; ADD_REPLICA: of the new one, once it is known */
+	uint8_t body;        /* the new one */
+	bool foolish;        /* it has to be refused */
+	int unanswered;      /* times that it was asked, and nobody said what became of it */
+};
+
+struct operator {
+	int id;
+	struct wish wish;
+	struct seats known; /* the members, as it has heard */
+	uint64_t conn;
+	int node;      /* the replica that it is connected with, from 0 */
+	int failures;  /* in a row */
+	uint64_t wakes;
+	char why[LIMIT_WHY + 1]; /* the last refusal */
+};
+
+void operators_start(struct sim *s);
+/* Its connection brings something. */
+void operators_event(struct sim *s, int operator, enum client_event_kind kind, struct bytes frame);
+/* What is missing until everybody has got what he wanted, and every member is whole; NULL: nothing.
+ */
+const char *operators_wait_for(struct sim *s);
+/* Somebody has asked that it is removed, and that may still happen. */
+bool operators_doom(const struct sim *s, uint8_t id);
+void operators_check_end(struct sim *s);
+
 /* ---- reads.c ---- */
 
 void model_check_read(struct sim *s, const struct record *r, const struct result *result);
@@ -595,6 +718,7 @@ struct machine {
 	struct client *client;
 	struct client_update update;
 	uint64_t conn, aside; /* its connections; 0: none */
+	struct seats conf;    /* the members in its configuration */
 	int64_t paused_until, timer_at;
 	uint64_t timers;
 	enum client_state state;
@@ -628,6 +752,8 @@ uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct o
                          bool ordered);
 /* Gives the client a request that history knows. */
 void machine_submit(struct sim *s, struct machine *m, const struct record *r);
+/* Are all replicas gone that it knows? Its configuration is mended, and it starts anew. */
+void machine_check_conf(struct sim *s, struct machine *m);
 bool machine_leased(const struct sim *s, const struct machine *m);
 /* Its session was ended behind its back: what it believes counts no more. */
 void machine_session_destroyed(struct sim *s, uint64_t session);
@@ -703,8 +829,12 @@ struct sim {
 	struct swarm swarm;
 	struct heap heap;
 	struct net net;
-	struct host hosts[LIMIT_REPLICAS];
-	int hosts_n;
+	struct host hosts[HOSTS_MAX]; /* by id - 1 */
+	int hosts_n;                  /* up to the highest id */
+	struct members members;
+	struct operator operators[OPERATORS_MAX];
+	uint8_t bodies; /* numbers of addresses and keys that were used */
+	int64_t handed_over; /* when somebody last asked for another master or another list */
 	struct machine machines[MACHINES_MAX];
 	int machines_n;
 	struct history history;

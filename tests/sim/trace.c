@@ -118,6 +118,20 @@ put_names(const struct sim *s, struct buffer *to, const struct op *op)
 }
 
 static void
+put_members(struct buffer *to, const struct op_set_members *op)
+{
+	struct cursor rest = cursor_of(op->members.packed);
+	struct member m;
+
+	buffer_printf(to, "make the members");
+	while (wire_next_member(&rest, &m))
+		if (m.role != MEMBER_REMOVED)
+			buffer_printf(to, " %u%s", m.id,
+			              m.role == MEMBER_LEARNER ? " (learner)" : "");
+	buffer_printf(to, " instead of those of log %lu", (unsigned long)op->version);
+}
+
+static void
 put_op(const struct sim *s, struct buffer *to, const struct op *op)
 {
 	const struct acquire *a = &op->acquire.acquire;
@@ -163,6 +177,9 @@ put_op(const struct sim *s, struct buffer *to, const struct op *op)
 		return;
 	case OP_create_session:
 		buffer_printf(to, "create a session");
+		return;
+	case OP_set_members:
+		put_members(to, &op->set_members);
 		return;
 	default:
 		buffer_printf(to, "%s of %s", wire_op_name(op->code),
@@ -317,12 +334,12 @@ trace_seed(struct sim *s)
 		return;
 	printf("Seed %lu: %d replicas, %d clients with %d processes each%s; session lease %.1f s,\n"
 	       "grace %.1f s, lock-delay %d s; network up to %.1f ms%s, disks up to %.1f ms,\n"
-	       "clocks %s. Faults for %.1f s, in 10,000 chances every 0.1 s:",
+	       "clocks %s, %d operators. Faults for %.1f s, in 10,000 chances every 0.1 s:",
 	       (unsigned long)s->seed, s->hosts_n, s->machines_n, w->processes,
 	       w->mounts ? " on mounts" : "", (double)w->session_lease_ms / 1e3,
 	       (double)w->grace_ms / 1e3, w->lock_delay_s, (double)w->latency_us / 1e3,
 	       w->datagrams ? ", no order between replicas" : "", (double)w->disk_us / 1e3,
-	       clocks[w->clocks], (double)w->chaos_ms / 1e3);
+	       clocks[w->clocks], w->operators, (double)w->chaos_ms / 1e3);
 	for (int f = 0; f < FAULTS; f++)
 		if (w->rates[f] > 0)
 			printf(" %s %u,", fault_name((enum fault)f), w->rates[f]);
