@@ -155,7 +155,7 @@ r_members_changed(struct replica *r)
 	know_applied(r);
 	trace_members(r);
 	if (master_serving(r->master))
-		waiting_push(&r->backlog, 0, (struct bytes){NULL, 0});
+		r_backlog_put(r, (struct bytes){NULL, 0});
 	r_members_tell(r, 0);
 }
 

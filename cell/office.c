@@ -96,7 +96,7 @@ r_office_follow(struct replica *r)
 		return;
 	if (master_serving(r->master))
 		leave_office(r);
-	waiting_clear(&r->backlog);
+	r_backlog_clear(r);
 	if (r_is_master(r))
 		propose_epoch(r);
 	else if (!master_soon(r))
@@ -123,7 +123,7 @@ r_office_epoch(struct replica *r, const struct tree_note *n)
 void
 r_office_free(struct replica *r)
 {
-	waiting_clear(&r->backlog);
+	r_backlog_clear(r);
 	waiting_clear(&r->early);
 }
 

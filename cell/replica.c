@@ -143,6 +143,35 @@ look_up_payloads(struct replica *r)
 			u->records[i].payload = px_payload(r->px, u->records[i].slot);
 }
 
+/* ---- the backlog ---- */
+
+void
+r_backlog_put(struct replica *r, struct bytes owned)
+{
+	waiting_push(&r->backlog, 0, owned);
+	r->backlog_bytes += owned.len;
+}
+
+static void
+backlog_drop_first(struct replica *r)
+{
+	r->backlog_bytes -= TAILQ_FIRST(&r->backlog)->bytes.len;
+	waiting_pop(&r->backlog);
+}
+
+void
+r_backlog_clear(struct replica *r)
+{
+	waiting_clear(&r->backlog);
+	r->backlog_bytes = 0;
+}
+
+size_t
+replica_backlog(const struct replica *r)
+{
+	return r->backlog_bytes;
+}
+
 /* Takes over what the master left in its update. */
 void
 r_absorb_master(struct replica *r)
@@ -151,7 +180,7 @@ r_absorb_master(struct replica *r)
 	struct replica_update *u = r->update;
 
 	for (size_t i = 0; i < m->proposals_n; i++)
-		waiting_push(&r->backlog, 0, m->proposals[i]);
+		r_backlog_put(r, m->proposals[i]);
 	for (size_t i = 0; i < m->sends_n; i++)
 		r_send(
 		    r, (struct replica_send){.conn = m->sends[i].conn, .frame = m->sends[i].frame});
@@ -180,7 +209,7 @@ r_propose(struct replica *r, const struct op *op)
 	entry.commands = (struct wire_list){buffer_view(&commands), 1};
 	wire_put_entry(&payload, &entry);
 	must(!encoded.failed && !commands.failed && !payload.failed);
-	waiting_push(&r->backlog, 0, buffer_take(&payload));
+	r_backlog_put(r, buffer_take(&payload));
 	buffer_free(&encoded);
 	buffer_free(&commands);
 }
@@ -285,7 +314,7 @@ settle(struct replica *r)
 		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && r_is_master(r)) {
 			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
 			                             .payload = TAILQ_FIRST(&r->backlog)->bytes});
-			waiting_pop(&r->backlog);
+			backlog_drop_first(r);
 			more = true;
 		}
 		while (tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r)) {

@@ -85,6 +85,10 @@ void replica_update_free(struct replica_update *update);
 /* When REPLICA_TIMEOUT is due. */
 mono_t replica_deadline(const struct replica *r);
 
+/* Bytes of requests that wait for room in the log. Nothing here bounds them: when they are many the
+ * driver gives no further ones, but KeepAlives and the like. */
+size_t replica_backlog(const struct replica *r);
+
 /* For status, tests and the simulator's invariants. */
 const struct tree *replica_tree(const struct replica *r);
 const struct px *replica_px(const struct replica *r);

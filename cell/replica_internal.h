@@ -36,6 +36,7 @@ struct replica {
 	uint64_t written;            /* ticket of the newest records */
 	mono_t synced;               /* since then nothing was synced, and something waits for it */
 	struct waiting_list backlog; /* proposals, in order */
+	size_t backlog_bytes;
 
 	/* office.c */
 	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
@@ -77,6 +78,9 @@ void r_absorb_master(struct replica *r);
 void r_send(struct replica *r, struct replica_send send);
 /* To a client, now. */
 void r_answer(struct replica *r, uint64_t conn, const struct message *m);
+/* Proposals that wait for room in the log; `owned` is taken over. */
+void r_backlog_put(struct replica *r, struct bytes owned);
+void r_backlog_clear(struct replica *r);
 /* An entry of this one command, of the replica's own, behind the backlog. */
 void r_propose(struct replica *r, const struct op *op);
 /* The state can't be gone on with: what comes next is not in the log any more. */

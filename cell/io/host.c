@@ -17,7 +17,10 @@
 #include "cell/io/members.h"
 #include "cell/wire/codec.h"
 
-enum { INBOX_MAX = 64 * 1024 * 1024 }; /* bytes of requests that are not read yet */
+enum {
+	BACKLOG_HIGH = 32 * 1024 * 1024, /* bytes of requests that wait for the log */
+	INBOX_MAX = 64 * 1024 * 1024,    /* of those that are not read yet */
+};
 
 /* ---- delivery ---- */
 
@@ -203,6 +206,28 @@ host_tell(struct host *h, enum host_news news)
 	host_stay_awake(h);
 }
 
+/* ---- the inbox ---- */
+
+static bool
+behind(struct host *h)
+{
+	return store_state_queued(h->store) > STORE_QUEUE_HIGH ||
+	       replica_backlog(h->replica) > BACKLOG_HIGH;
+}
+
+static void
+read_inbox(struct host *h)
+{
+	struct parcel p;
+
+	while (!h->stopping && !behind(h) && parcel_take(&h->inbox, &p)) {
+		h->inbox_bytes -= p.frame.len;
+		host_step(h, (struct replica_event){
+		            .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
+		parcel_free(&p);
+	}
+}
+
 /* ---- the loop's calls ---- */
 
 /* The deadline's step is taken behind the poll, not here: a client's KeepAlive that had arrived by
@@ -272,6 +297,7 @@ on_check(uv_check_t *handle)
 	local_deliver(&h->local);
 	if (h->stopping)
 		return;
+	read_inbox(h);
 	take_deadline(h);
 	local_deliver(&h->local);
 	if (!h->stopping)
@@ -300,25 +326,10 @@ on_persisted(void *user, uint64_t ticket)
 	host_step(h, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
 }
 
-static bool
-behind(struct host *h)
-{
-	return store_state_queued(h->store) > STORE_QUEUE_HIGH;
-}
-
 static void
 on_saved(void *user, uint64_t applied)
 {
-	struct host *h = user;
-	struct parcel p;
-
-	host_step(h, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
-	while (!behind(h) && parcel_take(&h->inbox, &p)) {
-		h->inbox_bytes -= p.frame.len;
-		host_step(h, (struct replica_event){
-		            .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
-		parcel_free(&p);
-	}
+	host_step(user, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 }
 
 static void
@@ -360,7 +371,7 @@ host_connect(struct host *h, const struct host_client *client, const char *princ
 	return conn;
 }
 
-/* While state.db is far behind, what may change it is not read; KeepAlives are. */
+/* While log or state.db are far behind, what may change them is not read; KeepAlives are. */
 static bool
 must_wait(struct host *h, struct bytes frame)
 {
@@ -462,7 +473,7 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	if (wire_frame_code(frame) == MSG_copy_request &&
 	    exchange_client(h->exchange, conn, is_admin(h, conn), frame))
 		return;
-	if (h->inbox_bytes <= INBOX_MAX) {
+	if (h->inbox_bytes <= INBOX_MAX || !must_wait(h, frame)) {
 		take(h, conn, frame);
 		return;
 	}

@@ -36,7 +36,7 @@ struct host {
 
 	struct local local;         /* clients in this process, and what is to be delivered */
 	struct parcel_list gate;    /* until their tickets are durable; tickets never fall */
-	struct parcel_list inbox;   /* clients' requests, while state.db is behind */
+	struct parcel_list inbox;   /* clients' requests, while log or state.db are behind */
 	size_t inbox_bytes;
 	uint64_t durable;           /* the last ticket that is */
 

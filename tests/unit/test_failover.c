@@ -211,6 +211,38 @@ test_cut_off_ends_no_session(void **state)
 	cell_free(cell);
 }
 
+/* What a master has no room for in its log is counted, so that the driver can hold back the rest. It
+ * is the successor's when there is one. */
+static void
+test_backlog(void **state)
+{
+	enum { WRITES = 200 };
+	static const uint8_t contents[LIMIT_CONTENTS];
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, false);
+	struct op op = {.code = OP_set_contents,
+	                .set_contents = {.node = cell_file(c, "f"),
+	                                 .contents = {contents, sizeof contents}}};
+	struct cell_replica *old = cell_master(cell);
+	uint64_t tokens[WRITES];
+
+	(void)state;
+	assert_int_equal(replica_backlog(old->replica), 0);
+	old->cut_off = true;
+	for (int i = 0; i < WRITES; i++)
+		tokens[i] = cell_ask(c, &op);
+	cell_pass_ms(cell, 20);
+	assert_in_range(replica_backlog(old->replica), WRITES / 2 * sizeof contents,
+	                WRITES * (sizeof contents + 200));
+	old->cut_off = false;
+	cell_pass_ms(cell, 2000);
+	for (int i = 0; i < WRITES; i++)
+		expect(c, tokens[i], 5000);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(replica_backlog(cell->replicas[i].replica), 0);
+	cell_free(cell);
+}
+
 /* A master whose disk syncs nothing any more goes on with the others' for a while, then lets one of
  * them lead. */
 static void
@@ -573,6 +605,7 @@ main(void)
 	    cmocka_unit_test(test_frozen_with_requests),
 	    cmocka_unit_test(test_master_cut_off),
 	    cmocka_unit_test(test_cut_off_ends_no_session),
+	    cmocka_unit_test(test_backlog),
 	    cmocka_unit_test(test_master_with_a_stuck_disk),
 	    cmocka_unit_test(test_two_of_five_killed),
 	    cmocka_unit_test(test_hand_over),
