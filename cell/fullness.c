@@ -24,7 +24,7 @@ fullness_judge(const struct membership *m)
 			continue;
 		voters++;
 		full += of->progress.full;
-		with_room += !of->progress.full && membership_alive(m, of);
+		with_room += !of->progress.full && membership_may_be_alive(m, of);
 		if (of->member.id == m->self && of->progress.full)
 			f.hand_over = successor(m);
 	}

@@ -12,7 +12,8 @@ struct fullness {
 };
 
 /* `m->list` tells whose disks are full, the master's own included. A voter that is silent has no
- * room to offer; but silence alone refuses nothing. */
+ * room to offer, unless the mastership is so young that it had no time to answer; but silence alone
+ * refuses nothing. */
 struct fullness fullness_judge(const struct membership *m);
 
 #endif

@@ -34,9 +34,8 @@ membership_alive(const struct membership *m, const struct membership_member *of)
 	return heard_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
 
-/* A new master has heard nobody yet. */
-static bool
-may_be_alive(const struct membership *m, const struct membership_member *of)
+bool
+membership_may_be_alive(const struct membership *m, const struct membership_member *of)
 {
 	const span_t patience = {SILENT_LEASES * m->lease.ns};
 
@@ -131,7 +130,8 @@ say_who_is_silent(const struct membership *m, char why[LIMIT_WHY + 1])
 	const char *between = "";
 
 	for (int i = 0; i < m->n; i++) {
-		if (m->list[i].member.role != MEMBER_VOTER || may_be_alive(m, &m->list[i]))
+		if (m->list[i].member.role != MEMBER_VOTER ||
+		    membership_may_be_alive(m, &m->list[i]))
 			continue;
 		say(why, "%s", between);
 		say_silent(m, &m->list[i], why);
@@ -144,7 +144,7 @@ say_who_is_silent(const struct membership *m, char why[LIMIT_WHY + 1])
 static bool
 majority_lives(const struct membership *m, struct membership_verdict *v)
 {
-	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, may_be_alive);
+	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, membership_may_be_alive);
 
 	if (count_voters(m, is_alive_for_certain) > voters / 2)
 		return true;

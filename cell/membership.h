@@ -54,6 +54,8 @@ struct membership_verdict membership_transfer(const struct membership *m, uint64
 
 /* Was the member heard of so lately that it counts as running? */
 bool membership_alive(const struct membership *m, const struct membership_member *of);
+/* The same, or not at all yet by a master that has just begun? */
+bool membership_may_be_alive(const struct membership *m, const struct membership_member *of);
 /* The list for a message or an operation, in `packed`. */
 struct wire_list membership_pack(const struct membership *m, struct buffer *packed);
 

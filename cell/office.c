@@ -41,6 +41,7 @@ propose_epoch(struct replica *r)
 	};
 
 	r->candidacy = px_master(r->px);
+	r->office_since = r->now;
 	must(TAILQ_EMPTY(&r->backlog));
 	r_propose(r, &begin);
 }
@@ -113,7 +114,6 @@ r_office_epoch(struct replica *r, const struct tree_note *n)
 	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
 	              n->ballot.replica);
 	r->office_ns = r->wall_ns;
-	r->office_since = r->now;
 	r_office_supervise(r);
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);

@@ -40,8 +40,8 @@ struct replica {
 
 	/* office.c */
 	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
-	int64_t office_ns;           /* when this replica took office the last time: wall clock */
-	mono_t office_since;
+	mono_t office_since;         /* when this replica was elected the last time */
+	int64_t office_ns;           /* wall clock when its epoch began */
 	struct ballot announced;     /* the master that clients were told of */
 	uint64_t announced_epoch;
 	struct waiting_list early;   /* open_session frames, until the epoch is applied */

@@ -28,6 +28,7 @@ enum {
 	PX_SENT_TIMES = 32,                      /* heartbeats whose sending time is remembered */
 	PX_PROBE_PATIENCE = 10,                  /* heartbeats until a lost probe is given up */
 	PX_ATTEMPTS_MAX = 4,                     /* doublings of the jitter after lost elections */
+	PX_VAIN_LEASES = 4,                      /* a master without a lease gives up */
 	PX_SOURCE_LEASES = 10,                   /* then a state is looked for at another replica */
 };
 
@@ -159,6 +160,7 @@ struct px {
 	uint64_t sequence;      /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
+	unsigned in_vain;       /* heartbeats in a row for which there was no lease */
 	bool leaving; /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
 	uint8_t leave_to; /* 0: whoever is furthest */

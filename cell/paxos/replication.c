@@ -51,6 +51,7 @@ px_begin_mastership(struct px *px)
 	px->role = PX_MASTER;
 	px->master = px->ballot;
 	px->attempts = 0;
+	px->in_vain = 0;
 	px->leaving = false;
 	forget_peers(px);
 	px_beat(px);
@@ -140,11 +141,23 @@ px_beat_one(struct px *px, uint8_t id)
 	buffer_free(&marks);
 }
 
+/* Those who hear a master that does not hear them elect nobody else. */
+static bool
+beats_in_vain(struct px *px)
+{
+	px->in_vain = px_lease_valid(px, px->now) ? 0 : px->in_vain + 1;
+	return px->in_vain * px->config.heartbeat.ns > PX_VAIN_LEASES * px->config.lease.ns;
+}
+
 /* Asks for a renewal of the lease, and tells what is chosen. */
 void
 px_beat(struct px *px)
 {
 	must(px->role == PX_MASTER);
+	if (beats_in_vain(px)) {
+		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
+		return;
+	}
 	px->sequence++;
 	px->sent_at[px->sequence % PX_SENT_TIMES] = px->now;
 	px->heartbeat_at = px->others_n > 0 ? mono_add(px->now, px->config.heartbeat) : MONO_NEVER;

@@ -50,6 +50,7 @@ struct cell_replica {
 	struct replica_update update;
 	bool frozen;  /* nothing reaches it, its connections stay */
 	bool cut_off; /* from the other replicas */
+	bool deaf;    /* to what they send */
 	bool stuck;   /* its disk */
 	bool copying; /* the state of another one */
 	bool gone;    /* for good: the test's word */

@@ -72,7 +72,8 @@ arrive_at_replica(struct cell_replica *r, const struct cell_post *p)
 	}
 	if (r->replica == NULL || (c != NULL && !c->open_there))
 		return;
-	if (p->kind == TO_PEER && !r->cut_off && !r->cell->replicas[p->from - 1].cut_off) {
+	if (p->kind == TO_PEER && !r->cut_off && !r->deaf &&
+	    !r->cell->replicas[p->from - 1].cut_off) {
 		cell_replica_event(r, (struct replica_event){.kind = REPLICA_PEER,
 		                                        .peer = (uint8_t)p->from,
 		                                        .frame = p->frame});

@@ -85,6 +85,28 @@ test_killed_at_every_moment(void **state)
 	}
 }
 
+/* The others hear it and would follow it for ever; it hears nobody, so it can't lead. */
+static void
+test_master_deaf(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f"), session = session_of(c);
+	struct cell_replica *old = cell_master(cell);
+
+	(void)state;
+	old->deaf = true;
+	expect(c, cell_append(c, node, "x"), 4000);
+	cell_pass_ms(cell, 20000);
+	expect(c, cell_append(c, node, "y"), 20); /* it does not disturb its successor */
+	old->deaf = false;
+	cell_pass_ms(cell, 2000);
+	assert_string_equal(cell_read(c, node), "xy");
+	assert_true(session_of(c) == session && c->lost == 0);
+	cell_check_agreement(cell);
+	cell_free(cell);
+}
+
 /* Its connections stay up and say nothing. It is left for its successor all the same, and when it
  * goes on it answers nothing that is not so any more. */
 static void
@@ -600,6 +622,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_master_killed),
 	    cmocka_unit_test(test_killed_at_every_moment),
+	    cmocka_unit_test(test_master_deaf),
 	    cmocka_unit_test(test_master_frozen),
 	    cmocka_unit_test(test_announced_late),
 	    cmocka_unit_test(test_frozen_with_requests),

@@ -401,6 +401,23 @@ test_full_and_silent(void **state)
 	expect_full(&m, true, 0);
 }
 
+/* A new master has not heard yet who has room. */
+static void
+test_full_under_a_new_master(void **state)
+{
+	struct membership m = cell("vvv", 1);
+
+	(void)state;
+	m.list[1].progress.full = true;
+	m.list[2].progress.heard = (mono_t){INT64_MIN};
+	expect_full(&m, true, 0);
+	m.began = now;
+	expect_full(&m, false, 0);
+	m.list[2].progress.full = true;
+	m.list[2].progress.heard = now;
+	expect_full(&m, true, 0);
+}
+
 static void
 test_full_alone(void **state)
 {
@@ -432,6 +449,7 @@ main(void)
 		cmocka_unit_test(test_pack),
 		cmocka_unit_test(test_full_disks),
 		cmocka_unit_test(test_full_and_silent),
+		cmocka_unit_test(test_full_under_a_new_master),
 		cmocka_unit_test(test_full_alone),
 	};
 

@@ -652,6 +652,47 @@ stands_at_once_when_handed_over_to(void **state)
 	bench_free(&b);
 }
 
+/* Those who hear it would not elect another one as long as it goes on. */
+static void
+gives_up_when_nobody_answers(void **state)
+{
+	struct bench b;
+	struct ballot mine = master(&b);
+
+	(void)state;
+	reply(&b, mine, 1, 0, 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(px_role(b.px), PX_MASTER);
+		bench_timeout(&b);
+	}
+	reply(&b, mine, 21, 0, 0); /* in time */
+	bench_timeout(&b);
+	assert_true(px_lease_valid(b.px, b.now));
+	for (int i = 0; i < 30 && px_role(b.px) == PX_MASTER; i++)
+		bench_timeout(&b);
+	assert_int_equal(px_role(b.px), PX_FOLLOWER);
+	assert_null(bench_sent(&b, 3, MSG_heartbeat, NULL));
+	assert_true(mono_before(mono_add(b.now, span_ms(999)), px_deadline(b.px)));
+	bench_free(&b);
+}
+
+/* It was asleep, and nobody had the time to answer. */
+static void
+goes_on_after_a_long_sleep(void **state)
+{
+	struct bench b;
+	struct ballot mine = master(&b);
+
+	(void)state;
+	reply(&b, mine, 1, 0, 0);
+	bench_pass(&b, 60000);
+	bench_timeout(&b);
+	assert_int_equal(px_role(b.px), PX_MASTER);
+	reply(&b, mine, 2, 0, 0);
+	assert_true(px_lease_valid(b.px, b.now));
+	bench_free(&b);
+}
+
 int
 main(void)
 {
@@ -682,6 +723,8 @@ main(void)
 		cmocka_unit_test(trims_nothing_that_a_member_may_need),
 		cmocka_unit_test(trims_what_is_over_the_limit_whoever_needs_it),
 		cmocka_unit_test(steps_down_before_a_higher_ballot),
+		cmocka_unit_test(gives_up_when_nobody_answers),
+		cmocka_unit_test(goes_on_after_a_long_sleep),
 		cmocka_unit_test(hands_over_to_the_furthest),
 		cmocka_unit_test(stands_at_once_when_handed_over_to),
 	};
