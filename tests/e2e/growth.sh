@@ -15,8 +15,10 @@ conf=$cell/dc1.conf
 writes=${WRITES:-2800}
 writers=${WRITERS:-64}
 
-# MiB that a file, and a process, may have at most.
-limit_log=160 limit_log_wal=48 limit_state_wal=96 limit_memory=400
+patience=$((60 + writes / 100))
+
+# MiB that they may have at most, with a state of a few MiB.
+limit_log=160 limit_log_wal=48 limit_state_wal=48 limit_memory=256
 
 ctl() { limit 60 "$LSCTL" --cell "$conf" --key "$cell/admin.key" "$@"; }
 
@@ -48,7 +50,7 @@ sample() {
 begin_samples() {
 	while [ -d "$work" ] && [ ! -e "$work/enough" ]; do
 		sample
-		read -r -t 0.2 <> <(:) || :
+		pause_s 0.5
 	done 2> /dev/null &
 }
 
@@ -67,8 +69,8 @@ below() {
 
 # ---- the load ----
 
-written() { awk 'END { print $2 + 0 }' "$work/written"; }
-has_written() { [ "$(written)" -ge "$1" ] || gone "$load"; }
+written() { tail -n 1 "$work/written" | cut -d ' ' -f 2; }
+has_written() { pause_s 0.2 && [ "$(written)" -ge "$1" ] || gone "$load"; }
 # The writers go on, as long as they have not ended by themselves.
 load_goes_on() {
 	wait_until "the writers go on" has_written $(($(written) + 100))
@@ -90,7 +92,6 @@ case_one_is_away() {
 		> "$work/written" 2> "$work/writers.log" &
 	load=$!
 	echo $load > "$work/load"
-	patience=$((60 + writes / 100))
 	wait_until "enough is written" has_written "$writes"
 	! gone "$load" || { cat "$work/writers.log"; return 1; }
 	awk 'END { printf "%d writes of %.0f MiB in %d s, %.0f a second\n", $2, $3 / 1048576, $1,
@@ -134,10 +135,13 @@ case_nothing_is_lost() {
 case_the_limits_were_kept() {
 	touch "$work/enough"
 	largest > "$work/largest"
-	below log.db $limit_log
+	local state
+	state=$(awk '$2 == "state.db" && $3 > n { n = $3 } END { print int(n / 1048576) }' \
+		"$work/largest")
+	below log.db $((limit_log * (state > 16 ? 4 : 1)))
 	below log.db-wal $limit_log_wal
-	below state.db-wal $limit_state_wal
-	below memory $limit_memory
+	below state.db-wal $((limit_state_wal + state))
+	below memory $((limit_memory * (state > 16 ? 2 : 1) + state * 3))
 }
 
 tell_figures() {

@@ -42,6 +42,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/lsfs-e2e.XXXXXX") || exit 1
 m=$work/mnt
 data=$work/data
 mkdir "$m"
+mkfifo "$work/never" # nobody writes into it
 export XDG_RUNTIME_DIR=$work/run
 mkdir "$XDG_RUNTIME_DIR"
 
@@ -64,6 +65,10 @@ stop() {
 # Ended, or a zombie that its parent has not waited for.
 gone() { ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2> /dev/null; }
 
+# pause_s SECONDS: without a process for it. A shell that starts thousands meets a number again that
+# an earlier one had, and may wait for the wrong one for ever.
+pause_s() { read -r -t "$1" <> "$work/never" || :; }
+
 # wait_until WHAT COMMAND...: an event, not a time; gives up loudly after 20 seconds, or $patience.
 wait_until() {
 	local what=$1 end=$((SECONDS + ${patience:-20}))
@@ -73,7 +78,7 @@ wait_until() {
 			say "waited in vain until $what"
 			return 1
 		fi
-		read -r -t 0.01 <> <(:) || :
+		pause_s 0.01
 	done
 }
 
