@@ -463,6 +463,9 @@ on_event(struct replica *r, const struct replica_event *e)
 	case REPLICA_FULL:
 		on_full(r, e->on);
 		return;
+	case REPLICA_COPY_BEGUN:
+		r_step_px(r, (struct px_event){.kind = PX_COPY_BEGUN, .from = e->peer});
+		return;
 	}
 }
 

@@ -34,6 +34,7 @@ enum replica_event_kind {
 	REPLICA_TIMEOUT,
 	REPLICA_STOP,         /* give up the mastership; the driver goes on until all is written */
 	REPLICA_FULL,         /* on: the disk is full, or (off) has room again */
+	REPLICA_COPY_BEGUN,   /* peer: a copy of state.db will be made for it */
 };
 
 /* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */

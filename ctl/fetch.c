@@ -194,8 +194,14 @@ on_part(struct fetching *g, const struct msg_copy_part *part)
 	case RC_NOENT:
 		begin_anew(g, "it gives its copies up");
 		return;
-	case RC_IO: /* a new cell has nothing to be copied for a moment */
-		begin_anew(g, "it cannot make or read a copy: see its log");
+	case RC_NODATA: /* a new cell, for a moment */
+		begin_anew(g, "there is nothing in it yet");
+		return;
+	case RC_NOSPC:
+		fail(g, "its disk has no room for a copy");
+		return;
+	case RC_IO:
+		fail(g, "it cannot make or read a copy: see its log");
 		return;
 	case RC_PERM:
 	case RC_ACCES:

@@ -30,7 +30,8 @@ struct copy {
 	char path[PATH_MAX];
 	sqlite3 *from, *to;
 	uint64_t applied;
-	char why[WHY]; /* empty: it is there */
+	enum rc rc;    /* it is there, or: */
+	char why[WHY];
 	copier_done *done;
 	void *user;
 };
@@ -38,16 +39,23 @@ struct copy {
 /* ---- in the thread ---- */
 
 static bool
-fail(struct copy *c, const char *what)
+refuse(struct copy *c, enum rc rc, const char *what)
 {
+	c->rc = rc;
 	snprintf(c->why, sizeof c->why, "%s: %s", c->name, what);
 	return false;
 }
 
 static bool
+fail(struct copy *c, const char *what)
+{
+	return refuse(c, RC_IO, what);
+}
+
+static bool
 fail_errno(struct copy *c, int rc)
 {
-	return rc == 0 || fail(c, strerror(-rc));
+	return rc == 0 || refuse(c, rc == -ENOSPC ? RC_NOSPC : RC_IO, strerror(-rc));
 }
 
 static bool
@@ -59,7 +67,7 @@ check_room(struct copy *c, const char *source)
 	if (stat(source, &st) < 0 || statvfs(source, &fs) < 0)
 		return fail(c, strerror(errno));
 	if ((uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)st.st_size + SPARE)
-		return fail(c, "no room on the disk for a copy");
+		return refuse(c, RC_NOSPC, "no room on the disk for a copy");
 	return true;
 }
 
@@ -80,7 +88,7 @@ begin_reading(struct copy *c, const char *source)
 		c->applied = (uint64_t)sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
 	if (ok && c->applied == 0)
-		return fail(c, "there is nothing to copy yet");
+		return refuse(c, RC_NODATA, "there is nothing to copy yet");
 	return ok || fail(c, sqlite3_errmsg(c->from));
 }
 
@@ -121,7 +129,8 @@ copy_pages(struct copy *c)
 		return fail_errno(c, synced);
 	if (rc == SQLITE_DONE)
 		return true;
-	return fail(c, rc == SQLITE_OK ? "given up" : sqlite3_errstr(rc));
+	return refuse(c, rc == SQLITE_FULL ? RC_NOSPC : RC_IO,
+	              rc == SQLITE_OK ? "given up" : sqlite3_errstr(rc));
 }
 
 /* One file, with nothing beside it. */
@@ -159,7 +168,7 @@ static void start_next(struct copier *c);
 static void
 finish(struct copy *c)
 {
-	c->done(c->user, c->applied, c->why[0] != '\0' ? c->why : NULL);
+	c->done(c->user, c->rc, c->applied, c->why);
 	free(c->name);
 	free(c);
 }

@@ -9,9 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
+#include "cell/base/rc.h"
 
-/* With the applied index of the copy; or with why it could not be made. */
-typedef void copier_done(void *user, uint64_t applied, const char *why);
+/* RC_OK with the applied index of the copy. Or RC_NODATA: the state is empty yet; RC_NOSPC: no room
+ * on the disk; RC_IO: anything else; each with one line in `why`. */
+typedef void copier_done(void *user, enum rc rc, uint64_t applied, const char *why);
 
 struct copy;
 TAILQ_HEAD(copy_list, copy);

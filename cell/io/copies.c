@@ -30,10 +30,12 @@ struct copy {
 	uint64_t id;     /* random: a reader may come with the number of an earlier process */
 	int fd;
 	uint64_t applied, size;
-	bool asked;      /* for the part at `offset` */
-	bool begun;      /* a part was read */
-	bool done;       /* the last one was, too */
-	uint64_t offset;
+	enum rc why;     /* it is broken */
+	bool begun;      /* a part was asked for */
+	uint64_t has;    /* the reader has what lies before: its last question */
+	uint64_t next;   /* of the next part; this and those behind it are to be sent: */
+	int ahead;       /* while so many are on their way */
+	mono_t sent[COPIES_AHEAD]; /* when they were, by number */
 	mono_t idle;     /* when it is dropped */
 };
 
@@ -66,6 +68,25 @@ find(struct copies *c, struct copies_reader reader)
 		    reader_equal(c->all[i].reader, reader))
 			return &c->all[i];
 	return NULL;
+}
+
+static bool
+is_read(const struct copy *copy)
+{
+	return copy->state == COPY_READY && copy->begun && copy->next == copy->size;
+}
+
+static bool
+part_is_due(const struct copy *copy)
+{
+	return copy->state == COPY_READY && copy->begun && copy->next < copy->size &&
+	       copy->next - copy->has < (uint64_t)copy->ahead * LIMIT_PART;
+}
+
+static mono_t *
+time_of(struct copy *copy, uint64_t offset)
+{
+	return &copy->sent[offset / LIMIT_PART % COPIES_AHEAD];
 }
 
 static void
@@ -121,7 +142,7 @@ open_copy(struct copies *c, struct copy *copy)
 }
 
 static void
-on_made(void *user, uint64_t applied, const char *why)
+on_made(void *user, enum rc rc, uint64_t applied, const char *why)
 {
 	struct copies *c = user;
 	struct copy *copy = NULL;
@@ -130,10 +151,13 @@ on_made(void *user, uint64_t applied, const char *why)
 		if (c->all[i].state == COPY_MAKING)
 			copy = &c->all[i];
 	must(copy != NULL);
-	if (why != NULL && !c->stopping)
+	if (rc != RC_OK && !c->stopping)
 		log_error("cannot make a copy of the state: %s", why);
+	if (rc == RC_OK && !open_copy(c, copy))
+		rc = RC_IO;
 	copy->applied = applied;
-	copy->state = why == NULL && open_copy(c, copy) ? COPY_READY : COPY_BROKEN;
+	copy->state = rc == RC_OK ? COPY_READY : COPY_BROKEN;
+	copy->why = rc;
 	copy->idle = mono_add(clock_now(), span_ms(COPIES_IDLE_MS));
 	if (copy->state == COPY_BROKEN)
 		unlink(c->path);
@@ -158,6 +182,8 @@ begin_next(struct copies *c)
 	if (next == NULL || c->stopping)
 		return;
 	next->state = COPY_MAKING;
+	if (next->reader.peer != 0 && c->config.begun != NULL)
+		c->config.begun(c->config.user, next->reader.peer);
 	store_copy(c->config.store, STORE_COPY, on_made, c);
 }
 
@@ -170,7 +196,7 @@ find_place(struct copies *c)
 	for (int i = 0; i < COPIES_MAX; i++) {
 		if (c->all[i].state == COPY_NONE)
 			return &c->all[i];
-		if (c->all[i].done && !c->all[i].asked)
+		if (is_read(&c->all[i]))
 			done = &c->all[i];
 	}
 	if (done != NULL)
@@ -186,7 +212,7 @@ begin(struct copies *c, struct copies_reader reader)
 
 	if (copy == NULL)
 		return NULL;
-	*copy = (struct copy){.state = COPY_WAITING, .reader = reader, .fd = -1};
+	*copy = (struct copy){.state = COPY_WAITING, .reader = reader, .fd = -1, .ahead = 1};
 	while (copy->id == 0)
 		random_fill(&copy->id, sizeof copy->id);
 	begin_next(c);
@@ -215,21 +241,20 @@ read_whole(int fd, uint8_t *to, size_t n, uint64_t offset)
 static void
 serve(struct copies *c, struct copy *copy)
 {
-	const uint64_t left = copy->size - copy->offset;
+	const uint64_t left = copy->size - copy->next, offset = copy->next;
 	struct bytes data = {c->part, left < LIMIT_PART ? (size_t)left : LIMIT_PART};
 
-	copy->asked = false;
-	copy->begun = true;
-	copy->done = data.len == left;
-	if (copy->done)
-		copy->idle = mono_add(clock_now(), span_ms(COPIES_DONE_MS));
-	if (!read_whole(copy->fd, c->part, data.len, copy->offset)) {
+	if (!read_whole(copy->fd, c->part, data.len, offset)) {
 		log_error("cannot read a copy of the state: %s", strerror(errno));
 		answer(c, copy, (struct msg_copy_part){.rc = RC_IO});
 		drop(copy);
 		return;
 	}
-	answer(c, copy, (struct msg_copy_part){.rc = RC_OK, .offset = copy->offset, .data = data,
+	*time_of(copy, offset) = clock_now();
+	copy->next += data.len;
+	if (is_read(copy))
+		copy->idle = mono_add(clock_now(), span_ms(COPIES_DONE_MS));
+	answer(c, copy, (struct msg_copy_part){.rc = RC_OK, .offset = offset, .data = data,
 	                                       .checksum = checksum(data)});
 }
 
@@ -245,7 +270,7 @@ arm(struct copies *c)
 		const struct copy *copy = &c->all[i];
 
 		if (copy->state == COPY_READY || copy->state == COPY_BROKEN)
-			next = mono_min(next, copy->asked ? c->next : copy->idle);
+			next = mono_min(next, part_is_due(copy) ? c->next : copy->idle);
 	}
 	if (mono_is_never(next)) {
 		must(uv_timer_stop(&c->timer) == 0);
@@ -256,19 +281,27 @@ arm(struct copies *c)
 	must(uv_timer_start(&c->timer, on_timer, ms < 0 ? 0 : (uint64_t)ms, 0) == 0);
 }
 
-static void
-serve_one(struct copies *c, mono_t now)
+static bool
+serve_one(struct copies *c)
 {
 	for (int i = 0; i < COPIES_MAX; i++) {
 		struct copy *copy = &c->all[(c->turn + i) % COPIES_MAX];
 
-		if (copy->state != COPY_READY || !copy->asked)
+		if (!part_is_due(copy))
 			continue;
 		c->turn = (c->turn + i + 1) % COPIES_MAX;
-		c->next = mono_add(now, span_ms(COPIES_PACE_MS));
 		serve(c, copy);
-		return;
+		return true;
 	}
+	return false;
+}
+
+static void
+serve_what_is_due(struct copies *c, mono_t now)
+{
+	c->next = mono_max(c->next, mono_add(now, span_ms(-COPIES_BURST * COPIES_PACE_MS)));
+	while (mono_before(c->next, now) && serve_one(c))
+		c->next = mono_add(c->next, span_ms(COPIES_PACE_MS));
 }
 
 static void
@@ -277,8 +310,8 @@ drop_idle(struct copies *c, mono_t now)
 	for (int i = 0; i < COPIES_MAX; i++) {
 		struct copy *copy = &c->all[i];
 
-		if ((copy->state == COPY_READY || copy->state == COPY_BROKEN) && !copy->asked &&
-		    mono_reached(now, copy->idle))
+		if ((copy->state == COPY_READY || copy->state == COPY_BROKEN) &&
+		    !part_is_due(copy) && mono_reached(now, copy->idle))
 			drop(copy);
 	}
 }
@@ -290,8 +323,7 @@ on_timer(uv_timer_t *timer)
 	mono_t now = clock_now();
 
 	drop_idle(c, now);
-	if (mono_reached(now, c->next))
-		serve_one(c, now);
+	serve_what_is_due(c, now);
 	arm(c);
 }
 
@@ -310,6 +342,26 @@ copy_for(struct copies *c, struct copies_reader reader, uint64_t id)
 	return copy != NULL ? copy : begin(c, reader);
 }
 
+/* The next question, or an earlier one again: what was on its way is lost. */
+static void
+go_on(struct copies *c, struct copy *copy, uint64_t offset)
+{
+	const mono_t soon = mono_add(clock_now(), (span_t){-c->config.soon.ns});
+
+	if (offset > copy->has && offset <= copy->next) {
+		if (mono_before(*time_of(copy, offset - 1), soon))
+			copy->ahead = 1;
+		else if (copy->ahead < COPIES_AHEAD)
+			copy->ahead++;
+	} else {
+		copy->next = offset;
+		copy->ahead = 1;
+	}
+	copy->has = offset;
+	copy->begun = true;
+	arm(c);
+}
+
 void
 copies_ask(struct copies *c, struct copies_reader reader, const struct msg_copy_request *request)
 {
@@ -322,16 +374,14 @@ copies_ask(struct copies *c, struct copies_reader reader, const struct msg_copy_
 	}
 	copy->idle = mono_add(clock_now(), span_ms(COPIES_IDLE_MS));
 	if (copy->state == COPY_BROKEN) {
-		answer(c, copy, (struct msg_copy_part){.rc = RC_IO});
+		answer(c, copy, (struct msg_copy_part){.rc = copy->why});
 		drop(copy);
 	} else if (copy->state != COPY_READY) {
 		answer(c, copy, (struct msg_copy_part){.rc = RC_BUSY});
-	} else if (request->offset > copy->size) {
+	} else if (request->offset >= copy->size) {
 		answer(c, copy, (struct msg_copy_part){.rc = RC_INVAL});
 	} else {
-		copy->asked = true;
-		copy->offset = request->offset;
-		arm(c);
+		go_on(c, copy, request->offset);
 	}
 }
 
@@ -353,6 +403,8 @@ copies_new(const struct copies_config *config)
 	char path[PATH_MAX];
 
 	c->config = *config;
+	if (c->config.soon.ns == 0)
+		c->config.soon = span_ms(COPIES_SOON_MS);
 	snprintf(path, sizeof path, "%s/" STORE_COPY, config->directory);
 	c->path = bytes_to_text(bytes_of(path));
 	c->part = memory_zero(1, LIMIT_PART);

@@ -2,9 +2,10 @@
  * up.
  *
  * Each reader has one copy at a time, made by a thread of the store while all else goes on, and
- * reads it in parts, one after the other. Parts are paced, so that the cell keeps its speed. The
- * file has no name once it is made: it is gone when nobody reads it any more, or with the
- * process. */
+ * reads it in parts, one after the other: it asks for the next one when it has one. As long as the
+ * questions come back soon, some parts are on their way ahead of them: a busy process takes its time
+ * for each. Parts are paced, so that the cell keeps its speed. The file has no name once it is made:
+ * it is gone when nobody reads it any more, or with the process. */
 #ifndef LSFS_IO_COPIES_H
 #define LSFS_IO_COPIES_H
 
@@ -23,9 +24,11 @@ struct copies_config {
 	uv_loop_t *loop;
 	struct store *store; /* started */
 	const char *directory;
-	/* A part, or why there is none; at once or later, at most one for each question. The view
-	 * lasts for the call. */
+	/* A part, or why there is none; at once or later. The view lasts for the call. */
 	void (*answer)(void *user, struct copies_reader reader, const struct msg_copy_part *part);
+	/* A copy will be made for this replica, of the state as it is now or later. */
+	void (*begun)(void *user, uint8_t peer);
+	span_t soon; /* default COPIES_SOON_MS */
 	void *user;
 };
 
@@ -34,12 +37,15 @@ enum {
 	COPIES_IDLE_MS = 60000, /* one that is not read for so long is dropped */
 	COPIES_DONE_MS = 10000, /* one that was read to its end: or when another has no place */
 	COPIES_PACE_MS = 4,    /* between two parts, of all copies together: 64 MiB a second */
+	COPIES_BURST = 4,      /* parts that are made up for, when the loop came late */
+	COPIES_AHEAD = 8,      /* parts of a copy that are on their way, at most */
+	COPIES_SOON_MS = 100,  /* a question that comes later behind its part: one at a time again */
 };
 
 struct copies *copies_new(const struct copies_config *config);
 /* A question. `copy` 0: a new one, told RC_BUSY until it is made; so is one that is known and not
- * made yet, with its number. RC_NOENT: there is no such copy (any more). RC_IO: it could not be
- * made or read (no room on the disk, say). */
+ * made yet, with its number. RC_NOENT: there is no such copy (any more). RC_NODATA: the state is
+ * empty yet. RC_NOSPC: the disk has no room for a copy. RC_IO: it could not be made or read. */
 void copies_ask(struct copies *c, struct copies_reader reader,
                 const struct msg_copy_request *request);
 /* It is gone, and will ask no more. */

@@ -63,6 +63,15 @@ on_ask(void *user, uint8_t replica, const struct msg_snapshot_request *request)
 }
 
 static void
+on_copy_begun(void *user, uint8_t replica)
+{
+	struct exchange *x = user;
+
+	if (!x->stopping)
+		x->config.copy_begun(x->config.user, replica);
+}
+
+static void
 on_ready(void *user)
 {
 	struct exchange *x = user;
@@ -164,7 +173,7 @@ exchange_new(const struct exchange_config *config)
 	x->config = *config;
 	x->copies = copies_new(&(struct copies_config){
 		.loop = config->loop, .store = config->store, .directory = config->directory,
-		.answer = on_answer, .user = x,
+		.answer = on_answer, .begun = on_copy_begun, .user = x,
 	});
 	x->snapshot = snapshot_new(&(struct snapshot_config){
 		.loop = config->loop, .directory = config->directory,

@@ -15,6 +15,8 @@ struct exchange_config {
 	const struct identity *identity;
 	/* Sends a frame, to a replica or (replica 0) on a client's connection. */
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
+	/* A copy of our state will be made for another replica. */
+	void (*copy_begun)(void *user, uint8_t replica);
 	/* A state has come: the replica has to be started anew with it. */
 	void (*ready)(void *user);
 	void *user;

@@ -430,6 +430,12 @@ on_peer(void *user, uint8_t replica, struct bytes frame)
 }
 
 void
+host_copy_begun(void *user, uint8_t replica)
+{
+	host_step(user, (struct replica_event){.kind = REPLICA_COPY_BEGUN, .peer = replica});
+}
+
+void
 host_exchange_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
 {
 	struct host *h = user;

@@ -152,7 +152,8 @@ start_exchange(struct host *h, uv_loop_t *loop)
 		return NULL;
 	return exchange_new(&(struct exchange_config){
 		.loop = loop, .store = h->store, .directory = h->directory,
-		.identity = &h->identity, .send = host_exchange_send, .ready = on_ready, .user = h,
+		.identity = &h->identity, .send = host_exchange_send,
+		.copy_begun = host_copy_begun, .ready = on_ready, .user = h,
 	});
 }
 

@@ -66,7 +66,8 @@ void host_follow_members(struct host *h);
 void host_stay_awake(struct host *h);
 /* The owner is told at the end of this turn. */
 void host_tell(struct host *h, enum host_news news);
-/* A frame of the exchange. */
+/* What the exchange has: a copy that is begun for another replica; a frame. */
+void host_copy_begun(void *user, uint8_t replica);
 void host_exchange_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 /* The loop's handles, on; they are closed by host_life.c. */
 void host_start_handles(struct host *h, uv_loop_t *loop);

@@ -222,6 +222,12 @@ snapshot_part(struct snapshot *s, uint8_t from, const struct msg_snapshot_part *
 	case RC_NOENT:
 		fail(s, "it has dropped the copy");
 		return;
+	case RC_NODATA:
+		fail(s, "there is nothing in it yet");
+		return;
+	case RC_NOSPC:
+		fail(s, "its disk has no room for a copy");
+		return;
 	default:
 		fail(s, "it cannot make or read a copy");
 		return;

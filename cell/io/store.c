@@ -553,7 +553,7 @@ store_state_queued(struct store *s)
 
 void
 store_copy(struct store *s, const char *name,
-           void (*done)(void *user, uint64_t applied, const char *why), void *user)
+           void (*done)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
 {
 	must(s->started && !s->closing);
 	copier_add(&s->copier, name, done, user);

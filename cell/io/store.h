@@ -49,12 +49,13 @@ struct store *store_open(const char *directory, const char *cell, uint8_t replic
 void store_recovered_free(struct px_recovered *recovered);
 
 /* A consistent copy of state.db, made by a thread of its own while all else goes on (one after the
- * other), as DIRECTORY/`name`, synced; `done` is called on the loop's thread with the applied index
- * of the copy, or with `why` it could not be made. At store_close an unfinished one is given up.
+ * other), as DIRECTORY/`name`, synced; `done` is called on the loop's thread (copier_done in
+ * cell/io/copier.h). At store_close an unfinished one is given up.
  * One that is named STORE_COPY and is still there at the next store_open is removed. */
 #define STORE_COPY "copy.db"
 void store_copy(struct store *s, const char *name,
-                void (*done)(void *user, uint64_t applied, const char *why), void *user);
+                void (*done)(void *user, enum rc rc, uint64_t applied, const char *why),
+                void *user);
 /* What a copy from another replica is written into; when it is whole, store_snapshot_ready checks
  * it (it must load; false with one line in `why`, and it is deleted) and names it so that the next
  * store_open puts it in the place of state.db. Blocks for as long as a load takes. */

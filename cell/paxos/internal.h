@@ -80,6 +80,8 @@ struct peer {
 	mono_t lease_end;        /* of its grant, counted from the heartbeat's sending */
 	mono_t heard;            /* its last answer of this mastership */
 	bool full;               /* its disk */
+	uint64_t copy;           /* it reads a copy of our state, of this slot or a later one, and
+	                          * then needs what comes behind; 0: it doesn't */
 };
 
 struct px {
@@ -332,5 +334,6 @@ uint64_t px_matched(const struct px *px, uint8_t id);
 /* The master: the slot up to which no member needs the log any more. */
 uint64_t px_trim_target(const struct px *px);
 void px_on_applied(struct px *px, uint64_t slot);
+void px_on_copy_begun(struct px *px, uint8_t from);
 
 #endif

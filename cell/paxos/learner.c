@@ -161,18 +161,50 @@ px_trim_target(const struct px *px)
 	return target;
 }
 
-/* What is over the limit of the log is not kept for members who lack it: they get a copy of the
- * state ("Paxos Made Live", section 5.5). */
+/* Up to here it is more than so many times the limit. */
 static uint64_t
-over_limit(const struct px *px)
+over(const struct px *px, unsigned times)
 {
 	uint64_t slot = px->log.base, applied = px_applied_reported(px);
 	uint64_t last = window_last(&px->log);
 
-	while (slot < applied && (last - slot > px->config.log_entries ||
-	                          window_bytes(&px->log, slot, last) > px->config.log_bytes))
+	while (slot < applied &&
+	       (last - slot > px->config.log_entries * times ||
+	        window_bytes(&px->log, slot, last) > px->config.log_bytes * times))
 		slot++;
 	return slot;
+}
+
+/* What is over the limit of the log is not kept for members who lack it: they get a copy of the
+ * state ("Paxos Made Live", section 5.5). Who reads one needs what was written meanwhile, or had to
+ * read another one, and so for ever in a cell that writes faster than it copies: until that member
+ * has come back within the limit more is kept, though not without end. */
+static uint64_t
+over_limit(struct px *px)
+{
+	const uint64_t usual = over(px, 1), most = over(px, PX_LOG_COPIES);
+	uint64_t slot = usual;
+
+	for (int i = 0; i < px->others_n; i++) {
+		struct peer *p = &px->peers[px->others[i]];
+		const uint64_t needed = p->match > p->copy ? p->match : p->copy;
+
+		if (p->copy == 0)
+			continue;
+		if (needed < most || (p->match >= p->copy && p->match >= usual))
+			p->copy = 0;
+		else if (needed < slot)
+			slot = needed;
+	}
+	return slot;
+}
+
+/* The copy holds what is in state.db. */
+void
+px_on_copy_begun(struct px *px, uint8_t from)
+{
+	if (px->role == PX_MASTER)
+		px->peers[from].copy = px_applied_reported(px);
 }
 
 /* Deletes only what is durable in our own state.db, and in everyone's or over the limit. The last

@@ -309,6 +309,9 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	case PX_FULL:
 		px->full = event->on;
 		break;
+	case PX_COPY_BEGUN:
+		px_on_copy_begun(px, event->from);
+		break;
 	}
 	px_members_settle(px);
 	px_leave_check(px);

@@ -63,7 +63,11 @@ struct px_config {
 	uint64_t seed;                     /* of the election jitter */
 };
 
-enum { PX_LOG_ENTRIES = 65536, PX_LOG_BYTES = 64 * 1024 * 1024 };
+enum {
+	PX_LOG_ENTRIES = 65536,
+	PX_LOG_BYTES = 64 * 1024 * 1024,
+	PX_LOG_COPIES = 4, /* so many times as much is kept while somebody reads a copy */
+};
 
 enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
 
@@ -116,6 +120,7 @@ enum px_event_kind {
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
 	PX_STEP_DOWN, /* give the mastership up, to `to` or to whoever is furthest (0) */
 	PX_FULL,      /* on: our disk is full, or (off) has room again; told to the master */
+	PX_COPY_BEGUN, /* from: is about to read a copy of our state, as it is now or later */
 };
 
 struct px_event {

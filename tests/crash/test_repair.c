@@ -17,9 +17,10 @@
 enum { REPAIR_LAST = 30, REPAIR_APPLIED = 12, REPAIR_TRIMMED = 8, SNAPSHOT = 60 };
 
 static void
-on_copied(void *user, uint64_t applied, const char *why)
+on_copied(void *user, enum rc rc, uint64_t applied, const char *why)
 {
-	must(why == NULL && applied == SNAPSHOT);
+	(void)why;
+	must(rc == RC_OK && applied == SNAPSHOT);
 	*(bool *)user = true;
 }
 

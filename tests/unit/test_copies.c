@@ -43,7 +43,7 @@ struct play {
 
 	int parts, asked[REPLICAS + 1], made, ready_n, stopped_n;
 	bool late;                       /* making takes a moment */
-	void (*done)(void *user, uint64_t applied, const char *why);
+	void (*done)(void *user, enum rc rc, uint64_t applied, const char *why);
 	void *done_user;
 	const char *made_name;
 	int maker;
@@ -73,12 +73,12 @@ on_make(uv_timer_t *timer)
 	p->made++;
 	if (!p->no_room)
 		put_file(p->makers[p->maker], p->made_name, p->state, STATE);
-	p->done(p->done_user, 77, p->no_room ? "No space left on device" : NULL);
+	p->done(p->done_user, p->no_room ? RC_NOSPC : RC_OK, 77, "No space left on device");
 }
 
 void
 store_copy(struct store *s, const char *name,
-           void (*done)(void *user, uint64_t applied, const char *why), void *user)
+           void (*done)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
 {
 	must(!uv_is_active((uv_handle_t *)&play->make)); /* one at a time */
 	play->maker = (uint8_t *)s - (uint8_t *)play;
@@ -371,10 +371,10 @@ test_another_replica(void **unused)
 	start(&p);
 	p.silent = 1;
 	snapshot_need(p.snapshot, 1);
-	UNTIL(&p, p.parts == 2);
+	UNTIL(&p, p.parts >= 2);
 	UNTIL(&p, (snapshot_need(p.snapshot, 2), p.ready_n == 1));
 	assert_int_equal(p.made, 2);
-	assert_int_equal(p.parts, 2 + 4 + 6); /* thrice asked again in vain */
+	assert_true(p.parts >= 2 + 4 + 6); /* thrice asked again in vain */
 	end(&p);
 }
 
@@ -415,7 +415,7 @@ test_not_needed_any_more(void **unused)
 	start(&p);
 	snprintf(path, sizeof path, "%s/" STORE_SNAPSHOT, p.directory);
 	snapshot_need(p.snapshot, 1);
-	UNTIL(&p, p.parts == 3);
+	UNTIL(&p, p.parts >= 3);
 	assert_int_equal(access(path, F_OK), 0);
 	snapshot_need(p.snapshot, 0);
 	assert_int_not_equal(access(path, F_OK), 0);
@@ -433,7 +433,7 @@ test_stopped(void **unused)
 	for (int i = 0; i <= 6; i++) {
 		start(&p);
 		snapshot_need(p.snapshot, 1);
-		UNTIL(&p, p.parts == i);
+		UNTIL(&p, p.parts >= i);
 		stop_snapshot(&p);
 		end(&p);
 	}
@@ -461,7 +461,7 @@ ask_copy(struct copies *c, uint64_t conn, uint64_t copy, uint64_t offset)
 	copies_ask(c, (struct copies_reader){.conn = conn}, &request);
 }
 
-/* There is room for so many readers; a part is told at most once for each question. */
+/* There is room for so many readers; a part is told once for each question, at first. */
 static void
 test_many_readers(void **unused)
 {
@@ -499,11 +499,8 @@ test_many_readers(void **unused)
 	assert_int_equal(last_part.offset, LIMIT_PART);
 	assert_int_equal(last_part.size, STATE);
 	assert_int_equal(last_part.applied, 77);
-	ask_copy(c, 1, ids[0], STATE + 1);
-	assert_int_equal(last_part.rc, RC_INVAL);
 	ask_copy(c, 1, ids[0], STATE);
-	UNTIL(&p, answers_n == COPIES_MAX + 2);
-	assert_int_equal(last_part.data.len, 0);
+	assert_int_equal(last_part.rc, RC_INVAL);
 
 	copies_forget(c, (struct copies_reader){.conn = 1});
 	ask_copy(c, 100, 0, 0);
@@ -520,6 +517,81 @@ test_many_readers(void **unused)
 	assert_int_equal(p.made, COPIES_MAX + 3);
 	p.stopped_n = 0;
 	end(&p);
+}
+
+static void
+begin_asking(struct play *p, struct copies **c, int64_t soon_ms)
+{
+	start(p);
+	*c = copies_new(&(struct copies_config){
+		.loop = &p->loop, .store = (struct store *)p, .directory = p->makers[0],
+		.answer = on_copy_answer, .soon = span_ms(soon_ms),
+	});
+	ask_copy(*c, 1, 0, 0);
+	UNTIL(p, p->made == 1);
+	answers_n = 0;
+	ask_copy(*c, 1, last_part.copy, 0);
+}
+
+static void
+end_asking(struct play *p, struct copies *c)
+{
+	copies_stop(c, on_stopped, p);
+	UNTIL(p, p->stopped_n == 1);
+	p->stopped_n = 0;
+	end(p);
+}
+
+/* So many answers, and no more of them by themselves. */
+static void
+assert_answers(struct play *p, int n)
+{
+	const mono_t enough = mono_add(clock_now(), span_ms(COPIES_PACE_MS * 5));
+
+	UNTIL(p, answers_n >= n && mono_reached(clock_now(), enough));
+	assert_int_equal(answers_n, n);
+}
+
+/* Who comes back soon for the next part finds some on their way. */
+static void
+test_ahead(void **unused)
+{
+	struct copies *c;
+	struct play p;
+
+	(void)unused;
+	begin_asking(&p, &c, 20000);
+	UNTIL(&p, answers_n == 1);
+	ask_copy(c, 1, last_part.copy, LIMIT_PART);
+	UNTIL(&p, answers_n == 3);
+	ask_copy(c, 1, last_part.copy, LIMIT_PART * 2);
+	UNTIL(&p, answers_n == 5);
+	assert_int_equal(last_part.offset, LIMIT_PART * 4);
+	ask_copy(c, 1, last_part.copy, LIMIT_PART * 2); /* what was on its way is lost */
+	UNTIL(&p, answers_n == 6);
+	assert_int_equal(last_part.offset, LIMIT_PART * 2);
+	assert_answers(&p, 6);
+	end_asking(&p, c);
+}
+
+/* A link that is slow carries one part at a time: other messages wait behind it. */
+static void
+test_not_ahead(void **unused)
+{
+	struct copies *c;
+	struct play p;
+	mono_t late;
+
+	(void)unused;
+	begin_asking(&p, &c, 10);
+	for (int i = 1; i <= 3; i++) {
+		UNTIL(&p, answers_n == i);
+		late = mono_add(clock_now(), span_ms(10 + COPIES_PACE_MS * 5));
+		UNTIL(&p, mono_reached(clock_now(), late));
+		assert_int_equal(answers_n, i);
+		ask_copy(c, 1, last_part.copy, (uint64_t)LIMIT_PART * (unsigned)i);
+	}
+	end_asking(&p, c);
 }
 
 /* Who has read to the end keeps nobody from reading. */
@@ -564,6 +636,7 @@ main(void)
 		cmocka_unit_test(test_another_replica), cmocka_unit_test(test_not_made),
 		cmocka_unit_test(test_whole_refused), cmocka_unit_test(test_not_needed_any_more),
 		cmocka_unit_test(test_stopped), cmocka_unit_test(test_many_readers),
+		cmocka_unit_test(test_ahead), cmocka_unit_test(test_not_ahead),
 		cmocka_unit_test(test_read_to_the_end),
 	};
 

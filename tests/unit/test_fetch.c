@@ -28,6 +28,7 @@ enum step {
 	EMPTY,    /* a part without data */
 	REFUSED,
 	BROKEN,   /* cannot make one */
+	NOTHING,  /* its state is empty yet */
 	RUBBISH,  /* no frame at all */
 	CLOSE,
 	KILL,     /* a signal to who asks, and no answer */
@@ -110,6 +111,9 @@ answer(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
 		break;
 	case REFUSED:
 		part = (struct msg_copy_part){.rc = RC_PERM};
+		break;
+	case NOTHING:
+		part = (struct msg_copy_part){.rc = RC_NODATA};
 		break;
 	case BROKEN:
 		part = (struct msg_copy_part){.rc = RC_IO};
@@ -289,7 +293,7 @@ static void
 test_begins_anew(void **state)
 {
 	(void)state;
-	assert_int_equal(FETCH(BROKEN, OLD, PART, GONE, OLD, PART), FETCH_DONE);
+	assert_int_equal(FETCH(NOTHING, OLD, PART, GONE, OLD, PART), FETCH_DONE);
 	assert_int_equal(replica.anew, 5);
 	assert_whole();
 }
@@ -300,6 +304,8 @@ test_not_for_ever(void **state)
 	(void)state;
 	assert_int_equal(FETCH(OLD), FETCH_FAILED);
 	assert_why("its state stays behind");
+	assert_int_equal(FETCH(NOTHING), FETCH_FAILED);
+	assert_why("there is nothing in it yet");
 }
 
 static void

@@ -585,6 +585,61 @@ trims_what_is_over_the_limit_whoever_needs_it(void **state)
 	assert_int_equal(trimmed_with(1, 1), 4); /* what is not durable in the state stays */
 }
 
+/* n more entries are chosen by 1 and 2, and durable in our state; where the log begins then. */
+static uint64_t
+first_behind(struct bench *b, struct ballot mine, int n)
+{
+	for (int i = 0; i < n; i++)
+		bench_propose(b, "8 bytes.");
+	bench_persist(b, b->update.ticket);
+	bench_receive(b, 2, (struct message){.code = MSG_accepted,
+	                                     .accepted = {mine, px_last(b->px)}});
+	assert_int_equal(px_chosen(b->px), px_last(b->px));
+	for (int i = 0; i < 2; i++) { /* the hint has to be durable, too */
+		bench_step(b, (struct px_event){.kind = PX_APPLIED, .slot = px_last(b->px)});
+		bench_persist(b, b->update.ticket);
+	}
+	return px_first(b->px);
+}
+
+static struct ballot
+master_with_limit(struct bench *b, uint64_t entries)
+{
+	struct px_config config = bench_config(3);
+	struct ballot mine;
+
+	config.log_entries = entries;
+	*b = bench_of(&config, &nothing);
+	bench_timeout(b);
+	mine = bench_sent(b, 2, MSG_prepare, NULL)->prepare.ballot;
+	promise(b, mine, 0, NULL, 0);
+	bench_persist(b, b->update.ticket);
+	reply(b, mine, 1, 0, 0);
+	return mine;
+}
+
+static void
+keeps_more_for_who_reads_a_copy(void **state)
+{
+	struct bench b;
+	struct ballot mine = master_with_limit(&b, 4);
+
+	(void)state;
+	assert_int_equal(first_behind(&b, mine, 10), 7);
+	bench_step(&b, (struct px_event){.kind = PX_COPY_BEGUN, .from = 3});
+	assert_int_equal(first_behind(&b, mine, 10), 11); /* the copy is of 10 */
+	assert_int_equal(first_behind(&b, mine, 6), 11);
+	assert_int_equal(first_behind(&b, mine, 1), 24); /* 16 is as much as may be */
+	bench_step(&b, (struct px_event){.kind = PX_COPY_BEGUN, .from = 3});
+	assert_int_equal(first_behind(&b, mine, 10), 28); /* of 27 */
+	bench_receive(&b, 3, (struct message){.code = MSG_accepted, .accepted = {mine, 30}});
+	assert_int_equal(first_behind(&b, mine, 1), 31); /* it comes back */
+	bench_receive(&b, 3, (struct message){.code = MSG_accepted, .accepted = {mine, 36}});
+	assert_int_equal(first_behind(&b, mine, 1), 36); /* it is back: the limit counts again */
+	assert_int_equal(first_behind(&b, mine, 9), 45);
+	bench_free(&b);
+}
+
 /* ---- the end of a mastership ---- */
 
 static void
@@ -722,6 +777,7 @@ main(void)
 		cmocka_unit_test(batches_while_the_pipeline_is_full),
 		cmocka_unit_test(trims_nothing_that_a_member_may_need),
 		cmocka_unit_test(trims_what_is_over_the_limit_whoever_needs_it),
+		cmocka_unit_test(keeps_more_for_who_reads_a_copy),
 		cmocka_unit_test(steps_down_before_a_higher_ballot),
 		cmocka_unit_test(gives_up_when_nobody_answers),
 		cmocka_unit_test(goes_on_after_a_long_sleep),

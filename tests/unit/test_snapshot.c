@@ -23,18 +23,20 @@ static struct fixture f, other;
 
 struct copied {
 	bool done;
+	enum rc rc;
 	uint64_t applied;
 	char why[256];
 };
 
 static void
-on_copied(void *user, uint64_t applied, const char *why)
+on_copied(void *user, enum rc rc, uint64_t applied, const char *why)
 {
 	struct copied *c = user;
 
 	c->done = true;
+	c->rc = rc;
 	c->applied = applied;
-	snprintf(c->why, sizeof c->why, "%s", why != NULL ? why : "");
+	snprintf(c->why, sizeof c->why, "%s", why);
 }
 
 static void
@@ -220,6 +222,7 @@ test_nothing_to_copy(void **state)
 	open_started(&f);
 	store_copy(f.store, STORE_COPY, on_copied, &c);
 	wait_copied(&c);
+	assert_int_equal(c.rc, RC_NODATA);
 	assert_non_null(strstr(c.why, "there is nothing to copy yet"));
 	assert_false(there(&f, STORE_COPY));
 	fixture_close(&f);
