@@ -3,9 +3,9 @@
  *
  * Each reader has one copy at a time, made by a thread of the store while all else goes on, and
  * reads it in parts, one after the other: it asks for the next one when it has one. As long as the
- * questions come back soon, some parts are on their way ahead of them: a busy process takes its time
- * for each. Parts are paced, so that the cell keeps its speed. The file has no name once it is made:
- * it is gone when nobody reads it any more, or with the process. */
+ * questions come back soon, some parts are on their way ahead of them: a busy process takes its
+ * time for each. Parts are paced, so that the cell keeps its speed. The file has no name once it is
+ * made: it is gone when nobody reads it any more, or with the process. */
 #ifndef LSFS_IO_COPIES_H
 #define LSFS_IO_COPIES_H
 
@@ -39,7 +39,7 @@ enum {
 	COPIES_PACE_MS = 4,    /* between two parts, of all copies together: 64 MiB a second */
 	COPIES_BURST = 4,      /* parts that are made up for, when the loop came late */
 	COPIES_AHEAD = 8,      /* parts of a copy that are on their way, at most */
-	COPIES_SOON_MS = 100,  /* a question that comes later behind its part: one at a time again */
+	COPIES_SOON_MS = 100,  /* a question that comes later than that: one at a time again */
 };
 
 struct copies *copies_new(const struct copies_config *config);

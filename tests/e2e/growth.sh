@@ -52,6 +52,7 @@ begin_samples() {
 		sample
 		pause_s 0.5
 	done 2> /dev/null &
+	echo $! > "$work/pid-samples"
 }
 
 mebibytes() { awk -v n="$1" 'BEGIN { printf "%.1f", n / 1048576 }'; }
