@@ -51,12 +51,15 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 	    .code = MSG_redirect,
 	    .redirect = {.epoch = tree_epoch(m->tree), .master = master},
 	};
-	struct connection *c;
+	struct connection *c = m_connection_find(m, conn);
 
 	m->u = u;
-	RB_FOREACH(c, m_connection_tree, &m->connections)
-	if (conn == 0 ? c->session == NULL : c->id == conn)
+	if (c != NULL)
 		m_connection_send(m, c, &redirect);
+	if (conn == 0)
+		RB_FOREACH(c, m_connection_tree, &m->connections)
+		if (c->session == NULL)
+			m_connection_send(m, c, &redirect);
 	m->u = NULL;
 }
 
@@ -68,11 +71,13 @@ master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
 	    .code = MSG_members,
 	    .members = {tree_members_version(m->tree), tree_members(m->tree, &packed)},
 	};
-	struct connection *c;
+	struct connection *c = m_connection_find(m, conn);
 
 	m->u = u;
-	RB_FOREACH(c, m_connection_tree, &m->connections)
-	if (conn == 0 || c->id == conn)
+	if (c != NULL)
+		m_connection_send(m, c, &message);
+	if (conn == 0)
+		RB_FOREACH(c, m_connection_tree, &m->connections)
 		m_connection_send(m, c, &message);
 	m->u = NULL;
 	buffer_free(&packed);
