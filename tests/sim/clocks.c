@@ -2,7 +2,6 @@
 #include "tests/sim/sim.h"
 
 enum {
-	ALLOWED_PPM = 4970,  /* of one clock against the simulator's: two differ by one percent */
 	WILD_PPM = 400000,
 	HOUR_S = 3600,
 	YEAR_S = 365 * 24 * HOUR_S,
@@ -45,7 +44,7 @@ clock_stand_still(struct local_clock *c, int64_t at, int64_t until)
 int64_t
 clock_draw_rate(struct rng *r, enum clocks clocks)
 {
-	int64_t most = clocks == CLOCKS_WILD ? WILD_PPM : ALLOWED_PPM;
+	int64_t most = clocks == CLOCKS_WILD ? WILD_PPM : CLOCK_PPM;
 
 	if (clocks == CLOCKS_ALIKE)
 		return 0;

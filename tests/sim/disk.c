@@ -109,15 +109,18 @@ log_record(struct disk *d, const struct px_record *r)
 	}
 }
 
-/* When a write that is handed over now is durable, behind all that were handed over before. */
+/* When a write that is handed over now is durable. All that waits while one transaction is written
+ * shares the next. */
 static int64_t
-disk_done(struct sim *s, const struct disk *d, int64_t busy, int64_t factor)
+disk_done(struct sim *s, const struct disk *d, struct transactions *w, int64_t factor)
 {
-	int64_t start = sim_between(s, s->now, d->slow_until);
-
-	if (start < busy)
-		start = busy;
-	return start + factor * 1000 * sim_between(s, 50, 50 + s->swarm.disk_us);
+	if (w->begins > s->now)
+		return w->busy;
+	w->begins = sim_between(s, s->now, d->slow_until);
+	if (w->begins < w->busy)
+		w->begins = w->busy;
+	w->busy = w->begins + factor * 1000 * sim_between(s, 50, 50 + s->swarm.disk_us);
+	return w->busy;
 }
 
 static struct writing *
@@ -153,8 +156,7 @@ disk_write_log(struct sim *s, struct disk *d, uint64_t ticket, const struct px_r
 		w->records[i] = records[i];
 		w->records[i].payload = bytes_copy(records[i].payload);
 	}
-	d->log_busy = disk_done(s, d, d->log_busy, 1);
-	return d->log_busy;
+	return disk_done(s, d, &d->log_under_way, 1);
 }
 
 static void
@@ -210,8 +212,7 @@ disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_lis
 
 	w->rows = *rows;
 	*rows = (struct row_list){0};
-	d->state_busy = disk_done(s, d, d->state_busy, s->swarm.keep_saved_back ? 20 : 1);
-	return d->state_busy;
+	return disk_done(s, d, &d->state_under_way, s->swarm.keep_saved_back ? 20 : 1);
 }
 
 void
@@ -267,7 +268,7 @@ disk_crash(struct sim *s, struct disk *d, enum loss loss)
 		else
 			state_write(d, w);
 	}
-	d->log_busy = d->state_busy = 0;
+	d->log_under_way = d->state_under_way = (struct transactions){0};
 	return any || lost;
 }
 
@@ -279,7 +280,7 @@ disk_finish(struct disk *d)
 		state_write(d, TAILQ_FIRST(&d->state));
 	while (!TAILQ_EMPTY(&d->log))
 		log_write(d, TAILQ_FIRST(&d->log));
-	d->log_busy = d->state_busy = 0;
+	d->log_under_way = d->state_under_way = (struct transactions){0};
 }
 
 /* ---- damage ---- */
@@ -347,7 +348,7 @@ disk_copy(struct disk *to, const struct disk *from)
 	disk_free(to);
 	*to = *from;
 	disk_init(to);
-	to->log_busy = to->state_busy = 0;
+	to->log_under_way = to->state_under_way = (struct transactions){0};
 	RB_FOREACH(slot, slot_tree, (struct slot_tree *)&from->slots)
 	slot_put(to, &(struct px_record){.slot = slot->number,
 	                                 .ballot = slot->ballot,

@@ -48,6 +48,9 @@ static const struct {
     [FAULT_WIPED] = {"disks emptied", 10},
     [FAULT_OLD_COPY] = {"disks restored from old copies", 10},
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
+    [FAULT_AT_RELEASE] = {"sessions destroyed as a lock comes free", 1000},
+    [FAULT_AT_HOLD] = {"sessions with several locks ended", 1000},
+    [FAULT_RACE] = {"leases that end as others begin", 0},
     [FAULT_RESTORED] = {"restores", 0},
     [FAULT_REFUSED] = {"starts refused behind a failed fsync", 0},
     [FAULT_MACHINE_LOST] = {"replicas lost for good", 15},
@@ -212,6 +215,8 @@ fault_machine(struct sim *s, struct machine *m)
 	if (fault_strikes(s, FAULT_DESTROY))
 		work_destroy(s, m, &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)]);
 	fault_machine_clock(s, m);
+	if (m->up)
+		ambush_holder(s, m);
 }
 
 static void
@@ -347,6 +352,7 @@ static const char *const split_names[SPLITS] = {
 static void
 isolate(struct sim *s, int node, int machine, int64_t until)
 {
+	ambush_watch(s, machine, until);
 	for (int i = 0; i < s->hosts_n; i++) {
 		if (i == node)
 			continue;
@@ -438,7 +444,7 @@ fault_master(struct sim *s)
 	if (n == NULL || !fault_strikes(s, FAULT_MASTER))
 		return;
 	fault(s, FAULT_MASTER, "it strikes the master, replica %d", n->id);
-	switch (rng_below(&s->rng, 10)) {
+	switch (rng_below(&s->rng, 11)) {
 	case 0:
 		host_crash(s, n, FAULT_CRASH);
 		return;
@@ -461,7 +467,10 @@ fault_master(struct sim *s)
 		adversary_pinch(s, n);
 		return;
 	case 7:
+		ambush_lease(s, n);
+		return;
 	case 8:
+	case 9:
 		split(s, SPLIT_WITH_CLIENT, n->id - 1, s->now + a_while(s));
 		return;
 	default:

@@ -395,7 +395,7 @@ host_start(struct sim *s, struct host *n)
 	    .members_n = n->file.n,
 	    .digest_every = s->swarm.digest_every,
 	    .paxos = {.self = (uint8_t)n->id,
-	              .lease = span_ms(500),
+	              .lease = span_ms(LEASE_MS),
 	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
 	              .log_entries = s->swarm.log_entries,
@@ -608,6 +608,24 @@ is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
 	       is_found_out_by(s, &n->file, n, with);
 }
 
+/* A state that is lost has to be somebody else's, too, and as far as the logs begin. */
+static bool
+has_state_elsewhere(const struct sim *s, const struct host *n)
+{
+	uint64_t begins = 0, reached = 0;
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct disk *d = &s->hosts[i].disk;
+
+		if (!host_exists(&s->hosts[i]))
+			continue;
+		begins = d->trimmed > begins ? d->trimmed : begins;
+		if (&s->hosts[i] != n && disk_is_whole(d) && d->applied > reached)
+			reached = d->applied;
+	}
+	return reached >= begins;
+}
+
 static bool
 damage(struct sim *s, struct host *n, enum fault f)
 {
@@ -650,7 +668,8 @@ host_damage(struct sim *s, struct host *n, enum fault f)
 	    [FAULT_MACHINE_LOST] = "it is lost for good",
 	};
 
-	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed)
+	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed ||
+	    (f != FAULT_ROT_LOG && !has_state_elsewhere(s, n)))
 		return;
 	if (n->up)
 		host_crash(s, n, FAULT_CRASH);

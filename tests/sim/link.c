@@ -43,6 +43,8 @@ run_arrive(struct sim *s, struct event *e)
 	}
 	if (!gate_passes(s, (int)e->a, n->id))
 		return;
+	if (wire_frame_code(e->data) == MSG_heartbeat)
+		n->heard_at = s->now;
 	trace_frame(s, "peer", e->a * 100 + (uint64_t)n->id, e->data);
 	host_event(s, n,
 	           (struct replica_event){

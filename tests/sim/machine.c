@@ -366,8 +366,10 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 	const struct op *op = &r->op;
 
 	trace_asked(s, r);
-	if (op->code == OP_release)
+	if (op->code == OP_release) {
 		give_up(s, m, op->release.node, op->release.acquisition);
+		ambush_release(s, m, op->release.node);
+	}
 	if (op->code == OP_cancel)
 		give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)

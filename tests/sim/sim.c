@@ -137,7 +137,7 @@ expect_master(struct sim *s)
 		if (!host_exists(n))
 			continue;
 		at = there > at ? there : at;
-		at = n->disk.log_busy > at ? n->disk.log_busy : at;
+		at = n->disk.log_under_way.busy > at ? n->disk.log_under_way.busy : at;
 		at = n->disk.stuck_until > at ? n->disk.stuck_until : at;
 		if (n->stopping)
 			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;

@@ -21,6 +21,7 @@
  *   restored.c a copy of the cell becomes a new one
  *   faults.c   which faults a seed has, and when they strike
  *   adversary.c  those that wait for their moment
+ *   ambush.c   those that wait for what clients do
  *   trace.c    what happens, in words
  *   soak.c     many runs, on all cores
  *
@@ -51,11 +52,17 @@ enum {
 
 struct sim;
 struct host;
+struct machine;
 
 /* ---- time, clocks.c ---- */
 
 #define MS ((int64_t)1000000)
 #define SECOND ((int64_t)1000000000)
+
+enum {
+	LEASE_MS = 500,   /* the master's */
+	CLOCK_PPM = 4970, /* of a clock against the simulator's: two differ by one percent */
+};
 
 /* A machine's own clock: another origin and another rate than the simulator's. */
 struct local_clock {
@@ -146,6 +153,9 @@ enum fault {
 	FAULT_OLD_COPY,     /* an earlier copy of it is put in its place */
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
 	FAULT_REFUSED,      /* a start in the boot in which the disk failed */
+	FAULT_AT_RELEASE,   /* a waiter's session ends as the lock comes free */
+	FAULT_AT_HOLD,      /* a session ends that has several locks */
+	FAULT_RACE,         /* a lease ends as another one begins */
 	FAULT_RESTORED,     /* no fault: a copy became a new cell */
 	FAULT_MACHINE_LOST, /* a replica is gone for good */
 	FAULT_AT_CHANGE,    /* something strikes as a change of the members is accepted */
@@ -199,6 +209,16 @@ void adversary_pinch(struct sim *s, struct host *master);
 void adversary_change(struct sim *s);
 /* A lock-delay begins, of so many nanoseconds. */
 void adversary_delay(struct sim *s, uint64_t node, int64_t length);
+
+/* ---- ambush.c ---- */
+
+/* A client asks for the release of a lock. */
+void ambush_release(struct sim *s, const struct machine *m, uint64_t node);
+/* If it has several locks that others wait for it may go. */
+void ambush_holder(struct sim *s, struct machine *m);
+/* A machine reads, again and again, what others write. */
+void ambush_watch(struct sim *s, int machine, int64_t until);
+void ambush_lease(struct sim *s, struct host *master);
 
 /* ---- net.c ---- */
 
@@ -321,6 +341,11 @@ struct writing {
 };
 TAILQ_HEAD(writing_list, writing);
 
+/* When the last transaction begins, and when it is written. */
+struct transactions {
+	int64_t begins, busy;
+};
+
 struct disk {
 	struct slot_tree slots;
 	struct ballot promised;
@@ -329,7 +354,7 @@ struct disk {
 	span_t lease;
 	struct saved_rows rows;
 	struct writing_list log, state; /* in order */
-	int64_t log_busy, state_busy;   /* until when the disk works on what it was given */
+	struct transactions log_under_way, state_under_way;
 	int64_t slow_until, stuck_until;
 	bool broken; /* the next fsync fails */
 	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
@@ -405,7 +430,7 @@ struct host {
 	bool full;
 	struct held_list held;
 	uint64_t durable_ticket;
-	int64_t paused_until, timer_at, back_at;
+	int64_t paused_until, timer_at, back_at, heard_at; /* the last: a heartbeat */
 	uint64_t timers, checked;
 	int role; /* enum px_role, as of the last step: for the trace */
 };

@@ -1,0 +1,198 @@
+/* Faults that wait for what clients do. Each prepares a race that could come by chance, and lets
+ * it: a waiter's session ends as the lock comes free, a session with several locks ends, a client
+ * reads on beside a master that was cut off, a lease ends as the next one begins. */
+#include "tests/sim/sim.h"
+
+/* ---- locks and sessions ---- */
+
+static struct machine *
+machine_of(struct sim *s, uint64_t session)
+{
+	for (int i = 0; i < s->machines_n; i++)
+		if (s->machines[i].session == session)
+			return &s->machines[i];
+	return NULL;
+}
+
+/* Somebody who waits for that lock, whoever asked first; NULL: nobody does. */
+static struct machine *
+waiter_of(struct sim *s, uint64_t node, const struct machine *but)
+{
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		const struct record *r = s->history.acquires[i];
+
+		if (r->waiting && r->machine != but->id && r->op.acquire.acquire.node == node &&
+		    s->machines[r->machine].session == r->session)
+			return &s->machines[r->machine];
+	}
+	return NULL;
+}
+
+static void
+run_destroy(struct sim *s, struct event *e)
+{
+	struct machine *victim = machine_of(s, e->a);
+
+	if (!s->calm && victim != NULL)
+		work_destroy(s, &s->machines[e->who], victim);
+}
+
+static void
+destroy_soon(struct sim *s, const struct machine *victim)
+{
+	for (int i = 0; i < s->machines_n; i++) {
+		if (i == victim->id)
+			continue;
+		heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 2 * MS),
+		                                   .run = run_destroy,
+		                                   .who = i,
+		                                   .a = victim->session});
+	}
+}
+
+void
+ambush_release(struct sim *s, const struct machine *m, uint64_t node)
+{
+	struct machine *waiter = waiter_of(s, node, m);
+
+	if (waiter == NULL || !fault_strikes(s, FAULT_AT_RELEASE))
+		return;
+	fault(s, FAULT_AT_RELEASE, "client %d, who waits for %s, ends as that comes free",
+	      waiter->id + 1, trace_path(s, node));
+	destroy_soon(s, waiter);
+}
+
+/* Locks that it has, and that others wait for. */
+static int
+wanted_locks(struct sim *s, const struct machine *m)
+{
+	uint64_t first = 0;
+	int n = 0;
+
+	for (size_t i = 0; i < m->holds_n; i++) {
+		uint64_t node = m->holds[i].node;
+
+		if (node == first || waiter_of(s, node, m) == NULL)
+			continue;
+		first = node;
+		n++;
+	}
+	return n;
+}
+
+void
+ambush_holder(struct sim *s, struct machine *m)
+{
+	if (m->holds_n < 2 || s->swarm.rates[FAULT_AT_HOLD] == 0 || wanted_locks(s, m) < 2 ||
+	    !fault_strikes(s, FAULT_AT_HOLD))
+		return;
+	fault(s, FAULT_AT_HOLD, "client %d goes, and others wait for several of its locks",
+	      m->id + 1);
+	if (rng_chance(&s->rng, 500))
+		machine_close(s, m);
+	else
+		destroy_soon(s, m);
+}
+
+/* ---- reads beside a master that was cut off ---- */
+
+static bool
+can_ask(const struct sim *s, const struct machine *m)
+{
+	return m->up && !m->closing && m->state == CLIENT_SAFE && m->paused_until <= s->now;
+}
+
+/* It reads what another one writes. */
+static void
+run_watch(struct sim *s, struct event *e)
+{
+	struct machine *reader = &s->machines[e->who];
+	struct machine *writer = &s->machines[rng_below(&s->rng, (uint64_t)s->machines_n)];
+	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of("reg0"));
+	struct event again = *e;
+	struct op op;
+
+	if (s->calm || s->now > (int64_t)e->b)
+		return;
+	if (it != NULL && writer != reader && can_ask(s, writer)) {
+		op = (struct op){.code = OP_set_contents, .set_contents = {.node = it->node}};
+		machine_request(s, writer, PROCESS_OPERATOR, &op, false);
+	}
+	if (it != NULL && can_ask(s, reader)) {
+		op = (struct op){.code = OP_get_contents, .get_contents = {.node = it->node}};
+		machine_request(s, reader, PROCESS_OPERATOR, &op, false);
+	}
+	again.at = s->now + sim_between(s, 50 * MS, 200 * MS);
+	heap_push(&s->heap, again);
+}
+
+void
+ambush_watch(struct sim *s, int machine, int64_t until)
+{
+	heap_push(&s->heap, (struct event){.at = s->now + 400 * MS,
+	                                   .run = run_watch,
+	                                   .who = machine,
+	                                   .b = (uint64_t)until});
+}
+
+/* ---- a lease that ends as another one begins ---- */
+
+static void
+cut_pair(struct sim *s, int a, int b, int64_t until)
+{
+	net_cut(s, end_of_node(a - 1), end_of_node(b - 1), until);
+	net_cut(s, end_of_node(b - 1), end_of_node(a - 1), until);
+}
+
+static int64_t
+grant_end(const struct host *n)
+{
+	return clock_global(&n->clock, mono_add(clock_local(&n->clock, n->heard_at),
+	                                        span_ms(LEASE_MS)));
+}
+
+/* The one that stopped hearing the master earlier sleeps until the moment in which the last of the
+ * others may promise it something, and stands at once. */
+static void
+run_race(struct sim *s, struct event *e)
+{
+	struct host *master = &s->hosts[e->who], *late = &s->hosts[e->a];
+	int64_t end = 0;
+
+	if (s->calm || !master->up || !late->up || late->paused_until > s->now)
+		return;
+	for (int i = 0; i < s->hosts_n; i++) {
+		struct host *n = &s->hosts[i];
+
+		if (n == master || n == late || !n->up || n->heard_at == 0)
+			continue;
+		cut_pair(s, master->id, n->id, s->now + 1500 * MS);
+		end = grant_end(n) > end ? grant_end(n) : end;
+	}
+	if (end > s->now)
+		host_pause(s, late, end + sim_between(s, 0, MS / 2));
+}
+
+void
+ambush_lease(struct sim *s, struct host *master)
+{
+	struct host *late = &s->hosts[rng_below(&s->rng, (uint64_t)s->hosts_n)];
+
+	if (s->swarm.clocks != CLOCKS_DRIFT || late == master || !late->up)
+		return;
+	fault(s, FAULT_RACE, "the clock of replica %d is slow, all others are fast, and it is cut "
+	      "off from replica %d first", master->id, late->id);
+	for (int i = 0; i < s->hosts_n; i++) {
+		struct host *n = &s->hosts[i];
+
+		if (n->paused_until > s->now)
+			continue;
+		clock_set_rate(&n->clock, s->now, n == master ? -CLOCK_PPM : CLOCK_PPM);
+		host_clock_changed(s, n);
+	}
+	cut_pair(s, master->id, late->id, s->now + 2 * SECOND);
+	heap_push(&s->heap, (struct event){.at = s->now + 300 * MS,
+	                                   .run = run_race,
+	                                   .who = master->id - 1,
+	                                   .a = (uint64_t)late->id - 1});
+}
