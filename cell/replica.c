@@ -7,7 +7,10 @@
 #include "cell/replica_internal.h"
 #include "cell/wire/codec.h"
 
-enum { TRACE_LIMIT = 1 << 20 };
+enum {
+	TRACE_LIMIT = 1 << 20,
+	ALONE_LEASES = 20, /* without a master; elections take one or two */
+};
 
 /* ---- life ---- */
 
@@ -23,6 +26,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->tree = tree;
 	r->now = now;
 	r->saved = tree_applied(tree);
+	r->led = now;
 	r->synced = MONO_NEVER;
 	TAILQ_INIT(&r->backlog);
 	TAILQ_INIT(&r->early);
@@ -503,6 +507,8 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	on_event(r, event);
 	settle(r);
 	r_office_announce(r);
+	if (px_is_led(r->px, r->now))
+		r->led = r->now;
 	look_up_payloads(r);
 	if (tree_applied(r->tree) != applied) {
 		tree_changes(r->tree, &update->rows);
@@ -534,10 +540,14 @@ replica_px(const struct replica *r)
 enum replica_condition
 replica_condition(const struct replica *r)
 {
+	const span_t patience = {ALONE_LEASES * r->config.paxos.lease.ns};
 	enum replica_condition condition = px_condition(r->px);
 
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
+	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
+	    mono_reached(r->now, mono_add(r->led, patience)))
+		condition = CONDITION_ALONE;
 	return condition;
 }
 

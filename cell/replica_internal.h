@@ -34,6 +34,7 @@ struct replica {
 	bool full;                   /* our disk is */
 	uint64_t saved;              /* state.db is durable up to here */
 	uint64_t written;            /* ticket of the newest records */
+	mono_t led;                  /* when there was a master last, as far as we know */
 	mono_t synced;               /* since then nothing was synced, and something waits for it */
 	struct waiting_list backlog; /* proposals, in order */
 	size_t backlog_bytes;

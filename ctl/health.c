@@ -14,6 +14,7 @@ static const char *const conditions[] = {
 	[CONDITION_VOTING] = "voting", [CONDITION_JOINING] = "joining",
 	[CONDITION_REPAIRING] = "repairing", [CONDITION_LEARNER] = "learner",
 	[CONDITION_LOST] = "lost", [CONDITION_EXPELLED] = "expelled",
+	[CONDITION_ALONE] = "alone",
 };
 
 static const char *
@@ -101,6 +102,9 @@ add_problem_of(json_t *problems, const struct conf_replica *r, const struct answ
 	else if (a->status.condition == CONDITION_REPAIRING)
 		add_problem(problems, "replica %d (%s) lacks part of its log or state, and gets it "
 		            "from the others", r->id, r->address);
+	else if (a->status.condition == CONDITION_ALONE)
+		add_problem(problems, "replica %d (%s) has known of no master for long", r->id,
+		            r->address);
 	if (a->heard && a->status.full)
 		add_problem(problems, "replica %d (%s) has no room on its disk", r->id, r->address);
 }

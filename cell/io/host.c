@@ -156,6 +156,9 @@ follow_condition(struct host *h)
 		log_error("the data of replica %u is older than what it has told others: it has no "
 		          "vote any more; remove it and add a new one (lsctl replica remove %u; "
 		          "lsctl replica add ...)", self, self);
+	else if (now == CONDITION_ALONE)
+		log_warn("replica %u has known of no master for 10 s: is it cut off, are the others "
+		         "down, or is it no member any more?", self);
 	else if (now == CONDITION_EXPELLED)
 		log_error("replica %u is not a member of this cell any more", self);
 	if (now == CONDITION_EXPELLED)

@@ -371,6 +371,13 @@ px_master(const struct px *px)
 	return px->master;
 }
 
+bool
+px_is_led(const struct px *px, mono_t now)
+{
+	return px->role == PX_MASTER ? px_lease_valid(px, now)
+	                             : mono_before(now, px->granted_until);
+}
+
 uint64_t
 px_last(const struct px *px)
 {

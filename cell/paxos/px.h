@@ -169,6 +169,9 @@ bool px_room(const struct px *px);
 struct ballot px_master(const struct px *px);
 /* True while this master's lease holds: only then may it answer reads and decide expiries. */
 bool px_lease_valid(const struct px *px, mono_t now);
+/* Is there a master with a lease, as far as this replica knows: itself, or one that it has granted
+ * it to? */
+bool px_is_led(const struct px *px, mono_t now);
 /* Slot of the last accepted entry (a master's next proposal gets one more), and highest slot known
  * to be chosen, which after a restart may be lower than what the tree has applied. */
 uint64_t px_last(const struct px *px);

@@ -564,6 +564,29 @@ test_status(void **state)
 	cell_free(cell);
 }
 
+/* Who was removed while it was cut off is told by nobody, but says that it is alone. */
+static void
+test_alone(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_replica *old = cell_master(cell), *new;
+
+	(void)state;
+	old->cut_off = true;
+	cell_pass_ms(cell, 3000);
+	new = cell_await_master(cell);
+	assert_int_equal(status(old).condition, CONDITION_VOTING);
+	expect_operated(cell, removing(old->id), RC_OK, old->id, "");
+	cell_pass_ms(cell, 8000);
+	assert_int_equal(status(old).condition, CONDITION_ALONE);
+	assert_int_equal(status(new).condition, CONDITION_VOTING);
+	assert_int_equal(status(other_than(cell, old)).condition, CONDITION_VOTING);
+	old->cut_off = false;
+	cell_pass_ms(cell, 2000);
+	assert_int_equal(status(old).condition, CONDITION_EXPELLED);
+	cell_free(cell);
+}
+
 /* ---- who may ---- */
 
 static void
@@ -787,6 +810,7 @@ main(void)
 		cmocka_unit_test(test_operator_leaves),
 		cmocka_unit_test(test_client_finds_new_members),
 		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_asked_of_the_wrong_one),
 		cmocka_unit_test(test_cut_off_answers_no_operator),
