@@ -38,6 +38,12 @@ host_exists(const struct host *n)
 	return n->body != 0 && n->life > 0 && !n->gone;
 }
 
+const struct disk *
+host_disk(const struct host *n)
+{
+	return n->boot.failed ? &n->boot.real : &n->disk;
+}
+
 bool
 host_is_lost(const struct host *n)
 {

@@ -124,6 +124,16 @@ check_ids(struct sim *s, const struct seats *list)
 		m->bodies[list->list[i].id] = list->list[i].body;
 }
 
+/* It is counted on from now on. */
+static void
+check_promoted(struct sim *s, const struct seat *seat)
+{
+	const struct disk *d = host_disk(&s->hosts[seat->id - 1]);
+
+	if (disk_is_whole(d) && d->applied == 0)
+		sim_fail(s, "replica %u gets a vote, and has nothing", seat->id);
+}
+
 static void
 check_change(struct sim *s, const struct seats *list, const struct seats *before)
 {
@@ -139,6 +149,8 @@ check_change(struct sim *s, const struct seats *list, const struct seats *before
 			sim_fail(s, "replica %u was removed, and is a member again", seat->id);
 		if (was == NULL && seat->role == MEMBER_VOTER)
 			sim_fail(s, "replica %u is new, and has a vote", seat->id);
+		if (votes(seat) && !votes(was))
+			check_promoted(s, seat);
 	}
 	if (voters == 0 || changed > 1)
 		sim_fail(s, "a change takes or gives %d votes, and leaves %d", changed, voters);
@@ -230,7 +242,7 @@ members_check(struct sim *s, struct host *n)
 static bool
 promised(const struct host *n, struct ballot ballot)
 {
-	return !disk_is_whole(&n->disk) || !ballot_less(n->disk.promised, ballot);
+	return !disk_is_whole(host_disk(n)) || !ballot_less(host_disk(n)->promised, ballot);
 }
 
 void
@@ -262,7 +274,7 @@ members_check_decided(struct sim *s, uint64_t index, struct ballot origin)
 		if (!votes(&list->list[i]))
 			continue;
 		voters++;
-		have += disk_has(&s->hosts[list->list[i].id - 1].disk, index, origin);
+		have += disk_has(host_disk(&s->hosts[list->list[i].id - 1]), index, origin);
 	}
 	if (have <= voters / 2)
 		sim_fail(s, "index %lu is decided, and %d of %d voters have it",
@@ -287,7 +299,7 @@ members_reaches(const struct sim *s, const struct host *n)
 static bool
 is_sound(const struct sim *s, const struct host *n)
 {
-	return n->body == 0 || (!n->gone && disk_is_whole(&n->disk) && members_reaches(s, n));
+	return n->body == 0 || (!n->gone && disk_is_whole(host_disk(n)) && members_reaches(s, n));
 }
 
 /* Of the last list: those with a vote, less those who may lose it; and who can't be relied on. */

@@ -441,6 +441,8 @@ void host_init(struct host *n, int id);
 void host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file);
 /* Is it, or may it be, a running process? */
 bool host_exists(const struct host *n);
+/* What its disk holds, whatever the page cache shows. */
+const struct disk *host_disk(const struct host *n);
 /* Has it lost its vote for good? */
 bool host_is_lost(const struct host *n);
 void host_start(struct sim *s, struct host *n);
