@@ -26,7 +26,6 @@ enum {
 	PX_ROOM_BYTES = 16 * 1024 * 1024,        /* proposed and not chosen: see px_room */
 	PX_ROOM_SLOTS = 4096,
 	PX_SENT_TIMES = 32,                      /* heartbeats whose sending time is remembered */
-	PX_PROBE_PATIENCE = 10,                  /* heartbeats until a lost probe is given up */
 	PX_ATTEMPTS_MAX = 4,                     /* doublings of the jitter after lost elections */
 	PX_VAIN_LEASES = 4,                      /* a master without a lease gives up */
 	PX_SOURCE_LEASES = 10,                   /* then a state is looked for at another replica */
@@ -75,7 +74,8 @@ struct peer {
 	uint64_t match;          /* durable at it, in this ballot, without a hole */
 	uint64_t next;           /* the next slot to be sent */
 	uint64_t applied;        /* durable in its state.db, and chosen in its log */
-	uint64_t probe_sequence; /* a heartbeat behind everything below probe_next; 0: none */
+	uint64_t probe_sequence; /* heartbeats from this one on are behind everything below
+	                          * probe_next; 0: none was sent behind that yet */
 	uint64_t probe_next;
 	mono_t lease_end;        /* of its grant, counted from the heartbeat's sending */
 	mono_t heard;            /* its last answer of this mastership */

@@ -121,7 +121,7 @@ px_beat_one(struct px *px, uint8_t id)
 	struct peer *p = &px->peers[id];
 	struct buffer marks = BUFFER(LIMIT_FRAME);
 
-	if (p->probe_sequence == 0 || px->sequence - p->probe_sequence >= PX_PROBE_PATIENCE) {
+	if (p->probe_sequence == 0) {
 		p->probe_sequence = px->sequence;
 		p->probe_next = p->next;
 	}
@@ -213,7 +213,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	p->full = m->full;
 	if (m->durable_applied > p->applied)
 		p->applied = m->durable_applied;
-	if (m->sequence == p->probe_sequence) {
+	if (p->probe_sequence != 0 && m->sequence >= p->probe_sequence) {
 		p->probe_sequence = 0;
 		if (m->upto < p->probe_next - 1)
 			p->next = m->upto + 1;

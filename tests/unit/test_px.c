@@ -488,6 +488,27 @@ sends_again_what_a_heartbeat_shows_as_lost(void **state)
 	bench_free(&b);
 }
 
+/* The connection was down for a while: what gets through first tells. */
+static void
+sends_again_after_lost_heartbeats(void **state)
+{
+	struct bench b;
+	struct ballot mine = master(&b);
+
+	(void)state;
+	reply(&b, mine, 1, 0, 0);
+	bench_propose(&b, "a"); /* lost, as are two heartbeats */
+	bench_timeout(&b);
+	bench_timeout(&b);
+	bench_timeout(&b);
+	reply(&b, mine, 4, 0, 0);
+	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 1);
+	bench_timeout(&b);
+	reply(&b, mine, 4, 0, 0); /* doubled, and older than that: tells nothing */
+	assert_null(bench_sent(&b, 2, MSG_accept, NULL));
+	bench_free(&b);
+}
+
 static void
 batches_while_the_pipeline_is_full(void **state)
 {
@@ -774,6 +795,7 @@ main(void)
 		cmocka_unit_test(a_promise_fits_a_frame),
 		cmocka_unit_test(chooses_by_majority_its_own_disk_among_them),
 		cmocka_unit_test(sends_again_what_a_heartbeat_shows_as_lost),
+		cmocka_unit_test(sends_again_after_lost_heartbeats),
 		cmocka_unit_test(batches_while_the_pipeline_is_full),
 		cmocka_unit_test(trims_nothing_that_a_member_may_need),
 		cmocka_unit_test(trims_what_is_over_the_limit_whoever_needs_it),
