@@ -19,7 +19,7 @@
 
 enum {
 	BACKLOG_HIGH = 32 * 1024 * 1024, /* bytes of requests that wait for the log */
-	INBOX_MAX = 64 * 1024 * 1024,    /* of those that are not read yet */
+	INBOX_MAX = 256 * 1024 * 1024,   /* of those that are not read yet */
 };
 
 /* ---- delivery ---- */
