@@ -261,6 +261,18 @@ follower_timeout(struct px *px)
 		px_stand(px);
 }
 
+/* Perhaps nobody whom it asks for a promise is a member any more: who was told of others says hello
+ * to them. */
+static void
+candidate_timeout(struct px *px)
+{
+	if (mono_before(px->now, px->retry_at))
+		return;
+	if (px->greeters.version > px->members.version)
+		px_say_hello(px);
+	px_ask(px);
+}
+
 static void
 timeout(struct px *px)
 {
@@ -269,8 +281,7 @@ timeout(struct px *px)
 		follower_timeout(px);
 		break;
 	case PX_CANDIDATE:
-		if (mono_reached(px->now, px->retry_at))
-			px_ask(px);
+		candidate_timeout(px);
 		break;
 	case PX_MASTER:
 		if (mono_reached(px->now, px->heartbeat_at))

@@ -112,6 +112,29 @@ gives_up_when_it_learns_that_it_is_gone(void **state)
 	bench_free(&b);
 }
 
+/* Those whom it asks for promises may be gone, too. */
+static void
+greets_those_of_a_newer_list(void **state)
+{
+	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
+	struct buffer packed = BUFFER(4096);
+	struct message told = {.code = MSG_members, .members.version = 9};
+
+	(void)state;
+	candidate(&b);
+	wire_put_member(&packed, &(struct member){.id = 1, .role = MEMBER_REMOVED});
+	wire_put_member(&packed, &(struct member){.id = 4, .role = MEMBER_VOTER});
+	told.members.members = (struct wire_list){buffer_view(&packed), 2};
+	bench_receive(&b, 3, told);
+	bench_timeout(&b);
+	assert_non_null(bench_sent(&b, 3, MSG_prepare, NULL));
+	assert_non_null(bench_sent(&b, 4, MSG_hello, NULL));
+	bench_welcome(&b, 4, WELCOME_NO_MEMBER);
+	assert_int_equal(px_condition(b.px), CONDITION_EXPELLED);
+	buffer_free(&packed);
+	bench_free(&b);
+}
+
 /* Replica 2 may not know yet that it has a vote: then nobody else could stand. */
 static void
 finishes_the_change_that_removes_it(void **state)
@@ -231,6 +254,7 @@ main(void)
 		cmocka_unit_test(forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen),
 		cmocka_unit_test(a_list_behind_a_newer_origin_does_not_count),
 		cmocka_unit_test(gives_up_when_it_learns_that_it_is_gone),
+		cmocka_unit_test(greets_those_of_a_newer_list),
 		cmocka_unit_test(finishes_the_change_that_removes_it),
 		cmocka_unit_test(is_welcomed_by_the_members_of_a_newer_list),
 		cmocka_unit_test(greets_the_members_of_a_list_that_it_was_told),
