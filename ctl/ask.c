@@ -318,6 +318,7 @@ ask_members(struct conf *conf, const struct noise_pair *key)
 	if (found.n > 0) {
 		memcpy(conf->replicas, found.list, sizeof found.list);
 		conf->replicas_n = found.n;
+		conf->version = found.version;
 	}
 	return true;
 }

@@ -175,24 +175,11 @@ verify(struct backup *b)
 	return ok;
 }
 
-/* 0 or -errno. */
-static int
-sync_file(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
-
-	if (fd < 0 || fsync(fd) < 0)
-		rc = -errno;
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
 static bool
 put_in_place(const struct backup *b)
 {
 	char path[PATH_MAX];
-	int rc = sync_file(b->state);
+	int rc = file_sync(b->state);
 
 	if (rc == 0 && rename(b->state, b->file) < 0)
 		rc = -errno;

@@ -106,6 +106,69 @@ path_of(char path[PATH_MAX], const char *directory, int id, const char *file)
 	snprintf(path, PATH_MAX, "%.*s/%d%s", PATH_MAX - 64, directory, id, file);
 }
 
+static int
+is_data_directory(const struct dirent *e)
+{
+	return e->d_name[0] != '0' && strlen(e->d_name) <= 3 &&
+	       strspn(e->d_name, "0123456789") == strlen(e->d_name);
+}
+
+/* Ids of the data directories in DIR; how many. */
+static int
+directories(const char *directory, int ids[LIMIT_REPLICA_ID])
+{
+	struct dirent **found = NULL;
+	int all = scandir(directory, &found, is_data_directory, versionsort), n = 0;
+
+	for (int i = 0; i < all; i++) {
+		if (n < LIMIT_REPLICA_ID)
+			ids[n++] = atoi(found[i]->d_name);
+		free(found[i]);
+	}
+	free(found);
+	return n;
+}
+
+bool
+replicas_newest(const char *directory, struct conf *conf)
+{
+	int ids[LIMIT_REPLICA_ID], n = directories(directory, ids);
+	char path[PATH_MAX], why[512];
+	bool newer = false;
+	struct conf its;
+
+	for (int i = 0; i < n; i++) {
+		path_of(path, directory, ids[i], "/cell.conf");
+		if (!conf_read(path, &its, why, sizeof why) || its.version <= conf->version ||
+		    memcmp(its.signing_public, conf->signing_public,
+		           sizeof conf->signing_public) != 0)
+			continue;
+		*conf = its;
+		newer = true;
+	}
+	return newer;
+}
+
+static bool
+is_member(const struct conf *conf, int id)
+{
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (conf->replicas[i].id == id)
+			return true;
+	return false;
+}
+
+static void
+tell_removed(const struct starting *s)
+{
+	int ids[LIMIT_REPLICA_ID], n = directories(s->directory, ids);
+
+	for (int i = 0; i < n; i++)
+		if (!is_member(s->conf, ids[i]))
+			log_warn("%s/%d: replica %d was removed from the cell: not started",
+			         s->directory, ids[i], ids[i]);
+}
+
 static bool
 start_one(struct starting *s, int i)
 {
@@ -115,6 +178,11 @@ start_one(struct starting *s, int i)
 
 	path_of(data, s->directory, s->conf->replicas[i].id, "");
 	path_of(log, s->directory, s->conf->replicas[i].id, "/log");
+	if (access(data, F_OK) < 0 && errno == ENOENT) {
+		log_warn("%s: there is no such directory: replica %d is not started", data,
+		         s->conf->replicas[i].id);
+		return true;
+	}
 	if (dirlock_holder(data) > 0)
 		return true;
 	pid = program_start(argv, log);
@@ -223,6 +291,7 @@ replicas_start(const char *directory, const struct conf *conf, const struct nois
 	struct starting s = {directory, conf, started};
 
 	memset(started, 0, sizeof *started);
+	tell_removed(&s);
 	for (int i = 0; i < conf->replicas_n; i++)
 		if (!start_one(&s, i))
 			return false;
@@ -267,36 +336,24 @@ ask_to_end(const char *data)
 	return -1;
 }
 
-static int
-is_data_directory(const struct dirent *e)
-{
-	return e->d_name[0] != '0' && strlen(e->d_name) <= 3 &&
-	       strspn(e->d_name, "0123456789") == strlen(e->d_name);
-}
-
 bool
 replicas_stop(const char *directory)
 {
-	struct dirent **found = NULL;
-	int fds[256], n = scandir(directory, &found, is_data_directory, versionsort);
+	int ids[LIMIT_REPLICA_ID], fds[LIMIT_REPLICA_ID], n = directories(directory, ids);
 	char data[PATH_MAX];
 	bool ok = true;
 
-	if (n > 256)
-		n = 256;
 	for (int i = 0; i < n; i++) {
-		path_of(data, directory, atoi(found[i]->d_name), "");
+		path_of(data, directory, ids[i], "");
 		fds[i] = ask_to_end(data);
 	}
 	for (int i = 0; i < n; i++) {
 		if (fds[i] >= 0 && !process_wait(fds[i], STOP_PATIENCE_S)) {
-			log_error("replica %s in %s does not end", found[i]->d_name, directory);
+			log_error("replica %d in %s does not end", ids[i], directory);
 			ok = false;
 		}
 		if (fds[i] >= 0)
 			close(fds[i]);
-		free(found[i]);
 	}
-	free(found);
 	return ok;
 }

@@ -11,14 +11,19 @@
  * line. */
 bool replicas_addresses(struct conf *conf);
 
+/* Do the replicas in DIR know newer members than *conf, which is of the same cell? Then these are
+ * put into it. */
+bool replicas_newest(const char *directory, struct conf *conf);
+
 /* The replicas that this call of `up` has started; 0: that one ran already. */
 struct started {
 	pid_t pids[LIMIT_REPLICAS];
 	int fds[LIMIT_REPLICAS]; /* of pidfd_open */
 };
 
-/* Starts those that do not run, and waits until they answer and there is a master. False after a
- * line that says why, when one has ended or time is over. Either way *started is to be let go. */
+/* Starts those that do not run and have a data directory here, and waits until they answer and
+ * there is a master. False after a line that says why, when one has ended or time is over. Either
+ * way *started is to be let go. */
 bool replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key,
                     struct started *started);
 /* Lets them run, or stops them again. */

@@ -23,6 +23,7 @@ struct up {
 	struct place place;
 	struct conf conf;
 	char source[PATH_MAX]; /* of the mount: the cell file, or the data directory */
+	bool newer;            /* than the cell file is what the replicas know of the members */
 };
 
 /* ---- preparing ---- */
@@ -192,7 +193,25 @@ read_existing(struct up *u, bool *exists)
 		snprintf(u->source, sizeof u->source, "%.*s/cell.conf", PATH_MAX - 128, directory);
 		*exists = access(u->source, F_OK) == 0;
 	}
-	return !*exists || cell_read(u->source, &u->conf);
+	if (!*exists)
+		return true;
+	if (!cell_read(u->source, &u->conf))
+		return false;
+	if (!conf_is_standalone(&u->conf))
+		u->newer = replicas_newest(directory, &u->conf);
+	return true;
+}
+
+/* The cell file is where clients begin: they learn the rest, as long as one of its replicas is
+ * still a member. */
+static bool
+refresh(struct up *u)
+{
+	int rc = u->newer ? conf_replace(u->source, &u->conf) : 0;
+
+	if (rc < 0)
+		log_error("%s: %s", u->source, strerror(-rc));
+	return rc == 0;
 }
 
 static bool
@@ -242,7 +261,8 @@ up_network(struct up *u, bool exists)
 	if (!make_directories(u->place.directory) || (lock = place_lock(u->place.directory)) < 0)
 		return CTL_FAILED;
 	/* Another `up` may have made it meanwhile. */
-	if (read_existing(u, &exists) && (exists ? check_number(u) : make_network(u))) {
+	if (read_existing(u, &exists) &&
+	    (exists ? check_number(u) && refresh(u) : make_network(u))) {
 		snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128,
 		         u->place.directory, u->cell);
 		rc = start_and_mount(u);

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,20 @@ problem(struct parse *p, const char *format, ...)
 }
 
 static int
+version_value(struct parse *p, const char *value)
+{
+	char *end;
+
+	if (p->conf->version != 0)
+		return problem(p, "version: given twice: %s", value);
+	errno = 0;
+	p->conf->version = strtoull(value, &end, 10);
+	if (value[0] < '1' || value[0] > '9' || *end != '\0' || errno != 0)
+		return problem(p, "version: not a log index: %s", value);
+	return 1;
+}
+
+static int
 cell_value(struct parse *p, const char *name, const char *value)
 {
 	if (strcmp(name, "name") == 0) {
@@ -128,6 +143,8 @@ cell_value(struct parse *p, const char *name, const char *value)
 		p->conf->has_admin = true;
 		return 1;
 	}
+	if (strcmp(name, "version") == 0)
+		return version_value(p, value);
 	return problem(p, "unknown setting in [cell]: %s = %s", name, value);
 }
 
@@ -332,28 +349,49 @@ put_key(struct buffer *text, const char *name, const uint8_t key[NOISE_KEY])
 	buffer_printf(text, "%s = %s\n", name, value);
 }
 
-int
-conf_write(const char *path, const struct conf *conf)
+static void
+put_text(struct buffer *text, const struct conf *conf)
+{
+	buffer_printf(text,
+	              "# The cell file: the same for every replica and client. No secrets.\n"
+	              "[cell]\nname = %s\n", conf->name);
+	put_key(text, "signing_key", conf->signing_public);
+	if (conf->has_admin)
+		put_key(text, "admin_key", conf->admin_public);
+	if (conf->version > 0)
+		buffer_printf(text, "version = %" PRIu64 "\n", conf->version);
+	for (int i = 0; i < conf->replicas_n; i++) {
+		const struct conf_replica *r = &conf->replicas[i];
+
+		buffer_printf(text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
+		if (r->address[0] != '\0')
+			put_key(text, "key", r->public_key);
+		if (r->role == MEMBER_LEARNER)
+			buffer_printf(text, "role = learner\n");
+	}
+}
+
+static int
+put(const char *path, const struct conf *conf,
+    int (*put_file)(const char *path, struct bytes contents, mode_t mode))
 {
 	struct buffer text = BUFFER(64 * 1024);
 	int rc;
 
-	buffer_printf(&text,
-	              "# The cell file: the same for every replica and client. No secrets.\n"
-	              "[cell]\nname = %s\n", conf->name);
-	put_key(&text, "signing_key", conf->signing_public);
-	if (conf->has_admin)
-		put_key(&text, "admin_key", conf->admin_public);
-	for (int i = 0; i < conf->replicas_n; i++) {
-		const struct conf_replica *r = &conf->replicas[i];
-
-		buffer_printf(&text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
-		if (r->address[0] != '\0')
-			put_key(&text, "key", r->public_key);
-		if (r->role == MEMBER_LEARNER)
-			buffer_printf(&text, "role = learner\n");
-	}
-	rc = file_create(path, buffer_view(&text), 0644);
+	put_text(&text, conf);
+	rc = put_file(path, buffer_view(&text), 0644);
 	buffer_free(&text);
 	return rc;
+}
+
+int
+conf_write(const char *path, const struct conf *conf)
+{
+	return put(path, conf, file_create);
+}
+
+int
+conf_replace(const char *path, const struct conf *conf)
+{
+	return put(path, conf, file_replace);
 }

@@ -4,6 +4,8 @@
  *   name = dc1
  *   signing_key = BASE64URL
  *   admin_key = BASE64URL    of principal `admin`; none for a cell in one process
+ *   version = NUMBER         log index of the change that made this list of replicas; none: the
+ *                            first list
  *   [replica 1]
  *   address = HOST:PORT      none for a cell in one process
  *   key = BASE64URL          likewise
@@ -33,6 +35,7 @@ struct conf {
 	uint8_t signing_public[32]; /* also the cell's id in handshakes */
 	bool has_admin;
 	uint8_t admin_public[32];
+	uint64_t version; /* of the list of replicas; 0: the first */
 	struct conf_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
 };
@@ -46,6 +49,8 @@ void conf_locate(const char *cell, char *path, size_t path_size);
 bool conf_read(const char *path, struct conf *conf, char *why, size_t why_size);
 /* Writes one atomically (temporary file, sync, rename); refuses to overwrite. 0 or -errno. */
 int conf_write(const char *path, const struct conf *conf);
+/* The same in the place of an older one. */
+int conf_replace(const char *path, const struct conf *conf);
 /* A cell's name is 1..64 of letters, digits, '.', '_', '-', and starts with a letter or digit. */
 bool conf_cell_name_valid(const char *name);
 /* HOST:PORT with a name or an IPv4 address of at most CONF_HOST_MAX bytes, or [IPv6]:PORT. */

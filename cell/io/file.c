@@ -44,10 +44,10 @@ file_read(int fd, size_t limit, struct buffer *to)
 	}
 }
 
-int
-directory_sync(const char *path)
+static int
+sync_path(const char *path, int flag)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | flag);
 	int rc = 0;
 
 	if (fd < 0)
@@ -59,17 +59,15 @@ directory_sync(const char *path)
 }
 
 int
+directory_sync(const char *path)
+{
+	return sync_path(path, O_DIRECTORY);
+}
+
+int
 file_sync(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int rc = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) < 0)
-		rc = -errno;
-	close(fd);
-	return rc;
+	return sync_path(path, O_NOFOLLOW);
 }
 
 int
@@ -113,23 +111,36 @@ move_new(const char *from, const char *to)
 	return unlink(from) < 0 ? -errno : 0;
 }
 
-int
-file_create(const char *path, struct bytes contents, mode_t mode)
+static int
+put(const char *path, struct bytes contents, mode_t mode,
+    int (*move)(const char *from, const char *to))
 {
 	char other[PATH_MAX], parent[PATH_MAX];
 	int rc;
 
 	if (snprintf(other, sizeof other, "%s" FILE_UNFINISHED, path) >= (int)sizeof other)
 		return -ENAMETOOLONG;
-	if (access(path, F_OK) == 0)
-		return -EEXIST;
 	rc = write_synced(other, contents, mode);
 	if (rc == 0)
-		rc = move_new(other, path);
+		rc = move(other, path);
 	if (rc < 0) {
 		unlink(other);
 		return rc;
 	}
 	memcpy(parent, other, sizeof parent);
 	return directory_sync(dirname(parent));
+}
+
+int
+file_create(const char *path, struct bytes contents, mode_t mode)
+{
+	if (access(path, F_OK) == 0)
+		return -EEXIST;
+	return put(path, contents, mode, move_new);
+}
+
+int
+file_replace(const char *path, struct bytes contents, mode_t mode)
+{
+	return put(path, contents, mode, file_rename);
 }

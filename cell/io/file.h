@@ -13,6 +13,9 @@
  * into place, the directory synced. Refuses to overwrite (-EEXIST). 0 or -errno. */
 int file_create(const char *path, struct bytes contents, mode_t mode);
 
+/* The same in the place of what is there, if anything is: the old contents or the new ones. */
+int file_replace(const char *path, struct bytes contents, mode_t mode);
+
 /* All of a file of at most `limit` bytes into an empty buffer. 0 or -errno; -EFBIG if it is
  * larger. */
 int file_read(int fd, size_t limit, struct buffer *to);

@@ -329,9 +329,24 @@ on_persisted(void *user, uint64_t ticket)
 	host_step(h, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
 }
 
+void
+host_keep_cell_file(struct host *h, uint64_t saved)
+{
+	static struct conf_replica list[LIMIT_MEMBERS];
+	const uint64_t version = tree_members_version(replica_tree(h->replica));
+	struct msg_members m;
+
+	if (h->cellfile == NULL || version > saved || version <= cellfile_version(h->cellfile))
+		return;
+	m = replica_members(h->replica);
+	if (m.version == version)
+		cellfile_follow(h->cellfile, version, list, members_of_list(&m.members, list));
+}
+
 static void
 on_saved(void *user, uint64_t applied)
 {
+	host_keep_cell_file(user, applied);
 	host_step(user, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 }
 

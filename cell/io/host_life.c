@@ -169,6 +169,10 @@ host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 	if (!start_gateway(h, loop, why, why_size) || !start_store(h, loop, why, why_size))
 		return false;
 	h->exchange = start_exchange(h, loop);
+	if (h->gateway != NULL)
+		h->cellfile = cellfile_new(loop, h->directory, &h->identity.conf,
+		                           h->identity.replica);
+	host_keep_cell_file(h, tree_applied(replica_tree(h->replica)));
 	host_start_handles(h, loop);
 	h->started = true;
 	host_arm(h, now);
@@ -205,7 +209,7 @@ close_handles(struct host *h)
 	uv_close((uv_handle_t *)&h->idle, on_handle_closed);
 }
 
-/* The exchange or the store. */
+/* The exchange, the cell file or the store. */
 static void
 on_part_stopped(void *user)
 {
@@ -234,6 +238,11 @@ on_gateway_stopped(void *user)
 	if (h->exchange != NULL) {
 		h->open_parts++;
 		exchange_stop(h->exchange, on_part_stopped, h);
+	}
+	if (h->cellfile != NULL) {
+		h->open_parts++;
+		cellfile_stop(h->cellfile, on_part_stopped, h);
+		h->cellfile = NULL;
 	}
 	store_close(h->store, on_part_stopped, h);
 }

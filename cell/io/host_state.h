@@ -3,6 +3,7 @@
 #ifndef LSFS_IO_HOST_STATE_H
 #define LSFS_IO_HOST_STATE_H
 
+#include "cell/io/cellfile.h"
 #include "cell/io/exchange.h"
 #include "cell/io/gateway.h"
 #include "cell/io/host.h"
@@ -28,6 +29,7 @@ struct host {
 	enum replica_condition condition; /* as the log knows it */
 	struct gateway *gateway;       /* NULL, as the next: a cell in one process */
 	struct exchange *exchange;
+	struct cellfile *cellfile;
 	bool stepping, started, stopping;
 	bool failed;                   /* no step is taken any more */
 	bool set_state_aside;          /* when the store is closed */
@@ -47,7 +49,7 @@ struct host {
 	mono_t armed;               /* for when the timer is set */
 	bool due;
 	int open_handles;           /* of these, while they are closed */
-	int open_parts;             /* exchange and store, likewise */
+	int open_parts;             /* exchange, cell file and store, likewise */
 	void (*stopped)(void *user);
 	void *stopped_user;
 };
@@ -66,6 +68,9 @@ void host_follow_members(struct host *h);
 void host_stay_awake(struct host *h);
 /* The owner is told at the end of this turn. */
 void host_tell(struct host *h, enum host_news news);
+/* Brings the cell file up to date with the state, of which this much is on the disk: it is never
+ * ahead of it, since whoever has lost the state begins with that list. */
+void host_keep_cell_file(struct host *h, uint64_t saved);
 /* What the exchange has: a copy that is begun for another replica; a frame. */
 void host_copy_begun(void *user, uint8_t replica);
 void host_exchange_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);

@@ -52,7 +52,7 @@ begin_samples() {
 		sample
 		pause_s 0.5
 	done 2> /dev/null &
-	echo $! > "$work/pid-samples"
+	echo $! > "$work/sampler"
 }
 
 mebibytes() { awk -v n="$1" 'BEGIN { printf "%.1f", n / 1048576 }'; }
@@ -135,6 +135,7 @@ case_nothing_is_lost() {
 
 case_the_limits_were_kept() {
 	touch "$work/enough"
+	wait_until "the last sample is taken" gone "$(cat "$work/sampler")"
 	largest > "$work/largest"
 	local state
 	state=$(awk '$2 == "state.db" && $3 > n { n = $3 } END { print int(n / 1048576) }' \

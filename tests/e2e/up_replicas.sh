@@ -173,6 +173,40 @@ case_the_data_stays() {
 	is "$(running)" ""
 }
 
+ctl() { limit 20 "$LSCTL" --cell "$conf" "$@"; }
+has_vote() { ctl replica list | grep -qE "^$1 .* voter +voting "; }
+known_to() { grep -qx '\[replica 4\]' "$1" && ! grep -qx '\[replica 2\]' "$1"; }
+
+# Each replica keeps the list of members in its directory up to date: `up` goes by the newest.
+case_members_that_came_and_went() {
+	local i
+	up > /dev/null
+	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/4" > /dev/null
+	is "$(up 2> "$work/out" | tail -n 1)" "$m"
+	is "$(cat "$work/out")" ""
+	wait_until "the new one has a vote" has_vote 4
+	ctl replica remove 2 > /dev/null
+	wait_until "the other one has ended" has_ended 2
+	for i in 1 3 4; do wait_until "$i knows" known_to "$cell/$i/cell.conf"; done
+	known_to "$conf" && return 1 # it was made for the clients, and no replica has it
+	echo y > "$m/f"
+	down
+	up > /dev/null 2> "$work/out"
+	is "$(cat "$work/out")" "lsctl: $cell/2: replica 2 was removed from the cell: not started"
+	is "$(running | wc -w)" 3
+	is "$(replica 2)" ""
+	is "$(cat "$m/f")" y
+	known_to "$conf"
+	refused "holds a cell of 3 replicas, not 5" "$LSCTL" up --replicas 5 --dir "$cell" dc1
+	down
+	mv "$cell/3" "$work/elsewhere"
+	up > /dev/null 2> "$work/out"
+	grep -qx "lsctl: $cell/3: there is no such directory: replica 3 is not started" "$work/out"
+	is "$(cat "$m/f")" y
+	down 2> /dev/null
+	mv "$work/elsewhere" "$cell/3"
+}
+
 case_nothing_runs_that_cannot_be_mounted() {
 	touch "$work/file"
 	refused "$work/file" "$LSCTL" up --replicas 3 --dir "$cell" --mount "$work/file" dc1

@@ -66,6 +66,14 @@ test_round_trip(void **state)
 	assert_memory_equal(&conf, &back, sizeof conf);
 	assert_false(conf_is_standalone(&back));
 	assert_int_equal(conf_write(path, &conf), -EEXIST);
+	conf.version = 1234567890123456789;
+	conf.replicas_n = 2;
+	memset(&conf.replicas[2], 0, sizeof conf.replicas[2]);
+	assert_int_equal(conf_replace(path, &conf), 0);
+	assert_true(conf_read(path, &back, why, sizeof why));
+	assert_memory_equal(&conf, &back, sizeof conf);
+	unlink(path);
+	assert_int_equal(conf_replace(path, &conf), 0); /* also of nothing */
 }
 
 static void
@@ -201,6 +209,10 @@ test_network_refused(void **state)
 		fail_msg("%s", why);
 	assert_refused(GOOD_CELL FIRST SECOND, "no admin_key");
 	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":5: admin_key: given twice");
+	assert_refused(GOOD_CELL "version = 1\nversion = 2\n", ":5: version: given twice: 2");
+	assert_refused(GOOD_CELL "version = 0\n", ":4: version: not a log index: 0");
+	assert_refused(GOOD_CELL "version = -1\n", ":4: version: not a log index: -1");
+	assert_refused(GOOD_CELL "version = 1x\n", ":4: version: not a log index: 1x");
 	assert_refused(GOOD_CELL "admin_key = x\n" FIRST, ":4: admin_key: not a key: x");
 	assert_refused(NETWORK FIRST "[replica 2]\n" KEY_2, "no address in [replica 2]");
 	assert_refused(NETWORK FIRST "[replica 2]\naddress =\n" KEY_2, "no address in [replica 2]");

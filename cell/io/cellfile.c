@@ -1,0 +1,120 @@
+#include "cell/io/cellfile.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/io/log.h"
+
+struct cellfile {
+	uv_loop_t *loop;
+	char path[PATH_MAX];
+	uint8_t self;
+	struct conf conf;    /* as it is to be */
+	struct conf writing; /* by the thread */
+	uv_work_t work;
+	bool busy;
+	int rc;              /* of the last writing */
+	void (*stopped)(void *user); /* NULL: not stopping */
+	void *stopped_user;
+};
+
+static void begin(struct cellfile *c);
+
+static void
+end(struct cellfile *c)
+{
+	void (*stopped)(void *user) = c->stopped;
+	void *user = c->stopped_user;
+
+	free(c);
+	stopped(user);
+}
+
+static void
+write_it(uv_work_t *work)
+{
+	struct cellfile *c = work->data;
+
+	c->rc = conf_replace(c->path, &c->writing);
+}
+
+/* What can't be written is of no use to anybody before the next start: there is nothing to stop
+ * for. */
+static void
+on_written(uv_work_t *work, int status)
+{
+	struct cellfile *c = work->data;
+
+	must(status == 0);
+	c->busy = false;
+	if (c->rc < 0)
+		log_warn("%s: cannot be brought up to date: %s", c->path, strerror(-c->rc));
+	if (c->stopped != NULL)
+		end(c);
+	else if (c->conf.version > c->writing.version)
+		begin(c);
+}
+
+static void
+begin(struct cellfile *c)
+{
+	c->busy = true;
+	c->writing = c->conf;
+	must(uv_queue_work(c->loop, &c->work, write_it, on_written) == 0);
+}
+
+struct cellfile *
+cellfile_new(uv_loop_t *loop, const char *directory, const struct conf *conf, uint8_t self)
+{
+	struct cellfile *c = memory_zero(1, sizeof *c);
+
+	c->loop = loop;
+	snprintf(c->path, sizeof c->path, "%s/cell.conf", directory);
+	c->conf = *conf;
+	c->self = self;
+	c->work.data = c;
+	return c;
+}
+
+uint64_t
+cellfile_version(const struct cellfile *c)
+{
+	return c->conf.version;
+}
+
+void
+cellfile_follow(struct cellfile *c, uint64_t version, const struct conf_replica *list, int n)
+{
+	struct conf conf = c->conf;
+	bool has_self = false;
+
+	if (version <= c->conf.version || c->stopped != NULL)
+		return;
+	conf.version = version;
+	conf.replicas_n = 0;
+	for (int i = 0; i < n; i++) {
+		if (list[i].role == MEMBER_REMOVED)
+			continue;
+		must(conf.replicas_n < LIMIT_REPLICAS);
+		conf.replicas[conf.replicas_n++] = list[i];
+		has_self |= list[i].id == c->self;
+	}
+	if (!has_self)
+		return;
+	c->conf = conf;
+	if (!c->busy)
+		begin(c);
+}
+
+void
+cellfile_stop(struct cellfile *c, void (*stopped)(void *user), void *user)
+{
+	c->stopped = stopped;
+	c->stopped_user = user;
+	if (!c->busy)
+		end(c);
+}
