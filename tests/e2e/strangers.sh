@@ -107,6 +107,41 @@ case_a_replica_that_cannot_run() {
 	start_replica 3
 }
 
+# Moments of a start: the process is there, it has opened its log, it listens.
+runs() { [ "$(cat "/proc/$1/comm")" = lscell ]; }
+has_opened() { find "/proc/$1/fd" -lname "*/$2" 2> /dev/null | grep -q .; }
+
+# end_at SIGNAL MOMENT...: replica 3 starts, and is told to end at that moment; it does.
+end_at() {
+	local signal=$1 rc=0 pid
+	shift
+	start_replica 3
+	pid=$!
+	wait_until "it is time" "${@/PID/$pid}"
+	kill -"$signal" $pid
+	wait_until "it has ended" gone $pid
+	wait $pid || rc=$?
+	[ $rc -eq 0 ] || is $rc $((128 + $(kill -l "$signal")))
+}
+
+case_ended_while_it_starts() {
+	local signal at
+	at=$(sed -n 's/^address = .*://p' "$cell/dc1.conf" | sed -n 3p)
+	kill_replica 3 TERM
+	for signal in TERM KILL; do
+		end_at $signal runs PID
+		end_at $signal has_opened PID log.db
+		end_at $signal has_opened PID state.db
+		end_at $signal listens "$at"
+		works "$signal"
+	done
+	start_replica 3
+	kill_replica 2
+	wait_until "replica 3 is needed, and there" works three
+	start_replica 2
+	! grep -qE "damaged|failed|must" "$work/lscell-3.log"
+}
+
 case_ends_in_good_order() {
 	local i
 	limit 5 umount "$m"

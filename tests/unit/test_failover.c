@@ -1,4 +1,5 @@
 /* Whole cells of several replicas, with clients: what a fail-over costs, and what it must not. */
+#include <stdio.h>
 #include <string.h>
 #include "tests/unit/replica_cell.h"
 #include "tests/unit/unit.h"
@@ -34,6 +35,31 @@ static uint64_t
 session_of(const struct cell_client *c)
 {
 	return client_status(c->client).session;
+}
+
+/* ---- a follower is slow ---- */
+
+/* The cell goes at the speed of its fastest majority, and no other replica becomes master. */
+static void
+test_follower_with_a_stuck_disk(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *c = cell_client(cell, true);
+	uint64_t node = cell_file(c, "f");
+	struct cell_replica *master = cell_master(cell), *slow = other_than(cell, master);
+
+	(void)state;
+	slow->stuck = true;
+	for (int i = 0; i < 20; i++) {
+		expect(c, cell_append(c, node, "x"), 20);
+		cell_pass_ms(cell, 3000);
+		assert_ptr_equal(cell_master(cell), master);
+	}
+	slow->stuck = false;
+	cell_pass_ms(cell, 1000);
+	assert_string_equal(cell_read(c, node), "xxxxxxxxxxxxxxxxxxxx");
+	cell_check_agreement(cell);
+	cell_free(cell);
 }
 
 /* ---- the master goes ---- */
@@ -203,8 +229,8 @@ test_master_cut_off(void **state)
 	cell_free(cell);
 }
 
-/* A master that is cut off does not know the sessions of its successor: whoever comes to it with one
- * must not take that for ended. */
+/* A master that is cut off does not know the sessions of its successor: whoever comes to it with
+ * one must not take that for ended. */
 static void
 test_cut_off_ends_no_session(void **state)
 {
@@ -233,8 +259,8 @@ test_cut_off_ends_no_session(void **state)
 	cell_free(cell);
 }
 
-/* What a master has no room for in its log is counted, so that the driver can hold back the rest. It
- * is the successor's when there is one. */
+/* What a master has no room for in its log is counted, so that the driver can hold back the rest.
+ * It is the successor's when there is one. */
 static void
 test_backlog(void **state)
 {
@@ -357,6 +383,38 @@ test_all_killed(void **state)
 }
 
 /* ---- caches ---- */
+
+/* All at once, each with a request: none loses its session, and one fail-over does. */
+static void
+test_sixty_clients_come_back(void **state)
+{
+	enum { N = 60 };
+	struct cell *cell = cell_new(3);
+	struct cell_client *c[N];
+	uint64_t node[N], token[N], epoch;
+	char name[8];
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		snprintf(name, sizeof name, "f%d", i);
+		c[i] = cell_client(cell, true);
+		node[i] = cell_file(c[i], name);
+	}
+	epoch = tree_epoch(replica_tree(cell_master(cell)->replica));
+	cell_kill(cell_master(cell));
+	for (int i = 0; i < N; i++)
+		token[i] = cell_append(c[i], node[i], "x");
+	for (int i = 0; i < N; i++)
+		expect(c[i], token[i], FAILOVER_MS);
+	cell_pass_ms(cell, 60000);
+	assert_int_equal(tree_epoch(replica_tree(cell_master(cell)->replica)), epoch + 1);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(c[i]->lost, 0);
+		assert_int_equal(cell_client_state(c[i]), CLIENT_SAFE);
+		assert_string_equal(cell_read(c[i], node[i]), "x");
+	}
+	cell_free(cell);
+}
 
 static int64_t
 first_write_after_a_failover(bool silent_caches)
@@ -630,6 +688,8 @@ main(void)
 	    cmocka_unit_test(test_cut_off_ends_no_session),
 	    cmocka_unit_test(test_backlog),
 	    cmocka_unit_test(test_master_with_a_stuck_disk),
+	    cmocka_unit_test(test_follower_with_a_stuck_disk),
+	    cmocka_unit_test(test_sixty_clients_come_back),
 	    cmocka_unit_test(test_two_of_five_killed),
 	    cmocka_unit_test(test_hand_over),
 	    cmocka_unit_test(test_all_killed),

@@ -123,6 +123,25 @@ test_an_ephemeral_file_goes_with_its_last_session(void **state)
 	assert_false(exists(f, file));
 }
 
+/* A client that comes back with a new session finds what its old one has left, until that ends. */
+static void
+test_an_ephemeral_file_is_in_the_way_of_a_new_session(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t old = new_session(f, "old"), new = new_session(f, "new");
+	uint64_t file = ephemeral(f, old, NODE_ROOT, "e", NODE_FILE);
+	const struct op *again = OP(create, .parent = NODE_ROOT, .name = bytes_of("e"),
+	                            .kind = NODE_FILE, .exclusive = 1, .ephemeral = 1);
+
+	assert_int_equal(run(f, new, again), RC_EXIST);
+	assert_int_equal(end_session(f, old, SESSION_EXPIRED), RC_OK);
+	assert_false(exists(f, file));
+	assert_int_equal(run(f, new, again), RC_OK);
+	assert_int_equal(end_session(f, old, SESSION_EXPIRED), RC_NO_SESSION);
+	assert_int_not_equal(lookup(f, NODE_ROOT, "e"), file);
+	assert_int_equal(run(f, old, again), RC_NO_SESSION); /* too late */
+}
+
 static void
 test_opens_of_permanent_nodes_are_not_kept(void **state)
 {
@@ -370,6 +389,7 @@ main(void)
 	    TREE_TEST(test_who_may_end_a_session),
 	    TREE_TEST(test_an_ephemeral_file_goes_with_its_last_opener),
 	    TREE_TEST(test_an_ephemeral_file_goes_with_its_last_session),
+	    TREE_TEST(test_an_ephemeral_file_is_in_the_way_of_a_new_session),
 	    TREE_TEST(test_opens_of_permanent_nodes_are_not_kept),
 	    TREE_TEST(test_make_ephemeral),
 	    TREE_TEST(test_an_ephemeral_directory_goes_with_its_last_child),
