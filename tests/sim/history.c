@@ -301,12 +301,14 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 /* Requests of a session on one node take effect in the order in which they were made, and
  * everything behind an ordered one after it. An acquire that waited is in nobody's way. A read that
  * is made again after a reconnect may show what its session asked for later: both were under way
- * together. So may an acquire that found the lock busy: that is no entry in the log. */
+ * together. So may what was refused, and is no entry in the log: an acquire that found the lock busy,
+ * and what found most disks full, if that answer was lost and there is room when it comes again. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
 	bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
-	bool anew = r->again && (read || r->op.code == OP_acquire);
+	bool anew = r->again && (read || r->op.code == OP_acquire ||
+	                         s->stats.faults[FAULT_DISK_FULL] > 0);
 	uint64_t at = read ? r->index : r->executed;
 
 	if ((read && at < node->command) || (!read && at <= node->command) ||
