@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -16,6 +17,9 @@
 #include "cell/io/net.h"
 
 enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
+
+/* Files that clients leave to replicas, to databases, and to those who have not proved a key. */
+enum { FILES_KEPT = NET_UNPROVED_MAX + 64 };
 
 struct peer {
 	TAILQ_ENTRY(peer) link;
@@ -35,6 +39,8 @@ struct gateway {
 	struct net *net;
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list that they are */
+	size_t clients_n, clients_max;
+	bool crowded;     /* as the log knows it */
 	bool started;
 	uv_timer_t timer;
 	void (*stopped)(void *user);
@@ -280,9 +286,22 @@ principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 	return NULL;
 }
 
+/* Clients never take the last files: a replica that comes back must get in. */
+static bool
+has_room(struct gateway *g)
+{
+	const bool room = g->clients_n < g->clients_max;
+
+	if (!room && !g->crowded)
+		log_warn("%zu clients are connected: no more are let in", g->clients_n);
+	g->crowded = !room;
+	return room;
+}
+
 static void
 client_has_come(struct gateway *g, uint64_t conn, const char *principal)
 {
+	g->clients_n++;
 	log_debug("client %llu comes as %s", (unsigned long long)conn, principal);
 	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
 }
@@ -298,7 +317,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 		peer_is_up(p);
 	else if (role == CHANNEL_REPLICA && p != NULL)
 		peer_has_come(g, p, conn);
-	else if (role == CHANNEL_CLIENT && principal != NULL)
+	else if (role == CHANNEL_CLIENT && principal != NULL && has_room(g))
 		client_has_come(g, conn, principal);
 	else
 		return false;
@@ -326,6 +345,7 @@ on_closed(void *user, uint64_t conn, const char *why)
 
 	if (p == NULL) {
 		log_debug("client %llu has gone: %s", (unsigned long long)conn, why);
+		g->clients_n--;
 		g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
 	} else if (p->out == conn) {
 		peer_is_down(g, p, why);
@@ -351,10 +371,22 @@ gateway_principal(const struct gateway *g, uint64_t conn)
 void
 gateway_close(struct gateway *g, uint64_t conn)
 {
-	net_close(g->net, conn & ~GATEWAY_CONN);
+	if (net_close(g->net, conn & ~GATEWAY_CONN))
+		g->clients_n--;
 }
 
 /* ---- life ---- */
+
+static size_t
+most_clients(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+		return SIZE_MAX;
+	return files.rlim_cur > 2 * FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
+	                                       : (size_t)files.rlim_cur / 2;
+}
 
 struct gateway *
 gateway_new(uv_loop_t *loop, const struct identity *identity,
@@ -368,6 +400,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 
 	g->conf = identity->conf;
 	g->self = identity->replica;
+	g->clients_max = most_clients();
 	g->callbacks = *callbacks;
 	memcpy(config.cell_id, g->conf.signing_public, sizeof config.cell_id);
 	TAILQ_INIT(&g->peers);

@@ -2,7 +2,8 @@
  * member of the cell for what it sends there, and lets in who has a key: the other members as
  * replicas, principals as clients, nobody else and nobody as what he is not. A replica that was
  * removed from the cell is let in, too, to be told: what is sent to it goes out on the connection
- * that it has made. */
+ * that it has made. Clients are let in as long as they leave some of the files that the process may
+ * have open. */
 #ifndef LSFS_IO_GATEWAY_H
 #define LSFS_IO_GATEWAY_H
 

@@ -366,13 +366,15 @@ net_key(struct net *n, uint64_t conn)
 	return s != NULL && s->state == STREAM_OPEN ? channel_peer(&s->channel) : NULL;
 }
 
-void
+bool
 net_close(struct net *n, uint64_t conn)
 {
 	struct stream *s = net_find(n, conn);
+	const bool would_tell = s != NULL && s->tell;
 
 	if (s != NULL)
 		close_stream(s);
+	return would_tell;
 }
 
 void

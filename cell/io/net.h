@@ -49,8 +49,9 @@ uint64_t net_connect(struct net *n, const char *address, enum channel_role role,
 void net_send(struct net *n, uint64_t conn, struct bytes frames);
 /* The key that its peer has proved, until it is closed; NULL: it is not open. */
 const uint8_t *net_key(struct net *n, uint64_t conn);
-/* Closes it after what was sent has gone out. No callback for it comes any more. */
-void net_close(struct net *n, uint64_t conn);
+/* Closes it after what was sent has gone out. No callback for it comes any more: true when `closed`
+ * would have come. */
+bool net_close(struct net *n, uint64_t conn);
 /* Closes everything so; then calls `stopped`, with nothing left on the loop or in memory. No other
  * callback comes any more. */
 void net_stop(struct net *n, void (*stopped)(void *user), void *user);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cell/base/must.h"
 #include "cell/io/gateway.h"
@@ -29,7 +30,7 @@ struct side {
 struct visitor {
 	struct net *net;
 	struct noise_pair pair;
-	uint64_t conn;
+	uint64_t first, conn; /* opened first and last */
 	int opened_n, frame_n, closed_n;
 	bool stopped;
 };
@@ -81,7 +82,7 @@ on_disconnected(void *user, uint64_t conn)
 {
 	struct side *s = user;
 
-	must(conn == s->conn);
+	must(conn != 0);
 	s->disconnected_n++;
 }
 
@@ -217,8 +218,19 @@ visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
 	config.callbacks =
 	    (struct net_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
 	assert_int_equal(net_new(&v->net, &p->loop, &config), 0);
-	net_connect(v->net, p->conf.replicas[0].address, role, p->pairs[0].public);
+	v->first = net_connect(v->net, p->conf.replicas[0].address, role, p->pairs[0].public);
 	UNTIL(p, v->opened_n + v->closed_n > 0);
+}
+
+/* With the same key, once more. */
+static void
+visit_again(struct play *p)
+{
+	struct visitor *v = &p->visitor;
+	int before = v->opened_n;
+
+	net_connect(v->net, p->conf.replicas[0].address, CHANNEL_CLIENT, p->pairs[0].public);
+	UNTIL(p, v->opened_n > before);
 }
 
 static void
@@ -301,6 +313,43 @@ test_not_welcome(void **unused)
 	}
 	assert_int_equal(p.sides[0].connected_n + p.sides[0].frame_n, 0);
 	assert_int_equal(p.sides[0].peer_n, 0);
+	end(&p);
+}
+
+/* Clients leave some of the process's files to the replicas, and who goes makes room. */
+static void
+test_crowd(void **unused)
+{
+	enum { FILES = 60, CLIENTS = FILES / 2 };
+	struct rlimit was, few;
+	struct play p;
+
+	(void)unused;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = was;
+	few.rlim_cur = FILES;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	start(&p);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	visit(&p, &p.admin, CHANNEL_CLIENT);
+	for (int i = 1; i < CLIENTS; i++)
+		visit_again(&p);
+	UNTIL(&p, p.sides[0].connected_n == CLIENTS);
+	visit_again(&p);
+	UNTIL(&p, p.visitor.closed_n == 1);
+	assert_int_equal(p.sides[0].connected_n, CLIENTS);
+	gateway_close(p.sides[0].gateway, p.sides[0].conn);
+	gateway_close(p.sides[0].gateway, p.sides[0].conn);
+	UNTIL(&p, p.visitor.closed_n == 2);
+	visit_again(&p);
+	UNTIL(&p, p.sides[0].connected_n == CLIENTS + 1);
+	visit_again(&p);
+	UNTIL(&p, p.visitor.closed_n == 3);
+	net_close(p.visitor.net, p.visitor.first);
+	UNTIL(&p, p.sides[0].disconnected_n == 1);
+	visit_again(&p);
+	UNTIL(&p, p.sides[0].connected_n == CLIENTS + 2);
+	hear(&p, 1, 0);
 	end(&p);
 }
 
@@ -431,6 +480,7 @@ main(void)
 		cmocka_unit_test(test_replicas_find_each_other),
 		cmocka_unit_test(test_client),
 		cmocka_unit_test(test_not_welcome),
+		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_replica_comes_again),
 		cmocka_unit_test(test_replica_is_added),
 		cmocka_unit_test(test_replica_is_removed),
