@@ -164,14 +164,9 @@ void
 r_members_tell_peer(struct replica *r, uint8_t peer)
 {
 	struct message m = {.code = MSG_members, .members = r->newest};
-	struct buffer frame = BUFFER(LIMIT_FRAME);
 
-	if (r->newest.version == 0)
-		return;
-	wire_put_frame(&frame, &m);
-	must(!frame.failed);
-	r_send(r, (struct replica_send){
-	              .to_peer = true, .peer = peer, .frame = buffer_take(&frame)});
+	if (r->newest.version > 0)
+		r_tell_peer(r, peer, &m);
 }
 
 static bool

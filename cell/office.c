@@ -1,5 +1,6 @@
 /* The mastership: taking office, leaving it, who is told, and what a master looks after. */
 #include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
 #include "cell/replica_internal.h"
 #include "cell/wire/codec.h"
 
@@ -7,12 +8,6 @@ enum {
 	EARLY_MAX = 4096, /* clients that wait for the epoch */
 	DISK_PATIENCE_MS = 5000,
 };
-
-static bool
-ballot_equal(struct ballot a, struct ballot b)
-{
-	return a.round == b.round && a.replica == b.replica;
-}
 
 bool
 r_is_master(const struct replica *r)

@@ -91,8 +91,8 @@ r_clock(const struct replica *r)
 	};
 }
 
-void
-r_send(struct replica *r, struct replica_send send)
+static void
+add_send(struct replica *r, struct replica_send send)
 {
 	struct replica_update *u = r->update;
 
@@ -100,14 +100,26 @@ r_send(struct replica *r, struct replica_send send)
 	u->sends[u->sends_n++] = send;
 }
 
-void
-r_answer(struct replica *r, uint64_t conn, const struct message *m)
+static struct bytes
+frame_of(const struct message *m)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
-	r_send(r, (struct replica_send){.conn = conn, .frame = buffer_take(&frame)});
+	return buffer_take(&frame);
+}
+
+void
+r_answer(struct replica *r, uint64_t conn, const struct message *m)
+{
+	add_send(r, (struct replica_send){.conn = conn, .frame = frame_of(m)});
+}
+
+void
+r_tell_peer(struct replica *r, uint8_t peer, const struct message *m)
+{
+	add_send(r, (struct replica_send){.to_peer = true, .peer = peer, .frame = frame_of(m)});
 }
 
 void
@@ -129,9 +141,8 @@ r_step_px(struct replica *r, struct px_event event)
 	for (size_t i = 0; i < px->sends_n; i++) {
 		struct px_send *s = &px->sends[i];
 
-		r_send(r,
-		         (struct replica_send){
-		             .to_peer = true, .peer = s->to, .after = s->after, .frame = s->frame});
+		add_send(r, (struct replica_send){.to_peer = true, .peer = s->to,
+		                                  .after = s->after, .frame = s->frame});
 		s->frame = (struct bytes){NULL, 0};
 	}
 }
@@ -176,7 +187,6 @@ replica_backlog(const struct replica *r)
 	return r->backlog_bytes;
 }
 
-/* Takes over what the master left in its update. */
 void
 r_absorb_master(struct replica *r)
 {
@@ -186,8 +196,8 @@ r_absorb_master(struct replica *r)
 	for (size_t i = 0; i < m->proposals_n; i++)
 		r_backlog_put(r, m->proposals[i]);
 	for (size_t i = 0; i < m->sends_n; i++)
-		r_send(
-		    r, (struct replica_send){.conn = m->sends[i].conn, .frame = m->sends[i].frame});
+		add_send(r, (struct replica_send){.conn = m->sends[i].conn,
+		                                  .frame = m->sends[i].frame});
 	for (size_t i = 0; i < m->closes_n; i++) {
 		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 		u->closes[u->closes_n++] = m->closes[i];
@@ -240,15 +250,12 @@ compute_digest(struct replica *r, uint64_t index)
 	uint64_t digest = tree_digest(r->tree) ^ slice * 0x9e3779b97f4a7c15;
 	uint8_t master = px_master(r->px).replica;
 	struct message m = {.code = MSG_digest, .digest = {index, digest}};
-	struct buffer frame = BUFFER(LIMIT_FRAME);
 
 	digests_computed(&r->digests, index, digest);
 	if (master == r->config.paxos.self) {
 		digests_heard(&r->digests, master, index, digest, index);
 	} else if (master != 0) {
-		wire_put_frame(&frame, &m);
-		r_send(r, (struct replica_send){
-		              .to_peer = true, .peer = master, .frame = buffer_take(&frame)});
+		r_tell_peer(r, master, &m);
 	}
 }
 
@@ -316,8 +323,9 @@ settle(struct replica *r)
 		r_operate_go_on(r);
 		r_office_follow(r);
 		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && r_is_master(r)) {
-			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
-			                             .payload = TAILQ_FIRST(&r->backlog)->bytes});
+			r_step_px(r, (struct px_event){
+			                 .kind = PX_PROPOSE,
+			                 .payload = TAILQ_FIRST(&r->backlog)->bytes});
 			backlog_drop_first(r);
 			more = true;
 		}

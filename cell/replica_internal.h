@@ -76,9 +76,9 @@ struct master_clock r_clock(const struct replica *r);
 void r_step_px(struct replica *r, struct px_event event);
 /* Takes over what the master's part left in its update. */
 void r_absorb_master(struct replica *r);
-void r_send(struct replica *r, struct replica_send send);
-/* To a client, now. */
+/* To a client, and to another replica, now. */
 void r_answer(struct replica *r, uint64_t conn, const struct message *m);
+void r_tell_peer(struct replica *r, uint8_t peer, const struct message *m);
 /* Proposals that wait for room in the log; `owned` is taken over. */
 void r_backlog_put(struct replica *r, struct bytes owned);
 void r_backlog_clear(struct replica *r);

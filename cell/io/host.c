@@ -157,8 +157,8 @@ follow_condition(struct host *h)
 		          "vote any more; remove it and add a new one (lsctl replica remove %u; "
 		          "lsctl replica add ...)", self, self);
 	else if (now == CONDITION_ALONE)
-		log_warn("replica %u has known of no master for 10 s: is it cut off, are the others "
-		         "down, or is it no member any more?", self);
+		log_warn("replica %u has known of no master for 10 s: is it cut off, are the "
+		         "others down, or is it no member any more?", self);
 	else if (now == CONDITION_EXPELLED)
 		log_error("replica %u is not a member of this cell any more", self);
 	if (now == CONDITION_EXPELLED)

@@ -138,10 +138,10 @@ struct tree_outcome {
  *   Before the first one every other command is RC_OLD_EPOCH. If there is no list of members yet,
  *   that of the command is the first one, of version 0; one that cannot be: RC_INVAL.
  * - set_members: `version` must be that of the list it replaces (RC_CANCELED; also when there is
- *   none). RC_INVAL, unless: it is alone in its entry; ids, keys, and addresses of those not removed are unique; a new id is
- *   greater than all before, so that none is used again; an id keeps its key, and once removed
- *   stays so; at most one voter comes or goes; somebody votes; LIMIT_REPLICAS members at most.
- *   Members that the list leaves out are removed. The removed stay in the list; beyond
+ *   none). RC_INVAL, unless: it is alone in its entry; ids, keys, and addresses of those not
+ *   removed are unique; a new id is greater than all before, so that none is used again; an id
+ *   keeps its key, and once removed stays so; at most one voter comes or goes; somebody votes;
+ *   LIMIT_REPLICAS members at most. Members that the list leaves out are removed. The removed stay in the list; beyond
  *   LIMIT_MEMBERS those that were removed first are forgotten, but never the greatest id. The new
  *   list's version is `index`.
  * - check_digest: a note tells it, and the next slice (tree_slice_digest) is compared next.
@@ -192,8 +192,8 @@ bool tree_member_after(const struct tree *t, uint8_t id, struct member *member);
 uint64_t tree_members_version(const struct tree *t);
 /* What tree_apply would answer to it now, alone in its entry. */
 enum rc tree_check_members(const struct tree *t, const struct op_set_members *o);
-/* Can it have come of the tree's list by changes? An id keeps its key, and who was removed stays so;
- * of a full list some of those may be forgotten. */
+/* Can it have come of the tree's list by changes? An id keeps its key, and who was removed stays
+ * so; of a full list some of those may be forgotten. */
 bool tree_members_go_on(const struct tree *t, struct wire_list list);
 /* Is the principal in /acl/admin, by its name or by `*`? The empty one is nobody. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
