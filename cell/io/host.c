@@ -437,11 +437,21 @@ host_disconnect(struct host *h, uint64_t conn)
 
 /* ---- the network's calls ---- */
 
+/* Likewise what the master proposes, while our own state.db is far behind: it comes again, as any
+ * message does that is lost. */
+static bool
+is_too_much(struct host *h, struct bytes frame)
+{
+	return wire_frame_code(frame) == MSG_accept && behind(h);
+}
+
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
 	struct host *h = user;
 
+	if (is_too_much(h, frame))
+		return;
 	if (!exchange_peer(h->exchange, replica, gateway_has_member(h->gateway, replica), frame))
 		host_step(h, (struct replica_event){
 		                 .kind = REPLICA_PEER, .peer = replica, .frame = frame});

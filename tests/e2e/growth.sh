@@ -121,6 +121,24 @@ case_an_empty_one_catches_up_under_the_load() {
 	said 4 "the state of replica . is here"
 }
 
+bytes_written() { tail -n 1 "$work/written" | cut -d ' ' -f 3; }
+has_written_bytes() { pause_s 0.2 && [ "$(bytes_written)" -ge "$1" ] || gone "$load"; }
+
+# Somebody looks into its file with another program, and leaves that open: the replica waits, and
+# takes no more of the log meanwhile than it can keep in memory.
+case_a_state_that_takes_nothing_costs_no_memory() {
+	load=$(cat "$work/load")
+	mkfifo "$work/sql"
+	sqlite3 "$cell/4/state.db" < "$work/sql" > "$work/began" 2>&1 &
+	exec 9> "$work/sql"
+	printf '%s\n' '.timeout 5000' 'BEGIN IMMEDIATE;' 'SELECT "begun";' >&9
+	wait_until "the file is held" grep -q begun "$work/began"
+	wait_until "much is written" has_written_bytes $(($(bytes_written) + (96 << 20)))
+	exec 9>&-
+	wait_until "it comes back" is_voting 4
+	load_goes_on
+}
+
 case_nothing_is_lost() {
 	local rc=0
 	load=$(cat "$work/load")
