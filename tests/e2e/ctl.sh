@@ -83,9 +83,10 @@ case_a_command_keeps_the_lock_of_a_killed_lsctl() {
 case_lock_forwards_signals() {
 	up > /dev/null
 	cat > "$work/command" <<-C
-		trap 'echo got > $work/got; exit 5' TERM
+		trap 'kill \$!; echo got > $work/got; exit 5' TERM
+		tail -f $work/command &
 		touch $work/ready
-		while :; do read -r -t 0.02 <> <(:) || :; done
+		wait # until the signal
 	C
 	"$LSCTL" lock "$m/l" -- bash "$work/command" &
 	local pid=$! rc=0

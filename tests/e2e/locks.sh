@@ -15,7 +15,7 @@ hold() {
 		exec 9<> "$file"
 		flock "$@" 9
 		echo held > "$work/held"
-		while [ -e "$work/release" ]; do read -r -t 0.02 <> <(:) || :; done
+		while [ -e "$work/release" ]; do pause_s 0.02; done
 	) &
 	holder=$!
 	wait_until "the holder has the lock" test -e "$work/held"

@@ -150,10 +150,11 @@ case_the_master_isolated_with_its_client() {
 	exec 9<> "$m1/lock"
 	flock 9
 	fence=$(attribute fence "$m1/lock")
+	mkfifo "$work/release"
 	limit 60 flock "$m2/lock" bash -c "
 		getfattr --only-values --absolute-names -n user.ls.fence '$m2/lock' > '$work/fence'
 		touch '$work/held'
-		until [ -e '$work/release' ]; do read -r -t 0.05 <> <(:) || :; done" &
+		read -r < '$work/release'" &
 	locker=$!
 	reads "$m1/f" "$work/reads" &
 	reader=$!
@@ -178,10 +179,10 @@ case_the_master_isolated_with_its_client() {
 	rc=0
 	limit 5 flock -n "$m1/lock" true || rc=$?
 	is $rc 1
-	touch "$work/release"
+	limit 10 tee "$work/release" <<< go
 	wait $locker
 	exec 9>&-
-	limit 5 flock -n "$m1/lock" true
+	limit 5 flock "$m1/lock" true # a close does not wait for the cell
 	wait_until "all replicas are in step" in_step
 }
 safe() { [ "$(told "$1" state)" = safe ]; }
@@ -208,7 +209,7 @@ case_a_frozen_master_and_its_client() {
 # Takes the lock and notes its token; when it is told to, notes what the descriptor is good for.
 hold() {
 	python3 - "$m1/guarded" "$work" <<-'P'
-		import errno, fcntl, os, sys, time
+		import errno, fcntl, os, sys
 		path, work = sys.argv[1:]
 		def outcome(call):
 		    try: return str(call())
@@ -217,7 +218,7 @@ hold() {
 		fcntl.flock(fd, fcntl.LOCK_EX)
 		with open(work + "/token", "w") as f:
 		    f.write(os.getxattr(fd, "user.ls.fence").decode())
-		while not os.path.exists(work + "/thawed"): time.sleep(0.01)
+		open(work + "/thawed").read()
 		calls = (lambda: os.getxattr(fd, "user.ls.fence"), lambda: os.pwrite(fd, b"x", 0),
 		         lambda: os.pread(fd, 9, 0), lambda: fcntl.flock(fd, fcntl.LOCK_EX))
 		print(*[outcome(call) for call in calls])
@@ -228,6 +229,7 @@ hold() {
 # had any more, its writes are refused.
 case_a_frozen_holder() {
 	local holder later
+	mkfifo "$work/thawed"
 	hold > "$work/outcomes" &
 	holder=$!
 	wait_until "it holds the lock" test -s "$work/token"
@@ -238,7 +240,7 @@ case_a_frozen_holder() {
 	[ "$later" -gt "$(cat "$work/token")" ]
 	for i in 1 2 3; do thaw "r$i"; done
 	thaw c1
-	touch "$work/thawed"
+	limit 10 tee "$work/thawed" <<< thawed
 	wait $holder
 	grep -qxE 'E[A-Z]+ ESTALE ESTALE ESTALE' "$work/outcomes"
 	wait_until "all replicas are in step" in_step

@@ -37,7 +37,7 @@ pick_fault() { fault=${faults[$((RANDOM % ${#faults[@]}))]}; }
 replicas_but() { others "$@" | tr ' ' '\n' | grep ^r | xargs; }
 
 # pause TENTHS: nothing happens but the load.
-pause() { read -r -t "$(($1 / 10)).$(($1 % 10))" <> <(:) || :; }
+pause() { pause_s "$(($1 / 10)).$(($1 % 10))"; }
 
 # ---- faults; what they break, mend repairs ----
 

@@ -24,7 +24,7 @@ enum {
 	VALUE_MAX = 64,
 	VALUE_LEN = 13,        /* of a register's value: a swap overwrites it whole */
 	CONTENTS_MAX = 256 * 1024,
-	HOLD_US = 30000,
+	HOLD_US = 30000,       /* at the most something is held, or kept open, at a time */
 	PROOFS = 3,            /* that a lock is still held */
 	LONG_PROOFS = 600,
 };
