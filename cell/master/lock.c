@@ -188,7 +188,7 @@ m_lock_acquire_refused(struct master *m, struct session *s, struct request *r)
 }
 
 /* A lock seen as busy in the applied tree is busy, unless this session's own release is under way:
- * then the log knows better. */
+ * then the log knows better. Who does not wait is told so under the master's lease. */
 static void
 acquire_busy(struct master *m, struct session *s, struct request *r, enum lock_mode held,
              bool others_wait)
@@ -197,10 +197,8 @@ acquire_busy(struct master *m, struct session *s, struct request *r, enum lock_m
 		propose_alone(m, s, r);
 	else if (r->acquire.wait)
 		enqueue(m, s, r, held);
-	else if (others_wait || m->lease)
-		m_request_reply(m, s, r, RC_BUSY_LOCK, nothing);
 	else
-		propose_alone(m, s, r);
+		m_request_reply(m, s, r, RC_BUSY_LOCK, nothing);
 }
 
 static void

@@ -183,12 +183,19 @@ behind_parked(const struct session *s, const struct request *r)
 	return false;
 }
 
+/* May it be answered by what this master knows, without the log? */
+static bool
+needs_lease(const struct request *r)
+{
+	return is_read(r) || (r->code == OP_acquire && !r->acquire.wait);
+}
+
 static bool
 may_begin(struct master *m, const struct session *s, const struct request *r)
 {
-	if (behind_parked(s, r) || m_barrier_holds(m, s, r))
+	if (behind_parked(s, r) || m_barrier_holds(m, s, r) || (needs_lease(r) && !m->lease))
 		return false;
-	return !is_read(r) || (m->lease && !m_request_behind_command(s, r));
+	return !is_read(r) || !m_request_behind_command(s, r);
 }
 
 static void
@@ -199,7 +206,7 @@ park(struct master *m, struct session *s, struct request *r)
 		r->parked = true;
 		s->parked_n++;
 	}
-	if (!m->lease && is_read(r) && !s->leaseless) {
+	if (!m->lease && needs_lease(r) && !s->leaseless) {
 		s->leaseless = true;
 		TAILQ_INSERT_TAIL(&m->leaseless, s, leaseless_entry);
 	}

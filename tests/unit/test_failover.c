@@ -259,6 +259,32 @@ test_cut_off_ends_no_session(void **state)
 	cell_free(cell);
 }
 
+/* Who does not want to wait for a lock is told that it is not free by a master with a lease only:
+ * what this one knows of those who wait may be over. */
+static void
+test_busy_without_a_lease(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *a = cell_client(cell, false), *b = cell_client(cell, false);
+	struct cell_client *c = cell_client(cell, false);
+	struct cell_replica *old = cell_master(cell);
+	uint64_t node = cell_file(a, "f"), token;
+
+	(void)state;
+	expect(a, cell_lock(a, node, LOCK_EXCLUSIVE, false), 50);
+	assert_int_equal(cell_await(b, cell_lock(b, node, LOCK_EXCLUSIVE, true), 50)->rc, RC_QUEUED);
+	assert_int_equal(cell_await(c, cell_lock(c, node, LOCK_EXCLUSIVE, false), 50)->rc,
+	                 RC_BUSY_LOCK);
+	old->cut_off = true;
+	cell_pass_ms(cell, 510);
+	assert_false(replica_serving(old->replica, cell->now));
+	token = cell_lock(c, node, LOCK_EXCLUSIVE, false);
+	cell_pass_ms(cell, 10);
+	assert_null(cell_answer(c, token));
+	assert_int_equal(cell_await(c, token, 10000)->rc, RC_BUSY_LOCK);
+	cell_free(cell);
+}
+
 /* What a master has no room for in its log is counted, so that the driver can hold back the rest.
  * It is the successor's when there is one. */
 static void
@@ -686,6 +712,7 @@ main(void)
 	    cmocka_unit_test(test_frozen_with_requests),
 	    cmocka_unit_test(test_master_cut_off),
 	    cmocka_unit_test(test_cut_off_ends_no_session),
+	    cmocka_unit_test(test_busy_without_a_lease),
 	    cmocka_unit_test(test_backlog),
 	    cmocka_unit_test(test_master_with_a_stuck_disk),
 	    cmocka_unit_test(test_follower_with_a_stuck_disk),
