@@ -255,9 +255,15 @@ void
 adversary_delay(struct sim *s, uint64_t node, int64_t length)
 {
 	int64_t before = sim_between(s, 0, 300 * MS);
+	const struct item *it = model_item(&s->model, node);
 
 	if (!fault_strikes(s, FAULT_AT_DELAY))
 		return;
+	/* So that whoever has the lock as well does not let it go before. */
+	for (int i = 0; i < s->machines_n; i++)
+		for (size_t h = 0; h < it->holders_n; h++)
+			if (s->machines[i].session == it->holders[h].session)
+				machine_pause(s, &s->machines[i], s->now + length);
 	heap_push(&s->heap,
 	          (struct event){.at = s->now + length - before,
 	                         .run = run_second_delay,

@@ -80,9 +80,25 @@ wanted_locks(struct sim *s, const struct machine *m)
 	return n;
 }
 
+/* The first of those who share a lock goes: what comes of its lock-delay, adversary.c knows. */
+static void
+ambush_sharer(struct sim *s, struct machine *m)
+{
+	const struct hold *h = &m->holds[0];
+	const struct item *it = model_item(&s->model, h->node);
+
+	if (h->mode != LOCK_SHARED || it->holders_n < 2 || s->swarm.lock_delay_s == 0 ||
+	    !rng_chance(&s->rng, 30) || !fault_strikes(s, FAULT_AT_DELAY))
+		return;
+	fault(s, FAULT_AT_HOLD, "client %d goes, and others share its lock", m->id + 1);
+	destroy_soon(s, m);
+}
+
 void
 ambush_holder(struct sim *s, struct machine *m)
 {
+	if (m->holds_n > 0)
+		ambush_sharer(s, m);
 	if (m->holds_n < 2 || s->swarm.rates[FAULT_AT_HOLD] == 0 || wanted_locks(s, m) < 2 ||
 	    !fault_strikes(s, FAULT_AT_HOLD))
 		return;

@@ -49,7 +49,7 @@ static const struct {
     [FAULT_OLD_COPY] = {"disks restored from old copies", 10},
     [FAULT_WRITES_LOST] = {"crashes that lost writes", 0},
     [FAULT_AT_RELEASE] = {"sessions destroyed as a lock comes free", 1000},
-    [FAULT_AT_HOLD] = {"sessions with several locks ended", 1000},
+    [FAULT_AT_HOLD] = {"sessions with locks ended", 1000},
     [FAULT_RACE] = {"leases that end as others begin", 0},
     [FAULT_RESTORED] = {"restores", 0},
     [FAULT_REFUSED] = {"starts refused behind a failed fsync", 0},

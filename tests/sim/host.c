@@ -83,6 +83,7 @@ host_inspect(struct sim *s, struct host *n)
 	if (tree_applied(t) > 0)
 		remember(s, &model->slices, &model->slices_room, tree_applied(t),
 		         tree_slice_digest(t) | 1, n, "what is stored as");
+	model_check_locks(s, t);
 }
 
 static void

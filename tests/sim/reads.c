@@ -78,21 +78,26 @@ check_listing(struct sim *s, const struct record *r, const struct result_listing
 		         (unsigned long)r->index, seen, want);
 }
 
+static bool
+is_lock(const struct item *it, const struct result_lock *result)
+{
+	enum lock_state state = it->delay_mode != LOCK_NONE ? LOCK_STATE_DELAYED : LOCK_STATE_FREE;
+
+	if (it->holders_n > 0)
+		state = it->holders[0].mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
+		                                              : LOCK_STATE_SHARED;
+	return result->state == state && result->holders.count == it->holders_n &&
+	       result->lock_generation == it->lock_generation;
+}
+
 /* Of locks only the newest state is known. */
 static void
 check_lock(struct sim *s, const struct record *r, const struct item *it,
            const struct result_lock *result)
 {
-	enum lock_state state = it->delay_mode != LOCK_NONE ? LOCK_STATE_DELAYED : LOCK_STATE_FREE;
-
 	if (it->lock_changed > r->index || it->died != 0)
 		return;
-	if (it->holders_n > 0)
-		state = it->holders[0].mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
-		                                              : LOCK_STATE_SHARED;
-	if (result->state != state || result->holders.count != it->holders_n ||
-	    result->lock_generation != it->lock_generation ||
-	    result->delay_left_s > it->delay_s)
+	if (!is_lock(it, result) || result->delay_left_s > it->delay_s)
 		sim_fail(s, "read %lu.%lu shows the lock of %s in state %u with %u holders",
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         trace_path(s, it->node), result->state, result->holders.count);
@@ -163,6 +168,38 @@ model_check_read(struct sim *s, const struct record *r, const struct result *res
 	else if (it->kind == NODE_FILE &&
 	         (r->op.code == OP_get_contents || r->op.code == OP_get_attr))
 		check_contents(s, r, it);
+}
+
+static void
+check_lock_now(struct sim *s, const struct tree *t, uint64_t session, const struct item *it)
+{
+	struct op op = {.code = OP_get_lock, .get_lock = {.node = it->node}};
+	struct buffer encoded = BUFFER(LIMIT_FRAME);
+	struct result result;
+
+	if (tree_read(t, session, 0, &op, &encoded) != RC_OK)
+		sim_fail(s, "the lock of %s can't be read", trace_path(s, it->node));
+	must(wire_get_result(RESULT_lock, buffer_view(&encoded), &result) == RC_OK);
+	if (!is_lock(it, &result.lock))
+		sim_fail(s, "the lock of %s is in state %u with %u holders, generation %lu",
+		         trace_path(s, it->node), result.lock.state, result.lock.holders.count,
+		         (unsigned long)result.lock.lock_generation);
+	buffer_free(&encoded);
+}
+
+void
+model_check_locks(struct sim *s, const struct tree *t)
+{
+	struct tree_session session;
+
+	if (tree_applied(t) != s->model.applied || !tree_session_after(t, 0, &session))
+		return;
+	for (size_t i = 0; i < s->model.items_n; i++) {
+		const struct item *it = s->model.items[i];
+
+		if (it->died == 0 && it->lock_generation > 0)
+			check_lock_now(s, t, session.id, it);
+	}
 }
 
 /* ---- the end ---- */

@@ -154,7 +154,7 @@ enum fault {
 	FAULT_WRITES_LOST,  /* a crash took what was not synced */
 	FAULT_REFUSED,      /* a start in the boot in which the disk failed */
 	FAULT_AT_RELEASE,   /* a waiter's session ends as the lock comes free */
-	FAULT_AT_HOLD,      /* a session ends that has several locks */
+	FAULT_AT_HOLD,      /* a session ends that has several locks, or shares one */
 	FAULT_RACE,         /* a lease ends as another one begins */
 	FAULT_RESTORED,     /* no fault: a copy became a new cell */
 	FAULT_MACHINE_LOST, /* a replica is gone for good */
@@ -685,6 +685,8 @@ void operators_check_end(struct sim *s);
 /* ---- reads.c ---- */
 
 void model_check_read(struct sim *s, const struct record *r, const struct result *result);
+/* Compares the locks of a tree with the model's, if it is as new. */
+void model_check_locks(struct sim *s, const struct tree *t);
 /* Compares the end's tree with the model, item by item. */
 void model_check_tree(struct sim *s, const struct tree *t);
 
