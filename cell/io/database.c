@@ -175,6 +175,28 @@ prepare_transaction(struct database *db, char *why, size_t why_size)
 	       database_prepare(db, &db->rollback, "ROLLBACK", why, why_size);
 }
 
+/* A file that others have made may hold what does its work when we read or write our tables: a
+ * trigger, a view without an end. Ours have tables only, and their indexes. */
+static bool
+check_plain(struct database *db, char *why, size_t why_size)
+{
+	sqlite3_stmt *s;
+	int rc;
+
+	if (!database_prepare(db, &s, "SELECT type, name FROM sqlite_schema WHERE type NOT IN"
+	                      " ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'", why, why_size))
+		return false;
+	rc = sqlite3_step(s);
+	if (rc == SQLITE_ROW)
+		database_damaged(db, why, why_size, "%s %s is none of its own",
+		                 (const char *)sqlite3_column_text(s, 0),
+		                 (const char *)sqlite3_column_text(s, 1));
+	else if (rc != SQLITE_DONE)
+		database_error(db, why, why_size);
+	sqlite3_finalize(s);
+	return rc == SQLITE_DONE;
+}
+
 /* A crash in the middle of the first start leaves a file without a table: still a new one. */
 static bool
 check_kind(struct database *db, bool *is_new, char *why, size_t why_size)
@@ -200,7 +222,7 @@ check_kind(struct database *db, bool *is_new, char *why, size_t why_size)
 		         kind->name, (long long)format, kind->format);
 		return false;
 	}
-	return true;
+	return check_plain(db, why, why_size);
 }
 
 static bool

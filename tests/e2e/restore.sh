@@ -173,7 +173,7 @@ case_damaged() {
 	local i
 	for i in $(seq 40); do head -c 20000 /dev/urandom > "$d/f$i"; done
 	backup "$work/b" > /dev/null
-	local size
+	local size endless
 	size=$(stat -c %s "$work/b")
 	for i in 1 100 4096 50000 $((size / 2)) $((size - 1)); do
 		head -c "$i" "$work/b" > "$work/bad"
@@ -204,6 +204,20 @@ case_damaged() {
 	rm "$work/bad"
 	sqlite3 "$work/bad" 'CREATE TABLE t (x)'
 	one_line 1 "some other program" "$LSCTL" restore "$work/bad" --dir "$work/r"
+	cp "$work/b" "$work/bad"
+	sqlite3 "$work/bad" 'PRAGMA user_version = 99'
+	one_line 1 "has format 99; this program reads format" \
+		"$LSCTL" restore "$work/bad" --dir "$work/r"
+	# What would do its work later, in the new cell; what would never come to an end.
+	cp "$work/b" "$work/bad"
+	sqlite3 "$work/bad" 'CREATE TRIGGER t AFTER INSERT ON meta BEGIN DELETE FROM nodes; END'
+	one_line 1 "trigger t" "$LSCTL" restore "$work/bad" --dir "$work/r"
+	cp "$work/b" "$work/bad"
+	endless=$(sqlite3 "$work/b" "SELECT group_concat('a AS ' || name) FROM \
+		pragma_table_info('openers')")
+	sqlite3 "$work/bad" "DROP TABLE openers; CREATE VIEW openers AS
+		WITH RECURSIVE x(a) AS (SELECT 1 UNION ALL SELECT a FROM x) SELECT $endless FROM x"
+	one_line 1 "view openers" "$LSCTL" restore "$work/bad" --dir "$work/r"
 	one_line 1 "name the directory" "$LSCTL" restore "$data/state.db" --dir "$work/r"
 	mkdir "$work/bad.d"
 	one_line 1 "$work/bad.d/cell.conf: No such file" \
