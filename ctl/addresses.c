@@ -4,11 +4,34 @@
 #include <string.h>
 #include "cell/io/log.h"
 
-void
-addresses_add(struct addresses *a, const char *address)
+enum { OPT_DIR = 256, OPT_REPLICA };
+
+static void
+add(struct addresses *a, const char *address)
 {
 	if (a->n <= LIMIT_REPLICAS)
 		a->list[a->n++] = address;
+}
+
+int
+addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory, struct addresses *a)
+{
+	static const struct option longs[] = {
+		{"dir", required_argument, NULL, OPT_DIR},
+		{"replica", required_argument, NULL, OPT_REPLICA},
+		CTL_LONG_OPTIONS,
+	};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (letter == OPT_DIR)
+			*directory = optarg;
+		else if (letter == OPT_REPLICA)
+			add(a, optarg);
+		else if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	}
+	return 0;
 }
 
 int

@@ -1,4 +1,4 @@
-/* The addresses of a new cell's replicas, as --replica options give them. */
+/* Where a new cell is made, and the addresses of its replicas: the options --dir and --replica. */
 #ifndef LSFS_CTL_ADDRESSES_H
 #define LSFS_CTL_ADDRESSES_H
 
@@ -10,7 +10,10 @@ struct addresses {
 	int n;
 };
 
-void addresses_add(struct addresses *a, const char *address);
+/* Reads these and the global options; *directory NULL: none is given. 0, or CTL_USAGE after a
+ * line. */
+int addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory,
+                   struct addresses *a);
 /* 0, or CTL_USAGE after a line. */
 int addresses_check(const struct addresses *a, const struct ctl_command *command);
 /* Voters with the ids 1, 2 and so on; without an address a cell in one process. */

@@ -8,8 +8,6 @@
 #include "cell/io/log.h"
 #include "ctl/addresses.h"
 
-enum { OPT_DIR = 256, OPT_REPLICA };
-
 struct cell_arguments {
 	const char *directory;
 	struct addresses replicas;
@@ -185,31 +183,10 @@ run_show(const struct ctl *ctl, int argc, char **argv, const struct cell_argumen
 }
 
 static int
-scan(struct ctl *ctl, struct cell_arguments *a, int argc, char **argv)
-{
-	static const struct option longs[] = {
-		{"dir", required_argument, NULL, OPT_DIR},
-		{"replica", required_argument, NULL, OPT_REPLICA},
-		CTL_LONG_OPTIONS,
-	};
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (letter == OPT_DIR)
-			a->directory = optarg;
-		else if (letter == OPT_REPLICA)
-			addresses_add(&a->replicas, optarg);
-		else if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	return 0;
-}
-
-static int
 run(struct ctl *ctl, int argc, char **argv)
 {
 	struct cell_arguments a = {0};
-	int code = scan(ctl, &a, argc, argv);
+	int code = addresses_scan(ctl, argc, argv, &a.directory, &a.replicas);
 
 	if (code || ctl->help)
 		return code;

@@ -20,7 +20,7 @@
 /* Where the state is made, in the new cell's directory, so that there is room for it there. */
 #define WORK "restore.unfinished"
 
-enum { OPT_DIR = 256, OPT_REPLICA, DAY_S = 86400 };
+enum { DAY_S = 86400 };
 
 struct restoring {
 	const char *source, *directory;
@@ -213,27 +213,6 @@ usage(const char *what, const char *why)
 }
 
 static int
-scan(struct ctl *ctl, struct restoring *r, int argc, char **argv)
-{
-	static const struct option longs[] = {
-		{"dir", required_argument, NULL, OPT_DIR},
-		{"replica", required_argument, NULL, OPT_REPLICA},
-		CTL_LONG_OPTIONS,
-	};
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (letter == OPT_DIR)
-			r->directory = optarg;
-		else if (letter == OPT_REPLICA)
-			addresses_add(&r->replicas, optarg);
-		else if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
-	}
-	return 0;
-}
-
-static int
 check(struct restoring *r, int argc, char **argv)
 {
 	if (argc < 1)
@@ -250,7 +229,7 @@ static int
 run(struct ctl *ctl, int argc, char **argv)
 {
 	static struct restoring r;
-	int code = scan(ctl, &r, argc, argv);
+	int code = addresses_scan(ctl, argc, argv, &r.directory, &r.replicas);
 
 	if (code || ctl->help)
 		return code;
