@@ -392,11 +392,20 @@ take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 	px->hello_at = px->now;
 }
 
-/* From a member that may be none any more when it is greeted. */
+/* From a member that may be none any more when it is greeted. If we are the only one left to vote
+ * somebody has to welcome us all the same: those whom we know. */
 void
 px_on_members(struct px *px, const struct msg_members *m)
 {
-	take_newer_list(px, m->version, m->members);
+	struct px_members told = {.version = m->version};
+	bool others = false;
+
+	if (!px_read_members(&told, m->members))
+		return;
+	for (int i = 0; i < told.n; i++)
+		others = others || (told.list[i].voter && told.list[i].id != px->config.self);
+	if (others)
+		take_newer_list(px, m->version, m->members);
 }
 
 static void

@@ -223,6 +223,28 @@ greets_the_members_of_a_list_that_it_was_told(void **state)
 	bench_free(&b);
 }
 
+/* It is the only one left, and asks those whom it knows: they would have been told what it forgot. */
+static void
+the_last_one_is_welcomed_by_those_who_left(void **state)
+{
+	struct px_config c = bench_config(3);
+	struct bench b = bench_mute(&c, &nothing);
+	struct buffer packed = BUFFER(4096);
+	struct wire_list list;
+
+	(void)state;
+	wire_put_member(&packed, &(struct member){.id = 1, .role = MEMBER_VOTER});
+	list = (struct wire_list){buffer_view(&packed), 1};
+	bench_receive(&b, 2, (struct message){.code = MSG_members, .members = {9, list}});
+	assert_int_equal(px_condition(b.px), CONDITION_JOINING);
+	bench_timeout(&b);
+	assert_non_null(bench_sent(&b, 2, MSG_hello, NULL));
+	bench_receive(&b, 2, welcome(9, list));
+	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
+	buffer_free(&packed);
+	bench_free(&b);
+}
+
 static void
 an_old_majority_does_not_do_when_a_newer_list_is_told(void **state)
 {
@@ -258,6 +280,7 @@ main(void)
 		cmocka_unit_test(finishes_the_change_that_removes_it),
 		cmocka_unit_test(is_welcomed_by_the_members_of_a_newer_list),
 		cmocka_unit_test(greets_the_members_of_a_list_that_it_was_told),
+		cmocka_unit_test(the_last_one_is_welcomed_by_those_who_left),
 		cmocka_unit_test(an_old_majority_does_not_do_when_a_newer_list_is_told),
 	};
 
