@@ -39,7 +39,9 @@ halve(struct sim *s, uint64_t side, int64_t until)
 static int64_t
 a_moment(struct sim *s)
 {
-	return s->now + sim_between(s, 300 * MS, rng_chance(&s->rng, 300) ? 8 * SECOND : 3 * SECOND);
+	int64_t most = rng_chance(&s->rng, 300) ? 8 * SECOND : 3 * SECOND;
+
+	return s->now + sim_between(s, 300 * MS, most);
 }
 
 static void
@@ -83,6 +85,46 @@ look_for_change(struct sim *s, struct host *n)
 	                        .run = run_at_change,
 	                        .who = n->id - 1,
 	                        .life = n->life});
+}
+
+static void
+run_forget(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (s->calm || !n->up || n->life != e->life)
+		return;
+	fault(s, FAULT_AT_CHANGE, "replica %d has just learned of a change of the members", n->id);
+	host_crash_for(s, n, LOSE_ALL, sim_between(s, 0, SECOND));
+}
+
+/* Others hear of it, and it forgets it. */
+void
+adversary_in_force(struct sim *s, struct host *n)
+{
+	if (s->swarm.operators == 0 || !fault_strikes(s, FAULT_AT_CHANGE))
+		return;
+	heap_push(&s->heap, (struct event){
+	                        .at = s->now + sim_between(s, 0, 2 * s->swarm.disk_us * 1000),
+	                        .run = run_forget,
+	                        .who = n->id - 1,
+	                        .life = n->life});
+}
+
+/* The master hears only those who have no vote. */
+void
+adversary_learners(struct sim *s)
+{
+	const struct host *master = sim_serving(s);
+	uint64_t side = 0;
+
+	for (int id = 1; id <= s->hosts_n; id++)
+		if (members_role(s, id) == MEMBER_LEARNER && s->hosts[id - 1].up)
+			side |= 1u << id;
+	if (side == 0 || master == NULL || !fault_strikes(s, FAULT_AT_CHANGE))
+		return;
+	fault(s, FAULT_AT_CHANGE, "replica %d is left with the learners", master->id);
+	halve(s, side | 1u << master->id, a_moment(s));
 }
 
 /* Who missed the change comes back as those who made it go. */

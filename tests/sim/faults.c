@@ -520,6 +520,7 @@ fault_cell(struct sim *s)
 	if (s->hosts_n == 1)
 		return;
 	fault_master(s);
+	adversary_learners(s);
 	if (fault_strikes(s, FAULT_CUT_OFF))
 		split(s, (enum split)rng_below(&s->rng, SPLITS), node, s->now + a_while(s));
 	if (fault_strikes(s, FAULT_HALVES))

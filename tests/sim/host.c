@@ -78,6 +78,7 @@ host_inspect(struct sim *s, struct host *n)
 
 	if (t == NULL)
 		return;
+	members_check_office(s, n);
 	if (tree_check(t) != NULL)
 		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
 	if (tree_applied(t) > 0)
@@ -157,6 +158,8 @@ follow_role(struct sim *s, struct host *n)
 	if ((int)role != n->role)
 		sim_trace(s, "replica %d %s (last known ballot %lu.%u)", n->id, roles[role],
 		          (unsigned long)ballot.round, ballot.replica);
+	if (role == PX_CANDIDATE)
+		members_check_candidate(s, n);
 	if (role == PX_MASTER && n->role != PX_MASTER)
 		members_check_elected(s, n);
 	n->role = (int)role;

@@ -1,7 +1,7 @@
 /* The lists of members: one at a time, each made from the one before by what the log decides, known
  * to every replica as what it was, with ids that are never given twice. Who is elected has asked a
- * majority of the last list that anybody knows as chosen, and what is decided lies on the disks of a
- * majority of the list that decides it. */
+ * majority of the last list that anybody knows as chosen, and what is decided lies on the disks of
+ * a majority of the list that decides it. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/checksum.h"
@@ -9,6 +9,8 @@
 #include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
 #include "tests/sim/sim.h"
+
+enum { OFFICE_SECONDS = 4 }; /* until a master has handed over */
 
 /* ---- the lists ---- */
 
@@ -230,6 +232,8 @@ members_check(struct sim *s, struct host *n)
 		check_tree(s, n);
 	if (list->version == n->list)
 		return;
+	if (list->version > n->list)
+		adversary_in_force(s, n);
 	n->list = list->version;
 	if (list->version > 0)
 		remember(s, list);
@@ -237,6 +241,30 @@ members_check(struct sim *s, struct host *n)
 		return;
 	s->members.newest = *list;
 	s->members.changed = s->now;
+}
+
+void
+members_check_candidate(struct sim *s, const struct host *n)
+{
+	const struct px_members *list = px_members(replica_px(n->replica));
+
+	for (int i = 0; i < list->n; i++)
+		if (list->list[i].id == n->id && list->list[i].voter)
+			return;
+	sim_fail(s, "replica %d stands for election, and has no vote", n->id);
+}
+
+/* Who removed itself gives the mastership up as soon as that is chosen. */
+void
+members_check_office(struct sim *s, const struct host *n)
+{
+	const struct px *px = replica_px(n->replica);
+
+	if (px_role(px) == PX_MASTER && members_role(s, n->id) == MEMBER_REMOVED &&
+	    px_members(px)->version == s->members.newest.version &&
+	    s->now > s->members.changed + OFFICE_SECONDS * SECOND &&
+	    s->now > n->paused_until + OFFICE_SECONDS * SECOND)
+		sim_fail(s, "replica %d was removed, knows it, and is master", n->id);
 }
 
 static bool

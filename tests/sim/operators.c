@@ -499,7 +499,7 @@ operators_check_end(struct sim *s)
 
 	for (int i = 0; i < s->swarm.operators; i++)
 		if (s->operators[i].wish.what != 0)
-			sim_fail(s, "at the end operator %d still wants to %s; the last refusal: %s",
+			sim_fail(s, "at the end operator %d still wants to %s; refused last: %s",
 			         i + 1, wish_text(&s->operators[i].wish), s->operators[i].why);
 	for (int body = 1; body <= s->bodies; body++) {
 		int id = 1;

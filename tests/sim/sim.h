@@ -205,6 +205,9 @@ bool fault_strikes(struct sim *s, enum fault f);
 void adversary_recorded(struct sim *s, struct host *n);
 void adversary_relay(struct sim *s, struct host *master);
 void adversary_pinch(struct sim *s, struct host *master);
+void adversary_learners(struct sim *s);
+/* A replica learns that a list of members is in force. */
+void adversary_in_force(struct sim *s, struct host *n);
 /* Somebody is about to ask for another list of members. */
 void adversary_change(struct sim *s);
 /* A lock-delay begins, of so many nanoseconds. */
@@ -636,10 +639,15 @@ void members_check(struct sim *s, struct host *n);
 /* A majority of the voters has promised to a replica that becomes master, and holds an entry that
  * is decided. */
 void members_check_elected(struct sim *s, const struct host *n);
+/* Now and then: one that was removed is not master any more. */
+void members_check_office(struct sim *s, const struct host *n);
+/* One that stands for election has a vote. */
+void members_check_candidate(struct sim *s, const struct host *n);
 void members_check_decided(struct sim *s, uint64_t index, struct ballot origin);
 /* Its role in the last list that was decided; 0: it never was a member. */
 enum member_role members_role(const struct sim *s, int id);
-/* The list, with those that were removed; before the first one that of the replicas at the start. */
+/* The list, with those that were removed; before the first one that of the replicas at the
+ * start. */
 const struct seats *members_last(const struct sim *s);
 int members_count(const struct sim *s, enum member_role role);
 /* Must this replica not forget, or not be removed, if the cell is to go on? */
