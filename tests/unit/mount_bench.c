@@ -506,6 +506,13 @@ k_flush_killed(struct bench *b, struct file f, pid_t pid)
 	                                           .fate = FATE_KILLED});
 }
 
+int
+k_ftruncate(struct bench *b, struct file f, uint64_t size)
+{
+	return bench_error(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = f.ino, .fh = f.fh,
+	                                           .set = SET_SIZE, .set_size = size});
+}
+
 void
 k_release(struct bench *b, struct file f)
 {

@@ -104,6 +104,7 @@ int k_write_at(struct bench *b, struct file f, pid_t pid, int64_t offset, const 
 void k_read(struct bench *b, struct file f, int64_t offset, const char *expected);
 int k_flush(struct bench *b, struct file f, pid_t pid, int descriptors);
 int k_flush_killed(struct bench *b, struct file f, pid_t pid);
+int k_ftruncate(struct bench *b, struct file f, uint64_t size);
 void k_release(struct bench *b, struct file f);
 void k_close(struct bench *b, struct file f, pid_t pid); /* flush, release */
 int k_flock(struct bench *b, struct file f, enum lock_mode mode, bool wait);

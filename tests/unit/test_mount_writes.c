@@ -3,8 +3,6 @@
 
 enum { TRUNC = O_WRONLY | O_TRUNC, BIG = LIMIT_CONTENTS };
 
-/* ---- the tools ---- */
-
 /* The shell closes one of its two descriptors before it writes: no empty file may be seen. */
 static void
 test_echo_over_a_file(void **state)
@@ -273,13 +271,6 @@ test_child_that_wrote_nothing(void **state)
 }
 
 static int
-ftruncate_to(struct bench *b, struct file f, uint64_t size)
-{
-	return bench_error(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = f.ino, .fh = f.fh,
-	                                           .set = SET_SIZE, .set_size = size});
-}
-
-static int
 truncate_to(struct bench *b, uint64_t ino, uint64_t size)
 {
 	return bench_error(b, (struct mount_event){.kind = MOUNT_SETATTR, .ino = ino,
@@ -295,7 +286,7 @@ test_truncate_tool(void **state)
 
 	other_writes(b, "f", "abcdef");
 	f = k_open(b, "f", O_WRONLY, SHELL);
-	assert_int_equal(ftruncate_to(b, f, 3), 0);
+	assert_int_equal(k_ftruncate(b, f, 3), 0);
 	assert_int_equal(k_stat(b, f.ino, SHELL).size, 3);
 	assert_int_equal(k_stat(b, f.ino, OTHER).size, 6);
 	buffer_reset(&b->trace);
@@ -449,245 +440,6 @@ test_safe_save(void **state)
 	k_close(b, old, OTHER);
 }
 
-/* ---- killed writers, limits, modes ---- */
-
-static void
-test_killed_writer_commits_nothing(void **state)
-{
-	struct bench *b = *state;
-	struct file f;
-
-	other_writes(b, "f", "old");
-	f = k_open(b, "f", TRUNC, SHELL);
-	assert_int_equal(k_write(b, f, SHELL, "hal"), 0);
-	assert_int_equal(bench_flush_wants(b, f, SHELL), WANTS_PROCESS | WANTS_FATE);
-	assert_int_equal(bench_flush_wants(b, f, OTHER), WANTS_PROCESS);
-	assert_int_equal(k_flush_killed(b, f, SHELL), 0);
-	k_release(b, f);
-	assert_file(b, "f", "old");
-}
-
-static void
-test_killed_before_writing(void **state)
-{
-	struct bench *b = *state;
-	struct file f;
-
-	other_writes(b, "f", "old");
-	f = k_open(b, "f", TRUNC, SHELL);
-	assert_int_equal(k_flush_killed(b, f, SHELL), 0);
-	k_release(b, f);
-	assert_file(b, "f", "old");
-}
-
-/* What another process wrote into the same buffer is committed by its own close, or not at all. */
-static void
-test_killed_beside_another_writer(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
-
-	assert_int_equal(k_write(b, f, SHELL, "mine"), 0);
-	assert_int_equal(k_write_at(b, f, CHILD, 4, " hal"), 0);
-	assert_int_equal(k_flush_killed(b, f, CHILD), 0);
-	assert_file(b, "f", "");
-	k_release(b, f);
-	assert_file(b, "f", "");
-}
-
-static void
-test_release_is_the_last_resort(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
-
-	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
-	buffer_reset(&b->trace);
-	k_release(b, f);
-	bench_asked(b, "&set_contents any \"x\"");
-	assert_file(b, "f", "x");
-}
-
-static void
-test_too_big(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g;
-
-	assert_int_equal(k_write_at(b, f, SHELL, BIG, "x"), EFBIG);
-	assert_int_equal(k_write_at(b, f, SHELL, BIG - 1, "x"), 0);
-	assert_int_equal(ftruncate_to(b, f, BIG + 1), EFBIG);
-	k_close(b, f, SHELL);
-	g = k_open(b, "f", O_WRONLY | O_APPEND, SHELL);
-	assert_int_equal(k_write(b, g, SHELL, "x"), EFBIG);
-	k_close(b, g, SHELL);
-}
-
-static void
-test_commit_at_write(void **state)
-{
-	struct bench *b =
-	    bench_new(&(struct mount_config){.cell = "local", .commit_at_write = true});
-	struct file f;
-
-	(void)state;
-	other_writes(b, "f", "old");
-	f = k_open(b, "f", TRUNC, SHELL);
-	assert_int_equal(k_write(b, f, SHELL, "a"), 0);
-	assert_int_equal(k_write_at(b, f, SHELL, 1, "b"), 0);
-	bench_asked(b, "lookup \"f\" | get_attr | set_contents any \"a\" | set_contents =3 \"ab\"");
-	other_writes(b, "f", "new");
-	assert_int_equal(k_write_at(b, f, SHELL, 2, "c"), ECANCELED);
-	k_close(b, f, SHELL);
-	bench_free(b);
-}
-
-/* ---- snapshots ---- */
-
-static void
-test_reader_sees_one_version(void **state)
-{
-	struct bench *b = *state;
-	struct file f;
-
-	other_writes(b, "f", "one");
-	f = k_open(b, "f", O_RDONLY, SHELL);
-	bench_asked(b, "lookup \"f\" | get_attr");
-	k_read(b, f, 0, "one");
-	other_writes(b, "f", "twice");
-	k_read(b, f, 1, "ne");
-	k_read(b, f, 3, ""); /* the end, of the version it read */
-	bench_asked(b, "get_contents");
-	k_read(b, f, 3, "ce"); /* a second time in a row: tail -f */
-	k_read(b, f, 5, "");
-	bench_asked(b, "get_contents");
-	k_read(b, f, 0, "twice");
-	bench_asked(b, "get_contents");
-	k_close(b, f, SHELL);
-	bench_asked(b, "");
-}
-
-static void
-test_stat_of_uncommitted(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
-
-	assert_int_equal(k_write(b, f, SHELL, "abc"), 0);
-	buffer_reset(&b->trace);
-	assert_int_equal(k_stat(b, f.ino, SHELL).size, 3);
-	bench_asked(b, "");
-	assert_int_equal(k_stat(b, f.ino, OTHER).size, 0);
-	bench_asked(b, "get_attr");
-	k_close(b, f, SHELL);
-	assert_int_equal(k_stat(b, f.ino, OTHER).size, 3);
-}
-
-/* A read through the handle that truncated commits that first. */
-static void
-test_read_after_truncation(void **state)
-{
-	struct bench *b = *state;
-	struct file f;
-
-	other_writes(b, "f", "old");
-	f = k_open(b, "f", O_RDWR | O_TRUNC, SHELL);
-	k_read(b, f, 0, "");
-	assert_file(b, "f", "");
-	k_close(b, f, SHELL);
-}
-
-/* ---- order, interrupts, deaths ---- */
-
-/* While a commit is under way the handle's other calls wait behind it; other handles do not. */
-static void
-test_calls_wait_behind_a_commit(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g = k_open(b, "f", O_RDWR, OTHER);
-	uint64_t flush, write, read;
-
-	assert_int_equal(k_write(b, f, SHELL, "abc"), 0);
-	b->hold = true;
-	flush = bench_start(b, (struct mount_event){.kind = MOUNT_FLUSH, .fh = f.fh,
-	                                            .lock_owner = SHELL + 1});
-	write = bench_start(b, (struct mount_event){.kind = MOUNT_WRITE, .fh = f.fh, .offset = 1,
-	                                            .data = bytes_of("X"), .pid = CHILD,
-	                                            .lock_owner = CHILD + 1});
-	read = bench_start(b, (struct mount_event){.kind = MOUNT_READ, .fh = g.fh, .size = 10});
-	assert_false(bench_answered(b, write));
-	assert_int_equal(b->pending_n, 2);
-	bench_answer(b);
-	assert_true(bench_answered(b, flush) && bench_answered(b, write));
-	assert_false(bench_answered(b, read));
-	bench_answer_all(b);
-	assert_int_equal(bench_reply(b, read)->error, 0);
-	assert_file(b, "f", "abc");
-	b->hold = false;
-	k_flush(b, f, CHILD, 0);
-	assert_file(b, "f", "aXc");
-	k_release(b, f);
-	k_release(b, g);
-}
-
-static void
-test_interrupted_commit(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
-	uint64_t flush;
-
-	assert_int_equal(k_write(b, f, SHELL, "abc"), 0);
-	b->hold = true;
-	flush = bench_start(b, (struct mount_event){.kind = MOUNT_FLUSH, .fh = f.fh,
-	                                            .lock_owner = SHELL + 1});
-	bench_interrupt(b, flush);
-	assert_int_equal(bench_reply(b, flush)->error, EINTR);
-	k_release(b, f); /* commits nothing again */
-	assert_int_equal(b->pending_n, 1);
-	bench_answer_all(b);
-	assert_file(b, "f", "abc");
-}
-
-/* Everything that a close leaves to do is sent at once, before anything that comes later. */
-static void
-test_release_sends_all_at_once(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
-
-	assert_int_equal(k_flock(b, f, LOCK_EXCLUSIVE, false), 0);
-	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
-	buffer_reset(&b->trace);
-	b->hold = true;
-	k_release(b, f);
-	bench_asked(b, "&set_contents =1 \"x\" | &release");
-	bench_answer_all(b);
-	assert_lock(b, f.ino, LOCK_STATE_FREE);
-}
-
-static void
-test_session_death_takes_the_buffer(void **state)
-{
-	struct bench *b = *state;
-	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g;
-
-	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
-	bench_new_session(b);
-	assert_true(b->forget_names);
-	assert_int_equal(k_write(b, f, SHELL, "y"), ESTALE);
-	assert_int_equal(k_flush(b, f, SHELL, 0), ESTALE);
-	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
-	buffer_reset(&b->trace);
-	k_release(b, f);
-	bench_asked(b, "");
-	assert_file(b, "f", "");
-	g = k_open(b, "f", O_RDWR, SHELL);
-	assert_int_equal(k_write(b, g, SHELL, "z"), 0);
-	k_close(b, g, SHELL);
-	assert_file(b, "f", "z");
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
 
 int
@@ -697,7 +449,8 @@ main(void)
 		TEST(test_echo_over_a_file),
 		TEST(test_echo_into_a_new_file),
 		TEST(test_truncation_alone),
-		TEST(test_threads_are_one_process), TEST(test_truncation_closed_by_another_thread),
+		TEST(test_threads_are_one_process),
+		TEST(test_truncation_closed_by_another_thread),
 		TEST(test_the_process_is_asked_for_only_where_it_matters),
 		TEST(test_write_behind_a_commit),
 		TEST(test_truncation_of_unknown_descriptors),
@@ -717,19 +470,6 @@ main(void)
 		TEST(test_second_commit_is_guarded),
 		TEST(test_cp_with_times),
 		TEST(test_safe_save),
-		TEST(test_killed_writer_commits_nothing),
-		TEST(test_killed_before_writing),
-		TEST(test_killed_beside_another_writer),
-		TEST(test_release_is_the_last_resort),
-		TEST(test_too_big),
-		cmocka_unit_test(test_commit_at_write),
-		TEST(test_reader_sees_one_version),
-		TEST(test_stat_of_uncommitted),
-		TEST(test_read_after_truncation),
-		TEST(test_calls_wait_behind_a_commit),
-		TEST(test_interrupted_commit),
-		TEST(test_release_sends_all_at_once),
-		TEST(test_session_death_takes_the_buffer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
