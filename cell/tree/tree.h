@@ -141,9 +141,9 @@ struct tree_outcome {
  *   none). RC_INVAL, unless: it is alone in its entry; ids, keys, and addresses of those not
  *   removed are unique; a new id is greater than all before, so that none is used again; an id
  *   keeps its key, and once removed stays so; at most one voter comes or goes; somebody votes;
- *   LIMIT_REPLICAS members at most. Members that the list leaves out are removed. The removed stay in the list; beyond
- *   LIMIT_MEMBERS those that were removed first are forgotten, but never the greatest id. The new
- *   list's version is `index`.
+ *   LIMIT_REPLICAS members at most. Members that the list leaves out are removed. The removed
+ *   stay in the list; beyond LIMIT_MEMBERS those that were removed first are forgotten, but never
+ *   the greatest id. The new list's version is `index`.
  * - check_digest: a note tells it, and the next slice (tree_slice_digest) is compared next.
  * - restore: for a copy that becomes a new cell. The epoch, the next node's number, the last fence
  *   and every generation that there is (a lock's, too, that was never held) grow by `jump`;
