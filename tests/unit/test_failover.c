@@ -272,7 +272,8 @@ test_busy_without_a_lease(void **state)
 
 	(void)state;
 	expect(a, cell_lock(a, node, LOCK_EXCLUSIVE, false), 50);
-	assert_int_equal(cell_await(b, cell_lock(b, node, LOCK_EXCLUSIVE, true), 50)->rc, RC_QUEUED);
+	assert_int_equal(cell_await(b, cell_lock(b, node, LOCK_EXCLUSIVE, true), 50)->rc,
+	                 RC_QUEUED);
 	assert_int_equal(cell_await(c, cell_lock(c, node, LOCK_EXCLUSIVE, false), 50)->rc,
 	                 RC_BUSY_LOCK);
 	old->cut_off = true;
