@@ -164,6 +164,17 @@ fixture_log(struct fixture *f, uint64_t slot, struct bytes payload)
 }
 
 void
+fixture_log_slots(struct fixture *f, uint64_t first, uint64_t last)
+{
+	char text[32];
+
+	for (uint64_t slot = first; slot <= last; slot++) {
+		snprintf(text, sizeof text, "entry %d", (int)slot);
+		fixture_log(f, slot, bytes_of(text));
+	}
+}
+
+void
 fixture_save(struct fixture *f, uint64_t applied, struct bytes contents)
 {
 	struct row meta = fake_meta(applied), node = fake_node(2, "two", contents);

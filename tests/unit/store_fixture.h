@@ -38,6 +38,8 @@ void fixture_remove(struct fixture *f); /* the directory and the loop */
 
 /* Logs one entry as `ticket` = slot. */
 void fixture_log(struct fixture *f, uint64_t slot, struct bytes payload);
+/* Entries that say "entry N" for their slot. */
+void fixture_log_slots(struct fixture *f, uint64_t first, uint64_t last);
 /* Rows of node 2: its contents as of `applied`. */
 void fixture_save(struct fixture *f, uint64_t applied, struct bytes contents);
 void fixture_wait_persisted(struct fixture *f, uint64_t ticket);

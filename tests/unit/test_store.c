@@ -1,56 +1,17 @@
-/* The store: what was acknowledged is there again, and whatever is wrong with the files is said in
- * one line and leaves them as they are. */
+/* The store: what was acknowledged is there again. */
 #include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cell/base/checksum.h"
-#include "tests/unit/fake_tree.h"
 #include "cell/io/worker.h"
-#include "cell/io/logdb.h"
-#include "cell/io/rundir.h"
+#include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
+#include "tests/unit/unit.h"
 
 static struct fixture f;
-
-/* A new data directory. */
-static void
-begin_anew(void)
-{
-	fixture_remove(&f);
-	fixture_make(&f);
-}
-
-static void
-assert_refused(const char *reason)
-{
-	if (fixture_open(&f))
-		fail_msg("opened, although: %s", reason);
-	if (strstr(f.why, reason) == NULL || strchr(f.why, '\n') != NULL)
-		fail_msg("\"%s\" does not say \"%s\"", f.why, reason);
-}
-
-static void
-log_slots(uint64_t first, uint64_t last)
-{
-	char text[32];
-
-	for (uint64_t slot = first; slot <= last; slot++) {
-		snprintf(text, sizeof text, "entry %d", (int)slot);
-		fixture_log(&f, slot, bytes_of(text));
-	}
-}
 
 static void
 assert_entries(uint64_t first, uint64_t last)
@@ -94,7 +55,7 @@ test_log_comes_back(void **state)
 	(void)state;
 	fixture_open_started(&f);
 	store_log(f.store, 0, &promise, 1);
-	log_slots(1, 500);
+	fixture_log_slots(&f, 1, 500);
 	fixture_wait_persisted(&f, 500);
 	assert_true(f.in_order);
 	fixture_close(&f);
@@ -117,7 +78,7 @@ test_entry_replaced(void **state)
 
 	(void)state;
 	fixture_open_started(&f);
-	log_slots(1, 3);
+	fixture_log_slots(&f, 1, 3);
 	store_log(f.store, 4, &r, 1);
 	fixture_wait_persisted(&f, 4);
 	fixture_close(&f);
@@ -133,7 +94,7 @@ test_queued_at_close_is_written(void **state)
 {
 	(void)state;
 	fixture_open_started(&f);
-	log_slots(1, 50);
+	fixture_log_slots(&f, 1, 50);
 	fixture_save(&f, 50, bytes_of("last"));
 	fixture_close(&f);
 	assert_int_equal(f.persisted, 50);
@@ -156,7 +117,7 @@ test_rows_come_back(void **state)
 	for (size_t i = 0; i < sizeof blob; i++)
 		blob[i] = (uint8_t)(i * 7);
 	fixture_open_started(&f);
-	log_slots(1, 2);
+	fixture_log_slots(&f, 1, 2);
 	row = fake_node(-5, "odd \xff\x01 name", (struct bytes){blob, sizeof blob});
 	row_list_add(&rows, &row);
 	row = fake_node(6, "", (struct bytes){0});
@@ -203,13 +164,13 @@ test_trim(void **state)
 
 	(void)state;
 	fixture_open_started(&f);
-	log_slots(1, 1000);
+	fixture_log_slots(&f, 1, 1000);
 	fixture_save(&f, 900, bytes_of("x"));
 	fixture_wait_saved(&f, 900);
 	fixture_wait_persisted(&f, 1000);
 	store_log(f.store, 1001, &trim, 1);
 	fixture_wait_persisted(&f, 1001);
-	log_slots(1001, 1001);
+	fixture_log_slots(&f, 1001, 1001);
 	fixture_close(&f);
 	assert_true(fixture_open(&f));
 	assert_int_equal(f.recovered.trimmed, 900); /* though rows may be left below it */
@@ -225,7 +186,7 @@ test_trim_goes_on_while_idle(void **state)
 
 	(void)state;
 	fixture_open_started(&f);
-	log_slots(1, 1000);
+	fixture_log_slots(&f, 1, 1000);
 	fixture_save(&f, 1000, bytes_of("x"));
 	fixture_wait_saved(&f, 1000);
 	store_log(f.store, 1001, &trim, 1);
@@ -262,7 +223,7 @@ test_trim_jumps(void **state)
 
 	(void)state;
 	fixture_open_started(&f);
-	log_slots(1, 1000);
+	fixture_log_slots(&f, 1, 1000);
 	fixture_wait_persisted(&f, 1000);
 	fixture_save(&f, 5000, bytes_of("x"));
 	fixture_wait_saved(&f, 5000);
@@ -360,371 +321,6 @@ test_leases(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_in_use(void **state)
-{
-	char expected[64];
-	pid_t child;
-	int status;
-
-	(void)state;
-	fixture_open_started(&f);
-	snprintf(expected, sizeof expected, "in use by process %d", (int)getpid());
-	child = fork();
-	if (child == 0) {
-		struct tree *tree;
-		struct px_recovered recovered;
-		char why[256] = "";
-
-		if (store_open(f.directory, "test", 1, false, &tree, &recovered, why,
-		               sizeof why) != NULL)
-			_exit(1);
-		_exit(strstr(why, expected) != NULL ? 0 : 2);
-	}
-	waitpid(child, &status, 0);
-	assert_int_equal(status, 0);
-	fixture_close(&f);
-	fixture_open_started(&f);
-	fixture_close(&f);
-}
-
-/* A store with ten entries and rows up to slot 5. */
-static void
-make_store(void)
-{
-	struct px_record promise = {.kind = PX_RECORD_PROMISE,
-	                            .ballot = {.round = 3, .replica = 1}};
-
-	struct px_record mark = {.kind = PX_RECORD_MARK, .mark = {.replica = 1}};
-
-	fixture_open_started(&f);
-	store_log(f.store, 0, &promise, 1);
-	store_log(f.store, 0, &mark, 1); /* of itself: that makes no other replica */
-	log_slots(1, 10);
-	fixture_save(&f, 5, bytes_of("five"));
-	fixture_close(&f);
-}
-
-static void
-remove_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	assert_int_equal(unlink(path), 0);
-}
-
-static uint64_t
-sum_of_file(const char *name)
-{
-	char path[128];
-	uint8_t bytes[65536];
-	size_t n;
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	file = fopen(path, "r");
-	if (file == NULL)
-		return 0;
-	n = fread(bytes, 1, sizeof bytes, file);
-	fclose(file);
-	return checksum((struct bytes){bytes, n});
-}
-
-static const char *const data_files[] = {"log.db",       "log.db-wal", "state.db",
-                                         "state.db-wal", "marks",      "health"};
-enum { DATA_FILES = 6 };
-
-/* Damages one thing, and sees it refused without a change to any file. */
-static void
-assert_damage(const char *file, const char *sql, const char *reason)
-{
-	uint64_t sums[DATA_FILES];
-
-	begin_anew();
-	make_store();
-	fixture_sql(&f, file, sql);
-	for (int i = 0; i < DATA_FILES; i++)
-		sums[i] = sum_of_file(data_files[i]);
-	assert_refused(reason);
-	for (int i = 0; i < DATA_FILES; i++) {
-		if (sums[i] != sum_of_file(data_files[i]) && sums[i] != 0)
-			fail_msg("%s was changed after: %s", data_files[i], sql);
-	}
-}
-
-static void
-test_damage(void **state)
-{
-	(void)state;
-	assert_damage("state.db", "UPDATE nodes SET contents = x'00' WHERE node = 2",
-	              "state.db is damaged: nodes row 2: checksum");
-	assert_damage("state.db", "UPDATE meta SET applied = 4",
-	              "state.db is damaged: meta row 0: checksum");
-	assert_damage("state.db", "UPDATE cell SET name = 'other'",
-	              "state.db is damaged: cell: checksum");
-	assert_damage("state.db", "PRAGMA user_version = 99", "state.db has format 99");
-	assert_damage("state.db", "PRAGMA application_id = 1", "state.db is some other program's");
-	assert_damage("state.db", "DROP TABLE locks", "state.db is damaged: no such table: locks");
-	assert_damage("log.db", "UPDATE entries SET payload = x'00' WHERE slot = 7",
-	              "log.db is damaged: entries row 7: checksum");
-	assert_damage("log.db", "UPDATE entries SET round = 4 WHERE slot = 7",
-	              "log.db is damaged: entries row 7: checksum");
-	assert_damage("log.db", "UPDATE entries SET origin_round = 4 WHERE slot = 7",
-	              "log.db is damaged: entries row 7: checksum");
-	assert_damage("log.db", "DELETE FROM entries WHERE slot = 7",
-	              "log.db is damaged: entries row 7 is missing");
-	assert_damage(
-	    "log.db", "DELETE FROM entries WHERE slot = 10",
-	    "log.db is damaged: it ends at slot 9, but 10 was acknowledged");
-	assert_damage("log.db", "DROP TABLE leases", "log.db is damaged: no such table: leases");
-	assert_damage("log.db", "PRAGMA user_version = 99", "log.db has format 99");
-}
-
-/* What the marks know as well, or nobody needs. */
-static void
-test_mended(void **state)
-{
-	static const char *const damages[] = {
-	    "UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
-	    "UPDATE incarnation SET number = 9", "DELETE FROM incarnation",
-	    "UPDATE chosen SET slot = 2", "UPDATE replica SET replica = 2",
-	    "DELETE FROM replica", "UPDATE entries SET payload = x'00' WHERE slot = 5",
-	    "DELETE FROM entries WHERE slot = 1", "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0)"};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-		begin_anew();
-		make_store();
-		fixture_sql(&f, "log.db", damages[i]);
-		for (uint64_t life = 2; life < 4; life++) {
-			if (!fixture_open(&f))
-				fail_msg("%s: %s", damages[i], f.why);
-			assert_int_equal(f.recovered.incarnation, life);
-			assert_int_equal(f.recovered.promised.round, 3);
-			assert_int_equal(f.recovered.damaged, 0);
-			assert_int_equal(logdb_last(&f.recovered), 10);
-			assert_int_equal(f.recovered.applied, 5);
-			assert_true(f.recovered.chosen <= 9); /* the hint, and no guess */
-			fixture_close(&f);
-		}
-	}
-}
-
-static void
-test_other_owner(void **state)
-{
-	struct tree *tree;
-	struct px_recovered recovered;
-
-	(void)state;
-	make_store();
-	assert_null(store_open(f.directory, "test", 2, true, &tree, &recovered, f.why,
-	                       sizeof f.why));
-	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 2 of "
-	                           "cell test");
-	assert_null(store_open(f.directory, "other", 1, true, &tree, &recovered, f.why,
-	                       sizeof f.why));
-	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 1 of "
-	                           "cell other");
-	remove_file("log.db");
-	remove_file("marks");
-	assert_null(store_open(f.directory, "other", 1, true, &tree, &recovered, f.why,
-	                       sizeof f.why));
-	assert_string_equal(f.why, "state.db belongs to cell test, not to other");
-}
-
-static void
-test_one_ballot_copy_is_enough(void **state)
-{
-	(void)state;
-	make_store();
-	fixture_sql(&f, "log.db", "UPDATE ballots SET round = 99");
-	assert_true(fixture_open(&f));
-	assert_int_equal(f.recovered.promised.round, 3);
-	fixture_close(&f);
-}
-
-static void
-overwrite(const char *name, long offset, const char *bytes, size_t n)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	file = fopen(path, "r+");
-	if (file == NULL)
-		file = fopen(path, "w");
-	assert_non_null(file);
-	fseek(file, offset, SEEK_SET);
-	fwrite(bytes, 1, n, file);
-	fclose(file);
-}
-
-static void
-empty_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", f.directory, name);
-	assert_int_equal(truncate(path, 0), 0);
-}
-
-static void
-test_damaged_files(void **state)
-{
-	char garbage[4096];
-
-	(void)state;
-	memset(garbage, 'x', sizeof garbage);
-	make_store();
-	overwrite("state.db", 0, garbage, 100);
-	assert_refused("state.db is damaged: not an SQLite database");
-	begin_anew();
-	make_store();
-	overwrite("state.db", 4096, garbage, 4096);
-	assert_refused("state.db is damaged: ");
-	begin_anew();
-	make_store();
-	overwrite("marks", 3, "xxx", 3);
-	if (!fixture_open(&f)) /* one of its two lines is enough */
-		fail_msg("%s", f.why);
-	fixture_close(&f);
-	overwrite("marks", 0, garbage, 4096);
-	assert_refused("marks is damaged: checksum; remove it if log.db is known to be whole");
-}
-
-/* What the run directory says of the store with this id; NULL: nothing. */
-static void
-write_run_mark(const char *id, const char *text)
-{
-	char directory[100], path[128];
-	FILE *mark;
-
-	assert_int_equal(rundir_make(directory, sizeof directory), 0);
-	snprintf(path, sizeof path, "%s/failed-%s", directory, id);
-	if (text == NULL) {
-		assert_int_equal(unlink(path), 0);
-		return;
-	}
-	mark = fopen(path, "w");
-	assert_non_null(mark);
-	fputs(text, mark);
-	fclose(mark);
-}
-
-/* As if it had been made before the machine was started. */
-static void
-age_mark(char id[17])
-{
-	char path[128], text[64];
-	FILE *health;
-
-	snprintf(path, sizeof path, "%s/health", f.directory);
-	health = fopen(path, "r");
-	assert_non_null(health);
-	assert_int_equal(fscanf(health, "store %16[0-9a-f]\nfailed boot ", id), 1);
-	fclose(health);
-	overwrite("health", 0, text,
-	          (size_t)snprintf(text, sizeof text, "store %s\nfailed boot x: y\n", id));
-}
-
-/* Nobody knows whether the disk has failed: as if it had, until the machine was started again. */
-static void
-test_damaged_health(void **state)
-{
-	static const char said[] = "health: marked failed since this boot: this mark was damaged; "
-	                           "restart the machine, or replace the disk";
-	char garbage[4096], id[17];
-
-	(void)state;
-	memset(garbage, 'x', sizeof garbage);
-	for (int n = 0; n < 3; n++) {
-		make_store();
-		if (n < 2)
-			overwrite("health", 0, garbage, n == 0 ? 100 : sizeof garbage);
-		else
-			empty_file("health");
-		assert_refused(said);
-		assert_refused(said);
-		age_mark(id);
-		write_run_mark(id, ""); /* the other place */
-		assert_refused("this mark was damaged; restart the machine");
-		write_run_mark(id, NULL);
-		age_mark(id);
-		fixture_open_started(&f); /* which takes the mark back */
-		assert_int_equal(tree_applied(f.tree), 5);
-		fixture_close(&f);
-		fixture_open_started(&f);
-		begin_anew();
-	}
-}
-
-static void
-test_missing_files(void **state)
-{
-	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 4};
-
-	(void)state;
-	make_store();
-	remove_file("log.db");
-	assert_refused("log.db is missing, but incarnation 1 was begun");
-	remove_file("marks");
-	assert_refused("log.db is missing: it ends at slot 0, but state.db at 5");
-	begin_anew();
-
-	make_store();
-	remove_file("state.db"); /* all of it can be built again from the log */
-	assert_true(fixture_open(&f));
-	assert_int_equal(tree_applied(f.tree), 0);
-	fixture_close(&f);
-	begin_anew();
-
-	make_store();
-	fixture_open_started(&f);
-	store_log(f.store, 11, &trim, 1);
-	fixture_close(&f);
-	remove_file("state.db"); /* now it can't */
-	assert_refused("state.db is missing: it ends at slot 0, but log.db begins behind slot 4");
-}
-
-/* A crash in the middle of the first start leaves any prefix of what it makes. */
-static void
-test_half_made(void **state)
-{
-	(void)state;
-	overwrite("log.db", 0, "", 0);
-	overwrite("state.db", 0, "", 0);
-	overwrite("health.new", 0, "store 12", 8);
-	overwrite("marks.new", 0, "inc", 3);
-	assert_true(fixture_open(&f));
-	assert_int_equal(f.recovered.incarnation, 1);
-	fixture_close(&f);
-	remove_file("state.db");
-	fixture_sql(&f, "state.db", "PRAGMA journal_mode = WAL");
-	assert_true(fixture_open(&f));
-	assert_int_equal(f.recovered.incarnation, 2);
-	fixture_close(&f);
-}
-
-static void
-test_private(void **state)
-{
-	char path[128];
-	struct stat st;
-
-	(void)state;
-	fixture_open_started(&f);
-	log_slots(1, 1);
-	fixture_wait_persisted(&f, 1);
-	for (int i = 0; i < DATA_FILES; i++) {
-		snprintf(path, sizeof path, "%s/%s", f.directory, data_files[i]);
-		assert_int_equal(stat(path, &st), 0);
-		assert_int_equal(st.st_mode & 07777, 0600);
-	}
-	fixture_close(&f);
-}
-
 /* ---- no thread can be made ---- */
 
 /* The linker puts this one in the place of worker_start. */
@@ -750,7 +346,7 @@ test_start_without_threads(void **state)
 {
 	(void)state;
 	fixture_open_started(&f);
-	log_slots(1, 3);
+	fixture_log_slots(&f, 1, 3);
 	fixture_close(&f);
 	for (int threads = 0; threads < 2; threads++) {
 		assert_true(fixture_open(&f));
@@ -778,10 +374,7 @@ main(void)
 	    TEST(test_new), TEST(test_log_comes_back), TEST(test_entry_replaced),
 	    TEST(test_queued_at_close_is_written), TEST(test_rows_come_back), TEST(test_trim),
 	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks),
-	    TEST(test_leases), TEST(test_in_use), TEST(test_damage), TEST(test_mended),
-	    TEST(test_other_owner), TEST(test_one_ballot_copy_is_enough),
-	    TEST(test_damaged_files), TEST(test_damaged_health), TEST(test_missing_files),
-	    TEST(test_half_made), TEST(test_private), TEST(test_start_without_threads),
+	    TEST(test_leases), TEST(test_start_without_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
