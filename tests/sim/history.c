@@ -301,8 +301,8 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 /* Requests of a session on one node take effect in the order in which they were made, and
  * everything behind an ordered one after it. An acquire that waited is in nobody's way. A read that
  * is made again after a reconnect may show what its session asked for later: both were under way
- * together. So may what was refused, and is no entry in the log: an acquire that found the lock busy,
- * and what found most disks full, if that answer was lost and there is room when it comes again. */
+ * together. So may what was refused, and is no entry in the log: an acquire that found the lock
+ * busy, and what found most disks full, if that answer was lost and there is room by then. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {

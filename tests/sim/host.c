@@ -289,11 +289,25 @@ run_copied(struct sim *s, struct event *e)
 	host_down(s, n, 0);
 }
 
+/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached, nobody
+ * came later, nothing was damaged. */
+static bool
+keeps_logs(const struct sim *s)
+{
+	const uint64_t *struck = s->stats.faults;
+
+	return s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
+	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
+	               struck[FAULT_OLD_COPY] == 0;
+}
+
 static void
 copy_if_behind(struct sim *s, struct host *n)
 {
 	if (n->copying || n->update.behind == 0)
 		return;
+	if (keeps_logs(s))
+		sim_fail(s, "replica %d needs a copy, and no log is over its limit", n->id);
 	n->copying = true;
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 10 * MS, 500 * MS),
 	                                   .run = run_copied,
