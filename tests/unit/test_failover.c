@@ -419,7 +419,7 @@ test_sixty_clients_come_back(void **state)
 	struct cell *cell = cell_new(3);
 	struct cell_client *c[N];
 	uint64_t node[N], token[N], epoch;
-	char name[8];
+	char name[16];
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
