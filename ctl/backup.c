@@ -260,13 +260,10 @@ tell(const struct backup *b)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = {CTL_LONG_OPTIONS};
 	static struct backup b;
-	int letter;
 
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
-		if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
+	if (!ctl_scan(ctl, argc, argv))
+		return CTL_USAGE;
 	if (ctl->help)
 		return CTL_OK;
 	if (argc - optind != 1 || argv[optind][0] == '\0')

@@ -41,6 +41,8 @@ enum { CTL_OPT_CELL = 512, CTL_OPT_KEY, CTL_OPT_JSON };
 	}
 
 bool ctl_option(struct ctl *ctl, int letter);
+/* All options of a command that has none of its own; false likewise. optind is behind them. */
+bool ctl_scan(struct ctl *ctl, int argc, char **argv);
 /* Tells what is wrong with the arguments of `command`; returns CTL_USAGE. */
 int ctl_usage(const struct ctl_command *command, const char *what, const char *why);
 

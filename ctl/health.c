@@ -72,10 +72,29 @@ add_problem(json_t *problems, const char *format, ...)
 	json_array_append_new(problems, json_string(text));
 }
 
+/* Who is followed by how many that have a vote, as far as they were heard. */
+static uint8_t
+followed(const struct conf *conf, const struct answer *answers, int *by)
+{
+	int times[LIMIT_REPLICA_ID + 1] = {0};
+	uint8_t most = 0;
+
+	for (int i = 0; i < conf->replicas_n; i++) {
+		uint8_t master = answers[i].status.master;
+
+		if (conf->replicas[i].role == MEMBER_VOTER && answers[i].heard && master != 0 &&
+		    ++times[master] > times[most])
+			most = master;
+	}
+	*by = times[most];
+	return most;
+}
+
 static void
 add_lack_of_master(json_t *problems, const struct conf *conf, const struct answer *answers)
 {
-	int n = 0, heard = 0, needed;
+	int n = 0, heard = 0, needed, followers;
+	const uint8_t master = followed(conf, answers, &followers);
 
 	for (int i = 0; i < conf->replicas_n; i++) {
 		n += conf->replicas[i].role == MEMBER_VOTER;
@@ -85,6 +104,9 @@ add_lack_of_master(json_t *problems, const struct conf *conf, const struct answe
 	if (heard < needed)
 		add_problem(problems, "no master: %d of %d replicas can be reached, %d are needed",
 		            heard, n, needed);
+	else if (followers >= n / 2 && master != 0)
+		add_problem(problems, "no master can be reached: it is replica %d for %d of %d "
+		            "replicas", master, followers, n);
 	else
 		add_problem(problems, "no master: %d of %d replicas can be reached, but have not "
 		            "elected one", heard, n);

@@ -82,12 +82,8 @@ run_generate(const struct ctl *ctl, const char *path, const char *name)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = {CTL_LONG_OPTIONS};
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
-		if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
+	if (!ctl_scan(ctl, argc, argv))
+		return CTL_USAGE;
 	if (ctl->help)
 		return CTL_OK;
 	argc -= optind;

@@ -70,6 +70,18 @@ ctl_option(struct ctl *ctl, int letter)
 	}
 }
 
+bool
+ctl_scan(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {CTL_LONG_OPTIONS};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
+		if (!ctl_option(ctl, letter))
+			return false;
+	return true;
+}
+
 int
 ctl_usage(const struct ctl_command *command, const char *what, const char *why)
 {

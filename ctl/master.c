@@ -73,14 +73,12 @@ transfer(const struct ctl *ctl, const struct operator *o, uint8_t id)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = {CTL_LONG_OPTIONS};
 	struct operator o;
 	uint64_t id = 0;
-	int letter, rc;
+	int rc;
 
-	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1)
-		if (!ctl_option(ctl, letter))
-			return CTL_USAGE;
+	if (!ctl_scan(ctl, argc, argv))
+		return CTL_USAGE;
 	if (ctl->help)
 		return CTL_OK;
 	argc -= optind;
