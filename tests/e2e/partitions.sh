@@ -16,6 +16,18 @@ goes_on() { writes_go_on 100; }
 
 case_up() { up grace=2,lock_delay=1; }
 
+# An operator's machine that does not reach the master says so, and not that there is none.
+case_only_the_operator_does_not_reach_the_master() {
+	local old
+	old=$(master)
+	part "r$old" o
+	operate status > "$work/out" || :
+	on o nft flush set ip cuts lost
+	heal
+	grep -q "^problem .*no master can be reached: it is replica $old for 2 of 3 replicas" "$work/out"
+	is "$(master)" "$old"
+}
+
 # What sends and does not receive: at most one lease of a master at a time, and it gives up.
 case_the_master_receives_nothing() {
 	local old
