@@ -223,7 +223,8 @@ greets_the_members_of_a_list_that_it_was_told(void **state)
 	bench_free(&b);
 }
 
-/* It is the only one left, and asks those whom it knows: they would have been told what it forgot. */
+/* It is the only one left, and asks those whom it knows: they would have been told what it
+ * forgot. */
 static void
 the_last_one_is_welcomed_by_those_who_left(void **state)
 {
