@@ -24,7 +24,7 @@ case_only_the_operator_does_not_reach_the_master() {
 	operate status > "$work/out" || :
 	on o nft flush set ip cuts lost
 	heal
-	grep -q "^problem .*no master can be reached: it is replica $old for 2 of 3 replicas" "$work/out"
+	grep -q "^problem .*no master can be reached: it is replica $old for 2 of 3" "$work/out"
 	is "$(master)" "$old"
 }
 
