@@ -119,8 +119,12 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# tell_where FILE LINE COMMAND: has failed, and ends the case.
-tell_where() { [ "$BASH_SUBSHELL" -gt "$level" ] || say "$(basename "$1"):$2: $3"; }
+# tell_where FILE LINE COMMAND: has failed, and ends the case. A function's caller is told as well.
+tell_where() {
+	[ "$BASH_SUBSHELL" -le "$level" ] || return 0
+	say "$(basename "$1"):$2: $3"
+	[[ ${FUNCNAME[1]} == case_* ]] || say "called in line ${BASH_LINENO[1]}"
+}
 
 run_cases() {
 	local name number=0 failed=0 log=$work/log level=$((BASH_SUBSHELL + 1))
