@@ -289,8 +289,8 @@ run_copied(struct sim *s, struct event *e)
 	host_down(s, n, 0);
 }
 
-/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached, nobody
- * came later, nothing was damaged. */
+/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
+ * nobody came later, nothing was damaged. */
 static bool
 keeps_logs(const struct sim *s)
 {
