@@ -312,3 +312,71 @@ adversary_delay(struct sim *s, uint64_t node, int64_t length)
 	                         .a = node,
 	                         .b = (uint64_t)(before + sim_between(s, 0, 300 * MS))});
 }
+
+/* ---- a copy that is put back when only it could tell ---- */
+
+/* Is this one of the minority that misses what the replica behind it in the list forgets? */
+static bool
+misses(const struct sim *s, int id, int forgetful, int master)
+{
+	int turn = 0;
+
+	for (int i = 1; i < id; i++)
+		turn += i != forgetful && i != master;
+	return id != forgetful && id != master && turn < (s->hosts_n - 1) / 2;
+}
+
+/* Those who know all that was decided go, those who missed it come back. */
+static void
+run_put_back(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (s->calm || !n->up || n->life != e->life)
+		return;
+	host_damage(s, n, FAULT_OLD_COPY);
+	if (!n->disk.replaced)
+		return;
+	for (int i = 1; i <= s->hosts_n; i++) {
+		if (i == n->id)
+			continue;
+		if (!misses(s, i, n->id, (int)e->a))
+			host_crash_for(s, &s->hosts[i - 1], LOSE_NOTHING,
+			               sim_between(s, SECOND, 4 * SECOND));
+		link_heal(s, i, n->id);
+		link_heal(s, n->id, i);
+	}
+}
+
+static void
+run_miss(struct sim *s, struct event *e)
+{
+	int64_t until = s->now + 1500 * MS;
+	struct event next = *e;
+
+	if (s->calm || !s->hosts[e->who].up || s->hosts[e->who].life != e->life)
+		return;
+	for (int i = 1; i <= s->hosts_n; i++)
+		for (int j = 1; j <= s->hosts_n && misses(s, i, e->who + 1, (int)e->a); j++)
+			if (j != i)
+				cut_pair(s, i, j, until);
+	next.at = s->now + sim_between(s, 300 * MS, 900 * MS);
+	next.run = run_put_back;
+	heap_push(&s->heap, next);
+}
+
+void
+adversary_forget(struct sim *s, struct host *master)
+{
+	struct host *n = &s->hosts[rng_below(&s->rng, (uint64_t)s->hosts_n)];
+
+	if (s->swarm.rates[FAULT_OLD_COPY] == 0 || s->swarm.operators > 0 || n == master ||
+	    !n->up || n->disk.replaced || n->boot.failed)
+		return;
+	disk_copy(&n->copy, &n->disk);
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 200 * MS, 600 * MS),
+	                                   .run = run_miss,
+	                                   .who = n->id - 1,
+	                                   .life = n->life,
+	                                   .a = (uint64_t)master->id});
+}

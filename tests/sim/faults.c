@@ -444,7 +444,7 @@ fault_master(struct sim *s)
 	if (n == NULL || !fault_strikes(s, FAULT_MASTER))
 		return;
 	fault(s, FAULT_MASTER, "it strikes the master, replica %d", n->id);
-	switch (rng_below(&s->rng, 11)) {
+	switch (rng_below(&s->rng, 12)) {
 	case 0:
 		host_crash(s, n, FAULT_CRASH);
 		return;
@@ -470,7 +470,10 @@ fault_master(struct sim *s)
 		ambush_lease(s, n);
 		return;
 	case 8:
+		adversary_forget(s, n);
+		return;
 	case 9:
+	case 10:
 		split(s, SPLIT_WITH_CLIENT, n->id - 1, s->now + a_while(s));
 		return;
 	default:

@@ -205,6 +205,8 @@ bool fault_strikes(struct sim *s, enum fault f);
 void adversary_recorded(struct sim *s, struct host *n);
 void adversary_relay(struct sim *s, struct host *master);
 void adversary_pinch(struct sim *s, struct host *master);
+/* The disk of one of its followers is replaced by a copy of this moment, soon. */
+void adversary_forget(struct sim *s, struct host *master);
 void adversary_learners(struct sim *s);
 /* A replica learns that a list of members is in force. */
 void adversary_in_force(struct sim *s, struct host *n);
