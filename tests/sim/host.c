@@ -290,7 +290,8 @@ run_copied(struct sim *s, struct event *e)
 }
 
 /* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
- * nobody came later, nothing was damaged. */
+ * nobody came later, nothing was damaged; and no crash took entries that a state already had, whose
+ * log then begins behind them. */
 static bool
 keeps_logs(const struct sim *s)
 {
@@ -298,7 +299,8 @@ keeps_logs(const struct sim *s)
 
 	return s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
 	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
-	               struck[FAULT_OLD_COPY] == 0;
+	               struck[FAULT_OLD_COPY] + struck[FAULT_WRITES_LOST] + struck[FAULT_FSYNC] ==
+	           0;
 }
 
 static void
