@@ -626,10 +626,20 @@ is_found_out_by(const struct sim *s, const struct seats *list, const struct host
 	return welcome < (others < voters ? voters / 2 : voters / 2 + 1);
 }
 
-/* It asks those in its file first. */
+/* It asks those in its file first, or those whom the disk names: one from the time when it had the
+ * only vote asks nobody. */
 static bool
 is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
 {
+	const struct members *m = &s->members;
+
+	for (size_t i = 0; i < m->lists_n; i++) {
+		bool over = i + 1 < m->lists_n && m->lists[i + 1].version <= with->applied;
+
+		if (!over && m->lists[i].version <= with->highest &&
+		    !is_found_out_by(s, &m->lists[i], n, with))
+			return false;
+	}
 	return is_found_out_by(s, members_last(s), n, with) &&
 	       is_found_out_by(s, &n->file, n, with);
 }
