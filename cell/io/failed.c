@@ -89,6 +89,23 @@ mark_health(const struct failed *f, const char *why)
 	return write_health(f, state);
 }
 
+void
+failed_mark(const struct failed *f, const char *why)
+{
+	char state[BOOTMARK_LINE];
+	int fd;
+
+	bootmark_write(state, f->boot, why);
+	if (f->run_path[0] != '\0') {
+		fd = open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd >= 0) {
+			(void)file_write_at(fd, bytes_of(state), 0);
+			close(fd);
+		}
+	}
+	(void)mark_health(f, why);
+}
+
 static int
 create_health(struct failed *f, const char *path)
 {
@@ -108,14 +125,14 @@ refuse(const char *path, const char *mark, char *why, size_t why_size)
 	return false;
 }
 
-/* Nobody knows what it said: as if this disk had failed now. If that can't be written the mark
- * stays as damaged as it is. */
+/* Nobody knows what it said: as if this disk had failed now, in both places, so that the next boot
+ * finds neither damaged. If that can't be written the mark stays as damaged as it is. */
 static bool
 distrust(const struct failed *f, const char *path, char *why, size_t why_size)
 {
 	static const char damaged[] = "this mark was damaged";
 
-	(void)mark_health(f, damaged);
+	failed_mark(f, damaged);
 	return refuse(path, damaged, why, why_size);
 }
 
@@ -193,23 +210,6 @@ failed_clear(struct failed *f)
 	if (rc == 0)
 		f->earlier = false;
 	return rc;
-}
-
-void
-failed_mark(const struct failed *f, const char *why)
-{
-	char state[BOOTMARK_LINE];
-	int fd;
-
-	bootmark_write(state, f->boot, why);
-	if (f->run_path[0] != '\0') {
-		fd = open(f->run_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd >= 0) {
-			(void)file_write_at(fd, bytes_of(state), 0);
-			close(fd);
-		}
-	}
-	(void)mark_health(f, why);
 }
 
 void

@@ -266,26 +266,44 @@ test_damaged_files(void **state)
 	assert_refused("marks is damaged: checksum; remove it if log.db is known to be whole");
 }
 
-/* What the run directory says of the store with this id; NULL: nothing. */
-static void
-write_run_mark(const char *id, const char *text)
+/* Opens what the run directory says of the store with this id. */
+static FILE *
+open_run_mark(const char *id, const char *mode)
 {
 	char directory[100], path[128];
 	FILE *mark;
 
 	assert_int_equal(rundir_make(directory, sizeof directory), 0);
 	snprintf(path, sizeof path, "%s/failed-%s", directory, id);
-	if (text == NULL) {
-		assert_int_equal(unlink(path), 0);
-		return;
-	}
-	mark = fopen(path, "w");
+	mark = fopen(path, mode);
 	assert_non_null(mark);
-	fputs(text, mark);
+	return mark;
+}
+
+/* As a crash leaves it that came soon after it was made. */
+static void
+empty_run_mark(const char *id)
+{
+	fclose(open_run_mark(id, "w"));
+}
+
+/* As if it had been made before the machine was started; not every run directory is emptied by
+ * that. */
+static void
+age_run_mark(const char *id)
+{
+	FILE *mark = open_run_mark(id, "r");
+	char why[32] = "";
+
+	assert_int_equal(fscanf(mark, "failed boot %*[^:]: this mark was %31s", why), 1);
+	assert_string_equal(why, "damaged");
+	fclose(mark);
+	mark = open_run_mark(id, "w");
+	fputs("failed boot x: y", mark);
 	fclose(mark);
 }
 
-/* As if it had been made before the machine was started. */
+/* The same for that of the data directory. */
 static void
 age_mark(char id[17])
 {
@@ -320,10 +338,10 @@ test_damaged_health(void **state)
 		assert_refused(said);
 		assert_refused(said);
 		age_mark(id);
-		write_run_mark(id, ""); /* the other place */
+		empty_run_mark(id); /* the other place */
 		assert_refused("this mark was damaged; restart the machine");
-		write_run_mark(id, NULL);
 		age_mark(id);
+		age_run_mark(id);
 		fixture_open_started(&f); /* which takes the mark back */
 		assert_int_equal(tree_applied(f.tree), 5);
 		fixture_close(&f);
