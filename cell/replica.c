@@ -554,7 +554,7 @@ replica_condition(const struct replica *r)
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
 	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
-	    mono_reached(r->now, mono_add(r->led, patience)))
+	    !px_is_led(r->px, r->now) && mono_reached(r->now, mono_add(r->led, patience)))
 		condition = CONDITION_ALONE;
 	return condition;
 }

@@ -105,6 +105,20 @@ test_status(void **state)
 	lab_free(lab);
 }
 
+/* Nothing has to be done there for a long time. */
+static void
+test_status_of_an_idle_cell(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client asking = lab_connect(lab, 1);
+
+	(void)state;
+	assert_int_equal(ask_status(&asking).condition, CONDITION_VOTING);
+	lab_pass_ms(lab, 60000);
+	assert_int_equal(ask_status(&asking).condition, CONDITION_VOTING);
+	lab_free(lab);
+}
+
 static void
 test_steps_down(void **state)
 {
@@ -233,11 +247,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_takes_office),          cmocka_unit_test(test_early_client),
-	    cmocka_unit_test(test_early_request),         cmocka_unit_test(test_status),
-    cmocka_unit_test(test_steps_down),
-	    cmocka_unit_test(test_elected_again),         cmocka_unit_test(test_restart_from_rows),
-	    cmocka_unit_test(test_sessions_over_restart), cmocka_unit_test(test_peers_garbage),
+	    cmocka_unit_test(test_takes_office),
+	    cmocka_unit_test(test_early_client),
+	    cmocka_unit_test(test_early_request),
+	    cmocka_unit_test(test_status),
+	    cmocka_unit_test(test_status_of_an_idle_cell),
+	    cmocka_unit_test(test_steps_down),
+	    cmocka_unit_test(test_elected_again),
+	    cmocka_unit_test(test_restart_from_rows),
+	    cmocka_unit_test(test_sessions_over_restart),
+	    cmocka_unit_test(test_peers_garbage),
 	    cmocka_unit_test(test_saved_trims),
 	};
 
