@@ -72,9 +72,19 @@ add_problem(json_t *problems, const char *format, ...)
 	json_array_append_new(problems, json_string(text));
 }
 
-/* Who is followed by how many that have a vote, as far as they were heard. */
+static bool
+was_heard(const struct conf *conf, const struct answer *answers, uint8_t id)
+{
+	for (int i = 0; i < conf->replicas_n; i++)
+		if (conf->replicas[i].id == id)
+			return answers[i].heard;
+	return false;
+}
+
+/* Who is followed by how many that have a vote, as far as they were heard, and was not heard
+ * itself: who was says that it does not serve. 0: nobody is. */
 static uint8_t
-followed(const struct conf *conf, const struct answer *answers, int *by)
+followed_unheard(const struct conf *conf, const struct answer *answers, int *by)
 {
 	int times[LIMIT_REPLICA_ID + 1] = {0};
 	uint8_t most = 0;
@@ -83,7 +93,7 @@ followed(const struct conf *conf, const struct answer *answers, int *by)
 		uint8_t master = answers[i].status.master;
 
 		if (conf->replicas[i].role == MEMBER_VOTER && answers[i].heard && master != 0 &&
-		    ++times[master] > times[most])
+		    !was_heard(conf, answers, master) && ++times[master] > times[most])
 			most = master;
 	}
 	*by = times[most];
@@ -94,7 +104,7 @@ static void
 add_lack_of_master(json_t *problems, const struct conf *conf, const struct answer *answers)
 {
 	int n = 0, heard = 0, needed, followers;
-	const uint8_t master = followed(conf, answers, &followers);
+	const uint8_t master = followed_unheard(conf, answers, &followers);
 
 	for (int i = 0; i < conf->replicas_n; i++) {
 		n += conf->replicas[i].role == MEMBER_VOTER;

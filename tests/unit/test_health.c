@@ -1,0 +1,97 @@
+/* What is wrong with a cell, by what its replicas answered. */
+#include "ctl/health.h"
+#include "tests/unit/unit.h"
+
+static struct conf conf = {
+	.replicas = {
+		{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
+		{.id = 2, .role = MEMBER_VOTER, .address = "b:1"},
+		{.id = 3, .role = MEMBER_VOTER, .address = "c:1"},
+	},
+	.replicas_n = 3,
+};
+
+static struct answer
+saying(uint8_t self, enum replica_role role, uint8_t master)
+{
+	return (struct answer){
+		.heard = true, .status = {.self = self, .role = role, .master = master},
+	};
+}
+
+static void
+expect_first_problem(const struct answer answers[LIMIT_REPLICAS], const char *text)
+{
+	json_t *all = health_json(&conf, answers);
+	json_t *problem = json_array_get(json_object_get(all, "problems"), 0);
+
+	if (text == NULL)
+		assert_null(problem);
+	else
+		assert_string_equal(json_string_value(problem), text);
+	json_decref(all);
+}
+
+static void
+test_serves(void **state)
+{
+	const struct answer answers[LIMIT_REPLICAS] = {
+		saying(1, REPLICA_MASTER, 1), saying(2, REPLICA_FOLLOWER, 1),
+		saying(3, REPLICA_FOLLOWER, 1),
+	};
+
+	(void)state;
+	expect_first_problem(answers, NULL);
+}
+
+static void
+test_only_we_cannot_reach_it(void **state)
+{
+	const struct answer answers[LIMIT_REPLICAS] = {
+		{.heard = false, .why = "no answer"}, saying(2, REPLICA_FOLLOWER, 1),
+		saying(3, REPLICA_FOLLOWER, 1),
+	};
+
+	(void)state;
+	expect_first_problem(answers, "no master can be reached: it is replica 1 for 2 of 3 "
+	                              "replicas");
+}
+
+/* It has no lease yet, or no more. */
+static void
+test_followed_and_not_serving(void **state)
+{
+	const struct answer answers[LIMIT_REPLICAS] = {
+		saying(1, REPLICA_ELECTED, 1), saying(2, REPLICA_FOLLOWER, 1),
+		saying(3, REPLICA_FOLLOWER, 1),
+	};
+
+	(void)state;
+	expect_first_problem(answers, "no master: 3 of 3 replicas can be reached, but have not "
+	                              "elected one");
+}
+
+static void
+test_no_majority(void **state)
+{
+	const struct answer answers[LIMIT_REPLICAS] = {
+		{.heard = false, .why = "no answer"}, {.heard = false, .why = "no answer"},
+		saying(3, REPLICA_FOLLOWER, 1),
+	};
+
+	(void)state;
+	expect_first_problem(answers, "no master: 1 of 3 replicas can be reached, 2 are needed");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_serves),
+		cmocka_unit_test(test_only_we_cannot_reach_it),
+		cmocka_unit_test(test_followed_and_not_serving),
+		cmocka_unit_test(test_no_majority),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
