@@ -63,6 +63,7 @@ r_members_init(struct replica *r, const struct replica_config *config, struct px
 		px_members_add(&to->members, &member);
 	if (to->members.n > 0)
 		return;
+	to->members.version = config->members_version;
 	for (int i = 0; i < config->members_n; i++)
 		px_members_add(&to->members, &config->members[i]);
 }

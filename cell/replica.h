@@ -14,7 +14,8 @@ struct replica_config {
 	/* The cell as its file describes it, views of the caller's: the first list of a new cell,
 	 * and what a replica goes by whose tree has none. */
 	const struct member *members;
-	int members_n;         /* LIMIT_REPLICAS at most */
+	int members_n;            /* LIMIT_REPLICAS at most */
+	uint64_t members_version; /* log index of the change that made this list; 0: none */
 	uint64_t digest_every; /* entries; 0: DIGESTS_EVERY (cell/digests.h) */
 };
 

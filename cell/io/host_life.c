@@ -45,6 +45,7 @@ configure(struct host *h)
 		h->members[i] = member_of(&conf->replicas[i]);
 	h->replica_config.members = h->members;
 	h->replica_config.members_n = conf->replicas_n;
+	h->replica_config.members_version = conf->version;
 	paxos->lease = span_ms(MASTER_LEASE_MS);
 	paxos->heartbeat = span_ms(HEARTBEAT_MS);
 	paxos->drift_permille = DRIFT_PERMILLE;

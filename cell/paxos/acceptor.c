@@ -16,12 +16,11 @@ px_enter(struct px *px, struct ballot ballot)
 		px->durable = px->chosen;
 }
 
-void
-px_promise(struct px *px, struct ballot ballot)
+/* Apart from the entries, and before them: the next hello tells the highest ballot of all that is in
+ * the log, which must not be forgotten with a damaged entry. */
+static void
+record_ballot(struct px *px, struct ballot ballot)
 {
-	must(!ballot_less(ballot, px->promised));
-	if (ballot_less(px->promised, ballot))
-		px_enter(px, ballot);
 	if (!ballot_less(px->promised_recorded, ballot))
 		return;
 	px->promised_recorded = ballot;
@@ -29,10 +28,20 @@ px_promise(struct px *px, struct ballot ballot)
 }
 
 void
+px_promise(struct px *px, struct ballot ballot)
+{
+	must(!ballot_less(ballot, px->promised));
+	if (ballot_less(px->promised, ballot))
+		px_enter(px, ballot);
+	record_ballot(px, ballot);
+}
+
+void
 px_store(struct px *px, const struct log_entry *e)
 {
 	must(e->slot > px->chosen);
 	px->held = e->slot > px->held ? e->slot : px->held;
+	record_ballot(px, e->ballot);
 	px_log_put(px, e);
 	/* What was proposed behind another entry than this one was never chosen. */
 	if (e->slot < window_last(&px->log) && !window_goes_on(&px->log, e->slot + 1))

@@ -149,9 +149,9 @@ px_count_votes(struct px *px)
 	if (px->own_ticket == 0) {
 		px_promise(px, px->ballot);
 		px->own_ticket = px->ticket;
-	} else if (px->own_ticket <= px->durable_ticket) {
-		px_begin_mastership(px);
 	}
+	if (px->own_ticket <= px->durable_ticket)
+		px_begin_mastership(px);
 }
 
 /* Keeps the entry if its ballot is the highest for its slot so far. */

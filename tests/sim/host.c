@@ -27,7 +27,7 @@ void
 host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file)
 {
 	n->body = body;
-	n->file = *file;
+	n->disk.file = *file;
 	n->clock.offset = sim_between(s, 1, 1000) * SECOND;
 	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
@@ -211,6 +211,35 @@ run_persisted(struct sim *s, struct event *e)
 	host_event(s, n, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = e->a});
 }
 
+/* Whom it lets in, and connects to. */
+static void
+follow_members(struct host *n)
+{
+	struct msg_members told = replica_members(n->replica);
+	struct seats seats;
+
+	seats_of_list(&seats, told.version, told.members);
+	gate_set(n, &seats);
+}
+
+/* Its cell file follows the state that is on the disk, as in cell/io/cellfile.h. */
+static void
+keep_cell_file(struct host *n)
+{
+	const uint64_t version = tree_members_version(replica_tree(n->replica));
+	const struct seat *self = seats_find(&n->gate, (uint8_t)n->id);
+	struct seats *file = &n->disk.file;
+
+	if (version > n->disk.applied || version <= file->version || n->gate.version != version ||
+	    self == NULL || self->role == MEMBER_REMOVED)
+		return;
+	file->version = version;
+	file->n = 0;
+	for (int i = 0; i < n->gate.n; i++)
+		if (n->gate.list[i].role != MEMBER_REMOVED)
+			file->list[file->n++] = n->gate.list[i];
+}
+
 static void
 run_saved(struct sim *s, struct event *e)
 {
@@ -222,8 +251,10 @@ run_saved(struct sim *s, struct event *e)
 		fail(s, n);
 		return;
 	}
-	if (disk_state_done(&n->disk, e->a))
-		host_event(s, n, (struct replica_event){.kind = REPLICA_SAVED, .index = e->a});
+	if (!disk_state_done(&n->disk, e->a))
+		return;
+	keep_cell_file(n);
+	host_event(s, n, (struct replica_event){.kind = REPLICA_SAVED, .index = e->a});
 }
 
 static void
@@ -317,17 +348,6 @@ copy_if_behind(struct sim *s, struct host *n)
 	                                   .life = n->life});
 }
 
-/* Whom it lets in, and connects to. */
-static void
-follow_members(struct host *n)
-{
-	struct msg_members told = replica_members(n->replica);
-	struct seats seats;
-
-	seats_of_list(&seats, told.version, told.members);
-	gate_set(n, &seats);
-}
-
 static void run_expelled(struct sim *s, struct event *e);
 
 static void
@@ -418,7 +438,8 @@ host_start(struct sim *s, struct host *n)
 	struct member members[LIMIT_REPLICAS];
 	struct replica_config config = {
 	    .members = members,
-	    .members_n = n->file.n,
+	    .members_n = n->disk.file.n,
+	    .members_version = n->disk.file.version,
 	    .digest_every = s->swarm.digest_every,
 	    .paxos = {.self = (uint8_t)n->id,
 	              .lease = span_ms(LEASE_MS),
@@ -436,8 +457,8 @@ host_start(struct sim *s, struct host *n)
 	struct tree *t = disk_recover(s, &n->disk, &recovered);
 
 	must(!n->up && !n->gone);
-	for (int i = 0; i < n->file.n; i++)
-		members[i] = seat_member(n->file.list[i]);
+	for (int i = 0; i < n->disk.file.n; i++)
+		members[i] = seat_member(n->disk.file.list[i]);
 	n->up = true;
 	n->stopping = n->copying = false;
 	n->life++;
@@ -456,8 +477,9 @@ host_start(struct sim *s, struct host *n)
 	if (tree_check(t) != NULL)
 		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
 	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
-	n->gate = n->file;
+	n->gate = n->disk.file;
 	follow_members(n);
+	keep_cell_file(n);
 	free((void *)recovered.entries);
 	schedule(s, n);
 	if (n->full)
@@ -641,7 +663,7 @@ is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
 			return false;
 	}
 	return is_found_out_by(s, members_last(s), n, with) &&
-	       is_found_out_by(s, &n->file, n, with);
+	       is_found_out_by(s, &with->file, n, with);
 }
 
 /* A state that is lost has to be somebody else's, too, and as far as the logs begin. */
@@ -665,8 +687,7 @@ has_state_elsewhere(const struct sim *s, const struct host *n)
 static bool
 damage(struct sim *s, struct host *n, enum fault f)
 {
-	static const struct disk empty;
-	struct disk *d = &n->disk;
+	struct disk *d = &n->disk, empty = {.file = d->file};
 
 	switch (f) {
 	case FAULT_ROT_LOG:

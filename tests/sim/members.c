@@ -19,7 +19,7 @@ members_last(const struct sim *s)
 {
 	const struct members *m = &s->members;
 
-	return m->lists_n > 0 ? &m->lists[m->lists_n - 1] : &s->hosts[0].file;
+	return m->lists_n > 0 ? &m->lists[m->lists_n - 1] : &s->hosts[0].disk.file;
 }
 
 enum member_role

@@ -459,7 +459,7 @@ operators_start(struct sim *s)
 
 		o->id = i;
 		o->node = -1;
-		o->known = s->hosts[0].file;
+		o->known = s->hosts[0].disk.file;
 		wake(s, o, sim_between(s, 0, s->swarm.operators_think_ms * MS));
 	}
 }

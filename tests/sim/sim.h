@@ -365,6 +365,7 @@ struct disk {
 	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
 	bool state_lost;  /* by rot, and not copied yet */
 	bool replaced;    /* emptied or an old copy */
+	struct seats file; /* the members, in its cell file */
 };
 
 void disk_init(struct disk *d);
@@ -422,7 +423,7 @@ struct host {
 	int id; /* replica id, 1.. */
 	uint8_t body;            /* see struct seat; 0: there is no such replica yet */
 	bool gone;               /* removed, and knows it; or lost with its machine */
-	struct seats file, gate; /* the members in its cell file; those that it knows */
+	struct seats gate;       /* the members that it knows */
 	uint64_t list;           /* version of the list in force, as it knew last */
 	bool up, stopping, copying;
 	uint64_t life;

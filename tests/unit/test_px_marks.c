@@ -419,6 +419,25 @@ a_ballot_is_recorded_before_an_acceptance(void **state)
 	bench_free(&b);
 }
 
+static void
+a_ballot_is_recorded_before_what_is_learned(void **state)
+{
+	struct log_entry e = bench_entry(1, b2, b2, "a");
+	struct wire_list list = bench_list(&e, 1);
+	struct bench b = bench_new(3, &nothing);
+	struct ballot mine;
+
+	(void)state;
+	bench_timeout(&b);
+	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
+	bench_receive(&b, 2, (struct message){.code = MSG_promise, .promise = {
+		.ballot = mine, .chosen = 1, .last = 2, .accepted = list}});
+	free((void *)list.packed.data);
+	assert_int_equal(px_chosen(b.px), 1);
+	assert_int_equal(bench_record(&b, PX_RECORD_PROMISE)->ballot.round, b2.round);
+	bench_free(&b);
+}
+
 int
 main(void)
 {
@@ -439,6 +458,7 @@ main(void)
 		cmocka_unit_test(records_marks_along_with_other_records),
 		cmocka_unit_test(learns_marks_from_the_master),
 		cmocka_unit_test(a_ballot_is_recorded_before_an_acceptance),
+		cmocka_unit_test(a_ballot_is_recorded_before_what_is_learned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,6 +153,27 @@ finds_the_changes_in_the_log_of_its_start(void **state)
 	bench_free(&b);
 }
 
+/* Its state is lost, and its log is read from the beginning: the cell file knows more. */
+static void
+goes_by_a_list_that_is_newer_than_its_log(void **state)
+{
+	struct list l1, l2;
+	struct log_entry e[] = {
+		change_entry(&l1, 1, b2, 0, "1v 2v 3v"),
+		change_entry(&l2, 2, b2, 1, "1v 2v 3v 4l"),
+	};
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 2,
+	                         .entries = e, .entries_n = 2};
+	struct bench b = bench_listed("1v 2v 3v 4v 5l", 9, &r);
+
+	(void)state;
+	assert_members(b.px, 9, "1v 2v 3v 4v 5l");
+	bench_receive(&b, 5, (struct message){.code = MSG_hello, .hello = {
+		.ballot = b2, .incarnation = 1, .start = 1}});
+	assert_int_equal(bench_sent(&b, 5, MSG_welcome, NULL)->welcome.verdict, WELCOME_FINE);
+	bench_free(&b);
+}
+
 static void
 a_learner_never_stands(void **state)
 {
@@ -429,6 +450,7 @@ main(void)
 		cmocka_unit_test(a_follower_knows_the_list_when_its_change_is_chosen),
 		cmocka_unit_test(a_superseded_change_is_forgotten),
 		cmocka_unit_test(finds_the_changes_in_the_log_of_its_start),
+		cmocka_unit_test(goes_by_a_list_that_is_newer_than_its_log),
 		cmocka_unit_test(a_learner_never_stands),
 		cmocka_unit_test(who_cannot_stand_asks_whether_it_was_removed),
 		cmocka_unit_test(who_was_removed_never_stands_and_is_told),
