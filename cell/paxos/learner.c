@@ -161,18 +161,31 @@ px_trim_target(const struct px *px)
 	return target;
 }
 
-/* Up to here it is more than so many times the limit. */
-static uint64_t
-over(const struct px *px, unsigned times)
+static bool
+is_over(const struct px *px, uint64_t slot, unsigned times)
 {
-	uint64_t slot = px->log.base, applied = px_applied_reported(px);
-	uint64_t last = window_last(&px->log);
+	const uint64_t last = window_last(&px->log);
 
-	while (slot < applied &&
-	       (last - slot > px->config.log_entries * times ||
-	        window_bytes(&px->log, slot, last) > px->config.log_bytes * times))
-		slot++;
-	return slot;
+	return last - slot > px->config.log_entries * times ||
+	       window_bytes(&px->log, slot, last) > px->config.log_bytes * times;
+}
+
+/* Up to here it is more than so many times the limit. The log may hold far more than is to go: so
+ * the place is not looked for step by step. */
+static uint64_t
+end_of_excess(const struct px *px, unsigned times)
+{
+	uint64_t low = px->log.base, high = px_applied_reported(px);
+
+	while (low < high) {
+		const uint64_t middle = low + (high - low) / 2;
+
+		if (is_over(px, middle, times))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* What is over the limit of the log is not kept for members who lack it: they get a copy of the
@@ -182,7 +195,7 @@ over(const struct px *px, unsigned times)
 static uint64_t
 over_limit(struct px *px)
 {
-	const uint64_t usual = over(px, 1), most = over(px, PX_LOG_COPIES);
+	const uint64_t usual = end_of_excess(px, 1), most = end_of_excess(px, PX_LOG_COPIES);
 	uint64_t slot = usual;
 
 	for (int i = 0; i < px->others_n; i++) {
@@ -212,7 +225,7 @@ px_on_copy_begun(struct px *px, uint8_t from)
 void
 px_on_applied(struct px *px, uint64_t slot)
 {
-	uint64_t target;
+	uint64_t target, over;
 
 	if (slot > px->applied)
 		px->applied = slot;
@@ -220,8 +233,9 @@ px_on_applied(struct px *px, uint64_t slot)
 	target = px_trim_target(px);
 	if (target > px_applied_reported(px))
 		target = px_applied_reported(px);
-	if (target < over_limit(px))
-		target = over_limit(px);
+	over = over_limit(px);
+	if (target < over)
+		target = over;
 	if (target + 1 > px->chosen && target > 0)
 		target = px->chosen - 1;
 	if (target <= px->log.base)
