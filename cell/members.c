@@ -56,7 +56,7 @@ r_members_init(struct replica *r, const struct replica_config *config, struct px
 	struct member member = {0};
 
 	r->first_members = pack(config->members, config->members_n);
-	know(r, 0, r->first_members);
+	know(r, config->members_version, r->first_members);
 	know_applied(r);
 	to->members = (struct px_members){.version = tree_members_version(r->tree)};
 	while (tree_member_after(r->tree, member.id, &member))

@@ -1,5 +1,6 @@
 /* One replica: taking office, losing it, going on from what was stored. */
 #include <string.h>
+#include "cell/wire/codec.h"
 #include "tests/unit/lab.h"
 #include "tests/unit/unit.h"
 
@@ -243,6 +244,52 @@ test_saved_trims(void **state)
 	lab_free(lab);
 }
 
+static const struct member four[] = {
+	{.id = 1, .role = MEMBER_VOTER}, {.id = 2, .role = MEMBER_VOTER},
+	{.id = 3, .role = MEMBER_VOTER}, {.id = 4, .role = MEMBER_VOTER},
+};
+
+/* A replica whose state is lost hears a list of the first `n` of these; how many it goes by then. */
+static uint32_t
+members_after_hearing(uint64_t own_version, uint64_t version, int n)
+{
+	const struct replica_config config = {
+		.members = four, .members_n = 3, .members_version = own_version,
+		.paxos = {.self = 1, .lease = span_ms(500), .heartbeat = span_ms(100), .seed = 1},
+		.master = {.cell = "lab", .session_lease = span_ms(12000),
+		           .cache_lease = span_ms(5000)},
+	};
+	const struct px_recovered recovered = {.incarnation = 2, .promised = {1, 2}};
+	struct buffer packed = BUFFER(1000), frame = BUFFER(2000);
+	struct message told = {.code = MSG_members, .members.version = version};
+	struct replica_update update = {0};
+	struct replica *r;
+	uint32_t count;
+
+	for (int i = 0; i < n; i++)
+		wire_put_member(&packed, &four[i]);
+	told.members.members = (struct wire_list){buffer_view(&packed), (uint32_t)n};
+	wire_put_frame(&frame, &told);
+	r = replica_new(&config, tree_new("lab"), &recovered, (mono_t){1});
+	replica_step(r, &(struct replica_event){.kind = REPLICA_PEER, .now = {1}, .peer = 2,
+	                                        .frame = buffer_view(&frame)}, &update);
+	count = replica_members(r).members.count;
+	replica_free(r);
+	replica_update_free(&update);
+	buffer_free(&packed);
+	buffer_free(&frame);
+	return count;
+}
+
+/* What the cell file says is not given up for an older list, of one who was away. */
+static void
+test_a_cell_file_has_its_version(void **state)
+{
+	(void)state;
+	assert_int_equal(members_after_hearing(9, 8, 2), 3);
+	assert_int_equal(members_after_hearing(9, 10, 4), 4);
+}
+
 int
 main(void)
 {
@@ -258,6 +305,7 @@ main(void)
 	    cmocka_unit_test(test_sessions_over_restart),
 	    cmocka_unit_test(test_peers_garbage),
 	    cmocka_unit_test(test_saved_trims),
+	    cmocka_unit_test(test_a_cell_file_has_its_version),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
