@@ -16,8 +16,8 @@ px_enter(struct px *px, struct ballot ballot)
 		px->durable = px->chosen;
 }
 
-/* Apart from the entries, and before them: the next hello tells the highest ballot of all that is in
- * the log, which must not be forgotten with a damaged entry. */
+/* Apart from the entries, and before them: the next hello tells the highest ballot of all that is
+ * in the log, which must not be forgotten with a damaged entry. */
 static void
 record_ballot(struct px *px, struct ballot ballot)
 {

@@ -249,7 +249,7 @@ static const struct member four[] = {
 	{.id = 3, .role = MEMBER_VOTER}, {.id = 4, .role = MEMBER_VOTER},
 };
 
-/* A replica whose state is lost hears a list of the first `n` of these; how many it goes by then. */
+/* One whose state is lost hears a list of the first `n` of these: how many it goes by then. */
 static uint32_t
 members_after_hearing(uint64_t own_version, uint64_t version, int n)
 {
