@@ -344,10 +344,14 @@ disk_copy(struct disk *to, const struct disk *from)
 	struct saved_row *row;
 	struct slot *slot;
 
+	const struct disk was = *to;
+
 	must(TAILQ_EMPTY(&to->log) && TAILQ_EMPTY(&to->state));
 	disk_free(to);
 	*to = *from;
 	disk_init(to);
+	to->slow_until = was.slow_until;
+	to->stuck_until = was.stuck_until;
 	to->log_under_way = to->state_under_way = (struct transactions){0};
 	RB_FOREACH(slot, slot_tree, (struct slot_tree *)&from->slots)
 	slot_put(to, &(struct px_record){.slot = slot->number,

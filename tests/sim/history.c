@@ -54,12 +54,20 @@ history_begin(struct sim *s, int machine, int process, const struct op *op, bool
 	return r;
 }
 
-/* Requests that differ in nothing go out in the order in which they were made. */
+void
+history_ending(struct sim *s, const struct client_answer *a)
+{
+	s->history.records[a->token - 1]->ending = true;
+}
+
+/* Requests that differ in nothing go out in the order in which they were made; one that is given up
+ * in the same step most likely did not. */
 static struct record *
 unsent(struct sim *s, int machine, struct bytes op)
 {
 	struct history *h = &s->history;
 	uint64_t life = s->machines[machine].life;
+	struct record *ending = NULL;
 	bool all_sent = true;
 
 	for (size_t i = h->sent[machine]; i < h->n; i++) {
@@ -67,13 +75,16 @@ unsent(struct sim *s, int machine, struct bytes op)
 		bool open =
 		    r->machine == machine && r->life == life && r->number == 0 && !r->answered;
 
-		if (open && bytes_equal(r->encoded, op))
-			return r;
+		if (open && bytes_equal(r->encoded, op)) {
+			if (!r->ending)
+				return r;
+			ending = ending == NULL ? r : ending;
+		}
 		all_sent = all_sent && !open;
 		if (all_sent)
 			h->sent[machine] = i + 1;
 	}
-	return NULL;
+	return ending;
 }
 
 void

@@ -306,6 +306,8 @@ carry_out(struct sim *s, struct machine *m)
 		connect(s, m, &m->conn, u->replica, false);
 	if (u->listen)
 		connect(s, m, &m->aside, u->listen_to, true);
+	for (size_t i = 0; i < u->answers_n; i++)
+		history_ending(s, &u->answers[i]);
 	send_frames(s, m);
 	for (size_t i = 0; i < u->answers_n; i++)
 		on_answer(s, m, &u->answers[i]);

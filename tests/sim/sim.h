@@ -504,6 +504,7 @@ struct record {
 	uint64_t floor; /* what had been answered when it was made took effect up to here */
 	int64_t made, ended;
 	bool answered, lost; /* lost: its machine died */
+	bool ending;         /* its answer is in the step that is being carried out */
 	enum rc rc;
 	uint64_t index;
 	uint64_t executed; /* where in the log it took effect; 0: not */
@@ -538,6 +539,8 @@ struct record *history_begin(struct sim *s, int machine, int process, const stru
 /* A request frame left a client. */
 void history_sent(struct sim *s, int machine, const struct msg_request *m);
 struct record *history_find(struct sim *s, uint64_t session, uint64_t number);
+/* The client is about to be told this. */
+void history_ending(struct sim *s, const struct client_answer *a);
 void history_answered(struct sim *s, const struct client_answer *a);
 /* A queued acquire has come to the master of another epoch. */
 void history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch);
