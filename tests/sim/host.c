@@ -621,7 +621,7 @@ host_pause(struct sim *s, struct host *n, int64_t until)
 static bool
 remembers_more(const struct host *other, const struct host *n, const struct disk *with)
 {
-	const struct mark *m = &other->disk.marks[n->id];
+	const struct mark *m = &host_disk(other)->marks[n->id];
 	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
 
 	return m->incarnation > with->incarnation || m->slot > last ||
