@@ -328,8 +328,9 @@ net_break(struct sim *s, struct conn *c)
 	int64_t client = s->now + sim_between(s, 0, 2 * MS),
 	        node = s->now + sim_between(s, 0, 2 * MS);
 
-	c->cut_to_client = client;
-	c->cut_to_node = node;
+	/* One that was broken before and not noticed yet carries nothing again. */
+	c->cut_to_client = client < c->cut_to_client ? client : c->cut_to_client;
+	c->cut_to_node = node < c->cut_to_node ? node : c->cut_to_node;
 	push_to_client(s, c, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
 	               (struct bytes){0});
 	if (c->last_to_node < node)
@@ -343,11 +344,13 @@ net_node_died(struct sim *s, int node)
 {
 	for (size_t i = 0; i < s->net.n; i++) {
 		struct conn *c = s->net.conns[i];
+		int64_t client;
 
 		if (c->node != node || !c->node_open)
 			continue;
 		c->node_open = false;
-		c->cut_to_client = s->now + sim_between(s, 0, 2 * MS);
+		client = s->now + sim_between(s, 0, 2 * MS);
+		c->cut_to_client = client < c->cut_to_client ? client : c->cut_to_client;
 		if (c->client_open)
 			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
 			               CLIENT_DISCONNECTED, (struct bytes){0});

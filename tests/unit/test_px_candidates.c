@@ -63,7 +63,8 @@ asks_the_voters_of_a_list_that_a_promise_tells(void **state)
 static void
 forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen(void **state)
 {
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
+	struct px_recovered r = {.incarnation = 1, .promised = b2};
+	struct bench b = bench_listed("1v 2v 3v", 0, &r);
 	struct ballot mine = candidate(&b);
 	struct list l1, l2;
 	struct log_entry e[] = {change_entry(&l1, 1, b2, 0, "1v 2v 3v 4v"),
