@@ -5,13 +5,6 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-static void
-cut_pair(struct sim *s, int a, int b, int64_t until)
-{
-	net_cut(s, end_of_node(a - 1), end_of_node(b - 1), until);
-	net_cut(s, end_of_node(b - 1), end_of_node(a - 1), until);
-}
-
 /* ---- a change of the members ---- */
 
 static bool
@@ -33,7 +26,7 @@ halve(struct sim *s, uint64_t side, int64_t until)
 	for (int a = 1; a <= s->hosts_n; a++)
 		for (int b = 1; b < a; b++)
 			if (((side >> a) & 1) != ((side >> b) & 1))
-				cut_pair(s, a, b, until);
+				net_cut_replicas(s, a, b, until);
 }
 
 static int64_t
@@ -177,7 +170,7 @@ run_crash(struct sim *s, struct event *e)
 	      (int)e->a);
 	host_crash_for(s, n, rng_chance(&s->rng, 500) ? LOSE_ALL : LOSE_NOTHING, back);
 	if ((int)e->a != n->id)
-		cut_pair(s, (int)e->a, n->id, s->now + sim_between(s, 0, 1500 * MS));
+		net_cut_replicas(s, (int)e->a, n->id, s->now + sim_between(s, 0, 1500 * MS));
 	heap_push(&s->heap, (struct event){.at = s->now + back + MS,
 	                                   .run = run_reach,
 	                                   .who = e->who,
@@ -231,7 +224,7 @@ adversary_relay(struct sim *s, struct host *master)
 	      master->id, (double)(until - s->now) / 1e9);
 	for (int i = 1; i <= s->hosts_n; i++)
 		if (i != master->id)
-			cut_pair(s, master->id, i, until);
+			net_cut_replicas(s, master->id, i, until);
 	heap_push(&s->heap, (struct event){.at = until - sim_between(s, 0, 30 * MS),
 	                                   .run = run_succeed,
 	                                   .who = master->id - 1});
@@ -258,7 +251,7 @@ adversary_pinch(struct sim *s, struct host *master)
 		return;
 	fault(s, FAULT_PINCH, "replica %d does not hear the master, and the others crash often",
 	      candidate);
-	cut_pair(s, master->id, candidate, s->now + 2 * SECOND);
+	net_cut_replicas(s, master->id, candidate, s->now + 2 * SECOND);
 	for (int i = 0; i < 6; i++) {
 		at += sim_between(s, 50 * MS, 250 * MS);
 		heap_push(&s->heap, (struct event){.at = at,
@@ -359,7 +352,7 @@ run_miss(struct sim *s, struct event *e)
 	for (int i = 1; i <= s->hosts_n; i++)
 		for (int j = 1; j <= s->hosts_n && misses(s, i, e->who + 1, (int)e->a); j++)
 			if (j != i)
-				cut_pair(s, i, j, until);
+				net_cut_replicas(s, i, j, until);
 	next.at = s->now + sim_between(s, 300 * MS, 900 * MS);
 	next.run = run_put_back;
 	heap_push(&s->heap, next);

@@ -153,13 +153,6 @@ ambush_watch(struct sim *s, int machine, int64_t until)
 
 /* ---- a lease that ends as another one begins ---- */
 
-static void
-cut_pair(struct sim *s, int a, int b, int64_t until)
-{
-	net_cut(s, end_of_node(a - 1), end_of_node(b - 1), until);
-	net_cut(s, end_of_node(b - 1), end_of_node(a - 1), until);
-}
-
 static int64_t
 grant_end(const struct host *n)
 {
@@ -182,7 +175,7 @@ run_race(struct sim *s, struct event *e)
 
 		if (n == master || n == late || !n->up || n->heard_at == 0)
 			continue;
-		cut_pair(s, master->id, n->id, s->now + 1500 * MS);
+		net_cut_replicas(s, master->id, n->id, s->now + 1500 * MS);
 		end = grant_end(n) > end ? grant_end(n) : end;
 	}
 	if (end > s->now)
@@ -206,7 +199,7 @@ ambush_lease(struct sim *s, struct host *master)
 		clock_set_rate(&n->clock, s->now, n == master ? -CLOCK_PPM : CLOCK_PPM);
 		host_clock_changed(s, n);
 	}
-	cut_pair(s, master->id, late->id, s->now + 2 * SECOND);
+	net_cut_replicas(s, master->id, late->id, s->now + 2 * SECOND);
 	heap_push(&s->heap, (struct event){.at = s->now + 300 * MS,
 	                                   .run = run_race,
 	                                   .who = master->id - 1,

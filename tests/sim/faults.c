@@ -150,13 +150,6 @@ a_while(struct sim *s)
 }
 
 static void
-cut_both(struct sim *s, int a, int b, int64_t until)
-{
-	net_cut(s, a, b, until);
-	net_cut(s, b, a, until);
-}
-
-static void
 fault_conns(struct sim *s)
 {
 	struct conn *c;
@@ -208,7 +201,7 @@ fault_machine(struct sim *s, struct machine *m)
 		int64_t until = s->now + a_while(s);
 
 		for (int i = 0; i < s->hosts_n; i++)
-			cut_both(s, end_of_machine(m->id), end_of_node(i), until);
+			net_cut_both(s, end_of_machine(m->id), end_of_node(i), until);
 		fault(s, FAULT_CLIENT_CUT_OFF, "client %d is cut off from all replicas for %.3f s",
 		      m->id + 1, (double)(until - s->now) / 1e9);
 	}
@@ -356,12 +349,12 @@ isolate(struct sim *s, int node, int machine, int64_t until)
 	for (int i = 0; i < s->hosts_n; i++) {
 		if (i == node)
 			continue;
-		cut_both(s, end_of_node(node), end_of_node(i), until);
-		cut_both(s, end_of_machine(machine), end_of_node(i), until);
+		net_cut_both(s, end_of_node(node), end_of_node(i), until);
+		net_cut_both(s, end_of_machine(machine), end_of_node(i), until);
 	}
 	for (int i = 0; i < s->machines_n; i++)
 		if (i != machine)
-			cut_both(s, end_of_node(node), end_of_machine(i), until);
+			net_cut_both(s, end_of_node(node), end_of_machine(i), until);
 }
 
 /* A replica is cut off: from everybody, from the others of its kind, in one direction only; or one
@@ -389,7 +382,7 @@ split(struct sim *s, enum split kind, int node, int64_t until)
 	if (kind == SPLIT_WITH_CLIENT)
 		isolate(s, node, machine, until);
 	for (int i = 0; i < s->machines_n && kind == SPLIT_ALONE; i++)
-		cut_both(s, end_of_node(node), end_of_machine(i), until);
+		net_cut_both(s, end_of_node(node), end_of_machine(i), until);
 	fault(s, FAULT_CUT_OFF, "replica %d is cut off %s for %.3f s", node + 1, split_names[kind],
 	      (double)(until - s->now) / 1e9);
 }
@@ -403,7 +396,7 @@ halve(struct sim *s, int64_t until)
 	for (int a = 0; a < s->hosts_n; a++)
 		for (int b = 0; b < a; b++)
 			if (((side >> a) & 1) != ((side >> b) & 1))
-				cut_both(s, end_of_node(a), end_of_node(b), until);
+				net_cut_both(s, end_of_node(a), end_of_node(b), until);
 	fault(s, FAULT_HALVES, "the replicas are halved for %.3f s",
 	      (double)(until - s->now) / 1e9);
 }
@@ -412,7 +405,7 @@ static void
 run_cut(struct sim *s, struct event *e)
 {
 	if (!s->calm)
-		cut_both(s, e->who, (int)e->a, e->at + (int64_t)e->b);
+		net_cut_both(s, e->who, (int)e->a, e->at + (int64_t)e->b);
 }
 
 /* The links of a replica fail one after the other, and come back in any order. */

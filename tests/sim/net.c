@@ -29,6 +29,19 @@ net_cut(struct sim *s, int from, int to, int64_t until)
 }
 
 void
+net_cut_both(struct sim *s, int a, int b, int64_t until)
+{
+	net_cut(s, a, b, until);
+	net_cut(s, b, a, until);
+}
+
+void
+net_cut_replicas(struct sim *s, int a, int b, int64_t until)
+{
+	net_cut_both(s, end_of_node(a - 1), end_of_node(b - 1), until);
+}
+
+void
 net_heal(struct sim *s)
 {
 	for (int i = 0; i < ENDS; i++)

@@ -274,6 +274,9 @@ end_of_machine(int machine)
 void net_free(struct net *n);
 /* What is sent from here to there arrives when that time has come. */
 void net_cut(struct sim *s, int from, int to, int64_t until);
+void net_cut_both(struct sim *s, int a, int b, int64_t until);
+/* Both ways between two replicas, by their ids. */
+void net_cut_replicas(struct sim *s, int a, int b, int64_t until);
 void net_heal(struct sim *s);
 /* "client 2", "operator 1". */
 const char *net_who(const struct conn *c);
