@@ -9,6 +9,7 @@
 #include "cell/io/host.h"
 #include "cell/io/join.h"
 #include "cell/io/log.h"
+#include "cell/io/process.h"
 #include "config.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -209,6 +210,8 @@ main(int argc, char **argv)
 	static char name[] = "lscell";
 	int letter;
 
+	process_open_standard();
+	process_close_inherited();
 	if (argc > 0)
 		argv[0] = name; /* what getopt's messages begin with */
 	log_start(name, LEVEL_INFO);

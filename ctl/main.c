@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/io/log.h"
+#include "cell/io/process.h"
 #include "config.h"
 
 static const struct ctl_command *const commands[] = {
@@ -137,6 +138,7 @@ main(int argc, char **argv)
 	static char name[] = "lsctl";
 	int letter;
 
+	process_open_standard();
 	log_start("lsctl", LEVEL_INFO);
 	if (argc > 0)
 		argv[0] = name;

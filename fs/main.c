@@ -1,6 +1,7 @@
 /* lsfs: mounts a cell as a filesystem. */
 #include <stdio.h>
 #include "cell/io/log.h"
+#include "cell/io/process.h"
 #include "config.h"
 #include "fs/lsfs.h"
 
@@ -35,6 +36,8 @@ main(int argc, char **argv)
 	struct options options;
 	int status = EXIT_USAGE;
 
+	process_open_standard();
+	process_close_inherited();
 	log_start("lsfs", LEVEL_WARN);
 	if (options_parse(&options, argc, argv))
 		status = run(&options);

@@ -1,10 +1,12 @@
 #include "cell/io/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +15,21 @@ enum {
 	EXITING = 0x4, /* PF_EXITING among the flags of proc_pid_stat(5) */
 	PATIENCE_MS = 10000,
 };
+
+/* The lowest free number is the one that is opened. */
+void
+process_open_standard(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			abort(); /* nobody can be told */
+}
+
+void
+process_close_inherited(void)
+{
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+}
 
 /* Exiting, or a zombie that nobody has waited for yet. */
 static bool

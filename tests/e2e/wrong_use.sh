@@ -45,6 +45,45 @@ case_in_use() {
 	stop
 }
 
+# Nothing that is opened gets one of the numbers into which messages go.
+case_closed_descriptors() {
+	limit 20 "$LSFS" --standalone "$data" "$m" <&- >&- 2>&-
+	daemon=$(daemon_of "$m")
+	echo kept > "$m/closed"
+	mkdir -p "$work/third"
+	one_line 1 "in use" "$LSFS" --standalone "$data" "$work/third"
+	for fd in 0 1 2; do is "$(readlink "/proc/$daemon/fd/$fd")" /dev/null; done
+	stop
+	start
+	is "$(cat "$m/closed")" kept
+	stop
+	limit 20 "$LSFS" -f --standalone "$data" "$m" <&- >&- 2>&- &
+	wait_until "it is mounted" mountpoint -q "$m"
+	daemon=$(pgrep -f -- "^[^ ]*lsfs -f .*$m\$")
+	echo again > "$m/closed"
+	one_line 1 "in use" "$LSFS" --standalone "$data" "$work/third"
+	stop
+	start
+	is "$(cat "$m/closed")" again
+	stop
+	limit 20 "$LSCTL" cell create one --dir "$work/one" --replica 127.0.0.1:7461
+	"$LSCELL" "$work/one/1" <&- >&- 2>&- &
+	daemon=$!
+	wait_until "it has a database" test -e "$work/one/1/log.db"
+	for fd in 0 1 2; do is "$(readlink "/proc/$daemon/fd/$fd")" /dev/null; done
+	kill $daemon
+	wait_until "it has stopped" gone $daemon
+	limit 10 "$LSCTL" cell show --cell "$work/one/one.conf" <&- 2> /dev/null | grep -q one
+}
+
+# A daemon keeps nothing of its caller's: not the lock under which it was started either.
+case_inherited_descriptors() {
+	flock "$work/lock" "$LSFS" --standalone "$data" "$m"
+	daemon=$(daemon_of "$m")
+	flock -n "$work/lock" true
+	stop
+}
+
 case_damaged_files() {
 	cp -a "$data" "$work/copy"
 	chmod 644 "$work/copy/signing.key"
