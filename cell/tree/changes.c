@@ -177,9 +177,13 @@ row_of_holders(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(holders, owner, key[2]);
 	NUMBER(holders, acquisition, h->acquisition);
 	NUMBER(holders, mode, h->mode);
+	NUMBER(holders, lock_generation, h->generation);
+	NUMBER(holders, fence, h->fence);
 	NUMBER(holders, delay_s, h->delay_s);
 	NUMBER(holders, earlier_acquisition, h->earlier_acquisition);
 	NUMBER(holders, earlier_mode, h->earlier_mode);
+	NUMBER(holders, earlier_generation, h->earlier_generation);
+	NUMBER(holders, earlier_fence, h->earlier_fence);
 	NUMBER(holders, since_ns, h->since_ns);
 	NUMBER(holders, pid, h->pid);
 	NUMBER(holders, place, h->place);

@@ -98,6 +98,15 @@ check_holder(const struct tree *t, const struct lock *l, const struct holder *h)
 	HOLDS(h->mode == LOCK_SHARED || l->holders_n == 1, "an exclusive holder is alone");
 	HOLDS(h->delay_s >= 0 && h->delay_s <= LIMIT_LOCK_DELAY_S, "a delay is within its limit");
 	HOLDS(next == NULL || next->place > h->place, "holders have their places");
+	HOLDS(next == NULL || next->fence > h->fence, "each holder has a fence of its own");
+	HOLDS(h->fence > 0 && h->fence <= l->fence, "a lock has the last fence of its holders");
+	HOLDS(h->generation > 0 && h->generation <= l->node->lock_generation,
+	      "a holder's lock generation was given out");
+	HOLDS(h->mode == LOCK_SHARED ||
+	          (h->generation == l->node->lock_generation && h->fence == l->fence),
+	      "an exclusive holder has the newest generation and fence");
+	HOLDS(h->earlier_generation <= h->generation && h->earlier_fence <= h->fence,
+	      "what a conversion found is older");
 	return NULL;
 }
 

@@ -65,7 +65,7 @@ struct delay {
 struct lock {
 	RB_ENTRY(lock) in_tree; /* by node */
 	struct node *node;
-	uint64_t fence;
+	uint64_t fence; /* the last one given on it */
 	struct delay delay;
 	RB_HEAD(lock_holders, holder) holders;
 	TAILQ_HEAD(holders_in_order, holder) in_order; /* by place */
@@ -79,9 +79,11 @@ struct holder {
 	struct lock *lock;
 	struct session *session;
 	uint64_t owner, acquisition, place;
+	uint64_t generation, fence; /* as this acquisition got them */
 	enum lock_mode mode;
 	int64_t delay_s;
-	uint64_t earlier_acquisition; /* what the last conversion found; mode LOCK_NONE: none was */
+	/* What the last conversion found; mode LOCK_NONE: there was none. */
+	uint64_t earlier_acquisition, earlier_generation, earlier_fence;
 	enum lock_mode earlier_mode;
 	int64_t since_ns;
 	uint32_t pid;

@@ -175,9 +175,13 @@ link_holder(struct tree *t, const struct row *row)
 	h = holder_add(n->lock, s, NUMBER(holders, owner), NUMBER(holders, place));
 	h->acquisition = NUMBER(holders, acquisition);
 	h->mode = (enum lock_mode)NUMBER(holders, mode);
+	h->generation = NUMBER(holders, lock_generation);
+	h->fence = NUMBER(holders, fence);
 	h->delay_s = SIGNED(holders, delay_s);
 	h->earlier_acquisition = NUMBER(holders, earlier_acquisition);
 	h->earlier_mode = (enum lock_mode)NUMBER(holders, earlier_mode);
+	h->earlier_generation = NUMBER(holders, earlier_generation);
+	h->earlier_fence = NUMBER(holders, earlier_fence);
 	h->since_ns = SIGNED(holders, since_ns);
 	h->pid = (uint32_t)NUMBER(holders, pid);
 	return true;

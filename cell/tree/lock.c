@@ -162,19 +162,25 @@ delay_of(const struct acquire *a, const struct node *n)
 	return n->lock_delay_s >= 0 ? n->lock_delay_s : a->default_delay_s;
 }
 
-/* From free to held: a new lock generation, and a fence greater than any before. Several
- * commands may share one log index, so the index alone would not do. */
+/* A fence greater than any before. Several commands may share one log index, so the index alone
+ * would not do. */
 static void
-open_generation(struct turn *w, struct lock *l)
+give_fence(struct turn *w, struct holder *h)
 {
 	struct tree *t = w->tree;
 
 	t->last_fence = w->index > t->last_fence ? w->index : t->last_fence + 1;
-	l->fence = t->last_fence;
-	l->node->lock_generation++;
-	t->locks_held++;
-	changed_lock(t, l->node->number);
-	changed_node(t, l->node->number);
+	h->fence = h->lock->fence = t->last_fence;
+	h->generation = h->lock->node->lock_generation;
+	changed_lock(t, h->lock->node->number);
+}
+
+/* From free to held, and from shared to exclusive. */
+static void
+open_generation(struct turn *w, struct node *n)
+{
+	n->lock_generation++;
+	changed_node(w->tree, n->number);
 }
 
 static struct holder *
@@ -184,15 +190,19 @@ join(struct turn *w, struct session *s, const struct acquire *a, struct node *n)
 	const struct holder *last = TAILQ_LAST(&l->in_order, holders_in_order);
 	struct holder *h;
 
-	if (l->holders_n == 0)
-		open_generation(w, l);
+	if (l->holders_n == 0) {
+		open_generation(w, n);
+		w->tree->locks_held++;
+	}
 	h = holder_add(l, s, a->owner, last == NULL ? 1 : last->place + 1);
+	give_fence(w, h);
 	h->since_ns = w->stamp_ns;
 	h->delay_s = delay_of(a, n);
 	return h;
 }
 
-/* A conversion never shortens the delay: a cancel may have to bring the earlier mode back. */
+/* To exclusive it is an acquisition of its own. It never shortens the delay: a cancel may have to
+ * bring the earlier mode back. */
 static void
 convert(struct turn *w, struct holder *h, const struct acquire *a)
 {
@@ -200,19 +210,22 @@ convert(struct turn *w, struct holder *h, const struct acquire *a)
 
 	h->earlier_mode = h->mode;
 	h->earlier_acquisition = h->acquisition;
+	h->earlier_generation = h->generation;
+	h->earlier_fence = h->fence;
 	if (delay_s > h->delay_s)
 		h->delay_s = delay_s;
 	if (h->mode == LOCK_EXCLUSIVE && a->mode == LOCK_SHARED)
 		note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+	if (h->mode == LOCK_EXCLUSIVE || a->mode == LOCK_SHARED)
+		return;
+	open_generation(w, h->lock->node);
+	give_fence(w, h);
 }
 
 static void
 tell(const struct holder *h, struct result_acquired *r)
 {
-	*r = (struct result_acquired){
-	    .lock_generation = h->lock->node->lock_generation,
-	    .fence = h->lock->fence,
-	};
+	*r = (struct result_acquired){.lock_generation = h->generation, .fence = h->fence};
 }
 
 static enum rc
@@ -316,15 +329,22 @@ apply_release(struct turn *w, const struct op_release *o)
 	return RC_OK;
 }
 
-/* Back to what the conversion found. Where that was exclusive and others have joined since, or
- * left a delay, it stays shared: nobody's lock is taken away. */
+/* Back to what the conversion found, generation and fence too. Where that was exclusive and others
+ * have joined since, or left a delay, it stays shared: nobody's lock is taken away. If they have
+ * come and gone it is exclusive anew, with a generation and a fence behind theirs. */
 static void
 revert(struct turn *w, struct holder *h)
 {
 	if (!in_the_way(h->lock, h, h->earlier_mode))
 		h->mode = h->earlier_mode;
 	h->acquisition = h->earlier_acquisition;
-	h->earlier_acquisition = 0;
+	h->generation = h->earlier_generation;
+	h->fence = h->earlier_fence;
+	if (h->mode == LOCK_EXCLUSIVE && h->fence != h->lock->fence) {
+		open_generation(w, h->lock->node);
+		give_fence(w, h);
+	}
+	h->earlier_acquisition = h->earlier_generation = h->earlier_fence = 0;
 	h->earlier_mode = LOCK_NONE;
 	changed_holder(w->tree, h->lock->node->number, h->session->id, h->owner);
 	note(w, TREE_LOCK_CHANGED, h->lock->node->number);

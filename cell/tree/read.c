@@ -69,7 +69,7 @@ put_holder(const struct holder *h, struct buffer *list)
 	                               .owner = h->owner,
 	                               .acquisition = h->acquisition,
 	                               .mode = h->mode,
-	                               .fence = h->lock->fence,
+	                               .fence = h->fence,
 	                               .since_ns = h->since_ns,
 	                               .pid = h->pid,
 	                               .host = h->session->host,
@@ -99,16 +99,21 @@ read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer 
 	return RC_OK;
 }
 
+/* Several owners of the session may share the lock: the newest is most likely the one that asks. */
 static const struct holder *
-first_of_session(const struct lock *l, uint64_t session)
+newest_of_session(const struct lock *l, uint64_t session)
 {
 	struct session of = {.id = session};
 	struct holder key = {.session = &of}, *h;
+	const struct holder *newest = NULL;
 
 	if (l == NULL)
 		return NULL;
 	h = RB_NFIND(lock_holders, (struct lock_holders *)&l->holders, &key);
-	return h != NULL && h->session->id == session ? h : NULL;
+	for (; h != NULL && h->session->id == session; h = RB_NEXT(lock_holders, NULL, h))
+		if (newest == NULL || newest->fence < h->fence)
+			newest = h;
+	return newest;
 }
 
 /* "/ls/CELL/PATH:LOCKGEN:MODE:INSTANCE:FENCE" (Chubby, section 2.4). */
@@ -116,18 +121,18 @@ static enum rc
 read_sequencer(const struct tree *t, uint64_t session, const struct node *n, struct result *r,
                struct buffer *text)
 {
-	const struct holder *h = first_of_session(n->lock, session);
+	const struct holder *h = newest_of_session(n->lock, session);
 
 	if (h == NULL)
 		return RC_NODATA;
 	buffer_printf(text, "/ls/%s", t->cell);
 	must(tree_path(t, n->number, text));
-	buffer_printf(text, ":%llu:%s:%llu:%llu", (unsigned long long)n->lock_generation,
+	buffer_printf(text, ":%llu:%s:%llu:%llu", (unsigned long long)h->generation,
 	              h->mode == LOCK_EXCLUSIVE ? "exclusive" : "shared",
-	              (unsigned long long)n->number, (unsigned long long)h->lock->fence);
+	              (unsigned long long)n->number, (unsigned long long)h->fence);
 	must(!text->failed);
 	r->sequencer.sequencer = buffer_view(text);
-	r->sequencer.fence = h->lock->fence;
+	r->sequencer.fence = h->fence;
 	return RC_OK;
 }
 

@@ -22,8 +22,9 @@
 	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_generation) C(i, delay_s)             \
 	C(i, delay_mode)
 #define ROWS_holders(C)                                                                       \
-	C(i, node) C(i, session) C(i, owner) C(i, acquisition) C(i, mode) C(i, delay_s)           \
-	C(i, earlier_acquisition) C(i, earlier_mode) C(i, since_ns) C(i, pid) C(i, place)
+	C(i, node) C(i, session) C(i, owner) C(i, acquisition) C(i, mode) C(i, lock_generation)   \
+	C(i, fence) C(i, delay_s) C(i, earlier_acquisition) C(i, earlier_mode)                    \
+	C(i, earlier_generation) C(i, earlier_fence) C(i, since_ns) C(i, pid) C(i, place)
 #define ROWS_sessions(C)                                                                      \
 	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, lease_ms) C(i, caching)         \
 	C(i, below)

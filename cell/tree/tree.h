@@ -113,18 +113,20 @@ struct tree_outcome {
  *   new one: a conversion; granted if no other holder and no delay is in the way. Else granted if
  *   the lock is free, or shared and `shared` is asked, and no delay stands against it (a delay
  *   left by an exclusive holder stands against both modes, by a shared one against exclusive). Not
- *   granted, or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`). Free to
- *   held: the lock generation grows by one and the fence is `index`, or one more than the last
- *   fence given if that is not less (several commands may share an index); who joins a shared lock
- *   gets its fence. The delay of the holder is fixed here: delay_s, else the node's, else
+ *   granted, or LIMIT_HOLDERS reached -> RC_BUSY_LOCK (the master queues it if `wait`). The lock
+ *   generation grows by one from free to held and from shared to exclusive. Each new holder, and
+ *   each conversion to exclusive, gets a fence of its own: `index`, or one more than the last fence
+ *   given if that is not less (several commands may share an index). A conversion to shared keeps
+ *   generation and fence. The delay of the holder is fixed here: delay_s, else the node's, else
  *   default_delay_s; a conversion does not shorten it.
  * - grant: as acquire for its session, and told by a note; RC_NO_SESSION if that has ended; if it
  *   holds the lock by that acquisition already, only the answer that the grant had.
  * - release: frees if the holder (session, owner) has that acquisition; else nothing. Always
  *   RC_OK.
- * - cancel: holder by that acquisition: back to what its conversion found (mode and acquisition)
- *   or freed; else nothing. Always RC_OK. What was found exclusive, and is shared with others by
- *   now, stays shared.
+ * - cancel: holder by that acquisition: back to what its conversion found (mode, acquisition,
+ *   generation and fence) or freed; else nothing. Always RC_OK. What was found exclusive, and is
+ *   shared with others by now, stays shared; if others have come and gone the generation and the
+ *   fence are new.
  * - end_session: who shows the session's nonce may end it (a wrong one: RC_PERM), a session may
  *   end itself, the master any; an expiry that the master decides (session 0 in the command, no
  *   nonce) names its epoch, which must be the current one, else RC_OLD_EPOCH. The session's locks

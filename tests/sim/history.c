@@ -32,6 +32,7 @@ record_new(struct sim *s, int machine, struct bytes encoded)
 	r->encoded = encoded;
 	must(wire_get_op(encoded, &r->op) == RC_OK);
 	r->floor = h->completed;
+	r->fence_floor = h->tokens_n > 0 ? h->tokens[h->tokens_n - 1].fence : 0;
 	r->made = s->now;
 	if (r->op.code == OP_acquire) {
 		ARRAY_ROOM(h->acquires, h->acquires_n, h->acquires_room);
@@ -245,6 +246,8 @@ history_answered(struct sim *s, const struct client_answer *a)
 		check_read(s, r, &a->result);
 	else
 		check_command(s, r);
+	if (r->op.code == OP_acquire && a->rc == RC_OK)
+		locks_told(s, r, r->got.lock_generation, r->got.fence);
 	if (a->rc != RC_QUEUED)
 		complete(s, r);
 }
@@ -370,4 +373,5 @@ history_free(struct history *h)
 	}
 	free(h->records);
 	free(h->acquires);
+	free(h->tokens);
 }

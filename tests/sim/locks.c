@@ -18,7 +18,7 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 {
 	for (size_t i = 0; i < it->holders_n; i++) {
 		if (&it->holders[i] != own &&
-		    (mode == LOCK_EXCLUSIVE || it->holders[i].mode == LOCK_EXCLUSIVE))
+		    (mode == LOCK_EXCLUSIVE || it->holders[i].now.mode == LOCK_EXCLUSIVE))
 			return true;
 	}
 	if (it->delay_mode == LOCK_EXCLUSIVE ||
@@ -28,10 +28,10 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 }
 
 static struct outcome
-granted(const struct item *it)
+granted(const struct holder *h)
 {
 	return (struct outcome){
-	    .rc = RC_OK, .fence = it->fence, .lock_generation = it->lock_generation};
+	    .rc = RC_OK, .fence = h->now.fence, .lock_generation = h->now.generation};
 }
 
 static int
@@ -112,6 +112,16 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 }
 
 static void
+new_fence(struct sim *s, uint64_t index, struct item *it, struct holder *h)
+{
+	uint64_t *last = &s->model.last_fence;
+
+	*last = index > *last ? index : *last + 1;
+	h->now.fence = it->last_fence = *last;
+	h->now.generation = it->lock_generation;
+}
+
+static struct holder *
 take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const struct acquire *a)
 {
 	struct holder *h = holder_of(it, session, a->owner);
@@ -121,23 +131,24 @@ take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const str
 
 	if (h == NULL) {
 		check_turn(s, it, session, a);
-		if (it->holders_n == 0) {
-			it->lock_generation++;
-			it->fence = index > s->model.last_fence ? index : s->model.last_fence + 1;
-			s->model.last_fence = it->fence;
-		}
+		it->lock_generation += it->holders_n == 0;
 		ARRAY_ROOM(it->holders, it->holders_n, it->holders_room);
 		h = &it->holders[it->holders_n++];
 		*h = (struct holder){.session = session, .owner = a->owner};
+		new_fence(s, index, it, h);
 	} else {
-		h->earlier_acquisition = h->acquisition;
-		h->earlier_mode = h->mode;
+		h->earlier = h->now;
+		if (h->now.mode == LOCK_SHARED && a->mode == LOCK_EXCLUSIVE) {
+			it->lock_generation++;
+			new_fence(s, index, it, h);
+		}
 	}
 	it->lock_changed = index;
-	h->acquisition = a->acquisition;
-	h->mode = (enum lock_mode)a->mode;
+	h->now.acquisition = a->acquisition;
+	h->now.mode = (enum lock_mode)a->mode;
 	if (delay_s > h->delay_s)
 		h->delay_s = delay_s;
+	return h;
 }
 
 void
@@ -152,14 +163,12 @@ locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acqu
 		return;
 	}
 	h = holder_of(it, session, a->owner);
-	if (h != NULL && h->acquisition == a->acquisition) {
-		*want = granted(it);
-	} else if (in_the_way(it, h, (enum lock_mode)a->mode)) {
+	if (h != NULL && h->now.acquisition == a->acquisition)
+		*want = granted(h);
+	else if (in_the_way(it, h, (enum lock_mode)a->mode))
 		want->rc = RC_BUSY_LOCK;
-	} else {
-		take(s, index, it, session, a);
-		*want = granted(it);
-	}
+	else
+		*want = granted(take(s, index, it, session, a));
 }
 
 /* The acquire and its presentations after a reconnect are one: what one of them got, all got. */
@@ -208,25 +217,30 @@ locks_release(struct item *it, uint64_t session, const struct op_release *op)
 {
 	struct holder *h = holder_of(it, session, op->owner);
 
-	if (h != NULL && h->acquisition == op->acquisition)
+	if (h != NULL && h->now.acquisition == op->acquisition)
 		drop(it, h);
 }
 
 void
-locks_cancel(struct item *it, uint64_t session, const struct op_cancel *op)
+locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
+             const struct op_cancel *op)
 {
 	struct holder *h = holder_of(it, session, op->owner);
 
-	if (h == NULL || h->acquisition != op->acquisition)
+	if (h == NULL || h->now.acquisition != op->acquisition)
 		return;
-	if (h->earlier_acquisition == 0) {
+	if (h->earlier.acquisition == 0) {
 		drop(it, h);
 		return;
 	}
-	if (!in_the_way(it, h, h->earlier_mode))
-		h->mode = h->earlier_mode;
-	h->acquisition = h->earlier_acquisition;
-	h->earlier_acquisition = 0;
+	if (in_the_way(it, h, h->earlier.mode))
+		h->earlier.mode = LOCK_SHARED;
+	h->now = h->earlier;
+	h->earlier.acquisition = 0;
+	if (h->now.mode == LOCK_EXCLUSIVE && h->now.fence != it->last_fence) {
+		it->lock_generation++;
+		new_fence(s, index, it, h);
+	}
 }
 
 static int64_t
@@ -271,7 +285,7 @@ locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t ses
 		}
 		it->lock_changed = index;
 		if (expired)
-			begin_delay(s, it, index, it->holders[i].mode);
+			begin_delay(s, it, index, it->holders[i].now.mode);
 		drop(it, &it->holders[i]);
 	}
 }
@@ -289,4 +303,71 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 		sim_fail(s, "the lock-delay of %s ends too early", trace_path(s, it->node));
 	it->delay_mode = LOCK_NONE;
 	it->lock_changed = s->model.applied;
+}
+
+/* ---- what clients are told ---- */
+
+static size_t
+place_of(const struct history *h, uint64_t fence)
+{
+	size_t at = h->tokens_n; /* mostly it is new */
+
+	while (at > 0 && h->tokens[at - 1].fence >= fence)
+		at--;
+	return at;
+}
+
+static void
+check_owner(struct sim *s, const struct token *t, const struct record *r)
+{
+	const struct acquire *a = &r->op.acquire.acquire;
+
+	if (t->node != a->node || t->session != r->session || t->owner != a->owner)
+		sim_fail(s, "fencing token %lu is told to session %lu and to session %lu",
+		         (unsigned long)t->fence, (unsigned long)t->session,
+		         (unsigned long)r->session);
+}
+
+/* No two holders have one lock exclusively in one generation of it. */
+static void
+check_tenure(struct sim *s, const struct token *t)
+{
+	for (size_t i = 0; i < s->history.tokens_n; i++) {
+		const struct token *other = &s->history.tokens[i];
+
+		if (other->exclusive && other->node == t->node &&
+		    other->generation == t->generation && other->fence != t->fence)
+			sim_fail(s,
+			         "lock generation %lu of %s is exclusive by token %lu and by %lu",
+			         (unsigned long)t->generation, trace_path(s, t->node),
+			         (unsigned long)other->fence, (unsigned long)t->fence);
+	}
+}
+
+void
+locks_told(struct sim *s, const struct record *r, uint64_t generation, uint64_t fence)
+{
+	struct history *h = &s->history;
+	const struct acquire *a = &r->op.acquire.acquire;
+	struct token token = {.fence = fence,
+	                      .node = a->node,
+	                      .session = r->session,
+	                      .owner = a->owner,
+	                      .generation = generation};
+	size_t at = place_of(h, fence);
+
+	if (at == h->tokens_n || h->tokens[at].fence != fence) {
+		if (fence <= r->fence_floor)
+			sim_fail(s, "fencing token %lu is new, and %lu was told before",
+			         (unsigned long)fence, (unsigned long)r->fence_floor);
+		ARRAY_ROOM(h->tokens, h->tokens_n, h->tokens_room);
+		for (size_t i = h->tokens_n++; i > at; i--)
+			h->tokens[i] = h->tokens[i - 1];
+		h->tokens[at] = token;
+	}
+	check_owner(s, &h->tokens[at], r);
+	if (a->mode != LOCK_EXCLUSIVE)
+		return;
+	h->tokens[at].exclusive = true;
+	check_tenure(s, &h->tokens[at]);
 }

@@ -217,6 +217,7 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		if (r->want.fence != g->fence)
 			sim_fail(s, "client %d is told fencing token %lu, and has %lu", m->id + 1,
 			         (unsigned long)g->fence, (unsigned long)r->want.fence);
+		locks_told(s, r, g->lock_generation, g->fence);
 		machine_add_hold(s, m,
 		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
 		                               (enum lock_mode)r->op.acquire.acquire.mode});

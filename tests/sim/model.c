@@ -452,17 +452,17 @@ set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 }
 
 static void
-release_or_cancel(struct sim *s, uint64_t session, const struct op *op)
+release_or_cancel(struct sim *s, uint64_t index, uint64_t session, const struct op *op)
 {
 	struct item *it = model_item(&s->model, wire_op_node(op));
 
 	if (!is_alive(it))
 		return;
-	it->lock_changed = s->model.applied;
+	it->lock_changed = index;
 	if (op->code == OP_release)
 		locks_release(it, session, &op->release);
 	else
-		locks_cancel(it, session, &op->cancel);
+		locks_cancel(s, index, it, session, &op->cancel);
 }
 
 /* ---- commands ---- */
@@ -502,7 +502,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		return;
 	case OP_release:
 	case OP_cancel:
-		release_or_cancel(s, c->session, op);
+		release_or_cancel(s, index, c->session, op);
 		return;
 	case OP_end_session:
 		want->rc = end_session(s, index, c, &op->end_session);

@@ -23,7 +23,7 @@ say() {
 
 # Copies the files that the patch names, and patches the copies.
 plant() {
-	files=$(sed -n 's|^+++ b/\([^[:space:]]*\).*|\1|p' "$1")
+	files=$(sed -n 's|^+++ b/\([^[:space:]]*\).*|\1|p' "$1" | tr '\n' ' ')
 	[ -n "$files" ] || return 1
 	for file in $files; do
 		mkdir -p "$2/$(dirname "$file")" && cp "$source/$file" "$2/$file" || return 1

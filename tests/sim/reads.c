@@ -84,7 +84,7 @@ is_lock(const struct item *it, const struct result_lock *result)
 	enum lock_state state = it->delay_mode != LOCK_NONE ? LOCK_STATE_DELAYED : LOCK_STATE_FREE;
 
 	if (it->holders_n > 0)
-		state = it->holders[0].mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
+		state = it->holders[0].now.mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
 		                                              : LOCK_STATE_SHARED;
 	return result->state == state && result->holders.count == it->holders_n &&
 	       result->lock_generation == it->lock_generation;
@@ -107,13 +107,14 @@ static void
 check_sequencer(struct sim *s, const struct record *r, const struct item *it,
                 const struct result_sequencer *result)
 {
-	bool holds = false;
+	uint64_t fence = 0; /* the newest of the session's */
 
 	if (it->lock_changed > r->index || it->died != 0)
 		return;
 	for (size_t i = 0; i < it->holders_n; i++)
-		holds = holds || it->holders[i].session == r->session;
-	if (r->rc != (holds ? RC_OK : RC_NODATA) || (holds && result->fence != it->fence))
+		if (it->holders[i].session == r->session && it->holders[i].now.fence > fence)
+			fence = it->holders[i].now.fence;
+	if (r->rc != (fence != 0 ? RC_OK : RC_NODATA) || (fence != 0 && result->fence != fence))
 		sim_fail(s, "sequencer %lu.%lu of %s: %s", (unsigned long)r->session,
 		         (unsigned long)r->number, trace_path(s, it->node), rc_name(r->rc));
 }

@@ -505,6 +505,7 @@ struct record {
 	uint64_t session, number; /* 0: not sent yet */
 	bool again;               /* sent more than once */
 	uint64_t floor; /* what had been answered when it was made took effect up to here */
+	uint64_t fence_floor; /* the greatest fencing token that anybody had been told by then */
 	int64_t made, ended;
 	bool answered, lost; /* lost: its machine died */
 	bool ending;         /* its answer is in the step that is being carried out */
@@ -535,6 +536,11 @@ struct history {
 	size_t sent[MACHINES_MAX]; /* all of a machine's before this one have been sent */
 	struct record_tree by_number;
 	uint64_t completed; /* highest index at which an answered request took effect */
+	struct token { /* that clients were told, by fence */
+		uint64_t fence, node, session, owner, generation;
+		bool exclusive; /* the lock was, by this token */
+	} *tokens;
+	size_t tokens_n, tokens_room;
 };
 
 struct record *history_begin(struct sim *s, int machine, int process, const struct op *op,
@@ -555,8 +561,11 @@ void history_free(struct history *h);
 /* ---- model.c ---- */
 
 struct holder {
-	uint64_t session, owner, acquisition, earlier_acquisition;
-	enum lock_mode mode, earlier_mode;
+	uint64_t session, owner;
+	struct taken {
+		uint64_t acquisition, generation, fence;
+		enum lock_mode mode;
+	} now, earlier; /* earlier: what a conversion found, if not 0 */
 	int64_t delay_s;
 };
 
@@ -578,7 +587,7 @@ struct item { /* a node of the model */
 	size_t openers_n, openers_room;
 	struct holder *holders;
 	size_t holders_n, holders_room;
-	uint64_t lock_generation, fence;
+	uint64_t lock_generation, last_fence;
 	enum lock_mode delay_mode; /* 0: no delay */
 	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
@@ -713,13 +722,16 @@ void model_check_tree(struct sim *s, const struct tree *t);
 void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,
                    struct outcome *want);
 void locks_release(struct item *it, uint64_t session, const struct op_release *op);
-void locks_cancel(struct item *it, uint64_t session, const struct op_cancel *op);
+void locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
+                  const struct op_cancel *op);
 void locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session,
                          bool expired);
 void locks_delay_over(struct sim *s, const struct op_delay_over *op);
 void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
                 const struct outcome *want);
 void locks_granted(struct sim *s, uint64_t index, const struct op_grant *op);
+/* A client is told that it has got a lock, with this lock generation and fencing token. */
+void locks_told(struct sim *s, const struct record *r, uint64_t generation, uint64_t fence);
 
 /* ---- machine.c ---- */
 

@@ -92,7 +92,7 @@ static void
 test_generation_and_fence(void **state)
 {
 	struct place p = place_of(state);
-	struct result_acquired first, joined;
+	struct result_acquired first, joined, again;
 
 	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
 	first = p.f->answer.acquired;
@@ -101,12 +101,14 @@ test_generation_and_fence(void **state)
 	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
 	joined = p.f->answer.acquired;
 	assert_int_equal(joined.lock_generation, 1);
-	assert_int_equal(joined.fence, first.fence);
+	assert_true(joined.fence > first.fence);
+	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &again));
+	assert_int_equal(again.fence, first.fence);
 	release(p.f, A, 1, 1, p.file);
 	release(p.f, p.b, 1, 1, p.file);
 	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
 	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
-	assert_true(p.f->answer.acquired.fence > first.fence);
+	assert_true(p.f->answer.acquired.fence > joined.fence);
 }
 
 static struct op
@@ -185,12 +187,17 @@ test_conversions(void **state)
 	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
 	fence = p.f->answer.acquired.fence;
 	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(p.f->answer.acquired.lock_generation, 1);
-	assert_int_equal(p.f->answer.acquired.fence, fence);
+	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
+	assert_true(p.f->answer.acquired.fence > fence);
+	fence = p.f->answer.acquired.fence;
 	assert_int_equal(release(p.f, A, 1, 1, p.file), RC_OK); /* of the earlier acquisition */
 	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_EXCLUSIVE);
-	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_EXCLUSIVE), RC_OK); /* as it is */
+	assert_int_equal(p.f->answer.acquired.fence, fence);
+	assert_int_equal(acquire(p.f, A, 1, 4, p.file, LOCK_SHARED), RC_OK);
 	assert_int_equal(noted(p.f, TREE_LOCK_CHANGED)->node, p.file);
+	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
+	assert_int_equal(p.f->answer.acquired.fence, fence);
 	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
 }
 
@@ -205,6 +212,99 @@ test_a_failed_conversion_keeps_what_was_held(void **state)
 	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_BUSY_LOCK);
 	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
 	assert_int_equal(lock_of_node(p.f, p.file).holders.count, 2);
+}
+
+/* Over two conversions an exclusive lock goes from one owner to the other without ever being free:
+ * what the first one signed with it is not what the second one has. */
+static void
+test_two_exclusive_holders_never_share_a_generation(void **state)
+{
+	struct place p = place_of(state);
+	struct buffer first = BUFFER(LIMIT_SEQUENCER);
+	struct result_acquired before;
+
+	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
+	before = p.f->answer.acquired;
+	assert_int_equal(look(p.f, p.b, OP(get_sequencer, .node = p.file)), RC_OK);
+	buffer_put_bytes(&first, p.f->answer.sequencer.sequencer);
+	assert_int_equal(acquire(p.f, p.b, 1, 2, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(release(p.f, p.b, 1, 2, p.file), RC_OK);
+	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
+	assert_true(p.f->answer.acquired.lock_generation > before.lock_generation);
+	assert_true(p.f->answer.acquired.fence > before.fence);
+	assert_int_equal(look(p.f, A, OP(get_sequencer, .node = p.file)), RC_OK);
+	assert_false(bytes_equal(p.f->answer.sequencer.sequencer, buffer_view(&first)));
+	buffer_free(&first);
+}
+
+static void
+test_a_session_is_shown_its_newest_fence(void **state)
+{
+	struct place p = place_of(state);
+	struct result_acquired second;
+
+	assert_int_equal(acquire(p.f, A, 9, 1, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(acquire(p.f, A, 3, 2, p.file, LOCK_SHARED), RC_OK);
+	second = p.f->answer.acquired;
+	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(look(p.f, A, OP(get_sequencer, .node = p.file)), RC_OK);
+	assert_int_equal(p.f->answer.sequencer.fence, second.fence);
+}
+
+/* ---- cancel ---- */
+
+static struct result_acquired
+held(struct place p, uint64_t session, uint64_t acquisition)
+{
+	struct result_acquired g;
+
+	assert_true(tree_lock_held_by(p.f->tree, session, 1, acquisition, p.file, &g));
+	return g;
+}
+
+static void
+test_a_cancelled_conversion_leaves_generation_and_fence(void **state)
+{
+	struct place p = place_of(state);
+	struct result_acquired before, converted;
+
+	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	before = p.f->answer.acquired;
+	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
+	converted = p.f->answer.acquired;
+	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK);
+	assert_int_equal(held(p, A, 1).fence, before.fence);
+	assert_int_equal(held(p, A, 1).lock_generation, before.lock_generation);
+	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	assert_true(p.f->answer.acquired.fence > converted.fence);
+	assert_int_equal(release(p.f, p.b, 1, 1, p.file), RC_OK);
+	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_EXCLUSIVE), RC_OK);
+	assert_true(p.f->answer.acquired.lock_generation > converted.lock_generation);
+}
+
+static void
+test_back_to_exclusive(void **state)
+{
+	struct place p = place_of(state);
+	struct result_acquired before, joined;
+
+	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
+	before = p.f->answer.acquired;
+	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK);
+	assert_int_equal(held(p, A, 1).fence, before.fence);
+	assert_int_equal(held(p, A, 1).lock_generation, before.lock_generation);
+
+	/* Somebody else has had it meanwhile, with a greater fence. */
+	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	joined = p.f->answer.acquired;
+	assert_int_equal(release(p.f, p.b, 1, 1, p.file), RC_OK);
+	assert_int_equal(cancel(p.f, A, 1, 3, p.file), RC_OK);
+	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_EXCLUSIVE);
+	assert_true(held(p, A, 1).fence > joined.fence);
+	assert_true(held(p, A, 1).lock_generation > joined.lock_generation);
 }
 
 static void
@@ -539,6 +639,10 @@ main(void)
 	    TREE_TEST(test_release_is_idempotent_and_exact),
 	    TREE_TEST(test_conversions),
 	    TREE_TEST(test_a_failed_conversion_keeps_what_was_held),
+	    TREE_TEST(test_two_exclusive_holders_never_share_a_generation),
+	    TREE_TEST(test_a_session_is_shown_its_newest_fence),
+	    TREE_TEST(test_a_cancelled_conversion_leaves_generation_and_fence),
+	    TREE_TEST(test_back_to_exclusive),
 	    TREE_TEST(test_cancel),
 	    TREE_TEST(test_cancel_takes_nobodys_lock_away),
 	    TREE_TEST(test_grant),
