@@ -8,8 +8,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "cell/base/must.h"
+#include "cell/io/clock.h"
 #include "cell/io/log.h"
 #include "fs/ops.h"
+#include "fs/proc.h"
 
 enum {
 	REQUESTS_PER_WAKEUP = 256, /* then the loop's other work has its turn */
@@ -19,6 +21,9 @@ enum {
 	/* In kernels since protocol 7.44; not in the headers that we build with. */
 	NOTIFY_INC_EPOCH = 8,
 	EPOCH_MINOR = 44,
+	/* How often /proc is asked whether a signal is fatal, each time some 20 us. */
+	LOOKS_AT_SIGNALS = 10,
+	LOOKS_WINDOW_MS = 10,
 	WANTED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC |
 	         FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS,
 	/* Without these, locks would be this machine's only and truncation a visible step. */
@@ -81,13 +86,31 @@ device_on_init(void *user, struct fuse_conn_info *conn)
 
 /* ---- reading ---- */
 
+/* Under a storm of signals most are not looked at: their callers take the answer as if the signal
+ * were harmless, and end with it. */
+static bool
+may_look(struct device *d)
+{
+	mono_t now = clock_now();
+
+	if (mono_reached(now, d->looks_until)) {
+		d->looks_until = mono_add(now, span_ms(LOOKS_WINDOW_MS));
+		d->looks = 0;
+	}
+	return d->looks++ < LOOKS_AT_SIGNALS;
+}
+
 static void
 hand_in_interrupts(struct device *d)
 {
 	struct mount_event event = {.kind = MOUNT_INTERRUPT};
 
-	while (reply_interrupted(&d->replies, &event.call))
+	while (reply_interrupted(&d->replies, &event)) {
+		event.fate = FATE_UNKNOWN;
+		if ((engine_wants(d->engine, &event) & WANTS_FATE) && may_look(d))
+			event.fate = proc_fate_at_signal(event.thread);
 		engine_call(d->engine, &event);
+	}
 }
 
 static void

@@ -25,6 +25,8 @@ struct device {
 	struct engine *engine;
 	struct replies replies;
 	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
+	mono_t looks_until; /* of the window in which `looks` counts */
+	unsigned looks;     /* at the signals of interrupted callers */
 	uv_poll_t poll;
 	bool polling;
 	bool answering_init; /* the next thing written is the reply to INIT */

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,49 @@ proc_fate(pid_t pid)
 		return FATE_ALIVE;
 	return (exit_code & 0x7f) ? FATE_KILLED : FATE_EXITING;
 }
+
+/* ---- signals ---- */
+
+/* A line of /proc/PID/status: "SigPnd:\t0000000000000100". */
+static uint64_t
+signal_set(const char *status, const char *key)
+{
+	const char *line = strstr(status, key);
+
+	return line ? strtoull(line + strlen(key), NULL, 16) : 0;
+}
+
+/* Those that end a process unless it does something about them. Most of them become SIGKILL as they
+ * are sent; the ones with a core dump do not. */
+static uint64_t
+ending_signals(void)
+{
+	static const int harmless[] = {
+		SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH,
+	};
+	uint64_t set = ~UINT64_C(0);
+
+	for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+		set &= ~(UINT64_C(1) << (harmless[i] - 1));
+	return set;
+}
+
+enum mount_fate
+proc_fate_at_signal(pid_t thread)
+{
+	char path[64], text[4096];
+	uint64_t pending, handled;
+
+	snprintf(path, sizeof path, "/proc/%ld/status", (long)thread);
+	if (thread <= 0 || !read_text(AT_FDCWD, path, text, sizeof text))
+		return FATE_UNKNOWN;
+	pending = signal_set(text, "\nSigPnd:") | signal_set(text, "\nShdPnd:");
+	handled = signal_set(text, "\nSigBlk:") | signal_set(text, "\nSigIgn:") |
+	          signal_set(text, "\nSigCgt:");
+	return pending & ~handled & ending_signals() ? FATE_KILLED : FATE_ALIVE;
+}
+
+/* ---- descriptors ---- */
 
 /* A bind mount, or our mount seen from another name space, has another id but the same device. */
 static bool

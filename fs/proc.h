@@ -12,6 +12,9 @@ pid_t proc_of_thread(pid_t thread);
 /* Is it exiting, and was it killed by a signal? (A dying process still sends its FLUSHes.) */
 enum mount_fate proc_fate(pid_t pid);
 
+/* The same for a thread that has a signal: killed if one is pending that ends its process. */
+enum mount_fate proc_fate_at_signal(pid_t thread);
+
 /* How many descriptors of the process are open on inode `ino` of the mount `ours`, -1 if that
  * can't be told or it has more than 1,024 open files. In a FLUSH the descriptor being closed is
  * out already. */

@@ -59,7 +59,7 @@ unpark(struct replies *r, struct parked *p)
 }
 
 bool
-reply_interrupted(struct replies *r, uint64_t *call)
+reply_interrupted(struct replies *r, struct mount_event *event)
 {
 	struct parked *p = TAILQ_FIRST(&r->interrupted);
 
@@ -67,7 +67,8 @@ reply_interrupted(struct replies *r, uint64_t *call)
 		return false;
 	TAILQ_REMOVE(&r->interrupted, p, by_interrupt);
 	p->interrupted = false;
-	*call = p->call;
+	event->call = p->call;
+	event->thread = fuse_req_ctx(p->req)->pid;
 	return true;
 }
 

@@ -38,8 +38,8 @@ void replies_fini(struct replies *r);
 /* Parks the request and gives event->call its number. Must be the first act of its operation: an
  * interrupt may have come before, and is noted now. */
 void reply_park(struct replies *r, fuse_req_t req, struct mount_event *event);
-/* The number of a parked call that was interrupted since the last time; false: none. */
-bool reply_interrupted(struct replies *r, uint64_t *call);
+/* A parked call that was interrupted since the last time, and its thread; false: none. */
+bool reply_interrupted(struct replies *r, struct mount_event *event);
 /* Answers a parked call, which is gone then. */
 void reply_send(struct replies *r, const struct mount_reply *reply);
 

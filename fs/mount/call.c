@@ -1,8 +1,13 @@
 /* A parked call: exactly one answer, and what goes on when the cell has spoken.
  *
- * A signal answers a waiting call at once with EINTR. What it asked of the cell is still under way
- * then, so the call lives on, answered, until it has tidied up. */
+ * A call that a signal interrupts is answered EINTR early where it really waits. What it asked of
+ * the cell is still under way then, so the call lives on, answered, until it has tidied up. */
 #include "fs/mount/internal.h"
+
+enum {
+	PATIENCE_MS = 1000,
+	LOCK_PATIENCE_MS = 100, /* until it is known whether the lock has to wait */
+};
 
 static int
 call_number_order(const struct call *a, const struct call *b)
@@ -17,7 +22,16 @@ call_token_order(const struct call *a, const struct call *b)
 }
 
 RB_GENERATE(call_numbers, call, by_number, call_number_order)
+static int
+call_patience_order(const struct call *a, const struct call *b)
+{
+	if (a->patient_until.ns != b->patient_until.ns)
+		return a->patient_until.ns < b->patient_until.ns ? -1 : 1;
+	return call_number_order(a, b);
+}
+
 RB_GENERATE(call_tokens, call, by_token, call_token_order)
+RB_GENERATE(call_patience, call, by_patience, call_patience_order)
 
 struct call *
 call_new(struct mount *m, const struct mount_event *event)
@@ -132,14 +146,78 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	c->then(m, c, &a);
 }
 
-void
-call_interrupt(struct mount *m, uint64_t number)
+/* ---- signals ---- */
+
+static struct call *
+call_find(struct mount *m, uint64_t number)
 {
 	struct call key = {.event = {.call = number}};
-	struct call *c = RB_FIND(call_numbers, &m->calls, &key);
 
-	if (c == NULL)
-		return;
+	return RB_FIND(call_numbers, &m->calls, &key);
+}
+
+static bool
+cell_answers(const struct mount *m)
+{
+	return client_status(m->client).state == CLIENT_SAFE;
+}
+
+static bool
+may_wait_for_lock(const struct call *c)
+{
+	return (c->event.kind == MOUNT_FLOCK || c->event.kind == MOUNT_SETLK) && c->event.wait &&
+	       c->event.lock_mode != LOCK_NONE;
+}
+
+static bool
+waits_for_lock(const struct call *c)
+{
+	return may_wait_for_lock(c) && c->lock && c->lock->ask == ASK_QUEUED;
+}
+
+bool
+call_is_patient(struct mount *m, uint64_t number)
+{
+	const struct call *c = call_find(m, number);
+
+	return c && cell_answers(m) && !waits_for_lock(c);
+}
+
+static void
+call_be_patient(struct mount *m, struct call *c)
+{
+	c->interrupted = true;
+	c->patient_until = mono_add(
+	    m->now, span_ms(may_wait_for_lock(c) ? LOCK_PATIENCE_MS : PATIENCE_MS));
+	RB_INSERT(call_patience, &m->interrupted, c);
+}
+
+/* What takes effect must not be told as a failure: programs do not repeat an open or a rename, and
+ * see their own new lock file as somebody else's if they do. */
+void
+call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
+{
+	struct call *c = call_find(m, number);
+
+	if (c && (fate == FATE_KILLED || !call_is_patient(m, number)))
+		call_give_up(m, c);
+	else if (c && !c->interrupted)
+		call_be_patient(m, c);
+}
+
+void
+call_timeout(struct mount *m)
+{
+	struct call *c;
+
+	while ((c = RB_MIN(call_patience, &m->interrupted)) &&
+	       (!cell_answers(m) || mono_reached(m->now, c->patient_until)))
+		call_give_up(m, c);
+}
+
+void
+call_give_up(struct mount *m, struct call *c)
+{
 	if (c->queue == NULL && c->lock && c->lock->caller == c)
 		lock_interrupted(m, c->lock);
 	else if (c->token || c->waits) {
@@ -220,6 +298,9 @@ call_reply(struct mount *m, struct call *c, enum mount_reply_kind kind)
 		return NULL;
 	c->answered = true;
 	must(RB_REMOVE(call_numbers, &m->calls, c) == c);
+	if (c->interrupted)
+		RB_REMOVE(call_patience, &m->interrupted, c);
+	c->interrupted = false;
 	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
 	r = &u->replies[u->replies_n++];
 	*r = (struct mount_reply){.call = c->event.call, .kind = kind};

@@ -40,7 +40,7 @@ TAILQ_HEAD(lock_list, lock);
 /* One call of the kernel, or (number 0) work that nobody waits for. It is alive until it has been
  * answered and has nothing left to do; an interrupted call is answered early. */
 struct call {
-	RB_ENTRY(call) by_number, by_token;
+	RB_ENTRY(call) by_number, by_token, by_patience;
 	TAILQ_ENTRY(call) of_mount, waiting;
 	struct call_list *queue;  /* in which it waits for its turn, NULL if it does not */
 	struct mount_event event; /* name, new_name and data are its own copies */
@@ -54,6 +54,8 @@ struct call {
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
+	bool interrupted;         /* a signal came: EINTR at the end of patience */
+	mono_t patient_until;
 	struct inode *inode;      /* referred to */
 	struct handle *handle;    /* referred to */
 	struct lock *lock;        /* referred to */
@@ -68,6 +70,7 @@ struct call {
 
 RB_HEAD(call_numbers, call);
 RB_HEAD(call_tokens, call);
+RB_HEAD(call_patience, call);
 
 struct call *call_new(struct mount *m, const struct mount_event *event);
 /* Work behind the back of everybody: already answered, and kept in order before later requests. */
@@ -76,7 +79,14 @@ void call_free(struct mount *m, struct call *c);
 /* Sends `op`; `then` runs with the answer, whose kind of result has been checked. */
 void call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then);
 void call_heard(struct mount *m, const struct client_answer *answer);
-void call_interrupt(struct mount *m, uint64_t number);
+/* A signal came. */
+void call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate);
+/* Would the call go on waiting after a signal that does not end its process? */
+bool call_is_patient(struct mount *m, uint64_t number);
+/* Answers EINTR; what is under way is tidied up behind it. */
+void call_give_up(struct mount *m, struct call *c);
+/* The end of patience: of the time, or with the cell. */
+void call_timeout(struct mount *m);
 /* The errno for what the cell answered, 0 for RC_OK. A node that it does not know is dead. */
 int call_errno(struct mount *m, struct call *c, const struct client_answer *a);
 /* As call_errno for a call that names its node by a path: an ESTALE the kernel has retried already
@@ -367,6 +377,7 @@ struct mount {
 	struct handle_numbers handles;
 	struct call_numbers calls; /* not answered */
 	struct call_tokens asked;
+	struct call_patience interrupted;
 	struct call_list every_call;
 	struct handle_list every_handle, ready;
 	struct lock_list kept;
@@ -385,6 +396,7 @@ void mount_stale_inode(struct mount *m, uint64_t ino);
 
 RB_PROTOTYPE(call_numbers, call, by_number, )
 RB_PROTOTYPE(call_tokens, call, by_token, )
+RB_PROTOTYPE(call_patience, call, by_patience, )
 RB_PROTOTYPE(inode_numbers, inode, by_number, )
 RB_PROTOTYPE(handle_numbers, handle, by_number, )
 

@@ -5,10 +5,11 @@
  *    |<----------------+-----------------'
  *    |<--- GIVING_BACK <-- interrupted, and the place in the queue was kept long enough
  *
- * One owner has one request under way; further calls of it wait in order. A signal answers the
- * caller at once. Its place is kept a moment for the same call, which comes again at once when the
- * handler says so (SA_RESTART); otherwise it is given back by a cancel, which the cell decides in
- * order: a waiter goes, a grant that overtook the signal becomes what was held before. */
+ * One owner has one request under way; further calls of it wait in order. A caller that gives up
+ * after a signal leaves its request behind: it is kept a moment for the same call, which comes
+ * again at once when the handler says so (SA_RESTART); otherwise it is given back by a cancel,
+ * which the cell decides in order: a waiter goes, a grant that overtook the signal becomes what was
+ * held before. */
 #include "fs/mount/internal.h"
 
 enum { KEEP_MS = 100 };
@@ -143,7 +144,8 @@ lock_came(struct mount *m, struct lock *l)
 	}
 }
 
-/* Who would not wait for others does not wait behind its own owner's waiting either. */
+/* A call that would not wait for others does not wait behind its own owner's waiting either, and a
+ * signal that came before it was known that the lock has to wait ends the wait now. */
 static void
 lock_queued(struct mount *m, struct lock *l)
 {
@@ -153,6 +155,10 @@ lock_queued(struct mount *m, struct lock *l)
 	TAILQ_FOREACH_SAFE(c, &l->queue, waiting, more)
 		if (c->mode != LOCK_NONE && !c->event.wait)
 			call_status(m, c, EAGAIN);
+		else if (c->interrupted)
+			call_give_up(m, c);
+	if (l->caller && l->caller->interrupted)
+		call_give_up(m, l->caller);
 }
 
 static void
@@ -206,7 +212,7 @@ static bool
 lock_adopts(const struct lock *l, const struct call *c)
 {
 	return l->is_kept && l->asked == c->mode && l->asked_fh == c->event.fh &&
-	       l->wait && c->event.wait;
+	       l->wait == c->event.wait;
 }
 
 static void
@@ -303,10 +309,7 @@ void
 lock_interrupted(struct mount *m, struct lock *l)
 {
 	l->caller = NULL;
-	if (l->wait)
-		lock_keep(m, l);
-	else
-		lock_give_back(m, l);
+	lock_keep(m, l);
 }
 
 void

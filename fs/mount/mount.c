@@ -13,6 +13,7 @@ mount_new(const struct mount_config *config, const struct client *client)
 	RB_INIT(&m->handles);
 	RB_INIT(&m->calls);
 	RB_INIT(&m->asked);
+	RB_INIT(&m->interrupted);
 	TAILQ_INIT(&m->every_call);
 	TAILQ_INIT(&m->every_handle);
 	TAILQ_INIT(&m->ready);
@@ -89,9 +90,11 @@ mount_stale_inode(struct mount *m, uint64_t ino)
 mono_t
 mount_deadline(const struct mount *m)
 {
+	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
+	const struct call *c = RB_MIN(call_patience, &own->interrupted);
 	const struct lock *l = TAILQ_FIRST(&m->kept);
 
-	return l ? l->kept_until : MONO_NEVER;
+	return mono_min(l ? l->kept_until : MONO_NEVER, c ? c->patient_until : MONO_NEVER);
 }
 
 void
@@ -165,7 +168,7 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 		inode_forget(m, e->ino, e->count);
 		break;
 	case MOUNT_INTERRUPT:
-		call_interrupt(m, e->call);
+		call_interrupt(m, e->call, e->fate);
 		break;
 	case MOUNT_ANSWER:
 		call_heard(m, e->answer);
@@ -194,6 +197,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	m->now = event->now;
 	session_watch(m);
 	lock_timeout(m);
+	call_timeout(m);
 	mount_dispatch(m, event);
 	handle_run_ready(m);
 	m->update = NULL;

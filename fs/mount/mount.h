@@ -6,9 +6,10 @@
  * drives it directly. It is shown the session through a `const struct client *` and never changes
  * it.
  *
- * Every call is answered exactly once, with its `call` number. A call that waits for the cell can
- * be interrupted: MOUNT_INTERRUPT answers it EINTR at once, and what the cell says later is tidied
- * up. */
+ * Every call is answered exactly once, with its `call` number. MOUNT_INTERRUPT says that its caller
+ * has a signal: a lock that waits is answered EINTR at once, and so is every call of a process that
+ * dies or while the cell does not answer; else the call takes its answer if that comes within a
+ * second. What the cell says after EINTR is tidied up. */
 #ifndef LSFS_FS_MOUNT_MOUNT_H
 #define LSFS_FS_MOUNT_MOUNT_H
 
@@ -65,7 +66,7 @@ enum mount_event_kind {
 	MOUNT_FLOCK,       /* ino, fh, lock_mode (LOCK_NONE: unlock), wait -> STATUS */
 	MOUNT_SETLK,       /* ino, fh, lock_owner, lock_mode, wait, whole -> STATUS */
 	MOUNT_GETLK,       /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
-	MOUNT_INTERRUPT,   /* call: the waiting call's number; not answered itself */
+	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */
 	/* from the cell and the driver; not answered */
 	MOUNT_ANSWER,      /* answer */
 	MOUNT_GRANT,       /* grant */
@@ -73,8 +74,8 @@ enum mount_event_kind {
 	MOUNT_TIMEOUT,
 };
 
-/* How a process at FLUSH ends, as far as the driver can see: a killed writer
- * commits nothing. */
+/* How a process at FLUSH or at a signal ends, as far as the driver can see: a killed writer commits
+ * nothing, a killed caller waits for nothing. */
 enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_EXITING, FATE_KILLED };
 
 enum mount_set { SET_MODE = 1, SET_UID = 2, SET_GID = 4, SET_SIZE = 8, SET_MTIME = 16,

@@ -126,6 +126,86 @@ case_a_restarted_wait_keeps_its_place() {
 	"$TOOLS/stress" restart "$d/f" "$work/release"
 }
 
+case_no_signal_makes_a_call_fail() {
+	limit 100 "$TOOLS/stress" timer "$d" 4 200
+}
+
+# A program that is told EINTR by an exclusive open tries again and finds its own file.
+case_a_new_lock_file_is_ones_own() {
+	# shellcheck disable=SC2016 # the inner shell expands
+	limit 60 bash -c 'trap : USR1
+		echo $$ > "$2/pid"
+		wait_for() { until [ -e "$1" ]; do :; done; }
+		wait_for "$2/go"
+		set -C
+		for ((i = 0; i < 300; i++)); do echo $$ > "$1/b$i" || exit 1; done' \
+		bash "$d" "$work" &
+	local shell=$!
+	wait_until "the shell is ready" test -s "$work/pid"
+	"$TOOLS/stress" pester "$(cat "$work/pid")" &
+	touch "$work/go"
+	wait $shell
+	limit 60 python3 - "$d" <<-'P'
+		import os, signal, sys
+		signal.signal(signal.SIGALRM, lambda *_: None)
+		signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+		for i in range(300):
+		    os.close(os.open(f"{sys.argv[1]}/p{i}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+		signal.setitimer(signal.ITIMER_REAL, 0)
+	P
+}
+
+# ends_at_once COMMAND...: half a second of its own, and not the second that patience lasts. A
+# machine may be slow once, but not every time.
+ends_at_once() {
+	local start took
+	for _ in 1 2 3; do
+		start=${EPOCHREALTIME/./}
+		"$@" 2> /dev/null || :
+		took=$(((${EPOCHREALTIME/./} - start) / 1000))
+		[ $took -ge 1400 ] || return 0
+	done
+	say "$took ms: $*"
+	return 1
+}
+
+# The lease is 12 s, so that for long it is not known that nobody answers.
+case_signals_while_the_cell_is_silent() {
+	local m2=$work/mnt2 cell=$work/cell signal
+	mkdir "$m2"
+	"$LSCTL" cell create silent --dir "$cell" --replica 127.0.0.1:7001
+	"$LSCELL" "$cell/1" 2> "$work/lscell.log" &
+	local replica=$!
+	limit 20 "$LSFS" -o "key=$cell/admin.key" "$cell/silent.conf" "$m2"
+	kill -STOP $replica
+	for signal in INT TERM QUIT KILL; do
+		ends_at_once timeout -s $signal 0.5 mkdir "$m2/$signal"
+	done
+	cat > "$work/handler.py" <<-'P'
+		import os, signal, sys, time
+		class Stop(Exception): pass
+		def handler(*_): raise Stop
+		signal.signal(signal.SIGALRM, handler)
+		began = time.monotonic()
+		signal.setitimer(signal.ITIMER_REAL, 0.2)
+		try:
+		    os.mkdir(sys.argv[1])
+		    sys.exit("made a directory in a cell that does not answer")
+		except Stop:
+		    took = time.monotonic() - began
+		assert float(sys.argv[2]) <= took < float(sys.argv[3]), took
+	P
+	limit 20 python3 "$work/handler.py" "$m2/patient" 1.1 4
+	patience=40 wait_until "the session is in jeopardy" \
+		grep -q "state: jeopardy" "$m2/.cell/status"
+	limit 20 python3 "$work/handler.py" "$m2/jeopardy" 0.2 1
+	ends_at_once timeout -s INT 0.5 mkdir "$m2/jeopardy"
+	kill -CONT $replica
+	limit 60 mkdir "$m2/after"
+	limit 20 umount "$m2"
+	kill $replica
+}
+
 case_conversion() {
 	exec 7<> "$d/f" 8<> "$d/f"
 	flock -s 7

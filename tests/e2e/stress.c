@@ -25,6 +25,8 @@ static const struct {
     {"order", stress_order, 2, "FILE N: N lockers are served as they came"},
     {"restart", stress_restart, 2, "FILE RELEASE: a wait that SA_RESTART repeats keeps its place"},
     {"upgrade", stress_upgrade, 3, "FILE PROCESSES TIMES: shared to exclusive, all at once"},
+    {"timer", stress_timer, 3, "DIR PROCESSES ROUNDS: every changing call, a signal every ms"},
+    {"pester", stress_pester, 1, "PID: SIGUSR1 every ms, as long as the process lives"},
     {"records", stress_records, 1, "FILE: fcntl and OFD locks"},
     {"steady", stress_steady, 2, "FILE LOG: write, and log each success, until LOG is removed"},
     {"pauses", stress_pauses, 2, "LOG N: the median of the N longest pauses, in ms"},

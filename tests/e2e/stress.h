@@ -28,6 +28,8 @@ int stress_signals(int argc, char **argv);
 int stress_order(int argc, char **argv);
 int stress_restart(int argc, char **argv);
 int stress_upgrade(int argc, char **argv);
+int stress_timer(int argc, char **argv);
+int stress_pester(int argc, char **argv);
 int stress_records(int argc, char **argv);
 int stress_steady(int argc, char **argv);
 int stress_pauses(int argc, char **argv);

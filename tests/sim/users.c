@@ -323,20 +323,59 @@ users_next(struct sim *s, struct machine *m, int p)
 	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
 
-/* A signal to a process that waits in a call; the others learn nothing of it. */
-static void
-run_signal(struct sim *s, struct event *e)
+static bool
+signal_waits(struct sim *s, struct event *e)
 {
 	struct machine *m = &s->machines[e->who];
 
-	if (!m->up || m->life != e->life || m->closing || m->paused_until > s->now ||
-	    m->processes[e->a].call != e->b)
-		return;
-	mounts_event(s, m, (struct mount_event){.kind = MOUNT_INTERRUPT, .call = e->b});
+	return m->up && m->life == e->life && !m->closing && m->paused_until <= s->now &&
+	       m->processes[e->a].call == e->b;
+}
+
+static void
+signal_event(struct sim *s, struct event *e, struct mount_event event)
+{
+	struct machine *m = &s->machines[e->who];
+
+	mounts_event(s, m, event);
 	mounts_flush(s, m);
-	if (m->up && m->life == e->life && m->processes[e->a].call == e->b)
-		sim_fail(s, "client %d: call %lu waits on after a signal", m->id + 1,
+}
+
+static void
+signal_must_end(struct sim *s, struct event *e)
+{
+	if (signal_waits(s, e))
+		sim_fail(s, "client %d: call %lu waits on after a signal", e->who + 1,
 		         (unsigned long)e->b);
+}
+
+/* A signal is a second old. */
+static void
+run_signal_over(struct sim *s, struct event *e)
+{
+	if (!signal_waits(s, e))
+		return;
+	signal_event(s, e, (struct mount_event){.kind = MOUNT_TIMEOUT});
+	signal_must_end(s, e);
+}
+
+/* A signal to a process that waits in a call; the others learn nothing of it. Half of the signals
+ * are fatal. */
+static void
+run_signal(struct sim *s, struct event *e)
+{
+	struct event over = *e;
+	bool fatal = e->b % 2;
+
+	if (!signal_waits(s, e))
+		return;
+	signal_event(s, e, (struct mount_event){.kind = MOUNT_INTERRUPT, .call = e->b,
+	                                        .fate = fatal ? FATE_KILLED : FATE_ALIVE});
+	if (fatal)
+		signal_must_end(s, e);
+	over.at = s->now + SECOND + SECOND / 10; /* by the clock of whoever drifts */
+	over.run = run_signal_over;
+	heap_push(&s->heap, over);
 }
 
 void

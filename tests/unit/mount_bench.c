@@ -386,12 +386,28 @@ bench_error(struct bench *b, struct mount_event event)
 	return bench_call(b, event)->error;
 }
 
+static void
+signal_call(struct bench *b, uint64_t call, enum mount_fate fate)
+{
+	struct mount_event event = {.kind = MOUNT_INTERRUPT, .call = call};
+
+	if (mount_wants(b->mount, &event) & WANTS_FATE)
+		event.fate = fate;
+	step(b, &event);
+	if (!b->hold)
+		bench_answer_all(b);
+}
+
 void
 bench_interrupt(struct bench *b, uint64_t call)
 {
-	step(b, &(struct mount_event){.kind = MOUNT_INTERRUPT, .call = call});
-	if (!b->hold)
-		bench_answer_all(b);
+	signal_call(b, call, FATE_ALIVE);
+}
+
+void
+bench_kill(struct bench *b, uint64_t call)
+{
+	signal_call(b, call, FATE_KILLED);
 }
 
 void

@@ -196,7 +196,7 @@ test_interrupted_commit(void **state)
 	b->hold = true;
 	flush = bench_start(b, (struct mount_event){.kind = MOUNT_FLUSH, .fh = f.fh,
 	                                            .lock_owner = SHELL + 1});
-	bench_interrupt(b, flush);
+	bench_kill(b, flush);
 	assert_int_equal(bench_reply(b, flush)->error, EINTR);
 	k_release(b, f); /* commits nothing again */
 	assert_int_equal(b->pending_n, 1);

@@ -204,9 +204,17 @@ fuzz_interrupt(struct fuzz *f)
 		return;
 	n = pick(f, f->calls_n);
 	e = f->events[n];
-	bench_interrupt(f->b, f->calls[n]);
-	assert_true(bench_answered(f->b, f->calls[n]));
-	if (pick(f, 2)) /* SA_RESTART */
+	if (pick(f, 2)) {
+		bench_kill(f->b, f->calls[n]);
+		assert_true(bench_answered(f->b, f->calls[n]));
+	} else {
+		bench_interrupt(f->b, f->calls[n]);
+		if (pick(f, 4) == 0) {
+			bench_wait(f->b, 1000);
+			assert_true(bench_answered(f->b, f->calls[n]));
+		}
+	}
+	if (bench_answered(f->b, f->calls[n]) && pick(f, 2)) /* SA_RESTART */
 		fuzz_start(f, e);
 }
 

@@ -191,6 +191,37 @@ test_unlock_pays_the_debt(void **state)
 	k_close(b, f, SHELL);
 }
 
+/* A signal before it is known that the lock has to wait: the wait ends when that is known. */
+static void
+test_interrupted_before_it_waits(void **state)
+{
+	struct bench *b = *state;
+	struct file f = open_file(b, "f");
+	uint64_t call;
+
+	b->hold = true;
+	call = k_flock_start(b, f, LOCK_EXCLUSIVE);
+	bench_interrupt(b, call);
+	assert_false(bench_answered(b, call));
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	b->hold = false;
+	assert_int_equal(k_flock(b, f, LOCK_NONE, false), 0);
+	other_locks(b, f.ino, LOCK_EXCLUSIVE);
+	b->hold = true;
+	call = k_flock_start(b, f, LOCK_EXCLUSIVE);
+	bench_interrupt(b, call);
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, EINTR);
+	call = k_flock_start(b, f, LOCK_SHARED);
+	bench_interrupt(b, call);
+	bench_wait(b, 99);
+	assert_false(bench_answered(b, call)); /* it may still be free */
+	bench_wait(b, 1);
+	assert_int_equal(bench_reply(b, call)->error, EINTR);
+	bench_answer_all(b);
+}
+
 /* SIGKILL while waiting: interrupt, flush, release. */
 static void
 test_killed_waiter_leaves_nothing(void **state)
@@ -211,7 +242,14 @@ test_killed_waiter_leaves_nothing(void **state)
 	assert_true(mono_is_never(mount_deadline(b->mount)));
 }
 
-/* An attempt that would not wait, interrupted before its answer: what it got is given back. */
+static uint64_t
+attempt(struct bench *b, struct file f)
+{
+	return bench_start(b, (struct mount_event){.kind = MOUNT_FLOCK, .ino = f.ino, .fh = f.fh,
+	                                           .lock_mode = LOCK_EXCLUSIVE, .whole = true});
+}
+
+/* An attempt that would not wait, given up before its answer: what it got is given back. */
 static void
 test_interrupted_attempt(void **state)
 {
@@ -220,12 +258,106 @@ test_interrupted_attempt(void **state)
 	uint64_t call;
 
 	b->hold = true;
-	call = bench_start(b, (struct mount_event){.kind = MOUNT_FLOCK, .fh = f.fh,
-	                                           .lock_mode = LOCK_EXCLUSIVE});
-	bench_interrupt(b, call);
+	call = attempt(b, f);
+	bench_kill(b, call);
 	assert_int_equal(bench_reply(b, call)->error, EINTR);
 	bench_answer_all(b);
+	assert_lock(b, f.ino, LOCK_STATE_EXCLUSIVE);
+	bench_wait(b, 100);
+	bench_answer_all(b);
 	assert_lock(b, f.ino, LOCK_STATE_FREE);
+}
+
+/* SA_RESTART while the cell does not answer: the same attempt joins the one under way. */
+static void
+test_attempt_comes_again(void **state)
+{
+	struct bench *b = *state;
+	struct file f = open_file(b, "f");
+	uint64_t call;
+
+	b->hold = true;
+	call = attempt(b, f);
+	bench_state(b, CLIENT_JEOPARDY);
+	buffer_reset(&b->trace);
+	for (int i = 0; i < 5; i++) {
+		bench_interrupt(b, call);
+		assert_int_equal(bench_reply(b, call)->error, EINTR);
+		call = attempt(b, f);
+		bench_wait(b, 1);
+	}
+	bench_asked(b, "");
+	bench_state(b, CLIENT_SAFE);
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	assert_lock(b, f.ino, LOCK_STATE_EXCLUSIVE);
+	b->hold = false;
+	bench_wait(b, 1000);
+	assert_lock(b, f.ino, LOCK_STATE_EXCLUSIVE);
+	k_close(b, f, SHELL);
+}
+
+/* While the cell answers, no signal makes a call fail. */
+static void
+test_signal_and_answer(void **state)
+{
+	struct bench *b = *state;
+	struct file f = open_file(b, "f");
+	struct mount_event create = {.kind = MOUNT_CREATE, .ino = NODE_ROOT,
+	                             .name = bytes_of("new"), .mode = 0644,
+	                             .flags = O_CREAT | O_EXCL | O_RDWR};
+	uint64_t call;
+
+	b->hold = true;
+	call = bench_start(b, create);
+	bench_interrupt(b, call);
+	bench_wait(b, 999);
+	bench_interrupt(b, call); /* does not begin anew */
+	assert_false(bench_answered(b, call));
+	bench_answer_all(b);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	call = attempt(b, f);
+	bench_interrupt(b, call);
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	call = bench_start(b, (struct mount_event){.kind = MOUNT_FLOCK, .ino = f.ino, .fh = f.fh,
+	                                           .lock_mode = LOCK_NONE, .whole = true});
+	bench_interrupt(b, call);
+	assert_false(bench_answered(b, call));
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	assert_true(mono_is_never(mount_deadline(b->mount)));
+	assert_lock(b, f.ino, LOCK_STATE_FREE);
+}
+
+/* A caller that dies waits for nothing, nobody waits for longer than a second, and in jeopardy
+ * nobody waits. */
+static void
+test_signal_without_answer(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event mkdir = {.kind = MOUNT_MKDIR, .ino = NODE_ROOT,
+	                            .name = bytes_of("d"), .mode = 0755};
+	uint64_t call, other;
+
+	b->hold = true;
+	call = bench_start(b, mkdir);
+	bench_kill(b, call);
+	assert_int_equal(bench_reply(b, call)->error, EINTR);
+	call = bench_start(b, mkdir);
+	bench_interrupt(b, call);
+	assert_true(mount_deadline(b->mount).ns == b->now.ns + span_ms(1000).ns);
+	bench_wait(b, 1000);
+	assert_int_equal(bench_reply(b, call)->error, EINTR);
+	call = bench_start(b, mkdir);
+	other = bench_start(b, mkdir);
+	bench_interrupt(b, call);
+	bench_state(b, CLIENT_JEOPARDY);
+	assert_int_equal(bench_reply(b, call)->error, EINTR);
+	assert_false(bench_answered(b, other));
+	bench_interrupt(b, other);
+	assert_int_equal(bench_reply(b, other)->error, EINTR);
+	bench_answer_all(b);
 }
 
 static void
@@ -564,7 +696,11 @@ main(void)
 		TEST(test_other_lock_call_ends_the_wait),
 		TEST(test_unlock_pays_the_debt),
 		TEST(test_killed_waiter_leaves_nothing),
+		TEST(test_interrupted_before_it_waits),
 		TEST(test_interrupted_attempt),
+		TEST(test_attempt_comes_again),
+		TEST(test_signal_and_answer),
+		TEST(test_signal_without_answer),
 		TEST(test_two_threads_one_descriptor),
 		TEST(test_read_while_waiting),
 		TEST(test_commit_before_unlock),

@@ -342,13 +342,13 @@ test_interrupted_opens_are_tidied(void **state)
 	b->hold = true;
 	call = bench_start(b, (struct mount_event){.kind = MOUNT_OPEN, .ino = ino});
 	bench_answer(b);
-	bench_interrupt(b, call);
+	bench_kill(b, call);
 	bench_answer_all(b);
 	bench_asked(b, "get_attr | open_ephemeral | &close_ephemeral");
 	call = bench_start(b, (struct mount_event){.kind = MOUNT_CREATE, .ino = NODE_ROOT,
 	                                           .name = bytes_of("mine"), .mode = S_ISVTX,
 	                                           .flags = O_CREAT | O_RDWR});
-	bench_interrupt(b, call);
+	bench_kill(b, call);
 	bench_answer_all(b);
 	assert_int_equal(lookup(b->cell, NODE_ROOT, "mine"), 0);
 }
