@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* Blanks, tabs, newlines and backslashes stand as \ooo in the table. */
@@ -44,6 +45,7 @@ line_parse(char *line, struct mountinfo *info)
 	    sscanf(fields[2], "%u:%u", &info->major, &info->minor) != 2)
 		return false;
 	info->id = atoi(fields[0]);
+	info->whole = !strcmp(fields[3], "/");
 	unescape(fields[4]);
 	unescape(source);
 	snprintf(info->path, sizeof info->path, "%s", fields[4]);
@@ -52,11 +54,11 @@ line_parse(char *line, struct mountinfo *info)
 	return true;
 }
 
-typedef bool match_fn(const struct mountinfo *info, const char *path, int id);
+typedef bool match_fn(const struct mountinfo *info, const void *key);
 
 /* The last match wins: later mounts lie over earlier ones. */
 static bool
-table_find(const char *table, match_fn *match, const char *path, int id, struct mountinfo *found)
+table_find(const char *table, match_fn *match, const void *key, struct mountinfo *found)
 {
 	FILE *f = fopen(table, "re");
 	struct mountinfo *info = malloc(sizeof *info);
@@ -65,7 +67,7 @@ table_find(const char *table, match_fn *match, const char *path, int id, struct 
 	bool any = false;
 
 	while (f && info && getline(&line, &room, f) > 0) {
-		if (line_parse(line, info) && match(info, path, id)) {
+		if (line_parse(line, info) && match(info, key)) {
 			*found = *info;
 			any = true;
 		}
@@ -78,23 +80,27 @@ table_find(const char *table, match_fn *match, const char *path, int id, struct 
 }
 
 static bool
-match_path(const struct mountinfo *info, const char *path, int id)
+match_path(const struct mountinfo *info, const void *path)
 {
-	(void)id;
 	return !strcmp(info->path, path);
 }
 
 static bool
-match_id(const struct mountinfo *info, const char *path, int id)
+match_id(const struct mountinfo *info, const void *id)
 {
-	(void)path;
-	return info->id == id;
+	return info->id == *(const int *)id;
+}
+
+static bool
+match_device(const struct mountinfo *info, const void *device)
+{
+	return info->whole && makedev(info->major, info->minor) == *(const dev_t *)device;
 }
 
 bool
 mountinfo_at(const char *path, struct mountinfo *info)
 {
-	return table_find("/proc/self/mountinfo", match_path, path, 0, info);
+	return table_find("/proc/self/mountinfo", match_path, path, info);
 }
 
 bool
@@ -104,7 +110,13 @@ mountinfo_by_id(pid_t pid, int id, struct mountinfo *info)
 
 	if (pid)
 		snprintf(table, sizeof table, "/proc/%ld/mountinfo", (long)pid);
-	return table_find(table, match_id, NULL, id, info);
+	return table_find(table, match_id, &id, info);
+}
+
+bool
+mountinfo_of_device(dev_t device, struct mountinfo *info)
+{
+	return table_find("/proc/self/mountinfo", match_device, &device, info);
 }
 
 static int

@@ -10,6 +10,7 @@
 struct mountinfo {
 	int id;              /* the mnt_id that fdinfo shows */
 	unsigned major, minor;
+	bool whole;          /* its root is mounted there, not a directory of it */
 	char path[PATH_MAX]; /* where it is mounted */
 	char type[64];       /* "fuse.lsfs" */
 	char source[PATH_MAX];
@@ -22,6 +23,8 @@ struct mountinfo {
 bool mountinfo_at(const char *path, struct mountinfo *info);
 /* The mount with this id in the name space of process `pid` (0: our own); false: none. */
 bool mountinfo_by_id(pid_t pid, int id, struct mountinfo *info);
+/* A place where the root of the filesystem with this device number is mounted; false: none. */
+bool mountinfo_of_device(dev_t device, struct mountinfo *info);
 
 /* The canonical form of a path of which only the last component may be missing, without asking the
  * filesystem mounted there: 0, or -errno when its directory is missing. */

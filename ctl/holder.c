@@ -1,0 +1,329 @@
+#include "ctl/holder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "cell/base/limit.h"
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "ctl/ctl.h"
+#include "ctl/mount_status.h"
+
+enum {
+	RETRY_FIRST_MS = 10, RETRY_LONGEST_MS = 200,
+	ASK_EVERY_MS = 200, /* the mount, whether the session lives */
+	EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127,
+};
+
+struct holder {
+	const struct lock *l;
+	int orders, reports;
+	const sigset_t *before;
+	int fd;
+	bool directory; /* locked by attribute, too: the kernel keeps flock on it to this machine */
+	int status;     /* of the mount */
+	uint64_t session;
+	mono_t asked;   /* when it last answered */
+	mono_t lease_end;
+	span_t delay;
+};
+
+static void
+report(const struct holder *h, struct report r)
+{
+	if (write(h->reports, &r, sizeof r) != sizeof r)
+		_exit(CTL_FAILED); /* the supervisor has gone */
+}
+
+static void __attribute__((noreturn))
+fail(const struct holder *h, int code)
+{
+	report(h, (struct report){.kind = HOLDER_FAILED, .code = code});
+	_exit(code);
+}
+
+/* ---- opening ---- */
+
+static void
+open_status(struct holder *h, dev_t device)
+{
+	struct mount_status s;
+	int rc = h->status = mount_status_open(device);
+
+	if (rc >= 0)
+		rc = mount_status_read(h->status, &s);
+	if (rc == -ENOENT)
+		log_error("%s: only a part of the cell is mounted here, without .cell/status: "
+		          "the loss of the lock could not be seen", h->l->path);
+	else if (rc < 0)
+		log_error("%s: the mount's .cell/status: %s", h->l->path, strerror(-rc));
+	if (rc < 0)
+		fail(h, CTL_FAILED);
+	h->session = s.session;
+	h->lease_end = s.lease_end;
+}
+
+static void
+open_node(struct holder *h)
+{
+	const char *path = h->l->path;
+	struct stat st;
+
+	h->fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	if (h->fd < 0 && errno == EISDIR)
+		h->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (h->fd < 0 || fstat(h->fd, &st) < 0) {
+		log_error("%s: %s", path, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
+	h->directory = S_ISDIR(st.st_mode);
+	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock lasts
+	 * as long as the command. When it ends we unlock, whoever else has the descriptor. */
+	fcntl(h->fd, F_SETFD, 0);
+	if (fgetxattr(h->fd, "user.ls.lock_generation", NULL, 0) < 0) {
+		log_error("%s: not on a mounted cell", path);
+		fail(h, CTL_FAILED);
+	}
+	open_status(h, st.st_dev);
+}
+
+static void
+set_delay(const struct holder *h)
+{
+	const char *delay = h->l->delay;
+
+	if (!delay || fsetxattr(h->fd, "user.ls.lock_delay", delay, strlen(delay), 0) == 0)
+		return;
+	log_error("%s: cannot set the lock-delay: %s", h->l->path, strerror(errno));
+	fail(h, CTL_FAILED);
+}
+
+static span_t
+read_delay(const struct holder *h)
+{
+	char value[32];
+	ssize_t n = fgetxattr(h->fd, "user.ls.lock_delay", value, sizeof value - 1);
+
+	if (n < 0) {
+		log_error("%s: cannot read the lock-delay: %s", h->l->path, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
+	value[n] = '\0';
+	return span_s(atoi(value));
+}
+
+/* ---- acquiring; 0, EAGAIN when it was busy all the time, or another errno ---- */
+
+static void
+on_alarm(int number)
+{
+	(void)number;
+}
+
+/* The alarm comes again and again: one that came just before flock() slept is not the last. */
+static void
+start_alarm(double seconds)
+{
+	struct sigaction action = {.sa_handler =
+	                               on_alarm}; /* no SA_RESTART: flock ends with EINTR */
+	struct itimerval timer = {
+		.it_interval = {.tv_usec = 50000},
+		.it_value = {.tv_sec = (time_t)seconds,
+		             .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)},
+	};
+
+	if (timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0)
+		timer.it_value.tv_usec = 1;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void
+stop_alarm(void)
+{
+	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+	signal(SIGALRM, SIG_DFL);
+}
+
+static int
+acquire_by_flock(const struct holder *h)
+{
+	const struct lock *l = h->l;
+	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0);
+	int error;
+
+	if (l->wait_s > 0)
+		start_alarm(l->wait_s);
+	error = flock(h->fd, how) < 0 ? errno : 0;
+	if (l->wait_s > 0)
+		stop_alarm();
+	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
+}
+
+/* The attribute's lock is the user's, so flock has kept this user's other commands out before; this
+ * keeps out everybody else. TryAcquire is all that it offers: try, wait a little longer each time,
+ * try again. */
+static int
+acquire_by_attribute(const struct holder *h)
+{
+	const struct lock *l = h->l;
+	const char *mode = l->shared ? "shared" : "exclusive";
+	mono_t deadline = l->wait_s < 0
+	                      ? MONO_NEVER
+	                      : mono_add(clock_now(), (span_t){(int64_t)(l->wait_s * 1e9)});
+	int pause_ms = RETRY_FIRST_MS;
+
+	while (fsetxattr(h->fd, "user.ls.lock", mode, strlen(mode), 0) < 0) {
+		if (errno != EBUSY)
+			return errno;
+		if (mono_reached(clock_now(), deadline))
+			return EAGAIN;
+		usleep((useconds_t)pause_ms * 1000);
+		pause_ms = pause_ms * 2 < RETRY_LONGEST_MS ? pause_ms * 2 : RETRY_LONGEST_MS;
+	}
+	return 0;
+}
+
+static void
+export_attribute(const struct holder *h, const char *attribute, const char *variable)
+{
+	char value[LIMIT_SEQUENCER + 1];
+	ssize_t n = fgetxattr(h->fd, attribute, value, sizeof value - 1);
+
+	if (n < 0) {
+		log_error("%s: cannot read %s: %s", h->l->path, attribute, strerror(errno));
+		fail(h, CTL_FAILED);
+	}
+	value[n] = '\0';
+	setenv(variable, value, 1);
+}
+
+/* The delay is fixed into the lock somewhere between two looks at it: the shorter one counts. */
+static void
+acquire(struct holder *h)
+{
+	int error;
+
+	set_delay(h);
+	h->delay = read_delay(h);
+	error = acquire_by_flock(h);
+	if (error == 0 && h->directory)
+		error = acquire_by_attribute(h);
+	if (error != 0 && error != EAGAIN) {
+		log_error("%s: cannot lock: %s", h->l->path, strerror(error));
+		fail(h, CTL_FAILED);
+	}
+	if (error != 0)
+		fail(h, h->l->busy_code);
+	export_attribute(h, "user.ls.sequencer", "LS_SEQUENCER");
+	export_attribute(h, "user.ls.fence", "LS_FENCE");
+	if (read_delay(h).ns < h->delay.ns)
+		h->delay = read_delay(h);
+}
+
+/* ---- the command ---- */
+
+static int
+execute(void *user)
+{
+	const struct holder *h = user;
+	char **argv = h->l->command;
+
+	sigprocmask(SIG_SETMASK, h->before, NULL);
+	execvp(argv[0], argv);
+	log_error("%s: cannot run it: %s", argv[0], strerror(errno));
+	_exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
+}
+
+/* With our descriptor and environment, but as the supervisor's child. */
+static void
+start_command(struct holder *h)
+{
+	static char stack[256 * 1024] __attribute__((aligned(16)));
+	pid_t pid = clone(execute, stack + sizeof stack, CLONE_PARENT | SIGCHLD, h);
+
+	if (pid < 0) {
+		log_error("%s: cannot run it: %s", h->l->command[0], strerror(errno));
+		pid = 0;
+	}
+	report(h, (struct report){.kind = HOLDER_STARTED, .pid = pid});
+}
+
+/* ---- holding ---- */
+
+/* False when there is nothing more to hold. */
+static bool
+look(struct holder *h)
+{
+	struct mount_status s;
+
+	if (mount_status_read(h->status, &s) < 0) {
+		report(h, (struct report){.kind = HOLDER_DEAF, .time = h->asked});
+		return false;
+	}
+	h->asked = s.asked;
+	if (s.leased)
+		h->lease_end = s.lease_end;
+	if (s.over || s.session != h->session) {
+		report(h, (struct report){.kind = HOLDER_LOST});
+		return false;
+	}
+	report(h, (struct report){.kind = HOLDER_LEASE, .time = h->lease_end});
+	return true;
+}
+
+/* The next order: HOLDER_GO, 0 at the end of them, -1 when time is over. */
+static int
+order(const struct holder *h, int patience_ms)
+{
+	struct pollfd wait = {.fd = h->orders, .events = POLLIN};
+	char byte;
+
+	if (poll(&wait, 1, patience_ms) == 0)
+		return -1;
+	return read(h->orders, &byte, 1) == 1 ? byte : 0;
+}
+
+static void
+release(struct holder *h)
+{
+	int error = 0;
+
+	if (h->directory && fremovexattr(h->fd, "user.ls.lock") < 0)
+		error = errno;
+	if (flock(h->fd, LOCK_UN) < 0 && error == 0)
+		error = errno;
+	if (error)
+		report(h, (struct report){.kind = HOLDER_LOST});
+	else if (look(h))
+		report(h, (struct report){.kind = HOLDER_RELEASED});
+}
+
+void
+holder_run(const struct lock *l, int orders, int reports, const sigset_t *before)
+{
+	struct holder h = {.l = l, .orders = orders, .reports = reports, .before = before};
+	bool held;
+
+	open_node(&h);
+	acquire(&h);
+	held = look(&h);
+	if (held)
+		report(&h, (struct report){.kind = HOLDER_HOLDS, .delay = h.delay});
+	if (held && order(&h, -1) == HOLDER_GO)
+		start_command(&h);
+	while (held && order(&h, ASK_EVERY_MS) < 0)
+		held = look(&h);
+	if (held)
+		release(&h);
+	_exit(CTL_OK);
+}

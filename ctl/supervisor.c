@@ -1,0 +1,352 @@
+#include "ctl/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/io/clock.h"
+#include "cell/io/log.h"
+#include "ctl/ctl.h"
+#include "ctl/descendants.h"
+#include "ctl/holder.h"
+
+enum {
+	EXIT_NOT_RUN = 126, EXIT_BY_SIGNAL = 128,
+	RESERVE_S = 1, /* before anyone else can be granted the lock all has ended */
+	WARNING_S = 5, /* from SIGTERM to SIGKILL */
+	END_EVERY_MS = 10,
+	UNDECIDED = -1,
+};
+
+enum state { ACQUIRING, STARTING, RUNS, ENDED };
+
+struct supervisor {
+	const struct lock *l;
+	enum state state;
+	pid_t holder, command;
+	int orders, reports; /* to and from the holder */
+	int signals, timer;
+	sigset_t watched, before; /* masks: what is read from `signals`, what the command gets */
+	span_t delay;
+	mono_t lease_end;
+	bool warned;
+	int command_code;
+	int result; /* or UNDECIDED */
+};
+
+/* ---- the deadline ---- */
+
+/* The master counts the lock-delay from the end of the session, which comes after the end of our
+ * own lease. A delay without room for a warning counts as none. */
+static mono_t
+kill_time(const struct supervisor *s)
+{
+	if (s->state == ACQUIRING)
+		return MONO_NEVER;
+	if (s->delay.ns < span_s(WARNING_S + RESERVE_S + 1).ns)
+		return s->lease_end;
+	return mono_add(s->lease_end, (span_t){s->delay.ns - span_s(RESERVE_S).ns});
+}
+
+static mono_t
+warning_time(const struct supervisor *s)
+{
+	mono_t end = kill_time(s);
+
+	if (s->state != RUNS || s->warned || end.ns == s->lease_end.ns)
+		return MONO_NEVER;
+	return mono_add(end, (span_t){-span_s(WARNING_S).ns});
+}
+
+/* On the clock that goes on while the machine sleeps, so it goes off at the awakening. */
+static void
+arm(const struct supervisor *s)
+{
+	mono_t next = mono_min(kill_time(s), warning_time(s));
+	struct itimerspec at = {0};
+
+	if (!mono_is_never(next))
+		at.it_value = (struct timespec){.tv_sec = next.ns / 1000000000,
+		                                .tv_nsec = next.ns % 1000000000};
+	timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* ---- the end of the command ---- */
+
+static int
+exit_code(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status);
+}
+
+static void
+command_ended(struct supervisor *s, int code)
+{
+	s->state = ENDED;
+	s->command_code = code;
+	close(s->orders); /* the order to release */
+	s->orders = -1;
+}
+
+/* Orphans of the command become our children. */
+static void
+reap(struct supervisor *s)
+{
+	int status;
+	pid_t ended;
+
+	while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
+		if (s->state == RUNS && ended == s->command)
+			command_ended(s, exit_code(status));
+}
+
+/* More than once: something may just have been started. */
+static void
+end_all(struct supervisor *s)
+{
+	const mono_t patience = mono_add(clock_now(), span_s(RESERVE_S));
+	int left;
+
+	kill(s->holder, SIGKILL);
+	descendants_signal(SIGKILL, s->holder);
+	do {
+		poll(NULL, 0, END_EVERY_MS);
+		reap(s);
+		left = descendants_signal(SIGKILL, s->holder);
+	} while (left > 0 && !mono_reached(clock_now(), patience));
+	if (left > 0)
+		log_warn("%d processes of the command were killed, and have not ended yet", left);
+}
+
+static void
+lose(struct supervisor *s, const char *why)
+{
+	log_error("%s: the lock was lost: %s%s", s->l->path, why,
+	          s->state == RUNS ? "; the command was killed" : "");
+	end_all(s);
+	s->result = EXIT_LOST;
+}
+
+static void
+look_at_the_time(struct supervisor *s)
+{
+	mono_t now = clock_now();
+
+	if (mono_reached(now, kill_time(s))) {
+		lose(s, "the session is out of reach of the cell, and its time is over");
+	} else if (mono_reached(now, warning_time(s))) {
+		log_warn("%s: the cell is out of reach: in %d seconds the lock is lost; "
+		         "the command is told to end", s->l->path, WARNING_S);
+		descendants_signal(SIGTERM, s->holder);
+		s->warned = true;
+	}
+	arm(s);
+}
+
+/* ---- what the holder reports ---- */
+
+static void
+lease_told(struct supervisor *s, mono_t end)
+{
+	s->warned &= !mono_before(s->lease_end, end);
+	s->lease_end = end;
+}
+
+static void
+start_command(struct supervisor *s, span_t delay)
+{
+	static const char go = HOLDER_GO;
+
+	s->delay = delay;
+	s->state = STARTING;
+	if (write(s->orders, &go, 1) != 1)
+		lose(s, strerror(errno));
+}
+
+static void
+command_started(struct supervisor *s, pid_t pid)
+{
+	s->state = RUNS;
+	s->command = pid;
+	if (pid == 0)
+		command_ended(s, EXIT_NOT_RUN);
+	else
+		reap(s);
+}
+
+static void
+on_report(struct supervisor *s)
+{
+	struct report r;
+
+	if (read(s->reports, &r, sizeof r) != sizeof r) {
+		lose(s, "its holder has ended");
+		return;
+	}
+	switch (r.kind) {
+	case HOLDER_FAILED:
+		s->result = r.code;
+		break;
+	case HOLDER_LEASE:
+		lease_told(s, r.time);
+		break;
+	case HOLDER_HOLDS:
+		start_command(s, r.delay);
+		break;
+	case HOLDER_STARTED:
+		command_started(s, r.pid);
+		break;
+	case HOLDER_DEAF: /* the session may have expired as soon as that */
+		log_warn("%s: the mount's daemon has ended", s->l->path);
+		s->lease_end = mono_min(s->lease_end, r.time);
+		s->reports = -1;
+		break;
+	case HOLDER_LOST:
+		lose(s, "its session is over");
+		break;
+	case HOLDER_RELEASED:
+		s->result = s->command_code;
+		break;
+	}
+}
+
+/* ---- signals ---- */
+
+static const int forwarded[] = {
+	SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
+};
+
+static void
+watch_signals(struct supervisor *s)
+{
+	sigset_t blocked;
+
+	sigemptyset(&s->watched);
+	sigaddset(&s->watched, SIGCHLD);
+	for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
+		sigaddset(&s->watched, forwarded[i]);
+	blocked = s->watched;
+	sigaddset(&blocked, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &blocked, &s->before);
+}
+
+/* Before there is a command the signal means us. */
+static void
+suffer(int number)
+{
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, number);
+	raise(number);
+	sigprocmask(SIG_UNBLOCK, &one, NULL); /* the holder ends with us */
+	sigprocmask(SIG_BLOCK, &one, NULL);
+}
+
+/* What a terminal sends goes to the whole foreground group: the command has it already. */
+static void
+on_signal(struct supervisor *s)
+{
+	struct signalfd_siginfo info;
+
+	if (read(s->signals, &info, sizeof info) != sizeof info)
+		return;
+	if (info.ssi_signo == SIGCHLD)
+		reap(s);
+	else if (s->state == ACQUIRING)
+		suffer((int)info.ssi_signo);
+	else if (s->state == RUNS && info.ssi_code != SI_KERNEL)
+		kill(s->command, (int)info.ssi_signo);
+}
+
+/* ---- the whole ---- */
+
+static void __attribute__((noreturn))
+become_holder(const struct supervisor *s, pid_t parent, int orders, int reports)
+{
+	sigset_t all;
+
+	/* The command keeps the lock of a supervisor that was killed; nobody waits for another. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(CTL_FAILED);
+	sigfillset(&all);
+	sigdelset(&all, SIGALRM);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	holder_run(s->l, orders, reports, &s->before);
+}
+
+static bool
+start_holder(struct supervisor *s)
+{
+	const pid_t self = getpid();
+	int orders[2], reports[2];
+
+	if (pipe2(orders, O_CLOEXEC) < 0 || pipe2(reports, O_CLOEXEC) < 0)
+		return false;
+	fflush(NULL);
+	s->holder = fork();
+	if (s->holder == 0) {
+		close(orders[1]);
+		become_holder(s, self, orders[0], reports[1]);
+	}
+	close(orders[0]);
+	close(reports[1]);
+	s->orders = orders[1];
+	s->reports = reports[0];
+	return s->holder > 0;
+}
+
+static bool
+start(struct supervisor *s)
+{
+	watch_signals(s);
+	s->signals = signalfd(-1, &s->watched, SFD_CLOEXEC);
+	s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	return s->signals >= 0 && s->timer >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
+	       start_holder(s);
+}
+
+/* A signal that comes while the command starts waits until it can be passed on. */
+static void
+wait_and_serve(struct supervisor *s)
+{
+	struct pollfd wait[] = {
+		{.fd = s->reports, .events = POLLIN},
+		{.fd = s->state == STARTING ? -1 : s->signals, .events = POLLIN},
+		{.fd = s->timer, .events = POLLIN},
+	};
+
+	if (poll(wait, 3, -1) < 0)
+		return;
+	if (wait[0].revents)
+		on_report(s);
+	if (wait[1].revents && s->result == UNDECIDED)
+		on_signal(s);
+}
+
+int
+supervisor_run(const struct lock *l)
+{
+	struct supervisor s = {.l = l, .lease_end = MONO_NEVER, .result = UNDECIDED};
+
+	if (!start(&s)) {
+		log_error("%s: cannot start: %s", l->path, strerror(errno));
+		return CTL_FAILED;
+	}
+	while (s.result == UNDECIDED) {
+		look_at_the_time(&s);
+		if (s.result == UNDECIDED)
+			wait_and_serve(&s);
+	}
+	if (s.result != EXIT_LOST)
+		waitpid(s.holder, NULL, 0); /* what it had open there is closed */
+	return s.result;
+}
