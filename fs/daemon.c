@@ -80,13 +80,13 @@ leave_terminal(void)
 	close(null);
 }
 
-void
+bool
 daemon_ready(struct daemon *daemon)
 {
 	char byte = 1;
 
 	if (daemon->ready < 0)
-		return;
+		return false;
 	/* Before the parent leaves: its caller may wait for the end of these descriptors. */
 	leave_terminal();
 	if (chdir("/") < 0)
@@ -95,4 +95,5 @@ daemon_ready(struct daemon *daemon)
 		log_warn("the process that started the mount has gone");
 	close(daemon->ready);
 	daemon->ready = -1;
+	return true;
 }

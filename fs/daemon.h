@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 struct daemon {
-	int ready; /* the child's end of the pipe to its parent; -1: in the foreground, or told */
+	int ready; /* the child's end of the pipe to its parent; -1: in the foreground */
 };
 
 /* In the child: true, with *daemon for daemon_ready. In the parent: waits until the child calls
@@ -17,7 +17,7 @@ struct daemon {
 bool daemon_fork(struct daemon *daemon, const char *mountpoint, int *status);
 
 /* Tells the parent, and lets go of the terminal: messages go to the system log from here on.
- * Does nothing in the foreground or a second time. */
-void daemon_ready(struct daemon *daemon);
+ * False in the foreground: nothing changes. */
+bool daemon_ready(struct daemon *daemon);
 
 #endif

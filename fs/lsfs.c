@@ -31,6 +31,7 @@ struct lsfs {
 	struct local_locks local_locks;
 	bool safe; /* the session was, once */
 	bool init_answered;
+	bool ready; /* the mount answers */
 	bool stopping;
 	bool session_closed; /* in order */
 	bool failed;
@@ -110,10 +111,23 @@ on_host_failed(void *user)
 static void on_begin(uv_timer_t *timer);
 
 static void
+warn_of_others(const struct lsfs *l)
+{
+	if (l->options->allow_other)
+		log_warn("%s: allow_other: every local user can do there what principal %s may",
+		         l->mountpoint.path, engine_status(l->engine).principal);
+}
+
+/* Who mounts should see the warning, and who reads the log. */
+static void
 tell_if_ready(struct lsfs *l)
 {
-	if (l->init_answered && engine_status(l->engine).state == CLIENT_SAFE)
-		daemon_ready(l->daemon);
+	if (!l->init_answered || l->ready || engine_status(l->engine).state != CLIENT_SAFE)
+		return;
+	l->ready = true;
+	warn_of_others(l);
+	if (daemon_ready(l->daemon))
+		warn_of_others(l);
 }
 
 static void

@@ -265,7 +265,7 @@ options_help(void)
 	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: 45)\n"
 	     "      commit=close|write  when written data is committed (default: close)\n"
 	     "      quiet               ignore chmod and chown instead of refusing them\n"
-	     "      allow_other         let other local users in\n"
+	     "      allow_other         let other local users in, with all rights of the key\n"
 	     "      standalone          as --standalone, for /etc/fstab\n"
 	     "                    and the usual ones: ro, nodev, nosuid, noexec, nofail, ...\n"
 	     "  -h, --help        show this\n"
