@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <syslog.h>
 #include <unistd.h>
 #include "cell/io/log.h"
 
@@ -71,7 +72,7 @@ leave_terminal(void)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	log_start("lsfs", LEVEL_INFO);
-	log_to_system();
+	log_to_system(_PATH_LOG);
 	if (null < 0)
 		return;
 	dup2(null, STDIN_FILENO);

@@ -34,6 +34,8 @@ enum {
 	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: the longest listing fits */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
 
+	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */
+	LIMIT_LOG_WINDOW_S = 10,
 	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: as long can a faulty client do harm */
 	LIMIT_LEASE_MIN_S = 1,
 	LIMIT_LEASE_MAX_S = 60,

@@ -2,17 +2,20 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
 #include <unistd.h>
+#include "cell/io/system_log.h"
 
 enum { LINE_MAX_BYTES = 2048 };
 
 static const char *program_name = "lsfs";
 static enum log_level highest = LEVEL_INFO;
 static bool to_system;
+static atomic_ulong lost; /* lines that could not be written since the last one that could */
 
 void
 log_start(const char *program, enum log_level level)
@@ -22,10 +25,10 @@ log_start(const char *program, enum log_level level)
 }
 
 void
-log_to_system(void)
+log_to_system(const char *socket)
 {
+	system_log_open(socket, program_name);
 	to_system = true;
-	openlog(program_name, LOG_PID, LOG_DAEMON);
 }
 
 static int
@@ -47,35 +50,71 @@ make_printable(char *text, size_t len)
 	}
 }
 
-/* One write per line, so that lines of several threads or processes do not mix. What cannot be
- * written is lost: there is nobody left to tell. */
+/* One write per line, so that lines of several threads or processes do not mix. */
+static bool
+put_to_stderr(const char *line, size_t len)
+{
+	ssize_t written;
+
+	do
+		written = write(STDERR_FILENO, line, len);
+	while (written < 0 && errno == EINTR);
+	return written == (ssize_t)len;
+}
+
+/* "PROGRAM: what: why" and the end of a line; the system's log adds both itself. */
+static bool __attribute__((format(printf, 2, 0)))
+put(enum log_level level, const char *format, va_list args)
+{
+	char line[LINE_MAX_BYTES];
+	int len, prefix;
+
+	prefix = snprintf(line, sizeof line - 1, "%s: ", program_name);
+	if (prefix < 0 || (size_t)prefix >= sizeof line - 1)
+		prefix = 0;
+	line[prefix] = '\0';
+	vsnprintf(line + prefix, sizeof line - 1 - (size_t)prefix, format, args);
+	len = (int)strlen(line);
+	make_printable(line, (size_t)len);
+	if (to_system)
+		return system_log_send(system_level(level), line + prefix, (size_t)(len - prefix));
+	line[len++] = '\n';
+	return put_to_stderr(line, (size_t)len);
+}
+
+static bool __attribute__((format(printf, 2, 3)))
+put_text(enum log_level level, const char *format, ...)
+{
+	va_list args;
+	bool done;
+
+	va_start(args, format);
+	done = put(level, format, args);
+	va_end(args);
+	return done;
+}
+
+/* Before the next message that can be written. */
+static bool
+tell_lost(void)
+{
+	unsigned long n = atomic_exchange(&lost, 0);
+
+	if (n == 0 || put_text(LEVEL_WARN, "%lu messages were lost: the log did not take them", n))
+		return true;
+	atomic_fetch_add(&lost, n);
+	return false;
+}
+
 static void __attribute__((format(printf, 2, 0)))
 put_line(enum log_level level, const char *format, va_list args)
 {
-	char line[LINE_MAX_BYTES];
 	int saved_errno = errno;
-	int len, more, prefix;
-	ssize_t written;
 
 	if (level > highest)
 		return;
-	len = snprintf(line, sizeof line - 1, "%s: ", program_name);
-	if (len < 0 || (size_t)len >= sizeof line - 1)
-		len = 0;
-	prefix = len;
-	more = vsnprintf(line + len, sizeof line - 1 - (size_t)len, format, args);
-	if (more > 0)
-		len = (int)strnlen(line, sizeof line - 2);
-	make_printable(line, (size_t)len);
-	if (to_system) {
-		syslog(system_level(level), "%.*s", len - prefix, line + prefix);
-		errno = saved_errno;
-		return;
-	}
-	line[len++] = '\n';
-	do
-		written = write(STDERR_FILENO, line, (size_t)len);
-	while (written < 0 && errno == EINTR);
+	if (!tell_lost() || !put(level, format, args))
+		atomic_fetch_add(&lost, 1);
 	errno = saved_errno;
 }
 
