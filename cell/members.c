@@ -103,13 +103,14 @@ r_members_alone(const struct replica *r)
 void
 r_members_view(const struct replica *r, struct membership *m)
 {
+	const span_t lease = r_settings_span(r, SETTING_master_lease);
 	struct member member = {0};
 
 	*m = (struct membership){
 		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
 		.chosen = px_chosen(r->px), .now = r->now, .began = r->office_since,
-		.asked = mono_add(r->now, (span_t){-r->config.paxos.lease.ns}),
-		.lease = r->config.paxos.lease,
+		.asked = mono_add(r->now, (span_t){-lease.ns}),
+		.lease = lease,
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
 		struct membership_member *of = &m->list[m->n++];

@@ -6,7 +6,6 @@
 
 enum {
 	EARLY_MAX = 4096, /* clients that wait for the epoch */
-	DISK_PATIENCE_MS = 5000,
 };
 
 bool
@@ -30,15 +29,18 @@ other_master(const struct replica *r)
 static void
 propose_epoch(struct replica *r)
 {
+	struct buffer settings = BUFFER(LIMIT_ENTRY);
 	struct op begin = {
 		.code = OP_begin_epoch,
-		.begin_epoch = {.ballot = px_master(r->px), .members = r_members_first(r)},
+		.begin_epoch = {.ballot = px_master(r->px), .members = r_members_first(r),
+		                .settings = r_settings_first(r, &settings)},
 	};
 
 	r->candidacy = px_master(r->px);
 	r->office_since = r->now;
 	must(TAILQ_EMPTY(&r->backlog));
 	r_propose(r, &begin);
+	buffer_free(&settings);
 }
 
 void
@@ -193,14 +195,16 @@ r_office_disk_deadline(const struct replica *r)
 {
 	if (!r_is_master(r) || r_members_alone(r))
 		return MONO_NEVER;
-	return mono_add(r->synced, span_ms(DISK_PATIENCE_MS));
+	return mono_add(r->synced, r_settings_span(r, SETTING_disk_patience));
 }
 
 void
 r_office_give_up_stuck_disk(struct replica *r)
 {
-	buffer_printf(&r->update->trace, "nothing was synced for %d ms: gives up the mastership\n",
-	              DISK_PATIENCE_MS);
+	const span_t patience = r_settings_span(r, SETTING_disk_patience);
+
+	buffer_printf(&r->update->trace, "nothing synced for %lld ms: gives up the mastership\n",
+	              (long long)span_to_ms(patience));
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
 }
 

@@ -5,7 +5,8 @@
  *   ADD, REMOVE_REPLICA   one after the other; answered when the list is as it should be, and the
  *                         change is over: who was removed may be switched off
  *   TRANSFER              answered when this replica is master no more
- *   DESTROY_SESSION       answered when the session has ended */
+ *   DESTROY_SESSION       answered when the session has ended
+ *   SET                   answered when it is in force at the master */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -34,6 +35,7 @@ forget(struct replica *r, struct operator *o)
 	r->operators_n--;
 	free((void *)o->asked.address.data);
 	free((void *)o->asked.key.data);
+	free((void *)o->asked.setting.data);
 	free(o);
 }
 
@@ -96,6 +98,29 @@ operate_session(struct replica *r, struct operator *o)
 		conclude(r, o, RC_NO_SESSION, o->asked.id, "");
 }
 
+/* Decided anew until it is as it was asked for, or can't be. */
+static void
+operate_setting(struct replica *r, struct operator *o)
+{
+	const struct bytes name = o->asked.setting;
+	const uint8_t code = setting_named((const char *)name.data, name.len);
+	struct op op = {.code = OP_set_setting, .set_setting = {code, o->asked.value}};
+	char why[LIMIT_WHY];
+
+	if (tree_setting_refused(r->tree, code, o->asked.value, why, sizeof why)) {
+		conclude(r, o, RC_RANGE, 0, why);
+		return;
+	}
+	if (tree_setting(r->tree, code) == o->asked.value) {
+		conclude(r, o, RC_OK, 0, "");
+		return;
+	}
+	buffer_printf(&r->update->trace, "%s is to be %llu %s\n", setting_info(code)->name,
+	              (unsigned long long)o->asked.value, setting_info(code)->unit);
+	o->under_way = true;
+	r_propose(r, &op);
+}
+
 /* Who is no administrator may end his own sessions. */
 static bool
 may_operate(const struct replica *r, struct bytes principal, const struct msg_operate *m)
@@ -132,6 +157,9 @@ decide(struct replica *r, struct operator *o)
 	case OPERATION_DESTROY_SESSION:
 		operate_session(r, o);
 		return;
+	case OPERATION_SET:
+		operate_setting(r, o);
+		return;
 	default:
 		conclude(r, o, RC_INVAL, 0, "no such operation");
 	}
@@ -164,6 +192,7 @@ r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	o->asked = *m;
 	o->asked.address = bytes_copy(m->address);
 	o->asked.key = bytes_copy(m->key);
+	o->asked.setting = bytes_copy(m->setting);
 	o->since = r->now;
 	TAILQ_INSERT_TAIL(&r->operators, o, entry);
 	r->operators_n++;
@@ -183,12 +212,24 @@ session_ended(struct replica *r, uint64_t id)
 	}
 }
 
+/* Whether it was ours, or another operator's that came before it, shows when it is decided anew. */
+static void
+setting_decided(struct replica *r)
+{
+	struct operator *o;
+
+	TAILQ_FOREACH(o, &r->operators, entry)
+		o->under_way &= o->asked.what != OPERATION_SET;
+}
+
 void
 r_operate_applied(struct replica *r, const struct tree_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].op == OP_set_members)
 			r->changing = false;
+		else if (outcome->answers[i].op == OP_set_setting)
+			setting_decided(r);
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		if (outcome->notes[i].kind == TREE_SESSION_ENDED)
 			session_ended(r, outcome->notes[i].session);

@@ -32,6 +32,8 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	TAILQ_INIT(&r->early);
 	TAILQ_INIT(&r->operators);
 	r_members_init(r, config, &r->config.paxos);
+	r->config.paxos.lease = r_settings_span(r, SETTING_master_lease);
+	r->config.paxos.heartbeat = r_settings_span(r, SETTING_heartbeat);
 	digests_init(&r->digests, config->digest_every);
 	r->px = px_new(&r->config.paxos, recovered, now);
 	r->master = master_new(&r->config.master, tree);
@@ -280,6 +282,8 @@ look_at_note(struct replica *r, const struct tree_note *n)
 		r_members_changed(r);
 	else if (n->kind == TREE_DIGEST_TOLD)
 		check_digest(r, n);
+	else if (n->kind == TREE_SETTING_CHANGED)
+		r_settings_changed(r);
 	else if (n->kind == TREE_EPOCH_BEGAN)
 		r_office_epoch(r, n);
 }
@@ -397,6 +401,9 @@ on_frame(struct replica *r, const struct replica_event *e)
 		return;
 	case MSG_members_request:
 		r_members_tell(r, e->conn);
+		return;
+	case MSG_settings_request:
+		r_settings_tell(r, e->conn);
 		return;
 	case MSG_operate:
 	case MSG_sessions_request:
@@ -548,7 +555,7 @@ replica_px(const struct replica *r)
 enum replica_condition
 replica_condition(const struct replica *r)
 {
-	const span_t patience = {ALONE_LEASES * r->config.paxos.lease.ns};
+	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
 	enum replica_condition condition = px_condition(r->px);
 
 	if (condition == CONDITION_VOTING && r_state_waits(r))

@@ -9,13 +9,14 @@
 struct replica;
 
 struct replica_config {
-	struct px_config paxos; /* `members` are filled in by replica_new */
+	struct px_config paxos; /* replica_new fills in `members` and what is set by settings */
 	struct master_config master;
 	/* The cell as its file describes it, views of the caller's: the first list of a new cell,
 	 * and what a replica goes by whose tree has none. */
 	const struct member *members;
 	int members_n;            /* LIMIT_REPLICAS at most */
 	uint64_t members_version; /* log index of the change that made this list; 0: none */
+	struct settings settings; /* of a new cell, and until the tree has some; 0: the default */
 	uint64_t digest_every; /* entries; 0: DIGESTS_EVERY (cell/digests.h) */
 };
 

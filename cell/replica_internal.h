@@ -4,7 +4,7 @@
  *   members.c      the list of members, and its changes    operate.c     operators' commands
  *   status.c       what a replica tells of itself          membership.c  who may join and leave
  *   digests.c      agreement about the state               fullness.c    full disks
- *   waiting.c      what waits for its turn
+ *   waiting.c      what waits for its turn         replica_settings.c   what the cell is set to
  *
  * The last two columns' lower parts are functions of their arguments and know nothing of this. */
 #ifndef LSFS_CELL_REPLICA_INTERNAL_H
@@ -144,6 +144,16 @@ void r_operate_applied(struct replica *r, const struct tree_outcome *outcome);
 void r_operate_left(struct replica *r);
 void r_operate_disconnected(struct replica *r, uint64_t conn);
 void r_operate_free(struct replica *r);
+
+/* replica_settings.c */
+/* In force here: the tree's; before the first epoch those of the configuration. */
+span_t r_settings_span(const struct replica *r, enum setting which);
+/* For the first epoch of a cell; lies in the buffer. */
+struct wire_list r_settings_first(const struct replica *r, struct buffer *packed);
+/* Paxos goes by the tree's from now on. */
+void r_settings_changed(struct replica *r);
+/* To a client. */
+void r_settings_tell(struct replica *r, uint64_t conn);
 
 /* status.c */
 void r_status_answer(struct replica *r, uint64_t conn);

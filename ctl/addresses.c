@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cell/io/log.h"
 
-enum { OPT_DIR = 256, OPT_REPLICA };
+enum { OPT_DIR = 256, OPT_REPLICA, OPT_SET };
 
 static void
 add(struct addresses *a, const char *address)
@@ -19,6 +19,7 @@ addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory, s
 	static const struct option longs[] = {
 		{"dir", required_argument, NULL, OPT_DIR},
 		{"replica", required_argument, NULL, OPT_REPLICA},
+		{"set", required_argument, NULL, OPT_SET},
 		CTL_LONG_OPTIONS,
 	};
 	int letter;
@@ -28,6 +29,8 @@ addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory, s
 			*directory = optarg;
 		else if (letter == OPT_REPLICA)
 			add(a, optarg);
+		else if (letter == OPT_SET && a->set_n < SETTING_CODES)
+			a->set[a->set_n++] = optarg;
 		else if (!ctl_option(ctl, letter))
 			return CTL_USAGE;
 	}

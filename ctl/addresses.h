@@ -1,4 +1,5 @@
-/* Where a new cell is made, and the addresses of its replicas: the options --dir and --replica. */
+/* Where a new cell is made, and the addresses of its replicas: the options --dir, --replica and
+ * --set. */
 #ifndef LSFS_CTL_ADDRESSES_H
 #define LSFS_CTL_ADDRESSES_H
 
@@ -8,6 +9,8 @@
 struct addresses {
 	const char *list[LIMIT_REPLICAS + 1]; /* one more than there may be, to be told */
 	int n;
+	const char *set[SETTING_CODES]; /* NAME=VALUE, of --set */
+	int set_n;
 };
 
 /* Reads these and the global options; *directory NULL: none is given. 0, or CTL_USAGE after a

@@ -117,6 +117,7 @@ static bool
 is_elsewhere(const struct asking *a, int i, const struct message *m)
 {
 	return m->code == MSG_redirect && a->code != MSG_status_reply && a->code != MSG_members &&
+	       a->code != MSG_settings &&
 	       m->redirect.master != a->conf->replicas[i].id;
 }
 
@@ -182,7 +183,7 @@ start(struct asking *a, const struct noise_pair *key)
 
 	if (rc < 0)
 		return rc;
-	memcpy(config.cell_id, a->conf->signing_public, sizeof config.cell_id);
+	memcpy(config.cell_id, a->conf->id, sizeof config.cell_id);
 	rc = net_new(&a->net, &a->loop, &config);
 	if (rc < 0) {
 		must(uv_loop_close(&a->loop) == 0);
@@ -321,6 +322,42 @@ ask_members(struct conf *conf, const struct noise_pair *key)
 		conf->version = found.version;
 	}
 	return true;
+}
+
+/* ---- the settings ---- */
+
+struct settings_question {
+	void (*take)(void *user, const struct message *reply);
+	void *user;
+	uint64_t applied;
+};
+
+static bool
+take_settings(struct asking *a, int i, const struct message *m)
+{
+	struct settings_question *q = a->user;
+
+	(void)i;
+	if (m->settings.applied < q->applied)
+		return false;
+	q->applied = m->settings.applied;
+	q->take(q->user, m);
+	return false;
+}
+
+bool
+ask_settings(const struct conf *conf, const struct noise_pair *key,
+             void (*take)(void *user, const struct message *reply), void *user)
+{
+	static const struct message request = {.code = MSG_settings_request};
+	struct settings_question q = {.take = take, .user = user};
+	struct asking a = {
+		.conf = conf, .question = &request, .code = MSG_settings,
+		.patience_ms = ASK_PATIENCE_MS, .one_will_do = true, .take = take_settings,
+		.user = &q,
+	};
+
+	return ask(&a, key, -1) && a.heard;
 }
 
 /* ---- the master ---- */

@@ -36,6 +36,11 @@ int answers_master(const struct answer *answers, int n);
  * cell file; these stay if nobody answers. False after a line, when nobody could be asked. */
 bool ask_members(struct conf *conf, const struct noise_pair *key);
 
+/* Asks all replicas for the settings; `take` is given each answer that is of no earlier state than
+ * those before. False when nobody answers. */
+bool ask_settings(const struct conf *conf, const struct noise_pair *key,
+                  void (*take)(void *user, const struct message *reply), void *user);
+
 /* Asks the master, whoever that is by then, until it answers with a message of this code, which
  * `take` is given. False after a line that says why, after ASK_MASTER_S at the latest: then it is
  * not known what became of the question. */

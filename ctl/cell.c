@@ -1,4 +1,5 @@
-/* cell: makes the files of a cell on several machines, and shows a cell file. */
+/* cell: makes the files of a cell on several machines, shows a cell file and the settings, and
+ * changes these. */
 #include "ctl/cell.h"
 
 #include <jansson.h>
@@ -7,6 +8,7 @@
 #include "cell/io/keyfile.h"
 #include "cell/io/log.h"
 #include "ctl/addresses.h"
+#include "ctl/settings.h"
 
 struct cell_arguments {
 	const char *directory;
@@ -16,11 +18,11 @@ struct cell_arguments {
 /* ---- show ---- */
 
 static json_t *
-key_json(const uint8_t key[NOISE_KEY])
+key_json(const uint8_t *key, size_t len)
 {
 	char text[KEY_TEXT];
 
-	return key_to_text(key, NOISE_KEY, text, sizeof text) ? json_string(text) : json_null();
+	return key_to_text(key, len, text, sizeof text) ? json_string(text) : json_null();
 }
 
 json_t *
@@ -30,9 +32,10 @@ cell_json(const char *path, const struct conf *conf)
 
 	json_object_set_new(all, "cell", json_string(conf->name));
 	json_object_set_new(all, "file", json_string(path));
-	json_object_set_new(all, "signing_key", key_json(conf->signing_public));
+	json_object_set_new(all, "id", key_json(conf->id, CELL_ID));
+	json_object_set_new(all, "signing_key", key_json(conf->signing_public, SIGN_PUBLIC));
 	if (conf->has_admin)
-		json_object_set_new(all, "admin_key", key_json(conf->admin_public));
+		json_object_set_new(all, "admin_key", key_json(conf->admin_public, NOISE_KEY));
 	for (int i = 0; i < conf->replicas_n; i++) {
 		const struct conf_replica *r = &conf->replicas[i];
 		json_t *one = json_object();
@@ -40,7 +43,7 @@ cell_json(const char *path, const struct conf *conf)
 		json_object_set_new(one, "id", json_integer(r->id));
 		if (!conf_is_standalone(conf)) {
 			json_object_set_new(one, "address", json_string(r->address));
-			json_object_set_new(one, "key", key_json(r->public_key));
+			json_object_set_new(one, "key", key_json(r->public_key, NOISE_KEY));
 		}
 		json_array_append_new(replicas, one);
 	}
@@ -48,22 +51,39 @@ cell_json(const char *path, const struct conf *conf)
 	return all;
 }
 
+/* NULL: nobody can be asked, or answers. */
+static json_t *
+ask_cell(const struct ctl *ctl, const char *path, const struct conf *conf)
+{
+	struct noise_pair key;
+	json_t *settings = NULL;
+
+	if (conf_is_standalone(conf) || !cell_has_key(ctl, path))
+		return NULL;
+	if (cell_key(ctl, path, &key))
+		settings = settings_of_cell(conf, &key);
+	explicit_bzero(&key, sizeof key);
+	return settings;
+}
+
 static void
-show_json(const char *path, const struct conf *conf)
+show_json(const char *path, const struct conf *conf, json_t *settings)
 {
 	json_t *all = cell_json(path, conf);
 
+	if (settings != NULL)
+		json_object_set(all, "settings", settings);
 	json_dumpf(all, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(all);
 }
 
 static void
-show_key(const char *what, const uint8_t key[NOISE_KEY])
+show_key(const char *what, const uint8_t *key, size_t len)
 {
 	char text[KEY_TEXT];
 
-	key_to_text(key, NOISE_KEY, text, sizeof text);
+	key_to_text(key, len, text, sizeof text);
 	printf("%-12s %s\n", what, text);
 }
 
@@ -73,9 +93,10 @@ show_text(const char *path, const struct conf *conf)
 	char what[32];
 
 	printf("%-12s %s\n%-12s %s\n", "cell", conf->name, "file", path);
-	show_key("signing_key", conf->signing_public);
+	show_key("id", conf->id, CELL_ID);
+	show_key("signing_key", conf->signing_public, SIGN_PUBLIC);
 	if (conf->has_admin)
-		show_key("admin_key", conf->admin_public);
+		show_key("admin_key", conf->admin_public, NOISE_KEY);
 	for (int i = 0; i < conf->replicas_n; i++) {
 		const struct conf_replica *r = &conf->replicas[i];
 
@@ -85,7 +106,7 @@ show_text(const char *path, const struct conf *conf)
 			continue;
 		}
 		printf("%-12s %s\n", what, r->address);
-		show_key("", r->public_key);
+		show_key("", r->public_key, NOISE_KEY);
 	}
 }
 
@@ -94,13 +115,18 @@ show(const struct ctl *ctl)
 {
 	static struct conf conf;
 	char path[PATH_MAX];
+	json_t *settings;
 
 	if (!cell_find(ctl, path, &conf))
 		return CTL_FAILED;
+	settings = ask_cell(ctl, path, &conf);
 	if (ctl->json)
-		show_json(path, &conf);
+		show_json(path, &conf, settings);
 	else
 		show_text(path, &conf);
+	if (!ctl->json && settings != NULL)
+		settings_print(settings);
+	json_decref(settings);
 	return CTL_OK;
 }
 
@@ -128,30 +154,35 @@ cell_tell_made(const char *directory, const struct conf *conf)
 }
 
 static int
+usage(const char *what, const char *why)
+{
+	return ctl_usage(&cell_command, what, why);
+}
+
+static int
 create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 {
 	static struct conf conf;
-	char path[PATH_MAX];
+	char path[PATH_MAX], why[LIMIT_WHY];
 
+	for (int i = 0; i < a->replicas.set_n; i++)
+		if (!settings_assign(a->replicas.set[i], &cell_command, &conf.settings))
+			return CTL_USAGE;
+	if (settings_wrong(&conf.settings, why, sizeof why))
+		return usage("--set", why);
 	snprintf(conf.name, sizeof conf.name, "%s", name);
 	addresses_to_conf(&a->replicas, &conf);
 	if (!cell_make(a->directory, &conf, NULL))
 		return CTL_FAILED;
 	snprintf(path, sizeof path, "%s/%s.conf", a->directory, conf.name);
 	if (ctl->json)
-		show_json(path, &conf);
+		show_json(path, &conf, NULL);
 	else
 		cell_tell_made(a->directory, &conf);
 	return CTL_OK;
 }
 
 /* ---- the command ---- */
-
-static int
-usage(const char *what, const char *why)
-{
-	return ctl_usage(&cell_command, what, why);
-}
 
 static int
 run_create(const struct ctl *ctl, int argc, char **argv, const struct cell_arguments *a)
@@ -173,13 +204,21 @@ run_create(const struct ctl *ctl, int argc, char **argv, const struct cell_argum
 }
 
 static int
-run_show(const struct ctl *ctl, int argc, char **argv, const struct cell_arguments *a)
+run_show(const struct ctl *ctl, int argc, char **argv)
 {
 	if (argc > 0)
 		return usage(argv[0], "unexpected argument");
-	if (a->directory || a->replicas.n > 0)
-		return usage(a->directory ? "--dir" : "--replica", "only for create");
 	return show(ctl);
+}
+
+static int
+run_set(const struct ctl *ctl, int argc, char **argv)
+{
+	if (argc < 1)
+		return usage("NAME=VALUE", "needed");
+	if (argc > 1)
+		return usage(argv[1], "unexpected argument");
+	return settings_change(ctl, argv[0], &cell_command);
 }
 
 static int
@@ -193,15 +232,23 @@ run(struct ctl *ctl, int argc, char **argv)
 	argc -= optind;
 	argv += optind;
 	if (argc == 0)
-		return usage("create or show", "needed");
+		return usage("create, show or set", "needed");
 	if (strcmp(argv[0], "create") == 0)
 		return run_create(ctl, argc - 1, argv + 1, &a);
+	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0)
+		return usage(a.directory ? "--dir" : a.replicas.n > 0 ? "--replica" : "--set",
+		             "only for create");
 	if (strcmp(argv[0], "show") == 0)
-		return run_show(ctl, argc - 1, argv + 1, &a);
-	return usage(argv[0], "neither create nor show");
+		return run_show(ctl, argc - 1, argv + 1);
+	if (strcmp(argv[0], "set") == 0)
+		return run_set(ctl, argc - 1, argv + 1);
+	return usage(argv[0], "neither create, show nor set");
 }
 
 const struct ctl_command cell_command = {
-	"cell", "create CELL --dir DIR --replica HOST:PORT [--replica ...] | show",
-	"makes the files of a cell on several machines; shows a cell file", run,
+	"cell",
+	"create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] | show |"
+	" set NAME=VALUE",
+	"makes the files of a cell on several machines; shows its file and settings; sets one",
+	run,
 };

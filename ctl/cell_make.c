@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cell/io/clock.h"
 #include "cell/io/file.h"
 #include "cell/io/keyfile.h"
 #include "cell/io/log.h"
@@ -200,6 +201,7 @@ cell_make(const char *directory, struct conf *conf, const struct cell_state *sta
 	/* Ctrl-C leaves all or nothing, too. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
+	random_fill(conf->id, sizeof conf->id);
 	ok = make_in(&m);
 	if (!ok)
 		undo(&m);

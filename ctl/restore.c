@@ -233,6 +233,8 @@ run(struct ctl *ctl, int argc, char **argv)
 
 	if (code || ctl->help)
 		return code;
+	if (r.replicas.set_n > 0)
+		return ctl_usage(&restore_command, "--set", "the settings are those of the copy");
 	code = check(&r, argc - optind, argv + optind);
 	if (code)
 		return code;

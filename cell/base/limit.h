@@ -10,6 +10,8 @@ enum {
 	LIMIT_NAME = 255,            /* bytes of one name; beyond: ENAMETOOLONG */
 	LIMIT_PATH = 1024,           /* bytes of a path below the cell's root, first slash too */
 	LIMIT_CELL_NAME = 64,
+	LIMIT_SETTINGS = 64,
+	CELL_ID = 16, /* bytes of the random number that names a cell for ever */
 	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
 	LIMIT_HOST = 255,     /* bytes of a host name that a session tells */
 	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */
@@ -41,13 +43,8 @@ enum {
 	LIMIT_LEASE_MAX_S = 60,
 
 	DEFAULT_LOCK_DELAY_S = 15,
-	DEFAULT_SESSION_LEASE_MS = 12000,
-	DEFAULT_CACHE_LEASE_MS = 5000,
 	DEFAULT_GRACE_MS = 45000, /* Chubby, section 2.8 */
-	DEFAULT_QUOTA_NODES = 1000000,
 };
-
-#define DEFAULT_QUOTA_BYTES (1ull << 30)
 
 static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
               "an entry holds the largest write");

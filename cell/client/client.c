@@ -3,6 +3,7 @@
 #include <string.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/base/setting.h"
 #include "cell/client/internal.h"
 
 struct client *
@@ -22,7 +23,7 @@ client_new(const struct client_config *config, mono_t now)
 	c->close_end = MONO_NEVER;
 	c->due = c->aside_due = now;
 	c->turn = (int)rng_below(&c->rng, (uint64_t)config->replicas_n);
-	c->lease = span_ms(DEFAULT_SESSION_LEASE_MS);
+	c->lease = settings_span(&(struct settings){0}, SETTING_session_lease);
 	c->lease_end = now;
 	c->next_number = 1;
 	c->inbox = BUFFER(4 * (size_t)LIMIT_FRAME);

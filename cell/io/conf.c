@@ -18,7 +18,7 @@ struct parse {
 	FILE *file;
 	struct conf *conf;
 	int line;
-	bool named, keyed;
+	bool named, identified, keyed;
 	bool addressed[LIMIT_REPLICAS], replica_keyed[LIMIT_REPLICAS];
 	char problem[256]; /* the first one; empty: none */
 	int problem_line;
@@ -127,6 +127,14 @@ cell_value(struct parse *p, const char *name, const char *value)
 		p->named = true;
 		return 1;
 	}
+	if (strcmp(name, "id") == 0) {
+		if (p->identified)
+			return problem(p, "id: given twice: %s", value);
+		if (!key_from_text(value, p->conf->id, CELL_ID))
+			return problem(p, "id: not a cell's id: %s", value);
+		p->identified = true;
+		return 1;
+	}
 	if (strcmp(name, "signing_key") == 0) {
 		if (p->keyed)
 			return problem(p, "signing_key: given twice: %s", value);
@@ -233,6 +241,23 @@ replica_value(struct parse *p, int id, const char *name, const char *value)
 }
 
 static int
+setting_value(struct parse *p, const char *name, const char *value)
+{
+	const uint8_t code = setting_named(name, strlen(name));
+	uint64_t number;
+
+	if (code == 0)
+		return problem(p, "unknown setting: %s", name);
+	if (p->conf->settings.value[code] != 0)
+		return problem(p, "%s: given twice: %s", name, value);
+	if (!setting_parse(code, value, &number) || number == 0)
+		return problem(p, "%s: not a number of %s: %s", name, setting_info(code)->unit,
+		               value);
+	p->conf->settings.value[code] = number;
+	return 1;
+}
+
+static int
 on_value(void *user, const char *section, const char *name, const char *value)
 {
 	struct parse *p = user;
@@ -240,6 +265,8 @@ on_value(void *user, const char *section, const char *name, const char *value)
 
 	if (strcmp(section, "cell") == 0)
 		return cell_value(p, name, value);
+	if (strcmp(section, "settings") == 0)
+		return setting_value(p, name, value);
 	if (id > 0)
 		return replica_value(p, id, name, value);
 	return problem(p, "unknown section [%s]", section);
@@ -297,11 +324,17 @@ check_network(struct parse *p)
 static void
 check_whole(struct parse *p)
 {
+	char why[LIMIT_WHY];
+
 	p->line = 0;
 	if (!p->named)
 		problem(p, "no name in [cell]");
+	if (!p->identified)
+		problem(p, "no id in [cell]");
 	if (!p->keyed)
 		problem(p, "no signing_key in [cell]");
+	if (settings_wrong(&p->conf->settings, why, sizeof why))
+		problem(p, "%s", why);
 	for (int i = 0; i < p->conf->replicas_n; i++)
 		if (p->conf->replicas[i].role == 0)
 			p->conf->replicas[i].role = MEMBER_VOTER;
@@ -341,12 +374,27 @@ conf_read(const char *path, struct conf *conf, char *why, size_t why_size)
 }
 
 static void
-put_key(struct buffer *text, const char *name, const uint8_t key[NOISE_KEY])
+put_key(struct buffer *text, const char *name, const uint8_t *key, size_t len)
 {
 	char value[KEY_TEXT];
 
-	must(key_to_text(key, NOISE_KEY, value, sizeof value));
+	must(key_to_text(key, len, value, sizeof value));
 	buffer_printf(text, "%s = %s\n", name, value);
+}
+
+static void
+put_settings(struct buffer *text, const struct settings *settings)
+{
+	const char *heading = "\n[settings]\n";
+	char value[SETTING_TEXT];
+
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		if (settings->value[code] == 0)
+			continue;
+		setting_print(code, settings->value[code], value);
+		buffer_printf(text, "%s%s = %s\n", heading, setting_info(code)->name, value);
+		heading = "";
+	}
 }
 
 static void
@@ -355,17 +403,19 @@ put_text(struct buffer *text, const struct conf *conf)
 	buffer_printf(text,
 	              "# The cell file: the same for every replica and client. No secrets.\n"
 	              "[cell]\nname = %s\n", conf->name);
-	put_key(text, "signing_key", conf->signing_public);
+	put_key(text, "id", conf->id, CELL_ID);
+	put_key(text, "signing_key", conf->signing_public, SIGN_PUBLIC);
 	if (conf->has_admin)
-		put_key(text, "admin_key", conf->admin_public);
+		put_key(text, "admin_key", conf->admin_public, NOISE_KEY);
 	if (conf->version > 0)
 		buffer_printf(text, "version = %" PRIu64 "\n", conf->version);
+	put_settings(text, &conf->settings);
 	for (int i = 0; i < conf->replicas_n; i++) {
 		const struct conf_replica *r = &conf->replicas[i];
 
 		buffer_printf(text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
 		if (r->address[0] != '\0')
-			put_key(text, "key", r->public_key);
+			put_key(text, "key", r->public_key, NOISE_KEY);
 		if (r->role == MEMBER_LEARNER)
 			buffer_printf(text, "role = learner\n");
 	}

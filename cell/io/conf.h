@@ -2,10 +2,13 @@
  *
  *   [cell]
  *   name = dc1
+ *   id = BASE64URL           random, made with the cell and never changed
  *   signing_key = BASE64URL
  *   admin_key = BASE64URL    of principal `admin`; none for a cell in one process
  *   version = NUMBER         log index of the change that made this list of replicas; none: the
  *                            first list
+ *   [settings]               of a new cell; those in force are known to the cell
+ *   session_lease = 20s
  *   [replica 1]
  *   address = HOST:PORT      none for a cell in one process
  *   key = BASE64URL          likewise
@@ -21,6 +24,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "cell/base/setting.h"
+#include "cell/wire/channel.h"
 #include "cell/wire/types.h"
 
 struct conf_replica {
@@ -32,12 +37,14 @@ struct conf_replica {
 
 struct conf {
 	char name[LIMIT_CELL_NAME + 1];
-	uint8_t signing_public[32]; /* also the cell's id in handshakes */
+	uint8_t id[CELL_ID]; /* of the cell, in handshakes */
+	uint8_t signing_public[32];
 	bool has_admin;
 	uint8_t admin_public[32];
 	uint64_t version; /* of the list of replicas; 0: the first */
 	struct conf_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
+	struct settings settings; /* with which the cell began; 0: the default */
 };
 
 /* Where cell files are looked for by the cell's name: CONF_DIRECTORY/NAME.conf. */

@@ -402,7 +402,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	g->self = identity->replica;
 	g->clients_max = most_clients();
 	g->callbacks = *callbacks;
-	memcpy(config.cell_id, g->conf.signing_public, sizeof config.cell_id);
+	memcpy(config.cell_id, g->conf.id, sizeof config.cell_id);
 	TAILQ_INIT(&g->peers);
 	if ((rc = net_new(&g->net, loop, &config)) < 0) {
 		snprintf(why, why_size, "the network: %s", uv_strerror(rc));

@@ -13,8 +13,6 @@
 #include "cell/io/log.h"
 
 enum {
-	MASTER_LEASE_MS = 500,
-	HEARTBEAT_MS = 100,
 	DRIFT_PERMILLE = 10,
 	LOOP_HANDLES = 4,
 	LEAVE_MS = 2000, /* to hand the mastership over and to send what waits for the log */
@@ -46,15 +44,12 @@ configure(struct host *h)
 	h->replica_config.members = h->members;
 	h->replica_config.members_n = conf->replicas_n;
 	h->replica_config.members_version = conf->version;
-	paxos->lease = span_ms(MASTER_LEASE_MS);
-	paxos->heartbeat = span_ms(HEARTBEAT_MS);
+	h->replica_config.settings = conf->settings;
 	paxos->drift_permille = DRIFT_PERMILLE;
 	random_fill(&paxos->seed, sizeof paxos->seed);
 	random_fill(&paxos->start, sizeof paxos->start);
 	master->cell = conf->name;
 	memcpy(master->signing_key, h->identity.signing, sizeof master->signing_key);
-	master->session_lease = span_ms(DEFAULT_SESSION_LEASE_MS);
-	master->cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS);
 	master->drift_permille = DRIFT_PERMILLE;
 }
 

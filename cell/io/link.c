@@ -202,7 +202,7 @@ link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *
 	};
 
 	begin_with(l, conf);
-	memcpy(config.cell_id, conf->signing_public, sizeof config.cell_id);
+	memcpy(config.cell_id, conf->id, sizeof config.cell_id);
 	*error = net_new(&l->net, loop, &config);
 	if (*error == 0)
 		return l;

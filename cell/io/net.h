@@ -28,7 +28,7 @@ struct net_callbacks {
 };
 
 struct net_config {
-	uint8_t cell_id[CHANNEL_CELL_ID];
+	uint8_t cell_id[CELL_ID];
 	const struct noise_pair *own; /* copied */
 	span_t patience;              /* for handshakes and for last words; 0: NET_PATIENCE_MS */
 	struct net_callbacks callbacks;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cell/io/clock.h"
 #include "cell/io/dirlock.h"
 #include "cell/io/file.h"
 #include "cell/io/keyfile.h"
@@ -101,6 +102,7 @@ make_files(const char *directory, const char *cell, char *why, size_t why_size)
 		return fail(why, why_size, directory, "", errno);
 	if (!make_key(directory, conf.signing_public, why, why_size))
 		return false;
+	random_fill(conf.id, sizeof conf.id);
 	snprintf(conf.name, sizeof conf.name, "%s", cell);
 	snprintf(path, sizeof path, "%s/" CONF_FILE, directory);
 	rc = conf_write(path, &conf);

@@ -56,14 +56,12 @@ keep_locks(struct master *m)
 	}
 }
 
-/* Leave to cache ends at the latest with the session's lease. */
+/* The longest leave to cache that an earlier master may have given. */
 static span_t
-cache_lease(const struct master *m, const struct session *s)
+cache_lease(const struct master *m)
 {
-	span_t lease = s->lease;
+	span_t lease = m_lease_longest(m, SETTING_cache_lease);
 
-	if (lease.ns > m->config.cache_lease.ns)
-		lease = m->config.cache_lease;
 	return (span_t){lease.ns + m_lease_margin(m, lease).ns};
 }
 
@@ -74,14 +72,13 @@ m_barrier_raise(struct master *m)
 	struct session *s;
 
 	must(!b->stands && b->awaited_n == 0);
-	b->end = m->now;
+	b->end = mono_add(m->now, cache_lease(m));
 	RB_FOREACH(s, m_session_tree, &m->sessions)
 	{
 		if (!s->caching)
 			continue;
 		s->awaited = true;
 		b->awaited_n++;
-		b->end = mono_max(b->end, mono_add(m->now, cache_lease(m, s)));
 	}
 	if (b->awaited_n == 0)
 		return;

@@ -8,6 +8,7 @@
  *   waiters.c     the queues of locks, grants                delay.c     lock-delays
  *   ticket.c      places in queues that outlive masters      barrier.c   what a new one waits for
  *   operate.c     what operators ask about sessions        room.c      what a full disk refuses
+ *   lowered_lease.c   leases that were longer once
  */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H
@@ -17,7 +18,7 @@
 #include "cell/master/master.h"
 #include "cell/wire/codec.h"
 
-enum alarm_kind { ALARM_BARRIER, ALARM_SESSION, ALARM_DELAY };
+enum alarm_kind { ALARM_BARRIER, ALARM_SESSION, ALARM_DELAY, ALARM_SETTING };
 
 /* Something that is due at an instant. Sorted by (at, kind, id), so that equal instants ring in an
  * order that does not depend on addresses. */
@@ -72,7 +73,6 @@ RB_HEAD(request_tree, request);
 struct session {
 	RB_ENTRY(session) link;
 	uint64_t id;
-	span_t lease;
 	struct connection *connection;
 	mono_t promised; /* end of the lease as told to the client */
 	mono_t expiry;   /* unheard until then: it is ended */
@@ -176,6 +176,8 @@ struct master {
 	TAILQ_HEAD(leaseless_list, session) leaseless;
 	TAILQ_HEAD(dirty_list, queue) dirty;
 	TAILQ_HEAD(doomed_list, session) doomed;
+	struct alarm lowered[SETTING_CODES]; /* due when what was promised has ended */
+	uint64_t lowered_since[SETTING_CODES];
 	mono_t deadline; /* as it stood at the end of the last step */
 
 	/* Of the step that runs. */
@@ -234,8 +236,23 @@ struct session *m_session_record(struct master *m, const struct tree_session *t)
 void m_session_ended(struct master *m, uint64_t id, enum session_end cause);
 void m_session_free(struct master *m, struct session *s);
 
+/* lowered_lease.c */
+void m_lowered_init(struct master *m);
+/* A new master runs each term that began under an earlier one from its start. */
+void m_lowered_begin(struct master *m);
+void m_lowered_end(struct master *m);
+/* What the note of a change says of the setting: lowered, or not any more. */
+void m_lowered_note(struct master *m, const struct tree_note *note);
+void m_lowered_ring(struct master *m, uint8_t code);
+
 /* lease.c */
 span_t m_lease_margin(const struct master *m, span_t lease);
+/* Of every session, as it is promised now. */
+span_t m_lease(const struct master *m);
+/* That an earlier master may have promised. */
+span_t m_lease_longest(const struct master *m, enum setting which);
+/* The session may count on a promise of an earlier master, whatever that had to promise then. */
+void m_lease_inherited(struct master *m, struct session *s);
 /* The session was heard of: it lives at least a lease from now. */
 void m_lease_heard(struct master *m, struct session *s);
 /* The client is told that it has its lease until a lease from now. */

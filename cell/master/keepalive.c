@@ -13,7 +13,7 @@ m_keepalive_answer(struct master *m, struct session *s)
 	    .keepalive_reply = {.rc = RC_OK,
 	                        .epoch = m->epoch,
 	                        .sequence = s->held_sequence,
-	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(s->lease))},
+	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m)))},
 	};
 
 	must(s->held && s->connection != NULL);
@@ -27,7 +27,7 @@ m_keepalive_answer(struct master *m, struct session *s)
 static mono_t
 answer_at(const struct master *m, const struct session *s, const struct msg_keepalive *msg)
 {
-	span_t third = {s->lease.ns / 3};
+	span_t third = {m_lease(m).ns / 3};
 
 	if (!s->connection->greeted || msg->epoch != m->epoch)
 		return m->now;

@@ -21,20 +21,45 @@ m_lease_arm(struct master *m, struct session *s)
 	m_alarm_set(m, &s->alarm, at);
 }
 
-void
-m_lease_heard(struct master *m, struct session *s)
+span_t
+m_lease(const struct master *m)
 {
-	mono_t end = mono_add(mono_add(m->now, s->lease), m_lease_margin(m, s->lease));
+	return tree_setting_span(m->tree, SETTING_session_lease);
+}
+
+span_t
+m_lease_longest(const struct master *m, enum setting which)
+{
+	return span_ms((int64_t)tree_setting_longest(m->tree, which));
+}
+
+/* It lives at least so long from now on. */
+static void
+lease_extend(struct master *m, struct session *s, span_t lease)
+{
+	mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
 
 	s->expiry = mono_max(s->expiry, end);
 	m_lease_arm(m, s);
 }
 
 void
+m_lease_heard(struct master *m, struct session *s)
+{
+	lease_extend(m, s, m_lease(m));
+}
+
+void
+m_lease_inherited(struct master *m, struct session *s)
+{
+	lease_extend(m, s, m_lease_longest(m, SETTING_session_lease));
+}
+
+void
 m_lease_promise(struct master *m, struct session *s)
 {
 	must(m->lease && !s->ending);
-	s->promised = mono_max(s->promised, mono_add(m->now, s->lease));
+	s->promised = mono_max(s->promised, mono_add(m->now, m_lease(m)));
 	m_lease_heard(m, s);
 	must(mono_before(s->promised, s->expiry) || m->config.drift_permille == 0);
 }

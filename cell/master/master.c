@@ -10,9 +10,6 @@ master_new(const struct master_config *config, const struct tree *tree)
 {
 	struct master *m = memory_zero(1, sizeof *m);
 
-	must(config->session_lease.ns >= span_s(LIMIT_LEASE_MIN_S).ns);
-	must(config->session_lease.ns <= span_s(LIMIT_LEASE_MAX_S).ns);
-	must(config->cache_lease.ns > 0);
 	must(config->drift_permille >= 0 && config->drift_permille < 1000);
 	m->config = *config;
 	m->tree = tree;
@@ -25,6 +22,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->dirty);
 	TAILQ_INIT(&m->doomed);
 	TAILQ_INIT(&m->opens);
+	m_lowered_init(m);
 	return m;
 }
 
@@ -42,6 +40,7 @@ clear(struct master *m)
 		free(f);
 	}
 	m_delay_free_all(m);
+	m_lowered_end(m);
 	m_barrier_clear(m);
 	buffer_reset(&m->commands);
 	m->commands_n = 0;
@@ -170,9 +169,10 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	m->place = 0;
 	m_step_begin(m, c, u);
 	for (uint64_t id = 0; tree_session_after(m->tree, id, &t); id = t.id)
-		m_session_record(m, &t);
+		m_lease_inherited(m, m_session_record(m, &t));
 	for (uint64_t node = 0; tree_delay_after(m->tree, node, &delay); node = delay.node)
 		m_delay_begin(m, &delay);
+	m_lowered_begin(m);
 	m_barrier_raise(m);
 	m_step_end(m);
 }
@@ -280,7 +280,8 @@ landed(struct master *m, const struct tree_answer *answer)
 {
 	struct flight *f;
 
-	if (answer->op == OP_set_members || answer->op == OP_check_digest)
+	if (answer->op == OP_set_members || answer->op == OP_check_digest ||
+	    answer->op == OP_set_setting)
 		return;
 	f = m_flight_land(m, answer->op);
 	if (answer->op == OP_grant)
@@ -308,6 +309,9 @@ noted(struct master *m, const struct tree_note *note)
 		return;
 	case TREE_SESSION_ENDED:
 		m_session_ended(m, note->session, note->cause);
+		return;
+	case TREE_SETTING_CHANGED:
+		m_lowered_note(m, note);
 		return;
 	default:
 		return;
@@ -341,6 +345,10 @@ ring(struct master *m, struct alarm *a)
 	}
 	if (a->kind == ALARM_DELAY) {
 		m_delay_ring(m, a->id);
+		return;
+	}
+	if (a->kind == ALARM_SETTING) {
+		m_lowered_ring(m, (uint8_t)a->id);
 		return;
 	}
 	s = m_session_find(m, a->id);

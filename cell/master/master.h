@@ -15,8 +15,6 @@ struct master;
 struct master_config {
 	const char *cell;        /* its name; kept, not copied */
 	uint8_t replica;         /* of this replica, told to clients (replica_new fills it in) */
-	span_t session_lease;    /* default 12 s */
-	span_t cache_lease;      /* longest leave to cache that any master gives; default 5 s */
 	int drift_permille;      /* what clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
 };

@@ -61,7 +61,7 @@ row_of(struct master *m, const struct tree_session *t)
 	const struct session *s = m_session_find(m, t->id);
 	struct session_row row = {
 	    .session = t->id,
-	    .lease_ms = t->lease_ms,
+	    .lease_ms = (uint32_t)span_to_ms(m_lease(m)),
 	    .locks = tree_session_locks(m->tree, t->id),
 	    .heard_ms = -1,
 	    .principal = t->principal,

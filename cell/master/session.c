@@ -27,7 +27,6 @@ m_session_record(struct master *m, const struct tree_session *t)
 	struct session *s = memory_zero(1, sizeof *s);
 
 	s->id = t->id;
-	s->lease = span_ms(t->lease_ms);
 	s->caching = t->caching;
 	s->promised = m->now;
 	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
@@ -125,7 +124,6 @@ session_create(struct master *m, struct connection *c, const struct msg_open_ses
 	    .create_session = {.nonce = msg->nonce,
 	                       .principal = c->principal,
 	                       .host = msg->host,
-	                       .lease_ms = (uint32_t)span_to_ms(m->config.session_lease),
 	                       .caching = msg->caching},
 	};
 

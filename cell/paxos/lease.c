@@ -78,3 +78,18 @@ px_lease_end(const struct px *px, mono_t sent)
 
 	return mono_add(sent, (span_t){length - length / 1000 * px->config.drift_permille});
 }
+
+/* Answers to heartbeats that carried the other length count for nothing: what an acceptor granted
+ * to them would be taken for as much as the new one. */
+void
+px_set_lease(struct px *px, span_t lease, span_t heartbeat)
+{
+	must(heartbeat.ns > 0 && lease.ns > heartbeat.ns);
+	must(span_to_ms(lease) > 0 && span_to_ms(lease) <= LIMIT_LEASE_MAX_S * 1000);
+	if (lease.ns != px->config.lease.ns)
+		px->sequence += PX_SENT_TIMES;
+	px->config.lease = lease;
+	px->config.heartbeat = heartbeat;
+	if (!mono_is_never(px->heartbeat_at))
+		px->heartbeat_at = mono_min(px->heartbeat_at, mono_add(px->now, heartbeat));
+}

@@ -156,6 +156,10 @@ void px_free(struct px *px);
 void px_step(struct px *px, const struct px_event *event, struct px_update *update);
 void px_update_free(struct px_update *update);
 
+/* The lengths of the lease and between two heartbeats from now on: when the master's own entry says
+ * so, a follower may stand with them as well. */
+void px_set_lease(struct px *px, span_t lease, span_t heartbeat);
+
 /* When PX_TIMEOUT is due. */
 mono_t px_deadline(const struct px *px);
 

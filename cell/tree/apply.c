@@ -91,6 +91,10 @@ decide_for_master(struct turn *w, const struct op *op, struct result *r)
 		return apply_check_digest(w, &op->check_digest);
 	case OP_restore:
 		return apply_restore(w, &op->restore);
+	case OP_set_setting:
+		return apply_set_setting(w, &op->set_setting);
+	case OP_settle_setting:
+		return apply_settle_setting(w, &op->settle_setting);
 	default:
 		return RC_INVAL;
 	}

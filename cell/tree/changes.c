@@ -73,6 +73,12 @@ changed_member(struct tree *t, uint8_t id)
 }
 
 void
+changed_setting(struct tree *t, uint8_t code)
+{
+	changed(t, ROWS_settings, code, 0, 0);
+}
+
+void
 changes_forget(struct tree *t)
 {
 	struct change *c;
@@ -100,8 +106,6 @@ row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(meta, last_fence, t->last_fence);
 	NUMBER(meta, digest, t->digest);
 	NUMBER(meta, bytes, t->bytes);
-	NUMBER(meta, quota_nodes, t->quota_nodes);
-	NUMBER(meta, quota_bytes, t->quota_bytes);
 	NUMBER(meta, members_version, t->members_version);
 	NUMBER(meta, slice, t->slice);
 	return true;
@@ -201,7 +205,6 @@ row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
 	BYTES(sessions, nonce, s->nonce);
 	BYTES(sessions, principal, s->principal);
 	BYTES(sessions, host, s->host);
-	NUMBER(sessions, lease_ms, s->lease_ms);
 	NUMBER(sessions, caching, s->caching);
 	NUMBER(sessions, below, s->below);
 	return true;
@@ -235,6 +238,21 @@ row_of_members(const struct tree *t, const uint64_t *key, struct row *row)
 	BYTES(members, address, s->member.address);
 	BYTES(members, public_key, s->member.key);
 	NUMBER(members, since, s->since);
+	return true;
+}
+
+static bool
+row_of_settings(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct setting_info *info = setting_info(key[0]);
+
+	if (info == NULL)
+		return false;
+	NUMBER(settings, setting, key[0]);
+	BYTES(settings, name, bytes_of(info->name));
+	NUMBER(settings, value, t->settings.value[key[0]]);
+	NUMBER(settings, longest, t->lowered[key[0]].longest);
+	NUMBER(settings, since, t->lowered[key[0]].since);
 	return true;
 }
 

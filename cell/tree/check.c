@@ -223,13 +223,30 @@ check_members(const struct tree *t)
 	return NULL;
 }
 
+static const char *
+check_settings(const struct tree *t)
+{
+	char why[LIMIT_WHY];
+
+	HOLDS(!settings_wrong(&t->settings, why, sizeof why), "settings are within their limits");
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		const struct lowered *l = &t->lowered[code];
+
+		HOLDS(l->since <= t->applied, "a setting was lowered by an entry");
+		HOLDS(l->since == 0 ? l->longest == t->settings.value[code]
+		                    : l->longest > t->settings.value[code],
+		      "only what was lowered may be longer");
+	}
+	return NULL;
+}
+
 const char *
 tree_check(const struct tree *t)
 {
 	const char *broken;
 
 	if ((broken = check_nodes(t)) != NULL || (broken = check_locks(t)) != NULL ||
-	    (broken = check_members(t)) != NULL)
+	    (broken = check_members(t)) != NULL || (broken = check_settings(t)) != NULL)
 		return broken;
 	return check_sessions(t);
 }

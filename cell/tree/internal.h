@@ -103,7 +103,6 @@ struct session {
 	RB_ENTRY(session) by_nonce;
 	uint64_t id;
 	struct bytes nonce, principal, host;
-	uint32_t lease_ms;
 	bool caching;
 	uint64_t below; /* replies to all numbers below this have arrived */
 	RB_HEAD(session_openers, opener) openers;
@@ -117,6 +116,12 @@ struct session {
 struct seat {
 	struct member member; /* owns its texts */
 	uint64_t since;       /* log index of the list that gave it its role */
+};
+
+/* What may still be promised of a setting. */
+struct lowered {
+	uint64_t longest;
+	uint64_t since; /* log index of the lowering; 0: it is the value in force */
 };
 
 /* A row to be written: which one. What it holds is looked up when rows are asked for. */
@@ -151,7 +156,9 @@ struct tree {
 	struct ballot origin; /* of the entry applied last */
 	uint64_t next_node;  /* the next instance number or session id */
 	uint64_t last_fence;
-	uint64_t nodes_n, bytes, quota_nodes, quota_bytes;
+	uint64_t nodes_n, bytes;
+	struct settings settings; /* all given */
+	struct lowered lowered[SETTING_CODES];
 	size_t sessions_n, locks_held;
 	struct seat *seats; /* by id */
 	size_t seats_n, seats_room;
@@ -284,6 +291,13 @@ enum rc members_begin(struct turn *w, struct wire_list list);
 /* No list, until an epoch brings a new first one. */
 void members_clear(struct tree *t);
 
+/* ---- settings.c ---- */
+
+/* The values of a cell that begins; 0: the default. */
+void settings_begin(struct tree *t, const struct settings *first);
+/* Reads a new cell's first settings; RC_INVAL when they cannot be. */
+enum rc settings_read(struct wire_list list, struct settings *first);
+
 /* ---- results.c: exactly once ---- */
 
 /* What the session's earlier requests mean for this one: RC_OK (decide it now; *kept NULL, or the
@@ -323,6 +337,8 @@ enum rc apply_end_session(struct turn *w, const struct op_end_session *o);
 enum rc apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o);
 enum rc apply_set_members(struct turn *w, const struct op_set_members *o);
 enum rc apply_check_digest(struct turn *w, const struct op_check_digest *o);
+enum rc apply_set_setting(struct turn *w, const struct op_set_setting *o);
+enum rc apply_settle_setting(struct turn *w, const struct op_settle_setting *o);
 enum rc apply_restore(struct turn *w, const struct op_restore *o);
 
 /* ---- changes.c ---- */
@@ -335,6 +351,7 @@ void changed_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t ow
 void changed_session(struct tree *t, uint64_t session);
 void changed_result(struct tree *t, uint64_t session, uint64_t number);
 void changed_member(struct tree *t, uint8_t id);
+void changed_setting(struct tree *t, uint8_t code);
 void changes_forget(struct tree *t);
 /* The row as it is now; false when there is none of this key. Views into the tree. */
 bool row_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row);

@@ -27,8 +27,6 @@ load_meta(struct tree *t, const struct row *row)
 	t->last_fence = NUMBER(meta, last_fence);
 	t->digest = NUMBER(meta, digest);
 	t->bytes_saved = NUMBER(meta, bytes);
-	t->quota_nodes = NUMBER(meta, quota_nodes);
-	t->quota_bytes = NUMBER(meta, quota_bytes);
 	t->members_version = NUMBER(meta, members_version);
 	t->slice = NUMBER(meta, slice);
 	return RC_OK;
@@ -87,13 +85,11 @@ load_session(struct tree *t, const struct row *row)
 	    .nonce = BYTES(sessions, nonce),
 	    .principal = BYTES(sessions, principal),
 	    .host = BYTES(sessions, host),
-	    .lease_ms = (uint32_t)NUMBER(sessions, lease_ms),
 	    .caching = NUMBER(sessions, caching) != 0,
 	};
 
 	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, caching) > 1 ||
-	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST ||
-	    NUMBER(sessions, lease_ms) > UINT32_MAX)
+	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST)
 		return RC_CORRUPT;
 	if (session_find(t, from.id) != NULL || session_by_nonce(t, from.nonce) != NULL)
 		return RC_CORRUPT;
@@ -115,6 +111,21 @@ load_member(struct tree *t, const struct row *row)
 	    !member_sound(&m) || seat_find(t, m.id) != NULL)
 		return RC_CORRUPT;
 	seat_add(t, &m, NUMBER(members, since));
+	return RC_OK;
+}
+
+static enum rc
+load_setting(struct tree *t, const struct row *row)
+{
+	const struct setting_info *info = setting_info(NUMBER(settings, setting));
+	const uint64_t code = NUMBER(settings, setting);
+
+	if (info == NULL || !bytes_equal(BYTES(settings, name), bytes_of(info->name)) ||
+	    NUMBER(settings, longest) > info->highest)
+		return RC_CORRUPT;
+	t->settings.value[code] = NUMBER(settings, value);
+	t->lowered[code].longest = NUMBER(settings, longest);
+	t->lowered[code].since = NUMBER(settings, since);
 	return RC_OK;
 }
 
@@ -277,6 +288,8 @@ tree_load_row(struct tree *t, const struct row *row)
 		return load_session(t, row);
 	case ROWS_members:
 		return load_member(t, row);
+	case ROWS_settings:
+		return load_setting(t, row);
 	case ROWS_nodes:
 		rc = load_node(t, row);
 		if (rc == RC_OK && NUMBER(nodes, creator) != 0)

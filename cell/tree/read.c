@@ -141,9 +141,9 @@ tree_usage(const struct tree *t)
 {
 	return (struct result_usage){
 	    .nodes = t->nodes_n,
-	    .quota_nodes = t->quota_nodes,
+	    .quota_nodes = tree_setting(t, SETTING_quota_nodes),
 	    .bytes = t->bytes,
-	    .quota_bytes = t->quota_bytes,
+	    .quota_bytes = tree_setting(t, SETTING_quota_bytes),
 	    .sessions = t->sessions_n,
 	    .locks_held = t->locks_held,
 	    .applied = t->applied,

@@ -11,8 +11,8 @@
 
 #define ROWS_meta(C) /* one row, id 0 */                                                      \
 	C(i, id) C(i, applied) C(i, origin_round) C(i, origin_replica) C(i, epoch)                \
-	C(i, next_node) C(i, last_fence) C(i, digest) C(i, bytes) C(i, quota_nodes)               \
-	C(i, quota_bytes) C(i, members_version) C(i, slice)
+	C(i, next_node) C(i, last_fence) C(i, digest) C(i, bytes)                                 \
+	C(i, members_version) C(i, slice)
 #define ROWS_nodes(C)                                                                         \
 	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, mtime_ns) \
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
@@ -26,16 +26,17 @@
 	C(i, fence) C(i, delay_s) C(i, earlier_acquisition) C(i, earlier_mode)                    \
 	C(i, earlier_generation) C(i, earlier_fence) C(i, since_ns) C(i, pid) C(i, place)
 #define ROWS_sessions(C)                                                                      \
-	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, lease_ms) C(i, caching)         \
-	C(i, below)
+	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, caching) C(i, below)
 #define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
 #define ROWS_members(C) /* `since`: log index of the list that gave it its role */            \
 	C(i, id) C(i, role) C(t, address) C(b, public_key) C(i, since)
+#define ROWS_settings(C) /* `longest`: may still be promised; `since`: index of the lowering */ \
+	C(i, setting) C(t, name) C(i, value) C(i, longest) C(i, since)
 
 /* T(name, key columns) */
 #define ROWS_TABLES(T)                                                                        \
 	T(meta, 1) T(nodes, 1) T(openers, 2) T(locks, 1) T(holders, 3) T(sessions, 1)             \
-	T(results, 2) T(members, 1)
+	T(results, 2) T(members, 1) T(settings, 1)
 
 enum row_table {
 #define X(name, keys) ROWS_##name,
@@ -55,6 +56,7 @@ enum row_table {
 #define ROW_COLUMN_sessions(kind, name) COL_sessions_##name,
 #define ROW_COLUMN_results(kind, name) COL_results_##name,
 #define ROW_COLUMN_members(kind, name) COL_members_##name,
+#define ROW_COLUMN_settings(kind, name) COL_settings_##name,
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 

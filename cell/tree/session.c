@@ -43,7 +43,6 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->nonce = bytes_copy(from->nonce);
 	s->principal = bytes_copy(from->principal);
 	s->host = bytes_copy(from->host);
-	s->lease_ms = from->lease_ms;
 	s->caching = from->caching;
 	must(RB_INSERT(sessions, &t->sessions, s) == NULL);
 	must(RB_INSERT(nonces, &t->nonces, s) == NULL);
@@ -101,7 +100,6 @@ apply_create_session(struct turn *w, const struct op_create_session *o, struct r
 		if (w->tree->sessions_n >= LIMIT_SESSIONS)
 			return RC_FULL;
 		s = session_add(w->tree, &(struct tree_session){.id = w->tree->next_node++,
-		                                                .lease_ms = o->lease_ms,
 		                                                .caching = o->caching,
 		                                                .nonce = o->nonce,
 		                                                .principal = o->principal,
@@ -149,7 +147,6 @@ show(const struct session *s, struct tree_session *to)
 {
 	*to = (struct tree_session){
 	    .id = s->id,
-	    .lease_ms = s->lease_ms,
 	    .caching = s->caching,
 	    .nonce = s->nonce,
 	    .principal = s->principal,

@@ -57,6 +57,8 @@ tree_slice_digest(const struct tree *t)
 	static const uint64_t meta[3] = {0};
 	uint64_t digest = add_row(0, t, ROWS_meta, meta), at = t->slice;
 
+	for (uint64_t code = 1; code < SETTING_CODES; code++)
+		digest = add_row(digest, t, ROWS_settings, (uint64_t[3]){code});
 	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes_n; i++) {
 		const struct node *n = next_node(t, at);
 

@@ -9,8 +9,8 @@ tree_new(const char *cell)
 
 	t->cell = bytes_to_text(bytes_of(cell));
 	t->next_node = NODE_ROOT;
-	t->quota_nodes = DEFAULT_QUOTA_NODES;
-	t->quota_bytes = DEFAULT_QUOTA_BYTES;
+	settings_begin(t, &(struct settings){0});
+	changes_forget(t);
 	return t;
 }
 

@@ -9,6 +9,7 @@
 #ifndef LSFS_TREE_TREE_H
 #define LSFS_TREE_TREE_H
 
+#include "cell/base/setting.h"
 #include "cell/tree/rows.h"
 #include "cell/wire/types.h"
 
@@ -46,6 +47,7 @@ enum tree_note_kind {
 	TREE_NODE_DELETED,    /* node, parent */
 	TREE_MEMBERS_CHANGED, /* index: the new list's version */
 	TREE_DIGEST_TOLD,     /* index, digest: what a quorum computed there */
+	TREE_SETTING_CHANGED, /* setting; index: of its lowering, 0: it is not lowered */
 };
 
 struct tree_note {
@@ -53,6 +55,7 @@ struct tree_note {
 	uint64_t node, parent, session, owner, acquisition, lock_generation, fence, index, epoch;
 	uint64_t digest;
 	int64_t seconds;
+	uint8_t setting;
 	enum session_end cause;
 	struct ballot ballot;
 };
@@ -138,7 +141,10 @@ struct tree_outcome {
  * - delay_over: only if node, lock generation and `began` are those of the standing delay; RC_OK.
  * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
  *   Before the first one every other command is RC_OLD_EPOCH. If there is no list of members yet,
- *   that of the command is the first one, of version 0; one that cannot be: RC_INVAL.
+ *   that of the command is the first one, of version 0; one that cannot be: RC_INVAL. Likewise
+ *   the settings, by the first epoch of all.
+ * - set_setting: what is outside its limits, or cannot be beside the others: RC_RANGE. A promise
+ *   that is lowered keeps its `longest`, since `index`; settle_setting, which names that, ends it.
  * - set_members: `version` must be that of the list it replaces (RC_CANCELED; also when there is
  *   none). RC_INVAL, unless: it is alone in its entry; ids, keys, and addresses of those not
  *   removed are unique; a new id is greater than all before, so that none is used again; an id
@@ -200,9 +206,20 @@ bool tree_members_go_on(const struct tree *t, struct wire_list list);
 /* Is the principal in /acl/admin, by its name or by `*`? The empty one is nobody. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
 
+/* A setting of the cell: the value in force, and of a promise the longest one that somebody may
+ * still count on. */
+uint64_t tree_setting(const struct tree *t, enum setting which);
+span_t tree_setting_span(const struct tree *t, enum setting which);
+uint64_t tree_setting_longest(const struct tree *t, enum setting which);
+/* Why it can't be set to this, into `why`; false when it can. */
+bool tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *why,
+                          size_t why_size);
+/* The first promise with a code above `after` that was lowered, as the note of its change; false
+ * when there is none. */
+bool tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree_note *lowered);
+
 struct tree_session {
 	uint64_t id;
-	uint32_t lease_ms;
 	bool caching;
 	struct bytes nonce, principal, host; /* views into the tree */
 };

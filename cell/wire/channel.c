@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cell/base/must.h"
+#include "cell/wire/schema.h"
 
 static_assert(CHANNEL_FIRST == 2 * NOISE_KEY + 2 * NOISE_TAG, "e, s and no payload");
 static_assert(CHANNEL_SECOND == NOISE_KEY + NOISE_TAG, "e and no payload");
@@ -18,15 +19,17 @@ put_preamble(uint8_t preamble[CHANNEL_PREAMBLE], enum channel_role role)
 	memcpy(preamble, magic, sizeof magic);
 	preamble[4] = CHANNEL_VERSION;
 	preamble[5] = (uint8_t)role;
+	preamble[6] = WIRE_MINOR & 0xff;
+	preamble[7] = WIRE_MINOR >> 8;
 }
 
 static void
 start_noise(struct channel *c, const uint8_t *remote)
 {
-	uint8_t prologue[CHANNEL_PREAMBLE + CHANNEL_CELL_ID];
+	uint8_t prologue[CHANNEL_PREAMBLE + CELL_ID];
 
 	memcpy(prologue, c->preamble, CHANNEL_PREAMBLE);
-	memcpy(prologue + CHANNEL_PREAMBLE, c->cell_id, CHANNEL_CELL_ID);
+	memcpy(prologue + CHANNEL_PREAMBLE, c->cell_id, CELL_ID);
 	noise_start(&c->noise, c->initiator, (struct bytes){prologue, sizeof prologue}, &c->own,
 	            c->ephemeral_secret, remote);
 	sodium_memzero(c->ephemeral_secret, sizeof c->ephemeral_secret);
@@ -48,7 +51,7 @@ channel_start(struct channel *c, const struct channel_config *config, struct buf
 	c->initiator = config->initiator;
 	c->role = config->role;
 	c->own = *config->own;
-	memcpy(c->cell_id, config->cell_id, CHANNEL_CELL_ID);
+	memcpy(c->cell_id, config->cell_id, CELL_ID);
 	memcpy(c->ephemeral_secret, config->ephemeral_secret, NOISE_KEY);
 	c->in = BUFFER(2 + 65535);
 	if (!c->initiator)
@@ -56,6 +59,7 @@ channel_start(struct channel *c, const struct channel_config *config, struct buf
 	put_preamble(c->preamble, c->role);
 	start_noise(c, config->remote);
 	buffer_put(out, c->preamble, CHANNEL_PREAMBLE);
+	buffer_put(out, c->cell_id, CELL_ID);
 	if (!noise_write(&c->noise, (struct bytes){0}, out))
 		fail(c, "the replica's key is not usable");
 }
@@ -71,22 +75,39 @@ greeted(struct channel *c, struct bytes preamble, struct buffer *out)
 		fail(c, "the peer does not speak this protocol");
 		return;
 	}
-	put_preamble(own, c->initiator ? c->role : CHANNEL_REPLICA);
-	if (!c->initiator)
+	if (!c->initiator) {
+		put_preamble(own, CHANNEL_REPLICA);
 		buffer_put(out, own, sizeof own);
+	}
 	if (preamble.data[4] != CHANNEL_VERSION) {
 		fail(c, "the peer speaks another version of the protocol");
 		return;
 	}
-	if (!c->initiator) {
-		c->role = preamble.data[5];
-		memcpy(c->preamble, preamble.data, CHANNEL_PREAMBLE);
-		start_noise(c, NULL);
-		if (c->role != CHANNEL_CLIENT && c->role != CHANNEL_REPLICA)
-			fail(c, "the peer comes in an unknown role");
+	c->minor = (uint16_t)(preamble.data[6] | preamble.data[7] << 8);
+	c->state = CHANNEL_NAMING;
+	if (c->initiator)
+		return;
+	c->role = preamble.data[5];
+	memcpy(c->preamble, preamble.data, CHANNEL_PREAMBLE);
+	if (c->role != CHANNEL_CLIENT && c->role != CHANNEL_REPLICA)
+		fail(c, "the peer comes in an unknown role");
+}
+
+static void
+named(struct channel *c, struct bytes id, struct buffer *out)
+{
+	static const uint8_t none[CELL_ID];
+	const bool same = memcmp(id.data, c->cell_id, CELL_ID) == 0;
+
+	if (!c->initiator)
+		buffer_put(out, same ? c->cell_id : none, CELL_ID);
+	if (!same) {
+		fail(c, CHANNEL_OTHER_CELL);
+		return;
 	}
-	if (c->state == CHANNEL_GREETING)
-		c->state = CHANNEL_SHAKING;
+	if (!c->initiator)
+		start_noise(c, NULL);
+	c->state = CHANNEL_SHAKING;
 }
 
 static void
@@ -99,7 +120,7 @@ shaken(struct channel *c, struct bytes message, struct buffer *out)
 	if (good && !c->initiator)
 		good = noise_write(&c->noise, (struct bytes){0}, out);
 	if (!good) {
-		fail(c, "the handshake failed: another key, cell or version");
+		fail(c, "the handshake failed: another key");
 		return;
 	}
 	c->state = c->initiator ? CHANNEL_OPEN : CHANNEL_PROVING;
@@ -126,6 +147,8 @@ message_length(const struct channel *c)
 	switch (c->state) {
 	case CHANNEL_GREETING:
 		return CHANNEL_PREAMBLE;
+	case CHANNEL_NAMING:
+		return CELL_ID;
 	case CHANNEL_SHAKING:
 		return c->initiator ? CHANNEL_SECOND : CHANNEL_FIRST;
 	default:
@@ -161,6 +184,8 @@ channel_receive(struct channel *c, struct bytes from, struct buffer *out, struct
 
 		if (c->state == CHANNEL_GREETING) {
 			greeted(c, message, out);
+		} else if (c->state == CHANNEL_NAMING) {
+			named(c, message, out);
 		} else if (c->state == CHANNEL_SHAKING) {
 			shaken(c, message, out);
 		} else {

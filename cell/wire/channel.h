@@ -1,6 +1,8 @@
 /* The secure channel, pure: bytes from the peer in, bytes for the peer and plain text out.
  *
- *   preamble   8 bytes, plain: "lsfs", major version, role, two zeros. Both sides send one.
+ *   preamble   8 bytes, plain: "lsfs", major version, role, minor version. Both sides send one.
+ *   cell       16 bytes, plain: the cell's id. Zeros in an answer: the responder is of another one,
+ *              whose id a stranger is not told.
  *   handshake  Noise IK (wire/noise.h): 96 bytes from the initiator, 48 back. Its prologue is the
  *              initiator's preamble and the cell's id, so that no handshake works for another
  *              version, role or cell.
@@ -10,24 +12,29 @@
  * the initiator's first record has opened: only then did the peer prove that it is there now (a
  * first message can be a replay). So the initiator sends an empty record at once.
  *
- * A preamble of another version is answered by a preamble with ours and the end. */
+ * A preamble of another major version is answered by a preamble with ours and the end. Minor
+ * versions understand each other: each side knows what the other speaks, and sends no more. */
 #ifndef LSFS_WIRE_CHANNEL_H
 #define LSFS_WIRE_CHANNEL_H
 
+#include "cell/base/limit.h"
 #include "cell/wire/noise.h"
 
 enum {
 	CHANNEL_VERSION = 1,
 	CHANNEL_PREAMBLE = 8,
-	CHANNEL_CELL_ID = 32,
 	CHANNEL_FIRST = 96,  /* bytes of the initiator's handshake message */
 	CHANNEL_SECOND = 48, /* and of the responder's */
 };
+
+/* Why a connection to a replica, or from a peer, of another cell fails. */
+#define CHANNEL_OTHER_CELL "it is of another cell"
 
 enum channel_role { CHANNEL_CLIENT = 1, CHANNEL_REPLICA = 2 };
 
 enum channel_state {
 	CHANNEL_GREETING,  /* waiting for the peer's preamble */
+	CHANNEL_NAMING,    /* waiting for the cell that it is of */
 	CHANNEL_SHAKING,   /* waiting for its handshake message */
 	CHANNEL_PROVING,   /* responder: waiting for the first record */
 	CHANNEL_OPEN,
@@ -37,7 +44,7 @@ enum channel_state {
 struct channel_config {
 	bool initiator;
 	enum channel_role role;           /* as what the initiator comes; a responder learns it */
-	uint8_t cell_id[CHANNEL_CELL_ID]; /* the cell's public signing key */
+	uint8_t cell_id[CELL_ID];
 	const struct noise_pair *own;
 	uint8_t ephemeral_secret[NOISE_KEY];
 	const uint8_t *remote;            /* the responder's static key; NULL for a responder */
@@ -47,7 +54,8 @@ struct channel {
 	enum channel_state state;
 	bool initiator;
 	enum channel_role role;
-	uint8_t cell_id[CHANNEL_CELL_ID];
+	uint16_t minor;                     /* what the peer speaks of the major version */
+	uint8_t cell_id[CELL_ID];
 	uint8_t preamble[CHANNEL_PREAMBLE]; /* the initiator's */
 	struct noise_pair own;
 	uint8_t ephemeral_secret[NOISE_KEY];

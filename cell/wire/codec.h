@@ -55,6 +55,8 @@ WIRE_ELEMENT(member)
 WIRE_ELEMENT(mark)
 WIRE_ELEMENT(progress)
 WIRE_ELEMENT(session_row)
+WIRE_ELEMENT(setting_value)
+WIRE_ELEMENT(setting_row)
 #undef WIRE_ELEMENT
 
 /* One line for traces: "request session=7 number=3 op=set_contents{node=5 ...}". Long bytes are

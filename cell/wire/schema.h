@@ -17,6 +17,11 @@
 
 #include "cell/base/limit.h"
 
+/* The minor version: it grows with every message, operation or field that is added. Peers tell it
+ * in the preamble, and nobody sends what the other does not know; the log is written in the version
+ * that the tree names (tree_version), which every member knows. */
+enum { WIRE_MINOR = 0 };
+
 /* ---- parts: shapes that stand inside others ---- */
 
 /* What stat and the generation attributes show, all of it cachable: everything but lock state. */
@@ -123,9 +128,20 @@
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)
 
+/* A setting's value; the codes are those of cell/base/setting.h. */
+#define WIRE_setting_value(F) F(u8, setting, 0) F(u64, value, 0)
+
+/* A setting as the cell has it, for people: it describes itself. */
+#define WIRE_setting_row(F)                                                                   \
+	F(text, name, LIMIT_NAME)                                                                 \
+	F(text, unit, LIMIT_NAME) /* of all these numbers */                                      \
+	F(u64, value, 0)                                                                          \
+	F(u64, longest, 0)        /* that may still be promised; more than `value`: lowered */    \
+	F(u64, lowest, 0) F(u64, highest, 0) F(u64, standard, 0)
+
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)    \
-	S(member) S(mark) S(progress) S(session_row)
+	S(member) S(mark) S(progress) S(session_row) S(setting_value) S(setting_row)
 
 /* ---- operations: what a session asks for ---- */
 
@@ -188,12 +204,12 @@
 /* Commands that only a master proposes. */
 #define WIRE_op_begin_epoch(F) /* the epoch grows by one */                             \
 	F(ballot, ballot, 0)                                                                      \
-	F(list, members, member) /* of a new cell; ignored when the tree has its list */
+	F(list, members, member) /* of a new cell; ignored when the tree has its list */          \
+	F(list, settings, setting_value) /* of a new cell; those that are not there: the default */
 #define WIRE_op_create_session(F)                                                             \
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)                                                                 \
-	F(u32, lease_ms, 0)                                                                       \
 	F(u8, caching, 0)
 #define WIRE_op_grant(F) /* the queue's head gets the lock */                                 \
 	F(u64, session, 0)                                                                        \
@@ -205,6 +221,9 @@
 #define WIRE_op_set_members(F) /* alone in its entry: paxos reads it, too */            \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
 	F(list, members, member)   /* the whole new list */
+#define WIRE_op_set_setting(F) F(u8, setting, 0) F(u64, value, 0)
+#define WIRE_op_settle_setting(F) /* all that was promised before it was lowered is over */  \
+	F(u8, setting, 0) F(u64, since, 0) /* log index of the lowering */
 #define WIRE_op_check_digest(F) /* what a quorum of replicas computed at `index` */     \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
@@ -241,7 +260,9 @@
 	M(67, delay_over, MASTER, none)                                                           \
 	M(68, set_members, MASTER, none)                                                          \
 	M(69, check_digest, MASTER, none)                                                         \
-	M(70, restore, MASTER, none)
+	M(70, restore, MASTER, none)                                                              \
+	M(71, set_setting, MASTER, none)                                                          \
+	M(72, settle_setting, MASTER, none)
 
 /* ---- results: present in a reply when its code is RC_OK (acquired: with RC_QUEUED, too) ---- */
 
@@ -342,7 +363,8 @@
 	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: anyone */      \
 	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
 	F(bytes, key, 32)                                                                         \
-	F(u8, keep_delay, 0)            /* DESTROY_SESSION: its locks keep their delays */
+	F(u8, keep_delay, 0)            /* DESTROY_SESSION: its locks keep their delays */        \
+	F(text, setting, LIMIT_NAME) F(u64, value, 0) /* SET */
 #define WIRE_msg_operated(F)                                                                  \
 	F(u8, rc, 0)                                                                              \
 	F(u64, id, 0)           /* of the replica added */                                        \
@@ -359,6 +381,8 @@
 	F(bytes, data, LIMIT_PART)                                                                \
 	F(u64, checksum, 0)     /* of the data */
 #define WIRE_msg_sessions_request(F) F(u64, after, 0) /* the next ones with greater ids */
+#define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
+#define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)
 #define WIRE_msg_sessions(F) F(u8, more, 0) F(list, sessions, session_row)
 
 /* ---- messages between replicas (cell/paxos) ---- */
@@ -417,6 +441,7 @@
 	M(9, status_request) M(10, status_reply) M(11, members_request) M(12, members)            \
 	M(13, operate) M(14, operated) M(15, copy_request) M(16, copy_part)                       \
 	M(17, sessions_request) M(18, sessions)                                                   \
+	M(19, settings_request) M(20, settings)                                                   \
 	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
 	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)             \
 	M(41, hello) M(42, welcome) M(43, digest)                                                 \

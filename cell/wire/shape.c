@@ -10,6 +10,8 @@ enum {
 	LIST_MAX_mark = LIMIT_MEMBERS,
 	LIST_MAX_progress = LIMIT_MEMBERS,
 	LIST_MAX_session_row = LIMIT_SESSIONS,
+	LIST_MAX_setting_value = LIMIT_SETTINGS,
+	LIST_MAX_setting_row = LIMIT_SETTINGS,
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -44,6 +44,8 @@ union wire_element {
 	struct mark mark;
 	struct progress progress;
 	struct session_row session_row;
+	struct setting_value setting_value;
+	struct setting_row setting_row;
 };
 
 /* One of the alternatives of struct op, struct result or struct message. */

@@ -33,6 +33,19 @@ case_create() {
 	done
 }
 
+case_settings() {
+	"${create[@]}" dc1 --dir "$work/s" "${three[@]}" --set session_lease=15s \
+		--set quota_bytes=2G > "$work/out"
+	grep -qx 'session_lease = 15s' "$work/s/dc1.conf"
+	grep -qx 'quota_bytes = 2G' "$work/s/1/cell.conf"
+	usage "colour=1: no such setting" "${create[@]}" dc1 --dir "$work/t" "${three[@]}" \
+		--set colour=1
+	usage "heartbeat: at most a third" "${create[@]}" dc1 --dir "$work/t" "${three[@]}" \
+		--set heartbeat=400ms
+	usage "only for create" "$LSCTL" cell show --set heartbeat=400ms
+	[ ! -e "$work/t" ]
+}
+
 case_show() {
 	"$LSCTL" cell show --cell "$work/c/dc1.conf" | grep -qE '^replica 3 +\[::1\]:7000$'
 	LSFS_CELL=$work/c/2/cell.conf "$LSCTL" cell show | grep -qE '^cell +dc1$'
@@ -94,7 +107,7 @@ case_wrong_use() {
 	done
 	usage "a:1: given twice" "${create[@]}" dc1 --dir "$work/w" --replica a:1 --replica a:1
 	usage "more than 7" "${create[@]}" dc1 --dir "$work/w" --replica=a:{1,2,3,4,5,6,7,8}
-	usage "neither create nor show" "$LSCTL" cell destroy
+	usage "neither create, show nor set" "$LSCTL" cell destroy
 	usage "only for create" "$LSCTL" cell show --dir "$work/w"
 	[ ! -e "$work/w" ]
 }

@@ -69,7 +69,8 @@ write_much() {
 
 case_start() {
 	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$(free_port)" \
-		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" > /dev/null
+		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" \
+		--set session_lease=15s > /dev/null
 	local i
 	for i in 1 2 3; do start_replica $i; done
 	limit 30 "$LSFS" -o "key=$cell/admin.key,commit=write" "$conf" "$m"
@@ -79,6 +80,23 @@ case_start() {
 	is "$(grep -cE '^[123] +127.0.0.1:[0-9]+ +voter +voting +[0-9]+ +[0-9]+' "$work/out")" 3
 	is "$(grep -c ' master$' "$work/out")" 1
 	echo kept > "$m/kept"
+}
+
+case_settings() {
+	ctl cell show > "$work/out"
+	grep -qE '^session_lease +15s ' "$work/out"
+	grep -qE '^master_lease +500ms ' "$work/out"
+	ctl cell set session_lease=20s
+	ctl cell show | grep -qE '^session_lease +20s .*default 12s$'
+	ctl cell set session_lease=18s
+	ctl --json cell show | python3 -c 'import json, sys
+lease = json.load(sys.stdin)["settings"]["session_lease"]
+assert lease["value"] == 18000 and lease["longest"] == 20000, lease'
+	refused_ctl "session_lease: from 1s to 1m" cell set session_lease=2m
+	refused_ctl "cache_lease: not longer than session_lease" cell set cache_lease=19s
+	one_line 2 "colour=1: no such setting" "$LSCTL" --cell "$conf" cell set colour=1
+	one_line 2 "not NAME=VALUE" "$LSCTL" --cell "$conf" cell set colour
+	one_line 2 "not a number of ms" "$LSCTL" --cell "$conf" cell set heartbeat=100
 }
 
 case_a_new_one_catches_up_and_gets_a_vote() {

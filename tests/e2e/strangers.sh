@@ -52,8 +52,9 @@ case_a_strangers_key() {
 case_another_cell() {
 	limit 5 umount "$m"
 	"$LSCTL" cell create other --dir "$work/other" --replica "127.0.0.1:$port" > /dev/null
-	one_line 1 "another key, or is of another cell" "$LSFS" \
+	one_line 1 "it is of another cell" "$LSFS" \
 		-o "key=$work/other/admin.key,grace=1" "$work/other/other.conf" "$m"
+	said 1 "refused: it is of another cell"
 	! mountpoint -q "$m"
 	mount_cell
 }

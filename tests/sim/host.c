@@ -441,16 +441,13 @@ host_start(struct sim *s, struct host *n)
 	    .members_n = n->disk.file.n,
 	    .members_version = n->disk.file.version,
 	    .digest_every = s->swarm.digest_every,
+	    .settings = sim_settings(s),
 	    .paxos = {.self = (uint8_t)n->id,
-	              .lease = span_ms(LEASE_MS),
-	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
 	              .log_entries = s->swarm.log_entries,
 	              .start = rng_next(&s->rng),
 	              .seed = rng_next(&s->rng)},
 	    .master = {.cell = "sim",
-	               .session_lease = span_ms(s->swarm.session_lease_ms),
-	               .cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS),
 	               .drift_permille = 10},
 	};
 	struct px_recovered recovered;

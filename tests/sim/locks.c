@@ -71,10 +71,9 @@ was_before(const struct sim *s, const struct record *waiter, uint64_t session,
 static bool
 has_time_left(const struct sim *s, const struct item *it, const struct record *waiter)
 {
-	int64_t lease_ms = s->swarm.session_lease_ms;
+	const struct settings settings = sim_settings(s);
+	int64_t lease_ms = (int64_t)settings_value(&settings, SETTING_cache_lease);
 
-	if (lease_ms > DEFAULT_CACHE_LEASE_MS)
-		lease_ms = DEFAULT_CACHE_LEASE_MS;
 	return sim_leases_hold(s) && it->kept && waiter->queued_epoch < s->model.epoch &&
 	       waiter->queued_at < s->model.epoch_from &&
 	       model_caching(&s->model, waiter->session) &&

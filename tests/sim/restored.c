@@ -78,14 +78,10 @@ replica_begins(struct restored *r)
 	    .members = &self,
 	    .members_n = 1,
 	    .paxos = {.self = 1,
-	              .lease = span_ms(500),
-	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
 	              .start = rng_next(&r->s->rng),
 	              .seed = rng_next(&r->s->rng)},
 	    .master = {.cell = "sim",
-	               .session_lease = span_ms(r->s->swarm.session_lease_ms),
-	               .cache_lease = span_ms(DEFAULT_CACHE_LEASE_MS),
 	               .drift_permille = 10},
 	};
 	struct px_recovered recovered;

@@ -34,6 +34,17 @@ sim_fail(struct sim *s, const char *format, ...)
 	abort(); /* main says how to run it again */
 }
 
+struct settings
+sim_settings(const struct sim *s)
+{
+	const uint64_t session = (uint64_t)s->swarm.session_lease_ms;
+	struct settings settings = {.value = {[SETTING_session_lease] = session}};
+
+	if (session < settings_value(&settings, SETTING_cache_lease))
+		settings.value[SETTING_cache_lease] = session;
+	return settings;
+}
+
 bool
 sim_leases_hold(const struct sim *s)
 {

@@ -908,6 +908,8 @@ void sim_run(uint64_t seed, const struct sim_options *options, struct stats *sta
 /* One line what is wrong, and the end of the process. */
 _Noreturn void sim_fail(struct sim *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Those of the cell when it begins. */
+struct settings sim_settings(const struct sim *s);
 /* Do leases prove anything? Not when clocks are wild. */
 bool sim_leases_hold(const struct sim *s);
 int64_t sim_between(struct sim *s, int64_t low, int64_t high);

@@ -181,6 +181,10 @@ put_op(const struct sim *s, struct buffer *to, const struct op *op)
 	case OP_set_members:
 		put_members(to, &op->set_members);
 		return;
+	case OP_set_setting:
+		buffer_printf(to, "set %s to %lu", setting_info(op->set_setting.setting)->name,
+		              (unsigned long)op->set_setting.value);
+		return;
 	default:
 		buffer_printf(to, "%s of %s", wire_op_name(op->code),
 		              trace_path(s, op->code == OP_delay_over ? op->delay_over.node

@@ -169,13 +169,9 @@ lab_boot(struct lab *lab)
 	    .members = &alone,
 	    .members_n = 1,
 	    .paxos = {.self = 1,
-	              .lease = span_ms(500),
-	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
 	              .seed = 1},
 	    .master = {.cell = "lab",
-	               .session_lease = span_ms(lab->lease_ms),
-	               .cache_lease = span_ms(LAB_CACHE_LEASE_MS),
 	               .drift_permille = 10},
 	};
 	struct px_recovered recovered = {.incarnation = 1, .promised = lab->promised};
@@ -209,7 +205,6 @@ lab_new(void)
 
 	lab->now = (mono_t){span_s(1000).ns};
 	lab->wall_ns = span_s(1700000000).ns;
-	lab->lease_ms = LAB_LEASE_MS;
 	lab->trace = BUFFER(1 << 20);
 	lab_boot(lab);
 	elect(lab);
@@ -574,4 +569,27 @@ lab_look(struct lab_client *c, uint64_t node)
 
 	assert_int_equal(lab_call(c, &op, &result), RC_OK);
 	return result.lock;
+}
+
+enum rc
+lab_set_setting(struct lab *lab, const char *name, uint64_t value)
+{
+	struct lab_client operator = lab_connect(lab, 0);
+	const struct message ask = {
+	    .code = MSG_operate,
+	    .operate = {.what = OPERATION_SET, .setting = bytes_of(name), .value = value},
+	};
+	const struct message *answer;
+
+	lab_send(&operator, &ask);
+	answer = lab_take(&operator, MSG_operated);
+	assert_non_null(answer);
+	lab_disconnect(&operator);
+	return answer->operated.rc;
+}
+
+void
+lab_setting(struct lab *lab, const char *name, uint64_t value)
+{
+	assert_int_equal(lab_set_setting(lab, name, value), RC_OK);
 }

@@ -19,7 +19,6 @@ struct lab {
 	struct replica_update update;
 	mono_t now;
 	int64_t wall_ns;
-	int64_t lease_ms; /* of new sessions, from the next boot on */
 	uint64_t next_conn;
 	bool slow_disk;  /* records become durable only by lab_persist */
 	uint64_t ticket; /* of the last records */
@@ -63,6 +62,10 @@ bool lab_closed(const struct lab *lab, uint64_t conn);
 
 /* A connection, and one with a session opened on it. `name` seeds the nonce. */
 struct lab_client lab_connect(struct lab *lab, uint8_t name);
+/* An operator changes a setting of the cell; what the cell answers. */
+enum rc lab_set_setting(struct lab *lab, const char *name, uint64_t value);
+/* The same, and expects that it is done. */
+void lab_setting(struct lab *lab, const char *name, uint64_t value);
 struct lab_client lab_open(struct lab *lab, uint8_t name);
 /* The same, with leave to cache. */
 struct lab_client lab_open_caching(struct lab *lab, uint8_t name);

@@ -249,13 +249,9 @@ cell_start(struct cell_replica *r)
 	    .digest_every = r->cell->digest_every,
 	    .paxos = {.self = r->id,
 	              .start = r->cell->seed * 1000000 + r->id * 1000 + r->life,
-	              .lease = span_ms(500),
-	              .heartbeat = span_ms(100),
 	              .drift_permille = 10,
 	              .seed = r->cell->seed * 1000000 + r->id + r->life},
 	    .master = {.cell = "cell",
-	               .session_lease = span_ms(CELL_LEASE_MS),
-	               .cache_lease = span_ms(CELL_CACHE_LEASE_MS),
 	               .drift_permille = 10},
 	};
 

@@ -12,6 +12,7 @@
 
 #include "cell/base/rng.h"
 #include "cell/wire/channel.h"
+#include "cell/wire/schema.h"
 
 struct end {
 	struct channel channel;
@@ -124,9 +125,15 @@ test_another_cell_or_key(void **state)
 
 	(void)state;
 	start(&e, 8, 9, NULL);
-	settle(&e, 1000);
+	carry(&e.client, &e.server, 1000);
 	assert_int_equal(e.server.channel.state, CHANNEL_FAILED);
+	assert_string_equal(e.server.channel.why, CHANNEL_OTHER_CELL);
 	assert_int_equal(e.server.plain.len, 0);
+	assert_int_equal(e.server.out.len, CHANNEL_PREAMBLE + CELL_ID);
+	assert_memory_equal(e.server.out.data + CHANNEL_PREAMBLE, (uint8_t[CELL_ID]){0}, CELL_ID);
+	carry(&e.server, &e.client, 1000);
+	assert_int_equal(e.client.channel.state, CHANNEL_FAILED);
+	assert_string_equal(e.client.channel.why, CHANNEL_OTHER_CELL);
 	end(&e);
 	start(&e, 9, 9, &other);
 	settle(&e, 1000);
@@ -150,6 +157,28 @@ test_another_version(void **state)
 	carry(&e.server, &e.client, 1000);
 	assert_int_equal(e.client.channel.state, CHANNEL_FAILED);
 	assert_non_null(strstr(e.client.channel.why, "version"));
+	end(&e);
+}
+
+/* A peer with more to say than we understand is let in, and known. */
+static void
+test_another_minor_version(void **state)
+{
+	struct ends e;
+
+	(void)state;
+	start(&e, 9, 9, NULL);
+	settle(&e, 1000);
+	assert_int_equal(e.server.channel.minor, WIRE_MINOR);
+	assert_int_equal(e.client.channel.minor, WIRE_MINOR);
+	end(&e);
+	start(&e, 9, 9, NULL);
+	carry(&e.client, &e.server, 1000);
+	e.server.out.data[6] = 5;
+	e.server.out.data[7] = 1;
+	settle(&e, 1000);
+	assert_int_equal(e.client.channel.state, CHANNEL_OPEN);
+	assert_int_equal(e.client.channel.minor, 0x105);
 	end(&e);
 }
 
@@ -184,7 +213,7 @@ test_nothing_before_the_proof(void **state)
 	memset(e.server.channel.ephemeral_secret, 5, NOISE_KEY);
 	channel_receive(&e.server.channel, first, &e.server.out, &e.server.plain);
 	assert_int_equal(e.server.channel.state, CHANNEL_PROVING);
-	assert_int_equal(e.server.out.len, CHANNEL_PREAMBLE + CHANNEL_SECOND);
+	assert_int_equal(e.server.out.len, CHANNEL_PREAMBLE + CELL_ID + CHANNEL_SECOND);
 	channel_receive(&e.server.channel,
 	                (struct bytes){(const uint8_t *)"\x10\0xxxxxxxxxxxxxxxx", 18},
 	                &e.server.out, &e.server.plain);
@@ -232,6 +261,7 @@ main(void)
 	    cmocka_unit_test(test_conversation_in_pieces),
 	    cmocka_unit_test(test_another_cell_or_key),
 	    cmocka_unit_test(test_another_version),
+	    cmocka_unit_test(test_another_minor_version),
 	    cmocka_unit_test(test_another_role_than_greeted),
 	    cmocka_unit_test(test_nothing_before_the_proof),
 	    cmocka_unit_test(test_random_bytes),

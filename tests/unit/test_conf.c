@@ -14,6 +14,7 @@
 #include "cell/io/conf.h"
 
 #define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+#define ID "AAAAAAAAAAAAAAAAAAAAAA"
 
 static char directory[] = "/tmp/test_conf.XXXXXX";
 static char path[64];
@@ -148,7 +149,7 @@ test_by_hand(void **state)
 	struct conf conf;
 
 	(void)state;
-	put_file("; a comment\n\n[cell]\n  name: x  \nsigning_key=" KEY "\r\n"
+	put_file("; a comment\n\n[cell]\n  name: x  \nid = " ID "\nsigning_key=" KEY "\r\n"
 	         "# another\n[replica 7]\naddress =\n");
 	if (!conf_read(path, &conf, why, sizeof why))
 		fail_msg("%s", why);
@@ -158,7 +159,7 @@ test_by_hand(void **state)
 	assert_string_equal(conf.replicas[0].address, "");
 }
 
-#define GOOD_CELL "[cell]\nname = a\nsigning_key = " KEY "\n"
+#define GOOD_CELL "[cell]\nname = a\nid = " ID "\nsigning_key = " KEY "\n"
 #define GOOD_REPLICA "[replica 1]\naddress =\n"
 
 static void
@@ -169,24 +170,26 @@ test_refused(void **state)
 	(void)state;
 	assert_refused("", "no name");
 	assert_refused(GOOD_CELL, "no [replica");
-	assert_refused("[cell]\nname = a\n" GOOD_REPLICA, "no signing_key");
+	assert_refused("[cell]\nname = a\n" GOOD_REPLICA, "no id in [cell]");
+	assert_refused("[cell]\nname = a\nid = " ID "\n" GOOD_REPLICA, "no signing_key");
+	assert_refused("[cell]\nname = a\nid = AAA\n", ":3: id: not a cell's id: AAA");
 	assert_refused("[cell]\nname = ../etc\n", ":2: name: not a cell's name: ../etc");
 	assert_refused("[cell]\nname = a\nname = b\n", ":3: name: given twice: b");
 	assert_refused("[cell]\nname = a\nsigning_key = AAA\n", ":3: signing_key: not a key: AAA");
 	assert_refused(GOOD_CELL "colour = red\n" GOOD_REPLICA,
-	               ":4: unknown setting in [cell]: colour = red");
-	assert_refused(GOOD_CELL "[replica 0]\naddress =\n", ":5: unknown section [replica 0]");
+	               ":5: unknown setting in [cell]: colour = red");
+	assert_refused(GOOD_CELL "[replica 0]\naddress =\n", ":6: unknown section [replica 0]");
 	assert_refused(GOOD_CELL "[replica 256]\naddress =\n", "[replica 256]");
 	assert_refused(GOOD_CELL "[replica 1x]\naddress =\n", "[replica 1x]");
-	assert_refused(GOOD_CELL GOOD_REPLICA GOOD_REPLICA, ":7: address: given twice");
+	assert_refused(GOOD_CELL GOOD_REPLICA GOOD_REPLICA, ":8: address: given twice");
 	assert_refused(GOOD_CELL "[replica 1]\nport = 7\n",
-	               ":5: unknown setting in [replica 1]: port");
-	assert_refused(GOOD_CELL GOOD_REPLICA "nonsense\n", ":6: not \"[section]\"");
+	               ":6: unknown setting in [replica 1]: port");
+	assert_refused(GOOD_CELL GOOD_REPLICA "nonsense\n", ":7: not \"[section]\"");
 	assert_refused("\x7f" "ELF\x01\x01", ":1: not");
 	assert_refused(GOOD_CELL "[replica 1]\naddress = nowhere\n",
-	               ":5: address: not HOST:PORT: nowhere");
+	               ":6: address: not HOST:PORT: nowhere");
 	snprintf(longer, sizeof longer, "%s[replica 1]\naddress = %0400d\n", GOOD_CELL, 7);
-	assert_refused(longer, ":5: line too long");
+	assert_refused(longer, ":6: line too long");
 	unlink(path);
 	assert_false(conf_read(path, &(struct conf){0}, why, sizeof why));
 	assert_non_null(strstr(why, "No such file"));
@@ -208,26 +211,58 @@ test_network_refused(void **state)
 	if (!conf_read(path, &conf, why, sizeof why))
 		fail_msg("%s", why);
 	assert_refused(GOOD_CELL FIRST SECOND, "no admin_key");
-	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":5: admin_key: given twice");
-	assert_refused(GOOD_CELL "version = 1\nversion = 2\n", ":5: version: given twice: 2");
-	assert_refused(GOOD_CELL "version = 0\n", ":4: version: not a log index: 0");
-	assert_refused(GOOD_CELL "version = -1\n", ":4: version: not a log index: -1");
-	assert_refused(GOOD_CELL "version = 1x\n", ":4: version: not a log index: 1x");
-	assert_refused(GOOD_CELL "admin_key = x\n" FIRST, ":4: admin_key: not a key: x");
+	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":6: admin_key: given twice");
+	assert_refused(GOOD_CELL "version = 1\nversion = 2\n", ":6: version: given twice: 2");
+	assert_refused(GOOD_CELL "version = 0\n", ":5: version: not a log index: 0");
+	assert_refused(GOOD_CELL "version = -1\n", ":5: version: not a log index: -1");
+	assert_refused(GOOD_CELL "version = 1x\n", ":5: version: not a log index: 1x");
+	assert_refused(GOOD_CELL "admin_key = x\n" FIRST, ":5: admin_key: not a key: x");
 	assert_refused(NETWORK FIRST "[replica 2]\n" KEY_2, "no address in [replica 2]");
 	assert_refused(NETWORK FIRST "[replica 2]\naddress =\n" KEY_2, "no address in [replica 2]");
 	assert_refused(NETWORK FIRST "[replica 2]\naddress = b:1\n", "no key in [replica 2]");
 	assert_refused(GOOD_CELL "[replica 1]\n" KEY_1, "no admin_key");
 	assert_refused(NETWORK "[replica 1]\n" KEY_1, "no address in [replica 1]");
-	assert_refused(NETWORK FIRST KEY_2, ":8: key: given twice");
+	assert_refused(NETWORK FIRST KEY_2, ":9: key: given twice");
 	assert_refused(NETWORK FIRST "[replica 2]\naddress = a:1\n" KEY_2,
 	               "replicas 1 and 2 have the same address: a:1");
 	assert_refused(NETWORK FIRST "[replica 2]\naddress = b:1\n" KEY_1,
 	               "replicas 1 and 2 have the same key");
 	assert_refused(NETWORK FIRST SECOND "[replica 3]\naddress = c:1\nkey = QQ\n",
 	               "key: not a key: QQ");
-	assert_refused(NETWORK FIRST "role = boss\n", ":8: role: neither voter nor learner: boss");
-	assert_refused(NETWORK FIRST "role = voter\nrole = learner\n", ":9: role: given twice");
+	assert_refused(NETWORK FIRST "role = boss\n", ":9: role: neither voter nor learner: boss");
+	assert_refused(NETWORK FIRST "role = voter\nrole = learner\n", ":10: role: given twice");
+}
+
+static void
+test_settings(void **state)
+{
+	struct conf conf;
+
+	(void)state;
+	put_file(GOOD_CELL "[settings]\nsession_lease = 20s\nquota_bytes = 3G\nheartbeat = 150ms\n"
+	         GOOD_REPLICA);
+	if (!conf_read(path, &conf, why, sizeof why))
+		fail_msg("%s", why);
+	assert_int_equal(settings_value(&conf.settings, SETTING_session_lease), 20000);
+	assert_int_equal(settings_value(&conf.settings, SETTING_quota_bytes), 3ull << 30);
+	assert_int_equal(settings_value(&conf.settings, SETTING_heartbeat), 150);
+	assert_int_equal(settings_value(&conf.settings, SETTING_cache_lease), 5000);
+	assert_int_equal(conf_replace(path, &conf), 0);
+	assert_true(conf_read(path, &conf, why, sizeof why));
+	assert_int_equal(settings_value(&conf.settings, SETTING_heartbeat), 150);
+	assert_refused(GOOD_CELL "[settings]\ncolour = 1\n", ":6: unknown setting: colour");
+	assert_refused(GOOD_CELL "[settings]\nheartbeat = 7\n",
+	               ":6: heartbeat: not a number of ms: 7");
+	assert_refused(GOOD_CELL "[settings]\nquota_nodes = 7s\n",
+	               ":6: quota_nodes: not a number of count: 7s");
+	assert_refused(GOOD_CELL "[settings]\nheartbeat = 1s\nheartbeat = 1s\n",
+	               ":7: heartbeat: given twice");
+	assert_refused(GOOD_CELL "[settings]\nsession_lease = 2m\n" GOOD_REPLICA,
+	               "session_lease: from 1s to 1m");
+	assert_refused(GOOD_CELL "[settings]\nsession_lease = 4s\n" GOOD_REPLICA,
+	               "cache_lease: not longer than session_lease");
+	assert_refused(GOOD_CELL "[settings]\nheartbeat = 167ms\n" GOOD_REPLICA,
+	               "heartbeat: at most a third of master_lease");
 }
 
 /* What a replica that joins is given: members that came and went before it. */
@@ -288,6 +323,7 @@ main(void)
 	    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
 	    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
 	    cmocka_unit_test(test_unreadable), cmocka_unit_test(test_learner),
+	    cmocka_unit_test(test_settings),
 	};
 	int failed;
 

@@ -214,7 +214,7 @@ visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
 	struct net_config config = {.own = pair};
 
 	memset(v, 0, sizeof *v);
-	memcpy(config.cell_id, p->conf.signing_public, sizeof config.cell_id);
+	memcpy(config.cell_id, p->conf.id, sizeof config.cell_id);
 	config.callbacks =
 	    (struct net_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
 	assert_int_equal(net_new(&v->net, &p->loop, &config), 0);

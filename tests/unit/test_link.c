@@ -246,7 +246,7 @@ start_server(struct play *p, int i)
 
 	s->pair = pair_of((uint8_t)(10 + i));
 	s->welcome = true;
-	memcpy(config.cell_id, p->conf.signing_public, sizeof config.cell_id);
+	memcpy(config.cell_id, p->conf.id, sizeof config.cell_id);
 	config.callbacks =
 	    (struct net_callbacks){server_opened, server_frame, server_closed, s};
 	assert_int_equal(net_new(&s->net, &p->loop, &config), 0);

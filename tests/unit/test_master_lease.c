@@ -97,8 +97,6 @@ office_new(uint64_t *session)
 	struct master_config config = {
 	    .cell = "lab",
 	    .replica = 1,
-	    .session_lease = span_s(12),
-	    .cache_lease = span_s(5),
 	    .drift_permille = 10};
 	struct message open = {.code = MSG_open_session};
 	struct office *o = calloc(1, sizeof *o);

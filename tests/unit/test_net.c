@@ -646,7 +646,7 @@ open_deaf(struct pair *p)
 	struct buffer out = BUFFER(4096), plain = BUFFER(4096);
 	struct channel_config config = {.initiator = true, .role = CHANNEL_CLIENT, .own = &own};
 	struct channel channel;
-	uint8_t answer[CHANNEL_PREAMBLE + CHANNEL_SECOND];
+	uint8_t answer[CHANNEL_PREAMBLE + CELL_ID + CHANNEL_SECOND];
 	int fd = knock(p);
 
 	memset(config.cell_id, 7, sizeof config.cell_id);

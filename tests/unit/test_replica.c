@@ -256,8 +256,7 @@ members_after_hearing(uint64_t own_version, uint64_t version, int n)
 	const struct replica_config config = {
 		.members = four, .members_n = 3, .members_version = own_version,
 		.paxos = {.self = 1, .lease = span_ms(500), .heartbeat = span_ms(100), .seed = 1},
-		.master = {.cell = "lab", .session_lease = span_ms(12000),
-		           .cache_lease = span_ms(5000)},
+		.master = {.cell = "lab", .drift_permille = 0},
 	};
 	const struct px_recovered recovered = {.incarnation = 2, .promised = {1, 2}};
 	struct buffer packed = BUFFER(1000), frame = BUFFER(2000);

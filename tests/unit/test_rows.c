@@ -241,18 +241,26 @@ test_damage_is_told(void **state)
 	row_store_free(&whole);
 }
 
-/* ---- quotas, which are set in the row of meta ---- */
+/* ---- quotas ---- */
+
+static void
+set_row(struct row_store *store, enum setting which, int64_t value)
+{
+	struct row *row = row_store_find(store, ROWS_settings, 0);
+
+	while (row->table != ROWS_settings || row->values[0].number != which)
+		row++;
+	row->values[COL_settings_value].number = row->values[COL_settings_longest].number = value;
+}
 
 static void
 set_quota(struct fixture *f, struct row_store *store, int64_t nodes, int64_t bytes)
 {
-	struct row *meta;
 	char why[100];
 
 	row_store_save(store, f->tree);
-	meta = row_store_find(store, ROWS_meta, 0);
-	meta->values[COL_meta_quota_nodes].number = nodes;
-	meta->values[COL_meta_quota_bytes].number = bytes;
+	set_row(store, SETTING_quota_nodes, nodes);
+	set_row(store, SETTING_quota_bytes, bytes);
 	tree_free(f->tree);
 	f->tree = row_store_load(store, why, sizeof why);
 	assert_non_null(f->tree);

@@ -439,7 +439,7 @@ test_usage(void **state)
 	assert_int_equal(look(f, READER, OP(get_usage)), RC_OK);
 	before = f->answer.usage;
 	assert_int_equal(before.nodes, 4);
-	assert_int_equal(before.quota_nodes, DEFAULT_QUOTA_NODES);
+	assert_int_equal(before.quota_nodes, tree_setting(f->tree, SETTING_quota_nodes));
 	assert_int_equal(before.sessions, 1);
 	file = new_file(f, NODE_ROOT, "f");
 	write_file(f, file, "12345");

@@ -505,9 +505,9 @@ test_slices_cover_locks_and_counters(void **state)
 	row_store_save(&store, f->tree);
 	for (size_t i = 0; i < store.rows.n; i++) {
 		enum row_table table = store.rows.rows[i].table;
-		int column = table == ROWS_holders ? COL_holders_pid
-		             : table == ROWS_meta  ? COL_meta_quota_bytes
-		                                   : -1;
+		int column = table == ROWS_holders    ? COL_holders_pid
+		             : table == ROWS_meta     ? COL_meta_last_fence
+		                                      : -1;
 		struct tree *t;
 
 		if (column < 0)

@@ -14,7 +14,6 @@ test_create_session(void **state)
 	assert_int_equal(tree_session_by_nonce(f->tree, bytes_of("0123456789abcdef")), s);
 	assert_int_equal(tree_session_by_nonce(f->tree, bytes_of("0123456789abcde")), 0);
 	assert_true(tree_session(f->tree, s, &found));
-	assert_int_equal(found.lease_ms, 12000);
 	assert_true(bytes_equal(found.host, bytes_of("here")));
 	assert_false(tree_session(f->tree, s + 1, &found));
 	assert_true(tree_session_after(f->tree, 0, &found));
@@ -23,7 +22,7 @@ test_create_session(void **state)
 	assert_int_equal(found.id, s);
 	assert_false(tree_session_after(f->tree, s, &found));
 	assert_false(tree_session_after(f->tree, UINT64_MAX, &found));
-	assert_int_equal(run(f, 0, OP(create_session, .lease_ms = 1)), RC_INVAL);
+	assert_int_equal(run(f, 0, OP(create_session, .caching = 1)), RC_INVAL);
 }
 
 static enum rc

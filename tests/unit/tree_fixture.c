@@ -148,7 +148,7 @@ uint64_t
 new_session(struct fixture *f, const char *nonce)
 {
 	assert_int_equal(run(f, 0,
-	                     OP(create_session, .nonce = bytes_of(nonce), .lease_ms = 12000,
+	                     OP(create_session, .nonce = bytes_of(nonce), 
 	                        .principal = bytes_of("admin"), .host = bytes_of("here"))),
 	                 RC_OK);
 	return f->answer.session.session;

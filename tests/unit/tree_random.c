@@ -275,12 +275,33 @@ random_restore(struct rng *r)
 }
 
 static struct op
+random_setting(struct rng *r, const struct tree *t)
+{
+	const uint8_t code = (uint8_t)rng_below(r, SETTING_CODES + 1);
+	const struct setting_info *info = setting_info(code);
+	struct tree_note lowered = {.setting = code, .index = 1};
+
+	tree_setting_lowered_after(t, 0, &lowered);
+	if (rng_chance(r, 400))
+		return (struct op){
+		    .code = OP_settle_setting,
+		    .settle_setting = {lowered.setting, lowered.index - rng_chance(r, 100)}};
+	return (struct op){
+	    .code = OP_set_setting,
+	    .set_setting = {code, info == NULL ? rng_below(r, 3)
+	                                       : info->lowest - 1 +
+	                                             rng_below(r, info->standard * 2)}};
+}
+
+static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 11)) {
+	switch (rng_below(r, 12)) {
 	case 0:
 		return (struct op){.code = OP_begin_epoch,
 		                   .begin_epoch = {{rng_next(r), 1}, random_members(r, t)}};
+	case 11:
+		return random_setting(r, t);
 	case 8:
 	case 9:
 		return random_set_members(r, t);

@@ -1,0 +1,57 @@
+/* The settings of a cell: replicated numbers that operators change while it runs. Each is described
+ * once, in this table; the value in force is in the tree (tree_setting). */
+#ifndef LSFS_BASE_SETTING_H
+#define LSFS_BASE_SETTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "cell/base/mono.h"
+
+/* S(code, name, unit, kind, lowest, highest, default). Codes are on the wire and in the log: they
+ * keep their numbers. Units: ms, count, bytes. A PROMISE is a length that clients were promised: a
+ * lowered one counts on, for a new master, until all that was promised has ended. */
+#define SETTINGS(S)                                                                            \
+	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */         \
+	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                                      \
+	S(3, master_lease, ms, PLAIN, 200, 60000, 500)                                         \
+	S(4, heartbeat, ms, PLAIN, 20, 20000, 100)                                             \
+	S(5, disk_patience, ms, PLAIN, 1000, 600000, 5000)                                     \
+	S(6, quota_nodes, count, PLAIN, 1, 1ull << 32, 1000000)                               \
+	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)
+
+enum setting {
+#define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,
+	SETTINGS(X)
+#undef X
+	SETTING_CODES, /* one more than the last */
+};
+
+struct setting_info {
+	const char *name, *unit;
+	bool promise;
+	uint64_t lowest, highest, standard;
+};
+
+/* A value for each code; 0: not given, the default counts. */
+struct settings {
+	uint64_t value[SETTING_CODES];
+};
+
+/* NULL: there is no such setting. */
+const struct setting_info *setting_info(uint64_t code);
+/* The code of a name; 0: no setting has it. */
+uint8_t setting_named(const char *name, size_t len);
+/* A value as people write it: a number, behind a length `ms`, `s` or `m`, behind bytes maybe K, M
+ * or G (powers of 1,024). False when it is none, or too great for 64 bits. */
+bool setting_parse(uint8_t code, const char *text, uint64_t *value);
+/* The same the other way round. */
+enum { SETTING_TEXT = 32 };
+void setting_print(uint8_t code, uint64_t value, char text[SETTING_TEXT]);
+
+uint64_t settings_value(const struct settings *s, enum setting which);
+span_t settings_span(const struct settings *s, enum setting which);
+/* Why these values can't be in force together, into `why`; false when nothing is wrong. */
+bool settings_wrong(const struct settings *s, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,56 @@
+/* Promises that were lowered: their earlier length counts for a new master until all that was
+ * promised has ended, one old length after the lowering or the beginning of this epoch. Then an
+ * entry says so. */
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+void
+m_lowered_note(struct master *m, const struct tree_note *note)
+{
+	struct alarm *a = &m->lowered[note->setting];
+	span_t longest = m_lease_longest(m, (enum setting)note->setting);
+
+	if (note->index == 0) {
+		m_alarm_off(m, a);
+		return;
+	}
+	m->lowered_since[note->setting] = note->index;
+	m_alarm_set(m, a, mono_add(mono_add(m->now, longest), m_lease_margin(m, longest)));
+}
+
+void
+m_lowered_init(struct master *m)
+{
+	for (uint8_t code = 1; code < SETTING_CODES; code++)
+		m->lowered[code] =
+		    (struct alarm){.at = MONO_NEVER, .kind = ALARM_SETTING, .id = code};
+}
+
+void
+m_lowered_begin(struct master *m)
+{
+	struct tree_note lowered = {.setting = 0};
+
+	while (tree_setting_lowered_after(m->tree, lowered.setting, &lowered))
+		m_lowered_note(m, &lowered);
+}
+
+void
+m_lowered_end(struct master *m)
+{
+	for (uint8_t code = 1; code < SETTING_CODES; code++)
+		m_alarm_off(m, &m->lowered[code]);
+}
+
+void
+m_lowered_ring(struct master *m, uint8_t code)
+{
+	struct op op = {
+	    .code = OP_settle_setting,
+	    .settle_setting = {.setting = code, .since = m->lowered_since[code]},
+	};
+
+	m_alarm_off(m, &m->lowered[code]);
+	m_propose(m, 0, &op);
+	m_propose_flush(m);
+}

@@ -1,0 +1,60 @@
+/* The settings as a replica goes by them, and as it tells them. */
+#include "cell/base/must.h"
+#include "cell/replica_internal.h"
+#include "cell/wire/codec.h"
+
+span_t
+r_settings_span(const struct replica *r, enum setting which)
+{
+	if (tree_epoch(r->tree) == 0)
+		return settings_span(&r->config.settings, which);
+	return tree_setting_span(r->tree, which);
+}
+
+struct wire_list
+r_settings_first(const struct replica *r, struct buffer *packed)
+{
+	uint32_t n = 0;
+
+	for (uint8_t code = 1; code < SETTING_CODES && tree_epoch(r->tree) == 0; code++) {
+		const struct setting_value v = {code, r->config.settings.value[code]};
+
+		if (v.value == 0)
+			continue;
+		wire_put_setting_value(packed, &v);
+		n++;
+	}
+	return (struct wire_list){buffer_view(packed), n};
+}
+
+void
+r_settings_changed(struct replica *r)
+{
+	px_set_lease(r->px, tree_setting_span(r->tree, SETTING_master_lease),
+	             tree_setting_span(r->tree, SETTING_heartbeat));
+}
+
+void
+r_settings_tell(struct replica *r, uint64_t conn)
+{
+	struct buffer rows = BUFFER(LIMIT_FRAME);
+	struct message m = {.code = MSG_settings, .settings.applied = tree_applied(r->tree)};
+
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		const struct setting_info *info = setting_info(code);
+		const struct setting_row row = {
+			.name = bytes_of(info->name), .unit = bytes_of(info->unit),
+			.value = tree_setting(r->tree, code),
+			.longest = tree_setting_longest(r->tree, code),
+			.lowest = info->lowest, .highest = info->highest,
+			.standard = info->standard,
+		};
+
+		wire_put_setting_row(&rows, &row);
+		m.settings.settings.count++;
+	}
+	must(!rows.failed);
+	m.settings.settings.packed = buffer_view(&rows);
+	r_answer(r, conn, &m);
+	buffer_free(&rows);
+}

@@ -1,0 +1,123 @@
+/* The settings of the cell. A promised length that is lowered counts on as the longest until the
+ * master says that all promises of it have ended: a master that comes in between waits so long. */
+#include <stdio.h>
+#include "cell/tree/internal.h"
+
+uint64_t
+tree_setting(const struct tree *t, enum setting which)
+{
+	return settings_value(&t->settings, which);
+}
+
+span_t
+tree_setting_span(const struct tree *t, enum setting which)
+{
+	return settings_span(&t->settings, which);
+}
+
+uint64_t
+tree_setting_longest(const struct tree *t, enum setting which)
+{
+	return t->lowered[which].longest;
+}
+
+bool
+tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree_note *lowered)
+{
+	for (uint8_t code = after + 1; code < SETTING_CODES; code++) {
+		if (t->lowered[code].since == 0)
+			continue;
+		*lowered = (struct tree_note){.kind = TREE_SETTING_CHANGED, .setting = code,
+		                              .index = t->lowered[code].since};
+		return true;
+	}
+	return false;
+}
+
+bool
+tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *why,
+                     size_t why_size)
+{
+	struct settings with = t->settings;
+
+	if (setting_info(code) == NULL || value == 0) {
+		snprintf(why, why_size, "no such setting");
+		return true;
+	}
+	with.value[code] = value;
+	return settings_wrong(&with, why, why_size);
+}
+
+static void
+settled(struct tree *t, uint8_t code)
+{
+	t->lowered[code] = (struct lowered){.longest = t->settings.value[code]};
+}
+
+void
+settings_begin(struct tree *t, const struct settings *first)
+{
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		t->settings.value[code] = settings_value(first, code);
+		settled(t, code);
+		changed_setting(t, code);
+	}
+}
+
+enum rc
+settings_read(struct wire_list list, struct settings *first)
+{
+	struct cursor from = cursor_of(list.packed);
+	struct setting_value v;
+	char why[LIMIT_WHY];
+
+	*first = (struct settings){0};
+	while (wire_next_setting_value(&from, &v)) {
+		if (setting_info(v.setting) == NULL)
+			return RC_INVAL;
+		first->value[v.setting] = v.value;
+	}
+	return settings_wrong(first, why, sizeof why) ? RC_INVAL : RC_OK;
+}
+
+static void
+note_changed(struct turn *w, uint8_t code)
+{
+	struct tree_note *n = note(w, TREE_SETTING_CHANGED, 0);
+
+	n->setting = code;
+	n->index = w->tree->lowered[code].since;
+	changed_setting(w->tree, code);
+}
+
+enum rc
+apply_set_setting(struct turn *w, const struct op_set_setting *o)
+{
+	struct tree *t = w->tree;
+	char why[LIMIT_WHY];
+
+	if (tree_setting_refused(t, o->setting, o->value, why, sizeof why))
+		return RC_RANGE;
+	if (t->settings.value[o->setting] == o->value)
+		return RC_OK;
+	t->settings.value[o->setting] = o->value;
+	if (setting_info(o->setting)->promise && o->value < t->lowered[o->setting].longest)
+		t->lowered[o->setting].since = w->index;
+	else
+		settled(t, o->setting);
+	note_changed(w, o->setting);
+	return RC_OK;
+}
+
+enum rc
+apply_settle_setting(struct turn *w, const struct op_settle_setting *o)
+{
+	struct tree *t = w->tree;
+
+	if (setting_info(o->setting) == NULL || o->since == 0 ||
+	    t->lowered[o->setting].since != o->since)
+		return RC_OK;
+	settled(t, o->setting);
+	note_changed(w, o->setting);
+	return RC_OK;
+}

@@ -1,0 +1,134 @@
+/* The settings of a cell: as it is made, as they are, and changed. */
+#include "ctl/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "cell/wire/codec.h"
+#include "ctl/ask.h"
+#include "ctl/operate.h"
+
+bool
+settings_assign(const char *text, const struct ctl_command *command, struct settings *settings)
+{
+	const char *equals = strchr(text, '=');
+	const uint8_t code = equals == NULL ? 0 : setting_named(text, (size_t)(equals - text));
+	uint64_t value;
+	char why[64];
+
+	if (equals == NULL) {
+		ctl_usage(command, text, "not NAME=VALUE");
+		return false;
+	}
+	if (code == 0) {
+		ctl_usage(command, text, "no such setting");
+		return false;
+	}
+	if (!setting_parse(code, equals + 1, &value) || value == 0) {
+		snprintf(why, sizeof why, "not a number of %s", setting_info(code)->unit);
+		ctl_usage(command, text, why);
+		return false;
+	}
+	settings->value[code] = value;
+	return true;
+}
+
+/* ---- what the cell tells ---- */
+
+static json_t *
+row_json(const struct setting_row *row)
+{
+	json_t *one = json_object();
+
+	json_object_set_new(one, "value", json_integer((json_int_t)row->value));
+	json_object_set_new(one, "unit", json_stringn((const char *)row->unit.data, row->unit.len));
+	json_object_set_new(one, "longest", json_integer((json_int_t)row->longest));
+	json_object_set_new(one, "lowest", json_integer((json_int_t)row->lowest));
+	json_object_set_new(one, "highest", json_integer((json_int_t)row->highest));
+	json_object_set_new(one, "default", json_integer((json_int_t)row->standard));
+	return one;
+}
+
+static void
+on_settings(void *user, const struct message *m)
+{
+	struct cursor rest = cursor_of(m->settings.settings.packed);
+	struct setting_row row;
+	json_t *all = user;
+
+	json_object_clear(all);
+	while (wire_next_setting_row(&rest, &row))
+		json_object_setn_new(all, (const char *)row.name.data, row.name.len,
+		                     row_json(&row));
+}
+
+json_t *
+settings_of_cell(const struct conf *conf, const struct noise_pair *key)
+{
+	json_t *all = json_object();
+
+	if (ask_settings(conf, key, on_settings, all))
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
+static void
+number_text(const json_t *row, const char *name, uint8_t code, char text[SETTING_TEXT])
+{
+	const json_int_t number = json_integer_value(json_object_get(row, name));
+
+	if (code != 0)
+		setting_print(code, (uint64_t)number, text);
+	else
+		snprintf(text, SETTING_TEXT, "%" JSON_INTEGER_FORMAT, number);
+}
+
+/* One that this program does not know is shown as it comes. */
+void
+settings_print(json_t *settings)
+{
+	char value[SETTING_TEXT], lowest[SETTING_TEXT], highest[SETTING_TEXT];
+	char standard[SETTING_TEXT], longest[SETTING_TEXT];
+	const char *name;
+	json_t *row;
+
+	json_object_foreach(settings, name, row) {
+		const uint8_t code = setting_named(name, strlen(name));
+
+		number_text(row, "value", code, value);
+		number_text(row, "lowest", code, lowest);
+		number_text(row, "highest", code, highest);
+		number_text(row, "default", code, standard);
+		number_text(row, "longest", code, longest);
+		printf("%-14s %-8s %s to %s, default %s", name, value, lowest, highest, standard);
+		if (strcmp(value, longest) != 0)
+			printf("; %s was promised and is waited for", longest);
+		putchar('\n');
+	}
+}
+
+/* ---- changing one ---- */
+
+int
+settings_change(const struct ctl *ctl, const char *text, const struct ctl_command *command)
+{
+	struct settings settings = {0};
+	struct operator o;
+	int rc = CTL_OK;
+
+	if (!settings_assign(text, command, &settings))
+		return CTL_USAGE;
+	if (!operate_begin(ctl, &o))
+		return CTL_FAILED;
+	for (uint8_t code = 1; code < SETTING_CODES; code++) {
+		struct msg_operate what = {.what = OPERATION_SET, .value = settings.value[code]};
+
+		if (what.value == 0)
+			continue;
+		what.setting = bytes_of(setting_info(code)->name);
+		rc = operate(&o, &what, NULL) == OPERATE_DONE ? CTL_OK : CTL_FAILED;
+	}
+	operate_end(&o);
+	return rc;
+}

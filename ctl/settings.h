@@ -1,0 +1,21 @@
+/* The settings of a cell, for the tool's commands. */
+#ifndef LSFS_CTL_SETTINGS_H
+#define LSFS_CTL_SETTINGS_H
+
+#include <jansson.h>
+#include "cell/base/setting.h"
+#include "cell/io/conf.h"
+#include "cell/wire/noise.h"
+#include "ctl/ctl.h"
+
+/* NAME=VALUE into `settings`; false after a line. */
+bool settings_assign(const char *text, const struct ctl_command *command,
+                     struct settings *settings);
+/* An object with one object for each setting, as the replica tells it that has applied most of
+ * those that answer; NULL when none does. */
+json_t *settings_of_cell(const struct conf *conf, const struct noise_pair *key);
+void settings_print(json_t *settings);
+/* Has NAME=VALUE put into force; an exit code. */
+int settings_change(const struct ctl *ctl, const char *text, const struct ctl_command *command);
+
+#endif
