@@ -22,9 +22,10 @@ enum {
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_ENTRY_COMMANDS = 4096, /* commands in one log entry */
 
-	LIMIT_IN_FLIGHT = 256,   /* requests of one session that wait for their reply */
+	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
+	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */
+	LIMIT_NUMBERS = 4096,    /* from the oldest unanswered request on a session may give */
 	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
-	LIMIT_KEPT = 1 << 16,    /* results kept for one session until it has them */
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
 	LIMIT_REPLICAS = 7,        /* members of a cell at one time */
 	LIMIT_REPLICA_ID = 255,    /* ids are never used again */

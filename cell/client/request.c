@@ -11,7 +11,7 @@ enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of room that are worth keeping betwe
 static bool
 is_express(enum op_code code)
 {
-	return code == OP_release || code == OP_cancel || code == OP_close_ephemeral;
+	return code == OP_release || code == OP_cancel;
 }
 
 static struct lock_key
@@ -117,10 +117,19 @@ request_land(struct client *c, struct request *r)
 		c->in_flight_n--;
 }
 
+/* The cell keeps results from the oldest unanswered request on: not without end. */
+static bool
+number_free(const struct client *c)
+{
+	const struct request *oldest = TAILQ_FIRST(&c->in_flight);
+
+	return oldest == NULL || c->next_number - oldest->number < LIMIT_NUMBERS;
+}
+
 bool
 client_request_room(const struct client *c)
 {
-	return c->in_flight_n < LIMIT_IN_FLIGHT;
+	return c->in_flight_n < LIMIT_IN_FLIGHT && number_free(c);
 }
 
 bool
@@ -236,7 +245,7 @@ may_pass(struct client *c, const struct request *r)
 {
 	struct request *e;
 
-	if (!r->express || c->express_n >= LIMIT_IN_FLIGHT)
+	if (!r->express || c->express_n >= LIMIT_URGENT || !number_free(c))
 		return false;
 	for (e = TAILQ_FIRST(&c->queue); e != r; e = TAILQ_NEXT(e, entry)) {
 		if (e->ordered || e->node == r->node)

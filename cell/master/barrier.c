@@ -107,10 +107,7 @@ fall(struct master *m)
 
 	m_barrier_clear(m);
 	RB_FOREACH(s, m_session_tree, &m->sessions)
-	{
-		s->awaited = false;
-		m_request_wake(m, s);
-	}
+	s->awaited = false;
 	m_queue_touch_all(m);
 }
 

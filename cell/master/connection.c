@@ -41,6 +41,7 @@ m_connection_send(struct master *m, const struct connection *c, const struct mes
 	wire_put_frame(&frame, message);
 	must(!frame.failed);
 	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
+	m->work += frame.len;
 	u->sends[u->sends_n++] = (struct master_send){.conn = c->id, .frame = buffer_take(&frame)};
 }
 

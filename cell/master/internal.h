@@ -3,7 +3,8 @@
  *   master.c      life, dispatch, the end of each step       alarm.c     what is due when
  *   connection.c  connections and what is sent on them       proposal.c  entries for the log
  *   session.c     opening, attaching, ending sessions        lease.c     when a session expires
- *   keepalive.c   holding and answering KeepAlives           request.c   order, exactly once
+ *   keepalive.c   holding and answering KeepAlives           request.c   exactly once
+ *   order.c       which request may begin when
  *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
  *   waiters.c     the queues of locks, grants                delay.c     lock-delays
  *   ticket.c      places in queues that outlive masters      barrier.c   what a new one waits for
@@ -29,6 +30,9 @@ struct alarm {
 	uint64_t id;
 };
 
+/* Requests of each kind have slots of their own. */
+enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
+
 struct connection {
 	RB_ENTRY(connection) link;
 	uint64_t id;
@@ -44,19 +48,41 @@ struct connection {
 	uint64_t sequence; /* of the last KeepAlive on it */
 };
 
+TAILQ_HEAD(request_list, request);
+
+/* An unanswered command and one of the keys that it touches. */
+struct claim {
+	RB_ENTRY(claim) link; /* by key, number */
+	uint64_t key, number;
+	struct request *request;
+};
+
+struct claim_list {
+	struct claim *claims;
+	size_t n;
+};
+
+RB_HEAD(claim_tree, claim);
+
 /* A request that was not answered yet. */
 struct request {
 	RB_ENTRY(request) link;
+	RB_ENTRY(request) by_name; /* an acquire */
+	struct session *session;
 	uint64_t number, below;
 	enum op_code code;
 	uint64_t node;
-	bool ordered;           /* every later request takes effect after it */
-	bool sweeping;          /* changes other nodes than the one it names */
-	bool urgent;            /* of the kinds that have slots of their own */
+	bool read;
+	bool ordered;           /* every later command takes effect after it */
 	bool parked;            /* not begun; `op` is its own copy */
 	bool cancelled;         /* an acquire that was given up meanwhile */
 	struct bytes op;        /* encoded; the frame's, or owned while parked */
 	struct acquire acquire; /* of an acquire, with the ticket it got */
+	struct footprint footprint;
+	struct claim_list claims, claims_ordered;
+	struct request_list behind; /* that wait for this one */
+	struct request_list *place; /* where it waits itself; NULL: nowhere */
+	TAILQ_ENTRY(request) waits;
 };
 
 /* A cancel or release that came in, kept until its number is below the session's `below`: an
@@ -69,6 +95,7 @@ struct given_up {
 
 RB_HEAD(given_up_tree, given_up);
 RB_HEAD(request_tree, request);
+RB_HEAD(acquire_tree, request);
 
 struct session {
 	RB_ENTRY(session) link;
@@ -87,15 +114,15 @@ struct session {
 	uint64_t held_sequence;
 	mono_t held_since, answer_at;
 	struct request_tree requests;
-	size_t ordinary_n, urgent_n, parked_n;
+	struct acquire_tree acquires; /* of them, by node, owner, acquisition, number */
+	struct claim_tree claims_parked;  /* of commands that have not begun */
+	struct claim_tree claims_begun;   /* of those that have */
+	struct claim_tree claims_ordered; /* of ordered ones, in both cases */
+	size_t slots[SLOT_KINDS];
 	struct given_up_tree given_up;
 	TAILQ_HEAD(given_up_list, given_up) given_up_order;
 	size_t given_up_n;
 	TAILQ_HEAD(session_waiters, waiter) waiters;
-	bool runnable; /* some of its parked requests may begin */
-	TAILQ_ENTRY(session) runnable_entry;
-	bool leaseless; /* some wait for the master's lease */
-	TAILQ_ENTRY(session) leaseless_entry;
 };
 
 /* An acquire in a lock's queue. */
@@ -172,8 +199,9 @@ struct master {
 	TAILQ_HEAD(opens_list, connection) opens; /* that wait for the barrier */
 	struct alarm_tree alarms;
 	TAILQ_HEAD(flight_list, flight) flights;
-	TAILQ_HEAD(runnable_list, session) runnable;
-	TAILQ_HEAD(leaseless_list, session) leaseless;
+	struct request_list runnable;  /* parked ones that may be able to begin now */
+	struct request_list held;      /* that wait for the barrier to fall */
+	struct request_list leaseless; /* that wait for the master's lease */
 	TAILQ_HEAD(dirty_list, queue) dirty;
 	TAILQ_HEAD(doomed_list, session) doomed;
 	struct alarm lowered[SETTING_CODES]; /* due when what was promised has ended */
@@ -185,12 +213,17 @@ struct master {
 	int64_t wall_ns;
 	bool lease, full;
 	struct master_update *u;
+	size_t work; /* done so far, about in bytes: see STEP_WORK */
 	struct buffer commands; /* of the entry that is being put together */
 	uint32_t commands_n;
 };
 
 /* How soon what waits for the master's own lease looks again. */
 #define LEASE_RETRY span_ms(20)
+
+/* Of what may wait, no more is done in one step; the next step goes on. A request counts as a few
+ * KiB, a message as its bytes: so a step takes milliseconds, however much became possible in it. */
+enum { STEP_WORK = 1024 * 1024, REQUEST_WORK = 4096 };
 
 /* master.c */
 /* Every step begins and ends so. */
@@ -275,16 +308,28 @@ void m_request_applied(struct master *m, const struct tree_answer *answer);
 /* Answers and forgets it. */
 void m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
                      struct bytes result);
-/* Does an earlier request of the session, in flight, stand before `r`? */
-bool m_request_behind_command(const struct session *s, const struct request *r);
 /* An acquire of this name that is not answered yet; NULL when there is none. */
 struct request *m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner,
                                        uint64_t acquisition);
-/* Its parked requests are looked at again at the end of the step. */
-void m_request_wake(struct master *m, struct session *s);
-/* Begins what was parked and may begin now. */
-void m_request_run(struct master *m, struct session *s);
+/* Begins what was parked and may begin now, as much as the step has time for. */
+void m_request_run(struct master *m);
 void m_request_free_all(struct session *s);
+
+/* order.c */
+/* Does an earlier command of the session, begun and not answered, touch what `r` touches? */
+bool m_request_behind_command(const struct session *s, const struct request *r);
+/* Where the request has to wait; NULL: it may begin. */
+struct request_list *m_order_place(struct master *m, struct session *s, const struct request *r);
+/* The command was parked, or begins: it is in the way of later ones accordingly. */
+void m_order_claim(struct session *s, struct request *r);
+void m_order_wait(struct request *r, struct request_list *place);
+void m_order_leave(struct request *r);
+/* What waits for the request is looked at again: it has begun, or is answered. */
+void m_order_wake(struct master *m, struct request *r);
+/* One that was parked and is worth a look; NULL when there is none. */
+struct request *m_order_next(struct master *m);
+/* Takes it out of everything here, and frees what it has of it. */
+void m_order_forget(struct session *s, struct request *r);
 
 /* read.c */
 /* Answers a read from the applied tree into `result`, with what only the master knows. */

@@ -18,6 +18,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m->deadline = MONO_NEVER;
 	TAILQ_INIT(&m->flights);
 	TAILQ_INIT(&m->runnable);
+	TAILQ_INIT(&m->held);
 	TAILQ_INIT(&m->leaseless);
 	TAILQ_INIT(&m->dirty);
 	TAILQ_INIT(&m->doomed);
@@ -45,7 +46,8 @@ clear(struct master *m)
 	buffer_reset(&m->commands);
 	m->commands_n = 0;
 	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
-	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->leaseless) && TAILQ_EMPTY(&m->dirty));
+	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->held) && TAILQ_EMPTY(&m->leaseless));
+	must(TAILQ_EMPTY(&m->dirty));
 	must(TAILQ_EMPTY(&m->opens) && TAILQ_EMPTY(&m->doomed));
 }
 
@@ -87,35 +89,10 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 	m->lease = c.lease;
 	m->full = c.full;
 	m->u = u;
+	m->work = 0;
 	must(m->commands_n == 0);
 	m_lease_account_pause(m, last);
 	m->deadline = MONO_NEVER;
-}
-
-static void
-run_parked(struct master *m)
-{
-	struct session *s;
-
-	while ((s = TAILQ_FIRST(&m->runnable)) != NULL) {
-		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
-		s->runnable = false;
-		m_request_run(m, s);
-	}
-}
-
-static void
-run_leaseless(struct master *m)
-{
-	struct leaseless_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
-	struct session *s;
-
-	TAILQ_CONCAT(&waiting, &m->leaseless, leaseless_entry);
-	while ((s = TAILQ_FIRST(&waiting)) != NULL) {
-		TAILQ_REMOVE(&waiting, s, leaseless_entry);
-		s->leaseless = false;
-		m_request_run(m, s);
-	}
 }
 
 static void
@@ -138,11 +115,13 @@ m_step_end(struct master *m)
 		m_session_run_opens(m);
 		m_operate_run(m);
 	}
-	run_parked(m);
+	m_request_run(m);
 	run_queues(m);
-	must(m->commands_n == 0 && TAILQ_EMPTY(&m->runnable));
+	must(m->commands_n == 0);
 	m->deadline = m_alarm_next(m);
-	if (!TAILQ_EMPTY(&m->leaseless))
+	if (m_order_next(m) != NULL)
+		m->deadline = m->now;
+	else if (!TAILQ_EMPTY(&m->leaseless))
 		m->deadline = mono_min(m->deadline, mono_add(m->now, LEASE_RETRY));
 	m->u = NULL;
 }
@@ -364,8 +343,6 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 	if (!m->serving)
 		return;
 	m_step_begin(m, c, u);
-	if (m->lease)
-		run_leaseless(m);
 	while ((a = m_alarm_due(m)) != NULL)
 		ring(m, a);
 	m_step_end(m);

@@ -1,9 +1,8 @@
-/* Requests: each takes effect once, and those on one node in the order of their numbers.
+/* Requests: each takes effect once, those on one node in the order of their numbers (order.c).
  *
- * Commands are proposed as they come, and the log keeps their order. A read waits until what stands
- * before it is applied; so does a command behind a read that waits. All else overtakes freely. A
- * request that comes again while its command is in flight is not proposed twice; when the command
- * was applied before, the tree knows its answer. */
+ * Commands are proposed as they come, and the log keeps their order. A request that comes again
+ * while its command is in flight is not proposed twice; when the command was applied before, the
+ * tree knows its answer. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -17,25 +16,29 @@ request_compare(const struct request *a, const struct request *b)
 
 RB_GENERATE_INTERNAL(request_tree, request, link, request_compare, __attribute__((unused)) static)
 
-static bool
-is_read(const struct request *r)
+static int
+by_acquire(const struct request *a, const struct request *b)
 {
-	return wire_op_class(r->code) == OP_CLASS_READ;
+	const struct acquire *p = &a->acquire, *q = &b->acquire;
+
+	if (p->node != q->node)
+		return p->node < q->node ? -1 : 1;
+	if (p->owner != q->owner)
+		return p->owner < q->owner ? -1 : 1;
+	if (p->acquisition != q->acquisition)
+		return p->acquisition < q->acquisition ? -1 : 1;
+	return request_compare(a, b);
 }
 
-/* Renames and deletes change nodes that they do not name by number, and the end of a session
- * deletes its ephemeral ones. */
-static bool
-is_sweeping(enum op_code code)
-{
-	return code == OP_rename || code == OP_delete || code == OP_end_session;
-}
+RB_GENERATE_INTERNAL(acquire_tree, request, by_name, by_acquire, __attribute__((unused)) static)
 
-/* What gives something back is never refused for lack of a slot. */
-static bool
-is_urgent(enum op_code code)
+/* What gives a lock back is never refused because of what else the session asks for. */
+static enum slot_kind
+slot_of(enum op_code code)
 {
-	return code == OP_release || code == OP_cancel || code == OP_close_ephemeral;
+	if (wire_op_class(code) == OP_CLASS_READ)
+		return SLOT_READ;
+	return code == OP_release || code == OP_cancel ? SLOT_URGENT : SLOT_COMMAND;
 }
 
 /* ---- the pending table ---- */
@@ -51,27 +54,24 @@ request_find(struct session *s, uint64_t number)
 struct request *
 m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
-	struct request *r;
+	struct request like = {.acquire = {.node = node, .owner = owner,
+	                                   .acquisition = acquisition}};
+	struct request *r = RB_NFIND(acquire_tree, &s->acquires, &like);
 
-	RB_FOREACH(r, request_tree, &s->requests)
-	if (r->code == OP_acquire && r->node == node && r->acquire.owner == owner &&
-	    r->acquire.acquisition == acquisition)
-		return r;
-	return NULL;
+	return r != NULL && r->acquire.node == node && r->acquire.owner == owner &&
+	       r->acquire.acquisition == acquisition ? r : NULL;
 }
 
 static void
 request_free(struct session *s, struct request *r)
 {
 	RB_REMOVE(request_tree, &s->requests, r);
-	if (r->urgent)
-		s->urgent_n--;
-	else
-		s->ordinary_n--;
-	if (r->parked) {
-		s->parked_n--;
+	if (r->code == OP_acquire)
+		RB_REMOVE(acquire_tree, &s->acquires, r);
+	s->slots[slot_of(r->code)]--;
+	m_order_forget(s, r);
+	if (r->parked)
 		free((void *)r->op.data);
-	}
 	free(r);
 }
 
@@ -85,35 +85,28 @@ m_request_free_all(struct session *s)
 }
 
 static struct request *
-request_new(struct session *s, const struct msg_request *msg, const struct op *op)
+request_new(struct master *m, struct session *s, const struct msg_request *msg,
+            const struct op *op)
 {
 	struct request *r = memory_zero(1, sizeof *r);
 
+	r->session = s;
 	r->number = msg->number;
 	r->below = msg->below;
 	r->code = op->code;
 	r->node = wire_op_node(op);
-	r->ordered = msg->ordered;
-	r->sweeping = is_sweeping(op->code);
-	r->urgent = is_urgent(op->code);
+	r->read = wire_op_class(op->code) == OP_CLASS_READ;
+	r->ordered = msg->ordered && !r->read;
 	r->op = msg->op;
-	if (op->code == OP_acquire)
-		r->acquire = op->acquire.acquire;
+	TAILQ_INIT(&r->behind);
+	tree_footprint(m->tree, s->id, op, &r->footprint);
 	must(RB_INSERT(request_tree, &s->requests, r) == NULL);
-	if (r->urgent)
-		s->urgent_n++;
-	else
-		s->ordinary_n++;
+	if (op->code == OP_acquire) {
+		r->acquire = op->acquire.acquire;
+		must(RB_INSERT(acquire_tree, &s->acquires, r) == NULL);
+	}
+	s->slots[slot_of(op->code)]++;
 	return r;
-}
-
-void
-m_request_wake(struct master *m, struct session *s)
-{
-	if (s->parked_n == 0 || s->runnable)
-		return;
-	s->runnable = true;
-	TAILQ_INSERT_TAIL(&m->runnable, s, runnable_entry);
 }
 
 void
@@ -130,86 +123,8 @@ m_request_reply(struct master *m, struct session *s, struct request *r, enum rc 
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
+	m_order_wake(m, r);
 	request_free(s, r);
-	m_request_wake(m, s);
-}
-
-/* ---- order ---- */
-
-static bool
-must_keep_order(const struct request *earlier, const struct request *later)
-{
-	return earlier->ordered || earlier->node == later->node || earlier->sweeping ||
-	       later->sweeping;
-}
-
-bool
-m_request_behind_command(const struct session *s, const struct request *r)
-{
-	struct request *e;
-
-	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests)
-	{
-		if (e->number >= r->number)
-			return false;
-		if (!e->parked && must_keep_order(e, r))
-			return true;
-	}
-	return false;
-}
-
-/* An acquire that was queued under an earlier master: it is older than what waits before it now,
- * and has to be in its place before the lock goes to somebody else. */
-static bool
-has_place(const struct request *r)
-{
-	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
-}
-
-static bool
-behind_parked(const struct session *s, const struct request *r)
-{
-	struct request *e;
-
-	if (s->parked_n == 0 || has_place(r))
-		return false;
-	RB_FOREACH(e, request_tree, (struct request_tree *)&s->requests)
-	{
-		if (e->number >= r->number)
-			return false;
-		if (e->parked && must_keep_order(e, r))
-			return true;
-	}
-	return false;
-}
-
-/* May it be answered by what this master knows, without the log? */
-static bool
-needs_lease(const struct request *r)
-{
-	return is_read(r) || (r->code == OP_acquire && !r->acquire.wait);
-}
-
-static bool
-may_begin(struct master *m, const struct session *s, const struct request *r)
-{
-	if (behind_parked(s, r) || m_barrier_holds(m, s, r) || (needs_lease(r) && !m->lease))
-		return false;
-	return !is_read(r) || !m_request_behind_command(s, r);
-}
-
-static void
-park(struct master *m, struct session *s, struct request *r)
-{
-	if (!r->parked) {
-		r->op = bytes_copy(r->op);
-		r->parked = true;
-		s->parked_n++;
-	}
-	if (!m->lease && needs_lease(r) && !s->leaseless) {
-		s->leaseless = true;
-		TAILQ_INSERT_TAIL(&m->leaseless, s, leaseless_entry);
-	}
 }
 
 /* ---- beginning ---- */
@@ -228,7 +143,7 @@ begin_read(struct master *m, struct session *s, struct request *r, const struct 
 static void
 begin(struct master *m, struct session *s, struct request *r, const struct op *op)
 {
-	if (is_read(r)) {
+	if (r->read) {
 		begin_read(m, s, r, op);
 	} else if (m_room_refuses(m, s, r, op)) {
 		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
@@ -244,6 +159,15 @@ begin(struct master *m, struct session *s, struct request *r, const struct op *o
 	}
 }
 
+static void
+park(struct session *s, struct request *r, struct request_list *place)
+{
+	r->op = bytes_copy(r->op);
+	r->parked = true;
+	m_order_claim(s, r);
+	m_order_wait(r, place);
+}
+
 /* A request that was parked: from here on it no longer is, whatever becomes of it. */
 static void
 unpark(struct master *m, struct session *s, struct request *r)
@@ -253,24 +177,26 @@ unpark(struct master *m, struct session *s, struct request *r)
 
 	must(r->parked && wire_get_op(op_bytes, &op) == RC_OK);
 	r->parked = false;
-	s->parked_n--;
+	m_order_claim(s, r);
+	m_order_wake(m, r);
 	begin(m, s, r, &op);
 	free((void *)op_bytes.data);
 }
 
 void
-m_request_run(struct master *m, struct session *s)
+m_request_run(struct master *m)
 {
-	struct request *r, *next;
+	struct request_list *place;
+	struct request *r;
 
-	RB_FOREACH_SAFE(r, request_tree, &s->requests, next)
-	{
-		if (s->parked_n == 0)
-			return;
-		if (r->parked && may_begin(m, s, r))
-			unpark(m, s, r);
-		else if (r->parked)
-			park(m, s, r);
+	while (m->work < STEP_WORK && (r = m_order_next(m)) != NULL) {
+		m->work += REQUEST_WORK;
+		m_order_leave(r);
+		place = m_order_place(m, r->session, r);
+		if (place != NULL)
+			m_order_wait(r, place);
+		else
+			unpark(m, r->session, r);
 	}
 }
 
@@ -306,6 +232,8 @@ breach_of(const struct session *s, const struct msg_request *msg, struct op *op)
 {
 	if (msg->number == 0 || msg->below > msg->number)
 		return "a request with an impossible number";
+	if (msg->number - msg->below >= LIMIT_NUMBERS)
+		return "a request too far ahead of the oldest unanswered one";
 	if (wire_get_op(msg->op, op) != RC_OK)
 		return "a malformed operation";
 	if (wire_op_class(op->code) == OP_CLASS_MASTER)
@@ -319,9 +247,9 @@ breach_of(const struct session *s, const struct msg_request *msg, struct op *op)
 static bool
 slot_free(const struct session *s, enum op_code code)
 {
-	if (!is_urgent(code))
-		return s->ordinary_n < LIMIT_IN_FLIGHT;
-	return s->urgent_n < LIMIT_QUEUED && s->given_up_n < LIMIT_QUEUED;
+	enum slot_kind kind = slot_of(code);
+
+	return s->slots[kind] < (kind == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
 }
 
 static void
@@ -352,6 +280,7 @@ static void
 receive(struct master *m, struct connection *c, struct session *s, const struct msg_request *msg,
         const struct op *op)
 {
+	struct request_list *place;
 	struct request *r;
 
 	m_lock_forget_given_up(s, msg->below);
@@ -363,12 +292,14 @@ receive(struct master *m, struct connection *c, struct session *s, const struct 
 		m_connection_breach(m, c, "too many requests in flight");
 		return;
 	}
-	r = request_new(s, msg, op);
-	if (may_begin(m, s, r)) {
+	r = request_new(m, s, msg, op);
+	place = m_order_place(m, s, r);
+	if (place == NULL) {
+		m_order_claim(s, r);
 		begin(m, s, r, op);
 	} else {
 		note_given_up(m, s, msg->number, op);
-		park(m, s, r);
+		park(s, r, place);
 	}
 }
 

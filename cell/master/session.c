@@ -45,10 +45,6 @@ m_session_free(struct master *m, struct session *s)
 		m_waiter_drop(m, TAILQ_FIRST(&s->waiters));
 	m_request_free_all(s);
 	m_lock_forget_given_up(s, UINT64_MAX);
-	if (s->runnable)
-		TAILQ_REMOVE(&m->runnable, s, runnable_entry);
-	if (s->leaseless)
-		TAILQ_REMOVE(&m->leaseless, s, leaseless_entry);
 	if (s->doomed != 0)
 		TAILQ_REMOVE(&m->doomed, s, doomed_entry);
 	m_alarm_off(m, &s->alarm);

@@ -181,7 +181,8 @@ check_sessions(const struct tree *t)
 			HOLDS(k->number >= s->below, "results that have arrived are forgotten");
 			kept_n++;
 		}
-		HOLDS(kept_n == s->kept_n && kept_n <= LIMIT_KEPT, "kept results are as counted");
+		HOLDS(kept_n == s->kept_n && kept_n <= LIMIT_NUMBERS,
+		      "kept results are as counted");
 		sessions_n++;
 	}
 	HOLDS(sessions_n == t->sessions_n, "sessions are as counted");

@@ -301,7 +301,7 @@ enum rc settings_read(struct wire_list list, struct settings *first);
 /* ---- results.c: exactly once ---- */
 
 /* What the session's earlier requests mean for this one: RC_OK (decide it now; *kept NULL, or the
- * answer that it had), RC_OLD_REQUEST, RC_INVAL, RC_FULL. Forgets results below `below`. */
+ * answer that it had), RC_OLD_REQUEST, RC_INVAL. Forgets results below `below`. */
 enum rc results_look(struct tree *t, struct session *s, const struct command *c, enum op_code op,
                      const struct kept **kept);
 void results_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op, enum rc rc,

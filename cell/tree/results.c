@@ -71,7 +71,7 @@ results_look(struct tree *t, struct session *s, const struct command *c, enum op
 	*kept = kept_find(s, c->number);
 	if (*kept != NULL)
 		return (*kept)->op == op ? RC_OK : RC_INVAL;
-	return s->kept_n < LIMIT_KEPT || op == OP_end_session ? RC_OK : RC_FULL;
+	return c->number - s->below < LIMIT_NUMBERS ? RC_OK : RC_INVAL;
 }
 
 bool

@@ -78,8 +78,8 @@ struct tree_outcome {
  *
  * - A session's command: the session is not live -> RC_NO_SESSION. With a number (exactly once):
  *   results below `below` are forgotten; number < the highest `below` seen -> RC_OLD_REQUEST; a
- *   kept result -> that answer again, or RC_INVAL if it was of another operation; LIMIT_KEPT
- *   results kept already -> RC_FULL. Every answer is kept but these, and RC_BUSY_LOCK of an
+ *   kept result -> that answer again, or RC_INVAL if it was of another operation; LIMIT_NUMBERS or
+ *   more beyond that `below` -> RC_INVAL. Every answer is kept but these, and RC_BUSY_LOCK of an
  *   acquire that waits.
  * - What only a master decides, asked by a session: RC_PERM. What only a session can ask (locks,
  *   ephemeral nodes), without one: RC_NO_SESSION. A read: RC_INVAL.
@@ -176,6 +176,21 @@ enum rc tree_restore(struct tree *t, int64_t wall_ns);
  * the unsigned text and its fence: who has the key adds ":SIGNATURE" (master/sequencer.h). */
 enum rc tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
                   struct buffer *result);
+
+/* Keys are node numbers: N stands for N's attributes, contents and rights and, of a directory, for
+ * its names, absences and listing. */
+struct footprint {
+	uint64_t *keys; /* each once, in no order */
+	size_t n, room;
+	bool everything; /* and all others: what it touches is not known before it is decided */
+};
+
+/* Adds what the command would touch if it were decided now as one of the session's, or what the
+ * answer to the read depends on. Free it with footprint_free. */
+void tree_footprint(const struct tree *t, uint64_t session, const struct op *op,
+                    struct footprint *f);
+void footprint_add(struct footprint *f, uint64_t key);
+void footprint_free(struct footprint *f);
 
 /* How much there is, and of what there may be how much. */
 struct result_usage tree_usage(const struct tree *t);

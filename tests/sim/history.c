@@ -298,7 +298,7 @@ history_session_over(struct sim *s, uint64_t session)
 /* ---- at the end ---- */
 
 struct order {
-	uint64_t session, node, read, command;
+	uint64_t session, node, command, ordered;
 };
 
 static struct order *
@@ -312,30 +312,28 @@ order_of(struct order *orders, size_t *n, uint64_t session, uint64_t node)
 	return &orders[(*n)++];
 }
 
-/* Requests of a session on one node take effect in the order in which they were made, and
- * everything behind an ordered one after it. An acquire that waited is in nobody's way. A read that
- * is made again after a reconnect may show what its session asked for later: both were under way
- * together. So may what was refused, and is no entry in the log: an acquire that found the lock
- * busy, and what found most disks full, if that answer was lost and there is room by then. */
+/* Commands of a session on one node take effect in the order in which they were made, and all
+ * behind an ordered one after it; a read on a node sees the ordered ones on it that were made
+ * before. An acquire that waited is in nobody's way. What was refused, and is no entry in the log,
+ * may have been decided later than what came behind it, when it is made again after a reconnect:
+ * an acquire that found the lock busy, and what found most disks full. */
 static void
 check_order(struct sim *s, const struct record *r, struct order *node, struct order *all)
 {
 	bool read = wire_op_class(r->op.code) == OP_CLASS_READ;
-	bool anew = r->again && (read || r->op.code == OP_acquire ||
-	                         s->stats.faults[FAULT_DISK_FULL] > 0);
+	bool anew = r->again &&
+	            (r->op.code == OP_acquire || s->stats.faults[FAULT_DISK_FULL] > 0);
 	uint64_t at = read ? r->index : r->executed;
 
-	if ((read && at < node->command) || (!read && at <= node->command) ||
-	    (!read && at <= node->read) || at < all->command)
+	if (read ? at < node->ordered : at <= node->command || at < all->ordered)
 		sim_fail(s, "request %lu.%lu (%s, at %lu) overtook an earlier one of its session",
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         wire_op_name(r->op.code), (unsigned long)at);
-	if (read && !anew && at > node->read)
-		node->read = at;
-	if (!read && !anew)
-		node->command = at;
-	if (r->ordered && !anew)
-		all->command = at;
+	if (read || anew)
+		return;
+	node->command = at;
+	if (r->ordered)
+		node->ordered = all->ordered = at;
 }
 
 void

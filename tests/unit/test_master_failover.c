@@ -51,6 +51,53 @@ lives(const struct lab *lab, const struct lab_client *c)
 	return tree_session(replica_tree(lab->replica), c->session, &t);
 }
 
+/* ---- a lot that waits ---- */
+
+enum { CROWD = 240, PARKED = CROWD * LIMIT_IN_FLIGHT };
+
+/* Steps are taken until nothing is due any more at this moment. */
+static size_t
+count_steps(struct lab *lab)
+{
+	size_t n = 0;
+
+	for (; mono_reached(lab->now, replica_deadline(lab->replica)); n++)
+		lab_step(lab, (struct replica_event){.kind = REPLICA_TIMEOUT});
+	return n;
+}
+
+/* Sixty thousand parked requests, all of a session on one node and behind an ordered one: no step
+ * does more than a small part of what becomes possible when the barrier falls, and each request is
+ * looked at a few times at most. */
+static void
+test_crowd_behind_the_barrier(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client crowd[CROWD], silent = lab_open_caching(lab, CROWD + 1);
+	struct op close = {.code = OP_close_ephemeral};
+	uint64_t node = lab_file(&silent, "f");
+	size_t steps;
+
+	(void)state;
+	close.close_ephemeral.node = node;
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = lab_open(lab, (uint8_t)(i + 1));
+	lab_restart(lab);
+	for (int i = 0; i < CROWD; i++) {
+		lab_reattach(&crowd[i]);
+		for (int n = 0; n < LIMIT_IN_FLIGHT; n++)
+			lab_send_request(&crowd[i], ++crowd[i].number, n == 0, &close);
+		assert_false(lab_closed(lab, crowd[i].conn));
+	}
+	lab_pass_ms(lab, CACHE_OVER_MS - 20);
+	lab->slow_disk = true;
+	lab->now = mono_add(lab->now, span_ms(20));
+	steps = count_steps(lab);
+	assert_in_range(steps, PARKED / 256, 2 * PARKED / 256);
+	assert_true(replica_backlog(lab->replica) > 0);
+	lab_free(lab);
+}
+
 /* ---- what waits, and for how long ---- */
 
 static void
@@ -509,6 +556,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_crowd_behind_the_barrier),
 	    cmocka_unit_test(test_nobody_caches),
 	    cmocka_unit_test(test_waits_for_a_silent_cache),
 	    cmocka_unit_test(test_goes_on_when_all_are_back),

@@ -114,9 +114,30 @@ test_duplicate_after_restart(void **state)
 	lab_free(lab);
 }
 
-/* A session reads what it wrote just before, and others are not held up by it. */
+/* A read waits for no command whose caller has no answer yet. */
 static void
-test_read_behind_write(void **state)
+test_read_beside_commands(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f"), number;
+	struct op set = lab_set(f, "new"), get = lab_get(f), create = lab_create("g");
+	struct op list = {.code = OP_get_listing, .get_listing = {.node = NODE_ROOT}};
+
+	(void)state;
+	lab->slow_disk = true;
+	lab_send_op(&a, &set);
+	lab_send_op(&a, &create);
+	number = lab_send_op(&a, &get);
+	assert_true(contents_are(&a, number, ""));
+	number = lab_send_op(&a, &list);
+	assert_int_equal(lab_reply(&a, number)->rc, RC_OK);
+	lab_free(lab);
+}
+
+/* It waits for an ordered one on what it shows: its caller takes it for done. */
+static void
+test_read_behind_ordered(void **state)
 {
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
@@ -125,7 +146,7 @@ test_read_behind_write(void **state)
 
 	(void)state;
 	lab->slow_disk = true;
-	lab_send_op(&a, &set);
+	lab_send_request(&a, ++a.number, true, &set);
 	number = lab_send_op(&a, &get_f);
 	other = lab_send_op(&a, &get_g);
 	theirs = lab_send_op(&b, &get_f);
@@ -137,58 +158,46 @@ test_read_behind_write(void **state)
 	lab_free(lab);
 }
 
-/* A read between two writes sees the first and not the second. */
+/* A name stands for the node that has it. */
 static void
-test_read_between_writes(void **state)
+test_read_behind_ordered_delete(void **state)
 {
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open(lab, 1);
-	uint64_t f = lab_file(&a, "f"), number;
-	struct op one = lab_set(f, "one"), two = lab_set(f, "two"), get = lab_get(f);
+	uint64_t f = lab_file(&a, "f"), g = lab_file(&a, "g"), gone, name, other;
+	struct op delete = lab_delete("f"), get_f = lab_get(f), get_g = lab_get(g);
+	struct op lookup = {.code = OP_lookup, .lookup = {NODE_ROOT, bytes_of("g")}};
 
 	(void)state;
 	lab->slow_disk = true;
-	lab_send_op(&a, &one);
-	number = lab_send_op(&a, &get);
-	lab_send_op(&a, &two);
+	lab_send_request(&a, ++a.number, true, &delete);
+	gone = lab_send_op(&a, &get_f);
+	name = lab_send_op(&a, &lookup);
+	other = lab_send_op(&a, &get_g);
+	assert_null(lab_reply(&a, gone));
+	assert_null(lab_reply(&a, name)); /* it is about the names of the same directory */
+	assert_true(contents_are(&a, other, ""));
 	lab_persist(lab);
-	assert_true(contents_are(&a, number, "one"));
+	assert_int_not_equal(lab_reply(&a, gone)->rc, RC_OK);
+	assert_int_equal(lab_reply(&a, name)->rc, RC_OK);
 	lab_free(lab);
 }
 
+/* What an ordered read should mean is not known: it is a read. */
 static void
-test_ordered(void **state)
+test_ordered_read_holds_nothing_up(void **state)
 {
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open(lab, 1);
 	uint64_t f = lab_file(&a, "f"), g = lab_file(&a, "g"), number;
-	struct op set = lab_set(f, "x"), get = lab_get(g);
+	struct op set = lab_set(f, "x"), get_f = lab_get(f), get_g = lab_get(g);
 
 	(void)state;
 	lab->slow_disk = true;
 	lab_send_request(&a, ++a.number, true, &set);
-	number = lab_send_op(&a, &get); /* of another node, but behind it */
-	assert_null(lab_reply(&a, number));
-	lab_persist(lab);
+	lab_send_request(&a, ++a.number, true, &get_f); /* waits */
+	number = lab_send_op(&a, &get_g);
 	assert_true(contents_are(&a, number, ""));
-	lab_free(lab);
-}
-
-static void
-test_read_behind_delete(void **state)
-{
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1);
-	uint64_t f = lab_file(&a, "f"), number;
-	struct op delete = lab_delete("f"), get = lab_get(f);
-
-	(void)state;
-	lab->slow_disk = true;
-	lab_send_op(&a, &delete);
-	number = lab_send_op(&a, &get);
-	assert_null(lab_reply(&a, number));
-	lab_persist(lab);
-	assert_int_not_equal(lab_reply(&a, number)->rc, RC_OK);
 	lab_free(lab);
 }
 
@@ -203,10 +212,10 @@ test_parked_over_reconnect(void **state)
 
 	(void)state;
 	lab->slow_disk = true;
-	lab_send_op(&a, &set);
+	lab_send_request(&a, ++a.number, true, &set);
 	number = lab_send_op(&a, &get);
 	lab_reattach(&a);
-	lab_send_request(&a, number - 1, false, &set);
+	lab_send_request(&a, number - 1, true, &set);
 	lab_send_request(&a, number, false, &get);
 	lab_persist(lab);
 	assert_true(contents_are(&a, number, "new"));
@@ -276,23 +285,52 @@ test_old_epoch(void **state)
 	lab_free(lab);
 }
 
-/* One request more than the limit is a breach; what gives back has room beyond it. */
+/* So many may be in flight, one more is a breach. */
 static void
-test_in_flight_limit(void **state)
+expect_limit(struct lab_client *a, const struct op *op, int most)
+{
+	for (int i = 0; i < most; i++)
+		lab_send_op(a, op);
+	assert_false(lab_closed(a->lab, a->conn));
+	lab_send_op(a, op);
+	assert_true(lab_closed(a->lab, a->conn));
+	lab_reattach(a);
+}
+
+/* Each kind has room of its own. */
+static void
+test_in_flight_limits(void **state)
 {
 	struct lab *lab = lab_new();
 	struct lab_client a = lab_open(lab, 1);
 	uint64_t f = lab_file(&a, "f");
-	struct op set = lab_set(f, "x"), release = lab_release(f, 1, 1);
+	struct op set = lab_set(f, "x"), get = lab_get(f), release = lab_release(f, 1, 1);
+	struct op close = {.code = OP_close_ephemeral, .close_ephemeral = {f}};
 
 	(void)state;
 	lab->slow_disk = true;
-	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
-		lab_send_op(&a, &set);
-	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
-		lab_send_op(&a, &release);
+	lab_send_request(&a, ++a.number, true, &set);
+	expect_limit(&a, &set, LIMIT_IN_FLIGHT - 1);
+	expect_limit(&a, &close, 0);
+	expect_limit(&a, &get, LIMIT_IN_FLIGHT);
+	expect_limit(&a, &release, LIMIT_URGENT);
+	lab_free(lab);
+}
+
+/* Results are kept from the oldest unanswered request on: it does not stay behind without end. */
+static void
+test_numbers_have_a_window(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f");
+	struct op get = lab_get(f);
+
+	(void)state;
+	lab_send_request(&a, LIMIT_NUMBERS, false, &get);
+	assert_non_null(lab_reply(&a, LIMIT_NUMBERS));
 	assert_false(lab_closed(lab, a.conn));
-	lab_send_op(&a, &set);
+	lab_send_request(&a, LIMIT_NUMBERS + 1, false, &get);
 	assert_true(lab_closed(lab, a.conn));
 	lab_free(lab);
 }
@@ -321,15 +359,16 @@ main(void)
 	    cmocka_unit_test(test_duplicate_in_flight),
 	    cmocka_unit_test(test_duplicate_after_reply),
 	    cmocka_unit_test(test_duplicate_after_restart),
-	    cmocka_unit_test(test_read_behind_write),
-	    cmocka_unit_test(test_read_between_writes),
-	    cmocka_unit_test(test_ordered),
-	    cmocka_unit_test(test_read_behind_delete),
+	    cmocka_unit_test(test_read_beside_commands),
+	    cmocka_unit_test(test_read_behind_ordered),
+	    cmocka_unit_test(test_read_behind_ordered_delete),
+	    cmocka_unit_test(test_ordered_read_holds_nothing_up),
 	    cmocka_unit_test(test_parked_over_reconnect),
 	    cmocka_unit_test(test_refused_operations),
 	    cmocka_unit_test(test_impossible_numbers),
 	    cmocka_unit_test(test_old_epoch),
-	    cmocka_unit_test(test_in_flight_limit),
+	    cmocka_unit_test(test_in_flight_limits),
+	    cmocka_unit_test(test_numbers_have_a_window),
 	    cmocka_unit_test(test_request_of_ended_session),
 	};
 

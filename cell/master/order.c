@@ -1,0 +1,210 @@
+/* The order of a session's requests: which of them may begin, and what the others wait for.
+ *
+ * A command that has not begun holds up later ones that touch its footprint, an ordered one all
+ * later ones; from the proposal on the log keeps the order. A read waits only behind an ordered
+ * command, until that is answered, and only if its footprint has a key that the read's answer
+ * depends on. Each unanswered command claims the keys of its footprint, so that the last one in the
+ * way of another is found in logarithmic time; what is parked waits at exactly one place. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+/* Beside the keys of nodes. */
+#define KEY_EVERYTHING 0  /* of a command that touches, or holds up, everything */
+#define KEY_ANY UINT64_MAX /* of each command */
+
+static int
+claim_compare(const struct claim *a, const struct claim *b)
+{
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+RB_GENERATE_INTERNAL(claim_tree, claim, link, claim_compare, __attribute__((unused)) static)
+
+/* ---- claims ---- */
+
+/* One that stands already is enough: a client may name a node by any number. */
+static void
+claim(struct claim_list *list, struct claim_tree *tree, uint64_t key, struct request *r)
+{
+	struct claim *c = &list->claims[list->n];
+
+	*c = (struct claim){.key = key, .number = r->number, .request = r};
+	if (RB_INSERT(claim_tree, tree, c) == NULL)
+		list->n++;
+}
+
+static void
+claim_footprint(struct claim_list *list, struct claim_tree *tree, struct request *r, bool all)
+{
+	const struct footprint *f = &r->footprint;
+
+	must(list->n == 0);
+	if (list->claims == NULL)
+		list->claims = memory_zero(f->n + 2, sizeof *list->claims);
+	for (size_t i = 0; i < f->n; i++)
+		claim(list, tree, f->keys[i], r);
+	if (all)
+		claim(list, tree, KEY_EVERYTHING, r);
+	claim(list, tree, KEY_ANY, r);
+}
+
+static void
+unclaim(struct claim_list *list, struct claim_tree *tree)
+{
+	while (list->n > 0)
+		RB_REMOVE(claim_tree, tree, &list->claims[--list->n]);
+}
+
+static struct request *
+claimant_before(struct claim_tree *tree, uint64_t key, uint64_t number)
+{
+	struct claim like = {.key = key, .number = number};
+	struct claim *c = RB_NFIND(claim_tree, tree, &like);
+
+	c = c != NULL ? RB_PREV(claim_tree, tree, c) : RB_MAX(claim_tree, tree);
+	return c != NULL && c->key == key ? c->request : NULL;
+}
+
+/* The last command of a lower number that claims one of the request's keys; NULL: none does. */
+static struct request *
+last_before(const struct claim_tree *claims, const struct request *r)
+{
+	struct claim_tree *tree = (struct claim_tree *)claims;
+	const struct footprint *f = &r->footprint;
+	struct request *last, *e;
+
+	last = claimant_before(tree, f->everything ? KEY_ANY : KEY_EVERYTHING, r->number);
+	for (size_t i = 0; i < f->n; i++) {
+		e = claimant_before(tree, f->keys[i], r->number);
+		if (e != NULL && (last == NULL || e->number > last->number))
+			last = e;
+	}
+	return last;
+}
+
+void
+m_order_claim(struct session *s, struct request *r)
+{
+	struct claim_tree *tree = r->parked ? &s->claims_parked : &s->claims_begun;
+
+	if (r->read)
+		return;
+	if (r->claims.n > 0)
+		unclaim(&r->claims, r->parked ? &s->claims_begun : &s->claims_parked);
+	claim_footprint(&r->claims, tree, r, r->ordered || r->footprint.everything);
+	if (r->ordered && r->claims_ordered.n == 0)
+		claim_footprint(&r->claims_ordered, &s->claims_ordered, r,
+		                r->footprint.everything);
+}
+
+/* ---- what is in the way ---- */
+
+/* An acquire that was queued under an earlier master: it is older than what waits before it now,
+ * and has to be in its place before the lock goes to somebody else. */
+static bool
+has_place(const struct request *r)
+{
+	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
+}
+
+bool
+m_request_behind_command(const struct session *s, const struct request *r)
+{
+	return last_before(&s->claims_begun, r) != NULL;
+}
+
+/* May it be answered by what this master knows, without the log? */
+static bool
+needs_lease(const struct request *r)
+{
+	return r->read || (r->code == OP_acquire && !r->acquire.wait);
+}
+
+static struct request_list *
+held_by_barrier(struct master *m, struct session *s, const struct request *r)
+{
+	struct request *e = NULL;
+
+	if (!m_barrier_holds(m, s, r))
+		return NULL;
+	if (r->code == OP_acquire)
+		e = last_before(&s->claims_begun, r);
+	return e != NULL ? &e->behind : &m->held;
+}
+
+struct request_list *
+m_order_place(struct master *m, struct session *s, const struct request *r)
+{
+	struct request *e = NULL;
+	struct request_list *held;
+
+	if (r->read)
+		e = last_before(&s->claims_ordered, r);
+	else if (!has_place(r))
+		e = last_before(&s->claims_parked, r);
+	if (e != NULL)
+		return &e->behind;
+	if ((held = held_by_barrier(m, s, r)) != NULL)
+		return held;
+	return needs_lease(r) && !m->lease ? &m->leaseless : NULL;
+}
+
+/* ---- waiting ---- */
+
+void
+m_order_wait(struct request *r, struct request_list *place)
+{
+	must(r->place == NULL);
+	r->place = place;
+	TAILQ_INSERT_TAIL(place, r, waits);
+}
+
+void
+m_order_leave(struct request *r)
+{
+	if (r->place != NULL)
+		TAILQ_REMOVE(r->place, r, waits);
+	r->place = NULL;
+}
+
+void
+m_order_wake(struct master *m, struct request *r)
+{
+	struct request *w;
+
+	while ((w = TAILQ_FIRST(&r->behind)) != NULL) {
+		m_order_leave(w);
+		m_order_wait(w, &m->runnable);
+	}
+}
+
+struct request *
+m_order_next(struct master *m)
+{
+	struct request *r = TAILQ_FIRST(&m->runnable);
+
+	if (r == NULL && !m->barrier.stands)
+		r = TAILQ_FIRST(&m->held);
+	if (r == NULL && m->lease)
+		r = TAILQ_FIRST(&m->leaseless);
+	return r;
+}
+
+void
+m_order_forget(struct session *s, struct request *r)
+{
+	struct request *w;
+
+	m_order_leave(r);
+	while ((w = TAILQ_FIRST(&r->behind)) != NULL)
+		m_order_leave(w);
+	unclaim(&r->claims, r->parked ? &s->claims_parked : &s->claims_begun);
+	unclaim(&r->claims_ordered, &s->claims_ordered);
+	free(r->claims.claims);
+	free(r->claims_ordered.claims);
+	footprint_free(&r->footprint);
+}

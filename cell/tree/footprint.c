@@ -1,0 +1,100 @@
+/* The footprint of an operation: the keys, which are node numbers, that a command would touch if it
+ * were decided now, and that the answer to a read depends on. N stands for N's attributes, contents
+ * and rights and, of a directory, for its names, absences and listing. */
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+void
+footprint_add(struct footprint *f, uint64_t key)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->keys[i] == key)
+			return;
+	ARRAY_ROOM(f->keys, f->n, f->room);
+	f->keys[f->n++] = key;
+}
+
+void
+footprint_free(struct footprint *f)
+{
+	free(f->keys);
+	*f = (struct footprint){0};
+}
+
+/* The node goes, and the ephemeral directories that empty with it. */
+static void
+add_deletion(struct footprint *f, const struct node *n)
+{
+	footprint_add(f, n->number);
+	for (n = n->parent; n != NULL; n = n->parent) {
+		footprint_add(f, n->number);
+		if (!n->ephemeral || n->children_n > 1)
+			return;
+	}
+}
+
+/* The child of this name, too, when there is one. */
+static struct node *
+add_child(struct footprint *f, const struct tree *t, uint64_t parent, struct bytes name)
+{
+	struct node *n;
+
+	footprint_add(f, parent);
+	if (name_look_up(t, parent, name, &n) != RC_OK)
+		return NULL;
+	footprint_add(f, n->number);
+	return n;
+}
+
+static void
+add_child_deletion(struct footprint *f, const struct tree *t, uint64_t parent, struct bytes name)
+{
+	const struct node *n = add_child(f, t, parent, name);
+
+	if (n != NULL)
+		add_deletion(f, n);
+}
+
+static void
+add_close(struct footprint *f, const struct tree *t, uint64_t session, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+	struct opener *first;
+
+	footprint_add(f, node);
+	if (n == NULL || opener_find(n, session) == NULL)
+		return;
+	first = RB_MIN(node_openers, (struct node_openers *)&n->openers);
+	if (RB_NEXT(node_openers, &n->openers, first) == NULL)
+		add_deletion(f, n);
+}
+
+void
+tree_footprint(const struct tree *t, uint64_t session, const struct op *op, struct footprint *f)
+{
+	switch (op->code) {
+	case OP_lookup:
+		add_child(f, t, op->lookup.parent, op->lookup.name);
+		return;
+	case OP_create:
+		add_child(f, t, op->create.parent, op->create.name);
+		return;
+	case OP_delete:
+		add_child_deletion(f, t, op->delete.parent, op->delete.name);
+		return;
+	case OP_rename:
+		add_child_deletion(f, t, op->rename.parent, op->rename.name);
+		add_child(f, t, op->rename.new_parent, op->rename.new_name);
+		return;
+	case OP_close_ephemeral:
+		add_close(f, t, session, op->close_ephemeral.node);
+		return;
+	case OP_end_session:
+		f->everything = true;
+		return;
+	case OP_get_usage:
+		return; /* sums, of no node */
+	default:
+		footprint_add(f, wire_op_node(op));
+	}
+}
