@@ -6,7 +6,8 @@
 void
 op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){.kind = MOUNT_OPEN, .ino = ino, .flags = file->flags});
+	ops_call(req, &(struct mount_event){
+		.kind = MOUNT_OPEN, .ino = ino, .flags = file->flags, .descriptors = 0});
 }
 
 /* Valid replies: CREATED, STATUS with an error. */
@@ -19,13 +20,14 @@ op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		.flags = file->flags});
 }
 
-/* Valid replies: DATA, STATUS with an error. */
+/* A read(2) comes with its caller's lock owner, a read for the page cache with none. Valid replies:
+ * DATA, STATUS with an error. */
 void
 op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
 	ops_call(req, &(struct mount_event){
 		.kind = MOUNT_READ, .ino = ino, .fh = file->fh, .size = size, .offset = offset,
-		.flags = file->flags});
+		.for_page = file->lock_owner == 0, .flags = file->flags});
 }
 
 /* Valid replies: COUNT, STATUS with an error. */

@@ -62,7 +62,7 @@ buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid)
 	TAILQ_FOREACH(h, &i->handles, of_inode) {
 		if (h->edit == EDIT_NONE)
 			continue;
-		if (h->fh == fh)
+		if (h->fh == fh || (h->unconditional && h->opener == pid))
 			return h;
 		for (size_t n = 0; n < h->writers_n; n++)
 			if (h->writers[n].pid == pid)
@@ -72,17 +72,29 @@ buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid)
 }
 
 void
-buffer_drop(struct handle *h)
+buffer_drop(struct mount *m, struct handle *h)
 {
 	if (h->edit == EDIT_WHOLE)
-		contents_drop(h);
-	buffer_reset(&h->tail);
+		contents_drop(m, h);
+	buffer_free(&h->edited);
 	h->edit = EDIT_NONE;
+	h->refused = 0;
 	h->truncation = false;
 	h->unconditional = false;
 	h->tainted = false;
 	h->dated = false;
 	h->writers_n = 0;
+}
+
+/* Where its open truncated, a later writer still begins with nothing: but nobody commits that
+ * now. */
+void
+buffer_revert(struct mount *m, struct handle *h)
+{
+	bool unconditional = h->unconditional;
+
+	buffer_drop(m, h);
+	h->unconditional = unconditional;
 }
 
 /* ---- editing ---- */
@@ -91,19 +103,25 @@ buffer_drop(struct handle *h)
 static bool
 lacks_base(const struct handle *h)
 {
-	if (h->edit == EDIT_WHOLE)
+	if (h->edit == EDIT_WHOLE || h->unconditional)
 		return false;
-	return !h->fetched || h->renew || (h->generation == 0 && !h->unconditional);
+	return h->base == NULL || h->renew || h->generation == 0;
 }
 
-/* Makes the contents the buffer; bytes appended so far become part of them. */
+/* Makes a copy of the contents the buffer; bytes appended so far become part of them. */
 static void
-edit_whole(struct handle *h)
+edit_whole(struct mount *m, struct handle *h)
 {
-	if (h->edit == EDIT_APPEND) {
-		buffer_put_bytes(&h->contents, buffer_view(&h->tail));
-		buffer_reset(&h->tail);
-	}
+	struct bytes tail = {0};
+
+	if (h->edit == EDIT_APPEND)
+		tail = buffer_take(&h->edited);
+	if (h->edit != EDIT_WHOLE && h->base)
+		buffer_put_bytes(&h->edited, h->base->data);
+	buffer_put_bytes(&h->edited, tail);
+	must(!h->edited.failed);
+	free((void *)tail.data);
+	version_set(m, &h->base, NULL);
 	h->edit = EDIT_WHOLE;
 	h->truncation = false;
 }
@@ -131,6 +149,14 @@ overwrite(struct buffer *b, size_t offset, struct bytes data)
 		memcpy(b->data + offset, data.data, data.len);
 }
 
+/* Would what was appended make the contents too long, once they are edited in place? */
+static bool
+whole_too_big(const struct handle *h)
+{
+	return h->edit == EDIT_APPEND && h->base &&
+	       h->base->data.len + h->edited.len > LIMIT_CONTENTS;
+}
+
 /* ---- write ---- */
 
 static void
@@ -142,20 +168,30 @@ write_committed(struct mount *m, struct call *c)
 		call_count(m, c, c->event.data.len);
 }
 
+/* The flags of the call decide: fcntl(F_SETFL) changes them while the file is open. */
 static bool
-write_appends(const struct handle *h)
+write_at_end(const struct mount_event *e)
 {
-	return handle_appends(h) && h->edit != EDIT_WHOLE && !h->unconditional;
+	return (e->flags & O_APPEND) != 0;
 }
 
 static bool
-write_too_big(const struct handle *h, const struct mount_event *e)
+write_appends(const struct handle *h, const struct mount_event *e)
 {
-	if (handle_appends(h))
-		return e->data.len > LIMIT_CONTENTS ||
-		       contents_size(h) + e->data.len > LIMIT_CONTENTS;
-	return (uint64_t)e->offset > LIMIT_CONTENTS ||
-	       (uint64_t)e->offset + e->data.len > LIMIT_CONTENTS;
+	return write_at_end(e) && h->edit != EDIT_WHOLE && !h->unconditional;
+}
+
+/* How long the contents will be at least, as far as is known here. */
+static uint64_t
+write_end(const struct handle *h, const struct mount_event *e)
+{
+	uint64_t size = h->edit == EDIT_WHOLE ? h->edited.len : h->inode->attr.size;
+
+	if (!write_at_end(e))
+		return (uint64_t)e->offset + e->data.len;
+	if (h->unconditional && h->edit == EDIT_NONE)
+		size = 0;
+	return size + (h->edit == EDIT_APPEND ? h->edited.len : 0) + e->data.len;
 }
 
 static void
@@ -164,48 +200,75 @@ write_take(struct mount *m, struct call *c)
 	struct handle *h = c->handle;
 	struct mount_event *e = &c->event;
 
-	if (write_appends(h)) {
+	if (write_appends(h, e)) {
 		h->edit = EDIT_APPEND;
-		buffer_put_bytes(&h->tail, e->data);
-		must(!h->tail.failed);
+		buffer_put_bytes(&h->edited, e->data);
 	} else {
-		edit_whole(h);
-		overwrite(&h->contents, handle_appends(h) ? h->contents.len : (size_t)e->offset,
-		          e->data);
-		must(!h->contents.failed);
+		edit_whole(m, h);
+		overwrite(&h->edited, write_at_end(e) ? h->edited.len : (size_t)e->offset, e->data);
 	}
+	must(!h->edited.failed);
+	h->dated = false;
 	buffer_add_writer(h, e);
-	if (m->config.commit_at_write || (h->flags & (O_SYNC | O_DSYNC)))
+	if (m->config.commit_at_write || (e->flags & (O_SYNC | O_DSYNC)))
 		commit(m, c, write_committed);
 	else
 		call_count(m, c, e->data.len);
+}
+
+/* A buffer that lacks a part of what was to be written is not what the writer meant: its error is
+ * told again by whatever should commit it, which then commits nothing. */
+static void
+write_refuse(struct mount *m, struct call *c, int error)
+{
+	if (error == EFBIG && c->handle->edit != EDIT_NONE)
+		c->handle->refused = error;
+	call_status(m, c, error);
 }
 
 /* With the base at hand, if one is needed. */
 static void
 write_based(struct mount *m, struct call *c)
 {
-	if (c->error == 0 && c->handle->dead)
+	struct handle *h = c->handle;
+
+	if (c->error == 0 && h->dead)
 		c->error = ESTALE;
-	if (c->error == 0 && write_too_big(c->handle, &c->event))
+	if (c->error == 0 && (write_end(h, &c->event) > LIMIT_CONTENTS || whole_too_big(h)))
 		c->error = EFBIG;
 	if (c->error || c->answered)
-		call_status(m, c, c->error);
+		write_refuse(m, c, c->error);
 	else
 		write_take(m, c);
+}
+
+/* What is known of the size may be old: another machine may have made room. */
+static void
+write_sized(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	c->error = call_errno(m, c, a);
+	if (c->error == 0)
+		c->error = call_learn(m, c, &a->result.attr.attr, a->index);
+	write_based(m, c);
 }
 
 static void
 write_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
+	struct op op = {.code = OP_get_attr};
 
-	if (h->inode->dead)
+	if (h->inode->dead && !inode_lives_on(h->inode)) {
 		call_status(m, c, ESTALE);
-	else if (!write_appends(h) && lacks_base(h))
+	} else if (!write_appends(h, &c->event) && lacks_base(h)) {
 		contents_fetch(m, c, write_based);
-	else
+	} else if (write_appends(h, &c->event) && !h->inode->dead &&
+	           write_end(h, &c->event) > LIMIT_CONTENTS) {
+		op.get_attr.node = h->inode->ino;
+		call_ask(m, c, &op, write_sized);
+	} else {
 		write_based(m, c);
+	}
 }
 
 /* Which process it is may be known only now: whom we wait for may end the buffer that tells it. */
@@ -226,8 +289,6 @@ buffer_write(struct mount *m, struct call *c)
 		call_status(m, c, EINVAL);
 	else if (!handle_writable(c->handle))
 		call_status(m, c, EBADF);
-	else if (write_too_big(c->handle, &c->event))
-		call_status(m, c, EFBIG);
 	else if (c->event.data.len == 0)
 		call_count(m, c, 0);
 	else
@@ -254,15 +315,17 @@ truncate_based(struct mount *m, struct call *c)
 
 	if (c->error == 0 && h->dead)
 		c->error = ESTALE;
-	if (c->error == 0 && h->edit == EDIT_APPEND &&
-	    h->contents.len + h->tail.len > LIMIT_CONTENTS)
+	if (c->error == 0 && whole_too_big(h))
 		c->error = EFBIG;
 	if (c->error || c->answered) {
 		call_status(m, c, c->error);
 		return;
 	}
-	edit_whole(h);
-	set_length(&h->contents, (size_t)c->event.set_size);
+	edit_whole(m, h);
+	set_length(&h->edited, (size_t)c->event.set_size);
+	if (c->event.set_size == 0)
+		h->refused = 0; /* a fresh start */
+	h->dated = false;
 	buffer_add_writer(h, &c->event);
 	if (m->config.commit_at_write)
 		commit(m, c, truncate_done);
@@ -275,7 +338,7 @@ truncate_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	if (h->inode->dead)
+	if (h->inode->dead && !inode_lives_on(h->inode))
 		call_status(m, c, ESTALE);
 	else if (lacks_base(h))
 		contents_fetch(m, c, truncate_based);

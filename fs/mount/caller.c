@@ -19,6 +19,18 @@ is_being_written(struct mount *m, const struct mount_event *e)
 	return edited;
 }
 
+/* What a process has open of the file already is not what it is about to open. */
+static unsigned
+open_wants(struct mount *m, const struct mount_event *e)
+{
+	struct inode *i = inode_find(m, inode_where(m, e->ino));
+
+	if (!(e->flags & O_TRUNC))
+		return 0;
+	return i && handle_after(i, 0) ? WANTS_PROCESS | WANTS_DESCRIPTORS :
+	                                                 WANTS_PROCESS;
+}
+
 static unsigned
 handle_wants(struct mount *m, const struct mount_event *e)
 {
@@ -43,7 +55,7 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 	case MOUNT_SETXATTR: /* may take a lock; the maker of a node is spared EPERM */
 		return WANTS_PROCESS;
 	case MOUNT_OPEN:
-		return event->flags & O_TRUNC ? WANTS_PROCESS : 0;
+		return open_wants(own, event);
 	case MOUNT_FLOCK:
 	case MOUNT_SETLK:
 		return event->lock_mode != LOCK_NONE ? WANTS_PROCESS : 0;

@@ -11,33 +11,66 @@ commit_op(const struct handle *h)
 	if (h->edit == EDIT_APPEND) {
 		op.code = OP_append;
 		op.append.node = h->inode->ino;
-		op.append.data = buffer_view(&h->tail);
+		op.append.data = buffer_view(&h->edited);
 		return op;
 	}
 	op.set_contents = (struct op_set_contents){.node = h->inode->ino,
 	                                           .guarded = !h->unconditional,
-	                                           .contents = buffer_view(&h->contents)};
+	                                           .contents = buffer_view(&h->edited)};
 	if (op.set_contents.guarded)
 		op.set_contents.generation = h->generation;
 	return op;
 }
 
+/* What was appended, behind the version that the handle has read. */
+static void
+join_tail(struct handle *h)
+{
+	struct bytes tail = buffer_take(&h->edited);
+
+	buffer_put_bytes(&h->edited, h->base->data);
+	buffer_put_bytes(&h->edited, tail);
+	free((void *)tail.data);
+}
+
 /* The buffer is a version now: the snapshot of this handle, if nothing came between. */
 static void
-commit_took(struct handle *h, const struct attr *attr)
+commit_took(struct mount *m, struct handle *h, uint64_t generation)
 {
-	bool next = h->fetched && attr->content_generation == h->generation + 1;
+	bool next = h->base && generation == h->generation + 1;
 
 	if (h->edit == EDIT_APPEND && next)
-		buffer_put_bytes(&h->contents, buffer_view(&h->tail));
-	if ((h->edit == EDIT_APPEND && !next) || h->contents.failed) {
-		buffer_free(&h->contents);
-		contents_drop(h);
-	} else {
-		h->generation = attr->content_generation;
-	}
+		join_tail(h);
+	if ((h->edit == EDIT_APPEND && !next) || h->edited.failed)
+		contents_drop(m, h);
+	else
+		contents_set(m, h, version_take(m, h->inode->ino, generation, &h->edited));
 	h->edit = EDIT_NONE;
-	buffer_drop(h);
+	buffer_drop(m, h);
+}
+
+/* A deleted file's next version: no cell knows of it, and nobody but the handles here. */
+static int
+commit_in_memory(struct mount *m, struct handle *h)
+{
+	struct inode *i = h->inode;
+
+	if (h->edit == EDIT_APPEND && i->last == NULL)
+		return ESTALE;
+	if (h->edit == EDIT_APPEND) {
+		contents_set(m, h, version_ref(i->last));
+		join_tail(h);
+		h->edit = EDIT_WHOLE;
+	} else if (!h->unconditional && h->generation != i->attr.content_generation) {
+		return ECANCELED;
+	}
+	if (h->edited.failed)
+		return EFBIG;
+	i->attr.size = h->edited.len;
+	i->attr.mtime_ns = h->dated ? h->mtime_ns : i->attr.mtime_ns;
+	commit_took(m, h, ++i->attr.content_generation);
+	version_set(m, &i->last, version_ref(h->base));
+	return 0;
 }
 
 static struct op
@@ -72,9 +105,9 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		c->error = call_learn(m, c, attr, a->index);
 	h->committing = false;
 	if (c->error)
-		buffer_drop(h);
+		buffer_drop(m, h);
 	else if (h->edit != EDIT_NONE)
-		commit_took(h, attr);
+		commit_took(m, h, attr->content_generation);
 	if (c->error == 0 && dated)
 		call_ask(m, c, &date, date_heard);
 	else
@@ -92,9 +125,12 @@ commit(struct mount *m, struct call *c, call_next *next)
 	c->error = 0;
 	if (h->edit == EDIT_NONE) {
 		next(m, c);
-	} else if (h->inode->dead) {
-		c->error = ESTALE;
-		buffer_drop(h);
+	} else if (h->refused || h->inode->dead) {
+		c->error = h->refused ? h->refused : ESTALE;
+		if (!h->refused && inode_lives_on(h->inode))
+			c->error = commit_in_memory(m, h);
+		if (c->error)
+			buffer_drop(m, h);
 		next(m, c);
 	} else {
 		op = commit_op(h);
@@ -120,15 +156,17 @@ commit_behind(struct mount *m, struct handle *h)
 
 	if (h->edit == EDIT_NONE || h->committing)
 		return;
-	if (!h->inode->dead) {
+	if (!h->refused && inode_lives_on(h->inode)) {
+		commit_in_memory(m, h);
+	} else if (!h->refused && !h->inode->dead) {
 		op = commit_op(h);
 		call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
 		op = date_op(h);
 		if (h->dated)
 			call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
 	}
-	contents_drop(h);
-	buffer_drop(h);
+	contents_drop(m, h);
+	buffer_drop(m, h);
 }
 
 int
@@ -170,7 +208,8 @@ commit_fsync(struct mount *m, struct call *c)
 /* ---- flush: a process closes a descriptor ---- */
 
 /* A pure truncation waits for the data that usually follows: a shell's `>` closes one descriptor
- * while it still has the other. It is due when its opener has no other left. */
+ * while it still has the other. It is due when its opener has no more left than before it opened
+ * the file. */
 static bool
 is_opener(const struct handle *h, pid_t pid)
 {
@@ -183,7 +222,7 @@ flush_commits(const struct handle *h, const struct mount_event *e)
 	if (h->edit == EDIT_NONE)
 		return false;
 	if (h->truncation)
-		return is_opener(h, e->pid) && e->descriptors <= 0;
+		return is_opener(h, e->pid) && e->descriptors <= h->descriptors_before;
 	return buffer_written_by(h, e->lock_owner, e->pid);
 }
 
@@ -206,16 +245,18 @@ commit_wants(struct handle *h, const struct mount_event *e)
 /* Half of what a killed process had to say is not what it meant. What others wrote into the same
  * buffer is theirs to commit, by their own close; nobody does it for them afterwards. */
 static void
-flush_killed(struct handle *h, const struct mount_event *e)
+flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 {
-	if (e->fate != FATE_KILLED || h->committing)
+	bool wrote = buffer_written_by(h, e->lock_owner, e->pid);
+
+	if (e->fate != FATE_KILLED || h->committing || h->edit == EDIT_NONE)
 		return;
-	if (h->edit != EDIT_NONE && buffer_written_by(h, e->lock_owner, e->pid)) {
-		if (buffer_written_by_others(h, e->lock_owner, e->pid))
-			h->tainted = true;
-		else
-			buffer_drop(h);
-	}
+	if (!wrote && !(h->truncation && is_opener(h, e->pid)))
+		return;
+	if (buffer_written_by_others(h, e->lock_owner, e->pid))
+		h->tainted = true;
+	else
+		buffer_revert(m, h);
 }
 
 static void
@@ -244,7 +285,7 @@ flush_entered(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	flush_killed(h, &c->event);
+	flush_killed(m, h, &c->event);
 	if (!h->tainted || c->event.fate != FATE_KILLED) {
 		if (flush_commits(h, &c->event)) {
 			commit(m, c, flush_done);

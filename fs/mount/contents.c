@@ -2,29 +2,51 @@
  *
  * The snapshot is renewed by a read at offset 0, after a lock was acquired through the handle, and
  * by the second read in a row at or past the end: so who reads to the end never mixes two
- * versions, and `tail -f` follows. A handle with uncommitted writes never renews. */
+ * versions, and `tail -f` follows. A handle with uncommitted writes never renews.
+ *
+ * The kernel's pages are another matter: all mappings of a node share them, whichever handle they
+ * are asked for through. They show one committed version, as long as a handle is open through which
+ * they were asked for. */
 #include "fs/mount/internal.h"
 
 void
-contents_drop(struct handle *h)
+contents_drop(struct mount *m, struct handle *h)
 {
-	buffer_reset(&h->contents);
-	h->fetched = false;
+	version_set(m, &h->base, NULL);
 	h->generation = 0;
 	h->at_end = false;
+}
+
+void
+contents_set(struct mount *m, struct handle *h, struct version *v)
+{
+	version_set(m, &h->base, v);
+	h->generation = v->generation;
+	h->renew = false;
 }
 
 size_t
 contents_size(const struct handle *h)
 {
+	size_t base = h->base ? h->base->data.len : h->inode->attr.size;
+
 	if (h->edit == EDIT_WHOLE)
-		return h->contents.len;
-	if (h->edit == EDIT_APPEND)
-		return (h->fetched ? h->contents.len : h->inode->attr.size) + h->tail.len;
-	return h->fetched ? h->contents.len : h->inode->attr.size;
+		return h->edited.len;
+	return h->edit == EDIT_APPEND ? base + h->edited.len : base;
 }
 
 /* ---- fetching ---- */
+
+int
+contents_learn(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_contents *r = &a->result.contents;
+	int error = call_errno(m, c, a);
+
+	if (error)
+		return error;
+	return r->contents.len > LIMIT_CONTENTS ? EIO : call_learn(m, c, &r->attr, a->index);
+}
 
 static void
 fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
@@ -32,17 +54,11 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	const struct result_contents *r = &a->result.contents;
 	struct handle *h = c->handle;
 
-	c->error = call_errno(m, c, a);
-	if (c->error == 0 && r->contents.len > LIMIT_CONTENTS)
-		c->error = EIO;
-	if (c->error == 0)
-		c->error = call_learn(m, c, &r->attr, a->index);
+	c->error = contents_learn(m, c, a);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {
-		buffer_reset(&h->contents);
-		buffer_put_bytes(&h->contents, r->contents);
-		h->fetched = true;
-		h->generation = r->attr.content_generation;
-		h->renew = false;
+		contents_set(m, h,
+		             version_get(m, c->node, r->attr.content_generation, r->contents));
+		h->unconditional = false; /* a write builds on what was read */
 	}
 	c->next(m, c);
 }
@@ -51,32 +67,52 @@ void
 contents_fetch(struct mount *m, struct call *c, call_next *next)
 {
 	struct op op = {.code = OP_get_contents};
+	struct inode *i = c->handle->inode;
 
 	must(c->handle->worker == c);
 	c->next = next;
-	op.get_contents.node = c->handle->inode->ino;
+	if (i->dead) {
+		c->error = i->last ? 0 : ESTALE;
+		if (i->last)
+			contents_set(m, c->handle, version_ref(i->last));
+		next(m, c);
+		return;
+	}
+	op.get_contents.node = i->ino;
 	call_ask(m, c, &op, fetch_heard);
 }
 
 /* ---- reading ---- */
 
+/* The end of the version that was read, and what was appended to it here. */
+static void
+read_appended(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+	struct buffer text = BUFFER(2 * LIMIT_CONTENTS);
+	int64_t base = (int64_t)h->base->data.len, offset = c->event.offset;
+
+	buffer_put_bytes(&text, bytes_slice(h->base->data, offset, c->event.size));
+	offset = offset > base ? offset - base : 0;
+	buffer_put_bytes(&text, bytes_slice(buffer_view(&h->edited), offset,
+	                                    c->event.size - text.len));
+	call_data(m, c, buffer_view(&text));
+	buffer_free(&text);
+}
+
 static void
 read_serve(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
-	struct buffer all = BUFFER(2 * LIMIT_CONTENTS);
-	size_t offset = (size_t)c->event.offset, size = c->event.size;
 
-	buffer_put_bytes(&all, buffer_view(&h->contents));
-	if (h->edit == EDIT_APPEND)
-		buffer_put_bytes(&all, buffer_view(&h->tail));
-	h->at_end = offset >= all.len;
-	if (h->at_end)
-		size = offset = 0;
-	else if (size > all.len - offset)
-		size = all.len - offset;
-	call_data(m, c, size ? (struct bytes){all.data + offset, size} : (struct bytes){0});
-	buffer_free(&all);
+	h->at_end = (uint64_t)c->event.offset >= contents_size(h);
+	if (h->edit == EDIT_WHOLE)
+		call_data(m, c, bytes_slice(buffer_view(&h->edited), c->event.offset,
+		                            c->event.size));
+	else if (h->edit == EDIT_APPEND)
+		read_appended(m, c);
+	else
+		version_answer(m, c, h->base);
 }
 
 /* A deleted node has no newer version: the handle goes on with what it had. */
@@ -85,7 +121,7 @@ read_fetched(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	if (c->error == 0 || (c->error == ESTALE && h->fetched && h->inode->dead && !h->dead))
+	if (c->error == 0 || (c->error == ESTALE && h->base && h->inode->dead && !h->dead))
 		read_serve(m, c);
 	else
 		call_status(m, c, c->error);
@@ -94,11 +130,13 @@ read_fetched(struct mount *m, struct call *c)
 static bool
 read_renews(const struct handle *h, int64_t offset)
 {
-	if (!h->fetched)
-		return true;
-	if (h->edit != EDIT_NONE || h->inode->dead)
+	if (h->edit == EDIT_WHOLE)
 		return false;
-	return h->renew || offset == 0 || (h->at_end && (uint64_t)offset >= h->contents.len);
+	if (h->base == NULL)
+		return true;
+	if (h->edit != EDIT_NONE)
+		return false;
+	return h->renew || offset == 0 || (h->at_end && (uint64_t)offset >= h->base->data.len);
 }
 
 static void
@@ -122,6 +160,76 @@ read_entered(struct mount *m, struct call *c)
 		read_look(m, c);
 }
 
+/* ---- the kernel's pages ---- */
+
+static struct version *
+page_version(const struct handle *asked, uint64_t ino)
+{
+	const struct handle *h;
+
+	if (asked->mapped && asked->mapped_ino == ino)
+		return asked->mapped;
+	TAILQ_FOREACH(h, &asked->inode->handles, of_inode)
+		if (h->mapped && h->mapped_ino == ino)
+			return h->mapped;
+	return NULL;
+}
+
+static void
+page_answer(struct mount *m, struct call *c, struct version *v)
+{
+	version_set(m, &c->handle->mapped, version_ref(v));
+	c->handle->mapped_ino = c->event.ino;
+	version_answer(m, c, v);
+}
+
+static void
+page_dead(struct mount *m, struct call *c)
+{
+	struct version *v = c->inode->last ? c->inode->last : c->handle->base;
+
+	if (v && !c->handle->dead)
+		page_answer(m, c, v);
+	else
+		call_status(m, c, ESTALE);
+}
+
+static void
+page_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_contents *r = &a->result.contents;
+	struct version *v = page_version(c->handle, c->event.ino), *fetched;
+	int error = contents_learn(m, c, a);
+
+	if (v) {
+		page_answer(m, c, v);
+	} else if (error == ESTALE && c->inode->dead) {
+		page_dead(m, c);
+	} else if (error) {
+		call_status(m, c, error);
+	} else {
+		fetched = version_get(m, c->node, r->attr.content_generation, r->contents);
+		page_answer(m, c, fetched);
+		version_put(m, fetched);
+	}
+}
+
+static void
+page_read(struct mount *m, struct call *c)
+{
+	struct version *v = page_version(c->handle, c->event.ino);
+	struct op op = {.code = OP_get_contents};
+
+	if (v) {
+		page_answer(m, c, v);
+	} else if (c->handle->dead || c->inode->dead) {
+		page_dead(m, c);
+	} else {
+		op.get_contents.node = c->inode->ino;
+		call_ask(m, c, &op, page_heard);
+	}
+}
+
 void
 contents_read(struct mount *m, struct call *c)
 {
@@ -131,6 +239,8 @@ contents_read(struct mount *m, struct call *c)
 		call_status(m, c, EINVAL);
 	else if (!handle_readable(c->handle))
 		call_status(m, c, EBADF);
+	else if (c->event.for_page)
+		page_read(m, c);
 	else
 		handle_enter(m, c, read_entered);
 }

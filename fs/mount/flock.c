@@ -16,6 +16,13 @@ flock_refused(const struct handle *h)
 	return record_lock_through(h) ? EDEADLK : 0;
 }
 
+/* A lock that was lost cannot be unlocked: who had it must learn that. */
+static int
+unlock_refused(const struct handle *h)
+{
+	return h->dead || h->inode->dead ? ESTALE : 0;
+}
+
 static void
 acquire_committed(struct mount *m, struct call *c)
 {
@@ -74,7 +81,7 @@ flock_call(struct mount *m, struct call *c)
 		return;
 	h = c->handle;
 	c->mode = c->event.lock_mode;
-	error = c->mode == LOCK_NONE ? (h->dead ? ESTALE : 0) : flock_refused(h);
+	error = c->mode == LOCK_NONE ? unlock_refused(h) : flock_refused(h);
 	if (h->kind != HANDLE_FILE)
 		error = EISDIR;
 	if (error)

@@ -22,8 +22,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->fh = ++m->next_fh;
 	h->flags = c->event.flags;
 	h->opener = c->event.pid;
-	h->contents = BUFFER(LIMIT_CONTENTS);
-	h->tail = BUFFER(LIMIT_CONTENTS);
+	h->edited = BUFFER(LIMIT_CONTENTS);
 	TAILQ_INIT(&h->queue);
 	must(RB_INSERT(handle_numbers, &m->handles, h) == NULL);
 	TAILQ_INSERT_TAIL(&m->every_handle, h, of_mount);
@@ -43,8 +42,9 @@ void
 handle_discard(struct mount *m, struct handle *h)
 {
 	TAILQ_REMOVE(&m->every_handle, h, of_mount);
-	buffer_free(&h->contents);
-	buffer_free(&h->tail);
+	version_put(m, h->base);
+	version_put(m, h->mapped);
+	buffer_free(&h->edited);
 	free(h->writers);
 	free((void *)h->listing.data);
 	free(h->children);
@@ -217,11 +217,10 @@ handle_run_ready(struct mount *m)
 void
 handle_die(struct mount *m, struct handle *h)
 {
-	(void)m;
 	h->dead = true;
 	if (h->edit != EDIT_NONE && !h->owed)
 		h->owed = ESTALE;
-	buffer_drop(h);
+	buffer_drop(m, h);
 }
 
 /* Calls still waiting for their turn: the kernel does not release a file in use, except one whose
@@ -249,11 +248,13 @@ handle_close(struct mount *m, struct handle *h)
 	if (h->inode) {
 		m->files -= h->kind == HANDLE_FILE;
 		if (h->tainted)
-			buffer_drop(h);
+			buffer_drop(m, h);
 		commit_behind(m, h);
 		flock_released(m, h);
 		record_lock_released(m, h);
 		TAILQ_REMOVE(&h->inode->handles, h, of_inode);
+		if (TAILQ_EMPTY(&h->inode->handles))
+			version_set(m, &h->inode->last, NULL);
 		ephemeral_closed(m, h->inode);
 	}
 	handle_put(m, h);

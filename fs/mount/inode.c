@@ -41,6 +41,7 @@ inode_prune(struct mount *m, struct inode *i)
 	if (i->refs || i->nlookup)
 		return;
 	must(TAILQ_EMPTY(&i->handles) && TAILQ_EMPTY(&i->locks));
+	version_set(m, &i->last, NULL);
 	RB_REMOVE(inode_numbers, &m->inodes, i);
 	free(i);
 }
@@ -101,6 +102,12 @@ inode_die(struct mount *m, struct inode *i, bool here)
 	TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more)
 		lock_die(m, l);
 	inode_put(m, i);
+}
+
+bool
+inode_lives_on(const struct inode *i)
+{
+	return i->dead && i->gone_here && i->moved_to == 0;
 }
 
 uint64_t
@@ -189,17 +196,14 @@ inode_getattr(struct mount *m, struct call *c)
 {
 	struct op op = {.code = OP_get_attr};
 	struct inode *i = inode_get(m, inode_where(m, c->event.ino));
-	struct handle *h;
-	struct mount_stat s;
+	bool edited;
 
 	call_refer(c, i);
-	h = buffer_of_process(i, c->event.fh, c->event.pid);
-	if (i->dead) {
+	edited = buffer_of_process(i, c->event.fh, c->event.pid) != NULL;
+	if (edited && (!i->dead || inode_lives_on(i))) {
+		setattr_answer(m, c);
+	} else if (i->dead) {
 		getattr_dead(m, c);
-	} else if (h) {
-		s = inode_stat(m, i);
-		s.size = contents_size(h);
-		call_attr(m, c, &s);
 	} else {
 		op.get_attr.node = i->ino;
 		call_ask(m, c, &op, getattr_heard);

@@ -4,7 +4,8 @@
  *   call          a parked call: one answer, and what goes on when the cell has spoken
  *   inode         the nodes that the kernel or a handle refers to
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename     the atomic replacement
- *   handle        open files: opening, taking turns, closing   contents   snapshots, reading
+ *   handle        open files: opening, taking turns, closing   version    contents in memory
+ *   contents      snapshots, mappings, reading
  *   buffer        what was written and not yet committed       commit     when and how it is
  *   lock          one owner's lock on one node                 flock, record_lock, attribute_lock
  *   ephemeral     whether this session has a node open         listing    open directories
@@ -27,6 +28,7 @@ struct call;
 struct handle;
 struct inode;
 struct lock;
+struct version;
 
 typedef void call_then(struct mount *m, struct call *c, const struct client_answer *a);
 typedef void call_next(struct mount *m, struct call *c);
@@ -124,6 +126,8 @@ struct inode {
 	uint64_t moved_to;   /* a renamed file's handles are this node's now; 0: not renamed */
 	pid_t maker;         /* the local process that made the node; 0: somebody else */
 	bool opener;         /* the cell has this session recorded as having it open */
+	struct version *newest; /* the last one that came into memory, while it is there */
+	struct version *last;   /* of a file deleted here, which lives on in memory; counted */
 	struct handle_list handles;
 	struct lock_list locks;
 };
@@ -138,6 +142,8 @@ void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
 /* Takes the attributes over, if they are newer; NULL if they make no sense. */
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);
 void inode_die(struct mount *m, struct inode *i, bool here);
+/* Does the deleted file live on in memory, for the handles that are open here? */
+bool inode_lives_on(const struct inode *i);
 /* Where calls on `ino` go: the target, for a file that was renamed while it was open here. */
 uint64_t inode_where(struct mount *m, uint64_t ino);
 struct mount_stat inode_stat(struct mount *m, const struct inode *i);
@@ -176,17 +182,21 @@ struct handle {
 	struct call *worker; /* whose turn it is */
 	struct call_list queue;
 
-	/* The snapshot; with EDIT_WHOLE it holds the edited contents. */
-	struct buffer contents;
-	bool fetched;        /* contents are some version's (or an edit of it) */
-	uint64_t generation; /* of that version; 0: no base for a write */
-	bool renew;          /* at the next call that looks at the contents */
-	bool at_end;         /* the last read was at or past the end */
+	/* The snapshot. */
+	struct version *base;   /* counted; NULL: none yet */
+	uint64_t generation;    /* that a write builds on; 0: none */
+	bool renew;             /* at the next call that looks at the contents */
+	bool at_end;            /* the last read was at or past the end */
+	struct version *mapped; /* counted; what the kernel's pages of `mapped_ino` are of */
+	uint64_t mapped_ino;
 
 	/* The buffer: what was written and is not committed. */
 	enum edit edit;
-	struct buffer tail;  /* EDIT_APPEND: the bytes appended */
-	bool truncation;     /* the edit is nothing but the truncation of an open */
+	struct buffer edited;   /* EDIT_APPEND: the bytes appended; EDIT_WHOLE: the contents;
+	                         * of a virtual file: its text */
+	int refused;            /* why the buffer lacks a write: it is not to be committed */
+	bool truncation;        /* the edit is nothing but the truncation of an open */
+	int descriptors_before; /* of this file in the process that truncated, before it did */
 	bool unconditional;  /* the next commit is the first one after O_TRUNC */
 	bool tainted;        /* a writer was killed before its close */
 	bool dated;          /* its writer has set the mtime that the commit is to have */
@@ -229,18 +239,44 @@ void handle_create(struct mount *m, struct call *c);
 void handle_release(struct mount *m, struct call *c);
 void handle_discard(struct mount *m, struct handle *h); /* its memory alone */
 
-/* ---- contents, buffer, commit ---- */
+/* ---- version, contents, buffer, commit ---- */
+
+struct version {
+	unsigned refs;
+	uint64_t node;
+	uint64_t generation;
+	struct bytes data; /* its own */
+};
+
+/* The version of this node and generation, counted: one in memory, or one with a copy of `data`. */
+struct version *version_get(struct mount *m, uint64_t node, uint64_t generation,
+                            struct bytes data);
+/* The same, but takes the buffer's bytes over. */
+struct version *version_take(struct mount *m, uint64_t node, uint64_t generation,
+                             struct buffer *data);
+struct version *version_ref(struct version *v);         /* NULL stays NULL */
+void version_put(struct mount *m, struct version *v);   /* may be NULL */
+/* Puts `v`, which is counted for it, in place of what is there. */
+void version_set(struct mount *m, struct version **at, struct version *v);
+/* Answers a READ from it, without a copy. */
+void version_answer(struct mount *m, struct call *c, struct version *v);
+void version_views_end(struct mount *m); /* the last step's replies are written */
+struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
 
 void contents_read(struct mount *m, struct call *c);
 /* Fetches the snapshot anew; c->error tells, then c->next runs. The handle was entered. */
 void contents_fetch(struct mount *m, struct call *c, call_next *next);
-void contents_drop(struct handle *h);
+/* The errno of an answer to OP_get_contents; takes over what it tells of the node. */
+int contents_learn(struct mount *m, struct call *c, const struct client_answer *a);
+void contents_drop(struct mount *m, struct handle *h);
+/* The node's version with its generation is the handle's snapshot now; `v` is counted for it. */
+void contents_set(struct mount *m, struct handle *h, struct version *v);
 /* What a read through the handle sees. */
 size_t contents_size(const struct handle *h);
 
 void buffer_write(struct mount *m, struct call *c);
 void buffer_truncate(struct mount *m, struct call *c); /* SETATTR with a handle */
-void buffer_drop(struct handle *h);
+void buffer_drop(struct mount *m, struct handle *h);
 bool buffer_written_by(const struct handle *h, uint64_t lock_owner, pid_t pid);
 bool buffer_written_by_others(const struct handle *h, uint64_t lock_owner, pid_t pid);
 void buffer_add_writer(struct handle *h, const struct mount_event *e);
@@ -248,6 +284,9 @@ void buffer_add_writer(struct handle *h, const struct mount_event *e);
 pid_t buffer_knows_process(const struct handle *h, const struct mount_event *e);
 /* The handle of this process with uncommitted writes on the node, NULL if none. */
 struct handle *buffer_of_process(const struct inode *i, uint64_t fh, pid_t pid);
+
+/* The killed writer's part is void: what is left is what the handle began with. */
+void buffer_revert(struct mount *m, struct handle *h);
 
 /* Commits what the buffer holds, if anything, and goes on with `next`; c->error tells. Entered. */
 void commit(struct mount *m, struct call *c, call_next *next);
@@ -335,7 +374,8 @@ void rename_call(struct mount *m, struct call *c);
 void listing_open(struct mount *m, struct call *c);
 void listing_read(struct mount *m, struct call *c);
 void setattr_call(struct mount *m, struct call *c);
-void setattr_answer(struct mount *m, struct call *c); /* with what is known now */
+/* With what is known now, and with what the process itself has written. */
+void setattr_answer(struct mount *m, struct call *c);
 void xattr_get(struct mount *m, struct call *c);
 void xattr_set(struct mount *m, struct call *c);
 void xattr_list(struct mount *m, struct call *c);
@@ -388,6 +428,9 @@ struct mount {
 	} stale[STALE_CALLERS];
 	size_t stale_next;
 	SLIST_HEAD(, block) blocks; /* what the update points to, until the next step */
+	struct version **viewed;    /* the same */
+	size_t viewed_n, viewed_room;
+	size_t versions;            /* in memory */
 };
 
 /* A copy that lives until the next step. */

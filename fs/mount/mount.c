@@ -34,10 +34,11 @@ free_blocks(struct mount *m)
 }
 
 static void
-free_inode(struct inode *i)
+free_inode(struct mount *m, struct inode *i)
 {
 	struct lock *l;
 
+	version_put(m, i->last);
 	while ((l = TAILQ_FIRST(&i->locks))) {
 		TAILQ_REMOVE(&i->locks, l, of_inode);
 		free(l->handles);
@@ -57,11 +58,13 @@ mount_free(struct mount *m)
 		call_free(m, c);
 	while ((h = TAILQ_FIRST(&m->every_handle)))
 		handle_discard(m, h);
+	version_views_end(m);
 	while ((i = RB_MIN(inode_numbers, &m->inodes))) {
 		RB_REMOVE(inode_numbers, &m->inodes, i);
-		free_inode(i);
+		free_inode(m, i);
 	}
 	free_blocks(m);
+	free(m->viewed);
 	free(m);
 }
 
@@ -193,6 +196,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->stale_inodes_n = 0;
 	update->forget_names = false;
 	free_blocks(m);
+	version_views_end(m);
 	m->update = update;
 	m->now = event->now;
 	session_watch(m);

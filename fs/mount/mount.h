@@ -48,10 +48,10 @@ enum mount_event_kind {
 	MOUNT_RMDIR,       /* ino, name -> STATUS */
 	MOUNT_RENAME,      /* ino, name, new_ino, new_name, flags (RENAME_*) -> STATUS */
 	MOUNT_REFUSED,     /* link, symlink, mknod -> STATUS EPERM */
-	MOUNT_OPEN,        /* ino, flags (O_*) -> OPEN */
+	MOUNT_OPEN,        /* ino, flags (O_*), descriptors -> OPEN */
 	MOUNT_CREATE,      /* ino, name, mode, flags -> CREATE */
-	MOUNT_READ,        /* ino, fh, offset, size -> DATA */
-	MOUNT_WRITE,       /* ino, fh, lock_owner, offset, data -> COUNT */
+	MOUNT_READ,        /* ino, fh, offset, size, for_page -> DATA */
+	MOUNT_WRITE,       /* ino, fh, lock_owner, flags (O_*), offset, data -> COUNT */
 	MOUNT_FLUSH,       /* ino, fh, lock_owner, fate, descriptors -> STATUS */
 	MOUNT_FSYNC,       /* ino, fh -> STATUS */
 	MOUNT_RELEASE,     /* ino, fh, lock_owner -> STATUS, at once */
@@ -102,6 +102,7 @@ struct mount_event {
 	gid_t set_gid;
 	enum lock_mode lock_mode;
 	bool wait, whole;    /* whole: l_start 0, l_len 0 */
+	bool for_page;       /* READ: for the page cache, that is for a mapping or sendfile(2) */
 	enum mount_fate fate;
 	int descriptors;     /* of this file in the caller, besides the closing one; -1 unknown */
 	const struct client_answer *answer;
@@ -161,6 +162,8 @@ struct mount_update {
 /* Clears `update`, handles the event and fills it. */
 void mount_step(struct mount *m, const struct mount_event *event, struct mount_update *update);
 void mount_update_free(struct mount_update *u);
+/* How many versions of contents are in memory. */
+size_t mount_versions(const struct mount *m);
 mono_t mount_deadline(const struct mount *m);
 
 #endif

@@ -138,17 +138,27 @@ name_mkdir(struct mount *m, struct call *c)
 
 /* ---- unlink, rmdir ---- */
 
+/* A commit of ours that was under way may have been later than the read. */
+static void
+delete_keep(struct mount *m, struct inode *i)
+{
+	if (i->last && i->newest && i->newest->generation > i->last->generation)
+		version_set(m, &i->last, version_ref(i->newest));
+}
+
 static void
 delete_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
-	struct inode *i;
+	uint64_t deleted = error ? 0 : a->result.deleted.node;
+	struct inode *i = inode_find(m, deleted);
 
-	if (error == 0) {
-		i = inode_find(m, a->result.deleted.node);
-		if (i)
-			inode_die(m, i, true);
+	if (i) {
+		delete_keep(m, i);
+		inode_die(m, i, true);
 	}
+	if (c->inode && c->inode->ino != deleted)
+		version_set(m, &c->inode->last, NULL);
 	call_status(m, c, error);
 }
 
@@ -163,40 +173,34 @@ delete_ask(struct mount *m, struct call *c)
 	call_ask(m, c, &op, delete_heard);
 }
 
-static void delete_prepare(struct mount *m, struct call *c);
-
+/* Whatever came of it, the deletion is the cell's to decide. */
 static void
-delete_fetched(struct mount *m, struct call *c)
+delete_fetched(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	c->event.fh = c->handle->fh;
-	handle_give_up(m, c);
-	delete_prepare(m, c);
-}
+	const struct result_contents *r = &a->result.contents;
 
-static void
-delete_entered(struct mount *m, struct call *c)
-{
-	if (c->handle->fetched || c->handle->dead)
-		delete_fetched(m, c);
+	if (contents_learn(m, c, a) == 0)
+		version_set(m, &c->inode->last,
+		            version_get(m, c->node, r->attr.content_generation, r->contents));
+	if (c->answered)
+		call_end(m, c);
 	else
-		contents_fetch(m, c, delete_fetched);
+		delete_ask(m, c);
 }
 
-/* Handles of a deleted file go on reading what they had: who has read nothing yet must have it
- * first. One after the other; `event.fh` is the last one done. */
+/* A deleted file lives on in memory as long as it is open here: so its contents are read first. */
 static void
 delete_prepare(struct mount *m, struct call *c)
 {
 	struct inode *i = inode_find(m, c->target);
-	struct handle *h = i && !i->dead ? handle_after(i, c->event.fh) : NULL;
+	struct op op = {.code = OP_get_contents};
 
-	while (h && (h->fetched || !handle_readable(h)))
-		h = handle_after(i, h->fh);
 	if (c->answered) {
 		call_end(m, c);
-	} else if (h) {
-		handle_refer(c, h);
-		handle_enter(m, c, delete_entered);
+	} else if (i && !i->dead && handle_after(i, 0)) {
+		call_refer(c, i);
+		op.get_contents.node = i->ino;
+		call_ask(m, c, &op, delete_fetched);
 	} else {
 		delete_ask(m, c);
 	}

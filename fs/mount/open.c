@@ -27,10 +27,9 @@ static void
 open_truncate(struct handle *h, const struct mount_event *e)
 {
 	h->unconditional = true;
-	h->fetched = true;
 	h->edit = EDIT_WHOLE;
 	h->truncation = true;
-	buffer_add_writer(h, e);
+	h->descriptors_before = e->descriptors > 0 ? e->descriptors : 0;
 }
 
 static void
@@ -88,7 +87,7 @@ create_done(struct mount *m, struct call *c)
 		call_status(m, c, c->error ? c->error : ESTALE);
 		return;
 	}
-	if ((c->event.flags & O_TRUNC) && !h->fetched)
+	if ((c->event.flags & O_TRUNC) && h->base == NULL)
 		open_truncate(h, &c->event);
 	h->unconditional = (c->event.flags & O_TRUNC) != 0;
 	call_created(m, c, h->inode, h->fh);
@@ -100,10 +99,9 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 {
 	struct handle *h = c->handle;
 
-	h->fetched = true;
+	contents_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
 	h->created = true;
 	h->inode->maker = c->event.pid;
-	h->generation = attr->content_generation;
 	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);
 }

@@ -143,7 +143,7 @@ setlk_unlock(struct mount *m, struct call *c)
 {
 	struct lock *l = lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
 
-	if (c->handle->dead)
+	if (c->handle->dead || c->handle->inode->dead)
 		call_status(m, c, ESTALE);
 	else if (l == NULL)
 		call_status(m, c, 0);

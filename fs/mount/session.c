@@ -22,6 +22,7 @@ session_died(struct mount *m)
 			handle_die(m, h);
 	RB_FOREACH_SAFE(i, inode_numbers, &m->inodes, more_i) {
 		i->opener = false;
+		i->newest = NULL; /* another session may find the cell restored */
 		mount_stale_inode(m, i->ino);
 		i->refs++;
 		TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more_l)

@@ -41,6 +41,11 @@ set_mtime(struct mount *m, struct call *c)
 	struct op op = {.code = OP_set_mtime};
 	bool now = (c->event.set & SET_MTIME_NOW) != 0;
 
+	if (inode_lives_on(c->inode)) {
+		c->inode->attr.mtime_ns = now ? c->inode->attr.mtime_ns : c->event.mtime_ns;
+		setattr_answer(m, c);
+		return;
+	}
 	if (h) {
 		h->dated = !now;
 		h->mtime_ns = c->event.mtime_ns;
@@ -193,6 +198,10 @@ setattr_call(struct mount *m, struct call *c)
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
 	if (c->event.set & SET_SIZE) {
 		truncate_path(m, c);
+		return;
+	}
+	if (inode_lives_on(c->inode)) {
+		setattr_known(m, c);
 		return;
 	}
 	op.get_attr.node = c->inode->ino;

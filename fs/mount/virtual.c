@@ -124,26 +124,16 @@ static void
 virtual_read(struct mount *m, struct call *c)
 {
 	struct handle *h = handle_find(m, c->event.fh);
-	struct bytes text;
 
 	if (h == NULL || h->kind != HANDLE_VIRTUAL || c->event.offset < 0) {
 		call_status(m, c, EBADF);
 		return;
 	}
 	if (c->event.offset == 0) {
-		buffer_reset(&h->contents);
-		status_text(m, &h->contents);
+		buffer_reset(&h->edited);
+		status_text(m, &h->edited);
 	}
-	text = buffer_view(&h->contents);
-	if ((uint64_t)c->event.offset >= text.len) {
-		call_data(m, c, (struct bytes){0});
-		return;
-	}
-	text.data += c->event.offset;
-	text.len -= (size_t)c->event.offset;
-	if (text.len > c->event.size)
-		text.len = c->event.size;
-	call_data(m, c, text);
+	call_data(m, c, bytes_slice(buffer_view(&h->edited), c->event.offset, c->event.size));
 }
 
 static int

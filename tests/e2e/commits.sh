@@ -222,21 +222,31 @@ case_rename_noreplace() {
 	P
 }
 
-case_a_deleted_file_goes_on_reading() {
+case_a_deleted_file_lives_on_here() {
 	echo kept > "$d/f"
-	python3 - "$d/f" <<-'P'
-		import errno, fcntl, os, sys
-		fd = os.open(sys.argv[1], os.O_RDWR)
-		os.unlink(sys.argv[1])
+	python3 - "$d" <<-'P'
+		import errno, fcntl, os, sys, tempfile
+		fd = os.open(sys.argv[1] + "/f", os.O_RDWR)
+		os.unlink(sys.argv[1] + "/f")
 		assert os.read(fd, 100) == b"kept\n"
 		assert os.fstat(fd).st_nlink == 0
-		for call in (lambda: os.write(fd, b"x"), lambda: fcntl.flock(fd, fcntl.LOCK_EX)):
+		for how in (fcntl.LOCK_EX, fcntl.LOCK_UN):
 		    try:
-		        call()
+		        fcntl.flock(fd, how)
 		        sys.exit("not refused")
 		    except OSError as e:
 		        assert e.errno == errno.ESTALE, e
+		assert os.pwrite(fd, b"KE", 0) == 2
+		os.fsync(fd)
+		assert os.pread(fd, 100, 0) == b"KEpt\n"
+		os.ftruncate(fd, 2)
+		assert os.fstat(fd).st_size == 2
 		os.close(fd)
+		with tempfile.TemporaryFile(dir=sys.argv[1]) as f:
+		    f.write(b"line\n" * 10000)
+		    f.seek(0)
+		    assert len(f.readlines()) == 10000
+		assert os.listdir(sys.argv[1]) == []
 	P
 }
 
@@ -282,6 +292,60 @@ case_mmap() {
 		os.close(fd)
 		fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
 		os.close(fd)
+	P
+}
+
+case_mappings_show_one_committed_version() {
+	head -c 200000 /dev/zero | tr '\0' a > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import mmap, os, sys
+		path, size = sys.argv[1], 200000
+		def all_of(m):
+		    return {bytes([c]) for c in set(m[:])}
+		def mapping(fd):
+		    return mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ)
+		fd = os.open(path, os.O_RDWR)
+		first = mapping(fd)
+		assert first[0:1] == b"a"
+		os.pwrite(fd, b"x" * size, 0)          # uncommitted
+		assert all_of(first) == {b"a"}
+		second = mapping(fd)
+		assert all_of(second) == {b"a"}
+		os.close(fd)                           # commits; the mappings keep the file open
+		for round in range(20):
+		    if os.fork() == 0:
+		        with open(path, "wb") as f: f.write(bytes([98 + round % 2]) * size)
+		        other = os.open(path, os.O_RDONLY)
+		        os._exit(0 if all_of(mapping(other)) == {b"a"} else 1)
+		    assert os.wait()[1] == 0
+		    assert all_of(first) == all_of(second) == {b"a"}
+		    assert set(open(path, "rb").read()) == {98 + round % 2}
+		first.close()
+		second.close()
+		fd = os.open(path, os.O_RDONLY)
+		assert all_of(mapping(fd)) == {b"c"}
+		out = os.open(path + ".copy", os.O_WRONLY | os.O_CREAT)
+		assert os.sendfile(out, fd, 0, 100) == 100
+		os.close(out)
+		assert open(path + ".copy").read() == "c" * 100
+	P
+}
+
+rss_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$daemon/status"; }
+
+case_many_readers_share_their_memory() {
+	head -c 262144 /dev/urandom > "$d/f"
+	local before
+	before=$(rss_kb)
+	python3 - "$d/f" "$before" "$daemon" <<-'P'
+		import os, resource, sys
+		resource.setrlimit(resource.RLIMIT_NOFILE, (3000, 3000))
+		fds = [os.open(sys.argv[1], os.O_RDONLY) for n in range(2000)]
+		for fd in fds: assert len(os.pread(fd, 262144, 0)) == 262144
+		status = open("/proc/%s/status" % sys.argv[3]).read()
+		now = int(status.split("VmRSS:")[1].split()[0])
+		print("KiB: %s, with 2,000 readers %d" % (sys.argv[2], now))
+		assert now - int(sys.argv[2]) < 32768
 	P
 }
 

@@ -103,7 +103,10 @@ release(struct kernel *k, uint64_t ino, uint64_t fh)
 static int
 read_at(struct kernel *k, uint64_t ino, uint64_t fh, uint64_t offset, char *to, size_t size)
 {
-	struct fuse_read_in in = {.fh = fh, .offset = offset, .size = (uint32_t)size};
+	struct fuse_read_in in = {
+		.fh = fh, .offset = offset, .size = (uint32_t)size,
+		.read_flags = FUSE_READ_LOCKOWNER, .lock_owner = 7,
+	};
 
 	return kernel_call(k, FUSE_READ, ino, &in, sizeof in, NULL, to, size);
 }

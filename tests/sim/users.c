@@ -60,9 +60,10 @@ attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, c
 }
 
 static void
-write_text(struct sim *s, struct machine *m, int p, const char *text)
+write_text(struct sim *s, struct machine *m, int p, int flags, const char *text)
 {
-	call(s, m, p, (struct mount_event){.kind = MOUNT_WRITE, .data = bytes_of(text)});
+	call(s, m, p, (struct mount_event){.kind = MOUNT_WRITE, .flags = flags,
+	                                   .data = bytes_of(text)});
 }
 
 static void
@@ -91,7 +92,7 @@ on_counter(struct sim *s, struct machine *m, int p)
 		return true;
 	case 3:
 		snprintf(text, sizeof text, "%lu", strtoul(u->text, NULL, 10) + 1);
-		write_text(s, m, p, text);
+		write_text(s, m, p, 0, text);
 		return true;
 	case 4:
 		if (rng_chance(&s->rng, 300))
@@ -117,7 +118,7 @@ on_append(struct sim *s, struct machine *m, int p)
 	case 1:
 		u->line = ++s->values;
 		snprintf(text, sizeof text, "v%lu;", (unsigned long)u->line);
-		write_text(s, m, p, text);
+		write_text(s, m, p, O_APPEND, text);
 		return true;
 	default:
 		return false;
@@ -138,7 +139,7 @@ on_register(struct sim *s, struct machine *m, int p)
 	case 1:
 		snprintf(text, sizeof text, "v%lu;", (unsigned long)++s->values);
 		if (writes)
-			write_text(s, m, p, text);
+			write_text(s, m, p, 0, text);
 		else
 			read_all(s, m, p);
 		return true;

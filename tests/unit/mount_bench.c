@@ -452,7 +452,7 @@ k_lookup(struct bench *b, const char *name)
 struct file
 k_open(struct bench *b, const char *name, int flags, pid_t pid)
 {
-	struct file f = {.ino = k_lookup(b, name), .opener = pid};
+	struct file f = {.ino = k_lookup(b, name), .opener = pid, .flags = flags};
 	struct mount_event e = {.kind = MOUNT_OPEN, .ino = f.ino, .pid = pid, .flags = flags};
 	struct mount_reply *r;
 
@@ -481,7 +481,7 @@ k_write_at(struct bench *b, struct file f, pid_t pid, int64_t offset, const char
 	struct mount_reply *r = bench_call(
 	    b, (struct mount_event){.kind = MOUNT_WRITE, .ino = f.ino, .fh = f.fh, .pid = pid,
 	                            .lock_owner = lock_owner_of(pid), .offset = offset,
-	                            .data = bytes_of(text)});
+	                            .flags = f.flags, .data = bytes_of(text)});
 
 	if (r->error == 0)
 		assert_int_equal(r->count, strlen(text));

@@ -60,6 +60,7 @@ struct bench {
 struct file {
 	uint64_t ino, fh;
 	pid_t opener;
+	int flags; /* of its open, and so of its writes */
 };
 
 /* Around each test: a mount with a bench of its own in *state. */

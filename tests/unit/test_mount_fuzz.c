@@ -76,7 +76,7 @@ fuzz_open(struct fuzz *f)
 	f->files[n].ino = 1 + pick(f, 40);
 	f->opening[n] = fuzz_start(f, (struct mount_event){
 		.kind = pick(f, 8) ? MOUNT_CREATE : MOUNT_OPEN, .name = some_name(f),
-		.ino = pick(f, 8) ? NODE_ROOT : f->files[n].ino,
+		.ino = pick(f, 8) ? NODE_ROOT : f->files[n].ino, .descriptors = (int)pick(f, 3) - 1,
 		.flags = O_CREAT | flags[pick(f, 6)], .mode = pick(f, 3) ? 0644 : S_ISVTX | 0644});
 }
 
@@ -120,6 +120,7 @@ fuzz_contents(struct fuzz *f)
 		e.kind = MOUNT_READ;
 		e.offset = (int64_t)pick(f, 20);
 		e.size = pick(f, 30);
+		e.for_page = pick(f, 3) == 0;
 		break;
 	case 1:
 		e.kind = MOUNT_SETATTR;
@@ -137,6 +138,7 @@ fuzz_contents(struct fuzz *f)
 		e.descriptors = (int)pick(f, 3) - 1;
 		break;
 	default:
+		e.flags = pick(f, 3) ? 0 : O_APPEND; /* whatever its open said: F_SETFL */
 		e.offset = (int64_t)pick(f, 30);
 		e.data = (struct bytes){(uint8_t *)text, pick(f, 50) ? pick(f, 20) : sizeof text};
 		break;
@@ -330,6 +332,7 @@ fuzz_forget(struct bench *b)
 	}
 	assert_true(TAILQ_EMPTY(&m->every_call) && TAILQ_EMPTY(&m->every_handle));
 	assert_true(RB_EMPTY(&m->inodes));
+	assert_int_equal(mount_versions(m), 0);
 	assert_int_equal(m->files, 0);
 }
 

@@ -16,7 +16,7 @@ test_mode_of_creation(void **state)
 	struct mount_reply *r = bench_call(b, (struct mount_event){
 		.kind = MOUNT_CREATE, .ino = NODE_ROOT, .name = bytes_of("f"), .pid = SHELL,
 		.mode = S_IFREG | 0600, .flags = O_WRONLY | O_CREAT | O_EXCL});
-	struct file f = {r->stat.ino, r->fh, SHELL};
+	struct file f = {.ino = r->stat.ino, .fh = r->fh, .opener = SHELL};
 
 	assert_int_equal(r->error, 0);
 	assert_int_equal(set_mode(b, f.ino, 0600, SHELL), 0);
