@@ -223,22 +223,35 @@ on_fuse_log(enum fuse_log_level level, const char *format, va_list args)
 		log_warn("%s", text);
 }
 
+/* "fsname=SOURCE,subtype=lsfs" and what is given: libfuse splits the list again. */
+static void
+put_options(struct buffer *list, const struct device_config *config)
+{
+	buffer_printf(list, "fsname=");
+	for (const char *at = config->source ? config->source : "lsfs"; *at; at++)
+		buffer_printf(list, "%s%c", *at == ',' || *at == '\\' ? "\\" : "", *at);
+	buffer_printf(list, ",subtype=lsfs");
+	if (config->options && *config->options)
+		buffer_printf(list, ",%s", config->options);
+	buffer_put_u8(list, 0);
+}
+
 int
 device_init(struct device *d, const struct device_config *config)
 {
-	char options[512] = "fsname=lsfs,subtype=lsfs";
-	char *argv[] = {"lsfs", "-o", options, NULL};
+	struct buffer options = BUFFER(4 * PATH_MAX);
+	char *argv[] = {"lsfs", "-o", NULL, NULL};
 	struct fuse_args args = FUSE_ARGS_INIT(3, argv);
-	size_t n = strlen(options);
 
 	memset(d, 0, sizeof *d);
 	d->config = *config;
-	if (config->options && *config->options)
-		snprintf(options + n, sizeof options - n, ",%s", config->options);
+	put_options(&options, config);
+	argv[2] = (char *)options.data;
 	replies_init(&d->replies, config->uid, config->gid);
 	fuse_set_log_func(on_fuse_log);
 	d->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, d);
 	fuse_opt_free_args(&args);
+	buffer_free(&options);
 	return d->fuse ? 0 : -EINVAL;
 }
 

@@ -11,6 +11,7 @@
 struct device_config {
 	uid_t uid; /* of the mounting user */
 	gid_t gid;
+	const char *source;  /* what the mount table shows; NULL: "lsfs" */
 	const char *options; /* "allow_other,ro": for the kernel's mount; may be NULL */
 	void (*ready)(void *user); /* INIT was answered */
 	/* The mount is gone, or broken: nothing more will be read. */

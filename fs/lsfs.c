@@ -272,6 +272,7 @@ start_device(struct lsfs *l)
 		.ended = on_device_ended, .user = l,
 	};
 
+	config.source = l->source.shown;
 	snprintf(text, sizeof text, "%s%s%s", o->allow_other ? "allow_other" : "",
 	         o->allow_other && o->kernel ? "," : "", o->kernel ? o->kernel : "");
 	return device_init(&l->device, &config) == 0;
@@ -365,10 +366,9 @@ start_loop(struct lsfs *l)
 static bool
 start(struct lsfs *l)
 {
-	if (!start_device(l))
+	if (!source_find(&l->source, l->options, l->mountpoint.path) || !start_device(l))
 		return false;
-	if (source_open(&l->source, l->options, l->mountpoint.path, on_host_failed, l) &&
-	    start_loop(l))
+	if (source_open(&l->source, l->options, on_host_failed, l) && start_loop(l))
 		return true;
 	device_fini(&l->device);
 	return false;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/limit.h"
+#include "cell/base/bytes.h"
 #include "cell/base/memory.h"
 #include "cell/io/conf.h"
 #include "cell/io/log.h"
@@ -72,7 +73,8 @@ static bool
 valued_option(struct options *o, const char *name, const char *value)
 {
 	if (!strcmp(name, "key") && *value) {
-		o->key = value;
+		free(o->key);
+		o->key = bytes_to_text(bytes_of(value));
 		return true;
 	}
 	if (!strcmp(name, "lock_delay"))
@@ -106,7 +108,7 @@ plain_option(struct options *o, const char *word)
 }
 
 static bool
-mount_options(struct options *o, char *list)
+mount_words(struct options *o, char *list)
 {
 	for (char *word; (word = strsep(&list, ","));) {
 		char *value = strchr(word, '=');
@@ -122,6 +124,16 @@ mount_options(struct options *o, char *list)
 		}
 	}
 	return true;
+}
+
+static bool
+mount_options(struct options *o, const char *list)
+{
+	char *copy = bytes_to_text(bytes_of(list));
+	bool good = mount_words(o, copy);
+
+	free(copy);
+	return good;
 }
 
 static bool
@@ -161,9 +173,9 @@ helper_option(struct options *o, int letter)
 enum { OPT_STANDALONE = 256, OPT_CELL };
 
 static bool
-one_option(struct options *o, int letter, bool helper)
+one_option(struct options *o, int letter)
 {
-	if (helper && helper_option(o, letter))
+	if (o->helper && helper_option(o, letter))
 		return true;
 	switch (letter) {
 	case 'f':
@@ -223,18 +235,19 @@ options_parse(struct options *o, int argc, char **argv)
 		{"version", no_argument, NULL, 'V'},
 		{NULL, 0, NULL, 0},
 	};
-	bool helper = argc > 0 && called_as_helper(argv[0]);
-	const char *letters = helper ? "fo:hVsnvrwN:t:" : "fo:hV";
 	static char name[] = "lsfs";
+	const char *letters;
 	int letter;
 
 	*o = (struct options){
+		.helper = argc > 0 && called_as_helper(argv[0]),
 		.lock_delay_s = DEFAULT_LOCK_DELAY_S, .grace_s = DEFAULT_GRACE_MS / 1000,
 	};
+	letters = o->helper ? "fo:hVsnvrwN:t:" : "fo:hV";
 	if (argc > 0)
 		argv[0] = name; /* what getopt's messages begin with */
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
-		if (!one_option(o, letter, helper))
+		if (!one_option(o, letter))
 			return false;
 	return positional(o, argc - optind, argv + optind);
 }
@@ -243,7 +256,8 @@ void
 options_free(struct options *o)
 {
 	free(o->kernel);
-	o->kernel = NULL;
+	free(o->key);
+	o->kernel = o->key = NULL;
 }
 
 void

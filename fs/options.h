@@ -6,11 +6,12 @@
 
 struct options {
 	bool help, version;
+	bool helper;     /* called by mount(8) */
 	bool fake;       /* mount -f: everything but the mount itself */
 	bool foreground;
 	bool standalone;
 	const char *cell;       /* name of a standalone cell at its first start; NULL: not given */
-	const char *key;        /* file; NULL: not given */
+	char *key;              /* file; NULL: not given; owned */
 	const char *source;     /* the data directory, a cell file or a cell's name */
 	const char *mountpoint;
 	int lock_delay_s;
@@ -21,8 +22,8 @@ struct options {
 	char *kernel;           /* generic options for the kernel's mount, "ro,nodev"; owned */
 };
 
-/* Reads argv, which it may reorder and cut up and which must outlive the options. False after one
- * line on stderr: wrong usage. */
+/* Reads argv, which it may reorder and which must outlive the options; its texts stay as they are,
+ * for ps(1). False after one line on stderr: wrong usage. */
 bool options_parse(struct options *o, int argc, char **argv);
 void options_free(struct options *o);
 void options_help(void);

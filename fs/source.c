@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cell/io/keyfile.h"
 #include "cell/io/log.h"
@@ -100,24 +101,63 @@ open_cell(struct source *s, const struct options *o)
 
 /* ---- both ---- */
 
-/* A mount over its own data directory would wait for itself. */
-bool
-source_open(struct source *s, const struct options *o, const char *mountpoint,
-            void (*host_failed)(void *user), void *user)
+/* mount(8) makes a path of what is the name of a cell and, by chance, of something that stands in
+ * the working directory. A directory is no cell file, so the name was meant. */
+static const char *
+name_meant(const struct options *o)
 {
-	struct host_config config = {.failed = host_failed, .user = user};
-	char file[PATH_MAX];
+	const char *name = strrchr(o->source, '/');
+	char here[PATH_MAX];
+	struct stat st;
 
-	if (!o->standalone) {
-		conf_locate(o->source, file, sizeof file);
-		return resolve(file, s->path) && open_cell(s, o);
-	}
+	if (!o->helper || !name || !getcwd(here, sizeof here) || stat(o->source, &st) < 0 ||
+	    !S_ISDIR(st.st_mode))
+		return o->source;
+	if (strncmp(o->source, here, strlen(here)) ||
+	    (size_t)(name - o->source) != strlen(here) - !strcmp(here, "/"))
+		return o->source;
+	return name + 1;
+}
+
+/* A mount over its own data directory would wait for itself. */
+static bool
+find_directory(struct source *s, const struct options *o, const char *mountpoint)
+{
 	if (!resolve(o->source, s->path))
 		return false;
 	if (path_lies_in(s->path, mountpoint)) {
 		log_error("%s: the data directory lies below the mount point", s->path);
 		return false;
 	}
+	return true;
+}
+
+bool
+source_find(struct source *s, const struct options *o, const char *mountpoint)
+{
+	const char *named = o->standalone ? o->source : name_meant(o);
+	char file[PATH_MAX];
+	bool by_name = false;
+
+	if (o->standalone) {
+		if (!find_directory(s, o, mountpoint))
+			return false;
+	} else {
+		by_name = conf_locate(named, file, sizeof file);
+		if (!resolve(file, s->path))
+			return false;
+	}
+	snprintf(s->shown, sizeof s->shown, "%s", by_name ? named : s->path);
+	return true;
+}
+
+bool
+source_open(struct source *s, const struct options *o, void (*host_failed)(void *user), void *user)
+{
+	struct host_config config = {.failed = host_failed, .user = user};
+
+	if (!o->standalone)
+		return open_cell(s, o);
 	return check_key(o->key) && open_standalone(s, o, &config);
 }
 

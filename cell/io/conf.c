@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cell/base/must.h"
@@ -76,15 +77,19 @@ conf_is_standalone(const struct conf *conf)
 	return conf->replicas_n == 1 && conf->replicas[0].address[0] == '\0';
 }
 
-void
+bool
 conf_locate(const char *cell, char *path, size_t path_size)
 {
 	const int len = snprintf(path, path_size, CONF_DIRECTORY "/%s.conf", cell);
-	const bool named = conf_cell_name_valid(cell) && len > 0 && (size_t)len < path_size;
+	bool named = conf_cell_name_valid(cell) && len > 0 && (size_t)len < path_size;
+	struct stat st;
 
 	/* What is neither is looked for, and told, as the kind of thing that it looks like. */
-	if (!named || (access(path, F_OK) < 0 && access(cell, F_OK) == 0))
+	if (named && access(path, F_OK) < 0 && stat(cell, &st) == 0 && S_ISREG(st.st_mode))
+		named = false;
+	if (!named)
 		snprintf(path, path_size, "%s", cell);
+	return named;
 }
 
 static int __attribute__((format(printf, 2, 3)))

@@ -50,8 +50,9 @@ struct conf {
 /* Where cell files are looked for by the cell's name: CONF_DIRECTORY/NAME.conf. */
 #define CONF_DIRECTORY "/etc/lsfs"
 
-/* The path of the cell file that a user means by a path or a cell's name. */
-void conf_locate(const char *cell, char *path, size_t path_size);
+/* The path of the cell file that a user means by a path or a cell's name; true: by its name. What
+ * holds no slash is a name; but a file called so, where there is no cell of that name, is meant. */
+bool conf_locate(const char *cell, char *path, size_t path_size);
 /* Reads a cell file. False with one line in `why` that names file, line and value. */
 bool conf_read(const char *path, struct conf *conf, char *why, size_t why_size);
 /* Writes one atomically (temporary file, sync, rename); refuses to overwrite. 0 or -errno. */

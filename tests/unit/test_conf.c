@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -100,14 +101,17 @@ test_located(void **state)
 	char found[128];
 
 	(void)state;
-	conf_locate("no-such-cell", found, sizeof found);
+	assert_true(conf_locate("no-such-cell", found, sizeof found));
 	assert_string_equal(found, "/etc/lsfs/no-such-cell.conf");
-	conf_locate("dir/cell.conf", found, sizeof found);
+	assert_false(conf_locate("dir/cell.conf", found, sizeof found));
 	assert_string_equal(found, "dir/cell.conf");
 	assert_int_equal(chdir(directory), 0);
 	put_file("");
-	conf_locate("c", found, sizeof found);
+	assert_false(conf_locate("c", found, sizeof found));
 	assert_string_equal(found, "c");
+	assert_int_equal(mkdir("d", 0700), 0);
+	assert_true(conf_locate("d", found, sizeof found)); /* a name, whatever stands here */
+	assert_int_equal(rmdir("d"), 0);
 }
 
 static void
