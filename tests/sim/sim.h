@@ -763,6 +763,7 @@ struct process {
 	uint64_t call, fh,
 	    line;       /* on a mount: the call under way, the open file, the line written */
 	char text[2048]; /* and what was read */
+	mono_t patient_until; /* a second after the last signal, by the machine's clock */
 	bool fcntl;     /* locks with fcntl(2) this time */
 	uint64_t wakes; /* only the newest wake-up counts */
 	bool idle;

@@ -350,12 +350,31 @@ signal_must_end(struct sim *s, struct event *e)
 		         (unsigned long)e->b);
 }
 
-/* A signal is a second old. */
+static void run_signal_over(struct sim *s, struct event *e);
+
+static void
+await_end_of_patience(struct sim *s, const struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+	struct event over = *e;
+
+	over.at = clock_global(&m->clock, m->processes[e->a].patient_until);
+	over.run = run_signal_over;
+	heap_push(&s->heap, over);
+}
+
+/* A signal is a second old, if the clock went on as it did when it came. */
 static void
 run_signal_over(struct sim *s, struct event *e)
 {
+	struct machine *m = &s->machines[e->who];
+
 	if (!signal_waits(s, e))
 		return;
+	if (mono_before(clock_local(&m->clock, s->now), m->processes[e->a].patient_until)) {
+		await_end_of_patience(s, e);
+		return;
+	}
 	signal_event(s, e, (struct mount_event){.kind = MOUNT_TIMEOUT});
 	signal_must_end(s, e);
 }
@@ -365,7 +384,7 @@ run_signal_over(struct sim *s, struct event *e)
 static void
 run_signal(struct sim *s, struct event *e)
 {
-	struct event over = *e;
+	struct machine *m = &s->machines[e->who];
 	bool fatal = e->b % 2;
 
 	if (!signal_waits(s, e))
@@ -374,9 +393,9 @@ run_signal(struct sim *s, struct event *e)
 	                                        .fate = fatal ? FATE_KILLED : FATE_ALIVE});
 	if (fatal)
 		signal_must_end(s, e);
-	over.at = s->now + SECOND + SECOND / 10; /* by the clock of whoever drifts */
-	over.run = run_signal_over;
-	heap_push(&s->heap, over);
+	m->processes[e->a].patient_until =
+	    mono_add(clock_local(&m->clock, s->now), (span_t){SECOND});
+	await_end_of_patience(s, e);
 }
 
 void
