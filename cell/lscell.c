@@ -230,6 +230,7 @@ main(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
+	log_never_block();
 	if (argc - optind != 1) {
 		log_error("%s: one DATADIR is needed (see --help)",
 		          optind == argc ? "missing argument" : argv[optind + 1]);

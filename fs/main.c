@@ -27,6 +27,7 @@ run(struct options *o)
 		log_start("lsfs", LEVEL_INFO);
 	else if (!daemon_fork(&daemon, o->mountpoint, &status))
 		return status;
+	log_never_block();
 	return lsfs_run(o, &daemon);
 }
 

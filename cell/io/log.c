@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
-#include <unistd.h>
+#include "cell/io/stderr_log.h"
 #include "cell/io/system_log.h"
-
-enum { LINE_MAX_BYTES = 2048 };
 
 static const char *program_name = "lsfs";
 static enum log_level highest = LEVEL_INFO;
@@ -25,8 +23,15 @@ log_start(const char *program, enum log_level level)
 }
 
 void
+log_never_block(void)
+{
+	stderr_log_never_block();
+}
+
+void
 log_to_system(const char *socket)
 {
+	stderr_log_end();
 	system_log_open(socket, program_name);
 	to_system = true;
 }
@@ -50,23 +55,11 @@ make_printable(char *text, size_t len)
 	}
 }
 
-/* One write per line, so that lines of several threads or processes do not mix. */
-static bool
-put_to_stderr(const char *line, size_t len)
-{
-	ssize_t written;
-
-	do
-		written = write(STDERR_FILENO, line, len);
-	while (written < 0 && errno == EINTR);
-	return written == (ssize_t)len;
-}
-
 /* "PROGRAM: what: why" and the end of a line; the system's log adds both itself. */
 static bool __attribute__((format(printf, 2, 0)))
 put(enum log_level level, const char *format, va_list args)
 {
-	char line[LINE_MAX_BYTES];
+	char line[LOG_LINE_MAX];
 	int len, prefix;
 
 	prefix = snprintf(line, sizeof line - 1, "%s: ", program_name);
@@ -79,7 +72,7 @@ put(enum log_level level, const char *format, va_list args)
 	if (to_system)
 		return system_log_send(system_level(level), line + prefix, (size_t)(len - prefix));
 	line[len++] = '\n';
-	return put_to_stderr(line, (size_t)len);
+	return stderr_log_put(line, (size_t)len);
 }
 
 static bool __attribute__((format(printf, 2, 3)))

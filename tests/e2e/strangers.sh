@@ -75,6 +75,35 @@ case_random_bytes() {
 	[ "$(grep -c "is refused" "$work/lscell-1.log")" -lt 20 ]
 }
 
+# The reader of a replica's messages has stopped, the pipe is full; strangers make it speak.
+case_nobody_reads_its_messages() {
+	local i pid
+	mkfifo "$work/pipe"
+	exec 8<> "$work/pipe"
+	kill_replica 1 TERM
+	"$LSCELL" "$cell/1" 2> "$work/pipe" &
+	pid=$!
+	dd if=/dev/zero of="$work/pipe" bs=1 oflag=nonblock 2> /dev/null || : # until it is full
+	wait_until "it listens" listens "$port"
+	for i in $(seq 5); do
+		printf 'nonsense, and more' > "/dev/tcp/127.0.0.1/$port"
+	done
+	kill_replica 2 TERM # it is needed now
+	works stuck
+	[ "$(awk '{ print $3 }' "/proc/$pid/stat")" != D ]
+	timeout 2 cat "$work/pipe" > "$work/read" || : # its reader goes on
+	printf nonsense > "/dev/tcp/127.0.0.1/$port"
+	wait_until "it tells what was lost" eval 'timeout 1 cat "$work/pipe" >> "$work/read" || :
+		printf nonsense > "/dev/tcp/127.0.0.1/$port"
+		grep -aq "messages were lost" "$work/read"'
+	exec 8>&-
+	kill "$pid"
+	wait_until "it has ended" gone "$pid"
+	start_replica 1
+	start_replica 2
+	works read_again
+}
+
 case_a_replica_that_cannot_run() {
 	one_line 1 "in use by process $(replica 1)" "$LSCELL" "$cell/1"
 	mkdir "$work/fresh"

@@ -1,6 +1,7 @@
 /* The log: who writes into it never waits for who reads it. */
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "cell/base/limit.h"
 #include "cell/base/must.h"
 #include "cell/io/log.h"
+#include "cell/io/stderr_log.h"
 
 static char directory[] = "/tmp/lsfs-log.XXXXXX", path[64];
 
@@ -38,6 +40,97 @@ next_message(int fd)
 	text = strstr(message, "]: ");
 	return text ? text + 3 : "";
 }
+
+/* ---- stderr ---- */
+
+struct redirected {
+	int ends[2], saved;
+};
+
+/* What is written to stderr comes out of ends[0], if it is read. */
+static void
+redirect(struct redirected *r, bool socket)
+{
+	assert_int_equal(socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, r->ends) : pipe(r->ends), 0);
+	assert_int_equal(fcntl(r->ends[0], F_SETFL, O_NONBLOCK), 0);
+	r->saved = dup(STDERR_FILENO);
+	assert_int_equal(dup2(r->ends[1], STDERR_FILENO), STDERR_FILENO);
+	log_never_block();
+}
+
+static void
+restore(struct redirected *r)
+{
+	stderr_log_end();
+	dup2(r->saved, STDERR_FILENO);
+	close(r->saved);
+	close(r->ends[0]);
+	close(r->ends[1]);
+}
+
+/* Everything that is there; counts its lines. */
+static int
+drain(const struct redirected *r, char *last, size_t size)
+{
+	static char text[1 << 20];
+	size_t len = 0;
+	int lines = 0;
+	ssize_t n;
+
+	while ((n = read(r->ends[0], text + len, sizeof text - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		snprintf(last, size, "%s", line);
+		lines++;
+	}
+	return lines;
+}
+
+static void
+nobody_reads_stderr(bool socket)
+{
+	enum { SENT = 10000 };
+	char last[LOG_LINE_MAX], padding[200];
+	struct redirected r;
+	unsigned long lost;
+	int arrived;
+
+	memset(padding, 'x', sizeof padding);
+	redirect(&r, socket);
+	for (int i = 0; i < SENT; i++)
+		log_warn("line %d %.199s", i, padding); /* else it waits for ever */
+	assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0); /* others use it, too */
+	arrived = drain(&r, last, sizeof last);
+	assert_in_range(arrived, 10, SENT - 1);
+	log_info("again");
+	assert_int_equal(drain(&r, last, sizeof last), 2);
+	assert_string_equal(last, "test_log: again");
+	for (int i = 0; i < SENT; i++)
+		log_warn("line %d %.199s", i, padding);
+	arrived = drain(&r, last, sizeof last);
+	log_info("once more");
+	assert_true(read(r.ends[0], last, sizeof last - 1) > 0);
+	assert_int_equal(sscanf(last, "test_log: %lu messages were lost", &lost), 1);
+	assert_int_equal(lost, SENT - arrived);
+	restore(&r);
+}
+
+static void
+test_nobody_reads_a_pipe(void **state)
+{
+	(void)state;
+	nobody_reads_stderr(false);
+}
+
+static void
+test_nobody_reads_a_socket(void **state)
+{
+	(void)state;
+	nobody_reads_stderr(true);
+}
+
+/* ---- the system's log ---- */
 
 static void
 test_nobody_reads(void **state)
@@ -100,6 +193,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nobody_reads_a_pipe), /* before the system's log is chosen */
+		cmocka_unit_test(test_nobody_reads_a_socket),
 		cmocka_unit_test(test_nobody_reads),
 		cmocka_unit_test(test_the_log_starts_anew),
 		cmocka_unit_test(test_a_flood_is_cut),
