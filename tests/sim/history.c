@@ -237,7 +237,7 @@ history_answered(struct sim *s, const struct client_answer *a)
 	r->index = a->index;
 	if (a->rc == RC_OK || a->rc == RC_QUEUED)
 		note_result(r, &a->result);
-	r->waiting = a->rc == RC_QUEUED && !r->given_up;
+	r->waiting = a->rc == RC_QUEUED && !r->given_up && !s->machines[r->machine].closing;
 	r->queued_epoch = r->ticket.epoch;
 	r->queued_at = s->now;
 	if (client_status(s->machines[r->machine].client).session != r->session || r->session == 0)
@@ -287,7 +287,7 @@ history_machine_died(struct sim *s, int machine)
 }
 
 void
-history_session_over(struct sim *s, uint64_t session)
+history_waits_over(struct sim *s, uint64_t session)
 {
 	for (size_t i = 0; i < s->history.n; i++) {
 		if (s->history.records[i]->session == session)

@@ -271,6 +271,7 @@ on_state(struct sim *s, struct machine *m)
 	}
 	if (m->state == CLIENT_EXPIRED) {
 		m->holds_n = 0;
+		history_waits_over(s, m->session);
 		if (m->mount == NULL)
 			work_session_lost(s, m);
 	}
@@ -463,7 +464,7 @@ machine_close(struct sim *s, struct machine *m)
 	fault(s, FAULT_CLIENT_CLOSES, "client %d closes its session", m->id + 1);
 	m->closing = true;
 	m->holds_n = 0;
-	history_session_over(s, m->session); /* it waits for nothing any more */
+	history_waits_over(s, m->session);
 	machine_event(s, m, (struct client_event){.kind = CLIENT_CLOSE});
 }
 

@@ -252,7 +252,7 @@ end_session(struct sim *s, uint64_t index, const struct command *c, const struct
 		if (it->creator == op->session)
 			model_delete(s, it, index);
 	}
-	history_session_over(s, op->session);
+	history_waits_over(s, op->session);
 	return RC_OK;
 }
 

@@ -554,7 +554,8 @@ void history_answered(struct sim *s, const struct client_answer *a);
 /* A queued acquire has come to the master of another epoch. */
 void history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch);
 void history_machine_died(struct sim *s, int machine);
-void history_session_over(struct sim *s, uint64_t session);
+/* The session has ended, for the cell or for its client: nobody waits for a lock in it any more. */
+void history_waits_over(struct sim *s, uint64_t session);
 void history_finish(struct sim *s); /* everything was answered; order within sessions */
 void history_free(struct history *h);
 
