@@ -131,6 +131,7 @@ struct waiter {
 	TAILQ_ENTRY(waiter) of_session;
 	struct session *session;
 	struct queue *queue;
+	uint64_t number;        /* of its request */
 	struct acquire acquire; /* with its ticket */
 	bool converting;        /* holds the lock shared and wants it exclusive: goes first */
 	bool granting;          /* its grant is in flight */
@@ -364,7 +365,7 @@ bool m_queue_converting(const struct queue *q);
 struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                              uint64_t acquisition);
 /* False when the queue is full. */
-bool m_waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting);
+bool m_waiter_add(struct master *m, struct session *s, const struct request *r, bool converting);
 void m_waiter_drop(struct master *m, struct waiter *w);
 /* Proposes the grants that the applied tree allows. */
 void m_queue_grant(struct master *m, struct queue *q);

@@ -167,7 +167,7 @@ enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode h
 		release_shared(m, s, &a);
 		converting = false;
 	}
-	if (m_waiter_add(m, s, &a, converting))
+	if (m_waiter_add(m, s, r, converting))
 		reply_queued(m, s, r, a.ticket, converting ? held : LOCK_NONE);
 	else
 		m_request_reply(m, s, r, RC_FULL, nothing);
@@ -205,7 +205,7 @@ static void
 acquire_new(struct master *m, struct session *s, struct request *r)
 {
 	enum lock_mode held = LOCK_NONE;
-	struct acquire *a = &r->acquire;
+	const struct acquire *a = &r->acquire;
 	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
 	bool others_wait = held == LOCK_NONE && m_queue_blocks(m_queue_find(m, a->node), a);
 
@@ -213,20 +213,54 @@ acquire_new(struct master *m, struct session *s, struct request *r)
 	 * not care, unless it has just let go. */
 	if (m_barrier_keeps(m, a->node))
 		others_wait = held == LOCK_NONE || m_request_behind_command(s, r);
-	/* The place of a newcomer is its time of arrival; who was queued before has its ticket. */
-	if (a->ticket.epoch == 0)
-		m_ticket_give(m, s->id, a);
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
 		acquire_busy(m, s, r, held, others_wait);
 	else
 		propose_alone(m, s, r);
 }
 
+/* Is the number of the acquisition one that its owner has used before? An acquire that comes again
+ * under the number of its request is not meant, nor one that presents the ticket of its place: in
+ * the epoch that gave the ticket it waits here, or has the lock. */
+static bool
+is_reused(struct master *m, struct session *s, const struct request *r)
+{
+	const struct acquire *a = &r->acquire;
+	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
+	const struct given_up *g = given_up_find(s, a->node, a->owner, a->acquisition);
+	struct result_acquired had;
+	enum lock_mode held;
+
+	if (g != NULL && g->number < r->number)
+		return true;
+	if (m_request_find_acquire(s, a->node, a->owner, a->acquisition) != r)
+		return true;
+	if (w != NULL)
+		return a->ticket.epoch == 0 && w->number != r->number;
+	return a->ticket.epoch == m->epoch &&
+	       tree_lock_probe(m->tree, s->id, a, &held) != RC_STALE &&
+	       !tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had);
+}
+
+/* Whatever it will be found to be, it has its place: that of its arrival, or of its ticket. */
+static void
+acquire_in_place(struct master *m, struct session *s, struct request *r)
+{
+	struct acquire *a = &r->acquire;
+	struct result_acquired had;
+
+	if (a->ticket.epoch == 0)
+		m_ticket_give(m, s->id, a);
+	if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had))
+		propose_alone(m, s, r); /* granted before: apply gives the same answer */
+	else
+		acquire_new(m, s, r);
+}
+
 void
 m_lock_acquire(struct master *m, struct session *s, struct request *r)
 {
 	const struct acquire *a = &r->acquire;
-	struct result_acquired had;
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
 		m_request_reply(m, s, r, RC_INVAL, nothing);
@@ -234,12 +268,10 @@ m_lock_acquire(struct master *m, struct session *s, struct request *r)
 		m_request_reply(m, s, r, RC_PERM, nothing);
 	else if (r->cancelled || was_given_up(s, r))
 		m_request_reply(m, s, r, RC_INTR, nothing);
-	else if (reply_waiting(m, s, r))
-		return;
-	else if (tree_lock_held_by(m->tree, s->id, a->owner, a->acquisition, a->node, &had))
-		propose_alone(m, s, r); /* granted before: apply gives the same answer */
-	else
-		acquire_new(m, s, r);
+	else if (is_reused(m, s, r))
+		m_request_reply(m, s, r, RC_INVAL, nothing);
+	else if (!reply_waiting(m, s, r))
+		acquire_in_place(m, s, r);
 }
 
 /* ---- release and cancel ---- */

@@ -142,8 +142,9 @@ m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
 }
 
 bool
-m_waiter_add(struct master *m, struct session *s, const struct acquire *a, bool converting)
+m_waiter_add(struct master *m, struct session *s, const struct request *r, bool converting)
 {
+	const struct acquire *a = &r->acquire;
 	struct queue *q = queue_make(m, a->node);
 	struct waiter *w;
 
@@ -153,6 +154,7 @@ m_waiter_add(struct master *m, struct session *s, const struct acquire *a, bool 
 	w = memory_zero(1, sizeof *w);
 	w->session = s;
 	w->queue = q;
+	w->number = r->number;
 	w->acquire = *a;
 	w->converting = converting;
 	must(RB_INSERT(name_tree, &m->waiters, w) == NULL);

@@ -190,7 +190,7 @@ test_waiter_asks_again(void **state)
 	lab_free(lab);
 }
 
-/* The same acquire twice in the log, under two numbers: it waits once. */
+/* The same acquire twice, under two numbers, while somebody else gets the lock: it waits once. */
 static void
 test_same_acquire_twice(void **state)
 {
@@ -207,12 +207,92 @@ test_same_acquire_twice(void **state)
 	second = lab_send_op(&b, &op);
 	lab_persist(lab);
 	assert_int_equal(lab_reply(&b, first)->rc, RC_QUEUED);
-	assert_int_equal(lab_reply(&b, second)->rc, RC_QUEUED);
+	assert_int_equal(lab_reply(&b, second)->rc, RC_INVAL);
 	assert_int_equal(lab_look(&a, node).waiters, 1);
 	lab_free(lab);
 }
 
 /* After a restart the queue is what the clients present, in the order of their tickets. */
+static enum rc
+reply_to(struct lab_client *c, uint64_t number)
+{
+	const struct msg_reply *reply = lab_reply(c, number);
+
+	assert_non_null(reply);
+	return (enum rc)reply->rc;
+}
+
+/* The client lets go and asks again by the same acquisition, before it has heard of either. */
+static void
+test_acquisition_used_again_behind_its_release(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f"), number;
+	struct op let_go = lab_release(node, 1, 1), again = lab_acquire(node, 1, 1, EX, true);
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&b, node, 7, EX, true), RC_QUEUED);
+	lab->slow_disk = true;
+	lab_send_op(&a, &let_go);
+	number = lab_send_op(&a, &again);
+	lab_persist(lab);
+	assert_int_equal(reply_to(&a, number), RC_INVAL);
+	assert_int_equal(lab_granted(&b), 7);
+	lab_free(lab);
+}
+
+/* Under another number than that of the request that it was made by. */
+static void
+test_acquisition_used_again_while_it_waits(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t node = lab_file(&a, "f"), first, second;
+	struct op op = lab_acquire(node, 1, 9, EX, true);
+
+	(void)state;
+	lab->slow_disk = true;
+	first = lab_send_op(&a, &op);
+	second = lab_send_op(&a, &op);
+	assert_int_equal(reply_to(&a, second), RC_INVAL);
+	lab_persist(lab);
+	lab->slow_disk = false;
+	assert_int_equal(reply_to(&a, first), RC_OK);
+	op = lab_acquire(node, 2, 10, EX, true);
+	first = lab_send_op(&a, &op);
+	assert_int_equal(reply_to(&a, first), RC_QUEUED);
+	assert_int_equal(lab_call(&a, &op, NULL), RC_INVAL);
+	lab_send_request(&a, first, false, &op);
+	assert_int_equal(reply_to(&a, first), RC_QUEUED);
+	lab_free(lab);
+}
+
+/* A place in the queue is good for one turn. */
+static void
+test_ticket_used_again(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+	struct op op = lab_acquire(node, 1, 9, EX, true);
+	struct result result;
+
+	(void)state;
+	assert_int_equal(lab_lock(&b, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_call(&a, &op, &result), RC_QUEUED);
+	assert_int_equal(lab_lock(&b, node, 2, EX, true), RC_QUEUED);
+	op.acquire.acquire.ticket = result.acquired.ticket;
+	assert_int_equal(lab_call(&a, &op, NULL), RC_QUEUED);
+	lab_unlock(&b, node, 1, 1);
+	assert_int_equal(lab_granted(&a), 1);
+	assert_int_equal(lab_call(&a, &op, NULL), RC_OK);
+	lab_unlock(&a, node, 1, 9);
+	assert_int_equal(lab_call(&a, &op, NULL), RC_INVAL);
+	lab_free(lab);
+}
+
 static void
 test_tickets_over_restart(void **state)
 {
@@ -403,6 +483,9 @@ main(void)
 	    cmocka_unit_test(test_race_for_free_lock),
 	    cmocka_unit_test(test_waiter_asks_again),
 	    cmocka_unit_test(test_same_acquire_twice),
+	    cmocka_unit_test(test_acquisition_used_again_behind_its_release),
+	    cmocka_unit_test(test_acquisition_used_again_while_it_waits),
+	    cmocka_unit_test(test_ticket_used_again),
 	    cmocka_unit_test(test_tickets_over_restart),
 	    cmocka_unit_test(test_node_deleted),
 	    cmocka_unit_test(test_waiters_session_ends),

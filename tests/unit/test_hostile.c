@@ -1,0 +1,564 @@
+/* A client that knows the protocol and keeps none of its rules, against a whole replica: every kind
+ * of message with small numbers that collide, requests under numbers of others, acquisitions used
+ * again, tickets copied from answers and altered, frames sent twice and on other connections, while
+ * the disk is slow, the process is stopped and started, and time goes on. Whatever it does: nothing
+ * aborts, what is true of every tree stays true, and a client that keeps the rules is answered.
+ *
+ *   test_hostile [SEED [SEEDS]]     runs these seeds; a failure prints the seed that shows it */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/rng.h"
+#include "tests/unit/lab.h"
+#include "tests/unit/unit.h"
+#include "tests/unit/wire_values.h"
+
+enum {
+	SEEDS = 500,
+	STEPS = 400,
+	LINES = 4, /* connections, and nonces */
+	FILES = 2, /* whose locks everybody wants */
+	SENT = 64, /* frames that are kept to be sent again */
+	TICKETS = 16,
+	PATIENCE_S = 20,
+};
+
+struct line {
+	uint64_t conn, session;
+	struct acquire asked[SENT]; /* by number */
+};
+
+struct play {
+	uint64_t seed;
+	struct rng rng;
+	struct values values;
+	struct lab *lab;
+	struct line lines[LINES];
+	uint64_t sessions[LINES], files[FILES], number;
+	struct {
+		struct bytes frame;
+		uint64_t conn;
+	} sent[SENT];
+	struct acquire tickets[TICKETS], last;
+	size_t sent_n, tickets_n;
+	struct lab_client good;
+	uint64_t good_file, waits_for; /* the number of the request under way */
+	enum rc answer;
+};
+
+static uint64_t first = 1, seeds = SEEDS, playing;
+static uint64_t answered[256]; /* to it, in all seeds, by result */
+
+static uint64_t
+below(struct play *p, uint64_t bound)
+{
+	return rng_below(&p->rng, bound);
+}
+
+static bool
+one_in(struct play *p, uint64_t n)
+{
+	return below(p, n) == 0;
+}
+
+/* ---- what comes back ---- */
+
+static void
+learn_ticket(struct play *p, const struct line *l, const struct msg_reply *r)
+{
+	struct acquire a = l->asked[r->number % SENT];
+	struct result result;
+
+	if (r->rc != RC_QUEUED || wire_get_result(RESULT_acquired, r->result, &result) != RC_OK)
+		return;
+	a.ticket = result.acquired.ticket;
+	p->tickets[p->tickets_n++ % TICKETS] = a;
+}
+
+static void
+hear(struct play *p, uint64_t conn, const struct message *m)
+{
+	if (conn == p->good.conn && m->code == MSG_reply && m->reply.number == p->waits_for) {
+		p->waits_for = 0;
+		p->answer = (enum rc)m->reply.rc;
+	}
+	if (conn == p->good.conn && m->code == MSG_session_opened && m->session_opened.rc == RC_OK)
+		p->good.epoch = m->session_opened.epoch;
+	for (int i = 0; i < LINES; i++) {
+		struct line *l = &p->lines[i];
+
+		if (l->conn != conn)
+			continue;
+		if (m->code == MSG_session_opened && m->session_opened.rc == RC_OK) {
+			l->session = m->session_opened.session;
+			p->sessions[i] = l->session;
+		} else if (m->code == MSG_reply) {
+			answered[m->reply.rc]++;
+			learn_ticket(p, l, &m->reply);
+		}
+	}
+}
+
+static void
+hear_all(struct play *p)
+{
+	struct lab *lab = p->lab;
+	struct message m;
+
+	for (size_t i = 0; i < lab->inbox_n; i++) {
+		assert_int_equal(wire_get_frame(lab->inbox[i].frame, &m), RC_OK);
+		hear(p, lab->inbox[i].conn, &m);
+		free((void *)lab->inbox[i].frame.data);
+	}
+	lab->inbox_n = 0;
+	for (size_t i = 0; i < lab->closed_n; i++)
+		for (int k = 0; k < LINES; k++)
+			if (p->lines[k].conn == lab->closed[i])
+				p->lines[k].conn = 0;
+	lab->closed_n = 0;
+}
+
+/* ---- what it asks for ---- */
+
+static uint64_t
+some_node(struct play *p)
+{
+	return one_in(p, 4) ? below(p, 24) : p->files[below(p, FILES)];
+}
+
+static struct bytes
+some_name(struct play *p)
+{
+	static const char *const names[] = {"a", "b", "acl", ".cell", "good", "lock0", "", "a/b"};
+
+	return bytes_of(names[below(p, sizeof names / sizeof *names)]);
+}
+
+static struct acquire
+some_acquire(struct play *p)
+{
+	struct acquire a = {
+	    .node = some_node(p),
+	    .owner = below(p, 2),
+	    .acquisition = below(p, 3),
+	    .mode = (uint8_t)(one_in(p, 30) ? below(p, 256) : 1 + below(p, 2)),
+	    .wait = !one_in(p, 3),
+	    .delay_s = one_in(p, 30) ? (int64_t)below(p, 100) - 20 : (int64_t)below(p, 3) - 1,
+	    .default_delay_s = (int64_t)below(p, 2),
+	};
+
+	if (one_in(p, 4))
+		a = p->last;
+	if (p->tickets_n > 0 && one_in(p, 4))
+		a = p->tickets[below(p, p->tickets_n < TICKETS ? p->tickets_n : TICKETS)];
+	if (one_in(p, 20))
+		a.acquisition = below(p, 4);
+	if (one_in(p, 20))
+		a.ticket.place += 1 - below(p, 3);
+	if (one_in(p, 40))
+		a.ticket.epoch = below(p, 4);
+	p->last = a;
+	return a;
+}
+
+static struct op
+some_lock_op(struct play *p)
+{
+	struct acquire a = some_acquire(p);
+
+	switch (below(p, 5)) {
+	case 0:
+		return lab_release(a.node, a.owner, a.acquisition);
+	case 1:
+		return lab_cancel(a.node, a.owner, a.acquisition);
+	default:
+		return (struct op){.code = OP_acquire, .acquire = {.acquire = a}};
+	}
+}
+
+static struct op
+some_file_op(struct play *p)
+{
+	switch (below(p, 6)) {
+	case 0:
+		return (struct op){.code = OP_create,
+		                   .create = {.parent = one_in(p, 3) ? some_node(p) : NODE_ROOT,
+		                              .name = some_name(p),
+		                              .kind = (uint8_t)(1 + below(p, 2)),
+		                              .ephemeral = (uint8_t)below(p, 2),
+		                              .exclusive = (uint8_t)below(p, 2)}};
+	case 1:
+		return (struct op){.code = OP_delete,
+		                   .delete = {.parent = NODE_ROOT,
+		                              .name = some_name(p),
+		                              .kind = (uint8_t)(1 + below(p, 2))}};
+	case 2:
+		return (struct op){.code = OP_rename,
+		                   .rename = {.parent = NODE_ROOT,
+		                              .name = some_name(p),
+		                              .new_parent = one_in(p, 3) ? some_node(p) : NODE_ROOT,
+		                              .new_name = some_name(p)}};
+	case 3:
+		return (struct op){.code = OP_make_ephemeral,
+		                   .make_ephemeral = {.node = some_node(p)}};
+	case 4:
+		return (struct op){.code = OP_open_ephemeral,
+		                   .open_ephemeral = {.node = some_node(p)}};
+	default:
+		return lab_get_lock(some_node(p));
+	}
+}
+
+static struct op
+some_op(struct play *p)
+{
+	struct op op = {.code = OP_get_usage};
+
+	if (!one_in(p, 3))
+		return some_lock_op(p);
+	if (!one_in(p, 3))
+		return some_file_op(p);
+	if (one_in(p, 6))
+		return (struct op){.code = OP_end_session,
+		                   .end_session = {.session = p->sessions[below(p, LINES)],
+		                                   .cause = (uint8_t)(1 + below(p, 3))}};
+	values_op(&p->values, 1 + (unsigned)below(p, 50), &op);
+	return op;
+}
+
+/* ---- how it asks ---- */
+
+static void
+deliver(struct play *p, const struct line *l, struct bytes frame)
+{
+	lab_step(p->lab,
+	         (struct replica_event){.kind = REPLICA_FRAME, .conn = l->conn, .frame = frame});
+}
+
+/* Sent now, or only kept, to come out of its turn. */
+static void
+send(struct play *p, const struct line *l, const struct message *m)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+	size_t at = p->sent_n++ % SENT;
+
+	wire_put_frame(&frame, m);
+	assert_false(frame.failed);
+	if (!one_in(p, 10))
+		deliver(p, l, buffer_view(&frame));
+	free((void *)p->sent[at].frame.data);
+	p->sent[at].frame = buffer_take(&frame);
+	p->sent[at].conn = l->conn;
+}
+
+static void
+send_again(struct play *p, const struct line *l)
+{
+	size_t at = below(p, SENT);
+
+	if (p->sent[at].frame.data != NULL && (p->sent[at].conn == l->conn || one_in(p, 20)))
+		deliver(p, l, p->sent[at].frame);
+}
+
+static void
+send_request(struct play *p, struct line *l)
+{
+	struct op op = some_op(p);
+	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	struct message m = {.code = MSG_request};
+	struct msg_request *r = &m.request;
+
+	wire_put_op(&encoded, &op);
+	assert_false(encoded.failed);
+	*r = (struct msg_request){
+	    .session = one_in(p, 40) ? p->sessions[below(p, LINES)] : l->session,
+	    .epoch = tree_epoch(replica_tree(p->lab->replica)) - one_in(p, 40),
+	    .number = one_in(p, 5) ? 1 + below(p, p->number) : ++p->number,
+	    .ordered = one_in(p, 20),
+	    .op = buffer_view(&encoded),
+	};
+	r->below = one_in(p, 4) ? below(p, r->number + 1) : 0;
+	if (op.code == OP_acquire)
+		l->asked[r->number % SENT] = op.acquire.acquire;
+	send(p, l, &m);
+	buffer_free(&encoded);
+}
+
+static void
+send_open(struct play *p, const struct line *l)
+{
+	uint8_t nonce[LIMIT_NONCE], earlier[LIMIT_NONCE];
+	struct message m = {.code = MSG_open_session};
+	size_t at = (size_t)(l - p->lines);
+
+	memset(nonce, 'A' + (int)(one_in(p, 10) ? below(p, LINES) : at), sizeof nonce);
+	memset(earlier, 'A' + (int)below(p, LINES), sizeof earlier);
+	m.open_session = (struct msg_open_session){
+	    .session = one_in(p, 10) ? p->sessions[below(p, LINES)] : 0,
+	    .nonce = {nonce, one_in(p, 50) ? below(p, LIMIT_NONCE) : sizeof nonce},
+	    .host = bytes_of("elsewhere"),
+	    .caching = (uint8_t)below(p, 2),
+	    .epoch = below(p, 3),
+	    .earlier = one_in(p, 8) ? p->sessions[below(p, LINES)] : 0,
+	    .earlier_nonce = {earlier, sizeof earlier},
+	};
+	send(p, l, &m);
+}
+
+static void
+send_keepalive(struct play *p, const struct line *l)
+{
+	struct message m = {.code = MSG_keepalive};
+
+	m.keepalive = (struct msg_keepalive){
+	    .session = one_in(p, 40) ? p->sessions[below(p, LINES)] : l->session,
+	    .epoch = tree_epoch(replica_tree(p->lab->replica)) - one_in(p, 10),
+	    .sequence = one_in(p, 10) ? below(p, 10) : ++p->number,
+	};
+	send(p, l, &m);
+}
+
+/* Anything that can be said, and some of it damaged. Operators' commands are for those who may. */
+static void
+send_anything(struct play *p, const struct line *l)
+{
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+	struct message m;
+
+	if (!values_message(&p->values, 1 + (unsigned)below(p, 48), &m) || m.code == MSG_operate)
+		return;
+	wire_put_frame(&frame, &m);
+	assert_false(frame.failed);
+	if (one_in(p, 2))
+		frame.data[below(p, frame.len)] ^= (uint8_t)(1 + below(p, 255));
+	deliver(p, l, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static void
+connect_again(struct play *p, struct line *l)
+{
+	if (l->conn != 0 && !one_in(p, 3))
+		lab_step(p->lab,
+		         (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = l->conn});
+	l->conn = ++p->lab->next_conn;
+	l->session = 0;
+	lab_step(p->lab, (struct replica_event){.kind = REPLICA_CONNECTED,
+	                                        .conn = l->conn,
+	                                        .principal =
+	                                            bytes_of(one_in(p, 20) ? "other" : "mallory")});
+	if (!one_in(p, 20))
+		send_open(p, l);
+}
+
+/* ---- the one who keeps the rules ---- */
+
+static void
+good_attach(struct play *p)
+{
+	p->good.epoch = 0;
+	lab_reconnect(&p->good);
+	lab_send_open(&p->good, NULL);
+	hear_all(p);
+	assert_true(p->good.epoch != 0);
+	lab_send_keepalive(&p->good);
+}
+
+static void
+pass_ms(struct play *p, int64_t ms)
+{
+	for (; ms > 0; ms -= 2000) {
+		lab_pass_ms(p->lab, ms < 2000 ? ms : 2000);
+		if (!p->lab->slow_disk || one_in(p, 2))
+			lab_persist(p->lab);
+		lab_send_keepalive(&p->good);
+	}
+}
+
+static enum rc
+good_asks(struct play *p, struct op op)
+{
+	p->waits_for = ++p->good.number;
+	lab_send_request(&p->good, p->good.number, false, &op);
+	for (int i = 0; i < PATIENCE_S; i++) {
+		lab_persist(p->lab);
+		hear_all(p);
+		if (p->waits_for == 0)
+			return p->answer;
+		pass_ms(p, 1000);
+	}
+	fail_msg("seed %llu: the good client's %s is not answered", (unsigned long long)p->seed,
+	         wire_op_name(op.code));
+	return RC_IO;
+}
+
+static void
+good_works(struct play *p)
+{
+	uint64_t acquisition = ++p->good.acquisition;
+	bool slow = p->lab->slow_disk;
+	enum rc rc;
+
+	p->lab->slow_disk = false;
+	good_asks(p, lab_create("good"));
+	rc = good_asks(p, lab_acquire(p->good_file, 1, acquisition, LOCK_EXCLUSIVE, false));
+	good_asks(p, lab_set(p->good_file, "mine"));
+	if (rc == RC_OK)
+		assert_int_equal(good_asks(p, lab_release(p->good_file, 1, acquisition)), RC_OK);
+	assert_int_equal(good_asks(p, (struct op){.code = OP_get_usage}), RC_OK);
+	p->lab->slow_disk = slow;
+}
+
+/* ---- a run ---- */
+
+static void
+restart(struct play *p)
+{
+	bool slow = p->lab->slow_disk;
+
+	p->lab->slow_disk = false;
+	lab_restart(p->lab);
+	hear_all(p);
+	good_attach(p);
+	for (int i = 0; i < LINES; i++)
+		connect_again(p, &p->lines[i]);
+	p->lab->slow_disk = slow;
+}
+
+static void
+step(struct play *p)
+{
+	struct line *l = &p->lines[below(p, LINES)];
+
+	if (l->conn == 0)
+		connect_again(p, l);
+	switch (below(p, 40)) {
+	case 0:
+		connect_again(p, l);
+		return;
+	case 1:
+		p->lab->slow_disk = !p->lab->slow_disk;
+		return;
+	case 2:
+		send_anything(p, l);
+		return;
+	case 3:
+		pass_ms(p, (int64_t)below(p, one_in(p, 6) ? 15000 : 1500));
+		return;
+	case 4:
+		if (one_in(p, 5))
+			send_open(p, l);
+		return;
+	case 5:
+		if (one_in(p, 5))
+			good_works(p);
+		return;
+	case 6:
+		if (one_in(p, 12))
+			restart(p);
+		return;
+	case 7:
+	case 8:
+	case 9:
+		send_again(p, l);
+		return;
+	case 10:
+	case 11:
+		if (l->session != 0 || one_in(p, 20))
+			send_keepalive(p, l);
+		return;
+	case 12:
+	case 13:
+	case 14:
+	case 15:
+		lab_persist(p->lab);
+		return;
+	default:
+		if (l->session != 0 || one_in(p, 20))
+			send_request(p, l);
+	}
+}
+
+static void
+begin(struct play *p, uint64_t seed)
+{
+	char name[] = "lock0";
+
+	*p = (struct play){.seed = seed, .rng = rng_seeded(seed)};
+	p->values.rng = rng_seeded(seed);
+	p->number = 1;
+	p->lab = lab_new();
+	p->good = lab_open(p->lab, 'g');
+	p->good_file = lab_file(&p->good, "good");
+	for (int i = 0; i < FILES; i++, name[4]++)
+		p->files[i] = lab_file(&p->good, name);
+	for (int i = 0; i < LINES; i++)
+		connect_again(p, &p->lines[i]);
+}
+
+static void
+run(uint64_t seed)
+{
+	static struct play p;
+	const char *broken;
+
+	begin(&p, seed);
+	for (int i = 0; i < STEPS; i++) {
+		step(&p);
+		hear_all(&p);
+		values_free(&p.values);
+		broken = tree_check(replica_tree(p.lab->replica));
+		if (broken != NULL)
+			fail_msg("seed %llu: %s", (unsigned long long)seed, broken);
+	}
+	good_works(&p);
+	for (int i = 0; i < SENT; i++)
+		free((void *)p.sent[i].frame.data);
+	lab_free(p.lab);
+}
+
+/* A broken invariant ends the process: in which seed? */
+static void
+tell_seed(int signal)
+{
+	(void)signal;
+	fprintf(stderr, "test_hostile: seed %llu\n", (unsigned long long)playing);
+}
+
+/* Was it taken seriously? */
+static void
+expect_variety(void)
+{
+	static const enum rc some[] = {RC_OK,   RC_QUEUED, RC_BUSY_LOCK,   RC_INTR,
+	                               RC_PERM, RC_STALE,  RC_OLD_REQUEST, RC_INVAL};
+
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+		if (answered[some[i]] < seeds / 10)
+			fail_msg("it was answered %s %llu times", rc_name(some[i]),
+			         (unsigned long long)answered[some[i]]);
+}
+
+static void
+test_hostile_client(void **state)
+{
+	(void)state;
+	for (uint64_t seed = first; seed < first + seeds; seed++) {
+		playing = seed;
+		run(seed);
+	}
+	expect_variety();
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_hostile_client)};
+
+	if (argc > 1)
+		first = strtoull(argv[1], NULL, 10);
+	if (argc > 1)
+		seeds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+	signal(SIGABRT, tell_seed);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
