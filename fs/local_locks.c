@@ -5,7 +5,7 @@
 #include <string.h>
 #include "cell/io/log.h"
 
-enum { EVERY_MS = 5000 };
+enum { EVERY_MS = 5000, LINES_MAX = 1000 }; /* some 1 us each, on the loop */
 
 /* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; one that waits has "->" behind the number. */
 bool
@@ -49,7 +49,7 @@ on_timer(uv_timer_t *timer)
 	struct local_lock lock;
 	char line[256];
 
-	while (f && fgets(line, sizeof line, f))
+	for (int n = 0; f && n < LINES_MAX && fgets(line, sizeof line, f); n++)
 		if (local_locks_parse(line, l->mounted, &lock))
 			tell(l, &lock);
 	if (f)

@@ -1,6 +1,7 @@
 #include "fs/mountpoint.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "cell/io/mountinfo.h"
 #include "cell/io/process.h"
 
-enum { LEAVE_PATIENCE_S = 10 };
+enum { LEAVE_PATIENCE_S = 10, ANSWER_PATIENCE_S = 5 };
 
 bool
 path_lies_in(const char *path, const char *directory)
@@ -61,13 +62,28 @@ detach(const char *path)
 }
 
 /* We own the run record, so no lsfs of this user and run directory serves it; but one of another
- * may. A mount whose daemon is dead says ENOTCONN at once. */
+ * may. A mount whose daemon is dead says ENOTCONN at once. A living one may be stopped, and whoever
+ * asks it hangs: so a child does. */
 static bool
 is_dead(const char *path)
 {
 	struct statfs st;
+	int status, fd = -1;
+	pid_t child = fork();
+	bool answered;
 
-	return statfs(path, &st) < 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+	if (child == 0)
+		_exit(statfs(path, &st) < 0 && (errno == ENOTCONN || errno == ECONNABORTED));
+	if (child > 0)
+		fd = pidfd_open(child, 0);
+	if (fd < 0)
+		return false;
+	answered = process_wait(fd, ANSWER_PATIENCE_S);
+	close(fd);
+	if (!answered)
+		kill(child, SIGKILL); /* not waited for: it may hang as long as the mount */
+	return answered && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 1;
 }
 
 static bool

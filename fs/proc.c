@@ -11,7 +11,7 @@
 
 enum {
 	PROCESS_EXITING = 0x4, /* PF_EXITING in the kernel */
-	DESCRIPTORS_MAX = 1024,
+	DESCRIPTORS_MAX = 64, /* each some 13 us */
 	STAT_FLAGS = 9, STAT_EXIT_CODE = 52, /* fields of /proc/PID/stat, see proc(5) */
 };
 
@@ -151,7 +151,7 @@ descriptor_matches(pid_t pid, const char *text, uint64_t ino, const struct mount
 }
 
 int
-proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours)
+proc_has_open(pid_t pid, uint64_t ino, const struct mountinfo *ours)
 {
 	char path[64], text[512];
 	struct dirent *entry;
@@ -162,16 +162,13 @@ proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours)
 	d = pid > 0 ? opendir(path) : NULL;
 	if (!d)
 		return -1;
-	while (found >= 0 && (entry = readdir(d))) {
-		int match = 0;
-
+	while (found == 0 && (entry = readdir(d))) {
 		if (entry->d_name[0] == '.')
 			continue;
 		if (++seen > DESCRIPTORS_MAX)
-			match = -1;
+			found = -1;
 		else if (read_text(dirfd(d), entry->d_name, text, sizeof text))
-			match = descriptor_matches(pid, text, ino, ours);
-		found = match < 0 ? -1 : found + match;
+			found = descriptor_matches(pid, text, ino, ours);
 	}
 	closedir(d);
 	return found;

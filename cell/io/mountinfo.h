@@ -21,7 +21,8 @@ struct mountinfo {
 
 /* The topmost mount exactly at `path` (canonical), as this process sees it; false: none. */
 bool mountinfo_at(const char *path, struct mountinfo *info);
-/* The mount with this id in the name space of process `pid` (0: our own); false: none. */
+/* The mount with this id in the name space of process `pid` (0: our own); false: none, or not among
+ * the first 256 of a long table. */
 bool mountinfo_by_id(pid_t pid, int id, struct mountinfo *info);
 /* A place where the root of the filesystem with this device number is mounted; false: none. */
 bool mountinfo_of_device(dev_t device, struct mountinfo *info);

@@ -84,6 +84,18 @@ case_inherited_descriptors() {
 	stop
 }
 
+# Somebody else's mount, whose daemon is stopped: whoever looks at it would hang.
+case_a_stopped_mount() {
+	start
+	kill -STOP "$daemon"
+	mount -t tmpfs -o mode=700 apart /run/lsfs # no run record tells of it
+	one_line 1 "busy" "$LSFS" --standalone "$work/data2" "$m"
+	umount /run/lsfs
+	kill -CONT "$daemon"
+	is "$(cat "$m/f")" alive
+	stop
+}
+
 case_damaged_files() {
 	cp -a "$data" "$work/copy"
 	chmod 644 "$work/copy/signing.key"

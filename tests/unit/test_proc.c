@@ -1,0 +1,167 @@
+/* What /proc tells of a caller. */
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/base/must.h"
+#include "fs/proc.h"
+
+enum { MANY = 200 };
+
+static struct mountinfo proc;
+
+/* In another process, as it is told to: `extra` descriptors, then one on a file of /proc. */
+static int
+look_at(int extra, bool has_open, uint64_t ino)
+{
+	int ready[2], found;
+	pid_t child;
+	char byte;
+
+	must(pipe(ready) == 0);
+	child = fork();
+	if (child == 0) {
+		for (int i = 0; i < extra; i++)
+			must(dup(ready[1]) >= 0);
+		if (has_open)
+			must(open("/proc/version", O_RDONLY) >= 0);
+		must(write(ready[1], "", 1) == 1);
+		for (;;)
+			pause();
+	}
+	must(read(ready[0], &byte, 1) == 1);
+	found = proc_has_open(child, ino, &proc);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(ready[0]);
+	close(ready[1]);
+	return found;
+}
+
+static void
+test_descriptors(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat("/proc/version", &st), 0);
+	assert_int_equal(look_at(0, true, st.st_ino), 1);
+	assert_int_equal(look_at(0, false, st.st_ino), 0);
+	assert_int_equal(look_at(20, true, st.st_ino), 1);
+	assert_int_equal(look_at(MANY, true, st.st_ino), -1); /* not within its time */
+	assert_int_equal(look_at(MANY, false, st.st_ino), -1);
+	assert_int_equal(proc_has_open(0, st.st_ino, &proc), -1);
+}
+
+/* Of low numbers that are open on it, one is enough, however many there are. */
+static void
+test_the_first_one_is_enough(void **state)
+{
+	struct stat st;
+	int fds[MANY];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		fds[i] = open("/proc/version", O_RDONLY);
+	assert_int_equal(fstat(fds[0], &st), 0);
+	assert_int_equal(proc_has_open(getpid(), st.st_ino, &proc), 1);
+	for (int i = 0; i < MANY; i++)
+		close(fds[i]);
+}
+
+static void
+handled(int number)
+{
+	(void)number;
+}
+
+static pid_t blocked_thread;
+static volatile bool leave;
+
+/* A thread that takes no signals and is sent one. */
+static void *
+block_signals(void *stop)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	blocked_thread = gettid();
+	pthread_kill(pthread_self(), SIGUSR1);
+	must(write(*(int *)stop, "", 1) == 1);
+	while (!leave)
+		poll(NULL, 0, 1);
+	return NULL;
+}
+
+static void
+test_signals_that_do_not_end(void **state)
+{
+	pthread_t thread;
+	int ready[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(proc_fate_at_signal(getpid()), FATE_ALIVE);
+	assert_int_equal(proc_fate_at_signal(0), FATE_UNKNOWN);
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pthread_create(&thread, NULL, block_signals, &ready[1]), 0);
+	must(read(ready[0], &byte, 1) == 1);
+	assert_int_equal(proc_fate_at_signal(blocked_thread), FATE_ALIVE);
+	leave = true;
+	pthread_join(thread, NULL);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* A stopped process takes its signals only when it goes on, but SIGKILL. */
+static enum mount_fate
+fate_of_stopped(int number, void (*action)(int))
+{
+	enum mount_fate fate;
+	pid_t child = fork();
+
+	if (child == 0) {
+		signal(number, action);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	must(waitpid(child, NULL, WUNTRACED) == child);
+	must(kill(child, number) == 0);
+	fate = proc_fate_at_signal(child);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	return fate;
+}
+
+static void
+test_signals_that_end(void **state)
+{
+	(void)state;
+	assert_int_equal(fate_of_stopped(SIGQUIT, SIG_DFL), FATE_KILLED);
+	assert_int_equal(fate_of_stopped(SIGTERM, SIG_DFL), FATE_KILLED);
+	assert_int_equal(fate_of_stopped(SIGTERM, handled), FATE_ALIVE);
+	assert_int_equal(fate_of_stopped(SIGQUIT, SIG_IGN), FATE_ALIVE);
+	assert_int_equal(fate_of_stopped(SIGWINCH, SIG_DFL), FATE_ALIVE);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_the_first_one_is_enough),
+		cmocka_unit_test(test_signals_that_do_not_end),
+		cmocka_unit_test(test_signals_that_end),
+	};
+
+	must(mountinfo_at("/proc", &proc));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
