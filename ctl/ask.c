@@ -35,9 +35,8 @@ struct asking {
 	uv_loop_t loop;
 	uv_timer_t timer;
 	uint64_t conns[LIMIT_REPLICAS];
-	bool opened[LIMIT_REPLICAS];
 	int open; /* questions without an answer */
-	bool heard, refused; /* somebody was; somebody does not know our key */
+	bool heard, refused; /* somebody was; somebody will never have us */
 };
 
 /* ---- the end ---- */
@@ -103,8 +102,6 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 
 	(void)role;
 	(void)key; /* the one that was asked for */
-	if (replica_at(a, conn) >= 0)
-		a->opened[replica_at(a, conn)] = true;
 	wire_put_frame(&frame, a->question);
 	must(!frame.failed);
 	net_send(a->net, conn, buffer_view(&frame));
@@ -163,10 +160,7 @@ on_closed(void *user, uint64_t conn, const char *why)
 
 	if (i < 0)
 		return;
-	/* A replica that does not know our key lets us prove it, and then hangs up. */
-	if (a->opened[i])
-		why = "it has closed the connection: is this key known to the cell?";
-	a->refused |= a->opened[i];
+	a->refused |= why == net_unknown_key || why == net_other_cell;
 	give_up(a, i, why ? why : "it closed the connection");
 }
 
@@ -393,7 +387,7 @@ take_master(struct asking *a, int i, const struct message *m)
 struct search {
 	int master;    /* its index; negative: nobody says so */
 	mono_t heard;  /* when anybody was heard last */
-	bool refused;  /* nobody knows our key */
+	bool refused;  /* nobody will have us */
 	char why[256]; /* it is not answered yet */
 };
 

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -46,6 +48,7 @@ parent_wait(int pipe_end, pid_t child, const char *mountpoint)
 bool
 daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 {
+	const pid_t self = getpid();
 	int ends[2];
 	pid_t child;
 
@@ -62,6 +65,10 @@ daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 	}
 	close(ends[0]);
 	daemon->ready = ends[1];
+	/* Whoever ends the parent does not want the mount any more. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != self)
+		raise(SIGTERM);
 	setsid();
 	return true;
 }
@@ -92,8 +99,9 @@ daemon_ready(struct daemon *daemon)
 	leave_terminal();
 	if (chdir("/") < 0)
 		log_warn("chdir /: %s", strerror(errno));
+	prctl(PR_SET_PDEATHSIG, 0);
 	if (write(daemon->ready, &byte, 1) != 1)
-		log_warn("the process that started the mount has gone");
+		raise(SIGTERM); /* it has gone before it could know */
 	close(daemon->ready);
 	daemon->ready = -1;
 	return true;

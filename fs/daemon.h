@@ -12,8 +12,8 @@ struct daemon {
 /* In the child: true, with *daemon for daemon_ready. In the parent: waits until the child calls
  * daemon_ready or ends; then, if it is ready, asks the mount at `mountpoint` for its root once (a
  * process must not touch its own mount, so only the parent can); false with the exit status for
- * the caller in *status. The child keeps the parent's stderr until it is ready: its messages are
- * seen. */
+ * the caller in *status. The child gets a SIGTERM when the parent ends before that; it keeps the
+ * parent's stderr until it is ready: its messages are seen. */
 bool daemon_fork(struct daemon *daemon, const char *mountpoint, int *status);
 
 /* Tells the parent, and lets go of the terminal: messages go to the system log from here on.

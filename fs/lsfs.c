@@ -15,6 +15,8 @@
 #include "fs/device.h"
 #include "fs/source.h"
 
+enum { TELL_FIRST_MS = 1000, TELL_AGAIN_MS = 60000 };
+
 /* What ends: first the reading of requests, then the cell session, then the replica, then the
  * loop. */
 struct lsfs {
@@ -22,7 +24,7 @@ struct lsfs {
 	struct daemon *daemon;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
-	uv_timer_t begin; /* goes off when it can be mounted, or at the end of patience */
+	uv_timer_t begin; /* goes off when it can be mounted, when it cannot, and to say so */
 	struct mountpoint mountpoint;
 	struct source source;
 	struct link *link;
@@ -30,6 +32,7 @@ struct lsfs {
 	struct device device;
 	struct local_locks local_locks;
 	bool safe; /* the session was, once */
+	bool refused; /* there will never be one */
 	bool init_answered;
 	bool ready; /* the mount answers */
 	bool stopping;
@@ -181,8 +184,8 @@ on_session_state(void *user, const struct client_status *status)
 		session_is_safe(l);
 		break;
 	case CLIENT_JEOPARDY:
-		log_warn("session %" PRIu64 " is in jeopardy: the cell does not answer",
-		         status->session);
+		log_warn("session %" PRIu64 " is in jeopardy: the cell does not answer: %s",
+		         status->session, link_trouble(l->link));
 		break;
 	case CLIENT_EXPIRED:
 		if (l->safe)
@@ -296,12 +299,28 @@ mount_now(struct lsfs *l)
 static void
 give_up(struct lsfs *l)
 {
-	const char *trouble = link_trouble(l->link);
-
-	log_error("%s: the cell cannot be reached%s%s", l->source.path, *trouble ? ": " : "",
-	          trouble);
+	log_error("%s: %s", l->source.path, link_trouble(l->link));
 	l->failed = true;
 	stop(l);
+}
+
+static void
+on_refused(void *user)
+{
+	struct lsfs *l = user;
+
+	if (l->stopping)
+		return;
+	l->refused = true;
+	must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
+}
+
+/* Who has started us waits, and should know for what. */
+static void
+tell_waiting(struct lsfs *l)
+{
+	log_warn("%s: %s; trying on", l->source.path, link_trouble(l->link));
+	must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
 }
 
 static void
@@ -309,8 +328,10 @@ on_begin(uv_timer_t *timer)
 {
 	struct lsfs *l = timer->data;
 
-	if (!l->safe) {
+	if (l->refused) {
 		give_up(l);
+	} else if (!l->safe) {
+		tell_waiting(l);
 	} else if (!mount_now(l)) {
 		l->failed = true;
 		stop(l);
@@ -321,14 +342,14 @@ on_begin(uv_timer_t *timer)
 static bool
 serve(struct lsfs *l)
 {
-	uint64_t patience_ms = (uint64_t)l->options->grace_s * 1000;
 	int rc;
 
 	l->link = source_link(&l->source, &l->loop);
 	if (!l->link)
 		return false;
+	link_tell_refused(l->link, on_refused, l);
 	if ((rc = start_engine(l)) == 0)
-		rc = uv_timer_start(&l->begin, on_begin, patience_ms, 0);
+		rc = uv_timer_start(&l->begin, on_begin, TELL_FIRST_MS, 0);
 	if (rc < 0)
 		log_error("%s: cannot start: %s", l->mountpoint.path, uv_strerror(rc));
 	return rc == 0;

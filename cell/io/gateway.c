@@ -15,6 +15,7 @@
 #include "cell/io/clock.h"
 #include "cell/io/log.h"
 #include "cell/io/net.h"
+#include "cell/wire/codec.h"
 
 enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
 
@@ -306,21 +307,44 @@ client_has_come(struct gateway *g, uint64_t conn, const char *principal)
 	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
 }
 
+/* Somebody who has proved to hold a key learns that it is of no use here. */
+static void
+deny(struct gateway *g, uint64_t conn, enum rc rc)
+{
+	const struct message m = {.code = MSG_denied, .denied.rc = (uint8_t)rc};
+	struct buffer frame = BUFFER(64);
+
+	wire_put_frame(&frame, &m);
+	must(!frame.failed);
+	net_send(g->net, conn, buffer_view(&frame));
+	buffer_free(&frame);
+}
+
+static bool
+on_client(struct gateway *g, uint64_t conn, const char *principal)
+{
+	if (principal != NULL && has_room(g)) {
+		client_has_come(g, conn, principal);
+		return true;
+	}
+	deny(g, conn, principal != NULL ? RC_FULL : RC_PERM);
+	return false;
+}
+
 static bool
 on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	struct gateway *g = user;
 	struct peer *p = peer_of_key(g, key);
-	const char *principal = principal_of_key(g, key);
 
-	if (p != NULL && p->out == conn)
-		peer_is_up(p);
-	else if (role == CHANNEL_REPLICA && p != NULL)
-		peer_has_come(g, p, conn);
-	else if (role == CHANNEL_CLIENT && principal != NULL && has_room(g))
-		client_has_come(g, conn, principal);
-	else
+	if (role == CHANNEL_CLIENT)
+		return on_client(g, conn, principal_of_key(g, key));
+	if (p == NULL)
 		return false;
+	if (p->out == conn)
+		peer_is_up(p);
+	else
+		peer_has_come(g, p, conn);
 	return true;
 }
 

@@ -12,7 +12,6 @@
 struct path {
 	uint64_t conn; /* 0: none */
 	struct client_replica replica;
-	bool open, heard; /* a frame came */
 };
 
 struct link {
@@ -29,6 +28,12 @@ struct link {
 	struct client_members members; /* the address book */
 	struct path paths[2]; /* the second one is aside */
 	char trouble[LIMIT_HOST + 160];
+	bool heard;           /* a replica has sent a frame */
+	bool elsewhere;       /* one is of another cell */
+	uint8_t tried[LIMIT_REPLICAS]; /* in vain, as long as none was heard */
+	int tried_n;
+	void (*refused)(void *user);
+	void *refused_user;
 
 	void (*stopped)(void *user);
 	void *stopped_user;
@@ -116,12 +121,10 @@ static bool
 on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	struct link *l = user;
-	bool aside = is_aside(l, conn);
 
 	(void)role;
 	(void)key; /* the one that was asked for */
-	l->paths[aside].open = true;
-	if (!aside)
+	if (!is_aside(l, conn))
 		l->callbacks.connected(l->callbacks.user);
 	return true;
 }
@@ -132,13 +135,34 @@ on_net_frame(void *user, uint64_t conn, struct bytes frame)
 	struct link *l = user;
 	bool aside = is_aside(l, conn);
 
-	l->paths[aside].heard = true;
+	l->heard = true;
 	if (!aside)
 		l->trouble[0] = '\0';
 	l->callbacks.frame(l->callbacks.user, aside, frame);
 }
 
-/* A replica that does not know our key lets us prove it, and then hangs up. */
+static bool
+was_tried(const struct link *l, uint8_t replica)
+{
+	for (int i = 0; i < l->tried_n; i++)
+		if (l->tried[i] == replica)
+			return true;
+	return false;
+}
+
+/* An address may have been given to another cell: that is certain only when nobody else is left. */
+static void
+attempt_failed(struct link *l, const struct path *path, const char *why)
+{
+	if (!l->heard && !was_tried(l, path->replica.id) && l->tried_n < LIMIT_REPLICAS)
+		l->tried[l->tried_n++] = path->replica.id;
+	l->elsewhere |= why == net_other_cell;
+	if (l->refused == NULL || l->heard)
+		return;
+	if (why == net_unknown_key || (l->elsewhere && l->tried_n >= l->members.n))
+		l->refused(l->refused_user);
+}
+
 static void
 on_net_closed(void *user, uint64_t conn, const char *why)
 {
@@ -146,12 +170,11 @@ on_net_closed(void *user, uint64_t conn, const char *why)
 	bool aside = is_aside(l, conn);
 	struct path *path = &l->paths[aside];
 
-	if (path->open && !path->heard)
-		why = "it has closed the connection: is this key known to the cell?";
-	if (!aside)
+	if (!aside && (!l->elsewhere || l->heard))
 		snprintf(l->trouble, sizeof l->trouble, "replica %u at %s: %s", path->replica.id,
 		         path->replica.address, why);
 	path->conn = 0;
+	attempt_failed(l, path, why);
 	l->callbacks.disconnected(l->callbacks.user, aside);
 }
 
@@ -170,8 +193,10 @@ connect_path(struct link *l, bool aside, uint8_t replica)
 	struct path *path = &l->paths[aside];
 	const struct client_replica *member = find_replica(l, replica);
 
-	if (path->conn != 0)
+	if (path->conn != 0) {
 		net_close(l->net, path->conn);
+		attempt_failed(l, path, "no answer in time");
+	}
 	*path = (struct path){0};
 	if (replica == 0)
 		return;
@@ -255,10 +280,19 @@ link_send(struct link *l, struct bytes frames)
 		net_send(l->net, l->paths[false].conn, frames);
 }
 
+void
+link_tell_refused(struct link *l, void (*refused)(void *user), void *user)
+{
+	l->refused = refused;
+	l->refused_user = user;
+}
+
 const char *
 link_trouble(const struct link *l)
 {
-	return l->trouble;
+	if (l->trouble[0] != '\0')
+		return l->trouble;
+	return l->heard || l->host != NULL ? "no replica is master" : "no replica answers";
 }
 
 void

@@ -38,8 +38,11 @@ void link_connect(struct link *l, uint8_t replica); /* drops the present connect
 void link_listen(struct link *l, uint8_t replica);  /* the second one; 0: none */
 /* One or more whole frames, copied, on the first connection; dropped when it does not stand. */
 void link_send(struct link *l, struct bytes frames);
-/* Why there is no connection, for people: "replica 2 at HOST:PORT: connection refused"; empty when
- * there is nothing to say. */
+/* Calls `refused` when it is certain, before any replica has answered, that none will have us: the
+ * cell does not know our key, or its replicas are of another cell. Not from within a link_ function
+ * but link_connect. */
+void link_tell_refused(struct link *l, void (*refused)(void *user), void *user);
+/* Why there is no session, for people: "replica 2 at HOST:PORT: connection refused". */
 const char *link_trouble(const struct link *l);
 /* Closes everything it has on the loop, after what was sent; frees itself, then calls `stopped`. */
 void link_stop(struct link *l, void (*stopped)(void *user), void *user);

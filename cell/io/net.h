@@ -17,7 +17,7 @@ struct net;
 struct net_callbacks {
 	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by
 	 * `role`: for a connection of our own making it is the key that was asked for). False:
-	 * close it, without a further word. */
+	 * close it, after what was sent from within. */
 	bool (*opened)(void *user, uint64_t conn, enum channel_role role,
 	               const uint8_t key[NOISE_KEY]);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
@@ -26,6 +26,11 @@ struct net_callbacks {
 	void (*closed)(void *user, uint64_t conn, const char *why);
 	void *user;
 };
+
+/* Reasons that no other attempt would change, among those that `closed` tells: compared by their
+ * addresses. */
+extern const char net_unknown_key[]; /* the replica knows nobody by our key */
+extern const char net_other_cell[];  /* the cell's id is not the replica's */
 
 struct net_config {
 	uint8_t cell_id[CELL_ID];

@@ -26,6 +26,9 @@ enum {
 	READ_LITTLE = 1024,
 };
 
+const char net_unknown_key[] = "the cell does not know this key";
+const char net_other_cell[] = CHANNEL_OTHER_CELL;
+
 /* What could not be written at once. */
 struct remainder {
 	uv_write_t request;
@@ -222,7 +225,30 @@ become_open(struct stream *s)
 	if (s->dial == NULL)
 		net_refused(s, "its key is not welcome");
 	s->tell = false;
-	stream_end(s, NULL);
+	stream_linger(s);
+}
+
+/* Why the replica will not have us; NULL: that is not what the frame says. */
+static const char *
+denial(struct bytes frame)
+{
+	struct message m;
+
+	if (frame.data[4] != MSG_denied || wire_get_frame(frame, &m) != RC_OK)
+		return NULL;
+	return m.denied.rc == RC_PERM ? net_unknown_key : "it has no room for one more client";
+}
+
+static void
+take_frame(struct stream *s, struct bytes frame)
+{
+	const struct net_callbacks *callbacks = &s->net->config.callbacks;
+	const char *why = s->dial != NULL ? denial(frame) : NULL;
+
+	if (why != NULL)
+		stream_end(s, why);
+	else
+		callbacks->frame(callbacks->user, s->id, frame);
 }
 
 static long
@@ -239,7 +265,6 @@ frame_length(const struct stream *s, struct bytes from)
 static struct bytes
 take_frames(struct stream *s, struct bytes from)
 {
-	const struct net_callbacks *callbacks = &s->net->config.callbacks;
 	long len;
 
 	while (s->state == STREAM_OPEN && (len = frame_length(s, from)) != 0) {
@@ -247,7 +272,7 @@ take_frames(struct stream *s, struct bytes from)
 			stream_end(s, "the peer sent a malformed frame");
 			break;
 		}
-		callbacks->frame(callbacks->user, s->id, (struct bytes){from.data, (size_t)len});
+		take_frame(s, (struct bytes){from.data, (size_t)len});
 		from.data += len;
 		from.len -= (size_t)len;
 	}
@@ -285,7 +310,7 @@ receive(struct stream *s, struct bytes from)
 	buffer_reset(&n->plain);
 	if (state != CHANNEL_FAILED || s->state == STREAM_CLOSING)
 		return;
-	s->why = s->channel.why;
+	s->why = strcmp(s->channel.why, CHANNEL_OTHER_CELL) ? s->channel.why : net_other_cell;
 	stream_linger(s);
 }
 

@@ -258,7 +258,8 @@ case_operators_only() {
 	for command in "replica remove 1" "master transfer" "session list" \
 		"replica add 127.0.0.1:$(free_port) --dir $cell/new"; do
 		# shellcheck disable=SC2086 # words
-		refused "is this key known" "$LSCTL" --cell "$conf" --key "$work/stranger" $command
+		refused "the cell does not know this key" \
+			"$LSCTL" --cell "$conf" --key "$work/stranger" $command
 	done
 }
 

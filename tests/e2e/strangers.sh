@@ -7,7 +7,7 @@
 port=$(free_port) # of replica 1
 
 mount_cell() { limit 40 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"; }
-not_mounted_with() { one_line 1 "$2" "$LSFS" -o "key=$1,grace=1" "$cell/dc1.conf" "$m"; }
+not_mounted_with() { one_line 1 "$2" "$LSFS" -o "key=$1" "$cell/dc1.conf" "$m"; }
 works() { echo "$1" > "$m/works" && [ "$(cat "$m/works")" = "$1" ]; }
 
 case_usage() {
@@ -23,7 +23,6 @@ case_usage() {
 case_mounts() {
 	"$LSCTL" cell create dc1 --dir "$cell" --replica "127.0.0.1:$port" \
 		--replica "127.0.0.1:$(free_port)" --replica "127.0.0.1:$(free_port)" > /dev/null
-	not_mounted_with "$cell/admin.key" "connection refused"
 	local i
 	for i in 1 2 3; do start_replica $i; done
 	mount_cell
@@ -33,18 +32,18 @@ case_mounts() {
 case_a_strangers_key() {
 	limit 5 umount "$m"
 	"$LSCTL" key generate "$work/stranger.key" > /dev/null
-	not_mounted_with "$work/stranger.key" "is this key known to the cell"
+	not_mounted_with "$work/stranger.key" "the cell does not know this key"
 	not_mounted_with "$cell/1/replica.key" "replica key"
 	# A replica's key, called a principal's.
 	cp -a "$cell/1/replica.key" "$work/replica.key"
 	sed -i 's/^replica /principal admin /' "$work/replica.key"
-	not_mounted_with "$work/replica.key" "is this key known to the cell"
+	not_mounted_with "$work/replica.key" "the cell does not know this key"
 	not_mounted_with "$work/missing" "$work/missing"
 	cp "$cell/admin.key" "$work/open.key"
 	chmod 644 "$work/open.key"
 	not_mounted_with "$work/open.key" "others may read"
 	! mountpoint -q "$m"
-	said 1 "refused: its key is not welcome"
+	wait_until "replica 1 says so" said 1 "refused: its key is not welcome"
 	mount_cell
 	works strangers
 }
@@ -52,11 +51,62 @@ case_a_strangers_key() {
 case_another_cell() {
 	limit 5 umount "$m"
 	"$LSCTL" cell create other --dir "$work/other" --replica "127.0.0.1:$port" > /dev/null
-	one_line 1 "it is of another cell" "$LSFS" \
-		-o "key=$work/other/admin.key,grace=1" "$work/other/other.conf" "$m"
-	said 1 "refused: it is of another cell"
+	wait_until "replica 1 says so, too" comes_from_another_cell
+	one_line 1 "it is of another cell" "$LSCTL" --cell "$work/other/other.conf" session list
 	! mountpoint -q "$m"
 	mount_cell
+}
+# The log of the replica has one such line a second.
+comes_from_another_cell() {
+	one_line 1 "it is of another cell" "$LSFS" \
+		-o "key=$work/other/admin.key" "$work/other/other.conf" "$m" &&
+		said 1 "refused: it is of another cell"
+}
+
+# Where one of several addresses has gone to another cell the others count.
+case_one_address_of_another_cell() {
+	limit 5 umount "$m"
+	kill_replica 1
+	cp -a "$work/other/1" "$work/runs"
+	start_other "$work/runs"
+	mount_cell
+	works others
+	limit 5 umount "$m"
+	kill_replica 2 TERM
+	kill_replica 3 TERM
+	not_mounted_with "$cell/admin.key" "it is of another cell"
+	kill "$other"
+	wait_until "the other cell has ended" gone "$other"
+	local i
+	for i in 1 2 3; do start_replica $i; done
+	mount_cell
+}
+start_other() {
+	"$LSCELL" "$1" 2> "$work/other.log" &
+	other=$!
+	wait_until "it listens" listens "$port"
+}
+
+# Nobody answers: that is said, and goes on; who does not want to wait ends it, and nothing is left.
+case_nobody_answers() {
+	local i pid rc=0
+	limit 5 umount "$m"
+	for i in 1 2 3; do kill_replica $i TERM; done
+	"$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m" 2> "$work/waits" &
+	pid=$!
+	wait_until "it says so" grep -q "connection refused; trying on" "$work/waits"
+	is "$(wc -l < "$work/waits")" 1
+	kill -TERM $pid
+	wait $pid || rc=$?
+	is $rc 143
+	wait_until "nothing is left of it" eval "! pgrep -f -- 'lsfs .* $m\$'"
+
+	"$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m" 2> "$work/waits" &
+	pid=$!
+	wait_until "it says so" grep -q "connection refused; trying on" "$work/waits"
+	for i in 1 2 3; do start_replica $i; done
+	wait $pid
+	works again
 }
 
 # Each line of noise is a connection of its own; half of them begin well.

@@ -32,6 +32,7 @@ struct visitor {
 	struct noise_pair pair;
 	uint64_t first, conn; /* opened first and last */
 	int opened_n, frame_n, closed_n;
+	const char *why; /* it was closed last */
 	bool stopped;
 };
 
@@ -201,9 +202,11 @@ visitor_frame(void *user, uint64_t conn, struct bytes got)
 static void
 visitor_closed(void *user, uint64_t conn, const char *why)
 {
+	struct visitor *v = user;
+
 	(void)conn;
-	(void)why;
-	((struct visitor *)user)->closed_n++;
+	v->why = why;
+	v->closed_n++;
 }
 
 /* Comes to the first replica with a key and as something. */
@@ -309,6 +312,8 @@ test_not_welcome(void **unused)
 		visit(&p, cases[i].pair, cases[i].role);
 		net_send(p.visitor.net, p.visitor.conn, frame);
 		UNTIL(&p, p.visitor.closed_n == 1);
+		assert_int_equal(p.visitor.why == net_unknown_key,
+		                 cases[i].role == CHANNEL_CLIENT);
 		leave(&p);
 	}
 	assert_int_equal(p.sides[0].connected_n + p.sides[0].frame_n, 0);
@@ -337,6 +342,7 @@ test_crowd(void **unused)
 	UNTIL(&p, p.sides[0].connected_n == CLIENTS);
 	visit_again(&p);
 	UNTIL(&p, p.visitor.closed_n == 1);
+	assert_string_equal(p.visitor.why, "it has no room for one more client");
 	assert_int_equal(p.sides[0].connected_n, CLIENTS);
 	gateway_close(p.sides[0].gateway, p.sides[0].conn);
 	gateway_close(p.sides[0].gateway, p.sides[0].conn);

@@ -15,7 +15,7 @@
 #include "cell/wire/codec.h"
 #include "tests/unit/net_fixture.h"
 
-enum { REPLICAS = 2 };
+enum { REPLICAS = 2, CELL = 5 };
 
 /* What stands for a replica. */
 struct server {
@@ -31,7 +31,7 @@ struct play {
 	uv_loop_t loop;
 	struct link *link;
 	bool in_call; /* of a link_ function */
-	int connected_n, frames_n[2], disconnected_n[2];
+	int connected_n, frames_n[2], disconnected_n[2], refused_n;
 	uint8_t code; /* of the frame that came last */
 	bool stopped;
 
@@ -172,7 +172,7 @@ test_host(void **unused)
 	CALL(&p, link_send(p.link, buffer_view(&frame)));
 	UNTIL(&p, p.frames_n[false] == 2);
 	assert_int_equal(p.disconnected_n[false] + p.disconnected_n[true], 0);
-	assert_string_equal(link_trouble(p.link), "");
+	assert_string_equal(link_trouble(p.link), "no replica is master");
 	buffer_free(&frame);
 	end_host(&p);
 }
@@ -211,12 +211,19 @@ test_host_stopped_at_once(void **unused)
 static bool
 server_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
+	const struct message denied = {.code = MSG_denied, .denied.rc = RC_PERM};
+	struct buffer frame = BUFFER(64);
 	struct server *s = user;
 
 	(void)key;
 	s->opened_n++;
 	s->conn = conn;
-	return s->welcome && role == CHANNEL_CLIENT;
+	if (s->welcome)
+		return role == CHANNEL_CLIENT;
+	wire_put_frame(&frame, &denied);
+	net_send(s->net, conn, buffer_view(&frame));
+	buffer_free(&frame);
+	return false;
 }
 
 static void
@@ -257,21 +264,30 @@ start_server(struct play *p, int i)
 	snprintf(replica->address, sizeof replica->address, "127.0.0.1:%d", net_port(s->net));
 }
 
+/* The cell's id is all of that byte in our file. */
 static void
-start_cell(struct play *p)
+start_cell_of(struct play *p, int id)
 {
 	int error;
 
 	memset(p, 0, sizeof *p);
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	memset(p->conf.signing_public, 5, sizeof p->conf.signing_public);
+	memset(p->conf.id, CELL, sizeof p->conf.id);
 	p->conf.replicas_n = REPLICAS;
 	for (int i = 0; i < REPLICAS; i++)
 		start_server(p, i);
 	p->key = pair_of(1);
+	memset(p->conf.id, id, sizeof p->conf.id);
 	p->link = link_to_cell(&p->loop, &p->conf, &p->key, &error);
 	assert_non_null(p->link);
 	link_begin(p);
+}
+
+static void
+start_cell(struct play *p)
+{
+	start_cell_of(p, CELL);
 }
 
 static void
@@ -345,7 +361,7 @@ test_cell_breaks(void **unused)
 	UNTIL(&p, p.connected_n == 1 && p.servers[1].opened_n == 1);
 	stop_server(&p, 1);
 	UNTIL(&p, p.disconnected_n[true] == 1);
-	assert_string_equal(link_trouble(p.link), "");
+	assert_string_equal(link_trouble(p.link), "no replica answers");
 	stop_server(&p, 0);
 	UNTIL(&p, p.disconnected_n[false] == 1);
 	CALL(&p, link_connect(p.link, 1)); /* nobody listens there any more */
@@ -379,6 +395,12 @@ test_members_change(void **unused)
 	end_cell(&p);
 }
 
+static void
+on_refused(void *user)
+{
+	((struct play *)user)->refused_n++;
+}
+
 /* A key that the cell does not know: it is proved, and the connection is closed. */
 static void
 test_cell_refuses(void **unused)
@@ -388,9 +410,32 @@ test_cell_refuses(void **unused)
 	(void)unused;
 	start_cell(&p);
 	p.servers[0].welcome = false;
+	link_tell_refused(p.link, on_refused, &p);
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.disconnected_n[false] == 1);
-	assert_non_null(strstr(link_trouble(p.link), "is this key known"));
+	assert_non_null(strstr(link_trouble(p.link), "the cell does not know this key"));
+	assert_int_equal(p.refused_n, 1);
+	end_cell(&p);
+}
+
+/* One address of another cell may be a mistake; when no other is left, the file is. */
+static void
+test_another_cell(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start_cell_of(&p, CELL + 1);
+	link_tell_refused(p.link, on_refused, &p);
+	CALL(&p, link_connect(p.link, 1));
+	UNTIL(&p, p.disconnected_n[false] == 1);
+	assert_int_equal(p.refused_n, 0);
+	stop_server(&p, 1);
+	CALL(&p, link_connect(p.link, 2));
+	UNTIL(&p, p.disconnected_n[false] == 2);
+	assert_int_equal(p.refused_n, 1);
+	assert_non_null(strstr(link_trouble(p.link), "replica 1 at "));
+	assert_non_null(strstr(link_trouble(p.link), "it is of another cell"));
 	end_cell(&p);
 }
 
@@ -417,6 +462,7 @@ main(void)
 		cmocka_unit_test(test_host_closes),
 		cmocka_unit_test(test_host_stopped_at_once),
 		cmocka_unit_test(test_cell),
+		cmocka_unit_test(test_another_cell),
 		cmocka_unit_test(test_cell_breaks),
 		cmocka_unit_test(test_members_change),
 		cmocka_unit_test(test_cell_refuses),
