@@ -17,7 +17,9 @@ enum {
 	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */
 	LIMIT_SEQUENCER = 1024 + 256,
 
-	LIMIT_LISTING = 96 * 1024, /* children of a directory; a listing is one reply */
+	LIMIT_LISTING = 96 * 1024, /* children of a directory */
+	LIMIT_PAGE = 256 * 1024,   /* bytes of a listing in one reply */
+	LIMIT_REMOVED = 1 << 16,   /* names remembered that were removed from directories */
 	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_ENTRY_COMMANDS = 4096, /* commands in one log entry */
@@ -34,7 +36,7 @@ enum {
 	LIMIT_WHY = 255,           /* bytes of a reason for people */
 	LIMIT_PART = 256 * 1024,   /* bytes of state.db in one message */
 
-	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message: the longest listing fits */
+	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
 
 	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */
@@ -50,7 +52,7 @@ enum {
 static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
               "an entry holds the largest write");
 static_assert(LIMIT_FRAME >= LIMIT_ENTRY, "a frame holds the largest entry");
-static_assert(LIMIT_FRAME >= LIMIT_LISTING * (LIMIT_NAME + 32),
-              "a frame holds the largest listing");
+static_assert(LIMIT_FRAME >= LIMIT_HOLDERS * (LIMIT_HOST + LIMIT_PRINCIPAL + 64),
+              "a frame holds a lock's holders");
 
 #endif

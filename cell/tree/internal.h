@@ -45,6 +45,18 @@ struct node {
 	uint64_t children_n;
 	RB_HEAD(node_openers, opener) openers;
 	struct lock *lock; /* NULL: free, and no delay stands */
+	RB_HEAD(removed_names, removed) removed;
+};
+
+/* A name that a directory does not have any more. */
+struct removed {
+	RB_ENTRY(removed) in_directory; /* by name, number */
+	TAILQ_ENTRY(removed) in_order;  /* by index */
+	struct node *directory;
+	struct bytes name;
+	uint64_t number;
+	enum node_kind kind;
+	uint64_t index; /* of the entry that removed it */
 };
 
 /* A session that has an ephemeral file open. */
@@ -139,6 +151,7 @@ RB_HEAD(changes, change);
 
 RB_PROTOTYPE(nodes, node, in_tree, )
 RB_PROTOTYPE(children, node, in_parent, )
+RB_PROTOTYPE(removed_names, removed, in_directory, )
 RB_PROTOTYPE(session_directories, node, in_creator, )
 RB_PROTOTYPE(node_openers, opener, in_node, )
 RB_PROTOTYPE(session_openers, opener, in_session, )
@@ -170,6 +183,9 @@ struct tree {
 	struct nonces nonces;
 	struct changes changes;
 	uint64_t saved; /* applied index in the last rows handed out */
+	TAILQ_HEAD(removed_list, removed) removed;
+	size_t removed_n;
+	uint64_t removed_upto; /* what entries up to here removed may be missing there */
 	struct row_list loading; /* rows that refer to others, until tree_load_done */
 	bool meta_loaded;
 	uint64_t bytes_saved; /* what the loaded row of meta says, to be compared */
@@ -215,6 +231,21 @@ bool name_valid(struct bytes name);
 enum rc name_look_up(const struct tree *t, uint64_t directory, struct bytes name, struct node **n);
 /* Of the node's path with its first slash; more than LIMIT_PATH for an endless chain of parents. */
 size_t path_length(const struct node *n);
+
+/* ---- removed.c ---- */
+
+/* Remembers the name of a node that is about to go. */
+void removed_add(struct tree *t, const struct node *n);
+/* The directory goes. */
+void removed_forget_directory(struct tree *t, struct node *directory);
+/* The first one behind all of this name; NULL when there is none. */
+struct removed *removed_after(const struct node *directory, struct bytes name);
+
+/* ---- children.c ---- */
+
+/* Packs a page into `packed`, which the result then refers to. */
+enum rc children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
+                     struct result_listing *r, struct buffer *packed);
 
 /* ---- quota.c ---- */
 

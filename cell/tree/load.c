@@ -371,6 +371,7 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 		return rc;
 	row_list_free(&t->loading);
 	changes_forget(t);
+	t->removed_upto = t->applied;
 	if (t->bytes != t->bytes_saved)
 		return corrupt(why, why_size, "meta counts %llu bytes, the nodes have %llu",
 		               (unsigned long long)t->bytes_saved, (unsigned long long)t->bytes);

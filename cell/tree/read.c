@@ -30,24 +30,6 @@ read_contents(const struct node *n, struct result *r)
 	return RC_OK;
 }
 
-static enum rc
-read_listing(const struct node *n, struct result *r, struct buffer *list)
-{
-	struct node *child;
-
-	if (n->kind != NODE_DIRECTORY)
-		return RC_NOTDIR;
-	RB_FOREACH(child, children, (struct children *)&n->children) {
-		wire_put_child(list, &(struct child){.node = child->number,
-		                                     .kind = child->kind,
-		                                     .name = child->name});
-	}
-	must(!list->failed);
-	node_attr(n, &r->listing.attr);
-	r->listing.entries = (struct wire_list){buffer_view(list), n->children_n};
-	return RC_OK;
-}
-
 static enum lock_state
 lock_state(const struct lock *l)
 {
@@ -178,7 +160,7 @@ read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op
 	case OP_get_contents:
 		return read_contents(n, r);
 	case OP_get_listing:
-		return read_listing(n, r, scratch);
+		return children_list(t, n, &op->get_listing, &r->listing, scratch);
 	case OP_get_lock:
 		return read_lock(n, now_ns, r, scratch);
 	case OP_get_sequencer:

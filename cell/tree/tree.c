@@ -9,6 +9,7 @@ tree_new(const char *cell)
 
 	t->cell = bytes_to_text(bytes_of(cell));
 	t->next_node = NODE_ROOT;
+	TAILQ_INIT(&t->removed);
 	settings_begin(t, &(struct settings){0});
 	changes_forget(t);
 	return t;
@@ -38,6 +39,7 @@ free_nodes(struct tree *t)
 
 	while ((n = RB_MIN(nodes, &t->nodes)) != NULL) {
 		RB_REMOVE(nodes, &t->nodes, n);
+		removed_forget_directory(t, n);
 		while ((o = RB_ROOT(&n->openers)) != NULL) {
 			RB_REMOVE(node_openers, &n->openers, o);
 			free(o);

@@ -173,7 +173,9 @@ enum rc tree_restore(struct tree *t, int64_t wall_ns);
 
 /* Answers one READ operation from the applied tree on behalf of `session` (RC_NO_SESSION if it is
  * not live). The encoded result is appended to `result` when RC_OK. get_sequencer is answered with
- * the unsigned text and its fence: who has the key adds ":SIGNATURE" (master/sequencer.h). */
+ * the unsigned text and its fence: who has the key adds ":SIGNATURE" (master/sequencer.h). A page
+ * of a listing that names a first page shows the names that there were then; RC_CANCELED when that
+ * was too long ago: LIMIT_REMOVED names have been removed since, or the tree was loaded. */
 enum rc tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
                   struct buffer *result);
 

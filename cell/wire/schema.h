@@ -149,7 +149,12 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_lookup(F) F(u64, parent, 0) F(text, name, LIMIT_PATH)
 #define WIRE_op_get_attr(F) F(u64, node, 0)
 #define WIRE_op_get_contents(F) F(u64, node, 0) /* GetContentsAndStat */
-#define WIRE_op_get_listing(F) F(u64, node, 0)
+#define WIRE_op_get_listing(F) /* a page of it */                                            \
+	F(u64, node, 0)                                                                           \
+	F(text, after, LIMIT_NAME) /* behind this name; empty: from the first one on */           \
+	F(u32, most, 0)            /* bytes; 0: as many as a page may have */                     \
+	F(u64, index, 0)           /* that the first page told; 0: this is the first page */      \
+	F(u64, next_node, 0)       /* likewise */
 #define WIRE_op_get_lock(F) F(u64, node, 0)
 #define WIRE_op_get_sequencer(F) F(u64, node, 0) /* of a lock that the asking session holds */
 #define WIRE_op_get_usage(F)
@@ -270,7 +275,12 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_result_attr(F) F(attr, attr, 0)
 #define WIRE_result_created(F) F(u8, fresh, 0) /* 0: it was there before */ F(attr, attr, 0)
 #define WIRE_result_contents(F) F(attr, attr, 0) F(bytes, contents, LIMIT_CONTENTS)
-#define WIRE_result_listing(F) F(attr, attr, 0) F(list, entries, child) /* sorted bytewise */
+#define WIRE_result_listing(F)                                                                \
+	F(attr, attr, 0)                                                                          \
+	F(u64, index, 0)     /* of the log: the names are those that there were then */           \
+	F(u64, next_node, 0) /* the number of the next node that was made */                      \
+	F(u8, more, 0)       /* names behind the last one */                                      \
+	F(list, entries, child) /* sorted bytewise */
 #define WIRE_result_lock(F)                                                                   \
 	F(u64, lock_generation, 0)                                                                \
 	F(u8, state, 0)            /* enum lock_state */                                          \

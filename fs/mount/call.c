@@ -85,6 +85,9 @@ keep_texts(struct mount *m, struct op *op)
 	case OP_lookup:
 		op->lookup.name = mount_keep(m, op->lookup.name);
 		break;
+	case OP_get_listing:
+		op->get_listing.after = mount_keep(m, op->get_listing.after);
+		break;
 	case OP_create:
 		op->create.name = mount_keep(m, op->create.name);
 		break;

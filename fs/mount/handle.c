@@ -23,6 +23,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->flags = c->event.flags;
 	h->opener = c->event.pid;
 	h->edited = BUFFER(LIMIT_CONTENTS);
+	h->pages = BUFFER((size_t)LIMIT_LISTING * (LIMIT_NAME + 32));
 	TAILQ_INIT(&h->queue);
 	must(RB_INSERT(handle_numbers, &m->handles, h) == NULL);
 	TAILQ_INSERT_TAIL(&m->every_handle, h, of_mount);
@@ -45,6 +46,7 @@ handle_discard(struct mount *m, struct handle *h)
 	version_put(m, h->base);
 	version_put(m, h->mapped);
 	buffer_free(&h->edited);
+	buffer_free(&h->pages);
 	free(h->writers);
 	free((void *)h->listing.data);
 	free(h->children);

@@ -206,9 +206,11 @@ struct handle {
 	int owed;            /* an error that the next fsync, unlock or close tells once more */
 
 	/* An open directory. */
-	struct bytes listing;
+	struct bytes listing;      /* packed; `children` are views into it */
 	struct mount_child *children;
 	size_t children_n;
+	struct buffer pages;       /* of the listing that is being fetched */
+	size_t pages_n;            /* names in them */
 };
 
 RB_HEAD(handle_numbers, handle);

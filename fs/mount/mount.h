@@ -25,6 +25,7 @@ struct mount_config {
 	int lock_delay_s;     /* default 15 */
 	bool commit_at_write; /* commit=write */
 	bool quiet;           /* ignore chmod and chown */
+	uint32_t listing_page; /* bytes of a listing asked for at a time; 0: as many as may be */
 };
 
 /* The mount of a session; `client` stays the driver's and outlives it. */

@@ -55,9 +55,13 @@ static void
 check_listing(struct sim *s, const struct record *r, const struct result_listing *result)
 {
 	struct cursor at = cursor_of(result->entries.packed);
-	struct child child;
+	struct child child = {0};
 	size_t seen = 0, want = 0;
 
+	if (result->index != r->index)
+		sim_fail(s, "listing %lu.%lu at %lu shows the names of %lu",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         (unsigned long)r->index, (unsigned long)result->index);
 	while (wire_next_child(&at, &child)) {
 		seen++;
 		if (name_at(&s->model, r->index, r->op.get_listing.node, child.name) != child.node)
@@ -70,7 +74,8 @@ check_listing(struct sim *s, const struct record *r, const struct result_listing
 		const struct item *it = s->model.items[i];
 
 		want += it->parent == r->op.get_listing.node && it->born <= r->index &&
-		        (it->died == 0 || it->died > r->index);
+		        (it->died == 0 || it->died > r->index) &&
+		        (!result->more || bytes_compare(bytes_of(it->name), child.name) <= 0);
 	}
 	if (seen != want)
 		sim_fail(s, "listing %lu.%lu at %lu has %zu children and should have %zu",

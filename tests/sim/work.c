@@ -236,7 +236,8 @@ do_names(struct sim *s, struct machine *m, int p)
 	struct process *proc = &m->processes[p];
 	struct bytes one = bytes_of(names[rng_below(&s->rng, 3)]);
 	struct bytes two = bytes_of(names[rng_below(&s->rng, 3)]);
-	struct op op = {.code = OP_get_listing, .get_listing = {.node = NODE_ROOT}};
+	struct op op = {.code = OP_get_listing,
+	                .get_listing = {.node = NODE_ROOT, .most = rng_chance(&s->rng, 500)}};
 
 	if (proc->step++ > 1) {
 		next_round(s, m, p);

@@ -103,8 +103,11 @@ test_listing(void **state)
 	other_writes(b, "b", "");
 	other_writes(b, "a", "");
 	d.fh = bench_call(b, (struct mount_event){.kind = MOUNT_OPENDIR, .ino = d.ino})->fh;
+	bench_asked(b, "get_attr");
+	other_writes(b, "ab", "");
+	other_deletes(b, "ab");
+	assert_listing(b, d, 0, " . .. a acl b"); /* as it is now, not as at the open */
 	bench_asked(b, "get_listing");
-	assert_listing(b, d, 0, " . .. a acl b");
 	other_writes(b, "aa", "");
 	assert_listing(b, d, 3, " acl b"); /* one snapshot, until it is rewound */
 	assert_listing(b, d, 5, "");
@@ -113,6 +116,24 @@ test_listing(void **state)
 	bench_asked(b, "get_listing");
 	assert_int_equal(bench_error(b, (struct mount_event){.kind = MOUNT_RELEASEDIR,
 	                                                     .ino = d.ino, .fh = d.fh}), 0);
+}
+
+static void
+test_listing_in_pages(void **state)
+{
+	struct bench *b = bench_new(&(struct mount_config){.cell = "local", .listing_page = 1});
+	struct file d = {.ino = NODE_ROOT};
+
+	(void)state;
+	for (char name[] = "b"; *name <= 'd'; ++*name)
+		other_writes(b, name, "");
+	d.fh = bench_call(b, (struct mount_event){.kind = MOUNT_OPENDIR, .ino = d.ino})->fh;
+	bench_asked(b, "get_attr");
+	assert_listing(b, d, 2, " acl b c d"); /* nothing was read yet: it is fetched */
+	bench_asked(b, "get_listing | get_listing | get_listing | get_listing");
+	assert_listing(b, d, 4, " c d");
+	bench_asked(b, "");
+	bench_free(b);
 }
 
 /* ---- dead nodes ---- */
@@ -468,6 +489,7 @@ main(void)
 		TEST(test_mkdir_rmdir),
 		TEST(test_reserved_name),
 		TEST(test_listing),
+		TEST(test_listing_in_pages),
 		TEST(test_unlinked_file_is_read_on),
 		TEST(test_file_deleted_elsewhere),
 		TEST(test_path_to_a_dead_node),

@@ -170,6 +170,82 @@ test_listing_is_sorted_bytewise(void **state)
 	assert_int_equal(look(f, READER, OP(get_listing, .node = child.node)), RC_NOTDIR);
 }
 
+/* Reads the next page, as long as there is one, and appends its names, each behind a blank. */
+static bool
+page(struct fixture *f, struct op *op, struct buffer *names)
+{
+	static char last[LIMIT_NAME];
+	struct cursor from;
+	struct child child;
+
+	assert_int_equal(look(f, READER, op), RC_OK);
+	from = cursor_of(f->answer.listing.entries.packed);
+	while (wire_next_child(&from, &child)) {
+		buffer_printf(names, " %.*s", (int)child.name.len, (const char *)child.name.data);
+		memcpy(last, child.name.data, child.name.len);
+		op->get_listing.after = (struct bytes){(const uint8_t *)last, child.name.len};
+	}
+	op->get_listing.index = f->answer.listing.index;
+	op->get_listing.next_node = f->answer.listing.next_node;
+	return f->answer.listing.more;
+}
+
+/* What comes and goes between two pages changes nothing in the listing, whatever it is. */
+static void
+test_listing_in_pages_is_a_snapshot(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d");
+	struct op op = {.code = OP_get_listing, .get_listing = {.node = d, .most = 1}};
+	struct buffer names = BUFFER(1024);
+
+	for (char name[] = "b"; *name <= 'g'; ++*name)
+		new_file(f, d, name);
+	assert_true(page(f, &op, &names)); /* b */
+	assert_int_equal(delete_name(f, d, "b", NODE_FILE), RC_OK);
+	assert_int_equal(delete_name(f, d, "c", NODE_FILE), RC_OK);
+	new_file(f, d, "a");
+	new_file(f, d, "c"); /* another one */
+	new_file(f, d, "cc");
+	assert_int_equal(delete_name(f, d, "cc", NODE_FILE), RC_OK);
+	assert_true(page(f, &op, &names)); /* c */
+	assert_int_equal(delete_name(f, d, "c", NODE_FILE), RC_OK);
+	assert_int_equal(rename_file(f, READER, d, "d", d, "h"), RC_OK);
+	assert_int_equal(rename_file(f, READER, d, "e", d, "f"), RC_OK);
+	while (page(f, &op, &names))
+		;
+	buffer_put_u8(&names, 0);
+	assert_string_equal((char *)names.data, " b c d e f g");
+	buffer_free(&names);
+}
+
+/* A page of long ago can't be gone on with. */
+static void
+test_listing_of_long_ago(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t d = new_directory(f, NODE_ROOT, "d"), e = new_directory(f, NODE_ROOT, "e");
+	struct op op = {.code = OP_get_listing, .get_listing = {.node = d, .most = 1}};
+	struct buffer names = BUFFER(1024);
+
+	new_file(f, d, "a");
+	new_file(f, d, "b");
+	assert_true(page(f, &op, &names));
+	for (int i = 0; i < LIMIT_REMOVED - 1; i++) {
+		new_file(f, e, "x");
+		assert_int_equal(delete_name(f, e, "x", NODE_FILE), RC_OK);
+	}
+	assert_false(page(f, &op, &names));
+	assert_int_equal(delete_name(f, d, "b", NODE_FILE), RC_OK);
+	assert_int_equal(look(f, READER, &op), RC_OK);
+	new_file(f, e, "x");
+	assert_int_equal(delete_name(f, e, "x", NODE_FILE), RC_OK);
+	assert_int_equal(look(f, READER, &op), RC_CANCELED);
+	op.get_listing.index = tree_applied(f->tree) + 1;
+	assert_int_equal(look(f, READER, &op), RC_CANCELED);
+	buffer_free(&names);
+}
+
 static void
 test_contents(void **state)
 {
@@ -532,6 +608,8 @@ main(void)
 	    TREE_TEST(test_names),
 	    TREE_TEST(test_longest_path),
 	    TREE_TEST(test_listing_is_sorted_bytewise),
+	    TREE_TEST(test_listing_in_pages_is_a_snapshot),
+	    TREE_TEST(test_listing_of_long_ago),
 	    TREE_TEST(test_contents),
 	    TREE_TEST(test_compare_and_swap),
 	    TREE_TEST(test_append_up_to_the_limit),

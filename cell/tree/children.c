@@ -1,0 +1,80 @@
+/* Listings, in pages. All pages of one show the names that there were at its first page, so that it
+ * is one consistent snapshot, however long it takes to read. */
+#include "cell/tree/internal.h"
+
+struct listing {
+	uint64_t index, next_node; /* as they were at the first page */
+	struct node *child;        /* the next ones; NULL: no more */
+	struct removed *removed;
+};
+
+static struct node *
+child_after(const struct node *directory, struct bytes name)
+{
+	struct children *all = (struct children *)&directory->children;
+	struct node key = {.name = name}, *n = RB_NFIND(children, all, &key);
+
+	return n != NULL && bytes_equal(n->name, name) ? RB_NEXT(children, all, n) : n;
+}
+
+/* Passes over what was not there yet, or not any more. */
+static void
+skip(struct listing *l)
+{
+	while (l->child != NULL && l->child->number >= l->next_node)
+		l->child = RB_NEXT(children, , l->child);
+	while (l->removed != NULL &&
+	       (l->removed->number >= l->next_node || l->removed->index <= l->index))
+		l->removed = RB_NEXT(removed_names, , l->removed);
+}
+
+/* A name has had one node at a time. */
+static bool
+next(struct listing *l, struct child *to)
+{
+	skip(l);
+	if (l->child == NULL && l->removed == NULL)
+		return false;
+	if (l->removed == NULL ||
+	    (l->child != NULL && bytes_compare(l->child->name, l->removed->name) < 0)) {
+		*to = (struct child){l->child->number, l->child->kind, l->child->name};
+		l->child = RB_NEXT(children, , l->child);
+	} else {
+		*to = (struct child){l->removed->number, l->removed->kind, l->removed->name};
+		l->removed = RB_NEXT(removed_names, , l->removed);
+	}
+	return true;
+}
+
+enum rc
+children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
+             struct result_listing *r, struct buffer *packed)
+{
+	size_t most = o->most > 0 && o->most < LIMIT_PAGE ? o->most : LIMIT_PAGE;
+	struct listing l = {.index = t->applied, .next_node = t->next_node};
+	struct child child;
+
+	if (n->kind != NODE_DIRECTORY)
+		return RC_NOTDIR;
+	if (o->index != 0 && (o->index < t->removed_upto || o->index > t->applied))
+		return RC_CANCELED;
+	if (o->index != 0) {
+		l.index = o->index;
+		l.next_node = o->next_node;
+	}
+	l.child = child_after(n, o->after);
+	l.removed = removed_after(n, o->after);
+	node_attr(n, &r->attr);
+	r->index = l.index;
+	r->next_node = l.next_node;
+	while (next(&l, &child)) {
+		r->more = r->entries.count > 0 && packed->len + child.name.len >= most;
+		if (r->more)
+			break;
+		wire_put_child(packed, &child);
+		r->entries.count++;
+	}
+	must(!packed->failed);
+	r->entries.packed = buffer_view(packed);
+	return RC_OK;
+}
