@@ -12,13 +12,19 @@ file_of(const struct turn *w, uint64_t number, struct node **n)
 	return (*n)->kind == NODE_FILE ? RC_OK : RC_ISDIR;
 }
 
-/* The time of a change: the master's clock, but always later than the change before. */
+static const uint64_t day_ns = 86400ull * 1000000000;
+
+/* The time of a change: the master's clock, but later than the change before, so that each version
+ * has its own. A time that is far in the future was set by somebody, and ends with the contents
+ * that it was set for. */
 static int64_t
 later_mtime(const struct node *n, int64_t stamp_ns)
 {
-	if (stamp_ns > n->mtime_ns)
+	uint64_t ahead = (uint64_t)n->mtime_ns - (uint64_t)stamp_ns;
+
+	if (stamp_ns > n->mtime_ns || ahead > day_ns)
 		return stamp_ns;
-	return n->mtime_ns < INT64_MAX ? n->mtime_ns + 1 : INT64_MAX;
+	return n->mtime_ns + 1;
 }
 
 static void

@@ -53,13 +53,14 @@ make_target(struct turn *w, const struct op_rename *o, struct ends *e)
 	e->target = n;
 }
 
-/* The source's time comes along, as everywhere, but the target's never goes back. */
+/* The source's time comes along, as everywhere; but no two versions that follow each other have the
+ * same. */
 static int64_t
 replaced_mtime(const struct node *source, const struct node *target)
 {
-	if (source->mtime_ns > target->mtime_ns)
+	if (source->mtime_ns != target->mtime_ns)
 		return source->mtime_ns;
-	return target->mtime_ns < INT64_MAX ? target->mtime_ns + 1 : INT64_MAX;
+	return source->mtime_ns < INT64_MAX ? source->mtime_ns + 1 : INT64_MAX - 1;
 }
 
 /* Who had the source open has the target open now. */

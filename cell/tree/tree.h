@@ -105,8 +105,9 @@ struct tree_outcome {
  *   session an opener. open_ephemeral of a permanent node only tells its attributes;
  *   close_ephemeral is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
- *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), for a rename onto an
- *   existing file max(the source's, mtime + 1 ns). set_mtime changes no generation, and on a
+ *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp
+ *   if mtime is more than a day ahead of it; for a rename onto an existing file the source's, or 1
+ *   ns more if that is what the target had. set_mtime changes no generation, and on a
  *   directory nothing. An append whose result is over the limit: RC_FBIG. A guarded set_contents
  *   of another generation: RC_CANCELED.
  * - set_acl: the name must be that of a file in /acl (RC_NOENT; RC_INVAL if it cannot be a name):

@@ -32,7 +32,7 @@ enum { WIRE_MINOR = 0 };
 	F(u8, ephemeral, 0)                                                                       \
 	F(u64, size, 0)                                                                           \
 	F(u64, children, 0)                                                                       \
-	F(i64, mtime_ns, 0)           /* since 1970; grows with every content generation */       \
+	F(i64, mtime_ns, 0)           /* since 1970; another with every content generation */     \
 	F(u64, content_generation, 0)                                                             \
 	F(u64, acl_generation, 0)                                                                 \
 	F(u64, checksum, 0)           /* of the contents */                                       \

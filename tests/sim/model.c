@@ -274,11 +274,24 @@ check_counter(struct sim *s, const struct item *it, struct bytes before, struct 
 		sim_fail(s, "%s goes from %s to %s", it->name, old, new);
 }
 
-/* Times of files only grow with their versions, whatever the clocks do. */
+/* Times of files grow with their versions, whatever the clocks do, unless somebody has set one that
+ * is yet to come. */
 static void
 changed(struct item *it, uint64_t index, int64_t at)
 {
-	it->mtime_ns = at > it->mtime_ns ? at : it->mtime_ns + 1;
+	bool set_ahead = at < it->mtime_ns &&
+	                 (uint64_t)it->mtime_ns - (uint64_t)at > 86400ull * 1000000000;
+
+	it->mtime_ns = at > it->mtime_ns || set_ahead ? at : it->mtime_ns + 1;
+	it->mtime_changed = index;
+}
+
+static void
+replaced(struct item *it, uint64_t index, int64_t by)
+{
+	if (it->mtime_ns == by)
+		by = by < INT64_MAX ? by + 1 : INT64_MAX - 1;
+	it->mtime_ns = by;
 	it->mtime_changed = index;
 }
 
@@ -381,7 +394,7 @@ rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct ou
 			target->lock_delay_s = source->lock_delay_s;
 			target->mtime_ns = source->mtime_ns;
 		} else {
-			changed(target, index, source->mtime_ns);
+			replaced(target, index, source->mtime_ns);
 		}
 		add_version(target, index, bytes_copy(latest(source)->contents));
 		for (size_t i = 0; target->ephemeral && i < source->openers_n; i++)

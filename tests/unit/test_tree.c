@@ -320,9 +320,31 @@ test_mtime_always_grows_with_contents(void **state)
 	f->stamp_ns = 10;
 	assert_int_equal(write_file(f, file, "y"), RC_OK);
 	assert_int_equal(f->answer.attr.attr.mtime_ns, before + 1);
-	assert_int_equal(run(f, READER, OP(set_mtime, .node = file, .mtime_ns = INT64_MAX)), RC_OK);
 	assert_int_equal(append_file(f, file, "z"), RC_OK);
-	assert_int_equal(f->answer.attr.attr.mtime_ns, INT64_MAX);
+	assert_int_equal(f->answer.attr.attr.mtime_ns, before + 2);
+}
+
+/* `touch -d 2100-01-01` holds for the contents that are there, not for all to come. */
+static void
+test_mtime_set_ahead_ends_with_the_contents(void **state)
+{
+	static const int64_t ahead[] = {200000 * (int64_t)SECOND_NS, INT64_MAX - 1, INT64_MAX};
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+
+	for (size_t n = 0; n < sizeof ahead / sizeof ahead[0]; n++) {
+		f->stamp_ns = (1000 + (int64_t)n) * (int64_t)SECOND_NS;
+		assert_int_equal(run(f, READER, OP(set_mtime, .node = file, .mtime_ns = ahead[n])),
+		                 RC_OK);
+		assert_true(f->answer.attr.attr.mtime_ns == ahead[n]);
+		assert_int_equal(append_file(f, file, "z"), RC_OK);
+		assert_in_range(f->answer.attr.attr.mtime_ns, 1000ll * SECOND_NS,
+		                2000ll * SECOND_NS);
+	}
+	f->stamp_ns = INT64_MIN;
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = file, .mtime_ns = INT64_MAX)), RC_OK);
+	assert_int_equal(write_file(f, file, "z"), RC_OK);
+	assert_true(f->answer.attr.attr.mtime_ns < 0);
 }
 
 static void
@@ -388,10 +410,15 @@ test_rename_keeps_the_targets_identity(void **state)
 	assert_int_equal(f->answer.renamed.attr.node, target);
 	assert_int_equal(f->answer.renamed.source, source);
 	assert_int_equal(f->answer.renamed.attr.content_generation, a.content_generation + 1);
-	assert_int_equal(f->answer.renamed.attr.mtime_ns, a.mtime_ns + 1);
+	assert_int_equal(f->answer.renamed.attr.mtime_ns, 5); /* rsync -t, mv */
 	assert_contents(f, target, "new text");
 	assert_int_equal(lock_of_node(f, target).state, LOCK_STATE_EXCLUSIVE);
 	assert_int_equal(lookup(f, NODE_ROOT, "new"), 0);
+
+	source = new_file(f, NODE_ROOT, "new");
+	assert_int_equal(run(f, READER, OP(set_mtime, .node = source, .mtime_ns = 5)), RC_OK);
+	assert_int_equal(rename_file(f, READER, NODE_ROOT, "new", NODE_ROOT, "old"), RC_OK);
+	assert_int_equal(f->answer.renamed.attr.mtime_ns, 6); /* other contents, another time */
 }
 
 static void
@@ -614,6 +641,7 @@ main(void)
 	    TREE_TEST(test_compare_and_swap),
 	    TREE_TEST(test_append_up_to_the_limit),
 	    TREE_TEST(test_mtime_always_grows_with_contents),
+	    TREE_TEST(test_mtime_set_ahead_ends_with_the_contents),
 	    TREE_TEST(test_set_mtime),
 	    TREE_TEST(test_rename_to_a_new_name),
 	    TREE_TEST(test_rename_keeps_the_targets_identity),
