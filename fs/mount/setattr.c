@@ -183,6 +183,20 @@ truncate_path(struct mount *m, struct call *c)
 		truncate_read(m, c);
 }
 
+/* A process that has written and not committed: what it does to the file by its name is done to
+ * the same buffer, or its writes would lose against its own truncation. */
+static bool
+truncate_own(struct mount *m, struct call *c)
+{
+	struct handle *h = buffer_of_process(c->inode, 0, c->event.pid);
+
+	if (h == NULL)
+		return false;
+	handle_refer(c, h);
+	buffer_truncate(m, c);
+	return true;
+}
+
 /* ---- the call ---- */
 
 void
@@ -197,7 +211,8 @@ setattr_call(struct mount *m, struct call *c)
 	}
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
 	if (c->event.set & SET_SIZE) {
-		truncate_path(m, c);
+		if (!truncate_own(m, c))
+			truncate_path(m, c);
 		return;
 	}
 	if (inode_lives_on(c->inode)) {

@@ -167,6 +167,105 @@ case_a_killed_writer_commits_nothing() {
 	is "$(cat "$d/f")" old
 }
 
+# A shell opened the file for the command that dies.
+case_a_killed_command_commits_nothing() {
+	echo old > "$d/f"
+	exec 9> "$d/f"
+	limit 10 python3 -c 'import os; os.write(9, b"half"); os.kill(os.getpid(), 9)' || true
+	exec 9>&-
+	is "$(cat "$d/f")" old
+}
+
+case_a_failed_copy_replaces_nothing() {
+	echo old > "$d/f"
+	head -c 300000 /dev/zero > "$work/large"
+	refused "File too large" cp "$work/large" "$d/f"
+	is "$(cat "$d/f")" old
+	refused "File too large" dd if="$work/large" of="$d/f" bs=300000
+	is "$(cat "$d/f")" old
+}
+
+case_an_appender_goes_on_after_a_truncation() {
+	head -c 262144 /dev/zero > "$d/f"
+	exec 9>> "$d/f"
+	refused "File too large" bash -c 'echo x >&9'
+	: > "$d/f"
+	echo x >&9
+	exec 9>&-
+	is "$(cat "$d/f")" x
+}
+
+# A shell that has the file open otherwise, too.
+case_a_truncation_beside_other_descriptors() {
+	echo old > "$d/f"
+	local before
+	before=$(generation "$d/f")
+	exec 8< "$d/f" 9> "$d/g" 7>> "$d/f"
+	: > "$d/f"
+	is "$(generation "$d/f")" $((before + 1))
+	echo x > "$d/f"
+	is "$(generation "$d/f")" $((before + 2))
+	exec 7>&- 8<&- 9>&-
+	is "$(cat "$d/f")" x
+}
+
+case_truncation_by_name_joins_the_writes() {
+	python3 - "$d/f" <<-'P'
+		import os, sys
+		path = sys.argv[1]
+		fd = os.open(path, os.O_RDWR | os.O_CREAT)
+		os.write(fd, b"a" * 1024)
+		os.truncate(path, 256)
+		assert os.stat(path).st_size == 256
+		assert os.pread(fd, 1024, 0) == b"a" * 256
+		os.truncate(path, 512)
+		assert os.stat(path).st_size == os.fstat(fd).st_size == 512
+		assert os.pread(fd, 1024, 256) == bytes(256)
+		os.close(fd)
+		assert open(path, "rb").read() == b"a" * 256 + bytes(256)
+	P
+}
+
+case_flags_of_single_writes() {
+	python3 - "$d/f" <<-'P'
+		import fcntl, os, sys
+		path = sys.argv[1]
+		fd = os.open(path, os.O_RDWR | os.O_CREAT)
+		os.pwritev(fd, [b"one "], 0, os.RWF_DSYNC)
+		assert open(path).read() == "one "
+		os.pwritev(fd, [b"two "], 4, os.RWF_SYNC)
+		assert open(path).read() == "one two "
+		fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+		open(path, "a").write("between ")
+		os.write(fd, b"three ")
+		os.fsync(fd)
+		assert open(path).read() == "one two between three "
+		fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+		os.pwritev(fd, [b"four"], 0, os.RWF_APPEND)
+		os.close(fd)
+		assert open(path).read() == "one two between three four"
+	P
+}
+
+case_times_of_a_dirty_file() {
+	python3 - "$d/f" <<-'P'
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+		os.write(fd, b"x")
+		os.utime(fd, ns=(5, 5))
+		assert os.fstat(fd).st_mtime_ns == 5
+		os.close(fd)
+		assert os.stat(sys.argv[1]).st_mtime_ns == 5
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		os.write(fd, b"y")
+		os.utime(fd, ns=(7, 7))
+		os.write(fd, b"z")
+		assert os.fstat(fd).st_mtime_ns != 7
+		os.close(fd)
+		assert os.stat(sys.argv[1]).st_mtime_ns > 7
+	P
+}
+
 case_an_unlock_commits_first() {
 	echo old > "$d/f"
 	exec 9<> "$d/f"

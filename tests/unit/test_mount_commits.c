@@ -50,6 +50,42 @@ test_killed_beside_another_writer(void **state)
 	assert_file(b, "f", "");
 }
 
+/* Who opened the file for the one who was killed has not written. */
+static void
+test_killed_writer_of_another_opener(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write(b, f, CHILD, "half"), 0);
+	assert_int_equal(k_flush_killed(b, f, CHILD), 0);
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	assert_file(b, "f", "old");
+	assert_int_equal(k_write_at(b, f, OTHER, 0, "whole"), 0); /* begins with nothing */
+	k_close(b, f, OTHER);
+	assert_file(b, "f", "whole");
+}
+
+/* Who only opened and truncated does not commit what another one is still writing. */
+static void
+test_opener_closes_before_its_writer(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write(b, f, CHILD, "ha"), 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 2);
+	assert_int_equal(k_flush(b, f, SHELL, 0), 0);
+	assert_file(b, "f", "old");
+	assert_int_equal(k_write_at(b, f, CHILD, 2, "lf"), 0);
+	k_close(b, f, CHILD);
+	assert_file(b, "f", "half");
+}
+
 static void
 test_release_is_the_last_resort(void **state)
 {
@@ -76,6 +112,73 @@ test_too_big(void **state)
 	g = k_open(b, "f", O_WRONLY | O_APPEND, SHELL);
 	assert_int_equal(k_write(b, g, SHELL, "x"), EFBIG);
 	k_close(b, g, SHELL);
+}
+
+/* A copy that failed leaves what was there: the beginning of it is nobody's contents. */
+static void
+test_refused_write_commits_nothing(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "beginning"), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, BIG, "x"), EFBIG);
+	assert_int_equal(k_flush(b, f, SHELL, 0), EFBIG);
+	k_release(b, f);
+	assert_file(b, "f", "old");
+
+	f = k_open(b, "f", TRUNC, SHELL); /* the very first write */
+	assert_int_equal(k_write_at(b, f, SHELL, BIG, "x"), EFBIG);
+	assert_int_equal(k_flush(b, f, SHELL, 0), EFBIG);
+	k_release(b, f);
+	assert_file(b, "f", "old");
+}
+
+static void
+test_refused_write_at_release(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", TRUNC, SHELL);
+	assert_int_equal(k_write_at(b, f, SHELL, BIG, "x"), EFBIG);
+	k_release(b, f);
+	assert_file(b, "f", "old");
+}
+
+/* Who cuts the file and begins again has heard. */
+static void
+test_refused_write_and_a_fresh_start(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", TRUNC | O_CREAT, SHELL);
+
+	assert_int_equal(k_write(b, f, SHELL, "beginning"), 0);
+	assert_int_equal(k_write_at(b, f, SHELL, BIG, "x"), EFBIG);
+	assert_int_equal(k_ftruncate(b, f, 0), 0);
+	assert_int_equal(k_write(b, f, SHELL, "less"), 0);
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "less");
+}
+
+/* What stands against an appender is the size now, not when it last looked. */
+static void
+test_appender_learns_that_there_is_room(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL), g;
+
+	assert_int_equal(k_write_at(b, f, SHELL, BIG - 1, "x"), 0);
+	k_close(b, f, SHELL);
+	g = k_open(b, "f", O_WRONLY | O_APPEND, SHELL);
+	assert_int_equal(k_write(b, g, SHELL, "x"), EFBIG);
+	other_writes(b, "f", "");
+	assert_int_equal(k_write(b, g, SHELL, "x"), 0);
+	k_close(b, g, SHELL);
+	assert_file(b, "f", "x");
 }
 
 static void
@@ -252,8 +355,14 @@ main(void)
 		TEST(test_killed_writer_commits_nothing),
 		TEST(test_killed_before_writing),
 		TEST(test_killed_beside_another_writer),
+		TEST(test_killed_writer_of_another_opener),
+		TEST(test_opener_closes_before_its_writer),
 		TEST(test_release_is_the_last_resort),
 		TEST(test_too_big),
+		TEST(test_refused_write_commits_nothing),
+		TEST(test_refused_write_at_release),
+		TEST(test_refused_write_and_a_fresh_start),
+		TEST(test_appender_learns_that_there_is_room),
 		cmocka_unit_test(test_commit_at_write),
 		TEST(test_reader_sees_one_version),
 		TEST(test_stat_of_uncommitted),

@@ -619,6 +619,8 @@ test_deleted_node_ends_waits(void **state)
 	assert_int_equal(k_unlink(b, "f"), 0);
 	assert_int_equal(bench_reply(b, call)->error, ESTALE);
 	assert_int_equal(k_flock(b, g, LOCK_SHARED, false), ESTALE);
+	assert_int_equal(k_flock(b, f, LOCK_NONE, false), ESTALE); /* it was lost */
+	assert_int_equal(k_setlk(b, g, SHELL, LOCK_NONE), ESTALE);
 	assert_int_equal(k_write(b, g, SHELL, "x"), 0); /* in memory */
 	buffer_reset(&b->trace);
 	k_close(b, f, SHELL);

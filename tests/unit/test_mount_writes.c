@@ -56,6 +56,45 @@ test_truncation_alone(void **state)
 	bench_asked(b, "");
 }
 
+static struct file
+truncated(struct bench *b, const char *name, int descriptors)
+{
+	struct file f = {.ino = k_lookup(b, name), .flags = TRUNC};
+	struct mount_event open = {.kind = MOUNT_OPEN, .ino = f.ino, .pid = SHELL, .flags = TRUNC,
+	                           .descriptors = descriptors};
+
+	f.fh = bench_call(b, open)->fh;
+	return f;
+}
+
+/* `: > f` while the shell has the same file open otherwise: those descriptors were there before,
+ * so they say nothing of what is still to come. */
+static void
+test_truncation_beside_other_descriptors(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event open = {.kind = MOUNT_OPEN, .flags = TRUNC, .thread = SHELL};
+	struct file before, f;
+
+	other_writes(b, "f", "old");
+	open.ino = k_lookup(b, "f");
+	assert_int_equal(mount_wants(b->mount, &open), WANTS_PROCESS);
+	before = k_open(b, "f", O_RDONLY, SHELL);
+	assert_int_equal(mount_wants(b->mount, &open), WANTS_PROCESS | WANTS_DESCRIPTORS);
+	f = truncated(b, "f", 1);
+	assert_int_equal(k_flush(b, f, SHELL, 2), 0); /* as in `echo x > f` */
+	assert_file(b, "f", "old");
+	assert_int_equal(k_flush(b, f, SHELL, 1), 0);
+	assert_file(b, "f", "");
+	k_release(b, f);
+	f = truncated(b, "f", -1); /* who can't be looked at is not looked at later either */
+	assert_int_equal(k_flush(b, f, SHELL, -1), 0);
+	bench_asked(b, "lookup \"f\" | lookup \"f\" | get_attr | lookup \"f\" | get_attr | "
+	               "set_contents any \"\" | lookup \"f\" | get_attr | set_contents any \"\"");
+	k_release(b, f);
+	k_close(b, before, SHELL);
+}
+
 /* The kernel names threads; what was written and by whom it was opened is the process's. */
 static void
 test_threads_are_one_process(void **state)
@@ -328,6 +367,32 @@ test_truncate_of_a_path_tries_again(void **state)
 	assert_file(b, "f", "xy");
 }
 
+/* One process, two ways: the descriptor's writes and the truncation by name become one buffer. */
+static void
+test_truncate_of_a_path_by_its_writer(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event cut = {.kind = MOUNT_SETATTR, .pid = SHELL + 1, .set = SET_SIZE};
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
+
+	assert_int_equal(k_write(b, f, SHELL, "abcdef"), 0);
+	buffer_reset(&b->trace);
+	cut.ino = f.ino;
+	cut.set_size = 3;
+	assert_int_equal(bench_call(b, cut)->error, 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 3);
+	k_read(b, f, 0, "abc");
+	cut.set_size = 5;
+	assert_int_equal(bench_call(b, cut)->stat.size, 5);
+	assert_int_equal(k_stat(b, f.ino, SHELL).size, 5);
+	assert_int_equal(k_write_at(b, f, SHELL, 4, "E"), 0);
+	bench_asked(b, "");
+	k_close(b, f, SHELL);
+	assert_int_equal(attr_of(b->cell, f.ino).size, 5);
+	assert_int_equal(truncate_to(b, f.ino, 3), 0); /* nothing is left in a buffer */
+	assert_file(b, "f", "abc");
+}
+
 static void
 test_read_modify_write(void **state)
 {
@@ -400,6 +465,43 @@ test_second_commit_is_guarded(void **state)
 	k_release(b, f);
 }
 
+/* The flags are the call's: RWF_DSYNC, and fcntl(F_SETFL) long after the open. */
+static void
+test_flags_of_a_write(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "a\n");
+	f = k_open(b, "f", O_RDWR, SHELL);
+	f.flags |= O_DSYNC;
+	assert_int_equal(k_write(b, f, SHELL, "A"), 0);
+	assert_file(b, "f", "A\n");
+	f.flags = O_RDWR | O_APPEND;
+	other_writes(b, "f", "b\n");
+	assert_int_equal(k_write_at(b, f, SHELL, 2, "c\n"), 0);
+	other_writes(b, "f", "longer\n");
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "longer\nc\n");
+}
+
+/* Appended first, then edited in place: one buffer. */
+static void
+test_append_then_overwrite(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "abc");
+	f = k_open(b, "f", O_RDWR | O_APPEND, SHELL);
+	assert_int_equal(k_write(b, f, SHELL, "def"), 0);
+	f.flags = O_RDWR;
+	assert_int_equal(k_write_at(b, f, SHELL, 1, "B"), 0);
+	k_read(b, f, 0, "aBcdef");
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "aBcdef");
+}
+
 static void
 test_cp_with_times(void **state)
 {
@@ -413,6 +515,24 @@ test_cp_with_times(void **state)
 	k_close(b, f, SHELL);
 	assert_true(attr_of(b->cell, f.ino).mtime_ns == times.mtime_ns);
 	assert_file(b, "f", "x");
+}
+
+/* The time is that of the contents: what is written after it was set has another. */
+static void
+test_times_of_a_dirty_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "f", O_RDWR | O_CREAT, SHELL);
+	struct mount_event times = {.kind = MOUNT_SETATTR, .ino = f.ino, .pid = SHELL,
+	                            .set = SET_MTIME, .mtime_ns = 5};
+
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	assert_int_equal(bench_error(b, times), 0);
+	assert_int_equal(k_stat(b, f.ino, SHELL).mtime_ns, 5);
+	assert_int_equal(k_write(b, f, SHELL, "y"), 0);
+	assert_true(k_stat(b, f.ino, SHELL).mtime_ns != 5);
+	k_close(b, f, SHELL);
+	assert_true(attr_of(b->cell, f.ino).mtime_ns != 5);
 }
 
 /* sed -i and editors: a temporary file is written and renamed over the old one. */
@@ -449,6 +569,7 @@ main(void)
 		TEST(test_echo_over_a_file),
 		TEST(test_echo_into_a_new_file),
 		TEST(test_truncation_alone),
+		TEST(test_truncation_beside_other_descriptors),
 		TEST(test_threads_are_one_process),
 		TEST(test_truncation_closed_by_another_thread),
 		TEST(test_the_process_is_asked_for_only_where_it_matters),
@@ -464,11 +585,15 @@ main(void)
 		TEST(test_truncate_tool),
 		TEST(test_truncate_of_a_path),
 		TEST(test_truncate_of_a_path_tries_again),
+		TEST(test_truncate_of_a_path_by_its_writer),
 		TEST(test_read_modify_write),
 		TEST(test_lost_compare_and_swap),
 		TEST(test_fsync_tells_once),
 		TEST(test_second_commit_is_guarded),
+		TEST(test_flags_of_a_write),
+		TEST(test_append_then_overwrite),
 		TEST(test_cp_with_times),
+		TEST(test_times_of_a_dirty_file),
 		TEST(test_safe_save),
 	};
 
