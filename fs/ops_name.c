@@ -133,12 +133,16 @@ refuse(fuse_req_t req, fuse_ino_t parent, const char *name)
 		.kind = MOUNT_REFUSED, .ino = parent, .name = bytes_of(name)});
 }
 
+/* Valid replies: ENTRY, STATUS with an error. */
 void
 op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t device)
 {
-	(void)mode;
 	(void)device;
-	refuse(req, parent, name);
+	if (S_ISREG(mode))
+		ops_call(req, &(struct mount_event){
+			.kind = MOUNT_MKNOD, .ino = parent, .name = bytes_of(name), .mode = mode});
+	else
+		refuse(req, parent, name);
 }
 
 void

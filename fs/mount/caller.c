@@ -51,6 +51,7 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 	switch (event->kind) {
 	case MOUNT_CREATE:
 	case MOUNT_MKDIR:
+	case MOUNT_MKNOD:
 	case MOUNT_SETATTR:
 	case MOUNT_SETXATTR: /* may take a lock; the maker of a node is spared EPERM */
 		return WANTS_PROCESS;

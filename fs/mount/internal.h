@@ -177,7 +177,6 @@ struct handle {
 	int flags;
 	pid_t opener;        /* 0 unless its open may create or truncate */
 	bool opener_gone;
-	bool created;        /* its open made the file */
 	bool committing;     /* what the buffer holds has been sent */
 	struct call *worker; /* whose turn it is */
 	struct call_list queue;
@@ -367,6 +366,7 @@ void attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode);
 
 void name_lookup(struct mount *m, struct call *c);
 void name_mkdir(struct mount *m, struct call *c);
+void name_mknod(struct mount *m, struct call *c);
 void name_delete(struct mount *m, struct call *c);
 int name_error(uint64_t parent, struct bytes name);
 /* The number of the node that the call's name means into c->target, then c->next. It is 0, and the

@@ -128,6 +128,7 @@ static const struct {
 	[MOUNT_SETATTR] = {setattr_call, 0},
 	[MOUNT_ACCESS] = {inode_access, 0},
 	[MOUNT_MKDIR] = {name_mkdir, VIRTUAL_TOO},
+	[MOUNT_MKNOD] = {name_mknod, VIRTUAL_TOO},
 	[MOUNT_UNLINK] = {name_delete, VIRTUAL_TOO},
 	[MOUNT_RMDIR] = {name_delete, VIRTUAL_TOO},
 	[MOUNT_RENAME] = {rename_call, VIRTUAL_TOO},

@@ -45,10 +45,11 @@ enum mount_event_kind {
 	MOUNT_SETATTR,     /* ino, fh or 0, set -> ATTR */
 	MOUNT_ACCESS,      /* ino, flags -> STATUS */
 	MOUNT_MKDIR,       /* ino, name, mode -> ENTRY */
+	MOUNT_MKNOD,       /* ino, name, mode: of a regular file -> ENTRY */
 	MOUNT_UNLINK,      /* ino, name -> STATUS */
 	MOUNT_RMDIR,       /* ino, name -> STATUS */
 	MOUNT_RENAME,      /* ino, name, new_ino, new_name, flags (RENAME_*) -> STATUS */
-	MOUNT_REFUSED,     /* link, symlink, mknod -> STATUS EPERM */
+	MOUNT_REFUSED,     /* link, symlink, other kinds of mknod -> STATUS EPERM */
 	MOUNT_OPEN,        /* ino, flags (O_*), descriptors -> OPEN */
 	MOUNT_CREATE,      /* ino, name, mode, flags -> CREATE */
 	MOUNT_READ,        /* ino, fh, offset, size, for_page -> DATA */

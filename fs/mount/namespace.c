@@ -107,10 +107,10 @@ name_target(struct mount *m, struct call *c, call_next *next)
 	call_ask(m, c, &op, target_heard);
 }
 
-/* ---- mkdir ---- */
+/* ---- mkdir, mknod ---- */
 
 static void
-mkdir_heard(struct mount *m, struct call *c, const struct client_answer *a)
+made_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
 
@@ -120,8 +120,8 @@ mkdir_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		name_entry(m, c, &a->result.created.attr, a->index, c->event.pid);
 }
 
-void
-name_mkdir(struct mount *m, struct call *c)
+static void
+make_node(struct mount *m, struct call *c, enum node_kind kind, bool ephemeral)
 {
 	struct op op = {.code = OP_create};
 	int error = name_error(c->event.ino, c->event.name);
@@ -130,10 +130,25 @@ name_mkdir(struct mount *m, struct call *c)
 		call_status(m, c, error);
 		return;
 	}
-	op.create = (struct op_create){.parent = c->event.ino, .name = c->event.name,
-	                               .kind = NODE_DIRECTORY, .exclusive = 1,
-	                               .ephemeral = (c->event.mode & S_ISVTX) != 0};
-	call_ask(m, c, &op, mkdir_heard);
+	op.create = (struct op_create){.parent = c->event.ino, .name = c->event.name, .kind = kind,
+	                               .exclusive = 1, .ephemeral = ephemeral};
+	call_ask(m, c, &op, made_heard);
+}
+
+void
+name_mkdir(struct mount *m, struct call *c)
+{
+	make_node(m, c, NODE_DIRECTORY, (c->event.mode & S_ISVTX) != 0);
+}
+
+/* An ephemeral file lives as long as it is open, and mknod opens nothing. */
+void
+name_mknod(struct mount *m, struct call *c)
+{
+	if (c->event.mode & S_ISVTX)
+		call_status(m, c, EPERM);
+	else
+		make_node(m, c, NODE_FILE, false);
 }
 
 /* ---- unlink, rmdir ---- */

@@ -100,7 +100,6 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 	struct handle *h = c->handle;
 
 	contents_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
-	h->created = true;
 	h->inode->maker = c->event.pid;
 	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);

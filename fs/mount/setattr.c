@@ -60,21 +60,9 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
-/* Tools that copy (install, cp -p, tar) create a file with few rights and then say its mode, the
- * few rights first. Who creates a file is not refused a mode, so it is not while it has it open
- * either. */
-static bool
-being_created(const struct inode *i, pid_t pid)
-{
-	const struct handle *h;
-
-	TAILQ_FOREACH(h, &i->handles, of_inode)
-		if (h->created && !h->released && h->opener == pid)
-			return true;
-	return false;
-}
-
-/* The ACLs decide who may do what; a mode that takes away what they grant could not be honoured. */
+/* The ACLs decide who may do what; a mode that takes away what they grant could not be honoured.
+ * But who makes a node is not refused a mode, and tools that copy (install, cp -a, rsync, tar) say
+ * it again, some behind the close: so the process that made it is not refused it then either. */
 static int
 mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e)
 {
@@ -82,7 +70,7 @@ mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e
 
 	if (m->config.quiet)
 		return 0;
-	if ((e->set & SET_MODE) && (shown & ~e->mode) && !being_created(i, e->pid))
+	if ((e->set & SET_MODE) && (shown & ~e->mode) && i->maker != e->pid)
 		return EPERM;
 	if ((e->set & SET_UID) && e->set_uid != m->config.uid)
 		return EPERM;

@@ -132,6 +132,124 @@ case_install() {
 	[ -d "$d/dir" ]
 }
 
+# A private file, and a private directory with an executable one, none of whose modes can be had.
+private_tree() {
+	mkdir -p "$1/dir"
+	echo one > "$1/f"
+	echo two > "$1/dir/x"
+	chmod 600 "$1/f"
+	chmod 700 "$1/dir" "$1/dir/x"
+	touch -d '2020-01-02 03:04:05 UTC' "$1/f"
+}
+
+case_copies_of_private_files() {
+	private_tree "$work/private"
+	install -m 600 "$work/private/f" "$d/installed"
+	install -m 600 "$work/private/f" "$d/installed"
+	install -d -m 700 "$d/installed-dir"
+	cp -p "$work/private/f" "$d/copied"
+	cp -a "$work/private" "$d/tree"
+	diff -r "$work/private" "$d/tree"
+	rsync -a "$work/private/" "$d/synced/"
+	diff -r "$work/private" "$d/synced"
+	tar -C "$work" -cpf "$work/private.tar" private
+	tar -C "$d" -xpf "$work/private.tar"
+	diff -r "$work/private" "$d/private"
+	is "$(mv "$work/private" "$d/moved" 2>&1)" ""
+	diff -r "$d/tree" "$d/moved"
+	refused "Operation not permitted" chmod 600 "$d/copied" # who has not made it
+}
+
+# A second run finds nothing to do, whatever was newer. -i prints what it does, -O leaves out the
+# times of directories, which are constant.
+case_rsync_converges() {
+	private_tree "$work/from"
+	rsync -rtOi "$work/from/" "$d/"
+	is "$(rsync -rtOi "$work/from/" "$d/")" ""
+	echo another > "$work/from/f"
+	touch -d '2019-01-02 03:04:05 UTC' "$work/from/f"
+	is "$(rsync -rtOi "$work/from/" "$d/")" ">f.st...... f"
+	is "$(cat "$d/f")" another
+	is "$(stat -c %Y "$d/f")" "$(stat -c %Y "$work/from/f")"
+	is "$(rsync -rtOi "$work/from/" "$d/")" ""
+	echo in-place > "$work/from/f"
+	rsync -rtO --inplace "$work/from/" "$d/"
+	is "$(rsync -rtOi "$work/from/" "$d/")" ""
+	rsync -aO --chmod=D755,F644 "$work/from/" "$d/all/"
+	is "$(rsync -aOi --chmod=D755,F644 "$work/from/" "$d/all/")" ""
+	rsync -aO "$d/all/" "$work/synced-back/"
+	is "$(rsync -aOi "$d/all/" "$work/synced-back/")" ""
+}
+
+case_mv_keeps_the_time() {
+	echo new > "$d/target"
+	echo old > "$d/f"
+	touch -d '2001-02-03 04:05:06.789 UTC' "$d/f"
+	mv "$d/f" "$d/g"
+	is "$(stat -c %.3Y "$d/g")" 981173106.789
+	mv -f "$d/g" "$d/target"
+	is "$(stat -c %.3Y "$d/target")" 981173106.789
+	is "$(cat "$d/target")" old
+}
+
+# A time that is yet to come holds for the contents that it was set for.
+case_times_far_ahead() {
+	local when
+	echo one > "$d/f"
+	for when in '2100-01-01 UTC' '2262-04-11 23:47:16.854775807 UTC' '2400-01-01 UTC'; do
+		touch -d "$when" "$d/f"
+		[ "$(stat -c %Y "$d/f")" -gt 4000000000 ]
+		echo two >> "$d/f"
+		[ "$(stat -c %Y "$d/f")" -lt 4000000000 ]
+	done
+}
+
+case_tar_with_attributes() {
+	mkdir "$d/src" "$d/out"
+	echo a > "$d/src/a"
+	tar -C "$d" --xattrs -cf "$work/x.tar" src
+	tar -C "$d/out" --xattrs -xf "$work/x.tar" # it warns of what can only be read
+	diff -r "$d/src" "$d/out/src"
+	[ "$(attribute instance "$d/src/a")" != "$(attribute instance "$d/out/src/a")" ]
+}
+
+case_mknod_of_a_file() {
+	python3 - "$d" <<-'P'
+		import os, stat, sys
+		path = sys.argv[1] + "/f"
+		os.mknod(path, 0o600 | stat.S_IFREG)
+		os.chmod(path, 0o600)
+		assert os.stat(path).st_size == 0 and stat.S_ISREG(os.stat(path).st_mode)
+		for kind, name in ((stat.S_IFREG, "f"), (stat.S_IFIFO, "pipe"),
+		                   (stat.S_IFSOCK, "socket"),
+		                   (stat.S_IFREG | stat.S_ISVTX, "ephemeral")):
+		    try:
+		        os.mknod(sys.argv[1] + "/" + name, 0o600 | kind)
+		        sys.exit(name + " was made")
+		    except FileExistsError:
+		        assert name == "f"
+		    except PermissionError:
+		        assert name != "f"
+		assert os.listdir(sys.argv[1]) == ["f"]
+	P
+}
+
+# Its locks on byte ranges cannot be had: so it must be told to lock in another way.
+case_sqlite() {
+	local text='insert into t values(1); select count(*) from t'
+	refused "locked" sqlite3 "$d/plain.db" 'create table t(a)'
+	sqlite3 "file:$d/dotfile.db?vfs=unix-dotfile" 'create table t(a)'
+	is "$(sqlite3 "file:$d/dotfile.db?vfs=unix-dotfile" "$text")" 1
+	is "$(sqlite3 "file:$d/dotfile.db?vfs=unix-dotfile" "$text")" 2
+	local i
+	sqlite3 "file:$d/flock.db?nolock=1" 'create table t(a)'
+	for i in 1 2 3 4; do
+		flock "$d/flock.db.lock" sqlite3 "file:$d/flock.db?nolock=1" "$text" > "$work/$i" &
+	done
+	wait
+	is "$(sort -n "$work"/[1234] | tr '\n' ' ')" "1 2 3 4 "
+}
+
 case_tail_f() {
 	echo one > "$d/f"
 	tail -n +1 -f --sleep-interval=0.05 "$d/f" > "$work/tail" &

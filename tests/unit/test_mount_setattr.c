@@ -8,7 +8,7 @@ set_mode(struct bench *b, uint64_t ino, mode_t mode, pid_t pid)
 	                                           .set = SET_MODE, .mode = S_IFREG | mode});
 }
 
-/* install -m 755: CREATE with 0600, chmod 0600, chmod 0755; cp -p of a private file: any mode. */
+/* install -m 600: CREATE with 0600, chmod 0600 behind the close; cp -p of a private file: any. */
 static void
 test_mode_of_creation(void **state)
 {
@@ -24,7 +24,41 @@ test_mode_of_creation(void **state)
 	assert_int_equal(set_mode(b, f.ino, 0640, SHELL + 1), 0); /* another thread */
 	assert_int_equal(set_mode(b, f.ino, 0755, SHELL), 0);
 	k_close(b, f, SHELL);
-	assert_int_equal(set_mode(b, f.ino, 0600, SHELL), EPERM);
+	assert_int_equal(set_mode(b, f.ino, 0600, SHELL), 0);
+	assert_int_equal(set_mode(b, f.ino, 0600, CHILD), EPERM);
+}
+
+/* cp -a and rsync make a directory, fill it, and say its mode at the end. */
+static void
+test_mode_of_a_new_directory(void **state)
+{
+	struct bench *b = *state;
+	uint64_t ino = bench_call(b, (struct mount_event){
+		.kind = MOUNT_MKDIR, .ino = NODE_ROOT, .name = bytes_of("d"), .mode = 0700,
+		.pid = SHELL})->stat.ino;
+
+	assert_int_equal(set_mode(b, ino, 0700, SHELL), 0);
+	assert_int_equal(set_mode(b, ino, 0700, CHILD), EPERM);
+}
+
+/* tar --xattrs makes a file by mknod, gives it attributes, then opens it. */
+static void
+test_mknod(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event make = {.kind = MOUNT_MKNOD, .ino = NODE_ROOT, .name = bytes_of("f"),
+	                           .mode = S_IFREG | 0600, .pid = SHELL};
+	struct mount_reply *r = bench_call(b, make);
+
+	assert_int_equal(r->error, 0);
+	assert_int_equal(r->kind, MOUNT_ENTRY);
+	assert_int_equal(r->stat.mode, S_IFREG | 0644);
+	assert_int_equal(set_mode(b, r->stat.ino, 0600, SHELL), 0);
+	assert_int_equal(bench_error(b, make), EEXIST);
+	make.name = bytes_of("e");
+	make.mode |= S_ISVTX;
+	assert_int_equal(bench_error(b, make), EPERM);
+	assert_int_equal(k_lookup(b, "e"), 0);
 }
 
 static void
@@ -59,6 +93,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_mode_of_creation),
+		TEST(test_mode_of_a_new_directory),
+		TEST(test_mknod),
 		TEST(test_mode_of_an_older_file),
 		TEST(test_time_of_a_directory),
 	};
