@@ -305,7 +305,8 @@ engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *
 	e->closed = closed;
 	e->closed_user = user;
 	e->close_deadline = mono_add(now, span_s(CLOSE_PATIENCE_S));
-	client_tell(e, &(struct client_event){.kind = CLIENT_CLOSE, .now = now});
+	client_tell(e, &(struct client_event){.kind = CLIENT_CLOSE, .now = now,
+	                                      .as_expired = mount_has_file_locks(e->mount)});
 	settle(e, now);
 }
 

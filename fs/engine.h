@@ -39,9 +39,11 @@ unsigned engine_wants(const struct engine *e, const struct mount_event *event);
 /* The state of the session behind the mount. */
 struct client_status engine_status(const struct engine *e);
 
-/* Ends the session in good order, or gives up after a few seconds (it then expires by itself);
- * stops the link, closes its handles, then calls `closed` with true in the first case. Calls go on
- * being answered until then. */
+/* Ends the session in good order, or gives up after a few seconds (it then expires by itself).
+ * While processes hold locks through open files it ends as expired: they may believe for a moment
+ * that the locks are theirs, and the lock-delay keeps others out. Stops the link, closes its
+ * handles, then calls `closed` with true in the first case. Calls go on being answered until
+ * then. */
 void engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *user);
 /* After `closed` was called. */
 void engine_free(struct engine *e);

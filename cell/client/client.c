@@ -142,7 +142,7 @@ on_event(struct client *c, const struct client_event *event)
 	case CLIENT_TIMEOUT:
 		break;
 	case CLIENT_CLOSE:
-		client_session_close(c);
+		client_session_close(c, event->as_expired ? SESSION_EXPIRED : SESSION_CLOSED);
 		break;
 	}
 }

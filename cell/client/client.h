@@ -47,7 +47,7 @@ enum client_event_kind {
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
 	CLIENT_REQUEST,      /* token, op, ordered */
 	CLIENT_TIMEOUT,
-	CLIENT_CLOSE,        /* end the session in good order; then the state is CLIENT_CLOSED */
+	CLIENT_CLOSE,        /* as_expired: end the session; then the state is CLIENT_CLOSED */
 };
 
 struct client_event {
@@ -58,6 +58,7 @@ struct client_event {
 	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
 	const struct op *op;  /* copied */
 	bool ordered; /* its caller was answered already: all later requests stay behind it */
+	bool as_expired; /* its locks are not free at once, but after their lock-delay */
 };
 
 /* An answer to a request. RC_STALE: the session expired while it was under way; RC_IO: no session

@@ -70,6 +70,7 @@ struct client {
 	/* session.c */
 	enum client_state state;
 	bool closing;
+	enum session_end closes_as;
 	mono_t close_end;  /* CLOSED by then, whatever happens */
 	uint64_t session;  /* 0: none */
 	uint64_t epoch;
@@ -130,7 +131,7 @@ void client_session_on_opened(struct client *c, const struct msg_session_opened 
 void client_session_safe(struct client *c);
 /* It is over. `ended`: the cell says so; else the grace period ran out and it has to be ended. */
 void client_session_lost(struct client *c, bool ended);
-void client_session_close(struct client *c);
+void client_session_close(struct client *c, enum session_end cause);
 void client_session_closed(struct client *c);
 void client_session_tick(struct client *c);
 mono_t client_session_deadline(const struct client *c);

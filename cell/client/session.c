@@ -159,11 +159,12 @@ client_session_lost(struct client *c, bool ended)
 
 /* Ends in good order what has a session: after the last request, and while the lease holds. */
 void
-client_session_close(struct client *c)
+client_session_close(struct client *c, enum session_end cause)
 {
 	if (c->closing)
 		return;
 	c->closing = true;
+	c->closes_as = cause;
 	c->close_end = c->now;
 	if (c->state == CLIENT_SAFE)
 		c->close_end = c->lease_end;
@@ -190,7 +191,7 @@ session_send_end(struct client *c)
 	    .end_session =
 		{
 		    .session = c->session,
-		    .cause = SESSION_CLOSED,
+		    .cause = (uint8_t)c->closes_as,
 		    .epoch = c->epoch,
 		    .nonce = {c->nonce, LIMIT_NONCE},
 		},

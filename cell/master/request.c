@@ -217,13 +217,13 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 
 /* ---- receiving ---- */
 
-/* Of the commands that end a session a client may give two: for its own, and for one of its earlier
- * runs, which it proves by the nonce. */
+/* Of the commands that end a session a client may give two: for its own, and, as expired, also for
+ * one of its earlier runs, which it proves by the nonce. */
 static bool
 end_session_allowed(const struct session *s, const struct op_end_session *op)
 {
-	if (op->session == s->id)
-		return op->cause == SESSION_CLOSED;
+	if (op->session == s->id && op->cause == SESSION_CLOSED)
+		return true;
 	return op->cause == SESSION_EXPIRED && op->nonce.len == LIMIT_NONCE;
 }
 

@@ -100,6 +100,20 @@ mount_deadline(const struct mount *m)
 	return mono_min(l ? l->kept_until : MONO_NEVER, c ? c->patient_until : MONO_NEVER);
 }
 
+bool
+mount_has_file_locks(const struct mount *m)
+{
+	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
+	struct inode *i;
+	const struct lock *l;
+
+	RB_FOREACH(i, inode_numbers, &own->inodes)
+		TAILQ_FOREACH(l, &i->locks, of_inode)
+			if (l->kind != LOCK_ATTRIBUTE && lock_active(l))
+				return true;
+	return false;
+}
+
 void
 mount_update_free(struct mount_update *u)
 {

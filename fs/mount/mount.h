@@ -167,5 +167,7 @@ void mount_update_free(struct mount_update *u);
 /* How many versions of contents are in memory. */
 size_t mount_versions(const struct mount *m);
 mono_t mount_deadline(const struct mount *m);
+/* Holds a process a lock through an open file, or asks for one? */
+bool mount_has_file_locks(const struct mount *m);
 
 #endif

@@ -62,6 +62,22 @@ case_end_by_signal() {
 	foreground eval 'exec 9<> "$m/f"; flock 9; kill -TERM $daemon'
 }
 
+# A process that goes on writes where nobody else has the lock yet.
+case_end_by_signal_under_a_lock() {
+	start
+	touch "$m/g"
+	setfattr -n user.ls.lock_delay -v 3 "$m/g"
+	exec 9<> "$m/g"
+	flock 9
+	kill -TERM "$daemon"
+	wait_until "the daemon has left" gone "$daemon"
+	start
+	[[ $(attribute lock "$m/g") == delayed* ]]
+	exec 9>&-
+	limit 20 flock "$m/g" true
+	stop
+}
+
 case_end_after_the_last_close() {
 	foreground eval 'exec 9<> "$m/f"; umount -l "$m"; echo y >&9; exec 9>&-'
 	start

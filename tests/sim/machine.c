@@ -465,7 +465,9 @@ machine_close(struct sim *s, struct machine *m)
 	m->closing = true;
 	m->holds_n = 0;
 	history_waits_over(s, m->session);
-	machine_event(s, m, (struct client_event){.kind = CLIENT_CLOSE});
+	machine_event(s, m, (struct client_event){
+	                        .kind = CLIENT_CLOSE,
+	                        .as_expired = m->mount != NULL && mount_has_file_locks(m->mount)});
 }
 
 void

@@ -251,6 +251,20 @@ test_close(void **unused)
 }
 
 static void
+test_close_as_expired(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+
+	(void)unused;
+	step(p, (struct client_event){.kind = CLIENT_CLOSE, .as_expired = true});
+	assert_int_equal(p->sent[0].op.code, OP_end_session);
+	assert_int_equal(p->sent[0].op.end_session.cause, SESSION_EXPIRED);
+	assert_int_equal(p->sent[0].op.end_session.nonce.len, LIMIT_NONCE);
+	play_free(p);
+}
+
+static void
 test_close_is_bounded_by_the_lease(void **unused)
 {
 	uint64_t sequence;
@@ -518,6 +532,7 @@ main(void)
 	    cmocka_unit_test(test_silence),
 	    cmocka_unit_test(test_malformed_drops_the_connection),
 	    cmocka_unit_test(test_close),
+	    cmocka_unit_test(test_close_as_expired),
 	    cmocka_unit_test(test_close_is_bounded_by_the_lease),
 	    cmocka_unit_test(test_numbers_and_below),
 	    cmocka_unit_test(test_sent_again_in_order),

@@ -357,6 +357,11 @@ test_close(void **state)
 	op.end_session.nonce = (struct bytes){b.nonce, sizeof b.nonce};
 	assert_int_equal(lab_call(&a, &op, NULL), RC_OK);
 	assert_false(lives(lab, b.session));
+	op.end_session.session = a.session; /* one's own, with the delay of its locks */
+	op.end_session.nonce = (struct bytes){a.nonce, sizeof a.nonce};
+	assert_int_equal(lab_call(&a, &op, NULL), RC_OK);
+	assert_false(lives(lab, a.session));
+	assert_true(lab_traced(lab, "expired"));
 	lab_free(lab);
 }
 
