@@ -10,6 +10,7 @@
  * again at once when the handler says so (SA_RESTART); otherwise it is given back by a cancel,
  * which the cell decides in order: a waiter goes, a grant that overtook the signal becomes what was
  * held before. */
+#include <sys/xattr.h>
 #include "fs/mount/internal.h"
 
 enum { KEEP_MS = 100 };
@@ -215,11 +216,23 @@ lock_adopts(const struct lock *l, const struct call *c)
 	       l->wait == c->event.wait;
 }
 
+/* An attribute lock belongs to all processes of a user. One that wants to be the first says so. */
+static bool
+lock_is_had(const struct lock *l, const struct call *c)
+{
+	return l->kind == LOCK_ATTRIBUTE && l->mode != LOCK_NONE &&
+	       (c->event.flags & XATTR_CREATE);
+}
+
 static void
 lock_start(struct mount *m, struct call *c)
 {
 	struct lock *l = c->lock;
 
+	if (lock_is_had(l, c)) {
+		call_status(m, c, EEXIST);
+		return;
+	}
 	if (lock_adopts(l, c)) {
 		lock_unkeep(m, l);
 		l->caller = c;

@@ -413,7 +413,7 @@ xattr_set(struct mount *m, struct call *c)
 		call_status(m, c, read_only_errno(m, c));
 	} else if (is_virtual(c->event.ino)) {
 		call_status(m, c, EPERM);
-	} else if (c->event.flags & XATTR_CREATE) {
+	} else if ((c->event.flags & XATTR_CREATE) && a->set != set_lock) {
 		call_status(m, c, EEXIST);
 	} else {
 		refer_node(m, c);

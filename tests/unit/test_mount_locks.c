@@ -1,5 +1,6 @@
 /* Locks: who owns them, what interrupts and closes do to them, and what is committed around
  * them. */
+#include <sys/xattr.h>
 #include "tests/unit/mount_bench.h"
 
 static struct file
@@ -684,6 +685,55 @@ test_rename_of_a_locked_file(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
 
+static uint64_t
+create_lock(struct bench *b, struct file f, const char *value, pid_t pid)
+{
+	return bench_start(b, (struct mount_event){
+		.kind = MOUNT_SETXATTR, .ino = f.ino, .pid = pid,
+		.name = bytes_of("user.ls.lock"), .data = bytes_of(value), .flags = XATTR_CREATE});
+}
+
+/* Processes of one user exclude each other: the first has it, also of two at the same time. */
+static void
+test_attribute_lock_of_the_first(void **state)
+{
+	struct bench *b = *state;
+	struct file f = open_file(b, "f");
+	uint64_t first, second;
+
+	assert_int_equal(k_setxattr(b, f.ino, "user.ls.lock", "shared"), 0);
+	assert_int_equal(bench_reply(b, create_lock(b, f, "exclusive", SHELL))->error, EEXIST);
+	assert_lock(b, f.ino, LOCK_STATE_SHARED);
+	assert_int_equal(k_setxattr(b, f.ino, "user.ls.lock", "free"), 0);
+	b->hold = true;
+	first = create_lock(b, f, "exclusive", SHELL);
+	second = create_lock(b, f, "exclusive", OTHER);
+	bench_answer_all(b);
+	assert_int_equal(bench_reply(b, first)->error, 0);
+	assert_int_equal(bench_reply(b, second)->error, EEXIST);
+	b->hold = false;
+	assert_int_equal(k_setxattr(b, f.ino, "user.ls.lock", "free"), 0);
+	other_locks(b, f.ino, LOCK_EXCLUSIVE);
+	assert_int_equal(bench_reply(b, create_lock(b, f, "shared", SHELL))->error, EAGAIN);
+	k_close(b, f, SHELL);
+}
+
+/* Does an end of the session leave processes behind that believe in their locks? */
+static void
+test_file_locks_are_told(void **state)
+{
+	struct bench *b = *state;
+	struct file f = open_file(b, "f");
+
+	assert_int_equal(k_setxattr(b, f.ino, "user.ls.lock", "exclusive"), 0);
+	assert_false(mount_has_file_locks(b->mount));
+	assert_int_equal(k_setxattr(b, f.ino, "user.ls.lock", "free"), 0);
+	assert_int_equal(k_flock(b, f, LOCK_SHARED, false), 0);
+	assert_true(mount_has_file_locks(b->mount));
+	k_close(b, f, SHELL);
+	assert_false(mount_has_file_locks(b->mount));
+}
+
 int
 main(void)
 {
@@ -703,6 +753,8 @@ main(void)
 		TEST(test_attempt_comes_again),
 		TEST(test_signal_and_answer),
 		TEST(test_signal_without_answer),
+		TEST(test_attribute_lock_of_the_first),
+		TEST(test_file_locks_are_told),
 		TEST(test_two_threads_one_descriptor),
 		TEST(test_read_while_waiting),
 		TEST(test_commit_before_unlock),
