@@ -1,6 +1,8 @@
-/* Each pair of replicas has two connections, one for each direction: who connects is who speaks. A
- * connection that could not be made or is lost is tried again after a pause, which grows as long as
- * none lasts; a replica that knocks here is there, so its turn comes at once. */
+/* Each pair of replicas has four connections, two for each direction: the one that connects speaks.
+ * On one of the two goes all that is short, on the other one the bulk, so that a heartbeat never
+ * waits behind entries. A connection that could not be made or is lost is tried again after a
+ * pause, which grows as long as none lasts; a replica that knocks here is there: its turn comes at
+ * once. */
 #include "cell/io/gateway.h"
 
 #include <bsd/sys/queue.h>
@@ -22,15 +24,21 @@ enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
 /* Files that clients leave to replicas, to databases, and to those who have not proved a key. */
 enum { FILES_KEPT = NET_UNPROVED_MAX + 64 };
 
-struct peer {
-	TAILQ_ENTRY(peer) link;
-	struct conf_replica member;
+enum { SHORT, BULK, LINES };
+
+struct line {
 	uint64_t out, in; /* connections of the net; 0: none */
 	bool up;          /* `out` is open */
 	mono_t up_since;
 	mono_t retry;     /* MONO_NEVER while there is an `out`, and for one that was removed */
 	int64_t pause_ms;
-	const char *told; /* why it is down, as the log knows it; static */
+};
+
+struct peer {
+	TAILQ_ENTRY(peer) link;
+	struct conf_replica member;
+	struct line lines[LINES];
+	const char *told; /* why the first one is down, as the log knows it; static */
 };
 
 struct gateway {
@@ -73,13 +81,16 @@ peer_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 }
 
 static struct peer *
-peer_of_conn(const struct gateway *g, uint64_t conn)
+peer_of_conn(const struct gateway *g, uint64_t conn, struct line **line)
 {
 	struct peer *p;
 
 	TAILQ_FOREACH(p, &g->peers, link) {
-		if (p->in == conn || p->out == conn)
-			return p;
+		for (int i = 0; i < LINES; i++) {
+			*line = &p->lines[i];
+			if ((*line)->in == conn || (*line)->out == conn)
+				return p;
+		}
 	}
 	return NULL;
 }
@@ -93,11 +104,14 @@ is_removed(const struct peer *p)
 /* ---- to the other replicas ---- */
 
 static void
-dial(struct gateway *g, struct peer *p)
+dial(struct gateway *g, struct peer *p, struct line *l)
 {
-	must(p->out == 0 && !is_removed(p));
-	p->retry = MONO_NEVER;
-	p->out = net_connect(g->net, p->member.address, CHANNEL_REPLICA, p->member.public_key);
+	const bool bulk = l == &p->lines[BULK];
+
+	must(l->out == 0 && !is_removed(p));
+	l->retry = MONO_NEVER;
+	l->out = net_connect(g->net, p->member.address, bulk ? CHANNEL_BULK : CHANNEL_REPLICA,
+	                     p->member.public_key);
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -110,7 +124,8 @@ arm(struct gateway *g)
 	int64_t ms;
 
 	TAILQ_FOREACH(p, &g->peers, link)
-		next = mono_min(next, p->retry);
+		for (int i = 0; i < LINES; i++)
+			next = mono_min(next, p->lines[i].retry);
 	if (mono_is_never(next))
 		return;
 	ms = span_to_ms(mono_since(next, clock_now())) + 1;
@@ -126,59 +141,71 @@ on_timer(uv_timer_t *timer)
 	struct peer *p;
 
 	TAILQ_FOREACH(p, &g->peers, link) {
-		if (mono_reached(now, p->retry))
-			dial(g, p);
+		for (int i = 0; i < LINES; i++)
+			if (mono_reached(now, p->lines[i].retry))
+				dial(g, p, &p->lines[i]);
 	}
 	arm(g);
 }
 
+/* What becomes of the first line is told in the log; the other one shares its fate. */
 static void
-peer_is_up(struct peer *p)
+line_is_up(struct peer *p, struct line *l)
 {
-	p->up = true;
-	p->up_since = clock_now();
-	log_info("replica %u at %s: connected", p->member.id, p->member.address);
+	l->up = true;
+	l->up_since = clock_now();
+	if (l == &p->lines[SHORT])
+		log_info("replica %u at %s: connected", p->member.id, p->member.address);
 }
 
 static void
-peer_is_down(struct gateway *g, struct peer *p, const char *why)
+tell_down(struct peer *p, bool was_up, const char *why)
 {
-	mono_t now = clock_now();
-
-	if (p->up && span_to_ms(mono_since(now, p->up_since)) >= LASTING_MS)
-		p->pause_ms = PAUSE_FIRST_MS;
-	if (p->up || p->told != why)
+	if (was_up || p->told != why)
 		log_warn("replica %u at %s: no connection: %s", p->member.id,
 		         p->member.address, why);
 	p->told = why;
-	p->up = false;
-	p->out = 0;
-	p->retry = mono_add(now, span_ms(p->pause_ms));
-	p->pause_ms = p->pause_ms * 2 < PAUSE_MAX_MS ? p->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+static void
+line_is_down(struct gateway *g, struct peer *p, struct line *l, const char *why)
+{
+	mono_t now = clock_now();
+
+	if (l->up && span_to_ms(mono_since(now, l->up_since)) >= LASTING_MS)
+		l->pause_ms = PAUSE_FIRST_MS;
+	if (l == &p->lines[SHORT])
+		tell_down(p, l->up, why);
+	l->up = false;
+	l->out = 0;
+	l->retry = mono_add(now, span_ms(l->pause_ms));
+	l->pause_ms = l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
 	arm(g);
 }
 
 static void
-peer_has_come(struct gateway *g, struct peer *p, uint64_t conn)
+peer_has_come(struct gateway *g, struct peer *p, struct line *l, uint64_t conn)
 {
-	if (p->in != 0)
-		net_close(g->net, p->in); /* it does not know of that one any more */
-	p->in = conn;
-	if (p->out == 0 && !is_removed(p))
-		dial(g, p);
+	if (l->in != 0)
+		net_close(g->net, l->in); /* it does not know of that one any more */
+	l->in = conn;
+	if (l->out == 0 && !is_removed(p))
+		dial(g, p, l);
 }
 
 void
 gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 {
 	struct peer *p = peer_of_id(g, replica);
+	struct line *l;
 
 	if (p == NULL)
 		return;
-	if (p->up)
-		net_send(g->net, p->out, frame);
-	else if (is_removed(p) && p->in != 0)
-		net_send(g->net, p->in, frame);
+	l = &p->lines[wire_frame_is_bulk(frame) ? BULK : SHORT];
+	if (l->up)
+		net_send(g->net, l->out, frame);
+	else if (is_removed(p) && l->in != 0)
+		net_send(g->net, l->in, frame);
 }
 
 /* ---- who is a member ---- */
@@ -186,19 +213,24 @@ gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 static void
 hang_up(struct gateway *g, struct peer *p)
 {
-	if (p->out != 0)
-		net_close(g->net, p->out);
-	p->out = 0;
-	p->up = false;
-	p->retry = MONO_NEVER;
+	for (int i = 0; i < LINES; i++) {
+		struct line *l = &p->lines[i];
+
+		if (l->out != 0)
+			net_close(g->net, l->out);
+		l->out = 0;
+		l->up = false;
+		l->retry = MONO_NEVER;
+	}
 }
 
 static void
 drop_peer(struct gateway *g, struct peer *p)
 {
 	hang_up(g, p);
-	if (p->in != 0)
-		net_close(g->net, p->in);
+	for (int i = 0; i < LINES; i++)
+		if (p->lines[i].in != 0)
+			net_close(g->net, p->lines[i].in);
 	TAILQ_REMOVE(&g->peers, p, link);
 	free(p);
 }
@@ -206,10 +238,12 @@ drop_peer(struct gateway *g, struct peer *p)
 static void
 try_at_once(struct gateway *g, struct peer *p)
 {
-	p->pause_ms = PAUSE_FIRST_MS;
 	p->told = NULL;
-	if (g->started && !is_removed(p))
-		dial(g, p);
+	for (int i = 0; i < LINES; i++) {
+		p->lines[i].pause_ms = PAUSE_FIRST_MS;
+		if (g->started && !is_removed(p))
+			dial(g, p, &p->lines[i]);
+	}
 }
 
 static void
@@ -218,7 +252,8 @@ add_peer(struct gateway *g, const struct conf_replica *member)
 	struct peer *p = memory_zero(1, sizeof *p);
 
 	p->member = *member;
-	p->retry = MONO_NEVER;
+	for (int i = 0; i < LINES; i++)
+		p->lines[i].retry = MONO_NEVER;
 	TAILQ_INSERT_TAIL(&g->peers, p, link);
 	try_at_once(g, p);
 }
@@ -336,15 +371,17 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 {
 	struct gateway *g = user;
 	struct peer *p = peer_of_key(g, key);
+	struct line *l;
 
 	if (role == CHANNEL_CLIENT)
 		return on_client(g, conn, principal_of_key(g, key));
 	if (p == NULL)
 		return false;
-	if (p->out == conn)
-		peer_is_up(p);
+	l = &p->lines[role == CHANNEL_BULK ? BULK : SHORT];
+	if (l->out == conn)
+		line_is_up(p, l);
 	else
-		peer_has_come(g, p, conn);
+		peer_has_come(g, p, l, conn);
 	return true;
 }
 
@@ -353,7 +390,8 @@ static void
 on_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct gateway *g = user;
-	const struct peer *p = peer_of_conn(g, conn);
+	struct line *line;
+	const struct peer *p = peer_of_conn(g, conn, &line);
 
 	if (p != NULL)
 		g->callbacks.peer(g->callbacks.user, p->member.id, frame);
@@ -365,16 +403,17 @@ static void
 on_closed(void *user, uint64_t conn, const char *why)
 {
 	struct gateway *g = user;
-	struct peer *p = peer_of_conn(g, conn);
+	struct line *l;
+	struct peer *p = peer_of_conn(g, conn, &l);
 
 	if (p == NULL) {
 		log_debug("client %llu has gone: %s", (unsigned long long)conn, why);
 		g->clients_n--;
 		g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
-	} else if (p->out == conn) {
-		peer_is_down(g, p, why);
+	} else if (l->out == conn) {
+		line_is_down(g, p, l, why);
 	} else {
-		p->in = 0;
+		l->in = 0;
 	}
 }
 

@@ -202,7 +202,7 @@ net_send(struct net *n, uint64_t conn, struct bytes frames)
 static void
 set_silence(struct stream *s)
 {
-	unsigned ms = s->channel.role == CHANNEL_REPLICA ? SILENCE_REPLICA_MS : SILENCE_CLIENT_MS;
+	unsigned ms = s->channel.role == CHANNEL_CLIENT ? SILENCE_CLIENT_MS : SILENCE_REPLICA_MS;
 	uv_os_fd_t fd;
 
 	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
@@ -360,7 +360,7 @@ room_for(struct stream *s)
 	const bool again = s->turn == n->turn;
 
 	s->turn = n->turn;
-	if (s->dial != NULL || (s->state == STREAM_OPEN && s->channel.role == CHANNEL_REPLICA) ||
+	if (s->dial != NULL || (s->state == STREAM_OPEN && s->channel.role != CHANNEL_CLIENT) ||
 	    !turn_is_over(n))
 		return sizeof n->bytes;
 	return again ? 0 : READ_LITTLE;

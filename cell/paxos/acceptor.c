@@ -79,11 +79,45 @@ refuse(struct px *px, uint8_t to, struct ballot because)
 	});
 }
 
+/* Does the candidate lack so much that it would hold the cell up, and may we stand instead? What we
+ * have on our disk would have to get there over the network. */
+static bool
+stands_instead(const struct px *px, uint64_t last)
+{
+	uint64_t from = last > px->log.base ? last : px->log.base;
+
+	return px->role == PX_FOLLOWER && px_may_stand(px) && !px_bound(px, px->config.self) &&
+	       window_last(&px->log) > from &&
+	       window_bytes(&px->log, from, window_last(&px->log)) > PX_AHEAD_BYTES;
+}
+
+/* The values stay here until the candidate asks for those that it lacks. */
+static struct wire_list
+pack_headers(const struct px *px, uint64_t first, struct buffer *to)
+{
+	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
+	uint32_t count = 0;
+
+	for (; slot <= window_last(&px->log) && count < PX_BATCH_ENTRIES; slot++, count++) {
+		const struct window_entry *e = window_at(&px->log, slot);
+
+		wire_put_slot_header(to, &(struct slot_header){
+			.slot = slot,
+			.ballot = e->ballot,
+			.origin = e->origin,
+			.checksum = e->checksum,
+			.before = e->before,
+		});
+	}
+	return (struct wire_list){.packed = buffer_view(to), .count = count};
+}
+
 /* "If an acceptor receives a prepare request with number n greater than that of any prepare
  * request to which it has already responded, then it responds to the request with a promise not
  * to accept any more proposals numbered less than n and with the highest-numbered proposal (if
  * any) that it has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first`
- * on; a candidate that did not get all of them in one message asks on with the same ballot. */
+ * on, without their values; a candidate that was not told of all of them in one message asks on
+ * with the same ballot. */
 void
 px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 {
@@ -100,6 +134,10 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 		refuse(px, from, because);
 		return;
 	}
+	if (stands_instead(px, m->last)) {
+		px_stand(px);
+		return;
+	}
 	if (ballot_less(px->promised, m->ballot))
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	px_promise(px, m->ballot);
@@ -109,7 +147,24 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 			.ballot = m->ballot,
 			.chosen = px->chosen,
 			.last = window_last(&px->log),
-			.accepted = px_pack(px, m->first, &packed),
+			.accepted = pack_headers(px, m->first, &packed),
+		},
+	});
+	buffer_free(&packed);
+}
+
+void
+px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+
+	if (m->ballot.replica != from || !ballot_equal(m->ballot, px->promised))
+		return;
+	px_send(px, from, 0, &(struct message){
+		.code = MSG_gathered,
+		.gathered = {
+			.ballot = m->ballot,
+			.entries = px_pack(px, m->first, m->last, PX_GATHER_BYTES, &packed),
 		},
 	});
 	buffer_free(&packed);
@@ -157,14 +212,14 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 
 /* Slots before these are missing here: the master may send them again at once. */
 static void
-report_hole(struct px *px, uint8_t to, struct ballot ballot)
+report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 {
 	if (mono_before(px->now, px->fetched_at))
 		return;
 	px->fetched_at = mono_add(px->now, px->config.heartbeat);
 	px_send(px, to, 0, &(struct message){
 		.code = MSG_fetch,
-		.fetch = {.ballot = ballot, .first = px->upto + 1},
+		.fetch = {.ballot = m->ballot, .pass = m->pass, .first = px->upto + 1},
 	});
 }
 
@@ -177,15 +232,16 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {
 	struct cursor c = cursor_of(m->entries.packed);
 	struct log_entry e = {0};
-	bool whole = true;
+	bool whole;
 
 	if (!obey(px, from, m->ballot))
 		return;
 	px_promise(px, m->ballot);
+	whole = m->first <= px->upto + 1;
 	while (whole && wire_next_log_entry(&c, &e))
 		whole = accept(px, m->ballot, &e);
 	if (!whole)
-		report_hole(px, from, m->ballot);
+		report_hole(px, from, m);
 	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
 	px_send(px, from, px->ticket, &(struct message){
 		.code = MSG_accepted,

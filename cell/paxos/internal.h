@@ -6,7 +6,9 @@
  *   acceptor.c     Prepare, Accept and Heartbeat: promises, acceptances, grants
  *   lease.c        the master lease: granting, binding, counting
  *   proposer.c     candidacy: asking for promises, winning, stepping down, handing over
+ *   promises.c     what the promises told, and the values that are not here
  *   replication.c  the master's pipeline of Accepts and its heartbeats
+ *   flow.c         how much of it is under way
  *   learner.c      what is chosen, what is durable, what may be trimmed
  *   members.c      who is a member, and whose vote counts
  *   window.c       the log window */
@@ -21,12 +23,18 @@
 enum {
 	PX_BATCH_BYTES = LIMIT_ENTRY,            /* payload of one message: this, or one entry */
 	PX_BATCH_ENTRIES = 1024,
-	PX_FLIGHT_BYTES = 4 * 1024 * 1024,       /* sent to one follower and not acknowledged */
+	PX_FLIGHT_BYTES = 4 * 1024 * 1024,       /* sent to one follower and not acknowledged: */
+	PX_FLIGHT_FIRST = 64 * 1024,             /* at first, */
+	PX_FLIGHT_LEAST = 16 * 1024,             /* and on a slow link; one entry always */
 	PX_FLIGHT_SLOTS = 64,                    /* beyond, only full batches are sent */
 	PX_ROOM_BYTES = 16 * 1024 * 1024,        /* proposed and not chosen: see px_room */
 	PX_ROOM_SLOTS = 4096,
 	PX_SENT_TIMES = 32,                      /* heartbeats whose sending time is remembered */
 	PX_ATTEMPTS_MAX = 4,                     /* doublings of the jitter after lost elections */
+	PX_ASKS_MAX = 3,                         /* doublings until a candidate asks again */
+	PX_GATHER_BYTES = 64 * 1024,             /* of values in one message to a candidate */
+	PX_PICKED_MAX = 1 << 20,                 /* slots that a promise may tell of */
+	PX_AHEAD_BYTES = 256 * 1024,             /* who lacks more of the log lets others stand */
 	PX_VAIN_LEASES = 4,                      /* a master without a lease gives up */
 	PX_SOURCE_LEASES = 10,                   /* then a state is looked for at another replica */
 };
@@ -65,18 +73,30 @@ struct known {
 /* What a candidate heard from another member. */
 struct vote {
 	bool promised;
-	uint64_t have; /* its entries up to here arrived */
+	uint64_t have; /* what it told arrived up to here */
 	uint64_t last; /* its last entry */
+	bool asked;    /* for values that it has, and has not sent */
+	mono_t asked_at;
+	span_t patience; /* until somebody else is asked for them */
+};
+
+/* How fast a follower accepts. */
+struct flow {
+	size_t window;       /* bytes that may be under way */
+	int64_t shortest_us; /* from sending to acceptance, as far as was seen; 0: not yet */
+	uint64_t sample;     /* the slot whose time is measured; 0: none */
+	mono_t sent;
+	bool limited;     /* more would have been sent since */
 };
 
 /* What a master knows of another member. */
 struct peer {
 	uint64_t match;          /* durable at it, in this ballot, without a hole */
-	uint64_t next;           /* the next slot to be sent */
+	uint64_t have;           /* as far as is known it has what comes before */
+	uint64_t next;           /* the next slot to be sent; those between are under way */
+	uint64_t pass;           /* how often `next` went back */
+	struct flow flow;
 	uint64_t applied;        /* durable in its state.db, and chosen in its log */
-	uint64_t probe_sequence; /* heartbeats from this one on are behind everything below
-	                          * probe_next; 0: none was sent behind that yet */
-	uint64_t probe_next;
 	mono_t lease_end;        /* of its grant, counted from the heartbeat's sending */
 	mono_t heard;            /* its last answer of this mastership */
 	bool full;               /* its disk */
@@ -155,6 +175,7 @@ struct px {
 	struct window picked;   /* per slot the promises' entry of the highest ballot; ours count */
 	struct changes picked_changes;
 	mono_t retry_at;
+	unsigned asks;          /* in a row */
 	uint64_t own_ticket;    /* of our own promise; 0: not given yet */
 
 	/* Master. */
@@ -177,8 +198,10 @@ struct px {
 void px_record(struct px *px, struct px_record record);
 /* Sends when ticket `after` is durable (px->ticket: all that was recorded so far); 0: now. */
 void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m);
-/* Packs log entries from `first` on into `to`, as many as one message takes. */
-struct wire_list px_pack(const struct px *px, uint64_t first, struct buffer *to);
+/* Packs log entries from `first` up to `last` into `to`, one at least if it is there, and no more
+ * than so many bytes and than one message takes. */
+struct wire_list px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes,
+                         struct buffer *to);
 /* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
 span_t px_jitter(struct px *px);
 
@@ -259,6 +282,7 @@ void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 /* ---- acceptor.c ---- */
 
 void px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m);
+void px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m);
 void px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m);
 void px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m);
 void px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m);
@@ -291,15 +315,41 @@ void px_ask(struct px *px);
 /* Goes on if a quorum has promised: to the own promise, then to the mastership. */
 void px_count_votes(struct px *px);
 void px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m);
+void px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m);
 void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
 /* Ends a candidacy or mastership, and stands again `wait` from now at the earliest. */
 void px_follow(struct px *px, struct ballot master, span_t wait);
 void px_leave(struct px *px, uint8_t to);
+/* Hands over if the master is leaving and nothing is in flight or the time is up. */
+void px_leave_check(struct px *px);
+
+/* ---- promises.c ---- */
+
+/* What a candidate begins with: its own entries count as a promise's. */
+void px_pick_own(struct px *px);
 /* The slot up to which the picked entries go on from what is chosen: behind it they are of an older
  * origin. */
 uint64_t px_picked_last(const struct px *px);
-/* Hands over if the master is leaving and nothing is in flight or the time is up. */
-void px_leave_check(struct px *px);
+/* Are all values up to there here? */
+bool px_picked_whole(const struct px *px);
+/* Up to which slot a vote has told what it accepted, or it is chosen anyway. */
+uint64_t px_vote_have(const struct px *px, const struct vote *v);
+/* Takes what a promise tells, in order; answers whether it went on where the last one ended. */
+bool px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m);
+/* Takes values that were asked for; false when none was of use. */
+bool px_take_values(struct px *px, struct wire_list entries);
+/* Asks those who have them for the values that are missing. */
+void px_gather(struct px *px);
+
+/* ---- flow.c ---- */
+
+/* Bytes that are under way to a follower, and that may be in addition. */
+size_t px_flight(const struct px *px, const struct peer *p);
+size_t px_flow_room(const struct px *px, const struct peer *p);
+/* Slots before `next` have been sent. */
+void px_flow_sent(struct px *px, struct peer *p);
+/* `have` has grown. */
+void px_flow_accepted(struct px *px, struct peer *p);
 
 /* ---- replication.c ---- */
 

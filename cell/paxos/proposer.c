@@ -11,7 +11,6 @@
  * nobody: it is refused for the sake of their leases, and can go back to following. */
 #include <string.h>
 
-#include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
@@ -34,20 +33,6 @@ px_may_stand(const struct px *px)
 	return px_is_fit(px) && px_is_voter(&px->members, px->config.self);
 }
 
-/* Our own entries count as a promise's. */
-static void
-pick_own(struct px *px)
-{
-	window_start(&px->picked, px->chosen);
-	px->picked.origin = window_origin(&px->log, px->chosen);
-	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
-		struct log_entry e = window_entry(&px->log, slot);
-
-		window_put(&px->picked, &e);
-		px_changes_put(&px->picked_changes, &e);
-	}
-}
-
 /* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n
  * to a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one
  * seen. */
@@ -63,21 +48,16 @@ px_stand(struct px *px)
 	px->seen = px->ballot;
 	px->own_ticket = 0;
 	memset(px->votes, 0, sizeof px->votes);
-	pick_own(px);
+	px->asks = 0;
+	px_pick_own(px);
 	px_ask(px);
 	px_count_votes(px);
-}
-
-static uint64_t
-vote_have(const struct px *px, const struct vote *v)
-{
-	return v->have > px->chosen ? v->have : px->chosen;
 }
 
 static bool
 vote_complete(const struct px *px, const struct vote *v)
 {
-	return v->promised && vote_have(px, v) >= v->last;
+	return v->promised && px_vote_have(px, v) >= v->last;
 }
 
 static void
@@ -87,7 +67,8 @@ ask_one(struct px *px, uint8_t id)
 		.code = MSG_prepare,
 		.prepare = {
 			.ballot = px->ballot,
-			.first = vote_have(px, &px->votes[id]) + 1,
+			.first = px_vote_have(px, &px->votes[id]) + 1,
+			.last = window_last(&px->log),
 		},
 	});
 }
@@ -99,17 +80,11 @@ px_ask(struct px *px)
 	for (int i = 0; i < px->others_n; i++)
 		if (!vote_complete(px, &px->votes[px->others[i]]))
 			ask_one(px, px->others[i]);
-	px->retry_at = mono_add(mono_add(px->now, px->config.heartbeat), px_jitter(px));
-}
-
-uint64_t
-px_picked_last(const struct px *px)
-{
-	uint64_t last = px->chosen;
-
-	while (last < window_last(&px->picked) && window_goes_on(&px->picked, last + 1))
-		last++;
-	return last;
+	px->retry_at = mono_add(px->now, (span_t){px->config.heartbeat.ns << px->asks});
+	px->retry_at = mono_add(px->retry_at, px_jitter(px));
+	if (px->asks < PX_ASKS_MAX)
+		px->asks++;
+	px_gather(px);
 }
 
 static bool
@@ -144,7 +119,7 @@ void
 px_count_votes(struct px *px)
 {
 	must(px->role == PX_CANDIDATE);
-	if (!elected(px))
+	if (!px_picked_whole(px) || !elected(px))
 		return;
 	if (px->own_ticket == 0) {
 		px_promise(px, px->ballot);
@@ -154,44 +129,25 @@ px_count_votes(struct px *px)
 		px_begin_mastership(px);
 }
 
-/* Keeps the entry if its ballot is the highest for its slot so far. */
-static void
-pick(struct px *px, const struct log_entry *e)
+/* The first slot that a promise tells of: its log begins there, or behind its last one. */
+static uint64_t
+first_of(const struct msg_promise *m)
 {
-	if (e->slot <= window_last(&px->picked) &&
-	    !ballot_less(window_at(&px->picked, e->slot)->ballot, e->ballot))
-		return;
-	window_put(&px->picked, e);
-	px_changes_put(&px->picked_changes, e);
-	px_members_gather(px);
+	struct cursor c = cursor_of(m->accepted.packed);
+	struct slot_header h;
+
+	return wire_next_slot_header(&c, &h) ? h.slot : m->last + 1;
 }
 
-/* One entry of a promise; false when it does not go on where the last one ended. What is chosen is
- * learned in order; if the member has learned more between two parts of its promise, its entries
- * behind a gap in what we know as chosen count as accepted. */
-static bool
-take_promised(struct px *px, struct vote *v, uint64_t chosen, const struct log_entry *e)
+/* What was told may name voters whom we did not know, and slots whose values are not here. */
+static void
+after_promise(struct px *px, int others)
 {
-	uint64_t have = vote_have(px, v);
-
-	if (e->slot <= have)
-		return true;
-	if (e->slot != have + 1 || checksum(e->payload) != e->checksum ||
-	    ballot_less(e->ballot, e->origin))
-		return false;
-	v->have = e->slot;
-	if (e->slot > chosen || e->slot > px->chosen + 1) {
-		pick(px, e);
-	} else {
-		px_changes_trim(&px->picked_changes, e->slot);
-		px_learn_entry(px, e);
-		if (window_last(&px->picked) >= e->slot)
-			window_trim(&px->picked, e->slot);
-		else
-			window_start(&px->picked, e->slot);
-		px->picked.origin = e->origin;
-	}
-	return true;
+	px_members_gather(px);
+	if (px->others_n > others)
+		px_ask(px);
+	px_gather(px);
+	px_count_votes(px);
 }
 
 /* "[...] where v is the value of the highest-numbered proposal among the responses" ("Paxos Made
@@ -200,27 +156,36 @@ void
 px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 {
 	struct vote *v = &px->votes[from];
-	struct cursor c = cursor_of(m->accepted.packed);
-	struct log_entry e = {0};
-	int others = px->others_n;
+	const int others = px->others_n;
 	uint64_t have;
+	bool goes_on;
 
 	if (px->role != PX_CANDIDATE || !ballot_equal(m->ballot, px->ballot))
 		return;
 	v->promised = true;
 	v->last = m->last;
-	have = vote_have(px, v);
-	while (wire_next_log_entry(&c, &e))
-		if (!take_promised(px, v, m->chosen, &e))
-			break;
-	if (px->others_n > others)
-		px_ask(px); /* the promise tells of voters whom we did not know */
-	if (vote_complete(px, v))
-		px_count_votes(px);
-	else if (vote_have(px, v) > have)
-		ask_one(px, from);
-	else if (e.slot > have + 1 || m->accepted.count == 0)
-		px_note_first(px, from, e.slot ? e.slot : m->last + 1); /* it begins behind that */
+	have = px_vote_have(px, v);
+	goes_on = px_take_promise(px, from, m);
+	if (!vote_complete(px, v)) {
+		if (px_vote_have(px, v) > have)
+			ask_one(px, from);
+		else if (!goes_on)
+			px_note_first(px, from, first_of(m));
+	}
+	after_promise(px, others);
+}
+
+void
+px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m)
+{
+	const int others = px->others_n;
+
+	if (px->role != PX_CANDIDATE || !ballot_equal(m->ballot, px->ballot) ||
+	    !px_take_values(px, m->entries))
+		return;
+	px->votes[from].asked = false;
+	px->votes[from].patience = px->config.lease;
+	after_promise(px, others);
 }
 
 /* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again,

@@ -116,17 +116,18 @@ px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
 }
 
 struct wire_list
-px_pack(const struct px *px, uint64_t first, struct buffer *to)
+px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes, struct buffer *to)
 {
 	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
+	uint64_t end = last < window_last(&px->log) ? last : window_last(&px->log);
 	uint32_t count = 0;
-	size_t bytes = 0;
+	size_t packed = 0;
 
-	for (; slot <= window_last(&px->log); slot++, count++) {
+	for (; slot <= end; slot++, count++) {
 		struct log_entry e = window_entry(&px->log, slot);
 
-		bytes += e.payload.len;
-		if (count > 0 && (bytes > PX_BATCH_BYTES || count == PX_BATCH_ENTRIES))
+		packed += e.payload.len;
+		if (count > 0 && (packed > bytes || count == PX_BATCH_ENTRIES))
 			break;
 		wire_put_log_entry(to, &e);
 	}
@@ -175,6 +176,12 @@ receive(struct px *px, uint8_t from, const struct message *m)
 		break;
 	case MSG_fetch:
 		px_on_fetch(px, from, &m->fetch);
+		break;
+	case MSG_gather:
+		px_on_gather(px, from, &m->gather);
+		break;
+	case MSG_gathered:
+		px_on_gathered(px, from, &m->gathered);
 		break;
 	case MSG_hand_over:
 		px_on_hand_over(px, from, &m->hand_over);

@@ -3,10 +3,14 @@
  *   log:  ... chosen | match of the slowest | ... | next | ... last
  *                       durable there               to be sent to it
  *
- * Each follower gets consecutive slots, without waiting for answers, up to a bound of bytes. Beyond
- * PX_FLIGHT_SLOTS only full batches leave, so under load the batches grow while disks and networks
- * are busy ("Paxos Made Live", section 4.2: many values, one disk flush). What was lost shows when
- * the answer to a heartbeat that was sent behind it lacks it. */
+ * Each follower gets consecutive slots, without waiting for answers, up to a bound of bytes
+ * (flow.c). Beyond PX_FLIGHT_SLOTS only full batches leave, so under load the batches grow while
+ * disks and networks are busy ("Paxos Made Live", section 4.2: many values, one disk flush).
+ *
+ * Heartbeats do not wait behind entries, so their answers do not tell what was lost. If one lacks
+ * anything that was sent, an Accept without entries follows what was sent: who receives that, and
+ * not all that came before it, asks for it. Each time the master goes back a new pass begins, and
+ * complaints about earlier ones count no more. */
 #include <string.h>
 
 #include "cell/base/checksum.h"
@@ -19,7 +23,9 @@ forget_peers(struct px *px)
 {
 	for (int id = 0; id <= LIMIT_REPLICA_ID; id++)
 		px->peers[id] = (struct peer){
+			.have = px->chosen,
 			.next = px->chosen + 1,
+			.flow.window = PX_FLIGHT_FIRST,
 			.lease_end = {INT64_MIN},
 			.heard = {INT64_MIN},
 		};
@@ -77,32 +83,51 @@ px_propose(struct px *px, struct bytes payload)
 }
 
 static void
+send_accept(struct px *px, uint8_t id, struct wire_list entries)
+{
+	const struct peer *p = &px->peers[id];
+
+	px_send(px, id, 0, &(struct message){
+		.code = MSG_accept,
+		.accept = {
+			.ballot = px->ballot,
+			.chosen = px->chosen,
+			.pass = p->pass,
+			.first = p->next,
+			.entries = entries,
+		},
+	});
+}
+
+static void
 send_batch(struct px *px, uint8_t id)
 {
 	struct peer *p = &px->peers[id];
 	struct buffer packed = BUFFER(LIMIT_FRAME);
-	struct wire_list entries = px_pack(px, p->next, &packed);
+	const size_t room = px_flow_room(px, p);
+	struct wire_list entries = px_pack(px, p->next, window_last(&px->log),
+	                                   room < PX_BATCH_BYTES ? room : PX_BATCH_BYTES, &packed);
 
-	px_send(px, id, 0, &(struct message){
-		.code = MSG_accept,
-		.accept = {.ballot = px->ballot, .chosen = px->chosen, .entries = entries},
-	});
+	send_accept(px, id, entries);
 	p->next += entries.count;
+	px_flow_sent(px, p);
 	buffer_free(&packed);
 }
 
 /* A follower behind the first slot that is still here can't be helped from the log. */
 static bool
-may_send(const struct px *px, const struct peer *p)
+may_send(const struct px *px, struct peer *p)
 {
 	uint64_t last = window_last(&px->log);
-	uint64_t acked = p->match > px->log.base ? p->match : px->log.base;
-	uint64_t flight = p->next - 1 > acked ? p->next - 1 - acked : 0;
+	uint64_t have = p->have > px->log.base ? p->have : px->log.base;
+	uint64_t flight = p->next - 1 > have ? p->next - 1 - have : 0;
 
 	if (p->next > last || p->next <= px->log.base)
 		return false;
-	if (flight > 0 && window_bytes(&px->log, acked, p->next - 1) >= PX_FLIGHT_BYTES)
+	if (flight > 0 && px_flow_room(px, p) == 0) {
+		p->flow.limited = true;
 		return false;
+	}
 	return flight < PX_FLIGHT_SLOTS || last - p->next >= PX_FLIGHT_SLOTS;
 }
 
@@ -118,13 +143,8 @@ px_pump(struct px *px)
 void
 px_beat_one(struct px *px, uint8_t id)
 {
-	struct peer *p = &px->peers[id];
 	struct buffer marks = BUFFER(LIMIT_FRAME);
 
-	if (p->probe_sequence == 0) {
-		p->probe_sequence = px->sequence;
-		p->probe_next = p->next;
-	}
 	px_send(px, id, 0, &(struct message){
 		.code = MSG_heartbeat,
 		.heartbeat = {
@@ -180,8 +200,11 @@ matches(struct px *px, struct peer *p, uint64_t slot)
 		return; /* can't be: nobody else proposes in our ballot */
 	if (p->match < slot)
 		p->match = slot;
+	if (p->have < slot)
+		p->have = slot;
 	if (p->next <= slot)
 		p->next = slot + 1;
+	px_flow_accepted(px, p);
 }
 
 /* An acceptor's answer in phase 2 ("Paxos Made Simple", section 2.2): it stands for every slot of
@@ -198,7 +221,7 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 }
 
 /* The grant counts from the sending of the heartbeat that it answers ("Paxos Made Live", section
- * 5.2). If the member lacks what was sent before that heartbeat, it is sent again. */
+ * 5.2). If the member lacks what was sent it is asked about that. */
 void
 px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m)
 {
@@ -213,12 +236,9 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	p->full = m->full;
 	if (m->durable_applied > p->applied)
 		p->applied = m->durable_applied;
-	if (p->probe_sequence != 0 && m->sequence >= p->probe_sequence) {
-		p->probe_sequence = 0;
-		if (m->upto < p->probe_next - 1)
-			p->next = m->upto + 1;
-	}
 	matches(px, p, m->durable);
+	if (m->upto < p->next - 1)
+		send_accept(px, from, (struct wire_list){0});
 	px_count_accepted(px);
 	px_pump(px);
 }
@@ -229,8 +249,11 @@ px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 {
 	struct peer *p = &px->peers[from];
 
-	if (!ours(px, m->ballot) || m->first == 0 || m->first >= p->next)
+	if (!ours(px, m->ballot) || m->first == 0 || m->first >= p->next || m->pass != p->pass)
 		return;
+	p->pass++;
 	p->next = m->first;
+	p->have = m->first - 1;
+	p->flow.sample = 0;
 	px_pump(px);
 }

@@ -100,6 +100,8 @@ window_put(struct window *w, const struct log_entry *e)
 	to->before = e->before;
 	to->checksum = e->checksum;
 	to->payload = bytes_copy(e->payload);
+	to->holder = 0;
+	to->chosen = false;
 }
 
 void

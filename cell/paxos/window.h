@@ -9,6 +9,9 @@ struct window_entry {
 	uint64_t checksum;
 	uint64_t offset;      /* payload bytes before it; see window_recount */
 	struct bytes payload; /* owned */
+	/* In a candidate's window of what others told: */
+	uint8_t holder;       /* has the payload, which is not here; 0: it is */
+	bool chosen;
 };
 
 struct window {

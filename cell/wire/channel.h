@@ -30,7 +30,8 @@ enum {
 /* Why a connection to a replica, or from a peer, of another cell fails. */
 #define CHANNEL_OTHER_CELL "it is of another cell"
 
-enum channel_role { CHANNEL_CLIENT = 1, CHANNEL_REPLICA = 2 };
+/* A replica's second connection to another one carries its bulk. */
+enum channel_role { CHANNEL_CLIENT = 1, CHANNEL_REPLICA = 2, CHANNEL_BULK = 3 };
 
 enum channel_state {
 	CHANNEL_GREETING,  /* waiting for the peer's preamble */

@@ -212,6 +212,19 @@ wire_frame_code(struct bytes frame)
 	return frame.len > FRAME_PREFIX ? frame.data[FRAME_PREFIX] : 0;
 }
 
+bool
+wire_frame_is_bulk(struct bytes frame)
+{
+	switch (wire_frame_code(frame)) {
+	case MSG_accept:
+	case MSG_gathered:
+	case MSG_snapshot_part:
+		return true;
+	default:
+		return false;
+	}
+}
+
 enum rc
 wire_get_frame(struct bytes frame, struct message *m)
 {
@@ -390,6 +403,7 @@ ELEMENT(child)
 ELEMENT(lock_holder)
 ELEMENT(command)
 ELEMENT(log_entry)
+ELEMENT(slot_header)
 ELEMENT(member)
 ELEMENT(mark)
 ELEMENT(progress)

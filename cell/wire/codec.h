@@ -16,6 +16,9 @@ long wire_frame_length(struct bytes from);
 /* The message code of a frame (0: none), for who looks out for one message only; nothing is
  * checked. */
 unsigned wire_frame_code(struct bytes frame);
+/* Between replicas: does it carry data, which may be many? Everything else is short, and must not
+ * wait behind it. */
+bool wire_frame_is_bulk(struct bytes frame);
 /* Decodes one whole frame (as wire_put_frame wrote it). */
 enum rc wire_get_frame(struct bytes frame, struct message *m);
 
@@ -51,6 +54,7 @@ WIRE_ELEMENT(child)
 WIRE_ELEMENT(lock_holder)
 WIRE_ELEMENT(command)
 WIRE_ELEMENT(log_entry)
+WIRE_ELEMENT(slot_header)
 WIRE_ELEMENT(member)
 WIRE_ELEMENT(mark)
 WIRE_ELEMENT(progress)

@@ -93,6 +93,14 @@ enum { WIRE_MINOR = 0 };
 	F(entry, payload, LIMIT_ENTRY)                                                            \
 	F(ballot, before, 0) /* the origin of the entry before it, where it was first proposed */
 
+/* What an acceptor tells of an entry: enough to know its value from others. */
+#define WIRE_slot_header(F)                                                                   \
+	F(u64, slot, 0)                                                                           \
+	F(ballot, ballot, 0)                                                                      \
+	F(ballot, origin, 0)                                                                      \
+	F(u64, checksum, 0)                                                                       \
+	F(ballot, before, 0)
+
 /* A member of the cell. Ids are never used again; one that was removed stays in the list for a
  * while, so that it can be told. */
 #define WIRE_member(F)                                                                        \
@@ -141,7 +149,8 @@ enum { WIRE_MINOR = 0 };
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)    \
-	S(member) S(mark) S(progress) S(session_row) S(setting_value) S(setting_row)
+	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(setting_value)              \
+	S(setting_row)
 
 /* ---- operations: what a session asks for ---- */
 
@@ -399,14 +408,19 @@ enum { WIRE_MINOR = 0 };
 
 /* ---- messages between replicas (cell/paxos) ---- */
 
-#define WIRE_msg_prepare(F) F(ballot, ballot, 0) F(u64, first, 0) /* all slots from here on */
+#define WIRE_msg_prepare(F)                                                                   \
+	F(ballot, ballot, 0)                                                                      \
+	F(u64, first, 0) /* all slots from here on */                                             \
+	F(u64, last, 0)  /* the candidate's highest accepted slot */
 #define WIRE_msg_promise(F)                                                                   \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, last, 0)               /* highest accepted slot */                                 \
-	F(list, accepted, log_entry)  /* as many as fit, from the first asked for; then ask on */
+	F(list, accepted, slot_header) /* as many as fit, from the first asked for; then ask on */
 #define WIRE_msg_accept(F)                                                                    \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
-	F(list, entries, log_entry) /* consecutive slots */
+	F(u64, pass, 0)             /* grows whenever the master goes back to an earlier slot */  \
+	F(u64, first, 0)            /* everything before it was sent before, in this pass */      \
+	F(list, entries, log_entry) /* consecutive slots from there; none: is all of it there? */
 #define WIRE_msg_accepted(F)                                                                  \
 	F(ballot, ballot, 0) F(u64, upto, 0) /* every slot of this ballot up to here is durable */
 #define WIRE_msg_refused(F) F(ballot, ballot, 0) /* the higher promise, or the lease, in the way */
@@ -424,7 +438,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, durable, 0)         /* and durable up to here */                                   \
 	F(u64, durable_applied, 0)                                                                \
 	F(u8, full, 0)             /* its disk is full */
-#define WIRE_msg_fetch(F) F(ballot, ballot, 0) F(u64, first, 0) /* accept from here on again */
+#define WIRE_msg_fetch(F) /* slots from here on are missing, and were sent in that pass */  \
+	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)
 #define WIRE_msg_hand_over(F) /* the master of this ballot serves nothing any more */         \
 	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* stands for election now */
 
@@ -438,6 +453,10 @@ enum { WIRE_MINOR = 0 };
 	F(u64, last, 0)       /* the highest slot that is remembered of it */                     \
 	F(u8, verdict, 0)     /* enum welcome */                                                  \
 	F(u64, version, 0) F(list, members, member) /* in force there: they have to welcome it */
+#define WIRE_msg_gather(F) /* a candidate lacks the values of these slots */                  \
+	F(ballot, ballot, 0) F(u64, first, 0) F(u64, last, 0)
+#define WIRE_msg_gathered(F) /* as many as fit */                                             \
+	F(ballot, ballot, 0) F(list, entries, log_entry)
 #define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
 #define WIRE_msg_snapshot_request(F) F(u64, copy, 0) F(u64, offset, 0) /* as copy_request */
 #define WIRE_msg_snapshot_part(F) /* as copy_part */                                    \
@@ -458,6 +477,6 @@ enum { WIRE_MINOR = 0 };
 	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)             \
 	M(41, hello) M(42, welcome) M(43, digest)                                                 \
 	M(44, snapshot_request) M(45, snapshot_part)                                              \
-	M(46, secret_request) M(47, secret)
+	M(46, secret_request) M(47, secret) M(48, gather) M(49, gathered)
 
 #endif

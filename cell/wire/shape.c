@@ -6,6 +6,7 @@ enum {
 	LIST_MAX_lock_holder = LIMIT_HOLDERS,
 	LIST_MAX_command = LIMIT_ENTRY_COMMANDS,
 	LIST_MAX_log_entry = LIMIT_FRAME, /* bounded by the frame alone */
+	LIST_MAX_slot_header = LIMIT_FRAME,
 	LIST_MAX_member = LIMIT_MEMBERS,
 	LIST_MAX_mark = LIMIT_MEMBERS,
 	LIST_MAX_progress = LIMIT_MEMBERS,

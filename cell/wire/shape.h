@@ -40,6 +40,7 @@ union wire_element {
 	struct lock_holder lock_holder;
 	struct command command;
 	struct log_entry log_entry;
+	struct slot_header slot_header;
 	struct member member;
 	struct mark mark;
 	struct progress progress;

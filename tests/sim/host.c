@@ -411,6 +411,15 @@ host_event(struct sim *s, struct host *n, struct replica_event event)
 	carry_out(s, n);
 }
 
+int64_t
+host_turn(struct sim *s, struct host *n)
+{
+	int64_t turn = n->busy_until > s->now ? n->busy_until : s->now;
+
+	n->busy_until = turn + s->swarm.cost_ns;
+	return turn;
+}
+
 /* What arrived while the process was paused is read before its timers are looked at. */
 static void
 run_timer(struct sim *s, struct event *e)
@@ -460,7 +469,7 @@ host_start(struct sim *s, struct host *n)
 	n->stopping = n->copying = false;
 	n->life++;
 	n->durable_ticket = 0;
-	n->paused_until = n->timer_at = 0;
+	n->paused_until = n->timer_at = n->busy_until = 0;
 	n->checked = tree_applied(t);
 	n->role = PX_FOLLOWER;
 	sim_trace(s, "replica %d starts: its state is of log %lu, its log ends at %lu", n->id,

@@ -97,8 +97,10 @@ net_who(const struct conn *c)
 
 /* ---- to the replica ---- */
 
-/* Set in the event of what lies in the socket of a paused process: nothing cuts it off any more. */
+/* Set in the event of what lies in the socket of a paused or busy process: nothing cuts it off any
+ * more; and of what waits there for its turn. */
 #define ARRIVED 0x100
+#define QUEUED 0x200
 
 static enum replica_event_kind
 kind_of(const struct event *e)
@@ -137,11 +139,17 @@ run_at_node(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	struct host *n = &s->hosts[c->node];
 	enum replica_event_kind kind = kind_of(e);
+	int64_t turn;
 
 	if (!node_hears(s, c, e))
 		return;
 	if (n->paused_until > s->now) {
 		put_off(s, e, n->paused_until);
+		return;
+	}
+	if (!(e->b & QUEUED) && (turn = host_turn(s, n)) > s->now) {
+		e->b |= QUEUED;
+		put_off(s, e, turn);
 		return;
 	}
 	if (kind != REPLICA_CONNECTED && !c->node_open)
@@ -166,13 +174,26 @@ push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind 
 	                        .at = at, .run = run_at_node, .a = c->id, .b = kind, .data = data});
 }
 
+static void
+run_leave_client(struct sim *s, struct event *e)
+{
+	struct conn *c = net_conn(s, e->a);
+
+	c->last_to_node = at_node(s, c);
+	push_to_node(s, c, c->last_to_node, REPLICA_FRAME, e->data);
+	e->data = (struct bytes){0};
+}
+
 void
 net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 {
 	struct conn *c = net_conn(s, conn);
+	struct event e = {.run = run_leave_client, .a = conn, .data = bytes_copy(frame)};
 
-	c->last_to_node = at_node(s, c);
-	push_to_node(s, c, c->last_to_node, REPLICA_FRAME, bytes_copy(frame));
+	if (s->swarm.rate > 0)
+		uplink_send(s, end_of_machine(c->machine), &c->lane_to_node, e);
+	else
+		run_leave_client(s, &e);
 }
 
 /* ---- to the client ---- */
@@ -247,13 +268,33 @@ push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind
 	                         .data = data});
 }
 
+static void
+run_leave_node(struct sim *s, struct event *e)
+{
+	struct conn *c = net_conn(s, e->a);
+	enum client_event_kind kind = (enum client_event_kind)e->b;
+
+	c->last_to_client = at_client(s, c);
+	push_to_client(s, c, c->last_to_client, kind, e->data);
+	e->data = (struct bytes){0};
+}
+
+static void
+send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind, struct bytes frame)
+{
+	struct event e = {.run = run_leave_node, .a = c->id, .b = kind,
+	                  .data = bytes_copy(frame)};
+
+	if (s->swarm.rate > 0)
+		uplink_send(s, end_of_node(c->node), &c->lane_to_client, e);
+	else
+		run_leave_node(s, &e);
+}
+
 void
 net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
 {
-	struct conn *c = net_conn(s, conn);
-
-	c->last_to_client = at_client(s, c);
-	push_to_client(s, c, c->last_to_client, CLIENT_FRAME, bytes_copy(frame));
+	send_to_client(s, net_conn(s, conn), CLIENT_FRAME, frame);
 }
 
 /* ---- a connection's life ---- */
@@ -295,6 +336,8 @@ net_connect(struct sim *s, int machine, int node, bool aside)
 	c->aside = aside;
 	c->machine_life = is_operators(c) ? 0 : s->machines[machine].life;
 	c->client_open = true;
+	lane_init(&c->lane_to_node);
+	lane_init(&c->lane_to_client);
 	c->cut_to_node = c->cut_to_client = INT64_MAX;
 	if (fault_strikes(s, FAULT_CONN_LATE)) {
 		c->base = sim_between(s, 0, 2 * SECOND);
@@ -331,8 +374,7 @@ net_node_closes(struct sim *s, uint64_t conn)
 	struct conn *c = net_conn(s, conn);
 
 	c->node_open = false;
-	push_to_client(s, c, at_client(s, c), CLIENT_DISCONNECTED,
-	               (struct bytes){0});
+	send_to_client(s, c, CLIENT_DISCONNECTED, (struct bytes){0});
 }
 
 void
@@ -344,6 +386,8 @@ net_break(struct sim *s, struct conn *c)
 	/* One that was broken before and not noticed yet carries nothing again. */
 	c->cut_to_client = client < c->cut_to_client ? client : c->cut_to_client;
 	c->cut_to_node = node < c->cut_to_node ? node : c->cut_to_node;
+	lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
+	lane_clear(s, end_of_node(c->node), &c->lane_to_client);
 	push_to_client(s, c, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
 	               (struct bytes){0});
 	if (c->last_to_node < node)
@@ -364,6 +408,8 @@ net_node_died(struct sim *s, int node)
 		c->node_open = false;
 		client = s->now + sim_between(s, 0, 2 * MS);
 		c->cut_to_client = client < c->cut_to_client ? client : c->cut_to_client;
+		lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
+		lane_clear(s, end_of_node(node), &c->lane_to_client);
 		if (c->client_open)
 			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
 			               CLIENT_DISCONNECTED, (struct bytes){0});
@@ -392,9 +438,17 @@ net_random_open(struct sim *s)
 }
 
 void
-net_free(struct net *n)
+net_free(struct sim *s)
 {
-	for (size_t i = 0; i < n->n; i++)
-		free(n->conns[i]);
+	struct net *n = &s->net;
+
+	for (size_t i = 0; i < n->n; i++) {
+		struct conn *c = n->conns[i];
+
+		lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
+		lane_clear(s, end_of_node(c->node), &c->lane_to_client);
+		free(c);
+	}
 	free(n->conns);
+	links_free(s);
 }

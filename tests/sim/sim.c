@@ -88,6 +88,8 @@ static void
 start(struct sim *s)
 {
 	swarm_draw(&s->swarm, &s->rng, s->options.machines);
+	uplinks_init(s);
+	links_init(s);
 	s->hosts_n = draw_replicas(s);
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
@@ -176,12 +178,13 @@ calm_down(struct sim *s)
 			if (a != b)
 				link_break(s, a, b);
 	expect_master(s);
+	bulk_start(s);
 }
 
 static bool
 all_done(struct sim *s)
 {
-	if (operators_wait_for(s) != NULL)
+	if (operators_wait_for(s) != NULL || s->now <= s->bulk_at)
 		return false;
 	for (int i = 0; i < s->machines_n; i++) {
 		const struct machine *m = &s->machines[i];
@@ -262,7 +265,7 @@ sim_free(struct sim *s)
 	members_free(&s->members);
 	history_free(&s->history);
 	model_free(&s->model);
-	net_free(&s->net);
+	net_free(s);
 	free(s->lines);
 	free(s);
 }

@@ -4,6 +4,8 @@
  *   clocks.c   each machine's own clock
  *   net.c      clients' connections that delay, stall and break; who cannot reach whom
  *   link.c     what replicas send each other
+ *   uplink.c   how fast a machine can send
+ *   bulk.c     a client that writes much at once, in a cell in which nothing fails
  *   gates.c    whom a replica knows, and so lets in, as cell/io/gateway.h does
  *   disk.c     what a replica wrote, and what of it survives a crash
  *   host.c     drives one replica, as cell/io/host.h does
@@ -46,6 +48,8 @@ enum {
 	PROCESSES_MAX = 5,
 	NAME_ROOM = 16,
 	BURST_MAX = 6, /* requests that one process has under way */
+	BULK_WRITES = 64, /* but for one with much to write: so many of so many bytes */
+	BULK_BYTES = 64 * 1024,
 	HOSTS_MAX = 16, /* replicas that a run ever has; ids are never used again */
 	OPERATORS_MAX = 2,
 };
@@ -188,6 +192,10 @@ struct swarm {
 	bool keep_saved_back;
 	bool restore; /* at the end */
 	uint64_t log_entries, digest_every; /* 0: as usual */
+	int64_t rate;     /* bytes a second that each machine can send; 0: any number */
+	int64_t queue_ns; /* how long the queue of its uplink is */
+	int64_t cost_ns;  /* a message costs a replica so much time */
+	bool bulk;        /* somebody writes much at once */
 };
 
 /* Draws what a seed is like; `machines` 0: as many as it comes. */
@@ -225,6 +233,40 @@ void ambush_holder(struct sim *s, struct machine *m);
 void ambush_watch(struct sim *s, int machine, int64_t until);
 void ambush_lease(struct sim *s, struct host *master);
 
+/* ---- bulk.c ---- */
+
+/* The second part of a run begins. */
+void bulk_start(struct sim *s);
+
+/* ---- uplink.c ---- */
+
+/* Bytes a second: 5 and 100 Mbit/s. */
+#define UPLINK_SLOWEST ((int64_t)625000)
+#define UPLINK_FASTEST ((int64_t)12500000)
+
+struct outgoing;
+
+/* The frames of one connection, in one direction, that have not left. */
+struct lane {
+	TAILQ_ENTRY(lane) entry; /* while it waits for its turn */
+	TAILQ_HEAD(, outgoing) frames;
+	bool waits;
+};
+
+struct uplink {
+	TAILQ_HEAD(, lane) busy_lanes; /* in the order of their turns */
+	int64_t busy_until;            /* by then all that it was given has left */
+	bool runs;                     /* an event will go on */
+};
+
+/* Draws how fast uplinks are. */
+void uplinks_init(struct sim *s);
+void lane_init(struct lane *l);
+/* What has not left never will. `end`: whose uplink it is. */
+void lane_clear(struct sim *s, int end, struct lane *l);
+/* `e` happens when its data have left. Only when rates are limited. */
+void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
+
 /* ---- net.c ---- */
 
 struct conn {
@@ -238,15 +280,20 @@ struct conn {
 	    last_to_client;                 /* frames arrive in the order in which they were sent */
 	int64_t cut_to_node, cut_to_client; /* what would arrive later is lost */
 	int64_t stalled_until;
+	struct lane lane_to_node, lane_to_client;
 };
 
-/* What one replica sends another. */
+/* One connection on which a replica sends to another. */
 struct link {
+	struct lane lane;
 	uint64_t generation; /* grows when it breaks */
 	int64_t last;        /* messages arrive in the order in which they were sent */
 	int64_t down_until;
 	int64_t late; /* by how much what the broken one still carried is late */
 };
+
+/* Connections between two replicas, in one direction: for what is short, and for bulk. */
+enum { LINKS = 2 };
 
 /* Replicas, machines and operators, as far as the network tells them apart. */
 enum { ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX };
@@ -254,7 +301,8 @@ enum { ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX };
 struct net {
 	struct conn **conns; /* by id - 1; never removed: late frames name them */
 	size_t n, room;
-	struct link links[HOSTS_MAX][HOSTS_MAX]; /* from, to */
+	struct link links[HOSTS_MAX][HOSTS_MAX][LINKS]; /* from, to */
+	struct uplink uplinks[ENDS];
 	int64_t cut_until[ENDS][ENDS];                     /* from, to */
 };
 
@@ -264,6 +312,13 @@ end_of_node(int node)
 	return node;
 }
 
+/* Of a replica, by its id from 1 on. */
+static inline int
+end_of_host(int id)
+{
+	return id - 1;
+}
+
 static inline int
 end_of_machine(int machine)
 {
@@ -271,7 +326,7 @@ end_of_machine(int machine)
 }
 
 /* Frames and news travel by events; data is copied. */
-void net_free(struct net *n);
+void net_free(struct sim *s);
 /* What is sent from here to there arrives when that time has come. */
 void net_cut(struct sim *s, int from, int to, int64_t until);
 void net_cut_both(struct sim *s, int a, int b, int64_t until);
@@ -297,6 +352,8 @@ void link_break(struct sim *s, int from, int to);
 /* Nothing is in its way any more: what waits arrives now. */
 void link_heal(struct sim *s, int from, int to);
 void link_node_died(struct sim *s, int node);
+void links_init(struct sim *s);
+void links_free(struct sim *s);
 
 /* ---- gates.c ---- */
 
@@ -440,6 +497,7 @@ struct host {
 	struct held_list held;
 	uint64_t durable_ticket;
 	int64_t paused_until, timer_at, back_at, heard_at; /* the last: a heartbeat */
+	int64_t busy_until; /* with the messages that have come */
 	uint64_t timers, checked;
 	int role; /* enum px_role, as of the last step: for the trace */
 };
@@ -476,6 +534,8 @@ void host_inspect(struct sim *s, struct host *n);
 void host_check_end(struct sim *s);
 void host_free(struct host *n);
 void host_event(struct sim *s, struct host *n, struct replica_event event);
+/* When it gets round to a message that arrives now. */
+int64_t host_turn(struct sim *s, struct host *n);
 struct host *sim_serving(struct sim *s);
 /* One of those that exist. */
 struct host *sim_random_host(struct sim *s);
@@ -751,13 +811,14 @@ enum role {
 	ROLE_EPHEMERAL,
 	ROLE_BURST,
 	ROLE_DIRECTORIES,
-	ROLES
+	ROLES, /* that are drawn */
+	ROLE_BULK = ROLES
 };
 
 struct process {
 	enum role role;
 	int step;
-	uint64_t records[BURST_MAX]; /* tokens of this round */
+	uint64_t records[BULK_WRITES]; /* tokens of this round */
 	int records_n, pending;
 	uint64_t node, acquisition, waits, generation;
 	struct ticket ticket;
@@ -829,6 +890,8 @@ void work_granted(struct sim *s, struct machine *m, const struct client_grant *g
 void work_session_lost(struct sim *s, struct machine *m);
 /* Somebody there ends the session of another client, as an operator may. */
 void work_destroy(struct sim *s, struct machine *m, struct machine *other);
+/* Its last process, which does nothing in this part of a run, writes much at once. */
+void work_bulk(struct sim *s, struct machine *m);
 bool work_idle(const struct sim *s, const struct machine *m);
 
 /* ---- mounts.c, users.c ---- */
@@ -894,6 +957,7 @@ struct sim {
 	struct members members;
 	struct operator operators[OPERATORS_MAX];
 	uint8_t bodies; /* numbers of addresses and keys that were used */
+	int64_t bulk_at; /* somebody will write much; 0: nobody */
 	int64_t handed_over; /* when somebody last asked for another master or another list */
 	struct machine machines[MACHINES_MAX];
 	int machines_n;

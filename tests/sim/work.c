@@ -15,7 +15,7 @@ ask_ordered(struct sim *s, struct machine *m, int p, const struct op *op, bool o
 {
 	struct process *proc = &m->processes[p];
 
-	must(proc->records_n < BURST_MAX);
+	must(proc->records_n < BULK_WRITES);
 	proc->pending++;
 	proc->records[proc->records_n] = s->history.n + 1; /* it may be answered at once */
 	proc->records_n++;
@@ -103,7 +103,7 @@ static void
 find_file(struct sim *s, struct machine *m, int p)
 {
 	static const char *const names[] = {"reg0", "log",  "counter0", "",
-	                                    "lock0", "", "reg1"};
+	                                    "lock0", "", "reg1", "", "bulk"};
 	struct process *proc = &m->processes[p];
 
 	proc->step = 1;
@@ -442,6 +442,26 @@ do_burst(struct sim *s, struct machine *m, int p)
 	}
 }
 
+/* Much is under way at once; in the first part of a run now and then, in the second when it is
+ * told to. */
+static void
+do_bulk(struct sim *s, struct machine *m, int p)
+{
+	static char text[BULK_BYTES + 1];
+	struct process *proc = &m->processes[p];
+
+	if (proc->step++ > 0) {
+		proc->idle = true;
+		return;
+	}
+	memset(text, 'x', BULK_BYTES);
+	for (int i = 0; i < BULK_WRITES; i++) {
+		snprintf(text, 24, "%023lu", (unsigned long)++s->values);
+		text[23] = 'x';
+		ask(s, m, p, set_contents(proc->node, text));
+	}
+}
+
 static bool
 needs_file(enum role role)
 {
@@ -456,6 +476,7 @@ act(struct sim *s, struct machine *m, int p)
 	    [ROLE_COUNTER] = do_counter,   [ROLE_NAMES] = do_names,
 	    [ROLE_LOCKS] = do_locks,       [ROLE_EPHEMERAL] = do_ephemeral,
 	    [ROLE_BURST] = do_burst,       [ROLE_DIRECTORIES] = do_directories,
+	    [ROLE_BULK] = do_bulk,
 	};
 	struct process *proc = &m->processes[p];
 
@@ -610,6 +631,13 @@ work_session_lost(struct sim *s, struct machine *m)
 	}
 }
 
+/* The one that writes much is the last one of the first machine. */
+static int
+bulk_process(const struct sim *s)
+{
+	return s->swarm.processes - 1;
+}
+
 void
 work_start(struct sim *s, struct machine *m)
 {
@@ -621,11 +649,27 @@ work_start(struct sim *s, struct machine *m)
 		do
 			proc->role = (enum role)rng_below(&s->rng, ROLES);
 		while (!(s->swarm.roles & (1u << proc->role)));
+		if (s->swarm.bulk && m->id == 0 && p == bulk_process(s))
+			proc->role = ROLE_BULK;
 		if (m->mount != NULL)
 			users_start(s, m, p);
 		else
 			wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 	}
+}
+
+void
+work_bulk(struct sim *s, struct machine *m)
+{
+	struct process *proc = &m->processes[bulk_process(s)];
+
+	must(proc->role == ROLE_BULK);
+	if (!proc->idle || proc->node == 0)
+		return;
+	proc->step = 0;
+	proc->records_n = 0;
+	proc->idle = false;
+	act(s, m, bulk_process(s));
 }
 
 bool

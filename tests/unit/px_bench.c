@@ -157,18 +157,61 @@ bench_accept(struct bench *b, struct ballot ballot, uint64_t chosen, const struc
 	struct wire_list list = bench_list(e, n);
 
 	bench_receive(b, ballot.replica, (struct message){.code = MSG_accept, .accept = {
-		.ballot = ballot, .chosen = chosen, .entries = list}});
+		.ballot = ballot, .chosen = chosen, .first = n ? e[0].slot : 0, .entries = list}});
 	free((void *)list.packed.data);
+}
+
+struct wire_list
+bench_headers(const struct log_entry *e, size_t n)
+{
+	struct buffer b = BUFFER(LIMIT_FRAME);
+
+	for (size_t i = 0; i < n; i++)
+		wire_put_slot_header(&b, &(struct slot_header){
+			.slot = e[i].slot, .ballot = e[i].ballot, .origin = e[i].origin,
+			.checksum = e[i].checksum, .before = e[i].before});
+	return (struct wire_list){buffer_take(&b), (uint32_t)n};
+}
+
+bool
+bench_give(struct bench *b, uint8_t from, const struct log_entry *e, size_t n)
+{
+	const struct message *asked = bench_sent(b, from, MSG_gather, NULL);
+	struct msg_gather gather;
+	struct wire_list list;
+	size_t begin = 0, count = 0;
+
+	if (asked == NULL)
+		return false;
+	gather = asked->gather;
+	while (begin < n && e[begin].slot < gather.first)
+		begin++;
+	while (begin + count < n && e[begin + count].slot <= gather.last)
+		count++;
+	list = bench_list(e + begin, count);
+	bench_receive(b, from, (struct message){.code = MSG_gathered, .gathered = {
+		.ballot = gather.ballot, .entries = list}});
+	free((void *)list.packed.data);
+	return true;
+}
+
+void
+bench_promise_part(struct bench *b, uint8_t from, struct msg_promise promise,
+                   const struct log_entry *e, size_t n)
+{
+	struct wire_list list = bench_headers(e, n);
+
+	promise.accepted = list;
+	bench_receive(b, from, (struct message){.code = MSG_promise, .promise = promise});
+	free((void *)list.packed.data);
+	while (bench_give(b, from, e, n))
+		continue;
 }
 
 void
 bench_promise(struct bench *b, uint8_t from, struct ballot ballot, uint64_t chosen,
               const struct log_entry *e, size_t n)
 {
-	struct wire_list list = bench_list(e, n);
-
-	bench_receive(b, from, (struct message){.code = MSG_promise, .promise = {
-		.ballot = ballot, .chosen = chosen, .last = n ? e[n - 1].slot : chosen,
-		.accepted = list}});
-	free((void *)list.packed.data);
+	bench_promise_part(b, from, (struct msg_promise){
+		.ballot = ballot, .chosen = chosen, .last = n ? e[n - 1].slot : chosen}, e, n);
 }

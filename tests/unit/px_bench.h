@@ -53,6 +53,13 @@ void assert_payload(const struct px *px, uint64_t slot, const char *payload);
 /* `ballot.replica` sends these entries, and that all up to `chosen` are. */
 void bench_accept(struct bench *b, struct ballot ballot, uint64_t chosen,
                   const struct log_entry *e, size_t n);
+/* What a promise tells of entries; to be freed like a list. */
+struct wire_list bench_headers(const struct log_entry *e, size_t n);
+/* `from` gives those of the entries that it was asked for just now; false: none. */
+bool bench_give(struct bench *b, uint8_t from, const struct log_entry *e, size_t n);
+/* A promise as it is given, which tells of these entries, and those of them that are asked for. */
+void bench_promise_part(struct bench *b, uint8_t from, struct msg_promise promise,
+                        const struct log_entry *e, size_t n);
 /* Replica `from` promises, and tells these entries behind `chosen`. */
 void bench_promise(struct bench *b, uint8_t from, struct ballot ballot, uint64_t chosen,
                    const struct log_entry *e, size_t n);

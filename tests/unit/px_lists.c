@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 const struct px_recovered nothing = {.incarnation = 1};
+const struct px_recovered later = {.incarnation = 1, .promised = {7, 2}};
 const struct ballot b2 = {5, 2}, b3 = {6, 3}, b4 = {7, 4};
 
 struct bytes

@@ -6,6 +6,7 @@
 #include "tests/unit/px_bench.h"
 
 extern const struct px_recovered nothing; /* a new disk */
+extern const struct px_recovered later;   /* it promised more than others accepted */
 extern const struct ballot b2, b3, b4;    /* ever higher ones of these replicas */
 
 /* ---- changes of the members ---- */

@@ -2,12 +2,13 @@
 #include "tests/unit/px_bench.h"
 
 static const struct px_recovered nothing = {.incarnation = 1};
+static const struct px_recovered later = {.incarnation = 1, .promised = {7, 2}};
 static const struct ballot b2 = {5, 2}, b3 = {6, 3};
 
 static struct message
 prepare(struct ballot ballot, uint64_t first)
 {
-	return (struct message){.code = MSG_prepare, .prepare = {ballot, first}};
+	return (struct message){.code = MSG_prepare, .prepare = {ballot, first, 100}};
 }
 
 static struct message
@@ -382,15 +383,16 @@ static void
 asks_on_until_it_has_all_of_a_promise(void **state)
 {
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b2, b2, "b")};
-	struct wire_list list = bench_list(e, 1);
+	struct wire_list list = bench_headers(e, 1);
 	struct bench b;
-	struct ballot mine = candidate(&b, &nothing);
+	struct ballot mine = candidate(&b, &later);
 
 	(void)state;
 	bench_receive(&b, 2, (struct message){.code = MSG_promise, .promise = {
 		.ballot = mine, .last = 2, .accepted = list}});
 	assert_int_equal(bench_sent(&b, 2, MSG_prepare, NULL)->prepare.first, 2);
 	assert_null(bench_record(&b, PX_RECORD_PROMISE));
+	assert_true(bench_give(&b, 2, e, 2));
 	promise(&b, mine, 0, &e[1], 1);
 	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
 	bench_persist(&b, b.update.ticket);
@@ -404,8 +406,7 @@ learns_from_a_promise_what_it_accepted_otherwise(void **state)
 {
 	struct bench b = bench_new(3, &nothing);
 	struct log_entry own[] = {bench_entry(1, b2, b2, "x"), bench_entry(2, b2, b2, "y")};
-	struct log_entry chosen = bench_entry(1, b3, b3, "a");
-	struct wire_list list = bench_list(&chosen, 1);
+	struct log_entry chosen = bench_entry(1, (struct ballot){5, 3}, (struct ballot){5, 3}, "a");
 	struct ballot mine;
 	uint64_t ticket;
 
@@ -414,9 +415,8 @@ learns_from_a_promise_what_it_accepted_otherwise(void **state)
 	ticket = b.update.ticket; /* still on its way to the disk */
 	bench_timeout(&b);
 	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
-	bench_receive(&b, 2, (struct message){.code = MSG_promise, .promise = {
-		.ballot = mine, .chosen = 1, .last = 2, .accepted = list}});
-	free((void *)list.packed.data);
+	bench_promise_part(&b, 2, (struct msg_promise){.ballot = mine, .chosen = 1, .last = 2},
+	                   &chosen, 1);
 	assert_int_equal(px_chosen(b.px), 1);
 	assert_payload(b.px, 1, "a");
 	assert_int_equal(px_last(b.px), 1);
@@ -426,7 +426,7 @@ learns_from_a_promise_what_it_accepted_otherwise(void **state)
 }
 
 static void
-a_promise_fits_a_frame(void **state)
+a_promise_tells_of_all_values_and_gives_them_when_asked(void **state)
 {
 	struct bench b = bench_new(3, &nothing);
 	uint8_t *large = calloc(1, LIMIT_ENTRY);
@@ -442,7 +442,9 @@ a_promise_fits_a_frame(void **state)
 	assert_int_equal(px_last(b.px), 60);
 	bench_receive(&b, 3, prepare(b3, 1));
 	assert_int_equal(bench_sent(&b, 3, MSG_promise, NULL)->promise.last, 60);
-	assert_int_equal(bench_sent(&b, 3, MSG_promise, NULL)->promise.accepted.count, 1);
+	assert_int_equal(bench_sent(&b, 3, MSG_promise, NULL)->promise.accepted.count, 60);
+	bench_receive(&b, 3, (struct message){.code = MSG_gather, .gather = {b3, 7, 60}});
+	assert_int_equal(bench_sent(&b, 3, MSG_gathered, NULL)->gathered.entries.count, 1);
 	bench_free(&b);
 	free(large);
 }
@@ -484,7 +486,13 @@ sends_again_what_a_heartbeat_shows_as_lost(void **state)
 	bench_propose(&b, "a"); /* lost */
 	bench_timeout(&b);
 	reply(&b, mine, 2, 0, 0);
+	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 0);
+	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.first, 2);
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 1);
+	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.pass, 1);
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
+	assert_null(bench_sent(&b, 2, MSG_accept, NULL)); /* a complaint of before that */
 	bench_free(&b);
 }
 
@@ -502,10 +510,9 @@ sends_again_after_lost_heartbeats(void **state)
 	bench_timeout(&b);
 	bench_timeout(&b);
 	reply(&b, mine, 4, 0, 0);
+	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.first, 2);
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 1);
-	bench_timeout(&b);
-	reply(&b, mine, 4, 0, 0); /* doubled, and older than that: tells nothing */
-	assert_null(bench_sent(&b, 2, MSG_accept, NULL));
 	bench_free(&b);
 }
 
@@ -583,12 +590,14 @@ trimmed_with(uint64_t entries, uint64_t bytes)
 	assert_int_equal(px_first(b.px), trimmed + 1);
 	m = (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {
 		.ballot = mine, .sequence = 1}};
-	bench_receive(&b, 3, m); /* to the first one, before anything was sent */
+	bench_receive(&b, 3, m); /* to the first one */
 	bench_timeout(&b);
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.first, trimmed + 1);
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.last, px_last(b.px));
 	m.heartbeat_reply.sequence = 2;
-	bench_receive(&b, 3, m); /* it has nothing; what it needs first may be gone */
+	bench_receive(&b, 3, m);
+	bench_receive(&b, 3, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
+	/* It has nothing; what it needs first may be gone. */
 	assert_int_equal(bench_sent(&b, 3, MSG_accept, NULL) == NULL, trimmed > 0);
 	bench_free(&b);
 	return trimmed;
@@ -792,7 +801,7 @@ main(void)
 		cmocka_unit_test(leaves_out_what_was_proposed_behind_another_value),
 		cmocka_unit_test(asks_on_until_it_has_all_of_a_promise),
 		cmocka_unit_test(learns_from_a_promise_what_it_accepted_otherwise),
-		cmocka_unit_test(a_promise_fits_a_frame),
+		cmocka_unit_test(a_promise_tells_of_all_values_and_gives_them_when_asked),
 		cmocka_unit_test(chooses_by_majority_its_own_disk_among_them),
 		cmocka_unit_test(sends_again_what_a_heartbeat_shows_as_lost),
 		cmocka_unit_test(sends_again_after_lost_heartbeats),

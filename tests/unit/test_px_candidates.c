@@ -42,7 +42,7 @@ a_vote_counts_only_in_the_lists_that_have_it(void **state)
 static void
 asks_the_voters_of_a_list_that_a_promise_tells(void **state)
 {
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &later);
 	struct ballot mine = candidate(&b);
 	struct list l;
 	struct log_entry e[] = {change_entry(&l, 1, b2, 0, "1v 2v 3v 4v"),
@@ -83,7 +83,7 @@ forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen(void **state)
 static void
 a_list_behind_a_newer_origin_does_not_count(void **state)
 {
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &later);
 	struct ballot mine = candidate(&b);
 	struct list l;
 	struct log_entry old[] = {bench_entry(1, b2, b2, "a"),
@@ -101,7 +101,7 @@ a_list_behind_a_newer_origin_does_not_count(void **state)
 static void
 gives_up_when_it_learns_that_it_is_gone(void **state)
 {
-	struct bench b = bench_listed("1v 2v 3v", 0, &nothing);
+	struct bench b = bench_listed("1v 2v 3v", 0, &later);
 	struct ballot mine = candidate(&b);
 	struct list l;
 	struct log_entry e = change_entry(&l, 1, b2, 0, "2v 3v");

@@ -19,7 +19,7 @@ some_ballot(uint8_t from)
 }
 
 static struct wire_list
-some_entries(uint8_t from)
+some_entries(uint8_t from, bool headers)
 {
 	struct log_entry e[4];
 	size_t n = rng_below(&rng, 5);
@@ -32,23 +32,24 @@ some_entries(uint8_t from)
 		if (rng_chance(&rng, 50))
 			e[i].checksum++;
 	}
-	return bench_list(e, n);
+	return headers ? bench_headers(e, n) : bench_list(e, n);
 }
 
 static struct message
-some_message(struct ballot own, uint8_t from, struct wire_list entries)
+some_message(struct ballot own, uint8_t from, struct wire_list entries, struct wire_list headers)
 {
 	struct ballot ballot = rng_chance(&rng, 500) ? own : some_ballot(from);
 
-	switch (rng_below(&rng, 11)) {
+	switch (rng_below(&rng, 13)) {
 	case 0:
-		return (struct message){.code = MSG_prepare, .prepare = {ballot, number(12)}};
+		return (struct message){.code = MSG_prepare, .prepare = {
+			ballot, number(12), number(12)}};
 	case 1:
 		return (struct message){.code = MSG_promise, .promise = {
-			ballot, number(12), number(12), entries}};
+			ballot, number(12), number(12), headers}};
 	case 2:
 		return (struct message){.code = MSG_accept, .accept = {
-			ballot, number(12), entries}};
+			ballot, number(12), number(3), number(12), entries}};
 	case 3:
 		return (struct message){.code = MSG_accepted, .accepted = {ballot, number(12)}};
 	case 4:
@@ -70,8 +71,14 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries)
 			.ballot = ballot, .incarnation = number(3), .start = BENCH_START,
 			.last = number(12),
 			.verdict = (uint8_t)(rng_chance(&rng, 30) ? number(5) : 0)}};
+	case 11:
+		return (struct message){.code = MSG_gather, .gather = {
+			ballot, number(12), number(12)}};
+	case 12:
+		return (struct message){.code = MSG_gathered, .gathered = {ballot, entries}};
 	case 7:
-		return (struct message){.code = MSG_fetch, .fetch = {ballot, number(12)}};
+		return (struct message){.code = MSG_fetch, .fetch = {
+			ballot, number(3), number(12)}};
 	default:
 		return (struct message){.code = MSG_hand_over, .hand_over = {
 			ballot, number(12), (uint8_t)number(4)}};
@@ -105,12 +112,14 @@ survives_garbage(void **state)
 		rng = rng_seeded(seed);
 		for (int i = 0; i < 200; i++) {
 			uint8_t from = (uint8_t)rng_below(&rng, 5);
-			struct wire_list entries = some_entries(from);
+			struct wire_list entries = some_entries(from, false);
+			struct wire_list headers = some_entries(from, true);
 			uint64_t what = rng_below(&rng, 10);
 
 			bench_pass(&b, (int64_t)rng_below(&rng, 60));
 			if (what < 6)
-				bench_receive(&b, from, some_message(own, from, entries));
+				bench_receive(&b, from,
+				              some_message(own, from, entries, headers));
 			else if (what == 6 && !mono_is_never(px_deadline(b.px)))
 				bench_timeout(&b);
 			else if (what == 7)
@@ -126,6 +135,7 @@ survives_garbage(void **state)
 				own = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
 			masters += px_role(b.px) == PX_MASTER;
 			free((void *)entries.packed.data);
+			free((void *)headers.packed.data);
 		}
 		bench_free(&b);
 	}

@@ -423,16 +423,14 @@ static void
 a_ballot_is_recorded_before_what_is_learned(void **state)
 {
 	struct log_entry e = bench_entry(1, b2, b2, "a");
-	struct wire_list list = bench_list(&e, 1);
-	struct bench b = bench_new(3, &nothing);
+	struct bench b = bench_new(3, &(struct px_recovered){.incarnation = 1, .promised = {5, 1}});
 	struct ballot mine;
 
 	(void)state;
 	bench_timeout(&b);
 	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
-	bench_receive(&b, 2, (struct message){.code = MSG_promise, .promise = {
-		.ballot = mine, .chosen = 1, .last = 2, .accepted = list}});
-	free((void *)list.packed.data);
+	bench_promise_part(&b, 2, (struct msg_promise){.ballot = mine, .chosen = 1, .last = 2},
+	                   &e, 1);
 	assert_int_equal(px_chosen(b.px), 1);
 	assert_int_equal(bench_record(&b, PX_RECORD_PROMISE)->ballot.round, b2.round);
 	bench_free(&b);

@@ -470,7 +470,8 @@ test_golden_accept(void **state)
 	struct buffer entries = BUFFER(400);
 	struct log_entry entry = {
 	    .slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd, .before = {4, 3}};
-	struct message m = {MSG_accept, .accept = {.ballot = {6, 1}, .chosen = 9}};
+	struct message m = {
+	    MSG_accept, .accept = {.ballot = {6, 1}, .chosen = 9, .pass = 2, .first = 10}};
 
 	(void)state;
 	wire_put_op(&ops, &op);
@@ -481,14 +482,16 @@ test_golden_accept(void **state)
 	wire_put_log_entry(&entries, &entry);
 	m.accept.entries = (struct wire_list){buffer_view(&entries), 1};
 	assert_golden(&m,
-	              "85000000" "22" "0600000000000000" "01" "0900000000000000"
+	              "95000000" "22" "0600000000000000" "01" "0900000000000000"
+	              "0200000000000000" "0a00000000000000"
 	              "01000000" "6b000000" "0a00000000000000" "0600000000000000" "01"
 	              "0500000000000000" "02" "cdab000000000000" "3c000000"
 	              "01000000" "34000000" "ffffffffffffffff"
 	              "0200000000000000" "0300000000000000" "0400000000000000" "10000000"
 	              "01" "0100000000000000" "03000000" "61220a"
 	              "0400000000000000" "03",
-	              "accept ballot={round=6 replica=1} chosen=9 entries=1[{slot=10 "
+	              "accept ballot={round=6 replica=1} chosen=9 pass=2 first=10 "
+	              "entries=1[{slot=10 "
 	              "ballot={round=6 replica=1} origin={round=5 replica=2} checksum=43981 "
 	              "payload={commands=1[{stamp_ns=-1 session=2 number=3 below=4 "
 	              "op=lookup{parent=1 name=\"a\\\"\\x0a\"}}]} before={round=4 replica=3}}]");
@@ -503,7 +506,7 @@ test_long_values_are_printed_short(void **state)
 {
 	static const uint8_t contents[65];
 	const struct op op = {OP_append, .append = {5, {contents, sizeof contents}}};
-	struct message m = {MSG_promise, .promise = {{1, 1}, 2, 3, {{NULL, 0}, 9}}};
+	struct message m = {MSG_gathered, .gathered = {{1, 1}, {{NULL, 0}, 9}}};
 	struct buffer entries = BUFFER(1000), b = BUFFER(1000);
 
 	(void)state;
@@ -515,7 +518,7 @@ test_long_values_are_printed_short(void **state)
 
 	for (int i = 0; i < 9; i++)
 		wire_put_log_entry(&entries, &(struct log_entry){.slot = i});
-	m.promise.accepted.packed = buffer_view(&entries);
+	m.gathered.entries.packed = buffer_view(&entries);
 	buffer_reset(&b);
 	wire_print_message(&b, &m);
 	buffer_put_u8(&b, '\0');

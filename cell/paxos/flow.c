@@ -1,0 +1,67 @@
+/* How much is under way to a follower. What is sent faster than it is accepted only waits in
+ * queues, ahead of all that comes later, and of what goes to others over the same cable. So the
+ * time from sending to acceptance is measured, of one message at a time, and the window follows:
+ * its size becomes the one with which that time would be the shortest that was ever seen, and a
+ * heartbeat interval more. */
+#include "cell/paxos/internal.h"
+
+size_t
+px_flight(const struct px *px, const struct peer *p)
+{
+	const uint64_t have = p->have > px->log.base ? p->have : px->log.base;
+
+	return p->next - 1 > have ? window_bytes(&px->log, have, p->next - 1) : 0;
+}
+
+size_t
+px_flow_room(const struct px *px, const struct peer *p)
+{
+	const size_t flight = px_flight(px, p);
+
+	return flight < p->flow.window ? p->flow.window - flight : 0;
+}
+
+void
+px_flow_sent(struct px *px, struct peer *p)
+{
+	struct flow *f = &p->flow;
+
+	if (f->sample != 0)
+		return;
+	f->sample = p->next - 1;
+	f->sent = px->now;
+	f->limited = false;
+}
+
+/* Behind others' traffic, or on another way through the network, it may take longer than it did: a
+ * follower that could have got more does not tell that from a queue, one that could not does. */
+static void
+follow_shortest(struct flow *f, int64_t took)
+{
+	if (f->shortest_us == 0 || took < f->shortest_us)
+		f->shortest_us = took;
+	else if (!f->limited)
+		f->shortest_us += (took - f->shortest_us) / 8;
+}
+
+void
+px_flow_accepted(struct px *px, struct peer *p)
+{
+	struct flow *f = &p->flow;
+	const int64_t took = mono_since(px->now, f->sent).ns / 1000 + 1; /* microseconds */
+	int64_t wanted;
+
+	if (f->sample == 0 || p->have < f->sample)
+		return;
+	f->sample = 0;
+	follow_shortest(f, took);
+	if (!f->limited)
+		return;
+	wanted = f->shortest_us + px->config.heartbeat.ns / 1000;
+	wanted = wanted < 2 * took ? wanted : 2 * took;
+	f->window = (size_t)((int64_t)f->window * wanted / took);
+	if (f->window < PX_FLIGHT_LEAST)
+		f->window = PX_FLIGHT_LEAST;
+	if (f->window > PX_FLIGHT_BYTES)
+		f->window = PX_FLIGHT_BYTES;
+}

@@ -1,0 +1,248 @@
+/* What the promises told a candidate: per slot the entry of the highest ballot, first without its
+ * value. Most of what others have accepted is in the candidate's own log, too: a slot and an origin
+ * name one value. Only the values that are missing are asked for, of those who told of them, some
+ * at a time, so that a slow network is not asked for the same again and again. */
+#include "cell/base/checksum.h"
+#include "cell/base/must.h"
+#include "cell/paxos/internal.h"
+#include "cell/wire/codec.h"
+
+enum { SPREAD_SLOTS = 8 }; /* so many neighbours are asked of one replica, the next of another */
+
+void
+px_pick_own(struct px *px)
+{
+	window_start(&px->picked, px->chosen);
+	px->picked.origin = window_origin(&px->log, px->chosen);
+	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
+		struct log_entry e = window_entry(&px->log, slot);
+
+		window_put(&px->picked, &e);
+		px_changes_put(&px->picked_changes, &e);
+	}
+}
+
+uint64_t
+px_picked_last(const struct px *px)
+{
+	uint64_t last = px->chosen;
+
+	while (last < window_last(&px->picked) && window_goes_on(&px->picked, last + 1))
+		last++;
+	return last;
+}
+
+bool
+px_picked_whole(const struct px *px)
+{
+	for (uint64_t slot = px_picked_last(px); slot > px->chosen; slot--)
+		if (window_at(&px->picked, slot)->holder != 0)
+			return false;
+	return true;
+}
+
+uint64_t
+px_vote_have(const struct px *px, const struct vote *v)
+{
+	return v->have > px->chosen ? v->have : px->chosen;
+}
+
+/* ---- headers ---- */
+
+/* Is it the value that was picked already? Then only who has it, and its ballot, may be news. */
+static bool
+is_same(struct window_entry *e, uint8_t from, const struct slot_header *h)
+{
+	if (!ballot_equal(e->origin, h->origin) || e->checksum != h->checksum)
+		return false;
+	e->ballot = ballot_max(e->ballot, h->ballot);
+	if (e->holder != 0 && h->slot / SPREAD_SLOTS % 2 == 1)
+		e->holder = from;
+	return true;
+}
+
+/* Keeps what is chosen, or else has the highest ballot for its slot so far. */
+static void
+pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
+{
+	struct log_entry e = {.slot = h->slot, .ballot = h->ballot, .origin = h->origin,
+	                      .checksum = h->checksum, .before = h->before};
+	struct window_entry *picked;
+
+	if (h->slot <= window_last(&px->picked)) {
+		picked = window_at(&px->picked, h->slot);
+		if (is_same(picked, from, h)) {
+			picked->chosen = picked->chosen || chosen;
+			return;
+		}
+		if (picked->chosen || (!chosen && !ballot_less(picked->ballot, h->ballot)))
+			return;
+	}
+	window_put(&px->picked, &e);
+	px_changes_put(&px->picked_changes, &e);
+	picked = window_at(&px->picked, h->slot);
+	picked->holder = from;
+	picked->chosen = chosen;
+}
+
+/* Chosen slots whose values are here are learned in order. */
+static void
+learn_picked(struct px *px)
+{
+	const struct window_entry *first;
+
+	while (window_last(&px->picked) > px->chosen &&
+	       (first = window_at(&px->picked, px->chosen + 1))->chosen && first->holder == 0) {
+		const struct log_entry e = window_entry(&px->picked, px->chosen + 1);
+
+		px_changes_trim(&px->picked_changes, e.slot);
+		px_learn_entry(px, &e);
+		window_trim(&px->picked, e.slot);
+	}
+}
+
+/* One header of a promise; false when it does not go on where the last one ended, or can't be: all
+ * that was accepted by who has promised is of lower ballots. */
+static bool
+take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_header *h)
+{
+	struct vote *v = &px->votes[from];
+	uint64_t have = px_vote_have(px, v);
+
+	if (h->slot <= have)
+		return true;
+	if (h->slot != have + 1 || h->slot - px->chosen > PX_PICKED_MAX ||
+	    ballot_less(h->ballot, h->origin) || !ballot_less(h->ballot, px->ballot))
+		return false;
+	v->have = h->slot;
+	pick(px, from, h->slot <= chosen, h);
+	return true;
+}
+
+bool
+px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m)
+{
+	struct cursor c = cursor_of(m->accepted.packed);
+	struct slot_header h = {0};
+	bool goes_on = m->accepted.count > 0;
+
+	while (goes_on && wire_next_slot_header(&c, &h))
+		goes_on = take_header(px, from, m->chosen, &h);
+	learn_picked(px);
+	return goes_on;
+}
+
+/* ---- values ---- */
+
+static bool
+take_value(struct px *px, const struct log_entry *e)
+{
+	struct window_entry *picked;
+	struct log_entry whole = *e;
+	bool chosen;
+
+	if (e->slot <= px->picked.base || e->slot > window_last(&px->picked))
+		return false;
+	picked = window_at(&px->picked, e->slot);
+	if (picked->holder == 0 || !ballot_equal(picked->origin, e->origin) ||
+	    picked->checksum != e->checksum || checksum(e->payload) != e->checksum)
+		return false;
+	whole.ballot = picked->ballot;
+	whole.before = picked->before;
+	chosen = picked->chosen;
+	window_put(&px->picked, &whole);
+	window_at(&px->picked, e->slot)->chosen = chosen;
+	px_changes_put(&px->picked_changes, &whole);
+	return true;
+}
+
+bool
+px_take_values(struct px *px, struct wire_list entries)
+{
+	struct cursor c = cursor_of(entries.packed);
+	struct log_entry e = {0};
+	bool any = false;
+
+	while (wire_next_log_entry(&c, &e))
+		any |= take_value(px, &e);
+	learn_picked(px);
+	return any;
+}
+
+/* Somebody else who has promised may have what `id` told of and does not send. */
+static uint8_t
+another_holder(const struct px *px, uint8_t id, uint64_t slot)
+{
+	uint8_t other = id;
+
+	for (int i = 0; i < px->others_n; i++) {
+		const uint8_t next = px->others[i];
+		const struct vote *v = &px->votes[next];
+
+		if (next == id || !v->promised || v->have < slot)
+			continue;
+		if (other == id || (other < id && next > id))
+			other = next;
+	}
+	return other;
+}
+
+static void
+ask_others(struct px *px, uint8_t id)
+{
+	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->picked); slot++) {
+		struct window_entry *e = window_at(&px->picked, slot);
+
+		if (e->holder == id)
+			e->holder = another_holder(px, id, slot);
+	}
+}
+
+/* It has had its time: each time it gets twice as much, for a large value may be under way. */
+static void
+give_up_waiting(struct px *px, uint8_t id)
+{
+	struct vote *v = &px->votes[id];
+
+	v->asked = false;
+	v->patience = (span_t){2 * v->patience.ns};
+	ask_others(px, id);
+}
+
+static void
+gather_from(struct px *px, uint8_t id)
+{
+	struct vote *v = &px->votes[id];
+	const uint64_t end = px_picked_last(px);
+	uint64_t first = px->chosen + 1, last;
+
+	while (first <= end && window_at(&px->picked, first)->holder != id)
+		first++;
+	for (last = first; last < end && window_at(&px->picked, last + 1)->holder == id;)
+		last++;
+	if (first > end)
+		return;
+	v->asked = true;
+	v->asked_at = px->now;
+	px_send(px, id, 0, &(struct message){
+		.code = MSG_gather,
+		.gather = {.ballot = px->ballot, .first = first, .last = last},
+	});
+}
+
+void
+px_gather(struct px *px)
+{
+	must(px->role == PX_CANDIDATE);
+	for (int i = 0; i < px->others_n; i++) {
+		struct vote *v = &px->votes[px->others[i]];
+
+		if (v->patience.ns == 0)
+			v->patience = px->config.lease;
+		if (v->asked && mono_reached(px->now, mono_add(v->asked_at, v->patience)))
+			give_up_waiting(px, px->others[i]);
+	}
+	for (int i = 0; i < px->others_n; i++)
+		if (px->votes[px->others[i]].promised && !px->votes[px->others[i]].asked)
+			gather_from(px, px->others[i]);
+}

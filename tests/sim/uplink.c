@@ -1,0 +1,127 @@
+/* What a machine sends leaves over one uplink. Its connections share that in turns of a packet, and
+ * what they have given it stands in one queue: so a short frame on a connection of its own waits
+ * for that queue, and not for what other connections have still to send. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+enum { PACKET = 4096, OVERHEAD = 64 /* bytes of headers, for each frame */ };
+
+/* A frame that has not left as a whole; `event` comes when it has. */
+struct outgoing {
+	TAILQ_ENTRY(outgoing) entry;
+	struct event event;
+	size_t left;
+};
+
+void
+uplinks_init(struct sim *s)
+{
+	struct rng r = rng_seeded(~s->seed);
+	struct swarm *w = &s->swarm;
+
+	for (int i = 0; i < ENDS; i++)
+		TAILQ_INIT(&s->net.uplinks[i].busy_lanes);
+	if (rng_chance(&r, 250)) {
+		w->rate = UPLINK_SLOWEST;
+		while (w->rate < UPLINK_FASTEST && rng_chance(&r, 600))
+			w->rate *= 2;
+		w->queue_ns = (int64_t)rng_below(&r, 100) * MS;
+	}
+	if (rng_chance(&r, 200))
+		w->cost_ns = 1000 + (int64_t)rng_below(&r, 200000);
+	w->bulk = !w->mounts && rng_chance(&r, 80);
+	if (w->bulk) /* a KeepAlive waits behind the client's own requests */
+		w->session_lease_ms = 12000;
+}
+
+void
+lane_init(struct lane *l)
+{
+	TAILQ_INIT(&l->frames);
+	l->waits = false;
+}
+
+static void
+drop_first(struct lane *l)
+{
+	struct outgoing *o = TAILQ_FIRST(&l->frames);
+
+	TAILQ_REMOVE(&l->frames, o, entry);
+	free((void *)o->event.data.data);
+	free(o);
+}
+
+void
+lane_clear(struct sim *s, int end, struct lane *l)
+{
+	while (!TAILQ_EMPTY(&l->frames))
+		drop_first(l);
+	if (l->waits)
+		TAILQ_REMOVE(&s->net.uplinks[end].busy_lanes, l, entry);
+	l->waits = false;
+}
+
+/* One packet of the lane whose turn it is. */
+static void
+send_packet(struct sim *s, struct uplink *u)
+{
+	struct lane *l = TAILQ_FIRST(&u->busy_lanes);
+	struct outgoing *o = TAILQ_FIRST(&l->frames);
+	size_t n = o->left < PACKET ? o->left : PACKET;
+
+	TAILQ_REMOVE(&u->busy_lanes, l, entry);
+	u->busy_until += (int64_t)n * SECOND / s->swarm.rate;
+	o->left -= n;
+	if (o->left == 0) {
+		o->event.at = u->busy_until;
+		heap_push(&s->heap, o->event);
+		o->event.data = (struct bytes){0};
+		drop_first(l);
+	}
+	l->waits = !TAILQ_EMPTY(&l->frames);
+	if (l->waits)
+		TAILQ_INSERT_TAIL(&u->busy_lanes, l, entry);
+}
+
+static void run_uplink(struct sim *s, struct event *e);
+
+static void
+go_on(struct sim *s, int end)
+{
+	struct uplink *u = &s->net.uplinks[end];
+
+	if (u->busy_until < s->now)
+		u->busy_until = s->now;
+	while (!TAILQ_EMPTY(&u->busy_lanes) && u->busy_until <= s->now + s->swarm.queue_ns)
+		send_packet(s, u);
+	u->runs = !TAILQ_EMPTY(&u->busy_lanes);
+	if (u->runs)
+		heap_push(&s->heap, (struct event){.at = u->busy_until - s->swarm.queue_ns,
+		                                   .run = run_uplink,
+		                                   .who = end});
+}
+
+static void
+run_uplink(struct sim *s, struct event *e)
+{
+	go_on(s, e->who);
+}
+
+void
+uplink_send(struct sim *s, int end, struct lane *l, struct event e)
+{
+	struct uplink *u = &s->net.uplinks[end];
+	struct outgoing *o = memory_zero(1, sizeof *o);
+
+	must(s->swarm.rate > 0);
+	o->event = e;
+	o->left = e.data.len + OVERHEAD;
+	TAILQ_INSERT_TAIL(&l->frames, o, entry);
+	if (!l->waits)
+		TAILQ_INSERT_TAIL(&u->busy_lanes, l, entry);
+	l->waits = true;
+	if (!u->runs)
+		go_on(s, end);
+}
