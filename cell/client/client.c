@@ -19,7 +19,7 @@ client_new(const struct client_config *config, mono_t now)
 	memcpy(c->nonce, config->nonce, LIMIT_NONCE);
 	c->earlier = config->earlier_session;
 	memcpy(c->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
-	c->grace_end = mono_add(now, config->grace);
+	c->grace_end = c->patience_end = mono_add(now, config->grace);
 	c->close_end = MONO_NEVER;
 	c->due = c->aside_due = now;
 	c->turn = (int)rng_below(&c->rng, (uint64_t)config->replicas_n);

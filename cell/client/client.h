@@ -62,7 +62,8 @@ struct client_event {
 };
 
 /* An answer to a request. RC_STALE: the session expired while it was under way; RC_IO: no session
- * could be opened for the whole grace period. The views are valid until the next step. */
+ * could be opened for a whole grace period, which is not waited for again until there is one. The
+ * views are valid until the next step. */
 struct client_answer {
 	uint64_t token;
 	enum rc rc;

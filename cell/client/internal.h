@@ -39,7 +39,6 @@ struct request {
 	struct lock_key key;    /* of acquire, release and cancel; else zeros */
 	struct acquire acquire; /* of an acquire */
 	struct bytes op;        /* encoded; owned */
-	mono_t give_up;         /* without a session it is answered RC_IO then */
 };
 TAILQ_HEAD(request_list, request);
 
@@ -78,6 +77,7 @@ struct client {
 	uint64_t earlier;           /* to be ended as expired before the next one is created */
 	uint8_t earlier_nonce[LIMIT_NONCE];
 	mono_t grace_end;           /* while NEW or in JEOPARDY */
+	mono_t patience_end;        /* without a session requests are answered RC_IO from then on */
 	char principal[LIMIT_PRINCIPAL + 1];
 	uint8_t master;
 

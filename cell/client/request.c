@@ -33,7 +33,7 @@ lock_key_of(const struct op *op)
 
 /* NULL when a part of the operation is over its limit. */
 static struct request *
-request_new(struct client *c, enum request_origin origin, const struct op *op)
+request_new(enum request_origin origin, const struct op *op)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
 	struct request *r;
@@ -52,7 +52,6 @@ request_new(struct client *c, enum request_origin origin, const struct op *op)
 	if (op->code == OP_acquire)
 		r->acquire = op->acquire.acquire;
 	r->op = buffer_take(&encoded);
-	r->give_up = mono_add(c->now, c->config.grace);
 	return r;
 }
 
@@ -173,7 +172,7 @@ client_request_send_again(struct client *c)
 void
 client_request_own(struct client *c, enum request_origin origin, const struct op *op)
 {
-	struct request *r = request_new(c, origin, op);
+	struct request *r = request_new(origin, op);
 
 	must(r != NULL);
 	request_launch(c, r);
@@ -211,7 +210,7 @@ client_request_submit(struct client *c, const struct client_event *event)
 		answer(c, event->token, RC_STALE);
 		return;
 	}
-	r = request_new(c, REQUEST_CALLER, event->op);
+	r = request_new(REQUEST_CALLER, event->op);
 	if (r == NULL) {
 		answer(c, event->token, RC_INVAL);
 		return;
@@ -440,15 +439,16 @@ client_request_fail_all(struct client *c, enum rc rc)
 	c->inbox_spent = true;
 }
 
-/* Without a session requests wait for one, each for a whole grace period. */
+/* Without a session requests wait for one, until the cell was out of reach for a grace period; from
+ * then on there is no use in waiting. */
 void
 client_request_tick(struct client *c)
 {
 	struct request *r;
 
-	if (c->session != 0)
+	if (c->session != 0 || !mono_reached(c->now, c->patience_end))
 		return;
-	while ((r = TAILQ_FIRST(&c->queue)) != NULL && mono_reached(c->now, r->give_up)) {
+	while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
 		dequeue(c, r);
 		answer(c, r->token, RC_IO);
 		request_free(r);
@@ -458,7 +458,5 @@ client_request_tick(struct client *c)
 mono_t
 client_request_deadline(const struct client *c)
 {
-	const struct request *r = TAILQ_FIRST(&c->queue);
-
-	return c->session == 0 && r != NULL ? r->give_up : MONO_NEVER;
+	return c->session == 0 && !TAILQ_EMPTY(&c->queue) ? c->patience_end : MONO_NEVER;
 }

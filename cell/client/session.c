@@ -148,6 +148,7 @@ client_session_lost(struct client *c, bool ended)
 	memcpy(c->earlier_nonce, c->nonce, LIMIT_NONCE);
 	session_new_nonce(c);
 	c->session = 0;
+	c->patience_end = ended ? mono_add(c->now, c->config.grace) : c->now;
 	session_move(c, CLIENT_EXPIRED);
 	client_request_fail_all(c, RC_STALE);
 	client_waiting_forget(c);

@@ -75,7 +75,7 @@ case_without_a_cell_after_the_grace_period() {
 	umount "$m"
 	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=1" "$cell/dc1.conf" "$m"
 	python3 - "$m" "$(replica 1)" "$(replica 2)" <<-'P'
-		import errno, os, signal, sys
+		import errno, os, signal, sys, time
 		mount, replicas = sys.argv[1], [int(p) for p in sys.argv[2:]]
 		fd = os.open(mount + "/f", os.O_RDWR)
 		assert os.read(fd, 100) == b"precious\n"
@@ -92,6 +92,14 @@ case_without_a_cell_after_the_grace_period() {
 		    except OSError as e:
 		        assert e.errno == errno.ESTALE, e
 		assert "state: expired" in open(mount + "/.cell/status").read()
+		begin = time.monotonic() # nothing is waited for again
+		for i in range(10):
+		    try:
+		        os.stat(mount + "/f%d" % i)
+		        sys.exit("answered without a cell")
+		    except OSError as e:
+		        assert e.errno == errno.EIO, e
+		assert time.monotonic() - begin < 5
 		for pid in replicas: os.kill(pid, signal.SIGCONT)
 		os.close(fd)
 	P

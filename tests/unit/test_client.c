@@ -154,6 +154,34 @@ test_no_session_for_a_grace_period(void **unused)
 	assert_int_equal(p->update.answers_n, 1);
 	assert_int_equal(p->update.answers[0].rc, RC_IO);
 	assert_int_equal(state(p), CLIENT_EXPIRED);
+	request(p, 2, get_attr(9)); /* at once, from here on */
+	assert_int_equal(p->update.answers_n, 1);
+	assert_int_equal(p->update.answers[0].rc, RC_IO);
+	play_free(p);
+}
+
+/* After the grace period calls fail at once; when the cell is back they work, and wait again. */
+static void
+test_requests_of_an_expired_client(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+
+	(void)unused;
+	step_kind(p, CLIENT_DISCONNECTED);
+	wait_ms(p, LEASE_MS);
+	wait_ms(p, DEFAULT_GRACE_MS);
+	assert_int_equal(state(p), CLIENT_EXPIRED);
+	request(p, 1, get_attr(9));
+	assert_int_equal(p->update.answers_n, 1);
+	assert_int_equal(p->update.answers[0].rc, RC_IO);
+	until_connect(p);
+	step_kind(p, CLIENT_CONNECTED);
+	opened(p, RC_OK, SESSION + 1, EPOCH);
+	keepalive_reply(p, RC_OK, last_sequence(p), LEASE_MS);
+	assert_int_equal(state(p), CLIENT_SAFE);
+	request(p, 2, get_attr(9));
+	assert_int_equal(p->update.answers_n, 0);
 	play_free(p);
 }
 
@@ -527,6 +555,7 @@ main(void)
 	    cmocka_unit_test(test_grace_over),
 	    cmocka_unit_test(test_cell_says_ended),
 	    cmocka_unit_test(test_no_session_for_a_grace_period),
+	    cmocka_unit_test(test_requests_of_an_expired_client),
 	    cmocka_unit_test(test_earlier_run_is_ended),
 	    cmocka_unit_test(test_retry_is_bounded),
 	    cmocka_unit_test(test_silence),
