@@ -121,6 +121,17 @@ version_value(struct parse *p, const char *value)
 }
 
 static int
+listen_value(struct parse *p, const char *value)
+{
+	if (p->conf->listen[0] != '\0')
+		return problem(p, "listen: given twice: %s", value);
+	if (!conf_address_valid(value))
+		return problem(p, "listen: not HOST:PORT: %s", value);
+	snprintf(p->conf->listen, sizeof p->conf->listen, "%s", value);
+	return 1;
+}
+
+static int
 cell_value(struct parse *p, const char *name, const char *value)
 {
 	if (strcmp(name, "name") == 0) {
@@ -158,6 +169,8 @@ cell_value(struct parse *p, const char *name, const char *value)
 	}
 	if (strcmp(name, "version") == 0)
 		return version_value(p, value);
+	if (strcmp(name, "listen") == 0)
+		return listen_value(p, value);
 	return problem(p, "unknown setting in [cell]: %s = %s", name, value);
 }
 
@@ -414,6 +427,8 @@ put_text(struct buffer *text, const struct conf *conf)
 		put_key(text, "admin_key", conf->admin_public, NOISE_KEY);
 	if (conf->version > 0)
 		buffer_printf(text, "version = %" PRIu64 "\n", conf->version);
+	if (conf->listen[0] != '\0')
+		buffer_printf(text, "listen = %s\n", conf->listen);
 	put_settings(text, &conf->settings);
 	for (int i = 0; i < conf->replicas_n; i++) {
 		const struct conf_replica *r = &conf->replicas[i];

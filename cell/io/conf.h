@@ -45,6 +45,7 @@ struct conf {
 	struct conf_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
 	struct settings settings; /* with which the cell began; 0: the default */
+	char listen[LIMIT_HOST + 8]; /* in a data directory: instead of the replica's address */
 };
 
 /* Where cell files are looked for by the cell's name: CONF_DIRECTORY/NAME.conf. */

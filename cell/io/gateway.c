@@ -478,6 +478,32 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	return g;
 }
 
+/* A number was meant as it stands, and so was "localhost". Debian gives a machine's own name an
+ * address that no other one reaches. */
+static bool
+is_own_name(const char *address)
+{
+	return strspn(address, "0123456789.:[]") != strlen(address) && address[0] != '[' &&
+	       strncmp(address, "localhost:", 10) != 0;
+}
+
+static bool
+start_listening(struct gateway *g, const char *address, char *why, size_t why_size)
+{
+	const char *at = g->conf.listen[0] != '\0' ? g->conf.listen : address;
+	char where[INET6_ADDRSTRLEN + 16];
+	bool loopback;
+
+	if (!net_listen(g->net, at, why, why_size))
+		return false;
+	loopback = net_listening(g->net, where, sizeof where);
+	log_info("replica %u listens on %s", g->self, where);
+	if (loopback && is_own_name(at))
+		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "
+		         "directory's cell.conf, or mend /etc/hosts", at, where);
+	return true;
+}
+
 bool
 gateway_start(struct gateway *g, char *why, size_t why_size)
 {
@@ -485,7 +511,7 @@ gateway_start(struct gateway *g, char *why, size_t why_size)
 
 	for (int i = 0; i < g->conf.replicas_n; i++)
 		if (g->conf.replicas[i].id == g->self &&
-		    !net_listen(g->net, g->conf.replicas[i].address, why, why_size))
+		    !start_listening(g, g->conf.replicas[i].address, why, why_size))
 			return false;
 	g->started = true;
 	TAILQ_FOREACH(p, &g->peers, link)

@@ -287,16 +287,43 @@ net_listen(struct net *n, const char *address, char *why, size_t why_size)
 	return n->listener != NULL;
 }
 
-int
-net_port(const struct net *n)
+static struct sockaddr_storage
+listening(const struct net *n)
 {
 	struct sockaddr_storage address;
 	int len = sizeof address;
 
 	must(n->listener != NULL);
 	must(uv_tcp_getsockname(n->listener, (struct sockaddr *)&address, &len) == 0);
-	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-	                                           : ((struct sockaddr_in *)&address)->sin_port);
+	return address;
+}
+
+int
+net_port(const struct net *n)
+{
+	const struct sockaddr_storage address = listening(n);
+
+	return ntohs(address.ss_family == AF_INET6
+	                 ? ((const struct sockaddr_in6 *)&address)->sin6_port
+	                 : ((const struct sockaddr_in *)&address)->sin_port);
+}
+
+bool
+net_listening(const struct net *n, char *to, size_t size)
+{
+	const struct sockaddr_storage address = listening(n);
+	const struct sockaddr_in *four = (const struct sockaddr_in *)&address;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address;
+	char name[INET6_ADDRSTRLEN] = "";
+
+	if (address.ss_family == AF_INET6) {
+		uv_ip6_name(six, name, sizeof name);
+		snprintf(to, size, "[%s]:%d", name, net_port(n));
+		return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+	}
+	uv_ip4_name(four, name, sizeof name);
+	snprintf(to, size, "%s:%d", name, net_port(n));
+	return ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 /* ---- life ---- */

@@ -45,6 +45,8 @@ int net_new(struct net **net, uv_loop_t *loop, const struct net_config *config);
 bool net_listen(struct net *n, const char *address, char *why, size_t why_size);
 /* The port that it listens on. */
 int net_port(const struct net *n);
+/* Where it listens, in numbers: "ADDRESS:PORT"; true: none but this machine gets there. */
+bool net_listening(const struct net *n, char *to, size_t size);
 /* Begins to connect, as `role`, to the peer that must hold `key`; answered by opened or closed. The
  * number is never used again. */
 uint64_t net_connect(struct net *n, const char *address, enum channel_role role,

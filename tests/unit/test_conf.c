@@ -46,7 +46,7 @@ assert_refused(const char *text, const char *reason)
 static void
 test_round_trip(void **state)
 {
-	struct conf conf = {.name = "dc1.test_a-b", .replicas_n = 3}, back;
+	struct conf conf = {.name = "dc1.test_a-b", .replicas_n = 3, .listen = "[::]:7"}, back;
 
 	(void)state;
 	unlink(path);
@@ -217,6 +217,8 @@ test_network_refused(void **state)
 	assert_refused(GOOD_CELL FIRST SECOND, "no admin_key");
 	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":6: admin_key: given twice");
 	assert_refused(GOOD_CELL "version = 1\nversion = 2\n", ":6: version: given twice: 2");
+	assert_refused(GOOD_CELL "listen = 7000\n", ":5: listen: not HOST:PORT: 7000");
+	assert_refused(GOOD_CELL "listen = a:1\nlisten = a:1\n", ":6: listen: given twice: a:1");
 	assert_refused(GOOD_CELL "version = 0\n", ":5: version: not a log index: 0");
 	assert_refused(GOOD_CELL "version = -1\n", ":5: version: not a log index: -1");
 	assert_refused(GOOD_CELL "version = 1x\n", ":5: version: not a log index: 1x");
