@@ -10,6 +10,9 @@
 enum {
 	TRACE_LIMIT = 1 << 20,
 	ALONE_LEASES = 20, /* without a master; elections take one or two */
+	/* What is applied in one step, about in bytes: the next step goes on. */
+	APPLY_WORK = 1024 * 1024,
+	COMMAND_WORK = 2048,
 };
 
 /* ---- life ---- */
@@ -295,10 +298,12 @@ apply_next(struct replica *r)
 	struct tree_outcome *out = &r->outcome;
 
 	must(index >= px_first(r->px) && index <= px_chosen(r->px));
+	r->work += px_payload(r->px, index).len;
 	if (tree_apply(r->tree, index, px_origin(r->px, index), px_payload(r->px, index), out) ==
 	    RC_BAD_MESSAGE)
 		buffer_printf(&r->update->trace, "entry %llu is malformed: nothing changed\n",
 		              (unsigned long long)index);
+	r->work += (1 + out->answers_n) * COMMAND_WORK;
 	if (master_serving(r->master)) {
 		master_applied(r->master, r_clock(r), index, out, &r->master_update);
 		r_absorb_master(r);
@@ -316,7 +321,13 @@ r_state_waits(const struct replica *r)
 	return tree_applied(r->tree) + 1 < px_first(r->px);
 }
 
-/* Until nothing is left that can be done now. */
+static bool
+may_apply(const struct replica *r)
+{
+	return tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r);
+}
+
+/* Until nothing is left that can be done now, or the step has lasted long enough. */
 static void
 settle(struct replica *r)
 {
@@ -333,7 +344,7 @@ settle(struct replica *r)
 			backlog_drop_first(r);
 			more = true;
 		}
-		while (tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r)) {
+		while (r->work < APPLY_WORK && may_apply(r)) {
 			apply_next(r);
 			more = true;
 		}
@@ -518,6 +529,8 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->update = update;
 	r->now = event->now;
 	r->wall_ns = event->wall_ns;
+	r->times = event->times;
+	r->work = 0;
 	r->master_update.trace.limit = TRACE_LIMIT;
 	on_event(r, event);
 	settle(r);
@@ -536,6 +549,8 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 mono_t
 replica_deadline(const struct replica *r)
 {
+	if (may_apply(r))
+		return r->now;
 	return mono_min(mono_min(px_deadline(r->px), master_deadline(r->master)),
 	                r_office_disk_deadline(r));
 }

@@ -39,6 +39,11 @@ enum replica_event_kind {
 	REPLICA_COPY_BEGUN,   /* peer: a copy of state.db will be made for it */
 };
 
+/* What the driver has measured of its steps, for status. */
+struct replica_times {
+	uint64_t longest_us, slow; /* the longest one; how many took more than 10 ms */
+};
+
 /* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */
 struct replica_event {
 	enum replica_event_kind kind;
@@ -50,6 +55,7 @@ struct replica_event {
 	struct bytes frame;
 	struct bytes principal;
 	bool on;
+	struct replica_times times;
 };
 
 struct replica_send {

@@ -63,6 +63,8 @@ struct replica {
 	bool diverged;
 
 	/* Of the step that runs. */
+	size_t work;                 /* done in applying, in bytes */
+	struct replica_times times;
 	mono_t now;
 	int64_t wall_ns;
 	struct replica_update *update;

@@ -64,6 +64,7 @@ r_status_answer(struct replica *r, uint64_t conn)
 			.sessions = usage.sessions, .locks_held = usage.locks_held,
 			.condition = replica_condition(r), .full = r->full,
 			.first = px_first(r->px), .digest = tree_digest(r->tree),
+			.longest_step_us = r->times.longest_us, .slow_steps = r->times.slow,
 		},
 	};
 

@@ -208,6 +208,8 @@ replica_json(const struct conf_replica *r, const struct answer *a, const struct 
 	json_object_set_new(one, "applied", number(s->applied));
 	json_object_set_new(one, "lag", number(newest - s->applied));
 	json_object_set_new(one, "digest", hexadecimal(s->digest));
+	json_object_set_new(one, "longest_step_us", number(s->longest_step_us));
+	json_object_set_new(one, "slow_steps", number(s->slow_steps));
 	return one;
 }
 

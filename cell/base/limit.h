@@ -18,7 +18,7 @@ enum {
 	LIMIT_SEQUENCER = 1024 + 256,
 
 	LIMIT_LISTING = 96 * 1024, /* children of a directory */
-	LIMIT_PAGE = 256 * 1024,   /* bytes of a listing in one reply */
+	LIMIT_PAGE = 64 * 1024,    /* bytes of a listing in one reply */
 	LIMIT_REMOVED = 1 << 16,   /* names remembered that were removed from directories */
 	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */

@@ -423,6 +423,18 @@ gateway_send(struct gateway *g, uint64_t conn, struct bytes frame)
 	net_send(g->net, conn & ~GATEWAY_CONN, frame);
 }
 
+void
+gateway_hold(struct gateway *g, uint64_t conn, bool on)
+{
+	net_hold(g->net, conn & ~GATEWAY_CONN, on);
+}
+
+size_t
+gateway_unsent_bytes(const struct gateway *g, uint64_t conn)
+{
+	return net_unsent_bytes(g->net, conn & ~GATEWAY_CONN);
+}
+
 const char *
 gateway_principal(const struct gateway *g, uint64_t conn)
 {

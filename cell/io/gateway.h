@@ -43,6 +43,9 @@ bool gateway_has_member(const struct gateway *g, uint8_t id);
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
 /* The same to a client. */
 void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
+/* Stops reading from a client, or (off) goes on; and how much that was sent to it has not left. */
+void gateway_hold(struct gateway *g, uint64_t conn, bool on);
+size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);
 /* Whose connection it is; NULL: it is gone. */
 const char *gateway_principal(const struct gateway *g, uint64_t conn);
 /* Ends a client's connection, after what was sent to it. */

@@ -19,7 +19,11 @@
 
 enum {
 	BACKLOG_HIGH = 32 * 1024 * 1024, /* bytes of requests that wait for the log */
-	INBOX_MAX = 256 * 1024 * 1024,   /* of those that are not read yet */
+	INBOX_MAX = 256 * 1024 * 1024,   /* of those that are not begun yet */
+	FLOOD = 6 * 1024 * 1024,         /* of one connection; a client may have 4 MiB in flight */
+	UNSENT_HIGH = 4 * 1024 * 1024,   /* of replies: further requests wait for their leaving */
+	TURN_MS = 4,                     /* of a turn of the loop, for clients' requests */
+	STEP_SLOW_MS = 10,
 };
 
 /* ---- delivery ---- */
@@ -185,6 +189,17 @@ carry_out(struct host *h, struct replica_update *u)
 		exchange_need(h->exchange, u->behind);
 }
 
+/* While a step lasts nobody is heard: neither a KeepAlive nor another replica. */
+static void
+count_step(struct host *h, span_t took)
+{
+	uint64_t us = (uint64_t)(took.ns / 1000);
+
+	if (us > h->times.longest_us)
+		h->times.longest_us = us;
+	h->times.slow += us > STEP_SLOW_MS * 1000;
+}
+
 void
 host_step(struct host *h, struct replica_event event)
 {
@@ -194,10 +209,12 @@ host_step(struct host *h, struct replica_event event)
 	h->stepping = true;
 	event.now = clock_now();
 	event.wall_ns = clock_wall_ns();
+	event.times = h->times;
 	replica_step(h->replica, &event, &h->update);
 	carry_out(h, &h->update);
 	follow_condition(h);
 	host_arm(h, event.now);
+	count_step(h, mono_since(clock_now(), event.now));
 	h->stepping = false;
 }
 
@@ -218,17 +235,73 @@ behind(struct host *h)
 	       replica_backlog(h->replica) > BACKLOG_HIGH;
 }
 
+/* While log or state.db are far behind, what may change them waits; and a client that does not read
+ * its replies is not given more of them. */
+static bool
+is_ready(void *user, uint64_t conn, struct bytes frame)
+{
+	struct host *h = user;
+
+	if (wire_frame_code(frame) == MSG_request && behind(h))
+		return false;
+	return (conn & GATEWAY_CONN) == 0 || gateway_unsent_bytes(h->gateway, conn) < UNSENT_HIGH;
+}
+
+static void
+step_frame(struct host *h, uint64_t conn, struct bytes frame)
+{
+	host_step(h, (struct replica_event){.kind = REPLICA_FRAME, .conn = conn, .frame = frame});
+}
+
+/* Requests take turns, and all of them a part of the loop's turn only: between two of them come
+ * KeepAlives, other replicas, and what is due. */
 static void
 read_inbox(struct host *h)
 {
+	const mono_t end = mono_add(clock_now(), span_ms(TURN_MS));
 	struct parcel p;
 
-	while (!h->stopping && !behind(h) && parcel_take(&h->inbox, &p)) {
-		h->inbox_bytes -= p.frame.len;
-		host_step(h, (struct replica_event){
-		            .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
+	h->turn_runs = h->turn_over = false;
+	while (!h->stopping && !h->turn_over && inbox_take(&h->inbox, is_ready, h, &p)) {
+		if ((p.conn & GATEWAY_CONN) != 0 && inbox_bytes(&h->inbox, p.conn) <= FLOOD / 2 &&
+		    inbox_bytes(&h->inbox, p.conn) + p.frame.len > FLOOD / 2)
+			gateway_hold(h->gateway, p.conn, false);
+		step_frame(h, p.conn, p.frame);
 		parcel_free(&p);
+		h->turn_over = mono_reached(clock_now(), end);
 	}
+}
+
+static bool
+turn_is_over(struct host *h)
+{
+	const mono_t now = clock_now();
+
+	if (!h->turn_runs)
+		h->turn_end = mono_add(now, span_ms(TURN_MS));
+	h->turn_runs = true;
+	return mono_reached(now, h->turn_end);
+}
+
+/* A KeepAlive never waits. */
+static bool
+must_wait(struct host *h, uint64_t conn, struct bytes frame)
+{
+	if (wire_frame_code(frame) == MSG_keepalive)
+		return false;
+	return !inbox_empty(&h->inbox) || turn_is_over(h) || !is_ready(h, conn, frame);
+}
+
+static void
+take(struct host *h, uint64_t conn, struct bytes frame)
+{
+	if (!must_wait(h, conn, frame)) {
+		step_frame(h, conn, frame);
+		return;
+	}
+	if (inbox_put(&h->inbox, conn, bytes_copy(frame)) > FLOOD && (conn & GATEWAY_CONN) != 0)
+		gateway_hold(h->gateway, conn, true);
+	host_stay_awake(h);
 }
 
 /* ---- the loop's calls ---- */
@@ -262,7 +335,8 @@ take_deadline(struct host *h)
 static void
 rest(struct host *h)
 {
-	if (TAILQ_EMPTY(&h->local.outbox) && !h->due && h->news == HOST_NO_NEWS)
+	if (TAILQ_EMPTY(&h->local.outbox) && !h->due && !h->turn_over &&
+	    h->news == HOST_NO_NEWS)
 		must(uv_idle_stop(&h->idle) == 0);
 }
 
@@ -389,29 +463,6 @@ host_connect(struct host *h, const struct host_client *client, const char *princ
 	return conn;
 }
 
-/* While log or state.db are far behind, what may change them is not read; KeepAlives are. */
-static bool
-must_wait(struct host *h, struct bytes frame)
-{
-	struct message message;
-
-	if (TAILQ_EMPTY(&h->inbox) && !behind(h))
-		return false;
-	return wire_get_frame(frame, &message) == RC_OK && message.code == MSG_request;
-}
-
-static void
-take(struct host *h, uint64_t conn, struct bytes frame)
-{
-	if (!must_wait(h, frame)) {
-		host_step(h, (struct replica_event){
-		            .kind = REPLICA_FRAME, .conn = conn, .frame = frame});
-		return;
-	}
-	parcel_put(&h->inbox, (struct parcel){.conn = conn, .frame = bytes_copy(frame)});
-	h->inbox_bytes += frame.len;
-}
-
 void
 host_send(struct host *h, uint64_t conn, struct bytes frames)
 {
@@ -431,6 +482,7 @@ host_send(struct host *h, uint64_t conn, struct bytes frames)
 void
 host_disconnect(struct host *h, uint64_t conn)
 {
+	inbox_drop(&h->inbox, conn);
 	if (local_disconnect(&h->local, conn))
 		host_step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
@@ -487,6 +539,7 @@ on_client_disconnected(void *user, uint64_t conn)
 	struct host *h = user;
 
 	exchange_forget(h->exchange, conn);
+	inbox_drop(&h->inbox, conn);
 	host_step(h, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
 
@@ -507,7 +560,7 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	if (wire_frame_code(frame) == MSG_copy_request &&
 	    exchange_client(h->exchange, conn, is_admin(h, conn), frame))
 		return;
-	if (h->inbox_bytes <= INBOX_MAX || !must_wait(h, frame)) {
+	if (h->inbox.bytes <= INBOX_MAX || !must_wait(h, conn, frame)) {
 		take(h, conn, frame);
 		return;
 	}

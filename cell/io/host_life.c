@@ -63,7 +63,7 @@ host_free(struct host *h)
 	store_recovered_free(&h->recovered);
 	replica_update_free(&h->update);
 	parcels_free(&h->gate);
-	parcels_free(&h->inbox);
+	inbox_free(&h->inbox);
 	local_clear(&h->local);
 	sodium_memzero(&h->replica_config, sizeof h->replica_config);
 	identity_forget(&h->identity);
@@ -92,7 +92,7 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 	h->armed = h->leave_by = MONO_NEVER;
 	local_init(&h->local);
 	TAILQ_INIT(&h->gate);
-	TAILQ_INIT(&h->inbox);
+	inbox_init(&h->inbox);
 	if (read_identity(h, why, why_size)) {
 		configure(h);
 		h->store = store_open(h->directory, h->identity.conf.name, h->identity.replica,

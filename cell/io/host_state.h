@@ -8,6 +8,7 @@
 #include "cell/io/gateway.h"
 #include "cell/io/host.h"
 #include "cell/io/identity.h"
+#include "cell/io/inbox.h"
 #include "cell/io/local.h"
 #include "cell/io/store.h"
 #include "cell/replica.h"
@@ -38,8 +39,10 @@ struct host {
 
 	struct local local;         /* clients in this process, and what is to be delivered */
 	struct parcel_list gate;    /* until their tickets are durable; tickets never fall */
-	struct parcel_list inbox;   /* clients' requests, while log or state.db are behind */
-	size_t inbox_bytes;
+	struct inbox inbox;         /* of clients, while others have their turn or much waits */
+	mono_t turn_end;            /* what comes later in this turn goes there */
+	bool turn_runs, turn_over;
+	struct replica_times times;
 	uint64_t durable;           /* the last ticket that is */
 
 	uv_timer_t timer;

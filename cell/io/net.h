@@ -54,6 +54,10 @@ uint64_t net_connect(struct net *n, const char *address, enum channel_role role,
 /* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does
  * not read (NET_QUEUE_MAX bytes wait) is closed. */
 void net_send(struct net *n, uint64_t conn, struct bytes frames);
+/* Nothing more is read from it, or (off) again; what was read already still comes. */
+void net_hold(struct net *n, uint64_t conn, bool on);
+/* Bytes sent to it that have not left yet. */
+size_t net_unsent_bytes(struct net *n, uint64_t conn);
 /* The key that its peer has proved, until it is closed; NULL: it is not open. */
 const uint8_t *net_key(struct net *n, uint64_t conn);
 /* Closes it after what was sent has gone out. No callback for it comes any more: true when `closed`

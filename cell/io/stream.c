@@ -401,3 +401,26 @@ stream_start(struct stream *s)
 		write_now(s, buffer_view(&n->sealed));
 	buffer_reset(&n->sealed);
 }
+
+void
+net_hold(struct net *n, uint64_t conn, bool on)
+{
+	struct stream *s = net_find(n, conn);
+
+	if (s == NULL || s->state != STREAM_OPEN)
+		return;
+	if (on)
+		uv_read_stop((uv_stream_t *)&s->tcp);
+	else
+		must(uv_read_start((uv_stream_t *)&s->tcp, on_room, on_read) == 0);
+}
+
+size_t
+net_unsent_bytes(struct net *n, uint64_t conn)
+{
+	const struct stream *s = net_find(n, conn);
+
+	if (s == NULL || s->state != STREAM_OPEN)
+		return 0;
+	return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) + s->out.len;
+}

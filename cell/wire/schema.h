@@ -373,6 +373,8 @@ enum { WIRE_MINOR = 0 };
 	F(u8, full, 0)            /* its disk is */                                               \
 	F(u64, first, 0)          /* lowest slot that its log still has */                        \
 	F(u64, digest, 0)         /* of everything applied so far */                              \
+	F(u64, longest_step_us, 0) /* of this process, in which it did nothing else */            \
+	F(u64, slow_steps, 0)     /* that took more than 10 ms */                                 \
 	F(list, progress, progress) /* of all members, told by the master */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_members(F) /* also told without being asked, when the list has changed */   \

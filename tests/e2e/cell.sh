@@ -110,6 +110,34 @@ case_all_killed_at_once() {
 	is "$(limit 40 cat "$m/kept")" kept
 }
 
+epoch() { sed -n 's/^epoch: //p' "$m/.cell/status"; }
+
+lists() { [ "$(tail -n 1 "$work/listers" | cut -d ' ' -f 2)" -gt "$1" ]; }
+
+# A session with 128 listings of thousands of names in flight is in nobody's way.
+case_listings_cost_no_mastership() {
+	local before rest i
+	"$TOOLS/writers" "$cell/dc1.conf" "$cell/admin.key" 128 4000 1 list \
+		> "$work/listers" 2> "$work/listers.log" &
+	local listers=$!
+	wait_until "pages are read" lists 300
+	before=$(epoch)
+	rest=$(cut -d ' ' -f 2 "$work/listers" | tail -n 1)
+	for i in $(seq 20); do
+		echo "$i" > "$m/kept" # another session has its turn
+	done
+	wait_until "more pages are read" lists $((rest + 1500))
+	is "$(epoch)" "$before"
+	kill $listers
+	wait $listers
+	is "$(cat "$work/listers.log")" ""
+	# shellcheck disable=SC2012 # names are counted
+	[ "$(ls -f "$m" | wc -l)" -gt 4000 ]
+	limit 20 "$LSCTL" status --json --cell "$cell/dc1.conf" --key "$cell/admin.key" |
+		grep -q '"slow_steps"'
+	echo kept > "$m/kept"
+}
+
 case_without_a_majority_calls_wait() {
 	local i others=
 	for i in 1 2 3; do [ "$i" = "$(master)" ] || others="$others $i"; done

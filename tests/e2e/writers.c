@@ -1,10 +1,12 @@
-/* writers CELLFILE KEYFILE WRITERS FILES SIZE: a load at full speed, without a mount in the way.
+/* writers CELLFILE KEYFILE WRITERS FILES SIZE [list]: a load at full speed, without a mount.
  *
  * So many writers share one session, and the files among them; each writes again as soon as it was
  * answered: 1 to SIZE bytes, now and then as many as a file can hold. No write may fail,
- * be lost or be done twice: the content generations tell. Until SIGTERM; each second a line
+ * be lost or be done twice: the content generations tell. With `list` each creates its part of
+ * the files, and then lists the directory, page by page, again and again. Until SIGTERM; each
+ * second a line
  *
- *   SECONDS WRITES BYTES    since the beginning
+ *   SECONDS WRITES BYTES    since the beginning; or pages, and names in them
  *
  * and a last one at the end. */
 #include <signal.h>
@@ -20,6 +22,7 @@
 #include "cell/io/clock.h"
 #include "cell/io/keyfile.h"
 #include "cell/io/link.h"
+#include "cell/wire/codec.h"
 
 enum { LARGEST_ONE_IN = 256, TOLD_EVERY_MS = 1000, FILES_MAX = 100000 };
 
@@ -31,6 +34,9 @@ struct writer {
 	bool waiting; /* for an answer, about a file and so many bytes: */
 	int file;
 	size_t size;
+	bool lists;  /* has created its files */
+	struct op_get_listing page;
+	char after[LIMIT_NAME];
 };
 
 struct load {
@@ -48,7 +54,7 @@ struct load {
 	uint8_t contents[LIMIT_CONTENTS];
 	uint64_t writes, bytes;
 	mono_t begun;
-	bool ending;
+	bool ending, list;
 };
 
 _Noreturn static void
@@ -116,6 +122,49 @@ write_contents(struct load *l, int i)
 }
 
 static void
+read_page(struct load *l, int i)
+{
+	struct op op = {.code = OP_get_listing, .get_listing = l->writers[i].page};
+
+	op.get_listing.node = NODE_ROOT;
+	step(l, (struct client_event){.kind = CLIENT_REQUEST, .token = (uint64_t)i, .op = &op});
+}
+
+static void
+take_page(struct load *l, struct writer *w, const struct result_listing *r)
+{
+	struct cursor from = cursor_of(r->entries.packed);
+	struct child child = {0};
+
+	while (wire_next_child(&from, &child))
+		l->bytes++;
+	l->writes++;
+	w->page = (struct op_get_listing){0};
+	if (!r->more)
+		return;
+	memcpy(w->after, child.name.data, child.name.len);
+	w->page.after = (struct bytes){(const uint8_t *)w->after, child.name.len};
+	w->page.index = r->index;
+	w->page.next_node = r->next_node;
+}
+
+/* The next file of its own, and when there is none, a page. */
+static void
+begin_list(struct load *l, int i)
+{
+	struct writer *w = &l->writers[i];
+
+	l->waiting++;
+	w->file = l->files[i].node == 0 ? i : w->file + l->n;
+	w->waiting = true;
+	w->lists = w->lists || w->file >= l->files_n;
+	if (w->lists)
+		read_page(l, i);
+	else
+		create(l, i);
+}
+
+static void
 begin_write(struct load *l, int i)
 {
 	struct writer *w = &l->writers[i];
@@ -138,7 +187,9 @@ static void
 go_on(struct load *l)
 {
 	for (int i = 0; i < l->n && !l->ending; i++)
-		if (!l->writers[i].waiting)
+		if (!l->writers[i].waiting && l->list)
+			begin_list(l, i);
+		else if (!l->writers[i].waiting)
 			begin_write(l, i);
 }
 
@@ -146,12 +197,16 @@ static void
 take_answer(struct load *l, const struct client_answer *a)
 {
 	struct writer *w = &l->writers[a->token];
-	struct file *f = &l->files[w->file];
+	struct file *f = &l->files[w->lists ? 0 : w->file];
 
 	if (a->rc != RC_OK)
-		die("a write failed", rc_text(a->rc));
+		die("a request failed", rc_text(a->rc));
 	w->waiting = false;
 	l->waiting--;
+	if (w->lists) {
+		take_page(l, w, &a->result.listing);
+		return;
+	}
 	if (f->node == 0) {
 		f->node = a->result.created.attr.node;
 		f->generation = a->result.created.attr.content_generation;
@@ -296,11 +351,12 @@ main(int argc, char **argv)
 	struct conf conf;
 	char why[512];
 
-	if (argc != 6) {
-		fprintf(stderr, "usage: writers CELLFILE KEYFILE WRITERS FILES SIZE\n");
+	if (argc != 6 && (argc != 7 || strcmp(argv[6], "list") != 0)) {
+		fprintf(stderr, "usage: writers CELLFILE KEYFILE WRITERS FILES SIZE [list]\n");
 		return 2;
 	}
 	scan(&l, argv);
+	l.list = argc == 7;
 	if (!conf_read(argv[1], &conf, why, sizeof why))
 		die(argv[1], why);
 	must(uv_loop_init(&l.loop) == 0);

@@ -335,6 +335,55 @@ test_numbers_have_a_window(void **state)
 	lab_free(lab);
 }
 
+/* Takes the step, and what is due at once. Returns the most replies in one step. */
+static size_t
+most_replies(struct lab *lab, struct replica_event event)
+{
+	size_t most = 0;
+
+	for (;;) {
+		lab_step(lab, event);
+		if (lab->update.sends_n > most)
+			most = lab->update.sends_n;
+		if (!mono_reached(lab->now, replica_deadline(lab->replica)))
+			return most;
+		event = (struct replica_event){.kind = REPLICA_TIMEOUT};
+	}
+}
+
+/* What becomes durable at once is not applied in one step. */
+static void
+test_burst_is_applied_in_parts(void **state)
+{
+	enum { CROWD = 8 };
+	struct lab *lab = lab_new();
+	struct lab_client crowd[CROWD];
+	size_t most = 0, part;
+
+	(void)state;
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = lab_open(lab, (uint8_t)(i + 1));
+	lab->slow_disk = true;
+	for (int n = 0; n < LIMIT_IN_FLIGHT; n++)
+		for (int i = 0; i < CROWD; i++) {
+			struct op op = {.code = OP_close_ephemeral, .close_ephemeral = {NODE_ROOT}};
+
+			lab_send_op(&crowd[i], &op);
+		}
+	while (lab->ticket != 0) {
+		struct replica_event durable = {.kind = REPLICA_PERSISTED, .ticket = lab->ticket};
+
+		lab->ticket = 0;
+		part = most_replies(lab, durable);
+		if (part > most)
+			most = part;
+	}
+	assert_in_range(most, 100, 256);
+	for (int i = 0; i < CROWD; i++)
+		assert_non_null(lab_reply(&crowd[i], LIMIT_IN_FLIGHT));
+	lab_free(lab);
+}
+
 static void
 test_request_of_ended_session(void **state)
 {
@@ -369,6 +418,7 @@ main(void)
 	    cmocka_unit_test(test_old_epoch),
 	    cmocka_unit_test(test_in_flight_limits),
 	    cmocka_unit_test(test_numbers_have_a_window),
+	    cmocka_unit_test(test_burst_is_applied_in_parts),
 	    cmocka_unit_test(test_request_of_ended_session),
 	};
 

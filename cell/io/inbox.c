@@ -1,0 +1,124 @@
+#include "cell/io/inbox.h"
+
+#include <stdlib.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+
+struct inbox_queue {
+	RB_ENTRY(inbox_queue) link;
+	TAILQ_ENTRY(inbox_queue) turn;
+	uint64_t conn;
+	struct parcel_list frames;
+	size_t bytes;
+};
+
+static int
+by_conn(const struct inbox_queue *a, const struct inbox_queue *b)
+{
+	return a->conn < b->conn ? -1 : a->conn > b->conn;
+}
+
+RB_GENERATE_INTERNAL(inbox_tree, inbox_queue, link, by_conn, __attribute__((unused)) static)
+
+static struct inbox_queue *
+find(const struct inbox *in, uint64_t conn)
+{
+	return RB_FIND(inbox_tree, (struct inbox_tree *)&in->queues,
+	               &(struct inbox_queue){.conn = conn});
+}
+
+static struct inbox_queue *
+queue_new(struct inbox *in, uint64_t conn)
+{
+	struct inbox_queue *q = memory_zero(1, sizeof *q);
+
+	q->conn = conn;
+	TAILQ_INIT(&q->frames);
+	must(RB_INSERT(inbox_tree, &in->queues, q) == NULL);
+	TAILQ_INSERT_TAIL(&in->turns, q, turn);
+	return q;
+}
+
+static void
+queue_free(struct inbox *in, struct inbox_queue *q)
+{
+	RB_REMOVE(inbox_tree, &in->queues, q);
+	TAILQ_REMOVE(&in->turns, q, turn);
+	in->bytes -= q->bytes;
+	parcels_free(&q->frames);
+	free(q);
+}
+
+void
+inbox_init(struct inbox *in)
+{
+	RB_INIT(&in->queues);
+	TAILQ_INIT(&in->turns);
+	in->bytes = 0;
+}
+
+void
+inbox_free(struct inbox *in)
+{
+	while (!TAILQ_EMPTY(&in->turns))
+		queue_free(in, TAILQ_FIRST(&in->turns));
+}
+
+size_t
+inbox_put(struct inbox *in, uint64_t conn, struct bytes frame)
+{
+	struct inbox_queue *q = find(in, conn);
+
+	if (q == NULL)
+		q = queue_new(in, conn);
+	parcel_put(&q->frames, (struct parcel){.conn = conn, .frame = frame});
+	q->bytes += frame.len;
+	in->bytes += frame.len;
+	return q->bytes;
+}
+
+bool
+inbox_empty(const struct inbox *in)
+{
+	return TAILQ_EMPTY(&in->turns);
+}
+
+size_t
+inbox_bytes(const struct inbox *in, uint64_t conn)
+{
+	const struct inbox_queue *q = find(in, conn);
+
+	return q != NULL ? q->bytes : 0;
+}
+
+bool
+inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
+           void *user, struct parcel *parcel)
+{
+	struct inbox_queue *q;
+
+	TAILQ_FOREACH(q, &in->turns, turn) {
+		if (ready(user, q->conn, TAILQ_FIRST(&q->frames)->frame))
+			break;
+	}
+	if (q == NULL)
+		return false;
+	must(parcel_take(&q->frames, parcel));
+	q->bytes -= parcel->frame.len;
+	in->bytes -= parcel->frame.len;
+	TAILQ_REMOVE(&in->turns, q, turn);
+	TAILQ_INSERT_TAIL(&in->turns, q, turn);
+	if (TAILQ_EMPTY(&q->frames))
+		queue_free(in, q);
+	return true;
+}
+
+void
+inbox_drop(struct inbox *in, uint64_t conn)
+{
+	struct inbox_queue *q = find(in, conn);
+
+	if (q != NULL)
+		queue_free(in, q);
+}
