@@ -347,6 +347,8 @@ call_status(struct mount *m, struct call *c, int error)
 
 	if (r)
 		r->error = error;
+	if (c->event.kind == MOUNT_LOOKUP && error != ESTALE)
+		stale_found(m, c, 0);
 	call_end(m, c);
 }
 
@@ -364,6 +366,8 @@ call_entry(struct mount *m, struct call *c, struct inode *inode)
 {
 	struct mount_reply *r = call_reply(m, c, MOUNT_ENTRY);
 
+	if (c->event.kind == MOUNT_LOOKUP)
+		stale_found(m, c, inode->ino);
 	if (r) {
 		inode->nlookup++;
 		r->stat = inode_stat(m, inode);

@@ -395,11 +395,22 @@ void ephemeral_open(struct mount *m, struct call *c, call_next *next);
 void session_watch(struct mount *m);
 bool mount_session_lost(const struct mount *m, uint64_t session);
 
-/* Remembers that the call's path led to a dead node: ESTALE, then ENOENT. */
+/* The call's path led to a dead node: ESTALE, or, in the kernel's second walk, ENOENT. */
 int stale_path(struct mount *m, const struct call *c);
+/* What a second walk is known by: each call as it comes; the outcome of a lookup, 0: no such name;
+ * the success of any other call. */
+void stale_called(struct mount *m, const struct mount_event *e);
+void stale_found(struct mount *m, const struct call *c, uint64_t ino);
 void stale_clear(struct mount *m, const struct call *c);
 
-enum { STALE_CALLERS = 64 };
+enum { STALE_WALKS = 64 };
+
+struct stale_walk {
+	pid_t thread;  /* 0: none */
+	enum mount_event_kind kind;
+	uint64_t found; /* the last name that was looked up leads there; 0: none yet */
+	mono_t until;
+};
 
 struct block {
 	SLIST_ENTRY(block) entry;
@@ -423,12 +434,8 @@ struct mount {
 	struct call_list every_call;
 	struct handle_list every_handle, ready;
 	struct lock_list kept;
-	struct {
-		pid_t thread;
-		enum mount_event_kind kind;
-		mono_t until;
-	} stale[STALE_CALLERS];
-	size_t stale_next;
+	struct stale_walk walks[STALE_WALKS];
+	size_t next_walk;
 	SLIST_HEAD(, block) blocks; /* what the update points to, until the next step */
 	struct version **viewed;    /* the same */
 	size_t viewed_n, viewed_room;

@@ -172,6 +172,7 @@ kernel_call(struct mount *m, const struct mount_event *e)
 {
 	struct call *c = call_new(m, e);
 
+	stale_called(m, e);
 	if (is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
 	else

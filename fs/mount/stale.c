@@ -1,31 +1,63 @@
-/* A path that leads to a dead node is answered ESTALE, and the kernel looks its name up again. It
- * does so once: who comes to a dead node a second time in a row is told that there is none. */
+/* A path that leads to a dead node is answered ESTALE, and the kernel walks it again, looking up
+ * every name. It does so once: a caller whose second walk has led to a node that died since is told
+ * that there is none, and there was none when that node died.
+ *
+ * The second walk is told from another call by what the thread does: it looks names up and comes,
+ * with the same kind of call, to what it found last. Every other call of the thread and a name that
+ * is not found end the walk: then the next dead node is the first again. */
 #include "fs/mount/internal.h"
 
-enum { RETRY_MS = 1000 }; /* the kernel's second walk follows at once */
+enum { WALK_MS = 1000 }; /* it follows at once */
+
+static struct stale_walk *
+walk_of(struct mount *m, pid_t thread)
+{
+	for (size_t n = 0; thread && n < STALE_WALKS; n++)
+		if (m->walks[n].thread == thread && !mono_reached(m->now, m->walks[n].until))
+			return &m->walks[n];
+	return NULL;
+}
 
 int
 stale_path(struct mount *m, const struct call *c)
 {
-	for (size_t n = 0; n < STALE_CALLERS; n++) {
-		if (m->stale[n].thread != c->event.thread || m->stale[n].kind != c->event.kind ||
-		    m->stale[n].thread == 0)
-			continue;
-		m->stale[n].thread = 0;
-		if (!mono_reached(m->now, m->stale[n].until))
-			return ENOENT;
+	struct stale_walk *w = walk_of(m, c->event.thread);
+	bool second = w && w->kind == c->event.kind && w->found && w->found == c->event.ino;
+
+	if (w == NULL) {
+		w = &m->walks[m->next_walk];
+		m->next_walk = (m->next_walk + 1) % STALE_WALKS;
 	}
-	m->stale[m->stale_next].thread = c->event.thread;
-	m->stale[m->stale_next].kind = c->event.kind;
-	m->stale[m->stale_next].until = mono_add(m->now, span_ms(RETRY_MS));
-	m->stale_next = (m->stale_next + 1) % STALE_CALLERS;
-	return ESTALE;
+	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread, .kind = c->event.kind,
+	                         .until = mono_add(m->now, span_ms(WALK_MS))};
+	return second ? ENOENT : ESTALE;
+}
+
+void
+stale_called(struct mount *m, const struct mount_event *e)
+{
+	struct stale_walk *w = walk_of(m, e->thread);
+
+	if (w && e->kind != MOUNT_LOOKUP && e->kind != w->kind)
+		w->thread = 0;
+}
+
+void
+stale_found(struct mount *m, const struct call *c, uint64_t ino)
+{
+	struct stale_walk *w = walk_of(m, c->event.thread);
+
+	if (w && ino == 0)
+		w->thread = 0;
+	else if (w)
+		w->found = ino;
 }
 
 void
 stale_clear(struct mount *m, const struct call *c)
 {
-	for (size_t n = 0; n < STALE_CALLERS; n++)
-		if (m->stale[n].thread == c->event.thread && m->stale[n].kind == c->event.kind)
-			m->stale[n].thread = 0;
+	struct stale_walk *w = walk_of(m, c->event.thread);
+
+	if (w && w->kind == c->event.kind && w->kind != MOUNT_LOOKUP)
+		w->thread = 0;
 }

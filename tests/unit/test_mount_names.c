@@ -208,6 +208,38 @@ test_path_to_a_dead_node(void **state)
 	assert_int_equal(bench_error(b, open), ESTALE);
 }
 
+static int
+open_error(struct bench *b, uint64_t ino)
+{
+	return bench_error(b, (struct mount_event){.kind = MOUNT_OPEN, .ino = ino});
+}
+
+/* A first dead node is never told as no file: its name may lead to another one by now. */
+static void
+test_paths_to_two_dead_nodes(void **state)
+{
+	struct bench *b = *state;
+	uint64_t f, g;
+
+	other_writes(b, "f", "abc");
+	other_writes(b, "g", "abc");
+	f = k_lookup(b, "f");
+	g = k_lookup(b, "g");
+	other_deletes(b, "f");
+	other_deletes(b, "g");
+	assert_int_equal(open_error(b, f), ESTALE);
+	assert_int_equal(k_lookup(b, "f"), 0); /* the second walk ends here */
+	other_writes(b, "g", "new");
+	assert_int_equal(open_error(b, g), ESTALE);
+	g = k_lookup(b, "g");
+	assert_int_equal(k_stat(b, g, SHELL).size, 3); /* another call */
+	other_deletes(b, "g");
+	assert_int_equal(open_error(b, g), ESTALE);
+	other_writes(b, "g", "newer");
+	assert_int_equal(open_error(b, f), ESTALE); /* not what a walk has found */
+	other_deletes(b, "g");
+}
+
 static void
 test_forget(void **state)
 {
@@ -493,6 +525,7 @@ main(void)
 		TEST(test_unlinked_file_is_read_on),
 		TEST(test_file_deleted_elsewhere),
 		TEST(test_path_to_a_dead_node),
+		TEST(test_paths_to_two_dead_nodes),
 		TEST(test_forget),
 		TEST(test_rename_moves_handles),
 		TEST(test_rename_without_handles),
