@@ -105,8 +105,10 @@ struct session {
 	mono_t expiry;   /* unheard until then: it is ended */
 	struct alarm alarm;
 	bool ending; /* its end is proposed */
-	enum session_end doomed; /* an operator ends it, when the barrier has fallen; 0: nobody */
-	TAILQ_ENTRY(session) doomed_entry;
+	enum session_end doomed; /* an operator ends it, once its client knows; 0: nobody */
+	mono_t doomed_until;     /* by then its client knows, or has no leave to cache */
+	bool due;                /* nothing is waited for any more but the barrier */
+	TAILQ_ENTRY(session) due_entry;
 	mono_t heard; /* its last KeepAlive; {INT64_MIN}: none in this epoch */
 	bool caching;
 	bool awaited; /* by the barrier */
@@ -204,7 +206,7 @@ struct master {
 	struct request_list held;      /* that wait for the barrier to fall */
 	struct request_list leaseless; /* that wait for the master's lease */
 	TAILQ_HEAD(dirty_list, queue) dirty;
-	TAILQ_HEAD(doomed_list, session) doomed;
+	TAILQ_HEAD(due_list, session) due; /* to be ended when the barrier has fallen */
 	struct alarm lowered[SETTING_CODES]; /* due when what was promised has ended */
 	uint64_t lowered_since[SETTING_CODES];
 	mono_t deadline; /* as it stood at the end of the last step */
@@ -269,6 +271,10 @@ void m_session_created(struct master *m, const struct flight *f, const struct tr
 struct session *m_session_record(struct master *m, const struct tree_session *t);
 void m_session_ended(struct master *m, uint64_t id, enum session_end cause);
 void m_session_free(struct master *m, struct session *s);
+/* Tells the client on its connection that the session is over, and takes it off there. */
+void m_session_farewell(struct master *m, struct session *s);
+/* Nothing that it has asked for and that is not proposed yet is done any more. */
+void m_session_forget_requests(struct master *m, struct session *s);
 
 /* lowered_lease.c */
 void m_lowered_init(struct master *m);
@@ -397,6 +403,9 @@ bool m_barrier_keeps(const struct master *m, uint64_t node);
 /* operate.c */
 /* Ends the sessions that operators want ended. */
 void m_operate_run(struct master *m);
+/* Nothing is waited for any more before the end of a session that an operator wants ended: its
+ * client knows, or its time is over. */
+void m_operate_due(struct master *m, struct session *s);
 void m_operate_list(struct master *m, const struct connection *c,
                     const struct msg_sessions_request *msg);
 

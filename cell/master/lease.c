@@ -14,9 +14,11 @@ m_lease_margin(const struct master *m, span_t lease)
 void
 m_lease_arm(struct master *m, struct session *s)
 {
-	mono_t at = s->ending ? MONO_NEVER : s->expiry;
+	mono_t at = s->doomed != 0 ? s->doomed_until : s->expiry;
 
-	if (s->held && !s->ending)
+	if (s->ending || s->due)
+		at = MONO_NEVER;
+	else if (s->held)
 		at = mono_min(at, s->answer_at);
 	m_alarm_set(m, &s->alarm, at);
 }
@@ -84,7 +86,9 @@ void
 m_lease_ring(struct master *m, struct session *s)
 {
 	must(!s->ending);
-	if (!m->lease)
+	if (s->doomed != 0)
+		m_operate_due(m, s);
+	else if (!m->lease)
 		m_alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
 	else if (m->barrier.stands && !s->held && mono_reached(m->now, s->expiry))
 		m_alarm_set(m, &s->alarm, m->barrier.end); /* its end changes what others cache */

@@ -21,7 +21,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->held);
 	TAILQ_INIT(&m->leaseless);
 	TAILQ_INIT(&m->dirty);
-	TAILQ_INIT(&m->doomed);
+	TAILQ_INIT(&m->due);
 	TAILQ_INIT(&m->opens);
 	m_lowered_init(m);
 	return m;
@@ -48,7 +48,7 @@ clear(struct master *m)
 	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
 	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->held) && TAILQ_EMPTY(&m->leaseless));
 	must(TAILQ_EMPTY(&m->dirty));
-	must(TAILQ_EMPTY(&m->opens) && TAILQ_EMPTY(&m->doomed));
+	must(TAILQ_EMPTY(&m->opens) && TAILQ_EMPTY(&m->due));
 }
 
 void

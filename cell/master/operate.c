@@ -6,8 +6,21 @@ enum { LIST_ROWS = 1000 };
 
 /* ---- ending one ---- */
 
-/* It waits for the barrier, like every end of a session that its client did not ask for: ephemeral
- * files go with it, which others may have cached. */
+/* Its client is told first, so that nobody gets a lock while another still believes to have it. The
+ * client shows that it knows by the session that it opens next; one that cannot be reached has time
+ * until its leave to cache is over. Then the end waits for the barrier, like every end of a session
+ * that its client did not ask for: ephemeral files go with it, which others may have cached. */
+static void
+doom(struct master *m, struct session *s)
+{
+	span_t lease = m_lease_longest(m, SETTING_cache_lease);
+
+	s->doomed_until = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
+	if (s->connection != NULL)
+		m_session_farewell(m, s);
+	m_session_forget_requests(m, s);
+}
+
 bool
 master_destroy_session(struct master *m, struct master_clock clock, uint64_t session,
                        bool keep_delay, struct master_update *u)
@@ -19,8 +32,9 @@ master_destroy_session(struct master *m, struct master_clock clock, uint64_t ses
 		return false;
 	m_step_begin(m, clock, u);
 	if (s->doomed == 0)
-		TAILQ_INSERT_TAIL(&m->doomed, s, doomed_entry);
+		doom(m, s);
 	s->doomed = keep_delay ? SESSION_EXPIRED : SESSION_DESTROYED;
+	m_lease_arm(m, s);
 	m_step_end(m);
 	return true;
 }
@@ -40,16 +54,26 @@ end_now(struct master *m, struct session *s, enum session_end cause)
 }
 
 void
+m_operate_due(struct master *m, struct session *s)
+{
+	must(s->doomed != 0);
+	m_barrier_passed(m, s);
+	if (s->due)
+		return;
+	s->due = true;
+	TAILQ_INSERT_TAIL(&m->due, s, due_entry);
+	m_lease_arm(m, s);
+}
+
+void
 m_operate_run(struct master *m)
 {
 	struct session *s;
 
-	while ((s = TAILQ_FIRST(&m->doomed)) != NULL) {
-		enum session_end cause = s->doomed;
-
-		TAILQ_REMOVE(&m->doomed, s, doomed_entry);
-		s->doomed = 0;
-		end_now(m, s, cause);
+	while ((s = TAILQ_FIRST(&m->due)) != NULL) {
+		TAILQ_REMOVE(&m->due, s, due_entry);
+		s->due = false;
+		end_now(m, s, s->doomed);
 	}
 }
 
@@ -73,7 +97,14 @@ row_of(struct master *m, const struct tree_session *t)
 	return row;
 }
 
-/* Who is no administrator sees his own. */
+/* Administrators see all sessions, other principals their own, at the cost of these. */
+static bool
+next_row(const struct master *m, const struct connection *c, bool all, struct tree_session *t)
+{
+	return all ? tree_session_after(m->tree, t->id, t)
+	           : tree_session_of_after(m->tree, c->principal, t->id, t);
+}
+
 void
 m_operate_list(struct master *m, const struct connection *c, const struct msg_sessions_request *msg)
 {
@@ -83,11 +114,9 @@ m_operate_list(struct master *m, const struct connection *c, const struct msg_se
 	struct wire_list *list = &reply.sessions.sessions;
 	struct tree_session t = {.id = msg->after};
 
-	while (!reply.sessions.more && tree_session_after(m->tree, t.id, &t)) {
+	while (!reply.sessions.more && next_row(m, c, all, &t)) {
 		struct session_row row = row_of(m, &t);
 
-		if (!all && !bytes_equal(t.principal, c->principal))
-			continue;
 		reply.sessions.more = list->count == LIST_ROWS;
 		if (reply.sessions.more)
 			break;

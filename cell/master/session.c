@@ -39,14 +39,20 @@ m_session_record(struct master *m, const struct tree_session *t)
 }
 
 void
-m_session_free(struct master *m, struct session *s)
+m_session_forget_requests(struct master *m, struct session *s)
 {
 	while (!TAILQ_EMPTY(&s->waiters))
 		m_waiter_drop(m, TAILQ_FIRST(&s->waiters));
 	m_request_free_all(s);
+}
+
+void
+m_session_free(struct master *m, struct session *s)
+{
+	m_session_forget_requests(m, s);
 	m_lock_forget_given_up(s, UINT64_MAX);
-	if (s->doomed != 0)
-		TAILQ_REMOVE(&m->doomed, s, doomed_entry);
+	if (s->due)
+		TAILQ_REMOVE(&m->due, s, due_entry);
 	m_alarm_off(m, &s->alarm);
 	if (s->connection != NULL)
 		m_connection_detach(m, s->connection);
@@ -158,12 +164,30 @@ session_create_later(struct master *m, struct connection *c, const struct msg_op
 	TAILQ_INSERT_TAIL(&m->opens, c, opens_entry);
 }
 
+/* A client that asks for a new session knows that the one it had is over. */
+static void
+acknowledge_end(struct master *m, const struct connection *c, const struct msg_open_session *msg)
+{
+	struct session *s = m_session_find(m, c->ended);
+
+	if (s != NULL && s->doomed != 0 && msg->session == 0)
+		m_operate_due(m, s);
+}
+
+static void
+refuse_doomed(struct master *m, struct connection *c, const struct session *s)
+{
+	opened(m, c, RC_NO_SESSION, 0);
+	c->ended = s->id;
+}
+
 void
 m_session_open(struct master *m, struct connection *c, const struct msg_open_session *msg)
 {
 	uint64_t id = msg->session != 0 ? msg->session : tree_session_by_nonce(m->tree, msg->nonce);
 	struct session *s = session_claim(m, c, id, msg->nonce);
 
+	acknowledge_end(m, c, msg);
 	if (msg->nonce.len != LIMIT_NONCE) {
 		m_connection_breach(m, c, "a session's nonce has 16 bytes");
 	} else if (c->session != NULL && c->session != s) {
@@ -171,6 +195,8 @@ m_session_open(struct master *m, struct connection *c, const struct msg_open_ses
 	} else if (c->opening) {
 		if (msg->session != 0 || memcmp(c->nonce, msg->nonce.data, LIMIT_NONCE) != 0)
 			m_connection_breach(m, c, "it is opening another session");
+	} else if (s != NULL && s->doomed != 0) {
+		refuse_doomed(m, c, s);
 	} else if (s != NULL) {
 		session_attach(m, s, c);
 	} else if (id != 0) {
@@ -232,8 +258,8 @@ m_session_created(struct master *m, const struct flight *f, const struct tree_an
 
 /* The connection stays, for the session that the client opens next; frames for the old one that are
  * still under way are ignored. */
-static void
-session_farewell(struct master *m, struct session *s)
+void
+m_session_farewell(struct master *m, struct session *s)
 {
 	struct connection *c = s->connection;
 	struct message last = {
@@ -255,7 +281,7 @@ m_session_ended(struct master *m, uint64_t id, enum session_end cause)
 	if (s == NULL)
 		return;
 	if (s->connection != NULL)
-		session_farewell(m, s);
+		m_session_farewell(m, s);
 	m_barrier_passed(m, s);
 	m_session_free(m, s);
 }

@@ -168,15 +168,21 @@ static const char *
 check_sessions(const struct tree *t)
 {
 	struct session *s;
+	struct holder *h;
 	struct kept *k;
 	size_t sessions_n = 0;
 
 	RB_FOREACH(s, sessions, (struct sessions *)&t->sessions) {
-		size_t kept_n = 0;
+		size_t kept_n = 0, holders_n = 0;
 
 		HOLDS(s->id > 0 && s->id < t->next_node && node_find(t, s->id) == NULL,
 		      "a session's number was given out, to it alone");
 		HOLDS(session_by_nonce(t, s->nonce) == s, "a session is found by its nonce");
+		HOLDS(RB_FIND(principals, (struct principals *)&t->principals, s) == s,
+		      "a session is found by its principal");
+		RB_FOREACH(h, session_holders, &s->holders)
+			holders_n++;
+		HOLDS(holders_n == s->holders_n, "a session's locks are as counted");
 		RB_FOREACH(k, session_kept, (struct session_kept *)&s->kept) {
 			HOLDS(k->number >= s->below, "results that have arrived are forgotten");
 			kept_n++;

@@ -113,12 +113,14 @@ struct kept {
 struct session {
 	RB_ENTRY(session) in_tree;  /* by id */
 	RB_ENTRY(session) by_nonce;
+	RB_ENTRY(session) by_principal; /* and by id */
 	uint64_t id;
 	struct bytes nonce, principal, host;
 	bool caching;
 	uint64_t below; /* replies to all numbers below this have arrived */
 	RB_HEAD(session_openers, opener) openers;
 	RB_HEAD(session_holders, holder) holders;
+	size_t holders_n;
 	RB_HEAD(session_directories, node) directories; /* whose creator it is */
 	RB_HEAD(session_kept, kept) kept;
 	size_t kept_n;
@@ -147,6 +149,7 @@ RB_HEAD(nodes, node);
 RB_HEAD(locks, lock);
 RB_HEAD(sessions, session);
 RB_HEAD(nonces, session);
+RB_HEAD(principals, session);
 RB_HEAD(changes, change);
 
 RB_PROTOTYPE(nodes, node, in_tree, )
@@ -160,6 +163,7 @@ RB_PROTOTYPE(lock_holders, holder, in_lock, )
 RB_PROTOTYPE(session_holders, holder, in_session, )
 RB_PROTOTYPE(sessions, session, in_tree, )
 RB_PROTOTYPE(nonces, session, by_nonce, )
+RB_PROTOTYPE(principals, session, by_principal, )
 RB_PROTOTYPE(session_kept, kept, in_session, )
 RB_PROTOTYPE(changes, change, in_tree, )
 
@@ -181,6 +185,7 @@ struct tree {
 	struct locks locks;
 	struct sessions sessions;
 	struct nonces nonces;
+	struct principals principals; /* the sessions again, by principal */
 	struct changes changes;
 	uint64_t saved; /* applied index in the last rows handed out */
 	TAILQ_HEAD(removed_list, removed) removed;

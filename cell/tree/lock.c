@@ -110,6 +110,7 @@ holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place)
 	h->place = place;
 	must(RB_INSERT(lock_holders, &l->holders, h) == NULL);
 	must(RB_INSERT(session_holders, &s->holders, h) == NULL);
+	s->holders_n++;
 	put_in_order(l, h);
 	l->holders_n++;
 	return h;
@@ -123,6 +124,7 @@ holder_remove(struct tree *t, struct holder *h)
 	changed_holder(t, l->node->number, h->session->id, h->owner);
 	RB_REMOVE(lock_holders, &l->holders, h);
 	RB_REMOVE(session_holders, &h->session->holders, h);
+	h->session->holders_n--;
 	TAILQ_REMOVE(&l->in_order, h, in_order);
 	free(h);
 	if (--l->holders_n == 0)

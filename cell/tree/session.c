@@ -15,8 +15,17 @@ compare_nonce(const struct session *a, const struct session *b)
 	return bytes_compare(a->nonce, b->nonce);
 }
 
+static int
+compare_principal(const struct session *a, const struct session *b)
+{
+	int by = bytes_compare(a->principal, b->principal);
+
+	return by != 0 ? by : compare_id(a, b);
+}
+
 RB_GENERATE(sessions, session, in_tree, compare_id)
 RB_GENERATE(nonces, session, by_nonce, compare_nonce)
+RB_GENERATE(principals, session, by_principal, compare_principal)
 
 struct session *
 session_find(const struct tree *t, uint64_t id)
@@ -46,6 +55,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->caching = from->caching;
 	must(RB_INSERT(sessions, &t->sessions, s) == NULL);
 	must(RB_INSERT(nonces, &t->nonces, s) == NULL);
+	must(RB_INSERT(principals, &t->principals, s) == NULL);
 	t->sessions_n++;
 	changed_session(t, s->id);
 	return s;
@@ -70,6 +80,7 @@ session_remove(struct tree *t, struct session *s)
 		results_drop(t, s, k);
 	RB_REMOVE(sessions, &t->sessions, s);
 	RB_REMOVE(nonces, &t->nonces, s);
+	RB_REMOVE(principals, &t->principals, s);
 	t->sessions_n--;
 	changed_session(t, s->id);
 	session_free(s);
@@ -177,6 +188,21 @@ tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s)
 	return found != NULL;
 }
 
+bool
+tree_session_of_after(const struct tree *t, struct bytes principal, uint64_t id,
+                      struct tree_session *s)
+{
+	struct session key = {.id = id + 1, .principal = principal}, *found;
+
+	if (id == UINT64_MAX)
+		return false;
+	found = RB_NFIND(principals, (struct principals *)&t->principals, &key);
+	if (found == NULL || !bytes_equal(found->principal, principal))
+		return false;
+	show(found, s);
+	return true;
+}
+
 uint64_t
 tree_session_by_nonce(const struct tree *t, struct bytes nonce)
 {
@@ -189,12 +215,6 @@ size_t
 tree_session_locks(const struct tree *t, uint64_t id)
 {
 	const struct session *s = session_find(t, id);
-	struct holder *h;
-	size_t n = 0;
 
-	if (s == NULL)
-		return 0;
-	RB_FOREACH(h, session_holders, (struct session_holders *)&s->holders)
-		n++;
-	return n;
+	return s == NULL ? 0 : s->holders_n;
 }

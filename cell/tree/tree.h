@@ -245,6 +245,9 @@ struct tree_session {
 /* The live session `id`, or the first one with an id greater than it; false when there is none. */
 bool tree_session(const struct tree *t, uint64_t id, struct tree_session *s);
 bool tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s);
+/* The first one of this principal with an id greater than `id`; the others cost nothing. */
+bool tree_session_of_after(const struct tree *t, struct bytes principal, uint64_t id,
+                           struct tree_session *s);
 /* How many locks it holds. */
 size_t tree_session_locks(const struct tree *t, uint64_t id);
 /* Was the session's request of this number decided before? */

@@ -726,6 +726,68 @@ test_destroy_session(void **state)
 	cell_free(cell);
 }
 
+/* A lock of the session goes to nobody while the session's client may believe to have it. */
+static void
+test_a_destroyed_session_is_told_first(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *a = cell_client(cell, false), *b = cell_client(cell, false);
+	uint64_t node = cell_file(a, "f");
+	const struct message ask = {.code = MSG_operate,
+	                            .operate = destroying(session_of(a), false)};
+
+	(void)state;
+	assert_int_equal(cell_await(a, cell_lock(a, node, LOCK_EXCLUSIVE, false), 50)->rc, RC_OK);
+	assert_int_equal(cell_await(b, cell_lock(b, node, LOCK_EXCLUSIVE, true), 50)->rc,
+	                 RC_QUEUED);
+	cell_say(cell_master(cell), "admin", &ask);
+	for (int i = 0; i < 100 && a->lost == 0; i++)
+		cell_pass_ms(cell, 1);
+	assert_int_equal(a->lost, 1);
+	assert_int_equal(b->grants_n, 0);
+	cell_pass_ms(cell, 100);
+	assert_int_equal(b->grants_n, 1);
+	cell_free(cell);
+}
+
+/* A client that can't be told has as long as leave to cache may last; its waiting acquire is given
+ * up at once, and when it is heard again it learns that the session is over. */
+static void
+test_a_destroyed_session_that_is_not_heard(void **state)
+{
+	struct cell *cell = cell_new(3);
+	struct cell_client *a = cell_client(cell, false), *b = cell_client(cell, false),
+			   *c = cell_client(cell, false);
+	uint64_t held = cell_file(a, "held"), wanted = cell_file(a, "wanted");
+	const struct message ask = {.code = MSG_operate,
+	                            .operate = destroying(session_of(a), false)};
+
+	(void)state;
+	assert_int_equal(cell_await(a, cell_lock(a, held, LOCK_EXCLUSIVE, false), 50)->rc, RC_OK);
+	assert_int_equal(cell_await(b, cell_lock(b, wanted, LOCK_EXCLUSIVE, false), 50)->rc, RC_OK);
+	assert_int_equal(cell_await(a, cell_lock(a, wanted, LOCK_EXCLUSIVE, true), 50)->rc,
+	                 RC_QUEUED);
+	assert_int_equal(cell_await(c, cell_lock(c, wanted, LOCK_EXCLUSIVE, true), 50)->rc,
+	                 RC_QUEUED);
+	assert_int_equal(cell_await(b, cell_lock(b, held, LOCK_EXCLUSIVE, true), 50)->rc,
+	                 RC_QUEUED);
+	cell_client_freeze(a);
+	cell_say(cell_master(cell), "admin", &ask);
+	assert_int_equal(cell_await(b, cell_unlock(b, wanted, 1), 50)->rc, RC_OK);
+	cell_pass_ms(cell, 50);
+	assert_int_equal(c->grants_n, 1);
+	cell_pass_ms(cell, CELL_CACHE_LEASE_MS - 100);
+	assert_int_equal(b->grants_n, 0);
+	assert_int_equal(cell->operator.frame.len, 0);
+	cell_pass_ms(cell, 300);
+	assert_int_equal(b->grants_n, 1);
+	assert_int_equal(cell->operator.m.operated.rc, RC_OK);
+	cell_client_thaw(a);
+	cell_pass_ms(cell, 100);
+	assert_int_equal(a->lost, 1);
+	cell_free(cell);
+}
+
 /* Under a new master it waits until the others have dropped what they cached. */
 static void
 test_destroy_behind_the_barrier(void **state)
@@ -741,7 +803,6 @@ test_destroy_behind_the_barrier(void **state)
 	cell_say(cell_await_master(cell), "admin", &ask);
 	cell_pass_ms(cell, CELL_CACHE_LEASE_MS - 2000);
 	assert_int_equal(cell->operator.frame.len, 0);
-	assert_int_equal(a->lost, 0);
 	cell_pass_ms(cell, 3000);
 	assert_true(cell->operator.frame.len > 0);
 	assert_int_equal(cell->operator.m.operated.rc, RC_OK);
@@ -817,6 +878,8 @@ main(void)
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_transfer),
 		cmocka_unit_test(test_destroy_session),
+		cmocka_unit_test(test_a_destroyed_session_is_told_first),
+		cmocka_unit_test(test_a_destroyed_session_that_is_not_heard),
 		cmocka_unit_test(test_destroy_behind_the_barrier),
 		cmocka_unit_test(test_list_sessions),
 	};

@@ -25,6 +25,41 @@ test_create_session(void **state)
 	assert_int_equal(run(f, 0, OP(create_session, .caching = 1)), RC_INVAL);
 }
 
+static void
+test_sessions_of_a_principal(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t mine[2], others = 0, first;
+	struct tree_session s = {0};
+
+	for (int i = 0; i < 4; i++) {
+		struct bytes principal = bytes_of(i % 2 == 0 ? "mallory" : "mallory2");
+		char nonce[2] = {(char)('a' + i), 0};
+
+		assert_int_equal(run(f, 0, OP(create_session, .nonce = bytes_of(nonce),
+		                              .principal = principal)),
+		                 RC_OK);
+		if (i % 2 == 0)
+			mine[i / 2] = f->answer.session.session;
+		else
+			others = f->answer.session.session;
+	}
+	assert_true(tree_session_of_after(f->tree, bytes_of("mallory"), 0, &s));
+	assert_int_equal(s.id, mine[0]);
+	first = s.id;
+	assert_true(tree_session_of_after(f->tree, bytes_of("mallory"), s.id, &s));
+	assert_int_equal(s.id, mine[1]);
+	assert_false(tree_session_of_after(f->tree, bytes_of("mallory"), s.id, &s));
+	assert_false(tree_session_of_after(f->tree, bytes_of("mallory"), UINT64_MAX, &s));
+	assert_true(tree_session_of_after(f->tree, bytes_of("mallory2"), first, &s));
+	assert_true(tree_session_of_after(f->tree, bytes_of("mallory2"), s.id, &s));
+	assert_int_equal(s.id, others);
+	assert_false(tree_session_of_after(f->tree, bytes_of("mall"), 0, &s));
+	assert_int_equal(end_session(f, mine[0], SESSION_CLOSED), RC_OK);
+	assert_true(tree_session_of_after(f->tree, bytes_of("mallory"), 0, &s));
+	assert_int_equal(s.id, mine[1]);
+}
+
 static enum rc
 end(struct fixture *f, uint64_t by, uint64_t session, enum session_end cause, uint64_t epoch,
     const char *nonce)
@@ -373,6 +408,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TREE_TEST(test_create_session),
+	    TREE_TEST(test_sessions_of_a_principal),
 	    TREE_TEST(test_who_may_end_a_session),
 	    TREE_TEST(test_an_ephemeral_file_goes_with_its_last_opener),
 	    TREE_TEST(test_an_ephemeral_file_goes_with_its_last_session),
