@@ -205,8 +205,8 @@ client_status(const struct client *c)
 	    .lease_end = c->lease_end,
 	    .grace_end = c->grace_end,
 	    .nonce = c->nonce,
-	    .in_flight = c->in_flight_n + c->express_n,
-	    .queued = c->queued_n,
+	    .in_flight = client_request_in_flight(c),
+	    .queued = client_request_queued(c),
 	};
 
 	memcpy(s.principal, c->principal, sizeof s.principal);

@@ -21,6 +21,10 @@
 /* What one acquire of this session is known by, for as long as the session lives. */
 struct lock_key { uint64_t node, owner, acquisition; };
 
+/* Requests of each kind have slots of their own: reads wait for no command, and what gives a lock
+ * back for neither. */
+enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
+
 enum request_origin {
 	REQUEST_CALLER, /* answered with its token */
 	REQUEST_WAIT,   /* a waiting acquire, presented again after a reconnect */
@@ -34,7 +38,8 @@ struct request {
 	uint64_t number;  /* 0 while it is in the queue */
 	uint64_t node;    /* 0: of none */
 	enum op_code code;
-	bool ordered, express;
+	bool ordered;
+	enum slot_kind slot;
 	bool given_up; /* an acquire whose cancel or release was asked for: never sent again */
 	struct lock_key key;    /* of acquire, release and cancel; else zeros */
 	struct acquire acquire; /* of an acquire */
@@ -112,8 +117,7 @@ struct client {
 	uint64_t next_number;
 	struct request_list in_flight; /* in the order of their numbers */
 	struct request_list queue;
-	size_t in_flight_n, express_n; /* the express ones have slots of their own */
-	size_t queued_n, express_queued_n;
+	size_t in_flight_n[SLOT_KINDS], queued_n[SLOT_KINDS];
 	/* Replies and grants, kept while the session is not SAFE, and until the step after the one
 	 * that answered them, because answers are views into it. */
 	struct buffer inbox;
@@ -183,6 +187,9 @@ void client_request_on_frame(struct client *c, struct bytes frame);
 void client_request_flush_inbox(struct client *c);
 void client_request_spend_inbox(struct client *c);
 bool client_request_idle(const struct client *c);
+/* How many are on their way, and how many wait for a slot. */
+size_t client_request_in_flight(const struct client *c);
+size_t client_request_queued(const struct client *c);
 /* Is a release or cancel of this acquire under way? */
 bool client_request_gives_up(const struct client *c, struct lock_key key);
 void client_request_fail_all(struct client *c, enum rc rc);

@@ -2,16 +2,27 @@
  * to the caller exactly once. The cell keeps results by number until `below` says that they
  * arrived. */
 #include <stdlib.h>
+#include <string.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
 enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of room that are worth keeping between steps */
 
-static bool
-is_express(enum op_code code)
+static const size_t slots[SLOT_KINDS] = {LIMIT_IN_FLIGHT, LIMIT_IN_FLIGHT, LIMIT_URGENT};
+
+static enum slot_kind
+slot_of(enum op_code code)
 {
-	return code == OP_release || code == OP_cancel;
+	if (wire_op_class(code) == OP_CLASS_READ)
+		return SLOT_READ;
+	return code == OP_release || code == OP_cancel ? SLOT_URGENT : SLOT_COMMAND;
+}
+
+static size_t
+sum(const size_t n[SLOT_KINDS])
+{
+	return n[SLOT_COMMAND] + n[SLOT_READ] + n[SLOT_URGENT];
 }
 
 static struct lock_key
@@ -47,7 +58,7 @@ request_new(enum request_origin origin, const struct op *op)
 	r->origin = origin;
 	r->code = op->code;
 	r->node = wire_op_node(op);
-	r->express = is_express(op->code);
+	r->slot = slot_of(op->code);
 	r->key = lock_key_of(op);
 	if (op->code == OP_acquire)
 		r->acquire = op->acquire.acquire;
@@ -99,10 +110,7 @@ request_launch(struct client *c, struct request *r)
 	must(c->session != 0 && c->connection == CONNECTION_OPEN);
 	r->number = c->next_number++;
 	TAILQ_INSERT_TAIL(&c->in_flight, r, entry);
-	if (r->express)
-		c->express_n++;
-	else
-		c->in_flight_n++;
+	c->in_flight_n[r->slot]++;
 	request_send(c, r);
 }
 
@@ -110,10 +118,7 @@ static void
 request_land(struct client *c, struct request *r)
 {
 	TAILQ_REMOVE(&c->in_flight, r, entry);
-	if (r->express)
-		c->express_n--;
-	else
-		c->in_flight_n--;
+	c->in_flight_n[r->slot]--;
 }
 
 /* The cell keeps results from the oldest unanswered request on: not without end. */
@@ -125,10 +130,28 @@ number_free(const struct client *c)
 	return oldest == NULL || c->next_number - oldest->number < LIMIT_NUMBERS;
 }
 
+static bool
+slot_free(const struct client *c, enum slot_kind kind)
+{
+	return c->in_flight_n[kind] < slots[kind] && number_free(c);
+}
+
 bool
 client_request_room(const struct client *c)
 {
-	return c->in_flight_n < LIMIT_IN_FLIGHT && number_free(c);
+	return slot_free(c, SLOT_COMMAND);
+}
+
+size_t
+client_request_in_flight(const struct client *c)
+{
+	return sum(c->in_flight_n);
+}
+
+size_t
+client_request_queued(const struct client *c)
+{
+	return sum(c->queued_n);
 }
 
 bool
@@ -215,7 +238,7 @@ client_request_submit(struct client *c, const struct client_event *event)
 		answer(c, event->token, RC_INVAL);
 		return;
 	}
-	if (c->queued_n >= LIMIT_QUEUED && !r->express) {
+	if (client_request_queued(c) >= LIMIT_QUEUED && r->slot != SLOT_URGENT) {
 		request_free(r);
 		answer(c, event->token, RC_BUSY);
 		return;
@@ -225,49 +248,79 @@ client_request_submit(struct client *c, const struct client_event *event)
 	if (r->code == OP_cancel || r->code == OP_release)
 		give_up(c, r->key);
 	TAILQ_INSERT_TAIL(&c->queue, r, entry);
-	c->queued_n++;
-	c->express_queued_n += r->express;
+	c->queued_n[r->slot]++;
 }
 
 static void
 dequeue(struct client *c, struct request *r)
 {
 	TAILQ_REMOVE(&c->queue, r, entry);
-	c->queued_n--;
-	c->express_queued_n -= r->express;
+	c->queued_n[r->slot]--;
 }
 
-/* What takes nothing and sets others free has slots of its own, but stays behind earlier requests
- * on the same node and behind an ordered one. */
+/* Does an earlier command on the same node wait? */
 static bool
-may_pass(struct client *c, const struct request *r)
+behind_command(struct client *c, const struct request *r)
 {
 	struct request *e;
 
-	if (!r->express || c->express_n >= LIMIT_URGENT || !number_free(c))
-		return false;
 	for (e = TAILQ_FIRST(&c->queue); e != r; e = TAILQ_NEXT(e, entry)) {
-		if (e->ordered || e->node == r->node)
-			return false;
+		if (e->node == r->node && e->slot != SLOT_READ)
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* What stays in the queue, of the part that was looked at. */
+struct stay {
+	bool command; /* one that is no read */
+	bool ordered;
+};
+
+/* A read passes commands, what gives a lock back those on other nodes; neither an ordered one. */
+static bool
+may_go(struct client *c, const struct request *r, const struct stay *stay)
+{
+	if (!slot_free(c, r->slot))
+		return false;
+	switch (r->slot) {
+	case SLOT_READ:
+		return !stay->ordered;
+	case SLOT_URGENT:
+		return !stay->ordered && (!stay->command || !behind_command(c, r));
+	default:
+		return !stay->command;
+	}
+}
+
+/* Can any of those behind go? `seen`: how many of each kind stay before. */
+static bool
+others_may_go(const struct client *c, const struct stay *stay, const size_t seen[SLOT_KINDS])
+{
+	for (enum slot_kind kind = 0; kind < SLOT_KINDS; kind++)
+		if (seen[kind] < c->queued_n[kind] && slot_free(c, kind) &&
+		    !(kind == SLOT_COMMAND ? stay->command : stay->ordered))
+			return true;
+	return false;
 }
 
 void
 client_request_pump(struct client *c)
 {
+	struct stay stay = {0};
+	size_t seen[SLOT_KINDS] = {0};
 	struct request *r, *next;
 
-	for (r = TAILQ_FIRST(&c->queue); r != NULL; r = next) {
-		bool first = r == TAILQ_FIRST(&c->queue);
-
+	for (r = TAILQ_FIRST(&c->queue); r != NULL && others_may_go(c, &stay, seen); r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if ((first && !r->express && client_request_room(c)) || may_pass(c, r)) {
+		if (may_go(c, r, &stay)) {
 			dequeue(c, r);
 			request_launch(c, r);
-		} else if (c->express_queued_n == 0) {
-			return;
+			continue;
 		}
+		seen[r->slot]++;
+		stay.command = stay.command || r->slot != SLOT_READ;
+		stay.ordered = stay.ordered || (r->ordered && r->slot != SLOT_READ);
 	}
 }
 
@@ -435,7 +488,8 @@ client_request_fail_all(struct client *c, enum rc rc)
 {
 	fail_list(c, &c->in_flight, rc);
 	fail_list(c, &c->queue, rc);
-	c->in_flight_n = c->express_n = c->queued_n = c->express_queued_n = 0;
+	memset(c->in_flight_n, 0, sizeof c->in_flight_n);
+	memset(c->queued_n, 0, sizeof c->queued_n);
 	c->inbox_spent = true;
 }
 

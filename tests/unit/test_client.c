@@ -365,6 +365,12 @@ test_sent_again_in_order(void **unused)
 	play_free(p);
 }
 
+static struct op
+touch(uint64_t node)
+{
+	return (struct op){.code = OP_set_mtime, .set_mtime = {.node = node, .now = 1}};
+}
+
 static void
 test_in_flight_is_bounded(void **unused)
 {
@@ -373,12 +379,12 @@ test_in_flight_is_bounded(void **unused)
 
 	(void)unused;
 	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT; i++)
-		request(p, i, get_attr(i));
-	request(p, 1000, get_attr(1000));
-	request(p, 1001, get_attr(1001));
+		request(p, i, touch(i));
+	request(p, 1000, touch(1000));
+	request(p, 1001, touch(1001));
 	assert_int_equal(p->sent_n, 0);
 	assert_int_equal(client_status(p->client).queued, 2);
-	/* A release goes past the queue, but not past a request on its own node. */
+	/* A release goes past the queue, but not past a command on its own node. */
 	request(p, 1002, release(1001, 1, 1));
 	assert_int_equal(p->sent_n, 0);
 	request(p, 1003, release(2000, 1, 2));
@@ -386,11 +392,75 @@ test_in_flight_is_bounded(void **unused)
 	assert_int_equal(p->sent[0].op.release.node, 2000);
 	reply(p, 1, RC_OK, &attr_result);
 	assert_int_equal(p->sent_n, 1);
-	assert_int_equal(p->sent[0].op.get_attr.node, 1000);
+	assert_int_equal(p->sent[0].op.set_mtime.node, 1000);
 	reply(p, 2, RC_OK, &attr_result);
 	assert_int_equal(p->sent_n, 2);
-	assert_int_equal(p->sent[0].op.get_attr.node, 1001);
+	assert_int_equal(p->sent[0].op.set_mtime.node, 1001);
 	assert_int_equal(p->sent[1].op.release.node, 1001);
+	play_free(p);
+}
+
+/* However many commands are under way or wait, a read goes, as long as there are not too many. */
+static void
+test_reads_have_slots_of_their_own(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+
+	(void)unused;
+	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT + 10; i++)
+		request(p, i, touch(1));
+	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT; i++) {
+		request(p, 1000 + i, get_attr(1));
+		assert_int_equal(p->sent_n, 1);
+	}
+	request(p, 2000, get_attr(1));
+	assert_int_equal(p->sent_n, 0);
+	assert_int_equal(client_status(p->client).queued, 11);
+	reply(p, LIMIT_IN_FLIGHT + 1, RC_OK, &attr_result);
+	assert_int_equal(p->sent_n, 1);
+	assert_int_equal(p->sent[0].op.code, OP_get_attr);
+	play_free(p);
+}
+
+static void
+test_urgent_requests_are_bounded(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+
+	(void)unused;
+	for (uint64_t i = 1; i <= LIMIT_URGENT; i++)
+		request(p, i, release(i, 1, 1));
+	request(p, 1000, release(1000, 1, 1));
+	assert_int_equal(p->sent_n, 0);
+	request(p, 1001, get_attr(1000));
+	assert_int_equal(p->sent_n, 1);
+	reply(p, 1, RC_OK, &(struct result){.kind = RESULT_none});
+	assert_int_equal(p->sent_n, 1);
+	assert_int_equal(p->sent[0].op.release.node, 1000);
+	play_free(p);
+}
+
+/* Numbers do not run away from the oldest request that is not answered. */
+static void
+test_numbers_have_a_window(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+
+	(void)unused;
+	request(p, 1, touch(1));
+	for (uint64_t i = 2; i <= LIMIT_NUMBERS; i++) {
+		request(p, i, get_attr(1));
+		reply(p, i, RC_OK, &attr_result);
+	}
+	request(p, 5000, get_attr(1));
+	request(p, 5001, release(1, 1, 1));
+	assert_int_equal(p->sent_n, 0);
+	reply(p, 1, RC_OK, &attr_result);
+	assert_int_equal(p->sent_n, 2);
+	assert_int_equal(p->sent[0].m.request.number, LIMIT_NUMBERS + 1);
 	play_free(p);
 }
 
@@ -399,17 +469,18 @@ test_ordered_holds_the_rest(void **unused)
 {
 	uint64_t sequence;
 	struct play *p = play_safe(&sequence);
-	struct op op = get_attr(1000);
+	struct op op = touch(1000);
 
 	(void)unused;
 	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT; i++)
-		request(p, i, get_attr(i));
+		request(p, i, touch(i));
 	step(p, (struct client_event){
 		    .kind = CLIENT_REQUEST, .token = 1000, .op = &op, .ordered = true});
 	request(p, 1001, release(2000, 1, 1));
+	request(p, 1002, get_attr(2000));
 	assert_int_equal(p->sent_n, 0);
 	reply(p, 1, RC_OK, &attr_result);
-	assert_int_equal(p->sent_n, 2);
+	assert_int_equal(p->sent_n, 3);
 	assert_int_equal(p->sent[0].m.request.ordered, 1);
 	play_free(p);
 }
@@ -566,6 +637,9 @@ main(void)
 	    cmocka_unit_test(test_numbers_and_below),
 	    cmocka_unit_test(test_sent_again_in_order),
 	    cmocka_unit_test(test_in_flight_is_bounded),
+	    cmocka_unit_test(test_reads_have_slots_of_their_own),
+	    cmocka_unit_test(test_urgent_requests_are_bounded),
+	    cmocka_unit_test(test_numbers_have_a_window),
 	    cmocka_unit_test(test_ordered_holds_the_rest),
 	    cmocka_unit_test(test_grant),
 	    cmocka_unit_test(test_waits_are_presented_again),
