@@ -15,7 +15,7 @@
 #include "cell/io/log.h"
 #include "cell/io/stream.h"
 
-enum { BACKLOG = 512, REFUSALS_EVERY_S = 1 };
+enum { BACKLOG = 512, PACE_QUIET_S = 10, PACE_MAX_S = 600 };
 
 static int
 by_id(const struct stream *a, const struct stream *b)
@@ -189,25 +189,41 @@ peer_name(const struct stream *s, char *to, size_t size)
 		uv_ip4_name((struct sockaddr_in *)&address, to, size);
 }
 
-/* One line a second: nobody can fill a disk by knocking. */
+bool
+pace_tells(struct pace *p, mono_t now, unsigned *held)
+{
+	const bool again = p->last.ns != 0 &&
+	                   mono_before(now, mono_add(p->last, span_s(PACE_QUIET_S)));
+
+	p->last = now;
+	if (again && mono_before(now, mono_add(p->told, p->pause))) {
+		p->held++;
+		return false;
+	}
+	p->pause = again ? (span_t){2 * p->pause.ns} : span_s(1);
+	if (p->pause.ns > span_s(PACE_MAX_S).ns)
+		p->pause = span_s(PACE_MAX_S);
+	p->told = now;
+	*held = p->held;
+	p->held = 0;
+	return true;
+}
+
+/* Nobody can fill a disk by knocking. */
 void
 net_refused(struct stream *s, const char *why)
 {
 	struct net *n = s->net;
-	mono_t now = clock_now();
 	char name[INET6_ADDRSTRLEN];
+	unsigned held;
 
-	n->refusals_n++;
-	if (n->stopping || mono_before(now, mono_add(n->refusal_at, span_s(REFUSALS_EVERY_S))))
+	if (n->stopping || !pace_tells(&n->refusals, clock_now(), &held))
 		return;
 	peer_name(s, name, sizeof name);
-	if (n->refusals_n > 1)
-		log_warn("a connection from %s is refused: %s (and %u more)", name, why,
-		         n->refusals_n - 1);
+	if (held > 0)
+		log_warn("a connection from %s is refused: %s (and %u more)", name, why, held);
 	else
 		log_warn("a connection from %s is refused: %s", name, why);
-	n->refusal_at = now;
-	n->refusals_n = 0;
 }
 
 static void
@@ -344,7 +360,6 @@ net_new(struct net **net, uv_loop_t *loop, const struct net_config *config)
 		n->config.patience = span_ms(NET_PATIENCE_MS);
 	n->plain = BUFFER(2 * READ_SIZE);
 	n->sealed = BUFFER(SIZE_MAX);
-	n->refusal_at = (mono_t){INT64_MIN / 2};
 	RB_INIT(&n->streams);
 	TAILQ_INIT(&n->timed);
 	TAILQ_INIT(&n->unsent);

@@ -1,7 +1,7 @@
 /* Connections over TCP, all of them through the secure channel (wire/channel.h), on one libuv loop:
  * whole frames in, whole frames out. Names nobody and decides nothing: whether a key is welcome is
  * for `opened` to say. Nothing of a connection reaches the user before its peer has proved its key;
- * who can't prove one is closed, with a line in the log (one a second at most).
+ * who can't prove one is closed, with a line in the log, but for most that come again and again.
  *
  * What is sent in one turn of the loop leaves at its end, as few records and one write. Every
  * callback may call everything here; none is called from within. */
@@ -13,6 +13,16 @@
 #include "cell/wire/channel.h"
 
 struct net;
+
+/* A message that may come again and again: the first is told, then one of 1, 2, 4 ... seconds, of
+ * 10 minutes in the end, until there was none for 10 seconds. */
+struct pace {
+	mono_t told, last;
+	span_t pause;
+	unsigned held; /* since `told` */
+};
+/* Is it to be told now? *held: how many were not, since the last one that was. */
+bool pace_tells(struct pace *p, mono_t now, unsigned *held);
 
 struct net_callbacks {
 	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by

@@ -68,8 +68,7 @@ struct net {
 	uint64_t turn;              /* of the loop */
 	mono_t turn_end;            /* clients that have had theirs wait for the next one */
 	bool turn_runs;             /* a client was read in it */
-	mono_t refusal_at;          /* when the log got the last one */
-	unsigned refusals_n;        /* since then */
+	struct pace refusals;       /* in the log */
 	struct buffer plain, sealed; /* of the call that runs */
 	uint8_t bytes[READ_SIZE];    /* what was read just now */
 	bool stopping;

@@ -56,7 +56,7 @@ case_another_cell() {
 	! mountpoint -q "$m"
 	mount_cell
 }
-# The log of the replica has one such line a second.
+# The log of the replica does not have each one.
 comes_from_another_cell() {
 	one_line 1 "it is of another cell" "$LSFS" \
 		-o "key=$work/other/admin.key" "$work/other/other.conf" "$m" &&

@@ -708,10 +708,33 @@ test_last_words_nobody_reads(void **unused)
 	free((void *)frame.data);
 }
 
+/* Somebody who comes every second is told of ten times in ten minutes; after a pause at once. */
+static void
+test_pace(void **unused)
+{
+	struct pace p = {.held = 0};
+	unsigned held = 0, told = 0, all = 0;
+	int64_t now = 1000;
+
+	(void)unused;
+	for (; now < 1600; now++) {
+		if (!pace_tells(&p, (mono_t){span_s(now).ns}, &held))
+			continue;
+		told++;
+		all += 1 + held;
+	}
+	assert_int_equal(told, 10);
+	assert_int_equal(all + p.held, 600);
+	assert_true(pace_tells(&p, (mono_t){span_s(now + 10).ns}, &held));
+	assert_int_equal(held, 600 - all);
+	assert_false(pace_tells(&p, (mono_t){span_s(now + 10).ns + 1}, &held));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pace),
 		cmocka_unit_test(test_frames_both_ways),
 		cmocka_unit_test(test_as_replica),
 		cmocka_unit_test(test_much),
