@@ -5,21 +5,38 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
+#include <unistd.h>
 #include "cell/io/stderr_log.h"
 #include "cell/io/system_log.h"
 
 static const char *program_name = "lsfs";
 static enum log_level highest = LEVEL_INFO;
 static bool to_system;
+static bool to_journal; /* it stands behind stderr: it knows who we are, and asks how grave it is */
 static atomic_ulong lost; /* lines that could not be written since the last one that could */
+
+/* As systemd.exec(5) says: stderr is the journal's if it still is what the variable names. */
+static bool
+is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
 
 void
 log_start(const char *program, enum log_level level)
 {
 	program_name = program;
 	highest = level;
+	to_journal = is_journal();
 }
 
 void
@@ -55,6 +72,15 @@ make_printable(char *text, size_t len)
 	}
 }
 
+static int
+put_prefix(char *line, size_t size, enum log_level level)
+{
+	int len = to_journal ? snprintf(line, size, "<%d>", system_level(level))
+	                     : snprintf(line, size, "%s: ", program_name);
+
+	return len < 0 || (size_t)len >= size ? 0 : len;
+}
+
 /* "PROGRAM: what: why" and the end of a line; the system's log adds both itself. */
 static bool __attribute__((format(printf, 2, 0)))
 put(enum log_level level, const char *format, va_list args)
@@ -62,9 +88,7 @@ put(enum log_level level, const char *format, va_list args)
 	char line[LOG_LINE_MAX];
 	int len, prefix;
 
-	prefix = snprintf(line, sizeof line - 1, "%s: ", program_name);
-	if (prefix < 0 || (size_t)prefix >= sizeof line - 1)
-		prefix = 0;
+	prefix = put_prefix(line, sizeof line - 1, level);
 	line[prefix] = '\0';
 	vsnprintf(line + prefix, sizeof line - 1 - (size_t)prefix, format, args);
 	len = (int)strlen(line);

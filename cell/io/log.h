@@ -1,4 +1,5 @@
-/* Messages for people, on stderr: "PROGRAM: what: why", one line each. */
+/* Messages for people, on stderr: "PROGRAM: what: why", one line each; where stderr is the
+ * journal's, "<PRIORITY>what: why" (sd-daemon(3)). */
 #ifndef LSFS_IO_LOG_H
 #define LSFS_IO_LOG_H
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
@@ -189,10 +190,41 @@ test_a_flood_is_cut(void **state)
 	close(fd);
 }
 
+/* The journal gets priorities, and adds our name itself; who only has its variable does not. */
+static void
+test_journal(void **state)
+{
+	char last[LOG_LINE_MAX], stream[64];
+	struct redirected r;
+	struct stat st;
+
+	(void)state;
+	redirect(&r, true);
+	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
+	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
+	         (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_start("test_log", LEVEL_INFO);
+	log_error("a: b");
+	assert_int_equal(drain(&r, last, sizeof last), 1);
+	assert_string_equal(last, "<3>a: b");
+	log_info("c");
+	assert_int_equal(drain(&r, last, sizeof last), 1);
+	assert_string_equal(last, "<6>c");
+	setenv("JOURNAL_STREAM", "1:1", 1);
+	log_start("test_log", LEVEL_INFO);
+	log_warn("d");
+	assert_int_equal(drain(&r, last, sizeof last), 1);
+	assert_string_equal(last, "test_log: d");
+	unsetenv("JOURNAL_STREAM");
+	restore(&r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_journal),
 		cmocka_unit_test(test_nobody_reads_a_pipe), /* before the system's log is chosen */
 		cmocka_unit_test(test_nobody_reads_a_socket),
 		cmocka_unit_test(test_nobody_reads),
