@@ -104,9 +104,13 @@ r_office_follow(struct replica *r)
 void
 r_office_epoch(struct replica *r, const struct tree_note *n)
 {
-	if (!r_is_master(r) || !ballot_equal(n->ballot, r->candidacy) ||
-	    !ballot_equal(n->ballot, px_master(r->px)))
+	if (!ballot_equal(n->ballot, px_master(r->px)))
 		return;
+	if (!r_is_master(r) || !ballot_equal(n->ballot, r->candidacy)) {
+		buffer_printf(&r->update->trace, "replica %u is master, of epoch %llu\n",
+		              n->ballot.replica, (unsigned long long)n->epoch);
+		return;
+	}
 	buffer_printf(&r->update->trace, "master of epoch %llu, ballot %llu.%u\n",
 	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
 	              n->ballot.replica);

@@ -50,7 +50,8 @@ await(const struct ctl *ctl, const struct operator *o, uint8_t before, uint8_t w
 	if (now == 0)
 		log_error("nobody is master after %d s", PATIENCE_S);
 	else
-		log_error("replica %u is master", now);
+		log_error("the mastership has not moved: replica %u is master; its log says why",
+		          now);
 	return CTL_FAILED;
 }
 
