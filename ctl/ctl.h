@@ -58,6 +58,8 @@ bool place_default(const char *cell, struct place *place);
 /* The record of the daemon that has (or had, if not *alive) this source mounted: a cell file, or
  * the data directory of a cell in one process. */
 bool place_find_by_source(const char *source, struct run_record *record, bool *alive);
+/* How many mounts there are of the cell of that name, dead ones, too; the record of one. */
+int place_find_by_cell(const char *cell, struct run_record *record, bool *alive);
 /* The record of the mount that `path` lies in, or of the cell's mount if `path` is NULL, or of the
  * only mount if both are NULL. False after a line that says why not. */
 bool place_find_mount(const char *path, const char *cell, struct run_record *record);

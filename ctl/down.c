@@ -72,6 +72,20 @@ take_down(const struct run_record *r, bool alive)
 	return rc;
 }
 
+/* One that was mounted from elsewhere, as by /etc/fstab from /etc/lsfs. */
+static int
+down_by_name(const char *cell)
+{
+	static struct run_record record;
+	bool alive;
+	int n = place_find_by_cell(cell, &record, &alive);
+
+	if (n <= 1)
+		return n == 0 ? CTL_OK : take_down(&record, alive);
+	log_error("%s: mounted more than once: unmount them one by one", cell);
+	return CTL_FAILED;
+}
+
 /* Of a cell in one process the data directory is mounted, else its cell file. */
 static int
 down_mount(const char *directory, const char *cell)
@@ -88,28 +102,34 @@ down_mount(const char *directory, const char *cell)
 }
 
 static int
+down_at(const char *directory, const char *cell)
+{
+	int lock = place_lock(directory), rc;
+
+	if (lock < 0)
+		return CTL_FAILED;
+	rc = down_mount(directory, cell);
+	if (rc == CTL_OK && !replicas_stop(directory))
+		rc = CTL_FAILED;
+	close(lock);
+	return rc;
+}
+
+/* A place that does not exist is down. */
+static int
 down(const char *directory, const char *cell)
 {
 	struct place place;
 	char canonical[PATH_MAX];
-	int lock, rc;
+	const bool by_name = !directory;
+	int rc = CTL_OK;
 
-	if (!directory) {
-		if (!place_default(cell, &place))
-			return CTL_FAILED;
-		directory = place.directory;
-	}
-	/* A place that does not exist is down. */
-	if (path_canonical(directory, canonical) < 0 || access(canonical, F_OK) < 0)
-		return CTL_OK;
-	lock = place_lock(canonical);
-	if (lock < 0)
+	if (by_name && !place_default(cell, &place))
 		return CTL_FAILED;
-	rc = down_mount(canonical, cell);
-	if (rc == CTL_OK && !replicas_stop(canonical))
-		rc = CTL_FAILED;
-	close(lock);
-	return rc;
+	if (path_canonical(by_name ? place.directory : directory, canonical) == 0 &&
+	    access(canonical, F_OK) == 0)
+		rc = down_at(canonical, cell);
+	return rc == CTL_OK && by_name ? down_by_name(cell) : rc;
 }
 
 static int

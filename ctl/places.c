@@ -87,6 +87,34 @@ place_find_by_source(const char *source, struct run_record *record, bool *alive)
 }
 
 static bool
+has_mount(const struct run_record *record)
+{
+	struct mountinfo info;
+
+	return mountinfo_at(record->mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
+}
+
+static bool
+match_cell(void *user, const struct run_record *record, bool alive)
+{
+	struct search *s = user;
+
+	if (!strcmp(record->cell, s->cell) && has_mount(record))
+		keep(s, record, alive);
+	return true;
+}
+
+int
+place_find_by_cell(const char *cell, struct run_record *record, bool *alive)
+{
+	struct search s = {.cell = cell, .found = record};
+
+	rundir_each(match_cell, &s);
+	*alive = s.alive;
+	return s.n;
+}
+
+static bool
 lies_in(const char *path, const char *directory)
 {
 	size_t n = strlen(directory);
@@ -98,12 +126,11 @@ static bool
 match_mount(void *user, const struct run_record *record, bool alive)
 {
 	struct search *s = user;
-	struct mountinfo info;
 
 	if (!alive || (s->path && !lies_in(s->path, record->mountpoint)) ||
 	    (s->cell && !s->path && strcmp(s->cell, record->cell)))
 		return true;
-	if (mountinfo_at(record->mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE))
+	if (has_mount(record))
 		keep(s, record, alive);
 	return true;
 }
@@ -115,6 +142,33 @@ place_mounted_cells(const char *cell, struct run_record *record)
 
 	rundir_each(match_mount, &s);
 	return s.sources;
+}
+
+/* The path lies in a mount that no lsfs of ours serves: tells of it. False: it lies in none. */
+static bool
+tell_of_mount(const char *path)
+{
+	static struct run_record record;
+	static struct mountinfo info;
+	char at[PATH_MAX], *slash;
+	bool alive;
+
+	snprintf(at, sizeof at, "%s", path);
+	while (!mountinfo_at(at, &info) || strcmp(info.type, MOUNTINFO_TYPE)) {
+		slash = strrchr(at, '/');
+		if (!slash || slash == at)
+			return false;
+		*slash = '\0';
+	}
+	if (info.user >= 0 && info.user != (long)geteuid())
+		log_error("%s: mounted by the user with id %ld: only that one can ask it", at,
+		          info.user);
+	else if (rundir_read(at, &record, &alive) && !alive)
+		log_error("%s: a dead mount: its lsfs was killed; mount it again, or take it off "
+		          "with umount", at);
+	else
+		log_error("%s: mounted, but no lsfs of this user and run directory serves it", at);
+	return true;
 }
 
 bool
@@ -132,7 +186,7 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 		log_error("%s: %s", path, strerror(-rc));
 	else if (s.n > 1)
 		log_error("several cells are mounted: name one, or its mount point");
-	else
+	else if (!path || !tell_of_mount(canonical))
 		log_error("%s: %s", path ? path : cell ? cell : "no cell", "not mounted");
 	return false;
 }

@@ -19,12 +19,25 @@ enum { STATUS_SIZE = 64 * 1024, USAGE_PATIENCE_S = 2 };
 
 /* ---- gathering, into one JSON object whose order is the printing order ---- */
 
+/* A name may look like a number, too: these stay texts. */
 static bool
-is_number(const char *text)
+is_name(const char *key)
 {
-	size_t n = strlen(text);
+	return !strcmp(key, "cell") || !strcmp(key, "principal") || !strcmp(key, "version");
+}
 
-	return n > 0 && n < 19 && strspn(text, "0123456789") == n;
+static json_t *
+value_of(const char *key, const char *text)
+{
+	const size_t n = strlen(text), digits = strspn(text, "0123456789");
+
+	if (is_name(key) || digits == 0 || n >= 19)
+		return json_string(text);
+	if (digits == n)
+		return json_integer(atoll(text));
+	if (text[digits] == '.' && digits + 1 + strspn(text + digits + 1, "0123456789") == n)
+		return json_real(strtod(text, NULL));
+	return json_string(text);
 }
 
 /* "key value" or "key: value" lines; numbers stay numbers. */
@@ -38,8 +51,7 @@ add_line(json_t *to, char *line)
 		return;
 	*value++ = '\0';
 	value += strspn(value, ": \t");
-	json_object_set_new(to, line, is_number(value) ? json_integer(atoll(value))
-	                                                : json_string(value));
+	json_object_set_new(to, line, value_of(line, value));
 }
 
 static bool
@@ -161,6 +173,8 @@ print_text(json_t *all)
 	json_object_foreach(all, key, value) {
 		if (json_is_integer(value))
 			printf("%-12s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
+		else if (json_is_real(value))
+			printf("%-12s %.3f\n", key, json_real_value(value));
 		else if (json_is_string(value))
 			printf("%-12s %s\n", key, json_string_value(value));
 		else if (json_is_null(value))

@@ -32,7 +32,7 @@ unescape(char *text)
 static bool
 line_parse(char *line, struct mountinfo *info)
 {
-	char *fields[5] = {NULL}, *tail = strstr(line, " - "), *type, *source;
+	char *fields[5] = {NULL}, *tail = strstr(line, " - "), *type, *source, *user;
 	int n = 0;
 
 	if (!tail)
@@ -43,10 +43,12 @@ line_parse(char *line, struct mountinfo *info)
 		fields[n++] = field;
 	type = strsep(&tail, " ");
 	source = strsep(&tail, " \n");
+	user = tail ? strstr(tail, "user_id=") : NULL;
 	if (n < 5 || !type || !source ||
 	    sscanf(fields[2], "%u:%u", &info->major, &info->minor) != 2)
 		return false;
 	info->id = atoi(fields[0]);
+	info->user = user ? atol(user + strlen("user_id=")) : -1;
 	info->whole = !strcmp(fields[3], "/");
 	unescape(fields[4]);
 	unescape(source);

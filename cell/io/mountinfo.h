@@ -14,6 +14,7 @@ struct mountinfo {
 	char path[PATH_MAX]; /* where it is mounted */
 	char type[64];       /* "fuse.lsfs" */
 	char source[PATH_MAX];
+	long user;           /* of a FUSE mount: whose it is; -1: it does not say */
 };
 
 /* The type of our mounts there. */

@@ -22,12 +22,41 @@ case_up_and_down() {
 case_status() {
 	up > /dev/null
 	"$LSCTL" status "$m" | grep -q master
-	"$LSCTL" status --json "$m" | python3 -c 'import json, sys; json.load(sys.stdin)'
+	"$LSCTL" status --json "$m" | python3 -c '
+import json, sys
+s = json.load(sys.stdin)
+assert isinstance(s["lease_left"], float) and isinstance(s["session"], int), s
+assert isinstance(s["version"], str) and s["state"] == "safe", s'
+	"$LSCTL" status "$m" | grep -qE '^lease_left +[0-9]+\.[0-9]{3}$'
 	down
 	local rc=0
 	"$LSCTL" status "$m" 2> "$work/err" || rc=$?
 	is $rc 1
 	is "$(wc -l < "$work/err")" 1
+}
+
+case_status_of_what_does_not_answer() {
+	up > /dev/null
+	mkdir "$m/sub"
+	daemon=$(daemon_of "$m")
+	kill -9 "$daemon"
+	wait_until "the daemon is dead" gone "$daemon"
+	one_line 1 "$m: a dead mount: its lsfs was killed" "$LSCTL" status "$m"
+	up > /dev/null
+	"$LSCTL" status "$m" | grep -q safe
+	down
+	cp -a /dev/fuse "$work/fuse"
+	chmod 666 "$work/fuse"
+	mount --bind "$work/fuse" /dev/fuse
+	chmod 711 "$work"
+	mkdir "$work/theirs" "$work/theirs/mnt"
+	chown -R 65534:65534 "$work/theirs"
+	limit 20 setpriv --reuid=65534 --regid=65534 --clear-groups env -u XDG_RUNTIME_DIR \
+		"$LSFS" --standalone "$work/theirs/data" "$work/theirs/mnt" || return 1
+	one_line 1 "$work/theirs/mnt: mounted by the user with id 65534" \
+		"$LSCTL" status "$work/theirs/mnt/f"
+	umount "$work/theirs/mnt"
+	umount -l /dev/fuse
 }
 
 case_lock() {

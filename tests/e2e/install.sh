@@ -90,7 +90,8 @@ case_fstab() {
 	unmount
 	limit 20 mount "$m"
 	is_there dc1
-	unmount
+	"$LSCTL" down dc1
+	! mountpoint -q "$m"
 }
 
 # The words of the command line stay as they were given, for ps and for who looks for them.
