@@ -242,9 +242,8 @@ trace_note(struct replica *r, const struct tree_note *n)
 
 	if (n->kind == TREE_SESSION_ENDED && n->cause == SESSION_EXPIRED)
 		buffer_printf(t, "session %llu expired\n", (unsigned long long)n->session);
-	else if (n->kind == TREE_DELAY_BEGAN)
-		buffer_printf(t, "lock of node %llu is delayed for %lld s\n",
-		              (unsigned long long)n->node, (long long)n->seconds);
+	else if (n->kind == TREE_DELAY_BEGAN && tree_path(r->tree, n->node, t))
+		buffer_printf(t, ": the lock is delayed for %lld s\n", (long long)n->seconds);
 }
 
 /* The digest of everything applied, and of some of what is stored: it goes to the master. */

@@ -2,10 +2,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cell/io/log.h"
 
-enum { EVERY_MS = 5000, LINES_MAX = 1000 }; /* some 1 us each, on the loop */
+enum {
+	EVERY_MS = 5000,
+	LINES_MAX = 1000,     /* some 1 us each, on the loop */
+	DESCRIPTORS_MAX = 64, /* that are looked at for the name */
+};
 
 /* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; one that waits has "->" behind the number. */
 bool
@@ -30,15 +36,65 @@ was_told(const struct local_locks *l, const struct local_lock *lock)
 	return false;
 }
 
+/* The number behind a name in one of a process's descriptors; 0: there is none. */
+static uint64_t
+info_field(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static bool
+is_of_lock(const struct local_locks *l, const struct local_lock *lock, int fd)
+{
+	char path[64], text[512];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%ld/fdinfo/%d", (long)lock->pid, fd);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	n = fread(text, 1, sizeof text - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	return info_field(text, "mnt_id:") == (uint64_t)l->mounted->id &&
+	       info_field(text, "ino:") == lock->ino;
+}
+
+/* As the process that locked it sees it: the kernel knows without asking us. */
+static void
+name_of(const struct local_locks *l, const struct local_lock *lock, char name[PATH_MAX])
+{
+	char path[64];
+	ssize_t n;
+
+	for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
+		if (!is_of_lock(l, lock, fd))
+			continue;
+		snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)lock->pid, fd);
+		n = readlink(path, name, PATH_MAX - 1);
+		name[n > 0 ? n : 0] = '\0';
+		if (n > 0)
+			return;
+	}
+	snprintf(name, PATH_MAX, "inode %" PRIu64 " of %.*s", lock->ino, PATH_MAX - 64,
+	         l->mounted->path);
+}
+
 static void
 tell(struct local_locks *l, const struct local_lock *lock)
 {
+	char name[PATH_MAX];
+
 	if (was_told(l, lock))
 		return;
 	l->told[l->told_n++ % LOCAL_LOCKS_REMEMBERED] = *lock;
-	log_warn("process %ld has locked directory %" PRIu64 " for this machine only: "
+	name_of(l, lock, name);
+	log_warn("%s: process %ld has locked the directory for this machine only: "
 	         "flock and fcntl on directories do not reach the cell "
-	         "(use the attribute user.ls.lock)", (long)lock->pid, lock->ino);
+	         "(use the attribute user.ls.lock)", name, (long)lock->pid);
 }
 
 static void

@@ -142,6 +142,19 @@ case_lock_needs_the_whole_mount() {
 	down
 }
 
+# The log names it by its path.
+case_a_directory_locked_for_this_machine_only() {
+	"$LSFS" -f --standalone "$data" "$m" 2> "$work/log-f" &
+	daemon=$!
+	wait_until "it is mounted" mountpoint -q "$m"
+	mkdir -p "$m/a/dir"
+	flock "$m/a/dir" sh -c 'exec tail -f "$1"' - "$work/log-f" > /dev/null &
+	wait_until "it says so" grep -q "lsfs: $m/a/dir: process $! has locked" "$work/log-f"
+	kill $! $(pgrep -P $!)
+	wait_until "nobody is there" limit 10 umount "$m"
+	wait_until "the daemon has left" gone "$daemon"
+}
+
 # A log of the system: what is sent to it is in $work/system.
 system_log() {
 	local device

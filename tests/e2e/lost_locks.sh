@@ -108,6 +108,7 @@ case_frozen_mount() {
 	lost undelayed
 	[ ! -e "$work/undelayed.pids.told" ]
 	wait_until "the next one has the lock" came frozen
+	grep -q "/frozen: the lock is delayed for 7 s" "$cell"/[123]/log
 	is "$(cat "$work/frozen.next")" 0
 	lost frozen
 	is "$(cat "$work/frozen.pids.told")" told
