@@ -15,7 +15,7 @@ learn_caller(const struct device *d, struct mount_event *event)
 	if (wants & WANTS_FATE)
 		event->fate = proc_fate(event->thread);
 	if (wants & WANTS_DESCRIPTORS)
-		event->descriptors = proc_has_open(event->thread, event->ino, &d->mounted);
+		event->descriptors = proc_descriptors(event->thread, event->ino, &d->mounted);
 }
 
 void

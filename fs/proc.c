@@ -151,25 +151,26 @@ descriptor_matches(pid_t pid, const char *text, uint64_t ino, const struct mount
 }
 
 int
-proc_has_open(pid_t pid, uint64_t ino, const struct mountinfo *ours)
+proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours)
 {
 	char path[64], text[512];
 	struct dirent *entry;
-	int seen = 0, found = 0;
+	int seen = 0, found = 0, match = 0;
 	DIR *d;
 
 	snprintf(path, sizeof path, "/proc/%ld/fdinfo", (long)pid);
 	d = pid > 0 ? opendir(path) : NULL;
 	if (!d)
 		return -1;
-	while (found == 0 && (entry = readdir(d))) {
+	while (match >= 0 && seen <= DESCRIPTORS_MAX && (entry = readdir(d))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		if (++seen > DESCRIPTORS_MAX)
-			found = -1;
-		else if (read_text(dirfd(d), entry->d_name, text, sizeof text))
-			found = descriptor_matches(pid, text, ino, ours);
+		if (++seen <= DESCRIPTORS_MAX &&
+		    read_text(dirfd(d), entry->d_name, text, sizeof text)) {
+			match = descriptor_matches(pid, text, ino, ours);
+			found += match > 0;
+		}
 	}
 	closedir(d);
-	return found;
+	return match < 0 || (found == 0 && seen > DESCRIPTORS_MAX) ? -1 : found;
 }

@@ -15,10 +15,11 @@ enum mount_fate proc_fate(pid_t pid);
 /* The same for a thread that has a signal: killed if one is pending that ends its process. */
 enum mount_fate proc_fate_at_signal(pid_t thread);
 
-/* Has the process a descriptor that is open on inode `ino` of the mount `ours`? 1, 0, or -1 if that
- * can't be told within about a millisecond: the loop waits meanwhile, and so does every other call.
- * The lowest 64 descriptors are looked at, where a shell has what it redirects. In a FLUSH the
+/* How many descriptors of the process are open on inode `ino` of the mount `ours`? -1 if that can't
+ * be told within about a millisecond: the loop waits meanwhile, and so does every other call. The
+ * lowest 64 descriptors are looked at, where a shell has what it redirects: if there are more, what
+ * is found among these is told, and none is no answer. In a FLUSH the
  * descriptor being closed is out already. */
-int proc_has_open(pid_t pid, uint64_t ino, const struct mountinfo *ours);
+int proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours);
 
 #endif

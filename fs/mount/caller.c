@@ -27,8 +27,7 @@ open_wants(struct mount *m, const struct mount_event *e)
 
 	if (!(e->flags & O_TRUNC))
 		return 0;
-	return i && handle_after(i, 0) ? WANTS_PROCESS | WANTS_DESCRIPTORS :
-	                                                 WANTS_PROCESS;
+	return WANTS_PROCESS | (i && handle_after(i, 0) ? WANTS_DESCRIPTORS : 0);
 }
 
 static unsigned

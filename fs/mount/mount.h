@@ -106,7 +106,7 @@ struct mount_event {
 	bool wait, whole;    /* whole: l_start 0, l_len 0 */
 	bool for_page;       /* READ: for the page cache, that is for a mapping or sendfile(2) */
 	enum mount_fate fate;
-	int descriptors;     /* has the caller others on the file? -1: unknown */
+	int descriptors;     /* of this file in the caller, besides the closing one; -1 unknown */
 	const struct client_answer *answer;
 	const struct client_grant *grant;
 };
