@@ -38,12 +38,18 @@ inode_get(struct mount *m, uint64_t ino)
 void
 inode_prune(struct mount *m, struct inode *i)
 {
-	if (i->refs || i->nlookup)
-		return;
-	must(TAILQ_EMPTY(&i->handles) && TAILQ_EMPTY(&i->locks));
-	version_set(m, &i->last, NULL);
-	RB_REMOVE(inode_numbers, &m->inodes, i);
-	free(i);
+	struct inode *target;
+
+	while (i && i->refs == 0 && i->nlookup == 0) {
+		must(TAILQ_EMPTY(&i->handles) && TAILQ_EMPTY(&i->locks));
+		target = i->moved_to ? inode_find(m, i->moved_to) : NULL;
+		version_set(m, &i->last, NULL);
+		RB_REMOVE(inode_numbers, &m->inodes, i);
+		free(i);
+		if (target)
+			target->refs--;
+		i = target;
+	}
 }
 
 void

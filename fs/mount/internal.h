@@ -118,7 +118,7 @@ struct inode {
 	RB_ENTRY(inode) by_number;
 	uint64_t ino;
 	uint64_t nlookup;    /* references of the kernel */
-	unsigned refs;       /* references of calls, handles and locks */
+	unsigned refs;       /* of calls, handles, locks, and inodes that were renamed to it */
 	struct attr attr;    /* its texts are empty */
 	uint64_t index;      /* of the log, from which attr is */
 	bool dead;           /* the node was deleted */

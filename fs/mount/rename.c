@@ -53,7 +53,7 @@ rename_move(struct mount *m, struct inode *from, struct inode *to)
 	struct handle *h, *more;
 
 	from->refs++;
-	to->refs++;
+	to->refs += 2; /* one while `from` is remembered */
 	from->moved_to = to->ino;
 	TAILQ_FOREACH_SAFE(h, &from->handles, of_inode, more) {
 		if (handle_locks(h))

@@ -279,6 +279,23 @@ test_rename_moves_handles(void **state)
 	assert_file(b, "t", "newer");
 }
 
+/* The kernel knows the file by its first number, however often it was renamed since. */
+static void
+test_rename_again_and_again(void **state)
+{
+	struct bench *b = *state;
+	struct file f = k_open(b, "a", O_RDWR | O_CREAT, SHELL);
+
+	for (int n = 0; n < 3; n++) {
+		assert_int_equal(k_rename(b, "a", "b"), 0);
+		assert_int_equal(k_rename(b, "b", "a"), 0);
+	}
+	assert_int_equal(k_stat(b, f.ino, SHELL).nlink, 1);
+	assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+	k_close(b, f, SHELL);
+	assert_file(b, "a", "x");
+}
+
 /* Where nothing is open no name has to be looked up for it. */
 static void
 test_rename_without_handles(void **state)
@@ -528,6 +545,7 @@ main(void)
 		TEST(test_paths_to_two_dead_nodes),
 		TEST(test_forget),
 		TEST(test_rename_moves_handles),
+		TEST(test_rename_again_and_again),
 		TEST(test_rename_without_handles),
 		TEST(test_rename_onto_itself),
 		TEST(test_rename_flags),
