@@ -183,7 +183,7 @@ call_is_patient(struct mount *m, uint64_t number)
 {
 	const struct call *c = call_find(m, number);
 
-	return c && cell_answers(m) && !waits_for_lock(c);
+	return c && (c->event.for_page || (cell_answers(m) && !waits_for_lock(c)));
 }
 
 static void
@@ -202,6 +202,8 @@ call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
 {
 	struct call *c = call_find(m, number);
 
+	if (c && c->event.for_page && fate != FATE_KILLED)
+		return; /* a mapping has no errno to tell: it would be SIGBUS */
 	if (c && (fate == FATE_KILLED || !call_is_patient(m, number)))
 		call_give_up(m, c);
 	else if (c && !c->interrupted)

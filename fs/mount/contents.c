@@ -25,14 +25,13 @@ contents_set(struct mount *m, struct handle *h, struct version *v)
 	h->renew = false;
 }
 
+/* What is appended goes behind what is there now, whatever the handle has read. */
 size_t
 contents_size(const struct handle *h)
 {
-	size_t base = h->base ? h->base->data.len : h->inode->attr.size;
-
 	if (h->edit == EDIT_WHOLE)
 		return h->edited.len;
-	return h->edit == EDIT_APPEND ? base + h->edited.len : base;
+	return h->inode->attr.size + (h->edit == EDIT_APPEND ? h->edited.len : 0);
 }
 
 /* ---- fetching ---- */
@@ -104,8 +103,9 @@ static void
 read_serve(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
+	size_t base = h->edit == EDIT_WHOLE ? 0 : h->base->data.len;
 
-	h->at_end = (uint64_t)c->event.offset >= contents_size(h);
+	h->at_end = (uint64_t)c->event.offset >= base + h->edited.len;
 	if (h->edit == EDIT_WHOLE)
 		call_data(m, c, bytes_slice(buffer_view(&h->edited), c->event.offset,
 		                            c->event.size));

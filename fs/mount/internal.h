@@ -272,7 +272,7 @@ int contents_learn(struct mount *m, struct call *c, const struct client_answer *
 void contents_drop(struct mount *m, struct handle *h);
 /* The node's version with its generation is the handle's snapshot now; `v` is counted for it. */
 void contents_set(struct mount *m, struct handle *h, struct version *v);
-/* What a read through the handle sees. */
+/* As stat shows it to the process that writes through the handle. */
 size_t contents_size(const struct handle *h);
 
 void buffer_write(struct mount *m, struct call *c);

@@ -234,6 +234,16 @@ case_mknod_of_a_file() {
 	P
 }
 
+# A random walk of one process; its seed repeats it.
+case_one_file_is_as_on_a_local_disk() {
+	local seed
+	mkdir "$work/disk"
+	for seed in 1 2 $RANDOM; do
+		limit 60 python3 "$(dirname "$script")/same_as_elsewhere.py" \
+			"$d" "$work/disk" $seed 300
+	done
+}
+
 # Its locks on byte ranges cannot be had: so it must be told to lock in another way.
 case_sqlite() {
 	local text='insert into t values(1); select count(*) from t'

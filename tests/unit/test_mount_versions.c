@@ -175,6 +175,35 @@ test_pages_outlive_the_session(void **state)
 	k_release(b, f);
 }
 
+/* A signal is no reason for it either, not even in jeopardy; death is. */
+static void
+test_pages_and_signals(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event read = {.kind = MOUNT_READ, .size = 4096, .for_page = true};
+	struct file f;
+	uint64_t first, second;
+
+	other_writes(b, "f", "one");
+	f = k_open(b, "f", O_RDONLY, SHELL);
+	b->hold = true;
+	read.ino = f.ino;
+	read.fh = f.fh;
+	first = bench_start(b, read);
+	second = bench_start(b, read);
+	bench_state(b, CLIENT_JEOPARDY);
+	bench_interrupt(b, first);
+	bench_kill(b, second);
+	bench_wait(b, 5000);
+	assert_false(bench_answered(b, first));
+	assert_int_equal(bench_reply(b, second)->error, EINTR);
+	bench_state(b, CLIENT_SAFE);
+	bench_answer_all(b);
+	assert_int_equal(bench_reply(b, first)->error, 0);
+	b->hold = false;
+	k_close(b, f, SHELL);
+}
+
 /* ---- deleted here ---- */
 
 /* Python's TemporaryFile, and every other program that unlinks what it goes on using. */
@@ -318,6 +347,7 @@ main(void)
 		TEST(test_pages_asked_for_at_once),
 		TEST(test_pages_of_a_renamed_file),
 		TEST(test_pages_outlive_the_session),
+		TEST(test_pages_and_signals),
 		TEST(test_deleted_file_is_written_on),
 		TEST(test_deleted_file_keeps_its_size_limit),
 		TEST(test_deleted_file_is_shared),
