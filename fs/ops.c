@@ -34,7 +34,7 @@ ops_call(fuse_req_t req, struct mount_event *event)
 
 /* An operation that is missing here would be answered ENOSYS, and the kernel then takes it out of
  * use for as long as the mount lives: right for what falls back to another way (lseek for holes,
- * copy_file_range, bmap, poll), wrong for all others. */
+ * bmap, poll), wrong for all others. */
 const struct fuse_lowlevel_ops ops_table = {
 	.init = device_on_init,
 	.lookup = op_lookup,
@@ -63,6 +63,7 @@ const struct fuse_lowlevel_ops ops_table = {
 	.releasedir = op_releasedir,
 	.fsyncdir = op_fsyncdir,
 	.fallocate = op_fallocate,
+	.copy_file_range = op_copy_file_range,
 	.ioctl = op_ioctl,
 	.flock = op_flock,
 	.setlk = op_setlk,

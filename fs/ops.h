@@ -56,6 +56,9 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file);
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *file);
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
                   struct fuse_file_info *file);
+void op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
+                        struct fuse_file_info *from_file, fuse_ino_t to, off_t to_offset,
+                        struct fuse_file_info *to_file, size_t size, int flags);
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg,
               struct fuse_file_info *file, unsigned flags, const void *in, size_t in_size,
               size_t out_size);

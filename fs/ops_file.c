@@ -112,6 +112,25 @@ op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t lengt
 	fuse_reply_err(req, EOPNOTSUPP);
 }
 
+/* Without this one, or at an error that says "not supported", the kernel copies through its page
+ * cache, which may show an older version: whatever a mapping shows. At EINVAL, cp and cat read and
+ * write instead. */
+void
+op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
+                   struct fuse_file_info *from_file, fuse_ino_t to, off_t to_offset,
+                   struct fuse_file_info *to_file, size_t size, int flags)
+{
+	(void)from;
+	(void)from_offset;
+	(void)from_file;
+	(void)to;
+	(void)to_offset;
+	(void)to_file;
+	(void)size;
+	(void)flags;
+	fuse_reply_err(req, EINVAL);
+}
+
 /* Tools probe with ioctls of other filesystems. */
 void
 op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,

@@ -430,6 +430,24 @@ case_mappings_show_one_committed_version() {
 	P
 }
 
+# Their copies in the kernel would go through the pages that the mapping holds on to.
+case_copies_are_not_of_what_a_mapping_shows() {
+	head -c 5000 /dev/zero | tr '\0' a > "$d/f"
+	python3 - "$d/f" <<-'P'
+		import mmap, os, subprocess, sys
+		path = sys.argv[1]
+		fd = os.open(path, os.O_RDONLY)
+		m = mmap.mmap(fd, 5000, mmap.MAP_PRIVATE, mmap.PROT_READ)
+		assert m[:] == b"a" * 5000
+		open(path, "w").write("b" * 5000)
+		subprocess.run(["cp", path, path + ".cp"], check=True)
+		subprocess.run(["sh", "-c", "cat $0 > $0.cat", path], check=True)
+		for copy in (".cp", ".cat"):
+		    assert open(path + copy).read() == "b" * 5000, copy
+		assert m[:] == b"a" * 5000
+	P
+}
+
 rss_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$daemon/status"; }
 
 case_many_readers_share_their_memory() {
