@@ -230,7 +230,6 @@ start_engine(struct lsfs *l)
 	};
 	struct client_config client = {
 		.host = host_name, .grace = span_s(o->grace_s), .drift_permille = 10,
-		.caching = true,
 	};
 	struct engine_output output = {
 		.reply = on_reply, .stale_inode = on_stale_inode, .forget_names = on_forget_names,

@@ -9,8 +9,10 @@
  * one: then it knows of the epoch, has dropped what it had cached in an earlier one, and has said
  * for which locks it waits, all of which it sends before.
  *
- * Meanwhile sessions read, release and cancel; who holds a lock may convert it, and a lock that was
- * free when the epoch began is there for everybody. */
+ * Meanwhile sessions read, release and cancel; who holds a lock may convert it. A lock that was
+ * free when the epoch began is there for everybody, unless it was freed so lately that its next
+ * holder may be among those who have to come back: since the last barrier that was waited for. So
+ * the log says when a barrier has fallen. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -71,16 +73,16 @@ m_barrier_raise(struct master *m)
 	struct barrier *b = &m->barrier;
 	struct session *s;
 
-	must(!b->stands && b->awaited_n == 0);
+	must(!b->stands && b->missing_n == 0);
 	b->end = mono_add(m->now, cache_lease(m));
 	RB_FOREACH(s, m_session_tree, &m->sessions)
 	{
-		if (!s->caching)
+		if (!s->awaited)
 			continue;
-		s->awaited = true;
-		b->awaited_n++;
+		s->missing = true;
+		b->missing_n++;
 	}
-	if (b->awaited_n == 0)
+	if (b->missing_n == 0)
 		return;
 	b->stands = true;
 	b->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_BARRIER};
@@ -96,8 +98,8 @@ m_barrier_clear(struct master *m)
 	if (b->stands)
 		m_alarm_off(m, &b->alarm);
 	forget_locks(b);
-	b->stands = false;
-	b->awaited_n = 0;
+	b->stands = b->unsettled = false;
+	b->missing_n = 0;
 }
 
 static void
@@ -106,19 +108,38 @@ fall(struct master *m)
 	struct session *s;
 
 	m_barrier_clear(m);
+	m->barrier.unsettled = true;
 	RB_FOREACH(s, m_session_tree, &m->sessions)
-	s->awaited = false;
+	{
+		s->missing = false;
+		m_awaited_idle(m, s);
+	}
 	m_queue_touch_all(m);
+}
+
+/* Behind the grants to those who came back, in the log: should the next master find the one and not
+ * the other, it waits once more. */
+void
+m_barrier_settle(struct master *m)
+{
+	struct op op = {.code = OP_settle_epoch, .settle_epoch = {.epoch = m->epoch}};
+
+	if (!m->barrier.unsettled)
+		return;
+	m->barrier.unsettled = false;
+	m_propose(m, 0, &op);
+	m_propose_flush(m);
 }
 
 void
 m_barrier_passed(struct master *m, struct session *s)
 {
-	if (!s->awaited)
+	if (!s->missing)
 		return;
-	s->awaited = false;
-	must(m->barrier.stands && m->barrier.awaited_n > 0);
-	if (--m->barrier.awaited_n == 0)
+	s->missing = false;
+	m_awaited_idle(m, s);
+	must(m->barrier.stands && m->barrier.missing_n > 0);
+	if (--m->barrier.missing_n == 0)
 		fall(m);
 }
 
@@ -126,8 +147,8 @@ void
 m_barrier_ring(struct master *m)
 {
 	must(m->barrier.stands && mono_reached(m->now, m->barrier.end));
-	buffer_printf(&m->u->trace, "%zu caching sessions have not come back\n",
-	              m->barrier.awaited_n);
+	buffer_printf(&m->u->trace, "%zu sessions that cache or wait have not come back\n",
+	              m->barrier.missing_n);
 	fall(m);
 }
 
@@ -138,7 +159,9 @@ m_barrier_keeps(const struct master *m, uint64_t node)
 {
 	struct kept_lock like = {.node = node};
 
-	return m->barrier.stands &&
+	if (!m->barrier.stands)
+		return false;
+	return tree_lock_claimed(m->tree, node) ||
 	       RB_FIND(kept_tree, (struct kept_tree *)&m->barrier.kept, &like) != NULL;
 }
 

@@ -65,6 +65,7 @@ m_delay_ring(struct master *m, uint64_t node)
 	op.delay_over = (struct op_delay_over){
 	    .node = node, .lock_generation = d->lock_generation, .began = d->began};
 	m_propose(m, 0, &op);
+	m_lock_delay_ends(m, node);
 	m_propose_flush(m);
 	m_delay_drop(m, node);
 }

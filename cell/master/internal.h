@@ -8,6 +8,7 @@
  *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
  *   waiters.c     the queues of locks, grants                delay.c     lock-delays
  *   ticket.c      places in queues that outlive masters      barrier.c   what a new one waits for
+ *   awaited.c     for whom a new one waits
  *   operate.c     what operators ask about sessions        room.c      what a full disk refuses
  *   lowered_lease.c   leases that were longer once
  */
@@ -19,7 +20,7 @@
 #include "cell/master/master.h"
 #include "cell/wire/codec.h"
 
-enum alarm_kind { ALARM_BARRIER, ALARM_SESSION, ALARM_DELAY, ALARM_SETTING };
+enum alarm_kind { ALARM_BARRIER, ALARM_SESSION, ALARM_DELAY, ALARM_SETTING, ALARM_IDLE };
 
 /* Something that is due at an instant. Sorted by (at, kind, id), so that equal instants ring in an
  * order that does not depend on addresses. */
@@ -110,8 +111,13 @@ struct session {
 	bool due;                /* nothing is waited for any more but the barrier */
 	TAILQ_ENTRY(session) due_entry;
 	mono_t heard; /* its last KeepAlive; {INT64_MIN}: none in this epoch */
-	bool caching;
-	bool awaited; /* by the barrier */
+	bool caching; /* it has asked for leave to */
+	bool awaited; /* its bit, when all that is proposed of it is applied; see awaited.c */
+	unsigned awaiting_n; /* changes of the bit in flight */
+	bool idle;           /* it has neither leave nor a waiter */
+	mono_t idle_since;
+	TAILQ_ENTRY(session) idle_entry;
+	bool missing; /* the barrier waits for it */
 	bool held;   /* a KeepAlive waits for its answer */
 	uint64_t held_sequence;
 	mono_t held_since, answer_at;
@@ -133,7 +139,8 @@ struct waiter {
 	TAILQ_ENTRY(waiter) of_session;
 	struct session *session;
 	struct queue *queue;
-	uint64_t number;        /* of its request */
+	uint64_t number;         /* of its request */
+	struct request *request; /* to be answered when the session's bit is raised; else NULL */
 	struct acquire acquire; /* with its ticket */
 	bool converting;        /* holds the lock shared and wants it exclusive: goes first */
 	bool granting;          /* its grant is in flight */
@@ -155,9 +162,10 @@ struct queue {
 /* See barrier.c. */
 struct barrier {
 	bool stands;
+	bool unsettled; /* it has fallen, and the log does not say so yet */
 	mono_t end; /* it falls then at the latest */
 	struct alarm alarm;
-	size_t awaited_n; /* sessions that have not come to this master yet */
+	size_t missing_n; /* sessions that have not come to this master yet */
 	RB_HEAD(kept_tree, kept_lock) kept;
 };
 
@@ -199,6 +207,8 @@ struct master {
 	struct name_tree waiters; /* of all queues, by (node, session, owner, acquisition) */
 	struct delay_tree delays;
 	struct barrier barrier;
+	TAILQ_HEAD(idle_list, session) idle; /* whose bits may be lowered, the longest idle first */
+	struct alarm idle_alarm;
 	TAILQ_HEAD(opens_list, connection) opens; /* that wait for the barrier */
 	struct alarm_tree alarms;
 	TAILQ_HEAD(flight_list, flight) flights;
@@ -354,11 +364,31 @@ void m_lock_release(struct master *m, struct session *s, struct request *r,
                     const struct op_release *op);
 void m_lock_cancel(struct master *m, struct session *s, struct request *r,
                    const struct op_cancel *op);
+void m_lock_end_session(struct master *m, struct session *s, struct request *r,
+                        const struct op_end_session *op);
+/* The entry that is put together ends the session, or the node's lock-delay: it carries the grants
+ * that follow. */
+void m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause);
+void m_lock_delay_ends(struct master *m, uint64_t node);
 /* A release or cancel arrived, perhaps not for the first time: nobody waits by this name any more.
  * Returns true when somebody did. */
 bool m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node,
                     uint64_t owner, uint64_t acquisition);
 void m_lock_forget_given_up(struct session *s, uint64_t below);
+
+/* Answers those that are queued and were not told, when the session's bit has been raised. */
+void m_lock_tell_queued(struct master *m, struct session *s);
+
+/* awaited.c */
+/* The session is about to be told of leave to cache, or of a ticket: is its bit raised? If not it
+ * is proposed, and m_lock_tell_queued called when it is. */
+bool m_awaited_raise(struct master *m, struct session *s);
+void m_awaited_landed(struct master *m, const struct flight *f);
+/* It may have neither any more. */
+void m_awaited_idle(struct master *m, struct session *s);
+void m_awaited_ring(struct master *m);
+/* The session goes. */
+void m_awaited_forget(struct master *m, struct session *s);
 
 /* waiters.c */
 struct queue *m_queue_find(struct master *m, uint64_t node);
@@ -370,13 +400,16 @@ bool m_queue_blocks(const struct queue *q, const struct acquire *a);
 bool m_queue_converting(const struct queue *q);
 struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                              uint64_t acquisition);
-/* False when the queue is full. */
-bool m_waiter_add(struct master *m, struct session *s, const struct request *r, bool converting);
+/* NULL when the queue is full. */
+struct waiter *m_waiter_add(struct master *m, struct session *s, const struct request *r,
+                            bool converting);
 void m_waiter_drop(struct master *m, struct waiter *w);
 /* Proposes the grants that the applied tree allows. */
 void m_queue_grant(struct master *m, struct queue *q);
-/* Proposes the grants that will be right when only `others` hold the lock, none exclusively. */
-void m_queue_grant_behind(struct master *m, struct queue *q, size_t others);
+/* Proposes the grants that will be right when only `others` hold the lock, none exclusively, and
+ * the session `gone` (NULL: none) has ended. */
+void m_queue_grant_behind(struct master *m, struct queue *q, size_t others,
+                          const struct session *gone);
 void m_queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer);
 /* The node is gone: everybody is told. */
 void m_queue_gone(struct master *m, uint64_t node);
@@ -395,6 +428,8 @@ void m_barrier_clear(struct master *m);
 void m_barrier_ring(struct master *m);
 /* The session has no cache from before this epoch any more. */
 void m_barrier_passed(struct master *m, struct session *s);
+/* At the end of each step: tells the log that it has fallen. */
+void m_barrier_settle(struct master *m);
 /* Must the request wait for the barrier? */
 bool m_barrier_holds(struct master *m, const struct session *s, const struct request *r);
 /* Is it a lock whose queue may not be complete yet? */

@@ -77,6 +77,7 @@ lease_expire(struct master *m, struct session *s)
 
 	must(m->lease && mono_reached(m->now, s->expiry) && !s->held);
 	m_propose(m, 0, &op)->session = s->id;
+	m_lock_session_ends(m, s->id, SESSION_EXPIRED);
 	m_propose_flush(m);
 	s->ending = true;
 	m_lease_arm(m, s);

@@ -100,6 +100,8 @@ m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t no
 		r->cancelled = true;
 	if (w == NULL)
 		return false;
+	if (w->request != NULL)
+		m_request_reply(m, s, w->request, RC_INTR, nothing);
 	m_waiter_drop(m, w);
 	return true;
 }
@@ -151,14 +153,32 @@ release_shared(struct master *m, struct session *s, const struct acquire *a)
 	    (struct op_release){.node = a->node, .owner = a->owner, .acquisition = acquisition};
 	m_propose(m, s->id, &op);
 	if (q->granting_n == 0)
-		m_queue_grant_behind(m, q, holders - 1);
+		m_queue_grant_behind(m, q, holders - 1, NULL);
 	m_propose_flush(m);
+}
+
+/* A session that waits is one for whom a new master waits: that is so before it knows its place. */
+void
+m_lock_tell_queued(struct master *m, struct session *s)
+{
+	struct waiter *w;
+
+	TAILQ_FOREACH(w, &s->waiters, of_session)
+	{
+		struct request *r = w->request;
+
+		if (r == NULL)
+			continue;
+		w->request = NULL;
+		reply_queued(m, s, r, w->acquire.ticket, w->converting ? LOCK_SHARED : LOCK_NONE);
+	}
 }
 
 static void
 enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode held)
 {
-	struct acquire a = r->acquire;
+	const struct acquire a = r->acquire;
+	struct waiter *w;
 	bool converting = held == LOCK_SHARED && a.mode == LOCK_EXCLUSIVE;
 
 	if (reply_waiting(m, s, r))
@@ -167,10 +187,13 @@ enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode h
 		release_shared(m, s, &a);
 		converting = false;
 	}
-	if (m_waiter_add(m, s, r, converting))
+	w = m_waiter_add(m, s, r, converting);
+	if (w == NULL)
+		m_request_reply(m, s, r, RC_FULL, nothing);
+	else if (m_awaited_raise(m, s))
 		reply_queued(m, s, r, a.ticket, converting ? held : LOCK_NONE);
 	else
-		m_request_reply(m, s, r, RC_FULL, nothing);
+		w->request = r;
 }
 
 void
@@ -276,38 +299,25 @@ m_lock_acquire(struct master *m, struct session *s, struct request *r)
 
 /* ---- release and cancel ---- */
 
-/* How many others will hold the lock when (session, owner) has let go; SIZE_MAX when it does not
- * hold it by this acquisition. */
-static size_t
-others_behind(struct master *m, const struct session *s, const struct op_release *op)
+/* The commands that free a lock carry the grants that follow from them in the same entry. When
+ * apply refuses one, because things were otherwise, the next one is an entry of its own. */
+static void
+grant_behind(struct master *m, uint64_t node, size_t left, const struct session *gone)
 {
-	struct acquire probe = {.node = op->node, .owner = op->owner, .mode = LOCK_EXCLUSIVE};
-	enum lock_mode held = LOCK_NONE;
-	struct result_acquired had;
+	struct queue *q = m_queue_find(m, node);
 
-	if (!tree_lock_held_by(m->tree, s->id, op->owner, op->acquisition, op->node, &had))
-		return SIZE_MAX;
-	tree_lock_probe(m->tree, s->id, &probe, &held);
-	must(held != LOCK_NONE);
-	if (held == LOCK_EXCLUSIVE)
-		return 0;
-	return m_read_holders(m, op->node, s->id, op->owner, NULL) - 1;
+	if (q != NULL && q->granting_n == 0 && left != SIZE_MAX)
+		m_queue_grant_behind(m, q, left, gone);
 }
 
 void
 m_lock_release(struct master *m, struct session *s, struct request *r, const struct op_release *op)
 {
-	struct queue *q;
-	size_t others;
+	const struct op_cancel named = {op->node, op->owner, op->acquisition};
 
 	m_lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition);
 	m_propose_request(m, s, r);
-	q = m_queue_find(m, op->node);
-	if (q != NULL && q->granting_n == 0) {
-		others = others_behind(m, s, op);
-		if (others != SIZE_MAX)
-			m_queue_grant_behind(m, q, others);
-	}
+	grant_behind(m, op->node, tree_lock_left(m->tree, s->id, &named, false), NULL);
 	m_propose_flush(m);
 }
 
@@ -317,10 +327,33 @@ m_lock_cancel(struct master *m, struct session *s, struct request *r, const stru
 	struct queue *q;
 
 	m_propose_request(m, s, r);
-	if (m_lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition)) {
-		q = m_queue_find(m, op->node);
-		if (q != NULL)
-			m_queue_grant(m, q);
-	}
+	if (!m_lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition))
+		grant_behind(m, op->node, tree_lock_left(m->tree, s->id, op, true), NULL);
+	else if ((q = m_queue_find(m, op->node)) != NULL)
+		m_queue_grant(m, q);
 	m_propose_flush(m);
+}
+
+void
+m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause)
+{
+	const struct session *gone = m_session_find(m, session);
+
+	for (uint64_t node = 0; tree_session_lock_after(m->tree, session, node, &node);)
+		grant_behind(m, node, tree_lock_left_by(m->tree, session, node, cause), gone);
+}
+
+void
+m_lock_end_session(struct master *m, struct session *s, struct request *r,
+                   const struct op_end_session *op)
+{
+	m_propose_request(m, s, r);
+	m_lock_session_ends(m, op->session, (enum session_end)op->cause);
+	m_propose_flush(m);
+}
+
+void
+m_lock_delay_ends(struct master *m, uint64_t node)
+{
+	grant_behind(m, node, tree_lock_left_by_delay(m->tree, node), NULL);
 }

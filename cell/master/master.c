@@ -23,6 +23,8 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->dirty);
 	TAILQ_INIT(&m->due);
 	TAILQ_INIT(&m->opens);
+	TAILQ_INIT(&m->idle);
+	m->idle_alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_IDLE};
 	m_lowered_init(m);
 	return m;
 }
@@ -104,7 +106,7 @@ run_queues(struct master *m)
 		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
 		q->dirty = false;
 		m_queue_grant(m, q);
-		m_propose_flush(m); /* fences are log indices: two locks never share an entry */
+		m_propose_flush(m);
 	}
 }
 
@@ -117,6 +119,7 @@ m_step_end(struct master *m)
 	}
 	m_request_run(m);
 	run_queues(m);
+	m_barrier_settle(m);
 	must(m->commands_n == 0);
 	m->deadline = m_alarm_next(m);
 	if (m_order_next(m) != NULL)
@@ -263,7 +266,9 @@ landed(struct master *m, const struct tree_answer *answer)
 	    answer->op == OP_set_setting)
 		return;
 	f = m_flight_land(m, answer->op);
-	if (answer->op == OP_grant)
+	if (answer->op == OP_await_session)
+		m_awaited_landed(m, f);
+	else if (answer->op == OP_grant)
 		m_queue_granted(m, f, answer);
 	else if (answer->op == OP_create_session)
 		m_session_created(m, f, answer);
@@ -320,6 +325,10 @@ ring(struct master *m, struct alarm *a)
 
 	if (a->kind == ALARM_BARRIER) {
 		m_barrier_ring(m);
+		return;
+	}
+	if (a->kind == ALARM_IDLE) {
+		m_awaited_ring(m);
 		return;
 	}
 	if (a->kind == ALARM_DELAY) {

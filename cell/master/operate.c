@@ -48,6 +48,7 @@ end_now(struct master *m, struct session *s, enum session_end cause)
 	};
 
 	m_propose(m, 0, &op)->session = s->id;
+	m_lock_session_ends(m, s->id, cause);
 	m_propose_flush(m);
 	s->ending = true;
 	m_lease_arm(m, s);

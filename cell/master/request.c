@@ -153,6 +153,8 @@ begin(struct master *m, struct session *s, struct request *r, const struct op *o
 		m_lock_release(m, s, r, &op->release);
 	} else if (op->code == OP_cancel) {
 		m_lock_cancel(m, s, r, &op->cancel);
+	} else if (op->code == OP_end_session) {
+		m_lock_end_session(m, s, r, &op->end_session);
 	} else {
 		m_propose_request(m, s, r);
 		m_propose_flush(m);

@@ -27,7 +27,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 	struct session *s = memory_zero(1, sizeof *s);
 
 	s->id = t->id;
-	s->caching = t->caching;
+	s->awaited = t->awaited;
 	s->promised = m->now;
 	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
 	TAILQ_INIT(&s->given_up_order);
@@ -43,6 +43,7 @@ m_session_forget_requests(struct master *m, struct session *s)
 {
 	while (!TAILQ_EMPTY(&s->waiters))
 		m_waiter_drop(m, TAILQ_FIRST(&s->waiters));
+	m_awaited_forget(m, s);
 	m_request_free_all(s);
 }
 
@@ -126,11 +127,13 @@ session_create(struct master *m, struct connection *c, const struct msg_open_ses
 	    .create_session = {.nonce = msg->nonce,
 	                       .principal = c->principal,
 	                       .host = msg->host,
-	                       .caching = msg->caching},
+	                       .awaited = msg->caching},
 	};
 
-	if (session_claim(m, c, msg->earlier, msg->earlier_nonce) != NULL)
+	if (session_claim(m, c, msg->earlier, msg->earlier_nonce) != NULL) {
 		m_propose(m, msg->earlier, &end)->session = msg->earlier;
+		m_lock_session_ends(m, msg->earlier, SESSION_EXPIRED);
+	}
 	m_propose(m, 0, &create)->connection = c->id;
 	m_propose_flush(m);
 	c->opening = true;
@@ -198,6 +201,9 @@ m_session_open(struct master *m, struct connection *c, const struct msg_open_ses
 	} else if (s != NULL && s->doomed != 0) {
 		refuse_doomed(m, c, s);
 	} else if (s != NULL) {
+		s->caching = msg->caching;
+		if (s->caching)
+			m_awaited_raise(m, s);
 		session_attach(m, s, c);
 	} else if (id != 0) {
 		opened(m, c, RC_NO_SESSION, 0);
@@ -240,8 +246,10 @@ m_session_created(struct master *m, const struct flight *f, const struct tree_an
 		must(wire_get_result(RESULT_session, answer->result, &result) == RC_OK);
 		must(tree_session(m->tree, result.session.session, &t));
 		s = m_session_find(m, t.id);
-		if (s == NULL)
+		if (s == NULL) {
 			s = m_session_record(m, &t);
+			s->caching = t.awaited;
+		}
 	}
 	if (c == NULL || !c->opening)
 		return;

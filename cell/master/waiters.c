@@ -141,7 +141,7 @@ m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
 	return RB_FIND(name_tree, &m->waiters, &like);
 }
 
-bool
+struct waiter *
 m_waiter_add(struct master *m, struct session *s, const struct request *r, bool converting)
 {
 	const struct acquire *a = &r->acquire;
@@ -150,7 +150,7 @@ m_waiter_add(struct master *m, struct session *s, const struct request *r, bool 
 
 	must(a->ticket.epoch != 0);
 	if (q->n >= LIMIT_WAITERS)
-		return false;
+		return NULL;
 	w = memory_zero(1, sizeof *w);
 	w->session = s;
 	w->queue = q;
@@ -161,17 +161,18 @@ m_waiter_add(struct master *m, struct session *s, const struct request *r, bool 
 	must(RB_INSERT(place_tree, &q->places, w) == NULL);
 	TAILQ_INSERT_TAIL(&s->waiters, w, of_session);
 	q->n++;
-	return true;
+	return w;
 }
 
 void
 m_waiter_drop(struct master *m, struct waiter *w)
 {
 	struct queue *q = w->queue;
+	struct session *s = w->session;
 
 	RB_REMOVE(name_tree, &m->waiters, w);
 	RB_REMOVE(place_tree, &q->places, w);
-	TAILQ_REMOVE(&w->session->waiters, w, of_session);
+	TAILQ_REMOVE(&s->waiters, w, of_session);
 	q->n--;
 	if (w->granting)
 		q->granting_n--;
@@ -180,6 +181,7 @@ m_waiter_drop(struct master *m, struct waiter *w)
 		queue_free(m, q);
 	else
 		m_queue_touch(m, q->node);
+	m_awaited_idle(m, s);
 }
 
 /* ---- grants ---- */
@@ -249,7 +251,8 @@ m_queue_grant(struct master *m, struct queue *q)
 }
 
 void
-m_queue_grant_behind(struct master *m, struct queue *q, size_t others)
+m_queue_grant_behind(struct master *m, struct queue *q, size_t others,
+                     const struct session *gone)
 {
 	struct waiter *w;
 	bool shared = others > 0;
@@ -257,6 +260,8 @@ m_queue_grant_behind(struct master *m, struct queue *q, size_t others)
 	must(q->granting_n == 0);
 	RB_FOREACH(w, place_tree, &q->places)
 	{
+		if (w->session == gone)
+			continue;
 		if (!w->converting && m_barrier_keeps(m, q->node))
 			return;
 		if (w->acquire.mode == LOCK_SHARED) {
@@ -301,6 +306,7 @@ m_queue_granted(struct master *m, const struct flight *f, const struct tree_answ
 	m_queue_touch(m, f->node);
 	if (w == NULL || !w->granting)
 		return;
+	must(w->request == NULL); /* the bit was proposed first */
 	if (answer->rc == RC_BUSY_LOCK) {
 		w->granting = false;
 		w->queue->granting_n--;
@@ -321,7 +327,10 @@ m_queue_gone(struct master *m, uint64_t node)
 	while ((q = m_queue_find(m, node)) != NULL) {
 		struct waiter *w = RB_MIN(place_tree, &q->places);
 
-		tell(m, w, RC_STALE, &nothing);
+		if (w->request != NULL)
+			m_request_reply(m, w->session, w->request, RC_STALE, (struct bytes){0});
+		else
+			tell(m, w, RC_STALE, &nothing);
 		m_waiter_drop(m, w);
 	}
 }

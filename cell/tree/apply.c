@@ -79,6 +79,10 @@ decide_for_master(struct turn *w, const struct op *op, struct result *r)
 	switch (op->code) {
 	case OP_begin_epoch:
 		return apply_begin_epoch(w, &op->begin_epoch);
+	case OP_settle_epoch:
+		return apply_settle_epoch(w, &op->settle_epoch);
+	case OP_await_session:
+		return apply_await_session(w, &op->await_session);
 	case OP_create_session:
 		return apply_create_session(w, &op->create_session, &r->session);
 	case OP_grant:

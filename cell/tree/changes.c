@@ -102,6 +102,7 @@ row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(meta, origin_round, t->origin.round);
 	NUMBER(meta, origin_replica, t->origin.replica);
 	NUMBER(meta, epoch, t->epoch);
+	NUMBER(meta, settled_epoch, t->settled_epoch);
 	NUMBER(meta, next_node, t->next_node);
 	NUMBER(meta, last_fence, t->last_fence);
 	NUMBER(meta, digest, t->digest);
@@ -133,6 +134,7 @@ row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
 	BYTES(nodes, acl_write, n->acl[ACL_WRITE]);
 	BYTES(nodes, acl_change, n->acl[ACL_CHANGE]);
 	NUMBER(nodes, lock_delay_s, n->lock_delay_s);
+	NUMBER(nodes, freed_epoch, n->freed_epoch);
 	BYTES(nodes, contents, n->contents);
 	return true;
 }
@@ -205,7 +207,7 @@ row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
 	BYTES(sessions, nonce, s->nonce);
 	BYTES(sessions, principal, s->principal);
 	BYTES(sessions, host, s->host);
-	NUMBER(sessions, caching, s->caching);
+	NUMBER(sessions, awaited, s->awaited);
 	NUMBER(sessions, below, s->below);
 	return true;
 }

@@ -48,6 +48,7 @@ static const char *
 check_place(const struct tree *t, const struct node *n)
 {
 	HOLDS(n->number < t->next_node, "a node's number was given out");
+	HOLDS(n->freed_epoch <= t->epoch, "a lock was freed in an epoch that has begun");
 	HOLDS(n->children_n == 0 || n->kind == NODE_DIRECTORY, "only directories have children");
 	HOLDS(n->children_n <= LIMIT_LISTING, "a listing is within its limit");
 	if (n->number == NODE_ROOT) {
@@ -83,6 +84,7 @@ check_nodes(const struct tree *t)
 	HOLDS(nodes_n == t->nodes_n && bytes == t->bytes, "nodes and bytes are as counted");
 	HOLDS(nodes_n == 0 || children_n == nodes_n - 1, "all nodes but the root are children");
 	HOLDS((nodes_n == 0) == (t->epoch == 0), "the first epoch makes the root");
+	HOLDS(t->settled_epoch <= t->epoch, "an epoch that is settled has begun");
 	HOLDS(nodes_n == 0 || node_find(t, NODE_ROOT) != NULL, "there is a root");
 	return NULL;
 }

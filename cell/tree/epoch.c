@@ -33,6 +33,16 @@ make_cell(struct turn *w)
 	make_acl_file(w, acl, "everyone", "*\n");
 }
 
+/* Whoever was queued under earlier masters has come to this one, or has lost its place. */
+enum rc
+apply_settle_epoch(struct turn *w, const struct op_settle_epoch *o)
+{
+	if (o->epoch != w->tree->epoch)
+		return RC_OLD_EPOCH;
+	w->tree->settled_epoch = o->epoch;
+	return RC_OK;
+}
+
 /* Not the ballot's round counts the epochs: two masters may have had the same round. */
 enum rc
 apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o)

@@ -45,6 +45,7 @@ struct node {
 	uint64_t children_n;
 	RB_HEAD(node_openers, opener) openers;
 	struct lock *lock; /* NULL: free, and no delay stands */
+	uint64_t freed_epoch; /* when it became so for the last time; 0: it never was otherwise */
 	RB_HEAD(removed_names, removed) removed;
 };
 
@@ -116,7 +117,7 @@ struct session {
 	RB_ENTRY(session) by_principal; /* and by id */
 	uint64_t id;
 	struct bytes nonce, principal, host;
-	bool caching;
+	bool awaited;   /* a new master waits for it: it may cache, or waits for a lock */
 	uint64_t below; /* replies to all numbers below this have arrived */
 	RB_HEAD(session_openers, opener) openers;
 	RB_HEAD(session_holders, holder) holders;
@@ -170,6 +171,7 @@ RB_PROTOTYPE(changes, change, in_tree, )
 struct tree {
 	char *cell;
 	uint64_t applied, epoch, digest;
+	uint64_t settled_epoch; /* the last one whose barrier has fallen */
 	struct ballot origin; /* of the entry applied last */
 	uint64_t next_node;  /* the next instance number or session id */
 	uint64_t last_fence;
@@ -367,9 +369,11 @@ enum rc apply_cancel(struct turn *w, const struct op_cancel *o);
 enum rc apply_set_lock_delay(struct turn *w, const struct op_set_lock_delay *o,
                              struct result_attr *r);
 enum rc apply_delay_over(struct turn *w, const struct op_delay_over *o);
+enum rc apply_await_session(struct turn *w, const struct op_await_session *o);
 enum rc apply_create_session(struct turn *w, const struct op_create_session *o,
                              struct result_session *r);
 enum rc apply_end_session(struct turn *w, const struct op_end_session *o);
+enum rc apply_settle_epoch(struct turn *w, const struct op_settle_epoch *o);
 enum rc apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o);
 enum rc apply_set_members(struct turn *w, const struct op_set_members *o);
 enum rc apply_check_digest(struct turn *w, const struct op_check_digest *o);

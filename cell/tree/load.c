@@ -23,6 +23,7 @@ load_meta(struct tree *t, const struct row *row)
 	t->origin.round = NUMBER(meta, origin_round);
 	t->origin.replica = (uint8_t)NUMBER(meta, origin_replica);
 	t->epoch = NUMBER(meta, epoch);
+	t->settled_epoch = NUMBER(meta, settled_epoch);
 	t->next_node = NUMBER(meta, next_node);
 	t->last_fence = NUMBER(meta, last_fence);
 	t->digest = NUMBER(meta, digest);
@@ -66,6 +67,7 @@ load_node(struct tree *t, const struct row *row)
 	n->acl_generation = NUMBER(nodes, acl_generation);
 	n->checksum = NUMBER(nodes, checksum);
 	n->lock_delay_s = SIGNED(nodes, lock_delay_s);
+	n->freed_epoch = NUMBER(nodes, freed_epoch);
 	n->name = bytes_copy(BYTES(nodes, name));
 	n->contents = bytes_copy(BYTES(nodes, contents));
 	node_set_acl(n, ACL_READ, BYTES(nodes, acl_read));
@@ -85,10 +87,10 @@ load_session(struct tree *t, const struct row *row)
 	    .nonce = BYTES(sessions, nonce),
 	    .principal = BYTES(sessions, principal),
 	    .host = BYTES(sessions, host),
-	    .caching = NUMBER(sessions, caching) != 0,
+	    .awaited = NUMBER(sessions, awaited) != 0,
 	};
 
-	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, caching) > 1 ||
+	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, awaited) > 1 ||
 	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST)
 		return RC_CORRUPT;
 	if (session_find(t, from.id) != NULL || session_by_nonce(t, from.nonce) != NULL)

@@ -64,6 +64,8 @@ lock_settle(struct tree *t, struct lock *l)
 		return;
 	RB_REMOVE(locks, &t->locks, l);
 	l->node->lock = NULL;
+	l->node->freed_epoch = t->epoch;
+	changed_node(t, l->node->number);
 	free(l);
 }
 
@@ -277,6 +279,19 @@ apply_acquire(struct turn *w, const struct acquire *a, struct result_acquired *r
 	return w->session == NULL ? RC_NO_SESSION : take(w, w->session, a, &fresh, r);
 }
 
+/* A grant that comes to nothing tells that there is a queue: whoever is next in it may be known to
+ * the master alone. */
+static void
+still_claimed(struct turn *w, uint64_t node)
+{
+	struct node *n = node_find(w->tree, node);
+
+	if (n == NULL || n->lock != NULL)
+		return;
+	n->freed_epoch = w->tree->epoch;
+	changed_node(w->tree, node);
+}
+
 enum rc
 apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
 {
@@ -285,9 +300,9 @@ apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
 	bool fresh;
 	enum rc rc;
 
-	if (s == NULL)
-		return RC_NO_SESSION;
-	rc = take(w, s, &o->acquire, &fresh, r);
+	rc = s == NULL ? RC_NO_SESSION : take(w, s, &o->acquire, &fresh, r);
+	if (rc != RC_OK)
+		still_claimed(w, o->acquire.node);
 	if (rc != RC_OK || !fresh)
 		return rc;
 	granted = note(w, TREE_GRANTED, o->acquire.node);
@@ -440,4 +455,69 @@ tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node)
 		return false;
 	*node = l->node->number;
 	return true;
+}
+
+bool
+tree_lock_claimed(const struct tree *t, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+
+	return n != NULL && n->freed_epoch >= t->settled_epoch && n->freed_epoch != 0 &&
+	       n->freed_epoch < t->epoch;
+}
+
+/* ---- what a command leaves of a lock ---- */
+
+size_t
+tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o, bool cancel)
+{
+	const struct node *n = node_find(t, o->node);
+	const struct holder *h = n == NULL ? NULL : holder_find(n->lock, session, o->owner);
+
+	if (h == NULL || h->acquisition != o->acquisition ||
+	    (cancel && h->earlier_mode == LOCK_EXCLUSIVE))
+		return SIZE_MAX;
+	return n->lock->holders_n - !(cancel && h->earlier_mode == LOCK_SHARED);
+}
+
+size_t
+tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node, enum session_end cause)
+{
+	const struct lock *l = node_find(t, node)->lock;
+	struct session of = {.id = session};
+	struct holder key = {.session = &of}, *h;
+	size_t left = l->holders_n;
+
+	h = RB_NFIND(lock_holders, (struct lock_holders *)&l->holders, &key);
+	for (; h != NULL && h->session->id == session; h = RB_NEXT(lock_holders, NULL, h)) {
+		if (cause == SESSION_EXPIRED && h->delay_s > 0)
+			return SIZE_MAX;
+		left--;
+	}
+	return left;
+}
+
+size_t
+tree_lock_left_by_delay(const struct tree *t, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+
+	return n == NULL || n->lock == NULL ? SIZE_MAX : n->lock->holders_n;
+}
+
+bool
+tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after, uint64_t *node)
+{
+	const struct session *s = session_find(t, session);
+	struct node beyond = {.number = after + 1};
+	struct lock of = {.node = &beyond};
+	struct holder key = {.lock = &of};
+	const struct holder *h;
+
+	if (s == NULL || after == UINT64_MAX)
+		return false;
+	h = RB_NFIND(session_holders, (struct session_holders *)&s->holders, &key);
+	if (h != NULL)
+		*node = h->lock->node->number;
+	return h != NULL;
 }

@@ -11,12 +11,13 @@
 
 #define ROWS_meta(C) /* one row, id 0 */                                                      \
 	C(i, id) C(i, applied) C(i, origin_round) C(i, origin_replica) C(i, epoch)                \
-	C(i, next_node) C(i, last_fence) C(i, digest) C(i, bytes)                                 \
+	C(i, settled_epoch) C(i, next_node) C(i, last_fence) C(i, digest) C(i, bytes)             \
 	C(i, members_version) C(i, slice)
 #define ROWS_nodes(C)                                                                         \
 	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, mtime_ns) \
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
-	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(b, contents)
+	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \
+	C(b, contents)
 #define ROWS_openers(C) C(i, node) C(i, session)
 #define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
 	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_generation) C(i, delay_s)             \
@@ -26,7 +27,7 @@
 	C(i, fence) C(i, delay_s) C(i, earlier_acquisition) C(i, earlier_mode)                    \
 	C(i, earlier_generation) C(i, earlier_fence) C(i, since_ns) C(i, pid) C(i, place)
 #define ROWS_sessions(C)                                                                      \
-	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, caching) C(i, below)
+	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, awaited) C(i, below)
 #define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
 #define ROWS_members(C) /* `since`: log index of the list that gave it its role */            \
 	C(i, id) C(i, role) C(t, address) C(b, public_key) C(i, since)
@@ -60,7 +61,7 @@ enum row_table {
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 
-enum { ROW_COLUMNS_MAX = 16 };
+enum { ROW_COLUMNS_MAX = 17 };
 
 struct row_value {
 	int64_t number;     /* kind i; counters above INT64_MAX keep their bit pattern */

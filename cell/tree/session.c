@@ -52,7 +52,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->nonce = bytes_copy(from->nonce);
 	s->principal = bytes_copy(from->principal);
 	s->host = bytes_copy(from->host);
-	s->caching = from->caching;
+	s->awaited = from->awaited;
 	must(RB_INSERT(sessions, &t->sessions, s) == NULL);
 	must(RB_INSERT(nonces, &t->nonces, s) == NULL);
 	must(RB_INSERT(principals, &t->principals, s) == NULL);
@@ -111,13 +111,25 @@ apply_create_session(struct turn *w, const struct op_create_session *o, struct r
 		if (w->tree->sessions_n >= LIMIT_SESSIONS)
 			return RC_FULL;
 		s = session_add(w->tree, &(struct tree_session){.id = w->tree->next_node++,
-		                                                .caching = o->caching,
+		                                                .awaited = o->awaited,
 		                                                .nonce = o->nonce,
 		                                                .principal = o->principal,
 		                                                .host = o->host});
 		note(w, TREE_SESSION_CREATED, 0)->session = s->id;
 	}
 	r->session = s->id;
+	return RC_OK;
+}
+
+enum rc
+apply_await_session(struct turn *w, const struct op_await_session *o)
+{
+	struct session *s = session_find(w->tree, o->session);
+
+	if (s == NULL)
+		return RC_NO_SESSION;
+	s->awaited = o->awaited;
+	changed_session(w->tree, s->id);
 	return RC_OK;
 }
 
@@ -158,7 +170,7 @@ show(const struct session *s, struct tree_session *to)
 {
 	*to = (struct tree_session){
 	    .id = s->id,
-	    .caching = s->caching,
+	    .awaited = s->awaited,
 	    .nonce = s->nonce,
 	    .principal = s->principal,
 	    .host = s->host,

@@ -158,6 +158,9 @@ struct tree_outcome {
  *   and every generation that there is (a lock's, too, that was never held) grow by `jump`;
  *   RC_RANGE when it is 0 or one of them would overflow. Every session ends as expired; lock-delays
  *   that stand go on. There is no list of members any more.
+ * - settle_epoch: nobody who was queued under an earlier master has a claim any more, if the epoch
+ *   is the one that it names; else RC_OLD_EPOCH.
+ * - await_session: the session's bit `awaited` is what the command says; RC_NO_SESSION.
  * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL;
  *   LIMIT_SESSIONS: RC_FULL. The session's number comes from the same counter as instance numbers.
  *
@@ -238,7 +241,7 @@ bool tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree
 
 struct tree_session {
 	uint64_t id;
-	bool caching;
+	bool awaited;
 	struct bytes nonce, principal, host; /* views into the tree */
 };
 
@@ -262,6 +265,22 @@ enum rc tree_lock_probe(const struct tree *t, uint64_t session, const struct acq
 /* Does (session, owner) hold it by this acquisition? Then *g is the answer that its grant had. */
 bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner,
                        uint64_t acquisition, uint64_t node, struct result_acquired *g);
+
+/* May somebody who was queued under an earlier master still have a claim to the lock, though it was
+ * free when this epoch began? It was freed since a master had waited for all who were queued. */
+bool tree_lock_claimed(const struct tree *t, uint64_t node);
+/* How many will hold the lock, none of them exclusively, when a command has been applied; SIZE_MAX:
+ * it frees nothing. A release, or cancel, by the session; */
+size_t tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o,
+                      bool cancel);
+/* the end of the session, which holds it; */
+size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
+                         enum session_end cause);
+/* the end of a delay. */
+size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
+/* The first node greater than `after` whose lock the session holds; false when there is none. */
+bool tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after,
+                             uint64_t *node);
 
 /* The first node greater than `after` whose lock is held or delayed; false when there is none. */
 bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);

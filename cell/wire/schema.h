@@ -224,7 +224,10 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)                                                                 \
-	F(u8, caching, 0)
+	F(u8, awaited, 0)
+#define WIRE_op_settle_epoch(F) F(u64, epoch, 0) /* all have come who were queued before it */
+#define WIRE_op_await_session(F) /* does a new master wait for it? */                    \
+	F(u64, session, 0) F(u8, awaited, 0)
 #define WIRE_op_grant(F) /* the queue's head gets the lock */                                 \
 	F(u64, session, 0)                                                                        \
 	F(acquire, acquire, 0)
@@ -276,7 +279,9 @@ enum { WIRE_MINOR = 0 };
 	M(69, check_digest, MASTER, none)                                                         \
 	M(70, restore, MASTER, none)                                                              \
 	M(71, set_setting, MASTER, none)                                                          \
-	M(72, settle_setting, MASTER, none)
+	M(72, settle_setting, MASTER, none)                                                        \
+	M(73, await_session, MASTER, none)                                                         \
+	M(74, settle_epoch, MASTER, none)
 
 /* ---- results: present in a reply when its code is RC_OK (acquired: with RC_QUEUED, too) ---- */
 
@@ -326,7 +331,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, session, 0)           /* 0: create one */                                          \
 	F(bytes, nonce, LIMIT_NONCE) /* of CreateSession, also to prove that it is ours */        \
 	F(text, host, LIMIT_HOST)                                                                 \
-	F(u8, caching, 0)                                                                         \
+	F(u8, caching, 0)          /* asks for leave to cache */                                  \
 	F(u64, epoch, 0)           /* the last one the client knows */                            \
 	F(u64, earlier, 0)         /* with session 0: end this one as expired first; 0: none */   \
 	F(bytes, earlier_nonce, LIMIT_NONCE)

@@ -16,6 +16,23 @@ goes_on() { writes_go_on 100; }
 
 case_up() { up grace=2,lock_delay=1; }
 
+# The master's machine is lost together with a mount's, which neither caches anything nor waits for
+# a lock: nobody waits for it, only for another master.
+case_a_lost_machine_costs_the_others_nothing() {
+	local old
+	old=$(master)
+	echo seen > "$m1/f"
+	is "$(cat "$m1/f")" seen
+	steadily "$m2"
+	isolate "r$old" c1
+	wait_until "another master" new_master "$old"
+	goes_on
+	heal
+	wait_until "all are in step" in_step_under_load
+	paused 4500
+	safe 1
+}
+
 # An operator's machine that does not reach the master says so, and not that there is none.
 case_only_the_operator_does_not_reach_the_master() {
 	local old

@@ -66,17 +66,15 @@ was_before(const struct sim *s, const struct record *waiter, uint64_t session,
 	       waiter->queued_at < asked(s, session, a);
 }
 
-/* A lock that an epoch finds held is given to nobody until those who may cache had time to come and
- * say that they wait. */
+/* Who was queued under an earlier master has time to come to the new one and say so. */
 static bool
-has_time_left(const struct sim *s, const struct item *it, const struct record *waiter)
+has_time_left(const struct sim *s, const struct record *waiter)
 {
 	const struct settings settings = sim_settings(s);
 	int64_t lease_ms = (int64_t)settings_value(&settings, SETTING_cache_lease);
 
-	return sim_leases_hold(s) && it->kept && waiter->queued_epoch < s->model.epoch &&
+	return sim_leases_hold(s) && waiter->queued_epoch < s->model.epoch &&
 	       waiter->queued_at < s->model.epoch_from &&
-	       model_caching(&s->model, waiter->session) &&
 	       s->now - s->model.epoch_from < lease_ms * MS / 100 * 98;
 }
 
@@ -97,7 +95,7 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 			continue;
 		if (r->session == session && w->owner == a->owner)
 			continue;
-		if (!was_before(s, r, session, a) && !has_time_left(s, it, r))
+		if (!was_before(s, r, session, a) && !has_time_left(s, r))
 			continue;
 		if (a->ticket.epoch != 0 && ticket_order(&a->ticket, &r->ticket) <= 0)
 			continue;

@@ -144,14 +144,6 @@ model_alive(const struct model *m, uint64_t session)
 	return s != NULL && s->alive;
 }
 
-bool
-model_caching(const struct model *m, uint64_t session)
-{
-	const struct model_session *s = session_of((struct model *)m, session);
-
-	return s != NULL && s->caching;
-}
-
 static void
 begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 {
@@ -160,9 +152,6 @@ begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 	m->epoch++;
 	m->epoch_from = s->now;
 	members_first(s, op->members);
-	for (size_t i = 0; i < m->items_n; i++)
-		m->items[i]->kept =
-		    m->items[i]->holders_n > 0 || m->items[i]->delay_mode != LOCK_NONE;
 }
 
 static void
@@ -179,7 +168,6 @@ create_session(struct model *m, const struct op_create_session *op)
 	s = &m->sessions[m->sessions_n++];
 	s->id = m->next++;
 	s->alive = true;
-	s->caching = op->caching;
 	memcpy(s->nonce, op->nonce.data, LIMIT_NONCE);
 }
 
@@ -523,6 +511,9 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_begin_epoch:
 		begin_epoch(s, &op->begin_epoch);
 		return;
+	case OP_await_session:
+	case OP_settle_epoch:
+		return; /* nothing that a client sees, but for whom a new master waits */
 	case OP_create_session:
 		create_session(&s->model, &op->create_session);
 		return;

@@ -652,7 +652,6 @@ struct item { /* a node of the model */
 	enum lock_mode delay_mode; /* 0: no delay */
 	uint64_t delay_began, delay_generation;
 	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
-	bool kept; /* held or delayed when the epoch began */
 	uint64_t lock_changed, mtime_changed; /* indices */
 	int64_t mtime_ns;
 	int64_t lock_delay_s;  /* set on the node; -1: not */
@@ -665,7 +664,7 @@ struct name_change {
 
 struct model_session {
 	uint64_t id;
-	bool alive, caching;
+	bool alive;
 	uint8_t nonce[LIMIT_NONCE];
 };
 
@@ -691,7 +690,6 @@ void model_apply(struct sim *s, uint64_t index, struct bytes payload);
 struct item *model_item(struct model *m, uint64_t node);
 struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
 bool model_alive(const struct model *m, uint64_t session);
-bool model_caching(const struct model *m, uint64_t session);
 void model_delete(struct sim *s, struct item *it, uint64_t index);
 
 /* ---- members.c ---- */

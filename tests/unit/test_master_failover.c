@@ -132,7 +132,7 @@ test_waits_for_a_silent_cache(void **state)
 	assert_null(lab_reply(&a, number));
 	lab_pass_ms(lab, 50);
 	assert_int_equal(answer(&a, number), RC_OK);
-	assert_true(lab_traced(lab, "1 caching sessions have not come back"));
+	assert_true(lab_traced(lab, "1 sessions that cache or wait have not come back"));
 	assert_int_equal(answer(&a, send_set(&a, node)), RC_OK);
 	assert_true(lives(lab, &silent));
 	lab_free(lab);
@@ -515,6 +515,212 @@ test_delay_runs_in_full(void **state)
 	lab_free(lab);
 }
 
+/* ---- for whom it waits ---- */
+
+/* It was a machine that neither caches nor waits: the others write at once. */
+static void
+test_a_lost_machine_without_waiters(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), lost = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+
+	(void)state;
+	assert_int_equal(lab_lock(&lost, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	lab_restart(lab);
+	back(&a);
+	assert_int_equal(answer(&a, send_set(&a, node)), RC_OK);
+	assert_true(lives(lab, &lost));
+	lab_free(lab);
+}
+
+static void
+test_a_lost_machine_with_a_waiter(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), lost = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_lock(&lost, node, 2, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_restart(lab);
+	back(&a);
+	lab_unlock(&a, node, 1, 1);
+	number = send_lock(&a, node, 3, true);
+	assert_int_equal(answer(&a, number), RC_QUEUED);
+	lab_pass_ms(lab, CACHE_OVER_MS - 100);
+	assert_int_equal(lab_granted(&a), 0);
+	lab_pass_ms(lab, 100);
+	assert_int_equal(lab_granted(&a), 3);
+	lab_free(lab);
+}
+
+static bool
+awaited(const struct lab *lab, const struct lab_client *c)
+{
+	struct tree_session t;
+
+	assert_true(tree_session(replica_tree(lab->replica), c->session, &t));
+	return t.awaited;
+}
+
+/* The session's bit stands before it is told its place. */
+static void
+test_no_ticket_before_the_bit(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	lab->slow_disk = true;
+	number = send_lock(&b, node, 2, true);
+	assert_null(lab_reply(&b, number));
+	lab_persist(lab);
+	assert_true(awaited(lab, &b));
+	assert_int_equal(answer(&b, number), RC_QUEUED);
+	number = send_lock(&b, node, 3, true); /* now that it stands */
+	assert_int_equal(answer(&b, number), RC_QUEUED);
+	lab_free(lab);
+}
+
+/* Given up, or without its node, before it was told that it waits. */
+static void
+test_a_place_that_is_lost_before_it_is_told(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2), c = lab_open(lab, 3);
+	uint64_t node = lab_file(&a, "f"), given_up, without;
+	struct op gone = lab_delete("f"), cancel = lab_cancel(node, 2, 1);
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	lab->slow_disk = true;
+	lab_send_op(&a, &gone);
+	given_up = send_lock(&b, node, 2, true);
+	without = send_lock(&c, node, 3, true);
+	lab_send_op(&b, &cancel);
+	assert_int_equal(answer(&b, given_up), RC_INTR);
+	lab_persist(lab);
+	assert_int_equal(answer(&c, without), RC_STALE);
+	assert_null(lab_take(&c, MSG_granted));
+	lab_free(lab);
+}
+
+static void
+stay_ms(struct lab *lab, struct lab_client *a, struct lab_client *b, int64_t ms)
+{
+	for (; ms > 0; ms -= 3000) {
+		lab_send_keepalive(a);
+		lab_send_keepalive(b);
+		lab_pass_ms(lab, 3000);
+	}
+}
+
+/* Long after the last wait the bits are lowered, many in an entry, and raised again when needed. */
+static void
+test_bits_are_lowered(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	uint64_t node = lab_file(&a, "f");
+	size_t entries;
+
+	(void)state;
+	assert_int_equal(lab_lock(&a, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_lock(&b, node, 2, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_unlock(&a, node, 1, 1);
+	assert_int_equal(lab_granted(&b), 2);
+	assert_int_equal(lab_lock(&a, node, 3, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_give_up(&a, node, 3, 2);
+	stay_ms(lab, &a, &b, 54000);
+	assert_true(awaited(lab, &a) && awaited(lab, &b));
+	entries = lab->entries;
+	stay_ms(lab, &a, &b, 12000);
+	assert_false(awaited(lab, &a) || awaited(lab, &b));
+	assert_int_equal(lab->entries, entries + 1);
+	assert_int_equal(lab_lock(&a, node, 4, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	assert_true(awaited(lab, &a));
+	lab_restart(lab);
+	back(&b);
+	lab_unlock(&b, node, 2, 1);
+	assert_int_equal(answer(&b, send_lock(&b, node, 5, true)), RC_QUEUED);
+	assert_int_equal(lab_granted(&b), 0);
+	lab_free(lab);
+}
+
+/* ---- locks that were freed by the last master ---- */
+
+/* The lock is free when the epoch begins, and somebody waits for it: the grant came to nothing,
+ * since its session had ended, and the next one was lost with the master. */
+static void
+free_with_a_waiter(struct lab *lab, struct lab_client *holder, struct lab_client *waiter,
+                   uint64_t node, struct op *again)
+{
+	struct lab_client ended = lab_open(lab, 9);
+	struct op end = {.code = OP_end_session}, let_go = lab_release(node, 1, 1);
+	struct result result;
+	struct result_acquired g;
+
+	end.end_session =
+	    (struct op_end_session){.session = ended.session, .cause = SESSION_CLOSED};
+	*again = lab_acquire(node, 7, ++waiter->acquisition, LOCK_EXCLUSIVE, true);
+	assert_int_equal(lab_lock(holder, node, 1, LOCK_EXCLUSIVE, true), RC_OK);
+	assert_int_equal(lab_lock(&ended, node, 1, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	assert_int_equal(lab_call(waiter, again, &result), RC_QUEUED);
+	again->acquire.acquire.ticket = result.acquired.ticket;
+	lab->slow_disk = true;
+	lab_send_op(&ended, &end);
+	lab_send_op(holder, &let_go);
+	lab_step(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = lab->ticket});
+	lab->slow_disk = false;
+	assert_false(tree_lock_held_by(replica_tree(lab->replica), waiter->session, 7,
+	                               waiter->acquisition, node, &g));
+}
+
+static void
+waiter_comes_back(int masters)
+{
+	struct lab *lab = lab_new();
+	struct lab_client holder = lab_open(lab, 1), waiter = lab_open(lab, 2), other;
+	uint64_t node = lab_file(&holder, "f");
+	struct op again;
+
+	other = lab_open(lab, 3);
+	free_with_a_waiter(lab, &holder, &waiter, node, &again);
+	for (int i = 0; i < masters; i++) {
+		lab_restart(lab);
+		back(&other);
+		assert_int_equal(lab_lock(&other, node, 8, LOCK_EXCLUSIVE, true), RC_QUEUED);
+		assert_int_equal(lab_granted(&other), 0);
+		lab_give_up(&other, node, 8, other.acquisition);
+	}
+	assert_int_equal(lab_lock(&other, node, 9, LOCK_EXCLUSIVE, true), RC_QUEUED);
+	lab_reattach(&waiter);
+	assert_int_equal(lab_call(&waiter, &again, NULL), RC_QUEUED);
+	lab_send_keepalive(&waiter);
+	lab_send_keepalive(&waiter);
+	assert_int_equal(lab_granted(&waiter), 7);
+	lab_free(lab);
+}
+
+static void
+test_freed_locks_wait_for_the_queue(void **state)
+{
+	(void)state;
+	waiter_comes_back(1);
+}
+
+/* The next master has not waited for all, and its successor has to. */
+static void
+test_freed_locks_wait_over_two_masters(void **state)
+{
+	(void)state;
+	waiter_comes_back(2);
+}
+
 /* ---- tickets ---- */
 
 /* A place in a queue is its holder's and nobody else's, and not to be made up. */
@@ -573,6 +779,13 @@ main(void)
 	    cmocka_unit_test(test_holders_do_not_come_back_first),
 	    cmocka_unit_test(test_waiting_conversion_goes_on),
 	    cmocka_unit_test(test_delay_runs_in_full),
+	    cmocka_unit_test(test_a_lost_machine_without_waiters),
+	    cmocka_unit_test(test_a_lost_machine_with_a_waiter),
+	    cmocka_unit_test(test_no_ticket_before_the_bit),
+	    cmocka_unit_test(test_a_place_that_is_lost_before_it_is_told),
+	    cmocka_unit_test(test_bits_are_lowered),
+	    cmocka_unit_test(test_freed_locks_wait_for_the_queue),
+	    cmocka_unit_test(test_freed_locks_wait_over_two_masters),
 	    cmocka_unit_test(test_forged_tickets),
 	};
 

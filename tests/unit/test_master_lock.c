@@ -60,7 +60,8 @@ test_hundred_waiters(void **state)
 	entries = lab->entries;
 	for (uint64_t owner = 2; owner <= 101; owner++)
 		assert_int_equal(lab_lock(owner % 2 ? &a : &b, node, owner, EX, true), RC_QUEUED);
-	assert_int_equal(lab->entries, entries); /* to wait costs no commit */
+	assert_int_equal(lab->entries, entries + 2); /* to wait costs a session one commit */
+	entries = lab->entries;
 	assert_int_equal(lab_look(&a, node).waiters, 100);
 	lab_unlock(&a, node, 1, 1);
 	for (uint64_t owner = 2; owner <= 101; owner++) {
@@ -315,6 +316,10 @@ test_tickets_over_restart(void **state)
 	assert_int_equal(lab_lock(&a, node, 4, EX, true), RC_QUEUED); /* a newcomer */
 	assert_int_equal(lab_call(&a, &third, NULL), RC_QUEUED);
 	assert_int_equal(lab_call(&b, &second, NULL), RC_QUEUED);
+	for (int i = 0; i < 2; i++) {
+		lab_send_keepalive(&a);
+		lab_send_keepalive(&b);
+	}
 	lab_unlock(&a, node, 1, 1);
 	assert_int_equal(lab_granted(&b), 2);
 	lab_unlock(&b, node, 2, 2);
@@ -372,6 +377,48 @@ expire(struct lab *lab, struct lab_client *survivor)
 		lab_send_keepalive(survivor);
 	}
 	assert_true(lab_traced(lab, "expired"));
+}
+
+/* Whatever frees a lock hands it over in its own entry. */
+static void
+test_every_end_hands_over(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2), c = lab_open(lab, 3);
+	uint64_t node = lab_file(&a, "f"), other = lab_file(&a, "g");
+	struct op end = {.code = OP_end_session}, brief = lab_acquire(other, 1, 9, EX, true);
+	size_t entries;
+
+	(void)state;
+	assert_int_equal(lab_lock(&b, node, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&b, other, 1, EX, true), RC_OK);
+	assert_int_equal(lab_lock(&b, other, 2, EX, true), RC_QUEUED); /* it will be gone */
+	assert_int_equal(lab_lock(&a, node, 2, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&c, other, 3, EX, true), RC_QUEUED);
+	entries = lab->entries;
+	end.end_session =
+	    (struct op_end_session){.session = b.session, .cause = SESSION_CLOSED};
+	lab_send_op(&b, &end);
+	assert_int_equal(lab_granted(&a), 2);
+	assert_int_equal(lab_granted(&c), 3);
+	assert_int_equal(lab->entries, entries + 1);
+
+	/* A lock-delay of a second. */
+	lab_unlock(&c, other, 3, 1);
+	b = lab_open(lab, 4);
+	brief.acquire.acquire.delay_s = 1;
+	assert_int_equal(lab_call(&b, &brief, NULL), RC_OK);
+	assert_int_equal(lab_lock(&a, other, 4, EX, true), RC_QUEUED);
+	for (int i = 0; i < 20 && lab_look(&a, other).state != LOCK_STATE_DELAYED; i++) {
+		lab_send_keepalive(&a);
+		lab_pass_ms(lab, 800);
+	}
+	assert_int_equal(lab_granted(&a), 0);
+	entries = lab->entries;
+	lab_pass_ms(lab, 1000);
+	assert_int_equal(lab_granted(&a), 4);
+	assert_int_equal(lab->entries, entries + 1);
+	lab_free(lab);
 }
 
 static void
@@ -489,6 +536,7 @@ main(void)
 	    cmocka_unit_test(test_tickets_over_restart),
 	    cmocka_unit_test(test_node_deleted),
 	    cmocka_unit_test(test_waiters_session_ends),
+	    cmocka_unit_test(test_every_end_hands_over),
 	    cmocka_unit_test(test_delay_lengths),
 	    cmocka_unit_test(test_delay_over_restart),
 	    cmocka_unit_test(test_no_delay_when_closed),

@@ -6,7 +6,7 @@
 #include "tests/unit/tree_fixture.h"
 #include "tests/unit/tree_random.h"
 
-enum { SEEDS = 12, ENTRIES = 1500 };
+enum { SEEDS = 16, ENTRIES = 1500 };
 
 struct side {
 	struct tree *tree;

@@ -22,7 +22,7 @@ test_create_session(void **state)
 	assert_int_equal(found.id, s);
 	assert_false(tree_session_after(f->tree, s, &found));
 	assert_false(tree_session_after(f->tree, UINT64_MAX, &found));
-	assert_int_equal(run(f, 0, OP(create_session, .caching = 1)), RC_INVAL);
+	assert_int_equal(run(f, 0, OP(create_session, .awaited = 1)), RC_INVAL);
 }
 
 static void

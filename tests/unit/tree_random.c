@@ -296,12 +296,19 @@ random_setting(struct rng *r, const struct tree *t)
 static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 12)) {
+	switch (rng_below(r, 14)) {
 	case 0:
 		return (struct op){.code = OP_begin_epoch,
 		                   .begin_epoch = {{rng_next(r), 1}, random_members(r, t)}};
 	case 11:
 		return random_setting(r, t);
+	case 12:
+		return (struct op){.code = OP_settle_epoch,
+		                   .settle_epoch = {tree_epoch(t) - rng_chance(r, 100)}};
+	case 13:
+		return (struct op){
+		    .code = OP_await_session,
+		    .await_session = {random_session(r, t), (uint8_t)rng_below(r, 3)}};
 	case 8:
 	case 9:
 		return random_set_members(r, t);
