@@ -31,6 +31,16 @@ member_of(const struct conf_replica *from)
 	return m;
 }
 
+/* It tells nothing of the secret that it comes from. */
+static void
+make_key(uint8_t key[PX_KEY], const struct identity *identity)
+{
+	static const char purpose[] = "lsfs marks";
+
+	must(crypto_generichash(key, PX_KEY, (const uint8_t *)purpose, sizeof purpose,
+	                        identity->pair.secret, sizeof identity->pair.secret) == 0);
+}
+
 static void
 configure(struct host *h)
 {
@@ -39,6 +49,7 @@ configure(struct host *h)
 	const struct conf *conf = &h->identity.conf;
 
 	paxos->self = h->identity.replica;
+	make_key(paxos->key, &h->identity);
 	for (int i = 0; i < conf->replicas_n; i++)
 		h->members[i] = member_of(&conf->replicas[i]);
 	h->replica_config.members = h->members;

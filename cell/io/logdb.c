@@ -40,7 +40,7 @@ static const char schema[] =
     " checksum INTEGER NOT NULL) STRICT;"
     "CREATE TABLE marks (replica INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL,"
     " start INTEGER NOT NULL, round INTEGER NOT NULL, ballot_replica INTEGER NOT NULL,"
-    " slot INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT";
+    " slot INTEGER NOT NULL, proof INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT";
 
 /* ---- reading ---- */
 

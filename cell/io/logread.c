@@ -35,7 +35,7 @@ uint64_t
 log_mark_sum(const struct mark *m)
 {
 	return LOG_SUM_OF(m->replica, m->incarnation, m->start, m->ballot.round,
-	                  m->ballot.replica, m->slot);
+	                  m->ballot.replica, m->slot, m->proof);
 }
 
 uint64_t
@@ -187,9 +187,10 @@ read_mark(struct reader *r, sqlite3_stmt *s)
 	                 .incarnation = column(s, 1),
 	                 .start = column(s, 2),
 	                 .ballot = column_ballot(s, 3),
-	                 .slot = column(s, 5)};
+	                 .slot = column(s, 5),
+	                 .proof = column(s, 6)};
 
-	if (column(s, 6) != log_mark_sum(&m) || column(s, 0) != m.replica) {
+	if (column(s, 7) != log_mark_sum(&m) || column(s, 0) != m.replica) {
 		bad_numbered(r, column(s, 0));
 		return true;
 	}
@@ -333,7 +334,7 @@ log_read(struct database *db, const char *cell, uint8_t replica, struct log_foun
 	       read_ballots(&r) && read_leases(&r) &&
 	       each_row(&r, "marks",
 	                "SELECT replica, incarnation, start, round, ballot_replica, slot,"
-	                " checksum FROM marks", read_mark) &&
+	                " proof, checksum FROM marks", read_mark) &&
 	       read_entries(&r);
 }
 

@@ -15,7 +15,7 @@ static const char *const statements[LOG_STATEMENTS] = {
     [LOG_CHOSEN] = "REPLACE INTO chosen VALUES (0, ?, ?)",
     [LOG_LEASE] = "REPLACE INTO leases VALUES (?, ?, ?)",
     [LOG_OLD_LEASES] = "DELETE FROM leases WHERE incarnation < ?",
-    [LOG_MARK] = "REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [LOG_MARK] = "REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     [LOG_DELETE_ENTRIES] = ("DELETE FROM entries WHERE slot IN"
                             " (SELECT slot FROM entries WHERE slot <= ? ORDER BY slot LIMIT ?)"),
     [LOG_TRIMMED] = "REPLACE INTO trimmed VALUES (0, ?, ?)",
@@ -105,7 +105,8 @@ write_mark(struct logdb *log, const struct mark *m)
 	bind_number(log->statements[LOG_MARK], 4, m->ballot.round);
 	bind_number(log->statements[LOG_MARK], 5, m->ballot.replica);
 	bind_number(log->statements[LOG_MARK], 6, m->slot);
-	bind_number(log->statements[LOG_MARK], 7, log_mark_sum(m));
+	bind_number(log->statements[LOG_MARK], 7, m->proof);
+	bind_number(log->statements[LOG_MARK], 8, log_mark_sum(m));
 	return database_step(log->statements[LOG_MARK]);
 }
 

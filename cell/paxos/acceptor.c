@@ -148,6 +148,7 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 			.chosen = px->chosen,
 			.last = window_last(&px->log),
 			.accepted = pack_headers(px, m->first, &packed),
+			.own = px_mark_recorded(px),
 		},
 	});
 	buffer_free(&packed);
@@ -245,7 +246,11 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
 	px_send(px, from, px->ticket, &(struct message){
 		.code = MSG_accepted,
-		.accepted = {.ballot = m->ballot, .upto = px->upto},
+		.accepted = {
+			.ballot = m->ballot,
+			.upto = px->upto,
+			.own = px_mark_recorded(px),
+		},
 	});
 }
 
@@ -257,6 +262,9 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	if (m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
 		return;
 	if (!obey(px, from, m->ballot))
+		return;
+	px_note_marks(px, m);
+	if (px->lost)
 		return;
 	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
 	px_note_first(px, from, m->first);
@@ -272,6 +280,7 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 			.durable = px->durable,
 			.durable_applied = px_applied_reported(px),
 			.full = px->full,
+			.own = px_mark_durable(px),
 		},
 	});
 }

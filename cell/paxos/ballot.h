@@ -11,6 +11,12 @@
 /* No honest cell gets here: a message that says so is damaged, and leaves no higher rounds. */
 #define BALLOT_ROUND_MAX (UINT64_MAX / 2)
 
+/* Rounds are not to be used up by a faulty replica. In each heartbeat interval a replica may hear
+ * of one that is farther than a leap above those that it knows, and goes up by a step at most. At
+ * that pace they last for a hundred years. */
+#define BALLOT_ROUND_LEAP ((uint64_t)1 << 16)
+#define BALLOT_ROUND_STEP ((uint64_t)1 << 28)
+
 static inline bool
 ballot_less(struct ballot a, struct ballot b)
 {

@@ -47,6 +47,8 @@ struct pending {
 	uint64_t ticket;
 	struct ballot ballot;
 	uint64_t upto;   /* accepted in `ballot` without a hole */
+	struct ballot recorded; /* the highest promise */
+	uint64_t held;
 	uint64_t chosen; /* the highest hint written */
 };
 
@@ -133,10 +135,14 @@ struct px {
 	bool base_new;        /* the log does not know yet that it begins at log.base */
 	uint64_t base_ticket; /* of the record that tells it; 0: durable since the start */
 	bool mute, lost, expelled;
-	struct mark found;    /* what our disk had at the start, for hellos: all of it is durable */
+	struct mark found;    /* what our disk had at the start: all of it is durable */
+	struct mark told;     /* and what it has by now */
 	mono_t hello_at;      /* mute: the next hello */
 	struct px_members greeters; /* the newest list told: mute, its voters must welcome us */
 	bool welcomed[LIMIT_REPLICA_ID + 1]; /* by these */
+	bool expelled_by[LIMIT_REPLICA_ID + 1]; /* these say that we are no member any more */
+	uint64_t rounds[LIMIT_REPLICA_ID + 1]; /* the highest that each has told of */
+	mono_t leap_at;       /* a round far above is believed, or approached, at the earliest */
 	struct known known[LIMIT_REPLICA_ID + 1];
 	bool marks_changed;
 	mono_t marks_at;      /* not written before that */
@@ -260,8 +266,13 @@ void px_look_for_state(struct px *px);
 void px_marks_recover(struct px *px, const struct px_recovered *recovered);
 /* Before anything else in the life of a disk: who it is. */
 void px_write_own_mark(struct px *px);
-/* Remembers what a member's message tells of it, and of others. */
+/* Remembers what a member's message tells of it. */
 void px_note(struct px *px, uint8_t from, const struct message *m);
+/* ... and what a master, whom we follow, tells of others and of us. */
+void px_note_marks(struct px *px, const struct msg_heartbeat *m);
+/* Our mark, of what is durable, and of what will be with all that was recorded so far. */
+struct mark px_mark_durable(const struct px *px);
+struct mark px_mark_recorded(const struct px *px);
 /* Records what changed, along with the other records of the step. */
 void px_write_marks(struct px *px);
 /* The marks of all members, for a master's heartbeat. */

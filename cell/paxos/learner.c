@@ -104,6 +104,8 @@ px_persisted(struct px *px, uint64_t ticket)
 		if (ballot_equal(p->ballot, px->promised) && p->upto > px->durable)
 			px->durable = p->upto;
 		px->chosen_durable = p->chosen;
+		px->told.ballot = ballot_max(px->told.ballot, p->recorded);
+		px->told.slot = p->held > px->told.slot ? p->held : px->told.slot;
 	}
 	px->pending_n -= n;
 	if (px->pending_n > 0)
@@ -136,6 +138,8 @@ px_note_pending(struct px *px)
 		.ticket = px->ticket,
 		.ballot = px->promised,
 		.upto = px->upto,
+		.recorded = px->promised_recorded,
+		.held = px->held,
 		.chosen = px->chosen_recorded,
 	};
 }

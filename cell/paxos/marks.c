@@ -8,15 +8,21 @@
  *   starts            says hello                   welcomed by half of the other voters
  *   ------> mute ----------------------> others -----------------------------------------> acceptor
  *                                          |
- *                                          +--> lost: it holds less than they remember of it
+ *                                          +--> lost: they remember more of it than it holds
  *
- * The master's heartbeats spread the marks. Only what is told when it is durable may stand in a
- * mark; the answer to a heartbeat tells a ballot that may be forgotten, so it counts for the slots
- * alone.
+ * The master's heartbeats spread the marks. In a mark stands only what was durable when it was
+ * told.
+ *
+ * A mark carries a proof that only the replica that it is of can make, with a secret that is not in
+ * its log. So nobody can take a replica's vote by telling wrong marks: it alone decides that it has
+ * told more once, by what it recognises as its own.
  *
  * Of the number of a start, the upper half stays the same as long as the disk does: it is recorded
  * in our own mark. So an emptied disk is found out however often it starts before it is heard. Our
  * own mark also says that we have lost our vote, for good. */
+#include <sodium.h>
+#include <string.h>
+
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
@@ -33,28 +39,73 @@ record_mark(struct px *px, struct known *known)
 	known->changed = false;
 }
 
-/* A new incarnation is recorded at once, everything else along with the next records. */
+/* Does what is remembered of a replica go beyond what it tells itself? */
+static bool
+is_less(const struct mark *told, const struct mark *remembered)
+{
+	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
+}
+
+/* What a replica tells only grows. If it has forgotten, what it told before stays: with its proof.
+ * A new incarnation is recorded at once, everything else along with the next records. */
 static void
 remember(struct px *px, const struct mark *told)
 {
 	struct known *known = &px->known[told->replica];
-	struct mark *m = &known->mark;
-	bool restarted = told->incarnation > m->incarnation;
+	const bool restarted = told->incarnation > known->mark.incarnation;
 
-	m->replica = told->replica;
-	if (restarted) {
-		m->incarnation = told->incarnation;
-		m->start = told->start;
-	}
-	if (ballot_less(m->ballot, told->ballot) || m->slot < told->slot)
-		known->changed = px->marks_changed = true;
-	m->ballot = ballot_max(m->ballot, told->ballot);
-	m->slot = m->slot > told->slot ? m->slot : told->slot;
+	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
+		return;
+	known->mark = *told;
+	known->changed = px->marks_changed = true;
 	if (restarted)
 		record_mark(px, known);
 }
 
 /* ---- our own ---- */
+
+static_assert(crypto_shorthash_KEYBYTES == PX_KEY, "SipHash");
+static_assert(crypto_shorthash_BYTES == sizeof((struct mark *)0)->proof, "SipHash");
+
+uint64_t
+px_proof(const uint8_t key[PX_KEY], const struct mark *m)
+{
+	struct mark text = *m;
+	struct buffer b = BUFFER(64);
+	uint64_t proof;
+
+	text.proof = 0;
+	wire_put_mark(&b, &text);
+	must(!b.failed);
+	must(crypto_shorthash((uint8_t *)&proof, b.data, b.len, key) == 0);
+	buffer_free(&b);
+	return proof;
+}
+
+static struct mark
+own_mark(const struct px *px, struct mark of)
+{
+	of.replica = px->config.self;
+	of.incarnation = px->incarnation;
+	of.start = px->start;
+	of.proof = px_proof(px->config.key, &of);
+	return of;
+}
+
+struct mark
+px_mark_durable(const struct px *px)
+{
+	return own_mark(px, px->told);
+}
+
+struct mark
+px_mark_recorded(const struct px *px)
+{
+	struct mark of = {.ballot = ballot_max(px->found.ballot, px->promised_recorded),
+	                  .slot = px->held};
+
+	return own_mark(px, of);
+}
 
 static bool
 is_same_disk(uint64_t start, uint64_t other)
@@ -128,24 +179,11 @@ px_write_marks(struct px *px)
 	px->marks_at = mono_add(px->now, px->config.heartbeat);
 }
 
-/* A master's heartbeat tells that its own promise of the ballot is durable. */
-static struct mark
-own_mark(const struct px *px)
-{
-	return (struct mark){
-		.replica = px->config.self,
-		.incarnation = px->incarnation,
-		.start = px->start,
-		.ballot = px->ballot,
-		.slot = px->durable,
-	};
-}
-
 struct wire_list
 px_pack_marks(const struct px *px, struct buffer *to)
 {
 	const struct px_members *members = px_members(px);
-	struct mark own = own_mark(px);
+	struct mark own = px_mark_durable(px);
 	uint32_t count = 1;
 
 	wire_put_mark(to, &own);
@@ -160,35 +198,44 @@ px_pack_marks(const struct px *px, struct buffer *to)
 	return (struct wire_list){.packed = buffer_view(to), .count = count};
 }
 
-/* Does what others remember of a replica go beyond what it tells itself? */
 static bool
-is_less(const struct mark *told, const struct mark *remembered)
+is_ours(const struct px *px, const struct mark *m)
 {
-	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
+	return m->replica == px->config.self && m->proof == px_proof(px->config.key, m);
 }
 
-/* Too late for those who heard us before, but not for all that we would say from now on. */
+/* Maybe too late for those who heard us before, but not for all that we would say from now on. */
 static void
 check_own(struct px *px, const struct mark *m)
 {
-	struct mark own = {.ballot = px->promised, .slot = px->held};
+	const struct mark own = {.ballot = px->promised, .slot = px->held};
 
+	if (!is_ours(px, m))
+		return;
 	if (m->incarnation > px->incarnation ||
 	    (m->incarnation == px->incarnation && m->start != px->start) ||
-	    (m->incarnation > 0 && !is_same_disk(m->start, px->start)) || is_less(&own, m))
+	    !is_same_disk(m->start, px->start) || is_less(&own, m))
 		lose_vote(px);
 }
 
-static void
-merge_marks(struct px *px, struct bytes packed)
+/* Could a replica have told that? What can't be is not kept, for nothing would ever replace it. */
+static bool
+is_possible(const struct px *px, const struct mark *m)
 {
-	struct cursor c = cursor_of(packed);
+	return m->replica != 0 && m->slot <= window_last(&px->log) + PX_PICKED_MAX &&
+	       m->ballot.round <= px->seen.round + BALLOT_ROUND_STEP;
+}
+
+void
+px_note_marks(struct px *px, const struct msg_heartbeat *heartbeat)
+{
+	struct cursor c = cursor_of(heartbeat->marks.packed);
 	struct mark m = {0};
 
 	while (wire_next_mark(&c, &m)) {
 		if (m.replica == px->config.self)
 			check_own(px, &m);
-		else if (m.replica != 0 && m.ballot.round <= BALLOT_ROUND_MAX)
+		else if (is_possible(px, &m))
 			remember(px, &m);
 	}
 }
@@ -200,8 +247,7 @@ px_is_known(const struct px *px, struct bytes marks)
 	struct mark m = {0};
 
 	while (wire_next_mark(&c, &m))
-		if (m.replica == px->config.self && m.incarnation == px->incarnation &&
-		    m.start == px->start)
+		if (is_ours(px, &m) && m.incarnation == px->incarnation && m.start == px->start)
 			return true;
 	return false;
 }
@@ -209,27 +255,16 @@ px_is_known(const struct px *px, struct bytes marks)
 void
 px_note(struct px *px, uint8_t from, const struct message *m)
 {
-	struct mark told = {.replica = from};
+	struct mark told = {0};
 
-	switch (m->code) {
-	case MSG_promise:
-		told.ballot = m->promise.ballot;
-		told.slot = m->promise.last;
-		break;
-	case MSG_accepted:
-		told.ballot = m->accepted.ballot;
-		told.slot = m->accepted.upto;
-		break;
-	case MSG_heartbeat_reply:
-		told.slot = m->heartbeat_reply.durable;
-		break;
-	case MSG_heartbeat:
-		merge_marks(px, m->heartbeat.marks.packed);
-		return;
-	default:
-		return;
-	}
-	remember(px, &told);
+	if (m->code == MSG_promise)
+		told = m->promise.own;
+	else if (m->code == MSG_accepted)
+		told = m->accepted.own;
+	else if (m->code == MSG_heartbeat_reply)
+		told = m->heartbeat_reply.own;
+	if (told.replica == from && is_possible(px, &told))
+		remember(px, &told);
 }
 
 /* ---- hello and welcome ---- */
@@ -266,7 +301,7 @@ px_begin_mute(struct px *px)
 	px->greeters = px->members;
 	px->mute = welcomes_needed(px) > 0;
 	px->hello_at = px->now;
-	px->found = (struct mark){.ballot = px->promised, .slot = px->held};
+	px->found = px->told = (struct mark){.ballot = px->promised, .slot = px->held};
 }
 
 /* Every message of ours begins with a ballot of a round that is not 0. */
@@ -282,15 +317,12 @@ void
 px_say_hello_to(struct px *px, uint8_t to)
 {
 	uint64_t ticket = px->known[px->config.self].ticket;
-	struct mark own = px->found;
+	const struct mark own = px->mute ? own_mark(px, px->found) : px_mark_recorded(px);
 
 	if (ticket < px->base_ticket)
 		ticket = px->base_ticket;
-	if (!px->mute) {
+	if (!px->mute)
 		ticket = px->ticket;
-		own.ballot = ballot_max(own.ballot, px->promised_recorded);
-		own.slot = px->durable > own.slot ? px->durable : own.slot;
-	}
 	px_send(px, to, ticket, &(struct message){
 		.code = MSG_hello,
 		.hello = {
@@ -298,6 +330,7 @@ px_say_hello_to(struct px *px, uint8_t to)
 			.incarnation = px->incarnation,
 			.start = px->start,
 			.last = own.slot,
+			.proof = own.proof,
 		},
 	});
 }
@@ -328,56 +361,33 @@ px_say_hello(struct px *px)
 	px->hello_at = mono_add(px->now, px->mute ? px->config.heartbeat : px->config.lease);
 }
 
-static enum welcome
-judge(const struct mark *told, const struct mark *remembered)
-{
-	if (remembered->incarnation > 0 && !is_same_disk(told->start, remembered->start))
-		return WELCOME_REPEATED;
-	if (told->incarnation < remembered->incarnation)
-		return WELCOME_REPEATED;
-	if (told->incarnation == remembered->incarnation)
-		return told->start == remembered->start ? WELCOME_FINE : WELCOME_REPEATED;
-	return is_less(told, remembered) ? WELCOME_LOST : WELCOME_FINE;
-}
-
-static void
-send_welcome(struct px *px, uint8_t to, const struct msg_hello *m, enum welcome verdict)
-{
-	const struct known *known = &px->known[to];
-	struct buffer packed = BUFFER(LIMIT_FRAME);
-
-	px_send(px, to, verdict == WELCOME_FINE ? known->ticket : 0, &(struct message){
-		.code = MSG_welcome,
-		.welcome = {
-			.ballot = first_if_none(known->mark.ballot),
-			.incarnation = m->incarnation,
-			.start = m->start,
-			.last = known->mark.slot,
-			.verdict = (uint8_t)verdict,
-			.version = px->members.version,
-			.members = px_pack_members(&px->members, &packed),
-		},
-	});
-	buffer_free(&packed);
-}
-
 /* The mark is durable before the welcome: were it forgotten, another start of that replica, from a
  * disk that knows nothing of this one, would be welcome, too. One who has lost its own vote knows
  * too little of others to welcome them. */
 void
 px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 {
-	struct mark told = {from, m->incarnation, m->start, m->ballot, m->last};
-	enum welcome verdict;
+	struct mark told = {from, m->incarnation, m->start, m->ballot, m->last, m->proof};
+	struct buffer packed = BUFFER(LIMIT_FRAME);
 
+	if (px->lost)
+		return;
 	if (told.ballot.replica == 0)
 		told.ballot = BALLOT_NONE;
-	verdict = judge(&told, &px->known[from].mark);
-	if (verdict == WELCOME_FINE && px->lost)
-		return;
-	if (verdict == WELCOME_FINE)
-		remember(px, &told);
-	send_welcome(px, from, m, verdict);
+	remember(px, &told);
+	px_send(px, from, px->known[from].ticket, &(struct message){
+		.code = MSG_welcome,
+		.welcome = {
+			.ballot = first_if_none(BALLOT_NONE),
+			.incarnation = m->incarnation,
+			.start = m->start,
+			.verdict = WELCOME_FINE,
+			.remembered = px->known[from].mark,
+			.version = px->members.version,
+			.members = px_pack_members(&px->members, &packed),
+		},
+	});
+	buffer_free(&packed);
 }
 
 /* While it was away the members may have become others, and those that it knows be gone. */
@@ -418,24 +428,43 @@ count_welcome(struct px *px, uint8_t from)
 	px->stand_at = mono_max(px->stand_at, mono_add(px->now, px_jitter(px)));
 }
 
+static const struct px_members *
+newest_list(const struct px *px)
+{
+	return px->greeters.version > px->members.version ? &px->greeters : &px->members;
+}
+
+/* Is a majority of those who would have to welcome us sure of it? One alone may be mistaken. */
+static bool
+is_expelled(const struct px *px)
+{
+	const struct px_members *members = newest_list(px);
+	int others = 0, sure = 0;
+
+	for (int i = 0; i < members->n; i++) {
+		const uint8_t id = members->list[i].id;
+
+		if (!members->list[i].voter || id == px->config.self)
+			continue;
+		others++;
+		sure += px->expelled_by[id];
+	}
+	return sure > others / 2;
+}
+
 /* A hello that comes late may tell less than what was acknowledged behind it: so what is remembered
  * is compared with what we have by now. */
 void
 px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 {
-	struct mark own = {.ballot = px->promised, .slot = px->held};
-	struct mark remembered = {.ballot = m->ballot, .slot = m->last};
-
-	if (m->verdict == WELCOME_NO_MEMBER) {
+	px->expelled_by[from] = m->verdict == WELCOME_NO_MEMBER;
+	if (is_expelled(px)) {
 		px->expelled = true;
 		fall_silent(px);
 	}
 	if (m->incarnation != px->incarnation || m->start != px->start)
 		return; /* of an earlier start */
-	if (remembered.ballot.replica == 0)
-		remembered.ballot = BALLOT_NONE;
-	if (m->verdict == WELCOME_REPEATED || is_less(&own, &remembered))
-		lose_vote(px);
+	check_own(px, &m->remembered);
 	if (px->lost || m->verdict != WELCOME_FINE)
 		return;
 	take_newer_list(px, m->version, m->members);

@@ -43,7 +43,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px_begin_mute(px);
 	px_look_for_state(px);
 	px->seen = px->promised;
-	px->marks_at = now;
+	px->marks_at = px->leap_at = now;
 	px->granted_until = now;
 	px->fetched_at = now;
 	px->silent_until = mono_add(now, recovered->wait);
@@ -191,6 +191,39 @@ receive(struct px *px, uint8_t from, const struct message *m)
 	}
 }
 
+/* Do so many tell of such rounds that one of them is sound? */
+static bool
+is_told_by_sound(const struct px *px, uint64_t round)
+{
+	int voters = 0, tell = 0;
+
+	for (int i = 0; i < px->members.n; i++) {
+		const uint8_t id = px->members.list[i].id;
+
+		voters += px->members.list[i].voter;
+		tell += id != px->config.self && px->rounds[id] >= round;
+	}
+	return tell > (voters - 1) / 2;
+}
+
+/* Rounds grow by one with each election: from far higher ones of a faulty replica no way would lead
+ * back. One that was away for long, or whose neighbour was led astray, catches up step by step. */
+static bool
+believes(struct px *px, uint8_t from, uint64_t round)
+{
+	if (px->rounds[from] < round)
+		px->rounds[from] = round;
+	if (round <= px->seen.round + BALLOT_ROUND_LEAP || is_told_by_sound(px, round))
+		return true;
+	if (mono_before(px->now, px->leap_at))
+		return false;
+	px->leap_at = mono_add(px->now, px->config.heartbeat);
+	if (round <= px->seen.round + BALLOT_ROUND_STEP)
+		return true;
+	px->seen.round += BALLOT_ROUND_STEP;
+	return false;
+}
+
 /* Who is mute only gets acquainted. */
 static void
 meet(struct px *px, uint8_t from, const struct message *m)
@@ -207,7 +240,8 @@ meet(struct px *px, uint8_t from, const struct message *m)
 	if (m->code < MSG_prepare)
 		return;
 	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
-	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX)
+	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX ||
+	    !believes(px, from, m->prepare.ballot.round))
 		return;
 	if (m->code == MSG_hello)
 		px_on_hello(px, from, &m->hello);

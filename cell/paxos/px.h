@@ -52,6 +52,8 @@ struct px_members {
 	uint64_t removed[4]; /* a bit per id: was a member once, and is told so when it speaks */
 };
 
+enum { PX_KEY = 16 };
+
 struct px_config {
 	uint8_t self;                      /* replica id; maybe no member (any more) */
 	struct px_members members;         /* in force behind px_recovered.applied */
@@ -61,6 +63,8 @@ struct px_config {
 	span_t heartbeat;                  /* renewal interval; default 100 ms */
 	unsigned drift_permille;           /* by how much two clocks' rates may differ */
 	uint64_t seed;                     /* of the election jitter */
+	uint8_t key[PX_KEY];               /* a secret of this replica, which is not in its log:
+	                                    * with it it recognises what it has told of itself */
 };
 
 enum {
@@ -70,6 +74,9 @@ enum {
 };
 
 enum px_role { PX_FOLLOWER, PX_CANDIDATE, PX_MASTER };
+
+/* The proof of a mark that the replica with this key has told of itself. */
+uint64_t px_proof(const uint8_t key[PX_KEY], const struct mark *m);
 
 /* What the log keeps. Numbers that no kind uses are 0. */
 enum px_record_kind {

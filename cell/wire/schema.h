@@ -115,7 +115,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, incarnation, 0)                                                                    \
 	F(u64, start, 0)     /* random number of its disk (upper half) and of that start */        \
 	F(ballot, ballot, 0) /* the highest that it promised */                                   \
-	F(u64, slot, 0)      /* the highest that it accepted */
+	F(u64, slot, 0)      /* the highest that it accepted */                                    \
+	F(u64, proof, 0)     /* only that replica can make it */
 
 /* What a master knows of a member, for people. */
 #define WIRE_progress(F)                                                                      \
@@ -422,14 +423,17 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_promise(F)                                                                   \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, last, 0)               /* highest accepted slot */                                 \
-	F(list, accepted, slot_header) /* as many as fit, from the first asked for; then ask on */
+	F(list, accepted, slot_header) /* as many as fit, from the first asked for; then ask on */ \
+	F(mark, own, 0)                /* of the acceptor, as it is with this */
 #define WIRE_msg_accept(F)                                                                    \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, pass, 0)             /* grows whenever the master goes back to an earlier slot */  \
 	F(u64, first, 0)            /* everything before it was sent before, in this pass */      \
 	F(list, entries, log_entry) /* consecutive slots from there; none: is all of it there? */
 #define WIRE_msg_accepted(F)                                                                  \
-	F(ballot, ballot, 0) F(u64, upto, 0) /* every slot of this ballot up to here is durable */
+	F(ballot, ballot, 0)                                                                      \
+	F(u64, upto, 0)      /* every slot of this ballot up to here is durable */                \
+	F(mark, own, 0)      /* of the acceptor, as it is with this */
 #define WIRE_msg_refused(F) F(ballot, ballot, 0) /* the higher promise, or the lease, in the way */
 #define WIRE_msg_heartbeat(F)                                                                 \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
@@ -444,7 +448,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, upto, 0)            /* accepted without a hole up to here */                       \
 	F(u64, durable, 0)         /* and durable up to here */                                   \
 	F(u64, durable_applied, 0)                                                                \
-	F(u8, full, 0)             /* its disk is full */
+	F(u8, full, 0)             /* its disk is full */                                         \
+	F(mark, own, 0)            /* of the acceptor, as it is now */
 #define WIRE_msg_fetch(F) /* slots from here on are missing, and were sent in that pass */  \
 	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)
 #define WIRE_msg_hand_over(F) /* the master of this ballot serves nothing any more */         \
@@ -453,12 +458,13 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_hello(F) /* a replica that has started; it is mute until it is welcome */   \
 	F(ballot, ballot, 0)  /* the highest that it promised; round 1, replica 0: none */        \
 	F(u64, incarnation, 0) F(u64, start, 0)                                                   \
-	F(u64, last, 0)       /* the highest slot that it accepted */
+	F(u64, last, 0)       /* the highest slot that it accepted */                             \
+	F(u64, proof, 0)      /* as in a mark */
 #define WIRE_msg_welcome(F)                                                                   \
-	F(ballot, ballot, 0)  /* the highest that is remembered of it; round 1, replica 0: none */ \
+	F(ballot, ballot, 0)  /* 1.0 */                                                           \
 	F(u64, incarnation, 0) F(u64, start, 0) /* that the hello had */                          \
-	F(u64, last, 0)       /* the highest slot that is remembered of it */                     \
 	F(u8, verdict, 0)     /* enum welcome */                                                  \
+	F(mark, remembered, 0) /* of the replica that said hello */                               \
 	F(u64, version, 0) F(list, members, member) /* in force there: they have to welcome it */
 #define WIRE_msg_gather(F) /* a candidate lacks the values of these slots */                  \
 	F(ballot, ballot, 0) F(u64, first, 0) F(u64, last, 0)

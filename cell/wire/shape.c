@@ -33,6 +33,7 @@ enum {
 #define FIELD_ticket(name, none) PART(name, ticket)
 #define FIELD_ballot(name, none) PART(name, ballot)
 #define FIELD_acquire(name, none) PART(name, acquire)
+#define FIELD_mark(name, none) PART(name, mark)
 #define PART(name, of) {FIELD_PART, 0, AT(name), 0, shape_of_##of, #name},
 #define AT(name) offsetof(here, name)
 

@@ -38,10 +38,8 @@ enum replica_condition {
 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
 enum welcome {
-	WELCOME_FINE = 0,
-	WELCOME_LOST = 1,      /* it told more once: up to `ballot` and `last` */
+	WELCOME_FINE = 0,      /* unless it has told more once, as it can see itself */
 	WELCOME_NO_MEMBER = 2,
-	WELCOME_REPEATED = 3,  /* a later start, another one of this number or disk was seen */
 };
 enum operation {
 	OPERATION_ADD_REPLICA = 1,
@@ -74,6 +72,7 @@ struct wire_list {
 #define WIRE_TYPE_ticket struct ticket
 #define WIRE_TYPE_ballot struct ballot
 #define WIRE_TYPE_acquire struct acquire
+#define WIRE_TYPE_mark struct mark
 
 #define WIRE_MEMBER(kind, name, argument) WIRE_TYPE_##kind name;
 

@@ -452,6 +452,7 @@ host_start(struct sim *s, struct host *n)
 	    .digest_every = s->swarm.digest_every,
 	    .settings = sim_settings(s),
 	    .paxos = {.self = (uint8_t)n->id,
+	              .key = {n->body},
 	              .drift_permille = 10,
 	              .log_entries = s->swarm.log_entries,
 	              .start = rng_next(&s->rng),

@@ -61,6 +61,31 @@ bench_welcome(struct bench *b, uint8_t from, enum welcome verdict)
 		.verdict = (uint8_t)verdict}});
 }
 
+struct mark
+bench_genuine(struct mark m)
+{
+	static const uint8_t key[PX_KEY];
+
+	m.replica = 1;
+	m.proof = px_proof(key, &m);
+	return m;
+}
+
+void
+bench_remind(struct bench *b, uint8_t from, struct mark mark)
+{
+	bench_receive(b, from, (struct message){.code = MSG_welcome, .welcome = {
+		.ballot = {1, 0}, .incarnation = b->incarnation, .start = BENCH_START,
+		.remembered = bench_genuine(mark)}});
+}
+
+void
+bench_lose(struct bench *b, uint8_t from)
+{
+	bench_remind(b, from, (struct mark){.incarnation = b->incarnation + 1,
+	                                    .start = BENCH_START});
+}
+
 struct bench
 bench_of(const struct px_config *c, const struct px_recovered *recovered)
 {

@@ -28,6 +28,12 @@ void bench_pass(struct bench *b, int64_t ms);
 void bench_receive(struct bench *b, uint8_t from, struct message m);
 /* `from` answers the hello of this px. */
 void bench_welcome(struct bench *b, uint8_t from, enum welcome verdict);
+/* A mark that it has told itself: with its proof. */
+struct mark bench_genuine(struct mark m);
+/* The answer of one who remembers such a mark. */
+void bench_remind(struct bench *b, uint8_t from, struct mark mark);
+/* What makes it lose its vote: a later incarnation of it. */
+void bench_lose(struct bench *b, uint8_t from);
 /* A px that all others have welcomed. */
 struct bench bench_of(const struct px_config *c, const struct px_recovered *recovered);
 struct bench bench_new(int members, const struct px_recovered *recovered);

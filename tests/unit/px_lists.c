@@ -122,6 +122,7 @@ only_asks_whether_it_is_gone(struct bench *b)
 		assert_int_not_equal(px_condition(b->px), CONDITION_EXPELLED);
 	}
 	bench_welcome(b, 2, WELCOME_NO_MEMBER);
+	bench_welcome(b, 3, WELCOME_NO_MEMBER);
 	assert_int_equal(px_condition(b->px), CONDITION_EXPELLED);
 	assert_true(mono_is_never(px_deadline(b->px)));
 }

@@ -184,7 +184,7 @@ check_claim(struct world *w, struct node *node, uint8_t to, struct bytes frame)
 		            "a damaged log promises nothing before it is repaired");
 		node->promised = ballot_max(node->promised, m.promise.ballot);
 	}
-	if (m.code == MSG_welcome && m.welcome.verdict == WELCOME_FINE)
+	if (m.code == MSG_welcome && m.welcome.remembered.incarnation > 0)
 		node->welcomed[to] = true;
 	if (m.code == MSG_accepted)
 		world_check(w, !ballot_less(m.accepted.ballot, node->promised),

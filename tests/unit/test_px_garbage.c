@@ -46,12 +46,13 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries, struct w
 			ballot, number(12), number(12)}};
 	case 1:
 		return (struct message){.code = MSG_promise, .promise = {
-			ballot, number(12), number(12), headers}};
+			ballot, number(12), number(12), headers, {0}}};
 	case 2:
 		return (struct message){.code = MSG_accept, .accept = {
 			ballot, number(12), number(3), number(12), entries}};
 	case 3:
-		return (struct message){.code = MSG_accepted, .accepted = {ballot, number(12)}};
+		return (struct message){.code = MSG_accepted, .accepted = {
+			ballot, number(12), {0}}};
 	case 4:
 		return (struct message){.code = MSG_refused, .refused = {ballot}};
 	case 5:
@@ -65,11 +66,11 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries, struct w
 			.durable = number(12), .durable_applied = number(12)}};
 	case 8:
 		return (struct message){.code = MSG_hello, .hello = {
-			ballot, number(4), number(3) << 32 | number(3), number(12)}};
+			ballot, number(4), number(3) << 32 | number(3), number(12), 0}};
 	case 9:
 		return (struct message){.code = MSG_welcome, .welcome = {
 			.ballot = ballot, .incarnation = number(3), .start = BENCH_START,
-			.last = number(12),
+			.remembered = {.replica = 1, .slot = number(12)},
 			.verdict = (uint8_t)(rng_chance(&rng, 30) ? number(5) : 0)}};
 	case 11:
 		return (struct message){.code = MSG_gather, .gather = {

@@ -32,7 +32,10 @@ heartbeat(struct bench *b, struct ballot ballot, const struct mark *marks, size_
 static void
 accepted(struct bench *b, uint8_t from, struct ballot ballot, uint64_t slot)
 {
-	bench_receive(b, from, (struct message){.code = MSG_accepted, .accepted = {ballot, slot}});
+	const struct mark own = {.replica = from, .ballot = ballot, .slot = slot};
+
+	bench_receive(b, from, (struct message){.code = MSG_accepted,
+	                                        .accepted = {ballot, slot, own}});
 }
 
 /* What replica 2 is told that says hello like this. */
@@ -106,7 +109,7 @@ ignores_a_welcome_of_an_earlier_start(void **state)
 	m.welcome.incarnation = 4;
 	m.welcome.start++;
 	bench_receive(&b, 2, m);
-	m.welcome.verdict = WELCOME_REPEATED;
+	m.welcome.remembered = bench_genuine((struct mark){.incarnation = 5, .start = BENCH_START});
 	bench_receive(&b, 2, m);
 	assert_int_equal(px_condition(b.px), CONDITION_JOINING);
 	m.welcome.start--;
@@ -124,7 +127,7 @@ who_has_lost_its_vote_has_lost_it_for_good(void **state)
 	struct mark own;
 
 	(void)state;
-	bench_welcome(&b, 2, WELCOME_REPEATED); /* it came late: it votes already */
+	bench_lose(&b, 2); /* it came late: it votes already */
 	assert_int_equal(px_condition(b.px), CONDITION_LOST);
 	own = bench_record(&b, PX_RECORD_MARK)->mark;
 	assert_int_equal(own.replica, 1);
@@ -150,22 +153,43 @@ compares_with_what_it_has_by_now(void **state)
 	struct log_entry e = bench_entry(1, b2, b2, "a");
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .entries = &e, .entries_n = 1};
 	struct bench b = bench_new(3, &r);
-	struct message m = {.code = MSG_welcome, .welcome = {
-		.ballot = b2, .incarnation = 2, .start = BENCH_START, .last = 1,
-		.verdict = WELCOME_LOST}};
+	struct mark m = {.incarnation = 2, .start = BENCH_START, .ballot = b2, .slot = 1};
 
 	(void)state;
-	bench_receive(&b, 3, m);
+	bench_remind(&b, 3, m);
 	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
-	m.welcome.last = 2;
-	bench_receive(&b, 3, m);
+	m.slot = 2;
+	bench_remind(&b, 3, m);
 	assert_int_equal(px_condition(b.px), CONDITION_LOST);
 	bench_free(&b);
 	b = bench_new(3, &r);
-	m.welcome.last = 1;
-	m.welcome.ballot = b3;
-	bench_receive(&b, 3, m);
+	m.slot = 1;
+	m.ballot = b3;
+	bench_remind(&b, 3, m);
 	assert_int_equal(px_condition(b.px), CONDITION_LOST);
+	bench_free(&b);
+}
+
+/* Whoever remembers more of it than it has told can't take its vote, for that has no proof. */
+static void
+wrong_marks_take_no_vote(void **state)
+{
+	struct mark wrong[] = {
+		{1, 1, BENCH_START, b2, 1, 0}, {1, 2, BENCH_START, b2, 0, 0},
+		{1, 1, BENCH_START + 1, b2, 0, 0}, {1, 1, DISK(3), b2, 0, 0},
+		{1, 1, BENCH_START, b3, 0, 7}, {1, UINT64_MAX, 0, b2, UINT64_MAX, 1},
+	};
+	struct bench b = muted(3, &nothing);
+	struct message m = {.code = MSG_welcome, .welcome = {
+		.ballot = {1, 0}, .incarnation = 1, .start = BENCH_START}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		m.welcome.remembered = wrong[i];
+		bench_receive(&b, 2, m);
+		heartbeat(&b, b2, &wrong[i], 1);
+		assert_int_equal(px_condition(b.px), CONDITION_VOTING);
+	}
 	bench_free(&b);
 }
 
@@ -176,9 +200,11 @@ a_heartbeat_shows_that_it_forgot(void **state)
 	struct bench b = bench_new(3, &nothing);
 
 	(void)state;
+	m = bench_genuine(m);
 	heartbeat(&b, b2, &m, 1);
 	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
 	m.slot = 1;
+	m = bench_genuine(m);
 	heartbeat(&b, b2, &m, 1);
 	assert_int_equal(px_condition(b.px), CONDITION_LOST);
 	assert_null(bench_sent(&b, 2, MSG_heartbeat_reply, NULL));
@@ -257,38 +283,47 @@ welcomes_when_the_mark_is_durable(void **state)
 	bench_free(&b);
 }
 
+/* It is told what it told once, and not what it tells now: it sees that it has lost its vote. */
 static void
-an_emptied_disk_is_not_welcome(void **state)
+who_has_forgotten_is_reminded(void **state)
 {
-	struct mark known = {.replica = 2, .incarnation = 3, .start = DISK(1) + 5};
+	struct mark known = {2, 3, 5, b2, 17, 99}, m;
 	struct px_recovered r = {.incarnation = 1, .marks = &known, .marks_n = 1};
 	struct bench b = muted(3, &r);
 
 	(void)state;
-	assert_int_equal(hello(&b, 1, DISK(1) + 9, NONE, 0).verdict, WELCOME_REPEATED);
-	assert_int_equal(hello(&b, 3, DISK(1) + 9, NONE, 0).verdict, WELCOME_REPEATED);
-	assert_int_equal(hello(&b, 4, DISK(2) + 9, NONE, 0).verdict, WELCOME_REPEATED);
-	assert_null(bench_record(&b, PX_RECORD_MARK));
-	assert_int_equal(hello(&b, 3, DISK(1) + 5, NONE, 0).verdict, WELCOME_FINE);
-	assert_int_equal(hello(&b, 4, DISK(1) + 9, NONE, 0).verdict, WELCOME_FINE);
+	for (int i = 0; i < 3; i++) {
+		m = hello(&b, i == 0 ? 1 : 4, 6, i == 1 ? (struct ballot){4, 2} : b2,
+		          i == 2 ? 16 : 17).remembered;
+		if (i == 0) /* an emptied disk: an earlier incarnation, and nothing else is less */
+			m = hello(&b, 1, 6, NONE, 0).remembered;
+		assert_int_equal(m.incarnation, known.incarnation);
+		assert_int_equal(m.slot, known.slot);
+		assert_int_equal(m.proof, known.proof);
+		assert_null(bench_record(&b, PX_RECORD_MARK));
+	}
+	assert_int_equal(hello(&b, 4, 6, b2, 17).remembered.incarnation, 4);
+	assert_int_equal(bench_record(&b, PX_RECORD_MARK)->mark.incarnation, 4);
 	bench_free(&b);
 }
 
+/* The earlier life of an emptied disk, or another process with its data, is its own, too. */
 static void
-an_old_copy_is_not_welcome(void **state)
+sees_that_it_told_more_once(void **state)
 {
-	struct mark known = {2, 3, 5, b2, 17};
-	struct px_recovered r = {.incarnation = 1, .marks = &known, .marks_n = 1};
-	struct bench b = muted(3, &r);
-	struct msg_welcome m = hello(&b, 4, 6, b2, 16);
+	const struct mark more[] = {
+		{1, 3, BENCH_START, NONE, 0, 0}, {1, 2, BENCH_START + 1, NONE, 0, 0},
+		{1, 1, DISK(3), NONE, 0, 0}, {1, 1, 0, b2, 0, 0}, {1, 1, 0, NONE, 1, 0},
+	};
 
 	(void)state;
-	assert_int_equal(m.verdict, WELCOME_LOST);
-	assert_int_equal(m.last, 17);
-	assert_int_equal(m.ballot.round, b2.round);
-	assert_int_equal(hello(&b, 4, 6, (struct ballot){4, 2}, 17).verdict, WELCOME_LOST);
-	assert_int_equal(hello(&b, 4, 6, b2, 17).verdict, WELCOME_FINE);
-	bench_free(&b);
+	for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+		struct bench b = muted(3, &(struct px_recovered){.incarnation = 2});
+
+		bench_remind(&b, 2, more[i]);
+		assert_int_equal(px_condition(b.px), CONDITION_LOST);
+		bench_free(&b);
+	}
 }
 
 static void
@@ -298,7 +333,7 @@ who_has_lost_its_vote_welcomes_nobody(void **state)
 	struct message m = {.code = MSG_hello, .hello = {.ballot = {1, 0}, .incarnation = 1}};
 
 	(void)state;
-	bench_welcome(&b, 3, WELCOME_REPEATED);
+	bench_lose(&b, 3);
 	bench_receive(&b, 2, m);
 	assert_int_equal(b.update.sends_n, 0);
 	bench_free(&b);
@@ -351,9 +386,9 @@ a_master_tells_what_all_have_acknowledged(void **state)
 	m = told(&b, 2);
 	assert_int_equal(m.slot, 2);
 	assert_int_equal(m.ballot.round, mine.round);
-	/* The ballot of a grant is durable nowhere. */
 	bench_receive(&b, 3, (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {
-		.ballot = mine, .sequence = 1, .upto = 2, .durable = 1}});
+		.ballot = mine, .sequence = 1, .upto = 2, .durable = 1,
+		.own = {.replica = 3, .slot = 1}}});
 	m = told(&b, 3);
 	assert_int_equal(m.slot, 1);
 	assert_int_equal(m.ballot.round, 0);
@@ -391,7 +426,7 @@ records_marks_along_with_other_records(void **state)
 static void
 learns_marks_from_the_master(void **state)
 {
-	struct mark m = {3, 7, 5, b2, 12};
+	struct mark m = {3, 7, 5, b2, 12, 3};
 	struct bench b = bench_new(3, &nothing);
 	const struct px_record *r;
 
@@ -449,8 +484,9 @@ main(void)
 		cmocka_unit_test(a_disk_keeps_its_number),
 		cmocka_unit_test(says_hello_with_what_its_start_found),
 		cmocka_unit_test(welcomes_when_the_mark_is_durable),
-		cmocka_unit_test(an_emptied_disk_is_not_welcome),
-		cmocka_unit_test(an_old_copy_is_not_welcome),
+		cmocka_unit_test(who_has_forgotten_is_reminded),
+		cmocka_unit_test(sees_that_it_told_more_once),
+		cmocka_unit_test(wrong_marks_take_no_vote),
 		cmocka_unit_test(who_has_lost_its_vote_welcomes_nobody),
 		cmocka_unit_test(a_master_tells_what_all_have_acknowledged),
 		cmocka_unit_test(records_marks_along_with_other_records),

@@ -57,7 +57,7 @@ begins_behind_a_state_that_the_log_does_not_reach(void **state)
 static void
 tells_how_far_the_state_goes_when_the_log_knows_it(void **state)
 {
-	struct mark own = {1, 1, BENCH_START, {0, 0}, 0};
+	struct mark own = {1, 1, BENCH_START, {0, 0}, 0, 0};
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .applied = 9,
 	                         .applied_origin = b3, .marks = &own, .marks_n = 1};
 	struct px_config c = bench_config(3);
@@ -166,7 +166,8 @@ a_damaged_log_is_whole_when_it_has_all_that_its_master_has(void **state)
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b3, b3, "b")};
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 1, .damaged = 4,
 	                         .entries = e, .entries_n = 1};
-	struct mark before = {1, 1, BENCH_START, b2, 4}, now = {1, 2, BENCH_START, b2, 4};
+	struct mark before = bench_genuine((struct mark){1, 1, BENCH_START, b2, 4, 0});
+	struct mark now = bench_genuine((struct mark){1, 2, BENCH_START, b2, 4, 0});
 	struct bench b = bench_new(3, &r);
 
 	(void)state;
@@ -190,7 +191,7 @@ a_later_hello_tells_what_it_has_by_now(void **state)
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b3, b3, "b")};
 	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 1, .damaged = 4,
 	                         .entries = e, .entries_n = 1};
-	struct mark before = {1, 1, BENCH_START, b3, 2};
+	struct mark before = bench_genuine((struct mark){1, 1, BENCH_START, b3, 2, 0});
 	struct bench b = bench_new(3, &r);
 	const struct msg_hello *hello;
 
