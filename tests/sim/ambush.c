@@ -154,10 +154,10 @@ ambush_watch(struct sim *s, int machine, int64_t until)
 /* ---- a lease that ends as another one begins ---- */
 
 static int64_t
-grant_end(const struct host *n)
+grant_end(const struct sim *s, const struct host *n)
 {
 	return clock_global(&n->clock, mono_add(clock_local(&n->clock, n->heard_at),
-	                                        span_ms(LEASE_MS)));
+	                                        span_ms(s->swarm.lease_ms)));
 }
 
 /* The one that stopped hearing the master earlier sleeps until the moment in which the last of the
@@ -176,7 +176,7 @@ run_race(struct sim *s, struct event *e)
 		if (n == master || n == late || !n->up || n->heard_at == 0)
 			continue;
 		net_cut_replicas(s, master->id, n->id, s->now + 1500 * MS);
-		end = grant_end(n) > end ? grant_end(n) : end;
+		end = grant_end(s, n) > end ? grant_end(s, n) : end;
 	}
 	if (end > s->now)
 		host_pause(s, late, end + sim_between(s, 0, MS / 2));

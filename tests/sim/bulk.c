@@ -6,9 +6,8 @@
 #include "tests/sim/sim.h"
 
 enum {
-	SETTLE_SECONDS = 12, /* of calm before that */
-	ELECTION_MS = 3000,  /* from its start until somebody serves; and before that: */
-	LEASE_OVER_MS = 2 * LEASE_MS,
+	SETTLE_SECONDS = 2, /* of calm before that */
+	ELECTION_MS = 3000, /* from its start until somebody serves, with a lease of LEASE_MS */
 	CHECK_MS = 50,
 };
 
@@ -38,10 +37,11 @@ run_check_elected(struct sim *s, struct event *e)
 static void
 kill_master(struct sim *s, struct host *master)
 {
-	int64_t by = s->now + (LEASE_OVER_MS + ELECTION_MS) * MS +
+	const int64_t lease = s->swarm.lease_ms;
+	int64_t by = s->now + (2 * lease + ELECTION_MS * lease / LEASE_MS) * MS +
 	             4 * (s->swarm.disk_us + s->swarm.latency_us) * 1000;
 
-	host_crash_for(s, master, LOSE_NOTHING, 6 * SECOND);
+	host_crash_for(s, master, LOSE_NOTHING, by - s->now + SECOND);
 	heap_push(&s->heap, (struct event){.at = by, .run = run_check_elected});
 }
 
@@ -86,10 +86,10 @@ run_bulk(struct sim *s, struct event *e)
 
 /* Where operators are, the master may change for other reasons. */
 void
-bulk_start(struct sim *s)
+bulk_start(struct sim *s, int64_t from)
 {
 	if (!s->swarm.bulk || s->swarm.operators > 0)
 		return;
-	s->bulk_at = s->now + SETTLE_SECONDS * SECOND;
+	s->bulk_at = from + SETTLE_SECONDS * SECOND;
 	heap_push(&s->heap, (struct event){.at = s->bulk_at, .run = run_bulk});
 }

@@ -38,7 +38,10 @@ struct settings
 sim_settings(const struct sim *s)
 {
 	const uint64_t session = (uint64_t)s->swarm.session_lease_ms;
-	struct settings settings = {.value = {[SETTING_session_lease] = session}};
+	const uint64_t lease = (uint64_t)s->swarm.lease_ms;
+	struct settings settings = {.value = {[SETTING_session_lease] = session,
+	                                      [SETTING_master_lease] = lease,
+	                                      [SETTING_heartbeat] = lease / 5}};
 
 	if (session < settings_value(&settings, SETTING_cache_lease))
 		settings.value[SETTING_cache_lease] = session;
@@ -124,11 +127,23 @@ step(struct sim *s, int64_t until)
 	return true;
 }
 
+/* What is open when a master is elected it proposes anew before it serves: that may be much, and
+ * cables be slow. */
+static int64_t
+election_time(const struct sim *s)
+{
+	int64_t time = ELECTION_SECONDS * SECOND * s->swarm.lease_ms / LEASE_MS;
+
+	if (s->swarm.bulk && s->swarm.rate > 0)
+		time += (int64_t)BULK_WRITES * BULK_BYTES * s->hosts_n * SECOND / s->swarm.rate;
+	return time;
+}
+
 /* An operator may have sent the last one away. */
 static void
 run_check_master(struct sim *s, struct event *e)
 {
-	int64_t soon = s->handed_over + ELECTION_SECONDS * SECOND;
+	int64_t soon = s->handed_over + election_time(s);
 
 	if (sim_serving(s) != NULL)
 		return;
@@ -137,8 +152,9 @@ run_check_master(struct sim *s, struct event *e)
 	heap_push(&s->heap, (struct event){.at = soon, .run = run_check_master});
 }
 
-/* Once all are there and awake and have written what they had to, a master is found soon. */
-static void
+/* Once all are there and awake and have written what they had to, a master is found soon; returns
+ * when at the latest. */
+static int64_t
 expect_master(struct sim *s)
 {
 	int64_t at = s->now;
@@ -155,8 +171,9 @@ expect_master(struct sim *s)
 		if (n->stopping)
 			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
 	}
-	heap_push(&s->heap, (struct event){.at = at + ELECTION_SECONDS * SECOND,
-	                                   .run = run_check_master});
+	at += election_time(s);
+	heap_push(&s->heap, (struct event){.at = at, .run = run_check_master});
+	return at;
 }
 
 /* No new faults; all are connected. What is paused stays so for as long as it was meant to. */
@@ -177,8 +194,7 @@ calm_down(struct sim *s)
 		for (int b = 1; b <= s->hosts_n; b++)
 			if (a != b)
 				link_break(s, a, b);
-	expect_master(s);
-	bulk_start(s);
+	bulk_start(s, expect_master(s));
 }
 
 static bool

@@ -64,7 +64,7 @@ struct machine;
 #define SECOND ((int64_t)1000000000)
 
 enum {
-	LEASE_MS = 500,   /* the master's */
+	LEASE_MS = 500,   /* the master's, if nobody sets another one */
 	CLOCK_PPM = 4970, /* of a clock against the simulator's: two differ by one percent */
 };
 
@@ -194,6 +194,7 @@ struct swarm {
 	uint64_t log_entries, digest_every; /* 0: as usual */
 	int64_t rate;     /* bytes a second that each machine can send; 0: any number */
 	int64_t queue_ns; /* how long the queue of its uplink is */
+	int64_t lease_ms; /* the master's */
 	int64_t cost_ns;  /* a message costs a replica so much time */
 	bool bulk;        /* somebody writes much at once */
 };
@@ -235,8 +236,8 @@ void ambush_lease(struct sim *s, struct host *master);
 
 /* ---- bulk.c ---- */
 
-/* The second part of a run begins. */
-void bulk_start(struct sim *s);
+/* The second part of a run begins, in which there is a master at `from`. */
+void bulk_start(struct sim *s, int64_t from);
 
 /* ---- uplink.c ---- */
 

@@ -34,6 +34,11 @@ uplinks_init(struct sim *s)
 	w->bulk = !w->mounts && rng_chance(&r, 80);
 	if (w->bulk) /* a KeepAlive waits behind the client's own requests */
 		w->session_lease_ms = 12000;
+	w->lease_ms = LEASE_MS;
+	if (w->bulk && rng_chance(&r, 250)) { /* for a cell whose replicas are far apart */
+		w->lease_ms = 4 * LEASE_MS;
+		w->latency_us = 200000;
+	}
 }
 
 void

@@ -162,7 +162,8 @@ test_mended(void **state)
 	    "UPDATE incarnation SET number = 9", "DELETE FROM incarnation",
 	    "UPDATE chosen SET slot = 2", "UPDATE replica SET replica = 2",
 	    "DELETE FROM replica", "UPDATE entries SET payload = x'00' WHERE slot = 5",
-	    "DELETE FROM entries WHERE slot = 1", "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0, 0)"};
+	    "DELETE FROM entries WHERE slot = 1",
+	    "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0, 0)"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
