@@ -27,6 +27,7 @@ enum {
 	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
 	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */
 	LIMIT_NUMBERS = 4096,    /* from the oldest unanswered request on a session may give */
+	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of operations without a reply, of one session */
 	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
 	LIMIT_REPLICAS = 7,        /* members of a cell at one time */
@@ -38,6 +39,7 @@ enum {
 
 	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
+	LIMIT_UNSENT = 64 * 1024 * 1024, /* bytes that wait on a connection; then it is closed */
 
 	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */
 	LIMIT_LOG_WINDOW_S = 10,
@@ -51,6 +53,9 @@ enum {
 
 static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
               "an entry holds the largest write");
+static_assert(LIMIT_WINDOW >= LIMIT_ENTRY, "the largest request fits into an empty window");
+static_assert(LIMIT_UNSENT >= LIMIT_WINDOW + LIMIT_IN_FLIGHT * 1024 + LIMIT_FRAME,
+              "what a session has in flight fits on its connection, beside the longest reply");
 static_assert(LIMIT_FRAME >= LIMIT_ENTRY, "a frame holds the largest entry");
 static_assert(LIMIT_FRAME >= LIMIT_HOLDERS * (LIMIT_HOST + LIMIT_PRINCIPAL + 64),
               "a frame holds a lock's holders");

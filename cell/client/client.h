@@ -100,8 +100,8 @@ struct client_update {
  * answered RC_QUEUED until it is granted or cancelled (an op cancel for it, or op release, passes
  * through here), and presents them again, in order, after every reconnect.
  *
- * At most LIMIT_IN_FLIGHT requests wait for their reply, the rest in a queue here; release, cancel
- * and close_ephemeral go past that queue but never past an earlier request on the same node. */
+ * At most LIMIT_IN_FLIGHT requests with LIMIT_WINDOW bytes wait for their reply, the rest queue
+ * here; release and cancel go past that queue but never past an earlier one on the same node. */
 void client_step(struct client *c, const struct client_event *event, struct client_update *update);
 void client_update_free(struct client_update *u);
 

@@ -110,7 +110,7 @@ struct client {
 	uint64_t sequence;
 	mono_t sent;       /* when the KeepAlive under way was sent */
 	bool greeted;      /* one was answered on this connection */
-	span_t lease;      /* as promised last */
+	span_t lease;      /* of the cell, as told last */
 	mono_t lease_end;
 
 	/* request.c */
@@ -118,6 +118,7 @@ struct client {
 	struct request_list in_flight; /* in the order of their numbers */
 	struct request_list queue;
 	size_t in_flight_n[SLOT_KINDS], queued_n[SLOT_KINDS];
+	size_t in_flight_bytes; /* of their operations */
 	/* Replies and grants, kept while the session is not SAFE, and until the step after the one
 	 * that answered them, because answers are views into it. */
 	struct buffer inbox;
@@ -181,7 +182,8 @@ void client_request_submit(struct client *c, const struct client_event *event);
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 void client_request_send_again(struct client *c);
 void client_request_pump(struct client *c);
-bool client_request_room(const struct client *c);
+/* For one more, with an operation of `bytes`, among those that have to wait for room. */
+bool client_request_room(const struct client *c, size_t bytes);
 /* A reply or a grant: handled now, or when the session is safe again. */
 void client_request_on_frame(struct client *c, struct bytes frame);
 void client_request_flush_inbox(struct client *c);

@@ -42,13 +42,13 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 		client_session_lost(c, true);
 		return;
 	}
-	if (m->rc != RC_OK || m->epoch != c->epoch) {
+	if (m->rc != RC_OK || m->epoch != c->epoch || m->held_ms >= m->lease_ms) {
 		client_connection_drop(c);
 		return;
 	}
 	c->failures = 0;
 	c->greeted = true;
-	c->lease = span_ms(m->lease_ms);
+	c->lease = span_ms(m->lease_ms - m->held_ms);
 	c->lease_end = mono_max(c->lease_end, lease_end(c, m->lease_ms));
 	keepalive_send(c);
 	if (mono_before(c->now, c->lease_end))

@@ -111,6 +111,7 @@ request_launch(struct client *c, struct request *r)
 	r->number = c->next_number++;
 	TAILQ_INSERT_TAIL(&c->in_flight, r, entry);
 	c->in_flight_n[r->slot]++;
+	c->in_flight_bytes += r->op.len;
 	request_send(c, r);
 }
 
@@ -119,6 +120,7 @@ request_land(struct client *c, struct request *r)
 {
 	TAILQ_REMOVE(&c->in_flight, r, entry);
 	c->in_flight_n[r->slot]--;
+	c->in_flight_bytes -= r->op.len;
 }
 
 /* The cell keeps results from the oldest unanswered request on: not without end. */
@@ -136,10 +138,18 @@ slot_free(const struct client *c, enum slot_kind kind)
 	return c->in_flight_n[kind] < slots[kind] && number_free(c);
 }
 
-bool
-client_request_room(const struct client *c)
+/* A session never has more under way than a connection takes: all of it is sent again at once on a
+ * new one. */
+static bool
+bytes_free(const struct client *c, size_t bytes)
 {
-	return slot_free(c, SLOT_COMMAND);
+	return c->in_flight_bytes + bytes <= LIMIT_WINDOW;
+}
+
+bool
+client_request_room(const struct client *c, size_t bytes)
+{
+	return slot_free(c, SLOT_COMMAND) && bytes_free(c, bytes);
 }
 
 size_t
@@ -289,7 +299,7 @@ may_go(struct client *c, const struct request *r, const struct stay *stay)
 	case SLOT_URGENT:
 		return !stay->ordered && (!stay->command || !behind_command(c, r));
 	default:
-		return !stay->command;
+		return !stay->command && bytes_free(c, r->op.len);
 	}
 }
 
@@ -490,6 +500,7 @@ client_request_fail_all(struct client *c, enum rc rc)
 	fail_list(c, &c->queue, rc);
 	memset(c->in_flight_n, 0, sizeof c->in_flight_n);
 	memset(c->queued_n, 0, sizeof c->queued_n);
+	c->in_flight_bytes = 0;
 	c->inbox_spent = true;
 }
 

@@ -5,6 +5,8 @@
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
+enum { ACQUIRE_BYTES = 128 }; /* of an operation acquire, at most */
+
 static int
 order(uint64_t a, uint64_t b)
 {
@@ -134,7 +136,7 @@ client_waiting_present(struct client *c)
 
 		if (!w->present)
 			continue;
-		if (!client_request_room(c))
+		if (!client_request_room(c, ACQUIRE_BYTES))
 			return;
 		w->present = false;
 		w->presenting = true;

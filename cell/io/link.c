@@ -124,7 +124,9 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 
 	(void)role;
 	(void)key; /* the one that was asked for */
-	if (!is_aside(l, conn))
+	if (is_aside(l, conn))
+		net_probe(l->net, conn);
+	else
 		l->callbacks.connected(l->callbacks.user);
 	return true;
 }

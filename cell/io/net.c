@@ -408,6 +408,15 @@ net_key(struct net *n, uint64_t conn)
 	return s != NULL && s->state == STREAM_OPEN ? channel_peer(&s->channel) : NULL;
 }
 
+void
+net_probe(struct net *n, uint64_t conn)
+{
+	struct stream *s = net_find(n, conn);
+
+	if (s != NULL)
+		stream_probe(s);
+}
+
 bool
 net_close(struct net *n, uint64_t conn)
 {

@@ -68,6 +68,8 @@ void net_send(struct net *n, uint64_t conn, struct bytes frames);
 void net_hold(struct net *n, uint64_t conn, bool on);
 /* Bytes sent to it that have not left yet. */
 size_t net_unsent_bytes(struct net *n, uint64_t conn);
+/* Idle as it is, it is closed when its peer's machine is not heard for NET_PROBED_S. */
+void net_probe(struct net *n, uint64_t conn);
 /* The key that its peer has proved, until it is closed; NULL: it is not open. */
 const uint8_t *net_key(struct net *n, uint64_t conn);
 /* Closes it after what was sent has gone out. No callback for it comes any more: true when `closed`
@@ -78,7 +80,8 @@ bool net_close(struct net *n, uint64_t conn);
 void net_stop(struct net *n, void (*stopped)(void *user), void *user);
 
 enum {
-	NET_QUEUE_MAX = 64 * 1024 * 1024,
+	NET_QUEUE_MAX = LIMIT_UNSENT,
+	NET_PROBED_S = 8,
 	NET_PATIENCE_MS = 5000,    /* a connection that is not open by then is closed */
 	NET_UNPROVED_MAX = 256,    /* connections that have not proved a key; the oldest goes */
 };

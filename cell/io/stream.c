@@ -209,6 +209,22 @@ set_silence(struct stream *s)
 		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
+/* The kernel asks from half of that time on, each second, and gives up by the time between the last
+ * answer and now. */
+void
+stream_probe(struct stream *s)
+{
+	const int idle = NET_PROBED_S / 2, interval = 1;
+	const unsigned ms = (NET_PROBED_S - 1) * 1000;
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) < 0)
+		return;
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
 static void
 become_open(struct stream *s)
 {

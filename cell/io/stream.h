@@ -91,6 +91,8 @@ struct stream *stream_new(struct net *n, struct dial *dial);
 /* It is connected: the handshake begins. */
 void stream_start(struct stream *s);
 void stream_flush(struct stream *s);
+/* See net_probe. */
+void stream_probe(struct stream *s);
 /* Last words, then the end. */
 void stream_linger(struct stream *s);
 void stream_end(struct stream *s, const char *why);

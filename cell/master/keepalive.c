@@ -13,7 +13,8 @@ m_keepalive_answer(struct master *m, struct session *s)
 	    .keepalive_reply = {.rc = RC_OK,
 	                        .epoch = m->epoch,
 	                        .sequence = s->held_sequence,
-	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m)))},
+	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m))),
+	                        .held_ms = (uint32_t)span_to_ms(held)},
 	};
 
 	must(s->held && s->connection != NULL);

@@ -347,7 +347,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, sequence, 0) /* grows; names the one a reply belongs to */
 #define WIRE_msg_keepalive_reply(F)                                                           \
 	F(u8, rc, 0) F(u64, epoch, 0) F(u64, sequence, 0)                                         \
-	F(u32, lease_ms, 0) /* counted from the client's sending of keepalive `sequence` */
+	F(u32, lease_ms, 0) /* counted from the client's sending of keepalive `sequence` */       \
+	F(u32, held_ms, 0)  /* of it: so long it was held */
 #define WIRE_msg_request(F)                                                                   \
 	F(u64, session, 0) F(u64, epoch, 0)                                                       \
 	F(u64, number, 0)  /* 1, 2, 3 ... in the order the client wants them to take effect */    \

@@ -99,6 +99,40 @@ assert lease["value"] == 18000 and lease["longest"] == 20000, lease'
 	one_line 2 "not a number of ms" "$LSCTL" --cell "$conf" cell set heartbeat=100
 }
 
+# 256 writes of 256 KiB are under way when the master stands still: what is sent again is no more
+# than a connection takes, and the session lives.
+case_a_burst_at_a_failover() {
+	local old session
+	old=$(replica "$(master)")
+	mount_second
+	session=$(grep ^session: "$m2/.cell/status")
+	limit 60 python3 - "$m2" "$old" <<-'E'
+		import os, signal, sys, threading
+		mount, master = sys.argv[1], int(sys.argv[2])
+		os.mkdir(mount + "/burst")
+		files = [open(f"{mount}/burst/{i}", "wb", buffering=0) for i in range(256)]
+		for f in files:
+		    f.write(bytes(262144))
+		os.kill(master, signal.SIGSTOP)
+		failed = []
+		def commit(f):
+		    try:
+		        f.close()
+		    except OSError as e:
+		        failed.append(e)
+		threads = [threading.Thread(target=commit, args=(f,)) for f in files]
+		for t in threads:
+		    t.start()
+		for t in threads:
+		    t.join()
+		os.kill(master, signal.SIGCONT)
+		assert not failed, {str(e) for e in failed}
+		assert all(os.path.getsize(f"{mount}/burst/{i}") == 262144 for i in range(256))
+	E
+	is "$(grep ^session: "$m2/.cell/status")" "$session"
+	limit 10 umount "$m2"
+}
+
 case_a_new_one_catches_up_and_gets_a_vote() {
 	write_much
 	begin_load

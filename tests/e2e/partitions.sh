@@ -45,6 +45,28 @@ case_only_the_operator_does_not_reach_the_master() {
 	is "$(master)" "$old"
 }
 
+# connected MACHINE N: it has a connection to replica N.
+connected() {
+	on "$1" grep -q " $(printf %02X "$2")004D0A:$(printf %04X 7077) 01 " /proc/net/tcp
+}
+
+# A mount's idle second connection, on which it hears of a new master, ends without a word.
+case_the_standby_falls_silent() {
+	local old standby other begin
+	old=$(master)
+	for standby in 1 2 3; do
+		if [ "$standby" != "$old" ] && connected c1 "$standby"; then break; fi
+	done
+	other=$((6 - old - standby))
+	! connected c1 "$other"
+	begin=${EPOCHREALTIME/./}
+	part "r$standby" c1
+	wait_until "another one is connected" connected c1 "$other"
+	[ $((${EPOCHREALTIME/./} - begin)) -lt 9000000 ]
+	! connected c1 "$standby"
+	heal
+}
+
 # What sends and does not receive: at most one lease of a master at a time, and it gives up.
 case_the_master_receives_nothing() {
 	local old

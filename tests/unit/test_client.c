@@ -229,9 +229,20 @@ test_silence(void **unused)
 {
 	uint64_t sequence;
 	struct play *p = play_safe(&sequence);
+	struct message held = {
+	    .code = MSG_keepalive_reply,
+	    .keepalive_reply = {.rc = RC_OK, .epoch = EPOCH, .lease_ms = LEASE_MS / 3 + LEASE_MS,
+	                        .held_ms = LEASE_MS / 3}};
+	mono_t sent;
 
 	(void)unused;
+	wait_ms(p, LEASE_MS / 3);
+	held.keepalive_reply.sequence = sequence;
+	receive(p, &held);
+	sent = p->now;
 	until_connect(p);
+	assert_in_range(mono_since(p->now, sent).ns, span_ms(LEASE_MS / 3 * 2).ns,
+	                span_ms(LEASE_MS / 3 * 2 + 100).ns);
 	assert_int_equal(state(p), CLIENT_SAFE);
 	assert_in_range(mono_since(client_status(p->client).lease_end, p->now).ns, 1,
 	                span_ms(4000).ns);
@@ -464,6 +475,43 @@ test_numbers_have_a_window(void **unused)
 	play_free(p);
 }
 
+static struct op
+set_contents(uint64_t node, struct bytes contents)
+{
+	return (struct op){.code = OP_set_contents,
+	                   .set_contents = {.node = node, .contents = contents}};
+}
+
+/* What is sent again on a new connection is no more than a connection takes. */
+static void
+test_bytes_in_flight_are_bounded(void **unused)
+{
+	static const uint8_t zeros[LIMIT_CONTENTS];
+	const struct bytes contents = {zeros, sizeof zeros};
+	const size_t most = LIMIT_WINDOW / LIMIT_CONTENTS - 1; /* an operation is a little more */
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+	size_t sent = 0;
+
+	(void)unused;
+	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT; i++) {
+		request(p, i, set_contents(i, contents));
+		sent += p->sent_n;
+	}
+	assert_int_equal(sent, most);
+	assert_int_equal(client_status(p->client).queued, LIMIT_IN_FLIGHT - most);
+	request(p, 1000, release(2000, 1, 2));
+	assert_int_equal(p->sent_n, 1);
+	reconnect(p);
+	assert_in_range(p->frames.len, LIMIT_CONTENTS * most, LIMIT_WINDOW + 1024);
+	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT - most; i++) {
+		reply(p, i <= most ? i : i + 1, RC_OK, &attr_result); /* the release has a number */
+		assert_int_equal(p->sent_n, 1);
+		assert_int_equal(p->sent[0].op.set_contents.node, most + i);
+	}
+	play_free(p);
+}
+
 static void
 test_ordered_holds_the_rest(void **unused)
 {
@@ -640,6 +688,7 @@ main(void)
 	    cmocka_unit_test(test_reads_have_slots_of_their_own),
 	    cmocka_unit_test(test_urgent_requests_are_bounded),
 	    cmocka_unit_test(test_numbers_have_a_window),
+	    cmocka_unit_test(test_bytes_in_flight_are_bounded),
 	    cmocka_unit_test(test_ordered_holds_the_rest),
 	    cmocka_unit_test(test_grant),
 	    cmocka_unit_test(test_waits_are_presented_again),

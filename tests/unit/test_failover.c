@@ -291,10 +291,10 @@ test_busy_without_a_lease(void **state)
 static void
 test_backlog(void **state)
 {
-	enum { WRITES = 200 };
+	enum { CLIENTS = 14, WRITES = CLIENTS * (LIMIT_WINDOW / LIMIT_CONTENTS - 1) };
 	static const uint8_t contents[LIMIT_CONTENTS];
 	struct cell *cell = cell_new(3);
-	struct cell_client *c = cell_client(cell, false);
+	struct cell_client *c = cell_client(cell, false), *clients[CLIENTS] = {c};
 	struct op op = {.code = OP_set_contents,
 	                .set_contents = {.node = cell_file(c, "f"),
 	                                 .contents = {contents, sizeof contents}}};
@@ -303,16 +303,18 @@ test_backlog(void **state)
 
 	(void)state;
 	assert_int_equal(replica_backlog(old->replica), 0);
+	for (int i = 1; i < CLIENTS; i++)
+		clients[i] = cell_client(cell, false);
 	old->cut_off = true;
 	for (int i = 0; i < WRITES; i++)
-		tokens[i] = cell_ask(c, &op);
+		tokens[i] = cell_ask(clients[i % CLIENTS], &op);
 	cell_pass_ms(cell, 20);
 	assert_in_range(replica_backlog(old->replica), WRITES / 2 * sizeof contents,
 	                WRITES * (sizeof contents + 200));
 	old->cut_off = false;
 	cell_pass_ms(cell, 2000);
 	for (int i = 0; i < WRITES; i++)
-		expect(c, tokens[i], 5000);
+		expect(clients[i % CLIENTS], tokens[i], 5000);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(replica_backlog(cell->replicas[i].replica), 0);
 	cell_free(cell);
