@@ -113,17 +113,60 @@ digests_agreed(struct digests *d, const struct px_members *members, uint64_t *in
 			continue;
 		*index = p->index;
 		p->told = true;
+		if (d->disputed <= p->index)
+			d->disputed = 0;
 		return true;
 	}
 	return false;
 }
 
+static bool
+is_split(const struct digests_place *p, const struct px_members *members)
+{
+	const struct digests_vote *first = NULL;
+	uint64_t agreed;
+
+	if (p->index == 0 || p->told || place_agreed(p, members, &agreed))
+		return false;
+	for (int i = 0; i < LIMIT_REPLICAS; i++) {
+		const struct digests_vote *v = &p->votes[i];
+
+		if (v->replica == 0 || !is_voter(members, v->replica))
+			continue;
+		if (first != NULL && first->digest != v->digest)
+			return true;
+		first = v;
+	}
+	return false;
+}
+
+bool
+digests_disputed(struct digests *d, const struct px_members *members, mono_t now)
+{
+	const uint64_t before = d->disputed;
+
+	for (int i = 0; i < DIGESTS_KEPT; i++) {
+		struct digests_place *p = &d->places[i];
+
+		if (!is_split(p, members))
+			p->split = (mono_t){0};
+		else if (p->split.ns == 0)
+			p->split = now;
+		else if (p->index > d->disputed &&
+		         mono_reached(now, mono_add(p->split, span_s(DIGESTS_PATIENCE_S))))
+			d->disputed = p->index;
+	}
+	return d->disputed != before;
+}
+
 void
 digests_forget(struct digests *d)
 {
+	d->disputed = 0;
 	for (int i = 0; i < DIGESTS_KEPT; i++) {
 		memset(d->places[i].votes, 0, sizeof d->places[i].votes);
 		d->places[i].told = false;
+		d->places[i].split = (mono_t){0};
 	}
 }
 
@@ -133,4 +176,13 @@ digests_differ(const struct digests *d, uint64_t index, uint64_t digest)
 	const struct digests_place *p = &d->places[index / d->every % DIGESTS_KEPT];
 
 	return p->index == index && p->computed && p->own != digest;
+}
+
+bool
+digests_own(const struct digests *d, uint64_t index, uint64_t *digest)
+{
+	const struct digests_place *p = &d->places[index / d->every % DIGESTS_KEPT];
+
+	*digest = p->own;
+	return p->index == index && p->computed;
 }

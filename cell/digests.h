@@ -1,7 +1,9 @@
 /* Do the replicas have the same state? Each computes a digest at every so many entries of the log
  * and tells the master; what a majority agrees on is told to all by an entry of the log, and who
  * has computed another one at that place knows that its own state is wrong ("Paxos Made Live",
- * section 6.2: a checksum of the database goes through the log, to find inconsistent replicas). */
+ * section 6.2: a checksum of the database goes through the log, to find inconsistent replicas).
+ * Where so few can be heard that none has a majority, nobody knows who is right, and people are
+ * told. */
 #ifndef LSFS_CELL_DIGESTS_H
 #define LSFS_CELL_DIGESTS_H
 
@@ -10,6 +12,7 @@
 enum {
 	DIGESTS_EVERY = 1024, /* entries */
 	DIGESTS_KEPT = 8,     /* so many places back */
+	DIGESTS_PATIENCE_S = 3, /* for those that have not told yet */
 };
 
 struct digests_vote {
@@ -23,11 +26,13 @@ struct digests_place {
 	bool computed;   /* `own` is */
 	uint64_t own;
 	bool told;       /* the log tells it, or will */
+	mono_t split;    /* since then replicas have told two digests; 0: they have not */
 	struct digests_vote votes[LIMIT_REPLICAS];
 };
 
 struct digests {
 	uint64_t every;
+	uint64_t disputed; /* the newest place where nobody has a majority for long; 0: none */
 	struct digests_place places[DIGESTS_KEPT];
 };
 
@@ -43,8 +48,13 @@ void digests_heard(struct digests *d, uint8_t replica, uint64_t index, uint64_t 
  * as told. */
 bool digests_agreed(struct digests *d, const struct px_members *members, uint64_t *index,
                     uint64_t *digest);
+/* Is there a dispute that was not there before? Then `disputed` is its place, until one that is
+ * agreed on behind it. */
+bool digests_disputed(struct digests *d, const struct px_members *members, mono_t now);
 /* Forgets what the replicas have told: another one may be master, and then again this one. */
 void digests_forget(struct digests *d);
+/* What this replica has computed there; false when that is not known any more. */
+bool digests_own(const struct digests *d, uint64_t index, uint64_t *digest);
 /* The log tells this digest: is our own another one? No, if we do not know ours any more. */
 bool digests_differ(const struct digests *d, uint64_t index, uint64_t digest);
 

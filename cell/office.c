@@ -242,17 +242,6 @@ promote_learner(struct replica *r, struct membership *m)
 		              v.id);
 }
 
-static void
-tell_digests(struct replica *r)
-{
-	struct op op = {.code = OP_check_digest};
-
-	while (r_is_master(r) && px_members(r->px)->n > 1 &&
-	       digests_agreed(&r->digests, px_members(r->px), &op.check_digest.index,
-	                      &op.check_digest.digest))
-		r_propose(r, &op);
-}
-
 void
 r_office_supervise(struct replica *r)
 {
@@ -265,5 +254,5 @@ r_office_supervise(struct replica *r)
 	if (!master_serving(r->master))
 		return;
 	promote_learner(r, &m);
-	tell_digests(r);
+	r_digests_supervise(r);
 }

@@ -246,36 +246,6 @@ trace_note(struct replica *r, const struct tree_note *n)
 		buffer_printf(t, ": the lock is delayed for %lld s\n", (long long)n->seconds);
 }
 
-/* The digest of everything applied, and of some of what is stored: it goes to the master. */
-static void
-compute_digest(struct replica *r, uint64_t index)
-{
-	uint64_t slice = tree_slice_digest(r->tree);
-	uint64_t digest = tree_digest(r->tree) ^ slice * 0x9e3779b97f4a7c15;
-	uint8_t master = px_master(r->px).replica;
-	struct message m = {.code = MSG_digest, .digest = {index, digest}};
-
-	digests_computed(&r->digests, index, digest);
-	if (master == r->config.paxos.self) {
-		digests_heard(&r->digests, master, index, digest, index);
-	} else if (master != 0) {
-		r_tell_peer(r, master, &m);
-	}
-}
-
-/* Whatever we did from here on might be wrong. */
-static void
-check_digest(struct replica *r, const struct tree_note *n)
-{
-	if (!digests_differ(&r->digests, n->index, n->digest))
-		return;
-	buffer_printf(&r->update->trace,
-	              "the state differs from that of the majority, at entry %llu\n",
-	              (unsigned long long)n->index);
-	r->diverged = true;
-	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
-}
-
 static void
 look_at_note(struct replica *r, const struct tree_note *n)
 {
@@ -283,7 +253,7 @@ look_at_note(struct replica *r, const struct tree_note *n)
 	if (n->kind == TREE_MEMBERS_CHANGED)
 		r_members_changed(r);
 	else if (n->kind == TREE_DIGEST_TOLD)
-		check_digest(r, n);
+		r_digests_told(r, n);
 	else if (n->kind == TREE_SETTING_CHANGED)
 		r_settings_changed(r);
 	else if (n->kind == TREE_EPOCH_BEGAN)
@@ -309,7 +279,7 @@ apply_next(struct replica *r)
 		r_operate_applied(r, out);
 	}
 	if (digests_due(&r->digests, index))
-		compute_digest(r, index);
+		r_digests_compute(r, index);
 	for (size_t i = 0; i < out->notes_n; i++)
 		look_at_note(r, &out->notes[i]);
 }
@@ -374,8 +344,7 @@ on_peer(struct replica *r, const struct replica_event *e)
 	if (wire_get_frame(e->frame, &m) != RC_OK) {
 		buffer_printf(&r->update->trace, "a malformed message from replica %u\n", e->peer);
 	} else if (m.code == MSG_digest) {
-		digests_heard(&r->digests, e->peer, m.digest.index, m.digest.digest,
-		              px_chosen(r->px));
+		r_digests_hear(r, e->peer, &m.digest);
 	} else if (m.code == MSG_members) {
 		r_members_hear(r, e->peer, &m.members);
 	} else {

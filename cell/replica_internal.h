@@ -4,6 +4,7 @@
  *   members.c      the list of members, and its changes    operate.c     operators' commands
  *   status.c       what a replica tells of itself          membership.c  who may join and leave
  *   digests.c      agreement about the state               fullness.c    full disks
+ *   replica_digests.c   when they are computed, told and compared
  *   waiting.c      what waits for its turn         replica_settings.c   what the cell is set to
  *
  * The last two columns' lower parts are functions of their arguments and know nothing of this. */
@@ -146,6 +147,14 @@ void r_operate_applied(struct replica *r, const struct tree_outcome *outcome);
 void r_operate_left(struct replica *r);
 void r_operate_disconnected(struct replica *r, uint64_t conn);
 void r_operate_free(struct replica *r);
+
+/* replica_digests.c */
+void r_digests_compute(struct replica *r, uint64_t index);
+/* The log tells what a majority has computed: whatever we did from here on might be wrong. */
+void r_digests_told(struct replica *r, const struct tree_note *n);
+void r_digests_hear(struct replica *r, uint8_t from, const struct msg_digest *m);
+/* What a master tells the others of it. */
+void r_digests_supervise(struct replica *r);
 
 /* replica_settings.c */
 /* In force here: the tree's; before the first epoch those of the configuration. */

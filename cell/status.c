@@ -70,6 +70,7 @@ r_status_answer(struct replica *r, uint64_t conn)
 
 	if (m.status_reply.role == REPLICA_MASTER) {
 		m.status_reply.master_since_ns = r->office_ns;
+		m.status_reply.disputed = r->digests.disputed;
 		m.status_reply.progress = pack_progress(r, &progress);
 	}
 	r_answer(r, conn, &m);

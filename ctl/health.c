@@ -148,6 +148,11 @@ problems_of(const struct conf *conf, const struct answer *answers, int master)
 
 	if (master < 0)
 		add_lack_of_master(problems, conf, answers);
+	if (master >= 0 && answers[master].status.disputed != 0)
+		add_problem(problems, "replicas have different states (at entry %llu), and "
+		            "too few can be heard to tell which is right: bring the others back, "
+		            "or restore a backup",
+		            (unsigned long long)answers[master].status.disputed);
 	for (int i = 0; i < conf->replicas_n; i++)
 		add_problem_of(problems, &conf->replicas[i], &answers[i]);
 	return problems;

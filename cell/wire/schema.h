@@ -382,6 +382,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, digest, 0)         /* of everything applied so far */                              \
 	F(u64, longest_step_us, 0) /* of this process, in which it did nothing else */            \
 	F(u64, slow_steps, 0)     /* that took more than 10 ms */                                 \
+	F(u64, disputed, 0)       /* told by the master: an entry where states differ */          \
 	F(list, progress, progress) /* of all members, told by the master */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_members(F) /* also told without being asked, when the list has changed */   \

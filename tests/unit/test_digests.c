@@ -114,6 +114,48 @@ test_comparing(void **state)
 	assert_false(digests_differ(&d, 30, BAD));
 }
 
+/* Two of three are heard, and differ: no majority for anything. It may be that the third has not
+ * told yet; in the end people have to know. */
+static void
+test_dispute(void **state)
+{
+	struct digests d = new();
+	mono_t now = {span_s(100).ns};
+
+	(void)state;
+	digests_heard(&d, 1, 20, GOOD, 25);
+	digests_heard(&d, 4, 20, BAD, 25); /* has no vote */
+	assert_false(digests_disputed(&d, &members, now));
+	digests_heard(&d, 2, 20, BAD, 25);
+	assert_false(digests_disputed(&d, &members, now));
+	now = mono_add(now, span_s(DIGESTS_PATIENCE_S - 1));
+	assert_false(digests_disputed(&d, &members, now));
+	now = mono_add(now, span_s(1));
+	assert_true(digests_disputed(&d, &members, now));
+	assert_int_equal(d.disputed, 20);
+	assert_false(digests_disputed(&d, &members, now)); /* once */
+	digests_heard(&d, 3, 20, GOOD, 45);
+	assert_int_equal(agreed(&d, 20), GOOD);
+	assert_int_equal(d.disputed, 0);
+}
+
+static void
+test_no_dispute(void **state)
+{
+	struct digests d = new();
+	mono_t now = {span_s(100).ns};
+
+	(void)state;
+	digests_heard(&d, 1, 20, GOOD, 25);
+	digests_heard(&d, 2, 20, BAD, 25);
+	assert_false(digests_disputed(&d, &members, now));
+	digests_heard(&d, 3, 20, GOOD, 25);
+	now = mono_add(now, span_s(DIGESTS_PATIENCE_S));
+	assert_false(digests_disputed(&d, &members, now));
+	assert_int_equal(agreed(&d, 20), GOOD);
+	assert_false(digests_disputed(&d, &members, now));
+}
+
 /* The next master asks for itself, and what was proposed before may not have been chosen. */
 static void
 test_another_term(void **state)
@@ -142,6 +184,8 @@ main(void)
 		cmocka_unit_test(test_nonsense_is_not_heard),
 		cmocka_unit_test(test_old_places_go),
 		cmocka_unit_test(test_comparing),
+		cmocka_unit_test(test_dispute),
+		cmocka_unit_test(test_no_dispute),
 		cmocka_unit_test(test_another_term),
 	};
 

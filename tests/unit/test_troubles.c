@@ -182,6 +182,39 @@ test_wrong_master(void **state)
 }
 
 /* With nobody to compare with, nothing is told. */
+/* Two of three are there: nobody knows which is right, and both say so. The third one decides. */
+static void
+test_two_that_differ(void **state)
+{
+	struct cell_client *c;
+	uint64_t node;
+	struct cell *cell = cell_with_digests(3, &c, &node);
+	const struct message ask = {.code = MSG_status_request};
+	struct cell_replica *master = cell_master(cell), *wrong = other_than(cell, master);
+	struct cell_replica *away = &cell->replicas[6 - master->id - wrong->id - 1];
+	const struct message *status;
+
+	(void)state;
+	work(c, node, EVERY);
+	cell_pass_ms(cell, 500);
+	cell_kill(away);
+	state_of(wrong)->digest ^= 1;
+	work(c, node, EVERY);
+	cell_pass_ms(cell, 5000);
+	expect_diverged(cell, NULL);
+	assert_true(cell_traced(master, "replicas have different states, at entry"));
+	assert_true(cell_traced(wrong, "the state differs from that of replica"));
+	status = cell_question(master, "admin", &ask, MSG_status_reply);
+	assert_int_not_equal(status->status_reply.disputed, 0);
+	cell_start(away);
+	work(c, node, EVERY);
+	cell_pass_ms(cell, 1000);
+	expect_diverged(cell, wrong);
+	status = cell_question(cell_await_master(cell), "admin", &ask, MSG_status_reply);
+	assert_int_equal(status->status_reply.disputed, 0);
+	cell_free(cell);
+}
+
 static void
 test_nobody_to_compare_with(void **state)
 {
@@ -309,6 +342,7 @@ main(void)
 		cmocka_unit_test(test_another_history),
 		cmocka_unit_test(test_flipped_bit),
 		cmocka_unit_test(test_wrong_master),
+		cmocka_unit_test(test_two_that_differ),
 		cmocka_unit_test(test_nobody_to_compare_with),
 		cmocka_unit_test(test_full_master),
 		cmocka_unit_test(test_no_room),
