@@ -456,7 +456,7 @@ on_event(struct replica *r, const struct replica_event *e)
 		on_timeout(r);
 		return;
 	case REPLICA_STOP:
-		r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
+		r_step_px(r, (struct px_event){.kind = PX_CLOSE});
 		return;
 	case REPLICA_FULL:
 		on_full(r, e->on);
@@ -553,6 +553,13 @@ struct msg_members
 replica_members(const struct replica *r)
 {
 	return r->newest;
+}
+
+bool
+replica_left(const struct replica *r, mono_t by)
+{
+	return px_role(r->px) == PX_FOLLOWER &&
+	       (px_closed(r->px) || mono_before(by, px_close_at(r->px)));
 }
 
 bool

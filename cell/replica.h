@@ -34,7 +34,7 @@ enum replica_event_kind {
 	REPLICA_PERSISTED,    /* ticket: log records are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to here */
 	REPLICA_TIMEOUT,
-	REPLICA_STOP,         /* give up the mastership; the driver goes on until all is written */
+	REPLICA_STOP,         /* the driver goes on until replica_left, and all is written */
 	REPLICA_FULL,         /* on: the disk is full, or (off) has room again */
 	REPLICA_COPY_BEGUN,   /* peer: a copy of state.db will be made for it */
 };
@@ -106,6 +106,8 @@ enum replica_condition replica_condition(const struct replica *r);
  * another replica, with those that were removed; before there is one, that of the configuration.
  * Views, valid until the next step. */
 struct msg_members replica_members(const struct replica *r);
+/* After REPLICA_STOP: is there nothing left to do, or nothing that would be done by then? */
+bool replica_left(const struct replica *r, mono_t by);
 bool replica_serving(const struct replica *r, mono_t now); /* master, epoch applied, lease valid */
 
 #endif

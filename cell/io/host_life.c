@@ -271,7 +271,7 @@ stop_now(struct host *h)
 void
 host_stop_if_left(struct host *h)
 {
-	bool left = px_role(replica_px(h->replica)) == PX_FOLLOWER && TAILQ_EMPTY(&h->gate);
+	bool left = replica_left(h->replica, h->leave_by) && TAILQ_EMPTY(&h->gate);
 
 	if (!mono_is_never(h->leave_by) &&
 	    (left || h->failed || mono_reached(clock_now(), h->leave_by)))

@@ -259,7 +259,7 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
-	if (m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
+	if (px->closing || m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
 		return;
 	if (!obey(px, from, m->ballot))
 		return;

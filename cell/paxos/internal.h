@@ -190,6 +190,8 @@ struct px {
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
 	unsigned in_vain;       /* heartbeats in a row for which there was no lease */
+	bool closing; /* grants no lease any more */
+	bool closed;  /* has recorded that none is left */
 	bool leaving; /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
 	uint8_t leave_to; /* 0: whoever is furthest */
@@ -309,6 +311,8 @@ void px_store(struct px *px, const struct log_entry *e);
 /* Does a grant of ours forbid a promise to `candidate`? */
 bool px_bound(const struct px *px, uint8_t candidate);
 /* Grants `length` to the master of `ballot`, counted from now; durable before it is told. */
+/* Records that no lease is left, when that is so. */
+void px_close_if_free(struct px *px);
 void px_grant(struct px *px, struct ballot ballot, span_t length);
 /* The lease's length as it goes over the wire. */
 uint32_t px_lease_ms(const struct px *px);

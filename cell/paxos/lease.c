@@ -93,3 +93,28 @@ px_set_lease(struct px *px, span_t lease, span_t heartbeat)
 	if (!mono_is_never(px->heartbeat_at))
 		px->heartbeat_at = mono_min(px->heartbeat_at, mono_add(px->now, heartbeat));
 }
+
+mono_t
+px_close_at(const struct px *px)
+{
+	if (!px->closing || px->closed || px->role != PX_FOLLOWER)
+		return MONO_NEVER;
+	return mono_max(px->granted_until, px->silent_until);
+}
+
+/* Neither this incarnation has granted one that stands, nor did an earlier one: it has waited for
+ * those (silent_until). */
+void
+px_close_if_free(struct px *px)
+{
+	if (!mono_reached(px->now, px_close_at(px)))
+		return;
+	px->closed = true;
+	px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = {0}});
+}
+
+bool
+px_closed(const struct px *px)
+{
+	return px->closed;
+}

@@ -30,7 +30,7 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 bool
 px_may_stand(const struct px *px)
 {
-	return px_is_fit(px) && px_is_voter(&px->members, px->config.self);
+	return !px->closing && px_is_fit(px) && px_is_voter(&px->members, px->config.self);
 }
 
 /* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n

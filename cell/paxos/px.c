@@ -355,6 +355,10 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	case PX_TIMEOUT:
 		timeout(px);
 		break;
+	case PX_CLOSE:
+		px->closing = true;
+		px_leave(px, event->to);
+		break;
 	case PX_STEP_DOWN:
 		px_leave(px, event->to);
 		break;
@@ -367,6 +371,7 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	}
 	px_members_settle(px);
 	px_leave_check(px);
+	px_close_if_free(px);
 	px_check_repaired(px);
 	if (update->records_n > 0)
 		px_write_marks(px);
@@ -384,8 +389,8 @@ px_deadline(const struct px *px)
 	switch (px->role) {
 	case PX_FOLLOWER:
 		if (px->lost || px->expelled)
-			return MONO_NEVER;
-		return mono_min(hello_deadline(px),
+			return px_close_at(px);
+		return mono_min(mono_min(hello_deadline(px), px_close_at(px)),
 		                mono_min(source_deadline(px), stand_deadline(px)));
 	case PX_CANDIDATE:
 		return px->others_n > 0 ? px->retry_at : MONO_NEVER;

@@ -126,6 +126,7 @@ enum px_event_kind {
 	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
 	PX_TIMEOUT,   /* the deadline was reached (early calls are harmless) */
 	PX_STEP_DOWN, /* give the mastership up, to `to` or to whoever is furthest (0) */
+	PX_CLOSE,     /* the same for good: grants no lease any more, and records that */
 	PX_FULL,      /* on: our disk is full, or (off) has room again; told to the master */
 	PX_COPY_BEGUN, /* from: is about to read a copy of our state, as it is now or later */
 };
@@ -166,6 +167,11 @@ void px_update_free(struct px_update *update);
 /* The lengths of the lease and between two heartbeats from now on: when the master's own entry says
  * so, a follower may stand with them as well. */
 void px_set_lease(struct px *px, span_t lease, span_t heartbeat);
+
+/* When the last lease that it may have granted is over, after PX_CLOSE: then it records so, for the
+ * next start not to wait; px_closed when it has. */
+mono_t px_close_at(const struct px *px);
+bool px_closed(const struct px *px);
 
 /* When PX_TIMEOUT is due. */
 mono_t px_deadline(const struct px *px);

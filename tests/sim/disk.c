@@ -102,6 +102,7 @@ log_record(struct disk *d, const struct px_record *r)
 	case PX_RECORD_LEASE:
 		if (r->length.ns > d->lease.ns)
 			d->lease = r->length;
+		d->free_of_leases = r->length.ns == 0 ? d->incarnation : 0;
 		return;
 	case PX_RECORD_MARK:
 		d->marks[r->mark.replica] = r->mark;
@@ -439,10 +440,12 @@ disk_copy_state(struct disk *to, const struct disk *from)
 	to->state_lost = false;
 }
 
-/* Of the leases that it ever granted the longest may still hold. */
+/* Of the leases that it ever granted the longest may still hold, unless the last incarnation has
+ * recorded that none does. */
 struct tree *
 disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 {
+	const bool none_left = d->incarnation != 0 && d->free_of_leases == d->incarnation;
 	struct tree *tree;
 
 	*recovered = (struct px_recovered){
@@ -450,7 +453,7 @@ disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
 	    .promised = d->promised,
 	    .chosen = d->chosen > d->trimmed ? d->chosen : d->trimmed,
 	    .trimmed = d->trimmed,
-	    .wait = d->lease,
+	    .wait = none_left ? (span_t){0} : d->lease,
 	    .marks = d->marks,
 	    .marks_n = LIMIT_REPLICA_ID + 1,
 	};

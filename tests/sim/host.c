@@ -282,7 +282,8 @@ static void run_stopped(struct sim *s, struct event *e);
 static bool
 has_left(const struct host *n)
 {
-	return px_role(replica_px(n->replica)) == PX_FOLLOWER && TAILQ_EMPTY(&n->held);
+	return replica_left(n->replica, (mono_t){INT64_MAX - 1}) && TAILQ_EMPTY(&n->held) &&
+	       n->durable_ticket >= n->written_ticket;
 }
 
 static void
@@ -355,13 +356,15 @@ carry_out(struct sim *s, struct host *n)
 {
 	struct replica_update *u = &n->update;
 
-	if (u->records_n > 0)
+	if (u->records_n > 0) {
+		n->written_ticket = u->ticket;
 		heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, u->ticket,
 		                                                        u->records, u->records_n),
 		                                   .run = run_persisted,
 		                                   .who = n->id - 1,
 		                                   .life = n->life,
 		                                   .a = u->ticket});
+	}
 	adversary_recorded(s, n);
 	for (size_t i = 0; i < u->sends_n; i++)
 		send(s, n, &u->sends[i]);
@@ -469,7 +472,7 @@ host_start(struct sim *s, struct host *n)
 	n->up = true;
 	n->stopping = n->copying = false;
 	n->life++;
-	n->durable_ticket = 0;
+	n->durable_ticket = n->written_ticket = 0;
 	n->paused_until = n->timer_at = n->busy_until = 0;
 	n->checked = tree_applied(t);
 	n->role = PX_FOLLOWER;

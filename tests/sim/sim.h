@@ -418,6 +418,7 @@ struct disk {
 	uint64_t chosen, trimmed, incarnation, applied;
 	struct mark marks[LIMIT_REPLICA_ID + 1]; /* replica 0: none */
 	span_t lease;
+	uint64_t free_of_leases; /* the incarnation that recorded that none is left */
 	struct saved_rows rows;
 	struct writing_list log, state; /* in order */
 	struct transactions log_under_way, state_under_way;
@@ -496,7 +497,7 @@ struct host {
 	struct boot boot;
 	bool full;
 	struct held_list held;
-	uint64_t durable_ticket;
+	uint64_t durable_ticket, written_ticket;
 	int64_t paused_until, timer_at, back_at, heard_at; /* the last: a heartbeat */
 	int64_t busy_until; /* with the messages that have come */
 	uint64_t timers, checked;

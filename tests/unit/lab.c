@@ -593,3 +593,14 @@ lab_setting(struct lab *lab, const char *name, uint64_t value)
 {
 	assert_int_equal(lab_set_setting(lab, name, value), RC_OK);
 }
+
+void
+lab_step_down(struct lab *lab)
+{
+	const struct px_event event = {.kind = PX_STEP_DOWN, .now = lab->now};
+	struct px_update update = {0};
+
+	px_step((struct px *)replica_px(lab->replica), &event, &update);
+	assert_int_equal(update.records_n, 0);
+	px_update_free(&update);
+}

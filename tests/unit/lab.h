@@ -48,6 +48,8 @@ void lab_restart(struct lab *lab);
 /* The same in two steps; the election is left to the test. */
 void lab_stop(struct lab *lab);
 void lab_boot(struct lab *lab);
+/* It gives the mastership up, and stands for election again like anybody. */
+void lab_step_down(struct lab *lab);
 /* Of the cell's signing key. */
 const uint8_t *lab_public_key(void);
 /* The disk syncs all that was written. */

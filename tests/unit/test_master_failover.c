@@ -285,7 +285,7 @@ test_stepping_down_forgets_who_waits(void **state)
 	successor = lab_connect(lab, 3);
 	number = send_set(&a, node);
 	lab_send_open(&successor, &a);
-	lab_step(lab, (struct replica_event){.kind = REPLICA_STOP});
+	lab_step_down(lab);
 	lab_pass_ms(lab, 5000); /* and it is elected again */
 	assert_null(lab_reply(&a, number));
 	assert_null(lab_take(&successor, MSG_session_opened));

@@ -186,6 +186,58 @@ a_damaged_log_is_whole_when_it_has_all_that_its_master_has(void **state)
 
 /* Else a master that it followed before it could hear its hello would take it for an old copy. */
 static void
+pass(struct bench *b, int64_t ms)
+{
+	bench_pass(b, ms);
+	bench_step(b, (struct px_event){.kind = PX_TIMEOUT});
+}
+
+/* One that ends in good order grants no lease any more, and records when none is left. */
+static void
+a_closing_one_records_that_no_lease_is_left(void **state)
+{
+	struct log_entry e[] = {bench_entry(1, b2, b2, "a")};
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .chosen = 1,
+	                         .entries = e, .entries_n = 1};
+	struct mark now = bench_genuine((struct mark){1, 2, BENCH_START, b2, 1, 0});
+	struct bench b = bench_new(3, &r);
+
+	(void)state;
+	heartbeat_of(&b, b2, 1, now);
+	assert_non_null(bench_sent(&b, 2, MSG_heartbeat_reply, NULL));
+	pass(&b, 300);
+	bench_step(&b, (struct px_event){.kind = PX_CLOSE});
+	heartbeat_of(&b, b2, 1, now);
+	assert_null(bench_sent(&b, 2, MSG_heartbeat_reply, NULL));
+	pass(&b, 199);
+	assert_null(bench_record(&b, PX_RECORD_LEASE));
+	assert_false(px_closed(b.px));
+	assert_int_equal(mono_since(px_deadline(b.px), b.now).ns, span_ms(1).ns);
+	pass(&b, 1);
+	assert_int_equal(bench_record(&b, PX_RECORD_LEASE)->length.ns, 0);
+	assert_true(px_closed(b.px));
+	pass(&b, 10000); /* nor does it stand */
+	assert_int_equal(px_role(b.px), PX_FOLLOWER);
+	bench_free(&b);
+}
+
+/* Nor does it say so of leases that were granted before it was started. */
+static void
+a_closing_one_waits_for_earlier_leases(void **state)
+{
+	struct px_recovered r = {.incarnation = 2, .promised = b2, .wait = {5000000000}};
+	struct bench b = bench_new(3, &r);
+
+	(void)state;
+	bench_step(&b, (struct px_event){.kind = PX_CLOSE});
+	pass(&b, 4999);
+	assert_false(px_closed(b.px));
+	pass(&b, 1);
+	assert_true(px_closed(b.px));
+	bench_free(&b);
+}
+
+static void
 a_later_hello_tells_what_it_has_by_now(void **state)
 {
 	struct log_entry e[] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b3, b3, "b")};
@@ -342,6 +394,8 @@ main(void)
 		cmocka_unit_test(keeps_a_log_that_has_what_the_state_has),
 		cmocka_unit_test(a_damaged_log_accepts_and_grants_but_promises_nothing),
 		cmocka_unit_test(a_damaged_log_is_whole_when_it_has_all_that_its_master_has),
+		cmocka_unit_test(a_closing_one_records_that_no_lease_is_left),
+		cmocka_unit_test(a_closing_one_waits_for_earlier_leases),
 		cmocka_unit_test(a_later_hello_tells_what_it_has_by_now),
 		cmocka_unit_test(a_damaged_log_is_handed_over_to_in_vain),
 		cmocka_unit_test(tells_what_the_disk_held_before_it_was_damaged),

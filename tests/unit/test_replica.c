@@ -153,7 +153,7 @@ test_elected_again(void **state)
 	struct op set = lab_set(node, "x");
 
 	(void)state;
-	lab_step(lab, (struct replica_event){.kind = REPLICA_STOP});
+	lab_step_down(lab);
 	lab_pass_ms(lab, 5000);
 	assert_true(replica_serving(lab->replica, lab->now));
 	assert_int_equal(tree_epoch(replica_tree(lab->replica)), 2);
