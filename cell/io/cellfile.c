@@ -1,5 +1,6 @@
 #include "cell/io/cellfile.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@ struct cellfile {
 	uv_loop_t *loop;
 	char path[PATH_MAX];
 	uint8_t self;
+	void (*failed)(void *user, const char *why);
+	void *user;
 	struct conf conf;    /* as it is to be */
 	struct conf writing; /* by the thread */
 	uv_work_t work;
@@ -42,8 +45,17 @@ write_it(uv_work_t *work)
 	c->rc = conf_replace(c->path, &c->writing);
 }
 
-/* What can't be written is of no use to anybody before the next start: there is nothing to stop
- * for. */
+static void
+disk_failed(struct cellfile *c)
+{
+	char why[PATH_MAX + 100];
+
+	snprintf(why, sizeof why, "%s: %s", c->path, strerror(-c->rc));
+	c->failed(c->user, why);
+}
+
+/* A disk that fails here fails. What else can't be written is of no use to anybody before the next
+ * start: there is nothing to stop for. */
 static void
 on_written(uv_work_t *work, int status)
 {
@@ -51,7 +63,9 @@ on_written(uv_work_t *work, int status)
 
 	must(status == 0);
 	c->busy = false;
-	if (c->rc < 0)
+	if (c->rc == -EIO || c->rc == -EROFS)
+		disk_failed(c);
+	else if (c->rc < 0)
 		log_warn("%s: cannot be brought up to date: %s", c->path, strerror(-c->rc));
 	if (c->stopped != NULL)
 		end(c);
@@ -68,14 +82,16 @@ begin(struct cellfile *c)
 }
 
 struct cellfile *
-cellfile_new(uv_loop_t *loop, const char *directory, const struct conf *conf, uint8_t self)
+cellfile_new(uv_loop_t *loop, const struct cellfile_config *config)
 {
 	struct cellfile *c = memory_zero(1, sizeof *c);
 
 	c->loop = loop;
-	snprintf(c->path, sizeof c->path, "%s/cell.conf", directory);
-	c->conf = *conf;
-	c->self = self;
+	snprintf(c->path, sizeof c->path, "%s/cell.conf", config->directory);
+	c->conf = *config->conf;
+	c->self = config->self;
+	c->failed = config->failed;
+	c->user = config->user;
 	c->work.data = c;
 	return c;
 }

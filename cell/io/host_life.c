@@ -164,6 +164,14 @@ start_exchange(struct host *h, uv_loop_t *loop)
 	});
 }
 
+static void
+on_cellfile_failed(void *user, const char *why)
+{
+	struct host *h = user;
+
+	store_fail(h->store, why);
+}
+
 bool
 host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 {
@@ -177,8 +185,10 @@ host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 		return false;
 	h->exchange = start_exchange(h, loop);
 	if (h->gateway != NULL)
-		h->cellfile = cellfile_new(loop, h->directory, &h->identity.conf,
-		                           h->identity.replica);
+		h->cellfile = cellfile_new(loop, &(struct cellfile_config){
+			.directory = h->directory, .conf = &h->identity.conf,
+			.self = h->identity.replica, .failed = on_cellfile_failed, .user = h,
+		});
 	host_keep_cell_file(h, tree_applied(replica_tree(h->replica)));
 	host_start_handles(h, loop);
 	h->started = true;

@@ -142,10 +142,13 @@ marks_open(struct marks_file *f, const char *directory, enum marks_of of, struct
 	return rc;
 }
 
+/* Left to the kernel the line would stay in memory for half a minute. Its blocks were allocated
+ * when the file was made, so nothing but itself has to be written. */
 void
 marks_write(struct marks_file *f, struct marks *marks)
 {
-	(void)write_line(f, marks);
+	if (write_line(f, marks) == 0)
+		sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 void

@@ -1,7 +1,7 @@
 /* What log.db and state.db held at least, written behind them: DIRECTORY/marks. Each line is
- * written after the file's own sync and is not synced itself, so it costs next to nothing and is
- * never ahead of the file; one that holds less was damaged, replaced or restored from an old copy.
- */
+ * written after the file's own sync and is not synced itself: its way to the disk is begun, and
+ * nobody waits for it. So it costs next to nothing and is never ahead of the file; one that holds
+ * less was damaged, replaced or restored from an old copy. */
 #ifndef LSFS_IO_MARKS_H
 #define LSFS_IO_MARKS_H
 

@@ -569,6 +569,13 @@ on_copier_idle(void *user)
 }
 
 void
+store_fail(struct store *s, const char *why)
+{
+	failed_mark(&s->files.failed, why);
+	stop_with(s, why);
+}
+
+void
 store_close(struct store *s, void (*closed)(void *user), void *user)
 {
 	must(s->closed == NULL && closed != NULL);

@@ -78,6 +78,8 @@ size_t store_state_queued(struct store *s);
 
 enum { STORE_QUEUE_HIGH = 64 * 1024 * 1024 };
 
+/* Something else on the same disk has failed, for a reason `why`: as if the store had. */
+void store_fail(struct store *s, const char *why);
 /* Writes what is queued (what has no room on a full disk is given up: nobody was told that it is
  * safe), joins the threads, closes the files; then calls `closed` from the loop. Callbacks may come
  * until then. A store that was not started is closed at once: `closed` is called before the

@@ -235,10 +235,17 @@ adversary_relay(struct sim *s, struct host *master)
 static void
 run_pinch(struct sim *s, struct event *e)
 {
-	for (int i = 1; i <= s->hosts_n && !s->calm; i++)
-		if (i != (int)e->a && i != (int)e->b)
-			host_crash_for(s, &s->hosts[i - 1], LOSE_SOME,
-			               sim_between(s, 0, 20 * MS));
+	for (int i = 1; i <= s->hosts_n && !s->calm; i++) {
+		struct host *n = &s->hosts[i - 1];
+		int64_t back = sim_between(s, 0, 20 * MS);
+
+		if (i == (int)e->a || i == (int)e->b)
+			continue;
+		if (rng_chance(&s->rng, 300))
+			host_stop(s, n, back);
+		else
+			host_crash_for(s, n, LOSE_SOME, back);
+	}
 }
 
 void
@@ -249,7 +256,7 @@ adversary_pinch(struct sim *s, struct host *master)
 
 	if (candidate == master->id)
 		return;
-	fault(s, FAULT_PINCH, "replica %d does not hear the master, and the others crash often",
+	fault(s, FAULT_PINCH, "replica %d does not hear the master, and the others end often",
 	      candidate);
 	net_cut_replicas(s, master->id, candidate, s->now + 2 * SECOND);
 	for (int i = 0; i < 6; i++) {

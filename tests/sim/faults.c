@@ -302,7 +302,7 @@ fault_node(struct sim *s, struct host *n)
 	if (fault_strikes(s, FAULT_PAUSE))
 		host_pause(s, n, s->now + a_while(s));
 	if (fault_strikes(s, FAULT_STOP))
-		host_stop(s, n);
+		host_stop(s, n, -1);
 	fault_disk(s, n);
 	fault_stored(s, n);
 	if (fault_strikes(s, FAULT_CLOCK_STANDS))
@@ -445,7 +445,7 @@ fault_master(struct sim *s)
 		host_pause(s, n, s->now + sim_between(s, 400 * MS, 3 * SECOND));
 		return;
 	case 2:
-		host_stop(s, n);
+		host_stop(s, n, -1);
 		return;
 	case 3:
 		split(s, SPLIT_PAIR, n->id - 1, s->now + a_while(s));

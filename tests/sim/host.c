@@ -584,7 +584,7 @@ run_stopped(struct sim *s, struct event *e)
 		return;
 	sim_trace(s, "replica %d has stopped", n->id);
 	disk_finish(&n->disk);
-	host_down(s, n, until_back(s));
+	host_down(s, n, n->stopped_for < 0 ? until_back(s) : n->stopped_for);
 }
 
 /* It was removed from the cell. Now and then somebody starts it again all the same. */
@@ -603,14 +603,16 @@ run_expelled(struct sim *s, struct event *e)
 	host_down(s, n, sim_between(s, 0, 5 * SECOND));
 }
 
-/* A clean stop: it gives up the mastership, and goes when the others have been told. */
+/* A clean stop: it gives up the mastership, and goes when the others have been told. It comes back
+ * after that time; negative: after some. */
 void
-host_stop(struct sim *s, struct host *n)
+host_stop(struct sim *s, struct host *n, int64_t back)
 {
 	if (!n->up || n->stopping || n->paused_until > s->now)
 		return;
 	fault(s, FAULT_STOP, "replica %d is asked to stop", n->id);
 	n->stopping = true;
+	n->stopped_for = back;
 	heap_push(&s->heap, (struct event){.at = s->now + LEAVE_SECONDS * SECOND,
 	                                   .run = run_stopped,
 	                                   .who = n->id - 1,

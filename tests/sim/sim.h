@@ -498,6 +498,7 @@ struct host {
 	bool full;
 	struct held_list held;
 	uint64_t durable_ticket, written_ticket;
+	int64_t stopped_for;
 	int64_t paused_until, timer_at, back_at, heard_at; /* the last: a heartbeat */
 	int64_t busy_until; /* with the messages that have come */
 	uint64_t timers, checked;
@@ -521,7 +522,7 @@ void host_crash(struct sim *s, struct host *n, enum fault why);
 void host_down(struct sim *s, struct host *n, int64_t back);
 /* It is back after that time. */
 void host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back);
-void host_stop(struct sim *s, struct host *n);
+void host_stop(struct sim *s, struct host *n, int64_t back);
 /* Something happens to its disk while it is down. */
 void host_damage(struct sim *s, struct host *n, enum fault f);
 /* Its disk becomes full, or has room again. */

@@ -1,0 +1,58 @@
+/* The marks behind the databases: what is written goes to the disk by itself. */
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cell/io/marks.h"
+
+static char directory[] = "/tmp/test_marks.XXXXXX";
+static int begun_n, begun_fd;
+
+/* In the place of libc's. */
+int
+sync_file_range(int fd, off_t offset, off_t len, unsigned flags)
+{
+	assert_int_equal(offset + len, 0); /* all of the file */
+	assert_int_equal(flags, SYNC_FILE_RANGE_WRITE); /* without waiting */
+	begun_n++;
+	begun_fd = fd;
+	return 0;
+}
+
+/* Not half a minute later, when the kernel thinks of it. */
+static void
+test_on_its_way_at_once(void **state)
+{
+	struct marks marks = {.incarnation = 3}, read;
+	struct marks_file f;
+
+	(void)state;
+	assert_int_equal(marks_open(&f, directory, MARKS_LOG, &marks), 0);
+	assert_int_equal(begun_n, 0); /* that is synced */
+	marks.slot = 9;
+	marks_write(&f, &marks);
+	assert_int_equal(begun_n, 1);
+	assert_int_equal(begun_fd, f.fd);
+	assert_int_equal(marks_read(directory, MARKS_LOG, &read), 0);
+	assert_int_equal(read.slot, 9);
+	marks_close(&f);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_on_its_way_at_once)};
+	char path[64];
+	int failed;
+
+	if (mkdtemp(directory) == NULL)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(path, sizeof path, "%s/" MARKS_FILE, directory);
+	unlink(path);
+	rmdir(directory);
+	return failed;
+}
