@@ -20,13 +20,17 @@ read_attr(const struct node *n, struct result *r)
 	return RC_OK;
 }
 
+/* No content generation is 0. */
 static enum rc
-read_contents(const struct node *n, struct result *r)
+read_contents(const struct node *n, uint64_t generation, struct result *r)
 {
 	if (n->kind != NODE_FILE)
 		return RC_ISDIR;
 	node_attr(n, &r->contents.attr);
-	r->contents.contents = n->contents;
+	if (generation == n->content_generation)
+		r->contents.same = 1;
+	else
+		r->contents.contents = n->contents;
 	return RC_OK;
 }
 
@@ -158,7 +162,7 @@ read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op
 	case OP_get_attr:
 		return read_attr(n, r);
 	case OP_get_contents:
-		return read_contents(n, r);
+		return read_contents(n, op->get_contents.generation, r);
 	case OP_get_listing:
 		return children_list(t, n, &op->get_listing, &r->listing, scratch);
 	case OP_get_lock:

@@ -158,7 +158,9 @@ enum { WIRE_MINOR = 0 };
 /* Reads, answered by the master from the applied tree. */
 #define WIRE_op_lookup(F) F(u64, parent, 0) F(text, name, LIMIT_PATH)
 #define WIRE_op_get_attr(F) F(u64, node, 0)
-#define WIRE_op_get_contents(F) F(u64, node, 0) /* GetContentsAndStat */
+#define WIRE_op_get_contents(F) /* GetContentsAndStat */                                      \
+	F(u64, node, 0)                                                                           \
+	F(u64, generation, 0) /* of the contents that the asker has; 0: it has none */
 #define WIRE_op_get_listing(F) /* a page of it */                                            \
 	F(u64, node, 0)                                                                           \
 	F(text, after, LIMIT_NAME) /* behind this name; empty: from the first one on */           \
@@ -289,7 +291,10 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_result_none(F)
 #define WIRE_result_attr(F) F(attr, attr, 0)
 #define WIRE_result_created(F) F(u8, fresh, 0) /* 0: it was there before */ F(attr, attr, 0)
-#define WIRE_result_contents(F) F(attr, attr, 0) F(bytes, contents, LIMIT_CONTENTS)
+#define WIRE_result_contents(F)                                                               \
+	F(attr, attr, 0)                                                                          \
+	F(u8, same, 0) /* 1: the asker has them: they are not sent again */                       \
+	F(bytes, contents, LIMIT_CONTENTS)
 #define WIRE_result_listing(F)                                                                \
 	F(attr, attr, 0)                                                                          \
 	F(u64, index, 0)     /* of the log: the names are those that there were then */           \

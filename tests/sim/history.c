@@ -142,6 +142,7 @@ note_result(struct record *r, const struct result *result)
 		got->node = result->contents.attr.node;
 		got->generation = result->contents.attr.content_generation;
 		got->mtime_ns = result->contents.attr.mtime_ns;
+		got->same = result->contents.same;
 		r->contents = bytes_copy(result->contents.contents);
 		return;
 	case RESULT_renamed:

@@ -580,7 +580,7 @@ struct record {
 		enum rc rc;
 		int64_t mtime_ns;
 		uint64_t node, source, generation, lock_generation, fence, size;
-		bool fresh;
+		bool fresh, same;
 	} want, got;
 	struct bytes contents; /* of a read; owned */
 	struct ticket ticket;

@@ -149,6 +149,7 @@ do_register(struct sim *s, struct machine *m, int p)
 		break;
 	case 1:
 		op = get_contents(proc->node);
+		op.get_contents.generation = proc->generation;
 		break;
 	case 4:
 		op = touch(s, proc->node);

@@ -273,6 +273,26 @@ test_contents(void **state)
 	assert_int_equal(write_file(f, 999, "x"), RC_STALE);
 }
 
+/* What the asker has is not sent again. */
+static void
+test_contents_that_are_known(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t file = new_file(f, NODE_ROOT, "f");
+
+	assert_int_equal(look(f, READER, OP(get_contents, .node = file, .generation = 1)), RC_OK);
+	assert_int_equal(f->answer.contents.same, 1); /* empty, too */
+	assert_int_equal(write_file(f, file, "hello"), RC_OK);
+	for (uint64_t known = 0; known < 4; known++) {
+		assert_int_equal(
+		    look(f, READER, OP(get_contents, .node = file, .generation = known)), RC_OK);
+		assert_int_equal(f->answer.contents.attr.content_generation, 2);
+		assert_int_equal(f->answer.contents.attr.size, 5);
+		assert_int_equal(f->answer.contents.same, known == 2);
+		assert_int_equal(f->answer.contents.contents.len, known == 2 ? 0 : 5);
+	}
+}
+
 static void
 test_compare_and_swap(void **state)
 {
@@ -638,6 +658,7 @@ main(void)
 	    TREE_TEST(test_listing_in_pages_is_a_snapshot),
 	    TREE_TEST(test_listing_of_long_ago),
 	    TREE_TEST(test_contents),
+	    TREE_TEST(test_contents_that_are_known),
 	    TREE_TEST(test_compare_and_swap),
 	    TREE_TEST(test_append_up_to_the_limit),
 	    TREE_TEST(test_mtime_always_grows_with_contents),

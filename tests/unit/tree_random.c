@@ -410,7 +410,7 @@ random_read(struct rng *r, const struct tree *t, struct op *op)
 		*op = (struct op){.code = OP_get_attr, .get_attr = {node}};
 		return;
 	case 2:
-		*op = (struct op){.code = OP_get_contents, .get_contents = {node}};
+		*op = (struct op){.code = OP_get_contents, .get_contents = {node, rng_below(r, 4)}};
 		return;
 	case 3:
 		*op = (struct op){.code = OP_get_listing, .get_listing = {node}};
