@@ -339,6 +339,7 @@ call_free(struct mount *m, struct call *c)
 	free((void *)c->event.new_name.data);
 	free((void *)c->event.data.data);
 	free((void *)c->text.data);
+	version_put(m, c->version);
 	free(c);
 }
 

@@ -1,8 +1,10 @@
 /* What a handle reads: one version of the contents at a time.
  *
- * The snapshot is renewed by a read at offset 0, after a lock was acquired through the handle, and
- * by the second read in a row at or past the end: so who reads to the end never mixes two
- * versions, and `tail -f` follows. A handle with uncommitted writes never renews.
+ * The snapshot comes with the open: a handle has something to read from if its file is deleted. It
+ * is renewed by the first read, by a read at offset 0, after a lock was acquired through the
+ * handle, and by the second read in a row at or past the end: so who reads to the end never mixes
+ * two versions, and `tail -f` follows. With uncommitted writes only the first and the lock's
+ * renewal is made up for. What is in memory already does not cross the wire again.
  *
  * The kernel's pages are another matter: all mappings of a node share them, whichever handle they
  * are asked for through. They show one committed version, as long as a handle is open through which
@@ -25,6 +27,13 @@ contents_set(struct mount *m, struct handle *h, struct version *v)
 	h->renew = false;
 }
 
+void
+contents_opened(struct mount *m, struct handle *h, struct version *v)
+{
+	contents_set(m, h, v);
+	h->renew = true;
+}
+
 /* What is appended goes behind what is there now, whatever the handle has read. */
 size_t
 contents_size(const struct handle *h)
@@ -36,27 +45,41 @@ contents_size(const struct handle *h)
 
 /* ---- fetching ---- */
 
+/* The call keeps the version until the answer may refer to it. */
+void
+contents_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then)
+{
+	struct op op = {.code = OP_get_contents};
+
+	version_set(m, &c->version, version_ref(i->newest));
+	op.get_contents.node = i->ino;
+	op.get_contents.generation = c->version ? c->version->generation : 0;
+	call_ask(m, c, &op, then);
+}
+
 int
 contents_learn(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	const struct result_contents *r = &a->result.contents;
-	int error = call_errno(m, c, a);
+	uint64_t generation = r->attr.content_generation;
 
-	if (error)
-		return error;
-	return r->contents.len > LIMIT_CONTENTS ? EIO : call_learn(m, c, &r->attr, a->index);
+	if (r->contents.len > LIMIT_CONTENTS || call_learn(m, c, &r->attr, a->index))
+		return EIO;
+	if (!r->same)
+		version_set(m, &c->version, version_get(m, c->node, generation, r->contents));
+	return c->version && c->version->generation == generation ? 0 : EIO;
 }
 
 static void
 fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	const struct result_contents *r = &a->result.contents;
 	struct handle *h = c->handle;
 
-	c->error = contents_learn(m, c, a);
+	c->error = call_errno(m, c, a);
+	if (c->error == 0)
+		c->error = contents_learn(m, c, a);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {
-		contents_set(m, h,
-		             version_get(m, c->node, r->attr.content_generation, r->contents));
+		contents_set(m, h, version_ref(c->version));
 		h->unconditional = false; /* a write builds on what was read */
 	}
 	c->next(m, c);
@@ -65,7 +88,6 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 void
 contents_fetch(struct mount *m, struct call *c, call_next *next)
 {
-	struct op op = {.code = OP_get_contents};
 	struct inode *i = c->handle->inode;
 
 	must(c->handle->worker == c);
@@ -77,8 +99,7 @@ contents_fetch(struct mount *m, struct call *c, call_next *next)
 		next(m, c);
 		return;
 	}
-	op.get_contents.node = i->ino;
-	call_ask(m, c, &op, fetch_heard);
+	contents_ask(m, c, i, fetch_heard);
 }
 
 /* ---- reading ---- */
@@ -132,11 +153,11 @@ read_renews(const struct handle *h, int64_t offset)
 {
 	if (h->edit == EDIT_WHOLE)
 		return false;
-	if (h->base == NULL)
+	if (h->base == NULL || h->renew)
 		return true;
 	if (h->edit != EDIT_NONE)
 		return false;
-	return h->renew || offset == 0 || (h->at_end && (uint64_t)offset >= h->base->data.len);
+	return offset == 0 || (h->at_end && (uint64_t)offset >= h->base->data.len);
 }
 
 static void
@@ -197,37 +218,32 @@ page_dead(struct mount *m, struct call *c)
 static void
 page_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	const struct result_contents *r = &a->result.contents;
-	struct version *v = page_version(c->handle, c->event.ino), *fetched;
-	int error = contents_learn(m, c, a);
+	struct version *v = page_version(c->handle, c->event.ino);
+	int error = call_errno(m, c, a);
 
-	if (v) {
+	if (error == 0)
+		error = contents_learn(m, c, a);
+	if (v)
 		page_answer(m, c, v);
-	} else if (error == ESTALE && c->inode->dead) {
+	else if (error == ESTALE && c->inode->dead)
 		page_dead(m, c);
-	} else if (error) {
+	else if (error)
 		call_status(m, c, error);
-	} else {
-		fetched = version_get(m, c->node, r->attr.content_generation, r->contents);
-		page_answer(m, c, fetched);
-		version_put(m, fetched);
-	}
+	else
+		page_answer(m, c, c->version);
 }
 
 static void
 page_read(struct mount *m, struct call *c)
 {
 	struct version *v = page_version(c->handle, c->event.ino);
-	struct op op = {.code = OP_get_contents};
 
-	if (v) {
+	if (v)
 		page_answer(m, c, v);
-	} else if (c->handle->dead || c->inode->dead) {
+	else if (c->handle->dead || c->inode->dead)
 		page_dead(m, c);
-	} else {
-		op.get_contents.node = c->inode->ino;
-		call_ask(m, c, &op, page_heard);
-	}
+	else
+		contents_ask(m, c, c->inode, page_heard);
 }
 
 void

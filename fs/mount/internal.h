@@ -61,6 +61,7 @@ struct call {
 	struct inode *inode;      /* referred to */
 	struct handle *handle;    /* referred to */
 	struct lock *lock;        /* referred to */
+	struct version *version;  /* counted; of `node`: what is known of it, or was told */
 	int error;                /* of a step on the way that does not end the call */
 	uint64_t acquisition;
 	enum lock_mode mode;
@@ -267,11 +268,16 @@ struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
 void contents_read(struct mount *m, struct call *c);
 /* Fetches the snapshot anew; c->error tells, then c->next runs. The handle was entered. */
 void contents_fetch(struct mount *m, struct call *c, call_next *next);
-/* The errno of an answer to OP_get_contents; takes over what it tells of the node. */
+/* Asks for the contents, unless the version in memory is still that of the cell. */
+void contents_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then);
+/* Takes over what the answer, which is no error, tells of the node: the contents are c->version
+ * now. 0, or EIO if it makes no sense. */
 int contents_learn(struct mount *m, struct call *c, const struct client_answer *a);
 void contents_drop(struct mount *m, struct handle *h);
 /* The node's version with its generation is the handle's snapshot now; `v` is counted for it. */
 void contents_set(struct mount *m, struct handle *h, struct version *v);
+/* It is what there was at the open: to be renewed by whatever looks at the contents first. */
+void contents_opened(struct mount *m, struct handle *h, struct version *v);
 /* As stat shows it to the process that writes through the handle. */
 size_t contents_size(const struct handle *h);
 

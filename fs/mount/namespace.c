@@ -192,11 +192,8 @@ delete_ask(struct mount *m, struct call *c)
 static void
 delete_fetched(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	const struct result_contents *r = &a->result.contents;
-
-	if (contents_learn(m, c, a) == 0)
-		version_set(m, &c->inode->last,
-		            version_get(m, c->node, r->attr.content_generation, r->contents));
+	if (call_errno(m, c, a) == 0 && contents_learn(m, c, a) == 0)
+		version_set(m, &c->inode->last, version_ref(c->version));
 	if (c->answered)
 		call_end(m, c);
 	else
@@ -208,14 +205,12 @@ static void
 delete_prepare(struct mount *m, struct call *c)
 {
 	struct inode *i = inode_find(m, c->target);
-	struct op op = {.code = OP_get_contents};
 
 	if (c->answered) {
 		call_end(m, c);
 	} else if (i && !i->dead && handle_after(i, 0)) {
 		call_refer(c, i);
-		op.get_contents.node = i->ino;
-		call_ask(m, c, &op, delete_fetched);
+		contents_ask(m, c, i, delete_fetched);
 	} else {
 		delete_ask(m, c);
 	}

@@ -1,5 +1,5 @@
-/* Open and create. Access is checked here, against the node itself; the contents are read when
- * they are first looked at, or not at all by who truncates. */
+/* Open and create. Access is checked here, against the node itself. An open for reading takes the
+ * contents along: the file may be deleted elsewhere before they are first looked at. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
@@ -20,6 +20,12 @@ open_denied(const struct attr *a, int flags)
 	if ((access != O_RDONLY || (flags & O_TRUNC)) && !(a->rights & RIGHT_WRITE))
 		return EACCES;
 	return 0;
+}
+
+static bool
+open_reads(int flags)
+{
+	return (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_TRUNC | FLAG_EXEC));
 }
 
 /* The truncation waits in the buffer for the first data or for the close. */
@@ -50,18 +56,20 @@ open_done(struct mount *m, struct call *c)
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	const struct attr *attr = &a->result.attr.attr;
 	int error = call_path_errno(m, c, a);
 
 	if (error == 0)
-		error = call_learn(m, c, attr, a->index);
+		error = c->op == OP_get_contents ? contents_learn(m, c, a)
+		                                 : call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error == 0)
-		error = open_denied(attr, c->event.flags);
+		error = open_denied(&c->inode->attr, c->event.flags);
 	if (error || c->answered) {
 		call_status(m, c, error);
 		return;
 	}
 	handle_refer(c, handle_new(m, c->inode, c));
+	if (c->version)
+		contents_opened(m, c->handle, version_ref(c->version));
 	ephemeral_open(m, c, open_done);
 }
 
@@ -72,7 +80,10 @@ handle_open(struct mount *m, struct call *c)
 
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
 	op.get_attr.node = c->inode->ino;
-	call_ask(m, c, &op, open_heard);
+	if (open_reads(c->event.flags))
+		contents_ask(m, c, c->inode, open_heard);
+	else
+		call_ask(m, c, &op, open_heard);
 }
 
 /* ---- create ---- */
@@ -91,6 +102,27 @@ create_done(struct mount *m, struct call *c)
 		open_truncate(h, &c->event);
 	h->unconditional = (c->event.flags & O_TRUNC) != 0;
 	call_created(m, c, h->inode, h->fh);
+}
+
+static void
+create_read(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	c->error = call_path_errno(m, c, a);
+	if (c->error == 0)
+		c->error = contents_learn(m, c, a);
+	if (c->error == 0)
+		contents_opened(m, c->handle, version_ref(c->version));
+	create_done(m, c);
+}
+
+/* It was there before: this is an open. */
+static void
+create_found(struct mount *m, struct call *c)
+{
+	if (c->error || c->answered || c->handle->dead || !open_reads(c->event.flags))
+		create_done(m, c);
+	else
+		contents_ask(m, c, c->inode, create_read);
 }
 
 /* A fresh file is empty: nothing to fetch and nothing to truncate. */
@@ -134,7 +166,7 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	else if (c->error)
 		create_refused(m, c, attr);
 	else
-		ephemeral_open(m, c, create_done);
+		ephemeral_open(m, c, create_found);
 }
 
 void

@@ -121,7 +121,7 @@ truncate_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 static void
-truncate_set(struct mount *m, struct call *c, const struct result_contents *base)
+truncate_set(struct mount *m, struct call *c, const struct version *base)
 {
 	struct op op = {.code = OP_set_contents};
 	size_t size = (size_t)c->event.set_size;
@@ -131,10 +131,10 @@ truncate_set(struct mount *m, struct call *c, const struct result_contents *base
 	op.set_contents.contents = (struct bytes){contents, size};
 	if (base) {
 		op.set_contents.guarded = 1;
-		op.set_contents.generation = base->attr.content_generation;
-		if (base->contents.len)
-			memcpy(contents, base->contents.data,
-			       base->contents.len < size ? base->contents.len : size);
+		op.set_contents.generation = base->generation;
+		if (base->data.len)
+			memcpy(contents, base->data.data,
+			       base->data.len < size ? base->data.len : size);
 	}
 	call_ask(m, c, &op, truncate_heard);
 	free(contents);
@@ -145,19 +145,18 @@ truncate_base(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	int error = call_path_errno(m, c, a);
 
+	if (error == 0)
+		error = contents_learn(m, c, a);
 	if (error || c->answered)
 		call_status(m, c, error);
 	else
-		truncate_set(m, c, &a->result.contents);
+		truncate_set(m, c, c->version);
 }
 
 static void
 truncate_read(struct mount *m, struct call *c)
 {
-	struct op op = {.code = OP_get_contents};
-
-	op.get_contents.node = c->inode->ino;
-	call_ask(m, c, &op, truncate_base);
+	contents_ask(m, c, c->inode, truncate_base);
 }
 
 static void

@@ -22,6 +22,15 @@ case_two_mounts() {
 	limit 5 flock "$m2/d/f" true # a close does not wait for the cell
 }
 
+case_read_first_after_a_deletion_elsewhere() {
+	echo kept > "$m2/gone"
+	exec 9< "$m/gone"
+	rm "$m2/gone"
+	is "$(cat <&9)" kept
+	exec 9>&-
+	[ ! -e "$m/gone" ]
+}
+
 case_count_on_two_mounts_while_the_master_dies() {
 	echo 0 > "$m/count"
 	"$TOOLS/stress" count "$m/count" 4 100 &

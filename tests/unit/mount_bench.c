@@ -95,6 +95,11 @@ trace_request(struct bench *b, const struct mount_request *r)
 	case OP_append:
 		trace_text(b, op->append.data);
 		break;
+	case OP_get_contents:
+		if (op->get_contents.generation)
+			buffer_printf(&b->trace, " but %u",
+			              (unsigned)op->get_contents.generation);
+		break;
 	case OP_set_contents:
 		if (op->set_contents.guarded)
 			buffer_printf(&b->trace, " =%u", (unsigned)op->set_contents.generation);
@@ -245,6 +250,8 @@ tell_answer(struct bench *b, struct pending *p, enum rc rc)
 
 	if (rc == RC_OK || rc == RC_QUEUED)
 		a.result = b->cell->answer;
+	if (rc == RC_OK && a.result.kind == RESULT_contents)
+		b->fetched += a.result.contents.contents.len;
 	step(b, &event);
 	free((void *)p->packed.data);
 	if (p->op.code == OP_release || p->op.code == OP_cancel)

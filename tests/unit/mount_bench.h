@@ -1,8 +1,9 @@
 /* A mount under test: its requests are answered by a real tree, at once or when the test says so,
  * and its session is whatever the test says. The trace tells which requests went out:
  *
- *   lookup "f" | get_attr | get_contents | set_contents any "x" | set_contents =2 "x" | append "x"
- * | create "f" | rename "a" "b" | delete "f" | acquire exclusive wait | release | cancel ...
+ *   lookup "f" | get_attr | get_contents | get_contents but 2 | set_contents any "x"
+ * | set_contents =2 "x" | append "x" | create "f" | rename "a" "b" | delete "f"
+ * | acquire exclusive wait | release | cancel ...
  *
  * with "&" in front of those that must stay in order before everything later. */
 #ifndef LSFS_TESTS_MOUNT_BENCH_H
@@ -50,6 +51,7 @@ struct bench {
 	size_t waiters_n, waiters_room;
 	struct mount_reply *replies; /* by call number; kind of those not answered: -1 */
 	size_t replies_room;
+	size_t fetched;          /* bytes of contents that the cell has sent */
 	struct buffer data;      /* of the last reply that had some */
 	struct buffer names;     /* of the last listing, each behind a blank */
 	struct buffer trace;

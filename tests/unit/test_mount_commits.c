@@ -210,17 +210,17 @@ test_reader_sees_one_version(void **state)
 
 	other_writes(b, "f", "one");
 	f = k_open(b, "f", O_RDONLY, SHELL);
-	bench_asked(b, "lookup \"f\" | get_attr");
+	bench_asked(b, "lookup \"f\" | get_contents");
 	k_read(b, f, 0, "one");
 	other_writes(b, "f", "twice");
 	k_read(b, f, 1, "ne");
 	k_read(b, f, 3, ""); /* the end, of the version it read */
-	bench_asked(b, "get_contents");
+	bench_asked(b, "get_contents but 2");
 	k_read(b, f, 3, "ce"); /* a second time in a row: tail -f */
 	k_read(b, f, 5, "");
-	bench_asked(b, "get_contents");
+	bench_asked(b, "get_contents but 2");
 	k_read(b, f, 0, "twice");
-	bench_asked(b, "get_contents");
+	bench_asked(b, "get_contents but 3");
 	k_close(b, f, SHELL);
 	bench_asked(b, "");
 }

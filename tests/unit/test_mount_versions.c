@@ -1,5 +1,5 @@
 /* Versions of contents in memory: shared by all who read them, whatever is written meanwhile; what
- * mappings show; and files that are deleted while they are open here. */
+ * mappings show; what crosses the wire for it; and files that are deleted while they are open. */
 #include "tests/unit/mount_bench.h"
 
 enum { READERS = 2000, BIG = LIMIT_CONTENTS };
@@ -55,6 +55,129 @@ test_read_copies_nothing(void **state)
 	assert_ptr_equal(read_part(b, f, 10).data, read_part(b, g, 4).data);
 	k_close(b, f, SHELL);
 	k_close(b, g, OTHER);
+}
+
+/* ---- what crosses the wire ---- */
+
+static void
+test_what_is_known_is_not_sent_again(void **state)
+{
+	struct bench *b = *state;
+	struct file f, g;
+
+	other_writes(b, "f", "12345");
+	f = k_open(b, "f", O_RDONLY, SHELL);
+	assert_int_equal(b->fetched, 5);
+	k_read(b, f, 0, "12345");
+	k_read(b, f, 0, "12345");
+	g = k_open(b, "f", O_RDWR, OTHER);
+	assert_int_equal(k_write(b, g, OTHER, "x"), 0);
+	assert_int_equal(b->fetched, 5);
+	assert_int_equal(k_flush(b, g, OTHER, 0), 0);
+	k_read(b, f, 0, "x2345"); /* what was committed here is known, too */
+	assert_int_equal(b->fetched, 5);
+	k_release(b, g);
+	other_writes(b, "f", "changed");
+	k_read(b, f, 1, "2345");
+	k_read(b, f, 0, "changed");
+	assert_int_equal(b->fetched, 5 + 7);
+	k_close(b, f, SHELL);
+	bench_asked(b, "lookup \"f\" | get_contents | get_contents but 2 | get_contents but 2 | "
+	               "lookup \"f\" | get_contents but 2 | get_contents but 2 | "
+	               "set_contents =2 \"x2345\" | get_contents but 3 | get_contents but 3");
+}
+
+/* Nothing is fetched by who cannot read, or has truncated. */
+static void
+test_writers_fetch_nothing(void **state)
+{
+	static const int flags[] = {O_WRONLY, O_WRONLY | O_APPEND, O_WRONLY | O_TRUNC,
+	                            O_RDWR | O_TRUNC};
+	struct bench *b = *state;
+	struct file f;
+
+	for (size_t n = 0; n < sizeof flags / sizeof *flags; n++) {
+		other_writes(b, "f", "12345");
+		f = k_open(b, "f", flags[n], SHELL);
+		k_release(b, f);
+	}
+	assert_int_equal(k_open_error(b, "f", O_RDONLY | 0x20), EACCES); /* execve */
+	assert_int_equal(b->fetched, 0);
+}
+
+/* A cell that says "the same" of what it was not asked about. */
+static void
+test_same_as_what_is_unknown(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event read = {.kind = MOUNT_READ, .size = 9};
+	struct mount_event open = {.kind = MOUNT_OPEN};
+	struct file f;
+	uint64_t call;
+
+	other_writes(b, "f", "one");
+	open.ino = k_lookup(b, "f");
+	b->hold = true;
+	call = bench_start(b, open);
+	b->pending[0].op.get_contents.generation = 2;
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, EIO);
+	b->hold = false;
+	f = k_open(b, "f", O_RDONLY, SHELL);
+	other_writes(b, "f", "two");
+	b->hold = true;
+	read.ino = f.ino;
+	read.fh = f.fh;
+	call = bench_start(b, read);
+	b->pending[0].op.get_contents.generation = 3;
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, EIO);
+	b->hold = false;
+	k_read(b, f, 0, "two");
+	k_close(b, f, SHELL);
+}
+
+/* The open takes a version along, but who reads or writes first still sees the newest. */
+static void
+test_first_look_is_at_the_newest(void **state)
+{
+	struct bench *b = *state;
+	struct file f, g, a;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", O_RDONLY, SHELL);
+	g = k_open(b, "f", O_RDWR, OTHER);
+	a = k_open(b, "f", O_RDWR | O_APPEND, CHILD);
+	other_writes(b, "f", "newest");
+	assert_int_equal(k_write(b, a, CHILD, "!"), 0);
+	assert_int_equal(k_stat(b, a.ino, CHILD).size, 4); /* as far as is known */
+	k_read(b, a, 0, "newest!");
+	assert_int_equal(k_stat(b, a.ino, CHILD).size, 7);
+	k_read(b, f, 3, "est");
+	assert_int_equal(k_write(b, g, OTHER, "N"), 0);
+	assert_int_equal(k_flush(b, g, OTHER, 0), 0);
+	k_close(b, a, CHILD);
+	assert_file(b, "f", "Newest!");
+	k_close(b, f, SHELL);
+	k_release(b, g);
+}
+
+/* The lock brought a newer version: what is appended under it is read behind that. */
+static void
+test_appender_reads_on_under_a_lock(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	other_writes(b, "f", "old");
+	f = k_open(b, "f", O_RDWR | O_APPEND, SHELL);
+	k_read(b, f, 0, "old");
+	other_writes(b, "f", "new");
+	assert_int_equal(k_flock(b, f, LOCK_EXCLUSIVE, true), 0);
+	assert_int_equal(k_write(b, f, SHELL, "!"), 0);
+	k_read(b, f, 0, "new!");
+	k_close(b, f, SHELL);
+	assert_file(b, "f", "new!");
 }
 
 /* ---- the kernel's pages ---- */
@@ -204,6 +327,66 @@ test_pages_and_signals(void **state)
 	k_close(b, f, SHELL);
 }
 
+/* ---- deleted elsewhere ---- */
+
+static void
+test_first_read_after_a_deletion_elsewhere(void **state)
+{
+	struct bench *b = *state;
+	struct file f, g, h;
+
+	other_writes(b, "f", "abc");
+	f = k_open(b, "f", O_RDONLY, SHELL);
+	g = k_open(b, "f", O_RDWR | O_APPEND, OTHER);
+	h = k_open(b, "f", O_RDONLY, OTHER);
+	assert_int_equal(k_write(b, g, OTHER, "!"), 0);
+	other_deletes(b, "f");
+	assert_page(b, h, 1, "bc");
+	k_read(b, f, 1, "bc");
+	k_read(b, f, 0, "abc");
+	k_read(b, f, 3, "");
+	k_read(b, g, 0, "abc!");
+	assert_int_equal(k_flush(b, g, OTHER, 0), ESTALE);
+	k_read(b, g, 0, "abc");
+	assert_int_equal(b->fetched, 3);
+	k_release(b, f);
+	k_release(b, g);
+	k_release(b, h);
+	bench_wait(b, 1);
+	assert_int_equal(mount_versions(b->mount), 0);
+}
+
+/* O_CREAT of a file that somebody else had just made is an open like any other. */
+static void
+test_created_elsewhere_and_deleted(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event create = {.kind = MOUNT_CREATE, .ino = NODE_ROOT, .mode = S_IFREG,
+	                             .name = bytes_of("f"), .flags = O_RDWR | O_CREAT};
+	struct mount_reply *r;
+	struct file f;
+	uint64_t call;
+
+	other_writes(b, "f", "abc");
+	r = bench_call(b, create);
+	assert_int_equal(r->error, 0);
+	f = (struct file){.ino = r->stat.ino, .fh = r->fh, .flags = O_RDWR};
+	bench_asked(b, "create \"f\" | get_contents");
+	other_deletes(b, "f");
+	k_read(b, f, 0, "abc");
+	k_close(b, f, SHELL);
+	other_writes(b, "f", "def");
+	b->hold = true;
+	call = bench_start(b, create);
+	bench_answer(b);
+	other_deletes(b, "f");
+	bench_answer(b);
+	assert_int_equal(bench_reply(b, call)->error, ESTALE); /* the kernel tries again */
+	b->hold = false;
+	bench_wait(b, 1);
+	assert_int_equal(mount_versions(b->mount), 0);
+}
+
 /* ---- deleted here ---- */
 
 /* Python's TemporaryFile, and every other program that unlinks what it goes on using. */
@@ -342,12 +525,19 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_readers_share_one_version),
 		TEST(test_read_copies_nothing),
+		TEST(test_what_is_known_is_not_sent_again),
+		TEST(test_writers_fetch_nothing),
+		TEST(test_same_as_what_is_unknown),
+		TEST(test_first_look_is_at_the_newest),
+		TEST(test_appender_reads_on_under_a_lock),
 		TEST(test_pages_show_nothing_uncommitted),
 		TEST(test_pages_are_of_one_version),
 		TEST(test_pages_asked_for_at_once),
 		TEST(test_pages_of_a_renamed_file),
 		TEST(test_pages_outlive_the_session),
 		TEST(test_pages_and_signals),
+		TEST(test_first_read_after_a_deletion_elsewhere),
+		TEST(test_created_elsewhere_and_deleted),
 		TEST(test_deleted_file_is_written_on),
 		TEST(test_deleted_file_keeps_its_size_limit),
 		TEST(test_deleted_file_is_shared),
