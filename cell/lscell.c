@@ -8,8 +8,8 @@
 #include "cell/base/must.h"
 #include "cell/io/host.h"
 #include "cell/io/join.h"
-#include "cell/io/log.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "config.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };

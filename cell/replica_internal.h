@@ -1,11 +1,16 @@
 /* What the files of a replica share. Each owns one idea:
  *
- *   replica.c      life, the way of each event, applying   office.c      the mastership
- *   members.c      the list of members, and its changes    operate.c     operators' commands
- *   status.c       what a replica tells of itself          membership.c  who may join and leave
- *   digests.c      agreement about the state               fullness.c    full disks
+ *   replica.c           life, the way of each event, applying
+ *   office.c            the mastership
+ *   members.c           the list of members, and its changes
+ *   operate.c           operators' commands
+ *   status.c            what a replica tells of itself
+ *   membership.c        who may join and leave
+ *   digests.c           agreement about the state
+ *   fullness.c          full disks
  *   replica_digests.c   when they are computed, told and compared
- *   waiting.c      what waits for its turn         replica_settings.c   what the cell is set to
+ *   waiting.c           what waits for its turn
+ *   replica_settings.c  what the cell is set to
  *
  * The last two columns' lower parts are functions of their arguments and know nothing of this. */
 #ifndef LSFS_CELL_REPLICA_INTERNAL_H

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 enum { OPT_DIR = 256, OPT_REPLICA, OPT_SET };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "cell/io/members.h"
 #include "cell/io/net.h"
 #include "cell/wire/codec.h"

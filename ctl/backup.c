@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/file.h"
-#include "cell/io/log.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
 #include "cell/io/salvage.h"
 #include "ctl/ask.h"
 #include "ctl/cell.h"
@@ -185,7 +185,7 @@ put_in_place(const struct backup *b)
 		rc = -errno;
 	snprintf(path, sizeof path, "%s", b->file);
 	if (rc == 0)
-		rc = directory_sync(dirname(path));
+		rc = file_sync_directory(dirname(path));
 	return rc == 0 || fail(b->file, strerror(-rc));
 }
 

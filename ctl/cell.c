@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "ctl/addresses.h"
 #include "ctl/settings.h"
 

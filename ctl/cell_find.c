@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "ctl/cell.h"
 
 bool

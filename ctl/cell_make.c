@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/clock.h"
-#include "cell/io/file.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "ctl/cell.h"
 
 /* Files of a data directory, and two beside them; the directory itself; the one that holds all. */

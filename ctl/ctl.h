@@ -5,7 +5,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
-#include "cell/io/rundir.h"
+#include "cell/sys/run_dir.h"
 
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 

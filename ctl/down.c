@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cell/io/conf.h"
-#include "cell/io/log.h"
-#include "cell/io/mountinfo.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "cell/sys/process.h"
 #include "ctl/ctl.h"
 #include "ctl/replicas.h"
 
@@ -126,7 +126,7 @@ down(const char *directory, const char *cell)
 
 	if (by_name && !place_default(cell, &place))
 		return CTL_FAILED;
-	if (path_canonical(by_name ? place.directory : directory, canonical) == 0 &&
+	if (mountinfo_canonical(by_name ? place.directory : directory, canonical) == 0 &&
 	    access(canonical, F_OK) == 0)
 		rc = down_at(canonical, cell);
 	return rc == CTL_OK && by_name ? down_by_name(cell) : rc;

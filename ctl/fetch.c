@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/net.h"
 #include "cell/wire/codec.h"
 

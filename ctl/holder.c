@@ -13,8 +13,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "ctl/ctl.h"
 #include "ctl/mount_status.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "ctl/ctl.h"
 
 static const char *const kinds[] = {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cell/io/log.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "config.h"
 
 static const struct ctl_command *const commands[] = {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/clock.h"
-#include "cell/io/mountinfo.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/mountinfo.h"
 
 int
 mount_status_open(dev_t device)

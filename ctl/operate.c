@@ -7,8 +7,8 @@
 #include <time.h>
 #include "cell/base/mono.h"
 #include "cell/base/rc.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "ctl/ask.h"
 #include "ctl/cell.h"
 

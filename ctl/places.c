@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include "cell/io/log.h"
-#include "cell/io/mountinfo.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
 
 static bool
 fits(int n)
@@ -81,7 +81,7 @@ place_find_by_source(const char *source, struct run_record *record, bool *alive)
 {
 	struct search s = {.source = source, .found = record};
 
-	rundir_each(match_source, &s);
+	run_dir_each(match_source, &s);
 	*alive = s.alive;
 	return s.n > 0;
 }
@@ -109,7 +109,7 @@ place_find_by_cell(const char *cell, struct run_record *record, bool *alive)
 {
 	struct search s = {.cell = cell, .found = record};
 
-	rundir_each(match_cell, &s);
+	run_dir_each(match_cell, &s);
 	*alive = s.alive;
 	return s.n;
 }
@@ -140,7 +140,7 @@ place_mounted_cells(const char *cell, struct run_record *record)
 {
 	struct search s = {.cell = cell, .found = record};
 
-	rundir_each(match_mount, &s);
+	run_dir_each(match_mount, &s);
 	return s.sources;
 }
 
@@ -163,7 +163,7 @@ tell_of_mount(const char *path)
 	if (info.user >= 0 && info.user != (long)geteuid())
 		log_error("%s: mounted by the user with id %ld: only that one can ask it", at,
 		          info.user);
-	else if (rundir_read(at, &record, &alive) && !alive)
+	else if (run_dir_read(at, &record, &alive) && !alive)
 		log_error("%s: a dead mount: its lsfs was killed; mount it again, or take it off "
 		          "with umount", at);
 	else
@@ -176,10 +176,10 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 {
 	char canonical[PATH_MAX];
 	struct search s = {.path = path ? canonical : NULL, .cell = cell, .found = record};
-	int rc = path ? path_canonical(path, canonical) : 0;
+	int rc = path ? mountinfo_canonical(path, canonical) : 0;
 
 	if (rc == 0)
-		rundir_each(match_mount, &s);
+		run_dir_each(match_mount, &s);
 	if (s.n == 1)
 		return true;
 	if (rc < 0)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "ctl/ctl.h"
 
 static bool

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "ctl/ask.h"
 #include "ctl/health.h"
 #include "ctl/operate.h"

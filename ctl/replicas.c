@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/dirlock.h"
-#include "cell/io/log.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "ctl/ask.h"
 #include "ctl/ctl.h"
 #include "ctl/health.h"

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "cell/io/salvage.h"
 #include "ctl/addresses.h"
 #include "ctl/cell.h"

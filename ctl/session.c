@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/rc.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 #include "ctl/ask.h"
 #include "ctl/operate.h"

@@ -10,8 +10,8 @@
 #include <sys/statvfs.h>
 #include <sys/time.h>
 #include <unistd.h>
-#include "cell/io/log.h"
-#include "cell/io/mountinfo.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
 #include "ctl/cell.h"
 #include "ctl/health.h"
 
@@ -253,7 +253,7 @@ status_of_standalone(const struct ctl *ctl, const char *file)
 		directory[slash - file] = '\0';
 	else
 		strcpy(directory, ".");
-	if (path_canonical(directory, canonical) == 0 &&
+	if (mountinfo_canonical(directory, canonical) == 0 &&
 	    place_find_by_source(canonical, &record, &alive) && alive)
 		return status_of_mount(ctl, &record);
 	log_error("%s: a cell in one process, and not mounted", directory);

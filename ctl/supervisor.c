@@ -11,8 +11,8 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "ctl/ctl.h"
 #include "ctl/descendants.h"
 #include "ctl/holder.h"

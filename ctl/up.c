@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/io/conf.h"
-#include "cell/io/log.h"
-#include "cell/io/mountinfo.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "cell/sys/process.h"
 #include "ctl/cell.h"
 #include "ctl/program.h"
 #include "ctl/replicas.h"
@@ -68,7 +68,7 @@ canonical(const char *path, char to[PATH_MAX])
 	int rc;
 
 	snprintf(copy, sizeof copy, "%s", path);
-	rc = path_canonical(copy, to);
+	rc = mountinfo_canonical(copy, to);
 	if (rc < 0)
 		log_error("%s: %s", copy, strerror(-rc));
 	return rc == 0;

@@ -1,7 +1,7 @@
 /* verify: did the cell issue this sequencer? Offline: the cell file holds the public key. */
 #include <sodium.h>
 #include <stdio.h>
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/master/sequencer.h"
 #include "ctl/cell.h"
 

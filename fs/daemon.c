@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 static int
 child_status(pid_t child)

@@ -8,8 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "fs/ops.h"
 #include "fs/proc.h"
 

@@ -4,7 +4,7 @@
 #define LSFS_FS_DEVICE_H
 
 #include <uv.h>
-#include "cell/io/mountinfo.h"
+#include "cell/sys/mountinfo.h"
 #include "fs/engine.h"
 #include "fs/reply.h"
 

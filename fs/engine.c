@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 
 enum { CLOSE_PATIENCE_S = 5 };
 

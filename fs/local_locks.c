@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 enum {
 	EVERY_MS = 5000,

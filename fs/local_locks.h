@@ -5,7 +5,7 @@
 #define LSFS_FS_LOCAL_LOCKS_H
 
 #include <uv.h>
-#include "cell/io/mountinfo.h"
+#include "cell/sys/mountinfo.h"
 
 enum { LOCAL_LOCKS_REMEMBERED = 64 };
 

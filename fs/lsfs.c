@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "fs/local_locks.h"
 #include "fs/mountpoint.h"
 #include "fs/device.h"
@@ -165,7 +165,7 @@ record_session(struct lsfs *l, const struct client_status *status)
 	r->session = status->session;
 	if (status->session)
 		memcpy(r->nonce, status->nonce, sizeof r->nonce);
-	rc = rundir_write(&l->mountpoint.run, r);
+	rc = run_dir_write(&l->mountpoint.run, r);
 	if (rc < 0)
 		log_warn("%s: cannot write the run record: %s", l->mountpoint.run.path,
 		         strerror(-rc));

@@ -1,7 +1,7 @@
 /* lsfs: mounts a cell as a filesystem. */
 #include <stdio.h>
-#include "cell/io/log.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/process.h"
 #include "config.h"
 #include "fs/lsfs.h"
 

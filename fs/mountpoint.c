@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cell/base/memory.h"
-#include "cell/io/log.h"
-#include "cell/io/mountinfo.h"
-#include "cell/io/process.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "cell/sys/process.h"
 
 enum { LEAVE_PATIENCE_S = 10, ANSWER_PATIENCE_S = 5 };
 
@@ -126,10 +126,10 @@ owner_has_left(const char *path)
 	bool alive = false, left = true;
 	int fd = -1;
 
-	if (rundir_read(path, owner, &alive) && alive)
+	if (run_dir_read(path, owner, &alive) && alive)
 		fd = pidfd_open(owner->pid, 0);
 	/* Asked again, with the process held: the number is the owner's. */
-	if (fd >= 0 && rundir_read(path, owner, &alive) && alive)
+	if (fd >= 0 && run_dir_read(path, owner, &alive) && alive)
 		left = !has_mount(path) && process_wait(fd, LEAVE_PATIENCE_S);
 	if (fd >= 0)
 		close(fd);
@@ -140,10 +140,10 @@ owner_has_left(const char *path)
 static bool
 take_record(struct mountpoint *m)
 {
-	int rc = rundir_own(m->path, &m->run, &m->earlier);
+	int rc = run_dir_own(m->path, &m->run, &m->earlier);
 
 	if (rc == -EBUSY && owner_has_left(m->path))
-		rc = rundir_own(m->path, &m->run, &m->earlier);
+		rc = run_dir_own(m->path, &m->run, &m->earlier);
 	if (rc == -EBUSY)
 		log_error("%s: busy: another lsfs serves it", m->path);
 	else if (rc < 0)
@@ -154,7 +154,7 @@ take_record(struct mountpoint *m)
 bool
 mountpoint_take(struct mountpoint *m, const char *path)
 {
-	int rc = path_canonical(path, m->path);
+	int rc = mountinfo_canonical(path, m->path);
 
 	if (rc < 0) {
 		log_error("%s: %s", path, strerror(-rc));
@@ -172,7 +172,7 @@ void
 mountpoint_release(struct mountpoint *m, bool in_order)
 {
 	if (in_order)
-		rundir_drop(&m->run);
+		run_dir_drop(&m->run);
 	else
-		rundir_leave(&m->run);
+		run_dir_leave(&m->run);
 }

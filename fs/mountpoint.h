@@ -5,7 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include "cell/io/rundir.h"
+#include "cell/sys/run_dir.h"
 
 struct mountpoint {
 	char path[PATH_MAX];       /* canonical */

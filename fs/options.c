@@ -10,7 +10,7 @@
 #include "cell/base/bytes.h"
 #include "cell/base/memory.h"
 #include "cell/io/conf.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 /* Options that the kernel carries out for us. */
 static const char *const kernel_options[] = {

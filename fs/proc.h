@@ -3,7 +3,7 @@
 #ifndef LSFS_FS_PROC_H
 #define LSFS_FS_PROC_H
 
-#include "cell/io/mountinfo.h"
+#include "cell/sys/mountinfo.h"
 #include "fs/mount/mount.h"
 
 /* The process of a thread; `thread` itself where /proc does not tell. */

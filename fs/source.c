@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
-#include "cell/io/mountinfo.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
 #include "cell/io/standalone.h"
 #include "fs/mountpoint.h"
 
@@ -19,7 +19,7 @@
 static bool
 resolve(const char *path, char canonical[PATH_MAX])
 {
-	int rc = path_canonical(path, canonical);
+	int rc = mountinfo_canonical(path, canonical);
 
 	if (rc < 0)
 		log_error("%s: %s", path, strerror(-rc));

@@ -28,29 +28,23 @@ scripts=$(tracked | grep -E '\.sh$|^tests/run$|^bootstrap$' | grep -v '^tests/ti
 check_arrows() {
 	awk '
 		BEGIN {
-			pure = "cell/base/"
-			arrow["cell/base/"] = pure
-			arrow["cell/wire/"] = "cell/wire/ " pure
-			arrow["cell/paxos/"] = "cell/paxos/ " arrow["cell/wire/"]
-			arrow["cell/tree/"] = "cell/tree/ " arrow["cell/wire/"]
-			arrow["cell/master/"] = "cell/master/ " arrow["cell/tree/"]
-			arrow["cell/client/"] = "cell/client/ " arrow["cell/wire/"]
-			arrow["cell/waiting"] = "cell/waiting.h " pure
-			arrow["cell/digests"] = "cell/digests.h " arrow["cell/paxos/"]
-			arrow["cell/membership"] = "cell/membership.h " arrow["cell/paxos/"]
-			arrow["cell/fullness"] = "cell/fullness.h " arrow["cell/membership"]
-			arrow["cell/replica"] = arrow["cell/members."] = arrow["cell/office"] = \
-			    arrow["cell/operate"] = arrow["cell/status"] = \
-			    "cell/replica.h cell/replica_internal.h cell/digests.h cell/fullness.h " \
-			    "cell/membership.h cell/waiting.h cell/paxos/ " arrow["cell/master/"]
-			arrow["cell/io/"] = arrow["cell/lscell"] = "cell/"
+			base = "cell/base/ "
+			wire = "cell/wire/ " base
+			core = "cell/replica/ cell/master/ cell/tree/ cell/paxos/ " wire
+			arrow["cell/base/"] = base
+			arrow["cell/wire/"] = wire
+			arrow["cell/paxos/"] = "cell/paxos/ " wire
+			arrow["cell/tree/"] = "cell/tree/ " wire
+			arrow["cell/master/"] = "cell/master/ cell/tree/ " wire
+			arrow["cell/"] = "cell/master/ cell/tree/ cell/paxos/ cell/digests.h cell/fullness.h " \
+			    "cell/membership.h cell/replica.h cell/replica_internal.h cell/waiting.h " wire
+			arrow["cell/lscell"] = "cell/"
+			arrow["cell/client/"] = "cell/client/ " wire
+			arrow["cell/sys/"] = "cell/sys/ " base
+			arrow["cell/io/"] = "cell/"
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
-			io = "cell/io/log.h cell/io/keyfile.h cell/io/standalone.h cell/io/clock.h " \
-			    "cell/io/host.h cell/io/link.h cell/io/conf.h cell/io/rundir.h " \
-			    "cell/io/mountinfo.h " \
-			    "cell/io/process.h "
-			arrow["fs/"] = "fs/ " io arrow["cell/client/"]
-			arrow["ctl/"] = "ctl/ cell/io/ cell/master/sequencer.h " arrow["cell/client/"]
+			arrow["fs/"] = "fs/ cell/"
+			arrow["ctl/"] = "ctl/ cell/"
 		}
 		# The longest folder of the table that the file is in.
 		function home(file, folder, best) {

@@ -204,7 +204,7 @@ void client_waiting_remove(struct client *c, struct lock_key key);
 void client_waiting_on_granted(struct client *c, const struct msg_granted *m);
 /* The reply to an acquire that was presented again; `g` when rc is RC_OK or RC_QUEUED. */
 void client_waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
-                          const struct result_acquired *g);
+                                 const struct result_acquired *g);
 /* All waits are to be presented on the connection that was just opened. */
 void client_waiting_reconnected(struct client *c);
 void client_waiting_present(struct client *c);

@@ -8,7 +8,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 struct cellfile {
 	uv_loop_t *loop;

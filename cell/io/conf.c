@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/keyfile.h"
 
 struct parse {

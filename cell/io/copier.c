@@ -13,7 +13,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/install.h"
 
 enum {
@@ -156,7 +156,8 @@ copy_in_thread(uv_work_t *work)
 	     begin_reading(c, source) && begin_writing(c) && copy_pages(c) && leave_wal(c);
 	must(sqlite3_close(c->from) == SQLITE_OK);
 	must(sqlite3_close(c->to) == SQLITE_OK);
-	ok = ok && fail_errno(c, file_sync(c->path)) && fail_errno(c, directory_sync(directory));
+	ok = ok && fail_errno(c, file_sync(c->path)) &&
+	     fail_errno(c, file_sync_directory(directory));
 	if (!ok)
 		(void)install_remove(directory, c->name);
 }

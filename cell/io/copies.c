@@ -12,8 +12,8 @@
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 
 enum copy_state {
 	COPY_NONE,

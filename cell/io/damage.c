@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 static void
 add(struct damage *d, const char *before, const char *between, const char *what, va_list args)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/install.h"
 
 enum {
@@ -360,7 +360,7 @@ database_create(struct database *db, const char *directory, const char *schema, 
 	     execute(db, "PRAGMA journal_mode = WAL", why, why_size) &&
 	     execute(db, sql, why, why_size) && prepare_transaction(db, why, why_size);
 	sqlite3_free(sql);
-	rc = ok ? directory_sync(directory) : 0;
+	rc = ok ? file_sync_directory(directory) : 0;
 	if (rc < 0)
 		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
 	if (ok && rc == 0)

@@ -8,7 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "cell/io/process.h"
+#include "cell/sys/process.h"
 
 /* The process that wrote its number into the lock file; 0 if that can't be told. */
 static pid_t

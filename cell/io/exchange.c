@@ -6,7 +6,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/io/copies.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/snapshot.h"
 #include "cell/wire/codec.h"
 

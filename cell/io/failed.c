@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cell/io/clock.h"
-#include "cell/io/file.h"
-#include "cell/io/rundir.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
+#include "cell/sys/run_dir.h"
 
 enum { HEALTH_SIZE = 4096 };
 
@@ -47,7 +47,7 @@ find_run_path(struct failed *f)
 	char directory[PATH_MAX - 64];
 
 	f->run_path[0] = '\0';
-	if (rundir_make(directory, sizeof directory) == 0)
+	if (run_dir_make(directory, sizeof directory) == 0)
 		snprintf(f->run_path, sizeof f->run_path, "%s/failed-%s", directory, f->id);
 }
 

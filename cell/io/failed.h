@@ -2,7 +2,8 @@
  * on the disk, until the machine is started again; so a store that failed must not be opened in the
  * same boot. The mark is written in two places, since the disk that failed may fail again: into
  * DIRECTORY/health, a file whose blocks were allocated when all was well, and into a file of the
- * run directory (cell/io/rundir.h), which names the store by its random id. Both name the boot. */
+ * run directory (cell/sys/run_dir.h), which names the store by its random id. Both name the boot.
+ */
 #ifndef LSFS_IO_FAILED_H
 #define LSFS_IO_FAILED_H
 

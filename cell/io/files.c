@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cell/io/install.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/store.h"
 
 /* What an earlier life has not finished, or was not asked to keep. */

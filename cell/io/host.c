@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "cell/io/members.h"
 #include "cell/wire/codec.h"
 

@@ -9,8 +9,8 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 
 enum {
 	DRIFT_PERMILLE = 10,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 
 #define DAMAGED ".damaged"
 #define READY ".ready"
@@ -94,7 +94,7 @@ install_set_aside(const char *directory, const char *name)
 {
 	int rc = move_aside(directory, name);
 
-	return rc == 0 ? directory_sync(directory) : rc;
+	return rc == 0 ? file_sync_directory(directory) : rc;
 }
 
 int
@@ -109,7 +109,7 @@ install_ready(const char *directory, const char *from, const char *name)
 		rc = file_sync(path);
 	if (rc == 0)
 		rc = file_rename(path, ready);
-	return rc == 0 ? directory_sync(directory) : rc;
+	return rc == 0 ? file_sync_directory(directory) : rc;
 }
 
 bool
@@ -128,8 +128,8 @@ install(const char *directory, const char *name, bool keep_old)
 	rc = keep_old ? move_aside(directory, name) : install_remove_besides(directory, name);
 	/* The new file must never meet the old one's write-ahead log. */
 	if (rc == 0)
-		rc = directory_sync(directory);
+		rc = file_sync_directory(directory);
 	if (rc == 0)
 		rc = rename_one(directory, name, READY, "", "");
-	return rc == 0 ? directory_sync(directory) : rc;
+	return rc == 0 ? file_sync_directory(directory) : rc;
 }

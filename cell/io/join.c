@@ -10,7 +10,7 @@
 #include "cell/base/must.h"
 #include "cell/io/dirlock.h"
 #include "cell/io/gateway.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 
 enum { ASK_EVERY_MS = 200 };

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 
 enum { SECRET = 32, KEYFILE_MAX = 256 };
 

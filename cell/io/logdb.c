@@ -9,7 +9,7 @@
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/install.h"
 #include "cell/io/logwrite.h"
 #include "cell/paxos/ballot.h"

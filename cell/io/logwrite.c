@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/paxos/ballot.h"
 
 enum { TRIM_STEP = 256 }; /* entries deleted in one transaction */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cell/base/checksum.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 
 /* Two lines of each, written in turn: a torn one leaves the one before it. */
 enum { LINE = 256, LINES = 2, LINES_IN_ALL = 4, BODY = LINE - 18 };

@@ -11,8 +11,8 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "cell/io/stream.h"
 
 enum { BACKLOG = 512, PACE_QUIET_S = 10, PACE_MAX_S = 600 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/salvage.h"
 
 static bool

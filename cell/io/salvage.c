@@ -12,7 +12,7 @@
 
 #include "cell/base/must.h"
 #include "cell/io/dirlock.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/identity.h"
 #include "cell/io/logdb.h"
 #include "cell/paxos/ballot.h"

@@ -11,9 +11,9 @@
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
-#include "cell/io/file.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
 
 enum {
 	PATIENCE_MS = 3000,

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/dirlock.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/keyfile.h"
 
 #define CONF_FILE "cell.conf"
@@ -134,7 +134,7 @@ make_directory(const char *directory)
 	if (mkdir(directory, 0700) < 0)
 		return errno == EEXIST ? 0 : -errno;
 	snprintf(parent, sizeof parent, "%s/..", directory);
-	return directory_sync(parent);
+	return file_sync_directory(parent);
 }
 
 bool

@@ -9,7 +9,7 @@
 #include "cell/io/copier.h"
 #include "cell/io/files.h"
 #include "cell/io/install.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/reserve.h"
 #include "cell/io/watch.h"
 

@@ -11,7 +11,7 @@
 #include "cell/base/limit.h"
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/stream.h"
 #include "cell/wire/codec.h"
 

@@ -1,12 +1,12 @@
 /* The inside of the net, shared by its files and nobody else.
  *
- *   net.c      all of them: listening, finding, deadlines, the end
- *   stream.c   one connection: bytes through the channel, frames, the way out
- *   dial.c     from an address to a connection
+ *   net.c     all of them: listening, finding, deadlines, the end
+ *   stream.c  one connection: bytes through the channel, frames, the way out
+ *   dial.c    from an address to a connection
  *
  *   SHAKING --key proved--> OPEN --net_close--> LINGERING --all is sent--.
  *      |                     |                      `----too late--------+--> CLOSING
- *      `--broken, too late---`---------------------broken----------------'                       */
+ *      `--broken, too late---`---------------------broken----------------' */
 #ifndef LSFS_IO_STREAM_H
 #define LSFS_IO_STREAM_H
 

@@ -1,16 +1,24 @@
 /* What the files of cell/master share. Each file owns one idea:
  *
- *   master.c      life, dispatch, the end of each step       alarm.c     what is due when
- *   connection.c  connections and what is sent on them       proposal.c  entries for the log
- *   session.c     opening, attaching, ending sessions        lease.c     when a session expires
- *   keepalive.c   holding and answering KeepAlives           request.c   exactly once
- *   order.c       which request may begin when
- *   read.c        answers from the applied tree              lock.c      acquire, release, cancel
- *   waiters.c     the queues of locks, grants                delay.c     lock-delays
- *   ticket.c      places in queues that outlive masters      barrier.c   what a new one waits for
- *   awaited.c     for whom a new one waits
- *   operate.c     what operators ask about sessions        room.c      what a full disk refuses
- *   lowered_lease.c   leases that were longer once
+ *   master.c         life, dispatch, the end of each step
+ *   alarm.c          what is due when
+ *   connection.c     connections and what is sent on them
+ *   proposal.c       entries for the log
+ *   session.c        opening, attaching, ending sessions
+ *   lease.c          when a session expires
+ *   keepalive.c      holding and answering KeepAlives
+ *   request.c        exactly once
+ *   order.c          which request may begin when
+ *   read.c           answers from the applied tree
+ *   lock.c           acquire, release, cancel
+ *   waiters.c        the queues of locks, grants
+ *   delay.c          lock-delays
+ *   ticket.c         places in queues that outlive masters
+ *   barrier.c        what a new one waits for
+ *   awaited.c        for whom a new one waits
+ *   operate.c        what operators ask about sessions
+ *   room.c           what a full disk refuses
+ *   lowered_lease.c  leases that were longer once
  */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H

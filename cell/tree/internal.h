@@ -252,7 +252,7 @@ struct removed *removed_after(const struct node *directory, struct bytes name);
 
 /* Packs a page into `packed`, which the result then refers to. */
 enum rc children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
-                     struct result_listing *r, struct buffer *packed);
+                      struct result_listing *r, struct buffer *packed);
 
 /* ---- quota.c ---- */
 

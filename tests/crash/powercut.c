@@ -249,16 +249,16 @@ find_disk(const char *path)
 	return n->now;
 }
 
-/* ---- the directory: the linker puts these in the place of cell/io/file.c's ---- */
+/* ---- the directory: the linker puts these in the place of cell/sys/file.c's ---- */
 
 int __real_file_sync(const char *path);
 int __real_file_rename(const char *from, const char *to);
 int __real_file_remove(const char *path);
-int __real_directory_sync(const char *path);
+int __real_file_sync_directory(const char *path);
 int __wrap_file_sync(const char *path);
 int __wrap_file_rename(const char *from, const char *to);
 int __wrap_file_remove(const char *path);
-int __wrap_directory_sync(const char *path);
+int __wrap_file_sync_directory(const char *path);
 
 static void
 change(const char *from, const char *to)
@@ -324,10 +324,10 @@ __wrap_file_remove(const char *path)
 }
 
 int
-__wrap_directory_sync(const char *path)
+__wrap_file_sync_directory(const char *path)
 {
 	if (power.real == NULL)
-		return __real_directory_sync(path);
+		return __real_file_sync_directory(path);
 	lock();
 	count();
 	make_last(power.changes_n);

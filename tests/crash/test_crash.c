@@ -17,7 +17,7 @@
 
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "tests/crash/powercut.h"
 #include "tests/crash/victim.h"
 #include "tests/unit/unit.h"

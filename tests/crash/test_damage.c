@@ -22,7 +22,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/logdb.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"

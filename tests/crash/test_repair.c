@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "tests/crash/powercut.h"
 #include "tests/crash/victim.h"
 #include "tests/unit/fake_tree.h"

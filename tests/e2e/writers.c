@@ -19,7 +19,7 @@
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
 #include "cell/client/client.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/keyfile.h"
 #include "cell/io/link.h"
 #include "cell/wire/codec.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/standalone.h"
 
 /* ---- replies ---- */

@@ -4,7 +4,7 @@
 
 #include <uv.h>
 #include "cell/base/mono.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/wire/noise.h"
 #include "tests/unit/unit.h"
 

@@ -10,7 +10,7 @@
 
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/net.h"
 #include "cell/wire/codec.h"
 #include "ctl/fetch.h"

@@ -9,7 +9,7 @@
 
 #include "cell/base/must.h"
 #include "cell/io/gateway.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/net.h"
 #include "tests/unit/net_fixture.h"
 

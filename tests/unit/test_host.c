@@ -15,10 +15,10 @@
 
 #include "cell/base/must.h"
 #include "cell/client/client.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/join.h"
 #include "cell/io/keyfile.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/standalone.h"
 #include "cell/tree/tree.h"
 

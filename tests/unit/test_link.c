@@ -9,7 +9,7 @@
 
 #include "cell/base/must.h"
 #include "cell/io/link.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/net.h"
 #include "cell/io/standalone.h"
 #include "cell/wire/codec.h"

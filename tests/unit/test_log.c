@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "cell/base/limit.h"
 #include "cell/base/must.h"
-#include "cell/io/log.h"
-#include "cell/io/stderr_log.h"
+#include "cell/sys/log.h"
+#include "cell/sys/stderr_log.h"
 
 static char directory[] = "/tmp/lsfs-log.XXXXXX", path[64];
 

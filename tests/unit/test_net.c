@@ -13,8 +13,8 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
-#include "cell/io/clock.h"
-#include "cell/io/log.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 #include "cell/io/net.h"
 #include "tests/unit/net_fixture.h"
 

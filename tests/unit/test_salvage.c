@@ -12,7 +12,7 @@
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/io/dirlock.h"
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 #include "cell/io/logdb.h"
 #include "cell/io/restore.h"
 #include "cell/io/salvage.h"

@@ -17,7 +17,7 @@
 
 #include "cell/base/checksum.h"
 #include "cell/base/limit.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/logdb.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"

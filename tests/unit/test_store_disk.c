@@ -14,9 +14,9 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 #include "cell/io/database.h"
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 #include "cell/io/reserve.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"

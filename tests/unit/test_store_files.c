@@ -8,7 +8,7 @@
 
 #include "cell/base/checksum.h"
 #include "cell/io/logdb.h"
-#include "cell/io/rundir.h"
+#include "cell/sys/run_dir.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
 #include "tests/unit/unit.h"
@@ -274,7 +274,7 @@ open_run_mark(const char *id, const char *mode)
 	char directory[100], path[128];
 	FILE *mark;
 
-	assert_int_equal(rundir_make(directory, sizeof directory), 0);
+	assert_int_equal(run_dir_make(directory, sizeof directory), 0);
 	snprintf(path, sizeof path, "%s/failed-%s", directory, id);
 	mark = fopen(path, mode);
 	assert_non_null(mark);

@@ -1,6 +1,6 @@
 /* Lines on stderr, which may be a pipe that nobody reads or a terminal that was stopped. */
-#ifndef LSFS_IO_STDERR_LOG_H
-#define LSFS_IO_STDERR_LOG_H
+#ifndef LSFS_SYS_STDERR_LOG_H
+#define LSFS_SYS_STDERR_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "cell/io/system_log.h"
+#include "cell/sys/system_log.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "cell/base/limit.h"
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 
 enum { MESSAGE_MAX = 2304 };
 

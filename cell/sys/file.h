@@ -1,6 +1,6 @@
 /* Small files that are there whole or not at all, also after a crash in the middle. */
-#ifndef LSFS_IO_FILE_H
-#define LSFS_IO_FILE_H
+#ifndef LSFS_SYS_FILE_H
+#define LSFS_SYS_FILE_H
 
 #include <sys/types.h>
 #include "cell/base/bytes.h"
@@ -24,10 +24,11 @@ int file_read(int fd, size_t limit, struct buffer *to);
 int file_write_at(int fd, struct bytes data, off_t offset);
 
 /* Makes what was created, renamed or removed in the directory lasting. 0 or -errno. */
-int directory_sync(const char *path);
+int file_sync_directory(const char *path);
 
-/* The steps by which a file takes another one's place; each is lasting only after directory_sync.
- * 0 or -errno; one that is missing: removing it is done, the others answer -ENOENT. */
+/* The steps by which a file takes another one's place; each is lasting only after
+ * file_sync_directory. 0 or -errno; one that is missing: removing it is done, the others answer
+ * -ENOENT. */
 int file_sync(const char *path);
 int file_rename(const char *from, const char *to);
 int file_remove(const char *path);

@@ -1,7 +1,7 @@
 /* Messages for people, on stderr: "PROGRAM: what: why", one line each; where stderr is the
  * journal's, "<PRIORITY>what: why" (sd-daemon(3)). */
-#ifndef LSFS_IO_LOG_H
-#define LSFS_IO_LOG_H
+#ifndef LSFS_SYS_LOG_H
+#define LSFS_SYS_LOG_H
 
 enum { LOG_LINE_MAX = 2048 }; /* bytes */
 

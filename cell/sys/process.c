@@ -1,4 +1,4 @@
-#include "cell/io/process.h"
+#include "cell/sys/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "cell/io/mountinfo.h"
+#include "cell/sys/mountinfo.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ resolve(const char *path, char canonical[PATH_MAX], int links)
 }
 
 int
-path_canonical(const char *path, char canonical[PATH_MAX])
+mountinfo_canonical(const char *path, char canonical[PATH_MAX])
 {
 	return resolve(path, canonical, 40);
 }

@@ -1,4 +1,4 @@
-#include "cell/io/rundir.h"
+#include "cell/sys/run_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/base/checksum.h"
-#include "cell/io/file.h"
-#include "cell/io/process.h"
+#include "cell/sys/file.h"
+#include "cell/sys/process.h"
 
 enum { RECORD_SIZE = 3 * PATH_MAX };
 
@@ -48,7 +48,7 @@ directory_check(const char *path)
 }
 
 int
-rundir_make(char *path, size_t size)
+run_dir_make(char *path, size_t size)
 {
 	int rc = directory_path(path, size);
 
@@ -205,10 +205,10 @@ still_there(int fd, const char *path)
 }
 
 int
-rundir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier)
+run_dir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier)
 {
 	char directory[PATH_MAX - 32];
-	int rc = one_line(mountpoint) ? rundir_make(directory, sizeof directory) : -EINVAL;
+	int rc = one_line(mountpoint) ? run_dir_make(directory, sizeof directory) : -EINVAL;
 
 	file->fd = -1;
 	if (rc == 0)
@@ -229,12 +229,12 @@ rundir_own(const char *mountpoint, struct run_file *file, struct run_record *ear
 		close(file->fd);
 	}
 	if (rc < 0)
-		rundir_leave(file);
+		run_dir_leave(file);
 	return rc;
 }
 
 int
-rundir_write(const struct run_file *file, const struct run_record *r)
+run_dir_write(const struct run_file *file, const struct run_record *r)
 {
 	char *text = malloc(RECORD_SIZE), hex[2 * LIMIT_NONCE + 1], boot[sizeof r->boot];
 	int n, rc = 0;
@@ -260,14 +260,14 @@ rundir_write(const struct run_file *file, const struct run_record *r)
 }
 
 void
-rundir_drop(struct run_file *file)
+run_dir_drop(struct run_file *file)
 {
 	unlink(file->path);
-	rundir_leave(file);
+	run_dir_leave(file);
 }
 
 void
-rundir_leave(struct run_file *file)
+run_dir_leave(struct run_file *file)
 {
 	if (file->fd >= 0)
 		close(file->fd);
@@ -291,7 +291,7 @@ record_read(const char *path, struct run_record *record, bool *alive)
 }
 
 bool
-rundir_read(const char *mountpoint, struct run_record *record, bool *alive)
+run_dir_read(const char *mountpoint, struct run_record *record, bool *alive)
 {
 	char directory[PATH_MAX - 32], path[PATH_MAX];
 
@@ -310,7 +310,7 @@ is_record(const char *name)
 }
 
 void
-rundir_each(bool (*each)(void *user, const struct run_record *record, bool alive), void *user)
+run_dir_each(bool (*each)(void *user, const struct run_record *record, bool alive), void *user)
 {
 	char directory[PATH_MAX - 300], path[PATH_MAX];
 	struct dirent *entry;

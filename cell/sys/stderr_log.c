@@ -1,4 +1,4 @@
-#include "cell/io/stderr_log.h"
+#include "cell/sys/stderr_log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 static_assert(LOG_LINE_MAX <= PIPE_BUF, "a pipe takes a line whole, or not at all");
 

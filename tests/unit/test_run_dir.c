@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/io/mountinfo.h"
-#include "cell/io/rundir.h"
+#include "cell/sys/mountinfo.h"
+#include "cell/sys/run_dir.h"
 
 static char base[] = "/tmp/lsfs-rundir.XXXXXX";
 
@@ -33,20 +33,20 @@ test_one_owner(void **state)
 	bool alive;
 
 	(void)state;
-	assert_false(rundir_read(r.mountpoint, &seen, &alive));
-	assert_int_equal(rundir_own(r.mountpoint, &file, &earlier), 0);
+	assert_false(run_dir_read(r.mountpoint, &seen, &alive));
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), 0);
 	assert_int_equal(earlier.session, 0);
-	assert_int_equal(rundir_write(&file, &r), 0);
-	assert_int_equal(rundir_own(r.mountpoint, &other, &earlier), -EBUSY);
-	assert_true(rundir_read(r.mountpoint, &seen, &alive));
+	assert_int_equal(run_dir_write(&file, &r), 0);
+	assert_int_equal(run_dir_own(r.mountpoint, &other, &earlier), -EBUSY);
+	assert_true(run_dir_read(r.mountpoint, &seen, &alive));
 	assert_true(alive);
 	assert_string_equal(seen.source, r.source);
 	assert_string_equal(seen.cell, r.cell);
 	assert_int_equal(seen.session, 77);
 	assert_int_equal(seen.pid, getpid());
 	assert_memory_equal(seen.nonce, r.nonce, sizeof r.nonce);
-	rundir_drop(&file);
-	assert_false(rundir_read(r.mountpoint, &seen, &alive));
+	run_dir_drop(&file);
+	assert_false(run_dir_read(r.mountpoint, &seen, &alive));
 }
 
 /* A child takes the record and is killed: nobody owns it, and its session is there to be ended. */
@@ -64,23 +64,23 @@ test_killed_owner(void **state)
 	assert_int_equal(pipe(ready), 0);
 	child = fork();
 	if (child == 0) {
-		if (rundir_own(r.mountpoint, &file, &earlier) || rundir_write(&file, &r))
+		if (run_dir_own(r.mountpoint, &file, &earlier) || run_dir_write(&file, &r))
 			_exit(1);
 		(void)!write(ready[1], "x", 1);
 		pause();
 	}
 	close(ready[1]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_int_equal(rundir_own(r.mountpoint, &file, &earlier), -EBUSY);
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), -EBUSY);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	assert_true(rundir_read(r.mountpoint, &earlier, &alive));
+	assert_true(run_dir_read(r.mountpoint, &earlier, &alive));
 	assert_false(alive);
 	memset(&earlier, 0, sizeof earlier);
-	assert_int_equal(rundir_own(r.mountpoint, &file, &earlier), 0);
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), 0);
 	assert_int_equal(earlier.session, 77);
 	assert_memory_equal(earlier.nonce, r.nonce, sizeof r.nonce);
-	rundir_drop(&file);
+	run_dir_drop(&file);
 	close(ready[0]);
 }
 
@@ -103,10 +103,10 @@ test_open_directory(void **state)
 		assert_int_equal(chown(directory, 65534, (gid_t)-1), 0);
 		assert_int_equal(seteuid(65534), 0);
 	}
-	assert_int_equal(rundir_own(r.mountpoint, &file, &earlier), -EPERM);
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), -EPERM);
 	assert_int_equal(chmod(directory, 0700), 0);
-	assert_int_equal(rundir_own(r.mountpoint, &file, &earlier), 0);
-	rundir_drop(&file);
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), 0);
+	run_dir_drop(&file);
 	assert_int_equal(seteuid(us), 0);
 }
 
@@ -120,12 +120,12 @@ test_damaged_record(void **state)
 	bool alive;
 
 	(void)state;
-	assert_int_equal(rundir_own(r.mountpoint, &file, &seen), 0);
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &seen), 0);
 	assert_true(pwrite(file.fd, nonsense, sizeof nonsense, 0) > 0);
-	assert_false(rundir_read(r.mountpoint, &seen, &alive));
-	rundir_drop(&file);
+	assert_false(run_dir_read(r.mountpoint, &seen, &alive));
+	run_dir_drop(&file);
 	r.mountpoint[3] = '\n';
-	assert_int_equal(rundir_own(r.mountpoint, &file, &seen), -EINVAL);
+	assert_int_equal(run_dir_own(r.mountpoint, &file, &seen), -EINVAL);
 }
 
 static bool
@@ -144,16 +144,16 @@ test_each(void **state)
 	int before = 0, n = 0;
 
 	(void)state;
-	rundir_each(count, &before);
+	run_dir_each(count, &before);
 	for (int i = 0; i < 3; i++) {
 		snprintf(r.mountpoint, sizeof r.mountpoint, "%s/each%d", base, i);
-		assert_int_equal(rundir_own(r.mountpoint, &files[i], &earlier), 0);
-		assert_int_equal(rundir_write(&files[i], &r), 0);
+		assert_int_equal(run_dir_own(r.mountpoint, &files[i], &earlier), 0);
+		assert_int_equal(run_dir_write(&files[i], &r), 0);
 	}
-	rundir_each(count, &n);
+	run_dir_each(count, &n);
 	assert_int_equal(n, before + 3);
 	for (int i = 0; i < 3; i++)
-		rundir_drop(&files[i]);
+		run_dir_drop(&files[i]);
 }
 
 static void
@@ -163,24 +163,24 @@ test_canonical(void **state)
 
 	(void)state;
 	snprintf(path, sizeof path, "%s/./x//../missing/", base);
-	assert_int_equal(path_canonical(path, seen), -ENOENT); /* x is missing, too */
+	assert_int_equal(mountinfo_canonical(path, seen), -ENOENT); /* x is missing, too */
 	snprintf(path, sizeof path, "%s/.//missing//", base);
 	snprintf(expected, sizeof expected, "%s/missing", base);
-	assert_int_equal(path_canonical(path, seen), 0);
+	assert_int_equal(mountinfo_canonical(path, seen), 0);
 	assert_string_equal(seen, expected);
 	snprintf(link, sizeof link, "%s/link", base);
 	assert_int_equal(symlink("missing", link), 0);
-	assert_int_equal(path_canonical(link, seen), 0);
+	assert_int_equal(mountinfo_canonical(link, seen), 0);
 	assert_string_equal(seen, expected);
 	assert_int_equal(unlink(link), 0);
 	assert_int_equal(symlink("link", link), 0);
-	assert_int_equal(path_canonical(link, seen), -ELOOP);
+	assert_int_equal(mountinfo_canonical(link, seen), -ELOOP);
 	assert_int_equal(unlink(link), 0);
-	assert_int_equal(path_canonical("/", seen), 0);
+	assert_int_equal(mountinfo_canonical("/", seen), 0);
 	assert_string_equal(seen, "/");
-	assert_int_equal(path_canonical("/missing", seen), 0);
+	assert_int_equal(mountinfo_canonical("/missing", seen), 0);
 	assert_string_equal(seen, "/missing");
-	assert_int_equal(path_canonical("", seen), -ENOENT);
+	assert_int_equal(mountinfo_canonical("", seen), -ENOENT);
 }
 
 static void

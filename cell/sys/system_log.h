@@ -1,7 +1,7 @@
 /* The system's log, as syslog(3) reaches it, but never waited for: its reader may be stopped or
  * slow. */
-#ifndef LSFS_IO_SYSTEM_LOG_H
-#define LSFS_IO_SYSTEM_LOG_H
+#ifndef LSFS_SYS_SYSTEM_LOG_H
+#define LSFS_SYS_SYSTEM_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>

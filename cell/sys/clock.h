@@ -1,6 +1,6 @@
 /* The only readers of clocks, and the operating system's random source. */
-#ifndef LSFS_IO_CLOCK_H
-#define LSFS_IO_CLOCK_H
+#ifndef LSFS_SYS_CLOCK_H
+#define LSFS_SYS_CLOCK_H
 
 #include <stddef.h>
 #include "cell/base/mono.h"

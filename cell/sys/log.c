@@ -1,4 +1,4 @@
-#include "cell/io/log.h"
+#include "cell/sys/log.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
-#include "cell/io/stderr_log.h"
-#include "cell/io/system_log.h"
+#include "cell/sys/stderr_log.h"
+#include "cell/sys/system_log.h"
 
 static const char *program_name = "lsfs";
 static enum log_level highest = LEVEL_INFO;

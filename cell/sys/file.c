@@ -1,4 +1,4 @@
-#include "cell/io/file.h"
+#include "cell/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ sync_path(const char *path, int flag)
 }
 
 int
-directory_sync(const char *path)
+file_sync_directory(const char *path)
 {
 	return sync_path(path, O_DIRECTORY);
 }
@@ -128,7 +128,7 @@ put(const char *path, struct bytes contents, mode_t mode,
 		return rc;
 	}
 	memcpy(parent, other, sizeof parent);
-	return directory_sync(dirname(parent));
+	return file_sync_directory(dirname(parent));
 }
 
 int

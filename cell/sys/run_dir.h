@@ -6,8 +6,8 @@
  * record holds the nonce that proves the right to end a session. The owner of a record holds a
  * lock on its file as long as it lives, so a number in it that was given to another process since,
  * or a record from before a reboot, is never taken for a living owner. */
-#ifndef LSFS_IO_RUNDIR_H
-#define LSFS_IO_RUNDIR_H
+#ifndef LSFS_SYS_RUN_DIR_H
+#define LSFS_SYS_RUN_DIR_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -32,21 +32,22 @@ struct run_file {
 };
 
 /* The directory's path; made if missing, refused if it is not ours alone. 0 or -errno. */
-int rundir_make(char *path, size_t size);
+int run_dir_make(char *path, size_t size);
 
 /* Takes the record of `mountpoint` (made if missing) and reads what an earlier owner left into
  * *earlier (session 0: nothing). 0, -EBUSY when a living process owns it, or another -errno. */
-int rundir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier);
+int run_dir_own(const char *mountpoint, struct run_file *file, struct run_record *earlier);
 /* Writes the owned record anew; pid and boot id are filled in. 0 or -errno. */
-int rundir_write(const struct run_file *file, const struct run_record *record);
+int run_dir_write(const struct run_file *file, const struct run_record *record);
 /* Removes the record: its session was closed in good order. */
-void rundir_drop(struct run_file *file);
+void run_dir_drop(struct run_file *file);
 /* Lets go of it but leaves it for the next owner. */
-void rundir_leave(struct run_file *file);
+void run_dir_leave(struct run_file *file);
 
 /* Reads the record of `mountpoint`; false when there is none. `alive`: its owner lives. */
-bool rundir_read(const char *mountpoint, struct run_record *record, bool *alive);
+bool run_dir_read(const char *mountpoint, struct run_record *record, bool *alive);
 /* Calls `each` for every record; stops when it returns false. */
-void rundir_each(bool (*each)(void *user, const struct run_record *record, bool alive), void *user);
+void run_dir_each(bool (*each)(void *user, const struct run_record *record, bool alive),
+                  void *user);
 
 #endif

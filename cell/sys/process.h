@@ -1,8 +1,8 @@
 /* Processes: the descriptors that our own begins with, and others that are on their way out. A
  * killed process holds its locks until the last of its threads is gone, which may wait for a disk;
  * whoever starts a successor at once should not be told that the dead one is in the way. */
-#ifndef LSFS_IO_PROCESS_H
-#define LSFS_IO_PROCESS_H
+#ifndef LSFS_SYS_PROCESS_H
+#define LSFS_SYS_PROCESS_H
 
 #include <stdbool.h>
 #include <sys/types.h>

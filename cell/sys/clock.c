@@ -1,4 +1,4 @@
-#include "cell/io/clock.h"
+#include "cell/sys/clock.h"
 
 #include <errno.h>
 #include <sys/random.h>

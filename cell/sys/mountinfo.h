@@ -1,7 +1,7 @@
 /* What the kernel's mount table says of a path. Reading it asks no filesystem anything, so it works
  * beside a dead or stuck mount. */
-#ifndef LSFS_IO_MOUNTINFO_H
-#define LSFS_IO_MOUNTINFO_H
+#ifndef LSFS_SYS_MOUNTINFO_H
+#define LSFS_SYS_MOUNTINFO_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -30,6 +30,6 @@ bool mountinfo_of_device(dev_t device, struct mountinfo *info);
 
 /* The canonical form of a path of which only the last component may be missing, without asking the
  * filesystem mounted there: 0, or -errno when its directory is missing. */
-int path_canonical(const char *path, char canonical[PATH_MAX]);
+int mountinfo_canonical(const char *path, char canonical[PATH_MAX]);
 
 #endif
