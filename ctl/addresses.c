@@ -43,7 +43,7 @@ addresses_check(const struct addresses *a, const struct ctl_command *command)
 	if (a->n > LIMIT_REPLICAS)
 		return ctl_usage(command, a->list[LIMIT_REPLICAS], "more than 7 replicas");
 	for (int i = 0; i < a->n; i++) {
-		if (!conf_address_valid(a->list[i]))
+		if (!cell_file_address_valid(a->list[i]))
 			return ctl_usage(command, a->list[i], "not HOST:PORT");
 		for (int k = 0; k < i; k++)
 			if (strcmp(a->list[k], a->list[i]) == 0)
@@ -53,11 +53,11 @@ addresses_check(const struct addresses *a, const struct ctl_command *command)
 }
 
 void
-addresses_to_conf(const struct addresses *a, struct conf *conf)
+addresses_to_cell_file(const struct addresses *a, struct cell_file *cell_file)
 {
-	conf->replicas_n = a->n > 0 ? a->n : 1;
-	for (int i = 0; i < conf->replicas_n; i++) {
-		struct conf_replica *r = &conf->replicas[i];
+	cell_file->replicas_n = a->n > 0 ? a->n : 1;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		struct cell_file_replica *r = &cell_file->replicas[i];
 
 		r->id = (uint8_t)(i + 1);
 		r->role = MEMBER_VOTER;

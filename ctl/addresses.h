@@ -3,7 +3,7 @@
 #ifndef LSFS_CTL_ADDRESSES_H
 #define LSFS_CTL_ADDRESSES_H
 
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "ctl/ctl.h"
 
 struct addresses {
@@ -20,6 +20,6 @@ int addresses_scan(struct ctl *ctl, int argc, char **argv, const char **director
 /* 0, or CTL_USAGE after a line. */
 int addresses_check(const struct addresses *a, const struct ctl_command *command);
 /* Voters with the ids 1, 2 and so on; without an address a cell in one process. */
-void addresses_to_conf(const struct addresses *a, struct conf *conf);
+void addresses_to_cell_file(const struct addresses *a, struct cell_file *cell_file);
 
 #endif

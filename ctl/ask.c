@@ -8,7 +8,7 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/io/members.h"
+#include "cell/config/member_addresses.h"
 #include "cell/io/net.h"
 #include "cell/wire/codec.h"
 
@@ -21,7 +21,7 @@ enum {
 
 /* One question to several replicas. */
 struct asking {
-	const struct conf *conf;
+	const struct cell_file *cell_file;
 	const struct message *question;
 	enum message_code code; /* of the answer */
 	int patience_ms;
@@ -74,7 +74,7 @@ on_timer(uv_timer_t *timer)
 {
 	struct asking *a = timer->data;
 
-	for (int i = 0; i < a->conf->replicas_n; i++) {
+	for (int i = 0; i < a->cell_file->replicas_n; i++) {
 		if (a->conns[i] == 0)
 			continue;
 		net_close(a->net, a->conns[i]);
@@ -88,7 +88,7 @@ on_timer(uv_timer_t *timer)
 static int
 replica_at(const struct asking *a, uint64_t conn)
 {
-	for (int i = 0; i < a->conf->replicas_n; i++)
+	for (int i = 0; i < a->cell_file->replicas_n; i++)
 		if (a->conns[i] == conn)
 			return i;
 	return -1;
@@ -115,7 +115,7 @@ is_elsewhere(const struct asking *a, int i, const struct message *m)
 {
 	return m->code == MSG_redirect && a->code != MSG_status_reply && a->code != MSG_members &&
 	       a->code != MSG_settings &&
-	       m->redirect.master != a->conf->replicas[i].id;
+	       m->redirect.master != a->cell_file->replicas[i].id;
 }
 
 static void
@@ -177,7 +177,7 @@ start(struct asking *a, const struct noise_pair *key)
 
 	if (rc < 0)
 		return rc;
-	memcpy(config.cell_id, a->conf->id, sizeof config.cell_id);
+	memcpy(config.cell_id, a->cell_file->id, sizeof config.cell_id);
 	rc = net_new(&a->net, &a->loop, &config);
 	if (rc < 0) {
 		must(uv_loop_close(&a->loop) == 0);
@@ -192,7 +192,7 @@ start(struct asking *a, const struct noise_pair *key)
 static void
 connect_to(struct asking *a, int i)
 {
-	const struct conf_replica *r = &a->conf->replicas[i];
+	const struct cell_file_replica *r = &a->cell_file->replicas[i];
 
 	a->conns[i] = net_connect(a->net, r->address, CHANNEL_CLIENT, r->public_key);
 	a->open++;
@@ -210,7 +210,7 @@ ask(struct asking *a, const struct noise_pair *key, int only)
 		log_error("cannot ask the replicas: %s", uv_strerror(rc));
 		return false;
 	}
-	for (int i = 0; i < a->conf->replicas_n; i++)
+	for (int i = 0; i < a->cell_file->replicas_n; i++)
 		if (only < 0 || only == i)
 			connect_to(a, i);
 	uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -241,18 +241,18 @@ take_status(struct asking *a, int i, const struct message *m)
 static const struct message status_request = {.code = MSG_status_request};
 
 bool
-ask_replicas(const struct conf *conf, const struct noise_pair *key,
+ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
              struct answer answers[LIMIT_REPLICAS])
 {
 	struct asking a = {
-		.conf = conf, .question = &status_request, .code = MSG_status_reply,
+		.cell_file = cell_file, .question = &status_request, .code = MSG_status_reply,
 		.patience_ms = ASK_PATIENCE_MS, .take = take_status, .user = answers,
 	};
 
 	memset(answers, 0, sizeof *answers * LIMIT_REPLICAS);
 	if (!ask(&a, key, -1))
 		return false;
-	for (int i = 0; i < conf->replicas_n; i++)
+	for (int i = 0; i < cell_file->replicas_n; i++)
 		if (!answers[i].heard)
 			snprintf(answers[i].why, sizeof answers[i].why, "%s", a.why[i]);
 	return true;
@@ -274,7 +274,7 @@ answers_master(const struct answer *answers, int n)
 
 struct found_members {
 	uint64_t version;
-	struct conf_replica list[LIMIT_REPLICAS];
+	struct cell_file_replica list[LIMIT_REPLICAS];
 	int n; /* 0: nobody has told any */
 };
 
@@ -282,9 +282,9 @@ struct found_members {
 static bool
 take_members(struct asking *a, int i, const struct message *m)
 {
-	static struct conf_replica told[LIMIT_MEMBERS];
+	static struct cell_file_replica told[LIMIT_MEMBERS];
 	struct found_members *found = a->user;
-	const int n = members_of_list(&m->members.members, told);
+	const int n = member_addresses_of(&m->members.members, told);
 
 	(void)i;
 	if (found->n > 0 && m->members.version <= found->version)
@@ -298,12 +298,12 @@ take_members(struct asking *a, int i, const struct message *m)
 }
 
 bool
-ask_members(struct conf *conf, const struct noise_pair *key)
+ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 {
 	static const struct message request = {.code = MSG_members_request};
 	struct found_members found = {0};
 	struct asking a = {
-		.conf = conf, .question = &request, .code = MSG_members,
+		.cell_file = cell_file, .question = &request, .code = MSG_members,
 		.patience_ms = ASK_PATIENCE_MS, .one_will_do = true, .take = take_members,
 		.user = &found,
 	};
@@ -311,9 +311,9 @@ ask_members(struct conf *conf, const struct noise_pair *key)
 	if (!ask(&a, key, -1))
 		return false;
 	if (found.n > 0) {
-		memcpy(conf->replicas, found.list, sizeof found.list);
-		conf->replicas_n = found.n;
-		conf->version = found.version;
+		memcpy(cell_file->replicas, found.list, sizeof found.list);
+		cell_file->replicas_n = found.n;
+		cell_file->version = found.version;
 	}
 	return true;
 }
@@ -340,13 +340,13 @@ take_settings(struct asking *a, int i, const struct message *m)
 }
 
 bool
-ask_settings(const struct conf *conf, const struct noise_pair *key,
+ask_settings(const struct cell_file *cell_file, const struct noise_pair *key,
              void (*take)(void *user, const struct message *reply), void *user)
 {
 	static const struct message request = {.code = MSG_settings_request};
 	struct settings_question q = {.take = take, .user = user};
 	struct asking a = {
-		.conf = conf, .question = &request, .code = MSG_settings,
+		.cell_file = cell_file, .question = &request, .code = MSG_settings,
 		.patience_ms = ASK_PATIENCE_MS, .one_will_do = true, .take = take_settings,
 		.user = &q,
 	};
@@ -394,17 +394,17 @@ struct search {
 static void
 keep_why(struct search *s, const struct asking *a, int i)
 {
-	const struct conf_replica *r = &a->conf->replicas[i];
+	const struct cell_file_replica *r = &a->cell_file->replicas[i];
 
 	snprintf(s->why, sizeof s->why, "replica %d at %.64s: %s", r->id, r->address, a->why[i]);
 }
 
 /* False after a line. */
 static bool
-find_master(struct search *s, const struct conf *conf, const struct noise_pair *key)
+find_master(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key)
 {
 	struct asking a = {
-		.conf = conf, .question = &status_request, .code = MSG_status_reply,
+		.cell_file = cell_file, .question = &status_request, .code = MSG_status_reply,
 		.patience_ms = ASK_PATIENCE_MS, .take = take_master, .user = &s->master,
 	};
 
@@ -437,9 +437,9 @@ is_time_over(const struct search *s, mono_t deadline)
 }
 
 bool
-ask_master(const struct conf *conf, const struct noise_pair *key, const struct message *question,
-           enum message_code code, void (*take)(void *user, const struct message *reply),
-           void *user)
+ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
+           const struct message *question, enum message_code code,
+           void (*take)(void *user, const struct message *reply), void *user)
 {
 	const mono_t deadline = mono_add(clock_now(), span_s(ASK_MASTER_S));
 	struct master_question q = {.take = take, .user = user};
@@ -447,11 +447,11 @@ ask_master(const struct conf *conf, const struct noise_pair *key, const struct m
 
 	do {
 		struct asking a = {
-			.conf = conf, .question = question, .code = code,
+			.cell_file = cell_file, .question = question, .code = code,
 			.patience_ms = MASTER_PATIENCE_MS, .take = take_reply, .user = &q,
 		};
 
-		if (!find_master(&s, conf, key) || (s.master >= 0 && !ask(&a, key, s.master)))
+		if (!find_master(&s, cell_file, key) || (s.master >= 0 && !ask(&a, key, s.master)))
 			return false;
 		if (q.answered)
 			return true;

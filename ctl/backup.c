@@ -23,7 +23,7 @@ struct backup {
 	const struct ctl *ctl;
 	const char *file;
 	char conf_path[PATH_MAX];
-	struct conf conf;
+	struct cell_file cell_file;
 	char work[PATH_MAX];  /* a directory beside FILE */
 	char state[PATH_MAX]; /* the copy in it */
 	uint64_t applied, nodes, size;
@@ -71,17 +71,18 @@ candidates(const struct answer *answers, int n, int order[LIMIT_REPLICAS])
 static bool
 nobody_answers(const struct backup *b, const struct answer *answers)
 {
-	for (int i = 0; i < b->conf.replicas_n; i++)
-		log_error("replica %d at %s: %s", b->conf.replicas[i].id,
-		          b->conf.replicas[i].address, answers[i].why);
+	for (int i = 0; i < b->cell_file.replicas_n; i++)
+		log_error("replica %d at %s: %s", b->cell_file.replicas[i].id,
+		          b->cell_file.replicas[i].address, answers[i].why);
 	return false;
 }
 
 static enum fetch_end
-fetch_from(const struct backup *b, const struct conf_replica *replica, const struct noise_pair *key,
-           uint64_t wanted)
+fetch_from(const struct backup *b, const struct cell_file_replica *replica,
+           const struct noise_pair *key, uint64_t wanted)
 {
-	struct fetch f = {.conf = &b->conf, .key = key, .replica = replica, .wanted = wanted};
+	struct fetch f = {
+	    .cell_file = &b->cell_file, .key = key, .replica = replica, .wanted = wanted};
 	enum fetch_end end;
 
 	f.fd = open(b->state, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -107,13 +108,13 @@ fetch_from_any(struct backup *b, const struct noise_pair *key)
 	struct answer answers[LIMIT_REPLICAS];
 	int order[LIMIT_REPLICAS + 1], n, master;
 
-	if (!ask_members(&b->conf, key) || !ask_replicas(&b->conf, key, answers))
+	if (!ask_members(&b->cell_file, key) || !ask_replicas(&b->cell_file, key, answers))
 		return false;
-	master = answers_master(answers, b->conf.replicas_n);
-	n = candidates(answers, b->conf.replicas_n, order);
+	master = answers_master(answers, b->cell_file.replicas_n);
+	n = candidates(answers, b->cell_file.replicas_n, order);
 	for (int i = 0; i < n; i++) {
 		const struct answer *whose = &answers[master >= 0 ? master : order[i]];
-		enum fetch_end end = fetch_from(b, &b->conf.replicas[order[i]], key,
+		enum fetch_end end = fetch_from(b, &b->cell_file.replicas[order[i]], key,
 		                                whose->status.applied);
 
 		if (end != FETCH_FAILED)
@@ -126,7 +127,7 @@ static bool
 fetch(struct backup *b)
 {
 	struct noise_pair key;
-	bool ok = cell_key(b->ctl, b->conf_path, &key) && ask_members(&b->conf, &key) &&
+	bool ok = cell_key(b->ctl, b->conf_path, &key) && ask_members(&b->cell_file, &key) &&
 	          fetch_from_any(b, &key);
 
 	explicit_bzero(&key, sizeof key);
@@ -160,8 +161,9 @@ verify(struct backup *b)
 	struct stat st;
 	bool ok = salvage_backup(&s, NULL, b->work);
 
-	if (ok && strcmp(s.cell, b->conf.name) != 0) {
-		snprintf(s.why, sizeof s.why, "it is of cell %s, not of %s", s.cell, b->conf.name);
+	if (ok && strcmp(s.cell, b->cell_file.name) != 0) {
+		snprintf(s.why, sizeof s.why, "it is of cell %s, not of %s", s.cell,
+		         b->cell_file.name);
 		ok = false;
 	}
 	if (ok) {
@@ -192,7 +194,7 @@ put_in_place(const struct backup *b)
 static bool
 make_in_work(struct backup *b)
 {
-	const bool copied = conf_is_standalone(&b->conf) ? copy_here(b) : fetch(b);
+	const bool copied = cell_file_is_standalone(&b->cell_file) ? copy_here(b) : fetch(b);
 
 	return copied && verify(b) && put_in_place(b);
 }
@@ -243,12 +245,12 @@ tell(const struct backup *b)
 	if (!b->ctl->json) {
 		printf("%s: cell %s at log index %" PRIu64 ", %" PRIu64 " nodes, %" PRIu64
 		       " bytes\n",
-		       b->file, b->conf.name, b->applied, b->nodes, b->size);
+		       b->file, b->cell_file.name, b->applied, b->nodes, b->size);
 		return;
 	}
 	all = json_object();
 	json_object_set_new(all, "file", json_string(b->file));
-	json_object_set_new(all, "cell", json_string(b->conf.name));
+	json_object_set_new(all, "cell", json_string(b->cell_file.name));
 	json_object_set_new(all, "log_index", json_integer((json_int_t)b->applied));
 	json_object_set_new(all, "nodes", json_integer((json_int_t)b->nodes));
 	json_object_set_new(all, "size", json_integer((json_int_t)b->size));
@@ -270,7 +272,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		return ctl_usage(&backup_command, "FILE", "exactly one is needed");
 	b.ctl = ctl;
 	b.file = argv[optind];
-	if (!cell_find(ctl, b.conf_path, &b.conf) || !make(&b))
+	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
 		return CTL_FAILED;
 	tell(&b);
 	return CTL_OK;

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/addresses.h"
 #include "ctl/settings.h"
@@ -26,22 +26,22 @@ key_json(const uint8_t *key, size_t len)
 }
 
 json_t *
-cell_json(const char *path, const struct conf *conf)
+cell_json(const char *path, const struct cell_file *cell_file)
 {
 	json_t *all = json_object(), *replicas = json_array();
 
-	json_object_set_new(all, "cell", json_string(conf->name));
+	json_object_set_new(all, "cell", json_string(cell_file->name));
 	json_object_set_new(all, "file", json_string(path));
-	json_object_set_new(all, "id", key_json(conf->id, CELL_ID));
-	json_object_set_new(all, "signing_key", key_json(conf->signing_public, SIGN_PUBLIC));
-	if (conf->has_admin)
-		json_object_set_new(all, "admin_key", key_json(conf->admin_public, NOISE_KEY));
-	for (int i = 0; i < conf->replicas_n; i++) {
-		const struct conf_replica *r = &conf->replicas[i];
+	json_object_set_new(all, "id", key_json(cell_file->id, CELL_ID));
+	json_object_set_new(all, "signing_key", key_json(cell_file->signing_public, SIGN_PUBLIC));
+	if (cell_file->has_admin)
+		json_object_set_new(all, "admin_key", key_json(cell_file->admin_public, NOISE_KEY));
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
 		json_t *one = json_object();
 
 		json_object_set_new(one, "id", json_integer(r->id));
-		if (!conf_is_standalone(conf)) {
+		if (!cell_file_is_standalone(cell_file)) {
 			json_object_set_new(one, "address", json_string(r->address));
 			json_object_set_new(one, "key", key_json(r->public_key, NOISE_KEY));
 		}
@@ -53,23 +53,23 @@ cell_json(const char *path, const struct conf *conf)
 
 /* NULL: nobody can be asked, or answers. */
 static json_t *
-ask_cell(const struct ctl *ctl, const char *path, const struct conf *conf)
+ask_cell(const struct ctl *ctl, const char *path, const struct cell_file *cell_file)
 {
 	struct noise_pair key;
 	json_t *settings = NULL;
 
-	if (conf_is_standalone(conf) || !cell_has_key(ctl, path))
+	if (cell_file_is_standalone(cell_file) || !cell_has_key(ctl, path))
 		return NULL;
 	if (cell_key(ctl, path, &key))
-		settings = settings_of_cell(conf, &key);
+		settings = settings_of_cell(cell_file, &key);
 	explicit_bzero(&key, sizeof key);
 	return settings;
 }
 
 static void
-show_json(const char *path, const struct conf *conf, json_t *settings)
+show_json(const char *path, const struct cell_file *cell_file, json_t *settings)
 {
-	json_t *all = cell_json(path, conf);
+	json_t *all = cell_json(path, cell_file);
 
 	if (settings != NULL)
 		json_object_set(all, "settings", settings);
@@ -88,20 +88,20 @@ show_key(const char *what, const uint8_t *key, size_t len)
 }
 
 static void
-show_text(const char *path, const struct conf *conf)
+show_text(const char *path, const struct cell_file *cell_file)
 {
 	char what[32];
 
-	printf("%-12s %s\n%-12s %s\n", "cell", conf->name, "file", path);
-	show_key("id", conf->id, CELL_ID);
-	show_key("signing_key", conf->signing_public, SIGN_PUBLIC);
-	if (conf->has_admin)
-		show_key("admin_key", conf->admin_public, NOISE_KEY);
-	for (int i = 0; i < conf->replicas_n; i++) {
-		const struct conf_replica *r = &conf->replicas[i];
+	printf("%-12s %s\n%-12s %s\n", "cell", cell_file->name, "file", path);
+	show_key("id", cell_file->id, CELL_ID);
+	show_key("signing_key", cell_file->signing_public, SIGN_PUBLIC);
+	if (cell_file->has_admin)
+		show_key("admin_key", cell_file->admin_public, NOISE_KEY);
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
 
 		snprintf(what, sizeof what, "replica %d", r->id);
-		if (conf_is_standalone(conf)) {
+		if (cell_file_is_standalone(cell_file)) {
 			printf("%-12s %s\n", what, "in the process of the mount");
 			continue;
 		}
@@ -113,17 +113,17 @@ show_text(const char *path, const struct conf *conf)
 static int
 show(const struct ctl *ctl)
 {
-	static struct conf conf;
+	static struct cell_file cell_file;
 	char path[PATH_MAX];
 	json_t *settings;
 
-	if (!cell_find(ctl, path, &conf))
+	if (!cell_find(ctl, path, &cell_file))
 		return CTL_FAILED;
-	settings = ask_cell(ctl, path, &conf);
+	settings = ask_cell(ctl, path, &cell_file);
 	if (ctl->json)
-		show_json(path, &conf, settings);
+		show_json(path, &cell_file, settings);
 	else
-		show_text(path, &conf);
+		show_text(path, &cell_file);
 	if (!ctl->json && settings != NULL)
 		settings_print(settings);
 	json_decref(settings);
@@ -133,21 +133,21 @@ show(const struct ctl *ctl)
 /* ---- create ---- */
 
 void
-cell_tell_made(const char *directory, const struct conf *conf)
+cell_tell_made(const char *directory, const struct cell_file *cell_file)
 {
 	char path[PATH_MAX];
 
-	if (conf_is_standalone(conf)) {
+	if (cell_file_is_standalone(cell_file)) {
 		printf("%-24s data directory of the cell: lsfs --standalone, or lsctl up --dir\n",
 		       directory);
 		return;
 	}
-	snprintf(path, sizeof path, "%s/%s.conf", directory, conf->name);
+	snprintf(path, sizeof path, "%s/%s.conf", directory, cell_file->name);
 	printf("%-24s the cell file: the same for every replica and client\n", path);
-	for (int i = 0; i < conf->replicas_n; i++) {
-		snprintf(path, sizeof path, "%s/%d", directory, conf->replicas[i].id);
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		snprintf(path, sizeof path, "%s/%d", directory, cell_file->replicas[i].id);
 		printf("%-24s data directory of the replica at %s\n", path,
-		       conf->replicas[i].address);
+		       cell_file->replicas[i].address);
 	}
 	snprintf(path, sizeof path, "%s/admin.key", directory);
 	printf("%-24s the key of principal admin: keep it secret\n", path);
@@ -162,23 +162,23 @@ usage(const char *what, const char *why)
 static int
 create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 {
-	static struct conf conf;
+	static struct cell_file cell_file;
 	char path[PATH_MAX], why[LIMIT_WHY];
 
 	for (int i = 0; i < a->replicas.set_n; i++)
-		if (!settings_assign(a->replicas.set[i], &cell_command, &conf.settings))
+		if (!settings_assign(a->replicas.set[i], &cell_command, &cell_file.settings))
 			return CTL_USAGE;
-	if (settings_wrong(&conf.settings, why, sizeof why))
+	if (settings_wrong(&cell_file.settings, why, sizeof why))
 		return usage("--set", why);
-	snprintf(conf.name, sizeof conf.name, "%s", name);
-	addresses_to_conf(&a->replicas, &conf);
-	if (!cell_make(a->directory, &conf, NULL))
+	snprintf(cell_file.name, sizeof cell_file.name, "%s", name);
+	addresses_to_cell_file(&a->replicas, &cell_file);
+	if (!cell_make(a->directory, &cell_file, NULL))
 		return CTL_FAILED;
-	snprintf(path, sizeof path, "%s/%s.conf", a->directory, conf.name);
+	snprintf(path, sizeof path, "%s/%s.conf", a->directory, cell_file.name);
 	if (ctl->json)
-		show_json(path, &conf, NULL);
+		show_json(path, &cell_file, NULL);
 	else
-		cell_tell_made(a->directory, &conf);
+		cell_tell_made(a->directory, &cell_file);
 	return CTL_OK;
 }
 
@@ -193,7 +193,7 @@ run_create(const struct ctl *ctl, int argc, char **argv, const struct cell_argum
 		return usage("CELL", "needed");
 	if (argc > 1)
 		return usage(argv[1], "unexpected argument");
-	if (!conf_cell_name_valid(argv[0]))
+	if (!cell_file_cell_name_valid(argv[0]))
 		return usage(argv[0], "not a cell's name");
 	if (!a->directory || a->directory[0] == '\0')
 		return usage("--dir", "needed");

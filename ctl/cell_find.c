@@ -4,16 +4,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
 
 bool
-cell_read(const char *path, struct conf *conf)
+cell_read(const char *path, struct cell_file *cell_file)
 {
 	char why[512];
 
-	if (conf_read(path, conf, why, sizeof why))
+	if (cell_file_read(path, cell_file, why, sizeof why))
 		return true;
 	log_error("%s", why);
 	return false;
@@ -38,7 +38,7 @@ file_in_default_place(const char *cell, char path[PATH_MAX])
 {
 	struct place place;
 
-	if (!conf_cell_name_valid(cell) || !place_default(cell, &place))
+	if (!cell_file_cell_name_valid(cell) || !place_default(cell, &place))
 		return false;
 	snprintf(path, PATH_MAX, "%.*s/%s.conf", PATH_MAX - 128, place.directory, cell);
 	if (access(path, F_OK) == 0)
@@ -63,22 +63,22 @@ locate_here(const char *cell, char path[PATH_MAX])
 		          cell ? cell : "no cell given");
 	else if (cell)
 		log_error("%s: no such cell: neither a cell file, nor in %s, nor mounted", cell,
-		          CONF_DIRECTORY);
+		          CELL_FILE_DIRECTORY);
 	else
 		log_error("no cell is mounted: name one with --cell");
 	return false;
 }
 
 bool
-cell_find(const struct ctl *ctl, char path[PATH_MAX], struct conf *conf)
+cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_file)
 {
 	if (ctl->cell)
-		conf_locate(ctl->cell, path, PATH_MAX);
+		cell_file_locate(ctl->cell, path, PATH_MAX);
 	/* A path is not searched for; that it cannot be read is told. */
-	if (!ctl->cell || (access(path, F_OK) < 0 && conf_cell_name_valid(ctl->cell)))
+	if (!ctl->cell || (access(path, F_OK) < 0 && cell_file_cell_name_valid(ctl->cell)))
 		if (!locate_here(ctl->cell, path))
 			return false;
-	return cell_read(path, conf);
+	return cell_read(path, cell_file);
 }
 
 /* ---- the key ---- */
@@ -97,7 +97,7 @@ default_key(const char *file, char path[PATH_MAX])
 	const char *slash = strrchr(file, '/'), *home = getenv("HOME");
 
 	if (key_there(path, slash ? file : ".", slash ? (int)(slash - file) : 1, "admin.key") ||
-	    key_there(path, CONF_DIRECTORY, (int)strlen(CONF_DIRECTORY), "key"))
+	    key_there(path, CELL_FILE_DIRECTORY, (int)strlen(CELL_FILE_DIRECTORY), "key"))
 		return true;
 	return home && key_there(path, home, (int)strlen(home), ".config/lsfs/key");
 }
@@ -118,7 +118,7 @@ cell_key(const struct ctl *ctl, const char *file, struct noise_pair *pair)
 
 	if (!key && default_key(file, path))
 		key = path;
-	if (key && keyfile_read_principal(key, NULL, pair, why, sizeof why))
+	if (key && key_file_read_principal(key, NULL, pair, why, sizeof why))
 		return true;
 	log_error("%s", key ? why : "no key: name one with --key");
 	return false;

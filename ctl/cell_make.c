@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cell/sys/clock.h"
 #include "cell/sys/file.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
 
@@ -17,7 +17,7 @@ enum { MADE_MAX = LIMIT_REPLICAS * 5 + 2 + 1 };
 
 struct making {
 	const char *directory;
-	struct conf *conf;
+	struct cell_file *cell_file;
 	const struct cell_state *state; /* NULL: the cell begins empty */
 	uint8_t signing[SIGN_SECRET];
 	char *made[MADE_MAX]; /* in this order */
@@ -58,7 +58,7 @@ path_of_replica(const struct making *m, int id, const char *file)
 {
 	char name[64];
 
-	if (conf_is_standalone(m->conf))
+	if (cell_file_is_standalone(m->cell_file))
 		return path_in(m, file);
 	snprintf(name, sizeof name, "%d%s%s", id, file[0] != '\0' ? "/" : "", file);
 	return path_in(m, name);
@@ -69,7 +69,7 @@ cell_file(const struct making *m)
 {
 	char name[LIMIT_CELL_NAME + 8];
 
-	snprintf(name, sizeof name, "%s.conf", m->conf->name);
+	snprintf(name, sizeof name, "%s.conf", m->cell_file->name);
 	return path_in(m, name);
 }
 
@@ -88,17 +88,17 @@ is_free(const char *path)
 static bool
 all_free(const struct making *m)
 {
-	if (conf_is_standalone(m->conf))
+	if (cell_file_is_standalone(m->cell_file))
 		return is_free(path_in(m, "signing.key")) && is_free(path_in(m, "cell.conf")) &&
 		       is_free(path_in(m, "log.db"));
-	for (int i = 0; i < m->conf->replicas_n; i++)
-		if (!is_free(path_of_replica(m, m->conf->replicas[i].id, "")))
+	for (int i = 0; i < m->cell_file->replicas_n; i++)
+		if (!is_free(path_of_replica(m, m->cell_file->replicas[i].id, "")))
 			return false;
 	return is_free(path_in(m, "admin.key")) && is_free(cell_file(m));
 }
 
 static bool
-make_state(struct making *m, const struct conf_replica *r)
+make_state(struct making *m, const struct cell_file_replica *r)
 {
 	const char *path = path_of_replica(m, r->id, "state.db");
 
@@ -106,7 +106,7 @@ make_state(struct making *m, const struct conf_replica *r)
 }
 
 static bool
-make_data_directory(struct making *m, struct conf_replica *r)
+make_data_directory(struct making *m, struct cell_file_replica *r)
 {
 	const char *path = path_of_replica(m, r->id, "");
 	struct noise_pair pair;
@@ -115,7 +115,7 @@ make_data_directory(struct making *m, struct conf_replica *r)
 	if (!note(m, path, mkdir(path, 0700) < 0 ? -errno : 0))
 		return false;
 	path = path_of_replica(m, r->id, "replica.key");
-	ok = note(m, path, keyfile_create_channel(path, NULL, &pair));
+	ok = note(m, path, key_file_create_channel(path, NULL, &pair));
 	memcpy(r->public_key, pair.public, sizeof r->public_key);
 	explicit_bzero(&pair, sizeof pair);
 	return ok;
@@ -126,10 +126,10 @@ make_admin(struct making *m)
 {
 	const char *path = path_in(m, "admin.key");
 	struct noise_pair pair;
-	bool ok = note(m, path, keyfile_create_channel(path, "admin", &pair));
+	bool ok = note(m, path, key_file_create_channel(path, "admin", &pair));
 
-	memcpy(m->conf->admin_public, pair.public, sizeof m->conf->admin_public);
-	m->conf->has_admin = true;
+	memcpy(m->cell_file->admin_public, pair.public, sizeof m->cell_file->admin_public);
+	m->cell_file->has_admin = true;
 	explicit_bzero(&pair, sizeof pair);
 	return ok;
 }
@@ -138,11 +138,12 @@ make_admin(struct making *m)
 static bool
 make_signing(struct making *m, int i)
 {
-	const char *path = path_of_replica(m, m->conf->replicas[i].id, "signing.key");
+	const char *path = path_of_replica(m, m->cell_file->replicas[i].id, "signing.key");
 
 	if (i > 0)
-		return note(m, path, keyfile_copy_signing(path, m->signing));
-	return note(m, path, keyfile_create_signing(path, m->signing, m->conf->signing_public));
+		return note(m, path, key_file_copy_signing(path, m->signing));
+	return note(m, path,
+	            key_file_create_signing(path, m->signing, m->cell_file->signing_public));
 }
 
 /* A directory without a cell file is none yet: so that comes last. */
@@ -151,10 +152,10 @@ make_standalone(struct making *m)
 {
 	const char *path;
 
-	if (!make_signing(m, 0) || !make_state(m, &m->conf->replicas[0]))
+	if (!make_signing(m, 0) || !make_state(m, &m->cell_file->replicas[0]))
 		return false;
 	path = path_in(m, "cell.conf");
-	return note(m, path, conf_write(path, m->conf));
+	return note(m, path, cell_file_write(path, m->cell_file));
 }
 
 static bool
@@ -162,25 +163,26 @@ make_all(struct making *m)
 {
 	const char *path;
 
-	for (int i = 0; i < m->conf->replicas_n; i++)
-		if (!make_data_directory(m, &m->conf->replicas[i]) || !make_signing(m, i) ||
-		    !make_state(m, &m->conf->replicas[i]))
+	for (int i = 0; i < m->cell_file->replicas_n; i++)
+		if (!make_data_directory(m, &m->cell_file->replicas[i]) || !make_signing(m, i) ||
+		    !make_state(m, &m->cell_file->replicas[i]))
 			return false;
 	if (!make_admin(m))
 		return false;
-	for (int i = 0; i < m->conf->replicas_n; i++) {
-		path = path_of_replica(m, m->conf->replicas[i].id, "cell.conf");
-		if (!note(m, path, conf_write(path, m->conf)))
+	for (int i = 0; i < m->cell_file->replicas_n; i++) {
+		path = path_of_replica(m, m->cell_file->replicas[i].id, "cell.conf");
+		if (!note(m, path, cell_file_write(path, m->cell_file)))
 			return false;
 	}
 	path = cell_file(m);
-	return note(m, path, conf_write(path, m->conf)); /* synced, and with it the directories */
+	return note(m, path,
+	            cell_file_write(path, m->cell_file)); /* synced, and with it the directories */
 }
 
 static bool
 make_in(struct making *m)
 {
-	const bool standalone = conf_is_standalone(m->conf);
+	const bool standalone = cell_file_is_standalone(m->cell_file);
 	int rc = mkdir(m->directory, standalone ? 0700 : 0755) < 0 ? -errno : 0;
 
 	return (rc == -EEXIST || note(m, m->directory, rc)) && all_free(m) &&
@@ -188,9 +190,9 @@ make_in(struct making *m)
 }
 
 bool
-cell_make(const char *directory, struct conf *conf, const struct cell_state *state)
+cell_make(const char *directory, struct cell_file *cell_file, const struct cell_state *state)
 {
-	struct making m = {.directory = directory, .conf = conf, .state = state};
+	struct making m = {.directory = directory, .cell_file = cell_file, .state = state};
 	sigset_t all, before;
 	bool ok;
 
@@ -201,7 +203,7 @@ cell_make(const char *directory, struct conf *conf, const struct cell_state *sta
 	/* Ctrl-C leaves all or nothing, too. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	random_fill(conf->id, sizeof conf->id);
+	random_fill(cell_file->id, sizeof cell_file->id);
 	ok = make_in(&m);
 	if (!ok)
 		undo(&m);

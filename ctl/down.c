@@ -6,7 +6,7 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
@@ -153,7 +153,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		cell = argv[optind++];
 	if (optind < argc)
 		return ctl_usage(&down_command, argv[optind], "unexpected argument");
-	if (!conf_cell_name_valid(cell))
+	if (!cell_file_cell_name_valid(cell))
 		return ctl_usage(&down_command, cell, "not a cell's name");
 	return down(directory, cell);
 }

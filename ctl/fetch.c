@@ -271,7 +271,7 @@ start(struct fetching *g)
 
 	if (rc < 0)
 		return rc;
-	memcpy(config.cell_id, g->f->conf->id, sizeof config.cell_id);
+	memcpy(config.cell_id, g->f->cell_file->id, sizeof config.cell_id);
 	rc = net_new(&g->net, &g->loop, &config);
 	if (rc < 0) {
 		must(uv_loop_close(&g->loop) == 0);

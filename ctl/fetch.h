@@ -2,7 +2,7 @@
 #ifndef LSFS_CTL_FETCH_H
 #define LSFS_CTL_FETCH_H
 
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
 
 enum fetch_end {
@@ -13,9 +13,9 @@ enum fetch_end {
 };
 
 struct fetch {
-	const struct conf *conf;
+	const struct cell_file *cell_file;
 	const struct noise_pair *key;  /* of an administrator */
-	const struct conf_replica *replica;
+	const struct cell_file_replica *replica;
 	uint64_t wanted;               /* log index: what is older is asked for anew */
 	int fd;                        /* an empty file, for the copy */
 	/* What became of it: */

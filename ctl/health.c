@@ -73,10 +73,10 @@ add_problem(json_t *problems, const char *format, ...)
 }
 
 static bool
-was_heard(const struct conf *conf, const struct answer *answers, uint8_t id)
+was_heard(const struct cell_file *cell_file, const struct answer *answers, uint8_t id)
 {
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (conf->replicas[i].id == id)
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (cell_file->replicas[i].id == id)
 			return answers[i].heard;
 	return false;
 }
@@ -84,16 +84,17 @@ was_heard(const struct conf *conf, const struct answer *answers, uint8_t id)
 /* Who is followed by how many that have a vote, as far as they were heard, and was not heard
  * itself: who was says that it does not serve. 0: nobody is. */
 static uint8_t
-followed_unheard(const struct conf *conf, const struct answer *answers, int *by)
+followed_unheard(const struct cell_file *cell_file, const struct answer *answers, int *by)
 {
 	int times[LIMIT_REPLICA_ID + 1] = {0};
 	uint8_t most = 0;
 
-	for (int i = 0; i < conf->replicas_n; i++) {
+	for (int i = 0; i < cell_file->replicas_n; i++) {
 		uint8_t master = answers[i].status.master;
 
-		if (conf->replicas[i].role == MEMBER_VOTER && answers[i].heard && master != 0 &&
-		    !was_heard(conf, answers, master) && ++times[master] > times[most])
+		if (cell_file->replicas[i].role == MEMBER_VOTER && answers[i].heard &&
+		    master != 0 && !was_heard(cell_file, answers, master) &&
+		    ++times[master] > times[most])
 			most = master;
 	}
 	*by = times[most];
@@ -101,14 +102,15 @@ followed_unheard(const struct conf *conf, const struct answer *answers, int *by)
 }
 
 static void
-add_lack_of_master(json_t *problems, const struct conf *conf, const struct answer *answers)
+add_lack_of_master(json_t *problems, const struct cell_file *cell_file,
+                   const struct answer *answers)
 {
 	int n = 0, heard = 0, needed, followers;
-	const uint8_t master = followed_unheard(conf, answers, &followers);
+	const uint8_t master = followed_unheard(cell_file, answers, &followers);
 
-	for (int i = 0; i < conf->replicas_n; i++) {
-		n += conf->replicas[i].role == MEMBER_VOTER;
-		heard += conf->replicas[i].role == MEMBER_VOTER && answers[i].heard;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		n += cell_file->replicas[i].role == MEMBER_VOTER;
+		heard += cell_file->replicas[i].role == MEMBER_VOTER && answers[i].heard;
 	}
 	needed = n / 2 + 1;
 	if (heard < needed)
@@ -123,7 +125,7 @@ add_lack_of_master(json_t *problems, const struct conf *conf, const struct answe
 }
 
 static void
-add_problem_of(json_t *problems, const struct conf_replica *r, const struct answer *a)
+add_problem_of(json_t *problems, const struct cell_file_replica *r, const struct answer *a)
 {
 	if (!a->heard)
 		add_problem(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
@@ -142,30 +144,30 @@ add_problem_of(json_t *problems, const struct conf_replica *r, const struct answ
 }
 
 static json_t *
-problems_of(const struct conf *conf, const struct answer *answers, int master)
+problems_of(const struct cell_file *cell_file, const struct answer *answers, int master)
 {
 	json_t *problems = json_array();
 
 	if (master < 0)
-		add_lack_of_master(problems, conf, answers);
+		add_lack_of_master(problems, cell_file, answers);
 	if (master >= 0 && answers[master].status.disputed != 0)
 		add_problem(problems, "replicas have different states (at entry %llu), and "
 		            "too few can be heard to tell which is right: bring the others back, "
 		            "or restore a backup",
 		            (unsigned long long)answers[master].status.disputed);
-	for (int i = 0; i < conf->replicas_n; i++)
-		add_problem_of(problems, &conf->replicas[i], &answers[i]);
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		add_problem_of(problems, &cell_file->replicas[i], &answers[i]);
 	return problems;
 }
 
 /* ---- what is ---- */
 
 static uint64_t
-newest_chosen(const struct conf *conf, const struct answer *answers)
+newest_chosen(const struct cell_file *cell_file, const struct answer *answers)
 {
 	uint64_t newest = 0;
 
-	for (int i = 0; i < conf->replicas_n; i++)
+	for (int i = 0; i < cell_file->replicas_n; i++)
 		if (answers[i].heard && answers[i].status.chosen > newest)
 			newest = answers[i].status.chosen;
 	return newest;
@@ -187,7 +189,7 @@ add_progress(json_t *one, uint8_t id, const struct answer *master)
 }
 
 static json_t *
-replica_json(const struct conf_replica *r, const struct answer *a, const struct answer *master,
+replica_json(const struct cell_file_replica *r, const struct answer *a, const struct answer *master,
              uint64_t newest)
 {
 	const struct msg_status_reply *s = &a->status;
@@ -220,12 +222,12 @@ replica_json(const struct conf_replica *r, const struct answer *a, const struct 
 
 /* What the master says; without one, what is known without it. */
 static void
-add_master(json_t *all, const struct conf *conf, const struct answer *answers, int master)
+add_master(json_t *all, const struct cell_file *cell_file, const struct answer *answers, int master)
 {
 	const struct msg_status_reply *s = master < 0 ? NULL : &answers[master].status;
 
 	json_object_set_new(all, "master",
-	                    s ? json_integer(conf->replicas[master].id) : json_null());
+	                    s ? json_integer(cell_file->replicas[master].id) : json_null());
 	if (!s)
 		return;
 	json_object_set_new(all, "master_since", instant(s->master_since_ns));
@@ -235,21 +237,21 @@ add_master(json_t *all, const struct conf *conf, const struct answer *answers, i
 }
 
 json_t *
-health_json(const struct conf *conf, const struct answer answers[LIMIT_REPLICAS])
+health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS])
 {
-	const int master = answers_master(answers, conf->replicas_n);
-	const uint64_t newest = newest_chosen(conf, answers);
+	const int master = answers_master(answers, cell_file->replicas_n);
+	const uint64_t newest = newest_chosen(cell_file, answers);
 	json_t *all = json_object(), *replicas = json_array();
 
-	json_object_set_new(all, "cell", json_string(conf->name));
-	add_master(all, conf, answers, master);
-	for (int i = 0; i < conf->replicas_n; i++)
+	json_object_set_new(all, "cell", json_string(cell_file->name));
+	add_master(all, cell_file, answers, master);
+	for (int i = 0; i < cell_file->replicas_n; i++)
 		json_array_append_new(replicas,
-		                      replica_json(&conf->replicas[i], &answers[i],
+		                      replica_json(&cell_file->replicas[i], &answers[i],
 		                                   master < 0 ? NULL : &answers[master],
 		                                   newest));
 	json_object_set_new(all, "replicas", replicas);
-	json_object_set_new(all, "problems", problems_of(conf, answers, master));
+	json_object_set_new(all, "problems", problems_of(cell_file, answers, master));
 	return all;
 }
 

@@ -3,12 +3,12 @@
 #define LSFS_CTL_HEALTH_H
 
 #include <jansson.h>
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "ctl/ask.h"
 
 /* One object of what the replicas answered: the master and what it has, each replica, and a list of
  * problems, the worst first. */
-json_t *health_json(const struct conf *conf, const struct answer answers[LIMIT_REPLICAS]);
+json_t *health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS]);
 
 /* The replicas of such an object as a table, then its problems. */
 void health_print(const json_t *health);

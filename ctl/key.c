@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/ctl.h"
 
@@ -42,7 +42,7 @@ show(const struct ctl *ctl, const char *path)
 	struct key_public key;
 	char why[512];
 
-	if (keyfile_read_public(path, &key, why, sizeof why))
+	if (key_file_read_public(path, &key, why, sizeof why))
 		return print(ctl, &key);
 	log_error("%s", why);
 	return CTL_FAILED;
@@ -53,7 +53,7 @@ generate(const struct ctl *ctl, const char *path, const char *name)
 {
 	struct key_public key = {.kind = KEY_PRINCIPAL};
 	struct noise_pair pair;
-	int rc = keyfile_create_channel(path, name, &pair);
+	int rc = key_file_create_channel(path, name, &pair);
 
 	if (rc < 0) {
 		log_error("%s: %s", path, rc == -EEXIST ? "exists already" : strerror(-rc));

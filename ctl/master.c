@@ -16,10 +16,10 @@ who_is_master(const struct operator *o, uint8_t *id)
 	struct answer answers[LIMIT_REPLICAS];
 	int master;
 
-	if (!ask_replicas(&o->conf, &o->key, answers))
+	if (!ask_replicas(&o->cell_file, &o->key, answers))
 		return false;
-	master = answers_master(answers, o->conf.replicas_n);
-	*id = master < 0 ? 0 : o->conf.replicas[master].id;
+	master = answers_master(answers, o->cell_file.replicas_n);
+	*id = master < 0 ? 0 : o->cell_file.replicas[master].id;
 	return true;
 }
 

@@ -18,13 +18,13 @@ bool
 operate_begin(const struct ctl *ctl, struct operator *o)
 {
 	memset(o, 0, sizeof *o);
-	if (!cell_find(ctl, o->file, &o->conf))
+	if (!cell_find(ctl, o->file, &o->cell_file))
 		return false;
-	if (conf_is_standalone(&o->conf)) {
+	if (cell_file_is_standalone(&o->cell_file)) {
 		log_error("%s: a cell in one process", o->file);
 		return false;
 	}
-	return cell_key(ctl, o->file, &o->key) && ask_members(&o->conf, &o->key);
+	return cell_key(ctl, o->file, &o->key) && ask_members(&o->cell_file, &o->key);
 }
 
 void
@@ -57,7 +57,7 @@ ask_until_free(const struct operator *o, const struct message *question, struct 
 	const mono_t deadline = mono_add(clock_now(), span_s(BUSY_S));
 	const struct timespec pause = {.tv_nsec = BUSY_AGAIN_MS * 1000000L};
 
-	while (ask_master(&o->conf, &o->key, question, MSG_operated, on_reply, reply)) {
+	while (ask_master(&o->cell_file, &o->key, question, MSG_operated, on_reply, reply)) {
 		if (reply->rc != RC_BUSY || mono_reached(clock_now(), deadline))
 			return true;
 		nanosleep(&pause, NULL);

@@ -2,14 +2,14 @@
 #ifndef LSFS_CTL_OPERATE_H
 #define LSFS_CTL_OPERATE_H
 
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
 #include "cell/wire/types.h"
 #include "ctl/ctl.h"
 
 struct operator {
 	char file[PATH_MAX];   /* the cell file */
-	struct conf conf;      /* with the members that the cell has told */
+	struct cell_file cell_file; /* with the members that the cell has told */
 	struct noise_pair key;
 };
 

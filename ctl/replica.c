@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/sys/file.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/ask.h"
 #include "ctl/health.h"
@@ -23,9 +23,9 @@ list(const struct ctl *ctl, const struct operator *o)
 	struct answer answers[LIMIT_REPLICAS];
 	json_t *health;
 
-	if (!ask_replicas(&o->conf, &o->key, answers))
+	if (!ask_replicas(&o->cell_file, &o->key, answers))
 		return CTL_FAILED;
-	health = health_json(&o->conf, answers);
+	health = health_json(&o->cell_file, answers);
 	if (ctl->json) {
 		json_dumpf(json_object_get(health, "replicas"), stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -33,7 +33,7 @@ list(const struct ctl *ctl, const struct operator *o)
 		health_print_members(health);
 	}
 	json_decref(health);
-	return answers_master(answers, o->conf.replicas_n) >= 0 ? CTL_OK : CTL_FAILED;
+	return answers_master(answers, o->cell_file.replicas_n) >= 0 ? CTL_OK : CTL_FAILED;
 }
 
 /* ---- add ---- */
@@ -81,7 +81,7 @@ make_key(struct adding *a)
 
 	if (mkdir(a->directory, 0700) < 0)
 		return fail(a->directory, errno);
-	rc = keyfile_create_channel(a->key_file, NULL, &a->pair);
+	rc = key_file_create_channel(a->key_file, NULL, &a->pair);
 	if (rc == 0)
 		return true;
 	rmdir(a->directory);
@@ -96,7 +96,7 @@ begin(struct adding *a)
 
 	if (!is_attempt(a->directory))
 		return make_key(a);
-	if (keyfile_read_replica(a->key_file, &a->pair, why, sizeof why))
+	if (key_file_read_replica(a->key_file, &a->pair, why, sizeof why))
 		return true;
 	log_error("%s", why);
 	return false;
@@ -111,18 +111,18 @@ undo(struct adding *a)
 
 /* In the list of members, whoever told it; to begin with it has no vote. */
 static bool
-put_itself(struct adding *a, struct conf *conf)
+put_itself(struct adding *a, struct cell_file *cell_file)
 {
-	struct conf_replica *r = NULL;
+	struct cell_file_replica *r = NULL;
 
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (conf->replicas[i].id == a->id)
-			r = &conf->replicas[i];
-	if (r == NULL && conf->replicas_n == LIMIT_REPLICAS)
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (cell_file->replicas[i].id == a->id)
+			r = &cell_file->replicas[i];
+	if (r == NULL && cell_file->replicas_n == LIMIT_REPLICAS)
 		return false;
 	if (r == NULL)
-		r = &conf->replicas[conf->replicas_n++];
-	*r = (struct conf_replica){.id = a->id, .role = MEMBER_LEARNER};
+		r = &cell_file->replicas[cell_file->replicas_n++];
+	*r = (struct cell_file_replica){.id = a->id, .role = MEMBER_LEARNER};
 	snprintf(r->address, sizeof r->address, "%s", a->address);
 	memcpy(r->public_key, a->pair.public, sizeof r->public_key);
 	return true;
@@ -144,12 +144,12 @@ tell(const struct adding *a)
 static int
 finish(struct adding *a)
 {
-	struct conf *conf = &a->o->conf;
+	struct cell_file *cell_file = &a->o->cell_file;
 	int rc;
 
-	if (!ask_members(conf, &a->o->key))
+	if (!ask_members(cell_file, &a->o->key))
 		return CTL_FAILED;
-	rc = put_itself(a, conf) ? conf_write(a->conf_file, conf) : -E2BIG;
+	rc = put_itself(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc == 0)
 		return tell(a);
 	fail(a->conf_file, -rc);
@@ -212,7 +212,7 @@ remove_replica(const struct ctl *ctl, const struct operator *o, uint8_t id)
 	if (operate(o, &what, NULL) != OPERATE_DONE)
 		return CTL_FAILED;
 	if (!ctl->json)
-		printf("replica %u is not a member of cell %s any more\n", id, o->conf.name);
+		printf("replica %u is not a member of cell %s any more\n", id, o->cell_file.name);
 	return CTL_OK;
 }
 
@@ -239,7 +239,7 @@ check(int argc, char **argv, const char *directory)
 		return usage(is_add ? "HOST:PORT" : "ID", "needed");
 	if (argc > 1 + (is_add || is_remove))
 		return usage(argv[1 + (is_add || is_remove)], "unexpected argument");
-	if (is_add && !conf_address_valid(argv[1]))
+	if (is_add && !cell_file_address_valid(argv[1]))
 		return usage(argv[1], "not HOST:PORT");
 	if (is_add && (directory == NULL || directory[0] == '\0'))
 		return usage("--dir", "needed");

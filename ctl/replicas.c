@@ -53,16 +53,16 @@ port_free(int port)
 }
 
 static bool
-port_given(const struct conf *conf, const char *address)
+port_given(const struct cell_file *cell_file, const char *address)
 {
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (strcmp(conf->replicas[i].address, address) == 0)
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (strcmp(cell_file->replicas[i].address, address) == 0)
 			return true;
 	return false;
 }
 
 static bool
-give_address(struct conf *conf, struct conf_replica *r)
+give_address(struct cell_file *cell_file, struct cell_file_replica *r)
 {
 	char address[32];
 
@@ -70,7 +70,7 @@ give_address(struct conf *conf, struct conf_replica *r)
 		int port = PORT_FIRST + (int)randombytes_uniform(PORTS);
 
 		snprintf(address, sizeof address, "127.0.0.1:%d", port);
-		if (port_given(conf, address) || !port_free(port))
+		if (port_given(cell_file, address) || !port_free(port))
 			continue;
 		strcpy(r->address, address);
 		return true;
@@ -80,14 +80,14 @@ give_address(struct conf *conf, struct conf_replica *r)
 }
 
 bool
-replicas_addresses(struct conf *conf)
+replicas_addresses(struct cell_file *cell_file)
 {
 	if (sodium_init() < 0) {
 		log_error("no source of random numbers");
 		return false;
 	}
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (!give_address(conf, &conf->replicas[i]))
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (!give_address(cell_file, &cell_file->replicas[i]))
 			return false;
 	return true;
 }
@@ -96,7 +96,7 @@ replicas_addresses(struct conf *conf)
 
 struct starting {
 	const char *directory;
-	const struct conf *conf;
+	const struct cell_file *cell_file;
 	struct started *started;
 };
 
@@ -130,30 +130,31 @@ directories(const char *directory, int ids[LIMIT_REPLICA_ID])
 }
 
 bool
-replicas_newest(const char *directory, struct conf *conf)
+replicas_newest(const char *directory, struct cell_file *cell_file)
 {
 	int ids[LIMIT_REPLICA_ID], n = directories(directory, ids);
 	char path[PATH_MAX], why[512];
 	bool newer = false;
-	struct conf its;
+	struct cell_file its;
 
 	for (int i = 0; i < n; i++) {
 		path_of(path, directory, ids[i], "/cell.conf");
-		if (!conf_read(path, &its, why, sizeof why) || its.version <= conf->version ||
-		    memcmp(its.signing_public, conf->signing_public,
-		           sizeof conf->signing_public) != 0)
+		if (!cell_file_read(path, &its, why, sizeof why) ||
+		    its.version <= cell_file->version ||
+		    memcmp(its.signing_public, cell_file->signing_public,
+		           sizeof cell_file->signing_public) != 0)
 			continue;
-		*conf = its;
+		*cell_file = its;
 		newer = true;
 	}
 	return newer;
 }
 
 static bool
-is_member(const struct conf *conf, int id)
+is_member(const struct cell_file *cell_file, int id)
 {
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (conf->replicas[i].id == id)
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (cell_file->replicas[i].id == id)
 			return true;
 	return false;
 }
@@ -164,7 +165,7 @@ tell_removed(const struct starting *s)
 	int ids[LIMIT_REPLICA_ID], n = directories(s->directory, ids);
 
 	for (int i = 0; i < n; i++)
-		if (!is_member(s->conf, ids[i]))
+		if (!is_member(s->cell_file, ids[i]))
 			log_warn("%s/%d: replica %d was removed from the cell: not started",
 			         s->directory, ids[i], ids[i]);
 }
@@ -176,11 +177,11 @@ start_one(struct starting *s, int i)
 	char *const argv[] = {name, data, NULL};
 	pid_t pid;
 
-	path_of(data, s->directory, s->conf->replicas[i].id, "");
-	path_of(log, s->directory, s->conf->replicas[i].id, "/log");
+	path_of(data, s->directory, s->cell_file->replicas[i].id, "");
+	path_of(log, s->directory, s->cell_file->replicas[i].id, "/log");
 	if (access(data, F_OK) < 0 && errno == ENOENT) {
 		log_warn("%s: there is no such directory: replica %d is not started", data,
-		         s->conf->replicas[i].id);
+		         s->cell_file->replicas[i].id);
 		return true;
 	}
 	if (dirlock_holder(data) > 0)
@@ -197,7 +198,7 @@ start_one(struct starting *s, int i)
 static void
 tell_end(const struct starting *s, int i)
 {
-	const int id = s->conf->replicas[i].id;
+	const int id = s->cell_file->replicas[i].id;
 	char path[PATH_MAX], text[1024] = "", *line;
 	FILE *f;
 	size_t n;
@@ -219,7 +220,7 @@ tell_end(const struct starting *s, int i)
 static bool
 one_ended(struct starting *s)
 {
-	for (int i = 0; i < s->conf->replicas_n; i++) {
+	for (int i = 0; i < s->cell_file->replicas_n; i++) {
 		pid_t *pid = &s->started->pids[i];
 
 		if (!*pid || waitpid(*pid, NULL, WNOHANG) != *pid)
@@ -239,7 +240,7 @@ pause_shortly(const struct starting *s)
 	struct pollfd fds[LIMIT_REPLICAS];
 	nfds_t n = 0;
 
-	for (int i = 0; i < s->conf->replicas_n; i++)
+	for (int i = 0; i < s->cell_file->replicas_n; i++)
 		if (s->started->pids[i])
 			fds[n++] = (struct pollfd){.fd = s->started->fds[i], .events = POLLIN};
 	poll(fds, n, ASK_EVERY_MS);
@@ -248,16 +249,16 @@ pause_shortly(const struct starting *s)
 static bool
 all_there(const struct starting *s, const struct answer *answers)
 {
-	for (int i = 0; i < s->conf->replicas_n; i++)
+	for (int i = 0; i < s->cell_file->replicas_n; i++)
 		if (s->started->pids[i] && !answers[i].heard)
 			return false;
-	return answers_master(answers, s->conf->replicas_n) >= 0;
+	return answers_master(answers, s->cell_file->replicas_n) >= 0;
 }
 
 static void
 tell_problems(const struct starting *s, const struct answer *answers)
 {
-	json_t *health = health_json(s->conf, answers), *problem;
+	json_t *health = health_json(s->cell_file, answers), *problem;
 	size_t i;
 
 	json_array_foreach(json_object_get(health, "problems"), i, problem)
@@ -272,7 +273,7 @@ await_master(struct starting *s, const struct noise_pair *key)
 	struct answer answers[LIMIT_REPLICAS];
 
 	for (;;) {
-		if (one_ended(s) || !ask_replicas(s->conf, key, answers))
+		if (one_ended(s) || !ask_replicas(s->cell_file, key, answers))
 			return false;
 		if (all_there(s, answers))
 			return true;
@@ -285,14 +286,14 @@ await_master(struct starting *s, const struct noise_pair *key)
 }
 
 bool
-replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key,
-               struct started *started)
+replicas_start(const char *directory, const struct cell_file *cell_file,
+               const struct noise_pair *key, struct started *started)
 {
-	struct starting s = {directory, conf, started};
+	struct starting s = {directory, cell_file, started};
 
 	memset(started, 0, sizeof *started);
 	tell_removed(&s);
-	for (int i = 0; i < conf->replicas_n; i++)
+	for (int i = 0; i < cell_file->replicas_n; i++)
 		if (!start_one(&s, i))
 			return false;
 	return await_master(&s, key);

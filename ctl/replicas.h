@@ -4,16 +4,16 @@
 #define LSFS_CTL_REPLICAS_H
 
 #include <sys/types.h>
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
 
 /* Gives each replica of *conf an address on the loopback whose port nobody uses now. False after a
  * line. */
-bool replicas_addresses(struct conf *conf);
+bool replicas_addresses(struct cell_file *cell_file);
 
 /* Do the replicas in DIR know newer members than *conf, which is of the same cell? Then these are
  * put into it. */
-bool replicas_newest(const char *directory, struct conf *conf);
+bool replicas_newest(const char *directory, struct cell_file *cell_file);
 
 /* The replicas that this call of `up` has started; 0: that one ran already. */
 struct started {
@@ -24,8 +24,8 @@ struct started {
 /* Starts those that do not run and have a data directory here, and waits until they answer and
  * there is a master. False after a line that says why, when one has ended or time is over. Either
  * way *started is to be let go. */
-bool replicas_start(const char *directory, const struct conf *conf, const struct noise_pair *key,
-                    struct started *started);
+bool replicas_start(const char *directory, const struct cell_file *cell_file,
+                    const struct noise_pair *key, struct started *started);
 /* Lets them run, or stops them again. */
 void replicas_let_go(struct started *started, bool run);
 

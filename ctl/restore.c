@@ -25,7 +25,7 @@ enum { DAY_S = 86400 };
 struct restoring {
 	const char *source, *directory;
 	struct addresses replicas;
-	struct conf conf;
+	struct cell_file cell_file;
 	struct restored restored;
 	char work[PATH_MAX];
 };
@@ -90,9 +90,9 @@ restore_in_work(struct restoring *r)
 		log_error("%s", why);
 		return false;
 	}
-	snprintf(r->conf.name, sizeof r->conf.name, "%s", r->restored.cell);
-	addresses_to_conf(&r->replicas, &r->conf);
-	return cell_make(r->directory, &r->conf, &state);
+	snprintf(r->cell_file.name, sizeof r->cell_file.name, "%s", r->restored.cell);
+	addresses_to_cell_file(&r->replicas, &r->cell_file);
+	return cell_make(r->directory, &r->cell_file, &state);
 }
 
 static bool
@@ -177,7 +177,7 @@ tell_text(const struct restoring *r)
 	print_age(clock_wall_ns() / 1000000000 - s->written_s);
 	printf("\n%-24s %" PRIu64 ", %" PRIu64 " bytes\n", "nodes", s->nodes, s->bytes);
 	printf("%-24s %" PRIu64 "\n", "sessions ended", s->sessions);
-	cell_tell_made(r->directory, &r->conf);
+	cell_tell_made(r->directory, &r->cell_file);
 }
 
 static void
@@ -187,11 +187,11 @@ tell_json(const struct restoring *r)
 	char written[32], path[PATH_MAX];
 	json_t *all;
 
-	if (conf_is_standalone(&r->conf))
+	if (cell_file_is_standalone(&r->cell_file))
 		snprintf(path, sizeof path, "%s/cell.conf", r->directory);
 	else
-		snprintf(path, sizeof path, "%s/%s.conf", r->directory, r->conf.name);
-	all = cell_json(path, &r->conf);
+		snprintf(path, sizeof path, "%s/%s.conf", r->directory, r->cell_file.name);
+	all = cell_json(path, &r->cell_file);
 	utc(s->written_s, written, sizeof written);
 	json_object_set_new(all, "log_index", json_integer((json_int_t)s->applied));
 	json_object_set_new(all, "from_log", json_integer((json_int_t)s->from_log));

@@ -102,7 +102,7 @@ list(const struct ctl *ctl, const struct operator *o)
 			.code = MSG_sessions_request, .sessions_request = {.after = l.last},
 		};
 
-		ok = ask_master(&o->conf, &o->key, &question, MSG_sessions, on_sessions, &l);
+		ok = ask_master(&o->cell_file, &o->key, &question, MSG_sessions, on_sessions, &l);
 	}
 	if (ok)
 		print(ctl, l.all);

@@ -63,11 +63,11 @@ on_settings(void *user, const struct message *m)
 }
 
 json_t *
-settings_of_cell(const struct conf *conf, const struct noise_pair *key)
+settings_of_cell(const struct cell_file *cell_file, const struct noise_pair *key)
 {
 	json_t *all = json_object();
 
-	if (ask_settings(conf, key, on_settings, all))
+	if (ask_settings(cell_file, key, on_settings, all))
 		return all;
 	json_decref(all);
 	return NULL;

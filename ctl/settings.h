@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 #include "cell/base/setting.h"
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
 #include "ctl/ctl.h"
 
@@ -13,7 +13,7 @@ bool settings_assign(const char *text, const struct ctl_command *command,
                      struct settings *settings);
 /* An object with one object for each setting, as the replica tells it that has applied most of
  * those that answer; NULL when none does. */
-json_t *settings_of_cell(const struct conf *conf, const struct noise_pair *key);
+json_t *settings_of_cell(const struct cell_file *cell_file, const struct noise_pair *key);
 void settings_print(json_t *settings);
 /* Has NAME=VALUE put into force; an exit code. */
 int settings_change(const struct ctl *ctl, const char *text, const struct ctl_command *command);

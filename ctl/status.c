@@ -149,15 +149,15 @@ gather_mount(const struct run_record *r)
 
 /* NULL after a line that says why. */
 static json_t *
-gather_replicas(const struct ctl *ctl, const char *file, struct conf *conf)
+gather_replicas(const struct ctl *ctl, const char *file, struct cell_file *cell_file)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	struct noise_pair key;
 	json_t *all = NULL;
 
-	if (cell_key(ctl, file, &key) && ask_members(conf, &key) &&
-	    ask_replicas(conf, &key, answers))
-		all = health_json(conf, answers);
+	if (cell_key(ctl, file, &key) && ask_members(cell_file, &key) &&
+	    ask_replicas(cell_file, &key, answers))
+		all = health_json(cell_file, answers);
 	explicit_bzero(&key, sizeof key);
 	return all;
 }
@@ -220,16 +220,16 @@ report(const struct ctl *ctl, json_t *all, bool mounted)
 static int
 status_of_mount(const struct ctl *ctl, const struct run_record *record)
 {
-	static struct conf conf;
+	static struct cell_file cell_file;
 	char file[PATH_MAX], why[512];
 	json_t *all = gather_mount(record), *replicas = NULL;
 
 	if (!all)
 		return CTL_FAILED;
 	cell_file_of_mount(record, file);
-	if (conf_read(file, &conf, why, sizeof why) && !conf_is_standalone(&conf) &&
-	    cell_has_key(ctl, file))
-		replicas = gather_replicas(ctl, file, &conf);
+	if (cell_file_read(file, &cell_file, why, sizeof why) &&
+	    !cell_file_is_standalone(&cell_file) && cell_has_key(ctl, file))
+		replicas = gather_replicas(ctl, file, &cell_file);
 	if (replicas) {
 		/* The mount says who was master when it last heard; the replicas who is. */
 		json_object_del(all, "master");
@@ -264,18 +264,18 @@ static int
 status(const struct ctl *ctl, const char *path)
 {
 	static struct run_record record;
-	static struct conf conf;
+	static struct cell_file cell_file;
 	char file[PATH_MAX];
 	json_t *all;
 
 	if (path || (!ctl->cell && place_mounted_cells(NULL, &record) > 0))
 		return place_find_mount(path, NULL, &record) ? status_of_mount(ctl, &record)
 		                                             : CTL_FAILED;
-	if (!cell_find(ctl, file, &conf))
+	if (!cell_find(ctl, file, &cell_file))
 		return CTL_FAILED;
-	if (conf_is_standalone(&conf))
+	if (cell_file_is_standalone(&cell_file))
 		return status_of_standalone(ctl, file);
-	all = gather_replicas(ctl, file, &conf);
+	all = gather_replicas(ctl, file, &cell_file);
 	return all ? report(ctl, all, false) : CTL_FAILED;
 }
 

@@ -6,7 +6,7 @@
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
@@ -21,7 +21,7 @@ struct up {
 	const char *directory, *mountpoint, *cell;
 	int replicas;          /* as asked for; 0: what is there, or 1 */
 	struct place place;
-	struct conf conf;
+	struct cell_file cell_file;
 	char source[PATH_MAX]; /* of the mount: the cell file, or the data directory */
 	bool newer;            /* than the cell file is what the replicas know of the members */
 };
@@ -173,7 +173,7 @@ up_mount(struct up *u)
 	}
 	if (!prepare_mountpoint(u))
 		return CTL_FAILED;
-	rc = conf_is_standalone(&u->conf) ? mount_standalone(u) : mount_network(u);
+	rc = cell_file_is_standalone(&u->cell_file) ? mount_standalone(u) : mount_network(u);
 	if (rc == CTL_OK)
 		puts(u->place.mountpoint);
 	return rc;
@@ -195,10 +195,10 @@ read_existing(struct up *u, bool *exists)
 	}
 	if (!*exists)
 		return true;
-	if (!cell_read(u->source, &u->conf))
+	if (!cell_read(u->source, &u->cell_file))
 		return false;
-	if (!conf_is_standalone(&u->conf))
-		u->newer = replicas_newest(directory, &u->conf);
+	if (!cell_file_is_standalone(&u->cell_file))
+		u->newer = replicas_newest(directory, &u->cell_file);
 	return true;
 }
 
@@ -207,7 +207,7 @@ read_existing(struct up *u, bool *exists)
 static bool
 refresh(struct up *u)
 {
-	int rc = u->newer ? conf_replace(u->source, &u->conf) : 0;
+	int rc = u->newer ? cell_file_replace(u->source, &u->cell_file) : 0;
 
 	if (rc < 0)
 		log_error("%s: %s", u->source, strerror(-rc));
@@ -217,24 +217,24 @@ refresh(struct up *u)
 static bool
 check_number(const struct up *u)
 {
-	if (u->replicas == 0 || u->replicas == u->conf.replicas_n)
+	if (u->replicas == 0 || u->replicas == u->cell_file.replicas_n)
 		return true;
 	log_error("%s: holds a cell of %d replica%s, not %d", u->place.directory,
-	          u->conf.replicas_n, u->conf.replicas_n == 1 ? "" : "s", u->replicas);
+	          u->cell_file.replicas_n, u->cell_file.replicas_n == 1 ? "" : "s", u->replicas);
 	return false;
 }
 
 static bool
 make_network(struct up *u)
 {
-	snprintf(u->conf.name, sizeof u->conf.name, "%s", u->cell);
-	u->conf.replicas_n = u->replicas;
+	snprintf(u->cell_file.name, sizeof u->cell_file.name, "%s", u->cell);
+	u->cell_file.replicas_n = u->replicas;
 	for (int i = 0; i < u->replicas; i++) {
-		u->conf.replicas[i].id = (uint8_t)(i + 1);
-		u->conf.replicas[i].role = MEMBER_VOTER;
+		u->cell_file.replicas[i].id = (uint8_t)(i + 1);
+		u->cell_file.replicas[i].role = MEMBER_VOTER;
 	}
-	return replicas_addresses(&u->conf) &&
-	       cell_make(u->place.directory, &u->conf, NULL);
+	return replicas_addresses(&u->cell_file) &&
+	       cell_make(u->place.directory, &u->cell_file, NULL);
 }
 
 /* What can't be mounted is not left running, either. */
@@ -246,7 +246,7 @@ start_and_mount(struct up *u)
 	int rc = CTL_FAILED;
 
 	if (cell_key(u->ctl, u->source, &key) &&
-	    replicas_start(u->place.directory, &u->conf, &key, &started))
+	    replicas_start(u->place.directory, &u->cell_file, &key, &started))
 		rc = up_mount(u);
 	replicas_let_go(&started, rc == CTL_OK);
 	explicit_bzero(&key, sizeof key);
@@ -278,10 +278,10 @@ up(struct up *u)
 
 	if (!prepare_places(u) || !read_existing(u, &exists) || (exists && !check_number(u)))
 		return CTL_FAILED;
-	if (exists ? !conf_is_standalone(&u->conf) : u->replicas > 1)
+	if (exists ? !cell_file_is_standalone(&u->cell_file) : u->replicas > 1)
 		return up_network(u, exists);
 	snprintf(u->source, sizeof u->source, "%s", u->place.directory);
-	u->conf.replicas_n = 1;
+	u->cell_file.replicas_n = 1;
 	return up_mount(u);
 }
 
@@ -327,7 +327,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		u.cell = argv[optind++];
 	if (optind < argc)
 		return ctl_usage(&up_command, argv[optind], "unexpected argument");
-	if (!conf_cell_name_valid(u.cell))
+	if (!cell_file_cell_name_valid(u.cell))
 		return ctl_usage(&up_command, u.cell, "not a cell's name");
 	return up(&u);
 }

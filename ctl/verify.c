@@ -10,20 +10,20 @@ verify(const struct ctl *ctl, const char *text)
 {
 	char path[PATH_MAX];
 	struct sequencer s;
-	struct conf conf;
+	struct cell_file cell_file;
 
 	if (sodium_init() < 0) {
 		log_error("libsodium: cannot be initialized");
 		return CTL_FAILED;
 	}
-	if (!cell_find(ctl, path, &conf))
+	if (!cell_find(ctl, path, &cell_file))
 		return CTL_FAILED;
 	if (!sequencer_parse(bytes_of(text), &s)) {
 		log_error("%s: not a sequencer", text);
 		return CTL_FAILED;
 	}
-	if (!sequencer_verify(&s, conf.signing_public)) {
-		log_error("%s: not signed by cell %s", text, conf.name);
+	if (!sequencer_verify(&s, cell_file.signing_public)) {
+		log_error("%s: not signed by cell %s", text, cell_file.name);
 		return CTL_FAILED;
 	}
 	return CTL_OK;

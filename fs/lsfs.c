@@ -161,7 +161,7 @@ record_session(struct lsfs *l, const struct client_status *status)
 
 	strcpy(r->mountpoint, l->mountpoint.path);
 	strcpy(r->source, l->source.path);
-	strcpy(r->cell, l->source.conf.name);
+	strcpy(r->cell, l->source.cell_file.name);
 	r->session = status->session;
 	if (status->session)
 		memcpy(r->nonce, status->nonce, sizeof r->nonce);
@@ -224,7 +224,7 @@ start_engine(struct lsfs *l)
 	const struct options *o = l->options;
 	static char host_name[LIMIT_HOST + 1];
 	struct mount_config mount = {
-		.cell = l->source.conf.name, .uid = getuid(), .gid = getgid(),
+		.cell = l->source.cell_file.name, .uid = getuid(), .gid = getgid(),
 		.lock_delay_s = o->lock_delay_s, .commit_at_write = o->commit_at_write,
 		.quiet = o->quiet,
 	};
@@ -239,9 +239,9 @@ start_engine(struct lsfs *l)
 	gethostname(host_name, sizeof host_name - 1);
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
-	client.replicas_n = l->source.conf.replicas_n;
+	client.replicas_n = l->source.cell_file.replicas_n;
 	for (int i = 0; i < client.replicas_n; i++)
-		client.replicas[i] = l->source.conf.replicas[i].id;
+		client.replicas[i] = l->source.cell_file.replicas[i].id;
 	if (!strcmp(l->mountpoint.earlier.source, l->source.path)) {
 		client.earlier_session = l->mountpoint.earlier.session;
 		memcpy(client.earlier_nonce, l->mountpoint.earlier.nonce, LIMIT_NONCE);

@@ -9,7 +9,7 @@
 #include "cell/base/limit.h"
 #include "cell/base/bytes.h"
 #include "cell/base/memory.h"
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/sys/log.h"
 
 /* Options that the kernel carries out for us. */
@@ -139,7 +139,7 @@ mount_options(struct options *o, const char *list)
 static bool
 cell_option(struct options *o, const char *name)
 {
-	if (!conf_cell_name_valid(name)) {
+	if (!cell_file_cell_name_valid(name)) {
 		log_error("--cell: '%s' is not a cell's name: letters, digits, '.', '_', '-'",
 		          name);
 		return false;

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/io/standalone.h"
 #include "fs/mountpoint.h"
 
 #define STANDALONE_PRINCIPAL "admin"
-#define KEY_FILE CONF_DIRECTORY "/key"
+#define KEY_FILE CELL_FILE_DIRECTORY "/key"
 #define OWN_KEY_FILE ".config/lsfs/key"
 
 static bool
@@ -34,7 +34,7 @@ check_key(const char *path)
 	struct key_public key;
 	char why[512];
 
-	if (path == NULL || keyfile_read_public(path, &key, why, sizeof why))
+	if (path == NULL || key_file_read_public(path, &key, why, sizeof why))
 		return true;
 	log_error("%s", why);
 	return false;
@@ -47,12 +47,12 @@ open_standalone(struct source *s, const struct options *o, struct host_config *c
 	char why[512];
 
 	config->directory = s->path;
-	if (standalone_prepare(s->path, cell, &s->conf, why, sizeof why))
+	if (standalone_prepare(s->path, cell, &s->cell_file, why, sizeof why))
 		s->host = host_open(config, why, sizeof why);
 	if (!s->host)
 		log_error("%s", why);
-	else if (o->cell && strcmp(o->cell, s->conf.name))
-		log_warn("%s holds cell %s, not %s", s->path, s->conf.name, o->cell);
+	else if (o->cell && strcmp(o->cell, s->cell_file.name))
+		log_warn("%s holds cell %s, not %s", s->path, s->cell_file.name, o->cell);
 	return s->host != NULL;
 }
 
@@ -82,18 +82,18 @@ open_cell(struct source *s, const struct options *o)
 {
 	char key[PATH_MAX], name[LIMIT_PRINCIPAL + 1], why[512];
 
-	if (!conf_read(s->path, &s->conf, why, sizeof why)) {
+	if (!cell_file_read(s->path, &s->cell_file, why, sizeof why)) {
 		log_error("%s", why);
 		return false;
 	}
-	if (conf_is_standalone(&s->conf)) {
+	if (cell_file_is_standalone(&s->cell_file)) {
 		log_error("%s: the cell runs in one process: mount its data directory with "
 		          "--standalone", s->path);
 		return false;
 	}
 	if (!find_key(o->key, key))
 		return false;
-	if (keyfile_read_principal(key, name, &s->key, why, sizeof why))
+	if (key_file_read_principal(key, name, &s->key, why, sizeof why))
 		return true;
 	log_error("%s", why);
 	return false;
@@ -143,7 +143,7 @@ source_find(struct source *s, const struct options *o, const char *mountpoint)
 		if (!find_directory(s, o, mountpoint))
 			return false;
 	} else {
-		by_name = conf_locate(named, file, sizeof file);
+		by_name = cell_file_locate(named, file, sizeof file);
 		if (!resolve(file, s->path))
 			return false;
 	}
@@ -174,7 +174,7 @@ source_link(struct source *s, uv_loop_t *loop)
 	}
 	if (s->host)
 		return link_to_host(loop, s->host, STANDALONE_PRINCIPAL);
-	link = link_to_cell(loop, &s->conf, &s->key, &rc);
+	link = link_to_cell(loop, &s->cell_file, &s->key, &rc);
 	explicit_bzero(&s->key, sizeof s->key);
 	if (!link)
 		log_error("%s: %s", s->path, strerror(-rc));

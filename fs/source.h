@@ -10,7 +10,7 @@
 struct source {
 	char path[PATH_MAX];   /* canonical: of the directory or the file */
 	char shown[PATH_MAX];  /* as the mount table shows it: the path, or the cell's name */
-	struct conf conf;
+	struct cell_file cell_file;
 	struct host *host;     /* NULL: over the network */
 	struct noise_pair key; /* over the network: the principal's; wiped when it is linked */
 };

@@ -10,14 +10,14 @@
 #include "cell/base/must.h"
 #include "cell/sys/log.h"
 
-struct cellfile {
+struct cell_file_writer {
 	uv_loop_t *loop;
 	char path[PATH_MAX];
 	uint8_t self;
 	void (*failed)(void *user, const char *why);
 	void *user;
-	struct conf conf;    /* as it is to be */
-	struct conf writing; /* by the thread */
+	struct cell_file cell_file; /* as it is to be */
+	struct cell_file writing;   /* by the thread */
 	uv_work_t work;
 	bool busy;
 	int rc;              /* of the last writing */
@@ -25,10 +25,10 @@ struct cellfile {
 	void *stopped_user;
 };
 
-static void begin(struct cellfile *c);
+static void begin(struct cell_file_writer *c);
 
 static void
-end(struct cellfile *c)
+end(struct cell_file_writer *c)
 {
 	void (*stopped)(void *user) = c->stopped;
 	void *user = c->stopped_user;
@@ -40,13 +40,13 @@ end(struct cellfile *c)
 static void
 write_it(uv_work_t *work)
 {
-	struct cellfile *c = work->data;
+	struct cell_file_writer *c = work->data;
 
-	c->rc = conf_replace(c->path, &c->writing);
+	c->rc = cell_file_replace(c->path, &c->writing);
 }
 
 static void
-disk_failed(struct cellfile *c)
+disk_failed(struct cell_file_writer *c)
 {
 	char why[PATH_MAX + 100];
 
@@ -59,7 +59,7 @@ disk_failed(struct cellfile *c)
 static void
 on_written(uv_work_t *work, int status)
 {
-	struct cellfile *c = work->data;
+	struct cell_file_writer *c = work->data;
 
 	must(status == 0);
 	c->busy = false;
@@ -69,26 +69,26 @@ on_written(uv_work_t *work, int status)
 		log_warn("%s: cannot be brought up to date: %s", c->path, strerror(-c->rc));
 	if (c->stopped != NULL)
 		end(c);
-	else if (c->conf.version > c->writing.version)
+	else if (c->cell_file.version > c->writing.version)
 		begin(c);
 }
 
 static void
-begin(struct cellfile *c)
+begin(struct cell_file_writer *c)
 {
 	c->busy = true;
-	c->writing = c->conf;
+	c->writing = c->cell_file;
 	must(uv_queue_work(c->loop, &c->work, write_it, on_written) == 0);
 }
 
-struct cellfile *
-cellfile_new(uv_loop_t *loop, const struct cellfile_config *config)
+struct cell_file_writer *
+cell_file_writer_new(uv_loop_t *loop, const struct cellfile_config *config)
 {
-	struct cellfile *c = memory_zero(1, sizeof *c);
+	struct cell_file_writer *c = memory_zero(1, sizeof *c);
 
 	c->loop = loop;
 	snprintf(c->path, sizeof c->path, "%s/cell.conf", config->directory);
-	c->conf = *config->conf;
+	c->cell_file = *config->cell_file;
 	c->self = config->self;
 	c->failed = config->failed;
 	c->user = config->user;
@@ -97,37 +97,38 @@ cellfile_new(uv_loop_t *loop, const struct cellfile_config *config)
 }
 
 uint64_t
-cellfile_version(const struct cellfile *c)
+cell_file_writer_version(const struct cell_file_writer *c)
 {
-	return c->conf.version;
+	return c->cell_file.version;
 }
 
 void
-cellfile_follow(struct cellfile *c, uint64_t version, const struct conf_replica *list, int n)
+cell_file_writer_follow(struct cell_file_writer *c, uint64_t version,
+                        const struct cell_file_replica *list, int n)
 {
-	struct conf conf = c->conf;
+	struct cell_file cell_file = c->cell_file;
 	bool has_self = false;
 
-	if (version <= c->conf.version || c->stopped != NULL)
+	if (version <= c->cell_file.version || c->stopped != NULL)
 		return;
-	conf.version = version;
-	conf.replicas_n = 0;
+	cell_file.version = version;
+	cell_file.replicas_n = 0;
 	for (int i = 0; i < n; i++) {
 		if (list[i].role == MEMBER_REMOVED)
 			continue;
-		must(conf.replicas_n < LIMIT_REPLICAS);
-		conf.replicas[conf.replicas_n++] = list[i];
+		must(cell_file.replicas_n < LIMIT_REPLICAS);
+		cell_file.replicas[cell_file.replicas_n++] = list[i];
 		has_self |= list[i].id == c->self;
 	}
 	if (!has_self)
 		return;
-	c->conf = conf;
+	c->cell_file = cell_file;
 	if (!c->busy)
 		begin(c);
 }
 
 void
-cellfile_stop(struct cellfile *c, void (*stopped)(void *user), void *user)
+cell_file_writer_stop(struct cell_file_writer *c, void (*stopped)(void *user), void *user)
 {
 	c->stopped = stopped;
 	c->stopped_user = user;

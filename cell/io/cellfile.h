@@ -6,27 +6,29 @@
 #define LSFS_IO_CELLFILE_H
 
 #include <uv.h>
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 
-struct cellfile;
+struct cell_file_writer;
 
 struct cellfile_config {
 	const char *directory;
-	const struct conf *conf; /* what is in DIRECTORY/cell.conf */
+	const struct cell_file *cell_file; /* what is in DIRECTORY/cell.conf */
 	uint8_t self;            /* this replica's id */
 	void (*failed)(void *user, const char *why); /* the disk has */
 	void *user;
 };
 
 /* All is copied. */
-struct cellfile *cellfile_new(uv_loop_t *loop, const struct cellfile_config *config);
+struct cell_file_writer *cell_file_writer_new(uv_loop_t *loop,
+                                              const struct cellfile_config *config);
 /* The version that it has, or will have soon. */
-uint64_t cellfile_version(const struct cellfile *c);
+uint64_t cell_file_writer_version(const struct cell_file_writer *c);
 /* The members, with those that were removed. Nothing happens unless the version is a newer one; nor
  * when the replica itself was removed: it has to find its own key in the file. */
-void cellfile_follow(struct cellfile *c, uint64_t version, const struct conf_replica *list, int n);
+void cell_file_writer_follow(struct cell_file_writer *c, uint64_t version,
+                             const struct cell_file_replica *list, int n);
 /* Waits for what is being written; then calls `stopped`, with nothing left on the loop or in
  * memory. Maybe at once. */
-void cellfile_stop(struct cellfile *c, void (*stopped)(void *user), void *user);
+void cell_file_writer_stop(struct cell_file_writer *c, void (*stopped)(void *user), void *user);
 
 #endif

@@ -176,8 +176,12 @@ exchange_new(const struct exchange_config *config)
 		.answer = on_answer, .begun = on_copy_begun, .user = x,
 	});
 	x->snapshot = snapshot_new(&(struct snapshot_config){
-		.loop = config->loop, .directory = config->directory,
-		.cell = config->identity->conf.name, .ask = on_ask, .ready = on_ready, .user = x,
+	    .loop = config->loop,
+	    .directory = config->directory,
+	    .cell = config->identity->cell_file.name,
+	    .ask = on_ask,
+	    .ready = on_ready,
+	    .user = x,
 	});
 	return x;
 }

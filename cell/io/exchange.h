@@ -3,7 +3,7 @@
 #ifndef LSFS_IO_EXCHANGE_H
 #define LSFS_IO_EXCHANGE_H
 
-#include "cell/io/identity.h"
+#include "cell/config/identity.h"
 #include "cell/io/store.h"
 
 struct exchange;

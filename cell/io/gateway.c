@@ -36,13 +36,13 @@ struct line {
 
 struct peer {
 	TAILQ_ENTRY(peer) link;
-	struct conf_replica member;
+	struct cell_file_replica member;
 	struct line lines[LINES];
 	const char *told; /* why the first one is down, as the log knows it; static */
 };
 
 struct gateway {
-	struct conf conf;
+	struct cell_file cell_file;
 	uint8_t self;
 	struct gateway_callbacks callbacks;
 	struct net *net;
@@ -247,7 +247,7 @@ try_at_once(struct gateway *g, struct peer *p)
 }
 
 static void
-add_peer(struct gateway *g, const struct conf_replica *member)
+add_peer(struct gateway *g, const struct cell_file_replica *member)
 {
 	struct peer *p = memory_zero(1, sizeof *p);
 
@@ -259,7 +259,7 @@ add_peer(struct gateway *g, const struct conf_replica *member)
 }
 
 static void
-change_peer(struct gateway *g, struct peer *p, const struct conf_replica *member)
+change_peer(struct gateway *g, struct peer *p, const struct cell_file_replica *member)
 {
 	const bool moved = strcmp(p->member.address, member->address) != 0;
 	const bool was_removed = is_removed(p);
@@ -272,8 +272,8 @@ change_peer(struct gateway *g, struct peer *p, const struct conf_replica *member
 }
 
 /* Ids are never used again; if one comes with another key it is somebody else. */
-static const struct conf_replica *
-same_member(const struct conf_replica *members, int n, const struct peer *p)
+static const struct cell_file_replica *
+same_member(const struct cell_file_replica *members, int n, const struct peer *p)
 {
 	for (int i = 0; i < n; i++)
 		if (members[i].id == p->member.id &&
@@ -283,7 +283,8 @@ same_member(const struct conf_replica *members, int n, const struct peer *p)
 }
 
 void
-gateway_set_members(struct gateway *g, uint64_t version, const struct conf_replica *members, int n)
+gateway_set_members(struct gateway *g, uint64_t version, const struct cell_file_replica *members,
+                    int n)
 {
 	struct peer *p, *next;
 
@@ -291,7 +292,7 @@ gateway_set_members(struct gateway *g, uint64_t version, const struct conf_repli
 		return;
 	g->version = version;
 	TAILQ_FOREACH_SAFE(p, &g->peers, link, next) {
-		const struct conf_replica *member = same_member(members, n, p);
+		const struct cell_file_replica *member = same_member(members, n, p);
 
 		if (member != NULL)
 			change_peer(g, p, member);
@@ -317,7 +318,7 @@ gateway_has_member(const struct gateway *g, uint8_t id)
 static const char *
 principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 {
-	if (g->conf.has_admin && sodium_memcmp(g->conf.admin_public, key, NOISE_KEY) == 0)
+	if (g->cell_file.has_admin && sodium_memcmp(g->cell_file.admin_public, key, NOISE_KEY) == 0)
 		return "admin";
 	return NULL;
 }
@@ -473,11 +474,11 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	};
 	int rc;
 
-	g->conf = identity->conf;
+	g->cell_file = identity->cell_file;
 	g->self = identity->replica;
 	g->clients_max = most_clients();
 	g->callbacks = *callbacks;
-	memcpy(config.cell_id, g->conf.id, sizeof config.cell_id);
+	memcpy(config.cell_id, g->cell_file.id, sizeof config.cell_id);
 	TAILQ_INIT(&g->peers);
 	if ((rc = net_new(&g->net, loop, &config)) < 0) {
 		snprintf(why, why_size, "the network: %s", uv_strerror(rc));
@@ -486,7 +487,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	}
 	must(uv_timer_init(loop, &g->timer) == 0);
 	g->timer.data = g;
-	gateway_set_members(g, 0, g->conf.replicas, g->conf.replicas_n);
+	gateway_set_members(g, 0, g->cell_file.replicas, g->cell_file.replicas_n);
 	return g;
 }
 
@@ -502,7 +503,7 @@ is_own_name(const char *address)
 static bool
 start_listening(struct gateway *g, const char *address, char *why, size_t why_size)
 {
-	const char *at = g->conf.listen[0] != '\0' ? g->conf.listen : address;
+	const char *at = g->cell_file.listen[0] != '\0' ? g->cell_file.listen : address;
 	char where[INET6_ADDRSTRLEN + 16];
 	bool loopback;
 
@@ -521,9 +522,9 @@ gateway_start(struct gateway *g, char *why, size_t why_size)
 {
 	struct peer *p;
 
-	for (int i = 0; i < g->conf.replicas_n; i++)
-		if (g->conf.replicas[i].id == g->self &&
-		    !start_listening(g, g->conf.replicas[i].address, why, why_size))
+	for (int i = 0; i < g->cell_file.replicas_n; i++)
+		if (g->cell_file.replicas[i].id == g->self &&
+		    !start_listening(g, g->cell_file.replicas[i].address, why, why_size))
 			return false;
 	g->started = true;
 	TAILQ_FOREACH(p, &g->peers, link)

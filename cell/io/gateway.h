@@ -8,7 +8,7 @@
 #define LSFS_IO_GATEWAY_H
 
 #include <uv.h>
-#include "cell/io/identity.h"
+#include "cell/config/identity.h"
 
 struct gateway;
 
@@ -35,8 +35,8 @@ bool gateway_start(struct gateway *g, char *why, size_t why_size);
  * are connected to, also those with another address than before; connections with those that are
  * gone are closed. A list of an older version than the last one is ignored. Before gateway_start,
  * too. */
-void gateway_set_members(struct gateway *g, uint64_t version, const struct conf_replica *members,
-                         int n);
+void gateway_set_members(struct gateway *g, uint64_t version,
+                         const struct cell_file_replica *members, int n);
 /* Is it in the list, and not removed? */
 bool gateway_has_member(const struct gateway *g, uint8_t id);
 /* A whole frame; dropped when there is no connection to that replica right now. */

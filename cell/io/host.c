@@ -14,7 +14,7 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/io/members.h"
+#include "cell/config/member_addresses.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -112,10 +112,10 @@ send_one(struct host *h, struct replica_send *send)
 void
 host_follow_members(struct host *h)
 {
-	static struct conf_replica list[LIMIT_MEMBERS];
+	static struct cell_file_replica list[LIMIT_MEMBERS];
 	const struct msg_members m = replica_members(h->replica);
 
-	gateway_set_members(h->gateway, m.version, list, members_of_list(&m.members, list));
+	gateway_set_members(h->gateway, m.version, list, member_addresses_of(&m.members, list));
 }
 
 /* What was computed here differs from what a quorum has. */
@@ -406,15 +406,17 @@ on_persisted(void *user, uint64_t ticket)
 void
 host_keep_cell_file(struct host *h, uint64_t saved)
 {
-	static struct conf_replica list[LIMIT_MEMBERS];
+	static struct cell_file_replica list[LIMIT_MEMBERS];
 	const uint64_t version = tree_members_version(replica_tree(h->replica));
 	struct msg_members m;
 
-	if (h->cellfile == NULL || version > saved || version <= cellfile_version(h->cellfile))
+	if (h->cell_file_writer == NULL || version > saved ||
+	    version <= cell_file_writer_version(h->cell_file_writer))
 		return;
 	m = replica_members(h->replica);
 	if (m.version == version)
-		cellfile_follow(h->cellfile, version, list, members_of_list(&m.members, list));
+		cell_file_writer_follow(h->cell_file_writer, version, list,
+		                        member_addresses_of(&m.members, list));
 }
 
 static void

@@ -9,7 +9,7 @@
 struct host;
 
 struct host_config {
-	const char *directory; /* copied; what must be in it says cell/io/identity.h */
+	const char *directory; /* copied; what must be in it says cell/config/identity.h */
 	/* The replica can't go on (failed disk, or not a member of its cell any more); one line,
 	 * already logged. The owner calls host_stop and ends the process. */
 	void (*failed)(void *user);

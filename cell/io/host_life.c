@@ -22,7 +22,7 @@ enum {
 
 /* A cell in one process has neither addresses nor keys. */
 static struct member
-member_of(const struct conf_replica *from)
+member_of(const struct cell_file_replica *from)
 {
 	struct member m = {.id = from->id, .role = from->role, .address = bytes_of(from->address)};
 
@@ -46,20 +46,20 @@ configure(struct host *h)
 {
 	struct px_config *paxos = &h->replica_config.paxos;
 	struct master_config *master = &h->replica_config.master;
-	const struct conf *conf = &h->identity.conf;
+	const struct cell_file *cell_file = &h->identity.cell_file;
 
 	paxos->self = h->identity.replica;
 	make_key(paxos->key, &h->identity);
-	for (int i = 0; i < conf->replicas_n; i++)
-		h->members[i] = member_of(&conf->replicas[i]);
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		h->members[i] = member_of(&cell_file->replicas[i]);
 	h->replica_config.members = h->members;
-	h->replica_config.members_n = conf->replicas_n;
-	h->replica_config.members_version = conf->version;
-	h->replica_config.settings = conf->settings;
+	h->replica_config.members_n = cell_file->replicas_n;
+	h->replica_config.members_version = cell_file->version;
+	h->replica_config.settings = cell_file->settings;
 	paxos->drift_permille = DRIFT_PERMILLE;
 	random_fill(&paxos->seed, sizeof paxos->seed);
 	random_fill(&paxos->start, sizeof paxos->start);
-	master->cell = conf->name;
+	master->cell = cell_file->name;
 	memcpy(master->signing_key, h->identity.signing, sizeof master->signing_key);
 	master->drift_permille = DRIFT_PERMILLE;
 }
@@ -106,8 +106,8 @@ host_open(const struct host_config *config, char *why, size_t why_size)
 	inbox_init(&h->inbox);
 	if (read_identity(h, why, why_size)) {
 		configure(h);
-		h->store = store_open(h->directory, h->identity.conf.name, h->identity.replica,
-		                      h->identity.conf.replicas_n > 1, &h->tree, &h->recovered,
+		h->store = store_open(h->directory, h->identity.cell_file.name, h->identity.replica,
+		                      h->identity.cell_file.replicas_n > 1, &h->tree, &h->recovered,
 		                      why, why_size);
 	}
 	if (h->store != NULL)
@@ -123,7 +123,7 @@ start_gateway(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 {
 	struct gateway_callbacks callbacks = host_gateway_callbacks;
 
-	if (conf_is_standalone(&h->identity.conf))
+	if (cell_file_is_standalone(&h->identity.cell_file))
 		return true;
 	callbacks.user = h;
 	h->gateway = gateway_new(loop, &h->identity, &callbacks, why, why_size);
@@ -185,8 +185,8 @@ host_start(struct host *h, uv_loop_t *loop, char *why, size_t why_size)
 		return false;
 	h->exchange = start_exchange(h, loop);
 	if (h->gateway != NULL)
-		h->cellfile = cellfile_new(loop, &(struct cellfile_config){
-			.directory = h->directory, .conf = &h->identity.conf,
+		h->cell_file_writer = cell_file_writer_new(loop, &(struct cellfile_config){
+			.directory = h->directory, .cell_file = &h->identity.cell_file,
 			.self = h->identity.replica, .failed = on_cellfile_failed, .user = h,
 		});
 	host_keep_cell_file(h, tree_applied(replica_tree(h->replica)));
@@ -256,10 +256,10 @@ on_gateway_stopped(void *user)
 		h->open_parts++;
 		exchange_stop(h->exchange, on_part_stopped, h);
 	}
-	if (h->cellfile != NULL) {
+	if (h->cell_file_writer != NULL) {
 		h->open_parts++;
-		cellfile_stop(h->cellfile, on_part_stopped, h);
-		h->cellfile = NULL;
+		cell_file_writer_stop(h->cell_file_writer, on_part_stopped, h);
+		h->cell_file_writer = NULL;
 	}
 	store_close(h->store, on_part_stopped, h);
 }

@@ -7,7 +7,7 @@
 #include "cell/io/exchange.h"
 #include "cell/io/gateway.h"
 #include "cell/io/host.h"
-#include "cell/io/identity.h"
+#include "cell/config/identity.h"
 #include "cell/io/inbox.h"
 #include "cell/io/local.h"
 #include "cell/io/store.h"
@@ -30,7 +30,7 @@ struct host {
 	enum replica_condition condition; /* as the log knows it */
 	struct gateway *gateway;       /* NULL, as the next: a cell in one process */
 	struct exchange *exchange;
-	struct cellfile *cellfile;
+	struct cell_file_writer *cell_file_writer;
 	bool stepping, started, stopping;
 	bool failed;                   /* no step is taken any more */
 	bool set_state_aside;          /* when the store is closed */

@@ -55,7 +55,7 @@ on_timer(uv_timer_t *timer)
 {
 	static const struct message request = {.code = MSG_secret_request};
 	struct join *j = timer->data;
-	const struct conf *conf = &j->identity.conf;
+	const struct cell_file *cell_file = &j->identity.cell_file;
 	struct buffer frame = BUFFER(64);
 
 	if (j->error[0] != '\0') {
@@ -63,8 +63,8 @@ on_timer(uv_timer_t *timer)
 		return;
 	}
 	wire_put_frame(&frame, &request);
-	for (int i = 0; i < conf->replicas_n; i++)
-		gateway_send_peer(j->gateway, conf->replicas[i].id, buffer_view(&frame));
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		gateway_send_peer(j->gateway, cell_file->replicas[i].id, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
@@ -79,7 +79,7 @@ is_the_key(const struct join *j, struct bytes key)
 		return false;
 	crypto_sign_seed_keypair(public_key, secret, key.data);
 	good = memcmp(secret, key.data, SIGN_SECRET) == 0 &&
-	       memcmp(public_key, j->identity.conf.signing_public, SIGN_PUBLIC) == 0;
+	       memcmp(public_key, j->identity.cell_file.signing_public, SIGN_PUBLIC) == 0;
 	sodium_memzero(secret, sizeof secret);
 	return good;
 }
@@ -95,7 +95,7 @@ take_key(struct join *j, uint8_t from, struct bytes key)
 		return;
 	}
 	snprintf(path, sizeof path, "%s/signing.key", j->directory);
-	rc = keyfile_copy_signing(path, key.data);
+	rc = key_file_copy_signing(path, key.data);
 	if (rc < 0) {
 		snprintf(error, sizeof error, "%s: %s", path, strerror(-rc));
 		finish(j, error);

@@ -208,28 +208,29 @@ connect_path(struct link *l, bool aside, uint8_t replica)
 }
 
 static void
-begin_with(struct link *l, const struct conf *conf)
+begin_with(struct link *l, const struct cell_file *cell_file)
 {
-	l->members.n = conf->replicas_n;
-	for (int i = 0; i < conf->replicas_n; i++) {
+	l->members.n = cell_file->replicas_n;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
 		struct client_replica *r = &l->members.list[i];
 
-		r->id = conf->replicas[i].id;
-		strcpy(r->address, conf->replicas[i].address);
-		memcpy(r->key, conf->replicas[i].public_key, sizeof r->key);
+		r->id = cell_file->replicas[i].id;
+		strcpy(r->address, cell_file->replicas[i].address);
+		memcpy(r->key, cell_file->replicas[i].public_key, sizeof r->key);
 	}
 }
 
 struct link *
-link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *key, int *error)
+link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct noise_pair *key,
+             int *error)
 {
 	struct link *l = memory_zero(1, sizeof *l);
 	struct net_config config = {
 	    .own = key, .callbacks = {on_opened, on_net_frame, on_net_closed, l},
 	};
 
-	begin_with(l, conf);
-	memcpy(config.cell_id, conf->id, sizeof config.cell_id);
+	begin_with(l, cell_file);
+	memcpy(config.cell_id, cell_file->id, sizeof config.cell_id);
 	*error = net_new(&l->net, loop, &config);
 	if (*error == 0)
 		return l;

@@ -6,7 +6,7 @@
 
 #include <uv.h>
 #include "cell/client/client.h"
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/io/host.h"
 #include "cell/wire/channel.h"
 
@@ -26,8 +26,8 @@ struct link_callbacks {
 struct link *link_to_host(uv_loop_t *loop, struct host *host, const char *principal);
 /* Over the network, as the principal that holds `key`; both are copied. NULL with a negative errno
  * in *error. */
-struct link *link_to_cell(uv_loop_t *loop, const struct conf *conf, const struct noise_pair *key,
-                          int *error);
+struct link *link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file,
+                          const struct noise_pair *key, int *error);
 
 /* The replicas from now on, with their addresses; copied. Until then those of the cell file. What
  * is connected stays so. */

@@ -13,7 +13,7 @@
 #include "cell/base/must.h"
 #include "cell/io/dirlock.h"
 #include "cell/sys/file.h"
-#include "cell/io/identity.h"
+#include "cell/config/identity.h"
 #include "cell/io/logdb.h"
 #include "cell/paxos/ballot.h"
 
@@ -280,7 +280,7 @@ salvage_backup(struct salvage *s, const char *source, const char *work)
 		return false;
 	if (!statedb_owner(work, cell, sizeof cell, s->why, sizeof s->why))
 		return fail_in(s, name);
-	if (!conf_cell_name_valid(cell))
+	if (!cell_file_cell_name_valid(cell))
 		return fail(s, name, "not a backup of a cell");
 	return load(s, name, cell) && check_begun(s, name);
 }
@@ -292,7 +292,7 @@ read_directory(struct salvage *s, const char *source,
 	struct identity identity;
 	bool ok = identity_read(source, &identity, s->why, sizeof s->why);
 
-	ok = ok && copy_it(s, source) && load(s, source, identity.conf.name) &&
+	ok = ok && copy_it(s, source) && load(s, source, identity.cell_file.name) &&
 	     add_log(s, source, identity.replica) && check_begun(s, source);
 	identity_forget(&identity);
 	return ok;

@@ -11,15 +11,15 @@
 #include "cell/sys/clock.h"
 #include "cell/io/dirlock.h"
 #include "cell/sys/file.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 
-#define CONF_FILE "cell.conf"
+#define CELL_FILE_NAME "cell.conf"
 #define KEY_FILE "signing.key"
 
 /* The cell file is made last: a directory without one was never in use. These are what a crash in
  * the middle of making it may leave (and what mkfs puts into a disk of its own). */
 static const char *const beginnings[] = {
-    DIRLOCK_FILE, KEY_FILE, KEY_FILE FILE_UNFINISHED, CONF_FILE FILE_UNFINISHED, "lost+found",
+    DIRLOCK_FILE, KEY_FILE, KEY_FILE FILE_UNFINISHED, CELL_FILE_NAME FILE_UNFINISHED, "lost+found",
 };
 
 static bool
@@ -66,7 +66,7 @@ is_made(const char *directory)
 {
 	char path[PATH_MAX];
 
-	return snprintf(path, sizeof path, "%s/" CONF_FILE, directory) < (int)sizeof path &&
+	return snprintf(path, sizeof path, "%s/" CELL_FILE_NAME, directory) < (int)sizeof path &&
 	       (access(path, F_OK) == 0 || errno != ENOENT);
 }
 
@@ -80,9 +80,9 @@ make_key(const char *directory, uint8_t public_key[SIGN_PUBLIC], char *why, size
 	int rc;
 
 	snprintf(path, sizeof path, "%s/" KEY_FILE, directory);
-	rc = keyfile_create_signing(path, secret, public_key);
+	rc = key_file_create_signing(path, secret, public_key);
 	if (rc == -EEXIST) {
-		ok = keyfile_read_signing(path, secret, why, why_size);
+		ok = key_file_read_signing(path, secret, why, why_size);
 		memcpy(public_key, secret + SIGN_SECRET - SIGN_PUBLIC, SIGN_PUBLIC);
 	} else if (rc < 0) {
 		ok = fail(why, why_size, directory, KEY_FILE, -rc);
@@ -94,19 +94,20 @@ make_key(const char *directory, uint8_t public_key[SIGN_PUBLIC], char *why, size
 static bool
 make_files(const char *directory, const char *cell, char *why, size_t why_size)
 {
-	struct conf conf = {.replicas_n = 1, .replicas = {{.id = 1, .role = MEMBER_VOTER}}};
+	struct cell_file cell_file = {.replicas_n = 1,
+	                              .replicas = {{.id = 1, .role = MEMBER_VOTER}}};
 	char path[PATH_MAX];
 	int rc;
 
 	if (chmod(directory, 0700) < 0)
 		return fail(why, why_size, directory, "", errno);
-	if (!make_key(directory, conf.signing_public, why, why_size))
+	if (!make_key(directory, cell_file.signing_public, why, why_size))
 		return false;
-	random_fill(conf.id, sizeof conf.id);
-	snprintf(conf.name, sizeof conf.name, "%s", cell);
-	snprintf(path, sizeof path, "%s/" CONF_FILE, directory);
-	rc = conf_write(path, &conf);
-	return rc == 0 || fail(why, why_size, directory, CONF_FILE, -rc);
+	random_fill(cell_file.id, sizeof cell_file.id);
+	snprintf(cell_file.name, sizeof cell_file.name, "%s", cell);
+	snprintf(path, sizeof path, "%s/" CELL_FILE_NAME, directory);
+	rc = cell_file_write(path, &cell_file);
+	return rc == 0 || fail(why, why_size, directory, CELL_FILE_NAME, -rc);
 }
 
 /* Two first starts at once: the second one finds the lock, or what the first one made. */
@@ -138,18 +139,19 @@ make_directory(const char *directory)
 }
 
 bool
-standalone_prepare(const char *directory, const char *cell, struct conf *conf, char *why,
+standalone_prepare(const char *directory, const char *cell, struct cell_file *cell_file, char *why,
                    size_t why_size)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	int rc;
 
-	if (!conf_cell_name_valid(cell)) {
+	if (!cell_file_cell_name_valid(cell)) {
 		snprintf(why, why_size, "%s: not a cell's name", cell);
 		return false;
 	}
-	if (snprintf(path, sizeof path, "%s/" CONF_FILE ".......", directory) >= (int)sizeof path)
+	if (snprintf(path, sizeof path, "%s/" CELL_FILE_NAME ".......", directory) >=
+	    (int)sizeof path)
 		return fail(why, why_size, "data directory", "", ENAMETOOLONG);
 	rc = make_directory(directory);
 	if (rc == 0 && stat(directory, &st) < 0)
@@ -160,6 +162,6 @@ standalone_prepare(const char *directory, const char *cell, struct conf *conf, c
 		return fail(why, why_size, directory, "", -rc);
 	if (!is_made(directory) && !make(directory, cell, why, why_size))
 		return false;
-	snprintf(path, sizeof path, "%s/" CONF_FILE, directory);
-	return conf_read(path, conf, why, why_size);
+	snprintf(path, sizeof path, "%s/" CELL_FILE_NAME, directory);
+	return cell_file_read(path, cell_file, why, why_size);
 }

@@ -3,14 +3,14 @@
 #ifndef LSFS_IO_STANDALONE_H
 #define LSFS_IO_STANDALONE_H
 
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 #include "cell/io/host.h"
 
 /* Makes `directory` (mode 0700) a data directory if it is new or empty: cell.conf with a fresh
  * signing key and the one replica 1, signing.key. Does nothing if it is one already; refuses a
  * directory with other things in it. On success the cell file is in *conf. False with one line in
  * `why`. */
-bool standalone_prepare(const char *directory, const char *cell, struct conf *conf, char *why,
-                        size_t why_size);
+bool standalone_prepare(const char *directory, const char *cell, struct cell_file *cell_file,
+                        char *why, size_t why_size);
 
 #endif

@@ -20,7 +20,7 @@
 #include "cell/base/rng.h"
 #include "cell/client/client.h"
 #include "cell/sys/clock.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/io/link.h"
 #include "cell/wire/codec.h"
 
@@ -286,15 +286,15 @@ on_terminate(uv_signal_t *handle, int number)
 /* ---- the beginning ---- */
 
 static void
-begin_client(struct load *l, const struct conf *conf)
+begin_client(struct load *l, const struct cell_file *cell_file)
 {
 	struct client_config config = {.host = "writers", .grace = span_s(60)};
 
 	random_fill(&config.seed, sizeof config.seed);
 	random_fill(config.nonce, sizeof config.nonce);
-	for (int i = 0; i < conf->replicas_n; i++)
-		config.replicas[i] = conf->replicas[i].id;
-	config.replicas_n = conf->replicas_n;
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		config.replicas[i] = cell_file->replicas[i].id;
+	config.replicas_n = cell_file->replicas_n;
 	l->rng = rng_seeded(config.seed);
 	for (size_t i = 0; i < LIMIT_CONTENTS; i++)
 		l->contents[i] = (uint8_t)rng_next(&l->rng);
@@ -302,15 +302,15 @@ begin_client(struct load *l, const struct conf *conf)
 }
 
 static void
-begin_link(struct load *l, const struct conf *conf, const char *key_path)
+begin_link(struct load *l, const struct cell_file *cell_file, const char *key_path)
 {
 	char name[LIMIT_PRINCIPAL + 1], why[512];
 	struct noise_pair key;
 	int error = 0;
 
-	if (!keyfile_read_principal(key_path, name, &key, why, sizeof why))
+	if (!key_file_read_principal(key_path, name, &key, why, sizeof why))
 		die(key_path, why);
-	l->link = link_to_cell(&l->loop, conf, &key, &error);
+	l->link = link_to_cell(&l->loop, cell_file, &key, &error);
 	if (l->link == NULL)
 		die("no link", strerror(-error));
 	link_start(l->link, &(struct link_callbacks){
@@ -348,7 +348,7 @@ int
 main(int argc, char **argv)
 {
 	static struct load l;
-	struct conf conf;
+	struct cell_file cell_file;
 	char why[512];
 
 	if (argc != 6 && (argc != 7 || strcmp(argv[6], "list") != 0)) {
@@ -357,13 +357,13 @@ main(int argc, char **argv)
 	}
 	scan(&l, argv);
 	l.list = argc == 7;
-	if (!conf_read(argv[1], &conf, why, sizeof why))
+	if (!cell_file_read(argv[1], &cell_file, why, sizeof why))
 		die(argv[1], why);
 	must(uv_loop_init(&l.loop) == 0);
 	l.begun = clock_now();
-	begin_client(&l, &conf);
+	begin_client(&l, &cell_file);
 	begin_handles(&l);
-	begin_link(&l, &conf, argv[2]);
+	begin_link(&l, &cell_file, argv[2]);
 	go_on(&l);
 	arm(&l);
 	return uv_run(&l.loop, UV_RUN_DEFAULT);

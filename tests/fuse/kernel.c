@@ -174,10 +174,10 @@ start_host(struct kernel *k)
 {
 	struct host_config config = {
 	    .directory = k->directory, .failed = on_host_failed, .user = k};
-	struct conf conf;
+	struct cell_file cell_file;
 	char why[512] = "";
 
-	if (!standalone_prepare(k->directory, "test", &conf, why, sizeof why) ||
+	if (!standalone_prepare(k->directory, "test", &cell_file, why, sizeof why) ||
 	    !(k->host = host_open(&config, why, sizeof why)) ||
 	    !host_start(k->host, &k->loop, why, sizeof why)) {
 		fprintf(stderr, "%s\n", why);

@@ -399,10 +399,10 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	};
 
 	must(!m->up);
-	m->conf = *members_last(s);
-	for (int i = 0; i < m->conf.n; i++)
-		if (m->conf.list[i].role != MEMBER_REMOVED)
-			config.replicas[config.replicas_n++] = m->conf.list[i].id;
+	m->cell_file = *members_last(s);
+	for (int i = 0; i < m->cell_file.n; i++)
+		if (m->cell_file.list[i].role != MEMBER_REMOVED)
+			config.replicas[config.replicas_n++] = m->cell_file.list[i].id;
 	for (int i = 0; i < LIMIT_NONCE; i++)
 		config.nonce[i] = (uint8_t)rng_next(&s->rng);
 	memcpy(config.earlier_nonce, m->nonce, LIMIT_NONCE);
@@ -448,8 +448,8 @@ machine_check_conf(struct sim *s, struct machine *m)
 		return;
 	for (int i = 0; i < told->n; i++)
 		any = any || is_member(s, told->list[i].id);
-	for (int i = 0; i < m->conf.n && told->n == 0; i++)
-		any = any || is_member(s, m->conf.list[i].id);
+	for (int i = 0; i < m->cell_file.n && told->n == 0; i++)
+		any = any || is_member(s, m->cell_file.list[i].id);
 	if (any)
 		return;
 	sim_trace(s, "client %d knows no replica that is left, and is started anew", m->id + 1);

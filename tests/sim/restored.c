@@ -358,7 +358,7 @@ static uint8_t
 known_to(const struct machine *m)
 {
 	const struct client_members *told = client_members(m->client);
-	const struct seat *seat = m->conf.list;
+	const struct seat *seat = m->cell_file.list;
 
 	while (seat->role == MEMBER_REMOVED)
 		seat++;

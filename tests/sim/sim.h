@@ -839,8 +839,8 @@ struct machine {
 	struct local_clock clock;
 	struct client *client;
 	struct client_update update;
-	uint64_t conn, aside; /* its connections; 0: none */
-	struct seats conf;    /* the members in its configuration */
+	uint64_t conn, aside;   /* its connections; 0: none */
+	struct seats cell_file; /* the members in its configuration */
 	int64_t paused_until, timer_at;
 	uint64_t timers;
 	enum client_state state;

@@ -42,33 +42,33 @@ on_stopped(void *user)
 static uint64_t
 follow(int error)
 {
-	struct conf conf = {.name = "a", .has_admin = true, .replicas_n = 1};
-	struct conf_replica list[2] = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
+	struct cell_file cell_file = {.name = "a", .has_admin = true, .replicas_n = 1};
+	struct cell_file_replica list[2] = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
 	                               {.id = 2, .role = MEMBER_LEARNER, .address = "b:1"}};
-	struct cellfile_config config = {.directory = directory, .conf = &conf, .self = 1,
+	struct cellfile_config config = {.directory = directory, .cell_file = &cell_file, .self = 1,
 	                                 .failed = on_failed};
-	struct cellfile *c;
+	struct cell_file_writer *c;
 	uv_loop_t loop;
 	char why[200];
 
 	memset(list[1].public_key, 7, sizeof list[1].public_key);
-	conf.replicas[0] = list[0];
+	cell_file.replicas[0] = list[0];
 	broken = 0;
 	unlink(path);
-	assert_int_equal(conf_write(path, &conf), 0);
+	assert_int_equal(cell_file_write(path, &cell_file), 0);
 	assert_int_equal(uv_loop_init(&loop), 0);
-	c = cellfile_new(&loop, &config);
+	c = cell_file_writer_new(&loop, &config);
 	broken = error;
 	told[0] = '\0';
 	stopped = false;
-	cellfile_follow(c, 9, list, 2);
-	cellfile_stop(c, on_stopped, NULL);
+	cell_file_writer_follow(c, 9, list, 2);
+	cell_file_writer_stop(c, on_stopped, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	broken = 0;
 	assert_true(stopped);
 	assert_int_equal(uv_loop_close(&loop), 0);
-	assert_true(conf_read(path, &conf, why, sizeof why));
-	return conf.version;
+	assert_true(cell_file_read(path, &cell_file, why, sizeof why));
+	return cell_file.version;
 }
 
 static void

@@ -43,7 +43,7 @@ struct replica {
 	struct net *net;
 	pthread_t thread, asker;
 	struct noise_pair pair;
-	struct conf conf;
+	struct cell_file cell_file;
 	enum step script[STEPS_MAX];
 	int steps, at;
 	int asked, anew; /* questions; for a new copy */
@@ -205,10 +205,10 @@ start_replica(struct replica *r, const enum step *script, int steps)
 	r->stop.data = r;
 	must(net_new(&r->net, &r->loop, &config) == 0);
 	must(net_listen(r->net, "127.0.0.1:0", why, sizeof why));
-	r->conf.replicas_n = 1;
-	snprintf(r->conf.replicas[0].address, sizeof r->conf.replicas[0].address, "127.0.0.1:%d",
-	         net_port(r->net));
-	memcpy(r->conf.replicas[0].public_key, r->pair.public, NOISE_KEY);
+	r->cell_file.replicas_n = 1;
+	snprintf(r->cell_file.replicas[0].address, sizeof r->cell_file.replicas[0].address,
+	         "127.0.0.1:%d", net_port(r->net));
+	memcpy(r->cell_file.replicas[0].public_key, r->pair.public, NOISE_KEY);
 	r->asker = pthread_self();
 	must(pthread_create(&r->thread, NULL, run_replica, r) == 0);
 }
@@ -234,9 +234,9 @@ fetch_by(const enum step *script, int steps)
 
 	start_replica(&replica, script, steps);
 	asker = pair_of(2);
-	fetch = (struct fetch){.conf = &replica.conf,
+	fetch = (struct fetch){.cell_file = &replica.cell_file,
 	                       .key = &asker,
-	                       .replica = &replica.conf.replicas[0],
+	                       .replica = &replica.cell_file.replicas[0],
 	                       .wanted = APPLIED,
 	                       .fd = memfd_create("copy", MFD_CLOEXEC)};
 	assert_true(fetch.fd >= 0);
@@ -340,9 +340,9 @@ test_nobody_there(void **state)
 	(void)state;
 	start_replica(&replica, (const enum step[]){PART}, 1);
 	stop_replica(&replica);
-	fetch = (struct fetch){.conf = &replica.conf,
+	fetch = (struct fetch){.cell_file = &replica.cell_file,
 	                       .key = &asker,
-	                       .replica = &replica.conf.replicas[0],
+	                       .replica = &replica.cell_file.replicas[0],
 	                       .fd = -1};
 	assert_int_equal(fetch_copy(&fetch), FETCH_FAILED);
 	assert_true(fetch.why[0] != '\0');
@@ -356,9 +356,9 @@ test_no_room_here(void **state)
 
 	(void)state;
 	start_replica(&replica, (const enum step[]){PART}, 1);
-	fetch = (struct fetch){.conf = &replica.conf,
+	fetch = (struct fetch){.cell_file = &replica.cell_file,
 	                       .key = &asker,
-	                       .replica = &replica.conf.replicas[0],
+	                       .replica = &replica.cell_file.replicas[0],
 	                       .fd = full};
 	assert_int_equal(fetch_copy(&fetch), FETCH_HOPELESS);
 	stop_replica(&replica);

@@ -38,7 +38,7 @@ struct visitor {
 
 struct play {
 	uv_loop_t loop;
-	struct conf conf;
+	struct cell_file cell_file;
 	struct noise_pair pairs[REPLICAS], admin;
 	struct side sides[REPLICAS];
 	struct visitor visitor;
@@ -105,8 +105,8 @@ start_side(struct play *p, int i)
 	char why[256] = "";
 
 	memset(s, 0, sizeof *s);
-	s->identity.conf = p->conf;
-	s->identity.replica = p->conf.replicas[i].id;
+	s->identity.cell_file = p->cell_file;
+	s->identity.replica = p->cell_file.replicas[i].id;
 	s->identity.pair = p->pairs[i];
 	s->gateway = gateway_new(&p->loop, &s->identity, &callbacks, why, sizeof why);
 	if (s->gateway == NULL || !gateway_start(s->gateway, why, sizeof why))
@@ -127,13 +127,13 @@ start(struct play *p)
 {
 	memset(p, 0, sizeof *p);
 	assert_int_equal(uv_loop_init(&p->loop), 0);
-	memset(p->conf.signing_public, 5, sizeof p->conf.signing_public);
+	memset(p->cell_file.signing_public, 5, sizeof p->cell_file.signing_public);
 	p->admin = pair_of(1);
-	p->conf.has_admin = true;
-	memcpy(p->conf.admin_public, p->admin.public, NOISE_KEY);
-	p->conf.replicas_n = REPLICAS - 1;
+	p->cell_file.has_admin = true;
+	memcpy(p->cell_file.admin_public, p->admin.public, NOISE_KEY);
+	p->cell_file.replicas_n = REPLICAS - 1;
 	for (int i = 0; i < REPLICAS; i++) {
-		struct conf_replica *r = &p->conf.replicas[i];
+		struct cell_file_replica *r = &p->cell_file.replicas[i];
 
 		p->pairs[i] = pair_of((uint8_t)(10 + i));
 		r->id = (uint8_t)(3 + i);
@@ -149,7 +149,7 @@ start(struct play *p)
 static void
 set_members(struct play *p, int i)
 {
-	gateway_set_members(p->sides[i].gateway, 1, p->conf.replicas, p->conf.replicas_n);
+	gateway_set_members(p->sides[i].gateway, 1, p->cell_file.replicas, p->cell_file.replicas_n);
 }
 
 static void
@@ -170,9 +170,9 @@ hear(struct play *p, int from, int to)
 {
 	int before = p->sides[to].peer_n;
 
-	UNTIL(p, (gateway_send_peer(p->sides[from].gateway, p->conf.replicas[to].id, frame),
+	UNTIL(p, (gateway_send_peer(p->sides[from].gateway, p->cell_file.replicas[to].id, frame),
 	          p->sides[to].peer_n > before));
-	assert_int_equal(p->sides[to].from, p->conf.replicas[from].id);
+	assert_int_equal(p->sides[to].from, p->cell_file.replicas[from].id);
 }
 
 /* ---- the visitor ---- */
@@ -217,11 +217,11 @@ visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
 	struct net_config config = {.own = pair};
 
 	memset(v, 0, sizeof *v);
-	memcpy(config.cell_id, p->conf.id, sizeof config.cell_id);
+	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
 	config.callbacks =
 	    (struct net_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
 	assert_int_equal(net_new(&v->net, &p->loop, &config), 0);
-	v->first = net_connect(v->net, p->conf.replicas[0].address, role, p->pairs[0].public);
+	v->first = net_connect(v->net, p->cell_file.replicas[0].address, role, p->pairs[0].public);
 	UNTIL(p, v->opened_n + v->closed_n > 0);
 }
 
@@ -232,7 +232,7 @@ visit_again(struct play *p)
 	struct visitor *v = &p->visitor;
 	int before = v->opened_n;
 
-	net_connect(v->net, p->conf.replicas[0].address, CHANNEL_CLIENT, p->pairs[0].public);
+	net_connect(v->net, p->cell_file.replicas[0].address, CHANNEL_CLIENT, p->pairs[0].public);
 	UNTIL(p, v->opened_n > before);
 }
 
@@ -257,7 +257,7 @@ test_replicas_find_each_other(void **unused)
 	hear(&p, 1, 0);
 	for (int round = 0; round < 3; round++) {
 		stop_side(&p, 1);
-		gateway_send_peer(p.sides[0].gateway, p.conf.replicas[1].id, frame);
+		gateway_send_peer(p.sides[0].gateway, p.cell_file.replicas[1].id, frame);
 		start_side(&p, 1);
 		hear(&p, 1, 0);
 		hear(&p, 0, 1);
@@ -389,12 +389,12 @@ test_replica_is_added(void **unused)
 	(void)unused;
 	start(&p);
 	hear(&p, 0, 1);
-	p.conf.replicas_n = REPLICAS;
+	p.cell_file.replicas_n = REPLICAS;
 	start_side(&p, 2);
 	set_members(&p, 0);
 	hear(&p, 0, 2);
 	hear(&p, 2, 0);
-	gateway_send_peer(p.sides[1].gateway, p.conf.replicas[2].id, frame); /* who is that? */
+	gateway_send_peer(p.sides[1].gateway, p.cell_file.replicas[2].id, frame); /* who is that? */
 	set_members(&p, 1);
 	hear(&p, 1, 2);
 	hear(&p, 2, 1);
@@ -413,21 +413,21 @@ test_replica_is_removed(void **unused)
 	start(&p);
 	hear(&p, 0, 1);
 	hear(&p, 1, 0);
-	p.conf.replicas[1].role = MEMBER_REMOVED;
+	p.cell_file.replicas[1].role = MEMBER_REMOVED;
 	set_members(&p, 0);
 	hear(&p, 1, 0);
 	hear(&p, 0, 1);
 	stop_side(&p, 1);
 	start_side(&p, 1); /* as if it had not heard: a member, in its own opinion */
-	p.conf.replicas[1].role = MEMBER_VOTER;
+	p.cell_file.replicas[1].role = MEMBER_VOTER;
 	set_members(&p, 1);
 	hear(&p, 1, 0);
 	hear(&p, 0, 1);
 
-	p.conf.replicas_n = 1;
+	p.cell_file.replicas_n = 1;
 	set_members(&p, 0);
 	before = p.sides[0].peer_n;
-	gateway_send_peer(p.sides[0].gateway, p.conf.replicas[1].id, frame);
+	gateway_send_peer(p.sides[0].gateway, p.cell_file.replicas[1].id, frame);
 	visit(&p, &p.pairs[1], CHANNEL_REPLICA);
 	net_send(p.visitor.net, p.visitor.conn, frame);
 	UNTIL(&p, p.visitor.closed_n == 1);
@@ -444,8 +444,8 @@ test_replica_moves(void **unused)
 	start(&p);
 	hear(&p, 0, 1);
 	stop_side(&p, 1);
-	snprintf(p.conf.replicas[1].address, sizeof p.conf.replicas[1].address, "127.0.0.1:%d",
-	         free_port());
+	snprintf(p.cell_file.replicas[1].address, sizeof p.cell_file.replicas[1].address,
+	         "127.0.0.1:%d", free_port());
 	start_side(&p, 1);
 	hear(&p, 1, 0);
 	set_members(&p, 0);
@@ -453,7 +453,7 @@ test_replica_moves(void **unused)
 	/* The same list again disturbs nobody. */
 	for (int i = 0; i < 3; i++) {
 		set_members(&p, 0);
-		gateway_send_peer(p.sides[0].gateway, p.conf.replicas[1].id, other);
+		gateway_send_peer(p.sides[0].gateway, p.cell_file.replicas[1].id, other);
 	}
 	UNTIL(&p, p.sides[1].other_n == 3);
 	end(&p);

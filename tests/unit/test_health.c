@@ -2,7 +2,7 @@
 #include "ctl/health.h"
 #include "tests/unit/unit.h"
 
-static struct conf conf = {
+static struct cell_file cell_file = {
 	.replicas = {
 		{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
 		{.id = 2, .role = MEMBER_VOTER, .address = "b:1"},
@@ -22,7 +22,7 @@ saying(uint8_t self, enum replica_role role, uint8_t master)
 static void
 expect_first_problem(const struct answer answers[LIMIT_REPLICAS], const char *text)
 {
-	json_t *all = health_json(&conf, answers);
+	json_t *all = health_json(&cell_file, answers);
 	json_t *problem = json_array_get(json_object_get(all, "problems"), 0);
 
 	if (text == NULL)

@@ -17,7 +17,7 @@
 #include "cell/client/client.h"
 #include "cell/sys/clock.h"
 #include "cell/io/join.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "cell/io/standalone.h"
 #include "cell/tree/tree.h"
@@ -118,11 +118,11 @@ start(struct driver *d)
 {
 	struct client_config config = {.host = "here", .grace = span_s(45), .drift_permille = 10};
 	struct host_config host = {.directory = directory};
-	struct conf conf;
+	struct cell_file cell_file;
 
 	memset(d, 0, sizeof *d);
 	assert_int_equal(uv_loop_init(&d->loop), 0);
-	if (!standalone_prepare(directory, "local", &conf, why, sizeof why))
+	if (!standalone_prepare(directory, "local", &cell_file, why, sizeof why))
 		fail_msg("%s", why);
 	d->host = host_open(&host, why, sizeof why);
 	if (d->host == NULL)
@@ -223,10 +223,10 @@ test_stopped_unused(void **state)
 {
 	struct driver d = {0};
 	struct host_config config = {.directory = directory};
-	struct conf conf;
+	struct cell_file cell_file;
 
 	(void)state;
-	assert_true(standalone_prepare(directory, "local", &conf, why, sizeof why));
+	assert_true(standalone_prepare(directory, "local", &cell_file, why, sizeof why));
 	d.host = host_open(&config, why, sizeof why);
 	assert_non_null(d.host);
 	host_stop(d.host, on_stopped, &d); /* never started */
@@ -284,10 +284,10 @@ remove_directory(void)
 static bool
 prepare(const char *cell)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	why[0] = '\0';
-	return standalone_prepare(directory, cell, &conf, why, sizeof why);
+	return standalone_prepare(directory, cell, &cell_file, why, sizeof why);
 }
 
 static void
@@ -304,7 +304,7 @@ assert_refused(const char *reason)
 static void
 test_made(void **state)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 	struct stat st;
 	char path[128];
 
@@ -319,8 +319,8 @@ test_made(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	put_file("note", "files may be added later");
-	assert_true(standalone_prepare(directory, "second", &conf, why, sizeof why));
-	assert_string_equal(conf.name, "first"); /* it is one already: nothing happens to it */
+	assert_true(standalone_prepare(directory, "second", &cell_file, why, sizeof why));
+	assert_string_equal(cell_file.name, "first"); /* it is one already: nothing happens to it */
 }
 
 static void
@@ -375,7 +375,7 @@ test_first_start_broken_off(void **state)
 static void
 test_key_before_the_cell_file(void **state)
 {
-	struct conf before, after;
+	struct cell_file before, after;
 	char path[128];
 	struct driver d;
 
@@ -415,7 +415,7 @@ test_damaged(void **state)
 static void
 test_joins(void **state)
 {
-	struct conf conf = {.name = "dc1", .has_admin = true, .replicas_n = 2};
+	struct cell_file cell_file = {.name = "dc1", .has_admin = true, .replicas_n = 2};
 	struct noise_pair pair;
 	char path[128];
 
@@ -423,22 +423,22 @@ test_joins(void **state)
 	remove_directory();
 	assert_int_equal(mkdir(directory, 0700), 0);
 	path_of(path, "replica.key");
-	assert_int_equal(keyfile_create_channel(path, NULL, &pair), 0);
-	conf.replicas[0] = (struct conf_replica){
+	assert_int_equal(key_file_create_channel(path, NULL, &pair), 0);
+	cell_file.replicas[0] = (struct cell_file_replica){
 		.id = 3, .role = MEMBER_VOTER, .address = "127.0.0.1:7003",
 	};
-	conf.replicas[1] = (struct conf_replica){
+	cell_file.replicas[1] = (struct cell_file_replica){
 		.id = 9, .role = MEMBER_LEARNER, .address = "127.0.0.1:7009",
 	};
-	memcpy(conf.replicas[1].public_key, pair.public, NOISE_KEY);
+	memcpy(cell_file.replicas[1].public_key, pair.public, NOISE_KEY);
 	path_of(path, "cell.conf");
-	assert_int_equal(conf_write(path, &conf), 0);
+	assert_int_equal(cell_file_write(path, &cell_file), 0);
 	assert_true(join_needed(directory));
 	assert_refused("signing.key: missing"); /* until it was given */
 
 	unlink(path);
-	conf.replicas[1].role = MEMBER_VOTER;
-	assert_int_equal(conf_write(path, &conf), 0);
+	cell_file.replicas[1].role = MEMBER_VOTER;
+	assert_int_equal(cell_file_write(path, &cell_file), 0);
 	assert_false(join_needed(directory));
 	assert_refused("signing.key: No such file");
 }

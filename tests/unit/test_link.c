@@ -36,7 +36,7 @@ struct play {
 	bool stopped;
 
 	struct server servers[REPLICAS];
-	struct conf conf;
+	struct cell_file cell_file;
 	struct noise_pair key;
 
 	struct host *host;
@@ -115,14 +115,14 @@ static void
 start_host(struct play *p)
 {
 	struct host_config config = {.directory = p->directory};
-	struct conf conf;
+	struct cell_file cell_file;
 	char why[512];
 
 	memset(p, 0, sizeof *p);
 	strcpy(p->directory, "/tmp/test_link.XXXXXX");
 	assert_non_null(mkdtemp(p->directory));
 	assert_int_equal(uv_loop_init(&p->loop), 0);
-	if (!standalone_prepare(p->directory, "local", &conf, why, sizeof why) ||
+	if (!standalone_prepare(p->directory, "local", &cell_file, why, sizeof why) ||
 	    !(p->host = host_open(&config, why, sizeof why)) ||
 	    !host_start(p->host, &p->loop, why, sizeof why))
 		fail_msg("%s", why);
@@ -247,13 +247,13 @@ static void
 start_server(struct play *p, int i)
 {
 	struct server *s = &p->servers[i];
-	struct conf_replica *replica = &p->conf.replicas[i];
+	struct cell_file_replica *replica = &p->cell_file.replicas[i];
 	struct net_config config = {.own = &s->pair};
 	char why[256];
 
 	s->pair = pair_of((uint8_t)(10 + i));
 	s->welcome = true;
-	memcpy(config.cell_id, p->conf.id, sizeof config.cell_id);
+	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
 	config.callbacks =
 	    (struct net_callbacks){server_opened, server_frame, server_closed, s};
 	assert_int_equal(net_new(&s->net, &p->loop, &config), 0);
@@ -272,14 +272,14 @@ start_cell_of(struct play *p, int id)
 
 	memset(p, 0, sizeof *p);
 	assert_int_equal(uv_loop_init(&p->loop), 0);
-	memset(p->conf.signing_public, 5, sizeof p->conf.signing_public);
-	memset(p->conf.id, CELL, sizeof p->conf.id);
-	p->conf.replicas_n = REPLICAS;
+	memset(p->cell_file.signing_public, 5, sizeof p->cell_file.signing_public);
+	memset(p->cell_file.id, CELL, sizeof p->cell_file.id);
+	p->cell_file.replicas_n = REPLICAS;
 	for (int i = 0; i < REPLICAS; i++)
 		start_server(p, i);
 	p->key = pair_of(1);
-	memset(p->conf.id, id, sizeof p->conf.id);
-	p->link = link_to_cell(&p->loop, &p->conf, &p->key, &error);
+	memset(p->cell_file.id, id, sizeof p->cell_file.id);
+	p->link = link_to_cell(&p->loop, &p->cell_file, &p->key, &error);
 	assert_non_null(p->link);
 	link_begin(p);
 }
@@ -383,8 +383,8 @@ test_members_change(void **unused)
 	start_cell(&p);
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.connected_n == 1);
-	strcpy(members.list[0].address, p.conf.replicas[1].address);
-	memcpy(members.list[0].key, p.conf.replicas[1].public_key, NOISE_KEY);
+	strcpy(members.list[0].address, p.cell_file.replicas[1].address);
+	memcpy(members.list[0].key, p.cell_file.replicas[1].public_key, NOISE_KEY);
 	CALL(&p, link_set_members(p.link, &members));
 	members.list[0].address[0] = '\0';
 	CALL(&p, link_listen(p.link, 77));

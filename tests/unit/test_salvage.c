@@ -137,13 +137,13 @@ setup(void **state)
 {
 	static struct bench bench;
 	struct bench *b = &bench;
-	struct conf conf;
+	struct cell_file cell_file;
 	char why[512];
 
 	*b = (struct bench){.directory = "/tmp/test_salvage.XXXXXX",
 	                    .work = "/tmp/test_salvage.XXXXXX"};
 	must(mkdtemp(b->directory) != NULL && mkdtemp(b->work) != NULL);
-	must(standalone_prepare(b->directory, "local", &conf, why, sizeof why));
+	must(standalone_prepare(b->directory, "local", &cell_file, why, sizeof why));
 	make_entries(b);
 	*state = b;
 	return 0;

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 
 #define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define ID "AAAAAAAAAAAAAAAAAAAAAA"
 
-static char directory[] = "/tmp/test_conf.XXXXXX";
+static char directory[] = "/tmp/test_cell_file.XXXXXX";
 static char path[64];
 static char why[512];
 
@@ -34,11 +34,11 @@ put_file(const char *text)
 static void
 assert_refused(const char *text, const char *reason)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	put_file(text);
 	why[0] = '\0';
-	assert_false(conf_read(path, &conf, why, sizeof why));
+	assert_false(cell_file_read(path, &cell_file, why, sizeof why));
 	if (strncmp(why, path, strlen(path)) != 0 || strstr(why, reason) == NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
 }
@@ -46,53 +46,54 @@ assert_refused(const char *text, const char *reason)
 static void
 test_round_trip(void **state)
 {
-	struct conf conf = {.name = "dc1.test_a-b", .replicas_n = 3, .listen = "[::]:7"}, back;
+	struct cell_file cell_file = {.name = "dc1.test_a-b", .replicas_n = 3, .listen = "[::]:7"},
+	                 back;
 
 	(void)state;
 	unlink(path);
 	for (int i = 0; i < 32; i++) {
-		conf.signing_public[i] = (uint8_t)(255 - i);
-		conf.admin_public[i] = (uint8_t)(i * 3);
+		cell_file.signing_public[i] = (uint8_t)(255 - i);
+		cell_file.admin_public[i] = (uint8_t)(i * 3);
 	}
-	conf.has_admin = true;
+	cell_file.has_admin = true;
 	for (int i = 0; i < 3; i++) {
-		conf.replicas[i].id = (uint8_t)(i * 100 + 1);
-		conf.replicas[i].role = i == 1 ? MEMBER_LEARNER : MEMBER_VOTER;
-		memset(conf.replicas[i].public_key, 'k' + i, 32);
-		snprintf(conf.replicas[i].address, sizeof conf.replicas[i].address,
+		cell_file.replicas[i].id = (uint8_t)(i * 100 + 1);
+		cell_file.replicas[i].role = i == 1 ? MEMBER_LEARNER : MEMBER_VOTER;
+		memset(cell_file.replicas[i].public_key, 'k' + i, 32);
+		snprintf(cell_file.replicas[i].address, sizeof cell_file.replicas[i].address,
 		         "%0*d.example:%d", i * 80, i, 7000 + i);
 	}
-	assert_int_equal(conf_write(path, &conf), 0);
-	if (!conf_read(path, &back, why, sizeof why))
+	assert_int_equal(cell_file_write(path, &cell_file), 0);
+	if (!cell_file_read(path, &back, why, sizeof why))
 		fail_msg("%s", why);
-	assert_memory_equal(&conf, &back, sizeof conf);
-	assert_false(conf_is_standalone(&back));
-	assert_int_equal(conf_write(path, &conf), -EEXIST);
-	conf.version = 1234567890123456789;
-	conf.replicas_n = 2;
-	memset(&conf.replicas[2], 0, sizeof conf.replicas[2]);
-	assert_int_equal(conf_replace(path, &conf), 0);
-	assert_true(conf_read(path, &back, why, sizeof why));
-	assert_memory_equal(&conf, &back, sizeof conf);
+	assert_memory_equal(&cell_file, &back, sizeof cell_file);
+	assert_false(cell_file_is_standalone(&back));
+	assert_int_equal(cell_file_write(path, &cell_file), -EEXIST);
+	cell_file.version = 1234567890123456789;
+	cell_file.replicas_n = 2;
+	memset(&cell_file.replicas[2], 0, sizeof cell_file.replicas[2]);
+	assert_int_equal(cell_file_replace(path, &cell_file), 0);
+	assert_true(cell_file_read(path, &back, why, sizeof why));
+	assert_memory_equal(&cell_file, &back, sizeof cell_file);
 	unlink(path);
-	assert_int_equal(conf_replace(path, &conf), 0); /* also of nothing */
+	assert_int_equal(cell_file_replace(path, &cell_file), 0); /* also of nothing */
 }
 
 static void
 test_in_one_process(void **state)
 {
-	struct conf conf = {
+	struct cell_file cell_file = {
 		.name = "local", .replicas_n = 1, .replicas = {{.id = 1, .role = MEMBER_VOTER}},
 	};
-	struct conf back;
+	struct cell_file back;
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(conf_write(path, &conf), 0);
-	if (!conf_read(path, &back, why, sizeof why))
+	assert_int_equal(cell_file_write(path, &cell_file), 0);
+	if (!cell_file_read(path, &back, why, sizeof why))
 		fail_msg("%s", why);
-	assert_memory_equal(&conf, &back, sizeof conf);
-	assert_true(conf_is_standalone(&back));
+	assert_memory_equal(&cell_file, &back, sizeof cell_file);
+	assert_true(cell_file_is_standalone(&back));
 }
 
 static void
@@ -101,66 +102,66 @@ test_located(void **state)
 	char found[128];
 
 	(void)state;
-	assert_true(conf_locate("no-such-cell", found, sizeof found));
+	assert_true(cell_file_locate("no-such-cell", found, sizeof found));
 	assert_string_equal(found, "/etc/lsfs/no-such-cell.conf");
-	assert_false(conf_locate("dir/cell.conf", found, sizeof found));
+	assert_false(cell_file_locate("dir/cell.conf", found, sizeof found));
 	assert_string_equal(found, "dir/cell.conf");
 	assert_int_equal(chdir(directory), 0);
 	put_file("");
-	assert_false(conf_locate("c", found, sizeof found));
+	assert_false(cell_file_locate("c", found, sizeof found));
 	assert_string_equal(found, "c");
 	assert_int_equal(mkdir("d", 0700), 0);
-	assert_true(conf_locate("d", found, sizeof found)); /* a name, whatever stands here */
+	assert_true(cell_file_locate("d", found, sizeof found)); /* a name, whatever stands here */
 	assert_int_equal(rmdir("d"), 0);
 }
 
 static void
 test_addresses(void **state)
 {
-	char longest[CONF_HOST_MAX + 8];
+	char longest[CELL_FILE_HOST_MAX + 8];
 
 	(void)state;
-	assert_true(conf_address_valid("a:1"));
-	assert_true(conf_address_valid("127.0.0.1:65535"));
-	assert_true(conf_address_valid("host-1.a_b.example:7000"));
-	assert_true(conf_address_valid("[::1]:7000"));
-	assert_true(conf_address_valid("[fe80::1:2]:7000"));
-	assert_false(conf_address_valid(""));
-	assert_false(conf_address_valid("a"));
-	assert_false(conf_address_valid("a:"));
-	assert_false(conf_address_valid(":7000"));
-	assert_false(conf_address_valid("a:0"));
-	assert_false(conf_address_valid("a:65536"));
-	assert_false(conf_address_valid("a:+7"));
-	assert_false(conf_address_valid("a:7x"));
-	assert_false(conf_address_valid("a b:7"));
-	assert_false(conf_address_valid("::1:7000"));
-	assert_false(conf_address_valid("[::1]"));
-	assert_false(conf_address_valid("[]:7000"));
-	assert_false(conf_address_valid("[::1:7000"));
-	assert_false(conf_address_valid("[::1]7000"));
-	memset(longest, 'a', CONF_HOST_MAX);
-	strcpy(longest + CONF_HOST_MAX, ":7000");
-	assert_true(conf_address_valid(longest));
-	memset(longest, 'a', CONF_HOST_MAX + 1);
-	strcpy(longest + CONF_HOST_MAX + 1, ":7000");
-	assert_false(conf_address_valid(longest));
+	assert_true(cell_file_address_valid("a:1"));
+	assert_true(cell_file_address_valid("127.0.0.1:65535"));
+	assert_true(cell_file_address_valid("host-1.a_b.example:7000"));
+	assert_true(cell_file_address_valid("[::1]:7000"));
+	assert_true(cell_file_address_valid("[fe80::1:2]:7000"));
+	assert_false(cell_file_address_valid(""));
+	assert_false(cell_file_address_valid("a"));
+	assert_false(cell_file_address_valid("a:"));
+	assert_false(cell_file_address_valid(":7000"));
+	assert_false(cell_file_address_valid("a:0"));
+	assert_false(cell_file_address_valid("a:65536"));
+	assert_false(cell_file_address_valid("a:+7"));
+	assert_false(cell_file_address_valid("a:7x"));
+	assert_false(cell_file_address_valid("a b:7"));
+	assert_false(cell_file_address_valid("::1:7000"));
+	assert_false(cell_file_address_valid("[::1]"));
+	assert_false(cell_file_address_valid("[]:7000"));
+	assert_false(cell_file_address_valid("[::1:7000"));
+	assert_false(cell_file_address_valid("[::1]7000"));
+	memset(longest, 'a', CELL_FILE_HOST_MAX);
+	strcpy(longest + CELL_FILE_HOST_MAX, ":7000");
+	assert_true(cell_file_address_valid(longest));
+	memset(longest, 'a', CELL_FILE_HOST_MAX + 1);
+	strcpy(longest + CELL_FILE_HOST_MAX + 1, ":7000");
+	assert_false(cell_file_address_valid(longest));
 }
 
 static void
 test_by_hand(void **state)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	(void)state;
 	put_file("; a comment\n\n[cell]\n  name: x  \nid = " ID "\nsigning_key=" KEY "\r\n"
 	         "# another\n[replica 7]\naddress =\n");
-	if (!conf_read(path, &conf, why, sizeof why))
+	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
-	assert_string_equal(conf.name, "x");
-	assert_int_equal(conf.replicas_n, 1);
-	assert_int_equal(conf.replicas[0].id, 7);
-	assert_string_equal(conf.replicas[0].address, "");
+	assert_string_equal(cell_file.name, "x");
+	assert_int_equal(cell_file.replicas_n, 1);
+	assert_int_equal(cell_file.replicas[0].id, 7);
+	assert_string_equal(cell_file.replicas[0].address, "");
 }
 
 #define GOOD_CELL "[cell]\nname = a\nid = " ID "\nsigning_key = " KEY "\n"
@@ -195,7 +196,7 @@ test_refused(void **state)
 	snprintf(longer, sizeof longer, "%s[replica 1]\naddress = %0400d\n", GOOD_CELL, 7);
 	assert_refused(longer, ":6: line too long");
 	unlink(path);
-	assert_false(conf_read(path, &(struct conf){0}, why, sizeof why));
+	assert_false(cell_file_read(path, &(struct cell_file){0}, why, sizeof why));
 	assert_non_null(strstr(why, "No such file"));
 }
 
@@ -208,11 +209,11 @@ test_refused(void **state)
 static void
 test_network_refused(void **state)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	(void)state;
 	put_file(NETWORK FIRST SECOND);
-	if (!conf_read(path, &conf, why, sizeof why))
+	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
 	assert_refused(GOOD_CELL FIRST SECOND, "no admin_key");
 	assert_refused(NETWORK "admin_key = " KEY "\n" FIRST, ":6: admin_key: given twice");
@@ -242,20 +243,20 @@ test_network_refused(void **state)
 static void
 test_settings(void **state)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	(void)state;
 	put_file(GOOD_CELL "[settings]\nsession_lease = 20s\nquota_bytes = 3G\nheartbeat = 150ms\n"
 	         GOOD_REPLICA);
-	if (!conf_read(path, &conf, why, sizeof why))
+	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
-	assert_int_equal(settings_value(&conf.settings, SETTING_session_lease), 20000);
-	assert_int_equal(settings_value(&conf.settings, SETTING_quota_bytes), 3ull << 30);
-	assert_int_equal(settings_value(&conf.settings, SETTING_heartbeat), 150);
-	assert_int_equal(settings_value(&conf.settings, SETTING_cache_lease), 5000);
-	assert_int_equal(conf_replace(path, &conf), 0);
-	assert_true(conf_read(path, &conf, why, sizeof why));
-	assert_int_equal(settings_value(&conf.settings, SETTING_heartbeat), 150);
+	assert_int_equal(settings_value(&cell_file.settings, SETTING_session_lease), 20000);
+	assert_int_equal(settings_value(&cell_file.settings, SETTING_quota_bytes), 3ull << 30);
+	assert_int_equal(settings_value(&cell_file.settings, SETTING_heartbeat), 150);
+	assert_int_equal(settings_value(&cell_file.settings, SETTING_cache_lease), 5000);
+	assert_int_equal(cell_file_replace(path, &cell_file), 0);
+	assert_true(cell_file_read(path, &cell_file, why, sizeof why));
+	assert_int_equal(settings_value(&cell_file.settings, SETTING_heartbeat), 150);
 	assert_refused(GOOD_CELL "[settings]\ncolour = 1\n", ":6: unknown setting: colour");
 	assert_refused(GOOD_CELL "[settings]\nheartbeat = 7\n",
 	               ":6: heartbeat: not a number of ms: 7");
@@ -275,18 +276,18 @@ test_settings(void **state)
 static void
 test_learner(void **state)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	(void)state;
 	put_file(NETWORK "[replica 9]\naddress = a:1\n" KEY_1 "role = learner\n"
 	         "[replica 4]\naddress = b:1\n" KEY_2 "role = voter\n");
-	if (!conf_read(path, &conf, why, sizeof why))
+	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
-	assert_int_equal(conf.replicas_n, 2);
-	assert_int_equal(conf.replicas[0].id, 9);
-	assert_int_equal(conf.replicas[0].role, MEMBER_LEARNER);
-	assert_int_equal(conf.replicas[1].id, 4);
-	assert_int_equal(conf.replicas[1].role, MEMBER_VOTER);
+	assert_int_equal(cell_file.replicas_n, 2);
+	assert_int_equal(cell_file.replicas[0].id, 9);
+	assert_int_equal(cell_file.replicas[0].role, MEMBER_LEARNER);
+	assert_int_equal(cell_file.replicas[1].id, 4);
+	assert_int_equal(cell_file.replicas[1].role, MEMBER_VOTER);
 }
 
 static void
@@ -295,28 +296,28 @@ test_names(void **state)
 	char name[LIMIT_CELL_NAME + 2];
 
 	(void)state;
-	assert_true(conf_cell_name_valid("local"));
-	assert_true(conf_cell_name_valid("9.a_b-C"));
-	assert_false(conf_cell_name_valid(""));
-	assert_false(conf_cell_name_valid(".a"));
-	assert_false(conf_cell_name_valid("a/b"));
-	assert_false(conf_cell_name_valid("a b"));
-	assert_false(conf_cell_name_valid("\xc3\xa4"));
+	assert_true(cell_file_cell_name_valid("local"));
+	assert_true(cell_file_cell_name_valid("9.a_b-C"));
+	assert_false(cell_file_cell_name_valid(""));
+	assert_false(cell_file_cell_name_valid(".a"));
+	assert_false(cell_file_cell_name_valid("a/b"));
+	assert_false(cell_file_cell_name_valid("a b"));
+	assert_false(cell_file_cell_name_valid("\xc3\xa4"));
 	memset(name, 'a', sizeof name);
 	name[LIMIT_CELL_NAME] = '\0';
-	assert_true(conf_cell_name_valid(name));
+	assert_true(cell_file_cell_name_valid(name));
 	name[LIMIT_CELL_NAME] = 'a';
 	name[LIMIT_CELL_NAME + 1] = '\0';
-	assert_false(conf_cell_name_valid(name));
+	assert_false(cell_file_cell_name_valid(name));
 }
 
 static void
 test_unreadable(void **state)
 {
-	struct conf conf;
+	struct cell_file cell_file;
 
 	(void)state;
-	assert_false(conf_read(directory, &conf, why, sizeof why));
+	assert_false(cell_file_read(directory, &cell_file, why, sizeof why));
 	assert_non_null(strstr(why, strerror(EISDIR)));
 }
 

@@ -1,4 +1,4 @@
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "cell/sys/file.h"
 
-enum { SECRET = 32, KEYFILE_MAX = 256 };
+enum { SECRET = 32, KEY_FILE_MAX = 256 };
 
 static_assert(SECRET == crypto_sign_SEEDBYTES, "one kind of line for all secrets");
 static_assert((int)SECRET == (int)NOISE_KEY, "one kind of line for all secrets");
@@ -76,7 +76,7 @@ key_principal_valid(const char *name)
 static int
 write_key(const char *path, const struct key_line *key)
 {
-	char secret[KEY_TEXT], line[KEYFILE_MAX];
+	char secret[KEY_TEXT], line[KEY_FILE_MAX];
 	int rc;
 
 	key_to_text(key->secret, SECRET, secret, sizeof secret);
@@ -89,7 +89,7 @@ write_key(const char *path, const struct key_line *key)
 }
 
 int
-keyfile_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET])
+key_file_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET])
 {
 	struct key_line key = {.kind = KEY_SIGNING};
 	int rc;
@@ -101,17 +101,17 @@ keyfile_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET])
 }
 
 int
-keyfile_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
-                       uint8_t public_key[SIGN_PUBLIC])
+key_file_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
+                        uint8_t public_key[SIGN_PUBLIC])
 {
 	if (sodium_init() < 0)
 		return -EIO;
 	crypto_sign_keypair(public_key, secret);
-	return keyfile_copy_signing(path, secret);
+	return key_file_copy_signing(path, secret);
 }
 
 int
-keyfile_create_channel(const char *path, const char *name, struct noise_pair *pair)
+key_file_create_channel(const char *path, const char *name, struct noise_pair *pair)
 {
 	struct key_line key = {.kind = name ? KEY_PRINCIPAL : KEY_REPLICA};
 	int rc;
@@ -148,7 +148,7 @@ read_line(const char *path, struct buffer *line, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: others may read or write it (mode %04o; chmod 600)",
 		         path, (unsigned)(st.st_mode & 07777));
 		rc = -EPERM;
-	} else if ((rc = file_read(fd, KEYFILE_MAX, line)) < 0) {
+	} else if ((rc = file_read(fd, KEY_FILE_MAX, line)) < 0) {
 		snprintf(why, why_size, "%s: %s", path,
 		         rc == -EFBIG ? "too long for a key file" : strerror(-rc));
 	}
@@ -192,7 +192,7 @@ parse_line(char *line, struct key_line *key)
 static bool
 read_any(const char *path, struct key_line *key, char *why, size_t why_size)
 {
-	struct buffer line = BUFFER(KEYFILE_MAX + 1);
+	struct buffer line = BUFFER(KEY_FILE_MAX + 1);
 	bool ok = false;
 
 	memset(key, 0, sizeof *key);
@@ -229,7 +229,7 @@ read_kind(const char *path, enum key_kind kind, struct key_line *key, char *why,
 }
 
 bool
-keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, size_t why_size)
+key_file_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, size_t why_size)
 {
 	uint8_t public_key[SIGN_PUBLIC];
 	struct key_line key;
@@ -242,7 +242,7 @@ keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, s
 }
 
 bool
-keyfile_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size)
+key_file_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size)
 {
 	struct key_line key;
 
@@ -254,8 +254,8 @@ keyfile_read_replica(const char *path, struct noise_pair *pair, char *why, size_
 }
 
 bool
-keyfile_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
-                       size_t why_size)
+key_file_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
+                        size_t why_size)
 {
 	struct key_line key;
 
@@ -269,7 +269,7 @@ keyfile_read_principal(const char *path, char *name, struct noise_pair *pair, ch
 }
 
 bool
-keyfile_read_public(const char *path, struct key_public *to, char *why, size_t why_size)
+key_file_read_public(const char *path, struct key_public *to, char *why, size_t why_size)
 {
 	uint8_t secret[SIGN_SECRET];
 	struct noise_pair pair;

@@ -1,13 +1,13 @@
-#include "cell/io/members.h"
+#include "cell/config/member_addresses.h"
 
 #include <string.h>
 #include "cell/wire/codec.h"
 
 /* An address or a key that cannot be one leaves zeros: nobody is there, and nobody has it. */
-static struct conf_replica
+static struct cell_file_replica
 replica_of(const struct member *m)
 {
-	struct conf_replica r = {.id = m->id, .role = m->role};
+	struct cell_file_replica r = {.id = m->id, .role = m->role};
 
 	if (m->address.len > 0 && m->address.len < sizeof r.address)
 		memcpy(r.address, m->address.data, m->address.len);
@@ -17,7 +17,7 @@ replica_of(const struct member *m)
 }
 
 int
-members_of_list(const struct wire_list *from, struct conf_replica list[LIMIT_MEMBERS])
+member_addresses_of(const struct wire_list *from, struct cell_file_replica list[LIMIT_MEMBERS])
 {
 	struct cursor rest = cursor_of(from->packed);
 	struct member m;

@@ -5,8 +5,8 @@
  *   principal NAME BASE64URL    a principal's, Curve25519 (admin.key, /etc/lsfs/key)
  *
  * The public halves stand in the cell file, or are told to the cell. */
-#ifndef LSFS_IO_KEYFILE_H
-#define LSFS_IO_KEYFILE_H
+#ifndef LSFS_CONFIG_KEY_FILE_H
+#define LSFS_CONFIG_KEY_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,20 +20,20 @@ enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 enum { KEY_TEXT = 44 };
 
 /* Makes a new key and writes it atomically, mode 0600, never over an existing file. 0 or -errno. */
-int keyfile_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
-                           uint8_t public_key[SIGN_PUBLIC]);
+int key_file_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
+                            uint8_t public_key[SIGN_PUBLIC]);
 /* The same key in another place: each data directory has the cell's. */
-int keyfile_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET]);
+int key_file_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET]);
 /* Reads it. False with one line in `why`: missing, readable by others, damaged. */
-bool keyfile_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
-                          size_t why_size);
+bool key_file_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
+                           size_t why_size);
 
 /* The same for the keys of the secure channel. `name` is the principal's, NULL for a replica;
  * reading a principal's key tells its name (LIMIT_PRINCIPAL + 1 bytes) unless `name` is NULL. */
-int keyfile_create_channel(const char *path, const char *name, struct noise_pair *pair);
-bool keyfile_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size);
-bool keyfile_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
-                            size_t why_size);
+int key_file_create_channel(const char *path, const char *name, struct noise_pair *pair);
+bool key_file_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size);
+bool key_file_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
+                             size_t why_size);
 
 enum key_kind { KEY_SIGNING, KEY_REPLICA, KEY_PRINCIPAL };
 
@@ -45,7 +45,7 @@ struct key_public {
 };
 
 /* The public half of whatever key file this is. */
-bool keyfile_read_public(const char *path, struct key_public *key, char *why, size_t why_size);
+bool key_file_read_public(const char *path, struct key_public *key, char *why, size_t why_size);
 
 /* Principals' names: 1..64 bytes, no '/', '*', '#', blanks or control characters. */
 bool key_principal_valid(const char *name);

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 
-static char directory[] = "/tmp/test_keyfile.XXXXXX";
+static char directory[] = "/tmp/test_key_file.XXXXXX";
 static char path[64];
 static char why[512];
 
@@ -37,10 +37,10 @@ test_made_and_read(void **state)
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
+	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_true(keyfile_read_signing(path, again, why, sizeof why));
+	assert_true(key_file_read_signing(path, again, why, sizeof why));
 	assert_memory_equal(secret, again, SIGN_SECRET);
 	assert_memory_equal(secret + 32, public_key, SIGN_PUBLIC);
 }
@@ -52,9 +52,9 @@ test_never_overwritten(void **state)
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
-	assert_int_equal(keyfile_create_signing(path, other, public_key), -EEXIST);
-	assert_true(keyfile_read_signing(path, other, why, sizeof why));
+	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
+	assert_int_equal(key_file_create_signing(path, other, public_key), -EEXIST);
+	assert_true(key_file_read_signing(path, other, why, sizeof why));
 	assert_memory_equal(secret, other, SIGN_SECRET);
 }
 
@@ -72,9 +72,9 @@ test_leftover_of_a_crash(void **state)
 	assert_non_null(f);
 	fputs("half a k", f);
 	fclose(f);
-	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
+	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_not_equal(access(unfinished, F_OK), 0);
-	assert_true(keyfile_read_signing(path, secret, why, sizeof why));
+	assert_true(key_file_read_signing(path, secret, why, sizeof why));
 }
 
 static void
@@ -86,10 +86,10 @@ test_copied(void **state)
 	(void)state;
 	unlink(path);
 	snprintf(copy, sizeof copy, "%s.copy", path);
-	assert_int_equal(keyfile_create_signing(path, secret, public_key), 0);
-	assert_int_equal(keyfile_copy_signing(copy, secret), 0);
-	assert_int_equal(keyfile_copy_signing(copy, secret), -EEXIST);
-	assert_true(keyfile_read_signing(copy, again, why, sizeof why));
+	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
+	assert_int_equal(key_file_copy_signing(copy, secret), 0);
+	assert_int_equal(key_file_copy_signing(copy, secret), -EEXIST);
+	assert_true(key_file_read_signing(copy, again, why, sizeof why));
 	assert_memory_equal(secret, again, SIGN_SECRET);
 	unlink(copy);
 }
@@ -103,26 +103,26 @@ test_channel_keys(void **state)
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(keyfile_create_channel(path, NULL, &made), 0);
-	assert_int_equal(keyfile_create_channel(path, NULL, &other), -EEXIST);
-	assert_true(keyfile_read_replica(path, &back, why, sizeof why));
+	assert_int_equal(key_file_create_channel(path, NULL, &made), 0);
+	assert_int_equal(key_file_create_channel(path, NULL, &other), -EEXIST);
+	assert_true(key_file_read_replica(path, &back, why, sizeof why));
 	assert_memory_equal(&made, &back, sizeof made);
 	assert_memory_not_equal(made.secret, other.secret, NOISE_KEY);
-	assert_true(keyfile_read_public(path, &known, why, sizeof why));
+	assert_true(key_file_read_public(path, &known, why, sizeof why));
 	assert_int_equal(known.kind, KEY_REPLICA);
 	assert_memory_equal(known.public_key, made.public, NOISE_KEY);
-	assert_false(keyfile_read_principal(path, name, &back, why, sizeof why));
+	assert_false(key_file_read_principal(path, name, &back, why, sizeof why));
 	assert_non_null(strstr(why, "a replica key where a principal key is needed"));
 	unlink(path);
-	assert_int_equal(keyfile_create_channel(path, "ann", &made), 0);
-	assert_true(keyfile_read_principal(path, name, &back, why, sizeof why));
+	assert_int_equal(key_file_create_channel(path, "ann", &made), 0);
+	assert_true(key_file_read_principal(path, name, &back, why, sizeof why));
 	assert_string_equal(name, "ann");
 	assert_memory_equal(&made, &back, sizeof made);
-	assert_true(keyfile_read_principal(path, NULL, &back, why, sizeof why));
-	assert_true(keyfile_read_public(path, &known, why, sizeof why));
+	assert_true(key_file_read_principal(path, NULL, &back, why, sizeof why));
+	assert_true(key_file_read_public(path, &known, why, sizeof why));
 	assert_string_equal(known.name, "ann");
-	assert_false(keyfile_read_replica(path, &back, why, sizeof why));
-	assert_false(keyfile_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	assert_false(key_file_read_replica(path, &back, why, sizeof why));
+	assert_false(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
 }
 
 static void
@@ -147,7 +147,7 @@ test_names(void **state)
 	name[LIMIT_PRINCIPAL + 1] = '\0';
 	assert_false(key_principal_valid(name));
 	unlink(path);
-	assert_int_equal(keyfile_create_channel(path, name, &(struct noise_pair){{0}, {0}}),
+	assert_int_equal(key_file_create_channel(path, name, &(struct noise_pair){{0}, {0}}),
 	                 -EINVAL);
 	assert_int_not_equal(access(path, F_OK), 0);
 }
@@ -158,7 +158,7 @@ assert_refused(const char *reason)
 	uint8_t secret[SIGN_SECRET];
 
 	why[0] = '\0';
-	assert_false(keyfile_read_signing(path, secret, why, sizeof why));
+	assert_false(key_file_read_signing(path, secret, why, sizeof why));
 	assert_non_null(strstr(why, path));
 	if (strstr(why, reason) == NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
@@ -183,7 +183,7 @@ test_refused(void **state)
 	unlink(path);
 	assert_refused("No such file");
 	put_file(good, 0600);
-	assert_true(keyfile_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	assert_true(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
 	put_file(good, 0640);
 	assert_refused("0640");
 	put_file(good, 0602);
@@ -195,7 +195,7 @@ test_refused(void **state)
 		assert_refused("damaged");
 	}
 	put_file("signing " KEY, 0600);
-	assert_true(keyfile_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	assert_true(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
 	memset(longer, 'A', sizeof longer - 1);
 	longer[sizeof longer - 1] = '\0';
 	put_file(longer, 0600);

@@ -1,4 +1,4 @@
-#include "cell/io/identity.h"
+#include "cell/config/identity.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -13,10 +13,10 @@ read_signing(const char *directory, struct identity *identity, char *why, size_t
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/signing.key", directory);
-	if (!keyfile_read_signing(path, identity->signing, why, why_size))
+	if (!key_file_read_signing(path, identity->signing, why, why_size))
 		return false;
 	/* An Ed25519 secret key ends with its public half. */
-	if (memcmp(public_key, identity->conf.signing_public, SIGN_PUBLIC) == 0)
+	if (memcmp(public_key, identity->cell_file.signing_public, SIGN_PUBLIC) == 0)
 		return true;
 	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path, directory);
 	return false;
@@ -25,15 +25,16 @@ read_signing(const char *directory, struct identity *identity, char *why, size_t
 static bool
 read_replica(const char *directory, struct identity *identity, char *why, size_t why_size)
 {
-	const struct conf *conf = &identity->conf;
+	const struct cell_file *cell_file = &identity->cell_file;
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/replica.key", directory);
-	if (!keyfile_read_replica(path, &identity->pair, why, why_size))
+	if (!key_file_read_replica(path, &identity->pair, why, why_size))
 		return false;
-	for (int i = 0; i < conf->replicas_n; i++) {
-		if (memcmp(conf->replicas[i].public_key, identity->pair.public, NOISE_KEY) == 0) {
-			identity->replica = conf->replicas[i].id;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		if (memcmp(cell_file->replicas[i].public_key, identity->pair.public, NOISE_KEY) ==
+		    0) {
+			identity->replica = cell_file->replicas[i].id;
 			return true;
 		}
 	}
@@ -45,11 +46,11 @@ read_replica(const char *directory, struct identity *identity, char *why, size_t
 static bool
 is_learner(const struct identity *identity)
 {
-	const struct conf *conf = &identity->conf;
+	const struct cell_file *cell_file = &identity->cell_file;
 
-	for (int i = 0; i < conf->replicas_n; i++)
-		if (conf->replicas[i].id == identity->replica)
-			return conf->replicas[i].role == MEMBER_LEARNER;
+	for (int i = 0; i < cell_file->replicas_n; i++)
+		if (cell_file->replicas[i].id == identity->replica)
+			return cell_file->replicas[i].role == MEMBER_LEARNER;
 	return false;
 }
 
@@ -69,13 +70,13 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 
 	memset(identity, 0, sizeof *identity);
 	snprintf(path, sizeof path, "%s/cell.conf", directory);
-	if (!conf_read(path, &identity->conf, why, why_size))
+	if (!cell_file_read(path, &identity->cell_file, why, why_size))
 		return false;
 	identity->has_signing = !is_missing(directory);
 	if (identity->has_signing && !read_signing(directory, identity, why, why_size))
 		return false;
-	identity->replica = identity->conf.replicas[0].id;
-	if (!conf_is_standalone(&identity->conf) &&
+	identity->replica = identity->cell_file.replicas[0].id;
+	if (!cell_file_is_standalone(&identity->cell_file) &&
 	    !read_replica(directory, identity, why, why_size))
 		return false;
 	/* What is missing may not be, except of a learner. */

@@ -1,12 +1,12 @@
 /* Who a replica is: what its data directory says of its cell, and its secret keys. */
-#ifndef LSFS_IO_IDENTITY_H
-#define LSFS_IO_IDENTITY_H
+#ifndef LSFS_CONFIG_IDENTITY_H
+#define LSFS_CONFIG_IDENTITY_H
 
-#include "cell/io/conf.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/cell_file.h"
+#include "cell/config/key_file.h"
 
 struct identity {
-	struct conf conf;
+	struct cell_file cell_file;
 	uint8_t replica;              /* which of the cell's this is */
 	bool has_signing;
 	uint8_t signing[SIGN_SECRET]; /* the cell's */

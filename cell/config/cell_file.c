@@ -1,4 +1,4 @@
-#include "cell/io/conf.h"
+#include "cell/config/cell_file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,11 +13,11 @@
 
 #include "cell/base/must.h"
 #include "cell/sys/file.h"
-#include "cell/io/keyfile.h"
+#include "cell/config/key_file.h"
 
 struct parse {
 	FILE *file;
-	struct conf *conf;
+	struct cell_file *cell_file;
 	int line;
 	bool named, identified, keyed;
 	bool addressed[LIMIT_REPLICAS], replica_keyed[LIMIT_REPLICAS];
@@ -26,7 +26,7 @@ struct parse {
 };
 
 bool
-conf_cell_name_valid(const char *name)
+cell_file_cell_name_valid(const char *name)
 {
 	size_t len = strlen(name);
 
@@ -54,7 +54,7 @@ port_valid(const char *text)
 }
 
 bool
-conf_address_valid(const char *address)
+cell_file_address_valid(const char *address)
 {
 	static const char in_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	                              "0123456789.-_";
@@ -67,21 +67,21 @@ conf_address_valid(const char *address)
 	} else {
 		host = strspn(address, in_name);
 	}
-	return host >= 1 && host <= CONF_HOST_MAX && address[host] == ':' &&
+	return host >= 1 && host <= CELL_FILE_HOST_MAX && address[host] == ':' &&
 	       port_valid(address + host + 1);
 }
 
 bool
-conf_is_standalone(const struct conf *conf)
+cell_file_is_standalone(const struct cell_file *cell_file)
 {
-	return conf->replicas_n == 1 && conf->replicas[0].address[0] == '\0';
+	return cell_file->replicas_n == 1 && cell_file->replicas[0].address[0] == '\0';
 }
 
 bool
-conf_locate(const char *cell, char *path, size_t path_size)
+cell_file_locate(const char *cell, char *path, size_t path_size)
 {
-	const int len = snprintf(path, path_size, CONF_DIRECTORY "/%s.conf", cell);
-	bool named = conf_cell_name_valid(cell) && len > 0 && (size_t)len < path_size;
+	const int len = snprintf(path, path_size, CELL_FILE_DIRECTORY "/%s.conf", cell);
+	bool named = cell_file_cell_name_valid(cell) && len > 0 && (size_t)len < path_size;
 	struct stat st;
 
 	/* What is neither is looked for, and told, as the kind of thing that it looks like. */
@@ -111,10 +111,10 @@ version_value(struct parse *p, const char *value)
 {
 	char *end;
 
-	if (p->conf->version != 0)
+	if (p->cell_file->version != 0)
 		return problem(p, "version: given twice: %s", value);
 	errno = 0;
-	p->conf->version = strtoull(value, &end, 10);
+	p->cell_file->version = strtoull(value, &end, 10);
 	if (value[0] < '1' || value[0] > '9' || *end != '\0' || errno != 0)
 		return problem(p, "version: not a log index: %s", value);
 	return 1;
@@ -123,11 +123,11 @@ version_value(struct parse *p, const char *value)
 static int
 listen_value(struct parse *p, const char *value)
 {
-	if (p->conf->listen[0] != '\0')
+	if (p->cell_file->listen[0] != '\0')
 		return problem(p, "listen: given twice: %s", value);
-	if (!conf_address_valid(value))
+	if (!cell_file_address_valid(value))
 		return problem(p, "listen: not HOST:PORT: %s", value);
-	snprintf(p->conf->listen, sizeof p->conf->listen, "%s", value);
+	snprintf(p->cell_file->listen, sizeof p->cell_file->listen, "%s", value);
 	return 1;
 }
 
@@ -137,16 +137,16 @@ cell_value(struct parse *p, const char *name, const char *value)
 	if (strcmp(name, "name") == 0) {
 		if (p->named)
 			return problem(p, "name: given twice: %s", value);
-		if (!conf_cell_name_valid(value))
+		if (!cell_file_cell_name_valid(value))
 			return problem(p, "name: not a cell's name: %s", value);
-		snprintf(p->conf->name, sizeof p->conf->name, "%s", value);
+		snprintf(p->cell_file->name, sizeof p->cell_file->name, "%s", value);
 		p->named = true;
 		return 1;
 	}
 	if (strcmp(name, "id") == 0) {
 		if (p->identified)
 			return problem(p, "id: given twice: %s", value);
-		if (!key_from_text(value, p->conf->id, CELL_ID))
+		if (!key_from_text(value, p->cell_file->id, CELL_ID))
 			return problem(p, "id: not a cell's id: %s", value);
 		p->identified = true;
 		return 1;
@@ -154,17 +154,17 @@ cell_value(struct parse *p, const char *name, const char *value)
 	if (strcmp(name, "signing_key") == 0) {
 		if (p->keyed)
 			return problem(p, "signing_key: given twice: %s", value);
-		if (!key_from_text(value, p->conf->signing_public, SIGN_PUBLIC))
+		if (!key_from_text(value, p->cell_file->signing_public, SIGN_PUBLIC))
 			return problem(p, "signing_key: not a key: %s", value);
 		p->keyed = true;
 		return 1;
 	}
 	if (strcmp(name, "admin_key") == 0) {
-		if (p->conf->has_admin)
+		if (p->cell_file->has_admin)
 			return problem(p, "admin_key: given twice: %s", value);
-		if (!key_from_text(value, p->conf->admin_public, NOISE_KEY))
+		if (!key_from_text(value, p->cell_file->admin_public, NOISE_KEY))
 			return problem(p, "admin_key: not a key: %s", value);
-		p->conf->has_admin = true;
+		p->cell_file->has_admin = true;
 		return 1;
 	}
 	if (strcmp(name, "version") == 0)
@@ -189,26 +189,26 @@ replica_id(const char *section)
 
 /* Where replica `id` stands, appended if it is new; negative: no room. */
 static int
-replica_index(struct conf *conf, int id)
+replica_index(struct cell_file *cell_file, int id)
 {
-	for (int i = 0; i < conf->replicas_n; i++) {
-		if (conf->replicas[i].id == id)
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		if (cell_file->replicas[i].id == id)
 			return i;
 	}
-	if (conf->replicas_n == LIMIT_REPLICAS)
+	if (cell_file->replicas_n == LIMIT_REPLICAS)
 		return -1;
-	conf->replicas[conf->replicas_n].id = (uint8_t)id;
-	return conf->replicas_n++;
+	cell_file->replicas[cell_file->replicas_n].id = (uint8_t)id;
+	return cell_file->replicas_n++;
 }
 
 static int
 address_value(struct parse *p, int i, const char *value)
 {
-	struct conf_replica *r = &p->conf->replicas[i];
+	struct cell_file_replica *r = &p->cell_file->replicas[i];
 
 	if (p->addressed[i])
 		return problem(p, "address: given twice: %s", value);
-	if (value[0] != '\0' && !conf_address_valid(value))
+	if (value[0] != '\0' && !cell_file_address_valid(value))
 		return problem(p, "address: not HOST:PORT: %s", value);
 	snprintf(r->address, sizeof r->address, "%s", value);
 	p->addressed[i] = true;
@@ -220,7 +220,7 @@ key_value(struct parse *p, int i, const char *value)
 {
 	if (p->replica_keyed[i])
 		return problem(p, "key: given twice: %s", value);
-	if (!key_from_text(value, p->conf->replicas[i].public_key, NOISE_KEY))
+	if (!key_from_text(value, p->cell_file->replicas[i].public_key, NOISE_KEY))
 		return problem(p, "key: not a key: %s", value);
 	p->replica_keyed[i] = true;
 	return 1;
@@ -229,7 +229,7 @@ key_value(struct parse *p, int i, const char *value)
 static int
 role_value(struct parse *p, int i, const char *value)
 {
-	struct conf_replica *r = &p->conf->replicas[i];
+	struct cell_file_replica *r = &p->cell_file->replicas[i];
 
 	if (r->role != 0)
 		return problem(p, "role: given twice: %s", value);
@@ -245,7 +245,7 @@ role_value(struct parse *p, int i, const char *value)
 static int
 replica_value(struct parse *p, int id, const char *name, const char *value)
 {
-	int i = replica_index(p->conf, id);
+	int i = replica_index(p->cell_file, id);
 
 	if (i < 0)
 		return problem(p, "more than %d replicas", LIMIT_REPLICAS);
@@ -266,12 +266,12 @@ setting_value(struct parse *p, const char *name, const char *value)
 
 	if (code == 0)
 		return problem(p, "unknown setting: %s", name);
-	if (p->conf->settings.value[code] != 0)
+	if (p->cell_file->settings.value[code] != 0)
 		return problem(p, "%s: given twice: %s", name, value);
 	if (!setting_parse(code, value, &number) || number == 0)
 		return problem(p, "%s: not a number of %s: %s", name, setting_info(code)->unit,
 		               value);
-	p->conf->settings.value[code] = number;
+	p->cell_file->settings.value[code] = number;
 	return 1;
 }
 
@@ -310,10 +310,10 @@ on_line(char *to, int size, void *user)
 static void
 check_different(struct parse *p, int i)
 {
-	const struct conf_replica *r = &p->conf->replicas[i];
+	const struct cell_file_replica *r = &p->cell_file->replicas[i];
 
 	for (int k = 0; k < i; k++) {
-		const struct conf_replica *other = &p->conf->replicas[k];
+		const struct cell_file_replica *other = &p->cell_file->replicas[k];
 
 		if (strcmp(r->address, other->address) == 0)
 			problem(p, "replicas %d and %d have the same address: %s", other->id, r->id,
@@ -326,10 +326,10 @@ check_different(struct parse *p, int i)
 static void
 check_network(struct parse *p)
 {
-	if (!p->conf->has_admin)
+	if (!p->cell_file->has_admin)
 		problem(p, "no admin_key in [cell]");
-	for (int i = 0; i < p->conf->replicas_n; i++) {
-		const struct conf_replica *r = &p->conf->replicas[i];
+	for (int i = 0; i < p->cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &p->cell_file->replicas[i];
 
 		if (r->address[0] == '\0')
 			problem(p, "no address in [replica %d]", r->id);
@@ -351,24 +351,24 @@ check_whole(struct parse *p)
 		problem(p, "no id in [cell]");
 	if (!p->keyed)
 		problem(p, "no signing_key in [cell]");
-	if (settings_wrong(&p->conf->settings, why, sizeof why))
+	if (settings_wrong(&p->cell_file->settings, why, sizeof why))
 		problem(p, "%s", why);
-	for (int i = 0; i < p->conf->replicas_n; i++)
-		if (p->conf->replicas[i].role == 0)
-			p->conf->replicas[i].role = MEMBER_VOTER;
-	if (p->conf->replicas_n == 0)
+	for (int i = 0; i < p->cell_file->replicas_n; i++)
+		if (p->cell_file->replicas[i].role == 0)
+			p->cell_file->replicas[i].role = MEMBER_VOTER;
+	if (p->cell_file->replicas_n == 0)
 		problem(p, "no [replica ID] section with its address");
-	else if (!conf_is_standalone(p->conf) || !p->addressed[0])
+	else if (!cell_file_is_standalone(p->cell_file) || !p->addressed[0])
 		check_network(p);
 }
 
 bool
-conf_read(const char *path, struct conf *conf, char *why, size_t why_size)
+cell_file_read(const char *path, struct cell_file *cell_file, char *why, size_t why_size)
 {
-	struct parse p = {.file = fopen(path, "re"), .conf = conf};
+	struct parse p = {.file = fopen(path, "re"), .cell_file = cell_file};
 	int bad;
 
-	memset(conf, 0, sizeof *conf);
+	memset(cell_file, 0, sizeof *cell_file);
 	if (p.file == NULL) {
 		snprintf(why, why_size, "%s: %s", path, strerror(errno));
 		return false;
@@ -416,22 +416,22 @@ put_settings(struct buffer *text, const struct settings *settings)
 }
 
 static void
-put_text(struct buffer *text, const struct conf *conf)
+put_text(struct buffer *text, const struct cell_file *cell_file)
 {
 	buffer_printf(text,
 	              "# The cell file: the same for every replica and client. No secrets.\n"
-	              "[cell]\nname = %s\n", conf->name);
-	put_key(text, "id", conf->id, CELL_ID);
-	put_key(text, "signing_key", conf->signing_public, SIGN_PUBLIC);
-	if (conf->has_admin)
-		put_key(text, "admin_key", conf->admin_public, NOISE_KEY);
-	if (conf->version > 0)
-		buffer_printf(text, "version = %" PRIu64 "\n", conf->version);
-	if (conf->listen[0] != '\0')
-		buffer_printf(text, "listen = %s\n", conf->listen);
-	put_settings(text, &conf->settings);
-	for (int i = 0; i < conf->replicas_n; i++) {
-		const struct conf_replica *r = &conf->replicas[i];
+	              "[cell]\nname = %s\n", cell_file->name);
+	put_key(text, "id", cell_file->id, CELL_ID);
+	put_key(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
+	if (cell_file->has_admin)
+		put_key(text, "admin_key", cell_file->admin_public, NOISE_KEY);
+	if (cell_file->version > 0)
+		buffer_printf(text, "version = %" PRIu64 "\n", cell_file->version);
+	if (cell_file->listen[0] != '\0')
+		buffer_printf(text, "listen = %s\n", cell_file->listen);
+	put_settings(text, &cell_file->settings);
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
 
 		buffer_printf(text, "\n[replica %d]\naddress = %s\n", r->id, r->address);
 		if (r->address[0] != '\0')
@@ -442,26 +442,26 @@ put_text(struct buffer *text, const struct conf *conf)
 }
 
 static int
-put(const char *path, const struct conf *conf,
+put(const char *path, const struct cell_file *cell_file,
     int (*put_file)(const char *path, struct bytes contents, mode_t mode))
 {
 	struct buffer text = BUFFER(64 * 1024);
 	int rc;
 
-	put_text(&text, conf);
+	put_text(&text, cell_file);
 	rc = put_file(path, buffer_view(&text), 0644);
 	buffer_free(&text);
 	return rc;
 }
 
 int
-conf_write(const char *path, const struct conf *conf)
+cell_file_write(const char *path, const struct cell_file *cell_file)
 {
-	return put(path, conf, file_create);
+	return put(path, cell_file, file_create);
 }
 
 int
-conf_replace(const char *path, const struct conf *conf)
+cell_file_replace(const char *path, const struct cell_file *cell_file)
 {
-	return put(path, conf, file_replace);
+	return put(path, cell_file, file_replace);
 }
