@@ -9,7 +9,7 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/config/member_addresses.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -31,7 +31,7 @@ struct asking {
 	void *user;
 
 	char why[LIMIT_REPLICAS][160]; /* no answer; empty: there was one */
-	struct net *net;
+	struct transport *transport;
 	uv_loop_t loop;
 	uv_timer_t timer;
 	uint64_t conns[LIMIT_REPLICAS];
@@ -51,7 +51,7 @@ static void
 finish(struct asking *a)
 {
 	uv_close((uv_handle_t *)&a->timer, NULL);
-	net_stop(a->net, on_net_stopped, a);
+	transport_stop(a->transport, on_net_stopped, a);
 }
 
 static void
@@ -77,7 +77,7 @@ on_timer(uv_timer_t *timer)
 	for (int i = 0; i < a->cell_file->replicas_n; i++) {
 		if (a->conns[i] == 0)
 			continue;
-		net_close(a->net, a->conns[i]);
+		transport_close(a->transport, a->conns[i]);
 		give_up(a, i, "no answer in time");
 	}
 }
@@ -104,7 +104,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	(void)key; /* the one that was asked for */
 	wire_put_frame(&frame, a->question);
 	must(!frame.failed);
-	net_send(a->net, conn, buffer_view(&frame));
+	transport_send(a->transport, conn, buffer_view(&frame));
 	buffer_free(&frame);
 	return true;
 }
@@ -143,7 +143,7 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 		return;
 	if (good && message.code != a->code && !is_elsewhere(a, i, &message))
 		return; /* it may announce something meanwhile */
-	net_close(a->net, conn);
+	transport_close(a->transport, conn);
 	if (!good)
 		give_up(a, i, "it speaks another version of the protocol");
 	else if (message.code != a->code)
@@ -160,7 +160,7 @@ on_closed(void *user, uint64_t conn, const char *why)
 
 	if (i < 0)
 		return;
-	a->refused |= why == net_unknown_key || why == net_other_cell;
+	a->refused |= why == transport_unknown_key || why == transport_other_cell;
 	give_up(a, i, why ? why : "it closed the connection");
 }
 
@@ -169,7 +169,7 @@ on_closed(void *user, uint64_t conn, const char *why)
 static int
 start(struct asking *a, const struct noise_pair *key)
 {
-	struct net_config config = {
+	struct transport_config config = {
 		.own = key, .patience = span_ms(ASK_PATIENCE_MS),
 		.callbacks = {on_opened, on_frame, on_closed, a},
 	};
@@ -178,7 +178,7 @@ start(struct asking *a, const struct noise_pair *key)
 	if (rc < 0)
 		return rc;
 	memcpy(config.cell_id, a->cell_file->id, sizeof config.cell_id);
-	rc = net_new(&a->net, &a->loop, &config);
+	rc = transport_new(&a->transport, &a->loop, &config);
 	if (rc < 0) {
 		must(uv_loop_close(&a->loop) == 0);
 		return rc;
@@ -194,7 +194,7 @@ connect_to(struct asking *a, int i)
 {
 	const struct cell_file_replica *r = &a->cell_file->replicas[i];
 
-	a->conns[i] = net_connect(a->net, r->address, CHANNEL_CLIENT, r->public_key);
+	a->conns[i] = transport_connect(a->transport, r->address, CHANNEL_CLIENT, r->public_key);
 	a->open++;
 }
 

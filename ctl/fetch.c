@@ -9,7 +9,7 @@
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/sys/file.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -24,7 +24,7 @@ static const int signal_numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
 struct fetching {
 	struct fetch *f;
-	struct net *net;
+	struct transport *transport;
 	uv_loop_t loop;
 	uv_timer_t patience, again;
 	uv_signal_t signals[SIGNALS];
@@ -69,7 +69,7 @@ finish(struct fetching *g, enum fetch_end end, const char *why)
 	uv_close((uv_handle_t *)&g->again, NULL);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&g->signals[i], NULL);
-	net_stop(g->net, on_net_stopped, g);
+	transport_stop(g->transport, on_net_stopped, g);
 }
 
 static void
@@ -106,7 +106,7 @@ ask(struct fetching *g)
 
 	wire_put_frame(&frame, &request);
 	must(!frame.failed);
-	net_send(g->net, g->conn, buffer_view(&frame));
+	transport_send(g->transport, g->conn, buffer_view(&frame));
 	buffer_free(&frame);
 	must(uv_timer_start(&g->patience, on_patience, FETCH_PATIENCE_MS, 0) == 0);
 }
@@ -263,7 +263,7 @@ start_handles(struct fetching *g)
 static int
 start(struct fetching *g)
 {
-	struct net_config config = {
+	struct transport_config config = {
 		.own = g->f->key, .patience = span_ms(FETCH_PATIENCE_MS),
 		.callbacks = {on_opened, on_frame, on_closed, g},
 	};
@@ -272,7 +272,7 @@ start(struct fetching *g)
 	if (rc < 0)
 		return rc;
 	memcpy(config.cell_id, g->f->cell_file->id, sizeof config.cell_id);
-	rc = net_new(&g->net, &g->loop, &config);
+	rc = transport_new(&g->transport, &g->loop, &config);
 	if (rc < 0) {
 		must(uv_loop_close(&g->loop) == 0);
 		return rc;
@@ -294,7 +294,8 @@ fetch_copy(struct fetch *f)
 		snprintf(f->why, sizeof f->why, "cannot ask: %s", uv_strerror(rc));
 		return FETCH_HOPELESS;
 	}
-	g.conn = net_connect(g.net, f->replica->address, CHANNEL_CLIENT, f->replica->public_key);
+	g.conn = transport_connect(g.transport, f->replica->address, CHANNEL_CLIENT,
+	                           f->replica->public_key);
 	let_in(SIG_UNBLOCK);
 	uv_run(&g.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&g.loop) == 0);

@@ -42,6 +42,7 @@ check_arrows() {
 			arrow["cell/client/"] = "cell/client/ " wire
 			arrow["cell/sys/"] = "cell/sys/ " base
 			arrow["cell/config/"] = "cell/config/ cell/sys/ " wire
+			arrow["cell/net/"] = "cell/net/ cell/sys/ " wire
 			arrow["cell/io/"] = "cell/"
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
 			arrow["fs/"] = "fs/ cell/"

@@ -16,13 +16,13 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "cell/wire/codec.h"
 
 enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
 
 /* Files that clients leave to replicas, to databases, and to those who have not proved a key. */
-enum { FILES_KEPT = NET_UNPROVED_MAX + 64 };
+enum { FILES_KEPT = TRANSPORT_UNPROVED_MAX + 64 };
 
 enum { SHORT, BULK, LINES };
 
@@ -45,7 +45,7 @@ struct gateway {
 	struct cell_file cell_file;
 	uint8_t self;
 	struct gateway_callbacks callbacks;
-	struct net *net;
+	struct transport *transport;
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list that they are */
 	size_t clients_n, clients_max;
@@ -110,8 +110,8 @@ dial(struct gateway *g, struct peer *p, struct line *l)
 
 	must(l->out == 0 && !is_removed(p));
 	l->retry = MONO_NEVER;
-	l->out = net_connect(g->net, p->member.address, bulk ? CHANNEL_BULK : CHANNEL_REPLICA,
-	                     p->member.public_key);
+	l->out = transport_connect(g->transport, p->member.address,
+	                           bulk ? CHANNEL_BULK : CHANNEL_REPLICA, p->member.public_key);
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -187,7 +187,7 @@ static void
 peer_has_come(struct gateway *g, struct peer *p, struct line *l, uint64_t conn)
 {
 	if (l->in != 0)
-		net_close(g->net, l->in); /* it does not know of that one any more */
+		transport_close(g->transport, l->in); /* it does not know of that one any more */
 	l->in = conn;
 	if (l->out == 0 && !is_removed(p))
 		dial(g, p, l);
@@ -203,9 +203,9 @@ gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 		return;
 	l = &p->lines[wire_frame_is_bulk(frame) ? BULK : SHORT];
 	if (l->up)
-		net_send(g->net, l->out, frame);
+		transport_send(g->transport, l->out, frame);
 	else if (is_removed(p) && l->in != 0)
-		net_send(g->net, l->in, frame);
+		transport_send(g->transport, l->in, frame);
 }
 
 /* ---- who is a member ---- */
@@ -217,7 +217,7 @@ hang_up(struct gateway *g, struct peer *p)
 		struct line *l = &p->lines[i];
 
 		if (l->out != 0)
-			net_close(g->net, l->out);
+			transport_close(g->transport, l->out);
 		l->out = 0;
 		l->up = false;
 		l->retry = MONO_NEVER;
@@ -230,7 +230,7 @@ drop_peer(struct gateway *g, struct peer *p)
 	hang_up(g, p);
 	for (int i = 0; i < LINES; i++)
 		if (p->lines[i].in != 0)
-			net_close(g->net, p->lines[i].in);
+			transport_close(g->transport, p->lines[i].in);
 	TAILQ_REMOVE(&g->peers, p, link);
 	free(p);
 }
@@ -352,7 +352,7 @@ deny(struct gateway *g, uint64_t conn, enum rc rc)
 
 	wire_put_frame(&frame, &m);
 	must(!frame.failed);
-	net_send(g->net, conn, buffer_view(&frame));
+	transport_send(g->transport, conn, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
@@ -421,25 +421,25 @@ on_closed(void *user, uint64_t conn, const char *why)
 void
 gateway_send(struct gateway *g, uint64_t conn, struct bytes frame)
 {
-	net_send(g->net, conn & ~GATEWAY_CONN, frame);
+	transport_send(g->transport, conn & ~GATEWAY_CONN, frame);
 }
 
 void
 gateway_hold(struct gateway *g, uint64_t conn, bool on)
 {
-	net_hold(g->net, conn & ~GATEWAY_CONN, on);
+	transport_hold(g->transport, conn & ~GATEWAY_CONN, on);
 }
 
 size_t
 gateway_unsent_bytes(const struct gateway *g, uint64_t conn)
 {
-	return net_unsent_bytes(g->net, conn & ~GATEWAY_CONN);
+	return transport_unsent_bytes(g->transport, conn & ~GATEWAY_CONN);
 }
 
 const char *
 gateway_principal(const struct gateway *g, uint64_t conn)
 {
-	const uint8_t *key = net_key(g->net, conn & ~GATEWAY_CONN);
+	const uint8_t *key = transport_key(g->transport, conn & ~GATEWAY_CONN);
 
 	return key != NULL ? principal_of_key(g, key) : NULL;
 }
@@ -447,7 +447,7 @@ gateway_principal(const struct gateway *g, uint64_t conn)
 void
 gateway_close(struct gateway *g, uint64_t conn)
 {
-	if (net_close(g->net, conn & ~GATEWAY_CONN))
+	if (transport_close(g->transport, conn & ~GATEWAY_CONN))
 		g->clients_n--;
 }
 
@@ -469,7 +469,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
             const struct gateway_callbacks *callbacks, char *why, size_t why_size)
 {
 	struct gateway *g = memory_zero(1, sizeof *g);
-	struct net_config config = {
+	struct transport_config config = {
 	    .own = &identity->pair, .callbacks = {on_opened, on_frame, on_closed, g},
 	};
 	int rc;
@@ -480,7 +480,7 @@ gateway_new(uv_loop_t *loop, const struct identity *identity,
 	g->callbacks = *callbacks;
 	memcpy(config.cell_id, g->cell_file.id, sizeof config.cell_id);
 	TAILQ_INIT(&g->peers);
-	if ((rc = net_new(&g->net, loop, &config)) < 0) {
+	if ((rc = transport_new(&g->transport, loop, &config)) < 0) {
 		snprintf(why, why_size, "the network: %s", uv_strerror(rc));
 		free(g);
 		return NULL;
@@ -507,9 +507,9 @@ start_listening(struct gateway *g, const char *address, char *why, size_t why_si
 	char where[INET6_ADDRSTRLEN + 16];
 	bool loopback;
 
-	if (!net_listen(g->net, at, why, why_size))
+	if (!transport_listen(g->transport, at, why, why_size))
 		return false;
-	loopback = net_listening(g->net, where, sizeof where);
+	loopback = transport_listening(g->transport, where, sizeof where);
 	log_info("replica %u listens on %s", g->self, where);
 	if (loopback && is_own_name(at))
 		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "
@@ -562,5 +562,5 @@ gateway_stop(struct gateway *g, void (*stopped)(void *user), void *user)
 	g->stopped = stopped;
 	g->stopped_user = user;
 	must(uv_timer_stop(&g->timer) == 0);
-	net_stop(g->net, on_net_stopped, g);
+	transport_stop(g->transport, on_net_stopped, g);
 }

@@ -6,7 +6,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 
 /* A connection over the network. */
 struct path {
@@ -24,7 +24,7 @@ struct link {
 	uv_idle_t idle;    /* runs until `connected` was told */
 
 	/* over the network */
-	struct net *net;
+	struct transport *transport;
 	struct client_members members; /* the address book */
 	struct path paths[2]; /* the second one is aside */
 	char trouble[LIMIT_HOST + 160];
@@ -125,7 +125,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	(void)role;
 	(void)key; /* the one that was asked for */
 	if (is_aside(l, conn))
-		net_probe(l->net, conn);
+		transport_probe(l->transport, conn);
 	else
 		l->callbacks.connected(l->callbacks.user);
 	return true;
@@ -158,10 +158,10 @@ attempt_failed(struct link *l, const struct path *path, const char *why)
 {
 	if (!l->heard && !was_tried(l, path->replica.id) && l->tried_n < LIMIT_REPLICAS)
 		l->tried[l->tried_n++] = path->replica.id;
-	l->elsewhere |= why == net_other_cell;
+	l->elsewhere |= why == transport_other_cell;
 	if (l->refused == NULL || l->heard)
 		return;
-	if (why == net_unknown_key || (l->elsewhere && l->tried_n >= l->members.n))
+	if (why == transport_unknown_key || (l->elsewhere && l->tried_n >= l->members.n))
 		l->refused(l->refused_user);
 }
 
@@ -196,7 +196,7 @@ connect_path(struct link *l, bool aside, uint8_t replica)
 	const struct client_replica *member = find_replica(l, replica);
 
 	if (path->conn != 0) {
-		net_close(l->net, path->conn);
+		transport_close(l->transport, path->conn);
 		attempt_failed(l, path, "no answer in time");
 	}
 	*path = (struct path){0};
@@ -204,7 +204,7 @@ connect_path(struct link *l, bool aside, uint8_t replica)
 		return;
 	must(member != NULL);
 	path->replica = *member;
-	path->conn = net_connect(l->net, member->address, CHANNEL_CLIENT, member->key);
+	path->conn = transport_connect(l->transport, member->address, CHANNEL_CLIENT, member->key);
 }
 
 static void
@@ -225,13 +225,13 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct no
              int *error)
 {
 	struct link *l = memory_zero(1, sizeof *l);
-	struct net_config config = {
+	struct transport_config config = {
 	    .own = key, .callbacks = {on_opened, on_net_frame, on_net_closed, l},
 	};
 
 	begin_with(l, cell_file);
 	memcpy(config.cell_id, cell_file->id, sizeof config.cell_id);
-	*error = net_new(&l->net, loop, &config);
+	*error = transport_new(&l->transport, loop, &config);
 	if (*error == 0)
 		return l;
 	free(l);
@@ -280,7 +280,7 @@ link_send(struct link *l, struct bytes frames)
 	if (l->host != NULL && l->conn != 0)
 		host_send(l->host, l->conn, frames);
 	else if (l->host == NULL && l->paths[false].conn != 0)
-		net_send(l->net, l->paths[false].conn, frames);
+		transport_send(l->transport, l->paths[false].conn, frames);
 }
 
 void
@@ -304,7 +304,7 @@ link_stop(struct link *l, void (*stopped)(void *user), void *user)
 	l->stopped = stopped;
 	l->stopped_user = user;
 	if (l->host == NULL) {
-		net_stop(l->net, on_net_stopped, l);
+		transport_stop(l->transport, on_net_stopped, l);
 		return;
 	}
 	if (l->conn != 0)

@@ -11,7 +11,7 @@
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/sys/file.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "cell/wire/codec.h"
 #include "ctl/fetch.h"
 #include "tests/unit/net_fixture.h"
@@ -40,7 +40,7 @@ enum { SIZE = 700000, APPLIED = 77, COPY = 5 };
 struct replica {
 	uv_loop_t loop;
 	uv_async_t stop;
-	struct net *net;
+	struct transport *transport;
 	pthread_t thread, asker;
 	struct noise_pair pair;
 	struct cell_file cell_file;
@@ -60,7 +60,7 @@ send_part(struct replica *r, uint64_t conn, struct msg_copy_part part)
 
 	wire_put_frame(&frame, &m);
 	must(!frame.failed);
-	net_send(r->net, conn, buffer_view(&frame));
+	transport_send(r->transport, conn, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
@@ -119,10 +119,10 @@ answer(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
 		part = (struct msg_copy_part){.rc = RC_IO};
 		break;
 	case RUBBISH:
-		net_send(r->net, conn, (struct bytes){rubbish, sizeof rubbish});
+		transport_send(r->transport, conn, (struct bytes){rubbish, sizeof rubbish});
 		return;
 	case CLOSE:
-		net_close(r->net, conn);
+		transport_close(r->transport, conn);
 		return;
 	case KILL:
 		must(pthread_kill(r->asker, SIGTERM) == 0);
@@ -176,7 +176,7 @@ on_stop(uv_async_t *stop)
 	struct replica *r = stop->data;
 
 	uv_close((uv_handle_t *)stop, NULL);
-	net_stop(r->net, on_stopped, r);
+	transport_stop(r->transport, on_stopped, r);
 }
 
 static void *
@@ -191,8 +191,8 @@ run_replica(void *user)
 static void
 start_replica(struct replica *r, const enum step *script, int steps)
 {
-	struct net_config config = {.own = &r->pair,
-	                            .callbacks = {on_opened, on_frame, on_closed, r}};
+	struct transport_config config = {.own = &r->pair,
+	                                  .callbacks = {on_opened, on_frame, on_closed, r}};
 	char why[200];
 
 	memset(r, 0, sizeof *r);
@@ -203,11 +203,11 @@ start_replica(struct replica *r, const enum step *script, int steps)
 		r->data[i] = (uint8_t)(i * 7 + i / 300);
 	must(uv_loop_init(&r->loop) == 0 && uv_async_init(&r->loop, &r->stop, on_stop) == 0);
 	r->stop.data = r;
-	must(net_new(&r->net, &r->loop, &config) == 0);
-	must(net_listen(r->net, "127.0.0.1:0", why, sizeof why));
+	must(transport_new(&r->transport, &r->loop, &config) == 0);
+	must(transport_listen(r->transport, "127.0.0.1:0", why, sizeof why));
 	r->cell_file.replicas_n = 1;
 	snprintf(r->cell_file.replicas[0].address, sizeof r->cell_file.replicas[0].address,
-	         "127.0.0.1:%d", net_port(r->net));
+	         "127.0.0.1:%d", transport_port(r->transport));
 	memcpy(r->cell_file.replicas[0].public_key, r->pair.public, NOISE_KEY);
 	r->asker = pthread_self();
 	must(pthread_create(&r->thread, NULL, run_replica, r) == 0);

@@ -10,7 +10,7 @@
 #include "cell/base/must.h"
 #include "cell/io/gateway.h"
 #include "cell/sys/log.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "tests/unit/net_fixture.h"
 
 enum { REPLICAS = 3 };
@@ -28,7 +28,7 @@ struct side {
 
 /* Whoever comes from outside. */
 struct visitor {
-	struct net *net;
+	struct transport *transport;
 	struct noise_pair pair;
 	uint64_t first, conn; /* opened first and last */
 	int opened_n, frame_n, closed_n;
@@ -155,8 +155,8 @@ set_members(struct play *p, int i)
 static void
 end(struct play *p)
 {
-	if (p->visitor.net != NULL)
-		net_stop(p->visitor.net, on_stopped, &p->visitor.stopped);
+	if (p->visitor.transport != NULL)
+		transport_stop(p->visitor.transport, on_stopped, &p->visitor.stopped);
 	for (int i = 0; i < REPLICAS; i++)
 		if (!p->sides[i].stopped)
 			gateway_stop(p->sides[i].gateway, on_stopped, &p->sides[i].stopped);
@@ -214,14 +214,15 @@ static void
 visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
 {
 	struct visitor *v = &p->visitor;
-	struct net_config config = {.own = pair};
+	struct transport_config config = {.own = pair};
 
 	memset(v, 0, sizeof *v);
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
 	config.callbacks =
-	    (struct net_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
-	assert_int_equal(net_new(&v->net, &p->loop, &config), 0);
-	v->first = net_connect(v->net, p->cell_file.replicas[0].address, role, p->pairs[0].public);
+	    (struct transport_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
+	assert_int_equal(transport_new(&v->transport, &p->loop, &config), 0);
+	v->first = transport_connect(v->transport, p->cell_file.replicas[0].address, role,
+	                             p->pairs[0].public);
 	UNTIL(p, v->opened_n + v->closed_n > 0);
 }
 
@@ -232,16 +233,17 @@ visit_again(struct play *p)
 	struct visitor *v = &p->visitor;
 	int before = v->opened_n;
 
-	net_connect(v->net, p->cell_file.replicas[0].address, CHANNEL_CLIENT, p->pairs[0].public);
+	transport_connect(v->transport, p->cell_file.replicas[0].address, CHANNEL_CLIENT,
+	                  p->pairs[0].public);
 	UNTIL(p, v->opened_n > before);
 }
 
 static void
 leave(struct play *p)
 {
-	net_stop(p->visitor.net, on_stopped, &p->visitor.stopped);
+	transport_stop(p->visitor.transport, on_stopped, &p->visitor.stopped);
 	UNTIL(p, p->visitor.stopped);
-	p->visitor.net = NULL;
+	p->visitor.transport = NULL;
 }
 
 /* ---- tests ---- */
@@ -277,7 +279,7 @@ test_client(void **unused)
 	UNTIL(&p, p.sides[0].connected_n == 1);
 	assert_string_equal(p.sides[0].principal, "admin");
 	assert_true(p.sides[0].conn & GATEWAY_CONN);
-	net_send(p.visitor.net, p.visitor.conn, frame);
+	transport_send(p.visitor.transport, p.visitor.conn, frame);
 	UNTIL(&p, p.visitor.frame_n == 1);
 	leave(&p);
 	UNTIL(&p, p.sides[0].disconnected_n == 1);
@@ -310,9 +312,9 @@ test_not_welcome(void **unused)
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		visit(&p, cases[i].pair, cases[i].role);
-		net_send(p.visitor.net, p.visitor.conn, frame);
+		transport_send(p.visitor.transport, p.visitor.conn, frame);
 		UNTIL(&p, p.visitor.closed_n == 1);
-		assert_int_equal(p.visitor.why == net_unknown_key,
+		assert_int_equal(p.visitor.why == transport_unknown_key,
 		                 cases[i].role == CHANNEL_CLIENT);
 		leave(&p);
 	}
@@ -351,7 +353,7 @@ test_crowd(void **unused)
 	UNTIL(&p, p.sides[0].connected_n == CLIENTS + 1);
 	visit_again(&p);
 	UNTIL(&p, p.visitor.closed_n == 3);
-	net_close(p.visitor.net, p.visitor.first);
+	transport_close(p.visitor.transport, p.visitor.first);
 	UNTIL(&p, p.sides[0].disconnected_n == 1);
 	visit_again(&p);
 	UNTIL(&p, p.sides[0].connected_n == CLIENTS + 2);
@@ -372,7 +374,7 @@ test_replica_comes_again(void **unused)
 	stop_side(&p, 1);
 	before = p.sides[0].peer_n;
 	visit(&p, &p.pairs[1], CHANNEL_REPLICA);
-	net_send(p.visitor.net, p.visitor.conn, frame);
+	transport_send(p.visitor.transport, p.visitor.conn, frame);
 	UNTIL(&p, p.sides[0].peer_n > before);
 	start_side(&p, 1);
 	UNTIL(&p, p.visitor.closed_n == 1);
@@ -429,7 +431,7 @@ test_replica_is_removed(void **unused)
 	before = p.sides[0].peer_n;
 	gateway_send_peer(p.sides[0].gateway, p.cell_file.replicas[1].id, frame);
 	visit(&p, &p.pairs[1], CHANNEL_REPLICA);
-	net_send(p.visitor.net, p.visitor.conn, frame);
+	transport_send(p.visitor.transport, p.visitor.conn, frame);
 	UNTIL(&p, p.visitor.closed_n == 1);
 	assert_int_equal(p.sides[0].peer_n, before);
 	end(&p);

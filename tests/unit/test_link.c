@@ -10,7 +10,7 @@
 #include "cell/base/must.h"
 #include "cell/io/link.h"
 #include "cell/sys/log.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "cell/io/standalone.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/net_fixture.h"
@@ -19,7 +19,7 @@ enum { REPLICAS = 2, CELL = 5 };
 
 /* What stands for a replica. */
 struct server {
-	struct net *net;
+	struct transport *transport;
 	struct noise_pair pair;
 	bool welcome;
 	int opened_n, closed_n, frames_n;
@@ -221,7 +221,7 @@ server_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t k
 	if (s->welcome)
 		return role == CHANNEL_CLIENT;
 	wire_put_frame(&frame, &denied);
-	net_send(s->net, conn, buffer_view(&frame));
+	transport_send(s->transport, conn, buffer_view(&frame));
 	buffer_free(&frame);
 	return false;
 }
@@ -232,7 +232,7 @@ server_frame(void *user, uint64_t conn, struct bytes frame)
 	struct server *s = user;
 
 	s->frames_n++;
-	net_send(s->net, conn, frame);
+	transport_send(s->transport, conn, frame);
 }
 
 static void
@@ -248,20 +248,21 @@ start_server(struct play *p, int i)
 {
 	struct server *s = &p->servers[i];
 	struct cell_file_replica *replica = &p->cell_file.replicas[i];
-	struct net_config config = {.own = &s->pair};
+	struct transport_config config = {.own = &s->pair};
 	char why[256];
 
 	s->pair = pair_of((uint8_t)(10 + i));
 	s->welcome = true;
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
 	config.callbacks =
-	    (struct net_callbacks){server_opened, server_frame, server_closed, s};
-	assert_int_equal(net_new(&s->net, &p->loop, &config), 0);
-	if (!net_listen(s->net, "127.0.0.1:0", why, sizeof why))
+	    (struct transport_callbacks){server_opened, server_frame, server_closed, s};
+	assert_int_equal(transport_new(&s->transport, &p->loop, &config), 0);
+	if (!transport_listen(s->transport, "127.0.0.1:0", why, sizeof why))
 		fail_msg("%s", why);
 	replica->id = (uint8_t)(i + 1);
 	memcpy(replica->public_key, s->pair.public, NOISE_KEY);
-	snprintf(replica->address, sizeof replica->address, "127.0.0.1:%d", net_port(s->net));
+	snprintf(replica->address, sizeof replica->address, "127.0.0.1:%d",
+	         transport_port(s->transport));
 }
 
 /* The cell's id is all of that byte in our file. */
@@ -295,7 +296,7 @@ stop_server(struct play *p, int i)
 {
 	struct server *s = &p->servers[i];
 
-	net_stop(s->net, on_stopped, &s->stopped);
+	transport_stop(s->transport, on_stopped, &s->stopped);
 	UNTIL(p, s->stopped);
 }
 
@@ -332,7 +333,7 @@ test_cell(void **unused)
 	/* The second connection says nothing of itself. */
 	CALL(&p, link_listen(p.link, 1));
 	UNTIL(&p, p.servers[0].opened_n == 1);
-	net_send(p.servers[0].net, p.servers[0].conn, buffer_view(&frame));
+	transport_send(p.servers[0].transport, p.servers[0].conn, buffer_view(&frame));
 	UNTIL(&p, p.frames_n[true] == 1);
 	assert_int_equal(p.connected_n, 1);
 	assert_int_equal(p.frames_n[false], 1);

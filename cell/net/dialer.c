@@ -7,7 +7,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/stream.h"
+#include "cell/net/stream.h"
 
 static const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 
@@ -22,7 +22,7 @@ copy_part(char *to, size_t size, const char *from, size_t len)
 }
 
 bool
-address_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV])
+dialer_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV])
 {
 	const char *colon = strrchr(address, ':');
 	const char *begin = address, *end = colon;
@@ -39,7 +39,7 @@ address_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV])
 }
 
 void
-dial_free(struct dial *d)
+dialer_free(struct dialer *d)
 {
 	if (d == NULL)
 		return;
@@ -48,7 +48,7 @@ dial_free(struct dial *d)
 	free(d);
 }
 
-static void dial_next(struct stream *s);
+static void dialer_next(struct stream *s);
 
 /* A socket that failed to connect is of no use any more, the struct is. */
 static void
@@ -57,19 +57,19 @@ on_abandoned(uv_handle_t *handle)
 	struct stream *s = handle->data;
 
 	if (s->state == STREAM_CLOSING) {
-		net_gone(s);
+		transport_gone(s);
 		return;
 	}
-	must(uv_tcp_init(s->net->loop, &s->tcp) == 0);
-	dial_next(s);
+	must(uv_tcp_init(s->transport->loop, &s->tcp) == 0);
+	dialer_next(s);
 }
 
 static void
-dial_failed(struct stream *s, int rc)
+dialer_failed(struct stream *s, int rc)
 {
 	if (s->state == STREAM_CLOSING)
 		return;
-	if (s->dial->next != NULL)
+	if (s->dialer->next != NULL)
 		uv_close((uv_handle_t *)&s->tcp, on_abandoned);
 	else
 		stream_end(s, uv_strerror(rc));
@@ -81,29 +81,29 @@ on_connected(uv_connect_t *request, int status)
 	struct stream *s = request->handle->data;
 
 	if (status < 0)
-		dial_failed(s, status);
+		dialer_failed(s, status);
 	else if (s->state == STREAM_SHAKING)
 		stream_start(s);
 }
 
 static void
-dial_next(struct stream *s)
+dialer_next(struct stream *s)
 {
-	struct dial *d = s->dial;
+	struct dialer *d = s->dialer;
 	struct addrinfo *address = d->next;
 	int rc;
 
 	d->next = address->ai_next;
 	rc = uv_tcp_connect(&d->connecting, &s->tcp, address->ai_addr, on_connected);
 	if (rc < 0)
-		dial_failed(s, rc);
+		dialer_failed(s, rc);
 }
 
 static void
 on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
 	struct stream *s = request->data;
-	struct dial *d = s->dial;
+	struct dialer *d = s->dialer;
 
 	d->busy = false;
 	d->found = d->next = found;
@@ -112,27 +112,28 @@ on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 	else if (status < 0 || found == NULL)
 		stream_end(s, status < 0 ? uv_strerror(status) : "the name has no address");
 	else
-		dial_next(s);
+		dialer_next(s);
 }
 
 void
-dial_start(struct stream *s, const char *address)
+dialer_start(struct stream *s, const char *address)
 {
-	struct dial *d = s->dial;
+	struct dialer *d = s->dialer;
 	struct addrinfo numeric = wanted;
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 	int rc;
 
 	numeric.ai_flags |= AI_NUMERICHOST;
 	d->resolving.data = s;
-	if (!address_split(address, host, port)) {
+	if (!dialer_split(address, host, port)) {
 		stream_end(s, "not an address HOST:PORT");
 	} else if (getaddrinfo(host, port, &numeric, &d->found) == 0) {
 		d->next = d->found;
-		dial_next(s);
+		dialer_next(s);
 	} else {
 		d->found = NULL;
-		rc = uv_getaddrinfo(s->net->loop, &d->resolving, on_resolved, host, port, &wanted);
+		rc = uv_getaddrinfo(s->transport->loop, &d->resolving, on_resolved, host, port,
+		                    &wanted);
 		d->busy = rc == 0;
 		if (rc < 0)
 			stream_end(s, uv_strerror(rc));

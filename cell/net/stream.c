@@ -12,7 +12,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
-#include "cell/io/stream.h"
+#include "cell/net/stream.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -26,8 +26,8 @@ enum {
 	READ_LITTLE = 1024,
 };
 
-const char net_unknown_key[] = "the cell does not know this key";
-const char net_other_cell[] = CHANNEL_OTHER_CELL;
+const char transport_unknown_key[] = "the cell does not know this key";
+const char transport_other_cell[] = CHANNEL_OTHER_CELL;
 
 /* What could not be written at once. */
 struct remainder {
@@ -36,18 +36,18 @@ struct remainder {
 };
 
 struct stream *
-stream_new(struct net *n, struct dial *dial)
+stream_new(struct transport *n, struct dialer *dialer)
 {
 	struct stream *s = memory_zero(1, sizeof *s);
 
-	s->net = n;
+	s->transport = n;
 	s->id = ++n->last_id;
 	s->state = STREAM_SHAKING;
-	s->dial = dial;
-	s->tell = dial != NULL;
+	s->dialer = dialer;
+	s->tell = dialer != NULL;
 	s->frame_max = LIMIT_FRAME;
 	s->in = BUFFER((size_t)LIMIT_FRAME + 2 * READ_SIZE);
-	s->out = BUFFER(NET_QUEUE_MAX);
+	s->out = BUFFER(TRANSPORT_QUEUE_MAX);
 	must(uv_tcp_init(n->loop, &s->tcp) == 0);
 	s->tcp.data = s;
 	return s;
@@ -59,7 +59,7 @@ stream_free(struct stream *s)
 	channel_end(&s->channel);
 	buffer_free(&s->in);
 	buffer_free(&s->out);
-	dial_free(s->dial);
+	dialer_free(s->dialer);
 	free(s);
 }
 
@@ -68,26 +68,26 @@ stream_free(struct stream *s)
 static void
 on_closed(uv_handle_t *handle)
 {
-	net_gone(handle->data);
+	transport_gone(handle->data);
 }
 
 /* Of a connection that comes about right now a handle or a look-up may be on its way to its end
- * already; dial.c then goes on from there. */
+ * already; dialer.c then goes on from there. */
 void
 stream_end(struct stream *s, const char *why)
 {
 	if (s->state == STREAM_CLOSING)
 		return;
-	net_untime(s);
+	transport_untime(s);
 	if (s->out.len > 0)
-		TAILQ_REMOVE(&s->net->unsent, s, unsent);
+		TAILQ_REMOVE(&s->transport->unsent, s, unsent);
 	buffer_reset(&s->out);
-	if (s->state == STREAM_SHAKING && s->dial == NULL && why != NULL)
-		net_refused(s, why);
+	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
+		transport_refused(s, why);
 	s->why = why;
 	s->state = STREAM_CLOSING;
-	if (s->dial != NULL && s->dial->busy)
-		uv_cancel((uv_req_t *)&s->dial->resolving);
+	if (s->dialer != NULL && s->dialer->busy)
+		uv_cancel((uv_req_t *)&s->dialer->resolving);
 	else if (!uv_is_closing((uv_handle_t *)&s->tcp))
 		uv_close((uv_handle_t *)&s->tcp, on_closed);
 }
@@ -110,9 +110,9 @@ stream_linger(struct stream *s)
 		return;
 	}
 	uv_read_stop((uv_stream_t *)&s->tcp);
-	net_untime(s);
+	transport_untime(s);
 	s->state = STREAM_LINGERING;
-	net_time(s);
+	transport_time(s);
 }
 
 /* ---- out ---- */
@@ -163,7 +163,7 @@ write_now(struct stream *s, struct bytes bytes)
 void
 stream_flush(struct stream *s)
 {
-	struct net *n = s->net;
+	struct transport *n = s->transport;
 
 	must(s->state == STREAM_OPEN);
 	if (s->out.len == 0)
@@ -180,19 +180,19 @@ stream_flush(struct stream *s)
 }
 
 void
-net_send(struct net *n, uint64_t conn, struct bytes frames)
+transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 {
-	struct stream *s = net_find(n, conn);
+	struct stream *s = transport_find(n, conn);
 
 	if (s == NULL || s->state != STREAM_OPEN || frames.len == 0)
 		return;
 	if (uv_stream_get_write_queue_size((uv_stream_t *)&s->tcp) + s->out.len + frames.len >
-	    NET_QUEUE_MAX) {
+	    TRANSPORT_QUEUE_MAX) {
 		stream_end(s, "the peer does not read what it is sent");
 		return;
 	}
 	if (s->out.len == 0)
-		net_unsent(s);
+		transport_unsent(s);
 	buffer_put_bytes(&s->out, frames);
 	must(!s->out.failed);
 }
@@ -214,8 +214,8 @@ set_silence(struct stream *s)
 void
 stream_probe(struct stream *s)
 {
-	const int idle = NET_PROBED_S / 2, interval = 1;
-	const unsigned ms = (NET_PROBED_S - 1) * 1000;
+	const int idle = TRANSPORT_PROBED_S / 2, interval = 1;
+	const unsigned ms = (TRANSPORT_PROBED_S - 1) * 1000;
 	uv_os_fd_t fd;
 
 	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) < 0)
@@ -228,18 +228,18 @@ stream_probe(struct stream *s)
 static void
 become_open(struct stream *s)
 {
-	const struct net_callbacks *callbacks = &s->net->config.callbacks;
+	const struct transport_callbacks *callbacks = &s->transport->config.callbacks;
 
-	net_untime(s);
+	transport_untime(s);
 	s->state = STREAM_OPEN;
 	s->tell = true;
-	if (s->dial == NULL && s->channel.role == CHANNEL_CLIENT)
+	if (s->dialer == NULL && s->channel.role == CHANNEL_CLIENT)
 		s->frame_max = CLIENT_FRAME_MAX;
 	set_silence(s);
 	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))
 		return;
-	if (s->dial == NULL)
-		net_refused(s, "its key is not welcome");
+	if (s->dialer == NULL)
+		transport_refused(s, "its key is not welcome");
 	s->tell = false;
 	stream_linger(s);
 }
@@ -252,14 +252,15 @@ denial(struct bytes frame)
 
 	if (frame.data[4] != MSG_denied || wire_get_frame(frame, &m) != RC_OK)
 		return NULL;
-	return m.denied.rc == RC_PERM ? net_unknown_key : "it has no room for one more client";
+	return m.denied.rc == RC_PERM ? transport_unknown_key
+	                              : "it has no room for one more client";
 }
 
 static void
 take_frame(struct stream *s, struct bytes frame)
 {
-	const struct net_callbacks *callbacks = &s->net->config.callbacks;
-	const char *why = s->dial != NULL ? denial(frame) : NULL;
+	const struct transport_callbacks *callbacks = &s->transport->config.callbacks;
+	const char *why = s->dialer != NULL ? denial(frame) : NULL;
 
 	if (why != NULL)
 		stream_end(s, why);
@@ -313,7 +314,7 @@ keep(struct stream *s, struct buffer *plain, struct bytes rest)
 static void
 receive(struct stream *s, struct bytes from)
 {
-	struct net *n = s->net;
+	struct transport *n = s->transport;
 	struct buffer *plain = s->in.len > 0 ? &s->in : &n->plain;
 	enum channel_state state = channel_receive(&s->channel, from, &n->sealed, plain);
 
@@ -326,7 +327,7 @@ receive(struct stream *s, struct bytes from)
 	buffer_reset(&n->plain);
 	if (state != CHANNEL_FAILED || s->state == STREAM_CLOSING)
 		return;
-	s->why = strcmp(s->channel.why, CHANNEL_OTHER_CELL) ? s->channel.why : net_other_cell;
+	s->why = strcmp(s->channel.why, CHANNEL_OTHER_CELL) ? s->channel.why : transport_other_cell;
 	stream_linger(s);
 }
 
@@ -336,8 +337,8 @@ end_of_stream(const struct stream *s)
 {
 	if (s->state != STREAM_SHAKING)
 		return "closed by the peer";
-	return s->dial == NULL ? "closed before it had proved a key"
-	                       : "refused: it has another key, or is of another cell";
+	return s->dialer == NULL ? "closed before it had proved a key"
+	                         : "refused: it has another key, or is of another cell";
 }
 
 static void
@@ -356,7 +357,7 @@ on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 }
 
 static bool
-turn_is_over(struct net *n)
+turn_is_over(struct transport *n)
 {
 	mono_t now = clock_now();
 
@@ -372,11 +373,11 @@ turn_is_over(struct net *n)
 static size_t
 room_for(struct stream *s)
 {
-	struct net *n = s->net;
+	struct transport *n = s->transport;
 	const bool again = s->turn == n->turn;
 
 	s->turn = n->turn;
-	if (s->dial != NULL || (s->state == STREAM_OPEN && s->channel.role != CHANNEL_CLIENT) ||
+	if (s->dialer != NULL || (s->state == STREAM_OPEN && s->channel.role != CHANNEL_CLIENT) ||
 	    !turn_is_over(n))
 		return sizeof n->bytes;
 	return again ? 0 : READ_LITTLE;
@@ -389,20 +390,20 @@ on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	struct stream *s = handle->data;
 
 	(void)suggested;
-	*buf = uv_buf_init((char *)s->net->bytes, (unsigned)room_for(s));
+	*buf = uv_buf_init((char *)s->transport->bytes, (unsigned)room_for(s));
 }
 
 void
 stream_start(struct stream *s)
 {
-	struct net *n = s->net;
-	struct channel_config config = {.initiator = s->dial != NULL, .own = &n->own};
+	struct transport *n = s->transport;
+	struct channel_config config = {.initiator = s->dialer != NULL, .own = &n->own};
 	int rc;
 
 	memcpy(config.cell_id, n->config.cell_id, sizeof config.cell_id);
 	if (config.initiator) {
-		config.role = s->dial->role;
-		config.remote = s->dial->key;
+		config.role = s->dialer->role;
+		config.remote = s->dialer->key;
 	}
 	random_fill(config.ephemeral_secret, sizeof config.ephemeral_secret);
 	channel_start(&s->channel, &config, &n->sealed);
@@ -419,9 +420,9 @@ stream_start(struct stream *s)
 }
 
 void
-net_hold(struct net *n, uint64_t conn, bool on)
+transport_hold(struct transport *n, uint64_t conn, bool on)
 {
-	struct stream *s = net_find(n, conn);
+	struct stream *s = transport_find(n, conn);
 
 	if (s == NULL || s->state != STREAM_OPEN)
 		return;
@@ -432,9 +433,9 @@ net_hold(struct net *n, uint64_t conn, bool on)
 }
 
 size_t
-net_unsent_bytes(struct net *n, uint64_t conn)
+transport_unsent_bytes(struct transport *n, uint64_t conn)
 {
-	const struct stream *s = net_find(n, conn);
+	const struct stream *s = transport_find(n, conn);
 
 	if (s == NULL || s->state != STREAM_OPEN)
 		return 0;

@@ -5,14 +5,14 @@
  *
  * What is sent in one turn of the loop leaves at its end, as few records and one write. Every
  * callback may call everything here; none is called from within. */
-#ifndef LSFS_IO_NET_H
-#define LSFS_IO_NET_H
+#ifndef LSFS_NET_TRANSPORT_H
+#define LSFS_NET_TRANSPORT_H
 
 #include <uv.h>
 #include "cell/base/mono.h"
 #include "cell/wire/channel.h"
 
-struct net;
+struct transport;
 
 /* A message that may come again and again: the first is told, then one of 1, 2, 4 ... seconds, of
  * 10 minutes in the end, until there was none for 10 seconds. */
@@ -24,7 +24,7 @@ struct pace {
 /* Is it to be told now? *held: how many were not, since the last one that was. */
 bool pace_tells(struct pace *p, mono_t now, unsigned *held);
 
-struct net_callbacks {
+struct transport_callbacks {
 	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by
 	 * `role`: for a connection of our own making it is the key that was asked for). False:
 	 * close it, after what was sent from within. */
@@ -32,58 +32,59 @@ struct net_callbacks {
 	               const uint8_t key[NOISE_KEY]);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
 	/* It is gone, or could not be made; `why` is for people, and static. Not called after
-	 * net_close. */
+	 * transport_close. */
 	void (*closed)(void *user, uint64_t conn, const char *why);
 	void *user;
 };
 
 /* Reasons that no other attempt would change, among those that `closed` tells: compared by their
  * addresses. */
-extern const char net_unknown_key[]; /* the replica knows nobody by our key */
-extern const char net_other_cell[];  /* the cell's id is not the replica's */
+extern const char transport_unknown_key[]; /* the replica knows nobody by our key */
+extern const char transport_other_cell[]; /* the cell's id is not the replica's */
 
-struct net_config {
+struct transport_config {
 	uint8_t cell_id[CELL_ID];
 	const struct noise_pair *own; /* copied */
-	span_t patience;              /* for handshakes and for last words; 0: NET_PATIENCE_MS */
-	struct net_callbacks callbacks;
+	span_t patience; /* for handshakes and for last words; 0: TRANSPORT_PATIENCE_MS */
+	struct transport_callbacks callbacks;
 };
 
 /* 0 or a negative errno. The process must ignore SIGPIPE. */
-int net_new(struct net **net, uv_loop_t *loop, const struct net_config *config);
+int transport_new(struct transport **transport, uv_loop_t *loop,
+                  const struct transport_config *config);
 /* Listens on "HOST:PORT" ("[ADDR]:PORT" for IPv6; port 0: any). False with one line in `why`. */
-bool net_listen(struct net *n, const char *address, char *why, size_t why_size);
+bool transport_listen(struct transport *n, const char *address, char *why, size_t why_size);
 /* The port that it listens on. */
-int net_port(const struct net *n);
+int transport_port(const struct transport *n);
 /* Where it listens, in numbers: "ADDRESS:PORT"; true: none but this machine gets there. */
-bool net_listening(const struct net *n, char *to, size_t size);
+bool transport_listening(const struct transport *n, char *to, size_t size);
 /* Begins to connect, as `role`, to the peer that must hold `key`; answered by opened or closed. The
  * number is never used again. */
-uint64_t net_connect(struct net *n, const char *address, enum channel_role role,
-                     const uint8_t key[NOISE_KEY]);
+uint64_t transport_connect(struct transport *n, const char *address, enum channel_role role,
+                           const uint8_t key[NOISE_KEY]);
 /* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does
- * not read (NET_QUEUE_MAX bytes wait) is closed. */
-void net_send(struct net *n, uint64_t conn, struct bytes frames);
+ * not read (TRANSPORT_QUEUE_MAX bytes wait) is closed. */
+void transport_send(struct transport *n, uint64_t conn, struct bytes frames);
 /* Nothing more is read from it, or (off) again; what was read already still comes. */
-void net_hold(struct net *n, uint64_t conn, bool on);
+void transport_hold(struct transport *n, uint64_t conn, bool on);
 /* Bytes sent to it that have not left yet. */
-size_t net_unsent_bytes(struct net *n, uint64_t conn);
-/* Idle as it is, it is closed when its peer's machine is not heard for NET_PROBED_S. */
-void net_probe(struct net *n, uint64_t conn);
+size_t transport_unsent_bytes(struct transport *n, uint64_t conn);
+/* Idle as it is, it is closed when its peer's machine is not heard for TRANSPORT_PROBED_S. */
+void transport_probe(struct transport *n, uint64_t conn);
 /* The key that its peer has proved, until it is closed; NULL: it is not open. */
-const uint8_t *net_key(struct net *n, uint64_t conn);
+const uint8_t *transport_key(struct transport *n, uint64_t conn);
 /* Closes it after what was sent has gone out. No callback for it comes any more: true when `closed`
  * would have come. */
-bool net_close(struct net *n, uint64_t conn);
+bool transport_close(struct transport *n, uint64_t conn);
 /* Closes everything so; then calls `stopped`, with nothing left on the loop or in memory. No other
  * callback comes any more. */
-void net_stop(struct net *n, void (*stopped)(void *user), void *user);
+void transport_stop(struct transport *n, void (*stopped)(void *user), void *user);
 
 enum {
-	NET_QUEUE_MAX = LIMIT_UNSENT,
-	NET_PROBED_S = 8,
-	NET_PATIENCE_MS = 5000,    /* a connection that is not open by then is closed */
-	NET_UNPROVED_MAX = 256,    /* connections that have not proved a key; the oldest goes */
+	TRANSPORT_QUEUE_MAX = LIMIT_UNSENT,
+	TRANSPORT_PROBED_S = 8,
+	TRANSPORT_PATIENCE_MS = 5000, /* a connection that is not open by then is closed */
+	TRANSPORT_UNPROVED_MAX = 256, /* connections that have not proved a key; the oldest goes */
 };
 
 #endif

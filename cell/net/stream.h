@@ -1,24 +1,24 @@
 /* The inside of the net, shared by its files and nobody else.
  *
- *   net.c     all of them: listening, finding, deadlines, the end
- *   stream.c  one connection: bytes through the channel, frames, the way out
- *   dial.c    from an address to a connection
+ *   transport.c  all of them: listening, finding, deadlines, the end
+ *   stream.c     one connection: bytes through the channel, frames, the way out
+ *   dialer.c     from an address to a connection
  *
- *   SHAKING --key proved--> OPEN --net_close--> LINGERING --all is sent--.
+ *   SHAKING --key proved--> OPEN --transport_close--> LINGERING --all is sent--.
  *      |                     |                      `----too late--------+--> CLOSING
  *      `--broken, too late---`---------------------broken----------------' */
-#ifndef LSFS_IO_STREAM_H
-#define LSFS_IO_STREAM_H
+#ifndef LSFS_NET_STREAM_H
+#define LSFS_NET_STREAM_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <netdb.h>
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 
 enum stream_state { STREAM_SHAKING, STREAM_OPEN, STREAM_LINGERING, STREAM_CLOSING };
 
 /* How a connection of our own making comes about. */
-struct dial {
+struct dialer {
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
 	uv_getaddrinfo_t resolving;
@@ -31,13 +31,13 @@ struct stream {
 	RB_ENTRY(stream) node;
 	TAILQ_ENTRY(stream) timed;  /* SHAKING and LINGERING: in net.timed */
 	TAILQ_ENTRY(stream) unsent; /* while `out` is not empty: in net.unsent */
-	struct net *net;
+	struct transport *transport;
 	uint64_t id;
 	enum stream_state state;
 	bool tell;                  /* the user is to hear of its end */
 	const char *why;            /* it ended; static */
 	mono_t deadline;
-	struct dial *dial;          /* NULL: accepted */
+	struct dialer *dialer;      /* NULL: accepted */
 	uv_tcp_t tcp;
 	struct channel channel;
 	uint32_t frame_max;
@@ -51,9 +51,9 @@ TAILQ_HEAD(stream_list, stream);
 
 enum { READ_SIZE = 64 * 1024 };
 
-struct net {
+struct transport {
 	uv_loop_t *loop;
-	struct net_config config;
+	struct transport_config config;
 	struct noise_pair own;
 	struct stream_tree streams; /* by id, until their handles are closed */
 	struct stream_list timed;   /* in the order of their deadlines */
@@ -77,21 +77,21 @@ struct net {
 };
 
 /* net.c. NULL: there is none of that number. */
-struct stream *net_find(struct net *n, uint64_t id);
+struct stream *transport_find(struct transport *n, uint64_t id);
 /* A deadline of one patience from now on, or none. */
-void net_time(struct stream *s);
-void net_untime(struct stream *s);
-void net_unsent(struct stream *s);
-void net_refused(struct stream *s, const char *why);
+void transport_time(struct stream *s);
+void transport_untime(struct stream *s);
+void transport_unsent(struct stream *s);
+void transport_refused(struct stream *s, const char *why);
 /* Its handle is closed: the last that is heard of it. */
-void net_gone(struct stream *s);
+void transport_gone(struct stream *s);
 
-/* stream.c. `dial` is taken over; NULL: to be accepted. */
-struct stream *stream_new(struct net *n, struct dial *dial);
+/* stream.c. `dialer` is taken over; NULL: to be accepted. */
+struct stream *stream_new(struct transport *n, struct dialer *dialer);
 /* It is connected: the handshake begins. */
 void stream_start(struct stream *s);
 void stream_flush(struct stream *s);
-/* See net_probe. */
+/* See transport_probe. */
 void stream_probe(struct stream *s);
 /* Last words, then the end. */
 void stream_linger(struct stream *s);
@@ -99,8 +99,8 @@ void stream_end(struct stream *s, const char *why);
 void stream_free(struct stream *s);
 
 /* dial.c. "HOST:PORT" in its parts; false when it is not that. */
-bool address_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV]);
-void dial_start(struct stream *s, const char *address);
-void dial_free(struct dial *d);
+bool dialer_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV]);
+void dialer_start(struct stream *s, const char *address);
+void dialer_free(struct dialer *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* All connections together: listening, finding them by number, what is due, the end. */
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/io/stream.h"
+#include "cell/net/stream.h"
 
 enum { BACKLOG = 512, PACE_QUIET_S = 10, PACE_MAX_S = 600 };
 
@@ -26,7 +26,7 @@ by_id(const struct stream *a, const struct stream *b)
 RB_GENERATE_INTERNAL(stream_tree, stream, node, by_id, __attribute__((unused)) static)
 
 struct stream *
-net_find(struct net *n, uint64_t id)
+transport_find(struct transport *n, uint64_t id)
 {
 	return RB_FIND(stream_tree, &n->streams, &(struct stream){.id = id});
 }
@@ -34,7 +34,7 @@ net_find(struct net *n, uint64_t id)
 /* ---- the end ---- */
 
 static void
-handle_gone(struct net *n)
+handle_gone(struct transport *n)
 {
 	void (*stopped)(void *user) = n->stopped;
 	void *user = n->stopped_user;
@@ -57,7 +57,7 @@ on_handle_closed(uv_handle_t *handle)
 static void
 on_listener_closed(uv_handle_t *handle)
 {
-	struct net *n = handle->data;
+	struct transport *n = handle->data;
 
 	free(handle);
 	handle_gone(n);
@@ -65,7 +65,7 @@ on_listener_closed(uv_handle_t *handle)
 
 /* Within the last connection's `closed` the user may have asked for the end already. */
 static void
-stop_if_empty(struct net *n)
+stop_if_empty(struct transport *n)
 {
 	if (!n->stopping || !RB_EMPTY(&n->streams) || uv_is_closing((uv_handle_t *)&n->timer))
 		return;
@@ -75,10 +75,10 @@ stop_if_empty(struct net *n)
 }
 
 void
-net_gone(struct stream *s)
+transport_gone(struct stream *s)
 {
-	struct net *n = s->net;
-	const struct net_callbacks *callbacks = &n->config.callbacks;
+	struct transport *n = s->transport;
+	const struct transport_callbacks *callbacks = &n->config.callbacks;
 	uint64_t id = s->id;
 	const char *why = s->why;
 	bool tell = s->tell;
@@ -96,7 +96,7 @@ static void on_timer(uv_timer_t *timer);
 
 /* libuv's clock only wakes us; what is due is decided by ours. */
 static void
-arm(struct net *n)
+arm(struct transport *n)
 {
 	struct stream *first = TAILQ_FIRST(&n->timed);
 	int64_t ms;
@@ -112,7 +112,7 @@ arm(struct net *n)
 static void
 on_timer(uv_timer_t *timer)
 {
-	struct net *n = timer->data;
+	struct transport *n = timer->data;
 	mono_t now = clock_now();
 	struct stream *s;
 
@@ -122,26 +122,26 @@ on_timer(uv_timer_t *timer)
 }
 
 void
-net_time(struct stream *s)
+transport_time(struct stream *s)
 {
-	struct net *n = s->net;
+	struct transport *n = s->transport;
 
 	must(s->state == STREAM_SHAKING || s->state == STREAM_LINGERING);
 	s->deadline = mono_add(clock_now(), n->config.patience);
 	TAILQ_INSERT_TAIL(&n->timed, s, timed);
-	if (s->state == STREAM_SHAKING && s->dial == NULL)
+	if (s->state == STREAM_SHAKING && s->dialer == NULL)
 		n->unproved_n++;
 	arm(n);
 }
 
 void
-net_untime(struct stream *s)
+transport_untime(struct stream *s)
 {
 	if (s->state != STREAM_SHAKING && s->state != STREAM_LINGERING)
 		return;
-	TAILQ_REMOVE(&s->net->timed, s, timed);
-	if (s->state == STREAM_SHAKING && s->dial == NULL)
-		s->net->unproved_n--;
+	TAILQ_REMOVE(&s->transport->timed, s, timed);
+	if (s->state == STREAM_SHAKING && s->dialer == NULL)
+		s->transport->unproved_n--;
 }
 
 /* ---- the end of a turn ---- */
@@ -153,16 +153,16 @@ on_idle(uv_idle_t *handle)
 }
 
 void
-net_unsent(struct stream *s)
+transport_unsent(struct stream *s)
 {
-	TAILQ_INSERT_TAIL(&s->net->unsent, s, unsent);
-	must(uv_idle_start(&s->net->idle, on_idle) == 0);
+	TAILQ_INSERT_TAIL(&s->transport->unsent, s, unsent);
+	must(uv_idle_start(&s->transport->idle, on_idle) == 0);
 }
 
 static void
 on_prepare(uv_prepare_t *handle)
 {
-	struct net *n = handle->data;
+	struct transport *n = handle->data;
 	struct stream *s;
 
 	n->turn++;
@@ -211,9 +211,9 @@ pace_tells(struct pace *p, mono_t now, unsigned *held)
 
 /* Nobody can fill a disk by knocking. */
 void
-net_refused(struct stream *s, const char *why)
+transport_refused(struct stream *s, const char *why)
 {
-	struct net *n = s->net;
+	struct transport *n = s->transport;
 	char name[INET6_ADDRSTRLEN];
 	unsigned held;
 
@@ -227,12 +227,12 @@ net_refused(struct stream *s, const char *why)
 }
 
 static void
-end_oldest_stranger(struct net *n)
+end_oldest_stranger(struct transport *n)
 {
 	struct stream *s;
 
 	TAILQ_FOREACH(s, &n->timed, timed) {
-		if (s->state == STREAM_SHAKING && s->dial == NULL)
+		if (s->state == STREAM_SHAKING && s->dialer == NULL)
 			break;
 	}
 	must(s != NULL);
@@ -242,19 +242,19 @@ end_oldest_stranger(struct net *n)
 static void
 on_knock(uv_stream_t *listener, int status)
 {
-	struct net *n = listener->data;
+	struct transport *n = listener->data;
 	struct stream *s;
 
 	if (status < 0)
 		return;
 	s = stream_new(n, NULL);
 	RB_INSERT(stream_tree, &n->streams, s);
-	net_time(s);
+	transport_time(s);
 	if ((status = uv_accept(listener, (uv_stream_t *)&s->tcp)) < 0) {
 		stream_end(s, uv_strerror(status));
 		return;
 	}
-	if (n->unproved_n > NET_UNPROVED_MAX)
+	if (n->unproved_n > TRANSPORT_UNPROVED_MAX)
 		end_oldest_stranger(n);
 	stream_start(s);
 }
@@ -262,7 +262,7 @@ on_knock(uv_stream_t *listener, int status)
 /* ---- listening ---- */
 
 static int
-listen_at(struct net *n, const struct addrinfo *address)
+listen_at(struct transport *n, const struct addrinfo *address)
 {
 	uv_tcp_t *tcp = memory_zero(1, sizeof *tcp);
 	int rc;
@@ -279,7 +279,7 @@ listen_at(struct net *n, const struct addrinfo *address)
 }
 
 bool
-net_listen(struct net *n, const char *address, char *why, size_t why_size)
+transport_listen(struct transport *n, const char *address, char *why, size_t why_size)
 {
 	const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 	char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -287,7 +287,7 @@ net_listen(struct net *n, const char *address, char *why, size_t why_size)
 	int rc = 0;
 
 	must(n->listener == NULL && !n->stopping);
-	if (!address_split(address, host, port)) {
+	if (!dialer_split(address, host, port)) {
 		snprintf(why, why_size, "%s: not an address HOST:PORT", address);
 		return false;
 	}
@@ -304,7 +304,7 @@ net_listen(struct net *n, const char *address, char *why, size_t why_size)
 }
 
 static struct sockaddr_storage
-listening(const struct net *n)
+listening(const struct transport *n)
 {
 	struct sockaddr_storage address;
 	int len = sizeof address;
@@ -315,7 +315,7 @@ listening(const struct net *n)
 }
 
 int
-net_port(const struct net *n)
+transport_port(const struct transport *n)
 {
 	const struct sockaddr_storage address = listening(n);
 
@@ -325,7 +325,7 @@ net_port(const struct net *n)
 }
 
 bool
-net_listening(const struct net *n, char *to, size_t size)
+transport_listening(const struct transport *n, char *to, size_t size)
 {
 	const struct sockaddr_storage address = listening(n);
 	const struct sockaddr_in *four = (const struct sockaddr_in *)&address;
@@ -334,20 +334,20 @@ net_listening(const struct net *n, char *to, size_t size)
 
 	if (address.ss_family == AF_INET6) {
 		uv_ip6_name(six, name, sizeof name);
-		snprintf(to, size, "[%s]:%d", name, net_port(n));
+		snprintf(to, size, "[%s]:%d", name, transport_port(n));
 		return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 	}
 	uv_ip4_name(four, name, sizeof name);
-	snprintf(to, size, "%s:%d", name, net_port(n));
+	snprintf(to, size, "%s:%d", name, transport_port(n));
 	return ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 /* ---- life ---- */
 
 int
-net_new(struct net **net, uv_loop_t *loop, const struct net_config *config)
+transport_new(struct transport **transport, uv_loop_t *loop, const struct transport_config *config)
 {
-	struct net *n;
+	struct transport *n;
 
 	if (sodium_init() < 0)
 		return -EIO;
@@ -357,7 +357,7 @@ net_new(struct net **net, uv_loop_t *loop, const struct net_config *config)
 	n->own = *config->own;
 	n->config.own = NULL;
 	if (n->config.patience.ns == 0)
-		n->config.patience = span_ms(NET_PATIENCE_MS);
+		n->config.patience = span_ms(TRANSPORT_PATIENCE_MS);
 	n->plain = BUFFER(2 * READ_SIZE);
 	n->sealed = BUFFER(SIZE_MAX);
 	RB_INIT(&n->streams);
@@ -369,24 +369,24 @@ net_new(struct net **net, uv_loop_t *loop, const struct net_config *config)
 	n->handles_n = 3;
 	n->timer.data = n->prepare.data = n->idle.data = n;
 	must(uv_prepare_start(&n->prepare, on_prepare) == 0);
-	*net = n;
+	*transport = n;
 	return 0;
 }
 
 uint64_t
-net_connect(struct net *n, const char *address, enum channel_role role,
-            const uint8_t key[NOISE_KEY])
+transport_connect(struct transport *n, const char *address, enum channel_role role,
+                  const uint8_t key[NOISE_KEY])
 {
-	struct dial *dial = memory_zero(1, sizeof *dial);
+	struct dialer *dialer = memory_zero(1, sizeof *dialer);
 	struct stream *s;
 
 	must(!n->stopping);
-	dial->role = role;
-	memcpy(dial->key, key, NOISE_KEY);
-	s = stream_new(n, dial);
+	dialer->role = role;
+	memcpy(dialer->key, key, NOISE_KEY);
+	s = stream_new(n, dialer);
 	RB_INSERT(stream_tree, &n->streams, s);
-	net_time(s);
-	dial_start(s, address);
+	transport_time(s);
+	dialer_start(s, address);
 	return s->id;
 }
 
@@ -401,26 +401,26 @@ close_stream(struct stream *s)
 }
 
 const uint8_t *
-net_key(struct net *n, uint64_t conn)
+transport_key(struct transport *n, uint64_t conn)
 {
-	const struct stream *s = net_find(n, conn);
+	const struct stream *s = transport_find(n, conn);
 
 	return s != NULL && s->state == STREAM_OPEN ? channel_peer(&s->channel) : NULL;
 }
 
 void
-net_probe(struct net *n, uint64_t conn)
+transport_probe(struct transport *n, uint64_t conn)
 {
-	struct stream *s = net_find(n, conn);
+	struct stream *s = transport_find(n, conn);
 
 	if (s != NULL)
 		stream_probe(s);
 }
 
 bool
-net_close(struct net *n, uint64_t conn)
+transport_close(struct transport *n, uint64_t conn)
 {
-	struct stream *s = net_find(n, conn);
+	struct stream *s = transport_find(n, conn);
 	const bool would_tell = s != NULL && s->tell;
 
 	if (s != NULL)
@@ -429,7 +429,7 @@ net_close(struct net *n, uint64_t conn)
 }
 
 void
-net_stop(struct net *n, void (*stopped)(void *user), void *user)
+transport_stop(struct transport *n, void (*stopped)(void *user), void *user)
 {
 	struct stream *s;
 

@@ -15,14 +15,14 @@
 #include "cell/base/rng.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/io/net.h"
+#include "cell/net/transport.h"
 #include "tests/unit/net_fixture.h"
 
 enum { PATIENCE_MS = 200 };
 
 /* One net and what it was told. */
 struct side {
-	struct net *net;
+	struct transport *transport;
 	struct noise_pair pair;
 	bool welcome;
 	uint64_t conn;           /* opened last */
@@ -77,11 +77,11 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 		;
 	buffer_put_bytes(&s->got, frame);
 	if (s->echo)
-		net_send(s->net, conn, frame);
+		transport_send(s->transport, conn, frame);
 	if (s->close_at_frame)
-		net_close(s->net, conn);
+		transport_close(s->transport, conn);
 	if (s->stop_at_frame)
-		net_stop(s->net, on_stopped, s);
+		transport_stop(s->transport, on_stopped, s);
 }
 
 static void
@@ -94,20 +94,20 @@ on_closed(void *user, uint64_t conn, const char *why)
 	s->closed_conn = conn;
 	snprintf(s->why, sizeof s->why, "%s", why);
 	if (s->stop_at_end)
-		net_stop(s->net, on_stopped, s);
+		transport_stop(s->transport, on_stopped, s);
 }
 
 static void
 side_start(struct side *s, uv_loop_t *loop, uint8_t cell, uint8_t seed)
 {
-	struct net_config config = {.own = &s->pair, .patience = span_ms(PATIENCE_MS)};
+	struct transport_config config = {.own = &s->pair, .patience = span_ms(PATIENCE_MS)};
 
 	s->pair = pair_of(seed);
 	s->welcome = true;
 	s->got = BUFFER(SIZE_MAX);
 	memset(config.cell_id, cell, sizeof config.cell_id);
-	config.callbacks = (struct net_callbacks){on_opened, on_frame, on_closed, s};
-	assert_int_equal(net_new(&s->net, loop, &config), 0);
+	config.callbacks = (struct transport_callbacks){on_opened, on_frame, on_closed, s};
+	assert_int_equal(transport_new(&s->transport, loop, &config), 0);
 }
 
 static void
@@ -119,9 +119,10 @@ start_in(struct pair *p, uint8_t server_cell, uint8_t client_cell)
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	side_start(&p->server, &p->loop, server_cell, 1);
 	side_start(&p->client, &p->loop, client_cell, 2);
-	if (!net_listen(p->server.net, "127.0.0.1:0", why, sizeof why))
+	if (!transport_listen(p->server.transport, "127.0.0.1:0", why, sizeof why))
 		fail_msg("%s", why);
-	snprintf(p->address, sizeof p->address, "127.0.0.1:%d", net_port(p->server.net));
+	snprintf(p->address, sizeof p->address, "127.0.0.1:%d",
+	         transport_port(p->server.transport));
 }
 
 static void
@@ -138,7 +139,7 @@ end(struct pair *p)
 
 	for (int i = 0; i < 2; i++)
 		if (!sides[i]->stop_at_frame && !sides[i]->stop_at_end)
-			net_stop(sides[i]->net, on_stopped, sides[i]);
+			transport_stop(sides[i]->transport, on_stopped, sides[i]);
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&p->loop), 0);
 	for (int i = 0; i < 2; i++) {
@@ -150,7 +151,7 @@ end(struct pair *p)
 static uint64_t
 connect_as(struct pair *p, enum channel_role role)
 {
-	return net_connect(p->client.net, p->address, role, p->server.pair.public);
+	return transport_connect(p->client.transport, p->address, role, p->server.pair.public);
 }
 
 static void
@@ -192,9 +193,9 @@ test_frames_both_ways(void **unused)
 	assert_int_equal(p.server.role, CHANNEL_CLIENT);
 	assert_memory_equal(p.server.key, p.client.pair.public, NOISE_KEY);
 	assert_memory_equal(p.client.key, p.server.pair.public, NOISE_KEY);
-	net_send(p.client.net, p.client.conn, a);
-	net_send(p.client.net, p.client.conn, b);
-	net_send(p.server.net, p.server.conn, b);
+	transport_send(p.client.transport, p.client.conn, a);
+	transport_send(p.client.transport, p.client.conn, b);
+	transport_send(p.server.transport, p.server.conn, b);
 	UNTIL(&p, p.server.frames_n == 2 && p.client.frames_n == 1);
 	assert_int_equal(p.server.got.len, a.len + b.len);
 	assert_memory_equal(p.server.got.data, a.data, a.len);
@@ -238,7 +239,7 @@ test_much(void **unused)
 			free((void *)frame.data);
 		}
 	}
-	net_send(p.client.net, p.client.conn, buffer_view(&all));
+	transport_send(p.client.transport, p.client.conn, buffer_view(&all));
 	UNTIL(&p, p.client.got.len >= all.len);
 	assert_true(bytes_equal(buffer_view(&p.client.got), buffer_view(&all)));
 	assert_int_equal(p.client.frames_n, 90);
@@ -262,8 +263,8 @@ test_flood(void **unused)
 		conns[i] = connect_as(&p, CHANNEL_CLIENT);
 	UNTIL(&p, p.server.opened_n == CLIENTS + 1 && p.client.opened_n == CLIENTS + 1);
 	for (int i = 0; i < CLIENTS * FRAMES; i++)
-		net_send(p.client.net, conns[i % CLIENTS], frame);
-	net_send(p.client.net, conns[CLIENTS], word);
+		transport_send(p.client.transport, conns[i % CLIENTS], frame);
+	transport_send(p.client.transport, conns[CLIENTS], word);
 	p.server.busy_ms = 5;
 	while (p.server.frames_n <= CLIENTS * FRAMES) {
 		int before = p.server.frames_n;
@@ -292,21 +293,22 @@ test_longest_frames(void **unused)
 	longest.data = memory_grow(longest.data, 4 + LIMIT_FRAME, 1);
 	memset(longest.data + 4, 'x', LIMIT_FRAME);
 	longest.len = longest.room = 4 + LIMIT_FRAME;
-	net_send(p.server.net, p.server.conn, buffer_view(&longest));
+	transport_send(p.server.transport, p.server.conn, buffer_view(&longest));
 	UNTIL(&p, p.client.frames_n == 1);
 	assert_true(bytes_equal(buffer_view(&p.client.got), buffer_view(&longest)));
 	buffer_patch_u32(&longest, 0, LIMIT_FRAME + 1);
-	net_send(p.client.net, p.client.conn, (struct bytes){longest.data, 4});
+	transport_send(p.client.transport, p.client.conn, (struct bytes){longest.data, 4});
 	UNTIL(&p, p.server.closed_n == 1);
 	assert_string_equal(p.server.why, "the peer sent a malformed frame");
 	connect_as(&p, CHANNEL_CLIENT);
 	UNTIL(&p, p.server.opened_n == 2 && p.client.opened_n == 2);
 	buffer_patch_u32(&longest, 0, 2 * LIMIT_ENTRY);
-	net_send(p.client.net, p.client.conn, (struct bytes){longest.data, 4});
+	transport_send(p.client.transport, p.client.conn, (struct bytes){longest.data, 4});
 	UNTIL(&p, p.server.closed_n == 2);
 	connect_as(&p, CHANNEL_REPLICA);
 	UNTIL(&p, p.server.opened_n == 3 && p.client.opened_n == 3);
-	net_send(p.client.net, p.client.conn, (struct bytes){longest.data, 4 + 2 * LIMIT_ENTRY});
+	transport_send(p.client.transport, p.client.conn,
+	               (struct bytes){longest.data, 4 + 2 * LIMIT_ENTRY});
 	UNTIL(&p, p.server.frames_n == 1);
 	assert_int_equal(p.server.got.len, 4 + 2 * LIMIT_ENTRY);
 	buffer_free(&longest);
@@ -324,7 +326,7 @@ test_wrong_key(void **unused)
 
 	(void)unused;
 	start(&p);
-	conn = net_connect(p.client.net, p.address, CHANNEL_CLIENT, other.public);
+	conn = transport_connect(p.client.transport, p.address, CHANNEL_CLIENT, other.public);
 	UNTIL(&p, p.client.closed_n == 1);
 	assert_int_equal(p.client.closed_conn, conn);
 	assert_non_null(strstr(p.client.why, "another key"));
@@ -358,7 +360,8 @@ test_not_welcome(void **unused)
 	connect_as(&p, CHANNEL_CLIENT);
 	UNTIL(&p, p.client.closed_n == 1);
 	assert_int_equal(p.server.opened_n, 1);
-	net_send(p.server.net, p.server.conn, (struct bytes){(const uint8_t *)"\1\0\0\0x", 5});
+	transport_send(p.server.transport, p.server.conn,
+	               (struct bytes){(const uint8_t *)"\1\0\0\0x", 5});
 	assert_int_equal(p.server.closed_n, 0);
 	end(&p);
 }
@@ -375,10 +378,10 @@ test_nobody_listens(void **unused)
 
 	(void)unused;
 	start(&p);
-	port = net_port(p.server.net);
-	assert_false(net_listen(p.client.net, p.address, why, sizeof why));
+	port = transport_port(p.server.transport);
+	assert_false(transport_listen(p.client.transport, p.address, why, sizeof why));
 	assert_non_null(strstr(why, "in use"));
-	net_stop(p.server.net, on_stopped, &p.server);
+	transport_stop(p.server.transport, on_stopped, &p.server);
 	UNTIL(&p, p.server.stopped);
 	p.server.stopped = false;
 	side_start(&p.server, &p.loop, 7, 1);
@@ -387,13 +390,13 @@ test_nobody_listens(void **unused)
 	UNTIL(&p, p.client.closed_n == 1);
 	assert_non_null(strstr(p.client.why, "refused"));
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		uint64_t conn = net_connect(p.client.net, bad[i], CHANNEL_CLIENT,
-		                            p.server.pair.public);
+		uint64_t conn = transport_connect(p.client.transport, bad[i], CHANNEL_CLIENT,
+		                                  p.server.pair.public);
 
 		assert_int_equal(p.client.closed_n, 1 + (int)i);
 		UNTIL(&p, p.client.closed_n == 2 + (int)i);
 		assert_int_equal(p.client.closed_conn, conn);
-		assert_false(net_listen(p.client.net, bad[i], why, sizeof why));
+		assert_false(transport_listen(p.client.transport, bad[i], why, sizeof why));
 	}
 	end(&p);
 }
@@ -407,7 +410,7 @@ knock(struct pair *p)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	address.sin_port = htons((uint16_t)net_port(p->server.net));
+	address.sin_port = htons((uint16_t)transport_port(p->server.transport));
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
 	return fd;
@@ -521,7 +524,7 @@ test_silent_server(void **unused)
 static void
 test_crowd(void **unused)
 {
-	static int fds[NET_UNPROVED_MAX + 8];
+	static int fds[TRANSPORT_UNPROVED_MAX + 8];
 	const size_t n = sizeof fds / sizeof fds[0];
 	struct pair p;
 
@@ -550,9 +553,9 @@ test_close_after_last_words(void **unused)
 	(void)unused;
 	start(&p);
 	open_both(&p);
-	net_send(p.server.net, p.server.conn, frame);
-	net_close(p.server.net, p.server.conn);
-	net_send(p.server.net, p.server.conn, frame); /* too late */
+	transport_send(p.server.transport, p.server.conn, frame);
+	transport_close(p.server.transport, p.server.conn);
+	transport_send(p.server.transport, p.server.conn, frame); /* too late */
 	UNTIL(&p, p.client.closed_n == 1);
 	assert_true(bytes_equal(buffer_view(&p.client.got), frame));
 	assert_int_equal(p.server.closed_n, 0);
@@ -570,8 +573,8 @@ test_close_within_a_frame(void **unused)
 	start(&p);
 	p.server.close_at_frame = true;
 	open_both(&p);
-	net_send(p.client.net, p.client.conn, frame);
-	net_send(p.client.net, p.client.conn, frame);
+	transport_send(p.client.transport, p.client.conn, frame);
+	transport_send(p.client.transport, p.client.conn, frame);
 	UNTIL(&p, p.client.closed_n == 1);
 	assert_int_equal(p.server.frames_n, 1);
 	free((void *)frame.data);
@@ -588,8 +591,8 @@ test_stop_within_a_frame(void **unused)
 	start(&p);
 	p.server.stop_at_frame = true;
 	open_both(&p);
-	net_send(p.client.net, p.client.conn, frame);
-	net_send(p.client.net, p.client.conn, frame);
+	transport_send(p.client.transport, p.client.conn, frame);
+	transport_send(p.client.transport, p.client.conn, frame);
 	UNTIL(&p, p.client.closed_n == 1);
 	assert_int_equal(p.server.frames_n, 1);
 	free((void *)frame.data);
@@ -606,7 +609,7 @@ test_stop_within_closed(void **unused)
 	start(&p);
 	p.client.stop_at_end = true;
 	open_both(&p);
-	net_close(p.server.net, p.server.conn);
+	transport_close(p.server.transport, p.server.conn);
 	UNTIL(&p, p.client.stopped);
 	assert_int_equal(p.client.closed_n, 1);
 	end(&p);
@@ -625,11 +628,12 @@ test_stop_at_any_time(void **unused)
 		fd = knock(&p);
 		connect_as(&p, CHANNEL_CLIENT);
 		connect_as(&p, CHANNEL_REPLICA);
-		net_connect(p.client.net, "localhost:1", CHANNEL_CLIENT, p.server.pair.public);
+		transport_connect(p.client.transport, "localhost:1", CHANNEL_CLIENT,
+		                  p.server.pair.public);
 		for (int i = 0; i < turns; i++)
 			uv_run(&p.loop, UV_RUN_NOWAIT);
 		if (p.client.conn)
-			net_send(p.client.net, p.client.conn, frame);
+			transport_send(p.client.transport, p.client.conn, frame);
 		end(&p);
 		assert_int_equal(p.server.closed_n, 0);
 		close(fd);
@@ -679,7 +683,7 @@ test_slow_reader(void **unused)
 	start_ticking(&p);
 	fd = open_deaf(&p);
 	for (int i = 0; i < 100 && p.server.closed_n == 0; i++) {
-		net_send(p.server.net, p.server.conn, frame);
+		transport_send(p.server.transport, p.server.conn, frame);
 		uv_run(&p.loop, UV_RUN_NOWAIT);
 	}
 	assert_int_equal(p.server.closed_n, 1);
@@ -701,7 +705,7 @@ test_last_words_nobody_reads(void **unused)
 	(void)unused;
 	start_ticking(&p);
 	fd = open_deaf(&p);
-	net_send(p.server.net, p.server.conn, frame);
+	transport_send(p.server.transport, p.server.conn, frame);
 	end_ticking(&p);
 	assert_true(mono_reached(clock_now(), mono_add(begin, span_ms(PATIENCE_MS))));
 	close(fd);
@@ -757,7 +761,7 @@ main(void)
 		cmocka_unit_test(test_last_words_nobody_reads),
 	};
 
-	log_start("test_net", LEVEL_ERROR);
+	log_start("test_transport", LEVEL_ERROR);
 	signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
