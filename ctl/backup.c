@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "cell/sys/file.h"
 #include "cell/sys/log.h"
-#include "cell/io/salvage.h"
+#include "cell/store/salvage.h"
 #include "ctl/ask.h"
 #include "ctl/cell.h"
 #include "ctl/fetch.h"
@@ -226,7 +226,7 @@ make(struct backup *b)
 	sigprocmask(SIG_BLOCK, &all, &before);
 	ok = check_target(b) && (mkdtemp(b->work) || fail(b->file, strerror(errno)));
 	if (ok) {
-		snprintf(b->state, sizeof b->state, "%.*s/" STATEDB_FILE, PATH_MAX - 16, b->work);
+		snprintf(b->state, sizeof b->state, "%.*s/" STATE_DB_FILE, PATH_MAX - 16, b->work);
 		ok = make_in_work(b);
 		if ((rc = salvage_clean(b->work)) < 0)
 			log_warn("%s: cannot remove it: %s", b->work, strerror(-rc));

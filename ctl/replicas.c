@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cell/sys/clock.h"
-#include "cell/io/dirlock.h"
+#include "cell/store/dir_lock.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
 #include "ctl/ask.h"
@@ -184,7 +184,7 @@ start_one(struct starting *s, int i)
 		         s->cell_file->replicas[i].id);
 		return true;
 	}
-	if (dirlock_holder(data) > 0)
+	if (dir_lock_holder(data) > 0)
 		return true;
 	pid = program_start(argv, log);
 	if (pid < 0)
@@ -323,10 +323,10 @@ ask_to_end(const char *data)
 	pid_t pid;
 	int fd;
 
-	while ((pid = dirlock_holder(data)) > 0) {
+	while ((pid = dir_lock_holder(data)) > 0) {
 		fd = pidfd_open(pid, 0);
 		/* A number that still holds the lock was not given to somebody else. */
-		if (fd >= 0 && dirlock_holder(data) == pid) {
+		if (fd >= 0 && dir_lock_holder(data) == pid) {
 			pidfd_send_signal(fd, SIGTERM, NULL, 0);
 			pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a frozen one could not */
 			return fd;

@@ -1,5 +1,5 @@
 /* restore: a new cell from a backup of an old one, or from what a replica of it has left. */
-#include "cell/io/restore.h"
+#include "cell/store/restoration.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "cell/io/salvage.h"
+#include "cell/store/salvage.h"
 #include "ctl/addresses.h"
 #include "ctl/cell.h"
 
@@ -26,7 +26,7 @@ struct restoring {
 	const char *source, *directory;
 	struct addresses replicas;
 	struct cell_file cell_file;
-	struct restored restored;
+	struct restoration restored;
 	char work[PATH_MAX];
 };
 
@@ -86,7 +86,7 @@ restore_in_work(struct restoring *r)
 	const struct cell_state state = {place, r};
 	char why[1024];
 
-	if (!restore_prepare(r->source, r->work, &r->restored, why, sizeof why)) {
+	if (!restoration_prepare(r->source, r->work, &r->restored, why, sizeof why)) {
 		log_error("%s", why);
 		return false;
 	}
@@ -165,7 +165,7 @@ utc(int64_t seconds, char *text, size_t size)
 static void
 tell_text(const struct restoring *r)
 {
-	const struct restored *s = &r->restored;
+	const struct restoration *s = &r->restored;
 	char written[32];
 
 	utc(s->written_s, written, sizeof written);
@@ -183,7 +183,7 @@ tell_text(const struct restoring *r)
 static void
 tell_json(const struct restoring *r)
 {
-	const struct restored *s = &r->restored;
+	const struct restoration *s = &r->restored;
 	char written[32], path[PATH_MAX];
 	json_t *all;
 

@@ -9,7 +9,7 @@
 #ifndef LSFS_IO_COPIES_H
 #define LSFS_IO_COPIES_H
 
-#include "cell/io/store.h"
+#include "cell/store/store.h"
 #include "cell/wire/types.h"
 
 struct copies;

@@ -4,7 +4,7 @@
 #define LSFS_IO_EXCHANGE_H
 
 #include "cell/config/identity.h"
-#include "cell/io/store.h"
+#include "cell/store/store.h"
 
 struct exchange;
 

@@ -10,7 +10,7 @@
 #include "cell/config/identity.h"
 #include "cell/io/inbox.h"
 #include "cell/io/local.h"
-#include "cell/io/store.h"
+#include "cell/store/store.h"
 #include "cell/replica.h"
 
 /* What the owner is still to be told, outside of every step. */

@@ -8,7 +8,7 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/dirlock.h"
+#include "cell/store/dir_lock.h"
 #include "cell/io/gateway.h"
 #include "cell/sys/log.h"
 #include "cell/wire/codec.h"
@@ -17,7 +17,7 @@ enum { ASK_EVERY_MS = 200 };
 
 struct join {
 	char *directory;
-	struct dirlock lock;
+	struct dir_lock lock;
 	struct identity identity;
 	struct gateway *gateway;
 	uv_timer_t timer; /* asks everybody, who is connected by then */
@@ -145,7 +145,7 @@ static void
 join_free(struct join *j)
 {
 	identity_forget(&j->identity);
-	dirlock_release(&j->lock);
+	dir_lock_release(&j->lock);
 	free(j->directory);
 	free(j);
 }
@@ -197,7 +197,7 @@ join_start(uv_loop_t *loop, const char *directory, void (*done)(void *user, cons
 	j->directory = bytes_to_text(bytes_of(directory));
 	j->done = done;
 	j->done_user = user;
-	if (!dirlock_take(&j->lock, directory, why, why_size)) {
+	if (!dir_lock_take(&j->lock, directory, why, why_size)) {
 		free(j->directory);
 		free(j);
 		return NULL;

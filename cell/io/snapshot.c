@@ -120,7 +120,7 @@ check(uv_work_t *work)
 {
 	struct snapshot *s = work->data;
 
-	s->whole = store_snapshot_ready(s->config.directory, s->config.cell, s->why,
+	s->whole = store_fetched_ready(s->config.directory, s->config.cell, s->why,
 	                                sizeof s->why);
 }
 
@@ -280,7 +280,7 @@ snapshot_new(const struct snapshot_config *config)
 	s->config = *config;
 	if (s->config.patience.ns == 0)
 		s->config.patience = span_ms(PATIENCE_MS);
-	snprintf(path, sizeof path, "%s/" STORE_SNAPSHOT, config->directory);
+	snprintf(path, sizeof path, "%s/" STORE_FETCHED, config->directory);
 	s->path = bytes_to_text(bytes_of(path));
 	s->fd = -1;
 	unlink(path);

@@ -1,11 +1,11 @@
 /* A copy of another replica's state, fetched by one that cannot go on from its own: asked for part
- * by part, each checked, written into STORE_SNAPSHOT, checked as a whole, and left where the next
+ * by part, each checked, written into STORE_FETCHED, checked as a whole, and left where the next
  * store_open finds it. A part that does not come is asked for again; a replica that does not answer
  * is left for the one that the caller names by then, and all begins anew. */
 #ifndef LSFS_IO_SNAPSHOT_H
 #define LSFS_IO_SNAPSHOT_H
 
-#include "cell/io/store.h"
+#include "cell/store/store.h"
 #include "cell/wire/types.h"
 
 struct snapshot;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cell/sys/clock.h"
-#include "cell/io/dirlock.h"
+#include "cell/store/dir_lock.h"
 #include "cell/sys/file.h"
 #include "cell/config/key_file.h"
 
@@ -19,7 +19,7 @@
 /* The cell file is made last: a directory without one was never in use. These are what a crash in
  * the middle of making it may leave (and what mkfs puts into a disk of its own). */
 static const char *const beginnings[] = {
-    DIRLOCK_FILE, KEY_FILE, KEY_FILE FILE_UNFINISHED, CELL_FILE_NAME FILE_UNFINISHED, "lost+found",
+    DIR_LOCK_FILE, KEY_FILE, KEY_FILE FILE_UNFINISHED, CELL_FILE_NAME FILE_UNFINISHED, "lost+found",
 };
 
 static bool
@@ -114,15 +114,15 @@ make_files(const char *directory, const char *cell, char *why, size_t why_size)
 static bool
 make(const char *directory, const char *cell, char *why, size_t why_size)
 {
-	struct dirlock lock;
+	struct dir_lock lock;
 	bool ok;
 
 	if (!check_free(directory, why, why_size) ||
-	    !dirlock_take(&lock, directory, why, why_size))
+	    !dir_lock_take(&lock, directory, why, why_size))
 		return false;
 	ok = is_made(directory) || (check_free(directory, why, why_size) &&
 	                            make_files(directory, cell, why, why_size));
-	dirlock_release(&lock);
+	dir_lock_release(&lock);
 	return ok;
 }
 

@@ -95,8 +95,8 @@ install_and_go_on(void)
 	char from[128], to[128];
 
 	snprintf(from, sizeof from, "%s/received", f.directory);
-	snprintf(to, sizeof to, "%s/" STORE_SNAPSHOT, f.directory);
-	if (rename(from, to) < 0 || !store_snapshot_ready(f.directory, "test", f.why, sizeof f.why))
+	snprintf(to, sizeof to, "%s/" STORE_FETCHED, f.directory);
+	if (rename(from, to) < 0 || !store_fetched_ready(f.directory, "test", f.why, sizeof f.why))
 		return REFUSED;
 	return go_on();
 }

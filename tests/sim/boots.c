@@ -8,9 +8,9 @@
 enum { IN_DIRECTORY, IN_RUN };
 
 static void
-name_boot(const struct boot *b, char name[BOOTMARK_BOOT])
+name_boot(const struct boot *b, char name[BOOT_VERDICT_BOOT])
 {
-	snprintf(name, BOOTMARK_BOOT, "boot-%lu", (unsigned long)b->number);
+	snprintf(name, BOOT_VERDICT_BOOT, "boot-%lu", (unsigned long)b->number);
 }
 
 /* The machine restarts: the run directory is empty, the data directory is as the disk has it. */
@@ -38,7 +38,7 @@ boot_failed(struct sim *s, struct host *n)
 	                               : sim_between(s, SECOND, 20 * SECOND));
 	uint64_t where = rng_below(&s->rng, 3);
 	struct boot *b = &n->boot;
-	char name[BOOTMARK_BOOT];
+	char name[BOOT_VERDICT_BOOT];
 	bool differ;
 
 	n->disk.broken = false;
@@ -48,9 +48,9 @@ boot_failed(struct sim *s, struct host *n)
 	b->failed = true;
 	name_boot(b, name);
 	if (where != IN_DIRECTORY)
-		bootmark_write(b->marks[IN_RUN], name, "fsync");
+		boot_verdict_write(b->marks[IN_RUN], name, "fsync");
 	if (where != IN_RUN)
-		bootmark_write(b->marks[IN_DIRECTORY], name, "fsync");
+		boot_verdict_write(b->marks[IN_DIRECTORY], name, "fsync");
 	heap_push(&s->heap, (struct event){.at = at, .run = run_boot, .who = n->id - 1});
 	return at;
 }
@@ -59,11 +59,11 @@ boot_failed(struct sim *s, struct host *n)
 bool
 boot_allows(struct sim *s, struct host *n)
 {
-	char name[BOOTMARK_BOOT], why[BOOTMARK_WHY];
+	char name[BOOT_VERDICT_BOOT], why[BOOT_VERDICT_WHY];
 
 	name_boot(&n->boot, name);
 	for (int i = IN_DIRECTORY; i <= IN_RUN; i++) {
-		if (bootmark_judge(n->boot.marks[i], name, why) == BOOTMARK_NOW) {
+		if (boot_verdict_judge(n->boot.marks[i], name, why) == BOOT_VERDICT_NOW) {
 			fault(s, FAULT_REFUSED, "replica %d is not to start in this boot",
 			      n->id);
 			return false;

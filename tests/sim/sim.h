@@ -38,7 +38,7 @@
 #include <bsd/sys/tree.h>
 #include "cell/base/rng.h"
 #include "cell/client/client.h"
-#include "cell/io/bootmark.h"
+#include "cell/store/boot_verdict.h"
 #include "cell/replica.h"
 #include "cell/wire/codec.h"
 #include "fs/mount/mount.h"
@@ -478,7 +478,7 @@ struct boot {
 	uint64_t number;
 	bool failed; /* `real` is what the disk holds, the host's disk what the cache shows */
 	struct disk real;
-	char marks[2][BOOTMARK_LINE]; /* in the data directory; in the run directory */
+	char marks[2][BOOT_VERDICT_LINE]; /* in the data directory; in the run directory */
 };
 
 struct host {

@@ -4,7 +4,7 @@
 #define LSFS_TESTS_STORE_FIXTURE_H
 
 #include <uv.h>
-#include "cell/io/store.h"
+#include "cell/store/store.h"
 
 struct fixture {
 	char directory[64];

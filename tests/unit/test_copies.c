@@ -89,7 +89,7 @@ store_copy(struct store *s, const char *name,
 }
 
 bool
-store_snapshot_ready(const char *directory, const char *cell, char *why, size_t why_size)
+store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size)
 {
 	char path[128];
 	uint8_t *data = malloc(STATE + 1);
@@ -97,7 +97,7 @@ store_snapshot_ready(const char *directory, const char *cell, char *why, size_t 
 	bool good;
 
 	must(strcmp(cell, "dc1") == 0 && strcmp(directory, play->directory) == 0);
-	snprintf(path, sizeof path, "%s/" STORE_SNAPSHOT, directory);
+	snprintf(path, sizeof path, "%s/" STORE_FETCHED, directory);
 	fd = open(path, O_RDONLY);
 	good = fd >= 0 && read(fd, data, STATE + 1) == STATE &&
 	       memcmp(data, play->state, STATE) == 0 && !play->no_state;
@@ -413,7 +413,7 @@ test_not_needed_any_more(void **unused)
 
 	(void)unused;
 	start(&p);
-	snprintf(path, sizeof path, "%s/" STORE_SNAPSHOT, p.directory);
+	snprintf(path, sizeof path, "%s/" STORE_FETCHED, p.directory);
 	p.silent = 1; /* else all of it may come in one turn of the loop */
 	UNTIL(&p, (snapshot_need(p.snapshot, 1), access(path, F_OK) == 0));
 	snapshot_need(p.snapshot, 0);

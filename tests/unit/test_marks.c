@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cell/io/marks.h"
+#include "cell/store/watermark.h"
 
 static char directory[] = "/tmp/test_marks.XXXXXX";
 static int begun_n, begun_fd;
@@ -26,19 +26,19 @@ sync_file_range(int fd, off_t offset, off_t len, unsigned flags)
 static void
 test_on_its_way_at_once(void **state)
 {
-	struct marks marks = {.incarnation = 3}, read;
-	struct marks_file f;
+	struct watermark marks = {.incarnation = 3}, read;
+	struct watermark_file f;
 
 	(void)state;
-	assert_int_equal(marks_open(&f, directory, MARKS_LOG, &marks), 0);
+	assert_int_equal(watermark_open(&f, directory, WATERMARK_LOG, &marks), 0);
 	assert_int_equal(begun_n, 0); /* that is synced */
 	marks.slot = 9;
-	marks_write(&f, &marks);
+	watermark_write(&f, &marks);
 	assert_int_equal(begun_n, 1);
 	assert_int_equal(begun_fd, f.fd);
-	assert_int_equal(marks_read(directory, MARKS_LOG, &read), 0);
+	assert_int_equal(watermark_read(directory, WATERMARK_LOG, &read), 0);
 	assert_int_equal(read.slot, 9);
-	marks_close(&f);
+	watermark_close(&f);
 }
 
 int
@@ -51,7 +51,7 @@ main(void)
 	if (mkdtemp(directory) == NULL)
 		return 1;
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	snprintf(path, sizeof path, "%s/" MARKS_FILE, directory);
+	snprintf(path, sizeof path, "%s/" WATERMARK_FILE, directory);
 	unlink(path);
 	rmdir(directory);
 	return failed;

@@ -11,11 +11,11 @@
 
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
-#include "cell/io/dirlock.h"
+#include "cell/store/dir_lock.h"
 #include "cell/sys/file.h"
-#include "cell/io/logdb.h"
-#include "cell/io/restore.h"
-#include "cell/io/salvage.h"
+#include "cell/store/log_db.h"
+#include "cell/store/restoration.h"
+#include "cell/store/salvage.h"
 #include "cell/io/standalone.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
@@ -78,15 +78,15 @@ static void
 write_log(struct bench *b, uint64_t trimmed, uint64_t last)
 {
 	struct px_recovered recovered;
-	struct logdb log;
+	struct log_db log;
 	char why[512];
 	int rc;
 
-	must(logdb_open(&log, b->directory, "local", 1, why, sizeof why));
-	must(logdb_recover(&log, 0, LOGDB_ALONE, &recovered, why, sizeof why));
-	must(logdb_start(&log, b->directory, "local", 1, &recovered, why, sizeof why));
-	logdb_recovered_free(&recovered);
-	rc = database_begin(&log.db);
+	must(log_db_open(&log, b->directory, "local", 1, why, sizeof why));
+	must(log_db_recover(&log, 0, LOG_DB_ALONE, &recovered, why, sizeof why));
+	must(log_db_start(&log, b->directory, "local", 1, &recovered, why, sizeof why));
+	log_db_recovered_free(&recovered);
+	rc = sqlite_begin(&log.db);
 	for (uint64_t slot = 1; slot <= last && rc == SQLITE_OK; slot++) {
 		struct bytes payload = buffer_view(&b->payload[slot]);
 		struct px_record r = {.kind = PX_RECORD_ENTRY,
@@ -96,14 +96,14 @@ write_log(struct bench *b, uint64_t trimmed, uint64_t last)
 		                      .payload = payload,
 		                      .checksum = checksum(payload)};
 
-		rc = logdb_write(&log, &r);
+		rc = log_db_write(&log, &r);
 	}
 	if (rc == SQLITE_OK)
-		rc = logdb_write(
+		rc = log_db_write(
 		    &log, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trimmed});
-	must(database_end(&log.db, rc == SQLITE_OK ? logdb_finish(&log) : rc) == WORK_DONE);
-	logdb_written(&log);
-	must(logdb_close(&log, false) == WORK_DONE);
+	must(sqlite_end(&log.db, rc == SQLITE_OK ? log_db_finish(&log) : rc) == WORK_DONE);
+	log_db_written(&log);
+	must(log_db_close(&log, false) == WORK_DONE);
 }
 
 static void
@@ -112,21 +112,21 @@ write_state(struct bench *b, uint64_t applied)
 	struct row_list rows = {0};
 	const struct row_list *list = &rows;
 	struct tree_outcome out = {0};
-	struct statedb state;
+	struct state_db state;
 	struct tree *t;
 	char why[512];
 	int rc;
 
-	must(statedb_open(&state, b->directory, "local", &t, why, sizeof why));
+	must(state_db_open(&state, b->directory, "local", &t, why, sizeof why));
 	for (uint64_t slot = 1; slot <= applied; slot++)
 		must(tree_apply(t, slot, b->origin[slot], buffer_view(&b->payload[slot]), &out) ==
 		     RC_OK);
 	tree_changes(t, &rows);
-	must(statedb_start(&state, b->directory, "local", why, sizeof why));
-	rc = database_begin(&state.db);
-	must(database_end(&state.db, rc == SQLITE_OK ? statedb_write(&state, &list, 1) : rc) ==
+	must(state_db_start(&state, b->directory, "local", why, sizeof why));
+	rc = sqlite_begin(&state.db);
+	must(sqlite_end(&state.db, rc == SQLITE_OK ? state_db_write(&state, &list, 1) : rc) ==
 	     WORK_DONE);
-	must(statedb_close(&state, false) == WORK_DONE);
+	must(state_db_close(&state, false) == WORK_DONE);
 	row_list_free(&rows);
 	tree_outcome_free(&out);
 	tree_free(t);
@@ -348,19 +348,19 @@ static void
 test_a_directory_in_use(void **state)
 {
 	struct bench *b = *state;
-	struct dirlock lock;
+	struct dir_lock lock;
 	char why[512];
 
 	write_log(b, 0, ENTRIES);
 	write_state(b, 4);
-	assert_true(dirlock_take(&lock, b->directory, why, sizeof why));
+	assert_true(dir_lock_take(&lock, b->directory, why, sizeof why));
 	assert_refused(b, "in use by process");
 	salvage_end(&b->s);
 	if (!salvage_running(&b->s, b->directory, b->work))
 		fail_msg("%s", b->s.why);
 	assert_int_equal(tree_applied(b->s.tree), ENTRIES);
 	assert_text(b->s.tree, "45678");
-	dirlock_release(&lock);
+	dir_lock_release(&lock);
 }
 
 /* Closing what was never opened closes nothing that is somebody else's. */
@@ -403,12 +403,12 @@ static void
 test_a_restored_state(void **state)
 {
 	struct bench *b = *state;
-	struct restored r;
+	struct restoration r;
 	char why[512];
 
 	write_log(b, 0, ENTRIES);
 	write_state(b, 4);
-	if (!restore_prepare(b->directory, b->work, &r, why, sizeof why))
+	if (!restoration_prepare(b->directory, b->work, &r, why, sizeof why))
 		fail_msg("%s", why);
 	assert_int_equal(r.applied, ENTRIES);
 	assert_int_equal(r.from_log, ENTRIES - 4);
@@ -425,11 +425,11 @@ test_a_restored_state(void **state)
 static uint64_t
 restored_epoch(struct bench *b)
 {
-	struct restored r;
+	struct restoration r;
 	char why[512];
 	uint64_t epoch;
 
-	if (!restore_prepare(b->directory, b->work, &r, why, sizeof why))
+	if (!restoration_prepare(b->directory, b->work, &r, why, sizeof why))
 		fail_msg("%s", why);
 	assert_true(salvage_backup(&b->s, NULL, b->work));
 	epoch = tree_epoch(b->s.tree);

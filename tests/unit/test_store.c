@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cell/base/checksum.h"
-#include "cell/io/worker.h"
+#include "cell/store/writer_thread.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
 #include "tests/unit/unit.h"
@@ -323,16 +323,16 @@ test_leases(void **state)
 
 /* ---- no thread can be made ---- */
 
-/* The linker puts this one in the place of worker_start. */
-int __real_worker_start(struct worker *w);
-int __wrap_worker_start(struct worker *w);
+/* The linker puts this one in the place of writer_thread_start. */
+int __real_writer_thread_start(struct writer_thread *w);
+int __wrap_writer_thread_start(struct writer_thread *w);
 
 static int starts_left = INT_MAX;
 
 int
-__wrap_worker_start(struct worker *w)
+__wrap_writer_thread_start(struct writer_thread *w)
 {
-	return starts_left-- > 0 ? __real_worker_start(w) : -EAGAIN;
+	return starts_left-- > 0 ? __real_writer_thread_start(w) : -EAGAIN;
 }
 
 static void

@@ -15,9 +15,9 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
-#include "cell/io/database.h"
+#include "cell/store/sqlite.h"
 #include "cell/sys/log.h"
-#include "cell/io/reserve.h"
+#include "cell/store/reserve.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
 #include "tests/unit/unit.h"
@@ -31,8 +31,8 @@ int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, u
 int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat);
 int __real_sqlite3_busy_timeout(sqlite3 *handle, int ms);
 int __wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms);
-enum work __real_database_end(struct database *db, int rc);
-enum work __wrap_database_end(struct database *db, int rc);
+enum work __real_sqlite_end(struct sqlite_db *db, int rc);
+enum work __wrap_sqlite_end(struct sqlite_db *db, int rc);
 
 static int64_t later_s;   /* that the clock is ahead */
 static int upkeep_factor; /* how much more often than it should the store looks after its files */
@@ -63,9 +63,9 @@ __wrap_sqlite3_busy_timeout(sqlite3 *handle, int ms)
 }
 
 enum work
-__wrap_database_end(struct database *db, int rc)
+__wrap_sqlite_end(struct sqlite_db *db, int rc)
 {
-	enum work work = __real_database_end(db, rc);
+	enum work work = __real_sqlite_end(db, rc);
 	atomic_int *n = &refused[strcmp(db->kind->name, "state.db") == 0];
 
 	if (work == WORK_LATER || work == WORK_BUSY) {

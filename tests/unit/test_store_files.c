@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cell/base/checksum.h"
-#include "cell/io/logdb.h"
+#include "cell/store/log_db.h"
 #include "cell/sys/run_dir.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
@@ -176,7 +176,7 @@ test_mended(void **state)
 			assert_int_equal(f.recovered.incarnation, life);
 			assert_int_equal(f.recovered.promised.round, 3);
 			assert_int_equal(f.recovered.damaged, 0);
-			assert_int_equal(logdb_last(&f.recovered), 10);
+			assert_int_equal(log_db_last(&f.recovered), 10);
 			assert_int_equal(f.recovered.applied, 5);
 			assert_true(f.recovered.chosen <= 9); /* the hint, and no guess */
 			fixture_close(&f);

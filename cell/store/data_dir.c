@@ -1,0 +1,308 @@
+#include "cell/store/data_dir.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/store/swap_in.h"
+#include "cell/sys/log.h"
+#include "cell/store/store.h"
+
+/* What an earlier life has not finished, or was not asked to keep. */
+static int
+remove_leftovers(const char *directory)
+{
+	int rc = swap_in_remove(directory, STORE_FETCHED);
+
+	if (rc == 0)
+		rc = swap_in_remove(directory, STORE_COPY);
+	return rc == 0 ? swap_in_remove(directory, LOG_DB_FRESH) : rc;
+}
+
+/* A copy from another replica takes the place of state.db, unless that has gone on since. */
+static int
+swap_in_snapshot(const char *directory)
+{
+	uint64_t ours = 0, theirs = 0;
+
+	if (!swap_in_waiting(directory, STATE_DB_FILE))
+		return 0;
+	if (state_db_applied(directory, STATE_DB_FILE, &ours) &&
+	    (!state_db_applied(directory, STATE_DB_FILE ".ready", &theirs) || theirs < ours))
+		return swap_in_remove(directory, STATE_DB_FILE ".ready");
+	return swap_in(directory, STATE_DB_FILE, false);
+}
+
+static bool
+finish_earlier(const char *directory, char *why, size_t why_size)
+{
+	int rc = remove_leftovers(directory);
+
+	if (rc == 0)
+		rc = swap_in(directory, LOG_DB_FILE, true);
+	if (rc == 0)
+		rc = swap_in_snapshot(directory);
+	if (rc < 0)
+		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
+	return rc == 0;
+}
+
+/* ---- what is wrong with them ---- */
+
+/* What the tree knows of the members counts more than the cell file, which may be from earlier. */
+static bool
+has_others(const struct data_dir *f, const struct tree *tree)
+{
+	struct member m;
+	bool any = false;
+
+	for (uint8_t id = 0; tree_member_after(tree, id, &m); id = m.id) {
+		any = true;
+		if (m.role == MEMBER_VOTER && m.id != f->replica)
+			return true;
+	}
+	return !any && f->others;
+}
+
+/* A cell that has grown since its file was made: somebody else has told something. */
+static bool
+has_heard(const struct data_dir *f)
+{
+	for (size_t i = 0; i < f->log.found.marks_n; i++) {
+		if (f->log.found.marks[i].replica != f->replica)
+			return true;
+	}
+	return false;
+}
+
+static bool
+advise(const struct data_dir *f, bool others, char *why, size_t why_size)
+{
+	size_t len = strlen(why);
+
+	if (f->log.watermark_lost && f->log.found.corruption.n == 1)
+		snprintf(why + len, why_size - len, "; remove it if log.db is known to be whole");
+	else if (others)
+		snprintf(why + len, why_size - len,
+		         "; this replica has to be replaced: lsctl replica remove %u, then "
+		         "lsctl replica add", f->replica);
+	else
+		snprintf(why + len, why_size - len,
+		         "; the cell has to be restored from a backup: lsctl restore");
+	return false;
+}
+
+/* Of a cell of one nobody else has it. */
+static bool
+refuse_state(const struct data_dir *f, char *why, size_t why_size)
+{
+	const struct log_db_found *log = &f->log.found;
+	size_t len = strlen(why);
+
+	if (log->torn || log->trimmed_lost || log->trimmed > 0)
+		return advise(f, false, why, why_size);
+	snprintf(why + len, why_size - len,
+	         "; log.db still has everything: with state.db moved away it is made again");
+	return false;
+}
+
+/* Another replica gives a copy of the state, or the log still has all of it. */
+static bool
+drop_state(struct data_dir *f, struct tree **tree, const char *cell, const char *reason)
+{
+	corruption_say(&f->state_corruption, "%s", reason);
+	if (*tree != NULL)
+		tree_free(*tree);
+	*tree = tree_new(cell);
+	state_db_close(&f->state, true);
+	f->set_aside = true;
+	return true;
+}
+
+/* The log begins behind the end of the state. */
+static bool
+state_is_too_old(const struct data_dir *f, const struct tree *tree)
+{
+	const struct log_db_found *log = &f->log.found;
+
+	return !log->torn && !log->trimmed_lost && tree_applied(tree) < log->trimmed;
+}
+
+static bool
+check_state(struct data_dir *f, const char *cell, struct tree **tree, char *why, size_t why_size)
+{
+	uint64_t applied;
+
+	if (*tree == NULL) {
+		if (!f->state.db.damaged)
+			return false;
+		return f->others ? drop_state(f, tree, cell, why) : refuse_state(f, why, why_size);
+	}
+	applied = tree_applied(*tree);
+	if (!state_is_too_old(f, *tree))
+		return true;
+	if (has_others(f, *tree) && applied == 0)
+		return true; /* it was lost already */
+	snprintf(why, why_size,
+	         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins behind slot %"
+	         PRIu64, applied > 0 ? "an old copy" : "missing", applied, f->log.found.trimmed);
+	if (has_others(f, *tree))
+		return drop_state(f, tree, cell, why);
+	return advise(f, false, why, why_size);
+}
+
+/* The two files are parts of one story: together they hold every slot. */
+static bool
+check_together(struct data_dir *f, bool others, const struct tree *tree,
+               const struct px_recovered *r, char *why, size_t why_size)
+{
+	uint64_t applied = tree_applied(tree);
+	bool there = f->log.db.handle != NULL;
+	uint64_t last = there ? log_db_last(r) : 0;
+
+	/* A copy from another replica may be ahead of the log; one that was restored has none. */
+	if (others || applied <= last || tree_origin(tree).round == 0)
+		return true;
+	snprintf(why, why_size,
+	         "log.db is %s: it ends at slot %" PRIu64 ", but state.db at %" PRIu64,
+	         there ? "an old copy" : "missing", last, applied);
+	return advise(f, false, why, why_size);
+}
+
+/* Reads and checks everything, and changes nothing on the disk. */
+static bool
+read_databases(struct data_dir *f, const char *cell, struct tree **tree, struct px_recovered *r,
+               char *why, size_t why_size)
+{
+	bool others;
+
+	if (!log_db_open(&f->log, f->directory, cell, f->replica, why, why_size))
+		return false;
+	f->others = f->others || has_heard(f);
+	if (!state_db_open(&f->state, f->directory, cell, tree, why, why_size) &&
+	    !f->state.db.damaged)
+		return false;
+	if (!check_state(f, cell, tree, why, why_size))
+		return false;
+	others = has_others(f, *tree);
+	if (!log_db_recover(&f->log, tree_applied(*tree), others ? LOG_DB_MEMBER : LOG_DB_ALONE, r,
+	                    why, why_size))
+		return advise(f, others, why, why_size);
+	r->applied = tree_applied(*tree);
+	r->applied_origin = tree_origin(*tree);
+	r->state_lost = r->applied < r->trimmed;
+	return check_together(f, others, *tree, r, why, why_size);
+}
+
+static void
+forget_all(struct data_dir *f, struct tree **tree, struct px_recovered *recovered)
+{
+	if (*tree != NULL)
+		tree_free(*tree);
+	*tree = NULL;
+	log_db_recovered_free(recovered);
+	state_db_close(&f->state, true);
+	log_db_close(&f->log, true);
+}
+
+/* ---- starting ---- */
+
+static void
+tell_damage(const struct data_dir *f, const struct px_recovered *r)
+{
+	corruption_tell(&f->log.found.corruption, f->directory);
+	corruption_tell(&f->state_corruption, f->directory);
+	if (r->damaged > 0)
+		log_warn("%s: slots %" PRIu64 " to %" PRIu64
+		         " have to come from the other replicas", f->directory,
+		         log_db_last(r) + 1, r->damaged);
+	if (r->state_lost)
+		log_warn("%s: the state has to come from another replica", f->directory);
+}
+
+static bool
+set_state_aside(const struct data_dir *f, char *why, size_t why_size)
+{
+	int rc = f->set_aside ? swap_in_set_aside(f->directory, STATE_DB_FILE) : 0;
+
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" STATE_DB_FILE ": %s", f->directory, strerror(-rc));
+	return rc == 0;
+}
+
+static bool
+clear_mark(struct data_dir *f, char *why, size_t why_size)
+{
+	int rc;
+
+	if (!f->disk_failure.earlier)
+		return true;
+	log_warn("%s: failed in an earlier boot (%s); its files were checked and are whole",
+	         f->directory, f->disk_failure.why);
+	rc = disk_failure_clear(&f->disk_failure);
+	if (rc == 0)
+		return true;
+	snprintf(why, why_size, "%s/" DISK_FAILURE_FILE ": %s", f->directory, strerror(-rc));
+	return false;
+}
+
+static bool
+start_databases(struct data_dir *f, const char *cell, struct px_recovered *recovered, char *why,
+                size_t why_size)
+{
+	tell_damage(f, recovered);
+	return clear_mark(f, why, why_size) && set_state_aside(f, why, why_size) &&
+	       log_db_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
+	       state_db_start(&f->state, f->directory, cell, why, why_size);
+}
+
+static bool
+open_locked(struct data_dir *f, const char *cell, struct tree **tree,
+            struct px_recovered *recovered, char *why, size_t why_size)
+{
+	if (!disk_failure_open(&f->disk_failure, f->directory, why, why_size))
+		return false;
+	if (finish_earlier(f->directory, why, why_size) &&
+	    read_databases(f, cell, tree, recovered, why, why_size)) {
+		if (start_databases(f, cell, recovered, why, why_size))
+			return true;
+		if (f->log.db.io_failed || f->state.db.io_failed)
+			disk_failure_mark(&f->disk_failure, why);
+	}
+	forget_all(f, tree, recovered);
+	disk_failure_close(&f->disk_failure);
+	return false;
+}
+
+bool
+data_dir_open(struct data_dir *f, const char *directory, const char *cell, uint8_t replica,
+              bool others, struct tree **tree, struct px_recovered *recovered, char *why,
+              size_t why_size)
+{
+	*f = (struct data_dir){.directory = bytes_to_text(bytes_of(directory)),
+	                       .replica = replica,
+	                       .others = others,
+	                       .log.watermark_file.fd = -1,
+	                       .log.db.wal_fd = -1,
+	                       .state.watermark_file.fd = -1,
+	                       .state.db.wal_fd = -1};
+	*tree = NULL;
+	*recovered = (struct px_recovered){0};
+	f->locked = dir_lock_take(&f->lock, directory, why, why_size);
+	if (f->locked) {
+		if (open_locked(f, cell, tree, recovered, why, why_size))
+			return true;
+		dir_lock_release(&f->lock);
+	}
+	free(f->directory);
+	return false;
+}
+
+void
+data_dir_close(struct data_dir *f)
+{
+	disk_failure_close(&f->disk_failure);
+	dir_lock_release(&f->lock);
+	free(f->directory);
+}

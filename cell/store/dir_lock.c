@@ -1,0 +1,112 @@
+#include "cell/store/dir_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "cell/sys/process.h"
+
+/* The process that wrote its number into the lock file; 0 if that can't be told. */
+static pid_t
+holder_of(int fd)
+{
+	char text[32] = "";
+	int pid = 0;
+
+	if (pread(fd, text, sizeof text - 1, 0) > 0 && sscanf(text, "%d", &pid) == 1 && pid > 0)
+		return pid;
+	return 0;
+}
+
+static void
+tell_holder(int fd, const char *directory, char *why, size_t why_size)
+{
+	pid_t pid = holder_of(fd);
+
+	if (pid > 0)
+		snprintf(why, why_size, "%s: in use by process %d", directory, (int)pid);
+	else
+		snprintf(why, why_size, "%s: in use by another process", directory);
+}
+
+/* A holder that was killed just now is waited for. */
+static bool
+take(int fd)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	if (errno != EWOULDBLOCK)
+		return false;
+	if (!process_ended(holder_of(fd))) {
+		errno = EWOULDBLOCK;
+		return false;
+	}
+	return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* The number is for people, and to wait for the dying; that it can't be written on a full disk is
+ * no reason to fail. */
+static void
+write_holder(int fd)
+{
+	char text[32];
+	int len = snprintf(text, sizeof text, "%d\n", (int)getpid());
+
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)len, 0) != len)
+		(void)!ftruncate(fd, 0);
+}
+
+bool
+dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, directory) >= (int)sizeof path) {
+		snprintf(why, why_size, "%.64s...: %s", directory, strerror(ENAMETOOLONG));
+		return false;
+	}
+	lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (lock->fd < 0) {
+		snprintf(why, why_size, "%s: %s", path, strerror(errno));
+		return false;
+	}
+	if (!take(lock->fd)) {
+		if (errno == EWOULDBLOCK)
+			tell_holder(lock->fd, directory, why, why_size);
+		else
+			snprintf(why, why_size, "%s: %s", path, strerror(errno));
+		dir_lock_release(lock);
+		return false;
+	}
+	write_holder(lock->fd);
+	return true;
+}
+
+pid_t
+dir_lock_holder(const char *directory)
+{
+	char path[PATH_MAX];
+	pid_t pid = 0;
+	int fd;
+
+	if (snprintf(path, sizeof path, "%s/" DIR_LOCK_FILE, directory) >= (int)sizeof path)
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		pid = holder_of(fd);
+	close(fd);
+	return pid;
+}
+
+void
+dir_lock_release(struct dir_lock *lock)
+{
+	close(lock->fd);
+	lock->fd = -1;
+}

@@ -1,0 +1,402 @@
+#include "cell/store/salvage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cell/base/must.h"
+#include "cell/store/dir_lock.h"
+#include "cell/sys/file.h"
+#include "cell/config/identity.h"
+#include "cell/store/log_db.h"
+#include "cell/paxos/ballot.h"
+
+static const struct state_db not_open = {.watermark_file.fd = -1};
+
+enum { COPY_PART = 1 << 16, BUSY_MS = 5000 };
+
+static bool
+fail(struct salvage *s, const char *path, const char *what)
+{
+	must(snprintf(s->why, sizeof s->why, "%s: %s", path, what) > 0); /* cut, if too long */
+	return false;
+}
+
+/* What the databases say names their files only. */
+static bool
+fail_in(struct salvage *s, const char *source)
+{
+	char what[sizeof s->why];
+
+	snprintf(what, sizeof what, "%s", s->why);
+	return fail(s, source, what);
+}
+
+static bool
+salvage_begin(struct salvage *s, const char *source, const char *work)
+{
+	*s = (struct salvage){.state = not_open};
+	if (strlen(work) + 32 > PATH_MAX || strlen(source) + 32 > PATH_MAX)
+		return fail(s, source, strerror(ENAMETOOLONG));
+	snprintf(s->work, sizeof s->work, "%s", work);
+	return true;
+}
+
+/* ---- copies of files ---- */
+
+static bool
+signal_waits(void)
+{
+	sigset_t pending;
+
+	sigemptyset(&pending);
+	sigpending(&pending);
+	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+	       sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT);
+}
+
+static int
+copy_open(int from, int to)
+{
+	uint8_t part[COPY_PART];
+	off_t at = 0;
+
+	for (;;) {
+		ssize_t n = pread(from, part, sizeof part, at);
+		int rc;
+
+		if (signal_waits())
+			return -EINTR;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return fsync(to) < 0 ? -errno : 0;
+		rc = file_write_at(to, (struct bytes){part, (size_t)n}, at);
+		if (rc < 0)
+			return rc;
+		at += n;
+	}
+}
+
+static int
+copy(const char *from, const char *to)
+{
+	int in = open(from, O_RDONLY | O_CLOEXEC), out, rc;
+
+	if (in < 0)
+		return -errno;
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	rc = out < 0 ? -errno : copy_open(in, out);
+	close(in);
+	if (out >= 0 && close(out) < 0 && rc == 0)
+		rc = -errno;
+	if (rc < 0 && out >= 0)
+		unlink(to);
+	return rc;
+}
+
+static bool
+copy_to_work(struct salvage *s, const char *from, const char *name, bool needed)
+{
+	char to[PATH_MAX + 32];
+	struct stat st;
+	int rc;
+
+	if (stat(from, &st) < 0 && errno == ENOENT && !needed)
+		return true;
+	snprintf(to, sizeof to, "%s/%s", s->work, name);
+	rc = copy(from, to);
+	if (rc < 0)
+		return fail(s, from, strerror(-rc));
+	if (st.st_mtime > s->written_s)
+		s->written_s = st.st_mtime;
+	return true;
+}
+
+/* SQLite would write beside the source: so it opens the copies. */
+static bool
+copy_data(struct salvage *s, const char *source)
+{
+	static const char *const names[] = {STATE_DB_FILE, STATE_DB_FILE "-wal", LOG_DB_FILE,
+	                                    LOG_DB_FILE "-wal", WATERMARK_FILE};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", source, names[i]);
+		if (!copy_to_work(s, path, names[i], false))
+			return false;
+	}
+	return true;
+}
+
+/* ---- copies of what is being written ---- */
+
+/* Into a file that is empty already: so it is for our eyes only. */
+static bool
+vacuum_into(struct salvage *s, sqlite3 *handle, const char *to)
+{
+	int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	char *sql = sqlite3_mprintf("VACUUM INTO %Q", to);
+	bool ok;
+
+	if (fd >= 0)
+		close(fd);
+	sqlite3_busy_timeout(handle, BUSY_MS);
+	ok = sql != NULL && sqlite3_exec(handle, sql, NULL, NULL, NULL) == SQLITE_OK;
+	if (!ok)
+		snprintf(s->why, sizeof s->why, "%s", sqlite3_errmsg(handle));
+	sqlite3_free(sql);
+	return ok;
+}
+
+static bool
+copy_running_file(struct salvage *s, const char *source, const char *name)
+{
+	char from[PATH_MAX], to[PATH_MAX + 32];
+	sqlite3 *handle = NULL;
+	bool ok;
+
+	snprintf(from, sizeof from, "%s/%s", source, name);
+	snprintf(to, sizeof to, "%s/%s", s->work, name);
+	ok = sqlite3_open_v2(from, &handle, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK;
+	if (ok)
+		ok = vacuum_into(s, handle, to);
+	else
+		snprintf(s->why, sizeof s->why, "%s", sqlite3_errmsg(handle));
+	sqlite3_close(handle);
+	return ok || fail_in(s, from);
+}
+
+/* The log first: what is trimmed there by then is in the state that is copied behind it. */
+static bool
+copy_running(struct salvage *s, const char *source)
+{
+	return copy_running_file(s, source, LOG_DB_FILE) &&
+	       copy_running_file(s, source, STATE_DB_FILE);
+}
+
+/* ---- loading ---- */
+
+/* The log goes on behind the state; an entry that does not go on from the one before it was never
+ * chosen (paxos/px.h). */
+static bool
+roll_forward(struct salvage *s, const char *source, const struct px_recovered *log)
+{
+	struct ballot origin = tree_origin(s->tree);
+	struct tree_outcome out = {0};
+	char what[128];
+
+	if (log->trimmed > tree_applied(s->tree)) {
+		snprintf(what, sizeof what,
+		         STATE_DB_FILE " ends at slot %" PRIu64 ", but " LOG_DB_FILE
+		         " begins behind slot %" PRIu64,
+		         tree_applied(s->tree), log->trimmed);
+		return fail(s, source, what);
+	}
+	for (size_t i = 0; i < log->entries_n; i++) {
+		const struct log_entry *e = &log->entries[i];
+
+		if (e->slot <= tree_applied(s->tree))
+			continue;
+		if (ballot_less(e->origin, origin) || !ballot_goes_on(e->before, origin))
+			break;
+		origin = e->origin;
+		tree_apply(s->tree, e->slot, origin, e->payload, &out);
+		s->from_log++;
+	}
+	tree_outcome_free(&out);
+	s->damaged = log->damaged > tree_applied(s->tree) ? log->damaged : 0;
+	return true;
+}
+
+static bool
+add_log(struct salvage *s, const char *source, uint8_t replica)
+{
+	struct px_recovered recovered;
+	struct log_db log;
+	bool ok;
+
+	if (!log_db_open(&log, s->work, s->cell, replica, s->why, sizeof s->why))
+		return fail_in(s, source);
+	if (log_db_recover(&log, tree_applied(s->tree), LOG_DB_ENTRIES, &recovered, s->why,
+	                   sizeof s->why)) {
+		ok = roll_forward(s, source, &recovered);
+		log_db_recovered_free(&recovered);
+	} else {
+		ok = fail_in(s, source);
+	}
+	log_db_close(&log, true);
+	return ok;
+}
+
+static bool
+load(struct salvage *s, const char *source, const char *cell)
+{
+	snprintf(s->cell, sizeof s->cell, "%s", cell);
+	return state_db_open(&s->state, s->work, cell, &s->tree, s->why, sizeof s->why) ||
+	       fail_in(s, source);
+}
+
+/* A cell that had no master yet has nothing that could be saved. */
+static bool
+check_begun(struct salvage *s, const char *source)
+{
+	return tree_epoch(s->tree) > 0 || fail(s, source, "there is nothing in it yet");
+}
+
+/* ---- the sources ---- */
+
+static bool
+copy_backup(struct salvage *s, const char *source)
+{
+	char wal[PATH_MAX];
+	struct stat st;
+
+	if (stat(source, &st) < 0)
+		return fail(s, source, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return fail(s, source, "neither a backup nor a data directory");
+	snprintf(wal, sizeof wal, "%s-wal", source);
+	if (stat(wal, &st) == 0 && st.st_size > 0)
+		return fail(s, wal, "a part of the state is in this file: name the directory");
+	return copy_to_work(s, source, STATE_DB_FILE, true);
+}
+
+bool
+salvage_backup(struct salvage *s, const char *source, const char *work)
+{
+	const char *name = source != NULL ? source : work;
+	char cell[LIMIT_CELL_NAME + 1];
+
+	if (!salvage_begin(s, name, work) || (source != NULL && !copy_backup(s, source)))
+		return false;
+	if (!state_db_owner(work, cell, sizeof cell, s->why, sizeof s->why))
+		return fail_in(s, name);
+	if (!cell_file_cell_name_valid(cell))
+		return fail(s, name, "not a backup of a cell");
+	return load(s, name, cell) && check_begun(s, name);
+}
+
+static bool
+read_directory(struct salvage *s, const char *source,
+               bool (*copy_it)(struct salvage *s, const char *source))
+{
+	struct identity identity;
+	bool ok = identity_read(source, &identity, s->why, sizeof s->why);
+
+	ok = ok && copy_it(s, source) && load(s, source, identity.cell_file.name) &&
+	     add_log(s, source, identity.replica) && check_begun(s, source);
+	identity_forget(&identity);
+	return ok;
+}
+
+bool
+salvage_directory(struct salvage *s, const char *source, const char *work)
+{
+	struct dir_lock lock;
+	bool ok;
+
+	if (!salvage_begin(s, source, work) ||
+	    !dir_lock_take(&lock, source, s->why, sizeof s->why))
+		return false;
+	ok = read_directory(s, source, copy_data);
+	dir_lock_release(&lock);
+	return ok;
+}
+
+bool
+salvage_running(struct salvage *s, const char *source, const char *work)
+{
+	if (dir_lock_holder(source) <= 0)
+		return salvage_directory(s, source, work);
+	return salvage_begin(s, source, work) && read_directory(s, source, copy_running);
+}
+
+/* ---- writing ---- */
+
+static bool
+write_rows(struct salvage *s)
+{
+	struct row_list rows = {0};
+	const struct row_list *list = &rows;
+	struct sqlite_db *db = &s->state.db;
+	enum work work;
+	int rc;
+
+	tree_changes(s->tree, &rows);
+	rc = sqlite_begin(db);
+	if (rc == SQLITE_OK)
+		rc = state_db_write(&s->state, &list, 1);
+	work = sqlite_end(db, rc);
+	row_list_free(&rows);
+	return work == WORK_DONE || fail(s, s->work, db->why);
+}
+
+static bool
+leave_one_file(struct salvage *s)
+{
+	static const char *const names[] = {LOG_DB_FILE, LOG_DB_FILE "-wal", LOG_DB_FILE "-shm",
+	                                    WATERMARK_FILE};
+	char path[PATH_MAX + 32];
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", s->work, names[i]);
+		unlink(path);
+	}
+	snprintf(path, sizeof path, "%s/" STATE_DB_FILE "-wal", s->work);
+	return access(path, F_OK) < 0 || fail(s, path, "is still there");
+}
+
+bool
+salvage_write(struct salvage *s)
+{
+	if (!state_db_start(&s->state, s->work, s->cell, s->why, sizeof s->why) || !write_rows(s))
+		return false;
+	if (state_db_close(&s->state, false) != WORK_DONE)
+		return fail(s, s->work, s->state.db.why);
+	s->state = not_open;
+	return leave_one_file(s);
+}
+
+void
+salvage_end(struct salvage *s)
+{
+	state_db_close(&s->state, true);
+	tree_free(s->tree);
+	s->state = not_open;
+	s->tree = NULL;
+}
+
+int
+salvage_clean(const char *work)
+{
+	static const char *const names[] = {STATE_DB_FILE, LOG_DB_FILE, WATERMARK_FILE};
+	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		for (size_t k = 0; k < sizeof suffixes / sizeof *suffixes; k++) {
+			snprintf(path, sizeof path, "%s/%s%s", work, names[i], suffixes[k]);
+			unlink(path);
+		}
+	}
+	return rmdir(work) < 0 ? -errno : 0;
+}
+
+int
+salvage_place(const char *work, const char *path)
+{
+	char from[PATH_MAX];
+
+	if (snprintf(from, sizeof from, "%s/" STATE_DB_FILE, work) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return copy(from, path);
+}

@@ -1,0 +1,440 @@
+#include "cell/store/state_db.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+
+enum { SQL_MAX = 4096 };
+
+static const struct sqlite_kind kind = {
+    .name = STATE_DB_FILE, .application_id = 0x6c737374, .format = 2};
+
+static const char *
+column_type(char kind_letter)
+{
+	return kind_letter == 'i' ? "INTEGER" : kind_letter == 't' ? "TEXT" : "BLOB";
+}
+
+/* Keys are numbers in all tables: rows sort and compare by them. */
+static void
+check_info(const struct row_table_info *info)
+{
+	must(info->columns <= ROW_COLUMNS_MAX && info->keys >= 1 && info->keys <= info->columns);
+	for (int i = 0; i < info->keys; i++)
+		must(info->column[i].kind == 'i');
+}
+
+static void
+print_schema(struct buffer *sql, const char *cell)
+{
+	char *insert = sqlite3_mprintf("INSERT INTO cell VALUES (0, %Q, %lld)", cell,
+	                               (long long)checksum(bytes_of(cell)));
+
+	must(insert != NULL);
+	buffer_printf(sql, "CREATE TABLE cell (id INTEGER PRIMARY KEY CHECK (id = 0),"
+	                   " name TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT; %s", insert);
+	sqlite3_free(insert);
+	for (int t = 0; t < ROW_TABLES; t++) {
+		const struct row_table_info *info = row_table_info((enum row_table)t);
+
+		check_info(info);
+		buffer_printf(sql, "; CREATE TABLE %s (", info->name);
+		for (int i = 0; i < info->columns; i++)
+			buffer_printf(sql, "%s %s NOT NULL, ", info->column[i].name,
+			              column_type(info->column[i].kind));
+		buffer_printf(sql, "row_checksum INTEGER NOT NULL, PRIMARY KEY (");
+		for (int i = 0; i < info->keys; i++)
+			buffer_printf(sql, "%s%s", i > 0 ? ", " : "", info->column[i].name);
+		/* A single number is the rowid itself. */
+		buffer_printf(sql, ")) STRICT%s", info->keys > 1 ? ", WITHOUT ROWID" : "");
+	}
+	buffer_put_u8(sql, 0);
+}
+
+/* ---- reading ---- */
+
+static struct bytes
+column_bytes(sqlite3_stmt *s, int at)
+{
+	const void *data = sqlite3_column_blob(s, at);
+
+	return (struct bytes){data, (size_t)sqlite3_column_bytes(s, at)};
+}
+
+static void
+read_row(sqlite3_stmt *s, const struct row_table_info *info, struct row *row)
+{
+	for (int i = 0; i < info->columns; i++) {
+		if (info->column[i].kind == 'i')
+			row->values[i].number = sqlite3_column_int64(s, i);
+		else
+			row->values[i].bytes = column_bytes(s, i);
+	}
+}
+
+static bool
+damaged_row(struct state_db *state, const struct row *row, const char *what, char *why,
+            size_t why_size)
+{
+	const struct row_table_info *info = row_table_info(row->table);
+	char keys[ROW_COLUMNS_MAX * 22] = "";
+	size_t len = 0;
+
+	for (int i = 0; i < info->keys; i++)
+		len += (size_t)snprintf(keys + len, sizeof keys - len, "%s%" PRId64,
+		                        i > 0 ? "," : "", row->values[i].number);
+	return sqlite_damaged(&state->db, why, why_size, "%s row %s: %s", info->name, keys, what);
+}
+
+static bool
+load_row(struct state_db *state, sqlite3_stmt *s, enum row_table table, struct tree *tree,
+         char *why, size_t why_size)
+{
+	const struct row_table_info *info = row_table_info(table);
+	struct row row = {.table = table};
+
+	read_row(s, info, &row);
+	if ((uint64_t)sqlite3_column_int64(s, info->columns) != row_checksum(&row))
+		return damaged_row(state, &row, "checksum", why, why_size);
+	if (tree_load_row(tree, &row) != RC_OK)
+		return damaged_row(state, &row, "makes no sense", why, why_size);
+	return true;
+}
+
+static bool
+load_table(struct state_db *state, enum row_table table, struct tree *tree, char *why,
+           size_t why_size)
+{
+	const struct row_table_info *info = row_table_info(table);
+	char sql[SQL_MAX];
+	sqlite3_stmt *s;
+	int len = snprintf(sql, sizeof sql, "SELECT ");
+	bool ok = true;
+	int rc;
+
+	check_info(info);
+	for (int i = 0; i < info->columns; i++)
+		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s, ", info->column[i].name);
+	snprintf(sql + len, sizeof sql - (size_t)len, "row_checksum FROM %s", info->name);
+	if (!sqlite_prepare(&state->db, &s, sql, why, why_size))
+		return false;
+	while ((rc = sqlite3_step(s)) == SQLITE_ROW && ok)
+		ok = load_row(state, s, table, tree, why, why_size);
+	if (ok && rc != SQLITE_DONE)
+		ok = sqlite_error(&state->db, why, why_size);
+	sqlite3_finalize(s);
+	return ok;
+}
+
+static bool
+read_cell(struct state_db *state, char *cell, size_t cell_size, char *why, size_t why_size)
+{
+	const char *name = NULL;
+	sqlite3_stmt *s;
+	bool ok = true;
+
+	if (!sqlite_prepare(&state->db, &s, "SELECT name, checksum FROM cell", why, why_size))
+		return false;
+	if (sqlite3_step(s) == SQLITE_ROW)
+		name = (const char *)sqlite3_column_text(s, 0);
+	if (name == NULL)
+		ok = sqlite_damaged(&state->db, why, why_size, "cell: no row");
+	else if (checksum(bytes_of(name)) == (uint64_t)sqlite3_column_int64(s, 1))
+		snprintf(cell, cell_size, "%s", name);
+	else
+		ok = sqlite_damaged(&state->db, why, why_size, "cell: checksum");
+	sqlite3_finalize(s);
+	return ok;
+}
+
+static bool
+check_cell(struct state_db *state, const char *cell, char *why, size_t why_size)
+{
+	char name[LIMIT_CELL_NAME + 2];
+
+	if (!read_cell(state, name, sizeof name, why, why_size))
+		return false;
+	if (strcmp(name, cell) == 0)
+		return true;
+	snprintf(why, why_size, STATE_DB_FILE " belongs to cell %.64s, not to %s", name, cell);
+	return false;
+}
+
+static bool
+load_all(struct state_db *state, const char *cell, struct tree *tree, char *why, size_t why_size)
+{
+	char reason[SQLITE_WHY] = "it does not fit together";
+
+	if (!check_cell(state, cell, why, why_size))
+		return false;
+	for (int t = 0; t < ROW_TABLES; t++) {
+		if (!load_table(state, (enum row_table)t, tree, why, why_size))
+			return false;
+	}
+	if (tree_load_done(tree, reason, sizeof reason) == RC_OK)
+		return true;
+	return sqlite_damaged(&state->db, why, why_size, "%s", reason);
+}
+
+bool
+state_db_check_copy(const char *directory, const char *name, const char *cell, char *why,
+                    size_t why_size)
+{
+	struct sqlite_kind other = kind;
+	struct state_db copy = {0};
+	struct tree *tree;
+	bool ok;
+
+	other.name = name;
+	if (!sqlite_open_copy(&copy.db, directory, &other, why, why_size)) {
+		sqlite_close(&copy.db, true);
+		return false;
+	}
+	tree = tree_new(cell);
+	ok = copy.db.handle != NULL && load_all(&copy, cell, tree, why, why_size);
+	if (copy.db.handle == NULL)
+		snprintf(why, why_size, "%s: there is nothing in it", name);
+	tree_free(tree);
+	sqlite_close(&copy.db, true);
+	return ok;
+}
+
+static bool
+read_applied(struct sqlite_db *db, uint64_t *applied, char *why, size_t why_size)
+{
+	sqlite3_stmt *s;
+	bool ok;
+
+	if (!sqlite_prepare(db, &s, "SELECT applied FROM meta", why, why_size))
+		return false;
+	ok = sqlite3_step(s) == SQLITE_ROW;
+	if (ok)
+		*applied = (uint64_t)sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	return ok;
+}
+
+bool
+state_db_applied(const char *directory, const char *name, uint64_t *applied)
+{
+	struct sqlite_kind other = kind;
+	char why[SQLITE_WHY];
+	const struct wal_extent none = {0, 0};
+	struct sqlite_db db;
+	bool ok;
+
+	other.name = name;
+	ok = sqlite_open(&db, directory, &other, &none, why, sizeof why) && db.handle != NULL &&
+	     read_applied(&db, applied, why, sizeof why);
+	sqlite_close(&db, true);
+	return ok;
+}
+
+bool
+state_db_open(struct state_db *state, const char *directory, const char *cell, struct tree **tree,
+              char *why, size_t why_size)
+{
+	int rc;
+
+	*state = (struct state_db){.watermark_file.fd = -1};
+	*tree = NULL;
+	rc = watermark_read(directory, WATERMARK_STATE, &state->watermark);
+	if (rc < 0 && rc != -EBADMSG) {
+		snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
+		return false;
+	}
+	if (!sqlite_open(&state->db, directory, &kind, &state->watermark.wal, why, why_size)) {
+		sqlite_close(&state->db, true);
+		return false;
+	}
+	*tree = tree_new(cell);
+	if (state->db.handle == NULL || load_all(state, cell, *tree, why, why_size))
+		return true;
+	tree_free(*tree);
+	*tree = NULL;
+	sqlite_close(&state->db, true);
+	return false;
+}
+
+bool
+state_db_owner(const char *directory, char *cell, size_t cell_size, char *why, size_t why_size)
+{
+	const struct wal_extent none = {0, 0};
+	struct state_db state = {0};
+	bool ok;
+
+	cell[0] = '\0';
+	if (!sqlite_open(&state.db, directory, &kind, &none, why, why_size)) {
+		sqlite_close(&state.db, true);
+		return false;
+	}
+	ok = state.db.handle == NULL || read_cell(&state, cell, cell_size, why, why_size);
+	sqlite_close(&state.db, true);
+	return ok;
+}
+
+/* ---- writing ---- */
+
+static bool
+prepare_table(struct state_db *state, enum row_table table, char *why, size_t why_size)
+{
+	const struct row_table_info *info = row_table_info(table);
+	char sql[SQL_MAX];
+	int len = snprintf(sql, sizeof sql, "REPLACE INTO %s VALUES (", info->name);
+
+	for (int i = 0; i < info->columns; i++)
+		len += snprintf(sql + len, sizeof sql - (size_t)len, "?, ");
+	snprintf(sql + len, sizeof sql - (size_t)len, "?)");
+	if (!sqlite_prepare(&state->db, &state->put[table], sql, why, why_size))
+		return false;
+	len = snprintf(sql, sizeof sql, "DELETE FROM %s WHERE ", info->name);
+	for (int i = 0; i < info->keys; i++)
+		len += snprintf(sql + len, sizeof sql - (size_t)len, "%s%s = ?",
+		                i > 0 ? " AND " : "", info->column[i].name);
+	return sqlite_prepare(&state->db, &state->delete[table], sql, why, why_size);
+}
+
+static bool
+open_watermark(struct state_db *state, const char *directory, char *why, size_t why_size)
+{
+	int rc;
+
+	sqlite_look_at_wal(&state->db);
+	state->watermark.wal = state->db.wal;
+	rc = watermark_open(&state->watermark_file, directory, WATERMARK_STATE, &state->watermark);
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" WATERMARK_FILE ": %s", directory, strerror(-rc));
+	return rc == 0;
+}
+
+bool
+state_db_start(struct state_db *state, const char *directory, const char *cell, char *why,
+               size_t why_size)
+{
+	struct buffer sql = BUFFER(SQL_MAX * ROW_TABLES);
+	bool ok = true;
+
+	if (state->db.handle == NULL) {
+		print_schema(&sql, cell);
+		must(!sql.failed);
+		ok = sqlite_create(&state->db, directory, (char *)sql.data, why, why_size);
+		buffer_free(&sql);
+	}
+	for (int t = 0; t < ROW_TABLES && ok; t++)
+		ok = prepare_table(state, (enum row_table)t, why, why_size);
+	return ok && sqlite_ready(&state->db, why, why_size) &&
+	       open_watermark(state, directory, why, why_size);
+}
+
+enum work
+state_db_close(struct state_db *state, bool untouched)
+{
+	for (int t = 0; t < ROW_TABLES; t++) {
+		sqlite3_finalize(state->put[t]);
+		sqlite3_finalize(state->delete[t]);
+	}
+	if (!untouched && state->watermark_file.fd >= 0) {
+		state->watermark.wal = (struct wal_extent){0, 0}; /* it goes now */
+		watermark_write(&state->watermark_file, &state->watermark);
+	}
+	watermark_close(&state->watermark_file);
+	return sqlite_close(&state->db, untouched);
+}
+
+void
+state_db_written(struct state_db *state)
+{
+	sqlite_look_at_wal(&state->db);
+	state->watermark.wal = state->db.wal;
+	watermark_write(&state->watermark_file, &state->watermark);
+}
+
+static void
+bind_value(sqlite3_stmt *s, int at, char kind_letter, const struct row_value *v)
+{
+	const void *data = v->bytes.len > 0 ? (const void *)v->bytes.data : "";
+	int rc, len = (int)v->bytes.len;
+
+	if (kind_letter == 'i')
+		rc = sqlite3_bind_int64(s, at, v->number);
+	else if (kind_letter == 't')
+		rc = sqlite3_bind_text(s, at, data, len, SQLITE_STATIC);
+	else
+		rc = sqlite3_bind_blob(s, at, data, len, SQLITE_STATIC);
+	must(rc == SQLITE_OK);
+}
+
+static int
+write_row(struct state_db *state, const struct row *row)
+{
+	const struct row_table_info *info = row_table_info(row->table);
+	sqlite3_stmt *s = row->deleted ? state->delete[row->table] : state->put[row->table];
+	int n = row->deleted ? info->keys : info->columns;
+
+	for (int i = 0; i < n; i++)
+		bind_value(s, i + 1, info->column[i].kind, &row->values[i]);
+	if (!row->deleted)
+		must(sqlite3_bind_int64(s, n + 1, (int64_t)row_checksum(row)) == SQLITE_OK);
+	return sqlite_step(s);
+}
+
+/* A version of a row; the later ones have the higher turn. */
+struct version {
+	const struct row *row;
+	size_t turn;
+};
+
+static int
+compare_rows(const struct row *a, const struct row *b)
+{
+	const struct row_table_info *info = row_table_info(a->table);
+
+	if (a->table != b->table)
+		return a->table < b->table ? -1 : 1;
+	for (int i = 0; i < info->keys; i++) {
+		if (a->values[i].number != b->values[i].number)
+			return a->values[i].number < b->values[i].number ? -1 : 1;
+	}
+	return 0;
+}
+
+static int
+compare_versions(const void *a, const void *b)
+{
+	const struct version *va = a, *vb = b;
+	int order = compare_rows(va->row, vb->row);
+
+	return order != 0 ? order : va->turn < vb->turn ? -1 : 1;
+}
+
+int
+state_db_write(struct state_db *state, const struct row_list *const *lists, size_t n)
+{
+	size_t total = 0, at = 0;
+	struct version *versions;
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < n; i++)
+		total += lists[i]->n;
+	versions = memory_zero(total + 1, sizeof *versions);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < lists[i]->n; j++, at++)
+			versions[at] = (struct version){&lists[i]->rows[j], at};
+	}
+	qsort(versions, total, sizeof *versions, compare_versions);
+	for (size_t i = 0; i < total && rc == SQLITE_OK; i++) {
+		bool last =
+		    i + 1 == total || compare_rows(versions[i].row, versions[i + 1].row) != 0;
+
+		if (last)
+			rc = write_row(state, versions[i].row);
+	}
+	free(versions);
+	return rc;
+}

@@ -1,0 +1,598 @@
+#include "cell/store/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/store/state_copy.h"
+#include "cell/store/data_dir.h"
+#include "cell/store/swap_in.h"
+#include "cell/sys/log.h"
+#include "cell/store/reserve.h"
+#include "cell/store/file_guard.h"
+
+enum {
+	STATE_DELAY_MS = 200,       /* how long changes wait for more to share their transaction */
+	STATE_HURRY = 4 << 20,      /* bytes that don't wait */
+	UPKEEP_MS = 1000,
+};
+
+struct log_job {
+	struct job job;
+	uint64_t ticket;
+	size_t n;
+	struct px_record *records;
+};
+
+struct state_job {
+	struct job job;
+	uint64_t applied;
+	struct row_list rows;
+};
+
+struct store {
+	struct data_dir dir;
+	struct reserve reserve;
+	struct file_guard guard;
+	struct state_copier copier;
+	struct writer_thread log_writer, state_writer;
+	bool log_busy, state_busy;  /* of the writers: told that somebody is in the way */
+	atomic_bool broken;         /* nothing is written or acknowledged any more */
+	pthread_mutex_t mutex;      /* of the next two */
+	bool stopped;
+	char why[SQLITE_WHY];       /* what broke */
+
+	uv_async_t *news;           /* NULL until store_start */
+	uv_timer_t upkeep;
+	uv_work_t taking;           /* the reserve is being made again */
+	bool taking_runs;
+	struct store_callbacks callbacks;
+	bool log_closed;            /* by a thread, but the store was not started */
+	bool started, told_full, told_failed, closing, copier_idle;
+	void (*closed)(void *user);
+	void *closed_user;
+};
+
+/* ---- opening ---- */
+
+static void init_writers(struct store *s);
+
+static void
+store_free(struct store *s)
+{
+	must(pthread_mutex_destroy(&s->mutex) == 0);
+	reserve_fini(&s->reserve);
+	free(s);
+}
+
+struct store *
+store_open(const char *directory, const char *cell, uint8_t replica, bool others,
+           struct tree **tree, struct px_recovered *recovered, char *why, size_t why_size)
+{
+	struct store *s = memory_zero(1, sizeof *s);
+	bool ok;
+
+	must(pthread_mutex_init(&s->mutex, NULL) == 0);
+	reserve_init(&s->reserve, directory);
+	do {
+		ok = data_dir_open(&s->dir, directory, cell, replica, others, tree, recovered, why,
+		                   why_size);
+		/* Once: then there is none any more. */
+	} while (!ok && s->dir.locked && reserve_give_up_if_full(&s->reserve));
+	if (!ok) {
+		store_free(s);
+		return NULL;
+	}
+	(void)reserve_take(&s->reserve);
+	init_writers(s);
+	return s;
+}
+
+void
+store_recovered_free(struct px_recovered *recovered)
+{
+	log_db_recovered_free(recovered);
+}
+
+bool
+store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size)
+{
+	int rc;
+
+	if (!state_db_check_copy(directory, STORE_FETCHED, cell, why, why_size)) {
+		(void)swap_in_remove(directory, STORE_FETCHED);
+		return false;
+	}
+	rc = swap_in_ready(directory, STORE_FETCHED, "state.db");
+	if (rc < 0)
+		snprintf(why, why_size, "%s/" STORE_FETCHED ": %s", directory, strerror(-rc));
+	return rc == 0;
+}
+
+int
+store_set_state_aside(const char *directory)
+{
+	return swap_in_set_aside(directory, "state.db");
+}
+
+/* ---- in the writers' threads ---- */
+
+/* The first one that sets `broken` says why. */
+static void
+stop_with(struct store *s, const char *why)
+{
+	must(pthread_mutex_lock(&s->mutex) == 0);
+	snprintf(s->why, sizeof s->why, "%s", why);
+	s->stopped = true;
+	must(pthread_mutex_unlock(&s->mutex) == 0);
+	must(uv_async_send(s->news) == 0);
+}
+
+/* A damaged file is no word against the disk: the next start looks at it. */
+static void
+sqlite_failed(struct store *s, const struct sqlite_db *db)
+{
+	if (!db->damaged)
+		disk_failure_mark(&s->dir.disk_failure, db->why);
+	stop_with(s, db->why);
+}
+
+static void
+log_failed(void *user)
+{
+	struct store *s = user;
+
+	sqlite_failed(s, &s->dir.log.db);
+}
+
+static void
+state_failed(void *user)
+{
+	struct store *s = user;
+
+	sqlite_failed(s, &s->dir.state.db);
+}
+
+/* Runs it, with the reserve's room if there is no other. */
+static enum work
+run_with_reserve(struct store *s, const struct job_list *batch,
+                 enum work (*run)(struct store *s, const struct job_list *batch),
+                 const struct sqlite_db *db, bool *was_busy)
+{
+	enum work work = run(s, batch);
+
+	if (work == WORK_LATER && reserve_give_up(&s->reserve)) {
+		must(uv_async_send(s->news) == 0);
+		work = run(s, batch);
+	}
+	if (work == WORK_BUSY && !*was_busy)
+		log_warn("%s: another program keeps it locked: %s", s->dir.directory, db->why);
+	*was_busy = work == WORK_BUSY;
+	return work;
+}
+
+static enum work
+write_log(struct store *s, const struct job_list *batch)
+{
+	struct job *job;
+	enum work work;
+	int rc = sqlite_begin(&s->dir.log.db);
+
+	TAILQ_FOREACH(job, batch, link) {
+		const struct log_job *l = (const struct log_job *)job;
+
+		for (size_t i = 0; i < l->n && rc == SQLITE_OK; i++)
+			rc = log_db_write(&s->dir.log, &l->records[i]);
+	}
+	work = sqlite_end(&s->dir.log.db, rc == SQLITE_OK ? log_db_finish(&s->dir.log) : rc);
+	if (work == WORK_DONE)
+		log_db_written(&s->dir.log);
+	return work;
+}
+
+static enum work
+run_log(void *user, const struct job_list *batch)
+{
+	struct store *s = user;
+
+	return run_with_reserve(s, batch, write_log, &s->dir.log.db, &s->log_busy);
+}
+
+static enum work
+tidy_log(void *user, bool idle)
+{
+	return log_db_tidy(&((struct store *)user)->dir.log, idle);
+}
+
+static void
+finish_log(void *user)
+{
+	struct store *s = user;
+
+	if (log_db_close(&s->dir.log, atomic_load(&s->broken)) == WORK_FAILED &&
+	    !atomic_exchange(&s->broken, true))
+		log_failed(s);
+}
+
+static enum work
+write_state(struct store *s, const struct job_list *batch)
+{
+	const struct row_list **lists = NULL;
+	size_t n = 0, room = 0;
+	struct job *job;
+	enum work work;
+	int rc;
+
+	TAILQ_FOREACH(job, batch, link) {
+		ARRAY_ROOM(lists, n, room);
+		lists[n++] = &((struct state_job *)job)->rows;
+	}
+	rc = sqlite_begin(&s->dir.state.db);
+	if (rc == SQLITE_OK)
+		rc = state_db_write(&s->dir.state, lists, n);
+	work = sqlite_end(&s->dir.state.db, rc);
+	if (work == WORK_DONE)
+		state_db_written(&s->dir.state);
+	free(lists);
+	return work;
+}
+
+static enum work
+run_state(void *user, const struct job_list *batch)
+{
+	struct store *s = user;
+
+	return run_with_reserve(s, batch, write_state, &s->dir.state.db, &s->state_busy);
+}
+
+static enum work
+tidy_state(void *user, bool idle)
+{
+	return sqlite_checkpoint(&((struct store *)user)->dir.state.db, idle);
+}
+
+static void
+finish_state(void *user)
+{
+	struct store *s = user;
+
+	if (state_db_close(&s->dir.state, atomic_load(&s->broken)) == WORK_FAILED &&
+	    !atomic_exchange(&s->broken, true))
+		state_failed(s);
+}
+
+static void
+wake_loop(void *user)
+{
+	must(uv_async_send(((struct store *)user)->news) == 0);
+}
+
+static const struct writer_thread_ops log_ops = {run_log, tidy_log, finish_log, log_failed,
+                                                 wake_loop};
+static const struct writer_thread_ops state_ops = {run_state, tidy_state, finish_state,
+                                                   state_failed, wake_loop};
+
+static void
+init_writers(struct store *s)
+{
+	writer_thread_init(&s->log_writer, "log.db", &log_ops, s, &s->broken);
+	writer_thread_init(&s->state_writer, "state.db", &state_ops, s, &s->broken);
+	s->state_writer.delay_ms = STATE_DELAY_MS;
+	s->state_writer.hurry = STATE_HURRY;
+}
+
+/* ---- on the loop's thread ---- */
+
+static void
+free_log_jobs(struct job_list *jobs)
+{
+	struct job *job;
+
+	while ((job = TAILQ_FIRST(jobs)) != NULL) {
+		TAILQ_REMOVE(jobs, job, link);
+		free(job);
+	}
+}
+
+static void
+free_state_jobs(struct job_list *jobs)
+{
+	struct job *job;
+
+	while ((job = TAILQ_FIRST(jobs)) != NULL) {
+		TAILQ_REMOVE(jobs, job, link);
+		row_list_free(&((struct state_job *)job)->rows);
+		free(job);
+	}
+}
+
+static void
+tell_log(struct store *s, struct job_list *done)
+{
+	struct job *job;
+
+	TAILQ_FOREACH(job, done, link) {
+		if (!atomic_load(&s->broken))
+			s->callbacks.persisted(s->callbacks.user, ((struct log_job *)job)->ticket);
+	}
+	free_log_jobs(done);
+}
+
+static void
+tell_state(struct store *s, struct job_list *done)
+{
+	struct state_job *last = (struct state_job *)TAILQ_LAST(done, job_list);
+
+	if (last != NULL && !atomic_load(&s->broken))
+		s->callbacks.saved(s->callbacks.user, last->applied);
+	free_state_jobs(done);
+}
+
+static void
+tell_failed(struct store *s)
+{
+	bool stopped;
+
+	must(pthread_mutex_lock(&s->mutex) == 0);
+	stopped = s->stopped;
+	must(pthread_mutex_unlock(&s->mutex) == 0);
+	if (!stopped || s->told_failed)
+		return;
+	s->told_failed = true;
+	s->callbacks.failed(s->callbacks.user, s->why);
+}
+
+static void
+tell_full(struct store *s, bool full)
+{
+	if (s->told_full == full || atomic_load(&s->broken))
+		return;
+	s->told_full = full;
+	s->callbacks.full(s->callbacks.user, full);
+}
+
+static void
+after_close(struct store *s)
+{
+	void (*closed)(void *user) = s->closed;
+	void *user = s->closed_user;
+	struct job_list rest;
+
+	writer_thread_fini(&s->log_writer, &rest);
+	free_log_jobs(&rest);
+	writer_thread_fini(&s->state_writer, &rest);
+	free_state_jobs(&rest);
+	data_dir_close(&s->dir);
+	store_free(s);
+	closed(user);
+}
+
+static void
+on_news_closed(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+static void
+on_upkeep_closed(uv_handle_t *handle)
+{
+	after_close(handle->data);
+}
+
+static void
+on_news(uv_async_t *handle)
+{
+	struct store *s = handle->data;
+	struct writer_thread_news log, state;
+
+	writer_thread_collect(&s->log_writer, &log);
+	writer_thread_collect(&s->state_writer, &state);
+	tell_failed(s);
+	tell_full(s, log.later || state.later || reserve_gone(&s->reserve));
+	tell_log(s, &log.done);
+	tell_state(s, &state.done);
+	if (!s->closing || !s->copier_idle || s->taking_runs || !log.exited || !state.exited)
+		return;
+	s->closing = false;
+	writer_thread_join(&s->log_writer);
+	writer_thread_join(&s->state_writer);
+	uv_close((uv_handle_t *)s->news, on_news_closed);
+	uv_close((uv_handle_t *)&s->upkeep, on_upkeep_closed);
+}
+
+/* ---- upkeep: once a second ---- */
+
+static void
+take_in_thread(uv_work_t *work)
+{
+	(void)reserve_take(&((struct store *)work->data)->reserve);
+}
+
+static void
+on_taken(uv_work_t *work, int status)
+{
+	struct store *s = work->data;
+
+	(void)status;
+	s->taking_runs = false;
+	must(uv_async_send(s->news) == 0);
+}
+
+static void
+on_upkeep(uv_timer_t *timer)
+{
+	struct store *s = timer->data;
+	char why[SQLITE_WHY];
+
+	if (atomic_load(&s->broken) || s->closing)
+		return;
+	if (!file_guard_check(&s->guard, why, sizeof why)) {
+		if (!atomic_exchange(&s->broken, true))
+			stop_with(s, why);
+		return;
+	}
+	if (!reserve_gone(&s->reserve) || s->taking_runs)
+		return;
+	s->taking_runs = true;
+	s->taking.data = s;
+	must(uv_queue_work(timer->loop, &s->taking, take_in_thread, on_taken) == 0);
+}
+
+static void
+start_upkeep(struct store *s, uv_loop_t *loop)
+{
+	file_guard_begin(&s->guard, s->dir.directory);
+	must(uv_timer_init(loop, &s->upkeep) == 0);
+	s->upkeep.data = s;
+	must(uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS) == 0);
+	if (reserve_gone(&s->reserve))
+		must(uv_async_send(s->news) == 0);
+}
+
+/* Both threads, or none: one that runs alone has had no job, and ends at once. */
+static int
+start_writers(struct store *s)
+{
+	int rc = writer_thread_start(&s->log_writer);
+
+	if (rc < 0)
+		return rc;
+	rc = writer_thread_start(&s->state_writer);
+	if (rc < 0) {
+		writer_thread_finish(&s->log_writer);
+		writer_thread_join(&s->log_writer);
+		s->log_closed = true;
+	}
+	return rc;
+}
+
+int
+store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks)
+{
+	int rc;
+
+	must(!s->started && s->news == NULL);
+	s->news = memory_zero(1, sizeof *s->news);
+	rc = uv_async_init(loop, s->news, on_news);
+	if (rc < 0) {
+		free(s->news);
+		s->news = NULL;
+		return rc;
+	}
+	s->news->data = s;
+	s->callbacks = *callbacks;
+	state_copy_init(&s->copier, loop, s->dir.directory, "state.db");
+	rc = start_writers(s);
+	if (rc == 0) {
+		start_upkeep(s, loop);
+		s->started = true;
+		return 0;
+	}
+	uv_close((uv_handle_t *)s->news, on_news_closed);
+	s->news = NULL;
+	return rc;
+}
+
+void
+store_log(struct store *s, uint64_t ticket, const struct px_record *records, size_t n)
+{
+	struct log_job *job;
+	size_t payloads = 0, head = sizeof *job + n * sizeof *records;
+	uint8_t *at;
+
+	for (size_t i = 0; i < n; i++)
+		payloads += records[i].payload.len;
+	job = memory_zero(1, head + payloads);
+	job->job.size = head + payloads;
+	job->ticket = ticket;
+	job->n = n;
+	job->records = (struct px_record *)(job + 1);
+	at = (uint8_t *)job + head;
+	for (size_t i = 0; i < n; i++) {
+		job->records[i] = records[i];
+		job->records[i].payload.data = at;
+		if (records[i].payload.len > 0)
+			memcpy(at, records[i].payload.data, records[i].payload.len);
+		at += records[i].payload.len;
+	}
+	writer_thread_put(&s->log_writer, &job->job);
+}
+
+static size_t
+rows_size(const struct row_list *rows)
+{
+	size_t size = rows->n * sizeof *rows->rows;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct row_table_info *info = row_table_info(rows->rows[i].table);
+
+		for (int c = 0; c < info->columns; c++)
+			size += rows->rows[i].values[c].bytes.len;
+	}
+	return size;
+}
+
+void
+store_state(struct store *s, uint64_t applied, struct row_list *rows)
+{
+	struct state_job *job = memory_zero(1, sizeof *job);
+
+	job->applied = applied;
+	job->rows = *rows;
+	job->job.size = sizeof *job + rows_size(rows);
+	*rows = (struct row_list){0};
+	writer_thread_put(&s->state_writer, &job->job);
+}
+
+size_t
+store_state_queued(struct store *s)
+{
+	return writer_thread_size(&s->state_writer);
+}
+
+void
+store_copy(struct store *s, const char *name,
+           void (*done)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
+{
+	must(s->started && !s->closing);
+	state_copy_add(&s->copier, name, done, user);
+}
+
+static void
+on_copier_idle(void *user)
+{
+	struct store *s = user;
+
+	s->copier_idle = true;
+	wake_loop(s);
+}
+
+void
+store_fail(struct store *s, const char *why)
+{
+	disk_failure_mark(&s->dir.disk_failure, why);
+	stop_with(s, why);
+}
+
+void
+store_close(struct store *s, void (*closed)(void *user), void *user)
+{
+	must(s->closed == NULL && closed != NULL);
+	s->closed = closed;
+	s->closed_user = user;
+	if (!s->started) {
+		if (state_db_close(&s->dir.state, false) == WORK_FAILED)
+			disk_failure_mark(&s->dir.disk_failure, s->dir.state.db.why);
+		if (!s->log_closed && log_db_close(&s->dir.log, false) == WORK_FAILED)
+			disk_failure_mark(&s->dir.disk_failure, s->dir.log.db.why);
+		after_close(s);
+		return;
+	}
+	s->closing = true;
+	writer_thread_finish(&s->log_writer);
+	writer_thread_finish(&s->state_writer);
+	/* Threads that a failure has ended have nothing more to tell: this wakes the loop. */
+	state_copy_stop(&s->copier, on_copier_idle, s);
+}

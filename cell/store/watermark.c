@@ -1,0 +1,161 @@
+#include "cell/store/watermark.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cell/base/checksum.h"
+#include "cell/sys/file.h"
+
+/* Two lines of each, written in turn: a torn one leaves the one before it. */
+enum { LINE = 256, LINES = 2, LINES_IN_ALL = 4, BODY = LINE - 18 };
+
+static void
+print_line(char line[LINE + 1], const struct watermark *m)
+{
+	memset(line, ' ', LINE);
+	line[snprintf(line, BODY,
+	              "%" PRIu64 " incarnation %" PRIu64 " ballot %" PRIu64 ".%u slot %" PRIu64
+	              " wal %016" PRIx64 " %" PRIu32,
+	              m->count, m->incarnation, m->ballot.round, m->ballot.replica, m->slot,
+	              m->wal.salt, m->wal.frames)] = ' ';
+	snprintf(line + BODY, LINE + 1 - BODY, " %016" PRIx64 "\n",
+	         checksum((struct bytes){(uint8_t *)line, BODY}));
+}
+
+static bool
+parse_line(const char line[LINE], struct watermark *m)
+{
+	unsigned replica;
+	uint64_t sum;
+	char text[LINE + 1];
+
+	memcpy(text, line, LINE);
+	text[LINE] = '\0';
+	if (sscanf(text,
+	           "%" SCNu64 " incarnation %" SCNu64 " ballot %" SCNu64 ".%u slot %" SCNu64
+	           " wal %" SCNx64 " %" SCNu32,
+	           &m->count, &m->incarnation, &m->ballot.round, &replica, &m->slot, &m->wal.salt,
+	           &m->wal.frames) != 7 ||
+	    sscanf(text + BODY, " %" SCNx64, &sum) != 1 || replica > 255)
+		return false;
+	m->ballot.replica = (uint8_t)replica;
+	return sum == checksum((struct bytes){(uint8_t *)text, BODY});
+}
+
+static void
+path_of(char path[PATH_MAX], const char *directory)
+{
+	snprintf(path, PATH_MAX, "%s/" WATERMARK_FILE, directory);
+}
+
+static int
+read_file(const char *directory, struct buffer *text)
+{
+	char path[PATH_MAX];
+	int fd, rc;
+
+	path_of(path, directory);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	rc = file_read(fd, LINE * LINES_IN_ALL, text);
+	close(fd);
+	return rc;
+}
+
+int
+watermark_read(const char *directory, enum watermark_of of, struct watermark *watermark)
+{
+	struct buffer text = BUFFER(LINE * LINES_IN_ALL);
+	int rc = read_file(directory, &text), good = 0;
+
+	*watermark = (struct watermark){0};
+	for (size_t i = 0, at = (size_t)of * LINES * LINE; i < LINES && rc == 0; i++, at += LINE) {
+		struct watermark m = {0};
+
+		if (at + LINE > text.len || !parse_line((const char *)text.data + at, &m))
+			continue;
+		good++;
+		if (m.count >= watermark->count)
+			*watermark = m;
+	}
+	buffer_free(&text);
+	if (rc == -ENOENT)
+		return 0;
+	return rc == -EFBIG || (rc == 0 && good == 0) ? -EBADMSG : rc;
+}
+
+static int
+write_line(struct watermark_file *f, struct watermark *watermark)
+{
+	char line[LINE + 1];
+	int at = ((int)f->of * LINES + f->turn) * LINE;
+
+	watermark->count++;
+	print_line(line, watermark);
+	f->turn = (f->turn + 1) % LINES;
+	return file_write_at(f->fd, (struct bytes){(uint8_t *)line, LINE}, at);
+}
+
+/* A new file comes into being whole, so that none is ever found without a good line of each. */
+static int
+create_if_missing(const char *path)
+{
+	char text[LINES_IN_ALL * LINE + 1];
+	struct watermark none = {0};
+	int rc;
+
+	for (int i = 0; i < LINES_IN_ALL; i++)
+		print_line(text + (size_t)i * LINE, &none);
+	rc = file_create(path, (struct bytes){(uint8_t *)text, LINES_IN_ALL * LINE}, 0600);
+	return rc == -EEXIST ? 0 : rc;
+}
+
+int
+watermark_open(struct watermark_file *f, const char *directory, enum watermark_of of,
+               struct watermark *watermark)
+{
+	char path[PATH_MAX];
+	int rc;
+
+	path_of(path, directory);
+	rc = create_if_missing(path);
+	f->of = of;
+	f->turn = 0;
+	f->fd = rc == 0 ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (f->fd < 0)
+		return rc < 0 ? rc : -errno;
+	if (ftruncate(f->fd, LINES_IN_ALL * LINE) < 0)
+		rc = -errno;
+	/* One synced line at a time: the other one is whole whatever happens. */
+	for (int i = 0; i < LINES && rc == 0; i++) {
+		rc = write_line(f, watermark);
+		if (rc == 0 && fdatasync(f->fd) < 0)
+			rc = -errno;
+	}
+	if (rc < 0)
+		watermark_close(f);
+	return rc;
+}
+
+/* Left to the kernel the line would stay in memory for half a minute. Its blocks were allocated
+ * when the file was made, so nothing but itself has to be written. */
+void
+watermark_write(struct watermark_file *f, struct watermark *watermark)
+{
+	if (write_line(f, watermark) == 0)
+		sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+void
+watermark_close(struct watermark_file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}

@@ -1,0 +1,274 @@
+#include "cell/store/writer_thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "cell/base/must.h"
+
+enum { RETRY_FIRST_MS = 50, RETRY_MAX_MS = 1000 };
+
+void
+writer_thread_init(struct writer_thread *w, const char *name, const struct writer_thread_ops *ops,
+                   void *user, atomic_bool *broken)
+{
+	pthread_condattr_t attr;
+
+	*w = (struct writer_thread){.name = name, .ops = ops, .user = user, .broken = broken};
+	TAILQ_INIT(&w->waiting);
+	TAILQ_INIT(&w->done);
+	must(pthread_condattr_init(&attr) == 0);
+	must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+	must(pthread_cond_init(&w->more, &attr) == 0);
+	must(pthread_condattr_destroy(&attr) == 0);
+	must(pthread_mutex_init(&w->mutex, NULL) == 0);
+}
+
+static void
+lock(struct writer_thread *w)
+{
+	must(pthread_mutex_lock(&w->mutex) == 0);
+}
+
+static void
+unlock(struct writer_thread *w)
+{
+	must(pthread_mutex_unlock(&w->mutex) == 0);
+}
+
+static void
+sleep_until_more(struct writer_thread *w)
+{
+	w->sleeping = true;
+	must(pthread_cond_wait(&w->more, &w->mutex) == 0);
+	w->sleeping = false;
+}
+
+/* Waits, with the mutex held, until `ms` have passed or the writer shall finish or hurry; a pause
+ * knows no hurry. */
+static void
+wait_at_most(struct writer_thread *w, int ms, bool pausing)
+{
+	struct timespec until;
+	int rc = 0;
+
+	must(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	while (rc != ETIMEDOUT && !w->finishing && (pausing || w->waiting_size < w->hurry)) {
+		rc = pthread_cond_timedwait(&w->more, &w->mutex, &until);
+		must(rc == 0 || rc == ETIMEDOUT);
+	}
+}
+
+/* Takes all jobs that wait; false when there will be none any more. */
+static bool
+take_batch(struct writer_thread *w, struct job_list *batch)
+{
+	lock(w);
+	while (TAILQ_EMPTY(&w->waiting) && !w->finishing)
+		sleep_until_more(w);
+	if (w->delay_ms > 0)
+		wait_at_most(w, w->delay_ms, false);
+	TAILQ_CONCAT(batch, &w->waiting, link);
+	w->waiting_size = 0;
+	unlock(w);
+	return !TAILQ_EMPTY(batch) && !atomic_load(w->broken);
+}
+
+/* Tells the loop when the wait for room begins and ends. */
+static void
+set_later(struct writer_thread *w, bool later)
+{
+	if (w->later == later)
+		return;
+	w->later = later;
+	w->ops->wake(w->user);
+}
+
+/* A full disk, or another program: the transaction was rolled back whole, so the same work may be
+ * tried again. */
+static enum work
+run_until_it_goes(struct writer_thread *w, const struct job_list *batch)
+{
+	int pause_ms = RETRY_FIRST_MS;
+	enum work work;
+
+	for (;;) {
+		bool finishing, again;
+
+		work = atomic_load(w->broken) ? WORK_FAILED : w->ops->run(w->user, batch);
+		lock(w);
+		finishing = w->finishing;
+		set_later(w, work == WORK_LATER);
+		again = (work == WORK_LATER || work == WORK_BUSY) && !finishing;
+		if (again)
+			wait_at_most(w, pause_ms, true);
+		unlock(w);
+		if (!again)
+			return work;
+		pause_ms = pause_ms * 2 < RETRY_MAX_MS ? pause_ms * 2 : RETRY_MAX_MS;
+	}
+}
+
+static void
+hand_back(struct writer_thread *w, struct job_list *batch)
+{
+	struct job *job;
+
+	lock(w);
+	TAILQ_FOREACH(job, batch, link)
+		w->size -= job->size;
+	TAILQ_CONCAT(&w->done, batch, link);
+	unlock(w);
+	w->ops->wake(w->user);
+}
+
+static void
+put_back(struct writer_thread *w, struct job_list *batch)
+{
+	lock(w);
+	TAILQ_CONCAT(batch, &w->waiting, link);
+	TAILQ_CONCAT(&w->waiting, batch, link);
+	unlock(w);
+}
+
+static bool
+tidy(struct writer_thread *w)
+{
+	enum work work;
+
+	do {
+		bool idle;
+
+		lock(w);
+		idle = TAILQ_EMPTY(&w->waiting) && !w->finishing;
+		unlock(w);
+		work = atomic_load(w->broken) ? WORK_DONE : w->ops->tidy(w->user, idle);
+		if (!idle)
+			break;
+	} while (work == WORK_MORE);
+	return work != WORK_FAILED;
+}
+
+/* One transaction and what belongs behind it; false when it is the last. */
+static bool
+work_once(struct writer_thread *w)
+{
+	struct job_list batch = TAILQ_HEAD_INITIALIZER(batch);
+	enum work work;
+
+	if (!take_batch(w, &batch)) {
+		put_back(w, &batch);
+		return false;
+	}
+	work = run_until_it_goes(w, &batch);
+	if (work == WORK_DONE || work == WORK_MORE) {
+		hand_back(w, &batch);
+		if (tidy(w))
+			return true;
+		work = WORK_FAILED;
+	}
+	put_back(w, &batch);
+	if (work == WORK_FAILED && !atomic_exchange(w->broken, true))
+		w->ops->failed(w->user);
+	return false;
+}
+
+static void *
+writer_thread_main(void *argument)
+{
+	struct writer_thread *w = argument;
+
+	while (work_once(w))
+		;
+	w->ops->finish(w->user);
+	lock(w);
+	w->exited = true;
+	unlock(w);
+	w->ops->wake(w->user);
+	return NULL;
+}
+
+int
+writer_thread_start(struct writer_thread *w)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_SETMASK, &all, &old) == 0);
+	rc = pthread_create(&w->thread, NULL, writer_thread_main, w);
+	must(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+	if (rc == 0)
+		(void)pthread_setname_np(w->thread, w->name);
+	return -rc;
+}
+
+void
+writer_thread_put(struct writer_thread *w, struct job *job)
+{
+	bool signal;
+
+	lock(w);
+	TAILQ_INSERT_TAIL(&w->waiting, job, link);
+	w->waiting_size += job->size;
+	w->size += job->size;
+	signal = w->sleeping || (w->delay_ms > 0 && w->waiting_size >= w->hurry &&
+	                         w->waiting_size - job->size < w->hurry);
+	w->sleeping = false;
+	unlock(w);
+	if (signal)
+		must(pthread_cond_signal(&w->more) == 0);
+}
+
+size_t
+writer_thread_size(struct writer_thread *w)
+{
+	size_t size;
+
+	lock(w);
+	size = w->size;
+	unlock(w);
+	return size;
+}
+
+void
+writer_thread_collect(struct writer_thread *w, struct writer_thread_news *news)
+{
+	lock(w);
+	TAILQ_INIT(&news->done);
+	TAILQ_CONCAT(&news->done, &w->done, link);
+	news->later = w->later;
+	news->exited = w->exited;
+	unlock(w);
+}
+
+void
+writer_thread_finish(struct writer_thread *w)
+{
+	lock(w);
+	w->finishing = true;
+	must(pthread_cond_signal(&w->more) == 0);
+	unlock(w);
+}
+
+void
+writer_thread_join(struct writer_thread *w)
+{
+	must(pthread_join(w->thread, NULL) == 0);
+}
+
+void
+writer_thread_fini(struct writer_thread *w, struct job_list *rest)
+{
+	TAILQ_INIT(rest);
+	TAILQ_CONCAT(rest, &w->waiting, link);
+	TAILQ_CONCAT(rest, &w->done, link);
+	must(pthread_cond_destroy(&w->more) == 0);
+	must(pthread_mutex_destroy(&w->mutex) == 0);
+}

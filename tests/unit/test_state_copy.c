@@ -1,0 +1,356 @@
+/* Copies of state.db: consistent while both writers go on, given up at the close; and how one takes
+ * the place of a state.db, or is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/unit/fake_tree.h"
+#include "tests/unit/store_fixture.h"
+
+enum { NODES = 400, NODE_BYTES = 20000 };
+
+static struct fixture f, other;
+
+struct copied {
+	bool done;
+	enum rc rc;
+	uint64_t applied;
+	char why[256];
+};
+
+static void
+on_copied(void *user, enum rc rc, uint64_t applied, const char *why)
+{
+	struct copied *c = user;
+
+	c->done = true;
+	c->rc = rc;
+	c->applied = applied;
+	snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+static void
+wait_copied(const struct copied *c)
+{
+	while (!c->done)
+		uv_run(&f.loop, UV_RUN_ONCE);
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	fixture_make(&f);
+	fixture_make(&other);
+	other.others = true;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	fixture_remove(&f);
+	fixture_remove(&other);
+	return 0;
+}
+
+static void
+open_started(struct fixture *fixture)
+{
+	if (!fixture_open(fixture))
+		fail_msg("%s", fixture->why);
+	fixture_start(fixture);
+}
+
+static bool
+there(struct fixture *fixture, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", fixture->directory, name);
+	return access(path, F_OK) == 0;
+}
+
+static void
+move(const char *name, struct fixture *to, const char *new_name)
+{
+	char a[256], b[256];
+
+	snprintf(a, sizeof a, "%s/%s", f.directory, name);
+	snprintf(b, sizeof b, "%s/%s", to->directory, new_name);
+	assert_int_equal(rename(a, b), 0);
+}
+
+static void
+put(struct fixture *fixture, const char *name, const void *data, size_t len)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", fixture->directory, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(data, 1, len, file), len);
+	fclose(file);
+}
+
+/* Every node's contents say `applied`: a mixture would show. */
+static void
+save_all(uint64_t applied)
+{
+	uint8_t *bytes = memory_zero(NODE_BYTES, 1);
+	struct row_list rows = {0};
+	struct row row = fake_meta(applied);
+
+	memset(bytes, (int)('a' + applied % 26), NODE_BYTES);
+	row_list_add(&rows, &row);
+	for (int64_t node = 2; node < 2 + NODES; node++) {
+		row = fake_node(node, "n", (struct bytes){bytes, NODE_BYTES});
+		row_list_add(&rows, &row);
+	}
+	free(bytes);
+	store_state(f.store, applied, &rows);
+}
+
+static void
+assert_state(struct fixture *fixture, uint64_t applied)
+{
+	assert_int_equal(tree_applied(fixture->tree), applied);
+	for (int64_t node = 2; node < 2 + NODES; node++) {
+		const struct row *row = fake_tree_find(fixture->tree, ROWS_nodes, node);
+
+		assert_non_null(row);
+		assert_int_equal(row->values[COL_nodes_contents].bytes.data[NODE_BYTES / 2],
+		                 'a' + applied % 26);
+	}
+}
+
+/* A copy of f's state at `applied`, as what the other one has received. */
+static void
+give_snapshot(uint64_t applied)
+{
+	struct copied c = {0};
+	char why[256] = "";
+
+	open_started(&f);
+	for (uint64_t slot = f.recovered.entries_n + 1; slot <= applied; slot++)
+		fixture_log(&f, slot, bytes_of("x"));
+	save_all(applied);
+	fixture_wait_saved(&f, applied);
+	store_copy(f.store, STORE_COPY, on_copied, &c);
+	wait_copied(&c);
+	assert_string_equal(c.why, "");
+	assert_int_equal(c.applied, applied);
+	move(STORE_COPY, &other, STORE_FETCHED);
+	fixture_close(&f);
+	if (!store_fetched_ready(other.directory, "test", why, sizeof why))
+		fail_msg("%s", why);
+}
+
+static void
+test_copied_while_written(void **state)
+{
+	struct copied c = {0}, second = {0};
+
+	(void)state;
+	open_started(&f);
+	for (uint64_t i = 1; i <= 8; i++)
+		fixture_log(&f, i, bytes_of("x"));
+	save_all(1);
+	fixture_wait_saved(&f, 1);
+	store_copy(f.store, STORE_COPY, on_copied, &c);
+	store_copy(f.store, "second.db", on_copied, &second);
+	for (uint64_t i = 2; i <= 8; i++) {
+		save_all(i);
+		fixture_wait_saved(&f, i);
+	}
+	wait_copied(&second);
+	assert_string_equal(c.why, "");
+	assert_string_equal(second.why, "");
+	assert_true(c.applied >= 1 && c.applied <= second.applied && second.applied <= 8);
+	move(STORE_COPY, &other, "state.db");
+	assert_true(fixture_open(&other));
+	assert_state(&other, c.applied);
+	fixture_close(&other);
+	fixture_close(&f);
+	assert_true(there(&f, "second.db")); /* the caller's */
+	assert_true(fixture_open(&f));
+	assert_state(&f, 8);
+	fixture_close(&f);
+}
+
+static void
+test_given_up(void **state)
+{
+	struct copied c[3] = {{0}};
+
+	(void)state;
+	open_started(&f);
+	fixture_log(&f, 1, bytes_of("x"));
+	save_all(1);
+	fixture_wait_saved(&f, 1);
+	for (int i = 0; i < 3; i++)
+		store_copy(f.store, STORE_COPY, on_copied, &c[i]);
+	fixture_close(&f);
+	for (int i = 0; i < 3; i++)
+		assert_true(c[i].done);
+	assert_non_null(strstr(c[2].why, "given up"));
+	assert_int_equal(c[0].why[0] == '\0', there(&f, STORE_COPY));
+	assert_true(fixture_open(&f)); /* what is left of it goes */
+	assert_false(there(&f, STORE_COPY));
+	assert_state(&f, 1);
+	fixture_close(&f);
+}
+
+static void
+test_nothing_to_copy(void **state)
+{
+	struct copied c = {0};
+
+	(void)state;
+	open_started(&f);
+	store_copy(f.store, STORE_COPY, on_copied, &c);
+	wait_copied(&c);
+	assert_int_equal(c.rc, RC_NODATA);
+	assert_non_null(strstr(c.why, "there is nothing to copy yet"));
+	assert_false(there(&f, STORE_COPY));
+	fixture_close(&f);
+}
+
+/* An empty replica, and one whose log ends earlier. */
+static void
+test_installed(void **state)
+{
+	(void)state;
+	give_snapshot(7);
+	assert_false(there(&other, STORE_FETCHED));
+	open_started(&other);
+	assert_state(&other, 7);
+	assert_int_equal(other.recovered.applied, 7);
+	assert_int_equal(other.recovered.applied_origin.round, 2);
+	assert_int_equal(other.recovered.chosen, 7);
+	fixture_close(&other);
+	give_snapshot(9);
+	open_started(&other);
+	assert_state(&other, 9);
+	assert_false(there(&other, "state.db.ready"));
+	fixture_close(&other);
+	open_started(&other);
+	assert_state(&other, 9);
+	fixture_close(&other);
+}
+
+static void
+test_older_is_not_installed(void **state)
+{
+	(void)state;
+	give_snapshot(9);
+	open_started(&other);
+	fixture_close(&other);
+	fixture_remove(&f);
+	fixture_make(&f);
+	give_snapshot(8);
+	open_started(&other);
+	assert_state(&other, 9);
+	assert_false(there(&other, "state.db.ready"));
+	fixture_close(&other);
+}
+
+static void
+assert_not_ready(const char *reason)
+{
+	char why[256] = "";
+
+	assert_false(store_fetched_ready(other.directory, "test", why, sizeof why));
+	if (strstr(why, reason) == NULL || strchr(why, '\n') != NULL)
+		fail_msg("\"%s\" does not say \"%s\"", why, reason);
+	assert_false(there(&other, STORE_FETCHED));
+	assert_false(there(&other, "state.db.ready"));
+}
+
+static void
+test_damaged_copy(void **state)
+{
+	char garbage[8192];
+
+	(void)state;
+	memset(garbage, 'x', sizeof garbage);
+	assert_not_ready("snapshot.db");
+	put(&other, STORE_FETCHED, garbage, sizeof garbage);
+	assert_not_ready("snapshot.db is damaged: not an SQLite database");
+	put(&other, STORE_FETCHED, "", 0);
+	assert_not_ready("snapshot.db: there is nothing in it");
+}
+
+static void
+copy_with(const char *sql)
+{
+	give_snapshot(3);
+	fixture_sql(&other, "state.db.ready", sql);
+	snprintf(other.why, sizeof other.why, "%s/state.db.ready", other.directory);
+	snprintf(f.why, sizeof f.why, "%s/" STORE_FETCHED, other.directory);
+	assert_int_equal(rename(other.why, f.why), 0);
+}
+
+static void
+test_copy_does_not_load(void **state)
+{
+	(void)state;
+	copy_with("UPDATE nodes SET contents = x'00' WHERE node = 5");
+	assert_not_ready("snapshot.db is damaged: nodes row 5: checksum");
+	copy_with("UPDATE meta SET applied = 1000");
+	assert_not_ready("snapshot.db is damaged: meta row 0: checksum");
+}
+
+static void
+test_other_cell(void **state)
+{
+	char why[256];
+
+	(void)state;
+	give_snapshot(3);
+	snprintf(other.why, sizeof other.why, "%s/state.db.ready", other.directory);
+	snprintf(f.why, sizeof f.why, "%s/" STORE_FETCHED, other.directory);
+	assert_int_equal(rename(other.why, f.why), 0);
+	assert_false(store_fetched_ready(other.directory, "elsewhere", why, sizeof why));
+	assert_non_null(strstr(why, "belongs to cell test, not to elsewhere"));
+}
+
+static void
+test_unfinished_goes(void **state)
+{
+	(void)state;
+	put(&f, STORE_FETCHED, "half", 4);
+	put(&f, STORE_COPY, "half", 4);
+	put(&f, STORE_COPY "-journal", "half", 4);
+	assert_true(fixture_open(&f));
+	assert_false(there(&f, STORE_FETCHED));
+	assert_false(there(&f, STORE_COPY));
+	assert_false(there(&f, STORE_COPY "-journal"));
+	fixture_close(&f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(test_copied_while_written), TEST(test_given_up), TEST(test_nothing_to_copy),
+	    TEST(test_installed), TEST(test_older_is_not_installed), TEST(test_damaged_copy),
+	    TEST(test_copy_does_not_load), TEST(test_other_cell), TEST(test_unfinished_goes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,627 @@
+/* Damage in the files of a replica that is one of several, each kind on its own: what is good is
+ * kept, what was lost is known, also at the next start, and what can't be known stops it. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/limit.h"
+#include "cell/sys/log.h"
+#include "cell/store/log_db.h"
+#include "tests/unit/fake_tree.h"
+#include "tests/unit/store_fixture.h"
+
+enum { LAST = 40, APPLIED = 12, INCARNATION = 1, WAIT_MS = 700 };
+
+static struct fixture f;
+
+static int
+setup(void **state)
+{
+	fixture_make(*state);
+	f.others = true;
+	return 0;
+}
+
+static struct bytes
+payload_of(uint64_t slot)
+{
+	static uint8_t bytes[6000];
+
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(slot * 7 + i);
+	/* Some need more pages. */
+	return (struct bytes){bytes, slot % 10 == 0 ? sizeof bytes : 100};
+}
+
+static void
+put(const struct px_record *r)
+{
+	store_log(f.store, f.persisted + 1, r, 1);
+	fixture_wait_persisted(&f, f.persisted + 1);
+}
+
+/* Entries up to LAST, the state up to APPLIED, one of everything else. */
+static void
+make_store(uint64_t trim)
+{
+	fixture_remove(&f);
+	fixture_make(&f);
+	f.others = true;
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	put(&(struct px_record){.kind = PX_RECORD_PROMISE, .ballot = {5, 2}});
+	put(&(struct px_record){.kind = PX_RECORD_LEASE, .length = span_ms(WAIT_MS)});
+	put(&(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 2, .slot = 3}});
+	put(&(struct px_record){.kind = PX_RECORD_MARK, .mark = {.replica = 3, .slot = 4}});
+	f.persisted = 0;
+	for (uint64_t slot = 1; slot <= LAST; slot++)
+		fixture_log(&f, slot, payload_of(slot));
+	fixture_wait_persisted(&f, LAST);
+	fixture_save(&f, APPLIED, payload_of(APPLIED));
+	if (trim > 0)
+		put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = trim});
+	fixture_close(&f);
+}
+
+/* What is there after the opening, and again after another one. */
+struct expected {
+	uint64_t trimmed, last, damaged, applied;
+	int64_t wait_ms;
+	size_t marks;
+	bool state_lost;
+};
+
+static void
+check_entries(void)
+{
+	for (size_t i = 0; i < f.recovered.entries_n; i++) {
+		const struct log_entry *e = &f.recovered.entries[i];
+
+		assert_int_equal(e->slot, f.recovered.trimmed + 1 + i);
+		assert_int_equal(e->ballot.round, 3);
+		assert_true(bytes_equal(e->payload, payload_of(e->slot)));
+	}
+}
+
+static void
+check(struct expected e)
+{
+	for (uint64_t life = 1; life < 3; life++) {
+		if (!fixture_open(&f))
+			fail_msg("%s", f.why);
+		assert_int_equal(f.recovered.incarnation, INCARNATION + life);
+		assert_int_equal(f.recovered.promised.round, 5);
+		assert_int_equal(f.recovered.promised.replica, 2);
+		assert_int_equal(f.recovered.trimmed, e.trimmed);
+		assert_int_equal(log_db_last(&f.recovered), e.last);
+		assert_int_equal(f.recovered.damaged, e.damaged);
+		assert_int_equal(f.recovered.applied, e.applied);
+		assert_int_equal(f.recovered.state_lost, e.state_lost);
+		assert_int_equal(f.recovered.marks_n, e.marks);
+		assert_int_equal(span_to_ms(f.recovered.wait), e.wait_ms);
+		assert_true(f.recovered.chosen >= f.recovered.trimmed);
+		assert_true(f.recovered.chosen <= (e.last > e.applied ? e.last : e.applied));
+		check_entries();
+		fixture_close(&f);
+	}
+}
+
+static const struct expected whole = {
+    .last = LAST, .applied = APPLIED, .wait_ms = WAIT_MS, .marks = 2};
+
+static bool
+there(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	return access(path, F_OK) == 0;
+}
+
+static void
+damage_log(const char *sql)
+{
+	make_store(0);
+	fixture_sql(&f, "log.db", sql);
+}
+
+static void
+test_entries(void **state)
+{
+	struct expected e = whole;
+
+	(void)state;
+	make_store(0);
+	check(e);
+	assert_false(there("log.db.damaged"));
+	e.last = 29;
+	e.damaged = LAST;
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
+	check(e);
+	assert_true(there("log.db.damaged"));
+	damage_log("UPDATE entries SET round = 4 WHERE slot = 30");
+	check(e);
+	damage_log("UPDATE entries SET origin_replica = 3 WHERE slot = 30");
+	check(e);
+	damage_log("DELETE FROM entries WHERE slot = 30");
+	check(e);
+	damage_log("UPDATE entries SET slot = 100 WHERE slot = 30");
+	e.damaged = 100; /* more than there was, at worst */
+	check(e);
+	e.damaged = LAST;
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot >= 30");
+	check(e);
+	damage_log("DELETE FROM entries WHERE slot >= 30"); /* as its marks tell */
+	e.wait_ms = LIMIT_LEASE_MAX_S * 1000;
+	check(e);
+}
+
+/* The state has them. */
+static void
+test_applied_entries(void **state)
+{
+	struct expected e = whole;
+
+	(void)state;
+	e.trimmed = APPLIED;
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 3");
+	check(e);
+	damage_log("DELETE FROM entries WHERE slot <= 3");
+	check(e);
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 12");
+	check(e);
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot IN (2, 13, 20)");
+	e.last = APPLIED;
+	e.damaged = LAST;
+	check(e);
+	make_store(8);
+	fixture_sql(&f, "log.db", "UPDATE trimmed SET slot = 7");
+	e = whole;
+	e.trimmed = APPLIED;
+	check(e);
+	make_store(8);
+	fixture_sql(&f, "log.db", "INSERT INTO entries VALUES (1, 2, 3, 4, 5, 6, 7, 8, 9, x'0a')");
+	e.trimmed = 8; /* below the base nothing is looked at */
+	check(e);
+	assert_false(there("log.db.damaged"));
+}
+
+static void
+test_numbers(void **state)
+{
+	struct expected e = whole;
+
+	(void)state;
+	damage_log("UPDATE chosen SET slot = 1000");
+	check(e);
+	damage_log("UPDATE replica SET cell = 'other'");
+	check(e);
+	damage_log("UPDATE incarnation SET number = 1000");
+	check(e);
+	damage_log("UPDATE ballots SET round = 1000");
+	check(e);
+	damage_log("UPDATE ballots_again SET round = 1000");
+	check(e);
+	damage_log("UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1");
+	check(e);
+	damage_log("UPDATE missing SET slot = 1; INSERT OR IGNORE INTO missing VALUES (0, 9, 9)");
+	check(e);
+	damage_log("UPDATE marks SET slot = 1000 WHERE replica = 3");
+	e.marks = 1;
+	check(e);
+	e = whole;
+	damage_log("UPDATE leases SET longest_ns = 1");
+	e.wait_ms = LIMIT_LEASE_MAX_S * 1000; /* as long as any */
+	check(e);
+}
+
+/* Not even all of them together. */
+static void
+test_no_table(void **state)
+{
+	static const char *const tables[] = {"replica", "incarnation", "ballots", "ballots_again",
+	                                     "entries", "chosen", "trimmed", "missing", "leases",
+	                                     "marks"};
+	struct expected e = whole;
+	char sql[64];
+
+	(void)state;
+	e.trimmed = e.last = APPLIED;
+	e.damaged = LAST;
+	e.wait_ms = LIMIT_LEASE_MAX_S * 1000;
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+		snprintf(sql, sizeof sql, "DROP TABLE %s", tables[i]);
+		damage_log(sql);
+		e.marks = strcmp(tables[i], "marks") == 0 ? 0 : 2;
+		check(e);
+	}
+}
+
+static void
+refused(const char *reason)
+{
+	if (fixture_open(&f))
+		fail_msg("opened, although: %s", reason);
+	if (strstr(f.why, reason) == NULL || strchr(f.why, '\n') != NULL)
+		fail_msg("\"%s\" does not say \"%s\"", f.why, reason);
+}
+
+static void
+remove_file(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void
+test_vote_unknown(void **state)
+{
+	(void)state;
+	damage_log("UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1");
+	remove_file("marks");
+	refused("what this replica has promised can't be read any more; this replica has to be "
+	        "replaced: lsctl replica remove 1, then lsctl replica add");
+	damage_log("UPDATE incarnation SET number = 1000");
+	remove_file("marks");
+	refused("what this replica has promised");
+	damage_log("DROP TABLE chosen");
+	remove_file("marks");
+	refused("what this replica has promised");
+	damage_log("UPDATE ballots SET round = 1");
+	remove_file("marks");
+	check(whole);
+}
+
+static void
+overwrite(const char *name, long offset, size_t n)
+{
+	char path[256], garbage[65536];
+	FILE *file;
+
+	memset(garbage, 'x', sizeof garbage);
+	snprintf(path, sizeof path, "%s/%s", f.directory, name);
+	file = fopen(path, "r+");
+	assert_non_null(file);
+	assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+	assert_int_equal(fwrite(garbage, 1, n, file), n);
+	fclose(file);
+}
+
+static void
+test_log_pages(void **state)
+{
+	struct expected e = whole;
+	struct stat st;
+	char path[256];
+
+	(void)state;
+	make_store(0);
+	snprintf(path, sizeof path, "%s/log.db", f.directory);
+	assert_int_equal(stat(path, &st), 0);
+	e.trimmed = e.last = APPLIED;
+	e.damaged = LAST;
+	e.wait_ms = LIMIT_LEASE_MAX_S * 1000;
+	for (long page = 0; page < st.st_size / 4096; page++) {
+		make_store(0);
+		overwrite("log.db", page * 4096, 4096);
+		assert_true(fixture_open(&f));
+		assert_int_equal(f.recovered.promised.round, 5);
+		if (f.recovered.damaged == 0) {
+			assert_int_equal(log_db_last(&f.recovered), LAST);
+		} else {
+			assert_int_equal(f.recovered.damaged, LAST);
+		}
+		check_entries();
+		fixture_close(&f);
+	}
+	make_store(0);
+	overwrite("log.db", 0, 100);
+	e.marks = 0;
+	check(e);
+	make_store(0);
+	remove_file("log.db");
+	check(e);
+}
+
+static void
+test_marks_file(void **state)
+{
+	(void)state;
+	make_store(0);
+	overwrite("marks", 0, 4096);
+	check(whole);
+	make_store(0);
+	overwrite("marks", 0, 10);
+	check(whole);
+	assert_false(there("log.db.damaged"));
+	make_store(0);
+	remove_file("marks");
+	check(whole);
+}
+
+static void
+damage_state(uint64_t trim, const char *sql)
+{
+	make_store(trim);
+	fixture_sql(&f, "state.db", sql);
+}
+
+/* The log still has everything, or it begins behind slot 1. */
+static void
+test_state(void **state)
+{
+	static const char *const damages[] = {
+	    "UPDATE nodes SET contents = x'00' WHERE node = 2", "UPDATE meta SET applied = 11",
+	    "UPDATE cell SET name = 'other'", "DELETE FROM cell", "DROP TABLE sessions",
+	    "DROP TABLE meta",
+	};
+	struct expected again = whole, lost = whole;
+
+	(void)state;
+	again.applied = 0;
+	lost.applied = 0;
+	lost.trimmed = 8;
+	lost.state_lost = true;
+	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+		damage_state(0, damages[i]);
+		check(again);
+		assert_true(there("state.db.damaged"));
+		damage_state(8, damages[i]);
+		check(lost);
+		assert_true(there("state.db.damaged"));
+	}
+	make_store(8);
+	overwrite("state.db", 4096, 4096);
+	check(lost);
+	make_store(8);
+	overwrite("state.db", 0, 16);
+	check(lost);
+	make_store(8);
+	remove_file("state.db");
+	check(lost);
+	make_store(0);
+	remove_file("state.db");
+	check(again);
+}
+
+/* An old copy, from before the trim. */
+static void
+test_old_state(void **state)
+{
+	char path[256], copy[256];
+
+	(void)state;
+	make_store(0);
+	snprintf(path, sizeof path, "%s/state.db", f.directory);
+	snprintf(copy, sizeof copy, "%s/saved", f.directory);
+	assert_int_equal(link(path, copy), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	fixture_save(&f, 20, payload_of(20));
+	put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = 20});
+	fixture_close(&f);
+	assert_int_equal(rename(copy, path), 0);
+	if (!fixture_open(&f))
+		fail_msg("%s", f.why);
+	assert_true(f.recovered.state_lost);
+	assert_int_equal(tree_applied(f.tree), 0);
+	fixture_close(&f);
+}
+
+/* What was lost is known until it was written again, in order. */
+static void
+test_found_again(void **state)
+{
+	(void)state;
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	for (uint64_t slot = 30; slot < LAST; slot++)
+		fixture_log(&f, slot, payload_of(slot));
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	assert_int_equal(f.recovered.damaged, LAST);
+	assert_int_equal(log_db_last(&f.recovered), LAST - 1);
+	remove_file("marks"); /* log.db knows it, too */
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	assert_int_equal(f.recovered.damaged, LAST);
+	fixture_log(&f, LAST, payload_of(LAST));
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	assert_int_equal(f.recovered.damaged, 0);
+	assert_int_equal(log_db_last(&f.recovered), LAST);
+	check_entries();
+	fixture_close(&f);
+}
+
+/* A snapshot covers it. */
+static void
+test_covered(void **state)
+{
+	(void)state;
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	assert_int_equal(f.recovered.damaged, LAST);
+	fixture_save(&f, LAST + 2, payload_of(1));
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	assert_int_equal(f.recovered.damaged, 0);
+	assert_int_equal(f.recovered.applied, LAST + 2);
+	put(&(struct px_record){.kind = PX_RECORD_TRIM, .slot = LAST + 2});
+	fixture_close(&f);
+	assert_int_equal(fixture_number(&f, "log.db", "SELECT slot FROM missing"), 0);
+}
+
+/* What the tree says of the members counts, not what the cell file did when it was made. */
+static void
+test_members_decide(void **state)
+{
+	struct row_list rows = {0};
+	struct row row = {.table = ROWS_members,
+	                  .values = {[COL_members_id] = {.number = 1},
+	                             [COL_members_role] = {.number = MEMBER_VOTER}}};
+
+	(void)state;
+	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
+	f.others = false;
+	check((struct expected){.last = 29, .damaged = LAST, .applied = APPLIED,
+	                        .wait_ms = WAIT_MS, .marks = 2}); /* it knows of others */
+	damage_log("DELETE FROM marks; UPDATE entries SET payload = x'00' WHERE slot = 30");
+	f.others = false;
+	refused("log.db is damaged: entries row 30: checksum; the cell has to be restored from a "
+	        "backup: lsctl restore");
+	f.others = true;
+	make_store(0);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	row_list_add(&rows, &row);
+	row = fake_meta(APPLIED);
+	row_list_add(&rows, &row);
+	store_state(f.store, APPLIED, &rows);
+	fixture_close(&f);
+	fixture_sql(&f, "log.db", "UPDATE entries SET payload = x'00' WHERE slot = 30");
+	refused("lsctl restore"); /* the last one of a cell that had more */
+}
+
+/* ---- a mixture of old and new pages ---- */
+
+enum { MIXED_NODES = 60, FRAME = 4096 + 24, WAL_HEAD = 32 };
+
+static void
+save_nodes(uint64_t applied, int64_t first, int64_t last)
+{
+	struct row_list rows = {0};
+	struct row row = fake_meta(applied);
+
+	row_list_add(&rows, &row);
+	for (int64_t node = first; node <= last; node++) {
+		row = fake_node(node, "n", payload_of(applied * 10 + 1));
+		row_list_add(&rows, &row);
+	}
+	store_state(f.store, applied, &rows);
+	fixture_wait_saved(&f, applied);
+}
+
+/* Two transactions are left in the write-ahead log, and have been moved into the file as well. */
+static void
+leave_moved_frames(int told)
+{
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	for (uint64_t slot = 1; slot <= LAST; slot++)
+		fixture_log(&f, slot, payload_of(slot));
+	fixture_wait_persisted(&f, LAST);
+	save_nodes(1, 2, 1 + MIXED_NODES);
+	fixture_close(&f);
+	assert_true(fixture_open(&f));
+	fixture_start(&f);
+	save_nodes(2, 2, 2);
+	save_nodes(3, 1 + MIXED_NODES, 1 + MIXED_NODES);
+	assert_true(fixture_number(&f, "state.db", "PRAGMA wal_checkpoint(PASSIVE)") == 0);
+	if (write(told, "x", 1) == 1)
+		pause();
+	_exit(1);
+}
+
+static bool
+node_is_of(int64_t node, uint64_t applied)
+{
+	const struct row *row = fake_tree_find(f.tree, ROWS_nodes, node);
+
+	return row != NULL && bytes_equal(row->values[COL_nodes_contents].bytes,
+	                                  payload_of(applied * 10 + 1));
+}
+
+static void
+check_not_mixed(void)
+{
+	uint64_t applied = tree_applied(f.tree);
+
+	assert_true(applied == 0 || applied == 3);
+	if (applied == 0)
+		return;
+	assert_true(node_is_of(2, 2));
+	assert_true(node_is_of(3, 1));
+	assert_true(node_is_of(1 + MIXED_NODES, 3));
+}
+
+/* SQLite takes what comes before a damaged frame from the write-ahead log, and the rest from the
+ * file, which is newer. */
+static void
+test_mixture(void **state)
+{
+	char path[256], kept[256], sh[600], byte = 'x';
+	struct stat st;
+	int ends[2], fd;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		leave_moved_frames(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(ends[0]);
+	close(ends[1]);
+	snprintf(path, sizeof path, "%s/state.db-wal", f.directory);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > WAL_HEAD + 3 * FRAME);
+	snprintf(kept, sizeof kept, "%s.kept", f.directory);
+	snprintf(sh, sizeof sh, "cp -a %s %s", f.directory, kept);
+	assert_int_equal(system(sh), 0);
+	for (long at = WAL_HEAD; at < st.st_size; at += FRAME) {
+		snprintf(sh, sizeof sh, "rm -rf %s && cp -a %s %s", f.directory, kept,
+		         f.directory);
+		assert_int_equal(system(sh), 0);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		assert_true(fd >= 0);
+		assert_int_equal(pwrite(fd, &byte, 1, at + 100), 1);
+		close(fd);
+		if (!fixture_open(&f))
+			fail_msg("%s", f.why);
+		check_not_mixed();
+		fixture_close(&f);
+	}
+	snprintf(sh, sizeof sh, "rm -rf %s", kept);
+	assert_int_equal(system(sh), 0);
+}
+
+#define TEST(name) \
+	cmocka_unit_test_prestate_setup_teardown(name, setup, fixture_teardown, &f)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(test_entries), TEST(test_applied_entries), TEST(test_numbers), TEST(test_no_table),
+	    TEST(test_vote_unknown), TEST(test_log_pages), TEST(test_marks_file), TEST(test_state),
+	    TEST(test_old_state), TEST(test_found_again), TEST(test_covered),
+	    TEST(test_members_decide), TEST(test_mixture),
+	};
+
+	log_start("test_store_corruption", LEVEL_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
