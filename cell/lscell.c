@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 
 #include "cell/base/must.h"
-#include "cell/io/host.h"
-#include "cell/io/join.h"
+#include "cell/server/server.h"
+#include "cell/server/joining.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
 #include "config.h"
@@ -18,8 +18,8 @@ struct lscell {
 	const char *directory;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
-	struct join *join; /* the first start of a replica that joins: then there is no host yet */
-	struct host *host;
+	struct joining *join; /* the first start of one that joins: then there is no server yet */
+	struct server *server;
 	bool restarting; /* what runs is asked to end, and something follows */
 	bool stopping, failed;
 };
@@ -42,7 +42,7 @@ on_ended(void *user)
 	struct lscell *l = user;
 
 	l->join = NULL;
-	l->host = NULL;
+	l->server = NULL;
 	if (l->stopping)
 		close_signals(l);
 	else
@@ -53,9 +53,9 @@ static void
 end_what_runs(struct lscell *l)
 {
 	if (l->join != NULL)
-		join_stop(l->join, on_ended, l);
+		joining_stop(l->join, on_ended, l);
 	else
-		host_stop(l->host, on_ended, l);
+		server_stop(l->server, on_ended, l);
 }
 
 /* It may be on its way to begin anew: then it ends when that is done. */
@@ -118,7 +118,7 @@ cannot_begin(struct lscell *l, const char *why)
 {
 	log_error("%s", why);
 	l->failed = l->stopping = true;
-	if (l->join != NULL || l->host != NULL)
+	if (l->join != NULL || l->server != NULL)
 		end_what_runs(l);
 	else
 		close_signals(l);
@@ -127,20 +127,20 @@ cannot_begin(struct lscell *l, const char *why)
 static void
 begin(struct lscell *l)
 {
-	struct host_config config = {
+	struct server_config config = {
 		.directory = l->directory, .failed = on_failed, .restart = on_restart, .user = l,
 	};
 	char why[512] = "";
 
 	l->restarting = false;
-	if (join_needed(l->directory)) {
-		l->join = join_start(&l->loop, l->directory, on_joined, l, why, sizeof why);
+	if (joining_needed(l->directory)) {
+		l->join = joining_start(&l->loop, l->directory, on_joined, l, why, sizeof why);
 		if (l->join == NULL)
 			cannot_begin(l, why);
 		return;
 	}
-	l->host = host_open(&config, why, sizeof why);
-	if (l->host == NULL || !host_start(l->host, &l->loop, why, sizeof why))
+	l->server = server_open(&config, why, sizeof why);
+	if (l->server == NULL || !server_start(l->server, &l->loop, why, sizeof why))
 		cannot_begin(l, why);
 }
 

@@ -1,5 +1,5 @@
 /* One replica of a cell, pure: paxos, tree and master behind one step function. What the simulator
- * runs, and what cell/io/host.h drives with real disks, sockets and clocks. */
+ * runs, and what cell/server/server.h drives with real disks, sockets and clocks. */
 #ifndef LSFS_REPLICA_H
 #define LSFS_REPLICA_H
 

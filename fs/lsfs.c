@@ -51,8 +51,8 @@ on_host_stopped(void *user)
 static void
 stop_host(struct lsfs *l)
 {
-	if (l->source.host)
-		host_stop(l->source.host, on_host_stopped, l);
+	if (l->source.server)
+		server_stop(l->source.server, on_host_stopped, l);
 }
 
 static void

@@ -41,19 +41,19 @@ check_key(const char *path)
 }
 
 static bool
-open_standalone(struct source *s, const struct options *o, struct host_config *config)
+open_standalone(struct source *s, const struct options *o, struct server_config *config)
 {
 	const char *cell = o->cell ? o->cell : "local";
 	char why[512];
 
 	config->directory = s->path;
 	if (standalone_prepare(s->path, cell, &s->cell_file, why, sizeof why))
-		s->host = host_open(config, why, sizeof why);
-	if (!s->host)
+		s->server = server_open(config, why, sizeof why);
+	if (!s->server)
 		log_error("%s", why);
 	else if (o->cell && strcmp(o->cell, s->cell_file.name))
 		log_warn("%s holds cell %s, not %s", s->path, s->cell_file.name, o->cell);
-	return s->host != NULL;
+	return s->server != NULL;
 }
 
 /* ---- over the network ---- */
@@ -152,9 +152,10 @@ source_find(struct source *s, const struct options *o, const char *mountpoint)
 }
 
 bool
-source_open(struct source *s, const struct options *o, void (*host_failed)(void *user), void *user)
+source_open(struct source *s, const struct options *o, void (*server_failed)(void *user),
+            void *user)
 {
-	struct host_config config = {.failed = host_failed, .user = user};
+	struct server_config config = {.failed = server_failed, .user = user};
 
 	if (!o->standalone)
 		return open_cell(s, o);
@@ -168,12 +169,12 @@ source_link(struct source *s, uv_loop_t *loop)
 	char why[512];
 	int rc = 0;
 
-	if (s->host && !host_start(s->host, loop, why, sizeof why)) {
+	if (s->server && !server_start(s->server, loop, why, sizeof why)) {
 		log_error("%s", why);
 		return NULL;
 	}
-	if (s->host)
-		return link_to_host(loop, s->host, STANDALONE_PRINCIPAL);
+	if (s->server)
+		return link_to_host(loop, s->server, STANDALONE_PRINCIPAL);
 	link = link_to_cell(loop, &s->cell_file, &s->key, &rc);
 	explicit_bzero(&s->key, sizeof s->key);
 	if (!link)

@@ -11,17 +11,17 @@ struct source {
 	char path[PATH_MAX];   /* canonical: of the directory or the file */
 	char shown[PATH_MAX];  /* as the mount table shows it: the path, or the cell's name */
 	struct cell_file cell_file;
-	struct host *host;     /* NULL: over the network */
+	struct server *server; /* NULL: over the network */
 	struct noise_pair key; /* over the network: the principal's; wiped when it is linked */
 };
 
 /* Finds out what is meant. False after one logged line. */
 bool source_find(struct source *s, const struct options *options, const char *mountpoint);
-/* Reads all there is to read, opens the host. `host_failed` as in struct host_config. False after
- * one logged line. */
-bool source_open(struct source *s, const struct options *options,
-                 void (*host_failed)(void *user), void *user);
-/* Starts the host, if there is one, and makes the link. NULL after one logged line. */
+/* Reads all there is to read, opens the server. `server_failed` as in struct server_config. False
+ * after one logged line. */
+bool source_open(struct source *s, const struct options *options, void (*server_failed)(void *user),
+                 void *user);
+/* Starts the server, if there is one, and makes the link. NULL after one logged line. */
 struct link *source_link(struct source *s, uv_loop_t *loop);
 
 #endif

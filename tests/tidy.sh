@@ -44,6 +44,7 @@ check_arrows() {
 			arrow["cell/config/"] = "cell/config/ cell/sys/ " wire
 			arrow["cell/net/"] = "cell/net/ cell/sys/ " wire
 			arrow["cell/store/"] = "cell/store/ cell/config/ cell/sys/ cell/tree/ cell/paxos/ " wire
+			arrow["cell/server/"] = "cell/server/ cell/"
 			arrow["cell/io/"] = "cell/"
 			arrow["fs/mount/"] = "fs/mount/ " arrow["cell/client/"]
 			arrow["fs/"] = "fs/ cell/"

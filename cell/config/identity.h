@@ -17,7 +17,7 @@ struct identity {
  * whose public half in the cell file tells which replica this is. False with one line in `why`: a
  * file is missing, damaged or readable by others, or they do not belong together. Only of a replica
  * that joins a running cell, and is a learner in its cell file, signing.key may be missing
- * (join.h). */
+ * (joining.h). */
 bool identity_read(const char *directory, struct identity *identity, char *why, size_t why_size);
 /* Wipes the secrets. */
 void identity_forget(struct identity *identity);

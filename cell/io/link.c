@@ -18,7 +18,7 @@ struct link {
 	struct link_callbacks callbacks;
 
 	/* in this process */
-	struct host *host; /* NULL: over the network */
+	struct server *server; /* NULL: over the network */
 	char *principal;
 	uint64_t conn;     /* 0: none */
 	uv_idle_t idle;    /* runs until `connected` was told */
@@ -82,11 +82,11 @@ on_host_closed(void *user)
 static void
 connect_to_host(struct link *l)
 {
-	const struct host_client client = {on_host_frame, on_host_closed, l};
+	const struct server_client client = {on_host_frame, on_host_closed, l};
 
 	if (l->conn != 0)
-		host_disconnect(l->host, l->conn);
-	l->conn = host_connect(l->host, &client, l->principal);
+		server_disconnect(l->server, l->conn);
+	l->conn = server_connect(l->server, &client, l->principal);
 	must(uv_idle_start(&l->idle, on_idle) == 0);
 }
 
@@ -97,11 +97,11 @@ on_idle_closed(uv_handle_t *idle)
 }
 
 struct link *
-link_to_host(uv_loop_t *loop, struct host *host, const char *principal)
+link_to_host(uv_loop_t *loop, struct server *server, const char *principal)
 {
 	struct link *l = memory_zero(1, sizeof *l);
 
-	l->host = host;
+	l->server = server;
 	l->principal = bytes_to_text(bytes_of(principal));
 	must(uv_idle_init(loop, &l->idle) == 0);
 	l->idle.data = l;
@@ -261,7 +261,7 @@ link_start(struct link *l, const struct link_callbacks *callbacks)
 void
 link_connect(struct link *l, uint8_t replica)
 {
-	if (l->host != NULL)
+	if (l->server != NULL)
 		connect_to_host(l);
 	else
 		connect_path(l, false, replica);
@@ -270,16 +270,16 @@ link_connect(struct link *l, uint8_t replica)
 void
 link_listen(struct link *l, uint8_t replica)
 {
-	if (l->host == NULL)
+	if (l->server == NULL)
 		connect_path(l, true, replica);
 }
 
 void
 link_send(struct link *l, struct bytes frames)
 {
-	if (l->host != NULL && l->conn != 0)
-		host_send(l->host, l->conn, frames);
-	else if (l->host == NULL && l->paths[false].conn != 0)
+	if (l->server != NULL && l->conn != 0)
+		server_send(l->server, l->conn, frames);
+	else if (l->server == NULL && l->paths[false].conn != 0)
 		transport_send(l->transport, l->paths[false].conn, frames);
 }
 
@@ -295,7 +295,7 @@ link_trouble(const struct link *l)
 {
 	if (l->trouble[0] != '\0')
 		return l->trouble;
-	return l->heard || l->host != NULL ? "no replica is master" : "no replica answers";
+	return l->heard || l->server != NULL ? "no replica is master" : "no replica answers";
 }
 
 void
@@ -303,11 +303,11 @@ link_stop(struct link *l, void (*stopped)(void *user), void *user)
 {
 	l->stopped = stopped;
 	l->stopped_user = user;
-	if (l->host == NULL) {
+	if (l->server == NULL) {
 		transport_stop(l->transport, on_net_stopped, l);
 		return;
 	}
 	if (l->conn != 0)
-		host_disconnect(l->host, l->conn);
+		server_disconnect(l->server, l->conn);
 	uv_close((uv_handle_t *)&l->idle, on_idle_closed);
 }

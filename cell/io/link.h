@@ -1,4 +1,4 @@
-/* A client's way to its cell: in this process (a host), or over the network. The engine of the
+/* A client's way to its cell: in this process (a server), or over the network. The engine of the
  * mount and the tools speak to both through this. One connection to the replica that is asked for,
  * and an idle second one for announcements (client_update.connect, .listen). */
 #ifndef LSFS_IO_LINK_H
@@ -7,7 +7,7 @@
 #include <uv.h>
 #include "cell/client/client.h"
 #include "cell/config/cell_file.h"
-#include "cell/io/host.h"
+#include "cell/server/server.h"
 #include "cell/wire/channel.h"
 
 struct link;
@@ -21,9 +21,9 @@ struct link_callbacks {
 	void *user;
 };
 
-/* To a host in this process (started), which must outlive the link. There is no second connection:
- * the host stays the master. */
-struct link *link_to_host(uv_loop_t *loop, struct host *host, const char *principal);
+/* To a server in this process (started), which must outlive the link. There is no second
+ * connection: the server stays the master. */
+struct link *link_to_host(uv_loop_t *loop, struct server *server, const char *principal);
 /* Over the network, as the principal that holds `key`; both are copied. NULL with a negative errno
  * in *error. */
 struct link *link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file,

@@ -1,10 +1,10 @@
-/* A cell in one process: a data directory made at the first start, and a host for its one
+/* A cell in one process: a data directory made at the first start, and a server for its one
  * replica. */
 #ifndef LSFS_IO_STANDALONE_H
 #define LSFS_IO_STANDALONE_H
 
 #include "cell/config/cell_file.h"
-#include "cell/io/host.h"
+#include "cell/server/server.h"
 
 /* Makes `directory` (mode 0700) a data directory if it is new or empty: cell.conf with a fresh
  * signing key and the one replica 1, signing.key. Does nothing if it is one already; refuses a

@@ -172,14 +172,14 @@ on_session_state(void *user, const struct client_status *status)
 static void
 start_host(struct kernel *k)
 {
-	struct host_config config = {
+	struct server_config config = {
 	    .directory = k->directory, .failed = on_host_failed, .user = k};
 	struct cell_file cell_file;
 	char why[512] = "";
 
 	if (!standalone_prepare(k->directory, "test", &cell_file, why, sizeof why) ||
-	    !(k->host = host_open(&config, why, sizeof why)) ||
-	    !host_start(k->host, &k->loop, why, sizeof why)) {
+	    !(k->server = server_open(&config, why, sizeof why)) ||
+	    !server_start(k->server, &k->loop, why, sizeof why)) {
 		fprintf(stderr, "%s\n", why);
 		must(!"the data directory can be opened");
 	}
@@ -200,7 +200,7 @@ start_engine(struct kernel *k)
 
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
-	must(engine_new(&k->engine, &k->loop, link_to_host(&k->loop, k->host, "admin"), &mount,
+	must(engine_new(&k->engine, &k->loop, link_to_host(&k->loop, k->server, "admin"), &mount,
 	                &client, &output) == 0);
 }
 
@@ -249,7 +249,7 @@ on_closed(void *user, bool in_order)
 	struct kernel *k = user;
 
 	k->closed_in_order = in_order;
-	host_stop(k->host, on_stopped, k);
+	server_stop(k->server, on_stopped, k);
 }
 
 static int

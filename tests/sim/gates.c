@@ -1,6 +1,6 @@
 /* Whom a replica knows by address and key. Both are needed for a connection, at both ends, as in
- * cell/io/gateway.h: who connects must know where the other one is and which key it has, and is let
- * in only where its own key is known. Who was removed is let in, too, and answered. */
+ * cell/server/gateway.h: who connects must know where the other one is and which key it has, and is
+ * let in only where its own key is known. Who was removed is let in, too, and answered. */
 #include <stdio.h>
 #include <string.h>
 #include "cell/base/must.h"

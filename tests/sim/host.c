@@ -222,7 +222,7 @@ follow_members(struct host *n)
 	gate_set(n, &seats);
 }
 
-/* Its cell file follows the state that is on the disk, as in cell/io/cellfile.h. */
+/* Its cell file follows the state that is on the disk, as in cell/server/cell_file_writer.h. */
 static void
 keep_cell_file(struct host *n)
 {

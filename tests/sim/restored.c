@@ -10,7 +10,7 @@
 
 enum { FILES_TRIED = 3, STEPS_MAX = 100000 };
 
-struct parcel {
+struct queued_frame {
 	bool to_replica;
 	uint64_t conn;
 	struct bytes frame; /* owned */
@@ -24,7 +24,7 @@ struct restored {
 	struct machine *m; /* whose client goes on */
 	mono_t now;
 	uint64_t conns, conn, aside;
-	struct parcel *parcels; /* from `next` on */
+	struct queued_frame *parcels; /* from `next` on */
 	size_t n, room, next;
 	bool expired, answered;
 	uint64_t tokens;
@@ -47,8 +47,8 @@ static void
 deliver(struct restored *r, bool to_replica, uint64_t conn, struct bytes frame)
 {
 	ARRAY_ROOM(r->parcels, r->n, r->room);
-	r->parcels[r->n++] =
-	    (struct parcel){.to_replica = to_replica, .conn = conn, .frame = bytes_copy(frame)};
+	r->parcels[r->n++] = (struct queued_frame){
+	    .to_replica = to_replica, .conn = conn, .frame = bytes_copy(frame)};
 }
 
 static void
@@ -160,7 +160,7 @@ client_hears(struct restored *r, struct client_event event)
 static void
 next_parcel(struct restored *r)
 {
-	struct parcel p = r->parcels[r->next++];
+	struct queued_frame p = r->parcels[r->next++];
 
 	if (p.to_replica && p.conn == r->conn)
 		replica_hears(r, (struct replica_event){

@@ -6,9 +6,9 @@
  *   link.c     what replicas send each other
  *   uplink.c   how fast a machine can send
  *   bulk.c     a client that writes much at once, in a cell in which nothing fails
- *   gates.c    whom a replica knows, and so lets in, as cell/io/gateway.h does
+ *   gates.c    whom a replica knows, and so lets in, as cell/server/gateway.h does
  *   disk.c     what a replica wrote, and what of it survives a crash
- *   host.c     drives one replica, as cell/io/host.h does
+ *   host.c     drives one replica, as cell/server/server.h does
  *   boots.c    the machine below it, after a failed fsync: what its page cache shows
  *   machine.c  drives one client, and the processes or the mount above it
  *   work.c     what the processes of a client do

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 
 #include "cell/base/must.h"
-#include "cell/io/gateway.h"
+#include "cell/server/gateway.h"
 #include "cell/sys/log.h"
 #include "cell/net/transport.h"
 #include "tests/unit/net_fixture.h"

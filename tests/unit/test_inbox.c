@@ -1,7 +1,7 @@
 /* Frames that wait: the connections take turns, and each keeps its order. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
-#include "cell/io/inbox.h"
+#include "cell/server/inbox.h"
 #include "tests/unit/unit.h"
 
 static void
@@ -21,12 +21,12 @@ ready(void *user, uint64_t conn, struct bytes frame)
 static void
 assert_next(struct inbox *in, uint64_t not_ready, uint64_t conn, const char *frame)
 {
-	struct parcel p;
+	struct queued_frame p;
 
 	assert_true(inbox_take(in, ready, &not_ready, &p));
 	assert_int_equal(p.conn, conn);
 	assert_true(bytes_equal(p.frame, bytes_of(frame)));
-	parcel_free(&p);
+	queued_frame_free(&p);
 }
 
 static void
@@ -60,7 +60,7 @@ static void
 test_not_ready(void **state)
 {
 	struct inbox in;
-	struct parcel p;
+	struct queued_frame p;
 	uint64_t one = 1;
 
 	(void)state;

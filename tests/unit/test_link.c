@@ -1,5 +1,5 @@
-/* A client's way to its cell: to a host in the process, and over the network to replicas that here
- * are nets which the test listens with. */
+/* A client's way to its cell: to a server in the process, and over the network to replicas that
+ * here are nets which the test listens with. */
 #include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@ struct play {
 	struct cell_file cell_file;
 	struct noise_pair key;
 
-	struct host *host;
-	bool host_stopped;
+	struct server *server;
+	bool server_stopped;
 	char directory[64];
 };
 
@@ -109,12 +109,12 @@ question(struct buffer *to)
 	return buffer_view(to);
 }
 
-/* ---- to a host ---- */
+/* ---- to a server ---- */
 
 static void
 start_host(struct play *p)
 {
-	struct host_config config = {.directory = p->directory};
+	struct server_config config = {.directory = p->directory};
 	struct cell_file cell_file;
 	char why[512];
 
@@ -123,10 +123,10 @@ start_host(struct play *p)
 	assert_non_null(mkdtemp(p->directory));
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	if (!standalone_prepare(p->directory, "local", &cell_file, why, sizeof why) ||
-	    !(p->host = host_open(&config, why, sizeof why)) ||
-	    !host_start(p->host, &p->loop, why, sizeof why))
+	    !(p->server = server_open(&config, why, sizeof why)) ||
+	    !server_start(p->server, &p->loop, why, sizeof why))
 		fail_msg("%s", why);
-	p->link = link_to_host(&p->loop, p->host, "tester");
+	p->link = link_to_host(&p->loop, p->server, "tester");
 	link_begin(p);
 }
 
@@ -144,9 +144,9 @@ end_host(struct play *p)
 {
 	CALL(p, link_stop(p->link, on_stopped, &p->stopped));
 	UNTIL(p, p->stopped);
-	host_stop(p->host, on_stopped, &p->host_stopped);
+	server_stop(p->server, on_stopped, &p->server_stopped);
 	uv_run(&p->loop, UV_RUN_DEFAULT);
-	assert_true(p->host_stopped);
+	assert_true(p->server_stopped);
 	assert_int_equal(uv_loop_close(&p->loop), 0);
 	nftw(p->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
@@ -177,7 +177,7 @@ test_host(void **unused)
 	end_host(&p);
 }
 
-/* The host closes connections on which it does not understand a word. */
+/* The server closes connections on which it does not understand a word. */
 static void
 test_host_closes(void **unused)
 {

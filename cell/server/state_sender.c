@@ -1,4 +1,4 @@
-#include "cell/io/copies.h"
+#include "cell/server/state_sender.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ enum copy_state {
 
 struct copy {
 	enum copy_state state;
-	struct copies_reader reader;
+	struct state_sender_reader reader;
 	bool abandoned;  /* being made, for nobody */
 	uint64_t id;     /* random: a reader may come with the number of an earlier process */
 	int fd;
@@ -35,14 +35,14 @@ struct copy {
 	uint64_t has;    /* the reader has what lies before: its last question */
 	uint64_t next;   /* of the next part; this and those behind it are to be sent: */
 	int ahead;       /* while so many are on their way */
-	mono_t sent[COPIES_AHEAD]; /* when they were, by number */
+	mono_t sent[STATE_SENDER_AHEAD]; /* when they were, by number */
 	mono_t idle;     /* when it is dropped */
 };
 
-struct copies {
-	struct copies_config config;
+struct state_sender {
+	struct state_sender_config config;
 	char *path;
-	struct copy all[COPIES_MAX];
+	struct copy all[STATE_SENDER_MAX];
 	int turn;         /* who is served first */
 	mono_t next;      /* when a part may be read */
 	uv_timer_t timer;
@@ -55,15 +55,15 @@ struct copies {
 /* ---- one copy ---- */
 
 static bool
-reader_equal(struct copies_reader a, struct copies_reader b)
+reader_equal(struct state_sender_reader a, struct state_sender_reader b)
 {
 	return a.peer == b.peer && a.conn == b.conn;
 }
 
 static struct copy *
-find(struct copies *c, struct copies_reader reader)
+find(struct state_sender *c, struct state_sender_reader reader)
 {
-	for (int i = 0; i < COPIES_MAX; i++)
+	for (int i = 0; i < STATE_SENDER_MAX; i++)
 		if (c->all[i].state != COPY_NONE && !c->all[i].abandoned &&
 		    reader_equal(c->all[i].reader, reader))
 			return &c->all[i];
@@ -86,7 +86,7 @@ part_is_due(const struct copy *copy)
 static mono_t *
 time_of(struct copy *copy, uint64_t offset)
 {
-	return &copy->sent[offset / LIMIT_PART % COPIES_AHEAD];
+	return &copy->sent[offset / LIMIT_PART % STATE_SENDER_AHEAD];
 }
 
 static void
@@ -102,7 +102,7 @@ drop(struct copy *copy)
 }
 
 static void
-answer(struct copies *c, const struct copy *copy, struct msg_copy_part part)
+answer(struct state_sender *c, const struct copy *copy, struct msg_copy_part part)
 {
 	part.copy = copy->id;
 	part.applied = copy->applied;
@@ -111,7 +111,7 @@ answer(struct copies *c, const struct copy *copy, struct msg_copy_part part)
 }
 
 static void
-refuse(struct copies *c, struct copies_reader reader, enum rc rc)
+refuse(struct state_sender *c, struct state_sender_reader reader, enum rc rc)
 {
 	const struct copy nobody = {.reader = reader};
 
@@ -120,12 +120,12 @@ refuse(struct copies *c, struct copies_reader reader, enum rc rc)
 
 /* ---- making ---- */
 
-static void begin_next(struct copies *c);
-static void end(struct copies *c);
+static void begin_next(struct state_sender *c);
+static void end(struct state_sender *c);
 
 /* Without a name it goes with its descriptor. */
 static bool
-open_copy(struct copies *c, struct copy *copy)
+open_copy(struct state_sender *c, struct copy *copy)
 {
 	struct stat st;
 	int fd = open(c->path, O_RDONLY | O_CLOEXEC);
@@ -144,10 +144,10 @@ open_copy(struct copies *c, struct copy *copy)
 static void
 on_made(void *user, enum rc rc, uint64_t applied, const char *why)
 {
-	struct copies *c = user;
+	struct state_sender *c = user;
 	struct copy *copy = NULL;
 
-	for (int i = 0; i < COPIES_MAX; i++)
+	for (int i = 0; i < STATE_SENDER_MAX; i++)
 		if (c->all[i].state == COPY_MAKING)
 			copy = &c->all[i];
 	must(copy != NULL);
@@ -158,7 +158,7 @@ on_made(void *user, enum rc rc, uint64_t applied, const char *why)
 	copy->applied = applied;
 	copy->state = rc == RC_OK ? COPY_READY : COPY_BROKEN;
 	copy->why = rc;
-	copy->idle = mono_add(clock_now(), span_ms(COPIES_IDLE_MS));
+	copy->idle = mono_add(clock_now(), span_ms(STATE_SENDER_IDLE_MS));
 	if (copy->state == COPY_BROKEN)
 		unlink(c->path);
 	if (copy->abandoned)
@@ -169,11 +169,11 @@ on_made(void *user, enum rc rc, uint64_t applied, const char *why)
 }
 
 static void
-begin_next(struct copies *c)
+begin_next(struct state_sender *c)
 {
 	struct copy *next = NULL;
 
-	for (int i = 0; i < COPIES_MAX; i++) {
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		if (c->all[i].state == COPY_MAKING)
 			return;
 		if (c->all[i].state == COPY_WAITING)
@@ -189,11 +189,11 @@ begin_next(struct copies *c)
 
 /* A free place, else that of one which was read to its end. */
 static struct copy *
-find_place(struct copies *c)
+find_place(struct state_sender *c)
 {
 	struct copy *done = NULL;
 
-	for (int i = 0; i < COPIES_MAX; i++) {
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		if (c->all[i].state == COPY_NONE)
 			return &c->all[i];
 		if (is_read(&c->all[i]))
@@ -206,7 +206,7 @@ find_place(struct copies *c)
 
 /* NULL: there are as many as may be. */
 static struct copy *
-begin(struct copies *c, struct copies_reader reader)
+begin(struct state_sender *c, struct state_sender_reader reader)
 {
 	struct copy *copy = find_place(c);
 
@@ -239,7 +239,7 @@ read_whole(int fd, uint8_t *to, size_t n, uint64_t offset)
 }
 
 static void
-serve(struct copies *c, struct copy *copy)
+serve(struct state_sender *c, struct copy *copy)
 {
 	const uint64_t left = copy->size - copy->next, offset = copy->next;
 	struct bytes data = {c->part, left < LIMIT_PART ? (size_t)left : LIMIT_PART};
@@ -253,7 +253,7 @@ serve(struct copies *c, struct copy *copy)
 	*time_of(copy, offset) = clock_now();
 	copy->next += data.len;
 	if (is_read(copy))
-		copy->idle = mono_add(clock_now(), span_ms(COPIES_DONE_MS));
+		copy->idle = mono_add(clock_now(), span_ms(STATE_SENDER_DONE_MS));
 	answer(c, copy, (struct msg_copy_part){.rc = RC_OK, .offset = offset, .data = data,
 	                                       .checksum = checksum(data)});
 }
@@ -261,12 +261,12 @@ serve(struct copies *c, struct copy *copy)
 static void on_timer(uv_timer_t *timer);
 
 static void
-arm(struct copies *c)
+arm(struct state_sender *c)
 {
 	mono_t next = MONO_NEVER;
 	int64_t ms;
 
-	for (int i = 0; i < COPIES_MAX; i++) {
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		const struct copy *copy = &c->all[i];
 
 		if (copy->state == COPY_READY || copy->state == COPY_BROKEN)
@@ -282,14 +282,14 @@ arm(struct copies *c)
 }
 
 static bool
-serve_one(struct copies *c)
+serve_one(struct state_sender *c)
 {
-	for (int i = 0; i < COPIES_MAX; i++) {
-		struct copy *copy = &c->all[(c->turn + i) % COPIES_MAX];
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
+		struct copy *copy = &c->all[(c->turn + i) % STATE_SENDER_MAX];
 
 		if (!part_is_due(copy))
 			continue;
-		c->turn = (c->turn + i + 1) % COPIES_MAX;
+		c->turn = (c->turn + i + 1) % STATE_SENDER_MAX;
 		serve(c, copy);
 		return true;
 	}
@@ -297,17 +297,18 @@ serve_one(struct copies *c)
 }
 
 static void
-serve_what_is_due(struct copies *c, mono_t now)
+serve_what_is_due(struct state_sender *c, mono_t now)
 {
-	c->next = mono_max(c->next, mono_add(now, span_ms(-COPIES_BURST * COPIES_PACE_MS)));
+	c->next =
+	    mono_max(c->next, mono_add(now, span_ms(-STATE_SENDER_BURST * STATE_SENDER_PACE_MS)));
 	while (mono_before(c->next, now) && serve_one(c))
-		c->next = mono_add(c->next, span_ms(COPIES_PACE_MS));
+		c->next = mono_add(c->next, span_ms(STATE_SENDER_PACE_MS));
 }
 
 static void
-drop_idle(struct copies *c, mono_t now)
+drop_idle(struct state_sender *c, mono_t now)
 {
-	for (int i = 0; i < COPIES_MAX; i++) {
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		struct copy *copy = &c->all[i];
 
 		if ((copy->state == COPY_READY || copy->state == COPY_BROKEN) &&
@@ -319,7 +320,7 @@ drop_idle(struct copies *c, mono_t now)
 static void
 on_timer(uv_timer_t *timer)
 {
-	struct copies *c = timer->data;
+	struct state_sender *c = timer->data;
 	mono_t now = clock_now();
 
 	drop_idle(c, now);
@@ -329,7 +330,7 @@ on_timer(uv_timer_t *timer)
 
 /* Who asks for a new one while nothing was read of the last one may as well have that. */
 static struct copy *
-copy_for(struct copies *c, struct copies_reader reader, uint64_t id)
+copy_for(struct state_sender *c, struct state_sender_reader reader, uint64_t id)
 {
 	struct copy *copy = find(c, reader);
 
@@ -344,14 +345,14 @@ copy_for(struct copies *c, struct copies_reader reader, uint64_t id)
 
 /* The next question, or an earlier one again: what was on its way is lost. */
 static void
-go_on(struct copies *c, struct copy *copy, uint64_t offset)
+go_on(struct state_sender *c, struct copy *copy, uint64_t offset)
 {
 	const mono_t soon = mono_add(clock_now(), (span_t){-c->config.soon.ns});
 
 	if (offset > copy->has && offset <= copy->next) {
 		if (mono_before(*time_of(copy, offset - 1), soon))
 			copy->ahead = 1;
-		else if (copy->ahead < COPIES_AHEAD)
+		else if (copy->ahead < STATE_SENDER_AHEAD)
 			copy->ahead++;
 	} else {
 		copy->next = offset;
@@ -363,7 +364,8 @@ go_on(struct copies *c, struct copy *copy, uint64_t offset)
 }
 
 void
-copies_ask(struct copies *c, struct copies_reader reader, const struct msg_copy_request *request)
+state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
+                 const struct msg_copy_request *request)
 {
 	struct copy *copy = copy_for(c, reader, request->copy);
 
@@ -372,7 +374,7 @@ copies_ask(struct copies *c, struct copies_reader reader, const struct msg_copy_
 		refuse(c, reader, request->copy == 0 ? RC_BUSY : RC_NOENT);
 		return;
 	}
-	copy->idle = mono_add(clock_now(), span_ms(COPIES_IDLE_MS));
+	copy->idle = mono_add(clock_now(), span_ms(STATE_SENDER_IDLE_MS));
 	if (copy->state == COPY_BROKEN) {
 		answer(c, copy, (struct msg_copy_part){.rc = copy->why});
 		drop(copy);
@@ -386,7 +388,7 @@ copies_ask(struct copies *c, struct copies_reader reader, const struct msg_copy_
 }
 
 void
-copies_forget(struct copies *c, struct copies_reader reader)
+state_sender_forget(struct state_sender *c, struct state_sender_reader reader)
 {
 	struct copy *copy = find(c, reader);
 
@@ -396,15 +398,15 @@ copies_forget(struct copies *c, struct copies_reader reader)
 
 /* ---- life ---- */
 
-struct copies *
-copies_new(const struct copies_config *config)
+struct state_sender *
+state_sender_new(const struct state_sender_config *config)
 {
-	struct copies *c = memory_zero(1, sizeof *c);
+	struct state_sender *c = memory_zero(1, sizeof *c);
 	char path[PATH_MAX];
 
 	c->config = *config;
 	if (c->config.soon.ns == 0)
-		c->config.soon = span_ms(COPIES_SOON_MS);
+		c->config.soon = span_ms(STATE_SENDER_SOON_MS);
 	snprintf(path, sizeof path, "%s/" STORE_COPY, config->directory);
 	c->path = bytes_to_text(bytes_of(path));
 	c->part = memory_zero(1, LIMIT_PART);
@@ -417,7 +419,7 @@ copies_new(const struct copies_config *config)
 static void
 on_timer_closed(uv_handle_t *timer)
 {
-	struct copies *c = timer->data;
+	struct state_sender *c = timer->data;
 	void (*stopped)(void *user) = c->stopped;
 	void *user = c->stopped_user;
 
@@ -428,21 +430,21 @@ on_timer_closed(uv_handle_t *timer)
 }
 
 static void
-end(struct copies *c)
+end(struct state_sender *c)
 {
 	uv_close((uv_handle_t *)&c->timer, on_timer_closed);
 }
 
 /* The store says when it has given up the one that it is making. */
 void
-copies_stop(struct copies *c, void (*stopped)(void *user), void *user)
+state_sender_stop(struct state_sender *c, void (*stopped)(void *user), void *user)
 {
 	bool making = false;
 
 	c->stopping = true;
 	c->stopped = stopped;
 	c->stopped_user = user;
-	for (int i = 0; i < COPIES_MAX; i++) {
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		making |= c->all[i].state == COPY_MAKING;
 		drop(&c->all[i]);
 	}

@@ -1,4 +1,4 @@
-#include "cell/io/join.h"
+#include "cell/server/joining.h"
 
 #include <limits.h>
 #include <sodium.h>
@@ -9,13 +9,13 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/store/dir_lock.h"
-#include "cell/io/gateway.h"
+#include "cell/server/gateway.h"
 #include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 
 enum { ASK_EVERY_MS = 200 };
 
-struct join {
+struct joining {
 	char *directory;
 	struct dir_lock lock;
 	struct identity identity;
@@ -30,7 +30,7 @@ struct join {
 };
 
 bool
-join_needed(const char *directory)
+joining_needed(const char *directory)
 {
 	struct identity identity;
 	char why[512];
@@ -43,7 +43,7 @@ join_needed(const char *directory)
 /* ---- asking ---- */
 
 static void
-finish(struct join *j, const char *error)
+finish(struct joining *j, const char *error)
 {
 	j->over = true;
 	must(uv_timer_stop(&j->timer) == 0);
@@ -54,7 +54,7 @@ static void
 on_timer(uv_timer_t *timer)
 {
 	static const struct message request = {.code = MSG_secret_request};
-	struct join *j = timer->data;
+	struct joining *j = timer->data;
 	const struct cell_file *cell_file = &j->identity.cell_file;
 	struct buffer frame = BUFFER(64);
 
@@ -70,7 +70,7 @@ on_timer(uv_timer_t *timer)
 
 /* An Ed25519 secret key is its seed and the public half: that they belong together, too. */
 static bool
-is_the_key(const struct join *j, struct bytes key)
+is_the_key(const struct joining *j, struct bytes key)
 {
 	uint8_t public_key[SIGN_PUBLIC], secret[SIGN_SECRET];
 	bool good;
@@ -85,7 +85,7 @@ is_the_key(const struct join *j, struct bytes key)
 }
 
 static void
-take_key(struct join *j, uint8_t from, struct bytes key)
+take_key(struct joining *j, uint8_t from, struct bytes key)
 {
 	char path[PATH_MAX], error[PATH_MAX + 128];
 	int rc;
@@ -108,7 +108,7 @@ take_key(struct join *j, uint8_t from, struct bytes key)
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
-	struct join *j = user;
+	struct joining *j = user;
 	struct message m;
 
 	if (!j->over && wire_frame_code(frame) == MSG_secret &&
@@ -121,7 +121,7 @@ static void
 on_connected(void *user, uint64_t conn, const char *principal)
 {
 	(void)principal;
-	gateway_close(((struct join *)user)->gateway, conn);
+	gateway_close(((struct joining *)user)->gateway, conn);
 }
 
 static void
@@ -142,7 +142,7 @@ on_disconnected(void *user, uint64_t conn)
 /* ---- life ---- */
 
 static void
-join_free(struct join *j)
+joining_free(struct joining *j)
 {
 	identity_forget(&j->identity);
 	dir_lock_release(&j->lock);
@@ -153,25 +153,25 @@ join_free(struct join *j)
 static void
 on_timer_closed(uv_handle_t *timer)
 {
-	struct join *j = timer->data;
+	struct joining *j = timer->data;
 	void (*stopped)(void *user) = j->stopped;
 	void *user = j->stopped_user;
 
-	join_free(j);
+	joining_free(j);
 	stopped(user);
 }
 
 static void
 on_gateway_stopped(void *user)
 {
-	struct join *j = user;
+	struct joining *j = user;
 
 	uv_close((uv_handle_t *)&j->timer, on_timer_closed);
 }
 
 /* That it can't listen is told later: what stands on the loop by then ends there. */
 static bool
-listen_and_ask(struct join *j, uv_loop_t *loop, char *why, size_t why_size)
+listen_and_ask(struct joining *j, uv_loop_t *loop, char *why, size_t why_size)
 {
 	const struct gateway_callbacks callbacks = {
 	    on_peer, on_connected, on_frame, on_disconnected, j,
@@ -188,11 +188,11 @@ listen_and_ask(struct join *j, uv_loop_t *loop, char *why, size_t why_size)
 	return true;
 }
 
-struct join *
-join_start(uv_loop_t *loop, const char *directory, void (*done)(void *user, const char *error),
-           void *user, char *why, size_t why_size)
+struct joining *
+joining_start(uv_loop_t *loop, const char *directory, void (*done)(void *user, const char *error),
+              void *user, char *why, size_t why_size)
 {
-	struct join *j = memory_zero(1, sizeof *j);
+	struct joining *j = memory_zero(1, sizeof *j);
 
 	j->directory = bytes_to_text(bytes_of(directory));
 	j->done = done;
@@ -205,12 +205,12 @@ join_start(uv_loop_t *loop, const char *directory, void (*done)(void *user, cons
 	if (identity_read(directory, &j->identity, why, why_size) &&
 	    listen_and_ask(j, loop, why, why_size))
 		return j;
-	join_free(j);
+	joining_free(j);
 	return NULL;
 }
 
 void
-join_stop(struct join *j, void (*stopped)(void *user), void *user)
+joining_stop(struct joining *j, void (*stopped)(void *user), void *user)
 {
 	j->stopped = stopped;
 	j->stopped_user = user;

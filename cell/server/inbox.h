@@ -1,12 +1,12 @@
-/* Clients' frames that wait for their turn in a host: a queue for each connection, and the
+/* Clients' frames that wait for their turn in a server: a queue for each connection, and the
  * connections in turn, one frame each. So whoever sends much waits for itself, not the others for
  * it. */
-#ifndef LSFS_IO_INBOX_H
-#define LSFS_IO_INBOX_H
+#ifndef LSFS_SERVER_INBOX_H
+#define LSFS_SERVER_INBOX_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include "cell/io/parcel.h"
+#include "cell/server/frame_queue.h"
 
 struct inbox_queue;
 RB_HEAD(inbox_tree, inbox_queue);
@@ -27,7 +27,7 @@ bool inbox_empty(const struct inbox *in);
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
 /* Takes the first frame of the next connection whose first one is `ready`; false when none is. */
 bool inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-                void *user, struct parcel *parcel);
+                void *user, struct queued_frame *queued);
 /* The connection is gone, and what waits of it. */
 void inbox_drop(struct inbox *in, uint64_t conn);
 

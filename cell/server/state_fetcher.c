@@ -1,4 +1,4 @@
-#include "cell/io/snapshot.h"
+#include "cell/server/state_fetcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +24,8 @@ enum {
 	TELL_EVERY_S = 5,
 };
 
-struct snapshot {
-	struct snapshot_config config;
+struct state_fetcher {
+	struct state_fetcher_config config;
 	char *path;
 	uint8_t wanted;      /* who has one, as we were told last; 0: none is needed */
 	uint8_t from;        /* who is asked; 0: nobody */
@@ -49,14 +49,14 @@ struct snapshot {
 static void on_timer(uv_timer_t *timer);
 
 static void
-call_again(struct snapshot *s, int64_t ms)
+call_again(struct state_fetcher *s, int64_t ms)
 {
 	uv_update_time(s->timer.loop);
 	must(uv_timer_start(&s->timer, on_timer, (uint64_t)ms, 0) == 0);
 }
 
 static void
-ask(struct snapshot *s)
+ask(struct state_fetcher *s)
 {
 	const struct msg_snapshot_request request = {.copy = s->copy, .offset = s->offset};
 
@@ -67,7 +67,7 @@ ask(struct snapshot *s)
 /* ---- the file ---- */
 
 static void
-close_file(struct snapshot *s)
+close_file(struct state_fetcher *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
@@ -75,7 +75,7 @@ close_file(struct snapshot *s)
 }
 
 static void
-give_up(struct snapshot *s)
+give_up(struct state_fetcher *s)
 {
 	close_file(s);
 	unlink(s->path);
@@ -85,7 +85,7 @@ give_up(struct snapshot *s)
 
 /* Tried again after a pause, with whoever has a copy by then. */
 static void
-fail(struct snapshot *s, const char *why)
+fail(struct state_fetcher *s, const char *why)
 {
 	log_warn("the state of replica %u was not copied: %s", s->from, why);
 	give_up(s);
@@ -96,7 +96,7 @@ fail(struct snapshot *s, const char *why)
 }
 
 static void
-begin(struct snapshot *s)
+begin(struct state_fetcher *s)
 {
 	give_up(s);
 	s->from = s->wanted;
@@ -118,18 +118,18 @@ begin(struct snapshot *s)
 static void
 check(uv_work_t *work)
 {
-	struct snapshot *s = work->data;
+	struct state_fetcher *s = work->data;
 
 	s->whole = store_fetched_ready(s->config.directory, s->config.cell, s->why,
-	                                sizeof s->why);
+	                               sizeof s->why);
 }
 
-static void gone(struct snapshot *s);
+static void gone(struct state_fetcher *s);
 
 static void
 on_checked(uv_work_t *work, int status)
 {
-	struct snapshot *s = work->data;
+	struct state_fetcher *s = work->data;
 
 	must(status == 0);
 	s->checking = false;
@@ -149,7 +149,7 @@ on_checked(uv_work_t *work, int status)
 }
 
 static void
-begin_check(struct snapshot *s)
+begin_check(struct state_fetcher *s)
 {
 	close_file(s);
 	must(uv_timer_stop(&s->timer) == 0);
@@ -161,7 +161,7 @@ begin_check(struct snapshot *s)
 /* ---- parts ---- */
 
 static void
-tell_progress(struct snapshot *s)
+tell_progress(struct state_fetcher *s)
 {
 	mono_t now = clock_now();
 
@@ -174,7 +174,7 @@ tell_progress(struct snapshot *s)
 }
 
 static void
-take(struct snapshot *s, const struct msg_snapshot_part *part)
+take(struct state_fetcher *s, const struct msg_snapshot_part *part)
 {
 	int rc;
 
@@ -205,7 +205,7 @@ take(struct snapshot *s, const struct msg_snapshot_part *part)
 }
 
 void
-snapshot_part(struct snapshot *s, uint8_t from, const struct msg_snapshot_part *part)
+state_fetcher_part(struct state_fetcher *s, uint8_t from, const struct msg_snapshot_part *part)
 {
 	if (s->from == 0 || from != s->from || s->checking || s->done || s->stopping)
 		return;
@@ -240,7 +240,7 @@ snapshot_part(struct snapshot *s, uint8_t from, const struct msg_snapshot_part *
 static void
 on_timer(uv_timer_t *timer)
 {
-	struct snapshot *s = timer->data;
+	struct state_fetcher *s = timer->data;
 
 	if (s->wanted == 0)
 		return;
@@ -255,7 +255,7 @@ on_timer(uv_timer_t *timer)
 }
 
 void
-snapshot_need(struct snapshot *s, uint8_t replica)
+state_fetcher_need(struct state_fetcher *s, uint8_t replica)
 {
 	s->wanted = replica;
 	if (s->checking || s->done || s->stopping)
@@ -271,10 +271,10 @@ snapshot_need(struct snapshot *s, uint8_t replica)
 
 /* ---- life ---- */
 
-struct snapshot *
-snapshot_new(const struct snapshot_config *config)
+struct state_fetcher *
+state_fetcher_new(const struct state_fetcher_config *config)
 {
-	struct snapshot *s = memory_zero(1, sizeof *s);
+	struct state_fetcher *s = memory_zero(1, sizeof *s);
 	char path[PATH_MAX];
 
 	s->config = *config;
@@ -292,7 +292,7 @@ snapshot_new(const struct snapshot_config *config)
 static void
 on_timer_closed(uv_handle_t *timer)
 {
-	struct snapshot *s = timer->data;
+	struct state_fetcher *s = timer->data;
 	void (*stopped)(void *user) = s->stopped;
 	void *user = s->stopped_user;
 
@@ -302,7 +302,7 @@ on_timer_closed(uv_handle_t *timer)
 }
 
 static void
-gone(struct snapshot *s)
+gone(struct state_fetcher *s)
 {
 	if (!s->done)
 		give_up(s);
@@ -310,7 +310,7 @@ gone(struct snapshot *s)
 }
 
 void
-snapshot_stop(struct snapshot *s, void (*stopped)(void *user), void *user)
+state_fetcher_stop(struct state_fetcher *s, void (*stopped)(void *user), void *user)
 {
 	s->stopping = true;
 	s->stopped = stopped;

@@ -1,4 +1,4 @@
-#include "cell/io/local.h"
+#include "cell/server/local_clients.h"
 
 #include <stdlib.h>
 
@@ -7,18 +7,18 @@
 struct local_client {
 	TAILQ_ENTRY(local_client) link;
 	uint64_t conn;
-	struct host_client callbacks;
+	struct server_client callbacks;
 };
 
 void
-local_init(struct local *l)
+local_clients_init(struct local_clients *l)
 {
 	TAILQ_INIT(&l->clients);
 	TAILQ_INIT(&l->outbox);
 }
 
 static struct local_client *
-find(const struct local *l, uint64_t conn)
+find(const struct local_clients *l, uint64_t conn)
 {
 	struct local_client *c;
 
@@ -30,22 +30,22 @@ find(const struct local *l, uint64_t conn)
 }
 
 static void
-forget(struct local *l, struct local_client *c)
+forget(struct local_clients *l, struct local_client *c)
 {
 	TAILQ_REMOVE(&l->clients, c, link);
 	free(c);
 }
 
 void
-local_clear(struct local *l)
+local_clients_clear(struct local_clients *l)
 {
 	while (!TAILQ_EMPTY(&l->clients))
 		forget(l, TAILQ_FIRST(&l->clients));
-	parcels_free(&l->outbox);
+	frame_queue_free(&l->outbox);
 }
 
 uint64_t
-local_connect(struct local *l, const struct host_client *client)
+local_clients_connect(struct local_clients *l, const struct server_client *client)
 {
 	struct local_client *c = memory_zero(1, sizeof *c);
 
@@ -56,7 +56,7 @@ local_connect(struct local *l, const struct host_client *client)
 }
 
 bool
-local_disconnect(struct local *l, uint64_t conn)
+local_clients_disconnect(struct local_clients *l, uint64_t conn)
 {
 	struct local_client *c = find(l, conn);
 
@@ -66,22 +66,22 @@ local_disconnect(struct local *l, uint64_t conn)
 }
 
 bool
-local_has(const struct local *l, uint64_t conn)
+local_clients_has(const struct local_clients *l, uint64_t conn)
 {
 	return find(l, conn) != NULL;
 }
 
 void
-local_post(struct local *l, struct parcel parcel)
+local_clients_post(struct local_clients *l, struct queued_frame queued)
 {
-	parcel_put(&l->outbox, parcel);
+	frame_queue_put(&l->outbox, queued);
 }
 
 static void
-deliver_one(struct local *l, const struct parcel *p)
+deliver_one(struct local_clients *l, const struct queued_frame *p)
 {
 	struct local_client *c = find(l, p->conn);
-	struct host_client callbacks;
+	struct server_client callbacks;
 
 	if (c == NULL)
 		return;
@@ -95,12 +95,12 @@ deliver_one(struct local *l, const struct parcel *p)
 }
 
 void
-local_deliver(struct local *l)
+local_clients_deliver(struct local_clients *l)
 {
-	struct parcel p;
+	struct queued_frame p;
 
-	while (parcel_take(&l->outbox, &p)) {
+	while (frame_queue_take(&l->outbox, &p)) {
 		deliver_one(l, &p);
-		parcel_free(&p);
+		queued_frame_free(&p);
 	}
 }

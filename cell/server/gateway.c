@@ -3,7 +3,7 @@
  * waits behind entries. A connection that could not be made or is lost is tried again after a
  * pause, which grows as long as none lasts; a replica that knocks here is there: its turn comes at
  * once. */
-#include "cell/io/gateway.h"
+#include "cell/server/gateway.h"
 
 #include <bsd/sys/queue.h>
 #include <sodium.h>

@@ -1,4 +1,4 @@
-#include "cell/io/cellfile.h"
+#include "cell/server/cell_file_writer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -82,7 +82,7 @@ begin(struct cell_file_writer *c)
 }
 
 struct cell_file_writer *
-cell_file_writer_new(uv_loop_t *loop, const struct cellfile_config *config)
+cell_file_writer_new(uv_loop_t *loop, const struct cell_file_writer_config *config)
 {
 	struct cell_file_writer *c = memory_zero(1, sizeof *c);
 

@@ -10,9 +10,9 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/copies.h"
+#include "cell/server/state_sender.h"
 #include "cell/sys/log.h"
-#include "cell/io/snapshot.h"
+#include "cell/server/state_fetcher.h"
 #include "tests/unit/net_fixture.h"
 
 enum { REPLICAS = 2, STATE = LIMIT_PART * 5 + 1234, READER = 9 };
@@ -31,8 +31,8 @@ struct play {
 	uv_timer_t post, make;
 	uv_timer_t tick; /* the loop turns at least this often */
 	char directory[64], makers[REPLICAS][80];
-	struct copies *copies[REPLICAS];
-	struct snapshot *snapshot;
+	struct state_sender *copies[REPLICAS];
+	struct state_fetcher *snapshot;
 	struct letter *first, **last;
 	uint8_t *state;
 
@@ -146,10 +146,10 @@ post_part(struct play *p, uint8_t replica, const struct msg_copy_part *part)
 }
 
 static void
-on_answer(void *user, struct copies_reader reader, const struct msg_copy_part *part)
+on_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
 {
 	struct play *p = play;
-	uint8_t replica = (uint8_t)(1 + (struct copies **)user - p->copies);
+	uint8_t replica = (uint8_t)(1 + (struct state_sender **)user - p->copies);
 	struct msg_copy_part changed = *part;
 
 	must(reader.peer == READER && reader.conn == 0);
@@ -175,10 +175,11 @@ deliver(struct play *p, struct letter *l)
 	const struct msg_copy_request request = {l->request.copy, l->request.offset};
 
 	if (l->is_part && p->snapshot != NULL) {
-		snapshot_part(p->snapshot, l->replica, &part);
+		state_fetcher_part(p->snapshot, l->replica, &part);
 	} else if (!l->is_part) {
 		p->asked[l->replica]++;
-		copies_ask(p->copies[l->replica - 1], (struct copies_reader){READER, 0}, &request);
+		state_sender_ask(p->copies[l->replica - 1], (struct state_sender_reader){READER, 0},
+		                 &request);
 	}
 }
 
@@ -197,7 +198,7 @@ on_post(uv_timer_t *timer)
 		must(uv_timer_start(&p->post, on_post, 0, 0) == 0);
 	if (p->forget != 0 && p->parts == p->forget) {
 		p->forget = 0;
-		copies_forget(p->copies[0], (struct copies_reader){READER, 0});
+		state_sender_forget(p->copies[0], (struct state_sender_reader){READER, 0});
 	}
 	deliver(p, l);
 	free((void *)l->part.data.data);
@@ -232,7 +233,7 @@ start(struct play *p)
 	p->last = &p->first;
 	p->state = malloc(STATE);
 	random_fill(p->state, STATE);
-	strcpy(p->directory, "/tmp/test_copies.XXXXXX");
+	strcpy(p->directory, "/tmp/test_state_sender.XXXXXX");
 	assert_non_null(mkdtemp(p->directory));
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	assert_int_equal(uv_timer_init(&p->loop, &p->post), 0);
@@ -243,12 +244,12 @@ start(struct play *p)
 	for (int i = 0; i < REPLICAS; i++) {
 		snprintf(p->makers[i], sizeof p->makers[i], "%s/%d", p->directory, i);
 		assert_int_equal(mkdir(p->makers[i], 0700), 0);
-		p->copies[i] = copies_new(&(struct copies_config){
+		p->copies[i] = state_sender_new(&(struct state_sender_config){
 			.loop = &p->loop, .store = (struct store *)((uint8_t *)p + i),
 			.directory = p->makers[i], .answer = on_answer, .user = &p->copies[i],
 		});
 	}
-	p->snapshot = snapshot_new(&(struct snapshot_config){
+	p->snapshot = state_fetcher_new(&(struct state_fetcher_config){
 		.loop = &p->loop, .directory = p->directory, .cell = "dc1",
 		.patience = span_ms(300), .ask = on_ask, .ready = on_ready, .user = p,
 	});
@@ -259,7 +260,7 @@ stop_snapshot(struct play *p)
 {
 	int before = p->stopped_n;
 
-	snapshot_stop(p->snapshot, on_stopped, p);
+	state_fetcher_stop(p->snapshot, on_stopped, p);
 	p->snapshot = NULL;
 	UNTIL(p, p->stopped_n == before + 1);
 }
@@ -281,7 +282,7 @@ end(struct play *p)
 	while (p->first != NULL)
 		on_post(&p->post);
 	for (int i = 0; i < REPLICAS; i++)
-		copies_stop(p->copies[i], on_stopped, p);
+		state_sender_stop(p->copies[i], on_stopped, p);
 	UNTIL(p, p->stopped_n == 1 + REPLICAS);
 	uv_close((uv_handle_t *)&p->post, NULL);
 	uv_close((uv_handle_t *)&p->make, NULL);
@@ -295,7 +296,7 @@ end(struct play *p)
 static void
 fetch(struct play *p)
 {
-	UNTIL(p, (snapshot_need(p->snapshot, 1), p->ready_n == 1));
+	UNTIL(p, (state_fetcher_need(p->snapshot, 1), p->ready_n == 1));
 }
 
 /* ---- tests ---- */
@@ -313,8 +314,8 @@ test_fetched(void **unused)
 	assert_int_equal(p.made, 1);
 	assert_true(p.asked[1] > 7); /* it was busy for a moment */
 	/* It is enough: whatever is said from here on, nobody is asked. */
-	snapshot_need(p.snapshot, 2);
-	snapshot_need(p.snapshot, 0);
+	state_fetcher_need(p.snapshot, 2);
+	state_fetcher_need(p.snapshot, 0);
 	end(&p);
 	assert_int_equal(p.asked[2], 0);
 }
@@ -370,9 +371,9 @@ test_another_replica(void **unused)
 	(void)unused;
 	start(&p);
 	p.silent = 1;
-	snapshot_need(p.snapshot, 1);
+	state_fetcher_need(p.snapshot, 1);
 	UNTIL(&p, p.parts >= 2);
-	UNTIL(&p, (snapshot_need(p.snapshot, 2), p.ready_n == 1));
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 2), p.ready_n == 1));
 	assert_int_equal(p.made, 2);
 	assert_true(p.parts >= 2 + 4 + 6); /* thrice asked again in vain */
 	end(&p);
@@ -386,7 +387,7 @@ test_not_made(void **unused)
 	(void)unused;
 	start(&p);
 	p.no_room = true;
-	UNTIL(&p, (snapshot_need(p.snapshot, 1), p.made == 2));
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1), p.made == 2));
 	p.no_room = false;
 	fetch(&p);
 	end(&p);
@@ -415,8 +416,8 @@ test_not_needed_any_more(void **unused)
 	start(&p);
 	snprintf(path, sizeof path, "%s/" STORE_FETCHED, p.directory);
 	p.silent = 1; /* else all of it may come in one turn of the loop */
-	UNTIL(&p, (snapshot_need(p.snapshot, 1), access(path, F_OK) == 0));
-	snapshot_need(p.snapshot, 0);
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1), access(path, F_OK) == 0));
+	state_fetcher_need(p.snapshot, 0);
 	assert_int_not_equal(access(path, F_OK), 0);
 	p.silent = 0;
 	fetch(&p);
@@ -432,7 +433,7 @@ test_stopped(void **unused)
 	(void)unused;
 	for (int i = 0; i <= 6; i++) {
 		start(&p);
-		snapshot_need(p.snapshot, 1);
+		state_fetcher_need(p.snapshot, 1);
 		UNTIL(&p, p.parts >= i);
 		stop_snapshot(&p);
 		end(&p);
@@ -445,7 +446,7 @@ static struct msg_copy_part last_part;
 static int answers_n;
 
 static void
-on_copy_answer(void *user, struct copies_reader reader, const struct msg_copy_part *part)
+on_copy_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
 {
 	(void)user;
 	(void)reader;
@@ -454,47 +455,47 @@ on_copy_answer(void *user, struct copies_reader reader, const struct msg_copy_pa
 }
 
 static void
-ask_copy(struct copies *c, uint64_t conn, uint64_t copy, uint64_t offset)
+ask_copy(struct state_sender *c, uint64_t conn, uint64_t copy, uint64_t offset)
 {
 	const struct msg_copy_request request = {copy, offset};
 
-	copies_ask(c, (struct copies_reader){.conn = conn}, &request);
+	state_sender_ask(c, (struct state_sender_reader){.conn = conn}, &request);
 }
 
 /* There is room for so many readers; a part is told once for each question, at first. */
 static void
 test_many_readers(void **unused)
 {
-	uint64_t ids[COPIES_MAX];
-	struct copies *c;
+	uint64_t ids[STATE_SENDER_MAX];
+	struct state_sender *c;
 	struct play p;
 
 	(void)unused;
 	start(&p);
-	c = copies_new(&(struct copies_config){
+	c = state_sender_new(&(struct state_sender_config){
 		.loop = &p.loop, .store = (struct store *)&p, .directory = p.makers[0],
 		.answer = on_copy_answer,
 	});
-	for (int i = 0; i < COPIES_MAX; i++) {
+	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		ask_copy(c, (uint64_t)i + 1, 0, 0);
 		assert_int_equal(last_part.rc, RC_BUSY);
 		ids[i] = last_part.copy;
 		assert_int_not_equal(ids[i], 0);
-		assert_int_not_equal(ids[i], ids[(i + 1) % COPIES_MAX]);
+		assert_int_not_equal(ids[i], ids[(i + 1) % STATE_SENDER_MAX]);
 	}
 	ask_copy(c, 100, 0, 0);
 	assert_int_equal(last_part.rc, RC_BUSY);
 	assert_int_equal(last_part.copy, 0);
 	ask_copy(c, 2, ids[0], 0);
 	assert_int_equal(last_part.rc, RC_NOENT); /* somebody else's */
-	UNTIL(&p, p.made == COPIES_MAX);
+	UNTIL(&p, p.made == STATE_SENDER_MAX);
 
 	answers_n = 0;
-	for (int i = 0; i < COPIES_MAX; i++)
+	for (int i = 0; i < STATE_SENDER_MAX; i++)
 		for (int k = 0; k < 5; k++)
 			ask_copy(c, (uint64_t)i + 1, ids[i], LIMIT_PART);
 	assert_int_equal(answers_n, 0);
-	UNTIL(&p, answers_n == COPIES_MAX);
+	UNTIL(&p, answers_n == STATE_SENDER_MAX);
 	assert_int_equal(last_part.rc, RC_OK);
 	assert_int_equal(last_part.offset, LIMIT_PART);
 	assert_int_equal(last_part.size, STATE);
@@ -502,28 +503,28 @@ test_many_readers(void **unused)
 	ask_copy(c, 1, ids[0], STATE);
 	assert_int_equal(last_part.rc, RC_INVAL);
 
-	copies_forget(c, (struct copies_reader){.conn = 1});
+	state_sender_forget(c, (struct state_sender_reader){.conn = 1});
 	ask_copy(c, 100, 0, 0);
 	assert_int_not_equal(last_part.copy, 0);
-	copies_forget(c, (struct copies_reader){.conn = 100}); /* while it is made */
-	UNTIL(&p, p.made == COPIES_MAX + 1);
+	state_sender_forget(c, (struct state_sender_reader){.conn = 100}); /* while it is made */
+	UNTIL(&p, p.made == STATE_SENDER_MAX + 1);
 	ask_copy(c, 2, 0, 0); /* anew: some of it was read */
 	assert_int_equal(last_part.rc, RC_BUSY);
 	assert_int_not_equal(last_part.copy, ids[1]);
-	UNTIL(&p, p.made == COPIES_MAX + 2);
+	UNTIL(&p, p.made == STATE_SENDER_MAX + 2);
 	ask_copy(c, 100, 0, 0); /* still being made at the end */
-	copies_stop(c, on_stopped, &p);
+	state_sender_stop(c, on_stopped, &p);
 	UNTIL(&p, p.stopped_n == 1);
-	assert_int_equal(p.made, COPIES_MAX + 3);
+	assert_int_equal(p.made, STATE_SENDER_MAX + 3);
 	p.stopped_n = 0;
 	end(&p);
 }
 
 static void
-begin_asking(struct play *p, struct copies **c, int64_t soon_ms)
+begin_asking(struct play *p, struct state_sender **c, int64_t soon_ms)
 {
 	start(p);
-	*c = copies_new(&(struct copies_config){
+	*c = state_sender_new(&(struct state_sender_config){
 		.loop = &p->loop, .store = (struct store *)p, .directory = p->makers[0],
 		.answer = on_copy_answer, .soon = span_ms(soon_ms),
 	});
@@ -534,9 +535,9 @@ begin_asking(struct play *p, struct copies **c, int64_t soon_ms)
 }
 
 static void
-end_asking(struct play *p, struct copies *c)
+end_asking(struct play *p, struct state_sender *c)
 {
-	copies_stop(c, on_stopped, p);
+	state_sender_stop(c, on_stopped, p);
 	UNTIL(p, p->stopped_n == 1);
 	p->stopped_n = 0;
 	end(p);
@@ -546,7 +547,7 @@ end_asking(struct play *p, struct copies *c)
 static void
 assert_answers(struct play *p, int n)
 {
-	const mono_t enough = mono_add(clock_now(), span_ms(COPIES_PACE_MS * 5));
+	const mono_t enough = mono_add(clock_now(), span_ms(STATE_SENDER_PACE_MS * 5));
 
 	UNTIL(p, answers_n >= n && mono_reached(clock_now(), enough));
 	assert_int_equal(answers_n, n);
@@ -556,7 +557,7 @@ assert_answers(struct play *p, int n)
 static void
 test_ahead(void **unused)
 {
-	struct copies *c;
+	struct state_sender *c;
 	struct play p;
 
 	(void)unused;
@@ -578,7 +579,7 @@ test_ahead(void **unused)
 static void
 test_not_ahead(void **unused)
 {
-	struct copies *c;
+	struct state_sender *c;
 	struct play p;
 	mono_t late;
 
@@ -586,7 +587,7 @@ test_not_ahead(void **unused)
 	begin_asking(&p, &c, 10);
 	for (int i = 1; i <= 3; i++) {
 		UNTIL(&p, answers_n == i);
-		late = mono_add(clock_now(), span_ms(10 + COPIES_PACE_MS * 5));
+		late = mono_add(clock_now(), span_ms(10 + STATE_SENDER_PACE_MS * 5));
 		UNTIL(&p, mono_reached(clock_now(), late));
 		assert_int_equal(answers_n, i);
 		ask_copy(c, 1, last_part.copy, (uint64_t)LIMIT_PART * (unsigned)i);
@@ -598,16 +599,16 @@ test_not_ahead(void **unused)
 static void
 test_read_to_the_end(void **unused)
 {
-	struct copies *c;
+	struct state_sender *c;
 	struct play p;
 
 	(void)unused;
 	start(&p);
-	c = copies_new(&(struct copies_config){
+	c = state_sender_new(&(struct state_sender_config){
 		.loop = &p.loop, .store = (struct store *)&p, .directory = p.makers[0],
 		.answer = on_copy_answer,
 	});
-	for (uint64_t conn = 1; conn <= COPIES_MAX + 2; conn++) {
+	for (uint64_t conn = 1; conn <= STATE_SENDER_MAX + 2; conn++) {
 		ask_copy(c, conn, 0, 0);
 		assert_int_equal(last_part.rc, RC_BUSY);
 		assert_int_not_equal(last_part.copy, 0);
@@ -618,10 +619,10 @@ test_read_to_the_end(void **unused)
 		assert_int_equal(last_part.data.len, 100);
 	}
 	/* It may ask for the end again. */
-	ask_copy(c, COPIES_MAX + 2, last_part.copy, STATE - 100);
+	ask_copy(c, STATE_SENDER_MAX + 2, last_part.copy, STATE - 100);
 	UNTIL(&p, answers_n == 2);
 	assert_int_equal(last_part.data.len, 100);
-	copies_stop(c, on_stopped, &p);
+	state_sender_stop(c, on_stopped, &p);
 	UNTIL(&p, p.stopped_n == 1);
 	p.stopped_n = 0;
 	end(&p);
@@ -640,6 +641,6 @@ main(void)
 		cmocka_unit_test(test_read_to_the_end),
 	};
 
-	log_start("test_copies", LEVEL_ERROR);
+	log_start("test_state_sender", LEVEL_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

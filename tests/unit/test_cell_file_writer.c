@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "cell/io/cellfile.h"
+#include "cell/server/cell_file_writer.h"
 
-static char directory[] = "/tmp/test_cellfile.XXXXXX", path[64];
+static char directory[] = "/tmp/test_cell_file_writer.XXXXXX", path[64];
 static int broken; /* errno of each fsync; 0: it works */
 static char told[300];
 static bool stopped;
@@ -44,9 +44,9 @@ follow(int error)
 {
 	struct cell_file cell_file = {.name = "a", .has_admin = true, .replicas_n = 1};
 	struct cell_file_replica list[2] = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
-	                               {.id = 2, .role = MEMBER_LEARNER, .address = "b:1"}};
-	struct cellfile_config config = {.directory = directory, .cell_file = &cell_file, .self = 1,
-	                                 .failed = on_failed};
+	                                    {.id = 2, .role = MEMBER_LEARNER, .address = "b:1"}};
+	struct cell_file_writer_config config = {.directory = directory, .cell_file = &cell_file,
+	                                         .self = 1, .failed = on_failed};
 	struct cell_file_writer *c;
 	uv_loop_t loop;
 	char why[200];

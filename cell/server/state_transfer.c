@@ -1,19 +1,19 @@
-#include "cell/io/exchange.h"
+#include "cell/server/state_transfer.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/io/copies.h"
+#include "cell/server/state_sender.h"
 #include "cell/sys/log.h"
-#include "cell/io/snapshot.h"
+#include "cell/server/state_fetcher.h"
 #include "cell/wire/codec.h"
 
-struct exchange {
-	struct exchange_config config;
-	struct copies *copies;
-	struct snapshot *snapshot;
+struct state_transfer {
+	struct state_transfer_config config;
+	struct state_sender *sender;
+	struct state_fetcher *fetcher;
 	bool stopping;
 	int open; /* of the two, while stopping */
 	void (*stopped)(void *user);
@@ -21,7 +21,7 @@ struct exchange {
 };
 
 static void
-send_message(struct exchange *x, uint8_t replica, uint64_t conn, const struct message *m)
+send_message(struct state_transfer *x, uint8_t replica, uint64_t conn, const struct message *m)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
@@ -38,7 +38,7 @@ send_message(struct exchange *x, uint8_t replica, uint64_t conn, const struct me
 
 /* Replicas and clients have a message each, of the same shape. */
 static void
-on_answer(void *user, struct copies_reader reader, const struct msg_copy_part *part)
+on_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
 {
 	struct message m = {.code = MSG_copy_part, .copy_part = *part};
 
@@ -65,7 +65,7 @@ on_ask(void *user, uint8_t replica, const struct msg_snapshot_request *request)
 static void
 on_copy_begun(void *user, uint8_t replica)
 {
-	struct exchange *x = user;
+	struct state_transfer *x = user;
 
 	if (!x->stopping)
 		x->config.copy_begun(x->config.user, replica);
@@ -74,20 +74,20 @@ on_copy_begun(void *user, uint8_t replica)
 static void
 on_ready(void *user)
 {
-	struct exchange *x = user;
+	struct state_transfer *x = user;
 
 	x->config.ready(x->config.user);
 }
 
 static void
-answer_replica(struct exchange *x, uint8_t from, const struct msg_snapshot_request *r)
+answer_replica(struct state_transfer *x, uint8_t from, const struct msg_snapshot_request *r)
 {
-	copies_ask(x->copies, (struct copies_reader){.peer = from},
-	           &(struct msg_copy_request){.copy = r->copy, .offset = r->offset});
+	state_sender_ask(x->sender, (struct state_sender_reader){.peer = from},
+	                 &(struct msg_copy_request){.copy = r->copy, .offset = r->offset});
 }
 
 bool
-exchange_client(struct exchange *x, uint64_t conn, bool admin, struct bytes frame)
+state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame)
 {
 	static const struct message refusal = {
 		.code = MSG_copy_part, .copy_part = {.rc = RC_PERM},
@@ -100,30 +100,31 @@ exchange_client(struct exchange *x, uint64_t conn, bool admin, struct bytes fram
 	if (x->stopping)
 		return true;
 	if (admin)
-		copies_ask(x->copies, (struct copies_reader){.conn = conn}, &m.copy_request);
+		state_sender_ask(x->sender, (struct state_sender_reader){.conn = conn},
+		                 &m.copy_request);
 	else
 		send_message(x, 0, conn, &refusal);
 	return true;
 }
 
 void
-exchange_forget(struct exchange *x, uint64_t conn)
+state_transfer_forget(struct state_transfer *x, uint64_t conn)
 {
 	if (!x->stopping)
-		copies_forget(x->copies, (struct copies_reader){.conn = conn});
+		state_sender_forget(x->sender, (struct state_sender_reader){.conn = conn});
 }
 
 void
-exchange_need(struct exchange *x, uint8_t replica)
+state_transfer_need(struct state_transfer *x, uint8_t replica)
 {
 	if (!x->stopping)
-		snapshot_need(x->snapshot, replica);
+		state_fetcher_need(x->fetcher, replica);
 }
 
 /* ---- replicas ---- */
 
 static void
-give_secret(struct exchange *x, uint8_t to)
+give_secret(struct state_transfer *x, uint8_t to)
 {
 	log_info("replica %u asks for the cell's signing key, and gets it", to);
 	send_message(x, to, 0, &(struct message){
@@ -133,20 +134,20 @@ give_secret(struct exchange *x, uint8_t to)
 
 /* One that was removed is no business of ours any more. */
 static void
-on_message(struct exchange *x, uint8_t from, bool member, const struct message *m)
+on_message(struct state_transfer *x, uint8_t from, bool member, const struct message *m)
 {
 	if (!member || x->stopping)
 		return;
 	if (m->code == MSG_snapshot_request)
 		answer_replica(x, from, &m->snapshot_request);
 	else if (m->code == MSG_snapshot_part)
-		snapshot_part(x->snapshot, from, &m->snapshot_part);
+		state_fetcher_part(x->fetcher, from, &m->snapshot_part);
 	else if (m->code == MSG_secret_request)
 		give_secret(x, from);
 }
 
 bool
-exchange_peer(struct exchange *x, uint8_t from, bool member, struct bytes frame)
+state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, struct bytes frame)
 {
 	struct message m;
 
@@ -165,17 +166,17 @@ exchange_peer(struct exchange *x, uint8_t from, bool member, struct bytes frame)
 
 /* ---- life ---- */
 
-struct exchange *
-exchange_new(const struct exchange_config *config)
+struct state_transfer *
+state_transfer_new(const struct state_transfer_config *config)
 {
-	struct exchange *x = memory_zero(1, sizeof *x);
+	struct state_transfer *x = memory_zero(1, sizeof *x);
 
 	x->config = *config;
-	x->copies = copies_new(&(struct copies_config){
+	x->sender = state_sender_new(&(struct state_sender_config){
 		.loop = config->loop, .store = config->store, .directory = config->directory,
 		.answer = on_answer, .begun = on_copy_begun, .user = x,
 	});
-	x->snapshot = snapshot_new(&(struct snapshot_config){
+	x->fetcher = state_fetcher_new(&(struct state_fetcher_config){
 	    .loop = config->loop,
 	    .directory = config->directory,
 	    .cell = config->identity->cell_file.name,
@@ -189,7 +190,7 @@ exchange_new(const struct exchange_config *config)
 static void
 on_part_stopped(void *user)
 {
-	struct exchange *x = user;
+	struct state_transfer *x = user;
 	void (*stopped)(void *user_) = x->stopped;
 	void *stopped_user = x->stopped_user;
 
@@ -200,12 +201,12 @@ on_part_stopped(void *user)
 }
 
 void
-exchange_stop(struct exchange *x, void (*stopped)(void *user), void *user)
+state_transfer_stop(struct state_transfer *x, void (*stopped)(void *user), void *user)
 {
 	x->stopping = true;
 	x->stopped = stopped;
 	x->stopped_user = user;
 	x->open = 2;
-	copies_stop(x->copies, on_part_stopped, x);
-	snapshot_stop(x->snapshot, on_part_stopped, x);
+	state_sender_stop(x->sender, on_part_stopped, x);
+	state_fetcher_stop(x->fetcher, on_part_stopped, x);
 }

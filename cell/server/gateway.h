@@ -4,8 +4,8 @@
  * removed from the cell is let in, too, to be told: what is sent to it goes out on the connection
  * that it has made. Clients are let in as long as they leave some of the files that the process may
  * have open. */
-#ifndef LSFS_IO_GATEWAY_H
-#define LSFS_IO_GATEWAY_H
+#ifndef LSFS_SERVER_GATEWAY_H
+#define LSFS_SERVER_GATEWAY_H
 
 #include <uv.h>
 #include "cell/config/identity.h"

@@ -1,4 +1,4 @@
-#include "cell/io/inbox.h"
+#include "cell/server/inbox.h"
 
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ struct inbox_queue {
 	RB_ENTRY(inbox_queue) link;
 	TAILQ_ENTRY(inbox_queue) turn;
 	uint64_t conn;
-	struct parcel_list frames;
+	struct frame_queue frames;
 	size_t bytes;
 };
 
@@ -46,7 +46,7 @@ queue_free(struct inbox *in, struct inbox_queue *q)
 	RB_REMOVE(inbox_tree, &in->queues, q);
 	TAILQ_REMOVE(&in->turns, q, turn);
 	in->bytes -= q->bytes;
-	parcels_free(&q->frames);
+	frame_queue_free(&q->frames);
 	free(q);
 }
 
@@ -72,7 +72,7 @@ inbox_put(struct inbox *in, uint64_t conn, struct bytes frame)
 
 	if (q == NULL)
 		q = queue_new(in, conn);
-	parcel_put(&q->frames, (struct parcel){.conn = conn, .frame = frame});
+	frame_queue_put(&q->frames, (struct queued_frame){.conn = conn, .frame = frame});
 	q->bytes += frame.len;
 	in->bytes += frame.len;
 	return q->bytes;
@@ -94,7 +94,7 @@ inbox_bytes(const struct inbox *in, uint64_t conn)
 
 bool
 inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
-           void *user, struct parcel *parcel)
+           void *user, struct queued_frame *queued)
 {
 	struct inbox_queue *q;
 
@@ -104,9 +104,9 @@ inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct byt
 	}
 	if (q == NULL)
 		return false;
-	must(parcel_take(&q->frames, parcel));
-	q->bytes -= parcel->frame.len;
-	in->bytes -= parcel->frame.len;
+	must(frame_queue_take(&q->frames, queued));
+	q->bytes -= queued->frame.len;
+	in->bytes -= queued->frame.len;
 	TAILQ_REMOVE(&in->turns, q, turn);
 	TAILQ_INSERT_TAIL(&in->turns, q, turn);
 	if (TAILQ_EMPTY(&q->frames))

@@ -1,25 +1,25 @@
-/* What the two halves of the host share: host.c, its order of business, and host_life.c, how it
+/* What the two halves of the server share: server.c, its order of business, and lifecycle.c, how it
  * begins and ends. */
-#ifndef LSFS_IO_HOST_STATE_H
-#define LSFS_IO_HOST_STATE_H
+#ifndef LSFS_SERVER_INTERNAL_H
+#define LSFS_SERVER_INTERNAL_H
 
-#include "cell/io/cellfile.h"
-#include "cell/io/exchange.h"
-#include "cell/io/gateway.h"
-#include "cell/io/host.h"
+#include "cell/server/cell_file_writer.h"
+#include "cell/server/state_transfer.h"
+#include "cell/server/gateway.h"
+#include "cell/server/server.h"
 #include "cell/config/identity.h"
-#include "cell/io/inbox.h"
-#include "cell/io/local.h"
+#include "cell/server/inbox.h"
+#include "cell/server/local_clients.h"
 #include "cell/store/store.h"
 #include "cell/replica.h"
 
 /* What the owner is still to be told, outside of every step. */
-enum host_news { HOST_NO_NEWS, HOST_FAILED, HOST_RESTART };
+enum server_news { SERVER_NO_NEWS, SERVER_FAILED, SERVER_RESTART };
 
-struct host {
+struct server {
 	char *directory;
 	struct identity identity;
-	struct host_config config;
+	struct server_config config;
 	struct replica_config replica_config;
 	struct member members[LIMIT_REPLICAS]; /* of the cell file, for it */
 	struct store *store;
@@ -29,16 +29,16 @@ struct host {
 	struct replica_update update;
 	enum replica_condition condition; /* as the log knows it */
 	struct gateway *gateway;       /* NULL, as the next: a cell in one process */
-	struct exchange *exchange;
+	struct state_transfer *transfer;
 	struct cell_file_writer *cell_file_writer;
 	bool stepping, started, stopping;
 	bool failed;                   /* no step is taken any more */
 	bool set_state_aside;          /* when the store is closed */
-	enum host_news news;
+	enum server_news news;
 	mono_t leave_by;               /* about to stop: until then at most; else MONO_NEVER */
 
-	struct local local;         /* clients in this process, and what is to be delivered */
-	struct parcel_list gate;    /* until their tickets are durable; tickets never fall */
+	struct local_clients clients; /* clients in this process, and what is to be delivered */
+	struct frame_queue gate;    /* until their tickets are durable; tickets never fall */
 	struct inbox inbox;         /* of clients, while others have their turn or much waits */
 	mono_t turn_end;            /* what comes later in this turn goes there */
 	bool turn_runs, turn_over;
@@ -52,34 +52,34 @@ struct host {
 	mono_t armed;               /* for when the timer is set */
 	bool due;
 	int open_handles;           /* of these, while they are closed */
-	int open_parts;             /* exchange, cell file and store, likewise */
+	int open_parts;             /* state transfer, cell file and store, likewise */
 	void (*stopped)(void *user);
 	void *stopped_user;
 };
 
-extern const struct store_callbacks host_store_callbacks; /* their user is the host */
-extern const struct gateway_callbacks host_gateway_callbacks;
+extern const struct store_callbacks server_store_callbacks; /* their user is the server */
+extern const struct gateway_callbacks server_gateway_callbacks;
 
-/* One step of the replica, and all that follows from it. Nothing when the host has failed or
+/* One step of the replica, and all that follows from it. Nothing when the server has failed or
  * stops. */
-void host_step(struct host *h, struct replica_event event);
+void server_step(struct server *s, struct replica_event event);
 /* Sets the timer for the replica's deadline. */
-void host_arm(struct host *h, mono_t now);
+void server_arm(struct server *s, mono_t now);
 /* Connects to the members as the replica knows them. */
-void host_follow_members(struct host *h);
+void server_follow_members(struct server *s);
 /* Keeps the loop from sleeping in this turn. */
-void host_stay_awake(struct host *h);
+void server_stay_awake(struct server *s);
 /* The owner is told at the end of this turn. */
-void host_tell(struct host *h, enum host_news news);
+void server_tell(struct server *s, enum server_news news);
 /* Brings the cell file up to date with the state, of which this much is on the disk: it is never
  * ahead of it, since whoever has lost the state begins with that list. */
-void host_keep_cell_file(struct host *h, uint64_t saved);
-/* What the exchange has: a copy that is begun for another replica; a frame. */
-void host_copy_begun(void *user, uint8_t replica);
-void host_exchange_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
-/* The loop's handles, on; they are closed by host_life.c. */
-void host_start_handles(struct host *h, uv_loop_t *loop);
+void server_keep_cell_file(struct server *s, uint64_t saved);
+/* What the state transfer has: a copy that is begun for another replica; a frame. */
+void server_copy_begun(void *user, uint8_t replica);
+void server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
+/* The loop's handles, on; they are closed by lifecycle.c. */
+void server_start_handles(struct server *s, uv_loop_t *loop);
 /* When the mastership is handed over and all is sent, or there was no time for it: stops. */
-void host_stop_if_left(struct host *h);
+void server_stop_if_left(struct server *s);
 
 #endif

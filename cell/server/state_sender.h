@@ -6,52 +6,54 @@
  * questions come back soon, some parts are on their way ahead of them: a busy process takes its
  * time for each. Parts are paced, so that the cell keeps its speed. The file has no name once it is
  * made: it is gone when nobody reads it any more, or with the process. */
-#ifndef LSFS_IO_COPIES_H
-#define LSFS_IO_COPIES_H
+#ifndef LSFS_SERVER_STATE_SENDER_H
+#define LSFS_SERVER_STATE_SENDER_H
 
 #include "cell/store/store.h"
 #include "cell/wire/types.h"
 
-struct copies;
+struct state_sender;
 
 /* Who reads: a replica, or (peer 0) a client's connection. */
-struct copies_reader {
+struct state_sender_reader {
 	uint8_t peer;
 	uint64_t conn;
 };
 
-struct copies_config {
+struct state_sender_config {
 	uv_loop_t *loop;
 	struct store *store; /* started */
 	const char *directory;
 	/* A part, or why there is none; at once or later. The view lasts for the call. */
-	void (*answer)(void *user, struct copies_reader reader, const struct msg_copy_part *part);
+	void (*answer)(void *user, struct state_sender_reader reader,
+	               const struct msg_copy_part *part);
 	/* A copy will be made for this replica, of the state as it is now or later. */
 	void (*begun)(void *user, uint8_t peer);
-	span_t soon; /* default COPIES_SOON_MS */
+	span_t soon; /* default STATE_SENDER_SOON_MS */
 	void *user;
 };
 
 enum {
-	COPIES_MAX = 4,        /* at once; further readers are told RC_BUSY */
-	COPIES_IDLE_MS = 60000, /* one that is not read for so long is dropped */
-	COPIES_DONE_MS = 10000, /* one that was read to its end: or when another has no place */
-	COPIES_PACE_MS = 4,    /* between two parts, of all copies together: 64 MiB a second */
-	COPIES_BURST = 4,      /* parts that are made up for, when the loop came late */
-	COPIES_AHEAD = 8,      /* parts of a copy that are on their way, at most */
-	COPIES_SOON_MS = 100,  /* a question that comes later than that: one at a time again */
+	STATE_SENDER_MAX = 4,  /* at once; further readers are told RC_BUSY */
+	STATE_SENDER_IDLE_MS = 60000, /* one that is not read for so long is dropped */
+	STATE_SENDER_DONE_MS =
+	    10000,                  /* one that was read to its end: or when another has no place */
+	STATE_SENDER_PACE_MS = 4,   /* between two parts, of all copies together: 64 MiB a second */
+	STATE_SENDER_BURST = 4,     /* parts that are made up for, when the loop came late */
+	STATE_SENDER_AHEAD = 8,     /* parts of a copy that are on their way, at most */
+	STATE_SENDER_SOON_MS = 100, /* a question that comes later than that: one at a time again */
 };
 
-struct copies *copies_new(const struct copies_config *config);
+struct state_sender *state_sender_new(const struct state_sender_config *config);
 /* A question. `copy` 0: a new one, told RC_BUSY until it is made; so is one that is known and not
  * made yet, with its number. RC_NOENT: there is no such copy (any more). RC_NODATA: the state is
  * empty yet. RC_NOSPC: the disk has no room for a copy. RC_IO: it could not be made or read. */
-void copies_ask(struct copies *c, struct copies_reader reader,
-                const struct msg_copy_request *request);
+void state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
+                      const struct msg_copy_request *request);
 /* It is gone, and will ask no more. */
-void copies_forget(struct copies *c, struct copies_reader reader);
+void state_sender_forget(struct state_sender *c, struct state_sender_reader reader);
 /* Nothing is answered any more. Waits for a copy that is being made, which the store gives up when
  * it is closed meanwhile; then calls `stopped`, with nothing left on the loop or in memory. */
-void copies_stop(struct copies *c, void (*stopped)(void *user), void *user);
+void state_sender_stop(struct state_sender *c, void (*stopped)(void *user), void *user);
 
 #endif

@@ -16,7 +16,7 @@
 #include "cell/base/must.h"
 #include "cell/client/client.h"
 #include "cell/sys/clock.h"
-#include "cell/io/join.h"
+#include "cell/server/joining.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "cell/io/standalone.h"
@@ -29,7 +29,7 @@ static char why[512];
 struct driver {
 	uv_loop_t loop;
 	uv_timer_t timer;
-	struct host *host;
+	struct server *server;
 	struct client *client;
 	struct client_update update;
 	uint64_t conn;
@@ -46,7 +46,7 @@ on_frame(void *user, struct bytes frame)
 {
 	struct driver *d = user;
 
-	must(!d->in_call); /* never from within host_connect or host_send */
+	must(!d->in_call); /* never from within server_connect or server_send */
 	tell(d, (struct client_event){.kind = CLIENT_FRAME, .frame = frame});
 }
 
@@ -84,7 +84,7 @@ take_answers(struct driver *d)
 static void
 tell(struct driver *d, struct client_event event)
 {
-	const struct host_client callbacks = {on_frame, on_closed, d};
+	const struct server_client callbacks = {on_frame, on_closed, d};
 	bool connect;
 	mono_t deadline;
 
@@ -95,11 +95,11 @@ tell(struct driver *d, struct client_event event)
 	d->in_call = true;
 	if (connect) {
 		if (d->conn != 0)
-			host_disconnect(d->host, d->conn);
-		d->conn = host_connect(d->host, &callbacks, "tester");
+			server_disconnect(d->server, d->conn);
+		d->conn = server_connect(d->server, &callbacks, "tester");
 	}
 	if (d->update.frames.len > 0)
-		host_send(d->host, d->conn, buffer_view(&d->update.frames));
+		server_send(d->server, d->conn, buffer_view(&d->update.frames));
 	d->in_call = false;
 	if (connect)
 		tell(d, (struct client_event){.kind = CLIENT_CONNECTED});
@@ -117,17 +117,17 @@ static void
 start(struct driver *d)
 {
 	struct client_config config = {.host = "here", .grace = span_s(45), .drift_permille = 10};
-	struct host_config host = {.directory = directory};
+	struct server_config server = {.directory = directory};
 	struct cell_file cell_file;
 
 	memset(d, 0, sizeof *d);
 	assert_int_equal(uv_loop_init(&d->loop), 0);
 	if (!standalone_prepare(directory, "local", &cell_file, why, sizeof why))
 		fail_msg("%s", why);
-	d->host = host_open(&host, why, sizeof why);
-	if (d->host == NULL)
+	d->server = server_open(&server, why, sizeof why);
+	if (d->server == NULL)
 		fail_msg("%s", why);
-	if (!host_start(d->host, &d->loop, why, sizeof why))
+	if (!server_start(d->server, &d->loop, why, sizeof why))
 		fail_msg("%s", why);
 	assert_int_equal(uv_timer_init(&d->loop, &d->timer), 0);
 	d->timer.data = d;
@@ -157,7 +157,7 @@ on_stopped(void *user)
 static void
 stop(struct driver *d)
 {
-	host_stop(d->host, on_stopped, d);
+	server_stop(d->server, on_stopped, d);
 	uv_close((uv_handle_t *)&d->timer, NULL);
 	assert_int_equal(uv_run(&d->loop, UV_RUN_DEFAULT), 0);
 	assert_true(d->stopped);
@@ -222,22 +222,22 @@ static void
 test_stopped_unused(void **state)
 {
 	struct driver d = {0};
-	struct host_config config = {.directory = directory};
+	struct server_config config = {.directory = directory};
 	struct cell_file cell_file;
 
 	(void)state;
 	assert_true(standalone_prepare(directory, "local", &cell_file, why, sizeof why));
-	d.host = host_open(&config, why, sizeof why);
-	assert_non_null(d.host);
-	host_stop(d.host, on_stopped, &d); /* never started */
+	d.server = server_open(&config, why, sizeof why);
+	assert_non_null(d.server);
+	server_stop(d.server, on_stopped, &d); /* never started */
 	assert_true(d.stopped);
 	assert_int_equal(uv_loop_init(&d.loop), 0);
-	d.host = host_open(&config, why, sizeof why);
-	assert_non_null(d.host);
-	if (!host_start(d.host, &d.loop, why, sizeof why))
+	d.server = server_open(&config, why, sizeof why);
+	assert_non_null(d.server);
+	if (!server_start(d.server, &d.loop, why, sizeof why))
 		fail_msg("%s", why);
 	d.stopped = false;
-	host_stop(d.host, on_stopped, &d);
+	server_stop(d.server, on_stopped, &d);
 	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
 	assert_true(d.stopped);
 	assert_int_equal(uv_loop_close(&d.loop), 0);
@@ -293,9 +293,9 @@ prepare(const char *cell)
 static void
 assert_refused(const char *reason)
 {
-	struct host_config config = {.directory = directory};
+	struct server_config config = {.directory = directory};
 
-	if (prepare("local") && host_open(&config, why, sizeof why) != NULL)
+	if (prepare("local") && server_open(&config, why, sizeof why) != NULL)
 		fail_msg("accepted, although: %s", reason);
 	if (strstr(why, reason) == NULL || strchr(why, '\n') != NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
@@ -433,13 +433,13 @@ test_joins(void **state)
 	memcpy(cell_file.replicas[1].public_key, pair.public, NOISE_KEY);
 	path_of(path, "cell.conf");
 	assert_int_equal(cell_file_write(path, &cell_file), 0);
-	assert_true(join_needed(directory));
+	assert_true(joining_needed(directory));
 	assert_refused("signing.key: missing"); /* until it was given */
 
 	unlink(path);
 	cell_file.replicas[1].role = MEMBER_VOTER;
 	assert_int_equal(cell_file_write(path, &cell_file), 0);
-	assert_false(join_needed(directory));
+	assert_false(joining_needed(directory));
 	assert_refused("signing.key: No such file");
 }
 
@@ -447,7 +447,7 @@ static int
 setup(void **state)
 {
 	(void)state;
-	strcpy(directory, "/tmp/test_host.XXXXXX");
+	strcpy(directory, "/tmp/test_server.XXXXXX");
 	return mkdtemp(directory) == NULL;
 }
 
@@ -476,6 +476,6 @@ main(void)
 	    TEST(test_joins),
 	};
 
-	log_start("test_host", LEVEL_ERROR);
+	log_start("test_server", LEVEL_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

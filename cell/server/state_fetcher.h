@@ -2,15 +2,15 @@
  * by part, each checked, written into STORE_FETCHED, checked as a whole, and left where the next
  * store_open finds it. A part that does not come is asked for again; a replica that does not answer
  * is left for the one that the caller names by then, and all begins anew. */
-#ifndef LSFS_IO_SNAPSHOT_H
-#define LSFS_IO_SNAPSHOT_H
+#ifndef LSFS_SERVER_STATE_FETCHER_H
+#define LSFS_SERVER_STATE_FETCHER_H
 
 #include "cell/store/store.h"
 #include "cell/wire/types.h"
 
-struct snapshot;
+struct state_fetcher;
 
-struct snapshot_config {
+struct state_fetcher_config {
 	uv_loop_t *loop;
 	const char *directory; /* these two must outlive it */
 	const char *cell;
@@ -22,13 +22,14 @@ struct snapshot_config {
 	void *user;
 };
 
-struct snapshot *snapshot_new(const struct snapshot_config *config);
+struct state_fetcher *state_fetcher_new(const struct state_fetcher_config *config);
 /* Which replica has a state that we need (replica_update.behind); 0: none is needed. To be called
  * as often as may be. */
-void snapshot_need(struct snapshot *s, uint8_t replica);
+void state_fetcher_need(struct state_fetcher *s, uint8_t replica);
 /* An answer. */
-void snapshot_part(struct snapshot *s, uint8_t from, const struct msg_snapshot_part *part);
+void state_fetcher_part(struct state_fetcher *s, uint8_t from,
+                        const struct msg_snapshot_part *part);
 /* Waits for a check that runs; then calls `stopped`, with nothing left on the loop or in memory. */
-void snapshot_stop(struct snapshot *s, void (*stopped)(void *user), void *user);
+void state_fetcher_stop(struct state_fetcher *s, void (*stopped)(void *user), void *user);
 
 #endif
