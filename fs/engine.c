@@ -70,10 +70,10 @@ mount_tell(struct engine *e, const struct mount_event *event)
 /* ---- the client's side ---- */
 
 static void
-connect_again(struct engine *e, bool aside, uint8_t replica)
+connect_again(struct engine *e, bool standby, uint8_t replica)
 {
-	e->attempts[aside]++;
-	if (e->link && aside)
+	e->attempts[standby]++;
+	if (e->link && standby)
 		link_listen(e->link, replica);
 	else if (e->link)
 		link_connect(e->link, replica);
@@ -233,15 +233,15 @@ on_connected(void *user)
 }
 
 static void
-on_frame(void *user, bool aside, struct bytes frame)
+on_frame(void *user, bool standby, struct bytes frame)
 {
-	hear(user, &(struct client_event){.kind = CLIENT_FRAME, .aside = aside, .frame = frame});
+	hear(user, &(struct client_event){.kind = CLIENT_FRAME, .aside = standby, .frame = frame});
 }
 
 static void
-on_disconnected(void *user, bool aside)
+on_disconnected(void *user, bool standby)
 {
-	hear(user, &(struct client_event){.kind = CLIENT_DISCONNECTED, .aside = aside});
+	hear(user, &(struct client_event){.kind = CLIENT_DISCONNECTED, .aside = standby});
 }
 
 void

@@ -9,7 +9,7 @@
 #define LSFS_FS_ENGINE_H
 
 #include <uv.h>
-#include "cell/io/link.h"
+#include "fs/link.h"
 #include "fs/mount/mount.h"
 
 struct engine;

@@ -9,7 +9,7 @@
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
-#include "cell/io/standalone.h"
+#include "cell/host/standalone.h"
 #include "fs/mountpoint.h"
 
 #define STANDALONE_PRINCIPAL "admin"
@@ -174,7 +174,7 @@ source_link(struct source *s, uv_loop_t *loop)
 		return NULL;
 	}
 	if (s->server)
-		return link_to_host(loop, s->server, STANDALONE_PRINCIPAL);
+		return link_to_server(loop, s->server, STANDALONE_PRINCIPAL);
 	link = link_to_cell(loop, &s->cell_file, &s->key, &rc);
 	explicit_bzero(&s->key, sizeof s->key);
 	if (!link)

@@ -4,7 +4,7 @@
 #define LSFS_FS_SOURCE_H
 
 #include <limits.h>
-#include "cell/io/link.h"
+#include "fs/link.h"
 #include "fs/options.h"
 
 struct source {

@@ -21,7 +21,7 @@
 #include "cell/client/client.h"
 #include "cell/sys/clock.h"
 #include "cell/config/key_file.h"
-#include "cell/io/link.h"
+#include "fs/link.h"
 #include "cell/wire/codec.h"
 
 enum { LARGEST_ONE_IN = 256, TOLD_EVERY_MS = 1000, FILES_MAX = 100000 };

@@ -10,7 +10,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
-#include "cell/io/standalone.h"
+#include "cell/host/standalone.h"
 
 /* ---- replies ---- */
 
@@ -200,7 +200,7 @@ start_engine(struct kernel *k)
 
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
-	must(engine_new(&k->engine, &k->loop, link_to_host(&k->loop, k->server, "admin"), &mount,
+	must(engine_new(&k->engine, &k->loop, link_to_server(&k->loop, k->server, "admin"), &mount,
 	                &client, &output) == 0);
 }
 

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "cell/base/must.h"
-#include "cell/io/link.h"
+#include "fs/link.h"
 #include "cell/sys/log.h"
 #include "cell/net/transport.h"
-#include "cell/io/standalone.h"
+#include "cell/host/standalone.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/net_fixture.h"
 
@@ -126,7 +126,7 @@ start_host(struct play *p)
 	    !(p->server = server_open(&config, why, sizeof why)) ||
 	    !server_start(p->server, &p->loop, why, sizeof why))
 		fail_msg("%s", why);
-	p->link = link_to_host(&p->loop, p->server, "tester");
+	p->link = link_to_server(&p->loop, p->server, "tester");
 	link_begin(p);
 }
 

@@ -16,7 +16,7 @@
 #include "cell/store/log_db.h"
 #include "cell/store/restoration.h"
 #include "cell/store/salvage.h"
-#include "cell/io/standalone.h"
+#include "cell/host/standalone.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 

@@ -19,7 +19,7 @@
 #include "cell/server/joining.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
-#include "cell/io/standalone.h"
+#include "cell/host/standalone.h"
 #include "cell/tree/tree.h"
 
 static char directory[64];

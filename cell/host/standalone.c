@@ -1,4 +1,4 @@
-#include "cell/io/standalone.h"
+#include "cell/host/standalone.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* A client's way to its cell: in this process (a server), or over the network. The engine of the
  * mount and the tools speak to both through this. One connection to the replica that is asked for,
  * and an idle second one for announcements (client_update.connect, .listen). */
-#ifndef LSFS_IO_LINK_H
-#define LSFS_IO_LINK_H
+#ifndef LSFS_FS_LINK_H
+#define LSFS_FS_LINK_H
 
 #include <uv.h>
 #include "cell/client/client.h"
@@ -12,18 +12,18 @@
 
 struct link;
 
-/* `aside`: of the second connection. None of these is called from within a link_ function; nothing
- * is told of a connection that was given up for another. */
+/* `standby`: of the second connection. None of these is called from within a link_ function;
+ * nothing is told of a connection that was given up for another. */
 struct link_callbacks {
 	void (*connected)(void *user);
-	void (*frame)(void *user, bool aside, struct bytes frame);
-	void (*disconnected)(void *user, bool aside); /* or could not be connected */
+	void (*frame)(void *user, bool standby, struct bytes frame);
+	void (*disconnected)(void *user, bool standby); /* or could not be connected */
 	void *user;
 };
 
 /* To a server in this process (started), which must outlive the link. There is no second
  * connection: the server stays the master. */
-struct link *link_to_host(uv_loop_t *loop, struct server *server, const char *principal);
+struct link *link_to_server(uv_loop_t *loop, struct server *server, const char *principal);
 /* Over the network, as the principal that holds `key`; both are copied. NULL with a negative errno
  * in *error. */
 struct link *link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file,

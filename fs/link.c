@@ -1,4 +1,4 @@
-#include "cell/io/link.h"
+#include "fs/link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ on_idle_closed(uv_handle_t *idle)
 }
 
 struct link *
-link_to_host(uv_loop_t *loop, struct server *server, const char *principal)
+link_to_server(uv_loop_t *loop, struct server *server, const char *principal)
 {
 	struct link *l = memory_zero(1, sizeof *l);
 
@@ -111,7 +111,7 @@ link_to_host(uv_loop_t *loop, struct server *server, const char *principal)
 /* ---- over the network ---- */
 
 static bool
-is_aside(const struct link *l, uint64_t conn)
+is_standby(const struct link *l, uint64_t conn)
 {
 	must(conn == l->paths[false].conn || conn == l->paths[true].conn);
 	return conn == l->paths[true].conn;
@@ -124,7 +124,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 
 	(void)role;
 	(void)key; /* the one that was asked for */
-	if (is_aside(l, conn))
+	if (is_standby(l, conn))
 		transport_probe(l->transport, conn);
 	else
 		l->callbacks.connected(l->callbacks.user);
@@ -135,12 +135,12 @@ static void
 on_net_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct link *l = user;
-	bool aside = is_aside(l, conn);
+	bool standby = is_standby(l, conn);
 
 	l->heard = true;
-	if (!aside)
+	if (!standby)
 		l->trouble[0] = '\0';
-	l->callbacks.frame(l->callbacks.user, aside, frame);
+	l->callbacks.frame(l->callbacks.user, standby, frame);
 }
 
 static bool
@@ -169,15 +169,15 @@ static void
 on_net_closed(void *user, uint64_t conn, const char *why)
 {
 	struct link *l = user;
-	bool aside = is_aside(l, conn);
-	struct path *path = &l->paths[aside];
+	bool standby = is_standby(l, conn);
+	struct path *path = &l->paths[standby];
 
-	if (!aside && (!l->elsewhere || l->heard))
+	if (!standby && (!l->elsewhere || l->heard))
 		snprintf(l->trouble, sizeof l->trouble, "replica %u at %s: %s", path->replica.id,
 		         path->replica.address, why);
 	path->conn = 0;
 	attempt_failed(l, path, why);
-	l->callbacks.disconnected(l->callbacks.user, aside);
+	l->callbacks.disconnected(l->callbacks.user, standby);
 }
 
 static const struct client_replica *
@@ -190,9 +190,9 @@ find_replica(const struct link *l, uint8_t id)
 }
 
 static void
-connect_path(struct link *l, bool aside, uint8_t replica)
+connect_path(struct link *l, bool standby, uint8_t replica)
 {
-	struct path *path = &l->paths[aside];
+	struct path *path = &l->paths[standby];
 	const struct client_replica *member = find_replica(l, replica);
 
 	if (path->conn != 0) {

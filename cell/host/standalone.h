@@ -1,7 +1,7 @@
 /* A cell in one process: a data directory made at the first start, and a server for its one
  * replica. */
-#ifndef LSFS_IO_STANDALONE_H
-#define LSFS_IO_STANDALONE_H
+#ifndef LSFS_HOST_STANDALONE_H
+#define LSFS_HOST_STANDALONE_H
 
 #include "cell/config/cell_file.h"
 #include "cell/server/server.h"
