@@ -14,7 +14,8 @@ libbase.a
 libwire.a libbase.a
 libpaxos.a libwire.a libbase.a
 libtree.a libwire.a libbase.a
-libmaster.a libtree.a libpaxos.a libwire.a libbase.a
+libmaster.a libtree.a libwire.a libbase.a
+libreplica.a libmaster.a libtree.a libpaxos.a libwire.a libbase.a
 libclient.a libwire.a libbase.a
 libmount.a libclient.a libwire.a libbase.a
 '

@@ -11,7 +11,7 @@
 #include "cell/server/inbox.h"
 #include "cell/server/local_clients.h"
 #include "cell/store/store.h"
-#include "cell/replica.h"
+#include "cell/replica/replica.h"
 
 /* What the owner is still to be told, outside of every step. */
 enum server_news { SERVER_NO_NEWS, SERVER_FAILED, SERVER_RESTART };

@@ -39,7 +39,7 @@
 #include "cell/base/rng.h"
 #include "cell/client/client.h"
 #include "cell/store/boot_verdict.h"
-#include "cell/replica.h"
+#include "cell/replica/replica.h"
 #include "cell/wire/codec.h"
 #include "fs/mount/mount.h"
 

@@ -3,7 +3,7 @@
 #ifndef LSFS_TESTS_LAB_H
 #define LSFS_TESTS_LAB_H
 
-#include "cell/replica.h"
+#include "cell/replica/replica.h"
 #include "cell/wire/codec.h"
 
 enum { LAB_LEASE_MS = 12000, LAB_CACHE_LEASE_MS = 5000 };

@@ -4,7 +4,7 @@
 #define LSFS_TESTS_REPLICA_CELL_H
 
 #include "cell/client/client.h"
-#include "cell/replica.h"
+#include "cell/replica/replica.h"
 #include "tests/unit/row_store.h"
 
 enum {

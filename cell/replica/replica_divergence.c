@@ -1,19 +1,19 @@
 /* Digests: what this replica computes, tells and is told; see digests.h. */
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 /* The digest of everything applied, and of some of what is stored: it goes to the master. */
 void
-r_digests_compute(struct replica *r, uint64_t index)
+r_divergence_compute(struct replica *r, uint64_t index)
 {
 	uint64_t slice = tree_slice_digest(r->tree);
 	uint64_t digest = tree_digest(r->tree) ^ slice * 0x9e3779b97f4a7c15;
 	uint8_t master = px_master(r->px).replica;
 	struct message m = {.code = MSG_digest, .digest = {index, digest}};
 
-	digests_computed(&r->digests, index, digest);
+	divergence_computed(&r->divergence, index, digest);
 	if (master == r->config.paxos.self) {
-		digests_heard(&r->digests, master, index, digest, index);
+		divergence_reported(&r->divergence, master, index, digest, index);
 	} else if (master != 0) {
 		r_tell_peer(r, master, &m);
 	}
@@ -21,9 +21,9 @@ r_digests_compute(struct replica *r, uint64_t index)
 
 /* Whatever we did from here on might be wrong. */
 void
-r_digests_told(struct replica *r, const struct tree_note *n)
+r_divergence_told(struct replica *r, const struct tree_note *n)
 {
-	if (!digests_differ(&r->digests, n->index, n->digest))
+	if (!divergence_differ(&r->divergence, n->index, n->digest))
 		return;
 	buffer_printf(&r->update->trace,
 	              "the state differs from that of the majority, at entry %llu\n",
@@ -34,12 +34,12 @@ r_digests_told(struct replica *r, const struct tree_note *n)
 
 /* To the master; or of the master, where nobody has a majority. */
 void
-r_digests_hear(struct replica *r, uint8_t from, const struct msg_digest *m)
+r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m)
 {
 	if (px_master(r->px).replica == r->config.paxos.self)
-		digests_heard(&r->digests, from, m->index, m->digest, px_chosen(r->px));
+		divergence_reported(&r->divergence, from, m->index, m->digest, px_chosen(r->px));
 	else if (from == px_master(r->px).replica &&
-	         digests_differ(&r->digests, m->index, m->digest))
+	         divergence_differ(&r->divergence, m->index, m->digest))
 		buffer_printf(&r->update->trace,
 		              "the state differs from that of replica %u, at entry %llu, and too "
 		              "few are heard to tell which is right\n",
@@ -52,8 +52,8 @@ tell_digests(struct replica *r)
 	struct op op = {.code = OP_check_digest};
 
 	while (r_is_master(r) && px_members(r->px)->n > 1 &&
-	       digests_agreed(&r->digests, px_members(r->px), &op.check_digest.index,
-	                      &op.check_digest.digest))
+	       divergence_agreed(&r->divergence, px_members(r->px), &op.check_digest.index,
+	                         &op.check_digest.digest))
 		r_propose(r, &op);
 }
 
@@ -64,13 +64,13 @@ tell_dispute(struct replica *r)
 	const struct px_members *members = px_members(r->px);
 	struct message m = {.code = MSG_digest};
 
-	if (!digests_disputed(&r->digests, members, r->now))
+	if (!divergence_disputed(&r->divergence, members, r->now))
 		return;
 	buffer_printf(&r->update->trace, "replicas have different states, at entry %llu, and too "
 	              "few are heard to tell which is right: the others are needed\n",
-	              (unsigned long long)r->digests.disputed);
-	m.digest.index = r->digests.disputed;
-	if (!digests_own(&r->digests, m.digest.index, &m.digest.digest))
+	              (unsigned long long)r->divergence.disputed);
+	m.digest.index = r->divergence.disputed;
+	if (!divergence_own(&r->divergence, m.digest.index, &m.digest.digest))
 		return;
 	for (int i = 0; i < members->n; i++)
 		if (members->list[i].id != r->config.paxos.self)
@@ -78,7 +78,7 @@ tell_dispute(struct replica *r)
 }
 
 void
-r_digests_supervise(struct replica *r)
+r_divergence_supervise(struct replica *r)
 {
 	tell_digests(r);
 	tell_dispute(r);

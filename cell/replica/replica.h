@@ -1,7 +1,7 @@
 /* One replica of a cell, pure: paxos, tree and master behind one step function. What the simulator
  * runs, and what cell/server/server.h drives with real disks, sockets and clocks. */
-#ifndef LSFS_REPLICA_H
-#define LSFS_REPLICA_H
+#ifndef LSFS_REPLICA_REPLICA_H
+#define LSFS_REPLICA_REPLICA_H
 
 #include "cell/master/master.h"
 #include "cell/paxos/px.h"
@@ -17,7 +17,7 @@ struct replica_config {
 	int members_n;            /* LIMIT_REPLICAS at most */
 	uint64_t members_version; /* log index of the change that made this list; 0: none */
 	struct settings settings; /* of a new cell, and until the tree has some; 0: the default */
-	uint64_t digest_every; /* entries; 0: DIGESTS_EVERY (cell/digests.h) */
+	uint64_t digest_every; /* entries; 0: DIVERGENCE_EVERY (cell/replica/divergence.h) */
 };
 
 /* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries

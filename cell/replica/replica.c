@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -29,15 +29,15 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->tree = tree;
 	r->now = now;
 	r->saved = tree_applied(tree);
-	r->led = now;
+	r->master_seen = now;
 	r->synced = MONO_NEVER;
 	TAILQ_INIT(&r->backlog);
 	TAILQ_INIT(&r->early);
-	TAILQ_INIT(&r->operators);
-	r_members_init(r, config, &r->config.paxos);
+	TAILQ_INIT(&r->admin_requests);
+	r_member_list_init(r, config, &r->config.paxos);
 	r->config.paxos.lease = r_settings_span(r, SETTING_master_lease);
 	r->config.paxos.heartbeat = r_settings_span(r, SETTING_heartbeat);
-	digests_init(&r->digests, config->digest_every);
+	divergence_init(&r->divergence, config->digest_every);
 	r->px = px_new(&r->config.paxos, recovered, now);
 	r->master = master_new(&r->config.master, tree);
 	return r;
@@ -46,9 +46,9 @@ replica_new(const struct replica_config *config, struct tree *tree,
 void
 replica_free(struct replica *r)
 {
-	r_office_free(r);
-	r_operate_free(r);
-	r_members_free(r);
+	r_mastership_free(r);
+	r_admin_free(r);
+	r_member_list_free(r);
 	master_free(r->master);
 	px_free(r->px);
 	tree_free(r->tree);
@@ -168,7 +168,7 @@ look_up_payloads(struct replica *r)
 void
 r_backlog_put(struct replica *r, struct bytes owned)
 {
-	waiting_push(&r->backlog, 0, owned);
+	frame_backlog_push(&r->backlog, 0, owned);
 	r->backlog_bytes += owned.len;
 }
 
@@ -176,13 +176,13 @@ static void
 backlog_drop_first(struct replica *r)
 {
 	r->backlog_bytes -= TAILQ_FIRST(&r->backlog)->bytes.len;
-	waiting_pop(&r->backlog);
+	frame_backlog_pop(&r->backlog);
 }
 
 void
 r_backlog_clear(struct replica *r)
 {
-	waiting_clear(&r->backlog);
+	frame_backlog_clear(&r->backlog);
 	r->backlog_bytes = 0;
 }
 
@@ -206,7 +206,7 @@ r_absorb_master(struct replica *r)
 	for (size_t i = 0; i < m->closes_n; i++) {
 		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 		u->closes[u->closes_n++] = m->closes[i];
-		r_operate_disconnected(r, m->closes[i]);
+		r_admin_disconnected(r, m->closes[i]);
 	}
 	buffer_put_bytes(&u->trace, buffer_view(&m->trace));
 	m->proposals_n = m->sends_n = m->closes_n = 0;
@@ -251,13 +251,13 @@ look_at_note(struct replica *r, const struct tree_note *n)
 {
 	trace_note(r, n);
 	if (n->kind == TREE_MEMBERS_CHANGED)
-		r_members_changed(r);
+		r_member_list_changed(r);
 	else if (n->kind == TREE_DIGEST_TOLD)
-		r_digests_told(r, n);
+		r_divergence_told(r, n);
 	else if (n->kind == TREE_SETTING_CHANGED)
 		r_settings_changed(r);
 	else if (n->kind == TREE_EPOCH_BEGAN)
-		r_office_epoch(r, n);
+		r_mastership_epoch(r, n);
 }
 
 static void
@@ -276,10 +276,10 @@ apply_next(struct replica *r)
 	if (master_serving(r->master)) {
 		master_applied(r->master, r_clock(r), index, out, &r->master_update);
 		r_absorb_master(r);
-		r_operate_applied(r, out);
+		r_admin_applied(r, out);
 	}
-	if (digests_due(&r->digests, index))
-		r_digests_compute(r, index);
+	if (divergence_due(&r->divergence, index))
+		r_divergence_compute(r, index);
 	for (size_t i = 0; i < out->notes_n; i++)
 		look_at_note(r, &out->notes[i]);
 }
@@ -304,8 +304,8 @@ settle(struct replica *r)
 
 	while (more) {
 		more = false;
-		r_operate_go_on(r);
-		r_office_follow(r);
+		r_admin_go_on(r);
+		r_mastership_follow(r);
 		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && r_is_master(r)) {
 			r_step_px(r, (struct px_event){
 			                 .kind = PX_PROPOSE,
@@ -344,12 +344,12 @@ on_peer(struct replica *r, const struct replica_event *e)
 	if (wire_get_frame(e->frame, &m) != RC_OK) {
 		buffer_printf(&r->update->trace, "a malformed message from replica %u\n", e->peer);
 	} else if (m.code == MSG_digest) {
-		r_digests_hear(r, e->peer, &m.digest);
+		r_divergence_hear(r, e->peer, &m.digest);
 	} else if (m.code == MSG_members) {
-		r_members_hear(r, e->peer, &m.members);
+		r_member_list_hear(r, e->peer, &m.members);
 	} else {
 		if (m.code == MSG_hello || m.code == MSG_prepare)
-			r_members_tell_peer(r, e->peer);
+			r_member_list_tell_peer(r, e->peer);
 		r_step_px(r,
 		          (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
 	}
@@ -366,9 +366,9 @@ on_operator(struct replica *r, const struct replica_event *e)
 		r_answer(r, e->conn, &nobody);
 	else if (master_serving(r->master) && wire_get_frame(e->frame, &m) == RC_OK &&
 	         m.code == MSG_operate)
-		r_operate(r, e->conn, &m.operate);
+		r_admin_command(r, e->conn, &m.operate);
 	else
-		r_office_frame(r, e->conn, e->frame);
+		r_mastership_frame(r, e->conn, e->frame);
 }
 
 static void
@@ -379,7 +379,7 @@ on_frame(struct replica *r, const struct replica_event *e)
 		r_status_answer(r, e->conn);
 		return;
 	case MSG_members_request:
-		r_members_tell(r, e->conn);
+		r_member_list_tell(r, e->conn);
 		return;
 	case MSG_settings_request:
 		r_settings_tell(r, e->conn);
@@ -389,7 +389,7 @@ on_frame(struct replica *r, const struct replica_event *e)
 		on_operator(r, e);
 		return;
 	default:
-		r_office_frame(r, e->conn, e->frame);
+		r_mastership_frame(r, e->conn, e->frame);
 	}
 }
 
@@ -397,14 +397,14 @@ static void
 on_connected(struct replica *r, const struct replica_event *e)
 {
 	master_connected(r->master, e->conn, e->principal);
-	r_office_greet(r, e->conn);
+	r_mastership_greet(r, e->conn);
 }
 
 static void
 on_disconnected(struct replica *r, const struct replica_event *e)
 {
 	master_disconnected(r->master, e->conn);
-	r_operate_disconnected(r, e->conn);
+	r_admin_disconnected(r, e->conn);
 }
 
 static void
@@ -412,14 +412,14 @@ on_timeout(struct replica *r)
 {
 	if (mono_reached(r->now, px_deadline(r->px)))
 		r_step_px(r, (struct px_event){.kind = PX_TIMEOUT});
-	if (mono_reached(r->now, r_office_disk_deadline(r)))
-		r_office_give_up_stuck_disk(r);
-	r_office_follow(r);
+	if (mono_reached(r->now, r_mastership_disk_deadline(r)))
+		r_mastership_give_up_stuck_disk(r);
+	r_mastership_follow(r);
 	if (mono_reached(r->now, master_deadline(r->master))) {
 		master_timeout(r->master, r_clock(r), &r->master_update);
 		r_absorb_master(r);
 	}
-	r_office_supervise(r);
+	r_mastership_supervise(r);
 }
 
 static void
@@ -427,7 +427,7 @@ on_full(struct replica *r, bool on)
 {
 	r->full = on;
 	r_step_px(r, (struct px_event){.kind = PX_FULL, .on = on});
-	r_office_supervise(r);
+	r_mastership_supervise(r);
 }
 
 static void
@@ -502,9 +502,9 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->master_update.trace.limit = TRACE_LIMIT;
 	on_event(r, event);
 	settle(r);
-	r_office_announce(r);
+	r_mastership_announce(r);
 	if (px_is_led(r->px, r->now))
-		r->led = r->now;
+		r->master_seen = r->now;
 	look_up_payloads(r);
 	if (tree_applied(r->tree) != applied) {
 		tree_changes(r->tree, &update->rows);
@@ -520,7 +520,7 @@ replica_deadline(const struct replica *r)
 	if (may_apply(r))
 		return r->now;
 	return mono_min(mono_min(px_deadline(r->px), master_deadline(r->master)),
-	                r_office_disk_deadline(r));
+	                r_mastership_disk_deadline(r));
 }
 
 const struct tree *
@@ -544,7 +544,7 @@ replica_condition(const struct replica *r)
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
 	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
-	    !px_is_led(r->px, r->now) && mono_reached(r->now, mono_add(r->led, patience)))
+	    !px_is_led(r->px, r->now) && mono_reached(r->now, mono_add(r->master_seen, patience)))
 		condition = CONDITION_ALONE;
 	return condition;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 enum { OPERATORS_MAX = 256 };
@@ -29,10 +29,10 @@ answer(struct replica *r, uint64_t conn, enum rc rc, uint64_t id, const char *wh
 }
 
 static void
-forget(struct replica *r, struct operator *o)
+forget(struct replica *r, struct admin_request *o)
 {
-	TAILQ_REMOVE(&r->operators, o, entry);
-	r->operators_n--;
+	TAILQ_REMOVE(&r->admin_requests, o, entry);
+	r->admin_requests_n--;
 	free((void *)o->asked.address.data);
 	free((void *)o->asked.key.data);
 	free((void *)o->asked.setting.data);
@@ -40,7 +40,7 @@ forget(struct replica *r, struct operator *o)
 }
 
 static void
-conclude(struct replica *r, struct operator *o, enum rc rc, uint64_t id, const char *why)
+conclude(struct replica *r, struct admin_request *o, enum rc rc, uint64_t id, const char *why)
 {
 	answer(r, o->conn, rc, id, why);
 	forget(r, o);
@@ -50,19 +50,19 @@ conclude(struct replica *r, struct operator *o, enum rc rc, uint64_t id, const c
 
 /* Decided anew until it is as it was asked for, or can't be. */
 static void
-operate_members(struct replica *r, struct operator *o)
+admin_members(struct replica *r, struct admin_request *o)
 {
 	const bool add = o->asked.what == OPERATION_ADD_REPLICA;
-	struct membership view;
-	struct membership_verdict v;
+	struct member_view view;
+	struct member_verdict v;
 
-	if (r_members_changing(r))
+	if (r_member_list_changing(r))
 		return;
-	r_members_view(r, &view);
+	r_member_list_view(r, &view);
 	view.asked = o->since;
-	v = add ? membership_add(&view, o->asked.address, o->asked.key)
-	        : membership_remove(&view, o->asked.id);
-	if (v.changed && r_members_propose(r, &view))
+	v = add ? member_rules_add(&view, o->asked.address, o->asked.key)
+	        : member_rules_remove(&view, o->asked.id);
+	if (v.changed && r_member_list_propose(r, &view))
 		buffer_printf(&r->update->trace, "replica %u is to be %s\n", v.id,
 		              add ? "added" : "removed");
 	else if (v.changed)
@@ -72,13 +72,13 @@ operate_members(struct replica *r, struct operator *o)
 }
 
 static void
-operate_transfer(struct replica *r, struct operator *o)
+admin_transfer(struct replica *r, struct admin_request *o)
 {
-	struct membership view;
-	struct membership_verdict v;
+	struct member_view view;
+	struct member_verdict v;
 
-	r_members_view(r, &view);
-	v = membership_transfer(&view, o->asked.id);
+	r_member_list_view(r, &view);
+	v = member_rules_transfer(&view, o->asked.id);
 	if (v.rc != RC_OK || v.id == view.self) {
 		conclude(r, o, v.rc, v.id, v.why);
 		return;
@@ -90,7 +90,7 @@ operate_transfer(struct replica *r, struct operator *o)
 }
 
 static void
-operate_session(struct replica *r, struct operator *o)
+admin_session(struct replica *r, struct admin_request *o)
 {
 	o->under_way = master_destroy_session(r->master, r_clock(r), o->asked.id,
 	                                      o->asked.keep_delay, &r->master_update);
@@ -100,7 +100,7 @@ operate_session(struct replica *r, struct operator *o)
 
 /* Decided anew until it is as it was asked for, or can't be. */
 static void
-operate_setting(struct replica *r, struct operator *o)
+admin_setting(struct replica *r, struct admin_request *o)
 {
 	const struct bytes name = o->asked.setting;
 	const uint8_t code = setting_named((const char *)name.data, name.len);
@@ -134,7 +134,7 @@ may_operate(const struct replica *r, struct bytes principal, const struct msg_op
 }
 
 static void
-decide(struct replica *r, struct operator *o)
+decide(struct replica *r, struct admin_request *o)
 {
 	struct bytes principal;
 
@@ -149,16 +149,16 @@ decide(struct replica *r, struct operator *o)
 	switch (o->asked.what) {
 	case OPERATION_ADD_REPLICA:
 	case OPERATION_REMOVE_REPLICA:
-		operate_members(r, o);
+		admin_members(r, o);
 		return;
 	case OPERATION_TRANSFER:
-		operate_transfer(r, o);
+		admin_transfer(r, o);
 		return;
 	case OPERATION_DESTROY_SESSION:
-		operate_session(r, o);
+		admin_session(r, o);
 		return;
 	case OPERATION_SET:
-		operate_setting(r, o);
+		admin_setting(r, o);
 		return;
 	default:
 		conclude(r, o, RC_INVAL, 0, "no such operation");
@@ -166,11 +166,11 @@ decide(struct replica *r, struct operator *o)
 }
 
 void
-r_operate_go_on(struct replica *r)
+r_admin_go_on(struct replica *r)
 {
-	struct operator *o, *next;
+	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->operators, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin_requests, entry, next) {
 		if (!o->under_way && r_is_master(r) && px_lease_valid(r->px, r->now))
 			decide(r, o);
 	}
@@ -178,12 +178,12 @@ r_operate_go_on(struct replica *r)
 }
 
 void
-r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m)
+r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 {
-	struct operator *o;
+	struct admin_request *o;
 
 	must(master_serving(r->master));
-	if (r->operators_n == OPERATORS_MAX) {
+	if (r->admin_requests_n == OPERATORS_MAX) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
 		return;
 	}
@@ -194,8 +194,8 @@ r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	o->asked.key = bytes_copy(m->key);
 	o->asked.setting = bytes_copy(m->setting);
 	o->since = r->now;
-	TAILQ_INSERT_TAIL(&r->operators, o, entry);
-	r->operators_n++;
+	TAILQ_INSERT_TAIL(&r->admin_requests, o, entry);
+	r->admin_requests_n++;
 }
 
 /* ---- what became of it ---- */
@@ -203,9 +203,9 @@ r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m)
 static void
 session_ended(struct replica *r, uint64_t id)
 {
-	struct operator *o, *next;
+	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->operators, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin_requests, entry, next) {
 		if (o->under_way && o->asked.what == OPERATION_DESTROY_SESSION &&
 		    o->asked.id == id)
 			conclude(r, o, RC_OK, id, "");
@@ -216,14 +216,14 @@ session_ended(struct replica *r, uint64_t id)
 static void
 setting_decided(struct replica *r)
 {
-	struct operator *o;
+	struct admin_request *o;
 
-	TAILQ_FOREACH(o, &r->operators, entry)
+	TAILQ_FOREACH(o, &r->admin_requests, entry)
 		o->under_way &= o->asked.what != OPERATION_SET;
 }
 
 void
-r_operate_applied(struct replica *r, const struct tree_outcome *outcome)
+r_admin_applied(struct replica *r, const struct tree_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].op == OP_set_members)
@@ -236,12 +236,12 @@ r_operate_applied(struct replica *r, const struct tree_outcome *outcome)
 }
 
 void
-r_operate_left(struct replica *r)
+r_admin_left(struct replica *r)
 {
-	struct operator *o;
+	struct admin_request *o;
 
 	r->changing = false;
-	while ((o = TAILQ_FIRST(&r->operators)) != NULL) {
+	while ((o = TAILQ_FIRST(&r->admin_requests)) != NULL) {
 		if (o->under_way && o->asked.what == OPERATION_TRANSFER)
 			conclude(r, o, RC_OK, o->asked.id, "");
 		else
@@ -250,19 +250,19 @@ r_operate_left(struct replica *r)
 }
 
 void
-r_operate_disconnected(struct replica *r, uint64_t conn)
+r_admin_disconnected(struct replica *r, uint64_t conn)
 {
-	struct operator *o, *next;
+	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->operators, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin_requests, entry, next) {
 		if (o->conn == conn)
 			forget(r, o);
 	}
 }
 
 void
-r_operate_free(struct replica *r)
+r_admin_free(struct replica *r)
 {
-	while (!TAILQ_EMPTY(&r->operators))
-		forget(r, TAILQ_FIRST(&r->operators));
+	while (!TAILQ_EMPTY(&r->admin_requests))
+		forget(r, TAILQ_FIRST(&r->admin_requests));
 }

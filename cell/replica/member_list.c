@@ -2,7 +2,7 @@
  * is under way. */
 #include <stdlib.h>
 #include "cell/base/must.h"
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 /* ---- where it comes from ---- */
@@ -51,7 +51,7 @@ px_members_add(struct px_members *to, const struct member *m)
 }
 
 void
-r_members_init(struct replica *r, const struct replica_config *config, struct px_config *to)
+r_member_list_init(struct replica *r, const struct replica_config *config, struct px_config *to)
 {
 	struct member member = {0};
 
@@ -69,7 +69,7 @@ r_members_init(struct replica *r, const struct replica_config *config, struct px
 }
 
 struct wire_list
-r_members_first(const struct replica *r)
+r_member_list_first(const struct replica *r)
 {
 	struct member member;
 
@@ -79,7 +79,7 @@ r_members_first(const struct replica *r)
 }
 
 void
-r_members_free(struct replica *r)
+r_member_list_free(struct replica *r)
 {
 	free((void *)r->first_members.packed.data);
 	free((void *)r->newest.members.packed.data);
@@ -88,7 +88,7 @@ r_members_free(struct replica *r)
 /* ---- what it says ---- */
 
 bool
-r_members_alone(const struct replica *r)
+r_member_list_alone(const struct replica *r)
 {
 	const struct px_members *members = px_members(r->px);
 	int self = 0, voters = 0;
@@ -101,19 +101,19 @@ r_members_alone(const struct replica *r)
 }
 
 void
-r_members_view(const struct replica *r, struct membership *m)
+r_member_list_view(const struct replica *r, struct member_view *m)
 {
 	const span_t lease = r_settings_span(r, SETTING_master_lease);
 	struct member member = {0};
 
-	*m = (struct membership){
+	*m = (struct member_view){
 		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
-		.chosen = px_chosen(r->px), .now = r->now, .began = r->office_since,
+		.chosen = px_chosen(r->px), .now = r->now, .began = r->elected_at,
 		.asked = mono_add(r->now, (span_t){-lease.ns}),
 		.lease = lease,
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
-		struct membership_member *of = &m->list[m->n++];
+		struct member_view_item *of = &m->list[m->n++];
 
 		must(m->n <= LIMIT_MEMBERS);
 		of->member = member;
@@ -130,7 +130,7 @@ r_members_view(const struct replica *r, struct membership *m)
 /* ---- telling it ---- */
 
 void
-r_members_tell(struct replica *r, uint64_t conn)
+r_member_list_tell(struct replica *r, uint64_t conn)
 {
 	master_tell_members(r->master, conn, &r->master_update);
 	r_absorb_master(r);
@@ -152,18 +152,18 @@ trace_members(struct replica *r)
 
 /* The change is over when an entry behind it is applied: one that does nothing. */
 void
-r_members_changed(struct replica *r)
+r_member_list_changed(struct replica *r)
 {
 	know_applied(r);
 	trace_members(r);
 	if (master_serving(r->master))
 		r_backlog_put(r, (struct bytes){NULL, 0});
-	r_members_tell(r, 0);
+	r_member_list_tell(r, 0);
 }
 
 /* Before the first change all know the same list. */
 void
-r_members_tell_peer(struct replica *r, uint8_t peer)
+r_member_list_tell_peer(struct replica *r, uint8_t peer)
 {
 	struct message m = {.code = MSG_members, .members = r->newest};
 
@@ -184,7 +184,7 @@ is_member(const struct replica *r, uint8_t id)
 }
 
 void
-r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m)
+r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m)
 {
 	const struct message told = {.code = MSG_members, .members = *m};
 
@@ -198,7 +198,7 @@ r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m)
 /* ---- changing it ---- */
 
 bool
-r_members_changing(const struct replica *r)
+r_member_list_changing(const struct replica *r)
 {
 	const uint64_t version = tree_members_version(r->tree);
 
@@ -207,13 +207,13 @@ r_members_changing(const struct replica *r)
 
 /* Paxos goes by a list as soon as it is in the log: the state must not refuse it later. */
 bool
-r_members_propose(struct replica *r, const struct membership *m)
+r_member_list_propose(struct replica *r, const struct member_view *m)
 {
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
 	struct op op = {.code = OP_set_members, .set_members = {.version = m->version}};
 
-	must(!r_members_changing(r) && master_serving(r->master));
-	op.set_members.members = membership_pack(m, &packed);
+	must(!r_member_list_changing(r) && master_serving(r->master));
+	op.set_members.members = member_rules_pack(m, &packed);
 	r->changing = tree_check_members(r->tree, &op.set_members) == RC_OK;
 	if (r->changing)
 		r_propose(r, &op);

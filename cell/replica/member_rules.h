@@ -4,19 +4,19 @@
  * A member keeps its id for ever, and an id is never used again. A replica joins as a learner,
  * without a vote, and gets one when it has caught up. Nothing is allowed that would leave less than
  * a majority of voters alive, because nobody could undo it. */
-#ifndef LSFS_CELL_MEMBERSHIP_H
-#define LSFS_CELL_MEMBERSHIP_H
+#ifndef LSFS_REPLICA_MEMBER_RULES_H
+#define LSFS_REPLICA_MEMBER_RULES_H
 
 #include "cell/paxos/px.h"
 
-struct membership_member {
+struct member_view_item {
 	struct member member; /* views of the tree's, until it is applied to again */
 	/* What the master hears of it; of itself: its own. */
 	struct px_progress progress;
 };
 
 /* The list in force, with those that were removed, by growing ids; as the master `self` sees it. */
-struct membership {
+struct member_view {
 	uint64_t version;
 	uint8_t self;
 	uint64_t chosen; /* slot of the last entry that is known to be */
@@ -24,7 +24,7 @@ struct membership {
 	mono_t began;  /* the mastership */
 	mono_t asked;  /* for the change: who answered since then is there for certain */
 	span_t lease;  /* of the master */
-	struct membership_member list[LIMIT_MEMBERS];
+	struct member_view_item list[LIMIT_MEMBERS];
 	int n;
 };
 
@@ -32,7 +32,7 @@ struct membership {
  * (empty: rc says it). RC_EXIST: address or key are taken; RC_FULL: a limit; RC_NOENT: there is no
  * such replica; RC_NOTSUP: not in this cell; RC_INVAL: it would do harm; RC_BUSY: it is too early
  * to tell who is there, to be asked again when more was heard, or was not for long. */
-struct membership_verdict {
+struct member_verdict {
 	enum rc rc;
 	bool changed; /* the list is another one now, to be proposed; else it was so before */
 	uint8_t id;   /* of the member that this is about */
@@ -41,22 +41,22 @@ struct membership_verdict {
 
 /* A learner with a new id, at this address and with this key: views that the list keeps. The same
  * once more is the member that is there already. */
-struct membership_verdict membership_add(struct membership *m, struct bytes address,
-                                         struct bytes key);
+struct member_verdict member_rules_add(struct member_view *m, struct bytes address,
+                                       struct bytes key);
 /* Once more is well, too. The master may remove itself. A majority of the voters who would be left
  * must have been heard since it was asked: of those who have just died nobody knows yet. */
-struct membership_verdict membership_remove(struct membership *m, uint64_t id);
+struct member_verdict member_rules_remove(struct member_view *m, uint64_t id);
 /* The first learner that is ready becomes a voter; RC_NOENT: none is. */
-struct membership_verdict membership_promote(struct membership *m);
+struct member_verdict member_rules_promote(struct member_view *m);
 /* May the mastership go to the voter `id` (0: to whoever is furthest)? The list stays as it is; the
  * verdict's id is where it is to go, that of the master: it is there. */
-struct membership_verdict membership_transfer(const struct membership *m, uint64_t id);
+struct member_verdict member_rules_transfer(const struct member_view *m, uint64_t id);
 
 /* Was the member heard of so lately that it counts as running? */
-bool membership_alive(const struct membership *m, const struct membership_member *of);
+bool member_rules_alive(const struct member_view *m, const struct member_view_item *of);
 /* The same, or not at all yet by a master that has just begun? */
-bool membership_may_be_alive(const struct membership *m, const struct membership_member *of);
+bool member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of);
 /* The list for a message or an operation, in `packed`. */
-struct wire_list membership_pack(const struct membership *m, struct buffer *packed);
+struct wire_list member_rules_pack(const struct member_view *m, struct buffer *packed);
 
 #endif

@@ -1,6 +1,6 @@
 /* What every replica tells of itself, for people: asked on any connection, without a session. */
 #include "cell/base/must.h"
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 static enum replica_role
@@ -14,7 +14,7 @@ role_of(const struct replica *r)
 }
 
 static int64_t
-heard_ms(const struct replica *r, const struct membership_member *of)
+heard_ms(const struct replica *r, const struct member_view_item *of)
 {
 	if (of->member.id == r->config.paxos.self)
 		return 0;
@@ -27,12 +27,12 @@ heard_ms(const struct replica *r, const struct membership_member *of)
 static struct wire_list
 pack_progress(const struct replica *r, struct buffer *packed)
 {
-	struct membership m;
+	struct member_view m;
 	uint32_t n = 0;
 
-	r_members_view(r, &m);
+	r_member_list_view(r, &m);
 	for (int i = 0; i < m.n; i++) {
-		const struct membership_member *of = &m.list[i];
+		const struct member_view_item *of = &m.list[i];
 		struct progress progress = {
 			.id = of->member.id, .role = of->member.role,
 			.full = of->progress.full, .match = of->progress.match,
@@ -69,8 +69,8 @@ r_status_answer(struct replica *r, uint64_t conn)
 	};
 
 	if (m.status_reply.role == REPLICA_MASTER) {
-		m.status_reply.master_since_ns = r->office_ns;
-		m.status_reply.disputed = r->digests.disputed;
+		m.status_reply.master_since_ns = r->epoch_wall_ns;
+		m.status_reply.disputed = r->divergence.disputed;
 		m.status_reply.progress = pack_progress(r, &progress);
 	}
 	r_answer(r, conn, &m);

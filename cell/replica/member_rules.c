@@ -1,6 +1,6 @@
 /* The decisions about members. A voter that is silent counts as dead after a few leases: it may
  * come back, but nobody can promise that. */
-#include "cell/membership.h"
+#include "cell/replica/member_rules.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum {
 /* ---- what is known of the members ---- */
 
 static bool
-heard_within(const struct membership *m, const struct membership_member *of, span_t span)
+heard_within(const struct member_view *m, const struct member_view_item *of, span_t span)
 {
 	if (of->member.id == m->self)
 		return true;
@@ -29,43 +29,43 @@ heard_within(const struct membership *m, const struct membership_member *of, spa
 }
 
 bool
-membership_alive(const struct membership *m, const struct membership_member *of)
+member_rules_alive(const struct member_view *m, const struct member_view_item *of)
 {
 	return heard_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
 
 bool
-membership_may_be_alive(const struct membership *m, const struct membership_member *of)
+member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of)
 {
 	const span_t patience = {SILENT_LEASES * m->lease.ns};
 
-	return membership_alive(m, of) || (of->progress.heard.ns == INT64_MIN &&
-	                                   mono_before(m->now, mono_add(m->began, patience)));
+	return member_rules_alive(m, of) || (of->progress.heard.ns == INT64_MIN &&
+	                                     mono_before(m->now, mono_add(m->began, patience)));
 }
 
 static bool
-is_alive_for_certain(const struct membership *m, const struct membership_member *of)
+is_alive_for_certain(const struct member_view *m, const struct member_view_item *of)
 {
 	return of->member.id == m->self || !mono_before(of->progress.heard, m->asked);
 }
 
 static bool
-is_live(const struct membership_member *of)
+is_live(const struct member_view_item *of)
 {
 	return of->member.role != MEMBER_REMOVED;
 }
 
-static struct membership_member *
-find(const struct membership *m, uint64_t id)
+static struct member_view_item *
+find(const struct member_view *m, uint64_t id)
 {
 	for (int i = 0; i < m->n; i++)
 		if (m->list[i].member.id == id)
-			return (struct membership_member *)&m->list[i];
+			return (struct member_view_item *)&m->list[i];
 	return NULL;
 }
 
 static int
-count(const struct membership *m, enum member_role role)
+count(const struct member_view *m, enum member_role role)
 {
 	int n = 0;
 
@@ -92,7 +92,7 @@ say(char why[LIMIT_WHY + 1], const char *format, ...)
 }
 
 static void
-say_silent(const struct membership *m, const struct membership_member *of,
+say_silent(const struct member_view *m, const struct member_view_item *of,
            char why[LIMIT_WHY + 1])
 {
 	int64_t ms = span_to_ms(mono_since(m->now, of->progress.heard));
@@ -104,18 +104,18 @@ say_silent(const struct membership *m, const struct membership_member *of,
 		    (long long)(ms + 500) / 1000);
 }
 
-static struct membership_verdict
+static struct member_verdict
 unknown(uint64_t id)
 {
-	struct membership_verdict v = {.rc = RC_NOENT};
+	struct member_verdict v = {.rc = RC_NOENT};
 
 	say(v.why, "there is no replica %llu", (unsigned long long)id);
 	return v;
 }
 
 static int
-count_voters(const struct membership *m,
-             bool is(const struct membership *m, const struct membership_member *of))
+count_voters(const struct member_view *m,
+             bool is(const struct member_view *m, const struct member_view_item *of))
 {
 	int n = 0;
 
@@ -125,13 +125,13 @@ count_voters(const struct membership *m,
 }
 
 static void
-say_who_is_silent(const struct membership *m, char why[LIMIT_WHY + 1])
+say_who_is_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
 {
 	const char *between = "";
 
 	for (int i = 0; i < m->n; i++) {
 		if (m->list[i].member.role != MEMBER_VOTER ||
-		    membership_may_be_alive(m, &m->list[i]))
+		    member_rules_may_be_alive(m, &m->list[i]))
 			continue;
 		say(why, "%s", between);
 		say_silent(m, &m->list[i], why);
@@ -142,9 +142,9 @@ say_who_is_silent(const struct membership *m, char why[LIMIT_WHY + 1])
 /* Would a majority of the voters be there? Who is in charge of a cell must not lose it by a word;
  * else the verdict says whose silence is in the way. */
 static bool
-majority_lives(const struct membership *m, struct membership_verdict *v)
+majority_lives(const struct member_view *m, struct member_verdict *v)
 {
-	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, membership_may_be_alive);
+	int voters = count(m, MEMBER_VOTER), alive = count_voters(m, member_rules_may_be_alive);
 
 	if (count_voters(m, is_alive_for_certain) > voters / 2)
 		return true;
@@ -160,8 +160,8 @@ majority_lives(const struct membership *m, struct membership_verdict *v)
 /* ---- adding ---- */
 
 static bool
-is_taken(const struct membership *m, struct bytes address, struct bytes key,
-         struct membership_verdict *v)
+is_taken(const struct member_view *m, struct bytes address, struct bytes key,
+         struct member_verdict *v)
 {
 	for (int i = 0; i < m->n; i++) {
 		const struct member *is = &m->list[i].member;
@@ -187,7 +187,7 @@ is_taken(const struct membership *m, struct bytes address, struct bytes key,
 /* Of those removed the ones that went first are forgotten when the list is full; the highest id is
  * never forgotten. */
 static void
-make_room(struct membership *m)
+make_room(struct member_view *m)
 {
 	int i = 0;
 
@@ -201,7 +201,7 @@ make_room(struct membership *m)
 }
 
 static void
-append(struct membership *m, struct bytes address, struct bytes key, struct membership_verdict *v)
+append(struct member_view *m, struct bytes address, struct bytes key, struct member_verdict *v)
 {
 	uint8_t highest = m->list[m->n - 1].member.id;
 
@@ -211,7 +211,7 @@ append(struct membership *m, struct bytes address, struct bytes key, struct memb
 		return;
 	}
 	make_room(m);
-	m->list[m->n++] = (struct membership_member){
+	m->list[m->n++] = (struct member_view_item){
 	    .member = {.id = (uint8_t)(highest + 1),
 	               .role = MEMBER_LEARNER,
 	               .address = address,
@@ -222,11 +222,11 @@ append(struct membership *m, struct bytes address, struct bytes key, struct memb
 	v->changed = true;
 }
 
-struct membership_verdict
-membership_add(struct membership *m, struct bytes address, struct bytes key)
+struct member_verdict
+member_rules_add(struct member_view *m, struct bytes address, struct bytes key)
 {
-	struct membership_verdict v = {.rc = RC_OK};
-	const struct membership_member *self = find(m, m->self);
+	struct member_verdict v = {.rc = RC_OK};
+	const struct member_view_item *self = find(m, m->self);
 
 	if (address.len == 0 || key.len != KEY_BYTES) {
 		v.rc = RC_INVAL;
@@ -247,11 +247,11 @@ membership_add(struct membership *m, struct bytes address, struct bytes key)
 
 /* ---- removing ---- */
 
-struct membership_verdict
-membership_remove(struct membership *m, uint64_t id)
+struct member_verdict
+member_rules_remove(struct member_view *m, uint64_t id)
 {
-	struct membership_member *of = find(m, id);
-	struct membership_verdict v = {.rc = RC_OK, .id = (uint8_t)id};
+	struct member_view_item *of = find(m, id);
+	struct member_verdict v = {.rc = RC_OK, .id = (uint8_t)id};
 	uint8_t role;
 
 	if (of == NULL)
@@ -274,19 +274,19 @@ membership_remove(struct membership *m, uint64_t id)
 /* ---- promoting ---- */
 
 static bool
-has_caught_up(const struct membership *m, const struct membership_member *of)
+has_caught_up(const struct member_view *m, const struct member_view_item *of)
 {
 	return heard_within(m, of, m->lease) && !of->progress.full &&
 	       of->progress.match + CAUGHT_UP_LOG >= m->chosen && of->progress.applied > 0 &&
 	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }
 
-struct membership_verdict
-membership_promote(struct membership *m)
+struct member_verdict
+member_rules_promote(struct member_view *m)
 {
 	for (int i = 0; i < m->n; i++) {
-		struct membership_member *of = &m->list[i];
-		struct membership_verdict v = {.rc = RC_OK, .changed = true, .id = of->member.id};
+		struct member_view_item *of = &m->list[i];
+		struct member_verdict v = {.rc = RC_OK, .changed = true, .id = of->member.id};
 
 		if (of->member.role != MEMBER_LEARNER || !has_caught_up(m, of))
 			continue;
@@ -295,7 +295,7 @@ membership_promote(struct membership *m)
 			return v;
 		of->member.role = MEMBER_LEARNER;
 	}
-	return (struct membership_verdict){.rc = RC_NOENT};
+	return (struct member_verdict){.rc = RC_NOENT};
 }
 
 /* ---- handing over ---- */
@@ -307,17 +307,17 @@ is_better(const struct px_progress *a, const struct px_progress *than)
 	return a->full != than->full ? !a->full : a->match > than->match;
 }
 
-static struct membership_verdict
-transfer_to_best(const struct membership *m)
+static struct member_verdict
+transfer_to_best(const struct member_view *m)
 {
-	const struct membership_member *best = NULL;
-	struct membership_verdict v = {.rc = RC_INVAL};
+	const struct member_view_item *best = NULL;
+	struct member_verdict v = {.rc = RC_INVAL};
 
 	for (int i = 0; i < m->n; i++) {
-		const struct membership_member *of = &m->list[i];
+		const struct member_view_item *of = &m->list[i];
 
 		if (of->member.id == m->self || of->member.role != MEMBER_VOTER ||
-		    !membership_alive(m, of))
+		    !member_rules_alive(m, of))
 			continue;
 		if (best == NULL || is_better(&of->progress, &best->progress))
 			best = of;
@@ -326,14 +326,14 @@ transfer_to_best(const struct membership *m)
 		say(v.why, "no other replica with a vote was heard lately");
 		return v;
 	}
-	return (struct membership_verdict){.rc = RC_OK, .id = best->member.id};
+	return (struct member_verdict){.rc = RC_OK, .id = best->member.id};
 }
 
-struct membership_verdict
-membership_transfer(const struct membership *m, uint64_t id)
+struct member_verdict
+member_rules_transfer(const struct member_view *m, uint64_t id)
 {
-	const struct membership_member *of = find(m, id);
-	struct membership_verdict v = {.rc = RC_INVAL, .id = (uint8_t)id};
+	const struct member_view_item *of = find(m, id);
+	struct member_verdict v = {.rc = RC_INVAL, .id = (uint8_t)id};
 
 	if (id == 0)
 		return transfer_to_best(m);
@@ -341,7 +341,7 @@ membership_transfer(const struct membership *m, uint64_t id)
 		return unknown(id);
 	if (of->member.role != MEMBER_VOTER)
 		say(v.why, "replica %u has no vote yet", of->member.id);
-	else if (!membership_alive(m, of))
+	else if (!member_rules_alive(m, of))
 		say_silent(m, of, v.why);
 	else if (of->progress.full && of->member.id != m->self)
 		say(v.why, "the disk of replica %u is full", of->member.id);
@@ -353,7 +353,7 @@ membership_transfer(const struct membership *m, uint64_t id)
 /* ---- the list ---- */
 
 struct wire_list
-membership_pack(const struct membership *m, struct buffer *packed)
+member_rules_pack(const struct member_view *m, struct buffer *packed)
 {
 	for (int i = 0; i < m->n; i++)
 		wire_put_member(packed, &m->list[i].member);

@@ -1,6 +1,6 @@
 /* The settings as a replica goes by them, and as it tells them. */
 #include "cell/base/must.h"
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 span_t

@@ -1,30 +1,30 @@
-#include "cell/fullness.h"
+#include "cell/replica/disk_full.h"
 
 /* The best one to hand over to has room and the longest log. */
 static uint8_t
-successor(const struct membership *m)
+successor(const struct member_view *m)
 {
-	struct membership_verdict v = membership_transfer(m, 0);
+	struct member_verdict v = member_rules_transfer(m, 0);
 
-	if (v.rc == RC_OK && membership_transfer(m, v.id).rc == RC_OK)
+	if (v.rc == RC_OK && member_rules_transfer(m, v.id).rc == RC_OK)
 		return v.id;
 	return 0;
 }
 
-struct fullness
-fullness_judge(const struct membership *m)
+struct disk_full_verdict
+disk_full_judge(const struct member_view *m)
 {
-	struct fullness f = {0};
+	struct disk_full_verdict f = {0};
 	int voters = 0, with_room = 0, full = 0;
 
 	for (int i = 0; i < m->n; i++) {
-		const struct membership_member *of = &m->list[i];
+		const struct member_view_item *of = &m->list[i];
 
 		if (of->member.role != MEMBER_VOTER)
 			continue;
 		voters++;
 		full += of->progress.full;
-		with_room += !of->progress.full && membership_may_be_alive(m, of);
+		with_room += !of->progress.full && member_rules_may_be_alive(m, of);
 		if (of->member.id == m->self && of->progress.full)
 			f.hand_over = successor(m);
 	}

@@ -1,71 +1,72 @@
 /* What the files of a replica share. Each owns one idea:
  *
- *   replica.c           life, the way of each event, applying
- *   office.c            the mastership
- *   members.c           the list of members, and its changes
- *   operate.c           operators' commands
- *   status.c            what a replica tells of itself
- *   membership.c        who may join and leave
- *   digests.c           agreement about the state
- *   fullness.c          full disks
- *   replica_digests.c   when they are computed, told and compared
- *   waiting.c           what waits for its turn
- *   replica_settings.c  what the cell is set to
+ *   replica.c             life, the way of each event, applying
+ *   mastership.c          the mastership
+ *   member_list.c         the list of members, and its changes
+ *   admin.c               operators' commands
+ *   status.c              what a replica tells of itself
+ *   member_rules.c        who may join and leave
+ *   divergence.c          agreement about the state
+ *   disk_full.c           full disks
+ *   replica_divergence.c  when they are computed, told and compared
+ *   frame_backlog.c       what waits for its turn
+ *   replica_settings.c    what the cell is set to
  *
- * The last two columns' lower parts are functions of their arguments and know nothing of this. */
-#ifndef LSFS_CELL_REPLICA_INTERNAL_H
-#define LSFS_CELL_REPLICA_INTERNAL_H
+ * member_rules.c, divergence.c, disk_full.c and frame_backlog.c are functions of their arguments,
+ * and know nothing of this. */
+#ifndef LSFS_REPLICA_INTERNAL_H
+#define LSFS_REPLICA_INTERNAL_H
 
-#include "cell/digests.h"
-#include "cell/fullness.h"
-#include "cell/membership.h"
-#include "cell/replica.h"
-#include "cell/waiting.h"
+#include "cell/replica/divergence.h"
+#include "cell/replica/disk_full.h"
+#include "cell/replica/member_rules.h"
+#include "cell/replica/replica.h"
+#include "cell/replica/frame_backlog.h"
 
 /* An operator who waits for an answer. */
-struct operator {
-	TAILQ_ENTRY(operator) entry;
+struct admin_request {
+	TAILQ_ENTRY(admin_request) entry;
 	uint64_t conn;
 	struct msg_operate asked; /* address and key are owned */
 	mono_t since;
 	bool under_way;           /* decided, and its outcome waited for */
 };
-TAILQ_HEAD(operator_list, operator);
+TAILQ_HEAD(admin_request_list, admin_request);
 
 struct replica {
 	struct replica_config config;
 	struct tree *tree;
 	struct px *px;
 	struct master *master;
-	bool full;                   /* our disk is */
-	uint64_t saved;              /* state.db is durable up to here */
-	uint64_t written;            /* ticket of the newest records */
-	mono_t led;                  /* when there was a master last, as far as we know */
-	mono_t synced;               /* since then nothing was synced, and something waits for it */
-	struct waiting_list backlog; /* proposals, in order */
+	bool full;                    /* our disk is */
+	uint64_t saved;               /* state.db is durable up to here */
+	uint64_t written;             /* ticket of the newest records */
+	mono_t master_seen;           /* when there was a master last, as far as we know */
+	mono_t synced;                /* since then nothing was synced, though something waits */
+	struct frame_backlog backlog; /* proposals, in order */
 	size_t backlog_bytes;
 
-	/* office.c */
+	/* mastership.c */
 	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
-	mono_t office_since;         /* when this replica was elected the last time */
-	int64_t office_ns;           /* wall clock when its epoch began */
+	mono_t elected_at;           /* when this replica was elected the last time */
+	int64_t epoch_wall_ns;       /* wall clock when its epoch began */
 	struct ballot announced;     /* the master that clients were told of */
 	uint64_t announced_epoch;
-	struct waiting_list early;   /* open_session frames, until the epoch is applied */
+	struct frame_backlog early;  /* open_session frames, until the epoch is applied */
 	size_t early_n;
 	bool refuses_growth;         /* for lack of room on the disks of a majority */
 
-	/* members.c */
+	/* member_list.c */
 	struct wire_list first_members; /* owned: of a new cell, until the tree has its list */
 	struct msg_members newest;   /* see replica_members; the list is owned */
 	bool members_new;            /* the driver has not been told of that */
 	bool changing;               /* a change of the list is proposed and not applied */
 
-	/* operate.c */
-	struct operator_list operators;
-	size_t operators_n;
+	/* admin.c */
+	struct admin_request_list admin_requests;
+	size_t admin_requests_n;
 
-	struct digests digests;
+	struct divergence divergence;
 	bool diverged;
 
 	/* Of the step that runs. */
@@ -95,71 +96,72 @@ void r_propose(struct replica *r, const struct op *op);
 /* The state can't be gone on with: what comes next is not in the log any more. */
 bool r_state_waits(const struct replica *r);
 
-/* office.c */
+/* mastership.c */
 /* Elected, and not about to hand over. */
 bool r_is_master(const struct replica *r);
 /* Keeps the master's part in step with what paxos says about the mastership. */
-void r_office_follow(struct replica *r);
+void r_mastership_follow(struct replica *r);
 /* An epoch has begun: ours? */
-void r_office_epoch(struct replica *r, const struct tree_note *n);
+void r_mastership_epoch(struct replica *r, const struct tree_note *n);
 /* The master is named to clients if they have not heard of it. */
-void r_office_announce(struct replica *r);
+void r_mastership_announce(struct replica *r);
 /* A new connection may have missed the news. */
-void r_office_greet(struct replica *r, uint64_t conn);
+void r_mastership_greet(struct replica *r, uint64_t conn);
 /* What a master looks after from time to time: disks, learners, digests. */
-void r_office_supervise(struct replica *r);
-void r_office_give_up_stuck_disk(struct replica *r);
+void r_mastership_supervise(struct replica *r);
+void r_mastership_give_up_stuck_disk(struct replica *r);
 /* Since when nothing was synced for too long. */
-mono_t r_office_disk_deadline(const struct replica *r);
+mono_t r_mastership_disk_deadline(const struct replica *r);
 /* A frame from a client, for the master's part. */
-void r_office_frame(struct replica *r, uint64_t conn, struct bytes frame);
+void r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame);
 /* The client is sent to the master. */
-void r_office_elsewhere(struct replica *r, uint64_t conn, struct bytes frame);
-void r_office_free(struct replica *r);
+void r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame);
+void r_mastership_free(struct replica *r);
 
-/* members.c */
+/* member_list.c */
 /* Where the list comes from at the start: the tree's, else that of the configuration. */
-void r_members_init(struct replica *r, const struct replica_config *config, struct px_config *to);
+void r_member_list_init(struct replica *r, const struct replica_config *config,
+                        struct px_config *to);
 /* For the first epoch of a cell. */
-struct wire_list r_members_first(const struct replica *r);
+struct wire_list r_member_list_first(const struct replica *r);
 /* The only one with a vote. */
-bool r_members_alone(const struct replica *r);
+bool r_member_list_alone(const struct replica *r);
 /* The list and what is heard of each, as the master sees it. */
-void r_members_view(const struct replica *r, struct membership *m);
+void r_member_list_view(const struct replica *r, struct member_view *m);
 /* Is a change under way? It is over when an entry behind it is applied: then a majority of those
  * who stay has written down that it is chosen, and needs nobody else any more. */
-bool r_members_changing(const struct replica *r);
+bool r_member_list_changing(const struct replica *r);
 /* Proposes the view's list in the place of the one it was made from. False when it can't be. */
-bool r_members_propose(struct replica *r, const struct membership *m);
+bool r_member_list_propose(struct replica *r, const struct member_view *m);
 /* To a client; 0: to all. */
-void r_members_tell(struct replica *r, uint64_t conn);
+void r_member_list_tell(struct replica *r, uint64_t conn);
 /* Another list was applied. */
-void r_members_changed(struct replica *r);
+void r_member_list_changed(struct replica *r);
 /* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
  * reached by them: when it speaks up, whoever hears it tells it. */
-void r_members_tell_peer(struct replica *r, uint8_t peer);
+void r_member_list_tell_peer(struct replica *r, uint8_t peer);
 /* Who was removed has no say in it: its key may be in wrong hands. */
-void r_members_hear(struct replica *r, uint8_t from, const struct msg_members *m);
-void r_members_free(struct replica *r);
+void r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m);
+void r_member_list_free(struct replica *r);
 
-/* operate.c */
-void r_operate(struct replica *r, uint64_t conn, const struct msg_operate *m);
+/* admin.c */
+void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
 /* Does what can be done now of what operators wait for. */
-void r_operate_go_on(struct replica *r);
-/* What an entry of the log decided; while in office. */
-void r_operate_applied(struct replica *r, const struct tree_outcome *outcome);
+void r_admin_go_on(struct replica *r);
+/* What an entry of the log decided; while this replica is master. */
+void r_admin_applied(struct replica *r, const struct tree_outcome *outcome);
 /* The mastership ends: who asked for that has it, the others will ask the next master. */
-void r_operate_left(struct replica *r);
-void r_operate_disconnected(struct replica *r, uint64_t conn);
-void r_operate_free(struct replica *r);
+void r_admin_left(struct replica *r);
+void r_admin_disconnected(struct replica *r, uint64_t conn);
+void r_admin_free(struct replica *r);
 
-/* replica_digests.c */
-void r_digests_compute(struct replica *r, uint64_t index);
+/* replica_divergence.c */
+void r_divergence_compute(struct replica *r, uint64_t index);
 /* The log tells what a majority has computed: whatever we did from here on might be wrong. */
-void r_digests_told(struct replica *r, const struct tree_note *n);
-void r_digests_hear(struct replica *r, uint8_t from, const struct msg_digest *m);
+void r_divergence_told(struct replica *r, const struct tree_note *n);
+void r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m);
 /* What a master tells the others of it. */
-void r_digests_supervise(struct replica *r);
+void r_divergence_supervise(struct replica *r);
 
 /* replica_settings.c */
 /* In force here: the tree's; before the first epoch those of the configuration. */

@@ -1,7 +1,7 @@
-/* The mastership: taking office, leaving it, who is told, and what a master looks after. */
+/* The mastership: how it begins and ends, who is told, and what a master looks after. */
 #include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
-#include "cell/replica_internal.h"
+#include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 enum {
@@ -23,7 +23,7 @@ other_master(const struct replica *r)
 	return master == r->config.paxos.self ? 0 : master;
 }
 
-/* ---- taking and leaving office ---- */
+/* ---- the beginning and the end ---- */
 
 /* A master first commits an entry of its own; what it applies up to there was decided before it. */
 static void
@@ -32,19 +32,19 @@ propose_epoch(struct replica *r)
 	struct buffer settings = BUFFER(LIMIT_ENTRY);
 	struct op begin = {
 		.code = OP_begin_epoch,
-		.begin_epoch = {.ballot = px_master(r->px), .members = r_members_first(r),
+		.begin_epoch = {.ballot = px_master(r->px), .members = r_member_list_first(r),
 		                .settings = r_settings_first(r, &settings)},
 	};
 
 	r->candidacy = px_master(r->px);
-	r->office_since = r->now;
+	r->elected_at = r->now;
 	must(TAILQ_EMPTY(&r->backlog));
 	r_propose(r, &begin);
 	buffer_free(&settings);
 }
 
 void
-r_office_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
+r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
 {
 	master_elsewhere(r->master, conn, frame, other_master(r), &r->master_update);
 	r_absorb_master(r);
@@ -54,15 +54,15 @@ r_office_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
 static void
 admit_early(struct replica *r)
 {
-	struct waiting *w;
+	struct backlog_frame *w;
 
 	while ((w = TAILQ_FIRST(&r->early)) != NULL) {
 		if (master_serving(r->master))
 			master_frame(r->master, r_clock(r), w->conn, w->bytes, &r->master_update);
 		else
-			r_office_elsewhere(r, w->conn, w->bytes);
+			r_mastership_elsewhere(r, w->conn, w->bytes);
 		r_absorb_master(r);
-		waiting_pop(&r->early);
+		frame_backlog_pop(&r->early);
 		r->early_n--;
 	}
 }
@@ -71,29 +71,29 @@ admit_early(struct replica *r)
 static bool
 master_soon(const struct replica *r)
 {
-	return r_is_master(r) || r_members_alone(r);
+	return r_is_master(r) || r_member_list_alone(r);
 }
 
 static void
-leave_office(struct replica *r)
+end_mastership(struct replica *r)
 {
-	r_operate_left(r);
+	r_admin_left(r);
 	master_end(r->master, other_master(r), &r->master_update);
 	r_absorb_master(r);
 	r->refuses_growth = false;
-	digests_forget(&r->digests);
+	divergence_forget(&r->divergence);
 	buffer_printf(&r->update->trace, "no longer master\n");
 }
 
 void
-r_office_follow(struct replica *r)
+r_mastership_follow(struct replica *r)
 {
 	bool same = ballot_equal(r->candidacy, px_master(r->px));
 
 	if (r_is_master(r) && same)
 		return;
 	if (master_serving(r->master))
-		leave_office(r);
+		end_mastership(r);
 	r_backlog_clear(r);
 	if (r_is_master(r))
 		propose_epoch(r);
@@ -102,7 +102,7 @@ r_office_follow(struct replica *r)
 }
 
 void
-r_office_epoch(struct replica *r, const struct tree_note *n)
+r_mastership_epoch(struct replica *r, const struct tree_note *n)
 {
 	if (!ballot_equal(n->ballot, px_master(r->px)))
 		return;
@@ -114,18 +114,18 @@ r_office_epoch(struct replica *r, const struct tree_note *n)
 	buffer_printf(&r->update->trace, "master of epoch %llu, ballot %llu.%u\n",
 	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
 	              n->ballot.replica);
-	r->office_ns = r->wall_ns;
-	r_office_supervise(r);
+	r->epoch_wall_ns = r->wall_ns;
+	r_mastership_supervise(r);
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);
 	admit_early(r);
 }
 
 void
-r_office_free(struct replica *r)
+r_mastership_free(struct replica *r)
 {
 	r_backlog_clear(r);
-	waiting_clear(&r->early);
+	frame_backlog_clear(&r->early);
 }
 
 /* ---- clients ---- */
@@ -139,16 +139,16 @@ opens_session(struct bytes frame)
 }
 
 void
-r_office_frame(struct replica *r, uint64_t conn, struct bytes frame)
+r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 {
 	if (master_serving(r->master)) {
 		master_frame(r->master, r_clock(r), conn, frame, &r->master_update);
 		r_absorb_master(r);
 	} else if (master_soon(r) && r->early_n < EARLY_MAX && opens_session(frame)) {
-		waiting_push(&r->early, conn, bytes_copy(frame));
+		frame_backlog_push(&r->early, conn, bytes_copy(frame));
 		r->early_n++;
 	} else {
-		r_office_elsewhere(r, conn, frame);
+		r_mastership_elsewhere(r, conn, frame);
 	}
 }
 
@@ -166,7 +166,7 @@ has_news(const struct replica *r)
 }
 
 void
-r_office_announce(struct replica *r)
+r_mastership_announce(struct replica *r)
 {
 	struct ballot master = px_master(r->px);
 	uint64_t epoch = tree_epoch(r->tree);
@@ -181,9 +181,9 @@ r_office_announce(struct replica *r)
 
 /* The members first: the master may be one that the client has not heard of. */
 void
-r_office_greet(struct replica *r, uint64_t conn)
+r_mastership_greet(struct replica *r, uint64_t conn)
 {
-	r_members_tell(r, conn);
+	r_member_list_tell(r, conn);
 	if (!has_news(r))
 		return;
 	master_announce(r->master, conn, px_master(r->px).replica, &r->master_update);
@@ -195,15 +195,15 @@ r_office_greet(struct replica *r, uint64_t conn)
 /* A master whose disk is stuck has no right to lead: it may be the next one whose log is needed.
  * Without others there is nobody to follow it. */
 mono_t
-r_office_disk_deadline(const struct replica *r)
+r_mastership_disk_deadline(const struct replica *r)
 {
-	if (!r_is_master(r) || r_members_alone(r))
+	if (!r_is_master(r) || r_member_list_alone(r))
 		return MONO_NEVER;
 	return mono_add(r->synced, r_settings_span(r, SETTING_disk_patience));
 }
 
 void
-r_office_give_up_stuck_disk(struct replica *r)
+r_mastership_give_up_stuck_disk(struct replica *r)
 {
 	const span_t patience = r_settings_span(r, SETTING_disk_patience);
 
@@ -213,9 +213,9 @@ r_office_give_up_stuck_disk(struct replica *r)
 }
 
 static void
-watch_disks(struct replica *r, const struct membership *m)
+watch_disks(struct replica *r, const struct member_view *m)
 {
-	struct fullness f = fullness_judge(m);
+	struct disk_full_verdict f = disk_full_judge(m);
 
 	if (f.refuse != r->refuses_growth)
 		buffer_printf(&r->update->trace, f.refuse ? "a majority has no room on its disks: "
@@ -230,29 +230,29 @@ watch_disks(struct replica *r, const struct membership *m)
 }
 
 static void
-promote_learner(struct replica *r, struct membership *m)
+promote_learner(struct replica *r, struct member_view *m)
 {
-	struct membership_verdict v;
+	struct member_verdict v;
 
-	if (r_members_changing(r) || !r_is_master(r) || !px_lease_valid(r->px, r->now))
+	if (r_member_list_changing(r) || !r_is_master(r) || !px_lease_valid(r->px, r->now))
 		return;
-	v = membership_promote(m);
-	if (v.rc == RC_OK && r_members_propose(r, m))
+	v = member_rules_promote(m);
+	if (v.rc == RC_OK && r_member_list_propose(r, m))
 		buffer_printf(&r->update->trace, "replica %u has caught up and gets a vote\n",
 		              v.id);
 }
 
 void
-r_office_supervise(struct replica *r)
+r_mastership_supervise(struct replica *r)
 {
-	struct membership m;
+	struct member_view m;
 
 	if (!r_is_master(r))
 		return;
-	r_members_view(r, &m);
+	r_member_list_view(r, &m);
 	watch_disks(r, &m);
 	if (!master_serving(r->master))
 		return;
 	promote_learner(r, &m);
-	r_digests_supervise(r);
+	r_divergence_supervise(r);
 }

@@ -1,7 +1,7 @@
 /* Who may join and leave, and what a master does about full disks: decisions, without a cell. */
 #include <stdio.h>
 #include <string.h>
-#include "cell/fullness.h"
+#include "cell/replica/disk_full.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
@@ -24,16 +24,16 @@ member(uint8_t id, enum member_role role)
 
 /* A letter per member from id 1 on: v, l or x (removed); the master is `self`; all were heard just
  * now and have everything. */
-static struct membership
+static struct member_view
 cell(const char *roles, uint8_t self)
 {
-	struct membership m = {.version = 7, .self = self, .chosen = 10000, .now = now,
+	struct member_view m = {.version = 7, .self = self, .chosen = 10000, .now = now,
 	                       .began = mono_add(now, span_ms(-60000)),
 	                       .asked = mono_add(now, span_ms(-ASKED_MS)),
 	                       .lease = span_ms(LEASE_MS)};
 
 	for (; *roles != '\0'; roles++) {
-		struct membership_member *of = &m.list[m.n++];
+		struct member_view_item *of = &m.list[m.n++];
 
 		of->member = member((uint8_t)m.n, *roles == 'v'   ? MEMBER_VOTER
 		                                  : *roles == 'l' ? MEMBER_LEARNER
@@ -44,13 +44,13 @@ cell(const char *roles, uint8_t self)
 }
 
 static void
-silent_ms(struct membership *m, uint8_t id, int64_t ms)
+silent_ms(struct member_view *m, uint8_t id, int64_t ms)
 {
 	m->list[id - 1].progress.heard = mono_add(now, span_ms(-ms));
 }
 
 static enum member_role
-role(const struct membership *m, uint8_t id)
+role(const struct member_view *m, uint8_t id)
 {
 	for (int i = 0; i < m->n; i++)
 		if (m->list[i].member.id == id)
@@ -58,16 +58,16 @@ role(const struct membership *m, uint8_t id)
 	return 0;
 }
 
-static struct membership_verdict
-add(struct membership *m, uint8_t like)
+static struct member_verdict
+add(struct member_view *m, uint8_t like)
 {
 	struct member new = member(like, MEMBER_LEARNER);
 
-	return membership_add(m, new.address, new.key);
+	return member_rules_add(m, new.address, new.key);
 }
 
 static void
-expect(struct membership_verdict v, enum rc rc, const char *why)
+expect(struct member_verdict v, enum rc rc, const char *why)
 {
 	assert_int_equal(v.rc, rc);
 	assert_string_equal(v.why, why);
@@ -79,8 +79,8 @@ expect(struct membership_verdict v, enum rc rc, const char *why)
 static void
 test_add(void **state)
 {
-	struct membership m = cell("vvx", 1);
-	struct membership_verdict v = add(&m, 9);
+	struct member_view m = cell("vvx", 1);
+	struct member_verdict v = add(&m, 9);
 
 	(void)state;
 	expect(v, RC_OK, "");
@@ -99,24 +99,24 @@ test_add(void **state)
 static void
 test_add_taken(void **state)
 {
-	struct membership m = cell("vvx", 1);
+	struct member_view m = cell("vvx", 1);
 	struct member a = member(2, MEMBER_VOTER), b = member(9, MEMBER_VOTER);
 	struct member gone = member(3, MEMBER_REMOVED);
 
 	(void)state;
-	expect(membership_add(&m, a.address, b.key), RC_EXIST, "replica 2 has this address");
-	expect(membership_add(&m, b.address, a.key), RC_EXIST,
+	expect(member_rules_add(&m, a.address, b.key), RC_EXIST, "replica 2 has this address");
+	expect(member_rules_add(&m, b.address, a.key), RC_EXIST,
 	       "replica 2 has this key at another address");
-	expect(membership_add(&m, gone.address, gone.key), RC_EXIST,
+	expect(member_rules_add(&m, gone.address, gone.key), RC_EXIST,
 	       "this key was that of replica 3, which was removed");
 	/* In the place of one that was removed. */
-	assert_true(membership_add(&m, gone.address, b.key).changed);
+	assert_true(member_rules_add(&m, gone.address, b.key).changed);
 }
 
 static void
 test_add_limits(void **state)
 {
-	struct membership m = cell("vvvvxvl", 1), last = cell("v", 1), alone = cell("v", 1);
+	struct member_view m = cell("vvvvxvl", 1), last = cell("v", 1), alone = cell("v", 1);
 	struct member b = member(9, MEMBER_VOTER);
 
 	(void)state;
@@ -126,9 +126,9 @@ test_add_limits(void **state)
 	expect(add(&last, 9), RC_FULL, "all 255 ids of replicas were used");
 	alone.list[0].member.address = alone.list[0].member.key = (struct bytes){NULL, 0};
 	expect(add(&alone, 9), RC_NOTSUP, "a cell in one process has one replica");
-	expect(membership_add(&m, b.address, bytes_of("short")), RC_INVAL,
+	expect(member_rules_add(&m, b.address, bytes_of("short")), RC_INVAL,
 	       "a replica has an address and a key of 32 bytes");
-	expect(membership_add(&m, bytes_of(""), b.key), RC_INVAL,
+	expect(member_rules_add(&m, bytes_of(""), b.key), RC_INVAL,
 	       "a replica has an address and a key of 32 bytes");
 }
 
@@ -137,8 +137,8 @@ static void
 test_add_to_a_full_list(void **state)
 {
 	char roles[LIMIT_MEMBERS + 1] = "v";
-	struct membership m;
-	struct membership_verdict v;
+	struct member_view m;
+	struct member_verdict v;
 
 	(void)state;
 	memset(roles + 1, 'x', LIMIT_MEMBERS - 1);
@@ -157,84 +157,84 @@ test_add_to_a_full_list(void **state)
 static void
 test_remove(void **state)
 {
-	struct membership m = cell("vvvl", 1);
-	struct membership_verdict v = membership_remove(&m, 3);
+	struct member_view m = cell("vvvl", 1);
+	struct member_verdict v = member_rules_remove(&m, 3);
 
 	(void)state;
 	expect(v, RC_OK, "");
 	assert_true(v.changed);
 	assert_int_equal(role(&m, 3), MEMBER_REMOVED);
-	v = membership_remove(&m, 3);
+	v = member_rules_remove(&m, 3);
 	expect(v, RC_OK, "");
 	assert_false(v.changed);
-	expect(membership_remove(&m, 9), RC_NOENT, "there is no replica 9");
-	expect(membership_remove(&m, 256 + 2), RC_NOENT, "there is no replica 258");
-	assert_true(membership_remove(&m, 1).changed); /* the master itself */
-	expect(membership_remove(&m, 2), RC_INVAL, "replica 2 is the last one with a vote");
-	assert_true(membership_remove(&m, 4).changed);
+	expect(member_rules_remove(&m, 9), RC_NOENT, "there is no replica 9");
+	expect(member_rules_remove(&m, 256 + 2), RC_NOENT, "there is no replica 258");
+	assert_true(member_rules_remove(&m, 1).changed); /* the master itself */
+	expect(member_rules_remove(&m, 2), RC_INVAL, "replica 2 is the last one with a vote");
+	assert_true(member_rules_remove(&m, 4).changed);
 }
 
 /* A dead one may go as long as the others are there. */
 static void
 test_remove_the_dead(void **state)
 {
-	struct membership m = cell("vvv", 1);
+	struct member_view m = cell("vvv", 1);
 
 	(void)state;
 	silent_ms(&m, 3, 3600 * 1000);
-	assert_true(membership_remove(&m, 3).changed);
+	assert_true(member_rules_remove(&m, 3).changed);
 }
 
 static void
 test_remove_would_lose_the_majority(void **state)
 {
-	struct membership m = cell("vvv", 1), five = cell("vvvvv", 2);
+	struct member_view m = cell("vvv", 1), five = cell("vvvvv", 2);
 
 	(void)state;
 	silent_ms(&m, 3, 12000);
-	expect(membership_remove(&m, 2), RC_INVAL,
+	expect(member_rules_remove(&m, 2), RC_INVAL,
 	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
 	assert_int_equal(role(&m, 2), MEMBER_VOTER);
-	expect(membership_remove(&m, 1), RC_INVAL,
+	expect(member_rules_remove(&m, 1), RC_INVAL,
 	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
 	silent_ms(&m, 3, 4 * LEASE_MS);
-	assert_int_equal(membership_remove(&m, 2).rc, RC_INVAL);
+	assert_int_equal(member_rules_remove(&m, 2).rc, RC_INVAL);
 	silent_ms(&five, 4, 2400);
 	five.list[4].progress.heard = (mono_t){INT64_MIN};
-	expect(membership_remove(&five, 1), RC_INVAL,
+	expect(member_rules_remove(&five, 1), RC_INVAL,
 	       "replica 4 was not heard for 2 s, replica 5 was not heard yet: "
 	       "2 of 4 voters would be left");
-	assert_true(membership_remove(&five, 5).changed);
+	assert_true(member_rules_remove(&five, 5).changed);
 }
 
 /* Who was heard lately may have died since: it has to be heard once more. */
 static void
 test_remove_when_it_is_certain(void **state)
 {
-	struct membership m = cell("vvv", 1);
+	struct member_view m = cell("vvv", 1);
 
 	(void)state;
 	silent_ms(&m, 3, 4 * LEASE_MS - 1);
-	expect(membership_remove(&m, 2), RC_BUSY, "");
+	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	silent_ms(&m, 3, ASKED_MS + 1);
-	expect(membership_remove(&m, 2), RC_BUSY, "");
+	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	assert_int_equal(role(&m, 2), MEMBER_VOTER);
 	silent_ms(&m, 3, ASKED_MS);
-	assert_true(membership_remove(&m, 2).changed);
+	assert_true(member_rules_remove(&m, 2).changed);
 }
 
 /* A master that has begun a moment ago waits for a first word. */
 static void
 test_remove_under_a_new_master(void **state)
 {
-	struct membership m = cell("vvv", 1);
+	struct member_view m = cell("vvv", 1);
 
 	(void)state;
 	m.list[2].progress.heard = (mono_t){INT64_MIN};
 	m.began = mono_add(now, span_ms(-4 * LEASE_MS + 1));
-	expect(membership_remove(&m, 2), RC_BUSY, "");
+	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	m.began = mono_add(now, span_ms(-4 * LEASE_MS));
-	expect(membership_remove(&m, 2), RC_INVAL,
+	expect(member_rules_remove(&m, 2), RC_INVAL,
 	       "replica 3 was not heard yet: 1 of 2 voters would be left");
 }
 
@@ -243,50 +243,50 @@ test_remove_under_a_new_master(void **state)
 static void
 test_promote(void **state)
 {
-	struct membership m = cell("vvvll", 1);
-	struct membership_verdict v;
+	struct member_view m = cell("vvvll", 1);
+	struct member_verdict v;
 
 	(void)state;
 	m.list[3].progress.match = 10000 - 65;
 	m.list[4].progress.match = 10000 - 64;
-	v = membership_promote(&m);
+	v = member_rules_promote(&m);
 	assert_true(v.changed);
 	assert_int_equal(v.id, 5);
 	assert_int_equal(role(&m, 5), MEMBER_VOTER);
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
 	m.list[3].progress.match = 10000;
 	silent_ms(&m, 4, LEASE_MS);
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
 	silent_ms(&m, 4, LEASE_MS - 1);
 	m.list[3].progress.full = true;
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
 	m.list[3].progress.full = false;
 	m.list[3].progress.applied = 10000 - 4097;
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
 	m.chosen = 100;
 	m.list[3].progress.applied = 0; /* it waits for a copy of the state */
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT);
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT);
 	m.chosen = 10000;
 	m.list[3].progress.applied = 10000 - 4096; /* what is durable there is told late */
-	assert_int_equal(membership_promote(&m).id, 4);
+	assert_int_equal(member_rules_promote(&m).id, 4);
 }
 
 /* Not while a voter more would mean no majority. */
 static void
 test_promote_keeps_the_majority(void **state)
 {
-	struct membership m = cell("vvvvvl", 1);
+	struct member_view m = cell("vvvvvl", 1);
 
 	(void)state;
 	silent_ms(&m, 2, 60000);
 	silent_ms(&m, 3, 60000);
-	assert_int_equal(membership_promote(&m).id, 6); /* 4 of 6 */
+	assert_int_equal(member_rules_promote(&m).id, 6); /* 4 of 6 */
 	m = cell("vvvl", 1);
 	silent_ms(&m, 2, 60000);
 	silent_ms(&m, 3, 60000);
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT); /* 2 of 4 */
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT); /* 2 of 4 */
 	silent_ms(&m, 2, ASKED_MS + 1);
-	assert_int_equal(membership_promote(&m).rc, RC_NOENT); /* 2 may be dead, too */
+	assert_int_equal(member_rules_promote(&m).rc, RC_NOENT); /* 2 may be dead, too */
 	assert_int_equal(role(&m, 4), MEMBER_LEARNER);
 }
 
@@ -295,36 +295,36 @@ test_promote_keeps_the_majority(void **state)
 static void
 test_transfer(void **state)
 {
-	struct membership m = cell("vvvlx", 1);
+	struct member_view m = cell("vvvlx", 1);
 
 	(void)state;
-	assert_int_equal(membership_transfer(&m, 2).rc, RC_OK);
-	assert_int_equal(membership_transfer(&m, 1).id, 1);
-	assert_int_equal(membership_transfer(&m, 1).rc, RC_OK);
-	expect(membership_transfer(&m, 4), RC_INVAL, "replica 4 has no vote yet");
-	expect(membership_transfer(&m, 5), RC_NOENT, "there is no replica 5");
-	expect(membership_transfer(&m, 6), RC_NOENT, "there is no replica 6");
+	assert_int_equal(member_rules_transfer(&m, 2).rc, RC_OK);
+	assert_int_equal(member_rules_transfer(&m, 1).id, 1);
+	assert_int_equal(member_rules_transfer(&m, 1).rc, RC_OK);
+	expect(member_rules_transfer(&m, 4), RC_INVAL, "replica 4 has no vote yet");
+	expect(member_rules_transfer(&m, 5), RC_NOENT, "there is no replica 5");
+	expect(member_rules_transfer(&m, 6), RC_NOENT, "there is no replica 6");
 	silent_ms(&m, 2, 7000);
-	expect(membership_transfer(&m, 2), RC_INVAL, "replica 2 was not heard for 7 s");
-	assert_int_equal(membership_transfer(&m, 0).id, 3);
+	expect(member_rules_transfer(&m, 2), RC_INVAL, "replica 2 was not heard for 7 s");
+	assert_int_equal(member_rules_transfer(&m, 0).id, 3);
 	m.list[2].progress.full = true;
-	expect(membership_transfer(&m, 3), RC_INVAL, "the disk of replica 3 is full");
+	expect(member_rules_transfer(&m, 3), RC_INVAL, "the disk of replica 3 is full");
 	silent_ms(&m, 3, 7000);
-	expect(membership_transfer(&m, 0), RC_INVAL,
+	expect(member_rules_transfer(&m, 0), RC_INVAL,
 	       "no other replica with a vote was heard lately");
 }
 
 static void
 test_transfer_to_the_furthest(void **state)
 {
-	struct membership m = cell("vvvl", 3);
+	struct member_view m = cell("vvvl", 3);
 
 	(void)state;
 	m.list[0].progress.match = 990;
 	m.list[1].progress.match = 991;
-	assert_int_equal(membership_transfer(&m, 0).id, 2);
+	assert_int_equal(member_rules_transfer(&m, 0).id, 2);
 	m.list[1].progress.full = true;
-	assert_int_equal(membership_transfer(&m, 0).id, 1);
+	assert_int_equal(member_rules_transfer(&m, 0).id, 1);
 }
 
 /* ---- the list as it is sent ---- */
@@ -332,9 +332,9 @@ test_transfer_to_the_furthest(void **state)
 static void
 test_pack(void **state)
 {
-	struct membership m = cell("vlx", 1);
+	struct member_view m = cell("vlx", 1);
 	struct buffer packed = BUFFER(LIMIT_FRAME);
-	struct wire_list list = membership_pack(&m, &packed);
+	struct wire_list list = member_rules_pack(&m, &packed);
 	struct cursor from = cursor_of(list.packed);
 	struct member got;
 
@@ -352,9 +352,9 @@ test_pack(void **state)
 /* ---- full disks ---- */
 
 static void
-expect_full(const struct membership *m, bool refuse, uint8_t hand_over)
+expect_full(const struct member_view *m, bool refuse, uint8_t hand_over)
 {
-	struct fullness f = fullness_judge(m);
+	struct disk_full_verdict f = disk_full_judge(m);
 
 	assert_int_equal(f.refuse, refuse);
 	assert_int_equal(f.hand_over, hand_over);
@@ -363,7 +363,7 @@ expect_full(const struct membership *m, bool refuse, uint8_t hand_over)
 static void
 test_full_disks(void **state)
 {
-	struct membership m = cell("vvvl", 1);
+	struct member_view m = cell("vvvl", 1);
 
 	(void)state;
 	expect_full(&m, false, 0);
@@ -386,7 +386,7 @@ test_full_disks(void **state)
 static void
 test_full_and_silent(void **state)
 {
-	struct membership m = cell("vvv", 1);
+	struct member_view m = cell("vvv", 1);
 
 	(void)state;
 	silent_ms(&m, 2, 60000);
@@ -405,7 +405,7 @@ test_full_and_silent(void **state)
 static void
 test_full_under_a_new_master(void **state)
 {
-	struct membership m = cell("vvv", 1);
+	struct member_view m = cell("vvv", 1);
 
 	(void)state;
 	m.list[1].progress.full = true;
@@ -421,7 +421,7 @@ test_full_under_a_new_master(void **state)
 static void
 test_full_alone(void **state)
 {
-	struct membership m = cell("v", 1);
+	struct member_view m = cell("v", 1);
 
 	(void)state;
 	expect_full(&m, false, 0);

@@ -1,0 +1,189 @@
+#include "cell/replica/divergence.h"
+
+#include <string.h>
+#include "cell/base/must.h"
+
+void
+divergence_init(struct divergence *d, uint64_t every)
+{
+	must(every != 1);
+	*d = (struct divergence){.every = every != 0 ? every : DIVERGENCE_EVERY};
+}
+
+bool
+divergence_due(const struct divergence *d, uint64_t applied)
+{
+	return applied % d->every == 0;
+}
+
+/* Where this place is kept; NULL: it is older than what is kept there. */
+static struct divergence_place *
+place_of(struct divergence *d, uint64_t index)
+{
+	struct divergence_place *p = &d->places[index / d->every % DIVERGENCE_KEPT];
+
+	if (index < p->index)
+		return NULL;
+	if (index > p->index)
+		*p = (struct divergence_place){.index = index};
+	return p;
+}
+
+void
+divergence_computed(struct divergence *d, uint64_t index, uint64_t digest)
+{
+	struct divergence_place *p = place_of(d, index);
+
+	must(divergence_due(d, index));
+	if (p == NULL)
+		return;
+	p->computed = true;
+	p->own = digest;
+}
+
+void
+divergence_reported(struct divergence *d, uint8_t replica, uint64_t index, uint64_t digest,
+                    uint64_t chosen)
+{
+	struct divergence_place *p;
+
+	if (index == 0 || index > chosen || !divergence_due(d, index))
+		return;
+	p = place_of(d, index);
+	if (p == NULL)
+		return;
+	for (int i = 0; i < LIMIT_REPLICAS; i++) {
+		struct divergence_vote *v = &p->votes[i];
+
+		if (v->replica != 0 && v->replica != replica)
+			continue;
+		*v = (struct divergence_vote){replica, digest};
+		return;
+	}
+}
+
+static bool
+is_voter(const struct px_members *members, uint8_t replica)
+{
+	for (int i = 0; i < members->n; i++)
+		if (members->list[i].id == replica)
+			return members->list[i].voter;
+	return false;
+}
+
+static int
+voters(const struct px_members *members)
+{
+	int n = 0;
+
+	for (int i = 0; i < members->n; i++)
+		n += members->list[i].voter;
+	return n;
+}
+
+static int
+votes_for(const struct divergence_place *p, const struct px_members *members, uint64_t digest)
+{
+	int n = 0;
+
+	for (int i = 0; i < LIMIT_REPLICAS; i++)
+		n += p->votes[i].digest == digest && is_voter(members, p->votes[i].replica);
+	return n;
+}
+
+static bool
+place_agreed(const struct divergence_place *p, const struct px_members *members, uint64_t *digest)
+{
+	for (int i = 0; i < LIMIT_REPLICAS; i++) {
+		*digest = p->votes[i].digest;
+		if (p->votes[i].replica != 0 &&
+		    votes_for(p, members, *digest) > voters(members) / 2)
+			return true;
+	}
+	return false;
+}
+
+bool
+divergence_agreed(struct divergence *d, const struct px_members *members, uint64_t *index,
+                  uint64_t *digest)
+{
+	for (int i = 0; i < DIVERGENCE_KEPT; i++) {
+		struct divergence_place *p = &d->places[i];
+
+		if (p->index == 0 || p->logged || !place_agreed(p, members, digest))
+			continue;
+		*index = p->index;
+		p->logged = true;
+		if (d->disputed <= p->index)
+			d->disputed = 0;
+		return true;
+	}
+	return false;
+}
+
+static bool
+is_split(const struct divergence_place *p, const struct px_members *members)
+{
+	const struct divergence_vote *first = NULL;
+	uint64_t agreed;
+
+	if (p->index == 0 || p->logged || place_agreed(p, members, &agreed))
+		return false;
+	for (int i = 0; i < LIMIT_REPLICAS; i++) {
+		const struct divergence_vote *v = &p->votes[i];
+
+		if (v->replica == 0 || !is_voter(members, v->replica))
+			continue;
+		if (first != NULL && first->digest != v->digest)
+			return true;
+		first = v;
+	}
+	return false;
+}
+
+bool
+divergence_disputed(struct divergence *d, const struct px_members *members, mono_t now)
+{
+	const uint64_t before = d->disputed;
+
+	for (int i = 0; i < DIVERGENCE_KEPT; i++) {
+		struct divergence_place *p = &d->places[i];
+
+		if (!is_split(p, members))
+			p->split = (mono_t){0};
+		else if (p->split.ns == 0)
+			p->split = now;
+		else if (p->index > d->disputed &&
+		         mono_reached(now, mono_add(p->split, span_s(DIVERGENCE_PATIENCE_S))))
+			d->disputed = p->index;
+	}
+	return d->disputed != before;
+}
+
+void
+divergence_forget(struct divergence *d)
+{
+	d->disputed = 0;
+	for (int i = 0; i < DIVERGENCE_KEPT; i++) {
+		memset(d->places[i].votes, 0, sizeof d->places[i].votes);
+		d->places[i].logged = false;
+		d->places[i].split = (mono_t){0};
+	}
+}
+
+bool
+divergence_differ(const struct divergence *d, uint64_t index, uint64_t digest)
+{
+	const struct divergence_place *p = &d->places[index / d->every % DIVERGENCE_KEPT];
+
+	return p->index == index && p->computed && p->own != digest;
+}
+
+bool
+divergence_own(const struct divergence *d, uint64_t index, uint64_t *digest)
+{
+	const struct divergence_place *p = &d->places[index / d->every % DIVERGENCE_KEPT];
+
+	*digest = p->own;
+	return p->index == index && p->computed;
+}
