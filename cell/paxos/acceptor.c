@@ -9,8 +9,8 @@ px_enter(struct px *px, struct ballot ballot)
 {
 	must(ballot_less(px->promised, ballot));
 	px->promised = ballot;
-	px->upto = px->chosen;
-	if (px->durable_ticket == px->ticket)
+	px->accepted_to = px->chosen;
+	if (px->durable_write == px->write)
 		px->durable = px->chosen;
 	else if (px->durable > px->chosen)
 		px->durable = px->chosen;
@@ -44,7 +44,7 @@ px_store(struct px *px, const struct log_entry *e)
 	record_ballot(px, e->ballot);
 	px_log_put(px, e);
 	/* What was proposed behind another entry than this one was never chosen. */
-	if (e->slot < window_last(&px->log) && !window_goes_on(&px->log, e->slot + 1))
+	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1))
 		px_log_cut(px, e->slot);
 	px_record(px, (struct px_record){
 		.kind = PX_RECORD_ENTRY,
@@ -52,7 +52,7 @@ px_store(struct px *px, const struct log_entry *e)
 		.ballot = e->ballot,
 		.origin = e->origin,
 		.before = e->before,
-		.payload = window_at(&px->log, e->slot)->payload,
+		.payload = log_window_at(&px->log, e->slot)->payload,
 		.checksum = e->checksum,
 	});
 }
@@ -65,7 +65,7 @@ obstacle(const struct px *px, uint8_t from, struct ballot ballot)
 		return px->promised;
 	if (px->role == PX_CANDIDATE && ballot_less(ballot, px->ballot))
 		return px->ballot;
-	if (px_bound(px, from))
+	if (px_is_bound(px, from))
 		return px->role == PX_MASTER ? px->ballot : px->granted_to;
 	return BALLOT_NONE;
 }
@@ -86,9 +86,9 @@ stands_instead(const struct px *px, uint64_t last)
 {
 	uint64_t from = last > px->log.base ? last : px->log.base;
 
-	return px->role == PX_FOLLOWER && px_may_stand(px) && !px_bound(px, px->config.self) &&
-	       window_last(&px->log) > from &&
-	       window_bytes(&px->log, from, window_last(&px->log)) > PX_AHEAD_BYTES;
+	return px->role == PX_FOLLOWER && px_may_be_candidate(px) &&
+	       !px_is_bound(px, px->config.self) && log_window_last(&px->log) > from &&
+	       log_window_bytes(&px->log, from, log_window_last(&px->log)) > PX_AHEAD_BYTES;
 }
 
 /* The values stay here until the candidate asks for those that it lacks. */
@@ -98,8 +98,8 @@ pack_headers(const struct px *px, uint64_t first, struct buffer *to)
 	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
 	uint32_t count = 0;
 
-	for (; slot <= window_last(&px->log) && count < PX_BATCH_ENTRIES; slot++, count++) {
-		const struct window_entry *e = window_at(&px->log, slot);
+	for (; slot <= log_window_last(&px->log) && count < PX_BATCH_ENTRIES; slot++, count++) {
+		const struct log_window_entry *e = log_window_at(&px->log, slot);
 
 		wire_put_slot_header(to, &(struct slot_header){
 			.slot = slot,
@@ -135,18 +135,18 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 		return;
 	}
 	if (stands_instead(px, m->last)) {
-		px_stand(px);
+		px_begin_candidacy(px);
 		return;
 	}
 	if (ballot_less(px->promised, m->ballot))
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	px_promise(px, m->ballot);
-	px_send(px, from, px->ticket, &(struct message){
+	px_send(px, from, px->write, &(struct message){
 		.code = MSG_promise,
 		.promise = {
 			.ballot = m->ballot,
 			.chosen = px->chosen,
-			.last = window_last(&px->log),
+			.last = log_window_last(&px->log),
 			.accepted = pack_headers(px, m->first, &packed),
 			.own = px_mark_recorded(px),
 		},
@@ -197,17 +197,17 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 {
 	struct log_entry accepted = *e;
 
-	if (e->slot <= px->upto)
+	if (e->slot <= px->accepted_to)
 		return true;
-	if (e->slot != px->upto + 1 || checksum(e->payload) != e->checksum)
+	if (e->slot != px->accepted_to + 1 || checksum(e->payload) != e->checksum)
 		return false;
 	if (ballot_less(ballot, e->origin) ||
-	    ballot_less(e->origin, window_origin(&px->log, px->upto)) ||
-	    !ballot_goes_on(e->before, window_origin(&px->log, px->upto)))
+	    ballot_less(e->origin, log_window_origin(&px->log, px->accepted_to)) ||
+	    !ballot_goes_on(e->before, log_window_origin(&px->log, px->accepted_to)))
 		return false;
 	accepted.ballot = ballot;
 	px_store(px, &accepted);
-	px->upto = e->slot;
+	px->accepted_to = e->slot;
 	return true;
 }
 
@@ -220,7 +220,7 @@ report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 	px->fetched_at = mono_add(px->now, px->config.heartbeat);
 	px_send(px, to, 0, &(struct message){
 		.code = MSG_fetch,
-		.fetch = {.ballot = m->ballot, .pass = m->pass, .first = px->upto + 1},
+		.fetch = {.ballot = m->ballot, .pass = m->pass, .first = px->accepted_to + 1},
 	});
 }
 
@@ -238,17 +238,17 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	if (!obey(px, from, m->ballot))
 		return;
 	px_promise(px, m->ballot);
-	whole = m->first <= px->upto + 1;
+	whole = m->first <= px->accepted_to + 1;
 	while (whole && wire_next_log_entry(&c, &e))
 		whole = accept(px, m->ballot, &e);
 	if (!whole)
 		report_hole(px, from, m);
-	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
-	px_send(px, from, px->ticket, &(struct message){
+	px_learn(px, m->chosen < px->accepted_to ? m->chosen : px->accepted_to);
+	px_send(px, from, px->write, &(struct message){
 		.code = MSG_accepted,
 		.accepted = {
 			.ballot = m->ballot,
-			.upto = px->upto,
+			.upto = px->accepted_to,
 			.own = px_mark_recorded(px),
 		},
 	});
@@ -266,17 +266,17 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	px_note_marks(px, m);
 	if (px->lost)
 		return;
-	px_learn(px, m->chosen < px->upto ? m->chosen : px->upto);
+	px_learn(px, m->chosen < px->accepted_to ? m->chosen : px->accepted_to);
 	px_note_first(px, from, m->first);
 	px_compare_with_master(px, from, m);
 	px->trim_allowed = m->trim > px->trim_allowed ? m->trim : px->trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
-	px_send(px, from, px->lease_ticket, &(struct message){
+	px_send(px, from, px->lease_write, &(struct message){
 		.code = MSG_heartbeat_reply,
 		.heartbeat_reply = {
 			.ballot = m->ballot,
 			.sequence = m->sequence,
-			.upto = px->upto,
+			.upto = px->accepted_to,
 			.durable = px->durable,
 			.durable_applied = px_applied_reported(px),
 			.full = px->full,
@@ -297,7 +297,7 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 	if (!ballot_equal(m->ballot, px->master) || px->role != PX_FOLLOWER)
 		return;
 	px_follow(px, BALLOT_NONE, px->config.lease);
-	if (m->to == px->config.self && px_may_stand(px) && m->last <= px->upto &&
-	    !px_bound(px, px->config.self) && mono_reached(px->now, px->silent_until))
-		px_stand(px);
+	if (m->to == px->config.self && px_may_be_candidate(px) && m->last <= px->accepted_to &&
+	    !px_is_bound(px, px->config.self) && mono_reached(px->now, px->silent_until))
+		px_begin_candidacy(px);
 }

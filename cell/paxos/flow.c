@@ -10,7 +10,7 @@ px_flight(const struct px *px, const struct peer *p)
 {
 	const uint64_t have = p->have > px->log.base ? p->have : px->log.base;
 
-	return p->next - 1 > have ? window_bytes(&px->log, have, p->next - 1) : 0;
+	return p->next - 1 > have ? log_window_bytes(&px->log, have, p->next - 1) : 0;
 }
 
 size_t

@@ -2,7 +2,7 @@
  *
  *   px.c           life, the step, the deadline, accessors
  *   recover.c      the start from what the disk holds; what a damaged or late replica may not do
- *   marks.c        what others have told of themselves; hello and welcome
+ *   witness.c      what others have told of themselves; hello and welcome
  *   acceptor.c     Prepare, Accept and Heartbeat: promises, acceptances, grants
  *   lease.c        the master lease: granting, binding, counting
  *   proposer.c     candidacy: asking for promises, winning, stepping down, handing over
@@ -10,15 +10,15 @@
  *   replication.c  the master's pipeline of Accepts and its heartbeats
  *   flow.c         how much of it is under way
  *   learner.c      what is chosen, what is durable, what may be trimmed
- *   members.c      who is a member, and whose vote counts
- *   window.c       the log window */
+ *   reconfig.c     who is a member, and whose vote counts
+ *   log_window.c   the log window */
 #ifndef LSFS_PAXOS_INTERNAL_H
 #define LSFS_PAXOS_INTERNAL_H
 
 #include "cell/base/rng.h"
 #include "cell/paxos/ballot.h"
 #include "cell/paxos/px.h"
-#include "cell/paxos/window.h"
+#include "cell/paxos/log_window.h"
 
 enum {
 	PX_BATCH_BYTES = LIMIT_ENTRY,            /* payload of one message: this, or one entry */
@@ -35,7 +35,7 @@ enum {
 	PX_GATHER_BYTES = 64 * 1024,             /* of values in one message to a candidate */
 	PX_PICKED_MAX = 1 << 20,                 /* slots that a promise may tell of */
 	PX_AHEAD_BYTES = 256 * 1024,             /* who lacks more of the log lets others stand */
-	PX_VAIN_LEASES = 4,                      /* a master without a lease gives up */
+	PX_LEASELESS_MAX = 4,                    /* a master without a lease gives up */
 	PX_SOURCE_LEASES = 10,                   /* then a state is looked for at another replica */
 };
 
@@ -43,10 +43,10 @@ static_assert(PX_BATCH_BYTES + LIMIT_ENTRY + PX_BATCH_ENTRIES * 64 + 256 <= LIMI
               "a frame holds the largest batch");
 
 /* Records handed to the log and not durable yet, and what will be true when they are. */
-struct pending {
-	uint64_t ticket;
+struct pending_write {
+	uint64_t write;
 	struct ballot ballot;
-	uint64_t upto;   /* accepted in `ballot` without a hole */
+	uint64_t accepted_to; /* accepted in `ballot` without a hole */
 	struct ballot recorded; /* the highest promise */
 	uint64_t held;
 	uint64_t chosen; /* the highest hint written */
@@ -66,10 +66,10 @@ struct changes {
 };
 
 /* What another replica has told of itself. */
-struct known {
+struct witness {
 	struct mark mark;
-	uint64_t ticket; /* of the record of its incarnation; 0: durable since the start */
-	bool changed;    /* since the last record */
+	uint64_t write;  /* of the record of its incarnation; 0: durable since the start */
+	bool changed;   /* since the last record */
 };
 
 /* What a candidate heard from another member. */
@@ -100,7 +100,7 @@ struct peer {
 	struct flow flow;
 	uint64_t applied;        /* durable in its state.db, and chosen in its log */
 	mono_t lease_end;        /* of its grant, counted from the heartbeat's sending */
-	mono_t heard;            /* its last answer of this mastership */
+	mono_t answered_at;      /* its last answer of this mastership */
 	bool full;               /* its disk */
 	uint64_t copy;           /* it reads a copy of our state, of this slot or a later one, and
 	                          * then needs what comes behind; 0: it doesn't */
@@ -119,21 +119,21 @@ struct px {
 	int others_n;
 
 	/* Acceptor. */
-	struct window log;
+	struct log_window log;
 	struct ballot promised; /* no lower ballot is answered */
 	struct ballot promised_recorded; /* as the log was told by a promise's record */
-	struct ballot seen;     /* the highest ever heard of */
-	struct ballot master;   /* whom we follow */
-	uint64_t upto;          /* each slot up to here is chosen, or accepted in `promised` */
-	uint64_t durable;       /* and durable up to here */
+	struct ballot seen;              /* the highest ever heard of */
+	struct ballot master;            /* whom we follow */
+	uint64_t accepted_to; /* each slot up to here is chosen, or accepted in `promised` */
+	uint64_t durable;     /* and durable up to here */
 
 	/* What the disk lost, and what was heard of others and ourselves. */
 	uint64_t incarnation, start; /* of this start */
-	uint64_t held;        /* the highest slot that this disk ever held */
-	uint64_t damaged;     /* acceptances up to here may be missing; 0: none are */
-	bool stateless;       /* the log's first entries are behind the state */
-	bool base_new;        /* the log does not know yet that it begins at log.base */
-	uint64_t base_ticket; /* of the record that tells it; 0: durable since the start */
+	uint64_t held;               /* the highest slot that this disk ever held */
+	uint64_t damaged;            /* acceptances up to here may be missing; 0: none are */
+	bool stateless;              /* the log's first entries are behind the state */
+	bool base_new;               /* the log does not know yet that it begins at log.base */
+	uint64_t base_write;         /* of the record that tells it; 0: durable since the start */
 	bool mute, lost, expelled;
 	struct mark found;    /* what our disk had at the start: all of it is durable */
 	struct mark told;     /* and what it has by now */
@@ -143,22 +143,22 @@ struct px {
 	bool expelled_by[LIMIT_REPLICA_ID + 1]; /* these say that we are no member any more */
 	uint64_t rounds[LIMIT_REPLICA_ID + 1]; /* the highest that each has told of */
 	mono_t leap_at;       /* a round far above is believed, or approached, at the earliest */
-	struct known known[LIMIT_REPLICA_ID + 1];
-	bool marks_changed;
-	mono_t marks_at;      /* not written before that */
+	struct witness witnesses[LIMIT_REPLICA_ID + 1];
+	bool witnesses_changed;
+	mono_t witnesses_at;  /* not written before that */
 	uint8_t ahead;        /* the last one who told that it has entries from ahead_first on */
 	uint64_t ahead_first;
 	uint8_t source;       /* of a state, when no master is known; the next one at source_at */
 	mono_t source_at;
 
 	/* Durability. */
-	uint64_t ticket;         /* the last one given out */
-	uint64_t durable_ticket; /* the last one reported back */
-	struct pending *pending; /* in order of tickets */
+	uint64_t write;                /* the last one given out */
+	uint64_t durable_write;        /* the last one reported back */
+	struct pending_write *pending; /* in order of writes */
 	size_t pending_n, pending_room;
 
 	/* Learner. */
-	uint64_t chosen;          /* every slot up to here is chosen; <= upto <= last */
+	uint64_t chosen;          /* every slot up to here is chosen; <= accepted_to <= last */
 	uint64_t chosen_recorded; /* as the log was told */
 	uint64_t chosen_durable;
 	uint64_t applied;         /* durable in our state.db */
@@ -167,29 +167,29 @@ struct px {
 	/* Lease, as an acceptor. */
 	struct ballot granted_to;
 	mono_t granted_until;
-	mono_t silent_until;    /* restarted: an earlier grant may still bind us */
-	span_t lease_recorded;  /* the longest that this incarnation may grant */
-	uint64_t lease_ticket;  /* of that record */
+	mono_t silent_until;   /* restarted: an earlier grant may still bind us */
+	span_t lease_recorded; /* the longest that this incarnation may grant */
+	uint64_t lease_write;  /* of that record */
 
 	enum px_role role;
-	struct ballot ballot;   /* candidate or master: our own */
-	mono_t stand_at;        /* follower: stand for election */
-	unsigned attempts;      /* elections lost in a row */
+	struct ballot ballot; /* candidate or master: our own */
+	mono_t candidacy_at;  /* follower: stand for election */
+	unsigned attempts;    /* elections lost in a row */
 
 	/* Candidate. */
 	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica */
-	struct window picked;   /* per slot the promises' entry of the highest ballot; ours count */
+	struct log_window picked; /* per slot the promises' entry of the highest ballot, or ours */
 	struct changes picked_changes;
 	mono_t retry_at;
-	unsigned asks;          /* in a row */
-	uint64_t own_ticket;    /* of our own promise; 0: not given yet */
+	unsigned asks;      /* in a row */
+	uint64_t own_write; /* of our own promise; 0: not given yet */
 
 	/* Master. */
 	struct peer peers[LIMIT_REPLICA_ID + 1]; /* by replica */
 	uint64_t sequence;      /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
-	unsigned in_vain;       /* heartbeats in a row for which there was no lease */
+	unsigned leaseless_heartbeats; /* heartbeats in a row for which there was no lease */
 	bool closing; /* grants no lease any more */
 	bool closed;  /* has recorded that none is left */
 	bool leaving; /* hands over when nothing is in flight, at the latest at leave_by */
@@ -202,9 +202,9 @@ struct px {
 
 /* ---- px.c ---- */
 
-/* Adds a record to the update; the first one gives the update its ticket. */
+/* Adds a record to the update; the first one gives the update its number. */
 void px_record(struct px *px, struct px_record record);
-/* Sends when ticket `after` is durable (px->ticket: all that was recorded so far); 0: now. */
+/* Sends when write `after` is durable (px->write: all that was recorded so far); 0: now. */
 void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m);
 /* Packs log entries from `first` up to `last` into `to`, one at least if it is there, and no more
  * than so many bytes and than one message takes. */
@@ -213,7 +213,7 @@ struct wire_list px_pack(const struct px *px, uint64_t first, uint64_t last, siz
 /* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
 span_t px_jitter(struct px *px);
 
-/* ---- members.c ---- */
+/* ---- reconfig.c ---- */
 
 bool px_is_voter(const struct px_members *m, uint8_t id);
 /* Was it a member once, and is none any more? */
@@ -233,16 +233,16 @@ bool px_read_members(struct px_members *to, struct wire_list list);
 /* ... and into one. */
 struct wire_list px_pack_members(const struct px_members *m, struct buffer *to);
 /* Finds the list in force and the open changes when the log has been recovered. */
-void px_members_recover(struct px *px);
+void px_reconfig_recover(struct px *px);
 /* Puts an entry into our log, or cuts the log; keeps the open changes. */
 void px_log_put(struct px *px, const struct log_entry *e);
 void px_log_cut(struct px *px, uint64_t last);
 /* `chosen` has grown: changes up to there are in force from now on. */
-void px_members_pass(struct px *px);
+void px_reconfig_pass(struct px *px);
 /* Finds `others` anew. */
-void px_members_gather(struct px *px);
+void px_reconfig_gather(struct px *px);
 /* At the end of a step: who has no vote any more ends its mastership or candidacy. */
-void px_members_settle(struct px *px);
+void px_reconfig_settle(struct px *px);
 /* Tells somebody who asks for a vote, a grant or a welcome that it was removed. */
 void px_expel(struct px *px, uint8_t from, const struct message *m);
 
@@ -263,22 +263,22 @@ void px_note_first(struct px *px, uint8_t from, uint64_t first);
 /* The next replica may have a state for us, if there is no master. */
 void px_look_for_state(struct px *px);
 
-/* ---- marks.c ---- */
+/* ---- witness.c ---- */
 
-void px_marks_recover(struct px *px, const struct px_recovered *recovered);
+void px_witness_recover(struct px *px, const struct px_recovered *recovered);
 /* Before anything else in the life of a disk: who it is. */
-void px_write_own_mark(struct px *px);
+void px_witness_write_own(struct px *px);
 /* Remembers what a member's message tells of it. */
-void px_note(struct px *px, uint8_t from, const struct message *m);
+void px_witness_note(struct px *px, uint8_t from, const struct message *m);
 /* ... and what a master, whom we follow, tells of others and of us. */
 void px_note_marks(struct px *px, const struct msg_heartbeat *m);
 /* Our mark, of what is durable, and of what will be with all that was recorded so far. */
 struct mark px_mark_durable(const struct px *px);
 struct mark px_mark_recorded(const struct px *px);
 /* Records what changed, along with the other records of the step. */
-void px_write_marks(struct px *px);
+void px_witness_write(struct px *px);
 /* The marks of all members, for a master's heartbeat. */
-struct wire_list px_pack_marks(const struct px *px, struct buffer *to);
+struct wire_list px_witness_pack(const struct px *px, struct buffer *to);
 /* Mute until welcomed by enough of the others; in a cell of one not at all. */
 void px_begin_mute(struct px *px);
 void px_say_hello(struct px *px);
@@ -299,7 +299,7 @@ void px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m);
 void px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m);
 void px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m);
 void px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m);
-/* Takes `ballot`, higher than any before, as the one whose slots are counted in upto. */
+/* Takes `ballot`, higher than any before, as the one whose slots are counted in accepted_to. */
 void px_enter(struct px *px, struct ballot ballot);
 /* Records the promise of `ballot`, so that it outlives us; enters it before, if need be. */
 void px_promise(struct px *px, struct ballot ballot);
@@ -309,7 +309,7 @@ void px_store(struct px *px, const struct log_entry *e);
 /* ---- lease.c ---- */
 
 /* Does a grant of ours forbid a promise to `candidate`? */
-bool px_bound(const struct px *px, uint8_t candidate);
+bool px_is_bound(const struct px *px, uint8_t candidate);
 /* Grants `length` to the master of `ballot`, counted from now; durable before it is told. */
 /* Records that no lease is left, when that is so. */
 void px_close_if_free(struct px *px);
@@ -323,10 +323,10 @@ mono_t px_lease_end(const struct px *px, mono_t sent);
 
 /* Only a voter of the list in force, as far as it knows. An open change may take that away, but
  * those who stay may not know yet that they are voters. */
-bool px_may_stand(const struct px *px);
-void px_stand(struct px *px);
+bool px_may_be_candidate(const struct px *px);
+void px_begin_candidacy(struct px *px);
 /* Asks again those who have not answered in full. */
-void px_ask(struct px *px);
+void px_send_prepares(struct px *px);
 /* Goes on if a quorum has promised: to the own promise, then to the mastership. */
 void px_count_votes(struct px *px);
 void px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m);
@@ -372,8 +372,8 @@ void px_begin_mastership(struct px *px);
 void px_propose(struct px *px, struct bytes payload);
 /* Sends what the followers lack, as far as the pipeline allows. */
 void px_pump(struct px *px);
-void px_beat(struct px *px);
-void px_beat_one(struct px *px, uint8_t id);
+void px_send_heartbeats(struct px *px);
+void px_send_heartbeat(struct px *px, uint8_t id);
 void px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m);
 void px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m);
 void px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m);
@@ -388,9 +388,9 @@ void px_learn_entry(struct px *px, const struct log_entry *e);
 void px_record_chosen(struct px *px);
 /* The master: what a majority has accepted is chosen. */
 void px_count_accepted(struct px *px);
-/* Tickets up to `ticket` are durable. */
-void px_persisted(struct px *px, uint64_t ticket);
-/* Completes the update's records and remembers what their ticket stands for. */
+/* Writes up to `write` are durable. */
+void px_persisted(struct px *px, uint64_t write);
+/* Completes the update's records and remembers what their write stands for. */
 void px_note_pending(struct px *px);
 /* What we tell the master as applied: durable in state.db and known as chosen by the log alone. */
 uint64_t px_applied_reported(const struct px *px);

@@ -8,12 +8,12 @@
 void
 px_learn(struct px *px, uint64_t slot)
 {
-	must(slot <= window_last(&px->log));
+	must(slot <= log_window_last(&px->log));
 	if (slot > px->chosen)
 		px->chosen = slot;
-	if (px->upto < px->chosen)
-		px->upto = px->chosen;
-	px_members_pass(px);
+	if (px->accepted_to < px->chosen)
+		px->accepted_to = px->chosen;
+	px_reconfig_pass(px);
 }
 
 /* What we accepted from `slot` on was of a master that could not have it chosen: it counts no more,
@@ -21,12 +21,12 @@ px_learn(struct px *px, uint64_t slot)
 static void
 disown(struct px *px, uint64_t slot)
 {
-	px->upto = slot - 1;
-	if (px->durable > px->upto)
-		px->durable = px->upto;
+	px->accepted_to = slot - 1;
+	if (px->durable > px->accepted_to)
+		px->durable = px->accepted_to;
 	for (size_t i = 0; i < px->pending_n; i++)
-		if (px->pending[i].upto > px->upto)
-			px->pending[i].upto = px->upto;
+		if (px->pending[i].accepted_to > px->accepted_to)
+			px->pending[i].accepted_to = px->accepted_to;
 }
 
 /* A slot and an origin have one value: if that stands here already, nothing is written again. */
@@ -34,9 +34,9 @@ void
 px_learn_entry(struct px *px, const struct log_entry *e)
 {
 	must(e->slot == px->chosen + 1);
-	if (e->slot > window_last(&px->log) ||
-	    !ballot_equal(window_origin(&px->log, e->slot), e->origin)) {
-		if (e->slot <= px->upto)
+	if (e->slot > log_window_last(&px->log) ||
+	    !ballot_equal(log_window_origin(&px->log, e->slot), e->origin)) {
+		if (e->slot <= px->accepted_to)
 			disown(px, e->slot);
 		px_store(px, e);
 	}
@@ -64,7 +64,7 @@ static uint64_t
 chosen_by_members(const struct px *px)
 {
 	const struct px_members *m = &px->members, *next = px_next_members(&px->changes, m);
-	uint64_t end = next ? next->version : window_last(&px->log), chosen = px->chosen;
+	uint64_t end = next ? next->version : log_window_last(&px->log), chosen = px->chosen;
 
 	for (int i = 0; i < m->n; i++) {
 		uint64_t slot = px_matched(px, m->list[i].id);
@@ -91,18 +91,18 @@ px_count_accepted(struct px *px)
 }
 
 void
-px_persisted(struct px *px, uint64_t ticket)
+px_persisted(struct px *px, uint64_t write)
 {
 	size_t n = 0;
 
-	must(ticket <= px->ticket);
-	if (ticket > px->durable_ticket)
-		px->durable_ticket = ticket;
-	while (n < px->pending_n && px->pending[n].ticket <= ticket) {
-		const struct pending *p = &px->pending[n++];
+	must(write <= px->write);
+	if (write > px->durable_write)
+		px->durable_write = write;
+	while (n < px->pending_n && px->pending[n].write <= write) {
+		const struct pending_write *p = &px->pending[n++];
 
-		if (ballot_equal(p->ballot, px->promised) && p->upto > px->durable)
-			px->durable = p->upto;
+		if (ballot_equal(p->ballot, px->promised) && p->accepted_to > px->durable)
+			px->durable = p->accepted_to;
 		px->chosen_durable = p->chosen;
 		px->told.ballot = ballot_max(px->told.ballot, p->recorded);
 		px->told.slot = p->held > px->told.slot ? p->held : px->told.slot;
@@ -110,7 +110,7 @@ px_persisted(struct px *px, uint64_t ticket)
 	px->pending_n -= n;
 	if (px->pending_n > 0)
 		memmove(px->pending, px->pending + n, px->pending_n * sizeof px->pending[0]);
-	must(px->durable <= px->upto && px->chosen_durable <= px->chosen);
+	must(px->durable <= px->accepted_to && px->chosen_durable <= px->chosen);
 }
 
 void
@@ -127,17 +127,17 @@ px_note_pending(struct px *px)
 {
 	if (px->out->records_n > 0)
 		px_record_chosen(px);
-	if (px->durable_ticket == px->ticket)
+	if (px->durable_write == px->write)
 		return;
-	/* A ballot may begin, and slots may be chosen, while the last ticket is still under way. */
-	if (px->pending_n == 0 || px->pending[px->pending_n - 1].ticket != px->ticket) {
+	/* A ballot may begin, and slots may be chosen, while the last write is still under way. */
+	if (px->pending_n == 0 || px->pending[px->pending_n - 1].write != px->write) {
 		ARRAY_ROOM(px->pending, px->pending_n, px->pending_room);
 		px->pending_n++;
 	}
-	px->pending[px->pending_n - 1] = (struct pending){
-		.ticket = px->ticket,
+	px->pending[px->pending_n - 1] = (struct pending_write){
+		.write = px->write,
 		.ballot = px->promised,
-		.upto = px->upto,
+		.accepted_to = px->accepted_to,
 		.recorded = px->promised_recorded,
 		.held = px->held,
 		.chosen = px->chosen_recorded,
@@ -168,10 +168,10 @@ px_trim_target(const struct px *px)
 static bool
 is_over(const struct px *px, uint64_t slot, unsigned times)
 {
-	const uint64_t last = window_last(&px->log);
+	const uint64_t last = log_window_last(&px->log);
 
 	return last - slot > px->config.log_entries * times ||
-	       window_bytes(&px->log, slot, last) > px->config.log_bytes * times;
+	       log_window_bytes(&px->log, slot, last) > px->config.log_bytes * times;
 }
 
 /* Up to here it is more than so many times the limit. The log may hold far more than is to go: so
@@ -245,5 +245,5 @@ px_on_applied(struct px *px, uint64_t slot)
 	if (target <= px->log.base)
 		return;
 	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = target});
-	window_trim(&px->log, target);
+	log_window_trim(&px->log, target);
 }

@@ -44,7 +44,7 @@ px_lease_valid(const struct px *px, mono_t now)
 
 /* The replica whose lease it is may stand again: it has given up the old ballot for that. */
 bool
-px_bound(const struct px *px, uint8_t candidate)
+px_is_bound(const struct px *px, uint8_t candidate)
 {
 	if (px->role == PX_MASTER)
 		return px_lease_valid(px, px->now);
@@ -58,11 +58,11 @@ px_grant(struct px *px, struct ballot ballot, span_t length)
 	if (length.ns > px->lease_recorded.ns) {
 		px->lease_recorded = length;
 		px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = length});
-		px->lease_ticket = px->ticket;
+		px->lease_write = px->write;
 	}
 	px->granted_to = ballot;
 	px->granted_until = mono_max(px->granted_until, mono_add(px->now, length));
-	px->stand_at = mono_add(px->granted_until, px_jitter(px));
+	px->candidacy_at = mono_add(px->granted_until, px_jitter(px));
 }
 
 uint32_t

@@ -12,12 +12,12 @@ enum { SPREAD_SLOTS = 8 }; /* so many neighbours are asked of one replica, the n
 void
 px_pick_own(struct px *px)
 {
-	window_start(&px->picked, px->chosen);
-	px->picked.origin = window_origin(&px->log, px->chosen);
-	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->log); slot++) {
-		struct log_entry e = window_entry(&px->log, slot);
+	log_window_start(&px->picked, px->chosen);
+	px->picked.origin = log_window_origin(&px->log, px->chosen);
+	for (uint64_t slot = px->chosen + 1; slot <= log_window_last(&px->log); slot++) {
+		struct log_entry e = log_window_entry(&px->log, slot);
 
-		window_put(&px->picked, &e);
+		log_window_put(&px->picked, &e);
 		px_changes_put(&px->picked_changes, &e);
 	}
 }
@@ -27,7 +27,7 @@ px_picked_last(const struct px *px)
 {
 	uint64_t last = px->chosen;
 
-	while (last < window_last(&px->picked) && window_goes_on(&px->picked, last + 1))
+	while (last < log_window_last(&px->picked) && log_window_goes_on(&px->picked, last + 1))
 		last++;
 	return last;
 }
@@ -36,7 +36,7 @@ bool
 px_picked_whole(const struct px *px)
 {
 	for (uint64_t slot = px_picked_last(px); slot > px->chosen; slot--)
-		if (window_at(&px->picked, slot)->holder != 0)
+		if (log_window_at(&px->picked, slot)->holder != 0)
 			return false;
 	return true;
 }
@@ -51,7 +51,7 @@ px_vote_have(const struct px *px, const struct vote *v)
 
 /* Is it the value that was picked already? Then only who has it, and its ballot, may be news. */
 static bool
-is_same(struct window_entry *e, uint8_t from, const struct slot_header *h)
+is_same(struct log_window_entry *e, uint8_t from, const struct slot_header *h)
 {
 	if (!ballot_equal(e->origin, h->origin) || e->checksum != h->checksum)
 		return false;
@@ -67,10 +67,10 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 {
 	struct log_entry e = {.slot = h->slot, .ballot = h->ballot, .origin = h->origin,
 	                      .checksum = h->checksum, .before = h->before};
-	struct window_entry *picked;
+	struct log_window_entry *picked;
 
-	if (h->slot <= window_last(&px->picked)) {
-		picked = window_at(&px->picked, h->slot);
+	if (h->slot <= log_window_last(&px->picked)) {
+		picked = log_window_at(&px->picked, h->slot);
 		if (is_same(picked, from, h)) {
 			picked->chosen = picked->chosen || chosen;
 			return;
@@ -78,9 +78,9 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 		if (picked->chosen || (!chosen && !ballot_less(picked->ballot, h->ballot)))
 			return;
 	}
-	window_put(&px->picked, &e);
+	log_window_put(&px->picked, &e);
 	px_changes_put(&px->picked_changes, &e);
-	picked = window_at(&px->picked, h->slot);
+	picked = log_window_at(&px->picked, h->slot);
 	picked->holder = from;
 	picked->chosen = chosen;
 }
@@ -89,15 +89,15 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 static void
 learn_picked(struct px *px)
 {
-	const struct window_entry *first;
+	const struct log_window_entry *first;
 
-	while (window_last(&px->picked) > px->chosen &&
-	       (first = window_at(&px->picked, px->chosen + 1))->chosen && first->holder == 0) {
-		const struct log_entry e = window_entry(&px->picked, px->chosen + 1);
+	while (log_window_last(&px->picked) > px->chosen &&
+	       (first = log_window_at(&px->picked, px->chosen + 1))->chosen && first->holder == 0) {
+		const struct log_entry e = log_window_entry(&px->picked, px->chosen + 1);
 
 		px_changes_trim(&px->picked_changes, e.slot);
 		px_learn_entry(px, &e);
-		window_trim(&px->picked, e.slot);
+		log_window_trim(&px->picked, e.slot);
 	}
 }
 
@@ -137,21 +137,21 @@ px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 static bool
 take_value(struct px *px, const struct log_entry *e)
 {
-	struct window_entry *picked;
+	struct log_window_entry *picked;
 	struct log_entry whole = *e;
 	bool chosen;
 
-	if (e->slot <= px->picked.base || e->slot > window_last(&px->picked))
+	if (e->slot <= px->picked.base || e->slot > log_window_last(&px->picked))
 		return false;
-	picked = window_at(&px->picked, e->slot);
+	picked = log_window_at(&px->picked, e->slot);
 	if (picked->holder == 0 || !ballot_equal(picked->origin, e->origin) ||
 	    picked->checksum != e->checksum || checksum(e->payload) != e->checksum)
 		return false;
 	whole.ballot = picked->ballot;
 	whole.before = picked->before;
 	chosen = picked->chosen;
-	window_put(&px->picked, &whole);
-	window_at(&px->picked, e->slot)->chosen = chosen;
+	log_window_put(&px->picked, &whole);
+	log_window_at(&px->picked, e->slot)->chosen = chosen;
 	px_changes_put(&px->picked_changes, &whole);
 	return true;
 }
@@ -190,8 +190,8 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 static void
 ask_others(struct px *px, uint8_t id)
 {
-	for (uint64_t slot = px->chosen + 1; slot <= window_last(&px->picked); slot++) {
-		struct window_entry *e = window_at(&px->picked, slot);
+	for (uint64_t slot = px->chosen + 1; slot <= log_window_last(&px->picked); slot++) {
+		struct log_window_entry *e = log_window_at(&px->picked, slot);
 
 		if (e->holder == id)
 			e->holder = another_holder(px, id, slot);
@@ -216,9 +216,9 @@ gather_from(struct px *px, uint8_t id)
 	const uint64_t end = px_picked_last(px);
 	uint64_t first = px->chosen + 1, last;
 
-	while (first <= end && window_at(&px->picked, first)->holder != id)
+	while (first <= end && log_window_at(&px->picked, first)->holder != id)
 		first++;
-	for (last = first; last < end && window_at(&px->picked, last + 1)->holder == id;)
+	for (last = first; last < end && log_window_at(&px->picked, last + 1)->holder == id;)
 		last++;
 	if (first > end)
 		return;

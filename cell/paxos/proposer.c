@@ -1,6 +1,6 @@
 /* The proposer's first phase: candidacy, and how a mastership ends.
  *
- *              stand_at reached                     quorum promised, own promise durable
+ *              candidacy_at reached                 quorum promised, own promise durable
  *   FOLLOWER --------------------> CANDIDATE -----------------------------------> MASTER
  *      ^                               |                                            |
  *      |  a higher ballot, a master    |        a higher ballot, handed over        |
@@ -21,14 +21,14 @@ px_follow(struct px *px, struct ballot master, span_t wait)
 	px->role = PX_FOLLOWER;
 	px->master = master;
 	px->leaving = false;
-	window_start(&px->picked, 0);
+	log_window_start(&px->picked, 0);
 	px_changes_cut(&px->picked_changes, 0);
-	px->stand_at = mono_max(mono_add(px->now, wait), px->granted_until);
-	px->stand_at = mono_add(px->stand_at, px_jitter(px));
+	px->candidacy_at = mono_max(mono_add(px->now, wait), px->granted_until);
+	px->candidacy_at = mono_add(px->candidacy_at, px_jitter(px));
 }
 
 bool
-px_may_stand(const struct px *px)
+px_may_be_candidate(const struct px *px)
 {
 	return !px->closing && px_is_fit(px) && px_is_voter(&px->members, px->config.self);
 }
@@ -37,20 +37,21 @@ px_may_stand(const struct px *px)
  * to a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one
  * seen. */
 void
-px_stand(struct px *px)
+px_begin_candidacy(struct px *px)
 {
-	must(px->role == PX_FOLLOWER && px_may_stand(px) && !px_bound(px, px->config.self));
+	must(px->role == PX_FOLLOWER && px_may_be_candidate(px) &&
+	     !px_is_bound(px, px->config.self));
 	must(mono_reached(px->now, px->silent_until));
 	px->role = PX_CANDIDATE;
 	px->master = BALLOT_NONE;
 	px->seen = ballot_max(px->seen, px->promised);
 	px->ballot = (struct ballot){px->seen.round + 1, px->config.self};
 	px->seen = px->ballot;
-	px->own_ticket = 0;
+	px->own_write = 0;
 	memset(px->votes, 0, sizeof px->votes);
 	px->asks = 0;
 	px_pick_own(px);
-	px_ask(px);
+	px_send_prepares(px);
 	px_count_votes(px);
 }
 
@@ -68,13 +69,13 @@ ask_one(struct px *px, uint8_t id)
 		.prepare = {
 			.ballot = px->ballot,
 			.first = px_vote_have(px, &px->votes[id]) + 1,
-			.last = window_last(&px->log),
+			.last = log_window_last(&px->log),
 		},
 	});
 }
 
 void
-px_ask(struct px *px)
+px_send_prepares(struct px *px)
 {
 	must(px->role == PX_CANDIDATE);
 	for (int i = 0; i < px->others_n; i++)
@@ -121,11 +122,11 @@ px_count_votes(struct px *px)
 	must(px->role == PX_CANDIDATE);
 	if (!px_picked_whole(px) || !elected(px))
 		return;
-	if (px->own_ticket == 0) {
+	if (px->own_write == 0) {
 		px_promise(px, px->ballot);
-		px->own_ticket = px->ticket;
+		px->own_write = px->write;
 	}
-	if (px->own_ticket <= px->durable_ticket)
+	if (px->own_write <= px->durable_write)
 		px_begin_mastership(px);
 }
 
@@ -143,9 +144,9 @@ first_of(const struct msg_promise *m)
 static void
 after_promise(struct px *px, int others)
 {
-	px_members_gather(px);
+	px_reconfig_gather(px);
 	if (px->others_n > others)
-		px_ask(px);
+		px_send_prepares(px);
 	px_gather(px);
 	px_count_votes(px);
 }
@@ -244,14 +245,14 @@ static bool
 wanted(const struct px *px, uint8_t id)
 {
 	return id != 0 && id != px->config.self && px_is_voter(&px->members, id) &&
-	       mono_before(px->now, mono_add(px->peers[id].heard, px->config.lease));
+	       mono_before(px->now, mono_add(px->peers[id].answered_at, px->config.lease));
 }
 
 /* Is there somebody who has all that we have, so that nothing holds it up? */
 static bool
 may_hand_over(const struct px *px)
 {
-	uint64_t last = window_last(&px->log);
+	uint64_t last = log_window_last(&px->log);
 
 	return px->chosen == last &&
 	       (!wanted(px, px->leave_to) || px->peers[px->leave_to].match >= last);

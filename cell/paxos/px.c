@@ -39,17 +39,17 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px->rng = rng_seeded(config->seed);
 	px->now = now;
 	px_recover(px, recovered);
-	px_marks_recover(px, recovered);
+	px_witness_recover(px, recovered);
 	px_begin_mute(px);
 	px_look_for_state(px);
 	px->seen = px->promised;
-	px->marks_at = px->leap_at = now;
+	px->witnesses_at = px->leap_at = now;
 	px->granted_until = now;
 	px->fetched_at = now;
 	px->silent_until = mono_add(now, recovered->wait);
-	px->stand_at = px->silent_until;
+	px->candidacy_at = px->silent_until;
 	if (px->others_n > 0)
-		px->stand_at = mono_add(px->stand_at, px_jitter(px));
+		px->candidacy_at = mono_add(px->candidacy_at, px_jitter(px));
 	return px;
 }
 
@@ -58,8 +58,8 @@ px_free(struct px *px)
 {
 	if (!px)
 		return;
-	window_free(&px->log);
-	window_free(&px->picked);
+	log_window_free(&px->log);
+	log_window_free(&px->picked);
 	free(px->changes.items);
 	free(px->picked_changes.items);
 	free(px->pending);
@@ -73,7 +73,7 @@ update_clear(struct px_update *u)
 		free((void *)u->sends[i].frame.data);
 	u->sends_n = 0;
 	u->records_n = 0;
-	u->ticket = 0;
+	u->write = 0;
 }
 
 void
@@ -92,8 +92,8 @@ px_record(struct px *px, struct px_record record)
 {
 	struct px_update *u = px->out;
 
-	if (u->ticket == 0)
-		u->ticket = ++px->ticket;
+	if (u->write == 0)
+		u->write = ++px->write;
 	ARRAY_ROOM(u->records, u->records_n, u->records_room);
 	u->records[u->records_n++] = record;
 }
@@ -110,7 +110,7 @@ px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
 	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
 	u->sends[u->sends_n++] = (struct px_send){
 		.to = to,
-		.after = after > px->durable_ticket ? after : 0,
+		.after = after > px->durable_write ? after : 0,
 		.frame = buffer_take(&frame),
 	};
 }
@@ -119,12 +119,12 @@ struct wire_list
 px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes, struct buffer *to)
 {
 	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
-	uint64_t end = last < window_last(&px->log) ? last : window_last(&px->log);
+	uint64_t end = last < log_window_last(&px->log) ? last : log_window_last(&px->log);
 	uint32_t count = 0;
 	size_t packed = 0;
 
 	for (; slot <= end; slot++, count++) {
-		struct log_entry e = window_entry(&px->log, slot);
+		struct log_entry e = log_window_entry(&px->log, slot);
 
 		packed += e.payload.len;
 		if (count > 0 && (packed > bytes || count == PX_BATCH_ENTRIES))
@@ -149,7 +149,7 @@ px_jitter(struct px *px)
 static void
 receive(struct px *px, uint8_t from, const struct message *m)
 {
-	px_note(px, from, m);
+	px_witness_note(px, from, m);
 	if (px->lost)
 		return;
 	switch (m->code) {
@@ -254,9 +254,9 @@ meet(struct px *px, uint8_t from, const struct message *m)
 }
 
 static void
-persisted(struct px *px, uint64_t ticket)
+persisted(struct px *px, uint64_t write)
 {
-	px_persisted(px, ticket);
+	px_persisted(px, write);
 	if (px->role == PX_CANDIDATE)
 		px_count_votes(px);
 	if (px->role == PX_MASTER)
@@ -270,7 +270,7 @@ hello_deadline(const struct px *px)
 {
 	if (px->mute || px_is_removed(&px->members, px->config.self))
 		return px->hello_at;
-	if (px_may_stand(px))
+	if (px_may_be_candidate(px))
 		return MONO_NEVER;
 	return mono_max(px->hello_at, mono_add(px->granted_until, px->config.lease));
 }
@@ -282,11 +282,11 @@ source_deadline(const struct px *px)
 }
 
 static mono_t
-stand_deadline(const struct px *px)
+candidacy_deadline(const struct px *px)
 {
-	if (px->mute || !px_may_stand(px))
+	if (px->mute || !px_may_be_candidate(px))
 		return MONO_NEVER;
-	return mono_max(px->stand_at, mono_max(px->silent_until, px->granted_until));
+	return mono_max(px->candidacy_at, mono_max(px->silent_until, px->granted_until));
 }
 
 static void
@@ -298,8 +298,8 @@ follower_timeout(struct px *px)
 		px_say_hello(px);
 	if (mono_reached(px->now, source_deadline(px)))
 		px_look_for_state(px);
-	if (mono_reached(px->now, stand_deadline(px)))
-		px_stand(px);
+	if (mono_reached(px->now, candidacy_deadline(px)))
+		px_begin_candidacy(px);
 }
 
 /* Perhaps nobody whom it asks for a promise is a member any more: who was told of others says hello
@@ -311,7 +311,7 @@ candidate_timeout(struct px *px)
 		return;
 	if (px->greeters.version > px->members.version)
 		px_say_hello(px);
-	px_ask(px);
+	px_send_prepares(px);
 }
 
 static void
@@ -326,7 +326,7 @@ timeout(struct px *px)
 		break;
 	case PX_MASTER:
 		if (mono_reached(px->now, px->heartbeat_at))
-			px_beat(px);
+			px_send_heartbeats(px);
 		break;
 	}
 }
@@ -338,13 +338,13 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	px->out = update;
 	px->now = mono_max(px->now, event->now);
 	px_write_base(px);
-	px_write_own_mark(px);
+	px_witness_write_own(px);
 	switch (event->kind) {
 	case PX_RECEIVE:
 		meet(px, event->from, event->message);
 		break;
 	case PX_PERSISTED:
-		persisted(px, event->ticket);
+		persisted(px, event->write);
 		break;
 	case PX_PROPOSE:
 		px_propose(px, event->payload);
@@ -369,16 +369,16 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		px_on_copy_begun(px, event->from);
 		break;
 	}
-	px_members_settle(px);
+	px_reconfig_settle(px);
 	px_leave_check(px);
 	px_close_if_free(px);
 	px_check_repaired(px);
 	if (update->records_n > 0)
-		px_write_marks(px);
+		px_witness_write(px);
 	px_note_pending(px);
 	px->out = NULL;
-	must(px->log.base <= px->chosen && px->chosen <= px->upto);
-	must(px->upto <= window_last(&px->log) && px->durable <= px->upto);
+	must(px->log.base <= px->chosen && px->chosen <= px->accepted_to);
+	must(px->accepted_to <= log_window_last(&px->log) && px->durable <= px->accepted_to);
 }
 
 /* ---- what can be asked ---- */
@@ -391,7 +391,7 @@ px_deadline(const struct px *px)
 		if (px->lost || px->expelled)
 			return px_close_at(px);
 		return mono_min(mono_min(hello_deadline(px), px_close_at(px)),
-		                mono_min(source_deadline(px), stand_deadline(px)));
+		                mono_min(source_deadline(px), candidacy_deadline(px)));
 	case PX_CANDIDATE:
 		return px->others_n > 0 ? px->retry_at : MONO_NEVER;
 	case PX_MASTER:
@@ -415,11 +415,11 @@ px_open(const struct px *px)
 bool
 px_room(const struct px *px)
 {
-	uint64_t last = window_last(&px->log);
+	uint64_t last = log_window_last(&px->log);
 
 	return px_open(px) && !px_next_members(&px->changes, &px->members) &&
 	       last - px->chosen < PX_ROOM_SLOTS &&
-	       window_bytes(&px->log, px->chosen, last) < PX_ROOM_BYTES;
+	       log_window_bytes(&px->log, px->chosen, last) < PX_ROOM_BYTES;
 }
 
 struct ballot
@@ -429,7 +429,7 @@ px_master(const struct px *px)
 }
 
 bool
-px_is_led(const struct px *px, mono_t now)
+px_has_master(const struct px *px, mono_t now)
 {
 	return px->role == PX_MASTER ? px_lease_valid(px, now)
 	                             : mono_before(now, px->granted_until);
@@ -438,7 +438,7 @@ px_is_led(const struct px *px, mono_t now)
 uint64_t
 px_last(const struct px *px)
 {
-	return window_last(&px->log);
+	return log_window_last(&px->log);
 }
 
 uint64_t
@@ -456,13 +456,13 @@ px_first(const struct px *px)
 struct bytes
 px_payload(const struct px *px, uint64_t slot)
 {
-	return window_at(&px->log, slot)->payload;
+	return log_window_at(&px->log, slot)->payload;
 }
 
 struct ballot
 px_origin(const struct px *px, uint64_t slot)
 {
-	return window_origin(&px->log, slot);
+	return log_window_origin(&px->log, slot);
 }
 
 const struct px_members *
@@ -481,7 +481,7 @@ px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
 		member = member || px->members.list[i].id == id;
 	if (px->role != PX_MASTER || !member)
 		return false;
-	*progress = (struct px_progress){p->match, p->applied, p->heard, p->full};
+	*progress = (struct px_progress){p->match, p->applied, p->answered_at, p->full};
 	if (id == px->config.self)
 		*progress = (struct px_progress){px->durable, px->applied, px->now, px->full};
 	return true;

@@ -13,8 +13,8 @@
  *
  * The driver's duties, in this order for each update:
  *  1. hand `records` to the log, in order, as one transaction, and report PX_PERSISTED with
- *     `ticket` when it is durable; never out of order;
- *  2. send each message whose `after` is 0 at once, every other one when ticket `after` is
+ *     `write` when it is durable; never out of order;
+ *  2. send each message whose `after` is 0 at once, every other one when write `after` is
  *     durable (a promise or an acceptance is a lie before that);
  *  3. apply slots up to px_chosen in order, from px_payload;
  *  4. call again at px_deadline with PX_TIMEOUT.
@@ -120,7 +120,7 @@ struct px_recovered {
 enum px_event_kind {
 	PX_RECEIVE,   /* from, message (one of the replicas', or a list of members that is
 	               * believed; a view, not kept) */
-	PX_PERSISTED, /* ticket */
+	PX_PERSISTED, /* write */
 	PX_PROPOSE,   /* payload (a view; copied). Ignored unless px_open(); never behind an open
 	               * change of the members (px_room), and no list that the state would refuse */
 	PX_APPLIED,   /* slot: durable in state.db; the log may be trimmed up to here */
@@ -136,21 +136,21 @@ struct px_event {
 	mono_t now;
 	uint8_t from, to;
 	const struct message *message;
-	uint64_t ticket, slot;
+	uint64_t write, slot;
 	struct bytes payload;
 	bool on;
 };
 
 struct px_send {
 	uint8_t to;
-	uint64_t after; /* send when this ticket is durable; 0: now */
+	uint64_t after; /* send when this write is durable; 0: now */
 	struct bytes frame; /* encoded message; owned by the update */
 };
 
 struct px_update {
 	struct px_record *records;
 	size_t records_n, records_room;
-	uint64_t ticket; /* of these records; 0 when there are none */
+	uint64_t write;  /* of these records; 0 when there are none */
 	struct px_send *sends;
 	size_t sends_n, sends_room;
 };
@@ -188,7 +188,7 @@ struct ballot px_master(const struct px *px);
 bool px_lease_valid(const struct px *px, mono_t now);
 /* Is there a master with a lease, as far as this replica knows: itself, or one that it has granted
  * it to? */
-bool px_is_led(const struct px *px, mono_t now);
+bool px_has_master(const struct px *px, mono_t now);
 /* Slot of the last accepted entry (a master's next proposal gets one more), and highest slot known
  * to be chosen, which after a restart may be lower than what the tree has applied. */
 uint64_t px_last(const struct px *px);
@@ -204,7 +204,7 @@ uint8_t px_behind(const struct px *px);
 /* What a master knows of another member. False for no member. */
 struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */
-	mono_t heard;            /* when it answered this mastership last; {INT64_MIN}: never */
+	mono_t answered_at;      /* when it answered this mastership last; {INT64_MIN}: never */
 	bool full;
 };
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);

@@ -9,7 +9,7 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 	bool superseded = false;
 
 	px->promised = px->promised_recorded = recovered->promised;
-	window_start(&px->log, recovered->trimmed);
+	log_window_start(&px->log, recovered->trimmed);
 	if (recovered->applied == recovered->trimmed)
 		px->log.origin = recovered->applied_origin;
 	px->held = recovered->trimmed;
@@ -20,10 +20,10 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 		px->promised = ballot_max(px->promised, e->ballot);
 		if (superseded)
 			continue;
-		window_put(&px->log, e);
-		superseded = !window_goes_on(&px->log, e->slot);
+		log_window_put(&px->log, e);
+		superseded = !log_window_goes_on(&px->log, e->slot);
 		if (superseded)
-			window_cut(&px->log, e->slot - 1);
+			log_window_cut(&px->log, e->slot - 1);
 	}
 }
 
@@ -31,7 +31,7 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 static uint64_t
 chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 {
-	uint64_t last = window_last(&px->log);
+	uint64_t last = log_window_last(&px->log);
 
 	must(recovered->chosen >= recovered->trimmed);
 	return recovered->chosen < last ? recovered->chosen : last;
@@ -47,16 +47,16 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 	uint64_t applied = recovered->applied;
 
 	px->chosen = applied;
-	if (applied <= window_last(&px->log) &&
-	    ballot_equal(window_origin(&px->log, applied), recovered->applied_origin))
+	if (applied <= log_window_last(&px->log) &&
+	    ballot_equal(log_window_origin(&px->log, applied), recovered->applied_origin))
 		return;
-	if (applied < window_last(&px->log))
-		window_trim(&px->log, applied);
+	if (applied < log_window_last(&px->log))
+		log_window_trim(&px->log, applied);
 	else
-		window_start(&px->log, applied);
+		log_window_start(&px->log, applied);
 	px->log.origin = recovered->applied_origin;
-	if (applied < window_last(&px->log) && !window_goes_on(&px->log, applied + 1))
-		window_cut(&px->log, applied);
+	if (applied < log_window_last(&px->log) && !log_window_goes_on(&px->log, applied + 1))
+		log_window_cut(&px->log, applied);
 	px->base_new = true;
 }
 
@@ -70,11 +70,11 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	px->chosen = px->chosen_recorded = px->chosen_durable = chosen_by_hint(px, recovered);
 	if (recovered->applied > px->chosen)
 		begin_at_state(px, recovered);
-	px->upto = px->chosen;
-	while (px->upto < window_last(&px->log) &&
-	       ballot_equal(window_at(&px->log, px->upto + 1)->ballot, px->promised))
-		px->upto++;
-	px->durable = px->upto;
+	px->accepted_to = px->chosen;
+	while (px->accepted_to < log_window_last(&px->log) &&
+	       ballot_equal(log_window_at(&px->log, px->accepted_to + 1)->ballot, px->promised))
+		px->accepted_to++;
+	px->durable = px->accepted_to;
 	px->applied = recovered->applied;
 	px->damaged = recovered->damaged;
 	if (px->held < px->damaged)
@@ -84,7 +84,7 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	px_check_repaired(px);
 	px->stateless = px->applied < px->log.base;
 	px->incarnation = recovered->incarnation;
-	px_members_recover(px);
+	px_reconfig_recover(px);
 }
 
 void
@@ -94,13 +94,13 @@ px_write_base(struct px *px)
 		return;
 	px->base_new = false;
 	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = px->log.base});
-	px->base_ticket = px->ticket;
+	px->base_write = px->write;
 }
 
 void
 px_check_repaired(struct px *px)
 {
-	if (px->upto >= px->damaged)
+	if (px->accepted_to >= px->damaged)
 		px->damaged = 0;
 }
 
@@ -112,7 +112,7 @@ px_check_repaired(struct px *px)
 void
 px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
-	if (px->damaged == 0 || px->upto < m->last)
+	if (px->damaged == 0 || px->accepted_to < m->last)
 		return;
 	if (px_is_known(px, m->marks.packed))
 		px->damaged = 0;
@@ -185,7 +185,7 @@ px_look_for_state(struct px *px)
 uint8_t
 px_behind(const struct px *px)
 {
-	uint64_t have = px->role == PX_CANDIDATE ? px->chosen : px->upto;
+	uint64_t have = px->role == PX_CANDIDATE ? px->chosen : px->accepted_to;
 
 	if (px->mute || px->lost || px->expelled || px->role == PX_MASTER)
 		return 0;

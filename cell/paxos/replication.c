@@ -27,7 +27,7 @@ forget_peers(struct px *px)
 			.next = px->chosen + 1,
 			.flow.window = PX_FLIGHT_FIRST,
 			.lease_end = {INT64_MIN},
-			.heard = {INT64_MIN},
+			.answered_at = {INT64_MIN},
 		};
 }
 
@@ -41,26 +41,26 @@ px_begin_mastership(struct px *px)
 	uint64_t last = px_picked_last(px);
 
 	must(px->role == PX_CANDIDATE && ballot_equal(px->promised, px->ballot));
-	must(px->picked.base == px->chosen && px->upto == px->chosen);
+	must(px->picked.base == px->chosen && px->accepted_to == px->chosen);
 	px_log_cut(px, px->chosen);
 	for (uint64_t slot = px->chosen + 1; slot <= last; slot++) {
-		struct log_entry e = window_entry(&px->picked, slot);
+		struct log_entry e = log_window_entry(&px->picked, slot);
 
 		e.ballot = px->ballot;
 		px_store(px, &e);
 	}
-	px->upto = last;
-	window_start(&px->picked, 0);
+	px->accepted_to = last;
+	log_window_start(&px->picked, 0);
 	px_changes_cut(&px->picked_changes, 0);
-	window_recount(&px->log);
+	log_window_recount(&px->log);
 
 	px->role = PX_MASTER;
 	px->master = px->ballot;
 	px->attempts = 0;
-	px->in_vain = 0;
+	px->leaseless_heartbeats = 0;
 	px->leaving = false;
 	forget_peers(px);
-	px_beat(px);
+	px_send_heartbeats(px);
 	px_pump(px);
 }
 
@@ -71,14 +71,14 @@ px_propose(struct px *px, struct bytes payload)
 		return;
 	must(payload.len <= LIMIT_ENTRY && !px_next_members(&px->changes, &px->members));
 	px_store(px, &(struct log_entry){
-		.slot = window_last(&px->log) + 1,
+		.slot = log_window_last(&px->log) + 1,
 		.ballot = px->ballot,
 		.origin = px->ballot,
 		.checksum = checksum(payload),
 		.payload = payload,
-		.before = window_origin(&px->log, window_last(&px->log)),
+		.before = log_window_origin(&px->log, log_window_last(&px->log)),
 	});
-	px->upto = window_last(&px->log);
+	px->accepted_to = log_window_last(&px->log);
 	px_pump(px);
 }
 
@@ -105,7 +105,7 @@ send_batch(struct px *px, uint8_t id)
 	struct peer *p = &px->peers[id];
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	const size_t room = px_flow_room(px, p);
-	struct wire_list entries = px_pack(px, p->next, window_last(&px->log),
+	struct wire_list entries = px_pack(px, p->next, log_window_last(&px->log),
 	                                   room < PX_BATCH_BYTES ? room : PX_BATCH_BYTES, &packed);
 
 	send_accept(px, id, entries);
@@ -118,7 +118,7 @@ send_batch(struct px *px, uint8_t id)
 static bool
 may_send(const struct px *px, struct peer *p)
 {
-	uint64_t last = window_last(&px->log);
+	uint64_t last = log_window_last(&px->log);
 	uint64_t have = p->have > px->log.base ? p->have : px->log.base;
 	uint64_t flight = p->next - 1 > have ? p->next - 1 - have : 0;
 
@@ -141,7 +141,7 @@ px_pump(struct px *px)
 }
 
 void
-px_beat_one(struct px *px, uint8_t id)
+px_send_heartbeat(struct px *px, uint8_t id)
 {
 	struct buffer marks = BUFFER(LIMIT_FRAME);
 
@@ -154,8 +154,8 @@ px_beat_one(struct px *px, uint8_t id)
 			.lease_ms = px_lease_ms(px),
 			.trim = px_trim_target(px),
 			.first = px->log.base + 1,
-			.last = window_last(&px->log),
-			.marks = px_pack_marks(px, &marks),
+			.last = log_window_last(&px->log),
+			.marks = px_witness_pack(px, &marks),
 		},
 	});
 	buffer_free(&marks);
@@ -163,18 +163,19 @@ px_beat_one(struct px *px, uint8_t id)
 
 /* Those who hear a master that does not hear them elect nobody else. */
 static bool
-beats_in_vain(struct px *px)
+is_leaseless(struct px *px)
 {
-	px->in_vain = px_lease_valid(px, px->now) ? 0 : px->in_vain + 1;
-	return px->in_vain * px->config.heartbeat.ns > PX_VAIN_LEASES * px->config.lease.ns;
+	px->leaseless_heartbeats = px_lease_valid(px, px->now) ? 0 : px->leaseless_heartbeats + 1;
+	return px->leaseless_heartbeats * px->config.heartbeat.ns >
+	       PX_LEASELESS_MAX * px->config.lease.ns;
 }
 
 /* Asks for a renewal of the lease, and tells what is chosen. */
 void
-px_beat(struct px *px)
+px_send_heartbeats(struct px *px)
 {
 	must(px->role == PX_MASTER);
-	if (beats_in_vain(px)) {
+	if (is_leaseless(px)) {
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 		return;
 	}
@@ -182,7 +183,7 @@ px_beat(struct px *px)
 	px->sent_at[px->sequence % PX_SENT_TIMES] = px->now;
 	px->heartbeat_at = px->others_n > 0 ? mono_add(px->now, px->config.heartbeat) : MONO_NEVER;
 	for (int i = 0; i < px->others_n; i++)
-		px_beat_one(px, px->others[i]);
+		px_send_heartbeat(px, px->others[i]);
 }
 
 static bool
@@ -196,7 +197,7 @@ ours(const struct px *px, struct ballot ballot)
 static void
 matches(struct px *px, struct peer *p, uint64_t slot)
 {
-	if (slot > window_last(&px->log))
+	if (slot > log_window_last(&px->log))
 		return; /* can't be: nobody else proposes in our ballot */
 	if (p->match < slot)
 		p->match = slot;
@@ -214,7 +215,7 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 {
 	if (!ours(px, m->ballot))
 		return;
-	px->peers[from].heard = px->now;
+	px->peers[from].answered_at = px->now;
 	matches(px, &px->peers[from], m->upto);
 	px_count_accepted(px);
 	px_pump(px);
@@ -232,7 +233,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 		return;
 	p->lease_end = mono_max(p->lease_end,
 	                        px_lease_end(px, px->sent_at[m->sequence % PX_SENT_TIMES]));
-	p->heard = px->now;
+	p->answered_at = px->now;
 	p->full = m->full;
 	if (m->durable_applied > p->applied)
 		p->applied = m->durable_applied;

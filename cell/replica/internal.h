@@ -40,7 +40,7 @@ struct replica {
 	struct master *master;
 	bool full;                    /* our disk is */
 	uint64_t saved;               /* state.db is durable up to here */
-	uint64_t written;             /* ticket of the newest records */
+	uint64_t written;             /* number of the newest write to the log */
 	mono_t master_seen;           /* when there was a master last, as far as we know */
 	mono_t synced;                /* since then nothing was synced, though something waits */
 	struct frame_backlog backlog; /* proposals, in order */

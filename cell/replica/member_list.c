@@ -120,10 +120,10 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 		if (member.id == m->self)
 			of->progress = (struct px_progress){.match = px_last(r->px),
 			                                    .applied = r->saved,
-			                                    .heard = r->now,
+			                                    .answered_at = r->now,
 			                                    .full = r->full};
 		else if (!px_progress(r->px, member.id, &of->progress))
-			of->progress = (struct px_progress){.heard = {INT64_MIN}};
+			of->progress = (struct px_progress){.answered_at = {INT64_MIN}};
 	}
 }
 

@@ -24,8 +24,8 @@ heard_within(const struct member_view *m, const struct member_view_item *of, spa
 {
 	if (of->member.id == m->self)
 		return true;
-	return of->progress.heard.ns != INT64_MIN &&
-	       mono_before(m->now, mono_add(of->progress.heard, span));
+	return of->progress.answered_at.ns != INT64_MIN &&
+	       mono_before(m->now, mono_add(of->progress.answered_at, span));
 }
 
 bool
@@ -39,14 +39,14 @@ member_rules_may_be_alive(const struct member_view *m, const struct member_view_
 {
 	const span_t patience = {SILENT_LEASES * m->lease.ns};
 
-	return member_rules_alive(m, of) || (of->progress.heard.ns == INT64_MIN &&
+	return member_rules_alive(m, of) || (of->progress.answered_at.ns == INT64_MIN &&
 	                                     mono_before(m->now, mono_add(m->began, patience)));
 }
 
 static bool
 is_alive_for_certain(const struct member_view *m, const struct member_view_item *of)
 {
-	return of->member.id == m->self || !mono_before(of->progress.heard, m->asked);
+	return of->member.id == m->self || !mono_before(of->progress.answered_at, m->asked);
 }
 
 static bool
@@ -95,9 +95,9 @@ static void
 say_silent(const struct member_view *m, const struct member_view_item *of,
            char why[LIMIT_WHY + 1])
 {
-	int64_t ms = span_to_ms(mono_since(m->now, of->progress.heard));
+	int64_t ms = span_to_ms(mono_since(m->now, of->progress.answered_at));
 
-	if (of->progress.heard.ns == INT64_MIN)
+	if (of->progress.answered_at.ns == INT64_MIN)
 		say(why, "replica %u was not heard yet", of->member.id);
 	else
 		say(why, "replica %u was not heard for %lld s", of->member.id,
@@ -216,7 +216,7 @@ append(struct member_view *m, struct bytes address, struct bytes key, struct mem
 	               .role = MEMBER_LEARNER,
 	               .address = address,
 	               .key = key},
-	    .progress.heard = {INT64_MIN},
+	    .progress.answered_at = {INT64_MIN},
 	};
 	v->id = (uint8_t)(highest + 1);
 	v->changed = true;

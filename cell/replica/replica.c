@@ -64,7 +64,7 @@ update_clear(struct replica_update *u)
 	for (size_t i = 0; i < u->sends_n; i++)
 		free((void *)u->sends[i].frame.data);
 	u->records_n = u->sends_n = u->closes_n = 0;
-	u->ticket = u->applied = 0;
+	u->write = u->applied = 0;
 	u->members_changed = u->diverged = false;
 	u->behind = 0;
 	row_list_free(&u->rows);
@@ -139,8 +139,8 @@ r_step_px(struct replica *r, struct px_event event)
 		ARRAY_ROOM(u->records, u->records_n, u->records_room);
 		u->records[u->records_n++] = px->records[i];
 	}
-	if (px->ticket != 0) {
-		u->ticket = r->written = px->ticket;
+	if (px->write != 0) {
+		u->write = r->written = px->write;
 		r->synced = mono_min(r->synced, r->now);
 	}
 	for (size_t i = 0; i < px->sends_n; i++) {
@@ -326,7 +326,7 @@ static void
 on_persisted(struct replica *r, uint64_t ticket)
 {
 	r->synced = ticket >= r->written ? MONO_NEVER : r->now;
-	r_step_px(r, (struct px_event){.kind = PX_PERSISTED, .ticket = ticket});
+	r_step_px(r, (struct px_event){.kind = PX_PERSISTED, .write = ticket});
 }
 
 static void
@@ -447,7 +447,7 @@ on_event(struct replica *r, const struct replica_event *e)
 		on_peer(r, e);
 		return;
 	case REPLICA_PERSISTED:
-		on_persisted(r, e->ticket);
+		on_persisted(r, e->write);
 		return;
 	case REPLICA_SAVED:
 		on_saved(r, e->index);
@@ -503,7 +503,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	on_event(r, event);
 	settle(r);
 	r_mastership_announce(r);
-	if (px_is_led(r->px, r->now))
+	if (px_has_master(r->px, r->now))
 		r->master_seen = r->now;
 	look_up_payloads(r);
 	if (tree_applied(r->tree) != applied) {
@@ -544,7 +544,8 @@ replica_condition(const struct replica *r)
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
 	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
-	    !px_is_led(r->px, r->now) && mono_reached(r->now, mono_add(r->master_seen, patience)))
+	    !px_has_master(r->px, r->now) &&
+	    mono_reached(r->now, mono_add(r->master_seen, patience)))
 		condition = CONDITION_ALONE;
 	return condition;
 }

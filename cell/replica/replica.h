@@ -31,7 +31,7 @@ enum replica_event_kind {
 	REPLICA_DISCONNECTED, /* conn */
 	REPLICA_FRAME,        /* conn, frame: one whole frame from a client */
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
-	REPLICA_PERSISTED,    /* ticket: log records are durable */
+	REPLICA_PERSISTED,    /* write: log records are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to here */
 	REPLICA_TIMEOUT,
 	REPLICA_STOP,         /* the driver goes on until replica_left, and all is written */
@@ -51,7 +51,7 @@ struct replica_event {
 	int64_t wall_ns;
 	uint64_t conn; /* made up by the driver, never used again */
 	uint8_t peer;
-	uint64_t ticket, index;
+	uint64_t write, index;
 	struct bytes frame;
 	struct bytes principal;
 	bool on;
@@ -62,14 +62,14 @@ struct replica_send {
 	bool to_peer;
 	uint64_t conn;
 	uint8_t peer;
-	uint64_t after; /* log ticket that must be durable first; 0: now */
+	uint64_t after; /* log write that must be durable first; 0: now */
 	struct bytes frame; /* owned by the update */
 };
 
 struct replica_update {
 	struct px_record *records; /* for log.db, one transaction; valid until the next step */
 	size_t records_n, records_room;
-	uint64_t ticket;
+	uint64_t write;
 	struct replica_send *sends;
 	size_t sends_n, sends_room;
 	uint64_t *closes; /* connections to be closed after the sends */

@@ -18,9 +18,9 @@ heard_ms(const struct replica *r, const struct member_view_item *of)
 {
 	if (of->member.id == r->config.paxos.self)
 		return 0;
-	if (of->progress.heard.ns == INT64_MIN)
+	if (of->progress.answered_at.ns == INT64_MIN)
 		return -1;
-	return span_to_ms(mono_since(r->now, of->progress.heard));
+	return span_to_ms(mono_since(r->now, of->progress.answered_at));
 }
 
 /* Of all members, as the master sees them. */

@@ -10,7 +10,7 @@ struct queued_frame {
 	TAILQ_ENTRY(queued_frame) link;
 	uint64_t conn;
 	uint8_t peer;       /* to a replica, not to a connection; 0: no */
-	uint64_t after;     /* log ticket */
+	uint64_t after;     /* the write to the log that must be durable first */
 	bool close;         /* no frame: the replica closes the connection */
 	struct bytes frame; /* owned */
 };

@@ -38,12 +38,12 @@ struct server {
 	mono_t leave_by;               /* about to stop: until then at most; else MONO_NEVER */
 
 	struct local_clients clients; /* clients in this process, and what is to be delivered */
-	struct frame_queue gate;    /* until their tickets are durable; tickets never fall */
+	struct frame_queue gate;    /* until their writes are durable; their numbers never fall */
 	struct inbox inbox;         /* of clients, while others have their turn or much waits */
 	mono_t turn_end;            /* what comes later in this turn goes there */
 	bool turn_runs, turn_over;
 	struct replica_times times;
-	uint64_t durable;           /* the last ticket that is */
+	uint64_t durable;           /* the last write that is */
 
 	uv_timer_t timer;
 	uv_prepare_t prepare;

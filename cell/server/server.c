@@ -174,7 +174,7 @@ static void
 carry_out(struct server *s, struct replica_update *u)
 {
 	if (u->records_n > 0)
-		store_log(s->store, u->ticket, u->records, u->records_n);
+		store_log(s->store, u->write, u->records, u->records_n);
 	if (u->rows.n > 0)
 		store_state(s->store, u->applied, &u->rows);
 	for (size_t i = 0; i < u->sends_n; i++)
@@ -389,19 +389,19 @@ on_check(uv_check_t *handle)
 /* ---- the store's calls ---- */
 
 static void
-on_persisted(void *user, uint64_t ticket)
+on_persisted(void *user, uint64_t write)
 {
 	struct server *s = user;
 	struct queued_frame p;
 
-	if (ticket == 0)
+	if (write == 0)
 		return; /* hints, which nobody waits for */
-	must(ticket >= s->durable);
-	s->durable = ticket;
-	while (!TAILQ_EMPTY(&s->gate) && TAILQ_FIRST(&s->gate)->after <= ticket &&
+	must(write >= s->durable);
+	s->durable = write;
+	while (!TAILQ_EMPTY(&s->gate) && TAILQ_FIRST(&s->gate)->after <= write &&
 	       frame_queue_take(&s->gate, &p))
 		post(s, p);
-	server_step(s, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
+	server_step(s, (struct replica_event){.kind = REPLICA_PERSISTED, .write = write});
 }
 
 void

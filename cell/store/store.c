@@ -496,7 +496,7 @@ store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *call
 }
 
 void
-store_log(struct store *s, uint64_t ticket, const struct px_record *records, size_t n)
+store_log(struct store *s, uint64_t write, const struct px_record *records, size_t n)
 {
 	struct log_job *job;
 	size_t payloads = 0, head = sizeof *job + n * sizeof *records;
@@ -506,7 +506,7 @@ store_log(struct store *s, uint64_t ticket, const struct px_record *records, siz
 		payloads += records[i].payload.len;
 	job = memory_zero(1, head + payloads);
 	job->job.size = head + payloads;
-	job->ticket = ticket;
+	job->ticket = write;
 	job->n = n;
 	job->records = (struct px_record *)(job + 1);
 	at = (uint8_t *)job + head;

@@ -25,8 +25,8 @@
 struct store;
 
 struct store_callbacks {
-	void (*persisted)(void *user, uint64_t ticket); /* log records of this ticket are durable */
-	void (*saved)(void *user, uint64_t applied);    /* state.db is durable up to here */
+	void (*persisted)(void *user, uint64_t write);  /* log records of this write are durable */
+	void (*saved)(void *user, uint64_t applied);   /* state.db is durable up to here */
 	/* The disk is full: the reserve is given up, so that what frees something can still be
 	 * written; or (false) it has room again, and the reserve was made anew. */
 	void (*full)(void *user, bool full);
@@ -70,7 +70,7 @@ int store_set_state_aside(const char *directory);
 int store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *callbacks);
 
 /* One transaction of records; what waits while the last sync runs shares the next one. Copies. */
-void store_log(struct store *s, uint64_t ticket, const struct px_record *records, size_t n);
+void store_log(struct store *s, uint64_t write, const struct px_record *records, size_t n);
 /* One transaction of rows with their applied index. Takes the rows over. */
 void store_state(struct store *s, uint64_t applied, struct row_list *rows);
 /* Bytes waiting for state.db: over STORE_QUEUE_HIGH the master takes no new proposals. */

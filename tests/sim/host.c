@@ -208,7 +208,7 @@ run_persisted(struct sim *s, struct event *e)
 		free((void *)h->send.frame.data);
 		free(h);
 	}
-	host_event(s, n, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = e->a});
+	host_event(s, n, (struct replica_event){.kind = REPLICA_PERSISTED, .write = e->a});
 }
 
 /* Whom it lets in, and connects to. */
@@ -357,13 +357,13 @@ carry_out(struct sim *s, struct host *n)
 	struct replica_update *u = &n->update;
 
 	if (u->records_n > 0) {
-		n->written_ticket = u->ticket;
-		heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, u->ticket,
+		n->written_ticket = u->write;
+		heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, u->write,
 		                                                        u->records, u->records_n),
 		                                   .run = run_persisted,
 		                                   .who = n->id - 1,
 		                                   .life = n->life,
-		                                   .a = u->ticket});
+		                                   .a = u->write});
 	}
 	adversary_recorded(s, n);
 	for (size_t i = 0; i < u->sends_n; i++)

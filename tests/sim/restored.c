@@ -61,11 +61,11 @@ replica_hears(struct restored *r, struct replica_event event)
 	replica_step(r->replica, &event, &r->update);
 	for (size_t i = 0; i < r->update.sends_n; i++)
 		deliver(r, false, r->update.sends[i].conn, r->update.sends[i].frame);
-	ticket = r->update.records_n > 0 ? r->update.ticket : 0;
+	ticket = r->update.records_n > 0 ? r->update.write : 0;
 	applied = r->update.rows.n > 0 ? r->update.applied : 0;
 	if (ticket != 0)
 		replica_hears(
-		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
+		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .write = ticket});
 	if (applied != 0)
 		replica_hears(r, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 }

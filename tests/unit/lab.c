@@ -54,8 +54,8 @@ store_records(struct lab *lab)
 			lab->promised = u->records[i].ballot;
 		}
 	}
-	if (u->ticket != 0)
-		lab->ticket = u->ticket;
+	if (u->write != 0)
+		lab->ticket = u->write;
 }
 
 /* ---- steps ---- */
@@ -97,7 +97,7 @@ lab_persist(struct lab *lab)
 		uint64_t ticket = lab->ticket;
 
 		lab->ticket = 0;
-		step_once(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = ticket});
+		step_once(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .write = ticket});
 	}
 }
 

@@ -108,7 +108,7 @@ bench_new(int members, const struct px_recovered *recovered)
 void
 bench_persist(struct bench *b, uint64_t ticket)
 {
-	bench_step(b, (struct px_event){.kind = PX_PERSISTED, .ticket = ticket});
+	bench_step(b, (struct px_event){.kind = PX_PERSISTED, .write = ticket});
 }
 
 void

@@ -107,7 +107,7 @@ master(struct bench *b, const char *members)
 	*b = bench_listed(members, 0, &nothing);
 	mine = candidate(b);
 	bench_promise(b, 2, mine, 0, NULL, 0);
-	bench_persist(b, b->update.ticket);
+	bench_persist(b, b->update.write);
 	assert_int_equal(px_role(b->px), PX_MASTER);
 	return mine;
 }

@@ -151,7 +151,7 @@ enqueue(struct world *w, uint8_t id, const struct px_update *u)
 		return;
 	ARRAY_ROOM(node->queue, node->queue_n, node->queue_room);
 	t = &node->queue[node->queue_n++];
-	*t = (struct transaction){.ticket = u->ticket, .records_n = u->records_n};
+	*t = (struct transaction){.ticket = u->write, .records_n = u->records_n};
 	t->records = memory_zero(u->records_n, sizeof *t->records);
 	for (size_t i = 0; i < u->records_n; i++) {
 		t->records[i] = u->records[i];
@@ -551,7 +551,7 @@ deliver(struct world *w, const struct world_event *e)
 static void
 persisted(struct world *w, const struct world_event *e)
 {
-	world_step(w, e->node, (struct px_event){.kind = PX_PERSISTED, .ticket = e->ticket});
+	world_step(w, e->node, (struct px_event){.kind = PX_PERSISTED, .write = e->ticket});
 	release(w, e->node, e->ticket);
 }
 

@@ -67,7 +67,7 @@ write_records(struct cell_replica *r)
 	if (u->records_n > 0)
 		cell_post(r->cell,
 		     (struct cell_post){.kind = DURABLE, .replica = r->id, .life = r->life,
-		                        .number = u->ticket},
+		                        .number = u->write},
 		     SYNC_MS);
 }
 

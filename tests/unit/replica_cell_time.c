@@ -80,7 +80,7 @@ arrive_at_replica(struct cell_replica *r, const struct cell_post *p)
 	} else if (p->kind == DURABLE && p->life == r->life) {
 		r->durable = p->number;
 		cell_replica_event(
-		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = p->number});
+		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .write = p->number});
 	} else if (p->kind == SAVED && p->life == r->life) {
 		cell_replica_event(
 		    r, (struct replica_event){.kind = REPLICA_SAVED, .index = p->number});

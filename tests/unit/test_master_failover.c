@@ -674,7 +674,7 @@ free_with_a_waiter(struct lab *lab, struct lab_client *holder, struct lab_client
 	lab->slow_disk = true;
 	lab_send_op(&ended, &end);
 	lab_send_op(holder, &let_go);
-	lab_step(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .ticket = lab->ticket});
+	lab_step(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .write = lab->ticket});
 	lab->slow_disk = false;
 	assert_false(tree_lock_held_by(replica_tree(lab->replica), waiter->session, 7,
 	                               waiter->acquisition, node, &g));

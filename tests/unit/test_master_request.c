@@ -371,7 +371,7 @@ test_burst_is_applied_in_parts(void **state)
 			lab_send_op(&crowd[i], &op);
 		}
 	while (lab->ticket != 0) {
-		struct replica_event durable = {.kind = REPLICA_PERSISTED, .ticket = lab->ticket};
+		struct replica_event durable = {.kind = REPLICA_PERSISTED, .write = lab->ticket};
 
 		lab->ticket = 0;
 		part = most_replies(lab, durable);

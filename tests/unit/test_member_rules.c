@@ -38,7 +38,8 @@ cell(const char *roles, uint8_t self)
 		of->member = member((uint8_t)m.n, *roles == 'v'   ? MEMBER_VOTER
 		                                  : *roles == 'l' ? MEMBER_LEARNER
 		                                                  : MEMBER_REMOVED);
-		of->progress = (struct px_progress){.match = 10000, .applied = 10000, .heard = now};
+		of->progress =
+		    (struct px_progress){.match = 10000, .applied = 10000, .answered_at = now};
 	}
 	return m;
 }
@@ -46,7 +47,7 @@ cell(const char *roles, uint8_t self)
 static void
 silent_ms(struct member_view *m, uint8_t id, int64_t ms)
 {
-	m->list[id - 1].progress.heard = mono_add(now, span_ms(-ms));
+	m->list[id - 1].progress.answered_at = mono_add(now, span_ms(-ms));
 }
 
 static enum member_role
@@ -200,7 +201,7 @@ test_remove_would_lose_the_majority(void **state)
 	silent_ms(&m, 3, 4 * LEASE_MS);
 	assert_int_equal(member_rules_remove(&m, 2).rc, RC_INVAL);
 	silent_ms(&five, 4, 2400);
-	five.list[4].progress.heard = (mono_t){INT64_MIN};
+	five.list[4].progress.answered_at = (mono_t){INT64_MIN};
 	expect(member_rules_remove(&five, 1), RC_INVAL,
 	       "replica 4 was not heard for 2 s, replica 5 was not heard yet: "
 	       "2 of 4 voters would be left");
@@ -230,7 +231,7 @@ test_remove_under_a_new_master(void **state)
 	struct member_view m = cell("vvv", 1);
 
 	(void)state;
-	m.list[2].progress.heard = (mono_t){INT64_MIN};
+	m.list[2].progress.answered_at = (mono_t){INT64_MIN};
 	m.began = mono_add(now, span_ms(-4 * LEASE_MS + 1));
 	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	m.began = mono_add(now, span_ms(-4 * LEASE_MS));
@@ -409,12 +410,12 @@ test_full_under_a_new_master(void **state)
 
 	(void)state;
 	m.list[1].progress.full = true;
-	m.list[2].progress.heard = (mono_t){INT64_MIN};
+	m.list[2].progress.answered_at = (mono_t){INT64_MIN};
 	expect_full(&m, true, 0);
 	m.began = now;
 	expect_full(&m, false, 0);
 	m.list[2].progress.full = true;
-	m.list[2].progress.heard = now;
+	m.list[2].progress.answered_at = now;
 	expect_full(&m, true, 0);
 }
 

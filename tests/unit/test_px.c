@@ -42,7 +42,7 @@ master(struct bench *b)
 	struct ballot mine = candidate(b, &nothing);
 
 	promise(b, mine, 0, NULL, 0);
-	bench_persist(b, b->update.ticket);
+	bench_persist(b, b->update.write);
 	assert_int_equal(px_role(b->px), PX_MASTER);
 	return mine;
 }
@@ -67,7 +67,7 @@ promises_when_durable(void **state)
 	bench_receive(&b, 2, prepare(b2, 1));
 	m = bench_sent(&b, 2, MSG_promise, &after);
 	assert_non_null(m);
-	assert_int_equal(after, b.update.ticket);
+	assert_int_equal(after, b.update.write);
 	assert_int_equal(bench_record(&b, PX_RECORD_PROMISE)->ballot.round, 5);
 	bench_persist(&b, after);
 	bench_receive(&b, 2, prepare(b2, 1)); /* lost: asked again */
@@ -106,7 +106,7 @@ takes_slots_in_order_and_reports_holes(void **state)
 	(void)state;
 	bench_accept(&b, b2, 0, &e[0], 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_accepted, &after)->accepted.upto, 1);
-	assert_int_equal(after, b.update.ticket);
+	assert_int_equal(after, b.update.write);
 	bench_accept(&b, b2, 0, &e[2], 1);
 	assert_int_equal(px_last(b.px), 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_fetch, NULL)->fetch.first, 2);
@@ -189,7 +189,7 @@ records_the_lease_before_its_first_grant(void **state)
 	bench_receive(&b, 2, heartbeat(b2, 1, 0));
 	assert_int_equal(span_to_ms(bench_record(&b, PX_RECORD_LEASE)->length), 500);
 	assert_non_null(bench_sent(&b, 2, MSG_heartbeat_reply, &after));
-	assert_int_equal(after, ticket = b.update.ticket);
+	assert_int_equal(after, ticket = b.update.write);
 	bench_persist(&b, ticket);
 	bench_receive(&b, 2, heartbeat(b2, 2, 0));
 	assert_int_equal(b.update.records_n, 0); /* no disk */
@@ -280,7 +280,7 @@ promises_itself_only_when_that_makes_a_quorum(void **state)
 	(void)state;
 	assert_int_equal(b.update.records_n, 0);
 	promise(&b, mine, 0, NULL, 0);
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
 	assert_int_equal(px_role(b.px), PX_CANDIDATE);
 	bench_persist(&b, ticket);
@@ -316,7 +316,7 @@ proposes_the_value_of_the_highest_ballot(void **state)
 	(void)state;
 	assert_true(mine.round > 6);
 	promise(&b, mine, 0, &other, 1);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	assert_payload(b.px, 1, "high");
 	assert_int_equal(bench_record(&b, PX_RECORD_ENTRY)->ballot.round, mine.round);
@@ -336,7 +336,7 @@ leaves_out_what_was_superseded(void **state)
 
 	(void)state;
 	promise(&b, mine, 0, &other, 1);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_last(b.px), 1); /* n2 without n1 would break a client's order */
 	assert_payload(b.px, 1, "x");
 	bench_free(&b);
@@ -371,7 +371,7 @@ leaves_out_what_was_proposed_behind_another_value(void **state)
 
 	r.entries = old; /* among promises */
 	promise(&b, candidate(&b, &r), 0, &new, 1);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_last(b.px), 1);
 	assert_payload(b.px, 1, "x");
 	bench_propose(&b, "y"); /* its own tells what it stands behind */
@@ -395,7 +395,7 @@ asks_on_until_it_has_all_of_a_promise(void **state)
 	assert_true(bench_give(&b, 2, e, 2));
 	promise(&b, mine, 0, &e[1], 1);
 	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_last(b.px), 2);
 	free((void *)list.packed.data);
 	bench_free(&b);
@@ -412,7 +412,7 @@ learns_from_a_promise_what_it_accepted_otherwise(void **state)
 
 	(void)state;
 	bench_accept(&b, b2, 0, own, 2);
-	ticket = b.update.ticket; /* still on its way to the disk */
+	ticket = b.update.write;  /* still on its way to the disk */
 	bench_timeout(&b);
 	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
 	bench_promise_part(&b, 2, (struct msg_promise){.ballot = mine, .chosen = 1, .last = 2},
@@ -459,7 +459,7 @@ chooses_by_majority_its_own_disk_among_them(void **state)
 
 	(void)state;
 	bench_propose(&b, "a");
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	assert_non_null(bench_sent(&b, 2, MSG_accept, NULL)); /* in parallel with its own disk */
 	bench_receive(&b, 2, accepted);
 	bench_receive(&b, 2, accepted); /* twice is once */
@@ -467,8 +467,8 @@ chooses_by_majority_its_own_disk_among_them(void **state)
 	bench_receive(&b, 3, accepted);
 	assert_int_equal(px_chosen(b.px), 1); /* without our own disk, too */
 	bench_propose(&b, "b");
-	assert_true(b.update.ticket > ticket);
-	bench_persist(&b, b.update.ticket);
+	assert_true(b.update.write > ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_chosen(b.px), 1);
 	reply(&b, mine, 1, 2, 2);
 	assert_int_equal(px_chosen(b.px), 2);
@@ -547,11 +547,11 @@ trims_nothing_that_a_member_may_need(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		bench_propose(&b, "x");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	bench_receive(&b, 2, m);
 	assert_int_equal(px_chosen(b.px), 3);
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 3});
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 3});
 	assert_null(bench_record(&b, PX_RECORD_TRIM)); /* replica 3 was not heard of */
 	m.heartbeat_reply.durable_applied = 1;
@@ -577,14 +577,14 @@ trimmed_with(uint64_t entries, uint64_t bytes)
 	bench_timeout(&b);
 	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
 	promise(&b, mine, 0, NULL, 0);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	for (int i = 0; i < 5; i++)
 		bench_propose(&b, "8 bytes.");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	reply(&b, mine, 1, 5, 5);
 	assert_int_equal(px_chosen(b.px), 5);
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
 	trimmed = bench_record(&b, PX_RECORD_TRIM) ? bench_record(&b, PX_RECORD_TRIM)->slot : 0;
 	assert_int_equal(px_first(b.px), trimmed + 1);
@@ -621,13 +621,13 @@ first_behind(struct bench *b, struct ballot mine, int n)
 {
 	for (int i = 0; i < n; i++)
 		bench_propose(b, "8 bytes.");
-	bench_persist(b, b->update.ticket);
+	bench_persist(b, b->update.write);
 	bench_receive(b, 2, (struct message){.code = MSG_accepted,
 	                                     .accepted = {mine, px_last(b->px)}});
 	assert_int_equal(px_chosen(b->px), px_last(b->px));
 	for (int i = 0; i < 2; i++) { /* the hint has to be durable, too */
 		bench_step(b, (struct px_event){.kind = PX_APPLIED, .slot = px_last(b->px)});
-		bench_persist(b, b->update.ticket);
+		bench_persist(b, b->update.write);
 	}
 	return px_first(b->px);
 }
@@ -643,7 +643,7 @@ master_with_limit(struct bench *b, uint64_t entries)
 	bench_timeout(b);
 	mine = bench_sent(b, 2, MSG_prepare, NULL)->prepare.ballot;
 	promise(b, mine, 0, NULL, 0);
-	bench_persist(b, b->update.ticket);
+	bench_persist(b, b->update.write);
 	reply(b, mine, 1, 0, 0);
 	return mine;
 }
@@ -699,7 +699,7 @@ hands_over_to_the_furthest(void **state)
 	(void)state;
 	reply(&b, mine, 1, 0, 0);
 	bench_propose(&b, "a");
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	bench_step(&b, (struct px_event){.kind = PX_STEP_DOWN});
 	assert_null(bench_sent(&b, 2, MSG_hand_over, NULL)); /* one is in flight */
 	bench_persist(&b, ticket);

@@ -53,7 +53,7 @@ asks_the_voters_of_a_list_that_a_promise_tells(void **state)
 	assert_null(bench_record(&b, PX_RECORD_PROMISE));
 	assert_non_null(bench_sent(&b, 4, MSG_prepare, NULL)); /* at once */
 	bench_promise(&b, 4, mine, 0, NULL, 0);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	assert_int_equal(px_last(b.px), 2);
 	assert_false(px_room(b.px));
@@ -150,9 +150,9 @@ finishes_the_change_that_removes_it(void **state)
 
 	(void)state;
 	bench_promise(&b, 2, mine, 4, NULL, 0);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	assert_false(px_room(b.px));
 	accepted(&b, 2, mine, 5);
 	assert_int_equal(px_chosen(b.px), 4); /* both are needed for that */

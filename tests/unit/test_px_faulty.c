@@ -24,8 +24,8 @@ on_update(struct cell *c, int from)
 
 	/* What the step has made; the bench's own is cleared by the steps that follow. */
 	c->sides[from].update = (struct px_update){0};
-	if (u.ticket != 0) {
-		bench_persist(&c->sides[from], u.ticket);
+	if (u.write != 0) {
+		bench_persist(&c->sides[from], u.write);
 		on_update(c, from);
 	}
 	for (size_t i = 0; i < u.sends_n; i++) {

@@ -7,7 +7,7 @@ static void
 promise_nothing(struct bench *b, struct ballot mine)
 {
 	bench_promise(b, 2, mine, 0, NULL, 0);
-	bench_persist(b, b->update.ticket);
+	bench_persist(b, b->update.write);
 	assert_int_equal(px_role(b->px), PX_MASTER);
 }
 
@@ -49,7 +49,7 @@ under_way(struct bench *b, struct ballot mine, uint64_t bytes_a_ms, int ms)
 			if ((m = bench_sent(b, 2, MSG_accept, NULL)) != NULL)
 				sent = m->accept.first - 1 + m->accept.entries.count;
 		}
-		bench_persist(b, b->update.ticket);
+		bench_persist(b, b->update.write);
 		credit += bytes_a_ms;
 		while (sent > has && credit >= 4096) {
 			credit -= 4096;
@@ -138,8 +138,8 @@ values_are_asked_of_all_who_have_them(void **state)
 		bench_timeout(&b);
 		while (bench_give(&b, 3, e, 32)) /* 2 has had its time */
 			continue;
-		if (b.update.ticket)
-			bench_persist(&b, b.update.ticket);
+		if (b.update.write)
+			bench_persist(&b, b.update.write);
 	}
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	assert_int_equal(px_last(b.px), 32);

@@ -95,7 +95,7 @@ check_update(const struct bench *b)
 		assert_int_equal(wire_get_frame(b->update.sends[i].frame, &m), RC_OK);
 		assert_in_range(b->update.sends[i].to, 2, 4); /* 4 may be a new member */
 	}
-	assert_int_equal(b->update.ticket != 0, b->update.records_n != 0);
+	assert_int_equal(b->update.write != 0, b->update.records_n != 0);
 	assert_true(px_chosen(b->px) <= px_last(b->px));
 }
 
@@ -130,7 +130,7 @@ survives_garbage(void **state)
 				                                 .slot = px_chosen(b.px)});
 			else
 				bench_persist(&b, ticket);
-			ticket = b.update.ticket ? b.update.ticket : ticket;
+			ticket = b.update.write ? b.update.write : ticket;
 			check_update(&b);
 			if (bench_sent(&b, 2, MSG_prepare, NULL))
 				own = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;

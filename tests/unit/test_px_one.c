@@ -14,7 +14,7 @@ master(const struct px_recovered *recovered)
 	assert_int_equal(px_role(b.px), PX_CANDIDATE);
 	assert_non_null(bench_record(&b, PX_RECORD_PROMISE));
 	assert_int_equal(b.update.sends_n, 0);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	return b;
 }
@@ -40,9 +40,9 @@ chooses_when_durable_not_before(void **state)
 
 	(void)state;
 	bench_propose(&b, "a");
-	first = b.update.ticket;
+	first = b.update.write;
 	bench_propose(&b, "b");
-	second = b.update.ticket;
+	second = b.update.write;
 	assert_true(second > first && first > 0);
 	assert_int_equal(px_last(b.px), 2);
 	assert_int_equal(px_chosen(b.px), 0);
@@ -87,7 +87,7 @@ chooses_what_the_log_held_in_its_new_ballot(void **state)
 	assert_int_equal(bench_record(&b, PX_RECORD_ENTRY)->slot, 6);
 	assert_true(bench_record(&b, PX_RECORD_ENTRY)->ballot.round > 3);
 	assert_int_equal(bench_record(&b, PX_RECORD_ENTRY)->origin.round, 3);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_chosen(b.px), 6);
 	assert_payload(b.px, 6, "f");
 	bench_free(&b);
@@ -130,12 +130,12 @@ trims_below_the_last_chosen_when_applied_is_durable(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		bench_propose(&b, "x");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	/* The hint of what is chosen is not durable yet: after a crash the log would not know. */
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
 	assert_int_equal(bench_record(&b, PX_RECORD_CHOSEN)->slot, 4);
 	assert_null(bench_record(&b, PX_RECORD_TRIM));
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	bench_step(&b, (struct px_event){.kind = PX_APPLIED, .slot = 4});
 	assert_int_equal(bench_record(&b, PX_RECORD_TRIM)->slot, 3);
 	assert_int_equal(px_first(b.px), 4);
@@ -150,7 +150,7 @@ steps_down_when_nothing_is_in_flight(void **state)
 
 	(void)state;
 	bench_propose(&b, "a");
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	bench_step(&b, (struct px_event){.kind = PX_STEP_DOWN});
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	assert_false(px_open(b.px));
@@ -190,7 +190,7 @@ has_no_room_when_too_much_is_in_flight(void **state)
 		                                 .payload = {large, LIMIT_ENTRY}});
 	}
 	assert_false(px_room(b.px));
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_true(px_room(b.px));
 	bench_free(&b);
 	free(large);

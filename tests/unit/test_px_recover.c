@@ -67,8 +67,8 @@ tells_how_far_the_state_goes_when_the_log_knows_it(void **state)
 	(void)state;
 	bench_step(&b, (struct px_event){.kind = PX_TIMEOUT});
 	assert_int_equal(bench_sent(&b, 2, MSG_hello, &after)->hello.last, 9);
-	assert_int_not_equal(b.update.ticket, 0);
-	assert_int_equal(after, b.update.ticket);
+	assert_int_not_equal(b.update.write, 0);
+	assert_int_equal(after, b.update.write);
 	bench_persist(&b, after);
 	bench_timeout(&b);
 	assert_non_null(bench_sent(&b, 2, MSG_hello, &after));
@@ -377,7 +377,7 @@ a_promise_in_parts_counts_although_more_is_chosen_meanwhile(void **state)
 	assert_true(bench_give(&b, 2, e, 2));
 	assert_int_equal(px_chosen(b.px), 1);
 	promise(&b, 2, mine, 3, e + 2, 1);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	assert_int_equal(px_last(b.px), 3); /* and is not proposed anew with something else */
 	assert_payload(b.px, 3, "c");

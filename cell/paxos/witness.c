@@ -32,10 +32,10 @@
 /* ---- the marks ---- */
 
 static void
-record_mark(struct px *px, struct known *known)
+record_mark(struct px *px, struct witness *known)
 {
 	px_record(px, (struct px_record){.kind = PX_RECORD_MARK, .mark = known->mark});
-	known->ticket = px->ticket;
+	known->write = px->write;
 	known->changed = false;
 }
 
@@ -51,13 +51,13 @@ is_less(const struct mark *told, const struct mark *remembered)
 static void
 remember(struct px *px, const struct mark *told)
 {
-	struct known *known = &px->known[told->replica];
+	struct witness *known = &px->witnesses[told->replica];
 	const bool restarted = told->incarnation > known->mark.incarnation;
 
 	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
 		return;
 	known->mark = *told;
-	known->changed = px->marks_changed = true;
+	known->changed = px->witnesses_changed = true;
 	if (restarted)
 		record_mark(px, known);
 }
@@ -114,13 +114,13 @@ is_same_disk(uint64_t start, uint64_t other)
 }
 
 void
-px_marks_recover(struct px *px, const struct px_recovered *recovered)
+px_witness_recover(struct px *px, const struct px_recovered *recovered)
 {
-	struct mark *own = &px->known[px->config.self].mark;
+	struct mark *own = &px->witnesses[px->config.self].mark;
 
 	for (size_t i = 0; i < recovered->marks_n; i++)
 		if (recovered->marks[i].replica != 0)
-			px->known[recovered->marks[i].replica].mark = recovered->marks[i];
+			px->witnesses[recovered->marks[i].replica].mark = recovered->marks[i];
 	px->start = px->config.start;
 	if (own->replica != 0)
 		px->start = own->start >> 32 << 32 | (px->start & UINT32_MAX);
@@ -130,7 +130,7 @@ px_marks_recover(struct px *px, const struct px_recovered *recovered)
 static void
 record_own(struct px *px, uint64_t incarnation)
 {
-	struct known *own = &px->known[px->config.self];
+	struct witness *own = &px->witnesses[px->config.self];
 
 	own->mark = (struct mark){
 		.replica = px->config.self,
@@ -141,9 +141,9 @@ record_own(struct px *px, uint64_t incarnation)
 }
 
 void
-px_write_own_mark(struct px *px)
+px_witness_write_own(struct px *px)
 {
-	if (px->known[px->config.self].mark.replica == 0)
+	if (px->witnesses[px->config.self].mark.replica == 0)
 		record_own(px, px->incarnation);
 }
 
@@ -168,19 +168,19 @@ lose_vote(struct px *px)
 /* ---- telling and hearing ---- */
 
 void
-px_write_marks(struct px *px)
+px_witness_write(struct px *px)
 {
-	if (!px->marks_changed || mono_before(px->now, px->marks_at))
+	if (!px->witnesses_changed || mono_before(px->now, px->witnesses_at))
 		return;
 	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
-		if (px->known[id].changed)
-			record_mark(px, &px->known[id]);
-	px->marks_changed = false;
-	px->marks_at = mono_add(px->now, px->config.heartbeat);
+		if (px->witnesses[id].changed)
+			record_mark(px, &px->witnesses[id]);
+	px->witnesses_changed = false;
+	px->witnesses_at = mono_add(px->now, px->config.heartbeat);
 }
 
 struct wire_list
-px_pack_marks(const struct px *px, struct buffer *to)
+px_witness_pack(const struct px *px, struct buffer *to)
 {
 	const struct px_members *members = px_members(px);
 	struct mark own = px_mark_durable(px);
@@ -188,7 +188,7 @@ px_pack_marks(const struct px *px, struct buffer *to)
 
 	wire_put_mark(to, &own);
 	for (int i = 0; i < members->n; i++) {
-		const struct mark *m = &px->known[members->list[i].id].mark;
+		const struct mark *m = &px->witnesses[members->list[i].id].mark;
 
 		if (members->list[i].id == px->config.self || m->replica == 0)
 			continue;
@@ -222,7 +222,7 @@ check_own(struct px *px, const struct mark *m)
 static bool
 is_possible(const struct px *px, const struct mark *m)
 {
-	return m->replica != 0 && m->slot <= window_last(&px->log) + PX_PICKED_MAX &&
+	return m->replica != 0 && m->slot <= log_window_last(&px->log) + PX_PICKED_MAX &&
 	       m->ballot.round <= px->seen.round + BALLOT_ROUND_STEP;
 }
 
@@ -253,7 +253,7 @@ px_is_known(const struct px *px, struct bytes marks)
 }
 
 void
-px_note(struct px *px, uint8_t from, const struct message *m)
+px_witness_note(struct px *px, uint8_t from, const struct message *m)
 {
 	struct mark told = {0};
 
@@ -316,14 +316,14 @@ first_if_none(struct ballot ballot)
 void
 px_say_hello_to(struct px *px, uint8_t to)
 {
-	uint64_t ticket = px->known[px->config.self].ticket;
+	uint64_t write = px->witnesses[px->config.self].write;
 	const struct mark own = px->mute ? own_mark(px, px->found) : px_mark_recorded(px);
 
-	if (ticket < px->base_ticket)
-		ticket = px->base_ticket;
+	if (write < px->base_write)
+		write = px->base_write;
 	if (!px->mute)
-		ticket = px->ticket;
-	px_send(px, to, ticket, &(struct message){
+		write = px->write;
+	px_send(px, to, write, &(struct message){
 		.code = MSG_hello,
 		.hello = {
 			.ballot = first_if_none(own.ballot),
@@ -375,14 +375,14 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	if (told.ballot.replica == 0)
 		told.ballot = BALLOT_NONE;
 	remember(px, &told);
-	px_send(px, from, px->known[from].ticket, &(struct message){
+	px_send(px, from, px->witnesses[from].write, &(struct message){
 		.code = MSG_welcome,
 		.welcome = {
 			.ballot = first_if_none(BALLOT_NONE),
 			.incarnation = m->incarnation,
 			.start = m->start,
 			.verdict = WELCOME_FINE,
-			.remembered = px->known[from].mark,
+			.remembered = px->witnesses[from].mark,
 			.version = px->members.version,
 			.members = px_pack_members(&px->members, &packed),
 		},
@@ -425,7 +425,7 @@ count_welcome(struct px *px, uint8_t from)
 	if (!px->mute || welcomes(px) < welcomes_needed(px))
 		return;
 	px->mute = false;
-	px->stand_at = mono_max(px->stand_at, mono_add(px->now, px_jitter(px)));
+	px->candidacy_at = mono_max(px->candidacy_at, mono_add(px->now, px_jitter(px)));
 }
 
 static const struct px_members *

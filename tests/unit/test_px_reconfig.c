@@ -12,7 +12,7 @@ a_change_is_chosen_by_those_whom_it_replaces(void **state)
 
 	(void)state;
 	propose_change(&b, 0, "1v 2v 3v 4v");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	accepted(&b, 4, mine, 1); /* has no vote yet */
 	assert_int_equal(px_chosen(b.px), 0);
 	assert_members(b.px, 0, "1v 2v 3v 4l");
@@ -20,7 +20,7 @@ a_change_is_chosen_by_those_whom_it_replaces(void **state)
 	assert_int_equal(px_chosen(b.px), 1);
 	assert_members(b.px, 1, "1v 2v 3v 4v");
 	bench_propose(&b, "x");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	accepted(&b, 2, mine, 2);
 	assert_int_equal(px_chosen(b.px), 1); /* from here on three of four */
 	accepted(&b, 4, mine, 2);
@@ -39,7 +39,7 @@ nothing_is_proposed_behind_an_open_change(void **state)
 	propose_change(&b, 0, "1v 2v 3v 4l");
 	assert_true(px_open(b.px));
 	assert_false(px_room(b.px));
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_false(px_room(b.px));
 	accepted(&b, 3, mine, 1);
 	assert_true(px_room(b.px));
@@ -55,7 +55,7 @@ an_old_list_replaced_in_the_meantime_changes_nothing(void **state)
 	(void)state;
 	propose_change(&b, 7, "1v 2v");
 	assert_true(px_room(b.px)); /* an entry like any other */
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	accepted(&b, 2, mine, 1);
 	assert_int_equal(px_chosen(b.px), 1);
 	assert_members(b.px, 0, "1v 2v 3v");
@@ -80,9 +80,9 @@ segments_are_counted_each_by_its_own_list(void **state)
 	(void)state;
 	bench_promise(&b, 2, mine, 0, NULL, 0);
 	bench_promise(&b, 3, mine, 0, NULL, 0); /* three of three, four and five */
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	assert_false(px_room(b.px));
 	accepted(&b, 2, mine, 4);
 	assert_int_equal(px_chosen(b.px), 0);
@@ -306,14 +306,14 @@ one_voter_with_learners_beats_and_chooses_alone(void **state)
 
 	(void)state;
 	stand(&b);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	assert_true(px_lease_valid(b.px, b.now));
 	assert_non_null(bench_sent(&b, 2, MSG_heartbeat, NULL));
 	assert_false(mono_is_never(px_deadline(b.px)));
 	bench_propose(&b, "x");
 	assert_non_null(bench_sent(&b, 2, MSG_accept, NULL));
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_chosen(b.px), 1);
 	bench_free(&b);
 }
@@ -325,10 +325,10 @@ a_cell_of_one_begins_to_beat_when_a_learner_comes(void **state)
 
 	(void)state;
 	stand(&b);
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_true(mono_is_never(px_deadline(b.px)));
 	propose_change(&b, 0, "1v 2l");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_members(b.px, 1, "1v 2l");
 	bench_timeout(&b);
 	assert_int_equal(bench_sent(&b, 2, MSG_heartbeat, NULL)->heartbeat.first, 1);
@@ -347,7 +347,7 @@ a_master_that_is_removed_hands_over(void **state)
 	reply(&b, 2, mine, 1);
 	reply(&b, 3, mine, 1);
 	propose_change(&b, 0, "2v 3v 4l");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	assert_int_equal(px_role(b.px), PX_MASTER);
 	accepted(&b, 4, mine, 1);
 	accepted(&b, 3, mine, 1);
@@ -366,7 +366,7 @@ tells_who_is_removed_that_it_is_chosen(void **state)
 
 	(void)state;
 	propose_change(&b, 0, "1v 2v");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	accepted(&b, 2, mine, 1);
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.chosen, 1);
 	bench_timeout(&b); /* at once, and then no more */
@@ -384,7 +384,7 @@ hands_over_to_whom_it_is_asked_to(void **state)
 	(void)state;
 	reply(&b, 3, mine, 1);
 	bench_propose(&b, "x");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	accepted(&b, 2, mine, 1);
 	bench_step(&b, (struct px_event){.kind = PX_STEP_DOWN, .to = 3});
 	assert_int_equal(px_role(b.px), PX_MASTER); /* 3 lacks the entry: a moment */
@@ -394,7 +394,7 @@ hands_over_to_whom_it_is_asked_to(void **state)
 
 	mine = master(&b, "1v 2v 3v"); /* nothing was heard of 3 */
 	bench_propose(&b, "x");
-	bench_persist(&b, b.update.ticket);
+	bench_persist(&b, b.update.write);
 	accepted(&b, 2, mine, 1);
 	bench_step(&b, (struct px_event){.kind = PX_STEP_DOWN, .to = 3});
 	assert_int_equal(bench_sent(&b, 3, MSG_hand_over, NULL)->hand_over.to, 2);
@@ -410,7 +410,7 @@ knows_how_far_the_others_are(void **state)
 
 	(void)state;
 	assert_true(px_progress(b.px, 3, &p));
-	assert_true(p.heard.ns == INT64_MIN);
+	assert_true(p.answered_at.ns == INT64_MIN);
 	assert_false(px_progress(b.px, 4, &p));
 	bench_propose(&b, "x");
 	bench_pass(&b, 5);
@@ -420,7 +420,7 @@ knows_how_far_the_others_are(void **state)
 	assert_true(px_progress(b.px, 3, &p));
 	assert_int_equal(p.match, 1);
 	assert_int_equal(p.applied, 1);
-	assert_true(p.full && p.heard.ns == b.now.ns);
+	assert_true(p.full && p.answered_at.ns == b.now.ns);
 	bench_free(&b);
 }
 

@@ -226,7 +226,7 @@ a_disk_keeps_its_number(void **state)
 	b = bench_mute(&c, &nothing);
 	bench_timeout(&b);
 	own = bench_record(&b, PX_RECORD_MARK)->mark;
-	ticket = b.update.ticket;
+	ticket = b.update.write;
 	assert_int_equal(bench_sent(&b, 2, MSG_hello, &after)->hello.start, DISK(7) + 1);
 	assert_int_equal(after, ticket);
 	bench_free(&b);
@@ -271,7 +271,7 @@ welcomes_when_the_mark_is_durable(void **state)
 	assert_int_equal(hello(&b, 1, 3, NONE, 0).verdict, WELCOME_FINE);
 	assert_int_equal(bench_record(&b, PX_RECORD_MARK)->mark.replica, 2);
 	assert_non_null(bench_sent(&b, 2, MSG_welcome, &after));
-	assert_int_equal(after, b.update.ticket);
+	assert_int_equal(after, b.update.write);
 	assert_int_equal(hello(&b, 1, 3, NONE, 0).verdict, WELCOME_FINE); /* asked again */
 	assert_int_equal(b.update.records_n, 0);
 	bench_sent(&b, 2, MSG_welcome, &after);
@@ -349,7 +349,7 @@ master(struct bench *b)
 	bench_timeout(b);
 	mine = bench_sent(b, 2, MSG_prepare, NULL)->prepare.ballot;
 	bench_receive(b, 2, (struct message){.code = MSG_promise, .promise = {.ballot = mine}});
-	bench_persist(b, b->update.ticket);
+	bench_persist(b, b->update.write);
 	assert_int_equal(px_role(b->px), PX_MASTER);
 	return mine;
 }

@@ -171,7 +171,7 @@ gather(struct px *px, const struct px_members *m, bool *listed)
 }
 
 void
-px_members_gather(struct px *px)
+px_reconfig_gather(struct px *px)
 {
 	bool listed[LIMIT_REPLICA_ID + 1] = {false};
 
@@ -191,18 +191,18 @@ px_log_put(struct px *px, const struct log_entry *e)
 {
 	size_t n = px->changes.n;
 
-	window_put(&px->log, e);
+	log_window_put(&px->log, e);
 	px_changes_put(&px->changes, e);
 	if (n > 0 || px->changes.n > 0)
-		px_members_gather(px);
+		px_reconfig_gather(px);
 }
 
 void
 px_log_cut(struct px *px, uint64_t last)
 {
-	window_cut(&px->log, last);
+	log_window_cut(&px->log, last);
 	px_changes_cut(&px->changes, last);
-	px_members_gather(px);
+	px_reconfig_gather(px);
 }
 
 /* ---- in force ---- */
@@ -225,19 +225,19 @@ put_in_force(struct px *px, const struct px_members *next)
 }
 
 void
-px_members_recover(struct px *px)
+px_reconfig_recover(struct px *px)
 {
 	uint64_t slot = px->log.base;
 
 	px->members = px->config.members;
 	for (slot = slot > px->members.version ? slot : px->members.version;
-	     slot < window_last(&px->log); slot++) {
-		struct log_entry e = window_entry(&px->log, slot + 1);
+	     slot < log_window_last(&px->log); slot++) {
+		struct log_entry e = log_window_entry(&px->log, slot + 1);
 
 		px_changes_put(&px->changes, &e);
 	}
-	px_members_pass(px);
-	px_members_gather(px);
+	px_reconfig_pass(px);
+	px_reconfig_gather(px);
 }
 
 /* A master tells those who leave, too, that this is chosen, and everyone at once: who does not know
@@ -249,11 +249,11 @@ tell_change(struct px *px, const struct px_members *old)
 	for (int i = 0; i < old->n; i++)
 		if (!is_member(&px->members, old->list[i].id) &&
 		    old->list[i].id != px->config.self)
-			px_beat_one(px, old->list[i].id);
+			px_send_heartbeat(px, old->list[i].id);
 }
 
 void
-px_members_pass(struct px *px)
+px_reconfig_pass(struct px *px)
 {
 	const struct px_members *next;
 
@@ -270,15 +270,15 @@ px_members_pass(struct px *px)
 	if (px->changes.n == 0)
 		return;
 	px_changes_trim(&px->changes, px->chosen);
-	px_members_gather(px);
+	px_reconfig_gather(px);
 }
 
 void
-px_members_settle(struct px *px)
+px_reconfig_settle(struct px *px)
 {
 	if (px->role == PX_MASTER && !px_is_voter(&px->members, px->config.self))
 		px_leave(px, 0);
-	if (px->role == PX_CANDIDATE && !px_may_stand(px))
+	if (px->role == PX_CANDIDATE && !px_may_be_candidate(px))
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 }
 
