@@ -507,7 +507,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 		r->master_seen = r->now;
 	look_up_payloads(r);
 	if (tree_applied(r->tree) != applied) {
-		tree_changes(r->tree, &update->rows);
+		tree_dirty_rows(r->tree, &update->rows);
 		update->applied = tree_applied(r->tree);
 	}
 	tell_driver(r, update);

@@ -331,7 +331,7 @@ write_rows(struct salvage *s)
 	enum work work;
 	int rc;
 
-	tree_changes(s->tree, &rows);
+	tree_dirty_rows(s->tree, &rows);
 	rc = sqlite_begin(db);
 	if (rc == SQLITE_OK)
 		rc = state_db_write(&s->state, &list, 1);

@@ -28,8 +28,8 @@ apply_set_acl(struct turn *w, const struct op_set_acl *o, struct result_attr *r)
 		return RC_NOENT;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
-	changed_node(w->tree, n->number);
-	note(w, TREE_NODE_CHANGED, n->number);
+	dirty_node(w->tree, n->number);
+	apply_note(w, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

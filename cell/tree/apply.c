@@ -5,7 +5,7 @@
 #include "cell/tree/internal.h"
 
 struct tree_note *
-note(struct turn *w, enum tree_note_kind kind, uint64_t node)
+apply_note(struct turn *w, enum tree_note_kind kind, uint64_t node)
 {
 	struct tree_outcome *out = w->out;
 	struct tree_note *n;
@@ -139,19 +139,19 @@ answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
 
 		if (a->result.len > 0)
 			encoded = (struct bytes){out->results.data + start, a->result.len};
-		results_keep(w->tree, s, c->number, op->code, rc, encoded);
+		reply_cache_keep(w->tree, s, c->number, op->code, rc, encoded);
 	}
 }
 
 static void
-answer_again(struct turn *w, const struct kept *kept)
+answer_again(struct turn *w, const struct cached_reply *cached)
 {
 	struct tree_answer *a = &w->out->answers[w->out->answers_n - 1];
 
-	a->rc = kept->rc;
+	a->rc = cached->rc;
 	a->replayed = a->kept = true;
-	a->result.len = kept->result.len;
-	buffer_put_bytes(&w->out->results, kept->result);
+	a->result.len = cached->result.len;
+	buffer_put_bytes(&w->out->results, cached->result);
 	must(!w->out->results.failed);
 }
 
@@ -160,7 +160,7 @@ apply_command(struct turn *w, const struct command *c, const struct op *op)
 {
 	struct tree_outcome *out = w->out;
 	struct result result;
-	const struct kept *kept = NULL;
+	const struct cached_reply *cached = NULL;
 	enum rc rc = RC_OK;
 
 	ARRAY_ROOM(out->answers, out->answers_n, out->answers_room);
@@ -170,15 +170,16 @@ apply_command(struct turn *w, const struct command *c, const struct op *op)
 	w->session = NULL;
 	if (c->session != 0) {
 		w->session = session_find(w->tree, c->session);
-		rc = w->session == NULL ? RC_NO_SESSION
-		                        : results_look(w->tree, w->session, c, op->code, &kept);
+		rc = w->session == NULL
+		         ? RC_NO_SESSION
+		         : reply_cache_look(w->tree, w->session, c, op->code, &cached);
 	}
 	if (rc != RC_OK) {
 		out->answers[out->answers_n - 1].rc = rc;
 		return;
 	}
-	if (kept != NULL) {
-		answer_again(w, kept);
+	if (cached != NULL) {
+		answer_again(w, cached);
 		return;
 	}
 	memset(&result, 0, sizeof result);

@@ -62,7 +62,8 @@ check_place(const struct tree *t, const struct node *n)
 	          node_child(n->parent, n->name) == n,
 	      "a node is its parent's child");
 	HOLDS(name_valid(n->name), "names are valid");
-	HOLDS(path_length(n) <= LIMIT_PATH, "every node is below the root, within the path limit");
+	HOLDS(name_path_length(n) <= LIMIT_PATH,
+	      "every node is below the root, within the path limit");
 	return NULL;
 }
 
@@ -115,7 +116,7 @@ check_holder(const struct tree *t, const struct lock *l, const struct holder *h)
 static const char *
 check_delay(const struct tree *t, const struct lock *l)
 {
-	const struct delay *d = &l->delay;
+	const struct lock_delay *d = &l->delay;
 
 	HOLDS(d->mode <= LOCK_EXCLUSIVE, "a delay has a mode");
 	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock with a record is held or delayed");
@@ -171,7 +172,7 @@ check_sessions(const struct tree *t)
 {
 	struct session *s;
 	struct holder *h;
-	struct kept *k;
+	struct cached_reply *k;
 	size_t sessions_n = 0;
 
 	RB_FOREACH(s, sessions, (struct sessions *)&t->sessions) {
@@ -185,11 +186,11 @@ check_sessions(const struct tree *t)
 		RB_FOREACH(h, session_holders, &s->holders)
 			holders_n++;
 		HOLDS(holders_n == s->holders_n, "a session's locks are as counted");
-		RB_FOREACH(k, session_kept, (struct session_kept *)&s->kept) {
+		RB_FOREACH(k, session_replies, (struct session_replies *)&s->replies) {
 			HOLDS(k->number >= s->below, "results that have arrived are forgotten");
 			kept_n++;
 		}
-		HOLDS(kept_n == s->kept_n && kept_n <= LIMIT_NUMBERS,
+		HOLDS(kept_n == s->replies_n && kept_n <= LIMIT_NUMBERS,
 		      "kept results are as counted");
 		sessions_n++;
 	}
@@ -198,13 +199,13 @@ check_sessions(const struct tree *t)
 }
 
 static const char *
-check_seat(const struct tree *t, const struct seat *s)
+check_member_row(const struct tree *t, const struct member_row *s)
 {
-	const struct seat *other;
+	const struct member_row *other;
 
-	HOLDS(member_sound(&s->member), "a member has an id, a role and a key");
+	HOLDS(member_table_sound(&s->member), "a member has an id, a role and a key");
 	HOLDS(s->since <= t->applied, "a member's role was given");
-	for (other = s + 1; other < t->seats + t->seats_n; other++) {
+	for (other = s + 1; other < t->member_rows + t->member_rows_n; other++) {
 		HOLDS(s->member.id < other->member.id, "members are in order");
 		HOLDS(s->member.key.len == 0 || !bytes_equal(s->member.key, other->member.key),
 		      "no two members have the same key");
@@ -218,16 +219,17 @@ check_members(const struct tree *t)
 	size_t active = 0, voters = 0;
 	const char *broken;
 
-	for (size_t i = 0; i < t->seats_n; i++) {
-		if ((broken = check_seat(t, &t->seats[i])) != NULL)
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		if ((broken = check_member_row(t, &t->member_rows[i])) != NULL)
 			return broken;
-		active += t->seats[i].member.role != MEMBER_REMOVED;
-		voters += t->seats[i].member.role == MEMBER_VOTER;
+		active += t->member_rows[i].member.role != MEMBER_REMOVED;
+		voters += t->member_rows[i].member.role == MEMBER_VOTER;
 	}
-	HOLDS(t->seats_n <= LIMIT_MEMBERS && active <= LIMIT_REPLICAS,
+	HOLDS(t->member_rows_n <= LIMIT_MEMBERS && active <= LIMIT_REPLICAS,
 	      "members are within their limits");
-	HOLDS(t->seats_n == 0 || (voters > 0 && t->epoch > 0), "a list of members has a voter");
-	HOLDS(t->members_version <= t->applied && (t->seats_n > 0 || t->members_version == 0),
+	HOLDS(t->member_rows_n == 0 || (voters > 0 && t->epoch > 0),
+	      "a list of members has a voter");
+	HOLDS(t->members_version <= t->applied && (t->member_rows_n > 0 || t->members_version == 0),
 	      "the version of the members is that of their list");
 	return NULL;
 }

@@ -32,7 +32,7 @@ commit(struct turn *w, struct node *n, struct bytes contents, struct result_attr
 {
 	n->mtime_ns = later_mtime(n, w->stamp_ns);
 	node_set_contents(w->tree, n, contents);
-	note(w, TREE_NODE_CHANGED, n->number);
+	apply_note(w, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 }
 
@@ -96,8 +96,8 @@ apply_set_mtime(struct turn *w, const struct op_set_mtime *o, struct result_attr
 		return RC_STALE;
 	if (n->kind == NODE_FILE) {
 		n->mtime_ns = o->now ? w->stamp_ns : o->mtime_ns;
-		changed_node(w->tree, n->number);
-		note(w, TREE_NODE_CHANGED, n->number);
+		dirty_node(w->tree, n->number);
+		apply_note(w, TREE_NODE_CHANGED, n->number);
 	}
 	node_attr(n, &r->attr);
 	return RC_OK;

@@ -54,7 +54,7 @@ apply_create(struct turn *w, const struct op_create *o, struct result_created *r
 		node_set_acl(n, i, parent->acl[i]);
 	if (o->ephemeral)
 		make_ephemeral_at_birth(w, n);
-	note(w, TREE_NODE_CREATED, n->number)->parent = parent->number;
+	apply_note(w, TREE_NODE_CREATED, n->number)->parent = parent->number;
 	r->fresh = 1;
 	node_attr(n, &r->attr);
 	return RC_OK;

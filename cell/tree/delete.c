@@ -11,7 +11,7 @@ delete_one(struct turn *w, struct node *n)
 		opener_remove(w->tree, o);
 	if (n->creator != NULL)
 		creator_clear(w->tree, n);
-	note(w, TREE_NODE_DELETED, n->number)->parent = n->parent_number;
+	apply_note(w, TREE_NODE_DELETED, n->number)->parent = n->parent_number;
 	node_remove(w->tree, n);
 }
 

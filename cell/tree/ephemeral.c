@@ -40,13 +40,13 @@ opener_add(struct tree *t, struct node *n, struct session *s)
 	o->session = s;
 	RB_INSERT(node_openers, &n->openers, o);
 	RB_INSERT(session_openers, &s->openers, o);
-	changed_opener(t, n->number, s->id);
+	dirty_opener(t, n->number, s->id);
 }
 
 void
 opener_remove(struct tree *t, struct opener *o)
 {
-	changed_opener(t, o->node->number, o->session->id);
+	dirty_opener(t, o->node->number, o->session->id);
 	RB_REMOVE(node_openers, &o->node->openers, o);
 	RB_REMOVE(session_openers, &o->session->openers, o);
 	free(o);
@@ -59,7 +59,7 @@ creator_set(struct tree *t, struct node *directory, struct session *creator)
 	must(directory->children_n == 0 && directory->creator == NULL);
 	directory->creator = creator;
 	RB_INSERT(session_directories, &creator->directories, directory);
-	changed_node(t, directory->number);
+	dirty_node(t, directory->number);
 }
 
 void
@@ -67,7 +67,7 @@ creator_clear(struct tree *t, struct node *directory)
 {
 	RB_REMOVE(session_directories, &directory->creator->directories, directory);
 	directory->creator = NULL;
-	changed_node(t, directory->number);
+	dirty_node(t, directory->number);
 }
 
 static void
@@ -105,8 +105,8 @@ apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o, struct r
 		return RC_ISDIR;
 	n->ephemeral = true;
 	opener_add(w->tree, n, w->session);
-	changed_node(w->tree, n->number);
-	note(w, TREE_NODE_CHANGED, n->number);
+	dirty_node(w->tree, n->number);
+	apply_note(w, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

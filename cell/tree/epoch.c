@@ -52,15 +52,15 @@ apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o)
 
 	if (settings_read(o->settings, &first) != RC_OK)
 		return RC_INVAL;
-	if (w->tree->seats_n == 0 && o->members.count > 0 &&
-	    members_begin(w, o->members) != RC_OK)
+	if (w->tree->member_rows_n == 0 && o->members.count > 0 &&
+	    member_table_begin(w, o->members) != RC_OK)
 		return RC_INVAL;
 	if (w->tree->epoch == 0) {
 		settings_begin(w->tree, &first);
 		make_cell(w);
 	}
 	w->tree->epoch++;
-	began = note(w, TREE_EPOCH_BEGAN, 0);
+	began = apply_note(w, TREE_EPOCH_BEGAN, 0);
 	began->epoch = w->tree->epoch;
 	began->ballot = o->ballot;
 	return RC_OK;

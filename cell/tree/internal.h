@@ -68,7 +68,7 @@ struct opener {
 	struct session *session;
 };
 
-struct delay {
+struct lock_delay {
 	enum lock_mode mode;  /* of the holder that left it; LOCK_NONE: no delay stands */
 	uint64_t began;       /* log index of the command that began it */
 	uint64_t generation;  /* lock generation at that time */
@@ -79,7 +79,7 @@ struct lock {
 	RB_ENTRY(lock) in_tree; /* by node */
 	struct node *node;
 	uint64_t fence; /* the last one given on it */
-	struct delay delay;
+	struct lock_delay delay;
 	RB_HEAD(lock_holders, holder) holders;
 	TAILQ_HEAD(holders_in_order, holder) in_order; /* by place */
 	size_t holders_n;
@@ -103,8 +103,8 @@ struct holder {
 };
 
 /* The answer to a numbered request, kept in case that the request comes again. */
-struct kept {
-	RB_ENTRY(kept) in_session; /* by number */
+struct cached_reply {
+	RB_ENTRY(cached_reply) in_session; /* by number */
 	uint64_t number;
 	enum op_code op;
 	enum rc rc;
@@ -123,12 +123,12 @@ struct session {
 	RB_HEAD(session_holders, holder) holders;
 	size_t holders_n;
 	RB_HEAD(session_directories, node) directories; /* whose creator it is */
-	RB_HEAD(session_kept, kept) kept;
-	size_t kept_n;
+	RB_HEAD(session_replies, cached_reply) replies;
+	size_t replies_n;
 };
 
 /* A member's place in the list; who was removed keeps it for a while. */
-struct seat {
+struct member_row {
 	struct member member; /* owns its texts */
 	uint64_t since;       /* log index of the list that gave it its role */
 };
@@ -140,8 +140,8 @@ struct lowered {
 };
 
 /* A row to be written: which one. What it holds is looked up when rows are asked for. */
-struct change {
-	RB_ENTRY(change) in_tree; /* by table and key */
+struct dirty_row {
+	RB_ENTRY(dirty_row) in_tree; /* by table and key */
 	enum row_table table;
 	uint64_t key[3];
 };
@@ -151,7 +151,7 @@ RB_HEAD(locks, lock);
 RB_HEAD(sessions, session);
 RB_HEAD(nonces, session);
 RB_HEAD(principals, session);
-RB_HEAD(changes, change);
+RB_HEAD(dirty_rows, dirty_row);
 
 RB_PROTOTYPE(nodes, node, in_tree, )
 RB_PROTOTYPE(children, node, in_parent, )
@@ -165,8 +165,8 @@ RB_PROTOTYPE(session_holders, holder, in_session, )
 RB_PROTOTYPE(sessions, session, in_tree, )
 RB_PROTOTYPE(nonces, session, by_nonce, )
 RB_PROTOTYPE(principals, session, by_principal, )
-RB_PROTOTYPE(session_kept, kept, in_session, )
-RB_PROTOTYPE(changes, change, in_tree, )
+RB_PROTOTYPE(session_replies, cached_reply, in_session, )
+RB_PROTOTYPE(dirty_rows, dirty_row, in_tree, )
 
 struct tree {
 	char *cell;
@@ -179,8 +179,8 @@ struct tree {
 	struct settings settings; /* all given */
 	struct lowered lowered[SETTING_CODES];
 	size_t sessions_n, locks_held;
-	struct seat *seats; /* by id */
-	size_t seats_n, seats_room;
+	struct member_row *member_rows; /* by id */
+	size_t member_rows_n, member_rows_room;
 	uint64_t members_version;
 	uint64_t slice; /* the node behind which the next slice begins */
 	struct nodes nodes;
@@ -188,7 +188,7 @@ struct tree {
 	struct sessions sessions;
 	struct nonces nonces;
 	struct principals principals; /* the sessions again, by principal */
-	struct changes changes;
+	struct dirty_rows dirty_rows;
 	uint64_t saved; /* applied index in the last rows handed out */
 	TAILQ_HEAD(removed_list, removed) removed;
 	size_t removed_n;
@@ -237,7 +237,7 @@ bool name_valid(struct bytes name);
  * RC_NOENT, also for a name that no node may have. */
 enum rc name_look_up(const struct tree *t, uint64_t directory, struct bytes name, struct node **n);
 /* Of the node's path with its first slash; more than LIMIT_PATH for an endless chain of parents. */
-size_t path_length(const struct node *n);
+size_t name_path_length(const struct node *n);
 
 /* ---- removed.c ---- */
 
@@ -263,7 +263,7 @@ bool quota_allows_bytes(const struct tree *t, size_t old, size_t len);
 /* ---- apply.c ---- */
 
 /* A new note in the outcome; valid until the next one. */
-struct tree_note *note(struct turn *w, enum tree_note_kind kind, uint64_t node);
+struct tree_note *apply_note(struct turn *w, enum tree_note_kind kind, uint64_t node);
 
 /* ---- delete.c ---- */
 
@@ -283,7 +283,7 @@ void creator_clear(struct tree *t, struct node *directory);
 /* The session has ended: its opens and its empty directories go. */
 void ephemeral_end_session(struct turn *w, struct session *s);
 
-/* ---- lock.c ---- */
+/* ---- lock_table.c ---- */
 
 struct holder *holder_find(const struct lock *l, uint64_t session, uint64_t owner);
 struct holder *holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place);
@@ -300,14 +300,14 @@ void lock_end_node(struct turn *w, struct node *n);
 /* The session has ended: its locks are freed, after their delay if it expired. */
 void lock_end_session(struct turn *w, struct session *s, enum session_end cause);
 
-/* ---- delay.c ---- */
+/* ---- lock_delay.c ---- */
 
 /* Does a delay stand against taking the lock in this mode? */
-bool delay_blocks(const struct lock *l, enum lock_mode mode);
+bool lock_delay_blocks(const struct lock *l, enum lock_mode mode);
 /* `h`, about to go, leaves a delay behind. */
-void delay_begin(struct turn *w, const struct holder *h);
+void lock_delay_begin(struct turn *w, const struct holder *h);
 
-/* ---- session.c ---- */
+/* ---- session_table.c ---- */
 
 struct session *session_find(const struct tree *t, uint64_t id);
 struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
@@ -317,17 +317,17 @@ void session_free(struct session *s);
 /* Frees its locks, after their delays if it expired, ends its opens and removes it. */
 void session_end(struct turn *w, struct session *s, enum session_end cause);
 
-/* ---- members.c ---- */
+/* ---- member_table.c ---- */
 
-struct seat *seat_find(const struct tree *t, uint8_t id);
+struct member_row *member_row_find(const struct tree *t, uint8_t id);
 /* Copies the member; its id must be free. */
-void seat_add(struct tree *t, const struct member *m, uint64_t since);
+void member_row_add(struct tree *t, const struct member *m, uint64_t since);
 /* Does it make sense by itself? */
-bool member_sound(const struct member *m);
+bool member_table_sound(const struct member *m);
 /* Takes a new cell's first list; RC_INVAL when it cannot be one. */
-enum rc members_begin(struct turn *w, struct wire_list list);
+enum rc member_table_begin(struct turn *w, struct wire_list list);
 /* No list, until an epoch brings a new first one. */
-void members_clear(struct tree *t);
+void member_table_clear(struct tree *t);
 
 /* ---- settings.c ---- */
 
@@ -336,16 +336,16 @@ void settings_begin(struct tree *t, const struct settings *first);
 /* Reads a new cell's first settings; RC_INVAL when they cannot be. */
 enum rc settings_read(struct wire_list list, struct settings *first);
 
-/* ---- results.c: exactly once ---- */
+/* ---- reply_cache.c: exactly once ---- */
 
 /* What the session's earlier requests mean for this one: RC_OK (decide it now; *kept NULL, or the
  * answer that it had), RC_OLD_REQUEST, RC_INVAL. Forgets results below `below`. */
-enum rc results_look(struct tree *t, struct session *s, const struct command *c, enum op_code op,
-                     const struct kept **kept);
-void results_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op, enum rc rc,
-                  struct bytes result);
-struct kept *kept_find(const struct session *s, uint64_t number);
-void results_drop(struct tree *t, struct session *s, struct kept *k);
+enum rc reply_cache_look(struct tree *t, struct session *s, const struct command *c,
+                         enum op_code op, const struct cached_reply **cached);
+void reply_cache_keep(struct tree *t, struct session *s, uint64_t number, enum op_code op,
+                      enum rc rc, struct bytes result);
+struct cached_reply *reply_cache_find(const struct session *s, uint64_t number);
+void reply_cache_drop(struct tree *t, struct session *s, struct cached_reply *k);
 
 /* ---- the commands, each in the file of its idea; the rules are in tree.h ---- */
 
@@ -381,19 +381,20 @@ enum rc apply_set_setting(struct turn *w, const struct op_set_setting *o);
 enum rc apply_settle_setting(struct turn *w, const struct op_settle_setting *o);
 enum rc apply_restore(struct turn *w, const struct op_restore *o);
 
-/* ---- changes.c ---- */
+/* ---- dirty_rows.c ---- */
 
 /* The row of this key has changed, or is gone. */
-void changed_node(struct tree *t, uint64_t node);
-void changed_opener(struct tree *t, uint64_t node, uint64_t session);
-void changed_lock(struct tree *t, uint64_t node);
-void changed_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
-void changed_session(struct tree *t, uint64_t session);
-void changed_result(struct tree *t, uint64_t session, uint64_t number);
-void changed_member(struct tree *t, uint8_t id);
+void dirty_node(struct tree *t, uint64_t node);
+void dirty_opener(struct tree *t, uint64_t node, uint64_t session);
+void dirty_lock(struct tree *t, uint64_t node);
+void dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
+void dirty_session(struct tree *t, uint64_t session);
+void dirty_result(struct tree *t, uint64_t session, uint64_t number);
+void dirty_member(struct tree *t, uint8_t id);
 void changed_setting(struct tree *t, uint8_t code);
-void changes_forget(struct tree *t);
+void dirty_rows_forget(struct tree *t);
 /* The row as it is now; false when there is none of this key. Views into the tree. */
-bool row_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row);
+bool dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t *key,
+                     struct row *row);
 
 #endif

@@ -110,9 +110,9 @@ load_member(struct tree *t, const struct row *row)
 	};
 
 	if (NUMBER(members, id) > LIMIT_REPLICA_ID || NUMBER(members, role) > MEMBER_REMOVED ||
-	    !member_sound(&m) || seat_find(t, m.id) != NULL)
+	    !member_table_sound(&m) || member_row_find(t, m.id) != NULL)
 		return RC_CORRUPT;
-	seat_add(t, &m, NUMBER(members, since));
+	member_row_add(t, &m, NUMBER(members, since));
 	return RC_OK;
 }
 
@@ -156,7 +156,7 @@ link_lock(struct tree *t, const struct row *row)
 		return false;
 	l = lock_of(t, n);
 	l->fence = NUMBER(locks, fence);
-	l->delay = (struct delay){
+	l->delay = (struct lock_delay){
 	    .mode = (enum lock_mode)NUMBER(locks, delay_mode),
 	    .began = NUMBER(locks, delay_began),
 	    .generation = NUMBER(locks, delay_generation),
@@ -234,10 +234,10 @@ link_result(struct tree *t, const struct row *row)
 	struct session *s = session_find(t, NUMBER(results, session));
 	uint64_t number = NUMBER(results, number);
 
-	if (s == NULL || !result_row_sound(row) || kept_find(s, number) != NULL)
+	if (s == NULL || !result_row_sound(row) || reply_cache_find(s, number) != NULL)
 		return false;
-	results_keep(t, s, number, (enum op_code)NUMBER(results, op), (enum rc)NUMBER(results, rc),
-	             BYTES(results, result));
+	reply_cache_keep(t, s, number, (enum op_code)NUMBER(results, op),
+	                 (enum rc)NUMBER(results, rc), BYTES(results, result));
 	return true;
 }
 
@@ -354,7 +354,7 @@ link_rows(struct tree *t, char *why, size_t why_size)
 static bool
 is_empty(const struct tree *t)
 {
-	return !t->meta_loaded && t->nodes_n == 0 && t->sessions_n == 0 && t->seats_n == 0 &&
+	return !t->meta_loaded && t->nodes_n == 0 && t->sessions_n == 0 && t->member_rows_n == 0 &&
 	       t->loading.n == 0;
 }
 
@@ -372,7 +372,7 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 	    (rc = link_rows(t, why, why_size)) != RC_OK)
 		return rc;
 	row_list_free(&t->loading);
-	changes_forget(t);
+	dirty_rows_forget(t);
 	t->removed_upto = t->applied;
 	if (t->bytes != t->bytes_saved)
 		return corrupt(why, why_size, "meta counts %llu bytes, the nodes have %llu",

@@ -3,7 +3,7 @@
 #include "cell/tree/internal.h"
 
 size_t
-path_length(const struct node *n)
+name_path_length(const struct node *n)
 {
 	size_t len = 0;
 
@@ -15,7 +15,7 @@ path_length(const struct node *n)
 static enum rc
 check_length(const struct node *directory, struct bytes name)
 {
-	if (name.len > LIMIT_NAME || path_length(directory) + 1 + name.len > LIMIT_PATH)
+	if (name.len > LIMIT_NAME || name_path_length(directory) + 1 + name.len > LIMIT_PATH)
 		return RC_NAMETOOLONG;
 	return RC_OK;
 }

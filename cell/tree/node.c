@@ -83,7 +83,7 @@ node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind 
 	must(node_link(t, n));
 	if (parent != NULL)
 		become_child(t, parent, n);
-	changed_node(t, n->number);
+	dirty_node(t, n->number);
 	return n;
 }
 
@@ -109,7 +109,7 @@ node_remove(struct tree *t, struct node *n)
 	RB_REMOVE(nodes, &t->nodes, n);
 	t->nodes_n--;
 	t->bytes -= QUOTA_NODE_BYTES + n->contents.len;
-	changed_node(t, n->number);
+	dirty_node(t, n->number);
 	node_free(n);
 }
 
@@ -129,7 +129,7 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents)
 	n->contents = contents;
 	n->checksum = checksum(contents);
 	n->content_generation++;
-	changed_node(t, n->number);
+	dirty_node(t, n->number);
 }
 
 /* Until access rights are enforced, everyone has every right. */

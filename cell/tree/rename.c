@@ -49,7 +49,7 @@ make_target(struct turn *w, const struct op_rename *o, struct ends *e)
 		node_set_acl(n, i, source->acl[i]);
 	n->lock_delay_s = source->lock_delay_s;
 	n->ephemeral = source->ephemeral;
-	note(w, TREE_NODE_CREATED, n->number)->parent = e->parent->number;
+	apply_note(w, TREE_NODE_CREATED, n->number)->parent = e->parent->number;
 	e->target = n;
 }
 
@@ -89,7 +89,7 @@ apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r
 		else
 			e.target->mtime_ns = replaced_mtime(e.source, e.target);
 		node_set_contents(w->tree, e.target, bytes_copy(e.source->contents));
-		note(w, TREE_NODE_CHANGED, e.target->number);
+		apply_note(w, TREE_NODE_CHANGED, e.target->number);
 		move_openers(w, e.source, e.target);
 		r->source = e.source->number;
 		delete_node(w, e.source);

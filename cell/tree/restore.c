@@ -32,11 +32,11 @@ raise_node(struct tree *t, struct node *n, uint64_t jump)
 		n->content_generation += jump;
 	n->lock_generation += jump;
 	n->acl_generation += jump;
-	changed_node(t, n->number);
+	dirty_node(t, n->number);
 	if (n->lock == NULL || n->lock->delay.mode == LOCK_NONE)
 		return;
 	n->lock->delay.generation += jump;
-	changed_lock(t, n->number);
+	dirty_lock(t, n->number);
 }
 
 enum rc
@@ -55,7 +55,7 @@ apply_restore(struct turn *w, const struct op_restore *o)
 		raise_node(t, n, o->jump);
 	while ((s = RB_MIN(sessions, &t->sessions)) != NULL)
 		session_end(w, s, SESSION_EXPIRED);
-	members_clear(t);
+	member_table_clear(t);
 	return RC_OK;
 }
 

@@ -83,7 +83,7 @@ settings_read(struct wire_list list, struct settings *first)
 static void
 note_changed(struct turn *w, uint8_t code)
 {
-	struct tree_note *n = note(w, TREE_SETTING_CHANGED, 0);
+	struct tree_note *n = apply_note(w, TREE_SETTING_CHANGED, 0);
 
 	n->setting = code;
 	n->index = w->tree->lowered[code].since;

@@ -10,7 +10,7 @@ add_row(uint64_t digest, const struct tree *t, enum row_table table, const uint6
 	struct row row;
 	uint8_t sum[8];
 
-	if (!row_show(t, table, key, &row))
+	if (!dirty_rows_show(t, table, key, &row))
 		return digest;
 	for (uint64_t i = 0, left = row_checksum(&row); i < sizeof sum; i++, left >>= 8)
 		sum[i] = (uint8_t)left;
@@ -78,7 +78,7 @@ move_on(struct tree *t)
 enum rc
 apply_check_digest(struct turn *w, const struct op_check_digest *o)
 {
-	struct tree_note *told = note(w, TREE_DIGEST_TOLD, 0);
+	struct tree_note *told = apply_note(w, TREE_DIGEST_TOLD, 0);
 
 	told->index = o->index;
 	told->digest = o->digest;

@@ -11,7 +11,7 @@ tree_new(const char *cell)
 	t->next_node = NODE_ROOT;
 	TAILQ_INIT(&t->removed);
 	settings_begin(t, &(struct settings){0});
-	changes_forget(t);
+	dirty_rows_forget(t);
 	return t;
 }
 
@@ -52,12 +52,12 @@ static void
 free_sessions(struct tree *t)
 {
 	struct session *s;
-	struct kept *k;
+	struct cached_reply *k;
 
 	while ((s = RB_MIN(sessions, &t->sessions)) != NULL) {
 		RB_REMOVE(sessions, &t->sessions, s);
-		while ((k = RB_ROOT(&s->kept)) != NULL)
-			results_drop(t, s, k);
+		while ((k = RB_ROOT(&s->replies)) != NULL)
+			reply_cache_drop(t, s, k);
 		session_free(s);
 	}
 }
@@ -70,9 +70,9 @@ tree_free(struct tree *t)
 	free_locks(t);
 	free_nodes(t);
 	free_sessions(t);
-	members_clear(t);
-	free(t->seats);
-	changes_forget(t);
+	member_table_clear(t);
+	free(t->member_rows);
+	dirty_rows_forget(t);
 	row_list_free(&t->loading);
 	free(t->cell);
 	free(t);

@@ -4,8 +4,8 @@
  * with what the master has to know. It reads no clock and draws no random number: two trees that
  * applied the same entries are equal, their digests too. Reads come from memory.
  *
- * Everything that apply reads or writes is in the rows that tree_changes hands out, so a tree that
- * is loaded from its rows goes on exactly where it was. */
+ * Everything that apply reads or writes is in the rows that tree_dirty_rows hands out, so a tree
+ * that is loaded from its rows goes on exactly where it was. */
 #ifndef LSFS_TREE_TREE_H
 #define LSFS_TREE_TREE_H
 
@@ -299,7 +299,7 @@ const char *tree_check(const struct tree *t);
 
 /* Appends the rows changed since the last call to `changes`, the `meta` row with the applied index
  * among them: each row once, however often it changed. Nothing when nothing was applied since. */
-void tree_changes(struct tree *t, struct row_list *changes);
+void tree_dirty_rows(struct tree *t, struct row_list *changes);
 
 /* Gives a row read back from the store to a new tree. RC_CORRUPT when it makes no sense. */
 enum rc tree_load_row(struct tree *t, const struct row *row);

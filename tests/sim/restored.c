@@ -337,7 +337,7 @@ make_cell(struct restored *r, const struct disk *from)
 		sim_fail(r->s, "a restore is refused");
 	if (tree_session_after(t, 0, &session))
 		sim_fail(r->s, "session %lu outlives a restore", (unsigned long)session.id);
-	tree_changes(t, &rows);
+	tree_dirty_rows(t, &rows);
 	disk_save(&r->disk, &rows, tree_applied(t));
 	row_list_free(&rows);
 	tree_free(t);

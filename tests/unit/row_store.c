@@ -82,7 +82,7 @@ row_store_save(struct row_store *store, struct tree *t)
 {
 	struct row_list changes = {0};
 
-	tree_changes(t, &changes);
+	tree_dirty_rows(t, &changes);
 	row_store_put(store, &changes);
 	row_list_free(&changes);
 }

@@ -107,7 +107,7 @@ forget_changes(struct fixture *f)
 {
 	struct row_list list = {0};
 
-	tree_changes(f->tree, &list);
+	tree_dirty_rows(f->tree, &list);
 	row_list_free(&list);
 }
 
@@ -122,13 +122,13 @@ test_each_row_is_written_once(void **state)
 	forget_changes(f);
 	for (int i = 0; i < 100; i++)
 		append_file(f, file, "x");
-	tree_changes(f->tree, &list);
+	tree_dirty_rows(f->tree, &list);
 	assert_int_equal(list.n, 2);
 	assert_int_equal(rows_of(&list, ROWS_nodes, false), 1);
 	meta = list.rows[0].table == ROWS_meta ? &list.rows[0] : &list.rows[1];
 	assert_int_equal(meta->values[COL_meta_applied].number, tree_applied(f->tree));
 	row_list_free(&list);
-	tree_changes(f->tree, &list);
+	tree_dirty_rows(f->tree, &list);
 	assert_int_equal(list.n, 0);
 }
 
@@ -146,7 +146,7 @@ test_deletions_are_written(void **state)
 	assert_int_equal(run_numbered(f, s, 1, 1, OP(release, .node = file)), RC_OK);
 	forget_changes(f);
 	assert_int_equal(end_session(f, s, SESSION_CLOSED), RC_OK);
-	tree_changes(f->tree, &list);
+	tree_dirty_rows(f->tree, &list);
 	assert_int_equal(rows_of(&list, ROWS_meta, false), 1);
 	assert_int_equal(list.n, 7);
 	for (enum row_table t = ROWS_nodes; t <= ROWS_results; t++)

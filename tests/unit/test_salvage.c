@@ -121,7 +121,7 @@ write_state(struct bench *b, uint64_t applied)
 	for (uint64_t slot = 1; slot <= applied; slot++)
 		must(tree_apply(t, slot, b->origin[slot], buffer_view(&b->payload[slot]), &out) ==
 		     RC_OK);
-	tree_changes(t, &rows);
+	tree_dirty_rows(t, &rows);
 	must(state_db_start(&state, b->directory, "local", why, sizeof why));
 	rc = sqlite_begin(&state.db);
 	must(sqlite_end(&state.db, rc == SQLITE_OK ? state_db_write(&state, &list, 1) : rc) ==

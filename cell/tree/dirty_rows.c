@@ -5,7 +5,7 @@
 #include "cell/tree/internal.h"
 
 static int
-compare_change(const struct change *a, const struct change *b)
+compare_change(const struct dirty_row *a, const struct dirty_row *b)
 {
 	if (a->table != b->table)
 		return a->table > b->table ? 1 : -1;
@@ -16,58 +16,58 @@ compare_change(const struct change *a, const struct change *b)
 	return 0;
 }
 
-RB_GENERATE(changes, change, in_tree, compare_change)
+RB_GENERATE(dirty_rows, dirty_row, in_tree, compare_change)
 
 static void
 changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)
 {
-	struct change key = {.table = table, .key = {a, b, c}}, *new;
+	struct dirty_row key = {.table = table, .key = {a, b, c}}, *new;
 
-	if (RB_FIND(changes, &t->changes, &key) != NULL)
+	if (RB_FIND(dirty_rows, &t->dirty_rows, &key) != NULL)
 		return;
 	new = memory_zero(1, sizeof *new);
 	*new = key;
-	RB_INSERT(changes, &t->changes, new);
+	RB_INSERT(dirty_rows, &t->dirty_rows, new);
 }
 
 void
-changed_node(struct tree *t, uint64_t node)
+dirty_node(struct tree *t, uint64_t node)
 {
 	changed(t, ROWS_nodes, node, 0, 0);
 }
 
 void
-changed_opener(struct tree *t, uint64_t node, uint64_t session)
+dirty_opener(struct tree *t, uint64_t node, uint64_t session)
 {
 	changed(t, ROWS_openers, node, session, 0);
 }
 
 void
-changed_lock(struct tree *t, uint64_t node)
+dirty_lock(struct tree *t, uint64_t node)
 {
 	changed(t, ROWS_locks, node, 0, 0);
 }
 
 void
-changed_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner)
+dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner)
 {
 	changed(t, ROWS_holders, node, session, owner);
 }
 
 void
-changed_session(struct tree *t, uint64_t session)
+dirty_session(struct tree *t, uint64_t session)
 {
 	changed(t, ROWS_sessions, session, 0, 0);
 }
 
 void
-changed_result(struct tree *t, uint64_t session, uint64_t number)
+dirty_result(struct tree *t, uint64_t session, uint64_t number)
 {
 	changed(t, ROWS_results, session, number, 0);
 }
 
 void
-changed_member(struct tree *t, uint8_t id)
+dirty_member(struct tree *t, uint8_t id)
 {
 	changed(t, ROWS_members, id, 0, 0);
 }
@@ -79,12 +79,12 @@ changed_setting(struct tree *t, uint8_t code)
 }
 
 void
-changes_forget(struct tree *t)
+dirty_rows_forget(struct tree *t)
 {
-	struct change *c;
+	struct dirty_row *c;
 
-	while ((c = RB_MIN(changes, &t->changes)) != NULL) {
-		RB_REMOVE(changes, &t->changes, c);
+	while ((c = RB_MIN(dirty_rows, &t->dirty_rows)) != NULL) {
+		RB_REMOVE(dirty_rows, &t->dirty_rows, c);
 		free(c);
 	}
 }
@@ -216,7 +216,7 @@ static bool
 row_of_results(const struct tree *t, const uint64_t *key, struct row *row)
 {
 	const struct session *s = session_find(t, key[0]);
-	const struct kept *k = s == NULL ? NULL : kept_find(s, key[1]);
+	const struct cached_reply *k = s == NULL ? NULL : reply_cache_find(s, key[1]);
 
 	if (k == NULL)
 		return false;
@@ -231,7 +231,7 @@ row_of_results(const struct tree *t, const uint64_t *key, struct row *row)
 static bool
 row_of_members(const struct tree *t, const uint64_t *key, struct row *row)
 {
-	const struct seat *s = seat_find(t, (uint8_t)key[0]);
+	const struct member_row *s = member_row_find(t, (uint8_t)key[0]);
 
 	if (s == NULL)
 		return false;
@@ -265,18 +265,18 @@ static bool (*const row_of[ROW_TABLES])(const struct tree *, const uint64_t *, s
 };
 
 bool
-row_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row)
+dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t *key, struct row *row)
 {
 	*row = (struct row){.table = table};
 	return row_of[table](t, key, row);
 }
 
 static void
-add_row(const struct tree *t, const struct change *c, struct row_list *to)
+add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
 {
 	struct row row;
 
-	row.deleted = !row_show(t, c->table, c->key, &row);
+	row.deleted = !dirty_rows_show(t, c->table, c->key, &row);
 	if (row.deleted) {
 		for (int i = 0; i < row_table_info(c->table)->keys; i++)
 			row.values[i].number = (int64_t)c->key[i];
@@ -285,15 +285,15 @@ add_row(const struct tree *t, const struct change *c, struct row_list *to)
 }
 
 void
-tree_changes(struct tree *t, struct row_list *to)
+tree_dirty_rows(struct tree *t, struct row_list *to)
 {
-	struct change *c;
+	struct dirty_row *c;
 
 	if (t->saved == t->applied)
 		return;
 	changed(t, ROWS_meta, 0, 0, 0);
-	RB_FOREACH(c, changes, &t->changes)
+	RB_FOREACH(c, dirty_rows, &t->dirty_rows)
 		add_row(t, c, to);
-	changes_forget(t);
+	dirty_rows_forget(t);
 	t->saved = t->applied;
 }

@@ -8,7 +8,7 @@
 #include "cell/tree/internal.h"
 
 bool
-delay_blocks(const struct lock *l, enum lock_mode mode)
+lock_delay_blocks(const struct lock *l, enum lock_mode mode)
 {
 	return l->delay.mode == LOCK_EXCLUSIVE ||
 	       (l->delay.mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE);
@@ -37,21 +37,21 @@ tell(const struct lock *l, struct tree_note *n)
 }
 
 void
-delay_begin(struct turn *w, const struct holder *h)
+lock_delay_begin(struct turn *w, const struct holder *h)
 {
 	struct lock *l = h->lock;
 	int64_t seconds = largest_delay(l);
 
 	if (seconds == 0)
 		return;
-	l->delay = (struct delay){
+	l->delay = (struct lock_delay){
 	    .mode = h->mode,
 	    .began = w->index,
 	    .generation = l->node->lock_generation,
 	    .seconds = seconds,
 	};
-	changed_lock(w->tree, l->node->number);
-	tell(l, note(w, TREE_DELAY_BEGAN, l->node->number));
+	dirty_lock(w->tree, l->node->number);
+	tell(l, apply_note(w, TREE_DELAY_BEGAN, l->node->number));
 }
 
 enum rc
@@ -64,7 +64,7 @@ apply_delay_over(struct turn *w, const struct op_delay_over *o)
 	    l->delay.generation != o->lock_generation)
 		return RC_OK;
 	l->delay.mode = LOCK_NONE;
-	note(w, TREE_LOCK_CHANGED, o->node);
+	apply_note(w, TREE_LOCK_CHANGED, o->node);
 	lock_settle(w->tree, l);
 	return RC_OK;
 }
@@ -79,8 +79,8 @@ apply_set_lock_delay(struct turn *w, const struct op_set_lock_delay *o, struct r
 	if (o->seconds < -1 || o->seconds > LIMIT_LOCK_DELAY_S)
 		return RC_RANGE;
 	n->lock_delay_s = o->seconds;
-	changed_node(w->tree, n->number);
-	note(w, TREE_NODE_CHANGED, n->number);
+	dirty_node(w->tree, n->number);
+	apply_note(w, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

@@ -13,58 +13,59 @@ struct members {
 	size_t n;
 };
 
-/* ---- seats ---- */
+/* ---- members ---- */
 
-struct seat *
-seat_find(const struct tree *t, uint8_t id)
+struct member_row *
+member_row_find(const struct tree *t, uint8_t id)
 {
-	for (size_t i = 0; i < t->seats_n; i++) {
-		if (t->seats[i].member.id == id)
-			return &t->seats[i];
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		if (t->member_rows[i].member.id == id)
+			return &t->member_rows[i];
 	}
 	return NULL;
 }
 
 void
-seat_add(struct tree *t, const struct member *m, uint64_t since)
+member_row_add(struct tree *t, const struct member *m, uint64_t since)
 {
 	size_t at = 0;
 
-	while (at < t->seats_n && t->seats[at].member.id < m->id)
+	while (at < t->member_rows_n && t->member_rows[at].member.id < m->id)
 		at++;
-	ARRAY_ROOM(t->seats, t->seats_n, t->seats_room);
-	memmove(&t->seats[at + 1], &t->seats[at], (t->seats_n - at) * sizeof *t->seats);
-	t->seats_n++;
-	t->seats[at] = (struct seat){.member = *m, .since = since};
-	t->seats[at].member.address = bytes_copy(m->address);
-	t->seats[at].member.key = bytes_copy(m->key);
-	changed_member(t, m->id);
+	ARRAY_ROOM(t->member_rows, t->member_rows_n, t->member_rows_room);
+	memmove(&t->member_rows[at + 1], &t->member_rows[at],
+	        (t->member_rows_n - at) * sizeof *t->member_rows);
+	t->member_rows_n++;
+	t->member_rows[at] = (struct member_row){.member = *m, .since = since};
+	t->member_rows[at].member.address = bytes_copy(m->address);
+	t->member_rows[at].member.key = bytes_copy(m->key);
+	dirty_member(t, m->id);
 }
 
 static void
-seat_remove(struct tree *t, struct seat *s)
+member_row_remove(struct tree *t, struct member_row *s)
 {
-	size_t at = (size_t)(s - t->seats);
+	size_t at = (size_t)(s - t->member_rows);
 
-	changed_member(t, s->member.id);
+	dirty_member(t, s->member.id);
 	free((void *)s->member.address.data);
 	free((void *)s->member.key.data);
-	t->seats_n--;
-	memmove(s, s + 1, (t->seats_n - at) * sizeof *s);
+	t->member_rows_n--;
+	memmove(s, s + 1, (t->member_rows_n - at) * sizeof *s);
 }
 
 void
-members_clear(struct tree *t)
+member_table_clear(struct tree *t)
 {
-	while (t->seats_n > 0)
-		seat_remove(t, &t->seats[t->seats_n - 1]);
+	while (t->member_rows_n > 0)
+		member_row_remove(t, &t->member_rows[t->member_rows_n - 1]);
 	t->members_version = 0;
 }
 
 /* ---- which lists are lists ---- */
 
 bool
-member_sound(const struct member *m)
+member_table_sound(const struct member *m)
 {
 	return m->id > 0 && m->role >= MEMBER_VOTER && m->role <= MEMBER_REMOVED &&
 	       m->address.len <= LIMIT_ADDRESS && (m->key.len == 0 || m->key.len == KEY_BYTES);
@@ -96,7 +97,7 @@ unpack(struct wire_list list, struct members *to)
 	while (to->n < LIMIT_MEMBERS && wire_next_member(&from, &to->member[to->n])) {
 		const struct member *m = &to->member[to->n];
 
-		if (!member_sound(m))
+		if (!member_table_sound(m))
 			return false;
 		for (size_t i = 0; i < to->n; i++) {
 			if (collide(m, &to->member[i]))
@@ -122,8 +123,9 @@ listed(const struct members *list, uint8_t id)
 static bool
 key_taken(const struct tree *t, const struct member *m)
 {
-	for (size_t i = 0; i < t->seats_n; i++) {
-		if (t->seats[i].member.id != m->id && same_text(t->seats[i].member.key, m->key))
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		if (t->member_rows[i].member.id != m->id &&
+		    same_text(t->member_rows[i].member.key, m->key))
 			return true;
 	}
 	return false;
@@ -132,13 +134,14 @@ key_taken(const struct tree *t, const struct member *m)
 static bool
 may_follow(const struct tree *t, const struct member *m)
 {
-	const struct seat *old = seat_find(t, m->id);
+	const struct member_row *old = member_row_find(t, m->id);
 
 	if (key_taken(t, m))
 		return false;
 	if (old == NULL)
 		return m->role != MEMBER_REMOVED &&
-		       (t->seats_n == 0 || m->id > t->seats[t->seats_n - 1].member.id);
+		       (t->member_rows_n == 0 ||
+		        m->id > t->member_rows[t->member_rows_n - 1].member.id);
 	return bytes_equal(m->key, old->member.key) &&
 	       (old->member.role != MEMBER_REMOVED || m->role == MEMBER_REMOVED);
 }
@@ -149,14 +152,14 @@ voters_changed(const struct tree *t, const struct members *list)
 {
 	size_t changed = 0;
 
-	for (size_t i = 0; i < t->seats_n; i++) {
-		const struct member *old = &t->seats[i].member, *new = listed(list, old->id);
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		const struct member *old = &t->member_rows[i].member, *new = listed(list, old->id);
 
 		changed += old->role == MEMBER_VOTER && (new == NULL || new->role != MEMBER_VOTER);
 	}
 	for (size_t i = 0; i < list->n; i++) {
 		const struct member *new = &list->member[i];
-		const struct seat *old = seat_find(t, new->id);
+		const struct member_row *old = member_row_find(t, new->id);
 
 		changed += new->role == MEMBER_VOTER &&
 		           (old == NULL || old->member.role != MEMBER_VOTER);
@@ -171,45 +174,45 @@ may_replace(const struct tree *t, const struct members *list)
 		if (!may_follow(t, &list->member[i]))
 			return false;
 	}
-	return t->seats_n == 0 || voters_changed(t, list) <= 1;
+	return t->member_rows_n == 0 || voters_changed(t, list) <= 1;
 }
 
 /* ---- the new list ---- */
 
 static void
-set_role(struct tree *t, struct seat *s, uint8_t role, uint64_t index)
+set_role(struct tree *t, struct member_row *s, uint8_t role, uint64_t index)
 {
 	if (s->member.role == role)
 		return;
 	s->member.role = role;
 	s->since = index;
-	changed_member(t, s->member.id);
+	dirty_member(t, s->member.id);
 }
 
 static void
 update(struct tree *t, const struct member *m, uint64_t index)
 {
-	struct seat *s = seat_find(t, m->id);
+	struct member_row *s = member_row_find(t, m->id);
 
 	if (s == NULL) {
-		seat_add(t, m, index);
+		member_row_add(t, m, index);
 		return;
 	}
 	set_role(t, s, m->role, index);
 	if (!bytes_equal(s->member.address, m->address)) {
 		bytes_set(&s->member.address, m->address);
-		changed_member(t, m->id);
+		dirty_member(t, m->id);
 	}
 }
 
 /* Who was removed first; never the greatest id, by which the next one is known to be new. */
-static struct seat *
+static struct member_row *
 longest_removed(const struct tree *t)
 {
-	struct seat *found = NULL;
+	struct member_row *found = NULL;
 
-	for (size_t i = 0; i + 1 < t->seats_n; i++) {
-		struct seat *s = &t->seats[i];
+	for (size_t i = 0; i + 1 < t->member_rows_n; i++) {
+		struct member_row *s = &t->member_rows[i];
 
 		if (s->member.role == MEMBER_REMOVED &&
 		    (found == NULL || s->since < found->since))
@@ -223,20 +226,20 @@ replace(struct turn *w, const struct members *list, uint64_t version)
 {
 	struct tree *t = w->tree;
 
-	for (size_t i = 0; i < t->seats_n; i++) {
-		if (listed(list, t->seats[i].member.id) == NULL)
-			set_role(t, &t->seats[i], MEMBER_REMOVED, w->index);
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		if (listed(list, t->member_rows[i].member.id) == NULL)
+			set_role(t, &t->member_rows[i], MEMBER_REMOVED, w->index);
 	}
 	for (size_t i = 0; i < list->n; i++)
 		update(t, &list->member[i], w->index);
-	while (t->seats_n > LIMIT_MEMBERS)
-		seat_remove(t, longest_removed(t));
+	while (t->member_rows_n > LIMIT_MEMBERS)
+		member_row_remove(t, longest_removed(t));
 	t->members_version = version;
-	note(w, TREE_MEMBERS_CHANGED, 0)->index = version;
+	apply_note(w, TREE_MEMBERS_CHANGED, 0)->index = version;
 }
 
 enum rc
-members_begin(struct turn *w, struct wire_list list)
+member_table_begin(struct turn *w, struct wire_list list)
 {
 	struct members first;
 
@@ -249,7 +252,7 @@ members_begin(struct turn *w, struct wire_list list)
 static enum rc
 check(const struct tree *t, const struct op_set_members *o, struct members *list)
 {
-	if (t->seats_n == 0 || o->version != t->members_version)
+	if (t->member_rows_n == 0 || o->version != t->members_version)
 		return RC_CANCELED;
 	return unpack(o->members, list) && may_replace(t, list) ? RC_OK : RC_INVAL;
 }
@@ -272,9 +275,9 @@ apply_set_members(struct turn *w, const struct op_set_members *o)
 struct wire_list
 tree_members(const struct tree *t, struct buffer *packed)
 {
-	for (size_t i = 0; i < t->seats_n; i++)
-		wire_put_member(packed, &t->seats[i].member);
-	return (struct wire_list){buffer_view(packed), (uint32_t)t->seats_n};
+	for (size_t i = 0; i < t->member_rows_n; i++)
+		wire_put_member(packed, &t->member_rows[i].member);
+	return (struct wire_list){buffer_view(packed), (uint32_t)t->member_rows_n};
 }
 
 enum rc
@@ -296,8 +299,9 @@ tree_members_go_on(const struct tree *t, struct wire_list list)
 		if (key_taken(t, &later.member[i]))
 			return false;
 	}
-	for (size_t i = 0; i < t->seats_n; i++) {
-		const struct member *old = &t->seats[i].member, *new = listed(&later, old->id);
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		const struct member *old = &t->member_rows[i].member,
+		                    *new = listed(&later, old->id);
 
 		if (new == NULL && later.n < LIMIT_MEMBERS)
 			return false;
@@ -311,9 +315,9 @@ tree_members_go_on(const struct tree *t, struct wire_list list)
 bool
 tree_member_after(const struct tree *t, uint8_t id, struct member *member)
 {
-	for (size_t i = 0; i < t->seats_n; i++) {
-		if (t->seats[i].member.id > id) {
-			*member = t->seats[i].member;
+	for (size_t i = 0; i < t->member_rows_n; i++) {
+		if (t->member_rows[i].member.id > id) {
+			*member = t->member_rows[i].member;
 			return true;
 		}
 	}

@@ -52,20 +52,20 @@ lock_of(struct tree *t, struct node *n)
 	TAILQ_INIT(&l->in_order);
 	n->lock = l;
 	must(RB_INSERT(locks, &t->locks, l) == NULL);
-	changed_lock(t, n->number);
+	dirty_lock(t, n->number);
 	return l;
 }
 
 void
 lock_settle(struct tree *t, struct lock *l)
 {
-	changed_lock(t, l->node->number);
+	dirty_lock(t, l->node->number);
 	if (l->holders_n > 0 || l->delay.mode != LOCK_NONE)
 		return;
 	RB_REMOVE(locks, &t->locks, l);
 	l->node->lock = NULL;
 	l->node->freed_epoch = t->epoch;
-	changed_node(t, l->node->number);
+	dirty_node(t, l->node->number);
 	free(l);
 }
 
@@ -123,7 +123,7 @@ holder_remove(struct tree *t, struct holder *h)
 {
 	struct lock *l = h->lock;
 
-	changed_holder(t, l->node->number, h->session->id, h->owner);
+	dirty_holder(t, l->node->number, h->session->id, h->owner);
 	RB_REMOVE(lock_holders, &l->holders, h);
 	RB_REMOVE(session_holders, &h->session->holders, h);
 	h->session->holders_n--;
@@ -142,7 +142,7 @@ in_the_way(const struct lock *l, const struct holder *own, enum lock_mode mode)
 {
 	if (l == NULL)
 		return false;
-	if (delay_blocks(l, mode))
+	if (lock_delay_blocks(l, mode))
 		return true;
 	if (mode == LOCK_EXCLUSIVE)
 		return l->holders_n > (own != NULL);
@@ -176,7 +176,7 @@ give_fence(struct turn *w, struct holder *h)
 	t->last_fence = w->index > t->last_fence ? w->index : t->last_fence + 1;
 	h->fence = h->lock->fence = t->last_fence;
 	h->generation = h->lock->node->lock_generation;
-	changed_lock(t, h->lock->node->number);
+	dirty_lock(t, h->lock->node->number);
 }
 
 /* From free to held, and from shared to exclusive. */
@@ -184,7 +184,7 @@ static void
 open_generation(struct turn *w, struct node *n)
 {
 	n->lock_generation++;
-	changed_node(w->tree, n->number);
+	dirty_node(w->tree, n->number);
 }
 
 static struct holder *
@@ -219,7 +219,7 @@ convert(struct turn *w, struct holder *h, const struct acquire *a)
 	if (delay_s > h->delay_s)
 		h->delay_s = delay_s;
 	if (h->mode == LOCK_EXCLUSIVE && a->mode == LOCK_SHARED)
-		note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+		apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
 	if (h->mode == LOCK_EXCLUSIVE || a->mode == LOCK_SHARED)
 		return;
 	open_generation(w, h->lock->node);
@@ -265,7 +265,7 @@ take(struct turn *w, struct session *s, const struct acquire *a, bool *fresh,
 		h->acquisition = a->acquisition;
 		h->mode = a->mode;
 		h->pid = a->pid;
-		changed_holder(w->tree, n->number, s->id, a->owner);
+		dirty_holder(w->tree, n->number, s->id, a->owner);
 	}
 	tell(h, r);
 	return RC_OK;
@@ -289,7 +289,7 @@ still_claimed(struct turn *w, uint64_t node)
 	if (n == NULL || n->lock != NULL)
 		return;
 	n->freed_epoch = w->tree->epoch;
-	changed_node(w->tree, node);
+	dirty_node(w->tree, node);
 }
 
 enum rc
@@ -305,7 +305,7 @@ apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
 		still_claimed(w, o->acquire.node);
 	if (rc != RC_OK || !fresh)
 		return rc;
-	granted = note(w, TREE_GRANTED, o->acquire.node);
+	granted = apply_note(w, TREE_GRANTED, o->acquire.node);
 	granted->session = s->id;
 	granted->owner = o->acquire.owner;
 	granted->acquisition = o->acquire.acquisition;
@@ -330,7 +330,7 @@ holder_by(const struct turn *w, uint64_t node, uint64_t owner, uint64_t acquisit
 static void
 release(struct turn *w, struct holder *h)
 {
-	note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+	apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
 	holder_remove(w->tree, h);
 }
 
@@ -363,8 +363,8 @@ revert(struct turn *w, struct holder *h)
 	}
 	h->earlier_acquisition = h->earlier_generation = h->earlier_fence = 0;
 	h->earlier_mode = LOCK_NONE;
-	changed_holder(w->tree, h->lock->node->number, h->session->id, h->owner);
-	note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+	dirty_holder(w->tree, h->lock->node->number, h->session->id, h->owner);
+	apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
 }
 
 enum rc
@@ -393,7 +393,7 @@ lock_end_node(struct turn *w, struct node *n)
 		holder_remove(w->tree, TAILQ_FIRST(&n->lock->in_order));
 	if (n->lock != NULL)
 		lock_settle(w->tree, n->lock);
-	note(w, TREE_LOCK_GONE, n->number);
+	apply_note(w, TREE_LOCK_GONE, n->number);
 }
 
 void
@@ -403,7 +403,7 @@ lock_end_session(struct turn *w, struct session *s, enum session_end cause)
 
 	while ((h = RB_MIN(session_holders, &s->holders)) != NULL) {
 		if (cause == SESSION_EXPIRED)
-			delay_begin(w, h);
+			lock_delay_begin(w, h);
 		release(w, h);
 	}
 }

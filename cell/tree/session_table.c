@@ -57,7 +57,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	must(RB_INSERT(nonces, &t->nonces, s) == NULL);
 	must(RB_INSERT(principals, &t->principals, s) == NULL);
 	t->sessions_n++;
-	changed_session(t, s->id);
+	dirty_session(t, s->id);
 	return s;
 }
 
@@ -73,16 +73,16 @@ session_free(struct session *s)
 static void
 session_remove(struct tree *t, struct session *s)
 {
-	struct kept *k;
+	struct cached_reply *k;
 
 	must(RB_EMPTY(&s->holders) && RB_EMPTY(&s->openers) && RB_EMPTY(&s->directories));
-	while ((k = RB_MIN(session_kept, &s->kept)) != NULL)
-		results_drop(t, s, k);
+	while ((k = RB_MIN(session_replies, &s->replies)) != NULL)
+		reply_cache_drop(t, s, k);
 	RB_REMOVE(sessions, &t->sessions, s);
 	RB_REMOVE(nonces, &t->nonces, s);
 	RB_REMOVE(principals, &t->principals, s);
 	t->sessions_n--;
-	changed_session(t, s->id);
+	dirty_session(t, s->id);
 	session_free(s);
 }
 
@@ -93,7 +93,7 @@ session_end(struct turn *w, struct session *s, enum session_end cause)
 
 	lock_end_session(w, s, cause);
 	ephemeral_end_session(w, s);
-	ended = note(w, TREE_SESSION_ENDED, 0);
+	ended = apply_note(w, TREE_SESSION_ENDED, 0);
 	ended->session = s->id;
 	ended->cause = cause;
 	session_remove(w->tree, s);
@@ -115,7 +115,7 @@ apply_create_session(struct turn *w, const struct op_create_session *o, struct r
 		                                                .nonce = o->nonce,
 		                                                .principal = o->principal,
 		                                                .host = o->host});
-		note(w, TREE_SESSION_CREATED, 0)->session = s->id;
+		apply_note(w, TREE_SESSION_CREATED, 0)->session = s->id;
 	}
 	r->session = s->id;
 	return RC_OK;
@@ -129,7 +129,7 @@ apply_await_session(struct turn *w, const struct op_await_session *o)
 	if (s == NULL)
 		return RC_NO_SESSION;
 	s->awaited = o->awaited;
-	changed_session(w->tree, s->id);
+	dirty_session(w->tree, s->id);
 	return RC_OK;
 }
 
