@@ -9,7 +9,7 @@
 #define IDLE span_s(30)      /* those of all that have been idle for so long */
 
 static void
-propose(struct master *m, struct session *s, bool awaited)
+propose(struct master *m, struct m_session *s, bool awaited)
 {
 	struct op op = {.code = OP_await_session,
 	                .await_session = {.session = s->id, .awaited = awaited}};
@@ -20,7 +20,7 @@ propose(struct master *m, struct session *s, bool awaited)
 }
 
 static void
-busy(struct master *m, struct session *s)
+busy(struct master *m, struct m_session *s)
 {
 	if (!s->idle)
 		return;
@@ -29,7 +29,7 @@ busy(struct master *m, struct session *s)
 }
 
 bool
-m_awaited_raise(struct master *m, struct session *s)
+m_awaited_raise(struct master *m, struct m_session *s)
 {
 	busy(m, s);
 	if (!s->awaited) {
@@ -42,7 +42,7 @@ m_awaited_raise(struct master *m, struct session *s)
 void
 m_awaited_landed(struct master *m, const struct flight *f)
 {
-	struct session *s = m_session_find(m, f->session);
+	struct m_session *s = m_session_find(m, f->session);
 
 	if (s == NULL)
 		return;
@@ -54,16 +54,16 @@ m_awaited_landed(struct master *m, const struct flight *f)
 static void
 arm(struct master *m)
 {
-	const struct session *first = TAILQ_FIRST(&m->idle);
+	const struct m_session *first = TAILQ_FIRST(&m->idle);
 
 	if (first == NULL)
-		m_alarm_off(m, &m->idle_alarm);
+		m_timer_off(m, &m->idle_alarm);
 	else
-		m_alarm_set(m, &m->idle_alarm, mono_add(first->idle_since, IDLE_LONG));
+		m_timer_set(m, &m->idle_alarm, mono_add(first->idle_since, IDLE_LONG));
 }
 
 void
-m_awaited_idle(struct master *m, struct session *s)
+m_awaited_idle(struct master *m, struct m_session *s)
 {
 	if (!s->awaited || s->caching || s->missing || s->idle || !TAILQ_EMPTY(&s->waiters))
 		return;
@@ -77,7 +77,7 @@ m_awaited_idle(struct master *m, struct session *s)
 void
 m_awaited_ring(struct master *m)
 {
-	struct session *s;
+	struct m_session *s;
 
 	while ((s = TAILQ_FIRST(&m->idle)) != NULL &&
 	       mono_reached(m->now, mono_add(s->idle_since, IDLE))) {
@@ -89,9 +89,9 @@ m_awaited_ring(struct master *m)
 }
 
 void
-m_awaited_forget(struct master *m, struct session *s)
+m_awaited_forget(struct master *m, struct m_session *s)
 {
 	busy(m, s);
 	if (TAILQ_EMPTY(&m->idle))
-		m_alarm_off(m, &m->idle_alarm);
+		m_timer_off(m, &m->idle_alarm);
 }

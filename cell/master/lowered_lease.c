@@ -7,15 +7,15 @@
 void
 m_lowered_note(struct master *m, const struct tree_note *note)
 {
-	struct alarm *a = &m->lowered[note->setting];
+	struct timer *a = &m->lowered[note->setting];
 	span_t longest = m_lease_longest(m, (enum setting)note->setting);
 
 	if (note->index == 0) {
-		m_alarm_off(m, a);
+		m_timer_off(m, a);
 		return;
 	}
 	m->lowered_since[note->setting] = note->index;
-	m_alarm_set(m, a, mono_add(mono_add(m->now, longest), m_lease_margin(m, longest)));
+	m_timer_set(m, a, mono_add(mono_add(m->now, longest), m_lease_margin(m, longest)));
 }
 
 void
@@ -23,7 +23,7 @@ m_lowered_init(struct master *m)
 {
 	for (uint8_t code = 1; code < SETTING_CODES; code++)
 		m->lowered[code] =
-		    (struct alarm){.at = MONO_NEVER, .kind = ALARM_SETTING, .id = code};
+		    (struct timer){.at = MONO_NEVER, .kind = TIMER_SETTING, .id = code};
 }
 
 void
@@ -39,18 +39,18 @@ void
 m_lowered_end(struct master *m)
 {
 	for (uint8_t code = 1; code < SETTING_CODES; code++)
-		m_alarm_off(m, &m->lowered[code]);
+		m_timer_off(m, &m->lowered[code]);
 }
 
 void
-m_lowered_ring(struct master *m, uint8_t code)
+m_lowered_timeout(struct master *m, uint8_t code)
 {
 	struct op op = {
 	    .code = OP_settle_setting,
 	    .settle_setting = {.setting = code, .since = m->lowered_since[code]},
 	};
 
-	m_alarm_off(m, &m->lowered[code]);
+	m_timer_off(m, &m->lowered[code]);
 	m_propose(m, 0, &op);
 	m_propose_flush(m);
 }

@@ -24,16 +24,16 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->due);
 	TAILQ_INIT(&m->opens);
 	TAILQ_INIT(&m->idle);
-	m->idle_alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_IDLE};
+	m->idle_alarm = (struct timer){.at = MONO_NEVER, .kind = TIMER_IDLE};
 	m_lowered_init(m);
 	return m;
 }
 
-/* Everything that a master has while in office. */
+/* Everything that a master has while it serves. */
 static void
 clear(struct master *m)
 {
-	struct session *s;
+	struct m_session *s;
 	struct flight *f;
 
 	while ((s = RB_ROOT(&m->sessions)) != NULL)
@@ -47,7 +47,7 @@ clear(struct master *m)
 	m_barrier_clear(m);
 	buffer_reset(&m->commands);
 	m->commands_n = 0;
-	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->alarms));
+	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->timers));
 	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->held) && TAILQ_EMPTY(&m->leaseless));
 	must(TAILQ_EMPTY(&m->dirty));
 	must(TAILQ_EMPTY(&m->opens) && TAILQ_EMPTY(&m->due));
@@ -56,7 +56,7 @@ clear(struct master *m)
 void
 master_free(struct master *m)
 {
-	struct connection *c;
+	struct m_connection *c;
 
 	while ((c = RB_ROOT(&m->connections)) != NULL)
 		m_connection_free(m, c);
@@ -100,7 +100,7 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 static void
 run_queues(struct master *m)
 {
-	struct queue *q;
+	struct lock_queue *q;
 
 	while ((q = TAILQ_FIRST(&m->dirty)) != NULL) {
 		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
@@ -115,13 +115,13 @@ m_step_end(struct master *m)
 {
 	if (!m->barrier.stands) {
 		m_session_run_opens(m);
-		m_operate_run(m);
+		m_admin_end_sessions(m);
 	}
 	m_request_run(m);
 	run_queues(m);
 	m_barrier_settle(m);
 	must(m->commands_n == 0);
-	m->deadline = m_alarm_next(m);
+	m->deadline = m_timer_next(m);
 	if (m_order_next(m) != NULL)
 		m->deadline = m->now;
 	else if (!TAILQ_EMPTY(&m->leaseless))
@@ -166,7 +166,7 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 	    .code = MSG_redirect,
 	    .redirect = {.epoch = m->epoch, .master = master},
 	};
-	struct connection *c;
+	struct m_connection *c;
 
 	must(m->serving);
 	m->u = u;
@@ -187,14 +187,14 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 void
 master_disconnected(struct master *m, uint64_t conn)
 {
-	struct connection *c = m_connection_find(m, conn);
+	struct m_connection *c = m_connection_find(m, conn);
 
 	if (c != NULL)
 		m_connection_free(m, c);
 }
 
 static void
-dispatch(struct master *m, struct connection *c, const struct message *message)
+dispatch(struct master *m, struct m_connection *c, const struct message *message)
 {
 	switch (message->code) {
 	case MSG_open_session:
@@ -207,7 +207,7 @@ dispatch(struct master *m, struct connection *c, const struct message *message)
 		m_request_receive(m, c, &message->request);
 		return;
 	case MSG_sessions_request:
-		m_operate_list(m, c, &message->sessions_request);
+		m_admin_list_sessions(m, c, &message->sessions_request);
 		return;
 	default:
 		m_connection_breach(m, c, "a message that no client sends");
@@ -218,7 +218,7 @@ void
 master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct bytes frame,
              struct master_update *u)
 {
-	struct connection *c = m_connection_find(m, conn);
+	struct m_connection *c = m_connection_find(m, conn);
 	struct message message;
 
 	must(m->serving);
@@ -236,7 +236,7 @@ void
 master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
                  struct master_update *u)
 {
-	struct connection *c = m_connection_find(m, conn);
+	struct m_connection *c = m_connection_find(m, conn);
 	struct message opened = {
 	    .code = MSG_session_opened,
 	    .session_opened = {.rc = RC_NOT_MASTER, .master = master},
@@ -319,40 +319,40 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 }
 
 static void
-ring(struct master *m, struct alarm *a)
+ring(struct master *m, struct timer *a)
 {
-	struct session *s;
+	struct m_session *s;
 
-	if (a->kind == ALARM_BARRIER) {
-		m_barrier_ring(m);
+	if (a->kind == TIMER_BARRIER) {
+		m_barrier_timeout(m);
 		return;
 	}
-	if (a->kind == ALARM_IDLE) {
+	if (a->kind == TIMER_IDLE) {
 		m_awaited_ring(m);
 		return;
 	}
-	if (a->kind == ALARM_DELAY) {
-		m_delay_ring(m, a->id);
+	if (a->kind == TIMER_DELAY) {
+		m_delay_timeout(m, a->id);
 		return;
 	}
-	if (a->kind == ALARM_SETTING) {
-		m_lowered_ring(m, (uint8_t)a->id);
+	if (a->kind == TIMER_SETTING) {
+		m_lowered_timeout(m, (uint8_t)a->id);
 		return;
 	}
 	s = m_session_find(m, a->id);
-	must(s != NULL && &s->alarm == a);
-	m_lease_ring(m, s);
+	must(s != NULL && &s->timer == a);
+	m_lease_timeout(m, s);
 }
 
 void
 master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 {
-	struct alarm *a;
+	struct timer *a;
 
 	if (!m->serving)
 		return;
 	m_step_begin(m, c, u);
-	while ((a = m_alarm_due(m)) != NULL)
+	while ((a = m_timer_due(m)) != NULL)
 		ring(m, a);
 	m_step_end(m);
 }

@@ -52,7 +52,7 @@ struct master_clock {
 	bool full; /* a majority of the disks is: what grows is refused */
 };
 
-/* This replica's begin_epoch was applied: take office at `epoch`. */
+/* This replica's begin_epoch was applied: serve from `epoch` on. */
 void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u);
 /* The mastership is lost: connected clients are redirected to `master` (0: unknown). */
 void master_end(struct master *m, uint8_t master, struct master_update *u);
@@ -61,11 +61,11 @@ bool master_serving(const struct master *m);
 /* A client's connection came, and went. */
 void master_connected(struct master *m, uint64_t conn, struct bytes principal);
 void master_disconnected(struct master *m, uint64_t conn);
-/* One frame from a client, while in office. A malformed one closes the connection. A frame from a
+/* One frame from a client, while it serves. A malformed one closes the connection. A frame from a
  * connection that was closed is ignored. */
 void master_frame(struct master *m, struct master_clock c, uint64_t conn, struct bytes frame,
                   struct master_update *u);
-/* One frame from a client, while not in office: it is sent to `master` (0: unknown). */
+/* One frame from a client, while it does not serve: it is sent to `master` (0: unknown). */
 void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
                       struct master_update *u);
 /* `conn` (0: everybody on whose connection there is no session, but who may listen there for this)
@@ -75,7 +75,7 @@ void master_announce(struct master *m, uint64_t conn, uint8_t master, struct mas
 void master_tell_members(struct master *m, uint64_t conn, struct master_update *u);
 /* Who is on the connection; false when it is gone. The view is the master's. */
 bool master_principal(struct master *m, uint64_t conn, struct bytes *principal);
-/* Ends the session, while in office: its locks keep their delays if `keep_delay`. False when there
+/* Ends the session, while it serves: its locks keep their delays if `keep_delay`. False when there
  * is no such session. */
 bool master_destroy_session(struct master *m, struct master_clock c, uint64_t session,
                             bool keep_delay, struct master_update *u);

@@ -28,7 +28,7 @@ RB_GENERATE_INTERNAL(claim_tree, claim, link, claim_compare, __attribute__((unus
 
 /* One that stands already is enough: a client may name a node by any number. */
 static void
-claim(struct claim_list *list, struct claim_tree *tree, uint64_t key, struct request *r)
+claim(struct claim_list *list, struct claim_tree *tree, uint64_t key, struct m_request *r)
 {
 	struct claim *c = &list->claims[list->n];
 
@@ -38,7 +38,7 @@ claim(struct claim_list *list, struct claim_tree *tree, uint64_t key, struct req
 }
 
 static void
-claim_footprint(struct claim_list *list, struct claim_tree *tree, struct request *r, bool all)
+claim_footprint(struct claim_list *list, struct claim_tree *tree, struct m_request *r, bool all)
 {
 	const struct footprint *f = &r->footprint;
 
@@ -59,7 +59,7 @@ unclaim(struct claim_list *list, struct claim_tree *tree)
 		RB_REMOVE(claim_tree, tree, &list->claims[--list->n]);
 }
 
-static struct request *
+static struct m_request *
 claimant_before(struct claim_tree *tree, uint64_t key, uint64_t number)
 {
 	struct claim like = {.key = key, .number = number};
@@ -70,12 +70,12 @@ claimant_before(struct claim_tree *tree, uint64_t key, uint64_t number)
 }
 
 /* The last command of a lower number that claims one of the request's keys; NULL: none does. */
-static struct request *
-last_before(const struct claim_tree *claims, const struct request *r)
+static struct m_request *
+last_before(const struct claim_tree *claims, const struct m_request *r)
 {
 	struct claim_tree *tree = (struct claim_tree *)claims;
 	const struct footprint *f = &r->footprint;
-	struct request *last, *e;
+	struct m_request *last, *e;
 
 	last = claimant_before(tree, f->everything ? KEY_ANY : KEY_EVERYTHING, r->number);
 	for (size_t i = 0; i < f->n; i++) {
@@ -87,7 +87,7 @@ last_before(const struct claim_tree *claims, const struct request *r)
 }
 
 void
-m_order_claim(struct session *s, struct request *r)
+m_order_claim(struct m_session *s, struct m_request *r)
 {
 	struct claim_tree *tree = r->parked ? &s->claims_parked : &s->claims_begun;
 
@@ -106,28 +106,28 @@ m_order_claim(struct session *s, struct request *r)
 /* An acquire that was queued under an earlier master: it is older than what waits before it now,
  * and has to be in its place before the lock goes to somebody else. */
 static bool
-has_place(const struct request *r)
+has_place(const struct m_request *r)
 {
 	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
 }
 
 bool
-m_request_behind_command(const struct session *s, const struct request *r)
+m_request_behind_command(const struct m_session *s, const struct m_request *r)
 {
 	return last_before(&s->claims_begun, r) != NULL;
 }
 
 /* May it be answered by what this master knows, without the log? */
 static bool
-needs_lease(const struct request *r)
+needs_lease(const struct m_request *r)
 {
 	return r->read || (r->code == OP_acquire && !r->acquire.wait);
 }
 
 static struct request_list *
-held_by_barrier(struct master *m, struct session *s, const struct request *r)
+held_by_barrier(struct master *m, struct m_session *s, const struct m_request *r)
 {
-	struct request *e = NULL;
+	struct m_request *e = NULL;
 
 	if (!m_barrier_holds(m, s, r))
 		return NULL;
@@ -137,9 +137,9 @@ held_by_barrier(struct master *m, struct session *s, const struct request *r)
 }
 
 struct request_list *
-m_order_place(struct master *m, struct session *s, const struct request *r)
+m_order_place(struct master *m, struct m_session *s, const struct m_request *r)
 {
-	struct request *e = NULL;
+	struct m_request *e = NULL;
 	struct request_list *held;
 
 	if (r->read)
@@ -156,7 +156,7 @@ m_order_place(struct master *m, struct session *s, const struct request *r)
 /* ---- waiting ---- */
 
 void
-m_order_wait(struct request *r, struct request_list *place)
+m_order_wait(struct m_request *r, struct request_list *place)
 {
 	must(r->place == NULL);
 	r->place = place;
@@ -164,7 +164,7 @@ m_order_wait(struct request *r, struct request_list *place)
 }
 
 void
-m_order_leave(struct request *r)
+m_order_leave(struct m_request *r)
 {
 	if (r->place != NULL)
 		TAILQ_REMOVE(r->place, r, waits);
@@ -172,9 +172,9 @@ m_order_leave(struct request *r)
 }
 
 void
-m_order_wake(struct master *m, struct request *r)
+m_order_wake(struct master *m, struct m_request *r)
 {
-	struct request *w;
+	struct m_request *w;
 
 	while ((w = TAILQ_FIRST(&r->behind)) != NULL) {
 		m_order_leave(w);
@@ -182,10 +182,10 @@ m_order_wake(struct master *m, struct request *r)
 	}
 }
 
-struct request *
+struct m_request *
 m_order_next(struct master *m)
 {
-	struct request *r = TAILQ_FIRST(&m->runnable);
+	struct m_request *r = TAILQ_FIRST(&m->runnable);
 
 	if (r == NULL && !m->barrier.stands)
 		r = TAILQ_FIRST(&m->held);
@@ -195,9 +195,9 @@ m_order_next(struct master *m)
 }
 
 void
-m_order_forget(struct session *s, struct request *r)
+m_order_forget(struct m_session *s, struct m_request *r)
 {
-	struct request *w;
+	struct m_request *w;
 
 	m_order_leave(r);
 	while ((w = TAILQ_FIRST(&r->behind)) != NULL)

@@ -24,7 +24,7 @@ commands_add(struct master *m, const struct command *command)
 }
 
 void
-m_propose_request(struct master *m, const struct session *s, const struct request *r)
+m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
 {
 	struct command command = {
 	    .stamp_ns = m->wall_ns,

@@ -284,7 +284,7 @@ bool tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t af
 
 /* The first node greater than `after` whose lock is held or delayed; false when there is none. */
 bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);
-/* A standing lock-delay, for a master that takes office: the first one on a node greater than
+/* A standing lock-delay, for a master that begins: the first one on a node greater than
  * `after`; false when there is none. */
 bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay);
 

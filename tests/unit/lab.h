@@ -40,7 +40,7 @@ struct lab_client {
 	bool caching;
 };
 
-/* A new cell with its master in office. */
+/* A new cell with a serving master. */
 struct lab *lab_new(void);
 void lab_free(struct lab *lab);
 /* The process ends; another one starts from what is stored. Connections are gone. */

@@ -92,7 +92,7 @@ struct cell {
 	size_t conns_n, conns_room;
 };
 
-/* A new cell; returns with a master in office. */
+/* A new cell; returns with a serving master. */
 struct cell *cell_new(int replicas);
 struct cell *cell_new_seeded(int replicas, uint64_t seed);
 void cell_free(struct cell *cell);

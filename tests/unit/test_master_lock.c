@@ -452,7 +452,7 @@ test_delay_lengths(void **state)
 	lab_free(lab);
 }
 
-/* Who takes office cannot know how much of the delay has passed, and runs all of it. */
+/* A new master cannot know how much of the delay has passed, and runs all of it. */
 static void
 test_delay_over_restart(void **state)
 {

@@ -6,30 +6,30 @@
 #include "cell/master/internal.h"
 
 static int
-session_compare(const struct session *a, const struct session *b)
+session_compare(const struct m_session *a, const struct m_session *b)
 {
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-RB_GENERATE(m_session_tree, session, link, session_compare)
+RB_GENERATE(m_session_tree, m_session, link, session_compare)
 
-struct session *
+struct m_session *
 m_session_find(struct master *m, uint64_t id)
 {
-	struct session like = {.id = id};
+	struct m_session like = {.id = id};
 
 	return RB_FIND(m_session_tree, &m->sessions, &like);
 }
 
-struct session *
+struct m_session *
 m_session_record(struct master *m, const struct tree_session *t)
 {
-	struct session *s = memory_zero(1, sizeof *s);
+	struct m_session *s = memory_zero(1, sizeof *s);
 
 	s->id = t->id;
 	s->awaited = t->awaited;
 	s->promised = m->now;
-	s->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_SESSION, .id = t->id};
+	s->timer = (struct timer){.at = MONO_NEVER, .kind = TIMER_SESSION, .id = t->id};
 	TAILQ_INIT(&s->given_up_order);
 	TAILQ_INIT(&s->waiters);
 	s->heard = (mono_t){INT64_MIN};
@@ -39,7 +39,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 }
 
 void
-m_session_forget_requests(struct master *m, struct session *s)
+m_session_forget_requests(struct master *m, struct m_session *s)
 {
 	while (!TAILQ_EMPTY(&s->waiters))
 		m_waiter_drop(m, TAILQ_FIRST(&s->waiters));
@@ -48,13 +48,13 @@ m_session_forget_requests(struct master *m, struct session *s)
 }
 
 void
-m_session_free(struct master *m, struct session *s)
+m_session_free(struct master *m, struct m_session *s)
 {
 	m_session_forget_requests(m, s);
 	m_lock_forget_given_up(s, UINT64_MAX);
 	if (s->due)
 		TAILQ_REMOVE(&m->due, s, due_entry);
-	m_alarm_off(m, &s->alarm);
+	m_timer_off(m, &s->timer);
 	if (s->connection != NULL)
 		m_connection_detach(m, s->connection);
 	RB_REMOVE(m_session_tree, &m->sessions, s);
@@ -64,7 +64,7 @@ m_session_free(struct master *m, struct session *s)
 /* ---- opening ---- */
 
 static void
-opened(struct master *m, const struct connection *c, enum rc rc, uint64_t session)
+opened(struct master *m, const struct m_connection *c, enum rc rc, uint64_t session)
 {
 	struct message reply = {
 	    .code = MSG_session_opened,
@@ -83,7 +83,7 @@ opened(struct master *m, const struct connection *c, enum rc rc, uint64_t sessio
 
 /* A session has one connection: the newest. */
 static void
-session_attach(struct master *m, struct session *s, struct connection *c)
+session_attach(struct master *m, struct m_session *s, struct m_connection *c)
 {
 	must(c->session == NULL || c->session == s);
 	if (s->connection != NULL && s->connection != c)
@@ -98,8 +98,8 @@ session_attach(struct master *m, struct session *s, struct connection *c)
 
 /* The live session that this connection may have, NULL when there is none: the nonce proves that it
  * is the client's own, and a session belongs to one principal. */
-static struct session *
-session_claim(struct master *m, const struct connection *c, uint64_t id, struct bytes nonce)
+static struct m_session *
+session_claim(struct master *m, const struct m_connection *c, uint64_t id, struct bytes nonce)
 {
 	struct tree_session t;
 
@@ -113,7 +113,7 @@ session_claim(struct master *m, const struct connection *c, uint64_t id, struct 
 /* Ends the session of an earlier run and creates the new one, in one entry: its locks must not stay
  * held by somebody who is gone, nor be free without their delay. */
 static void
-session_create(struct master *m, struct connection *c, const struct msg_open_session *msg)
+session_create(struct master *m, struct m_connection *c, const struct msg_open_session *msg)
 {
 	struct op end = {
 	    .code = OP_end_session,
@@ -143,9 +143,10 @@ session_create(struct master *m, struct connection *c, const struct msg_open_ses
 /* The end of an earlier session takes its ephemeral files away, which others may have cached. It
  * has no cache of its own any more: who shows its nonce says so. */
 static bool
-waits_for_barrier(struct master *m, const struct connection *c, const struct msg_open_session *msg)
+waits_for_barrier(struct master *m, const struct m_connection *c,
+                  const struct msg_open_session *msg)
 {
-	struct session *earlier = session_claim(m, c, msg->earlier, msg->earlier_nonce);
+	struct m_session *earlier = session_claim(m, c, msg->earlier, msg->earlier_nonce);
 
 	if (earlier == NULL)
 		return false;
@@ -154,7 +155,7 @@ waits_for_barrier(struct master *m, const struct connection *c, const struct msg
 }
 
 static void
-session_create_later(struct master *m, struct connection *c, const struct msg_open_session *msg)
+session_create_later(struct master *m, struct m_connection *c, const struct msg_open_session *msg)
 {
 	struct message message = {.code = MSG_open_session, .open_session = *msg};
 	struct buffer frame = BUFFER(LIMIT_FRAME);
@@ -169,26 +170,26 @@ session_create_later(struct master *m, struct connection *c, const struct msg_op
 
 /* A client that asks for a new session knows that the one it had is over. */
 static void
-acknowledge_end(struct master *m, const struct connection *c, const struct msg_open_session *msg)
+acknowledge_end(struct master *m, const struct m_connection *c, const struct msg_open_session *msg)
 {
-	struct session *s = m_session_find(m, c->ended);
+	struct m_session *s = m_session_find(m, c->ended);
 
 	if (s != NULL && s->doomed != 0 && msg->session == 0)
 		m_operate_due(m, s);
 }
 
 static void
-refuse_doomed(struct master *m, struct connection *c, const struct session *s)
+refuse_doomed(struct master *m, struct m_connection *c, const struct m_session *s)
 {
 	opened(m, c, RC_NO_SESSION, 0);
 	c->ended = s->id;
 }
 
 void
-m_session_open(struct master *m, struct connection *c, const struct msg_open_session *msg)
+m_session_open(struct master *m, struct m_connection *c, const struct msg_open_session *msg)
 {
 	uint64_t id = msg->session != 0 ? msg->session : tree_session_by_nonce(m->tree, msg->nonce);
-	struct session *s = session_claim(m, c, id, msg->nonce);
+	struct m_session *s = session_claim(m, c, id, msg->nonce);
 
 	acknowledge_end(m, c, msg);
 	if (msg->nonce.len != LIMIT_NONCE) {
@@ -219,7 +220,7 @@ m_session_open(struct master *m, struct connection *c, const struct msg_open_ses
 void
 m_session_run_opens(struct master *m)
 {
-	struct connection *c;
+	struct m_connection *c;
 
 	while ((c = TAILQ_FIRST(&m->opens)) != NULL) {
 		struct bytes frame = c->open;
@@ -237,10 +238,10 @@ m_session_run_opens(struct master *m)
 void
 m_session_created(struct master *m, const struct flight *f, const struct tree_answer *answer)
 {
-	struct connection *c = m_connection_find(m, f->connection);
+	struct m_connection *c = m_connection_find(m, f->connection);
 	struct result result;
 	struct tree_session t;
-	struct session *s = NULL;
+	struct m_session *s = NULL;
 
 	if (answer->rc == RC_OK) {
 		must(wire_get_result(RESULT_session, answer->result, &result) == RC_OK);
@@ -267,9 +268,9 @@ m_session_created(struct master *m, const struct flight *f, const struct tree_an
 /* The connection stays, for the session that the client opens next; frames for the old one that are
  * still under way are ignored. */
 void
-m_session_farewell(struct master *m, struct session *s)
+m_session_farewell(struct master *m, struct m_session *s)
 {
-	struct connection *c = s->connection;
+	struct m_connection *c = s->connection;
 	struct message last = {
 	    .code = MSG_keepalive_reply,
 	    .keepalive_reply = {.rc = RC_NO_SESSION, .epoch = m->epoch, .sequence = c->sequence},
@@ -283,7 +284,7 @@ m_session_farewell(struct master *m, struct session *s)
 void
 m_session_ended(struct master *m, uint64_t id, enum session_end cause)
 {
-	struct session *s = m_session_find(m, id);
+	struct m_session *s = m_session_find(m, id);
 
 	must(cause != 0);
 	if (s == NULL)

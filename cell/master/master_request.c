@@ -9,15 +9,15 @@
 #include "cell/master/internal.h"
 
 static int
-request_compare(const struct request *a, const struct request *b)
+request_compare(const struct m_request *a, const struct m_request *b)
 {
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-RB_GENERATE_INTERNAL(request_tree, request, link, request_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(request_tree, m_request, link, request_compare, __attribute__((unused)) static)
 
 static int
-by_acquire(const struct request *a, const struct request *b)
+by_acquire(const struct m_request *a, const struct m_request *b)
 {
 	const struct acquire *p = &a->acquire, *q = &b->acquire;
 
@@ -30,7 +30,7 @@ by_acquire(const struct request *a, const struct request *b)
 	return request_compare(a, b);
 }
 
-RB_GENERATE_INTERNAL(acquire_tree, request, by_name, by_acquire, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(acquire_tree, m_request, by_name, by_acquire, __attribute__((unused)) static)
 
 /* What gives a lock back is never refused because of what else the session asks for. */
 static enum slot_kind
@@ -43,27 +43,27 @@ slot_of(enum op_code code)
 
 /* ---- the pending table ---- */
 
-static struct request *
-request_find(struct session *s, uint64_t number)
+static struct m_request *
+request_find(struct m_session *s, uint64_t number)
 {
-	struct request like = {.number = number};
+	struct m_request like = {.number = number};
 
 	return RB_FIND(request_tree, &s->requests, &like);
 }
 
-struct request *
-m_request_find_acquire(struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
+struct m_request *
+m_request_find_acquire(struct m_session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
-	struct request like = {.acquire = {.node = node, .owner = owner,
-	                                   .acquisition = acquisition}};
-	struct request *r = RB_NFIND(acquire_tree, &s->acquires, &like);
+	struct m_request like = {.acquire = {.node = node, .owner = owner,
+	                                     .acquisition = acquisition}};
+	struct m_request *r = RB_NFIND(acquire_tree, &s->acquires, &like);
 
 	return r != NULL && r->acquire.node == node && r->acquire.owner == owner &&
 	       r->acquire.acquisition == acquisition ? r : NULL;
 }
 
 static void
-request_free(struct session *s, struct request *r)
+request_free(struct m_session *s, struct m_request *r)
 {
 	RB_REMOVE(request_tree, &s->requests, r);
 	if (r->code == OP_acquire)
@@ -76,19 +76,19 @@ request_free(struct session *s, struct request *r)
 }
 
 void
-m_request_free_all(struct session *s)
+m_request_free_all(struct m_session *s)
 {
-	struct request *r;
+	struct m_request *r;
 
 	while ((r = RB_MIN(request_tree, &s->requests)) != NULL)
 		request_free(s, r);
 }
 
-static struct request *
-request_new(struct master *m, struct session *s, const struct msg_request *msg,
+static struct m_request *
+request_new(struct master *m, struct m_session *s, const struct msg_request *msg,
             const struct op *op)
 {
-	struct request *r = memory_zero(1, sizeof *r);
+	struct m_request *r = memory_zero(1, sizeof *r);
 
 	r->session = s;
 	r->number = msg->number;
@@ -110,7 +110,7 @@ request_new(struct master *m, struct session *s, const struct msg_request *msg,
 }
 
 void
-m_request_reply(struct master *m, struct session *s, struct request *r, enum rc rc,
+m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
                 struct bytes result)
 {
 	struct message reply = {
@@ -130,7 +130,7 @@ m_request_reply(struct master *m, struct session *s, struct request *r, enum rc 
 /* ---- beginning ---- */
 
 static void
-begin_read(struct master *m, struct session *s, struct request *r, const struct op *op)
+begin_read(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
 	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
 	enum rc rc = m_read_answer(m, s->id, op, &result);
@@ -141,11 +141,11 @@ begin_read(struct master *m, struct session *s, struct request *r, const struct 
 }
 
 static void
-begin(struct master *m, struct session *s, struct request *r, const struct op *op)
+begin(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
 	if (r->read) {
 		begin_read(m, s, r, op);
-	} else if (m_room_refuses(m, s, r, op)) {
+	} else if (m_growth_refused(m, s, r, op)) {
 		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);
@@ -162,7 +162,7 @@ begin(struct master *m, struct session *s, struct request *r, const struct op *o
 }
 
 static void
-park(struct session *s, struct request *r, struct request_list *place)
+park(struct m_session *s, struct m_request *r, struct request_list *place)
 {
 	r->op = bytes_copy(r->op);
 	r->parked = true;
@@ -172,7 +172,7 @@ park(struct session *s, struct request *r, struct request_list *place)
 
 /* A request that was parked: from here on it no longer is, whatever becomes of it. */
 static void
-unpark(struct master *m, struct session *s, struct request *r)
+unpark(struct master *m, struct m_session *s, struct m_request *r)
 {
 	struct bytes op_bytes = r->op;
 	struct op op;
@@ -189,7 +189,7 @@ void
 m_request_run(struct master *m)
 {
 	struct request_list *place;
-	struct request *r;
+	struct m_request *r;
 
 	while (m->work < STEP_WORK && (r = m_order_next(m)) != NULL) {
 		m->work += REQUEST_WORK;
@@ -205,8 +205,8 @@ m_request_run(struct master *m)
 void
 m_request_applied(struct master *m, const struct tree_answer *answer)
 {
-	struct session *s = m_session_find(m, answer->session);
-	struct request *r = s != NULL ? request_find(s, answer->number) : NULL;
+	struct m_session *s = m_session_find(m, answer->session);
+	struct m_request *r = s != NULL ? request_find(s, answer->number) : NULL;
 
 	if (r == NULL)
 		return; /* of a session that has ended, or of an earlier epoch */
@@ -222,7 +222,7 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 /* Of the commands that end a session a client may give two: for its own, and, as expired, also for
  * one of its earlier runs, which it proves by the nonce. */
 static bool
-end_session_allowed(const struct session *s, const struct op_end_session *op)
+end_session_allowed(const struct m_session *s, const struct op_end_session *op)
 {
 	if (op->session == s->id && op->cause == SESSION_CLOSED)
 		return true;
@@ -230,7 +230,7 @@ end_session_allowed(const struct session *s, const struct op_end_session *op)
 }
 
 static const char *
-breach_of(const struct session *s, const struct msg_request *msg, struct op *op)
+breach_of(const struct m_session *s, const struct msg_request *msg, struct op *op)
 {
 	if (msg->number == 0 || msg->below > msg->number)
 		return "a request with an impossible number";
@@ -247,7 +247,7 @@ breach_of(const struct session *s, const struct msg_request *msg, struct op *op)
 
 /* Is there a slot for one more? A client that keeps to the limits is never refused. */
 static bool
-slot_free(const struct session *s, enum op_code code)
+slot_free(const struct m_session *s, enum op_code code)
 {
 	enum slot_kind kind = slot_of(code);
 
@@ -255,7 +255,7 @@ slot_free(const struct session *s, enum op_code code)
 }
 
 static void
-refuse_old_epoch(struct master *m, const struct connection *c, uint64_t number)
+refuse_old_epoch(struct master *m, const struct m_connection *c, uint64_t number)
 {
 	struct message reply = {
 	    .code = MSG_reply,
@@ -268,7 +268,7 @@ refuse_old_epoch(struct master *m, const struct connection *c, uint64_t number)
 /* What a cancel or release takes back is taken back even if it comes again: the acquire before it
  * may have come again, too. */
 static void
-note_given_up(struct master *m, struct session *s, uint64_t number, const struct op *op)
+note_given_up(struct master *m, struct m_session *s, uint64_t number, const struct op *op)
 {
 	if (op->code == OP_release)
 		m_lock_give_up(m, s, number, op->release.node, op->release.owner,
@@ -279,11 +279,11 @@ note_given_up(struct master *m, struct session *s, uint64_t number, const struct
 }
 
 static void
-receive(struct master *m, struct connection *c, struct session *s, const struct msg_request *msg,
-        const struct op *op)
+receive(struct master *m, struct m_connection *c, struct m_session *s,
+        const struct msg_request *msg, const struct op *op)
 {
 	struct request_list *place;
-	struct request *r;
+	struct m_request *r;
 
 	m_lock_forget_given_up(s, msg->below);
 	if (request_find(s, msg->number) != NULL) {
@@ -306,9 +306,9 @@ receive(struct master *m, struct connection *c, struct session *s, const struct 
 }
 
 void
-m_request_receive(struct master *m, struct connection *c, const struct msg_request *msg)
+m_request_receive(struct master *m, struct m_connection *c, const struct msg_request *msg)
 {
-	struct session *s = c->session;
+	struct m_session *s = c->session;
 	const char *why;
 	struct op op;
 

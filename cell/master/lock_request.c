@@ -11,7 +11,7 @@
 static const struct bytes nothing;
 
 static void
-propose_alone(struct master *m, struct session *s, struct request *r)
+propose_alone(struct master *m, struct m_session *s, struct m_request *r)
 {
 	m_propose_request(m, s, r);
 	m_propose_flush(m);
@@ -39,7 +39,7 @@ RB_GENERATE_INTERNAL(given_up_tree, given_up, link, given_up_compare,
                      __attribute__((unused)) static)
 
 static struct given_up *
-given_up_find(const struct session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
+given_up_find(const struct m_session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
 	struct given_up like = {.node = node, .owner = owner, .acquisition = acquisition};
 
@@ -48,7 +48,7 @@ given_up_find(const struct session *s, uint64_t node, uint64_t owner, uint64_t a
 
 /* They stand in the order of arrival, which is the order of numbers but for a few. */
 void
-m_lock_forget_given_up(struct session *s, uint64_t below)
+m_lock_forget_given_up(struct m_session *s, uint64_t below)
 {
 	struct given_up *g;
 
@@ -62,7 +62,7 @@ m_lock_forget_given_up(struct session *s, uint64_t below)
 
 /* Was the acquire given up by a cancel or release of a higher number? */
 static bool
-was_given_up(const struct session *s, const struct request *r)
+was_given_up(const struct m_session *s, const struct m_request *r)
 {
 	const struct given_up *g =
 	    given_up_find(s, r->node, r->acquire.owner, r->acquire.acquisition);
@@ -71,7 +71,7 @@ was_given_up(const struct session *s, const struct request *r)
 }
 
 static void
-remember_given_up(struct session *s, uint64_t number, uint64_t node, uint64_t owner,
+remember_given_up(struct m_session *s, uint64_t number, uint64_t node, uint64_t owner,
                   uint64_t acquisition)
 {
 	struct given_up *g = given_up_find(s, node, owner, acquisition);
@@ -89,11 +89,11 @@ remember_given_up(struct session *s, uint64_t number, uint64_t node, uint64_t ow
 }
 
 bool
-m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t node, uint64_t owner,
-               uint64_t acquisition)
+m_lock_give_up(struct master *m, struct m_session *s, uint64_t number, uint64_t node,
+               uint64_t owner, uint64_t acquisition)
 {
 	struct waiter *w = m_waiter_find(m, node, s->id, owner, acquisition);
-	struct request *r = m_request_find_acquire(s, node, owner, acquisition);
+	struct m_request *r = m_request_find_acquire(s, node, owner, acquisition);
 
 	remember_given_up(s, number, node, owner, acquisition);
 	if (r != NULL && r->number < number)
@@ -109,7 +109,7 @@ m_lock_give_up(struct master *m, struct session *s, uint64_t number, uint64_t no
 /* ---- acquire ---- */
 
 static void
-reply_queued(struct master *m, struct session *s, struct request *r, struct ticket ticket,
+reply_queued(struct master *m, struct m_session *s, struct m_request *r, struct ticket ticket,
              enum lock_mode kept)
 {
 	struct buffer encoded = BUFFER(LIMIT_FRAME);
@@ -126,7 +126,7 @@ reply_queued(struct master *m, struct session *s, struct request *r, struct tick
 
 /* One that waits already has its place. */
 static bool
-reply_waiting(struct master *m, struct session *s, struct request *r)
+reply_waiting(struct master *m, struct m_session *s, struct m_request *r)
 {
 	const struct acquire *a = &r->acquire;
 	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
@@ -140,10 +140,10 @@ reply_waiting(struct master *m, struct session *s, struct request *r)
 /* Two holders that both wait for the other to let go would wait forever. As flock(2) has it, the
  * second one's shared lock is lost over its conversion. */
 static void
-release_shared(struct master *m, struct session *s, const struct acquire *a)
+release_shared(struct master *m, struct m_session *s, const struct acquire *a)
 {
 	struct op op = {.code = OP_release};
-	struct queue *q = m_queue_find(m, a->node);
+	struct lock_queue *q = m_queue_find(m, a->node);
 	uint64_t acquisition;
 	size_t holders = m_read_holders(m, a->node, s->id, a->owner, &acquisition);
 
@@ -159,13 +159,13 @@ release_shared(struct master *m, struct session *s, const struct acquire *a)
 
 /* A session that waits is one for whom a new master waits: that is so before it knows its place. */
 void
-m_lock_tell_queued(struct master *m, struct session *s)
+m_lock_tell_queued(struct master *m, struct m_session *s)
 {
 	struct waiter *w;
 
 	TAILQ_FOREACH(w, &s->waiters, of_session)
 	{
-		struct request *r = w->request;
+		struct m_request *r = w->request;
 
 		if (r == NULL)
 			continue;
@@ -175,7 +175,7 @@ m_lock_tell_queued(struct master *m, struct session *s)
 }
 
 static void
-enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode held)
+enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mode held)
 {
 	const struct acquire a = r->acquire;
 	struct waiter *w;
@@ -197,7 +197,7 @@ enqueue(struct master *m, struct session *s, struct request *r, enum lock_mode h
 }
 
 void
-m_lock_acquire_refused(struct master *m, struct session *s, struct request *r)
+m_lock_acquire_refused(struct master *m, struct m_session *s, struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 
@@ -213,7 +213,7 @@ m_lock_acquire_refused(struct master *m, struct session *s, struct request *r)
 /* A lock seen as busy in the applied tree is busy, unless this session's own release is under way:
  * then the log knows better. Who does not wait is told so under the master's lease. */
 static void
-acquire_busy(struct master *m, struct session *s, struct request *r, enum lock_mode held,
+acquire_busy(struct master *m, struct m_session *s, struct m_request *r, enum lock_mode held,
              bool others_wait)
 {
 	if (!others_wait && m_request_behind_command(s, r))
@@ -225,7 +225,7 @@ acquire_busy(struct master *m, struct session *s, struct request *r, enum lock_m
 }
 
 static void
-acquire_new(struct master *m, struct session *s, struct request *r)
+acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 	const struct acquire *a = &r->acquire;
@@ -246,7 +246,7 @@ acquire_new(struct master *m, struct session *s, struct request *r)
  * under the number of its request is not meant, nor one that presents the ticket of its place: in
  * the epoch that gave the ticket it waits here, or has the lock. */
 static bool
-is_reused(struct master *m, struct session *s, const struct request *r)
+is_reused(struct master *m, struct m_session *s, const struct m_request *r)
 {
 	const struct acquire *a = &r->acquire;
 	const struct waiter *w = m_waiter_find(m, a->node, s->id, a->owner, a->acquisition);
@@ -267,7 +267,7 @@ is_reused(struct master *m, struct session *s, const struct request *r)
 
 /* Whatever it will be found to be, it has its place: that of its arrival, or of its ticket. */
 static void
-acquire_in_place(struct master *m, struct session *s, struct request *r)
+acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
 {
 	struct acquire *a = &r->acquire;
 	struct result_acquired had;
@@ -281,7 +281,7 @@ acquire_in_place(struct master *m, struct session *s, struct request *r)
 }
 
 void
-m_lock_acquire(struct master *m, struct session *s, struct request *r)
+m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 {
 	const struct acquire *a = &r->acquire;
 
@@ -302,16 +302,17 @@ m_lock_acquire(struct master *m, struct session *s, struct request *r)
 /* The commands that free a lock carry the grants that follow from them in the same entry. When
  * apply refuses one, because things were otherwise, the next one is an entry of its own. */
 static void
-grant_behind(struct master *m, uint64_t node, size_t left, const struct session *gone)
+grant_behind(struct master *m, uint64_t node, size_t left, const struct m_session *gone)
 {
-	struct queue *q = m_queue_find(m, node);
+	struct lock_queue *q = m_queue_find(m, node);
 
 	if (q != NULL && q->granting_n == 0 && left != SIZE_MAX)
 		m_queue_grant_behind(m, q, left, gone);
 }
 
 void
-m_lock_release(struct master *m, struct session *s, struct request *r, const struct op_release *op)
+m_lock_release(struct master *m, struct m_session *s, struct m_request *r,
+               const struct op_release *op)
 {
 	const struct op_cancel named = {op->node, op->owner, op->acquisition};
 
@@ -322,9 +323,10 @@ m_lock_release(struct master *m, struct session *s, struct request *r, const str
 }
 
 void
-m_lock_cancel(struct master *m, struct session *s, struct request *r, const struct op_cancel *op)
+m_lock_cancel(struct master *m, struct m_session *s, struct m_request *r,
+              const struct op_cancel *op)
 {
-	struct queue *q;
+	struct lock_queue *q;
 
 	m_propose_request(m, s, r);
 	if (!m_lock_give_up(m, s, r->number, op->node, op->owner, op->acquisition))
@@ -337,14 +339,14 @@ m_lock_cancel(struct master *m, struct session *s, struct request *r, const stru
 void
 m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause)
 {
-	const struct session *gone = m_session_find(m, session);
+	const struct m_session *gone = m_session_find(m, session);
 
 	for (uint64_t node = 0; tree_session_lock_after(m->tree, session, node, &node);)
 		grant_behind(m, node, tree_lock_left_by(m->tree, session, node, cause), gone);
 }
 
 void
-m_lock_end_session(struct master *m, struct session *s, struct request *r,
+m_lock_end_session(struct master *m, struct m_session *s, struct m_request *r,
                    const struct op_end_session *op)
 {
 	m_propose_request(m, s, r);

@@ -11,7 +11,7 @@ enum { LIST_ROWS = 1000 };
  * until its leave to cache is over. Then the end waits for the barrier, like every end of a session
  * that its client did not ask for: ephemeral files go with it, which others may have cached. */
 static void
-doom(struct master *m, struct session *s)
+doom(struct master *m, struct m_session *s)
 {
 	span_t lease = m_lease_longest(m, SETTING_cache_lease);
 
@@ -25,7 +25,7 @@ bool
 master_destroy_session(struct master *m, struct master_clock clock, uint64_t session,
                        bool keep_delay, struct master_update *u)
 {
-	struct session *s = m_session_find(m, session);
+	struct m_session *s = m_session_find(m, session);
 
 	must(m->serving);
 	if (s == NULL)
@@ -40,7 +40,7 @@ master_destroy_session(struct master *m, struct master_clock clock, uint64_t ses
 }
 
 static void
-end_now(struct master *m, struct session *s, enum session_end cause)
+end_now(struct master *m, struct m_session *s, enum session_end cause)
 {
 	struct op op = {
 	    .code = OP_end_session,
@@ -55,7 +55,7 @@ end_now(struct master *m, struct session *s, enum session_end cause)
 }
 
 void
-m_operate_due(struct master *m, struct session *s)
+m_operate_due(struct master *m, struct m_session *s)
 {
 	must(s->doomed != 0);
 	m_barrier_passed(m, s);
@@ -67,9 +67,9 @@ m_operate_due(struct master *m, struct session *s)
 }
 
 void
-m_operate_run(struct master *m)
+m_admin_end_sessions(struct master *m)
 {
-	struct session *s;
+	struct m_session *s;
 
 	while ((s = TAILQ_FIRST(&m->due)) != NULL) {
 		TAILQ_REMOVE(&m->due, s, due_entry);
@@ -83,7 +83,7 @@ m_operate_run(struct master *m)
 static struct session_row
 row_of(struct master *m, const struct tree_session *t)
 {
-	const struct session *s = m_session_find(m, t->id);
+	const struct m_session *s = m_session_find(m, t->id);
 	struct session_row row = {
 	    .session = t->id,
 	    .lease_ms = (uint32_t)span_to_ms(m_lease(m)),
@@ -100,14 +100,15 @@ row_of(struct master *m, const struct tree_session *t)
 
 /* Administrators see all sessions, other principals their own, at the cost of these. */
 static bool
-next_row(const struct master *m, const struct connection *c, bool all, struct tree_session *t)
+next_row(const struct master *m, const struct m_connection *c, bool all, struct tree_session *t)
 {
 	return all ? tree_session_after(m->tree, t->id, t)
 	           : tree_session_of_after(m->tree, c->principal, t->id, t);
 }
 
 void
-m_operate_list(struct master *m, const struct connection *c, const struct msg_sessions_request *msg)
+m_admin_list_sessions(struct master *m, const struct m_connection *c,
+                      const struct msg_sessions_request *msg)
 {
 	bool all = tree_is_admin(m->tree, c->principal);
 	struct buffer rows = BUFFER(LIMIT_FRAME);

@@ -8,7 +8,7 @@
 static void
 put_lock(struct master *m, uint64_t node, struct bytes raw, struct buffer *to)
 {
-	const struct queue *q = m_queue_find(m, node);
+	const struct lock_queue *q = m_queue_find(m, node);
 	struct result result;
 
 	must(wire_get_result(RESULT_lock, raw, &result) == RC_OK);

@@ -33,7 +33,7 @@ kept_compare(const struct kept_lock *a, const struct kept_lock *b)
 RB_GENERATE_INTERNAL(kept_tree, kept_lock, link, kept_compare, __attribute__((unused)) static)
 
 static void
-forget_locks(struct barrier *b)
+forget_locks(struct failover_barrier *b)
 {
 	struct kept_lock *k;
 
@@ -70,8 +70,8 @@ cache_lease(const struct master *m)
 void
 m_barrier_raise(struct master *m)
 {
-	struct barrier *b = &m->barrier;
-	struct session *s;
+	struct failover_barrier *b = &m->barrier;
+	struct m_session *s;
 
 	must(!b->stands && b->missing_n == 0);
 	b->end = mono_add(m->now, cache_lease(m));
@@ -85,18 +85,18 @@ m_barrier_raise(struct master *m)
 	if (b->missing_n == 0)
 		return;
 	b->stands = true;
-	b->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_BARRIER};
-	m_alarm_set(m, &b->alarm, b->end);
+	b->timer = (struct timer){.at = MONO_NEVER, .kind = TIMER_BARRIER};
+	m_timer_set(m, &b->timer, b->end);
 	keep_locks(m);
 }
 
 void
 m_barrier_clear(struct master *m)
 {
-	struct barrier *b = &m->barrier;
+	struct failover_barrier *b = &m->barrier;
 
 	if (b->stands)
-		m_alarm_off(m, &b->alarm);
+		m_timer_off(m, &b->timer);
 	forget_locks(b);
 	b->stands = b->unsettled = false;
 	b->missing_n = 0;
@@ -105,7 +105,7 @@ m_barrier_clear(struct master *m)
 static void
 fall(struct master *m)
 {
-	struct session *s;
+	struct m_session *s;
 
 	m_barrier_clear(m);
 	m->barrier.unsettled = true;
@@ -132,7 +132,7 @@ m_barrier_settle(struct master *m)
 }
 
 void
-m_barrier_passed(struct master *m, struct session *s)
+m_barrier_passed(struct master *m, struct m_session *s)
 {
 	if (!s->missing)
 		return;
@@ -144,7 +144,7 @@ m_barrier_passed(struct master *m, struct session *s)
 }
 
 void
-m_barrier_ring(struct master *m)
+m_barrier_timeout(struct master *m)
 {
 	must(m->barrier.stands && mono_reached(m->now, m->barrier.end));
 	buffer_printf(&m->u->trace, "%zu sessions that cache or wait have not come back\n",
@@ -178,7 +178,7 @@ changes_what_is_cached(enum op_code code)
 /* One who waits for the lock is put into its queue; one who does not wants to know whether it gets
  * the lock, and it is not known yet whose turn it is. */
 static bool
-holds_acquire(struct master *m, const struct session *s, const struct request *r)
+holds_acquire(struct master *m, const struct m_session *s, const struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 	enum rc rc;
@@ -192,7 +192,7 @@ holds_acquire(struct master *m, const struct session *s, const struct request *r
 }
 
 bool
-m_barrier_holds(struct master *m, const struct session *s, const struct request *r)
+m_barrier_holds(struct master *m, const struct m_session *s, const struct m_request *r)
 {
 	if (!m->barrier.stands)
 		return false;

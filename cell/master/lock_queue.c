@@ -40,29 +40,29 @@ place_compare(const struct waiter *a, const struct waiter *b)
 }
 
 static int
-queue_compare(const struct queue *a, const struct queue *b)
+queue_compare(const struct lock_queue *a, const struct lock_queue *b)
 {
 	return order(a->node, b->node);
 }
 
 RB_GENERATE_INTERNAL(name_tree, waiter, by_name, name_compare, __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(place_tree, waiter, by_place, place_compare, __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(queue_tree, queue, link, queue_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(queue_tree, lock_queue, link, queue_compare, __attribute__((unused)) static)
 
 /* ---- the queue ---- */
 
-struct queue *
+struct lock_queue *
 m_queue_find(struct master *m, uint64_t node)
 {
-	struct queue like = {.node = node};
+	struct lock_queue like = {.node = node};
 
 	return RB_FIND(queue_tree, &m->queues, &like);
 }
 
-static struct queue *
+static struct lock_queue *
 queue_make(struct master *m, uint64_t node)
 {
-	struct queue *q = m_queue_find(m, node);
+	struct lock_queue *q = m_queue_find(m, node);
 
 	if (q != NULL)
 		return q;
@@ -73,7 +73,7 @@ queue_make(struct master *m, uint64_t node)
 }
 
 static void
-queue_free(struct master *m, struct queue *q)
+queue_free(struct master *m, struct lock_queue *q)
 {
 	must(q->n == 0 && q->granting_n == 0);
 	if (q->dirty)
@@ -85,7 +85,7 @@ queue_free(struct master *m, struct queue *q)
 void
 m_queue_touch(struct master *m, uint64_t node)
 {
-	struct queue *q = m_queue_find(m, node);
+	struct lock_queue *q = m_queue_find(m, node);
 
 	if (q == NULL || q->dirty)
 		return;
@@ -96,14 +96,14 @@ m_queue_touch(struct master *m, uint64_t node)
 void
 m_queue_touch_all(struct master *m)
 {
-	struct queue *q;
+	struct lock_queue *q;
 
 	RB_FOREACH(q, queue_tree, &m->queues)
 	m_queue_touch(m, q->node);
 }
 
 bool
-m_queue_blocks(const struct queue *q, const struct acquire *a)
+m_queue_blocks(const struct lock_queue *q, const struct acquire *a)
 {
 	struct waiter *w;
 
@@ -118,7 +118,7 @@ m_queue_blocks(const struct queue *q, const struct acquire *a)
 }
 
 bool
-m_queue_converting(const struct queue *q)
+m_queue_converting(const struct lock_queue *q)
 {
 	const struct waiter *head =
 	    q != NULL ? RB_MIN(place_tree, (struct place_tree *)&q->places) : NULL;
@@ -132,7 +132,7 @@ struct waiter *
 m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
               uint64_t acquisition)
 {
-	struct session named = {.id = session};
+	struct m_session named = {.id = session};
 	struct waiter like = {
 	    .session = &named,
 	    .acquire = {.node = node, .owner = owner, .acquisition = acquisition},
@@ -142,10 +142,10 @@ m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
 }
 
 struct waiter *
-m_waiter_add(struct master *m, struct session *s, const struct request *r, bool converting)
+m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, bool converting)
 {
 	const struct acquire *a = &r->acquire;
-	struct queue *q = queue_make(m, a->node);
+	struct lock_queue *q = queue_make(m, a->node);
 	struct waiter *w;
 
 	must(a->ticket.epoch != 0);
@@ -167,8 +167,8 @@ m_waiter_add(struct master *m, struct session *s, const struct request *r, bool 
 void
 m_waiter_drop(struct master *m, struct waiter *w)
 {
-	struct queue *q = w->queue;
-	struct session *s = w->session;
+	struct lock_queue *q = w->queue;
+	struct m_session *s = w->session;
 
 	RB_REMOVE(name_tree, &m->waiters, w);
 	RB_REMOVE(place_tree, &q->places, w);
@@ -187,7 +187,7 @@ m_waiter_drop(struct master *m, struct waiter *w)
 /* ---- grants ---- */
 
 static void
-grant(struct master *m, struct queue *q, struct waiter *w)
+grant(struct master *m, struct lock_queue *q, struct waiter *w)
 {
 	struct op op = {.code = OP_grant};
 	struct flight *f;
@@ -205,7 +205,7 @@ grant(struct master *m, struct queue *q, struct waiter *w)
 
 /* Somebody who lost what it wanted to convert is one like the others. */
 static void
-step_back(struct queue *q, struct waiter *w)
+step_back(struct lock_queue *q, struct waiter *w)
 {
 	RB_REMOVE(place_tree, &q->places, w);
 	w->converting = false;
@@ -213,7 +213,7 @@ step_back(struct queue *q, struct waiter *w)
 }
 
 static bool
-grantable(struct master *m, struct queue *q, struct waiter *w)
+grantable(struct master *m, struct lock_queue *q, struct waiter *w)
 {
 	enum lock_mode held = LOCK_NONE;
 	bool free = tree_lock_probe(m->tree, w->session->id, &w->acquire, &held) == RC_OK;
@@ -229,7 +229,7 @@ grantable(struct master *m, struct queue *q, struct waiter *w)
 /* One exclusive waiter, or all shared ones up to the first that is not. Of those who wait for a
  * lock that the barrier keeps, only who holds it may go on. */
 void
-m_queue_grant(struct master *m, struct queue *q)
+m_queue_grant(struct master *m, struct lock_queue *q)
 {
 	bool shared = false;
 	struct waiter *w, *next;
@@ -251,8 +251,8 @@ m_queue_grant(struct master *m, struct queue *q)
 }
 
 void
-m_queue_grant_behind(struct master *m, struct queue *q, size_t others,
-                     const struct session *gone)
+m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
+                     const struct m_session *gone)
 {
 	struct waiter *w;
 	bool shared = others > 0;
@@ -322,7 +322,7 @@ void
 m_queue_gone(struct master *m, uint64_t node)
 {
 	const struct result_acquired nothing = {0};
-	struct queue *q;
+	struct lock_queue *q;
 
 	while ((q = m_queue_find(m, node)) != NULL) {
 		struct waiter *w = RB_MIN(place_tree, &q->places);

@@ -6,17 +6,17 @@
 #include "cell/master/internal.h"
 
 static int
-connection_compare(const struct connection *a, const struct connection *b)
+connection_compare(const struct m_connection *a, const struct m_connection *b)
 {
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-RB_GENERATE(m_connection_tree, connection, link, connection_compare)
+RB_GENERATE(m_connection_tree, m_connection, link, connection_compare)
 
-struct connection *
+struct m_connection *
 m_connection_find(struct master *m, uint64_t id)
 {
-	struct connection like = {.id = id};
+	struct m_connection like = {.id = id};
 
 	return RB_FIND(m_connection_tree, &m->connections, &like);
 }
@@ -24,7 +24,7 @@ m_connection_find(struct master *m, uint64_t id)
 void
 master_connected(struct master *m, uint64_t conn, struct bytes principal)
 {
-	struct connection *c = memory_zero(1, sizeof *c);
+	struct m_connection *c = memory_zero(1, sizeof *c);
 
 	must(conn != 0 && principal.len <= LIMIT_PRINCIPAL);
 	c->id = conn;
@@ -33,7 +33,7 @@ master_connected(struct master *m, uint64_t conn, struct bytes principal)
 }
 
 void
-m_connection_send(struct master *m, const struct connection *c, const struct message *message)
+m_connection_send(struct master *m, const struct m_connection *c, const struct message *message)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct master_update *u = m->u;
@@ -52,7 +52,7 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 	    .code = MSG_redirect,
 	    .redirect = {.epoch = tree_epoch(m->tree), .master = master},
 	};
-	struct connection *c = m_connection_find(m, conn);
+	struct m_connection *c = m_connection_find(m, conn);
 
 	m->u = u;
 	if (c != NULL)
@@ -72,7 +72,7 @@ master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
 	    .code = MSG_members,
 	    .members = {tree_members_version(m->tree), tree_members(m->tree, &packed)},
 	};
-	struct connection *c = m_connection_find(m, conn);
+	struct m_connection *c = m_connection_find(m, conn);
 
 	m->u = u;
 	if (c != NULL)
@@ -87,7 +87,7 @@ master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
 bool
 master_principal(struct master *m, uint64_t conn, struct bytes *principal)
 {
-	const struct connection *c = m_connection_find(m, conn);
+	const struct m_connection *c = m_connection_find(m, conn);
 
 	if (c != NULL)
 		*principal = c->principal;
@@ -95,9 +95,9 @@ master_principal(struct master *m, uint64_t conn, struct bytes *principal)
 }
 
 void
-m_connection_detach(struct master *m, struct connection *c)
+m_connection_detach(struct master *m, struct m_connection *c)
 {
-	struct session *s = c->session;
+	struct m_session *s = c->session;
 
 	if (c->open.data != NULL) {
 		TAILQ_REMOVE(&m->opens, c, opens_entry);
@@ -116,7 +116,7 @@ m_connection_detach(struct master *m, struct connection *c)
 }
 
 void
-m_connection_free(struct master *m, struct connection *c)
+m_connection_free(struct master *m, struct m_connection *c)
 {
 	m_connection_detach(m, c);
 	RB_REMOVE(m_connection_tree, &m->connections, c);
@@ -125,7 +125,7 @@ m_connection_free(struct master *m, struct connection *c)
 }
 
 void
-m_connection_close(struct master *m, struct connection *c)
+m_connection_close(struct master *m, struct m_connection *c)
 {
 	struct master_update *u = m->u;
 
@@ -135,7 +135,7 @@ m_connection_close(struct master *m, struct connection *c)
 }
 
 void
-m_connection_breach(struct master *m, struct connection *c, const char *why)
+m_connection_breach(struct master *m, struct m_connection *c, const char *why)
 {
 	buffer_printf(&m->u->trace, "connection %llu closed: %s\n", (unsigned long long)c->id, why);
 	m_connection_close(m, c);

@@ -5,7 +5,7 @@
 
 /* The lease that is told is counted by the client from when it sent the KeepAlive. */
 void
-m_keepalive_answer(struct master *m, struct session *s)
+m_keepalive_answer(struct master *m, struct m_session *s)
 {
 	span_t held = mono_since(m->now, s->held_since);
 	struct message reply = {
@@ -26,7 +26,7 @@ m_keepalive_answer(struct master *m, struct session *s)
 
 /* At most a third of the lease, and sooner when less than two thirds of it are left. */
 static mono_t
-answer_at(const struct master *m, const struct session *s, const struct msg_keepalive *msg)
+answer_at(const struct master *m, const struct m_session *s, const struct msg_keepalive *msg)
 {
 	span_t third = {m_lease(m).ns / 3};
 
@@ -36,7 +36,7 @@ answer_at(const struct master *m, const struct session *s, const struct msg_keep
 }
 
 static void
-keepalive_hold(struct master *m, struct session *s, const struct msg_keepalive *msg)
+keepalive_hold(struct master *m, struct m_session *s, const struct msg_keepalive *msg)
 {
 	s->held = true;
 	s->held_since = s->heard = m->now;
@@ -53,7 +53,7 @@ keepalive_hold(struct master *m, struct session *s, const struct msg_keepalive *
 
 /* A KeepAlive on a connection whose session has just ended. */
 static void
-keepalive_too_late(struct master *m, struct connection *c, const struct msg_keepalive *msg)
+keepalive_too_late(struct master *m, struct m_connection *c, const struct msg_keepalive *msg)
 {
 	struct message reply = {
 	    .code = MSG_keepalive_reply,
@@ -64,7 +64,7 @@ keepalive_too_late(struct master *m, struct connection *c, const struct msg_keep
 }
 
 void
-m_keepalive_receive(struct master *m, struct connection *c, const struct msg_keepalive *msg)
+m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_keepalive *msg)
 {
 	if (c->session == NULL && msg->session != 0 && c->ended == msg->session)
 		keepalive_too_late(m, c, msg);

@@ -2,7 +2,7 @@
  * while, so that what the holder still has under way cannot meet the next one's work.
  *
  * The delay is a state of the lock that a command ends. The master proposes that command when its
- * own timer ran the whole delay since it applied the expiry, or since it took office: it cannot
+ * own timer ran the whole delay since it applied the expiry, or since its epoch began: it cannot
  * know how much of it passed under its predecessor. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
@@ -10,17 +10,17 @@
 #include "cell/master/internal.h"
 
 static int
-delay_compare(const struct delay *a, const struct delay *b)
+delay_compare(const struct delay_timer *a, const struct delay_timer *b)
 {
 	return a->node < b->node ? -1 : a->node > b->node;
 }
 
-RB_GENERATE_INTERNAL(delay_tree, delay, link, delay_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(delay_tree, delay_timer, link, delay_compare, __attribute__((unused)) static)
 
-static struct delay *
+static struct delay_timer *
 delay_find(struct master *m, uint64_t node)
 {
-	struct delay like = {.node = node};
+	struct delay_timer like = {.node = node};
 
 	return RB_FIND(delay_tree, &m->delays, &like);
 }
@@ -28,11 +28,11 @@ delay_find(struct master *m, uint64_t node)
 void
 m_delay_drop(struct master *m, uint64_t node)
 {
-	struct delay *d = delay_find(m, node);
+	struct delay_timer *d = delay_find(m, node);
 
 	if (d == NULL)
 		return;
-	m_alarm_off(m, &d->alarm);
+	m_timer_off(m, &d->timer);
 	RB_REMOVE(delay_tree, &m->delays, d);
 	free(d);
 }
@@ -41,7 +41,7 @@ m_delay_drop(struct master *m, uint64_t node)
 void
 m_delay_begin(struct master *m, const struct tree_note *note)
 {
-	struct delay *d = memory_zero(1, sizeof *d);
+	struct delay_timer *d = memory_zero(1, sizeof *d);
 
 	must(note->kind == TREE_DELAY_BEGAN && note->seconds >= 0);
 	m_delay_drop(m, note->node);
@@ -49,16 +49,16 @@ m_delay_begin(struct master *m, const struct tree_note *note)
 	d->lock_generation = note->lock_generation;
 	d->began = note->index;
 	d->end = mono_add(m->now, span_s(note->seconds));
-	d->alarm = (struct alarm){.at = MONO_NEVER, .kind = ALARM_DELAY, .id = d->node};
+	d->timer = (struct timer){.at = MONO_NEVER, .kind = TIMER_DELAY, .id = d->node};
 	must(RB_INSERT(delay_tree, &m->delays, d) == NULL);
-	m_alarm_set(m, &d->alarm, d->end);
+	m_timer_set(m, &d->timer, d->end);
 }
 
 /* The command names the delay that it ends; if another one stands by then, nothing happens. */
 void
-m_delay_ring(struct master *m, uint64_t node)
+m_delay_timeout(struct master *m, uint64_t node)
 {
-	struct delay *d = delay_find(m, node);
+	struct delay_timer *d = delay_find(m, node);
 	struct op op = {.code = OP_delay_over};
 
 	must(d != NULL && mono_reached(m->now, d->end));
@@ -73,7 +73,7 @@ m_delay_ring(struct master *m, uint64_t node)
 int64_t
 m_delay_left_s(struct master *m, uint64_t node)
 {
-	const struct delay *d = delay_find(m, node);
+	const struct delay_timer *d = delay_find(m, node);
 	int64_t second = span_s(1).ns, left;
 
 	if (d == NULL || mono_reached(m->now, d->end))
@@ -85,7 +85,7 @@ m_delay_left_s(struct master *m, uint64_t node)
 void
 m_delay_free_all(struct master *m)
 {
-	struct delay *d;
+	struct delay_timer *d;
 
 	while ((d = RB_MIN(delay_tree, &m->delays)) != NULL)
 		m_delay_drop(m, d->node);

@@ -5,7 +5,7 @@
 
 /* The node's attributes, if the session can see them. */
 static bool
-look(const struct master *m, const struct session *s, const struct op *read, struct attr *attr,
+look(const struct master *m, const struct m_session *s, const struct op *read, struct attr *attr,
      struct buffer *to)
 {
 	struct result result;
@@ -18,7 +18,7 @@ look(const struct master *m, const struct session *s, const struct op *read, str
 }
 
 static bool
-is_there(const struct master *m, const struct session *s, const struct op_create *o)
+is_there(const struct master *m, const struct m_session *s, const struct op_create *o)
 {
 	struct op lookup = {.code = OP_lookup, .lookup = {o->parent, o->name}};
 	struct buffer result = BUFFER(LIMIT_FRAME);
@@ -30,7 +30,7 @@ is_there(const struct master *m, const struct session *s, const struct op_create
 }
 
 static bool
-is_larger(const struct master *m, const struct session *s, const struct op_set_contents *o)
+is_larger(const struct master *m, const struct m_session *s, const struct op_set_contents *o)
 {
 	struct op get = {.code = OP_get_attr, .get_attr = {o->node}};
 	struct buffer result = BUFFER(LIMIT_FRAME);
@@ -42,7 +42,7 @@ is_larger(const struct master *m, const struct session *s, const struct op_set_c
 }
 
 static bool
-grows(const struct master *m, const struct session *s, const struct op *op)
+grows(const struct master *m, const struct m_session *s, const struct op *op)
 {
 	switch (op->code) {
 	case OP_create:
@@ -58,8 +58,8 @@ grows(const struct master *m, const struct session *s, const struct op *op)
 
 /* One that took effect under an earlier master has its answer already. */
 bool
-m_room_refuses(const struct master *m, const struct session *s, const struct request *r,
-               const struct op *op)
+m_growth_refused(const struct master *m, const struct m_session *s, const struct m_request *r,
+                 const struct op *op)
 {
 	return m->full && grows(m, s, op) && !tree_request_known(m->tree, s->id, r->number);
 }

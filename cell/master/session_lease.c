@@ -12,7 +12,7 @@ m_lease_margin(const struct master *m, span_t lease)
 }
 
 void
-m_lease_arm(struct master *m, struct session *s)
+m_lease_arm(struct master *m, struct m_session *s)
 {
 	mono_t at = s->doomed != 0 ? s->doomed_until : s->expiry;
 
@@ -20,7 +20,7 @@ m_lease_arm(struct master *m, struct session *s)
 		at = MONO_NEVER;
 	else if (s->held)
 		at = mono_min(at, s->answer_at);
-	m_alarm_set(m, &s->alarm, at);
+	m_timer_set(m, &s->timer, at);
 }
 
 span_t
@@ -37,7 +37,7 @@ m_lease_longest(const struct master *m, enum setting which)
 
 /* It lives at least so long from now on. */
 static void
-lease_extend(struct master *m, struct session *s, span_t lease)
+lease_extend(struct master *m, struct m_session *s, span_t lease)
 {
 	mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
 
@@ -46,19 +46,19 @@ lease_extend(struct master *m, struct session *s, span_t lease)
 }
 
 void
-m_lease_heard(struct master *m, struct session *s)
+m_lease_heard(struct master *m, struct m_session *s)
 {
 	lease_extend(m, s, m_lease(m));
 }
 
 void
-m_lease_inherited(struct master *m, struct session *s)
+m_lease_inherited(struct master *m, struct m_session *s)
 {
 	lease_extend(m, s, m_lease_longest(m, SETTING_session_lease));
 }
 
 void
-m_lease_promise(struct master *m, struct session *s)
+m_lease_promise(struct master *m, struct m_session *s)
 {
 	must(m->lease && !s->ending);
 	s->promised = mono_max(s->promised, mono_add(m->now, m_lease(m)));
@@ -68,7 +68,7 @@ m_lease_promise(struct master *m, struct session *s)
 
 /* A master whose own lease has lapsed may have a successor that knows better. */
 static void
-lease_expire(struct master *m, struct session *s)
+lease_expire(struct master *m, struct m_session *s)
 {
 	struct op op = {
 	    .code = OP_end_session,
@@ -84,15 +84,15 @@ lease_expire(struct master *m, struct session *s)
 }
 
 void
-m_lease_ring(struct master *m, struct session *s)
+m_lease_timeout(struct master *m, struct m_session *s)
 {
 	must(!s->ending);
 	if (s->doomed != 0)
 		m_operate_due(m, s);
 	else if (!m->lease)
-		m_alarm_set(m, &s->alarm, mono_add(m->now, LEASE_RETRY));
+		m_timer_set(m, &s->timer, mono_add(m->now, LEASE_RETRY));
 	else if (m->barrier.stands && !s->held && mono_reached(m->now, s->expiry))
-		m_alarm_set(m, &s->alarm, m->barrier.end); /* its end changes what others cache */
+		m_timer_set(m, &s->timer, m->barrier.end); /* its end changes what others cache */
 	else if (s->held && mono_reached(m->now, s->answer_at))
 		m_keepalive_answer(m, s);
 	else if (!s->held && mono_reached(m->now, s->expiry))
@@ -104,7 +104,7 @@ m_lease_ring(struct master *m, struct session *s)
 void
 m_lease_expiry_refused(struct master *m, uint64_t session)
 {
-	struct session *s = m_session_find(m, session);
+	struct m_session *s = m_session_find(m, session);
 
 	if (s == NULL || !s->ending)
 		return;
@@ -118,7 +118,7 @@ m_lease_expiry_refused(struct master *m, uint64_t session)
 void
 m_lease_account_pause(struct master *m, mono_t last)
 {
-	struct session *s;
+	struct m_session *s;
 	span_t pause = mono_since(m->now, last);
 
 	if (mono_is_never(m->deadline) || mono_since(m->now, m->deadline).ns <= span_s(1).ns)

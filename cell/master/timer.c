@@ -1,0 +1,49 @@
+/* What is due when: the timers of sessions and lock-delays, sorted by time. */
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+static int
+timer_compare(const struct timer *a, const struct timer *b)
+{
+	if (a->at.ns != b->at.ns)
+		return a->at.ns < b->at.ns ? -1 : 1;
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE_INTERNAL(timer_tree, timer, link, timer_compare, __attribute__((unused)) static)
+
+void
+m_timer_off(struct master *m, struct timer *a)
+{
+	if (mono_is_never(a->at))
+		return;
+	RB_REMOVE(timer_tree, &m->timers, a);
+	a->at = MONO_NEVER;
+}
+
+void
+m_timer_set(struct master *m, struct timer *a, mono_t at)
+{
+	m_timer_off(m, a);
+	a->at = at;
+	if (!mono_is_never(at))
+		must(RB_INSERT(timer_tree, &m->timers, a) == NULL);
+}
+
+mono_t
+m_timer_next(const struct master *m)
+{
+	const struct timer *first = RB_MIN(timer_tree, (struct timer_tree *)&m->timers);
+
+	return first != NULL ? first->at : MONO_NEVER;
+}
+
+struct timer *
+m_timer_due(struct master *m)
+{
+	struct timer *first = RB_MIN(timer_tree, &m->timers);
+
+	return first != NULL && mono_reached(m->now, first->at) ? first : NULL;
+}
