@@ -218,10 +218,10 @@ on_timer(uv_timer_t *timer)
 static void
 hear(struct engine *e, struct client_event *event)
 {
-	unsigned attempt = e->attempts[event->aside];
+	unsigned attempt = e->attempts[event->standby];
 
 	event->now = catch_up(e);
-	if (attempt == e->attempts[event->aside])
+	if (attempt == e->attempts[event->standby])
 		client_tell(e, event);
 	settle(e, event->now);
 }
@@ -235,13 +235,14 @@ on_connected(void *user)
 static void
 on_frame(void *user, bool standby, struct bytes frame)
 {
-	hear(user, &(struct client_event){.kind = CLIENT_FRAME, .aside = standby, .frame = frame});
+	hear(user,
+	     &(struct client_event){.kind = CLIENT_FRAME, .standby = standby, .frame = frame});
 }
 
 static void
 on_disconnected(void *user, bool standby)
 {
-	hear(user, &(struct client_event){.kind = CLIENT_DISCONNECTED, .aside = standby});
+	hear(user, &(struct client_event){.kind = CLIENT_DISCONNECTED, .standby = standby});
 }
 
 void

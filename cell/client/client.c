@@ -21,7 +21,7 @@ client_new(const struct client_config *config, mono_t now)
 	memcpy(c->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
 	c->grace_end = c->patience_end = mono_add(now, config->grace);
 	c->close_end = MONO_NEVER;
-	c->due = c->aside_due = now;
+	c->due = c->standby_due = now;
 	c->turn = (int)rng_below(&c->rng, (uint64_t)config->replicas_n);
 	c->lease = settings_span(&(struct settings){0}, SETTING_session_lease);
 	c->lease_end = now;
@@ -43,7 +43,7 @@ client_free(struct client *c)
 		return;
 	c->update = &last;
 	client_request_fail_all(c, RC_STALE);
-	client_waiting_forget(c);
+	client_lock_waits_forget(c);
 	client_update_free(&last);
 	buffer_free(&c->inbox);
 	free(c->host);
@@ -83,7 +83,7 @@ on_late_frame(struct client *c, struct bytes frame)
 	if (m.code == MSG_redirect)
 		client_connection_announced(c, &m.redirect);
 	else if (m.code == MSG_members)
-		client_members_on_told(c, &m.members);
+		client_replica_list_received(c, &m.members);
 }
 
 /* Replies and messages that a replica should not send here mean that one of us is wrong about this
@@ -104,7 +104,7 @@ on_frame(struct client *c, struct bytes frame)
 	if (m.code == MSG_redirect)
 		client_connection_elsewhere(c, &m.redirect);
 	else if (m.code == MSG_members)
-		client_members_on_told(c, &m.members);
+		client_replica_list_received(c, &m.members);
 	else if (m.code == MSG_session_opened && c->connection == CONNECTION_OPENING)
 		client_session_on_opened(c, &m.session_opened);
 	else if (c->connection == CONNECTION_OPENING)
@@ -125,14 +125,14 @@ on_event(struct client *c, const struct client_event *event)
 		client_connection_on_connected(c);
 		break;
 	case CLIENT_DISCONNECTED:
-		if (event->aside)
-			client_aside_on_disconnected(c);
+		if (event->standby)
+			client_standby_on_disconnected(c);
 		else
 			client_connection_on_disconnected(c);
 		break;
 	case CLIENT_FRAME:
-		if (event->aside)
-			client_aside_on_frame(c, event->frame);
+		if (event->standby)
+			client_standby_on_frame(c, event->frame);
 		else
 			on_frame(c, event->frame);
 		break;
@@ -158,7 +158,7 @@ tick(struct client *c)
 	client_request_tick(c);
 	client_keepalive_tick(c);
 	client_connection_tick(c);
-	client_aside_tick(c);
+	client_standby_tick(c);
 }
 
 void
@@ -173,7 +173,7 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	if (c->state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
 		on_event(c, event);
 	if (c->connection == CONNECTION_OPEN) {
-		client_waiting_present(c);
+		client_lock_waits_present(c);
 		client_request_pump(c);
 	}
 	tick(c);
@@ -186,12 +186,12 @@ client_deadline(const struct client *c)
 {
 	mono_t session = client_session_deadline(c), request = client_request_deadline(c);
 	mono_t keepalive = client_keepalive_deadline(c);
-	mono_t connection = client_connection_deadline(c), aside = client_aside_deadline(c);
+	mono_t connection = client_connection_deadline(c), standby = client_standby_deadline(c);
 
 	if (c->state == CLIENT_CLOSED)
 		return MONO_NEVER;
 	return mono_min(mono_min(mono_min(session, request), keepalive),
-	                mono_min(connection, aside));
+	                mono_min(connection, standby));
 }
 
 struct client_status

@@ -54,7 +54,7 @@ struct client_event {
 	enum client_event_kind kind;
 	mono_t now;
 	struct bytes frame;
-	bool aside;           /* FRAME, DISCONNECTED: of the second connection (see listen) */
+	bool standby;         /* FRAME, DISCONNECTED: of the second connection (see listen) */
 	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
 	const struct op *op;  /* copied */
 	bool ordered; /* its caller was answered already: all later requests stay behind it */

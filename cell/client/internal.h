@@ -1,13 +1,13 @@
 /* The inside of the client, shared by its files and nobody else.
  *
- *   client.c      life, dispatch, time
- *   session.c     opening, the states, expiry, the end in good order
- *   connection.c  when and where to connect, and when to give a connection up
- *   aside.c       the second connection, on which a new master is announced
- *   keepalive.c   the one KeepAlive under way and the local lease
- *   request.c     numbers, what is in flight, the queue before it, sending again
- *   waiting.c     acquires that wait in a lock's queue at the cell
- *   members.c     the cell's replicas, as it tells them
+ *   client.c             life, dispatch, time
+ *   client_session.c     opening, the states, expiry, the end in good order
+ *   client_connection.c  when and where to connect, and when to give a connection up
+ *   standby.c            the second connection, on which a new master is announced
+ *   client_keepalive.c   the one KeepAlive under way and the local lease
+ *   client_request.c     numbers, what is in flight, the queue before it, sending again
+ *   lock_waits.c         acquires that wait in a lock's queue at the cell
+ *   replica_list.c       the cell's replicas, as it tells them
  *
  * Calls go from client.c down to the others; whatever one file does to another's fields goes
  * through that file's functions. */
@@ -31,8 +31,8 @@ enum request_origin {
 	REQUEST_CLOSE,  /* our own end_session */
 };
 
-struct request {
-	TAILQ_ENTRY(request) entry;
+struct client_request {
+	TAILQ_ENTRY(client_request) entry;
 	enum request_origin origin;
 	uint64_t token;
 	uint64_t number;  /* 0 while it is in the queue */
@@ -45,23 +45,23 @@ struct request {
 	struct acquire acquire; /* of an acquire */
 	struct bytes op;        /* encoded; owned */
 };
-TAILQ_HEAD(request_list, request);
+TAILQ_HEAD(request_list, client_request);
 
-struct wait {
-	TAILQ_ENTRY(wait) entry;
-	RB_ENTRY(wait) node;
+struct lock_wait {
+	TAILQ_ENTRY(lock_wait) entry;
+	RB_ENTRY(lock_wait) node;
 	struct acquire acquire; /* with the ticket that it got last */
 	bool present;           /* to be presented to the master on this connection */
 	bool presenting;        /* that request is in flight */
 };
-TAILQ_HEAD(wait_list, wait);
-RB_HEAD(wait_tree, wait);
+TAILQ_HEAD(wait_list, lock_wait);
+RB_HEAD(wait_tree, lock_wait);
 
-enum connection {
+enum client_connection {
 	CONNECTION_NONE,       /* until `due`, then the next attempt */
 	CONNECTION_CONNECTING, /* the driver is at it; given up at `due` */
 	CONNECTION_OPENING,    /* open_session was sent; given up at `due` */
-	CONNECTION_OPEN,       /* the session is open on it; keepalive.c watches over it */
+	CONNECTION_OPEN,       /* the session is open on it; client_keepalive.c watches over it */
 };
 
 struct client {
@@ -71,7 +71,7 @@ struct client {
 	mono_t now;                   /* of the step that runs */
 	struct client_update *update; /* of the step that runs */
 
-	/* session.c */
+	/* client_session.c */
 	enum client_state state;
 	bool closing;
 	enum session_end closes_as;
@@ -86,34 +86,34 @@ struct client {
 	char principal[LIMIT_PRINCIPAL + 1];
 	uint8_t master;
 
-	/* connection.c */
-	enum connection connection;
+	/* client_connection.c */
+	enum client_connection connection;
 	mono_t due;
 	unsigned failures;    /* since the last KeepAlive reply */
 	uint8_t replica;      /* to which it is, or was last */
 	uint8_t prefer;       /* to be tried next; 0: the next one in turn */
 	uint8_t avoid;        /* was left in this epoch: is its master no more, whoever says so */
 	uint64_t avoid_epoch;
-	uint64_t told_epoch;  /* the highest in which a master was named to us */
+	uint64_t named_epoch; /* the highest in which a master was named to us */
 	int turn;             /* index of `replica` */
 
-	/* aside.c */
-	uint8_t aside;        /* to which the second connection is; 0: none */
-	uint8_t aside_failed; /* where the last one broke */
-	unsigned aside_failures; /* since the last announcement */
-	mono_t aside_due;
+	/* standby.c */
+	uint8_t standby;      /* to which the second connection is; 0: none */
+	uint8_t standby_failed; /* where the last one broke */
+	unsigned standby_failures; /* since the last announcement */
+	mono_t standby_due;
 
-	/* members.c; the ids to try are in `config` */
+	/* replica_list.c; the ids to try are in `config` */
 	struct client_members members;
 
-	/* keepalive.c */
+	/* client_keepalive.c */
 	uint64_t sequence;
 	mono_t sent;       /* when the KeepAlive under way was sent */
 	bool greeted;      /* one was answered on this connection */
 	span_t lease;      /* of the cell, as told last */
 	mono_t lease_end;
 
-	/* request.c */
+	/* client_request.c */
 	uint64_t next_number;
 	struct request_list in_flight; /* in the order of their numbers */
 	struct request_list queue;
@@ -124,13 +124,13 @@ struct client {
 	struct buffer inbox;
 	bool inbox_spent;
 
-	/* waiting.c */
+	/* lock_waits.c */
 	struct wait_list waits; /* in the order in which they began to wait */
 	struct wait_tree waits_by_key;
 	size_t present_n; /* how many are to be presented */
 };
 
-/* session.c */
+/* client_session.c */
 void client_session_open(struct client *c);
 void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
 void client_session_safe(struct client *c);
@@ -141,7 +141,7 @@ void client_session_closed(struct client *c);
 void client_session_tick(struct client *c);
 mono_t client_session_deadline(const struct client *c);
 
-/* connection.c */
+/* client_connection.c */
 void client_connection_drop(struct client *c);
 /* The same, because the replica does not answer. */
 void client_connection_failed(struct client *c);
@@ -160,24 +160,24 @@ mono_t client_connection_deadline(const struct client *c);
 void client_connection_members(struct client *c);
 void client_send(struct client *c, const struct message *m);
 
-/* aside.c */
-void client_aside_on_frame(struct client *c, struct bytes frame);
-void client_aside_on_disconnected(struct client *c);
-void client_aside_tick(struct client *c);
-mono_t client_aside_deadline(const struct client *c);
+/* standby.c */
+void client_standby_on_frame(struct client *c, struct bytes frame);
+void client_standby_on_disconnected(struct client *c);
+void client_standby_tick(struct client *c);
+mono_t client_standby_deadline(const struct client *c);
 /* The ids to try are others now. */
-void client_aside_members(struct client *c);
+void client_standby_members(struct client *c);
 
-/* members.c */
-void client_members_on_told(struct client *c, const struct msg_members *m);
+/* replica_list.c */
+void client_replica_list_received(struct client *c, const struct msg_members *m);
 
-/* keepalive.c */
+/* client_keepalive.c */
 void client_keepalive_start(struct client *c);
 void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
 void client_keepalive_tick(struct client *c);
 mono_t client_keepalive_deadline(const struct client *c);
 
-/* request.c */
+/* client_request.c */
 void client_request_submit(struct client *c, const struct client_event *event);
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 void client_request_send_again(struct client *c);
@@ -198,16 +198,16 @@ void client_request_fail_all(struct client *c, enum rc rc);
 void client_request_tick(struct client *c);
 mono_t client_request_deadline(const struct client *c);
 
-/* waiting.c */
-void client_waiting_add(struct client *c, const struct acquire *a, struct ticket ticket);
-void client_waiting_remove(struct client *c, struct lock_key key);
-void client_waiting_on_granted(struct client *c, const struct msg_granted *m);
+/* lock_waits.c */
+void client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket);
+void client_lock_waits_remove(struct client *c, struct lock_key key);
+void client_lock_waits_on_granted(struct client *c, const struct msg_granted *m);
 /* The reply to an acquire that was presented again; `g` when rc is RC_OK or RC_QUEUED. */
-void client_waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
-                                 const struct result_acquired *g);
+void client_lock_waits_on_presented(struct client *c, struct lock_key key, enum rc rc,
+                                    const struct result_acquired *g);
 /* All waits are to be presented on the connection that was just opened. */
-void client_waiting_reconnected(struct client *c);
-void client_waiting_present(struct client *c);
-void client_waiting_forget(struct client *c);
+void client_lock_waits_reconnected(struct client *c);
+void client_lock_waits_present(struct client *c);
+void client_lock_waits_forget(struct client *c);
 
 #endif

@@ -258,13 +258,13 @@ on_connected(void *user)
 static void
 on_frame(void *user, bool aside, struct bytes frame)
 {
-	hear(user, (struct client_event){.kind = CLIENT_FRAME, .aside = aside, .frame = frame});
+	hear(user, (struct client_event){.kind = CLIENT_FRAME, .standby = aside, .frame = frame});
 }
 
 static void
 on_disconnected(void *user, bool aside)
 {
-	hear(user, (struct client_event){.kind = CLIENT_DISCONNECTED, .aside = aside});
+	hear(user, (struct client_event){.kind = CLIENT_DISCONNECTED, .standby = aside});
 }
 
 static void

@@ -250,7 +250,7 @@ run_at_client(struct sim *s, struct event *e)
 	if (kind != CLIENT_CONNECTED || !c->aside)
 		machine_event(
 		    s, m,
-		    (struct client_event){.kind = kind, .frame = e->data, .aside = c->aside});
+		    (struct client_event){.kind = kind, .frame = e->data, .standby = c->aside});
 }
 
 static void

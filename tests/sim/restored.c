@@ -109,7 +109,7 @@ connect(struct restored *r, uint64_t *conn, uint8_t replica, bool aside)
 	if (!aside || *conn == 0)
 		client_hears(r, (struct client_event){
 				    .kind = *conn != 0 ? CLIENT_CONNECTED : CLIENT_DISCONNECTED,
-				    .aside = aside});
+				    .standby = aside});
 }
 
 static void
@@ -168,7 +168,7 @@ next_parcel(struct restored *r)
 	else if (!p.to_replica && (p.conn == r->conn || p.conn == r->aside))
 		client_hears(r, (struct client_event){.kind = CLIENT_FRAME,
 		                                      .frame = p.frame,
-		                                      .aside = p.conn == r->aside});
+		                                      .standby = p.conn == r->aside});
 	free((void *)p.frame.data);
 }
 

@@ -182,7 +182,7 @@ receive_aside(struct play *p, const struct message *m)
 
 	wire_put_frame(&frame, m);
 	step(p, (struct client_event){
-		    .kind = CLIENT_FRAME, .aside = true, .frame = buffer_view(&frame)});
+		    .kind = CLIENT_FRAME, .standby = true, .frame = buffer_view(&frame)});
 	buffer_free(&frame);
 }
 

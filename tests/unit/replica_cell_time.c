@@ -119,7 +119,7 @@ arrive_at_client(struct cell *cell, const struct cell_post *p)
 {
 	struct cell_conn *conn = cell_conn_of(cell, p->number);
 	struct cell_client *c = &cell->clients[conn->client < 0 ? 0 : conn->client];
-	struct client_event event = {.frame = p->frame, .aside = conn->aside};
+	struct client_event event = {.frame = p->frame, .standby = conn->aside};
 
 	if (conn->client < 0) {
 		if (p->number == cell->operator.conn)

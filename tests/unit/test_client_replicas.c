@@ -133,7 +133,7 @@ test_second_connection_breaks(void **unused)
 		mono_t broke = p->now;
 
 		first = p->update.listen_to;
-		step(p, (struct client_event){.kind = CLIENT_DISCONNECTED, .aside = true});
+		step(p, (struct client_event){.kind = CLIENT_DISCONNECTED, .standby = true});
 		for (int j = 0; j < 10 && !p->update.listen; j++) {
 			p->now = client_deadline(p->client);
 			step_kind(p, CLIENT_TIMEOUT);

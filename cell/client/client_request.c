@@ -43,11 +43,11 @@ lock_key_of(const struct op *op)
 }
 
 /* NULL when a part of the operation is over its limit. */
-static struct request *
+static struct client_request *
 request_new(enum request_origin origin, const struct op *op)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
-	struct request *r;
+	struct client_request *r;
 
 	wire_put_op(&encoded, op);
 	if (encoded.failed) {
@@ -67,7 +67,7 @@ request_new(enum request_origin origin, const struct op *op)
 }
 
 static void
-request_free(struct request *r)
+request_free(struct client_request *r)
 {
 	free((void *)r->op.data);
 	free(r);
@@ -86,7 +86,7 @@ answer(struct client *c, uint64_t token, enum rc rc)
 /* ---- on their way ---- */
 
 static void
-request_send(struct client *c, const struct request *r)
+request_send(struct client *c, const struct client_request *r)
 {
 	struct message m = {
 	    .code = MSG_request,
@@ -105,7 +105,7 @@ request_send(struct client *c, const struct request *r)
 }
 
 static void
-request_launch(struct client *c, struct request *r)
+request_launch(struct client *c, struct client_request *r)
 {
 	must(c->session != 0 && c->connection == CONNECTION_OPEN);
 	r->number = c->next_number++;
@@ -116,7 +116,7 @@ request_launch(struct client *c, struct request *r)
 }
 
 static void
-request_land(struct client *c, struct request *r)
+request_land(struct client *c, struct client_request *r)
 {
 	TAILQ_REMOVE(&c->in_flight, r, entry);
 	c->in_flight_n[r->slot]--;
@@ -127,7 +127,7 @@ request_land(struct client *c, struct request *r)
 static bool
 number_free(const struct client *c)
 {
-	const struct request *oldest = TAILQ_FIRST(&c->in_flight);
+	const struct client_request *oldest = TAILQ_FIRST(&c->in_flight);
 
 	return oldest == NULL || c->next_number - oldest->number < LIMIT_NUMBERS;
 }
@@ -175,7 +175,7 @@ client_request_idle(const struct client *c)
 static void
 drop_given_up(struct client *c)
 {
-	struct request *r, *next;
+	struct client_request *r, *next;
 
 	for (r = TAILQ_FIRST(&c->in_flight); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, entry);
@@ -193,7 +193,7 @@ drop_given_up(struct client *c)
 void
 client_request_send_again(struct client *c)
 {
-	struct request *r;
+	struct client_request *r;
 
 	if (!c->inbox_spent)
 		buffer_reset(&c->inbox);
@@ -205,7 +205,7 @@ client_request_send_again(struct client *c)
 void
 client_request_own(struct client *c, enum request_origin origin, const struct op *op)
 {
-	struct request *r = request_new(origin, op);
+	struct client_request *r = request_new(origin, op);
 
 	must(r != NULL);
 	request_launch(c, r);
@@ -214,7 +214,7 @@ client_request_own(struct client *c, enum request_origin origin, const struct op
 /* ---- the queue ---- */
 
 static bool
-same_acquire(const struct request *a, struct lock_key key)
+same_acquire(const struct client_request *a, struct lock_key key)
 {
 	return a->code == OP_acquire && a->key.node == key.node && a->key.owner == key.owner &&
 	       a->key.acquisition == key.acquisition;
@@ -225,9 +225,9 @@ static void
 give_up(struct client *c, struct lock_key key)
 {
 	const struct request_list *lists[] = {&c->in_flight, &c->queue};
-	struct request *r;
+	struct client_request *r;
 
-	client_waiting_remove(c, key);
+	client_lock_waits_remove(c, key);
 	for (size_t i = 0; i < 2; i++)
 		TAILQ_FOREACH(r, lists[i], entry)
 			r->given_up |= same_acquire(r, key);
@@ -236,7 +236,7 @@ give_up(struct client *c, struct lock_key key)
 void
 client_request_submit(struct client *c, const struct client_event *event)
 {
-	struct request *r;
+	struct client_request *r;
 
 	must(wire_op_class(event->op->code) != OP_CLASS_MASTER);
 	if (c->closing) {
@@ -262,7 +262,7 @@ client_request_submit(struct client *c, const struct client_event *event)
 }
 
 static void
-dequeue(struct client *c, struct request *r)
+dequeue(struct client *c, struct client_request *r)
 {
 	TAILQ_REMOVE(&c->queue, r, entry);
 	c->queued_n[r->slot]--;
@@ -270,9 +270,9 @@ dequeue(struct client *c, struct request *r)
 
 /* Does an earlier command on the same node wait? */
 static bool
-behind_command(struct client *c, const struct request *r)
+behind_command(struct client *c, const struct client_request *r)
 {
-	struct request *e;
+	struct client_request *e;
 
 	for (e = TAILQ_FIRST(&c->queue); e != r; e = TAILQ_NEXT(e, entry)) {
 		if (e->node == r->node && e->slot != SLOT_READ)
@@ -289,7 +289,7 @@ struct stay {
 
 /* A read passes commands, what gives a lock back those on other nodes; neither an ordered one. */
 static bool
-may_go(struct client *c, const struct request *r, const struct stay *stay)
+may_go(struct client *c, const struct client_request *r, const struct stay *stay)
 {
 	if (!slot_free(c, r->slot))
 		return false;
@@ -319,7 +319,7 @@ client_request_pump(struct client *c)
 {
 	struct stay stay = {0};
 	size_t seen[SLOT_KINDS] = {0};
-	struct request *r, *next;
+	struct client_request *r, *next;
 
 	for (r = TAILQ_FIRST(&c->queue); r != NULL && others_may_go(c, &stay, seen); r = next) {
 		next = TAILQ_NEXT(r, entry);
@@ -338,7 +338,7 @@ bool
 client_request_gives_up(const struct client *c, struct lock_key key)
 {
 	const struct request_list *lists[] = {&c->in_flight, &c->queue};
-	struct request *r;
+	struct client_request *r;
 
 	for (size_t i = 0; i < 2; i++) {
 		TAILQ_FOREACH(r, lists[i], entry) {
@@ -353,10 +353,10 @@ client_request_gives_up(const struct client *c, struct lock_key key)
 
 /* ---- replies ---- */
 
-static struct request *
+static struct client_request *
 request_find(struct client *c, uint64_t number)
 {
-	struct request *r;
+	struct client_request *r;
 
 	TAILQ_FOREACH(r, &c->in_flight, entry) {
 		if (r->number == number)
@@ -367,7 +367,7 @@ request_find(struct client *c, uint64_t number)
 
 /* The result that comes with the reply's code; false when the reply makes no sense. */
 static bool
-reply_result(const struct request *r, const struct msg_reply *m, struct result *result)
+reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result)
 {
 	*result = (struct result){.kind = RESULT_none};
 	if (m->rc == RC_QUEUED && !(r->code == OP_acquire && r->acquire.wait))
@@ -378,7 +378,7 @@ reply_result(const struct request *r, const struct msg_reply *m, struct result *
 }
 
 static void
-request_deliver(struct client *c, const struct request *r, const struct msg_reply *m,
+request_deliver(struct client *c, const struct client_request *r, const struct msg_reply *m,
                 const struct result *result)
 {
 	struct client_answer *a;
@@ -388,14 +388,14 @@ request_deliver(struct client *c, const struct request *r, const struct msg_repl
 		client_session_closed(c);
 		return;
 	case REQUEST_WAIT:
-		client_waiting_on_presented(c, r->key, m->rc, &result->acquired);
+		client_lock_waits_on_presented(c, r->key, m->rc, &result->acquired);
 		return;
 	case REQUEST_CALLER:
 		a = answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
 		if (m->rc == RC_QUEUED && !c->closing && !client_request_gives_up(c, r->key))
-			client_waiting_add(c, &r->acquire, result->acquired.ticket);
+			client_lock_waits_add(c, &r->acquire, result->acquired.ticket);
 		return;
 	}
 }
@@ -405,7 +405,7 @@ request_deliver(struct client *c, const struct request *r, const struct msg_repl
 static void
 on_reply(struct client *c, const struct msg_reply *m)
 {
-	struct request *r = request_find(c, m->number);
+	struct client_request *r = request_find(c, m->number);
 	struct result result;
 
 	if (r == NULL)
@@ -433,7 +433,7 @@ handle(struct client *c, struct bytes frame)
 	if (m.code == MSG_reply)
 		on_reply(c, &m.reply);
 	else
-		client_waiting_on_granted(c, &m.granted);
+		client_lock_waits_on_granted(c, &m.granted);
 }
 
 /* Chubby, section 2.8: in jeopardy nothing is answered, so that nobody acts on a lock or a value
@@ -483,7 +483,7 @@ client_request_spend_inbox(struct client *c)
 static void
 fail_list(struct client *c, struct request_list *list, enum rc rc)
 {
-	struct request *r;
+	struct client_request *r;
 
 	while ((r = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, r, entry);
@@ -509,7 +509,7 @@ client_request_fail_all(struct client *c, enum rc rc)
 void
 client_request_tick(struct client *c)
 {
-	struct request *r;
+	struct client_request *r;
 
 	if (c->session != 0 || !mono_reached(c->now, c->patience_end))
 		return;

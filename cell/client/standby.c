@@ -21,7 +21,7 @@ choose(struct client *c)
 		uint8_t replica = c->config.replicas[i];
 
 		if (replica == c->replica ||
-		    (replica == c->aside_failed && c->config.replicas_n > 2))
+		    (replica == c->standby_failed && c->config.replicas_n > 2))
 			continue;
 		others[n++] = replica;
 	}
@@ -34,54 +34,54 @@ fail(struct client *c)
 {
 	int64_t ms = RETRY_FIRST_MS;
 
-	for (unsigned i = 0; i < c->aside_failures && ms < RETRY_MAX_MS; i++)
+	for (unsigned i = 0; i < c->standby_failures && ms < RETRY_MAX_MS; i++)
 		ms *= 2;
 	ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
-	c->aside_failures++;
-	c->aside_failed = c->aside;
-	c->aside = 0;
-	c->aside_due = mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng,
-	                                                            (uint64_t)span_ms(ms).ns)});
+	c->standby_failures++;
+	c->standby_failed = c->standby;
+	c->standby = 0;
+	c->standby_due = mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng,
+	                                                              (uint64_t)span_ms(ms).ns)});
 }
 
 void
-client_aside_on_disconnected(struct client *c)
+client_standby_on_disconnected(struct client *c)
 {
-	if (c->aside != 0)
+	if (c->standby != 0)
 		fail(c);
 }
 
 /* Nothing but the name of a master and the cell's members are said on it. */
 void
-client_aside_on_frame(struct client *c, struct bytes frame)
+client_standby_on_frame(struct client *c, struct bytes frame)
 {
 	struct message m;
 
-	if (c->aside == 0)
+	if (c->standby == 0)
 		return;
 	if (wire_get_frame(frame, &m) != RC_OK ||
 	    (m.code != MSG_redirect && m.code != MSG_members)) {
 		fail(c);
 		return;
 	}
-	c->aside_failures = 0;
+	c->standby_failures = 0;
 	if (m.code == MSG_members)
-		client_members_on_told(c, &m.members);
+		client_replica_list_received(c, &m.members);
 	else
 		client_connection_announced(c, &m.redirect);
 }
 
 /* It is not kept to a replica that is no member any more, which hears of no master. */
 void
-client_aside_members(struct client *c)
+client_standby_members(struct client *c)
 {
 	for (int i = 0; i < c->config.replicas_n; i++)
-		if (c->config.replicas[i] == c->aside)
+		if (c->config.replicas[i] == c->standby)
 			return;
-	if (c->aside == 0)
+	if (c->standby == 0)
 		return;
-	c->aside = 0;
-	c->aside_due = c->now;
+	c->standby = 0;
+	c->standby_due = c->now;
 	c->update->listen = true;
 	c->update->listen_to = 0;
 }
@@ -93,21 +93,21 @@ is_wanted(const struct client *c)
 {
 	if (c->config.replicas_n < 2 || c->session == 0)
 		return false;
-	return c->aside == 0 || (c->aside == c->replica && c->connection == CONNECTION_OPEN);
+	return c->standby == 0 || (c->standby == c->replica && c->connection == CONNECTION_OPEN);
 }
 
 void
-client_aside_tick(struct client *c)
+client_standby_tick(struct client *c)
 {
-	if (!is_wanted(c) || !mono_reached(c->now, c->aside_due))
+	if (!is_wanted(c) || !mono_reached(c->now, c->standby_due))
 		return;
-	c->aside = choose(c);
+	c->standby = choose(c);
 	c->update->listen = true;
-	c->update->listen_to = c->aside;
+	c->update->listen_to = c->standby;
 }
 
 mono_t
-client_aside_deadline(const struct client *c)
+client_standby_deadline(const struct client *c)
 {
-	return is_wanted(c) ? c->aside_due : MONO_NEVER;
+	return is_wanted(c) ? c->standby_due : MONO_NEVER;
 }

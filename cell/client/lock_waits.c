@@ -14,7 +14,7 @@ order(uint64_t a, uint64_t b)
 }
 
 static int
-wait_compare(const struct wait *a, const struct wait *b)
+wait_compare(const struct lock_wait *a, const struct lock_wait *b)
 {
 	int by = order(a->acquire.node, b->acquire.node);
 
@@ -23,12 +23,12 @@ wait_compare(const struct wait *a, const struct wait *b)
 	return by != 0 ? by : order(a->acquire.acquisition, b->acquire.acquisition);
 }
 
-RB_GENERATE_INTERNAL(wait_tree, wait, node, wait_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(wait_tree, lock_wait, node, wait_compare, __attribute__((unused)) static)
 
-static struct wait *
+static struct lock_wait *
 wait_find(struct client *c, struct lock_key key)
 {
-	struct wait like = {0};
+	struct lock_wait like = {0};
 
 	like.acquire.node = key.node;
 	like.acquire.owner = key.owner;
@@ -37,7 +37,7 @@ wait_find(struct client *c, struct lock_key key)
 }
 
 static void
-wait_drop(struct client *c, struct wait *w)
+wait_drop(struct client *c, struct lock_wait *w)
 {
 	if (w->present)
 		c->present_n--;
@@ -47,9 +47,9 @@ wait_drop(struct client *c, struct wait *w)
 }
 
 void
-client_waiting_add(struct client *c, const struct acquire *a, struct ticket ticket)
+client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket)
 {
-	struct wait *w = memory_zero(1, sizeof *w);
+	struct lock_wait *w = memory_zero(1, sizeof *w);
 
 	w->acquire = *a;
 	w->acquire.ticket = ticket;
@@ -58,16 +58,17 @@ client_waiting_add(struct client *c, const struct acquire *a, struct ticket tick
 }
 
 void
-client_waiting_remove(struct client *c, struct lock_key key)
+client_lock_waits_remove(struct client *c, struct lock_key key)
 {
-	struct wait *w = wait_find(c, key);
+	struct lock_wait *w = wait_find(c, key);
 
 	if (w != NULL)
 		wait_drop(c, w);
 }
 
 static void
-wait_over(struct client *c, struct wait *w, enum rc rc, uint64_t lock_generation, uint64_t fence)
+wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_generation,
+          uint64_t fence)
 {
 	struct client_update *u = c->update;
 
@@ -86,19 +87,19 @@ wait_over(struct client *c, struct wait *w, enum rc rc, uint64_t lock_generation
 /* One that nobody waits for any more was given up: the cancel or release that did it is under way,
  * and what the grant gave is taken back by it. */
 void
-client_waiting_on_granted(struct client *c, const struct msg_granted *m)
+client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 {
-	struct wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
+	struct lock_wait *w = wait_find(c, (struct lock_key){m->node, m->owner, m->acquisition});
 
 	if (w != NULL)
 		wait_over(c, w, m->rc, m->lock_generation, m->fence);
 }
 
 void
-client_waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
-                     const struct result_acquired *g)
+client_lock_waits_on_presented(struct client *c, struct lock_key key, enum rc rc,
+                               const struct result_acquired *g)
 {
-	struct wait *w = wait_find(c, key);
+	struct lock_wait *w = wait_find(c, key);
 
 	if (w == NULL)
 		return;
@@ -113,9 +114,9 @@ client_waiting_on_presented(struct client *c, struct lock_key key, enum rc rc,
 
 /* One whose presentation got no answer on the last connection was sent again with its number. */
 void
-client_waiting_reconnected(struct client *c)
+client_lock_waits_reconnected(struct client *c)
 {
-	struct wait *w;
+	struct lock_wait *w;
 
 	c->present_n = 0;
 	TAILQ_FOREACH(w, &c->waits, entry) {
@@ -125,9 +126,9 @@ client_waiting_reconnected(struct client *c)
 }
 
 void
-client_waiting_present(struct client *c)
+client_lock_waits_present(struct client *c)
 {
-	struct wait *w;
+	struct lock_wait *w;
 
 	if (c->present_n == 0)
 		return;
@@ -146,7 +147,7 @@ client_waiting_present(struct client *c)
 }
 
 void
-client_waiting_forget(struct client *c)
+client_lock_waits_forget(struct client *c)
 {
 	while (!TAILQ_EMPTY(&c->waits))
 		wait_drop(c, TAILQ_FIRST(&c->waits));

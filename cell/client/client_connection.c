@@ -3,7 +3,7 @@
  *
  * The master is looked for one replica after the other, beginning with whoever a replica named; one
  * that is not it says who is. A master that dies is missed at once, one that stands still only
- * after a while, unless its successor is announced (aside.c). */
+ * after a while, unless its successor is announced (standby.c). */
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
@@ -110,10 +110,10 @@ client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 	if (!is_news(c, m))
 		return;
 	c->prefer = m->master;
-	if (c->failures <= replicas(c) || m->epoch > c->told_epoch)
+	if (c->failures <= replicas(c) || m->epoch > c->named_epoch)
 		c->due = c->now;
-	if (m->epoch > c->told_epoch)
-		c->told_epoch = m->epoch;
+	if (m->epoch > c->named_epoch)
+		c->named_epoch = m->epoch;
 }
 
 /* One that is announced is gone to at once, whatever is waited for. */

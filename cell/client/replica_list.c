@@ -31,7 +31,7 @@ read_list(const struct msg_members *m, bool voters, struct client_members *to)
 
 /* A list without an address is that of a cell in one process, whom nobody else can reach. */
 void
-client_members_on_told(struct client *c, const struct msg_members *m)
+client_replica_list_received(struct client *c, const struct msg_members *m)
 {
 	struct client_members told = {.version = m->version};
 
@@ -47,7 +47,7 @@ client_members_on_told(struct client *c, const struct msg_members *m)
 		c->config.replicas[i] = told.list[i].id;
 	c->update->members_changed = true;
 	client_connection_members(c);
-	client_aside_members(c);
+	client_standby_members(c);
 }
 
 const struct client_members *

@@ -86,7 +86,7 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	c->connection = CONNECTION_OPEN;
 	client_keepalive_start(c);
 	client_request_send_again(c);
-	client_waiting_reconnected(c);
+	client_lock_waits_reconnected(c);
 }
 
 /* An answer for another session than the one asked for, or from a master of an earlier epoch than
@@ -151,7 +151,7 @@ client_session_lost(struct client *c, bool ended)
 	c->patience_end = ended ? mono_add(c->now, c->config.grace) : c->now;
 	session_move(c, CLIENT_EXPIRED);
 	client_request_fail_all(c, RC_STALE);
-	client_waiting_forget(c);
+	client_lock_waits_forget(c);
 	if (ended && c->connection != CONNECTION_NONE)
 		client_session_open(c);
 	else
@@ -171,7 +171,7 @@ client_session_close(struct client *c, enum session_end cause)
 		c->close_end = c->lease_end;
 	else if (c->state == CLIENT_NEW && c->session != 0)
 		c->close_end = mono_add(c->now, c->lease);
-	client_waiting_forget(c);
+	client_lock_waits_forget(c);
 }
 
 void
@@ -181,7 +181,7 @@ client_session_closed(struct client *c)
 	c->connection = CONNECTION_NONE;
 	session_move(c, CLIENT_CLOSED);
 	client_request_fail_all(c, RC_STALE);
-	client_waiting_forget(c);
+	client_lock_waits_forget(c);
 }
 
 static void
