@@ -12,7 +12,7 @@
 #include "cell/sys/log.h"
 #include "fs/local_locks.h"
 #include "fs/mountpoint.h"
-#include "fs/device.h"
+#include "fs/fuse/device.h"
 #include "fs/source.h"
 
 enum { TELL_FIRST_MS = 1000, TELL_AGAIN_MS = 60000 };

@@ -5,7 +5,7 @@
 void
 attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode)
 {
-	struct lock *l;
+	struct mount_lock *l;
 
 	c->mode = mode;
 	c->event.wait = false;

@@ -75,7 +75,7 @@ void
 buffer_drop(struct mount *m, struct handle *h)
 {
 	if (h->edit == EDIT_WHOLE)
-		contents_drop(m, h);
+		snapshot_drop(m, h);
 	buffer_free(&h->edited);
 	h->edit = EDIT_NONE;
 	h->refused = 0;
@@ -261,7 +261,7 @@ write_entered(struct mount *m, struct call *c)
 	if (h->inode->dead && !inode_lives_on(h->inode)) {
 		call_status(m, c, ESTALE);
 	} else if (!write_appends(h, &c->event) && lacks_base(h)) {
-		contents_fetch(m, c, write_based);
+		snapshot_fetch(m, c, write_based);
 	} else if (write_appends(h, &c->event) && !h->inode->dead &&
 	           write_end(h, &c->event) > LIMIT_CONTENTS) {
 		op.get_attr.node = h->inode->ino;
@@ -341,7 +341,7 @@ truncate_entered(struct mount *m, struct call *c)
 	if (h->inode->dead && !inode_lives_on(h->inode))
 		call_status(m, c, ESTALE);
 	else if (lacks_base(h))
-		contents_fetch(m, c, truncate_based);
+		snapshot_fetch(m, c, truncate_based);
 	else
 		truncate_based(m, c);
 }

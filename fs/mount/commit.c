@@ -42,9 +42,9 @@ commit_took(struct mount *m, struct handle *h, uint64_t generation)
 	if (h->edit == EDIT_APPEND && next)
 		join_tail(h);
 	if ((h->edit == EDIT_APPEND && !next) || h->edited.failed)
-		contents_drop(m, h);
+		snapshot_drop(m, h);
 	else
-		contents_set(m, h, version_take(m, h->inode->ino, generation, &h->edited));
+		snapshot_set(m, h, version_take(m, h->inode->ino, generation, &h->edited));
 	h->edit = EDIT_NONE;
 	buffer_drop(m, h);
 }
@@ -58,7 +58,7 @@ commit_in_memory(struct mount *m, struct handle *h)
 	if (h->edit == EDIT_APPEND && i->last == NULL)
 		return ESTALE;
 	if (h->edit == EDIT_APPEND) {
-		contents_set(m, h, version_ref(i->last));
+		snapshot_set(m, h, version_ref(i->last));
 		join_tail(h);
 		h->edit = EDIT_WHOLE;
 	} else if (!h->unconditional && h->generation != i->attr.content_generation) {
@@ -120,7 +120,7 @@ commit(struct mount *m, struct call *c, call_next *next)
 	struct handle *h = c->handle;
 	struct op op;
 
-	must(h->worker == c);
+	must(h->active == c);
 	c->next = next;
 	c->error = 0;
 	if (h->edit == EDIT_NONE) {
@@ -165,7 +165,7 @@ commit_behind(struct mount *m, struct handle *h)
 		if (h->dated)
 			call_ask(m, call_behind(m, h->inode, h), &op, behind_heard);
 	}
-	contents_drop(m, h);
+	snapshot_drop(m, h);
 	buffer_drop(m, h);
 }
 
@@ -263,7 +263,7 @@ static void
 flush_done(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
-	struct lock *l = record_lock_of(h, c->event.lock_owner);
+	struct mount_lock *l = record_lock_of(h, c->event.lock_owner);
 	int owed = commit_owed(h);
 
 	if (c->error == ECANCELED)

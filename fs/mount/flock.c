@@ -2,7 +2,7 @@
  * calls the lock's owner: that is an address, and soon another's. */
 #include "fs/mount/internal.h"
 
-static struct lock *
+static struct mount_lock *
 flock_of(const struct handle *h)
 {
 	return lock_find(h->inode, LOCK_FLOCK, h->fh);
@@ -44,7 +44,7 @@ static void
 unlock_committed(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
-	struct lock *l = flock_of(h);
+	struct mount_lock *l = flock_of(h);
 	int owed = commit_owed(h);
 
 	if (c->error == 0)
@@ -61,7 +61,7 @@ unlock_committed(struct mount *m, struct call *c)
 static void
 flock_entered(struct mount *m, struct call *c)
 {
-	struct lock *l = flock_of(c->handle);
+	struct mount_lock *l = flock_of(c->handle);
 
 	if (c->mode != LOCK_NONE)
 		commit(m, c, acquire_committed);
@@ -93,7 +93,7 @@ flock_call(struct mount *m, struct call *c)
 void
 flock_flushed(struct mount *m, struct handle *h)
 {
-	struct lock *l = flock_of(h);
+	struct mount_lock *l = flock_of(h);
 
 	if (l)
 		lock_stop_waiting(m, l);
@@ -102,7 +102,7 @@ flock_flushed(struct mount *m, struct handle *h)
 void
 flock_released(struct mount *m, struct handle *h)
 {
-	struct lock *l = flock_of(h);
+	struct mount_lock *l = flock_of(h);
 
 	if (l)
 		lock_drop(m, l);

@@ -56,7 +56,7 @@ handle_discard(struct mount *m, struct handle *h)
 static void
 handle_free(struct mount *m, struct handle *h)
 {
-	must(h->released && h->refs == 0 && h->worker == NULL && TAILQ_EMPTY(&h->queue));
+	must(h->released && h->refs == 0 && h->active == NULL && TAILQ_EMPTY(&h->queue));
 	if (h->ready)
 		TAILQ_REMOVE(&m->ready, h, ready_entry);
 	if (h->inode)
@@ -139,7 +139,7 @@ handle_run(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	h->worker = c;
+	h->active = c;
 	if (h->dead && !c->answered && c->event.kind != MOUNT_FLUSH &&
 	    c->event.kind != MOUNT_UNLINK)
 		call_status(m, c, ESTALE);
@@ -152,9 +152,9 @@ handle_enter(struct mount *m, struct call *c, call_next *next)
 {
 	struct handle *h = c->handle;
 
-	must(h->worker != c && c->token == 0 && c->queue == NULL);
+	must(h->active != c && c->token == 0 && c->queue == NULL);
 	c->next = next;
-	if (h->worker == NULL && TAILQ_EMPTY(&h->queue)) {
+	if (h->active == NULL && TAILQ_EMPTY(&h->queue)) {
 		handle_run(m, c);
 		return;
 	}
@@ -166,7 +166,7 @@ handle_enter(struct mount *m, struct call *c, call_next *next)
 static void
 handle_wake(struct mount *m, struct handle *h)
 {
-	if (h->worker || h->ready || TAILQ_EMPTY(&h->queue))
+	if (h->active || h->ready || TAILQ_EMPTY(&h->queue))
 		return;
 	h->ready = true;
 	TAILQ_INSERT_TAIL(&m->ready, h, ready_entry);
@@ -177,9 +177,9 @@ handle_leave(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
-	if (h->worker != c)
+	if (h->active != c)
 		return;
-	h->worker = NULL;
+	h->active = NULL;
 	handle_wake(m, h);
 }
 
@@ -203,7 +203,7 @@ handle_run_ready(struct mount *m)
 		TAILQ_REMOVE(&m->ready, h, ready_entry);
 		h->ready = false;
 		c = TAILQ_FIRST(&h->queue);
-		if (h->worker || c == NULL)
+		if (h->active || c == NULL)
 			continue;
 		TAILQ_REMOVE(&h->queue, c, waiting);
 		c->queue = NULL;

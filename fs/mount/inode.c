@@ -98,7 +98,7 @@ inode_learn(struct mount *m, const struct attr *attr, uint64_t index)
 void
 inode_die(struct mount *m, struct inode *i, bool here)
 {
-	struct lock *l, *more;
+	struct mount_lock *l, *more;
 
 	i->dead = true;
 	i->gone_here |= here;

@@ -27,7 +27,7 @@
 struct call;
 struct handle;
 struct inode;
-struct lock;
+struct mount_lock;
 struct version;
 
 typedef void call_then(struct mount *m, struct call *c, const struct client_answer *a);
@@ -35,7 +35,7 @@ typedef void call_next(struct mount *m, struct call *c);
 
 TAILQ_HEAD(call_list, call);
 TAILQ_HEAD(handle_list, handle);
-TAILQ_HEAD(lock_list, lock);
+TAILQ_HEAD(lock_list, mount_lock);
 
 /* ---- call ---- */
 
@@ -60,7 +60,7 @@ struct call {
 	mono_t patient_until;
 	struct inode *inode;      /* referred to */
 	struct handle *handle;    /* referred to */
-	struct lock *lock;        /* referred to */
+	struct mount_lock *lock;  /* referred to */
 	struct version *version;  /* counted; of `node`: what is known of it, or was told */
 	int error;                /* of a step on the way that does not end the call */
 	uint64_t acquisition;
@@ -179,7 +179,7 @@ struct handle {
 	pid_t opener;        /* 0 unless its open may create or truncate */
 	bool opener_gone;
 	bool committing;     /* what the buffer holds has been sent */
-	struct call *worker; /* whose turn it is */
+	struct call *active; /* whose turn it is */
 	struct call_list queue;
 
 	/* The snapshot. */
@@ -265,21 +265,21 @@ void version_answer(struct mount *m, struct call *c, struct version *v);
 void version_views_end(struct mount *m); /* the last step's replies are written */
 struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
 
-void contents_read(struct mount *m, struct call *c);
+void snapshot_read(struct mount *m, struct call *c);
 /* Fetches the snapshot anew; c->error tells, then c->next runs. The handle was entered. */
-void contents_fetch(struct mount *m, struct call *c, call_next *next);
+void snapshot_fetch(struct mount *m, struct call *c, call_next *next);
 /* Asks for the contents, unless the version in memory is still that of the cell. */
-void contents_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then);
+void snapshot_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then);
 /* Takes over what the answer, which is no error, tells of the node: the contents are c->version
  * now. 0, or EIO if it makes no sense. */
-int contents_learn(struct mount *m, struct call *c, const struct client_answer *a);
-void contents_drop(struct mount *m, struct handle *h);
+int snapshot_learn(struct mount *m, struct call *c, const struct client_answer *a);
+void snapshot_drop(struct mount *m, struct handle *h);
 /* The node's version with its generation is the handle's snapshot now; `v` is counted for it. */
-void contents_set(struct mount *m, struct handle *h, struct version *v);
+void snapshot_set(struct mount *m, struct handle *h, struct version *v);
 /* It is what there was at the open: to be renewed by whatever looks at the contents first. */
-void contents_opened(struct mount *m, struct handle *h, struct version *v);
+void snapshot_opened(struct mount *m, struct handle *h, struct version *v);
 /* As stat shows it to the process that writes through the handle. */
-size_t contents_size(const struct handle *h);
+size_t snapshot_size(const struct handle *h);
 
 void buffer_write(struct mount *m, struct call *c);
 void buffer_truncate(struct mount *m, struct call *c); /* SETATTR with a handle */
@@ -311,8 +311,8 @@ enum lock_kind { LOCK_FLOCK, LOCK_RECORD, LOCK_ATTRIBUTE };
 enum lock_ask { ASK_NONE, ASK_SENT, ASK_QUEUED, ASK_GIVING_BACK };
 
 /* One owner's lock on one node: what it holds and what it has asked for. */
-struct lock {
-	TAILQ_ENTRY(lock) of_inode, kept;
+struct mount_lock {
+	TAILQ_ENTRY(mount_lock) of_inode, kept;
 	struct inode *inode;
 	enum lock_kind kind;
 	uint64_t key;            /* flock: fh; record: lock_owner; attribute: uid */
@@ -334,25 +334,25 @@ struct lock {
 	size_t handles_n, handles_room;
 };
 
-struct lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
-struct lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
-void lock_refer(struct call *c, struct lock *l);
-void lock_put(struct mount *m, struct lock *l);
-bool lock_active(const struct lock *l); /* held or asked for */
+struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
+struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
+void lock_refer(struct call *c, struct mount_lock *l);
+void lock_put(struct mount *m, struct mount_lock *l);
+bool lock_active(const struct mount_lock *l); /* held or asked for */
 /* Asks for c->mode (c->event.wait) on behalf of the call, and answers it. */
 void lock_acquire(struct mount *m, struct call *c);
 /* Frees what is held, and answers the call with c->error if that went well. */
 void lock_unlock(struct mount *m, struct call *c);
 /* Takes back what is asked for; who waits for it is told EBADF. */
-void lock_withdraw(struct mount *m, struct lock *l);
+void lock_withdraw(struct mount *m, struct mount_lock *l);
 /* Frees and gives back all of it, with nobody waiting. */
-void lock_drop(struct mount *m, struct lock *l);
+void lock_drop(struct mount *m, struct mount_lock *l);
 /* The cell has taken it away, with the node or the session: waiting calls get ESTALE. */
-void lock_die(struct mount *m, struct lock *l);
-void lock_interrupted(struct mount *m, struct lock *l);
+void lock_die(struct mount *m, struct mount_lock *l);
+void lock_interrupted(struct mount *m, struct mount_lock *l);
 void lock_grant(struct mount *m, const struct client_grant *g);
 /* Gives back the place that is kept for a caller who did not come again. */
-void lock_stop_waiting(struct mount *m, struct lock *l);
+void lock_stop_waiting(struct mount *m, struct mount_lock *l);
 void lock_timeout(struct mount *m);
 
 void flock_call(struct mount *m, struct call *c);
@@ -361,11 +361,11 @@ void flock_released(struct mount *m, struct handle *h);
 void record_lock_call(struct mount *m, struct call *c);
 void record_lock_get(struct mount *m, struct call *c);
 bool record_lock_through(const struct handle *h);
-struct lock *record_lock_of(struct handle *h, uint64_t lock_owner);
+struct mount_lock *record_lock_of(struct handle *h, uint64_t lock_owner);
 /* Commits what its handles hold, then frees it; the call is answered. */
-void record_lock_free(struct mount *m, struct call *c, struct lock *l);
+void record_lock_free(struct mount *m, struct call *c, struct mount_lock *l);
 void record_lock_released(struct mount *m, struct handle *h);
-void record_lock_gained(struct lock *l, struct handle *h);
+void record_lock_gained(struct mount_lock *l, struct handle *h);
 void attribute_lock_set(struct mount *m, struct call *c, enum lock_mode mode);
 
 /* ---- the rest ---- */
@@ -398,7 +398,7 @@ void ephemeral_closed(struct mount *m, struct inode *i);
 void ephemeral_open(struct mount *m, struct call *c, call_next *next);
 
 /* Looks whether the session is still the one that our handles belong to. */
-void session_watch(struct mount *m);
+void mount_session_check(struct mount *m);
 bool mount_session_lost(const struct mount *m, uint64_t session);
 
 /* The call's path led to a dead node: ESTALE, or, in the kernel's second walk, ENOENT. */

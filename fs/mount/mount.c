@@ -36,7 +36,7 @@ free_blocks(struct mount *m)
 static void
 free_inode(struct mount *m, struct inode *i)
 {
-	struct lock *l;
+	struct mount_lock *l;
 
 	version_put(m, i->last);
 	while ((l = TAILQ_FIRST(&i->locks))) {
@@ -95,7 +95,7 @@ mount_deadline(const struct mount *m)
 {
 	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
 	const struct call *c = RB_MIN(call_patience, &own->interrupted);
-	const struct lock *l = TAILQ_FIRST(&m->kept);
+	const struct mount_lock *l = TAILQ_FIRST(&m->kept);
 
 	return mono_min(l ? l->kept_until : MONO_NEVER, c ? c->patient_until : MONO_NEVER);
 }
@@ -105,7 +105,7 @@ mount_has_file_locks(const struct mount *m)
 {
 	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
 	struct inode *i;
-	const struct lock *l;
+	const struct mount_lock *l;
 
 	RB_FOREACH(i, inode_numbers, &own->inodes)
 		TAILQ_FOREACH(l, &i->locks, of_inode)
@@ -149,7 +149,7 @@ static const struct {
 	[MOUNT_REFUSED] = {refused_call, VIRTUAL_TOO},
 	[MOUNT_OPEN] = {handle_open, 0},
 	[MOUNT_CREATE] = {handle_create, VIRTUAL_TOO},
-	[MOUNT_READ] = {contents_read, 0},
+	[MOUNT_READ] = {snapshot_read, 0},
 	[MOUNT_WRITE] = {buffer_write, 0},
 	[MOUNT_FLUSH] = {commit_flush, 0},
 	[MOUNT_FSYNC] = {commit_fsync, 0},
@@ -215,7 +215,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	version_views_end(m);
 	m->update = update;
 	m->now = event->now;
-	session_watch(m);
+	mount_session_check(m);
 	lock_timeout(m);
 	call_timeout(m);
 	mount_dispatch(m, event);

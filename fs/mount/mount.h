@@ -2,7 +2,7 @@
  *
  * mount_step(event) -> update. Events are the calls of the kernel, the cell's answers, and time;
  * the update holds replies for the kernel, requests for the cell (handed to cell/client), and
- * notifications. It knows nothing of libfuse: the driver (fs/ops.c) translates, the simulator
+ * notifications. It knows nothing of libfuse: the driver (fs/fuse/ops.c) translates, the simulator
  * drives it directly. It is shown the session through a `const struct client *` and never changes
  * it.
  *

@@ -192,7 +192,7 @@ delete_ask(struct mount *m, struct call *c)
 static void
 delete_fetched(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	if (call_errno(m, c, a) == 0 && contents_learn(m, c, a) == 0)
+	if (call_errno(m, c, a) == 0 && snapshot_learn(m, c, a) == 0)
 		version_set(m, &c->inode->last, version_ref(c->version));
 	if (c->answered)
 		call_end(m, c);
@@ -210,7 +210,7 @@ delete_prepare(struct mount *m, struct call *c)
 		call_end(m, c);
 	} else if (i && !i->dead && handle_after(i, 0)) {
 		call_refer(c, i);
-		contents_ask(m, c, i, delete_fetched);
+		snapshot_ask(m, c, i, delete_fetched);
 	} else {
 		delete_ask(m, c);
 	}

@@ -59,7 +59,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	int error = call_path_errno(m, c, a);
 
 	if (error == 0)
-		error = c->op == OP_get_contents ? contents_learn(m, c, a)
+		error = c->op == OP_get_contents ? snapshot_learn(m, c, a)
 		                                 : call_learn(m, c, &a->result.attr.attr, a->index);
 	if (error == 0)
 		error = open_denied(&c->inode->attr, c->event.flags);
@@ -69,7 +69,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	}
 	handle_refer(c, handle_new(m, c->inode, c));
 	if (c->version)
-		contents_opened(m, c->handle, version_ref(c->version));
+		snapshot_opened(m, c->handle, version_ref(c->version));
 	ephemeral_open(m, c, open_done);
 }
 
@@ -81,7 +81,7 @@ handle_open(struct mount *m, struct call *c)
 	call_refer(c, inode_get(m, inode_where(m, c->event.ino)));
 	op.get_attr.node = c->inode->ino;
 	if (open_reads(c->event.flags))
-		contents_ask(m, c, c->inode, open_heard);
+		snapshot_ask(m, c, c->inode, open_heard);
 	else
 		call_ask(m, c, &op, open_heard);
 }
@@ -109,9 +109,9 @@ create_read(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	c->error = call_path_errno(m, c, a);
 	if (c->error == 0)
-		c->error = contents_learn(m, c, a);
+		c->error = snapshot_learn(m, c, a);
 	if (c->error == 0)
-		contents_opened(m, c->handle, version_ref(c->version));
+		snapshot_opened(m, c->handle, version_ref(c->version));
 	create_done(m, c);
 }
 
@@ -122,7 +122,7 @@ create_found(struct mount *m, struct call *c)
 	if (c->error || c->answered || c->handle->dead || !open_reads(c->event.flags))
 		create_done(m, c);
 	else
-		contents_ask(m, c, c->inode, create_read);
+		snapshot_ask(m, c, c->inode, create_read);
 }
 
 /* A fresh file is empty: nothing to fetch and nothing to truncate. */
@@ -131,7 +131,7 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 {
 	struct handle *h = c->handle;
 
-	contents_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
+	snapshot_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
 	h->inode->maker = c->event.pid;
 	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
 	create_done(m, c);

@@ -5,7 +5,7 @@
 #include "fs/mount/internal.h"
 
 static bool
-taken_through(const struct lock *l, uint64_t fh)
+taken_through(const struct mount_lock *l, uint64_t fh)
 {
 	for (size_t n = 0; n < l->handles_n; n++)
 		if (l->handles[n] == fh)
@@ -14,7 +14,7 @@ taken_through(const struct lock *l, uint64_t fh)
 }
 
 static bool
-asked_through(const struct lock *l, uint64_t fh)
+asked_through(const struct mount_lock *l, uint64_t fh)
 {
 	return (l->ask == ASK_SENT || l->ask == ASK_QUEUED) && l->asked_fh == fh;
 }
@@ -22,7 +22,7 @@ asked_through(const struct lock *l, uint64_t fh)
 bool
 record_lock_through(const struct handle *h)
 {
-	struct lock *l;
+	struct mount_lock *l;
 
 	TAILQ_FOREACH(l, &h->inode->locks, of_inode)
 		if (l->kind == LOCK_RECORD &&
@@ -32,16 +32,16 @@ record_lock_through(const struct handle *h)
 }
 
 /* What a close by this owner would free. */
-struct lock *
+struct mount_lock *
 record_lock_of(struct handle *h, uint64_t lock_owner)
 {
-	struct lock *l = lock_find(h->inode, LOCK_RECORD, lock_owner);
+	struct mount_lock *l = lock_find(h->inode, LOCK_RECORD, lock_owner);
 
 	return l && (l->mode != LOCK_NONE || l->is_kept) ? l : NULL;
 }
 
 void
-record_lock_gained(struct lock *l, struct handle *h)
+record_lock_gained(struct mount_lock *l, struct handle *h)
 {
 	if (taken_through(l, h->fh))
 		return;
@@ -51,7 +51,7 @@ record_lock_gained(struct lock *l, struct handle *h)
 
 /* What was written through any of its handles is there when the next one gets the lock. */
 void
-record_lock_free(struct mount *m, struct call *c, struct lock *l)
+record_lock_free(struct mount *m, struct call *c, struct mount_lock *l)
 {
 	struct handle *h;
 
@@ -68,7 +68,7 @@ record_lock_free(struct mount *m, struct call *c, struct lock *l)
 void
 record_lock_released(struct mount *m, struct handle *h)
 {
-	struct lock *l, *more;
+	struct mount_lock *l, *more;
 	size_t kept;
 
 	TAILQ_FOREACH_SAFE(l, &h->inode->locks, of_inode, more) {
@@ -93,7 +93,7 @@ record_lock_released(struct mount *m, struct handle *h)
 static int
 setlk_refused(const struct handle *h)
 {
-	const struct lock *other = lock_find(h->inode, LOCK_FLOCK, h->fh);
+	const struct mount_lock *other = lock_find(h->inode, LOCK_FLOCK, h->fh);
 
 	if (h->dead || h->inode->dead)
 		return ESTALE;
@@ -120,7 +120,7 @@ static void
 unlock_committed(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
-	struct lock *l = lock_find(h->inode, LOCK_RECORD, c->event.lock_owner);
+	struct mount_lock *l = lock_find(h->inode, LOCK_RECORD, c->event.lock_owner);
 	int owed = commit_owed(h);
 
 	if (c->error == 0)
@@ -141,7 +141,7 @@ setlk_entered(struct mount *m, struct call *c)
 static void
 setlk_unlock(struct mount *m, struct call *c)
 {
-	struct lock *l = lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
+	struct mount_lock *l = lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
 
 	if (c->handle->dead || c->handle->inode->dead)
 		call_status(m, c, ESTALE);
@@ -181,7 +181,7 @@ static void
 getlk_holders(struct mount *m, struct call *c, const struct result_lock *r,
               struct mount_reply *reply)
 {
-	const struct lock *own =
+	const struct mount_lock *own =
 	    lock_find(c->handle->inode, LOCK_RECORD, c->event.lock_owner);
 	struct cursor from = cursor_of(r->holders.packed);
 	struct lock_holder holder;

@@ -12,7 +12,7 @@ setattr_answer(struct mount *m, struct call *c)
 	struct mount_stat s = inode_stat(m, c->inode);
 
 	if (h)
-		s.size = contents_size(h);
+		s.size = snapshot_size(h);
 	if (h && h->dated)
 		s.mtime_ns = h->mtime_ns;
 	call_attr(m, c, &s);
@@ -146,7 +146,7 @@ truncate_base(struct mount *m, struct call *c, const struct client_answer *a)
 	int error = call_path_errno(m, c, a);
 
 	if (error == 0)
-		error = contents_learn(m, c, a);
+		error = snapshot_learn(m, c, a);
 	if (error || c->answered)
 		call_status(m, c, error);
 	else
@@ -156,7 +156,7 @@ truncate_base(struct mount *m, struct call *c, const struct client_answer *a)
 static void
 truncate_read(struct mount *m, struct call *c)
 {
-	contents_ask(m, c, c->inode, truncate_base);
+	snapshot_ask(m, c, c->inode, truncate_base);
 }
 
 static void

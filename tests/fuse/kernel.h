@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
-#include "fs/device.h"
+#include "fs/fuse/device.h"
 
 enum { KERNEL_REPLIES = 512, KERNEL_REPLY_MAX = 128 * 1024 + 4096, KERNEL_PATIENCE_MS = 10000 };
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cell/base/must.h"
-#include "fs/proc.h"
+#include "fs/fuse/proc.h"
 
 enum { MANY = 200 };
 

@@ -1,5 +1,5 @@
-#include "fs/ops.h"
-#include "fs/proc.h"
+#include "fs/fuse/ops.h"
+#include "fs/fuse/proc.h"
 
 /* The thread is the one to look at for what its process has open and how it ends: while it is in a
  * call it is there, and the first thread of the process may be gone. */

@@ -1,12 +1,12 @@
 /* The FUSE device: its descriptor on the loop, its requests to the engine, the engine's replies
  * and notifications to the kernel. */
-#ifndef LSFS_FS_DEVICE_H
-#define LSFS_FS_DEVICE_H
+#ifndef LSFS_FS_FUSE_DEVICE_H
+#define LSFS_FS_FUSE_DEVICE_H
 
 #include <uv.h>
 #include "cell/sys/mountinfo.h"
 #include "fs/engine.h"
-#include "fs/reply.h"
+#include "fs/fuse/reply.h"
 
 struct device_config {
 	uid_t uid; /* of the mounting user */

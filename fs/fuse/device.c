@@ -1,4 +1,4 @@
-#include "fs/device.h"
+#include "fs/fuse/device.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -10,8 +10,8 @@
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
-#include "fs/ops.h"
-#include "fs/proc.h"
+#include "fs/fuse/ops.h"
+#include "fs/fuse/proc.h"
 
 enum {
 	REQUESTS_PER_WAKEUP = 256, /* then the loop's other work has its turn */

@@ -12,7 +12,7 @@
 #include "fs/mount/internal.h"
 
 void
-contents_drop(struct mount *m, struct handle *h)
+snapshot_drop(struct mount *m, struct handle *h)
 {
 	version_set(m, &h->base, NULL);
 	h->generation = 0;
@@ -20,7 +20,7 @@ contents_drop(struct mount *m, struct handle *h)
 }
 
 void
-contents_set(struct mount *m, struct handle *h, struct version *v)
+snapshot_set(struct mount *m, struct handle *h, struct version *v)
 {
 	version_set(m, &h->base, v);
 	h->generation = v->generation;
@@ -28,15 +28,15 @@ contents_set(struct mount *m, struct handle *h, struct version *v)
 }
 
 void
-contents_opened(struct mount *m, struct handle *h, struct version *v)
+snapshot_opened(struct mount *m, struct handle *h, struct version *v)
 {
-	contents_set(m, h, v);
+	snapshot_set(m, h, v);
 	h->renew = true;
 }
 
 /* What is appended goes behind what is there now, whatever the handle has read. */
 size_t
-contents_size(const struct handle *h)
+snapshot_size(const struct handle *h)
 {
 	if (h->edit == EDIT_WHOLE)
 		return h->edited.len;
@@ -47,7 +47,7 @@ contents_size(const struct handle *h)
 
 /* The call keeps the version until the answer may refer to it. */
 void
-contents_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then)
+snapshot_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then)
 {
 	struct op op = {.code = OP_get_contents};
 
@@ -58,7 +58,7 @@ contents_ask(struct mount *m, struct call *c, const struct inode *i, call_then *
 }
 
 int
-contents_learn(struct mount *m, struct call *c, const struct client_answer *a)
+snapshot_learn(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	const struct result_contents *r = &a->result.contents;
 	uint64_t generation = r->attr.content_generation;
@@ -77,29 +77,29 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 
 	c->error = call_errno(m, c, a);
 	if (c->error == 0)
-		c->error = contents_learn(m, c, a);
+		c->error = snapshot_learn(m, c, a);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {
-		contents_set(m, h, version_ref(c->version));
+		snapshot_set(m, h, version_ref(c->version));
 		h->unconditional = false; /* a write builds on what was read */
 	}
 	c->next(m, c);
 }
 
 void
-contents_fetch(struct mount *m, struct call *c, call_next *next)
+snapshot_fetch(struct mount *m, struct call *c, call_next *next)
 {
 	struct inode *i = c->handle->inode;
 
-	must(c->handle->worker == c);
+	must(c->handle->active == c);
 	c->next = next;
 	if (i->dead) {
 		c->error = i->last ? 0 : ESTALE;
 		if (i->last)
-			contents_set(m, c->handle, version_ref(i->last));
+			snapshot_set(m, c->handle, version_ref(i->last));
 		next(m, c);
 		return;
 	}
-	contents_ask(m, c, i, fetch_heard);
+	snapshot_ask(m, c, i, fetch_heard);
 }
 
 /* ---- reading ---- */
@@ -166,7 +166,7 @@ read_look(struct mount *m, struct call *c)
 	if (c->error)
 		call_status(m, c, c->error);
 	else if (read_renews(c->handle, c->event.offset))
-		contents_fetch(m, c, read_fetched);
+		snapshot_fetch(m, c, read_fetched);
 	else
 		read_serve(m, c);
 }
@@ -222,7 +222,7 @@ page_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	int error = call_errno(m, c, a);
 
 	if (error == 0)
-		error = contents_learn(m, c, a);
+		error = snapshot_learn(m, c, a);
 	if (v)
 		page_answer(m, c, v);
 	else if (error == ESTALE && c->inode->dead)
@@ -243,11 +243,11 @@ page_read(struct mount *m, struct call *c)
 	else if (c->handle->dead || c->inode->dead)
 		page_dead(m, c);
 	else
-		contents_ask(m, c, c->inode, page_heard);
+		snapshot_ask(m, c, c->inode, page_heard);
 }
 
 void
-contents_read(struct mount *m, struct call *c)
+snapshot_read(struct mount *m, struct call *c)
 {
 	if (!handle_of_call(m, c))
 		return;

@@ -1,6 +1,6 @@
 /* Open files and directories. */
 #include <errno.h>
-#include "fs/ops.h"
+#include "fs/fuse/ops.h"
 
 /* Valid replies: OPENED, STATUS with an error. */
 void

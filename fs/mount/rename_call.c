@@ -9,7 +9,7 @@ enum { FLAG_NOREPLACE = 1 }; /* RENAME_NOREPLACE of the system call */
 static bool
 handle_locks(const struct handle *h)
 {
-	const struct lock *l = lock_find(h->inode, LOCK_FLOCK, h->fh);
+	const struct mount_lock *l = lock_find(h->inode, LOCK_FLOCK, h->fh);
 
 	return (l && lock_active(l)) || record_lock_through(h);
 }

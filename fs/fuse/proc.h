@@ -1,7 +1,7 @@
 /* What /proc tells of the process behind a request. Everything here may be unknown: the process may
  * have gone, belong to another user, or live in another name space. */
-#ifndef LSFS_FS_PROC_H
-#define LSFS_FS_PROC_H
+#ifndef LSFS_FS_FUSE_PROC_H
+#define LSFS_FS_FUSE_PROC_H
 
 #include "cell/sys/mountinfo.h"
 #include "fs/mount/mount.h"

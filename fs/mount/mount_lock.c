@@ -17,10 +17,10 @@ enum { KEEP_MS = 100 };
 
 /* ---- life ---- */
 
-struct lock *
+struct mount_lock *
 lock_find(struct inode *i, enum lock_kind kind, uint64_t key)
 {
-	struct lock *l;
+	struct mount_lock *l;
 
 	TAILQ_FOREACH(l, &i->locks, of_inode)
 		if (l->kind == kind && l->key == key)
@@ -28,10 +28,10 @@ lock_find(struct inode *i, enum lock_kind kind, uint64_t key)
 	return NULL;
 }
 
-struct lock *
+struct mount_lock *
 lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
 {
-	struct lock *l = lock_find(i, kind, key);
+	struct mount_lock *l = lock_find(i, kind, key);
 
 	if (l)
 		return l;
@@ -47,13 +47,13 @@ lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
 }
 
 bool
-lock_active(const struct lock *l)
+lock_active(const struct mount_lock *l)
 {
 	return l->mode != LOCK_NONE || l->ask == ASK_SENT || l->ask == ASK_QUEUED;
 }
 
 static void
-lock_prune(struct mount *m, struct lock *l)
+lock_prune(struct mount *m, struct mount_lock *l)
 {
 	if (l->refs || l->mode != LOCK_NONE || l->ask != ASK_NONE)
 		return;
@@ -65,7 +65,7 @@ lock_prune(struct mount *m, struct lock *l)
 }
 
 void
-lock_refer(struct call *c, struct lock *l)
+lock_refer(struct call *c, struct mount_lock *l)
 {
 	must(c->lock == NULL);
 	c->lock = l;
@@ -73,7 +73,7 @@ lock_refer(struct call *c, struct lock *l)
 }
 
 void
-lock_put(struct mount *m, struct lock *l)
+lock_put(struct mount *m, struct mount_lock *l)
 {
 	must(l->refs > 0);
 	l->refs--;
@@ -81,7 +81,7 @@ lock_put(struct mount *m, struct lock *l)
 }
 
 static void
-lock_keep(struct mount *m, struct lock *l)
+lock_keep(struct mount *m, struct mount_lock *l)
 {
 	must(!l->is_kept);
 	l->is_kept = true;
@@ -90,7 +90,7 @@ lock_keep(struct mount *m, struct lock *l)
 }
 
 static void
-lock_unkeep(struct mount *m, struct lock *l)
+lock_unkeep(struct mount *m, struct mount_lock *l)
 {
 	if (l->is_kept)
 		TAILQ_REMOVE(&m->kept, l, kept);
@@ -99,11 +99,11 @@ lock_unkeep(struct mount *m, struct lock *l)
 
 /* ---- asking ---- */
 
-static void lock_next(struct mount *m, struct lock *l);
+static void lock_next(struct mount *m, struct mount_lock *l);
 
 /* The caller has it: what it held before is replaced. */
 static void
-lock_gained(struct mount *m, struct lock *l)
+lock_gained(struct mount *m, struct mount_lock *l)
 {
 	struct call *c = l->caller;
 
@@ -120,7 +120,7 @@ lock_gained(struct mount *m, struct lock *l)
 }
 
 static void
-lock_refused(struct mount *m, struct lock *l, int error)
+lock_refused(struct mount *m, struct mount_lock *l, int error)
 {
 	struct call *c = l->caller;
 
@@ -134,7 +134,7 @@ lock_refused(struct mount *m, struct lock *l, int error)
 
 /* It came to the request: to its caller, or to nobody for as long as the place is kept. */
 static void
-lock_came(struct mount *m, struct lock *l)
+lock_came(struct mount *m, struct mount_lock *l)
 {
 	if (l->caller) {
 		lock_gained(m, l);
@@ -148,7 +148,7 @@ lock_came(struct mount *m, struct lock *l)
 /* A call that would not wait for others does not wait behind its own owner's waiting either, and a
  * signal that came before it was known that the lock has to wait ends the wait now. */
 static void
-lock_queued(struct mount *m, struct lock *l)
+lock_queued(struct mount *m, struct mount_lock *l)
 {
 	struct call *c, *more;
 
@@ -165,7 +165,7 @@ lock_queued(struct mount *m, struct lock *l)
 static void
 ask_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	struct lock *l = c->lock;
+	struct mount_lock *l = c->lock;
 
 	if (l->ask != ASK_SENT || c->acquisition != l->asked_acquisition) {
 		call_end(m, c);
@@ -185,7 +185,7 @@ ask_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 static void
-lock_send(struct mount *m, struct lock *l, struct call *c)
+lock_send(struct mount *m, struct mount_lock *l, struct call *c)
 {
 	struct op op = {.code = OP_acquire};
 	struct call *ask = call_behind(m, l->inode, NULL);
@@ -210,7 +210,7 @@ lock_send(struct mount *m, struct lock *l, struct call *c)
 
 /* The same call again, from the same descriptor: it goes on where the signal came. */
 static bool
-lock_adopts(const struct lock *l, const struct call *c)
+lock_adopts(const struct mount_lock *l, const struct call *c)
 {
 	return l->is_kept && l->asked == c->mode && l->asked_fh == c->event.fh &&
 	       l->wait == c->event.wait;
@@ -218,7 +218,7 @@ lock_adopts(const struct lock *l, const struct call *c)
 
 /* An attribute lock belongs to all processes of a user. One that wants to be the first says so. */
 static bool
-lock_is_had(const struct lock *l, const struct call *c)
+lock_is_had(const struct mount_lock *l, const struct call *c)
 {
 	return l->kind == LOCK_ATTRIBUTE && l->mode != LOCK_NONE &&
 	       (c->event.flags & XATTR_CREATE);
@@ -227,7 +227,7 @@ lock_is_had(const struct lock *l, const struct call *c)
 static void
 lock_start(struct mount *m, struct call *c)
 {
-	struct lock *l = c->lock;
+	struct mount_lock *l = c->lock;
 
 	if (lock_is_had(l, c)) {
 		call_status(m, c, EEXIST);
@@ -262,7 +262,7 @@ lock_acquire(struct mount *m, struct call *c)
 
 /* Nothing is under way any more: the next call of this owner, if there is one. */
 static void
-lock_next(struct mount *m, struct lock *l)
+lock_next(struct mount *m, struct mount_lock *l)
 {
 	struct call *c;
 
@@ -283,7 +283,7 @@ lock_next(struct mount *m, struct lock *l)
 static void
 cancel_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	struct lock *l = c->lock;
+	struct mount_lock *l = c->lock;
 
 	(void)a; /* the cell decides; if it cannot any more, there is nothing to give back to */
 	if (l->ask == ASK_GIVING_BACK && c->acquisition == l->asked_acquisition) {
@@ -294,7 +294,7 @@ cancel_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 static void
-lock_give_back(struct mount *m, struct lock *l)
+lock_give_back(struct mount *m, struct mount_lock *l)
 {
 	struct op op = {.code = OP_cancel};
 	struct call *c = call_behind(m, l->inode, NULL);
@@ -312,14 +312,14 @@ lock_give_back(struct mount *m, struct lock *l)
 }
 
 void
-lock_stop_waiting(struct mount *m, struct lock *l)
+lock_stop_waiting(struct mount *m, struct mount_lock *l)
 {
 	if (l->is_kept)
 		lock_give_back(m, l);
 }
 
 void
-lock_interrupted(struct mount *m, struct lock *l)
+lock_interrupted(struct mount *m, struct mount_lock *l)
 {
 	l->caller = NULL;
 	lock_keep(m, l);
@@ -328,7 +328,7 @@ lock_interrupted(struct mount *m, struct lock *l)
 void
 lock_timeout(struct mount *m)
 {
-	struct lock *l;
+	struct mount_lock *l;
 
 	while ((l = TAILQ_FIRST(&m->kept)) && mono_reached(m->now, l->kept_until))
 		lock_give_back(m, l);
@@ -338,7 +338,7 @@ void
 lock_grant(struct mount *m, const struct client_grant *g)
 {
 	struct inode *i = inode_find(m, g->node);
-	struct lock *l;
+	struct mount_lock *l;
 
 	if (i == NULL)
 		return;
@@ -364,7 +364,7 @@ lock_grant(struct mount *m, const struct client_grant *g)
 static void
 release_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	struct lock *l = c->lock;
+	struct mount_lock *l = c->lock;
 	int error = call_errno(m, c, a);
 
 	must(l->releasing > 0);
@@ -374,7 +374,7 @@ release_heard(struct mount *m, struct call *c, const struct client_answer *a)
 }
 
 static void
-lock_release(struct mount *m, struct lock *l, struct call *c)
+lock_release(struct mount *m, struct mount_lock *l, struct call *c)
 {
 	struct op op = {.code = OP_release};
 
@@ -391,7 +391,7 @@ lock_release(struct mount *m, struct lock *l, struct call *c)
 void
 lock_unlock(struct mount *m, struct call *c)
 {
-	struct lock *l = c->lock;
+	struct mount_lock *l = c->lock;
 
 	lock_stop_waiting(m, l);
 	if (l->ask == ASK_GIVING_BACK) {
@@ -406,7 +406,7 @@ lock_unlock(struct mount *m, struct call *c)
 }
 
 void
-lock_withdraw(struct mount *m, struct lock *l)
+lock_withdraw(struct mount *m, struct mount_lock *l)
 {
 	struct call *c = l->caller;
 
@@ -421,7 +421,7 @@ lock_withdraw(struct mount *m, struct lock *l)
 
 /* Nobody can come for it any more. */
 static void
-empty_queue(struct mount *m, struct lock *l, int error)
+empty_queue(struct mount *m, struct mount_lock *l, int error)
 {
 	struct call *c;
 
@@ -433,7 +433,7 @@ empty_queue(struct mount *m, struct lock *l, int error)
 }
 
 void
-lock_drop(struct mount *m, struct lock *l)
+lock_drop(struct mount *m, struct mount_lock *l)
 {
 	struct call *c;
 
@@ -450,7 +450,7 @@ lock_drop(struct mount *m, struct lock *l)
 }
 
 void
-lock_die(struct mount *m, struct lock *l)
+lock_die(struct mount *m, struct mount_lock *l)
 {
 	l->refs++;
 	l->mode = LOCK_NONE;

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include "fs/ops.h"
+#include "fs/fuse/ops.h"
 
 /* Valid replies: STATUS. */
 void

@@ -1,10 +1,10 @@
 /* The table of FUSE operations. Each one turns libfuse's arguments into a mount_event, parks the
  * request first of all (so that it can be interrupted), and hands the event to the engine; whatever
  * is answered comes back through reply_send. */
-#ifndef LSFS_FS_OPS_H
-#define LSFS_FS_OPS_H
+#ifndef LSFS_FS_FUSE_OPS_H
+#define LSFS_FS_FUSE_OPS_H
 
-#include "fs/device.h"
+#include "fs/fuse/device.h"
 
 extern const struct fuse_lowlevel_ops ops_table;
 

@@ -1,6 +1,6 @@
 /* Names and attributes. */
 #include <sys/stat.h>
-#include "fs/ops.h"
+#include "fs/fuse/ops.h"
 
 /* Valid replies: ENTRY, STATUS with an error. */
 void

@@ -13,7 +13,7 @@ session_died(struct mount *m)
 {
 	struct handle *h;
 	struct inode *i, *more_i;
-	struct lock *l, *more_l;
+	struct mount_lock *l, *more_l;
 
 	m->session_over = true;
 	m->update->forget_names = true;
@@ -32,7 +32,7 @@ session_died(struct mount *m)
 }
 
 void
-session_watch(struct mount *m)
+mount_session_check(struct mount *m)
 {
 	struct client_status s = client_status(m->client);
 	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);

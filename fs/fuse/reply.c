@@ -1,4 +1,4 @@
-#include "fs/reply.h"
+#include "fs/fuse/reply.h"
 
 #include <errno.h>
 #include <fcntl.h>

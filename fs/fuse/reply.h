@@ -1,11 +1,11 @@
 /* The requests of the kernel that are not answered yet, and how the mount's replies are written for
  * libfuse. Each request is answered exactly once: a reply to a call that is not parked ends us. */
-#ifndef LSFS_FS_REPLY_H
-#define LSFS_FS_REPLY_H
+#ifndef LSFS_FS_FUSE_REPLY_H
+#define LSFS_FS_FUSE_REPLY_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include "fs/fuse_api.h"
+#include "fs/fuse/fuse_api.h"
 #include "fs/mount/mount.h"
 
 struct parked {

@@ -1,5 +1,5 @@
 /* Extended attributes. The requests know no handle, only the inode. */
-#include "fs/ops.h"
+#include "fs/fuse/ops.h"
 
 /* Valid replies: DATA, STATUS with an error. */
 void

@@ -1,4 +1,4 @@
-#include "fs/proc.h"
+#include "fs/fuse/proc.h"
 
 #include <dirent.h>
 #include <fcntl.h>
