@@ -25,7 +25,7 @@ enum {
 };
 
 struct holder {
-	const struct lock *l;
+	const struct lock_options *l;
 	int orders, reports;
 	const sigset_t *before;
 	int fd;
@@ -157,7 +157,7 @@ stop_alarm(void)
 static int
 acquire_by_flock(const struct holder *h)
 {
-	const struct lock *l = h->l;
+	const struct lock_options *l = h->l;
 	int how = (l->shared ? LOCK_SH : LOCK_EX) | (l->wait_s == 0 ? LOCK_NB : 0);
 	int error;
 
@@ -175,7 +175,7 @@ acquire_by_flock(const struct holder *h)
 static int
 acquire_by_attribute(const struct holder *h)
 {
-	const struct lock *l = h->l;
+	const struct lock_options *l = h->l;
 	const char *mode = l->shared ? "shared" : "exclusive";
 	mono_t deadline = l->wait_s < 0
 	                      ? MONO_NEVER
@@ -309,7 +309,7 @@ release(struct holder *h)
 }
 
 void
-holder_run(const struct lock *l, int orders, int reports, const sigset_t *before)
+holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
 {
 	struct holder h = {.l = l, .orders = orders, .reports = reports, .before = before};
 	bool held;

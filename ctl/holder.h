@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <sys/types.h>
 #include "cell/base/mono.h"
-#include "ctl/lock.h"
+#include "ctl/lock_options.h"
 
 enum report_kind {
 	HOLDER_FAILED,   /* code: the exit status; nothing is held (told) */
@@ -32,7 +32,7 @@ enum { HOLDER_GO = 'g' };
 
 /* The holder's life, in a child of the supervisor. Reads what it is told from `orders`, writes its
  * reports to `reports`; the command gets the signal mask `before`. */
-void holder_run(const struct lock *l, int orders, int reports, const sigset_t *before)
+void holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
     __attribute__((noreturn));
 
 #endif

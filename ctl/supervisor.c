@@ -28,7 +28,7 @@ enum {
 enum state { ACQUIRING, STARTING, RUNS, ENDED };
 
 struct supervisor {
-	const struct lock *l;
+	const struct lock_options *l;
 	enum state state;
 	pid_t holder, command;
 	int orders, reports; /* to and from the holder */
@@ -333,7 +333,7 @@ wait_and_serve(struct supervisor *s)
 }
 
 int
-supervisor_run(const struct lock *l)
+supervisor_run(const struct lock_options *l)
 {
 	struct supervisor s = {.l = l, .lease_end = MONO_NEVER, .result = UNDECIDED};
 

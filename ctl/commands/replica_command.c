@@ -11,14 +11,14 @@
 #include "cell/sys/log.h"
 #include "ctl/ask.h"
 #include "ctl/health.h"
-#include "ctl/operate.h"
+#include "ctl/cell_admin.h"
 
 enum { OPT_DIR = 256 };
 
 /* ---- list ---- */
 
 static int
-list(const struct ctl *ctl, const struct operator *o)
+list(const struct ctl *ctl, const struct cell_admin *o)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	json_t *health;
@@ -40,7 +40,7 @@ list(const struct ctl *ctl, const struct operator *o)
 
 struct adding {
 	const struct ctl *ctl;
-	struct operator *o;
+	struct cell_admin *o;
 	const char *address, *directory;
 	char key_file[PATH_MAX], conf_file[PATH_MAX];
 	struct noise_pair pair;
@@ -169,15 +169,15 @@ add(struct adding *a)
 	if (!begin(a))
 		return CTL_FAILED;
 	what.key = (struct bytes){a->pair.public, NOISE_KEY};
-	switch (operate(a->o, &what, &id)) {
-	case OPERATE_REFUSED:
+	switch (cell_admin_send(a->o, &what, &id)) {
+	case CELL_ADMIN_REFUSED:
 		undo(a);
 		return CTL_FAILED;
-	case OPERATE_UNKNOWN:
+	case CELL_ADMIN_UNKNOWN:
 		log_error("%s keeps the new replica's key: try the same command again",
 		          a->directory);
 		return CTL_FAILED;
-	case OPERATE_DONE:
+	case CELL_ADMIN_DONE:
 		break;
 	}
 	a->id = (uint8_t)id;
@@ -185,7 +185,7 @@ add(struct adding *a)
 }
 
 static int
-run_add(const struct ctl *ctl, struct operator *o, const char *address, const char *directory)
+run_add(const struct ctl *ctl, struct cell_admin *o, const char *address, const char *directory)
 {
 	struct adding a = {.ctl = ctl, .o = o, .address = address, .directory = directory};
 	int code;
@@ -205,11 +205,11 @@ run_add(const struct ctl *ctl, struct operator *o, const char *address, const ch
 /* ---- remove ---- */
 
 static int
-remove_replica(const struct ctl *ctl, const struct operator *o, uint8_t id)
+remove_replica(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 {
 	const struct msg_operate what = {.what = OPERATION_REMOVE_REPLICA, .id = id};
 
-	if (operate(o, &what, NULL) != OPERATE_DONE)
+	if (cell_admin_send(o, &what, NULL) != CELL_ADMIN_DONE)
 		return CTL_FAILED;
 	if (!ctl->json)
 		printf("replica %u is not a member of cell %s any more\n", id, o->cell_file.name);
@@ -245,20 +245,21 @@ check(int argc, char **argv, const char *directory)
 		return usage("--dir", "needed");
 	if (!is_add && directory != NULL)
 		return usage("--dir", "only for add");
-	if (is_remove && operate_number(argv[1], LIMIT_REPLICA_ID) == 0)
+	if (is_remove && cell_admin_number(argv[1], LIMIT_REPLICA_ID) == 0)
 		return usage(argv[1], "not a replica's id");
 	return 0;
 }
 
 static int
-run_one(const struct ctl *ctl, struct operator *o, char **argv, const char *directory)
+run_one(const struct ctl *ctl, struct cell_admin *o, char **argv, const char *directory)
 {
-	if (!operate_begin(ctl, o))
+	if (!cell_admin_begin(ctl, o))
 		return CTL_FAILED;
 	if (strcmp(argv[0], "add") == 0)
 		return run_add(ctl, o, argv[1], directory);
 	if (strcmp(argv[0], "remove") == 0)
-		return remove_replica(ctl, o, (uint8_t)operate_number(argv[1], LIMIT_REPLICA_ID));
+		return remove_replica(ctl, o,
+		                      (uint8_t)cell_admin_number(argv[1], LIMIT_REPLICA_ID));
 	return list(ctl, o);
 }
 
@@ -269,7 +270,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		{"dir", required_argument, NULL, OPT_DIR}, CTL_LONG_OPTIONS,
 	};
 	const char *directory = NULL;
-	struct operator o;
+	struct cell_admin o;
 	int letter, rc;
 
 	while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
@@ -284,7 +285,7 @@ run(struct ctl *ctl, int argc, char **argv)
 	if (rc != 0)
 		return rc;
 	rc = run_one(ctl, &o, argv + optind, directory);
-	operate_end(&o);
+	cell_admin_end(&o);
 	return rc;
 }
 

@@ -1,4 +1,4 @@
-#include "ctl/operate.h"
+#include "ctl/cell_admin.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum { BUSY_S = 10, BUSY_AGAIN_MS = 100 };
 
 bool
-operate_begin(const struct ctl *ctl, struct operator *o)
+cell_admin_begin(const struct ctl *ctl, struct cell_admin *o)
 {
 	memset(o, 0, sizeof *o);
 	if (!cell_find(ctl, o->file, &o->cell_file))
@@ -28,7 +28,7 @@ operate_begin(const struct ctl *ctl, struct operator *o)
 }
 
 void
-operate_end(struct operator *o)
+cell_admin_end(struct cell_admin *o)
 {
 	explicit_bzero(&o->key, sizeof o->key);
 }
@@ -52,7 +52,7 @@ on_reply(void *user, const struct message *m)
 
 /* Another change is over in a moment. */
 static bool
-ask_until_free(const struct operator *o, const struct message *question, struct reply *reply)
+ask_until_free(const struct cell_admin *o, const struct message *question, struct reply *reply)
 {
 	const mono_t deadline = mono_add(clock_now(), span_s(BUSY_S));
 	const struct timespec pause = {.tv_nsec = BUSY_AGAIN_MS * 1000000L};
@@ -65,25 +65,25 @@ ask_until_free(const struct operator *o, const struct message *question, struct 
 	return false;
 }
 
-enum operate_result
-operate(const struct operator *o, const struct msg_operate *what, uint64_t *id)
+enum cell_admin_result
+cell_admin_send(const struct cell_admin *o, const struct msg_operate *what, uint64_t *id)
 {
 	const struct message question = {.code = MSG_operate, .operate = *what};
 	struct reply reply = {.rc = RC_IO};
 
 	if (!ask_until_free(o, &question, &reply))
-		return OPERATE_UNKNOWN;
+		return CELL_ADMIN_UNKNOWN;
 	if (reply.rc != RC_OK) {
 		log_error("refused: %s", reply.why[0] != '\0' ? reply.why : rc_text(reply.rc));
-		return OPERATE_REFUSED;
+		return CELL_ADMIN_REFUSED;
 	}
 	if (id != NULL)
 		*id = reply.id;
-	return OPERATE_DONE;
+	return CELL_ADMIN_DONE;
 }
 
 uint64_t
-operate_number(const char *text, uint64_t max)
+cell_admin_number(const char *text, uint64_t max)
 {
 	unsigned long long number;
 	char *end;

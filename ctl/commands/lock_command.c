@@ -1,5 +1,5 @@
 /* lock: runs a command under a node's lock. */
-#include "ctl/lock.h"
+#include "ctl/lock_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ number(const char *what, const char *text, double max, double *to)
 }
 
 static bool
-one_option(struct ctl *ctl, struct lock *l, int letter)
+one_option(struct ctl *ctl, struct lock_options *l, int letter)
 {
 	double v;
 
@@ -50,7 +50,7 @@ one_option(struct ctl *ctl, struct lock *l, int letter)
 }
 
 static bool
-scan(struct ctl *ctl, struct lock *l, int argc, char **argv)
+scan(struct ctl *ctl, struct lock_options *l, int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"shared", no_argument, NULL, 's'},
@@ -73,7 +73,7 @@ scan(struct ctl *ctl, struct lock *l, int argc, char **argv)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	struct lock l = {.wait_s = -1, .busy_code = CTL_FAILED};
+	struct lock_options l = {.wait_s = -1, .busy_code = CTL_FAILED};
 
 	if (!scan(ctl, &l, argc, argv))
 		return CTL_USAGE;

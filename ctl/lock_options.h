@@ -1,10 +1,10 @@
 /* What `lsctl lock` was asked for. */
-#ifndef LSFS_CTL_LOCK_H
-#define LSFS_CTL_LOCK_H
+#ifndef LSFS_CTL_LOCK_OPTIONS_H
+#define LSFS_CTL_LOCK_OPTIONS_H
 
 #include <stdbool.h>
 
-struct lock {
+struct lock_options {
 	const char *path;
 	char **command;
 	bool shared;

@@ -8,7 +8,7 @@
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/addresses.h"
-#include "ctl/settings.h"
+#include "ctl/cell_settings.h"
 
 struct cell_arguments {
 	const char *directory;
@@ -61,7 +61,7 @@ ask_cell(const struct ctl *ctl, const char *path, const struct cell_file *cell_f
 	if (cell_file_is_standalone(cell_file) || !cell_has_key(ctl, path))
 		return NULL;
 	if (cell_key(ctl, path, &key))
-		settings = settings_of_cell(cell_file, &key);
+		settings = cell_settings_of_cell(cell_file, &key);
 	explicit_bzero(&key, sizeof key);
 	return settings;
 }
@@ -125,7 +125,7 @@ show(const struct ctl *ctl)
 	else
 		show_text(path, &cell_file);
 	if (!ctl->json && settings != NULL)
-		settings_print(settings);
+		cell_settings_print(settings);
 	json_decref(settings);
 	return CTL_OK;
 }
@@ -166,7 +166,7 @@ create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 	char path[PATH_MAX], why[LIMIT_WHY];
 
 	for (int i = 0; i < a->replicas.set_n; i++)
-		if (!settings_assign(a->replicas.set[i], &cell_command, &cell_file.settings))
+		if (!cell_settings_assign(a->replicas.set[i], &cell_command, &cell_file.settings))
 			return CTL_USAGE;
 	if (settings_wrong(&cell_file.settings, why, sizeof why))
 		return usage("--set", why);
@@ -218,7 +218,7 @@ run_set(const struct ctl *ctl, int argc, char **argv)
 		return usage("NAME=VALUE", "needed");
 	if (argc > 1)
 		return usage(argv[1], "unexpected argument");
-	return settings_change(ctl, argv[0], &cell_command);
+	return cell_settings_change(ctl, argv[0], &cell_command);
 }
 
 static int

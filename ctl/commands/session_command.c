@@ -8,7 +8,7 @@
 #include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 #include "ctl/ask.h"
-#include "ctl/operate.h"
+#include "ctl/cell_admin.h"
 
 enum { OPT_KEEP_DELAY = 256 };
 
@@ -92,7 +92,7 @@ print(const struct ctl *ctl, const json_t *all)
 }
 
 static int
-list(const struct ctl *ctl, const struct operator *o)
+list(const struct ctl *ctl, const struct cell_admin *o)
 {
 	struct listing l = {.all = json_array(), .more = true};
 	bool ok = true;
@@ -113,13 +113,13 @@ list(const struct ctl *ctl, const struct operator *o)
 /* ---- destroy ---- */
 
 static int
-destroy(const struct operator *o, uint64_t id, bool keep_delay)
+destroy(const struct cell_admin *o, uint64_t id, bool keep_delay)
 {
 	const struct msg_operate what = {
 		.what = OPERATION_DESTROY_SESSION, .id = id, .keep_delay = keep_delay,
 	};
 
-	return operate(o, &what, NULL) == OPERATE_DONE ? CTL_OK : CTL_FAILED;
+	return cell_admin_send(o, &what, NULL) == CELL_ADMIN_DONE ? CTL_OK : CTL_FAILED;
 }
 
 /* ---- the command ---- */
@@ -145,7 +145,7 @@ check(int argc, char **argv, bool keep_delay, uint64_t *id)
 		return usage(argv[1 + is_destroy], "unexpected argument");
 	if (!is_destroy && keep_delay)
 		return usage("--keep-delay", "only for destroy");
-	if (is_destroy && (*id = operate_number(argv[1], UINT64_MAX)) == 0)
+	if (is_destroy && (*id = cell_admin_number(argv[1], UINT64_MAX)) == 0)
 		return usage(argv[1], "not a session's id");
 	return 0;
 }
@@ -157,7 +157,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		{"keep-delay", no_argument, NULL, OPT_KEEP_DELAY}, CTL_LONG_OPTIONS,
 	};
 	bool keep_delay = false;
-	struct operator o;
+	struct cell_admin o;
 	uint64_t id = 0;
 	int letter, rc;
 
@@ -173,9 +173,9 @@ run(struct ctl *ctl, int argc, char **argv)
 	if (rc != 0)
 		return rc;
 	rc = CTL_FAILED;
-	if (operate_begin(ctl, &o))
+	if (cell_admin_begin(ctl, &o))
 		rc = id == 0 ? list(ctl, &o) : destroy(&o, id, keep_delay);
-	operate_end(&o);
+	cell_admin_end(&o);
 	return rc;
 }
 

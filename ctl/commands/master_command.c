@@ -5,13 +5,13 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "ctl/ask.h"
-#include "ctl/operate.h"
+#include "ctl/cell_admin.h"
 
 enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
 
 /* The master's id; 0: nobody is. False after a line. */
 static bool
-who_is_master(const struct operator *o, uint8_t *id)
+who_is_master(const struct cell_admin *o, uint8_t *id)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	int master;
@@ -35,7 +35,7 @@ tell(const struct ctl *ctl, uint8_t master)
 
 /* Another one, or the one that was asked for. */
 static int
-await(const struct ctl *ctl, const struct operator *o, uint8_t before, uint8_t wanted)
+await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t wanted)
 {
 	const mono_t deadline = mono_add(clock_now(), span_s(PATIENCE_S));
 	uint8_t now;
@@ -57,7 +57,7 @@ await(const struct ctl *ctl, const struct operator *o, uint8_t before, uint8_t w
 
 /* Whether the one that hands over lives to tell it does not matter: who is master then does. */
 static int
-transfer(const struct ctl *ctl, const struct operator *o, uint8_t id)
+transfer(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 {
 	const struct msg_operate what = {.what = OPERATION_TRANSFER, .id = id};
 	uint8_t before;
@@ -66,7 +66,7 @@ transfer(const struct ctl *ctl, const struct operator *o, uint8_t id)
 		return CTL_FAILED;
 	if (before != 0 && before == id)
 		return tell(ctl, before);
-	if (operate(o, &what, NULL) != OPERATE_DONE)
+	if (cell_admin_send(o, &what, NULL) != CELL_ADMIN_DONE)
 		return CTL_FAILED;
 	return await(ctl, o, before, id);
 }
@@ -74,7 +74,7 @@ transfer(const struct ctl *ctl, const struct operator *o, uint8_t id)
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
-	struct operator o;
+	struct cell_admin o;
 	uint64_t id = 0;
 	int rc;
 
@@ -89,10 +89,10 @@ run(struct ctl *ctl, int argc, char **argv)
 		                 argc < 1 ? "needed" : "not transfer");
 	if (argc > 2)
 		return ctl_usage(&master_command, argv[2], "unexpected argument");
-	if (argc == 2 && (id = operate_number(argv[1], LIMIT_REPLICA_ID)) == 0)
+	if (argc == 2 && (id = cell_admin_number(argv[1], LIMIT_REPLICA_ID)) == 0)
 		return ctl_usage(&master_command, argv[1], "not a replica's id");
-	rc = operate_begin(ctl, &o) ? transfer(ctl, &o, (uint8_t)id) : CTL_FAILED;
-	operate_end(&o);
+	rc = cell_admin_begin(ctl, &o) ? transfer(ctl, &o, (uint8_t)id) : CTL_FAILED;
+	cell_admin_end(&o);
 	return rc;
 }
 

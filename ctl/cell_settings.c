@@ -1,15 +1,15 @@
 /* The settings of a cell: as it is made, as they are, and changed. */
-#include "ctl/settings.h"
+#include "ctl/cell_settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "cell/wire/codec.h"
 #include "ctl/ask.h"
-#include "ctl/operate.h"
+#include "ctl/cell_admin.h"
 
 bool
-settings_assign(const char *text, const struct ctl_command *command, struct settings *settings)
+cell_settings_assign(const char *text, const struct ctl_command *command, struct settings *settings)
 {
 	const char *equals = strchr(text, '=');
 	const uint8_t code = equals == NULL ? 0 : setting_named(text, (size_t)(equals - text));
@@ -63,7 +63,7 @@ on_settings(void *user, const struct message *m)
 }
 
 json_t *
-settings_of_cell(const struct cell_file *cell_file, const struct noise_pair *key)
+cell_settings_of_cell(const struct cell_file *cell_file, const struct noise_pair *key)
 {
 	json_t *all = json_object();
 
@@ -86,7 +86,7 @@ number_text(const json_t *row, const char *name, uint8_t code, char text[SETTING
 
 /* One that this program does not know is shown as it comes. */
 void
-settings_print(json_t *settings)
+cell_settings_print(json_t *settings)
 {
 	char value[SETTING_TEXT], lowest[SETTING_TEXT], highest[SETTING_TEXT];
 	char standard[SETTING_TEXT], longest[SETTING_TEXT];
@@ -111,15 +111,15 @@ settings_print(json_t *settings)
 /* ---- changing one ---- */
 
 int
-settings_change(const struct ctl *ctl, const char *text, const struct ctl_command *command)
+cell_settings_change(const struct ctl *ctl, const char *text, const struct ctl_command *command)
 {
 	struct settings settings = {0};
-	struct operator o;
+	struct cell_admin o;
 	int rc = CTL_OK;
 
-	if (!settings_assign(text, command, &settings))
+	if (!cell_settings_assign(text, command, &settings))
 		return CTL_USAGE;
-	if (!operate_begin(ctl, &o))
+	if (!cell_admin_begin(ctl, &o))
 		return CTL_FAILED;
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
 		struct msg_operate what = {.what = OPERATION_SET, .value = settings.value[code]};
@@ -127,8 +127,8 @@ settings_change(const struct ctl *ctl, const char *text, const struct ctl_comman
 		if (what.value == 0)
 			continue;
 		what.setting = bytes_of(setting_info(code)->name);
-		rc = operate(&o, &what, NULL) == OPERATE_DONE ? CTL_OK : CTL_FAILED;
+		rc = cell_admin_send(&o, &what, NULL) == CELL_ADMIN_DONE ? CTL_OK : CTL_FAILED;
 	}
-	operate_end(&o);
+	cell_admin_end(&o);
 	return rc;
 }
