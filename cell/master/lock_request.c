@@ -229,6 +229,7 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 	const struct acquire *a = &r->acquire;
+	const uint64_t node = a->node;
 	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
 	bool others_wait = held == LOCK_NONE && m_queue_blocks(m_queue_find(m, a->node), a);
 
@@ -236,10 +237,14 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 	 * not care, unless it has just let go. */
 	if (m_barrier_keeps(m, a->node))
 		others_wait = held == LOCK_NONE || m_request_behind_command(s, r);
+	/* One with the place of an earlier epoch is granted from the queue: what has a place before
+	 * it may be in flight, and found busy. */
+	others_wait |= a->ticket.epoch != m->epoch;
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
 		acquire_busy(m, s, r, held, others_wait);
 	else
 		propose_alone(m, s, r);
+	m_queue_touch(m, node);
 }
 
 /* Is the number of the acquisition one that its owner has used before? An acquire that comes again

@@ -723,6 +723,38 @@ test_freed_locks_wait_over_two_masters(void **state)
 
 /* ---- tickets ---- */
 
+/* Waiters that are late for the barrier keep their order all the same, while an earlier command of
+ * theirs is under way: the shared one does not pass the exclusive one before it. */
+static void
+test_late_tickets_keep_their_order(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client late = lab_open(lab, 1);
+	uint64_t node = lab_file(&late, "f"), exclusive, shared;
+	struct op held = lab_acquire(node, 3, 6, LOCK_SHARED, true);
+	struct op first = lab_acquire(node, 1, 7, LOCK_EXCLUSIVE, true);
+	struct op second = lab_acquire(node, 2, 8, LOCK_SHARED, true);
+	struct result result;
+
+	(void)state;
+	assert_int_equal(lab_call(&late, &held, NULL), RC_OK);
+	assert_int_equal(lab_call(&late, &first, &result), RC_QUEUED);
+	first.acquire.acquire.ticket = result.acquired.ticket;
+	assert_int_equal(lab_call(&late, &second, &result), RC_QUEUED);
+	second.acquire.acquire.ticket = result.acquired.ticket;
+	lab_restart(lab);
+	lab_pass_ms(lab, LAB_CACHE_LEASE_MS * 11 / 10);
+	lab_reattach(&late);
+	lab->slow_disk = true;
+	lab_send_op(&late, &held);
+	exclusive = lab_send_op(&late, &first);
+	shared = lab_send_op(&late, &second);
+	lab_persist(lab);
+	assert_int_equal(lab_reply(&late, exclusive)->rc, RC_QUEUED);
+	assert_int_equal(lab_reply(&late, shared)->rc, RC_QUEUED);
+	lab_free(lab);
+}
+
 /* A place in a queue is its holder's and nobody else's, and not to be made up. */
 static void
 test_forged_tickets(void **state)
@@ -786,6 +818,7 @@ main(void)
 	    cmocka_unit_test(test_bits_are_lowered),
 	    cmocka_unit_test(test_freed_locks_wait_for_the_queue),
 	    cmocka_unit_test(test_freed_locks_wait_over_two_masters),
+	    cmocka_unit_test(test_late_tickets_keep_their_order),
 	    cmocka_unit_test(test_forged_tickets),
 	};
 
