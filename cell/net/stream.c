@@ -423,13 +423,15 @@ void
 transport_hold(struct transport *n, uint64_t conn, bool on)
 {
 	struct stream *s = transport_find(n, conn);
+	int rc = 0;
 
 	if (s == NULL || s->state != STREAM_OPEN)
 		return;
 	if (on)
 		uv_read_stop((uv_stream_t *)&s->tcp);
 	else
-		must(uv_read_start((uv_stream_t *)&s->tcp, on_room, on_read) == 0);
+		rc = uv_read_start((uv_stream_t *)&s->tcp, on_room, on_read);
+	must(rc == 0 || rc == UV_EALREADY);
 }
 
 size_t

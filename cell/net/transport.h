@@ -65,7 +65,8 @@ uint64_t transport_connect(struct transport *n, const char *address, enum channe
 /* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does
  * not read (TRANSPORT_QUEUE_MAX bytes wait) is closed. */
 void transport_send(struct transport *n, uint64_t conn, struct bytes frames);
-/* Nothing more is read from it, or (off) again; what was read already still comes. */
+/* Nothing more is read from it, or (off) again, if that is not so already; what was read before
+ * still comes. */
 void transport_hold(struct transport *n, uint64_t conn, bool on);
 /* Bytes sent to it that have not left yet. */
 size_t transport_unsent_bytes(struct transport *n, uint64_t conn);

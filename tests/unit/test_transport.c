@@ -207,6 +207,28 @@ test_frames_both_ways(void **unused)
 }
 
 static void
+test_held(void **unused)
+{
+	struct pair p;
+	struct bytes a = frame_of(1, 1);
+
+	(void)unused;
+	start(&p);
+	open_both(&p);
+	transport_hold(p.server.transport, p.server.conn, false); /* it reads already */
+	transport_hold(p.server.transport, p.server.conn, true);
+	transport_hold(p.server.transport, p.server.conn, true);
+	transport_send(p.client.transport, p.client.conn, a);
+	transport_send(p.server.transport, p.server.conn, a);
+	UNTIL(&p, p.client.frames_n == 1);
+	assert_int_equal(p.server.frames_n, 0);
+	transport_hold(p.server.transport, p.server.conn, false);
+	UNTIL(&p, p.server.frames_n == 1);
+	free((void *)a.data);
+	end(&p);
+}
+
+static void
 test_as_replica(void **unused)
 {
 	struct pair p;
@@ -740,6 +762,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pace),
 		cmocka_unit_test(test_frames_both_ways),
+		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_as_replica),
 		cmocka_unit_test(test_much),
 		cmocka_unit_test(test_flood),
