@@ -24,7 +24,7 @@ hold() {
 is_queued() { [ "$(waiting "$1")" -ge "$2" ]; }
 
 # How many processes of flock(1) are blocked on this file.
-backlog_frame() { pgrep -fc "^flock .*$1" || :; }
+waiting() { pgrep -fc "^flock .*$1" || :; }
 
 case_flock_command() {
 	is "$(limit 5 flock "$d/f" echo ran)" ran

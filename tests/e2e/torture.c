@@ -33,7 +33,7 @@ give_up(const char *format, ...)
 }
 
 static struct worker
-writer_thread_new(char **argv, uint64_t seed, int number)
+worker_new(char **argv, uint64_t seed, int number)
 {
 	struct worker w = {
 		.process = atoi(argv[4]) + number,
@@ -61,7 +61,7 @@ run(char **argv)
 	int workers = atoi(argv[5]), status, bad = 0;
 
 	for (int i = 0; i < workers; i++) {
-		struct worker w = writer_thread_new(argv, strtoull(argv[6], NULL, 10), i);
+		struct worker w = worker_new(argv, strtoull(argv[6], NULL, 10), i);
 		pid_t pid = fork();
 
 		if (pid < 0)
@@ -88,7 +88,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: see the beginning of torture.c\n");
 		return 2;
 	}
-	w = writer_thread_new(argv, 0, 0);
+	w = worker_new(argv, 0, 0);
 	if (argv[1][0] == 'b')
 		work_begin(&w);
 	else
