@@ -1,9 +1,9 @@
 /* The barrier of a new master. Its predecessor may have left sessions with leave to cache, and it
  * does not know what they have; and those who waited for a lock need a moment to say so again. So
  * what could make a cached answer wrong, and every lock that was held or delayed when the epoch
- * began, waits until each session that may cache has come to the new master, or the longest leave
- * to cache has run out (Chubby, section 2.9: "The master waits until each session acknowledges the
- * fail-over event or lets its session expire").
+ * began, waits until each session that may cache or waits for a lock has come to the new master, or
+ * the longest leave to cache has run out (Chubby, section 2.9: "The master waits until each session
+ * acknowledges the fail-over event or lets its session expire").
  *
  * A session has come when it answers the answer to its first KeepAlive on a connection, by the next
  * one: then it knows of the epoch, has dropped what it had cached in an earlier one, and has said

@@ -18,8 +18,7 @@
 #include "cell/base/limit.h"
 
 /* The minor version: it grows with every message, operation or field that is added. Peers tell it
- * in the preamble, and nobody sends what the other does not know; the log is written in the version
- * that the tree names (tree_version), which every member knows. */
+ * in the preamble, and nobody sends what the other does not know. */
 enum { WIRE_MINOR = 0 };
 
 /* ---- parts: shapes that stand inside others ---- */
