@@ -55,7 +55,8 @@ propose_change(struct bench *b, uint64_t replaces, const char *members)
 void
 accepted(struct bench *b, uint8_t from, struct ballot ballot, uint64_t upto)
 {
-	bench_receive(b, from, (struct message){.code = MSG_accepted, .accepted = {ballot, upto}});
+	bench_receive(b, from, (struct message){.code = MSG_accepted,
+						.accepted = {.ballot = ballot, .upto = upto}});
 }
 
 void

@@ -454,7 +454,7 @@ chooses_by_majority_its_own_disk_among_them(void **state)
 {
 	struct bench b;
 	struct ballot mine = master(&b);
-	struct message accepted = {.code = MSG_accepted, .accepted = {mine, 1}};
+	struct message accepted = {.code = MSG_accepted, .accepted = {.ballot = mine, .upto = 1}};
 	uint64_t ticket;
 
 	(void)state;
@@ -531,7 +531,8 @@ batches_while_the_pipeline_is_full(void **state)
 		bench_propose(&b, "y");
 		assert_null(bench_sent(&b, 2, MSG_accept, NULL));
 	}
-	bench_receive(&b, 2, (struct message){.code = MSG_accepted, .accepted = {mine, 64}});
+	bench_receive(&b, 2, (struct message){.code = MSG_accepted,
+					      .accepted = {.ballot = mine, .upto = 64}});
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 10);
 	bench_free(&b);
 }
@@ -623,7 +624,7 @@ first_behind(struct bench *b, struct ballot mine, int n)
 		bench_propose(b, "8 bytes.");
 	bench_persist(b, b->update.write);
 	bench_receive(b, 2, (struct message){.code = MSG_accepted,
-	                                     .accepted = {mine, px_last(b->px)}});
+	                                     .accepted = {.ballot = mine, .upto = px_last(b->px)}});
 	assert_int_equal(px_chosen(b->px), px_last(b->px));
 	for (int i = 0; i < 2; i++) { /* the hint has to be durable, too */
 		bench_step(b, (struct px_event){.kind = PX_APPLIED, .slot = px_last(b->px)});
@@ -662,9 +663,11 @@ keeps_more_for_who_reads_a_copy(void **state)
 	assert_int_equal(first_behind(&b, mine, 1), 24); /* 16 is as much as may be */
 	bench_step(&b, (struct px_event){.kind = PX_COPY_BEGUN, .from = 3});
 	assert_int_equal(first_behind(&b, mine, 10), 28); /* of 27 */
-	bench_receive(&b, 3, (struct message){.code = MSG_accepted, .accepted = {mine, 30}});
+	bench_receive(&b, 3, (struct message){.code = MSG_accepted,
+					      .accepted = {.ballot = mine, .upto = 30}});
 	assert_int_equal(first_behind(&b, mine, 1), 31); /* it comes back */
-	bench_receive(&b, 3, (struct message){.code = MSG_accepted, .accepted = {mine, 36}});
+	bench_receive(&b, 3, (struct message){.code = MSG_accepted,
+					      .accepted = {.ballot = mine, .upto = 36}});
 	assert_int_equal(first_behind(&b, mine, 1), 36); /* it is back: the limit counts again */
 	assert_int_equal(first_behind(&b, mine, 9), 45);
 	bench_free(&b);
@@ -703,7 +706,8 @@ hands_over_to_the_furthest(void **state)
 	bench_step(&b, (struct px_event){.kind = PX_STEP_DOWN});
 	assert_null(bench_sent(&b, 2, MSG_hand_over, NULL)); /* one is in flight */
 	bench_persist(&b, ticket);
-	bench_receive(&b, 2, (struct message){.code = MSG_accepted, .accepted = {mine, 1}});
+	bench_receive(&b, 2, (struct message){.code = MSG_accepted,
+					      .accepted = {.ballot = mine, .upto = 1}});
 	assert_int_equal(bench_sent(&b, 2, MSG_hand_over, NULL)->hand_over.to, 2);
 	assert_int_equal(bench_sent(&b, 3, MSG_hand_over, NULL)->hand_over.to, 2);
 	assert_int_equal(px_role(b.px), PX_FOLLOWER);

@@ -58,7 +58,7 @@ under_way(struct bench *b, struct ballot mine, uint64_t bytes_a_ms, int ms)
 		if (sent == has)
 			credit = 0;
 		bench_receive(b, 2, (struct message){.code = MSG_accepted,
-		                                     .accepted = {mine, has}});
+		                                     .accepted = {.ballot = mine, .upto = has}});
 		if ((m = bench_sent(b, 2, MSG_accept, NULL)) != NULL)
 			sent = m->accept.first - 1 + m->accept.entries.count;
 		slots = sent - has;
@@ -97,7 +97,8 @@ one_entry_is_always_sent(void **state)
 		assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL) != NULL, i == 0);
 	}
 	bench_pass(&b, 3000);
-	bench_receive(&b, 2, (struct message){.code = MSG_accepted, .accepted = {mine, 1}});
+	bench_receive(&b, 2, (struct message){.code = MSG_accepted,
+					      .accepted = {.ballot = mine, .upto = 1}});
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 1);
 	bench_free(&b);
 }

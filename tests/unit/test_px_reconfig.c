@@ -224,7 +224,7 @@ who_was_removed_never_stands_and_is_told(void **state)
 	struct log_entry e[] = {change_entry(&l1, 1, b2, 0, "1v 2v"),
 	                        bench_entry(2, b2, b2, "a"),
 	                        change_entry(&l2, 3, b2, 1, "2v")};
-	struct message m = {.code = MSG_prepare, .prepare = {{9, 3}, 1}};
+	struct message m = {.code = MSG_prepare, .prepare = {.ballot = {9, 3}, .first = 1}};
 
 	(void)state;
 	bench_accept(&b, b2, 0, e, 3);

@@ -62,7 +62,7 @@ static void
 is_mute_until_half_of_the_others_welcome_it(void **state)
 {
 	struct bench b = muted(5, &nothing);
-	struct message prepare = {.code = MSG_prepare, .prepare = {b2, 1}};
+	struct message prepare = {.code = MSG_prepare, .prepare = {.ballot = b2, .first = 1}};
 
 	(void)state;
 	assert_int_equal(px_condition(b.px), CONDITION_JOINING);
@@ -123,7 +123,7 @@ who_has_lost_its_vote_has_lost_it_for_good(void **state)
 {
 	struct px_recovered r = {.incarnation = 9, .marks_n = 1};
 	struct bench b = bench_new(3, &nothing);
-	struct message prepare = {.code = MSG_prepare, .prepare = {b2, 1}};
+	struct message prepare = {.code = MSG_prepare, .prepare = {.ballot = b2, .first = 1}};
 	struct mark own;
 
 	(void)state;

@@ -195,7 +195,7 @@ assert_salvaged(struct bench *b, uint64_t applied, uint64_t from_log)
 static void
 assert_text(struct tree *t, const char *text)
 {
-	const struct op op = {.code = OP_get_contents, .get_contents = {FILE_NODE}};
+	const struct op op = {.code = OP_get_contents, .get_contents = {.node = FILE_NODE}};
 	struct buffer found = BUFFER(LIMIT_FRAME);
 	struct result r;
 

@@ -299,7 +299,8 @@ random_master_op(struct rng *r, const struct tree *t)
 	switch (rng_below(r, 14)) {
 	case 0:
 		return (struct op){.code = OP_begin_epoch,
-		                   .begin_epoch = {{rng_next(r), 1}, random_members(r, t)}};
+		                   .begin_epoch = {.ballot = {rng_next(r), 1},
+		                                   .members = random_members(r, t)}};
 	case 11:
 		return random_setting(r, t);
 	case 12:
@@ -413,7 +414,7 @@ random_read(struct rng *r, const struct tree *t, struct op *op)
 		*op = (struct op){.code = OP_get_contents, .get_contents = {node, rng_below(r, 4)}};
 		return;
 	case 3:
-		*op = (struct op){.code = OP_get_listing, .get_listing = {node}};
+		*op = (struct op){.code = OP_get_listing, .get_listing = {.node = node}};
 		return;
 	case 4:
 		*op = (struct op){.code = OP_get_lock, .get_lock = {node}};
