@@ -59,7 +59,7 @@ m_operate_due(struct master *m, struct m_session *s)
 {
 	must(s->doomed != 0);
 	m_barrier_passed(m, s);
-	if (s->due)
+	if (s->due || s->ending)
 		return;
 	s->due = true;
 	TAILQ_INSERT_TAIL(&m->due, s, due_entry);
