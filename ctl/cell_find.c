@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/key_file.h"
+#include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
 
@@ -78,7 +79,11 @@ cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_fil
 	if (!ctl->cell || (access(path, F_OK) < 0 && cell_file_cell_name_valid(ctl->cell)))
 		if (!locate_here(ctl->cell, path))
 			return false;
-	return cell_read(path, cell_file);
+	if (!cell_read(path, cell_file))
+		return false;
+	if (newer_list_around(path, cell_file))
+		log_debug("%s: the replicas are those that a replica of this machine knows", path);
+	return true;
 }
 
 /* ---- the key ---- */

@@ -129,27 +129,6 @@ directories(const char *directory, int ids[LIMIT_REPLICA_ID])
 	return n;
 }
 
-bool
-replicas_newest(const char *directory, struct cell_file *cell_file)
-{
-	int ids[LIMIT_REPLICA_ID], n = directories(directory, ids);
-	char path[PATH_MAX], why[512];
-	bool newer = false;
-	struct cell_file its;
-
-	for (int i = 0; i < n; i++) {
-		path_of(path, directory, ids[i], "/cell.conf");
-		if (!cell_file_read(path, &its, why, sizeof why) ||
-		    its.version <= cell_file->version ||
-		    memcmp(its.signing_public, cell_file->signing_public,
-		           sizeof cell_file->signing_public) != 0)
-			continue;
-		*cell_file = its;
-		newer = true;
-	}
-	return newer;
-}
-
 static bool
 is_member(const struct cell_file *cell_file, int id)
 {

@@ -11,10 +11,6 @@
  * line. */
 bool replicas_addresses(struct cell_file *cell_file);
 
-/* Do the replicas in DIR know newer members than *conf, which is of the same cell? Then these are
- * put into it. */
-bool replicas_newest(const char *directory, struct cell_file *cell_file);
-
 /* The replicas that this call of `up` has started; 0: that one ran already. */
 struct started {
 	pid_t pids[LIMIT_REPLICAS];

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/key_file.h"
+#include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/host/standalone.h"
@@ -91,6 +92,7 @@ open_cell(struct source *s, const struct options *o)
 		          "--standalone", s->path);
 		return false;
 	}
+	newer_list_around(s->path, &s->cell_file);
 	if (!find_key(o->key, key))
 		return false;
 	if (key_file_read_principal(key, name, &s->key, why, sizeof why))

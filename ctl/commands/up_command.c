@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cell/config/cell_file.h"
+#include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
 #include "cell/sys/process.h"
@@ -198,7 +199,7 @@ read_existing(struct up *u, bool *exists)
 	if (!cell_read(u->source, &u->cell_file))
 		return false;
 	if (!cell_file_is_standalone(&u->cell_file))
-		u->newer = replicas_newest(directory, &u->cell_file);
+		u->newer = newer_list_in(directory, &u->cell_file);
 	return true;
 }
 

@@ -349,7 +349,8 @@ has_other_session() {
 }
 
 # All three, one after the other, while somebody writes: nothing is lost, and the mount stays,
-# although its cell file names nobody any more.
+# although its cell file names nobody any more. Beside data directories it is still good for new
+# mounts and commands.
 case_all_are_replaced() {
 	local old
 	begin_load
@@ -364,10 +365,13 @@ case_all_are_replaced() {
 	load_goes_on
 	end_load
 	is "$(cat "$m/kept")" on
-	conf=$cell/dc1.conf
+	mkdir "$work/elsewhere"
+	cp "$cell/dc1.conf" "$work/elsewhere"
+	conf=$work/elsewhere/dc1.conf
 	refused_ctl "" replica list
 	refused_ctl "the cell does not answer" session list
-	conf=$cell/10/cell.conf
+	conf=$cell/dc1.conf
+	is "$(told 'sorted(r)')" "[8, 9, 10]"
 	limit 30 "$LSFS" -o "key=$cell/admin.key" "$conf" "$m2"
 	is "$(cat "$m2/kept")" on
 	limit 10 umount "$m2"

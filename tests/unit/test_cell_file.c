@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "cell/config/cell_file.h"
+#include "cell/config/newer_list.h"
 
 #define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define ID "AAAAAAAAAAAAAAAAAAAAAA"
@@ -321,6 +322,85 @@ test_unreadable(void **state)
 	assert_non_null(strstr(why, strerror(EISDIR)));
 }
 
+static void
+put_in_data_directory(int replica, const struct cell_file *cell_file)
+{
+	char where[128];
+
+	snprintf(where, sizeof where, "%s/%d", directory, replica);
+	assert_int_equal(mkdir(where, 0700), 0);
+	snprintf(where, sizeof where, "%s/%d/cell.conf", directory, replica);
+	assert_int_equal(cell_file_write(where, cell_file), 0);
+}
+
+static void
+drop_data_directory(int replica)
+{
+	char where[128];
+
+	snprintf(where, sizeof where, "%s/%d/cell.conf", directory, replica);
+	assert_int_equal(unlink(where), 0);
+	*strrchr(where, '/') = '\0';
+	assert_int_equal(rmdir(where), 0);
+}
+
+/* Of several lists the newest of the same cell counts, and nothing but the list is taken. */
+static void
+test_newer_list(void **state)
+{
+	struct cell_file old = {
+		.name = "test-newer", .id = {1}, .version = 5, .has_admin = true, .replicas_n = 1,
+		.replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1", .public_key = {1}}},
+	};
+	struct cell_file newer = old, newest = old, of_another = old, found = old;
+
+	(void)state;
+	newer.version = 6;
+	newest.version = 7;
+	newest.replicas[0].id = 4;
+	strcpy(newest.listen, "[::]:9");
+	of_another.version = 8;
+	of_another.id[0] = 2;
+	assert_false(newer_list_around(path, &found));
+	put_in_data_directory(1, &old);
+	assert_false(newer_list_around(path, &found));
+	put_in_data_directory(4, &newest);
+	put_in_data_directory(6, &newer);
+	put_in_data_directory(200, &of_another);
+	assert_true(newer_list_around(path, &found));
+	memset(newest.listen, 0, sizeof newest.listen);
+	assert_memory_equal(&found, &newest, sizeof found);
+	assert_false(newer_list_around(path, &found));
+	drop_data_directory(1);
+	drop_data_directory(4);
+	drop_data_directory(6);
+	drop_data_directory(200);
+}
+
+/* A list that another user wrote tells clients which keys to trust. */
+static void
+test_newer_list_of_another_user(void **state)
+{
+	struct cell_file old = {
+		.name = "test-newer", .id = {1}, .version = 5, .has_admin = true, .replicas_n = 1,
+		.replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1", .public_key = {1}}},
+	};
+	struct cell_file newer = old;
+	char where[128];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	newer.version = 6;
+	put_in_data_directory(3, &newer);
+	snprintf(where, sizeof where, "%s/3/cell.conf", directory);
+	assert_int_equal(chown(where, 12345, 12345), 0);
+	assert_false(newer_list_around(path, &old));
+	assert_int_equal(chown(where, 0, 0), 0);
+	assert_true(newer_list_around(path, &old));
+	drop_data_directory(3);
+}
+
 int
 main(void)
 {
@@ -330,7 +410,8 @@ main(void)
 	    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
 	    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
 	    cmocka_unit_test(test_unreadable), cmocka_unit_test(test_learner),
-	    cmocka_unit_test(test_settings),
+	    cmocka_unit_test(test_settings), cmocka_unit_test(test_newer_list),
+	    cmocka_unit_test(test_newer_list_of_another_user),
 	};
 	int failed;
 
