@@ -32,7 +32,8 @@ directory_path(char *path, size_t size)
 	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-/* A directory of somebody else, or one that others may look into, would give nonces away. */
+/* A directory of somebody else would give nonces away, and one that others may write to could hold
+ * records of theirs. One that others may only look into, as service managers make it, is closed. */
 static int
 directory_check(const char *path)
 {
@@ -42,9 +43,9 @@ directory_check(const char *path)
 		return -errno;
 	if (!S_ISDIR(st.st_mode))
 		return -ENOTDIR;
-	if (st.st_uid != geteuid() || (st.st_mode & 077))
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
 		return -EPERM;
-	return 0;
+	return (st.st_mode & 077) && chmod(path, 0700) < 0 ? -errno : 0;
 }
 
 int

@@ -31,7 +31,7 @@ struct run_file {
 	char path[PATH_MAX];
 };
 
-/* The directory's path; made if missing, refused if it is not ours alone. 0 or -errno. */
+/* The directory's path; made if missing, refused if others may write to it. 0 or -errno. */
 int run_dir_make(char *path, size_t size);
 
 /* Takes the record of `mountpoint` (made if missing) and reads what an earlier owner left into

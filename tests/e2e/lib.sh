@@ -35,7 +35,7 @@ if [ -z "${LSFS_APART:-}" ]; then
 fi
 ip link set lo up || exit 1
 for place in /run/lsfs /run/netns; do
-	mkdir -p $place && mount -t tmpfs -o mode=700 apart $place || exit 1
+	mkdir -p -m 700 $place && mount -t tmpfs -o mode=700 apart $place || exit 1
 done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/lsfs-e2e.XXXXXX") || exit 1

@@ -91,21 +91,24 @@ test_open_directory(void **state)
 {
 	struct run_record r = sample(), earlier;
 	struct run_file file;
+	struct stat st;
 	char directory[64];
 	uid_t us = geteuid();
 
 	(void)state;
 	snprintf(directory, sizeof directory, "%s/lsfs", base);
 	assert_int_equal(chmod(base, 0711), 0);
-	assert_true(mkdir(directory, 0755) == 0 || errno == EEXIST);
-	assert_int_equal(chmod(directory, 0755), 0);
+	assert_true(mkdir(directory, 0777) == 0 || errno == EEXIST);
+	assert_int_equal(chmod(directory, 0775), 0);
 	if (us == 0) {
 		assert_int_equal(chown(directory, 65534, (gid_t)-1), 0);
 		assert_int_equal(seteuid(65534), 0);
 	}
 	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), -EPERM);
-	assert_int_equal(chmod(directory, 0700), 0);
+	assert_int_equal(chmod(directory, 0755), 0);
 	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), 0);
+	assert_int_equal(stat(directory, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
 	run_dir_drop(&file);
 	assert_int_equal(seteuid(us), 0);
 }
