@@ -268,10 +268,12 @@ fault_disk(struct sim *s, struct host *n)
 		d->broken = true;
 }
 
-/* A machine that is suspended and does not notice: its clock goes on from where it stood. */
+/* A machine that is suspended and does not notice: its clock goes on from where it stood. A master
+ * may go on then, too, until it hears of its successor. */
 static void
 stand_still(struct sim *s, struct host *n)
 {
+	bool deaf = rng_chance(&s->rng, 500);
 	int64_t until = s->now + a_while(s);
 
 	if (!n->up || n->paused_until > s->now)
@@ -280,6 +282,9 @@ stand_still(struct sim *s, struct host *n)
 	      (double)(until - s->now) / 1e9);
 	clock_stand_still(&n->clock, s->now, until);
 	n->paused_until = until;
+	for (int id = 1; deaf && id <= s->hosts_n; id++)
+		if (id != n->id)
+			net_cut_replicas(s, n->id, id, until + a_while(s));
 }
 
 static void

@@ -112,20 +112,37 @@ wish_transfer(struct sim *s)
 	return (struct wish){.what = OPERATION_TRANSFER, .id = id};
 }
 
-/* Nobody has that id; or the key belongs to another one. */
+/* Another one is master; this one does not know it yet, and may be removed meanwhile. */
+static struct host *
+deposed_master(struct sim *s)
+{
+	const struct host *serving = sim_serving(s);
+
+	for (int i = 0; i < s->hosts_n && serving != NULL; i++) {
+		struct host *n = &s->hosts[i];
+
+		if (n->up && n != serving && px_role(replica_px(n->replica)) == PX_MASTER)
+			return n;
+	}
+	return NULL;
+}
+
+/* Its key belongs to one that was removed. */
+static struct wish
+wish_add_again(const struct sim *s, const struct host *n)
+{
+	if (n == NULL || members_role(s, n->id) != MEMBER_REMOVED)
+		return (struct wish){0};
+	return (struct wish){.what = OPERATION_ADD_REPLICA, .body = n->body, .foolish = true};
+}
+
 static struct wish
 wish_nonsense(struct sim *s)
 {
-	uint8_t id = (uint8_t)sim_random_host(s)->id;
-
 	if (rng_chance(&s->rng, 500))
 		return (struct wish){
 		    .what = OPERATION_REMOVE_REPLICA, .id = NOBODY, .foolish = true};
-	if (members_role(s, id) != MEMBER_REMOVED)
-		return (struct wish){0};
-	return (struct wish){.what = OPERATION_ADD_REPLICA,
-	                     .body = s->hosts[id - 1].body,
-	                     .foolish = true};
+	return wish_add_again(s, sim_random_host(s));
 }
 
 /* Somebody whom nothing else can help. */
@@ -147,9 +164,13 @@ hopeless(struct sim *s)
 static struct wish
 draw(struct sim *s)
 {
+	struct host *master = deposed_master(s);
 	uint64_t kind = rng_below(&s->rng, 100);
 	int members = members_count(s, MEMBER_VOTER) + members_count(s, MEMBER_LEARNER);
 
+	if (master != NULL)
+		return members_role(s, master->id) == MEMBER_REMOVED ? wish_add_again(s, master)
+		                                                     : wish_remove(s, master);
 	if (kind < (members < 3 ? 60u : members < 5 ? 40u : 25u))
 		return wish_add(s);
 	if (kind < 50)
@@ -235,10 +256,14 @@ hang_up(struct sim *s, struct operator *o, int64_t again_in)
 static void
 over(struct sim *s, struct operator *o)
 {
+	int64_t pause = s->calm ? HEALTH_MS * MS
+	                        : sim_between(s, 0, 2 * s->swarm.operators_think_ms * MS);
+
+	if (!s->calm && deposed_master(s) != NULL)
+		pause = 0;
 	o->wish = (struct wish){0};
 	o->failures = 0;
-	hang_up(s, o, s->calm ? HEALTH_MS * MS
-	                      : sim_between(s, 0, 2 * s->swarm.operators_think_ms * MS));
+	hang_up(s, o, pause);
 }
 
 /* Nothing better can be expected: the cell is full; the new replica was added when nobody heard
@@ -276,15 +301,23 @@ refused(struct sim *s, struct operator *o, const struct msg_operated *m)
 	over(s, o);
 }
 
+/* Of leases that prove nothing a deposed master may answer, by a list that has the replica. */
+static void
+check_foolish(struct sim *s, const struct operator *o)
+{
+	if (o->wish.what != OPERATION_ADD_REPLICA || sim_leases_hold(s))
+		sim_fail(s, "operator %d is told success, and wanted to %s", o->id + 1,
+		         wish_text(&o->wish));
+}
+
 static void
 done(struct sim *s, struct operator *o, const struct msg_operated *m)
 {
 	const struct wish *w = &o->wish;
 
-	if (w->foolish)
-		sim_fail(s, "operator %d is told success, and wanted to %s", o->id + 1,
-		         wish_text(w));
-	if (w->what == OPERATION_ADD_REPLICA) {
+	if (w->foolish) {
+		check_foolish(s, o);
+	} else if (w->what == OPERATION_ADD_REPLICA) {
 		s->members.added[w->body] = (uint8_t)m->id;
 		create(s, o, m->id);
 	} else if (w->what == OPERATION_REMOVE_REPLICA) {
@@ -401,6 +434,8 @@ connect(struct sim *s, struct operator *o)
 		o->known = *members_last(s);
 		o->failures = 0;
 	}
+	if (o->node < 0 && o->wish.foolish && deposed_master(s) != NULL)
+		o->node = deposed_master(s)->id - 1;
 	if (o->node < 0)
 		o->node = any_member(s, o);
 	o->conn = net_connect(s, MACHINES_MAX + o->id, o->node, false);
