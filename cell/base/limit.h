@@ -27,7 +27,8 @@ enum {
 	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
 	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */
 	LIMIT_NUMBERS = 4096,    /* from the oldest unanswered request on a session may give */
-	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of operations without a reply, of one session */
+	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of one session's commands without a reply; as many
+	                                 * of reads, and of releases and cancels */
 	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
 	LIMIT_REPLICAS = 7,        /* members of a cell at one time */

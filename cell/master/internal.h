@@ -135,6 +135,7 @@ struct m_session {
 	struct claim_tree claims_begun;   /* of those that have */
 	struct claim_tree claims_ordered; /* of ordered ones, in both cases */
 	size_t slots[SLOT_KINDS];
+	size_t window[SLOT_KINDS]; /* bytes of their operations */
 	struct given_up_tree given_up;
 	TAILQ_HEAD(given_up_list, given_up) given_up_order;
 	size_t given_up_n;

@@ -69,6 +69,7 @@ request_free(struct m_session *s, struct m_request *r)
 	if (r->code == OP_acquire)
 		RB_REMOVE(acquire_tree, &s->acquires, r);
 	s->slots[slot_of(r->code)]--;
+	s->window[slot_of(r->code)] -= r->op.len;
 	m_order_forget(s, r);
 	if (r->parked)
 		free((void *)r->op.data);
@@ -106,6 +107,7 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 		must(RB_INSERT(acquire_tree, &s->acquires, r) == NULL);
 	}
 	s->slots[slot_of(op->code)]++;
+	s->window[slot_of(op->code)] += r->op.len;
 	return r;
 }
 
@@ -254,6 +256,14 @@ slot_free(const struct m_session *s, enum op_code code)
 	return s->slots[kind] < (kind == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
 }
 
+static bool
+window_free(const struct m_session *s, enum op_code code, size_t bytes)
+{
+	const size_t taken = s->window[slot_of(code)];
+
+	return taken <= LIMIT_WINDOW && bytes <= LIMIT_WINDOW - taken;
+}
+
 static void
 refuse_old_epoch(struct master *m, const struct m_connection *c, uint64_t number)
 {
@@ -292,6 +302,10 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 	}
 	if (!slot_free(s, op->code)) {
 		m_connection_breach(m, c, "too many requests in flight");
+		return;
+	}
+	if (!window_free(s, op->code, msg->op.len)) {
+		m_connection_breach(m, c, "too many bytes of requests in flight");
 		return;
 	}
 	r = request_new(m, s, msg, op);

@@ -317,6 +317,42 @@ test_in_flight_limits(void **state)
 	lab_free(lab);
 }
 
+/* So many bytes may be in flight, one command more is a breach; what reads, and what gives a lock
+ * back, goes on. What was answered counts no more. */
+static void
+test_in_flight_bytes(void **state)
+{
+	static uint8_t contents[LIMIT_CONTENTS - 64];
+	enum { MOST = LIMIT_WINDOW / LIMIT_CONTENTS };
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1);
+	uint64_t f = lab_file(&a, "f");
+	struct op set = {.code = OP_set_contents}, get = lab_get(f), release = lab_release(f, 1, 1);
+
+	(void)state;
+	set.set_contents = (struct op_set_contents){
+	    .node = f, .contents = {contents, sizeof contents}};
+	for (int i = 0; i < 2; i++) {
+		lab->slow_disk = true;
+		for (int n = 0; n < MOST; n++)
+			lab_send_op(&a, &set);
+		lab_send_op(&a, &get);
+		lab_send_op(&a, &release);
+		assert_false(lab_closed(lab, a.conn));
+		lab->slow_disk = false;
+		lab_persist(lab);
+		lab_pass_ms(lab, 1);
+		assert_int_equal(lab_reply(&a, a.number)->rc, RC_OK);
+	}
+	lab->slow_disk = true;
+	expect_limit(&a, &set, MOST);
+	lab->slow_disk = false;
+	lab_persist(lab);
+	lab_pass_ms(lab, 1);
+	assert_int_equal(lab_call(&a, &set, NULL), RC_OK); /* its session lives */
+	lab_free(lab);
+}
+
 /* Results are kept from the oldest unanswered request on: it does not stay behind without end. */
 static void
 test_numbers_have_a_window(void **state)
@@ -417,6 +453,7 @@ main(void)
 	    cmocka_unit_test(test_impossible_numbers),
 	    cmocka_unit_test(test_old_epoch),
 	    cmocka_unit_test(test_in_flight_limits),
+	    cmocka_unit_test(test_in_flight_bytes),
 	    cmocka_unit_test(test_numbers_have_a_window),
 	    cmocka_unit_test(test_burst_is_applied_in_parts),
 	    cmocka_unit_test(test_request_of_ended_session),
