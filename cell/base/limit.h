@@ -23,6 +23,8 @@ enum {
 	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_ENTRY_COMMANDS = 4096, /* commands in one log entry */
+	LIMIT_ENDING = 256,          /* locks, opens, directories and kept answers of a session that
+	                              * go in one entry when it ends */
 
 	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
 	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */

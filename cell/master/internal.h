@@ -222,6 +222,7 @@ struct master {
 	TAILQ_HEAD(opens_list, m_connection) opens; /* that wait for the barrier */
 	struct timer_tree timers;
 	TAILQ_HEAD(flight_list, flight) flights;
+	bool finishing; /* a part of the end of a session is in flight */
 	struct request_list runnable;  /* parked ones that may be able to begin now */
 	struct request_list held;      /* that wait for the barrier to fall */
 	struct request_list leaseless; /* that wait for the master's lease */
@@ -292,6 +293,8 @@ void m_session_created(struct master *m, const struct flight *f, const struct tr
 struct m_session *m_session_record(struct master *m, const struct tree_session *t);
 void m_session_ended(struct master *m, uint64_t id, enum session_end cause);
 void m_session_free(struct master *m, struct m_session *s);
+/* Proposes the next part of the end of a session that has more than goes in one entry. */
+void m_session_finish(struct master *m);
 /* Tells the client on its connection that the session is over, and takes it off there. */
 void m_session_farewell(struct master *m, struct m_session *s);
 /* Nothing that it has asked for and that is not proposed yet is done any more. */
@@ -378,8 +381,8 @@ void m_lock_cancel(struct master *m, struct m_session *s, struct m_request *r,
                    const struct op_cancel *op);
 void m_lock_end_session(struct master *m, struct m_session *s, struct m_request *r,
                         const struct op_end_session *op);
-/* The entry that is put together ends the session, or the node's lock-delay: it carries the grants
- * that follow. */
+/* The entry that is put together ends the session, or part of what it has left, or the node's
+ * lock-delay: it carries the grants that follow. */
 void m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause);
 void m_lock_delay_ends(struct master *m, uint64_t node);
 /* A release or cancel arrived, perhaps not for the first time: nobody waits by this name any more.

@@ -345,9 +345,13 @@ void
 m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause)
 {
 	const struct m_session *gone = m_session_find(m, session);
+	uint64_t node = 0;
 
-	for (uint64_t node = 0; tree_session_lock_after(m->tree, session, node, &node);)
+	for (int n = 0; n < LIMIT_ENDING; n++) {
+		if (!tree_session_lock_after(m->tree, session, node, &node))
+			return;
 		grant_behind(m, node, tree_lock_left_by(m->tree, session, node, cause), gone);
+	}
 }
 
 void

@@ -42,6 +42,7 @@ clear(struct master *m)
 		TAILQ_REMOVE(&m->flights, f, entry);
 		free(f);
 	}
+	m->finishing = false;
 	m_delay_free_all(m);
 	m_lowered_end(m);
 	m_barrier_clear(m);
@@ -116,6 +117,7 @@ m_step_end(struct master *m)
 	if (!m->barrier.stands) {
 		m_session_run_opens(m);
 		m_admin_end_sessions(m);
+		m_session_finish(m);
 	}
 	m_request_run(m);
 	run_queues(m);
@@ -272,6 +274,8 @@ landed(struct master *m, const struct tree_answer *answer)
 		m_queue_granted(m, f, answer);
 	else if (answer->op == OP_create_session)
 		m_session_created(m, f, answer);
+	else if (answer->op == OP_finish_session)
+		m->finishing = false;
 	else if (answer->op == OP_end_session && answer->rc != RC_OK)
 		m_lease_expiry_refused(m, f->session);
 	free(f);

@@ -294,3 +294,22 @@ m_session_ended(struct master *m, uint64_t id, enum session_end cause)
 	m_barrier_passed(m, s);
 	m_session_free(m, s);
 }
+
+/* One after the other, whoever has begun it: an earlier master, too. What goes with it others may
+ * have cached. */
+void
+m_session_finish(struct master *m)
+{
+	struct op op = {.code = OP_finish_session};
+	enum session_end cause;
+	uint64_t session;
+
+	must(!m->barrier.stands);
+	if (m->finishing || !tree_ending(m->tree, &session, &cause))
+		return;
+	op.finish_session.session = session;
+	m_propose(m, 0, &op);
+	m_lock_session_ends(m, session, cause);
+	m_propose_flush(m);
+	m->finishing = true;
+}

@@ -85,6 +85,8 @@ decide_for_master(struct turn *w, const struct op *op, struct result *r)
 		return apply_await_session(w, &op->await_session);
 	case OP_create_session:
 		return apply_create_session(w, &op->create_session, &r->session);
+	case OP_finish_session:
+		return apply_finish_session(w, &op->finish_session);
 	case OP_grant:
 		return apply_grant(w, &op->grant, &r->acquired);
 	case OP_delay_over:
@@ -123,7 +125,7 @@ answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
        const struct result *result)
 {
 	struct tree_outcome *out = w->out;
-	struct session *s = session_find(w->tree, c->session); /* may have ended just now */
+	struct session *s = session_live(w->tree, c->session); /* may have ended just now */
 	size_t start = out->results.len;
 	struct tree_answer *a = &out->answers[out->answers_n - 1];
 
@@ -169,7 +171,7 @@ apply_command(struct turn *w, const struct command *c, const struct op *op)
 	w->stamp_ns = c->stamp_ns;
 	w->session = NULL;
 	if (c->session != 0) {
-		w->session = session_find(w->tree, c->session);
+		w->session = session_live(w->tree, c->session);
 		rc = w->session == NULL
 		         ? RC_NO_SESSION
 		         : reply_cache_look(w->tree, w->session, c, op->code, &cached);

@@ -100,6 +100,7 @@ check_holder(const struct tree *t, const struct lock *l, const struct holder *h)
 	HOLDS(h->mode == LOCK_SHARED || h->mode == LOCK_EXCLUSIVE, "a holder has a mode");
 	HOLDS(h->mode == LOCK_SHARED || l->holders_n == 1, "an exclusive holder is alone");
 	HOLDS(h->delay_s >= 0 && h->delay_s <= LIMIT_LOCK_DELAY_S, "a delay is within its limit");
+	HOLDS(l->delays[h->delay_s] > 0, "holders are counted by their delays");
 	HOLDS(next == NULL || next->place > h->place, "holders have their places");
 	HOLDS(next == NULL || next->fence > h->fence, "each holder has a fence of its own");
 	HOLDS(h->fence > 0 && h->fence <= l->fence, "a lock has the last fence of its holders");
@@ -136,7 +137,7 @@ check_lock(const struct tree *t, const struct lock *l)
 {
 	const struct holder *h;
 	const char *broken;
-	size_t holders_n = 0;
+	size_t holders_n = 0, delays_n = 0;
 
 	HOLDS(node_find(t, l->node->number) == l->node && l->node->lock == l,
 	      "a lock is its node's");
@@ -148,6 +149,9 @@ check_lock(const struct tree *t, const struct lock *l)
 		holders_n++;
 	}
 	HOLDS(holders_n == l->holders_n && holders_n <= LIMIT_HOLDERS, "holders are as counted");
+	for (size_t i = 0; i <= LIMIT_LOCK_DELAY_S; i++)
+		delays_n += l->delays[i];
+	HOLDS(delays_n == holders_n, "each holder is counted by its delay");
 	return check_delay(t, l);
 }
 
@@ -180,9 +184,11 @@ check_sessions(const struct tree *t)
 
 		HOLDS(s->id > 0 && s->id < t->next_node && node_find(t, s->id) == NULL,
 		      "a session's number was given out, to it alone");
-		HOLDS(session_by_nonce(t, s->nonce) == s, "a session is found by its nonce");
-		HOLDS(RB_FIND(principals, (struct principals *)&t->principals, s) == s,
-		      "a session is found by its principal");
+		HOLDS((session_by_nonce(t, s->nonce) == s) == (s->ending == 0),
+		      "a session is found by its nonce until it ends");
+		HOLDS((RB_FIND(principals, (struct principals *)&t->principals, s) == s) ==
+		          (s->ending == 0),
+		      "a session is found by its principal until it ends");
 		RB_FOREACH(h, session_holders, &s->holders)
 			holders_n++;
 		HOLDS(holders_n == s->holders_n, "a session's locks are as counted");

@@ -6,6 +6,7 @@ delete_one(struct turn *w, struct node *n)
 {
 	struct opener *o;
 
+	w->ended += 1 + (n->lock == NULL ? 0 : n->lock->holders_n);
 	lock_end_node(w, n);
 	while ((o = RB_MIN(node_openers, &n->openers)) != NULL)
 		opener_remove(w->tree, o);

@@ -209,6 +209,7 @@ row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
 	BYTES(sessions, host, s->host);
 	NUMBER(sessions, awaited, s->awaited);
 	NUMBER(sessions, below, s->below);
+	NUMBER(sessions, ending, s->ending);
 	return true;
 }
 

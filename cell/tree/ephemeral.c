@@ -75,20 +75,22 @@ close_one(struct turn *w, struct opener *o)
 {
 	struct node *n = o->node;
 
+	w->ended++;
 	opener_remove(w->tree, o);
 	if (RB_EMPTY(&n->openers))
 		delete_node(w, n);
 }
 
 void
-ephemeral_end_session(struct turn *w, struct session *s)
+ephemeral_end_session(struct turn *w, struct session *s, size_t most)
 {
 	struct opener *o;
 	struct node *directory;
 
-	while ((o = RB_MIN(session_openers, &s->openers)) != NULL)
+	while (w->ended < most && (o = RB_MIN(session_openers, &s->openers)) != NULL)
 		close_one(w, o);
-	while ((directory = RB_MIN(session_directories, &s->directories)) != NULL)
+	while (w->ended < most &&
+	       (directory = RB_MIN(session_directories, &s->directories)) != NULL)
 		delete_node(w, directory);
 }
 

@@ -83,6 +83,7 @@ struct lock {
 	RB_HEAD(lock_holders, holder) holders;
 	TAILQ_HEAD(holders_in_order, holder) in_order; /* by place */
 	size_t holders_n;
+	uint16_t delays[LIMIT_LOCK_DELAY_S + 1]; /* how many holders have this lock-delay */
 };
 
 struct holder {
@@ -111,11 +112,14 @@ struct cached_reply {
 	struct bytes result;
 };
 
+/* One that ends is found by its id alone; what it still has goes part by part. */
 struct session {
 	RB_ENTRY(session) in_tree;  /* by id */
 	RB_ENTRY(session) by_nonce;
 	RB_ENTRY(session) by_principal; /* and by id */
+	RB_ENTRY(session) in_endings;   /* by id */
 	uint64_t id;
+	enum session_end ending; /* 0: it is live */
 	struct bytes nonce, principal, host;
 	bool awaited;   /* a new master waits for it: it may cache, or waits for a lock */
 	uint64_t below; /* replies to all numbers below this have arrived */
@@ -151,6 +155,7 @@ RB_HEAD(locks, lock);
 RB_HEAD(sessions, session);
 RB_HEAD(nonces, session);
 RB_HEAD(principals, session);
+RB_HEAD(endings, session);
 RB_HEAD(dirty_rows, dirty_row);
 
 RB_PROTOTYPE(nodes, node, in_tree, )
@@ -188,6 +193,8 @@ struct tree {
 	struct sessions sessions;
 	struct nonces nonces;
 	struct principals principals; /* the sessions again, by principal */
+	struct endings endings;       /* those that end */
+	size_t ending_most;           /* see tree_set_ending */
 	struct dirty_rows dirty_rows;
 	uint64_t saved; /* applied index in the last rows handed out */
 	TAILQ_HEAD(removed_list, removed) removed;
@@ -206,6 +213,7 @@ struct turn {
 	int64_t stamp_ns;
 	struct session *session; /* who asks; NULL: the master itself */
 	bool alone;              /* the command in its entry */
+	size_t ended;            /* pieces of what a session had that the command took away */
 };
 
 /* ---- node.c ---- */
@@ -280,8 +288,8 @@ void opener_remove(struct tree *t, struct opener *o);
 /* Ephemeral directories of `creator` go when it ends, unless they had a child before. */
 void creator_set(struct tree *t, struct node *directory, struct session *creator);
 void creator_clear(struct tree *t, struct node *directory);
-/* The session has ended: its opens and its empty directories go. */
-void ephemeral_end_session(struct turn *w, struct session *s);
+/* Likewise its opens and its empty directories. */
+void ephemeral_end_session(struct turn *w, struct session *s, size_t most);
 
 /* ---- lock_table.c ---- */
 
@@ -297,8 +305,11 @@ void lock_settle(struct tree *t, struct lock *l);
 enum lock_mode lock_mode_of(const struct lock *l);
 /* The node goes: no holders, no delay. */
 void lock_end_node(struct turn *w, struct node *n);
-/* The session has ended: its locks are freed, after their delay if it expired. */
-void lock_end_session(struct turn *w, struct session *s, enum session_end cause);
+/* The session ends: its locks are freed, after their delay if it expired; up to as many pieces of
+ * what it has as may go in this command. */
+void lock_end_session(struct turn *w, struct session *s, size_t most);
+/* Sets the holder's lock-delay. */
+void holder_set_delay(struct holder *h, int64_t seconds);
 
 /* ---- lock_delay.c ---- */
 
@@ -309,13 +320,17 @@ void lock_delay_begin(struct turn *w, const struct holder *h);
 
 /* ---- session_table.c ---- */
 
+/* Also one that ends. */
 struct session *session_find(const struct tree *t, uint64_t id);
+struct session *session_live(const struct tree *t, uint64_t id);
 struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
 /* Makes a session; its texts are copied. */
 struct session *session_add(struct tree *t, const struct tree_session *from);
 void session_free(struct session *s);
-/* Frees its locks, after their delays if it expired, ends its opens and removes it. */
+/* It is no session any more, and the first part of what it has goes. */
 void session_end(struct turn *w, struct session *s, enum session_end cause);
+/* The next part; the last one removes it, and returns true. */
+bool session_finish(struct turn *w, struct session *s);
 
 /* ---- member_table.c ---- */
 
@@ -373,6 +388,7 @@ enum rc apply_await_session(struct turn *w, const struct op_await_session *o);
 enum rc apply_create_session(struct turn *w, const struct op_create_session *o,
                              struct result_session *r);
 enum rc apply_end_session(struct turn *w, const struct op_end_session *o);
+enum rc apply_finish_session(struct turn *w, const struct op_finish_session *o);
 enum rc apply_settle_epoch(struct turn *w, const struct op_settle_epoch *o);
 enum rc apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o);
 enum rc apply_set_members(struct turn *w, const struct op_set_members *o);

@@ -88,12 +88,15 @@ load_session(struct tree *t, const struct row *row)
 	    .principal = BYTES(sessions, principal),
 	    .host = BYTES(sessions, host),
 	    .awaited = NUMBER(sessions, awaited) != 0,
+	    .ending = (enum session_end)NUMBER(sessions, ending),
 	};
 
 	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, awaited) > 1 ||
+	    NUMBER(sessions, ending) > SESSION_DESTROYED ||
 	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST)
 		return RC_CORRUPT;
-	if (session_find(t, from.id) != NULL || session_by_nonce(t, from.nonce) != NULL)
+	if (session_find(t, from.id) != NULL ||
+	    (from.ending == 0 && session_by_nonce(t, from.nonce) != NULL))
 		return RC_CORRUPT;
 	session_add(t, &from)->below = NUMBER(sessions, below);
 	return RC_OK;
@@ -190,7 +193,7 @@ link_holder(struct tree *t, const struct row *row)
 	h->mode = (enum lock_mode)NUMBER(holders, mode);
 	h->generation = NUMBER(holders, lock_generation);
 	h->fence = NUMBER(holders, fence);
-	h->delay_s = SIGNED(holders, delay_s);
+	holder_set_delay(h, SIGNED(holders, delay_s));
 	h->earlier_acquisition = NUMBER(holders, earlier_acquisition);
 	h->earlier_mode = (enum lock_mode)NUMBER(holders, earlier_mode);
 	h->earlier_generation = NUMBER(holders, earlier_generation);

@@ -18,13 +18,11 @@ lock_delay_blocks(const struct lock *l, enum lock_mode mode)
 static int64_t
 largest_delay(const struct lock *l)
 {
-	const struct holder *h;
-	int64_t largest = l->delay.mode != LOCK_NONE ? l->delay.seconds : 0;
+	int64_t standing = l->delay.mode != LOCK_NONE ? l->delay.seconds : 0;
+	int64_t largest = LIMIT_LOCK_DELAY_S;
 
-	TAILQ_FOREACH(h, &l->in_order, in_order) {
-		if (h->delay_s > largest)
-			largest = h->delay_s;
-	}
+	while (largest > standing && l->delays[largest] == 0)
+		largest--;
 	return largest;
 }
 

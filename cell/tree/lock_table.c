@@ -110,12 +110,21 @@ holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place)
 	h->session = s;
 	h->owner = owner;
 	h->place = place;
+	l->delays[0]++;
 	must(RB_INSERT(lock_holders, &l->holders, h) == NULL);
 	must(RB_INSERT(session_holders, &s->holders, h) == NULL);
 	s->holders_n++;
 	put_in_order(l, h);
 	l->holders_n++;
 	return h;
+}
+
+void
+holder_set_delay(struct holder *h, int64_t seconds)
+{
+	h->lock->delays[h->delay_s]--;
+	h->lock->delays[seconds]++;
+	h->delay_s = seconds;
 }
 
 void
@@ -128,6 +137,7 @@ holder_remove(struct tree *t, struct holder *h)
 	RB_REMOVE(session_holders, &h->session->holders, h);
 	h->session->holders_n--;
 	TAILQ_REMOVE(&l->in_order, h, in_order);
+	l->delays[h->delay_s]--;
 	free(h);
 	if (--l->holders_n == 0)
 		t->locks_held--;
@@ -201,7 +211,7 @@ join(struct turn *w, struct session *s, const struct acquire *a, struct node *n)
 	h = holder_add(l, s, a->owner, last == NULL ? 1 : last->place + 1);
 	give_fence(w, h);
 	h->since_ns = w->stamp_ns;
-	h->delay_s = delay_of(a, n);
+	holder_set_delay(h, delay_of(a, n));
 	return h;
 }
 
@@ -217,7 +227,7 @@ convert(struct turn *w, struct holder *h, const struct acquire *a)
 	h->earlier_generation = h->generation;
 	h->earlier_fence = h->fence;
 	if (delay_s > h->delay_s)
-		h->delay_s = delay_s;
+		holder_set_delay(h, delay_s);
 	if (h->mode == LOCK_EXCLUSIVE && a->mode == LOCK_SHARED)
 		apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
 	if (h->mode == LOCK_EXCLUSIVE || a->mode == LOCK_SHARED)
@@ -295,7 +305,7 @@ still_claimed(struct turn *w, uint64_t node)
 enum rc
 apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
 {
-	struct session *s = session_find(w->tree, o->session);
+	struct session *s = session_live(w->tree, o->session);
 	struct tree_note *granted;
 	bool fresh;
 	enum rc rc;
@@ -397,12 +407,12 @@ lock_end_node(struct turn *w, struct node *n)
 }
 
 void
-lock_end_session(struct turn *w, struct session *s, enum session_end cause)
+lock_end_session(struct turn *w, struct session *s, size_t most)
 {
 	struct holder *h;
 
-	while ((h = RB_MIN(session_holders, &s->holders)) != NULL) {
-		if (cause == SESSION_EXPIRED)
+	for (; w->ended < most && (h = RB_MIN(session_holders, &s->holders)) != NULL; w->ended++) {
+		if (s->ending == SESSION_EXPIRED)
 			lock_delay_begin(w, h);
 		release(w, h);
 	}

@@ -182,7 +182,7 @@ tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct o
 	struct result r;
 	enum rc rc;
 
-	if (session_find(t, session) == NULL)
+	if (session_live(t, session) == NULL)
 		return RC_NO_SESSION;
 	memset(&r, 0, sizeof r);
 	r.kind = wire_op_result(op->code);

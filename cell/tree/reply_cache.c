@@ -77,7 +77,7 @@ reply_cache_look(struct tree *t, struct session *s, const struct command *c, enu
 bool
 tree_request_known(const struct tree *t, uint64_t session, uint64_t number)
 {
-	const struct session *s = session_find(t, session);
+	const struct session *s = session_live(t, session);
 
 	return s != NULL && (number < s->below || reply_cache_find(s, number) != NULL);
 }

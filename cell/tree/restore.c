@@ -54,7 +54,10 @@ apply_restore(struct turn *w, const struct op_restore *o)
 	RB_FOREACH(n, nodes, &t->nodes)
 		raise_node(t, n, o->jump);
 	while ((s = RB_MIN(sessions, &t->sessions)) != NULL)
-		session_end(w, s, SESSION_EXPIRED);
+		if (s->ending == 0)
+			session_end(w, s, SESSION_EXPIRED);
+		else
+			session_finish(w, s);
 	member_table_clear(t);
 	return RC_OK;
 }

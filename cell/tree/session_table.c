@@ -26,6 +26,7 @@ compare_principal(const struct session *a, const struct session *b)
 RB_GENERATE(sessions, session, in_tree, compare_id)
 RB_GENERATE(nonces, session, by_nonce, compare_nonce)
 RB_GENERATE(principals, session, by_principal, compare_principal)
+RB_GENERATE_INTERNAL(endings, session, in_endings, compare_id, __attribute__((unused)) static)
 
 struct session *
 session_find(const struct tree *t, uint64_t id)
@@ -33,6 +34,14 @@ session_find(const struct tree *t, uint64_t id)
 	struct session key = {.id = id};
 
 	return RB_FIND(sessions, (struct sessions *)&t->sessions, &key);
+}
+
+struct session *
+session_live(const struct tree *t, uint64_t id)
+{
+	struct session *s = session_find(t, id);
+
+	return s != NULL && s->ending == 0 ? s : NULL;
 }
 
 struct session *
@@ -53,9 +62,14 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->principal = bytes_copy(from->principal);
 	s->host = bytes_copy(from->host);
 	s->awaited = from->awaited;
+	s->ending = from->ending;
 	must(RB_INSERT(sessions, &t->sessions, s) == NULL);
-	must(RB_INSERT(nonces, &t->nonces, s) == NULL);
-	must(RB_INSERT(principals, &t->principals, s) == NULL);
+	if (s->ending == 0) {
+		must(RB_INSERT(nonces, &t->nonces, s) == NULL);
+		must(RB_INSERT(principals, &t->principals, s) == NULL);
+	} else {
+		must(RB_INSERT(endings, &t->endings, s) == NULL);
+	}
 	t->sessions_n++;
 	dirty_session(t, s->id);
 	return s;
@@ -73,30 +87,55 @@ session_free(struct session *s)
 static void
 session_remove(struct tree *t, struct session *s)
 {
-	struct cached_reply *k;
-
-	must(RB_EMPTY(&s->holders) && RB_EMPTY(&s->openers) && RB_EMPTY(&s->directories));
-	while ((k = RB_MIN(session_replies, &s->replies)) != NULL)
-		reply_cache_drop(t, s, k);
 	RB_REMOVE(sessions, &t->sessions, s);
-	RB_REMOVE(nonces, &t->nonces, s);
-	RB_REMOVE(principals, &t->principals, s);
+	RB_REMOVE(endings, &t->endings, s);
 	t->sessions_n--;
 	dirty_session(t, s->id);
 	session_free(s);
 }
 
+static bool
+has_nothing(const struct session *s)
+{
+	return RB_EMPTY(&s->holders) && RB_EMPTY(&s->openers) && RB_EMPTY(&s->directories) &&
+	       RB_EMPTY(&s->replies);
+}
+
+bool
+session_finish(struct turn *w, struct session *s)
+{
+	struct tree *t = w->tree;
+	struct cached_reply *k;
+
+	must(s->ending != 0);
+	w->ended = 0;
+	lock_end_session(w, s, t->ending_most);
+	ephemeral_end_session(w, s, t->ending_most);
+	for (; w->ended < t->ending_most; w->ended++) {
+		if ((k = RB_MIN(session_replies, &s->replies)) == NULL)
+			break;
+		reply_cache_drop(t, s, k);
+	}
+	if (!has_nothing(s))
+		return false;
+	session_remove(t, s);
+	return true;
+}
+
 void
 session_end(struct turn *w, struct session *s, enum session_end cause)
 {
-	struct tree_note *ended;
+	struct tree *t = w->tree;
+	struct tree_note *ended = apply_note(w, TREE_SESSION_ENDED, 0);
 
-	lock_end_session(w, s, cause);
-	ephemeral_end_session(w, s);
-	ended = apply_note(w, TREE_SESSION_ENDED, 0);
 	ended->session = s->id;
 	ended->cause = cause;
-	session_remove(w->tree, s);
+	s->ending = cause;
+	RB_REMOVE(nonces, &t->nonces, s);
+	RB_REMOVE(principals, &t->principals, s);
+	must(RB_INSERT(endings, &t->endings, s) == NULL);
+	dirty_session(t, s->id);
+	session_finish(w, s);
 }
 
 /* A client that heard no answer asks again with the same nonce and finds its session. */
@@ -124,7 +163,7 @@ apply_create_session(struct turn *w, const struct op_create_session *o, struct r
 enum rc
 apply_await_session(struct turn *w, const struct op_await_session *o)
 {
-	struct session *s = session_find(w->tree, o->session);
+	struct session *s = session_live(w->tree, o->session);
 
 	if (s == NULL)
 		return RC_NO_SESSION;
@@ -150,7 +189,7 @@ may_end(const struct turn *w, const struct op_end_session *o, const struct sessi
 enum rc
 apply_end_session(struct turn *w, const struct op_end_session *o)
 {
-	struct session *s = session_find(w->tree, o->session);
+	struct session *s = session_live(w->tree, o->session);
 	enum rc rc;
 
 	if (o->cause < SESSION_CLOSED || o->cause > SESSION_DESTROYED)
@@ -160,6 +199,17 @@ apply_end_session(struct turn *w, const struct op_end_session *o)
 	if ((rc = may_end(w, o, s)) != RC_OK)
 		return rc;
 	session_end(w, s, (enum session_end)o->cause);
+	return RC_OK;
+}
+
+enum rc
+apply_finish_session(struct turn *w, const struct op_finish_session *o)
+{
+	struct session *s = session_find(w->tree, o->session);
+
+	if (s == NULL || s->ending == 0)
+		return RC_NO_SESSION;
+	session_finish(w, s);
 	return RC_OK;
 }
 
@@ -180,7 +230,7 @@ show(const struct session *s, struct tree_session *to)
 bool
 tree_session(const struct tree *t, uint64_t id, struct tree_session *s)
 {
-	const struct session *found = session_find(t, id);
+	const struct session *found = session_live(t, id);
 
 	if (found != NULL)
 		show(found, s);
@@ -195,6 +245,8 @@ tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s)
 	if (id == UINT64_MAX)
 		return false;
 	found = RB_NFIND(sessions, (struct sessions *)&t->sessions, &key);
+	while (found != NULL && found->ending != 0)
+		found = RB_NEXT(sessions, NULL, found);
 	if (found != NULL)
 		show(found, s);
 	return found != NULL;
@@ -221,6 +273,18 @@ tree_session_by_nonce(const struct tree *t, struct bytes nonce)
 	const struct session *s = session_by_nonce(t, nonce);
 
 	return s == NULL ? 0 : s->id;
+}
+
+bool
+tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause)
+{
+	const struct session *s = RB_MIN(endings, (struct endings *)&t->endings);
+
+	if (s == NULL)
+		return false;
+	*session = s->id;
+	*cause = s->ending;
+	return true;
 }
 
 size_t

@@ -9,6 +9,7 @@ tree_new(const char *cell)
 
 	t->cell = bytes_to_text(bytes_of(cell));
 	t->next_node = NODE_ROOT;
+	t->ending_most = LIMIT_ENDING;
 	TAILQ_INIT(&t->removed);
 	settings_begin(t, &(struct settings){0});
 	dirty_rows_forget(t);
@@ -76,6 +77,13 @@ tree_free(struct tree *t)
 	row_list_free(&t->loading);
 	free(t->cell);
 	free(t);
+}
+
+void
+tree_set_ending(struct tree *t, size_t pieces)
+{
+	must(pieces > 0);
+	t->ending_most = pieces;
 }
 
 uint64_t

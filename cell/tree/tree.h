@@ -20,6 +20,8 @@ struct tree;
  * `cell` is the cell's name (copied), for paths in sequencers and messages. */
 struct tree *tree_new(const char *cell);
 void tree_free(struct tree *t);
+/* Tests have sessions end in smaller parts than LIMIT_ENDING. All replicas have the same. */
+void tree_set_ending(struct tree *t, size_t pieces);
 
 /* ---- apply ---- */
 
@@ -40,7 +42,7 @@ enum tree_note_kind {
 	TREE_LOCK_GONE,       /* node: deleted; whoever waits for its lock is answered RC_STALE */
 	TREE_GRANTED,         /* node, session, owner, acquisition, lock_generation, fence */
 	TREE_SESSION_CREATED, /* session */
-	TREE_SESSION_ENDED,   /* session, cause */
+	TREE_SESSION_ENDED,   /* session, cause: nothing of it takes effect any more */
 	TREE_EPOCH_BEGAN,     /* epoch, ballot: of the begin_epoch, so that its master knows it */
 	TREE_NODE_CHANGED,    /* node: contents or attributes */
 	TREE_NODE_CREATED,    /* node, parent */
@@ -133,9 +135,10 @@ struct tree_outcome {
  *   fence are new.
  * - end_session: who shows the session's nonce may end it (a wrong one: RC_PERM), a session may
  *   end itself, the master any; an expiry that the master decides (session 0 in the command, no
- *   nonce) names its epoch, which must be the current one, else RC_OLD_EPOCH. The session's locks
- *   are freed, after a delay if `expired`; its opens end; what is ephemeral goes with them; its
- *   kept results go.
+ *   nonce) names its epoch, which must be the current one, else RC_OLD_EPOCH. From there on it is
+ *   no live session. Its locks are freed, after a delay if `expired`; its opens end; what is
+ *   ephemeral goes with them; its kept results go: LIMIT_ENDING of these in that order, and about
+ *   as many more with each finish_session, which is RC_NO_SESSION when nothing is left.
  * - A shared lock's delay is the largest of all its holders'. If several expire one after the
  *   other the delay begins anew each time, never shorter than the one that stands: a node has one
  *   standing delay, the last that was told.
@@ -242,6 +245,7 @@ bool tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree
 struct tree_session {
 	uint64_t id;
 	bool awaited;
+	enum session_end ending; /* of those that are told here: 0 */
 	struct bytes nonce, principal, host; /* views into the tree */
 };
 
@@ -251,6 +255,8 @@ bool tree_session_after(const struct tree *t, uint64_t id, struct tree_session *
 /* The first one of this principal with an id greater than `id`; the others cost nothing. */
 bool tree_session_of_after(const struct tree *t, struct bytes principal, uint64_t id,
                            struct tree_session *s);
+/* A session that ends and still has something, and why it ends; false when there is none. */
+bool tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause);
 /* How many locks it holds. */
 size_t tree_session_locks(const struct tree *t, uint64_t id);
 /* Was the session's request of this number decided before? */

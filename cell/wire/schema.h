@@ -230,6 +230,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_settle_epoch(F) F(u64, epoch, 0) /* all have come who were queued before it */
 #define WIRE_op_await_session(F) /* does a new master wait for it? */                    \
 	F(u64, session, 0) F(u8, awaited, 0)
+#define WIRE_op_finish_session(F) F(u64, session, 0) /* the next part of one that ends */
 #define WIRE_op_grant(F) /* the queue's head gets the lock */                                 \
 	F(u64, session, 0)                                                                        \
 	F(acquire, acquire, 0)
@@ -283,7 +284,8 @@ enum { WIRE_MINOR = 0 };
 	M(71, set_setting, MASTER, none)                                                          \
 	M(72, settle_setting, MASTER, none)                                                        \
 	M(73, await_session, MASTER, none)                                                         \
-	M(74, settle_epoch, MASTER, none)
+	M(74, settle_epoch, MASTER, none)                                                          \
+	M(75, finish_session, MASTER, none)
 
 /* ---- results: present in a reply when its code is RC_OK (acquired: with RC_QUEUED, too) ---- */
 

@@ -413,6 +413,7 @@ recover_tree(struct sim *s, struct disk *d)
 	struct saved_row *r;
 	char why[256] = "";
 
+	tree_set_ending(t, s->swarm.ending);
 	RB_FOREACH(r, saved_rows, &d->rows)
 	{
 		if (tree_load_row(t, &r->row) != RC_OK)

@@ -134,6 +134,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	draw_work(w, r);
 	w->operators = rng_chance(r, 400) ? 1 + (int)rng_below(r, OPERATORS_MAX) : 0;
 	w->operators_think_ms = spread(r, 500, 8000);
+	w->ending = rng_chance(r, 250) ? LIMIT_ENDING : 1 + rng_below(r, 3);
 }
 
 bool

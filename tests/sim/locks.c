@@ -270,21 +270,24 @@ begin_delay(struct sim *s, struct item *it, uint64_t index, enum lock_mode mode)
 		adversary_delay(s, it->node, seconds * SECOND);
 }
 
-void
-locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session, bool expired)
+bool
+locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session, bool expired)
 {
-	size_t i = 0;
+	struct holder *first = NULL;
 
-	while (i < it->holders_n) {
-		if (it->holders[i].session != session) {
-			i++;
-			continue;
-		}
-		it->lock_changed = index;
-		if (expired)
-			begin_delay(s, it, index, it->holders[i].now.mode);
-		drop(it, &it->holders[i]);
+	for (size_t i = 0; i < it->holders_n; i++) {
+		struct holder *h = &it->holders[i];
+
+		if (h->session == session && (first == NULL || h->owner < first->owner))
+			first = h;
 	}
+	if (first == NULL)
+		return false;
+	it->lock_changed = index;
+	if (expired)
+		begin_delay(s, it, index, first->now.mode);
+	drop(it, first);
+	return true;
 }
 
 /* The master's clock may run a hundredth faster than ours. */

@@ -110,6 +110,7 @@ model_delete(struct sim *s, struct item *it, uint64_t index)
 {
 	struct item *parent = model_item(&s->model, it->parent);
 
+	s->model.ended += 1 + it->holders_n;
 	it->died = index;
 	it->holders_n = it->openers_n = 0;
 	it->delay_mode = LOCK_NONE;
@@ -182,7 +183,7 @@ opener_add(struct item *it, uint64_t session)
 	it->openers[it->openers_n++] = session;
 }
 
-static void
+static bool
 opener_gone(struct sim *s, struct item *it, uint64_t index, uint64_t session)
 {
 	for (size_t i = 0; i < it->openers_n; i++) {
@@ -191,8 +192,9 @@ opener_gone(struct sim *s, struct item *it, uint64_t index, uint64_t session)
 		it->openers[i] = it->openers[--it->openers_n];
 		if (it->openers_n == 0)
 			model_delete(s, it, index);
-		return;
+		return true;
 	}
+	return false;
 }
 
 /* A lease is a promise: nobody's session may end as expired while its client believes in it, unless
@@ -215,6 +217,37 @@ check_expiry(struct sim *s, uint64_t session, bool by_master)
 		         (unsigned long)session);
 }
 
+/* What it has goes piece by piece: locks, opens, directories that never had a child. */
+static void
+go_on_ending(struct sim *s, uint64_t index, const struct model_session *session)
+{
+	struct model *m = &s->model;
+	const size_t most = s->swarm.ending;
+	struct item **it, **const end = m->items + m->items_n;
+
+	m->ended = 0;
+	for (it = m->items; it < end; it++)
+		while (m->ended < most && (*it)->died == 0 &&
+		       locks_session_ends(s, *it, index, session->id, session->expired))
+			m->ended++;
+	for (it = m->items; it < end && m->ended < most; it++)
+		m->ended += (*it)->died == 0 && opener_gone(s, *it, index, session->id);
+	for (it = m->items; it < end && m->ended < most; it++)
+		if ((*it)->died == 0 && (*it)->creator == session->id)
+			model_delete(s, *it, index);
+}
+
+/* A master goes on with it however often; at the end of a run nothing may be left. */
+static void
+finish_session(struct sim *s, uint64_t index, uint64_t id)
+{
+	const struct model_session *session = session_of(&s->model, id);
+
+	if (session == NULL || session->alive)
+		sim_fail(s, "the end of session %lu goes on, and it lives", (unsigned long)id);
+	go_on_ending(s, index, session);
+}
+
 static enum rc
 end_session(struct sim *s, uint64_t index, const struct command *c, const struct op_end_session *op)
 {
@@ -230,16 +263,8 @@ end_session(struct sim *s, uint64_t index, const struct command *c, const struct
 	if (c->session != op->session && op->nonce.len > 0)
 		machine_session_destroyed(s, op->session);
 	session->alive = false;
-	for (size_t i = 0; i < m->items_n; i++) {
-		struct item *it = m->items[i];
-
-		if (it->died != 0)
-			continue;
-		locks_session_ended(s, it, index, op->session, expired);
-		opener_gone(s, it, index, op->session);
-		if (it->creator == op->session)
-			model_delete(s, it, index);
-	}
+	session->expired = expired;
+	go_on_ending(s, index, session);
 	history_waits_over(s, op->session);
 	return RC_OK;
 }
@@ -507,6 +532,9 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		return;
 	case OP_end_session:
 		want->rc = end_session(s, index, c, &op->end_session);
+		return;
+	case OP_finish_session:
+		finish_session(s, index, op->finish_session.session);
 		return;
 	case OP_begin_epoch:
 		begin_epoch(s, &op->begin_epoch);

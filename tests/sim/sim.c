@@ -197,10 +197,21 @@ calm_down(struct sim *s)
 	bulk_start(s, expect_master(s));
 }
 
+/* One has ended, and still has something. */
+static bool
+session_ends(struct sim *s)
+{
+	const struct host *n = sim_serving(s);
+	enum session_end cause;
+	uint64_t session;
+
+	return n != NULL && tree_ending(replica_tree(n->replica), &session, &cause);
+}
+
 static bool
 all_done(struct sim *s)
 {
-	if (operators_wait_for(s) != NULL || s->now <= s->bulk_at)
+	if (operators_wait_for(s) != NULL || s->now <= s->bulk_at || session_ends(s))
 		return false;
 	for (int i = 0; i < s->machines_n; i++) {
 		const struct machine *m = &s->machines[i];
@@ -250,6 +261,8 @@ finish(struct sim *s)
 	operators_check_end(s);
 	if (operators_wait_for(s) != NULL)
 		sim_fail(s, "at the end %s", operators_wait_for(s));
+	if (session_ends(s))
+		sim_fail(s, "at the end a session that has ended still has something");
 	if (!all_done(s)) {
 		const char *what = what_is_left(s, &machine);
 

@@ -197,6 +197,7 @@ struct swarm {
 	int64_t lease_ms; /* the master's */
 	int64_t cost_ns;  /* a message costs a replica so much time */
 	bool bulk;        /* somebody writes much at once */
+	size_t ending;    /* pieces of an ending session that go in one entry */
 };
 
 /* Draws what a seed is like; `machines` 0: as many as it comes. */
@@ -667,7 +668,7 @@ struct name_change {
 
 struct model_session {
 	uint64_t id;
-	bool alive;
+	bool alive, expired; /* it has ended, as expired */
 	uint8_t nonce[LIMIT_NONCE];
 };
 
@@ -684,6 +685,7 @@ struct model {
 	uint64_t *digests, *slices, *sums; /* of the trees, and of the payloads; by index */
 	size_t digests_room, slices_room, sums_room;
 	uint64_t last_fence;
+	size_t ended; /* pieces of an ending session, in the command that is decided */
 };
 
 void model_init(struct sim *s);
@@ -773,9 +775,8 @@ void operators_check_end(struct sim *s);
 /* ---- reads.c ---- */
 
 void model_check_read(struct sim *s, const struct record *r, const struct result *result);
-/* Compares the locks of a tree with the model's, if it is as new. */
+/* Compares the locks of a tree with the model's, if it is as new; the end's tree, item by item. */
 void model_check_locks(struct sim *s, const struct tree *t);
-/* Compares the end's tree with the model, item by item. */
 void model_check_tree(struct sim *s, const struct tree *t);
 
 /* ---- locks.c ---- */
@@ -786,8 +787,9 @@ void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct
 void locks_release(struct item *it, uint64_t session, const struct op_release *op);
 void locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
                   const struct op_cancel *op);
-void locks_session_ended(struct sim *s, struct item *it, uint64_t index, uint64_t session,
-                         bool expired);
+/* The first of the session's owners that hold it lets go; false: none holds it. */
+bool locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session,
+                        bool expired);
 void locks_delay_over(struct sim *s, const struct op_delay_over *op);
 void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
                 const struct outcome *want);

@@ -169,6 +169,10 @@ put_op(const struct sim *s, struct buffer *to, const struct op *op)
 		buffer_printf(to, "end session %lu%s", (unsigned long)op->end_session.session,
 		              op->end_session.cause == SESSION_EXPIRED ? " as expired" : "");
 		return;
+	case OP_finish_session:
+		buffer_printf(to, "go on with the end of session %lu",
+		              (unsigned long)op->finish_session.session);
+		return;
 	case OP_begin_epoch:
 		buffer_printf(to, "begin the epoch of replica %u (ballot %lu.%u)",
 		              op->begin_epoch.ballot.replica,

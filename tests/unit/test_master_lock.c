@@ -1,4 +1,5 @@
 /* Locks at the master: queues, hand-offs, lock-delays, sequencers. */
+#include <stdio.h>
 #include <string.h>
 #include "cell/master/sequencer.h"
 #include "tests/unit/lab.h"
@@ -421,6 +422,88 @@ test_every_end_hands_over(void **state)
 	lab_free(lab);
 }
 
+enum { PARTS = 3 };
+
+/* A session with more locks than go in one entry; `last`: the file whose turn is last. */
+static struct lab_client
+open_with_locks(struct lab *lab, uint64_t *first, uint64_t *last)
+{
+	struct lab_client b = lab_open(lab, 'b');
+	uint64_t node = 0;
+
+	for (int i = 0; i < PARTS * LIMIT_ENDING - 10; i++) {
+		char name[16];
+
+		snprintf(name, sizeof name, "many%d", i);
+		node = lab_file(&b, name);
+		assert_int_equal(lab_lock(&b, node, 1, EX, true), RC_OK);
+		*first = i == 0 ? node : *first;
+	}
+	*last = node;
+	return b;
+}
+
+/* One with many locks ends part by part, and each part hands over. */
+static void
+test_an_end_in_parts(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b;
+	struct op end = {.code = OP_end_session};
+	uint64_t first, last, session;
+	enum session_end cause;
+
+	(void)state;
+	b = open_with_locks(lab, &first, &last);
+	assert_int_equal(lab_lock(&a, last, 2, EX, true), RC_QUEUED);
+	assert_int_equal(lab_lock(&a, first, 3, EX, true), RC_QUEUED);
+	end.end_session = (struct op_end_session){.session = b.session, .cause = SESSION_CLOSED};
+	lab->slow_disk = true;
+	lab_send_op(&b, &end);
+	for (int i = 1; i <= PARTS; i++) {
+		const uint64_t ticket = lab->ticket;
+
+		lab->ticket = 0;
+		lab_step(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .write = ticket});
+		assert_int_equal(lab_granted(&a), i == 1 ? 3 : i == PARTS ? 2 : 0);
+		assert_true(tree_ending(replica_tree(lab->replica), &session, &cause));
+		assert_int_equal(session, b.session);
+	}
+	lab_persist(lab); /* the answers that were kept */
+	assert_false(tree_ending(replica_tree(lab->replica), &session, &cause));
+	lab_free(lab);
+}
+
+/* A new master goes on with it, when nobody's cache can be wrong any more. */
+static void
+test_an_end_in_parts_over_restart(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), b;
+	struct op end = {.code = OP_end_session};
+	uint64_t first, last, session, ticket;
+	enum session_end cause;
+
+	(void)state;
+	b = open_with_locks(lab, &first, &last);
+	end.end_session = (struct op_end_session){.session = b.session, .cause = SESSION_CLOSED};
+	lab->slow_disk = true;
+	lab_send_op(&b, &end);
+	ticket = lab->ticket;
+	lab->ticket = 0;
+	lab_step(lab, (struct replica_event){.kind = REPLICA_PERSISTED, .write = ticket});
+	lab->slow_disk = false;
+	lab_restart(lab);
+	lab_pass_ms(lab, LAB_CACHE_LEASE_MS / 2);
+	assert_true(tree_ending(replica_tree(lab->replica), &session, &cause));
+	lab_reattach(&a);
+	lab_send_keepalive(&a);
+	lab_pass_ms(lab, LAB_CACHE_LEASE_MS);
+	assert_false(tree_ending(replica_tree(lab->replica), &session, &cause));
+	assert_int_equal(lab_look(&a, last).state, LOCK_STATE_FREE);
+	lab_free(lab);
+}
+
 static void
 test_delay_lengths(void **state)
 {
@@ -537,6 +620,8 @@ main(void)
 	    cmocka_unit_test(test_node_deleted),
 	    cmocka_unit_test(test_waiters_session_ends),
 	    cmocka_unit_test(test_every_end_hands_over),
+	    cmocka_unit_test(test_an_end_in_parts),
+	    cmocka_unit_test(test_an_end_in_parts_over_restart),
 	    cmocka_unit_test(test_delay_lengths),
 	    cmocka_unit_test(test_delay_over_restart),
 	    cmocka_unit_test(test_no_delay_when_closed),

@@ -6,7 +6,7 @@
 #include "tests/unit/tree_fixture.h"
 #include "tests/unit/tree_random.h"
 
-enum { SEEDS = 16, ENTRIES = 1500 };
+enum { SEEDS = 16, ENTRIES = 1500, ENDING = 2 };
 
 struct side {
 	struct tree *tree;
@@ -108,6 +108,7 @@ reload(struct side *s, uint64_t seed)
 	s->tree = row_store_load(&s->store, why, sizeof why);
 	if (s->tree == NULL)
 		fail_msg("seed %llu: %s", (unsigned long long)seed, why);
+	tree_set_ending(s->tree, ENDING);
 }
 
 static void
@@ -117,6 +118,8 @@ one_run(uint64_t seed, unsigned *decided)
 	struct side steady = {.tree = tree_new("local")}, reloaded = {.tree = tree_new("local")};
 	struct buffer payload = BUFFER(LIMIT_ENTRY);
 
+	tree_set_ending(steady.tree, ENDING);
+	tree_set_ending(reloaded.tree, ENDING);
 	for (int i = 0; i < ENTRIES; i++) {
 		buffer_reset(&payload);
 		random_entry(&rng, steady.tree, &payload);

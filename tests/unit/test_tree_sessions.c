@@ -280,6 +280,93 @@ test_rename_onto_an_ephemeral_file_brings_openers(void **state)
 	assert_false(exists(f, target));
 }
 
+/* ---- an end in parts ---- */
+
+static enum rc
+finish_session(struct fixture *f, uint64_t session)
+{
+	return run(f, 0, OP(finish_session, .session = session));
+}
+
+/* From the first part on it is no session; what it still has stays its own until its turn comes. */
+static void
+test_a_session_ends_part_by_part(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b"), file[3], seen = 0;
+	const char *names[] = {"x", "y", "z"};
+	enum session_end cause = SESSION_CLOSED;
+	struct tree_session s;
+
+	tree_set_ending(f->tree, 2);
+	for (int i = 0; i < 3; i++) {
+		file[i] = new_file(f, NODE_ROOT, names[i]);
+		assert_int_equal(acquire(f, a, 1, 1, file[i], LOCK_SHARED), RC_OK);
+	}
+	assert_int_equal(acquire(f, a, 2, 2, file[0], LOCK_SHARED), RC_OK);
+	ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	ephemeral(f, a, NODE_ROOT, "d", NODE_DIRECTORY);
+	assert_int_equal(run_numbered(f, a, 1, 1, OP(set_lock_delay, .node = file[1])), RC_OK);
+
+	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
+	assert_int_equal(noted(f, TREE_SESSION_ENDED)->session, a);
+	assert_int_equal(notes_of(f, TREE_LOCK_CHANGED), 2);
+	assert_int_equal(lock_of_node(f, file[0]).state, LOCK_STATE_DELAYED);
+	assert_int_equal(lock_of_node(f, file[1]).state, LOCK_STATE_SHARED);
+	assert_false(tree_session(f->tree, a, &s));
+	assert_true(tree_session_after(f->tree, a - 1, &s) && s.id == b);
+	assert_int_equal(tree_session_by_nonce(f->tree, bytes_of("a")), 0);
+	assert_true(tree_ending(f->tree, &seen, &cause));
+	assert_true(seen == a && cause == SESSION_EXPIRED);
+	assert_int_equal(open_it(f, a, lookup(f, NODE_ROOT, "e")), RC_NO_SESSION);
+	assert_int_equal(run(f, 0, OP(grant, .session = a,
+	                              .acquire = {.node = file[1], .owner = 9, .acquisition = 9,
+	                                          .mode = LOCK_SHARED})),
+	                 RC_NO_SESSION);
+	assert_int_equal(run(f, 0, OP(await_session, .session = a, .awaited = 1)), RC_NO_SESSION);
+	assert_int_equal(end_session(f, a, SESSION_CLOSED), RC_NO_SESSION);
+	assert_int_equal(acquire(f, b, 1, 1, file[1], LOCK_EXCLUSIVE), RC_BUSY_LOCK);
+	assert_true(new_session(f, "a") != a);
+
+	assert_int_equal(finish_session(f, b), RC_NO_SESSION); /* it lives */
+	assert_int_equal(finish_session(f, a), RC_OK);
+	assert_int_equal(lock_of_node(f, file[2]).state, LOCK_STATE_DELAYED);
+	assert_int_equal(notes_of(f, TREE_SESSION_ENDED), 0);
+	assert_true(lookup(f, NODE_ROOT, "e") != 0);
+	assert_int_equal(finish_session(f, a), RC_OK); /* an open, and the file with it */
+	assert_int_equal(lookup(f, NODE_ROOT, "e"), 0);
+	assert_true(lookup(f, NODE_ROOT, "d") != 0);
+	assert_int_equal(finish_session(f, a), RC_OK); /* a directory, a kept answer */
+	assert_int_equal(lookup(f, NODE_ROOT, "d"), 0);
+	assert_false(tree_ending(f->tree, &seen, &cause));
+	assert_int_equal(finish_session(f, a), RC_NO_SESSION);
+}
+
+/* Nothing is the longer for those who have the lock-delay beside them. */
+static void
+test_the_end_of_many_who_share_a_lock(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "x"), session;
+	enum session_end cause;
+	size_t parts = 1;
+
+	for (uint64_t owner = 0; owner < 2 * LIMIT_ENDING; owner++)
+		assert_int_equal(
+		    run(f, a, OP(acquire, .acquire = {.node = file, .owner = owner,
+		                                      .acquisition = 1, .mode = LOCK_SHARED,
+		                                      .delay_s = owner == 7 ? 40 : 3})),
+		    RC_OK);
+	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
+	assert_int_equal(notes_of(f, TREE_DELAY_BEGAN), LIMIT_ENDING);
+	assert_int_equal(noted(f, TREE_DELAY_BEGAN)->seconds, 40);
+	for (; tree_ending(f->tree, &session, &cause); parts++)
+		assert_int_equal(finish_session(f, session), RC_OK);
+	assert_int_equal(parts, 2);
+	assert_int_equal(f->out.notes[0].seconds, 40); /* as the delay that stands */
+	assert_int_equal(lock_of_node(f, file).state, LOCK_STATE_DELAYED);
+}
+
 /* ---- exactly once ---- */
 
 static const struct op *
@@ -419,6 +506,8 @@ main(void)
 	    TREE_TEST(test_an_ephemeral_directory_without_children_goes_with_its_creator),
 	    TREE_TEST(test_renames_of_ephemeral_files),
 	    TREE_TEST(test_rename_onto_an_ephemeral_file_brings_openers),
+	    TREE_TEST(test_a_session_ends_part_by_part),
+	    TREE_TEST(test_the_end_of_many_who_share_a_lock),
 	    TREE_TEST(test_a_request_that_comes_again),
 	    TREE_TEST(test_a_refusal_is_kept_too),
 	    TREE_TEST(test_what_has_arrived_is_forgotten),

@@ -188,6 +188,17 @@ random_end_session(struct rng *r, const struct tree *t)
 }
 
 static struct op
+random_finish_session(struct rng *r, const struct tree *t)
+{
+	struct op op = {.code = OP_finish_session};
+	enum session_end cause;
+
+	if (!tree_ending(t, &op.finish_session.session, &cause) || rng_chance(r, 50))
+		op.finish_session.session = random_session(r, t);
+	return op;
+}
+
+static struct op
 random_delay_over(struct rng *r, const struct tree *t)
 {
 	struct tree_note delay = {0};
@@ -296,7 +307,10 @@ random_setting(struct rng *r, const struct tree *t)
 static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 14)) {
+	switch (rng_below(r, 16)) {
+	case 14:
+	case 15:
+		return random_finish_session(r, t);
 	case 0:
 		return (struct op){.code = OP_begin_epoch,
 		                   .begin_epoch = {.ballot = {rng_next(r), 1},
