@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/host/server_process.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "fs/local_locks.h"
@@ -51,8 +52,8 @@ on_host_stopped(void *user)
 static void
 stop_host(struct lsfs *l)
 {
-	if (l->source.server)
-		server_stop(l->source.server, on_host_stopped, l);
+	if (l->source.process)
+		server_process_stop(l->source.process, on_host_stopped, l);
 }
 
 static void

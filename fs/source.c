@@ -10,6 +10,7 @@
 #include "cell/config/newer_list.h"
 #include "cell/sys/log.h"
 #include "cell/sys/mountinfo.h"
+#include "cell/host/server_process.h"
 #include "cell/host/standalone.h"
 #include "fs/mountpoint.h"
 
@@ -42,19 +43,20 @@ check_key(const char *path)
 }
 
 static bool
-open_standalone(struct source *s, const struct options *o, struct server_config *config)
+open_standalone(struct source *s, const struct options *o,
+                struct server_process_config *config)
 {
 	const char *cell = o->cell ? o->cell : "local";
 	char why[512];
 
 	config->directory = s->path;
 	if (standalone_prepare(s->path, cell, &s->cell_file, why, sizeof why))
-		s->server = server_open(config, why, sizeof why);
-	if (!s->server)
+		s->process = server_process_open(config, why, sizeof why);
+	if (!s->process)
 		log_error("%s", why);
 	else if (o->cell && strcmp(o->cell, s->cell_file.name))
 		log_warn("%s holds cell %s, not %s", s->path, s->cell_file.name, o->cell);
-	return s->server != NULL;
+	return s->process != NULL;
 }
 
 /* ---- over the network ---- */
@@ -157,7 +159,7 @@ bool
 source_open(struct source *s, const struct options *o, void (*server_failed)(void *user),
             void *user)
 {
-	struct server_config config = {.failed = server_failed, .user = user};
+	struct server_process_config config = {.failed = server_failed, .user = user};
 
 	if (!o->standalone)
 		return open_cell(s, o);
@@ -171,12 +173,13 @@ source_link(struct source *s, uv_loop_t *loop)
 	char why[512];
 	int rc = 0;
 
-	if (s->server && !server_start(s->server, loop, why, sizeof why)) {
+	if (s->process && !server_process_start(s->process, loop, why, sizeof why)) {
 		log_error("%s", why);
 		return NULL;
 	}
-	if (s->server)
-		return link_to_server(loop, s->server, STANDALONE_PRINCIPAL);
+	if (s->process)
+		return link_to_server(loop, server_process_server(s->process),
+		                      STANDALONE_PRINCIPAL);
 	link = link_to_cell(loop, &s->cell_file, &s->key, &rc);
 	explicit_bzero(&s->key, sizeof s->key);
 	if (!link)

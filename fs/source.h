@@ -7,17 +7,20 @@
 #include "fs/link.h"
 #include "fs/options.h"
 
+struct server_process;
+
 struct source {
 	char path[PATH_MAX];   /* canonical: of the directory or the file */
 	char shown[PATH_MAX];  /* as the mount table shows it: the path, or the cell's name */
 	struct cell_file cell_file;
-	struct server *server; /* NULL: over the network */
+	struct server_process *process; /* NULL: over the network */
 	struct noise_pair key; /* over the network: the principal's; wiped when it is linked */
 };
 
 /* Finds out what is meant. False after one logged line. */
 bool source_find(struct source *s, const struct options *options, const char *mountpoint);
-/* Reads all there is to read, opens the server. `server_failed` as in struct server_config. False
+/* Reads all there is to read, opens the server. `server_failed` as in struct
+ * server_process_config. False
  * after one logged line. */
 bool source_open(struct source *s, const struct options *options, void (*server_failed)(void *user),
                  void *user);

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The protocol logic imports no clock, file, socket, thread or randomness: that is what lets a whole
-# cell run on virtual time from a seed. Each archive may import what the archives below it define,
-# and what tests/purity.allow lists. No name is defined twice, so that all of them fit into one
-# program. Runs in the build directory.
+# The protocol logic and the server import no clock, file, socket, thread or randomness: that is
+# what lets a whole cell run on virtual time from a seed. Each archive may import what the archives
+# below it define, and what tests/purity.allow lists. No name is defined twice, so that all of them
+# fit into one program. Runs in the build directory.
 set -u
 
 srcdir=${srcdir:-$(dirname "$0")/..}
@@ -18,6 +18,7 @@ libmaster.a libtree.a libwire.a libbase.a
 libreplica.a libmaster.a libtree.a libpaxos.a libwire.a libbase.a
 libclient.a libwire.a libbase.a
 libmount.a libclient.a libwire.a libbase.a
+libserver.a libreplica.a libmaster.a libtree.a libpaxos.a libwire.a libbase.a
 '
 
 # foreign ARCHIVE BELOW...: "MEMBER SYMBOL" for everything that comes from elsewhere. Symbols of

@@ -6,8 +6,7 @@
 #include <sys/resource.h>
 
 #include "cell/base/must.h"
-#include "cell/server/server.h"
-#include "cell/server/joining.h"
+#include "cell/host/server_process.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
 #include "config.h"
@@ -18,8 +17,7 @@ struct lscell {
 	const char *directory;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
-	struct joining *join; /* the first start of one that joins: then there is no server yet */
-	struct server *server;
+	struct server_process *server;
 	bool restarting; /* what runs is asked to end, and something follows */
 	bool stopping, failed;
 };
@@ -41,7 +39,6 @@ on_ended(void *user)
 {
 	struct lscell *l = user;
 
-	l->join = NULL;
 	l->server = NULL;
 	if (l->stopping)
 		close_signals(l);
@@ -52,10 +49,7 @@ on_ended(void *user)
 static void
 end_what_runs(struct lscell *l)
 {
-	if (l->join != NULL)
-		joining_stop(l->join, on_ended, l);
-	else
-		server_stop(l->server, on_ended, l);
+	server_process_stop(l->server, on_ended, l);
 }
 
 /* It may be on its way to begin anew: then it ends when that is done. */
@@ -100,25 +94,11 @@ on_restart(void *user)
 }
 
 static void
-on_joined(void *user, const char *error)
-{
-	struct lscell *l = user;
-
-	if (error != NULL) {
-		log_error("%s", error);
-		l->failed = true;
-		stop(l);
-	} else {
-		on_restart(l);
-	}
-}
-
-static void
 cannot_begin(struct lscell *l, const char *why)
 {
 	log_error("%s", why);
 	l->failed = l->stopping = true;
-	if (l->join != NULL || l->server != NULL)
+	if (l->server != NULL)
 		end_what_runs(l);
 	else
 		close_signals(l);
@@ -127,20 +107,14 @@ cannot_begin(struct lscell *l, const char *why)
 static void
 begin(struct lscell *l)
 {
-	struct server_config config = {
+	struct server_process_config config = {
 		.directory = l->directory, .failed = on_failed, .restart = on_restart, .user = l,
 	};
 	char why[512] = "";
 
 	l->restarting = false;
-	if (joining_needed(l->directory)) {
-		l->join = joining_start(&l->loop, l->directory, on_joined, l, why, sizeof why);
-		if (l->join == NULL)
-			cannot_begin(l, why);
-		return;
-	}
-	l->server = server_open(&config, why, sizeof why);
-	if (l->server == NULL || !server_start(l->server, &l->loop, why, sizeof why))
+	l->server = server_process_open(&config, why, sizeof why);
+	if (l->server == NULL || !server_process_start(l->server, &l->loop, why, sizeof why))
 		cannot_begin(l, why);
 }
 

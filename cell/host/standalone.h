@@ -4,7 +4,6 @@
 #define LSFS_HOST_STANDALONE_H
 
 #include "cell/config/cell_file.h"
-#include "cell/server/server.h"
 
 /* Makes `directory` (mode 0700) a data directory if it is new or empty: cell.conf with a fresh
  * signing key and the one replica 1, signing.key. Does nothing if it is one already; refuses a

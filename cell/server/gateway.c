@@ -7,27 +7,19 @@
 
 #include <bsd/sys/queue.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
-#include "cell/sys/log.h"
-#include "cell/net/transport.h"
 #include "cell/wire/codec.h"
 
 enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
 
-/* Files that clients leave to replicas, to databases, and to those who have not proved a key. */
-enum { FILES_KEPT = TRANSPORT_UNPROVED_MAX + 64 };
-
 enum { SHORT, BULK, LINES };
 
 struct line {
-	uint64_t out, in; /* connections of the net; 0: none */
+	uint64_t out, in; /* connections; 0: none */
 	bool up;          /* `out` is open */
 	mono_t up_since;
 	mono_t retry;     /* MONO_NEVER while there is an `out`, and for one that was removed */
@@ -42,18 +34,15 @@ struct peer {
 };
 
 struct gateway {
-	struct cell_file cell_file;
-	uint8_t self;
+	const struct server_io *io;
+	struct gateway_config config;
 	struct gateway_callbacks callbacks;
-	struct transport *transport;
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list that they are */
-	size_t clients_n, clients_max;
+	size_t clients_n;
 	bool crowded;     /* as the log knows it */
 	bool started;
-	uv_timer_t timer;
-	void (*stopped)(void *user);
-	void *stopped_user;
+	mono_t due;       /* the first retry; MONO_NEVER: none */
 };
 
 static struct peer *
@@ -110,34 +99,30 @@ dial(struct gateway *g, struct peer *p, struct line *l)
 
 	must(l->out == 0 && !is_removed(p));
 	l->retry = MONO_NEVER;
-	l->out = transport_connect(g->transport, p->member.address,
-	                           bulk ? CHANNEL_BULK : CHANNEL_REPLICA, p->member.public_key);
+	l->out = g->io->connect(g->io->user, p->member.address,
+	                        bulk ? CHANNEL_BULK : CHANNEL_REPLICA, p->member.public_key);
 }
-
-static void on_timer(uv_timer_t *timer);
 
 static void
 arm(struct gateway *g)
 {
-	mono_t next = MONO_NEVER;
 	struct peer *p;
-	int64_t ms;
 
+	g->due = MONO_NEVER;
 	TAILQ_FOREACH(p, &g->peers, link)
 		for (int i = 0; i < LINES; i++)
-			next = mono_min(next, p->lines[i].retry);
-	if (mono_is_never(next))
-		return;
-	ms = span_to_ms(mono_since(next, clock_now())) + 1;
-	uv_update_time(g->timer.loop);
-	must(uv_timer_start(&g->timer, on_timer, ms < 0 ? 0 : (uint64_t)ms, 0) == 0);
+			g->due = mono_min(g->due, p->lines[i].retry);
 }
 
-static void
-on_timer(uv_timer_t *timer)
+mono_t
+gateway_deadline(const struct gateway *g)
 {
-	struct gateway *g = timer->data;
-	mono_t now = clock_now();
+	return g->due;
+}
+
+void
+gateway_timeout(struct gateway *g, mono_t now)
+{
 	struct peer *p;
 
 	TAILQ_FOREACH(p, &g->peers, link) {
@@ -150,32 +135,33 @@ on_timer(uv_timer_t *timer)
 
 /* What becomes of the first line is told in the log; the other one shares its fate. */
 static void
-line_is_up(struct peer *p, struct line *l)
+line_is_up(struct gateway *g, struct peer *p, struct line *l)
 {
 	l->up = true;
-	l->up_since = clock_now();
+	l->up_since = server_io_now(g->io);
 	if (l == &p->lines[SHORT])
-		log_info("replica %u at %s: connected", p->member.id, p->member.address);
+		server_io_log(g->io, SERVER_INFO, "replica %u at %s: connected", p->member.id,
+		              p->member.address);
 }
 
 static void
-tell_down(struct peer *p, bool was_up, const char *why)
+tell_down(struct gateway *g, struct peer *p, bool was_up, const char *why)
 {
 	if (was_up || p->told != why)
-		log_warn("replica %u at %s: no connection: %s", p->member.id,
-		         p->member.address, why);
+		server_io_log(g->io, SERVER_WARN, "replica %u at %s: no connection: %s",
+		              p->member.id, p->member.address, why);
 	p->told = why;
 }
 
 static void
 line_is_down(struct gateway *g, struct peer *p, struct line *l, const char *why)
 {
-	mono_t now = clock_now();
+	mono_t now = server_io_now(g->io);
 
 	if (l->up && span_to_ms(mono_since(now, l->up_since)) >= LASTING_MS)
 		l->pause_ms = PAUSE_FIRST_MS;
 	if (l == &p->lines[SHORT])
-		tell_down(p, l->up, why);
+		tell_down(g, p, l->up, why);
 	l->up = false;
 	l->out = 0;
 	l->retry = mono_add(now, span_ms(l->pause_ms));
@@ -187,7 +173,7 @@ static void
 peer_has_come(struct gateway *g, struct peer *p, struct line *l, uint64_t conn)
 {
 	if (l->in != 0)
-		transport_close(g->transport, l->in); /* it does not know of that one any more */
+		g->io->close(g->io->user, l->in); /* it does not know of that one any more */
 	l->in = conn;
 	if (l->out == 0 && !is_removed(p))
 		dial(g, p, l);
@@ -203,9 +189,9 @@ gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 		return;
 	l = &p->lines[wire_frame_is_bulk(frame) ? BULK : SHORT];
 	if (l->up)
-		transport_send(g->transport, l->out, frame);
+		g->io->send(g->io->user, l->out, frame);
 	else if (is_removed(p) && l->in != 0)
-		transport_send(g->transport, l->in, frame);
+		g->io->send(g->io->user, l->in, frame);
 }
 
 /* ---- who is a member ---- */
@@ -217,7 +203,7 @@ hang_up(struct gateway *g, struct peer *p)
 		struct line *l = &p->lines[i];
 
 		if (l->out != 0)
-			transport_close(g->transport, l->out);
+			g->io->close(g->io->user, l->out);
 		l->out = 0;
 		l->up = false;
 		l->retry = MONO_NEVER;
@@ -230,7 +216,7 @@ drop_peer(struct gateway *g, struct peer *p)
 	hang_up(g, p);
 	for (int i = 0; i < LINES; i++)
 		if (p->lines[i].in != 0)
-			transport_close(g->transport, p->lines[i].in);
+			g->io->close(g->io->user, p->lines[i].in);
 	TAILQ_REMOVE(&g->peers, p, link);
 	free(p);
 }
@@ -300,7 +286,7 @@ gateway_set_members(struct gateway *g, uint64_t version, const struct cell_file_
 			drop_peer(g, p);
 	}
 	for (int i = 0; i < n; i++)
-		if (members[i].id != g->self && peer_of_id(g, members[i].id) == NULL)
+		if (members[i].id != g->config.self && peer_of_id(g, members[i].id) == NULL)
 			add_peer(g, &members[i]);
 }
 
@@ -318,7 +304,9 @@ gateway_has_member(const struct gateway *g, uint8_t id)
 static const char *
 principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 {
-	if (g->cell_file.has_admin && sodium_memcmp(g->cell_file.admin_public, key, NOISE_KEY) == 0)
+	const struct cell_file *cell_file = g->config.cell_file;
+
+	if (cell_file->has_admin && sodium_memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)
 		return "admin";
 	return NULL;
 }
@@ -327,10 +315,11 @@ principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 static bool
 has_room(struct gateway *g)
 {
-	const bool room = g->clients_n < g->clients_max;
+	const bool room = g->clients_n < g->config.clients_max;
 
 	if (!room && !g->crowded)
-		log_warn("%zu clients are connected: no more are let in", g->clients_n);
+		server_io_log(g->io, SERVER_WARN,
+		              "%zu clients are connected: no more are let in", g->clients_n);
 	g->crowded = !room;
 	return room;
 }
@@ -339,7 +328,8 @@ static void
 client_has_come(struct gateway *g, uint64_t conn, const char *principal)
 {
 	g->clients_n++;
-	log_debug("client %llu comes as %s", (unsigned long long)conn, principal);
+	server_io_log(g->io, SERVER_DEBUG, "client %llu comes as %s", (unsigned long long)conn,
+	              principal);
 	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
 }
 
@@ -352,7 +342,7 @@ deny(struct gateway *g, uint64_t conn, enum rc rc)
 
 	wire_put_frame(&frame, &m);
 	must(!frame.failed);
-	transport_send(g->transport, conn, buffer_view(&frame));
+	g->io->send(g->io->user, conn, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
@@ -367,10 +357,10 @@ on_client(struct gateway *g, uint64_t conn, const char *principal)
 	return false;
 }
 
-static bool
-on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+bool
+gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
+               const uint8_t key[NOISE_KEY])
 {
-	struct gateway *g = user;
 	struct peer *p = peer_of_key(g, key);
 	struct line *l;
 
@@ -380,17 +370,16 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 		return false;
 	l = &p->lines[role == CHANNEL_BULK ? BULK : SHORT];
 	if (l->out == conn)
-		line_is_up(p, l);
+		line_is_up(g, p, l);
 	else
 		peer_has_come(g, p, l, conn);
 	return true;
 }
 
 /* On a connection that we have made only a member speaks that takes us for removed. */
-static void
-on_frame(void *user, uint64_t conn, struct bytes frame)
+void
+gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame)
 {
-	struct gateway *g = user;
 	struct line *line;
 	const struct peer *p = peer_of_conn(g, conn, &line);
 
@@ -400,15 +389,15 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 		g->callbacks.frame(g->callbacks.user, conn | GATEWAY_CONN, frame);
 }
 
-static void
-on_closed(void *user, uint64_t conn, const char *why)
+void
+gateway_closed(struct gateway *g, uint64_t conn, const char *why)
 {
-	struct gateway *g = user;
 	struct line *l;
 	struct peer *p = peer_of_conn(g, conn, &l);
 
 	if (p == NULL) {
-		log_debug("client %llu has gone: %s", (unsigned long long)conn, why);
+		server_io_log(g->io, SERVER_DEBUG, "client %llu has gone: %s",
+		              (unsigned long long)conn, why);
 		g->clients_n--;
 		g->callbacks.disconnected(g->callbacks.user, conn | GATEWAY_CONN);
 	} else if (l->out == conn) {
@@ -421,25 +410,25 @@ on_closed(void *user, uint64_t conn, const char *why)
 void
 gateway_send(struct gateway *g, uint64_t conn, struct bytes frame)
 {
-	transport_send(g->transport, conn & ~GATEWAY_CONN, frame);
+	g->io->send(g->io->user, conn & ~GATEWAY_CONN, frame);
 }
 
 void
 gateway_hold(struct gateway *g, uint64_t conn, bool on)
 {
-	transport_hold(g->transport, conn & ~GATEWAY_CONN, on);
+	g->io->hold(g->io->user, conn & ~GATEWAY_CONN, on);
 }
 
 size_t
 gateway_unsent_bytes(const struct gateway *g, uint64_t conn)
 {
-	return transport_unsent_bytes(g->transport, conn & ~GATEWAY_CONN);
+	return g->io->unsent(g->io->user, conn & ~GATEWAY_CONN);
 }
 
 const char *
 gateway_principal(const struct gateway *g, uint64_t conn)
 {
-	const uint8_t *key = transport_key(g->transport, conn & ~GATEWAY_CONN);
+	const uint8_t *key = g->io->key(g->io->user, conn & ~GATEWAY_CONN);
 
 	return key != NULL ? principal_of_key(g, key) : NULL;
 }
@@ -447,120 +436,47 @@ gateway_principal(const struct gateway *g, uint64_t conn)
 void
 gateway_close(struct gateway *g, uint64_t conn)
 {
-	if (transport_close(g->transport, conn & ~GATEWAY_CONN))
+	if (g->io->close(g->io->user, conn & ~GATEWAY_CONN))
 		g->clients_n--;
 }
 
 /* ---- life ---- */
 
-static size_t
-most_clients(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
-		return SIZE_MAX;
-	return files.rlim_cur > 2 * FILES_KEPT ? (size_t)files.rlim_cur - FILES_KEPT
-	                                       : (size_t)files.rlim_cur / 2;
-}
-
 struct gateway *
-gateway_new(uv_loop_t *loop, const struct identity *identity,
-            const struct gateway_callbacks *callbacks, char *why, size_t why_size)
+gateway_new(const struct server_io *io, const struct gateway_config *config,
+            const struct gateway_callbacks *callbacks)
 {
 	struct gateway *g = memory_zero(1, sizeof *g);
-	struct transport_config config = {
-	    .own = &identity->pair, .callbacks = {on_opened, on_frame, on_closed, g},
-	};
-	int rc;
 
-	g->cell_file = identity->cell_file;
-	g->self = identity->replica;
-	g->clients_max = most_clients();
+	g->io = io;
+	g->config = *config;
 	g->callbacks = *callbacks;
-	memcpy(config.cell_id, g->cell_file.id, sizeof config.cell_id);
+	g->due = MONO_NEVER;
 	TAILQ_INIT(&g->peers);
-	if ((rc = transport_new(&g->transport, loop, &config)) < 0) {
-		snprintf(why, why_size, "the network: %s", uv_strerror(rc));
-		free(g);
-		return NULL;
-	}
-	must(uv_timer_init(loop, &g->timer) == 0);
-	g->timer.data = g;
-	gateway_set_members(g, 0, g->cell_file.replicas, g->cell_file.replicas_n);
+	gateway_set_members(g, 0, config->cell_file->replicas, config->cell_file->replicas_n);
 	return g;
 }
 
-/* A number was meant as it stands, and so was "localhost". Debian gives a machine's own name an
- * address that no other one reaches. */
-static bool
-is_own_name(const char *address)
-{
-	return strspn(address, "0123456789.:[]") != strlen(address) && address[0] != '[' &&
-	       strncmp(address, "localhost:", 10) != 0;
-}
-
-static bool
-start_listening(struct gateway *g, const char *address, char *why, size_t why_size)
-{
-	const char *at = g->cell_file.listen[0] != '\0' ? g->cell_file.listen : address;
-	char where[INET6_ADDRSTRLEN + 16];
-	bool loopback;
-
-	if (!transport_listen(g->transport, at, why, why_size))
-		return false;
-	loopback = transport_listening(g->transport, where, sizeof where);
-	log_info("replica %u listens on %s", g->self, where);
-	if (loopback && is_own_name(at))
-		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "
-		         "directory's cell.conf, or mend /etc/hosts", at, where);
-	return true;
-}
-
-bool
-gateway_start(struct gateway *g, char *why, size_t why_size)
+void
+gateway_start(struct gateway *g)
 {
 	struct peer *p;
 
-	for (int i = 0; i < g->cell_file.replicas_n; i++)
-		if (g->cell_file.replicas[i].id == g->self &&
-		    !start_listening(g, g->cell_file.replicas[i].address, why, why_size))
-			return false;
 	g->started = true;
 	TAILQ_FOREACH(p, &g->peers, link)
 		try_at_once(g, p);
-	return true;
 }
 
-static void
-on_timer_closed(uv_handle_t *timer)
+void
+gateway_free(struct gateway *g)
 {
-	struct gateway *g = timer->data;
-	void (*stopped)(void *user) = g->stopped;
-	void *user = g->stopped_user;
 	struct peer *p;
 
+	if (g == NULL)
+		return;
 	while ((p = TAILQ_FIRST(&g->peers)) != NULL) {
 		TAILQ_REMOVE(&g->peers, p, link);
 		free(p);
 	}
 	free(g);
-	stopped(user);
-}
-
-static void
-on_net_stopped(void *user)
-{
-	struct gateway *g = user;
-
-	uv_close((uv_handle_t *)&g->timer, on_timer_closed);
-}
-
-void
-gateway_stop(struct gateway *g, void (*stopped)(void *user), void *user)
-{
-	g->stopped = stopped;
-	g->stopped_user = user;
-	must(uv_timer_stop(&g->timer) == 0);
-	transport_stop(g->transport, on_net_stopped, g);
 }

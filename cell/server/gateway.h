@@ -1,21 +1,19 @@
-/* A replica's side of the network: it listens on its address, keeps a connection to every other
- * member of the cell for what it sends there, and lets in who has a key: the other members as
- * replicas, principals as clients, nobody else and nobody as what he is not. A replica that was
- * removed from the cell is let in, too, to be told: what is sent to it goes out on the connection
- * that it has made. Clients are let in as long as they leave some of the files that the process may
- * have open. */
+/* A replica's side of the network: it keeps a connection to every other member of the cell for what
+ * it sends there, and lets in who has a key: the other members as replicas, principals as clients,
+ * nobody else and nobody as what he is not. A replica that was removed from the cell is let in,
+ * too, to be told: what is sent to it goes out on the connection that it has made. Clients are let
+ * in as long as they leave some of the files that the process may have open. */
 #ifndef LSFS_SERVER_GATEWAY_H
 #define LSFS_SERVER_GATEWAY_H
 
-#include <uv.h>
-#include "cell/config/identity.h"
+#include "cell/server/server_io.h"
 
 struct gateway;
 
 /* Numbers of clients' connections have this bit, those in the process do not. */
 #define GATEWAY_CONN (1ull << 63)
 
-/* None of these is called from within a gateway_ function. */
+/* Called from within gateway_opened, gateway_frame and gateway_closed only. */
 struct gateway_callbacks {
 	void (*peer)(void *user, uint8_t replica, struct bytes frame);
 	void (*connected)(void *user, uint64_t conn, const char *principal);
@@ -24,13 +22,29 @@ struct gateway_callbacks {
 	void *user;
 };
 
-/* `identity` is copied; the members are those of its cell file until others are set. NULL with one
- * line in `why`. */
-struct gateway *gateway_new(uv_loop_t *loop, const struct identity *identity,
-                            const struct gateway_callbacks *callbacks, char *why,
-                            size_t why_size);
-/* Listens, and begins to connect. False with one line in `why`; then it has to be stopped. */
-bool gateway_start(struct gateway *g, char *why, size_t why_size);
+struct gateway_config {
+	const struct cell_file *cell_file; /* outlives the gateway */
+	uint8_t self;                      /* this replica's id */
+	size_t clients_max;                /* clients that are let in at a time */
+};
+
+/* `io` outlives the gateway, the rest is copied; the members are those of the cell file until
+ * others are set. */
+struct gateway *gateway_new(const struct server_io *io, const struct gateway_config *config,
+                            const struct gateway_callbacks *callbacks);
+/* Begins to connect. */
+void gateway_start(struct gateway *g);
+/* Its connections are closed by whoever has made them. */
+void gateway_free(struct gateway *g);
+
+/* What server_opened, server_frame and server_closed tell. */
+bool gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
+                    const uint8_t key[NOISE_KEY]);
+void gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame);
+void gateway_closed(struct gateway *g, uint64_t conn, const char *why);
+/* When it tries again to connect; gateway_timeout is called then. */
+mono_t gateway_deadline(const struct gateway *g);
+void gateway_timeout(struct gateway *g, mono_t now);
 /* The members from here on, this replica and those that were removed among them; copied. New ones
  * are connected to, also those with another address than before; connections with those that are
  * gone are closed. A list of an older version than the last one is ignored. Before gateway_start,
@@ -50,7 +64,5 @@ size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);
 const char *gateway_principal(const struct gateway *g, uint64_t conn);
 /* Ends a client's connection, after what was sent to it. */
 void gateway_close(struct gateway *g, uint64_t conn);
-/* Ends everything, after what was sent; then calls `stopped`, with nothing left. */
-void gateway_stop(struct gateway *g, void (*stopped)(void *user), void *user);
 
 #endif

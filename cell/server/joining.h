@@ -1,22 +1,32 @@
 /* The first start of a replica that was added to a running cell. Its data directory, made by
  * `lsctl replica add`, lacks one thing, which no tool has: the cell's signing key. It is asked of
- * the other members, over the secure channel, before anything else begins. */
+ * the other members, over the secure channel, before anything else begins. Of its server_io it
+ * needs clock, log and connections. */
 #ifndef LSFS_SERVER_JOINING_H
 #define LSFS_SERVER_JOINING_H
 
-#include <uv.h>
-#include <stdbool.h>
+#include "cell/config/identity.h"
+#include "cell/server/server_io.h"
 
 struct joining;
 
-/* Is the key all that is missing in this data directory? */
-bool joining_needed(const char *directory);
-/* Begins to ask, and goes on until it is answered; then `done` is called, with NULL when the key is
- * in its place, else with one line. NULL with one line in `why`. */
-struct joining *joining_start(uv_loop_t *loop, const char *directory,
-                              void (*done)(void *user, const char *error), void *user, char *why,
-                              size_t why_size);
-/* Calls `stopped` with nothing left on the loop or in memory. */
-void joining_stop(struct joining *j, void (*stopped)(void *user), void *user);
+struct joining_config {
+	const struct identity *identity; /* outlives it; without a signing key */
+	/* The key has come and is the cell's; the view lasts for the call. */
+	void (*keep)(void *user, struct bytes key);
+	void *user;
+};
+
+/* Begins to ask, and goes on until it is answered. `io` is copied. */
+struct joining *joining_new(const struct server_io *io, const struct joining_config *config);
+/* See server_opened, server_frame and server_closed. */
+bool joining_opened(struct joining *j, uint64_t conn, enum channel_role role,
+                    const uint8_t key[NOISE_KEY]);
+void joining_frame(struct joining *j, uint64_t conn, struct bytes frame);
+void joining_closed(struct joining *j, uint64_t conn, const char *why);
+/* When joining_timeout is to be called. */
+mono_t joining_deadline(const struct joining *j);
+void joining_timeout(struct joining *j);
+void joining_free(struct joining *j);
 
 #endif

@@ -1,44 +1,28 @@
 /* The server's order of business. Whatever happens (a client's frame, a record that became durable,
- * a deadline) is one step of the replica; its records go to the store, its messages out as soon as
- * what they wait for is durable. Frames for clients are put into a queue and delivered at the end
- * of the loop's turn: neither a client's call nor a step ever happens within another.
- *
- * An answer must not cost a wake-up of its own: the queue is emptied by a check handle (behind the
- * poll, where most work comes from) and a prepare handle (before it); as long as something is in
- * it, an idle handle keeps the loop from falling asleep. */
+ * a deadline) is one step of the replica; its records go to the log, its messages out as soon as
+ * what they wait for is durable. Frames for clients in this process are put into a queue and
+ * delivered at the end of the turn: neither a client's call nor a step ever happens within
+ * another. */
 #include "cell/server/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
-#include "cell/sys/log.h"
 #include "cell/config/member_addresses.h"
 #include "cell/wire/codec.h"
 
 enum {
-	BACKLOG_HIGH = 32 * 1024 * 1024, /* bytes of requests that wait for the log */
-	INBOX_MAX = 256 * 1024 * 1024,   /* of those that are not begun yet */
-	FLOOD = 6 * 1024 * 1024,         /* of one connection; a client may have 4 MiB in flight */
-	UNSENT_HIGH = 4 * 1024 * 1024,   /* of replies: further requests wait for their leaving */
-	TURN_MS = 4,                     /* of a turn of the loop, for clients' requests */
+	TURN_MS = 4, /* of a turn, for clients' requests */
 	STEP_SLOW_MS = 10,
 };
 
+static mono_t
+now_of(const struct server *s)
+{
+	return server_io_now(&s->io);
+}
+
 /* ---- delivery ---- */
-
-static void
-on_idle(uv_idle_t *handle)
-{
-	(void)handle; /* that it runs is all that is wanted: the loop does not sleep */
-}
-
-void
-server_stay_awake(struct server *s)
-{
-	must(uv_idle_start(&s->idle, on_idle) == 0);
-}
 
 /* What leaves by the network is on its way at once: that calls nobody. */
 static void
@@ -48,7 +32,6 @@ post(struct server *s, struct queued_frame queued)
 		gateway_send_peer(s->gateway, queued.peer, queued.frame);
 	} else if ((queued.conn & GATEWAY_CONN) == 0) {
 		local_clients_post(&s->clients, queued);
-		server_stay_awake(s);
 		return;
 	} else if (queued.close) {
 		gateway_close(s->gateway, queued.conn);
@@ -60,27 +43,8 @@ post(struct server *s, struct queued_frame queued)
 
 /* ---- steps ---- */
 
-static void on_timer(uv_timer_t *timer);
-
-/* libuv's clock only wakes us; what is due is decided by ours. A timer that is set for earlier is
- * left alone: waking once too early is cheaper than setting it anew at every step. */
-void
-server_arm(struct server *s, mono_t now)
-{
-	mono_t deadline = mono_min(replica_deadline(s->replica), s->leave_by);
-	int64_t left = mono_since(deadline, now).ns;
-
-	if (mono_is_never(deadline) ||
-	    (!mono_is_never(s->armed) && !mono_before(deadline, s->armed)))
-		return;
-	s->armed = deadline;
-	uv_update_time(s->timer.loop);
-	must(uv_timer_start(&s->timer, on_timer, left <= 0 ? 0 : (uint64_t)(left / 1000000 + 1),
-	                    0) == 0);
-}
-
 static void
-trace(struct buffer *text)
+trace(struct server *s, struct buffer *text)
 {
 	char *line, *rest;
 
@@ -90,7 +54,7 @@ trace(struct buffer *text)
 	rest = (char *)text->data;
 	while ((line = strsep(&rest, "\n")) != NULL) {
 		if (*line != '\0')
-			log_info("%s", line);
+			server_io_log(&s->io, SERVER_INFO, "%s", line);
 	}
 }
 
@@ -123,18 +87,18 @@ server_follow_members(struct server *s)
 static void
 begin_anew(struct server *s)
 {
-	log_error("%s: the state differs from that of the other replicas: sets it aside and copies "
-	          "one of theirs", s->directory);
+	server_io_log(&s->io, SERVER_ERROR,
+	              "%s: the state differs from that of the other replicas: sets it aside and "
+	              "copies one of theirs", s->config.directory);
 	s->failed = true;
-	s->set_state_aside = true;
-	server_tell(s, SERVER_RESTART);
+	server_tell(s, SERVER_DIVERGED);
 }
 
 /* One that was removed has no vote either, before it knows that it is expelled. */
 static bool
 is_removed(const struct server *s)
 {
-	const uint8_t self = s->identity.replica;
+	const uint8_t self = s->config.identity->replica;
 	struct member m;
 
 	return tree_member_after(replica_tree(s->replica), (uint8_t)(self - 1), &m) &&
@@ -145,27 +109,34 @@ static void
 follow_condition(struct server *s)
 {
 	const enum replica_condition now = replica_condition(s->replica);
-	const unsigned self = s->identity.replica;
+	const unsigned self = s->config.identity->replica;
+	const struct server_io *io = &s->io;
 
 	if (now == s->condition)
 		return;
 	s->condition = now;
 	if (now == CONDITION_VOTING)
-		log_info("replica %u has a vote", self);
+		server_io_log(io, SERVER_INFO, "replica %u has a vote", self);
 	else if (now == CONDITION_LEARNER && !is_removed(s))
-		log_info("replica %u is a learner: it gets a vote when it has caught up", self);
+		server_io_log(io, SERVER_INFO,
+		              "replica %u is a learner: it gets a vote when it has caught up",
+		              self);
 	else if (now == CONDITION_REPAIRING)
-		log_warn("replica %u lacks part of its log or of its state, which comes from the "
-		         "others", self);
+		server_io_log(io, SERVER_WARN,
+		              "replica %u lacks part of its log or of its state, which comes from "
+		              "the others", self);
 	else if (now == CONDITION_LOST)
-		log_error("the data of replica %u is older than what it has told others: it has no "
-		          "vote any more; remove it and add a new one (lsctl replica remove %u; "
-		          "lsctl replica add ...)", self, self);
+		server_io_log(io, SERVER_ERROR,
+		              "the data of replica %u is older than what it has told others: it "
+		              "has no vote any more; remove it and add a new one (lsctl replica "
+		              "remove %u; lsctl replica add ...)", self, self);
 	else if (now == CONDITION_ALONE)
-		log_warn("replica %u has known of no master for 10 s: is it cut off, are the "
-		         "others down, or is it no member any more?", self);
+		server_io_log(io, SERVER_WARN,
+		              "replica %u has known of no master for 10 s: is it cut off, are the "
+		              "others down, or is it no member any more?", self);
 	else if (now == CONDITION_EXPELLED)
-		log_error("replica %u is not a member of this cell any more", self);
+		server_io_log(io, SERVER_ERROR,
+		              "replica %u is not a member of this cell any more", self);
 	if (now == CONDITION_EXPELLED)
 		server_tell(s, SERVER_FAILED);
 }
@@ -174,14 +145,14 @@ static void
 carry_out(struct server *s, struct replica_update *u)
 {
 	if (u->records_n > 0)
-		store_log(s->store, u->write, u->records, u->records_n);
+		s->io.append(s->io.user, u->write, u->records, u->records_n);
 	if (u->rows.n > 0)
-		store_state(s->store, u->applied, &u->rows);
+		s->io.save(s->io.user, u->applied, &u->rows);
 	for (size_t i = 0; i < u->sends_n; i++)
 		send_one(s, &u->sends[i]);
 	for (size_t i = 0; i < u->closes_n; i++)
 		post(s, (struct queued_frame){.conn = u->closes[i], .close = true});
-	trace(&u->trace);
+	trace(s, &u->trace);
 	if (u->diverged)
 		begin_anew(s);
 	if (s->gateway != NULL && u->members_changed)
@@ -204,27 +175,26 @@ count_step(struct server *s, span_t took)
 void
 server_step(struct server *s, struct replica_event event)
 {
-	must(!s->stepping && s->started);
-	if (s->failed || s->stopping)
+	must(!s->stepping);
+	if (s->failed || s->left)
 		return;
 	s->stepping = true;
-	event.now = clock_now();
-	event.wall_ns = clock_wall_ns();
+	event.now = now_of(s);
+	event.wall_ns = s->io.wall_ns(s->io.user);
 	event.times = s->times;
 	replica_step(s->replica, &event, &s->update);
 	carry_out(s, &s->update);
 	follow_condition(s);
-	server_arm(s, event.now);
-	count_step(s, mono_since(clock_now(), event.now));
+	s->deadline = replica_deadline(s->replica);
+	count_step(s, mono_since(now_of(s), event.now));
 	s->stepping = false;
 }
 
 void
-server_tell(struct server *s, enum server_news news)
+server_tell(struct server *s, enum server_verdict news)
 {
 	if (s->news != SERVER_FAILED)
 		s->news = news;
-	server_stay_awake(s);
 }
 
 /* ---- the inbox ---- */
@@ -232,11 +202,11 @@ server_tell(struct server *s, enum server_news news)
 static bool
 behind(struct server *s)
 {
-	return store_state_queued(s->store) > STORE_QUEUE_HIGH ||
-	       replica_backlog(s->replica) > BACKLOG_HIGH;
+	return s->io.unsaved(s->io.user) > s->config.limits.unsaved ||
+	       replica_backlog(s->replica) > s->config.limits.backlog;
 }
 
-/* While log or state.db are far behind, what may change them waits; and a client that does not read
+/* While log or state are far behind, what may change them waits; and a client that does not read
  * its replies is not given more of them. */
 static bool
 is_ready(void *user, uint64_t conn, struct bytes frame)
@@ -245,7 +215,8 @@ is_ready(void *user, uint64_t conn, struct bytes frame)
 
 	if (wire_frame_code(frame) == MSG_request && behind(s))
 		return false;
-	return (conn & GATEWAY_CONN) == 0 || gateway_unsent_bytes(s->gateway, conn) < UNSENT_HIGH;
+	return (conn & GATEWAY_CONN) == 0 ||
+	       gateway_unsent_bytes(s->gateway, conn) < s->config.limits.unsent;
 }
 
 static void
@@ -254,29 +225,37 @@ step_frame(struct server *s, uint64_t conn, struct bytes frame)
 	server_step(s, (struct replica_event){.kind = REPLICA_FRAME, .conn = conn, .frame = frame});
 }
 
-/* Requests take turns, and all of them a part of the loop's turn only: between two of them come
+/* A client that was not read any more is, once half of what it has sent is worked off. */
+static void
+read_on(struct server *s, const struct queued_frame *taken)
+{
+	const size_t half = s->config.limits.flood / 2, left = inbox_bytes(&s->inbox, taken->conn);
+
+	if ((taken->conn & GATEWAY_CONN) != 0 && left <= half && left + taken->frame.len > half)
+		gateway_hold(s->gateway, taken->conn, false);
+}
+
+/* Requests take turns, and all of them a part of the turn only: between two of them come
  * KeepAlives, other replicas, and what is due. */
 static void
 read_inbox(struct server *s)
 {
-	const mono_t end = mono_add(clock_now(), span_ms(TURN_MS));
+	const mono_t end = mono_add(now_of(s), span_ms(TURN_MS));
 	struct queued_frame p;
 
-	s->turn_runs = s->turn_over = false;
-	while (!s->stopping && !s->turn_over && inbox_take(&s->inbox, is_ready, s, &p)) {
-		if ((p.conn & GATEWAY_CONN) != 0 && inbox_bytes(&s->inbox, p.conn) <= FLOOD / 2 &&
-		    inbox_bytes(&s->inbox, p.conn) + p.frame.len > FLOOD / 2)
-			gateway_hold(s->gateway, p.conn, false);
+	s->turn_runs = s->turn_over = s->put = false;
+	while (!s->left && !s->turn_over && inbox_take(&s->inbox, is_ready, s, &p)) {
+		read_on(s, &p);
 		step_frame(s, p.conn, p.frame);
 		queued_frame_free(&p);
-		s->turn_over = mono_reached(clock_now(), end);
+		s->turn_over = mono_reached(now_of(s), end);
 	}
 }
 
 static bool
 turn_is_over(struct server *s)
 {
-	const mono_t now = clock_now();
+	const mono_t now = now_of(s);
 
 	if (!s->turn_runs)
 		s->turn_end = mono_add(now, span_ms(TURN_MS));
@@ -300,98 +279,92 @@ take(struct server *s, uint64_t conn, struct bytes frame)
 		step_frame(s, conn, frame);
 		return;
 	}
-	if (inbox_put(&s->inbox, conn, bytes_copy(frame)) > FLOOD && (conn & GATEWAY_CONN) != 0)
+	if (inbox_put(&s->inbox, conn, bytes_copy(frame)) > s->config.limits.flood &&
+	    (conn & GATEWAY_CONN) != 0)
 		gateway_hold(s->gateway, conn, true);
-	server_stay_awake(s);
+	s->put = true;
 }
 
-/* ---- the loop's calls ---- */
+/* ---- turns ---- */
 
-/* The deadline's step is taken behind the poll, not here: a client's KeepAlive that had arrived by
- * then is heard first, also after a long pause of the whole process. */
-static void
-on_timer(uv_timer_t *timer)
+void
+server_deliver(struct server *s)
 {
-	struct server *s = timer->data;
+	local_clients_deliver(&s->clients);
+}
 
-	s->armed = MONO_NEVER;
+void
+server_timeout(struct server *s)
+{
 	s->due = true;
-	server_stay_awake(s);
 }
 
+/* A client's KeepAlive that had arrived by then was heard first, also after a long pause of the
+ * whole process. */
 static void
-take_deadline(struct server *s)
+take_deadlines(struct server *s)
 {
-	mono_t now = clock_now();
+	const mono_t now = now_of(s);
 
 	if (!s->due)
 		return;
 	s->due = false;
-	if (mono_reached(now, replica_deadline(s->replica)))
+	if (mono_reached(now, s->deadline))
 		server_step(s, (struct replica_event){.kind = REPLICA_TIMEOUT});
-	else if (!s->failed)
-		server_arm(s, now);
-}
-
-static void
-rest(struct server *s)
-{
-	if (TAILQ_EMPTY(&s->clients.outbox) && !s->due && !s->turn_over &&
-	    s->news == SERVER_NO_NEWS)
-		must(uv_idle_stop(&s->idle) == 0);
-}
-
-/* Who was told to stop already need not hear why it should. */
-static void
-deliver_news(struct server *s)
-{
-	const enum server_news news = s->news;
-	void *user = s->config.user;
-
-	s->news = SERVER_NO_NEWS;
-	if (!mono_is_never(s->leave_by))
+	if (s->gateway == NULL)
 		return;
-	if (news == SERVER_RESTART && s->config.restart != NULL)
-		s->config.restart(user);
-	else if (news != SERVER_NO_NEWS && s->config.failed != NULL)
-		s->config.failed(user);
+	if (mono_reached(now, gateway_deadline(s->gateway)))
+		gateway_timeout(s->gateway, now);
+	if (mono_reached(now, state_transfer_deadline(s->transfer)))
+		state_transfer_timeout(s->transfer, now);
 }
 
-static void
-on_prepare(uv_prepare_t *handle)
+/* An owner that stops it already need not hear why it should. */
+static enum server_verdict
+verdict(struct server *s)
 {
-	struct server *s = handle->data;
+	const enum server_verdict news = s->news;
 
-	local_clients_deliver(&s->clients);
-	if (!s->stopping)
-		rest(s);
+	s->news = SERVER_GOES_ON;
+	s->left = s->left || server_has_left(s);
+	if (s->left)
+		return SERVER_LEFT;
+	return mono_is_never(s->leave_by) ? news : SERVER_GOES_ON;
 }
 
-static void
-on_check(uv_check_t *handle)
+enum server_verdict
+server_turn(struct server *s)
 {
-	struct server *s = handle->data;
-
-	local_clients_deliver(&s->clients);
-	if (s->stopping)
-		return;
+	server_deliver(s);
 	read_inbox(s);
-	take_deadline(s);
-	local_clients_deliver(&s->clients);
-	if (!s->stopping)
-		rest(s);
-	if (!s->stopping)
-		server_stop_if_left(s);
-	if (!s->stopping)
-		deliver_news(s);
+	take_deadlines(s);
+	server_deliver(s);
+	return verdict(s);
 }
 
-/* ---- the store's calls ---- */
-
-static void
-on_persisted(void *user, uint64_t write)
+mono_t
+server_deadline(const struct server *s)
 {
-	struct server *s = user;
+	const bool leaves = !mono_is_never(s->leave_by);
+	mono_t next = mono_min(s->deadline, s->leave_by);
+
+	if (!TAILQ_EMPTY(&s->clients.outbox) || s->due || s->turn_over ||
+	    s->put || s->news != SERVER_GOES_ON || (leaves && (s->failed || s->gateway == NULL)))
+		return (mono_t){0};
+	if (s->failed)
+		next = s->leave_by;
+	if (s->gateway != NULL) {
+		next = mono_min(next, gateway_deadline(s->gateway));
+		next = mono_min(next, state_transfer_deadline(s->transfer));
+	}
+	return next;
+}
+
+/* ---- the disk ---- */
+
+void
+server_persisted(struct server *s, uint64_t write)
+{
 	struct queued_frame p;
 
 	if (write == 0)
@@ -420,39 +393,50 @@ server_keep_cell_file(struct server *s, uint64_t saved)
 		                        member_addresses_of(&m.members, list));
 }
 
-static void
-on_saved(void *user, uint64_t applied)
+void
+server_saved(struct server *s, uint64_t applied)
 {
-	server_keep_cell_file(user, applied);
-	server_step(user, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
+	server_keep_cell_file(s, applied);
+	server_step(s, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
 }
 
-static void
-on_full(void *user, bool full)
+void
+server_full(struct server *s, bool full)
 {
-	struct server *s = user;
-
 	if (full)
-		log_warn("%s: no room on the disk; waiting for it", s->directory);
+		server_io_log(&s->io, SERVER_WARN, "%s: no room on the disk; waiting for it",
+		              s->config.directory);
 	else
-		log_info("%s: there is room on the disk again", s->directory);
+		server_io_log(&s->io, SERVER_INFO, "%s: there is room on the disk again",
+		              s->config.directory);
 	server_step(s, (struct replica_event){.kind = REPLICA_FULL, .on = full});
 }
 
-static void
-on_failed(void *user, const char *why)
+void
+server_disk_failed(struct server *s, const char *why)
 {
-	struct server *s = user;
-
-	log_error("%s: %s", s->directory, why);
+	server_io_log(&s->io, SERVER_ERROR, "%s: %s", s->config.directory, why);
 	s->failed = true;
-	if (!s->stopping)
-		server_tell(s, SERVER_FAILED);
+	server_tell(s, SERVER_FAILED);
 }
 
-const struct store_callbacks server_store_callbacks = {
-	.persisted = on_persisted, .saved = on_saved, .full = on_full, .failed = on_failed,
-};
+void
+server_cell_file_written(struct server *s, enum rc rc, const char *why)
+{
+	cell_file_writer_written(s->cell_file_writer, rc, why);
+}
+
+void
+server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t size, const char *why)
+{
+	state_transfer_made(s->transfer, rc, applied, size, why);
+}
+
+void
+server_fetch_checked(struct server *s, const char *why)
+{
+	state_transfer_checked(s->transfer, why);
+}
 
 /* ---- clients ---- */
 
@@ -490,9 +474,9 @@ server_disconnect(struct server *s, uint64_t conn)
 		server_step(s, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = conn});
 }
 
-/* ---- the network's calls ---- */
+/* ---- the network ---- */
 
-/* Likewise what the master proposes, while our own state.db is far behind: it comes again, as any
+/* Likewise what the master proposes, while our own state is far behind: it comes again, as any
  * message does that is lost. */
 static bool
 is_too_much(struct server *s, struct bytes frame)
@@ -564,7 +548,7 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 	if (wire_frame_code(frame) == MSG_copy_request &&
 	    state_transfer_client(s->transfer, conn, is_admin(s, conn), frame))
 		return;
-	if (s->inbox.bytes <= INBOX_MAX || !must_wait(s, conn, frame)) {
+	if (s->inbox.bytes <= s->config.limits.inbox || !must_wait(s, conn, frame)) {
 		take(s, conn, frame);
 		return;
 	}
@@ -577,16 +561,27 @@ const struct gateway_callbacks server_gateway_callbacks = {
 	.disconnected = on_client_disconnected,
 };
 
-/* ---- handles ---- */
+bool
+server_opened(struct server *s, uint64_t conn, enum channel_role role,
+              const uint8_t key[NOISE_KEY])
+{
+	return gateway_opened(s->gateway, conn, role, key);
+}
 
 void
-server_start_handles(struct server *s, uv_loop_t *loop)
+server_frame(struct server *s, uint64_t conn, struct bytes frame)
 {
-	must(uv_timer_init(loop, &s->timer) == 0);
-	must(uv_prepare_init(loop, &s->prepare) == 0);
-	must(uv_check_init(loop, &s->check) == 0);
-	must(uv_idle_init(loop, &s->idle) == 0);
-	s->timer.data = s->prepare.data = s->check.data = s->idle.data = s;
-	must(uv_prepare_start(&s->prepare, on_prepare) == 0);
-	must(uv_check_start(&s->check, on_check) == 0);
+	gateway_frame(s->gateway, conn, frame);
+}
+
+void
+server_closed(struct server *s, uint64_t conn, const char *why)
+{
+	gateway_closed(s->gateway, conn, why);
+}
+
+const struct replica *
+server_replica(const struct server *s)
+{
+	return s->replica;
 }

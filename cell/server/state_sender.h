@@ -1,15 +1,14 @@
 /* Copies of the state for whoever asks: a replica that is behind, an operator who backs the cell
  * up.
  *
- * Each reader has one copy at a time, made by a thread of the store while all else goes on, and
+ * Each reader has one copy at a time, made while all else goes on, and
  * reads it in parts, one after the other: it asks for the next one when it has one. As long as the
  * questions come back soon, some parts are on their way ahead of them: a busy process takes its
- * time for each. Parts are paced, so that the cell keeps its speed. The file has no name once it is
- * made: it is gone when nobody reads it any more, or with the process. */
+ * time for each. Parts are paced, so that the cell keeps its speed. */
 #ifndef LSFS_SERVER_STATE_SENDER_H
 #define LSFS_SERVER_STATE_SENDER_H
 
-#include "cell/store/store.h"
+#include "cell/server/server_io.h"
 #include "cell/wire/types.h"
 
 struct state_sender;
@@ -21,15 +20,14 @@ struct state_sender_reader {
 };
 
 struct state_sender_config {
-	uv_loop_t *loop;
-	struct store *store; /* started */
-	const char *directory;
+	const struct server_io *io; /* outlives it */
 	/* A part, or why there is none; at once or later. The view lasts for the call. */
 	void (*answer)(void *user, struct state_sender_reader reader,
 	               const struct msg_copy_part *part);
 	/* A copy will be made for this replica, of the state as it is now or later. */
 	void (*begun)(void *user, uint8_t peer);
-	span_t soon; /* default STATE_SENDER_SOON_MS */
+	span_t soon;     /* 0: STATE_SENDER_SOON_MS */
+	size_t part_max; /* bytes of a part; 0: LIMIT_PART */
 	void *user;
 };
 
@@ -52,8 +50,13 @@ void state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
                       const struct msg_copy_request *request);
 /* It is gone, and will ask no more. */
 void state_sender_forget(struct state_sender *c, struct state_sender_reader reader);
-/* Nothing is answered any more. Waits for a copy that is being made, which the store gives up when
- * it is closed meanwhile; then calls `stopped`, with nothing left on the loop or in memory. */
-void state_sender_stop(struct state_sender *c, void (*stopped)(void *user), void *user);
+/* server_copy_made. */
+void state_sender_made(struct state_sender *c, enum rc rc, uint64_t applied, uint64_t size,
+                       const char *why);
+/* When state_sender_timeout is to be called. */
+mono_t state_sender_deadline(const struct state_sender *c);
+void state_sender_timeout(struct state_sender *c, mono_t now);
+/* Drops all copies but one that is being made. */
+void state_sender_free(struct state_sender *c);
 
 #endif

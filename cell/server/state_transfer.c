@@ -6,7 +6,6 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/server/state_sender.h"
-#include "cell/sys/log.h"
 #include "cell/server/state_fetcher.h"
 #include "cell/wire/codec.h"
 
@@ -14,10 +13,6 @@ struct state_transfer {
 	struct state_transfer_config config;
 	struct state_sender *sender;
 	struct state_fetcher *fetcher;
-	bool stopping;
-	int open; /* of the two, while stopping */
-	void (*stopped)(void *user);
-	void *stopped_user;
 };
 
 static void
@@ -25,8 +20,6 @@ send_message(struct state_transfer *x, uint8_t replica, uint64_t conn, const str
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
-	if (x->stopping)
-		return;
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
 	x->config.send(x->config.user, replica, conn, buffer_view(&frame));
@@ -67,8 +60,7 @@ on_copy_begun(void *user, uint8_t replica)
 {
 	struct state_transfer *x = user;
 
-	if (!x->stopping)
-		x->config.copy_begun(x->config.user, replica);
+	x->config.copy_begun(x->config.user, replica);
 }
 
 static void
@@ -97,8 +89,6 @@ state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struc
 	if (wire_frame_code(frame) != MSG_copy_request ||
 	    wire_get_frame(frame, &m) != RC_OK)
 		return false;
-	if (x->stopping)
-		return true;
 	if (admin)
 		state_sender_ask(x->sender, (struct state_sender_reader){.conn = conn},
 		                 &m.copy_request);
@@ -110,15 +100,13 @@ state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struc
 void
 state_transfer_forget(struct state_transfer *x, uint64_t conn)
 {
-	if (!x->stopping)
-		state_sender_forget(x->sender, (struct state_sender_reader){.conn = conn});
+	state_sender_forget(x->sender, (struct state_sender_reader){.conn = conn});
 }
 
 void
 state_transfer_need(struct state_transfer *x, uint8_t replica)
 {
-	if (!x->stopping)
-		state_fetcher_need(x->fetcher, replica);
+	state_fetcher_need(x->fetcher, replica);
 }
 
 /* ---- replicas ---- */
@@ -126,7 +114,8 @@ state_transfer_need(struct state_transfer *x, uint8_t replica)
 static void
 give_secret(struct state_transfer *x, uint8_t to)
 {
-	log_info("replica %u asks for the cell's signing key, and gets it", to);
+	server_io_log(x->config.io, SERVER_INFO,
+	              "replica %u asks for the cell's signing key, and gets it", to);
 	send_message(x, to, 0, &(struct message){
 		.code = MSG_secret, .secret = {.key = {x->config.identity->signing, SIGN_SECRET}},
 	});
@@ -136,7 +125,7 @@ give_secret(struct state_transfer *x, uint8_t to)
 static void
 on_message(struct state_transfer *x, uint8_t from, bool member, const struct message *m)
 {
-	if (!member || x->stopping)
+	if (!member)
 		return;
 	if (m->code == MSG_snapshot_request)
 		answer_replica(x, from, &m->snapshot_request);
@@ -173,40 +162,47 @@ state_transfer_new(const struct state_transfer_config *config)
 
 	x->config = *config;
 	x->sender = state_sender_new(&(struct state_sender_config){
-		.loop = config->loop, .store = config->store, .directory = config->directory,
-		.answer = on_answer, .begun = on_copy_begun, .user = x,
+		.io = config->io, .answer = on_answer, .begun = on_copy_begun,
+		.part_max = config->part_max, .user = x,
 	});
 	x->fetcher = state_fetcher_new(&(struct state_fetcher_config){
-	    .loop = config->loop,
-	    .directory = config->directory,
-	    .cell = config->identity->cell_file.name,
-	    .ask = on_ask,
-	    .ready = on_ready,
-	    .user = x,
+		.io = config->io, .ask = on_ask, .ready = on_ready, .user = x,
 	});
 	return x;
 }
 
-static void
-on_part_stopped(void *user)
+void
+state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
+                    const char *why)
 {
-	struct state_transfer *x = user;
-	void (*stopped)(void *user_) = x->stopped;
-	void *stopped_user = x->stopped_user;
-
-	if (--x->open > 0)
-		return;
-	free(x);
-	stopped(stopped_user);
+	state_sender_made(x->sender, rc, applied, size, why);
 }
 
 void
-state_transfer_stop(struct state_transfer *x, void (*stopped)(void *user), void *user)
+state_transfer_checked(struct state_transfer *x, const char *why)
 {
-	x->stopping = true;
-	x->stopped = stopped;
-	x->stopped_user = user;
-	x->open = 2;
-	state_sender_stop(x->sender, on_part_stopped, x);
-	state_fetcher_stop(x->fetcher, on_part_stopped, x);
+	state_fetcher_checked(x->fetcher, why);
+}
+
+mono_t
+state_transfer_deadline(const struct state_transfer *x)
+{
+	return mono_min(state_sender_deadline(x->sender), state_fetcher_deadline(x->fetcher));
+}
+
+void
+state_transfer_timeout(struct state_transfer *x, mono_t now)
+{
+	state_sender_timeout(x->sender, now);
+	state_fetcher_timeout(x->fetcher, now);
+}
+
+void
+state_transfer_free(struct state_transfer *x)
+{
+	if (x == NULL)
+		return;
+	state_sender_free(x->sender);
+	state_fetcher_free(x->fetcher);
+	free(x);
 }

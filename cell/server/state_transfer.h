@@ -4,15 +4,14 @@
 #define LSFS_SERVER_STATE_TRANSFER_H
 
 #include "cell/config/identity.h"
-#include "cell/store/store.h"
+#include "cell/server/server_io.h"
 
 struct state_transfer;
 
 struct state_transfer_config {
-	uv_loop_t *loop;
-	struct store *store;             /* started; these three must outlive it */
-	const char *directory;
+	const struct server_io *io;      /* these two must outlive it */
 	const struct identity *identity;
+	size_t part_max;                 /* bytes of a part; 0: LIMIT_PART */
 	/* Sends a frame, to a replica or (replica 0) on a client's connection. */
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 	/* A copy of our state will be made for another replica. */
@@ -31,8 +30,13 @@ bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, 
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
 /* From which replica a state must be had; 0: none (replica_update.behind, after every step). */
 void state_transfer_need(struct state_transfer *x, uint8_t replica);
-/* To be called before the store is closed, which may be necessary for it to end. Nothing is sent
- * any more. Calls `stopped` with nothing left on the loop or in memory. */
-void state_transfer_stop(struct state_transfer *x, void (*stopped)(void *user), void *user);
+/* server_copy_made, server_fetch_checked. */
+void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
+                         const char *why);
+void state_transfer_checked(struct state_transfer *x, const char *why);
+/* When state_transfer_timeout is to be called. */
+mono_t state_transfer_deadline(const struct state_transfer *x);
+void state_transfer_timeout(struct state_transfer *x, mono_t now);
+void state_transfer_free(struct state_transfer *x);
 
 #endif

@@ -73,10 +73,8 @@ int store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *
 void store_log(struct store *s, uint64_t write, const struct px_record *records, size_t n);
 /* One transaction of rows with their applied index. Takes the rows over. */
 void store_state(struct store *s, uint64_t applied, struct row_list *rows);
-/* Bytes waiting for state.db: over STORE_QUEUE_HIGH the master takes no new proposals. */
+/* Bytes that wait for state.db. */
 size_t store_state_queued(struct store *s);
-
-enum { STORE_QUEUE_HIGH = 64 * 1024 * 1024 };
 
 /* Something else on the same disk has failed, for a reason `why`: as if the store had. */
 void store_fail(struct store *s, const char *why);

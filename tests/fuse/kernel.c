@@ -10,6 +10,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
+#include "cell/host/server_process.h"
 #include "cell/host/standalone.h"
 
 /* ---- replies ---- */
@@ -172,14 +173,14 @@ on_session_state(void *user, const struct client_status *status)
 static void
 start_host(struct kernel *k)
 {
-	struct server_config config = {
+	struct server_process_config config = {
 	    .directory = k->directory, .failed = on_host_failed, .user = k};
 	struct cell_file cell_file;
 	char why[512] = "";
 
 	if (!standalone_prepare(k->directory, "test", &cell_file, why, sizeof why) ||
-	    !(k->server = server_open(&config, why, sizeof why)) ||
-	    !server_start(k->server, &k->loop, why, sizeof why)) {
+	    !(k->process = server_process_open(&config, why, sizeof why)) ||
+	    !server_process_start(k->process, &k->loop, why, sizeof why)) {
 		fprintf(stderr, "%s\n", why);
 		must(!"the data directory can be opened");
 	}
@@ -200,8 +201,9 @@ start_engine(struct kernel *k)
 
 	random_fill(&client.seed, sizeof client.seed);
 	random_fill(client.nonce, sizeof client.nonce);
-	must(engine_new(&k->engine, &k->loop, link_to_server(&k->loop, k->server, "admin"), &mount,
-	                &client, &output) == 0);
+	must(engine_new(&k->engine, &k->loop,
+	                link_to_server(&k->loop, server_process_server(k->process), "admin"),
+	                &mount, &client, &output) == 0);
 }
 
 static void
@@ -249,7 +251,7 @@ on_closed(void *user, bool in_order)
 	struct kernel *k = user;
 
 	k->closed_in_order = in_order;
-	server_stop(k->server, on_stopped, k);
+	server_process_stop(k->process, on_stopped, k);
 }
 
 static int

@@ -25,7 +25,7 @@ struct kernel {
 	uv_loop_t loop;
 	uv_timer_t guard; /* a test that waits in vain fails, it does not hang */
 	int fd;
-	struct server *server;
+	struct server_process *process;
 	struct engine *engine;
 	struct device device;
 	bool ready, ended, broken, closed_in_order;

@@ -11,6 +11,7 @@
 #include "fs/link.h"
 #include "cell/sys/log.h"
 #include "cell/net/transport.h"
+#include "cell/host/server_process.h"
 #include "cell/host/standalone.h"
 #include "cell/wire/codec.h"
 #include "tests/unit/net_fixture.h"
@@ -18,7 +19,7 @@
 enum { REPLICAS = 2, CELL = 5 };
 
 /* What stands for a replica. */
-struct server {
+struct stand_in {
 	struct transport *transport;
 	struct noise_pair pair;
 	bool welcome;
@@ -35,11 +36,11 @@ struct play {
 	uint8_t code; /* of the frame that came last */
 	bool stopped;
 
-	struct server servers[REPLICAS];
+	struct stand_in servers[REPLICAS];
 	struct cell_file cell_file;
 	struct noise_pair key;
 
-	struct server *server;
+	struct server_process *server;
 	bool server_stopped;
 	char directory[64];
 };
@@ -114,7 +115,7 @@ question(struct buffer *to)
 static void
 start_host(struct play *p)
 {
-	struct server_config config = {.directory = p->directory};
+	struct server_process_config config = {.directory = p->directory};
 	struct cell_file cell_file;
 	char why[512];
 
@@ -123,10 +124,10 @@ start_host(struct play *p)
 	assert_non_null(mkdtemp(p->directory));
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	if (!standalone_prepare(p->directory, "local", &cell_file, why, sizeof why) ||
-	    !(p->server = server_open(&config, why, sizeof why)) ||
-	    !server_start(p->server, &p->loop, why, sizeof why))
+	    !(p->server = server_process_open(&config, why, sizeof why)) ||
+	    !server_process_start(p->server, &p->loop, why, sizeof why))
 		fail_msg("%s", why);
-	p->link = link_to_server(&p->loop, p->server, "tester");
+	p->link = link_to_server(&p->loop, server_process_server(p->server), "tester");
 	link_begin(p);
 }
 
@@ -144,7 +145,7 @@ end_host(struct play *p)
 {
 	CALL(p, link_stop(p->link, on_stopped, &p->stopped));
 	UNTIL(p, p->stopped);
-	server_stop(p->server, on_stopped, &p->server_stopped);
+	server_process_stop(p->server, on_stopped, &p->server_stopped);
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	assert_true(p->server_stopped);
 	assert_int_equal(uv_loop_close(&p->loop), 0);
@@ -209,11 +210,11 @@ test_host_stopped_at_once(void **unused)
 /* ---- over the network ---- */
 
 static bool
-server_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+on_net_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	const struct message denied = {.code = MSG_denied, .denied.rc = RC_PERM};
 	struct buffer frame = BUFFER(64);
-	struct server *s = user;
+	struct stand_in *s = user;
 
 	(void)key;
 	s->opened_n++;
@@ -227,26 +228,26 @@ server_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t k
 }
 
 static void
-server_frame(void *user, uint64_t conn, struct bytes frame)
+on_net_frame(void *user, uint64_t conn, struct bytes frame)
 {
-	struct server *s = user;
+	struct stand_in *s = user;
 
 	s->frames_n++;
 	transport_send(s->transport, conn, frame);
 }
 
 static void
-server_closed(void *user, uint64_t conn, const char *why)
+on_net_closed(void *user, uint64_t conn, const char *why)
 {
 	(void)conn;
 	(void)why;
-	((struct server *)user)->closed_n++;
+	((struct stand_in *)user)->closed_n++;
 }
 
 static void
 start_server(struct play *p, int i)
 {
-	struct server *s = &p->servers[i];
+	struct stand_in *s = &p->servers[i];
 	struct cell_file_replica *replica = &p->cell_file.replicas[i];
 	struct transport_config config = {.own = &s->pair};
 	char why[256];
@@ -255,7 +256,7 @@ start_server(struct play *p, int i)
 	s->welcome = true;
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
 	config.callbacks =
-	    (struct transport_callbacks){server_opened, server_frame, server_closed, s};
+	    (struct transport_callbacks){on_net_opened, on_net_frame, on_net_closed, s};
 	assert_int_equal(transport_new(&s->transport, &p->loop, &config), 0);
 	if (!transport_listen(s->transport, "127.0.0.1:0", why, sizeof why))
 		fail_msg("%s", why);
@@ -294,7 +295,7 @@ start_cell(struct play *p)
 static void
 stop_server(struct play *p, int i)
 {
-	struct server *s = &p->servers[i];
+	struct stand_in *s = &p->servers[i];
 
 	transport_stop(s->transport, on_stopped, &s->stopped);
 	UNTIL(p, s->stopped);

@@ -16,9 +16,10 @@
 #include "cell/base/must.h"
 #include "cell/client/client.h"
 #include "cell/sys/clock.h"
-#include "cell/server/joining.h"
+#include "cell/config/identity.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
+#include "cell/host/server_process.h"
 #include "cell/host/standalone.h"
 #include "cell/tree/tree.h"
 
@@ -29,7 +30,8 @@ static char why[512];
 struct driver {
 	uv_loop_t loop;
 	uv_timer_t timer;
-	struct server *server;
+	struct server_process *process;
+	struct server *server; /* its */
 	struct client *client;
 	struct client_update update;
 	uint64_t conn;
@@ -117,18 +119,19 @@ static void
 start(struct driver *d)
 {
 	struct client_config config = {.host = "here", .grace = span_s(45), .drift_permille = 10};
-	struct server_config server = {.directory = directory};
+	struct server_process_config server = {.directory = directory};
 	struct cell_file cell_file;
 
 	memset(d, 0, sizeof *d);
 	assert_int_equal(uv_loop_init(&d->loop), 0);
 	if (!standalone_prepare(directory, "local", &cell_file, why, sizeof why))
 		fail_msg("%s", why);
-	d->server = server_open(&server, why, sizeof why);
-	if (d->server == NULL)
+	d->process = server_process_open(&server, why, sizeof why);
+	if (d->process == NULL)
 		fail_msg("%s", why);
-	if (!server_start(d->server, &d->loop, why, sizeof why))
+	if (!server_process_start(d->process, &d->loop, why, sizeof why))
 		fail_msg("%s", why);
+	d->server = server_process_server(d->process);
 	assert_int_equal(uv_timer_init(&d->loop, &d->timer), 0);
 	d->timer.data = d;
 	random_fill(config.nonce, sizeof config.nonce);
@@ -157,7 +160,7 @@ on_stopped(void *user)
 static void
 stop(struct driver *d)
 {
-	server_stop(d->server, on_stopped, d);
+	server_process_stop(d->process, on_stopped, d);
 	uv_close((uv_handle_t *)&d->timer, NULL);
 	assert_int_equal(uv_run(&d->loop, UV_RUN_DEFAULT), 0);
 	assert_true(d->stopped);
@@ -222,22 +225,22 @@ static void
 test_stopped_unused(void **state)
 {
 	struct driver d = {0};
-	struct server_config config = {.directory = directory};
+	struct server_process_config config = {.directory = directory};
 	struct cell_file cell_file;
 
 	(void)state;
 	assert_true(standalone_prepare(directory, "local", &cell_file, why, sizeof why));
-	d.server = server_open(&config, why, sizeof why);
-	assert_non_null(d.server);
-	server_stop(d.server, on_stopped, &d); /* never started */
+	d.process = server_process_open(&config, why, sizeof why);
+	assert_non_null(d.process);
+	server_process_stop(d.process, on_stopped, &d); /* never started */
 	assert_true(d.stopped);
 	assert_int_equal(uv_loop_init(&d.loop), 0);
-	d.server = server_open(&config, why, sizeof why);
-	assert_non_null(d.server);
-	if (!server_start(d.server, &d.loop, why, sizeof why))
+	d.process = server_process_open(&config, why, sizeof why);
+	assert_non_null(d.process);
+	if (!server_process_start(d.process, &d.loop, why, sizeof why))
 		fail_msg("%s", why);
 	d.stopped = false;
-	server_stop(d.server, on_stopped, &d);
+	server_process_stop(d.process, on_stopped, &d);
 	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
 	assert_true(d.stopped);
 	assert_int_equal(uv_loop_close(&d.loop), 0);
@@ -293,9 +296,9 @@ prepare(const char *cell)
 static void
 assert_refused(const char *reason)
 {
-	struct server_config config = {.directory = directory};
+	struct server_process_config config = {.directory = directory};
 
-	if (prepare("local") && server_open(&config, why, sizeof why) != NULL)
+	if (prepare("local") && server_process_open(&config, why, sizeof why) != NULL)
 		fail_msg("accepted, although: %s", reason);
 	if (strstr(why, reason) == NULL || strchr(why, '\n') != NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
@@ -416,6 +419,7 @@ static void
 test_joins(void **state)
 {
 	struct cell_file cell_file = {.name = "dc1", .has_admin = true, .replicas_n = 2};
+	struct identity identity;
 	struct noise_pair pair;
 	char path[128];
 
@@ -433,13 +437,14 @@ test_joins(void **state)
 	memcpy(cell_file.replicas[1].public_key, pair.public, NOISE_KEY);
 	path_of(path, "cell.conf");
 	assert_int_equal(cell_file_write(path, &cell_file), 0);
-	assert_true(joining_needed(directory));
+	assert_true(identity_read(directory, &identity, why, sizeof why));
+	assert_false(identity.has_signing);
 	assert_refused("signing.key: missing"); /* until it was given */
 
 	unlink(path);
 	cell_file.replicas[1].role = MEMBER_VOTER;
 	assert_int_equal(cell_file_write(path, &cell_file), 0);
-	assert_false(joining_needed(directory));
+	assert_false(identity_read(directory, &identity, why, sizeof why));
 	assert_refused("signing.key: No such file");
 }
 

@@ -1,21 +1,15 @@
 /* One replica fetches the state of another: parts that are lost, doubled, late and damaged,
- * replicas that fall silent, copies that are dropped. Copies are files of the test's own making. */
-#include <fcntl.h>
-#include <ftw.h>
-#include <stdio.h>
+ * replicas that fall silent, copies that are dropped. All on a clock that the test moves. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/server/state_sender.h"
-#include "cell/sys/log.h"
 #include "cell/server/state_fetcher.h"
-#include "tests/unit/net_fixture.h"
+#include "cell/server/state_sender.h"
+#include "tests/unit/unit.h"
 
-enum { REPLICAS = 2, STATE = LIMIT_PART * 5 + 1234, READER = 9 };
+enum { REPLICAS = 2, STATE = LIMIT_PART * 5 + 1234, READER = 9, TURNS_MAX = 1000000 };
 
 /* A question or an answer on its way. */
 struct letter {
@@ -27,92 +21,120 @@ struct letter {
 };
 
 struct play {
-	uv_loop_t loop;
-	uv_timer_t post, make;
-	uv_timer_t tick; /* the loop turns at least this often */
-	char directory[64], makers[REPLICAS][80];
-	struct state_sender *copies[REPLICAS];
+	mono_t now;
+	struct server_io io;
+	struct state_sender *copies[REPLICAS], *other;
 	struct state_fetcher *snapshot;
 	struct letter *first, **last;
-	uint8_t *state;
+	uint8_t *state, *fetched;
+	size_t fetched_n;
+	bool is_fetched, checking;      /* there is a beginning of a state; it is looked at */
 
 	/* what goes wrong */
 	int lose, twice, damage, forget; /* the part of that number, from 1 */
 	int silent;                      /* replica, from its third part on */
 	bool no_room, no_state;          /* the copy cannot be made; the whole is refused, once */
 
-	int parts, asked[REPLICAS + 1], made, ready_n, stopped_n;
+	int parts, asked[REPLICAS + 1], made, ready_n;
 	bool late;                       /* making takes a moment */
-	void (*done)(void *user, enum rc rc, uint64_t applied, const char *why);
-	void *done_user;
-	const char *made_name;
-	int maker;
+	mono_t made_at;                  /* the copy that is being made; MONO_NEVER: none */
+	struct state_sender *maker;
+	int copies_n;                    /* that are there */
+	uint64_t randoms;
 };
 
-static struct play *play; /* for what stands in for the store */
+static struct play *play;
 
-/* ---- in the place of the store ---- */
+/* Turns of the world until the condition holds. */
+#define UNTIL(p, condition)                                                                    \
+	do {                                                                                   \
+		for (int turns_ = 0; !(condition); turns_++) {                                 \
+			turn(p);                                                               \
+			assert_true(turns_ < TURNS_MAX);                                       \
+		}                                                                              \
+	} while (0)
 
-static void
-put_file(const char *directory, const char *name, const uint8_t *data, size_t n)
+/* ---- what they stand on ---- */
+
+static mono_t
+io_now(void *user)
 {
-	char path[128];
-	int fd;
-
-	snprintf(path, sizeof path, "%s/%s", directory, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	must(fd >= 0 && write(fd, data, n) == (ssize_t)n);
-	close(fd);
+	return ((struct play *)user)->now;
 }
 
 static void
-on_make(uv_timer_t *timer)
+io_random(void *user, void *to, size_t n)
 {
-	struct play *p = timer->data;
+	struct play *p = user;
 
-	p->made++;
-	if (!p->no_room)
-		put_file(p->makers[p->maker], p->made_name, p->state, STATE);
-	p->done(p->done_user, p->no_room ? RC_NOSPC : RC_OK, 77, "No space left on device");
+	must(n == sizeof p->randoms);
+	p->randoms++;
+	memcpy(to, &p->randoms, n);
 }
 
-void
-store_copy(struct store *s, const char *name,
-           void (*done)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
+static void
+io_make_copy(void *user, int place)
 {
-	must(!uv_is_active((uv_handle_t *)&play->make)); /* one at a time */
-	play->maker = (uint8_t *)s - (uint8_t *)play;
-	play->made_name = name;
-	play->done = done;
-	play->done_user = user;
-	must(uv_timer_start(&play->make, on_make, play->late ? 120 : 0, 0) == 0);
+	struct play *p = user;
+
+	must(mono_is_never(p->made_at)); /* one at a time */
+	must(place >= 0 && place < STATE_SENDER_MAX);
+	p->made_at = mono_add(p->now, span_ms(p->late ? 120 : 0));
 }
 
-bool
-store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size)
+static const char *
+io_read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
 {
-	char path[128];
-	uint8_t *data = malloc(STATE + 1);
-	int fd;
-	bool good;
+	struct play *p = user;
 
-	must(strcmp(cell, "dc1") == 0 && strcmp(directory, play->directory) == 0);
-	snprintf(path, sizeof path, "%s/" STORE_FETCHED, directory);
-	fd = open(path, O_RDONLY);
-	good = fd >= 0 && read(fd, data, STATE + 1) == STATE &&
-	       memcmp(data, play->state, STATE) == 0 && !play->no_state;
-	close(fd);
-	free(data);
-	unlink(path);
-	if (!good)
-		snprintf(why, why_size, "not what it was");
-	play->no_state = false;
-	return good;
+	(void)place;
+	must(offset + n <= STATE);
+	memcpy(to, p->state + offset, n);
+	return NULL;
+}
+
+static void
+io_drop_copy(void *user, int place)
+{
+	(void)place;
+	((struct play *)user)->copies_n--;
+}
+
+static const char *
+io_begin_fetch(void *user)
+{
+	struct play *p = user;
+
+	must(!p->is_fetched);
+	p->is_fetched = true;
+	p->fetched_n = 0;
+	return NULL;
+}
+
+static const char *
+io_write_fetch(void *user, uint64_t offset, struct bytes data)
+{
+	struct play *p = user;
+
+	must(p->is_fetched && offset == p->fetched_n && offset + data.len <= STATE);
+	memcpy(p->fetched + offset, data.data, data.len);
+	p->fetched_n += data.len;
+	return NULL;
+}
+
+static void
+io_check_fetch(void *user)
+{
+	((struct play *)user)->checking = true;
+}
+
+static void
+io_drop_fetch(void *user)
+{
+	((struct play *)user)->is_fetched = false;
 }
 
 /* ---- the post ---- */
-
-static void on_post(uv_timer_t *timer);
 
 static struct letter *
 post(struct play *p)
@@ -121,7 +143,6 @@ post(struct play *p)
 
 	*p->last = l;
 	p->last = &l->next;
-	must(uv_timer_start(&p->post, on_post, 0, 0) == 0);
 	return l;
 }
 
@@ -132,6 +153,7 @@ on_ask(void *user, uint8_t replica, const struct msg_snapshot_request *request)
 
 	l->replica = replica;
 	l->request = *request;
+	((struct play *)user)->maker = ((struct play *)user)->copies[replica - 1];
 }
 
 static void
@@ -184,9 +206,8 @@ deliver(struct play *p, struct letter *l)
 }
 
 static void
-on_post(uv_timer_t *timer)
+deliver_first(struct play *p)
 {
-	struct play *p = timer->data;
 	struct letter *l = p->first;
 
 	if (l == NULL)
@@ -194,8 +215,6 @@ on_post(uv_timer_t *timer)
 	p->first = l->next;
 	if (p->first == NULL)
 		p->last = &p->first;
-	else
-		must(uv_timer_start(&p->post, on_post, 0, 0) == 0);
 	if (p->forget != 0 && p->parts == p->forget) {
 		p->forget = 0;
 		state_sender_forget(p->copies[0], (struct state_sender_reader){READER, 0});
@@ -208,21 +227,59 @@ on_post(uv_timer_t *timer)
 /* ---- the play ---- */
 
 static void
+finish_copy(struct play *p)
+{
+	if (!mono_reached(p->now, p->made_at))
+		return;
+	p->made_at = MONO_NEVER;
+	p->made++;
+	p->copies_n += !p->no_room;
+	state_sender_made(p->maker, p->no_room ? RC_NOSPC : RC_OK, 77, STATE,
+	                  "No space left on device");
+}
+
+static void
+finish_check(struct play *p)
+{
+	const bool good = p->fetched_n == STATE && !p->no_state &&
+	                  memcmp(p->fetched, p->state, STATE) == 0;
+
+	if (!p->checking)
+		return;
+	p->checking = false;
+	p->no_state = false;
+	if (!good)
+		p->is_fetched = false;
+	if (p->snapshot != NULL)
+		state_fetcher_checked(p->snapshot, good ? NULL : "not what it was");
+}
+
+static void
+timeout(struct play *p, struct state_sender *c)
+{
+	if (c != NULL && mono_reached(p->now, state_sender_deadline(c)))
+		state_sender_timeout(c, p->now);
+}
+
+/* A moment passes. */
+static void
+turn(struct play *p)
+{
+	p->now = mono_add(p->now, span_ms(1));
+	deliver_first(p);
+	finish_copy(p);
+	finish_check(p);
+	for (int i = 0; i < REPLICAS; i++)
+		timeout(p, p->copies[i]);
+	timeout(p, p->other);
+	if (p->snapshot != NULL && mono_reached(p->now, state_fetcher_deadline(p->snapshot)))
+		state_fetcher_timeout(p->snapshot, p->now);
+}
+
+static void
 on_ready(void *user)
 {
 	((struct play *)user)->ready_n++;
-}
-
-static void
-on_stopped(void *user)
-{
-	((struct play *)user)->stopped_n++;
-}
-
-static void
-on_tick(uv_timer_t *timer)
-{
-	(void)timer;
 }
 
 static void
@@ -230,67 +287,53 @@ start(struct play *p)
 {
 	memset(p, 0, sizeof *p);
 	play = p;
+	p->now = (mono_t){1000000000};
+	p->made_at = MONO_NEVER;
 	p->last = &p->first;
 	p->state = malloc(STATE);
-	random_fill(p->state, STATE);
-	strcpy(p->directory, "/tmp/test_state_sender.XXXXXX");
-	assert_non_null(mkdtemp(p->directory));
-	assert_int_equal(uv_loop_init(&p->loop), 0);
-	assert_int_equal(uv_timer_init(&p->loop, &p->post), 0);
-	assert_int_equal(uv_timer_init(&p->loop, &p->make), 0);
-	assert_int_equal(uv_timer_init(&p->loop, &p->tick), 0);
-	must(uv_timer_start(&p->tick, on_tick, 10, 10) == 0);
-	p->post.data = p->make.data = p;
-	for (int i = 0; i < REPLICAS; i++) {
-		snprintf(p->makers[i], sizeof p->makers[i], "%s/%d", p->directory, i);
-		assert_int_equal(mkdir(p->makers[i], 0700), 0);
+	p->fetched = malloc(STATE);
+	for (size_t i = 0; i < STATE; i++)
+		p->state[i] = (uint8_t)(i * 2654435761u >> 13);
+	p->io = (struct server_io){
+		.now = io_now, .random = io_random, .make_copy = io_make_copy,
+		.read_copy = io_read_copy, .drop_copy = io_drop_copy,
+		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
+		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch, .user = p,
+	};
+	for (int i = 0; i < REPLICAS; i++)
 		p->copies[i] = state_sender_new(&(struct state_sender_config){
-			.loop = &p->loop, .store = (struct store *)((uint8_t *)p + i),
-			.directory = p->makers[i], .answer = on_answer, .user = &p->copies[i],
+			.io = &p->io, .answer = on_answer, .user = &p->copies[i],
 		});
-	}
+	p->maker = p->copies[0];
 	p->snapshot = state_fetcher_new(&(struct state_fetcher_config){
-		.loop = &p->loop, .directory = p->directory, .cell = "dc1",
-		.patience = span_ms(300), .ask = on_ask, .ready = on_ready, .user = p,
+		.io = &p->io, .patience = span_ms(300), .ask = on_ask, .ready = on_ready,
+		.user = p,
 	});
 }
 
 static void
 stop_snapshot(struct play *p)
 {
-	int before = p->stopped_n;
-
-	state_fetcher_stop(p->snapshot, on_stopped, p);
+	state_fetcher_free(p->snapshot);
 	p->snapshot = NULL;
-	UNTIL(p, p->stopped_n == before + 1);
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)type;
-	(void)at;
-	must(S_ISDIR(st->st_mode)); /* no file is left */
-	return remove(path);
-}
-
+/* Nothing is left but a state that is whole, or is being checked. */
 static void
 end(struct play *p)
 {
 	if (p->snapshot != NULL)
 		stop_snapshot(p);
 	while (p->first != NULL)
-		on_post(&p->post);
+		deliver_first(p);
+	assert_true(!p->is_fetched || p->ready_n > 0 || p->checking);
+	UNTIL(p, mono_is_never(p->made_at)); /* a copy that was begun */
 	for (int i = 0; i < REPLICAS; i++)
-		state_sender_stop(p->copies[i], on_stopped, p);
-	UNTIL(p, p->stopped_n == 1 + REPLICAS);
-	uv_close((uv_handle_t *)&p->post, NULL);
-	uv_close((uv_handle_t *)&p->make, NULL);
-	uv_close((uv_handle_t *)&p->tick, NULL);
-	uv_run(&p->loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&p->loop), 0);
-	assert_int_equal(nftw(p->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+		state_sender_free(p->copies[i]);
+	state_sender_free(p->other);
+	assert_int_equal(p->copies_n, 0);
 	free(p->state);
+	free(p->fetched);
 }
 
 static void
@@ -312,7 +355,7 @@ test_fetched(void **unused)
 	fetch(&p);
 	assert_int_equal(p.parts, 6);
 	assert_int_equal(p.made, 1);
-	assert_true(p.asked[1] > 7); /* it was busy for a moment */
+	assert_in_range(p.asked[1], 7, 20); /* it was busy for a moment */
 	/* It is enough: whatever is said from here on, nobody is asked. */
 	state_fetcher_need(p.snapshot, 2);
 	state_fetcher_need(p.snapshot, 0);
@@ -409,17 +452,13 @@ test_whole_refused(void **unused)
 static void
 test_not_needed_any_more(void **unused)
 {
-	char path[128];
 	struct play p;
 
 	(void)unused;
 	start(&p);
-	snprintf(path, sizeof path, "%s/" STORE_FETCHED, p.directory);
-	p.silent = 1; /* else all of it may come in one turn of the loop */
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1), access(path, F_OK) == 0));
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1), p.is_fetched));
 	state_fetcher_need(p.snapshot, 0);
-	assert_int_not_equal(access(path, F_OK), 0);
-	p.silent = 0;
+	assert_false(p.is_fetched);
 	fetch(&p);
 	end(&p);
 }
@@ -472,9 +511,8 @@ test_many_readers(void **unused)
 
 	(void)unused;
 	start(&p);
-	c = state_sender_new(&(struct state_sender_config){
-		.loop = &p.loop, .store = (struct store *)&p, .directory = p.makers[0],
-		.answer = on_copy_answer,
+	c = p.other = p.maker = state_sender_new(&(struct state_sender_config){
+		.io = &p.io, .answer = on_copy_answer,
 	});
 	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		ask_copy(c, (uint64_t)i + 1, 0, 0);
@@ -512,11 +550,6 @@ test_many_readers(void **unused)
 	assert_int_equal(last_part.rc, RC_BUSY);
 	assert_int_not_equal(last_part.copy, ids[1]);
 	UNTIL(&p, p.made == STATE_SENDER_MAX + 2);
-	ask_copy(c, 100, 0, 0); /* still being made at the end */
-	state_sender_stop(c, on_stopped, &p);
-	UNTIL(&p, p.stopped_n == 1);
-	assert_int_equal(p.made, STATE_SENDER_MAX + 3);
-	p.stopped_n = 0;
 	end(&p);
 }
 
@@ -524,9 +557,8 @@ static void
 begin_asking(struct play *p, struct state_sender **c, int64_t soon_ms)
 {
 	start(p);
-	*c = state_sender_new(&(struct state_sender_config){
-		.loop = &p->loop, .store = (struct store *)p, .directory = p->makers[0],
-		.answer = on_copy_answer, .soon = span_ms(soon_ms),
+	*c = p->other = p->maker = state_sender_new(&(struct state_sender_config){
+		.io = &p->io, .answer = on_copy_answer, .soon = span_ms(soon_ms),
 	});
 	ask_copy(*c, 1, 0, 0);
 	UNTIL(p, p->made == 1);
@@ -534,22 +566,13 @@ begin_asking(struct play *p, struct state_sender **c, int64_t soon_ms)
 	ask_copy(*c, 1, last_part.copy, 0);
 }
 
-static void
-end_asking(struct play *p, struct state_sender *c)
-{
-	state_sender_stop(c, on_stopped, p);
-	UNTIL(p, p->stopped_n == 1);
-	p->stopped_n = 0;
-	end(p);
-}
-
 /* So many answers, and no more of them by themselves. */
 static void
 assert_answers(struct play *p, int n)
 {
-	const mono_t enough = mono_add(clock_now(), span_ms(STATE_SENDER_PACE_MS * 5));
+	const mono_t enough = mono_add(p->now, span_ms(STATE_SENDER_PACE_MS * 5));
 
-	UNTIL(p, answers_n >= n && mono_reached(clock_now(), enough));
+	UNTIL(p, answers_n >= n && mono_reached(p->now, enough));
 	assert_int_equal(answers_n, n);
 }
 
@@ -572,7 +595,7 @@ test_ahead(void **unused)
 	UNTIL(&p, answers_n == 6);
 	assert_int_equal(last_part.offset, LIMIT_PART * 2);
 	assert_answers(&p, 6);
-	end_asking(&p, c);
+	end(&p);
 }
 
 /* A link that is slow carries one part at a time: other messages wait behind it. */
@@ -587,12 +610,12 @@ test_not_ahead(void **unused)
 	begin_asking(&p, &c, 10);
 	for (int i = 1; i <= 3; i++) {
 		UNTIL(&p, answers_n == i);
-		late = mono_add(clock_now(), span_ms(10 + STATE_SENDER_PACE_MS * 5));
-		UNTIL(&p, mono_reached(clock_now(), late));
+		late = mono_add(p.now, span_ms(10 + STATE_SENDER_PACE_MS * 5));
+		UNTIL(&p, mono_reached(p.now, late));
 		assert_int_equal(answers_n, i);
 		ask_copy(c, 1, last_part.copy, (uint64_t)LIMIT_PART * (unsigned)i);
 	}
-	end_asking(&p, c);
+	end(&p);
 }
 
 /* Who has read to the end keeps nobody from reading. */
@@ -604,9 +627,8 @@ test_read_to_the_end(void **unused)
 
 	(void)unused;
 	start(&p);
-	c = state_sender_new(&(struct state_sender_config){
-		.loop = &p.loop, .store = (struct store *)&p, .directory = p.makers[0],
-		.answer = on_copy_answer,
+	c = p.other = p.maker = state_sender_new(&(struct state_sender_config){
+		.io = &p.io, .answer = on_copy_answer,
 	});
 	for (uint64_t conn = 1; conn <= STATE_SENDER_MAX + 2; conn++) {
 		ask_copy(c, conn, 0, 0);
@@ -622,9 +644,6 @@ test_read_to_the_end(void **unused)
 	ask_copy(c, STATE_SENDER_MAX + 2, last_part.copy, STATE - 100);
 	UNTIL(&p, answers_n == 2);
 	assert_int_equal(last_part.data.len, 100);
-	state_sender_stop(c, on_stopped, &p);
-	UNTIL(&p, p.stopped_n == 1);
-	p.stopped_n = 0;
 	end(&p);
 }
 
@@ -641,6 +660,5 @@ main(void)
 		cmocka_unit_test(test_read_to_the_end),
 	};
 
-	log_start("test_state_sender", LEVEL_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,187 @@
+#include "cell/host/copy_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cell/base/must.h"
+#include "cell/sys/file.h"
+
+static void
+close_file(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* ---- copies of the state here ---- */
+
+/* Without a name it is gone when nobody reads it any more, or with the process. */
+static bool
+open_copy(struct copy_files *f, uint64_t *size)
+{
+	int *fd = &f->copies[f->place];
+	struct stat st;
+
+	*fd = open(f->copy_path, O_RDONLY | O_CLOEXEC);
+	if (*fd >= 0 && fstat(*fd, &st) == 0 && unlink(f->copy_path) == 0) {
+		*size = (uint64_t)st.st_size;
+		return true;
+	}
+	snprintf(f->why, sizeof f->why, "%s: %s", f->copy_path, strerror(errno));
+	close_file(fd);
+	return false;
+}
+
+static void
+on_made(void *user, enum rc rc, uint64_t applied, const char *why)
+{
+	struct copy_files *f = user;
+	uint64_t size = 0;
+
+	if (f->server != NULL && rc == RC_OK && !open_copy(f, &size)) {
+		rc = RC_IO;
+		why = f->why;
+	}
+	if (f->server == NULL || rc != RC_OK)
+		unlink(f->copy_path);
+	if (f->server != NULL)
+		server_copy_made(f->server, rc, applied, size, why);
+}
+
+void
+copy_files_make(struct copy_files *f, int place)
+{
+	must(f->copies[place] < 0);
+	f->place = place;
+	store_copy(f->store, STORE_COPY, on_made, f);
+}
+
+const char *
+copy_files_read(struct copy_files *f, int place, uint64_t offset, uint8_t *to, size_t n)
+{
+	while (n > 0) {
+		ssize_t got = pread(f->copies[place], to, n, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? strerror(errno) : "it is shorter than it was";
+		to += got;
+		n -= (size_t)got;
+		offset += (uint64_t)got;
+	}
+	return NULL;
+}
+
+void
+copy_files_drop(struct copy_files *f, int place)
+{
+	close_file(&f->copies[place]);
+}
+
+/* ---- the state of another replica ---- */
+
+const char *
+copy_files_begin_fetch(struct copy_files *f)
+{
+	must(f->fetched < 0);
+	f->fetched = open(f->fetched_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return f->fetched < 0 ? strerror(errno) : NULL;
+}
+
+const char *
+copy_files_write_fetch(struct copy_files *f, uint64_t offset, struct bytes data)
+{
+	int rc = file_write_at(f->fetched, data, (off_t)offset);
+
+	return rc < 0 ? strerror(-rc) : NULL;
+}
+
+static void
+check(uv_work_t *work)
+{
+	struct copy_files *f = work->data;
+
+	f->whole = store_fetched_ready(f->directory, f->cell, f->why, sizeof f->why);
+}
+
+static void
+on_checked(uv_work_t *work, int status)
+{
+	struct copy_files *f = work->data;
+
+	must(status == 0);
+	f->checking = false;
+	if (f->server != NULL) {
+		server_fetch_checked(f->server, f->whole ? NULL : f->why);
+		return;
+	}
+	unlink(f->fetched_path);
+	f->stopped(f->stopped_user);
+}
+
+void
+copy_files_check_fetch(struct copy_files *f)
+{
+	close_file(&f->fetched);
+	f->checking = true;
+	must(uv_queue_work(f->loop, &f->check, check, on_checked) == 0);
+}
+
+void
+copy_files_drop_fetch(struct copy_files *f)
+{
+	close_file(&f->fetched);
+	unlink(f->fetched_path);
+}
+
+/* ---- life ---- */
+
+static char *
+path_of(const char *directory, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s/%s", directory, name);
+	return bytes_to_text(bytes_of(path));
+}
+
+void
+copy_files_init(struct copy_files *f, uv_loop_t *loop, struct store *store, const char *directory,
+                const char *cell)
+{
+	*f = (struct copy_files){.loop = loop, .store = store, .directory = directory,
+	                         .cell = cell, .fetched = -1};
+	f->check.data = f;
+	for (int i = 0; i < STATE_SENDER_MAX; i++)
+		f->copies[i] = -1;
+	f->copy_path = path_of(directory, STORE_COPY);
+	f->fetched_path = path_of(directory, STORE_FETCHED);
+}
+
+void
+copy_files_stop(struct copy_files *f, void (*stopped)(void *user), void *user)
+{
+	f->server = NULL;
+	f->stopped = stopped;
+	f->stopped_user = user;
+	if (!f->checking)
+		stopped(user);
+}
+
+void
+copy_files_fini(struct copy_files *f)
+{
+	for (int i = 0; i < STATE_SENDER_MAX; i++)
+		close_file(&f->copies[i]);
+	close_file(&f->fetched);
+	free(f->copy_path);
+	free(f->fetched_path);
+}

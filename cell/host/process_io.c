@@ -1,0 +1,328 @@
+#include "cell/host/internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cell/base/must.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/log.h"
+
+/* ---- clocks, log ---- */
+
+static mono_t
+io_now(void *user)
+{
+	(void)user;
+	return clock_now();
+}
+
+static int64_t
+io_wall_ns(void *user)
+{
+	(void)user;
+	return clock_wall_ns();
+}
+
+static void
+io_random(void *user, void *to, size_t n)
+{
+	(void)user;
+	random_fill(to, n);
+}
+
+static void
+io_log(void *user, enum server_level level, const char *line)
+{
+	(void)user;
+	switch (level) {
+	case SERVER_ERROR:
+		log_error("%s", line);
+		return;
+	case SERVER_WARN:
+		log_warn("%s", line);
+		return;
+	case SERVER_INFO:
+		log_info("%s", line);
+		return;
+	case SERVER_DEBUG:
+		log_debug("%s", line);
+		return;
+	}
+}
+
+/* ---- the store ---- */
+
+static void
+io_append(void *user, uint64_t write, const struct px_record *records, size_t n)
+{
+	store_log(((struct server_process *)user)->store, write, records, n);
+}
+
+static void
+io_save(void *user, uint64_t applied, struct row_list *rows)
+{
+	store_state(((struct server_process *)user)->store, applied, rows);
+}
+
+static size_t
+io_unsaved(void *user)
+{
+	return store_state_queued(((struct server_process *)user)->store);
+}
+
+static void
+io_fail(void *user, const char *why)
+{
+	store_fail(((struct server_process *)user)->store, why);
+}
+
+static void
+on_persisted(void *user, uint64_t write)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_persisted(p->server, write);
+}
+
+static void
+on_saved(void *user, uint64_t applied)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_saved(p->server, applied);
+}
+
+static void
+on_full(void *user, bool full)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_full(p->server, full);
+}
+
+static void
+on_failed(void *user, const char *why)
+{
+	struct server_process *p = user;
+
+	if (p->server != NULL)
+		server_disk_failed(p->server, why);
+	else
+		log_error("%s: %s", p->directory, why);
+}
+
+struct store_callbacks
+process_io_store(struct server_process *p)
+{
+	return (struct store_callbacks){
+		.persisted = on_persisted, .saved = on_saved, .full = on_full,
+		.failed = on_failed, .user = p,
+	};
+}
+
+/* ---- the cell file ---- */
+
+static void
+cell_file_path(const struct server_process *p, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/cell.conf", p->directory);
+}
+
+static void
+write_cell_file(uv_work_t *work)
+{
+	struct server_process *p = work->data;
+	char path[PATH_MAX];
+
+	cell_file_path(p, path);
+	p->cell_file_rc = cell_file_replace(path, &p->cell_file);
+}
+
+static void
+on_cell_file_written(uv_work_t *work, int status)
+{
+	struct server_process *p = work->data;
+	const int error = -p->cell_file_rc;
+	char path[PATH_MAX], why[PATH_MAX + 100];
+
+	must(status == 0);
+	p->writes_cell_file = false;
+	cell_file_path(p, path);
+	snprintf(why, sizeof why, "%s: %s", path, strerror(error));
+	if (p->server != NULL)
+		server_cell_file_written(p->server, error == 0 ? RC_OK :
+		                                    error == EIO || error == EROFS ? RC_IO :
+		                                    RC_NOSPC, why);
+	else if (p->closing)
+		server_process_part_closed(p);
+}
+
+static void
+io_write_cell_file(void *user, const struct cell_file *cell_file)
+{
+	struct server_process *p = user;
+
+	must(!p->writes_cell_file);
+	p->writes_cell_file = true;
+	p->cell_file = *cell_file;
+	p->writing.data = p;
+	must(uv_queue_work(p->loop, &p->writing, write_cell_file, on_cell_file_written) == 0);
+}
+
+/* ---- copies ---- */
+
+static void
+io_make_copy(void *user, int place)
+{
+	copy_files_make(&((struct server_process *)user)->files, place);
+}
+
+static const char *
+io_read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
+{
+	return copy_files_read(&((struct server_process *)user)->files, place, offset, to, n);
+}
+
+static void
+io_drop_copy(void *user, int place)
+{
+	copy_files_drop(&((struct server_process *)user)->files, place);
+}
+
+static const char *
+io_begin_fetch(void *user)
+{
+	return copy_files_begin_fetch(&((struct server_process *)user)->files);
+}
+
+static const char *
+io_write_fetch(void *user, uint64_t offset, struct bytes data)
+{
+	return copy_files_write_fetch(&((struct server_process *)user)->files, offset, data);
+}
+
+static void
+io_check_fetch(void *user)
+{
+	copy_files_check_fetch(&((struct server_process *)user)->files);
+}
+
+static void
+io_drop_fetch(void *user)
+{
+	copy_files_drop_fetch(&((struct server_process *)user)->files);
+}
+
+/* ---- the network ---- */
+
+static uint64_t
+io_connect(void *user, const char *address, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	return transport_connect(((struct server_process *)user)->transport, address, role, key);
+}
+
+static void
+io_send(void *user, uint64_t conn, struct bytes frames)
+{
+	transport_send(((struct server_process *)user)->transport, conn, frames);
+}
+
+static void
+io_hold(void *user, uint64_t conn, bool on)
+{
+	transport_hold(((struct server_process *)user)->transport, conn, on);
+}
+
+static size_t
+io_unsent(void *user, uint64_t conn)
+{
+	return transport_unsent_bytes(((struct server_process *)user)->transport, conn);
+}
+
+static const uint8_t *
+io_key(void *user, uint64_t conn)
+{
+	return transport_key(((struct server_process *)user)->transport, conn);
+}
+
+static bool
+io_close(void *user, uint64_t conn)
+{
+	return transport_close(((struct server_process *)user)->transport, conn);
+}
+
+static bool
+on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	struct server_process *p = user;
+
+	return p->joining != NULL ? joining_opened(p->joining, conn, role, key)
+	                          : server_opened(p->server, conn, role, key);
+}
+
+static void
+on_frame(void *user, uint64_t conn, struct bytes frame)
+{
+	struct server_process *p = user;
+
+	if (p->joining != NULL)
+		joining_frame(p->joining, conn, frame);
+	else
+		server_frame(p->server, conn, frame);
+}
+
+static void
+on_closed(void *user, uint64_t conn, const char *why)
+{
+	struct server_process *p = user;
+
+	if (p->joining != NULL)
+		joining_closed(p->joining, conn, why);
+	else
+		server_closed(p->server, conn, why);
+}
+
+struct transport_callbacks
+process_io_transport(struct server_process *p)
+{
+	return (struct transport_callbacks){
+		.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = p,
+	};
+}
+
+/* ---- all of it ---- */
+
+struct server_io
+process_io(struct server_process *p)
+{
+	return (struct server_io){
+		.now = io_now, .wall_ns = io_wall_ns, .random = io_random, .log = io_log,
+		.append = io_append, .save = io_save, .unsaved = io_unsaved, .fail = io_fail,
+		.write_cell_file = io_write_cell_file, .make_copy = io_make_copy,
+		.read_copy = io_read_copy, .drop_copy = io_drop_copy,
+		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
+		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch,
+		.connect = io_connect, .send = io_send, .hold = io_hold, .unsent = io_unsent,
+		.key = io_key, .close = io_close, .user = p,
+	};
+}
+
+void
+process_io_keep_key(void *user, struct bytes key)
+{
+	struct server_process *p = user;
+	char path[PATH_MAX];
+	int rc;
+
+	must(key.len == SIGN_SECRET);
+	snprintf(path, sizeof path, "%s/signing.key", p->directory);
+	rc = key_file_copy_signing(path, key.data);
+	p->key_kept = true;
+	if (rc < 0)
+		snprintf(p->key_error, sizeof p->key_error, "%.200s: %s", path, strerror(-rc));
+}
