@@ -15,9 +15,15 @@ check_ephemeral(const struct tree *t, const struct node *n)
 
 	HOLDS(n->kind == NODE_DIRECTORY || n->ephemeral == !RB_EMPTY(&n->openers),
 	      "ephemeral files, and only they, have openers");
-	RB_FOREACH(o, node_openers, (struct node_openers *)&n->openers)
+	RB_FOREACH(o, node_openers, (struct node_openers *)&n->openers) {
 		HOLDS(o->node == n && session_find(t, o->session->id) == o->session,
 		      "an opener's session is live");
+		HOLDS(opener_find(o->session, o->opened) == o,
+		      "a session has opened nothing twice by one number");
+		HOLDS(o->opened == n->number ||
+		          (o->opened < t->next_node && node_find(t, o->opened) == NULL),
+		      "an opener has opened its node, or one that was renamed to it");
+	}
 	if (n->kind == NODE_FILE || !n->ephemeral)
 		HOLDS(n->creator == NULL, "only ephemeral directories have a creator");
 	else

@@ -37,9 +37,9 @@ dirty_node(struct tree *t, uint64_t node)
 }
 
 void
-dirty_opener(struct tree *t, uint64_t node, uint64_t session)
+dirty_opener(struct tree *t, uint64_t session, uint64_t opened)
 {
-	changed(t, ROWS_openers, node, session, 0);
+	changed(t, ROWS_openers, session, opened, 0);
 }
 
 void
@@ -142,12 +142,14 @@ row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
 static bool
 row_of_openers(const struct tree *t, const uint64_t *key, struct row *row)
 {
-	const struct node *n = node_find(t, key[0]);
+	const struct session *s = session_find(t, key[0]);
+	const struct opener *o = s == NULL ? NULL : opener_find(s, key[1]);
 
-	if (n == NULL || opener_find(n, key[1]) == NULL)
+	if (o == NULL)
 		return false;
-	NUMBER(openers, node, key[0]);
-	NUMBER(openers, session, key[1]);
+	NUMBER(openers, session, key[0]);
+	NUMBER(openers, opened, key[1]);
+	NUMBER(openers, node, o->node->number);
 	return true;
 }
 

@@ -4,52 +4,72 @@
 #include "cell/tree/internal.h"
 
 static int
-compare_session(const struct opener *a, const struct opener *b)
+compare_opened(const struct opener *a, const struct opener *b)
 {
-	return (a->session->id > b->session->id) - (a->session->id < b->session->id);
+	return (a->opened > b->opened) - (a->opened < b->opened);
 }
 
 static int
-compare_node(const struct opener *a, const struct opener *b)
+compare_session(const struct opener *a, const struct opener *b)
 {
-	return (a->node->number > b->node->number) - (a->node->number < b->node->number);
+	if (a->session->id != b->session->id)
+		return a->session->id > b->session->id ? 1 : -1;
+	return compare_opened(a, b);
 }
 
 RB_GENERATE(node_openers, opener, in_node, compare_session)
-RB_GENERATE(session_openers, opener, in_session, compare_node)
+RB_GENERATE(session_openers, opener, in_session, compare_opened)
 
 struct opener *
-opener_find(const struct node *n, uint64_t session)
+opener_find(const struct session *s, uint64_t opened)
 {
-	struct session of = {.id = session};
-	struct opener key = {.session = &of};
+	struct opener key = {.opened = opened};
 
-	return RB_FIND(node_openers, (struct node_openers *)&n->openers, &key);
+	return RB_FIND(session_openers, (struct session_openers *)&s->openers, &key);
+}
+
+void
+opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened)
+{
+	struct opener *o = memory_zero(1, sizeof *o);
+
+	must(n->kind == NODE_FILE && n->ephemeral);
+	o->opened = opened;
+	o->node = n;
+	o->session = s;
+	RB_INSERT(node_openers, &n->openers, o);
+	must(RB_INSERT(session_openers, &s->openers, o) == NULL);
+	dirty_opener(t, s->id, opened);
 }
 
 void
 opener_add(struct tree *t, struct node *n, struct session *s)
 {
-	struct opener *o;
-
-	must(n->kind == NODE_FILE && n->ephemeral);
-	if (opener_find(n, s->id) != NULL)
-		return;
-	o = memory_zero(1, sizeof *o);
-	o->node = n;
-	o->session = s;
-	RB_INSERT(node_openers, &n->openers, o);
-	RB_INSERT(session_openers, &s->openers, o);
-	dirty_opener(t, n->number, s->id);
+	if (opener_find(s, n->number) == NULL)
+		opener_new(t, n, s, n->number);
 }
 
 void
 opener_remove(struct tree *t, struct opener *o)
 {
-	dirty_opener(t, o->node->number, o->session->id);
+	dirty_opener(t, o->session->id, o->opened);
 	RB_REMOVE(node_openers, &o->node->openers, o);
 	RB_REMOVE(session_openers, &o->session->openers, o);
 	free(o);
+}
+
+void
+opener_move_all(struct tree *t, struct node *from, struct node *to)
+{
+	struct opener *o;
+
+	must(to->kind == NODE_FILE && to->ephemeral);
+	while ((o = RB_MIN(node_openers, &from->openers)) != NULL) {
+		RB_REMOVE(node_openers, &from->openers, o);
+		o->node = to;
+		RB_INSERT(node_openers, &to->openers, o);
+		dirty_opener(t, o->session->id, o->opened);
+	}
 }
 
 void
@@ -133,12 +153,11 @@ apply_open_ephemeral(struct turn *w, const struct op_open_ephemeral *o, struct r
 enum rc
 apply_close_ephemeral(struct turn *w, const struct op_close_ephemeral *o)
 {
-	struct node *n = node_find(w->tree, o->node);
 	struct opener *opener;
 
 	if (w->session == NULL)
 		return RC_NO_SESSION;
-	if (n != NULL && (opener = opener_find(n, w->session->id)) != NULL)
+	if ((opener = opener_find(w->session, o->node)) != NULL)
 		close_one(w, opener);
 	return RC_OK;
 }

@@ -58,15 +58,17 @@ add_child_deletion(struct footprint *f, const struct tree *t, uint64_t parent, s
 static void
 add_close(struct footprint *f, const struct tree *t, uint64_t session, uint64_t node)
 {
-	const struct node *n = node_find(t, node);
+	const struct session *s = session_find(t, session);
+	const struct opener *o = s == NULL ? NULL : opener_find(s, node);
 	struct opener *first;
 
 	footprint_add(f, node);
-	if (n == NULL || opener_find(n, session) == NULL)
+	if (o == NULL)
 		return;
-	first = RB_MIN(node_openers, (struct node_openers *)&n->openers);
-	if (RB_NEXT(node_openers, &n->openers, first) == NULL)
-		add_deletion(f, n);
+	footprint_add(f, o->node->number);
+	first = RB_MIN(node_openers, &o->node->openers);
+	if (RB_NEXT(node_openers, &o->node->openers, first) == NULL)
+		add_deletion(f, o->node);
 }
 
 void

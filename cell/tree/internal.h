@@ -3,7 +3,7 @@
  *
  *   tree --> nodes (by number) --> children (by name)      sessions (by number, by nonce)
  *              |                                              |
- *              +--> openers (by session) <--- same object --->+ openers (by node)
+ *              +--> openers (by session, opened) <-- same --->+ openers (by opened)
  *              `--> lock --> holders (by session, owner) <--->+ holders (by node, owner)
  *                                                             `--> kept results (by number)
  *
@@ -60,10 +60,12 @@ struct removed {
 	uint64_t index; /* of the entry that removed it */
 };
 
-/* A session that has an ephemeral file open. */
+/* A session that has an ephemeral file open. Its close names the number by which it has opened the
+ * file: of renames by others it does not know. */
 struct opener {
-	RB_ENTRY(opener) in_node;    /* by session */
-	RB_ENTRY(opener) in_session; /* by node */
+	RB_ENTRY(opener) in_node;    /* by session, opened */
+	RB_ENTRY(opener) in_session; /* by opened */
+	uint64_t opened; /* the node's number, or that of one which was renamed to it and is gone */
 	struct node *node;
 	struct session *session;
 };
@@ -281,10 +283,15 @@ void delete_node(struct turn *w, struct node *n);
 
 /* ---- ephemeral.c ---- */
 
-struct opener *opener_find(const struct node *n, uint64_t session);
-/* Records that the session has the ephemeral file open. */
+/* What the session has opened by this number; NULL when there is nothing. */
+struct opener *opener_find(const struct session *s, uint64_t opened);
+/* Records that the session has opened the ephemeral file by this number, which is new to it. */
+void opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened);
+/* Records that the session has the ephemeral file open by its own number, unless it has. */
 void opener_add(struct tree *t, struct node *n, struct session *s);
 void opener_remove(struct tree *t, struct opener *o);
+/* Those who have `from` open have the ephemeral file `to` open instead. */
+void opener_move_all(struct tree *t, struct node *from, struct node *to);
 /* Ephemeral directories of `creator` go when it ends, unless they had a child before. */
 void creator_set(struct tree *t, struct node *directory, struct session *creator);
 void creator_clear(struct tree *t, struct node *directory);
@@ -401,7 +408,7 @@ enum rc apply_restore(struct turn *w, const struct op_restore *o);
 
 /* The row of this key has changed, or is gone. */
 void dirty_node(struct tree *t, uint64_t node);
-void dirty_opener(struct tree *t, uint64_t node, uint64_t session);
+void dirty_opener(struct tree *t, uint64_t session, uint64_t opened);
 void dirty_lock(struct tree *t, uint64_t node);
 void dirty_holder(struct tree *t, uint64_t node, uint64_t session, uint64_t owner);
 void dirty_session(struct tree *t, uint64_t session);

@@ -143,9 +143,9 @@ link_opener(struct tree *t, const struct row *row)
 	struct session *s = session_find(t, NUMBER(openers, session));
 
 	if (n == NULL || s == NULL || n->kind != NODE_FILE || !n->ephemeral ||
-	    opener_find(n, s->id) != NULL)
+	    opener_find(s, NUMBER(openers, opened)) != NULL)
 		return false;
-	opener_add(t, n, s);
+	opener_new(t, n, s, NUMBER(openers, opened));
 	return true;
 }
 

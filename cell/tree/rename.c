@@ -63,18 +63,6 @@ replaced_mtime(const struct node *source, const struct node *target)
 	return source->mtime_ns < INT64_MAX ? source->mtime_ns + 1 : INT64_MAX - 1;
 }
 
-/* Who had the source open has the target open now. */
-static void
-move_openers(struct turn *w, struct node *source, struct node *target)
-{
-	struct opener *o;
-
-	if (!target->ephemeral)
-		return;
-	RB_FOREACH(o, node_openers, &source->openers)
-		opener_add(w->tree, target, o->session);
-}
-
 enum rc
 apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r)
 {
@@ -90,7 +78,8 @@ apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r
 			e.target->mtime_ns = replaced_mtime(e.source, e.target);
 		node_set_contents(w->tree, e.target, bytes_copy(e.source->contents));
 		apply_note(w, TREE_NODE_CHANGED, e.target->number);
-		move_openers(w, e.source, e.target);
+		if (e.target->ephemeral)
+			opener_move_all(w->tree, e.source, e.target);
 		r->source = e.source->number;
 		delete_node(w, e.source);
 	}

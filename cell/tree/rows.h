@@ -18,7 +18,8 @@
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
 	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \
 	C(b, contents)
-#define ROWS_openers(C) C(i, node) C(i, session)
+#define ROWS_openers(C) /* `opened`: the number of `node`, or of what was renamed to it */        \
+	C(i, session) C(i, opened) C(i, node)
 #define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
 	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_generation) C(i, delay_s)             \
 	C(i, delay_mode)

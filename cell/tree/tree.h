@@ -99,13 +99,15 @@ struct tree_outcome {
  *   and `no_replace`: RC_EXIST; source and target the same node: nothing happens. The target keeps
  *   instance, ACLs, locks and openers. If it did not exist it is created, ephemeral if the source
  *   was, with the source's ACL names, lock-delay and mtime. If the target is ephemeral the
- *   source's openers are the target's too. Locks of the source end as at a deletion.
+ *   source's openers are the target's too, each by the number that it opened. Locks of the source
+ *   end as at a deletion.
  * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl": RC_BUSY. Deleting an
  *   ephemeral directory's last child (by whatever command) deletes it as well.
  * - Ephemeral: a file goes with its last opener; a directory with its last child or, if it never
  *   had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory) makes the
  *   session an opener. open_ephemeral of a permanent node only tells its attributes;
- *   close_ephemeral is always RC_OK.
+ *   close_ephemeral ends what the session has opened by that number, wherever renames have brought
+ *   it since, and is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
  *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp
  *   if mtime is more than a day ahead of it; for a rename onto an existing file the source's, or 1

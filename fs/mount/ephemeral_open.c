@@ -1,13 +1,19 @@
 /* Ephemeral files live as long as some session has them open. The cell counts sessions, not
- * handles: the first handle here makes the session an opener, the last one's close ends that. */
+ * handles: the first handle here makes the session an opener, the last one's close ends that. A
+ * close is owed for each open, by the same number, even if the cell does not know the node any
+ * more: it may have been renamed. */
 #include "fs/mount/internal.h"
 
+/* Whatever the answer, a create that found the file may have opened it. The handle may be that of
+ * the node's new number by now. */
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	c->error = call_path_errno(m, c, a);
-	if (c->error == 0 && !c->handle->dead)
+	if (!c->handle->dead) {
 		c->inode->opener = true;
+		ephemeral_closed(m, c->inode);
+	}
 	c->next(m, c);
 }
 
@@ -27,7 +33,7 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 }
 
 static void
-close_heard(struct mount *m, struct call *c, const struct client_answer *a)
+behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	(void)a; /* it is gone one way or the other */
 	call_end(m, c);
@@ -42,5 +48,19 @@ ephemeral_closed(struct mount *m, struct inode *i)
 		return;
 	i->opener = false;
 	op.close_ephemeral.node = i->ino;
-	call_ask(m, call_behind(m, i, NULL), &op, close_heard);
+	call_ask(m, call_behind(m, i, NULL), &op, behind_heard);
+}
+
+/* First the file is open by its new number, then it is not by the old one any more. */
+void
+ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
+{
+	struct op op = {.code = OP_open_ephemeral};
+
+	if (to->attr.ephemeral && !to->opener && !TAILQ_EMPTY(&to->handles)) {
+		to->opener = true;
+		op.open_ephemeral.node = to->ino;
+		call_ask(m, call_behind(m, to, NULL), &op, behind_heard);
+	}
+	ephemeral_closed(m, from);
 }

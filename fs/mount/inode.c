@@ -102,7 +102,6 @@ inode_die(struct mount *m, struct inode *i, bool here)
 
 	i->dead = true;
 	i->gone_here |= here;
-	i->opener = false;
 	mount_stale_inode(m, i->ino);
 	i->refs++;
 	TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more)

@@ -126,7 +126,7 @@ struct inode {
 	bool gone_here;      /* by a call of this mount: no name leads here any more */
 	uint64_t moved_to;   /* a renamed file's handles are this node's now; 0: not renamed */
 	pid_t maker;         /* the local process that made the node; 0: somebody else */
-	bool opener;         /* the cell has this session recorded as having it open */
+	bool opener;         /* the cell has this session recorded as having opened it */
 	struct version *newest; /* the last one that came into memory, while it is there */
 	struct version *last;   /* of a file deleted here, which lives on in memory; counted */
 	struct handle_list handles;
@@ -394,6 +394,8 @@ void virtual_call(struct mount *m, struct call *c);
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
 /* The last handle of a node that the cell has us recorded for is closed. */
 void ephemeral_closed(struct mount *m, struct inode *i);
+/* Handles of the renamed file `from` are those of `to` now. */
+void ephemeral_moved(struct mount *m, struct inode *from, struct inode *to);
 /* Makes this session an opener of the call's node if it is ephemeral; c->error, then c->next. */
 void ephemeral_open(struct mount *m, struct call *c, call_next *next);
 

@@ -28,26 +28,6 @@ handle_move(struct mount *m, struct handle *h, struct inode *to)
 }
 
 static void
-opener_heard(struct mount *m, struct call *c, const struct client_answer *a)
-{
-	(void)a;
-	call_end(m, c);
-}
-
-/* The handles that moved keep an ephemeral target alive. */
-static void
-move_opener(struct mount *m, struct inode *to)
-{
-	struct op op = {.code = OP_open_ephemeral};
-
-	if (!to->attr.ephemeral || to->opener || TAILQ_EMPTY(&to->handles))
-		return;
-	to->opener = true;
-	op.open_ephemeral.node = to->ino;
-	call_ask(m, call_behind(m, to, NULL), &op, opener_heard);
-}
-
-static void
 rename_move(struct mount *m, struct inode *from, struct inode *to)
 {
 	struct handle *h, *more;
@@ -62,7 +42,7 @@ rename_move(struct mount *m, struct inode *from, struct inode *to)
 			handle_move(m, h, to);
 	}
 	inode_die(m, from, true);
-	move_opener(m, to);
+	ephemeral_moved(m, from, to);
 	inode_put(m, from);
 	inode_put(m, to);
 }

@@ -31,6 +31,28 @@ case_read_first_after_a_deletion_elsewhere() {
 	[ ! -e "$m/gone" ]
 }
 
+# The last close ends an ephemeral file, whatever another mount has called it since.
+case_an_ephemeral_file_is_renamed_elsewhere() {
+	exec 9> "$m/e"
+	setfattr -n user.ls.ephemeral -v 1 "$m/e"
+	exec 8> "$m/over"
+	setfattr -n user.ls.ephemeral -v 1 "$m/over"
+	mv "$m2/e" "$m2/e2"
+	mv "$m2/e2" "$m2/over"
+	exec 8>&-
+	limit 5 ls "$m2/over"
+	exec 9>&-
+	wait_until "it is gone" test ! -e "$m2/over"
+	exec 9> "$m/e"
+	setfattr -n user.ls.ephemeral -v 1 "$m/e"
+	exec 8< "$m2/e"
+	mv "$m/e" "$m/e2"
+	exec 9>&-
+	limit 5 ls "$m2/e2"
+	exec 8<&-
+	wait_until "it is gone" test ! -e "$m/e2"
+}
+
 case_count_on_two_mounts_while_the_master_dies() {
 	echo 0 > "$m/count"
 	"$TOOLS/stress" count "$m/count" 4 100 &

@@ -172,29 +172,62 @@ create_session(struct model *m, const struct op_create_session *op)
 	memcpy(s->nonce, op->nonce.data, LIMIT_NONCE);
 }
 
+static struct item *
+find_opener(struct model *m, uint64_t session, uint64_t opened, struct opener **o)
+{
+	for (size_t i = 0; i < m->items_n; i++) {
+		struct item *it = m->items[i];
+
+		for (size_t j = 0; it->died == 0 && j < it->openers_n; j++) {
+			*o = &it->openers[j];
+			if ((*o)->session == session && (*o)->opened == opened)
+				return it;
+		}
+	}
+	return NULL;
+}
+
 static void
-opener_add(struct item *it, uint64_t session)
+opener_add(struct item *it, struct opener o)
 {
 	for (size_t i = 0; i < it->openers_n; i++) {
-		if (it->openers[i] == session)
+		if (it->openers[i].session == o.session && it->openers[i].opened == o.opened)
 			return;
 	}
 	ARRAY_ROOM(it->openers, it->openers_n, it->openers_room);
-	it->openers[it->openers_n++] = session;
+	it->openers[it->openers_n++] = o;
 }
 
+/* Wherever renames have brought it; false when the session has not opened it. */
 static bool
-opener_gone(struct sim *s, struct item *it, uint64_t index, uint64_t session)
+close_ephemeral(struct sim *s, uint64_t index, uint64_t session, uint64_t opened)
 {
-	for (size_t i = 0; i < it->openers_n; i++) {
-		if (it->openers[i] != session)
-			continue;
-		it->openers[i] = it->openers[--it->openers_n];
-		if (it->openers_n == 0)
-			model_delete(s, it, index);
-		return true;
+	struct opener *o;
+	struct item *it = find_opener(&s->model, session, opened, &o);
+
+	if (it == NULL)
+		return false;
+	*o = it->openers[--it->openers_n];
+	if (it->openers_n == 0)
+		model_delete(s, it, index);
+	return true;
+}
+
+/* The smallest number by which the session has opened something; 0: it has nothing open. */
+static uint64_t
+first_opened(const struct model *m, uint64_t session)
+{
+	uint64_t first = 0;
+
+	for (size_t i = 0; i < m->items_n; i++) {
+		const struct item *it = m->items[i];
+
+		for (size_t j = 0; it->died == 0 && j < it->openers_n; j++)
+			if (it->openers[j].session == session &&
+			    (first == 0 || it->openers[j].opened < first))
+				first = it->openers[j].opened;
 	}
-	return false;
+	return first;
 }
 
 /* A lease is a promise: nobody's session may end as expired while its client believes in it, unless
@@ -224,14 +257,16 @@ go_on_ending(struct sim *s, uint64_t index, const struct model_session *session)
 	struct model *m = &s->model;
 	const size_t most = s->swarm.ending;
 	struct item **it, **const end = m->items + m->items_n;
+	uint64_t opened;
 
 	m->ended = 0;
 	for (it = m->items; it < end; it++)
 		while (m->ended < most && (*it)->died == 0 &&
 		       locks_session_ends(s, *it, index, session->id, session->expired))
 			m->ended++;
-	for (it = m->items; it < end && m->ended < most; it++)
-		m->ended += (*it)->died == 0 && opener_gone(s, *it, index, session->id);
+	while (m->ended < most && (opened = first_opened(m, session->id)) != 0)
+		if (close_ephemeral(s, index, session->id, opened))
+			m->ended++;
 	for (it = m->items; it < end && m->ended < most; it++)
 		if ((*it)->died == 0 && (*it)->creator == session->id)
 			model_delete(s, *it, index);
@@ -376,7 +411,7 @@ create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *
 			it->creator = session;
 	}
 	if (it->ephemeral && it->kind == NODE_FILE)
-		opener_add(it, session);
+		opener_add(it, (struct opener){session, it->node});
 	wrote(it, want);
 }
 
@@ -442,18 +477,16 @@ open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *
               struct outcome *want)
 {
 	struct item *it = model_item(&s->model, wire_op_node(op));
-	bool alive = is_alive(it);
 
 	if (op->code == OP_close_ephemeral) {
-		if (alive)
-			opener_gone(s, it, index, session);
-	} else if (!alive) {
+		close_ephemeral(s, index, session, wire_op_node(op));
+	} else if (!is_alive(it)) {
 		want->rc = RC_STALE;
 	} else {
 		if (op->code == OP_make_ephemeral)
 			it->ephemeral = true;
 		if (it->ephemeral && it->kind == NODE_FILE)
-			opener_add(it, session);
+			opener_add(it, (struct opener){session, it->node});
 		wrote(it, want);
 	}
 }

@@ -245,8 +245,8 @@ check_empty(struct sim *s)
 	for (size_t i = 0; i < s->model.items_n; i++) {
 		const struct item *it = s->model.items[i];
 
-		if (it->died == 0 && it->kind == NODE_FILE && it->ephemeral && it->openers_n == 0)
-			sim_fail(s, "%s is ephemeral and nobody has it open", it->name);
+		if (it->died == 0 && it->kind == NODE_FILE && it->ephemeral)
+			sim_fail(s, "%s is ephemeral, and was closed by all", it->name);
 		if (it->died == 0 && it->holders_n > 0)
 			sim_fail(s, "the lock of %s is still held", it->name);
 	}

@@ -648,7 +648,7 @@ struct item { /* a node of the model */
 	uint64_t creator;    /* session, of an ephemeral directory that never had a child */
 	struct version *versions;
 	size_t versions_n, versions_room;
-	uint64_t *openers;
+	struct opener { uint64_t session, opened; } *openers;
 	size_t openers_n, openers_room;
 	struct holder *holders;
 	size_t holders_n, holders_room;

@@ -212,13 +212,30 @@ on_names(struct sim *s, struct machine *m, int p)
 	return true;
 }
 
+/* An ephemeral file is opened, and renamed while it is open, by this process or by others. */
 static bool
 on_ephemeral(struct sim *s, struct machine *m, int p)
 {
-	if (m->processes[p].step > 0)
+	static const char *const names[] = {"e0", "e1"};
+	uint64_t one = rng_below(&s->rng, 2);
+
+	switch (m->processes[p].step) {
+	case 0:
+		create(s, m, p, names[one], O_RDWR, 0644 | S_ISVTX);
+		return true;
+	case 1:
+		if (rng_chance(&s->rng, 500))
+			return false;
+		call(s, m, p,
+		     (struct mount_event){.kind = MOUNT_RENAME,
+		                          .ino = NODE_ROOT,
+		                          .name = bytes_of(names[one]),
+		                          .new_ino = NODE_ROOT,
+		                          .new_name = bytes_of(names[!one])});
+		return true;
+	default:
 		return false;
-	create(s, m, p, "e0", O_RDWR, 0644 | S_ISVTX);
-	return true;
+	}
 }
 
 /* A directory is made or entered, locked by its attribute for a while, and removed. */

@@ -229,6 +229,42 @@ do_counter(struct sim *s, struct machine *m, int p)
 	}
 }
 
+static struct op
+rename_file(uint64_t parent, const char *name, const char *new_name, bool no_replace)
+{
+	return (struct op){.code = OP_rename,
+	                   .rename = {.parent = parent,
+	                              .name = bytes_of(name),
+	                              .new_parent = NODE_ROOT,
+	                              .new_name = bytes_of(new_name),
+	                              .no_replace = no_replace}};
+}
+
+static struct op
+close_ephemeral(uint64_t node)
+{
+	return (struct op){.code = OP_close_ephemeral, .close_ephemeral = {node}};
+}
+
+/* To create an ephemeral file, or one over it, is to open it: what the round has opened so is
+ * closed at its end. */
+static void
+end_round(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	int n = proc->step < 50 ? proc->records_n : 0;
+
+	proc->step = 50;
+	for (int i = 0; i < n; i++) {
+		const struct record *r = answer(s, proc, i);
+
+		if (r->op.code == OP_create && r->op.create.kind == NODE_FILE && r->rc == RC_OK)
+			ask(s, m, p, close_ephemeral(r->got.node));
+	}
+	if (proc->pending == 0)
+		next_round(s, m, p);
+}
+
 /* Creates, deletes, renames among few names, and looks. */
 static void
 do_names(struct sim *s, struct machine *m, int p)
@@ -236,14 +272,15 @@ do_names(struct sim *s, struct machine *m, int p)
 	static const char *const names[] = {"a", "b", "c"};
 	struct process *proc = &m->processes[p];
 	struct bytes one = bytes_of(names[rng_below(&s->rng, 3)]);
-	struct bytes two = bytes_of(names[rng_below(&s->rng, 3)]);
+	const char *two = names[rng_below(&s->rng, 3)];
 	struct op op = {.code = OP_get_listing,
 	                .get_listing = {.node = NODE_ROOT, .most = rng_chance(&s->rng, 500)}};
 
-	if (proc->step++ > 1) {
-		next_round(s, m, p);
+	if (proc->step > 1) {
+		end_round(s, m, p);
 		return;
 	}
+	proc->step++;
 	switch (rng_below(&s->rng, 5)) {
 	case 0:
 		op = create((const char *)one.data, rng_chance(&s->rng, 800), false);
@@ -253,12 +290,8 @@ do_names(struct sim *s, struct machine *m, int p)
 		                 .delete = {.parent = NODE_ROOT, .name = one, .kind = NODE_FILE}};
 		break;
 	case 2:
-		op = (struct op){.code = OP_rename,
-		                 .rename = {.parent = NODE_ROOT,
-		                            .name = one,
-		                            .new_parent = NODE_ROOT,
-		                            .new_name = two,
-		                            .no_replace = rng_chance(&s->rng, 300)}};
+		op = rename_file(NODE_ROOT, (const char *)one.data, two,
+		                 rng_chance(&s->rng, 300));
 		break;
 	case 3:
 		op = (struct op){.code = OP_lookup, .lookup = {.parent = NODE_ROOT, .name = one}};
@@ -315,6 +348,7 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 	static const char *const names[] = {"e0", "e1"};
 	struct process *proc = &m->processes[p];
 	const char *name = names[rng_below(&s->rng, 2)];
+	const char *other = names[name == names[0]];
 
 	switch (proc->step++) {
 	case 0:
@@ -341,11 +375,14 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 			                .open_ephemeral = {proc->node}});
 		return;
 	case 2:
-		wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
+		if (rng_chance(&s->rng, 300))
+			ask(s, m, p,
+			    rename_file(NODE_ROOT, name, other, rng_chance(&s->rng, 300)));
+		else
+			wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
 		return;
-	case 3:
-		ask(s, m, p,
-		    (struct op){.code = OP_close_ephemeral, .close_ephemeral = {proc->node}});
+	case 3: /* by the number that was opened, whatever became of the file */
+		ask(s, m, p, close_ephemeral(proc->node));
 		return;
 	default:
 		next_round(s, m, p);
@@ -371,11 +408,7 @@ in_directory(struct sim *s, uint64_t directory)
 		    .code = OP_delete,
 		    .delete = {.parent = directory, .name = name, .kind = NODE_FILE}};
 	case 3:
-		return (struct op){.code = OP_rename,
-		                   .rename = {.parent = directory,
-		                              .name = name,
-		                              .new_parent = NODE_ROOT,
-		                              .new_name = bytes_of("a")}};
+		return rename_file(directory, (const char *)name.data, "a", false);
 	case 4:
 		return (struct op){.code = OP_lookup,
 		                   .lookup = {.parent = directory, .name = name}};
@@ -417,7 +450,7 @@ do_directories(struct sim *s, struct machine *m, int p)
 		                           .kind = NODE_DIRECTORY}});
 		return;
 	default:
-		next_round(s, m, p);
+		end_round(s, m, p);
 	}
 }
 

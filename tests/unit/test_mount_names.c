@@ -449,6 +449,160 @@ test_renamed_ephemeral_stays_open(void **state)
 	assert_int_equal(k_lookup(b, "t"), 0);
 }
 
+static bool
+is_there(struct bench *b, const char *name)
+{
+	return lookup(b->cell, NODE_ROOT, name) != 0;
+}
+
+static void
+other_renames(struct bench *b, const char *name, const char *new_name)
+{
+	assert_int_equal(rename_file(b->cell, b->other, NODE_ROOT, name, NODE_ROOT, new_name),
+	                 RC_OK);
+}
+
+/* Whether or not this mount has noticed. */
+static void
+test_ephemeral_renamed_elsewhere_goes_with_its_last_close(void **state)
+{
+	struct bench *b = *state;
+	struct file f;
+
+	for (int noticed = 0; noticed < 2; noticed++) {
+		f = create_ephemeral(b, "e");
+		other_renames(b, "e", "t");
+		other_renames(b, "t", "u");
+		if (noticed)
+			assert_int_equal(k_write(b, f, SHELL, "x"), 0);
+		if (noticed)
+			assert_int_equal(k_flush(b, f, SHELL, 1), ESTALE);
+		assert_true(is_there(b, "u"));
+		k_release(b, f);
+		assert_false(is_there(b, "u"));
+	}
+}
+
+static void
+test_ephemeral_open_by_both_its_numbers(void **state)
+{
+	struct bench *b = *state;
+	struct file e, t;
+
+	for (int first = 0; first < 2; first++) {
+		e = create_ephemeral(b, "e");
+		t = create_ephemeral(b, "t");
+		other_renames(b, "e", "t");
+		k_release(b, first ? e : t);
+		assert_true(is_there(b, "t"));
+		k_release(b, first ? t : e);
+		assert_false(is_there(b, "t"));
+	}
+	for (int first = 0; first < 2; first++) {
+		e = create_ephemeral(b, "e");
+		t = create_ephemeral(b, "t");
+		assert_int_equal(k_rename(b, "e", "t"), 0);
+		k_release(b, first ? e : t);
+		assert_true(is_there(b, "t"));
+		k_release(b, first ? t : e);
+		assert_false(is_there(b, "t"));
+	}
+}
+
+/* The close comes at each moment of a rename by this mount. */
+static void
+test_close_while_an_ephemeral_file_is_renamed(void **state)
+{
+	struct bench *b = *state;
+	uint64_t call;
+	struct file f;
+
+	for (int at = 0; at < 6; at++) {
+		f = create_ephemeral(b, "e");
+		b->hold = true;
+		call = bench_start(b, (struct mount_event){.kind = MOUNT_RENAME, .ino = NODE_ROOT,
+		                                           .new_ino = NODE_ROOT,
+		                                           .name = bytes_of("e"),
+		                                           .new_name = bytes_of("t")});
+		for (int i = 0; i < at && b->pending_n > 0; i++)
+			bench_answer(b);
+		k_release(b, f);
+		bench_answer_all(b);
+		b->hold = false;
+		assert_true(bench_answered(b, call));
+		assert_false(is_there(b, "e") || is_there(b, "t"));
+	}
+}
+
+/* The open comes at each moment of a rename by this mount. */
+static void
+test_open_while_an_ephemeral_file_is_renamed(void **state)
+{
+	struct bench *b = *state;
+	uint64_t open, call, ino;
+	struct mount_reply *r;
+
+	for (int at = 0; at < 6; at++) {
+		assert_int_equal(create(b->cell, b->other, NODE_ROOT, "e", NODE_FILE, true), RC_OK);
+		ino = k_lookup(b, "e");
+		b->hold = true;
+		call = bench_start(b, (struct mount_event){.kind = MOUNT_RENAME, .ino = NODE_ROOT,
+		                                           .new_ino = NODE_ROOT,
+		                                           .name = bytes_of("e"),
+		                                           .new_name = bytes_of("t")});
+		for (int i = 0; i < at && b->pending_n > 0; i++)
+			bench_answer(b);
+		open = bench_start(b, (struct mount_event){.kind = MOUNT_OPEN, .ino = ino});
+		bench_answer_all(b);
+		b->hold = false;
+		assert_true(bench_answered(b, call) && bench_answered(b, open));
+		r = bench_reply(b, open);
+		assert_true(is_there(b, "t"));
+		assert_int_equal(run(b->cell, b->other, OP(close_ephemeral, .node = ino)), RC_OK);
+		assert_int_equal(is_there(b, "t"), r->error == 0);
+		if (r->error == 0)
+			k_release(b, (struct file){.ino = ino, .fh = r->fh});
+		assert_false(is_there(b, "t"));
+	}
+}
+
+/* The create itself has opened it; that another mount then renames it makes no difference. */
+static void
+test_create_of_an_ephemeral_file_that_is_renamed(void **state)
+{
+	struct bench *b = *state;
+	uint64_t call, ino;
+
+	assert_int_equal(create(b->cell, b->other, NODE_ROOT, "e", NODE_FILE, true), RC_OK);
+	ino = lookup(b->cell, NODE_ROOT, "e");
+	b->hold = true;
+	call = bench_start(b, (struct mount_event){.kind = MOUNT_CREATE, .ino = NODE_ROOT,
+	                                           .name = bytes_of("e"), .mode = 0644,
+	                                           .flags = O_CREAT | O_RDWR});
+	bench_answer(b);
+	other_renames(b, "e", "t");
+	bench_answer_all(b);
+	bench_asked(b, "create \"e\" | open_ephemeral | &close_ephemeral");
+	assert_int_equal(bench_reply(b, call)->error, ESTALE);
+	assert_int_equal(run(b->cell, b->other, OP(close_ephemeral, .node = ino)), RC_OK);
+	assert_false(is_there(b, "t"));
+}
+
+/* A lock does not survive the rename of its file: the descriptor is dead, and keeps nothing open
+ * once it is closed. */
+static void
+test_dead_descriptor_of_a_renamed_ephemeral_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f = create_ephemeral(b, "e"), g = k_open(b, "e", O_RDONLY, OTHER);
+
+	assert_int_equal(k_flock(b, f, LOCK_EXCLUSIVE, false), 0);
+	assert_int_equal(k_rename(b, "e", "t"), 0);
+	k_release(b, g);
+	k_release(b, f);
+	assert_false(is_there(b, "t"));
+}
+
 /* ---- access, open flags ---- */
 
 static void
@@ -554,6 +708,12 @@ main(void)
 		TEST(test_interrupted_opens_are_tidied),
 		TEST(test_make_ephemeral),
 		TEST(test_renamed_ephemeral_stays_open),
+		TEST(test_ephemeral_renamed_elsewhere_goes_with_its_last_close),
+		TEST(test_ephemeral_open_by_both_its_numbers),
+		TEST(test_close_while_an_ephemeral_file_is_renamed),
+		TEST(test_open_while_an_ephemeral_file_is_renamed),
+		TEST(test_create_of_an_ephemeral_file_that_is_renamed),
+		TEST(test_dead_descriptor_of_a_renamed_ephemeral_file),
 		TEST(test_access),
 		TEST(test_exec_is_refused),
 		TEST(test_path_calls_when_the_session_ends),

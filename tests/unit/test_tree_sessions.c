@@ -245,16 +245,16 @@ static void
 test_renames_of_ephemeral_files(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t a = new_session(f, "a"), target;
+	uint64_t a = new_session(f, "a"), source, target;
 	uint64_t old = new_file(f, NODE_ROOT, "old");
 
-	ephemeral(f, a, ephemeral(f, a, NODE_ROOT, "d", NODE_DIRECTORY), "e", NODE_FILE);
+	source = ephemeral(f, a, ephemeral(f, a, NODE_ROOT, "d", NODE_DIRECTORY), "e", NODE_FILE);
 	assert_int_equal(rename_file(f, a, lookup(f, NODE_ROOT, "d"), "e", NODE_ROOT, "new"),
 	                 RC_OK);
 	target = f->answer.renamed.attr.node;
 	assert_int_equal(f->answer.renamed.attr.ephemeral, 1);
 	assert_int_equal(lookup(f, NODE_ROOT, "d"), 0); /* that was its last child */
-	assert_int_equal(close_it(f, a, target), RC_OK);
+	assert_int_equal(close_it(f, a, source), RC_OK);
 	assert_false(exists(f, target));
 
 	ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
@@ -278,6 +278,69 @@ test_rename_onto_an_ephemeral_file_brings_openers(void **state)
 	assert_true(exists(f, target));
 	assert_int_equal(end_session(f, b, SESSION_CLOSED), RC_OK);
 	assert_false(exists(f, target));
+}
+
+/* A session knows the number by which it opened the file, whatever others have renamed since. */
+static void
+test_a_close_names_the_number_that_was_opened(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b"), c = new_session(f, "c");
+	uint64_t file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE), new;
+
+	assert_int_equal(open_it(f, b, file), RC_OK);
+	assert_int_equal(rename_file(f, c, NODE_ROOT, "e", NODE_ROOT, "f"), RC_OK);
+	assert_int_equal(rename_file(f, c, NODE_ROOT, "f", NODE_ROOT, "g"), RC_OK);
+	new = f->answer.renamed.attr.node;
+	assert_int_equal(close_it(f, a, new), RC_OK); /* it has not opened that */
+	assert_int_equal(close_it(f, b, file), RC_OK);
+	assert_int_equal(close_it(f, b, file), RC_OK);
+	assert_true(exists(f, new));
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_int_equal(noted(f, TREE_NODE_DELETED)->node, new);
+	assert_false(exists(f, new));
+}
+
+static void
+test_both_ends_of_a_rename_are_open(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t source, target;
+
+	for (int first = 0; first < 2; first++) {
+		source = ephemeral(f, a, NODE_ROOT, "source", NODE_FILE);
+		target = ephemeral(f, a, NODE_ROOT, "target", NODE_FILE);
+		assert_int_equal(rename_file(f, b, NODE_ROOT, "source", NODE_ROOT, "target"),
+		                 RC_OK);
+		assert_int_equal(close_it(f, a, first ? source : target), RC_OK);
+		assert_true(exists(f, target));
+		assert_int_equal(close_it(f, a, first ? target : source), RC_OK);
+		assert_false(exists(f, target));
+	}
+}
+
+/* What a rename does to a file that somebody has open by an earlier number. */
+static void
+test_opens_by_an_earlier_number_end_with_the_file(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	uint64_t permanent = new_file(f, NODE_ROOT, "p");
+
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "e", NODE_ROOT, "f"), RC_OK);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "f", NODE_ROOT, "p"), RC_OK);
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_true(exists(f, permanent));
+	file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "e", NODE_ROOT, "f"), RC_OK);
+	assert_int_equal(delete_name(f, NODE_ROOT, "f", NODE_FILE), RC_OK);
+	assert_int_equal(close_it(f, a, file), RC_OK);
+	ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "e", NODE_ROOT, "f"), RC_OK);
+	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
+	assert_int_equal(lookup(f, NODE_ROOT, "f"), 0);
 }
 
 /* ---- an end in parts ---- */
@@ -506,6 +569,9 @@ main(void)
 	    TREE_TEST(test_an_ephemeral_directory_without_children_goes_with_its_creator),
 	    TREE_TEST(test_renames_of_ephemeral_files),
 	    TREE_TEST(test_rename_onto_an_ephemeral_file_brings_openers),
+	    TREE_TEST(test_a_close_names_the_number_that_was_opened),
+	    TREE_TEST(test_both_ends_of_a_rename_are_open),
+	    TREE_TEST(test_opens_by_an_earlier_number_end_with_the_file),
 	    TREE_TEST(test_a_session_ends_part_by_part),
 	    TREE_TEST(test_the_end_of_many_who_share_a_lock),
 	    TREE_TEST(test_a_request_that_comes_again),

@@ -152,6 +152,8 @@ random_ephemeral_op(struct rng *r, const struct tree *t)
 	case 1:
 		return (struct op){.code = OP_open_ephemeral, .open_ephemeral = {.node = node}};
 	default:
+		if (rng_chance(r, 500))
+			node = rng_below(r, 400); /* it may have been renamed */
 		return (struct op){.code = OP_close_ephemeral, .close_ephemeral = {.node = node}};
 	}
 }
