@@ -129,7 +129,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->op = op->code;
 	c->node = wire_op_node(op);
 	c->then = then;
-	c->session = m->session;
+	c->session = m->session_over ? 0 : m->session;
 	must(RB_INSERT(call_tokens, &m->asked, c) == NULL);
 }
 

@@ -46,7 +46,7 @@ struct call {
 	TAILQ_ENTRY(call) of_mount, waiting;
 	struct call_list *queue;  /* in which it waits for its turn, NULL if it does not */
 	struct mount_event event; /* name, new_name and data are its own copies */
-	uint64_t session;         /* in which the outstanding request was made */
+	uint64_t session;         /* in which the outstanding request is made; 0: the next one */
 	uint64_t token;           /* of the outstanding request, 0: none */
 	enum op_code op;
 	uint64_t node;            /* which the request is about */

@@ -31,6 +31,19 @@ session_died(struct mount *m)
 	}
 }
 
+/* What was asked before it is done in it. */
+static void
+session_began(struct mount *m, uint64_t session)
+{
+	struct call *c;
+
+	m->session = session;
+	m->session_over = false;
+	RB_FOREACH(c, call_tokens, &m->asked)
+		if (c->session == 0)
+			c->session = session;
+}
+
 void
 mount_session_check(struct mount *m)
 {
@@ -39,8 +52,6 @@ mount_session_check(struct mount *m)
 
 	if (m->session && !m->session_over && (!alive || s.session != m->session))
 		session_died(m);
-	if (alive && (m->session == 0 || s.session != m->session)) {
-		m->session = s.session;
-		m->session_over = false;
-	}
+	if (alive && (m->session == 0 || s.session != m->session))
+		session_began(m, s.session);
 }

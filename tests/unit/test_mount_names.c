@@ -649,6 +649,30 @@ test_path_calls_when_the_session_ends(void **state)
 	assert_int_equal(k_stat(b, ino, SHELL).nlink, 1); /* the node is not taken for dead */
 }
 
+/* What is asked while there is no session is done in the next one. */
+static void
+test_calls_between_two_sessions(void **state)
+{
+	struct bench *b = *state;
+	uint64_t call, look;
+	struct file f = create_ephemeral(b, "f");
+
+	bench_state(b, CLIENT_EXPIRED);
+	b->hold = true;
+	call = bench_start(b, (struct mount_event){.kind = MOUNT_CREATE, .ino = NODE_ROOT,
+	                                           .name = bytes_of("e"), .mode = S_ISVTX | 0644,
+	                                           .flags = O_CREAT | O_RDWR});
+	look = bench_start(b, (struct mount_event){.kind = MOUNT_GETATTR, .ino = 999});
+	bench_new_session(b);
+	bench_answer_all(b);
+	b->hold = false;
+	assert_int_equal(bench_reply(b, look)->error, ESTALE); /* there is no such node */
+	f = (struct file){.ino = bench_reply(b, call)->stat.ino, .fh = bench_reply(b, call)->fh};
+	assert_true(is_there(b, "e"));
+	k_close(b, f, SHELL);
+	assert_false(is_there(b, "e"));
+}
+
 static void
 test_status(void **state)
 {
@@ -717,6 +741,7 @@ main(void)
 		TEST(test_access),
 		TEST(test_exec_is_refused),
 		TEST(test_path_calls_when_the_session_ends),
+		TEST(test_calls_between_two_sessions),
 		TEST(test_status),
 	};
 
