@@ -55,8 +55,8 @@ bytes_copy(struct bytes b)
 
 enum { BUFFER_ROOM_MIN = 64 };
 
-/* The place for `len` more bytes, or NULL once the limit was in the way. `spare` bytes of room
- * behind them are not counted. */
+/* The address at which `len` more bytes may be stored; NULL, with `failed` set, when the limit
+ * would be exceeded. `spare` bytes are allocated behind them, but not counted. */
 static uint8_t *
 buffer_space(struct buffer *b, size_t len, size_t spare)
 {
@@ -139,7 +139,7 @@ void
 buffer_patch_u32(struct buffer *b, size_t at, uint32_t v)
 {
 	if (b->failed)
-		return; /* the place to be patched may not have been written */
+		return; /* the four bytes at `at` may never have been written */
 	must(b->len >= sizeof v && at <= b->len - sizeof v);
 	store_little_endian(b->data + at, sizeof v, v);
 }
@@ -156,7 +156,7 @@ buffer_printf(struct buffer *b, const char *format, ...)
 	va_end(arguments);
 	must(len >= 0);
 
-	space = buffer_space(b, (size_t)len, 1); /* vsnprintf wants room for its NUL */
+	space = buffer_space(b, (size_t)len, 1); /* vsnprintf also writes a NUL */
 	if (space == NULL)
 		return;
 	va_start(arguments, format);

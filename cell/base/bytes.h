@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A view of `len` bytes that somebody else owns; `data` may be NULL when `len` is 0. */
+/* A view of `len` bytes, which it does not own; `data` may be NULL when `len` is 0. */
 struct bytes {
 	const uint8_t *data;
 	size_t len;
@@ -16,8 +16,9 @@ struct bytes {
 
 /* The view of a NUL-terminated string, without its NUL. */
 struct bytes bytes_of(const char *text);
+/* True when both views have the same length and contents. */
 bool bytes_equal(struct bytes a, struct bytes b);
-/* Bytewise order, a prefix before the longer one: negative, 0 or positive. */
+/* Bytewise order, a prefix before the longer view: negative, 0 or positive. */
 int bytes_compare(struct bytes a, struct bytes b);
 /* A heap copy with a NUL behind it, to be freed by the caller. */
 char *bytes_to_text(struct bytes b);
@@ -25,7 +26,8 @@ char *bytes_to_text(struct bytes b);
 struct bytes bytes_copy(struct bytes b);
 
 /* A growing buffer. `failed` latches when `limit` would be exceeded: later writes do nothing, and
- * the caller asks once, at the end. Start: struct buffer b = BUFFER(limit); end: buffer_free. */
+ * the caller tests it once, at the end. Declare it with struct buffer b = BUFFER(limit) and free it
+ * with buffer_free. */
 struct buffer {
 	uint8_t *data;
 	size_t len, room, limit;
@@ -34,39 +36,47 @@ struct buffer {
 
 #define BUFFER(limit_) ((struct buffer){.limit = (limit_)})
 
+/* Appends bytes (buffer_put, buffer_put_bytes) or a little-endian number of that many bits
+ * (buffer_put_u8 ... buffer_put_u64). Beyond the limit nothing is appended and `failed` is set. */
 void buffer_put(struct buffer *b, const void *data, size_t len);
 void buffer_put_bytes(struct buffer *b, struct bytes v);
 void buffer_put_u8(struct buffer *b, uint8_t v);
 void buffer_put_u16(struct buffer *b, uint16_t v);
 void buffer_put_u32(struct buffer *b, uint32_t v);
 void buffer_put_u64(struct buffer *b, uint64_t v);
-/* Overwrites four bytes written before, at `at`: for lengths known only afterwards. */
+/* Overwrites the four bytes at offset `at`, written before: for lengths known only afterwards. */
 void buffer_patch_u32(struct buffer *b, size_t at, uint32_t v);
-/* printf into the buffer (no NUL is kept). */
+/* Appends formatted text, without a NUL. */
 void buffer_printf(struct buffer *b, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The buffer's contents; valid until the next call that changes the buffer. */
 struct bytes buffer_view(const struct buffer *b);
-/* Hands the heap block over (free it) and leaves the buffer empty with its limit. */
+/* Hands the heap block to the caller, who frees it, and leaves the buffer empty with its limit. */
 struct bytes buffer_take(struct buffer *b);
-void buffer_reset(struct buffer *b); /* empty, keeps its room */
+/* Empties the buffer and clears `failed`; the heap block is kept for the next use. */
+void buffer_reset(struct buffer *b);
+/* Frees the heap block and leaves the buffer empty with its limit. */
 void buffer_free(struct buffer *b);
 
-/* A reader over a view. After the first short read `failed` stays set and every get answers zero
- * or an empty view; the caller asks once, at the end. */
+/* A reader over a view. After the first short read `failed` stays set and every read returns zero
+ * or an empty view; the caller tests it once, at the end. */
 struct cursor {
 	const uint8_t *at, *end;
 	bool failed;
 };
 
+/* A cursor at the beginning of `v`, which must outlive it. */
 struct cursor cursor_of(struct bytes v);
+/* The next little-endian number of 8, 16, 32 or 64 bits; 0 once the cursor has failed. */
 uint8_t cursor_u8(struct cursor *c);
 uint16_t cursor_u16(struct cursor *c);
 uint32_t cursor_u32(struct cursor *c);
 uint64_t cursor_u64(struct cursor *c);
 /* The next `len` bytes as a view into the source. */
 struct bytes cursor_bytes(struct cursor *c, size_t len);
+/* Bytes that were not read yet. */
 size_t cursor_left(const struct cursor *c);
-/* True when everything was read and nothing failed. */
+/* True when everything was read and no read was short. */
 bool cursor_done(const struct cursor *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* Every limit of the system, on one page. A queue, a length or a count that is not bounded here is
- * a mistake: whatever comes from outside is compared with its limit before it is stored. */
+ * a mistake: all input is compared with its limit before it is stored. */
 #ifndef LSFS_BASE_LIMIT_H
 #define LSFS_BASE_LIMIT_H
 
@@ -11,15 +11,15 @@ enum {
 	LIMIT_PATH = 1024,           /* bytes of a path below the cell's root, first slash too */
 	LIMIT_CELL_NAME = 64,
 	LIMIT_SETTINGS = 64,
-	CELL_ID = 16, /* bytes of the random number that names a cell for ever */
+	CELL_ID = 16, /* bytes of the random number that identifies a cell, fixed at its creation */
 	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
-	LIMIT_HOST = 255,     /* bytes of a host name that a session tells */
+	LIMIT_HOST = 255,     /* bytes of the host name in a CreateSession */
 	LIMIT_NONCE = 16,     /* bytes of the random number that identifies a CreateSession */
 	LIMIT_SEQUENCER = 1024 + 256,
 
 	LIMIT_LISTING = 96 * 1024, /* children of a directory */
 	LIMIT_PAGE = 64 * 1024,    /* bytes of a listing in one reply */
-	LIMIT_REMOVED = 1 << 16,   /* names remembered that were removed from directories */
+	LIMIT_REMOVED = 1 << 16,   /* removed names that are remembered for listings in pages */
 	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_ENTRY_COMMANDS = 4096, /* commands in one log entry */
@@ -28,25 +28,25 @@ enum {
 
 	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
 	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */
-	LIMIT_NUMBERS = 4096,    /* from the oldest unanswered request on a session may give */
+	LIMIT_NUMBERS = 4096,    /* request numbers of a session above its oldest unanswered one */
 	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of one session's commands without a reply; as many
 	                                 * of reads, and of releases and cancels */
 	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
 	LIMIT_SESSIONS = 200000, /* sessions of a cell */
 	LIMIT_REPLICAS = 7,        /* members of a cell at one time */
-	LIMIT_REPLICA_ID = 255,    /* ids are never used again */
-	LIMIT_MEMBERS = 64,        /* in the list: those removed last are remembered, too */
+	LIMIT_REPLICA_ID = 255,    /* ids are never reused */
+	LIMIT_MEMBERS = 64,        /* rows of the member list; it keeps the last removed members */
 	LIMIT_ADDRESS = LIMIT_HOST + 8,
-	LIMIT_WHY = 255,           /* bytes of a reason for people */
+	LIMIT_WHY = 255,           /* bytes of a human-readable reason */
 	LIMIT_PART = 256 * 1024,   /* bytes of state.db in one message */
 
 	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message */
 	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
-	LIMIT_UNSENT = 64 * 1024 * 1024, /* bytes that wait on a connection; then it is closed */
+	LIMIT_UNSENT = 64 * 1024 * 1024, /* bytes unsent on a connection; beyond: it is closed */
 
 	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */
 	LIMIT_LOG_WINDOW_S = 10,
-	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: as long can a faulty client do harm */
+	LIMIT_LOCK_DELAY_S = 60, /* Chubby, section 2.4: bounds the harm of a faulty client */
 	LIMIT_LEASE_MIN_S = 1,
 	LIMIT_LEASE_MAX_S = 60,
 
@@ -58,7 +58,7 @@ static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
               "an entry holds the largest write");
 static_assert(LIMIT_WINDOW >= LIMIT_ENTRY, "the largest request fits into an empty window");
 static_assert(LIMIT_UNSENT >= LIMIT_WINDOW + LIMIT_IN_FLIGHT * 1024 + LIMIT_FRAME,
-              "what a session has in flight fits on its connection, beside the longest reply");
+              "a session's requests in flight fit on its connection, beside the longest reply");
 static_assert(LIMIT_FRAME >= LIMIT_ENTRY, "a frame holds the largest entry");
 static_assert(LIMIT_FRAME >= LIMIT_HOLDERS * (LIMIT_HOST + LIMIT_PRINCIPAL + 64),
               "a frame holds a lock's holders");

@@ -3,7 +3,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 
-/* Malloc may answer NULL for no bytes, which here would look like running out of memory. */
+/* malloc may return NULL for zero bytes, which here would look like running out of memory. */
 static size_t
 bytes_for(size_t count, size_t size)
 {

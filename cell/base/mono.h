@@ -1,8 +1,8 @@
 /* Monotonic time as a type: an instant and a span do not mix with each other or with integers.
  *
- * Instants are nanoseconds of CLOCK_BOOTTIME, which goes on while a machine sleeps (a suspended
- * holder must not believe in its lease). Only drivers read the clock; everything else is handed an
- * instant with the event that it handles. */
+ * Instants are nanoseconds of CLOCK_BOOTTIME, which also counts while a machine is suspended (else
+ * a lease would outlast a suspension). Only drivers read the clock; pure code receives an instant
+ * with each event. */
 #ifndef LSFS_BASE_MONO_H
 #define LSFS_BASE_MONO_H
 

@@ -4,7 +4,7 @@
 #include "cell/base/must.h"
 
 static void
-say(const char *text)
+write_stderr(const char *text)
 {
 	size_t len = strlen(text);
 
@@ -12,7 +12,7 @@ say(const char *text)
 		ssize_t n = write(STDERR_FILENO, text, len);
 
 		if (n <= 0)
-			return; /* nobody listens: what matters is to stop */
+			return; /* the message is lost; aborting matters more */
 		text += n;
 		len -= (size_t)n;
 	}
@@ -24,17 +24,17 @@ must_fail(const char *condition, const char *file, int line)
 	char digits[sizeof "2147483647"];
 	char *number = digits + sizeof digits - 1;
 
-	alarm(1); /* a reader that has stopped must not keep us */
+	alarm(1); /* a stopped reader of stderr must not delay the abort for ever */
 	*number = '\0';
 	do
 		*--number = (char)('0' + line % 10);
 	while ((line /= 10) > 0);
 
-	say(file);
-	say(":");
-	say(number);
-	say(": broken invariant: ");
-	say(condition);
-	say("\n");
+	write_stderr(file);
+	write_stderr(":");
+	write_stderr(number);
+	write_stderr(": broken invariant: ");
+	write_stderr(condition);
+	write_stderr("\n");
 	abort();
 }

@@ -1,12 +1,13 @@
 /* must(cond): an assertion that stays on in every build.
  *
- * It states what our own code guarantees; what peers, clients and disks send is checked with `if`
- * and answered with an error. A broken guarantee ends the process at once: for a replicated service
- * a stopped replica is a fault that the others cover, a wrong one is not. */
+ * It states a guarantee of our own code; input from peers, clients and disks is checked with `if`
+ * and answered with an error. A broken guarantee ends the process at once: the other replicas of a
+ * cell tolerate a stopped replica, but not a wrong one. */
 #ifndef LSFS_BASE_MUST_H
 #define LSFS_BASE_MUST_H
 
-/* Says on stderr where and what, and aborts. */
+/* Prints "FILE:LINE: broken invariant: CONDITION" on stderr and aborts, within about a second even
+ * when stderr is not read. */
 _Noreturn void must_fail(const char *condition, const char *file, int line);
 
 #define must(condition) ((condition) ? (void)0 : must_fail(#condition, __FILE__, __LINE__))

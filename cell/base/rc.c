@@ -7,7 +7,7 @@ struct row {
 	const char *name, *text;
 };
 
-/* Indexed by number; the gaps have no name. */
+/* Indexed by code; a row without a name is no code. */
 static const struct row rows[] = {
 #define X(name_, number_, error_, text_) [number_] = {error_, #name_, text_},
 	RC_LIST(X)

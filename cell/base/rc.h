@@ -1,5 +1,5 @@
 /* Result codes: one list for the tree, the wire, the mount and the tools. On the wire a code is one
- * byte, so codes keep their numbers. The errno is what a caller of the mount sees. */
+ * byte, so codes keep their numbers. System calls on the mount fail with the errno. */
 #ifndef LSFS_BASE_RC_H
 #define LSFS_BASE_RC_H
 

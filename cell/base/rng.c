@@ -24,7 +24,7 @@ rng_below(struct rng *r, uint64_t bound)
 
 	if (bound == 0)
 		return 0;
-	/* The lowest 2^64 mod bound values would make small results likelier: drawn again. */
+	/* The lowest 2^64 mod bound values are drawn again: they would favour small results. */
 	uneven = -bound % bound;
 	do
 		v = rng_next(r);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "cell/base/must.h"
 
-enum { BEATS_A_LEASE = 3 }; /* one may be lost, and one be late */
+enum { BEATS_A_LEASE = 3 }; /* so one heartbeat may be lost and another one late */
 
 static const struct setting_info table[SETTING_CODES] = {
 #define PLAIN false
@@ -40,7 +40,7 @@ struct suffix {
 	uint64_t factor;
 };
 
-/* The greatest ones first, for printing. */
+/* The greatest factor of a unit comes first: setting_print takes the first that divides. */
 static const struct suffix suffixes[] = {
 	{"ms", "m", 60000}, {"ms", "s", 1000}, {"ms", "ms", 1},
 	{"bytes", "G", 1 << 30}, {"bytes", "M", 1 << 20}, {"bytes", "K", 1 << 10},

@@ -9,8 +9,9 @@
 #include "cell/base/mono.h"
 
 /* S(code, name, unit, kind, lowest, highest, default). Codes are on the wire and in the log: they
- * keep their numbers. Units: ms, count, bytes. A PROMISE is a length that clients were promised: a
- * lowered one counts on, for a new master, until all that was promised has ended. */
+ * keep their numbers. Units: ms, count, bytes. A PROMISE is a lease length that the master promises
+ * to clients: after it was lowered, a new master still reckons with the old length until every
+ * lease promised with it has ended. */
 #define SETTINGS(S)                                                                            \
 	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */         \
 	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                                      \
@@ -24,7 +25,7 @@ enum setting {
 #define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,
 	SETTINGS(X)
 #undef X
-	SETTING_CODES, /* one more than the last */
+	SETTING_CODES, /* one more than the last code */
 };
 
 struct setting_info {
@@ -33,25 +34,29 @@ struct setting_info {
 	uint64_t lowest, highest, standard;
 };
 
-/* A value for each code; 0: not given, the default counts. */
+/* A value for each code, in the setting's unit; 0: not given, the default applies. */
 struct settings {
 	uint64_t value[SETTING_CODES];
 };
 
-/* NULL: there is no such setting. */
+/* The table's row, static; NULL when no setting has this code. */
 const struct setting_info *setting_info(uint64_t code);
-/* The code of a name; 0: no setting has it. */
+/* The code of a name; 0 when no setting has this name. */
 uint8_t setting_named(const char *name, size_t len);
-/* A value as people write it: a number, behind a length `ms`, `s` or `m`, behind bytes maybe K, M
- * or G (powers of 1,024). False when it is none, or too great for 64 bits. */
+/* Parses the text form of a value: a number with the suffix `ms`, `s` or `m` for a duration, or an
+ * optional `K`, `M` or `G` (powers of 1,024) for bytes. False when the text is no value of this
+ * setting, or a number too great for 64 bits. */
 bool setting_parse(uint8_t code, const char *text, uint64_t *value);
-/* The same the other way round. */
+/* Prints a value in the form that setting_parse reads, with the greatest suffix that divides it. */
 enum { SETTING_TEXT = 32 };
 void setting_print(uint8_t code, uint64_t value, char text[SETTING_TEXT]);
 
+/* The value in force, in the setting's unit: the given one or the default. */
 uint64_t settings_value(const struct settings *s, enum setting which);
+/* The same of a setting in ms, as a span. */
 span_t settings_span(const struct settings *s, enum setting which);
-/* Why these values can't be in force together, into `why`; false when nothing is wrong. */
+/* True, with one line in `why`, when these values can't be in force together or one is out of its
+ * range; false when nothing is wrong. */
 bool settings_wrong(const struct settings *s, char *why, size_t why_size);
 
 #endif
