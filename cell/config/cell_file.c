@@ -21,7 +21,7 @@ struct parse {
 	int line;
 	bool named, identified, keyed;
 	bool addressed[LIMIT_REPLICAS], replica_keyed[LIMIT_REPLICAS];
-	char problem[256]; /* the first one; empty: none */
+	char problem[256]; /* the first problem found; empty: none */
 	int problem_line;
 };
 
@@ -84,7 +84,8 @@ cell_file_locate(const char *cell, char *path, size_t path_size)
 	bool named = cell_file_cell_name_valid(cell) && len > 0 && (size_t)len < path_size;
 	struct stat st;
 
-	/* What is neither is looked for, and told, as the kind of thing that it looks like. */
+	/* Where neither a cell file nor a file of this name exists, the text's form decides, so
+	 * that messages name the place where the user would expect it. */
 	if (named && access(path, F_OK) < 0 && stat(cell, &st) == 0 && S_ISREG(st.st_mode))
 		named = false;
 	if (!named)
@@ -174,7 +175,7 @@ cell_value(struct parse *p, const char *name, const char *value)
 	return problem(p, "unknown setting in [cell]: %s = %s", name, value);
 }
 
-/* "replica 7" -> 7; 0 when it is no replica's section. */
+/* "replica 7" -> 7; 0 when the section is not a replica's. */
 static int
 replica_id(const char *section)
 {
@@ -187,7 +188,7 @@ replica_id(const char *section)
 	return *end == '\0' && id >= 1 && id <= 255 ? (int)id : 0;
 }
 
-/* Where replica `id` stands, appended if it is new; negative: no room. */
+/* The index of replica `id`, which is appended if it is new; negative: no room. */
 static int
 replica_index(struct cell_file *cell_file, int id)
 {
@@ -290,7 +291,7 @@ on_value(void *user, const char *section, const char *name, const char *value)
 	return problem(p, "unknown section [%s]", section);
 }
 
-/* Counts lines, and notices those that the parser would cut in two. */
+/* Reads a line for inih. Counts lines, and refuses a line that inih would split in two. */
 static char *
 on_line(char *to, int size, void *user)
 {
@@ -378,7 +379,7 @@ cell_file_read(const char *path, struct cell_file *cell_file, char *why, size_t 
 		p.line = bad;
 		problem(&p, "not \"[section]\" nor \"name = value\"");
 	}
-	if (bad < 0) /* what the parser itself ran out of */
+	if (bad < 0) /* inih ran out of memory */
 		problem(&p, "can't be read: %s", strerror(ENOMEM));
 	check_whole(&p);
 	fclose(p.file);

@@ -79,7 +79,7 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 	if (!cell_file_is_standalone(&identity->cell_file) &&
 	    !read_replica(directory, identity, why, why_size))
 		return false;
-	/* What is missing may not be, except of a learner. */
+	/* Only a learner may lack signing.key; reading it anyway puts the reason into `why`. */
 	return identity->has_signing || is_learner(identity) ||
 	       read_signing(directory, identity, why, why_size);
 }

@@ -1,4 +1,4 @@
-/* Who a replica is: what its data directory says of its cell, and its secret keys. */
+/* A replica's identity: the cell file and the secret keys in its data directory. */
 #ifndef LSFS_CONFIG_IDENTITY_H
 #define LSFS_CONFIG_IDENTITY_H
 
@@ -7,19 +7,19 @@
 
 struct identity {
 	struct cell_file cell_file;
-	uint8_t replica;              /* which of the cell's this is */
+	uint8_t replica;              /* this replica's id in the cell */
 	bool has_signing;
-	uint8_t signing[SIGN_SECRET]; /* the cell's */
-	struct noise_pair pair;       /* the replica's; none for a cell in one process */
+	uint8_t signing[SIGN_SECRET]; /* the cell's signing key */
+	struct noise_pair pair;       /* the replica's key; unset for a cell in one process */
 };
 
-/* Reads DIRECTORY/cell.conf, signing.key and, unless the cell runs in one process, replica.key,
- * whose public half in the cell file tells which replica this is. False with one line in `why`: a
- * file is missing, damaged or readable by others, or they do not belong together. Only of a replica
- * that joins a running cell, and is a learner in its cell file, signing.key may be missing
- * (joining.h). */
+/* Reads DIRECTORY/cell.conf, signing.key and, unless the cell runs in one process, replica.key. The
+ * replica's id is the one whose public key in the cell file matches replica.key. False with one
+ * line in `why`: a file is missing, damaged or readable by others, or two files do not belong
+ * together. Only a learner (in its cell file: it joins a running cell) may lack signing.key: the
+ * cell sends it (joining.h). */
 bool identity_read(const char *directory, struct identity *identity, char *why, size_t why_size);
-/* Wipes the secrets. */
+/* Wipes the secret keys from memory. */
 void identity_forget(struct identity *identity);
 
 #endif

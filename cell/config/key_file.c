@@ -19,7 +19,7 @@ static_assert(SIGN_SECRET == crypto_sign_SECRETKEYBYTES, "libsodium's layout");
 static_assert(SIGN_PUBLIC == crypto_sign_PUBLICKEYBYTES, "libsodium's layout");
 static_assert(SIGNATURE_SIZE == crypto_sign_BYTES, "libsodium's layout");
 
-/* A key file's one line. Of a signing key the secret is the seed that it grows from. */
+/* A key file's one line. The secret of a signing key is its Ed25519 seed. */
 struct key_line {
 	enum key_kind kind;
 	char name[LIMIT_PRINCIPAL + 1];
@@ -131,7 +131,8 @@ key_file_create_channel(const char *path, const char *name, struct noise_pair *p
 
 /* ---- reading ---- */
 
-/* The one line of a key file that only its owner may read. */
+/* Reads the line of a key file; false, with one line in `why`, also when others than its owner have
+ * access to it. */
 static bool
 read_line(const char *path, struct buffer *line, char *why, size_t why_size)
 {
@@ -169,7 +170,7 @@ parse_kind(const char *word, enum key_kind *kind)
 	return false;
 }
 
-/* The words of "KIND [NAME] BASE64URL\n"; cuts the line up. */
+/* Parses "KIND [NAME] BASE64URL\n"; overwrites the separators in `line`. */
 static bool
 parse_line(char *line, struct key_line *key)
 {

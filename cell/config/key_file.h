@@ -1,10 +1,11 @@
-/* Key files: one line, mode 0600 or refused.
+/* Key files: one line each; a file that others than its owner may read or write is refused.
  *
  *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key)
  *   replica BASE64URL           a replica's, Curve25519 (DATADIR/replica.key)
  *   principal NAME BASE64URL    a principal's, Curve25519 (admin.key, /etc/lsfs/key)
  *
- * The public halves stand in the cell file, or are told to the cell. */
+ * BASE64URL is the secret half. The cell file holds the public halves of the cell's key, of the
+ * replicas' keys and of admin's key. */
 #ifndef LSFS_CONFIG_KEY_FILE_H
 #define LSFS_CONFIG_KEY_FILE_H
 
@@ -19,38 +20,43 @@ enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 /* Room for a public or secret half as text, with its NUL. */
 enum { KEY_TEXT = 44 };
 
-/* Makes a new key and writes it atomically, mode 0600, never over an existing file. 0 or -errno. */
+/* Makes a new signing key and writes its file atomically, mode 0600, never over an existing file
+ * (-EEXIST). 0 or -errno. */
 int key_file_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
                             uint8_t public_key[SIGN_PUBLIC]);
-/* The same key in another place: each data directory has the cell's. */
+/* Writes an existing signing key likewise: each data directory holds a copy of the cell's. */
 int key_file_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET]);
-/* Reads it. False with one line in `why`: missing, readable by others, damaged. */
+/* Reads a signing key. False with one line in `why`: missing, readable by others, damaged. */
 bool key_file_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
                            size_t why_size);
 
-/* The same for the keys of the secure channel. `name` is the principal's, NULL for a replica;
- * reading a principal's key tells its name (LIMIT_PRINCIPAL + 1 bytes) unless `name` is NULL. */
+/* Makes a key of the secure channel and writes its file, like key_file_create_signing. `name` is
+ * the principal's name, NULL for a replica's key; -EINVAL when it is no principal's name. */
 int key_file_create_channel(const char *path, const char *name, struct noise_pair *pair);
+/* Read a key of the secure channel, false with one line in `why`. key_file_read_principal puts the
+ * principal's name into `name` (LIMIT_PRINCIPAL + 1 bytes) unless that is NULL. */
 bool key_file_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size);
 bool key_file_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
                              size_t why_size);
 
 enum key_kind { KEY_SIGNING, KEY_REPLICA, KEY_PRINCIPAL };
 
-/* What may be told of a key. */
+/* The part of a key file that is no secret. */
 struct key_public {
 	enum key_kind kind;
-	char name[LIMIT_PRINCIPAL + 1]; /* a principal's; else empty */
+	char name[LIMIT_PRINCIPAL + 1]; /* of a principal; else empty */
 	uint8_t public_key[32];
 };
 
-/* The public half of whatever key file this is. */
+/* The public half of a key file of any kind. False with one line in `why`. */
 bool key_file_read_public(const char *path, struct key_public *key, char *why, size_t why_size);
 
-/* Principals' names: 1..64 bytes, no '/', '*', '#', blanks or control characters. */
+/* True for a valid name of a principal: 1..64 bytes, no '/', '*', '#', blanks or control
+ * characters. */
 bool key_principal_valid(const char *name);
 
-/* Unpadded base64url of keys and signatures, to and from text; false when malformed. */
+/* Unpadded base64url of keys and signatures. key_to_text is false when `text` is too small,
+ * key_from_text when the text is malformed or does not give exactly `len` bytes. */
 bool key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size);
 bool key_from_text(const char *text, uint8_t *key, size_t len);
 

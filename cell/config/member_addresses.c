@@ -3,7 +3,7 @@
 #include <string.h>
 #include "cell/wire/codec.h"
 
-/* An address or a key that cannot be one leaves zeros: nobody is there, and nobody has it. */
+/* A malformed address or key becomes zeros: no connection can be made with either. */
 static struct cell_file_replica
 replica_of(const struct member *m)
 {

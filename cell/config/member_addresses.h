@@ -1,11 +1,12 @@
-/* Lists of a cell's members, as those who connect to them need them. */
+/* The member list of a cell in the form that connecting to its members needs. */
 #ifndef LSFS_CONFIG_MEMBER_ADDRESSES_H
 #define LSFS_CONFIG_MEMBER_ADDRESSES_H
 
 #include "cell/config/cell_file.h"
 #include "cell/wire/types.h"
 
-/* Those of a decoded list of the shape `member`; how many. */
+/* Converts a decoded list of the wire shape `member`. Returns how many rows of `list` were filled;
+ * members beyond LIMIT_MEMBERS are left out. */
 int member_addresses_of(const struct wire_list *from, struct cell_file_replica list[LIMIT_MEMBERS]);
 
 #endif

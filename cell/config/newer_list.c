@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In a directory where everybody may write, a list could be anybody's. */
+/* A file of another user could name that user's machines as replicas. */
 static bool
 is_trusted(const char *path)
 {
