@@ -1,12 +1,16 @@
-/* The only readers of clocks, and the operating system's random source. */
+/* The only functions that read clocks, and the operating system's random source. */
 #ifndef LSFS_SYS_CLOCK_H
 #define LSFS_SYS_CLOCK_H
 
 #include <stddef.h>
 #include "cell/base/mono.h"
 
-mono_t clock_now(void);       /* CLOCK_BOOTTIME */
-int64_t clock_wall_ns(void);  /* CLOCK_REALTIME, for stamps only */
+/* The present instant of CLOCK_BOOTTIME. */
+mono_t clock_now(void);
+/* CLOCK_REALTIME in nanoseconds since 1970. For time stamps only: the clock may jump. */
+int64_t clock_wall_ns(void);
+/* Fills `len` bytes with random bits fit for keys; waits, early after boot, until the kernel has
+ * enough of them. */
 void random_fill(void *to, size_t len);
 
 #endif

@@ -98,7 +98,8 @@ write_synced(const char *path, struct bytes contents, mode_t mode)
 	return rc;
 }
 
-/* renameat2 that never replaces, also on the few filesystems that don't know the flag. */
+/* A rename that never replaces a file. A few filesystems lack RENAME_NOREPLACE; link() does the
+ * same there. */
 static int
 move_new(const char *from, const char *to)
 {

@@ -16,10 +16,11 @@
 static const char *program_name = "lsfs";
 static enum log_level highest = LEVEL_INFO;
 static bool to_system;
-static bool to_journal; /* it stands behind stderr: it knows who we are, and asks how grave it is */
-static atomic_ulong lost; /* lines that could not be written since the last one that could */
+static bool to_journal; /* stderr is the journal: it adds the program's name and wants a priority */
+static atomic_ulong lost; /* lines that could not be written since the last successful one */
 
-/* As systemd.exec(5) says: stderr is the journal's if it still is what the variable names. */
+/* systemd.exec(5): stderr leads to the journal if it is the device and inode that the environment
+ * variable names. The variable alone proves nothing: stderr may have been redirected since. */
 static bool
 is_journal(void)
 {
@@ -61,8 +62,8 @@ system_level(enum log_level level)
 	return levels[level];
 }
 
-/* Messages quote names that others chose: nothing in them may move a terminal's cursor or end the
- * line early. */
+/* Messages quote names from messages and files: a control character in one must not move a
+ * terminal's cursor or end the line early. */
 static void
 make_printable(char *text, size_t len)
 {
@@ -81,7 +82,7 @@ put_prefix(char *line, size_t size, enum log_level level)
 	return len < 0 || (size_t)len >= size ? 0 : len;
 }
 
-/* "PROGRAM: what: why" and the end of a line; the system's log adds both itself. */
+/* Writes "PROGRAM: what: why" with a newline; the system's log adds program and line end itself. */
 static bool __attribute__((format(printf, 2, 0)))
 put(enum log_level level, const char *format, va_list args)
 {
@@ -111,9 +112,9 @@ put_text(enum log_level level, const char *format, ...)
 	return done;
 }
 
-/* Before the next message that can be written. */
+/* Reports how many lines were lost, before the next line; false when that does not succeed. */
 static bool
-tell_lost(void)
+report_lost(void)
 {
 	unsigned long n = atomic_exchange(&lost, 0);
 
@@ -130,7 +131,7 @@ put_line(enum log_level level, const char *format, va_list args)
 
 	if (level > highest)
 		return;
-	if (!tell_lost() || !put(level, format, args))
+	if (!report_lost() || !put(level, format, args))
 		atomic_fetch_add(&lost, 1);
 	errno = saved_errno;
 }

@@ -1,5 +1,5 @@
-/* Messages for people, on stderr: "PROGRAM: what: why", one line each; where stderr is the
- * journal's, "<PRIORITY>what: why" (sd-daemon(3)). */
+/* Human-readable messages on stderr, one line each: "PROGRAM: what: why", or, where stderr is
+ * connected to the journal, "<PRIORITY>what: why" (sd-daemon(3)). */
 #ifndef LSFS_SYS_LOG_H
 #define LSFS_SYS_LOG_H
 
@@ -7,15 +7,18 @@ enum { LOG_LINE_MAX = 2048 }; /* bytes */
 
 enum log_level { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
 
-/* The program's name (kept, not copied) and the highest level that is printed. */
+/* Sets the program's name (kept, not copied) and the highest level that is printed. */
 void log_start(const char *program, enum log_level level);
-/* From here on no message is waited for, as a server must not: one that stderr does not take at
- * once is counted, and told with the next one that it takes. */
+/* From here on logging never blocks, as a server needs: a message that can't be written to stderr
+ * at once is dropped and counted, and the count is printed before the next message that can. */
 void log_never_block(void);
-/* From here on messages go to the system's log (syslog, facility daemon) behind this socket: for a
- * process that has left its terminal. Nothing waits for the log: what it does not take is counted,
- * and told when it takes something again. */
+/* From here on messages go to the system's log (syslog, facility daemon) at the socket path
+ * `socket` (kept, not copied): for a process that has left its terminal. Logging never blocks:
+ * messages that the log does not accept are counted, and the count is sent before the next message
+ * that it accepts. */
 void log_to_system(const char *socket);
+/* Print one line of the level; control characters in it become '?', and it is cut at LOG_LINE_MAX.
+ * Any thread; errno is kept. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

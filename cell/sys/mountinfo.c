@@ -7,9 +7,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { LINES_BY_ID = 256 }; /* asked for on the loop of a mount: some 2 us each */
+enum { LINES_BY_ID = 256 }; /* bounds the work on a mount's event loop: about 2 us a line */
 
-/* Blanks, tabs, newlines and backslashes stand as \ooo in the table. */
+/* The table writes blanks, tabs, newlines and backslashes as \ooo. */
 static void
 unescape(char *text)
 {
@@ -60,7 +60,7 @@ line_parse(char *line, struct mountinfo *info)
 
 typedef bool match_fn(const struct mountinfo *info, const void *key);
 
-/* The last match wins: later mounts lie over earlier ones. */
+/* The last match wins: a later mount covers an earlier one at the same place. */
 static bool
 table_find(const char *table, int lines, match_fn *match, const void *key,
            struct mountinfo *found)
@@ -133,8 +133,9 @@ append_name(char path[PATH_MAX], const char *name)
 	           ? 0 : -ENAMETOOLONG;
 }
 
-/* "directory/name" of a path without the slashes at its end; "", "." and ".." as the last component
- * have no name of their own and are resolved whole. */
+/* Resolves the directory of a path, and appends the last component unresolved, without trailing
+ * slashes. A last component "", "." or ".." names no entry of its own; such a path is resolved
+ * whole. */
 static int
 resolve_directory(const char *path, char canonical[PATH_MAX])
 {
@@ -163,7 +164,8 @@ resolve_directory(const char *path, char canonical[PATH_MAX])
 	return rc == 0 ? append_name(canonical, name) : rc;
 }
 
-/* readlink stops at the root of whatever is mounted at the path, without a request to it. */
+/* Follows symbolic links at the end of the path. readlink at the root of a mounted filesystem fails
+ * without a request to that filesystem. */
 static int
 resolve(const char *path, char canonical[PATH_MAX], int links)
 {

@@ -1,5 +1,5 @@
-/* What the kernel's mount table says of a path. Reading it asks no filesystem anything, so it works
- * beside a dead or stuck mount. */
+/* Look-ups in the kernel's mount table. Reading the table sends no request to any filesystem, so it
+ * does not block on a dead or stuck mount. */
 #ifndef LSFS_SYS_MOUNTINFO_H
 #define LSFS_SYS_MOUNTINFO_H
 
@@ -10,26 +10,26 @@
 struct mountinfo {
 	int id;              /* the mnt_id that fdinfo shows */
 	unsigned major, minor;
-	bool whole;          /* its root is mounted there, not a directory of it */
-	char path[PATH_MAX]; /* where it is mounted */
+	bool whole;          /* the filesystem's root is mounted, not a directory of it */
+	char path[PATH_MAX]; /* of the mount point */
 	char type[64];       /* "fuse.lsfs" */
 	char source[PATH_MAX];
-	long user;           /* of a FUSE mount: whose it is; -1: it does not say */
+	long user;           /* of a FUSE mount: uid of the mounting user; -1: not given */
 };
 
-/* The type of our mounts there. */
+/* The type of lsfs mounts in the table. */
 #define MOUNTINFO_TYPE "fuse.lsfs"
 
-/* The topmost mount exactly at `path` (canonical), as this process sees it; false: none. */
+/* The topmost mount exactly at `path` (canonical) in our own mount namespace; false: none. */
 bool mountinfo_at(const char *path, struct mountinfo *info);
-/* The mount with this id in the name space of process `pid` (0: our own); false: none, or not among
- * the first 256 of a long table. */
+/* The mount with this id in the mount namespace of process `pid` (0: this process); false when it
+ * is not among the first 256 lines of the table. */
 bool mountinfo_by_id(pid_t pid, int id, struct mountinfo *info);
-/* A place where the root of the filesystem with this device number is mounted; false: none. */
+/* A mount of the root of the filesystem with this device number; false: none. */
 bool mountinfo_of_device(dev_t device, struct mountinfo *info);
 
-/* The canonical form of a path of which only the last component may be missing, without asking the
- * filesystem mounted there: 0, or -errno when its directory is missing. */
+/* The canonical form of a path whose last component may be missing. Sends no request to the
+ * filesystem mounted there. 0, or -errno when the directory of the path is missing. */
 int mountinfo_canonical(const char *path, char canonical[PATH_MAX]);
 
 #endif

@@ -16,13 +16,13 @@ enum {
 	PATIENCE_MS = 10000,
 };
 
-/* The lowest free number is the one that is opened. */
+/* open() returns the lowest free number, which the loop has reached. */
 void
 process_open_standard(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-			abort(); /* nobody can be told */
+			abort(); /* there is no stderr to report it on */
 }
 
 void
@@ -31,7 +31,7 @@ process_close_inherited(void)
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 }
 
-/* Exiting, or a zombie that nobody has waited for yet. */
+/* True for a process that is exiting, or a zombie that its parent has not reaped yet. */
 static bool
 exiting(pid_t pid)
 {
@@ -48,12 +48,12 @@ exiting(pid_t pid)
 	n = fread(text, 1, sizeof text - 1, f);
 	fclose(f);
 	text[n] = '\0';
-	at = strrchr(text, ')'); /* behind the program's name, which may hold anything */
+	at = strrchr(text, ')'); /* the end of the program's name, which may contain ')' itself */
 	return at && sscanf(at, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2 &&
 	       (state == 'Z' || state == 'X' || (flags & EXITING));
 }
 
-/* SIGKILL is pending: it has not got round to it. */
+/* True when SIGKILL is pending: the process will exit as soon as the kernel lets it run. */
 static bool
 killed(pid_t pid)
 {

@@ -15,7 +15,7 @@
 
 enum { RECORD_SIZE = 3 * PATH_MAX };
 
-/* ---- where ---- */
+/* ---- the directory ---- */
 
 static int
 directory_path(char *path, size_t size)
@@ -32,8 +32,9 @@ directory_path(char *path, size_t size)
 	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-/* A directory of somebody else would give nonces away, and one that others may write to could hold
- * records of theirs. One that others may only look into, as service managers make it, is closed. */
+/* A directory of another user would disclose nonces to that user, and one that others may write to
+ * could hold forged records: both are refused. Service managers make the directory readable by
+ * others; that permission is taken away. */
 static int
 directory_check(const char *path)
 {
@@ -60,7 +61,7 @@ run_dir_make(char *path, size_t size)
 	return directory_check(path);
 }
 
-/* A mount point's path may be longer than a file name; its checksum is not. */
+/* The file name is the checksum of the mount point's path: the path may be too long for a name. */
 static int
 record_path(const char *directory, const char *mountpoint, char *path, size_t size)
 {
@@ -161,10 +162,10 @@ one_line(const char *text)
 	return !strchr(text, '\n');
 }
 
-/* ---- owning ---- */
+/* ---- ownership ---- */
 
-/* A lock of the open file description: it ends with the process, and asking whether it is held
- * (F_OFD_GETLK) does not take it. */
+/* Ownership is a lock of the open file description: it ends with the process, and F_OFD_GETLK tests
+ * it without taking it. */
 static struct flock
 whole_file(short type)
 {
@@ -179,7 +180,7 @@ record_owned(int fd)
 	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* An owner that was killed just now is waited for. 0, -EBUSY or another -errno. */
+/* Takes the lock; waits for an owner that is exiting. 0, -EBUSY or another -errno. */
 static int
 record_lock(int fd)
 {
@@ -195,7 +196,7 @@ record_lock(int fd)
 	return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : -EBUSY;
 }
 
-/* An earlier owner may have removed the file between our open and our lock. */
+/* False when an earlier owner has removed the file between our open and our lock. */
 static bool
 still_there(int fd, const char *path)
 {

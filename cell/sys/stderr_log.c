@@ -12,17 +12,18 @@
 
 static_assert(LOG_LINE_MAX <= PIPE_BUF, "a pipe takes a line whole, or not at all");
 
+/* How a line is written. */
 static enum way {
-	WAY_WRITE,  /* and wait: for a tool's reader; a file takes what it is given */
-	WAY_SEND,   /* a socket, as systemd gives */
-	WAY_OWN,    /* through a description of our own that does not block */
-	WAY_POLLED, /* when it says that there is room */
+	WAY_WRITE,  /* blocking write: for tools, and for files, which never block for long */
+	WAY_SEND,   /* non-blocking send: stderr is a socket, as systemd provides */
+	WAY_OWN,    /* write to the same pipe or terminal, opened again as non-blocking */
+	WAY_POLLED, /* write when poll() reports room: stderr could not be opened again */
 } way;
 static int out = STDERR_FILENO;
-static bool torn; /* a terminal took only the beginning of the last line */
+static bool torn; /* only the beginning of the last line was written, to a terminal */
 
-/* The description behind descriptor 2 is shared with other processes, a shell's among them: the
- * same pipe or terminal is opened once more rather than made non-blocking for all. */
+/* The open file description of descriptor 2 is shared with other processes, for example the shell.
+ * O_NONBLOCK would change it for them too, so the pipe or terminal is opened a second time. */
 void
 stderr_log_never_block(void)
 {
@@ -37,7 +38,7 @@ stderr_log_never_block(void)
 	out = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	way = out < 0 ? WAY_POLLED : WAY_OWN;
 	if (out < 0)
-		out = STDERR_FILENO; /* it is somebody else's */
+		out = STDERR_FILENO; /* for example a terminal of another user */
 }
 
 void

@@ -23,7 +23,7 @@ static mono_t window_ends;
 void
 system_log_open(const char *path, const char *program)
 {
-	tzset(); /* reads its file now, not at the first message */
+	tzset(); /* reads the time zone file now, while it can still be reached */
 	pthread_mutex_lock(&mutex);
 	if (fd >= 0)
 		close(fd);
@@ -51,7 +51,7 @@ is_connected(void)
 	return false;
 }
 
-/* A log that was started anew has a new socket. */
+/* Tries twice: a log daemon that was restarted has a new socket. */
 static bool
 send_message(const char *message, size_t len)
 {

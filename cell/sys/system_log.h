@@ -1,4 +1,4 @@
-/* The system's log, as syslog(3) reaches it, but never waited for: its reader may be stopped or
+/* The system's log, like syslog(3), but sending never blocks: the log daemon may be stopped or
  * slow. */
 #ifndef LSFS_SYS_SYSTEM_LOG_H
 #define LSFS_SYS_SYSTEM_LOG_H
@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Messages go to the datagram socket at `path` (kept, not copied), in the name of `program`. */
+/* From here on messages go to the datagram socket at `path`, with the program's name `program`
+ * (both kept, not copied). */
 void system_log_open(const char *path, const char *program);
-/* Sends one line of a priority of syslog(3). False: it is lost, because nobody takes it, or because
- * there were LIMIT_LOG_LINES lately. Any thread. */
+/* Sends one line with a priority of syslog(3). False when it is lost: the log does not accept it,
+ * or LIMIT_LOG_LINES were sent within the last LIMIT_LOG_WINDOW_S. Any thread. */
 bool system_log_send(int priority, const char *text, size_t len);
 
 #endif
