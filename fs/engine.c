@@ -20,6 +20,7 @@ struct request {
 struct engine {
 	uv_loop_t *loop;
 	uv_timer_t timer;
+	mono_t armed;          /* for when the timer is set; MONO_NEVER: it is not */
 	struct link *link;     /* NULL: stopped */
 	unsigned attempts[2];  /* how many connections were asked for; the second: aside */
 	struct client *client;
@@ -133,7 +134,8 @@ next_deadline(const struct engine *e)
 }
 
 /* The timer only wakes; whether a deadline was reached is read from the clock that goes on while
- * the machine sleeps. */
+ * the machine sleeps. A timer that is set for earlier is left alone: one wake-up too many is
+ * cheaper than a new setting for every call. */
 static void
 arm(struct engine *e, mono_t now)
 {
@@ -141,10 +143,11 @@ arm(struct engine *e, mono_t now)
 	int64_t left = mono_since(deadline, now).ns;
 	uint64_t ms = left <= 0 ? 0 : (uint64_t)(left + 999999) / 1000000;
 
-	if (mono_is_never(deadline))
-		uv_timer_stop(&e->timer);
-	else
-		uv_timer_start(&e->timer, on_timer, ms, 0);
+	if (mono_is_never(deadline) ||
+	    (!mono_is_never(e->armed) && !mono_before(deadline, e->armed)))
+		return;
+	e->armed = deadline;
+	uv_timer_start(&e->timer, on_timer, ms, 0);
 }
 
 static void
@@ -211,6 +214,7 @@ on_timer(uv_timer_t *timer)
 {
 	struct engine *e = timer->data;
 
+	e->armed = MONO_NEVER;
 	settle(e, catch_up(e));
 }
 
@@ -284,7 +288,7 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	e->timer.data = e;
 	e->link = link;
 	e->output = *output;
-	e->close_deadline = MONO_NEVER;
+	e->armed = e->close_deadline = MONO_NEVER;
 	STAILQ_INIT(&e->requests);
 	e->client = client_new(client, now);
 	e->mount = mount_new(mount, e->client);

@@ -6,6 +6,19 @@
 #include "cell/base/setting.h"
 #include "cell/client/internal.h"
 
+static mono_t
+deadline(const struct client *c)
+{
+	mono_t session = client_session_deadline(c), request = client_request_deadline(c);
+	mono_t keepalive = client_keepalive_deadline(c);
+	mono_t connection = client_connection_deadline(c), standby = client_standby_deadline(c);
+
+	if (c->state == CLIENT_CLOSED)
+		return MONO_NEVER;
+	return mono_min(mono_min(mono_min(session, request), keepalive),
+	                mono_min(connection, standby));
+}
+
 struct client *
 client_new(const struct client_config *config, mono_t now)
 {
@@ -31,6 +44,7 @@ client_new(const struct client_config *config, mono_t now)
 	TAILQ_INIT(&c->queue);
 	TAILQ_INIT(&c->waits);
 	RB_INIT(&c->waits_by_key);
+	c->deadline = deadline(c);
 	return c;
 }
 
@@ -147,20 +161,23 @@ on_event(struct client *c, const struct client_event *event)
 	}
 }
 
-/* Time is looked at first, so that nothing is answered under a lease that has run out, and last, so
- * that whatever the event made due is done. */
+/* The parts act on time only where a deadline is reached; the end of a session also waits for the
+ * last answer. */
 static void
 tick(struct client *c)
 {
-	if (c->state == CLIENT_CLOSED)
+	if (c->state == CLIENT_CLOSED || !(c->closing || mono_reached(c->now, c->deadline)))
 		return;
 	client_session_tick(c);
 	client_request_tick(c);
 	client_keepalive_tick(c);
 	client_connection_tick(c);
 	client_standby_tick(c);
+	c->deadline = deadline(c);
 }
 
+/* The time is looked at first, so that no answer is given under a lease that has run out, and last,
+ * so that what the event made due is done. */
 void
 client_step(struct client *c, const struct client_event *event, struct client_update *update)
 {
@@ -176,6 +193,7 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 		client_lock_waits_present(c);
 		client_request_pump(c);
 	}
+	c->deadline = deadline(c);
 	tick(c);
 	must(!update->frames.failed);
 	c->update = NULL;
@@ -184,14 +202,7 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 mono_t
 client_deadline(const struct client *c)
 {
-	mono_t session = client_session_deadline(c), request = client_request_deadline(c);
-	mono_t keepalive = client_keepalive_deadline(c);
-	mono_t connection = client_connection_deadline(c), standby = client_standby_deadline(c);
-
-	if (c->state == CLIENT_CLOSED)
-		return MONO_NEVER;
-	return mono_min(mono_min(mono_min(session, request), keepalive),
-	                mono_min(connection, standby));
+	return c->deadline;
 }
 
 struct client_status

@@ -70,6 +70,7 @@ struct client {
 	struct rng rng;
 	mono_t now;                   /* of the step that runs */
 	struct client_update *update; /* of the step that runs */
+	mono_t deadline;              /* the first of all parts' */
 
 	/* client_session.c */
 	enum client_state state;
