@@ -1,21 +1,11 @@
 #include "fs/engine.h"
 
-#include <bsd/sys/queue.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 
 enum { CLOSE_PATIENCE_S = 5 };
-
-/* A request of the mount on its way to the client: kept encoded, because its views end with the
- * mount's next step and the client may have answers for the mount first. */
-struct request {
-	STAILQ_ENTRY(request) link;
-	uint64_t token;
-	bool ordered;
-	struct bytes op;
-};
 
 struct engine {
 	uv_loop_t *loop;
@@ -27,7 +17,9 @@ struct engine {
 	struct client_update told;
 	struct mount *mount;
 	struct mount_update done;
-	STAILQ_HEAD(, request) requests;
+	/* Of the mount, on their way: the client may have answers for the mount first. */
+	struct client_request **requests;
+	size_t requests_n, requests_room;
 	struct engine_output output;
 	void (*closed)(void *user, bool in_order);
 	void *closed_user;
@@ -38,17 +30,10 @@ struct engine {
 /* ---- the mount's side ---- */
 
 static void
-queue_request(struct engine *e, const struct mount_request *from)
+queue_request(struct engine *e, const struct mount_request *r)
 {
-	struct request *r = memory_zero(1, sizeof *r);
-	struct buffer op = BUFFER(LIMIT_ENTRY);
-
-	wire_put_op(&op, &from->op);
-	must(!op.failed);
-	r->token = from->token;
-	r->ordered = from->ordered;
-	r->op = buffer_take(&op);
-	STAILQ_INSERT_TAIL(&e->requests, r, link);
+	ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
+	e->requests[e->requests_n++] = client_request_new(r->token, &r->op, r->ordered);
 }
 
 /* Notifications go first: what is read after the reply must not come from an old attribute. */
@@ -107,18 +92,6 @@ client_tell(struct engine *e, struct client_event *event)
 		mount_tell(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
 		e->output.session(e->output.user, &status);
 	}
-}
-
-static void
-client_request(struct engine *e, mono_t now, struct request *r)
-{
-	struct op op;
-
-	must(wire_get_op(r->op, &op) == RC_OK);
-	client_tell(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now, .token = r->token,
-	                                      .op = &op, .ordered = r->ordered});
-	free((void *)r->op.data);
-	free(r);
 }
 
 /* ---- turning ---- */
@@ -180,12 +153,11 @@ finish(struct engine *e, bool in_order)
 static void
 settle(struct engine *e, mono_t now)
 {
-	struct request *r;
-
-	while ((r = STAILQ_FIRST(&e->requests))) {
-		STAILQ_REMOVE_HEAD(&e->requests, link);
-		client_request(e, now, r);
-	}
+	/* An answer may make further ones. */
+	for (size_t i = 0; i < e->requests_n; i++)
+		client_tell(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now,
+		                                      .request = e->requests[i]});
+	e->requests_n = 0;
 	if (!e->link)
 		return;
 	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
@@ -289,7 +261,6 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	e->link = link;
 	e->output = *output;
 	e->armed = e->close_deadline = MONO_NEVER;
-	STAILQ_INIT(&e->requests);
 	e->client = client_new(client, now);
 	e->mount = mount_new(mount, e->client);
 	link_start(link, &(struct link_callbacks){
@@ -318,13 +289,9 @@ engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *
 void
 engine_free(struct engine *e)
 {
-	struct request *r;
-
-	while ((r = STAILQ_FIRST(&e->requests))) {
-		STAILQ_REMOVE_HEAD(&e->requests, link);
-		free((void *)r->op.data);
-		free(r);
-	}
+	for (size_t i = 0; i < e->requests_n; i++)
+		client_request_free(e->requests[i]);
+	free(e->requests);
 	mount_free(e->mount);
 	mount_update_free(&e->done);
 	client_free(e->client);

@@ -151,7 +151,7 @@ on_event(struct client *c, const struct client_event *event)
 			on_frame(c, event->frame);
 		break;
 	case CLIENT_REQUEST:
-		client_request_submit(c, event);
+		client_request_submit(c, event->request);
 		break;
 	case CLIENT_TIMEOUT:
 		break;

@@ -45,7 +45,7 @@ enum client_event_kind {
 	CLIENT_CONNECTED,    /* the connection asked for by `connect` stands */
 	CLIENT_DISCONNECTED, /* it could not be made, or broke */
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
-	CLIENT_REQUEST,      /* token, op, ordered */
+	CLIENT_REQUEST,      /* request */
 	CLIENT_TIMEOUT,
 	CLIENT_CLOSE,        /* as_expired: end the session; then the state is CLIENT_CLOSED */
 };
@@ -55,11 +55,16 @@ struct client_event {
 	mono_t now;
 	struct bytes frame;
 	bool standby;         /* FRAME, DISCONNECTED: of the second connection (see listen) */
-	uint64_t token;       /* the caller's name for a request; answered exactly once with it */
-	const struct op *op;  /* copied */
-	bool ordered; /* its caller was answered already: all later requests stay behind it */
+	struct client_request *request; /* the step takes it */
 	bool as_expired; /* its locks are not free at once, but after their lock-delay */
 };
+
+/* An operation, encoded while its views last, for a step later on. It is answered exactly once,
+ * with the caller's name for it. Ordered: the caller was answered already, so all later requests
+ * stay behind it. */
+struct client_request *client_request_new(uint64_t token, const struct op *op, bool ordered);
+/* Of one that no step has taken. */
+void client_request_free(struct client_request *r);
 
 /* An answer to a request. RC_STALE: the session expired while it was under way; RC_IO: no session
  * could be opened for a whole grace period, which is not waited for again until there is one. The

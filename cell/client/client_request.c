@@ -42,20 +42,18 @@ lock_key_of(const struct op *op)
 	}
 }
 
-/* NULL when a part of the operation is over its limit. */
-static struct client_request *
-request_new(enum request_origin origin, const struct op *op)
+struct client_request *
+client_request_new(uint64_t token, const struct op *op, bool ordered)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
-	struct client_request *r;
+	struct client_request *r = memory_zero(1, sizeof *r);
 
+	must(wire_op_class(op->code) != OP_CLASS_MASTER);
 	wire_put_op(&encoded, op);
-	if (encoded.failed) {
-		buffer_free(&encoded);
-		return NULL;
-	}
-	r = memory_zero(1, sizeof *r);
-	r->origin = origin;
+	r->too_large = encoded.failed;
+	r->token = token;
+	r->ordered = ordered;
+	r->origin = REQUEST_CALLER;
 	r->code = op->code;
 	r->node = wire_op_node(op);
 	r->slot = slot_of(op->code);
@@ -66,8 +64,8 @@ request_new(enum request_origin origin, const struct op *op)
 	return r;
 }
 
-static void
-request_free(struct client_request *r)
+void
+client_request_free(struct client_request *r)
 {
 	free((void *)r->op.data);
 	free(r);
@@ -184,7 +182,7 @@ drop_given_up(struct client *c)
 		request_land(c, r);
 		if (r->origin == REQUEST_CALLER)
 			answer(c, r->token, RC_INTR);
-		request_free(r);
+		client_request_free(r);
 	}
 }
 
@@ -205,9 +203,10 @@ client_request_send_again(struct client *c)
 void
 client_request_own(struct client *c, enum request_origin origin, const struct op *op)
 {
-	struct client_request *r = request_new(origin, op);
+	struct client_request *r = client_request_new(0, op, false);
 
-	must(r != NULL);
+	must(!r->too_large);
+	r->origin = origin;
 	request_launch(c, r);
 }
 
@@ -233,28 +232,28 @@ give_up(struct client *c, struct lock_key key)
 			r->given_up |= same_acquire(r, key);
 }
 
-void
-client_request_submit(struct client *c, const struct client_event *event)
+static enum rc
+refusal(const struct client *c, const struct client_request *r)
 {
-	struct client_request *r;
+	if (c->closing)
+		return RC_STALE;
+	if (r->too_large)
+		return RC_INVAL;
+	if (client_request_queued(c) >= LIMIT_QUEUED && r->slot != SLOT_URGENT)
+		return RC_BUSY;
+	return RC_OK;
+}
 
-	must(wire_op_class(event->op->code) != OP_CLASS_MASTER);
-	if (c->closing) {
-		answer(c, event->token, RC_STALE);
+void
+client_request_submit(struct client *c, struct client_request *r)
+{
+	enum rc rc = refusal(c, r);
+
+	if (rc != RC_OK) {
+		answer(c, r->token, rc);
+		client_request_free(r);
 		return;
 	}
-	r = request_new(REQUEST_CALLER, event->op);
-	if (r == NULL) {
-		answer(c, event->token, RC_INVAL);
-		return;
-	}
-	if (client_request_queued(c) >= LIMIT_QUEUED && r->slot != SLOT_URGENT) {
-		request_free(r);
-		answer(c, event->token, RC_BUSY);
-		return;
-	}
-	r->token = event->token;
-	r->ordered = event->ordered;
 	if (r->code == OP_cancel || r->code == OP_release)
 		give_up(c, r->key);
 	TAILQ_INSERT_TAIL(&c->queue, r, entry);
@@ -420,7 +419,7 @@ on_reply(struct client *c, const struct msg_reply *m)
 	}
 	request_land(c, r);
 	request_deliver(c, r, m, &result);
-	request_free(r);
+	client_request_free(r);
 }
 
 static void
@@ -489,7 +488,7 @@ fail_list(struct client *c, struct request_list *list, enum rc rc)
 		TAILQ_REMOVE(list, r, entry);
 		if (r->origin == REQUEST_CALLER)
 			answer(c, r->token, rc);
-		request_free(r);
+		client_request_free(r);
 	}
 }
 
@@ -516,7 +515,7 @@ client_request_tick(struct client *c)
 	while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
 		dequeue(c, r);
 		answer(c, r->token, RC_IO);
-		request_free(r);
+		client_request_free(r);
 	}
 }
 

@@ -39,6 +39,7 @@ struct client_request {
 	uint64_t node;    /* 0: of none */
 	enum op_code code;
 	bool ordered;
+	bool too_large; /* a part of the operation is over its limit */
 	enum slot_kind slot;
 	bool given_up; /* an acquire whose cancel or release was asked for: never sent again */
 	struct lock_key key;    /* of acquire, release and cancel; else zeros */
@@ -179,7 +180,7 @@ void client_keepalive_tick(struct client *c);
 mono_t client_keepalive_deadline(const struct client *c);
 
 /* client_request.c */
-void client_request_submit(struct client *c, const struct client_event *event);
+void client_request_submit(struct client *c, struct client_request *r);
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 void client_request_send_again(struct client *c);
 void client_request_pump(struct client *c);

@@ -98,6 +98,13 @@ step(struct load *l, struct client_event event)
 }
 
 static void
+submit(struct load *l, int i, const struct op *op)
+{
+	step(l, (struct client_event){.kind = CLIENT_REQUEST,
+	                              .request = client_request_new((uint64_t)i, op, false)});
+}
+
+static void
 create(struct load *l, int i)
 {
 	char name[32];
@@ -105,7 +112,7 @@ create(struct load *l, int i)
 
 	snprintf(name, sizeof name, "file-%d", l->writers[i].file);
 	op.create.name = bytes_of(name);
-	step(l, (struct client_event){.kind = CLIENT_REQUEST, .token = (uint64_t)i, .op = &op});
+	submit(l, i, &op);
 }
 
 static void
@@ -118,7 +125,7 @@ write_contents(struct load *l, int i)
 		                 .contents = {l->contents, w->size}},
 	};
 
-	step(l, (struct client_event){.kind = CLIENT_REQUEST, .token = (uint64_t)i, .op = &op});
+	submit(l, i, &op);
 }
 
 static void
@@ -127,7 +134,7 @@ read_page(struct load *l, int i)
 	struct op op = {.code = OP_get_listing, .get_listing = l->writers[i].page};
 
 	op.get_listing.node = NODE_ROOT;
-	step(l, (struct client_event){.kind = CLIENT_REQUEST, .token = (uint64_t)i, .op = &op});
+	submit(l, i, &op);
 }
 
 static void

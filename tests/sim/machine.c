@@ -378,10 +378,9 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 		give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
 		weaken_hold(m, &op->acquire.acquire);
-	machine_event(
-	    s, m,
-	    (struct client_event){
-	        .kind = CLIENT_REQUEST, .token = r->token, .op = op, .ordered = r->ordered});
+	machine_event(s, m, (struct client_event){
+	                        .kind = CLIENT_REQUEST,
+	                        .request = client_request_new(r->token, op, r->ordered)});
 }
 
 /* ---- life ---- */

@@ -197,7 +197,8 @@ ask(struct restored *r, const struct op *op)
 	r->tokens++;
 	r->answered = false;
 	client_hears(r, (struct client_event){
-			    .kind = CLIENT_REQUEST, .token = r->tokens, .op = op});
+	                    .kind = CLIENT_REQUEST,
+	                    .request = client_request_new(r->tokens, op, false)});
 	for (int i = 0; !r->answered; i++) {
 		if (i == STEPS_MAX)
 			sim_fail(r->s, "after a restore %s is never answered",

@@ -79,7 +79,8 @@ receive(struct play *p, const struct message *m)
 static inline void
 request(struct play *p, uint64_t token, struct op op)
 {
-	step(p, (struct client_event){.kind = CLIENT_REQUEST, .token = token, .op = &op});
+	step(p, (struct client_event){.kind = CLIENT_REQUEST,
+	                              .request = client_request_new(token, &op, false)});
 }
 
 static inline void

@@ -144,7 +144,8 @@ uint64_t
 cell_ask(struct cell_client *c, const struct op *op)
 {
 	cell_client_event(c, (struct client_event){
-	                    .kind = CLIENT_REQUEST, .token = ++c->tokens, .op = op});
+	                         .kind = CLIENT_REQUEST,
+	                         .request = client_request_new(++c->tokens, op, false)});
 	return c->tokens;
 }
 

@@ -523,7 +523,7 @@ test_ordered_holds_the_rest(void **unused)
 	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT; i++)
 		request(p, i, touch(i));
 	step(p, (struct client_event){
-		    .kind = CLIENT_REQUEST, .token = 1000, .op = &op, .ordered = true});
+		    .kind = CLIENT_REQUEST, .request = client_request_new(1000, &op, true)});
 	request(p, 1001, release(2000, 1, 1));
 	request(p, 1002, get_attr(2000));
 	assert_int_equal(p->sent_n, 0);

@@ -145,7 +145,8 @@ static enum rc
 ask(struct driver *d, const struct op *op)
 {
 	d->answered = false;
-	tell(d, (struct client_event){.kind = CLIENT_REQUEST, .token = 1, .op = op});
+	tell(d, (struct client_event){.kind = CLIENT_REQUEST,
+	                              .request = client_request_new(1, op, false)});
 	while (!d->answered)
 		uv_run(&d->loop, UV_RUN_ONCE);
 	return d->rc;
