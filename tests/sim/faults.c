@@ -56,6 +56,7 @@ static const struct {
     [FAULT_MACHINE_LOST] = {"replicas lost for good", 15},
     [FAULT_AT_CHANGE] = {"strokes at a change of the members", 6000},
     [FAULT_LEFT_BEHIND] = {"replicas left behind by a change of the members", 6000},
+    [FAULT_LIES] = {"lies of a faulty replica", 0},
 };
 
 const char *
@@ -125,7 +126,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	w->clocks = rng_chance(r, 100)   ? CLOCKS_WILD
 	            : rng_chance(r, 600) ? CLOCKS_DRIFT
 	                                 : CLOCKS_ALIKE;
-	for (int f = 0; f < FAULTS; f++)
+	for (int f = 0; f < FAULT_LIES; f++)
 		w->rates[f] = maybe(r, kinds[f].most);
 	w->log_entries = rng_chance(r, 400) ? 4 + rng_below(r, 100) : 0;
 	w->digest_every = rng_chance(r, 500) ? 4 + rng_below(r, 100) : 0;

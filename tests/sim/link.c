@@ -159,6 +159,15 @@ run_leave(struct sim *s, struct event *e)
 void
 link_send(struct sim *s, int from, int to, struct bytes frame)
 {
+	if (from == s->liar.id && !s->calm)
+		liar_send(s, to, frame);
+	else
+		link_put(s, from, to, frame);
+}
+
+void
+link_put(struct sim *s, int from, int to, struct bytes frame)
+{
 	const int i = wire_frame_is_bulk(frame); /* on a connection of its own */
 	struct link *l = link_of(s, from, to, i);
 	struct event e;

@@ -94,6 +94,7 @@ start(struct sim *s)
 	uplinks_init(s);
 	links_init(s);
 	s->hosts_n = draw_replicas(s);
+	liar_draw(s);
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
 	model_init(s);
@@ -136,7 +137,7 @@ election_time(const struct sim *s)
 
 	if (s->swarm.bulk && s->swarm.rate > 0)
 		time += (int64_t)BULK_WRITES * BULK_BYTES * s->hosts_n * SECOND / s->swarm.rate;
-	return time;
+	return time + liar_delay(s);
 }
 
 /* An operator may have sent the last one away. */
@@ -295,6 +296,7 @@ sim_free(struct sim *s)
 	history_free(&s->history);
 	model_free(&s->model);
 	net_free(s);
+	liar_free(&s->liar);
 	free(s->lines);
 	free(s);
 }

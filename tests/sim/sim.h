@@ -24,6 +24,7 @@
  *   faults.c   which faults a seed has, and when they strike
  *   adversary.c  those that wait for their moment
  *   ambush.c   those that wait for what clients do
+ *   liar.c     a replica that says what is not so
  *   trace.c    what happens, in words
  *   soak.c     many runs, on all cores
  *
@@ -42,8 +43,11 @@
 #include "cell/replica/replica.h"
 #include "cell/wire/codec.h"
 #include "fs/mount/mount.h"
+#include "tests/sim/clocks.h"
+#include "tests/sim/liar.h"
 
 enum {
+	LEASE_MS = 500, /* the master's, if nobody sets another one */
 	MACHINES_MAX = 5,
 	PROCESSES_MAX = 5,
 	NAME_ROOM = 16,
@@ -57,37 +61,6 @@ enum {
 struct sim;
 struct host;
 struct machine;
-
-/* ---- time, clocks.c ---- */
-
-#define MS ((int64_t)1000000)
-#define SECOND ((int64_t)1000000000)
-
-enum {
-	LEASE_MS = 500,   /* the master's, if nobody sets another one */
-	CLOCK_PPM = 4970, /* of a clock against the simulator's: two differ by one percent */
-};
-
-/* A machine's own clock: another origin and another rate than the simulator's. */
-struct local_clock {
-	int64_t offset, ppm;
-};
-
-/* How far clocks may go wrong in a seed. Beyond the allowance leases prove nothing: what rests on
- * them is not asserted then, everything else is. */
-enum clocks { CLOCKS_ALIKE, CLOCKS_DRIFT, CLOCKS_WILD };
-
-mono_t clock_local(const struct local_clock *c, int64_t at);
-/* When the local clock has reached `local`. */
-int64_t clock_global(const struct local_clock *c, mono_t local);
-/* From `at` on it runs at another rate; it never goes back. */
-void clock_set_rate(struct local_clock *c, int64_t at, int64_t ppm);
-/* It shows at `until` what it shows at `at`: a machine that stood still without noticing. */
-void clock_stand_still(struct local_clock *c, int64_t at, int64_t until);
-/* Two clocks of the cell differ by no more than they are allowed to; or by far more. */
-int64_t clock_draw_rate(struct rng *r, enum clocks clocks);
-/* How wrong a machine's time of day becomes: up to an hour, or by years. */
-int64_t clock_draw_wall(struct rng *r);
 
 /* ---- heap.c ---- */
 
@@ -164,6 +137,7 @@ enum fault {
 	FAULT_MACHINE_LOST, /* a replica is gone for good */
 	FAULT_AT_CHANGE,    /* something strikes as a change of the members is accepted */
 	FAULT_LEFT_BEHIND,  /* a replica misses a change of the members */
+	FAULT_LIES,         /* a faulty replica says what is not so */
 	FAULTS
 };
 
@@ -348,7 +322,9 @@ struct conn *net_random_open(struct sim *s);
 
 /* ---- link.c ---- */
 
-/* A frame from one replica to another; their connection breaks; all of a replica's do. */
+/* A frame from one replica to another, which a faulty one may distort; as it is; their connection
+ * breaks; all of a replica's do. */
+void link_put(struct sim *s, int from, int to, struct bytes frame);
 void link_send(struct sim *s, int from, int to, struct bytes frame);
 void link_break(struct sim *s, int from, int to);
 /* Nothing is in its way any more: what waits arrives now. */
@@ -955,6 +931,7 @@ struct sim {
 	struct swarm swarm;
 	struct heap heap;
 	struct net net;
+	struct liar liar;
 	struct host hosts[HOSTS_MAX]; /* by id - 1 */
 	int hosts_n;                  /* up to the highest id */
 	struct members members;
