@@ -71,7 +71,8 @@ m_admin_end_sessions(struct master *m)
 {
 	struct m_session *s;
 
-	while ((s = TAILQ_FIRST(&m->due)) != NULL) {
+	while (m->work < STEP_WORK && (s = TAILQ_FIRST(&m->due)) != NULL) {
+		m->work += REQUEST_WORK;
 		TAILQ_REMOVE(&m->due, s, due_entry);
 		s->due = false;
 		end_now(m, s, s->doomed);

@@ -79,8 +79,9 @@ m_awaited_ring(struct master *m)
 {
 	struct m_session *s;
 
-	while ((s = TAILQ_FIRST(&m->idle)) != NULL &&
+	while (m->work < STEP_WORK && (s = TAILQ_FIRST(&m->idle)) != NULL &&
 	       mono_reached(m->now, mono_add(s->idle_since, IDLE))) {
+		m->work += REQUEST_WORK;
 		busy(m, s);
 		propose(m, s, false);
 	}

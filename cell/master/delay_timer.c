@@ -54,6 +54,22 @@ m_delay_begin(struct master *m, const struct tree_note *note)
 	m_timer_set(m, &d->timer, d->end);
 }
 
+void
+m_delay_inherit(struct master *m)
+{
+	struct tree_note delay;
+
+	while (m->work < STEP_WORK && m->delays_inherited != UINT64_MAX) {
+		m->work += WAITER_WORK;
+		if (tree_delay_after(m->tree, m->delays_inherited, &delay)) {
+			m_delay_begin(m, &delay);
+			m->delays_inherited = delay.node;
+		} else {
+			m->delays_inherited = UINT64_MAX;
+		}
+	}
+}
+
 /* The command names the delay that it ends; if another one stands by then, nothing happens. */
 void
 m_delay_timeout(struct master *m, uint64_t node)

@@ -13,50 +13,10 @@
  * free when the epoch began is there for everybody, unless it was freed so lately that its next
  * holder may be among those who have to come back: since the last barrier that was waited for. So
  * the log says when a barrier has fallen. */
-#include <stdlib.h>
-#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-/* A lock that was held or delayed when the epoch began. */
-struct kept_lock {
-	RB_ENTRY(kept_lock) link;
-	uint64_t node;
-};
-
-static int
-kept_compare(const struct kept_lock *a, const struct kept_lock *b)
-{
-	return a->node < b->node ? -1 : a->node > b->node;
-}
-
-RB_GENERATE_INTERNAL(kept_tree, kept_lock, link, kept_compare, __attribute__((unused)) static)
-
-static void
-forget_locks(struct failover_barrier *b)
-{
-	struct kept_lock *k;
-
-	while ((k = RB_ROOT(&b->kept)) != NULL) {
-		RB_REMOVE(kept_tree, &b->kept, k);
-		free(k);
-	}
-}
-
 /* ---- up and down ---- */
-
-static void
-keep_locks(struct master *m)
-{
-	uint64_t node = 0;
-
-	while (tree_lock_after(m->tree, node, &node)) {
-		struct kept_lock *k = memory_zero(1, sizeof *k);
-
-		k->node = node;
-		must(RB_INSERT(kept_tree, &m->barrier.kept, k) == NULL);
-	}
-}
 
 /* The longest leave to cache that an earlier master may have given. */
 static span_t
@@ -71,49 +31,56 @@ void
 m_barrier_raise(struct master *m)
 {
 	struct failover_barrier *b = &m->barrier;
-	struct m_session *s;
 
 	must(!b->stands && b->missing_n == 0);
-	b->end = mono_add(m->now, cache_lease(m));
-	RB_FOREACH(s, m_session_tree, &m->sessions)
-	{
-		if (!s->awaited)
-			continue;
-		s->missing = true;
-		b->missing_n++;
-	}
-	if (b->missing_n == 0)
+	if (m_session_all_inherited(m))
 		return;
+	b->end = mono_add(m->now, cache_lease(m));
 	b->stands = true;
 	b->timer = (struct timer){.at = MONO_NEVER, .kind = TIMER_BARRIER};
 	m_timer_set(m, &b->timer, b->end);
-	keep_locks(m);
+}
+
+void
+m_barrier_await(struct master *m, struct m_session *s)
+{
+	struct failover_barrier *b = &m->barrier;
+
+	if (!b->stands)
+		return;
+	s->missing = b->waited = true;
+	TAILQ_INSERT_TAIL(&b->missing, s, missing_entry);
+	b->missing_n++;
+}
+
+static void
+come(struct master *m, struct m_session *s)
+{
+	must(s->missing && m->barrier.missing_n > 0);
+	s->missing = false;
+	TAILQ_REMOVE(&m->barrier.missing, s, missing_entry);
+	m->barrier.missing_n--;
+	m_awaited_idle(m, s);
 }
 
 void
 m_barrier_clear(struct master *m)
 {
 	struct failover_barrier *b = &m->barrier;
+	struct m_session *s;
 
 	if (b->stands)
 		m_timer_off(m, &b->timer);
-	forget_locks(b);
-	b->stands = b->unsettled = false;
-	b->missing_n = 0;
+	b->stands = b->unsettled = b->waited = false;
+	while ((s = TAILQ_FIRST(&b->missing)) != NULL)
+		come(m, s);
 }
 
 static void
 fall(struct master *m)
 {
-	struct m_session *s;
-
 	m_barrier_clear(m);
 	m->barrier.unsettled = true;
-	RB_FOREACH(s, m_session_tree, &m->sessions)
-	{
-		s->missing = false;
-		m_awaited_idle(m, s);
-	}
 	m_queue_touch_all(m);
 }
 
@@ -124,7 +91,7 @@ m_barrier_settle(struct master *m)
 {
 	struct op op = {.code = OP_settle_epoch, .settle_epoch = {.epoch = m->epoch}};
 
-	if (!m->barrier.unsettled)
+	if (!m->barrier.unsettled || !TAILQ_EMPTY(&m->dirty))
 		return;
 	m->barrier.unsettled = false;
 	m_propose(m, 0, &op);
@@ -136,11 +103,23 @@ m_barrier_passed(struct master *m, struct m_session *s)
 {
 	if (!s->missing)
 		return;
-	s->missing = false;
-	m_awaited_idle(m, s);
-	must(m->barrier.stands && m->barrier.missing_n > 0);
-	if (--m->barrier.missing_n == 0)
+	must(m->barrier.stands);
+	come(m, s);
+	if (m->barrier.missing_n == 0 && m_session_all_inherited(m))
 		fall(m);
+}
+
+/* Where nobody is awaited nothing has to be told: no lock has a claim that is not known here. */
+void
+m_barrier_counted(struct master *m)
+{
+	struct failover_barrier *b = &m->barrier;
+	const bool waited = b->waited;
+
+	if (!b->stands || b->missing_n > 0)
+		return;
+	fall(m);
+	b->unsettled = waited;
 }
 
 void
@@ -157,12 +136,8 @@ m_barrier_timeout(struct master *m)
 bool
 m_barrier_keeps(const struct master *m, uint64_t node)
 {
-	struct kept_lock like = {.node = node};
-
-	if (!m->barrier.stands)
-		return false;
-	return tree_lock_claimed(m->tree, node) ||
-	       RB_FIND(kept_tree, (struct kept_tree *)&m->barrier.kept, &like) != NULL;
+	return m->barrier.stands &&
+	       (tree_lock_claimed(m->tree, node) || tree_lock_kept(m->tree, node));
 }
 
 /* What a session may have cached is everything but the state of locks. */

@@ -126,6 +126,7 @@ struct m_session {
 	mono_t idle_since;
 	TAILQ_ENTRY(m_session) idle_entry;
 	bool missing; /* the barrier waits for it */
+	TAILQ_ENTRY(m_session) missing_entry;
 	bool held;   /* a KeepAlive waits for its answer */
 	uint64_t held_sequence;
 	mono_t held_since, answer_at;
@@ -140,6 +141,7 @@ struct m_session {
 	TAILQ_HEAD(given_up_list, given_up) given_up_order;
 	size_t given_up_n;
 	TAILQ_HEAD(session_waiters, waiter) waiters;
+	size_t waiters_n;
 };
 
 /* An acquire in a lock's queue. */
@@ -164,6 +166,8 @@ struct lock_queue {
 	uint64_t node;
 	struct place_tree places;
 	size_t n, granting_n;
+	size_t exclusive_n; /* who do not want it shared */
+	bool gone;  /* the node is: all who wait are told so */
 	bool dirty; /* the lock may have become available */
 	TAILQ_ENTRY(lock_queue) dirty_entry;
 };
@@ -171,11 +175,13 @@ struct lock_queue {
 /* See barrier.c. */
 struct failover_barrier {
 	bool stands;
+	bool waited;    /* somebody was awaited in this epoch */
 	bool unsettled; /* it has fallen, and the log does not say so yet */
 	mono_t end; /* it falls then at the latest */
 	struct timer timer;
-	size_t missing_n; /* sessions that have not come to this master yet */
-	RB_HEAD(kept_tree, kept_lock) kept;
+	TAILQ_HEAD(missing_list, m_session)
+	missing; /* sessions that have not come to this master yet */
+	size_t missing_n;
 };
 
 /* A lock-delay that runs. */
@@ -212,6 +218,8 @@ struct master {
 	uint64_t epoch;
 	uint64_t place; /* the last place in a queue that was given out in this epoch */
 	struct m_session_tree sessions;
+	uint64_t inherited, inherit_last; /* sessions in between are still to be recorded, */
+	uint64_t delays_inherited;        /* and delays on nodes behind it; UINT64_MAX: none */
 	struct queue_tree queues;
 	struct name_tree waiters; /* of all queues, by (node, session, owner, acquisition) */
 	struct delay_tree delays;
@@ -247,7 +255,7 @@ struct master {
 
 /* Of what may wait, no more is done in one step; the next step goes on. A request counts as a few
  * KiB, a message as its bytes: so a step takes milliseconds, however much became possible in it. */
-enum { STEP_WORK = 1024 * 1024, REQUEST_WORK = 4096 };
+enum { STEP_WORK = 1024 * 1024, REQUEST_WORK = 4096, WAITER_WORK = 512, SESSION_WORK = 1024 };
 
 /* master.c */
 /* Every step begins and ends so. */
@@ -285,8 +293,12 @@ struct flight *m_flight_land(struct master *m, enum op_code op);
 
 /* master_session.c */
 struct m_session *m_session_find(struct master *m, uint64_t id);
+/* Records the sessions of earlier epochs, as many as the step has time for; one that is looked for
+ * is found before its turn, too. */
+void m_session_inherit(struct master *m);
+bool m_session_all_inherited(const struct master *m);
 void m_session_open(struct master *m, struct m_connection *c, const struct msg_open_session *msg);
-/* Opens what waited for the barrier. */
+/* Opens what waited for the barrier, as much as the step has time for. */
 void m_session_run_opens(struct master *m);
 void m_session_created(struct master *m, const struct flight *f, const struct tree_answer *answer);
 /* Makes the master's record of a session that lives in the tree. */
@@ -367,9 +379,6 @@ void m_order_forget(struct m_session *s, struct m_request *r);
 /* Answers a read from the applied tree into `result`, with what only the master knows. */
 enum rc m_read_answer(struct master *m, uint64_t session, const struct op *op,
                       struct buffer *result);
-/* How many hold the lock. `acquisition`, if not NULL, becomes that of (session, owner), 0: none. */
-size_t m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
-                      uint64_t *acquisition);
 
 /* lock_request.c */
 void m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r);
@@ -415,19 +424,21 @@ bool m_queue_blocks(const struct lock_queue *q, const struct acquire *a);
 bool m_queue_converting(const struct lock_queue *q);
 struct waiter *m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
                              uint64_t acquisition);
-/* NULL when the queue is full. */
+/* NULL when the queue is full, or the session waits for too much. */
 struct waiter *m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r,
                             bool converting);
 void m_waiter_drop(struct master *m, struct waiter *w);
-/* Proposes the grants that the applied tree allows. */
+/* Proposes the grants that the applied tree allows; where the step has no time for all of them the
+ * queue is touched again. */
 void m_queue_grant(struct master *m, struct lock_queue *q);
 /* Proposes the grants that will be right when only `others` hold the lock, none exclusively, and
  * the session `gone` (NULL: none) has ended. */
 void m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
                           const struct m_session *gone);
 void m_queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer);
-/* The node is gone: everybody is told. */
+/* The node is gone: all who wait are told, in this step or in later ones. */
 void m_queue_gone(struct master *m, uint64_t node);
+void m_queue_tell_gone(struct master *m, struct lock_queue *q);
 
 /* queue_ticket.c */
 void m_ticket_init(struct master *m);
@@ -437,8 +448,11 @@ void m_ticket_give(struct master *m, uint64_t session, struct acquire *a);
 bool m_ticket_genuine(const struct master *m, uint64_t session, const struct acquire *a);
 
 /* failover_barrier.c */
-/* At the beginning of an epoch, when the sessions are known. */
+/* At the beginning of an epoch; it does not stand longer than for the sessions that are awaited. */
 void m_barrier_raise(struct master *m);
+void m_barrier_await(struct master *m, struct m_session *s);
+/* All who are awaited are known. */
+void m_barrier_counted(struct master *m);
 void m_barrier_clear(struct master *m);
 void m_barrier_timeout(struct master *m);
 /* The session has no cache from before this epoch any more. */
@@ -467,6 +481,8 @@ bool m_growth_refused(const struct master *m, const struct m_session *s, const s
 /* delay_timer.c */
 void m_delay_begin(struct master *m, const struct tree_note *note);
 void m_delay_drop(struct master *m, uint64_t node);
+/* Those of earlier epochs, as many as the step has time for. */
+void m_delay_inherit(struct master *m);
 void m_delay_timeout(struct master *m, uint64_t node);
 /* Whole seconds left of the node's delay, rounded up; 1 while only its commit is missing. */
 int64_t m_delay_left_s(struct master *m, uint64_t node);

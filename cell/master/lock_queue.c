@@ -105,16 +105,9 @@ m_queue_touch_all(struct master *m)
 bool
 m_queue_blocks(const struct lock_queue *q, const struct acquire *a)
 {
-	struct waiter *w;
-
 	if (q == NULL)
 		return false;
-	if (a->mode != LOCK_SHARED || q->granting_n < q->n)
-		return true;
-	RB_FOREACH(w, place_tree, (struct place_tree *)&q->places)
-	if (w->acquire.mode != LOCK_SHARED)
-		return true;
-	return false;
+	return a->mode != LOCK_SHARED || q->granting_n < q->n || q->exclusive_n > 0;
 }
 
 bool
@@ -149,7 +142,7 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	struct waiter *w;
 
 	must(a->ticket.epoch != 0);
-	if (q->n >= LIMIT_WAITERS)
+	if (q->n >= LIMIT_WAITERS || s->waiters_n >= LIMIT_SESSION_WAITERS)
 		return NULL;
 	w = memory_zero(1, sizeof *w);
 	w->session = s;
@@ -160,7 +153,9 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	must(RB_INSERT(name_tree, &m->waiters, w) == NULL);
 	must(RB_INSERT(place_tree, &q->places, w) == NULL);
 	TAILQ_INSERT_TAIL(&s->waiters, w, of_session);
+	s->waiters_n++;
 	q->n++;
+	q->exclusive_n += a->mode != LOCK_SHARED;
 	return w;
 }
 
@@ -173,7 +168,9 @@ m_waiter_drop(struct master *m, struct waiter *w)
 	RB_REMOVE(name_tree, &m->waiters, w);
 	RB_REMOVE(place_tree, &q->places, w);
 	TAILQ_REMOVE(&s->waiters, w, of_session);
+	s->waiters_n--;
 	q->n--;
+	q->exclusive_n -= w->acquire.mode != LOCK_SHARED;
 	if (w->granting)
 		q->granting_n--;
 	free(w);
@@ -193,6 +190,7 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	struct flight *f;
 
 	must(!w->granting);
+	m->work += REQUEST_WORK;
 	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
 	f = m_propose(m, 0, &op);
 	f->session = w->session->id;
@@ -242,6 +240,10 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 			return;
 		if (!w->granting && !grantable(m, q, w))
 			return;
+		if (!w->granting && m->work >= STEP_WORK) {
+			m_queue_touch(m, q->node);
+			return;
+		}
 		if (!w->granting)
 			grant(m, q, w);
 		if (w->acquire.mode != LOCK_SHARED)
@@ -262,8 +264,8 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 	{
 		if (w->session == gone)
 			continue;
-		if (!w->converting && m_barrier_keeps(m, q->node))
-			return;
+		if (m->work >= STEP_WORK || (!w->converting && m_barrier_keeps(m, q->node)))
+			return; /* the rest is granted when the lock has been freed */
 		if (w->acquire.mode == LOCK_SHARED) {
 			grant(m, q, w);
 			shared = true;
@@ -321,12 +323,26 @@ m_queue_granted(struct master *m, const struct flight *f, const struct tree_answ
 void
 m_queue_gone(struct master *m, uint64_t node)
 {
-	const struct result_acquired nothing = {0};
-	struct lock_queue *q;
+	struct lock_queue *q = m_queue_find(m, node);
 
-	while ((q = m_queue_find(m, node)) != NULL) {
+	if (q == NULL)
+		return;
+	q->gone = true;
+	m_queue_touch(m, node);
+}
+
+/* The last one who goes takes the queue along. */
+void
+m_queue_tell_gone(struct master *m, struct lock_queue *q)
+{
+	const struct result_acquired nothing = {0};
+	bool more = true;
+
+	while (more && m->work < STEP_WORK) {
 		struct waiter *w = RB_MIN(place_tree, &q->places);
 
+		m->work += WAITER_WORK;
+		more = q->n > 1;
 		if (w->request != NULL)
 			m_request_reply(m, w->session, w->request, RC_STALE, (struct bytes){0});
 		else

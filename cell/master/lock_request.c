@@ -145,7 +145,7 @@ release_shared(struct master *m, struct m_session *s, const struct acquire *a)
 	struct op op = {.code = OP_release};
 	struct lock_queue *q = m_queue_find(m, a->node);
 	uint64_t acquisition;
-	size_t holders = m_read_holders(m, a->node, s->id, a->owner, &acquisition);
+	size_t holders = tree_lock_holders(m->tree, s->id, a->owner, a->node, &acquisition);
 
 	if (acquisition == 0)
 		return;

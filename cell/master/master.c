@@ -24,6 +24,8 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->due);
 	TAILQ_INIT(&m->opens);
 	TAILQ_INIT(&m->idle);
+	TAILQ_INIT(&m->barrier.missing);
+	m->delays_inherited = UINT64_MAX;
 	m->idle_alarm = (struct timer){.at = MONO_NEVER, .kind = TIMER_IDLE};
 	m_lowered_init(m);
 	return m;
@@ -36,6 +38,7 @@ clear(struct master *m)
 	struct m_session *s;
 	struct flight *f;
 
+	m_barrier_clear(m);
 	while ((s = RB_ROOT(&m->sessions)) != NULL)
 		m_session_free(m, s);
 	while ((f = TAILQ_FIRST(&m->flights)) != NULL) {
@@ -45,7 +48,8 @@ clear(struct master *m)
 	m->finishing = false;
 	m_delay_free_all(m);
 	m_lowered_end(m);
-	m_barrier_clear(m);
+	m->inherited = m->inherit_last;
+	m->delays_inherited = UINT64_MAX;
 	buffer_reset(&m->commands);
 	m->commands_n = 0;
 	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->timers));
@@ -103,17 +107,46 @@ run_queues(struct master *m)
 {
 	struct lock_queue *q;
 
-	while ((q = TAILQ_FIRST(&m->dirty)) != NULL) {
+	while (m->work < STEP_WORK && (q = TAILQ_FIRST(&m->dirty)) != NULL) {
 		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
 		q->dirty = false;
-		m_queue_grant(m, q);
+		m->work += WAITER_WORK;
+		if (q->gone)
+			m_queue_tell_gone(m, q);
+		else
+			m_queue_grant(m, q);
 		m_propose_flush(m);
 	}
+}
+
+/* Is there more that can be done now? */
+static bool
+has_more(struct master *m)
+{
+	if (!m_session_all_inherited(m) || m->delays_inherited != UINT64_MAX)
+		return true;
+	if (!m->barrier.stands && (!TAILQ_EMPTY(&m->opens) || !TAILQ_EMPTY(&m->due)))
+		return true;
+	return m_order_next(m) != NULL || !TAILQ_EMPTY(&m->dirty);
+}
+
+/* A new master does not know what its predecessor promised: every session gets a whole lease before
+ * it may be expired, and every lock-delay is run from its start. */
+static void
+inherit(struct master *m)
+{
+	if (!m_session_all_inherited(m)) {
+		m_session_inherit(m);
+		if (m_session_all_inherited(m))
+			m_barrier_counted(m);
+	}
+	m_delay_inherit(m);
 }
 
 void
 m_step_end(struct master *m)
 {
+	inherit(m);
 	if (!m->barrier.stands) {
 		m_session_run_opens(m);
 		m_admin_end_sessions(m);
@@ -124,7 +157,7 @@ m_step_end(struct master *m)
 	m_barrier_settle(m);
 	must(m->commands_n == 0);
 	m->deadline = m_timer_next(m);
-	if (m_order_next(m) != NULL)
+	if (has_more(m))
 		m->deadline = m->now;
 	else if (!TAILQ_EMPTY(&m->leaseless))
 		m->deadline = mono_min(m->deadline, mono_add(m->now, LEASE_RETRY));
@@ -139,23 +172,16 @@ master_serving(const struct master *m)
 	return m->serving;
 }
 
-/* A new master does not know what its predecessor promised: every session gets a whole lease before
- * it may be expired, every lock-delay is run from its start, and the barrier stands. */
 void
 master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u)
 {
-	struct tree_session t;
-	struct tree_note delay;
-
 	must(!m->serving && epoch != 0);
 	m->serving = true;
 	m->epoch = epoch;
 	m->place = 0;
 	m_step_begin(m, c, u);
-	for (uint64_t id = 0; tree_session_after(m->tree, id, &t); id = t.id)
-		m_lease_inherited(m, m_session_record(m, &t));
-	for (uint64_t node = 0; tree_delay_after(m->tree, node, &delay); node = delay.node)
-		m_delay_begin(m, &delay);
+	m->inherited = m->delays_inherited = 0;
+	m->inherit_last = tree_session_last(m->tree);
 	m_lowered_begin(m);
 	m_barrier_raise(m);
 	m_step_end(m);
@@ -356,8 +382,10 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 	if (!m->serving)
 		return;
 	m_step_begin(m, c, u);
-	while ((a = m_timer_due(m)) != NULL)
+	while (m->work < STEP_WORK && (a = m_timer_due(m)) != NULL) {
+		m->work += REQUEST_WORK;
 		ring(m, a);
+	}
 	m_step_end(m);
 }
 

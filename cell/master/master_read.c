@@ -48,28 +48,3 @@ m_read_answer(struct master *m, uint64_t session, const struct op *op, struct bu
 	buffer_free(&raw);
 	return rc;
 }
-
-size_t
-m_read_holders(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
-               uint64_t *acquisition)
-{
-	struct op op = {.code = OP_get_lock, .get_lock = {.node = node}};
-	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);
-	struct lock_holder holder;
-	struct result result;
-	struct cursor at;
-	size_t n = 0;
-
-	if (acquisition != NULL)
-		*acquisition = 0;
-	if (tree_read(m->tree, session, m->wall_ns, &op, &raw) == RC_OK) {
-		must(wire_get_result(RESULT_lock, buffer_view(&raw), &result) == RC_OK);
-		n = result.lock.holders.count;
-		at = cursor_of(result.lock.holders.packed);
-		while (acquisition != NULL && wire_next_lock_holder(&at, &holder))
-			if (holder.session == session && holder.owner == owner)
-				*acquisition = holder.acquisition;
-	}
-	buffer_free(&raw);
-	return n;
-}

@@ -13,12 +13,51 @@ session_compare(const struct m_session *a, const struct m_session *b)
 
 RB_GENERATE(m_session_tree, m_session, link, session_compare)
 
+/* Of an earlier epoch: it has a whole lease before it may be expired. */
+static struct m_session *
+session_inherit(struct master *m, const struct tree_session *t)
+{
+	struct m_session *s = m_session_record(m, t);
+
+	m_lease_inherited(m, s);
+	if (s->awaited)
+		m_barrier_await(m, s);
+	return s;
+}
+
 struct m_session *
 m_session_find(struct master *m, uint64_t id)
 {
 	struct m_session like = {.id = id};
+	struct m_session *s = RB_FIND(m_session_tree, &m->sessions, &like);
+	struct tree_session t;
 
-	return RB_FIND(m_session_tree, &m->sessions, &like);
+	if (s == NULL && id > m->inherited && id <= m->inherit_last &&
+	    tree_session(m->tree, id, &t))
+		s = session_inherit(m, &t);
+	return s;
+}
+
+bool
+m_session_all_inherited(const struct master *m)
+{
+	return m->inherited == m->inherit_last;
+}
+
+void
+m_session_inherit(struct master *m)
+{
+	struct tree_session t;
+
+	while (m->work < STEP_WORK && !m_session_all_inherited(m)) {
+		m->work += SESSION_WORK;
+		if (!tree_session_after(m->tree, m->inherited, &t) || t.id > m->inherit_last) {
+			m->inherited = m->inherit_last;
+			return;
+		}
+		m_session_find(m, t.id);
+		m->inherited = t.id;
+	}
 }
 
 struct m_session *
@@ -222,7 +261,7 @@ m_session_run_opens(struct master *m)
 {
 	struct m_connection *c;
 
-	while ((c = TAILQ_FIRST(&m->opens)) != NULL) {
+	while (m->work < STEP_WORK && (c = TAILQ_FIRST(&m->opens)) != NULL) {
 		struct bytes frame = c->open;
 		struct message message;
 
@@ -230,6 +269,7 @@ m_session_run_opens(struct master *m)
 		c->open = (struct bytes){NULL, 0};
 		c->opening = false;
 		must(wire_get_frame(frame, &message) == RC_OK);
+		m->work += REQUEST_WORK;
 		m_session_open(m, c, &message.open_session);
 		free((void *)frame.data);
 	}

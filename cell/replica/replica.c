@@ -13,6 +13,7 @@ enum {
 	/* What is applied in one step, about in bytes: the next step goes on. */
 	APPLY_WORK = 1024 * 1024,
 	COMMAND_WORK = 2048,
+	ROW_WORK = 512,
 };
 
 /* ---- life ---- */
@@ -296,6 +297,12 @@ may_apply(const struct replica *r)
 	return tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r);
 }
 
+static bool
+has_time(const struct replica *r)
+{
+	return r->work + tree_dirty_n(r->tree) * ROW_WORK < APPLY_WORK;
+}
+
 /* Until nothing is left that can be done now, or the step has lasted long enough. */
 static void
 settle(struct replica *r)
@@ -313,7 +320,7 @@ settle(struct replica *r)
 			backlog_drop_first(r);
 			more = true;
 		}
-		while (r->work < APPLY_WORK && may_apply(r)) {
+		while (has_time(r) && may_apply(r)) {
 			apply_next(r);
 			more = true;
 		}

@@ -127,6 +127,9 @@ check_delay(const struct tree *t, const struct lock *l)
 
 	HOLDS(d->mode <= LOCK_EXCLUSIVE, "a delay has a mode");
 	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock with a record is held or delayed");
+	HOLDS((d->mode != LOCK_NONE) == (RB_FIND(delayed_locks, (struct delayed_locks *)&t->delayed,
+	                                         (struct lock *)l) == l),
+	      "a delayed lock is found among them");
 	if (d->mode == LOCK_NONE)
 		return NULL;
 	HOLDS(d->mode == LOCK_SHARED || l->holders_n == 0, "an exclusive delay stands alone");

@@ -28,6 +28,7 @@ changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c
 	new = memory_zero(1, sizeof *new);
 	*new = key;
 	RB_INSERT(dirty_rows, &t->dirty_rows, new);
+	t->dirty_n++;
 }
 
 void
@@ -87,6 +88,7 @@ dirty_rows_forget(struct tree *t)
 		RB_REMOVE(dirty_rows, &t->dirty_rows, c);
 		free(c);
 	}
+	t->dirty_n = 0;
 }
 
 /* ---- one row of each table: false when the object is gone ---- */
@@ -285,6 +287,12 @@ add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
 			row.values[i].number = (int64_t)c->key[i];
 	}
 	row_list_add(to, &row);
+}
+
+size_t
+tree_dirty_n(const struct tree *t)
+{
+	return t->dirty_n;
 }
 
 void

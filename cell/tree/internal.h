@@ -46,6 +46,7 @@ struct node {
 	RB_HEAD(node_openers, opener) openers;
 	struct lock *lock; /* NULL: free, and no delay stands */
 	uint64_t freed_epoch; /* when it became so for the last time; 0: it never was otherwise */
+	uint64_t kept_epoch;  /* in which it was freed that an earlier one had left; not stored */
 	RB_HEAD(removed_names, removed) removed;
 };
 
@@ -78,8 +79,10 @@ struct lock_delay {
 };
 
 struct lock {
-	RB_ENTRY(lock) in_tree; /* by node */
+	RB_ENTRY(lock) in_tree;    /* by node */
+	RB_ENTRY(lock) in_delayed; /* by node, while a delay stands */
 	struct node *node;
+	uint64_t epoch; /* in which it was no longer free, or an earlier one; not stored */
 	uint64_t fence; /* the last one given on it */
 	struct lock_delay delay;
 	RB_HEAD(lock_holders, holder) holders;
@@ -154,6 +157,7 @@ struct dirty_row {
 
 RB_HEAD(nodes, node);
 RB_HEAD(locks, lock);
+RB_HEAD(delayed_locks, lock);
 RB_HEAD(sessions, session);
 RB_HEAD(nonces, session);
 RB_HEAD(principals, session);
@@ -167,6 +171,7 @@ RB_PROTOTYPE(session_directories, node, in_creator, )
 RB_PROTOTYPE(node_openers, opener, in_node, )
 RB_PROTOTYPE(session_openers, opener, in_session, )
 RB_PROTOTYPE(locks, lock, in_tree, )
+RB_PROTOTYPE(delayed_locks, lock, in_delayed, )
 RB_PROTOTYPE(lock_holders, holder, in_lock, )
 RB_PROTOTYPE(session_holders, holder, in_session, )
 RB_PROTOTYPE(sessions, session, in_tree, )
@@ -192,12 +197,14 @@ struct tree {
 	uint64_t slice; /* the node behind which the next slice begins */
 	struct nodes nodes;
 	struct locks locks;
+	struct delayed_locks delayed;
 	struct sessions sessions;
 	struct nonces nonces;
 	struct principals principals; /* the sessions again, by principal */
 	struct endings endings;       /* those that end */
 	size_t ending_most;           /* see tree_set_ending */
 	struct dirty_rows dirty_rows;
+	size_t dirty_n;
 	uint64_t saved; /* applied index in the last rows handed out */
 	TAILQ_HEAD(removed_list, removed) removed;
 	size_t removed_n;
@@ -322,6 +329,8 @@ void holder_set_delay(struct holder *h, int64_t seconds);
 
 /* Does a delay stand against taking the lock in this mode? */
 bool lock_delay_blocks(const struct lock *l, enum lock_mode mode);
+/* The delay that stands; of mode LOCK_NONE: none. */
+void lock_delay_set(struct tree *t, struct lock *l, struct lock_delay delay);
 /* `h`, about to go, leaves a delay behind. */
 void lock_delay_begin(struct turn *w, const struct holder *h);
 

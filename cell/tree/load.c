@@ -159,12 +159,12 @@ link_lock(struct tree *t, const struct row *row)
 		return false;
 	l = lock_of(t, n);
 	l->fence = NUMBER(locks, fence);
-	l->delay = (struct lock_delay){
-	    .mode = (enum lock_mode)NUMBER(locks, delay_mode),
-	    .began = NUMBER(locks, delay_began),
-	    .generation = NUMBER(locks, delay_generation),
-	    .seconds = SIGNED(locks, delay_s),
-	};
+	lock_delay_set(t, l, (struct lock_delay){
+	                         .mode = (enum lock_mode)NUMBER(locks, delay_mode),
+	                         .began = NUMBER(locks, delay_began),
+	                         .generation = NUMBER(locks, delay_generation),
+	                         .seconds = SIGNED(locks, delay_s),
+	                     });
 	return true;
 }
 

@@ -35,6 +35,16 @@ tell(const struct lock *l, struct tree_note *n)
 }
 
 void
+lock_delay_set(struct tree *t, struct lock *l, struct lock_delay delay)
+{
+	if (l->delay.mode != LOCK_NONE)
+		RB_REMOVE(delayed_locks, &t->delayed, l);
+	l->delay = delay;
+	if (l->delay.mode != LOCK_NONE)
+		RB_INSERT(delayed_locks, &t->delayed, l);
+}
+
+void
 lock_delay_begin(struct turn *w, const struct holder *h)
 {
 	struct lock *l = h->lock;
@@ -42,12 +52,12 @@ lock_delay_begin(struct turn *w, const struct holder *h)
 
 	if (seconds == 0)
 		return;
-	l->delay = (struct lock_delay){
-	    .mode = h->mode,
-	    .began = w->index,
-	    .generation = l->node->lock_generation,
-	    .seconds = seconds,
-	};
+	lock_delay_set(w->tree, l, (struct lock_delay){
+	                               .mode = h->mode,
+	                               .began = w->index,
+	                               .generation = l->node->lock_generation,
+	                               .seconds = seconds,
+	                           });
 	dirty_lock(w->tree, l->node->number);
 	tell(l, apply_note(w, TREE_DELAY_BEGAN, l->node->number));
 }
@@ -61,7 +71,7 @@ apply_delay_over(struct turn *w, const struct op_delay_over *o)
 	if (l == NULL || l->delay.mode == LOCK_NONE || l->delay.began != o->began ||
 	    l->delay.generation != o->lock_generation)
 		return RC_OK;
-	l->delay.mode = LOCK_NONE;
+	lock_delay_set(w->tree, l, (struct lock_delay){0});
 	apply_note(w, TREE_LOCK_CHANGED, o->node);
 	lock_settle(w->tree, l);
 	return RC_OK;
@@ -91,9 +101,7 @@ tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay)
 
 	if (after == UINT64_MAX)
 		return false;
-	l = RB_NFIND(locks, (struct locks *)&t->locks, &key);
-	while (l != NULL && l->delay.mode == LOCK_NONE)
-		l = RB_NEXT(locks, &t->locks, l);
+	l = RB_NFIND(delayed_locks, (struct delayed_locks *)&t->delayed, &key);
 	if (l == NULL)
 		return false;
 	*delay = (struct tree_note){.kind = TREE_DELAY_BEGAN, .node = l->node->number};

@@ -35,6 +35,7 @@ compare_node(const struct holder *a, const struct holder *b)
 }
 
 RB_GENERATE(locks, lock, in_tree, compare_lock)
+RB_GENERATE(delayed_locks, lock, in_delayed, compare_lock)
 RB_GENERATE(lock_holders, holder, in_lock, compare_session)
 RB_GENERATE(session_holders, holder, in_session, compare_node)
 
@@ -49,6 +50,7 @@ lock_of(struct tree *t, struct node *n)
 		return l;
 	l = memory_zero(1, sizeof *l);
 	l->node = n;
+	l->epoch = t->epoch;
 	TAILQ_INIT(&l->in_order);
 	n->lock = l;
 	must(RB_INSERT(locks, &t->locks, l) == NULL);
@@ -65,6 +67,8 @@ lock_settle(struct tree *t, struct lock *l)
 	RB_REMOVE(locks, &t->locks, l);
 	l->node->lock = NULL;
 	l->node->freed_epoch = t->epoch;
+	if (l->epoch < t->epoch)
+		l->node->kept_epoch = t->epoch;
 	dirty_node(t, l->node->number);
 	free(l);
 }
@@ -398,7 +402,7 @@ void
 lock_end_node(struct turn *w, struct node *n)
 {
 	if (n->lock != NULL)
-		n->lock->delay.mode = LOCK_NONE;
+		lock_delay_set(w->tree, n->lock, (struct lock_delay){0});
 	while (n->lock != NULL && n->lock->holders_n > 0)
 		holder_remove(w->tree, TAILQ_FIRST(&n->lock->in_order));
 	if (n->lock != NULL)
@@ -451,6 +455,18 @@ tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64
 	return true;
 }
 
+size_t
+tree_lock_holders(const struct tree *t, uint64_t session, uint64_t owner, uint64_t node,
+                  uint64_t *acquisition)
+{
+	const struct node *n = node_find(t, node);
+	const struct lock *l = n == NULL ? NULL : n->lock;
+	const struct holder *h = holder_find(l, session, owner);
+
+	*acquisition = h == NULL ? 0 : h->acquisition;
+	return l == NULL ? 0 : l->holders_n;
+}
+
 bool
 tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node)
 {
@@ -474,6 +490,15 @@ tree_lock_claimed(const struct tree *t, uint64_t node)
 
 	return n != NULL && n->freed_epoch >= t->settled_epoch && n->freed_epoch != 0 &&
 	       n->freed_epoch < t->epoch;
+}
+
+bool
+tree_lock_kept(const struct tree *t, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+
+	return n != NULL && (n->kept_epoch == t->epoch ||
+	                     (n->lock != NULL && n->lock->epoch < t->epoch));
 }
 
 /* ---- what a command leaves of a lock ---- */

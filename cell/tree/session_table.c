@@ -287,6 +287,14 @@ tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause)
 	return true;
 }
 
+uint64_t
+tree_session_last(const struct tree *t)
+{
+	const struct session *last = RB_MAX(sessions, (struct sessions *)&t->sessions);
+
+	return last == NULL ? 0 : last->id;
+}
+
 size_t
 tree_session_locks(const struct tree *t, uint64_t id)
 {

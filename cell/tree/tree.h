@@ -259,6 +259,8 @@ bool tree_session_of_after(const struct tree *t, struct bytes principal, uint64_
                            struct tree_session *s);
 /* A session that ends and still has something, and why it ends; false when there is none. */
 bool tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause);
+/* The greatest number of a session that there is, live or not; 0: there is none. */
+uint64_t tree_session_last(const struct tree *t);
 /* How many locks it holds. */
 size_t tree_session_locks(const struct tree *t, uint64_t id);
 /* Was the session's request of this number decided before? */
@@ -274,9 +276,15 @@ enum rc tree_lock_probe(const struct tree *t, uint64_t session, const struct acq
 bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner,
                        uint64_t acquisition, uint64_t node, struct result_acquired *g);
 
+/* How many hold the lock. `acquisition` becomes that of (session, owner); 0: it is none of them. */
+size_t tree_lock_holders(const struct tree *t, uint64_t session, uint64_t owner, uint64_t node,
+                         uint64_t *acquisition);
+
 /* May somebody who was queued under an earlier master still have a claim to the lock, though it was
  * free when this epoch began? It was freed since a master had waited for all who were queued. */
 bool tree_lock_claimed(const struct tree *t, uint64_t node);
+/* Was the lock held or delayed when this epoch began? By who applied the epoch's beginning. */
+bool tree_lock_kept(const struct tree *t, uint64_t node);
 /* How many will hold the lock, none of them exclusively, when a command has been applied; SIZE_MAX:
  * it frees nothing. A release, or cancel, by the session; */
 size_t tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o,
@@ -305,6 +313,8 @@ const char *tree_check(const struct tree *t);
 
 /* ---- persistence ---- */
 
+/* How many rows have changed since the last call of tree_dirty_rows. */
+size_t tree_dirty_n(const struct tree *t);
 /* Appends the rows changed since the last call to `changes`, the `meta` row with the applied index
  * among them: each row once, however often it changed. Nothing when nothing was applied since. */
 void tree_dirty_rows(struct tree *t, struct row_list *changes);

@@ -411,6 +411,9 @@ host_event(struct sim *s, struct host *n, struct replica_event event)
 	event.now = clock_local(&n->clock, s->now);
 	event.wall_ns = WALL_START + s->now + n->wall_off;
 	replica_step(n->replica, &event, &n->update);
+	if (n->update.rows.n + n->update.sends_n > LIMIT_STEP)
+		sim_fail(s, "a step of replica %d changes %zu rows and sends %zu frames", n->id,
+		         n->update.rows.n, n->update.sends_n);
 	carry_out(s, n);
 }
 

@@ -1,6 +1,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "cell/base/memory.h"
 #include "tests/unit/lab.h"
 #include "tests/unit/unit.h"
@@ -76,17 +77,43 @@ collect(struct lab *lab)
 		ARRAY_ROOM(lab->closed, lab->closed_n, lab->closed_room);
 		lab->closed[lab->closed_n++] = u->closes[i];
 	}
-	if (u->rows.n > 0)
+	if (u->rows.n > 0 && !lab->forgets)
 		store_rows(lab, &u->rows);
 	buffer_put_bytes(&lab->trace, buffer_view(&u->trace));
+}
+
+/* Of this thread: others may have the processor meanwhile. */
+static int64_t
+time_taken(void)
+{
+	struct timespec t;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void
+measure(struct lab *lab, int64_t began)
+{
+	const struct replica_update *u = &lab->update;
+	const int64_t took = time_taken() - began;
+
+	if (u->rows.n + u->sends_n > lab->most_pieces)
+		lab->most_pieces = u->rows.n + u->sends_n;
+	assert_in_range(u->rows.n + u->sends_n, 0, LIMIT_STEP);
+	if (took > lab->most_time.ns)
+		lab->most_time.ns = took;
 }
 
 static void
 step_once(struct lab *lab, struct replica_event event)
 {
+	int64_t began = time_taken();
+
 	event.now = lab->now;
 	event.wall_ns = lab->wall_ns;
 	replica_step(lab->replica, &event, &lab->update);
+	measure(lab, began);
 	collect(lab);
 }
 

@@ -1,0 +1,350 @@
+/* No step takes long, whatever a client may have brought about: while it lasts nobody is heard, and
+ * that costs a master its mastership. What a step does is counted (rows that it changes, and frames
+ * that it sends), and the time of the processor that it takes has to be within a multiple of what a
+ * step may take: machines are slow, and sanitizers are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "tests/unit/lab.h"
+#include "tests/unit/tree_fixture.h"
+#include "tests/unit/unit.h"
+
+enum {
+	MANY = 16384,
+	MOST_PIECES = 4096,
+	MOST_MS = 10,
+	SPARE = 5, /* times as long may a step take here */
+};
+
+static const enum lock_mode EX = LOCK_EXCLUSIVE, SH = LOCK_SHARED;
+
+/* ---- a cell in which there is much ---- */
+
+/* Many commands to an entry; `number`: 0, so no results are kept. */
+static void
+put(struct fixture *f, uint64_t session, const struct op *op)
+{
+	struct command c = {.stamp_ns = SECOND_NS, .session = session};
+
+	entry_add(f, &c, op);
+	if (f->packed_n == 512)
+		entry_apply(f);
+}
+
+static void
+put_all(struct fixture *f)
+{
+	if (f->packed_n > 0)
+		entry_apply(f);
+}
+
+static struct op
+take(uint64_t node, uint64_t owner, enum lock_mode mode)
+{
+	struct op op = lab_acquire(node, owner, 1, mode, false);
+
+	op.acquire.acquire.delay_s = 3;
+	return op;
+}
+
+/* So many files; returns the first one's number. */
+static uint64_t
+put_files(struct fixture *f, uint64_t n)
+{
+	const uint64_t directory = new_directory(f, NODE_ROOT, "many");
+	char name[24];
+
+	for (uint64_t i = 0; i < n; i++) {
+		snprintf(name, sizeof name, "%06llu", (unsigned long long)i);
+		put(f, READER,
+		    OP(create, .parent = directory, .name = bytes_of(name), .kind = NODE_FILE));
+	}
+	put_all(f);
+	return directory + 1;
+}
+
+static uint64_t
+put_session(struct fixture *f, uint8_t name)
+{
+	char nonce[LIMIT_NONCE + 1] = "";
+
+	memset(nonce, name, LIMIT_NONCE);
+	return new_session(f, nonce);
+}
+
+/* Others that nobody ever hears of. */
+static void
+put_sessions(struct fixture *f, uint64_t n, bool awaited)
+{
+	char nonce[LIMIT_NONCE + 1];
+
+	for (uint64_t i = 0; i < n; i++) {
+		snprintf(nonce, sizeof nonce, "silent %09llu", (unsigned long long)i);
+		put(f, 0,
+		    OP(create_session, .nonce = bytes_of(nonce), .principal = bytes_of("many"),
+		       .host = bytes_of("h"), .awaited = awaited));
+	}
+	put_all(f);
+}
+
+static void
+elect(struct lab *lab)
+{
+	for (int i = 0; i < 5000 && !replica_serving(lab->replica, lab->now); i++)
+		lab_pass_ms(lab, 1);
+	assert_true(replica_serving(lab->replica, lab->now));
+}
+
+/* The replica starts with what the fixture has. */
+static struct lab *
+lab_of(struct fixture *f)
+{
+	struct lab *lab = lab_new();
+
+	lab_stop(lab);
+	row_list_free(&lab->rows);
+	tree_dirty_rows(f->tree, &lab->rows);
+	fixture_free(f);
+	lab->update = (struct replica_update){0};
+	lab_boot(lab);
+	lab->forgets = true;
+	lab->most_pieces = 0;
+	lab->most_time = (span_t){0};
+	return lab;
+}
+
+static void
+expect_short_steps(struct lab *lab)
+{
+	assert_in_range(lab->most_pieces, 1, MOST_PIECES);
+	assert_in_range(lab->most_time.ns, 0, span_ms(MOST_MS * SPARE).ns);
+}
+
+/* ---- ends of sessions ---- */
+
+static void
+test_end_with_many_locks(void **state)
+{
+	struct fixture *f = fixture_new();
+	const uint64_t first = put_files(f, MANY), s = put_session(f, 'a');
+	struct lab *lab;
+	uint64_t node;
+
+	(void)state;
+	for (uint64_t i = 0; i < MANY; i++) {
+		struct op op = take(first + i, 1, EX);
+
+		put(f, s, &op);
+	}
+	put_all(f);
+	lab = lab_of(f);
+	elect(lab);
+	lab_pass_ms(lab, 3 * LAB_LEASE_MS); /* it expires, and its lock-delays, too */
+	assert_false(tree_lock_after(replica_tree(lab->replica), 0, &node));
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+static void
+test_end_with_many_owners(void **state)
+{
+	struct fixture *f = fixture_new();
+	const uint64_t first = put_files(f, 4), s = put_session(f, 'a');
+	struct lab *lab;
+	uint64_t node;
+
+	(void)state;
+	for (uint64_t i = 0; i < 4ull * LIMIT_HOLDERS; i++) {
+		struct op op = take(first + i / LIMIT_HOLDERS, i, SH);
+
+		put(f, s, &op);
+	}
+	put_all(f);
+	lab = lab_of(f);
+	elect(lab);
+	lab_pass_ms(lab, 3 * LAB_LEASE_MS);
+	assert_false(tree_lock_after(replica_tree(lab->replica), 0, &node));
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+static void
+test_end_with_many_ephemeral_files(void **state)
+{
+	struct fixture *f = fixture_new();
+	const uint64_t first = put_files(f, MANY), s = put_session(f, 'a');
+	struct lab *lab;
+
+	(void)state;
+	for (uint64_t i = 0; i < MANY; i++)
+		put(f, s, OP(make_ephemeral, .node = first + i));
+	put_all(f);
+	lab = lab_of(f);
+	elect(lab);
+	lab_pass_ms(lab, 2 * LAB_LEASE_MS);
+	assert_int_equal(tree_usage(replica_tree(lab->replica)).nodes, 5);
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+/* ---- many sessions ---- */
+
+/* Taking office with them, the barrier's fall, and the end of all at once. */
+static void
+many_sessions(bool awaited)
+{
+	struct fixture *f = fixture_new();
+	const uint64_t first = put_files(f, MANY);
+	struct tree_session t;
+	struct lab *lab;
+	uint64_t id = 0;
+
+	put_sessions(f, MANY, awaited);
+	for (uint64_t i = 0; tree_session_after(f->tree, id, &t); i++, id = t.id) {
+		struct op op = take(first + i % MANY, 1, EX);
+
+		put(f, t.id, &op);
+	}
+	put_all(f);
+	lab = lab_of(f);
+	elect(lab);
+	lab_pass_ms(lab, 3 * LAB_LEASE_MS);
+	assert_false(tree_session_after(replica_tree(lab->replica), 0, &t));
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+static void
+test_many_sessions(void **state)
+{
+	(void)state;
+	many_sessions(false);
+}
+
+static void
+test_many_sessions_that_cache(void **state)
+{
+	(void)state;
+	many_sessions(true);
+}
+
+/* A new master takes them over a few at a time, and those first that it hears of. */
+static void
+test_session_comes_before_its_turn(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct lab_client last = {0};
+	struct lab *lab;
+
+	(void)state;
+	put_sessions(f, MANY, true);
+	last.session = put_session(f, 'z');
+	lab = lab_of(f);
+	last.lab = lab;
+	memset(last.nonce, 'z', sizeof last.nonce);
+	lab_reconnect(&last);
+	lab_send_open(&last, NULL); /* it is kept until there is a master */
+	elect(lab);
+	lab_expect_opened(&last);
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+/* ---- many who wait ---- */
+
+enum { CROWD = 4 };
+
+/* Sessions whose every owner waits for one file, which `holder` has. */
+static uint64_t
+crowd_waits(struct lab *lab, struct lab_client *holder, struct lab_client *crowd,
+            enum lock_mode mode)
+{
+	uint64_t node = lab_file(holder, "f");
+
+	lab->forgets = true;
+	assert_int_equal(lab_lock(holder, node, 1, EX, true), RC_OK);
+	for (uint8_t i = 0; i < CROWD; i++) {
+		crowd[i] = lab_open(lab, 'A' + i);
+		for (uint64_t owner = 0; owner < LIMIT_WAITERS / CROWD; owner++) {
+			struct op op = lab_acquire(node, owner, owner + 1, mode, true);
+
+			lab_send_op(&crowd[i], &op);
+			assert_false(lab_closed(lab, crowd[i].conn));
+		}
+	}
+	assert_int_equal(lab_look(holder, node).waiters, LIMIT_WAITERS);
+	lab->most_pieces = 0;
+	lab->most_time = (span_t){0};
+	return node;
+}
+
+static void
+test_many_waiters_are_granted(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), crowd[CROWD];
+	const uint64_t node = crowd_waits(lab, &a, crowd, SH);
+
+	(void)state;
+	lab_unlock(&a, node, 1, 1);
+	lab_pass_ms(lab, 1);
+	assert_int_equal(lab_look(&a, node).holders.count, LIMIT_HOLDERS);
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+static void
+test_many_waiters_file_is_deleted(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), crowd[CROWD];
+	struct op delete = lab_delete("f");
+	size_t told = 0;
+
+	(void)state;
+	crowd_waits(lab, &a, crowd, EX);
+	assert_int_equal(lab_call(&a, &delete, NULL), RC_OK);
+	lab_pass_ms(lab, 1);
+	for (uint8_t i = 0; i < CROWD; i++)
+		while (lab_take(&crowd[i], MSG_granted) != NULL)
+			told++;
+	assert_int_equal(told, LIMIT_WAITERS);
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+static void
+test_many_waiters_end(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), crowd[CROWD];
+	const uint64_t node = crowd_waits(lab, &a, crowd, EX);
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		lab_pass_ms(lab, LAB_LEASE_MS / 4);
+		lab_send_keepalive(&a);
+	}
+	assert_int_equal(lab_look(&a, node).waiters, 0);
+	expect_short_steps(lab);
+	lab_free(lab);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_end_with_many_locks),
+	    cmocka_unit_test(test_end_with_many_owners),
+	    cmocka_unit_test(test_end_with_many_ephemeral_files),
+	    cmocka_unit_test(test_many_sessions),
+	    cmocka_unit_test(test_many_sessions_that_cache),
+	    cmocka_unit_test(test_session_comes_before_its_turn),
+	    cmocka_unit_test(test_many_waiters_are_granted),
+	    cmocka_unit_test(test_many_waiters_file_is_deleted),
+	    cmocka_unit_test(test_many_waiters_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
