@@ -141,6 +141,28 @@ check_comments() {
 	' $headers
 }
 
+# A state is made of parts, and each part is written by its own file. A line is: folder, part, files.
+check_writers() {
+	while read -r folder part files; do
+		for f in "$folder"/*.c; do
+			case " $files " in
+			*" $(basename "$f") "*) continue ;;
+			esac
+			grep -nE "[a-z]->$part\.[a-z_]+(\[[^]]*\])?(\.[a-z_]+)* *([-+|&]?=[^=]|\+\+|--)" \
+				"$f" /dev/null
+			grep -nE "(\+\+|--)[a-z]+->$part\.|(INSERT|REMOVE)[A-Z_]*\([^;]*&[a-z]+->$part\." \
+				"$f" /dev/null
+		done
+	done <<- EOF
+		fs/mount calls call.c
+		fs/mount handles handle.c
+		fs/mount locks mount_lock.c
+		fs/mount session mount_session.c
+		fs/mount stale stale.c
+		fs/mount versions version.c
+	EOF
+}
+
 number=0 status=0
 report() {
 	number=$((number + 1))
@@ -154,7 +176,7 @@ report() {
 	fi
 }
 
-echo 1..7
+echo 1..8
 report check_arrows "includes point down"
 report check_lines "lines have at most 100 columns"
 report check_files "files have at most 600 lines, tests 1000"
@@ -162,4 +184,5 @@ report check_functions "functions have at most 70 lines"
 report check_makefile "every source is in the makefile"
 report check_words "nothing is left for later"
 report check_comments "headers explain their prototypes"
+report check_writers "parts of a state are written by their own files"
 exit $status

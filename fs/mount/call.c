@@ -33,6 +33,15 @@ call_patience_order(const struct call *a, const struct call *b)
 RB_GENERATE(call_tokens, call, by_token, call_token_order)
 RB_GENERATE(call_patience, call, by_patience, call_patience_order)
 
+void
+calls_begin(struct calls *calls)
+{
+	TAILQ_INIT(&calls->all);
+	RB_INIT(&calls->unanswered);
+	RB_INIT(&calls->asked);
+	RB_INIT(&calls->interrupted);
+}
+
 struct call *
 call_new(struct mount *m, const struct mount_event *event)
 {
@@ -40,14 +49,14 @@ call_new(struct mount *m, const struct mount_event *event)
 
 	must(event->call != 0);
 	TAILQ_INIT(&c->held);
-	TAILQ_INSERT_TAIL(&m->every_call, c, of_mount);
+	TAILQ_INSERT_TAIL(&m->calls.all, c, of_mount);
 	c->event = *event;
 	c->event.name = bytes_copy(event->name);
 	c->event.new_name = bytes_copy(event->new_name);
 	c->event.data = bytes_copy(event->data);
 	c->event.answer = NULL;
 	c->event.grant = NULL;
-	must(RB_INSERT(call_numbers, &m->calls, c) == NULL);
+	must(RB_INSERT(call_numbers, &m->calls.unanswered, c) == NULL);
 	return c;
 }
 
@@ -57,7 +66,7 @@ call_behind(struct mount *m, struct inode *inode, struct handle *handle)
 	struct call *c = memory_zero(1, sizeof *c);
 
 	TAILQ_INIT(&c->held);
-	TAILQ_INSERT_TAIL(&m->every_call, c, of_mount);
+	TAILQ_INSERT_TAIL(&m->calls.all, c, of_mount);
 	c->answered = true;
 	c->ordered = true;
 	if (inode)
@@ -121,7 +130,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	must(c->token == 0 && c->queue == NULL);
 	ARRAY_ROOM(u->requests, u->requests_n, u->requests_room);
 	r = &u->requests[u->requests_n++];
-	r->token = ++m->next_token;
+	r->token = ++m->calls.next_token;
 	r->op = *op;
 	r->ordered = c->ordered;
 	keep_texts(m, &r->op);
@@ -129,20 +138,20 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->op = op->code;
 	c->node = wire_op_node(op);
 	c->then = then;
-	c->session = m->session_over ? 0 : m->session;
-	must(RB_INSERT(call_tokens, &m->asked, c) == NULL);
+	c->session = m->session.over ? 0 : m->session.id;
+	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
 }
 
 void
 call_heard(struct mount *m, const struct client_answer *answer)
 {
 	struct call key = {.token = answer->token};
-	struct call *c = RB_FIND(call_tokens, &m->asked, &key);
+	struct call *c = RB_FIND(call_tokens, &m->calls.asked, &key);
 	struct client_answer a = *answer;
 
 	if (c == NULL)
 		return;
-	RB_REMOVE(call_tokens, &m->asked, c);
+	RB_REMOVE(call_tokens, &m->calls.asked, c);
 	c->token = 0;
 	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
 		a.rc = RC_BAD_MESSAGE;
@@ -156,7 +165,7 @@ call_find(struct mount *m, uint64_t number)
 {
 	struct call key = {.event = {.call = number}};
 
-	return RB_FIND(call_numbers, &m->calls, &key);
+	return RB_FIND(call_numbers, &m->calls.unanswered, &key);
 }
 
 static bool
@@ -192,7 +201,7 @@ call_be_patient(struct mount *m, struct call *c)
 	c->interrupted = true;
 	c->patient_until = mono_add(
 	    m->now, span_ms(may_wait_for_lock(c) ? LOCK_PATIENCE_MS : PATIENCE_MS));
-	RB_INSERT(call_patience, &m->interrupted, c);
+	RB_INSERT(call_patience, &m->calls.interrupted, c);
 }
 
 /* What takes effect must not be told as a failure: programs do not repeat an open or a rename, and
@@ -215,7 +224,7 @@ call_timeout(struct mount *m)
 {
 	struct call *c;
 
-	while ((c = RB_MIN(call_patience, &m->interrupted)) &&
+	while ((c = RB_MIN(call_patience, &m->calls.interrupted)) &&
 	       (!cell_answers(m) || mono_reached(m->now, c->patient_until)))
 		call_give_up(m, c);
 }
@@ -302,9 +311,9 @@ call_reply(struct mount *m, struct call *c, enum mount_reply_kind kind)
 	if (c->answered)
 		return NULL;
 	c->answered = true;
-	must(RB_REMOVE(call_numbers, &m->calls, c) == c);
+	must(RB_REMOVE(call_numbers, &m->calls.unanswered, c) == c);
 	if (c->interrupted)
-		RB_REMOVE(call_patience, &m->interrupted, c);
+		RB_REMOVE(call_patience, &m->calls.interrupted, c);
 	c->interrupted = false;
 	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
 	r = &u->replies[u->replies_n++];
@@ -334,7 +343,7 @@ call_end(struct mount *m, struct call *c)
 void
 call_free(struct mount *m, struct call *c)
 {
-	TAILQ_REMOVE(&m->every_call, c, of_mount);
+	TAILQ_REMOVE(&m->calls.all, c, of_mount);
 	free((void *)c->event.name.data);
 	free((void *)c->event.new_name.data);
 	free((void *)c->event.data.data);

@@ -14,25 +14,33 @@ handle_order(const struct handle *a, const struct handle *b)
 
 RB_GENERATE(handle_numbers, handle, by_number, handle_order)
 
+void
+handles_begin(struct handles *handles)
+{
+	TAILQ_INIT(&handles->all);
+	RB_INIT(&handles->by_number);
+	TAILQ_INIT(&handles->ready);
+}
+
 struct handle *
 handle_new(struct mount *m, struct inode *inode, const struct call *c)
 {
 	struct handle *h = memory_zero(1, sizeof *h);
 
-	h->fh = ++m->next_fh;
+	h->fh = ++m->handles.next_fh;
 	h->flags = c->event.flags;
 	h->opener = c->event.pid;
 	h->edited = BUFFER(LIMIT_CONTENTS);
 	h->pages = BUFFER((size_t)LIMIT_LISTING * (LIMIT_NAME + 32));
 	TAILQ_INIT(&h->queue);
-	must(RB_INSERT(handle_numbers, &m->handles, h) == NULL);
-	TAILQ_INSERT_TAIL(&m->every_handle, h, of_mount);
+	must(RB_INSERT(handle_numbers, &m->handles.by_number, h) == NULL);
+	TAILQ_INSERT_TAIL(&m->handles.all, h, of_mount);
 	if (inode == NULL) {
 		h->kind = HANDLE_VIRTUAL;
 		return h;
 	}
 	h->kind = inode->attr.kind == NODE_DIRECTORY ? HANDLE_DIRECTORY : HANDLE_FILE;
-	m->files += h->kind == HANDLE_FILE;
+	m->handles.files += h->kind == HANDLE_FILE;
 	h->inode = inode;
 	inode->refs++;
 	TAILQ_INSERT_TAIL(&inode->handles, h, of_inode);
@@ -42,7 +50,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 void
 handle_discard(struct mount *m, struct handle *h)
 {
-	TAILQ_REMOVE(&m->every_handle, h, of_mount);
+	TAILQ_REMOVE(&m->handles.all, h, of_mount);
 	version_put(m, h->base);
 	version_put(m, h->mapped);
 	buffer_free(&h->edited);
@@ -58,7 +66,7 @@ handle_free(struct mount *m, struct handle *h)
 {
 	must(h->released && h->refs == 0 && h->active == NULL && TAILQ_EMPTY(&h->queue));
 	if (h->ready)
-		TAILQ_REMOVE(&m->ready, h, ready_entry);
+		TAILQ_REMOVE(&m->handles.ready, h, ready_entry);
 	if (h->inode)
 		inode_put(m, h->inode);
 	handle_discard(m, h);
@@ -69,7 +77,7 @@ handle_find(struct mount *m, uint64_t fh)
 {
 	struct handle key = {.fh = fh};
 
-	return RB_FIND(handle_numbers, &m->handles, &key);
+	return RB_FIND(handle_numbers, &m->handles.by_number, &key);
 }
 
 struct handle *
@@ -169,7 +177,7 @@ handle_wake(struct mount *m, struct handle *h)
 	if (h->active || h->ready || TAILQ_EMPTY(&h->queue))
 		return;
 	h->ready = true;
-	TAILQ_INSERT_TAIL(&m->ready, h, ready_entry);
+	TAILQ_INSERT_TAIL(&m->handles.ready, h, ready_entry);
 }
 
 void
@@ -199,8 +207,8 @@ handle_run_ready(struct mount *m)
 	struct handle *h;
 	struct call *c;
 
-	while ((h = TAILQ_FIRST(&m->ready))) {
-		TAILQ_REMOVE(&m->ready, h, ready_entry);
+	while ((h = TAILQ_FIRST(&m->handles.ready))) {
+		TAILQ_REMOVE(&m->handles.ready, h, ready_entry);
 		h->ready = false;
 		c = TAILQ_FIRST(&h->queue);
 		if (h->active || c == NULL)
@@ -244,11 +252,11 @@ handle_close(struct mount *m, struct handle *h)
 {
 	must(!h->released);
 	h->refs++;
-	RB_REMOVE(handle_numbers, &m->handles, h);
+	RB_REMOVE(handle_numbers, &m->handles.by_number, h);
 	refuse_queue(m, h);
 	h->released = true;
 	if (h->inode) {
-		m->files -= h->kind == HANDLE_FILE;
+		m->handles.files -= h->kind == HANDLE_FILE;
 		if (h->tainted)
 			buffer_drop(m, h);
 		commit_behind(m, h);

@@ -9,15 +9,9 @@ mount_new(const struct mount_config *config, const struct client *client)
 
 	m->config = *config;
 	m->client = client;
-	RB_INIT(&m->inodes);
-	RB_INIT(&m->handles);
-	RB_INIT(&m->calls);
-	RB_INIT(&m->asked);
-	RB_INIT(&m->interrupted);
-	TAILQ_INIT(&m->every_call);
-	TAILQ_INIT(&m->every_handle);
-	TAILQ_INIT(&m->ready);
-	TAILQ_INIT(&m->kept);
+	calls_begin(&m->calls);
+	handles_begin(&m->handles);
+	locks_begin(&m->locks);
 	SLIST_INIT(&m->blocks);
 	return m;
 }
@@ -33,38 +27,20 @@ free_blocks(struct mount *m)
 	}
 }
 
-static void
-free_inode(struct mount *m, struct inode *i)
-{
-	struct mount_lock *l;
-
-	version_put(m, i->last);
-	while ((l = TAILQ_FIRST(&i->locks))) {
-		TAILQ_REMOVE(&i->locks, l, of_inode);
-		free(l->handles);
-		free(l);
-	}
-	free(i);
-}
-
 void
 mount_free(struct mount *m)
 {
 	struct call *c;
 	struct handle *h;
-	struct inode *i;
 
-	while ((c = TAILQ_FIRST(&m->every_call)))
+	while ((c = TAILQ_FIRST(&m->calls.all)))
 		call_free(m, c);
-	while ((h = TAILQ_FIRST(&m->every_handle)))
+	while ((h = TAILQ_FIRST(&m->handles.all)))
 		handle_discard(m, h);
 	version_views_end(m);
-	while ((i = RB_MIN(inode_numbers, &m->inodes))) {
-		RB_REMOVE(inode_numbers, &m->inodes, i);
-		free_inode(m, i);
-	}
+	inodes_free(m);
+	versions_free(m);
 	free_blocks(m);
-	free(m->viewed);
 	free(m);
 }
 
@@ -94,8 +70,8 @@ mono_t
 mount_deadline(const struct mount *m)
 {
 	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
-	const struct call *c = RB_MIN(call_patience, &own->interrupted);
-	const struct mount_lock *l = TAILQ_FIRST(&m->kept);
+	const struct call *c = RB_MIN(call_patience, &own->calls.interrupted);
+	const struct mount_lock *l = TAILQ_FIRST(&m->locks.kept);
 
 	return mono_min(l ? l->kept_until : MONO_NEVER, c ? c->patient_until : MONO_NEVER);
 }

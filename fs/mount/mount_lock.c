@@ -28,6 +28,12 @@ lock_find(struct inode *i, enum lock_kind kind, uint64_t key)
 	return NULL;
 }
 
+void
+locks_begin(struct mount_locks *locks)
+{
+	TAILQ_INIT(&locks->kept);
+}
+
 struct mount_lock *
 lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
 {
@@ -38,7 +44,7 @@ lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key)
 	l = memory_zero(1, sizeof *l);
 	l->kind = kind;
 	l->key = key;
-	l->owner = ++m->next_owner;
+	l->owner = ++m->locks.next_owner;
 	l->inode = i;
 	i->refs++;
 	TAILQ_INIT(&l->queue);
@@ -86,14 +92,14 @@ lock_keep(struct mount *m, struct mount_lock *l)
 	must(!l->is_kept);
 	l->is_kept = true;
 	l->kept_until = mono_add(m->now, span_ms(KEEP_MS));
-	TAILQ_INSERT_TAIL(&m->kept, l, kept);
+	TAILQ_INSERT_TAIL(&m->locks.kept, l, kept);
 }
 
 static void
 lock_unkeep(struct mount *m, struct mount_lock *l)
 {
 	if (l->is_kept)
-		TAILQ_REMOVE(&m->kept, l, kept);
+		TAILQ_REMOVE(&m->locks.kept, l, kept);
 	l->is_kept = false;
 }
 
@@ -196,7 +202,7 @@ lock_send(struct mount *m, struct mount_lock *l, struct call *c)
 	l->asked = c->mode;
 	l->wait = c->event.wait;
 	l->asked_fh = c->event.fh;
-	l->asked_acquisition = ++m->next_acquisition;
+	l->asked_acquisition = ++m->locks.next_acquisition;
 	l->granted = false;
 	op.acquire.acquire = (struct acquire){
 		.node = l->inode->ino, .owner = l->owner, .acquisition = l->asked_acquisition,
@@ -330,7 +336,7 @@ lock_timeout(struct mount *m)
 {
 	struct mount_lock *l;
 
-	while ((l = TAILQ_FIRST(&m->kept)) && mono_reached(m->now, l->kept_until))
+	while ((l = TAILQ_FIRST(&m->locks.kept)) && mono_reached(m->now, l->kept_until))
 		lock_give_back(m, l);
 }
 

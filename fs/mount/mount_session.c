@@ -5,7 +5,7 @@
 bool
 mount_session_lost(const struct mount *m, uint64_t session)
 {
-	return m->session_over || (session != 0 && session != m->session);
+	return m->session.over || (session != 0 && session != m->session.id);
 }
 
 static void
@@ -15,9 +15,9 @@ session_died(struct mount *m)
 	struct inode *i, *more_i;
 	struct mount_lock *l, *more_l;
 
-	m->session_over = true;
+	m->session.over = true;
 	m->update->forget_names = true;
-	RB_FOREACH(h, handle_numbers, &m->handles)
+	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
 		if (h->kind != HANDLE_VIRTUAL)
 			handle_die(m, h);
 	RB_FOREACH_SAFE(i, inode_numbers, &m->inodes, more_i) {
@@ -37,9 +37,9 @@ session_began(struct mount *m, uint64_t session)
 {
 	struct call *c;
 
-	m->session = session;
-	m->session_over = false;
-	RB_FOREACH(c, call_tokens, &m->asked)
+	m->session.id = session;
+	m->session.over = false;
+	RB_FOREACH(c, call_tokens, &m->calls.asked)
 		if (c->session == 0)
 			c->session = session;
 }
@@ -50,8 +50,8 @@ mount_session_check(struct mount *m)
 	struct client_status s = client_status(m->client);
 	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);
 
-	if (m->session && !m->session_over && (!alive || s.session != m->session))
+	if (m->session.id && !m->session.over && (!alive || s.session != m->session.id))
 		session_died(m);
-	if (alive && (m->session == 0 || s.session != m->session))
+	if (alive && (m->session.id == 0 || s.session != m->session.id))
 		session_began(m, s.session);
 }

@@ -98,7 +98,7 @@ name_target(struct mount *m, struct call *c, call_next *next)
 
 	c->event.fh = 0;
 	c->next = next;
-	if (m->files == 0) {
+	if (m->handles.files == 0) {
 		next(m, c);
 		return;
 	}

@@ -187,12 +187,12 @@ getlk_holders(struct mount *m, struct call *c, const struct result_lock *r,
 	struct lock_holder holder;
 
 	while (wire_next_lock_holder(&from, &holder)) {
-		if (holder.session == m->session && own && holder.owner == own->owner)
+		if (holder.session == m->session.id && own && holder.owner == own->owner)
 			continue;
 		if (c->event.lock_mode == LOCK_SHARED && holder.mode == LOCK_SHARED)
 			continue;
 		reply->lock_mode = holder.mode;
-		reply->lock_pid = holder.session == m->session ? (pid_t)holder.pid : 0;
+		reply->lock_pid = holder.session == m->session.id ? (pid_t)holder.pid : 0;
 		return;
 	}
 }

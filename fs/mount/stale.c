@@ -12,9 +12,12 @@ enum { WALK_MS = 1000 }; /* it follows at once */
 static struct stale_walk *
 walk_of(struct mount *m, pid_t thread)
 {
-	for (size_t n = 0; thread && n < STALE_WALKS; n++)
-		if (m->walks[n].thread == thread && !mono_reached(m->now, m->walks[n].until))
-			return &m->walks[n];
+	for (size_t n = 0; thread && n < STALE_WALKS; n++) {
+		struct stale_walk *w = &m->stale.ring[n];
+
+		if (w->thread == thread && !mono_reached(m->now, w->until))
+			return w;
+	}
 	return NULL;
 }
 
@@ -25,8 +28,8 @@ stale_path(struct mount *m, const struct call *c)
 	bool second = w && w->kind == c->event.kind && w->found && w->found == c->event.ino;
 
 	if (w == NULL) {
-		w = &m->walks[m->next_walk];
-		m->next_walk = (m->next_walk + 1) % STALE_WALKS;
+		w = &m->stale.ring[m->stale.next];
+		m->stale.next = (m->stale.next + 1) % STALE_WALKS;
 	}
 	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread, .kind = c->event.kind,
 	                         .until = mono_add(m->now, span_ms(WALK_MS))};

@@ -15,7 +15,7 @@ version_new(struct mount *m, uint64_t node, uint64_t generation, struct bytes ow
 	v->data = own;
 	if (i)
 		i->newest = v;
-	m->versions++;
+	m->versions.n++;
 	return v;
 }
 
@@ -69,7 +69,7 @@ version_put(struct mount *m, struct version *v)
 		i->newest = NULL;
 	free((void *)v->data.data);
 	free(v);
-	m->versions--;
+	m->versions.n--;
 }
 
 void
@@ -103,21 +103,27 @@ version_answer(struct mount *m, struct call *c, struct version *v)
 
 	if (r) {
 		r->data = bytes_slice(v->data, c->event.offset, c->event.size);
-		ARRAY_ROOM(m->viewed, m->viewed_n, m->viewed_room);
-		m->viewed[m->viewed_n++] = version_ref(v);
+		ARRAY_ROOM(m->versions.viewed, m->versions.viewed_n, m->versions.viewed_room);
+		m->versions.viewed[m->versions.viewed_n++] = version_ref(v);
 	}
 	call_end(m, c);
 }
 
 void
+versions_free(struct mount *m)
+{
+	free(m->versions.viewed);
+}
+
+void
 version_views_end(struct mount *m)
 {
-	while (m->viewed_n)
-		version_put(m, m->viewed[--m->viewed_n]);
+	while (m->versions.viewed_n)
+		version_put(m, m->versions.viewed[--m->versions.viewed_n]);
 }
 
 size_t
 mount_versions(const struct mount *m)
 {
-	return m->versions;
+	return m->versions.n;
 }

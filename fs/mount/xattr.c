@@ -445,7 +445,7 @@ is_holder(const struct mount *m, const struct result_lock *lock)
 	struct lock_holder holder;
 
 	while (wire_next_lock_holder(&from, &holder))
-		if (holder.session == m->session)
+		if (holder.session == m->session.id)
 			return true;
 	return false;
 }

@@ -321,7 +321,7 @@ static void
 fuzz_forget(struct bench *b)
 {
 	const struct mount *m = b->mount;
-	uint64_t fhs = m->next_fh;
+	uint64_t fhs = m->handles.next_fh;
 
 	for (uint64_t fh = 1; fh <= fhs; fh++)
 		bench_start(b, (struct mount_event){.kind = MOUNT_RELEASE, .fh = fh});
@@ -330,10 +330,10 @@ fuzz_forget(struct bench *b)
 		                                    .count = UINT64_MAX});
 		b->calls--; /* it has no answer */
 	}
-	assert_true(TAILQ_EMPTY(&m->every_call) && TAILQ_EMPTY(&m->every_handle));
+	assert_true(TAILQ_EMPTY(&m->calls.all) && TAILQ_EMPTY(&m->handles.all));
 	assert_true(RB_EMPTY(&m->inodes));
 	assert_int_equal(mount_versions(m), 0);
-	assert_int_equal(m->files, 0);
+	assert_int_equal(m->handles.files, 0);
 }
 
 /* Everything closed and everything answered: no call may be left. */
