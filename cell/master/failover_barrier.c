@@ -150,20 +150,21 @@ changes_what_is_cached(enum op_code code)
 	       code != OP_open_ephemeral;
 }
 
-/* One who waits for the lock is put into its queue; one who does not wants to know whether it gets
- * the lock, and it is not known yet whose turn it is. */
+/* An acquire that waits is put into the lock's queue; one that does not asks whether it gets the
+ * lock, and it is not known yet whose turn it is. A holder has the lock whoever waits: but whether
+ * it still is one is known only when its own commands before are applied. */
 static bool
 holds_acquire(struct master *m, const struct m_session *s, const struct m_request *r)
 {
 	enum lock_mode held = LOCK_NONE;
 	enum rc rc;
 
-	if (r->acquire.wait || !m_barrier_keeps(m, r->node))
+	if (!m_barrier_keeps(m, r->node))
 		return false;
 	rc = tree_lock_probe(m->tree, s->id, &r->acquire, &held);
-	if (rc == RC_BUSY_LOCK && m->lease)
-		return false;
-	return held == LOCK_NONE || m_request_behind_command(s, r);
+	if (held != LOCK_NONE && m_request_behind_command(s, r))
+		return r->acquire.wait || rc != RC_BUSY_LOCK || !m->lease;
+	return held == LOCK_NONE && !r->acquire.wait && !(rc == RC_BUSY_LOCK && m->lease);
 }
 
 bool

@@ -233,12 +233,10 @@ acquire_new(struct master *m, struct m_session *s, struct m_request *r)
 	enum rc rc = tree_lock_probe(m->tree, s->id, a, &held);
 	bool others_wait = held == LOCK_NONE && m_queue_blocks(m_queue_find(m, a->node), a);
 
-	/* Behind the barrier others may wait of whom nobody has heard yet. Who holds the lock need
-	 * not care, unless it has just let go. */
-	if (m_barrier_keeps(m, a->node))
-		others_wait = held == LOCK_NONE || m_request_behind_command(s, r);
-	/* One with the place of an earlier epoch is granted from the queue: what has a place before
-	 * it may be in flight, and found busy. */
+	/* Behind the barrier sessions that have not come back may wait: only a holder need not
+	 * care. An acquire with a place of an earlier epoch is granted from the queue: one with a
+	 * place before it may be in flight, and found busy. */
+	others_wait |= held == LOCK_NONE && m_barrier_keeps(m, a->node);
 	others_wait |= a->ticket.epoch != m->epoch;
 	if (rc == RC_BUSY_LOCK || (rc == RC_OK && others_wait))
 		acquire_busy(m, s, r, held, others_wait);

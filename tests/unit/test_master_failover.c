@@ -466,6 +466,38 @@ test_holders_do_not_come_back_first(void **state)
 }
 
 /* A holder that waits for its conversion gets it when the other one has let go. */
+/* A holder that asks again for what it holds has it, also behind a release of its own that frees
+ * nothing: in the queue it would wait for the exclusive one before it, which waits for it. */
+static void
+test_holder_asks_again_behind_a_release(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
+	struct lab_client silent = lab_open_caching(lab, 3);
+	uint64_t node = lab_file(&silent, "f"), again;
+	struct op held = lab_acquire(node, 7, 5, LOCK_SHARED, true);
+	struct op wanted = lab_acquire(node, 8, 1, LOCK_EXCLUSIVE, true);
+	struct op old_release = lab_release(node, 7, 4);
+	struct op second = lab_acquire(node, 7, 6, LOCK_SHARED, true);
+	struct result result;
+
+	(void)state;
+	assert_int_equal(lab_call(&a, &held, NULL), RC_OK);
+	assert_int_equal(lab_call(&b, &wanted, &result), RC_QUEUED);
+	wanted.acquire.acquire.ticket = result.acquired.ticket;
+	lab_restart(lab);
+	back(&a);
+	back(&b);
+	assert_int_equal(lab_call(&b, &wanted, NULL), RC_QUEUED);
+	lab->slow_disk = true;
+	lab_send_op(&a, &old_release);
+	again = lab_send_op(&a, &second);
+	lab_persist(lab);
+	lab_persist(lab);
+	assert_int_equal(answer(&a, again), RC_OK);
+	lab_free(lab);
+}
+
 static void
 test_waiting_conversion_goes_on(void **state)
 {
@@ -809,6 +841,7 @@ main(void)
 	    cmocka_unit_test(test_places_do_not_wait),
 	    cmocka_unit_test(test_holders_go_on),
 	    cmocka_unit_test(test_holders_do_not_come_back_first),
+	    cmocka_unit_test(test_holder_asks_again_behind_a_release),
 	    cmocka_unit_test(test_waiting_conversion_goes_on),
 	    cmocka_unit_test(test_delay_runs_in_full),
 	    cmocka_unit_test(test_a_lost_machine_without_waiters),
