@@ -154,6 +154,12 @@ check_writers() {
 				"$f" /dev/null
 		done
 	done <<- EOF
+		cell/client connection client_connection.c
+		cell/client keepalive client_keepalive.c
+		cell/client requests client_request.c
+		cell/client session client_session.c
+		cell/client standby standby.c
+		cell/client waits lock_waits.c
 		fs/mount calls call.c
 		fs/mount handles handle.c
 		fs/mount locks mount_lock.c

@@ -3,7 +3,6 @@
 #include <string.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/base/setting.h"
 #include "cell/client/internal.h"
 
 static mono_t
@@ -13,7 +12,7 @@ deadline(const struct client *c)
 	mono_t keepalive = client_keepalive_deadline(c);
 	mono_t connection = client_connection_deadline(c), standby = client_standby_deadline(c);
 
-	if (c->state == CLIENT_CLOSED)
+	if (c->session.state == CLIENT_CLOSED)
 		return MONO_NEVER;
 	return mono_min(mono_min(mono_min(session, request), keepalive),
 	                mono_min(connection, standby));
@@ -29,21 +28,12 @@ client_new(const struct client_config *config, mono_t now)
 	c->config.host = c->host;
 	c->rng = rng_seeded(config->seed);
 	c->now = now;
-	memcpy(c->nonce, config->nonce, LIMIT_NONCE);
-	c->earlier = config->earlier_session;
-	memcpy(c->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
-	c->grace_end = c->patience_end = mono_add(now, config->grace);
-	c->close_end = MONO_NEVER;
-	c->due = c->standby_due = now;
-	c->turn = (int)rng_below(&c->rng, (uint64_t)config->replicas_n);
-	c->lease = settings_span(&(struct settings){0}, SETTING_session_lease);
-	c->lease_end = now;
-	c->next_number = 1;
-	c->inbox = BUFFER(4 * (size_t)LIMIT_FRAME);
-	TAILQ_INIT(&c->in_flight);
-	TAILQ_INIT(&c->queue);
-	TAILQ_INIT(&c->waits);
-	RB_INIT(&c->waits_by_key);
+	client_session_begin(c);
+	client_connection_begin(c);
+	client_standby_begin(c);
+	client_keepalive_begin(c);
+	client_request_begin(c);
+	client_lock_waits_begin(c);
 	c->deadline = deadline(c);
 	return c;
 }
@@ -59,7 +49,7 @@ client_free(struct client *c)
 	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
 	client_update_free(&last);
-	buffer_free(&c->inbox);
+	buffer_free(&c->requests.inbox);
 	free(c->host);
 	free(c);
 }
@@ -105,9 +95,10 @@ on_late_frame(struct client *c, struct bytes frame)
 static void
 on_frame(struct client *c, struct bytes frame)
 {
+	const enum connection_state connection = c->connection.state;
 	struct message m;
 
-	if (c->connection == CONNECTION_NONE || c->connection == CONNECTION_CONNECTING) {
+	if (connection == CONNECTION_NONE || connection == CONNECTION_CONNECTING) {
 		on_late_frame(c, frame);
 		return;
 	}
@@ -119,9 +110,9 @@ on_frame(struct client *c, struct bytes frame)
 		client_connection_elsewhere(c, &m.redirect);
 	else if (m.code == MSG_members)
 		client_replica_list_received(c, &m.members);
-	else if (m.code == MSG_session_opened && c->connection == CONNECTION_OPENING)
+	else if (m.code == MSG_session_opened && connection == CONNECTION_OPENING)
 		client_session_on_opened(c, &m.session_opened);
-	else if (c->connection == CONNECTION_OPENING)
+	else if (connection == CONNECTION_OPENING)
 		client_connection_drop(c);
 	else if (m.code == MSG_keepalive_reply)
 		client_keepalive_on_reply(c, &m.keepalive_reply);
@@ -166,7 +157,8 @@ on_event(struct client *c, const struct client_event *event)
 static void
 tick(struct client *c)
 {
-	if (c->state == CLIENT_CLOSED || !(c->closing || mono_reached(c->now, c->deadline)))
+	if (c->session.state == CLIENT_CLOSED ||
+	    !(c->session.closing || mono_reached(c->now, c->deadline)))
 		return;
 	client_session_tick(c);
 	client_request_tick(c);
@@ -187,9 +179,9 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	c->update = update;
 	client_request_spend_inbox(c);
 	tick(c);
-	if (c->state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
+	if (c->session.state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
 		on_event(c, event);
-	if (c->connection == CONNECTION_OPEN) {
+	if (c->connection.state == CONNECTION_OPEN) {
 		client_lock_waits_present(c);
 		client_request_pump(c);
 	}
@@ -209,17 +201,17 @@ struct client_status
 client_status(const struct client *c)
 {
 	struct client_status s = {
-	    .state = c->state,
-	    .session = c->session,
-	    .epoch = c->epoch,
-	    .master = c->master,
-	    .lease_end = c->lease_end,
-	    .grace_end = c->grace_end,
-	    .nonce = c->nonce,
+	    .state = c->session.state,
+	    .session = c->session.id,
+	    .epoch = c->session.epoch,
+	    .master = c->session.master,
+	    .lease_end = c->keepalive.lease_end,
+	    .grace_end = c->session.grace_end,
+	    .nonce = c->session.nonce,
 	    .in_flight = client_request_in_flight(c),
 	    .queued = client_request_queued(c),
 	};
 
-	memcpy(s.principal, c->principal, sizeof s.principal);
+	memcpy(s.principal, c->session.principal, sizeof s.principal);
 	return s;
 }

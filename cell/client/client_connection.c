@@ -26,12 +26,19 @@ replicas(const struct client *c)
 static int64_t
 grown_ms(const struct client *c, int64_t first, int64_t max)
 {
-	unsigned rounds = c->failures / replicas(c);
+	unsigned rounds = c->connection.failures / replicas(c);
 	int64_t ms = first;
 
 	for (unsigned i = 0; i < rounds && ms < max; i++)
 		ms *= 2;
 	return ms < max ? ms : max;
+}
+
+void
+client_connection_begin(struct client *c)
+{
+	c->connection.due = c->now;
+	c->connection.turn = (int)rng_below(&c->rng, (uint64_t)c->config.replicas_n);
 }
 
 span_t
@@ -54,19 +61,21 @@ jittered(struct client *c, int64_t ms)
 void
 client_connection_drop(struct client *c)
 {
-	if (c->connection == CONNECTION_NONE)
+	const int64_t pause_ms = grown_ms(c, RETRY_FIRST_MS, RETRY_MAX_MS);
+
+	if (c->connection.state == CONNECTION_NONE)
 		return;
-	c->connection = CONNECTION_NONE;
-	c->due = mono_add(c->now, jittered(c, grown_ms(c, RETRY_FIRST_MS, RETRY_MAX_MS)));
-	c->failures++;
+	c->connection.state = CONNECTION_NONE;
+	c->connection.due = mono_add(c->now, jittered(c, pause_ms));
+	c->connection.failures++;
 }
 
 /* Others may take longer to notice, and go on naming it. */
 static void
 avoid(struct client *c)
 {
-	c->avoid = c->replica;
-	c->avoid_epoch = c->epoch;
+	c->connection.avoid = c->connection.replica;
+	c->connection.avoid_epoch = c->session.epoch;
 }
 
 void
@@ -92,9 +101,9 @@ is_known(const struct client *c, uint8_t replica)
 static bool
 is_news(const struct client *c, const struct msg_redirect *m)
 {
-	if (!is_known(c, m->master) || m->epoch < c->epoch)
+	if (!is_known(c, m->master) || m->epoch < c->session.epoch)
 		return false;
-	return m->master != c->avoid || m->epoch > c->avoid_epoch;
+	return m->master != c->connection.avoid || m->epoch > c->connection.avoid_epoch;
 }
 
 /* The first to name the master of a new epoch is followed at once, others with a pause: they may
@@ -102,18 +111,18 @@ is_news(const struct client *c, const struct msg_redirect *m)
 void
 client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 {
-	bool own = m->master == c->replica && m->master != 0;
+	bool own = m->master == c->connection.replica && m->master != 0;
 
-	if (own && (c->connection != CONNECTION_OPEN || m->epoch <= c->epoch))
+	if (own && (c->connection.state != CONNECTION_OPEN || m->epoch <= c->session.epoch))
 		return; /* it tells everybody so, and answers us soon */
 	client_connection_drop(c);
 	if (!is_news(c, m))
 		return;
-	c->prefer = m->master;
-	if (c->failures <= replicas(c) || m->epoch > c->named_epoch)
-		c->due = c->now;
-	if (m->epoch > c->named_epoch)
-		c->named_epoch = m->epoch;
+	c->connection.prefer = m->master;
+	if (c->connection.failures <= replicas(c) || m->epoch > c->connection.named_epoch)
+		c->connection.due = c->now;
+	if (m->epoch > c->connection.named_epoch)
+		c->connection.named_epoch = m->epoch;
 }
 
 /* One that is announced is gone to at once, whatever is waited for. */
@@ -122,14 +131,14 @@ client_connection_announced(struct client *c, const struct msg_redirect *m)
 {
 	if (!is_news(c, m))
 		return;
-	if (m->master == c->replica && c->connection != CONNECTION_NONE &&
-	    (c->connection != CONNECTION_OPEN || m->epoch <= c->epoch))
+	if (m->master == c->connection.replica && c->connection.state != CONNECTION_NONE &&
+	    (c->connection.state != CONNECTION_OPEN || m->epoch <= c->session.epoch))
 		return; /* we are there */
-	if (m->master != c->replica && c->connection != CONNECTION_NONE)
+	if (m->master != c->connection.replica && c->connection.state != CONNECTION_NONE)
 		avoid(c);
 	client_connection_drop(c);
-	c->prefer = m->master;
-	c->due = c->now;
+	c->connection.prefer = m->master;
+	c->connection.due = c->now;
 }
 
 /* ---- the connection ---- */
@@ -137,7 +146,7 @@ client_connection_announced(struct client *c, const struct msg_redirect *m)
 void
 client_connection_on_connected(struct client *c)
 {
-	if (c->connection != CONNECTION_CONNECTING)
+	if (c->connection.state != CONNECTION_CONNECTING)
 		return;
 	client_session_open(c);
 }
@@ -146,22 +155,40 @@ client_connection_on_connected(struct client *c)
 void
 client_connection_on_disconnected(struct client *c)
 {
-	bool open = c->connection == CONNECTION_OPEN;
+	bool open = c->connection.state == CONNECTION_OPEN;
 
-	if (c->connection == CONNECTION_NONE)
+	if (c->connection.state == CONNECTION_NONE)
 		return;
 	client_connection_failed(c);
 	if (open)
-		c->prefer = c->replica;
+		c->connection.prefer = c->connection.replica;
 }
 
 /* open_session was sent on the standing connection. */
 void
 client_connection_opening(struct client *c)
 {
-	must(c->connection != CONNECTION_NONE);
-	c->connection = CONNECTION_OPENING;
-	c->due = mono_add(c->now, client_connection_patience(c));
+	must(c->connection.state != CONNECTION_NONE);
+	c->connection.state = CONNECTION_OPENING;
+	c->connection.due = mono_add(c->now, client_connection_patience(c));
+}
+
+void
+client_connection_opened(struct client *c)
+{
+	c->connection.state = CONNECTION_OPEN;
+}
+
+void
+client_connection_proven(struct client *c)
+{
+	c->connection.failures = 0;
+}
+
+void
+client_connection_end(struct client *c)
+{
+	c->connection.state = CONNECTION_NONE;
 }
 
 /* The one that was named, else the next one in turn. */
@@ -172,31 +199,31 @@ choose(struct client *c)
 
 	if (config->replicas_n == 0)
 		return 0;
-	c->turn = (c->turn + 1) % config->replicas_n;
+	c->connection.turn = (c->connection.turn + 1) % config->replicas_n;
 	for (int i = 0; i < config->replicas_n; i++)
-		if (config->replicas[i] == c->prefer)
-			c->turn = i;
-	c->prefer = 0;
-	return config->replicas[c->turn];
+		if (config->replicas[i] == c->connection.prefer)
+			c->connection.turn = i;
+	c->connection.prefer = 0;
+	return config->replicas[c->connection.turn];
 }
 
 static void
 connection_attempt(struct client *c)
 {
-	c->connection = CONNECTION_CONNECTING;
-	c->due = mono_add(c->now, client_connection_patience(c));
-	c->replica = choose(c);
+	c->connection.state = CONNECTION_CONNECTING;
+	c->connection.due = mono_add(c->now, client_connection_patience(c));
+	c->connection.replica = choose(c);
 	c->update->connect = true;
-	c->update->replica = c->replica;
+	c->update->replica = c->connection.replica;
 	buffer_reset(&c->update->frames);
 }
 
 void
 client_connection_tick(struct client *c)
 {
-	if (c->connection == CONNECTION_OPEN || !mono_reached(c->now, c->due))
+	if (c->connection.state == CONNECTION_OPEN || !mono_reached(c->now, c->connection.due))
 		return;
-	if (c->connection == CONNECTION_NONE)
+	if (c->connection.state == CONNECTION_NONE)
 		connection_attempt(c);
 	else
 		client_connection_failed(c);
@@ -205,22 +232,22 @@ client_connection_tick(struct client *c)
 mono_t
 client_connection_deadline(const struct client *c)
 {
-	return c->connection == CONNECTION_OPEN ? MONO_NEVER : c->due;
+	return c->connection.state == CONNECTION_OPEN ? MONO_NEVER : c->connection.due;
 }
 
 /* The turn goes on behind the replica that was asked last. */
 void
 client_connection_members(struct client *c)
 {
-	c->turn %= c->config.replicas_n;
+	c->connection.turn %= c->config.replicas_n;
 	for (int i = 0; i < c->config.replicas_n; i++)
-		if (c->config.replicas[i] == c->replica)
-			c->turn = i;
+		if (c->config.replicas[i] == c->connection.replica)
+			c->connection.turn = i;
 }
 
 void
 client_send(struct client *c, const struct message *m)
 {
-	must(c->connection != CONNECTION_NONE);
+	must(c->connection.state != CONNECTION_NONE);
 	wire_put_frame(&c->update->frames, m);
 }

@@ -1,25 +1,41 @@
 /* KeepAlives (Chubby, section 2.8): one is always under way while the session is open on a
  * connection; the master answers when the lease wants renewal, and the next one follows at once. */
 #include "cell/base/must.h"
+#include "cell/base/setting.h"
 #include "cell/client/internal.h"
+
+void
+client_keepalive_begin(struct client *c)
+{
+	c->keepalive.lease = settings_span(&(struct settings){0}, SETTING_session_lease);
+	client_keepalive_renounce(c);
+}
+
+void
+client_keepalive_renounce(struct client *c)
+{
+	c->keepalive.lease_end = c->now;
+}
 
 static void
 keepalive_send(struct client *c)
 {
 	struct message m = {
 	    .code = MSG_keepalive,
-	    .keepalive = {.session = c->session, .epoch = c->epoch, .sequence = ++c->sequence},
+	    .keepalive = {.session = c->session.id,
+	                  .epoch = c->session.epoch,
+	                  .sequence = ++c->keepalive.sequence},
 	};
 
-	must(c->connection == CONNECTION_OPEN);
-	c->sent = c->now;
+	must(c->connection.state == CONNECTION_OPEN);
+	c->keepalive.sent = c->now;
 	client_send(c, &m);
 }
 
 void
 client_keepalive_start(struct client *c)
 {
-	c->greeted = false;
+	c->keepalive.greeted = false;
 	keepalive_send(c);
 }
 
@@ -28,30 +44,33 @@ client_keepalive_start(struct client *c)
 static mono_t
 lease_end(const struct client *c, uint32_t lease_ms)
 {
-	span_t lease = span_ms(lease_ms);
+	const int64_t permille_ns = span_ms(lease_ms).ns / 1000;
+	const span_t lease = {permille_ns * (1000 - c->config.drift_permille)};
 
-	return mono_add(c->sent, (span_t){lease.ns / 1000 * (1000 - c->config.drift_permille)});
+	return mono_add(c->keepalive.sent, lease);
 }
 
 void
 client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 {
-	if (m->sequence != c->sequence)
+	struct client_keepalive *k = &c->keepalive;
+
+	if (m->sequence != k->sequence)
 		return;
 	if (m->rc == RC_NO_SESSION) {
 		client_session_lost(c, true);
 		return;
 	}
-	if (m->rc != RC_OK || m->epoch != c->epoch || m->held_ms >= m->lease_ms) {
+	if (m->rc != RC_OK || m->epoch != c->session.epoch || m->held_ms >= m->lease_ms) {
 		client_connection_drop(c);
 		return;
 	}
-	c->failures = 0;
-	c->greeted = true;
-	c->lease = span_ms(m->lease_ms - m->held_ms);
-	c->lease_end = mono_max(c->lease_end, lease_end(c, m->lease_ms));
+	client_connection_proven(c);
+	k->greeted = true;
+	k->lease = span_ms(m->lease_ms - m->held_ms);
+	k->lease_end = mono_max(k->lease_end, lease_end(c, m->lease_ms));
 	keepalive_send(c);
-	if (mono_before(c->now, c->lease_end))
+	if (mono_before(c->now, k->lease_end))
 		client_session_safe(c);
 }
 
@@ -62,22 +81,22 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 static mono_t
 silence_end(const struct client *c)
 {
-	span_t patience = {c->lease.ns / 3 * 2};
+	span_t patience = {c->keepalive.lease.ns / 3 * 2};
 
-	if (!c->greeted && patience.ns > client_connection_patience(c).ns)
+	if (!c->keepalive.greeted && patience.ns > client_connection_patience(c).ns)
 		patience = client_connection_patience(c);
-	return mono_add(c->sent, patience);
+	return mono_add(c->keepalive.sent, patience);
 }
 
 void
 client_keepalive_tick(struct client *c)
 {
-	if (c->connection == CONNECTION_OPEN && mono_reached(c->now, silence_end(c)))
+	if (c->connection.state == CONNECTION_OPEN && mono_reached(c->now, silence_end(c)))
 		client_connection_failed(c);
 }
 
 mono_t
 client_keepalive_deadline(const struct client *c)
 {
-	return c->connection == CONNECTION_OPEN ? silence_end(c) : MONO_NEVER;
+	return c->connection.state == CONNECTION_OPEN ? silence_end(c) : MONO_NEVER;
 }

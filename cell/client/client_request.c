@@ -11,6 +11,21 @@ enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of room that are worth keeping betwe
 
 static const size_t slots[SLOT_KINDS] = {LIMIT_IN_FLIGHT, LIMIT_IN_FLIGHT, LIMIT_URGENT};
 
+void
+client_request_begin(struct client *c)
+{
+	TAILQ_INIT(&c->requests.in_flight);
+	TAILQ_INIT(&c->requests.queue);
+	c->requests.inbox = BUFFER(4 * (size_t)LIMIT_FRAME);
+	client_request_renumber(c);
+}
+
+void
+client_request_renumber(struct client *c)
+{
+	c->requests.next_number = 1;
+}
+
 static enum slot_kind
 slot_of(enum op_code code)
 {
@@ -90,10 +105,10 @@ request_send(struct client *c, const struct client_request *r)
 	    .code = MSG_request,
 	    .request =
 		{
-		    .session = c->session,
-		    .epoch = c->epoch,
+		    .session = c->session.id,
+		    .epoch = c->session.epoch,
 		    .number = r->number,
-		    .below = TAILQ_FIRST(&c->in_flight)->number,
+		    .below = TAILQ_FIRST(&c->requests.in_flight)->number,
 		    .ordered = r->ordered,
 		    .op = r->op,
 		},
@@ -105,35 +120,35 @@ request_send(struct client *c, const struct client_request *r)
 static void
 request_launch(struct client *c, struct client_request *r)
 {
-	must(c->session != 0 && c->connection == CONNECTION_OPEN);
-	r->number = c->next_number++;
-	TAILQ_INSERT_TAIL(&c->in_flight, r, entry);
-	c->in_flight_n[r->slot]++;
-	c->in_flight_bytes += r->op.len;
+	must(c->session.id != 0 && c->connection.state == CONNECTION_OPEN);
+	r->number = c->requests.next_number++;
+	TAILQ_INSERT_TAIL(&c->requests.in_flight, r, entry);
+	c->requests.in_flight_n[r->slot]++;
+	c->requests.in_flight_bytes += r->op.len;
 	request_send(c, r);
 }
 
 static void
 request_land(struct client *c, struct client_request *r)
 {
-	TAILQ_REMOVE(&c->in_flight, r, entry);
-	c->in_flight_n[r->slot]--;
-	c->in_flight_bytes -= r->op.len;
+	TAILQ_REMOVE(&c->requests.in_flight, r, entry);
+	c->requests.in_flight_n[r->slot]--;
+	c->requests.in_flight_bytes -= r->op.len;
 }
 
 /* The cell keeps results from the oldest unanswered request on: not without end. */
 static bool
 number_free(const struct client *c)
 {
-	const struct client_request *oldest = TAILQ_FIRST(&c->in_flight);
+	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
 
-	return oldest == NULL || c->next_number - oldest->number < LIMIT_NUMBERS;
+	return oldest == NULL || c->requests.next_number - oldest->number < LIMIT_NUMBERS;
 }
 
 static bool
 slot_free(const struct client *c, enum slot_kind kind)
 {
-	return c->in_flight_n[kind] < slots[kind] && number_free(c);
+	return c->requests.in_flight_n[kind] < slots[kind] && number_free(c);
 }
 
 /* A session never has more under way than a connection takes: all of it is sent again at once on a
@@ -141,7 +156,7 @@ slot_free(const struct client *c, enum slot_kind kind)
 static bool
 bytes_free(const struct client *c, size_t bytes)
 {
-	return c->in_flight_bytes + bytes <= LIMIT_WINDOW;
+	return c->requests.in_flight_bytes + bytes <= LIMIT_WINDOW;
 }
 
 bool
@@ -153,19 +168,19 @@ client_request_room(const struct client *c, size_t bytes)
 size_t
 client_request_in_flight(const struct client *c)
 {
-	return sum(c->in_flight_n);
+	return sum(c->requests.in_flight_n);
 }
 
 size_t
 client_request_queued(const struct client *c)
 {
-	return sum(c->queued_n);
+	return sum(c->requests.queued_n);
 }
 
 bool
 client_request_idle(const struct client *c)
 {
-	return TAILQ_EMPTY(&c->in_flight) && TAILQ_EMPTY(&c->queue);
+	return TAILQ_EMPTY(&c->requests.in_flight) && TAILQ_EMPTY(&c->requests.queue);
 }
 
 /* An acquire that was given up may have been taken back already by a cancel that is answered, and
@@ -175,7 +190,7 @@ drop_given_up(struct client *c)
 {
 	struct client_request *r, *next;
 
-	for (r = TAILQ_FIRST(&c->in_flight); r != NULL; r = next) {
+	for (r = TAILQ_FIRST(&c->requests.in_flight); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (!r->given_up)
 			continue;
@@ -193,10 +208,10 @@ client_request_send_again(struct client *c)
 {
 	struct client_request *r;
 
-	if (!c->inbox_spent)
-		buffer_reset(&c->inbox);
+	if (!c->requests.inbox_spent)
+		buffer_reset(&c->requests.inbox);
 	drop_given_up(c);
-	TAILQ_FOREACH(r, &c->in_flight, entry)
+	TAILQ_FOREACH(r, &c->requests.in_flight, entry)
 		request_send(c, r);
 }
 
@@ -223,7 +238,7 @@ same_acquire(const struct client_request *a, struct lock_key key)
 static void
 give_up(struct client *c, struct lock_key key)
 {
-	const struct request_list *lists[] = {&c->in_flight, &c->queue};
+	const struct request_list *lists[] = {&c->requests.in_flight, &c->requests.queue};
 	struct client_request *r;
 
 	client_lock_waits_remove(c, key);
@@ -235,7 +250,7 @@ give_up(struct client *c, struct lock_key key)
 static enum rc
 refusal(const struct client *c, const struct client_request *r)
 {
-	if (c->closing)
+	if (c->session.closing)
 		return RC_STALE;
 	if (r->too_large)
 		return RC_INVAL;
@@ -256,15 +271,15 @@ client_request_submit(struct client *c, struct client_request *r)
 	}
 	if (r->code == OP_cancel || r->code == OP_release)
 		give_up(c, r->key);
-	TAILQ_INSERT_TAIL(&c->queue, r, entry);
-	c->queued_n[r->slot]++;
+	TAILQ_INSERT_TAIL(&c->requests.queue, r, entry);
+	c->requests.queued_n[r->slot]++;
 }
 
 static void
 dequeue(struct client *c, struct client_request *r)
 {
-	TAILQ_REMOVE(&c->queue, r, entry);
-	c->queued_n[r->slot]--;
+	TAILQ_REMOVE(&c->requests.queue, r, entry);
+	c->requests.queued_n[r->slot]--;
 }
 
 /* Does an earlier command on the same node wait? */
@@ -273,7 +288,7 @@ behind_command(struct client *c, const struct client_request *r)
 {
 	struct client_request *e;
 
-	for (e = TAILQ_FIRST(&c->queue); e != r; e = TAILQ_NEXT(e, entry)) {
+	for (e = TAILQ_FIRST(&c->requests.queue); e != r; e = TAILQ_NEXT(e, entry)) {
 		if (e->node == r->node && e->slot != SLOT_READ)
 			return true;
 	}
@@ -307,7 +322,7 @@ static bool
 others_may_go(const struct client *c, const struct stay *stay, const size_t seen[SLOT_KINDS])
 {
 	for (enum slot_kind kind = 0; kind < SLOT_KINDS; kind++)
-		if (seen[kind] < c->queued_n[kind] && slot_free(c, kind) &&
+		if (seen[kind] < c->requests.queued_n[kind] && slot_free(c, kind) &&
 		    !(kind == SLOT_COMMAND ? stay->command : stay->ordered))
 			return true;
 	return false;
@@ -318,9 +333,9 @@ client_request_pump(struct client *c)
 {
 	struct stay stay = {0};
 	size_t seen[SLOT_KINDS] = {0};
-	struct client_request *r, *next;
+	struct client_request *r = TAILQ_FIRST(&c->requests.queue), *next;
 
-	for (r = TAILQ_FIRST(&c->queue); r != NULL && others_may_go(c, &stay, seen); r = next) {
+	for (; r != NULL && others_may_go(c, &stay, seen); r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (may_go(c, r, &stay)) {
 			dequeue(c, r);
@@ -336,7 +351,7 @@ client_request_pump(struct client *c)
 bool
 client_request_gives_up(const struct client *c, struct lock_key key)
 {
-	const struct request_list *lists[] = {&c->in_flight, &c->queue};
+	const struct request_list *lists[] = {&c->requests.in_flight, &c->requests.queue};
 	struct client_request *r;
 
 	for (size_t i = 0; i < 2; i++) {
@@ -357,7 +372,7 @@ request_find(struct client *c, uint64_t number)
 {
 	struct client_request *r;
 
-	TAILQ_FOREACH(r, &c->in_flight, entry) {
+	TAILQ_FOREACH(r, &c->requests.in_flight, entry) {
 		if (r->number == number)
 			return r;
 	}
@@ -393,7 +408,8 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a = answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
-		if (m->rc == RC_QUEUED && !c->closing && !client_request_gives_up(c, r->key))
+		if (m->rc == RC_QUEUED && !c->session.closing &&
+		    !client_request_gives_up(c, r->key))
 			client_lock_waits_add(c, &r->acquire, result->acquired.ticket);
 		return;
 	}
@@ -440,23 +456,24 @@ handle(struct client *c, struct bytes frame)
 void
 client_request_on_frame(struct client *c, struct bytes frame)
 {
-	buffer_put_bytes(&c->inbox, frame);
-	if (c->inbox.failed) {
-		c->inbox_spent = true;
+	buffer_put_bytes(&c->requests.inbox, frame);
+	if (c->requests.inbox.failed) {
+		c->requests.inbox_spent = true;
 		client_connection_drop(c);
 		return;
 	}
-	if (c->state == CLIENT_SAFE)
+	if (c->session.state == CLIENT_SAFE)
 		client_request_flush_inbox(c);
 }
 
 void
 client_request_flush_inbox(struct client *c)
 {
-	struct bytes rest = buffer_view(&c->inbox);
+	struct bytes rest = buffer_view(&c->requests.inbox);
 
-	c->inbox_spent = true;
-	while (rest.len > 0 && c->state == CLIENT_SAFE && c->connection == CONNECTION_OPEN) {
+	c->requests.inbox_spent = true;
+	while (rest.len > 0 && c->session.state == CLIENT_SAFE &&
+	       c->connection.state == CONNECTION_OPEN) {
 		long len = wire_frame_length(rest);
 
 		must(len > 0 && (size_t)len <= rest.len);
@@ -469,12 +486,12 @@ client_request_flush_inbox(struct client *c)
 void
 client_request_spend_inbox(struct client *c)
 {
-	if (!c->inbox_spent)
+	if (!c->requests.inbox_spent)
 		return;
-	c->inbox_spent = false;
-	if (c->inbox.room > INBOX_KEEP)
-		buffer_free(&c->inbox);
-	buffer_reset(&c->inbox);
+	c->requests.inbox_spent = false;
+	if (c->requests.inbox.room > INBOX_KEEP)
+		buffer_free(&c->requests.inbox);
+	buffer_reset(&c->requests.inbox);
 }
 
 /* ---- the end ---- */
@@ -495,12 +512,12 @@ fail_list(struct client *c, struct request_list *list, enum rc rc)
 void
 client_request_fail_all(struct client *c, enum rc rc)
 {
-	fail_list(c, &c->in_flight, rc);
-	fail_list(c, &c->queue, rc);
-	memset(c->in_flight_n, 0, sizeof c->in_flight_n);
-	memset(c->queued_n, 0, sizeof c->queued_n);
-	c->in_flight_bytes = 0;
-	c->inbox_spent = true;
+	fail_list(c, &c->requests.in_flight, rc);
+	fail_list(c, &c->requests.queue, rc);
+	memset(c->requests.in_flight_n, 0, sizeof c->requests.in_flight_n);
+	memset(c->requests.queued_n, 0, sizeof c->requests.queued_n);
+	c->requests.in_flight_bytes = 0;
+	c->requests.inbox_spent = true;
 }
 
 /* Without a session requests wait for one, until the cell was out of reach for a grace period; from
@@ -510,9 +527,9 @@ client_request_tick(struct client *c)
 {
 	struct client_request *r;
 
-	if (c->session != 0 || !mono_reached(c->now, c->patience_end))
+	if (c->session.id != 0 || !mono_reached(c->now, c->session.patience_end))
 		return;
-	while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
+	while ((r = TAILQ_FIRST(&c->requests.queue)) != NULL) {
 		dequeue(c, r);
 		answer(c, r->token, RC_IO);
 		client_request_free(r);
@@ -522,5 +539,7 @@ client_request_tick(struct client *c)
 mono_t
 client_request_deadline(const struct client *c)
 {
-	return c->session == 0 && !TAILQ_EMPTY(&c->queue) ? c->patience_end : MONO_NEVER;
+	const bool waiting = c->session.id == 0 && !TAILQ_EMPTY(&c->requests.queue);
+
+	return waiting ? c->session.patience_end : MONO_NEVER;
 }

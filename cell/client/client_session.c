@@ -21,11 +21,26 @@ static const unsigned allowed[] = {
 static void
 session_move(struct client *c, enum client_state to)
 {
-	must(allowed[c->state] & (1u << to));
-	c->state = to;
+	struct client_session *s = &c->session;
+
+	must(allowed[s->state] & (1u << to));
+	s->state = to;
 	c->update->state_changed = true;
-	must(to != CLIENT_SAFE || (c->session != 0 && mono_before(c->now, c->lease_end)));
-	must(to != CLIENT_EXPIRED || c->session == 0);
+	must(to != CLIENT_SAFE || (s->id != 0 && mono_before(c->now, c->keepalive.lease_end)));
+	must(to != CLIENT_EXPIRED || s->id == 0);
+}
+
+void
+client_session_begin(struct client *c)
+{
+	const struct client_config *config = &c->config;
+	struct client_session *s = &c->session;
+
+	memcpy(s->nonce, config->nonce, LIMIT_NONCE);
+	s->earlier = config->earlier_session;
+	memcpy(s->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
+	s->grace_end = s->patience_end = mono_add(c->now, config->grace);
+	s->close_end = MONO_NEVER;
 }
 
 void
@@ -35,17 +50,18 @@ client_session_open(struct client *c)
 	    .code = MSG_open_session,
 	    .open_session =
 		{
-		    .session = c->session,
-		    .nonce = {c->nonce, LIMIT_NONCE},
+		    .session = c->session.id,
+		    .nonce = {c->session.nonce, LIMIT_NONCE},
 		    .host = bytes_of(c->host),
 		    .caching = c->config.caching,
-		    .epoch = c->epoch,
+		    .epoch = c->session.epoch,
 		},
 	};
 
-	if (c->session == 0 && c->earlier != 0) {
-		m.open_session.earlier = c->earlier;
-		m.open_session.earlier_nonce = (struct bytes){c->earlier_nonce, LIMIT_NONCE};
+	if (c->session.id == 0 && c->session.earlier != 0) {
+		m.open_session.earlier = c->session.earlier;
+		m.open_session.earlier_nonce.data = c->session.earlier_nonce;
+		m.open_session.earlier_nonce.len = LIMIT_NONCE;
 	}
 	client_connection_opening(c);
 	client_send(c, &m);
@@ -55,14 +71,14 @@ client_session_open(struct client *c)
 static void
 session_begin(struct client *c, uint64_t session)
 {
-	c->session = session;
-	c->earlier = 0;
-	c->next_number = 1;
-	c->lease_end = c->now;
-	c->grace_end = mono_add(c->now, c->config.grace);
-	if (c->state == CLIENT_EXPIRED)
+	c->session.id = session;
+	c->session.earlier = 0;
+	client_request_renumber(c);
+	client_keepalive_renounce(c);
+	c->session.grace_end = mono_add(c->now, c->config.grace);
+	if (c->session.state == CLIENT_EXPIRED)
 		session_move(c, CLIENT_NEW);
-	must(c->state == CLIENT_NEW);
+	must(c->session.state == CLIENT_NEW);
 	c->update->state_changed = true;
 }
 
@@ -71,19 +87,19 @@ session_set_principal(struct client *c, struct bytes name)
 {
 	must(name.len <= LIMIT_PRINCIPAL);
 	if (name.len > 0)
-		memcpy(c->principal, name.data, name.len);
-	c->principal[name.len] = '\0';
+		memcpy(c->session.principal, name.data, name.len);
+	c->session.principal[name.len] = '\0';
 }
 
 static void
 session_opened(struct client *c, const struct msg_session_opened *m)
 {
-	if (c->session == 0)
+	if (c->session.id == 0)
 		session_begin(c, m->session);
-	c->epoch = m->epoch;
-	c->master = m->master;
+	c->session.epoch = m->epoch;
+	c->session.master = m->master;
 	session_set_principal(c, m->principal);
-	c->connection = CONNECTION_OPEN;
+	client_connection_opened(c);
 	client_keepalive_start(c);
 	client_request_send_again(c);
 	client_lock_waits_reconnected(c);
@@ -94,22 +110,22 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 static bool
 opened_fits(const struct client *c, const struct msg_session_opened *m)
 {
-	if (c->session == 0)
+	if (c->session.id == 0)
 		return m->session != 0;
-	return m->session == c->session && m->epoch >= c->epoch;
+	return m->session == c->session.id && m->epoch >= c->session.epoch;
 }
 
 /* A master of an earlier epoch may never have heard of the session: it can't have ended it. */
 static bool
 says_ended(const struct client *c, const struct msg_session_opened *m)
 {
-	return m->rc == RC_NO_SESSION && c->session != 0 && m->epoch >= c->epoch;
+	return m->rc == RC_NO_SESSION && c->session.id != 0 && m->epoch >= c->session.epoch;
 }
 
 void
 client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 {
-	must(c->connection == CONNECTION_OPENING);
+	must(c->connection.state == CONNECTION_OPENING);
 	if (m->rc == RC_OK && opened_fits(c, m)) {
 		session_opened(c, m);
 	} else if (says_ended(c, m)) {
@@ -124,7 +140,7 @@ client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 void
 client_session_safe(struct client *c)
 {
-	if (c->state != CLIENT_SAFE)
+	if (c->session.state != CLIENT_SAFE)
 		session_move(c, CLIENT_SAFE);
 	client_request_flush_inbox(c);
 }
@@ -133,26 +149,26 @@ static void
 session_new_nonce(struct client *c)
 {
 	for (size_t i = 0; i < LIMIT_NONCE; i++)
-		c->nonce[i] = (uint8_t)rng_next(&c->rng);
+		c->session.nonce[i] = (uint8_t)rng_next(&c->rng);
 }
 
 void
 client_session_lost(struct client *c, bool ended)
 {
-	must(c->session != 0);
-	if (c->closing) {
+	must(c->session.id != 0);
+	if (c->session.closing) {
 		client_session_closed(c);
 		return;
 	}
-	c->earlier = ended ? 0 : c->session;
-	memcpy(c->earlier_nonce, c->nonce, LIMIT_NONCE);
+	c->session.earlier = ended ? 0 : c->session.id;
+	memcpy(c->session.earlier_nonce, c->session.nonce, LIMIT_NONCE);
 	session_new_nonce(c);
-	c->session = 0;
-	c->patience_end = ended ? mono_add(c->now, c->config.grace) : c->now;
+	c->session.id = 0;
+	c->session.patience_end = ended ? mono_add(c->now, c->config.grace) : c->now;
 	session_move(c, CLIENT_EXPIRED);
 	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
-	if (ended && c->connection != CONNECTION_NONE)
+	if (ended && c->connection.state != CONNECTION_NONE)
 		client_session_open(c);
 	else
 		client_connection_drop(c);
@@ -162,23 +178,23 @@ client_session_lost(struct client *c, bool ended)
 void
 client_session_close(struct client *c, enum session_end cause)
 {
-	if (c->closing)
+	if (c->session.closing)
 		return;
-	c->closing = true;
-	c->closes_as = cause;
-	c->close_end = c->now;
-	if (c->state == CLIENT_SAFE)
-		c->close_end = c->lease_end;
-	else if (c->state == CLIENT_NEW && c->session != 0)
-		c->close_end = mono_add(c->now, c->lease);
+	c->session.closing = true;
+	c->session.closes_as = cause;
+	c->session.close_end = c->now;
+	if (c->session.state == CLIENT_SAFE)
+		c->session.close_end = c->keepalive.lease_end;
+	else if (c->session.state == CLIENT_NEW && c->session.id != 0)
+		c->session.close_end = mono_add(c->now, c->keepalive.lease);
 	client_lock_waits_forget(c);
 }
 
 void
 client_session_closed(struct client *c)
 {
-	c->session = 0;
-	c->connection = CONNECTION_NONE;
+	c->session.id = 0;
+	client_connection_end(c);
 	session_move(c, CLIENT_CLOSED);
 	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
@@ -191,10 +207,10 @@ session_send_end(struct client *c)
 	    .code = OP_end_session,
 	    .end_session =
 		{
-		    .session = c->session,
-		    .cause = (uint8_t)c->closes_as,
-		    .epoch = c->epoch,
-		    .nonce = {c->nonce, LIMIT_NONCE},
+		    .session = c->session.id,
+		    .cause = (uint8_t)c->session.closes_as,
+		    .epoch = c->session.epoch,
+		    .nonce = {c->session.nonce, LIMIT_NONCE},
 		},
 	};
 
@@ -204,18 +220,18 @@ session_send_end(struct client *c)
 static void
 session_tick_closing(struct client *c)
 {
-	if (mono_reached(c->now, c->close_end))
+	if (mono_reached(c->now, c->session.close_end))
 		client_session_closed(c);
-	else if (c->connection == CONNECTION_OPEN && client_request_idle(c))
+	else if (c->connection.state == CONNECTION_OPEN && client_request_idle(c))
 		session_send_end(c);
 }
 
 static void
 session_tick_grace(struct client *c)
 {
-	if (!mono_reached(c->now, c->grace_end))
+	if (!mono_reached(c->now, c->session.grace_end))
 		return;
-	if (c->session != 0)
+	if (c->session.id != 0)
 		client_session_lost(c, false);
 	else
 		session_move(c, CLIENT_EXPIRED);
@@ -226,27 +242,27 @@ client_session_tick(struct client *c)
 {
 	/* The grace period counts from when this was noticed: a machine that slept through all of
 	 * it still gets to ask the cell before it gives the session up. */
-	if (c->state == CLIENT_SAFE && mono_reached(c->now, c->lease_end)) {
-		c->grace_end = mono_add(c->now, c->config.grace);
+	if (c->session.state == CLIENT_SAFE && mono_reached(c->now, c->keepalive.lease_end)) {
+		c->session.grace_end = mono_add(c->now, c->config.grace);
 		session_move(c, CLIENT_JEOPARDY);
 	}
-	if (c->closing)
+	if (c->session.closing)
 		session_tick_closing(c);
-	else if (c->state == CLIENT_NEW || c->state == CLIENT_JEOPARDY)
+	else if (c->session.state == CLIENT_NEW || c->session.state == CLIENT_JEOPARDY)
 		session_tick_grace(c);
 }
 
 mono_t
 client_session_deadline(const struct client *c)
 {
-	if (c->closing)
-		return c->close_end;
-	switch (c->state) {
+	if (c->session.closing)
+		return c->session.close_end;
+	switch (c->session.state) {
 	case CLIENT_SAFE:
-		return c->lease_end;
+		return c->keepalive.lease_end;
 	case CLIENT_NEW:
 	case CLIENT_JEOPARDY:
-		return c->grace_end;
+		return c->session.grace_end;
 	default:
 		return MONO_NEVER;
 	}

@@ -58,64 +58,64 @@ struct lock_wait {
 TAILQ_HEAD(wait_list, lock_wait);
 RB_HEAD(wait_tree, lock_wait);
 
-enum client_connection {
+enum connection_state {
 	CONNECTION_NONE,       /* until `due`, then the next attempt */
 	CONNECTION_CONNECTING, /* the driver is at it; given up at `due` */
 	CONNECTION_OPENING,    /* open_session was sent; given up at `due` */
 	CONNECTION_OPEN,       /* the session is open on it; client_keepalive.c watches over it */
 };
 
-struct client {
-	struct client_config config;
-	char *host;
-	struct rng rng;
-	mono_t now;                   /* of the step that runs */
-	struct client_update *update; /* of the step that runs */
-	mono_t deadline;              /* the first of all parts' */
+/* ---- the parts of a client, each written by its file ---- */
 
-	/* client_session.c */
+/* client_session.c */
+struct client_session {
 	enum client_state state;
-	bool closing;
-	enum session_end closes_as;
-	mono_t close_end;  /* CLOSED by then, whatever happens */
-	uint64_t session;  /* 0: none */
+	uint64_t id; /* 0: none */
 	uint64_t epoch;
+	uint8_t master;
+	char principal[LIMIT_PRINCIPAL + 1];
 	uint8_t nonce[LIMIT_NONCE]; /* of this session, or of the one that is being created */
 	uint64_t earlier;           /* to be ended as expired before the next one is created */
 	uint8_t earlier_nonce[LIMIT_NONCE];
-	mono_t grace_end;           /* while NEW or in JEOPARDY */
-	mono_t patience_end;        /* without a session requests are answered RC_IO from then on */
-	char principal[LIMIT_PRINCIPAL + 1];
-	uint8_t master;
+	mono_t grace_end;    /* while NEW or in JEOPARDY */
+	mono_t patience_end; /* without a session requests are answered RC_IO from then on */
+	bool closing;
+	enum session_end closes_as;
+	mono_t close_end; /* CLOSED by then, whatever happens */
+};
 
-	/* client_connection.c */
-	enum client_connection connection;
+/* client_connection.c */
+struct client_connection {
+	enum connection_state state;
 	mono_t due;
 	unsigned failures;    /* since the last KeepAlive reply */
 	uint8_t replica;      /* to which it is, or was last */
+	int turn;             /* its index */
 	uint8_t prefer;       /* to be tried next; 0: the next one in turn */
-	uint8_t avoid;        /* was left in this epoch: is its master no more, whoever says so */
+	uint8_t avoid;        /* was left in this epoch: it is its master no more */
 	uint64_t avoid_epoch;
 	uint64_t named_epoch; /* the highest in which a master was named to us */
-	int turn;             /* index of `replica` */
+};
 
-	/* standby.c */
-	uint8_t standby;      /* to which the second connection is; 0: none */
-	uint8_t standby_failed; /* where the last one broke */
-	unsigned standby_failures; /* since the last announcement */
-	mono_t standby_due;
+/* standby.c: the second connection */
+struct client_standby {
+	uint8_t replica;   /* 0: none */
+	uint8_t failed;    /* where the last one broke */
+	unsigned failures; /* since the last announcement */
+	mono_t due;
+};
 
-	/* replica_list.c; the ids to try are in `config` */
-	struct client_members members;
-
-	/* client_keepalive.c */
+/* client_keepalive.c */
+struct client_keepalive {
 	uint64_t sequence;
-	mono_t sent;       /* when the KeepAlive under way was sent */
-	bool greeted;      /* one was answered on this connection */
-	span_t lease;      /* of the cell, as told last */
+	mono_t sent;  /* when the one under way was sent */
+	bool greeted; /* one was answered on this connection */
+	span_t lease; /* of the cell, as told last */
 	mono_t lease_end;
+};
 
-	/* client_request.c */
+/* client_request.c */
+struct client_requests {
 	uint64_t next_number;
 	struct request_list in_flight; /* in the order of their numbers */
 	struct request_list queue;
@@ -125,14 +125,34 @@ struct client {
 	 * that answered them, because answers are views into it. */
 	struct buffer inbox;
 	bool inbox_spent;
+};
 
-	/* lock_waits.c */
-	struct wait_list waits; /* in the order in which they began to wait */
-	struct wait_tree waits_by_key;
+/* lock_waits.c */
+struct lock_waits {
+	struct wait_list list; /* in the order in which they began to wait */
+	struct wait_tree by_key;
 	size_t present_n; /* how many are to be presented */
 };
 
+struct client {
+	struct client_config config; /* its ids to try are those of the newest list */
+	char *host;
+	struct rng rng;
+	mono_t now;                   /* of the step that runs */
+	struct client_update *update; /* of the step that runs */
+	mono_t deadline;              /* the first of all parts' */
+
+	struct client_session session;
+	struct client_connection connection;
+	struct client_standby standby;
+	struct client_members members; /* replica_list.c */
+	struct client_keepalive keepalive;
+	struct client_requests requests;
+	struct lock_waits waits;
+};
+
 /* client_session.c */
+void client_session_begin(struct client *c);
 void client_session_open(struct client *c);
 void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
 void client_session_safe(struct client *c);
@@ -144,6 +164,7 @@ void client_session_tick(struct client *c);
 mono_t client_session_deadline(const struct client *c);
 
 /* client_connection.c */
+void client_connection_begin(struct client *c);
 void client_connection_drop(struct client *c);
 /* The same, because the replica does not answer. */
 void client_connection_failed(struct client *c);
@@ -155,7 +176,12 @@ void client_connection_announced(struct client *c, const struct msg_redirect *m)
 span_t client_connection_patience(const struct client *c);
 void client_connection_on_connected(struct client *c);
 void client_connection_on_disconnected(struct client *c);
+/* open_session was sent on it; its session is open on it; a KeepAlive was answered on it; it is not
+ * needed any more. */
 void client_connection_opening(struct client *c);
+void client_connection_opened(struct client *c);
+void client_connection_proven(struct client *c);
+void client_connection_end(struct client *c);
 void client_connection_tick(struct client *c);
 mono_t client_connection_deadline(const struct client *c);
 /* The ids to try are others now. */
@@ -163,6 +189,7 @@ void client_connection_members(struct client *c);
 void client_send(struct client *c, const struct message *m);
 
 /* standby.c */
+void client_standby_begin(struct client *c);
 void client_standby_on_frame(struct client *c, struct bytes frame);
 void client_standby_on_disconnected(struct client *c);
 void client_standby_tick(struct client *c);
@@ -174,12 +201,18 @@ void client_standby_members(struct client *c);
 void client_replica_list_received(struct client *c, const struct msg_members *m);
 
 /* client_keepalive.c */
+void client_keepalive_begin(struct client *c);
+/* There is no lease: the session is a new one. */
+void client_keepalive_renounce(struct client *c);
 void client_keepalive_start(struct client *c);
 void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
 void client_keepalive_tick(struct client *c);
 mono_t client_keepalive_deadline(const struct client *c);
 
 /* client_request.c */
+void client_request_begin(struct client *c);
+/* Numbers begin again with a new session. */
+void client_request_renumber(struct client *c);
 void client_request_submit(struct client *c, struct client_request *r);
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 void client_request_send_again(struct client *c);
@@ -201,6 +234,7 @@ void client_request_tick(struct client *c);
 mono_t client_request_deadline(const struct client *c);
 
 /* lock_waits.c */
+void client_lock_waits_begin(struct client *c);
 void client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket);
 void client_lock_waits_remove(struct client *c, struct lock_key key);
 void client_lock_waits_on_granted(struct client *c, const struct msg_granted *m);

@@ -7,6 +7,13 @@
 
 enum { ACQUIRE_BYTES = 128 }; /* of an operation acquire, at most */
 
+void
+client_lock_waits_begin(struct client *c)
+{
+	TAILQ_INIT(&c->waits.list);
+	RB_INIT(&c->waits.by_key);
+}
+
 static int
 order(uint64_t a, uint64_t b)
 {
@@ -33,16 +40,16 @@ wait_find(struct client *c, struct lock_key key)
 	like.acquire.node = key.node;
 	like.acquire.owner = key.owner;
 	like.acquire.acquisition = key.acquisition;
-	return RB_FIND(wait_tree, &c->waits_by_key, &like);
+	return RB_FIND(wait_tree, &c->waits.by_key, &like);
 }
 
 static void
 wait_drop(struct client *c, struct lock_wait *w)
 {
 	if (w->present)
-		c->present_n--;
-	RB_REMOVE(wait_tree, &c->waits_by_key, w);
-	TAILQ_REMOVE(&c->waits, w, entry);
+		c->waits.present_n--;
+	RB_REMOVE(wait_tree, &c->waits.by_key, w);
+	TAILQ_REMOVE(&c->waits.list, w, entry);
 	free(w);
 }
 
@@ -53,8 +60,8 @@ client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket t
 
 	w->acquire = *a;
 	w->acquire.ticket = ticket;
-	must(RB_INSERT(wait_tree, &c->waits_by_key, w) == NULL);
-	TAILQ_INSERT_TAIL(&c->waits, w, entry);
+	must(RB_INSERT(wait_tree, &c->waits.by_key, w) == NULL);
+	TAILQ_INSERT_TAIL(&c->waits.list, w, entry);
 }
 
 void
@@ -118,10 +125,10 @@ client_lock_waits_reconnected(struct client *c)
 {
 	struct lock_wait *w;
 
-	c->present_n = 0;
-	TAILQ_FOREACH(w, &c->waits, entry) {
+	c->waits.present_n = 0;
+	TAILQ_FOREACH(w, &c->waits.list, entry) {
 		w->present = !w->presenting;
-		c->present_n += w->present;
+		c->waits.present_n += w->present;
 	}
 }
 
@@ -130,9 +137,9 @@ client_lock_waits_present(struct client *c)
 {
 	struct lock_wait *w;
 
-	if (c->present_n == 0)
+	if (c->waits.present_n == 0)
 		return;
-	TAILQ_FOREACH(w, &c->waits, entry) {
+	TAILQ_FOREACH(w, &c->waits.list, entry) {
 		struct op op = {.code = OP_acquire, .acquire = {.acquire = w->acquire}};
 
 		if (!w->present)
@@ -141,7 +148,7 @@ client_lock_waits_present(struct client *c)
 			return;
 		w->present = false;
 		w->presenting = true;
-		c->present_n--;
+		c->waits.present_n--;
 		client_request_own(c, REQUEST_WAIT, &op);
 	}
 }
@@ -149,6 +156,6 @@ client_lock_waits_present(struct client *c)
 void
 client_lock_waits_forget(struct client *c)
 {
-	while (!TAILQ_EMPTY(&c->waits))
-		wait_drop(c, TAILQ_FIRST(&c->waits));
+	while (!TAILQ_EMPTY(&c->waits.list))
+		wait_drop(c, TAILQ_FIRST(&c->waits.list));
 }

@@ -9,6 +9,12 @@ enum {
 	RETRY_MAX_MS = 2000,
 };
 
+void
+client_standby_begin(struct client *c)
+{
+	c->standby.due = c->now;
+}
+
 /* Any of the others, so that the clients spread evenly; not the one that failed just now, if there
  * is a choice. */
 static uint8_t
@@ -20,8 +26,8 @@ choose(struct client *c)
 	for (int i = 0; i < c->config.replicas_n; i++) {
 		uint8_t replica = c->config.replicas[i];
 
-		if (replica == c->replica ||
-		    (replica == c->standby_failed && c->config.replicas_n > 2))
+		if (replica == c->connection.replica ||
+		    (replica == c->standby.failed && c->config.replicas_n > 2))
 			continue;
 		others[n++] = replica;
 	}
@@ -34,20 +40,20 @@ fail(struct client *c)
 {
 	int64_t ms = RETRY_FIRST_MS;
 
-	for (unsigned i = 0; i < c->standby_failures && ms < RETRY_MAX_MS; i++)
+	for (unsigned i = 0; i < c->standby.failures && ms < RETRY_MAX_MS; i++)
 		ms *= 2;
 	ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
-	c->standby_failures++;
-	c->standby_failed = c->standby;
-	c->standby = 0;
-	c->standby_due = mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng,
+	c->standby.failures++;
+	c->standby.failed = c->standby.replica;
+	c->standby.replica = 0;
+	c->standby.due = mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng,
 	                                                              (uint64_t)span_ms(ms).ns)});
 }
 
 void
 client_standby_on_disconnected(struct client *c)
 {
-	if (c->standby != 0)
+	if (c->standby.replica != 0)
 		fail(c);
 }
 
@@ -57,14 +63,14 @@ client_standby_on_frame(struct client *c, struct bytes frame)
 {
 	struct message m;
 
-	if (c->standby == 0)
+	if (c->standby.replica == 0)
 		return;
 	if (wire_get_frame(frame, &m) != RC_OK ||
 	    (m.code != MSG_redirect && m.code != MSG_members)) {
 		fail(c);
 		return;
 	}
-	c->standby_failures = 0;
+	c->standby.failures = 0;
 	if (m.code == MSG_members)
 		client_replica_list_received(c, &m.members);
 	else
@@ -76,12 +82,12 @@ void
 client_standby_members(struct client *c)
 {
 	for (int i = 0; i < c->config.replicas_n; i++)
-		if (c->config.replicas[i] == c->standby)
+		if (c->config.replicas[i] == c->standby.replica)
 			return;
-	if (c->standby == 0)
+	if (c->standby.replica == 0)
 		return;
-	c->standby = 0;
-	c->standby_due = c->now;
+	c->standby.replica = 0;
+	c->standby.due = c->now;
 	c->update->listen = true;
 	c->update->listen_to = 0;
 }
@@ -91,23 +97,24 @@ client_standby_members(struct client *c)
 static bool
 is_wanted(const struct client *c)
 {
-	if (c->config.replicas_n < 2 || c->session == 0)
+	if (c->config.replicas_n < 2 || c->session.id == 0)
 		return false;
-	return c->standby == 0 || (c->standby == c->replica && c->connection == CONNECTION_OPEN);
+	return c->standby.replica == 0 || (c->standby.replica == c->connection.replica &&
+	                                   c->connection.state == CONNECTION_OPEN);
 }
 
 void
 client_standby_tick(struct client *c)
 {
-	if (!is_wanted(c) || !mono_reached(c->now, c->standby_due))
+	if (!is_wanted(c) || !mono_reached(c->now, c->standby.due))
 		return;
-	c->standby = choose(c);
+	c->standby.replica = choose(c);
 	c->update->listen = true;
-	c->update->listen_to = c->standby;
+	c->update->listen_to = c->standby.replica;
 }
 
 mono_t
 client_standby_deadline(const struct client *c)
 {
-	return is_wanted(c) ? c->standby_due : MONO_NEVER;
+	return is_wanted(c) ? c->standby.due : MONO_NEVER;
 }
