@@ -36,6 +36,22 @@ px_promise(struct px *px, struct ballot ballot)
 	record_ballot(px, ballot);
 }
 
+static void
+record_entry(struct px *px, uint64_t slot)
+{
+	const struct log_window_entry *e = log_window_at(&px->log, slot);
+
+	px_record(px, (struct px_record){
+		.kind = PX_RECORD_ENTRY,
+		.slot = slot,
+		.ballot = e->ballot,
+		.origin = e->origin,
+		.before = e->before,
+		.payload = e->payload,
+		.checksum = e->checksum,
+	});
+}
+
 void
 px_store(struct px *px, const struct log_entry *e)
 {
@@ -46,15 +62,7 @@ px_store(struct px *px, const struct log_entry *e)
 	/* What was proposed behind another entry than this one was never chosen. */
 	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1))
 		px_log_cut(px, e->slot);
-	px_record(px, (struct px_record){
-		.kind = PX_RECORD_ENTRY,
-		.slot = e->slot,
-		.ballot = e->ballot,
-		.origin = e->origin,
-		.before = e->before,
-		.payload = log_window_at(&px->log, e->slot)->payload,
-		.checksum = e->checksum,
-	});
+	record_entry(px, e->slot);
 }
 
 /* Why a Prepare is refused: the ballot that stands in its way; none when it is not. */
@@ -91,33 +99,12 @@ stands_instead(const struct px *px, uint64_t last)
 	       log_window_bytes(&px->log, from, log_window_last(&px->log)) > PX_AHEAD_BYTES;
 }
 
-/* The values stay here until the candidate asks for those that it lacks. */
-static struct wire_list
-pack_headers(const struct px *px, uint64_t first, struct buffer *to)
-{
-	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
-	uint32_t count = 0;
-
-	for (; slot <= log_window_last(&px->log) && count < PX_BATCH_ENTRIES; slot++, count++) {
-		const struct log_window_entry *e = log_window_at(&px->log, slot);
-
-		wire_put_slot_header(to, &(struct slot_header){
-			.slot = slot,
-			.ballot = e->ballot,
-			.origin = e->origin,
-			.checksum = e->checksum,
-			.before = e->before,
-		});
-	}
-	return (struct wire_list){.packed = buffer_view(to), .count = count};
-}
-
 /* "If an acceptor receives a prepare request with number n greater than that of any prepare
  * request to which it has already responded, then it responds to the request with a promise not
  * to accept any more proposals numbered less than n and with the highest-numbered proposal (if
  * any) that it has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first`
- * on, without their values; a candidate that was not told of all of them in one message asks on
- * with the same ballot. */
+ * on; a candidate that was not told of all of them in one message asks on with the same ballot. The
+ * values stay here until the candidate asks for those that it lacks. */
 void
 px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 {
@@ -147,7 +134,7 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 			.ballot = m->ballot,
 			.chosen = px->chosen,
 			.last = log_window_last(&px->log),
-			.accepted = pack_headers(px, m->first, &packed),
+			.accepted = px_pack_headers(px, m->first, UINT64_MAX, &packed),
 			.own = px_mark_recorded(px),
 		},
 	});
@@ -191,6 +178,16 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 	return true;
 }
 
+/* Does an entry of `origin`, proposed behind one of `before`, go on from what was accepted? */
+static bool
+extends(const struct px *px, struct ballot ballot, struct ballot origin, struct ballot before)
+{
+	const struct ballot last = log_window_origin(&px->log, px->accepted_to);
+
+	return !ballot_less(ballot, origin) && !ballot_less(origin, last) &&
+	       ballot_goes_on(before, last);
+}
+
 /* Takes an entry if it is the next one, and says whether a later one could be. */
 static bool
 accept(struct px *px, struct ballot ballot, const struct log_entry *e)
@@ -199,11 +196,8 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 
 	if (e->slot <= px->accepted_to)
 		return true;
-	if (e->slot != px->accepted_to + 1 || checksum(e->payload) != e->checksum)
-		return false;
-	if (ballot_less(ballot, e->origin) ||
-	    ballot_less(e->origin, log_window_origin(&px->log, px->accepted_to)) ||
-	    !ballot_goes_on(e->before, log_window_origin(&px->log, px->accepted_to)))
+	if (e->slot != px->accepted_to + 1 || checksum(e->payload) != e->checksum ||
+	    !extends(px, ballot, e->origin, e->before))
 		return false;
 	accepted.ballot = ballot;
 	px_store(px, &accepted);
@@ -211,17 +205,80 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 	return true;
 }
 
+/* A slot and an origin name one value. The rest is compared as well: then a master that is mistaken
+ * in what the log here holds sends the value. */
+static bool
+is_here(const struct px *px, const struct slot_header *h)
+{
+	const struct log_window_entry *e;
+
+	if (h->slot <= px->log.base || h->slot > log_window_last(&px->log))
+		return false;
+	e = log_window_at(&px->log, h->slot);
+	return ballot_equal(e->origin, h->origin) && e->checksum == h->checksum &&
+	       ballot_equal(e->before, h->before);
+}
+
+/* The same of an entry of which the master gives the name only: its value was accepted here in an
+ * earlier ballot, and goes to the disk again with this one. */
+static bool
+accept_named(struct px *px, struct ballot ballot, const struct slot_header *h)
+{
+	if (h->slot <= px->accepted_to)
+		return true;
+	if (h->slot != px->accepted_to + 1 || !is_here(px, h) ||
+	    !extends(px, ballot, h->origin, h->before))
+		return false;
+	record_ballot(px, ballot);
+	log_window_at(&px->log, h->slot)->ballot = ballot;
+	record_entry(px, h->slot);
+	px->accepted_to = h->slot;
+	return true;
+}
+
+static void
+fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
+{
+	px->fetched_at = mono_add(px->now, px->config.heartbeat);
+	px_send(px, to, 0, &(struct message){
+		.code = MSG_fetch,
+		.fetch = {
+			.ballot = m->ballot,
+			.pass = m->pass,
+			.first = px->accepted_to + 1,
+			.whole = whole,
+		},
+	});
+}
+
 /* Slots before these are missing here: the master may send them again at once. */
 static void
 report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 {
-	if (mono_before(px->now, px->fetched_at))
+	if (mono_reached(px->now, px->fetched_at))
+		fetch(px, to, m, false);
+}
+
+/* Of each message that begins where the log ends at most one value is asked for: that need not wait
+ * for a heartbeat. */
+static void
+take_entries(struct px *px, uint8_t from, const struct msg_accept *m)
+{
+	struct cursor named = cursor_of(m->named.packed), entries = cursor_of(m->entries.packed);
+	struct slot_header h = {0};
+	struct log_entry e = {0};
+	bool goes_on = true;
+
+	while (goes_on && wire_next_slot_header(&named, &h))
+		goes_on = accept_named(px, m->ballot, &h);
+	if (!goes_on) {
+		fetch(px, from, m, true);
 		return;
-	px->fetched_at = mono_add(px->now, px->config.heartbeat);
-	px_send(px, to, 0, &(struct message){
-		.code = MSG_fetch,
-		.fetch = {.ballot = m->ballot, .pass = m->pass, .first = px->accepted_to + 1},
-	});
+	}
+	while (goes_on && wire_next_log_entry(&entries, &e))
+		goes_on = accept(px, m->ballot, &e);
+	if (!goes_on)
+		report_hole(px, from, m);
 }
 
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
@@ -231,18 +288,13 @@ report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {
-	struct cursor c = cursor_of(m->entries.packed);
-	struct log_entry e = {0};
-	bool whole;
-
 	if (!obey(px, from, m->ballot))
 		return;
 	px_promise(px, m->ballot);
-	whole = m->first <= px->accepted_to + 1;
-	while (whole && wire_next_log_entry(&c, &e))
-		whole = accept(px, m->ballot, &e);
-	if (!whole)
+	if (m->first > px->accepted_to + 1)
 		report_hole(px, from, m);
+	else
+		take_entries(px, from, m);
 	px_learn(px, m->chosen < px->accepted_to ? m->chosen : px->accepted_to);
 	px_send(px, from, px->write, &(struct message){
 		.code = MSG_accepted,

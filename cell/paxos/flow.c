@@ -5,12 +5,20 @@
  * heartbeat interval more. */
 #include "cell/paxos/internal.h"
 
+uint64_t
+px_known_to(const struct px *px, const struct peer *p)
+{
+	const uint64_t known = p->have > p->told ? p->have : p->told;
+
+	return known > px->log.base ? known : px->log.base;
+}
+
 size_t
 px_flight(const struct px *px, const struct peer *p)
 {
-	const uint64_t have = p->have > px->log.base ? p->have : px->log.base;
+	const uint64_t known = px_known_to(px, p);
 
-	return p->next - 1 > have ? log_window_bytes(&px->log, have, p->next - 1) : 0;
+	return p->next - 1 > known ? log_window_bytes(&px->log, known, p->next - 1) : 0;
 }
 
 size_t

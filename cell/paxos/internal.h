@@ -39,7 +39,7 @@ enum {
 	PX_SOURCE_LEASES = 10,                   /* then a state is looked for at another replica */
 };
 
-static_assert(PX_BATCH_BYTES + LIMIT_ENTRY + PX_BATCH_ENTRIES * 64 + 256 <= LIMIT_FRAME,
+static_assert(PX_BATCH_BYTES + LIMIT_ENTRY + 2 * PX_BATCH_ENTRIES * 64 + 256 <= LIMIT_FRAME,
               "a frame holds the largest batch");
 
 /* Records handed to the log and not durable yet, and what will be true when they are. */
@@ -77,6 +77,7 @@ struct vote {
 	bool promised;
 	uint64_t have; /* what it told arrived up to here */
 	uint64_t last; /* its last entry */
+	uint64_t same; /* as far as that it has the values that were picked */
 	bool asked;    /* for values that it has, and has not sent */
 	mono_t asked_at;
 	span_t patience; /* until somebody else is asked for them */
@@ -97,6 +98,7 @@ struct peer {
 	uint64_t have;           /* as far as is known it has what comes before */
 	uint64_t next;           /* the next slot to be sent; those between are under way */
 	uint64_t pass;           /* how often `next` went back */
+	uint64_t told;           /* its promise told of our values up to here: names do */
 	struct flow flow;
 	uint64_t applied;        /* durable in its state.db, and chosen in its log */
 	mono_t lease_end;        /* of its grant, counted from the heartbeat's sending */
@@ -210,6 +212,9 @@ void px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
  * than so many bytes and than one message takes. */
 struct wire_list px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes,
                          struct buffer *to);
+/* The same of their headers, at most PX_BATCH_ENTRIES of them; maybe none. */
+struct wire_list px_pack_headers(const struct px *px, uint64_t first, uint64_t last,
+                                 struct buffer *to);
 /* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
 span_t px_jitter(struct px *px);
 
@@ -351,6 +356,8 @@ bool px_picked_whole(const struct px *px);
 uint64_t px_vote_have(const struct px *px, const struct vote *v);
 /* Takes what a promise tells, in order; answers whether it went on where the last one ended. */
 bool px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m);
+/* A promise that comes behind the election: the master need not send what it tells of. */
+void px_note_told(struct px *px, uint8_t from, const struct msg_promise *m);
 /* Takes values that were asked for; false when none was of use. */
 bool px_take_values(struct px *px, struct wire_list entries);
 /* Asks those who have them for the values that are missing. */
@@ -358,6 +365,8 @@ void px_gather(struct px *px);
 
 /* ---- flow.c ---- */
 
+/* Values up to here need not be sent to a follower, or are not here any more. */
+uint64_t px_known_to(const struct px *px, const struct peer *p);
 /* Bytes that are under way to a follower, and that may be in addition. */
 size_t px_flight(const struct px *px, const struct peer *p);
 size_t px_flow_room(const struct px *px, const struct peer *p);

@@ -49,16 +49,42 @@ px_vote_have(const struct px *px, const struct vote *v)
 
 /* ---- headers ---- */
 
-/* Is it the value that was picked already? Then only who has it, and its ballot, may be news. */
 static bool
-is_same(struct log_window_entry *e, uint8_t from, const struct slot_header *h)
+is_value(const struct log_window_entry *e, const struct slot_header *h)
 {
-	if (!ballot_equal(e->origin, h->origin) || e->checksum != h->checksum)
-		return false;
+	return ballot_equal(e->origin, h->origin) && e->checksum == h->checksum;
+}
+
+/* The value was picked already: only its holder, and its ballot, may be news. */
+static void
+pick_again(struct log_window_entry *e, uint8_t from, const struct slot_header *h)
+{
 	e->ballot = ballot_max(e->ballot, h->ballot);
 	if (e->holder != 0 && h->slot / SPREAD_SLOTS % 2 == 1)
 		e->holder = from;
-	return true;
+}
+
+/* Another value is picked for the slot: no vote that was heard so far has told of this one, nor of
+ * what goes on from it. */
+static void
+differ(struct px *px, uint64_t slot)
+{
+	for (int i = 0; i < px->others_n; i++) {
+		struct vote *v = &px->votes[px->others[i]];
+
+		if (v->same >= slot)
+			v->same = slot - 1;
+	}
+}
+
+/* Entries that are the same in two logs have the same ones before them. */
+static void
+compare(const struct px *px, struct vote *v, const struct slot_header *h)
+{
+	const uint64_t same = v->same > px->chosen ? v->same : px->chosen;
+
+	if (h->slot == same + 1 && is_value(log_window_at(&px->picked, h->slot), h))
+		v->same = h->slot;
 }
 
 /* Keeps what is chosen, or else has the highest ballot for its slot so far. */
@@ -71,12 +97,14 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 
 	if (h->slot <= log_window_last(&px->picked)) {
 		picked = log_window_at(&px->picked, h->slot);
-		if (is_same(picked, from, h)) {
+		if (is_value(picked, h)) {
+			pick_again(picked, from, h);
 			picked->chosen = picked->chosen || chosen;
 			return;
 		}
 		if (picked->chosen || (!chosen && !ballot_less(picked->ballot, h->ballot)))
 			return;
+		differ(px, h->slot);
 	}
 	log_window_put(&px->picked, &e);
 	px_changes_put(&px->picked_changes, &e);
@@ -116,6 +144,7 @@ take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_head
 		return false;
 	v->have = h->slot;
 	pick(px, from, h->slot <= chosen, h);
+	compare(px, v, h);
 	return true;
 }
 
@@ -130,6 +159,21 @@ px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 		goes_on = take_header(px, from, m->chosen, &h);
 	learn_picked(px);
 	return goes_on;
+}
+
+void
+px_note_told(struct px *px, uint8_t from, const struct msg_promise *m)
+{
+	struct peer *p = &px->peers[from];
+	struct cursor c = cursor_of(m->accepted.packed);
+	struct slot_header h = {0};
+
+	if (p->told < px_known_to(px, p))
+		p->told = px_known_to(px, p);
+	while (wire_next_slot_header(&c, &h) && h.slot <= p->told + 1 &&
+	       h.slot <= log_window_last(&px->log))
+		if (h.slot == p->told + 1 && is_value(log_window_at(&px->log, h.slot), &h))
+			p->told = h.slot;
 }
 
 /* ---- values ---- */

@@ -161,8 +161,12 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	uint64_t have;
 	bool goes_on;
 
-	if (px->role != PX_CANDIDATE || !ballot_equal(m->ballot, px->ballot))
+	if (px->role == PX_FOLLOWER || !ballot_equal(m->ballot, px->ballot))
 		return;
+	if (px->role == PX_MASTER) {
+		px_note_told(px, from, m);
+		return;
+	}
 	v->promised = true;
 	v->last = m->last;
 	have = px_vote_have(px, v);

@@ -134,6 +134,27 @@ px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes, struct
 	return (struct wire_list){.packed = buffer_view(to), .count = count};
 }
 
+struct wire_list
+px_pack_headers(const struct px *px, uint64_t first, uint64_t last, struct buffer *to)
+{
+	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
+	uint64_t end = last < log_window_last(&px->log) ? last : log_window_last(&px->log);
+	uint32_t count = 0;
+
+	for (; slot <= end && count < PX_BATCH_ENTRIES; slot++, count++) {
+		const struct log_window_entry *e = log_window_at(&px->log, slot);
+
+		wire_put_slot_header(to, &(struct slot_header){
+			.slot = slot,
+			.ballot = e->ballot,
+			.origin = e->origin,
+			.checksum = e->checksum,
+			.before = e->before,
+		});
+	}
+	return (struct wire_list){.packed = buffer_view(to), .count = count};
+}
+
 span_t
 px_jitter(struct px *px)
 {

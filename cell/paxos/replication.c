@@ -21,10 +21,13 @@
 static void
 forget_peers(struct px *px)
 {
+	const uint64_t last = log_window_last(&px->log);
+
 	for (int id = 0; id <= LIMIT_REPLICA_ID; id++)
 		px->peers[id] = (struct peer){
 			.have = px->chosen,
 			.next = px->chosen + 1,
+			.told = px->votes[id].same < last ? px->votes[id].same : last,
 			.flow.window = PX_FLIGHT_FIRST,
 			.lease_end = {INT64_MIN},
 			.answered_at = {INT64_MIN},
@@ -83,7 +86,7 @@ px_propose(struct px *px, struct bytes payload)
 }
 
 static void
-send_accept(struct px *px, uint8_t id, struct wire_list entries)
+send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list entries)
 {
 	const struct peer *p = &px->peers[id];
 
@@ -94,23 +97,30 @@ send_accept(struct px *px, uint8_t id, struct wire_list entries)
 			.chosen = px->chosen,
 			.pass = p->pass,
 			.first = p->next,
+			.named = named,
 			.entries = entries,
 		},
 	});
 }
 
+/* What was open at the election, and the follower has told that it has it, is only named. */
 static void
 send_batch(struct px *px, uint8_t id)
 {
 	struct peer *p = &px->peers[id];
-	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct buffer headers = BUFFER(LIMIT_FRAME), packed = BUFFER(LIMIT_FRAME);
 	const size_t room = px_flow_room(px, p);
-	struct wire_list entries = px_pack(px, p->next, log_window_last(&px->log),
-	                                   room < PX_BATCH_BYTES ? room : PX_BATCH_BYTES, &packed);
+	const struct wire_list named = px_pack_headers(px, p->next, p->told, &headers);
+	const uint64_t next = p->next + named.count;
+	struct wire_list entries = {0};
 
-	send_accept(px, id, entries);
-	p->next += entries.count;
+	if (next > p->told)
+		entries = px_pack(px, next, log_window_last(&px->log),
+		                  room < PX_BATCH_BYTES ? room : PX_BATCH_BYTES, &packed);
+	send_accept(px, id, named, entries);
+	p->next = next + entries.count;
 	px_flow_sent(px, p);
+	buffer_free(&headers);
 	buffer_free(&packed);
 }
 
@@ -119,8 +129,8 @@ static bool
 may_send(const struct px *px, struct peer *p)
 {
 	uint64_t last = log_window_last(&px->log);
-	uint64_t have = p->have > px->log.base ? p->have : px->log.base;
-	uint64_t flight = p->next - 1 > have ? p->next - 1 - have : 0;
+	uint64_t known = px_known_to(px, p);
+	uint64_t flight = p->next - 1 > known ? p->next - 1 - known : 0;
 
 	if (p->next > last || p->next <= px->log.base)
 		return false;
@@ -239,12 +249,13 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 		p->applied = m->durable_applied;
 	matches(px, p, m->durable);
 	if (m->upto < p->next - 1)
-		send_accept(px, from, (struct wire_list){0});
+		send_accept(px, from, (struct wire_list){0}, (struct wire_list){0});
 	px_count_accepted(px);
 	px_pump(px);
 }
 
-/* A follower saw a hole: it gets everything from there once more. */
+/* A follower saw a hole: it gets everything from there once more, and whole if it has lost what it
+ * had told of. */
 void
 px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 {
@@ -255,6 +266,8 @@ px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 	p->pass++;
 	p->next = m->first;
 	p->have = m->first - 1;
+	if (m->whole && p->told >= m->first)
+		p->told = m->first - 1;
 	p->flow.sample = 0;
 	px_pump(px);
 }

@@ -437,7 +437,8 @@ enum { WIRE_MINOR = 0 };
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, pass, 0)             /* grows whenever the master goes back to an earlier slot */  \
 	F(u64, first, 0)            /* everything before it was sent before, in this pass */      \
-	F(list, entries, log_entry) /* consecutive slots from there; none: is all of it there? */
+	F(list, named, slot_header) /* consecutive slots from there: their values are there */ \
+	F(list, entries, log_entry) /* those behind; none of both: is all of it there? */
 #define WIRE_msg_accepted(F)                                                                  \
 	F(ballot, ballot, 0)                                                                      \
 	F(u64, upto, 0)      /* every slot of this ballot up to here is durable */                \
@@ -459,7 +460,8 @@ enum { WIRE_MINOR = 0 };
 	F(u8, full, 0)             /* its disk is full */                                         \
 	F(mark, own, 0)            /* of the acceptor, as it is now */
 #define WIRE_msg_fetch(F) /* slots from here on are missing, and were sent in that pass */  \
-	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)
+	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)                                     \
+	F(u8, whole, 0) /* 1: it was named, and its value is not here */
 #define WIRE_msg_hand_over(F) /* the master of this ballot serves nothing any more */         \
 	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* stands for election now */
 

@@ -488,10 +488,10 @@ sends_again_what_a_heartbeat_shows_as_lost(void **state)
 	reply(&b, mine, 2, 0, 0);
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 0);
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.first, 2);
-	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1, 0}});
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 1);
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.pass, 1);
-	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1, 0}});
 	assert_null(bench_sent(&b, 2, MSG_accept, NULL)); /* a complaint of before that */
 	bench_free(&b);
 }
@@ -511,7 +511,7 @@ sends_again_after_lost_heartbeats(void **state)
 	bench_timeout(&b);
 	reply(&b, mine, 4, 0, 0);
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.first, 2);
-	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1, 0}});
 	assert_int_equal(bench_sent(&b, 2, MSG_accept, NULL)->accept.entries.count, 1);
 	bench_free(&b);
 }
@@ -597,7 +597,7 @@ trimmed_with(uint64_t entries, uint64_t bytes)
 	assert_int_equal(bench_sent(&b, 3, MSG_heartbeat, NULL)->heartbeat.last, px_last(b.px));
 	m.heartbeat_reply.sequence = 2;
 	bench_receive(&b, 3, m);
-	bench_receive(&b, 3, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1}});
+	bench_receive(&b, 3, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 1, 0}});
 	/* It has nothing; what it needs first may be gone. */
 	assert_int_equal(bench_sent(&b, 3, MSG_accept, NULL) == NULL, trimmed > 0);
 	bench_free(&b);

@@ -156,7 +156,7 @@ say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 		MSG_gathered};
 	const size_t codes_n = sizeof codes / sizeof codes[0];
 	const struct px *px = c->sides[to].px;
-	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct buffer packed = BUFFER(LIMIT_FRAME), headers = BUFFER(LIMIT_FRAME);
 	struct ballot b = rng_chance(&rng, 500) ? asked : some_ballot(px);
 	const uint64_t last = px_last(px);
 	struct message m = {
@@ -172,7 +172,8 @@ say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 		                                 some_mark(px)};
 		break;
 	case MSG_accept:
-		m.accept = (struct msg_accept){b, number(last), number(0), number(last), list};
+		m.accept = (struct msg_accept){b, number(last), number(0), number(last),
+		                               some_list(px, MSG_promise, &headers), list};
 		break;
 	case MSG_accepted:
 		m.accepted = (struct msg_accepted){b, number(last), some_mark(px)};
@@ -191,7 +192,7 @@ say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 			b, number(9), number(last), number(last), number(last), 0, some_mark(px)};
 		break;
 	case MSG_fetch:
-		m.fetch = (struct msg_fetch){b, number(0), number(last)};
+		m.fetch = (struct msg_fetch){b, number(0), number(last), (uint8_t)number(0)};
 		break;
 	case MSG_hand_over:
 		m.hand_over = (struct msg_hand_over){b, number(last), (uint8_t)number(2)};
@@ -213,6 +214,7 @@ say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 	}
 	bench_receive(&c->sides[to], FAULTY, m);
 	on_update(c, to);
+	buffer_free(&headers);
 	buffer_free(&packed);
 }
 

@@ -230,6 +230,246 @@ one_who_has_far_more_stands_instead(void **state)
 	}
 }
 
+/* ---- what is open at an election ---- */
+
+static const char *
+large(char c)
+{
+	static char text[2][65536 + 1];
+
+	memset(text[c == 'b'], c, 65536);
+	return text[c == 'b'];
+}
+
+/* Three open slots of a master that is gone, as candidate 1 has them. */
+static void
+open_slots(struct log_entry e[3])
+{
+	for (uint64_t i = 0; i < 3; i++)
+		e[i] = bench_entry(i + 1, b2, b2, large('a'));
+}
+
+static struct bench
+master_of(const struct log_entry e[3], const struct log_entry *told, size_t n,
+          struct ballot *mine)
+{
+	struct px_recovered r = {.incarnation = 2, .promised = {7, 2}, .entries = e,
+	                         .entries_n = 3};
+	struct bench b;
+
+	*mine = candidate(&b, &r);
+	bench_promise(&b, 2, *mine, 0, told, n);
+	bench_persist(&b, b.update.write);
+	assert_int_equal(px_role(b.px), PX_MASTER);
+	return b;
+}
+
+static struct msg_accept
+sent_to(const struct bench *b, uint8_t to)
+{
+	const struct message *m = bench_sent(b, to, MSG_accept, NULL);
+
+	assert_non_null(m);
+	return m->accept;
+}
+
+/* 192 KiB would not be sent at once: names are, and what comes behind them. */
+static void
+values_that_a_promise_told_of_are_named(void **state)
+{
+	struct log_entry e[3];
+	struct ballot mine;
+	struct bench b;
+
+	(void)state;
+	open_slots(e);
+	b = master_of(e, e, 3, &mine);
+	assert_int_equal(sent_to(&b, 2).named.count, 3);
+	assert_int_equal(sent_to(&b, 2).entries.count, 0);
+	assert_int_equal(sent_to(&b, 3).named.count, 0); /* has promised nothing */
+	assert_int_equal(sent_to(&b, 3).entries.count, 1);
+	bench_propose(&b, "mine");
+	assert_int_equal(sent_to(&b, 2).first, 4);
+	assert_int_equal(sent_to(&b, 2).entries.count, 1);
+	bench_free(&b);
+}
+
+static void
+other_values_are_sent_whole(void **state)
+{
+	struct log_entry e[3], told[3];
+	struct ballot mine;
+	struct bench b;
+
+	(void)state;
+	open_slots(e);
+	open_slots(told);
+	told[1] = bench_entry(2, (struct ballot){4, 3}, (struct ballot){4, 3}, "b");
+	told[2] = bench_entry(3, (struct ballot){4, 3}, (struct ballot){4, 3}, "c");
+	b = master_of(e, told, 3, &mine);
+	assert_int_equal(sent_to(&b, 2).named.count, 1);
+	assert_int_equal(sent_to(&b, 2).entries.count, 1);
+	bench_free(&b);
+}
+
+/* First it was picked, then another promise told of another one of a higher ballot. */
+static void
+a_value_that_is_given_up_is_not_named(void **state)
+{
+	struct px_config c = bench_config(5);
+	struct bench b = bench_of(&c, &later);
+	struct log_entry old[2] = {bench_entry(1, b2, b2, "a"), bench_entry(2, b2, b2, "b")};
+	struct log_entry new[2] = {old[0], bench_entry(2, (struct ballot){6, 3},
+	                                               (struct ballot){6, 3}, "c")};
+	struct ballot mine;
+
+	(void)state;
+	bench_timeout(&b);
+	mine = bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot;
+	bench_promise(&b, 2, mine, 0, old, 2);
+	bench_promise(&b, 3, mine, 0, new, 2);
+	bench_persist(&b, b.update.write);
+	assert_int_equal(px_role(b.px), PX_MASTER);
+	assert_payload(b.px, 2, "c");
+	assert_int_equal(sent_to(&b, 2).named.count, 1);
+	assert_int_equal(sent_to(&b, 2).entries.count, 1);
+	assert_int_equal(sent_to(&b, 3).named.count, 2);
+	bench_free(&b);
+}
+
+static void
+a_late_promise_spares_values(void **state)
+{
+	struct log_entry e[3];
+	struct ballot mine;
+	struct bench b;
+	struct wire_list list;
+
+	(void)state;
+	open_slots(e);
+	b = master_of(e, e, 3, &mine);
+	list = bench_headers(e, 3);
+	bench_receive(&b, 3, (struct message){.code = MSG_promise, .promise = {
+		.ballot = mine, .last = 3, .accepted = list}});
+	bench_receive(&b, 3, (struct message){.code = MSG_accepted, .accepted = {
+		.ballot = mine, .upto = 1}});
+	assert_int_equal(sent_to(&b, 3).first, 2);
+	assert_int_equal(sent_to(&b, 3).named.count, 2);
+	free((void *)list.packed.data);
+	bench_free(&b);
+}
+
+static void
+a_value_that_was_lost_is_sent_whole(void **state)
+{
+	struct log_entry e[3];
+	struct ballot mine;
+	struct bench b;
+
+	(void)state;
+	open_slots(e);
+	b = master_of(e, e, 3, &mine);
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 0, 2, 0}});
+	assert_int_equal(sent_to(&b, 2).named.count, 2); /* only the message was lost */
+	bench_receive(&b, 2, (struct message){.code = MSG_fetch, .fetch = {mine, 1, 2, 1}});
+	assert_int_equal(sent_to(&b, 2).first, 2);
+	assert_int_equal(sent_to(&b, 2).named.count, 0);
+	assert_int_equal(sent_to(&b, 2).entries.count, 1);
+	bench_free(&b);
+}
+
+static void
+name_slots(struct bench *b, const struct log_entry *e, size_t n)
+{
+	static const struct ballot b9 = {9, 2};
+	struct wire_list list = bench_headers(e, n);
+
+	bench_receive(b, 2, (struct message){.code = MSG_accept, .accept = {
+		.ballot = b9, .first = e[0].slot, .named = list}});
+	free((void *)list.packed.data);
+}
+
+/* The record has the value, the new ballot, and is durable before the answer. */
+static void
+accepts_by_name_what_it_has(void **state)
+{
+	struct log_entry e[3];
+	struct px_recovered r = {.incarnation = 2, .promised = {7, 2}, .entries = e,
+	                         .entries_n = 3};
+	struct bench b;
+	const struct px_record *record;
+	uint64_t after = 0;
+
+	(void)state;
+	open_slots(e);
+	b = bench_new(3, &r);
+	name_slots(&b, e, 3);
+	record = bench_record(&b, PX_RECORD_ENTRY);
+	assert_int_equal(record->slot, 3);
+	assert_int_equal(record->ballot.round, 9);
+	assert_int_equal(record->origin.round, b2.round);
+	assert_true(bytes_equal(record->payload, bytes_of(large('a'))));
+	assert_int_equal(bench_sent(&b, 2, MSG_accepted, &after)->accepted.upto, 3);
+	assert_int_equal(after, b.update.write);
+	assert_int_not_equal(after, 0);
+	assert_int_equal(bench_record(&b, PX_RECORD_PROMISE)->ballot.round, 9);
+	bench_free(&b);
+}
+
+/* By its origin, by its sum, by what it stands behind, or because the log ends before it. */
+static void
+accepts_nothing_else_by_name(void **state)
+{
+	struct log_entry e[3], wrong[4][2];
+	struct px_recovered r = {.incarnation = 2, .promised = {7, 2}, .entries = e,
+	                         .entries_n = 3};
+
+	(void)state;
+	open_slots(e);
+	for (int i = 0; i < 4; i++) {
+		wrong[i][0] = e[i == 3 ? 2 : 0];
+		wrong[i][1] = e[i == 3 ? 2 : 1];
+	}
+	wrong[0][1].origin = (struct ballot){8, 3};
+	wrong[1][1].checksum++;
+	wrong[2][1].before = b2;
+	wrong[3][1].slot = 4;
+	for (int i = 0; i < 4; i++) {
+		struct bench b = bench_new(3, &r);
+		const struct message *m;
+
+		name_slots(&b, e, i == 3 ? 2 : 1);
+		name_slots(&b, wrong[i], 2);
+		m = bench_sent(&b, 2, MSG_accepted, NULL);
+		assert_int_equal(m->accepted.upto, wrong[i][0].slot);
+		m = bench_sent(&b, 2, MSG_fetch, NULL);
+		assert_non_null(m);
+		assert_int_equal(m->fetch.first, wrong[i][1].slot);
+		assert_int_equal(m->fetch.whole, 1);
+		bench_free(&b);
+	}
+}
+
+/* However often it is asked within a heartbeat interval: nobody else would tell the master. */
+static void
+asks_for_a_lost_value_at_once(void **state)
+{
+	struct log_entry e[3];
+	struct px_recovered r = {.incarnation = 2, .promised = {7, 2}, .entries = e,
+	                         .entries_n = 1};
+	struct bench b;
+
+	(void)state;
+	open_slots(e);
+	b = bench_new(3, &r);
+	name_slots(&b, &e[2], 1); /* behind a hole */
+	assert_int_equal(bench_sent(&b, 2, MSG_fetch, NULL)->fetch.whole, 0);
+	name_slots(&b, e, 3);
+	assert_int_equal(bench_sent(&b, 2, MSG_fetch, NULL)->fetch.whole, 1);
+	assert_int_equal(bench_sent(&b, 2, MSG_fetch, NULL)->fetch.first, 2);
+	bench_free(&b);
+}
+
 int
 main(void)
 {
@@ -241,6 +481,14 @@ main(void)
 		cmocka_unit_test(a_wrong_value_is_not_taken),
 		cmocka_unit_test(asks_again_less_and_less_often),
 		cmocka_unit_test(one_who_has_far_more_stands_instead),
+		cmocka_unit_test(values_that_a_promise_told_of_are_named),
+		cmocka_unit_test(other_values_are_sent_whole),
+		cmocka_unit_test(a_value_that_is_given_up_is_not_named),
+		cmocka_unit_test(a_late_promise_spares_values),
+		cmocka_unit_test(a_value_that_was_lost_is_sent_whole),
+		cmocka_unit_test(accepts_by_name_what_it_has),
+		cmocka_unit_test(accepts_nothing_else_by_name),
+		cmocka_unit_test(asks_for_a_lost_value_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

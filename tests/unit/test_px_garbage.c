@@ -39,6 +39,7 @@ static struct message
 some_message(struct ballot own, uint8_t from, struct wire_list entries, struct wire_list headers)
 {
 	struct ballot ballot = rng_chance(&rng, 500) ? own : some_ballot(from);
+	const struct wire_list none = {0};
 
 	switch (rng_below(&rng, 13)) {
 	case 0:
@@ -49,7 +50,8 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries, struct w
 			ballot, number(12), number(12), headers, {0}}};
 	case 2:
 		return (struct message){.code = MSG_accept, .accept = {
-			ballot, number(12), number(3), number(12), entries}};
+			ballot, number(12), number(3), number(12),
+			rng_chance(&rng, 500) ? headers : none, entries}};
 	case 3:
 		return (struct message){.code = MSG_accepted, .accepted = {
 			ballot, number(12), {0}}};
@@ -79,7 +81,7 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries, struct w
 		return (struct message){.code = MSG_gathered, .gathered = {ballot, entries}};
 	case 7:
 		return (struct message){.code = MSG_fetch, .fetch = {
-			ballot, number(3), number(12)}};
+			ballot, number(3), number(12), (uint8_t)number(1)}};
 	default:
 		return (struct message){.code = MSG_hand_over, .hand_over = {
 			ballot, number(12), (uint8_t)number(4)}};

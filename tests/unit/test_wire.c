@@ -482,15 +482,15 @@ test_golden_accept(void **state)
 	wire_put_log_entry(&entries, &entry);
 	m.accept.entries = (struct wire_list){buffer_view(&entries), 1};
 	assert_golden(&m,
-	              "95000000" "22" "0600000000000000" "01" "0900000000000000"
-	              "0200000000000000" "0a00000000000000"
+	              "9d000000" "22" "0600000000000000" "01" "0900000000000000"
+	              "0200000000000000" "0a00000000000000" "00000000" "00000000"
 	              "01000000" "6b000000" "0a00000000000000" "0600000000000000" "01"
 	              "0500000000000000" "02" "cdab000000000000" "3c000000"
 	              "01000000" "34000000" "ffffffffffffffff"
 	              "0200000000000000" "0300000000000000" "0400000000000000" "10000000"
 	              "01" "0100000000000000" "03000000" "61220a"
 	              "0400000000000000" "03",
-	              "accept ballot={round=6 replica=1} chosen=9 pass=2 first=10 "
+	              "accept ballot={round=6 replica=1} chosen=9 pass=2 first=10 named=0[] "
 	              "entries=1[{slot=10 "
 	              "ballot={round=6 replica=1} origin={round=5 replica=2} checksum=43981 "
 	              "payload={commands=1[{stamp_ns=-1 session=2 number=3 below=4 "
