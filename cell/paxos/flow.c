@@ -29,6 +29,50 @@ px_flow_room(const struct px *px, const struct peer *p)
 	return flight < p->flow.window ? p->flow.window - flight : 0;
 }
 
+static bool
+is_heard(const struct px *px, const struct px_member *m)
+{
+	const mono_t answered_at = px->peers[m->id].answered_at;
+
+	return m->voter && m->id != px->config.self &&
+	       mono_before(px->now, mono_add(answered_at, px->config.lease));
+}
+
+/* The window of how many is as large as this one? */
+static int
+as_large(const struct px *px, size_t window)
+{
+	const struct px_members *m = &px->members;
+	int n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		n += is_heard(px, &m->list[i]) && px->peers[m->list[i].id].flow.window >= window;
+	return n;
+}
+
+/* If the master is lost its successor proposes what is open anew before it serves, maybe to those
+ * who have nothing of it. So no more is open than what the fastest who make a majority accept in a
+ * short time; the rest waits in front of the log. */
+size_t
+px_flow_open(const struct px *px)
+{
+	const struct px_members *m = &px->members;
+	size_t window = 0;
+	int voters = 0;
+
+	for (int i = 0; i < m->n; i++)
+		voters += m->list[i].voter;
+	if (voters < 2)
+		return PX_ROOM_BYTES;
+	for (int i = 0; i < m->n; i++) {
+		const size_t w = px->peers[m->list[i].id].flow.window;
+
+		if (is_heard(px, &m->list[i]) && w > window && as_large(px, w) >= voters / 2)
+			window = w;
+	}
+	return 2 * window > PX_ROOM_LEAST ? 2 * window : PX_ROOM_LEAST;
+}
+
 void
 px_flow_sent(struct px *px, struct peer *p)
 {

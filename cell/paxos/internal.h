@@ -27,7 +27,8 @@ enum {
 	PX_FLIGHT_FIRST = 64 * 1024,             /* at first, */
 	PX_FLIGHT_LEAST = 16 * 1024,             /* and on a slow link; one entry always */
 	PX_FLIGHT_SLOTS = 64,                    /* beyond, only full batches are sent */
-	PX_ROOM_BYTES = 16 * 1024 * 1024,        /* proposed and not chosen: see px_room */
+	PX_ROOM_BYTES = 16 * 1024 * 1024,        /* proposed and not chosen: see px_room; */
+	PX_ROOM_LEAST = 2 * PX_FLIGHT_FIRST,     /* on a slow link */
 	PX_ROOM_SLOTS = 4096,
 	PX_SENT_TIMES = 32,                      /* heartbeats whose sending time is remembered */
 	PX_ATTEMPTS_MAX = 4,                     /* doublings of the jitter after lost elections */
@@ -188,6 +189,7 @@ struct px {
 
 	/* Master. */
 	struct peer peers[LIMIT_REPLICA_ID + 1]; /* by replica */
+	uint64_t inherited;     /* slots up to here were open at the election */
 	uint64_t sequence;      /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
@@ -370,6 +372,8 @@ uint64_t px_known_to(const struct px *px, const struct peer *p);
 /* Bytes that are under way to a follower, and that may be in addition. */
 size_t px_flight(const struct px *px, const struct peer *p);
 size_t px_flow_room(const struct px *px, const struct peer *p);
+/* Bytes that may be proposed and not chosen. */
+size_t px_flow_open(const struct px *px);
 /* Slots before `next` have been sent. */
 void px_flow_sent(struct px *px, struct peer *p);
 /* `have` has grown. */

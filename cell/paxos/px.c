@@ -437,10 +437,11 @@ bool
 px_room(const struct px *px)
 {
 	uint64_t last = log_window_last(&px->log);
+	uint64_t from = px->chosen > px->inherited ? px->chosen : px->inherited;
 
 	return px_open(px) && !px_next_members(&px->changes, &px->members) &&
 	       last - px->chosen < PX_ROOM_SLOTS &&
-	       log_window_bytes(&px->log, px->chosen, last) < PX_ROOM_BYTES;
+	       log_window_bytes(&px->log, from, last) < px_flow_open(px);
 }
 
 struct ballot

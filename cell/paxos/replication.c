@@ -52,7 +52,7 @@ px_begin_mastership(struct px *px)
 		e.ballot = px->ballot;
 		px_store(px, &e);
 	}
-	px->accepted_to = last;
+	px->accepted_to = px->inherited = last;
 	log_window_start(&px->picked, 0);
 	px_changes_cut(&px->picked_changes, 0);
 	log_window_recount(&px->log);

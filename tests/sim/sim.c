@@ -128,16 +128,10 @@ step(struct sim *s, int64_t until)
 	return true;
 }
 
-/* What is open when a master is elected it proposes anew before it serves: that may be much, and
- * cables be slow. */
 static int64_t
 election_time(const struct sim *s)
 {
-	int64_t time = ELECTION_SECONDS * SECOND * s->swarm.lease_ms / LEASE_MS;
-
-	if (s->swarm.bulk && s->swarm.rate > 0)
-		time += (int64_t)BULK_WRITES * BULK_BYTES * s->hosts_n * SECOND / s->swarm.rate;
-	return time + liar_delay(s);
+	return ELECTION_SECONDS * SECOND * s->swarm.lease_ms / LEASE_MS + liar_delay(s);
 }
 
 /* An operator may have sent the last one away. */

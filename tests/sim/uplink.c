@@ -31,7 +31,7 @@ uplinks_init(struct sim *s)
 	}
 	if (rng_chance(&r, 200))
 		w->cost_ns = 1000 + (int64_t)rng_below(&r, 200000);
-	w->bulk = !w->mounts && rng_chance(&r, 80);
+	w->bulk = !w->mounts && rng_chance(&r, w->rate > 0 ? 250 : 50);
 	if (w->bulk) /* a KeepAlive waits behind the client's own requests */
 		w->session_lease_ms = 12000;
 	w->lease_ms = LEASE_MS;

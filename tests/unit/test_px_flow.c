@@ -470,6 +470,55 @@ asks_for_a_lost_value_at_once(void **state)
 	bench_free(&b);
 }
 
+/* If the master is lost now, another one has to propose all of that before it serves. */
+static void
+what_is_open_follows_the_rate(void **state)
+{
+	struct bench b;
+	struct ballot mine = candidate(&b, &nothing);
+
+	(void)state;
+	promise_nothing(&b, mine);
+	under_way(&b, mine, 625, 5000);
+	while (px_room(b.px))
+		bench_propose(&b, text(4096));
+	assert_in_range((px_last(b.px) - px_chosen(b.px)) * 4096, 64 * 1024, 320 * 1024);
+	under_way(&b, mine, 50000, 3000);
+	while (px_room(b.px))
+		bench_propose(&b, text(4096));
+	assert_in_range((px_last(b.px) - px_chosen(b.px)) * 4096, 2 << 20, 8 << 20);
+	bench_free(&b);
+}
+
+/* A follower that is gone does not count, however fast it was; what was open before is no reason to
+ * wait with the epoch. */
+static void
+room_counts_what_is_heard_and_ours(void **state)
+{
+	struct log_entry e[3];
+	struct ballot mine;
+	struct bench b;
+
+	(void)state;
+	open_slots(e);
+	b = master_of(e, e, 3, &mine);
+	assert_true(px_room(b.px));
+	bench_propose(&b, "epoch");
+	for (int i = 0; i < 2; i++) {
+		assert_true(px_room(b.px));
+		bench_propose(&b, text(65536));
+	}
+	assert_false(px_room(b.px));
+	bench_free(&b);
+	mine = candidate(&b, &nothing);
+	promise_nothing(&b, mine);
+	under_way(&b, mine, 50000, 3000);
+	bench_pass(&b, 600);
+	bench_timeout(&b);
+	assert_false(px_room(b.px));
+	bench_free(&b);
+}
+
 int
 main(void)
 {
@@ -489,6 +538,8 @@ main(void)
 		cmocka_unit_test(accepts_by_name_what_it_has),
 		cmocka_unit_test(accepts_nothing_else_by_name),
 		cmocka_unit_test(asks_for_a_lost_value_at_once),
+		cmocka_unit_test(what_is_open_follows_the_rate),
+		cmocka_unit_test(room_counts_what_is_heard_and_ours),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
