@@ -1,6 +1,6 @@
-/* From an address to a connection. A name may have several addresses: they are tried in turn, all
- * within the one patience of the handshake. Names are looked up by libuv's threads, numbers
- * here. */
+/* Outgoing connections. A host name may have several addresses: they are tried in turn, all before
+ * the one deadline of the handshake. Host names are looked up in libuv's thread pool, since that
+ * may block; numeric addresses are parsed at once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,8 @@ dialer_free(struct dialer *d)
 
 static void dialer_next(struct stream *s);
 
-/* A socket that failed to connect is of no use any more, the struct is. */
+/* A socket that failed to connect can't be used again: the next address gets a new one in the same
+ * struct. */
 static void
 on_abandoned(uv_handle_t *handle)
 {

@@ -1,5 +1,5 @@
-/* One connection: what is read goes through the channel and comes out as frames, what is sent waits
- * for the end of the turn, is sealed and written. */
+/* One connection: received bytes are decrypted by the channel and split into frames; sent frames
+ * wait for the end of the turn, are encrypted and written. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,20 +16,21 @@
 #include "cell/wire/codec.h"
 
 enum {
-	/* Longer than this nothing is sent into silence: a replica that is gone without a word must
-	 * not keep the next connection waiting, a client has its session's lease. */
+	/* A connection is closed when sent bytes are not acknowledged for this long. Short for
+	 * replicas: a dead connection delays the next one to a replica that has restarted. A
+	 * client's connection may be kept for about as long as its session's lease. */
 	SILENCE_REPLICA_MS = 3000,
 	SILENCE_CLIENT_MS = 15000,
-	KEEPALIVE_S = 15,              /* an idle connection is probed */
-	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* the longest request */
-	CLIENTS_TURN_MS = 20,          /* of one turn of the loop, for all who come */
-	READ_LITTLE = 1024,
+	KEEPALIVE_S = 15,              /* after so long without traffic TCP probes a connection */
+	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* bytes of the longest request */
+	CLIENTS_TURN_MS = 20,          /* of one turn of the loop, for all clients together */
+	READ_LITTLE = 1024,            /* bytes of one read once that time has passed */
 };
 
 const char transport_unknown_key[] = "the cell does not know this key";
 const char transport_other_cell[] = CHANNEL_OTHER_CELL;
 
-/* What could not be written at once. */
+/* The bytes that a write could not pass to the kernel at once. */
 struct remainder {
 	uv_write_t request;
 	uint8_t data[];
@@ -71,8 +72,8 @@ on_closed(uv_handle_t *handle)
 	transport_gone(handle->data);
 }
 
-/* Of a connection that comes about right now a handle or a look-up may be on its way to its end
- * already; dialer.c then goes on from there. */
+/* While a connection is being made its handle may be closing already, or a look-up be under way:
+ * dialer.c then completes the end in the callback of either. */
 void
 stream_end(struct stream *s, const char *why)
 {
@@ -209,8 +210,8 @@ set_silence(struct stream *s)
 		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
-/* The kernel asks from half of that time on, each second, and gives up by the time between the last
- * answer and now. */
+/* The kernel probes each second after half of TRANSPORT_PROBED_S without traffic, and closes the
+ * connection when the peer has not answered for the whole time. */
 void
 stream_probe(struct stream *s)
 {
@@ -244,7 +245,7 @@ become_open(struct stream *s)
 	stream_linger(s);
 }
 
-/* Why the replica will not have us; NULL: that is not what the frame says. */
+/* The reason for which the replica refuses us; NULL when the frame is not a denial. */
 static const char *
 denial(struct bytes frame)
 {
@@ -253,7 +254,7 @@ denial(struct bytes frame)
 	if (frame.data[4] != MSG_denied || wire_get_frame(frame, &m) != RC_OK)
 		return NULL;
 	return m.denied.rc == RC_PERM ? transport_unknown_key
-	                              : "it has no room for one more client";
+	                              : "the replica has no room for one more client";
 }
 
 static void
@@ -278,7 +279,7 @@ frame_length(const struct stream *s, struct bytes from)
 	return wire_frame_length(from);
 }
 
-/* Hands out the whole frames and returns what is left. */
+/* Hands out the whole frames and returns the bytes of an unfinished one. */
 static struct bytes
 take_frames(struct stream *s, struct bytes from)
 {
@@ -296,7 +297,8 @@ take_frames(struct stream *s, struct bytes from)
 	return from;
 }
 
-/* Only the beginning of a frame is kept with the connection. */
+/* Keeps an unfinished frame with the connection. Most connections hold none most of the time, so
+ * that an idle connection needs no buffer. */
 static void
 keep(struct stream *s, struct buffer *plain, struct bytes rest)
 {
@@ -331,7 +333,7 @@ receive(struct stream *s, struct bytes from)
 	stream_linger(s);
 }
 
-/* The peer of a handshake closes without a word when it can't read our message. */
+/* A peer that can't decrypt our handshake message closes the connection without an answer. */
 static const char *
 end_of_stream(const struct stream *s)
 {
@@ -347,7 +349,7 @@ on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 	struct stream *s = stream->data;
 
 	if (len == UV_ENOBUFS)
-		return; /* not in this turn */
+		return; /* on_room gave no buffer: the socket is read in the next turn */
 	if (len == UV_EOF)
 		stream_end(s, end_of_stream(s));
 	else if (len < 0)
@@ -367,9 +369,10 @@ turn_is_over(struct transport *n)
 	return mono_reached(now, n->turn_end);
 }
 
-/* Those who come, but for replicas, share a part of the turn: however much they send, what is due
- * meanwhile and what replicas say does not wait for long. When it is over each of them still gets
- * a word in, which may be a KeepAlive. */
+/* How many bytes may be read from a connection now. All accepted connections but those of replicas
+ * share CLIENTS_TURN_MS of a turn, so that however much clients send, timers and messages from
+ * replicas do not wait for long. Once that time has passed each client's socket is still read once,
+ * a little: it may hold a KeepAlive. */
 static size_t
 room_for(struct stream *s)
 {
@@ -383,7 +386,7 @@ room_for(struct stream *s)
 	return again ? 0 : READ_LITTLE;
 }
 
-/* Without room nothing is read, and it is offered again in the next turn. */
+/* With an empty buffer libuv reads nothing, and asks again in the next turn. */
 static void
 on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {

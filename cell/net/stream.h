@@ -1,12 +1,12 @@
-/* The inside of the net, shared by its files and nobody else.
+/* The internals of cell/net, for its own files only. A stream is one connection.
  *
- *   transport.c  all of them: listening, finding, deadlines, the end
- *   stream.c     one connection: bytes through the channel, frames, the way out
- *   dialer.c     from an address to a connection
+ *   transport.c  all connections: listening, look-up by number, deadlines, the end
+ *   stream.c     one connection: encryption, frames, writing
+ *   dialer.c     outgoing connections: from an address to a connected socket
  *
  *   SHAKING --key proved--> OPEN --transport_close--> LINGERING --all is sent--.
- *      |                     |                      `----too late--------+--> CLOSING
- *      `--broken, too late---`---------------------broken----------------' */
+ *      |                     |                      `---deadline-------+---> CLOSING
+ *      `--broken, deadline---`---------------------broken--------------' */
 #ifndef LSFS_NET_STREAM_H
 #define LSFS_NET_STREAM_H
 
@@ -17,12 +17,12 @@
 
 enum stream_state { STREAM_SHAKING, STREAM_OPEN, STREAM_LINGERING, STREAM_CLOSING };
 
-/* How a connection of our own making comes about. */
+/* The part of a stream that only outgoing connections have. */
 struct dialer {
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
 	uv_getaddrinfo_t resolving;
-	bool busy;                  /* resolving */
+	bool busy;                  /* `resolving` is under way */
 	uv_connect_t connecting;
 	struct addrinfo *found, *next;
 };
@@ -34,16 +34,16 @@ struct stream {
 	struct transport *transport;
 	uint64_t id;
 	enum stream_state state;
-	bool tell;                  /* the user is to hear of its end */
-	const char *why;            /* it ended; static */
+	bool tell;                  /* the callback `closed` is due at its end */
+	const char *why;            /* the reason of its end; static */
 	mono_t deadline;
 	struct dialer *dialer;      /* NULL: accepted */
 	uv_tcp_t tcp;
 	struct channel channel;
 	uint32_t frame_max;
-	uint64_t turn;              /* of the loop, in which it was read last */
-	struct buffer in;           /* the beginning of a frame */
-	struct buffer out;          /* frames for the end of the turn */
+	uint64_t turn;              /* of the loop, in which its socket was read last */
+	struct buffer in;           /* an unfinished frame, decrypted */
+	struct buffer out;          /* frames to be encrypted at the end of the turn */
 };
 
 RB_HEAD(stream_tree, stream);
@@ -59,48 +59,61 @@ struct transport {
 	struct stream_list timed;   /* in the order of their deadlines */
 	struct stream_list unsent;
 	uint64_t last_id;
-	int unproved_n;             /* accepted and SHAKING */
+	int unproved_n;             /* accepted connections that are SHAKING */
 	uv_tcp_t *listener;
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_idle_t idle;
-	int handles_n;              /* on the loop, those of streams apart */
-	uint64_t turn;              /* of the loop */
-	mono_t turn_end;            /* clients that have had theirs wait for the next one */
-	bool turn_runs;             /* a client was read in it */
-	struct pace refusals;       /* in the log */
-	struct buffer plain, sealed; /* of the call that runs */
-	uint8_t bytes[READ_SIZE];    /* what was read just now */
+	int handles_n;              /* open handles on the loop, without those of streams */
+	uint64_t turn;              /* number of the loop's turn */
+	mono_t turn_end;            /* from here on clients are read only a little in this turn */
+	bool turn_runs;             /* a client was read in this turn, so turn_end is set */
+	struct pace refusals;       /* of log lines about refused connections */
+	struct buffer plain, sealed; /* decrypted and encrypted bytes of the call that runs */
+	uint8_t bytes[READ_SIZE];    /* the buffer of each read */
 	bool stopping;
 	void (*stopped)(void *user);
 	void *stopped_user;
 };
 
-/* net.c. NULL: there is none of that number. */
+/* ---- transport.c ---- */
+
+/* The stream of this number; NULL: none. */
 struct stream *transport_find(struct transport *n, uint64_t id);
-/* A deadline of one patience from now on, or none. */
+/* Sets the stream's deadline to one patience (transport_config) from now on, or removes it. */
 void transport_time(struct stream *s);
 void transport_untime(struct stream *s);
+/* Puts the stream into the list of those that are written at the end of the turn. */
 void transport_unsent(struct stream *s);
+/* Logs that the accepted connection is refused; repetitions are logged ever more rarely. */
 void transport_refused(struct stream *s, const char *why);
-/* Its handle is closed: the last that is heard of it. */
+/* Calls `closed` if that is due, and frees the stream, whose handle is closed now. */
 void transport_gone(struct stream *s);
 
-/* stream.c. `dialer` is taken over; NULL: to be accepted. */
+/* ---- stream.c ---- */
+
+/* A new stream in state SHAKING. Takes `dialer` over; NULL: an accepted connection. */
 struct stream *stream_new(struct transport *n, struct dialer *dialer);
-/* It is connected: the handshake begins. */
+/* Begins the handshake on a connected socket. */
 void stream_start(struct stream *s);
+/* Encrypts and writes the frames in `out`. */
 void stream_flush(struct stream *s);
 /* See transport_probe. */
 void stream_probe(struct stream *s);
-/* Last words, then the end. */
+/* Sends what waits, until a deadline, then ends the stream. */
 void stream_linger(struct stream *s);
+/* Closes the stream at once; `why` is static, NULL when the user asked for it. */
 void stream_end(struct stream *s, const char *why);
+/* Frees a stream whose handle is closed. */
 void stream_free(struct stream *s);
 
-/* dial.c. "HOST:PORT" in its parts; false when it is not that. */
+/* ---- dialer.c ---- */
+
+/* Splits "HOST:PORT"; false when `address` is not of that form. */
 bool dialer_split(const char *address, char host[NI_MAXHOST], char port[NI_MAXSERV]);
+/* Begins to look up and connect to `address`; calls stream_start or stream_end. */
 void dialer_start(struct stream *s, const char *address);
+/* Frees a dialer; NULL is ignored. */
 void dialer_free(struct dialer *d);
 
 #endif

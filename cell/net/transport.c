@@ -1,4 +1,4 @@
-/* All connections together: listening, finding them by number, what is due, the end. */
+/* All connections of a process: listening, look-up by number, deadlines, the end. */
 #include "cell/net/transport.h"
 
 #include <arpa/inet.h>
@@ -63,7 +63,7 @@ on_listener_closed(uv_handle_t *handle)
 	handle_gone(n);
 }
 
-/* Within the last connection's `closed` the user may have asked for the end already. */
+/* The user may have called transport_stop from within the last connection's `closed`. */
 static void
 stop_if_empty(struct transport *n)
 {
@@ -94,7 +94,7 @@ transport_gone(struct stream *s)
 
 static void on_timer(uv_timer_t *timer);
 
-/* libuv's clock only wakes us; what is due is decided by ours. */
+/* libuv's clock only wakes the loop; deadlines are compared with clock_now. */
 static void
 arm(struct transport *n)
 {
@@ -149,7 +149,7 @@ transport_untime(struct stream *s)
 static void
 on_idle(uv_idle_t *handle)
 {
-	(void)handle; /* that it runs is all that is wanted: the loop does not sleep */
+	(void)handle; /* while an idle handle runs, the loop does not sleep */
 }
 
 void
@@ -172,7 +172,7 @@ on_prepare(uv_prepare_t *handle)
 	must(uv_idle_stop(&n->idle) == 0);
 }
 
-/* ---- strangers ---- */
+/* ---- refused connections ---- */
 
 static void
 peer_name(const struct stream *s, char *to, size_t size)
@@ -209,7 +209,7 @@ pace_tells(struct pace *p, mono_t now, unsigned *held)
 	return true;
 }
 
-/* Nobody can fill a disk by knocking. */
+/* Paced, so that repeated connection attempts cannot fill a disk with log lines. */
 void
 transport_refused(struct stream *s, const char *why)
 {
@@ -236,7 +236,7 @@ end_oldest_stranger(struct transport *n)
 			break;
 	}
 	must(s != NULL);
-	stream_end(s, "too many that prove no key");
+	stream_end(s, "too many connections that have not proved a key");
 }
 
 static void

@@ -1,10 +1,11 @@
 /* Connections over TCP, all of them through the secure channel (wire/channel.h), on one libuv loop:
- * whole frames in, whole frames out. Names nobody and decides nothing: whether a key is welcome is
- * for `opened` to say. Nothing of a connection reaches the user before its peer has proved its key;
- * who can't prove one is closed, with a line in the log, but for most that come again and again.
+ * whole frames in, whole frames out. This module does not decide which keys are accepted: its user
+ * does, in `opened`. A connection is reported to the user only when its peer has proved a key. An
+ * accepted connection whose peer proves none is closed and logged; repetitions are logged ever more
+ * rarely.
  *
- * What is sent in one turn of the loop leaves at its end, as few records and one write. Every
- * callback may call everything here; none is called from within. */
+ * The frames sent in one turn of the loop are written at its end, as few records and one write.
+ * Callbacks may call every function here; no function calls a callback before it returns. */
 #ifndef LSFS_NET_TRANSPORT_H
 #define LSFS_NET_TRANSPORT_H
 
@@ -14,78 +15,81 @@
 
 struct transport;
 
-/* A message that may come again and again: the first is told, then one of 1, 2, 4 ... seconds, of
- * 10 minutes in the end, until there was none for 10 seconds. */
+/* The pace of a log line that may be repeated endlessly: the first is printed, then one after 1, 2,
+ * 4 ... seconds, at most 10 minutes; after 10 seconds without a repetition it begins anew. */
 struct pace {
-	mono_t told, last;
+	mono_t told, last; /* instants of the last printed line and of the last line at all */
 	span_t pause;
-	unsigned held; /* since `told` */
+	unsigned held;     /* lines not printed since `told` */
 };
-/* Is it to be told now? *held: how many were not, since the last one that was. */
+/* True when the line is to be printed now. *held: lines not printed since the last one. */
 bool pace_tells(struct pace *p, mono_t now, unsigned *held);
 
 struct transport_callbacks {
-	/* The peer of `conn` has proved that it holds `key` (a replica's or a principal's, by
-	 * `role`: for a connection of our own making it is the key that was asked for). False:
-	 * close it, after what was sent from within. */
+	/* The peer of `conn` has proved that it holds `key`: a replica's or a principal's, by
+	 * `role`; for an outgoing connection it is the key given to transport_connect. False
+	 * refuses the peer: the connection is closed after the frames sent within this call. */
 	bool (*opened)(void *user, uint64_t conn, enum channel_role role,
 	               const uint8_t key[NOISE_KEY]);
+	/* One whole frame was received; valid until the return. */
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
-	/* It is gone, or could not be made; `why` is for people, and static. Not called after
-	 * transport_close. */
+	/* The connection has ended or could not be made, for the human-readable reason `why`, which
+	 * is static. Not called after transport_close. */
 	void (*closed)(void *user, uint64_t conn, const char *why);
 	void *user;
 };
 
-/* Reasons that no other attempt would change, among those that `closed` tells: compared by their
+/* The reasons given to `closed` for which a further attempt would fail as well: compare the
  * addresses. */
-extern const char transport_unknown_key[]; /* the replica knows nobody by our key */
-extern const char transport_other_cell[]; /* the cell's id is not the replica's */
+extern const char transport_unknown_key[]; /* no principal of the cell has our key */
+extern const char transport_other_cell[]; /* the peer belongs to a cell with another id */
 
 struct transport_config {
 	uint8_t cell_id[CELL_ID];
 	const struct noise_pair *own; /* copied */
-	span_t patience; /* for handshakes and for last words; 0: TRANSPORT_PATIENCE_MS */
+	span_t patience; /* longest handshake, longest wait before a close; 0: the default */
 	struct transport_callbacks callbacks;
 };
 
-/* 0 or a negative errno. The process must ignore SIGPIPE. */
+/* Makes a transport on `loop`. 0 or a negative errno. The process must ignore SIGPIPE. */
 int transport_new(struct transport **transport, uv_loop_t *loop,
                   const struct transport_config *config);
 /* Listens on "HOST:PORT" ("[ADDR]:PORT" for IPv6; port 0: any). False with one line in `why`. */
 bool transport_listen(struct transport *n, const char *address, char *why, size_t why_size);
-/* The port that it listens on. */
+/* The number of the port on which the transport listens. */
 int transport_port(const struct transport *n);
-/* Where it listens, in numbers: "ADDRESS:PORT"; true: none but this machine gets there. */
+/* Prints the numeric "ADDRESS:PORT" on which the transport listens; true when that is a loopback
+ * address, which only this machine reaches. */
 bool transport_listening(const struct transport *n, char *to, size_t size);
-/* Begins to connect, as `role`, to the peer that must hold `key`; answered by opened or closed. The
- * number is never used again. */
+/* Begins to connect, as `role`, to the peer that must hold `key`; `opened` or `closed` reports the
+ * result. Returns the connection's number, which is never reused. */
 uint64_t transport_connect(struct transport *n, const char *address, enum channel_role role,
                            const uint8_t key[NOISE_KEY]);
-/* One or more whole frames; copied. Dropped when the connection is not open. One whose peer does
- * not read (TRANSPORT_QUEUE_MAX bytes wait) is closed. */
+/* Sends one or more whole frames, which are copied; dropped when the connection is not open. When
+ * TRANSPORT_QUEUE_MAX bytes are unsent, since the peer does not read, the connection is closed. */
 void transport_send(struct transport *n, uint64_t conn, struct bytes frames);
-/* Nothing more is read from it, or (off) again, if that is not so already; what was read before
- * still comes. */
+/* Stops reading from the connection (on), or resumes it (off); idempotent. Frames that were read
+ * before are still handed out. */
 void transport_hold(struct transport *n, uint64_t conn, bool on);
-/* Bytes sent to it that have not left yet. */
+/* Bytes sent to the connection that the kernel has not accepted yet. */
 size_t transport_unsent_bytes(struct transport *n, uint64_t conn);
-/* Idle as it is, it is closed when its peer's machine is not heard for TRANSPORT_PROBED_S. */
+/* Has the connection probed while idle: it is closed when the peer's machine does not answer for
+ * TRANSPORT_PROBED_S. */
 void transport_probe(struct transport *n, uint64_t conn);
-/* The key that its peer has proved, until it is closed; NULL: it is not open. */
+/* The key that the peer has proved; valid until the connection is closed. NULL: not open. */
 const uint8_t *transport_key(struct transport *n, uint64_t conn);
-/* Closes it after what was sent has gone out. No callback for it comes any more: true when `closed`
- * would have come. */
+/* Closes the connection once the sent frames are written. No further callback is made for it; true
+ * when `closed` would have been called. */
 bool transport_close(struct transport *n, uint64_t conn);
-/* Closes everything so; then calls `stopped`, with nothing left on the loop or in memory. No other
- * callback comes any more. */
+/* Closes all connections likewise, frees the transport and calls `stopped`, with nothing left on
+ * the loop. No other callback is made meanwhile. */
 void transport_stop(struct transport *n, void (*stopped)(void *user), void *user);
 
 enum {
 	TRANSPORT_QUEUE_MAX = LIMIT_UNSENT,
 	TRANSPORT_PROBED_S = 8,
-	TRANSPORT_PATIENCE_MS = 5000, /* a connection that is not open by then is closed */
-	TRANSPORT_UNPROVED_MAX = 256, /* connections that have not proved a key; the oldest goes */
+	TRANSPORT_PATIENCE_MS = 5000, /* default of transport_config.patience */
+	TRANSPORT_UNPROVED_MAX = 256, /* connections without a proved key; the oldest is closed */
 };
 
 #endif

@@ -428,7 +428,7 @@ test_crowd(void **unused)
 	UNTIL(&p, p.sides[0].connected_n == CLIENTS);
 	visit_again(&p);
 	UNTIL(&p, p.visitor.closed_n == 1);
-	assert_string_equal(p.visitor.why, "it has no room for one more client");
+	assert_string_equal(p.visitor.why, "the replica has no room for one more client");
 	assert_int_equal(p.sides[0].connected_n, CLIENTS);
 	gateway_close(p.sides[0].gateway, p.sides[0].conn);
 	gateway_close(p.sides[0].gateway, p.sides[0].conn);
