@@ -1,5 +1,6 @@
-/* What a mark of a failed disk says about a start. Pure, so that the simulator's replicas decide as
- * real ones do; where marks are written and read says failed.h. */
+/* The verdict on a start after a disk failure: the mark that the failure left names the boot in
+ * which it was written. Pure, so that the simulator's replicas decide like real ones; marks are
+ * written and read by disk_failure.c. */
 #ifndef LSFS_STORE_BOOT_VERDICT_H
 #define LSFS_STORE_BOOT_VERDICT_H
 
@@ -12,14 +13,15 @@ enum {
 };
 
 enum boot_verdict {
-	BOOT_VERDICT_NONE, /* no mark, or one that is damaged */
-	BOOT_VERDICT_EARLIER, /* in another boot: the page cache of that one is gone */
-	BOOT_VERDICT_NOW, /* in this one: what is read may never have been written */
+	BOOT_VERDICT_NONE,    /* no mark, or a damaged one */
+	BOOT_VERDICT_EARLIER, /* marked in an earlier boot, whose page cache is gone */
+	BOOT_VERDICT_NOW, /* marked in this boot: the page cache may show data not on the disk */
 };
 
-/* The line that marks a disk as failed in this boot, for this reason. */
+/* Prints the line that marks a disk as failed in the boot with the id `boot`, for this reason. */
 void boot_verdict_write(char line[BOOT_VERDICT_LINE], const char *boot, const char *why);
-/* Of a line and the boot in which it is read; `why` is set when it is a mark. */
+/* The verdict on a line that was read in the boot with the id `boot`. Puts the reason of the
+ * failure into `why` unless the verdict is NONE. */
 enum boot_verdict boot_verdict_judge(const char *line, const char *boot,
                                      char why[BOOT_VERDICT_WHY]);
 

@@ -29,7 +29,7 @@ corruption_add(struct corruption *d, const char *file, const char *what, ...)
 }
 
 void
-corruption_say(struct corruption *d, const char *what, ...)
+corruption_add_line(struct corruption *d, const char *what, ...)
 {
 	va_list args;
 
@@ -39,12 +39,12 @@ corruption_say(struct corruption *d, const char *what, ...)
 }
 
 void
-corruption_tell(const struct corruption *d, const char *directory)
+corruption_log(const struct corruption *d, const char *directory)
 {
 	size_t n = d->n < CORRUPTION_LINES ? d->n : CORRUPTION_LINES;
 
 	for (size_t i = 0; i < n; i++)
 		log_warn("%s: %s", directory, d->lines[i]);
 	if (d->n > n)
-		log_warn("%s: and %zu more", directory, d->n - n);
+		log_warn("%s: %zu more findings of damage", directory, d->n - n);
 }

@@ -9,7 +9,7 @@
 #include "cell/sys/log.h"
 #include "cell/store/store.h"
 
-/* What an earlier life has not finished, or was not asked to keep. */
+/* Removes unfinished files and copies that an earlier process of this replica left behind. */
 static int
 remove_leftovers(const char *directory)
 {
@@ -20,7 +20,8 @@ remove_leftovers(const char *directory)
 	return rc == 0 ? swap_in_remove(directory, LOG_DB_FRESH) : rc;
 }
 
-/* A copy from another replica takes the place of state.db, unless that has gone on since. */
+/* Puts a copy fetched from another replica into the place of state.db, unless state.db has
+ * advanced beyond the copy since. */
 static int
 swap_in_snapshot(const char *directory)
 {
@@ -48,9 +49,9 @@ finish_earlier(const char *directory, char *why, size_t why_size)
 	return rc == 0;
 }
 
-/* ---- what is wrong with them ---- */
+/* ---- checks of the two databases ---- */
 
-/* What the tree knows of the members counts more than the cell file, which may be from earlier. */
+/* The member list in the tree overrides the cell file, which may be older. */
 static bool
 has_others(const struct data_dir *f, const struct tree *tree)
 {
@@ -65,9 +66,10 @@ has_others(const struct data_dir *f, const struct tree *tree)
 	return !any && f->others;
 }
 
-/* A cell that has grown since its file was made: somebody else has told something. */
+/* True when the log holds a mark of another replica: then the cell has more members than its file
+ * may list. */
 static bool
-has_heard(const struct data_dir *f)
+has_others_marks(const struct data_dir *f)
 {
 	for (size_t i = 0; i < f->log.found.marks_n; i++) {
 		if (f->log.found.marks[i].replica != f->replica)
@@ -93,7 +95,7 @@ advise(const struct data_dir *f, bool others, char *why, size_t why_size)
 	return false;
 }
 
-/* Of a cell of one nobody else has it. */
+/* Refuses a start without a usable state: in a cell of one no other replica has a copy. */
 static bool
 refuse_state(const struct data_dir *f, char *why, size_t why_size)
 {
@@ -103,15 +105,15 @@ refuse_state(const struct data_dir *f, char *why, size_t why_size)
 	if (log->torn || log->trimmed_lost || log->trimmed > 0)
 		return advise(f, false, why, why_size);
 	snprintf(why + len, why_size - len,
-	         "; log.db still has everything: with state.db moved away it is made again");
+	         "; log.db still has every entry: move state.db away to have it rebuilt");
 	return false;
 }
 
-/* Another replica gives a copy of the state, or the log still has all of it. */
+/* Goes on with an empty state: it is rebuilt from the log, or fetched from another replica. */
 static bool
 drop_state(struct data_dir *f, struct tree **tree, const char *cell, const char *reason)
 {
-	corruption_say(&f->state_corruption, "%s", reason);
+	corruption_add_line(&f->state_corruption, "%s", reason);
 	if (*tree != NULL)
 		tree_free(*tree);
 	*tree = tree_new(cell);
@@ -120,7 +122,7 @@ drop_state(struct data_dir *f, struct tree **tree, const char *cell, const char 
 	return true;
 }
 
-/* The log begins behind the end of the state. */
+/* True when entries between the end of the state and the beginning of the log are missing. */
 static bool
 state_is_too_old(const struct data_dir *f, const struct tree *tree)
 {
@@ -143,7 +145,7 @@ check_state(struct data_dir *f, const char *cell, struct tree **tree, char *why,
 	if (!state_is_too_old(f, *tree))
 		return true;
 	if (has_others(f, *tree) && applied == 0)
-		return true; /* it was lost already */
+		return true; /* an earlier start has set the state aside */
 	snprintf(why, why_size,
 	         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins behind slot %"
 	         PRIu64, applied > 0 ? "an old copy" : "missing", applied, f->log.found.trimmed);
@@ -152,7 +154,8 @@ check_state(struct data_dir *f, const char *cell, struct tree **tree, char *why,
 	return advise(f, false, why, why_size);
 }
 
-/* The two files are parts of one story: together they hold every slot. */
+/* Together the state and the log must hold every slot: a log that ends before the state does is
+ * incomplete. */
 static bool
 check_together(struct data_dir *f, bool others, const struct tree *tree,
                const struct px_recovered *r, char *why, size_t why_size)
@@ -161,7 +164,7 @@ check_together(struct data_dir *f, bool others, const struct tree *tree,
 	bool there = f->log.db.handle != NULL;
 	uint64_t last = there ? log_db_last(r) : 0;
 
-	/* A copy from another replica may be ahead of the log; one that was restored has none. */
+	/* A state fetched from another replica may be ahead of the log; a restored one has none. */
 	if (others || applied <= last || tree_origin(tree).round == 0)
 		return true;
 	snprintf(why, why_size,
@@ -170,7 +173,7 @@ check_together(struct data_dir *f, bool others, const struct tree *tree,
 	return advise(f, false, why, why_size);
 }
 
-/* Reads and checks everything, and changes nothing on the disk. */
+/* Reads and checks both databases; changes nothing on the disk. */
 static bool
 read_databases(struct data_dir *f, const char *cell, struct tree **tree, struct px_recovered *r,
                char *why, size_t why_size)
@@ -179,7 +182,7 @@ read_databases(struct data_dir *f, const char *cell, struct tree **tree, struct 
 
 	if (!log_db_open(&f->log, f->directory, cell, f->replica, why, why_size))
 		return false;
-	f->others = f->others || has_heard(f);
+	f->others = f->others || has_others_marks(f);
 	if (!state_db_open(&f->state, f->directory, cell, tree, why, why_size) &&
 	    !f->state.db.damaged)
 		return false;
@@ -209,16 +212,16 @@ forget_all(struct data_dir *f, struct tree **tree, struct px_recovered *recovere
 /* ---- starting ---- */
 
 static void
-tell_damage(const struct data_dir *f, const struct px_recovered *r)
+log_damage(const struct data_dir *f, const struct px_recovered *r)
 {
-	corruption_tell(&f->log.found.corruption, f->directory);
-	corruption_tell(&f->state_corruption, f->directory);
+	corruption_log(&f->log.found.corruption, f->directory);
+	corruption_log(&f->state_corruption, f->directory);
 	if (r->damaged > 0)
 		log_warn("%s: slots %" PRIu64 " to %" PRIu64
-		         " have to come from the other replicas", f->directory,
+		         " must be fetched from the other replicas", f->directory,
 		         log_db_last(r) + 1, r->damaged);
 	if (r->state_lost)
-		log_warn("%s: the state has to come from another replica", f->directory);
+		log_warn("%s: the state must be fetched from another replica", f->directory);
 }
 
 static bool
@@ -238,8 +241,8 @@ clear_mark(struct data_dir *f, char *why, size_t why_size)
 
 	if (!f->disk_failure.earlier)
 		return true;
-	log_warn("%s: failed in an earlier boot (%s); its files were checked and are whole",
-	         f->directory, f->disk_failure.why);
+	log_warn("%s: the disk failed in an earlier boot (%s); its files were checked, they are "
+	         "whole", f->directory, f->disk_failure.why);
 	rc = disk_failure_clear(&f->disk_failure);
 	if (rc == 0)
 		return true;
@@ -251,7 +254,7 @@ static bool
 start_databases(struct data_dir *f, const char *cell, struct px_recovered *recovered, char *why,
                 size_t why_size)
 {
-	tell_damage(f, recovered);
+	log_damage(f, recovered);
 	return clear_mark(f, why, why_size) && set_state_aside(f, why, why_size) &&
 	       log_db_start(&f->log, f->directory, cell, f->replica, recovered, why, why_size) &&
 	       state_db_start(&f->state, f->directory, cell, why, why_size);

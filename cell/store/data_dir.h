@@ -1,5 +1,5 @@
-/* The files of a data directory, opened: their lock and marks, log.db and state.db, and what is to
- * be done when they do not fit together or are damaged. */
+/* The files of a data directory, opened: lock, failure mark, log.db and state.db; and the decision
+ * whether a replica may start when they are damaged or do not fit together. */
 #ifndef LSFS_STORE_DATA_DIR_H
 #define LSFS_STORE_DATA_DIR_H
 
@@ -11,21 +11,22 @@
 struct data_dir {
 	char *directory;
 	uint8_t replica;
-	bool others;             /* the cell file knows of more replicas */
-	bool set_aside;          /* state.db is of no use */
+	bool others;             /* the cell has more replicas, from which damage can be repaired */
+	bool set_aside;          /* state.db can't be used */
 	struct corruption state_corruption;
 	struct dir_lock lock;
-	bool locked;             /* it was ours; remains after a failure, too */
+	bool locked;             /* the lock was taken; stays set after a failure, too */
 	struct disk_failure disk_failure;
 	struct log_db log;
 	struct state_db state;
 };
 
-/* What store_open does, but for the threads. */
+/* Does all of store_open (store.h) but the preparation of the writer threads: same arguments, same
+ * errors. */
 bool data_dir_open(struct data_dir *f, const char *directory, const char *cell, uint8_t replica,
                    bool others, struct tree **tree, struct px_recovered *recovered, char *why,
                    size_t why_size);
-/* After both databases were closed. */
+/* Releases the lock; call it when both databases are closed. */
 void data_dir_close(struct data_dir *f);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "cell/sys/process.h"
 
-/* The process that wrote its number into the lock file; 0 if that can't be told. */
+/* The process that wrote its number into the lock file; 0 when there is no readable number. */
 static pid_t
 holder_of(int fd)
 {
@@ -33,7 +33,7 @@ tell_holder(int fd, const char *directory, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: in use by another process", directory);
 }
 
-/* A holder that was killed just now is waited for. */
+/* Takes the lock; waits for a holder that is exiting. */
 static bool
 take(int fd)
 {
@@ -48,8 +48,8 @@ take(int fd)
 	return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* The number is for people, and to wait for the dying; that it can't be written on a full disk is
- * no reason to fail. */
+/* Writes our process number into the lock file, for messages and for waiting until an exiting
+ * holder is gone. The lock works without it, so an error (a full disk) is ignored. */
 static void
 write_holder(int fd)
 {

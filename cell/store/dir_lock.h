@@ -1,5 +1,5 @@
-/* One process per data directory: a lock on DIRECTORY/lock, which also names its holder. The lock
- * is the kernel's, so it ends with the process, however that ends. */
+/* One process per data directory: a kernel lock on DIRECTORY/lock, which ends with the process in
+ * every case. The file also names the process. */
 #ifndef LSFS_STORE_DIR_LOCK_H
 #define LSFS_STORE_DIR_LOCK_H
 
@@ -11,11 +11,12 @@
 
 struct dir_lock { int fd; };
 
-/* False with one line in `why`: "DIRECTORY: in use by process N". */
+/* Takes the lock. False with one line in `why`: "DIRECTORY: in use by process N". */
 bool dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size);
+/* Releases a lock that was taken. */
 void dir_lock_release(struct dir_lock *lock);
-/* The living process that has the lock; 0: nobody has. (Somebody who takes it at this very moment
- * may be told that it is in use.) */
+/* The living process that holds the lock; 0: none. The test takes the lock for a moment, in which
+ * another process that wants it may be refused. */
 pid_t dir_lock_holder(const char *directory);
 
 #endif

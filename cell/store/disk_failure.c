@@ -40,7 +40,7 @@ read_boot(struct disk_failure *f)
 	return f->boot[0] != '\0';
 }
 
-/* Without a run directory there is one mark less. */
+/* Without a run directory the mark is kept in the data directory alone. */
 static void
 find_run_path(struct disk_failure *f)
 {
@@ -68,7 +68,7 @@ fill_health(const struct disk_failure *f, const char *state, char text[HEALTH_SI
 	text[snprintf(text, HEALTH_SIZE, "store %s\n%s\n", f->id, state)] = ' ';
 }
 
-/* The whole file is always written, so that marking allocates nothing. */
+/* Every write covers the whole file, so that marking a full disk needs no new block. */
 static int
 write_health(const struct disk_failure *f, const char *state)
 {
@@ -125,8 +125,9 @@ refuse(const char *path, const char *mark, char *why, size_t why_size)
 	return false;
 }
 
-/* Nobody knows what it said: as if this disk had failed now, in both places, so that the next boot
- * finds neither damaged. If that can't be written the mark stays as damaged as it is. */
+/* A damaged mark may have said that the disk failed in this boot, so the disk is marked as failed
+ * now, in both places: the next boot then finds two readable marks. When they can't be written
+ * either, the damaged mark stays. */
 static bool
 distrust(const struct disk_failure *f, const char *path, char *why, size_t why_size)
 {
@@ -163,7 +164,7 @@ judge_health(struct disk_failure *f, const char *path, const char *text, char *w
 	       judge_mark(f, path, state + 1, why, why_size);
 }
 
-/* The other place; without a run directory there is none. */
+/* Judges the mark in the run directory, if there is a run directory. */
 static bool
 judge_run_path(struct disk_failure *f, char *why, size_t why_size)
 {

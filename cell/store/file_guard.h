@@ -1,5 +1,5 @@
-/* Files of a data directory that must stay where they are: who removes or replaces one under a
- * running process leaves it with files that nobody finds again. */
+/* Detects that a file of the data directory was removed or replaced while the process has it open.
+ * Writes would then go to a file that no later start can find. */
 #ifndef LSFS_STORE_FILE_GUARD_H
 #define LSFS_STORE_FILE_GUARD_H
 
@@ -18,9 +18,9 @@ struct file_guard {
 	} files[FILE_GUARD_FILES];
 };
 
-/* Notes which files there are. */
+/* Records which files exist now, and their inodes. */
 void file_guard_begin(struct file_guard *w, const char *directory);
-/* False, with one line in `why`, when one of them is gone or another one. */
+/* False, with one line in `why`, when one of them was removed or replaced. */
 bool file_guard_check(const struct file_guard *w, char *why, size_t why_size);
 
 #endif

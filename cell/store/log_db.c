@@ -76,18 +76,18 @@ log_db_open(struct log_db *log, const char *directory, const char *cell, uint8_t
 	if (!ok && !log->db.damaged)
 		return false;
 	if (!ok) {
-		corruption_say(&found->corruption, "%s", why);
+		corruption_add_line(&found->corruption, "%s", why);
 		found->torn = true;
 	}
 	if (log->watermark_lost)
-		corruption_say(&found->corruption, WATERMARK_FILE " is damaged: checksum");
+		corruption_add_line(&found->corruption, WATERMARK_FILE " is damaged: checksum");
 	if (log->db.handle == NULL || log_db_read(&log->db, cell, replica, found, why, why_size))
 		return true;
 	log_db_close(log, true);
 	return false;
 }
 
-/* The good entries without a hole behind `base`. */
+/* The number of undamaged entries that follow `base` without a gap; the first is at index *at. */
 static size_t
 run_behind(const struct log_db_found *f, uint64_t base, size_t *at)
 {
@@ -110,8 +110,9 @@ was_named(const struct log_db_found *f, uint64_t slot)
 	return false;
 }
 
-/* Takes over the entries that go on from the base. What is damaged at or below `applied` is only
- * dropped with all before it: state.db has it. */
+/* Moves the entries that follow the base without a gap into *r. Where a row at or below `applied`
+ * is damaged, the base moves up to it instead, and all entries up to it are dropped: state.db holds
+ * their effect. */
 static void
 take_entries(struct log_db *log, uint64_t applied, struct px_recovered *r)
 {
@@ -143,8 +144,8 @@ log_db_last(const struct px_recovered *r)
 	return r->trimmed + r->entries_n;
 }
 
-/* The watermark was written after the log was synced: it can't hold less, unless it was damaged or
- * an older copy took its place. */
+/* The watermark was written after the log was synced, so the log holds at least that much, unless
+ * it was damaged or replaced by an older copy. */
 static bool
 compare_watermark(struct log_db *log, uint64_t last)
 {
@@ -152,9 +153,10 @@ compare_watermark(struct log_db *log, uint64_t last)
 	const struct watermark *m = &log->watermark;
 
 	if (log->db.handle == NULL && m->incarnation > 0 && !f->torn)
-		corruption_say(&f->corruption,
-		               LOG_DB_FILE " is missing, but incarnation %" PRIu64 " was begun",
-		               m->incarnation);
+		corruption_add_line(&f->corruption,
+		                    LOG_DB_FILE
+		                    " is missing, but incarnation %" PRIu64 " was begun",
+		                    m->incarnation);
 	else if (last < m->slot && f->missing < m->slot && f->last < m->slot)
 		corruption_add(&f->corruption, LOG_DB_FILE,
 		               "it ends at slot %" PRIu64 ", but %" PRIu64 " was acknowledged",
@@ -173,7 +175,8 @@ compare_watermark(struct log_db *log, uint64_t last)
 	return false;
 }
 
-/* What only this replica knows: which ballot it has promised, and its incarnation. */
+/* A replica that votes must know the ballot that it has promised and its incarnation; no other
+ * replica can supply them. False with one line in `why` when they are lost. */
 static bool
 check_vote(const struct log_db *log, const struct px_recovered *r, char *why, size_t why_size)
 {
@@ -264,7 +267,8 @@ create(struct sqlite_db *db, const char *directory, const struct sqlite_kind *as
 	return ok;
 }
 
-/* Of the leases only the longest counts, and what the last incarnation said. */
+/* Of the rows about leases only the longest lease and the record of the last incarnation are
+ * kept: the wait after a restart depends on nothing else. */
 static bool
 write_incarnation(struct log_db *log, uint64_t number, char *why, size_t why_size)
 {
@@ -287,14 +291,14 @@ log_db_close(struct log_db *log, bool untouched)
 		sqlite3_finalize(log->statements[i]);
 	log_db_found_free(&log->found);
 	if (!untouched && log->watermark_file.fd >= 0) {
-		log->durable.wal = (struct wal_extent){0, 0}; /* it goes now */
+		log->durable.wal = (struct wal_extent){0, 0}; /* SQLite removes the WAL now */
 		watermark_write(&log->watermark_file, &log->durable);
 	}
 	watermark_close(&log->watermark_file);
 	return sqlite_close(&log->db, untouched);
 }
 
-/* A fresh file with what could be read of the damaged one; complete, or it is removed again. */
+/* Writes what could be read of the damaged file into a fresh one, which is removed on an error. */
 static bool
 write_fresh(const char *directory, const char *cell, uint8_t replica, const struct px_recovered *r,
             char *why, size_t why_size)
@@ -326,7 +330,7 @@ write_fresh(const char *directory, const char *cell, uint8_t replica, const stru
 	return false;
 }
 
-/* The damaged file is kept for people. */
+/* Replaces a damaged file by a fresh one; the damaged file is kept for the operator. */
 static bool
 replace(struct log_db *log, const char *directory, const char *cell, uint8_t replica,
         const struct px_recovered *r, char *why, size_t why_size)
@@ -346,7 +350,7 @@ replace(struct log_db *log, const char *directory, const char *cell, uint8_t rep
 	return false;
 }
 
-/* The new incarnation becomes durable. */
+/* Makes the new incarnation durable. */
 static bool
 begin(struct log_db *log, const char *directory, const char *cell, uint8_t replica,
       const struct px_recovered *r, char *why, size_t why_size)
@@ -372,7 +376,7 @@ log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_
 	log->lost = highest(log->found.missing, r->damaged);
 	log_db_found_free(&log->found);
 	log->trimmed = log->trim = r->trimmed;
-	log->to_delete = true; /* what an earlier life left behind it */
+	log->to_delete = true; /* an earlier process may have left rows below the base */
 	log->chosen_written = log->chosen_up_to = r->chosen;
 	log->old_leases = true;
 	log->old_leases_end = mono_add(clock_now(), span_ms(2 * LIMIT_LEASE_MAX_S * 1000));

@@ -10,7 +10,8 @@
 #include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
 
-/* Slots beyond the highest certain one that a damaged row may name: more than a log ever holds. */
+/* A damaged row may name a slot at most so far beyond the highest certain one: a log never holds
+ * more entries. */
 enum { PLAUSIBLE = 1 << 20 };
 
 uint64_t
@@ -51,9 +52,9 @@ struct reader {
 	uint8_t replica;
 	const char *table;
 	size_t rows;
-	uint64_t number;     /* of a table with one */
-	bool good;           /* one row was */
-	uint64_t uncertain;  /* the highest slot named by a row whose numbers are damaged */
+	uint64_t number;     /* the value, of a table with a single number */
+	bool good;           /* a row with a correct checksum was read */
+	uint64_t uncertain;  /* the highest slot in a row whose checksum is wrong */
 	char *why;
 	size_t why_size;
 };
@@ -70,8 +71,9 @@ column_ballot(sqlite3_stmt *s, int at)
 	return (struct ballot){.round = column(s, at), .replica = (uint8_t)column(s, at + 1)};
 }
 
-/* Calls `row` for each row of a SELECT from a table, until it answers false. What SQLite can't read
- * is damage. False: the disk fails, or `row` has said why. */
+/* Calls `row` for each row of a SELECT from a table, until it returns false. Rows that SQLite can't
+ * read are counted as damage. False, with the reason in r->why, when the disk fails or `row` has
+ * returned false. */
 static bool
 each_row(struct reader *r, const char *table, const char *sql,
          bool (*row)(struct reader *r, sqlite3_stmt *s))
@@ -94,7 +96,7 @@ each_row(struct reader *r, const char *table, const char *sql,
 			sqlite_error(r->db, r->why, r->why_size);
 	}
 	if (r->db->damaged && !r->found->torn)
-		corruption_say(&r->found->corruption, "%s (%s)", r->why, table);
+		corruption_add_line(&r->found->corruption, "%s (%s)", r->why, table);
 	r->found->torn = r->found->torn || r->db->damaged;
 	if (ok && (s == NULL || rc != SQLITE_DONE))
 		ok = r->db->damaged;
@@ -134,7 +136,7 @@ read_owner(struct reader *r, sqlite3_stmt *s)
 	return false;
 }
 
-/* A table of one number with its sum. */
+/* Reads the row of a table that holds one number and its checksum. */
 static bool
 read_single(struct reader *r, sqlite3_stmt *s)
 {
@@ -235,7 +237,8 @@ read_entry(struct reader *r, sqlite3_stmt *s)
 	return true;
 }
 
-/* From the end, without the payloads: what could be reached that way only. */
+/* Reads entries from the highest slot down, without payloads: behind a damaged page rows may be
+ * reachable only in this direction. */
 static bool
 read_last(struct reader *r, sqlite3_stmt *s)
 {

@@ -1,5 +1,4 @@
-/* Reading log.db, whole or damaged: all that still says of itself, by its sums, that it is what was
- * once written. */
+/* Reading log.db, whole or damaged: finds all rows whose checksums are correct. */
 #ifndef LSFS_STORE_LOG_DB_READ_H
 #define LSFS_STORE_LOG_DB_READ_H
 
@@ -9,39 +8,41 @@
 
 struct log_db_found {
 	struct corruption corruption;
-	/* Pages may be missing, or of another age than others: of what was read nothing is known to
-	 * be the last that was written. */
+	/* Pages may be missing, or older than other pages: a row with a correct checksum need not
+	 * be its newest version. */
 	bool torn;
 	uint64_t incarnation;        /* 0: not readable */
-	struct ballot promised;      /* the higher of the good copies */
-	bool ballots_lost;           /* there is none */
+	struct ballot promised;      /* the higher of the undamaged copies */
+	bool ballots_lost;           /* no copy is undamaged */
 	uint64_t chosen, trimmed;
 	bool trimmed_lost;
-	uint64_t missing;            /* entries up to here were lost earlier, and may be still */
-	int64_t longest_ns;          /* of the leases */
+	uint64_t missing;            /* an earlier start lost entries up to this slot */
+	int64_t longest_ns;          /* the longest lease, in ns */
 	bool leases_lost;
-	bool none_left;              /* no lease of the last incarnation can be standing */
+	bool none_left;              /* no lease granted by the last incarnation can be valid */
 	struct mark *marks;
 	size_t marks_n, marks_room;
-	struct log_entry *entries;   /* good ones above `trimmed`, by slot, maybe with holes */
+	struct log_entry *entries;   /* undamaged, above `trimmed`, by slot, possibly with gaps */
 	size_t entries_n, entries_room;
-	uint64_t *bad;               /* damaged ones, by slot, as they were named */
+	uint64_t *bad;               /* slots of damaged rows, ascending, as the rows give them */
 	size_t bad_n, bad_room;
-	uint64_t last;               /* the highest slot that it has held, as far as can be seen */
+	uint64_t last;               /* the highest slot that the file has held, as far as known */
 };
 
-/* Reads all of it. False with one line in `why`: it is another replica's, or the disk fails. */
+/* Reads the whole file into *found. False with one line in `why`: the file belongs to another
+ * replica, or the disk fails. */
 bool log_db_read(struct sqlite_db *db, const char *cell, uint8_t replica,
                  struct log_db_found *found, char *why, size_t why_size);
+/* Frees the contents of *found. */
 void log_db_found_free(struct log_db_found *found);
-/* The rows' sums. */
+/* The checksums of rows: over numbers in the order of their columns; of an entry. */
 uint64_t log_db_sum(const uint64_t *numbers, size_t n);
 uint64_t log_db_entry_sum(const struct log_entry *e);
 uint64_t log_db_mark_sum(const struct mark *m);
 uint64_t log_db_owner_sum(const char *cell, uint8_t replica);
 
-enum { LOG_DB_SUM_MAX = 8 }; /* numbers under one sum */
-/* The sum over a row's numbers. */
+enum { LOG_DB_SUM_MAX = 8 }; /* most numbers under one checksum */
+/* The checksum over the given numbers. */
 #define LOG_DB_SUM_OF(...)                                                                       \
 	log_db_sum((const uint64_t[]){__VA_ARGS__},                                              \
 	           sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))

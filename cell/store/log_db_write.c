@@ -165,8 +165,8 @@ log_db_write(struct log_db *log, const struct px_record *r)
 	return SQLITE_MISUSE;
 }
 
-/* Rows at or below the base count no more from the moment that it is written; they are deleted in
- * small steps behind it. */
+/* Deletes some of the rows at or below the base. They are ignored as soon as the base is written;
+ * deleting in small steps keeps each transaction short. */
 static int
 trim_some(struct log_db *log)
 {
@@ -186,7 +186,8 @@ trim_some(struct log_db *log)
 	return rc;
 }
 
-/* No lease lasts as long as this incarnation has been there. */
+/* Deletes the rows of earlier incarnations' leases, once this incarnation has run for longer than
+ * the longest of them. */
 static int
 forget_leases(struct log_db *log)
 {
@@ -198,7 +199,8 @@ forget_leases(struct log_db *log)
 	return sqlite_step(log->statements[LOG_OLD_LEASES]);
 }
 
-/* Entries are written in order: with this one all that was lost is there again. */
+/* Clears the row `missing`: entries are written in slot order, so with this one every lost entry
+ * has been replaced. */
 static int
 forget_lost(struct log_db *log)
 {

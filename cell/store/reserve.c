@@ -10,7 +10,7 @@
 
 #include "cell/base/must.h"
 
-/* Left free behind it, so that it is not given up again at once. */
+/* Bytes that must be free beside the reserve, so that it is not given up again at once. */
 enum { SPARE = 1024 * 1024 };
 
 static bool
@@ -43,7 +43,7 @@ reserve_fini(struct reserve *r)
 	must(pthread_mutex_destroy(&r->mutex) == 0);
 }
 
-/* 0 or -errno. */
+/* Allocates the file's blocks. 0 or -errno. */
 static int
 allocate(const char *path)
 {
@@ -61,7 +61,8 @@ allocate(const char *path)
 	return rc;
 }
 
-/* Where no file can be that large, for another reason than want of room, there is no reserve. */
+/* Where a file of this size is impossible for another reason than a full disk, there is no reserve,
+ * and true is returned: waiting for free space would not help. */
 bool
 reserve_take(struct reserve *r)
 {
@@ -91,7 +92,7 @@ reserve_give_up(struct reserve *r)
 	fd = given ? open(r->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
 	if (fd >= 0) {
 		given = ftruncate(fd, 0) == 0;
-		/* Some filesystems give blocks out again only when they are free on the disk. */
+		/* Some filesystems reuse freed blocks only once the freeing is on the disk. */
 		(void)fsync(fd);
 		close(fd);
 	}

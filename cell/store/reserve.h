@@ -1,6 +1,6 @@
-/* Room on the disk that is kept for the day when there is none: DIRECTORY/reserve, a file whose
- * blocks are allocated. When a write finds no room it is given up, so that what was asked for, and
- * then what frees something, can still be written. */
+/* Reserved disk space: DIRECTORY/reserve, a file whose blocks are allocated. When a write fails for
+ * lack of space the file is truncated, so that the commands under way, and then releases and
+ * deletes, can still be written. */
 #ifndef LSFS_STORE_RESERVE_H
 #define LSFS_STORE_RESERVE_H
 
@@ -11,20 +11,21 @@
 #define RESERVE_FILE "reserve"
 enum { RESERVE_SIZE = 8 * 1024 * 1024 };
 
-/* Used by several threads. */
+/* Shared by several threads; the mutex protects `held` and `gone`. */
 struct reserve {
 	char path[PATH_MAX];
 	pthread_mutex_t mutex;
 	bool held;
-	bool gone; /* it was given up, or there was no room for it */
+	bool gone; /* the reserve was given up, or there was no space for it */
 };
 
-/* Looks whether it is there from earlier. */
+/* Initializes *r; an earlier process may have left the file in place. */
 void reserve_init(struct reserve *r, const char *directory);
 void reserve_fini(struct reserve *r);
-/* Makes it, unless it is there. False when there is no room for it. */
+/* Allocates the file, unless it is there already. False when the disk has no space for it. */
 bool reserve_take(struct reserve *r);
-/* True when it was there, and its room can be used now. */
+/* Truncates the file; true when that has freed its space. reserve_give_up_if_full does so only when
+ * the disk is full. */
 bool reserve_give_up(struct reserve *r);
 bool reserve_give_up_if_full(struct reserve *r);
 bool reserve_gone(struct reserve *r);

@@ -16,7 +16,8 @@ become_new(struct salvage *s, struct restoration *to)
 	to->written_s = s->written_s;
 	to->sessions = tree_usage(s->tree).sessions;
 	if (tree_restore(s->tree, clock_wall_ns()) != RC_OK) {
-		snprintf(s->why, sizeof s->why, "cell %s: its counters are at their end", s->cell);
+		snprintf(s->why, sizeof s->why, "cell %s: its counters can't grow any further",
+		         s->cell);
 		return false;
 	}
 	to->nodes = tree_usage(s->tree).nodes;

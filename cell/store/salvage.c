@@ -24,11 +24,11 @@ enum { COPY_PART = 1 << 16, BUSY_MS = 5000 };
 static bool
 fail(struct salvage *s, const char *path, const char *what)
 {
-	must(snprintf(s->why, sizeof s->why, "%s: %s", path, what) > 0); /* cut, if too long */
+	must(snprintf(s->why, sizeof s->why, "%s: %s", path, what) > 0); /* truncated if too long */
 	return false;
 }
 
-/* What the databases say names their files only. */
+/* Puts the source before a reason that a database gave, which names only the file. */
 static bool
 fail_in(struct salvage *s, const char *source)
 {
@@ -121,7 +121,7 @@ copy_to_work(struct salvage *s, const char *from, const char *name, bool needed)
 	return true;
 }
 
-/* SQLite would write beside the source: so it opens the copies. */
+/* SQLite writes files beside a database that it opens, so only copies are opened. */
 static bool
 copy_data(struct salvage *s, const char *source)
 {
@@ -137,9 +137,10 @@ copy_data(struct salvage *s, const char *source)
 	return true;
 }
 
-/* ---- copies of what is being written ---- */
+/* ---- copies of databases in use ---- */
 
-/* Into a file that is empty already: so it is for our eyes only. */
+/* Copies a database into a file that was created empty before, with permissions for its owner
+ * only. */
 static bool
 vacuum_into(struct salvage *s, sqlite3 *handle, const char *to)
 {
@@ -175,7 +176,8 @@ copy_running_file(struct salvage *s, const char *source, const char *name)
 	return ok || fail_in(s, from);
 }
 
-/* The log first: what is trimmed there by then is in the state that is copied behind it. */
+/* The log is copied first: entries trimmed from it by then are in the state, which is copied
+ * later. */
 static bool
 copy_running(struct salvage *s, const char *source)
 {
@@ -185,8 +187,8 @@ copy_running(struct salvage *s, const char *source)
 
 /* ---- loading ---- */
 
-/* The log goes on behind the state; an entry that does not go on from the one before it was never
- * chosen (paxos/px.h). */
+/* Applies the entries of the log that follow the state, up to the first that does not continue the
+ * entry before it: that one was never chosen (paxos/px.h). */
 static bool
 roll_forward(struct salvage *s, const char *source, const struct px_recovered *log)
 {
@@ -245,7 +247,7 @@ load(struct salvage *s, const char *source, const char *cell)
 	       fail_in(s, source);
 }
 
-/* A cell that had no master yet has nothing that could be saved. */
+/* A cell that never had a master has no state to restore. */
 static bool
 check_begun(struct salvage *s, const char *source)
 {
@@ -266,7 +268,7 @@ copy_backup(struct salvage *s, const char *source)
 		return fail(s, source, "neither a backup nor a data directory");
 	snprintf(wal, sizeof wal, "%s-wal", source);
 	if (stat(wal, &st) == 0 && st.st_size > 0)
-		return fail(s, wal, "a part of the state is in this file: name the directory");
+		return fail(s, wal, "a part of the state is in this file: give its directory");
 	return copy_to_work(s, source, STATE_DB_FILE, true);
 }
 
@@ -352,7 +354,7 @@ leave_one_file(struct salvage *s)
 		unlink(path);
 	}
 	snprintf(path, sizeof path, "%s/" STATE_DB_FILE "-wal", s->work);
-	return access(path, F_OK) < 0 || fail(s, path, "is still there");
+	return access(path, F_OK) < 0 || fail(s, path, "SQLite did not remove the file");
 }
 
 bool

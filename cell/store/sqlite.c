@@ -14,10 +14,10 @@
 #include "cell/store/swap_in.h"
 
 enum {
-	BUSY_MS = 1000,        /* somebody looks into the file with another program */
+	BUSY_MS = 1000,        /* wait for another program that has the file locked */
 	CHECKPOINT_IDLE = 256, /* pages; a commit of one small record writes two or three */
 	CHECKPOINT_ANYWAY = 2048,
-	VALUE_MAX = 64 << 20, /* bytes; more than any, less than what damage may ask for */
+	VALUE_MAX = 64 << 20, /* bytes: more than every real value, a bound on damaged lengths */
 };
 
 bool
@@ -34,9 +34,10 @@ sqlite_damaged(struct sqlite_db *db, char *why, size_t why_size, const char *wha
 	return false;
 }
 
-/* The system's word for what SQLite calls "disk I/O error" and the like; NULL if there is none. */
+/* The text of the errno behind "disk I/O error" and similar SQLite errors; NULL if there is no
+ * errno. */
 static const char *
-system_word(const struct sqlite_db *db, int rc)
+system_error(const struct sqlite_db *db, int rc)
 {
 	int error = sqlite3_system_errno(db->handle);
 
@@ -45,8 +46,8 @@ system_word(const struct sqlite_db *db, int rc)
 	return strerror(error);
 }
 
-/* Nothing was written that counts, and nothing is wrong. A failed sync is never among these,
- * whatever its errno: nobody knows what is on the disk then. */
+/* True for an error that only means a full disk: nothing was committed and nothing is damaged. A
+ * failed sync never is, whatever its errno: the contents of the disk are unknown afterwards. */
 static bool
 no_room(const struct sqlite_db *db, int rc)
 {
@@ -59,7 +60,7 @@ no_room(const struct sqlite_db *db, int rc)
 	        rc == SQLITE_IOERR_SHMOPEN);
 }
 
-/* Our statements are right for our schema: what is wrong with them is wrong with the file. */
+/* Our statements fit our schema, so a schema error also means that the file is damaged. */
 static bool
 is_damage(int rc)
 {
@@ -79,7 +80,7 @@ bool
 sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 {
 	int rc = sqlite3_extended_errcode(db->handle);
-	const char *text = sqlite3_errmsg(db->handle), *word = system_word(db, rc);
+	const char *text = sqlite3_errmsg(db->handle), *word = system_error(db, rc);
 
 	if ((rc & 0xff) == SQLITE_IOERR && !no_room(db, rc))
 		db->io_failed = true;
@@ -92,7 +93,8 @@ sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 	return false;
 }
 
-/* Its file stays the same as long as the connection lives; its salt does not. */
+/* The WAL's file stays the same while the connection is open; its salt changes when SQLite begins
+ * the file anew. */
 void
 sqlite_look_at_wal(struct sqlite_db *db)
 {
@@ -122,7 +124,7 @@ execute(struct sqlite_db *db, const char *sql, char *why, size_t why_size)
 	return sqlite_error(db, why, why_size);
 }
 
-/* The first column of the first row; false when there is none, or on an error. */
+/* Puts the first column of the first row into *number; false without a row or on an error. */
 static bool
 ask_number(struct sqlite_db *db, const char *sql, int64_t *number, char *why, size_t why_size)
 {
@@ -150,7 +152,7 @@ sqlite_prepare(struct sqlite_db *db, sqlite3_stmt **statement, const char *sql, 
 	return sqlite_error(db, why, why_size);
 }
 
-/* Settings of the connection; none of them changes the file. */
+/* Opens the connection and configures it; no setting changes the file. */
 static bool
 connect_to(struct sqlite_db *db, const char *path, int flags, char *why, size_t why_size)
 {
@@ -175,8 +177,8 @@ prepare_transaction(struct sqlite_db *db, char *why, size_t why_size)
 	       sqlite_prepare(db, &db->rollback, "ROLLBACK", why, why_size);
 }
 
-/* A file that others have made may hold what does its work when we read or write our tables: a
- * trigger, a view without an end. Ours have tables only, and their indexes. */
+/* A file made by somebody else may hold a trigger or view that runs when our tables are read or
+ * written, for example a view that never ends. Our own files hold only tables and their indexes. */
 static bool
 check_plain(struct sqlite_db *db, char *why, size_t why_size)
 {
@@ -197,7 +199,8 @@ check_plain(struct sqlite_db *db, char *why, size_t why_size)
 	return rc == SQLITE_DONE;
 }
 
-/* A crash in the middle of the first start leaves a file without a table: still a new one. */
+/* Checks the application id and format. A crash during the first start leaves a file without
+ * tables, which counts as new. */
 static bool
 check_kind(struct sqlite_db *db, bool *is_new, char *why, size_t why_size)
 {
@@ -214,7 +217,7 @@ check_kind(struct sqlite_db *db, bool *is_new, char *why, size_t why_size)
 		return true;
 	}
 	if (id != kind->application_id) {
-		snprintf(why, why_size, "%s is some other program's database", kind->name);
+		snprintf(why, why_size, "%s is a database of another program", kind->name);
 		return false;
 	}
 	if (format != kind->format) {
@@ -272,7 +275,8 @@ open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t w
 	return ok;
 }
 
-/* SQLite would drop what comes behind a damaged frame as if it had never been written. */
+/* Detects a damaged frame in the write-ahead log: SQLite would silently drop it and all frames
+ * behind it, though they were synced. */
 static bool
 check_wal(struct sqlite_db *db, const char *path, const struct wal_extent *known, char *why,
           size_t why_size)
@@ -306,7 +310,7 @@ sqlite_open(struct sqlite_db *db, const char *directory, const struct sqlite_kin
 		return open_file(db, path, SQLITE_OPEN_READWRITE, why, why_size);
 	if (!open_file(db, path, SQLITE_OPEN_READWRITE, other, sizeof other) &&
 	    db->handle == NULL)
-		snprintf(why, why_size, "%s", other); /* something worse */
+		snprintf(why, why_size, "%s", other); /* the file can't be opened at all */
 	return false;
 }
 
@@ -321,7 +325,7 @@ sqlite_open_copy(struct sqlite_db *db, const char *directory, const struct sqlit
 	       open_file(db, path, SQLITE_OPEN_READONLY, why, why_size);
 }
 
-/* The data is the cell's, not everybody's: SQLite gives its other files the modes of this one. */
+/* Mode 0600, since the data is not public. SQLite gives the files beside it the same mode. */
 static int
 create_file(const char *path)
 {
@@ -381,7 +385,7 @@ judge(struct sqlite_db *db, int rc)
 {
 	if (rc == SQLITE_OK)
 		return WORK_DONE;
-	/* No word against the disk, and no reason to mark it as failed. */
+	/* Running out of memory is no disk failure and must not mark the disk as failed. */
 	must(rc != SQLITE_NOMEM && rc != SQLITE_IOERR_NOMEM && "out of memory");
 	sqlite_error(db, db->why, sizeof db->why);
 	if (no_room(db, rc))
@@ -409,7 +413,7 @@ sqlite_close(struct sqlite_db *db, bool untouched)
 
 	if (db->handle == NULL)
 		return work;
-	/* SQLite would do this when it closes, and keep to itself what went wrong. */
+	/* sqlite3_close would checkpoint as well, but not report an error of it. */
 	if (!untouched)
 		work = checkpoint(db);
 	if (untouched || work != WORK_DONE)
@@ -465,6 +469,6 @@ sqlite_checkpoint(struct sqlite_db *db, bool idle)
 	if (db->wal_pages < (idle ? CHECKPOINT_IDLE : CHECKPOINT_ANYWAY))
 		return WORK_DONE;
 	work = checkpoint(db);
-	/* What is in the write-ahead log is safe there. */
+	/* A checkpoint that has to wait is no error: the write-ahead log is durable. */
 	return work == WORK_LATER || work == WORK_BUSY ? WORK_DONE : work;
 }

@@ -17,9 +17,9 @@
 #include "cell/store/swap_in.h"
 
 enum {
-	STEP_PAGES = 256,       /* copied at a time */
+	STEP_PAGES = 256,         /* pages copied at a time */
 	STEPS_A_SYNC = 4,
-	SPARE = 16 * 1024 * 1024, /* bytes that a copy leaves free on the disk */
+	SPARE = 16 * 1024 * 1024, /* bytes that a copy must leave free on the disk */
 	WHY = 256,
 };
 
@@ -30,8 +30,8 @@ struct copy {
 	char path[PATH_MAX];
 	sqlite3 *from, *to;
 	uint64_t applied;
-	enum rc rc;    /* it is there, or: */
-	char why[WHY];
+	enum rc rc;    /* RC_OK: the copy is complete */
+	char why[WHY]; /* else the reason */
 	state_copy_done *done;
 	void *user;
 };
@@ -71,7 +71,7 @@ check_room(struct copy *c, const char *source)
 	return true;
 }
 
-/* What is read from here on is the file as it is now, however it goes on. */
+/* Begins a read transaction: all reads see the file as of now, while the writer goes on. */
 static bool
 begin_reading(struct copy *c, const char *source)
 {
@@ -92,7 +92,8 @@ begin_reading(struct copy *c, const char *source)
 	return ok || fail(c, sqlite3_errmsg(c->from));
 }
 
-/* The copy is nobody's database yet: it needs no journal, and is synced by us. */
+/* No journal and no syncs by SQLite: an unfinished copy is discarded after a crash, and we sync it
+ * ourselves. */
 static bool
 begin_writing(struct copy *c)
 {
@@ -133,7 +134,7 @@ copy_pages(struct copy *c)
 	              rc == SQLITE_OK ? "given up" : sqlite3_errstr(rc));
 }
 
-/* One file, with nothing beside it. */
+/* Takes the copy out of WAL mode, so that it is a single file. */
 static bool
 leave_wal(struct copy *c)
 {

@@ -1,6 +1,6 @@
-/* Consistent copies of state.db, one after the other, each by a thread of its own with a connection
- * of its own: it reads one state of the file, while the writer goes on behind it. The copy is
- * written and synced piece by piece, so that it never makes much work for the disk at once. */
+/* Consistent copies of state.db, made one after the other, each by a thread and a connection of its
+ * own. The copy is of the state at one moment, while the writer goes on. It is written and synced
+ * piece by piece, so that no single sync delays other syncs on the disk for long. */
 #ifndef LSFS_STORE_STATE_COPY_H
 #define LSFS_STORE_STATE_COPY_H
 
@@ -11,8 +11,8 @@
 #include <uv.h>
 #include "cell/base/rc.h"
 
-/* RC_OK with the applied index of the copy. Or RC_NODATA: the state is empty yet; RC_NOSPC: no room
- * on the disk; RC_IO: anything else; each with one line in `why`. */
+/* The result of a copy: RC_OK with the applied index of the copy; or, with one line in `why`,
+ * RC_NODATA: the state is still empty; RC_NOSPC: no space on the disk; RC_IO: any other error. */
 typedef void state_copy_done(void *user, enum rc rc, uint64_t applied, const char *why);
 
 struct copy;
@@ -31,9 +31,10 @@ struct state_copier {
 
 void state_copy_init(struct state_copier *c, uv_loop_t *loop, const char *directory,
                      const char *source);
-/* DIRECTORY/`name` from here on; `done` is called from the loop. */
+/* Makes a copy as DIRECTORY/`name`, after earlier ones; `done` is called on the loop's thread. */
 void state_copy_add(struct state_copier *c, const char *name, state_copy_done *done, void *user);
-/* Gives up what is not finished, telling it; calls `idle`, maybe at once, when no thread runs. */
+/* Abandons unfinished copies, whose `done` is called with RC_IO; then, once no thread runs (maybe
+ * at once), calls `idle`. */
 void state_copy_stop(struct state_copier *c, void (*idle)(void *user), void *user);
 
 #endif

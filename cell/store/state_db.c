@@ -21,7 +21,7 @@ column_type(char kind_letter)
 	return kind_letter == 'i' ? "INTEGER" : kind_letter == 't' ? "TEXT" : "BLOB";
 }
 
-/* Keys are numbers in all tables: rows sort and compare by them. */
+/* The keys of all tables must be numbers: rows are sorted and compared by them. */
 static void
 check_info(const struct row_table_info *info)
 {
@@ -51,7 +51,7 @@ print_schema(struct buffer *sql, const char *cell)
 		buffer_printf(sql, "row_checksum INTEGER NOT NULL, PRIMARY KEY (");
 		for (int i = 0; i < info->keys; i++)
 			buffer_printf(sql, "%s%s", i > 0 ? ", " : "", info->column[i].name);
-		/* A single number is the rowid itself. */
+		/* A key of one number is the rowid. */
 		buffer_printf(sql, ")) STRICT%s", info->keys > 1 ? ", WITHOUT ROWID" : "");
 	}
 	buffer_put_u8(sql, 0);
@@ -103,7 +103,7 @@ load_row(struct state_db *state, sqlite3_stmt *s, enum row_table table, struct t
 	if ((uint64_t)sqlite3_column_int64(s, info->columns) != row_checksum(&row))
 		return damaged_row(state, &row, "checksum", why, why_size);
 	if (tree_load_row(tree, &row) != RC_OK)
-		return damaged_row(state, &row, "makes no sense", why, why_size);
+		return damaged_row(state, &row, "not a valid row", why, why_size);
 	return true;
 }
 
@@ -169,7 +169,7 @@ check_cell(struct state_db *state, const char *cell, char *why, size_t why_size)
 static bool
 load_all(struct state_db *state, const char *cell, struct tree *tree, char *why, size_t why_size)
 {
-	char reason[SQLITE_WHY] = "it does not fit together";
+	char reason[SQLITE_WHY] = "its rows do not fit together";
 
 	if (!check_cell(state, cell, why, why_size))
 		return false;
@@ -340,7 +340,7 @@ state_db_close(struct state_db *state, bool untouched)
 		sqlite3_finalize(state->delete[t]);
 	}
 	if (!untouched && state->watermark_file.fd >= 0) {
-		state->watermark.wal = (struct wal_extent){0, 0}; /* it goes now */
+		state->watermark.wal = (struct wal_extent){0, 0}; /* SQLite removes the WAL now */
 		watermark_write(&state->watermark_file, &state->watermark);
 	}
 	watermark_close(&state->watermark_file);
@@ -384,7 +384,7 @@ write_row(struct state_db *state, const struct row *row)
 	return sqlite_step(s);
 }
 
-/* A version of a row; the later ones have the higher turn. */
+/* A version of a row; the newer version has the higher turn. */
 struct version {
 	const struct row *row;
 	size_t turn;

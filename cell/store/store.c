@@ -14,8 +14,8 @@
 #include "cell/store/file_guard.h"
 
 enum {
-	STATE_DELAY_MS = 200,       /* how long changes wait for more to share their transaction */
-	STATE_HURRY = 4 << 20,      /* bytes that don't wait */
+	STATE_DELAY_MS = 200,       /* changes wait so long for more to share their transaction */
+	STATE_HURRY = 4 << 20,      /* so many bytes of changes are written without that delay */
 	UPKEEP_MS = 1000,
 };
 
@@ -38,18 +38,18 @@ struct store {
 	struct file_guard guard;
 	struct state_copier copier;
 	struct writer_thread log_writer, state_writer;
-	bool log_busy, state_busy;  /* of the writers: told that somebody is in the way */
+	bool log_busy, state_busy;  /* of the writers: it was logged that a program has the lock */
 	atomic_bool broken;         /* nothing is written or acknowledged any more */
 	pthread_mutex_t mutex;      /* of the next two */
 	bool stopped;
-	char why[SQLITE_WHY];       /* what broke */
+	char why[SQLITE_WHY];       /* the failure that set `broken` */
 
 	uv_async_t *news;           /* NULL until store_start */
 	uv_timer_t upkeep;
-	uv_work_t taking;           /* the reserve is being made again */
+	uv_work_t taking;           /* allocates the reserve again */
 	bool taking_runs;
 	struct store_callbacks callbacks;
-	bool log_closed;            /* by a thread, but the store was not started */
+	bool log_closed;            /* its thread has closed it, though the store was not started */
 	bool started, told_full, told_failed, closing, copier_idle;
 	void (*closed)(void *user);
 	void *closed_user;
@@ -79,7 +79,7 @@ store_open(const char *directory, const char *cell, uint8_t replica, bool others
 	do {
 		ok = data_dir_open(&s->dir, directory, cell, replica, others, tree, recovered, why,
 		                   why_size);
-		/* Once: then there is none any more. */
+		/* At most one repetition: then the reserve is gone. */
 	} while (!ok && s->dir.locked && reserve_give_up_if_full(&s->reserve));
 	if (!ok) {
 		store_free(s);
@@ -119,7 +119,7 @@ store_set_state_aside(const char *directory)
 
 /* ---- in the writers' threads ---- */
 
-/* The first one that sets `broken` says why. */
+/* Stops both writers; the first call's reason is reported. */
 static void
 stop_with(struct store *s, const char *why)
 {
@@ -130,7 +130,7 @@ stop_with(struct store *s, const char *why)
 	must(uv_async_send(s->news) == 0);
 }
 
-/* A damaged file is no word against the disk: the next start looks at it. */
+/* Only an I/O error marks the disk as failed: the next start repairs or refuses a damaged file. */
 static void
 sqlite_failed(struct store *s, const struct sqlite_db *db)
 {
@@ -155,7 +155,7 @@ state_failed(void *user)
 	sqlite_failed(s, &s->dir.state.db);
 }
 
-/* Runs it, with the reserve's room if there is no other. */
+/* Runs a batch; when the disk is full, gives up the reserve and runs it again. */
 static enum work
 run_with_reserve(struct store *s, const struct job_list *batch,
                  enum work (*run)(struct store *s, const struct job_list *batch),
@@ -168,7 +168,7 @@ run_with_reserve(struct store *s, const struct job_list *batch,
 		work = run(s, batch);
 	}
 	if (work == WORK_BUSY && !*was_busy)
-		log_warn("%s: another program keeps it locked: %s", s->dir.directory, db->why);
+		log_warn("%s: another program has it locked: %s", s->dir.directory, db->why);
 	*was_busy = work == WORK_BUSY;
 	return work;
 }
@@ -451,7 +451,7 @@ start_upkeep(struct store *s, uv_loop_t *loop)
 		must(uv_async_send(s->news) == 0);
 }
 
-/* Both threads, or none: one that runs alone has had no job, and ends at once. */
+/* Starts both threads, or neither: if the second can't start, the first, still idle, is ended. */
 static int
 start_writers(struct store *s)
 {
@@ -593,6 +593,6 @@ store_close(struct store *s, void (*closed)(void *user), void *user)
 	s->closing = true;
 	writer_thread_finish(&s->log_writer);
 	writer_thread_finish(&s->state_writer);
-	/* Threads that a failure has ended have nothing more to tell: this wakes the loop. */
+	/* Threads that a failure has ended report nothing: the copier's end wakes the loop. */
 	state_copy_stop(&s->copier, on_copier_idle, s);
 }

@@ -10,7 +10,7 @@
 #define DAMAGED ".damaged"
 #define READY ".ready"
 
-/* What SQLite puts beside a database. */
+/* The suffixes of the files that SQLite keeps beside a database. */
 static const char *const besides[] = {"-wal", "-shm", "-journal"};
 enum { BESIDES = 3 };
 
@@ -70,7 +70,8 @@ swap_in_remove(const char *directory, const char *name)
 	return rc == 0 ? swap_in_remove_besides(directory, name) : rc;
 }
 
-/* The file first: without it what lies beside it has no meaning, and it can be gone on here. */
+/* The database is moved first: without it the files beside it have no meaning, and after a crash
+ * the next start continues here. */
 static int
 move_aside(const char *directory, const char *name)
 {

@@ -1,21 +1,25 @@
-/* A database file that takes the place of another one. It is written whole under another name,
- * synced, and then named NAME.ready; from that moment on it counts, and whoever opens the
- * directory puts it into its place first. What only the old file's write-ahead log held goes with
- * the old one, never into the new one. A crash at any point leaves the old file, or the new one. */
+/* Replaces a database file by another one. The new file is written whole under another name, synced
+ * and renamed to NAME.ready. From that moment on it is the valid one: the next start that opens the
+ * directory first moves it to NAME. The write-ahead log of the old file is removed, or kept with
+ * the old file, never applied to the new one. A crash at any point leaves the old file or the new
+ * one. */
 #ifndef LSFS_STORE_SWAP_IN_H
 #define LSFS_STORE_SWAP_IN_H
 
 #include <stdbool.h>
 
-/* DIRECTORY/`from`, a finished file that nobody has open, becomes NAME.ready. 0 or -errno. */
+/* Renames DIRECTORY/`from`, a complete file that no process has open, to NAME.ready. 0 or
+ * -errno. */
 int swap_in_ready(const char *directory, const char *from, const char *name);
+/* True when there is a NAME.ready. */
 bool swap_in_waiting(const char *directory, const char *name);
-/* Puts NAME.ready, if there is one, into the place of NAME. The old file becomes NAME.damaged when
- * it is to be kept. 0 or -errno. */
+/* Replaces NAME by NAME.ready, if there is one. With `keep_old` the old file becomes NAME.damaged.
+ * 0 or -errno. */
 int swap_in(const char *directory, const char *name, bool keep_old);
-/* Takes NAME out of the way, as NAME.damaged. 0, also when there is none, or -errno. */
+/* Renames NAME to NAME.damaged. 0, also when there is no NAME, or -errno. */
 int swap_in_set_aside(const char *directory, const char *name);
-/* Removes a database file with all that SQLite puts beside it, or only that. 0 or -errno. */
+/* swap_in_remove removes a database file and the files that SQLite keeps beside it,
+ * swap_in_remove_besides only the latter. 0 or -errno. */
 int swap_in_remove(const char *directory, const char *name);
 int swap_in_remove_besides(const char *directory, const char *name);
 

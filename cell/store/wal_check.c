@@ -15,7 +15,7 @@ struct sum { uint32_t a, b; };
 
 struct reader {
 	int fd;
-	bool big_endian; /* the words under the checksums */
+	bool big_endian; /* byte order of the words that the checksums add up */
 	uint32_t page_size;
 	uint8_t salts[8];
 	struct sum sum;
@@ -71,7 +71,7 @@ read_head(struct reader *r)
 	return sum_is(r->sum, head + 24) && r->page_size >= 512 && r->page_size <= PAGE_MAX;
 }
 
-/* The next frame, if it goes on from the one before. */
+/* Reads the next frame; false when its checksum does not continue that of the frame before. */
 static bool
 read_frame(struct reader *r, off_t at)
 {
@@ -89,7 +89,8 @@ read_frame(struct reader *r, off_t at)
 	return sum_is(r->sum, f + 16);
 }
 
-/* A crash while it was made leaves no head, or one that is not written yet. */
+/* True for a file without a header, or with one of zeros, as a crash while SQLite makes the file
+ * leaves it. */
 static bool
 is_empty(const struct reader *r)
 {

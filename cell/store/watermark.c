@@ -11,7 +11,8 @@
 #include "cell/base/checksum.h"
 #include "cell/sys/file.h"
 
-/* Two lines of each, written in turn: a torn one leaves the one before it. */
+/* Each database has two lines, written in turn: when a write is torn, the line before it is
+ * whole. */
 enum { LINE = 256, LINES = 2, LINES_IN_ALL = 4, BODY = LINE - 18 };
 
 static void
@@ -102,7 +103,8 @@ write_line(struct watermark_file *f, struct watermark *watermark)
 	return file_write_at(f->fd, (struct bytes){(uint8_t *)line, LINE}, at);
 }
 
-/* A new file comes into being whole, so that none is ever found without a good line of each. */
+/* A new file is created atomically with all its lines: a file without a good line of each database
+ * is always damaged. */
 static int
 create_if_missing(const char *path)
 {
@@ -132,7 +134,7 @@ watermark_open(struct watermark_file *f, const char *directory, enum watermark_o
 		return rc < 0 ? rc : -errno;
 	if (ftruncate(f->fd, LINES_IN_ALL * LINE) < 0)
 		rc = -errno;
-	/* One synced line at a time: the other one is whole whatever happens. */
+	/* One line is synced before the next is written, so that one of them is always whole. */
 	for (int i = 0; i < LINES && rc == 0; i++) {
 		rc = write_line(f, watermark);
 		if (rc == 0 && fdatasync(f->fd) < 0)
@@ -143,8 +145,8 @@ watermark_open(struct watermark_file *f, const char *directory, enum watermark_o
 	return rc;
 }
 
-/* Left to the kernel the line would stay in memory for half a minute. Its blocks were allocated
- * when the file was made, so nothing but itself has to be written. */
+/* Begins the write-back at once: the kernel alone would keep the line in memory for half a minute.
+ * The file's blocks are allocated, so no metadata has to be written with it. */
 void
 watermark_write(struct watermark_file *f, struct watermark *watermark)
 {

@@ -44,8 +44,8 @@ sleep_until_more(struct writer_thread *w)
 	w->sleeping = false;
 }
 
-/* Waits, with the mutex held, until `ms` have passed or the writer shall finish or hurry; a pause
- * knows no hurry. */
+/* Waits, with the mutex held, until `ms` have passed, the writer is to finish, or, unless pausing,
+ * the waiting jobs exceed the bytes that end a delay. */
 static void
 wait_at_most(struct writer_thread *w, int ms, bool pausing)
 {
@@ -65,7 +65,7 @@ wait_at_most(struct writer_thread *w, int ms, bool pausing)
 	}
 }
 
-/* Takes all jobs that wait; false when there will be none any more. */
+/* Takes all jobs that wait; false when no job will follow. */
 static bool
 take_batch(struct writer_thread *w, struct job_list *batch)
 {
@@ -80,7 +80,7 @@ take_batch(struct writer_thread *w, struct job_list *batch)
 	return !TAILQ_EMPTY(batch) && !atomic_load(w->broken);
 }
 
-/* Tells the loop when the wait for room begins and ends. */
+/* Reports to the loop when the wait for disk space begins and ends. */
 static void
 set_later(struct writer_thread *w, bool later)
 {
@@ -90,8 +90,8 @@ set_later(struct writer_thread *w, bool later)
 	w->ops->wake(w->user);
 }
 
-/* A full disk, or another program: the transaction was rolled back whole, so the same work may be
- * tried again. */
+/* Retries the same batch while the disk is full or another program has the database locked: the
+ * transaction was rolled back whole each time. */
 static enum work
 run_until_it_goes(struct writer_thread *w, const struct job_list *batch)
 {
@@ -155,7 +155,7 @@ tidy(struct writer_thread *w)
 	return work != WORK_FAILED;
 }
 
-/* One transaction and what belongs behind it; false when it is the last. */
+/* One transaction and the upkeep behind it; false when the thread is to end. */
 static bool
 work_once(struct writer_thread *w)
 {

@@ -1,11 +1,12 @@
 /* A storage thread. It takes all jobs that wait, has them written as one transaction, and hands
- * them back: whatever arrived while the last sync ran shares the next one (group commit).
+ * them back: all jobs that arrive while a sync runs share the next one (group commit).
  *
- *   loop's thread:  writer_thread_put ... writer_thread_collect       writer's thread:  run, tidy,
- * finish
+ *   loop's thread:    writer_thread_put ... writer_thread_collect
+ *   writer's thread:  run, tidy, finish
  *
- * Nothing here knows what a job means. Every wake-up costs more than the work it announces, so a
- * sleeping writer is woken once, and the loop at most once for a finished transaction. */
+ * This module does not depend on the meaning of a job. A wake-up of a thread costs more than the
+ * work that it announces, so a sleeping writer is woken once, and the loop at most once for each
+ * finished transaction. */
 #ifndef LSFS_STORE_WRITER_THREAD_H
 #define LSFS_STORE_WRITER_THREAD_H
 
@@ -18,65 +19,71 @@
 /* The first member of every job. */
 struct job {
 	TAILQ_ENTRY(job) link;
-	size_t size; /* bytes that it keeps */
+	size_t size; /* bytes of memory that the job holds */
 };
 
 TAILQ_HEAD(job_list, job);
 
 enum work {
 	WORK_DONE,
-	WORK_MORE,   /* done, and tidy has more to do when there is time */
-	WORK_LATER,  /* rolled back whole, since there was no room: the same again, later */
-	WORK_BUSY,   /* likewise, since another program is in the way */
+	WORK_MORE,   /* done, and tidy has more to do when no job waits */
+	WORK_LATER,  /* rolled back whole, since the disk is full: to be retried later */
+	WORK_BUSY,   /* rolled back whole, since another program has the file locked: likewise */
 	WORK_FAILED, /* nothing may be written any more */
 };
 
-/* All called in the writer's thread. */
+/* The owner's functions, all called in the writer's thread. */
 struct writer_thread_ops {
-	enum work (*run)(void *user, const struct job_list *batch); /* all of it, or nothing */
+	/* Writes the batch, as a whole or not at all. */
+	enum work (*run)(void *user, const struct job_list *batch);
 	/* Upkeep between transactions; `idle` when no job waits. */
 	enum work (*tidy)(void *user, bool idle);
-	void (*finish)(void *user);  /* the last call: close what belongs to this thread */
-	void (*failed)(void *user);  /* its run or tidy was the first of the store that failed */
-	void (*wake)(void *user);    /* there is something to collect */
+	void (*finish)(void *user);  /* the last call: closes the thread's database */
+	void (*failed)(void *user);  /* run or tidy failed, and no writer of the store had before */
+	void (*wake)(void *user);    /* asks the loop to call writer_thread_collect */
 };
 
 struct writer_thread {
 	const struct writer_thread_ops *ops;
 	void *user;
 	const char *name;
-	atomic_bool *broken;    /* shared by all writers of a store: one failed, none writes */
-	int delay_ms; /* how long a first job may wait for more to share its transaction */
-	size_t hurry;           /* bytes that end the delay */
+	atomic_bool *broken;    /* shared by all writers of a store: after a failure none writes */
+	int delay_ms;           /* a first job waits so long for more to share its transaction */
+	size_t hurry;           /* so many waiting bytes end the delay */
 
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t more;
 	/* under the mutex: */
 	struct job_list waiting, done;
-	size_t waiting_size, size; /* bytes that wait; bytes not yet written in all */
+	size_t waiting_size, size; /* bytes of waiting jobs; of all jobs not yet written */
 	bool sleeping, finishing, exited, later;
 };
 
 void writer_thread_init(struct writer_thread *w, const char *name,
                         const struct writer_thread_ops *ops, void *user, atomic_bool *broken);
-int writer_thread_start(struct writer_thread *w); /* 0 or -errno */
+/* Starts the thread. 0 or -errno. */
+int writer_thread_start(struct writer_thread *w);
+/* Passes a job to the thread; writer_thread_collect hands it back once it is written. */
 void writer_thread_put(struct writer_thread *w, struct job *job);
+/* Bytes of the jobs that are not written yet. */
 size_t writer_thread_size(struct writer_thread *w);
 
-/* What the loop has to know. */
+/* The thread's report to the loop. */
 struct writer_thread_news {
-	struct job_list done; /* written and synced, in order; the caller's now */
-	bool later;           /* the writer waits for room */
-	bool exited;          /* no further call of its ops: writer_thread_join returns at once */
+	struct job_list done; /* jobs written and synced, in order; owned by the caller now */
+	bool later;           /* the writer waits for disk space */
+	bool exited;          /* no op will be called any more: writer_thread_join won't block */
 };
 
+/* Takes the report since the last call. */
 void writer_thread_collect(struct writer_thread *w, struct writer_thread_news *news);
-/* Write what waits, then end. What has no room then is given up (nobody was told that it is
- * safe). */
+/* Has the thread write the waiting jobs and then end. Jobs for which the disk has no space are
+ * dropped: they were not acknowledged. */
 void writer_thread_finish(struct writer_thread *w);
+/* Waits until the thread has ended. */
 void writer_thread_join(struct writer_thread *w);
-/* After the thread ended, or if it was never started: hands over what was never written. */
+/* Frees the writer, whose thread has ended or was never started; *rest gets the unwritten jobs. */
 void writer_thread_fini(struct writer_thread *w, struct job_list *rest);
 
 #endif

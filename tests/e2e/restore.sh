@@ -203,7 +203,7 @@ case_damaged() {
 	one_line 1 "not an SQLite database" "$LSCTL" restore "$work/bad" --dir "$work/r"
 	rm "$work/bad"
 	sqlite3 "$work/bad" 'CREATE TABLE t (x)'
-	one_line 1 "some other program" "$LSCTL" restore "$work/bad" --dir "$work/r"
+	one_line 1 "a database of another program" "$LSCTL" restore "$work/bad" --dir "$work/r"
 	cp "$work/b" "$work/bad"
 	sqlite3 "$work/bad" 'PRAGMA user_version = 99'
 	one_line 1 "has format 99; this program reads format" \
@@ -218,7 +218,7 @@ case_damaged() {
 	sqlite3 "$work/bad" "DROP TABLE openers; CREATE VIEW openers AS
 		WITH RECURSIVE x(a) AS (SELECT 1 UNION ALL SELECT a FROM x) SELECT $endless FROM x"
 	one_line 1 "view openers" "$LSCTL" restore "$work/bad" --dir "$work/r"
-	one_line 1 "name the directory" "$LSCTL" restore "$data/state.db" --dir "$work/r"
+	one_line 1 "give its directory" "$LSCTL" restore "$data/state.db" --dir "$work/r"
 	mkdir "$work/bad.d"
 	one_line 1 "$work/bad.d/cell.conf: No such file" \
 		"$LSCTL" restore "$work/bad.d" --dir "$work/r"

@@ -136,7 +136,8 @@ test_damage(void **state)
 	assert_damage("state.db", "UPDATE cell SET name = 'other'",
 	              "state.db is damaged: cell: checksum");
 	assert_damage("state.db", "PRAGMA user_version = 99", "state.db has format 99");
-	assert_damage("state.db", "PRAGMA application_id = 1", "state.db is some other program's");
+	assert_damage("state.db", "PRAGMA application_id = 1",
+	              "state.db is a database of another program");
 	assert_damage("state.db", "DROP TABLE locks", "state.db is damaged: no such table: locks");
 	assert_damage("log.db", "UPDATE entries SET payload = x'00' WHERE slot = 7",
 	              "log.db is damaged: entries row 7: checksum");
