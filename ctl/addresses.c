@@ -64,5 +64,5 @@ addresses_to_cell_file(const struct addresses *a, struct cell_file *cell_file)
 		snprintf(r->address, sizeof r->address, "%s", a->n > 0 ? a->list[i] : "");
 	}
 	if (a->n > 0 && a->n % 2 == 0)
-		log_warn("%d replicas outlive no more failures than %d would", a->n, a->n - 1);
+		log_warn("%d replicas outlive no more failures than %d do", a->n, a->n - 1);
 }

@@ -1,5 +1,5 @@
-/* Where a new cell is made, and the addresses of its replicas: the options --dir, --replica and
- * --set. */
+/* The options that describe a new cell: --dir (where it is made), --replica (the addresses of its
+ * replicas) and --set (its settings). */
 #ifndef LSFS_CTL_ADDRESSES_H
 #define LSFS_CTL_ADDRESSES_H
 
@@ -7,19 +7,20 @@
 #include "ctl/ctl.h"
 
 struct addresses {
-	const char *list[LIMIT_REPLICAS + 1]; /* one more than there may be, to be told */
+	const char *list[LIMIT_REPLICAS + 1]; /* one more than allowed, for the error message */
 	int n;
-	const char *set[SETTING_CODES]; /* NAME=VALUE, of --set */
+	const char *set[SETTING_CODES]; /* NAME=VALUE, from --set */
 	int set_n;
 };
 
-/* Reads these and the global options; *directory NULL: none is given. 0, or CTL_USAGE after a
- * line. */
+/* Parses these and the global options; *directory is NULL when none is given. 0, or CTL_USAGE after
+ * an error message. */
 int addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory,
                    struct addresses *a);
-/* 0, or CTL_USAGE after a line. */
+/* Checks number and form of the addresses. 0, or CTL_USAGE after an error message. */
 int addresses_check(const struct addresses *a, const struct ctl_command *command);
-/* Voters with the ids 1, 2 and so on; without an address a cell in one process. */
+/* Makes the addresses the voters of *cell_file, with the ids 1, 2 and so on; without addresses a
+ * cell in one process. */
 void addresses_to_cell_file(const struct addresses *a, struct cell_file *cell_file);
 
 #endif

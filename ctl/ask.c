@@ -13,10 +13,10 @@
 #include "cell/wire/codec.h"
 
 enum {
-	MASTER_PATIENCE_MS = 10000, /* what it is asked for may have to be committed */
+	MASTER_PATIENCE_MS = 10000, /* the answer may have to wait for a commit */
 	AGAIN_MS = 100,
-	LINGER_MS = 200,            /* for further answers, when one would do */
-	SILENCE_S = 5,              /* of all replicas: none will come */
+	LINGER_MS = 200,            /* wait for further answers, when one suffices */
+	SILENCE_S = 5,              /* without an answer of any replica: ask_master gives up */
 };
 
 /* One question to several replicas. */
@@ -25,18 +25,19 @@ struct asking {
 	const struct message *question;
 	enum message_code code; /* of the answer */
 	int patience_ms;
-	bool one_will_do;       /* then the others have LINGER_MS */
-	/* An answer of replicas[i]; true: it is enough. */
+	bool one_suffices;      /* after a first answer the others have LINGER_MS */
+	/* Called with the answer of replicas[i]; true: no further answer is needed. */
 	bool (*take)(struct asking *a, int i, const struct message *m);
 	void *user;
 
-	char why[LIMIT_REPLICAS][160]; /* no answer; empty: there was one */
+	char why[LIMIT_REPLICAS][160]; /* the reason for no answer; empty: the replica answered */
 	struct transport *transport;
 	uv_loop_t loop;
 	uv_timer_t timer;
 	uint64_t conns[LIMIT_REPLICAS];
-	int open; /* questions without an answer */
-	bool heard, refused; /* somebody was; somebody will never have us */
+	int open;     /* questions without an answer */
+	bool heard;   /* a replica has answered */
+	bool refused; /* a replica refused us for a reason that a repetition would not change */
 };
 
 /* ---- the end ---- */
@@ -84,7 +85,7 @@ on_timer(uv_timer_t *timer)
 
 /* ---- conversations ---- */
 
-/* Which replica the connection is to; negative: it is settled already. */
+/* The index of the connection's replica; negative: its question is answered or given up already. */
 static int
 replica_at(const struct asking *a, uint64_t conn)
 {
@@ -101,7 +102,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
 	(void)role;
-	(void)key; /* the one that was asked for */
+	(void)key; /* the channel has checked that it is the replica's */
 	wire_put_frame(&frame, a->question);
 	must(!frame.failed);
 	transport_send(a->transport, conn, buffer_view(&frame));
@@ -109,7 +110,8 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	return true;
 }
 
-/* It tells who is master to everybody who comes; only of another one it is an answer. */
+/* Every replica names the master to each new connection. Only a message that names another replica
+ * is an answer: the asked one is not the master. */
 static bool
 is_elsewhere(const struct asking *a, int i, const struct message *m)
 {
@@ -123,7 +125,7 @@ on_answer(struct asking *a, int i, const struct message *m)
 {
 	const bool enough = a->take(a, i, m);
 
-	if (a->one_will_do && !a->heard)
+	if (a->one_suffices && !a->heard)
 		must(uv_timer_start(&a->timer, on_timer, LINGER_MS, 0) == 0);
 	a->heard = true;
 	settled(a, i);
@@ -142,12 +144,12 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 	if (i < 0)
 		return;
 	if (good && message.code != a->code && !is_elsewhere(a, i, &message))
-		return; /* it may announce something meanwhile */
+		return; /* a replica may announce other things before its answer */
 	transport_close(a->transport, conn);
 	if (!good)
 		give_up(a, i, "it speaks another version of the protocol");
 	else if (message.code != a->code)
-		give_up(a, i, "it is not the master any more");
+		give_up(a, i, "it is no longer the master");
 	else
 		on_answer(a, i, &message);
 }
@@ -198,7 +200,7 @@ connect_to(struct asking *a, int i)
 	a->open++;
 }
 
-/* Only replicas[only], or (negative) all of them. False after a line. */
+/* Asks replicas[only] or, when that is negative, all replicas. False after an error message. */
 static bool
 ask(struct asking *a, const struct noise_pair *key, int only)
 {
@@ -218,7 +220,7 @@ ask(struct asking *a, const struct noise_pair *key, int only)
 	return true;
 }
 
-/* ---- how they are ---- */
+/* ---- the status of replicas ---- */
 
 static bool
 take_status(struct asking *a, int i, const struct message *m)
@@ -270,15 +272,15 @@ answers_master(const struct answer *answers, int n)
 	return master;
 }
 
-/* ---- who they are ---- */
+/* ---- the members ---- */
 
 struct found_members {
 	uint64_t version;
 	struct cell_file_replica list[LIMIT_REPLICAS];
-	int n; /* 0: nobody has told any */
+	int n; /* 0: no replica has answered */
 };
 
-/* Of several answers the newest counts: a replica that was cut off tells what it knew. */
+/* Keeps the newest list: a replica that was partitioned off may send an old one. */
 static bool
 take_members(struct asking *a, int i, const struct message *m)
 {
@@ -304,7 +306,7 @@ ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 	struct found_members found = {0};
 	struct asking a = {
 		.cell_file = cell_file, .question = &request, .code = MSG_members,
-		.patience_ms = ASK_PATIENCE_MS, .one_will_do = true, .take = take_members,
+		.patience_ms = ASK_PATIENCE_MS, .one_suffices = true, .take = take_members,
 		.user = &found,
 	};
 
@@ -347,7 +349,7 @@ ask_settings(const struct cell_file *cell_file, const struct noise_pair *key,
 	struct settings_question q = {.take = take, .user = user};
 	struct asking a = {
 		.cell_file = cell_file, .question = &request, .code = MSG_settings,
-		.patience_ms = ASK_PATIENCE_MS, .one_will_do = true, .take = take_settings,
+		.patience_ms = ASK_PATIENCE_MS, .one_suffices = true, .take = take_settings,
 		.user = &q,
 	};
 
@@ -373,7 +375,8 @@ take_reply(struct asking *a, int i, const struct message *m)
 	return true;
 }
 
-/* Whoever says that it is master may be wrong by now: it will say so, or not answer. */
+/* Takes the replica that calls itself the master. It may have lost the mastership since: then it
+ * answers the question so, or not at all. */
 static bool
 take_master(struct asking *a, int i, const struct message *m)
 {
@@ -383,12 +386,12 @@ take_master(struct asking *a, int i, const struct message *m)
 	return true;
 }
 
-/* Where the question stands. */
+/* The state of a question to the master. */
 struct search {
-	int master;    /* its index; negative: nobody says so */
-	mono_t heard;  /* when anybody was heard last */
-	bool refused;  /* nobody will have us */
-	char why[256]; /* it is not answered yet */
+	int master;    /* index of the replica that calls itself the master; negative: none does */
+	mono_t heard;  /* when a replica last answered */
+	bool refused;  /* the replicas refuse us for good */
+	char why[256]; /* the reason why the question is not answered yet */
 };
 
 static void

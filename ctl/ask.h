@@ -1,5 +1,6 @@
-/* Asking the replicas of a cell: all of them at once how they are, or any who the members are, or
- * the master for something. All as the principal that holds `key`. */
+/* Questions to the replicas of a cell: to all of them at once for their status, to any of them for
+ * the members or settings, or to the master for an operation. They are asked as the principal that
+ * holds `key`. */
 #ifndef LSFS_CTL_ASK_H
 #define LSFS_CTL_ASK_H
 
@@ -7,7 +8,7 @@
 #include "cell/wire/noise.h"
 #include "cell/wire/types.h"
 
-/* What a master knows of a member. */
+/* The progress of a member as the master knows it. */
 struct answer_progress {
 	uint8_t id;
 	bool full;
@@ -15,35 +16,37 @@ struct answer_progress {
 	int64_t heard_ms; /* -1: never */
 };
 
-/* What became of the question to one replica. */
+/* The result of asking one replica for its status. */
 struct answer {
-	bool heard;
-	char why[160]; /* it was not, for people */
-	struct msg_status_reply status; /* without its list, which is here: */
+	bool heard;    /* the replica has answered */
+	char why[160]; /* else the human-readable reason */
+	struct msg_status_reply status; /* without its list, which is in `progress` */
 	struct answer_progress progress[LIMIT_REPLICAS];
 	int progress_n;
 };
 
-/* Asks each replica of `cell_file` how it is; answers[i] is of its replicas[i]. Returns after
- * ASK_PATIENCE_MS at the latest. False after a line, when nobody could be asked. */
+/* Asks each replica of `cell_file` for its status; answers[i] is that of replicas[i]. Returns after
+ * ASK_PATIENCE_MS at the latest. False after an error message when no replica could be asked. */
 bool ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
                   struct answer answers[LIMIT_REPLICAS]);
 
-/* Who says that it is master, of the newest epoch; negative: nobody. */
+/* The index of the replica that calls itself the master, of several the one of the newest epoch;
+ * negative: none does. */
 int answers_master(const struct answer *answers, int n);
 
-/* Puts the members of the cell, as any of its replicas tells them, in the place of those of the
- * cell file; these stay if nobody answers. False after a line, when nobody could be asked. */
+/* Replaces the replicas in *cell_file by the cell's members according to the newest list that a
+ * replica sends; unchanged when none answers. False after an error message when no replica could be
+ * asked. */
 bool ask_members(struct cell_file *cell_file, const struct noise_pair *key);
 
-/* Asks all replicas for the settings; `take` is given each answer that is of no earlier state than
- * those before. False when nobody answers. */
+/* Asks all replicas for the settings; calls `take` with each answer whose state is no older than
+ * that of the answers before it. False when no replica answers. */
 bool ask_settings(const struct cell_file *cell_file, const struct noise_pair *key,
                   void (*take)(void *user, const struct message *reply), void *user);
 
-/* Asks the master, whoever that is by then, until it answers with a message of this code, which
- * `take` is given. False after a line that says why, after ASK_MASTER_S at the latest: then it is
- * not known what became of the question. */
+/* Asks the current master, and after a fail-over the next one, until it answers with a message of
+ * this code, which is passed to `take`. False after an error message, after ASK_MASTER_S at the
+ * latest: it is then unknown whether the operation was carried out. */
 bool ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
                 const struct message *question, enum message_code code,
                 void (*take)(void *user, const struct message *reply), void *user);

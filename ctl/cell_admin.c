@@ -50,7 +50,7 @@ on_reply(void *user, const struct message *m)
 	snprintf(r->why, sizeof r->why, "%.*s", (int)why.len, (const char *)why.data);
 }
 
-/* Another change is over in a moment. */
+/* Repeats the question while another change of the membership is under way. */
 static bool
 ask_until_free(const struct cell_admin *o, const struct message *question, struct reply *reply)
 {

@@ -1,4 +1,5 @@
-/* An operator's commands to a cell: which cell, as whom, what it answered. */
+/* Operators' commands to a cell: finds the cell, the key and the members, and sends the command to
+ * the master. */
 #ifndef LSFS_CTL_CELL_ADMIN_H
 #define LSFS_CTL_CELL_ADMIN_H
 
@@ -9,26 +10,27 @@
 
 struct cell_admin {
 	char file[PATH_MAX];   /* the cell file */
-	struct cell_file cell_file; /* with the members that the cell has told */
+	struct cell_file cell_file; /* with the current members */
 	struct noise_pair key;
 };
 
-/* Finds the cell and the key, and asks for the members. False after a line: a cell in one process
- * has nothing to operate. */
+/* Finds the cell and the key, and asks for the members. False after an error message, also for a
+ * cell in one process, which has no operators' commands. */
 bool cell_admin_begin(const struct ctl *ctl, struct cell_admin *o);
-void cell_admin_end(struct cell_admin *o); /* forgets the key */
+/* Wipes the key from memory. */
+void cell_admin_end(struct cell_admin *o);
 
 enum cell_admin_result {
 	CELL_ADMIN_DONE,
-	CELL_ADMIN_REFUSED, /* after a line that says why: nothing was done */
-	CELL_ADMIN_UNKNOWN, /* after a line: it may have been done */
+	CELL_ADMIN_REFUSED, /* after an error message: the command had no effect */
+	CELL_ADMIN_UNKNOWN, /* after an error message: the command may have been carried out */
 };
 
-/* Has it done by the master; *id, unless it is NULL, is what that answered. */
+/* Sends the command to the master; *id, unless `id` is NULL, gets the number in its answer. */
 enum cell_admin_result cell_admin_send(const struct cell_admin *o, const struct msg_operate *what,
                                        uint64_t *id);
 
-/* A decimal number of 1 to `max`; 0 when it is none. */
+/* Parses a decimal number from 1 to `max`; 0 when the text is none. */
 uint64_t cell_admin_number(const char *text, uint64_t max);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which cell file and which key the user means. */
+/* Finds the cell file and the key that a command uses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ cell_file_of_mount(const struct run_record *record, char path[PATH_MAX])
 	         is_directory ? "/cell.conf" : "");
 }
 
-/* A cell of this machine that is not mounted now: where `up` has put it. */
+/* Looks for a cell of this machine that is not mounted, in the default place of `up`. */
 static bool
 file_in_default_place(const char *cell, char path[PATH_MAX])
 {
@@ -48,7 +48,7 @@ file_in_default_place(const char *cell, char path[PATH_MAX])
 	return access(path, F_OK) == 0;
 }
 
-/* By its name, or any (NULL), a cell of this machine. */
+/* Looks for a cell of this machine, by its name or, when that is NULL, any. */
 static bool
 locate_here(const char *cell, char path[PATH_MAX])
 {
@@ -60,13 +60,13 @@ locate_here(const char *cell, char path[PATH_MAX])
 	if (n == 1 || (n == 0 && file_in_default_place(cell ? cell : "local", path)))
 		return true;
 	if (n > 1)
-		log_error("%s: several such cells are mounted: name a cell file with --cell",
+		log_error("%s: several such cells are mounted: give a cell file with --cell",
 		          cell ? cell : "no cell given");
 	else if (cell)
 		log_error("%s: no such cell: neither a cell file, nor in %s, nor mounted", cell,
 		          CELL_FILE_DIRECTORY);
 	else
-		log_error("no cell is mounted: name one with --cell");
+		log_error("no cell is mounted: give one with --cell");
 	return false;
 }
 
@@ -75,14 +75,15 @@ cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_fil
 {
 	if (ctl->cell)
 		cell_file_locate(ctl->cell, path, PATH_MAX);
-	/* A path is not searched for; that it cannot be read is told. */
+	/* A missing file is looked for among this machine's cells only if it was given as a name;
+	 * of a path, cell_read reports the error. */
 	if (!ctl->cell || (access(path, F_OK) < 0 && cell_file_cell_name_valid(ctl->cell)))
 		if (!locate_here(ctl->cell, path))
 			return false;
 	if (!cell_read(path, cell_file))
 		return false;
 	if (newer_list_around(path, cell_file))
-		log_debug("%s: the replicas are those that a replica of this machine knows", path);
+		log_debug("%s: a replica of this machine has a newer list of replicas", path);
 	return true;
 }
 
@@ -95,7 +96,7 @@ key_there(char path[PATH_MAX], const char *directory, int directory_len, const c
 	       access(path, F_OK) == 0;
 }
 
-/* The admin's key lies beside the cell file where the cell was made. */
+/* The directory in which a cell was made holds admin.key beside the cell file. */
 static bool
 default_key(const char *file, char path[PATH_MAX])
 {
@@ -125,6 +126,6 @@ cell_key(const struct ctl *ctl, const char *file, struct noise_pair *pair)
 		key = path;
 	if (key && key_file_read_principal(key, NULL, pair, why, sizeof why))
 		return true;
-	log_error("%s", key ? why : "no key: name one with --key");
+	log_error("%s", key ? why : "no key: give one with --key");
 	return false;
 }

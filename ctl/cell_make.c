@@ -12,7 +12,8 @@
 #include "cell/sys/log.h"
 #include "ctl/cell.h"
 
-/* Files of a data directory, and two beside them; the directory itself; the one that holds all. */
+/* The files and directories of a cell: at most five in and with each data directory, two files
+ * beside these directories, and the directory that holds all. */
 enum { MADE_MAX = LIMIT_REPLICAS * 5 + 2 + 1 };
 
 struct making {
@@ -20,11 +21,11 @@ struct making {
 	struct cell_file *cell_file;
 	const struct cell_state *state; /* NULL: the cell begins empty */
 	uint8_t signing[SIGN_SECRET];
-	char *made[MADE_MAX]; /* in this order */
+	char *made[MADE_MAX]; /* paths, in the order of their creation */
 	int made_n;
 };
 
-/* Keeps in mind what was made; tells what was not. `rc` is a negative errno, or 0. */
+/* Records that `path` was made (rc 0), or reports why not (rc a negative errno). */
 static bool
 note(struct making *m, const char *path, int rc)
 {
@@ -84,7 +85,7 @@ is_free(const char *path)
 	return false;
 }
 
-/* Before anything is made, so that nothing is even touched. */
+/* Checked before the first file is made, so that a refusal leaves everything as it was. */
 static bool
 all_free(const struct making *m)
 {
@@ -134,7 +135,7 @@ make_admin(struct making *m)
 	return ok;
 }
 
-/* The first data directory's is made, the others' are copies. */
+/* Makes the signing key in the first data directory, and copies of it in the others. */
 static bool
 make_signing(struct making *m, int i)
 {
@@ -146,7 +147,7 @@ make_signing(struct making *m, int i)
 	            key_file_create_signing(path, m->signing, m->cell_file->signing_public));
 }
 
-/* A directory without a cell file is none yet: so that comes last. */
+/* The cell file is written last: only with it a directory is a data directory. */
 static bool
 make_standalone(struct making *m)
 {
@@ -200,7 +201,7 @@ cell_make(const char *directory, struct cell_file *cell_file, const struct cell_
 		log_error("%.64s...: %s", directory, strerror(ENAMETOOLONG));
 		return false;
 	}
-	/* Ctrl-C leaves all or nothing, too. */
+	/* Signals are blocked meanwhile, so that Ctrl-C leaves all files or none, too. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	random_fill(cell_file->id, sizeof cell_file->id);

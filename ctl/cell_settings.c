@@ -1,4 +1,4 @@
-/* The settings of a cell: as it is made, as they are, and changed. */
+/* The settings of a cell: parsed for a new cell, printed, and changed in a running one. */
 #include "ctl/cell_settings.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ cell_settings_assign(const char *text, const struct ctl_command *command, struct
 	return true;
 }
 
-/* ---- what the cell tells ---- */
+/* ---- the settings in force ---- */
 
 static json_t *
 row_json(const struct setting_row *row)
@@ -84,7 +84,7 @@ number_text(const json_t *row, const char *name, uint8_t code, char text[SETTING
 		snprintf(text, SETTING_TEXT, "%" JSON_INTEGER_FORMAT, number);
 }
 
-/* One that this program does not know is shown as it comes. */
+/* A setting that this version does not know is printed as a bare number. */
 void
 cell_settings_print(json_t *settings)
 {
@@ -103,7 +103,7 @@ cell_settings_print(json_t *settings)
 		number_text(row, "longest", code, longest);
 		printf("%-14s %-8s %s to %s, default %s", name, value, lowest, highest, standard);
 		if (strcmp(value, longest) != 0)
-			printf("; %s was promised and is waited for", longest);
+			printf("; leases of %s may still run", longest);
 		putchar('\n');
 	}
 }

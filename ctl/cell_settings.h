@@ -1,4 +1,4 @@
-/* The settings of a cell, for the tool's commands. */
+/* The settings of a cell, for lsctl's commands. */
 #ifndef LSFS_CTL_CELL_SETTINGS_H
 #define LSFS_CTL_CELL_SETTINGS_H
 
@@ -8,14 +8,15 @@
 #include "cell/wire/noise.h"
 #include "ctl/ctl.h"
 
-/* NAME=VALUE into `settings`; false after a line. */
+/* Parses NAME=VALUE into `settings`; false after an error message. */
 bool cell_settings_assign(const char *text, const struct ctl_command *command,
                           struct settings *settings);
-/* An object with one object for each setting, as the replica tells it that has applied most of
- * those that answer; NULL when none does. */
+/* An object with one object for each setting, according to the replica with the newest state among
+ * those that answer; NULL when none answers. The caller owns it. */
 json_t *cell_settings_of_cell(const struct cell_file *cell_file, const struct noise_pair *key);
+/* Prints such an object as a table. */
 void cell_settings_print(json_t *settings);
-/* Has NAME=VALUE put into force; an exit code. */
+/* Has the master put NAME=VALUE into force; returns an exit code. */
 int cell_settings_change(const struct ctl *ctl, const char *text,
                          const struct ctl_command *command);
 

@@ -1,4 +1,5 @@
-/* What the commands of lsctl share: global options, exit codes, the table of commands. */
+/* Shared by all commands of lsctl: global options, exit codes, the table of commands. An error
+ * message is one line on stderr; a function that fails "after an error message" has printed it. */
 #ifndef LSFS_CTL_CTL_H
 #define LSFS_CTL_CTL_H
 
@@ -10,11 +11,10 @@
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
 struct ctl {
-	const char
-	    *cell; /* --cell, else $LSFS_CELL, else NULL: a cell file's path or a cell's name */
+	const char *cell; /* --cell, else $LSFS_CELL, else NULL: path of a cell file, or a name */
 	const char *key;  /* --key, else $LSFS_KEY, else NULL */
 	bool json;
-	bool help; /* --help behind the command */
+	bool help; /* --help after the command */
 };
 
 struct ctl_command {
@@ -28,8 +28,9 @@ extern const struct ctl_command up_command, down_command, status_command, cell_c
     lock_command, verify_command, key_command, backup_command, restore_command,
     master_command, replica_command, session_command;
 
-/* Global options stand before or after the command. A command's own table ends with them, and gives
- * every letter that it does not know to ctl_option: false is a usage error that was told. */
+/* Global options may come before or after the command. A command's own option table ends with them,
+ * and the command passes every letter that it does not know to ctl_option: false is a usage error,
+ * after an error message. */
 enum { CTL_OPT_CELL = 512, CTL_OPT_KEY, CTL_OPT_JSON };
 
 #define CTL_LONG_OPTIONS                                                                 \
@@ -41,32 +42,34 @@ enum { CTL_OPT_CELL = 512, CTL_OPT_KEY, CTL_OPT_JSON };
 	}
 
 bool ctl_option(struct ctl *ctl, int letter);
-/* All options of a command that has none of its own; false likewise. optind is behind them. */
+/* Parses all options of a command that has none of its own, and leaves optind behind them; false as
+ * for ctl_option. */
 bool ctl_scan(struct ctl *ctl, int argc, char **argv);
-/* Tells what is wrong with the arguments of `command`; returns CTL_USAGE. */
+/* Prints that the argument `what` of `command` is wrong and `why`; returns CTL_USAGE. */
 int ctl_usage(const struct ctl_command *command, const char *what, const char *why);
 
-/* ---- where cells run on this machine (places.c) ---- */
+/* ---- places.c: the cells of this machine, and where they are mounted ---- */
 
 struct place {
 	char directory[PATH_MAX];  /* canonical */
 	char mountpoint[PATH_MAX]; /* canonical */
 };
 
-/* The default data directory and mount point of a cell; false after a line that says why not. */
+/* The default data directory and mount point of a cell. False after an error message. */
 bool place_default(const char *cell, struct place *place);
 /* The record of the daemon that has (or had, if not *alive) this source mounted: a cell file, or
- * the data directory of a cell in one process. */
+ * the data directory of a cell in one process. False when there is none. */
 bool place_find_by_source(const char *source, struct run_record *record, bool *alive);
-/* How many mounts there are of the cell of that name, dead ones, too; the record of one. */
+/* The number of mounts of the cell of that name, including dead ones; the record of one of them. */
 int place_find_by_cell(const char *cell, struct run_record *record, bool *alive);
-/* The record of the mount that `path` lies in, or of the cell's mount if `path` is NULL, or of the
- * only mount if both are NULL. False after a line that says why not. */
+/* The record of the mount that contains `path`, or of the cell's mount if `path` is NULL, or of the
+ * only mount if both are NULL. False after an error message. */
 bool place_find_mount(const char *path, const char *cell, struct run_record *record);
-/* How many cells are mounted, of that name or at all (0, 1, or more); the record of one mount. */
+/* The number of mounted cells of that name or, when it is NULL, of any (0, 1, or more); the record
+ * of one mount. */
 int place_mounted_cells(const char *cell, struct run_record *record);
-/* One `up` or `down` at a time: waits for others. A descriptor that holds the directory until it is
- * closed, or -1 after a line. */
+/* Serializes `up` and `down` on a directory: waits for others. A descriptor that holds the lock
+ * until it is closed, or -1 after an error message. */
 int place_lock(const char *directory);
 
 #endif

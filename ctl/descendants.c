@@ -13,7 +13,7 @@ enum { EXITING = 0x4 }; /* PF_EXITING among the flags of proc_pid_stat(5) */
 
 struct process {
 	pid_t pid, parent;
-	bool ended; /* it executes nothing any more, whatever it waits for */
+	bool ended; /* exiting or a zombie: it runs no more code of its program */
 	bool ours;
 };
 
@@ -38,7 +38,7 @@ process_read(const char *name, struct process *p)
 	n = fread(text, 1, sizeof text - 1, f);
 	fclose(f);
 	text[n] = '\0';
-	at = strrchr(text, ')'); /* behind the program's name, which may hold anything */
+	at = strrchr(text, ')'); /* the end of the program's name, which may contain ')' itself */
 	if (!at || sscanf(at, ") %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
 		return false;
 	*p = (struct process){.pid = (pid_t)atoi(name), .parent = (pid_t)parent,
@@ -83,7 +83,8 @@ is_ours(const struct table *t, pid_t pid)
 	return found && found->ours;
 }
 
-/* A child may stand before its parent in the table: as often as one more was found. */
+/* Marks all descendants. A child may precede its parent in the table, so the pass is repeated until
+ * it finds no further one. */
 static void
 mark_ours(struct table *t)
 {

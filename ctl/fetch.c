@@ -13,10 +13,10 @@
 #include "cell/wire/codec.h"
 
 enum {
-	AGAIN_MS = 50,       /* until a copy that is being made is asked for again */
-	OTHERS_MAX_S = 60,   /* as long as others keep a replica busy */
-	STALE_MS = 300,      /* until a new copy may be better: the state is written behind */
-	STALE_MAX = 10,
+	AGAIN_MS = 50,       /* until the request is repeated while the replica makes the copy */
+	OTHERS_MAX_S = 60,   /* wait for a replica that makes copies for others */
+	STALE_MS = 300,      /* until the next copy may be newer: the state is written behind */
+	STALE_MAX = 10,      /* copies that may be too old before we give up */
 	SIGNALS = 3,
 };
 
@@ -29,9 +29,9 @@ struct fetching {
 	uv_timer_t patience, again;
 	uv_signal_t signals[SIGNALS];
 	uint64_t conn;
-	uint64_t copy, offset; /* what is asked for */
-	int busy, stale;       /* how often: none for us; one that is of no use */
-	int signal;            /* that interrupts it */
+	uint64_t copy, offset; /* of the part that is asked for */
+	int busy, stale;       /* numbers of answers: busy with others; a copy that is too old */
+	int signal;            /* the signal that interrupts us */
 	bool ended;
 	enum fetch_end end;
 };
@@ -44,9 +44,10 @@ on_net_stopped(void *user)
 	(void)user; /* nothing is left on the loop: uv_run returns */
 }
 
-/* Signals wait, but while something here listens to them. */
+/* Unblocks (SIG_UNBLOCK) or blocks the signals that interrupt a fetch: the caller has them blocked,
+ * and only our handlers may receive them. */
 static void
-let_in(int how)
+mask_signals(int how)
 {
 	sigset_t set;
 
@@ -61,7 +62,7 @@ finish(struct fetching *g, enum fetch_end end, const char *why)
 {
 	if (g->ended)
 		return;
-	let_in(SIG_BLOCK);
+	mask_signals(SIG_BLOCK);
 	g->ended = true;
 	g->end = end;
 	snprintf(g->f->why, sizeof g->f->why, "%s", why);
@@ -124,7 +125,8 @@ ask_again(struct fetching *g, uint64_t ms)
 	must(uv_timer_start(&g->again, on_again, ms, 0) == 0);
 }
 
-/* What there is of a copy is of no use. `why` is told if that stays so. */
+/* Discards the parts fetched so far and asks for a new copy; after too many of them the fetch fails
+ * for the reason `why`. */
 static void
 begin_anew(struct fetching *g, const char *why)
 {
@@ -145,7 +147,7 @@ on_busy(struct fetching *g, const struct msg_copy_part *part)
 	g->copy = part->copy;
 	g->busy = part->copy == 0 ? g->busy + 1 : 0;
 	if (g->busy > OTHERS_MAX_S * 1000 / AGAIN_MS)
-		fail(g, "others are being served");
+		fail(g, "it is making copies for others");
 	else
 		ask_again(g, AGAIN_MS);
 }
@@ -157,13 +159,13 @@ on_data(struct fetching *g, const struct msg_copy_part *part)
 	int rc;
 
 	if (part->applied < f->wanted) {
-		begin_anew(g, "its state stays behind");
+		begin_anew(g, "its state is too far behind");
 		return;
 	}
 	if (part->offset != g->offset || part->data.len > part->size - part->offset ||
 	    (part->data.len == 0 && part->offset < part->size) ||
 	    part->checksum != checksum(part->data)) {
-		fail(g, "a part of the copy came damaged");
+		fail(g, "a part of the copy was damaged on the way");
 		return;
 	}
 	rc = file_write_at(f->fd, part->data, (off_t)g->offset);
@@ -192,10 +194,10 @@ on_part(struct fetching *g, const struct msg_copy_part *part)
 		on_busy(g, part);
 		return;
 	case RC_NOENT:
-		begin_anew(g, "it gives its copies up");
+		begin_anew(g, "it discards its copies");
 		return;
-	case RC_NODATA: /* a new cell, for a moment */
-		begin_anew(g, "there is nothing in it yet");
+	case RC_NODATA: /* a new cell, until its first entry is applied */
+		begin_anew(g, "its state is still empty");
 		return;
 	case RC_NOSPC:
 		fail(g, "its disk has no room for a copy");
@@ -219,7 +221,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 {
 	(void)conn;
 	(void)role;
-	(void)key; /* the one that was asked for */
+	(void)key; /* the channel has checked that it is the replica's */
 	ask(user);
 	return true;
 }
@@ -296,7 +298,7 @@ fetch_copy(struct fetch *f)
 	}
 	g.conn = transport_connect(g.transport, f->replica->address, CHANNEL_CLIENT,
 	                           f->replica->public_key);
-	let_in(SIG_UNBLOCK);
+	mask_signals(SIG_UNBLOCK);
 	uv_run(&g.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&g.loop) == 0);
 	if (g.signal != 0)

@@ -45,7 +45,7 @@ hexadecimal(uint64_t n)
 	return json_string(text);
 }
 
-/* RFC 3339, in UTC. */
+/* An instant as text: RFC 3339, in UTC. */
 static json_t *
 instant(int64_t ns)
 {
@@ -58,7 +58,7 @@ instant(int64_t ns)
 	return json_string(text);
 }
 
-/* ---- what is wrong ---- */
+/* ---- problems ---- */
 
 static void __attribute__((format(printf, 2, 3)))
 add_problem(json_t *problems, const char *format, ...)
@@ -81,10 +81,10 @@ was_heard(const struct cell_file *cell_file, const struct answer *answers, uint8
 	return false;
 }
 
-/* Who is followed by how many that have a vote, as far as they were heard, and was not heard
- * itself: who was says that it does not serve. 0: nobody is. */
+/* A master that did not answer us, but that voters which did answer follow; *by is their number. A
+ * master that answered is not counted: its answer says that it does not serve. 0: none. */
 static uint8_t
-followed_unheard(const struct cell_file *cell_file, const struct answer *answers, int *by)
+unreachable_master(const struct cell_file *cell_file, const struct answer *answers, int *by)
 {
 	int times[LIMIT_REPLICA_ID + 1] = {0};
 	uint8_t most = 0;
@@ -106,7 +106,7 @@ add_lack_of_master(json_t *problems, const struct cell_file *cell_file,
                    const struct answer *answers)
 {
 	int n = 0, heard = 0, needed, followers;
-	const uint8_t master = followed_unheard(cell_file, answers, &followers);
+	const uint8_t master = unreachable_master(cell_file, answers, &followers);
 
 	for (int i = 0; i < cell_file->replicas_n; i++) {
 		n += cell_file->replicas[i].role == MEMBER_VOTER;
@@ -131,13 +131,13 @@ add_problem_of(json_t *problems, const struct cell_file_replica *r, const struct
 		add_problem(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
 		            a->why);
 	else if (a->status.condition == CONDITION_LOST)
-		add_problem(problems, "replica %d (%s) has an older state than it has told of, and "
-		            "no vote any more: remove it and add a new one", r->id, r->address);
+		add_problem(problems, "replica %d (%s) has an older state than it has acknowledged "
+		            "and lost its vote: remove it and add a new one", r->id, r->address);
 	else if (a->status.condition == CONDITION_REPAIRING)
-		add_problem(problems, "replica %d (%s) lacks part of its log or state, and gets it "
-		            "from the others", r->id, r->address);
+		add_problem(problems, "replica %d (%s) lacks part of its log or state, and fetches "
+		            "it from the others", r->id, r->address);
 	else if (a->status.condition == CONDITION_ALONE)
-		add_problem(problems, "replica %d (%s) has known of no master for long", r->id,
+		add_problem(problems, "replica %d (%s) has had no master for long", r->id,
 		            r->address);
 	if (a->heard && a->status.full)
 		add_problem(problems, "replica %d (%s) has no room on its disk", r->id, r->address);
@@ -152,15 +152,15 @@ problems_of(const struct cell_file *cell_file, const struct answer *answers, int
 		add_lack_of_master(problems, cell_file, answers);
 	if (master >= 0 && answers[master].status.disputed != 0)
 		add_problem(problems, "replicas have different states (at entry %llu), and "
-		            "too few can be heard to tell which is right: bring the others back, "
-		            "or restore a backup",
+		            "too few answer to tell which is right: bring the others back, or "
+		            "restore a backup",
 		            (unsigned long long)answers[master].status.disputed);
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		add_problem_of(problems, &cell_file->replicas[i], &answers[i]);
 	return problems;
 }
 
-/* ---- what is ---- */
+/* ---- the replicas ---- */
 
 static uint64_t
 newest_chosen(const struct cell_file *cell_file, const struct answer *answers)
@@ -173,7 +173,7 @@ newest_chosen(const struct cell_file *cell_file, const struct answer *answers)
 	return newest;
 }
 
-/* Of one that does not answer us the master may know something. */
+/* The master may know the progress of a replica that does not answer us. */
 static void
 add_progress(json_t *one, uint8_t id, const struct answer *master)
 {
@@ -220,7 +220,7 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	return one;
 }
 
-/* What the master says; without one, what is known without it. */
+/* Adds the master's data; without a master only what the cell file tells. */
 static void
 add_master(json_t *all, const struct cell_file *cell_file, const struct answer *answers, int master)
 {
@@ -312,7 +312,7 @@ health_print(const json_t *health)
 	print_problems(health);
 }
 
-/* Of one that cannot be reached what the master knows of it, if that. */
+/* Prints a replica; of one that cannot be reached only the progress that the master knows. */
 static void
 print_member(const json_t *one, json_int_t master)
 {

@@ -20,7 +20,7 @@
 
 enum {
 	RETRY_FIRST_MS = 10, RETRY_LONGEST_MS = 200,
-	ASK_EVERY_MS = 200, /* the mount, whether the session lives */
+	ASK_EVERY_MS = 200, /* interval at which the mount is asked whether the session lives */
 	EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127,
 };
 
@@ -29,10 +29,10 @@ struct holder {
 	int orders, reports;
 	const sigset_t *before;
 	int fd;
-	bool directory; /* locked by attribute, too: the kernel keeps flock on it to this machine */
-	int status;     /* of the mount */
+	bool directory; /* also locked by attribute: flock on it excludes this machine's only */
+	int status;     /* descriptor of the mount's .cell/status */
 	uint64_t session;
-	mono_t asked;   /* when it last answered */
+	mono_t asked;   /* when the mount was last asked and answered */
 	mono_t lease_end;
 	span_t delay;
 };
@@ -41,7 +41,7 @@ static void
 report(const struct holder *h, struct report r)
 {
 	if (write(h->reports, &r, sizeof r) != sizeof r)
-		_exit(CTL_FAILED); /* the supervisor has gone */
+		_exit(CTL_FAILED); /* the supervisor has ended */
 }
 
 static void __attribute__((noreturn))
@@ -86,8 +86,9 @@ open_node(struct holder *h)
 		fail(h, CTL_FAILED);
 	}
 	h->directory = S_ISDIR(st.st_mode);
-	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock lasts
-	 * as long as the command. When it ends we unlock, whoever else has the descriptor. */
+	/* The command inherits the descriptor, as with flock(1): if we are killed, the lock is held
+	 * until the command ends. When the command ends we unlock explicitly, since a descendant of
+	 * it may still have the descriptor open. */
 	fcntl(h->fd, F_SETFD, 0);
 	if (fgetxattr(h->fd, "user.ls.lock_generation", NULL, 0) < 0) {
 		log_error("%s: not on a mounted cell", path);
@@ -129,12 +130,12 @@ on_alarm(int number)
 	(void)number;
 }
 
-/* The alarm comes again and again: one that came just before flock() slept is not the last. */
+/* The timer repeats: a signal that arrives just before flock() blocks does not interrupt it. */
 static void
 start_alarm(double seconds)
 {
-	struct sigaction action = {.sa_handler =
-	                               on_alarm}; /* no SA_RESTART: flock ends with EINTR */
+	/* Without SA_RESTART, so that flock returns EINTR. */
+	struct sigaction action = {.sa_handler = on_alarm};
 	struct itimerval timer = {
 		.it_interval = {.tv_usec = 50000},
 		.it_value = {.tv_sec = (time_t)seconds,
@@ -169,9 +170,9 @@ acquire_by_flock(const struct holder *h)
 	return error == EINTR && l->wait_s > 0 ? EAGAIN : error;
 }
 
-/* The attribute's lock is the user's, so flock has kept this user's other commands out before; this
- * keeps out everybody else. TryAcquire is all that it offers: try, wait a little longer each time,
- * try again. */
+/* Locks a directory by its attribute. That lock belongs to the local user, so the flock taken
+ * before excludes this user's other commands, and this one everybody else. The attribute offers
+ * TryAcquire only, so it is repeated after pauses of growing length. */
 static int
 acquire_by_attribute(const struct holder *h)
 {
@@ -207,7 +208,8 @@ export_attribute(const struct holder *h, const char *attribute, const char *vari
 	setenv(variable, value, 1);
 }
 
-/* The delay is fixed into the lock somewhere between two looks at it: the shorter one counts. */
+/* The lock-delay is fixed into the lock when it is acquired, between our two reads of it: the
+ * shorter value is used. */
 static void
 acquire(struct holder *h)
 {
@@ -244,7 +246,7 @@ execute(void *user)
 	_exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
 }
 
-/* With our descriptor and environment, but as the supervisor's child. */
+/* Starts the command with our descriptors and environment, but as a child of the supervisor. */
 static void
 start_command(struct holder *h)
 {
@@ -260,14 +262,14 @@ start_command(struct holder *h)
 
 /* ---- holding ---- */
 
-/* False when there is nothing more to hold. */
+/* Asks the mount for the session and reports it; false when the lock is lost. */
 static bool
-look(struct holder *h)
+check_session(struct holder *h)
 {
 	struct mount_status s;
 
 	if (mount_status_read(h->status, &s) < 0) {
-		report(h, (struct report){.kind = HOLDER_DEAF, .time = h->asked});
+		report(h, (struct report){.kind = HOLDER_DAEMON_ENDED, .time = h->asked});
 		return false;
 	}
 	h->asked = s.asked;
@@ -281,7 +283,7 @@ look(struct holder *h)
 	return true;
 }
 
-/* The next order: HOLDER_GO, 0 at the end of them, -1 when time is over. */
+/* The next order: HOLDER_GO, 0 at the end of the stream, -1 when none came within `patience_ms`. */
 static int
 order(const struct holder *h, int patience_ms)
 {
@@ -304,7 +306,7 @@ release(struct holder *h)
 		error = errno;
 	if (error)
 		report(h, (struct report){.kind = HOLDER_LOST});
-	else if (look(h))
+	else if (check_session(h))
 		report(h, (struct report){.kind = HOLDER_RELEASED});
 }
 
@@ -316,13 +318,13 @@ holder_run(const struct lock_options *l, int orders, int reports, const sigset_t
 
 	open_node(&h);
 	acquire(&h);
-	held = look(&h);
+	held = check_session(&h);
 	if (held)
 		report(&h, (struct report){.kind = HOLDER_HOLDS, .delay = h.delay});
 	if (held && order(&h, -1) == HOLDER_GO)
 		start_command(&h);
 	while (held && order(&h, ASK_EVERY_MS) < 0)
-		held = look(&h);
+		held = check_session(&h);
 	if (held)
 		release(&h);
 	_exit(CTL_OK);

@@ -1,6 +1,7 @@
-/* The process that holds a lock for `lsctl lock`: it alone touches the mount. Calls of a mount
- * whose daemon is frozen return to nobody, not even at the end of the process; so the supervisor,
- * which has to end the command in time, stands outside and hears from the holder by a pipe. */
+/* The process that holds a lock for `lsctl lock`. Only the holder calls into the mount: while the
+ * daemon of a mount is frozen a call does not return, and not even SIGKILL ends the caller. The
+ * supervisor, which has to end the command in time, is another process, and the holder reports to
+ * it through a pipe. */
 #ifndef LSFS_CTL_HOLDER_H
 #define LSFS_CTL_HOLDER_H
 
@@ -10,13 +11,13 @@
 #include "ctl/lock_options.h"
 
 enum report_kind {
-	HOLDER_FAILED,   /* code: the exit status; nothing is held (told) */
-	HOLDER_LEASE,    /* time: the end of the local lease; before HOLDS, then again and again */
-	HOLDER_HOLDS,    /* delay: of the lock; waits for HOLDER_GO to start the command */
-	HOLDER_STARTED,  /* pid of the command, a child of the supervisor; 0: it could not (told) */
-	HOLDER_DEAF,     /* time: the mount was last heard of then, and its daemon has ended */
-	HOLDER_LOST,     /* the session is over */
-	HOLDER_RELEASED, /* the lock was held until now */
+	HOLDER_FAILED,       /* the lock was not acquired (error message); code: exit status */
+	HOLDER_LEASE,        /* time: end of the local lease; sent before HOLDS, then repeatedly */
+	HOLDER_HOLDS,        /* the lock is held; delay: its lock-delay; HOLDER_GO is awaited */
+	HOLDER_STARTED,      /* pid of the command, the supervisor's child; 0: error message */
+	HOLDER_DAEMON_ENDED, /* the mount's daemon has ended; time: of its last answer */
+	HOLDER_LOST,         /* the session has expired or was closed */
+	HOLDER_RELEASED,     /* the lock was held until now, and is released */
 };
 
 struct report {
@@ -27,11 +28,11 @@ struct report {
 	mono_t time;
 };
 
-/* What it is told: this byte to start the command; the end of the stream to release. */
+/* The supervisor's orders: this byte to start the command; the end of the stream to release. */
 enum { HOLDER_GO = 'g' };
 
-/* The holder's life, in a child of the supervisor. Reads what it is told from `orders`, writes its
- * reports to `reports`; the command gets the signal mask `before`. */
+/* Runs the holder, in a child of the supervisor: reads orders from `orders` and writes reports to
+ * `reports`; the command gets the signal mask `before`. */
 void holder_run(const struct lock_options *l, int orders, int reports, const sigset_t *before)
     __attribute__((noreturn));
 

@@ -1,4 +1,4 @@
-/* What `lsctl lock` was asked for. */
+/* The options of `lsctl lock`. */
 #ifndef LSFS_CTL_LOCK_OPTIONS_H
 #define LSFS_CTL_LOCK_OPTIONS_H
 
@@ -8,9 +8,9 @@ struct lock_options {
 	const char *path;
 	char **command;
 	bool shared;
-	double wait_s;     /* 0: not at all; negative: for ever */
-	int busy_code;     /* exit code when it was not acquired */
-	const char *delay; /* seconds, or NULL: what stands there */
+	double wait_s;     /* longest wait in seconds; 0: no wait; negative: no limit */
+	int busy_code;     /* exit code when the lock was not acquired */
+	const char *delay; /* lock-delay in seconds; NULL: leave the node's as it is */
 };
 
 #endif

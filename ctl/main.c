@@ -66,7 +66,7 @@ ctl_option(struct ctl *ctl, int letter)
 	case 'h':
 		ctl->help = true;
 		return true;
-	default: /* getopt has said what is wrong */
+	default: /* getopt has printed the error */
 		return false;
 	}
 }
@@ -117,7 +117,7 @@ run_command(struct ctl *ctl, int argc, char **argv)
 		log_error("%s: no such command (see lsctl --help)", argv[0]);
 		return CTL_USAGE;
 	}
-	argv[0] = program; /* what getopt's messages begin with */
+	argv[0] = program; /* the prefix of getopt's messages */
 	optind = 0;        /* a new scan */
 	rc = c->run(ctl, argc, argv);
 	if (!ctl->help)

@@ -26,7 +26,7 @@ mount_status_open(dev_t device)
 		return -errno;
 	if (fstat(fd, &st) == 0 && st.st_dev == device)
 		return fd;
-	error = errno ? errno : ENOENT; /* another mount lies over it */
+	error = errno ? errno : ENOENT; /* another mount covers it */
 	close(fd);
 	return -error;
 }

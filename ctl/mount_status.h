@@ -1,5 +1,5 @@
-/* What a mount says of its session, read from its .cell/status. The mount answers that without the
- * cell; but a daemon that is frozen answers nothing, and the caller waits. */
+/* The session of a mount, read from its .cell/status. A mount answers that without asking the cell;
+ * but when its daemon is frozen, the call blocks. */
 #ifndef LSFS_CTL_MOUNT_STATUS_H
 #define LSFS_CTL_MOUNT_STATUS_H
 
@@ -10,17 +10,17 @@
 
 struct mount_status {
 	uint64_t session; /* 0: none */
-	bool over;        /* expired or closed: no lock of it is held any more */
-	mono_t asked;     /* when the question began */
-	bool leased;      /* the local lease runs */
-	mono_t lease_end; /* then its end, or a little earlier; else when it was asked */
+	bool over;        /* the session expired or was closed: it holds no lock any more */
+	mono_t asked;     /* when the read began */
+	bool leased;      /* the local lease is valid */
+	mono_t lease_end; /* if so its end, or a little earlier; else `asked` */
 };
 
-/* Opens the status of the mount that has this device (of stat(2)); a descriptor that goes on
- * telling of the same mount whatever is mounted where, or -errno: -ENOENT when no place shows the
- * root of that mount. */
+/* Opens the status of the mount with this device number (of stat(2)). Returns a descriptor that
+ * stays with that mount, whatever is mounted over it later, or -errno: -ENOENT when the root of the
+ * filesystem is mounted at no visible place. */
 int mount_status_open(dev_t device);
-/* 0, or -errno: the mount's daemon has ended. */
+/* Reads the status. 0, or -errno: the mount's daemon has ended. */
 int mount_status_read(int fd, struct mount_status *status);
 
 #endif

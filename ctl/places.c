@@ -1,4 +1,4 @@
-/* Where cells run on this machine: default places, run records, the processes behind them. */
+/* The cells of this machine: default places, run records and the daemons behind them. */
 #include "ctl/ctl.h"
 
 #include <errno.h>
@@ -45,14 +45,15 @@ place_default(const char *cell, struct place *place)
 	       fits(snprintf(place->mountpoint, PATH_MAX, "/ls/%s", cell));
 }
 
-/* ---- looking through the run records ---- */
+/* ---- searching the run records ---- */
 
 struct search {
 	const char *source, *path, *cell;
 	struct run_record *found;
 	bool alive;
 	int n;
-	int sources; /* different ones among them, but for coming back to one */
+	int sources; /* changes of the source from one record to the next: at least the number of
+	              * different sources, and 1 only if all are equal */
 };
 
 static void
@@ -73,7 +74,7 @@ match_source(void *user, const struct run_record *record, bool alive)
 	if (strcmp(record->source, s->source) || (s->n && !alive))
 		return true;
 	keep(s, record, alive);
-	return !alive; /* a living one is the only one */
+	return !alive; /* at most one record of a source is of a living daemon */
 }
 
 bool
@@ -144,9 +145,9 @@ place_mounted_cells(const char *cell, struct run_record *record)
 	return s.sources;
 }
 
-/* The path lies in a mount that no lsfs of ours serves: tells of it. False: it lies in none. */
+/* Reports a path in an lsfs mount that no lsfs of ours serves; false when it is in none. */
 static bool
-tell_of_mount(const char *path)
+report_mount(const char *path)
 {
 	static struct run_record record;
 	static struct mountinfo info;
@@ -161,13 +162,13 @@ tell_of_mount(const char *path)
 		*slash = '\0';
 	}
 	if (info.user >= 0 && info.user != (long)geteuid())
-		log_error("%s: mounted by the user with id %ld: only that one can ask it", at,
+		log_error("%s: mounted by the user with id %ld: only that user can ask it", at,
 		          info.user);
 	else if (run_dir_read(at, &record, &alive) && !alive)
-		log_error("%s: a dead mount: its lsfs was killed; mount it again, or take it off "
+		log_error("%s: a dead mount: its lsfs was killed; mount it again, or remove it "
 		          "with umount", at);
 	else
-		log_error("%s: mounted, but no lsfs of this user and run directory serves it", at);
+		log_error("%s: mounted, but by no lsfs in the run directory of this user", at);
 	return true;
 }
 
@@ -185,8 +186,8 @@ place_find_mount(const char *path, const char *cell, struct run_record *record)
 	if (rc < 0)
 		log_error("%s: %s", path, strerror(-rc));
 	else if (s.n > 1)
-		log_error("several cells are mounted: name one, or its mount point");
-	else if (!path || !tell_of_mount(canonical))
+		log_error("several cells are mounted: give one, or its mount point");
+	else if (!path || !report_mount(canonical))
 		log_error("%s: %s", path ? path : cell ? cell : "no cell", "not mounted");
 	return false;
 }

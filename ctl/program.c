@@ -33,7 +33,7 @@ program_find(const char *name, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s", name);
 }
 
-/* In the child. */
+/* Called in the child. */
 static void __attribute__((noreturn))
 execute(char *const argv[])
 {

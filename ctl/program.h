@@ -1,19 +1,20 @@
-/* Our own programs, run by lsctl. */
+/* Runs the project's other programs, lsfs and lscell. */
 #ifndef LSFS_CTL_PROGRAM_H
 #define LSFS_CTL_PROGRAM_H
 
 #include <limits.h>
 #include <sys/types.h>
 
-/* Where lsfs or lscell is: beside lsctl, installed or as built; else the PATH decides. */
+/* Finds lsfs or lscell beside lsctl, as installed or as built; else `path` becomes the bare name,
+ * to be looked up in $PATH. */
 void program_find(const char *name, char path[PATH_MAX]);
 
-/* Runs it from `directory` (NULL: from here) and waits for its end; argv[0] is its name. An exit
- * code of ours, after a line if it did not tell itself. */
+/* Runs the program named argv[0] in `directory` (NULL: the current one) and waits for its end.
+ * Returns an exit code of lsctl; an error message was printed by the program or here. */
 int program_run(char *const argv[], const char *directory);
 
-/* Starts it in the background, apart from our terminal, with its messages appended to the file
- * `log`. Its process id, or -1 after a line. */
+/* Starts the program named argv[0] in the background, detached from the terminal; its messages are
+ * appended to the file `log`. Returns its process id, or -1 after an error message. */
 pid_t program_start(char *const argv[], const char *log);
 
 #endif

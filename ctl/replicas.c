@@ -25,8 +25,8 @@
 #include "ctl/program.h"
 
 enum {
-	/* Below what the kernel gives to outgoing connections, so that none of them is ever in the
-	 * way when a replica comes back. */
+	/* Below the kernel's range for outgoing connections, so that none of these can occupy the
+	 * port of a replica that is being restarted. */
 	PORT_FIRST = 20000,
 	PORTS = 12000,
 	PORT_TRIES = 1000,
@@ -113,7 +113,7 @@ is_data_directory(const struct dirent *e)
 	       strspn(e->d_name, "0123456789") == strlen(e->d_name);
 }
 
-/* Ids of the data directories in DIR; how many. */
+/* Puts the ids of the data directories in DIR into `ids`; returns their number. */
 static int
 directories(const char *directory, int ids[LIMIT_REPLICA_ID])
 {
@@ -173,9 +173,9 @@ start_one(struct starting *s, int i)
 	return true;
 }
 
-/* The end of the log says why. */
+/* Reports that a replica has ended; the last line of its log is the reason. */
 static void
-tell_end(const struct starting *s, int i)
+report_end(const struct starting *s, int i)
 {
 	const int id = s->cell_file->replicas[i].id;
 	char path[PATH_MAX], text[1024] = "", *line;
@@ -193,7 +193,7 @@ tell_end(const struct starting *s, int i)
 	}
 	text[strlen(text) - (text[0] && text[strlen(text) - 1] == '\n')] = '\0';
 	line = strrchr(text, '\n');
-	log_error("replica %d does not stay up: %s (%s)", id, line ? line + 1 : text, path);
+	log_error("replica %d has ended: %s (%s)", id, line ? line + 1 : text, path);
 }
 
 static bool
@@ -206,13 +206,13 @@ one_ended(struct starting *s)
 			continue;
 		close(s->started->fds[i]);
 		*pid = 0;
-		tell_end(s, i);
+		report_end(s, i);
 		return true;
 	}
 	return false;
 }
 
-/* Returns early when one ends. */
+/* Waits a little, at most until a replica ends. */
 static void
 pause_shortly(const struct starting *s)
 {
@@ -295,7 +295,8 @@ replicas_let_go(struct started *started, bool run)
 
 /* ---- stopping ---- */
 
-/* Asks the process that has this data directory to end: its pidfd, or -1 when there is none. */
+/* Sends SIGTERM to the process that has this data directory open; returns its pidfd, or -1 when
+ * there is none. */
 static int
 ask_to_end(const char *data)
 {
@@ -304,10 +305,11 @@ ask_to_end(const char *data)
 
 	while ((pid = dir_lock_holder(data)) > 0) {
 		fd = pidfd_open(pid, 0);
-		/* A number that still holds the lock was not given to somebody else. */
+		/* The process that still holds the lock is the one that pidfd_open has opened: its
+		 * pid was not reused in between. */
 		if (fd >= 0 && dir_lock_holder(data) == pid) {
 			pidfd_send_signal(fd, SIGTERM, NULL, 0);
-			pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a frozen one could not */
+			pidfd_send_signal(fd, SIGCONT, NULL, 0); /* it may be stopped */
 			return fd;
 		}
 		if (fd >= 0)
@@ -329,7 +331,8 @@ replicas_stop(const char *directory)
 	}
 	for (int i = 0; i < n; i++) {
 		if (fds[i] >= 0 && !process_wait(fds[i], STOP_PATIENCE_S)) {
-			log_error("replica %d in %s does not end", ids[i], directory);
+			log_error("%s/%d: replica %d has not ended after %d s", directory, ids[i],
+			          ids[i], STOP_PATIENCE_S);
 			ok = false;
 		}
 		if (fds[i] >= 0)

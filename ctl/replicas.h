@@ -1,5 +1,5 @@
-/* The replicas of a cell that `up` runs on this machine: each a process with a data directory
- * DIR/ID. */
+/* Starts and stops the replicas of a cell that `up` runs on this machine. Each is a process with
+ * the data directory DIR/ID. */
 #ifndef LSFS_CTL_REPLICAS_H
 #define LSFS_CTL_REPLICAS_H
 
@@ -7,26 +7,26 @@
 #include "cell/config/cell_file.h"
 #include "cell/wire/noise.h"
 
-/* Gives each replica of *conf an address on the loopback whose port nobody uses now. False after a
- * line. */
+/* Gives each replica of *cell_file a loopback address whose port is free at the moment. False after
+ * an error message. */
 bool replicas_addresses(struct cell_file *cell_file);
 
-/* The replicas that this call of `up` has started; 0: that one ran already. */
+/* The replicas that one call of replicas_start has started. */
 struct started {
-	pid_t pids[LIMIT_REPLICAS];
+	pid_t pids[LIMIT_REPLICAS]; /* 0: the replica ran already */
 	int fds[LIMIT_REPLICAS]; /* of pidfd_open */
 };
 
-/* Starts those that do not run and have a data directory here, and waits until they answer and
- * there is a master. False after a line that says why, when one has ended or time is over. Either
- * way *started is to be let go. */
+/* Starts the replicas that have a data directory here and do not run yet, and waits until they
+ * answer and there is a master. False after an error message when a replica has ended or the time
+ * is over. replicas_let_go must follow in both cases. */
 bool replicas_start(const char *directory, const struct cell_file *cell_file,
                     const struct noise_pair *key, struct started *started);
-/* Lets them run, or stops them again. */
+/* Releases *started, and stops its replicas unless `run`. */
 void replicas_let_go(struct started *started, bool run);
 
-/* Asks all that run to end, and waits until they have. False after a line for each that does
- * not. */
+/* Asks all running replicas to end, and waits until they have. False after an error message for
+ * each that does not. */
 bool replicas_stop(const char *directory);
 
 #endif

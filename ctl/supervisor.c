@@ -19,7 +19,7 @@
 
 enum {
 	EXIT_NOT_RUN = 126, EXIT_BY_SIGNAL = 128,
-	RESERVE_S = 1, /* before anyone else can be granted the lock all has ended */
+	RESERVE_S = 1, /* the command is killed so long before the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
 	END_EVERY_MS = 10,
 	UNDECIDED = -1,
@@ -33,18 +33,19 @@ struct supervisor {
 	pid_t holder, command;
 	int orders, reports; /* to and from the holder */
 	int signals, timer;
-	sigset_t watched, before; /* masks: what is read from `signals`, what the command gets */
+	sigset_t watched, before; /* the signals read from `signals`; the command's signal mask */
 	span_t delay;
 	mono_t lease_end;
 	bool warned;
 	int command_code;
-	int result; /* or UNDECIDED */
+	int result; /* the exit code, or UNDECIDED */
 };
 
 /* ---- the deadline ---- */
 
-/* The master counts the lock-delay from the end of the session, which comes after the end of our
- * own lease. A delay without room for a warning counts as none. */
+/* When the command must be killed. The master counts the lock-delay from the session's expiry,
+ * which is later than the end of our own lease. A lock-delay too short for a warning is not used:
+ * then the lease's end is the time. */
 static mono_t
 kill_time(const struct supervisor *s)
 {
@@ -65,7 +66,8 @@ warning_time(const struct supervisor *s)
 	return mono_add(end, (span_t){-span_s(WARNING_S).ns});
 }
 
-/* On the clock that goes on while the machine sleeps, so it goes off at the awakening. */
+/* Sets the timer, on CLOCK_BOOTTIME: it also counts while the machine is suspended, so the timer
+ * expires at once on resume. */
 static void
 arm(const struct supervisor *s)
 {
@@ -91,11 +93,11 @@ command_ended(struct supervisor *s, int code)
 {
 	s->state = ENDED;
 	s->command_code = code;
-	close(s->orders); /* the order to release */
+	close(s->orders); /* orders the holder to release */
 	s->orders = -1;
 }
 
-/* Orphans of the command become our children. */
+/* Reaps children; orphaned descendants of the command become our children, too. */
 static void
 reap(struct supervisor *s)
 {
@@ -107,7 +109,7 @@ reap(struct supervisor *s)
 			command_ended(s, exit_code(status));
 }
 
-/* More than once: something may just have been started. */
+/* Kills all descendants. Repeated, since one of them may have just started another. */
 static void
 end_all(struct supervisor *s)
 {
@@ -122,7 +124,7 @@ end_all(struct supervisor *s)
 		left = descendants_signal(SIGKILL, s->holder);
 	} while (left > 0 && !mono_reached(clock_now(), patience));
 	if (left > 0)
-		log_warn("%d processes of the command were killed, and have not ended yet", left);
+		log_warn("%d processes of the command were killed but have not ended yet", left);
 }
 
 static void
@@ -140,17 +142,17 @@ look_at_the_time(struct supervisor *s)
 	mono_t now = clock_now();
 
 	if (mono_reached(now, kill_time(s))) {
-		lose(s, "the session is out of reach of the cell, and its time is over");
+		lose(s, "the cell can't be reached, and the session's lease has ended");
 	} else if (mono_reached(now, warning_time(s))) {
-		log_warn("%s: the cell is out of reach: in %d seconds the lock is lost; "
-		         "the command is told to end", s->l->path, WARNING_S);
+		log_warn("%s: the cell can't be reached: the lock is lost in %d seconds; "
+		         "SIGTERM was sent to the command", s->l->path, WARNING_S);
 		descendants_signal(SIGTERM, s->holder);
 		s->warned = true;
 	}
 	arm(s);
 }
 
-/* ---- what the holder reports ---- */
+/* ---- reports of the holder ---- */
 
 static void
 lease_told(struct supervisor *s, mono_t end)
@@ -203,7 +205,7 @@ on_report(struct supervisor *s)
 	case HOLDER_STARTED:
 		command_started(s, r.pid);
 		break;
-	case HOLDER_DEAF: /* the session may have expired as soon as that */
+	case HOLDER_DAEMON_ENDED: /* the session may have expired at any moment since */
 		log_warn("%s: the mount's daemon has ended", s->l->path);
 		s->lease_end = mono_min(s->lease_end, r.time);
 		s->reports = -1;
@@ -237,9 +239,9 @@ watch_signals(struct supervisor *s)
 	sigprocmask(SIG_BLOCK, &blocked, &s->before);
 }
 
-/* Before there is a command the signal means us. */
+/* While no command runs a signal ends the supervisor itself, as if it were not handled. */
 static void
-suffer(int number)
+die_of(int number)
 {
 	sigset_t one;
 
@@ -250,7 +252,8 @@ suffer(int number)
 	sigprocmask(SIG_BLOCK, &one, NULL);
 }
 
-/* What a terminal sends goes to the whole foreground group: the command has it already. */
+/* Forwards a signal. A signal from the terminal went to the whole foreground process group, so the
+ * command has received it already. */
 static void
 on_signal(struct supervisor *s)
 {
@@ -261,7 +264,7 @@ on_signal(struct supervisor *s)
 	if (info.ssi_signo == SIGCHLD)
 		reap(s);
 	else if (s->state == ACQUIRING)
-		suffer((int)info.ssi_signo);
+		die_of((int)info.ssi_signo);
 	else if (s->state == RUNS && info.ssi_code != SI_KERNEL)
 		kill(s->command, (int)info.ssi_signo);
 }
@@ -273,7 +276,8 @@ become_holder(const struct supervisor *s, pid_t parent, int orders, int reports)
 {
 	sigset_t all;
 
-	/* The command keeps the lock of a supervisor that was killed; nobody waits for another. */
+	/* When the supervisor is killed, a running command keeps the lock, by the inherited
+	 * descriptor; a holder that still waits for the lock must end. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(CTL_FAILED);
@@ -314,7 +318,7 @@ start(struct supervisor *s)
 	       start_holder(s);
 }
 
-/* A signal that comes while the command starts waits until it can be passed on. */
+/* While the command is being started signals stay pending, until they can be forwarded. */
 static void
 wait_and_serve(struct supervisor *s)
 {
@@ -347,6 +351,6 @@ supervisor_run(const struct lock_options *l)
 			wait_and_serve(&s);
 	}
 	if (s.result != EXIT_LOST)
-		waitpid(s.holder, NULL, 0); /* what it had open there is closed */
+		waitpid(s.holder, NULL, 0); /* then its descriptors on the mount are closed */
 	return s.result;
 }

@@ -1,5 +1,5 @@
-/* The process in front of `lsctl lock`: starts the holder, passes signals on to the command, and
- * ends the command with everything that it has started before somebody else can have the lock. */
+/* The main process of `lsctl lock`: starts the holder, forwards signals to the command, and kills
+ * the command with all its descendants before the lock can be granted to another client. */
 #ifndef LSFS_CTL_SUPERVISOR_H
 #define LSFS_CTL_SUPERVISOR_H
 
@@ -7,9 +7,10 @@
 
 enum { EXIT_LOST = 75 }; /* EX_TEMPFAIL of sysexits(3) */
 
-/* Acquires, runs the command (no shell), releases. The exit status: the command's, 128 + n when
- * signal n ended it, 127 or 126 when it could not be run (told); EXIT_LOST when the lock was lost
- * before it was released (told); that of the lock when it was not acquired. */
+/* Acquires the lock, runs the command (without a shell), releases the lock. Returns the exit
+ * status: the command's, 128 + n when signal n ended it, 127 or 126 when it could not be run;
+ * EXIT_LOST when the lock was lost before its release; the option's busy_code or CTL_FAILED when it
+ * was not acquired. An error message precedes each of these but the command's own. */
 int supervisor_run(const struct lock_options *l);
 
 #endif

@@ -46,7 +46,8 @@ compare_answers(const struct answer *a, const struct answer *b)
 	return 0;
 }
 
-/* Who is asked, in this order: the master, then whoever has most. Their number. */
+/* The order in which replicas are asked for a copy: the master first, then those with the most
+ * applied entries. Returns their number. */
 static int
 candidates(const struct answer *answers, int n, int order[LIMIT_REPLICAS])
 {
@@ -100,8 +101,8 @@ fetch_from(const struct backup *b, const struct cell_file_replica *replica,
 	return end;
 }
 
-/* What was acknowledged before has to be in it: so the master's position counts, or, without one,
- * what the replica itself has applied. */
+/* The copy must contain every write acknowledged before: it must reach the master's applied index
+ * or, without a master, that of the replica which is asked. */
 static bool
 fetch_from_any(struct backup *b, const struct noise_pair *key)
 {
@@ -153,7 +154,7 @@ copy_here(const struct backup *b)
 
 /* ---- the file ---- */
 
-/* Reads all of it, as a restore would. */
+/* Loads the whole copy, as a restore does. */
 static bool
 verify(struct backup *b)
 {
@@ -162,7 +163,7 @@ verify(struct backup *b)
 	bool ok = salvage_backup(&s, NULL, b->work);
 
 	if (ok && strcmp(s.cell, b->cell_file.name) != 0) {
-		snprintf(s.why, sizeof s.why, "it is of cell %s, not of %s", s.cell,
+		snprintf(s.why, sizeof s.why, "it belongs to cell %s, not to %s", s.cell,
 		         b->cell_file.name);
 		ok = false;
 	}
@@ -171,7 +172,7 @@ verify(struct backup *b)
 		b->nodes = tree_usage(s.tree).nodes;
 		b->size = stat(b->state, &st) == 0 ? (uint64_t)st.st_size : 0;
 	} else {
-		log_error("the copy is not good: %s", s.why);
+		log_error("%s: the copy can't be used: %s", b->file, s.why);
 	}
 	salvage_end(&s);
 	return ok;
@@ -199,7 +200,7 @@ make_in_work(struct backup *b)
 	return copied && verify(b) && put_in_place(b);
 }
 
-/* A file that is there is replaced, whole; what is no file is left alone. */
+/* An existing regular file is replaced atomically; anything else is refused. */
 static bool
 check_target(const struct backup *b)
 {
@@ -221,7 +222,7 @@ make(struct backup *b)
 
 	if (snprintf(b->work, sizeof b->work, "%s" SUFFIX, b->file) >= PATH_MAX - 32)
 		return fail(b->file, strerror(ENAMETOOLONG));
-	/* Whatever ends it, nothing half made is left. */
+	/* Signals are blocked, so that the unfinished copy is removed in every case. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	ok = check_target(b) && (mkdtemp(b->work) || fail(b->file, strerror(errno)));

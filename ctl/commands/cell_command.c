@@ -51,7 +51,7 @@ cell_json(const char *path, const struct cell_file *cell_file)
 	return all;
 }
 
-/* NULL: nobody can be asked, or answers. */
+/* NULL: no replica can be asked, or none answers. */
 static json_t *
 ask_cell(const struct ctl *ctl, const char *path, const struct cell_file *cell_file)
 {
@@ -133,7 +133,7 @@ show(const struct ctl *ctl)
 /* ---- create ---- */
 
 void
-cell_tell_made(const char *directory, const struct cell_file *cell_file)
+cell_print_made(const char *directory, const struct cell_file *cell_file)
 {
 	char path[PATH_MAX];
 
@@ -178,7 +178,7 @@ create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 	if (ctl->json)
 		show_json(path, &cell_file, NULL);
 	else
-		cell_tell_made(a->directory, &cell_file);
+		cell_print_made(a->directory, &cell_file);
 	return CTL_OK;
 }
 

@@ -23,8 +23,8 @@ is_mounted(const char *mountpoint)
 	return mountinfo_at(mountpoint, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
 }
 
-/* An unprivileged user's mounts are taken off by the set-user-id helper that made them; it tells
- * what is wrong itself. */
+/* The mounts of an unprivileged user are unmounted by the set-user-id helper that made them, which
+ * prints its own errors. */
 static bool
 unmount_by_helper(const char *mountpoint, bool dead)
 {
@@ -40,7 +40,8 @@ unmount_by_helper(const char *mountpoint, bool dead)
 	       WEXITSTATUS(status) == 0;
 }
 
-/* A dead mount goes even if somebody has files open there: nothing answers for them any more. */
+/* A dead mount is detached even if files on it are open: their requests can't be answered any
+ * more. */
 static bool
 unmount(const char *mountpoint, bool dead)
 {
@@ -57,14 +58,15 @@ unmount(const char *mountpoint, bool dead)
 static int
 take_down(const struct run_record *r, bool alive)
 {
-	/* Opened before the daemon can leave, so that its number cannot mean another process. */
+	/* Opened before the daemon can end, so that the pid can't belong to another process. */
 	int fd = alive ? pidfd_open(r->pid, 0) : -1;
 	int rc = CTL_OK;
 
 	if (is_mounted(r->mountpoint) && !unmount(r->mountpoint, !alive)) {
 		rc = CTL_FAILED;
 	} else if (fd >= 0 && !process_wait(fd, PATIENCE_S)) {
-		log_error("%s: unmounted, but process %ld does not end", r->source, (long)r->pid);
+		log_error("%s: unmounted, but process %ld has not ended after %d s", r->source,
+		          (long)r->pid, PATIENCE_S);
 		rc = CTL_FAILED;
 	}
 	if (fd >= 0)
@@ -72,7 +74,7 @@ take_down(const struct run_record *r, bool alive)
 	return rc;
 }
 
-/* One that was mounted from elsewhere, as by /etc/fstab from /etc/lsfs. */
+/* Unmounts a cell whose cell file is not in the directory, for example one in /etc/fstab. */
 static int
 down_by_name(const char *cell)
 {
@@ -86,7 +88,7 @@ down_by_name(const char *cell)
 	return CTL_FAILED;
 }
 
-/* Of a cell in one process the data directory is mounted, else its cell file. */
+/* The source of the mount is the data directory of a cell in one process, else the cell file. */
 static int
 down_mount(const char *directory, const char *cell)
 {
@@ -115,7 +117,7 @@ down_at(const char *directory, const char *cell)
 	return rc;
 }
 
-/* A place that does not exist is down. */
+/* A directory that does not exist holds no running cell, so that is a success. */
 static int
 down(const char *directory, const char *cell)
 {

@@ -68,8 +68,8 @@ scan(struct ctl *ctl, struct lock_options *l, int argc, char **argv)
 	return true;
 }
 
-/* Options may stand before and behind PATH; behind "--" or at the first other word the command
- * begins, and its options are its own. */
+/* Options of `lock` may come before and after PATH. The command begins after "--" or with the first
+ * word behind PATH that is no option; from there on options are the command's. */
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {

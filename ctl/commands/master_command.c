@@ -9,9 +9,9 @@
 
 enum { PATIENCE_S = 10, ASK_EVERY_MS = 50 };
 
-/* The master's id; 0: nobody is. False after a line. */
+/* The master's id; 0: there is no master. False after an error message. */
 static bool
-who_is_master(const struct cell_admin *o, uint8_t *id)
+master_id(const struct cell_admin *o, uint8_t *id)
 {
 	struct answer answers[LIMIT_REPLICAS];
 	int master;
@@ -33,7 +33,7 @@ tell(const struct ctl *ctl, uint8_t master)
 	return CTL_OK;
 }
 
-/* Another one, or the one that was asked for. */
+/* Waits until the wanted replica, or any other than before, is master. */
 static int
 await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t wanted)
 {
@@ -41,28 +41,28 @@ await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t
 	uint8_t now;
 
 	do {
-		if (!who_is_master(o, &now))
+		if (!master_id(o, &now))
 			return CTL_FAILED;
 		if (now != 0 && (wanted != 0 ? now == wanted : now != before))
 			return tell(ctl, now);
 		nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
 	} while (!mono_reached(clock_now(), deadline));
 	if (now == 0)
-		log_error("nobody is master after %d s", PATIENCE_S);
+		log_error("the cell has no master after %d s", PATIENCE_S);
 	else
-		log_error("the mastership has not moved: replica %u is master; its log says why",
-		          now);
+		log_error("the mastership was not handed over: replica %u is master; its log says "
+		          "why", now);
 	return CTL_FAILED;
 }
 
-/* Whether the one that hands over lives to tell it does not matter: who is master then does. */
+/* The answer of the old master may be lost with it; the success is judged by the new master. */
 static int
 transfer(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 {
 	const struct msg_operate what = {.what = OPERATION_TRANSFER, .id = id};
 	uint8_t before;
 
-	if (!who_is_master(o, &before))
+	if (!master_id(o, &before))
 		return CTL_FAILED;
 	if (before != 0 && before == id)
 		return tell(ctl, before);

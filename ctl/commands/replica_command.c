@@ -1,4 +1,4 @@
-/* replica: the members of a cell, and how they come and go. */
+/* replica: lists the members of a cell, adds one, removes one. */
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -54,7 +54,7 @@ fail(const char *path, int error)
 	return false;
 }
 
-/* What an attempt leaves that was not answered: nothing but the key. */
+/* True when the directory holds only the key: an earlier attempt was not answered. */
 static bool
 is_attempt(const char *directory)
 {
@@ -88,7 +88,8 @@ make_key(struct adding *a)
 	return fail(a->key_file, -rc);
 }
 
-/* The cell knows the key of an earlier attempt, if that came so far, and gives it the same id. */
+/* Makes the key, or uses that of an earlier attempt: the cell may have added a member with it, and
+ * then answers with that member's id. */
 static bool
 begin(struct adding *a)
 {
@@ -109,7 +110,8 @@ undo(struct adding *a)
 		log_warn("%s: cannot remove it again: %s", a->directory, strerror(errno));
 }
 
-/* In the list of members, whoever told it; to begin with it has no vote. */
+/* Puts the new replica into the list of members, which an older replica may have sent without it.
+ * It begins without a vote. */
 static bool
 put_itself(struct adding *a, struct cell_file *cell_file)
 {
@@ -153,8 +155,8 @@ finish(struct adding *a)
 	if (rc == 0)
 		return tell(a);
 	fail(a->conf_file, -rc);
-	log_error("replica %u is a member of the cell now, and cannot run: lsctl replica remove %u",
-	          a->id, a->id);
+	log_error("replica %u was added to the cell but can't run: remove it with "
+	          "lsctl replica remove %u", a->id, a->id);
 	return CTL_FAILED;
 }
 
@@ -174,7 +176,7 @@ add(struct adding *a)
 		undo(a);
 		return CTL_FAILED;
 	case CELL_ADMIN_UNKNOWN:
-		log_error("%s keeps the new replica's key: try the same command again",
+		log_error("%s: holds the new replica's key: repeat the same command",
 		          a->directory);
 		return CTL_FAILED;
 	case CELL_ADMIN_DONE:
@@ -212,7 +214,7 @@ remove_replica(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 	if (cell_admin_send(o, &what, NULL) != CELL_ADMIN_DONE)
 		return CTL_FAILED;
 	if (!ctl->json)
-		printf("replica %u is not a member of cell %s any more\n", id, o->cell_file.name);
+		printf("replica %u is no longer a member of cell %s\n", id, o->cell_file.name);
 	return CTL_OK;
 }
 
@@ -224,7 +226,7 @@ usage(const char *what, const char *why)
 	return ctl_usage(&replica_command, what, why);
 }
 
-/* An exit code, or 0. */
+/* Checks the arguments; 0, or an exit code after an error message. */
 static int
 check(int argc, char **argv, const char *directory)
 {

@@ -1,4 +1,4 @@
-/* restore: a new cell from a backup of an old one, or from what a replica of it has left. */
+/* restore: makes a new cell from a backup or from the data directory of a stopped replica. */
 #include "cell/store/restoration.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #include "ctl/addresses.h"
 #include "ctl/cell.h"
 
-/* Where the state is made, in the new cell's directory, so that there is room for it there. */
+/* The state is made in this directory below the new cell's, so that the disk has space for it. */
 #define WORK "restore.unfinished"
 
 enum { DAY_S = 86400 };
@@ -39,7 +39,8 @@ fail(const char *path, int error)
 	return false;
 }
 
-/* A data directory in which something lies is or was one, or is none. */
+/* Only an empty directory is used: any other may hold another replica's data, or unrelated
+ * files. */
 static bool
 check_empty(const char *directory)
 {
@@ -58,7 +59,7 @@ check_empty(const char *directory)
 	return ok;
 }
 
-/* What an earlier attempt has left is of no use. */
+/* Removes the files that an earlier attempt has left, then makes the working directory. */
 static bool
 make_work(struct restoring *r)
 {
@@ -122,7 +123,8 @@ restore_in_directory(struct restoring *r)
 	return ok;
 }
 
-/* A signal that comes meanwhile stops it where it can stop, and nothing is left. */
+/* A signal that arrives meanwhile ends the work at the next opportunity, and all files are
+ * removed. */
 static bool
 restore(struct restoring *r)
 {
@@ -138,7 +140,7 @@ restore(struct restoring *r)
 	return ok;
 }
 
-/* ---- telling ---- */
+/* ---- the report ---- */
 
 static void
 print_age(int64_t seconds)
@@ -172,12 +174,12 @@ tell_text(const struct restoring *r)
 	printf("%-24s %s\n", "cell", s->cell);
 	printf("%-24s %" PRIu64, "log index", s->applied);
 	if (s->from_log > 0)
-		printf(" (%" PRIu64 " entries of them from the log)", s->from_log);
+		printf(" (the last %" PRIu64 " entries from the log)", s->from_log);
 	printf("\n%-24s %s, ", "last written", written);
 	print_age(clock_wall_ns() / 1000000000 - s->written_s);
 	printf("\n%-24s %" PRIu64 ", %" PRIu64 " bytes\n", "nodes", s->nodes, s->bytes);
 	printf("%-24s %" PRIu64 "\n", "sessions ended", s->sessions);
-	cell_tell_made(r->directory, &r->cell_file);
+	cell_print_made(r->directory, &r->cell_file);
 }
 
 static void
@@ -241,8 +243,8 @@ run(struct ctl *ctl, int argc, char **argv)
 	if (!restore(&r))
 		return CTL_FAILED;
 	if (r.restored.damaged > 0)
-		log_warn("%s: log.db is damaged: what it held behind index %" PRIu64
-		         ", up to %" PRIu64 ", is lost",
+		log_warn("%s: log.db is damaged: its entries behind index %" PRIu64
+		         ", up to %" PRIu64 ", are lost",
 		         r.source, r.restored.applied, r.restored.damaged);
 	if (ctl->json)
 		tell_json(&r);

@@ -1,4 +1,4 @@
-/* session: who is connected, and the forced end of a session. */
+/* session: lists the sessions of a cell, or ends one. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@ enum { OPT_KEEP_DELAY = 256 };
 
 /* ---- list ---- */
 
-/* What one answer adds to the list. */
+/* A list of sessions that is extended by each answer. */
 struct listing {
 	json_t *all;
-	uint64_t last; /* id of the last one in it */
+	uint64_t last; /* id of the last session in the list */
 	bool more;
 	enum rc rc;
 };

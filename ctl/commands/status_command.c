@@ -1,5 +1,5 @@
-/* status: how a cell is. Of a mounted one, what its mount's .cell/status tells, and what it holds;
- * of one with replicas on a network, what each of them answers. */
+/* status: shows the state of a cell. Of a mounted cell that is .cell/status of the mount and its
+ * usage; of a cell with replicas on a network, the answers of the replicas. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,7 +19,7 @@ enum { STATUS_SIZE = 64 * 1024, USAGE_PATIENCE_S = 2 };
 
 /* ---- gathering, into one JSON object whose order is the printing order ---- */
 
-/* A name may look like a number, too: these stay texts. */
+/* The values of these keys are names, which stay strings even if they look like a number. */
 static bool
 is_name(const char *key)
 {
@@ -40,7 +40,7 @@ value_of(const char *key, const char *text)
 	return json_string(text);
 }
 
-/* "key value" or "key: value" lines; numbers stay numbers. */
+/* Adds a line "key value" or "key: value"; a number becomes a JSON number. */
 static void
 add_line(json_t *to, char *line)
 {
@@ -83,8 +83,9 @@ on_alarm(int number)
 	(void)number;
 }
 
-/* Of a cell that has just lost its master the mount does not know it yet, and would wait. The alarm
- * comes again and again: one that came just before the call slept is not the last. */
+/* statvfs with a deadline: when the cell has just lost its master the mount does not know it yet,
+ * and the call would wait. The timer repeats, since a signal that arrives just before the call
+ * blocks does not interrupt it. */
 static int
 statvfs_in_time(const char *path, struct statvfs *v)
 {
@@ -102,7 +103,7 @@ statvfs_in_time(const char *path, struct statvfs *v)
 	return rc;
 }
 
-/* False after a line; without an answer in time nothing is added. */
+/* Adds the usage; nothing when there is no answer in time. False after an error message. */
 static bool
 add_usage(json_t *to, const char *mountpoint)
 {
@@ -140,14 +141,14 @@ gather_mount(const struct run_record *r)
 	json_object_set_new(all, "mountpoint", json_string(r->mountpoint));
 	json_object_set_new(all, "source", json_string(r->source));
 	json_object_set_new(all, "pid", json_integer(r->pid));
-	/* Usage is asked of the cell: in jeopardy there is only what the mount itself knows. */
+	/* Usage is known to the cell only: in jeopardy the mount can't tell it. */
 	if (add_status(all, r->mountpoint) && (!is_safe(all) || add_usage(all, r->mountpoint)))
 		return all;
 	json_decref(all);
 	return NULL;
 }
 
-/* NULL after a line that says why. */
+/* NULL after an error message. */
 static json_t *
 gather_replicas(const struct ctl *ctl, const char *file, struct cell_file *cell_file)
 {
@@ -195,7 +196,7 @@ print(const struct ctl *ctl, json_t *all)
 	}
 }
 
-/* ---- judging ---- */
+/* ---- the exit status ---- */
 
 static bool
 has_master(const json_t *all)
@@ -206,7 +207,8 @@ has_master(const json_t *all)
 	       !(json_is_integer(master) && json_integer_value(master) == 0);
 }
 
-/* Prints and drops it. A mount's is well when it was heard of within the lease, too. */
+/* Prints and releases `all`; the exit code. A mounted cell also counts as having a master while the
+ * session of the mount is safe. */
 static int
 report(const struct ctl *ctl, json_t *all, bool mounted)
 {
@@ -231,7 +233,7 @@ status_of_mount(const struct ctl *ctl, const struct run_record *record)
 	    !cell_file_is_standalone(&cell_file) && cell_has_key(ctl, file))
 		replicas = gather_replicas(ctl, file, &cell_file);
 	if (replicas) {
-		/* The mount says who was master when it last heard; the replicas who is. */
+		/* The replicas' answers about the master are newer than the mount's. */
 		json_object_del(all, "master");
 		json_object_update_missing(all, replicas);
 		json_decref(replicas);
@@ -256,7 +258,8 @@ status_of_standalone(const struct ctl *ctl, const char *file)
 	if (mountinfo_canonical(directory, canonical) == 0 &&
 	    place_find_by_source(canonical, &record, &alive) && alive)
 		return status_of_mount(ctl, &record);
-	log_error("%s: a cell in one process, and not mounted", directory);
+	log_error("%s: a cell in one process that is not mounted: start it with lsctl up",
+	          directory);
 	return CTL_FAILED;
 }
 
@@ -295,5 +298,5 @@ run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command status_command = {
 	"status", "[--cell FILE|NAME] [--json] [PATH]",
-	"shows how a cell and its replicas are; exit 1 if it has no master", run,
+	"shows the state of a cell and its replicas; exit 1 if it has no master", run,
 };

@@ -20,16 +20,16 @@ enum { OPT_REPLICAS = 256, OPT_DIR, OPT_MOUNT, LEAVE_PATIENCE_S = 20 };
 struct up {
 	const struct ctl *ctl;
 	const char *directory, *mountpoint, *cell;
-	int replicas;          /* as asked for; 0: what is there, or 1 */
+	int replicas;          /* number given; 0: that of an existing cell, else 1 */
 	struct place place;
 	struct cell_file cell_file;
 	char source[PATH_MAX]; /* of the mount: the cell file, or the data directory */
-	bool newer;            /* than the cell file is what the replicas know of the members */
+	bool newer;            /* the replicas have a newer list of members than the cell file */
 };
 
 /* ---- preparing ---- */
 
-/* Makes the directory and those above it; one that exists is as good. */
+/* Makes the directory and those above it, as far as they are missing. */
 static bool
 make_directories(const char *path)
 {
@@ -98,7 +98,7 @@ prepare_mountpoint(struct up *u)
 
 	if (!make_parent(p->mountpoint) || !canonical(p->mountpoint, p->mountpoint))
 		return false;
-	/* A mount there, dead or alive, shows that there is a directory; it is not asked. */
+	/* Where something is mounted there is a directory; a dead mount is not accessed. */
 	return mountinfo_at(p->mountpoint, &info) || make_directories(p->mountpoint);
 }
 
@@ -116,7 +116,8 @@ mount_standalone(struct up *u)
 	return program_run(argv, NULL);
 }
 
-/* From within the directory: options are separated by commas, which its name may hold. */
+/* Runs lsfs in the directory, with relative paths: mount options are separated by commas, which the
+ * directory's name may contain. */
 static int
 mount_network(struct up *u)
 {
@@ -126,7 +127,7 @@ mount_network(struct up *u)
 	return program_run(argv, u->place.directory);
 }
 
-/* A daemon whose mount was taken off a moment ago is still closing its files. */
+/* Waits for a daemon that was just unmounted and is still closing its files. */
 static bool
 wait_for_leaving(const struct run_record *r)
 {
@@ -136,12 +137,12 @@ wait_for_leaving(const struct run_record *r)
 	if (fd >= 0)
 		close(fd);
 	if (!gone)
-		log_error("%s: process %ld has no mount any more and does not end", r->source,
+		log_error("%s: process %ld was unmounted but does not end", r->source,
 		          (long)r->pid);
 	return gone;
 }
 
-/* 1: it is up already, as in the record; 0: it is not; -1: it was told why it can't be. */
+/* 1: the cell is up already, as in the record; 0: it is not; -1 after an error message. */
 static int
 already_up(struct up *u, struct run_record *r)
 {
@@ -180,9 +181,10 @@ up_mount(struct up *u)
 	return rc;
 }
 
-/* ---- what the directory holds, or shall hold ---- */
+/* ---- the cell in the directory ---- */
 
-/* Of a cell of several replicas there is CELL.conf, of a cell in one process cell.conf. */
+/* The directory of a cell of several replicas holds CELL.conf, that of a cell in one process
+ * cell.conf. */
 static bool
 read_existing(struct up *u, bool *exists)
 {
@@ -203,8 +205,8 @@ read_existing(struct up *u, bool *exists)
 	return true;
 }
 
-/* The cell file is where clients begin: they learn the rest, as long as one of its replicas is
- * still a member. */
+/* Brings the cell file up to date: clients can use it as long as one of its replicas is still a
+ * member, which sends them the current list. */
 static bool
 refresh(struct up *u)
 {
@@ -238,7 +240,7 @@ make_network(struct up *u)
 	       cell_make(u->place.directory, &u->cell_file, NULL);
 }
 
-/* What can't be mounted is not left running, either. */
+/* When the mount fails, the replicas that this call has started are stopped again. */
 static int
 start_and_mount(struct up *u)
 {
@@ -261,7 +263,7 @@ up_network(struct up *u, bool exists)
 
 	if (!make_directories(u->place.directory) || (lock = place_lock(u->place.directory)) < 0)
 		return CTL_FAILED;
-	/* Another `up` may have made it meanwhile. */
+	/* Another `up` may have made the cell before we got the lock. */
 	if (read_existing(u, &exists) &&
 	    (exists ? check_number(u) && refresh(u) : make_network(u))) {
 		snprintf(u->source, sizeof u->source, "%.*s/%s.conf", PATH_MAX - 128,
@@ -288,7 +290,8 @@ up(struct up *u)
 
 /* ---- the command ---- */
 
-/* An odd one: with an even one more would have to agree, and no more could fail. */
+/* The number must be odd: one replica more than that enlarges the majority but tolerates no more
+ * failures. */
 static bool
 number_of_replicas(const char *text, int *n)
 {

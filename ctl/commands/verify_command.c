@@ -1,4 +1,5 @@
-/* verify: did the cell issue this sequencer? Offline: the cell file holds the public key. */
+/* verify: checks that the cell has issued a sequencer. Needs no connection: the cell file holds the
+ * public key. */
 #include <sodium.h>
 #include <stdio.h>
 #include "cell/sys/log.h"

@@ -169,7 +169,7 @@ case_the_same_address_or_a_directory_in_use_is_refused() {
 case_who_is_removed_ends() {
 	local pid rc=0
 	pid=$(replica 4)
-	ctl replica remove 4 | grep -q 'replica 4 is not a member of cell dc1 any more'
+	ctl replica remove 4 | grep -q 'replica 4 is no longer a member of cell dc1'
 	wait_until "it has ended" gone "$pid"
 	said 4 "not a member of this cell any more"
 	limit 20 "$LSCELL" "$cell/4" 2>> "$work/lscell-4.log" || rc=$?
@@ -203,7 +203,7 @@ case_an_emptied_disk_has_no_vote() {
 	start_replica 5
 	wait_until "it is found out" is_told 'r[5]["condition"] == "lost"'
 	said 5 "older than what it has told others"
-	ctl status | grep -q "^problem .*replica 5 .* older state than it has told of"
+	ctl status | grep -q "^problem .*replica 5 .* older state than it has acknowledged"
 	is "$(grep -c 'older than what' "$work/lscell-5.log")" 1
 	# It counts in the quorum and does not help to reach it.
 	local other=1

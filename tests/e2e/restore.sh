@@ -72,7 +72,7 @@ case_of_a_killed_cell_nothing_is_lost() {
 	cp -a "$data" "$work/untouched"
 	restore "$data" --dir "$work/r" > "$work/out"
 	grep -qE '^cell +local$' "$work/out"
-	grep -qE '^log index +[0-9]+( \([0-9]+ entries of them from the log\))?$' "$work/out"
+	grep -qE '^log index +[0-9]+( \(the last [0-9]+ entries from the log\))?$' "$work/out"
 	grep -qE '^nodes +16,' "$work/out"
 	grep -qE '^sessions ended +1$' "$work/out"
 	diff -r --exclude lock "$data" "$work/untouched"

@@ -174,7 +174,7 @@ sys.stdin.read()" < <(tail -f /dev/null) &
 	kill $holder
 	is $rc 1
 	is "$(wc -l <<< "$out")" 1
-	[[ $out == *"replica 2 does not stay up: "*"in use"* ]]
+	[[ $out == *"replica 2 has ended: "*"in use"* ]]
 	is "$(running)" ""
 	wait $holder || :
 }

@@ -303,9 +303,9 @@ test_not_for_ever(void **state)
 {
 	(void)state;
 	assert_int_equal(FETCH(OLD), FETCH_FAILED);
-	assert_why("its state stays behind");
+	assert_why("its state is too far behind");
 	assert_int_equal(FETCH(NOTHING), FETCH_FAILED);
-	assert_why("there is nothing in it yet");
+	assert_why("its state is still empty");
 }
 
 static void
@@ -316,7 +316,7 @@ test_parts_are_checked(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(FETCH(PART, bad[i]), FETCH_FAILED);
-		assert_why("a part of the copy came damaged");
+		assert_why("a part of the copy was damaged on the way");
 	}
 }
 
