@@ -14,27 +14,30 @@
 #include "fs/fuse/proc.h"
 
 enum {
-	REQUESTS_PER_WAKEUP = 256, /* then the loop's other work has its turn */
-	/* RELEASE is a background request: held back, it is overtaken by an OPEN and a lock. */
+	REQUESTS_PER_WAKEUP = 256, /* then the loop's other handles are served */
+	/* RELEASE is a background request. With the kernel's default of 12 it may be queued while
+	 * an OPEN and a lock of the same file overtake it. */
 	MAX_BACKGROUND = 1024,
 	CONGESTION_THRESHOLD = 768,
-	/* In kernels since protocol 7.44; not in the headers that we build with. */
+	/* In kernels since protocol 7.44, but not in the oldest headers that we build with. */
 	NOTIFY_INC_EPOCH = 8,
 	EPOCH_MINOR = 44,
-	/* How often /proc is asked whether a signal is fatal, each time some 20 us. */
+	/* At most so many checks in /proc whether a signal is fatal, of about 20 us each, are made
+	 * in a window of time. */
 	LOOKS_AT_SIGNALS = 10,
 	LOOKS_WINDOW_MS = 10,
 	WANTED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC |
 	         FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS,
-	/* Without these, locks would be this machine's only and truncation a visible step. */
+	/* Without these, locks would exclude only this machine's processes, and other clients would
+	 * see the truncation by open(O_TRUNC) as a step of its own. */
 	NEEDED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC,
 };
 
 /* ---- the descriptor ---- */
 
-/* libfuse 3.14 does not pass PARALLEL_DIROPS on to the kernel, and without it one LOOKUP that
- * waits for the cell holds up every other one in its directory: so the flag is set in the INIT
- * reply here, on its way out. */
+/* libfuse 3.14 does not pass PARALLEL_DIROPS on to the kernel. Without that flag a LOOKUP that
+ * waits for the cell blocks every other LOOKUP in its directory, so the flag is set here in the
+ * encoded reply to INIT. */
 static void
 patch_init_reply(struct iovec *iov, int count)
 {
@@ -72,7 +75,7 @@ device_on_init(void *user, struct fuse_conn_info *conn)
 	unsigned missing = NEEDED & ~conn->capable;
 
 	if (missing) {
-		log_error("this kernel's FUSE lacks what locks and commits need (flags 0x%x)",
+		log_error("FUSE: this kernel lacks capabilities that locks and commits need (0x%x)",
 		          missing);
 		d->refused = true;
 		fuse_session_exit(d->fuse);
@@ -86,10 +89,10 @@ device_on_init(void *user, struct fuse_conn_info *conn)
 
 /* ---- reading ---- */
 
-/* Under a storm of signals most are not looked at: their callers take the answer as if the signal
- * were harmless, and end with it. */
+/* False when too many signals were checked lately. A signal that is not checked is taken as not
+ * fatal: its caller ends when the call is answered. */
 static bool
-may_look(struct device *d)
+may_check_signal(struct device *d)
 {
 	mono_t now = clock_now();
 
@@ -107,7 +110,7 @@ hand_in_interrupts(struct device *d)
 
 	while (reply_interrupted(&d->replies, &event)) {
 		event.fate = FATE_UNKNOWN;
-		if ((engine_wants(d->engine, &event) & WANTS_FATE) && may_look(d))
+		if ((engine_wants(d->engine, &event) & WANTS_FATE) && may_check_signal(d))
 			event.fate = proc_fate_at_signal(event.thread);
 		engine_call(d->engine, &event);
 	}
@@ -144,8 +147,8 @@ process_request(struct device *d)
 		d->config.ready(d->config.user);
 }
 
-/* A request may vanish after it was announced (its caller was killed), so the descriptor does not
- * block, and only -EAGAIN says that there are no more. */
+/* Reads and handles requests. A request may vanish after poll reported it (its caller was killed),
+ * so the descriptor is non-blocking, and only -EAGAIN means that no request is left. */
 static void
 pump(struct device *d)
 {
@@ -172,7 +175,7 @@ on_readable(uv_poll_t *poll, int status, int events)
 	struct device *d = poll->data;
 
 	(void)events;
-	(void)status; /* an error shows at the next read, with its reason */
+	(void)status; /* the next read returns the error, with its reason */
 	pump(d);
 }
 
@@ -186,8 +189,8 @@ device_reply(void *device, const struct mount_reply *reply)
 	reply_send(&d->replies, reply);
 }
 
-/* Attributes only: the one notification that never waits for a lock that one of our own callers may
- * hold. That the kernel does not know the inode is no error. */
+/* Invalidates attributes only: this is the one notification that never waits for a lock which a
+ * caller of ours may hold. An inode that the kernel does not know is no error. */
 void
 device_stale_inode(void *device, uint64_t ino)
 {
@@ -203,7 +206,8 @@ device_forget_names(void *device)
 	struct fuse_out_header header = {.len = sizeof header, .error = NOTIFY_INC_EPOCH};
 
 	if (d->has_epochs && write(fuse_session_fd(d->fuse), &header, sizeof header) < 0)
-		log_warn("names of the old session stay up to a second: %s", strerror(errno));
+		log_warn("names of the old session stay cached for up to a second: %s",
+		         strerror(errno));
 }
 
 /* ---- life ---- */
@@ -223,7 +227,8 @@ on_fuse_log(enum fuse_log_level level, const char *format, va_list args)
 		log_warn("%s", text);
 }
 
-/* "fsname=SOURCE,subtype=lsfs" and what is given: libfuse splits the list again. */
+/* Puts "fsname=SOURCE,subtype=lsfs" and the given options into a list, which libfuse splits again:
+ * commas and backslashes of the source are escaped. */
 static void
 put_options(struct buffer *list, const struct device_config *config)
 {
@@ -269,7 +274,7 @@ device_mount(struct device *d, const char *mountpoint)
 	int rc;
 
 	if (fuse_session_mount(d->fuse, mountpoint) != 0)
-		return -EIO; /* libfuse has logged why */
+		return -EIO; /* libfuse has logged the reason */
 	rc = device_attach(d, fuse_session_fd(d->fuse));
 	if (rc == 0 && !mountinfo_at(mountpoint, &d->mounted))
 		rc = -EIO;
@@ -300,7 +305,8 @@ device_stop(struct device *d)
 	stop_polling(d);
 }
 
-/* Somebody may have unmounted it, or mounted over it: then the path is not ours to unmount. */
+/* False when the filesystem was unmounted or another one was mounted over it: then an unmount by
+ * path would hit a foreign mount. */
 static bool
 still_mounted(const struct device *d)
 {

@@ -1,5 +1,5 @@
-/* The FUSE device: its descriptor on the loop, its requests to the engine, the engine's replies
- * and notifications to the kernel. */
+/* The FUSE device: watches its descriptor on the loop, passes requests to the engine, and writes
+ * the engine's replies and notifications to the kernel. */
 #ifndef LSFS_FS_FUSE_DEVICE_H
 #define LSFS_FS_FUSE_DEVICE_H
 
@@ -11,10 +11,10 @@
 struct device_config {
 	uid_t uid; /* of the mounting user */
 	gid_t gid;
-	const char *source;  /* what the mount table shows; NULL: "lsfs" */
-	const char *options; /* "allow_other,ro": for the kernel's mount; may be NULL */
+	const char *source;  /* the source in the mount table; NULL: "lsfs" */
+	const char *options; /* for the kernel's mount, as "allow_other,ro"; may be NULL */
 	void (*ready)(void *user); /* INIT was answered */
-	/* The mount is gone, or broken: nothing more will be read. */
+	/* The filesystem was unmounted, or its connection is broken: no request follows. */
 	void (*ended)(void *user, bool broken);
 	void *user;
 };
@@ -26,31 +26,34 @@ struct device {
 	struct engine *engine;
 	struct replies replies;
 	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
-	mono_t looks_until; /* of the window in which `looks` counts */
-	unsigned looks;     /* at the signals of interrupted callers */
+	mono_t looks_until; /* end of the window in which `looks` is counted */
+	unsigned looks;     /* checks of interrupted callers' signals in that window */
 	uv_poll_t poll;
 	bool polling;
-	bool answering_init; /* the next thing written is the reply to INIT */
-	bool gone;           /* the kernel has ended the connection: nothing is mounted any more */
-	bool refused;        /* the kernel cannot do what we need */
-	bool has_epochs;     /* the kernel knows the notification that makes all names doubtful */
+	bool answering_init; /* the next write is the reply to INIT */
+	bool gone;           /* the kernel has ended the connection: the mount does not exist */
+	bool refused;        /* the kernel lacks a capability that we need */
+	bool has_epochs;     /* the kernel has the notification that revalidates all names */
 };
 
-/* 0 or -errno (a line was logged). */
+/* Prepares a device. 0 or -errno, logged. */
 int device_init(struct device *d, const struct device_config *config);
 /* Mounts at `mountpoint` (canonical). 0 or -errno, logged. */
 int device_mount(struct device *d, const char *mountpoint);
-/* Instead of device_mount: speaks on a socket that keeps message boundaries; takes it over. */
+/* For tests, instead of device_mount: uses a socket that keeps message boundaries, and takes it
+ * over. 0 or -errno. */
 int device_attach(struct device *d, int fd);
 
-/* Begins to read: requests go to the engine. 0 or -errno. */
+/* Begins to read requests and to pass them to the engine. 0 or -errno. */
 int device_start(struct device *d, uv_loop_t *loop, struct engine *engine);
-/* Reads what is there already, then no more; closes its handle on the loop. */
+/* Reads the requests that are there already, then none any more; closes its handle on the loop. */
 void device_stop(struct device *d);
-/* After the loop has ended: unmounts if we are still mounted, closes the descriptor, frees. */
+/* Unmounts, if still mounted, closes the descriptor and frees. Call it after the loop has ended. */
 void device_fini(struct device *d);
 
-/* The engine's output goes here: struct engine_output with `user` = the device. */
+/* The functions of struct engine_output, with the device as `user`: device_reply answers a parked
+ * request, device_stale_inode invalidates the attributes of an inode, device_forget_names all
+ * cached names. */
 void device_reply(void *device, const struct mount_reply *reply);
 void device_stale_inode(void *device, uint64_t ino);
 void device_forget_names(void *device);

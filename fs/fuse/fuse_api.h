@@ -1,4 +1,4 @@
-/* libfuse's low-level interface, in the one version that is asked for everywhere. */
+/* libfuse's low-level interface, with one FUSE_USE_VERSION for all files. */
 #ifndef LSFS_FS_FUSE_FUSE_API_H
 #define LSFS_FS_FUSE_FUSE_API_H
 

@@ -1,8 +1,9 @@
 #include "fs/fuse/ops.h"
 #include "fs/fuse/proc.h"
 
-/* The thread is the one to look at for what its process has open and how it ends: while it is in a
- * call it is there, and the first thread of the process may be gone. */
+/* Fills in facts about the caller's process: its descriptors, and whether it is being killed. They
+ * are read by the calling thread's id, which exists during the call; the first thread of the
+ * process may have ended already. */
 static void
 learn_caller(const struct device *d, struct mount_event *event)
 {
@@ -32,9 +33,9 @@ ops_call(fuse_req_t req, struct mount_event *event)
 	engine_call(d->engine, event);
 }
 
-/* An operation that is missing here would be answered ENOSYS, and the kernel then takes it out of
- * use for as long as the mount lives: right for what falls back to another way (lseek for holes,
- * bmap, poll), wrong for all others. */
+/* An operation that is missing here is answered ENOSYS by libfuse, and the kernel then never sends
+ * it again on this mount. That is right for operations with a fallback (lseek for holes, bmap,
+ * poll), and wrong for all others. */
 const struct fuse_lowlevel_ops ops_table = {
 	.init = device_on_init,
 	.lookup = op_lookup,

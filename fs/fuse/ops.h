@@ -1,6 +1,6 @@
-/* The table of FUSE operations. Each one turns libfuse's arguments into a mount_event, parks the
- * request first of all (so that it can be interrupted), and hands the event to the engine; whatever
- * is answered comes back through reply_send. */
+/* The table of FUSE operations. Each operation turns libfuse's arguments into a mount_event, parks
+ * the request first of all (so that it can be interrupted), and passes the event to the engine. The
+ * answer comes back through reply_send. */
 #ifndef LSFS_FS_FUSE_OPS_H
 #define LSFS_FS_FUSE_OPS_H
 
@@ -8,7 +8,7 @@
 
 extern const struct fuse_lowlevel_ops ops_table;
 
-/* Parks the request and hands the event in, with the caller's ids filled in. */
+/* Fills in the caller's ids, parks the request and passes the event to the engine. */
 void ops_call(fuse_req_t req, struct mount_event *event);
 
 static inline struct device *
@@ -17,7 +17,7 @@ ops_device(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-/* INIT: what we want of the kernel (device.c). */
+/* INIT: requests capabilities of the kernel (device.c). */
 void device_on_init(void *device, struct fuse_conn_info *conn);
 
 /* ops_name.c: names and attributes */

@@ -20,8 +20,8 @@ op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		.flags = file->flags});
 }
 
-/* A read(2) comes with its caller's lock owner, a read for the page cache with none. Valid replies:
- * DATA, STATUS with an error. */
+/* A read(2) carries its caller's lock owner, a read for the page cache none. Valid replies: DATA,
+ * STATUS with an error. */
 void
 op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
@@ -58,7 +58,7 @@ op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi
 	ops_call(req, &(struct mount_event){.kind = MOUNT_FSYNC, .ino = ino, .fh = file->fh});
 }
 
-/* Nobody waits for this one. Valid replies: STATUS. */
+/* The kernel waits for no answer to RELEASE, but needs one. Valid replies: STATUS. */
 void
 op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
@@ -89,7 +89,8 @@ op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 	ops_call(req, &(struct mount_event){.kind = MOUNT_RELEASEDIR, .ino = ino, .fh = file->fh});
 }
 
-/* Whatever changed a directory was durable before it was answered. */
+/* Answered at once: every change of a directory was durable before its call was answered. Valid
+ * replies: STATUS. */
 void
 op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *file)
 {
@@ -99,7 +100,7 @@ op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info 
 	fuse_reply_err(req, 0);
 }
 
-/* Files are at most a few pages and written whole: there is nothing to reserve. */
+/* Refused: files are small and are committed whole, so no space can be reserved in them. */
 void
 op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
              struct fuse_file_info *file)
@@ -112,9 +113,9 @@ op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t lengt
 	fuse_reply_err(req, EOPNOTSUPP);
 }
 
-/* Without this one, or at an error that says "not supported", the kernel copies through its page
- * cache, which may show an older version: whatever a mapping shows. At EINVAL, cp and cat read and
- * write instead. */
+/* Refused with EINVAL, at which cp and cat read and write instead. Without this operation, or with
+ * EOPNOTSUPP, the kernel would copy through its page cache, which may hold an older version of the
+ * file (the one that a mapping shows). */
 void
 op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
                    struct fuse_file_info *from_file, fuse_ino_t to, off_t to_offset,
@@ -131,7 +132,7 @@ op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
 	fuse_reply_err(req, EINVAL);
 }
 
-/* Tools probe with ioctls of other filesystems. */
+/* Refused: tools try ioctls of other filesystems, and expect an error for an unknown one. */
 void
 op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,
          unsigned flags, const void *in, size_t in_size, size_t out_size)

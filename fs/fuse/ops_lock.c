@@ -1,4 +1,4 @@
-/* flock, fcntl and open-file-description locks; the last two look alike here. */
+/* flock, fcntl and open-file-description (OFD) locks; requests of the last two are identical. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>

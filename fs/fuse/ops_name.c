@@ -10,7 +10,7 @@ op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		.kind = MOUNT_LOOKUP, .ino = parent, .name = bytes_of(name)});
 }
 
-/* Never answered, so never parked. */
+/* FORGET has no reply, so it is not parked. */
 static void
 forget(struct device *d, fuse_ino_t ino, uint64_t count)
 {
@@ -60,7 +60,7 @@ set_of(int to_set)
 	return set;
 }
 
-/* Times beyond the years 1677 to 2262 become the nearest that nanoseconds can count. */
+/* Times outside of the years 1677 to 2262 are clamped to the range of 64-bit nanoseconds. */
 static int64_t
 nanoseconds(const struct timespec *t)
 {
@@ -125,7 +125,8 @@ op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_pa
 		.new_name = bytes_of(new_name), .flags = (int)flags});
 }
 
-/* A cell has files and directories, each with one name. Valid replies: STATUS with an error. */
+/* Refused: a cell has only files and directories, each with one name. Valid replies: STATUS with an
+ * error. */
 static void
 refuse(fuse_req_t req, fuse_ino_t parent, const char *name)
 {

@@ -1,4 +1,4 @@
-/* Extended attributes. The requests know no handle, only the inode. */
+/* Extended attributes. Their requests name the inode, but no open handle. */
 #include "fs/fuse/ops.h"
 
 /* Valid replies: DATA, STATUS with an error. */

@@ -11,7 +11,7 @@
 
 enum {
 	PROCESS_EXITING = 0x4, /* PF_EXITING in the kernel */
-	DESCRIPTORS_MAX = 64, /* each some 13 us */
+	DESCRIPTORS_MAX = 64, /* at about 13 us each */
 	STAT_FLAGS = 9, STAT_EXIT_CODE = 52, /* fields of /proc/PID/stat, see proc(5) */
 };
 
@@ -41,7 +41,7 @@ proc_of_thread(pid_t thread)
 	return group && sscanf(group, "\nTgid:%ld", &pid) == 1 && pid > 0 ? (pid_t)pid : thread;
 }
 
-/* The fields behind the command's name, which may hold blanks and parentheses of its own. */
+/* Parses fields behind the command's name, which may contain blanks and parentheses itself. */
 static bool
 stat_fields(char *text, unsigned long *flags, unsigned long *exit_code)
 {
@@ -79,7 +79,7 @@ proc_fate(pid_t pid)
 
 /* ---- signals ---- */
 
-/* A line of /proc/PID/status: "SigPnd:\t0000000000000100". */
+/* The mask in a line of /proc/PID/status such as "SigPnd:\t0000000000000100". */
 static uint64_t
 signal_set(const char *status, const char *key)
 {
@@ -88,8 +88,8 @@ signal_set(const char *status, const char *key)
 	return line ? strtoull(line + strlen(key), NULL, 16) : 0;
 }
 
-/* Those that end a process unless it does something about them. Most of them become SIGKILL as they
- * are sent; the ones with a core dump do not. */
+/* The signals whose default action ends a process. The kernel turns most of them into a pending
+ * SIGKILL when they are sent, but not those that dump core. */
 static uint64_t
 ending_signals(void)
 {
@@ -120,7 +120,7 @@ proc_fate_at_signal(pid_t thread)
 
 /* ---- descriptors ---- */
 
-/* A bind mount, or our mount seen from another name space, has another id but the same device. */
+/* A bind mount, or our mount in another mount namespace, has another id but the same device. */
 static bool
 is_our_mount(pid_t pid, int id, const struct mountinfo *ours)
 {
@@ -136,7 +136,8 @@ is_our_mount(pid_t pid, int id, const struct mountinfo *ours)
 	return same;
 }
 
-/* 1 if the descriptor is on the inode, 0 if not, -1 if this kernel does not say. */
+/* 1 if the descriptor refers to the inode, 0 if not, -1 if fdinfo has no inode number, as in older
+ * kernels. */
 static int
 descriptor_matches(pid_t pid, const char *text, uint64_t ino, const struct mountinfo *ours)
 {

@@ -19,9 +19,9 @@ RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare,
 
 /* ---- parking ---- */
 
-/* Called by libfuse from within another request's processing, or from within reply_park itself,
- * with the request locked: answering here would free it under libfuse's hands. So it only takes
- * note. */
+/* Called by libfuse while it processes another request, or from within reply_park itself, with the
+ * request locked: an answer here would free the request while libfuse uses it. So the interrupt is
+ * only recorded. */
 static void
 on_interrupt(fuse_req_t req, void *user)
 {
@@ -74,7 +74,7 @@ reply_interrupted(struct replies *r, struct mount_event *event)
 
 /* ---- writing ---- */
 
-/* Before 1970 the nanoseconds count upwards, too. */
+/* tv_nsec is never negative: times before 1970 are rounded down to a second. */
 static struct timespec
 timespec_of(int64_t ns)
 {
@@ -116,14 +116,14 @@ entry_of(const struct replies *r, const struct mount_reply *m)
 	};
 }
 
-/* Contents are served from the handle's snapshot, so the kernel keeps no pages of them. */
+/* Direct I/O: contents are served from the handle's snapshot, and the kernel caches no pages. */
 static struct fuse_file_info
 file_of(const struct parked *p, const struct mount_reply *m)
 {
 	return (struct fuse_file_info){.fh = m->fh, .direct_io = p->kind != MOUNT_OPENDIR};
 }
 
-/* A size of 0 asks for the length; too little room is told so. */
+/* A request with size 0 asks for the length; a buffer that is too small is answered ERANGE. */
 static int
 send_attribute(fuse_req_t req, size_t size, struct bytes value)
 {
@@ -195,7 +195,8 @@ send_lock(const struct parked *p, const struct mount_reply *m)
 	return fuse_reply_lock(p->req, &lock);
 }
 
-/* The kernel may have given up the connection meanwhile: nobody is left to be told of an error. */
+/* Errors of libfuse's reply functions are ignored: they mean that the kernel has ended the
+ * connection, and then no caller waits for the reply any more. */
 static void
 send_good(const struct replies *r, const struct parked *p, const struct mount_reply *m)
 {
@@ -240,8 +241,8 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 	}
 }
 
-/* The kernel uses EAGAIN of its own in setxattr(2) and would tell the caller EOPNOTSUPP: a lock
- * that is taken by attribute and is busy says so in another way. */
+/* setxattr(2) fails with EOPNOTSUPP when FUSE answers EAGAIN, so a busy lock that was to be
+ * acquired by attribute is reported as EBUSY. */
 static int
 error_of(const struct parked *p, const struct mount_reply *m)
 {

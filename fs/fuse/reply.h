@@ -1,5 +1,6 @@
-/* The requests of the kernel that are not answered yet, and how the mount's replies are written for
- * libfuse. Each request is answered exactly once: a reply to a call that is not parked ends us. */
+/* Parked requests: those of the kernel that are not answered yet; and the translation of the
+ * mount's replies for libfuse. Each request is answered exactly once: a reply to a call that is not
+ * parked aborts the process. */
 #ifndef LSFS_FS_FUSE_REPLY_H
 #define LSFS_FS_FUSE_REPLY_H
 
@@ -16,7 +17,7 @@ struct parked {
 	fuse_req_t req;
 	uint64_t call;
 	enum mount_event_kind kind;
-	size_t size; /* what the caller has room for, where it says so */
+	size_t size; /* bytes of the caller's buffer, for requests that have one */
 	int64_t offset;
 };
 
@@ -27,20 +28,20 @@ struct replies {
 	struct parked_tree parked;
 	struct parked_queue interrupted;
 	uint64_t last_call;
-	uid_t uid; /* whom all nodes belong to */
+	uid_t uid; /* owner of all nodes */
 	gid_t gid;
 };
 
 void replies_init(struct replies *r, uid_t uid, gid_t gid);
-/* Answers what is still parked with ENOTCONN. */
+/* Answers all parked requests with ENOTCONN. */
 void replies_fini(struct replies *r);
 
-/* Parks the request and gives event->call its number. Must be the first act of its operation: an
- * interrupt may have come before, and is noted now. */
+/* Parks the request and puts its number into event->call. Every operation begins with it: an
+ * interrupt that arrived before is recorded here. */
 void reply_park(struct replies *r, fuse_req_t req, struct mount_event *event);
-/* A parked call that was interrupted since the last time, and its thread; false: none. */
+/* The next parked call that was interrupted since the last call, with its thread; false: none. */
 bool reply_interrupted(struct replies *r, struct mount_event *event);
-/* Answers a parked call, which is gone then. */
+/* Answers a parked call and frees it. */
 void reply_send(struct replies *r, const struct mount_reply *reply);
 
 #endif
