@@ -55,7 +55,7 @@ daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 	*status = 1;
 	daemon->ready = -1;
 	if (pipe2(ends, O_CLOEXEC) < 0 || (child = fork()) < 0) {
-		log_error("cannot go into the background: %s", strerror(errno));
+		log_error("fork: cannot go into the background: %s", strerror(errno));
 		return false;
 	}
 	if (child > 0) {
@@ -65,7 +65,7 @@ daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 	}
 	close(ends[0]);
 	daemon->ready = ends[1];
-	/* Whoever ends the parent does not want the mount any more. */
+	/* A user who kills the waiting parent has cancelled the mount. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != self)
 		raise(SIGTERM);
@@ -95,13 +95,13 @@ daemon_ready(struct daemon *daemon)
 
 	if (daemon->ready < 0)
 		return false;
-	/* Before the parent leaves: its caller may wait for the end of these descriptors. */
+	/* Before the parent exits: its caller may wait until these descriptors are closed. */
 	leave_terminal();
 	if (chdir("/") < 0)
 		log_warn("chdir /: %s", strerror(errno));
 	prctl(PR_SET_PDEATHSIG, 0);
 	if (write(daemon->ready, &byte, 1) != 1)
-		raise(SIGTERM); /* it has gone before it could know */
+		raise(SIGTERM); /* the parent was killed meanwhile: as in daemon_fork */
 	close(daemon->ready);
 	daemon->ready = -1;
 	return true;

@@ -1,5 +1,5 @@
-/* Going into the background: fork first, before any thread, lock or database exists, and let the
- * parent live until the mount answers. */
+/* Going into the background: the process forks before any thread, lock or database exists, and the
+ * parent exits when the mount answers. */
 #ifndef LSFS_FS_DAEMON_H
 #define LSFS_FS_DAEMON_H
 
@@ -9,15 +9,15 @@ struct daemon {
 	int ready; /* the child's end of the pipe to its parent; -1: in the foreground */
 };
 
-/* In the child: true, with *daemon for daemon_ready. In the parent: waits until the child calls
- * daemon_ready or ends; then, if it is ready, asks the mount at `mountpoint` for its root once (a
- * process must not touch its own mount, so only the parent can); false with the exit status for
- * the caller in *status. The child gets a SIGTERM when the parent ends before that; it keeps the
- * parent's stderr until it is ready: its messages are seen. */
+/* Forks. In the child: true, with *daemon for daemon_ready. In the parent: waits until the child
+ * calls daemon_ready or ends; in the first case calls stat on `mountpoint` once (a process must not
+ * access its own mount, so the child can't); then false, with the exit status for the caller in
+ * *status. The child gets a SIGTERM when the parent ends before that. The child keeps the parent's
+ * stderr until it is ready, so that its messages are seen. */
 bool daemon_fork(struct daemon *daemon, const char *mountpoint, int *status);
 
-/* Tells the parent, and lets go of the terminal: messages go to the system log from here on.
- * False in the foreground: nothing changes. */
+/* Reports to the parent that the mount answers, and detaches from the terminal: messages go to the
+ * system log from here on. False in the foreground: nothing changes. */
 bool daemon_ready(struct daemon *daemon);
 
 #endif

@@ -36,7 +36,7 @@ queue_request(struct engine *e, const struct mount_request *r)
 	e->requests[e->requests_n++] = client_request_new(r->token, &r->op, r->ordered);
 }
 
-/* Notifications go first: what is read after the reply must not come from an old attribute. */
+/* Notifications are written before replies: a read after the reply must not use old attributes. */
 static void
 mount_tell(struct engine *e, const struct mount_event *event)
 {
@@ -94,7 +94,7 @@ client_tell(struct engine *e, struct client_event *event)
 	}
 }
 
-/* ---- turning ---- */
+/* ---- the loop ---- */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -168,7 +168,8 @@ settle(struct engine *e, mono_t now)
 		arm(e, now);
 }
 
-/* After a pause the lease is looked at before anything is answered. */
+/* Handles expired deadlines. Called before every event: after a pause of the process the lease may
+ * have ended, and then nothing may be answered from the cache. */
 static mono_t
 catch_up(struct engine *e)
 {
@@ -190,9 +191,10 @@ on_timer(uv_timer_t *timer)
 	settle(e, catch_up(e));
 }
 
-/* What a connection says that was given up just now, when the time was looked at, is not heard. */
+/* Passes an event of a connection to the client, unless catch_up has just given the connection
+ * up. */
 static void
-hear(struct engine *e, struct client_event *event)
+connection_event(struct engine *e, struct client_event *event)
 {
 	unsigned attempt = e->attempts[event->standby];
 
@@ -205,20 +207,21 @@ hear(struct engine *e, struct client_event *event)
 static void
 on_connected(void *user)
 {
-	hear(user, &(struct client_event){.kind = CLIENT_CONNECTED});
+	connection_event(user, &(struct client_event){.kind = CLIENT_CONNECTED});
 }
 
 static void
 on_frame(void *user, bool standby, struct bytes frame)
 {
-	hear(user,
-	     &(struct client_event){.kind = CLIENT_FRAME, .standby = standby, .frame = frame});
+	connection_event(user, &(struct client_event){.kind = CLIENT_FRAME, .standby = standby,
+	                                              .frame = frame});
 }
 
 static void
 on_disconnected(void *user, bool standby)
 {
-	hear(user, &(struct client_event){.kind = CLIENT_DISCONNECTED, .standby = standby});
+	connection_event(user, &(struct client_event){.kind = CLIENT_DISCONNECTED,
+	                                              .standby = standby});
 }
 
 void

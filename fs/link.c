@@ -21,16 +21,16 @@ struct link {
 	struct server *server; /* NULL: over the network */
 	char *principal;
 	uint64_t conn;     /* 0: none */
-	uv_idle_t idle;    /* runs until `connected` was told */
+	uv_idle_t idle;    /* runs until `connected` was called */
 
 	/* over the network */
 	struct transport *transport;
-	struct client_members members; /* the address book */
-	struct path paths[2]; /* the second one is aside */
+	struct client_members members; /* with their addresses and keys */
+	struct path paths[2]; /* the connection for requests, the standby */
 	char trouble[LIMIT_HOST + 160];
 	bool heard;           /* a replica has sent a frame */
-	bool elsewhere;       /* one is of another cell */
-	uint8_t tried[LIMIT_REPLICAS]; /* in vain, as long as none was heard */
+	bool elsewhere;       /* a replica belongs to another cell */
+	uint8_t tried[LIMIT_REPLICAS]; /* replicas not reached; until `heard` */
 	int tried_n;
 	void (*refused)(void *user);
 	void *refused_user;
@@ -123,7 +123,7 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 	struct link *l = user;
 
 	(void)role;
-	(void)key; /* the one that was asked for */
+	(void)key; /* the channel has checked that it is the replica's */
 	if (is_standby(l, conn))
 		transport_probe(l->transport, conn);
 	else
@@ -152,7 +152,8 @@ was_tried(const struct link *l, uint8_t replica)
 	return false;
 }
 
-/* An address may have been given to another cell: that is certain only when nobody else is left. */
+/* A replica of another cell may have got the address of one of ours, so the client is refused for
+ * good only when no other replica is left to try. */
 static void
 attempt_failed(struct link *l, const struct path *path, const char *why)
 {
@@ -295,7 +296,7 @@ link_trouble(const struct link *l)
 {
 	if (l->trouble[0] != '\0')
 		return l->trouble;
-	return l->heard || l->server != NULL ? "no replica is master" : "no replica answers";
+	return l->heard || l->server != NULL ? "the cell has no master" : "no replica answers";
 }
 
 void

@@ -9,11 +9,11 @@
 
 enum {
 	EVERY_MS = 5000,
-	LINES_MAX = 1000,     /* some 1 us each, on the loop */
-	DESCRIPTORS_MAX = 64, /* that are looked at for the name */
+	LINES_MAX = 1000,     /* lines of /proc/locks read at a time, at about 1 us each */
+	DESCRIPTORS_MAX = 64, /* descriptors searched for the name of a directory */
 };
 
-/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; one that waits has "->" behind the number. */
+/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; a waiter has "->" behind the number. */
 bool
 local_locks_parse(const char *line, const struct mountinfo *mounted, struct local_lock *lock)
 {
@@ -36,7 +36,7 @@ was_told(const struct local_locks *l, const struct local_lock *lock)
 	return false;
 }
 
-/* The number behind a name in one of a process's descriptors; 0: there is none. */
+/* The number behind a name in the fdinfo of a descriptor; 0 when the name is missing. */
 static uint64_t
 info_field(const char *text, const char *name)
 {
@@ -63,7 +63,8 @@ is_of_lock(const struct local_locks *l, const struct local_lock *lock, int fd)
 	       info_field(text, "ino:") == lock->ino;
 }
 
-/* As the process that locked it sees it: the kernel knows without asking us. */
+/* Puts the directory's path, as the locking process sees it, into `name`: readlink of a descriptor
+ * in /proc sends no request to our mount. */
 static void
 name_of(const struct local_locks *l, const struct local_lock *lock, char name[PATH_MAX])
 {

@@ -18,26 +18,26 @@
 
 enum { TELL_FIRST_MS = 1000, TELL_AGAIN_MS = 60000 };
 
-/* What ends: first the reading of requests, then the cell session, then the replica, then the
- * loop. */
+/* One run of lsfs. Its parts end in this order: the reading of requests, the session, the replica
+ * of a standalone cell, the loop. */
 struct lsfs {
 	const struct options *options;
 	struct daemon *daemon;
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
-	uv_timer_t begin; /* goes off when it can be mounted, when it cannot, and to say so */
+	uv_timer_t begin; /* expires when to mount, when to give up, and when to log the delay */
 	struct mountpoint mountpoint;
 	struct source source;
 	struct link *link;
 	struct engine *engine;
 	struct device device;
 	struct local_locks local_locks;
-	bool safe; /* the session was, once */
-	bool refused; /* there will never be one */
+	bool safe; /* the session has been safe */
+	bool refused; /* every replica refuses us, so there will be no session */
 	bool init_answered;
 	bool ready; /* the mount answers */
 	bool stopping;
-	bool session_closed; /* in order */
+	bool session_closed; /* and not left to expire */
 	bool failed;
 };
 
@@ -62,7 +62,7 @@ on_engine_closed(void *user, bool in_order)
 	struct lsfs *l = user;
 
 	if (!in_order)
-		log_warn("the session could not be closed; it will expire by itself");
+		log_warn("the session could not be closed: it will expire by itself");
 	l->session_closed = in_order;
 	stop_host(l);
 }
@@ -100,7 +100,7 @@ on_device_ended(void *user, bool broken)
 	stop(l);
 }
 
-/* The replica will never answer again, so neither can the mount. */
+/* Without the replica of a standalone cell no request can be answered any more. */
 static void
 on_host_failed(void *user)
 {
@@ -122,7 +122,7 @@ warn_of_others(const struct lsfs *l)
 		         l->mountpoint.path, engine_status(l->engine).principal);
 }
 
-/* Who mounts should see the warning, and who reads the log. */
+/* The warning is printed twice: on stderr for the mounting user, then in the system's log. */
 static void
 tell_if_ready(struct lsfs *l)
 {
@@ -143,7 +143,7 @@ on_init_answered(void *user)
 	tell_if_ready(l);
 }
 
-/* Nothing is mounted before the cell has answered. */
+/* The filesystem is mounted only once the session is safe. */
 static void
 session_is_safe(struct lsfs *l)
 {
@@ -153,7 +153,7 @@ session_is_safe(struct lsfs *l)
 	tell_if_ready(l);
 }
 
-/* What the next daemon has to end if we are killed. */
+/* Writes the session into the run record: if we are killed the next daemon ends that session. */
 static void
 record_session(struct lsfs *l, const struct client_status *status)
 {
@@ -315,11 +315,11 @@ on_refused(void *user)
 	must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
 }
 
-/* Who has started us waits, and should know for what. */
+/* Logs the reason of the delay: the user who has started us waits. */
 static void
-tell_waiting(struct lsfs *l)
+log_delay(struct lsfs *l)
 {
-	log_warn("%s: %s; trying on", l->source.path, link_trouble(l->link));
+	log_warn("%s: %s: trying again", l->source.path, link_trouble(l->link));
 	must(uv_timer_start(&l->begin, on_begin, TELL_AGAIN_MS, 0) == 0);
 }
 
@@ -331,14 +331,14 @@ on_begin(uv_timer_t *timer)
 	if (l->refused) {
 		give_up(l);
 	} else if (!l->safe) {
-		tell_waiting(l);
+		log_delay(l);
 	} else if (!mount_now(l)) {
 		l->failed = true;
 		stop(l);
 	}
 }
 
-/* From here on there may be a replica on the loop, and an end has to go through stop(). */
+/* From here on a replica may have handles on the loop, so every end goes through stop(). */
 static bool
 serve(struct lsfs *l)
 {

@@ -5,8 +5,8 @@
 #include "fs/daemon.h"
 #include "fs/options.h"
 
-/* Prepares everything, mounts, serves until the mount is taken off or a signal says so, and cleans
- * up. Calls daemon_ready once the mount answers. 0, or 1 after a logged line. */
+/* Opens the session, mounts, serves until an unmount, SIGTERM or SIGINT, and cleans up. Calls
+ * daemon_ready once the mount answers. Returns the exit status: 0, or 1 after a logged line. */
 int lsfs_run(const struct options *options, struct daemon *daemon);
 
 #endif

@@ -35,7 +35,7 @@ has_mount(const char *path)
 	return mountinfo_at(path, &info) && !strcmp(info.type, MOUNTINFO_TYPE);
 }
 
-/* An unprivileged user's mounts are taken off by the set-user-id helper that made them. */
+/* The mounts of an unprivileged user are unmounted by the set-user-id helper that made them. */
 static bool
 detach_by_helper(const char *path)
 {
@@ -57,13 +57,13 @@ detach(const char *path)
 		return true;
 	if (errno == EPERM && detach_by_helper(path))
 		return true;
-	log_error("%s: cannot take the dead mount off: %s", path, strerror(errno));
+	log_error("%s: cannot unmount the dead mount: %s", path, strerror(errno));
 	return false;
 }
 
-/* We own the run record, so no lsfs of this user and run directory serves it; but one of another
- * may. A mount whose daemon is dead says ENOTCONN at once. A living one may be stopped, and whoever
- * asks it hangs: so a child does. */
+/* Tests whether the daemon of the mount is dead. We own the run record, so no lsfs in our run
+ * directory serves the mount, but an lsfs of another user may. statfs on a dead mount fails with
+ * ENOTCONN at once; if the daemon is stopped, statfs blocks, so a child process calls it. */
 static bool
 is_dead(const char *path)
 {
@@ -81,7 +81,7 @@ is_dead(const char *path)
 	answered = process_wait(fd, ANSWER_PATIENCE_S);
 	close(fd);
 	if (!answered)
-		kill(child, SIGKILL); /* not waited for: it may hang as long as the mount */
+		kill(child, SIGKILL); /* not reaped: it may block until the daemon continues */
 	return answered && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
 	       WEXITSTATUS(status) == 1;
 }
@@ -94,7 +94,7 @@ clear_dead_mounts(const char *path)
 			log_error("%s: busy: a cell is mounted there", path);
 			return false;
 		}
-		log_info("%s: taking off the mount of a dead lsfs", path);
+		log_info("%s: unmounting the dead mount of an earlier lsfs", path);
 		if (!detach(path))
 			return false;
 	}
@@ -117,8 +117,8 @@ check_directory(const char *path)
 	return true;
 }
 
-/* The owner of the record has no mount any more: it was taken off a moment ago, and its daemon is
- * closing its session and files. */
+/* Waits for an owner of the record that was just unmounted and is closing its session and files;
+ * false when the owner still serves a mount or does not end. */
 static bool
 owner_has_left(const char *path)
 {
@@ -128,7 +128,8 @@ owner_has_left(const char *path)
 
 	if (run_dir_read(path, owner, &alive) && alive)
 		fd = pidfd_open(owner->pid, 0);
-	/* Asked again, with the process held: the number is the owner's. */
+	/* Read again: if the owner is still alive, pidfd_open has opened the owner and not another
+	 * process with a reused pid. */
 	if (fd >= 0 && run_dir_read(path, owner, &alive) && alive)
 		left = !has_mount(path) && process_wait(fd, LEAVE_PATIENCE_S);
 	if (fd >= 0)

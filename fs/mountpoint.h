@@ -1,5 +1,5 @@
-/* The mount point before it is mounted: is it one, is it free, and what did an earlier daemon
- * leave. */
+/* Prepares the mount point: checks that it is a free directory, and finds the session of an earlier
+ * daemon that was killed. */
 #ifndef LSFS_FS_MOUNTPOINT_H
 #define LSFS_FS_MOUNTPOINT_H
 
@@ -9,18 +9,18 @@
 
 struct mountpoint {
 	char path[PATH_MAX];       /* canonical */
-	struct run_file run;       /* owned from here on */
+	struct run_file run;       /* our own run record */
 	struct run_record earlier; /* of a daemon that was killed; session 0: none */
 };
 
-/* Checks the mount point, takes its run record and takes a dead mount of ours off it. False after
- * one logged line: missing, not a directory, or in use by a living lsfs. */
+/* Checks the mount point, takes ownership of its run record and unmounts a dead mount of ours
+ * there. False after one logged line: missing, not a directory, or in use by a living lsfs. */
 bool mountpoint_take(struct mountpoint *m, const char *path);
-/* Gives it back. `in_order`: the session was closed, so nothing is left for the next daemon to
- * end. */
+/* Gives up ownership. `in_order`: the session was closed, so the run record is removed; otherwise
+ * it stays, and the next daemon ends the session. */
 void mountpoint_release(struct mountpoint *m, bool in_order);
 
-/* Does `path` lie in the directory `directory`, or is it that (both canonical)? */
+/* True if `path` is the directory `directory` or lies below it; both are canonical. */
 bool path_lies_in(const char *path, const char *directory);
 
 #endif

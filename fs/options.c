@@ -12,13 +12,13 @@
 #include "cell/config/cell_file.h"
 #include "cell/sys/log.h"
 
-/* Options that the kernel carries out for us. */
+/* Options that are passed to the kernel's mount. */
 static const char *const kernel_options[] = {
 	"ro", "rw", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "sync",
 	"async", "dirsync", "nodiratime", NULL,
 };
 
-/* Options that are for mount(8), systemd and the like, or without a meaning here. */
+/* Options for mount(8), systemd and similar programs, or without an effect here. */
 static const char *const ignored_options[] = {
 	"defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "group",
 	"owner", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "diratime",
@@ -148,8 +148,8 @@ cell_option(struct options *o, const char *name)
 	return true;
 }
 
-/* As `mount.TYPE SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]` some letters have
- * the meaning that mount(8) gives them. */
+/* mount(8) calls us as `mount.TYPE SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t
+ * type]`, where some letters have other meanings than on our own command line. */
 static bool
 helper_option(struct options *o, int letter)
 {
@@ -194,7 +194,7 @@ one_option(struct options *o, int letter)
 		return true;
 	case OPT_CELL:
 		return cell_option(o, optarg);
-	default: /* getopt has said what is wrong */
+	default: /* getopt has printed the error */
 		return false;
 	}
 }
@@ -245,7 +245,7 @@ options_parse(struct options *o, int argc, char **argv)
 	};
 	letters = o->helper ? "fo:hVsnvrwN:t:" : "fo:hV";
 	if (argc > 0)
-		argv[0] = name; /* what getopt's messages begin with */
+		argv[0] = name; /* the prefix of getopt's messages */
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
 		if (!one_option(o, letter))
 			return false;
@@ -274,7 +274,7 @@ options_help(void)
 	     "  -o, --options OPTIONS\n"
 	     "                    comma separated:\n"
 	     "      key=FILE            the key of the principal to act as\n"
-	     "      lock_delay=SECONDS  how long a lock stays closed after the session of its\n"
+	     "      lock_delay=SECONDS  how long nobody gets a lock after the session of its\n"
 	     "                          holder has expired, 0 to 60 (default: 15)\n"
 	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: 45)\n"
 	     "      commit=close|write  when written data is committed (default: close)\n"

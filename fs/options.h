@@ -1,4 +1,4 @@
-/* The command line of lsfs, also as mount(8) and mount.fuse3(8) write it. */
+/* The command line of lsfs, also in the forms of mount(8) and mount.fuse3(8). */
 #ifndef LSFS_FS_OPTIONS_H
 #define LSFS_FS_OPTIONS_H
 
@@ -22,9 +22,10 @@ struct options {
 	char *kernel;           /* generic options for the kernel's mount, "ro,nodev"; owned */
 };
 
-/* Reads argv, which it may reorder and which must outlive the options; its texts stay as they are,
- * for ps(1). False after one line on stderr: wrong usage. */
+/* Parses argv, which it may reorder and which must outlive the options. The strings are not
+ * changed, since ps(1) shows them. False after one line on stderr: wrong usage. */
 bool options_parse(struct options *o, int argc, char **argv);
+/* Frees the strings that the options own. */
 void options_free(struct options *o);
 void options_help(void);
 

@@ -61,7 +61,7 @@ open_standalone(struct source *s, const struct options *o,
 
 /* ---- over the network ---- */
 
-/* The one that is given, else the machine's, else the user's. */
+/* Finds the key file: the given one, else the machine's, else the user's. */
 static bool
 find_key(const char *given, char path[PATH_MAX])
 {
@@ -105,8 +105,8 @@ open_cell(struct source *s, const struct options *o)
 
 /* ---- both ---- */
 
-/* mount(8) makes a path of what is the name of a cell and, by chance, of something that stands in
- * the working directory. A directory is no cell file, so the name was meant. */
+/* mount(8) turns a source into an absolute path when an entry of that name exists in the working
+ * directory. A directory can't be a cell file, so the user meant the name of a cell. */
 static const char *
 name_meant(const struct options *o)
 {
@@ -123,7 +123,8 @@ name_meant(const struct options *o)
 	return name + 1;
 }
 
-/* A mount over its own data directory would wait for itself. */
+/* Refuses a data directory at or below the mount point: the replica's own file accesses would wait
+ * for the mount that it serves. */
 static bool
 find_directory(struct source *s, const struct options *o, const char *mountpoint)
 {

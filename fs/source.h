@@ -1,5 +1,5 @@
-/* What is mounted: the cell of a data directory, run in this process, or that of a cell file, over
- * the network. */
+/* The source of the mount: a data directory, whose cell runs in this process, or a cell file, whose
+ * replicas are reached over the network. */
 #ifndef LSFS_FS_SOURCE_H
 #define LSFS_FS_SOURCE_H
 
@@ -14,14 +14,13 @@ struct source {
 	char shown[PATH_MAX];  /* as the mount table shows it: the path, or the cell's name */
 	struct cell_file cell_file;
 	struct server_process *process; /* NULL: over the network */
-	struct noise_pair key; /* over the network: the principal's; wiped when it is linked */
+	struct noise_pair key; /* over the network: the principal's; wiped by source_link */
 };
 
-/* Finds out what is meant. False after one logged line. */
+/* Resolves the given source to a path. False after one logged line. */
 bool source_find(struct source *s, const struct options *options, const char *mountpoint);
-/* Reads all there is to read, opens the server. `server_failed` as in struct
- * server_process_config. False
- * after one logged line. */
+/* Reads the cell file and the key, or opens the server of the data directory. `server_failed` as in
+ * struct server_process_config. False after one logged line. */
 bool source_open(struct source *s, const struct options *options, void (*server_failed)(void *user),
                  void *user);
 /* Starts the server, if there is one, and makes the link. NULL after one logged line. */

@@ -94,7 +94,7 @@ case_nobody_answers() {
 	for i in 1 2 3; do kill_replica $i TERM; done
 	"$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m" 2> "$work/waits" &
 	pid=$!
-	wait_until "it says so" grep -q "connection refused; trying on" "$work/waits"
+	wait_until "it says so" grep -q "connection refused: trying again" "$work/waits"
 	is "$(wc -l < "$work/waits")" 1
 	kill -TERM $pid
 	wait $pid || rc=$?
@@ -103,7 +103,7 @@ case_nobody_answers() {
 
 	"$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m" 2> "$work/waits" &
 	pid=$!
-	wait_until "it says so" grep -q "connection refused; trying on" "$work/waits"
+	wait_until "it says so" grep -q "connection refused: trying again" "$work/waits"
 	for i in 1 2 3; do start_replica $i; done
 	wait $pid
 	works again

@@ -173,7 +173,7 @@ test_host(void **unused)
 	CALL(&p, link_send(p.link, buffer_view(&frame)));
 	UNTIL(&p, p.frames_n[false] == 2);
 	assert_int_equal(p.disconnected_n[false] + p.disconnected_n[true], 0);
-	assert_string_equal(link_trouble(p.link), "no replica is master");
+	assert_string_equal(link_trouble(p.link), "the cell has no master");
 	buffer_free(&frame);
 	end_host(&p);
 }
