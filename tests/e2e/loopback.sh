@@ -35,3 +35,34 @@ down() { limit 60 "$LSCTL" down --dir "$cell" dc1; }
 
 # mount_second [OPTIONS]: with the same key.
 mount_second() { limit 30 "$LSFS" -o "key=$cell/admin.key${1:+,$1}" "$cell/dc1.conf" "$m2"; }
+
+# As an operator, of the cell dc1 in $cell.
+cell_ctl() { limit 20 "$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" "$@"; }
+
+# As the mount on $m tells it.
+master() { sed -n 's/^master: //p' "$m/.cell/status"; }
+epoch() { sed -n 's/^epoch: //p' "$m/.cell/status"; }
+another_master() {
+	local now
+	now=$(master)
+	[ -n "$now" ] && [ "$now" != 0 ] && [ "$now" != "$1" ]
+}
+
+# A KeepAlive is answered within a third of the lease, which is 12 s, and the next one is sent at
+# once: one that is late by some seconds shows.
+keepalives_are_in_time() {
+	local left
+	left=$(sed -n 's/^lease_left: \([0-9]*\).*/\1/p' "$m/.cell/status")
+	[ "$left" -ge 5 ] || { say "$left s of the lease are left"; return 1; }
+}
+
+# steps_are_short [REPLICAS]: a step takes 10 ms at most, and many times as long where others have
+# the processor.
+steps_are_short() {
+	local us seen=0
+	for us in $(cell_ctl status --json | sed -n 's/.*"longest_step_us": \([0-9]*\).*/\1/p'); do
+		seen=$((seen + 1))
+		[ "$us" -lt 1000000 ] || { say "a step of $us us"; return 1; }
+	done
+	is $seen "${1:-3}"
+}
