@@ -1,6 +1,7 @@
 #!/bin/sh
 # What a reader may rely on without looking: which folder includes which, how long lines, functions
-# and files get, that everything is in the makefile and every prototype is explained.
+# and files get, that everything is in the makefile, that every prototype is explained, and that no
+# sentence begins with "who" or "what".
 # tests/tidy.allow lists dispatchers that are longer: FILE FUNCTION.
 set -u
 export LC_ALL=C
@@ -13,7 +14,7 @@ tracked() {
 	if [ "$(git rev-parse --show-toplevel 2> /dev/null)" = "$PWD" ]; then
 		git ls-files
 	else
-		find cell fs ctl tests -type f
+		find cell ctl docs fs tests README -type f
 	fi
 }
 
@@ -169,6 +170,47 @@ check_writers() {
 	EOF
 }
 
+# Folders and files whose comments and pages are held to plain English.
+plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse README docs/*.[158]
+	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md"
+
+# A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a
+# capital one of them begins a sentence wherever it stands; in small letters it may begin a comment
+# or a cell of a table.
+check_pronouns() {
+	tracked | grep -E '\.([ch158]|md)$|^README$' | while read -r f; do
+		for place in $plain; do
+			case $f in "$place" | "$place"/*) [ ! -e "$f" ] || echo "$f" ;; esac
+		done
+	done | xargs awk '
+		# The comments of a source, and what is no code in a page.
+		function prose(line, at, text) {
+			if (FILENAME !~ /\.[ch]$/) {
+				gsub(/`[^`]*`/, "code", line)
+				return line
+			}
+			while (line != "") {
+				at = index(line, inside ? "*/" : "/*")
+				if (inside)
+					text = text (at ? substr(line, 1, at + 1) : line)
+				if (!at)
+					break
+				if (!inside)
+					text = text "/*"
+				line = substr(line, at + 2)
+				inside = !inside
+			}
+			return text
+		}
+		FNR == 1 { inside = 0 }
+		{ text = prose($0, 0, "") }
+		text ~ /(^|[^A-Za-z])(Who|Whom|Whoever|What|Whatever)([^A-Za-z]|$)/ ||
+		text ~ /(\/\*|\|) (who|whom|whoever|what|whatever) / {
+			print FILENAME ":" FNR ": a sentence begins with a pronoun: " $0
+		}
+	'
+}
+
 number=0 status=0
 report() {
 	number=$((number + 1))
@@ -182,7 +224,7 @@ report() {
 	fi
 }
 
-echo 1..8
+echo 1..9
 report check_arrows "includes point down"
 report check_lines "lines have at most 100 columns"
 report check_files "files have at most 600 lines, tests 1000"
@@ -190,5 +232,6 @@ report check_functions "functions have at most 70 lines"
 report check_makefile "every source is in the makefile"
 report check_words "nothing is left for later"
 report check_comments "headers explain their prototypes"
+report check_pronouns "no sentence begins with a pronoun"
 report check_writers "parts of a state are written by their own files"
 exit $status
