@@ -41,6 +41,7 @@ enum { CTL_OPT_CELL = 512, CTL_OPT_KEY, CTL_OPT_JSON };
 		NULL, 0, NULL, 0                                                         \
 	}
 
+/* Handles a global option that getopt_long returned; false, after an error message, for another. */
 bool ctl_option(struct ctl *ctl, int letter);
 /* Parses all options of a command that has none of its own, and leaves optind behind them; false as
  * for ctl_option. */

@@ -220,7 +220,7 @@ replica_json(const struct cell_file_replica *r, const struct answer *a, const st
 	return one;
 }
 
-/* Adds the master's data; without a master only what the cell file tells. */
+/* Adds the master's data; without a master only the data in the cell file. */
 static void
 add_master(json_t *all, const struct cell_file *cell_file, const struct answer *answers, int master)
 {

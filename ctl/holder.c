@@ -171,7 +171,7 @@ acquire_by_flock(const struct holder *h)
 }
 
 /* Locks a directory by its attribute. That lock belongs to the local user, so the flock taken
- * before excludes this user's other commands, and this one everybody else. The attribute offers
+ * before excludes this user's other commands, and this one all others. The attribute offers
  * TryAcquire only, so it is repeated after pauses of growing length. */
 static int
 acquire_by_attribute(const struct holder *h)

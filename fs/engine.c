@@ -12,7 +12,7 @@ struct engine {
 	uv_timer_t timer;
 	mono_t armed;          /* for when the timer is set; MONO_NEVER: it is not */
 	struct link *link;     /* NULL: stopped */
-	unsigned attempts[2];  /* how many connections were asked for; the second: aside */
+	unsigned attempts[2];  /* numbers of connection attempts: for requests, of the standby */
 	struct client *client;
 	struct client_update told;
 	struct mount *mount;
@@ -106,9 +106,9 @@ next_deadline(const struct engine *e)
 	return mono_min(d, e->close_deadline);
 }
 
-/* The timer only wakes; whether a deadline was reached is read from the clock that goes on while
- * the machine sleeps. A timer that is set for earlier is left alone: one wake-up too many is
- * cheaper than a new setting for every call. */
+/* The timer only wakes the loop; deadlines are compared with clock_now, which also counts while the
+ * machine is suspended. A timer that is set to an earlier time is not changed: a needless wake-up
+ * is cheaper than setting the timer at every call. */
 static void
 arm(struct engine *e, mono_t now)
 {

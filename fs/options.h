@@ -27,6 +27,7 @@ struct options {
 bool options_parse(struct options *o, int argc, char **argv);
 /* Frees the strings that the options own. */
 void options_free(struct options *o);
+/* Prints the usage on stdout. */
 void options_help(void);
 
 #endif

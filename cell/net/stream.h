@@ -80,7 +80,8 @@ struct transport {
 
 /* The stream of this number; NULL: none. */
 struct stream *transport_find(struct transport *n, uint64_t id);
-/* Sets the stream's deadline to one patience (transport_config) from now on, or removes it. */
+/* transport_time sets the stream's deadline to one patience (transport_config) from now on,
+ * transport_untime removes it. */
 void transport_time(struct stream *s);
 void transport_untime(struct stream *s);
 /* Puts the stream into the list of those that are written at the end of the turn. */

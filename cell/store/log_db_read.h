@@ -35,7 +35,8 @@ bool log_db_read(struct sqlite_db *db, const char *cell, uint8_t replica,
                  struct log_db_found *found, char *why, size_t why_size);
 /* Frees the contents of *found. */
 void log_db_found_free(struct log_db_found *found);
-/* The checksums of rows: over numbers in the order of their columns; of an entry. */
+/* The checksum of a row: over n numbers in the order of its columns (log_db_sum), or of a row of
+ * `entries` (log_db_entry_sum), `marks` (log_db_mark_sum) or `replica` (log_db_owner_sum). */
 uint64_t log_db_sum(const uint64_t *numbers, size_t n);
 uint64_t log_db_entry_sum(const struct log_entry *e);
 uint64_t log_db_mark_sum(const struct mark *m);

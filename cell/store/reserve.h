@@ -21,6 +21,7 @@ struct reserve {
 
 /* Initializes *r; an earlier process may have left the file in place. */
 void reserve_init(struct reserve *r, const char *directory);
+/* Frees *r; the file stays. */
 void reserve_fini(struct reserve *r);
 /* Allocates the file, unless it is there already. False when the disk has no space for it. */
 bool reserve_take(struct reserve *r);
@@ -28,6 +29,7 @@ bool reserve_take(struct reserve *r);
  * the disk is full. */
 bool reserve_give_up(struct reserve *r);
 bool reserve_give_up_if_full(struct reserve *r);
+/* True while the reserve is given up, or could not be allocated for lack of space. */
 bool reserve_gone(struct reserve *r);
 
 #endif

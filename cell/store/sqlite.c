@@ -177,7 +177,7 @@ prepare_transaction(struct sqlite_db *db, char *why, size_t why_size)
 	       sqlite_prepare(db, &db->rollback, "ROLLBACK", why, why_size);
 }
 
-/* A file made by somebody else may hold a trigger or view that runs when our tables are read or
+/* A file from another source may hold a trigger or view that runs when our tables are read or
  * written, for example a view that never ends. Our own files hold only tables and their indexes. */
 static bool
 check_plain(struct sqlite_db *db, char *why, size_t why_size)

@@ -51,6 +51,7 @@ enum work sqlite_close(struct sqlite_db *db, bool untouched);
  * mode, as copies are, gets a write-ahead log again. False with one line in `why`. */
 bool sqlite_ready(struct sqlite_db *db, char *why, size_t why_size);
 
+/* Compiles a statement, which the caller finalizes. False with one line in `why`. */
 bool sqlite_prepare(struct sqlite_db *db, sqlite3_stmt **statement, const char *sql, char *why,
                     size_t why_size);
 /* Runs a statement that returns no rows, and resets it. An SQLite result code. */

@@ -29,6 +29,8 @@ struct state_copier {
 	void *idle_user;
 };
 
+/* Initializes *c to copy the database file `source` into files of `directory`; both paths are kept,
+ * not copied. */
 void state_copy_init(struct state_copier *c, uv_loop_t *loop, const char *directory,
                      const char *source);
 /* Makes a copy as DIRECTORY/`name`, after earlier ones; `done` is called on the loop's thread. */

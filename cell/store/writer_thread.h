@@ -60,6 +60,7 @@ struct writer_thread {
 	bool sleeping, finishing, exited, later;
 };
 
+/* Initializes *w; all arguments are kept, not copied. */
 void writer_thread_init(struct writer_thread *w, const char *name,
                         const struct writer_thread_ops *ops, void *user, atomic_bool *broken);
 /* Starts the thread. 0 or -errno. */

@@ -17,7 +17,8 @@ void log_never_block(void);
  * messages that the log does not accept are counted, and the count is sent before the next message
  * that it accepts. */
 void log_to_system(const char *socket);
-/* Print one line of the level; control characters in it become '?', and it is cut at LOG_LINE_MAX.
+/* log_error, log_warn, log_info and log_debug print one line of their level. Control characters in
+ * it become '?', and it is cut at LOG_LINE_MAX.
  * Any thread; errno is kept. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,6 +8,9 @@
 
 extern const struct fuse_lowlevel_ops ops_table;
 
+/* Every op_ function answers its request through reply_send, once; its valid replies are listed at
+ * its definition. */
+
 /* Fills in the caller's ids, parks the request and passes the event to the engine. */
 void ops_call(fuse_req_t req, struct mount_event *event);
 

@@ -32,6 +32,7 @@ struct replies {
 	gid_t gid;
 };
 
+/* Initializes *r without parked requests; all nodes belong to `uid` and `gid`. */
 void replies_init(struct replies *r, uid_t uid, gid_t gid);
 /* Answers all parked requests with ENOTCONN. */
 void replies_fini(struct replies *r);
