@@ -158,7 +158,8 @@ carry_out(struct server *s, struct replica_update *u)
 	if (s->gateway != NULL && u->members_changed)
 		server_follow_members(s);
 	if (s->transfer != NULL)
-		state_transfer_need(s->transfer, u->behind);
+		state_transfer_need(s->transfer, u->behind,
+		                    tree_applied(replica_tree(s->replica)));
 }
 
 /* While a step lasts nobody is heard: neither a KeepAlive nor another replica. */

@@ -18,6 +18,7 @@ enum {
 struct state_fetcher {
 	struct state_fetcher_config config;
 	uint8_t wanted;      /* who has one, as we were told last; 0: none is needed */
+	uint64_t applied;    /* index of our own state */
 	uint8_t from;        /* who is asked; 0: nobody */
 	uint64_t copy;       /* its number there; 0: not known yet */
 	uint64_t offset, size;
@@ -146,6 +147,10 @@ take(struct state_fetcher *s, const struct msg_snapshot_part *part)
 		return; /* of an earlier question */
 	if (part->offset != s->offset || (s->begun && part->size != s->size))
 		return;
+	if (part->applied <= s->applied) {
+		fail(s, "it is no newer than the one here");
+		return;
+	}
 	if (part->data.len == 0 || part->data.len > part->size - s->offset ||
 	    checksum(part->data) != part->checksum) {
 		fail(s, "a damaged part");
@@ -227,9 +232,10 @@ state_fetcher_timeout(struct state_fetcher *s, mono_t now)
 }
 
 void
-state_fetcher_need(struct state_fetcher *s, uint8_t replica)
+state_fetcher_need(struct state_fetcher *s, uint8_t replica, uint64_t applied)
 {
 	s->wanted = replica;
+	s->applied = applied;
 	if (s->checking || s->done)
 		return;
 	if (replica == 0 && s->from != 0) {

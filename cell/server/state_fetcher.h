@@ -21,9 +21,10 @@ struct state_fetcher_config {
 };
 
 struct state_fetcher *state_fetcher_new(const struct state_fetcher_config *config);
-/* Which replica has a state that we need (replica_update.behind); 0: none is needed. To be called
- * as often as may be. */
-void state_fetcher_need(struct state_fetcher *s, uint8_t replica);
+/* Which replica has a state that we need (replica_update.behind); 0: none is needed. Ours is of
+ * index `applied`: one that is no newer, as a replica may have that is behind or lost itself, is of
+ * no use. To be called as often as may be. */
+void state_fetcher_need(struct state_fetcher *s, uint8_t replica, uint64_t applied);
 /* An answer. */
 void state_fetcher_part(struct state_fetcher *s, uint8_t from,
                         const struct msg_snapshot_part *part);

@@ -104,9 +104,9 @@ state_transfer_forget(struct state_transfer *x, uint64_t conn)
 }
 
 void
-state_transfer_need(struct state_transfer *x, uint8_t replica)
+state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied)
 {
-	state_fetcher_need(x->fetcher, replica);
+	state_fetcher_need(x->fetcher, replica, applied);
 }
 
 /* ---- replicas ---- */

@@ -28,8 +28,9 @@ bool state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, st
 bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame);
 /* Its connection is gone. */
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
-/* From which replica a state must be had; 0: none (replica_update.behind, after every step). */
-void state_transfer_need(struct state_transfer *x, uint8_t replica);
+/* From which replica a state must be had; 0: none (replica_update.behind, after every step). The
+ * one here is of index `applied`. */
+void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);
 /* server_copy_made, server_fetch_checked. */
 void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
                          const char *why);

@@ -8,13 +8,13 @@
 /* ---- a change of the members ---- */
 
 static bool
-holds_change(const struct replica_update *u)
+holds_change(const struct px_record *records, size_t records_n)
 {
 	struct op_set_members change;
 
-	for (size_t i = 0; i < u->records_n; i++)
-		if (u->records[i].kind == PX_RECORD_ENTRY &&
-		    wire_entry_members(u->records[i].payload, &change))
+	for (size_t i = 0; i < records_n; i++)
+		if (records[i].kind == PX_RECORD_ENTRY &&
+		    wire_entry_members(records[i].payload, &change))
 			return true;
 	return false;
 }
@@ -68,9 +68,9 @@ run_at_change(struct sim *s, struct event *e)
 }
 
 static void
-look_for_change(struct sim *s, struct host *n)
+look_for_change(struct sim *s, struct host *n, const struct px_record *records, size_t records_n)
 {
-	if (s->swarm.operators == 0 || !holds_change(&n->update) ||
+	if (s->swarm.operators == 0 || !holds_change(records, records_n) ||
 	    !fault_strikes(s, FAULT_AT_CHANGE))
 		return;
 	heap_push(&s->heap, (struct event){
@@ -178,13 +178,12 @@ run_crash(struct sim *s, struct event *e)
 }
 
 void
-adversary_recorded(struct sim *s, struct host *n)
+adversary_recorded(struct sim *s, struct host *n, const struct px_record *records,
+                   size_t records_n)
 {
-	const struct replica_update *u = &n->update;
-
-	look_for_change(s, n);
-	for (size_t i = 0; i < u->records_n; i++) {
-		if (u->records[i].kind != PX_RECORD_PROMISE || s->hosts_n == 1 ||
+	look_for_change(s, n, records, records_n);
+	for (size_t i = 0; i < records_n; i++) {
+		if (records[i].kind != PX_RECORD_PROMISE || s->hosts_n == 1 ||
 		    !fault_strikes(s, FAULT_AT_PROMISE))
 			continue;
 		heap_push(&s->heap,
@@ -192,7 +191,7 @@ adversary_recorded(struct sim *s, struct host *n)
 		                         .run = run_crash,
 		                         .who = n->id - 1,
 		                         .life = n->life,
-		                         .a = u->records[i].ballot.replica});
+		                         .a = records[i].ballot.replica});
 		return;
 	}
 }

@@ -21,7 +21,7 @@ all_well(const struct sim *s)
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
 
-		if (!host_exists(n) || !n->up || n->stopping || n->copying ||
+		if (!host_exists(n) || !n->up || n->stopping || n->copies.fetching ||
 		    n->paused_until > s->now || n->disk.stuck_until > s->now ||
 		    replica_condition(n->replica) != CONDITION_VOTING)
 			return false;

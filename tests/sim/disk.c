@@ -135,8 +135,10 @@ writing_new(struct writing_list *list, uint64_t ticket)
 }
 
 static void
-writing_free(struct writing_list *list, struct writing *w)
+writing_free(struct disk *d, struct writing_list *list, struct writing *w)
 {
+	must(w->size <= d->unsaved);
+	d->unsaved -= w->size;
 	TAILQ_REMOVE(list, w, entry);
 	for (size_t i = 0; i < w->records_n; i++)
 		free((void *)w->records[i].payload.data);
@@ -165,7 +167,7 @@ log_write(struct disk *d, struct writing *w)
 {
 	for (size_t i = 0; i < w->records_n; i++)
 		log_record(d, &w->records[i]);
-	writing_free(&d->log, w);
+	writing_free(d, &d->log, w);
 }
 
 bool
@@ -206,12 +208,25 @@ row_save(struct disk *d, const struct row *row)
 	RB_INSERT(saved_rows, &d->rows, r);
 }
 
+static size_t
+size_of(const struct row_list *rows)
+{
+	size_t size = rows->n * sizeof *rows->rows;
+
+	for (size_t i = 0; i < rows->n; i++)
+		for (int c = 0; c < ROW_COLUMNS_MAX; c++)
+			size += rows->rows[i].values[c].bytes.len;
+	return size;
+}
+
 int64_t
 disk_write_state(struct sim *s, struct disk *d, uint64_t applied, struct row_list *rows)
 {
 	struct writing *w = writing_new(&d->state, applied);
 
 	w->rows = *rows;
+	w->size = size_of(rows);
+	d->unsaved += w->size;
 	*rows = (struct row_list){0};
 	return disk_done(s, d, &d->state_under_way, s->swarm.keep_saved_back ? 20 : 1);
 }
@@ -230,7 +245,7 @@ state_write(struct disk *d, struct writing *w)
 {
 	disk_save(d, &w->rows, w->ticket);
 	d->state_lost = d->state_lost && d->applied < d->trimmed;
-	writing_free(&d->state, w);
+	writing_free(d, &d->state, w);
 }
 
 bool
@@ -256,7 +271,7 @@ disk_crash(struct sim *s, struct disk *d, enum loss loss)
 	while ((w = TAILQ_FIRST(&d->log)) != NULL) {
 		lost = lost || rng_chance(&s->rng, permille);
 		if (lost)
-			writing_free(&d->log, w);
+			writing_free(d, &d->log, w);
 		else
 			log_write(d, w);
 	}
@@ -265,7 +280,7 @@ disk_crash(struct sim *s, struct disk *d, enum loss loss)
 	while ((w = TAILQ_FIRST(&d->state)) != NULL) {
 		lost = lost || rng_chance(&s->rng, permille);
 		if (lost)
-			writing_free(&d->state, w);
+			writing_free(d, &d->state, w);
 		else
 			state_write(d, w);
 	}
@@ -351,6 +366,7 @@ disk_copy(struct disk *to, const struct disk *from)
 	disk_free(to);
 	*to = *from;
 	disk_init(to);
+	to->unsaved = 0;
 	to->slow_until = was.slow_until;
 	to->stuck_until = was.stuck_until;
 	to->log_under_way = to->state_under_way = (struct transactions){0};
@@ -429,16 +445,23 @@ recover_tree(struct sim *s, struct disk *d)
 }
 
 void
-disk_copy_state(struct disk *to, const struct disk *from)
+disk_each_row(const struct disk *d, void (*each)(void *user, const struct row *row), void *user)
 {
 	struct saved_row *r;
 
-	while (!RB_EMPTY(&to->rows))
-		saved_row_drop(to, RB_ROOT(&to->rows));
-	RB_FOREACH(r, saved_rows, (struct saved_rows *)&from->rows)
-	row_save(to, &r->row);
-	to->applied = from->applied;
-	to->state_lost = false;
+	RB_FOREACH(r, saved_rows, (struct saved_rows *)&d->rows)
+		each(user, &r->row);
+}
+
+void
+disk_replace_state(struct disk *d, const struct row_list *rows, uint64_t applied)
+{
+	while (!RB_EMPTY(&d->rows))
+		saved_row_drop(d, RB_ROOT(&d->rows));
+	for (size_t i = 0; i < rows->n; i++)
+		row_save(d, &rows->rows[i]);
+	d->applied = applied;
+	d->state_lost = false;
 }
 
 /* Of the leases that it ever granted the longest may still hold, unless the last incarnation has
@@ -472,9 +495,9 @@ void
 disk_free(struct disk *d)
 {
 	while (!TAILQ_EMPTY(&d->log))
-		writing_free(&d->log, TAILQ_FIRST(&d->log));
+		writing_free(d, &d->log, TAILQ_FIRST(&d->log));
 	while (!TAILQ_EMPTY(&d->state))
-		writing_free(&d->state, TAILQ_FIRST(&d->state));
+		writing_free(d, &d->state, TAILQ_FIRST(&d->state));
 	while (!RB_EMPTY(&d->slots))
 		slot_drop(d, RB_ROOT(&d->slots));
 	while (!RB_EMPTY(&d->rows))

@@ -111,6 +111,20 @@ draw_work(struct swarm *w, struct rng *r)
 	w->mounts = rng_chance(r, 400);
 }
 
+/* So little that a server has enough of it sooner than a client has. Where frames keep no order,
+ * which the parts of a copy rely on, they are as long as they may be. */
+static void
+draw_limits(struct server_limits *l, bool datagrams, struct rng *r)
+{
+	l->part = datagrams ? 0 : 300 + rng_below(r, 20000);
+	if (!rng_chance(r, 300))
+		return;
+	l->backlog = 1000 + rng_below(r, 20000);
+	l->unsaved = 4000 + rng_below(r, 60000);
+	l->unsent = 200 + rng_below(r, 3000);
+	l->flood = 200 + rng_below(r, 2000);
+}
+
 void
 swarm_draw(struct swarm *w, struct rng *r, int machines)
 {
@@ -135,6 +149,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	draw_work(w, r);
 	w->operators = rng_chance(r, 400) ? 1 + (int)rng_below(r, OPERATORS_MAX) : 0;
 	w->operators_think_ms = spread(r, 500, 8000);
+	draw_limits(&w->limits, w->datagrams, r);
 	w->ending = rng_chance(r, 250) ? LIMIT_ENDING : 1 + rng_below(r, 3);
 }
 

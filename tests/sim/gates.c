@@ -6,21 +6,28 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-enum { KEY_BYTES = 32, ADDRESS_ROOM = 16 };
+enum { KEY_BYTES = NOISE_KEY, ADDRESS_ROOM = 16 };
+
+const uint8_t *
+seat_key(uint8_t body)
+{
+	static uint8_t keys[UINT8_MAX + 1][KEY_BYTES];
+
+	memset(keys[body], body, KEY_BYTES);
+	return keys[body];
+}
 
 struct member
 seat_member(struct seat seat)
 {
 	static char addresses[UINT8_MAX + 1][ADDRESS_ROOM];
-	static uint8_t keys[UINT8_MAX + 1][KEY_BYTES];
 
 	snprintf(addresses[seat.body], ADDRESS_ROOM, "host%u:1", seat.body);
-	memset(keys[seat.body], seat.body, KEY_BYTES);
 	return (struct member){
 	    .id = seat.id,
 	    .role = seat.role,
 	    .address = bytes_of(addresses[seat.body]),
-	    .key = {keys[seat.body], KEY_BYTES},
+	    .key = {seat_key(seat.body), KEY_BYTES},
 	};
 }
 
@@ -43,6 +50,39 @@ seats_find(const struct seats *seats, uint8_t id)
 		if (seats->list[i].id == id)
 			return &seats->list[i];
 	return NULL;
+}
+
+void
+cell_file_of_seats(struct cell_file *to, const struct seats *seats)
+{
+	strcpy(to->name, "sim");
+	to->version = seats->version;
+	to->has_admin = true;
+	memcpy(to->admin_public, seat_key(SEAT_ADMIN), KEY_BYTES);
+	for (int i = 0; i < seats->n; i++) {
+		const struct member m = seat_member(seats->list[i]);
+		struct cell_file_replica *r = &to->replicas[to->replicas_n++];
+
+		r->id = m.id;
+		r->role = (enum member_role)m.role;
+		memcpy(r->address, m.address.data, m.address.len);
+		memcpy(r->public_key, m.key.data, m.key.len);
+	}
+}
+
+void
+seats_of_cell_file(struct seats *to, const struct cell_file *cell_file)
+{
+	to->version = cell_file->version;
+	to->n = 0;
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
+
+		to->list[to->n++] = seat_of(&(struct member){
+			.id = r->id, .role = (uint8_t)r->role, .address = bytes_of(r->address),
+			.key = {r->public_key, KEY_BYTES},
+		});
+	}
 }
 
 void

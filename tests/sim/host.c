@@ -1,6 +1,6 @@
-/* Drives one replica: events in, updates out, records to the disk before the messages that wait for
- * them. After each step the log it applied is compared with what every other replica and every
- * earlier life of it has applied. */
+/* The process of one replica: its server is handed what comes, takes its turns, and lives as long
+ * as faults let it. After each turn the log that it applied is compared with what every other
+ * replica and every earlier life of it has applied. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/checksum.h"
@@ -9,15 +9,11 @@
 #include "cell/paxos/ballot.h"
 #include "tests/sim/sim.h"
 
-#define WALL_START (1700000000 * SECOND)
-
-enum { LEAVE_SECONDS = 2 };
-
 void
-host_init(struct host *n, int id)
+host_init(struct sim *s, struct host *n, int id)
 {
+	n->sim = s;
 	n->id = id;
-	TAILQ_INIT(&n->held);
 	disk_init(&n->disk);
 	disk_init(&n->copy);
 	disk_init(&n->boot.real);
@@ -165,51 +161,7 @@ follow_role(struct sim *s, struct host *n)
 	n->role = (int)role;
 }
 
-/* ---- updates ---- */
-
-static void fail(struct sim *s, struct host *n);
-
-/* What the disk reports comes when the disk can write and the process is there to hear it. */
-static bool
-is_put_off(struct sim *s, const struct host *n, struct event *e)
-{
-	int64_t until = n->paused_until > n->disk.stuck_until ? n->paused_until
-	                                                      : n->disk.stuck_until;
-	struct event again = *e;
-
-	if (until <= s->now)
-		return false;
-	again.at = until;
-	heap_push(&s->heap, again);
-	return true;
-}
-
-static void
-run_persisted(struct sim *s, struct event *e)
-{
-	struct host *n = &s->hosts[e->who];
-	struct held_send *h;
-
-	if (!n->up || n->life != e->life || is_put_off(s, n, e))
-		return;
-	if (n->disk.broken) {
-		fail(s, n);
-		return;
-	}
-	if (!disk_log_done(&n->disk, e->a))
-		return;
-	n->durable_ticket = e->a;
-	while ((h = TAILQ_FIRST(&n->held)) != NULL && h->after <= e->a) {
-		if (h->send.to_peer)
-			link_send(s, n->id, h->send.peer, h->send.frame);
-		else
-			net_to_client(s, h->send.conn, h->send.frame);
-		TAILQ_REMOVE(&n->held, h, entry);
-		free((void *)h->send.frame.data);
-		free(h);
-	}
-	host_event(s, n, (struct replica_event){.kind = REPLICA_PERSISTED, .write = e->a});
-}
+/* ---- turns ---- */
 
 /* Whom it lets in, and connects to. */
 static void
@@ -218,79 +170,67 @@ follow_members(struct host *n)
 	struct msg_members told = replica_members(n->replica);
 	struct seats seats;
 
+	if (told.version == n->gate.version)
+		return;
 	seats_of_list(&seats, told.version, told.members);
 	gate_set(n, &seats);
 }
 
-/* Its cell file follows the state that is on the disk, as in cell/server/cell_file_writer.h. */
 static void
-keep_cell_file(struct host *n)
+check(struct sim *s, struct host *n)
 {
-	const uint64_t version = tree_members_version(replica_tree(n->replica));
-	const struct seat *self = seats_find(&n->gate, (uint8_t)n->id);
-	struct seats *file = &n->disk.file;
-
-	if (version > n->disk.applied || version <= file->version || n->gate.version != version ||
-	    self == NULL || self->role == MEMBER_REMOVED)
-		return;
-	file->version = version;
-	file->n = 0;
-	for (int i = 0; i < n->gate.n; i++)
-		if (n->gate.list[i].role != MEMBER_REMOVED)
-			file->list[file->n++] = n->gate.list[i];
+	check_applied(s, n);
+	members_check(s, n);
+	follow_role(s, n);
+	check_masters(s);
+	follow_members(n);
 }
 
-static void
-run_saved(struct sim *s, struct event *e)
+int64_t
+host_busy_until(const struct sim *s, const struct host *n)
 {
-	struct host *n = &s->hosts[e->who];
-
-	if (!n->up || n->life != e->life || is_put_off(s, n, e))
-		return;
-	if (n->disk.broken) {
-		fail(s, n);
-		return;
-	}
-	if (!disk_state_done(&n->disk, e->a))
-		return;
-	keep_cell_file(n);
-	host_event(s, n, (struct replica_event){.kind = REPLICA_SAVED, .index = e->a});
+	if (!n->up || (n->paused_until <= s->now && n->busy_until <= s->now))
+		return s->now;
+	return n->paused_until > n->busy_until ? n->paused_until : n->busy_until;
 }
 
-static void
-send(struct sim *s, struct host *n, const struct replica_send *send)
+bool
+host_puts_off(struct sim *s, const struct host *n, struct event *e)
 {
-	struct held_send *h;
+	struct event again = *e;
 
-	if (send->after > n->durable_ticket) {
-		h = memory_zero(1, sizeof *h);
-		h->after = send->after;
-		h->send = *send;
-		h->send.frame = bytes_copy(send->frame);
-		TAILQ_INSERT_TAIL(&n->held, h, entry);
-	} else if (send->to_peer) {
-		link_send(s, n->id, send->peer, send->frame);
-	} else {
-		net_to_client(s, send->conn, send->frame);
-	}
+	again.at = host_busy_until(s, n);
+	if (again.at <= s->now)
+		return false;
+	e->data = (struct bytes){0};
+	heap_push(&s->heap, again);
+	return true;
 }
 
 static void run_timer(struct sim *s, struct event *e);
-static void run_stopped(struct sim *s, struct event *e);
+static void run_turn(struct sim *s, struct event *e);
 
-/* The others were told that it goes. */
-static bool
-has_left(const struct host *n)
+static void
+turn_at(struct sim *s, struct host *n, int64_t at)
 {
-	return replica_left(n->replica, (mono_t){INT64_MAX - 1}) && TAILQ_EMPTY(&n->held) &&
-	       n->durable_ticket >= n->written_ticket;
+	if (n->turn_waits)
+		return;
+	n->turn_waits = true;
+	heap_push(&s->heap, (struct event){.at = at, .run = run_turn, .who = n->id - 1,
+	                                   .life = n->life});
 }
 
 static void
 schedule(struct sim *s, struct host *n)
 {
-	int64_t at = clock_global(&n->clock, replica_deadline(n->replica));
+	const mono_t deadline = server_deadline(n->server);
+	int64_t at;
 
+	if (deadline.ns == 0) {
+		turn_at(s, n, n->busy_until > s->now ? n->busy_until : s->now);
+		return;
+	}
+	at = clock_global(&n->clock, deadline);
 	if (at == INT64_MAX || (n->timer_at != 0 && n->timer_at <= at))
 		return;
 	n->timer_at = at > s->now ? at : s->now;
@@ -301,129 +241,48 @@ schedule(struct sim *s, struct host *n)
 	                                   .a = ++n->timers});
 }
 
-/* Who is behind the others' logs replaces its state by a copy of one of theirs and starts anew. */
+static void obey(struct sim *s, struct host *n, enum server_verdict verdict);
+
 static void
-run_copied(struct sim *s, struct event *e)
+turn(struct sim *s, struct host *n)
+{
+	const enum server_verdict verdict = server_turn(n->server);
+
+	check(s, n);
+	n->busy_until = s->now + n->spent;
+	n->spent = 0;
+	obey(s, n, verdict);
+	if (n->up)
+		schedule(s, n);
+}
+
+static void
+run_turn(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
-	uint8_t from;
 
-	if (!n->up || n->life != e->life)
+	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
 		return;
-	n->copying = false;
-	from = n->update.behind;
-	if (from == 0 || !s->hosts[from - 1].up || !gate_passes(s, from, n->id) ||
-	    s->hosts[from - 1].disk.applied <= n->disk.applied)
-		return;
-	disk_crash(s, &n->disk, LOSE_SOME);
-	disk_copy_state(&n->disk, &s->hosts[from - 1].disk);
-	sim_trace(s, "replica %d has a copy of the state of replica %u", n->id, from);
-	host_down(s, n, 0);
-}
-
-/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
- * nobody came later, nothing was damaged; and no crash took entries that a state already had, whose
- * log then begins behind them. */
-static bool
-keeps_logs(const struct sim *s)
-{
-	const uint64_t *struck = s->stats.faults;
-
-	return s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
-	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
-	               struck[FAULT_OLD_COPY] + struck[FAULT_WRITES_LOST] + struck[FAULT_FSYNC] ==
-	           0;
-}
-
-static void
-copy_if_behind(struct sim *s, struct host *n)
-{
-	if (n->copying || n->update.behind == 0)
-		return;
-	if (keeps_logs(s))
-		sim_fail(s, "replica %d needs a copy, and no log is over its limit", n->id);
-	n->copying = true;
-	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 10 * MS, 500 * MS),
-	                                   .run = run_copied,
-	                                   .who = n->id - 1,
-	                                   .life = n->life});
-}
-
-static void run_expelled(struct sim *s, struct event *e);
-
-static void
-carry_out(struct sim *s, struct host *n)
-{
-	struct replica_update *u = &n->update;
-
-	if (u->records_n > 0) {
-		n->written_ticket = u->write;
-		heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, u->write,
-		                                                        u->records, u->records_n),
-		                                   .run = run_persisted,
-		                                   .who = n->id - 1,
-		                                   .life = n->life,
-		                                   .a = u->write});
-	}
-	adversary_recorded(s, n);
-	for (size_t i = 0; i < u->sends_n; i++)
-		send(s, n, &u->sends[i]);
-	if (u->rows.n > 0) {
-		uint64_t applied = u->applied;
-
-		heap_push(&s->heap,
-		          (struct event){.at = disk_write_state(s, &n->disk, applied, &u->rows),
-		                         .run = run_saved,
-		                         .who = n->id - 1,
-		                         .life = n->life,
-		                         .a = applied});
-	}
-	for (size_t i = 0; i < u->closes_n; i++)
-		net_node_closes(s, u->closes[i]);
-	if (u->trace.len > 0)
-		sim_trace(s, "replica %d says: %.*s", n->id, (int)u->trace.len - 1,
-		          (char *)u->trace.data);
-	check_applied(s, n);
-	members_check(s, n);
-	follow_role(s, n);
-	check_masters(s);
-	if (u->diverged)
-		sim_fail(s, "replica %d says that its state differs", n->id);
-	if (u->members_changed)
-		follow_members(n);
-	if (replica_condition(n->replica) == CONDITION_EXPELLED)
-		heap_push(&s->heap, (struct event){.at = s->now,
-		                                   .run = run_expelled,
-		                                   .who = n->id - 1,
-		                                   .life = n->life});
-	copy_if_behind(s, n);
-	schedule(s, n);
-	if (n->stopping && has_left(n))
-		heap_push(&s->heap, (struct event){.at = s->now,
-		                                   .run = run_stopped,
-		                                   .who = n->id - 1,
-		                                   .life = n->life});
+	n->turn_waits = false;
+	turn(s, n);
 }
 
 void
-host_event(struct sim *s, struct host *n, struct replica_event event)
+host_wake(struct sim *s, struct host *n)
 {
-	event.now = clock_local(&n->clock, s->now);
-	event.wall_ns = WALL_START + s->now + n->wall_off;
-	replica_step(n->replica, &event, &n->update);
-	if (n->update.rows.n + n->update.sends_n > LIMIT_STEP)
-		sim_fail(s, "a step of replica %d changes %zu rows and sends %zu frames", n->id,
-		         n->update.rows.n, n->update.sends_n);
-	carry_out(s, n);
+	turn_at(s, n, s->now);
 }
 
-int64_t
-host_turn(struct sim *s, struct host *n)
+/* While its turn takes time, what comes meanwhile waits for the next one. */
+void
+host_settle(struct sim *s, struct host *n)
 {
-	int64_t turn = n->busy_until > s->now ? n->busy_until : s->now;
-
-	n->busy_until = turn + s->swarm.cost_ns;
-	return turn;
+	if (s->swarm.cost_ns == 0) {
+		turn(s, n);
+		return;
+	}
+	check(s, n);
+	turn_at(s, n, s->now);
 }
 
 /* What arrived while the process was paused is read before its timers are looked at. */
@@ -434,49 +293,68 @@ run_timer(struct sim *s, struct event *e)
 
 	if (!n->up || n->life != e->life || n->timers != e->a)
 		return;
-	if (n->paused_until > s->now) {
+	if (host_busy_until(s, n) > s->now) {
 		struct event again = *e;
 
-		again.at = n->paused_until + 1;
+		again.at = host_busy_until(s, n) + 1;
 		heap_push(&s->heap, again);
 		return;
 	}
 	n->timer_at = 0;
-	host_event(s, n, (struct replica_event){.kind = REPLICA_TIMEOUT});
+	server_timeout(n->server);
+	host_settle(s, n);
 }
 
 /* ---- life ---- */
 
+/* What it has in its data directory of the cell and of itself. */
+static void
+identify(struct sim *s, struct host *n)
+{
+	struct identity *identity = &n->identity;
+
+	memset(identity, 0, sizeof *identity);
+	cell_file_of_seats(&identity->cell_file, &n->disk.file);
+	identity->cell_file.settings = sim_settings(s);
+	identity->replica = (uint8_t)n->id;
+	identity->has_signing = true;
+	memcpy(identity->pair.secret, seat_key(n->body), NOISE_KEY);
+	memcpy(identity->pair.public, seat_key(n->body), NOISE_KEY);
+}
+
+static void
+start_server(struct sim *s, struct host *n, struct tree *t, const struct px_recovered *recovered)
+{
+	const struct server_io io = host_io(n);
+	struct server_config config = {
+	    .identity = &n->identity,
+	    .directory = "its data",
+	    .tree = t,
+	    .recovered = recovered,
+	    .clients_max = SIZE_MAX,
+	    .limits = s->swarm.limits,
+	    .log_entries = s->swarm.log_entries,
+	    .digest_every = s->swarm.digest_every,
+	};
+
+	identify(s, n);
+	n->server = server_new(&config, &io);
+	n->replica = server_replica(n->server);
+}
+
 void
 host_start(struct sim *s, struct host *n)
 {
-	struct member members[LIMIT_REPLICAS];
-	struct replica_config config = {
-	    .members = members,
-	    .members_n = n->disk.file.n,
-	    .members_version = n->disk.file.version,
-	    .digest_every = s->swarm.digest_every,
-	    .settings = sim_settings(s),
-	    .paxos = {.self = (uint8_t)n->id,
-	              .key = {n->body},
-	              .drift_permille = 10,
-	              .log_entries = s->swarm.log_entries,
-	              .start = rng_next(&s->rng),
-	              .seed = rng_next(&s->rng)},
-	    .master = {.cell = "sim",
-	               .drift_permille = 10},
-	};
 	struct px_recovered recovered;
-	struct tree *t = disk_recover(s, &n->disk, &recovered);
+	struct tree *t;
 
 	must(!n->up && !n->gone);
-	for (int i = 0; i < n->disk.file.n; i++)
-		members[i] = seat_member(n->disk.file.list[i]);
+	copies_swap_in(n);
+	t = disk_recover(s, &n->disk, &recovered);
 	n->up = true;
-	n->stopping = n->copying = false;
+	n->stopping = n->disk_failed = n->turn_waits = false;
 	n->life++;
-	n->durable_ticket = n->written_ticket = 0;
-	n->paused_until = n->timer_at = n->busy_until = 0;
+	n->paused_until = n->timer_at = n->busy_until = n->spent = 0;
 	n->checked = tree_applied(t);
 	n->role = PX_FOLLOWER;
 	sim_trace(s, "replica %d starts: its state is of log %lu, its log ends at %lu", n->id,
@@ -489,30 +367,21 @@ host_start(struct sim *s, struct host *n)
 		         tree_digest(t) | 1, n, "the digest");
 	if (tree_check(t) != NULL)
 		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
-	n->replica = replica_new(&config, t, &recovered, clock_local(&n->clock, s->now));
 	n->gate = n->disk.file;
-	follow_members(n);
-	keep_cell_file(n);
+	start_server(s, n, t, &recovered);
 	free((void *)recovered.entries);
-	schedule(s, n);
 	if (n->full)
-		host_event(s, n, (struct replica_event){.kind = REPLICA_FULL, .on = true});
+		server_full(n->server, true);
+	host_settle(s, n);
 }
 
 static void
 node_forget(struct host *n)
 {
-	struct held_send *h;
-
-	while ((h = TAILQ_FIRST(&n->held)) != NULL) {
-		TAILQ_REMOVE(&n->held, h, entry);
-		free((void *)h->send.frame.data);
-		free(h);
-	}
-	if (n->replica != NULL)
-		replica_free(n->replica);
+	server_free(n->server);
+	n->server = NULL;
 	n->replica = NULL;
-	replica_update_free(&n->update);
+	copies_free(n);
 }
 
 static void
@@ -579,12 +448,8 @@ fail(struct sim *s, struct host *n)
 
 /* It has left, or has waited long enough for that. */
 static void
-run_stopped(struct sim *s, struct event *e)
+stopped(struct sim *s, struct host *n)
 {
-	struct host *n = &s->hosts[e->who];
-
-	if (!n->up || n->life != e->life)
-		return;
 	sim_trace(s, "replica %d has stopped", n->id);
 	disk_finish(&n->disk);
 	host_down(s, n, n->stopped_for < 0 ? until_back(s) : n->stopped_for);
@@ -592,12 +457,8 @@ run_stopped(struct sim *s, struct event *e)
 
 /* It was removed from the cell. Now and then somebody starts it again all the same. */
 static void
-run_expelled(struct sim *s, struct event *e)
+expelled(struct sim *s, struct host *n)
 {
-	struct host *n = &s->hosts[e->who];
-
-	if (!n->up || n->life != e->life)
-		return;
 	if (members_role(s, n->id) != MEMBER_REMOVED)
 		sim_fail(s, "replica %d believes that it was removed", n->id);
 	sim_trace(s, "replica %d knows that it was removed, and ends", n->id);
@@ -606,21 +467,47 @@ run_expelled(struct sim *s, struct event *e)
 	host_down(s, n, sim_between(s, 0, 5 * SECOND));
 }
 
+static void
+stop(struct host *n, int64_t back)
+{
+	n->stopping = true;
+	n->stopped_for = back;
+	server_stop(n->server);
+}
+
+static void
+obey(struct sim *s, struct host *n, enum server_verdict verdict)
+{
+	switch (verdict) {
+	case SERVER_GOES_ON:
+		return;
+	case SERVER_FAILED:
+		if (n->disk_failed)
+			fail(s, n);
+		else
+			expelled(s, n);
+		return;
+	case SERVER_RESTARTS:
+		stop(n, 0);
+		return;
+	case SERVER_DIVERGED:
+		sim_fail(s, "replica %d says that its state differs", n->id);
+	case SERVER_LEFT:
+		stopped(s, n);
+		return;
+	}
+}
+
 /* A clean stop: it gives up the mastership, and goes when the others have been told. It comes back
  * after that time; negative: after some. */
 void
 host_stop(struct sim *s, struct host *n, int64_t back)
 {
-	if (!n->up || n->stopping || n->paused_until > s->now)
+	if (!n->up || n->stopping || host_busy_until(s, n) > s->now)
 		return;
 	fault(s, FAULT_STOP, "replica %d is asked to stop", n->id);
-	n->stopping = true;
-	n->stopped_for = back;
-	heap_push(&s->heap, (struct event){.at = s->now + LEAVE_SECONDS * SECOND,
-	                                   .run = run_stopped,
-	                                   .who = n->id - 1,
-	                                   .life = n->life});
-	host_event(s, n, (struct replica_event){.kind = REPLICA_STOP});
+	stop(n, back);
+	host_settle(s, n);
 }
 
 void
@@ -713,6 +600,7 @@ damage(struct sim *s, struct host *n, enum fault f)
 		if (n->copy.incarnation == 0 || !is_found_out(s, n, &n->copy))
 			return false;
 		disk_copy(d, &n->copy);
+		copies_forget_ready(n);
 		d->replaced = true;
 		return true;
 	case FAULT_MACHINE_LOST:
@@ -722,6 +610,7 @@ damage(struct sim *s, struct host *n, enum fault f)
 		if (!is_found_out(s, n, &empty))
 			return false;
 		disk_free(d);
+		copies_forget_ready(n);
 		*d = empty;
 		disk_init(d);
 		d->replaced = true;
@@ -760,16 +649,18 @@ host_full(struct sim *s, struct host *n, bool full)
 {
 	if (n->full == full)
 		return;
-	if (n->up && n->paused_until > s->now) {
-		heap_push(&s->heap, (struct event){.at = n->paused_until,
+	if (host_busy_until(s, n) > s->now) {
+		heap_push(&s->heap, (struct event){.at = host_busy_until(s, n),
 		                                   .run = run_full,
 		                                   .who = n->id - 1,
 		                                   .a = full});
 		return;
 	}
 	n->full = full;
-	if (n->up)
-		host_event(s, n, (struct replica_event){.kind = REPLICA_FULL, .on = full});
+	if (!n->up)
+		return;
+	server_full(n->server, full);
+	host_settle(s, n);
 }
 
 void
@@ -820,6 +711,7 @@ void
 host_free(struct host *n)
 {
 	node_forget(n);
+	copies_forget_ready(n);
 	disk_free(&n->disk);
 	disk_free(&n->copy);
 	disk_free(&n->boot.real);

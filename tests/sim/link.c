@@ -1,103 +1,254 @@
-/* What replicas send each other. In most runs over connections, one for each direction: in order,
- * until one breaks and loses the end of what was under way; its successor does not wait for what is
- * still to come out of it. In the others each message goes its own way, may be lost, and may come
- * twice: paxos promises to bear that as well. */
+/* Connections between replicas. Each server dials two to every other one and decides by itself what
+ * goes where (cell/server/gateway.h). In most runs they have TCP's promises: in order, until one
+ * breaks and loses the end of what was under way, which each end notices in its own time. In the
+ * others each frame goes its own way, may be lost, and may come twice or to a later connection:
+ * paxos promises to bear that as well. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-static struct link *
-link_of(struct sim *s, int from, int to, int i)
+enum { PATIENCE_MS = 5000 }; /* with a connection that does not come about */
+
+/* Numbers of connections: with this bit, the link's index, and which end it is. */
+#define LINK_CONN (1ull << 62)
+
+/* What happens at an end of a link; an event's `b` is one of these, `a` the connection's number. */
+enum news { NEWS_KNOCK, NEWS_OPENED, NEWS_FRAME, NEWS_CLOSED, NEWS_PATIENCE };
+
+static uint64_t
+conn_of(const struct link *l, int end)
 {
-	return &s->net.links[from - 1][to - 1][i];
+	return LINK_CONN | l->index << 1 | (uint64_t)end;
 }
 
-/* An event of a link names who sends, and on which of its links. */
-static uint64_t
-name_of(int from, int i)
+static struct link *
+link_of(const struct sim *s, uint64_t conn, int *end)
 {
-	return (uint64_t)from | (uint64_t)i << 8;
+	uint64_t index = (conn & ~LINK_CONN) >> 1;
+
+	must((conn & LINK_CONN) != 0 && index < s->net.links_n);
+	*end = (int)(conn & 1);
+	return s->net.links[index];
+}
+
+bool
+link_is(uint64_t conn)
+{
+	return (conn & LINK_CONN) != 0;
+}
+
+static struct host *
+host_at(struct sim *s, const struct link *l, int end)
+{
+	return &s->hosts[l->ends[end].host - 1];
 }
 
 static int
-sender_of(const struct event *e)
+end_of(const struct link *l, int end)
 {
-	return (int)(e->a & 0xff);
+	return end_of_host(l->ends[end].host);
 }
+
+/* When what leaves now from that end arrives at the other one. */
+static int64_t
+arrival(struct sim *s, struct link *l, int from)
+{
+	int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
+	int64_t at = (cut > s->now ? cut : s->now) +
+	             sim_between(s, 50000, s->swarm.latency_us * 1000);
+
+	if (l->ends[!from].last > at)
+		at = l->ends[!from].last;
+	l->ends[!from].last = at;
+	return at;
+}
+
+static void run_news(struct sim *s, struct event *e);
+
+static void
+push_news(struct sim *s, struct link *l, int end, int64_t at, enum news news, struct bytes data)
+{
+	heap_push(&s->heap, (struct event){.at = at, .run = run_news,
+	                                   .who = l->ends[end].host - 1, .a = conn_of(l, end),
+	                                   .b = news, .data = data});
+}
+
+/* ---- dialing ---- */
 
 static struct link *
-link_of_event(struct sim *s, const struct event *e)
+link_new(struct sim *s, int from, int to, int line)
 {
-	return link_of(s, sender_of(e), e->who + 1, (int)(e->a >> 8));
+	struct link *l = memory_zero(1, sizeof *l);
+
+	ARRAY_ROOM(s->net.links, s->net.links_n, s->net.links_room);
+	l->index = s->net.links_n;
+	s->net.links[s->net.links_n++] = l;
+	l->line = line;
+	l->ends[0] = (struct link_end){.host = from, .state = LINK_SHAKING};
+	l->ends[1] = (struct link_end){.host = to};
+	for (int end = 0; end < 2; end++) {
+		lane_init(&l->ends[end].lane);
+		l->ends[end].cut = INT64_MAX;
+		l->ends[end].life = s->hosts[l->ends[end].host - 1].life;
+	}
+	s->net.latest[from - 1][to - 1][line] = l;
+	return l;
 }
 
-/* Set in the event of a message that was put off once; that waits for its turn. */
-#define PUT_OFF ((uint64_t)1 << 63)
-#define QUEUED ((uint64_t)1 << 62)
+static int
+host_with_body(const struct sim *s, uint8_t body)
+{
+	for (int i = 0; i < s->hosts_n; i++)
+		if (s->hosts[i].body == body && body != 0)
+			return i + 1;
+	return 0;
+}
+
+uint64_t
+link_dial(struct sim *s, int from, const char *address, bool bulk, const uint8_t *key)
+{
+	const struct member m = {.address = bytes_of(address), .key = {key, NOISE_KEY}};
+	int to = host_with_body(s, seat_of(&m).body);
+	struct link *l;
+
+	if (to == 0 || to == from) { /* nobody is there, or somebody with another key */
+		l = link_new(s, from, from, bulk);
+		push_news(s, l, 0, s->now + sim_between(s, 50000, s->swarm.latency_us * 1000),
+		          NEWS_CLOSED, (struct bytes){0});
+		return conn_of(l, 0);
+	}
+	l = link_new(s, from, to, bulk);
+	push_news(s, l, 1, arrival(s, l, 0), NEWS_KNOCK, (struct bytes){0});
+	push_news(s, l, 0, s->now + PATIENCE_MS * MS, NEWS_PATIENCE, (struct bytes){0});
+	return conn_of(l, 0);
+}
+
+static enum channel_role
+role_of(const struct link *l)
+{
+	return l->line ? CHANNEL_BULK : CHANNEL_REPLICA;
+}
+
+const uint8_t *
+link_key(struct sim *s, uint64_t conn)
+{
+	int end;
+	struct link *l = link_of(s, conn, &end);
+
+	return l->ends[end].state == LINK_OPEN ? seat_key(host_at(s, l, !end)->body) : NULL;
+}
+
+/* ---- news at an end ---- */
 
 static void
-put_off(struct sim *s, struct event *e, int64_t until)
+opened(struct sim *s, struct link *l, int end)
 {
-	struct event again = *e;
+	struct host *n = host_at(s, l, end);
 
-	again.at = until;
-	again.b |= PUT_OFF;
-	e->data = (struct bytes){0};
-	heap_push(&s->heap, again);
+	l->ends[end].state = LINK_OPEN;
+	if (!server_opened(n->server, conn_of(l, end), role_of(l),
+	                   seat_key(host_at(s, l, !end)->body)))
+		link_close(s, conn_of(l, end));
+	host_settle(s, n);
+}
+
+/* The one that has dialed knows first. */
+static void
+knock(struct sim *s, struct link *l)
+{
+	struct host *n = host_at(s, l, 1);
+
+	if (!n->up) {
+		push_news(s, l, 0, arrival(s, l, 1), NEWS_CLOSED, (struct bytes){0});
+		return;
+	}
+	if (l->ends[0].state == LINK_CLOSED)
+		return;
+	l->ends[1].life = n->life;
+	push_news(s, l, 0, arrival(s, l, 1), NEWS_OPENED, (struct bytes){0});
+	opened(s, l, 1);
 }
 
 static void
-run_arrive(struct sim *s, struct event *e)
+closed(struct sim *s, struct link *l, int end, const char *why)
 {
-	struct host *n = &s->hosts[e->who];
-	const struct link *l = link_of_event(s, e);
-	const int from = sender_of(e);
-	int64_t turn;
+	struct host *n = host_at(s, l, end);
 
-	if (!n->up || (!s->swarm.datagrams && n->life != e->life))
-		return;
-	if (n->paused_until > s->now) {
-		put_off(s, e, n->paused_until);
-		return;
-	}
-	if (l->late > 0 && e->b == l->generation - 1) {
-		put_off(s, e, s->now + l->late);
-		return;
-	}
-	if (!gate_passes(s, from, n->id))
-		return;
-	if (!(e->b & QUEUED) && (turn = host_turn(s, n)) > s->now) {
-		e->b |= QUEUED;
-		put_off(s, e, turn);
-		return;
-	}
-	if (wire_frame_code(e->data) == MSG_heartbeat)
+	l->ends[end].state = LINK_CLOSED;
+	server_closed(n->server, conn_of(l, end), why);
+	host_settle(s, n);
+}
+
+static void
+take_frame(struct sim *s, struct link *l, int end, struct bytes frame)
+{
+	struct host *n = host_at(s, l, end);
+
+	if (wire_frame_code(frame) == MSG_heartbeat)
 		n->heard_at = s->now;
-	trace_frame(s, "peer", (uint64_t)from * 100 + (uint64_t)n->id, e->data);
-	host_event(s, n,
-	           (struct replica_event){
-	               .kind = REPLICA_PEER, .peer = (uint8_t)from, .frame = e->data});
+	trace_frame(s, "peer", (uint64_t)l->ends[!end].host * 100 + (uint64_t)n->id, frame);
+	server_frame(n->server, conn_of(l, end), frame);
+	host_settle(s, n);
 }
 
-static struct event
-event_of(struct sim *s, int from, int to, int i, struct bytes frame)
+/* Without promises a frame may come to a connection later than its own. */
+static struct link *
+link_for_frame(const struct sim *s, struct link *l, int end)
 {
-	return (struct event){.at = s->now,
-	                      .run = run_arrive,
-	                      .who = to - 1,
-	                      .life = s->hosts[to - 1].life,
-	                      .a = name_of(from, i),
-	                      .b = link_of(s, from, to, i)->generation,
-	                      .data = bytes_copy(frame)};
+	struct link *latest = s->net.latest[l->ends[0].host - 1][l->ends[1].host - 1][l->line];
+
+	return s->swarm.datagrams && l->ends[end].state != LINK_OPEN ? latest : l;
 }
 
-static int64_t
-arrival(struct sim *s, int from, int to)
+static bool
+is_there(struct sim *s, const struct link *l, int end)
 {
-	int64_t cut = s->net.cut_until[end_of_host(from)][end_of_host(to)];
+	const struct host *n = host_at(s, l, end);
 
-	return (cut > s->now ? cut : s->now) + sim_between(s, 50000, s->swarm.latency_us * 1000);
+	return n->up && n->life == l->ends[end].life;
 }
+
+static void
+run_news(struct sim *s, struct event *e)
+{
+	const enum news news = (enum news)e->b;
+	struct link *l;
+	int end;
+
+	l = link_of(s, e->a, &end);
+	if (news == NEWS_FRAME)
+		l = link_for_frame(s, l, end);
+	if (news != NEWS_KNOCK && !is_there(s, l, end))
+		return;
+	if (news == NEWS_FRAME && e->at >= l->ends[end].cut)
+		return;
+	if (host_puts_off(s, host_at(s, l, end), e))
+		return;
+	switch (news) {
+	case NEWS_KNOCK:
+		knock(s, l);
+		return;
+	case NEWS_OPENED:
+		if (l->ends[end].state == LINK_SHAKING)
+			opened(s, l, end);
+		return;
+	case NEWS_FRAME:
+		if (l->ends[end].state == LINK_OPEN)
+			take_frame(s, l, end, e->data);
+		return;
+	case NEWS_PATIENCE:
+	case NEWS_CLOSED:
+		if (l->ends[end].state == LINK_SHAKING ||
+		    (l->ends[end].state == LINK_OPEN && news == NEWS_CLOSED))
+			closed(s, l, end, "the connection is gone");
+		return;
+	}
+}
+
+/* ---- frames ---- */
 
 static bool
 happens(struct sim *s, enum fault f)
@@ -109,162 +260,177 @@ happens(struct sim *s, enum fault f)
 }
 
 static void
-send_datagram(struct sim *s, const struct event *e)
+send_datagram(struct sim *s, struct link *l, int from, struct bytes frame)
 {
-	const int from = sender_of(e), to = e->who + 1;
 	int copies = 1;
 
-	if (s->net.cut_until[end_of_host(from)][end_of_host(to)] > s->now ||
+	if (s->net.cut_until[end_of(l, from)][end_of(l, !from)] > s->now ||
 	    happens(s, FAULT_MESSAGE_LOST))
 		copies = 0;
 	else if (happens(s, FAULT_MESSAGE_DOUBLED))
 		copies = 2;
 	while (copies-- > 0) {
 		bool late = happens(s, FAULT_MESSAGE_LATE);
-		struct event copy = *e;
+		int64_t at = s->now + sim_between(s, 50000, s->swarm.latency_us * 1000) +
+		             (late ? sim_between(s, 0, SECOND) : 0);
 
-		copy.at = arrival(s, from, to) + (late ? sim_between(s, 0, SECOND) : 0);
-		copy.data = bytes_copy(e->data);
-		heap_push(&s->heap, copy);
+		push_news(s, l, !from, at, NEWS_FRAME, bytes_copy(frame));
 	}
 }
 
 /* It is on its way, from the machine that sends to the one that receives. */
 static void
-travel(struct sim *s, struct event *e)
+run_leave(struct sim *s, struct event *e)
 {
-	struct link *l = link_of_event(s, e);
-	int64_t at;
+	int from;
+	struct link *l = link_of(s, e->a, &from);
 
-	if (s->swarm.datagrams) {
-		send_datagram(s, e);
+	if (s->swarm.datagrams && e->b == NEWS_FRAME) {
+		send_datagram(s, l, from, e->data);
 		return;
 	}
-	if (e->b != l->generation)
-		return;
-	at = arrival(s, sender_of(e), e->who + 1);
-	l->last = at > l->last ? at : l->last;
-	e->at = l->last;
-	heap_push(&s->heap, *e);
+	push_news(s, l, !from, arrival(s, l, from), (enum news)e->b, e->data);
 	e->data = (struct bytes){0};
 }
 
 static void
-run_leave(struct sim *s, struct event *e)
+leave(struct sim *s, struct link *l, int from, enum news news, struct bytes frame)
 {
-	e->run = run_arrive;
-	travel(s, e);
-}
+	struct event e = {.at = s->now, .run = run_leave, .a = conn_of(l, from), .b = news,
+	                  .data = bytes_copy(frame)};
 
-void
-link_send(struct sim *s, int from, int to, struct bytes frame)
-{
-	if (from == s->liar.id && !s->calm)
-		liar_send(s, to, frame);
-	else
-		link_put(s, from, to, frame);
+	if (s->swarm.rate > 0) {
+		uplink_send(s, end_of(l, from), &l->ends[from].lane, e);
+		return;
+	}
+	run_leave(s, &e);
+	free((void *)e.data.data);
 }
 
 void
 link_put(struct sim *s, int from, int to, struct bytes frame)
 {
-	const int i = wire_frame_is_bulk(frame); /* on a connection of its own */
-	struct link *l = link_of(s, from, to, i);
-	struct event e;
+	struct link *l = s->net.latest[from - 1][to - 1][wire_frame_is_bulk(frame)];
 
-	must(to >= 1 && to <= HOSTS_MAX && to != from);
-	if (!gate_passes(s, from, to))
-		return;
-	if (!s->swarm.datagrams && (l->down_until > s->now || !s->hosts[to - 1].up))
-		return;
-	e = event_of(s, from, to, i, frame);
-	if (s->swarm.rate > 0) {
-		e.run = run_leave;
-		uplink_send(s, end_of_host(from), &l->lane, e);
-		return;
-	}
-	travel(s, &e);
-	free((void *)e.data.data);
+	if (l != NULL && l->ends[0].state == LINK_OPEN)
+		leave(s, l, 0, NEWS_FRAME, frame);
 }
 
-static void
-break_one(struct sim *s, int from, int to, int i)
+void
+link_send(struct sim *s, uint64_t conn, struct bytes frame)
 {
-	struct link *l = link_of(s, from, to, i);
-	int64_t cut = s->now + sim_between(s, 0, s->swarm.latency_us * 1000);
+	int end;
+	struct link *l = link_of(s, conn, &end);
 
-	for (size_t j = 0; j < s->heap.n; j++) {
-		struct event *e = &s->heap.events[j];
-
-		if (e->run != run_arrive || e->who != to - 1 || e->a != name_of(from, i) ||
-		    e->b != l->generation)
-			continue;
-		if (e->at >= cut)
-			e->life = 0; /* of no replica */
-	}
-	lane_clear(s, end_of_host(from), &l->lane);
-	l->late = rng_chance(&s->rng, 300) ? sim_between(s, 0, SECOND) : 0;
-	l->generation++;
-	l->last = 0;
-	l->down_until = s->now + (s->calm ? 0 : sim_between(s, 0, 300 * MS));
+	if (l->ends[end].state != LINK_OPEN)
+		return;
+	if (l->ends[end].host == s->liar.id && end == 0 && !s->calm)
+		liar_send(s, l->ends[1].host, frame);
+	else
+		leave(s, l, end, NEWS_FRAME, frame);
 }
 
-/* The end of what is under way is lost. The rest may come late, among what the next connection
- * carries. */
+bool
+link_close(struct sim *s, uint64_t conn)
+{
+	int end;
+	struct link *l = link_of(s, conn, &end);
+	const bool would_tell = l->ends[end].state != LINK_CLOSED;
+
+	if (would_tell)
+		leave(s, l, end, NEWS_CLOSED, (struct bytes){0});
+	l->ends[end].state = LINK_CLOSED;
+	return would_tell;
+}
+
+/* ---- faults ---- */
+
+static int64_t
+until_noticed(struct sim *s)
+{
+	return sim_between(s, 0, s->calm || rng_chance(&s->rng, 700) ? 20 * MS : 300 * MS);
+}
+
+/* What this end has sent and has not arrived by then is lost; the other one notices. */
+static void
+cut_off(struct sim *s, struct link *l, int from, int64_t at)
+{
+	lane_clear(s, end_of(l, from), &l->ends[from].lane);
+	if (at < l->ends[!from].cut)
+		l->ends[!from].cut = at;
+	push_news(s, l, !from, at + until_noticed(s), NEWS_CLOSED, (struct bytes){0});
+}
+
+static bool
+is_over(const struct link *l)
+{
+	return l->ends[0].state == LINK_CLOSED &&
+	       (l->ends[1].state == LINK_CLOSED || l->ends[1].state == LINK_NONE);
+}
+
 void
 link_break(struct sim *s, int from, int to)
 {
-	for (int i = 0; i < LINKS; i++)
-		break_one(s, from, to, i);
+	for (int line = 0; line < LINKS; line++) {
+		struct link *l = s->net.latest[from - 1][to - 1][line];
+
+		for (int end = 0; l != NULL && !is_over(l) && end < 2; end++)
+			cut_off(s, l, end,
+			        s->now + sim_between(s, 0, s->swarm.latency_us * 1000));
+	}
 }
 
-void
-links_init(struct sim *s)
-{
-	for (int from = 1; from <= HOSTS_MAX; from++)
-		for (int to = 1; to <= HOSTS_MAX; to++)
-			for (int i = 0; i < LINKS; i++)
-				lane_init(&link_of(s, from, to, i)->lane);
-}
-
-void
-links_free(struct sim *s)
-{
-	for (int from = 1; from <= HOSTS_MAX; from++)
-		for (int to = 1; to <= HOSTS_MAX; to++)
-			for (int i = 0; i < LINKS; i++)
-				lane_clear(s, end_of_host(from), &link_of(s, from, to, i)->lane);
-}
-
-/* The order of what waits is that of its making, which the heap keeps among equal times. */
+/* Nothing is in its way any more: what waits arrives now. The order is that of its making, which
+ * the heap keeps among equal times. */
 void
 link_heal(struct sim *s, int from, int to)
 {
 	int64_t at = s->now + sim_between(s, 50000, s->swarm.latency_us * 1000);
 
 	s->net.cut_until[end_of_host(from)][end_of_host(to)] = 0;
-	for (int i = 0; i < LINKS; i++) {
-		struct link *l = link_of(s, from, to, i);
-
-		l->down_until = 0;
-		l->last = l->last < at ? l->last : at;
-	}
 	for (size_t i = 0; i < s->heap.n; i++) {
 		struct event *e = &s->heap.events[i];
+		struct link *l;
+		int end;
 
-		if (e->run == run_arrive && e->who == to - 1 && sender_of(e) == from && e->at > at)
-			e->at = at;
+		if (e->run != run_news || e->who != to - 1 || e->b == NEWS_PATIENCE)
+			continue;
+		l = link_of(s, e->a, &end);
+		if (l->ends[!end].host != from || e->at <= at)
+			continue;
+		e->at = at;
+		l->ends[end].last = at;
 	}
 	heap_sort(&s->heap);
 }
 
+/* Its process is gone: the others' ends of its connections are told by its machine. */
 void
 link_node_died(struct sim *s, int node)
 {
-	for (int i = 1; i <= s->hosts_n && !s->swarm.datagrams; i++) {
-		if (i == node + 1)
+	for (size_t i = 0; i < s->net.links_n; i++) {
+		struct link *l = s->net.links[i];
+
+		if (is_over(l))
 			continue;
-		link_break(s, i, node + 1);
-		link_break(s, node + 1, i);
+		for (int end = 0; end < 2; end++) {
+			if (l->ends[end].host != node + 1 || l->ends[end].state == LINK_NONE)
+				continue;
+			if (l->ends[end].state != LINK_CLOSED)
+				cut_off(s, l, end, s->now + sim_between(s, 0, 2 * MS));
+			l->ends[end].state = LINK_CLOSED;
+		}
 	}
+}
+
+void
+links_free(struct sim *s)
+{
+	for (size_t i = 0; i < s->net.links_n; i++) {
+		for (int end = 0; end < 2; end++)
+			lane_clear(s, end_of(s->net.links[i], end),
+			           &s->net.links[i]->ends[end].lane);
+		free(s->net.links[i]);
+	}
+	free(s->net.links);
 }

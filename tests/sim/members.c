@@ -228,8 +228,11 @@ members_check(struct sim *s, struct host *n)
 {
 	const struct px_members *list = px_members(replica_px(n->replica));
 
-	if (n->update.members_changed)
+	const uint64_t in_tree = tree_members_version(replica_tree(n->replica));
+
+	if (in_tree != n->tree_list)
 		check_tree(s, n);
+	n->tree_list = in_tree;
 	if (list->version == n->list)
 		return;
 	if (list->version > n->list)

@@ -98,9 +98,8 @@ net_who(const struct conn *c)
 /* ---- to the replica ---- */
 
 /* Set in the event of what lies in the socket of a paused or busy process: nothing cuts it off any
- * more; and of what waits there for its turn. */
+ * more. */
 #define ARRIVED 0x100
-#define QUEUED 0x200
 
 static enum replica_event_kind
 kind_of(const struct event *e)
@@ -134,36 +133,75 @@ node_hears(struct sim *s, const struct conn *c, const struct event *e)
 }
 
 static void
+tell_node(struct sim *s, struct host *n, struct conn *c, enum replica_event_kind kind,
+          struct bytes frame)
+{
+	c->node_open = kind != REPLICA_DISCONNECTED;
+	if (kind == REPLICA_FRAME)
+		trace_frame(s, "->", c->id, frame);
+	else
+		sim_trace(s, "replica %d %s %s", n->id,
+		          kind == REPLICA_CONNECTED ? "accepts" : "loses", net_who(c));
+	if (kind == REPLICA_CONNECTED &&
+	    !server_opened(n->server, c->id, CHANNEL_CLIENT, seat_key(SEAT_ADMIN)))
+		sim_fail(s, "replica %d refuses %s", n->id, net_who(c));
+	if (kind == REPLICA_FRAME)
+		server_frame(n->server, c->id, frame);
+	if (kind == REPLICA_DISCONNECTED)
+		server_closed(n->server, c->id, "the connection is gone");
+	host_settle(s, n);
+}
+
+static void
 run_at_node(struct sim *s, struct event *e)
 {
 	struct conn *c = net_conn(s, e->a);
 	struct host *n = &s->hosts[c->node];
 	enum replica_event_kind kind = kind_of(e);
-	int64_t turn;
 
 	if (!node_hears(s, c, e))
 		return;
-	if (n->paused_until > s->now) {
-		put_off(s, e, n->paused_until);
-		return;
-	}
-	if (!(e->b & QUEUED) && (turn = host_turn(s, n)) > s->now) {
-		e->b |= QUEUED;
-		put_off(s, e, turn);
+	if (host_busy_until(s, n) > s->now) {
+		put_off(s, e, host_busy_until(s, n));
 		return;
 	}
 	if (kind != REPLICA_CONNECTED && !c->node_open)
 		return;
-	c->node_open = kind != REPLICA_DISCONNECTED;
-	if (kind == REPLICA_FRAME)
-		trace_frame(s, "->", c->id, e->data);
-	else
-		sim_trace(s, "replica %d %s %s", n->id,
-		          kind == REPLICA_CONNECTED ? "accepts" : "loses", net_who(c));
-	host_event(
-	    s, n,
-	    (struct replica_event){
-	        .kind = kind, .conn = c->id, .frame = e->data, .principal = bytes_of("admin")});
+	if (c->held) { /* nobody reads it */
+		struct event kept = *e;
+
+		kept.b |= ARRIVED;
+		e->data = (struct bytes){0};
+		heap_push(&c->unread, kept);
+		return;
+	}
+	tell_node(s, n, c, kind, e->data);
+}
+
+size_t
+net_unsent(struct sim *s, uint64_t conn)
+{
+	return net_conn(s, conn)->unsent;
+}
+
+bool
+net_is_open(struct sim *s, uint64_t conn)
+{
+	return net_conn(s, conn)->node_open;
+}
+
+/* What lies in the socket comes when it is read again. */
+void
+net_hold(struct sim *s, uint64_t conn, bool on)
+{
+	struct conn *c = net_conn(s, conn);
+	struct event e;
+
+	c->held = on && c->node_open;
+	while (!on && heap_pop(&c->unread, &e)) {
+		e.at = s->now;
+		heap_push(&s->heap, e);
+	}
 }
 
 static void
@@ -198,6 +236,20 @@ net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 
 /* ---- to the client ---- */
 
+/* What a client has read makes room for more. */
+static void
+note_read(struct sim *s, struct conn *c, size_t bytes)
+{
+	struct host *n = &s->hosts[c->node];
+	const size_t limit = s->swarm.limits.unsent;
+
+	must(bytes <= c->unsent);
+	c->unsent -= bytes;
+	if (limit > 0 && c->unsent < limit && c->unsent + bytes >= limit && n->up &&
+	    n->life == c->node_life)
+		host_wake(s, n);
+}
+
 static void
 trace_at_client(struct sim *s, const struct conn *c, enum client_event_kind kind,
                 struct bytes frame)
@@ -214,6 +266,7 @@ at_operator(struct sim *s, struct conn *c, enum client_event_kind kind, const st
 {
 	if (!c->client_open || (kind == CLIENT_FRAME && e->at >= c->cut_to_client))
 		return;
+	note_read(s, c, e->data.len);
 	trace_at_client(s, c, kind, e->data);
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
@@ -241,6 +294,7 @@ run_at_client(struct sim *s, struct event *e)
 		put_off(s, e, m->paused_until);
 		return;
 	}
+	note_read(s, c, e->data.len);
 	trace_at_client(s, c, kind, e->data);
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
@@ -294,7 +348,12 @@ send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind, struc
 void
 net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
 {
-	send_to_client(s, net_conn(s, conn), CLIENT_FRAME, frame);
+	struct conn *c = net_conn(s, conn);
+
+	if (!c->node_open)
+		return;
+	c->unsent += frame.len;
+	send_to_client(s, c, CLIENT_FRAME, frame);
 }
 
 /* ---- a connection's life ---- */
@@ -368,13 +427,16 @@ net_client_drops(struct sim *s, uint64_t conn)
 	             REPLICA_DISCONNECTED, (struct bytes){0});
 }
 
-void
+bool
 net_node_closes(struct sim *s, uint64_t conn)
 {
 	struct conn *c = net_conn(s, conn);
+	const bool was_open = c->node_open;
 
 	c->node_open = false;
-	send_to_client(s, c, CLIENT_DISCONNECTED, (struct bytes){0});
+	if (was_open)
+		send_to_client(s, c, CLIENT_DISCONNECTED, (struct bytes){0});
+	return was_open;
 }
 
 void
@@ -442,11 +504,17 @@ net_free(struct sim *s)
 {
 	struct net *n = &s->net;
 
+	struct event e;
+
 	for (size_t i = 0; i < n->n; i++) {
 		struct conn *c = n->conns[i];
 
+
 		lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
 		lane_clear(s, end_of_node(c->node), &c->lane_to_client);
+		while (heap_pop(&c->unread, &e))
+			free((void *)e.data.data);
+		free(c->unread.events);
 		free(c);
 	}
 	free(n->conns);

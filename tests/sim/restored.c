@@ -321,6 +321,12 @@ choose(struct sim *s)
 	return d->applied > 0 && !d->state_lost ? d : NULL;
 }
 
+static void
+add_row(void *user, const struct row *row)
+{
+	row_list_add(user, row);
+}
+
 /* Only the state goes into the new cell: its log is empty, and what it has promised is gone. */
 static void
 make_cell(struct restored *r, const struct disk *from)
@@ -331,7 +337,9 @@ make_cell(struct restored *r, const struct disk *from)
 	struct tree *t;
 
 	disk_init(&r->disk);
-	disk_copy_state(&r->disk, from);
+	disk_each_row(from, add_row, &rows);
+	disk_replace_state(&r->disk, &rows, from->applied);
+	row_list_free(&rows);
 	t = disk_recover(r->s, &r->disk, &recovered);
 	free((void *)recovered.entries);
 	if (tree_restore(t, r->s->now) != RC_OK)

@@ -80,7 +80,7 @@ create_hosts(struct sim *s)
 	struct seats first = {.n = s->hosts_n};
 
 	for (int i = 0; i < HOSTS_MAX; i++)
-		host_init(&s->hosts[i], i + 1);
+		host_init(s, &s->hosts[i], i + 1);
 	for (int i = 0; i < s->hosts_n; i++)
 		first.list[i] = (struct seat){(uint8_t)(i + 1), MEMBER_VOTER, ++s->bodies};
 	for (int i = 0; i < s->hosts_n; i++)
@@ -92,7 +92,6 @@ start(struct sim *s)
 {
 	swarm_draw(&s->swarm, &s->rng, s->options.machines);
 	uplinks_init(s);
-	links_init(s);
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);
 	s->machines_n = s->swarm.machines;

@@ -3,12 +3,14 @@
  *   heap.c     events, ordered by (time, sequence)
  *   clocks.c   each machine's own clock
  *   net.c      clients' connections that delay, stall and break; who cannot reach whom
- *   link.c     what replicas send each other
+ *   link.c     connections between replicas
  *   uplink.c   how fast a machine can send
  *   bulk.c     a client that writes much at once, in a cell in which nothing fails
- *   gates.c    whom a replica knows, and so lets in, as cell/server/gateway.h does
+ *   gates.c    addresses and keys of replicas, and whom one knows
  *   disk.c     what a replica wrote, and what of it survives a crash
- *   host.c     drives one replica, as cell/server/server.h does
+ *   copies.c   copies of its state, given to others and fetched from them
+ *   host.c     the process of one replica, which runs cell/server
+ *   host_io.c  what that stands on: clock, disk, copies, connections
  *   boots.c    the machine below it, after a failed fsync: what its page cache shows
  *   machine.c  drives one client, and the processes or the mount above it
  *   work.c     what the processes of a client do
@@ -41,51 +43,14 @@
 #include "cell/client/client.h"
 #include "cell/store/boot_verdict.h"
 #include "cell/replica/replica.h"
+#include "cell/server/server.h"
+#include "cell/server/state_sender.h"
 #include "cell/wire/codec.h"
 #include "fs/mount/mount.h"
-#include "tests/sim/clocks.h"
 #include "tests/sim/liar.h"
+#include "tests/sim/world.h"
 
-enum {
-	LEASE_MS = 500, /* the master's, if nobody sets another one */
-	MACHINES_MAX = 5,
-	PROCESSES_MAX = 5,
-	NAME_ROOM = 16,
-	BURST_MAX = 6, /* requests that one process has under way */
-	BULK_WRITES = 64, /* but for one with much to write: so many of so many bytes */
-	BULK_BYTES = 64 * 1024,
-	HOSTS_MAX = 16, /* replicas that a run ever has; ids are never used again */
-	OPERATORS_MAX = 2,
-};
-
-struct sim;
-struct host;
 struct machine;
-
-/* ---- heap.c ---- */
-
-struct event {
-	int64_t at;
-	uint64_t sequence;
-	void (*run)(struct sim *s, struct event *e);
-	int who;       /* node or machine */
-	uint64_t life; /* of the node or machine; an event of an earlier life is dropped by `run` */
-	uint64_t a, b; /* what `run` makes of them */
-	struct bytes data; /* owned */
-};
-
-struct heap {
-	struct event *events;
-	size_t n, room;
-	uint64_t sequence;
-};
-
-/* Puts a copy in; takes `e.data` over. */
-void heap_push(struct heap *h, struct event e);
-/* After the times of events were changed. */
-void heap_sort(struct heap *h);
-/* False when it is empty. */
-bool heap_pop(struct heap *h, struct event *e);
 
 /* ---- faults.c ---- */
 
@@ -171,6 +136,7 @@ struct swarm {
 	int64_t lease_ms; /* the master's */
 	int64_t cost_ns;  /* a message costs a replica so much time */
 	bool bulk;        /* somebody writes much at once */
+	struct server_limits limits;
 	size_t ending;    /* pieces of an ending session that go in one entry */
 };
 
@@ -186,7 +152,8 @@ bool fault_strikes(struct sim *s, enum fault f);
 /* ---- adversary.c ---- */
 
 /* A replica has handed records to its disk. */
-void adversary_recorded(struct sim *s, struct host *n);
+void adversary_recorded(struct sim *s, struct host *n, const struct px_record *records,
+                        size_t records_n);
 void adversary_relay(struct sim *s, struct host *master);
 void adversary_pinch(struct sim *s, struct host *master);
 /* The disk of one of its followers is replaced by a copy of this moment, soon. */
@@ -214,150 +181,6 @@ void ambush_lease(struct sim *s, struct host *master);
 /* The second part of a run begins, in which there is a master at `from`. */
 void bulk_start(struct sim *s, int64_t from);
 
-/* ---- uplink.c ---- */
-
-/* Bytes a second: 5 and 100 Mbit/s. */
-#define UPLINK_SLOWEST ((int64_t)625000)
-#define UPLINK_FASTEST ((int64_t)12500000)
-
-struct outgoing;
-
-/* The frames of one connection, in one direction, that have not left. */
-struct lane {
-	TAILQ_ENTRY(lane) entry; /* while it waits for its turn */
-	TAILQ_HEAD(, outgoing) frames;
-	bool waits;
-};
-
-struct uplink {
-	TAILQ_HEAD(, lane) busy_lanes; /* in the order of their turns */
-	int64_t busy_until;            /* by then all that it was given has left */
-	bool runs;                     /* an event will go on */
-};
-
-/* Draws how fast uplinks are. */
-void uplinks_init(struct sim *s);
-void lane_init(struct lane *l);
-/* What has not left never will. `end`: whose uplink it is. */
-void lane_clear(struct sim *s, int end, struct lane *l);
-/* `e` happens when its data have left. Only when rates are limited. */
-void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
-
-/* ---- net.c ---- */
-
-struct conn {
-	uint64_t id;
-	int machine, node; /* from MACHINES_MAX on: of an operator */
-	bool aside; /* the client's second one, on which it only listens */
-	uint64_t machine_life, node_life;
-	bool client_open, node_open;
-	int64_t base; /* latency of its own */
-	int64_t last_to_node,
-	    last_to_client;                 /* frames arrive in the order in which they were sent */
-	int64_t cut_to_node, cut_to_client; /* what would arrive later is lost */
-	int64_t stalled_until;
-	struct lane lane_to_node, lane_to_client;
-};
-
-/* One connection on which a replica sends to another. */
-struct link {
-	struct lane lane;
-	uint64_t generation; /* grows when it breaks */
-	int64_t last;        /* messages arrive in the order in which they were sent */
-	int64_t down_until;
-	int64_t late; /* by how much what the broken one still carried is late */
-};
-
-/* Connections between two replicas, in one direction: for what is short, and for bulk. */
-enum { LINKS = 2 };
-
-/* Replicas, machines and operators, as far as the network tells them apart. */
-enum { ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX };
-
-struct net {
-	struct conn **conns; /* by id - 1; never removed: late frames name them */
-	size_t n, room;
-	struct link links[HOSTS_MAX][HOSTS_MAX][LINKS]; /* from, to */
-	struct uplink uplinks[ENDS];
-	int64_t cut_until[ENDS][ENDS];                     /* from, to */
-};
-
-static inline int
-end_of_node(int node)
-{
-	return node;
-}
-
-/* Of a replica, by its id from 1 on. */
-static inline int
-end_of_host(int id)
-{
-	return id - 1;
-}
-
-static inline int
-end_of_machine(int machine)
-{
-	return HOSTS_MAX + machine;
-}
-
-/* Frames and news travel by events; data is copied. */
-void net_free(struct sim *s);
-/* What is sent from here to there arrives when that time has come. */
-void net_cut(struct sim *s, int from, int to, int64_t until);
-void net_cut_both(struct sim *s, int a, int b, int64_t until);
-/* Both ways between two replicas, by their ids. */
-void net_cut_replicas(struct sim *s, int a, int b, int64_t until);
-void net_heal(struct sim *s);
-/* "client 2", "operator 1". */
-const char *net_who(const struct conn *c);
-uint64_t net_connect(struct sim *s, int machine, int node, bool aside);
-void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
-void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
-void net_client_drops(struct sim *s, uint64_t conn);
-void net_node_closes(struct sim *s, uint64_t conn);
-void net_break(struct sim *s, struct conn *c);
-void net_node_died(struct sim *s, int node);
-struct conn *net_random_open(struct sim *s);
-
-/* ---- link.c ---- */
-
-/* A frame from one replica to another, which a faulty one may distort; as it is; their connection
- * breaks; all of a replica's do. */
-void link_put(struct sim *s, int from, int to, struct bytes frame);
-void link_send(struct sim *s, int from, int to, struct bytes frame);
-void link_break(struct sim *s, int from, int to);
-/* Nothing is in its way any more: what waits arrives now. */
-void link_heal(struct sim *s, int from, int to);
-void link_node_died(struct sim *s, int node);
-void links_init(struct sim *s);
-void links_free(struct sim *s);
-
-/* ---- gates.c ---- */
-
-/* Each replica that there ever is has an address and a key of its own, made from a number. */
-struct seat {
-	uint8_t id, role;
-	uint8_t body; /* whose address and key; 0: nobody's */
-};
-
-struct seats {
-	uint64_t version;
-	struct seat list[LIMIT_MEMBERS];
-	int n;
-};
-
-/* Views that stay. */
-struct member seat_member(struct seat seat);
-struct seat seat_of(const struct member *m);
-const struct seat *seats_find(const struct seats *seats, uint8_t id);
-void seats_of_list(struct seats *to, uint64_t version, struct wire_list list);
-/* The members that a replica lets in and connects to, from here on. An older list than the last is
- * ignored. */
-void gate_set(struct host *n, const struct seats *seats);
-/* Is there a connection on which the one can send to the other? */
-bool gate_passes(const struct sim *s, int from, int to);
-
 /* ---- disk.c ---- */
 
 struct slot {
@@ -381,6 +204,7 @@ struct writing {
 	struct px_record *records;
 	size_t records_n;
 	struct row_list rows;
+	size_t size; /* of these */
 };
 TAILQ_HEAD(writing_list, writing);
 
@@ -400,6 +224,7 @@ struct disk {
 	struct writing_list log, state; /* in order */
 	struct transactions log_under_way, state_under_way;
 	int64_t slow_until, stuck_until;
+	size_t unsaved; /* bytes of rows that are being written */
 	bool broken; /* the next fsync fails */
 	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
 	bool state_lost;  /* by rot, and not copied yet */
@@ -434,21 +259,16 @@ void disk_finish(struct disk *d);
 /* A sync fails. A random first part of what is being written is on the disk, which `real` becomes;
  * all of it is in the page cache, which `d` shows from now on. True when they differ. */
 bool disk_fail(struct sim *s, struct disk *d, struct disk *real);
-/* The state becomes a copy of another's; nothing is being written. */
-void disk_copy_state(struct disk *to, const struct disk *from);
+void disk_each_row(const struct disk *d, void (*each)(void *user, const struct row *row),
+                   void *user);
+/* Other rows take the place of the state; nothing is being written. */
+void disk_replace_state(struct disk *d, const struct row_list *rows, uint64_t applied);
 /* Rows that are durable at once. */
 void disk_save(struct disk *d, const struct row_list *rows, uint64_t applied);
 /* What a start finds. `entries` are to be freed with free(). */
 struct tree *disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered);
 
 /* ---- host.c ---- */
-
-struct held_send {
-	TAILQ_ENTRY(held_send) entry;
-	uint64_t after;
-	struct replica_send send;
-};
-TAILQ_HEAD(held_list, held_send);
 
 /* Since when a machine runs, and what it has marked as failed. */
 struct boot {
@@ -458,32 +278,63 @@ struct boot {
 	char marks[2][BOOT_VERDICT_LINE]; /* in the data directory; in the run directory */
 };
 
+/* ---- copies.c ---- */
+
+struct copies {
+	struct bytes made[STATE_SENDER_MAX]; /* owned */
+	bool fetching;
+	struct buffer fetched;
+	struct bytes ready; /* for the next start */
+};
+
+void copies_make(struct sim *s, struct host *n, int place);
+void copies_read(const struct host *n, int place, uint64_t offset, uint8_t *to, size_t len);
+void copies_drop(struct host *n, int place);
+void copies_begin_fetch(struct host *n);
+void copies_write_fetch(struct sim *s, struct host *n, uint64_t offset, struct bytes data);
+void copies_check_fetch(struct sim *s, struct host *n);
+void copies_drop_fetch(struct host *n);
+/* Before a start: one that is whole becomes the state. */
+void copies_swap_in(struct host *n);
+void copies_forget_ready(struct host *n);
+void copies_free(struct host *n);
+
+/* ---- host.c, host_io.c ---- */
+
 struct host {
+	struct sim *sim;
 	int id; /* replica id, 1.. */
 	uint8_t body;            /* see struct seat; 0: there is no such replica yet */
 	bool gone;               /* removed, and knows it; or lost with its machine */
 	struct seats gate;       /* the members that it knows */
 	uint64_t list;           /* version of the list in force, as it knew last */
-	bool up, stopping, copying;
+	uint64_t tree_list;      /* and of the one in its tree */
+	bool up, stopping;
+	bool disk_failed;        /* and it knows */
 	uint64_t life;
 	struct local_clock clock;
 	int64_t wall_off; /* by how much the time of day is wrong */
-	struct replica *replica;
-	struct replica_update update;
+	struct identity identity;
+	struct server *server;
+	const struct replica *replica; /* what it runs */
+	struct copies copies;
+	struct seats writing; /* the cell file that is being written */
 	struct disk disk, copy; /* and what it was like earlier */
 	struct boot boot;
 	bool full;
-	struct held_list held;
-	uint64_t durable_ticket, written_ticket;
 	int64_t stopped_for;
 	int64_t paused_until, timer_at, back_at, heard_at; /* the last: a heartbeat */
-	int64_t busy_until; /* with the messages that have come */
+	int64_t busy_until; /* with its last turn */
+	int64_t spent;      /* in the turn that it has now */
+	mono_t shown;       /* by its clock, when it looked last */
+	size_t step_size;   /* rows and frames of its last step */
+	bool turn_waits;    /* an event will begin it */
 	uint64_t timers, checked;
 	int role; /* enum px_role, as of the last step: for the trace */
 };
 
 /* A replica: made once, started, crashed and stopped many times. */
-void host_init(struct host *n, int id);
+void host_init(struct sim *s, struct host *n, int id);
 /* It gets an address, a key, and a cell file with these members. */
 void host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file);
 /* Is it, or may it be, a running process? */
@@ -513,9 +364,14 @@ void host_inspect(struct sim *s, struct host *n);
 /* Every replica is here and serves or follows, with everything that was decided. */
 void host_check_end(struct sim *s);
 void host_free(struct host *n);
-void host_event(struct sim *s, struct host *n, struct replica_event event);
-/* When it gets round to a message that arrives now. */
-int64_t host_turn(struct sim *s, struct host *n);
+struct server_io host_io(struct host *n);
+/* After its server was handed something; when there is something for it to look at again. */
+void host_settle(struct sim *s, struct host *n);
+void host_wake(struct sim *s, struct host *n);
+/* Until when it is paused or has no time; `now`: it is there. */
+int64_t host_busy_until(const struct sim *s, const struct host *n);
+/* True: it is, and the event comes again by then. */
+bool host_puts_off(struct sim *s, const struct host *n, struct event *e);
 struct host *sim_serving(struct sim *s);
 /* One of those that exist. */
 struct host *sim_random_host(struct sim *s);

@@ -32,8 +32,10 @@ uplinks_init(struct sim *s)
 	if (rng_chance(&r, 200))
 		w->cost_ns = 1000 + (int64_t)rng_below(&r, 200000);
 	w->bulk = !w->mounts && rng_chance(&r, w->rate > 0 ? 250 : 50);
-	if (w->bulk) /* a KeepAlive waits behind the client's own requests */
+	if (w->bulk) { /* a KeepAlive waits behind the client's own requests */
 		w->session_lease_ms = 12000;
+		w->limits = (struct server_limits){.part = w->limits.part};
+	}
 	w->lease_ms = LEASE_MS;
 	if (w->bulk && rng_chance(&r, 250)) { /* for a cell whose replicas are far apart */
 		w->lease_ms = 4 * LEASE_MS;

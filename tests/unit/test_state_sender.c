@@ -339,7 +339,7 @@ end(struct play *p)
 static void
 fetch(struct play *p)
 {
-	UNTIL(p, (state_fetcher_need(p->snapshot, 1), p->ready_n == 1));
+	UNTIL(p, (state_fetcher_need(p->snapshot, 1, 0), p->ready_n == 1));
 }
 
 /* ---- tests ---- */
@@ -357,8 +357,8 @@ test_fetched(void **unused)
 	assert_int_equal(p.made, 1);
 	assert_in_range(p.asked[1], 7, 20); /* it was busy for a moment */
 	/* It is enough: whatever is said from here on, nobody is asked. */
-	state_fetcher_need(p.snapshot, 2);
-	state_fetcher_need(p.snapshot, 0);
+	state_fetcher_need(p.snapshot, 2, 0);
+	state_fetcher_need(p.snapshot, 0, 0);
 	end(&p);
 	assert_int_equal(p.asked[2], 0);
 }
@@ -414,9 +414,9 @@ test_another_replica(void **unused)
 	(void)unused;
 	start(&p);
 	p.silent = 1;
-	state_fetcher_need(p.snapshot, 1);
+	state_fetcher_need(p.snapshot, 1, 0);
 	UNTIL(&p, p.parts >= 2);
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 2), p.ready_n == 1));
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 2, 0), p.ready_n == 1));
 	assert_int_equal(p.made, 2);
 	assert_true(p.parts >= 2 + 4 + 6); /* thrice asked again in vain */
 	end(&p);
@@ -430,7 +430,7 @@ test_not_made(void **unused)
 	(void)unused;
 	start(&p);
 	p.no_room = true;
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1), p.made == 2));
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 0), p.made == 2));
 	p.no_room = false;
 	fetch(&p);
 	end(&p);
@@ -456,10 +456,24 @@ test_not_needed_any_more(void **unused)
 
 	(void)unused;
 	start(&p);
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1), p.is_fetched));
-	state_fetcher_need(p.snapshot, 0);
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 0), p.is_fetched));
+	state_fetcher_need(p.snapshot, 0, 0);
 	assert_false(p.is_fetched);
 	fetch(&p);
+	end(&p);
+}
+
+/* One that is behind itself, or has lost its vote, may have a state that helps nobody. */
+static void
+test_no_newer(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 77), p.made == 2));
+	assert_int_equal(p.ready_n, 0);
+	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 76), p.ready_n == 1));
 	end(&p);
 }
 
@@ -472,7 +486,7 @@ test_stopped(void **unused)
 	(void)unused;
 	for (int i = 0; i <= 6; i++) {
 		start(&p);
-		state_fetcher_need(p.snapshot, 1);
+		state_fetcher_need(p.snapshot, 1, 0);
 		UNTIL(&p, p.parts >= i);
 		stop_snapshot(&p);
 		end(&p);
@@ -655,7 +669,8 @@ main(void)
 		cmocka_unit_test(test_damaged), cmocka_unit_test(test_dropped_there),
 		cmocka_unit_test(test_another_replica), cmocka_unit_test(test_not_made),
 		cmocka_unit_test(test_whole_refused), cmocka_unit_test(test_not_needed_any_more),
-		cmocka_unit_test(test_stopped), cmocka_unit_test(test_many_readers),
+		cmocka_unit_test(test_no_newer), cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_many_readers),
 		cmocka_unit_test(test_ahead), cmocka_unit_test(test_not_ahead),
 		cmocka_unit_test(test_read_to_the_end),
 	};

@@ -1,0 +1,206 @@
+/* Copies of states, as files that a replica gives to another one: made of what is saved, read and
+ * written in parts, checked as a whole, and put in the place of the state at the next start. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+enum { COPY_MAX = 256 * 1024 * 1024 };
+
+/* ---- the file ---- */
+
+static void
+put_row(void *user, const struct row *row)
+{
+	struct buffer *to = user;
+	const struct row_table_info *info = row_table_info(row->table);
+
+	buffer_put_u8(to, (uint8_t)row->table);
+	for (int c = 0; c < info->columns; c++) {
+		const struct row_value *v = &row->values[c];
+
+		if (info->column[c].kind == 'i') {
+			buffer_put_u64(to, (uint64_t)v->number);
+		} else {
+			buffer_put_u32(to, (uint32_t)v->bytes.len);
+			buffer_put_bytes(to, v->bytes);
+		}
+	}
+}
+
+static struct bytes
+copy_of(const struct disk *d)
+{
+	struct buffer to = BUFFER(COPY_MAX);
+
+	buffer_put_u64(&to, d->applied);
+	disk_each_row(d, put_row, &to);
+	buffer_put_u64(&to, checksum(buffer_view(&to)));
+	must(!to.failed);
+	return buffer_take(&to);
+}
+
+static struct row
+get_row(struct cursor *from)
+{
+	struct row row = {.table = (enum row_table)cursor_u8(from)};
+	const struct row_table_info *info;
+
+	must(row.table < ROW_TABLES);
+	info = row_table_info(row.table);
+	for (int c = 0; c < info->columns; c++) {
+		if (info->column[c].kind == 'i')
+			row.values[c].number = (int64_t)cursor_u64(from);
+		else
+			row.values[c].bytes = cursor_bytes(from, cursor_u32(from));
+	}
+	return row;
+}
+
+static bool
+is_whole(struct bytes copy)
+{
+	struct cursor end;
+
+	if (copy.len < 16)
+		return false;
+	end = cursor_of((struct bytes){copy.data + copy.len - 8, 8});
+	return cursor_u64(&end) == checksum((struct bytes){copy.data, copy.len - 8});
+}
+
+void
+copies_swap_in(struct host *n)
+{
+	struct bytes *copy = &n->copies.ready;
+	struct cursor from = cursor_of((struct bytes){copy->data, copy->len - 8});
+	struct row_list rows = {0};
+	uint64_t applied;
+
+	if (copy->data == NULL)
+		return;
+	applied = cursor_u64(&from);
+	while (cursor_left(&from) > 0) {
+		const struct row row = get_row(&from);
+
+		row_list_add(&rows, &row);
+	}
+	must(!from.failed);
+	disk_replace_state(&n->disk, &rows, applied);
+	row_list_free(&rows);
+	copies_forget_ready(n);
+}
+
+void
+copies_forget_ready(struct host *n)
+{
+	free((void *)n->copies.ready.data);
+	n->copies.ready = (struct bytes){NULL, 0};
+}
+
+/* ---- what is asked of it ---- */
+
+static void
+run_made(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+	const struct bytes *copy = &n->copies.made[e->a];
+
+	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
+		return;
+	if (copy->data == NULL)
+		server_copy_made(n->server, RC_NODATA, 0, 0, "there is nothing to copy yet");
+	else
+		server_copy_made(n->server, RC_OK, e->b, copy->len, NULL);
+	host_settle(s, n);
+}
+
+void
+copies_make(struct sim *s, struct host *n, int place)
+{
+	struct bytes *copy = &n->copies.made[place];
+
+	must(copy->data == NULL);
+	if (n->disk.applied > 0)
+		*copy = copy_of(&n->disk);
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, MS, 300 * MS),
+	                                   .run = run_made, .who = n->id - 1, .life = n->life,
+	                                   .a = (uint64_t)place, .b = n->disk.applied});
+}
+
+void
+copies_read(const struct host *n, int place, uint64_t offset, uint8_t *to, size_t len)
+{
+	const struct bytes *copy = &n->copies.made[place];
+
+	must(copy->data != NULL && offset + len <= copy->len);
+	memcpy(to, copy->data + offset, len);
+}
+
+void
+copies_drop(struct host *n, int place)
+{
+	free((void *)n->copies.made[place].data);
+	n->copies.made[place] = (struct bytes){NULL, 0};
+}
+
+void
+copies_begin_fetch(struct host *n)
+{
+	must(!n->copies.fetching);
+	n->copies.fetching = true;
+	n->copies.fetched = BUFFER(COPY_MAX);
+}
+
+void
+copies_write_fetch(struct sim *s, struct host *n, uint64_t offset, struct bytes data)
+{
+	struct buffer *fetched = &n->copies.fetched;
+
+	if (!n->copies.fetching || offset != fetched->len)
+		sim_fail(s, "replica %d writes part %lu of a copy behind %lu", n->id,
+		         (unsigned long)offset, (unsigned long)fetched->len);
+	buffer_put_bytes(fetched, data);
+}
+
+static void
+run_checked(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
+		return;
+	if (!is_whole(buffer_view(&n->copies.fetched)))
+		sim_fail(s, "replica %d has fetched a copy that is none", n->id);
+	copies_forget_ready(n);
+	n->copies.ready = buffer_take(&n->copies.fetched);
+	n->copies.fetching = false;
+	sim_trace(s, "replica %d has a copy of the state of another one", n->id);
+	server_fetch_checked(n->server, NULL);
+	host_settle(s, n);
+}
+
+void
+copies_check_fetch(struct sim *s, struct host *n)
+{
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 50 * MS),
+	                                   .run = run_checked, .who = n->id - 1,
+	                                   .life = n->life});
+}
+
+void
+copies_drop_fetch(struct host *n)
+{
+	buffer_free(&n->copies.fetched);
+	n->copies.fetching = false;
+}
+
+/* The process is gone, and with it what has no name. */
+void
+copies_free(struct host *n)
+{
+	for (int i = 0; i < STATE_SENDER_MAX; i++)
+		copies_drop(n, i);
+	copies_drop_fetch(n);
+}

@@ -1,0 +1,323 @@
+/* What a replica's server stands on in the simulator (cell/server/server_io.h): a clock of its
+ * own, a disk, connections. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+#define WALL_START (1700000000 * SECOND)
+
+/* ---- clocks, log ---- */
+
+/* What the turn has cost so far has passed. Then the clock may be made slower, but it never goes
+ * back. */
+static mono_t
+io_now(void *user)
+{
+	struct host *n = user;
+
+	n->shown = mono_max(n->shown, clock_local(&n->clock, n->sim->now + n->spent));
+	return n->shown;
+}
+
+/* Read once a step, at its beginning: a step takes its time. */
+static int64_t
+io_wall_ns(void *user)
+{
+	struct host *n = user;
+
+	n->spent += n->sim->swarm.cost_ns;
+	n->step_size = 0;
+	return WALL_START + n->sim->now + n->wall_off;
+}
+
+static void
+io_random(void *user, void *to, size_t n)
+{
+	struct host *host = user;
+	uint8_t *at = to;
+
+	for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+		const uint64_t r = rng_next(&host->sim->rng);
+
+		memcpy(at + i, &r, n - i < sizeof r ? n - i : sizeof r);
+	}
+}
+
+static void
+io_log(void *user, enum server_level level, const char *line)
+{
+	const struct host *n = user;
+
+	(void)level;
+	sim_trace(n->sim, "replica %d says: %s", n->id, line);
+}
+
+static void
+count_step(struct host *n, size_t more)
+{
+	n->step_size += more;
+	if (n->step_size > LIMIT_STEP)
+		sim_fail(n->sim, "a step of replica %d changes and sends %zu rows and frames",
+		         n->id, n->step_size);
+}
+
+/* ---- the disk ---- */
+
+/* What the disk reports comes when the disk can write and the process is there to hear it. */
+static bool
+is_put_off(struct sim *s, const struct host *n, struct event *e)
+{
+	struct event again = *e;
+
+	if (n->disk.stuck_until <= s->now)
+		return host_puts_off(s, n, e);
+	again.at = n->disk.stuck_until;
+	heap_push(&s->heap, again);
+	return true;
+}
+
+static bool
+is_broken(struct sim *s, struct host *n)
+{
+	if (!n->disk.broken || n->disk_failed)
+		return n->disk.broken;
+	n->disk_failed = true;
+	server_disk_failed(n->server, "a sync has failed");
+	host_settle(s, n);
+	return true;
+}
+
+static void
+run_persisted(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life || is_put_off(s, n, e) || is_broken(s, n) ||
+	    !disk_log_done(&n->disk, e->a))
+		return;
+	n->step_size = 0;
+	server_persisted(n->server, e->a);
+	host_settle(s, n);
+}
+
+static void
+run_saved(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life || is_put_off(s, n, e) || is_broken(s, n) ||
+	    !disk_state_done(&n->disk, e->a))
+		return;
+	server_saved(n->server, e->a);
+	host_settle(s, n);
+}
+
+static void
+io_append(void *user, uint64_t write, const struct px_record *records, size_t records_n)
+{
+	struct host *n = user;
+	struct sim *s = n->sim;
+
+	heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, write, records,
+	                                                        records_n),
+	                                   .run = run_persisted, .who = n->id - 1,
+	                                   .life = n->life, .a = write});
+	adversary_recorded(s, n, records, records_n);
+}
+
+static void
+io_save(void *user, uint64_t applied, struct row_list *rows)
+{
+	struct host *n = user;
+	struct sim *s = n->sim;
+
+	count_step(n, rows->n);
+	heap_push(&s->heap, (struct event){.at = disk_write_state(s, &n->disk, applied, rows),
+	                                   .run = run_saved, .who = n->id - 1, .life = n->life,
+	                                   .a = applied});
+}
+
+static size_t
+io_unsaved(void *user)
+{
+	return ((struct host *)user)->disk.unsaved;
+}
+
+static void
+io_fail(void *user, const char *why)
+{
+	const struct host *n = user;
+
+	sim_fail(n->sim, "replica %d: nothing else of its disk fails: %s", n->id, why);
+}
+
+static void
+run_cell_file(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who];
+
+	if (!n->up || n->life != e->life || is_put_off(s, n, e))
+		return;
+	n->disk.file = n->writing;
+	server_cell_file_written(n->server, RC_OK, NULL);
+	host_settle(s, n);
+}
+
+static void
+io_write_cell_file(void *user, const struct cell_file *cell_file)
+{
+	struct host *n = user;
+	struct sim *s = n->sim;
+
+	seats_of_cell_file(&n->writing, cell_file);
+	heap_push(&s->heap, (struct event){.at = s->now + 1000 * sim_between(s, 50,
+	                                                        50 + s->swarm.disk_us),
+	                                   .run = run_cell_file, .who = n->id - 1,
+	                                   .life = n->life});
+}
+
+/* ---- copies ---- */
+
+static void
+io_make_copy(void *user, int place)
+{
+	struct host *n = user;
+
+	copies_make(n->sim, n, place);
+}
+
+static const char *
+io_read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
+{
+	copies_read(user, place, offset, to, n);
+	return NULL;
+}
+
+static void
+io_drop_copy(void *user, int place)
+{
+	copies_drop(user, place);
+}
+
+/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
+ * nobody came later, nothing was damaged; and no crash took entries that a state already had, whose
+ * log then begins behind them. */
+static bool
+keeps_logs(const struct sim *s)
+{
+	const uint64_t *struck = s->stats.faults;
+
+	return s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
+	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
+	               struck[FAULT_OLD_COPY] + struck[FAULT_WRITES_LOST] + struck[FAULT_FSYNC] ==
+	           0;
+}
+
+static const char *
+io_begin_fetch(void *user)
+{
+	struct host *n = user;
+
+	if (keeps_logs(n->sim))
+		sim_fail(n->sim, "replica %d needs a copy, and no log is over its limit", n->id);
+	copies_begin_fetch(n);
+	return NULL;
+}
+
+static const char *
+io_write_fetch(void *user, uint64_t offset, struct bytes data)
+{
+	struct host *n = user;
+
+	copies_write_fetch(n->sim, n, offset, data);
+	return NULL;
+}
+
+static void
+io_check_fetch(void *user)
+{
+	struct host *n = user;
+
+	copies_check_fetch(n->sim, n);
+}
+
+static void
+io_drop_fetch(void *user)
+{
+	copies_drop_fetch(user);
+}
+
+/* ---- connections: of replicas, or of clients ---- */
+
+static uint64_t
+io_connect(void *user, const char *address, enum channel_role role, const uint8_t key[NOISE_KEY])
+{
+	const struct host *n = user;
+
+	return link_dial(n->sim, n->id, address, role == CHANNEL_BULK, key);
+}
+
+static void
+io_send(void *user, uint64_t conn, struct bytes frame)
+{
+	struct host *n = user;
+
+	count_step(n, 1);
+	if (link_is(conn))
+		link_send(n->sim, conn, frame);
+	else
+		net_to_client(n->sim, conn, frame);
+}
+
+static void
+io_hold(void *user, uint64_t conn, bool on)
+{
+	const struct host *n = user;
+
+	must(!link_is(conn));
+	net_hold(n->sim, conn, on);
+}
+
+static size_t
+io_unsent(void *user, uint64_t conn)
+{
+	const struct host *n = user;
+
+	must(!link_is(conn));
+	return net_unsent(n->sim, conn);
+}
+
+static const uint8_t *
+io_key(void *user, uint64_t conn)
+{
+	const struct host *n = user;
+
+	if (link_is(conn))
+		return link_key(n->sim, conn);
+	return net_is_open(n->sim, conn) ? seat_key(SEAT_ADMIN) : NULL;
+}
+
+static bool
+io_close(void *user, uint64_t conn)
+{
+	const struct host *n = user;
+
+	return link_is(conn) ? link_close(n->sim, conn) : net_node_closes(n->sim, conn);
+}
+
+struct server_io
+host_io(struct host *n)
+{
+	return (struct server_io){
+		.now = io_now, .wall_ns = io_wall_ns, .random = io_random,
+		.log = n->sim->options.trace ? io_log : NULL,
+		.append = io_append, .save = io_save, .unsaved = io_unsaved, .fail = io_fail,
+		.write_cell_file = io_write_cell_file, .make_copy = io_make_copy,
+		.read_copy = io_read_copy, .drop_copy = io_drop_copy,
+		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
+		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch,
+		.connect = io_connect, .send = io_send, .hold = io_hold, .unsent = io_unsent,
+		.key = io_key, .close = io_close, .user = n,
+	};
+}

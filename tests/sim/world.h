@@ -1,0 +1,224 @@
+/* What replicas and machines of the simulator stand on: time, events and the network. */
+#ifndef LSFS_SIM_WORLD_H
+#define LSFS_SIM_WORLD_H
+
+#include <bsd/sys/queue.h>
+#include "cell/base/mono.h"
+#include "cell/base/rng.h"
+#include "cell/config/cell_file.h"
+#include "tests/sim/clocks.h"
+
+enum {
+	LEASE_MS = 500, /* the master's, if nobody sets another one */
+	MACHINES_MAX = 5,
+	PROCESSES_MAX = 5,
+	NAME_ROOM = 16,
+	BURST_MAX = 6, /* requests that one process has under way */
+	BULK_WRITES = 64, /* but for one with much to write: so many of so many bytes */
+	BULK_BYTES = 64 * 1024,
+	HOSTS_MAX = 16, /* replicas that a run ever has; ids are never used again */
+	OPERATORS_MAX = 2,
+};
+
+struct sim;
+struct host;
+
+/* ---- heap.c ---- */
+
+struct event {
+	int64_t at;
+	uint64_t sequence;
+	void (*run)(struct sim *s, struct event *e);
+	int who;       /* node or machine */
+	uint64_t life; /* of the node or machine; an event of an earlier life is dropped by `run` */
+	uint64_t a, b; /* what `run` makes of them */
+	struct bytes data; /* owned */
+};
+
+struct heap {
+	struct event *events;
+	size_t n, room;
+	uint64_t sequence;
+};
+
+/* Puts a copy in; takes `e.data` over. */
+void heap_push(struct heap *h, struct event e);
+/* After the times of events were changed. */
+void heap_sort(struct heap *h);
+/* False when it is empty. */
+bool heap_pop(struct heap *h, struct event *e);
+
+/* ---- uplink.c ---- */
+
+/* Bytes a second: 5 and 100 Mbit/s. */
+#define UPLINK_SLOWEST ((int64_t)625000)
+#define UPLINK_FASTEST ((int64_t)12500000)
+
+struct outgoing;
+
+/* The frames of one connection, in one direction, that have not left. */
+struct lane {
+	TAILQ_ENTRY(lane) entry; /* while it waits for its turn */
+	TAILQ_HEAD(, outgoing) frames;
+	bool waits;
+};
+
+struct uplink {
+	TAILQ_HEAD(, lane) busy_lanes; /* in the order of their turns */
+	int64_t busy_until;            /* by then all that it was given has left */
+	bool runs;                     /* an event will go on */
+};
+
+/* Draws how fast uplinks are. */
+void uplinks_init(struct sim *s);
+void lane_init(struct lane *l);
+/* What has not left never will. `end`: whose uplink it is. */
+void lane_clear(struct sim *s, int end, struct lane *l);
+/* `e` happens when its data have left. Only when rates are limited. */
+void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
+
+/* ---- net.c ---- */
+
+struct conn {
+	uint64_t id;
+	int machine, node; /* from MACHINES_MAX on: of an operator */
+	bool aside; /* the client's second one, on which it only listens */
+	uint64_t machine_life, node_life;
+	bool client_open, node_open;
+	int64_t base; /* latency of its own */
+	int64_t last_to_node,
+	    last_to_client;                 /* frames arrive in the order in which they were sent */
+	int64_t cut_to_node, cut_to_client; /* what would arrive later is lost */
+	int64_t stalled_until;
+	struct lane lane_to_node, lane_to_client;
+	bool held;          /* the replica does not read from it: */
+	struct heap unread; /* what has come */
+	size_t unsent;      /* bytes that the client has not read */
+};
+
+/* A connection that one replica has dialed to another one. The ends: the one that has dialed, the
+ * other. */
+struct link {
+	uint64_t index;
+	int line; /* 0: for what is short, 1: for bulk */
+	struct link_end {
+		int host; /* its id */
+		uint64_t life;
+		enum { LINK_NONE, LINK_SHAKING, LINK_OPEN, LINK_CLOSED } state;
+		struct lane lane; /* what it sends */
+		int64_t last;     /* what comes to it comes in the order in which it was sent */
+		int64_t cut;      /* what would come later is lost */
+	} ends[2];
+};
+
+enum { LINKS = 2 }; /* lines */
+
+/* Replicas, machines and operators, as far as the network tells them apart. */
+enum { ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX };
+
+struct net {
+	struct conn **conns; /* by id - 1; never removed: late frames name them */
+	size_t n, room;
+	struct link **links; /* by index; never removed: late frames name them */
+	size_t links_n, links_room;
+	struct link *latest[HOSTS_MAX][HOSTS_MAX][LINKS]; /* from, to */
+	struct uplink uplinks[ENDS];
+	int64_t cut_until[ENDS][ENDS];                     /* from, to */
+};
+
+static inline int
+end_of_node(int node)
+{
+	return node;
+}
+
+/* Of a replica, by its id from 1 on. */
+static inline int
+end_of_host(int id)
+{
+	return id - 1;
+}
+
+static inline int
+end_of_machine(int machine)
+{
+	return HOSTS_MAX + machine;
+}
+
+/* Frames and news travel by events; data is copied. */
+void net_free(struct sim *s);
+/* What is sent from here to there arrives when that time has come. */
+void net_cut(struct sim *s, int from, int to, int64_t until);
+void net_cut_both(struct sim *s, int a, int b, int64_t until);
+/* Both ways between two replicas, by their ids. */
+void net_cut_replicas(struct sim *s, int a, int b, int64_t until);
+void net_heal(struct sim *s);
+/* "client 2", "operator 1". */
+const char *net_who(const struct conn *c);
+uint64_t net_connect(struct sim *s, int machine, int node, bool aside);
+void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
+void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
+void net_client_drops(struct sim *s, uint64_t conn);
+/* The replica lets go: false when it is closed already. */
+bool net_node_closes(struct sim *s, uint64_t conn);
+/* It does not read any more, or goes on; what it has sent and the client has not read; is it open
+ * for the replica? */
+void net_hold(struct sim *s, uint64_t conn, bool on);
+size_t net_unsent(struct sim *s, uint64_t conn);
+bool net_is_open(struct sim *s, uint64_t conn);
+void net_break(struct sim *s, struct conn *c);
+void net_node_died(struct sim *s, int node);
+struct conn *net_random_open(struct sim *s);
+
+/* ---- link.c ---- */
+
+/* Is it the number of one? */
+bool link_is(uint64_t conn);
+/* Replica `from` dials whoever has this address and key; what its server's connect, send, close and
+ * key do. */
+uint64_t link_dial(struct sim *s, int from, const char *address, bool bulk, const uint8_t *key);
+void link_send(struct sim *s, uint64_t conn, struct bytes frame);
+/* Likewise, on whichever connection the one has dialed to the other, if it is open: for one that
+ * says what its server does not. */
+void link_put(struct sim *s, int from, int to, struct bytes frame);
+bool link_close(struct sim *s, uint64_t conn);
+const uint8_t *link_key(struct sim *s, uint64_t conn);
+/* The connections that the one has dialed to the other break. */
+void link_break(struct sim *s, int from, int to);
+/* Nothing is in its way any more: what waits arrives now. */
+void link_heal(struct sim *s, int from, int to);
+void link_node_died(struct sim *s, int node);
+void links_free(struct sim *s);
+
+/* ---- gates.c ---- */
+
+/* Each replica that there ever is has an address and a key of its own, made from a number. */
+struct seat {
+	uint8_t id, role;
+	uint8_t body; /* whose address and key; 0: nobody's */
+};
+
+struct seats {
+	uint64_t version;
+	struct seat list[LIMIT_MEMBERS];
+	int n;
+};
+
+enum { SEAT_ADMIN = UINT8_MAX }; /* whose key clients have */
+
+/* Views that stay. */
+const uint8_t *seat_key(uint8_t body);
+struct member seat_member(struct seat seat);
+struct seat seat_of(const struct member *m);
+const struct seat *seats_find(const struct seats *seats, uint8_t id);
+void seats_of_cell_file(struct seats *to, const struct cell_file *cell_file);
+/* A cell file with these members and the administrator's key. */
+void cell_file_of_seats(struct cell_file *to, const struct seats *seats);
+void seats_of_list(struct seats *to, uint64_t version, struct wire_list list);
+/* The members that a replica lets in and connects to, from here on. An older list than the last is
+ * ignored. */
+void gate_set(struct host *n, const struct seats *seats);
+/* Is there a connection on which the one can send to the other? */
+bool gate_passes(const struct sim *s, int from, int to);
+
+#endif
