@@ -121,17 +121,16 @@ give_secret(struct state_transfer *x, uint8_t to)
 	});
 }
 
-/* One that was removed is no business of ours any more. */
+/* One that was removed is given nothing any more. But a master that has removed itself may be the
+ * only one whose state reaches as far as its log begins: what it was asked for counts. */
 static void
 on_message(struct state_transfer *x, uint8_t from, bool member, const struct message *m)
 {
-	if (!member)
-		return;
-	if (m->code == MSG_snapshot_request)
-		answer_replica(x, from, &m->snapshot_request);
-	else if (m->code == MSG_snapshot_part)
+	if (m->code == MSG_snapshot_part)
 		state_fetcher_part(x->fetcher, from, &m->snapshot_part);
-	else if (m->code == MSG_secret_request)
+	else if (m->code == MSG_snapshot_request && member)
+		answer_replica(x, from, &m->snapshot_request);
+	else if (m->code == MSG_secret_request && member)
 		give_secret(x, from);
 }
 
