@@ -161,6 +161,16 @@ check_writers() {
 		cell/client session client_session.c
 		cell/client standby standby.c
 		cell/client waits lock_waits.c
+		cell/paxos acceptor acceptor.c recover.c
+		cell/paxos candidate proposer.c
+		cell/paxos group reconfig.c
+		cell/paxos leader replication.c
+		cell/paxos learner learner.c recover.c
+		cell/paxos lease lease.c
+		cell/paxos promises promises.c
+		cell/paxos repair recover.c
+		cell/paxos rounds px.c
+		cell/paxos witness witness.c
 		fs/mount calls call.c
 		fs/mount handles handle.c
 		fs/mount locks mount_lock.c

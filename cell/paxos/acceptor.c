@@ -7,13 +7,13 @@
 void
 px_enter(struct px *px, struct ballot ballot)
 {
-	must(ballot_less(px->promised, ballot));
-	px->promised = ballot;
-	px->accepted_to = px->chosen;
-	if (px->durable_write == px->write)
-		px->durable = px->chosen;
-	else if (px->durable > px->chosen)
-		px->durable = px->chosen;
+	must(ballot_less(px->acceptor.promised, ballot));
+	px->acceptor.promised = ballot;
+	px->acceptor.accepted_to = px->learner.chosen;
+	if (px->learner.durable_write == px->write)
+		px->acceptor.durable = px->learner.chosen;
+	else if (px->acceptor.durable > px->learner.chosen)
+		px->acceptor.durable = px->learner.chosen;
 }
 
 /* Apart from the entries, and before them: the next hello tells the highest ballot of all that is
@@ -21,17 +21,17 @@ px_enter(struct px *px, struct ballot ballot)
 static void
 record_ballot(struct px *px, struct ballot ballot)
 {
-	if (!ballot_less(px->promised_recorded, ballot))
+	if (!ballot_less(px->acceptor.promised_recorded, ballot))
 		return;
-	px->promised_recorded = ballot;
+	px->acceptor.promised_recorded = ballot;
 	px_record(px, (struct px_record){.kind = PX_RECORD_PROMISE, .ballot = ballot});
 }
 
 void
 px_promise(struct px *px, struct ballot ballot)
 {
-	must(!ballot_less(ballot, px->promised));
-	if (ballot_less(px->promised, ballot))
+	must(!ballot_less(ballot, px->acceptor.promised));
+	if (ballot_less(px->acceptor.promised, ballot))
 		px_enter(px, ballot);
 	record_ballot(px, ballot);
 }
@@ -53,10 +53,60 @@ record_entry(struct px *px, uint64_t slot)
 }
 
 void
+px_accept_begin(struct px *px)
+{
+	px->acceptor.seen = px->acceptor.promised;
+	px->acceptor.fetched_at = px->now;
+}
+
+void
+px_accept_follow(struct px *px, struct ballot master)
+{
+	px->acceptor.master = master;
+}
+
+void
+px_accept_see(struct px *px, struct ballot ballot)
+{
+	px->acceptor.seen = ballot_max(px->acceptor.seen, ballot);
+}
+
+void
+px_accept_to(struct px *px, uint64_t slot)
+{
+	px->acceptor.accepted_to = slot;
+}
+
+void
+px_accept_chosen(struct px *px)
+{
+	if (px->acceptor.accepted_to < px->learner.chosen)
+		px->acceptor.accepted_to = px->learner.chosen;
+}
+
+void
+px_accept_cut(struct px *px, uint64_t slot)
+{
+	px->acceptor.accepted_to = slot;
+	if (px->acceptor.durable > slot)
+		px->acceptor.durable = slot;
+}
+
+void
+px_accept_durable(struct px *px, struct ballot ballot, uint64_t slot)
+{
+	struct px_acceptor *a = &px->acceptor;
+
+	if (ballot_equal(ballot, a->promised) && slot > a->durable)
+		a->durable = slot;
+	must(a->durable <= a->accepted_to);
+}
+
+void
 px_store(struct px *px, const struct log_entry *e)
 {
-	must(e->slot > px->chosen);
-	px->held = e->slot > px->held ? e->slot : px->held;
+	must(e->slot > px->learner.chosen);
+	px_hold(px, e->slot);
 	record_ballot(px, e->ballot);
 	px_log_put(px, e);
 	/* What was proposed behind another entry than this one was never chosen. */
@@ -69,12 +119,14 @@ px_store(struct px *px, const struct log_entry *e)
 static struct ballot
 obstacle(const struct px *px, uint8_t from, struct ballot ballot)
 {
-	if (ballot_less(ballot, px->promised))
-		return px->promised;
-	if (px->role == PX_CANDIDATE && ballot_less(ballot, px->ballot))
-		return px->ballot;
+	const struct px_candidate *own = &px->candidate;
+
+	if (ballot_less(ballot, px->acceptor.promised))
+		return px->acceptor.promised;
+	if (own->role == PX_CANDIDATE && ballot_less(ballot, own->ballot))
+		return own->ballot;
 	if (px_is_bound(px, from))
-		return px->role == PX_MASTER ? px->ballot : px->granted_to;
+		return own->role == PX_MASTER ? own->ballot : px->lease.granted_to;
 	return BALLOT_NONE;
 }
 
@@ -94,7 +146,7 @@ stands_instead(const struct px *px, uint64_t last)
 {
 	uint64_t from = last > px->log.base ? last : px->log.base;
 
-	return px->role == PX_FOLLOWER && px_may_be_candidate(px) &&
+	return px->candidate.role == PX_FOLLOWER && px_may_be_candidate(px) &&
 	       !px_is_bound(px, px->config.self) && log_window_last(&px->log) > from &&
 	       log_window_bytes(&px->log, from, log_window_last(&px->log)) > PX_AHEAD_BYTES;
 }
@@ -111,11 +163,11 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 	struct ballot because;
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	if (m->ballot.replica != from || mono_before(px->now, px->silent_until))
+	if (m->ballot.replica != from || mono_before(px->now, px->lease.silent_until))
 		return;
 	if (!px_may_promise(px))
 		return;
-	px->seen = ballot_max(px->seen, m->ballot);
+	px->acceptor.seen = ballot_max(px->acceptor.seen, m->ballot);
 	because = obstacle(px, from, m->ballot);
 	if (because.round) {
 		refuse(px, from, because);
@@ -125,14 +177,14 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 		px_begin_candidacy(px);
 		return;
 	}
-	if (ballot_less(px->promised, m->ballot))
+	if (ballot_less(px->acceptor.promised, m->ballot))
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	px_promise(px, m->ballot);
 	px_send(px, from, px->write, &(struct message){
 		.code = MSG_promise,
 		.promise = {
 			.ballot = m->ballot,
-			.chosen = px->chosen,
+			.chosen = px->learner.chosen,
 			.last = log_window_last(&px->log),
 			.accepted = px_pack_headers(px, m->first, UINT64_MAX, &packed),
 			.own = px_mark_recorded(px),
@@ -146,7 +198,7 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 {
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	if (m->ballot.replica != from || !ballot_equal(m->ballot, px->promised))
+	if (m->ballot.replica != from || !ballot_equal(m->ballot, px->acceptor.promised))
 		return;
 	px_send(px, from, 0, &(struct message){
 		.code = MSG_gathered,
@@ -164,16 +216,16 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 {
 	if (ballot.replica != from)
 		return false;
-	px->seen = ballot_max(px->seen, ballot);
-	if (ballot_less(ballot, px->promised)) {
-		refuse(px, from, px->promised);
+	px->acceptor.seen = ballot_max(px->acceptor.seen, ballot);
+	if (ballot_less(ballot, px->acceptor.promised)) {
+		refuse(px, from, px->acceptor.promised);
 		return false;
 	}
 	/* A majority has promised it: entering it needs no record before an acceptance depends on
 	 * it. */
-	if (ballot_less(px->promised, ballot))
+	if (ballot_less(px->acceptor.promised, ballot))
 		px_enter(px, ballot);
-	px->attempts = 0;
+	px_candidate_calm(px);
 	px_follow(px, ballot, px->config.lease);
 	return true;
 }
@@ -182,7 +234,7 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 static bool
 extends(const struct px *px, struct ballot ballot, struct ballot origin, struct ballot before)
 {
-	const struct ballot last = log_window_origin(&px->log, px->accepted_to);
+	const struct ballot last = log_window_origin(&px->log, px->acceptor.accepted_to);
 
 	return !ballot_less(ballot, origin) && !ballot_less(origin, last) &&
 	       ballot_goes_on(before, last);
@@ -194,14 +246,14 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 {
 	struct log_entry accepted = *e;
 
-	if (e->slot <= px->accepted_to)
+	if (e->slot <= px->acceptor.accepted_to)
 		return true;
-	if (e->slot != px->accepted_to + 1 || checksum(e->payload) != e->checksum ||
+	if (e->slot != px->acceptor.accepted_to + 1 || checksum(e->payload) != e->checksum ||
 	    !extends(px, ballot, e->origin, e->before))
 		return false;
 	accepted.ballot = ballot;
 	px_store(px, &accepted);
-	px->accepted_to = e->slot;
+	px->acceptor.accepted_to = e->slot;
 	return true;
 }
 
@@ -224,28 +276,28 @@ is_here(const struct px *px, const struct slot_header *h)
 static bool
 accept_named(struct px *px, struct ballot ballot, const struct slot_header *h)
 {
-	if (h->slot <= px->accepted_to)
+	if (h->slot <= px->acceptor.accepted_to)
 		return true;
-	if (h->slot != px->accepted_to + 1 || !is_here(px, h) ||
+	if (h->slot != px->acceptor.accepted_to + 1 || !is_here(px, h) ||
 	    !extends(px, ballot, h->origin, h->before))
 		return false;
 	record_ballot(px, ballot);
 	log_window_at(&px->log, h->slot)->ballot = ballot;
 	record_entry(px, h->slot);
-	px->accepted_to = h->slot;
+	px->acceptor.accepted_to = h->slot;
 	return true;
 }
 
 static void
 fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 {
-	px->fetched_at = mono_add(px->now, px->config.heartbeat);
+	px->acceptor.fetched_at = mono_add(px->now, px->config.heartbeat);
 	px_send(px, to, 0, &(struct message){
 		.code = MSG_fetch,
 		.fetch = {
 			.ballot = m->ballot,
 			.pass = m->pass,
-			.first = px->accepted_to + 1,
+			.first = px->acceptor.accepted_to + 1,
 			.whole = whole,
 		},
 	});
@@ -255,7 +307,7 @@ fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 static void
 report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 {
-	if (mono_reached(px->now, px->fetched_at))
+	if (mono_reached(px->now, px->acceptor.fetched_at))
 		fetch(px, to, m, false);
 }
 
@@ -291,16 +343,16 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	if (!obey(px, from, m->ballot))
 		return;
 	px_promise(px, m->ballot);
-	if (m->first > px->accepted_to + 1)
+	if (m->first > px->acceptor.accepted_to + 1)
 		report_hole(px, from, m);
 	else
 		take_entries(px, from, m);
-	px_learn(px, m->chosen < px->accepted_to ? m->chosen : px->accepted_to);
+	px_learn(px, m->chosen < px->acceptor.accepted_to ? m->chosen : px->acceptor.accepted_to);
 	px_send(px, from, px->write, &(struct message){
 		.code = MSG_accepted,
 		.accepted = {
 			.ballot = m->ballot,
-			.upto = px->accepted_to,
+			.upto = px->acceptor.accepted_to,
 			.own = px_mark_recorded(px),
 		},
 	});
@@ -311,25 +363,26 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
-	if (px->closing || m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
+	if (px->lease.closing || m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
 		return;
 	if (!obey(px, from, m->ballot))
 		return;
 	px_note_marks(px, m);
-	if (px->lost)
+	if (px->witness.lost)
 		return;
-	px_learn(px, m->chosen < px->accepted_to ? m->chosen : px->accepted_to);
+	px_learn(px, m->chosen < px->acceptor.accepted_to ? m->chosen : px->acceptor.accepted_to);
 	px_note_first(px, from, m->first);
 	px_compare_with_master(px, from, m);
-	px->trim_allowed = m->trim > px->trim_allowed ? m->trim : px->trim_allowed;
+	px->acceptor.trim_allowed =
+	    m->trim > px->acceptor.trim_allowed ? m->trim : px->acceptor.trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
-	px_send(px, from, px->lease_write, &(struct message){
+	px_send(px, from, px->lease.write, &(struct message){
 		.code = MSG_heartbeat_reply,
 		.heartbeat_reply = {
 			.ballot = m->ballot,
 			.sequence = m->sequence,
-			.upto = px->accepted_to,
-			.durable = px->durable,
+			.upto = px->acceptor.accepted_to,
+			.durable = px->acceptor.durable,
 			.durable_applied = px_applied_reported(px),
 			.full = px->full,
 			.own = px_mark_durable(px),
@@ -344,12 +397,13 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 {
 	if (m->ballot.replica != from)
 		return;
-	if (ballot_equal(m->ballot, px->granted_to))
-		px->granted_until = px->now;
-	if (!ballot_equal(m->ballot, px->master) || px->role != PX_FOLLOWER)
+	if (ballot_equal(m->ballot, px->lease.granted_to))
+		px_grant_void(px);
+	if (!ballot_equal(m->ballot, px->acceptor.master) || px->candidate.role != PX_FOLLOWER)
 		return;
 	px_follow(px, BALLOT_NONE, px->config.lease);
-	if (m->to == px->config.self && px_may_be_candidate(px) && m->last <= px->accepted_to &&
-	    !px_is_bound(px, px->config.self) && mono_reached(px->now, px->silent_until))
+	if (m->to == px->config.self && px_may_be_candidate(px) &&
+	    m->last <= px->acceptor.accepted_to && !px_is_bound(px, px->config.self) &&
+	    mono_reached(px->now, px->lease.silent_until))
 		px_begin_candidacy(px);
 }

@@ -32,7 +32,7 @@ px_flow_room(const struct px *px, const struct peer *p)
 static bool
 is_heard(const struct px *px, const struct px_member *m)
 {
-	const mono_t answered_at = px->peers[m->id].answered_at;
+	const mono_t answered_at = px->leader.peers[m->id].answered_at;
 
 	return m->voter && m->id != px->config.self &&
 	       mono_before(px->now, mono_add(answered_at, px->config.lease));
@@ -42,11 +42,12 @@ is_heard(const struct px *px, const struct px_member *m)
 static int
 as_large(const struct px *px, size_t window)
 {
-	const struct px_members *m = &px->members;
+	const struct px_members *m = &px->group.members;
 	int n = 0;
 
 	for (int i = 0; i < m->n; i++)
-		n += is_heard(px, &m->list[i]) && px->peers[m->list[i].id].flow.window >= window;
+		n += is_heard(px, &m->list[i]) &&
+		     px->leader.peers[m->list[i].id].flow.window >= window;
 	return n;
 }
 
@@ -56,7 +57,7 @@ as_large(const struct px *px, size_t window)
 size_t
 px_flow_open(const struct px *px)
 {
-	const struct px_members *m = &px->members;
+	const struct px_members *m = &px->group.members;
 	size_t window = 0;
 	int voters = 0;
 
@@ -65,7 +66,7 @@ px_flow_open(const struct px *px)
 	if (voters < 2)
 		return PX_ROOM_BYTES;
 	for (int i = 0; i < m->n; i++) {
-		const size_t w = px->peers[m->list[i].id].flow.window;
+		const size_t w = px->leader.peers[m->list[i].id].flow.window;
 
 		if (is_heard(px, &m->list[i]) && w > window && as_large(px, w) >= voters / 2)
 			window = w;

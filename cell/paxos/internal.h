@@ -109,99 +109,135 @@ struct peer {
 	                          * then needs what comes behind; 0: it doesn't */
 };
 
-struct px {
-	struct px_config config;
-	struct rng rng;
-	mono_t now;
-	struct px_update *out; /* of the step that runs */
+/* ---- the parts of a replica's paxos, each written by its file ---- */
 
-	/* Members. */
-	struct px_members members; /* in force behind `chosen` */
-	struct changes changes;    /* in the log, behind `chosen` */
-	uint8_t others[LIMIT_REPLICA_ID]; /* whom we talk to: all of these lists, but us */
+/* reconfig.c: whose votes count. */
+struct px_group {
+	struct px_members members; /* in force behind what is chosen */
+	struct changes changes;    /* in the log, behind what is chosen */
+	uint8_t others[LIMIT_REPLICA_ID]; /* in any of these lists, but us */
 	int others_n;
+};
 
-	/* Acceptor. */
-	struct log_window log;
-	struct ballot promised; /* no lower ballot is answered */
+/* acceptor.c: what was promised and accepted; at the start, recover.c. */
+struct px_acceptor {
+	struct ballot promised;          /* no lower ballot is answered */
 	struct ballot promised_recorded; /* as the log was told by a promise's record */
-	struct ballot seen;              /* the highest ever heard of */
-	struct ballot master;            /* whom we follow */
-	uint64_t accepted_to; /* each slot up to here is chosen, or accepted in `promised` */
-	uint64_t durable;     /* and durable up to here */
+	struct ballot seen;              /* the highest one received, and told by sound peers */
+	struct ballot master;            /* that is followed */
+	uint64_t accepted_to;  /* each slot up to here is chosen, or accepted in `promised` */
+	uint64_t durable;      /* and durable up to here */
+	uint64_t trim_allowed; /* as far as a master told */
+	mono_t fetched_at;     /* holes are reported once per heartbeat interval */
+};
 
-	/* What the disk lost, and what was heard of others and ourselves. */
-	uint64_t incarnation, start; /* of this start */
-	uint64_t held;               /* the highest slot that this disk ever held */
-	uint64_t damaged;            /* acceptances up to here may be missing; 0: none are */
-	bool stateless;              /* the log's first entries are behind the state */
-	bool base_new;               /* the log does not know yet that it begins at log.base */
-	uint64_t base_write;         /* of the record that tells it; 0: durable since the start */
-	bool mute, lost, expelled;
-	struct mark found;    /* what our disk had at the start: all of it is durable */
-	struct mark told;     /* and what it has by now */
-	mono_t hello_at;      /* mute: the next hello */
-	struct px_members greeters; /* the newest list told: mute, its voters must welcome us */
-	bool welcomed[LIMIT_REPLICA_ID + 1]; /* by these */
-	bool expelled_by[LIMIT_REPLICA_ID + 1]; /* these say that we are no member any more */
-	uint64_t rounds[LIMIT_REPLICA_ID + 1]; /* the highest that each has told of */
-	mono_t leap_at;       /* a round far above is believed, or approached, at the earliest */
-	struct witness witnesses[LIMIT_REPLICA_ID + 1];
-	bool witnesses_changed;
-	mono_t witnesses_at;  /* not written before that */
-	uint8_t ahead;        /* the last one who told that it has entries from ahead_first on */
+/* recover.c: what the disk lost, and where it comes from. */
+struct px_repair {
+	uint64_t incarnation; /* of this start */
+	uint64_t held;        /* the highest slot that this disk ever held */
+	uint64_t damaged;     /* acceptances up to here may be missing; 0: none are */
+	bool stateless;       /* the log's first entries are behind the state */
+	bool base_new;        /* the log does not know yet that it begins at log.base */
+	uint64_t base_write;  /* of the record that tells it; 0: durable since the start */
+	uint8_t ahead;        /* the last one that told that it has entries from ahead_first on */
 	uint64_t ahead_first;
 	uint8_t source;       /* of a state, when no master is known; the next one at source_at */
 	mono_t source_at;
+};
 
-	/* Durability. */
-	uint64_t write;                /* the last one given out */
-	uint64_t durable_write;        /* the last one reported back */
-	struct pending_write *pending; /* in order of writes */
-	size_t pending_n, pending_room;
+/* witness.c: what others remember of this replica, and this replica of others. */
+struct px_witness {
+	uint64_t start; /* names this start */
+	bool mute, lost, expelled;
+	struct mark found;   /* what the disk had at the start: all of it is durable */
+	struct mark durable; /* and what it has by now */
+	mono_t hello_at;     /* mute: the next hello */
+	struct px_members greeters; /* the newest list told: mute, its voters must welcome us */
+	bool welcomed[LIMIT_REPLICA_ID + 1];    /* by these */
+	bool expelled_by[LIMIT_REPLICA_ID + 1]; /* these say that we are no member any more */
+	struct witness of[LIMIT_REPLICA_ID + 1];
+	bool changed;
+	mono_t write_at; /* not before that */
+};
 
-	/* Learner. */
-	uint64_t chosen;          /* every slot up to here is chosen; <= accepted_to <= last */
+/* px.c: which rounds are believed. */
+struct px_rounds {
+	uint64_t of[LIMIT_REPLICA_ID + 1]; /* the highest that each has told of */
+	mono_t leap_at; /* a round far above is believed, or approached, at the earliest */
+};
+
+/* learner.c: what is chosen and what is durable; at the start, recover.c. */
+struct px_learner {
+	uint64_t chosen;          /* every slot up to here is; <= accepted_to <= last */
 	uint64_t chosen_recorded; /* as the log was told */
 	uint64_t chosen_durable;
 	uint64_t applied;         /* durable in our state.db */
-	uint64_t trim_allowed;    /* as far as a master told */
+	uint64_t durable_write;   /* the last one reported back */
+	struct pending_write *pending; /* in order of writes */
+	size_t pending_n, pending_room;
+};
 
-	/* Lease, as an acceptor. */
+/* lease.c: the master's lease, as an acceptor grants it. */
+struct px_lease {
 	struct ballot granted_to;
 	mono_t granted_until;
-	mono_t silent_until;   /* restarted: an earlier grant may still bind us */
-	span_t lease_recorded; /* the longest that this incarnation may grant */
-	uint64_t lease_write;  /* of that record */
+	mono_t silent_until; /* restarted: an earlier grant may still bind us */
+	span_t recorded;     /* the longest that this incarnation may grant */
+	uint64_t write;      /* of that record */
+	bool closing;        /* grants none any more */
+	bool closed;         /* has recorded that none is left */
+};
 
+/* proposer.c: our ballot, from the candidacy to the hand-over. */
+struct px_candidate {
 	enum px_role role;
 	struct ballot ballot; /* candidate or master: our own */
-	mono_t candidacy_at;  /* follower: stand for election */
+	mono_t stand_at;      /* follower: for election */
 	unsigned attempts;    /* elections lost in a row */
-
-	/* Candidate. */
-	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica */
-	struct log_window picked; /* per slot the promises' entry of the highest ballot, or ours */
-	struct changes picked_changes;
+	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica; counted by promises.c */
 	mono_t retry_at;
 	unsigned asks;      /* in a row */
 	uint64_t own_write; /* of our own promise; 0: not given yet */
+	bool leaving;       /* hands over when nothing is in flight, at the latest at leave_by */
+	mono_t leave_by;
+	uint8_t leave_to;   /* 0: the one that is furthest */
+};
 
-	/* Master. */
+/* promises.c: what a candidate learns. */
+struct px_promises {
+	struct log_window picked; /* per slot the promises' entry of the highest ballot, or ours */
+	struct changes changes;
+};
+
+/* replication.c: what a master knows of its followers. */
+struct px_leader {
 	struct peer peers[LIMIT_REPLICA_ID + 1]; /* by replica */
 	uint64_t inherited;     /* slots up to here were open at the election */
 	uint64_t sequence;      /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
 	unsigned leaseless_heartbeats; /* heartbeats in a row for which there was no lease */
-	bool closing; /* grants no lease any more */
-	bool closed;  /* has recorded that none is left */
-	bool leaving; /* hands over when nothing is in flight, at the latest at leave_by */
-	mono_t leave_by;
-	uint8_t leave_to; /* 0: whoever is furthest */
+};
 
-	bool full; /* our disk */
-	mono_t fetched_at;      /* follower: holes are reported once per heartbeat interval */
+struct px {
+	struct px_config config;
+	struct rng rng;
+	mono_t now;
+	struct px_update *out; /* of the step that runs */
+	uint64_t write;        /* the last one given out */
+	bool full;             /* our disk */
+	struct log_window log;
+
+	struct px_group group;
+	struct px_acceptor acceptor;
+	struct px_learner learner;
+	struct px_candidate candidate;
+	struct px_promises promises;
+	struct px_leader leader;
+	struct px_lease lease;
+	struct px_repair repair;
+	struct px_witness witness;
+	struct px_rounds rounds;
 };
 
 /* ---- px.c ---- */
@@ -258,6 +294,8 @@ void px_expel(struct px *px, uint8_t from, const struct message *m);
 void px_recover(struct px *px, const struct px_recovered *recovered);
 /* Tells the log where it begins, before anything else. */
 void px_write_base(struct px *px);
+/* The disk holds an entry of this slot. */
+void px_hold(struct px *px, uint64_t slot);
 /* What was damaged is made good when each slot of it was accepted again. */
 void px_check_repaired(struct px *px);
 /* ... or when we have all that our master has. */
@@ -273,6 +311,8 @@ void px_look_for_state(struct px *px);
 /* ---- witness.c ---- */
 
 void px_witness_recover(struct px *px, const struct px_recovered *recovered);
+/* This ballot, and entries up to this slot, are durable here. */
+void px_witness_durable(struct px *px, struct ballot ballot, uint64_t slot);
 /* Before anything else in the life of a disk: who it is. */
 void px_witness_write_own(struct px *px);
 /* Remembers what a member's message tells of it. */
@@ -308,6 +348,20 @@ void px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 void px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m);
 /* Takes `ballot`, higher than any before, as the one whose slots are counted in accepted_to. */
 void px_enter(struct px *px, struct ballot ballot);
+/* At the start, when the disk was read. */
+void px_accept_begin(struct px *px);
+/* The master of this ballot is followed from now on; BALLOT_NONE: nobody is. */
+void px_accept_follow(struct px *px, struct ballot master);
+/* Our next ballot will be above this one. */
+void px_accept_see(struct px *px, struct ballot ballot);
+/* Each slot up to this one is accepted in the promised ballot. */
+void px_accept_to(struct px *px, uint64_t slot);
+/* The same for what is chosen. */
+void px_accept_chosen(struct px *px);
+/* Acceptances behind this slot count no more. */
+void px_accept_cut(struct px *px, uint64_t slot);
+/* Acceptances in this ballot are durable up to this slot. */
+void px_accept_durable(struct px *px, struct ballot ballot, uint64_t slot);
 /* Records the promise of `ballot`, so that it outlives us; enters it before, if need be. */
 void px_promise(struct px *px, struct ballot ballot);
 /* Puts an entry into the log and its record into the update. */
@@ -321,6 +375,12 @@ bool px_is_bound(const struct px *px, uint8_t candidate);
 /* Records that no lease is left, when that is so. */
 void px_close_if_free(struct px *px);
 void px_grant(struct px *px, struct ballot ballot, span_t length);
+/* The master gave it back. */
+void px_grant_void(struct px *px);
+/* At the start: grants of an earlier incarnation may bind for the span `wait`. */
+void px_lease_begin(struct px *px, span_t wait);
+/* None is granted any more. */
+void px_lease_close(struct px *px);
 /* The lease's length as it goes over the wire. */
 uint32_t px_lease_ms(const struct px *px);
 /* When a grant ends that answers a heartbeat sent at `sent`: earlier than the grantor thinks. */
@@ -332,6 +392,11 @@ mono_t px_lease_end(const struct px *px, mono_t sent);
  * those who stay may not know yet that they are voters. */
 bool px_may_be_candidate(const struct px *px);
 void px_begin_candidacy(struct px *px);
+/* A follower stands for election then, if it hears of no master before. */
+void px_stand_from(struct px *px, mono_t at);
+/* There is a master: elections lost before count no more. */
+void px_candidate_calm(struct px *px);
+void px_candidate_elected(struct px *px);
 /* Asks again those who have not answered in full. */
 void px_send_prepares(struct px *px);
 /* Goes on if a quorum has promised: to the own promise, then to the mastership. */
@@ -349,6 +414,7 @@ void px_leave_check(struct px *px);
 
 /* What a candidate begins with: its own entries count as a promise's. */
 void px_pick_own(struct px *px);
+void px_promises_forget(struct px *px);
 /* The slot up to which the picked entries go on from what is chosen: behind it they are of an older
  * origin. */
 uint64_t px_picked_last(const struct px *px);
@@ -386,6 +452,12 @@ void px_propose(struct px *px, struct bytes payload);
 /* Sends what the followers lack, as far as the pipeline allows. */
 void px_pump(struct px *px);
 void px_send_heartbeats(struct px *px);
+/* The next ones go out then at the latest. */
+void px_heartbeat_by(struct px *px, mono_t at);
+/* The follower reads a copy of our state, of what is applied now. */
+void px_peer_copies(struct px *px, uint8_t id);
+/* Answers to those that were sent count no more. */
+void px_heartbeats_skip(struct px *px);
 void px_send_heartbeat(struct px *px, uint8_t id);
 void px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m);
 void px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m);

@@ -9,10 +9,9 @@ void
 px_learn(struct px *px, uint64_t slot)
 {
 	must(slot <= log_window_last(&px->log));
-	if (slot > px->chosen)
-		px->chosen = slot;
-	if (px->accepted_to < px->chosen)
-		px->accepted_to = px->chosen;
+	if (slot > px->learner.chosen)
+		px->learner.chosen = slot;
+	px_accept_chosen(px);
 	px_reconfig_pass(px);
 }
 
@@ -21,22 +20,22 @@ px_learn(struct px *px, uint64_t slot)
 static void
 disown(struct px *px, uint64_t slot)
 {
-	px->accepted_to = slot - 1;
-	if (px->durable > px->accepted_to)
-		px->durable = px->accepted_to;
-	for (size_t i = 0; i < px->pending_n; i++)
-		if (px->pending[i].accepted_to > px->accepted_to)
-			px->pending[i].accepted_to = px->accepted_to;
+	struct px_learner *l = &px->learner;
+
+	px_accept_cut(px, slot - 1);
+	for (size_t i = 0; i < l->pending_n; i++)
+		if (l->pending[i].accepted_to > slot - 1)
+			l->pending[i].accepted_to = slot - 1;
 }
 
 /* A slot and an origin have one value: if that stands here already, nothing is written again. */
 void
 px_learn_entry(struct px *px, const struct log_entry *e)
 {
-	must(e->slot == px->chosen + 1);
+	must(e->slot == px->learner.chosen + 1);
 	if (e->slot > log_window_last(&px->log) ||
 	    !ballot_equal(log_window_origin(&px->log, e->slot), e->origin)) {
-		if (e->slot <= px->accepted_to)
+		if (e->slot <= px->acceptor.accepted_to)
 			disown(px, e->slot);
 		px_store(px, e);
 	}
@@ -46,7 +45,7 @@ px_learn_entry(struct px *px, const struct log_entry *e)
 uint64_t
 px_matched(const struct px *px, uint8_t id)
 {
-	return id == px->config.self ? px->durable : px->peers[id].match;
+	return id == px->config.self ? px->acceptor.durable : px->leader.peers[id].match;
 }
 
 static bool
@@ -63,8 +62,10 @@ accepted(const struct px *px, const struct px_members *m, uint64_t slot)
 static uint64_t
 chosen_by_members(const struct px *px)
 {
-	const struct px_members *m = &px->members, *next = px_next_members(&px->changes, m);
-	uint64_t end = next ? next->version : log_window_last(&px->log), chosen = px->chosen;
+	const struct px_members *m = &px->group.members;
+	const struct px_members *next = px_next_members(&px->group.changes, m);
+	uint64_t end = next ? next->version : log_window_last(&px->log);
+	uint64_t chosen = px->learner.chosen;
 
 	for (int i = 0; i < m->n; i++) {
 		uint64_t slot = px_matched(px, m->list[i].id);
@@ -85,41 +86,41 @@ px_count_accepted(struct px *px)
 {
 	uint64_t chosen;
 
-	must(px->role == PX_MASTER && ballot_equal(px->promised, px->ballot));
-	while ((chosen = chosen_by_members(px)) > px->chosen)
+	must(px->candidate.role == PX_MASTER &&
+	     ballot_equal(px->acceptor.promised, px->candidate.ballot));
+	while ((chosen = chosen_by_members(px)) > px->learner.chosen)
 		px_learn(px, chosen);
 }
 
 void
 px_persisted(struct px *px, uint64_t write)
 {
+	struct px_learner *l = &px->learner;
 	size_t n = 0;
 
 	must(write <= px->write);
-	if (write > px->durable_write)
-		px->durable_write = write;
-	while (n < px->pending_n && px->pending[n].write <= write) {
-		const struct pending_write *p = &px->pending[n++];
+	if (write > l->durable_write)
+		l->durable_write = write;
+	while (n < l->pending_n && l->pending[n].write <= write) {
+		const struct pending_write *p = &l->pending[n++];
 
-		if (ballot_equal(p->ballot, px->promised) && p->accepted_to > px->durable)
-			px->durable = p->accepted_to;
-		px->chosen_durable = p->chosen;
-		px->told.ballot = ballot_max(px->told.ballot, p->recorded);
-		px->told.slot = p->held > px->told.slot ? p->held : px->told.slot;
+		px_accept_durable(px, p->ballot, p->accepted_to);
+		px_witness_durable(px, p->recorded, p->held);
+		l->chosen_durable = p->chosen;
 	}
-	px->pending_n -= n;
-	if (px->pending_n > 0)
-		memmove(px->pending, px->pending + n, px->pending_n * sizeof px->pending[0]);
-	must(px->durable <= px->accepted_to && px->chosen_durable <= px->chosen);
+	l->pending_n -= n;
+	if (l->pending_n > 0)
+		memmove(l->pending, l->pending + n, l->pending_n * sizeof l->pending[0]);
+	must(l->chosen_durable <= l->chosen);
 }
 
 void
 px_record_chosen(struct px *px)
 {
-	if (px->chosen == px->chosen_recorded)
+	if (px->learner.chosen == px->learner.chosen_recorded)
 		return;
-	px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->chosen});
-	px->chosen_recorded = px->chosen;
+	px_record(px, (struct px_record){.kind = PX_RECORD_CHOSEN, .slot = px->learner.chosen});
+	px->learner.chosen_recorded = px->learner.chosen;
 }
 
 void
@@ -127,20 +128,21 @@ px_note_pending(struct px *px)
 {
 	if (px->out->records_n > 0)
 		px_record_chosen(px);
-	if (px->durable_write == px->write)
+	if (px->learner.durable_write == px->write)
 		return;
 	/* A ballot may begin, and slots may be chosen, while the last write is still under way. */
-	if (px->pending_n == 0 || px->pending[px->pending_n - 1].write != px->write) {
-		ARRAY_ROOM(px->pending, px->pending_n, px->pending_room);
-		px->pending_n++;
+	if (px->learner.pending_n == 0 ||
+	    px->learner.pending[px->learner.pending_n - 1].write != px->write) {
+		ARRAY_ROOM(px->learner.pending, px->learner.pending_n, px->learner.pending_room);
+		px->learner.pending_n++;
 	}
-	px->pending[px->pending_n - 1] = (struct pending_write){
+	px->learner.pending[px->learner.pending_n - 1] = (struct pending_write){
 		.write = px->write,
-		.ballot = px->promised,
-		.accepted_to = px->accepted_to,
-		.recorded = px->promised_recorded,
-		.held = px->held,
-		.chosen = px->chosen_recorded,
+		.ballot = px->acceptor.promised,
+		.accepted_to = px->acceptor.accepted_to,
+		.recorded = px->acceptor.promised_recorded,
+		.held = px->repair.held,
+		.chosen = px->learner.chosen_recorded,
 	};
 }
 
@@ -149,7 +151,9 @@ px_note_pending(struct px *px)
 uint64_t
 px_applied_reported(const struct px *px)
 {
-	return px->applied < px->chosen_durable ? px->applied : px->chosen_durable;
+	const struct px_learner *l = &px->learner;
+
+	return l->applied < l->chosen_durable ? l->applied : l->chosen_durable;
 }
 
 uint64_t
@@ -157,11 +161,11 @@ px_trim_target(const struct px *px)
 {
 	uint64_t target = px_applied_reported(px);
 
-	if (px->role != PX_MASTER)
-		return px->trim_allowed;
-	for (int i = 0; i < px->others_n; i++)
-		if (px->peers[px->others[i]].applied < target)
-			target = px->peers[px->others[i]].applied;
+	if (px->candidate.role != PX_MASTER)
+		return px->acceptor.trim_allowed;
+	for (int i = 0; i < px->group.others_n; i++)
+		if (px->leader.peers[px->group.others[i]].applied < target)
+			target = px->leader.peers[px->group.others[i]].applied;
 	return target;
 }
 
@@ -202,8 +206,8 @@ over_limit(struct px *px)
 	const uint64_t usual = end_of_excess(px, 1), most = end_of_excess(px, PX_LOG_COPIES);
 	uint64_t slot = usual;
 
-	for (int i = 0; i < px->others_n; i++) {
-		struct peer *p = &px->peers[px->others[i]];
+	for (int i = 0; i < px->group.others_n; i++) {
+		struct peer *p = &px->leader.peers[px->group.others[i]];
 		const uint64_t needed = p->match > p->copy ? p->match : p->copy;
 
 		if (p->copy == 0)
@@ -220,8 +224,8 @@ over_limit(struct px *px)
 void
 px_on_copy_begun(struct px *px, uint8_t from)
 {
-	if (px->role == PX_MASTER)
-		px->peers[from].copy = px_applied_reported(px);
+	if (px->candidate.role == PX_MASTER)
+		px_peer_copies(px, from);
 }
 
 /* Deletes only what is durable in our own state.db, and in everyone's or over the limit. The last
@@ -231,8 +235,8 @@ px_on_applied(struct px *px, uint64_t slot)
 {
 	uint64_t target, over;
 
-	if (slot > px->applied)
-		px->applied = slot;
+	if (slot > px->learner.applied)
+		px->learner.applied = slot;
 	px_record_chosen(px);
 	target = px_trim_target(px);
 	if (target > px_applied_reported(px))
@@ -240,8 +244,8 @@ px_on_applied(struct px *px, uint64_t slot)
 	over = over_limit(px);
 	if (target < over)
 		target = over;
-	if (target + 1 > px->chosen && target > 0)
-		target = px->chosen - 1;
+	if (target + 1 > px->learner.chosen && target > 0)
+		target = px->learner.chosen - 1;
 	if (target <= px->log.base)
 		return;
 	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = target});

@@ -22,7 +22,7 @@ granted(const struct px *px, const struct px_members *m, mono_t now)
 
 		if (m->list[i].voter)
 			grants += id == px->config.self ||
-			          mono_before(now, px->peers[id].lease_end);
+			          mono_before(now, px->leader.peers[id].lease_end);
 	}
 	return px_majority(m, grants);
 }
@@ -32,11 +32,11 @@ granted(const struct px *px, const struct px_members *m, mono_t now)
 bool
 px_lease_valid(const struct px *px, mono_t now)
 {
-	const struct px_members *m = &px->members;
+	const struct px_members *m = &px->group.members;
 
-	if (px->role != PX_MASTER)
+	if (px->candidate.role != PX_MASTER)
 		return false;
-	for (; m; m = px_next_members(&px->changes, m))
+	for (; m; m = px_next_members(&px->group.changes, m))
 		if (!granted(px, m, now))
 			return false;
 	return true;
@@ -46,23 +46,43 @@ px_lease_valid(const struct px *px, mono_t now)
 bool
 px_is_bound(const struct px *px, uint8_t candidate)
 {
-	if (px->role == PX_MASTER)
+	if (px->candidate.role == PX_MASTER)
 		return px_lease_valid(px, px->now);
-	return mono_before(px->now, px->granted_until) && px->granted_to.replica != candidate;
+	return mono_before(px->now, px->lease.granted_until) &&
+	       px->lease.granted_to.replica != candidate;
+}
+
+void
+px_lease_begin(struct px *px, span_t wait)
+{
+	px->lease.granted_until = px->now;
+	px->lease.silent_until = mono_add(px->now, wait);
+}
+
+void
+px_lease_close(struct px *px)
+{
+	px->lease.closing = true;
+}
+
+void
+px_grant_void(struct px *px)
+{
+	px->lease.granted_until = px->now;
 }
 
 void
 px_grant(struct px *px, struct ballot ballot, span_t length)
 {
-	must(!ballot_less(ballot, px->promised));
-	if (length.ns > px->lease_recorded.ns) {
-		px->lease_recorded = length;
+	must(!ballot_less(ballot, px->acceptor.promised));
+	if (length.ns > px->lease.recorded.ns) {
+		px->lease.recorded = length;
 		px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = length});
-		px->lease_write = px->write;
+		px->lease.write = px->write;
 	}
-	px->granted_to = ballot;
-	px->granted_until = mono_max(px->granted_until, mono_add(px->now, length));
-	px->candidacy_at = mono_add(px->granted_until, px_jitter(px));
+	px->lease.granted_to = ballot;
+	px->lease.granted_until = mono_max(px->lease.granted_until, mono_add(px->now, length));
+	px_stand_from(px, mono_add(px->lease.granted_until, px_jitter(px)));
 }
 
 uint32_t
@@ -87,19 +107,19 @@ px_set_lease(struct px *px, span_t lease, span_t heartbeat)
 	must(heartbeat.ns > 0 && lease.ns > heartbeat.ns);
 	must(span_to_ms(lease) > 0 && span_to_ms(lease) <= LIMIT_LEASE_MAX_S * 1000);
 	if (lease.ns != px->config.lease.ns)
-		px->sequence += PX_SENT_TIMES;
+		px_heartbeats_skip(px);
 	px->config.lease = lease;
 	px->config.heartbeat = heartbeat;
-	if (!mono_is_never(px->heartbeat_at))
-		px->heartbeat_at = mono_min(px->heartbeat_at, mono_add(px->now, heartbeat));
+	if (!mono_is_never(px->leader.heartbeat_at))
+		px_heartbeat_by(px, mono_add(px->now, heartbeat));
 }
 
 mono_t
 px_close_at(const struct px *px)
 {
-	if (!px->closing || px->closed || px->role != PX_FOLLOWER)
+	if (!px->lease.closing || px->lease.closed || px->candidate.role != PX_FOLLOWER)
 		return MONO_NEVER;
-	return mono_max(px->granted_until, px->silent_until);
+	return mono_max(px->lease.granted_until, px->lease.silent_until);
 }
 
 /* Neither this incarnation has granted one that stands, nor did an earlier one: it has waited for
@@ -109,12 +129,12 @@ px_close_if_free(struct px *px)
 {
 	if (!mono_reached(px->now, px_close_at(px)))
 		return;
-	px->closed = true;
+	px->lease.closed = true;
 	px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = {0}});
 }
 
 bool
 px_closed(const struct px *px)
 {
-	return px->closed;
+	return px->lease.closed;
 }

@@ -10,24 +10,32 @@
 enum { SPREAD_SLOTS = 8 }; /* so many neighbours are asked of one replica, the next of another */
 
 void
+px_promises_forget(struct px *px)
+{
+	log_window_start(&px->promises.picked, 0);
+	px_changes_cut(&px->promises.changes, 0);
+}
+
+void
 px_pick_own(struct px *px)
 {
-	log_window_start(&px->picked, px->chosen);
-	px->picked.origin = log_window_origin(&px->log, px->chosen);
-	for (uint64_t slot = px->chosen + 1; slot <= log_window_last(&px->log); slot++) {
+	log_window_start(&px->promises.picked, px->learner.chosen);
+	px->promises.picked.origin = log_window_origin(&px->log, px->learner.chosen);
+	for (uint64_t slot = px->learner.chosen + 1; slot <= log_window_last(&px->log); slot++) {
 		struct log_entry e = log_window_entry(&px->log, slot);
 
-		log_window_put(&px->picked, &e);
-		px_changes_put(&px->picked_changes, &e);
+		log_window_put(&px->promises.picked, &e);
+		px_changes_put(&px->promises.changes, &e);
 	}
 }
 
 uint64_t
 px_picked_last(const struct px *px)
 {
-	uint64_t last = px->chosen;
+	uint64_t last = px->learner.chosen;
 
-	while (last < log_window_last(&px->picked) && log_window_goes_on(&px->picked, last + 1))
+	while (last < log_window_last(&px->promises.picked) &&
+	       log_window_goes_on(&px->promises.picked, last + 1))
 		last++;
 	return last;
 }
@@ -35,8 +43,8 @@ px_picked_last(const struct px *px)
 bool
 px_picked_whole(const struct px *px)
 {
-	for (uint64_t slot = px_picked_last(px); slot > px->chosen; slot--)
-		if (log_window_at(&px->picked, slot)->holder != 0)
+	for (uint64_t slot = px_picked_last(px); slot > px->learner.chosen; slot--)
+		if (log_window_at(&px->promises.picked, slot)->holder != 0)
 			return false;
 	return true;
 }
@@ -44,7 +52,7 @@ px_picked_whole(const struct px *px)
 uint64_t
 px_vote_have(const struct px *px, const struct vote *v)
 {
-	return v->have > px->chosen ? v->have : px->chosen;
+	return v->have > px->learner.chosen ? v->have : px->learner.chosen;
 }
 
 /* ---- headers ---- */
@@ -69,8 +77,8 @@ pick_again(struct log_window_entry *e, uint8_t from, const struct slot_header *h
 static void
 differ(struct px *px, uint64_t slot)
 {
-	for (int i = 0; i < px->others_n; i++) {
-		struct vote *v = &px->votes[px->others[i]];
+	for (int i = 0; i < px->group.others_n; i++) {
+		struct vote *v = &px->candidate.votes[px->group.others[i]];
 
 		if (v->same >= slot)
 			v->same = slot - 1;
@@ -81,9 +89,9 @@ differ(struct px *px, uint64_t slot)
 static void
 compare(const struct px *px, struct vote *v, const struct slot_header *h)
 {
-	const uint64_t same = v->same > px->chosen ? v->same : px->chosen;
+	const uint64_t same = v->same > px->learner.chosen ? v->same : px->learner.chosen;
 
-	if (h->slot == same + 1 && is_value(log_window_at(&px->picked, h->slot), h))
+	if (h->slot == same + 1 && is_value(log_window_at(&px->promises.picked, h->slot), h))
 		v->same = h->slot;
 }
 
@@ -95,8 +103,8 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 	                      .checksum = h->checksum, .before = h->before};
 	struct log_window_entry *picked;
 
-	if (h->slot <= log_window_last(&px->picked)) {
-		picked = log_window_at(&px->picked, h->slot);
+	if (h->slot <= log_window_last(&px->promises.picked)) {
+		picked = log_window_at(&px->promises.picked, h->slot);
 		if (is_value(picked, h)) {
 			pick_again(picked, from, h);
 			picked->chosen = picked->chosen || chosen;
@@ -106,9 +114,9 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 			return;
 		differ(px, h->slot);
 	}
-	log_window_put(&px->picked, &e);
-	px_changes_put(&px->picked_changes, &e);
-	picked = log_window_at(&px->picked, h->slot);
+	log_window_put(&px->promises.picked, &e);
+	px_changes_put(&px->promises.changes, &e);
+	picked = log_window_at(&px->promises.picked, h->slot);
 	picked->holder = from;
 	picked->chosen = chosen;
 }
@@ -119,13 +127,15 @@ learn_picked(struct px *px)
 {
 	const struct log_window_entry *first;
 
-	while (log_window_last(&px->picked) > px->chosen &&
-	       (first = log_window_at(&px->picked, px->chosen + 1))->chosen && first->holder == 0) {
-		const struct log_entry e = log_window_entry(&px->picked, px->chosen + 1);
+	while (log_window_last(&px->promises.picked) > px->learner.chosen &&
+	       (first = log_window_at(&px->promises.picked, px->learner.chosen + 1))->chosen &&
+	       first->holder == 0) {
+		const struct log_entry e =
+		    log_window_entry(&px->promises.picked, px->learner.chosen + 1);
 
-		px_changes_trim(&px->picked_changes, e.slot);
+		px_changes_trim(&px->promises.changes, e.slot);
 		px_learn_entry(px, &e);
-		log_window_trim(&px->picked, e.slot);
+		log_window_trim(&px->promises.picked, e.slot);
 	}
 }
 
@@ -134,13 +144,13 @@ learn_picked(struct px *px)
 static bool
 take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_header *h)
 {
-	struct vote *v = &px->votes[from];
+	struct vote *v = &px->candidate.votes[from];
 	uint64_t have = px_vote_have(px, v);
 
 	if (h->slot <= have)
 		return true;
-	if (h->slot != have + 1 || h->slot - px->chosen > PX_PICKED_MAX ||
-	    ballot_less(h->ballot, h->origin) || !ballot_less(h->ballot, px->ballot))
+	if (h->slot != have + 1 || h->slot - px->learner.chosen > PX_PICKED_MAX ||
+	    ballot_less(h->ballot, h->origin) || !ballot_less(h->ballot, px->candidate.ballot))
 		return false;
 	v->have = h->slot;
 	pick(px, from, h->slot <= chosen, h);
@@ -164,7 +174,7 @@ px_take_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 void
 px_note_told(struct px *px, uint8_t from, const struct msg_promise *m)
 {
-	struct peer *p = &px->peers[from];
+	struct peer *p = &px->leader.peers[from];
 	struct cursor c = cursor_of(m->accepted.packed);
 	struct slot_header h = {0};
 
@@ -185,18 +195,18 @@ take_value(struct px *px, const struct log_entry *e)
 	struct log_entry whole = *e;
 	bool chosen;
 
-	if (e->slot <= px->picked.base || e->slot > log_window_last(&px->picked))
+	if (e->slot <= px->promises.picked.base || e->slot > log_window_last(&px->promises.picked))
 		return false;
-	picked = log_window_at(&px->picked, e->slot);
+	picked = log_window_at(&px->promises.picked, e->slot);
 	if (picked->holder == 0 || !ballot_equal(picked->origin, e->origin) ||
 	    picked->checksum != e->checksum || checksum(e->payload) != e->checksum)
 		return false;
 	whole.ballot = picked->ballot;
 	whole.before = picked->before;
 	chosen = picked->chosen;
-	log_window_put(&px->picked, &whole);
-	log_window_at(&px->picked, e->slot)->chosen = chosen;
-	px_changes_put(&px->picked_changes, &whole);
+	log_window_put(&px->promises.picked, &whole);
+	log_window_at(&px->promises.picked, e->slot)->chosen = chosen;
+	px_changes_put(&px->promises.changes, &whole);
 	return true;
 }
 
@@ -219,9 +229,9 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 {
 	uint8_t other = id;
 
-	for (int i = 0; i < px->others_n; i++) {
-		const uint8_t next = px->others[i];
-		const struct vote *v = &px->votes[next];
+	for (int i = 0; i < px->group.others_n; i++) {
+		const uint8_t next = px->group.others[i];
+		const struct vote *v = &px->candidate.votes[next];
 
 		if (next == id || !v->promised || v->have < slot)
 			continue;
@@ -234,8 +244,9 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 static void
 ask_others(struct px *px, uint8_t id)
 {
-	for (uint64_t slot = px->chosen + 1; slot <= log_window_last(&px->picked); slot++) {
-		struct log_window_entry *e = log_window_at(&px->picked, slot);
+	for (uint64_t slot = px->learner.chosen + 1; slot <= log_window_last(&px->promises.picked);
+	     slot++) {
+		struct log_window_entry *e = log_window_at(&px->promises.picked, slot);
 
 		if (e->holder == id)
 			e->holder = another_holder(px, id, slot);
@@ -246,7 +257,7 @@ ask_others(struct px *px, uint8_t id)
 static void
 give_up_waiting(struct px *px, uint8_t id)
 {
-	struct vote *v = &px->votes[id];
+	struct vote *v = &px->candidate.votes[id];
 
 	v->asked = false;
 	v->patience = (span_t){2 * v->patience.ns};
@@ -256,13 +267,14 @@ give_up_waiting(struct px *px, uint8_t id)
 static void
 gather_from(struct px *px, uint8_t id)
 {
-	struct vote *v = &px->votes[id];
+	struct vote *v = &px->candidate.votes[id];
 	const uint64_t end = px_picked_last(px);
-	uint64_t first = px->chosen + 1, last;
+	uint64_t first = px->learner.chosen + 1, last;
 
-	while (first <= end && log_window_at(&px->picked, first)->holder != id)
+	while (first <= end && log_window_at(&px->promises.picked, first)->holder != id)
 		first++;
-	for (last = first; last < end && log_window_at(&px->picked, last + 1)->holder == id;)
+	for (last = first;
+	     last < end && log_window_at(&px->promises.picked, last + 1)->holder == id;)
 		last++;
 	if (first > end)
 		return;
@@ -270,23 +282,24 @@ gather_from(struct px *px, uint8_t id)
 	v->asked_at = px->now;
 	px_send(px, id, 0, &(struct message){
 		.code = MSG_gather,
-		.gather = {.ballot = px->ballot, .first = first, .last = last},
+		.gather = {.ballot = px->candidate.ballot, .first = first, .last = last},
 	});
 }
 
 void
 px_gather(struct px *px)
 {
-	must(px->role == PX_CANDIDATE);
-	for (int i = 0; i < px->others_n; i++) {
-		struct vote *v = &px->votes[px->others[i]];
+	must(px->candidate.role == PX_CANDIDATE);
+	for (int i = 0; i < px->group.others_n; i++) {
+		struct vote *v = &px->candidate.votes[px->group.others[i]];
 
 		if (v->patience.ns == 0)
 			v->patience = px->config.lease;
 		if (v->asked && mono_reached(px->now, mono_add(v->asked_at, v->patience)))
-			give_up_waiting(px, px->others[i]);
+			give_up_waiting(px, px->group.others[i]);
 	}
-	for (int i = 0; i < px->others_n; i++)
-		if (px->votes[px->others[i]].promised && !px->votes[px->others[i]].asked)
-			gather_from(px, px->others[i]);
+	for (int i = 0; i < px->group.others_n; i++)
+		if (px->candidate.votes[px->group.others[i]].promised &&
+		    !px->candidate.votes[px->group.others[i]].asked)
+			gather_from(px, px->group.others[i]);
 }

@@ -18,19 +18,40 @@
 void
 px_follow(struct px *px, struct ballot master, span_t wait)
 {
-	px->role = PX_FOLLOWER;
-	px->master = master;
-	px->leaving = false;
-	log_window_start(&px->picked, 0);
-	px_changes_cut(&px->picked_changes, 0);
-	px->candidacy_at = mono_max(mono_add(px->now, wait), px->granted_until);
-	px->candidacy_at = mono_add(px->candidacy_at, px_jitter(px));
+	px->candidate.role = PX_FOLLOWER;
+	px->candidate.leaving = false;
+	px_accept_follow(px, master);
+	px_promises_forget(px);
+	px->candidate.stand_at = mono_max(mono_add(px->now, wait), px->lease.granted_until);
+	px->candidate.stand_at = mono_add(px->candidate.stand_at, px_jitter(px));
+}
+
+void
+px_stand_from(struct px *px, mono_t at)
+{
+	px->candidate.stand_at = at;
+}
+
+void
+px_candidate_calm(struct px *px)
+{
+	px->candidate.attempts = 0;
+}
+
+void
+px_candidate_elected(struct px *px)
+{
+	px->candidate.role = PX_MASTER;
+	px->candidate.attempts = 0;
+	px->candidate.leaving = false;
+	px_accept_follow(px, px->candidate.ballot);
 }
 
 bool
 px_may_be_candidate(const struct px *px)
 {
-	return !px->closing && px_is_fit(px) && px_is_voter(&px->members, px->config.self);
+	return !px->lease.closing && px_is_fit(px) &&
+	       px_is_voter(&px->group.members, px->config.self);
 }
 
 /* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n
@@ -39,17 +60,17 @@ px_may_be_candidate(const struct px *px)
 void
 px_begin_candidacy(struct px *px)
 {
-	must(px->role == PX_FOLLOWER && px_may_be_candidate(px) &&
+	must(px->candidate.role == PX_FOLLOWER && px_may_be_candidate(px) &&
 	     !px_is_bound(px, px->config.self));
-	must(mono_reached(px->now, px->silent_until));
-	px->role = PX_CANDIDATE;
-	px->master = BALLOT_NONE;
-	px->seen = ballot_max(px->seen, px->promised);
-	px->ballot = (struct ballot){px->seen.round + 1, px->config.self};
-	px->seen = px->ballot;
-	px->own_write = 0;
-	memset(px->votes, 0, sizeof px->votes);
-	px->asks = 0;
+	must(mono_reached(px->now, px->lease.silent_until));
+	px->candidate.role = PX_CANDIDATE;
+	px_accept_follow(px, BALLOT_NONE);
+	px_accept_see(px, px->acceptor.promised);
+	px->candidate.ballot = (struct ballot){px->acceptor.seen.round + 1, px->config.self};
+	px_accept_see(px, px->candidate.ballot);
+	px->candidate.own_write = 0;
+	memset(px->candidate.votes, 0, sizeof px->candidate.votes);
+	px->candidate.asks = 0;
 	px_pick_own(px);
 	px_send_prepares(px);
 	px_count_votes(px);
@@ -67,8 +88,8 @@ ask_one(struct px *px, uint8_t id)
 	px_send(px, id, 0, &(struct message){
 		.code = MSG_prepare,
 		.prepare = {
-			.ballot = px->ballot,
-			.first = px_vote_have(px, &px->votes[id]) + 1,
+			.ballot = px->candidate.ballot,
+			.first = px_vote_have(px, &px->candidate.votes[id]) + 1,
 			.last = log_window_last(&px->log),
 		},
 	});
@@ -77,27 +98,29 @@ ask_one(struct px *px, uint8_t id)
 void
 px_send_prepares(struct px *px)
 {
-	must(px->role == PX_CANDIDATE);
-	for (int i = 0; i < px->others_n; i++)
-		if (!vote_complete(px, &px->votes[px->others[i]]))
-			ask_one(px, px->others[i]);
-	px->retry_at = mono_add(px->now, (span_t){px->config.heartbeat.ns << px->asks});
-	px->retry_at = mono_add(px->retry_at, px_jitter(px));
-	if (px->asks < PX_ASKS_MAX)
-		px->asks++;
+	must(px->candidate.role == PX_CANDIDATE);
+	for (int i = 0; i < px->group.others_n; i++)
+		if (!vote_complete(px, &px->candidate.votes[px->group.others[i]]))
+			ask_one(px, px->group.others[i]);
+	px->candidate.retry_at =
+	    mono_add(px->now, (span_t){px->config.heartbeat.ns << px->candidate.asks});
+	px->candidate.retry_at = mono_add(px->candidate.retry_at, px_jitter(px));
+	if (px->candidate.asks < PX_ASKS_MAX)
+		px->candidate.asks++;
 	px_gather(px);
 }
 
 static bool
 promised_by(const struct px *px, const struct px_members *m)
 {
+	const struct vote *of = px->candidate.votes;
 	int votes = 0;
 
 	for (int i = 0; i < m->n; i++) {
 		uint8_t id = m->list[i].id;
 
 		if (m->list[i].voter)
-			votes += id == px->config.self || vote_complete(px, &px->votes[id]);
+			votes += id == px->config.self || vote_complete(px, &of[id]);
 	}
 	return px_majority(m, votes);
 }
@@ -107,10 +130,10 @@ promised_by(const struct px *px, const struct px_members *m)
 static bool
 elected(const struct px *px)
 {
-	const struct px_members *m = &px->members;
+	const struct px_members *m = &px->group.members;
 	uint64_t last = px_picked_last(px);
 
-	for (; m && m->version <= last; m = px_next_members(&px->picked_changes, m))
+	for (; m && m->version <= last; m = px_next_members(&px->promises.changes, m))
 		if (!promised_by(px, m))
 			return false;
 	return true;
@@ -119,14 +142,14 @@ elected(const struct px *px)
 void
 px_count_votes(struct px *px)
 {
-	must(px->role == PX_CANDIDATE);
+	must(px->candidate.role == PX_CANDIDATE);
 	if (!px_picked_whole(px) || !elected(px))
 		return;
-	if (px->own_write == 0) {
-		px_promise(px, px->ballot);
-		px->own_write = px->write;
+	if (px->candidate.own_write == 0) {
+		px_promise(px, px->candidate.ballot);
+		px->candidate.own_write = px->write;
 	}
-	if (px->own_write <= px->durable_write)
+	if (px->candidate.own_write <= px->learner.durable_write)
 		px_begin_mastership(px);
 }
 
@@ -145,7 +168,7 @@ static void
 after_promise(struct px *px, int others)
 {
 	px_reconfig_gather(px);
-	if (px->others_n > others)
+	if (px->group.others_n > others)
 		px_send_prepares(px);
 	px_gather(px);
 	px_count_votes(px);
@@ -156,14 +179,14 @@ after_promise(struct px *px, int others)
 void
 px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 {
-	struct vote *v = &px->votes[from];
-	const int others = px->others_n;
+	struct vote *v = &px->candidate.votes[from];
+	const int others = px->group.others_n;
 	uint64_t have;
 	bool goes_on;
 
-	if (px->role == PX_FOLLOWER || !ballot_equal(m->ballot, px->ballot))
+	if (px->candidate.role == PX_FOLLOWER || !ballot_equal(m->ballot, px->candidate.ballot))
 		return;
-	if (px->role == PX_MASTER) {
+	if (px->candidate.role == PX_MASTER) {
 		px_note_told(px, from, m);
 		return;
 	}
@@ -183,13 +206,13 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 void
 px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m)
 {
-	const int others = px->others_n;
+	const int others = px->group.others_n;
 
-	if (px->role != PX_CANDIDATE || !ballot_equal(m->ballot, px->ballot) ||
+	if (px->candidate.role != PX_CANDIDATE || !ballot_equal(m->ballot, px->candidate.ballot) ||
 	    !px_take_values(px, m->entries))
 		return;
-	px->votes[from].asked = false;
-	px->votes[from].patience = px->config.lease;
+	px->candidate.votes[from].asked = false;
+	px->candidate.votes[from].patience = px->config.lease;
 	after_promise(px, others);
 }
 
@@ -199,30 +222,30 @@ void
 px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 {
 	(void)from;
-	px->seen = ballot_max(px->seen, m->ballot);
-	if (px->role == PX_FOLLOWER)
+	px_accept_see(px, m->ballot);
+	if (px->candidate.role == PX_FOLLOWER)
 		return;
-	if (ballot_less(px->ballot, m->ballot)) {
-		if (px->role == PX_CANDIDATE && px->attempts < PX_ATTEMPTS_MAX)
-			px->attempts++;
+	if (ballot_less(px->candidate.ballot, m->ballot)) {
+		if (px->candidate.role == PX_CANDIDATE && px->candidate.attempts < PX_ATTEMPTS_MAX)
+			px->candidate.attempts++;
 		px_follow(px, BALLOT_NONE, px->config.heartbeat);
-	} else if (px->role == PX_CANDIDATE) {
+	} else if (px->candidate.role == PX_CANDIDATE) {
 		span_t soon = {px->config.heartbeat.ns / 4};
 
-		px->retry_at = mono_min(px->retry_at, mono_add(px->now, soon));
+		px->candidate.retry_at = mono_min(px->candidate.retry_at, mono_add(px->now, soon));
 	}
 }
 
 void
 px_leave(struct px *px, uint8_t to)
 {
-	if (px->role == PX_CANDIDATE)
+	if (px->candidate.role == PX_CANDIDATE)
 		px_follow(px, BALLOT_NONE, px->config.lease);
-	if (px->role != PX_MASTER || px->leaving)
+	if (px->candidate.role != PX_MASTER || px->candidate.leaving)
 		return;
-	px->leaving = true;
-	px->leave_to = to;
-	px->leave_by = mono_add(px->now, px->config.lease);
+	px->candidate.leaving = true;
+	px->candidate.leave_to = to;
+	px->candidate.leave_by = mono_add(px->now, px->config.lease);
 	px_leave_check(px);
 }
 
@@ -232,13 +255,13 @@ furthest(const struct px *px)
 	uint64_t match = 0;
 	uint8_t best = 0;
 
-	for (int i = 0; i < px->members.n; i++) {
-		uint8_t id = px->members.list[i].id;
+	for (int i = 0; i < px->group.members.n; i++) {
+		uint8_t id = px->group.members.list[i].id;
 
-		if (!px->members.list[i].voter || id == px->config.self ||
-		    px->peers[id].match < match)
+		if (!px->group.members.list[i].voter || id == px->config.self ||
+		    px->leader.peers[id].match < match)
 			continue;
-		match = px->peers[id].match;
+		match = px->leader.peers[id].match;
 		best = id;
 	}
 	return best;
@@ -248,8 +271,8 @@ furthest(const struct px *px)
 static bool
 wanted(const struct px *px, uint8_t id)
 {
-	return id != 0 && id != px->config.self && px_is_voter(&px->members, id) &&
-	       mono_before(px->now, mono_add(px->peers[id].answered_at, px->config.lease));
+	return id != 0 && id != px->config.self && px_is_voter(&px->group.members, id) &&
+	       mono_before(px->now, mono_add(px->leader.peers[id].answered_at, px->config.lease));
 }
 
 /* Is there somebody who has all that we have, so that nothing holds it up? */
@@ -258,25 +281,28 @@ may_hand_over(const struct px *px)
 {
 	uint64_t last = log_window_last(&px->log);
 
-	return px->chosen == last &&
-	       (!wanted(px, px->leave_to) || px->peers[px->leave_to].match >= last);
+	return px->learner.chosen == last &&
+	       (!wanted(px, px->candidate.leave_to) ||
+	        px->leader.peers[px->candidate.leave_to].match >= last);
 }
 
 /* We are no master any more, and valid no more, before the message that says so is made. */
 void
 px_leave_check(struct px *px)
 {
-	struct msg_hand_over over = {.ballot = px->ballot};
+	struct msg_hand_over over = {.ballot = px->candidate.ballot};
 
-	if (px->role != PX_MASTER || !px->leaving)
+	if (px->candidate.role != PX_MASTER || !px->candidate.leaving)
 		return;
-	if (!may_hand_over(px) && mono_before(px->now, px->leave_by))
+	if (!may_hand_over(px) && mono_before(px->now, px->candidate.leave_by))
 		return;
-	over.to = may_hand_over(px) && wanted(px, px->leave_to) ? px->leave_to : furthest(px);
-	over.last = px->chosen;
+	over.to = px->candidate.leave_to;
+	if (!may_hand_over(px) || !wanted(px, over.to))
+		over.to = furthest(px);
+	over.last = px->learner.chosen;
 	px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
-	for (int i = 0; i < px->others_n; i++)
-		px_send(px, px->others[i], 0, &(struct message){
+	for (int i = 0; i < px->group.others_n; i++)
+		px_send(px, px->group.others[i], 0, &(struct message){
 			.code = MSG_hand_over,
 			.hand_over = over,
 		});

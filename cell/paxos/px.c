@@ -42,14 +42,12 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px_witness_recover(px, recovered);
 	px_begin_mute(px);
 	px_look_for_state(px);
-	px->seen = px->promised;
-	px->witnesses_at = px->leap_at = now;
-	px->granted_until = now;
-	px->fetched_at = now;
-	px->silent_until = mono_add(now, recovered->wait);
-	px->candidacy_at = px->silent_until;
-	if (px->others_n > 0)
-		px->candidacy_at = mono_add(px->candidacy_at, px_jitter(px));
+	px->rounds.leap_at = now;
+	px_accept_begin(px);
+	px_lease_begin(px, recovered->wait);
+	px_stand_from(px, px->lease.silent_until);
+	if (px->group.others_n > 0)
+		px_stand_from(px, mono_add(px->lease.silent_until, px_jitter(px)));
 	return px;
 }
 
@@ -59,10 +57,10 @@ px_free(struct px *px)
 	if (!px)
 		return;
 	log_window_free(&px->log);
-	log_window_free(&px->picked);
-	free(px->changes.items);
-	free(px->picked_changes.items);
-	free(px->pending);
+	log_window_free(&px->promises.picked);
+	free(px->group.changes.items);
+	free(px->promises.changes.items);
+	free(px->learner.pending);
 	free(px);
 }
 
@@ -110,7 +108,7 @@ px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
 	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
 	u->sends[u->sends_n++] = (struct px_send){
 		.to = to,
-		.after = after > px->durable_write ? after : 0,
+		.after = after > px->learner.durable_write ? after : 0,
 		.frame = buffer_take(&frame),
 	};
 }
@@ -158,7 +156,7 @@ px_pack_headers(const struct px *px, uint64_t first, uint64_t last, struct buffe
 span_t
 px_jitter(struct px *px)
 {
-	uint64_t bound = (uint64_t)px->config.heartbeat.ns << px->attempts;
+	uint64_t bound = (uint64_t)px->config.heartbeat.ns << px->candidate.attempts;
 
 	return (span_t){(int64_t)rng_below(&px->rng, bound)};
 }
@@ -171,7 +169,7 @@ static void
 receive(struct px *px, uint8_t from, const struct message *m)
 {
 	px_witness_note(px, from, m);
-	if (px->lost)
+	if (px->witness.lost)
 		return;
 	switch (m->code) {
 	case MSG_prepare:
@@ -218,11 +216,11 @@ is_told_by_sound(const struct px *px, uint64_t round)
 {
 	int voters = 0, tell = 0;
 
-	for (int i = 0; i < px->members.n; i++) {
-		const uint8_t id = px->members.list[i].id;
+	for (int i = 0; i < px->group.members.n; i++) {
+		const uint8_t id = px->group.members.list[i].id;
 
-		voters += px->members.list[i].voter;
-		tell += id != px->config.self && px->rounds[id] >= round;
+		voters += px->group.members.list[i].voter;
+		tell += id != px->config.self && px->rounds.of[id] >= round;
 	}
 	return tell > (voters - 1) / 2;
 }
@@ -232,16 +230,17 @@ is_told_by_sound(const struct px *px, uint64_t round)
 static bool
 believes(struct px *px, uint8_t from, uint64_t round)
 {
-	if (px->rounds[from] < round)
-		px->rounds[from] = round;
-	if (round <= px->seen.round + BALLOT_ROUND_LEAP || is_told_by_sound(px, round))
+	if (px->rounds.of[from] < round)
+		px->rounds.of[from] = round;
+	if (round <= px->acceptor.seen.round + BALLOT_ROUND_LEAP || is_told_by_sound(px, round))
 		return true;
-	if (mono_before(px->now, px->leap_at))
+	if (mono_before(px->now, px->rounds.leap_at))
 		return false;
-	px->leap_at = mono_add(px->now, px->config.heartbeat);
-	if (round <= px->seen.round + BALLOT_ROUND_STEP)
+	px->rounds.leap_at = mono_add(px->now, px->config.heartbeat);
+	if (round <= px->acceptor.seen.round + BALLOT_ROUND_STEP)
 		return true;
-	px->seen.round += BALLOT_ROUND_STEP;
+	px_accept_see(px, (struct ballot){px->acceptor.seen.round + BALLOT_ROUND_STEP,
+	                                  px->acceptor.seen.replica});
 	return false;
 }
 
@@ -249,10 +248,10 @@ believes(struct px *px, uint8_t from, uint64_t round)
 static void
 meet(struct px *px, uint8_t from, const struct message *m)
 {
-	if (from == 0 || from == px->config.self || px->expelled)
+	if (from == 0 || from == px->config.self || px->witness.expelled)
 		return;
 	/* Whom we don't know may have become a member behind what we know as chosen. */
-	if (px_is_removed(&px->members, from)) {
+	if (px_is_removed(&px->group.members, from)) {
 		px_expel(px, from, m);
 		return;
 	}
@@ -268,9 +267,9 @@ meet(struct px *px, uint8_t from, const struct message *m)
 		px_on_hello(px, from, &m->hello);
 	else if (m->code == MSG_welcome)
 		px_on_welcome(px, from, &m->welcome);
-	else if (px->mute && !px->lost)
+	else if (px->witness.mute && !px->witness.lost)
 		px_greet(px, from);
-	else if (!px->mute && !px->lost)
+	else if (!px->witness.mute && !px->witness.lost)
 		receive(px, from, m);
 }
 
@@ -278,9 +277,9 @@ static void
 persisted(struct px *px, uint64_t write)
 {
 	px_persisted(px, write);
-	if (px->role == PX_CANDIDATE)
+	if (px->candidate.role == PX_CANDIDATE)
 		px_count_votes(px);
-	if (px->role == PX_MASTER)
+	if (px->candidate.role == PX_MASTER)
 		px_count_accepted(px);
 }
 
@@ -289,31 +288,32 @@ persisted(struct px *px, uint64_t write)
 static mono_t
 hello_deadline(const struct px *px)
 {
-	if (px->mute || px_is_removed(&px->members, px->config.self))
-		return px->hello_at;
+	if (px->witness.mute || px_is_removed(&px->group.members, px->config.self))
+		return px->witness.hello_at;
 	if (px_may_be_candidate(px))
 		return MONO_NEVER;
-	return mono_max(px->hello_at, mono_add(px->granted_until, px->config.lease));
+	return mono_max(px->witness.hello_at, mono_add(px->lease.granted_until, px->config.lease));
 }
 
 static mono_t
 source_deadline(const struct px *px)
 {
-	return px->stateless && !px->mute ? px->source_at : MONO_NEVER;
+	return px->repair.stateless && !px->witness.mute ? px->repair.source_at : MONO_NEVER;
 }
 
 static mono_t
 candidacy_deadline(const struct px *px)
 {
-	if (px->mute || !px_may_be_candidate(px))
+	if (px->witness.mute || !px_may_be_candidate(px))
 		return MONO_NEVER;
-	return mono_max(px->candidacy_at, mono_max(px->silent_until, px->granted_until));
+	return mono_max(px->candidate.stand_at,
+	                mono_max(px->lease.silent_until, px->lease.granted_until));
 }
 
 static void
 follower_timeout(struct px *px)
 {
-	if (px->lost || px->expelled)
+	if (px->witness.lost || px->witness.expelled)
 		return;
 	if (mono_reached(px->now, hello_deadline(px)))
 		px_say_hello(px);
@@ -328,9 +328,9 @@ follower_timeout(struct px *px)
 static void
 candidate_timeout(struct px *px)
 {
-	if (mono_before(px->now, px->retry_at))
+	if (mono_before(px->now, px->candidate.retry_at))
 		return;
-	if (px->greeters.version > px->members.version)
+	if (px->witness.greeters.version > px->group.members.version)
 		px_say_hello(px);
 	px_send_prepares(px);
 }
@@ -338,7 +338,7 @@ candidate_timeout(struct px *px)
 static void
 timeout(struct px *px)
 {
-	switch (px->role) {
+	switch (px->candidate.role) {
 	case PX_FOLLOWER:
 		follower_timeout(px);
 		break;
@@ -346,7 +346,7 @@ timeout(struct px *px)
 		candidate_timeout(px);
 		break;
 	case PX_MASTER:
-		if (mono_reached(px->now, px->heartbeat_at))
+		if (mono_reached(px->now, px->leader.heartbeat_at))
 			px_send_heartbeats(px);
 		break;
 	}
@@ -377,7 +377,7 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		timeout(px);
 		break;
 	case PX_CLOSE:
-		px->closing = true;
+		px_lease_close(px);
 		px_leave(px, event->to);
 		break;
 	case PX_STEP_DOWN:
@@ -398,8 +398,9 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		px_witness_write(px);
 	px_note_pending(px);
 	px->out = NULL;
-	must(px->log.base <= px->chosen && px->chosen <= px->accepted_to);
-	must(px->accepted_to <= log_window_last(&px->log) && px->durable <= px->accepted_to);
+	must(px->log.base <= px->learner.chosen && px->learner.chosen <= px->acceptor.accepted_to);
+	must(px->acceptor.accepted_to <= log_window_last(&px->log) &&
+	     px->acceptor.durable <= px->acceptor.accepted_to);
 }
 
 /* ---- what can be asked ---- */
@@ -407,16 +408,18 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 mono_t
 px_deadline(const struct px *px)
 {
-	switch (px->role) {
+	switch (px->candidate.role) {
 	case PX_FOLLOWER:
-		if (px->lost || px->expelled)
+		if (px->witness.lost || px->witness.expelled)
 			return px_close_at(px);
 		return mono_min(mono_min(hello_deadline(px), px_close_at(px)),
 		                mono_min(source_deadline(px), candidacy_deadline(px)));
 	case PX_CANDIDATE:
-		return px->others_n > 0 ? px->retry_at : MONO_NEVER;
+		return px->group.others_n > 0 ? px->candidate.retry_at : MONO_NEVER;
 	case PX_MASTER:
-		return px->leaving ? mono_min(px->leave_by, px->heartbeat_at) : px->heartbeat_at;
+		if (!px->candidate.leaving)
+			return px->leader.heartbeat_at;
+		return mono_min(px->candidate.leave_by, px->leader.heartbeat_at);
 	}
 	return MONO_NEVER;
 }
@@ -424,37 +427,39 @@ px_deadline(const struct px *px)
 enum px_role
 px_role(const struct px *px)
 {
-	return px->role;
+	return px->candidate.role;
 }
 
 bool
 px_open(const struct px *px)
 {
-	return px->role == PX_MASTER && !px->leaving;
+	return px->candidate.role == PX_MASTER && !px->candidate.leaving;
 }
 
 bool
 px_room(const struct px *px)
 {
 	uint64_t last = log_window_last(&px->log);
-	uint64_t from = px->chosen > px->inherited ? px->chosen : px->inherited;
+	uint64_t from =
+	    px->learner.chosen > px->leader.inherited ? px->learner.chosen : px->leader.inherited;
 
-	return px_open(px) && !px_next_members(&px->changes, &px->members) &&
-	       last - px->chosen < PX_ROOM_SLOTS &&
+	return px_open(px) && !px_next_members(&px->group.changes, &px->group.members) &&
+	       last - px->learner.chosen < PX_ROOM_SLOTS &&
 	       log_window_bytes(&px->log, from, last) < px_flow_open(px);
 }
 
 struct ballot
 px_master(const struct px *px)
 {
-	return px->master;
+	return px->acceptor.master;
 }
 
 bool
 px_has_master(const struct px *px, mono_t now)
 {
-	return px->role == PX_MASTER ? px_lease_valid(px, now)
-	                             : mono_before(now, px->granted_until);
+	if (px->candidate.role == PX_MASTER)
+		return px_lease_valid(px, now);
+	return mono_before(now, px->lease.granted_until);
 }
 
 uint64_t
@@ -466,7 +471,7 @@ px_last(const struct px *px)
 uint64_t
 px_chosen(const struct px *px)
 {
-	return px->chosen;
+	return px->learner.chosen;
 }
 
 uint64_t
@@ -490,21 +495,22 @@ px_origin(const struct px *px, uint64_t slot)
 const struct px_members *
 px_members(const struct px *px)
 {
-	return &px->members;
+	return &px->group.members;
 }
 
 bool
 px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
 {
-	const struct peer *p = &px->peers[id];
+	const struct peer *p = &px->leader.peers[id];
 	bool member = false;
 
-	for (int i = 0; i < px->members.n; i++)
-		member = member || px->members.list[i].id == id;
-	if (px->role != PX_MASTER || !member)
+	for (int i = 0; i < px->group.members.n; i++)
+		member = member || px->group.members.list[i].id == id;
+	if (px->candidate.role != PX_MASTER || !member)
 		return false;
 	*progress = (struct px_progress){p->match, p->applied, p->answered_at, p->full};
 	if (id == px->config.self)
-		*progress = (struct px_progress){px->durable, px->applied, px->now, px->full};
+		*progress = (struct px_progress){px->acceptor.durable, px->learner.applied, px->now,
+		                                 px->full};
 	return true;
 }

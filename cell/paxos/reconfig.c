@@ -166,7 +166,7 @@ gather(struct px *px, const struct px_members *m, bool *listed)
 		if (listed[id])
 			continue;
 		listed[id] = true;
-		px->others[px->others_n++] = id;
+		px->group.others[px->group.others_n++] = id;
 	}
 }
 
@@ -176,12 +176,12 @@ px_reconfig_gather(struct px *px)
 	bool listed[LIMIT_REPLICA_ID + 1] = {false};
 
 	listed[px->config.self] = true;
-	px->others_n = 0;
-	gather(px, &px->members, listed);
-	for (size_t i = 0; i < px->changes.n; i++)
-		gather(px, &px->changes.items[i].members, listed);
-	for (size_t i = 0; i < px->picked_changes.n; i++)
-		gather(px, &px->picked_changes.items[i].members, listed);
+	px->group.others_n = 0;
+	gather(px, &px->group.members, listed);
+	for (size_t i = 0; i < px->group.changes.n; i++)
+		gather(px, &px->group.changes.items[i].members, listed);
+	for (size_t i = 0; i < px->promises.changes.n; i++)
+		gather(px, &px->promises.changes.items[i].members, listed);
 }
 
 /* ---- the log ---- */
@@ -189,11 +189,11 @@ px_reconfig_gather(struct px *px)
 void
 px_log_put(struct px *px, const struct log_entry *e)
 {
-	size_t n = px->changes.n;
+	size_t n = px->group.changes.n;
 
 	log_window_put(&px->log, e);
-	px_changes_put(&px->changes, e);
-	if (n > 0 || px->changes.n > 0)
+	px_changes_put(&px->group.changes, e);
+	if (n > 0 || px->group.changes.n > 0)
 		px_reconfig_gather(px);
 }
 
@@ -201,7 +201,7 @@ void
 px_log_cut(struct px *px, uint64_t last)
 {
 	log_window_cut(&px->log, last);
-	px_changes_cut(&px->changes, last);
+	px_changes_cut(&px->group.changes, last);
 	px_reconfig_gather(px);
 }
 
@@ -212,7 +212,7 @@ px_log_cut(struct px *px, uint64_t last)
 static void
 put_in_force(struct px *px, const struct px_members *next)
 {
-	const struct px_members *old = &px->members;
+	const struct px_members *old = &px->group.members;
 	bool known = old->version > 0 || px_is_voter(old, px->config.self);
 	struct px_members members = *next;
 
@@ -221,7 +221,7 @@ put_in_force(struct px *px, const struct px_members *next)
 	for (int i = 0; known && i < old->n; i++)
 		if (!is_member(next, old->list[i].id))
 			mark_removed(&members, old->list[i].id);
-	px->members = members;
+	px->group.members = members;
 }
 
 void
@@ -229,12 +229,12 @@ px_reconfig_recover(struct px *px)
 {
 	uint64_t slot = px->log.base;
 
-	px->members = px->config.members;
-	for (slot = slot > px->members.version ? slot : px->members.version;
+	px->group.members = px->config.members;
+	for (slot = slot > px->group.members.version ? slot : px->group.members.version;
 	     slot < log_window_last(&px->log); slot++) {
 		struct log_entry e = log_window_entry(&px->log, slot + 1);
 
-		px_changes_put(&px->changes, &e);
+		px_changes_put(&px->group.changes, &e);
 	}
 	px_reconfig_pass(px);
 	px_reconfig_gather(px);
@@ -245,9 +245,9 @@ px_reconfig_recover(struct px *px)
 static void
 tell_change(struct px *px, const struct px_members *old)
 {
-	px->heartbeat_at = px->now;
+	px_heartbeat_by(px, px->now);
 	for (int i = 0; i < old->n; i++)
-		if (!is_member(&px->members, old->list[i].id) &&
+		if (!is_member(&px->group.members, old->list[i].id) &&
 		    old->list[i].id != px->config.self)
 			px_send_heartbeat(px, old->list[i].id);
 }
@@ -257,28 +257,28 @@ px_reconfig_pass(struct px *px)
 {
 	const struct px_members *next;
 
-	while ((next = px_next_members(&px->changes, &px->members)) &&
-	       next->version <= px->chosen) {
-		struct px_members old = px->members;
+	while ((next = px_next_members(&px->group.changes, &px->group.members)) &&
+	       next->version <= px->learner.chosen) {
+		struct px_members old = px->group.members;
 
 		put_in_force(px, next);
-		if (px->role == PX_MASTER)
+		if (px->candidate.role == PX_MASTER)
 			tell_change(px, &old);
 		if (px->out)
 			px_record_chosen(px);
 	}
-	if (px->changes.n == 0)
+	if (px->group.changes.n == 0)
 		return;
-	px_changes_trim(&px->changes, px->chosen);
+	px_changes_trim(&px->group.changes, px->learner.chosen);
 	px_reconfig_gather(px);
 }
 
 void
 px_reconfig_settle(struct px *px)
 {
-	if (px->role == PX_MASTER && !px_is_voter(&px->members, px->config.self))
+	if (px->candidate.role == PX_MASTER && !px_is_voter(&px->group.members, px->config.self))
 		px_leave(px, 0);
-	if (px->role == PX_CANDIDATE && !px_may_be_candidate(px))
+	if (px->candidate.role == PX_CANDIDATE && !px_may_be_candidate(px))
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 }
 
@@ -290,7 +290,7 @@ px_expel(struct px *px, uint8_t from, const struct message *m)
 {
 	struct message answer = {.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}};
 
-	if (px->chosen <= px->members.version)
+	if (px->learner.chosen <= px->group.members.version)
 		return;
 	if (m->code == MSG_hello) {
 		answer.welcome.incarnation = m->hello.incarnation;

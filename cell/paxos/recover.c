@@ -8,16 +8,16 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 {
 	bool superseded = false;
 
-	px->promised = px->promised_recorded = recovered->promised;
+	px->acceptor.promised = px->acceptor.promised_recorded = recovered->promised;
 	log_window_start(&px->log, recovered->trimmed);
 	if (recovered->applied == recovered->trimmed)
 		px->log.origin = recovered->applied_origin;
-	px->held = recovered->trimmed;
+	px->repair.held = recovered->trimmed;
 	for (size_t i = 0; i < recovered->entries_n; i++) {
 		const struct log_entry *e = &recovered->entries[i];
 
-		must(e->slot == ++px->held);
-		px->promised = ballot_max(px->promised, e->ballot);
+		must(e->slot == ++px->repair.held);
+		px->acceptor.promised = ballot_max(px->acceptor.promised, e->ballot);
 		if (superseded)
 			continue;
 		log_window_put(&px->log, e);
@@ -46,7 +46,7 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 {
 	uint64_t applied = recovered->applied;
 
-	px->chosen = applied;
+	px->learner.chosen = applied;
 	if (applied <= log_window_last(&px->log) &&
 	    ballot_equal(log_window_origin(&px->log, applied), recovered->applied_origin))
 		return;
@@ -57,7 +57,7 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 	px->log.origin = recovered->applied_origin;
 	if (applied < log_window_last(&px->log) && !log_window_goes_on(&px->log, applied + 1))
 		log_window_cut(&px->log, applied);
-	px->base_new = true;
+	px->repair.base_new = true;
 }
 
 /* Where the log was cut in front of something damaged, acceptances are missing that others may have
@@ -67,41 +67,43 @@ void
 px_recover(struct px *px, const struct px_recovered *recovered)
 {
 	take_entries(px, recovered);
-	px->chosen = px->chosen_recorded = px->chosen_durable = chosen_by_hint(px, recovered);
-	if (recovered->applied > px->chosen)
+	px->learner.chosen = px->learner.chosen_recorded = px->learner.chosen_durable =
+	    chosen_by_hint(px, recovered);
+	if (recovered->applied > px->learner.chosen)
 		begin_at_state(px, recovered);
-	px->accepted_to = px->chosen;
-	while (px->accepted_to < log_window_last(&px->log) &&
-	       ballot_equal(log_window_at(&px->log, px->accepted_to + 1)->ballot, px->promised))
-		px->accepted_to++;
-	px->durable = px->accepted_to;
-	px->applied = recovered->applied;
-	px->damaged = recovered->damaged;
-	if (px->held < px->damaged)
-		px->held = px->damaged;
-	if (px->held < px->applied)
-		px->held = px->applied;
+	px->acceptor.accepted_to = px->learner.chosen;
+	while (px->acceptor.accepted_to < log_window_last(&px->log) &&
+	       ballot_equal(log_window_at(&px->log, px->acceptor.accepted_to + 1)->ballot,
+	                    px->acceptor.promised))
+		px->acceptor.accepted_to++;
+	px->acceptor.durable = px->acceptor.accepted_to;
+	px->learner.applied = recovered->applied;
+	px->repair.damaged = recovered->damaged;
+	if (px->repair.held < px->repair.damaged)
+		px->repair.held = px->repair.damaged;
+	if (px->repair.held < px->learner.applied)
+		px->repair.held = px->learner.applied;
 	px_check_repaired(px);
-	px->stateless = px->applied < px->log.base;
-	px->incarnation = recovered->incarnation;
+	px->repair.stateless = px->learner.applied < px->log.base;
+	px->repair.incarnation = recovered->incarnation;
 	px_reconfig_recover(px);
 }
 
 void
 px_write_base(struct px *px)
 {
-	if (!px->base_new)
+	if (!px->repair.base_new)
 		return;
-	px->base_new = false;
+	px->repair.base_new = false;
 	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = px->log.base});
-	px->base_write = px->write;
+	px->repair.base_write = px->write;
 }
 
 void
 px_check_repaired(struct px *px)
 {
-	if (px->accepted_to >= px->damaged)
-		px->damaged = 0;
+	if (px->acceptor.accepted_to >= px->repair.damaged)
+		px->repair.damaged = 0;
 }
 
 /* What we accepted once and lost may be a tail that was never chosen, which nobody sends again.
@@ -112,38 +114,47 @@ px_check_repaired(struct px *px)
 void
 px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
-	if (px->damaged == 0 || px->accepted_to < m->last)
+	if (px->repair.damaged == 0 || px->acceptor.accepted_to < m->last)
 		return;
 	if (px_is_known(px, m->marks.packed))
-		px->damaged = 0;
+		px->repair.damaged = 0;
 	else
 		px_say_hello_to(px, from);
+}
+
+void
+px_hold(struct px *px, uint64_t slot)
+{
+	px->repair.held = slot > px->repair.held ? slot : px->repair.held;
 }
 
 bool
 px_may_promise(const struct px *px)
 {
-	return !px->mute && !px->lost && !px->expelled && px->damaged == 0;
+	return !px->witness.mute && !px->witness.lost && !px->witness.expelled &&
+	       px->repair.damaged == 0;
 }
 
 bool
 px_is_fit(const struct px *px)
 {
-	return px_may_promise(px) && !px->stateless;
+	return px_may_promise(px) && !px->repair.stateless;
 }
 
 enum replica_condition
 px_condition(const struct px *px)
 {
-	if (px->expelled)
+	if (px->witness.expelled)
 		return CONDITION_EXPELLED;
-	if (px->lost)
+	if (px->witness.lost)
 		return CONDITION_LOST;
-	if (px->mute)
+	if (px->witness.mute)
 		return CONDITION_JOINING;
 	if (!px_is_fit(px))
 		return CONDITION_REPAIRING;
-	return px_is_voter(&px->members, px->config.self) ? CONDITION_VOTING : CONDITION_LEARNER;
+	if (px_is_voter(&px->group.members, px->config.self))
+		return CONDITION_VOTING;
+	return CONDITION_LEARNER;
 }
 
 /* ---- behind the others' logs ---- */
@@ -151,8 +162,8 @@ px_condition(const struct px *px)
 void
 px_note_first(struct px *px, uint8_t from, uint64_t first)
 {
-	px->ahead = from;
-	px->ahead_first = first;
+	px->repair.ahead = from;
+	px->repair.ahead_first = first;
 }
 
 /* The voter behind `id` in the list, ourselves left out. */
@@ -178,20 +189,24 @@ next_voter(const struct px *px, uint8_t id)
 void
 px_look_for_state(struct px *px)
 {
-	px->source = next_voter(px, px->source);
-	px->source_at = mono_add(px->now, (span_t){PX_SOURCE_LEASES * px->config.lease.ns});
+	px->repair.source = next_voter(px, px->repair.source);
+	px->repair.source_at = mono_add(px->now, (span_t){PX_SOURCE_LEASES * px->config.lease.ns});
 }
 
 uint8_t
 px_behind(const struct px *px)
 {
-	uint64_t have = px->role == PX_CANDIDATE ? px->chosen : px->accepted_to;
+	uint64_t have =
+	    px->candidate.role == PX_CANDIDATE ? px->learner.chosen : px->acceptor.accepted_to;
 
-	if (px->mute || px->lost || px->expelled || px->role == PX_MASTER)
+	if (px->witness.mute || px->witness.lost || px->witness.expelled ||
+	    px->candidate.role == PX_MASTER)
 		return 0;
-	if (px->ahead != 0 && px->ahead_first > have + 1)
-		return px->ahead;
-	if (!px->stateless)
+	if (px->repair.ahead != 0 && px->repair.ahead_first > have + 1)
+		return px->repair.ahead;
+	if (!px->repair.stateless)
 		return 0;
-	return px->ahead != 0 && mono_before(px->now, px->granted_until) ? px->ahead : px->source;
+	if (px->repair.ahead != 0 && mono_before(px->now, px->lease.granted_until))
+		return px->repair.ahead;
+	return px->repair.source;
 }

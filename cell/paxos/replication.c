@@ -24,13 +24,14 @@ forget_peers(struct px *px)
 	const uint64_t last = log_window_last(&px->log);
 
 	for (int id = 0; id <= LIMIT_REPLICA_ID; id++)
-		px->peers[id] = (struct peer){
-			.have = px->chosen,
-			.next = px->chosen + 1,
-			.told = px->votes[id].same < last ? px->votes[id].same : last,
-			.flow.window = PX_FLIGHT_FIRST,
-			.lease_end = {INT64_MIN},
-			.answered_at = {INT64_MIN},
+		px->leader.peers[id] = (struct peer){
+		    .have = px->learner.chosen,
+		    .next = px->learner.chosen + 1,
+		    .told =
+			px->candidate.votes[id].same < last ? px->candidate.votes[id].same : last,
+		    .flow.window = PX_FLIGHT_FIRST,
+		    .lease_end = {INT64_MIN},
+		    .answered_at = {INT64_MIN},
 		};
 }
 
@@ -43,28 +44,45 @@ px_begin_mastership(struct px *px)
 {
 	uint64_t last = px_picked_last(px);
 
-	must(px->role == PX_CANDIDATE && ballot_equal(px->promised, px->ballot));
-	must(px->picked.base == px->chosen && px->accepted_to == px->chosen);
-	px_log_cut(px, px->chosen);
-	for (uint64_t slot = px->chosen + 1; slot <= last; slot++) {
-		struct log_entry e = log_window_entry(&px->picked, slot);
+	must(px->candidate.role == PX_CANDIDATE &&
+	     ballot_equal(px->acceptor.promised, px->candidate.ballot));
+	must(px->promises.picked.base == px->learner.chosen &&
+	     px->acceptor.accepted_to == px->learner.chosen);
+	px_log_cut(px, px->learner.chosen);
+	for (uint64_t slot = px->learner.chosen + 1; slot <= last; slot++) {
+		struct log_entry e = log_window_entry(&px->promises.picked, slot);
 
-		e.ballot = px->ballot;
+		e.ballot = px->candidate.ballot;
 		px_store(px, &e);
 	}
-	px->accepted_to = px->inherited = last;
-	log_window_start(&px->picked, 0);
-	px_changes_cut(&px->picked_changes, 0);
+	px->leader.inherited = last;
+	px_accept_to(px, last);
+	px_promises_forget(px);
 	log_window_recount(&px->log);
 
-	px->role = PX_MASTER;
-	px->master = px->ballot;
-	px->attempts = 0;
-	px->leaseless_heartbeats = 0;
-	px->leaving = false;
+	px_candidate_elected(px);
+	px->leader.leaseless_heartbeats = 0;
 	forget_peers(px);
 	px_send_heartbeats(px);
 	px_pump(px);
+}
+
+void
+px_heartbeat_by(struct px *px, mono_t at)
+{
+	px->leader.heartbeat_at = mono_min(px->leader.heartbeat_at, at);
+}
+
+void
+px_peer_copies(struct px *px, uint8_t id)
+{
+	px->leader.peers[id].copy = px_applied_reported(px);
+}
+
+void
+px_heartbeats_skip(struct px *px)
+{
+	px->leader.sequence += PX_SENT_TIMES;
 }
 
 void
@@ -72,29 +90,30 @@ px_propose(struct px *px, struct bytes payload)
 {
 	if (!px_open(px))
 		return;
-	must(payload.len <= LIMIT_ENTRY && !px_next_members(&px->changes, &px->members));
+	must(payload.len <= LIMIT_ENTRY &&
+	     !px_next_members(&px->group.changes, &px->group.members));
 	px_store(px, &(struct log_entry){
 		.slot = log_window_last(&px->log) + 1,
-		.ballot = px->ballot,
-		.origin = px->ballot,
+		.ballot = px->candidate.ballot,
+		.origin = px->candidate.ballot,
 		.checksum = checksum(payload),
 		.payload = payload,
 		.before = log_window_origin(&px->log, log_window_last(&px->log)),
 	});
-	px->accepted_to = log_window_last(&px->log);
+	px_accept_to(px, log_window_last(&px->log));
 	px_pump(px);
 }
 
 static void
 send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list entries)
 {
-	const struct peer *p = &px->peers[id];
+	const struct peer *p = &px->leader.peers[id];
 
 	px_send(px, id, 0, &(struct message){
 		.code = MSG_accept,
 		.accept = {
-			.ballot = px->ballot,
-			.chosen = px->chosen,
+			.ballot = px->candidate.ballot,
+			.chosen = px->learner.chosen,
 			.pass = p->pass,
 			.first = p->next,
 			.named = named,
@@ -107,7 +126,7 @@ send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list 
 static void
 send_batch(struct px *px, uint8_t id)
 {
-	struct peer *p = &px->peers[id];
+	struct peer *p = &px->leader.peers[id];
 	struct buffer headers = BUFFER(LIMIT_FRAME), packed = BUFFER(LIMIT_FRAME);
 	const size_t room = px_flow_room(px, p);
 	const struct wire_list named = px_pack_headers(px, p->next, p->told, &headers);
@@ -144,10 +163,10 @@ may_send(const struct px *px, struct peer *p)
 void
 px_pump(struct px *px)
 {
-	must(px->role == PX_MASTER);
-	for (int i = 0; i < px->others_n; i++)
-		while (may_send(px, &px->peers[px->others[i]]))
-			send_batch(px, px->others[i]);
+	must(px->candidate.role == PX_MASTER);
+	for (int i = 0; i < px->group.others_n; i++)
+		while (may_send(px, &px->leader.peers[px->group.others[i]]))
+			send_batch(px, px->group.others[i]);
 }
 
 void
@@ -158,9 +177,9 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	px_send(px, id, 0, &(struct message){
 		.code = MSG_heartbeat,
 		.heartbeat = {
-			.ballot = px->ballot,
-			.chosen = px->chosen,
-			.sequence = px->sequence,
+			.ballot = px->candidate.ballot,
+			.chosen = px->learner.chosen,
+			.sequence = px->leader.sequence,
 			.lease_ms = px_lease_ms(px),
 			.trim = px_trim_target(px),
 			.first = px->log.base + 1,
@@ -175,8 +194,9 @@ px_send_heartbeat(struct px *px, uint8_t id)
 static bool
 is_leaseless(struct px *px)
 {
-	px->leaseless_heartbeats = px_lease_valid(px, px->now) ? 0 : px->leaseless_heartbeats + 1;
-	return px->leaseless_heartbeats * px->config.heartbeat.ns >
+	px->leader.leaseless_heartbeats =
+	    px_lease_valid(px, px->now) ? 0 : px->leader.leaseless_heartbeats + 1;
+	return px->leader.leaseless_heartbeats * px->config.heartbeat.ns >
 	       PX_LEASELESS_MAX * px->config.lease.ns;
 }
 
@@ -184,22 +204,23 @@ is_leaseless(struct px *px)
 void
 px_send_heartbeats(struct px *px)
 {
-	must(px->role == PX_MASTER);
+	must(px->candidate.role == PX_MASTER);
 	if (is_leaseless(px)) {
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 		return;
 	}
-	px->sequence++;
-	px->sent_at[px->sequence % PX_SENT_TIMES] = px->now;
-	px->heartbeat_at = px->others_n > 0 ? mono_add(px->now, px->config.heartbeat) : MONO_NEVER;
-	for (int i = 0; i < px->others_n; i++)
-		px_send_heartbeat(px, px->others[i]);
+	px->leader.sequence++;
+	px->leader.sent_at[px->leader.sequence % PX_SENT_TIMES] = px->now;
+	px->leader.heartbeat_at =
+	    px->group.others_n > 0 ? mono_add(px->now, px->config.heartbeat) : MONO_NEVER;
+	for (int i = 0; i < px->group.others_n; i++)
+		px_send_heartbeat(px, px->group.others[i]);
 }
 
 static bool
 ours(const struct px *px, struct ballot ballot)
 {
-	return px->role == PX_MASTER && ballot_equal(ballot, px->ballot);
+	return px->candidate.role == PX_MASTER && ballot_equal(ballot, px->candidate.ballot);
 }
 
 /* `match` never falls, `next` may: a member that restarts may have forgotten what it knew as
@@ -225,8 +246,8 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 {
 	if (!ours(px, m->ballot))
 		return;
-	px->peers[from].answered_at = px->now;
-	matches(px, &px->peers[from], m->upto);
+	px->leader.peers[from].answered_at = px->now;
+	matches(px, &px->leader.peers[from], m->upto);
 	px_count_accepted(px);
 	px_pump(px);
 }
@@ -236,13 +257,13 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 void
 px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m)
 {
-	struct peer *p = &px->peers[from];
+	struct peer *p = &px->leader.peers[from];
 
-	if (!ours(px, m->ballot) || m->sequence > px->sequence ||
-	    px->sequence - m->sequence >= PX_SENT_TIMES)
+	if (!ours(px, m->ballot) || m->sequence > px->leader.sequence ||
+	    px->leader.sequence - m->sequence >= PX_SENT_TIMES)
 		return;
 	p->lease_end = mono_max(p->lease_end,
-	                        px_lease_end(px, px->sent_at[m->sequence % PX_SENT_TIMES]));
+	                        px_lease_end(px, px->leader.sent_at[m->sequence % PX_SENT_TIMES]));
 	p->answered_at = px->now;
 	p->full = m->full;
 	if (m->durable_applied > p->applied)
@@ -259,7 +280,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 void
 px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 {
-	struct peer *p = &px->peers[from];
+	struct peer *p = &px->leader.peers[from];
 
 	if (!ours(px, m->ballot) || m->first == 0 || m->first >= p->next || m->pass != p->pass)
 		return;

@@ -51,13 +51,13 @@ is_less(const struct mark *told, const struct mark *remembered)
 static void
 remember(struct px *px, const struct mark *told)
 {
-	struct witness *known = &px->witnesses[told->replica];
+	struct witness *known = &px->witness.of[told->replica];
 	const bool restarted = told->incarnation > known->mark.incarnation;
 
 	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
 		return;
 	known->mark = *told;
-	known->changed = px->witnesses_changed = true;
+	known->changed = px->witness.changed = true;
 	if (restarted)
 		record_mark(px, known);
 }
@@ -86,8 +86,8 @@ static struct mark
 own_mark(const struct px *px, struct mark of)
 {
 	of.replica = px->config.self;
-	of.incarnation = px->incarnation;
-	of.start = px->start;
+	of.incarnation = px->repair.incarnation;
+	of.start = px->witness.start;
 	of.proof = px_proof(px->config.key, &of);
 	return of;
 }
@@ -95,14 +95,15 @@ own_mark(const struct px *px, struct mark of)
 struct mark
 px_mark_durable(const struct px *px)
 {
-	return own_mark(px, px->told);
+	return own_mark(px, px->witness.durable);
 }
 
 struct mark
 px_mark_recorded(const struct px *px)
 {
-	struct mark of = {.ballot = ballot_max(px->found.ballot, px->promised_recorded),
-	                  .slot = px->held};
+	struct mark of = {.ballot =
+	                      ballot_max(px->witness.found.ballot, px->acceptor.promised_recorded),
+	                  .slot = px->repair.held};
 
 	return own_mark(px, of);
 }
@@ -116,26 +117,36 @@ is_same_disk(uint64_t start, uint64_t other)
 void
 px_witness_recover(struct px *px, const struct px_recovered *recovered)
 {
-	struct mark *own = &px->witnesses[px->config.self].mark;
+	struct mark *own = &px->witness.of[px->config.self].mark;
 
 	for (size_t i = 0; i < recovered->marks_n; i++)
 		if (recovered->marks[i].replica != 0)
-			px->witnesses[recovered->marks[i].replica].mark = recovered->marks[i];
-	px->start = px->config.start;
+			px->witness.of[recovered->marks[i].replica].mark = recovered->marks[i];
+	px->witness.start = px->config.start;
 	if (own->replica != 0)
-		px->start = own->start >> 32 << 32 | (px->start & UINT32_MAX);
-	px->lost = own->incarnation == NEVER_AGAIN;
+		px->witness.start = own->start >> 32 << 32 | (px->witness.start & UINT32_MAX);
+	px->witness.lost = own->incarnation == NEVER_AGAIN;
+	px->witness.write_at = px->now;
+}
+
+void
+px_witness_durable(struct px *px, struct ballot ballot, uint64_t slot)
+{
+	struct mark *durable = &px->witness.durable;
+
+	durable->ballot = ballot_max(durable->ballot, ballot);
+	durable->slot = slot > durable->slot ? slot : durable->slot;
 }
 
 static void
 record_own(struct px *px, uint64_t incarnation)
 {
-	struct witness *own = &px->witnesses[px->config.self];
+	struct witness *own = &px->witness.of[px->config.self];
 
 	own->mark = (struct mark){
 		.replica = px->config.self,
 		.incarnation = incarnation,
-		.start = px->start,
+		.start = px->witness.start,
 	};
 	record_mark(px, own);
 }
@@ -143,24 +154,24 @@ record_own(struct px *px, uint64_t incarnation)
 void
 px_witness_write_own(struct px *px)
 {
-	if (px->witnesses[px->config.self].mark.replica == 0)
-		record_own(px, px->incarnation);
+	if (px->witness.of[px->config.self].mark.replica == 0)
+		record_own(px, px->repair.incarnation);
 }
 
 static void
 fall_silent(struct px *px)
 {
-	if (px->role != PX_FOLLOWER)
+	if (px->candidate.role != PX_FOLLOWER)
 		px_follow(px, BALLOT_NONE, px->config.lease);
-	px->master = BALLOT_NONE;
+	px_accept_follow(px, BALLOT_NONE);
 }
 
 static void
 lose_vote(struct px *px)
 {
-	if (px->lost)
+	if (px->witness.lost)
 		return;
-	px->lost = true;
+	px->witness.lost = true;
 	record_own(px, NEVER_AGAIN);
 	fall_silent(px);
 }
@@ -170,13 +181,13 @@ lose_vote(struct px *px)
 void
 px_witness_write(struct px *px)
 {
-	if (!px->witnesses_changed || mono_before(px->now, px->witnesses_at))
+	if (!px->witness.changed || mono_before(px->now, px->witness.write_at))
 		return;
 	for (int id = 1; id <= LIMIT_REPLICA_ID; id++)
-		if (px->witnesses[id].changed)
-			record_mark(px, &px->witnesses[id]);
-	px->witnesses_changed = false;
-	px->witnesses_at = mono_add(px->now, px->config.heartbeat);
+		if (px->witness.of[id].changed)
+			record_mark(px, &px->witness.of[id]);
+	px->witness.changed = false;
+	px->witness.write_at = mono_add(px->now, px->config.heartbeat);
 }
 
 struct wire_list
@@ -188,7 +199,7 @@ px_witness_pack(const struct px *px, struct buffer *to)
 
 	wire_put_mark(to, &own);
 	for (int i = 0; i < members->n; i++) {
-		const struct mark *m = &px->witnesses[members->list[i].id].mark;
+		const struct mark *m = &px->witness.of[members->list[i].id].mark;
 
 		if (members->list[i].id == px->config.self || m->replica == 0)
 			continue;
@@ -208,13 +219,13 @@ is_ours(const struct px *px, const struct mark *m)
 static void
 check_own(struct px *px, const struct mark *m)
 {
-	const struct mark own = {.ballot = px->promised, .slot = px->held};
+	const struct mark own = {.ballot = px->acceptor.promised, .slot = px->repair.held};
 
 	if (!is_ours(px, m))
 		return;
-	if (m->incarnation > px->incarnation ||
-	    (m->incarnation == px->incarnation && m->start != px->start) ||
-	    !is_same_disk(m->start, px->start) || is_less(&own, m))
+	if (m->incarnation > px->repair.incarnation ||
+	    (m->incarnation == px->repair.incarnation && m->start != px->witness.start) ||
+	    !is_same_disk(m->start, px->witness.start) || is_less(&own, m))
 		lose_vote(px);
 }
 
@@ -223,7 +234,7 @@ static bool
 is_possible(const struct px *px, const struct mark *m)
 {
 	return m->replica != 0 && m->slot <= log_window_last(&px->log) + PX_PICKED_MAX &&
-	       m->ballot.round <= px->seen.round + BALLOT_ROUND_STEP;
+	       m->ballot.round <= px->acceptor.seen.round + BALLOT_ROUND_STEP;
 }
 
 void
@@ -247,7 +258,8 @@ px_is_known(const struct px *px, struct bytes marks)
 	struct mark m = {0};
 
 	while (wire_next_mark(&c, &m))
-		if (is_ours(px, &m) && m.incarnation == px->incarnation && m.start == px->start)
+		if (is_ours(px, &m) && m.incarnation == px->repair.incarnation &&
+		    m.start == px->witness.start)
 			return true;
 	return false;
 }
@@ -274,7 +286,7 @@ px_witness_note(struct px *px, uint8_t from, const struct message *m)
 static int
 welcomes_needed(const struct px *px)
 {
-	const struct px_members *members = &px->greeters;
+	const struct px_members *members = &px->witness.greeters;
 	int voters = 0, others = 0;
 
 	for (int i = 0; i < members->n; i++) {
@@ -287,21 +299,22 @@ welcomes_needed(const struct px *px)
 static int
 welcomes(const struct px *px)
 {
-	const struct px_members *members = &px->greeters;
+	const struct px_members *members = &px->witness.greeters;
 	int n = 0;
 
 	for (int i = 0; i < members->n; i++)
-		n += members->list[i].voter && px->welcomed[members->list[i].id];
+		n += members->list[i].voter && px->witness.welcomed[members->list[i].id];
 	return n;
 }
 
 void
 px_begin_mute(struct px *px)
 {
-	px->greeters = px->members;
-	px->mute = welcomes_needed(px) > 0;
-	px->hello_at = px->now;
-	px->found = px->told = (struct mark){.ballot = px->promised, .slot = px->held};
+	px->witness.greeters = px->group.members;
+	px->witness.mute = welcomes_needed(px) > 0;
+	px->witness.hello_at = px->now;
+	px->witness.found = px->witness.durable =
+	    (struct mark){.ballot = px->acceptor.promised, .slot = px->repair.held};
 }
 
 /* Every message of ours begins with a ballot of a round that is not 0. */
@@ -316,19 +329,20 @@ first_if_none(struct ballot ballot)
 void
 px_say_hello_to(struct px *px, uint8_t to)
 {
-	uint64_t write = px->witnesses[px->config.self].write;
-	const struct mark own = px->mute ? own_mark(px, px->found) : px_mark_recorded(px);
+	uint64_t write = px->witness.of[px->config.self].write;
+	const struct mark own =
+	    px->witness.mute ? own_mark(px, px->witness.found) : px_mark_recorded(px);
 
-	if (write < px->base_write)
-		write = px->base_write;
-	if (!px->mute)
+	if (write < px->repair.base_write)
+		write = px->repair.base_write;
+	if (!px->witness.mute)
 		write = px->write;
 	px_send(px, to, write, &(struct message){
 		.code = MSG_hello,
 		.hello = {
 			.ballot = first_if_none(own.ballot),
-			.incarnation = px->incarnation,
-			.start = px->start,
+			.incarnation = px->repair.incarnation,
+			.start = px->witness.start,
 			.last = own.slot,
 			.proof = own.proof,
 		},
@@ -338,8 +352,8 @@ px_say_hello_to(struct px *px, uint8_t to)
 void
 px_greet(struct px *px, uint8_t id)
 {
-	for (int i = 0; i < px->greeters.n; i++)
-		if (px->greeters.list[i].id == id)
+	for (int i = 0; i < px->witness.greeters.n; i++)
+		if (px->witness.greeters.list[i].id == id)
 			return;
 	px_say_hello_to(px, id);
 }
@@ -349,8 +363,9 @@ px_greet(struct px *px, uint8_t id)
 void
 px_say_hello(struct px *px)
 {
-	const bool told = px->mute || px->greeters.version > px->members.version;
-	const struct px_members *to = told ? &px->greeters : &px->members;
+	const bool told =
+	    px->witness.mute || px->witness.greeters.version > px->group.members.version;
+	const struct px_members *to = told ? &px->witness.greeters : &px->group.members;
 
 	for (int i = 0; i < to->n; i++) {
 		uint8_t id = to->list[i].id;
@@ -358,7 +373,8 @@ px_say_hello(struct px *px)
 		if (id != px->config.self)
 			px_say_hello_to(px, id); /* who has welcomed us may tell a newer list now */
 	}
-	px->hello_at = mono_add(px->now, px->mute ? px->config.heartbeat : px->config.lease);
+	px->witness.hello_at =
+	    mono_add(px->now, px->witness.mute ? px->config.heartbeat : px->config.lease);
 }
 
 /* The mark is durable before the welcome: were it forgotten, another start of that replica, from a
@@ -370,21 +386,21 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	struct mark told = {from, m->incarnation, m->start, m->ballot, m->last, m->proof};
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	if (px->lost)
+	if (px->witness.lost)
 		return;
 	if (told.ballot.replica == 0)
 		told.ballot = BALLOT_NONE;
 	remember(px, &told);
-	px_send(px, from, px->witnesses[from].write, &(struct message){
+	px_send(px, from, px->witness.of[from].write, &(struct message){
 		.code = MSG_welcome,
 		.welcome = {
 			.ballot = first_if_none(BALLOT_NONE),
 			.incarnation = m->incarnation,
 			.start = m->start,
 			.verdict = WELCOME_FINE,
-			.remembered = px->witnesses[from].mark,
-			.version = px->members.version,
-			.members = px_pack_members(&px->members, &packed),
+			.remembered = px->witness.of[from].mark,
+			.version = px->group.members.version,
+			.members = px_pack_members(&px->group.members, &packed),
 		},
 	});
 	buffer_free(&packed);
@@ -396,10 +412,10 @@ take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 {
 	struct px_members told = {.version = version};
 
-	if (version <= px->greeters.version || !px_read_members(&told, list))
+	if (version <= px->witness.greeters.version || !px_read_members(&told, list))
 		return;
-	px->greeters = told;
-	px->hello_at = px->now;
+	px->witness.greeters = told;
+	px->witness.hello_at = px->now;
 }
 
 /* From a member that may be none any more when it is greeted. If we are the only one left to vote
@@ -421,17 +437,19 @@ px_on_members(struct px *px, const struct msg_members *m)
 static void
 count_welcome(struct px *px, uint8_t from)
 {
-	px->welcomed[from] = true;
-	if (!px->mute || welcomes(px) < welcomes_needed(px))
+	px->witness.welcomed[from] = true;
+	if (!px->witness.mute || welcomes(px) < welcomes_needed(px))
 		return;
-	px->mute = false;
-	px->candidacy_at = mono_max(px->candidacy_at, mono_add(px->now, px_jitter(px)));
+	px->witness.mute = false;
+	px_stand_from(px, mono_max(px->candidate.stand_at, mono_add(px->now, px_jitter(px))));
 }
 
 static const struct px_members *
 newest_list(const struct px *px)
 {
-	return px->greeters.version > px->members.version ? &px->greeters : &px->members;
+	const struct px_members *greeters = &px->witness.greeters, *members = &px->group.members;
+
+	return greeters->version > members->version ? greeters : members;
 }
 
 /* Is a majority of those who would have to welcome us sure of it? One alone may be mistaken. */
@@ -447,7 +465,7 @@ is_expelled(const struct px *px)
 		if (!members->list[i].voter || id == px->config.self)
 			continue;
 		others++;
-		sure += px->expelled_by[id];
+		sure += px->witness.expelled_by[id];
 	}
 	return sure > others / 2;
 }
@@ -457,15 +475,15 @@ is_expelled(const struct px *px)
 void
 px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 {
-	px->expelled_by[from] = m->verdict == WELCOME_NO_MEMBER;
+	px->witness.expelled_by[from] = m->verdict == WELCOME_NO_MEMBER;
 	if (is_expelled(px)) {
-		px->expelled = true;
+		px->witness.expelled = true;
 		fall_silent(px);
 	}
-	if (m->incarnation != px->incarnation || m->start != px->start)
+	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start)
 		return; /* of an earlier start */
 	check_own(px, &m->remembered);
-	if (px->lost || m->verdict != WELCOME_FINE)
+	if (px->witness.lost || m->verdict != WELCOME_FINE)
 		return;
 	take_newer_list(px, m->version, m->members);
 	count_welcome(px, from);
