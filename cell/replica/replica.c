@@ -14,6 +14,7 @@ enum {
 	APPLY_WORK = 1024 * 1024,
 	COMMAND_WORK = 2048,
 	ROW_WORK = 512,
+	SEND_WORK = 1024, /* beside its bytes: what the master did for it */
 };
 
 /* ---- life ---- */
@@ -201,9 +202,11 @@ r_absorb_master(struct replica *r)
 
 	for (size_t i = 0; i < m->proposals_n; i++)
 		r_backlog_put(r, m->proposals[i]);
-	for (size_t i = 0; i < m->sends_n; i++)
+	for (size_t i = 0; i < m->sends_n; i++) {
+		r->work += SEND_WORK + m->sends[i].frame.len;
 		add_send(r, (struct replica_send){.conn = m->sends[i].conn,
 		                                  .frame = m->sends[i].frame});
+	}
 	for (size_t i = 0; i < m->closes_n; i++) {
 		ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 		u->closes[u->closes_n++] = m->closes[i];

@@ -389,7 +389,7 @@ lab_send_request(struct lab_client *c, uint64_t number, bool ordered, const stru
 	m.request = (struct msg_request){.session = c->session,
 	                                 .epoch = c->epoch,
 	                                 .number = number,
-	                                 .below = 1,
+	                                 .below = c->below > 0 ? c->below : 1,
 	                                 .ordered = ordered,
 	                                 .op = buffer_view(&encoded)};
 	lab_send(c, &m);

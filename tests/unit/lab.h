@@ -41,6 +41,7 @@ struct lab {
 struct lab_client {
 	struct lab *lab;
 	uint64_t conn, session, epoch, number, sequence, acquisition;
+	uint64_t below; /* what it says to have; 0: 1 */
 	uint8_t nonce[LIMIT_NONCE];
 	bool caching;
 };
