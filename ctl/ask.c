@@ -83,7 +83,7 @@ on_timer(uv_timer_t *timer)
 	}
 }
 
-/* ---- conversations ---- */
+/* ---- connections ---- */
 
 /* The index of the connection's replica; negative: its question is answered or given up already. */
 static int

@@ -21,7 +21,7 @@ cell_admin_begin(const struct ctl *ctl, struct cell_admin *o)
 	if (!cell_find(ctl, o->file, &o->cell_file))
 		return false;
 	if (cell_file_is_standalone(&o->cell_file)) {
-		log_error("%s: a cell in one process", o->file);
+		log_error("%s: a cell in one process has no replicas to operate on", o->file);
 		return false;
 	}
 	return cell_key(ctl, o->file, &o->key) && ask_members(&o->cell_file, &o->key);

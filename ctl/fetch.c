@@ -214,7 +214,7 @@ on_part(struct fetching *g, const struct msg_copy_part *part)
 	}
 }
 
-/* ---- the conversation ---- */
+/* ---- the connection ---- */
 
 static bool
 on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])

@@ -269,7 +269,7 @@ on_signal(struct supervisor *s)
 		kill(s->command, (int)info.ssi_signo);
 }
 
-/* ---- the whole ---- */
+/* ---- the supervisor and its child ---- */
 
 static void __attribute__((noreturn))
 become_holder(const struct supervisor *s, pid_t parent, int orders, int reports)

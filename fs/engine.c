@@ -244,7 +244,7 @@ engine_status(const struct engine *e)
 	return client_status(e->client);
 }
 
-/* ---- life ---- */
+/* ---- creation and the end ---- */
 
 int
 engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,

@@ -245,7 +245,7 @@ on_net_stopped(void *user)
 	gone(user);
 }
 
-/* ---- both ---- */
+/* ---- common to both ---- */
 
 void
 link_set_members(struct link *l, const struct client_members *members)

@@ -103,7 +103,7 @@ open_cell(struct source *s, const struct options *o)
 	return false;
 }
 
-/* ---- both ---- */
+/* ---- common to both ---- */
 
 /* mount(8) turns a source into an absolute path when an entry of that name exists in the working
  * directory. A directory can't be a cell file, so the user meant the name of a cell. */

@@ -342,7 +342,7 @@ transport_listening(const struct transport *n, char *to, size_t size)
 	return ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/* ---- life ---- */
+/* ---- creation, use and the end ---- */
 
 int
 transport_new(struct transport **transport, uv_loop_t *loop, const struct transport_config *config)

@@ -110,9 +110,9 @@ was_named(const struct log_db_found *f, uint64_t slot)
 	return false;
 }
 
-/* Moves the entries that follow the base without a gap into *r. Where a row at or below `applied`
- * is damaged, the base moves up to it instead, and all entries up to it are dropped: state.db holds
- * their effect. */
+/* Moves the entries that follow the base without a gap into *r. When a row at or below `applied` is
+ * damaged, `applied` becomes the base first, and all entries up to it are dropped: state.db holds
+ * their effects. */
 static void
 take_entries(struct log_db *log, uint64_t applied, struct px_recovered *r)
 {

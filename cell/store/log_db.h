@@ -96,8 +96,8 @@ int log_db_write(struct log_db *log, const struct px_record *record);
 int log_db_finish(struct log_db *log);
 /* Call it after a commit: updates the watermark. */
 void log_db_written(struct log_db *log);
-/* Upkeep between transactions: deletes rows below the base and checkpoints. `idle`: no record
- * waits. */
+/* Upkeep between transactions: checkpoints, and when `idle`, since no record waits, deletes rows
+ * below the base. */
 enum work log_db_tidy(struct log_db *log, bool idle);
 
 #endif

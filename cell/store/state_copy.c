@@ -131,7 +131,7 @@ copy_pages(struct copy *c)
 	if (rc == SQLITE_DONE)
 		return true;
 	return refuse(c, rc == SQLITE_FULL ? RC_NOSPC : RC_IO,
-	              rc == SQLITE_OK ? "given up" : sqlite3_errstr(rc));
+	              rc == SQLITE_OK ? "abandoned: the store is closing" : sqlite3_errstr(rc));
 }
 
 /* Takes the copy out of WAL mode, so that it is a single file. */
@@ -231,7 +231,7 @@ state_copy_stop(struct state_copier *c, void (*idle)(void *user), void *user)
 	atomic_store(&c->giving_up, true);
 	while ((copy = TAILQ_FIRST(&c->waiting)) != NULL) {
 		TAILQ_REMOVE(&c->waiting, copy, link);
-		fail(copy, "given up");
+		fail(copy, "abandoned: the store is closing");
 		finish(copy);
 	}
 	c->idle = idle;

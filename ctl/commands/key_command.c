@@ -94,7 +94,7 @@ run(struct ctl *ctl, int argc, char **argv)
 		return show(ctl, argv[1]);
 	if ((argc == 2 || argc == 3) && strcmp(argv[0], "generate") == 0)
 		return run_generate(ctl, argv[1], argc == 3 ? argv[2] : NULL);
-	return ctl_usage(&key_command, argv[0], "not used like this");
+	return ctl_usage(&key_command, argv[0], "unknown, or with wrong arguments");
 }
 
 const struct ctl_command key_command = {

@@ -131,7 +131,7 @@ device_ended(struct device *d, int error)
 {
 	stop_polling(d);
 	if (error)
-		log_error("the kernel's FUSE connection broke: %s", strerror(error));
+		log_error("FUSE: the connection to the kernel broke: %s", strerror(error));
 	d->config.ended(d->config.user, error != 0);
 }
 
@@ -210,7 +210,7 @@ device_forget_names(void *device)
 		         strerror(errno));
 }
 
-/* ---- life ---- */
+/* ---- creation and the end ---- */
 
 static void
 on_fuse_log(enum fuse_log_level level, const char *format, va_list args)

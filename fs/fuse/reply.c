@@ -264,7 +264,7 @@ reply_send(struct replies *r, const struct mount_reply *m)
 	unpark(r, p);
 }
 
-/* ---- life ---- */
+/* ---- creation and the end ---- */
 
 void
 replies_init(struct replies *r, uid_t uid, gid_t gid)

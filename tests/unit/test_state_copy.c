@@ -205,7 +205,7 @@ test_given_up(void **state)
 	fixture_close(&f);
 	for (int i = 0; i < 3; i++)
 		assert_true(c[i].done);
-	assert_non_null(strstr(c[2].why, "given up"));
+	assert_non_null(strstr(c[2].why, "abandoned"));
 	assert_int_equal(c[0].why[0] == '\0', there(&f, STORE_COPY));
 	assert_true(fixture_open(&f)); /* what is left of it goes */
 	assert_false(there(&f, STORE_COPY));
