@@ -1,6 +1,6 @@
 #!/bin/sh
-# Each test that docs/faults.md names exists: `FILE:CASE` is a case of tests/*/FILE (.c or .sh),
-# `mutant:NAME` a planted bug.
+# The pages in docs/ name things that are there: each test that docs/faults.md names (`FILE:CASE`
+# is a case of tests/*/FILE (.c or .sh), `mutant:NAME` a planted bug); each function, field or file.
 set -u
 export LC_ALL=C
 
@@ -15,14 +15,39 @@ exists() {
 	esac
 }
 
+# Words of the sources, one a line: a name that a page gives to something must be among them.
+words=$(mktemp) || exit 1
+trap 'rm -f "$words"' EXIT
+find cell fs ctl tests -name '*.[ch]' -o -name '*.sh' -o -name '*.py' |
+	xargs grep -ohE '[A-Za-z_][A-Za-z_0-9]*' Makefile.am |
+	sed -E 'p; s/^(test|case)_//' | sort -u > "$words"
+
+# What a page names and nothing has: identifiers with an underscore, and paths of sources.
+unknown() {
+	grep -oE '`[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9](\(\))?`' "$1" | tr -d '`()' | sort -u |
+		grep -vxF -f "$words"
+	grep -oE '`(cell|fs|ctl|tests)/[a-z_0-9/]+\.(c|h|sh|py)`' "$1" | tr -d '`' | sort -u |
+		while read -r path; do [ -e "$path" ] || echo "$path"; done
+}
+
 named=$(grep -oE '`[a-z_0-9.]+:[a-zA-Z_0-9-]+`' docs/faults.md | tr -d '`' | sort -u)
+pages=$(ls docs/*.md)
 n=0
-echo "1..$(echo "$named" | wc -l)"
+echo "1..$(echo "$named" "$pages" | tr ' ' '\n' | wc -l)"
 for name in $named; do
 	n=$((n + 1))
 	if exists "${name%%:*}" "${name#*:}" 2> /dev/null; then
 		echo "ok $n - $name"
 	else
 		echo "not ok $n - $name: named in docs/faults.md, and no test has this name"
+	fi
+done
+for page in $pages; do
+	n=$((n + 1))
+	found=$(unknown "$page")
+	if [ -z "$found" ]; then
+		echo "ok $n - $page names what is there"
+	else
+		echo "not ok $n - $page names what is not there:" $found
 	fi
 done
