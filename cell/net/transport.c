@@ -190,20 +190,20 @@ peer_name(const struct stream *s, char *to, size_t size)
 }
 
 bool
-pace_tells(struct pace *p, mono_t now, unsigned *held)
+pace_allows(struct pace *p, mono_t now, unsigned *held)
 {
 	const bool again = p->last.ns != 0 &&
 	                   mono_before(now, mono_add(p->last, span_s(PACE_QUIET_S)));
 
 	p->last = now;
-	if (again && mono_before(now, mono_add(p->told, p->pause))) {
+	if (again && mono_before(now, mono_add(p->printed, p->pause))) {
 		p->held++;
 		return false;
 	}
 	p->pause = again ? (span_t){2 * p->pause.ns} : span_s(1);
 	if (p->pause.ns > span_s(PACE_MAX_S).ns)
 		p->pause = span_s(PACE_MAX_S);
-	p->told = now;
+	p->printed = now;
 	*held = p->held;
 	p->held = 0;
 	return true;
@@ -217,7 +217,7 @@ transport_refused(struct stream *s, const char *why)
 	char name[INET6_ADDRSTRLEN];
 	unsigned held;
 
-	if (n->stopping || !pace_tells(&n->refusals, clock_now(), &held))
+	if (n->stopping || !pace_allows(&n->refusals, clock_now(), &held))
 		return;
 	peer_name(s, name, sizeof name);
 	if (held > 0)
@@ -227,7 +227,7 @@ transport_refused(struct stream *s, const char *why)
 }
 
 static void
-end_oldest_stranger(struct transport *n)
+end_oldest_unproved(struct transport *n)
 {
 	struct stream *s;
 
@@ -255,7 +255,7 @@ on_knock(uv_stream_t *listener, int status)
 		return;
 	}
 	if (n->unproved_n > TRANSPORT_UNPROVED_MAX)
-		end_oldest_stranger(n);
+		end_oldest_unproved(n);
 	stream_start(s);
 }
 

@@ -18,12 +18,12 @@ struct transport;
 /* The pace of a log line that may be repeated endlessly: the first is printed, then one after 1, 2,
  * 4 ... seconds, at most 10 minutes; after 10 seconds without a repetition it begins anew. */
 struct pace {
-	mono_t told, last; /* instants of the last printed line and of the last line at all */
+	mono_t printed, last; /* instants of the last printed line and of the last line at all */
 	span_t pause;
-	unsigned held;     /* lines not printed since `told` */
+	unsigned held;     /* lines not printed since `printed` */
 };
 /* True when the line is to be printed now. *held: lines not printed since the last one. */
-bool pace_tells(struct pace *p, mono_t now, unsigned *held);
+bool pace_allows(struct pace *p, mono_t now, unsigned *held);
 
 struct transport_callbacks {
 	/* The peer of `conn` has proved that it holds `key`: a replica's or a principal's, by

@@ -23,7 +23,7 @@ holder_of(int fd)
 }
 
 static void
-tell_holder(int fd, const char *directory, char *why, size_t why_size)
+name_holder(int fd, const char *directory, char *why, size_t why_size)
 {
 	pid_t pid = holder_of(fd);
 
@@ -76,7 +76,7 @@ dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t wh
 	}
 	if (!take(lock->fd)) {
 		if (errno == EWOULDBLOCK)
-			tell_holder(lock->fd, directory, why, why_size);
+			name_holder(lock->fd, directory, why, why_size);
 		else
 			snprintf(why, why_size, "%s: %s", path, strerror(errno));
 		dir_lock_release(lock);

@@ -15,7 +15,7 @@ static const char *const names[FILE_GUARD_FILES] = {
 };
 
 static bool
-look(const char *directory, const char *name, struct stat *st)
+stat_file(const char *directory, const char *name, struct stat *st)
 {
 	char path[PATH_MAX];
 
@@ -30,7 +30,7 @@ file_guard_begin(struct file_guard *w, const char *directory)
 
 	*w = (struct file_guard){.directory = directory};
 	for (int i = 0; i < FILE_GUARD_FILES; i++) {
-		w->files[i].there = look(directory, names[i], &st);
+		w->files[i].there = stat_file(directory, names[i], &st);
 		if (!w->files[i].there)
 			continue;
 		w->files[i].device = st.st_dev;
@@ -47,7 +47,7 @@ file_guard_check(const struct file_guard *w, char *why, size_t why_size)
 
 		if (!w->files[i].there)
 			continue;
-		there = look(w->directory, names[i], &st);
+		there = stat_file(w->directory, names[i], &st);
 		if (there && st.st_dev == w->files[i].device && st.st_ino == w->files[i].number)
 			continue;
 		snprintf(why, why_size, "%s was %s while it was in use", names[i],

@@ -383,7 +383,7 @@ log_db_start(struct log_db *log, const char *directory, const char *cell, uint8_
 	log->watermark.incarnation = r->incarnation;
 	log->watermark.ballot = r->promised;
 	log->watermark.slot = highest(log->watermark.slot, highest(log_db_last(r), r->damaged));
-	sqlite_look_at_wal(&log->db);
+	sqlite_update_wal(&log->db);
 	log->watermark.wal = log->db.wal;
 	rc = watermark_open(&log->watermark_file, directory, WATERMARK_LOG, &log->watermark);
 	log->durable = log->watermark;

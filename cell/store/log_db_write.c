@@ -231,7 +231,7 @@ log_db_written(struct log_db *log)
 		log->lost = 0;
 	if (log->leases_forgotten)
 		log->old_leases = false;
-	sqlite_look_at_wal(&log->db);
+	sqlite_update_wal(&log->db);
 	log->watermark.wal = log->db.wal;
 	watermark_write(&log->watermark_file, &log->watermark);
 	log->durable = log->watermark;

@@ -96,7 +96,7 @@ sqlite_error(struct sqlite_db *db, char *why, size_t why_size)
 /* The WAL's file stays the same while the connection is open; its salt changes when SQLite begins
  * the file anew. */
 void
-sqlite_look_at_wal(struct sqlite_db *db)
+sqlite_update_wal(struct sqlite_db *db)
 {
 	if (db->wal_fd < 0)
 		db->wal_fd = open(sqlite3_filename_wal(sqlite3_db_filename(db->handle, "main")),

@@ -64,7 +64,7 @@ int sqlite_begin(struct sqlite_db *db);
 enum work sqlite_end(struct sqlite_db *db, int rc);
 
 /* Call it after a commit: `wal` then is the synced extent of the write-ahead log. */
-void sqlite_look_at_wal(struct sqlite_db *db);
+void sqlite_update_wal(struct sqlite_db *db);
 
 /* Checkpoints: moves pages from the write-ahead log into the file, when there are enough of them.
  * The threshold is lower when idle, so that commits seldom wait for a checkpoint. */

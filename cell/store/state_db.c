@@ -305,7 +305,7 @@ open_watermark(struct state_db *state, const char *directory, char *why, size_t 
 {
 	int rc;
 
-	sqlite_look_at_wal(&state->db);
+	sqlite_update_wal(&state->db);
 	state->watermark.wal = state->db.wal;
 	rc = watermark_open(&state->watermark_file, directory, WATERMARK_STATE, &state->watermark);
 	if (rc < 0)
@@ -350,7 +350,7 @@ state_db_close(struct state_db *state, bool untouched)
 void
 state_db_written(struct state_db *state)
 {
-	sqlite_look_at_wal(&state->db);
+	sqlite_update_wal(&state->db);
 	state->watermark.wal = state->db.wal;
 	watermark_write(&state->watermark_file, &state->watermark);
 }

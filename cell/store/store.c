@@ -50,7 +50,7 @@ struct store {
 	bool taking_runs;
 	struct store_callbacks callbacks;
 	bool log_closed;            /* its thread has closed it, though the store was not started */
-	bool started, told_full, told_failed, closing, copier_idle;
+	bool started, reported_full, reported_failed, closing, copier_idle;
 	void (*closed)(void *user);
 	void *closed_user;
 };
@@ -309,7 +309,7 @@ free_state_jobs(struct job_list *jobs)
 }
 
 static void
-tell_log(struct store *s, struct job_list *done)
+report_log(struct store *s, struct job_list *done)
 {
 	struct job *job;
 
@@ -321,7 +321,7 @@ tell_log(struct store *s, struct job_list *done)
 }
 
 static void
-tell_state(struct store *s, struct job_list *done)
+report_state(struct store *s, struct job_list *done)
 {
 	struct state_job *last = (struct state_job *)TAILQ_LAST(done, job_list);
 
@@ -331,25 +331,25 @@ tell_state(struct store *s, struct job_list *done)
 }
 
 static void
-tell_failed(struct store *s)
+report_failed(struct store *s)
 {
 	bool stopped;
 
 	must(pthread_mutex_lock(&s->mutex) == 0);
 	stopped = s->stopped;
 	must(pthread_mutex_unlock(&s->mutex) == 0);
-	if (!stopped || s->told_failed)
+	if (!stopped || s->reported_failed)
 		return;
-	s->told_failed = true;
+	s->reported_failed = true;
 	s->callbacks.failed(s->callbacks.user, s->why);
 }
 
 static void
-tell_full(struct store *s, bool full)
+report_full(struct store *s, bool full)
 {
-	if (s->told_full == full || atomic_load(&s->broken))
+	if (s->reported_full == full || atomic_load(&s->broken))
 		return;
-	s->told_full = full;
+	s->reported_full = full;
 	s->callbacks.full(s->callbacks.user, full);
 }
 
@@ -389,10 +389,10 @@ on_news(uv_async_t *handle)
 
 	writer_thread_collect(&s->log_writer, &log);
 	writer_thread_collect(&s->state_writer, &state);
-	tell_failed(s);
-	tell_full(s, log.later || state.later || reserve_gone(&s->reserve));
-	tell_log(s, &log.done);
-	tell_state(s, &state.done);
+	report_failed(s);
+	report_full(s, log.later || state.later || reserve_gone(&s->reserve));
+	report_log(s, &log.done);
+	report_state(s, &state.done);
 	if (!s->closing || !s->copier_idle || s->taking_runs || !log.exited || !state.exited)
 		return;
 	s->closing = false;

@@ -106,7 +106,7 @@ is_empty(const struct reader *r)
 }
 
 static bool
-look(struct reader *r, struct wal_extent *found)
+count_frames(struct reader *r, struct wal_extent *found)
 {
 	off_t at = HEAD;
 
@@ -133,7 +133,7 @@ wal_check(const char *path, struct wal_extent *found)
 	*found = (struct wal_extent){0, 0};
 	if (r.fd < 0)
 		return errno == ENOENT;
-	ok = look(&r, found);
+	ok = count_frames(&r, found);
 	close(r.fd);
 	return ok;
 }

@@ -23,7 +23,7 @@ static mono_t window_ends;
 void
 system_log_open(const char *path, const char *program)
 {
-	tzset(); /* reads the time zone file now, while it can still be reached */
+	tzset(); /* reads the time zone file now: the first message must not wait for it */
 	pthread_mutex_lock(&mutex);
 	if (fd >= 0)
 		close(fd);

@@ -744,16 +744,16 @@ test_pace(void **unused)
 
 	(void)unused;
 	for (; now < 1600; now++) {
-		if (!pace_tells(&p, (mono_t){span_s(now).ns}, &held))
+		if (!pace_allows(&p, (mono_t){span_s(now).ns}, &held))
 			continue;
 		told++;
 		all += 1 + held;
 	}
 	assert_int_equal(told, 10);
 	assert_int_equal(all + p.held, 600);
-	assert_true(pace_tells(&p, (mono_t){span_s(now + 10).ns}, &held));
+	assert_true(pace_allows(&p, (mono_t){span_s(now + 10).ns}, &held));
 	assert_int_equal(held, 600 - all);
-	assert_false(pace_tells(&p, (mono_t){span_s(now + 10).ns + 1}, &held));
+	assert_false(pace_allows(&p, (mono_t){span_s(now + 10).ns + 1}, &held));
 }
 
 int
