@@ -27,7 +27,7 @@ struct making {
 
 /* Records that `path` was made (rc 0), or reports why not (rc a negative errno). */
 static bool
-note(struct making *m, const char *path, int rc)
+record_made(struct making *m, const char *path, int rc)
 {
 	if (rc == 0) {
 		m->made[m->made_n++] = strdup(path);
@@ -103,7 +103,7 @@ make_state(struct making *m, const struct cell_file_replica *r)
 {
 	const char *path = path_of_replica(m, r->id, "state.db");
 
-	return m->state == NULL || note(m, path, m->state->place(m->state->user, path));
+	return m->state == NULL || record_made(m, path, m->state->place(m->state->user, path));
 }
 
 static bool
@@ -113,10 +113,10 @@ make_data_directory(struct making *m, struct cell_file_replica *r)
 	struct noise_pair pair;
 	bool ok;
 
-	if (!note(m, path, mkdir(path, 0700) < 0 ? -errno : 0))
+	if (!record_made(m, path, mkdir(path, 0700) < 0 ? -errno : 0))
 		return false;
 	path = path_of_replica(m, r->id, "replica.key");
-	ok = note(m, path, key_file_create_channel(path, NULL, &pair));
+	ok = record_made(m, path, key_file_create_channel(path, NULL, &pair));
 	memcpy(r->public_key, pair.public, sizeof r->public_key);
 	explicit_bzero(&pair, sizeof pair);
 	return ok;
@@ -127,7 +127,7 @@ make_admin(struct making *m)
 {
 	const char *path = path_in(m, "admin.key");
 	struct noise_pair pair;
-	bool ok = note(m, path, key_file_create_channel(path, "admin", &pair));
+	bool ok = record_made(m, path, key_file_create_channel(path, "admin", &pair));
 
 	memcpy(m->cell_file->admin_public, pair.public, sizeof m->cell_file->admin_public);
 	m->cell_file->has_admin = true;
@@ -142,9 +142,10 @@ make_signing(struct making *m, int i)
 	const char *path = path_of_replica(m, m->cell_file->replicas[i].id, "signing.key");
 
 	if (i > 0)
-		return note(m, path, key_file_copy_signing(path, m->signing));
-	return note(m, path,
-	            key_file_create_signing(path, m->signing, m->cell_file->signing_public));
+		return record_made(m, path, key_file_copy_signing(path, m->signing));
+	return record_made(m, path,
+	                   key_file_create_signing(path, m->signing,
+	                                           m->cell_file->signing_public));
 }
 
 /* The cell file is written last: only with it a directory is a data directory. */
@@ -156,7 +157,7 @@ make_standalone(struct making *m)
 	if (!make_signing(m, 0) || !make_state(m, &m->cell_file->replicas[0]))
 		return false;
 	path = path_in(m, "cell.conf");
-	return note(m, path, cell_file_write(path, m->cell_file));
+	return record_made(m, path, cell_file_write(path, m->cell_file));
 }
 
 static bool
@@ -172,12 +173,12 @@ make_all(struct making *m)
 		return false;
 	for (int i = 0; i < m->cell_file->replicas_n; i++) {
 		path = path_of_replica(m, m->cell_file->replicas[i].id, "cell.conf");
-		if (!note(m, path, cell_file_write(path, m->cell_file)))
+		if (!record_made(m, path, cell_file_write(path, m->cell_file)))
 			return false;
 	}
 	path = cell_file(m);
-	return note(m, path,
-	            cell_file_write(path, m->cell_file)); /* synced, and with it the directories */
+	/* This write also syncs the directory, and with it the entries made before. */
+	return record_made(m, path, cell_file_write(path, m->cell_file));
 }
 
 static bool
@@ -186,7 +187,7 @@ make_in(struct making *m)
 	const bool standalone = cell_file_is_standalone(m->cell_file);
 	int rc = mkdir(m->directory, standalone ? 0700 : 0755) < 0 ? -errno : 0;
 
-	return (rc == -EEXIST || note(m, m->directory, rc)) && all_free(m) &&
+	return (rc == -EEXIST || record_made(m, m->directory, rc)) && all_free(m) &&
 	       (standalone ? make_standalone(m) : make_all(m));
 }
 

@@ -128,7 +128,7 @@ ask_again(struct fetching *g, uint64_t ms)
 /* Discards the parts fetched so far and asks for a new copy; after too many of them the fetch fails
  * for the reason `why`. */
 static void
-begin_anew(struct fetching *g, const char *why)
+start_over(struct fetching *g, const char *why)
 {
 	g->copy = g->offset = 0;
 	if (++g->stale == STALE_MAX)
@@ -159,7 +159,7 @@ on_data(struct fetching *g, const struct msg_copy_part *part)
 	int rc;
 
 	if (part->applied < f->wanted) {
-		begin_anew(g, "its state is too far behind");
+		start_over(g, "its state is too far behind");
 		return;
 	}
 	if (part->offset != g->offset || part->data.len > part->size - part->offset ||
@@ -194,10 +194,10 @@ on_part(struct fetching *g, const struct msg_copy_part *part)
 		on_busy(g, part);
 		return;
 	case RC_NOENT:
-		begin_anew(g, "it discards its copies");
+		start_over(g, "it discards its copies");
 		return;
 	case RC_NODATA: /* a new cell, until its first entry is applied */
-		begin_anew(g, "its state is still empty");
+		start_over(g, "its state is still empty");
 		return;
 	case RC_NOSPC:
 		fail(g, "its disk has no room for a copy");

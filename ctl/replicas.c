@@ -139,7 +139,7 @@ is_member(const struct cell_file *cell_file, int id)
 }
 
 static void
-tell_removed(const struct starting *s)
+report_removed(const struct starting *s)
 {
 	int ids[LIMIT_REPLICA_ID], n = directories(s->directory, ids);
 
@@ -235,7 +235,7 @@ all_there(const struct starting *s, const struct answer *answers)
 }
 
 static void
-tell_problems(const struct starting *s, const struct answer *answers)
+report_problems(const struct starting *s, const struct answer *answers)
 {
 	json_t *health = health_json(s->cell_file, answers), *problem;
 	size_t i;
@@ -257,7 +257,7 @@ await_master(struct starting *s, const struct noise_pair *key)
 		if (all_there(s, answers))
 			return true;
 		if (mono_reached(clock_now(), deadline)) {
-			tell_problems(s, answers);
+			report_problems(s, answers);
 			return false;
 		}
 		pause_shortly(s);
@@ -271,7 +271,7 @@ replicas_start(const char *directory, const struct cell_file *cell_file,
 	struct starting s = {directory, cell_file, started};
 
 	memset(started, 0, sizeof *started);
-	tell_removed(&s);
+	report_removed(&s);
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		if (!start_one(&s, i))
 			return false;

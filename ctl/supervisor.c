@@ -137,7 +137,7 @@ lose(struct supervisor *s, const char *why)
 }
 
 static void
-look_at_the_time(struct supervisor *s)
+check_deadlines(struct supervisor *s)
 {
 	mono_t now = clock_now();
 
@@ -155,7 +155,7 @@ look_at_the_time(struct supervisor *s)
 /* ---- reports of the holder ---- */
 
 static void
-lease_told(struct supervisor *s, mono_t end)
+lease_reported(struct supervisor *s, mono_t end)
 {
 	s->warned &= !mono_before(s->lease_end, end);
 	s->lease_end = end;
@@ -197,7 +197,7 @@ on_report(struct supervisor *s)
 		s->result = r.code;
 		break;
 	case HOLDER_LEASE:
-		lease_told(s, r.time);
+		lease_reported(s, r.time);
 		break;
 	case HOLDER_HOLDS:
 		start_command(s, r.delay);
@@ -346,7 +346,7 @@ supervisor_run(const struct lock_options *l)
 		return CTL_FAILED;
 	}
 	while (s.result == UNDECIDED) {
-		look_at_the_time(&s);
+		check_deadlines(&s);
 		if (s.result == UNDECIDED)
 			wait_and_serve(&s);
 	}

@@ -14,7 +14,7 @@ struct engine {
 	struct link *link;     /* NULL: stopped */
 	unsigned attempts[2];  /* numbers of connection attempts: for requests, of the standby */
 	struct client *client;
-	struct client_update told;
+	struct client_update update;
 	struct mount *mount;
 	struct mount_update done;
 	/* Of the mount, on their way: the client may have answers for the mount first. */
@@ -38,7 +38,7 @@ queue_request(struct engine *e, const struct mount_request *r)
 
 /* Notifications are written before replies: a read after the reply must not use old attributes. */
 static void
-mount_tell(struct engine *e, const struct mount_event *event)
+step_mount(struct engine *e, const struct mount_event *event)
 {
 	struct mount_update *u = &e->done;
 
@@ -66,9 +66,9 @@ connect_again(struct engine *e, bool standby, uint8_t replica)
 }
 
 static void
-client_tell(struct engine *e, struct client_event *event)
+step_client(struct engine *e, struct client_event *event)
 {
-	struct client_update *u = &e->told;
+	struct client_update *u = &e->update;
 	mono_t now = event->now;
 
 	client_step(e->client, event, u);
@@ -81,15 +81,15 @@ client_tell(struct engine *e, struct client_event *event)
 	if (u->frames.len && e->link)
 		link_send(e->link, buffer_view(&u->frames));
 	for (size_t i = 0; i < u->answers_n; i++)
-		mount_tell(e, &(struct mount_event){.kind = MOUNT_ANSWER, .now = now,
+		step_mount(e, &(struct mount_event){.kind = MOUNT_ANSWER, .now = now,
 		                                    .answer = &u->answers[i]});
 	for (size_t i = 0; i < u->grants_n; i++)
-		mount_tell(e, &(struct mount_event){.kind = MOUNT_GRANT, .now = now,
+		step_mount(e, &(struct mount_event){.kind = MOUNT_GRANT, .now = now,
 		                                    .grant = &u->grants[i]});
 	if (u->state_changed) {
 		struct client_status status = client_status(e->client);
 
-		mount_tell(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
+		step_mount(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
 		e->output.session(e->output.user, &status);
 	}
 }
@@ -155,7 +155,7 @@ settle(struct engine *e, mono_t now)
 {
 	/* An answer may make further ones. */
 	for (size_t i = 0; i < e->requests_n; i++)
-		client_tell(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now,
+		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now,
 		                                      .request = e->requests[i]});
 	e->requests_n = 0;
 	if (!e->link)
@@ -176,9 +176,9 @@ catch_up(struct engine *e)
 	mono_t now = clock_now();
 
 	if (mono_reached(now, client_deadline(e->client)))
-		client_tell(e, &(struct client_event){.kind = CLIENT_TIMEOUT, .now = now});
+		step_client(e, &(struct client_event){.kind = CLIENT_TIMEOUT, .now = now});
 	if (mono_reached(now, mount_deadline(e->mount)))
-		mount_tell(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
+		step_mount(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
 	return now;
 }
 
@@ -200,7 +200,7 @@ connection_event(struct engine *e, struct client_event *event)
 
 	event->now = catch_up(e);
 	if (attempt == e->attempts[event->standby])
-		client_tell(e, event);
+		step_client(e, event);
 	settle(e, event->now);
 }
 
@@ -228,7 +228,7 @@ void
 engine_call(struct engine *e, struct mount_event *event)
 {
 	event->now = catch_up(e);
-	mount_tell(e, event);
+	step_mount(e, event);
 	settle(e, event->now);
 }
 
@@ -284,7 +284,7 @@ engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *
 	e->closed = closed;
 	e->closed_user = user;
 	e->close_deadline = mono_add(now, span_s(CLOSE_PATIENCE_S));
-	client_tell(e, &(struct client_event){.kind = CLIENT_CLOSE, .now = now,
+	step_client(e, &(struct client_event){.kind = CLIENT_CLOSE, .now = now,
 	                                      .as_expired = mount_has_file_locks(e->mount)});
 	settle(e, now);
 }
@@ -298,6 +298,6 @@ engine_free(struct engine *e)
 	mount_free(e->mount);
 	mount_update_free(&e->done);
 	client_free(e->client);
-	client_update_free(&e->told);
+	client_update_free(&e->update);
 	free(e);
 }

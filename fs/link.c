@@ -285,7 +285,7 @@ link_send(struct link *l, struct bytes frames)
 }
 
 void
-link_tell_refused(struct link *l, void (*refused)(void *user), void *user)
+link_on_refused(struct link *l, void (*refused)(void *user), void *user)
 {
 	l->refused = refused;
 	l->refused_user = user;

@@ -28,10 +28,10 @@ local_locks_parse(const char *line, const struct mountinfo *mounted, struct loca
 }
 
 static bool
-was_told(const struct local_locks *l, const struct local_lock *lock)
+was_logged(const struct local_locks *l, const struct local_lock *lock)
 {
-	for (unsigned i = 0; i < l->told_n && i < LOCAL_LOCKS_REMEMBERED; i++)
-		if (l->told[i].ino == lock->ino && l->told[i].pid == lock->pid)
+	for (unsigned i = 0; i < l->logged_n && i < LOCAL_LOCKS_REMEMBERED; i++)
+		if (l->logged[i].ino == lock->ino && l->logged[i].pid == lock->pid)
 			return true;
 	return false;
 }
@@ -85,13 +85,13 @@ name_of(const struct local_locks *l, const struct local_lock *lock, char name[PA
 }
 
 static void
-tell(struct local_locks *l, const struct local_lock *lock)
+log_lock(struct local_locks *l, const struct local_lock *lock)
 {
 	char name[PATH_MAX];
 
-	if (was_told(l, lock))
+	if (was_logged(l, lock))
 		return;
-	l->told[l->told_n++ % LOCAL_LOCKS_REMEMBERED] = *lock;
+	l->logged[l->logged_n++ % LOCAL_LOCKS_REMEMBERED] = *lock;
 	name_of(l, lock, name);
 	log_warn("%s: process %ld has locked the directory for this machine only: "
 	         "flock and fcntl on directories do not reach the cell "
@@ -108,7 +108,7 @@ on_timer(uv_timer_t *timer)
 
 	for (int n = 0; f && n < LINES_MAX && fgets(line, sizeof line, f); n++)
 		if (local_locks_parse(line, l->mounted, &lock))
-			tell(l, &lock);
+			log_lock(l, &lock);
 	if (f)
 		fclose(f);
 }
@@ -122,7 +122,7 @@ local_locks_start(struct local_locks *l, uv_loop_t *loop, const struct mountinfo
 		return rc;
 	l->timer.data = l;
 	l->mounted = mounted;
-	l->told_n = 0;
+	l->logged_n = 0;
 	return uv_timer_start(&l->timer, on_timer, EVERY_MS, EVERY_MS);
 }
 

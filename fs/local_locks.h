@@ -18,8 +18,8 @@ struct local_lock {
 struct local_locks {
 	uv_timer_t timer;
 	const struct mountinfo *mounted;
-	struct local_lock told[LOCAL_LOCKS_REMEMBERED]; /* the latest logged ones, in a ring */
-	unsigned told_n;
+	struct local_lock logged[LOCAL_LOCKS_REMEMBERED]; /* the latest logged ones, in a ring */
+	unsigned logged_n;
 };
 
 /* Reads the table periodically from now on. `mounted` must outlive it. 0 or -errno. */

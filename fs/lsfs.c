@@ -124,7 +124,7 @@ warn_of_others(const struct lsfs *l)
 
 /* The warning is printed twice: on stderr for the mounting user, then in the system's log. */
 static void
-tell_if_ready(struct lsfs *l)
+report_if_ready(struct lsfs *l)
 {
 	if (!l->init_answered || l->ready || engine_status(l->engine).state != CLIENT_SAFE)
 		return;
@@ -140,7 +140,7 @@ on_init_answered(void *user)
 	struct lsfs *l = user;
 
 	l->init_answered = true;
-	tell_if_ready(l);
+	report_if_ready(l);
 }
 
 /* The filesystem is mounted only once the session is safe. */
@@ -150,7 +150,7 @@ session_is_safe(struct lsfs *l)
 	if (!l->safe && !l->stopping)
 		must(uv_timer_start(&l->begin, on_begin, 0, 0) == 0);
 	l->safe = true;
-	tell_if_ready(l);
+	report_if_ready(l);
 }
 
 /* Writes the session into the run record: if we are killed the next daemon ends that session. */
@@ -347,7 +347,7 @@ serve(struct lsfs *l)
 	l->link = source_link(&l->source, &l->loop);
 	if (!l->link)
 		return false;
-	link_tell_refused(l->link, on_refused, l);
+	link_on_refused(l->link, on_refused, l);
 	if ((rc = start_engine(l)) == 0)
 		rc = uv_timer_start(&l->begin, on_begin, TELL_FIRST_MS, 0);
 	if (rc < 0)

@@ -239,7 +239,7 @@ make(struct backup *b)
 /* ---- the command ---- */
 
 static void
-tell(const struct backup *b)
+print_result(const struct backup *b)
 {
 	json_t *all;
 
@@ -275,7 +275,7 @@ run(struct ctl *ctl, int argc, char **argv)
 	b.file = argv[optind];
 	if (!cell_find(ctl, b.conf_path, &b.cell_file) || !make(&b))
 		return CTL_FAILED;
-	tell(&b);
+	print_result(&b);
 	return CTL_OK;
 }
 

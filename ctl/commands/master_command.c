@@ -24,7 +24,7 @@ master_id(const struct cell_admin *o, uint8_t *id)
 }
 
 static int
-tell(const struct ctl *ctl, uint8_t master)
+print_result(const struct ctl *ctl, uint8_t master)
 {
 	if (ctl->json)
 		printf("{\"master\": %u}\n", master);
@@ -44,7 +44,7 @@ await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t
 		if (!master_id(o, &now))
 			return CTL_FAILED;
 		if (now != 0 && (wanted != 0 ? now == wanted : now != before))
-			return tell(ctl, now);
+			return print_result(ctl, now);
 		nanosleep(&(struct timespec){.tv_nsec = ASK_EVERY_MS * 1000000L}, NULL);
 	} while (!mono_reached(clock_now(), deadline));
 	if (now == 0)
@@ -65,7 +65,7 @@ transfer(const struct ctl *ctl, const struct cell_admin *o, uint8_t id)
 	if (!master_id(o, &before))
 		return CTL_FAILED;
 	if (before != 0 && before == id)
-		return tell(ctl, before);
+		return print_result(ctl, before);
 	if (cell_admin_send(o, &what, NULL) != CELL_ADMIN_DONE)
 		return CTL_FAILED;
 	return await(ctl, o, before, id);

@@ -131,7 +131,7 @@ put_itself(struct adding *a, struct cell_file *cell_file)
 }
 
 static int
-tell(const struct adding *a)
+print_result(const struct adding *a)
 {
 	if (a->ctl->json)
 		printf("{\"id\": %u, \"directory\": \"%s\"}\n", a->id, a->directory);
@@ -153,7 +153,7 @@ finish(struct adding *a)
 		return CTL_FAILED;
 	rc = put_itself(a, cell_file) ? cell_file_write(a->conf_file, cell_file) : -E2BIG;
 	if (rc == 0)
-		return tell(a);
+		return print_result(a);
 	fail(a->conf_file, -rc);
 	log_error("replica %u was added to the cell but can't run: remove it with "
 	          "lsctl replica remove %u", a->id, a->id);

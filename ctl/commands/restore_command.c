@@ -165,7 +165,7 @@ utc(int64_t seconds, char *text, size_t size)
 }
 
 static void
-tell_text(const struct restoring *r)
+print_text(const struct restoring *r)
 {
 	const struct restoration *s = &r->restored;
 	char written[32];
@@ -183,7 +183,7 @@ tell_text(const struct restoring *r)
 }
 
 static void
-tell_json(const struct restoring *r)
+print_json(const struct restoring *r)
 {
 	const struct restoration *s = &r->restored;
 	char written[32], path[PATH_MAX];
@@ -247,9 +247,9 @@ run(struct ctl *ctl, int argc, char **argv)
 		         ", up to %" PRIu64 ", are lost",
 		         r.source, r.restored.applied, r.restored.damaged);
 	if (ctl->json)
-		tell_json(&r);
+		print_json(&r);
 	else
-		tell_text(&r);
+		print_text(&r);
 	return CTL_OK;
 }
 

@@ -412,7 +412,7 @@ test_cell_refuses(void **unused)
 	(void)unused;
 	start_cell(&p);
 	p.servers[0].welcome = false;
-	link_tell_refused(p.link, on_refused, &p);
+	link_on_refused(p.link, on_refused, &p);
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.disconnected_n[false] == 1);
 	assert_non_null(strstr(link_trouble(p.link), "the cell does not know this key"));
@@ -428,7 +428,7 @@ test_another_cell(void **unused)
 
 	(void)unused;
 	start_cell_of(&p, CELL + 1);
-	link_tell_refused(p.link, on_refused, &p);
+	link_on_refused(p.link, on_refused, &p);
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.disconnected_n[false] == 1);
 	assert_int_equal(p.refused_n, 0);
