@@ -181,5 +181,5 @@ run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command session_command = {
 	"session", "list | destroy ID [--keep-delay]",
-	"shows who is connected; ends a session and frees its locks", run,
+	"lists the sessions of a cell; ends one and frees its locks", run,
 };
