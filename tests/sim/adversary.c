@@ -144,6 +144,59 @@ adversary_change(struct sim *s)
 	heap_push(&s->heap, (struct event){.at = until, .run = run_come_back, .a = side});
 }
 
+/* ---- another lease ---- */
+
+static void
+run_succeeded(struct sim *s, struct event *e)
+{
+	struct host *master = sim_serving(s);
+
+	(void)e;
+	if (!s->calm && master != NULL)
+		host_crash(s, master, FAULT_CRASH);
+}
+
+/* Clients that were promised the longer one are not heard until it has ended; when the shorter one
+ * has ended there is another master. */
+static void
+lease_lowered(struct sim *s, uint64_t before, uint64_t now)
+{
+	const int64_t until = s->now + (int64_t)before * MS;
+
+	fault(s, FAULT_AT_SETTING, "all clients are cut off as their lease is made shorter");
+	for (int i = 0; i < s->machines_n; i++)
+		for (int id = 1; id <= s->hosts_n; id++)
+			net_cut_both(s, end_of_machine(i), end_of_host(id), until);
+	heap_push(&s->heap, (struct event){.at = s->now + (int64_t)now * MS / 100 * 103 +
+	                                         sim_between(s, 100 * MS, 600 * MS),
+	                                   .run = run_succeeded});
+}
+
+/* Of the longer one the others know nothing, and the master hears their answers. */
+static void
+lease_raised(struct sim *s)
+{
+	const struct host *master = sim_serving(s);
+
+	if (master == NULL)
+		return;
+	fault(s, FAULT_AT_SETTING, "nobody hears replica %d as its lease is made longer",
+	      master->id);
+	for (int id = 1; id <= s->hosts_n; id++)
+		if (id != master->id)
+			net_cut(s, end_of_host(master->id), end_of_host(id),
+			        s->now + sim_between(s, 500 * MS, 4 * SECOND));
+}
+
+void
+adversary_setting(struct sim *s, enum setting which, uint64_t before, uint64_t now)
+{
+	if (which == SETTING_session_lease && now < before && fault_strikes(s, FAULT_AT_SETTING))
+		lease_lowered(s, before, now);
+	if (which == SETTING_master_lease && now > before && fault_strikes(s, FAULT_AT_SETTING))
+		lease_raised(s);
+}
+
 /* ---- a crash around a promise ---- */
 
 /* Whoever could not reach it can, but for the candidate that it has promised to. */

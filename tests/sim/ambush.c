@@ -156,8 +156,9 @@ ambush_watch(struct sim *s, int machine, int64_t until)
 static int64_t
 grant_end(const struct sim *s, const struct host *n)
 {
-	return clock_global(&n->clock, mono_add(clock_local(&n->clock, n->heard_at),
-	                                        span_ms(s->swarm.lease_ms)));
+	const span_t lease = settings_span(&s->settings.now, SETTING_master_lease);
+
+	return clock_global(&n->clock, mono_add(clock_local(&n->clock, n->heard_at), lease));
 }
 
 /* The one that stopped hearing the master earlier sleeps until the moment in which the last of the

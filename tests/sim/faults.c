@@ -57,6 +57,7 @@ static const struct {
     [FAULT_AT_CHANGE] = {"strokes at a change of the members", 6000},
     [FAULT_LEFT_BEHIND] = {"replicas left behind by a change of the members", 6000},
     [FAULT_LIES] = {"lies of a faulty replica", 0},
+    [FAULT_AT_SETTING] = {"strokes as a lease is set", 10000},
 };
 
 const char *
@@ -147,10 +148,14 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	if (w->clocks != CLOCKS_WILD)
 		w->rates[FAULT_CLOCK_STANDS] = 0;
 	draw_work(w, r);
+	w->ending = rng_chance(r, 250) ? LIMIT_ENDING : 1 + rng_below(r, 3);
 	w->operators = rng_chance(r, 400) ? 1 + (int)rng_below(r, OPERATORS_MAX) : 0;
 	w->operators_think_ms = spread(r, 500, 8000);
 	draw_limits(&w->limits, w->datagrams, r);
-	w->ending = rng_chance(r, 250) ? LIMIT_ENDING : 1 + rng_below(r, 3);
+	if (w->operators > 0) {
+		w->settings = maybe(r, 900);
+		w->rates[FAULT_AT_SETTING] = maybe(r, kinds[FAULT_AT_SETTING].most);
+	}
 }
 
 bool

@@ -70,12 +70,11 @@ was_before(const struct sim *s, const struct record *waiter, uint64_t session,
 static bool
 has_time_left(const struct sim *s, const struct record *waiter)
 {
-	const struct settings settings = sim_settings(s);
-	int64_t lease_ms = (int64_t)settings_value(&settings, SETTING_cache_lease);
+	const int64_t lease = setting_changes_least(s, SETTING_cache_lease);
 
 	return sim_leases_hold(s) && waiter->queued_epoch < s->model.epoch &&
 	       waiter->queued_at < s->model.epoch_from &&
-	       s->now - s->model.epoch_from < lease_ms * MS / 100 * 98;
+	       s->now - s->model.epoch_from < lease / 100 * 98;
 }
 
 /* Nobody passes a waiter, not over a fail-over either. Two that share the lock are in nobody's way:

@@ -152,6 +152,7 @@ begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 
 	m->epoch++;
 	m->epoch_from = s->now;
+	setting_changes_epoch(s);
 	members_first(s, op->members);
 }
 
@@ -245,7 +246,8 @@ check_expiry(struct sim *s, uint64_t session, bool by_master)
 			         (unsigned long)session);
 	}
 	/* Nobody knows what the master before had promised: each session has a lease anew. */
-	if (by_master && s->now - s->model.epoch_from < s->swarm.session_lease_ms * MS / 100 * 98)
+	if (by_master && s->now - s->model.epoch_from <
+	                     setting_changes_least(s, SETTING_session_lease) / 100 * 98)
 		sim_fail(s, "session %lu is expired, and its master is new",
 		         (unsigned long)session);
 }
@@ -587,8 +589,10 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_set_members:
 		members_replace(s, index, &op->set_members);
 		return;
-	case OP_check_digest:
 	case OP_set_setting:
+		setting_changes_apply(s, &op->set_setting);
+		return;
+	case OP_check_digest:
 	case OP_settle_setting:
 		return; /* nothing that a client sees */
 	default:
@@ -648,6 +652,7 @@ model_init(struct sim *s)
 {
 	struct model *m = &s->model;
 
+	setting_changes_begin(s);
 	m->next = NODE_ROOT;
 	add_item(m, 0, 0, bytes_of(""), NODE_DIRECTORY);
 	add_item(m, 0, NODE_ROOT, bytes_of("acl"), NODE_DIRECTORY);

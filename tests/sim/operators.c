@@ -1,8 +1,8 @@
-/* Those who run the cell: they add replicas, remove them, alive or dead, the master too, and hand
- * the mastership over, as lsctl does. An operator asks one replica after the other until the master
- * answers, and asks again when the answer was lost. Where faults have left a member that nothing
- * can help, it is replaced in the calm part: removed, and another one added. There every wish has
- * to come true. */
+/* Those who run the cell: they add replicas, remove them, alive or dead, the master too, hand the
+ * mastership over, and change settings, as lsctl does. An operator asks one replica after the other
+ * until the master answers, and asks again when the answer was lost. Where faults have left a
+ * member that nothing can help, it is replaced in the calm part: removed, and another one added.
+ * There every wish has to come true. */
 #include <stdio.h>
 #include <string.h>
 #include "cell/base/must.h"
@@ -46,6 +46,9 @@ wish_text(const struct wish *w)
 		snprintf(text, sizeof text, "add a replica at host%u", w->body);
 	else if (w->what == OPERATION_REMOVE_REPLICA)
 		snprintf(text, sizeof text, "remove replica %u", w->id);
+	else if (w->what == OPERATION_SET)
+		snprintf(text, sizeof text, "set %s to %lu", setting_info(w->set.setting)->name,
+		         (unsigned long)w->set.value);
 	else if (w->id == 0)
 		snprintf(text, sizeof text, "hand the mastership over");
 	else
@@ -112,6 +115,12 @@ wish_transfer(struct sim *s)
 	return (struct wish){.what = OPERATION_TRANSFER, .id = id};
 }
 
+static struct wish
+wish_setting(struct sim *s)
+{
+	return (struct wish){.what = OPERATION_SET, .set = setting_changes_draw(s)};
+}
+
 /* Another one is master; this one does not know it yet, and may be removed meanwhile. */
 static struct host *
 deposed_master(struct sim *s)
@@ -171,6 +180,8 @@ draw(struct sim *s)
 	if (master != NULL)
 		return members_role(s, master->id) == MEMBER_REMOVED ? wish_add_again(s, master)
 		                                                     : wish_remove(s, master);
+	if (rng_chance(&s->rng, s->swarm.settings))
+		return wish_setting(s);
 	if (kind < (members < 3 ? 60u : members < 5 ? 40u : 25u))
 		return wish_add(s);
 	if (kind < 50)
@@ -273,7 +284,7 @@ is_right(const struct sim *s, const struct wish *w)
 {
 	const struct members *m = &s->members;
 
-	if (w->foolish || w->what == OPERATION_TRANSFER)
+	if (w->foolish || w->what == OPERATION_TRANSFER || w->what == OPERATION_SET)
 		return true;
 	if (w->what != OPERATION_ADD_REPLICA)
 		return false;
@@ -322,6 +333,10 @@ done(struct sim *s, struct operator *o, const struct msg_operated *m)
 		create(s, o, m->id);
 	} else if (w->what == OPERATION_REMOVE_REPLICA) {
 		s->members.removed[w->id] = true;
+	} else if (w->what == OPERATION_SET && sim_leases_hold(s) &&
+	           !setting_changes_had(s, &w->set, w->since)) {
+		sim_fail(s, "operator %d is told success, and wanted to %s", o->id + 1,
+		         wish_text(w));
 	}
 	s->handed_over = s->now;
 	over(s, o);
@@ -383,6 +398,9 @@ ask(struct sim *s, struct operator *o)
 		m.operate.id = 0;
 		m.operate.address = new.address;
 		m.operate.key = new.key;
+	} else if (o->wish.what == OPERATION_SET) {
+		m.operate.setting = bytes_of(setting_info(o->wish.set.setting)->name);
+		m.operate.value = o->wish.set.value;
 	}
 	sim_trace(s, "operator %d asks replica %d: %s", o->id + 1, o->node + 1,
 	          wish_text(&o->wish));
@@ -460,7 +478,9 @@ begin(struct sim *s, struct operator *o)
 		return;
 	}
 	sim_trace(s, "operator %d wants to %s", o->id + 1, wish_text(&o->wish));
-	if (o->wish.what != OPERATION_TRANSFER && !o->wish.foolish)
+	o->wish.since = s->now;
+	if ((o->wish.what == OPERATION_ADD_REPLICA || o->wish.what == OPERATION_REMOVE_REPLICA) &&
+	    !o->wish.foolish)
 		adversary_change(s);
 	o->node = -1;
 	connect(s, o);

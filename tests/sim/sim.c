@@ -45,6 +45,8 @@ sim_settings(const struct sim *s)
 
 	if (session < settings_value(&settings, SETTING_cache_lease))
 		settings.value[SETTING_cache_lease] = session;
+	if (s->swarm.settings > 0) /* so that there is room below the others */
+		settings.value[SETTING_cache_lease] = setting_info(SETTING_cache_lease)->lowest;
 	return settings;
 }
 
@@ -130,7 +132,9 @@ step(struct sim *s, int64_t until)
 static int64_t
 election_time(const struct sim *s)
 {
-	return ELECTION_SECONDS * SECOND * s->swarm.lease_ms / LEASE_MS + liar_delay(s);
+	const int64_t lease = setting_changes_greatest(s, SETTING_master_lease);
+
+	return lease / LEASE_MS * (ELECTION_SECONDS * SECOND / MS) + liar_delay(s);
 }
 
 /* An operator may have sent the last one away. */
@@ -265,6 +269,7 @@ finish(struct sim *s)
 	if (n == NULL)
 		sim_fail(s, "at the end no replica serves");
 	members_check_end(s);
+	setting_changes_check_end(s);
 	host_check_end(s);
 	history_finish(s);
 	users_check(s);

@@ -21,7 +21,8 @@
  *   locks.c    fed with the log, compared with what clients are told
  *   reads.c    and what reads show with what was there at that moment
  *   members.c  the lists of members that there were, and what has to hold of them
- *   operators.c  those who add replicas, remove them and hand the mastership over
+ *   operators.c  those who add replicas, remove them, hand the mastership over, change settings
+ *   setting_changes.c  the settings that there were
  *   restored.c a copy of the cell becomes a new one
  *   faults.c   which faults a seed has, and when they strike
  *   adversary.c  those that wait for their moment
@@ -48,6 +49,7 @@
 #include "cell/wire/codec.h"
 #include "fs/mount/mount.h"
 #include "tests/sim/liar.h"
+#include "tests/sim/setting_changes.h"
 #include "tests/sim/world.h"
 
 struct machine;
@@ -103,6 +105,7 @@ enum fault {
 	FAULT_AT_CHANGE,    /* something strikes as a change of the members is accepted */
 	FAULT_LEFT_BEHIND,  /* a replica misses a change of the members */
 	FAULT_LIES,         /* a faulty replica says what is not so */
+	FAULT_AT_SETTING,   /* something strikes as a lease is set */
 	FAULTS
 };
 
@@ -117,6 +120,7 @@ struct swarm {
 	int64_t latency_us, disk_us; /* usual delays */
 	int operators;               /* 0: the members stay who they are */
 	int64_t operators_think_ms;
+	unsigned settings; /* permille of what operators want */
 	/* In 10,000 chances of striking in each 100 ms of the first part; of messages: permille. */
 	unsigned rates[FAULTS];
 	bool datagrams;     /* replicas' messages keep no order and may be lost or doubled each */
@@ -161,6 +165,8 @@ void adversary_forget(struct sim *s, struct host *master);
 void adversary_learners(struct sim *s);
 /* A replica learns that a list of members is in force. */
 void adversary_in_force(struct sim *s, struct host *n);
+/* The log says that a setting had this value and has another one now. */
+void adversary_setting(struct sim *s, enum setting which, uint64_t before, uint64_t now);
 /* Somebody is about to ask for another list of members. */
 void adversary_change(struct sim *s);
 /* A lock-delay begins, of so many nanoseconds. */
@@ -579,6 +585,8 @@ struct wish {
 	enum operation what; /* 0: none */
 	uint8_t id;          /* of whom; ADD_REPLICA: of the new one, once it is known */
 	uint8_t body;        /* the new one */
+	struct setting_value set; /* what it shall be */
+	int64_t since;       /* when it was wanted first */
 	bool foolish;        /* it has to be refused */
 	int unanswered;      /* times that it was asked, and nobody said what became of it */
 };
@@ -792,6 +800,7 @@ struct sim {
 	int hosts_n;                  /* up to the highest id */
 	struct members members;
 	struct operator operators[OPERATORS_MAX];
+	struct setting_changes settings;
 	uint8_t bodies; /* numbers of addresses and keys that were used */
 	int64_t bulk_at; /* somebody will write much; 0: nobody */
 	int64_t handed_over; /* when somebody last asked for another master or another list */

@@ -1,0 +1,101 @@
+#include "tests/sim/setting_changes.h"
+
+#include "tests/sim/sim.h"
+
+void
+setting_changes_begin(struct sim *s)
+{
+	struct setting_changes *c = &s->settings;
+
+	c->now = c->least = c->greatest = sim_settings(s);
+	for (uint8_t code = 1; code < SETTING_CODES; code++)
+		c->now.value[code] = c->least.value[code] = c->greatest.value[code] =
+		    settings_value(&c->now, (enum setting)code);
+}
+
+void
+setting_changes_epoch(struct sim *s)
+{
+	s->settings.least = s->settings.now;
+}
+
+void
+setting_changes_apply(struct sim *s, const struct op_set_setting *op)
+{
+	struct setting_changes *c = &s->settings;
+	struct settings with = c->now;
+	char why[LIMIT_WHY];
+	const uint64_t before = c->now.value[op->setting];
+
+	with.value[op->setting] = op->value;
+	if (settings_wrong(&with, why, sizeof why))
+		return;
+	c->now = with;
+	c->since[op->setting] = s->now;
+	if (op->value < c->least.value[op->setting])
+		c->least.value[op->setting] = op->value;
+	if (op->value > c->greatest.value[op->setting])
+		c->greatest.value[op->setting] = op->value;
+	adversary_setting(s, (enum setting)op->setting, before, op->value);
+}
+
+struct setting_value
+setting_changes_draw(struct sim *s)
+{
+	static const struct {
+		enum setting which;
+		uint64_t lowest, highest;
+	} wanted[] = {
+	    {SETTING_session_lease, 1000, 20000},
+	    {SETTING_session_lease, 1000, 20000},
+	    {SETTING_cache_lease, 1000, 4000},
+	    {SETTING_master_lease, 200, 2000},
+	    {SETTING_master_lease, 200, 2000},
+	    {SETTING_heartbeat, 20, 600},
+	    {SETTING_disk_patience, 1000, 10000},
+	};
+	const uint64_t i = rng_below(&s->rng, sizeof wanted / sizeof wanted[0]);
+	uint64_t above = rng_below(&s->rng, wanted[i].highest - wanted[i].lowest + 1);
+
+	if (setting_info(wanted[i].which)->promise)
+		above >>= rng_below(&s->rng, 5);
+	return (struct setting_value){(uint8_t)wanted[i].which, wanted[i].lowest + above};
+}
+
+bool
+setting_changes_had(const struct sim *s, const struct setting_value *v, int64_t from)
+{
+	return s->settings.now.value[v->setting] == v->value ||
+	       s->settings.since[v->setting] >= from;
+}
+
+int64_t
+setting_changes_least(const struct sim *s, enum setting which)
+{
+	return (int64_t)s->settings.least.value[which] * MS;
+}
+
+int64_t
+setting_changes_greatest(const struct sim *s, enum setting which)
+{
+	return (int64_t)s->settings.greatest.value[which] * MS;
+}
+
+/* A new master begins to wait anew. */
+void
+setting_changes_check_end(struct sim *s)
+{
+	const struct setting_changes *c = &s->settings;
+	struct tree_note lowered = {.setting = 0};
+
+	while (tree_setting_lowered_after(replica_tree(sim_serving(s)->replica), lowered.setting,
+	                                  &lowered)) {
+		const enum setting which = (enum setting)lowered.setting;
+		int64_t since = c->since[which];
+
+		since = since > s->model.epoch_from ? since : s->model.epoch_from;
+		if (s->now > since + setting_changes_greatest(s, which) / 100 * 102 + SECOND)
+			sim_fail(s, "%s was lowered long ago, and the longer one counts yet",
+			         setting_info(which)->name);
+	}
+}
