@@ -345,10 +345,13 @@ m_lock_session_ends(struct master *m, uint64_t session, enum session_end cause)
 	const struct m_session *gone = m_session_find(m, session);
 	uint64_t node = 0;
 
-	for (int n = 0; n < LIMIT_ENDING; n++) {
+	for (size_t n = 0; n < LIMIT_ENDING;) {
+		size_t left;
+
 		if (!tree_session_lock_after(m->tree, session, node, &node))
 			return;
-		grant_behind(m, node, tree_lock_left_by(m->tree, session, node, cause), gone);
+		left = tree_lock_left_by(m->tree, session, node, cause, &n);
+		grant_behind(m, node, left, gone);
 	}
 }
 

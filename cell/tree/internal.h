@@ -47,18 +47,24 @@ struct node {
 	struct lock *lock; /* NULL: free, and no delay stands */
 	uint64_t freed_epoch; /* when it became so for the last time; 0: it never was otherwise */
 	uint64_t kept_epoch;  /* in which it was freed that an earlier one had left; not stored */
-	RB_HEAD(removed_names, removed) removed;
+	struct removed_from *removed; /* NULL: nothing that is known */
 };
 
 /* A name that a directory does not have any more. */
 struct removed {
 	RB_ENTRY(removed) in_directory; /* by name, number */
 	TAILQ_ENTRY(removed) in_order;  /* by index */
-	struct node *directory;
+	struct removed_from *from;
 	struct bytes name;
 	uint64_t number;
 	enum node_kind kind;
 	uint64_t index; /* of the entry that removed it */
+};
+
+/* Those of one directory. When that goes they stay until their turn comes: they may be many. */
+struct removed_from {
+	RB_HEAD(removed_names, removed) names;
+	bool gone; /* the directory is */
 };
 
 /* A session that has an ephemeral file open. Its close names the number by which it has opened the
@@ -261,7 +267,8 @@ size_t name_path_length(const struct node *n);
 /* Remembers the name of a node that is about to go. */
 void removed_add(struct tree *t, const struct node *n);
 /* The directory goes. */
-void removed_forget_directory(struct tree *t, struct node *directory);
+void removed_forget_directory(struct node *directory);
+void removed_forget_all(struct tree *t);
 /* The first one behind all of this name; NULL when there is none. */
 struct removed *removed_after(const struct node *directory, struct bytes name);
 

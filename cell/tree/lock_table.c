@@ -516,7 +516,8 @@ tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o
 }
 
 size_t
-tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node, enum session_end cause)
+tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node, enum session_end cause,
+                  size_t *seen)
 {
 	const struct lock *l = node_find(t, node)->lock;
 	struct session of = {.id = session};
@@ -525,6 +526,7 @@ tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node, enum se
 
 	h = RB_NFIND(lock_holders, (struct lock_holders *)&l->holders, &key);
 	for (; h != NULL && h->session->id == session; h = RB_NEXT(lock_holders, NULL, h)) {
+		++*seen;
 		if (cause == SESSION_EXPIRED && h->delay_s > 0)
 			return SIZE_MAX;
 		left--;

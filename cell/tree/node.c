@@ -103,7 +103,7 @@ node_remove(struct tree *t, struct node *n)
 	must(n->children_n == 0 && n->lock == NULL && RB_EMPTY(&n->openers));
 	must(n->parent != NULL && n->creator == NULL);
 	removed_add(t, n);
-	removed_forget_directory(t, n);
+	removed_forget_directory(n);
 	RB_REMOVE(children, &n->parent->children, n);
 	n->parent->children_n--;
 	RB_REMOVE(nodes, &t->nodes, n);

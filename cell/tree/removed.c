@@ -18,7 +18,11 @@ RB_GENERATE(removed_names, removed, in_directory, compare)
 static void
 forget(struct tree *t, struct removed *r)
 {
-	RB_REMOVE(removed_names, &r->directory->removed, r);
+	struct removed_from *from = r->from;
+
+	RB_REMOVE(removed_names, &from->names, r);
+	if (from->gone && RB_EMPTY(&from->names))
+		free(from);
 	TAILQ_REMOVE(&t->removed, r, in_order);
 	t->removed_n--;
 	free((void *)r->name.data);
@@ -29,28 +33,41 @@ void
 removed_add(struct tree *t, const struct node *n)
 {
 	struct removed *r = memory_zero(1, sizeof *r);
+	struct node *directory = n->parent;
 
 	if (t->removed_n == LIMIT_REMOVED) {
 		t->removed_upto = TAILQ_FIRST(&t->removed)->index;
 		forget(t, TAILQ_FIRST(&t->removed));
 	}
-	r->directory = n->parent;
+	if (directory->removed == NULL)
+		directory->removed = memory_zero(1, sizeof *directory->removed);
+	r->from = directory->removed;
 	r->name = bytes_copy(n->name);
 	r->number = n->number;
 	r->kind = n->kind;
 	r->index = t->applied;
-	must(RB_INSERT(removed_names, &n->parent->removed, r) == NULL);
+	must(RB_INSERT(removed_names, &r->from->names, r) == NULL);
 	TAILQ_INSERT_TAIL(&t->removed, r, in_order);
 	t->removed_n++;
 }
 
 void
-removed_forget_directory(struct tree *t, struct node *directory)
+removed_forget_directory(struct node *directory)
 {
-	struct removed *r;
+	struct removed_from *from = directory->removed;
 
-	while ((r = RB_ROOT(&directory->removed)) != NULL)
-		forget(t, r);
+	directory->removed = NULL;
+	if (from != NULL && RB_EMPTY(&from->names))
+		free(from);
+	else if (from != NULL)
+		from->gone = true;
+}
+
+void
+removed_forget_all(struct tree *t)
+{
+	while (!TAILQ_EMPTY(&t->removed))
+		forget(t, TAILQ_FIRST(&t->removed));
 }
 
 struct removed *
@@ -58,5 +75,7 @@ removed_after(const struct node *directory, struct bytes name)
 {
 	struct removed key = {.name = name, .number = UINT64_MAX};
 
-	return RB_NFIND(removed_names, (struct removed_names *)&directory->removed, &key);
+	if (directory->removed == NULL)
+		return NULL;
+	return RB_NFIND(removed_names, &directory->removed->names, &key);
 }

@@ -40,7 +40,7 @@ free_nodes(struct tree *t)
 
 	while ((n = RB_MIN(nodes, &t->nodes)) != NULL) {
 		RB_REMOVE(nodes, &t->nodes, n);
-		removed_forget_directory(t, n);
+		removed_forget_directory(n);
 		while ((o = RB_ROOT(&n->openers)) != NULL) {
 			RB_REMOVE(node_openers, &n->openers, o);
 			free(o);
@@ -69,6 +69,7 @@ tree_free(struct tree *t)
 	if (t == NULL)
 		return;
 	free_locks(t);
+	removed_forget_all(t);
 	free_nodes(t);
 	free_sessions(t);
 	member_table_clear(t);

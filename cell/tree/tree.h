@@ -289,9 +289,9 @@ bool tree_lock_kept(const struct tree *t, uint64_t node);
  * it frees nothing. A release, or cancel, by the session; */
 size_t tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o,
                       bool cancel);
-/* the end of the session, which holds it; */
+/* the end of the session, which holds it (`seen` grows by the number of owners that do); */
 size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
-                         enum session_end cause);
+                         enum session_end cause, size_t *seen);
 /* the end of a delay. */
 size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
 /* The first node greater than `after` whose lock the session holds; false when there is none. */
