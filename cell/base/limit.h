@@ -20,6 +20,7 @@ enum {
 	LIMIT_LISTING = 96 * 1024, /* children of a directory */
 	LIMIT_PAGE = 64 * 1024,    /* bytes of a listing in one reply */
 	LIMIT_REMOVED = 1 << 16,   /* removed names that are remembered for listings in pages */
+	LIMIT_UNSHARED = 4096,     /* files that only their maker knows, remembered by the master */
 	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */

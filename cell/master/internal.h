@@ -19,6 +19,7 @@
  *   admin_sessions.c     what operators ask about sessions
  *   growth.c             what a full disk refuses
  *   lowered_lease.c      leases that were longer once
+ *   marking.c            a permanent file becomes ephemeral
  */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H
@@ -184,6 +185,17 @@ struct failover_barrier {
 	size_t missing_n;
 };
 
+/* See marking.c. */
+struct marking {
+	RB_HEAD(unshared_tree, unshared_file) files;
+	TAILQ_HEAD(unshared_list, unshared_file) order; /* the same, the oldest first */
+	size_t files_n;
+	bool in_flight; /* a make_ephemeral, */
+	uint64_t session, number, node; /* which one and of what */
+	struct request_list reads; /* of the node, that wait for it */
+	struct request_list marks; /* other ones */
+};
+
 /* A lock-delay that runs. */
 struct delay_timer {
 	RB_ENTRY(delay_timer) link;
@@ -224,6 +236,7 @@ struct master {
 	struct name_tree waiters; /* of all queues, by (node, session, owner, acquisition) */
 	struct delay_tree delays;
 	struct failover_barrier barrier;
+	struct marking marking;
 	TAILQ_HEAD(idle_list, m_session)
 	idle; /* whose bits may be lowered, the longest idle first */
 	struct timer idle_alarm;
@@ -320,6 +333,23 @@ void m_lowered_end(struct master *m);
 /* What the note of a change says of the setting: lowered, or not any more. */
 void m_lowered_note(struct master *m, const struct tree_note *note);
 void m_lowered_timeout(struct master *m, uint8_t code);
+
+/* marking.c */
+void m_marking_init(struct master *m);
+void m_marking_clear(struct master *m);
+/* The session has made the file; the file is gone. */
+void m_marking_made(struct master *m, uint64_t node, uint64_t session);
+void m_marking_gone(struct master *m, uint64_t node);
+/* The session of the read is told of the nodes of its footprint. */
+void m_marking_told(struct master *m, const struct m_request *r);
+/* Where the request has to wait for a mark in flight; NULL: nowhere. */
+struct request_list *m_marking_place(struct master *m, const struct m_request *r);
+/* One that waited and does not have to any more; NULL when there is none. */
+struct m_request *m_marking_next(struct master *m);
+/* Proposes the make_ephemeral, or refuses it. */
+void m_marking_begin(struct master *m, struct m_session *s, struct m_request *r);
+/* The answer to a make_ephemeral. */
+void m_marking_applied(struct master *m, const struct tree_answer *answer);
 
 /* session_lease.c */
 span_t m_lease_margin(const struct master *m, span_t lease);

@@ -28,6 +28,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m->delays_inherited = UINT64_MAX;
 	m->idle_alarm = (struct timer){.at = MONO_NEVER, .kind = TIMER_IDLE};
 	m_lowered_init(m);
+	m_marking_init(m);
 	return m;
 }
 
@@ -48,6 +49,7 @@ clear(struct master *m)
 	m->finishing = false;
 	m_delay_free_all(m);
 	m_lowered_end(m);
+	m_marking_clear(m);
 	m->inherited = m->inherit_last;
 	m->delays_inherited = UINT64_MAX;
 	buffer_reset(&m->commands);
@@ -326,6 +328,13 @@ noted(struct master *m, const struct tree_note *note)
 		return;
 	case TREE_SETTING_CHANGED:
 		m_lowered_note(m, note);
+		return;
+	case TREE_NODE_CREATED:
+		if (note->session != 0)
+			m_marking_made(m, note->node, note->session);
+		return;
+	case TREE_NODE_DELETED:
+		m_marking_gone(m, note->node);
 		return;
 	default:
 		return;

@@ -138,6 +138,7 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 	enum rc rc = m_read_answer(m, s->id, op, &result);
 
 	must(!result.failed);
+	m_marking_told(m, r);
 	m_request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
 	buffer_free(&result);
 }
@@ -155,6 +156,8 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 		m_lock_release(m, s, r, &op->release);
 	} else if (op->code == OP_cancel) {
 		m_lock_cancel(m, s, r, &op->cancel);
+	} else if (op->code == OP_make_ephemeral) {
+		m_marking_begin(m, s, r);
 	} else if (op->code == OP_end_session) {
 		m_lock_end_session(m, s, r, &op->end_session);
 	} else {
@@ -187,6 +190,17 @@ unpark(struct master *m, struct m_session *s, struct m_request *r)
 	free((void *)op_bytes.data);
 }
 
+/* While the read was parked, the name that it looks up may have been given to another node. */
+static void
+look_again(struct master *m, struct m_request *r)
+{
+	struct op op;
+
+	must(r->parked && wire_get_op(r->op, &op) == RC_OK);
+	footprint_free(&r->footprint);
+	tree_footprint(m->tree, r->session->id, &op, &r->footprint);
+}
+
 void
 m_request_run(struct master *m)
 {
@@ -196,6 +210,8 @@ m_request_run(struct master *m)
 	while (m->work < STEP_WORK && (r = m_order_next(m)) != NULL) {
 		m->work += REQUEST_WORK;
 		m_order_leave(r);
+		if (r->read)
+			look_again(m, r);
 		place = m_order_place(m, r->session, r);
 		if (place != NULL)
 			m_order_wait(r, place);
@@ -210,6 +226,8 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 	struct m_session *s = m_session_find(m, answer->session);
 	struct m_request *r = s != NULL ? request_find(s, answer->number) : NULL;
 
+	if (answer->op == OP_make_ephemeral)
+		m_marking_applied(m, answer);
 	if (r == NULL)
 		return; /* of a session that has ended, or of an earlier epoch */
 	must(!r->parked && r->code == answer->op);

@@ -140,8 +140,10 @@ struct request_list *
 m_order_place(struct master *m, struct m_session *s, const struct m_request *r)
 {
 	struct m_request *e = NULL;
-	struct request_list *held;
+	struct request_list *held = m_marking_place(m, r);
 
+	if (held != NULL)
+		return held;
 	if (r->read)
 		e = last_before(&s->claims_ordered, r);
 	else if (!has_place(r))
@@ -191,7 +193,7 @@ m_order_next(struct master *m)
 		r = TAILQ_FIRST(&m->held);
 	if (r == NULL && m->lease)
 		r = TAILQ_FIRST(&m->leaseless);
-	return r;
+	return r != NULL ? r : m_marking_next(m);
 }
 
 void

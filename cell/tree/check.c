@@ -29,6 +29,8 @@ check_ephemeral(const struct tree *t, const struct node *n)
 	else
 		HOLDS((n->creator == NULL) == (n->children_n > 0),
 		      "an ephemeral directory has either children or a creator");
+	HOLDS(n->maker == 0 || (n->kind == NODE_FILE && n->maker < n->number),
+	      "a file's maker is a session that was there before");
 	HOLDS(n->creator == NULL || session_find(t, n->creator->id) == n->creator,
 	      "a creator's session is live");
 	return NULL;
@@ -91,6 +93,7 @@ check_nodes(const struct tree *t)
 	HOLDS(nodes_n == t->nodes_n && bytes == t->bytes, "nodes and bytes are as counted");
 	HOLDS(nodes_n == 0 || children_n == nodes_n - 1, "all nodes but the root are children");
 	HOLDS((nodes_n == 0) == (t->epoch == 0), "the first epoch makes the root");
+	HOLDS(t->epoch_node <= t->next_node, "an epoch begins with a number to be given out");
 	HOLDS(t->settled_epoch <= t->epoch, "an epoch that is settled has begun");
 	HOLDS(nodes_n == 0 || node_find(t, NODE_ROOT) != NULL, "there is a root");
 	return NULL;

@@ -9,6 +9,7 @@ found(struct turn *w, const struct op_create *o, struct node *n, struct result_c
 		return RC_EXIST;
 	if (n->kind != o->kind)
 		return n->kind == NODE_DIRECTORY ? RC_ISDIR : RC_NOTDIR;
+	node_found(w, n);
 	if (n->kind == NODE_FILE && n->ephemeral && w->session != NULL)
 		opener_add(w->tree, n, w->session);
 	node_attr(n, &r->attr);
@@ -54,7 +55,7 @@ apply_create(struct turn *w, const struct op_create *o, struct result_created *r
 		node_set_acl(n, i, parent->acl[i]);
 	if (o->ephemeral)
 		make_ephemeral_at_birth(w, n);
-	apply_note(w, TREE_NODE_CREATED, n->number)->parent = parent->number;
+	node_made(w, n);
 	r->fresh = 1;
 	node_attr(n, &r->attr);
 	return RC_OK;

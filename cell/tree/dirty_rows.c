@@ -106,6 +106,7 @@ row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(meta, epoch, t->epoch);
 	NUMBER(meta, settled_epoch, t->settled_epoch);
 	NUMBER(meta, next_node, t->next_node);
+	NUMBER(meta, epoch_node, t->epoch_node);
 	NUMBER(meta, last_fence, t->last_fence);
 	NUMBER(meta, digest, t->digest);
 	NUMBER(meta, bytes, t->bytes);
@@ -127,6 +128,7 @@ row_of_nodes(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(nodes, kind, n->kind);
 	NUMBER(nodes, ephemeral, n->ephemeral);
 	NUMBER(nodes, creator, n->creator == NULL ? 0 : n->creator->id);
+	NUMBER(nodes, maker, n->maker);
 	NUMBER(nodes, mtime_ns, n->mtime_ns);
 	NUMBER(nodes, content_generation, n->content_generation);
 	NUMBER(nodes, lock_generation, n->lock_generation);

@@ -114,6 +114,53 @@ ephemeral_end_session(struct turn *w, struct session *s, size_t most)
 		delete_node(w, directory);
 }
 
+/* ---- a permanent file becomes ephemeral ---- */
+
+void
+node_made(struct turn *w, struct node *n)
+{
+	struct tree_note *created = apply_note(w, TREE_NODE_CREATED, n->number);
+
+	if (n->kind == NODE_FILE && !n->ephemeral && w->session != NULL)
+		n->maker = w->session->id;
+	created->parent = n->parent_number;
+	created->session = n->maker;
+}
+
+void
+node_found(struct turn *w, struct node *n)
+{
+	if (n->maker == 0 || (w->session != NULL && n->maker == w->session->id))
+		return;
+	n->maker = 0;
+	dirty_node(w->tree, n->number);
+}
+
+static bool
+is_only_session(const struct tree *t, const struct session *s)
+{
+	struct principals *live = (struct principals *)&t->principals;
+
+	return RB_MIN(principals, live) == s && RB_MAX(principals, live) == s;
+}
+
+bool
+tree_sharing_matters(const struct tree *t, uint64_t session, uint64_t node)
+{
+	const struct session *s = session_live(t, session);
+	const struct node *n = node_find(t, node);
+
+	return s != NULL && !is_only_session(t, s) && n != NULL && n->kind == NODE_FILE &&
+	       !n->ephemeral;
+}
+
+/* Of its opens by reads the master knows, but only in its own epoch. */
+static bool
+may_be_shared(const struct tree *t, const struct session *s, const struct node *n)
+{
+	return (n->maker != s->id || n->number < t->epoch_node) && !is_only_session(t, s);
+}
+
 enum rc
 apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o, struct result_attr *r)
 {
@@ -125,6 +172,8 @@ apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o, struct r
 		return RC_STALE;
 	if (n->kind != NODE_FILE)
 		return RC_ISDIR;
+	if (!n->ephemeral && may_be_shared(w->tree, w->session, n))
+		return RC_BUSY;
 	n->ephemeral = true;
 	opener_add(w->tree, n, w->session);
 	dirty_node(w->tree, n->number);

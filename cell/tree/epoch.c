@@ -60,6 +60,7 @@ apply_begin_epoch(struct turn *w, const struct op_begin_epoch *o)
 		make_cell(w);
 	}
 	w->tree->epoch++;
+	w->tree->epoch_node = w->tree->next_node;
 	began = apply_note(w, TREE_EPOCH_BEGAN, 0);
 	began->epoch = w->tree->epoch;
 	began->ballot = o->ballot;

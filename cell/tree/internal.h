@@ -36,6 +36,8 @@ struct node {
 	enum node_kind kind;
 	bool ephemeral;
 	struct session *creator; /* of an ephemeral directory that never had a child; else NULL */
+	uint64_t maker; /* session that made the file, while no other can have opened it by a
+	                 * command; else 0 */
 	int64_t mtime_ns;
 	uint64_t content_generation, lock_generation, acl_generation, checksum;
 	struct bytes acl[ACL_NAMES];
@@ -192,6 +194,7 @@ struct tree {
 	uint64_t settled_epoch; /* the last one whose barrier has fallen */
 	struct ballot origin; /* of the entry applied last */
 	uint64_t next_node;  /* the next instance number or session id */
+	uint64_t epoch_node; /* it, when the epoch began */
 	uint64_t last_fence;
 	uint64_t nodes_n, bytes;
 	struct settings settings; /* all given */
@@ -297,6 +300,10 @@ void delete_node(struct turn *w, struct node *n);
 
 /* ---- ephemeral.c ---- */
 
+/* The node is new: tells of it, and of the session that has made it. */
+void node_made(struct turn *w, struct node *n);
+/* The session has the file open by this command, for all that is known. */
+void node_found(struct turn *w, struct node *n);
 /* What the session has opened by this number; NULL when there is nothing. */
 struct opener *opener_find(const struct session *s, uint64_t opened);
 /* Records that the session has opened the ephemeral file by this number, which is new to it. */

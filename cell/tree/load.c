@@ -25,6 +25,7 @@ load_meta(struct tree *t, const struct row *row)
 	t->epoch = NUMBER(meta, epoch);
 	t->settled_epoch = NUMBER(meta, settled_epoch);
 	t->next_node = NUMBER(meta, next_node);
+	t->epoch_node = NUMBER(meta, epoch_node);
 	t->last_fence = NUMBER(meta, last_fence);
 	t->digest = NUMBER(meta, digest);
 	t->bytes_saved = NUMBER(meta, bytes);
@@ -61,6 +62,7 @@ load_node(struct tree *t, const struct row *row)
 	n->parent_number = NUMBER(nodes, parent);
 	n->kind = (enum node_kind)NUMBER(nodes, kind);
 	n->ephemeral = NUMBER(nodes, ephemeral) != 0;
+	n->maker = NUMBER(nodes, maker);
 	n->mtime_ns = SIGNED(nodes, mtime_ns);
 	n->content_generation = NUMBER(nodes, content_generation);
 	n->lock_generation = NUMBER(nodes, lock_generation);

@@ -49,7 +49,7 @@ make_target(struct turn *w, const struct op_rename *o, struct ends *e)
 		node_set_acl(n, i, source->acl[i]);
 	n->lock_delay_s = source->lock_delay_s;
 	n->ephemeral = source->ephemeral;
-	apply_note(w, TREE_NODE_CREATED, n->number)->parent = e->parent->number;
+	node_made(w, n);
 	e->target = n;
 }
 
@@ -61,6 +61,14 @@ replaced_mtime(const struct node *source, const struct node *target)
 	if (source->mtime_ns != target->mtime_ns)
 		return source->mtime_ns;
 	return source->mtime_ns < INT64_MAX ? source->mtime_ns + 1 : INT64_MAX - 1;
+}
+
+/* Handles of the source are the target's now, for the session that renames. */
+static void
+take_place(struct turn *w, struct ends *e)
+{
+	e->target->mtime_ns = replaced_mtime(e->source, e->target);
+	node_found(w, e->target);
 }
 
 enum rc
@@ -75,7 +83,7 @@ apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r
 		if (e.target == NULL)
 			make_target(w, o, &e);
 		else
-			e.target->mtime_ns = replaced_mtime(e.source, e.target);
+			take_place(w, &e);
 		node_set_contents(w->tree, e.target, bytes_copy(e.source->contents));
 		apply_note(w, TREE_NODE_CHANGED, e.target->number);
 		if (e.target->ephemeral)

@@ -11,10 +11,11 @@
 
 #define ROWS_meta(C) /* one row, id 0 */                                                      \
 	C(i, id) C(i, applied) C(i, origin_round) C(i, origin_replica) C(i, epoch)                \
-	C(i, settled_epoch) C(i, next_node) C(i, last_fence) C(i, digest) C(i, bytes)             \
-	C(i, members_version) C(i, slice)
+	C(i, settled_epoch) C(i, next_node) C(i, epoch_node) C(i, last_fence) C(i, digest)        \
+	C(i, bytes) C(i, members_version) C(i, slice)
 #define ROWS_nodes(C)                                                                         \
-	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, mtime_ns) \
+	C(i, node) C(i, parent) C(t, name) C(i, kind) C(i, ephemeral) C(i, creator) C(i, maker)   \
+	C(i, mtime_ns)                                                                            \
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
 	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \
 	C(b, contents)
@@ -63,7 +64,7 @@ enum row_table {
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 
-enum { ROW_COLUMNS_MAX = 17 };
+enum { ROW_COLUMNS_MAX = 18 };
 
 struct row_value {
 	int64_t number;     /* kind i; counters above INT64_MAX keep their bit pattern */

@@ -45,7 +45,7 @@ enum tree_note_kind {
 	TREE_SESSION_ENDED,   /* session, cause: nothing of it takes effect any more */
 	TREE_EPOCH_BEGAN,     /* epoch, ballot: of the begin_epoch, so that its master knows it */
 	TREE_NODE_CHANGED,    /* node: contents or attributes */
-	TREE_NODE_CREATED,    /* node, parent */
+	TREE_NODE_CREATED,    /* node, parent; session: that made it, of a permanent file */
 	TREE_NODE_DELETED,    /* node, parent */
 	TREE_MEMBERS_CHANGED, /* index: the new list's version */
 	TREE_DIGEST_TOLD,     /* index, digest: what a quorum computed there */
@@ -105,9 +105,11 @@ struct tree_outcome {
  *   ephemeral directory's last child (by whatever command) deletes it as well.
  * - Ephemeral: a file goes with its last opener; a directory with its last child or, if it never
  *   had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory) makes the
- *   session an opener. open_ephemeral of a permanent node only tells its attributes;
- *   close_ephemeral ends what the session has opened by that number, wherever renames have brought
- *   it since, and is always RC_OK.
+ *   session an opener. Of a permanent file another session may have open, for all that commands
+ *   tell, it is RC_BUSY: unless the session has made the file in this epoch, and no other has
+ *   found it by a create or renamed onto it since; or is the only one. open_ephemeral of a
+ *   permanent node only tells its attributes; close_ephemeral ends what the session has opened by
+ *   that number, wherever renames have brought it since, and is always RC_OK.
  * - The content generation of a file starts at 1 and grows by one with each set_contents, append,
  *   rename onto it; a directory's is 0. mtime = max(stamp, mtime + 1 ns), or the stamp
  *   if mtime is more than a day ahead of it; for a rename onto an existing file the source's, or 1
@@ -202,6 +204,10 @@ void tree_footprint(const struct tree *t, uint64_t session, const struct op *op,
                     struct footprint *f);
 void footprint_add(struct footprint *f, uint64_t key);
 void footprint_free(struct footprint *f);
+
+/* Does make_ephemeral by the session depend on whom the master has told of the node? Not if it is
+ * no permanent file, nor if there is no other session. */
+bool tree_sharing_matters(const struct tree *t, uint64_t session, uint64_t node);
 
 /* How much there is, and of what there may be how much. */
 struct result_usage tree_usage(const struct tree *t);

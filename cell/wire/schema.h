@@ -199,7 +199,8 @@ enum { WIRE_MINOR = 0 };
 	F(text, name, LIMIT_NAME)
 #define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
-#define WIRE_op_make_ephemeral(F) F(u64, node, 0) /* the session becomes an opener */
+#define WIRE_op_make_ephemeral(F) /* the session becomes an opener; BUSY: see tree.h */           \
+	F(u64, node, 0)
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_acquire(F) F(acquire, acquire, 0)

@@ -51,6 +51,33 @@ case_an_ephemeral_file_is_renamed_elsewhere() {
 	wait_until "it is gone" test ! -e "$m/e2"
 }
 
+# A file that another mount may have open does not become ephemeral: it would go under that mount.
+case_a_file_that_others_know_does_not_become_ephemeral() {
+	exec 9> "$m/known"
+	exec 8< "$m2/known"
+	refused "Device or resource busy" setfattr -n user.ls.ephemeral -v 1 "$m/known"
+	exec 8<&-
+	refused "Device or resource busy" setfattr -n user.ls.ephemeral -v 1 "$m/known"
+	refused "Device or resource busy" python3 - "$m2/known" <<-'P'
+		import os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR)
+		os.setxattr(fd, "user.ls.ephemeral", b"1")
+	P
+	exec 9>&-
+	[ -e "$m/known" ]
+	exec 9> "$m/unknown"
+	ls "$m2" > "$work/listing"
+	grep -q '^unknown$' "$work/listing"
+	setfattr -n user.ls.ephemeral -v 1 "$m/unknown"
+	cp -a "$m/unknown" "$m/copy"
+	wait_until "the copy has gone, closed" test ! -e "$m/copy"
+	exec 8< "$m2/unknown"
+	exec 9>&-
+	[ -e "$m/unknown" ]
+	exec 8<&-
+	wait_until "it is gone" test ! -e "$m/unknown"
+}
+
 case_count_on_two_mounts_while_the_master_dies() {
 	echo 0 > "$m/count"
 	"$TOOLS/stress" count "$m/count" 4 100 &

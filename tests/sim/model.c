@@ -151,6 +151,7 @@ begin_epoch(struct sim *s, const struct op_begin_epoch *op)
 	struct model *m = &s->model;
 
 	m->epoch++;
+	m->epoch_node = m->next;
 	m->epoch_from = s->now;
 	setting_changes_epoch(s);
 	members_first(s, op->members);
@@ -209,8 +210,10 @@ close_ephemeral(struct sim *s, uint64_t index, uint64_t session, uint64_t opened
 	if (it == NULL)
 		return false;
 	*o = it->openers[--it->openers_n];
-	if (it->openers_n == 0)
-		model_delete(s, it, index);
+	if (it->openers_n > 0)
+		return true;
+	users_check_unopened(s, it, session);
+	model_delete(s, it, index);
 	return true;
 }
 
@@ -390,6 +393,42 @@ append(struct sim *s, uint64_t index, const struct op_append *op, struct outcome
 }
 
 static void
+made(struct item *it, uint64_t session)
+{
+	it->maker = it->kind == NODE_FILE && !it->ephemeral ? session : 0;
+}
+
+static void
+found(struct item *it, uint64_t session)
+{
+	it->maker = it->maker == session ? session : 0;
+}
+
+static bool
+is_only_session(const struct model *m, uint64_t session)
+{
+	for (size_t i = 0; i < m->sessions_n; i++)
+		if (m->sessions[i].alive && m->sessions[i].id != session)
+			return false;
+	return true;
+}
+
+/* A file that others may have open is not made ephemeral; if the rule is right nobody has it. */
+static bool
+mark(struct sim *s, struct item *it, uint64_t session)
+{
+	const struct model *m = &s->model;
+
+	if (!it->ephemeral && (it->maker != session || it->node < m->epoch_node) &&
+	    !is_only_session(m, session))
+		return false;
+	if (!it->ephemeral)
+		users_check_unopened(s, it, session);
+	it->ephemeral = true;
+	return true;
+}
+
+static void
 create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *op,
        struct outcome *want)
 {
@@ -406,11 +445,14 @@ create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *
 		return;
 	}
 	want->fresh = it == NULL;
+	if (it != NULL)
+		found(it, session);
 	if (it == NULL) {
 		it = add_item(&s->model, index, op->parent, op->name, (enum node_kind)op->kind);
 		it->ephemeral = op->ephemeral;
 		if (op->ephemeral && op->kind == NODE_DIRECTORY)
 			it->creator = session;
+		made(it, session);
 	}
 	if (it->ephemeral && it->kind == NODE_FILE)
 		opener_add(it, (struct opener){session, it->node});
@@ -418,7 +460,8 @@ create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *
 }
 
 static void
-rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct outcome *want)
+rename_file(struct sim *s, uint64_t index, uint64_t session, const struct op_rename *op,
+            struct outcome *want)
 {
 	struct item *source = model_child(&s->model, op->parent, op->name);
 	struct item *target = model_child(&s->model, op->new_parent, op->new_name);
@@ -443,7 +486,9 @@ rename_file(struct sim *s, uint64_t index, const struct op_rename *op, struct ou
 			target->ephemeral = source->ephemeral;
 			target->lock_delay_s = source->lock_delay_s;
 			target->mtime_ns = source->mtime_ns;
+			made(target, session);
 		} else {
+			found(target, session);
 			replaced(target, index, source->mtime_ns);
 		}
 		add_version(target, index, bytes_copy(latest(source)->contents));
@@ -484,9 +529,9 @@ open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *
 		close_ephemeral(s, index, session, wire_op_node(op));
 	} else if (!is_alive(it)) {
 		want->rc = RC_STALE;
+	} else if (op->code == OP_make_ephemeral && !mark(s, it, session)) {
+		want->rc = RC_BUSY;
 	} else {
-		if (op->code == OP_make_ephemeral)
-			it->ephemeral = true;
 		if (it->ephemeral && it->kind == NODE_FILE)
 			opener_add(it, (struct opener){session, it->node});
 		wrote(it, want);
@@ -544,7 +589,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		append(s, index, &op->append, want);
 		return;
 	case OP_rename:
-		rename_file(s, index, &op->rename, want);
+		rename_file(s, index, c->session, &op->rename, want);
 		return;
 	case OP_delete:
 		delete_file(s, index, &op->delete, want);

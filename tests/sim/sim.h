@@ -483,7 +483,7 @@ struct item { /* a node of the model */
 	enum node_kind kind;
 	bool ephemeral;
 	uint64_t born, died; /* indices; died 0: alive */
-	uint64_t creator;    /* session, of an ephemeral directory that never had a child */
+	uint64_t creator, maker; /* session, of an ephemeral directory without a child; of a file */
 	struct version *versions;
 	size_t versions_n, versions_room;
 	struct opener { uint64_t session, opened; } *openers;
@@ -511,7 +511,7 @@ struct model_session {
 };
 
 struct model {
-	uint64_t applied, epoch, next;
+	uint64_t applied, epoch, next, epoch_node;
 	int64_t stamp_ns; /* of the command that is decided */
 	int64_t epoch_from; /* virtual time of its first apply */
 	struct item **items;
@@ -663,11 +663,10 @@ struct process {
 	int step;
 	uint64_t records[BULK_WRITES]; /* tokens of this round */
 	int records_n, pending;
-	uint64_t node, acquisition, waits, generation;
+	uint64_t node, acquisition, waits, generation, session; /* session: of the open file */
 	struct ticket ticket;
-	uint64_t call, fh,
-	    line;       /* on a mount: the call under way, the open file, the line written */
-	char text[2048]; /* and what was read */
+	uint64_t call, fh, line; /* on a mount: the call under way, the open file, what it wrote */
+	char text[2048];         /* and what was read */
 	mono_t patient_until; /* a second after the last signal, by the machine's clock */
 	bool fcntl;     /* locks with fcntl(2) this time */
 	uint64_t wakes; /* only the newest wake-up counts */
@@ -751,6 +750,7 @@ void users_next(struct sim *s, struct machine *m, int p);
 void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
 void users_signals(struct sim *s, struct machine *m, int p);
 void users_check(struct sim *s);
+void users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session);
 
 /* ---- restored.c ---- */
 

@@ -9,6 +9,8 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
+static void wake(struct sim *s, struct machine *m, int p, int64_t delay);
+
 static void
 call(struct sim *s, struct machine *m, int p, struct mount_event event)
 {
@@ -52,11 +54,11 @@ lock(struct sim *s, struct machine *m, int p, enum lock_mode mode, bool waits)
 }
 
 static void
-attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, const char *name)
+attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, const char *name,
+          const char *value)
 {
 	call(s, m, p,
-	     (struct mount_event){
-	         .kind = kind, .name = bytes_of(name), .data = bytes_of("exclusive")});
+	     (struct mount_event){.kind = kind, .name = bytes_of(name), .data = bytes_of(value)});
 }
 
 static void
@@ -167,7 +169,7 @@ on_locks(struct sim *s, struct machine *m, int p)
 			return true;
 		}
 		if (rng_chance(&s->rng, 300)) {
-			attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock_holders");
+			attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock_holders", "");
 			return true;
 		}
 		u->step++;
@@ -212,30 +214,64 @@ on_names(struct sim *s, struct machine *m, int p)
 	return true;
 }
 
-/* An ephemeral file is opened, and renamed while it is open, by this process or by others. */
+static void
+pause_user(struct sim *s, struct machine *m, int p)
+{
+	m->processes[p].step++;
+	wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
+}
+
+/* A file is made, found by its name or by its number (a listing shows that), or goes. */
+static void
+begin_ephemeral(struct sim *s, struct machine *m, int p, const char *name)
+{
+	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of(name));
+	struct mount_event event = {.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of(name)};
+
+	if (rng_chance(&s->rng, 500)) {
+		create(s, m, p, name, O_RDWR, 0644 | (rng_chance(&s->rng, 500) ? S_ISVTX : 0));
+		return;
+	}
+	if (it != NULL && rng_chance(&s->rng, 400)) {
+		m->processes[p].node = it->node;
+		event = (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDWR};
+	} else if (rng_chance(&s->rng, 150)) {
+		event.kind = MOUNT_UNLINK;
+	}
+	call(s, m, p, event);
+}
+
+/* Files become ephemeral, are opened, and renamed while they are open, by this process or by
+ * others. */
 static bool
 on_ephemeral(struct sim *s, struct machine *m, int p)
 {
 	static const char *const names[] = {"e0", "e1"};
+	struct process *u = &m->processes[p];
 	uint64_t one = rng_below(&s->rng, 2);
 
-	switch (m->processes[p].step) {
-	case 0:
-		create(s, m, p, names[one], O_RDWR, 0644 | S_ISVTX);
+	if (u->step == 0) {
+		begin_ephemeral(s, m, p, names[one]);
 		return true;
-	case 1:
-		if (rng_chance(&s->rng, 500))
-			return false;
+	}
+	if (u->step > 3 || (u->fh == 0 && u->node == 0))
+		return false;
+	if (u->fh == 0)
+		call(s, m, p, (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDWR});
+	else if (rng_chance(&s->rng, 400))
+		pause_user(s, m, p);
+	else if (rng_chance(&s->rng, 400))
+		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.ephemeral", "1");
+	else if (rng_chance(&s->rng, 400))
 		call(s, m, p,
 		     (struct mount_event){.kind = MOUNT_RENAME,
 		                          .ino = NODE_ROOT,
 		                          .name = bytes_of(names[one]),
 		                          .new_ino = NODE_ROOT,
 		                          .new_name = bytes_of(names[!one])});
-		return true;
-	default:
+	else
 		return false;
-	}
+	return true;
 }
 
 /* A directory is made or entered, locked by its attribute for a while, and removed. */
@@ -251,13 +287,13 @@ on_directories(struct sim *s, struct machine *m, int p)
 		call(s, m, p, event);
 		return true;
 	case 1:
-		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.lock");
+		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.lock", "exclusive");
 		return true;
 	case 2:
-		attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock");
+		attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock", "");
 		return true;
 	case 3:
-		attribute(s, m, p, MOUNT_REMOVEXATTR, "user.ls.lock");
+		attribute(s, m, p, MOUNT_REMOVEXATTR, "user.ls.lock", "");
 		return true;
 	case 4:
 		event.kind = MOUNT_RMDIR;
@@ -336,7 +372,7 @@ users_next(struct sim *s, struct machine *m, int p)
 	struct process *u = &m->processes[p];
 
 	u->step = 0;
-	u->node = u->fh = u->line = 0;
+	u->node = u->fh = u->line = u->session = 0;
 	u->fcntl = rng_chance(&s->rng, 300);
 	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
@@ -464,8 +500,10 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	u->call = 0;
 	if (r->error == 0 && (r->kind == MOUNT_CREATED || r->kind == MOUNT_ENTRY))
 		u->node = r->stat.ino;
-	if (r->error == 0 && r->kind == MOUNT_CREATED)
+	if (r->error == 0 && (r->kind == MOUNT_CREATED || r->kind == MOUNT_OPENED)) {
 		u->fh = r->fh;
+		u->session = client_status(m->client).session;
+	}
 	if (r->error == 0 && r->kind == MOUNT_DATA) {
 		must(r->data.len < sizeof u->text);
 		memcpy(u->text, r->data.data ? r->data.data : (const uint8_t *)"", r->data.len);
@@ -488,6 +526,27 @@ void
 users_start(struct sim *s, struct machine *m, int p)
 {
 	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+}
+
+/* It becomes ephemeral, or goes because nobody has it open: no process has, unless on the machine
+ * of that session. */
+void
+users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session)
+{
+	if (!sim_leases_hold(s))
+		return;
+	for (int i = 0; i < s->machines_n; i++) {
+		const struct machine *m = &s->machines[i];
+
+		for (int p = 0; m->up && m->mount != NULL && p < s->swarm.processes; p++) {
+			const struct process *u = &m->processes[p];
+
+			if (u->fh != 0 && u->node == it->node && u->session != but_session &&
+			    u->step < STEP_RELEASE && model_alive(&s->model, u->session))
+				sim_fail(s, "client %d has %s open, and is not asked", i + 1,
+				         it->name);
+		}
+	}
 }
 
 /* Each line whose close said that it is there stands in the file exactly once. */

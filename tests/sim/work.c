@@ -241,6 +241,14 @@ rename_file(uint64_t parent, const char *name, const char *new_name, bool no_rep
 }
 
 static struct op
+delete_file(uint64_t parent, const char *name)
+{
+	return (struct op){
+	    .code = OP_delete,
+	    .delete = {.parent = parent, .name = bytes_of(name), .kind = NODE_FILE}};
+}
+
+static struct op
 close_ephemeral(uint64_t node)
 {
 	return (struct op){.code = OP_close_ephemeral, .close_ephemeral = {node}};
@@ -286,8 +294,7 @@ do_names(struct sim *s, struct machine *m, int p)
 		op = create((const char *)one.data, rng_chance(&s->rng, 800), false);
 		break;
 	case 1:
-		op = (struct op){.code = OP_delete,
-		                 .delete = {.parent = NODE_ROOT, .name = one, .kind = NODE_FILE}};
+		op = delete_file(NODE_ROOT, (const char *)one.data);
 		break;
 	case 2:
 		op = rename_file(NODE_ROOT, (const char *)one.data, two,
@@ -352,8 +359,10 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 
 	switch (proc->step++) {
 	case 0:
-		if (rng_chance(&s->rng, 500))
-			ask(s, m, p, create(name, true, rng_chance(&s->rng, 800)));
+		if (rng_chance(&s->rng, 50))
+			ask(s, m, p, delete_file(NODE_ROOT, name));
+		else if (rng_chance(&s->rng, 500))
+			ask(s, m, p, create(name, true, rng_chance(&s->rng, 600)));
 		else
 			ask(s, m, p,
 			    (struct op){.code = OP_lookup,
@@ -365,7 +374,7 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 			return;
 		}
 		proc->node = answer(s, proc, 0)->got.node;
-		if (rng_chance(&s->rng, 300))
+		if (rng_chance(&s->rng, 400))
 			ask(s, m, p,
 			    (struct op){.code = OP_make_ephemeral,
 			                .make_ephemeral = {proc->node}});
@@ -404,9 +413,7 @@ in_directory(struct sim *s, uint64_t directory)
 		op.create.parent = directory;
 		return op;
 	case 2:
-		return (struct op){
-		    .code = OP_delete,
-		    .delete = {.parent = directory, .name = name, .kind = NODE_FILE}};
+		return delete_file(directory, (const char *)name.data);
 	case 3:
 		return rename_file(directory, (const char *)name.data, "a", false);
 	case 4:

@@ -435,6 +435,12 @@ test_make_ephemeral(void **state)
 	assert_int_equal(k_lookup(b, "f"), 0);
 	other_writes(b, "g", "");
 	assert_int_equal(k_setxattr(b, k_lookup(b, "g"), "user.ls.ephemeral", "1"), EINVAL);
+	f = k_open(b, "g", O_RDWR, SHELL);
+	assert_int_equal(k_setxattr(b, f.ino, "user.ls.ephemeral", "1"), EBUSY);
+	buffer_reset(&b->trace);
+	k_close(b, f, SHELL);
+	bench_asked(b, "");
+	assert_true(k_lookup(b, "g") != 0);
 }
 
 static void

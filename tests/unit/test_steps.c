@@ -47,20 +47,26 @@ take(uint64_t node, uint64_t owner, enum lock_mode mode)
 	return op;
 }
 
-/* So many files; returns the first one's number. */
+/* So many files, made by the session; returns the first one's number. */
 static uint64_t
-put_files(struct fixture *f, uint64_t n)
+put_files_of(struct fixture *f, uint64_t session, uint64_t n)
 {
 	const uint64_t directory = new_directory(f, NODE_ROOT, "many");
 	char name[24];
 
 	for (uint64_t i = 0; i < n; i++) {
 		snprintf(name, sizeof name, "%06llu", (unsigned long long)i);
-		put(f, READER,
+		put(f, session,
 		    OP(create, .parent = directory, .name = bytes_of(name), .kind = NODE_FILE));
 	}
 	put_all(f);
 	return directory + 1;
+}
+
+static uint64_t
+put_files(struct fixture *f, uint64_t n)
+{
+	return put_files_of(f, READER, n);
 }
 
 static uint64_t
@@ -177,7 +183,7 @@ static void
 test_end_with_many_ephemeral_files(void **state)
 {
 	struct fixture *f = fixture_new();
-	const uint64_t first = put_files(f, MANY), s = put_session(f, 'a');
+	const uint64_t s = put_session(f, 'a'), first = put_files_of(f, s, MANY);
 	struct lab *lab;
 
 	(void)state;

@@ -119,6 +119,26 @@ close_it(struct fixture *f, uint64_t session, uint64_t node)
 	return run(f, session, OP(close_ephemeral, .node = node));
 }
 
+static enum rc
+mark(struct fixture *f, uint64_t session, uint64_t node)
+{
+	return run(f, session, OP(make_ephemeral, .node = node));
+}
+
+static enum rc
+find(struct fixture *f, uint64_t session, const char *name)
+{
+	return run(f, session, OP(create, .parent = NODE_ROOT, .name = bytes_of(name),
+	                          .kind = NODE_FILE));
+}
+
+static uint64_t
+file_of(struct fixture *f, uint64_t session, const char *name)
+{
+	assert_int_equal(find(f, session, name), RC_OK);
+	return f->answer.created.attr.node;
+}
+
 static void
 test_an_ephemeral_file_goes_with_its_last_opener(void **state)
 {
@@ -193,16 +213,70 @@ static void
 test_make_ephemeral(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "f");
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b"), file = file_of(f, a, "f");
 
-	assert_int_equal(run(f, a, OP(make_ephemeral, .node = NODE_ROOT)), RC_ISDIR);
-	assert_int_equal(run(f, a, OP(make_ephemeral, .node = 999)), RC_STALE);
-	assert_int_equal(run(f, 0, OP(make_ephemeral, .node = file)), RC_NO_SESSION);
-	assert_int_equal(run(f, a, OP(make_ephemeral, .node = file)), RC_OK);
+	assert_int_equal(mark(f, a, NODE_ROOT), RC_ISDIR);
+	assert_int_equal(mark(f, a, 999), RC_STALE);
+	assert_int_equal(mark(f, 0, file), RC_NO_SESSION);
+	assert_int_equal(mark(f, a, file), RC_OK);
 	assert_int_equal(f->answer.attr.attr.ephemeral, 1);
 	assert_int_equal(noted(f, TREE_NODE_CHANGED)->node, file);
+	assert_int_equal(mark(f, b, file), RC_OK); /* it is, already */
 	assert_int_equal(close_it(f, a, file), RC_OK);
+	assert_true(exists(f, file));
+	assert_int_equal(close_it(f, b, file), RC_OK);
 	assert_false(exists(f, file));
+}
+
+/* The tree knows of opens of permanent files only what commands tell. */
+static void
+test_only_the_maker_marks_a_file(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t found = file_of(f, a, "found"), over = file_of(f, a, "over"), moved;
+
+	assert_int_equal(mark(f, b, found), RC_BUSY);
+	assert_int_equal(attr_of(f, found).ephemeral, 0);
+	assert_int_equal(find(f, a, "found"), RC_OK);
+	assert_int_equal(find(f, b, "found"), RC_OK);
+	assert_int_equal(mark(f, a, found), RC_BUSY);
+	file_of(f, b, "source");
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "source", NODE_ROOT, "over"), RC_OK);
+	assert_int_equal(mark(f, a, over), RC_BUSY);
+	assert_int_equal(rename_file(f, a, NODE_ROOT, "over", NODE_ROOT, "new"), RC_OK);
+	moved = f->answer.renamed.attr.node;
+	assert_int_equal(mark(f, b, moved), RC_BUSY);
+	assert_int_equal(mark(f, a, moved), RC_OK);
+}
+
+/* Nobody knows any more which sessions an earlier master has told of the file. */
+static void
+test_marks_end_with_the_epoch(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), old = file_of(f, a, "old");
+
+	assert_int_equal(run(f, 0, OP(begin_epoch, .ballot = {7, 2})), RC_OK);
+	assert_int_equal(mark(f, a, old), RC_BUSY);
+	assert_int_equal(mark(f, a, file_of(f, a, "new")), RC_OK);
+}
+
+static void
+test_the_only_session_marks_any_file(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), file = new_file(f, NODE_ROOT, "f");
+
+	tree_set_ending(f->tree, 1);
+	file_of(f, READER, "f");
+	assert_int_equal(open_it(f, READER, ephemeral(f, READER, NODE_ROOT, "e", NODE_FILE)),
+	                 RC_OK);
+	assert_true(tree_sharing_matters(f->tree, a, file));
+	assert_int_equal(mark(f, a, file), RC_BUSY);
+	assert_int_equal(end_session(f, READER, SESSION_CLOSED), RC_OK);
+	assert_false(tree_sharing_matters(f->tree, a, file));
+	assert_int_equal(mark(f, a, file), RC_OK);
 }
 
 static void
@@ -565,6 +639,9 @@ main(void)
 	    TREE_TEST(test_an_ephemeral_file_is_in_the_way_of_a_new_session),
 	    TREE_TEST(test_opens_of_permanent_nodes_are_not_kept),
 	    TREE_TEST(test_make_ephemeral),
+	    TREE_TEST(test_only_the_maker_marks_a_file),
+	    TREE_TEST(test_marks_end_with_the_epoch),
+	    TREE_TEST(test_the_only_session_marks_any_file),
 	    TREE_TEST(test_an_ephemeral_directory_goes_with_its_last_child),
 	    TREE_TEST(test_an_ephemeral_directory_without_children_goes_with_its_creator),
 	    TREE_TEST(test_renames_of_ephemeral_files),

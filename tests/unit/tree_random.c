@@ -146,10 +146,12 @@ random_ephemeral_op(struct rng *r, const struct tree *t)
 {
 	uint64_t node = random_node(r, t, 3);
 
-	switch (rng_below(r, 3)) {
+	switch (rng_below(r, 5)) {
 	case 0:
-		return (struct op){.code = OP_make_ephemeral, .make_ephemeral = {.node = node}};
 	case 1:
+	case 2: /* mostly refused */
+		return (struct op){.code = OP_make_ephemeral, .make_ephemeral = {.node = node}};
+	case 3:
 		return (struct op){.code = OP_open_ephemeral, .open_ephemeral = {.node = node}};
 	default:
 		if (rng_chance(r, 500))
@@ -367,6 +369,7 @@ random_session_op(struct rng *r, const struct tree *t)
 	case 7:
 		return random_names_op(r, t);
 	case 8:
+	case 10:
 		return random_ephemeral_op(r, t);
 	case 9:
 		return rng_chance(r, 200) ? random_end_session(r, t) : random_lock_op(r, t);
