@@ -182,7 +182,8 @@ check_writers() {
 
 # Folders and files whose comments and pages are held to plain English.
 plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse README docs/*.[158]
-	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md"
+	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
+	cell/client cell/paxos docs/paxos.md"
 
 # A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a
 # capital one of them begins a sentence wherever it stands; in small letters it may begin a comment

@@ -1,4 +1,4 @@
-/* The client's life, and the way of each event through its parts. */
+/* The client's life, and the dispatch of each event to its parts. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -76,7 +76,7 @@ client_update_free(struct client_update *u)
 	*u = (struct client_update){0};
 }
 
-/* On a connection that was given up, and stands until the next one is made. */
+/* Handles a frame of a connection that was given up and stays open until the next one is made. */
 static void
 on_late_frame(struct client *c, struct bytes frame)
 {
@@ -90,8 +90,8 @@ on_late_frame(struct client *c, struct bytes frame)
 		client_replica_list_received(c, &m.members);
 }
 
-/* Replies and messages that a replica should not send here mean that one of us is wrong about this
- * connection; a new one starts from what both know for certain. */
+/* A reply or message that a replica should not send here means that client and replica disagree
+ * about the state of the connection; a new one starts from what both know for certain. */
 static void
 on_frame(struct client *c, struct bytes frame)
 {
@@ -152,8 +152,8 @@ on_event(struct client *c, const struct client_event *event)
 	}
 }
 
-/* The parts act on time only where a deadline is reached; the end of a session also waits for the
- * last answer. */
+/* The parts act on the time only where a deadline is reached; the end of a session also waits for
+ * the last answer. */
 static void
 tick(struct client *c)
 {
@@ -168,8 +168,8 @@ tick(struct client *c)
 	c->deadline = deadline(c);
 }
 
-/* The time is looked at first, so that no answer is given under a lease that has run out, and last,
- * so that what the event made due is done. */
+/* Deadlines are handled first, so that no request is answered under a lease that has run out, and
+ * last, so that what became due by the event is done. */
 void
 client_step(struct client *c, const struct client_event *event, struct client_update *update)
 {

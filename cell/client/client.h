@@ -1,16 +1,16 @@
 /* The client: one session with a cell, pure.
  *
  * It opens the session, keeps it alive, numbers requests and sends them again after a reconnect
- * until they are answered, and tells in which state the session is. Drivers and the simulator feed
- * it with frames and time, and carry out what its update says. It owns no socket and no clock.
+ * until they are answered, and reports the state of the session. The driver and the simulator pass
+ * frames and the time to it, and carry out its updates. It owns no socket and no clock.
  *
- *   NEW --opened--> SAFE --local lease over--> JEOPARDY --heard again--> SAFE
+ *   NEW --opened--> SAFE --local lease over--> JEOPARDY --lease renewed--> SAFE
  *    |                |                           |
  *    |                |                           `--grace over, or the cell says that it ended--.
  *    `----------------+--the cell says that it ended--> EXPIRED <-------------------------------'
  *
- * From EXPIRED nothing of the old session works any more; the client first ends it as expired and
- * then opens a new one: back to NEW, then SAFE with another id. */
+ * In EXPIRED all locks and handles of the old session are void; the client ends it at the cell as
+ * expired and then opens a new one: back to NEW, then SAFE with another id. */
 #ifndef LSFS_CLIENT_CLIENT_H
 #define LSFS_CLIENT_CLIENT_H
 
@@ -23,26 +23,26 @@ struct client;
 enum client_state { CLIENT_NEW, CLIENT_SAFE, CLIENT_JEOPARDY, CLIENT_EXPIRED, CLIENT_CLOSED };
 
 struct client_config {
-	const char *host;       /* told to the cell, for people */
+	const char *host;       /* sent to the cell, shown to people */
 	span_t grace;           /* default 45 s */
-	int drift_permille;     /* what clocks may differ in rate; default 10 */
+	int drift_permille;     /* maximum difference of two clocks' rates; default 10 */
 	bool caching;
-	uint64_t seed; /* of nonces' and retries' randomness; from the driver's random source */
+	uint64_t seed; /* of nonces and retries; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
-	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, until the cell tells its members */
+	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, until the cell sends its members */
 	int replicas_n;
-	/* A session of an earlier run that must be ended as expired before ours is opened;
-	 * 0: none. */
+	/* A session of an earlier run that is ended as expired before the new one is opened; 0:
+	 * none. */
 	uint64_t earlier_session;
 	uint8_t earlier_nonce[LIMIT_NONCE];
 };
 
-/* A client without a connection: the first step asks for one. */
+/* A new client, owned by the caller, without a connection: the first step asks for one. */
 struct client *client_new(const struct client_config *config, mono_t now);
 void client_free(struct client *c);
 
 enum client_event_kind {
-	CLIENT_CONNECTED,    /* the connection asked for by `connect` stands */
+	CLIENT_CONNECTED,    /* the connection asked for by `connect` is established */
 	CLIENT_DISCONNECTED, /* it could not be made, or broke */
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
 	CLIENT_REQUEST,      /* request */
@@ -54,21 +54,22 @@ struct client_event {
 	enum client_event_kind kind;
 	mono_t now;
 	struct bytes frame;
-	bool standby;         /* FRAME, DISCONNECTED: of the second connection (see listen) */
-	struct client_request *request; /* the step takes it */
+	bool standby;         /* FRAME, DISCONNECTED: from the second connection (see listen) */
+	struct client_request *request; /* the step takes ownership of it */
 	bool as_expired; /* its locks are not free at once, but after their lock-delay */
 };
 
-/* An operation, encoded while its views last, for a step later on. It is answered exactly once,
- * with the caller's name for it. Ordered: the caller was answered already, so all later requests
- * stay behind it. */
+/* An operation for a later step, encoded here, so that its views need not outlive the call. It is
+ * answered exactly once, with the caller's `token`. Ordered: the caller's program has been answered
+ * already, so all later requests stay behind this one. Owned by the caller until a step takes
+ * it. */
 struct client_request *client_request_new(uint64_t token, const struct op *op, bool ordered);
-/* Of one that no step has taken. */
+/* Frees a request that no step has taken. */
 void client_request_free(struct client_request *r);
 
-/* An answer to a request. RC_STALE: the session expired while it was under way; RC_IO: no session
- * could be opened for a whole grace period, which is not waited for again until there is one. The
- * views are valid until the next step. */
+/* The answer to a request. RC_STALE: the session expired while the request was in flight or queued;
+ * RC_IO: no session could be opened for a whole grace period; later requests are answered so at
+ * once until there is a session. The views are valid until the next step. */
 struct client_answer {
 	uint64_t token;
 	enum rc rc;
@@ -76,8 +77,8 @@ struct client_answer {
 	struct result result; /* decoded, when rc is RC_OK (or RC_QUEUED) */
 };
 
-/* A lock came to an acquire that had been answered RC_QUEUED; or, with rc RC_STALE, it never will:
- * the node was deleted. (When the session expires, every wait is over without a word.) */
+/* A lock was granted to an acquire that had been answered RC_QUEUED; or, with rc RC_STALE, it never
+ * will be: the node was deleted. (When the session expires all waits end, without a grant.) */
 struct client_grant {
 	uint64_t node, owner, acquisition;
 	enum rc rc;
@@ -85,10 +86,11 @@ struct client_grant {
 };
 
 struct client_update {
-	bool connect;           /* make a connection to `replica` (drop an existing one first) */
+	bool connect;           /* make a connection to `replica` (close an existing one first) */
 	uint8_t replica;
-	bool listen;            /* keep an idle second connection to replica `listen_to` (drop an
-	                         * existing one first; 0: none): a new epoch is told on it */
+	bool listen;            /* keep an idle second connection to replica `listen_to` (close an
+	                         * existing one first; 0: none): a new master's epoch is announced
+	                         * on it */
 	uint8_t listen_to;
 	struct buffer frames;   /* whole frames, to be sent in order on the connection */
 	struct client_answer *answers;
@@ -96,21 +98,21 @@ struct client_update {
 	struct client_grant *grants;
 	size_t grants_n, grants_room;
 	bool state_changed;
-	bool members_changed; /* see client_members; `replica` and `listen_to` may be new ones */
+	bool members_changed; /* see client_members; the ids to try may be new ones */
 };
 
 /* Clears `update`, handles the event and fills it.
  *
- * Queued acquires: the client remembers node, owner, acquisition and ticket of every acquire
- * answered RC_QUEUED until it is granted or cancelled (an op cancel for it, or op release, passes
- * through here), and presents them again, in order, after every reconnect.
+ * Queued acquires: the client keeps node, owner, acquisition and ticket of every acquire answered
+ * RC_QUEUED until it is granted or cancelled (its op cancel or op release passes through here), and
+ * presents them again, in order, after every reconnect.
  *
- * At most LIMIT_IN_FLIGHT requests with LIMIT_WINDOW bytes wait for their reply, the rest queue
- * here; release and cancel go past that queue but never past an earlier one on the same node. */
+ * At most LIMIT_IN_FLIGHT requests with LIMIT_WINDOW bytes are in flight, the rest queue here;
+ * release and cancel overtake that queue, but never an earlier one on the same node. */
 void client_step(struct client *c, const struct client_event *event, struct client_update *update);
 void client_update_free(struct client_update *u);
 
-/* When to step with CLIENT_TIMEOUT, if nothing happens before. */
+/* When to step with CLIENT_TIMEOUT, if no event comes before. */
 mono_t client_deadline(const struct client *c);
 
 struct client_status {
@@ -118,20 +120,20 @@ struct client_status {
 	uint64_t session;    /* 0: none */
 	uint64_t epoch;
 	uint8_t master;
-	mono_t lease_end;    /* of the local lease */
+	mono_t lease_end;    /* when the local lease ends */
 	mono_t grace_end;    /* while in jeopardy or without a session */
 	const uint8_t *nonce;
 	char principal[LIMIT_PRINCIPAL + 1];
 	size_t in_flight, queued;
 };
 
-/* A snapshot, for people and for the mount. */
+/* A snapshot, for people and for the mount. Its views are valid until the next step. */
 struct client_status client_status(const struct client *c);
 
-/* A replica of the cell: where it is, and by which key it is known. */
+/* A replica of the cell: its address, and the public key by which it proves its identity. */
 struct client_replica {
 	uint8_t id;
-	bool voter; /* else it learns, and may be asked who is master */
+	bool voter; /* else it is a learner, which can be asked for the master */
 	char address[LIMIT_ADDRESS + 1];
 	uint8_t key[32];
 };
@@ -139,10 +141,10 @@ struct client_replica {
 struct client_members {
 	uint64_t version;
 	struct client_replica list[LIMIT_REPLICAS];
-	int n; /* 0: the cell has not told them yet */
+	int n; /* 0: no list received yet */
 };
 
-/* The members of the cell, as the cell itself told them last, voters first. */
+/* The members in the newest list that a replica has sent, voters first. */
 const struct client_members *client_members(const struct client *c);
 
 #endif

@@ -1,18 +1,20 @@
 /* When to connect and to which replica, and when to give a connection up. The driver makes
  * connections, one at a time.
  *
- * The master is looked for one replica after the other, beginning with whoever a replica named; one
- * that is not it says who is. A master that dies is missed at once, one that stands still only
- * after a while, unless its successor is announced (standby.c). */
+ * The client tries one replica after the other, beginning with the one that was named as master; a
+ * replica that is not the master names it. A master that crashes closes its connections and is left
+ * at once; one that stops answering only after a while, unless its successor is announced
+ * (standby.c). */
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
 enum {
 	RETRY_FIRST_MS = 10,
 	RETRY_MAX_MS = 1000,
-	/* To connect, to open the session and to get the first lease; twice that the next time. */
+	/* To connect, to open the session and to get the first lease; doubled each time all have
+	 * failed. */
 	ATTEMPT_ONLY_MS = 2000,
-	ATTEMPT_FIRST_MS = 500, /* when there are others to be tried */
+	ATTEMPT_FIRST_MS = 500, /* when there are other replicas to try */
 	ATTEMPT_MAX_MS = 16000,
 };
 
@@ -22,7 +24,7 @@ replicas(const struct client *c)
 	return c->config.replicas_n > 1 ? (unsigned)c->config.replicas_n : 1;
 }
 
-/* Grows with each time that every replica was tried. */
+/* Doubled each time that every replica was tried. */
 static int64_t
 grown_ms(const struct client *c, int64_t first, int64_t max)
 {
@@ -49,7 +51,8 @@ client_connection_patience(const struct client *c)
 	return span_ms(grown_ms(c, first, ATTEMPT_MAX_MS));
 }
 
-/* Half of a pause is random: the clients of a master that died must not come back as one. */
+/* Half of a pause is random: the clients of a master that crashed must not reconnect at the same
+ * time. */
 static span_t
 jittered(struct client *c, int64_t ms)
 {
@@ -70,7 +73,7 @@ client_connection_drop(struct client *c)
 	c->connection.failures++;
 }
 
-/* Others may take longer to notice, and go on naming it. */
+/* The other replicas may take longer to notice its failure, and still name it. */
 static void
 avoid(struct client *c)
 {
@@ -85,7 +88,7 @@ client_connection_failed(struct client *c)
 	client_connection_drop(c);
 }
 
-/* ---- who is the master ---- */
+/* ---- the master ---- */
 
 static bool
 is_known(const struct client *c, uint8_t replica)
@@ -96,8 +99,8 @@ is_known(const struct client *c, uint8_t replica)
 	return false;
 }
 
-/* Is it news that this replica is the master? A later epoch is; in the epoch that we know it is
- * when we have not left that replica in this epoch already. */
+/* True when a message that names this master is news: it names a later epoch, or, in the known
+ * epoch, a replica that the client has not left in that epoch. */
 static bool
 is_news(const struct client *c, const struct msg_redirect *m)
 {
@@ -106,15 +109,16 @@ is_news(const struct client *c, const struct msg_redirect *m)
 	return m->master != c->connection.avoid || m->epoch > c->connection.avoid_epoch;
 }
 
-/* The first to name the master of a new epoch is followed at once, others with a pause: they may
- * take each other for the master. */
+/* The first message that names the master of a new epoch is followed at once, others after a pause:
+ * two replicas may each name the other as master. */
 void
 client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 {
 	bool own = m->master == c->connection.replica && m->master != 0;
 
 	if (own && (c->connection.state != CONNECTION_OPEN || m->epoch <= c->session.epoch))
-		return; /* it tells everybody so, and answers us soon */
+		return; /* the replica announces its mastership to all clients, and will answer
+		         * soon */
 	client_connection_drop(c);
 	if (!is_news(c, m))
 		return;
@@ -125,7 +129,7 @@ client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 		c->connection.named_epoch = m->epoch;
 }
 
-/* One that is announced is gone to at once, whatever is waited for. */
+/* An announced master is connected to at once, without a pause. */
 void
 client_connection_announced(struct client *c, const struct msg_redirect *m)
 {
@@ -133,7 +137,7 @@ client_connection_announced(struct client *c, const struct msg_redirect *m)
 		return;
 	if (m->master == c->connection.replica && c->connection.state != CONNECTION_NONE &&
 	    (c->connection.state != CONNECTION_OPEN || m->epoch <= c->session.epoch))
-		return; /* we are there */
+		return; /* it is connected to that master already */
 	if (m->master != c->connection.replica && c->connection.state != CONNECTION_NONE)
 		avoid(c);
 	client_connection_drop(c);
@@ -151,7 +155,8 @@ client_connection_on_connected(struct client *c)
 	client_session_open(c);
 }
 
-/* A connection on which all was well is worth another try: perhaps only it has gone. */
+/* A connection that was open is tried again: perhaps only the connection failed, not the
+ * replica. */
 void
 client_connection_on_disconnected(struct client *c)
 {
@@ -164,7 +169,7 @@ client_connection_on_disconnected(struct client *c)
 		c->connection.prefer = c->connection.replica;
 }
 
-/* open_session was sent on the standing connection. */
+/* The message open_session was sent on the connection. */
 void
 client_connection_opening(struct client *c)
 {
@@ -191,7 +196,7 @@ client_connection_end(struct client *c)
 	c->connection.state = CONNECTION_NONE;
 }
 
-/* The one that was named, else the next one in turn. */
+/* The replica that was named, else the next one in turn. */
 static uint8_t
 choose(struct client *c)
 {
@@ -235,7 +240,7 @@ client_connection_deadline(const struct client *c)
 	return c->connection.state == CONNECTION_OPEN ? MONO_NEVER : c->connection.due;
 }
 
-/* The turn goes on behind the replica that was asked last. */
+/* The next turn comes after the replica that was tried last. */
 void
 client_connection_members(struct client *c)
 {

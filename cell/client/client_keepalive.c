@@ -1,5 +1,6 @@
-/* KeepAlives (Chubby, section 2.8): one is always under way while the session is open on a
- * connection; the master answers when the lease wants renewal, and the next one follows at once. */
+/* KeepAlives (Chubby, section 2.8): one is always in flight while the session is open on a
+ * connection; the master answers it when the lease is to be renewed, and the client sends the next
+ * one at once. */
 #include "cell/base/must.h"
 #include "cell/base/setting.h"
 #include "cell/client/internal.h"
@@ -39,8 +40,8 @@ client_keepalive_start(struct client *c)
 	keepalive_send(c);
 }
 
-/* "The client's lease ends at its sending time": the master cannot have begun to count earlier. The
- * drift allowance covers a clock of ours that runs slower than the master's. */
+/* "The client's lease ends at its sending time": the master can't have begun to count earlier. The
+ * drift allowance covers a client's clock that runs slower than the master's. */
 static mono_t
 lease_end(const struct client *c, uint32_t lease_ms)
 {
@@ -74,10 +75,10 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 		client_session_safe(c);
 }
 
-/* A master holds a KeepAlive for at most a third of the lease. After twice that the connection is
- * taken for dead, while there is still time to find another before the lease is over. The first one
- * on a connection is answered at once, unless by somebody who is master no more and has not heard
- * of it. */
+/* A master holds a KeepAlive for at most a third of the lease. After twice that time the connection
+ * is given up as failed, while there is still time to find another before the lease ends. The first
+ * KeepAlive on a connection is answered at once, unless the replica is no longer master and does
+ * not know it yet. */
 static mono_t
 silence_end(const struct client *c)
 {

@@ -1,5 +1,5 @@
 /* Requests: each has a number in its session, is sent again until it is answered, and is answered
- * to the caller exactly once. The cell keeps results by number until `below` says that they
+ * to the caller exactly once. The cell keeps results by number until `below` says that they have
  * arrived. */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
-enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of room that are worth keeping between steps */
+enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of its buffer that are kept between steps */
 
 static const size_t slots[SLOT_KINDS] = {LIMIT_IN_FLIGHT, LIMIT_IN_FLIGHT, LIMIT_URGENT};
 
@@ -96,7 +96,7 @@ answer(struct client *c, uint64_t token, enum rc rc)
 	return &u->answers[u->answers_n++];
 }
 
-/* ---- on their way ---- */
+/* ---- in flight ---- */
 
 static void
 request_send(struct client *c, const struct client_request *r)
@@ -136,7 +136,8 @@ request_land(struct client *c, struct client_request *r)
 	c->requests.in_flight_bytes -= r->op.len;
 }
 
-/* The cell keeps results from the oldest unanswered request on: not without end. */
+/* The cell keeps results from the oldest unanswered request on, but only a limited number of
+ * them. */
 static bool
 number_free(const struct client *c)
 {
@@ -151,8 +152,8 @@ slot_free(const struct client *c, enum slot_kind kind)
 	return c->requests.in_flight_n[kind] < slots[kind] && number_free(c);
 }
 
-/* A session never has more under way than a connection takes: all of it is sent again at once on a
- * new one. */
+/* A session never has more in flight than a connection takes, for all of it is sent again at once
+ * on a new connection. */
 static bool
 bytes_free(const struct client *c, size_t bytes)
 {
@@ -183,8 +184,9 @@ client_request_idle(const struct client *c)
 	return TAILQ_EMPTY(&c->requests.in_flight) && TAILQ_EMPTY(&c->requests.queue);
 }
 
-/* An acquire that was given up may have been taken back already by a cancel that is answered, and
- * another master knows nothing of that: sent again it would take a lock that nobody lets go. */
+/* An acquire that was given up may have been undone already by a cancel that is answered, and
+ * another master knows nothing of that: sent again, it would take a lock that no request ever
+ * releases. */
 static void
 drop_given_up(struct client *c)
 {
@@ -201,8 +203,8 @@ drop_given_up(struct client *c)
 	}
 }
 
-/* On a connection that was just opened: what is unanswered goes first, in the order of its numbers.
- * What the last connection brought and nobody has seen yet will come again. */
+/* On a connection that was just opened the unanswered requests are sent first, in the order of
+ * their numbers. Replies of the last connection that were not handled yet will be sent again. */
 void
 client_request_send_again(struct client *c)
 {
@@ -234,7 +236,7 @@ same_acquire(const struct client_request *a, struct lock_key key)
 	       a->key.acquisition == key.acquisition;
 }
 
-/* Its cancel or release, which is asked for now, stays behind it. */
+/* The acquire's cancel or release, which is being submitted, stays behind it. */
 static void
 give_up(struct client *c, struct lock_key key)
 {
@@ -282,7 +284,7 @@ dequeue(struct client *c, struct client_request *r)
 	c->requests.queued_n[r->slot]--;
 }
 
-/* Does an earlier command on the same node wait? */
+/* True when an earlier command on the same node is queued. */
 static bool
 behind_command(struct client *c, const struct client_request *r)
 {
@@ -295,13 +297,14 @@ behind_command(struct client *c, const struct client_request *r)
 	return false;
 }
 
-/* What stays in the queue, of the part that was looked at. */
+/* The kinds of requests that stay in the queue, of those examined so far. */
 struct stay {
-	bool command; /* one that is no read */
+	bool command; /* one that is not a read */
 	bool ordered;
 };
 
-/* A read passes commands, what gives a lock back those on other nodes; neither an ordered one. */
+/* A read overtakes commands, a release or cancel those on other nodes; neither overtakes an ordered
+ * request. */
 static bool
 may_go(struct client *c, const struct client_request *r, const struct stay *stay)
 {
@@ -317,7 +320,8 @@ may_go(struct client *c, const struct client_request *r, const struct stay *stay
 	}
 }
 
-/* Can any of those behind go? `seen`: how many of each kind stay before. */
+/* True when a request further back may be sent. `seen`: how many of each kind stay in front of
+ * it. */
 static bool
 others_may_go(const struct client *c, const struct stay *stay, const size_t seen[SLOT_KINDS])
 {
@@ -379,7 +383,7 @@ request_find(struct client *c, uint64_t number)
 	return NULL;
 }
 
-/* The result that comes with the reply's code; false when the reply makes no sense. */
+/* Decodes the result that belongs to the reply's code; false when the reply is not valid. */
 static bool
 reply_result(const struct client_request *r, const struct msg_reply *m, struct result *result)
 {
@@ -415,8 +419,8 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 	}
 }
 
-/* A number that is not in flight was answered before. That a session does not exist is said of
- * ours, except to who asks for another one's end. */
+/* A number that is not in flight was answered before. RC_NO_SESSION means this client's session,
+ * except in the reply to a request that ends another one. */
 static void
 on_reply(struct client *c, const struct msg_reply *m)
 {
@@ -451,8 +455,8 @@ handle(struct client *c, struct bytes frame)
 		client_lock_waits_on_granted(c, &m.granted);
 }
 
-/* Chubby, section 2.8: in jeopardy nothing is answered, so that nobody acts on a lock or a value
- * while the session may be over. */
+/* Chubby, section 2.8: in jeopardy no request is answered, so that no program acts on a lock or a
+ * value while the session may be over. */
 void
 client_request_on_frame(struct client *c, struct bytes frame)
 {
@@ -494,7 +498,7 @@ client_request_spend_inbox(struct client *c)
 	buffer_reset(&c->requests.inbox);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a session ---- */
 
 static void
 fail_list(struct client *c, struct request_list *list, enum rc rc)
@@ -520,8 +524,8 @@ client_request_fail_all(struct client *c, enum rc rc)
 	c->requests.inbox_spent = true;
 }
 
-/* Without a session requests wait for one, until the cell was out of reach for a grace period; from
- * then on there is no use in waiting. */
+/* Without a session requests wait for one, until the cell could not be reached for a grace period;
+ * from then on they are refused. */
 void
 client_request_tick(struct client *c)
 {

@@ -5,10 +5,10 @@
 
 #define A(state) (1u << CLIENT_##state)
 
-/* Which state may follow which. Where each waits:
+/* The states that may follow each state. Each one waits for an event:
  *   NEW       for a session, then for its first lease; requests are sent as soon as there is one
- *   SAFE      under a lease: the only state in which anything is answered with success
- *   JEOPARDY  for contact within the grace period (Chubby, section 2.8)
+ *   SAFE      for the end of its lease: the only state in which requests are answered with success
+ *   JEOPARDY  for a renewed lease within the grace period (Chubby, section 2.8)
  *   EXPIRED   for another session */
 static const unsigned allowed[] = {
     [CLIENT_NEW] = A(SAFE) | A(EXPIRED) | A(CLOSED),
@@ -67,7 +67,7 @@ client_session_open(struct client *c)
 	client_send(c, &m);
 }
 
-/* A session of its own, with nothing of an earlier one. */
+/* Begins a new session, to which nothing of an earlier one is carried over. */
 static void
 session_begin(struct client *c, uint64_t session)
 {
@@ -105,8 +105,8 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	client_lock_waits_reconnected(c);
 }
 
-/* An answer for another session than the one asked for, or from a master of an earlier epoch than
- * one that is known, is no answer. */
+/* An answer for another session than the requested one, or from a master of an earlier epoch than a
+ * known one, is ignored. */
 static bool
 opened_fits(const struct client *c, const struct msg_session_opened *m)
 {
@@ -115,7 +115,7 @@ opened_fits(const struct client *c, const struct msg_session_opened *m)
 	return m->session == c->session.id && m->epoch >= c->session.epoch;
 }
 
-/* A master of an earlier epoch may never have heard of the session: it can't have ended it. */
+/* A master of an earlier epoch may not know the session: it can't have ended it. */
 static bool
 says_ended(const struct client *c, const struct msg_session_opened *m)
 {
@@ -174,7 +174,7 @@ client_session_lost(struct client *c, bool ended)
 		client_connection_drop(c);
 }
 
-/* Ends in good order what has a session: after the last request, and while the lease holds. */
+/* Ends a session in good order: after the last request, and while the lease is valid. */
 void
 client_session_close(struct client *c, enum session_end cause)
 {
@@ -240,8 +240,8 @@ session_tick_grace(struct client *c)
 void
 client_session_tick(struct client *c)
 {
-	/* The grace period counts from when this was noticed: a machine that slept through all of
-	 * it still gets to ask the cell before it gives the session up. */
+	/* The grace period counts from the time when the end of the lease was noticed: a machine
+	 * that slept through all of it can still ask the cell before it gives the session up. */
 	if (c->session.state == CLIENT_SAFE && mono_reached(c->now, c->keepalive.lease_end)) {
 		c->session.grace_end = mono_add(c->now, c->config.grace);
 		session_move(c, CLIENT_JEOPARDY);

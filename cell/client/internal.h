@@ -1,16 +1,16 @@
-/* The inside of the client, shared by its files and nobody else.
+/* The inside of the client, shared by its files only.
  *
  *   client.c             life, dispatch, time
  *   client_session.c     opening, the states, expiry, the end in good order
  *   client_connection.c  when and where to connect, and when to give a connection up
  *   standby.c            the second connection, on which a new master is announced
- *   client_keepalive.c   the one KeepAlive under way and the local lease
- *   client_request.c     numbers, what is in flight, the queue before it, sending again
+ *   client_keepalive.c   the one KeepAlive in flight and the local lease
+ *   client_request.c     numbers, requests in flight, the queue before them, sending again
  *   lock_waits.c         acquires that wait in a lock's queue at the cell
- *   replica_list.c       the cell's replicas, as it tells them
+ *   replica_list.c       the cell's replicas, as the cell sends them
  *
- * Calls go from client.c down to the others; whatever one file does to another's fields goes
- * through that file's functions. */
+ * Calls go from client.c down to the others; a file changes another file's fields only through
+ * that file's functions. */
 #ifndef LSFS_CLIENT_INTERNAL_H
 #define LSFS_CLIENT_INTERNAL_H
 
@@ -18,32 +18,32 @@
 #include <bsd/sys/tree.h>
 #include "cell/client/client.h"
 
-/* What one acquire of this session is known by, for as long as the session lives. */
+/* Identifies one acquire of this session, for as long as the session lives. */
 struct lock_key { uint64_t node, owner, acquisition; };
 
-/* Requests of each kind have slots of their own: reads wait for no command, and what gives a lock
- * back for neither. */
+/* Requests of each kind have slots of their own: reads wait for no command, and releases and
+ * cancels wait for neither. */
 enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
 
 enum request_origin {
-	REQUEST_CALLER, /* answered with its token */
+	REQUEST_CALLER, /* answered with the caller's token */
 	REQUEST_WAIT,   /* a waiting acquire, presented again after a reconnect */
-	REQUEST_CLOSE,  /* our own end_session */
+	REQUEST_CLOSE,  /* this client's own end_session */
 };
 
 struct client_request {
 	TAILQ_ENTRY(client_request) entry;
 	enum request_origin origin;
 	uint64_t token;
-	uint64_t number;  /* 0 while it is in the queue */
-	uint64_t node;    /* 0: of none */
+	uint64_t number;  /* 0 while it is queued */
+	uint64_t node;    /* 0: it concerns no node */
 	enum op_code code;
 	bool ordered;
-	bool too_large; /* a part of the operation is over its limit */
+	bool too_large; /* a field of the operation exceeds its limit */
 	enum slot_kind slot;
-	bool given_up; /* an acquire whose cancel or release was asked for: never sent again */
-	struct lock_key key;    /* of acquire, release and cancel; else zeros */
-	struct acquire acquire; /* of an acquire */
+	bool given_up; /* an acquire with a later cancel or release: never sent again */
+	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
+	struct acquire acquire; /* of an acquire only */
 	struct bytes op;        /* encoded; owned */
 };
 TAILQ_HEAD(request_list, client_request);
@@ -51,7 +51,7 @@ TAILQ_HEAD(request_list, client_request);
 struct lock_wait {
 	TAILQ_ENTRY(lock_wait) entry;
 	RB_ENTRY(lock_wait) node;
-	struct acquire acquire; /* with the ticket that it got last */
+	struct acquire acquire; /* with the ticket that it was given last */
 	bool present;           /* to be presented to the master on this connection */
 	bool presenting;        /* that request is in flight */
 };
@@ -60,9 +60,9 @@ RB_HEAD(wait_tree, lock_wait);
 
 enum connection_state {
 	CONNECTION_NONE,       /* until `due`, then the next attempt */
-	CONNECTION_CONNECTING, /* the driver is at it; given up at `due` */
+	CONNECTION_CONNECTING, /* by the driver; given up at `due` */
 	CONNECTION_OPENING,    /* open_session was sent; given up at `due` */
-	CONNECTION_OPEN,       /* the session is open on it; client_keepalive.c watches over it */
+	CONNECTION_OPEN,       /* the session is open on it; watched by client_keepalive.c */
 };
 
 /* ---- the parts of a client, each written by its file ---- */
@@ -75,13 +75,13 @@ struct client_session {
 	uint8_t master;
 	char principal[LIMIT_PRINCIPAL + 1];
 	uint8_t nonce[LIMIT_NONCE]; /* of this session, or of the one that is being created */
-	uint64_t earlier;           /* to be ended as expired before the next one is created */
+	uint64_t earlier;           /* to be ended as expired before the next is created; 0: none */
 	uint8_t earlier_nonce[LIMIT_NONCE];
 	mono_t grace_end;    /* while NEW or in JEOPARDY */
-	mono_t patience_end; /* without a session requests are answered RC_IO from then on */
+	mono_t patience_end; /* from then on requests without a session are answered RC_IO */
 	bool closing;
 	enum session_end closes_as;
-	mono_t close_end; /* CLOSED by then, whatever happens */
+	mono_t close_end; /* CLOSED by then in every case */
 };
 
 /* client_connection.c */
@@ -89,18 +89,18 @@ struct client_connection {
 	enum connection_state state;
 	mono_t due;
 	unsigned failures;    /* since the last KeepAlive reply */
-	uint8_t replica;      /* to which it is, or was last */
+	uint8_t replica;      /* that it leads to, or led to last */
 	int turn;             /* its index */
 	uint8_t prefer;       /* to be tried next; 0: the next one in turn */
-	uint8_t avoid;        /* was left in this epoch: it is its master no more */
+	uint8_t avoid;        /* was left in this epoch, and is not followed in it again */
 	uint64_t avoid_epoch;
-	uint64_t named_epoch; /* the highest in which a master was named to us */
+	uint64_t named_epoch; /* the highest in which a master was named to this client */
 };
 
 /* standby.c: the second connection */
 struct client_standby {
 	uint8_t replica;   /* 0: none */
-	uint8_t failed;    /* where the last one broke */
+	uint8_t failed;    /* to which the last one failed */
 	unsigned failures; /* since the last announcement */
 	mono_t due;
 };
@@ -108,9 +108,9 @@ struct client_standby {
 /* client_keepalive.c */
 struct client_keepalive {
 	uint64_t sequence;
-	mono_t sent;  /* when the one under way was sent */
+	mono_t sent;  /* when the one in flight was sent */
 	bool greeted; /* one was answered on this connection */
-	span_t lease; /* of the cell, as told last */
+	span_t lease; /* of the cell, as received last */
 	mono_t lease_end;
 };
 
@@ -138,9 +138,9 @@ struct client {
 	struct client_config config; /* its ids to try are those of the newest list */
 	char *host;
 	struct rng rng;
-	mono_t now;                   /* of the step that runs */
-	struct client_update *update; /* of the step that runs */
-	mono_t deadline;              /* the first of all parts' */
+	mono_t now;                   /* of the current step */
+	struct client_update *update; /* of the current step */
+	mono_t deadline;              /* the earliest deadline of all parts */
 
 	struct client_session session;
 	struct client_connection connection;
@@ -156,7 +156,8 @@ void client_session_begin(struct client *c);
 void client_session_open(struct client *c);
 void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
 void client_session_safe(struct client *c);
-/* It is over. `ended`: the cell says so; else the grace period ran out and it has to be ended. */
+/* The session is over. `ended`: the cell has ended it; else the grace period is over, and the cell
+ * is still to end it. */
 void client_session_lost(struct client *c, bool ended);
 void client_session_close(struct client *c, enum session_end cause);
 void client_session_closed(struct client *c);
@@ -166,25 +167,25 @@ mono_t client_session_deadline(const struct client *c);
 /* client_connection.c */
 void client_connection_begin(struct client *c);
 void client_connection_drop(struct client *c);
-/* The same, because the replica does not answer. */
+/* Drops the connection because the replica does not answer. */
 void client_connection_failed(struct client *c);
-/* The replica says that it is not the master, and perhaps who is. */
+/* The connected replica is not the master, and names the master if it knows one. */
 void client_connection_elsewhere(struct client *c, const struct msg_redirect *m);
-/* Another one says who is. */
+/* Another replica names a new master. */
 void client_connection_announced(struct client *c, const struct msg_redirect *m);
-/* How long an answer may take that does not have to wait for anything. */
+/* How long an answer may take that the replica can send at once. */
 span_t client_connection_patience(const struct client *c);
 void client_connection_on_connected(struct client *c);
 void client_connection_on_disconnected(struct client *c);
-/* open_session was sent on it; its session is open on it; a KeepAlive was answered on it; it is not
- * needed any more. */
+/* Its progress: open_session was sent on it; its session is open on it; a KeepAlive was answered on
+ * it; it is not needed any more. */
 void client_connection_opening(struct client *c);
 void client_connection_opened(struct client *c);
 void client_connection_proven(struct client *c);
 void client_connection_end(struct client *c);
 void client_connection_tick(struct client *c);
 mono_t client_connection_deadline(const struct client *c);
-/* The ids to try are others now. */
+/* The ids to try have changed. */
 void client_connection_members(struct client *c);
 void client_send(struct client *c, const struct message *m);
 
@@ -194,7 +195,7 @@ void client_standby_on_frame(struct client *c, struct bytes frame);
 void client_standby_on_disconnected(struct client *c);
 void client_standby_tick(struct client *c);
 mono_t client_standby_deadline(const struct client *c);
-/* The ids to try are others now. */
+/* The ids to try have changed. */
 void client_standby_members(struct client *c);
 
 /* replica_list.c */
@@ -217,17 +218,17 @@ void client_request_submit(struct client *c, struct client_request *r);
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 void client_request_send_again(struct client *c);
 void client_request_pump(struct client *c);
-/* For one more, with an operation of `bytes`, among those that have to wait for room. */
+/* True when one more command with an operation of `bytes` may be sent. */
 bool client_request_room(const struct client *c, size_t bytes);
-/* A reply or a grant: handled now, or when the session is safe again. */
+/* Handles a reply or a grant now, or keeps it until the session is SAFE again. */
 void client_request_on_frame(struct client *c, struct bytes frame);
 void client_request_flush_inbox(struct client *c);
 void client_request_spend_inbox(struct client *c);
 bool client_request_idle(const struct client *c);
-/* How many are on their way, and how many wait for a slot. */
+/* How many requests are in flight, and how many wait for a slot. */
 size_t client_request_in_flight(const struct client *c);
 size_t client_request_queued(const struct client *c);
-/* Is a release or cancel of this acquire under way? */
+/* True when a release or cancel of this acquire is in flight or queued. */
 bool client_request_gives_up(const struct client *c, struct lock_key key);
 void client_request_fail_all(struct client *c, enum rc rc);
 void client_request_tick(struct client *c);
@@ -238,7 +239,7 @@ void client_lock_waits_begin(struct client *c);
 void client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket);
 void client_lock_waits_remove(struct client *c, struct lock_key key);
 void client_lock_waits_on_granted(struct client *c, const struct msg_granted *m);
-/* The reply to an acquire that was presented again; `g` when rc is RC_OK or RC_QUEUED. */
+/* The reply to an acquire that was presented again; `g` is valid when rc is RC_OK or RC_QUEUED. */
 void client_lock_waits_on_presented(struct client *c, struct lock_key key, enum rc rc,
                                     const struct result_acquired *g);
 /* All waits are to be presented on the connection that was just opened. */

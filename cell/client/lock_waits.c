@@ -1,5 +1,5 @@
-/* Acquires that wait in a lock's queue at the cell. The queue is the master's memory; after a
- * fail-over it is rebuilt from what the clients present, sorted by ticket. */
+/* Acquires that wait in a lock's queue at the cell. The queue is in the master's memory only; after
+ * a fail-over the next master rebuilds it from the waits that clients present, sorted by ticket. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -91,8 +91,8 @@ wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_gener
 	wait_drop(c, w);
 }
 
-/* One that nobody waits for any more was given up: the cancel or release that did it is under way,
- * and what the grant gave is taken back by it. */
+/* A grant of a wait that was removed is ignored: its cancel or release is in flight and gives the
+ * lock back. */
 void
 client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 {
@@ -119,7 +119,8 @@ client_lock_waits_on_presented(struct client *c, struct lock_key key, enum rc rc
 		wait_over(c, w, rc, 0, 0);
 }
 
-/* One whose presentation got no answer on the last connection was sent again with its number. */
+/* A wait whose presentation was not answered on the last connection was sent again with its
+ * number. */
 void
 client_lock_waits_reconnected(struct client *c)
 {

@@ -1,9 +1,9 @@
-/* The cell's replicas, as it tells them to every connection: the list that the client was given is
- * only where it begins. The newest list counts, whoever tells it. */
+/* The cell's replicas, as it sends them on every connection: the list in the client's configuration
+ * is only the first one. The newest list counts, whichever replica sends it. */
 #include <string.h>
 #include "cell/client/internal.h"
 
-/* False when the cell has no such member: removed, or malformed. */
+/* False when the member was removed, or its address or key is malformed. */
 static bool
 read_member(const struct member *m, struct client_replica *to)
 {
@@ -29,7 +29,7 @@ read_list(const struct msg_members *m, bool voters, struct client_members *to)
 			to->list[to->n++] = replica;
 }
 
-/* A list without an address is that of a cell in one process, whom nobody else can reach. */
+/* A list without an address is that of a cell in one process, which no other machine can reach. */
 void
 client_replica_list_received(struct client *c, const struct msg_members *m)
 {

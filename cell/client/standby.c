@@ -1,6 +1,6 @@
 /* The second connection: idle, to one replica that is not the master, on which a new master is
- * announced. So a master that stands still while its connections stay up is left as soon as there
- * is another one, and not when its silence is noticed. */
+ * announced. So a master that hangs while its connections stay open is left as soon as there is
+ * another one, and not only when its silence is noticed. */
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
@@ -15,8 +15,8 @@ client_standby_begin(struct client *c)
 	c->standby.due = c->now;
 }
 
-/* Any of the others, so that the clients spread evenly; not the one that failed just now, if there
- * is a choice. */
+/* Chooses any of the other replicas, so that clients are spread evenly; not the one that failed
+ * last, if there is a choice. */
 static uint8_t
 choose(struct client *c)
 {
@@ -57,7 +57,7 @@ client_standby_on_disconnected(struct client *c)
 		fail(c);
 }
 
-/* Nothing but the name of a master and the cell's members are said on it. */
+/* Only the name of a master and the list of members are valid messages on it. */
 void
 client_standby_on_frame(struct client *c, struct bytes frame)
 {
@@ -77,7 +77,7 @@ client_standby_on_frame(struct client *c, struct bytes frame)
 		client_connection_announced(c, &m.redirect);
 }
 
-/* It is not kept to a replica that is no member any more, which hears of no master. */
+/* The connection is not kept to a replica that is no longer a member, which learns of no master. */
 void
 client_standby_members(struct client *c)
 {
@@ -92,8 +92,8 @@ client_standby_members(struct client *c)
 	c->update->listen_to = 0;
 }
 
-/* Wanted from the first session on. While the master is looked for it stays where it is: that is
- * when it is needed. */
+/* The connection is wanted from the first session on. While the client looks for a new master it
+ * stays where it is: that is when it is needed. */
 static bool
 is_wanted(const struct client *c)
 {

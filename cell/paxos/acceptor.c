@@ -1,4 +1,4 @@
-/* The acceptor: what it promises, accepts and grants ("Paxos Made Simple", section 2.2). */
+/* The acceptor: promises, acceptances and grants ("Paxos Made Simple", section 2.2). */
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
@@ -16,8 +16,8 @@ px_enter(struct px *px, struct ballot ballot)
 		px->acceptor.durable = px->learner.chosen;
 }
 
-/* Apart from the entries, and before them: the next hello tells the highest ballot of all that is
- * in the log, which must not be forgotten with a damaged entry. */
+/* Records the ballot apart from the entries, and before them: the next hello reports the highest
+ * ballot in the log, which must not be lost with a damaged entry. */
 static void
 record_ballot(struct px *px, struct ballot ballot)
 {
@@ -109,13 +109,13 @@ px_store(struct px *px, const struct log_entry *e)
 	px_hold(px, e->slot);
 	record_ballot(px, e->ballot);
 	px_log_put(px, e);
-	/* What was proposed behind another entry than this one was never chosen. */
+	/* An entry that was proposed behind another entry than this one was never chosen. */
 	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1))
 		px_log_cut(px, e->slot);
 	record_entry(px, e->slot);
 }
 
-/* Why a Prepare is refused: the ballot that stands in its way; none when it is not. */
+/* The ballot for which a Prepare is refused; BALLOT_NONE when it is not refused. */
 static struct ballot
 obstacle(const struct px *px, uint8_t from, struct ballot ballot)
 {
@@ -139,8 +139,9 @@ refuse(struct px *px, uint8_t to, struct ballot because)
 	});
 }
 
-/* Does the candidate lack so much that it would hold the cell up, and may we stand instead? What we
- * have on our disk would have to get there over the network. */
+/* True when the candidate lacks so much of the log that it would delay the cell, and this replica
+ * may become a candidate instead: the entries on its disk would have to be sent to the candidate
+ * over the network. */
 static bool
 stands_instead(const struct px *px, uint64_t last)
 {
@@ -151,12 +152,12 @@ stands_instead(const struct px *px, uint64_t last)
 	       log_window_bytes(&px->log, from, log_window_last(&px->log)) > PX_AHEAD_BYTES;
 }
 
-/* "If an acceptor receives a prepare request with number n greater than that of any prepare
- * request to which it has already responded, then it responds to the request with a promise not
- * to accept any more proposals numbered less than n and with the highest-numbered proposal (if
- * any) that it has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first`
- * on; a candidate that was not told of all of them in one message asks on with the same ballot. The
- * values stay here until the candidate asks for those that it lacks. */
+/* "If an acceptor receives a prepare request with number n greater than that of any prepare request
+ * to which it has already responded, then it responds to the request with a promise not to accept
+ * any more proposals numbered less than n and with the highest-numbered proposal (if any) that it
+ * has accepted" ("Paxos Made Simple", section 2.2), here for all slots from `first` on. A candidate
+ * whose promise does not fit into one message asks for the rest with the same ballot. The values
+ * are sent only when the candidate asks for those that it lacks. */
 void
 px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 {
@@ -210,7 +211,7 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 	buffer_free(&packed);
 }
 
-/* A master's message: refused when its ballot is too low, else its sender is our master. */
+/* Judges a message of a master: refuses it when its ballot is too low, else follows its sender. */
 static bool
 obey(struct px *px, uint8_t from, struct ballot ballot)
 {
@@ -221,8 +222,8 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 		refuse(px, from, px->acceptor.promised);
 		return false;
 	}
-	/* A majority has promised it: entering it needs no record before an acceptance depends on
-	 * it. */
+	/* A majority has promised this ballot: entering it needs no record until an acceptance
+	 * depends on it. */
 	if (ballot_less(px->acceptor.promised, ballot))
 		px_enter(px, ballot);
 	px_candidate_calm(px);
@@ -230,7 +231,7 @@ obey(struct px *px, uint8_t from, struct ballot ballot)
 	return true;
 }
 
-/* Does an entry of `origin`, proposed behind one of `before`, go on from what was accepted? */
+/* True when an entry of `origin`, proposed behind one of `before`, may follow the accepted ones. */
 static bool
 extends(const struct px *px, struct ballot ballot, struct ballot origin, struct ballot before)
 {
@@ -240,7 +241,7 @@ extends(const struct px *px, struct ballot ballot, struct ballot origin, struct 
 	       ballot_goes_on(before, last);
 }
 
-/* Takes an entry if it is the next one, and says whether a later one could be. */
+/* Accepts an entry if it is the next one; returns whether later ones may follow it. */
 static bool
 accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 {
@@ -257,8 +258,8 @@ accept(struct px *px, struct ballot ballot, const struct log_entry *e)
 	return true;
 }
 
-/* A slot and an origin name one value. The rest is compared as well: then a master that is mistaken
- * in what the log here holds sends the value. */
+/* A slot and an origin identify one value. Checksum and predecessor are compared as well: a master
+ * with a wrong view of this log then sends the value. */
 static bool
 is_here(const struct px *px, const struct slot_header *h)
 {
@@ -271,8 +272,8 @@ is_here(const struct px *px, const struct slot_header *h)
 	       ballot_equal(e->before, h->before);
 }
 
-/* The same of an entry of which the master gives the name only: its value was accepted here in an
- * earlier ballot, and goes to the disk again with this one. */
+/* Accepts an entry of which the master sends only the name: its value was accepted here in an
+ * earlier ballot, and is recorded again with this one. */
 static bool
 accept_named(struct px *px, struct ballot ballot, const struct slot_header *h)
 {
@@ -303,7 +304,7 @@ fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 	});
 }
 
-/* Slots before these are missing here: the master may send them again at once. */
+/* Reports that slots before these are missing here, so that the master sends them again at once. */
 static void
 report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 {
@@ -311,8 +312,8 @@ report_hole(struct px *px, uint8_t to, const struct msg_accept *m)
 		fetch(px, to, m, false);
 }
 
-/* Of each message that begins where the log ends at most one value is asked for: that need not wait
- * for a heartbeat. */
+/* At most one value is asked for in answer to a message that begins where the log ends, so this
+ * need not wait for a heartbeat. */
 static void
 take_entries(struct px *px, uint8_t from, const struct msg_accept *m)
 {
@@ -334,9 +335,10 @@ take_entries(struct px *px, uint8_t from, const struct msg_accept *m)
 }
 
 /* "If an acceptor receives an accept request for a proposal numbered n, it accepts the proposal
- * unless it has already responded to a prepare request having a number greater than n" ("Paxos
- * Made Simple", section 2.2). Slots are taken in order; the answer waits for the disk. The ballot
- * is recorded besides its first entries: if these are damaged one day, it must not be forgotten. */
+ * unless it has already responded to a prepare request having a number greater than n" ("Paxos Made
+ * Simple", section 2.2). Slots are accepted in order; the answer is sent when they are durable. The
+ * ballot is recorded besides its first entries: if these are damaged later, the log still holds the
+ * ballot. */
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {
@@ -358,8 +360,8 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 	});
 }
 
-/* Renews the master's lease and tells what it needs to know of us; touches no disk, but for the
- * first grant of an incarnation ("Paxos Made Live", section 5.2). */
+/* Renews the master's lease and reports this replica's progress. Writes nothing to the disk but for
+ * the first grant of an incarnation ("Paxos Made Live", section 5.2). */
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
@@ -390,8 +392,8 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	});
 }
 
-/* The master serves nothing any more, so our grant is void; the one it names stands at once, the
- * others leave it the time of a lease. */
+/* The sender is no longer master, so the grant to it is void. The replica that it names becomes a
+ * candidate at once; the others wait for the span of a lease. */
 void
 px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 {

@@ -1,5 +1,6 @@
-/* Ballots: (round, replica), ordered by round, then replica, so that no two replicas ever use the
- * same one ("Paxos Made Simple", section 2.5: disjoint sets of numbers). Round 0 is "none". */
+/* Ballots: (round, replica), ordered by round, then by replica, so that no two replicas ever use
+ * the same ballot ("Paxos Made Simple", section 2.5: disjoint sets of numbers). Round 0 is
+ * "none". */
 #ifndef LSFS_PAXOS_BALLOT_H
 #define LSFS_PAXOS_BALLOT_H
 
@@ -8,12 +9,13 @@
 
 #define BALLOT_NONE ((struct ballot){0, 0})
 
-/* No honest cell gets here: a message that says so is damaged, and leaves no higher rounds. */
+/* No correct cell reaches this round: a message with a higher one is damaged, and no rounds would
+ * be left above it. */
 #define BALLOT_ROUND_MAX (UINT64_MAX / 2)
 
-/* Rounds are not to be used up by a faulty replica. In each heartbeat interval a replica may hear
- * of one that is farther than a leap above those that it knows, and goes up by a step at most. At
- * that pace they last for a hundred years. */
+/* A faulty replica must not use up the rounds. In each heartbeat interval a replica accepts at most
+ * one round that is more than a LEAP above those it knows, and its own highest round grows by a
+ * STEP at most. At that pace the rounds last for a hundred years. */
 #define BALLOT_ROUND_LEAP ((uint64_t)1 << 16)
 #define BALLOT_ROUND_STEP ((uint64_t)1 << 28)
 
@@ -29,8 +31,8 @@ ballot_equal(struct ballot a, struct ballot b)
 	return a.round == b.round && a.replica == b.replica;
 }
 
-/* May an entry stand behind one of `origin`, that was proposed behind one of the origin `before`?
- * None: that is not known. */
+/* True when an entry that was proposed behind one of the origin `before` may follow an entry of
+ * `origin`. BALLOT_NONE for either: that origin is not known. */
 static inline bool
 ballot_goes_on(struct ballot before, struct ballot origin)
 {

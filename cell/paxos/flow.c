@@ -1,8 +1,8 @@
-/* How much is under way to a follower. What is sent faster than it is accepted only waits in
- * queues, ahead of all that comes later, and of what goes to others over the same cable. So the
- * time from sending to acceptance is measured, of one message at a time, and the window follows:
- * its size becomes the one with which that time would be the shortest that was ever seen, and a
- * heartbeat interval more. */
+/* How much is in flight to a follower. Entries sent faster than the follower accepts them only wait
+ * in queues, ahead of all that is sent later and of messages to others over the same link. So the
+ * time from sending to acceptance is measured, of one message at a time, and the window is adjusted
+ * to it: its new size is the one for which that time would be the shortest one measured so far plus
+ * one heartbeat interval. */
 #include "cell/paxos/internal.h"
 
 uint64_t
@@ -30,7 +30,7 @@ px_flow_room(const struct px *px, const struct peer *p)
 }
 
 static bool
-is_heard(const struct px *px, const struct px_member *m)
+answers(const struct px *px, const struct px_member *m)
 {
 	const mono_t answered_at = px->leader.peers[m->id].answered_at;
 
@@ -38,7 +38,7 @@ is_heard(const struct px *px, const struct px_member *m)
 	       mono_before(px->now, mono_add(answered_at, px->config.lease));
 }
 
-/* The window of how many is as large as this one? */
+/* The number of answering voters whose windows are at least as large as this one. */
 static int
 as_large(const struct px *px, size_t window)
 {
@@ -46,14 +46,14 @@ as_large(const struct px *px, size_t window)
 	int n = 0;
 
 	for (int i = 0; i < m->n; i++)
-		n += is_heard(px, &m->list[i]) &&
+		n += answers(px, &m->list[i]) &&
 		     px->leader.peers[m->list[i].id].flow.window >= window;
 	return n;
 }
 
-/* If the master is lost its successor proposes what is open anew before it serves, maybe to those
- * who have nothing of it. So no more is open than what the fastest who make a majority accept in a
- * short time; the rest waits in front of the log. */
+/* If the master is lost, its successor proposes the open entries again before it serves, perhaps to
+ * voters that have none of them. So no more is open than the fastest voters that make a majority
+ * accept in a short time; further commands wait in front of the log. */
 size_t
 px_flow_open(const struct px *px)
 {
@@ -68,7 +68,7 @@ px_flow_open(const struct px *px)
 	for (int i = 0; i < m->n; i++) {
 		const size_t w = px->leader.peers[m->list[i].id].flow.window;
 
-		if (is_heard(px, &m->list[i]) && w > window && as_large(px, w) >= voters / 2)
+		if (answers(px, &m->list[i]) && w > window && as_large(px, w) >= voters / 2)
 			window = w;
 	}
 	return 2 * window > PX_ROOM_LEAST ? 2 * window : PX_ROOM_LEAST;
@@ -86,8 +86,9 @@ px_flow_sent(struct px *px, struct peer *p)
 	f->limited = false;
 }
 
-/* Behind others' traffic, or on another way through the network, it may take longer than it did: a
- * follower that could have got more does not tell that from a queue, one that could not does. */
+/* Behind other traffic, or on another path through the network, acceptance may take longer than it
+ * did. When the window limited the follower, a longer time may be due to a queue; when it did not,
+ * the path itself takes longer and the shortest time is raised. */
 static void
 follow_shortest(struct flow *f, int64_t took)
 {

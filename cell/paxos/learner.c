@@ -15,8 +15,8 @@ px_learn(struct px *px, uint64_t slot)
 	px_reconfig_pass(px);
 }
 
-/* What we accepted from `slot` on was of a master that could not have it chosen: it counts no more,
- * now or when its records are durable. */
+/* The entries accepted from `slot` on came from a master that could not have them chosen: they do
+ * not count any more, neither now nor when their records are durable. */
 static void
 disown(struct px *px, uint64_t slot)
 {
@@ -28,7 +28,8 @@ disown(struct px *px, uint64_t slot)
 			l->pending[i].accepted_to = slot - 1;
 }
 
-/* A slot and an origin have one value: if that stands here already, nothing is written again. */
+/* A slot and an origin have one value: if the log holds that one already, nothing is recorded
+ * again. */
 void
 px_learn_entry(struct px *px, const struct log_entry *e)
 {
@@ -58,7 +59,8 @@ accepted(const struct px *px, const struct px_members *m, uint64_t slot)
 	return px_majority(m, n);
 }
 
-/* What the voters of the list in force have chosen, up to and with the next change of it. */
+/* The last slot chosen by voters of the list in force, up to and including the next change of the
+ * list. */
 static uint64_t
 chosen_by_members(const struct px *px)
 {
@@ -79,8 +81,9 @@ chosen_by_members(const struct px *px)
 
 /* "To learn that a value has been chosen, a learner must find out that a proposal has been accepted
  * by a majority of acceptors" ("Paxos Made Simple", section 2.3): the slot that a majority has
- * durable in our ballot. Our own disk counts like everyone's. A change of the members is chosen by
- * those whom it replaces, what stands behind it by the new ones. */
+ * durable in this master's ballot. The master's own disk counts like the others'. A change of the
+ * members is chosen by the voters of the list that it replaces, entries behind it by the new
+ * ones. */
 void
 px_count_accepted(struct px *px)
 {
@@ -130,7 +133,7 @@ px_note_pending(struct px *px)
 		px_record_chosen(px);
 	if (px->learner.durable_write == px->write)
 		return;
-	/* A ballot may begin, and slots may be chosen, while the last write is still under way. */
+	/* A ballot may begin, and slots may be chosen, while the last write is not durable yet. */
 	if (px->learner.pending_n == 0 ||
 	    px->learner.pending[px->learner.pending_n - 1].write != px->write) {
 		ARRAY_ROOM(px->learner.pending, px->learner.pending_n, px->learner.pending_room);
@@ -146,8 +149,8 @@ px_note_pending(struct px *px)
 	};
 }
 
-/* If state.db is ahead of the log's hint, a crash now would leave entries whose state the log
- * does not know: others must keep theirs. */
+/* If state.db is ahead of the log's hint, a crash now would leave entries that the log does not
+ * know as chosen: the others must keep theirs. */
 uint64_t
 px_applied_reported(const struct px *px)
 {
@@ -178,8 +181,8 @@ is_over(const struct px *px, uint64_t slot, unsigned times)
 	       log_window_bytes(&px->log, slot, last) > px->config.log_bytes * times;
 }
 
-/* Up to here it is more than so many times the limit. The log may hold far more than is to go: so
- * the place is not looked for step by step. */
+/* The first slot up to which the log must be trimmed to be within so many times the limit. The log
+ * may hold far more than is to be trimmed, so the slot is found by bisection. */
 static uint64_t
 end_of_excess(const struct px *px, unsigned times)
 {
@@ -196,10 +199,11 @@ end_of_excess(const struct px *px, unsigned times)
 	return low;
 }
 
-/* What is over the limit of the log is not kept for members who lack it: they get a copy of the
- * state ("Paxos Made Live", section 5.5). Who reads one needs what was written meanwhile, or had to
- * read another one, and so for ever in a cell that writes faster than it copies: until that member
- * has come back within the limit more is kept, though not without end. */
+/* Entries beyond the log's limit are not kept for members that lack them: these copy the state
+ * ("Paxos Made Live", section 5.5). A member that reads a copy also needs the entries written
+ * meanwhile, or it would have to read another copy, and so on for ever in a cell that writes faster
+ * than it copies. So more is kept, within a larger limit, until that member is within the usual
+ * one. */
 static uint64_t
 over_limit(struct px *px)
 {
@@ -220,7 +224,7 @@ over_limit(struct px *px)
 	return slot;
 }
 
-/* The copy holds what is in state.db. */
+/* The copy holds what is durable in state.db. */
 void
 px_on_copy_begun(struct px *px, uint8_t from)
 {
@@ -228,8 +232,8 @@ px_on_copy_begun(struct px *px, uint8_t from)
 		px_peer_copies(px, from);
 }
 
-/* Deletes only what is durable in our own state.db, and in everyone's or over the limit. The last
- * chosen entry stays: its origin tells which entries behind it are superseded. */
+/* Trims only what is durable in this replica's state.db and in every member's, or is beyond the
+ * limit. The last chosen entry stays: by its origin superseded entries behind it are recognised. */
 void
 px_on_applied(struct px *px, uint64_t slot)
 {

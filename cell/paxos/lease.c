@@ -2,16 +2,16 @@
  * replicas will not elect a different master for an interval of a few seconds").
  *
  * An acceptor grants it with its answer to a heartbeat and counts it from the receipt; the master
- * counts from the heartbeat's sending, less what clocks may differ. So the master's end comes
- * first. A grant is in memory only: a replica that restarts waits out the longest it may have
- * given (px_recovered.wait), which is why that length is durable before the first grant of an
- * incarnation is told. A candidate's quorum of promises meets every quorum of grants in a replica
- * that is not bound any more, and that refuses the old ballot from then on: two leases never
+ * counts it from the sending of the heartbeat, less the drift allowance. So it ends for the master
+ * first. A grant is in memory only: a replica that restarts waits out the longest lease that it may
+ * have granted (px_recovered.wait), therefore the length is durable before the first grant of an
+ * incarnation is sent. A candidate's quorum of promises intersects every quorum of grants in a
+ * replica whose grant has expired and which refuses the old ballot from then on: two leases never
  * overlap. */
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
-/* Our own grant counts: as long as we are master we promise to nobody. */
+/* The master's own grant counts: while it is master it promises no other ballot. */
 static bool
 granted(const struct px *px, const struct px_members *m, mono_t now)
 {
@@ -27,8 +27,8 @@ granted(const struct px *px, const struct px_members *m, mono_t now)
 	return px_majority(m, grants);
 }
 
-/* While a change of the members is open, somebody else may know it as chosen and be elected by the
- * new list: so its majority must be bound, too. */
+/* While a change of the members is open, another replica may know it as chosen and be elected by
+ * the new list: so a majority of that list must have granted the lease, too. */
 bool
 px_lease_valid(const struct px *px, mono_t now)
 {
@@ -42,7 +42,8 @@ px_lease_valid(const struct px *px, mono_t now)
 	return true;
 }
 
-/* The replica whose lease it is may stand again: it has given up the old ballot for that. */
+/* The replica that holds the lease may become a candidate again: in doing so it gives up its old
+ * ballot. */
 bool
 px_is_bound(const struct px *px, uint8_t candidate)
 {
@@ -99,8 +100,8 @@ px_lease_end(const struct px *px, mono_t sent)
 	return mono_add(sent, (span_t){length - length / 1000 * px->config.drift_permille});
 }
 
-/* Answers to heartbeats that carried the other length count for nothing: what an acceptor granted
- * to them would be taken for as much as the new one. */
+/* Answers to heartbeats that carried the other length do not count: else a grant of the old length
+ * would be counted with the new one. */
 void
 px_set_lease(struct px *px, span_t lease, span_t heartbeat)
 {
@@ -122,8 +123,8 @@ px_close_at(const struct px *px)
 	return mono_max(px->lease.granted_until, px->lease.silent_until);
 }
 
-/* Neither this incarnation has granted one that stands, nor did an earlier one: it has waited for
- * those (silent_until). */
+/* No lease of this incarnation or an earlier one is valid: this replica has waited for the end of
+ * earlier ones (silent_until). */
 void
 px_close_if_free(struct px *px)
 {

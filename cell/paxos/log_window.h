@@ -9,42 +9,42 @@ struct log_window_entry {
 	uint64_t checksum;
 	uint64_t offset;      /* payload bytes before it; see log_window_recount */
 	struct bytes payload; /* owned */
-	/* In a candidate's window of what others told: */
-	uint8_t holder;       /* has the payload, which is not here; 0: it is */
+	/* In a candidate's window of what the promises reported: */
+	uint8_t holder;       /* a replica that has the payload, which is not here; 0: it is here */
 	bool chosen;
 };
 
 struct log_window {
 	uint64_t base;                  /* the slot before the first */
-	struct ballot origin;           /* of that slot, when it is known */
+	struct ballot origin;           /* of that slot's entry, when it is known */
 	struct log_window_entry *items; /* a ring */
 	size_t head, n, room;           /* room is a power of two, or 0 */
 };
 
-/* Empties it; the first slot will be base + 1, and the origin of `base` is not known. */
+/* Empties the window; its first slot will be base + 1, and the origin of `base` is not known. */
 void log_window_start(struct log_window *w, uint64_t base);
 void log_window_free(struct log_window *w);
 
 static inline uint64_t log_window_last(const struct log_window *w) { return w->base + w->n; }
 /* The entry of a slot that is in the window. */
 struct log_window_entry *log_window_at(const struct log_window *w, uint64_t slot);
-/* The origin of a slot's entry or of the base; none for a slot that is not in the window. */
+/* The origin of a slot's entry or of the base; BALLOT_NONE for a slot that is not in the window. */
 struct ballot log_window_origin(const struct log_window *w, uint64_t slot);
 
-/* Does a slot's entry go on from the one before it, as far as that is known? */
+/* True when a slot's entry was proposed behind the entry that now precedes it, as far as known. */
 bool log_window_goes_on(const struct log_window *w, uint64_t slot);
 
-/* Puts an entry, whose payload is copied, over an older one or right behind the last one. */
+/* Puts an entry, whose payload is copied, over an older one or directly behind the last one. */
 void log_window_put(struct log_window *w, const struct log_entry *e);
 /* Drops the entries above `last`. */
 void log_window_cut(struct log_window *w, uint64_t last);
 /* Drops the entries up to `slot`, which becomes the base. */
 void log_window_trim(struct log_window *w, uint64_t slot);
 
-/* The entry as it goes over the wire; a view. */
+/* The entry as it is sent in messages; a view. */
 struct log_entry log_window_entry(const struct log_window *w, uint64_t slot);
 
-/* Counts the offsets anew, after entries were replaced by others of another length. */
+/* Computes the offsets again, after entries were replaced by others of a different length. */
 void log_window_recount(struct log_window *w);
 /* Payload bytes of the slots above `after` up to `slot`, both inside or at the base. */
 uint64_t log_window_bytes(const struct log_window *w, uint64_t after, uint64_t slot);

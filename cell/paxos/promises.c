@@ -1,13 +1,14 @@
-/* What the promises told a candidate: per slot the entry of the highest ballot, first without its
- * value. Most of what others have accepted is in the candidate's own log, too: a slot and an origin
- * name one value. Only the values that are missing are asked for, of those who told of them, some
- * at a time, so that a slow network is not asked for the same again and again. */
+/* The reports of the promises to a candidate: for each slot the entry of the highest ballot, at
+ * first without its value. Most entries accepted by others are in the candidate's own log, too: a
+ * slot and an origin identify one value. Only missing values are asked for, of the replicas that
+ * reported them, some at a time, so that nothing is sent twice over a slow network. */
 #include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-enum { SPREAD_SLOTS = 8 }; /* so many neighbours are asked of one replica, the next of another */
+enum { SPREAD_SLOTS = 8 }; /* this many adjacent slots are asked of one replica, the next of
+                            * another */
 
 void
 px_promises_forget(struct px *px)
@@ -63,7 +64,7 @@ is_value(const struct log_window_entry *e, const struct slot_header *h)
 	return ballot_equal(e->origin, h->origin) && e->checksum == h->checksum;
 }
 
-/* The value was picked already: only its holder, and its ballot, may be news. */
+/* The value was picked already: only its holder and its ballot may be new. */
 static void
 pick_again(struct log_window_entry *e, uint8_t from, const struct slot_header *h)
 {
@@ -72,8 +73,8 @@ pick_again(struct log_window_entry *e, uint8_t from, const struct slot_header *h
 		e->holder = from;
 }
 
-/* Another value is picked for the slot: no vote that was heard so far has told of this one, nor of
- * what goes on from it. */
+/* Another value is picked for the slot: no vote received so far has reported this value, nor the
+ * entries that follow it. */
 static void
 differ(struct px *px, uint64_t slot)
 {
@@ -85,7 +86,7 @@ differ(struct px *px, uint64_t slot)
 	}
 }
 
-/* Entries that are the same in two logs have the same ones before them. */
+/* When two logs have the same entry in a slot, they have the same entries before it. */
 static void
 compare(const struct px *px, struct vote *v, const struct slot_header *h)
 {
@@ -95,7 +96,7 @@ compare(const struct px *px, struct vote *v, const struct slot_header *h)
 		v->same = h->slot;
 }
 
-/* Keeps what is chosen, or else has the highest ballot for its slot so far. */
+/* Picks the entry if it is chosen, or if its ballot is the highest for its slot so far. */
 static void
 pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 {
@@ -121,7 +122,7 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 	picked->chosen = chosen;
 }
 
-/* Chosen slots whose values are here are learned in order. */
+/* Learns chosen slots whose values are here, in order. */
 static void
 learn_picked(struct px *px)
 {
@@ -139,8 +140,8 @@ learn_picked(struct px *px)
 	}
 }
 
-/* One header of a promise; false when it does not go on where the last one ended, or can't be: all
- * that was accepted by who has promised is of lower ballots. */
+/* Takes one header of a promise; false when it does not follow the last one, or is not possible:
+ * all ballots accepted by an acceptor that has promised are lower than the candidate's. */
 static bool
 take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_header *h)
 {
@@ -223,7 +224,7 @@ px_take_values(struct px *px, struct wire_list entries)
 	return any;
 }
 
-/* Somebody else who has promised may have what `id` told of and does not send. */
+/* Another replica that has promised may have the value that `id` reported and does not send. */
 static uint8_t
 another_holder(const struct px *px, uint8_t id, uint64_t slot)
 {
@@ -253,7 +254,8 @@ ask_others(struct px *px, uint8_t id)
 	}
 }
 
-/* It has had its time: each time it gets twice as much, for a large value may be under way. */
+/* The time of this replica is over. The next one is twice as long, for a large value may be in
+ * flight. */
 static void
 give_up_waiting(struct px *px, uint8_t id)
 {

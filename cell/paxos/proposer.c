@@ -1,14 +1,14 @@
-/* The proposer's first phase: candidacy, and how a mastership ends.
+/* The proposer's first phase: the candidacy, and how a mastership ends.
  *
- *              candidacy_at reached                 quorum promised, own promise durable
+ *              stand_at reached                     quorum promised, own promise durable
  *   FOLLOWER --------------------> CANDIDATE -----------------------------------> MASTER
  *      ^                               |                                            |
  *      |  a higher ballot, a master    |        a higher ballot, handed over        |
  *      +-------------------------------+--------------------------------------------+
  *
- * A candidate asks the others first and promises to itself only when a quorum needs no more than
- * that. So a replica that hears nothing, but that the others still hear the master of, disturbs
- * nobody: it is refused for the sake of their leases, and can go back to following. */
+ * A candidate sends Prepares first and promises its own ballot only when that completes a quorum.
+ * So a replica that receives nothing from a master that the others follow disturbs nobody: the
+ * others refuse its Prepares while their grants are valid, and it can follow that master again. */
 #include <string.h>
 
 #include "cell/base/must.h"
@@ -55,8 +55,8 @@ px_may_be_candidate(const struct px *px)
 }
 
 /* "Phase 1. (a) A proposer selects a proposal number n and sends a prepare request with number n
- * to a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every one
- * seen. */
+ * to a majority of acceptors" ("Paxos Made Simple", section 2.2). Its round is above every round
+ * received. */
 void
 px_begin_candidacy(struct px *px)
 {
@@ -125,8 +125,8 @@ promised_by(const struct px *px, const struct px_members *m)
 	return px_majority(m, votes);
 }
 
-/* A change among what was picked may have been chosen, and then others behind it by the new list:
- * a majority of every list is needed, each of which tells of the next one. */
+/* A change among the picked entries may have been chosen, and then entries behind it by the new
+ * list. So a majority of every list is needed, each of which reports the next change. */
 static bool
 elected(const struct px *px)
 {
@@ -153,7 +153,8 @@ px_count_votes(struct px *px)
 		px_begin_mastership(px);
 }
 
-/* The first slot that a promise tells of: its log begins there, or behind its last one. */
+/* The first slot that a promise reports: the log of its sender begins there, or behind its last
+ * entry. */
 static uint64_t
 first_of(const struct msg_promise *m)
 {
@@ -163,7 +164,7 @@ first_of(const struct msg_promise *m)
 	return wire_next_slot_header(&c, &h) ? h.slot : m->last + 1;
 }
 
-/* What was told may name voters whom we did not know, and slots whose values are not here. */
+/* The promise may report voters that were not known, and slots whose values are not here. */
 static void
 after_promise(struct px *px, int others)
 {
@@ -175,7 +176,8 @@ after_promise(struct px *px, int others)
 }
 
 /* "[...] where v is the value of the highest-numbered proposal among the responses" ("Paxos Made
- * Simple", section 2.2) is gathered for each slot; what the member knows as chosen is learned. */
+ * Simple", section 2.2) is picked for each slot; slots that the member knows as chosen are
+ * learned. */
 void
 px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 {
@@ -216,8 +218,8 @@ px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m)
 	after_promise(px, others);
 }
 
-/* A higher ballot ends what we do with ours; for a lease in the way the candidate asks again,
- * soon. */
+/* A higher ballot ends this candidacy or mastership; after a refusal because of a lease the
+ * candidate asks again soon. */
 void
 px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 {
@@ -267,7 +269,8 @@ furthest(const struct px *px)
 	return best;
 }
 
-/* Is it the one to whom we were asked to hand over, and will it be heard? */
+/* True for the member to which a hand-over was requested, if it is a voter and has answered
+ * lately. */
 static bool
 wanted(const struct px *px, uint8_t id)
 {
@@ -275,7 +278,8 @@ wanted(const struct px *px, uint8_t id)
 	       mono_before(px->now, mono_add(px->leader.peers[id].answered_at, px->config.lease));
 }
 
-/* Is there somebody who has all that we have, so that nothing holds it up? */
+/* True when the wanted member, or some voter if there is none, has the whole log, so that nothing
+ * delays the hand-over. */
 static bool
 may_hand_over(const struct px *px)
 {
@@ -286,7 +290,7 @@ may_hand_over(const struct px *px)
 	        px->leader.peers[px->candidate.leave_to].match >= last);
 }
 
-/* We are no master any more, and valid no more, before the message that says so is made. */
+/* This replica is no longer master, and has no lease, before the message that says so is made. */
 void
 px_leave_check(struct px *px)
 {

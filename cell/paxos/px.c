@@ -1,4 +1,4 @@
-/* One replica's paxos: its life, its step, its deadline, and what can be asked of it. */
+/* One replica's paxos: creation, the step, the deadline, and the accessors. */
 #include "cell/paxos/px.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 static void
 check_config(const struct px_config *c)
@@ -83,7 +83,7 @@ px_update_free(struct px_update *update)
 	*update = (struct px_update){0};
 }
 
-/* ---- what the parts share ---- */
+/* ---- functions for all parts ---- */
 
 void
 px_record(struct px *px, struct px_record record)
@@ -163,8 +163,8 @@ px_jitter(struct px *px)
 
 /* ---- the step ---- */
 
-/* Paxos needs no order, no delivery and no single delivery of messages ("Paxos Made Simple",
- * section 2.1): each handler refuses or ignores what does not fit. */
+/* Paxos needs no order and no guarantee of delivery, and tolerates duplicates ("Paxos Made Simple",
+ * section 2.1): each handler refuses or ignores a message that does not fit. */
 static void
 receive(struct px *px, uint8_t from, const struct message *m)
 {
@@ -210,7 +210,7 @@ receive(struct px *px, uint8_t from, const struct message *m)
 	}
 }
 
-/* Do so many tell of such rounds that one of them is sound? */
+/* True when so many voters have sent such rounds that one of them is not faulty. */
 static bool
 is_told_by_sound(const struct px *px, uint64_t round)
 {
@@ -225,8 +225,9 @@ is_told_by_sound(const struct px *px, uint64_t round)
 	return tell > (voters - 1) / 2;
 }
 
-/* Rounds grow by one with each election: from far higher ones of a faulty replica no way would lead
- * back. One that was away for long, or whose neighbour was led astray, catches up step by step. */
+/* Rounds grow by one with each election; a cell that accepted a far higher one of a faulty replica
+ * could never return. A replica that was away for long, or whose peer accepted such rounds, catches
+ * up step by step. */
 static bool
 believes(struct px *px, uint8_t from, uint64_t round)
 {
@@ -244,13 +245,14 @@ believes(struct px *px, uint8_t from, uint64_t round)
 	return false;
 }
 
-/* Who is mute only gets acquainted. */
+/* Handles a message. A mute replica handles only hello, welcome and lists of members, and greets
+ * the senders of other messages. */
 static void
 meet(struct px *px, uint8_t from, const struct message *m)
 {
 	if (from == 0 || from == px->config.self || px->witness.expelled)
 		return;
-	/* Whom we don't know may have become a member behind what we know as chosen. */
+	/* An unknown replica may have become a member behind the last slot known as chosen. */
 	if (px_is_removed(&px->group.members, from)) {
 		px_expel(px, from, m);
 		return;
@@ -259,7 +261,8 @@ meet(struct px *px, uint8_t from, const struct message *m)
 		px_on_members(px, &m->members);
 	if (m->code < MSG_prepare)
 		return;
-	/* All of them begin with a ballot. One that leaves no room for higher ones is damaged. */
+	/* All of these messages begin with a ballot. One that leaves no room for higher ones is
+	 * damaged. */
 	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX ||
 	    !believes(px, from, m->prepare.ballot.round))
 		return;
@@ -283,8 +286,8 @@ persisted(struct px *px, uint64_t write)
 		px_count_accepted(px);
 }
 
-/* When a follower says hello. Who can't stand and hears no master may have been removed while it
- * was away: nobody would tell it. */
+/* When a follower sends its next hello. A replica that can't stand for election and receives
+ * nothing from a master may have been removed while it was away: no message would be sent to it. */
 static mono_t
 hello_deadline(const struct px *px)
 {
@@ -323,8 +326,8 @@ follower_timeout(struct px *px)
 		px_begin_candidacy(px);
 }
 
-/* Perhaps nobody whom it asks for a promise is a member any more: who was told of others says hello
- * to them. */
+/* Perhaps no replica that received its Prepares is a member any more: a candidate that has received
+ * a newer list sends hello to the replicas in it. */
 static void
 candidate_timeout(struct px *px)
 {
@@ -403,7 +406,7 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	     px->acceptor.durable <= px->acceptor.accepted_to);
 }
 
-/* ---- what can be asked ---- */
+/* ---- accessors ---- */
 
 mono_t
 px_deadline(const struct px *px)

@@ -1,7 +1,8 @@
-/* The members, who change by entries of the log: the list in force for a slot is that of the last
+/* The members, which change by entries of the log: the list in force for a slot is that of the last
  * change below it. So a change is chosen by a majority of the list that it replaces, and nothing is
  * proposed behind it before that (Lamport, "Reconfiguring a State Machine", section 2.3, with a
- * window of one change). At most one voter comes or goes: majorities of neighbouring lists meet. */
+ * window of one change). At most one voter is added or removed: majorities of successive lists
+ * intersect. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ px_majority(const struct px_members *m, int voters)
 
 /* ---- changes ---- */
 
-/* One more of the list; false when it can't be: there is no such list in the state, either. */
+/* Adds a member to the list; false when it can't be in one: the state has no such list, either. */
 static bool
 add_member(struct px_members *to, const struct member *m)
 {
@@ -155,7 +156,7 @@ px_changes_cut(struct changes *c, uint64_t last)
 		c->n--;
 }
 
-/* ---- whom we talk to ---- */
+/* ---- the other replicas ---- */
 
 static void
 gather(struct px *px, const struct px_members *m, bool *listed)
@@ -207,8 +208,8 @@ px_log_cut(struct px *px, uint64_t last)
 
 /* ---- in force ---- */
 
-/* Whom the new list leaves out was removed. But the first list of a learner is from a file, and may
- * be of another time than the beginning of the log. */
+/* Members that the new list leaves out were removed. But the first list of a learner is read from a
+ * file, and may be of another time than the beginning of the log. */
 static void
 put_in_force(struct px *px, const struct px_members *next)
 {
@@ -240,8 +241,8 @@ px_reconfig_recover(struct px *px)
 	px_reconfig_gather(px);
 }
 
-/* A master tells those who leave, too, that this is chosen, and everyone at once: who does not know
- * it needs the old majority to be elected. */
+/* A master sends the news that the change is chosen at once, and to removed members, too: a replica
+ * that does not know it needs the old majority to be elected. */
 static void
 tell_change(struct px *px, const struct px_members *old)
 {
@@ -282,9 +283,10 @@ px_reconfig_settle(struct px *px)
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 }
 
-/* Who is told leaves for good, and until the others know the change as chosen they need the
- * majority before it. When an entry behind the change is chosen a majority of those who stay has
- * that, and with it has written down that the change is chosen. */
+/* A replica that receives this answer leaves for good, and until the others know the change as
+ * chosen they need the majority of the list before it. When an entry behind the change is chosen, a
+ * majority of the remaining voters has that entry, and has recorded with it that the change is
+ * chosen. */
 void
 px_expel(struct px *px, uint8_t from, const struct message *m)
 {
@@ -298,6 +300,6 @@ px_expel(struct px *px, uint8_t from, const struct message *m)
 	} else if (m->code != MSG_prepare && m->code != MSG_heartbeat) {
 		return;
 	}
-	answer.welcome.ballot = m->prepare.ballot; /* all of them begin with one */
+	answer.welcome.ballot = m->prepare.ballot; /* all of these messages begin with a ballot */
 	px_send(px, from, 0, &answer);
 }

@@ -1,8 +1,8 @@
-/* The start from what the disk holds, and what a replica without all of it may not do. */
+/* The start from the recovered log, and the limits of a replica whose disk has lost some of it. */
 #include "cell/base/must.h"
 #include "cell/paxos/internal.h"
 
-/* Takes the log as it was, but for what does not go on from the entry before it any more. */
+/* Takes the log as it was, except for entries that do not follow the entry before them any more. */
 static void
 take_entries(struct px *px, const struct px_recovered *recovered)
 {
@@ -27,7 +27,7 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 	}
 }
 
-/* What the log's hint calls chosen, as far as it can be read. */
+/* The slots that the log's hint calls chosen, as far as they are readable. */
 static uint64_t
 chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 {
@@ -37,10 +37,11 @@ chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 	return recovered->chosen < last ? recovered->chosen : last;
 }
 
-/* Every slot of the state is chosen, but where the hint does not reach the log may have accepted
- * others than those chosen, or end. If its entry of the state's last slot has the state's origin,
- * it is the one that was chosen, and so are all those before it: they go on from each other. Else
- * the log begins behind the state; what was accepted there stays so if it goes on from that. */
+/* Every slot of the state is chosen, but where the hint does not reach, the log may have accepted
+ * other values than the chosen ones, or end. If its entry of the state's last slot has the origin
+ * of the state's, that entry was chosen, and so were all entries before it, since each follows the
+ * one before. Else the log begins behind the state; entries accepted there stay if they follow
+ * it. */
 static void
 begin_at_state(struct px *px, const struct px_recovered *recovered)
 {
@@ -60,9 +61,9 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 	px->repair.base_new = true;
 }
 
-/* Where the log was cut in front of something damaged, acceptances are missing that others may have
- * counted, until each of those slots is chosen here, accepted in a higher ballot, or behind all
- * that a master has. */
+/* Where the log was cut in front of damage, acceptances are missing that others may have counted,
+ * until each of those slots is chosen here, accepted in a higher ballot, or behind the last slot of
+ * a master. */
 void
 px_recover(struct px *px, const struct px_recovered *recovered)
 {
@@ -106,11 +107,12 @@ px_check_repaired(struct px *px)
 		px->repair.damaged = 0;
 }
 
-/* What we accepted once and lost may be a tail that was never chosen, which nobody sends again.
- * Whoever was elected with the ballot that we follow has found that nothing behind its last slot
- * was chosen in a lower one, or ever can be: acceptances of ours that stood there, all of them in
- * lower ballots, are of no use to anyone. And in its own ballot we accepted nothing behind the last
- * slot it tells, if it tells it after our start: it has heard our hello. */
+/* The lost acceptances may be a tail that was never chosen, which no master will send again. The
+ * master that this replica follows found in its election that nothing behind its last slot was
+ * chosen in a lower ballot, or ever can be: lost acceptances behind that slot, all of them in lower
+ * ballots, are of no use to anyone. And in the master's own ballot this replica accepted nothing
+ * behind the last slot that the heartbeat reports, if it was sent after this start: its marks show
+ * that the master has received this start's hello. */
 void
 px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
@@ -157,7 +159,7 @@ px_condition(const struct px *px)
 	return CONDITION_LEARNER;
 }
 
-/* ---- behind the others' logs ---- */
+/* ---- replicas whose logs begin later ---- */
 
 void
 px_note_first(struct px *px, uint8_t from, uint64_t first)
@@ -166,7 +168,7 @@ px_note_first(struct px *px, uint8_t from, uint64_t first)
 	px->repair.ahead_first = first;
 }
 
-/* The voter behind `id` in the list, ourselves left out. */
+/* The voter behind `id` in the order of ids, without this replica. */
 static uint8_t
 next_voter(const struct px *px, uint8_t id)
 {

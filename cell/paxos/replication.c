@@ -3,14 +3,14 @@
  *   log:  ... chosen | match of the slowest | ... | next | ... last
  *                       durable there               to be sent to it
  *
- * Each follower gets consecutive slots, without waiting for answers, up to a bound of bytes
- * (flow.c). Beyond PX_FLIGHT_SLOTS only full batches leave, so under load the batches grow while
+ * Each follower is sent consecutive slots, without waiting for answers, up to a bound of bytes
+ * (flow.c). Beyond PX_FLIGHT_SLOTS only full batches are sent, so under load the batches grow while
  * disks and networks are busy ("Paxos Made Live", section 4.2: many values, one disk flush).
  *
- * Heartbeats do not wait behind entries, so their answers do not tell what was lost. If one lacks
- * anything that was sent, an Accept without entries follows what was sent: who receives that, and
- * not all that came before it, asks for it. Each time the master goes back a new pass begins, and
- * complaints about earlier ones count no more. */
+ * Heartbeats do not wait behind entries, so their answers do not show what was lost. If an answer
+ * lacks entries that were sent, an Accept without entries is sent behind them: a follower that
+ * receives it, and not all entries before it, reports the hole. Each time the master sends from an
+ * earlier slot again a new pass begins, and reports of holes in earlier passes are ignored. */
 #include <string.h>
 
 #include "cell/base/checksum.h"
@@ -37,8 +37,8 @@ forget_peers(struct px *px)
 
 /* "(a) If the proposer receives a response to its prepare requests (numbered n) from a majority of
  * acceptors, then it sends an accept request [...] where v is the value of the highest-numbered
- * proposal among the responses" ("Paxos Made Simple", section 2.2): the open slots come first,
- * accepted here anew in our ballot, too. */
+ * proposal among the responses" ("Paxos Made Simple", section 2.2): the open slots are sent first,
+ * and accepted here in the new ballot, too. */
 void
 px_begin_mastership(struct px *px)
 {
@@ -122,7 +122,8 @@ send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list 
 	});
 }
 
-/* What was open at the election, and the follower has told that it has it, is only named. */
+/* Entries that were open at the election, and that the follower's promise reported, are only
+ * named. */
 static void
 send_batch(struct px *px, uint8_t id)
 {
@@ -143,7 +144,7 @@ send_batch(struct px *px, uint8_t id)
 	buffer_free(&packed);
 }
 
-/* A follower behind the first slot that is still here can't be helped from the log. */
+/* A follower that lacks slots before the first one in this log can't get them from the log. */
 static bool
 may_send(const struct px *px, struct peer *p)
 {
@@ -190,7 +191,8 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	buffer_free(&marks);
 }
 
-/* Those who hear a master that does not hear them elect nobody else. */
+/* Followers that receive heartbeats of a master that does not receive their answers would never
+ * elect another one. */
 static bool
 is_leaseless(struct px *px)
 {
@@ -200,7 +202,7 @@ is_leaseless(struct px *px)
 	       PX_LEASELESS_MAX * px->config.lease.ns;
 }
 
-/* Asks for a renewal of the lease, and tells what is chosen. */
+/* Sends heartbeats, which ask for a renewal of the lease and report the chosen slot. */
 void
 px_send_heartbeats(struct px *px)
 {
@@ -223,13 +225,13 @@ ours(const struct px *px, struct ballot ballot)
 	return px->candidate.role == PX_MASTER && ballot_equal(ballot, px->candidate.ballot);
 }
 
-/* `match` never falls, `next` may: a member that restarts may have forgotten what it knew as
+/* `match` never falls; `next` may: a member that restarts may have forgotten which slots are
  * chosen. */
 static void
 matches(struct px *px, struct peer *p, uint64_t slot)
 {
 	if (slot > log_window_last(&px->log))
-		return; /* can't be: nobody else proposes in our ballot */
+		return; /* not possible: no other replica proposes in this ballot */
 	if (p->match < slot)
 		p->match = slot;
 	if (p->have < slot)
@@ -239,7 +241,7 @@ matches(struct px *px, struct peer *p, uint64_t slot)
 	px_flow_accepted(px, p);
 }
 
-/* An acceptor's answer in phase 2 ("Paxos Made Simple", section 2.2): it stands for every slot of
+/* An acceptor's answer in phase 2 ("Paxos Made Simple", section 2.2): it counts for every slot of
  * the ballot up to its own. */
 void
 px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
@@ -252,8 +254,8 @@ px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m)
 	px_pump(px);
 }
 
-/* The grant counts from the sending of the heartbeat that it answers ("Paxos Made Live", section
- * 5.2). If the member lacks what was sent it is asked about that. */
+/* The grant counts from the sending of the heartbeat that is answered ("Paxos Made Live", section
+ * 5.2). If the member lacks entries that were sent, an empty Accept makes it report the hole. */
 void
 px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m)
 {
@@ -275,8 +277,8 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	px_pump(px);
 }
 
-/* A follower saw a hole: it gets everything from there once more, and whole if it has lost what it
- * had told of. */
+/* A follower has reported a hole: all entries from there are sent again, with their values if it
+ * has lost entries that it had reported. */
 void
 px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 {

@@ -1,25 +1,24 @@
-/* What each replica has told of itself, as the others remember it.
+/* Marks: what each replica has acknowledged, kept by the others.
  *
  * An acceptor that forgets what it answered breaks the algorithm, and a disk that was emptied,
  * replaced or restored from an old copy forgets without a sign. "Paxos Made Live", section 5.1,
- * finds the empty disk by a marker that the replica leaves elsewhere; here all other replicas keep
- * one mark of each: its incarnation, and the highest ballot and slot that it ever acknowledged.
+ * detects the empty disk by a marker that the replica leaves elsewhere; here all other replicas
+ * keep one mark of each: its incarnation, and the highest ballot and slot that it has acknowledged.
  *
- *   starts            says hello                   welcomed by half of the other voters
+ *   starts            sends hello                  welcomed by half of the other voters
  *   ------> mute ----------------------> others -----------------------------------------> acceptor
  *                                          |
- *                                          +--> lost: they remember more of it than it holds
+ *                                          +--> lost: their marks exceed what its log holds
  *
- * The master's heartbeats spread the marks. In a mark stands only what was durable when it was
- * told.
+ * The master's heartbeats spread the marks. A mark holds only what was durable when it was sent.
  *
- * A mark carries a proof that only the replica that it is of can make, with a secret that is not in
- * its log. So nobody can take a replica's vote by telling wrong marks: it alone decides that it has
- * told more once, by what it recognises as its own.
+ * A mark carries a proof that only the replica itself can make, with a secret that is not in its
+ * log. So no other replica can take its vote with false marks: it alone decides that it has
+ * acknowledged more before, by the marks that it recognises as its own.
  *
- * Of the number of a start, the upper half stays the same as long as the disk does: it is recorded
- * in our own mark. So an emptied disk is found out however often it starts before it is heard. Our
- * own mark also says that we have lost our vote, for good. */
+ * The upper half of a start's number stays the same as long as the disk does: it is recorded in the
+ * replica's own mark. So an emptied disk is detected however often it starts before its hello is
+ * received. The own mark also records for good that the vote is lost. */
 #include <sodium.h>
 #include <string.h>
 
@@ -27,7 +26,7 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-#define NEVER_AGAIN UINT64_MAX /* as the incarnation of our own mark: we have lost our vote */
+#define NEVER_AGAIN UINT64_MAX /* as the incarnation of the own mark: the vote is lost */
 
 /* ---- the marks ---- */
 
@@ -39,15 +38,15 @@ record_mark(struct px *px, struct witness *known)
 	known->changed = false;
 }
 
-/* Does what is remembered of a replica go beyond what it tells itself? */
+/* True when the remembered mark of a replica exceeds the one that it sent now. */
 static bool
 is_less(const struct mark *told, const struct mark *remembered)
 {
 	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
 }
 
-/* What a replica tells only grows. If it has forgotten, what it told before stays: with its proof.
- * A new incarnation is recorded at once, everything else along with the next records. */
+/* The marks that a replica sends only grow. If it has forgotten, its earlier mark stays, with its
+ * proof. A new incarnation is recorded at once, other changes together with the next records. */
 static void
 remember(struct px *px, const struct mark *told)
 {
@@ -62,7 +61,7 @@ remember(struct px *px, const struct mark *told)
 		record_mark(px, known);
 }
 
-/* ---- our own ---- */
+/* ---- the own mark ---- */
 
 static_assert(crypto_shorthash_KEYBYTES == PX_KEY, "SipHash");
 static_assert(crypto_shorthash_BYTES == sizeof((struct mark *)0)->proof, "SipHash");
@@ -176,7 +175,7 @@ lose_vote(struct px *px)
 	fall_silent(px);
 }
 
-/* ---- telling and hearing ---- */
+/* ---- sending and receiving marks ---- */
 
 void
 px_witness_write(struct px *px)
@@ -215,7 +214,8 @@ is_ours(const struct px *px, const struct mark *m)
 	return m->replica == px->config.self && m->proof == px_proof(px->config.key, m);
 }
 
-/* Maybe too late for those who heard us before, but not for all that we would say from now on. */
+/* Compares a mark that this replica made with its log. Its answers since the start may already have
+ * done harm, but the vote is lost for all later ones. */
 static void
 check_own(struct px *px, const struct mark *m)
 {
@@ -229,7 +229,8 @@ check_own(struct px *px, const struct mark *m)
 		lose_vote(px);
 }
 
-/* Could a replica have told that? What can't be is not kept, for nothing would ever replace it. */
+/* True when a replica may have sent this mark. An impossible one is not kept, for no later mark
+ * would ever exceed it. */
 static bool
 is_possible(const struct px *px, const struct mark *m)
 {
@@ -281,8 +282,8 @@ px_witness_note(struct px *px, uint8_t from, const struct message *m)
 
 /* ---- hello and welcome ---- */
 
-/* With ourselves they are a majority; a learner has to be seen by one without itself, for it may
- * have been a voter and not know it any more. */
+/* Together with this replica the voters that welcome it are a majority. A learner needs a majority
+ * without itself, for it may have been a voter and not know it any more. */
 static int
 welcomes_needed(const struct px *px)
 {
@@ -317,15 +318,16 @@ px_begin_mute(struct px *px)
 	    (struct mark){.ballot = px->acceptor.promised, .slot = px->repair.held};
 }
 
-/* Every message of ours begins with a ballot of a round that is not 0. */
+/* Every message of a replica begins with a ballot of a round that is not 0. */
 static struct ballot
 first_if_none(struct ballot ballot)
 {
 	return ballot.round > 0 ? ballot : (struct ballot){1, 0};
 }
 
-/* Others will remember what it tells: so the log must hold who we are, where it begins, and what we
- * have promised since the start. Who is mute has promised and accepted nothing since. */
+/* Others will keep the mark in this hello. So before it is sent the log must hold the disk's
+ * identity, where the log begins, and all promises since the start. A mute replica has promised and
+ * accepted nothing since. */
 void
 px_say_hello_to(struct px *px, uint8_t to)
 {
@@ -358,8 +360,8 @@ px_greet(struct px *px, uint8_t id)
 	px_say_hello_to(px, id);
 }
 
-/* Who knows itself removed asks whether the others know it, too: until then one of them may need
- * its vote to be elected. */
+/* A replica that knows itself removed asks whether the others know it, too: until then one of them
+ * may need its vote to be elected. */
 void
 px_say_hello(struct px *px)
 {
@@ -371,15 +373,16 @@ px_say_hello(struct px *px)
 		uint8_t id = to->list[i].id;
 
 		if (id != px->config.self)
-			px_say_hello_to(px, id); /* who has welcomed us may tell a newer list now */
+			px_say_hello_to(px, id); /* a replica that has welcomed this one may know a
+			                          * newer list by now */
 	}
 	px->witness.hello_at =
 	    mono_add(px->now, px->witness.mute ? px->config.heartbeat : px->config.lease);
 }
 
-/* The mark is durable before the welcome: were it forgotten, another start of that replica, from a
- * disk that knows nothing of this one, would be welcome, too. One who has lost its own vote knows
- * too little of others to welcome them. */
+/* The mark is durable before the welcome is sent: if it were forgotten, another start of that
+ * replica, from a disk without the records of this one, would be welcomed, too. A replica that has
+ * lost its own vote knows too little of the others to welcome them. */
 void
 px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 {
@@ -406,7 +409,7 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	buffer_free(&packed);
 }
 
-/* While it was away the members may have become others, and those that it knows be gone. */
+/* While this replica was away the members may have changed, and those that it knows may be gone. */
 static void
 take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 {
@@ -418,8 +421,9 @@ take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 	px->witness.hello_at = px->now;
 }
 
-/* From a member that may be none any more when it is greeted. If we are the only one left to vote
- * somebody has to welcome us all the same: those whom we know. */
+/* A list from a member, which may be no member any more when the hello arrives. If the list leaves
+ * this replica as the only voter, other replicas still have to welcome it: those of its own
+ * list. */
 void
 px_on_members(struct px *px, const struct msg_members *m)
 {
@@ -452,7 +456,8 @@ newest_list(const struct px *px)
 	return greeters->version > members->version ? greeters : members;
 }
 
-/* Is a majority of those who would have to welcome us sure of it? One alone may be mistaken. */
+/* True when a majority of the voters whose welcomes count have answered that this replica is
+ * removed. A single one may be mistaken. */
 static bool
 is_expelled(const struct px *px)
 {
@@ -470,8 +475,8 @@ is_expelled(const struct px *px)
 	return sure > others / 2;
 }
 
-/* A hello that comes late may tell less than what was acknowledged behind it: so what is remembered
- * is compared with what we have by now. */
+/* A delayed hello may report less than was acknowledged after it: so the remembered mark is
+ * compared with what this replica has by now. */
 void
 px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 {
@@ -481,7 +486,7 @@ px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 		fall_silent(px);
 	}
 	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start)
-		return; /* of an earlier start */
+		return; /* answers the hello of an earlier start */
 	check_own(px, &m->remembered);
 	if (px->witness.lost || m->verdict != WELCOME_FINE)
 		return;
