@@ -112,6 +112,7 @@ start_transfer(struct server *s)
 {
 	s->transfer = state_transfer_new(&(struct state_transfer_config){
 		.io = &s->io, .identity = s->config.identity, .part_max = s->config.limits.part,
+		.patience = s->config.limits.patience,
 		.send = server_transfer_send, .copy_begun = server_copy_begun, .ready = on_ready,
 		.user = s,
 	});

@@ -12,7 +12,7 @@
 
 struct server;
 
-/* Bytes of which a server has too much; 0: the usual. */
+/* Bytes of which a server has too much, and the like; 0: the usual. */
 struct server_limits {
 	size_t backlog; /* of requests that wait for the log: no further ones are begun */
 	size_t unsaved; /* of the state: likewise, and the master's entries are dropped */
@@ -20,6 +20,7 @@ struct server_limits {
 	size_t flood;   /* of one client's requests that wait: nothing is read from it */
 	size_t inbox;   /* of all those: clients that send more are closed */
 	size_t part;    /* of a copy in one message */
+	span_t patience; /* with a part that was asked for, before it is asked for again */
 };
 
 struct server_config {

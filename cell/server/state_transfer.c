@@ -165,7 +165,8 @@ state_transfer_new(const struct state_transfer_config *config)
 		.part_max = config->part_max, .user = x,
 	});
 	x->fetcher = state_fetcher_new(&(struct state_fetcher_config){
-		.io = config->io, .ask = on_ask, .ready = on_ready, .user = x,
+		.io = config->io, .patience = config->patience, .ask = on_ask,
+		.ready = on_ready, .user = x,
 	});
 	return x;
 }

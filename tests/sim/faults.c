@@ -113,17 +113,19 @@ draw_work(struct swarm *w, struct rng *r)
 }
 
 /* So little that a server has enough of it sooner than a client has. Where frames keep no order,
- * which the parts of a copy rely on, they are as long as they may be. */
+ * the parts of a copy are few: each that is overtaken is asked for again. */
 static void
 draw_limits(struct server_limits *l, bool datagrams, struct rng *r)
 {
-	l->part = datagrams ? 0 : 300 + rng_below(r, 20000);
+	l->part = datagrams ? 8000 + rng_below(r, 20000) : 600 + rng_below(r, 3000);
+	if (rng_chance(r, 300))
+		l->patience = span_ms(60 + (int64_t)rng_below(r, 500));
 	if (!rng_chance(r, 300))
 		return;
-	l->backlog = 1000 + rng_below(r, 20000);
-	l->unsaved = 4000 + rng_below(r, 60000);
-	l->unsent = 200 + rng_below(r, 3000);
-	l->flood = 200 + rng_below(r, 2000);
+	l->backlog = 1 + rng_below(r, 3000);
+	l->unsaved = 1000 + rng_below(r, 20000);
+	l->unsent = 50 + rng_below(r, 1500);
+	l->flood = 50 + rng_below(r, 600);
 }
 
 void

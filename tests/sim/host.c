@@ -683,6 +683,17 @@ host_calm_down(struct sim *s, struct host *n)
 	}
 }
 
+/* Whoever has lost its state begins with the list there. */
+static void
+check_cell_file(struct sim *s, const struct host *n)
+{
+	const uint64_t version = tree_members_version(replica_tree(n->replica));
+
+	if (n->disk.file.version != version)
+		sim_fail(s, "the cell file of replica %d has list %lu, and there is list %lu",
+		         n->id, (unsigned long)n->disk.file.version, (unsigned long)version);
+}
+
 void
 host_check_end(struct sim *s)
 {
@@ -704,6 +715,7 @@ host_check_end(struct sim *s)
 			sim_fail(s, "replica %d has applied %lu, and %lu was decided", n->id,
 			         (unsigned long)tree_applied(replica_tree(n->replica)),
 			         (unsigned long)s->model.applied);
+		check_cell_file(s, n);
 	}
 }
 

@@ -170,9 +170,13 @@ io_write_cell_file(void *user, const struct cell_file *cell_file)
 	struct host *n = user;
 	struct sim *s = n->sim;
 
+	if (cell_file->version > n->disk.applied)
+		sim_fail(s, "the cell file of replica %d has list %lu, and its state is of %lu",
+		         n->id, (unsigned long)cell_file->version,
+		         (unsigned long)n->disk.applied);
 	seats_of_cell_file(&n->writing, cell_file);
 	heap_push(&s->heap, (struct event){.at = s->now + 1000 * sim_between(s, 50,
-	                                                        50 + s->swarm.disk_us),
+	                                                        50 + 10 * s->swarm.disk_us),
 	                                   .run = run_cell_file, .who = n->id - 1,
 	                                   .life = n->life});
 }

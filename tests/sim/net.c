@@ -167,7 +167,8 @@ run_at_node(struct sim *s, struct event *e)
 	}
 	if (kind != REPLICA_CONNECTED && !c->node_open)
 		return;
-	if (c->held) { /* nobody reads it */
+	/* Nobody reads it; but what it was sent and will not read any more fails. */
+	if (c->held && (kind != REPLICA_DISCONNECTED || c->unsent == 0)) {
 		struct event kept = *e;
 
 		kept.b |= ARRIVED;
@@ -352,6 +353,8 @@ net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
 
 	if (!c->node_open)
 		return;
+	if (!c->client_open) /* it fails, and the end is noticed */
+		net_hold(s, conn, false);
 	c->unsent += frame.len;
 	send_to_client(s, c, CLIENT_FRAME, frame);
 }
@@ -477,6 +480,18 @@ net_node_died(struct sim *s, int node)
 			               CLIENT_DISCONNECTED, (struct bytes){0});
 	}
 	link_node_died(s, node);
+}
+
+void
+net_check_end(struct sim *s)
+{
+	for (size_t i = 0; i < s->net.n; i++) {
+		const struct conn *c = s->net.conns[i];
+
+		if (c->node_open && c->held)
+			sim_fail(s, "replica %d does not read from %s any more", c->node + 1,
+			         net_who(c));
+	}
 }
 
 static uint64_t

@@ -270,6 +270,7 @@ finish(struct sim *s)
 		sim_fail(s, "at the end no replica serves");
 	members_check_end(s);
 	setting_changes_check_end(s);
+	net_check_end(s);
 	host_check_end(s);
 	history_finish(s);
 	users_check(s);

@@ -165,6 +165,8 @@ bool net_node_closes(struct sim *s, uint64_t conn);
  * for the replica? */
 void net_hold(struct sim *s, uint64_t conn, bool on);
 size_t net_unsent(struct sim *s, uint64_t conn);
+/* When nobody has anything to say any more every connection is read from. */
+void net_check_end(struct sim *s);
 bool net_is_open(struct sim *s, uint64_t conn);
 void net_break(struct sim *s, struct conn *c);
 void net_node_died(struct sim *s, int node);
