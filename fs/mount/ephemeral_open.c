@@ -1,19 +1,58 @@
 /* Ephemeral files live as long as some session has them open. The cell counts sessions, not
- * handles: the first handle here makes the session an opener, the last one's close ends that. A
- * close is owed for each open, by the same number, even if the cell does not know the node any
- * more: it may have been renamed. */
+ * handles: the first handle here makes the session an opener, the last one's close ends that. The
+ * close names the number by which the file was opened, whatever it was renamed to since, and is
+ * sent even if the cell does not know the node any more: that may have been renamed elsewhere. */
 #include "fs/mount/internal.h"
 
+static void
+behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	(void)a; /* it is gone one way or the other */
+	call_end(m, c);
+}
+
+static void
+ask_behind(struct mount *m, struct inode *i, const struct op *op)
+{
+	call_ask(m, call_behind(m, i, NULL), op, behind_heard);
+}
+
+static void
+close_number(struct mount *m, struct inode *i, uint64_t number)
+{
+	ask_behind(m, i, &(struct op){.code = OP_close_ephemeral, .close_ephemeral = {number}});
+}
+
+/* One number is enough: the cell takes it along when it renames the file. */
+void
+ephemeral_opened(struct mount *m, struct inode *i, uint64_t number)
+{
+	if (i->opened == 0)
+		i->opened = number;
+	else if (i->opened != number)
+		close_number(m, i, number);
+	ephemeral_closed(m, i);
+}
+
+void
+ephemeral_closed(struct mount *m, struct inode *i)
+{
+	uint64_t number = i->opened;
+
+	if (number == 0 || !TAILQ_EMPTY(&i->handles))
+		return;
+	i->opened = 0;
+	close_number(m, i, number);
+}
+
 /* Whatever the answer, a create that found the file may have opened it. The handle may be that of
- * the node's new number by now. */
+ * the file's new number by now. */
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	c->error = call_path_errno(m, c, a);
-	if (!c->handle->dead) {
-		c->inode->opener = true;
-		ephemeral_closed(m, c->inode);
-	}
+	if (!c->handle->dead)
+		ephemeral_opened(m, c->handle->inode, c->inode->ino);
 	c->next(m, c);
 }
 
@@ -24,7 +63,7 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 	struct op op = {.code = OP_open_ephemeral};
 
 	c->next = next;
-	if (!c->inode->attr.ephemeral || c->inode->opener) {
+	if (!c->inode->attr.ephemeral || c->inode->opened != 0) {
 		next(m, c);
 		return;
 	}
@@ -32,35 +71,21 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 	call_ask(m, c, &op, open_heard);
 }
 
-static void
-behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
-{
-	(void)a; /* it is gone one way or the other */
-	call_end(m, c);
-}
-
-void
-ephemeral_closed(struct mount *m, struct inode *i)
-{
-	struct op op = {.code = OP_close_ephemeral};
-
-	if (!i->opener || !TAILQ_EMPTY(&i->handles))
-		return;
-	i->opener = false;
-	op.close_ephemeral.node = i->ino;
-	call_ask(m, call_behind(m, i, NULL), &op, behind_heard);
-}
-
-/* First the file is open by its new number, then it is not by the old one any more. */
+/* The session is an opener of the target by the source's number, unless the source was permanent.
+ * While a dead handle is left behind, that number is the dead handle's. */
 void
 ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 {
-	struct op op = {.code = OP_open_ephemeral};
+	uint64_t number = from->opened;
 
-	if (to->attr.ephemeral && !to->opener && !TAILQ_EMPTY(&to->handles)) {
-		to->opener = true;
-		op.open_ephemeral.node = to->ino;
-		call_ask(m, call_behind(m, to, NULL), &op, behind_heard);
+	if (!to->attr.ephemeral)
+		return;
+	if (number != 0 && TAILQ_EMPTY(&from->handles)) {
+		from->opened = 0;
+		ephemeral_opened(m, to, number);
+	} else if (to->opened == 0 && !TAILQ_EMPTY(&to->handles)) {
+		to->opened = to->ino;
+		ask_behind(m, to, &(struct op){.code = OP_open_ephemeral,
+		                               .open_ephemeral = {to->ino}});
 	}
-	ephemeral_closed(m, from);
 }

@@ -21,7 +21,7 @@ struct inode {
 	bool gone_here;      /* by a call of this mount: no name leads here any more */
 	uint64_t moved_to;   /* a renamed file's handles are this node's now; 0: not renamed */
 	pid_t maker;         /* the local process that made the node; 0: somebody else */
-	bool opener;         /* the cell has this session recorded as having opened it */
+	uint64_t opened;     /* the number by which the cell has this session as its opener; or 0 */
 	struct version *newest; /* the last one that came into memory, while it is there */
 	struct version *last;   /* of a file deleted here, which lives on in memory; counted */
 	struct handle_list handles;

@@ -83,7 +83,10 @@ void statfs_call(struct mount *m, struct call *c);
 bool is_virtual(uint64_t ino);
 void virtual_call(struct mount *m, struct call *c);
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
-/* The last handle of a node that the cell has us recorded for is closed. */
+/* The cell has the session recorded as an opener by this number, of the node or of one that was
+ * renamed to it. */
+void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
+/* A handle was closed: with the last one the session ceases to be an opener. */
 void ephemeral_closed(struct mount *m, struct inode *i);
 /* Handles of the renamed file `from` are those of `to` now. */
 void ephemeral_moved(struct mount *m, struct inode *from, struct inode *to);

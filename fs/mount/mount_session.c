@@ -21,7 +21,7 @@ session_died(struct mount *m)
 		if (h->kind != HANDLE_VIRTUAL)
 			handle_die(m, h);
 	RB_FOREACH_SAFE(i, inode_numbers, &m->inodes, more_i) {
-		i->opener = false;
+		i->opened = 0;
 		i->newest = NULL; /* another session may find the cell restored */
 		mount_stale_inode(m, i->ino);
 		i->refs++;

@@ -133,7 +133,8 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 
 	snapshot_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
 	h->inode->maker = c->event.pid;
-	h->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
+	if (attr->ephemeral && !mount_session_lost(m, c->session))
+		ephemeral_opened(m, h->inode, attr->node);
 	create_done(m, c);
 }
 
@@ -141,7 +142,8 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 static void
 create_refused(struct mount *m, struct call *c, const struct attr *attr)
 {
-	c->inode->opener |= attr->ephemeral && !mount_session_lost(m, c->session);
+	if (attr->ephemeral && !mount_session_lost(m, c->session))
+		ephemeral_opened(m, c->inode, attr->node);
 	create_done(m, c);
 }
 

@@ -275,10 +275,8 @@ remove_lock(struct mount *m, struct call *c)
 static void
 ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	if (a->rc == RC_OK && !mount_session_lost(m, c->session)) {
-		c->inode->opener = true;
-		ephemeral_closed(m, c->inode);
-	}
+	if (a->rc == RC_OK && !mount_session_lost(m, c->session))
+		ephemeral_opened(m, inode_get(m, inode_where(m, c->inode->ino)), c->inode->ino);
 	set_heard(m, c, a);
 }
 

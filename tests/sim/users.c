@@ -228,11 +228,11 @@ begin_ephemeral(struct sim *s, struct machine *m, int p, const char *name)
 	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of(name));
 	struct mount_event event = {.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of(name)};
 
-	if (rng_chance(&s->rng, 500)) {
-		create(s, m, p, name, O_RDWR, 0644 | (rng_chance(&s->rng, 500) ? S_ISVTX : 0));
+	if (rng_chance(&s->rng, 400)) {
+		create(s, m, p, name, O_RDWR, 0644 | (rng_chance(&s->rng, 300) ? S_ISVTX : 0));
 		return;
 	}
-	if (it != NULL && rng_chance(&s->rng, 400)) {
+	if (it != NULL && rng_chance(&s->rng, 600)) {
 		m->processes[p].node = it->node;
 		event = (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDWR};
 	} else if (rng_chance(&s->rng, 150)) {

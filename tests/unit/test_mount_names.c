@@ -572,6 +572,47 @@ test_open_while_an_ephemeral_file_is_renamed(void **state)
 	}
 }
 
+/* Another mount renames the file right after this one has, before this one could do anything. */
+static void
+test_ephemeral_renamed_here_and_at_once_elsewhere(void **state)
+{
+	struct bench *b = *state;
+	struct file f = create_ephemeral(b, "e");
+
+	b->hold = true;
+	bench_start(b, (struct mount_event){.kind = MOUNT_RENAME, .ino = NODE_ROOT,
+	                                    .new_ino = NODE_ROOT, .name = bytes_of("e"),
+	                                    .new_name = bytes_of("t")});
+	while (!is_there(b, "t"))
+		bench_answer(b);
+	other_renames(b, "t", "u");
+	bench_answer_all(b);
+	b->hold = false;
+	assert_true(is_there(b, "u"));
+	k_release(b, f);
+	assert_false(is_there(b, "u"));
+}
+
+/* A safe save, over and over, of a file that stays open: the cell keeps one opener. */
+static void
+test_many_renames_onto_an_open_ephemeral_file(void **state)
+{
+	struct bench *b = *state;
+	struct file f = create_ephemeral(b, "e"), g;
+
+	for (int i = 0; i < 3; i++) {
+		g = create_ephemeral(b, "tmp");
+		buffer_reset(&b->trace);
+		assert_int_equal(k_rename(b, "tmp", "e"), 0);
+		bench_asked(b, "lookup \"tmp\" | rename \"tmp\" \"e\" | &close_ephemeral");
+		k_release(b, g);
+		bench_asked(b, "");
+	}
+	k_release(b, f);
+	bench_asked(b, "&close_ephemeral");
+	assert_false(is_there(b, "e"));
+}
+
 /* The create itself has opened it; that another mount then renames it makes no difference. */
 static void
 test_create_of_an_ephemeral_file_that_is_renamed(void **state)
@@ -742,6 +783,8 @@ main(void)
 		TEST(test_ephemeral_open_by_both_its_numbers),
 		TEST(test_close_while_an_ephemeral_file_is_renamed),
 		TEST(test_open_while_an_ephemeral_file_is_renamed),
+		TEST(test_ephemeral_renamed_here_and_at_once_elsewhere),
+		TEST(test_many_renames_onto_an_open_ephemeral_file),
 		TEST(test_create_of_an_ephemeral_file_that_is_renamed),
 		TEST(test_dead_descriptor_of_a_renamed_ephemeral_file),
 		TEST(test_access),
