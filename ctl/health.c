@@ -14,7 +14,7 @@ static const char *const conditions[] = {
 	[CONDITION_VOTING] = "voting", [CONDITION_JOINING] = "joining",
 	[CONDITION_REPAIRING] = "repairing", [CONDITION_LEARNER] = "learner",
 	[CONDITION_LOST] = "lost", [CONDITION_EXPELLED] = "expelled",
-	[CONDITION_ALONE] = "alone",
+	[CONDITION_ALONE] = "alone", [CONDITION_OUTDATED] = "outdated",
 };
 
 static const char *

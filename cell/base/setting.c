@@ -8,14 +8,10 @@
 enum { BEATS_A_LEASE = 3 }; /* so one heartbeat may be lost and another one late */
 
 static const struct setting_info table[SETTING_CODES] = {
-#define PLAIN false
-#define PROMISE true
 #define X(code, name, unit, kind, lowest, highest, standard)                                   \
-	[code] = {#name, #unit, kind, lowest, highest, standard},
+	[code] = {#name, #unit, SETTING_##kind, lowest, highest, standard},
 	SETTINGS(X)
 #undef X
-#undef PLAIN
-#undef PROMISE
 };
 
 const struct setting_info *
@@ -28,7 +24,8 @@ uint8_t
 setting_named(const char *name, size_t len)
 {
 	for (uint8_t code = 1; code < SETTING_CODES; code++)
-		if (strlen(table[code].name) == len && memcmp(table[code].name, name, len) == 0)
+		if (table[code].kind != SETTING_OWN && strlen(table[code].name) == len &&
+		    memcmp(table[code].name, name, len) == 0)
 			return code;
 	return 0;
 }

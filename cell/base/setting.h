@@ -11,7 +11,9 @@
 /* S(code, name, unit, kind, lowest, highest, default). Codes are on the wire and in the log: they
  * keep their numbers. Units: ms, count, bytes. A PROMISE is a lease length that the master promises
  * to clients: after it was lowered, a new master still reckons with the old length until every
- * lease promised with it has ended. */
+ * lease promised with it has ended. One that is OWN to the cell is set by the master, by nobody
+ * else, and only grows: minor_version is the version in which the log is written, and which every
+ * member understands. */
 #define SETTINGS(S)                                                                            \
 	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */         \
 	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                                      \
@@ -19,7 +21,8 @@
 	S(4, heartbeat, ms, PLAIN, 20, 20000, 100)                                             \
 	S(5, disk_patience, ms, PLAIN, 1000, 600000, 5000)                                     \
 	S(6, quota_nodes, count, PLAIN, 1, 1ull << 32, 1000000)                               \
-	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)
+	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)                               \
+	S(8, minor_version, count, OWN, 0, UINT16_MAX, 0)
 
 enum setting {
 #define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,
@@ -30,7 +33,7 @@ enum setting {
 
 struct setting_info {
 	const char *name, *unit;
-	bool promise;
+	enum setting_kind { SETTING_PLAIN, SETTING_PROMISE, SETTING_OWN } kind;
 	uint64_t lowest, highest, standard;
 };
 
@@ -41,7 +44,7 @@ struct settings {
 
 /* The table's row, static; NULL when no setting has this code. */
 const struct setting_info *setting_info(uint64_t code);
-/* The code of a name; 0 when no setting has this name. */
+/* The code of a name; 0 when no setting has this name, or only the cell itself may set it. */
 uint8_t setting_named(const char *name, size_t len);
 /* Parses the text form of a value: a number with the suffix `ms`, `s` or `m` for a duration, or an
  * optional `K`, `M` or `G` (powers of 1,024) for bytes. False when the text is no value of this

@@ -388,6 +388,7 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 			.durable_applied = px_applied_reported(px),
 			.full = px->full,
 			.own = px_mark_durable(px),
+			.minor = px->config.minor,
 		},
 	});
 }

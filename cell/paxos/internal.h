@@ -107,6 +107,7 @@ struct peer {
 	mono_t lease_end;        /* of its grant, counted from the sending of the heartbeat */
 	mono_t answered_at;      /* when it last answered this master */
 	bool full;               /* its disk is full */
+	uint32_t minor;          /* version that it speaks */
 	uint64_t copy;           /* the slot of the state that it reads a copy of: it will need the
 	                          * entries behind that; 0: it reads none */
 };

@@ -511,9 +511,10 @@ px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
 		member = member || px->group.members.list[i].id == id;
 	if (px->candidate.role != PX_MASTER || !member)
 		return false;
-	*progress = (struct px_progress){p->match, p->applied, p->answered_at, p->full};
+	*progress = (struct px_progress){p->match, p->applied, p->answered_at, p->full, p->minor};
 	if (id == px->config.self)
 		*progress = (struct px_progress){px->acceptor.durable, px->learner.applied, px->now,
-		                                 px->full};
+		                                 px->full,
+		                                 px->config.minor};
 	return true;
 }

@@ -63,6 +63,7 @@ struct px_config {
 	span_t lease;                      /* of the master lease; default 500 ms */
 	span_t heartbeat;                  /* renewal interval; default 100 ms */
 	unsigned drift_permille;           /* maximum difference of two clocks' rates */
+	uint32_t minor;                    /* version of wire and log that this replica speaks */
 	uint64_t seed;                     /* for the election jitter */
 	uint8_t key[PX_KEY];               /* a secret of this replica, which is not in its log:
 	                                    * by it the replica recognises its own marks */
@@ -210,6 +211,7 @@ struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */
 	mono_t answered_at;      /* when it last answered this master; {INT64_MIN}: never */
 	bool full;
+	uint32_t minor;          /* version that it speaks; 0 before it has told */
 };
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);
 /* The origin of a chosen slot in px_first() - 1 .. px_chosen(). */

@@ -268,6 +268,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	                        px_lease_end(px, px->leader.sent_at[m->sequence % PX_SENT_TIMES]));
 	p->answered_at = px->now;
 	p->full = m->full;
+	p->minor = m->minor;
 	if (m->durable_applied > p->applied)
 		p->applied = m->durable_applied;
 	matches(px, p, m->durable);

@@ -68,6 +68,7 @@ struct replica {
 
 	struct divergence divergence;
 	bool diverged;
+	uint32_t raising;            /* minor version that was proposed in this mastership */
 
 	/* Of the step that runs. */
 	size_t work;                 /* done in applying, in bytes */
@@ -170,6 +171,12 @@ span_t r_settings_span(const struct replica *r, enum setting which);
 struct wire_list r_settings_first(const struct replica *r, struct buffer *packed);
 /* Paxos goes by the tree's from now on. */
 void r_settings_changed(struct replica *r);
+/* The minor version in which the log is written. */
+uint32_t r_settings_minor(const struct replica *r);
+/* Is that a later one than this replica speaks? Nothing more is applied then. */
+bool r_settings_outdated(const struct replica *r);
+/* Raises it when every member understands a later one. */
+void r_settings_supervise(struct replica *r, const struct member_view *m);
 /* To a client. */
 void r_settings_tell(struct replica *r, uint64_t conn);
 

@@ -38,6 +38,7 @@ propose_epoch(struct replica *r)
 
 	r->candidacy = px_master(r->px);
 	r->elected_at = r->now;
+	r->raising = 0;
 	must(TAILQ_EMPTY(&r->backlog));
 	r_propose(r, &begin);
 	buffer_free(&settings);
@@ -254,5 +255,6 @@ r_mastership_supervise(struct replica *r)
 	if (!master_serving(r->master))
 		return;
 	promote_learner(r, &m);
+	r_settings_supervise(r, &m);
 	r_divergence_supervise(r);
 }

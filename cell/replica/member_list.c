@@ -111,6 +111,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 		.chosen = px_chosen(r->px), .now = r->now, .began = r->elected_at,
 		.asked = mono_add(r->now, (span_t){-lease.ns}),
 		.lease = lease,
+		.minor = r_settings_minor(r),
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
 		struct member_view_item *of = &m->list[m->n++];
@@ -121,7 +122,8 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 			of->progress = (struct px_progress){.match = px_last(r->px),
 			                                    .applied = r->saved,
 			                                    .answered_at = r->now,
-			                                    .full = r->full};
+			                                    .full = r->full,
+			                                    .minor = r->config.paxos.minor};
 		else if (!px_progress(r->px, member.id, &of->progress))
 			of->progress = (struct px_progress){.answered_at = {INT64_MIN}};
 	}

@@ -277,6 +277,7 @@ static bool
 has_caught_up(const struct member_view *m, const struct member_view_item *of)
 {
 	return heard_within(m, of, m->lease) && !of->progress.full &&
+	       of->progress.minor >= m->minor &&
 	       of->progress.match + CAUGHT_UP_LOG >= m->chosen && of->progress.applied > 0 &&
 	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }
@@ -348,6 +349,19 @@ member_rules_transfer(const struct member_view *m, uint64_t id)
 	else
 		v.rc = RC_OK;
 	return v;
+}
+
+/* ---- versions ---- */
+
+uint32_t
+member_rules_minor(const struct member_view *m)
+{
+	uint32_t lowest = UINT32_MAX;
+
+	for (int i = 0; i < m->n; i++)
+		if (is_live(&m->list[i]) && m->list[i].progress.minor < lowest)
+			lowest = m->list[i].progress.minor;
+	return lowest;
 }
 
 /* ---- the list ---- */

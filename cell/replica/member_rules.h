@@ -19,6 +19,7 @@ struct member_view_item {
 struct member_view {
 	uint64_t version;
 	uint8_t self;
+	uint32_t minor;  /* version in which the log is written */
 	uint64_t chosen; /* slot of the last entry that is known to be */
 	mono_t now;
 	mono_t began;  /* the mastership */
@@ -56,6 +57,9 @@ struct member_verdict member_rules_transfer(const struct member_view *m, uint64_
 bool member_rules_alive(const struct member_view *m, const struct member_view_item *of);
 /* The same, or not at all yet by a master that has just begun? */
 bool member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of);
+/* The greatest minor version that all members understand, learners too, as far as each of them has
+ * told; one that was not heard by this master understands the first one only. */
+uint32_t member_rules_minor(const struct member_view *m);
 /* The list for a message or an operation, in `packed`. */
 struct wire_list member_rules_pack(const struct member_view *m, struct buffer *packed);
 

@@ -297,7 +297,8 @@ r_state_waits(const struct replica *r)
 static bool
 may_apply(const struct replica *r)
 {
-	return tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r);
+	return tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r) &&
+	       !r_settings_outdated(r);
 }
 
 static bool
@@ -551,6 +552,8 @@ replica_condition(const struct replica *r)
 	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
 	enum replica_condition condition = px_condition(r->px);
 
+	if (r_settings_outdated(r))
+		return CONDITION_OUTDATED;
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
 	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&

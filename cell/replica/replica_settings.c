@@ -34,6 +34,35 @@ r_settings_changed(struct replica *r)
 	             tree_setting_span(r->tree, SETTING_heartbeat));
 }
 
+uint32_t
+r_settings_minor(const struct replica *r)
+{
+	return (uint32_t)tree_setting(r->tree, SETTING_minor_version);
+}
+
+bool
+r_settings_outdated(const struct replica *r)
+{
+	return r_settings_minor(r) > r->config.paxos.minor;
+}
+
+/* A member that joins meanwhile and does not understand it stops when it reads this. */
+void
+r_settings_supervise(struct replica *r, const struct member_view *m)
+{
+	const uint32_t minor = member_rules_minor(m);
+	const struct op op = {.code = OP_set_setting,
+	                      .set_setting = {SETTING_minor_version, minor}};
+
+	if (minor <= r_settings_minor(r) || minor <= r->raising || r_member_list_changing(r) ||
+	    !px_lease_valid(r->px, r->now))
+		return;
+	buffer_printf(&r->update->trace, "every member speaks minor version %u: so does the log\n",
+	              minor);
+	r->raising = minor;
+	r_propose(r, &op);
+}
+
 void
 r_settings_tell(struct replica *r, uint64_t conn)
 {

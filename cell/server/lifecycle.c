@@ -59,6 +59,7 @@ configure(struct server *s, struct replica_config *config)
 	config->members_version = identity->cell_file.version;
 	config->settings = identity->cell_file.settings;
 	config->digest_every = s->config.digest_every;
+	config->paxos.minor = s->config.minor;
 	config->paxos.drift_permille = DRIFT_PERMILLE;
 	config->paxos.log_entries = s->config.log_entries;
 	s->io.random(s->io.user, &config->paxos.seed, sizeof config->paxos.seed);

@@ -137,7 +137,12 @@ follow_condition(struct server *s)
 	else if (now == CONDITION_EXPELLED)
 		server_io_log(io, SERVER_ERROR,
 		              "replica %u is not a member of this cell any more", self);
-	if (now == CONDITION_EXPELLED)
+	else if (now == CONDITION_OUTDATED)
+		server_io_log(io, SERVER_ERROR,
+		              "replica %u speaks minor version %u, and the log of the cell is "
+		              "written in a later one: install a newer version and start it again",
+		              self, (unsigned)s->config.minor);
+	if (now == CONDITION_EXPELLED || now == CONDITION_OUTDATED)
 		server_tell(s, SERVER_FAILED);
 }
 

@@ -30,6 +30,7 @@ struct server_config {
 	const struct px_recovered *recovered;
 	size_t clients_max; /* clients on the network at a time */
 	struct server_limits limits;
+	uint32_t minor;     /* version of wire and log that it speaks: WIRE_MINOR */
 	uint64_t log_entries, digest_every; /* see px_config, replica_config; 0: the usual */
 };
 

@@ -44,6 +44,10 @@ tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *w
 		snprintf(why, why_size, "no such setting");
 		return true;
 	}
+	if (setting_info(code)->kind == SETTING_OWN && value < t->settings.value[code]) {
+		snprintf(why, why_size, "%s: only grows", setting_info(code)->name);
+		return true;
+	}
 	with.value[code] = value;
 	return settings_wrong(&with, why, why_size);
 }
@@ -101,7 +105,8 @@ apply_set_setting(struct turn *w, const struct op_set_setting *o)
 	if (t->settings.value[o->setting] == o->value)
 		return RC_OK;
 	t->settings.value[o->setting] = o->value;
-	if (setting_info(o->setting)->promise && o->value < t->lowered[o->setting].longest)
+	if (setting_info(o->setting)->kind == SETTING_PROMISE &&
+	    o->value < t->lowered[o->setting].longest)
 		t->lowered[o->setting].since = w->index;
 	else
 		settled(t, o->setting);

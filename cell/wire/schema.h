@@ -459,7 +459,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, durable, 0)         /* and durable up to here */                                   \
 	F(u64, durable_applied, 0)                                                                \
 	F(u8, full, 0)             /* its disk is full */                                         \
-	F(mark, own, 0)            /* of the acceptor, as it is now */
+	F(mark, own, 0)            /* of the acceptor, as it is now */                            \
+	F(u32, minor, 0)           /* the minor version that it speaks */
 #define WIRE_msg_fetch(F) /* slots from here on are missing, and were sent in that pass */  \
 	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)                                     \
 	F(u8, whole, 0) /* 1: it was named, and its value is not here */

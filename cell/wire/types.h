@@ -35,6 +35,7 @@ enum replica_condition {
 	CONDITION_LOST = 4,      /* its disk holds less than it has told others: no vote any more */
 	CONDITION_EXPELLED = 5,  /* not a member of the cell any more */
 	CONDITION_ALONE = 6,     /* has known of no master for long: cut off, or there is none */
+	CONDITION_OUTDATED = 7,  /* the log is written in a later minor version than it speaks */
 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
 enum welcome {

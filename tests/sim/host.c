@@ -182,6 +182,8 @@ check(struct sim *s, struct host *n)
 	check_applied(s, n);
 	members_check(s, n);
 	follow_role(s, n);
+	if (replica_condition(n->replica) == CONDITION_OUTDATED)
+		sim_fail(s, "replica %d does not speak the version of the log", n->id);
 	check_masters(s);
 	follow_members(n);
 }
@@ -333,6 +335,7 @@ start_server(struct sim *s, struct host *n, struct tree *t, const struct px_reco
 	    .recovered = recovered,
 	    .clients_max = SIZE_MAX,
 	    .limits = s->swarm.limits,
+	    .minor = n->minor,
 	    .log_entries = s->swarm.log_entries,
 	    .digest_every = s->swarm.digest_every,
 	};
@@ -349,6 +352,10 @@ host_start(struct sim *s, struct host *n)
 	struct tree *t;
 
 	must(!n->up && !n->gone);
+	if (n->life == 0 && s->now > 0)
+		n->minor = MINOR_NEWEST; /* somebody has added it */
+	else if (n->life > 0 && s->swarm.upgrades > 0 && rng_chance(&s->rng, s->swarm.upgrades))
+		n->minor = MINOR_NEWEST;
 	copies_swap_in(n);
 	t = disk_recover(s, &n->disk, &recovered);
 	n->up = true;
@@ -692,6 +699,28 @@ check_cell_file(struct sim *s, const struct host *n)
 	if (n->disk.file.version != version)
 		sim_fail(s, "the cell file of replica %d has list %lu, and there is list %lu",
 		         n->id, (unsigned long)n->disk.file.version, (unsigned long)version);
+}
+
+void
+host_check_minor(struct sim *s)
+{
+	const uint64_t minor =
+	    tree_setting(replica_tree(sim_serving(s)->replica), SETTING_minor_version);
+	uint64_t lowest = UINT64_MAX;
+	bool told = true; /* one that has lost its vote answers nobody */
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+		const enum member_role role = members_role(s, n->id);
+
+		if (role == 0 || role == MEMBER_REMOVED)
+			continue;
+		told = told && !host_is_lost(n);
+		lowest = n->minor < lowest ? n->minor : lowest;
+	}
+	if (minor > lowest || (minor < lowest && told))
+		sim_fail(s, "the log is of minor version %lu, and all speak %lu",
+		         (unsigned long)minor, (unsigned long)lowest);
 }
 
 void

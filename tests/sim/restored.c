@@ -79,6 +79,7 @@ replica_begins(struct restored *r)
 	    .members_n = 1,
 	    .paxos = {.self = 1,
 	              .drift_permille = 10,
+	              .minor = MINOR_NEWEST,
 	              .start = rng_next(&r->s->rng),
 	              .seed = rng_next(&r->s->rng)},
 	    .master = {.cell = "sim",

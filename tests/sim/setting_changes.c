@@ -57,7 +57,7 @@ setting_changes_draw(struct sim *s)
 	const uint64_t i = rng_below(&s->rng, sizeof wanted / sizeof wanted[0]);
 	uint64_t above = rng_below(&s->rng, wanted[i].highest - wanted[i].lowest + 1);
 
-	if (setting_info(wanted[i].which)->promise)
+	if (setting_info(wanted[i].which)->kind == SETTING_PROMISE)
 		above >>= rng_below(&s->rng, 5);
 	return (struct setting_value){(uint8_t)wanted[i].which, wanted[i].lowest + above};
 }

@@ -75,6 +75,17 @@ draw_replicas(struct sim *s)
 	return rng_chance(&s->rng, 100) ? 1 : rng_chance(&s->rng, 600) ? 3 : 5;
 }
 
+/* In some runs the replicas begin with a program that speaks the first minor version, and are
+ * started with the next one, one after the other. */
+static void
+upgrades_draw(struct sim *s)
+{
+	struct rng own = rng_seeded(s->seed + 1); /* other seeds are what they were */
+
+	if (rng_chance(&own, 300))
+		s->swarm.upgrades = 1 + (unsigned)rng_below(&own, 1000);
+}
+
 /* Those that the cell begins with. */
 static void
 create_hosts(struct sim *s)
@@ -96,6 +107,7 @@ start(struct sim *s)
 	uplinks_init(s);
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);
+	upgrades_draw(s);
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
 	model_init(s);
@@ -271,6 +283,7 @@ finish(struct sim *s)
 	members_check_end(s);
 	setting_changes_check_end(s);
 	net_check_end(s);
+	host_check_minor(s);
 	host_check_end(s);
 	history_finish(s);
 	users_check(s);

@@ -120,6 +120,7 @@ struct swarm {
 	int64_t latency_us, disk_us; /* usual delays */
 	int operators;               /* 0: the members stay who they are */
 	int64_t operators_think_ms;
+	unsigned upgrades; /* permille of starts that are one of a newer program */
 	unsigned settings; /* permille of what operators want */
 	/* In 10,000 chances of striking in each 100 ms of the first part; of messages: permille. */
 	unsigned rates[FAULTS];
@@ -311,6 +312,7 @@ struct host {
 	struct sim *sim;
 	int id; /* replica id, 1.. */
 	uint8_t body;            /* see struct seat; 0: there is no such replica yet */
+	uint32_t minor;          /* version that its program speaks */
 	bool gone;               /* removed, and knows it; or lost with its machine */
 	struct seats gate;       /* the members that it knows */
 	uint64_t list;           /* version of the list in force, as it knew last */
@@ -350,6 +352,8 @@ const struct disk *host_disk(const struct host *n);
 /* Has it lost its vote for good? */
 bool host_is_lost(const struct host *n);
 void host_start(struct sim *s, struct host *n);
+/* The log is written in what every member understands. */
+void host_check_minor(struct sim *s);
 /* `why`: what is counted. */
 void host_crash(struct sim *s, struct host *n, enum fault why);
 /* Starts it after that time. */

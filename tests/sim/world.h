@@ -18,6 +18,7 @@ enum {
 	BULK_BYTES = 64 * 1024,
 	HOSTS_MAX = 16, /* replicas that a run ever has; ids are never used again */
 	OPERATORS_MAX = 2,
+	MINOR_NEWEST = 1, /* of the minor versions that programs speak here */
 };
 
 struct sim;

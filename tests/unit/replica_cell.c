@@ -250,6 +250,7 @@ cell_start(struct cell_replica *r)
 	    .paxos = {.self = r->id,
 	              .start = r->cell->seed * 1000000 + r->id * 1000 + r->life,
 	              .drift_permille = 10,
+	              .minor = r->minor,
 	              .seed = r->cell->seed * 1000000 + r->id + r->life},
 	    .master = {.cell = "cell",
 	               .drift_permille = 10},

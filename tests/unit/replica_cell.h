@@ -54,6 +54,7 @@ struct cell_replica {
 	bool stuck;   /* its disk */
 	bool copying; /* the state of another one */
 	bool gone;    /* for good: the test's word */
+	uint32_t minor; /* version that its program speaks */
 	struct px_members file; /* what its cell file says: who the members were when it was made */
 	struct buffer trace;
 	bool diverged, members_changed; /* as its updates told */

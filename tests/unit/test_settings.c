@@ -243,6 +243,161 @@ test_only_administrators(void **state)
 	cell_free(cell);
 }
 
+/* ---- the minor version of the log ---- */
+
+static void
+start_as(struct cell *cell, int id, uint32_t minor)
+{
+	struct cell_replica *r = &cell->replicas[id - 1];
+
+	if (r->replica != NULL)
+		cell_kill(r);
+	r->minor = minor;
+	cell_start(r);
+	cell_pass_ms(cell, 3000);
+}
+
+static uint64_t
+log_minor(struct cell *cell)
+{
+	return tree_setting(replica_tree(cell_await_master(cell)->replica), SETTING_minor_version);
+}
+
+static enum replica_condition
+condition(const struct cell *cell, int id)
+{
+	return replica_condition(cell->replicas[id - 1].replica);
+}
+
+static struct cell *
+new_cell_of(uint32_t minor)
+{
+	struct cell *cell = cell_new(3);
+
+	for (int id = 1; id <= 3; id++)
+		start_as(cell, id, minor);
+	assert_int_equal(log_minor(cell), minor);
+	return cell;
+}
+
+static void
+add_replica(struct cell *cell, uint8_t id)
+{
+	const struct member m = cell_member(id, MEMBER_LEARNER);
+	const struct msg_operate ask = {
+	    .what = OPERATION_ADD_REPLICA, .address = m.address, .key = m.key};
+
+	assert_int_equal(cell_operate(cell, &ask).rc, RC_OK);
+}
+
+static bool
+votes(struct cell *cell, uint8_t id)
+{
+	const struct px_members *members = px_members(replica_px(cell_await_master(cell)->replica));
+
+	for (int i = 0; i < members->n; i++)
+		if (members->list[i].id == id)
+			return members->list[i].voter;
+	return false;
+}
+
+/* A rolling upgrade: one replica after the other, and the cell goes on. */
+static void
+test_minor_is_raised_when_all_have_told(void **state)
+{
+	struct cell *cell = cell_new(3);
+
+	(void)state;
+	for (int id = 1; id <= 3; id++) {
+		assert_int_equal(log_minor(cell), 0);
+		start_as(cell, id, 2);
+	}
+	assert_int_equal(log_minor(cell), 2);
+	cell_free(cell);
+}
+
+/* One that is away may come back with what it had. */
+static void
+test_minor_waits_for_one_that_is_away(void **state)
+{
+	struct cell *cell = cell_new(3);
+
+	(void)state;
+	cell_kill(&cell->replicas[2]);
+	start_as(cell, 1, 1);
+	start_as(cell, 2, 1);
+	cell_pass_ms(cell, 10000);
+	assert_int_equal(log_minor(cell), 0);
+	start_as(cell, 3, 0);
+	assert_int_equal(log_minor(cell), 0);
+	assert_int_equal(condition(cell, 3), CONDITION_VOTING);
+	cell_free(cell);
+}
+
+static void
+test_minor_waits_for_learners(void **state)
+{
+	struct cell *cell = cell_new(3);
+
+	(void)state;
+	add_replica(cell, 4);
+	for (int id = 1; id <= 3; id++)
+		start_as(cell, id, 1);
+	assert_int_equal(log_minor(cell), 0);
+	cell->replicas[3].minor = 1;
+	cell_join(cell);
+	cell_pass_ms(cell, 3000);
+	assert_int_equal(log_minor(cell), 1);
+	cell_free(cell);
+}
+
+/* It reads nothing that it might misread, after any number of starts. */
+static void
+test_an_older_one_stops(void **state)
+{
+	struct cell *cell = new_cell_of(1);
+	uint64_t applied;
+
+	(void)state;
+	start_as(cell, 3, 0);
+	assert_int_equal(condition(cell, 3), CONDITION_OUTDATED);
+	applied = tree_applied(replica_tree(cell->replicas[2].replica));
+	start_as(cell, 3, 0);
+	assert_int_equal(condition(cell, 3), CONDITION_OUTDATED);
+	assert_int_equal(tree_applied(replica_tree(cell->replicas[2].replica)), applied);
+	start_as(cell, 3, 1);
+	assert_int_equal(condition(cell, 3), CONDITION_VOTING);
+	cell_free(cell);
+}
+
+static void
+test_an_older_one_gets_no_vote(void **state)
+{
+	struct cell *cell = new_cell_of(1);
+
+	(void)state;
+	cell->saves = true;
+	add_replica(cell, 4);
+	cell_join(cell);
+	cell_pass_ms(cell, 5000);
+	assert_int_equal(condition(cell, 4), CONDITION_OUTDATED);
+	assert_false(votes(cell, 4));
+	start_as(cell, 4, 1);
+	assert_true(votes(cell, 4));
+	cell_free(cell);
+}
+
+static void
+test_nobody_else_sets_the_minor(void **state)
+{
+	struct cell *cell = cell_new(3);
+
+	(void)state;
+	assert_int_equal(set(cell, "minor_version", 1).rc, RC_RANGE);
+	assert_int_equal(log_minor(cell), 0);
+	cell_free(cell);
+}
+
 int
 main(void)
 {
@@ -251,6 +406,12 @@ main(void)
 	    cmocka_unit_test(test_lowered),      cmocka_unit_test(test_lowered_is_over),
 	    cmocka_unit_test(test_raised_again), cmocka_unit_test(test_refused),
 	    cmocka_unit_test(test_master_lease), cmocka_unit_test(test_only_administrators),
+	    cmocka_unit_test(test_minor_is_raised_when_all_have_told),
+	    cmocka_unit_test(test_minor_waits_for_one_that_is_away),
+	    cmocka_unit_test(test_minor_waits_for_learners),
+	    cmocka_unit_test(test_an_older_one_stops),
+	    cmocka_unit_test(test_an_older_one_gets_no_vote),
+	    cmocka_unit_test(test_nobody_else_sets_the_minor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
