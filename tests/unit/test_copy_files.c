@@ -1,0 +1,214 @@
+/* The files of a server's state transfer: a copy that is made is read without a name and gone when
+ * it is dropped; what is fetched is there when it is whole, and only then. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cell/base/must.h"
+#include "cell/host/copy_files.h"
+#include "tests/unit/net_fixture.h"
+
+static char directory[64], path[128];
+
+struct play {
+	uv_loop_t loop;
+	struct copy_files files;
+	int made_n, checked_n, stopped_n;
+	enum rc rc;
+	uint64_t size;
+	char why[128];
+};
+
+static struct play *play;
+static void (*done)(void *user, enum rc rc, uint64_t applied, const char *why);
+static void *done_user;
+static bool whole;
+
+/* ---- in the place of server and store ---- */
+
+void
+server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t size, const char *why)
+{
+	must((void *)s == play && (rc != RC_OK || applied == 7));
+	play->made_n++;
+	play->rc = rc;
+	play->size = size;
+	snprintf(play->why, sizeof play->why, "%s", why != NULL ? why : "");
+}
+
+void
+server_fetch_checked(struct server *s, const char *why)
+{
+	must((void *)s == play);
+	play->checked_n++;
+	snprintf(play->why, sizeof play->why, "%s", why != NULL ? why : "");
+}
+
+void
+store_copy(struct store *s, const char *name,
+           void (*then)(void *user, enum rc rc, uint64_t applied, const char *why), void *user)
+{
+	(void)s;
+	must(strcmp(name, STORE_COPY) == 0);
+	done = then;
+	done_user = user;
+}
+
+bool
+store_fetched_ready(const char *where, const char *cell, char *why, size_t why_size)
+{
+	must(strcmp(where, directory) == 0 && strcmp(cell, "dc1") == 0);
+	if (!whole)
+		snprintf(why, why_size, "it is damaged");
+	return whole;
+}
+
+/* ---- */
+
+static const char *
+path_of(const char *name)
+{
+	snprintf(path, sizeof path, "%s/%s", directory, name);
+	return path;
+}
+
+static void
+put_copy(const char *text)
+{
+	int fd = open(path_of(STORE_COPY), O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	must(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+static bool
+is_there(const char *name)
+{
+	return access(path_of(name), F_OK) == 0;
+}
+
+static void
+start(struct play *p)
+{
+	memset(p, 0, sizeof *p);
+	play = p;
+	assert_int_equal(uv_loop_init(&p->loop), 0);
+	copy_files_init(&p->files, &p->loop, NULL, directory, "dc1");
+	p->files.server = (struct server *)p;
+}
+
+static void
+on_stopped(void *user)
+{
+	((struct play *)user)->stopped_n++;
+}
+
+static void
+end(struct play *p)
+{
+	copy_files_stop(&p->files, on_stopped, p);
+	UNTIL(p, p->stopped_n == 1);
+	copy_files_fini(&p->files);
+	assert_int_equal(uv_loop_close(&p->loop), 0);
+}
+
+static void
+test_copy(void **unused)
+{
+	uint8_t text[8] = "";
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	copy_files_make(&p.files, 2);
+	put_copy("state");
+	done(done_user, RC_OK, 7, NULL);
+	assert_int_equal(p.rc, RC_OK);
+	assert_int_equal(p.size, 5);
+	assert_false(is_there(STORE_COPY));
+	assert_null(copy_files_read(&p.files, 2, 1, text, 4));
+	assert_string_equal((char *)text, "tate");
+	assert_non_null(copy_files_read(&p.files, 2, 1, text, 5));
+	copy_files_drop(&p.files, 2);
+	copy_files_make(&p.files, 2);
+	done(done_user, RC_NOSPC, 0, "no room");
+	assert_int_equal(p.rc, RC_NOSPC);
+	assert_string_equal(p.why, "no room");
+	copy_files_make(&p.files, 2);
+	done(done_user, RC_OK, 7, NULL); /* and there is no file */
+	assert_int_equal(p.rc, RC_IO);
+	assert_non_null(strstr(p.why, STORE_COPY ": No such file"));
+	end(&p);
+}
+
+/* The store gives it up, or has just made it. */
+static void
+test_stopped_while_made(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	copy_files_make(&p.files, 0);
+	copy_files_stop(&p.files, on_stopped, &p);
+	put_copy("state");
+	done(done_user, RC_OK, 7, NULL);
+	assert_int_equal(p.made_n, 0);
+	assert_false(is_there(STORE_COPY));
+	copy_files_fini(&p.files);
+	assert_int_equal(uv_loop_close(&p.loop), 0);
+}
+
+static void
+fetch(struct play *p)
+{
+	assert_null(copy_files_begin_fetch(&p->files));
+	assert_null(copy_files_write_fetch(&p->files, 0, bytes_of("sta")));
+	assert_null(copy_files_write_fetch(&p->files, 3, bytes_of("te")));
+	assert_true(is_there(STORE_FETCHED));
+}
+
+static void
+test_fetch(void **unused)
+{
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	fetch(&p);
+	copy_files_drop_fetch(&p.files);
+	assert_false(is_there(STORE_FETCHED));
+	copy_files_drop_fetch(&p.files);
+	for (int i = 1; i <= 2; i++) {
+		whole = i == 2;
+		fetch(&p);
+		copy_files_check_fetch(&p.files);
+		UNTIL(&p, p.checked_n == i);
+		assert_string_equal(p.why, whole ? "" : "it is damaged");
+		copy_files_drop_fetch(&p.files);
+	}
+	fetch(&p);
+	copy_files_check_fetch(&p.files);
+	end(&p); /* waits for the check */
+	assert_int_equal(p.checked_n, 2);
+	assert_false(is_there(STORE_FETCHED));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_copy),
+	    cmocka_unit_test(test_stopped_while_made),
+	    cmocka_unit_test(test_fetch),
+	};
+	int failed;
+
+	strcpy(directory, "/tmp/test_copy_files.XXXXXX");
+	if (mkdtemp(directory) == NULL)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	return rmdir(directory) == 0 ? failed : 1;
+}
