@@ -183,6 +183,7 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 		on_event(c, event);
 	if (c->connection.state == CONNECTION_OPEN) {
 		client_lock_waits_present(c);
+		client_keepalive_tell_returned(c);
 		client_request_pump(c);
 	}
 	c->deadline = deadline(c);

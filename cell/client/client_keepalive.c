@@ -36,7 +36,7 @@ keepalive_send(struct client *c)
 void
 client_keepalive_start(struct client *c)
 {
-	c->keepalive.greeted = false;
+	c->keepalive.greeted = c->keepalive.returned = false;
 	keepalive_send(c);
 }
 
@@ -73,6 +73,22 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 	keepalive_send(c);
 	if (mono_before(c->now, k->lease_end))
 		client_session_safe(c);
+}
+
+/* KeepAlives overtake requests. This message does not: it is sent behind all requests that had to
+ * be sent again, and behind the tickets. */
+void
+client_keepalive_tell_returned(struct client *c)
+{
+	const struct message m = {
+	    .code = MSG_returned,
+	    .returned = {.session = c->session.id, .epoch = c->session.epoch},
+	};
+
+	if (!c->keepalive.greeted || c->keepalive.returned || c->waits.present_n > 0)
+		return;
+	c->keepalive.returned = true;
+	client_send(c, &m);
 }
 
 /* A master holds a KeepAlive for at most a third of the lease. After twice that time the connection

@@ -110,6 +110,7 @@ struct client_keepalive {
 	uint64_t sequence;
 	mono_t sent;  /* when the one in flight was sent */
 	bool greeted; /* one was answered on this connection */
+	bool returned; /* the master was told that everything was sent again */
 	span_t lease; /* of the cell, as received last */
 	mono_t lease_end;
 };
@@ -207,6 +208,7 @@ void client_keepalive_begin(struct client *c);
 void client_keepalive_renounce(struct client *c);
 void client_keepalive_start(struct client *c);
 void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
+void client_keepalive_tell_returned(struct client *c);
 void client_keepalive_tick(struct client *c);
 mono_t client_keepalive_deadline(const struct client *c);
 

@@ -5,9 +5,9 @@
  * the longest leave to cache has run out (Chubby, section 2.9: "The master waits until each session
  * acknowledges the fail-over event or lets its session expire").
  *
- * A session has come when it answers the answer to its first KeepAlive on a connection, by the next
- * one: then it knows of the epoch, has dropped what it had cached in an earlier one, and has said
- * for which locks it waits, all of which it sends before.
+ * A session has come when it says so, with `returned`, behind the answer to its first KeepAlive on
+ * a connection: then it knows of the epoch, has dropped what it had cached in an earlier one, and
+ * has said for which locks it waits, all of which it sends before.
  *
  * Meanwhile sessions read, release and cancel; who holds a lock may convert it. A lock that was
  * free when the epoch began is there for everybody, unless it was freed so lately that its next
@@ -107,6 +107,15 @@ m_barrier_passed(struct master *m, struct m_session *s)
 	come(m, s);
 	if (m->barrier.missing_n == 0 && m_session_all_inherited(m))
 		fall(m);
+}
+
+void
+m_barrier_returned(struct master *m, const struct m_connection *c, const struct msg_returned *msg)
+{
+	struct m_session *s = c->session;
+
+	if (s != NULL && s->id == msg->session && msg->epoch == m->epoch)
+		m_barrier_passed(m, s);
 }
 
 /* Where nobody is awaited nothing has to be told: no lock has a claim that is not known here. */

@@ -487,6 +487,9 @@ void m_barrier_clear(struct master *m);
 void m_barrier_timeout(struct master *m);
 /* The session has no cache from before this epoch any more. */
 void m_barrier_passed(struct master *m, struct m_session *s);
+/* ... and says so itself. */
+void m_barrier_returned(struct master *m, const struct m_connection *c,
+                        const struct msg_returned *msg);
 /* At the end of each step: tells the log that it has fallen. */
 void m_barrier_settle(struct master *m);
 /* Must the request wait for the barrier? */

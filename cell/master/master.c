@@ -233,6 +233,9 @@ dispatch(struct master *m, struct m_connection *c, const struct message *message
 	case MSG_keepalive:
 		m_keepalive_receive(m, c, &message->keepalive);
 		return;
+	case MSG_returned:
+		m_barrier_returned(m, c, &message->returned);
+		return;
 	case MSG_request:
 		m_request_receive(m, c, &message->request);
 		return;

@@ -42,8 +42,6 @@ keepalive_hold(struct master *m, struct m_session *s, const struct msg_keepalive
 	s->held_since = s->heard = m->now;
 	s->held_sequence = msg->sequence;
 	s->answer_at = answer_at(m, s, msg);
-	if (s->connection->greeted && msg->epoch == m->epoch)
-		m_barrier_passed(m, s);
 	if (s->ending)
 		return;
 	m_lease_heard(m, s);

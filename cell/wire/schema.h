@@ -419,6 +419,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_sessions_request(F) F(u64, after, 0) /* the next ones with greater ids */
 #define WIRE_msg_denied(F) /* the last one on a connection, which the replica closes */           \
 	F(u8, rc, 0) /* RC_PERM: no principal holds this key; RC_FULL: no room */
+#define WIRE_msg_returned(F) /* all that had to be sent again on this connection was sent */      \
+	F(u64, session, 0) F(u64, epoch, 0)
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)
 #define WIRE_msg_sessions(F) F(u8, more, 0) F(list, sessions, session_row)
@@ -497,7 +499,7 @@ enum { WIRE_MINOR = 0 };
 	M(9, status_request) M(10, status_reply) M(11, members_request) M(12, members)            \
 	M(13, operate) M(14, operated) M(15, copy_request) M(16, copy_part)                       \
 	M(17, sessions_request) M(18, sessions)                                                   \
-	M(19, settings_request) M(20, settings) M(21, denied)                                     \
+	M(19, settings_request) M(20, settings) M(21, denied) M(22, returned)                     \
 	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
 	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)             \
 	M(41, hello) M(42, welcome) M(43, digest)                                                 \

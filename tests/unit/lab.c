@@ -369,6 +369,15 @@ lab_reattach(struct lab_client *c)
 }
 
 void
+lab_send_returned(struct lab_client *c)
+{
+	struct message m = {.code = MSG_returned};
+
+	m.returned = (struct msg_returned){.session = c->session, .epoch = c->epoch};
+	lab_send(c, &m);
+}
+
+void
 lab_send_keepalive(struct lab_client *c)
 {
 	struct message m = {.code = MSG_keepalive};
@@ -376,6 +385,8 @@ lab_send_keepalive(struct lab_client *c)
 	m.keepalive = (struct msg_keepalive){
 	    .session = c->session, .epoch = c->epoch, .sequence = ++c->sequence};
 	lab_send(c, &m);
+	if (c->sequence == 2)
+		lab_send_returned(c);
 }
 
 void

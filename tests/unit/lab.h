@@ -87,7 +87,10 @@ void lab_send(struct lab_client *c, const struct message *m);
 void lab_send_open(struct lab_client *c, const struct lab_client *earlier);
 /* Expects that it was answered. */
 void lab_expect_opened(struct lab_client *c);
+/* The second one on a connection says, too, that all was sent again. */
 void lab_send_keepalive(struct lab_client *c);
+/* All that it had to send again was sent. */
+void lab_send_returned(struct lab_client *c);
 /* Sends a request under a new number, which is returned; or under a number of the test's choice. */
 uint64_t lab_send_op(struct lab_client *c, const struct op *op);
 void lab_send_request(struct lab_client *c, uint64_t number, bool ordered, const struct op *op);

@@ -593,6 +593,47 @@ test_waits_are_presented_again(void **unused)
 	play_free(p);
 }
 
+static size_t
+returned_n(const struct play *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->sent_n; i++)
+		n += p->sent[i].m.code == MSG_returned;
+	return n;
+}
+
+/* KeepAlives may overtake what is sent again; that all of it was sent comes behind it, and behind
+ * the tickets, which wait for room. */
+static void
+test_says_that_all_was_sent_again(void **unused)
+{
+	uint64_t sequence;
+	struct play *p = play_safe(&sequence);
+
+	(void)unused;
+	request(p, 1, acquire(8, 1, 1));
+	reply(p, 1, RC_QUEUED, &queued_result);
+	for (uint64_t i = 1; i <= LIMIT_IN_FLIGHT; i++)
+		request(p, 100 + i, touch(i));
+	keepalive_reply(p, RC_OK, sequence, LEASE_MS);
+	assert_int_equal(returned_n(p), 0); /* it was said on this connection */
+	step_kind(p, CLIENT_DISCONNECTED);
+	until_connect(p);
+	step_kind(p, CLIENT_CONNECTED);
+	opened(p, RC_OK, SESSION, EPOCH);
+	assert_int_equal(p->sent_n, 1 + LIMIT_IN_FLIGHT);
+	keepalive_reply(p, RC_OK, last_sequence(p), LEASE_MS);
+	assert_int_equal(p->sent_n, 1);
+	reply(p, 2, RC_OK, &attr_result);
+	assert_int_equal(p->sent_n, 2);
+	assert_int_equal(p->sent[0].op.code, OP_acquire);
+	assert_int_equal(p->sent[1].m.code, MSG_returned);
+	assert_int_equal(p->sent[1].m.returned.session, SESSION);
+	assert_int_equal(p->sent[1].m.returned.epoch, EPOCH);
+	play_free(p);
+}
+
 /* A cancel that was sent before the acquire was answered: what comes later is not waited for. */
 static void
 test_cancel_before_the_answer(void **unused)
@@ -692,6 +733,7 @@ main(void)
 	    cmocka_unit_test(test_ordered_holds_the_rest),
 	    cmocka_unit_test(test_grant),
 	    cmocka_unit_test(test_waits_are_presented_again),
+	    cmocka_unit_test(test_says_that_all_was_sent_again),
 	    cmocka_unit_test(test_cancel_before_the_answer),
 	    cmocka_unit_test(test_given_up_is_not_sent_again),
 	    cmocka_unit_test(test_held_replies_go_with_their_connection),

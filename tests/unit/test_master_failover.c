@@ -162,6 +162,31 @@ test_goes_on_when_all_are_back(void **state)
 	lab_free(lab);
 }
 
+/* However many KeepAlives overtake what it sends again. */
+static void
+test_keepalives_bring_nobody_back(void **state)
+{
+	struct lab *lab = lab_new();
+	struct lab_client a = lab_open_caching(lab, 1), b = lab_open_caching(lab, 2);
+	uint64_t node = lab_file(&a, "f"), number;
+
+	(void)state;
+	lab_restart(lab);
+	back(&a);
+	number = send_set(&a, node);
+	lab_reattach(&b);
+	for (uint64_t i = 1; i <= 3; i++)
+		lab_send(&b, &(struct message){.code = MSG_keepalive,
+		                               .keepalive = {b.session, b.epoch, i}});
+	b.epoch--;
+	lab_send_returned(&b); /* to another master */
+	assert_null(lab_reply(&a, number));
+	b.epoch++;
+	lab_send_returned(&b);
+	assert_int_equal(answer(&a, number), RC_OK);
+	lab_free(lab);
+}
+
 /* Sessions of this epoch have seen nothing that could be wrong now. */
 static void
 test_new_sessions_are_not_waited_for(void **state)
@@ -830,6 +855,7 @@ main(void)
 	    cmocka_unit_test(test_nobody_caches),
 	    cmocka_unit_test(test_waits_for_a_silent_cache),
 	    cmocka_unit_test(test_goes_on_when_all_are_back),
+	    cmocka_unit_test(test_keepalives_bring_nobody_back),
 	    cmocka_unit_test(test_new_sessions_are_not_waited_for),
 	    cmocka_unit_test(test_which_commands_wait),
 	    cmocka_unit_test(test_a_successor_stands_for_it),
