@@ -1,5 +1,7 @@
 /* One connection: received bytes are decrypted by the channel and split into frames; sent frames
- * wait for the end of the turn, are encrypted and written. */
+ * wait for the end of the turn, are encrypted and written. The kernel gets no more than it can send
+ * soon, the rest waits here: a KeepAlive overtakes it, so that a lease does not depend on how much
+ * else is sent. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,6 +27,8 @@ enum {
 	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* bytes of the longest request */
 	CLIENTS_TURN_MS = 20,          /* of one turn of the loop, for all clients together */
 	READ_LITTLE = 1024,            /* bytes of one read once that time has passed */
+	CHUNK = 64 * 1024,             /* bytes that are encrypted together, or one longer frame */
+	KERNEL_UNSENT = 64 * 1024,     /* bytes that the kernel takes ahead */
 };
 
 const char transport_unknown_key[] = "the cell does not know this key";
@@ -48,6 +52,7 @@ stream_new(struct transport *n, struct dialer *dialer)
 	s->tell = dialer != NULL;
 	s->frame_max = LIMIT_FRAME;
 	s->in = BUFFER((size_t)LIMIT_FRAME + 2 * READ_SIZE);
+	s->first = BUFFER(TRANSPORT_QUEUE_MAX);
 	s->out = BUFFER(TRANSPORT_QUEUE_MAX);
 	must(uv_tcp_init(n->loop, &s->tcp) == 0);
 	s->tcp.data = s;
@@ -59,6 +64,7 @@ stream_free(struct stream *s)
 {
 	channel_end(&s->channel);
 	buffer_free(&s->in);
+	buffer_free(&s->first);
 	buffer_free(&s->out);
 	dialer_free(s->dialer);
 	free(s);
@@ -80,9 +86,9 @@ stream_end(struct stream *s, const char *why)
 	if (s->state == STREAM_CLOSING)
 		return;
 	transport_untime(s);
-	if (s->out.len > 0)
+	if (s->listed)
 		TAILQ_REMOVE(&s->transport->unsent, s, unsent);
-	buffer_reset(&s->out);
+	s->listed = false;
 	if (s->state == STREAM_SHAKING && s->dialer == NULL && why != NULL)
 		transport_refused(s, why);
 	s->why = why;
@@ -93,10 +99,11 @@ stream_end(struct stream *s, const char *why)
 		uv_close((uv_handle_t *)&s->tcp, on_closed);
 }
 
-static bool
-all_written(const struct stream *s)
+static size_t
+unsent(const struct stream *s)
 {
-	return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0;
+	return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) + s->first.len +
+	       s->out.len - s->out_begin;
 }
 
 void
@@ -106,7 +113,7 @@ stream_linger(struct stream *s)
 		stream_flush(s);
 	if (s->state == STREAM_CLOSING)
 		return;
-	if (all_written(s)) {
+	if (unsent(s) == 0) {
 		stream_end(s, s->why);
 		return;
 	}
@@ -118,6 +125,8 @@ stream_linger(struct stream *s)
 
 /* ---- out ---- */
 
+static void send_on(struct stream *s);
+
 static void
 on_written(uv_write_t *request, int status)
 {
@@ -126,7 +135,9 @@ on_written(uv_write_t *request, int status)
 	free(request);
 	if (status < 0)
 		stream_end(s, uv_strerror(status));
-	else if (s->state == STREAM_LINGERING && all_written(s))
+	else if (s->state == STREAM_OPEN || s->state == STREAM_LINGERING)
+		send_on(s);
+	if (s->state == STREAM_LINGERING && unsent(s) == 0)
 		stream_end(s, s->why);
 }
 
@@ -161,23 +172,102 @@ write_now(struct stream *s, struct bytes bytes)
 		stream_end(s, uv_strerror(rc));
 }
 
+/* The length of the first frame. Bytes that are no frame are sent as they are: the peer refuses
+ * them. */
+static size_t
+first_frame(struct bytes frames)
+{
+	const long len = wire_frame_length(frames);
+
+	return len > 0 ? (size_t)len : frames.len;
+}
+
+/* Whole frames from the beginning of `out`. */
+static struct bytes
+next_chunk(const struct stream *s)
+{
+	struct bytes left = {s->out.data + s->out_begin, s->out.len - s->out_begin};
+	size_t len = 0;
+
+	while (len < left.len) {
+		const size_t frame = first_frame((struct bytes){left.data + len, left.len - len});
+
+		if (len > 0 && len + frame > CHUNK)
+			break;
+		len += frame;
+	}
+	return (struct bytes){left.data, len};
+}
+
+/* The memory of an empty queue is freed, for most connections are idle most of the time. A long
+ * queue is moved when half of it was sent. */
+static void
+drop_sent(struct stream *s, size_t len)
+{
+	s->out_begin += len;
+	if (s->out_begin < s->out.len && s->out_begin < s->out.len / 2)
+		return;
+	s->out.len -= s->out_begin;
+	if (s->out.len > 0)
+		memmove(s->out.data, s->out.data + s->out_begin, s->out.len);
+	else
+		buffer_free(&s->out);
+	s->out_begin = 0;
+}
+
+static void
+seal_some(struct stream *s)
+{
+	struct buffer *sealed = &s->transport->sealed;
+	const struct bytes chunk = next_chunk(s);
+
+	if (s->first.len > 0)
+		channel_send(&s->channel, buffer_view(&s->first), sealed);
+	buffer_free(&s->first);
+	if (chunk.len > 0)
+		channel_send(&s->channel, chunk, sealed);
+	drop_sent(s, chunk.len);
+	must(!sealed->failed);
+}
+
+/* Writes until the kernel takes no more; on_written continues then. */
+static void
+send_on(struct stream *s)
+{
+	struct buffer *sealed = &s->transport->sealed;
+
+	while (s->state != STREAM_CLOSING && s->first.len + s->out.len > 0 &&
+	       uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) == 0) {
+		seal_some(s);
+		write_now(s, buffer_view(sealed));
+		if (sealed->room > 4 * READ_SIZE)
+			buffer_free(sealed);
+		else
+			buffer_reset(sealed);
+	}
+}
+
 void
 stream_flush(struct stream *s)
 {
-	struct transport *n = s->transport;
-
 	must(s->state == STREAM_OPEN);
-	if (s->out.len == 0)
-		return;
-	TAILQ_REMOVE(&n->unsent, s, unsent);
-	channel_send(&s->channel, buffer_view(&s->out), &n->sealed);
-	buffer_free(&s->out); /* most connections are idle most of the time */
-	must(!n->sealed.failed);
-	write_now(s, buffer_view(&n->sealed));
-	if (n->sealed.room > 4 * READ_SIZE)
-		buffer_free(&n->sealed);
-	else
-		buffer_reset(&n->sealed);
+	if (s->listed)
+		TAILQ_REMOVE(&s->transport->unsent, s, unsent);
+	s->listed = false;
+	send_on(s);
+}
+
+static void
+put_frames(struct stream *s, struct bytes frames)
+{
+	while (frames.len > 0) {
+		const struct bytes frame = {frames.data, first_frame(frames)};
+
+		buffer_put_bytes(wire_frame_goes_first(frame) ? &s->first : &s->out, frame);
+		frames.data += frame.len;
+		frames.len -= frame.len;
+	}
+	must(!s->first.failed && !s->out.failed);
 }
 
 void
@@ -187,15 +277,14 @@ transport_send(struct transport *n, uint64_t conn, struct bytes frames)
 
 	if (s == NULL || s->state != STREAM_OPEN || frames.len == 0)
 		return;
-	if (uv_stream_get_write_queue_size((uv_stream_t *)&s->tcp) + s->out.len + frames.len >
-	    TRANSPORT_QUEUE_MAX) {
+	if (unsent(s) + frames.len > TRANSPORT_QUEUE_MAX) {
 		stream_end(s, "the peer does not read what it is sent");
 		return;
 	}
-	if (s->out.len == 0)
+	if (!s->listed)
 		transport_unsent(s);
-	buffer_put_bytes(&s->out, frames);
-	must(!s->out.failed);
+	s->listed = true;
+	put_frames(s, frames);
 }
 
 /* ---- in ---- */
@@ -208,6 +297,17 @@ set_silence(struct stream *s)
 
 	if (uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
 		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+/* A KeepAlive cannot overtake bytes that the kernel has taken. */
+static void
+bound_kernel(struct stream *s)
+{
+	const int bytes = KERNEL_UNSENT;
+	uv_os_fd_t fd;
+
+	if (s->channel.role == CHANNEL_CLIENT && uv_fileno((uv_handle_t *)&s->tcp, &fd) == 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
 /* The kernel probes each second after half of TRANSPORT_PROBED_S without traffic, and closes the
@@ -237,6 +337,7 @@ become_open(struct stream *s)
 	if (s->dialer == NULL && s->channel.role == CHANNEL_CLIENT)
 		s->frame_max = CLIENT_FRAME_MAX;
 	set_silence(s);
+	bound_kernel(s);
 	if (callbacks->opened(callbacks->user, s->id, s->channel.role, channel_peer(&s->channel)))
 		return;
 	if (s->dialer == NULL)
@@ -444,5 +545,5 @@ transport_unsent_bytes(struct transport *n, uint64_t conn)
 
 	if (s == NULL || s->state != STREAM_OPEN)
 		return 0;
-	return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp) + s->out.len;
+	return unsent(s);
 }

@@ -30,7 +30,7 @@ struct dialer {
 struct stream {
 	RB_ENTRY(stream) node;
 	TAILQ_ENTRY(stream) timed;  /* SHAKING and LINGERING: in net.timed */
-	TAILQ_ENTRY(stream) unsent; /* while `out` is not empty: in net.unsent */
+	TAILQ_ENTRY(stream) unsent; /* while `listed` */
 	struct transport *transport;
 	uint64_t id;
 	enum stream_state state;
@@ -43,7 +43,10 @@ struct stream {
 	uint32_t frame_max;
 	uint64_t turn;              /* of the loop, in which its socket was read last */
 	struct buffer in;           /* an unfinished frame, decrypted */
-	struct buffer out;          /* frames to be encrypted at the end of the turn */
+	struct buffer first;        /* frames to be encrypted before those of `out` */
+	struct buffer out;          /* frames to be encrypted, from `out_begin` on */
+	size_t out_begin;
+	bool listed;                /* in net.unsent: frames were added in this turn */
 };
 
 RB_HEAD(stream_tree, stream);

@@ -212,6 +212,20 @@ wire_frame_code(struct bytes frame)
 	return frame.len > FRAME_PREFIX ? frame.data[FRAME_PREFIX] : 0;
 }
 
+/* That the session has ended comes behind the last replies in it. */
+bool
+wire_frame_goes_first(struct bytes frame)
+{
+	switch (wire_frame_code(frame)) {
+	case MSG_keepalive:
+		return true;
+	case MSG_keepalive_reply:
+		return frame.len > FRAME_PREFIX + 1 && frame.data[FRAME_PREFIX + 1] == RC_OK;
+	default:
+		return false;
+	}
+}
+
 bool
 wire_frame_is_bulk(struct bytes frame)
 {

@@ -16,6 +16,9 @@ long wire_frame_length(struct bytes from);
 /* The message code of a frame (0: none), for who looks out for one message only; nothing is
  * checked. */
 unsigned wire_frame_code(struct bytes frame);
+/* Between a client and a replica: does a lease depend on it, and is it not about anything that was
+ * sent before? On a connection such a frame overtakes all others. */
+bool wire_frame_goes_first(struct bytes frame);
 /* Between replicas: does it carry data, which may be many? Everything else is short, and must not
  * wait behind it. */
 bool wire_frame_is_bulk(struct bytes frame);

@@ -57,9 +57,16 @@ under_load_at() {
 case_load_at_20_mbit() { under_load_at 20mbit 6000000; }
 case_load_at_5_mbit() { under_load_at 5mbit 2000000; }
 
-case_an_election_under_load() {
+# A KeepAlive waits neither for 4 MiB of the client's own requests, nor its answer for theirs.
+case_a_short_session_at_5_mbit() {
+	operate cell set cache_lease=3s
+	operate cell set session_lease=3s
+	under_load_at 5mbit 4000000
+}
+
+an_election_under_load_at() {
 	local old begin took
-	slow 20mbit
+	slow "$1"
 	old=$(master)
 	write_much
 	wait_written 2000000
@@ -74,6 +81,8 @@ case_an_election_under_load() {
 	start_replica "$old"
 	wait_until "all are in step" in_step
 }
+case_an_election_under_load_at_20_mbit() { an_election_under_load_at 20mbit; }
+case_an_election_under_load_at_5_mbit() { an_election_under_load_at 5mbit; }
 
 case_the_states_are_equal() { same_everywhere; }
 

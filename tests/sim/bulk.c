@@ -1,7 +1,7 @@
 /* A client that has much to write at once, and what must not happen for that: in a cell in which
- * nothing fails nobody else becomes master, however slow the uplinks are; and if the master dies
- * just then, there soon is another one. (Not where each message goes its own way: what is out of
- * order is sent again, and that fills a slow uplink.) */
+ * nothing fails nobody else becomes master and the client keeps its lease, however slow the uplinks
+ * are; and if the master dies just then, there soon is another one. (Not where each message goes
+ * its own way: what is out of order is sent again, and that fills a slow uplink.) */
 #include <stdio.h>
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
@@ -84,7 +84,8 @@ check_open(struct sim *s, const struct host *master)
 		         (long long)open);
 }
 
-/* e->a: the epoch that it began in; e->life: when the master is to die; 0: never. */
+/* e->a: the epoch that it began in; e->b: the client's session; e->life: when the master is to die;
+ * 0: never. */
 static void
 run_check(struct sim *s, struct event *e)
 {
@@ -94,6 +95,8 @@ run_check(struct sim *s, struct event *e)
 
 	if (s->model.epoch != e->a)
 		sim_fail(s, "nothing failed, and under load another one became master");
+	if (s->machines[0].session != e->b || s->machines[0].state != CLIENT_SAFE)
+		sim_fail(s, "nothing failed, and a client with much to write lost its lease");
 	if (!busy || !all_well(s))
 		return;
 	if (master != NULL)
@@ -138,7 +141,8 @@ run_bulk(struct sim *s, struct event *e)
 	heap_push(&s->heap, (struct event){.at = s->now + CHECK_MS * MS,
 	                                   .run = run_check,
 	                                   .life = (uint64_t)kill,
-	                                   .a = s->model.epoch});
+	                                   .a = s->model.epoch,
+	                                   .b = m->session});
 }
 
 /* Where operators are, the master may change for other reasons. */

@@ -6,7 +6,11 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-enum { PACKET = 4096, OVERHEAD = 64 /* bytes of headers, for each frame */ };
+enum {
+	PACKET = 4096,
+	OVERHEAD = 64, /* bytes of headers, for each frame */
+	BULK_SESSION_MS = 3000, /* the shortest lease that is kept with much to write */
+};
 
 /* A frame that has not left as a whole; `event` comes when it has. */
 struct outgoing {
@@ -32,8 +36,9 @@ uplinks_init(struct sim *s)
 	if (rng_chance(&r, 200))
 		w->cost_ns = 1000 + (int64_t)rng_below(&r, 200000);
 	w->bulk = !w->mounts && rng_chance(&r, w->rate > 0 ? 250 : 50);
-	if (w->bulk) { /* a KeepAlive waits behind the client's own requests */
-		w->session_lease_ms = 12000;
+	if (w->bulk) {
+		if (w->session_lease_ms < BULK_SESSION_MS)
+			w->session_lease_ms = BULK_SESSION_MS;
 		w->limits = (struct server_limits){.part = w->limits.part};
 	}
 	w->lease_ms = LEASE_MS;
@@ -116,6 +121,25 @@ run_uplink(struct sim *s, struct event *e)
 	go_on(s, e->who);
 }
 
+/* A KeepAlive overtakes the frames that have not begun to leave, but for other KeepAlives. */
+static void
+put_into_lane(struct lane *l, struct outgoing *o)
+{
+	struct outgoing *next = TAILQ_FIRST(&l->frames);
+
+	if (next == NULL || !wire_frame_goes_first(o->event.data)) {
+		TAILQ_INSERT_TAIL(&l->frames, o, entry);
+		return;
+	}
+	do
+		next = TAILQ_NEXT(next, entry);
+	while (next != NULL && wire_frame_goes_first(next->event.data));
+	if (next != NULL)
+		TAILQ_INSERT_BEFORE(next, o, entry);
+	else
+		TAILQ_INSERT_TAIL(&l->frames, o, entry);
+}
+
 void
 uplink_send(struct sim *s, int end, struct lane *l, struct event e)
 {
@@ -125,7 +149,7 @@ uplink_send(struct sim *s, int end, struct lane *l, struct event e)
 	must(s->swarm.rate > 0);
 	o->event = e;
 	o->left = e.data.len + OVERHEAD;
-	TAILQ_INSERT_TAIL(&l->frames, o, entry);
+	put_into_lane(l, o);
 	if (!l->waits)
 		TAILQ_INSERT_TAIL(&u->busy_lanes, l, entry);
 	l->waits = true;

@@ -16,6 +16,7 @@
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/net/transport.h"
+#include "cell/wire/codec.h"
 #include "tests/unit/net_fixture.h"
 
 enum { PATIENCE_MS = 200 };
@@ -164,7 +165,7 @@ open_both(struct pair *p)
 	assert_int_equal(p->client.conn, conn);
 }
 
-/* A frame of `len` bytes behind its prefix, filled from a seed. */
+/* A frame of `len` bytes behind its prefix, filled from a seed; none that overtakes others. */
 static struct bytes
 frame_of(size_t len, uint64_t seed)
 {
@@ -176,6 +177,7 @@ frame_of(size_t len, uint64_t seed)
 		buffer_put_u64(&b, rng_next(&rng));
 	while (len-- > 0)
 		buffer_put_u8(&b, (uint8_t)rng_next(&rng));
+	b.data[4] = MSG_request;
 	return buffer_take(&b);
 }
 
@@ -298,6 +300,41 @@ test_flood(void **unused)
 	assert_int_equal(p.server.closed_n, 0);
 	free((void *)frame.data);
 	free((void *)word.data);
+	end(&p);
+}
+
+/* A KeepAlive overtakes what was sent before it and has not left, in either direction, but no frame
+ * that has begun to leave; all else comes in order. */
+static void
+test_keepalives_go_first(void **unused)
+{
+	enum { FRAMES = 500 };
+	const struct message ask = {.code = MSG_keepalive}, answer = {.code = MSG_keepalive_reply};
+	struct bytes frame = frame_of(60000, 9);
+	struct pair p;
+
+	(void)unused;
+	start(&p);
+	open_both(&p);
+	for (int i = 0; i < 2; i++) {
+		struct side *from = i == 0 ? &p.client : &p.server;
+		struct side *to = i == 0 ? &p.server : &p.client;
+		struct buffer word = BUFFER(100);
+
+		wire_put_frame(&word, i == 0 ? &ask : &answer);
+		transport_hold(to->transport, to->conn, true);
+		for (int n = 0; n < FRAMES; n++)
+			transport_send(from->transport, from->conn, frame);
+		for (int n = 0; n < 100; n++)
+			uv_run(&p.loop, UV_RUN_NOWAIT);
+		transport_send(from->transport, from->conn, buffer_view(&word));
+		transport_hold(to->transport, to->conn, false);
+		UNTIL(&p, to->frames_n == FRAMES + 1);
+		assert_in_range(to->short_at, 1, FRAMES * 2 / 3);
+		assert_int_equal(to->got.len, FRAMES * frame.len + word.len);
+		buffer_free(&word);
+	}
+	free((void *)frame.data);
 	end(&p);
 }
 
@@ -766,6 +803,7 @@ main(void)
 		cmocka_unit_test(test_as_replica),
 		cmocka_unit_test(test_much),
 		cmocka_unit_test(test_flood),
+		cmocka_unit_test(test_keepalives_go_first),
 		cmocka_unit_test(test_longest_frames),
 		cmocka_unit_test(test_wrong_key),
 		cmocka_unit_test(test_wrong_cell),

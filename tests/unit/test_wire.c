@@ -432,6 +432,29 @@ assert_golden(const struct message *m, const char *hex, const char *line)
 	buffer_free(&printed);
 }
 
+/* What is about anything that was sent before goes behind it. */
+static void
+test_what_goes_first(void **state)
+{
+	const struct message messages[] = {
+	    {MSG_keepalive, .keepalive = {1, 2, 3}},
+	    {MSG_keepalive_reply, .keepalive_reply = {.rc = RC_OK}},
+	    {MSG_keepalive_reply, .keepalive_reply = {.rc = RC_NO_SESSION}},
+	    {MSG_returned, .returned = {1, 2}},
+	    {MSG_redirect, .redirect = {1, 2}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+		struct buffer frame = BUFFER(100);
+
+		wire_put_frame(&frame, &messages[i]);
+		assert_int_equal(wire_frame_goes_first(buffer_view(&frame)), i < 2);
+		buffer_free(&frame);
+	}
+	assert_false(wire_frame_goes_first((struct bytes){0}));
+}
+
 static void
 test_golden_keepalive(void **state)
 {
@@ -547,6 +570,7 @@ main(void)
 	    cmocka_unit_test(test_too_long_lists_are_not_sent),
 	    cmocka_unit_test(test_node_of_an_operation),
 	    cmocka_unit_test(test_class_and_result_of_an_operation),
+	    cmocka_unit_test(test_what_goes_first),
 	    cmocka_unit_test(test_golden_keepalive),
 	    cmocka_unit_test(test_golden_request),
 	    cmocka_unit_test(test_golden_accept),
