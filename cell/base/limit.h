@@ -22,12 +22,13 @@ enum {
 	LIMIT_REMOVED = 1 << 16,   /* removed names that are remembered for listings in pages */
 	LIMIT_UNSHARED = 4096,     /* files that only their maker knows, remembered by the master */
 	LIMIT_HOLDERS = 4096,      /* shared holders of one lock */
+	LIMIT_OPENERS = 4096,      /* opens of one ephemeral file */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */
 	LIMIT_ENTRY_COMMANDS = 512, /* commands in one log entry, which is applied in one step */
 	LIMIT_ENDING = 256,          /* locks, opens, directories and kept answers of a session that
 	                              * go in one entry when it ends */
-	LIMIT_STEP = 8192, /* rows that a replica's step changes, with the frames that it sends */
+	LIMIT_STEP = 12288, /* rows that a replica's step changes, with the frames that it sends */
 
 	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
 	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */

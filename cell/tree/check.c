@@ -12,10 +12,12 @@ static const char *
 check_ephemeral(const struct tree *t, const struct node *n)
 {
 	struct opener *o;
+	size_t openers_n = 0;
 
 	HOLDS(n->kind == NODE_DIRECTORY || n->ephemeral == !RB_EMPTY(&n->openers),
 	      "ephemeral files, and only they, have openers");
 	RB_FOREACH(o, node_openers, (struct node_openers *)&n->openers) {
+		openers_n++;
 		HOLDS(o->node == n && session_find(t, o->session->id) == o->session,
 		      "an opener's session is live");
 		HOLDS(opener_find(o->session, o->opened) == o,
@@ -24,6 +26,7 @@ check_ephemeral(const struct tree *t, const struct node *n)
 		          (o->opened < t->next_node && node_find(t, o->opened) == NULL),
 		      "an opener has opened its node, or one that was renamed to it");
 	}
+	HOLDS(openers_n == n->openers_n && openers_n <= LIMIT_OPENERS, "openers are as counted");
 	if (n->kind == NODE_FILE || !n->ephemeral)
 		HOLDS(n->creator == NULL, "only ephemeral directories have a creator");
 	else

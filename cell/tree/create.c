@@ -9,6 +9,9 @@ found(struct turn *w, const struct op_create *o, struct node *n, struct result_c
 		return RC_EXIST;
 	if (n->kind != o->kind)
 		return n->kind == NODE_DIRECTORY ? RC_ISDIR : RC_NOTDIR;
+	if (n->kind == NODE_FILE && n->ephemeral && w->session != NULL &&
+	    !opener_allowed(n, w->session))
+		return RC_FULL;
 	node_found(w, n);
 	if (n->kind == NODE_FILE && n->ephemeral && w->session != NULL)
 		opener_add(w->tree, n, w->session);

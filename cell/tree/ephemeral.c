@@ -38,8 +38,15 @@ opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened)
 	o->node = n;
 	o->session = s;
 	RB_INSERT(node_openers, &n->openers, o);
+	n->openers_n++;
 	must(RB_INSERT(session_openers, &s->openers, o) == NULL);
 	dirty_opener(t, s->id, opened);
+}
+
+bool
+opener_allowed(const struct node *n, const struct session *s)
+{
+	return n->openers_n < LIMIT_OPENERS || opener_find(s, n->number) != NULL;
 }
 
 void
@@ -54,6 +61,7 @@ opener_remove(struct tree *t, struct opener *o)
 {
 	dirty_opener(t, o->session->id, o->opened);
 	RB_REMOVE(node_openers, &o->node->openers, o);
+	o->node->openers_n--;
 	RB_REMOVE(session_openers, &o->session->openers, o);
 	free(o);
 }
@@ -68,6 +76,8 @@ opener_move_all(struct tree *t, struct node *from, struct node *to)
 		RB_REMOVE(node_openers, &from->openers, o);
 		o->node = to;
 		RB_INSERT(node_openers, &to->openers, o);
+		from->openers_n--;
+		to->openers_n++;
 		dirty_opener(t, o->session->id, o->opened);
 	}
 }
@@ -174,6 +184,8 @@ apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o, struct r
 		return RC_ISDIR;
 	if (!n->ephemeral && may_be_shared(w->tree, w->session, n))
 		return RC_BUSY;
+	if (!opener_allowed(n, w->session))
+		return RC_FULL;
 	n->ephemeral = true;
 	opener_add(w->tree, n, w->session);
 	dirty_node(w->tree, n->number);
@@ -193,8 +205,11 @@ apply_open_ephemeral(struct turn *w, const struct op_open_ephemeral *o, struct r
 		return RC_NO_SESSION;
 	if (n == NULL)
 		return RC_STALE;
-	if (n->kind == NODE_FILE && n->ephemeral)
+	if (n->kind == NODE_FILE && n->ephemeral) {
+		if (!opener_allowed(n, w->session))
+			return RC_FULL;
 		opener_add(w->tree, n, w->session);
+	}
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

@@ -46,6 +46,7 @@ struct node {
 	RB_HEAD(children, node) children;
 	uint64_t children_n;
 	RB_HEAD(node_openers, opener) openers;
+	size_t openers_n;
 	struct lock *lock; /* NULL: free, and no delay stands */
 	uint64_t freed_epoch; /* when it became so for the last time; 0: it never was otherwise */
 	uint64_t kept_epoch;  /* in which it was freed that an earlier one had left; not stored */
@@ -308,6 +309,8 @@ void node_found(struct turn *w, struct node *n);
 struct opener *opener_find(const struct session *s, uint64_t opened);
 /* Records that the session has opened the ephemeral file by this number, which is new to it. */
 void opener_new(struct tree *t, struct node *n, struct session *s, uint64_t opened);
+/* Has it the file open, or may it? */
+bool opener_allowed(const struct node *n, const struct session *s);
 /* Records that the session has the ephemeral file open by its own number, unless it has. */
 void opener_add(struct tree *t, struct node *n, struct session *s);
 void opener_remove(struct tree *t, struct opener *o);

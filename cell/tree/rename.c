@@ -17,6 +17,13 @@ find_source(const struct turn *w, const struct op_rename *o, struct ends *e)
 	return e->source->kind == NODE_FILE ? RC_OK : RC_XDEV;
 }
 
+static bool
+openers_fit(const struct ends *e)
+{
+	return e->target == e->source || !e->target->ephemeral ||
+	       e->target->openers_n + e->source->openers_n <= LIMIT_OPENERS;
+}
+
 static enum rc
 find_target(const struct turn *w, const struct op_rename *o, struct ends *e)
 {
@@ -29,7 +36,9 @@ find_target(const struct turn *w, const struct op_rename *o, struct ends *e)
 	if ((e->target = node_child(e->parent, o->new_name)) != NULL) {
 		if (o->no_replace)
 			return RC_EXIST;
-		return e->target->kind == NODE_FILE ? RC_OK : RC_ISDIR;
+		if (e->target->kind != NODE_FILE)
+			return RC_ISDIR;
+		return openers_fit(e) ? RC_OK : RC_FULL;
 	}
 	if ((rc = name_check(e->parent, o->new_name)) != RC_OK)
 		return rc;

@@ -103,6 +103,8 @@ struct tree_outcome {
  *   end as at a deletion.
  * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl": RC_BUSY. Deleting an
  *   ephemeral directory's last child (by whatever command) deletes it as well.
+ * - An ephemeral file has LIMIT_OPENERS at most; beyond, to open it, or to rename another one with
+ *   openers to it: RC_FULL.
  * - Ephemeral: a file goes with its last opener; a directory with its last child or, if it never
  *   had one, with the session that created it. make_ephemeral (RC_ISDIR for a directory) makes the
  *   session an opener. Of a permanent file another session may have open, for all that commands

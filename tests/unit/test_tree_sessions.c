@@ -1,4 +1,5 @@
 /* Sessions, what ends with them, and requests that take effect exactly once. */
+#include <stdio.h>
 #include "tests/unit/tree_fixture.h"
 
 static void
@@ -417,6 +418,61 @@ test_opens_by_an_earlier_number_end_with_the_file(void **state)
 	assert_int_equal(lookup(f, NODE_ROOT, "f"), 0);
 }
 
+/* Many commands to an entry, of many sessions. */
+static void
+open_by_many(struct fixture *f, uint64_t file, uint64_t first, uint64_t n)
+{
+	const struct op *op = OP(open_ephemeral, .node = file);
+
+	for (uint64_t s = first; s < first + n; s++) {
+		struct command c = {.stamp_ns = SECOND_NS, .session = s};
+
+		entry_add(f, &c, op);
+		if (f->packed_n == 512 || s == first + n - 1)
+			assert_int_equal(entry_apply(f), RC_OK);
+	}
+}
+
+static uint64_t
+many_sessions(struct fixture *f, uint64_t n)
+{
+	char nonce[LIMIT_NONCE + 1];
+	uint64_t first = new_session(f, "first of many");
+
+	for (uint64_t i = 1; i < n; i++) {
+		struct command c = {.stamp_ns = SECOND_NS};
+
+		snprintf(nonce, sizeof nonce, "many %llu", (unsigned long long)i);
+		entry_add(f, &c, OP(create_session, .nonce = bytes_of(nonce)));
+		if (f->packed_n == 512 || i == n - 1)
+			assert_int_equal(entry_apply(f), RC_OK);
+	}
+	return first;
+}
+
+static void
+test_openers_of_a_file_have_a_limit(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
+	uint64_t file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
+	uint64_t many = many_sessions(f, LIMIT_OPENERS - 1);
+	const struct op *create_it =
+	    OP(create, .parent = NODE_ROOT, .name = bytes_of("e"), .kind = NODE_FILE);
+
+	open_by_many(f, file, many, LIMIT_OPENERS - 1);
+	assert_int_equal(open_it(f, b, file), RC_FULL);
+	assert_int_equal(run(f, b, create_it), RC_FULL);
+	assert_int_equal(run(f, b, OP(make_ephemeral, .node = file)), RC_FULL);
+	assert_int_equal(open_it(f, a, file), RC_OK); /* it has it */
+	ephemeral(f, b, NODE_ROOT, "other", NODE_FILE);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "other", NODE_ROOT, "e"), RC_FULL);
+	assert_int_equal(close_it(f, many, file), RC_OK);
+	assert_int_equal(rename_file(f, b, NODE_ROOT, "other", NODE_ROOT, "e"), RC_OK);
+	assert_int_equal(open_it(f, many, file), RC_FULL);
+	assert_int_equal(delete_name(f, NODE_ROOT, "e", NODE_FILE), RC_OK);
+}
+
 /* ---- an end in parts ---- */
 
 static enum rc
@@ -649,6 +705,7 @@ main(void)
 	    TREE_TEST(test_a_close_names_the_number_that_was_opened),
 	    TREE_TEST(test_both_ends_of_a_rename_are_open),
 	    TREE_TEST(test_opens_by_an_earlier_number_end_with_the_file),
+	    TREE_TEST(test_openers_of_a_file_have_a_limit),
 	    TREE_TEST(test_a_session_ends_part_by_part),
 	    TREE_TEST(test_the_end_of_many_who_share_a_lock),
 	    TREE_TEST(test_a_request_that_comes_again),
