@@ -1,5 +1,5 @@
-/* The lock of the attribute user.ls.lock, for what has no file descriptor to own it: directories
- * and scripts. Its owner is this mount's session and the local user. */
+/* The lock that is set through the attribute user.ls.lock, for directories and scripts: neither has
+ * an open file that could own a lock. Its owner is this mount's session and the local user. */
 #include "fs/mount/internal.h"
 
 void

@@ -1,10 +1,10 @@
-/* What was written through a handle and is not committed: either bytes to append, or the whole
- * edited contents, on the base of the version that the handle last read or committed. */
+/* The uncommitted writes of a handle: either bytes to append, or the whole edited contents, based
+ * on the version that the handle last read or committed. */
 #include <fcntl.h>
 #include <string.h>
 #include "fs/mount/internal.h"
 
-/* ---- who wrote ---- */
+/* ---- the writers of a buffer ---- */
 
 static bool
 is_writer(const struct writer *w, uint64_t lock_owner, pid_t pid)
@@ -86,8 +86,8 @@ buffer_drop(struct mount *m, struct handle *h)
 	h->writers_n = 0;
 }
 
-/* Where its open truncated, a later writer still begins with nothing: but nobody commits that
- * now. */
+/* When the file was opened with O_TRUNC, a later write still starts from empty contents; but the
+ * truncation alone is no longer committed. */
 void
 buffer_revert(struct mount *m, struct handle *h)
 {
@@ -99,7 +99,7 @@ buffer_revert(struct mount *m, struct handle *h)
 
 /* ---- editing ---- */
 
-/* Does an edit of the contents have to look at them first? */
+/* True if an edit of the contents must fetch the current version first. */
 static bool
 lacks_base(const struct handle *h)
 {
@@ -108,7 +108,8 @@ lacks_base(const struct handle *h)
 	return h->base == NULL || h->renew || h->generation == 0;
 }
 
-/* Makes a copy of the contents the buffer; bytes appended so far become part of them. */
+/* Replaces the buffer by a copy of the whole contents, with the bytes that were appended so far as
+ * a part of them. */
 static void
 edit_whole(struct mount *m, struct handle *h)
 {
@@ -149,7 +150,7 @@ overwrite(struct buffer *b, size_t offset, struct bytes data)
 		memcpy(b->data + offset, data.data, data.len);
 }
 
-/* Would what was appended make the contents too long, once they are edited in place? */
+/* True if the contents would become too long once the appended bytes are edited in place. */
 static bool
 whole_too_big(const struct handle *h)
 {
@@ -168,7 +169,8 @@ write_committed(struct mount *m, struct call *c)
 		call_count(m, c, c->event.data.len);
 }
 
-/* The flags of the call decide: fcntl(F_SETFL) changes them while the file is open. */
+/* The flags of the call count, not those of the open: fcntl(F_SETFL) can change O_APPEND while the
+ * file is open. */
 static bool
 write_at_end(const struct mount_event *e)
 {
@@ -181,7 +183,8 @@ write_appends(const struct handle *h, const struct mount_event *e)
 	return write_at_end(e) && h->edit != EDIT_WHOLE && !h->unconditional;
 }
 
-/* How long the contents will be at least, as far as is known here. */
+/* The length of the contents after the write: a lower limit, from the attributes that the mount
+ * has. */
 static uint64_t
 write_end(const struct handle *h, const struct mount_event *e)
 {
@@ -216,8 +219,8 @@ write_take(struct mount *m, struct call *c)
 		call_count(m, c, e->data.len);
 }
 
-/* A buffer that lacks a part of what was to be written is not what the writer meant: its error is
- * told again by whatever should commit it, which then commits nothing. */
+/* A buffer from which one write is missing must not be committed as if it were complete: every call
+ * that would commit it returns the error of that write again, and commits nothing. */
 static void
 write_refuse(struct mount *m, struct call *c, int error)
 {
@@ -226,7 +229,7 @@ write_refuse(struct mount *m, struct call *c, int error)
 	call_status(m, c, error);
 }
 
-/* With the base at hand, if one is needed. */
+/* Runs once the base was fetched, if the write needs one. */
 static void
 write_based(struct mount *m, struct call *c)
 {
@@ -242,7 +245,8 @@ write_based(struct mount *m, struct call *c)
 		write_take(m, c);
 }
 
-/* What is known of the size may be old: another machine may have made room. */
+/* The size that the mount has may be outdated: another machine may have shortened the file. So the
+ * cell is asked before the write is refused as too long. */
 static void
 write_sized(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -271,7 +275,8 @@ write_entered(struct mount *m, struct call *c)
 	}
 }
 
-/* Which process it is may be known only now: whom we wait for may end the buffer that tells it. */
+/* The process of the writer is looked up before the call waits for the handle: the call it waits
+ * for may end the buffer whose list of writers names the process. */
 static void
 write_start(struct mount *m, struct call *c)
 {
@@ -324,7 +329,7 @@ truncate_based(struct mount *m, struct call *c)
 	edit_whole(m, h);
 	set_length(&h->edited, (size_t)c->event.set_size);
 	if (c->event.set_size == 0)
-		h->refused = 0; /* a fresh start */
+		h->refused = 0; /* the missing write no longer matters */
 	h->dated = false;
 	buffer_add_writer(h, &c->event);
 	if (m->config.commit_at_write)

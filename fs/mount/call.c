@@ -1,12 +1,13 @@
-/* A parked call: exactly one answer, and what goes on when the cell has spoken.
+/* Parked calls. A call is answered exactly once, and continues when the cell's answer arrives.
  *
- * A call that a signal interrupts is answered EINTR early where it really waits. What it asked of
- * the cell is still under way then, so the call lives on, answered, until it has tidied up. */
+ * When a signal interrupts a call that is waiting, the call may be answered EINTR early. Its
+ * request to the cell is still under way then, so the call stays alive, already answered, until the
+ * answer is received and its effects are undone or recorded. */
 #include "fs/mount/internal.h"
 
 enum {
 	PATIENCE_MS = 1000,
-	LOCK_PATIENCE_MS = 100, /* until it is known whether the lock has to wait */
+	LOCK_PATIENCE_MS = 100, /* until the cell has granted or queued the request */
 };
 
 static int
@@ -86,7 +87,7 @@ call_refer(struct call *c, struct inode *inode)
 
 /* ---- asking ---- */
 
-/* The update's views must outlive everything that may happen within this step. */
+/* The views in an update must stay valid until the end of the step, whatever is freed in it. */
 static void
 keep_texts(struct mount *m, struct op *op)
 {
@@ -204,15 +205,16 @@ call_be_patient(struct mount *m, struct call *c)
 	RB_INSERT(call_patience, &m->calls.interrupted, c);
 }
 
-/* What takes effect must not be told as a failure: programs do not repeat an open or a rename, and
- * see their own new lock file as somebody else's if they do. */
+/* A call that takes effect must not be answered with a failure: programs do not repeat an open or a
+ * rename, and when they do they take their own new lock file for that of another process. So an
+ * interrupted call is given some time for its real answer first. */
 void
 call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
 {
 	struct call *c = call_find(m, number);
 
 	if (c && c->event.for_page && fate != FATE_KILLED)
-		return; /* a mapping has no errno to tell: it would be SIGBUS */
+		return; /* an access to a mapping gets no errno: a failure is a SIGBUS */
 	if (c && (fate == FATE_KILLED || !call_is_patient(m, number)))
 		call_give_up(m, c);
 	else if (c && !c->interrupted)
@@ -242,7 +244,8 @@ call_give_up(struct mount *m, struct call *c)
 	call_status(m, c, EINTR);
 }
 
-/* A code that is for the client's ears, or nonsense, is an I/O error to a process. */
+/* The errno of a result code. Codes that are meant for the client library, and invalid ones, become
+ * EIO. */
 static int
 plain_errno(enum rc rc)
 {
@@ -258,7 +261,7 @@ plain_errno(enum rc rc)
 	}
 }
 
-/* Does this answer say that the node of the request does not exist? */
+/* True if the answer means that the node of the request does not exist. */
 static bool
 says_no_node(const struct call *c, enum rc rc)
 {
@@ -364,10 +367,10 @@ call_status(struct mount *m, struct call *c, int error)
 	call_end(m, c);
 }
 
-/* How long the kernel may believe a reply. Nothing is cached yet, so not at all: every use of a
- * name or an attribute asks. */
+/* How long the kernel may cache an entry or attributes: not at all, so every use of a name or an
+ * attribute is a call of the mount. */
 static void
-believe(struct mount_reply *r)
+forbid_caching(struct mount_reply *r)
 {
 	r->attr_timeout = (span_t){0};
 	r->entry_timeout = (span_t){0};
@@ -383,7 +386,7 @@ call_entry(struct mount *m, struct call *c, struct inode *inode)
 	if (r) {
 		inode->nlookup++;
 		r->stat = inode_stat(m, inode);
-		believe(r);
+		forbid_caching(r);
 	}
 	call_end(m, c);
 }
@@ -395,7 +398,7 @@ call_attr(struct mount *m, struct call *c, const struct mount_stat *stat)
 
 	if (r) {
 		r->stat = *stat;
-		believe(r);
+		forbid_caching(r);
 	}
 	call_end(m, c);
 }
@@ -419,7 +422,7 @@ call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh)
 	inode->nlookup++;
 	r->stat = inode_stat(m, inode);
 	r->fh = fh;
-	believe(r);
+	forbid_caching(r);
 	call_end(m, c);
 }
 

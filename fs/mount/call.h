@@ -1,6 +1,6 @@
-/* A parked call: one answer, and what goes on when the cell has spoken. A call that needs the cell
- * asks and returns; `then` goes on with the answer. A call that needs a handle for itself enters it
- * and leaves it; `next` goes on when it is its turn. */
+/* A parked call. A call that needs the cell sends a request and returns; `then` runs when the
+ * answer arrives. A call that needs a handle for itself enters the handle and leaves it later;
+ * `next` runs when it is the call's turn. Errors are positive errno values, 0 is success. */
 #ifndef LSFS_FS_MOUNT_CALL_H
 #define LSFS_FS_MOUNT_CALL_H
 
@@ -20,43 +20,44 @@ typedef void call_next(struct mount *m, struct call *c);
 
 TAILQ_HEAD(call_list, call);
 
-/* One call of the kernel, or (number 0) work that nobody waits for. It is alive until it has been
- * answered and has nothing left to do; an interrupted call is answered early. */
+/* One call of the kernel, or background work of the mount (number 0) that no caller waits for. A
+ * call is freed when it was answered and has nothing left to do; an interrupted call is answered
+ * early. */
 struct call {
 	RB_ENTRY(call) by_number, by_token, by_patience;
 	TAILQ_ENTRY(call) of_mount, waiting;
-	struct call_list *queue;  /* in which it waits for its turn, NULL if it does not */
+	struct call_list *queue;  /* in which it waits for its turn; NULL: it does not wait */
 	struct mount_event event; /* name, new_name and data are its own copies */
-	uint64_t session;         /* in which the outstanding request is made; 0: the next one */
+	uint64_t session;         /* of the outstanding request; 0: the session that begins next */
 	uint64_t token;           /* of the outstanding request, 0: none */
 	enum op_code op;
-	uint64_t node;            /* which the request is about */
-	struct call *parent;      /* on whose behalf this one holds a handle */
-	struct call_list held;    /* such helpers, while they hold theirs */
-	bool waits;               /* for such a helper */
+	uint64_t node;            /* the node of the request */
+	struct call *parent;      /* the rename for which this call holds a handle */
+	struct call_list held;    /* calls that hold handles for this one */
+	bool waits;               /* a call that is to hold a handle for this one is in a queue */
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
-	bool interrupted;         /* a signal came: EINTR at the end of patience */
+	bool interrupted;         /* answered EINTR when patient_until is reached */
 	mono_t patient_until;
 	struct inode *inode;      /* referred to */
 	struct handle *handle;    /* referred to */
 	struct mount_lock *lock;  /* referred to */
-	struct version *version;  /* counted; of `node`: what is known of it, or was told */
-	int error;                /* of a step on the way that does not end the call */
+	struct version *version;  /* counted; of `node`: the one known when asking, or answered */
+	int error;                /* of an intermediate step, after which the call goes on */
 	uint64_t acquisition;
 	enum lock_mode mode;
 	unsigned tries;
-	uint64_t target;          /* whom the name means, 0: not looked for */
-	struct attr attr;         /* learned on the way, without its texts */
-	struct bytes text;        /* gathered on the way; its own */
+	uint64_t target;          /* the node that the name leads to; 0: not looked up */
+	struct attr attr;         /* from an earlier answer to this call, without its texts */
+	struct bytes text;        /* the part of the reply collected so far; owned by the call */
 };
 
 RB_HEAD(call_numbers, call);
 RB_HEAD(call_tokens, call);
 RB_HEAD(call_patience, call);
 
-/* All that are alive, and the same by what they wait for. */
+/* All calls that are alive, and those of them that wait, sorted by what they wait for. */
 struct calls {
 	uint64_t next_token;
 	struct call_list all;
@@ -69,35 +70,38 @@ RB_PROTOTYPE(call_numbers, call, by_number, )
 RB_PROTOTYPE(call_tokens, call, by_token, )
 RB_PROTOTYPE(call_patience, call, by_patience, )
 
-/* Of a mount that begins. */
+/* Initializes the calls of a new mount. */
 void calls_begin(struct calls *calls);
 
 struct call *call_new(struct mount *m, const struct mount_event *event);
-/* Work behind the back of everybody: already answered, and kept in order before later requests. */
+/* Background work that no caller waits for: a call that counts as answered, and whose requests are
+ * sent in order, before later ones. */
 struct call *call_behind(struct mount *m, struct inode *inode, struct handle *handle);
 void call_free(struct mount *m, struct call *c);
-/* Sends `op`; `then` runs with the answer, whose kind of result has been checked. */
+/* Sends `op`; its views are copied. `then` runs with the answer, whose kind of result has been
+ * checked. */
 void call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then);
 void call_heard(struct mount *m, const struct client_answer *answer);
-/* A signal came. */
+/* Handles a signal to the caller of call `number`; `fate` tells whether it kills the process. */
 void call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate);
-/* Would the call go on waiting after a signal that does not end its process? */
+/* True if the call would still wait for its answer after a signal that does not end its process. */
 bool call_is_patient(struct mount *m, uint64_t number);
-/* Answers EINTR; what is under way is tidied up behind it. */
+/* Answers EINTR; a request that is under way is finished in the background. */
 void call_give_up(struct mount *m, struct call *c);
-/* The end of patience: of the time, or with the cell. */
+/* Gives up the interrupted calls whose time is over; all of them while the cell does not answer. */
 void call_timeout(struct mount *m);
-/* The errno for what the cell answered, 0 for RC_OK. A node that it does not know is dead. */
+/* The errno for the cell's answer, 0 for RC_OK. If the cell does not know the node of the request,
+ * the inode is marked as dead. */
 int call_errno(struct mount *m, struct call *c, const struct client_answer *a);
-/* As call_errno for a call that names its node by a path: an ESTALE the kernel has retried already
- * becomes ENOENT. */
+/* As call_errno, for a call that names its node by a path: ESTALE becomes ENOENT if the kernel has
+ * repeated the path walk already. */
 int call_path_errno(struct mount *m, struct call *c, const struct client_answer *a);
-/* Takes over what an answer tells of the node that was asked about: 0, or EIO if it tells of
- * another one or makes no sense. */
+/* Takes over the attributes in an answer: 0, or EIO if they belong to another node or are
+ * invalid. */
 int call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index);
 void call_refer(struct call *c, struct inode *inode);
 
-/* These answer the call (if nobody did before) and end it. */
+/* These answer the call, unless it was answered before, and end it. */
 void call_status(struct mount *m, struct call *c, int error);
 void call_entry(struct mount *m, struct call *c, struct inode *inode);
 void call_attr(struct mount *m, struct call *c, const struct mount_stat *stat);
@@ -105,7 +109,8 @@ void call_opened(struct mount *m, struct call *c, uint64_t fh);
 void call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh);
 void call_data(struct mount *m, struct call *c, struct bytes data);
 void call_count(struct mount *m, struct call *c, size_t count);
-/* The others fill in the reply, or NULL if it was answered already, and end the call after. */
+/* For replies of other kinds: the caller fills in the reply that is returned (NULL if the call was
+ * answered before), then calls call_end. */
 struct mount_reply *call_reply(struct mount *m, struct call *c, enum mount_reply_kind kind);
 void call_end(struct mount *m, struct call *c);
 

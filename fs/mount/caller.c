@@ -1,10 +1,11 @@
-/* What a call needs to know of its caller. The kernel names the thread; what belongs to a process
- * (its uncommitted writes, the file that it is creating, its lock) has to be asked for, and that
- * costs as much as a small read: so nothing is asked where nothing hangs on it. */
+/* The facts about its caller that a call needs. The kernel names only the thread. Uncommitted
+ * writes, files being created and locks belong to a process, and looking up the process of a thread
+ * costs as much as a small read: so the driver is asked for it only where the outcome depends on
+ * it. */
 #include <fcntl.h>
 #include "fs/mount/internal.h"
 
-/* Then a process may have to see its own uncommitted writes. */
+/* True if the file has uncommitted writes: the process that made them must see them. */
 static bool
 is_being_written(struct mount *m, const struct mount_event *e)
 {
@@ -19,7 +20,8 @@ is_being_written(struct mount *m, const struct mount_event *e)
 	return edited;
 }
 
-/* What a process has open of the file already is not what it is about to open. */
+/* An open that truncates needs its process, and the number of descriptors on the file which that
+ * process had before: when only so many are left, the new one is closed (commit.c). */
 static unsigned
 open_wants(struct mount *m, const struct mount_event *e)
 {
@@ -45,14 +47,14 @@ handle_wants(struct mount *m, const struct mount_event *e)
 unsigned
 mount_wants(const struct mount *m, const struct mount_event *event)
 {
-	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
+	struct mount *own = (struct mount *)m; /* bsd/sys/tree.h is not const-correct */
 
 	switch (event->kind) {
 	case MOUNT_CREATE:
 	case MOUNT_MKDIR:
 	case MOUNT_MKNOD:
 	case MOUNT_SETATTR:
-	case MOUNT_SETXATTR: /* may take a lock; the maker of a node is spared EPERM */
+	case MOUNT_SETXATTR: /* may take a lock; the process that made the node gets no EPERM */
 		return WANTS_PROCESS;
 	case MOUNT_OPEN:
 		return open_wants(own, event);

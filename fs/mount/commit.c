@@ -1,6 +1,7 @@
-/* When and how a buffer is committed: at the close of a process that wrote, at fsync, around
- * locks, before a rename, and as the last resort at the release. Nobody sees what was not
- * committed, and no error but the release's is lost. */
+/* When and how a buffer is committed: when a process that wrote closes a descriptor, at fsync,
+ * before and after locking, before a rename, and otherwise at the release. Uncommitted writes are
+ * not visible to other processes, and every error is reported to a caller, except an error at the
+ * release. */
 #include "fs/mount/internal.h"
 
 static struct op
@@ -22,7 +23,7 @@ commit_op(const struct handle *h)
 	return op;
 }
 
-/* What was appended, behind the version that the handle has read. */
+/* Puts the appended bytes behind the version that the handle has read. */
 static void
 join_tail(struct handle *h)
 {
@@ -33,7 +34,8 @@ join_tail(struct handle *h)
 	free((void *)tail.data);
 }
 
-/* The buffer is a version now: the snapshot of this handle, if nothing came between. */
+/* The committed buffer has become a version. It becomes the handle's snapshot, unless other commits
+ * came in between. */
 static void
 commit_took(struct mount *m, struct handle *h, uint64_t generation)
 {
@@ -49,7 +51,8 @@ commit_took(struct mount *m, struct handle *h, uint64_t generation)
 	buffer_drop(m, h);
 }
 
-/* A deleted file's next version: no cell knows of it, and nobody but the handles here. */
+/* Makes the next version of a deleted file, which exists only in memory, for the handles that are
+ * open here. */
 static int
 commit_in_memory(struct mount *m, struct handle *h)
 {
@@ -207,9 +210,9 @@ commit_fsync(struct mount *m, struct call *c)
 
 /* ---- flush: a process closes a descriptor ---- */
 
-/* A pure truncation waits for the data that usually follows: a shell's `>` closes one descriptor
- * while it still has the other. It is due when its opener has no more left than before it opened
- * the file. */
+/* A truncation without data is not committed at the first close, because the data usually follows:
+ * with `>` a shell closes one descriptor while it still has another. It is committed when its
+ * opener has no more descriptors of the file left than before the open. */
 static bool
 is_opener(const struct handle *h, pid_t pid)
 {
@@ -242,8 +245,9 @@ commit_wants(struct handle *h, const struct mount_event *e)
 	return wants;
 }
 
-/* Half of what a killed process had to say is not what it meant. What others wrote into the same
- * buffer is theirs to commit, by their own close; nobody does it for them afterwards. */
+/* The writes of a killed process may be incomplete, so they are not committed. If other processes
+ * have written into the same buffer, they commit it with their own close, but it is not committed
+ * without them. */
 static void
 flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 {
@@ -295,7 +299,8 @@ flush_entered(struct mount *m, struct call *c)
 	flush_done(m, c);
 }
 
-/* With nothing to commit and no lock of its owner it never touches the cell, nor waits. */
+/* A flush with nothing to commit and no lock of its owner sends nothing to the cell and does not
+ * wait. */
 void
 commit_flush(struct mount *m, struct call *c)
 {

@@ -4,14 +4,18 @@
 
 #include "fs/mount/handle.h"
 
-/* Commits what the buffer holds, if anything, and goes on with `next`; c->error tells. Entered. */
+/* Commits the buffer, if it holds anything, and goes on with `next`; c->error is the result, a
+ * positive errno or 0. The call must have entered the handle. */
 void commit(struct mount *m, struct call *c, call_next *next);
-/* The same, with nobody waiting: it is sent now unless the handle is busy with a commit. */
+/* Commits in the background: the request is sent now, unless a commit of the handle is under way.
+ * An error is kept for commit_owed. */
 void commit_behind(struct mount *m, struct handle *h);
-/* What is told once more by fsync, unlock and close. */
+/* The error that fsync, unlock or close still has to return, 0 if there is none; it is returned
+ * once. */
 int commit_owed(struct handle *h);
 void commit_flush(struct mount *m, struct call *c);
-unsigned commit_wants(struct handle *h, const struct mount_event *e); /* FLUSH: mount_wants */
+/* The part of mount_wants for FLUSH. */
+unsigned commit_wants(struct handle *h, const struct mount_event *e);
 void commit_fsync(struct mount *m, struct call *c);
 
 #endif

@@ -1,13 +1,13 @@
-/* Ephemeral files live as long as some session has them open. The cell counts sessions, not
- * handles: the first handle here makes the session an opener, the last one's close ends that. The
- * close names the number by which the file was opened, whatever it was renamed to since, and is
- * sent even if the cell does not know the node any more: that may have been renamed elsewhere. */
+/* An ephemeral file exists as long as a session has it open. The cell counts sessions, not handles:
+ * the first handle of the mount makes the session an opener, and the close of the last one ends
+ * that. The close carries the number by which the file was opened, even after renames, and is sent
+ * even if the cell does not know the node any more: the file may have been renamed elsewhere. */
 #include "fs/mount/internal.h"
 
 static void
 behind_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	(void)a; /* it is gone one way or the other */
+	(void)a; /* on every answer the session is not an opener any more */
 	call_end(m, c);
 }
 
@@ -23,7 +23,7 @@ close_number(struct mount *m, struct inode *i, uint64_t number)
 	ask_behind(m, i, &(struct op){.code = OP_close_ephemeral, .close_ephemeral = {number}});
 }
 
-/* One number is enough: the cell takes it along when it renames the file. */
+/* One number is enough: when the cell renames the file, the opener moves with it. */
 void
 ephemeral_opened(struct mount *m, struct inode *i, uint64_t number)
 {
@@ -45,8 +45,8 @@ ephemeral_closed(struct mount *m, struct inode *i)
 	close_number(m, i, number);
 }
 
-/* Whatever the answer, a create that found the file may have opened it. The handle may be that of
- * the file's new number by now. */
+/* On every answer the session may be an opener: a create that found the file may have opened it. If
+ * the file was renamed meanwhile, the handle belongs to its new node. */
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -56,7 +56,8 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	c->next(m, c);
 }
 
-/* The new handle is counted already, so a close that overlaps does not undo this. */
+/* The new handle is already in the inode's list, so a concurrent close of another handle does not
+ * end this open. */
 void
 ephemeral_open(struct mount *m, struct call *c, call_next *next)
 {
@@ -72,7 +73,7 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 }
 
 /* The session is an opener of the target by the source's number, unless the source was permanent.
- * While a dead handle is left behind, that number is the dead handle's. */
+ * While `from` keeps a dead handle, that number stays with `from`. */
 void
 ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 {

@@ -1,5 +1,6 @@
-/* flock(2): the owner is the open file description, which is the handle. Never what the kernel
- * calls the lock's owner: that is an address, and soon another's. */
+/* flock(2): the owner is the open file description, which is the handle. The lock owner in the
+ * kernel's request is not used: it is derived from an address, which is soon used again for another
+ * file. */
 #include "fs/mount/internal.h"
 
 static struct mount_lock *
@@ -16,7 +17,7 @@ flock_refused(const struct handle *h)
 	return record_lock_through(h) ? EDEADLK : 0;
 }
 
-/* A lock that was lost cannot be unlocked: who had it must learn that. */
+/* An unlock fails if the lock was lost: its holder must learn that it was not protected. */
 static int
 unlock_refused(const struct handle *h)
 {
@@ -39,7 +40,7 @@ acquire_committed(struct mount *m, struct call *c)
 	lock_acquire(m, c);
 }
 
-/* The unlock happens all the same when the commit before it fails. */
+/* The lock is released even if the commit before it fails. */
 static void
 unlock_committed(struct mount *m, struct call *c)
 {

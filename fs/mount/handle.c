@@ -1,8 +1,8 @@
-/* Open files and directories: whose turn it is, and the end of a handle.
+/* Open files and directories: the order of calls on a handle, and the end of a handle.
  *
- * What needs the contents or commits them enters the handle and has it alone until it leaves;
- * other calls on the same handle wait in order behind it. Different handles never wait for each
- * other. */
+ * A call that needs the contents or commits them enters the handle and has it alone until it leaves
+ * it; other calls on the same handle wait behind it, in order. Calls on different handles never
+ * wait for each other. */
 #include <fcntl.h>
 #include "fs/mount/internal.h"
 
@@ -139,9 +139,9 @@ handle_of_call(struct mount *m, struct call *c)
 	return true;
 }
 
-/* ---- turns ---- */
+/* ---- entering and leaving ---- */
 
-/* A flush finds out by itself what is left to do on a dead handle, and so does a rename. */
+/* A flush or a rename is run on a dead handle, too: it decides itself what is left to do. */
 static void
 handle_run(struct mount *m, struct call *c)
 {
@@ -170,7 +170,7 @@ handle_enter(struct mount *m, struct call *c, call_next *next)
 	TAILQ_INSERT_TAIL(&h->queue, c, waiting);
 }
 
-/* The next one runs at the end of the step, not inside of who leaves. */
+/* The next call runs at the end of the step, not inside of the call that leaves. */
 static void
 handle_wake(struct mount *m, struct handle *h)
 {
@@ -233,8 +233,8 @@ handle_die(struct mount *m, struct handle *h)
 	buffer_drop(m, h);
 }
 
-/* Calls still waiting for their turn: the kernel does not release a file in use, except one whose
- * calls were all answered. */
+/* Answers the calls that still wait for the handle. The kernel does not release a file that is in
+ * use, unless the calls that use it were answered. */
 static void
 refuse_queue(struct mount *m, struct handle *h)
 {
@@ -245,8 +245,8 @@ refuse_queue(struct mount *m, struct handle *h)
 			call_status(m, c, EBADF);
 }
 
-/* Everything that is left to do is sent at once, in order, before anything that comes later: the
- * commit, the locks, the ephemeral node's opener. Whoever comes next finds it done. */
+/* All that is left to do is sent at once, in order, before all later requests: the commit, the
+ * unlocks, the close of an ephemeral file. So a later call of any process finds it done. */
 void
 handle_close(struct mount *m, struct handle *h)
 {

@@ -1,5 +1,6 @@
-/* The nodes that the kernel, an open handle, a lock or a call under way refers to, with what the
- * cell last told of them. Kernel inode numbers are node numbers, which are never used again. */
+/* The nodes that the kernel, an open handle, a lock or a call under way refers to, with the
+ * attributes that the cell last sent. Kernel inode numbers are node numbers, which are never used
+ * again. */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "fs/mount/internal.h"
@@ -94,7 +95,8 @@ inode_learn(struct mount *m, const struct attr *attr, uint64_t index)
 	return i;
 }
 
-/* The node is gone, with its locks. Its handles go on reading what they had. */
+/* Marks the node as deleted, and its locks as lost. Its handles go on reading the contents that
+ * they have. */
 void
 inode_die(struct mount *m, struct inode *i, bool here)
 {
@@ -159,8 +161,9 @@ inode_stat(struct mount *m, const struct inode *i)
 
 /* ---- getattr ---- */
 
-/* What a handle still shows of a deleted node. A node that was deleted elsewhere and that nobody
- * here has open is looked up again by the kernel, which has a name for it. */
+/* Answers for a deleted node with the attributes that its handles see. If the node was deleted
+ * elsewhere and has no handle here, the kernel still has a name for it, and the answer makes it
+ * look the name up again. */
 static void
 getattr_dead(struct mount *m, struct call *c)
 {

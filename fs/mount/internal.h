@@ -1,10 +1,10 @@
-/* What the files of the mount share: its state, of parts that one file each writes, and what has no
- * state of its own.
+/* The parts that the files of the mount share: the mount's state, made of parts that one file each
+ * writes, and the functions of files that have no state of their own.
  *
- *   mount         life, and which file handles which call
- *   call inode handle version snapshot buffer commit mount_lock stale: their headers say what
+ *   mount         begin and end; the handler of each kind of call
+ *   call inode handle version snapshot buffer commit mount_lock stale      see their headers
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
- *   flock, record_lock, attribute_lock                         who owns a mount_lock
+ *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
  *   ephemeral_open  whether this session has a node open       listing      open directories
  *   setattr, xattr, virtual, mount_session                     as their names say */
 #ifndef LSFS_FS_MOUNT_INTERNAL_H
@@ -28,7 +28,7 @@
 #include "fs/mount/version.h"
 
 struct mount_session {
-	uint64_t id; /* that the handles and locks belong to; 0: none yet */
+	uint64_t id; /* of the handles and locks; 0: none yet */
 	bool over;
 };
 
@@ -40,9 +40,9 @@ struct block {
 struct mount {
 	struct mount_config config;
 	const struct client *client;
-	struct mount_update *update; /* of the step that runs */
+	struct mount_update *update; /* of the current step */
 	mono_t now;
-	SLIST_HEAD(, block) blocks; /* what the update points to, until the next step */
+	SLIST_HEAD(, block) blocks; /* memory that the update points to, until the next step */
 
 	struct mount_session session;
 	struct calls calls;
@@ -53,11 +53,12 @@ struct mount {
 	struct stale_walks stale;
 };
 
-/* A copy that lives until the next step. */
+/* A copy of `b` that lives until the next step. */
 struct bytes mount_keep(struct mount *m, struct bytes b);
 void mount_stale_inode(struct mount *m, uint64_t ino);
 
-/* Looks whether the session is still the one that our handles belong to. */
+/* Detects that the session to which the handles and locks belong has ended, and begins with the
+ * next one. */
 void mount_session_check(struct mount *m);
 bool mount_session_lost(const struct mount *m, uint64_t session);
 
@@ -66,14 +67,15 @@ void name_mkdir(struct mount *m, struct call *c);
 void name_mknod(struct mount *m, struct call *c);
 void name_delete(struct mount *m, struct call *c);
 int name_error(uint64_t parent, struct bytes name);
-/* The number of the node that the call's name means into c->target, then c->next. It is 0, and the
- * cell is not asked, while no file at all is open here. */
+/* Looks up the node that the call's name leads to: its number goes into c->target, then c->next
+ * runs. While no file is open here the cell is not asked, and the number is 0. */
 void name_target(struct mount *m, struct call *c, call_next *next);
 void rename_call(struct mount *m, struct call *c);
 void listing_open(struct mount *m, struct call *c);
 void listing_read(struct mount *m, struct call *c);
 void setattr_call(struct mount *m, struct call *c);
-/* With what is known now, and with what the process itself has written. */
+/* Answers with the attributes that the mount has, changed by the uncommitted writes of the calling
+ * process. */
 void setattr_answer(struct mount *m, struct call *c);
 void xattr_get(struct mount *m, struct call *c);
 void xattr_set(struct mount *m, struct call *c);
@@ -83,14 +85,15 @@ void statfs_call(struct mount *m, struct call *c);
 bool is_virtual(uint64_t ino);
 void virtual_call(struct mount *m, struct call *c);
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
-/* The cell has the session recorded as an opener by this number, of the node or of one that was
- * renamed to it. */
+/* Records that the session is an opener by this number, of the node or of one that was renamed to
+ * it. */
 void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);
-/* A handle was closed: with the last one the session ceases to be an opener. */
+/* Ends this session's open of the node if its last handle here is closed. */
 void ephemeral_closed(struct mount *m, struct inode *i);
-/* Handles of the renamed file `from` are those of `to` now. */
+/* Moves the session's open of the renamed file `from` to `to`, which has its handles now. */
 void ephemeral_moved(struct mount *m, struct inode *from, struct inode *to);
-/* Makes this session an opener of the call's node if it is ephemeral; c->error, then c->next. */
+/* Makes this session an opener of the call's node if it is ephemeral, then runs c->next, with a
+ * positive errno or 0 in c->error. */
 void ephemeral_open(struct mount *m, struct call *c, call_next *next);
 
 #endif

@@ -1,5 +1,5 @@
-/* Open directories. A listing is one consistent snapshot: it is fetched, in pages that belong
- * together, by the first read and by each one that rewinds, and serves all reads in between. */
+/* Open directories. A listing is one consistent snapshot: it is fetched by the first read and by
+ * each read that rewinds, in pages that belong together, and serves all reads in between. */
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
 
@@ -42,7 +42,7 @@ drop_pages(struct handle *h)
 	h->pages_n = 0;
 }
 
-/* The pages that came become what is read. */
+/* The fetched pages become the listing that is read. */
 static void
 listing_take(struct handle *h)
 {
@@ -119,7 +119,7 @@ page_take(struct mount *m, struct call *c, const struct client_answer *a)
 	return h->pages.failed ? EIO : 0;
 }
 
-/* A deleted directory shows what it had. */
+/* When a page can't be fetched because the directory was deleted, its last listing is served. */
 static void
 page_failed(struct mount *m, struct call *c, int error)
 {
@@ -135,7 +135,7 @@ page_failed(struct mount *m, struct call *c, int error)
 static void
 page_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
-	bool late = a->rc == RC_CANCELED; /* the first page is too long ago */
+	bool late = a->rc == RC_CANCELED; /* the listing's first page is too old */
 	int error = late ? 0 : call_errno(m, c, a);
 
 	if (error == 0 && !late)

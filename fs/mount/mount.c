@@ -1,4 +1,4 @@
-/* The mount's life, and which file handles which call. */
+/* Making and freeing a mount, and the table of the functions that handle each kind of call. */
 #include <string.h>
 #include "fs/mount/internal.h"
 
@@ -69,7 +69,7 @@ mount_stale_inode(struct mount *m, uint64_t ino)
 mono_t
 mount_deadline(const struct mount *m)
 {
-	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
+	struct mount *own = (struct mount *)m; /* bsd/sys/tree.h is not const-correct */
 	const struct call *c = RB_MIN(call_patience, &own->calls.interrupted);
 	const struct mount_lock *l = TAILQ_FIRST(&m->locks.kept);
 
@@ -79,7 +79,7 @@ mount_deadline(const struct mount *m)
 bool
 mount_has_file_locks(const struct mount *m)
 {
-	struct mount *own = (struct mount *)m; /* the trees of bsd/sys/tree.h know no const */
+	struct mount *own = (struct mount *)m; /* bsd/sys/tree.h is not const-correct */
 	struct inode *i;
 	const struct mount_lock *l;
 
@@ -107,7 +107,7 @@ refused_call(struct mount *m, struct call *c)
 	call_status(m, c, EPERM);
 }
 
-enum { VIRTUAL_TOO = 1 }; /* the handler knows what to do with an inode of /.cell */
+enum { VIRTUAL_TOO = 1 }; /* the handler accepts inodes of /.cell */
 
 static const struct {
 	call_next *handler;
@@ -173,7 +173,7 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 		break;
 	case MOUNT_SESSION:
 	case MOUNT_TIMEOUT:
-		break; /* every step looks at the session and at the time */
+		break; /* every step checks the session and the time */
 	default:
 		kernel_call(m, e);
 		break;

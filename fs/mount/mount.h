@@ -1,15 +1,17 @@
-/* The mount: what the filesystem means, pure. docs/semantics.md tells it for users.
+/* The mount: the semantics of the filesystem, pure. docs/semantics.md describes them for users.
  *
- * mount_step(event) -> update. Events are the calls of the kernel, the cell's answers, and time;
- * the update holds replies for the kernel, requests for the cell (handed to cell/client), and
- * notifications. It knows nothing of libfuse: the driver (fs/fuse/ops.c) translates, the simulator
- * drives it directly. It is shown the session through a `const struct client *` and never changes
- * it.
+ * mount_step(event) -> update. Events are calls of the kernel, answers of the cell, and timeouts;
+ * the update holds replies for the kernel, requests for the cell (which the driver passes to
+ * cell/client), and notifications. The mount does not depend on libfuse: the driver (fs/fuse/ops.c)
+ * translates, and the simulator drives the mount directly. The mount reads the state of the session
+ * through a `const struct client *` and never changes it.
  *
- * Every call is answered exactly once, with its `call` number. MOUNT_INTERRUPT says that its caller
- * has a signal: a lock that waits is answered EINTR at once, and so is every call of a process that
- * dies or while the cell does not answer; else the call takes its answer if that comes within a
- * second. What the cell says after EINTR is tidied up. */
+ * Every call is answered exactly once, with its `call` number. MOUNT_INTERRUPT reports a signal to
+ * the caller of a call: a call that waits for a lock is answered EINTR at once, and so is every
+ * call whose process is being killed or that is waiting while the cell does not answer; any other
+ * call is answered with its result, or with EINTR if there is no result within a second. The
+ * effects of a request whose call was answered EINTR are undone or recorded when the cell
+ * answers. */
 #ifndef LSFS_FS_MOUNT_MOUNT_H
 #define LSFS_FS_MOUNT_MOUNT_H
 
@@ -25,10 +27,11 @@ struct mount_config {
 	int lock_delay_s;     /* default 15 */
 	bool commit_at_write; /* commit=write */
 	bool quiet;           /* ignore chmod and chown */
-	uint32_t listing_page; /* bytes of a listing asked for at a time; 0: as many as may be */
+	uint32_t listing_page; /* bytes of a listing requested at a time; 0: the maximum */
 };
 
-/* The mount of a session; `client` stays the driver's and outlives it. */
+/* Makes a mount over the sessions of `client`, which the driver owns and must keep until the mount
+ * is freed. */
 struct mount *mount_new(const struct mount_config *config, const struct client *client);
 void mount_free(struct mount *m);
 
@@ -38,7 +41,7 @@ void mount_free(struct mount *m);
 #define MOUNT_INO_STATUS (MOUNT_INO_VIRTUAL | 2)
 
 enum mount_event_kind {
-	/* from the kernel; the fields used are named. All but FORGET are answered. */
+	/* from the kernel, with the fields used; all but FORGET and INTERRUPT are answered */
 	MOUNT_LOOKUP,      /* ino (parent), name -> ENTRY */
 	MOUNT_FORGET,      /* ino, count; no answer */
 	MOUNT_GETATTR,     /* ino, fh or 0 -> ATTR */
@@ -58,10 +61,10 @@ enum mount_event_kind {
 	MOUNT_FSYNC,       /* ino, fh -> STATUS */
 	MOUNT_RELEASE,     /* ino, fh, lock_owner -> STATUS, at once */
 	MOUNT_OPENDIR,     /* ino -> OPEN */
-	MOUNT_READDIR,     /* ino, fh, offset -> LISTING from there on, "." and ".." first */
+	MOUNT_READDIR,     /* ino, fh, offset -> LISTING from offset on, "." and ".." first */
 	MOUNT_RELEASEDIR,  /* ino, fh -> STATUS */
 	MOUNT_STATFS,      /* -> STATFS */
-	MOUNT_GETXATTR,    /* ino, name -> DATA (whole value; the driver answers size questions) */
+	MOUNT_GETXATTR,    /* ino, name -> DATA (whole value; the driver handles size queries) */
 	MOUNT_SETXATTR,    /* ino, name, data, flags (XATTR_*) -> STATUS */
 	MOUNT_LISTXATTR,   /* ino -> DATA (names, each with its NUL) */
 	MOUNT_REMOVEXATTR, /* ino, name -> STATUS */
@@ -76,8 +79,8 @@ enum mount_event_kind {
 	MOUNT_TIMEOUT,
 };
 
-/* How a process at FLUSH or at a signal ends, as far as the driver can see: a killed writer commits
- * nothing, a killed caller waits for nothing. */
+/* How the calling process ends, at FLUSH or after a signal, as far as the driver can see. A killed
+ * writer commits nothing, a killed caller waits for nothing. */
 enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_EXITING, FATE_KILLED };
 
 enum mount_set { SET_MODE = 1, SET_UID = 2, SET_GID = 4, SET_SIZE = 8, SET_MTIME = 16,
@@ -86,11 +89,11 @@ enum mount_set { SET_MODE = 1, SET_UID = 2, SET_GID = 4, SET_SIZE = 8, SET_MTIME
 struct mount_event {
 	enum mount_event_kind kind;
 	mono_t now;
-	uint64_t call;       /* made up by the driver, never used again */
+	uint64_t call;       /* chosen by the driver, never used again */
 	uid_t uid;
 	gid_t gid;
-	pid_t thread;        /* the caller, as the kernel tells it */
-	pid_t pid;           /* of its process, where mount_wants() asks for it */
+	pid_t thread;        /* of the caller, from the kernel */
+	pid_t pid;           /* of the caller's process, if mount_wants() asks for it */
 	uint64_t ino, fh, new_ino, lock_owner, count;
 	struct bytes name, new_name, data;
 	int flags;
@@ -104,16 +107,16 @@ struct mount_event {
 	gid_t set_gid;
 	enum lock_mode lock_mode;
 	bool wait, whole;    /* whole: l_start 0, l_len 0 */
-	bool for_page;       /* READ: for the page cache, that is for a mapping or sendfile(2) */
+	bool for_page;       /* READ: to fill the page cache, for a mapping or sendfile(2) */
 	enum mount_fate fate;
-	int descriptors;     /* of this file in the caller, besides the closing one; -1 unknown */
+	int descriptors;     /* the caller's other ones on this file; -1: unknown */
 	const struct client_answer *answer;
 	const struct client_grant *grant;
 };
 
-/* What a call needs to know of its caller besides the thread, so that the driver reads /proc only
- * where something hangs on it. Who is told to find out the process asks again with it: the other
- * two may depend on it. To be asked right before the step. */
+/* The facts that a call needs about its caller besides the thread; the driver reads /proc only for
+ * these. If mount_wants() asks for the process, it must be called again with the pid set, because
+ * the other two may depend on it. It must be called right before the step. */
 enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
 
@@ -131,23 +134,23 @@ struct mount_child { uint64_t ino; mode_t mode; struct bytes name; };
 struct mount_reply {
 	uint64_t call;
 	enum mount_reply_kind kind;
-	int error;              /* 0, or a positive errno: then not even `kind` counts */
+	int error;              /* 0, or a positive errno: then even `kind` is void */
 	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
 	span_t attr_timeout, entry_timeout;
 	uint64_t fh;            /* OPENED, CREATED */
 	struct bytes data;      /* DATA; a view until the next step */
 	size_t count;           /* COUNT */
-	/* LISTING: from the asked offset on; offsets count from 1 */
+	/* LISTING: the children from the requested offset on; offsets count from 1 */
 	const struct mount_child *children;
 	size_t children_n;
 	uint64_t nodes, nodes_quota, bytes, bytes_quota; /* STATS */
-	enum lock_mode lock_mode; /* LOCK: LOCK_NONE if it would be granted */
+	enum lock_mode lock_mode; /* LOCK: LOCK_NONE if the lock would be granted */
 	pid_t lock_pid;
 };
 
 struct mount_request {
 	uint64_t token;
-	struct op op;  /* views until the next step */
+	struct op op;  /* with views that are valid until the next step */
 	bool ordered;
 };
 
@@ -156,18 +159,18 @@ struct mount_update {
 	size_t replies_n, replies_room;
 	struct mount_request *requests;
 	size_t requests_n, requests_room;
-	uint64_t *stale_inodes; /* notify inval_inode(ino, -1, 0), before the replies */
+	uint64_t *stale_inodes; /* to be notified (inval_inode(ino, -1, 0)) before the replies */
 	size_t stale_inodes_n, stale_inodes_room;
-	bool forget_names;      /* the session was lost: every dentry of the mount may be wrong */
+	bool forget_names;      /* the session was lost: all names may be wrong */
 };
 
 /* Clears `update`, handles the event and fills it. */
 void mount_step(struct mount *m, const struct mount_event *event, struct mount_update *update);
 void mount_update_free(struct mount_update *u);
-/* How many versions of contents are in memory. */
+/* The number of versions of contents in memory. */
 size_t mount_versions(const struct mount *m);
 mono_t mount_deadline(const struct mount *m);
-/* Holds a process a lock through an open file, or asks for one? */
+/* True if a process holds a lock through an open file, or has asked for one. */
 bool mount_has_file_locks(const struct mount *m);
 
 #endif

@@ -1,15 +1,15 @@
-/* One owner's lock on one node: what it holds, what it asks for, and what it owes.
+/* The lock of one owner on one node: the mode that it holds, its request, and its cancel.
  *
  *   NONE --acquire--> SENT --queued--> QUEUED
  *    ^                 | answer          | grant
  *    |<----------------+-----------------'
- *    |<--- GIVING_BACK <-- interrupted, and the place in the queue was kept long enough
+ *    |<--- GIVING_BACK <-- the caller was interrupted and has not repeated its call in time
  *
- * One owner has one request under way; further calls of it wait in order. A caller that gives up
- * after a signal leaves its request behind: it is kept a moment for the same call, which comes
- * again at once when the handler says so (SA_RESTART); otherwise it is given back by a cancel,
- * which the cell decides in order: a waiter goes, a grant that overtook the signal becomes what was
- * held before. */
+ * An owner has one request under way; its further calls wait in order. When a caller gives up after
+ * a signal, its request is kept for a moment: if the signal's handler has SA_RESTART, the same call
+ * is repeated at once, and takes the request over. Otherwise the request is withdrawn by a cancel,
+ * which the cell processes in order: a queued request is removed from the queue, and a grant that
+ * was made before the cancel is replaced by the mode that was held before it. */
 #include <sys/xattr.h>
 #include "fs/mount/internal.h"
 
@@ -107,7 +107,7 @@ lock_unkeep(struct mount *m, struct mount_lock *l)
 
 static void lock_next(struct mount *m, struct mount_lock *l);
 
-/* The caller has it: what it held before is replaced. */
+/* The lock was granted to the caller: it replaces what the owner held before. */
 static void
 lock_gained(struct mount *m, struct mount_lock *l)
 {
@@ -138,7 +138,8 @@ lock_refused(struct mount *m, struct mount_lock *l, int error)
 		call_status(m, c, error);
 }
 
-/* It came to the request: to its caller, or to nobody for as long as the place is kept. */
+/* The cell has granted the request. The call is answered; if the call was interrupted, the grant is
+ * recorded for as long as the request is kept. */
 static void
 lock_came(struct mount *m, struct mount_lock *l)
 {
@@ -151,8 +152,9 @@ lock_came(struct mount *m, struct mount_lock *l)
 	}
 }
 
-/* A call that would not wait for others does not wait behind its own owner's waiting either, and a
- * signal that came before it was known that the lock has to wait ends the wait now. */
+/* The cell has queued the request. Calls of the same owner that must not wait do not wait behind
+ * this one either; and a call that was interrupted before it was known whether it would wait is
+ * given up now. */
 static void
 lock_queued(struct mount *m, struct mount_lock *l)
 {
@@ -214,7 +216,8 @@ lock_send(struct mount *m, struct mount_lock *l, struct call *c)
 	call_ask(m, ask, &op, ask_heard);
 }
 
-/* The same call again, from the same descriptor: it goes on where the signal came. */
+/* True if the call repeats an interrupted call from the same descriptor: then it takes over the
+ * request that was kept. */
 static bool
 lock_adopts(const struct mount_lock *l, const struct call *c)
 {
@@ -222,7 +225,8 @@ lock_adopts(const struct mount_lock *l, const struct call *c)
 	       l->wait == c->event.wait;
 }
 
-/* An attribute lock belongs to all processes of a user. One that wants to be the first says so. */
+/* True if the call wants to be the first holder of an attribute lock, which it says with
+ * XATTR_CREATE, and the lock is held: an attribute lock belongs to all processes of a user. */
 static bool
 lock_is_had(const struct mount_lock *l, const struct call *c)
 {
@@ -266,7 +270,7 @@ lock_acquire(struct mount *m, struct call *c)
 	lock_start(m, c);
 }
 
-/* Nothing is under way any more: the next call of this owner, if there is one. */
+/* Starts the next calls of this owner, once it has no request under way. */
 static void
 lock_next(struct mount *m, struct mount_lock *l)
 {
@@ -291,7 +295,7 @@ cancel_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
 	struct mount_lock *l = c->lock;
 
-	(void)a; /* the cell decides; if it cannot any more, there is nothing to give back to */
+	(void)a; /* on every answer the cell has no such request any more */
 	if (l->ask == ASK_GIVING_BACK && c->acquisition == l->asked_acquisition) {
 		l->ask = ASK_NONE;
 		lock_next(m, l);
@@ -393,7 +397,8 @@ lock_release(struct mount *m, struct mount_lock *l, struct call *c)
 	call_ask(m, c, &op, release_heard);
 }
 
-/* A debt must be paid before nothing is held. A request that still waits is another's affair. */
+/* Releases what the owner holds. A cancel that is under way must finish first; requests of other
+ * calls that still wait are left alone. */
 void
 lock_unlock(struct mount *m, struct call *c)
 {
@@ -425,7 +430,7 @@ lock_withdraw(struct mount *m, struct mount_lock *l)
 	lock_put(m, l);
 }
 
-/* Nobody can come for it any more. */
+/* Answers all waiting calls: the lock can't be acquired through their handle any more. */
 static void
 empty_queue(struct mount *m, struct mount_lock *l, int error)
 {
@@ -461,7 +466,7 @@ lock_die(struct mount *m, struct mount_lock *l)
 	l->refs++;
 	l->mode = LOCK_NONE;
 	l->handles_n = 0;
-	l->asked_acquisition = 0; /* answers still under way mean nothing any more */
+	l->asked_acquisition = 0; /* answers that are under way are ignored */
 	lock_refused(m, l, ESTALE);
 	empty_queue(m, l, ESTALE);
 	lock_put(m, l);

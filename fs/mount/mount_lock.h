@@ -1,4 +1,4 @@
-/* One owner's lock on one node, and the three kinds of owners. */
+/* The lock of one owner on one node, and the three kinds of owners. */
 #ifndef LSFS_FS_MOUNT_MOUNT_LOCK_H
 #define LSFS_FS_MOUNT_MOUNT_LOCK_H
 
@@ -7,24 +7,24 @@
 enum lock_kind { LOCK_FLOCK, LOCK_RECORD, LOCK_ATTRIBUTE };
 enum lock_ask { ASK_NONE, ASK_SENT, ASK_QUEUED, ASK_GIVING_BACK };
 
-/* One owner's lock on one node: what it holds and what it has asked for. */
+/* The lock of one owner on one node: the mode that it holds, and the request that it has made. */
 struct mount_lock {
 	TAILQ_ENTRY(mount_lock) of_inode, kept;
 	struct inode *inode;
 	enum lock_kind kind;
 	uint64_t key;            /* flock: fh; record: lock_owner; attribute: uid */
-	uint64_t owner;          /* its name at the cell, never used again */
+	uint64_t owner;          /* its number at the cell, never used again */
 	unsigned refs;           /* of calls */
 	enum lock_mode mode;     /* held */
-	uint64_t acquisition;    /* by which it is held */
+	uint64_t acquisition;    /* whose grant is held */
 	enum lock_ask ask;
 	enum lock_mode asked;
 	uint64_t asked_acquisition, asked_fh;
 	bool wait;
-	struct call *caller;     /* who waits for the answer; NULL: it was interrupted */
-	bool granted;            /* while nobody waits for it any more */
+	struct call *caller;     /* that waits for the answer; NULL: it was interrupted */
+	bool granted;            /* granted after the caller was interrupted */
 	bool is_kept;
-	mono_t kept_until;       /* the place in the queue, for a caller that comes again */
+	mono_t kept_until;       /* until then a repeated call takes over the request */
 	unsigned releasing;
 	struct call_list queue;  /* further calls of the same owner */
 	uint64_t *handles;       /* record: the handles through which it was taken */
@@ -33,29 +33,29 @@ struct mount_lock {
 
 struct mount_locks {
 	uint64_t next_owner, next_acquisition;
-	struct lock_list kept; /* whose places in the queue are kept, by their end */
+	struct lock_list kept; /* whose interrupted requests are kept, in order of kept_until */
 };
 
-/* Of a mount that begins. */
+/* Initializes the locks of a new mount. */
 void locks_begin(struct mount_locks *locks);
 struct mount_lock *lock_find(struct inode *i, enum lock_kind kind, uint64_t key);
 struct mount_lock *lock_get(struct mount *m, struct inode *i, enum lock_kind kind, uint64_t key);
 void lock_refer(struct call *c, struct mount_lock *l);
 void lock_put(struct mount *m, struct mount_lock *l);
-bool lock_active(const struct mount_lock *l); /* held or asked for */
-/* Asks for c->mode (c->event.wait) on behalf of the call, and answers it. */
+bool lock_active(const struct mount_lock *l); /* held or requested */
+/* Requests c->mode (waiting for it if c->event.wait) for the call, and answers the call. */
 void lock_acquire(struct mount *m, struct call *c);
-/* Frees what is held, and answers the call with c->error if that went well. */
+/* Releases what is held. The call is answered with the error of the release, else with c->error. */
 void lock_unlock(struct mount *m, struct call *c);
-/* Takes back what is asked for; who waits for it is told EBADF. */
+/* Cancels the request of this lock; a call that waits for it is answered EBADF. */
 void lock_withdraw(struct mount *m, struct mount_lock *l);
-/* Frees and gives back all of it, with nobody waiting. */
+/* Releases the lock and cancels its request, in the background. */
 void lock_drop(struct mount *m, struct mount_lock *l);
-/* The cell has taken it away, with the node or the session: waiting calls get ESTALE. */
+/* The lock was lost with its node or session: waiting calls are answered ESTALE. */
 void lock_die(struct mount *m, struct mount_lock *l);
 void lock_interrupted(struct mount *m, struct mount_lock *l);
 void lock_grant(struct mount *m, const struct client_grant *g);
-/* Gives back the place that is kept for a caller who did not come again. */
+/* Cancels a request that is kept, before the interrupted caller has repeated its call. */
 void lock_stop_waiting(struct mount *m, struct mount_lock *l);
 void lock_timeout(struct mount *m);
 
@@ -66,7 +66,7 @@ void record_lock_call(struct mount *m, struct call *c);
 void record_lock_get(struct mount *m, struct call *c);
 bool record_lock_through(const struct handle *h);
 struct mount_lock *record_lock_of(struct handle *h, uint64_t lock_owner);
-/* Commits what its handles hold, then frees it; the call is answered. */
+/* Commits the buffers of the lock's handles, then releases the lock and answers the call. */
 void record_lock_free(struct mount *m, struct call *c, struct mount_lock *l);
 void record_lock_released(struct mount *m, struct handle *h);
 void record_lock_gained(struct mount_lock *l, struct handle *h);

@@ -1,5 +1,5 @@
-/* The session's death. Every handle and every lock belongs to one session and ends with it; no
- * handle ever moves to a new one (Chubby, section 2.8). */
+/* The end of a session. Every handle and every lock belongs to one session and ends with it; no
+ * handle ever moves to a new session (Chubby, section 2.8). */
 #include "fs/mount/internal.h"
 
 bool
@@ -22,7 +22,7 @@ session_died(struct mount *m)
 			handle_die(m, h);
 	RB_FOREACH_SAFE(i, inode_numbers, &m->inodes, more_i) {
 		i->opened = 0;
-		i->newest = NULL; /* another session may find the cell restored */
+		i->newest = NULL; /* the next session may be with a cell restored from a backup */
 		mount_stale_inode(m, i->ino);
 		i->refs++;
 		TAILQ_FOREACH_SAFE(l, &i->locks, of_inode, more_l)
@@ -31,7 +31,7 @@ session_died(struct mount *m)
 	}
 }
 
-/* What was asked before it is done in it. */
+/* Requests that were made while there was no session belong to this one. */
 static void
 session_began(struct mount *m, uint64_t session)
 {

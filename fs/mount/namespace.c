@@ -1,4 +1,4 @@
-/* Names: lookup, mkdir, unlink, rmdir. The cell keeps the names; nothing of them is kept here. */
+/* Names: lookup, mkdir, unlink, rmdir. The names are kept by the cell; the mount caches none. */
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
 
@@ -8,7 +8,7 @@ is_reserved(uint64_t parent, struct bytes name)
 	return parent == NODE_ROOT && bytes_equal(name, bytes_of(".cell"));
 }
 
-/* Why no node of this name can be made or removed here; 0 if one can. */
+/* The errno with which making or removing a node of this name is refused; 0 if it is allowed. */
 int
 name_error(uint64_t parent, struct bytes name)
 {
@@ -76,7 +76,7 @@ name_lookup(struct mount *m, struct call *c)
 	}
 }
 
-/* ---- whom a name means, for the sake of the handles that are open on it here ---- */
+/* ---- the node of a name, for the handles that are open on it ---- */
 
 static void
 target_heard(struct mount *m, struct call *c, const struct client_answer *a)
@@ -141,7 +141,7 @@ name_mkdir(struct mount *m, struct call *c)
 	make_node(m, c, NODE_DIRECTORY, (c->event.mode & S_ISVTX) != 0);
 }
 
-/* An ephemeral file lives as long as it is open, and mknod opens nothing. */
+/* An ephemeral file exists as long as it is open, and mknod opens nothing. */
 void
 name_mknod(struct mount *m, struct call *c)
 {
@@ -153,7 +153,8 @@ name_mknod(struct mount *m, struct call *c)
 
 /* ---- unlink, rmdir ---- */
 
-/* A commit of ours that was under way may have been later than the read. */
+/* A commit of this mount that was under way may have made a later version than the one that was
+ * read. */
 static void
 delete_keep(struct mount *m, struct inode *i)
 {
@@ -188,7 +189,8 @@ delete_ask(struct mount *m, struct call *c)
 	call_ask(m, c, &op, delete_heard);
 }
 
-/* Whatever came of it, the deletion is the cell's to decide. */
+/* Goes on with the deletion even if the contents could not be read: whether the name is deleted is
+ * decided by the cell. */
 static void
 delete_fetched(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -200,7 +202,7 @@ delete_fetched(struct mount *m, struct call *c, const struct client_answer *a)
 		delete_ask(m, c);
 }
 
-/* A deleted file lives on in memory as long as it is open here: so its contents are read first. */
+/* A deleted file lives on in memory as long as it is open here, so its contents are read first. */
 static void
 delete_prepare(struct mount *m, struct call *c)
 {

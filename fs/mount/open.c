@@ -1,5 +1,5 @@
-/* Open and create. Access is checked here, against the node itself. An open for reading takes the
- * contents along: the file may be deleted elsewhere before they are first looked at. */
+/* Open and create. Access is checked here, against the rights in the node's attributes. An open for
+ * reading fetches the contents, too: the file may be deleted elsewhere before the first read. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
@@ -28,7 +28,7 @@ open_reads(int flags)
 	return (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_TRUNC | FLAG_EXEC));
 }
 
-/* The truncation waits in the buffer for the first data or for the close. */
+/* The truncation stays in the buffer until data is written or the file is closed. */
 static void
 open_truncate(struct handle *h, const struct mount_event *e)
 {
@@ -115,7 +115,7 @@ create_read(struct mount *m, struct call *c, const struct client_answer *a)
 	create_done(m, c);
 }
 
-/* It was there before: this is an open. */
+/* The file existed before: the call is an open. */
 static void
 create_found(struct mount *m, struct call *c)
 {
@@ -125,7 +125,7 @@ create_found(struct mount *m, struct call *c)
 		snapshot_ask(m, c, c->inode, create_read);
 }
 
-/* A fresh file is empty: nothing to fetch and nothing to truncate. */
+/* A new file is empty: there is nothing to fetch or to truncate. */
 static void
 create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 {
@@ -138,7 +138,8 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 	create_done(m, c);
 }
 
-/* The cell has made us an opener of an ephemeral file; the close that follows undoes it. */
+/* The open is denied, but the create has made this session an opener of an ephemeral file; closing
+ * the handle undoes that. */
 static void
 create_refused(struct mount *m, struct call *c, const struct attr *attr)
 {

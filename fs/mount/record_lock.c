@@ -1,7 +1,7 @@
-/* fcntl(2) locks over the whole file. Those of a process and those of an open file description
- * look alike here, so a lock is owned by what the kernel calls its owner, on one node, and
- * remembers the handles through which it was taken: any close by that owner frees it, as fcntl
- * prescribes, and so does the end of the last of those handles. */
+/* fcntl(2) locks over the whole file. The locks of a process and those of an open file description
+ * can't be distinguished here. So the owner of a lock is the lock owner in the kernel's request, on
+ * one node. The lock records the handles through which it was taken: it is released by any close by
+ * that owner, as fcntl prescribes, and by the release of the last of those handles. */
 #include "fs/mount/internal.h"
 
 static bool
@@ -31,7 +31,7 @@ record_lock_through(const struct handle *h)
 	return false;
 }
 
-/* What a close by this owner would free. */
+/* The lock that a close by this owner releases; NULL if there is none. */
 struct mount_lock *
 record_lock_of(struct handle *h, uint64_t lock_owner)
 {
@@ -49,7 +49,7 @@ record_lock_gained(struct mount_lock *l, struct handle *h)
 	l->handles[l->handles_n++] = h->fh;
 }
 
-/* What was written through any of its handles is there when the next one gets the lock. */
+/* The writes through all of its handles are committed before the next owner can get the lock. */
 void
 record_lock_free(struct mount *m, struct call *c, struct mount_lock *l)
 {
@@ -176,7 +176,7 @@ record_lock_call(struct mount *m, struct call *c)
 
 /* ---- F_GETLK ---- */
 
-/* The first holder in the way, and its pid where that means something on this machine. */
+/* Replies with the first conflicting holder, and with its pid if the holder is on this machine. */
 static void
 getlk_holders(struct mount *m, struct call *c, const struct result_lock *r,
               struct mount_reply *reply)

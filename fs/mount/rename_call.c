@@ -1,11 +1,12 @@
 /* Rename of a file: one atomic step of the cell, in which the target keeps its identity and gets
- * the source's contents. What handles of the source have written is committed first, and they are
- * held until it is done: afterwards they are the target's. */
+ * the source's contents. The buffers of the source's handles are committed first, and the handles
+ * are held until the rename is done: afterwards they are handles of the target. */
 #include "fs/mount/internal.h"
 
 enum { FLAG_NOREPLACE = 1 }; /* RENAME_NOREPLACE of the system call */
 
-/* A handle that holds or awaits a lock on the source cannot keep it: it is void. */
+/* True if the handle holds or awaits a lock on the source: the lock can't move to the target, so
+ * the handle becomes invalid. */
 static bool
 handle_locks(const struct handle *h)
 {
@@ -22,7 +23,7 @@ handle_move(struct mount *m, struct handle *h, struct inode *to)
 	TAILQ_REMOVE(&from->handles, h, of_inode);
 	TAILQ_INSERT_TAIL(&to->handles, h, of_inode);
 	h->inode = to;
-	h->generation = 0; /* the contents are numbered otherwise there */
+	h->generation = 0; /* the generations of the target are other numbers */
 	to->refs++;
 	inode_put(m, from);
 }
@@ -47,7 +48,7 @@ rename_move(struct mount *m, struct inode *from, struct inode *to)
 	inode_put(m, to);
 }
 
-/* Lets the source's handles go on, and answers. */
+/* Lets other calls enter the source's handles again, and answers the rename. */
 static void
 rename_done(struct mount *m, struct call *c, int error)
 {
@@ -115,7 +116,7 @@ rename_entered(struct mount *m, struct call *holder)
 	commit(m, holder, rename_committed);
 }
 
-/* Takes hold of the source's handles, one after the other; `event.fh` is the last one. */
+/* Enters the source's handles, one after the other; `event.fh` is the last one entered. */
 static void
 rename_prepare(struct mount *m, struct call *c)
 {

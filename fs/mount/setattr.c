@@ -1,4 +1,4 @@
-/* chmod, chown, utimens and truncate of a path; and the attributes of the cell as a whole. */
+/* chmod, chown, utimens and truncate of a path; and statfs. */
 #include <string.h>
 #include <sys/stat.h>
 #include "fs/mount/internal.h"
@@ -33,7 +33,8 @@ mtime_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		setattr_answer(m, c);
 }
 
-/* A time set by who has not committed yet (cp -p) is for what will be committed. */
+/* A time that is set by a process with uncommitted writes (cp -p) is for the version that it will
+ * commit. */
 static void
 set_mtime(struct mount *m, struct call *c)
 {
@@ -60,9 +61,9 @@ set_mtime(struct mount *m, struct call *c)
 
 /* ---- mode, owner ---- */
 
-/* The ACLs decide who may do what; a mode that takes away what they grant could not be honoured.
- * But who makes a node is not refused a mode, and tools that copy (install, cp -a, rsync, tar) say
- * it again, some behind the close: so the process that made it is not refused it then either. */
+/* The access rights of a node come from its ACLs; a mode that takes away rights which they grant
+ * can't be honoured. But tools that copy (install, cp -a, rsync, tar) set the mode of the node that
+ * they have made, some after closing it: so the process that made a node is not refused. */
 static int
 mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e)
 {
@@ -88,7 +89,7 @@ setattr_known(struct mount *m, struct call *c)
 
 	if (error)
 		call_status(m, c, error);
-	else if (dates && !directory && !c->answered) /* a directory's time is constant */
+	else if (dates && !directory && !c->answered) /* the mtime of a directory is constant */
 		set_mtime(m, c);
 	else
 		setattr_answer(m, c);
@@ -170,8 +171,8 @@ truncate_path(struct mount *m, struct call *c)
 		truncate_read(m, c);
 }
 
-/* A process that has written and not committed: what it does to the file by its name is done to
- * the same buffer, or its writes would lose against its own truncation. */
+/* A truncation by name of a file on which the process has uncommitted writes is done in their
+ * buffer: otherwise the truncation would make their commit fail. */
 static bool
 truncate_own(struct mount *m, struct call *c)
 {

@@ -1,14 +1,15 @@
-/* What a handle reads: one version of the contents at a time.
+/* The snapshot of a handle: the one version of the contents that it reads.
  *
- * The snapshot comes with the open: a handle has something to read from if its file is deleted. It
- * is renewed by the first read, by a read at offset 0, after a lock was acquired through the
- * handle, and by the second read in a row at or past the end: so who reads to the end never mixes
- * two versions, and `tail -f` follows. With uncommitted writes only the first and the lock's
- * renewal is made up for. What is in memory already does not cross the wire again.
+ * The snapshot is fetched by the open, so that the handle can be read even if its file is deleted.
+ * It is renewed by the first read, by a read at offset 0, by the first read after a lock was
+ * acquired through the handle, and by the second read in a row at or past the end: so a process
+ * that reads to the end never mixes two versions, and `tail -f` sees new ones. While the handle has
+ * uncommitted writes it is renewed only by the first read and the first one after a lock. Contents
+ * that are in memory already are not sent again.
  *
- * The kernel's pages are another matter: all mappings of a node share them, whichever handle they
- * are asked for through. They show one committed version, as long as a handle is open through which
- * they were asked for. */
+ * The kernel's pages are different: all mappings of a node share them, through whichever handle
+ * they were requested. They show one committed version as long as a handle is open through which
+ * pages were requested. */
 #include "fs/mount/internal.h"
 
 void
@@ -34,7 +35,8 @@ snapshot_opened(struct mount *m, struct handle *h, struct version *v)
 	h->renew = true;
 }
 
-/* What is appended goes behind what is there now, whatever the handle has read. */
+/* Appended bytes follow the contents as they are in the cell, not those that the handle has
+ * read. */
 size_t
 snapshot_size(const struct handle *h)
 {
@@ -45,7 +47,7 @@ snapshot_size(const struct handle *h)
 
 /* ---- fetching ---- */
 
-/* The call keeps the version until the answer may refer to it. */
+/* The call holds a reference to the version, because the answer may only say that it is current. */
 void
 snapshot_ask(struct mount *m, struct call *c, const struct inode *i, call_then *then)
 {
@@ -80,7 +82,7 @@ fetch_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		c->error = snapshot_learn(m, c, a);
 	if (c->error == 0 && h->edit != EDIT_WHOLE) {
 		snapshot_set(m, h, version_ref(c->version));
-		h->unconditional = false; /* a write builds on what was read */
+		h->unconditional = false; /* a write is based on this version now */
 	}
 	c->next(m, c);
 }
@@ -104,7 +106,7 @@ snapshot_fetch(struct mount *m, struct call *c, call_next *next)
 
 /* ---- reading ---- */
 
-/* The end of the version that was read, and what was appended to it here. */
+/* Answers with the end of the version that the handle has read and the bytes appended here. */
 static void
 read_appended(struct mount *m, struct call *c)
 {
@@ -136,7 +138,7 @@ read_serve(struct mount *m, struct call *c)
 		version_answer(m, c, h->base);
 }
 
-/* A deleted node has no newer version: the handle goes on with what it had. */
+/* If the node was deleted there is no newer version: the handle goes on with its snapshot. */
 static void
 read_fetched(struct mount *m, struct call *c)
 {
@@ -171,7 +173,8 @@ read_look(struct mount *m, struct call *c)
 		read_serve(m, c);
 }
 
-/* Who reads through the handle that truncated must see what all others see. */
+/* A truncation must be committed before a read through its handle: the reader must see the same
+ * contents as all others. */
 static void
 read_entered(struct mount *m, struct call *c)
 {

@@ -1,13 +1,13 @@
-/* A path that leads to a dead node is answered ESTALE, and the kernel walks it again, looking up
- * every name. It does so once: a caller whose second walk has led to a node that died since is told
- * that there is none, and there was none when that node died.
+/* A call whose path leads to a dead node is answered ESTALE, and the kernel walks the path again,
+ * looking up every name. It repeats the walk only once: if the second walk leads to a node that has
+ * died since, the call is answered ENOENT, which was true when that node died.
  *
- * The second walk is told from another call by what the thread does: it looks names up and comes,
- * with the same kind of call, to what it found last. Every other call of the thread and a name that
- * is not found end the walk: then the next dead node is the first again. */
+ * The second walk is recognized by the calls of the thread: lookups, then a call of the same kind
+ * as before, for the inode that was found last. Every other call of the thread, and a name that is
+ * not found, end the walk: then the next dead node starts a new one. */
 #include "fs/mount/internal.h"
 
-enum { WALK_MS = 1000 }; /* it follows at once */
+enum { WALK_MS = 1000 }; /* the second walk follows at once */
 
 static struct stale_walk *
 walk_of(struct mount *m, pid_t thread)

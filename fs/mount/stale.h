@@ -1,13 +1,14 @@
-/* Paths that led to a dead node, and the kernel's second walk. */
+/* Recognizes the kernel's second walk of a path that led to a dead node. */
 #ifndef LSFS_FS_MOUNT_STALE_H
 #define LSFS_FS_MOUNT_STALE_H
 
 #include "fs/mount/call.h"
 
-/* The call's path led to a dead node: ESTALE, or, in the kernel's second walk, ENOENT. */
+/* The errno for a call whose path led to a dead node: ESTALE, or ENOENT in the kernel's second
+ * walk. */
 int stale_path(struct mount *m, const struct call *c);
-/* What a second walk is known by: each call as it comes; the outcome of a lookup, 0: no such name;
- * the success of any other call. */
+/* The events by which a second walk is recognized: each call when it arrives; the result of a
+ * lookup (0: no such name); the success of any other call. */
 void stale_called(struct mount *m, const struct mount_event *e);
 void stale_found(struct mount *m, const struct call *c, uint64_t ino);
 void stale_clear(struct mount *m, const struct call *c);
@@ -17,7 +18,7 @@ enum { STALE_WALKS = 64 };
 struct stale_walk {
 	pid_t thread;  /* 0: none */
 	enum mount_event_kind kind;
-	uint64_t found; /* the last name that was looked up leads there; 0: none yet */
+	uint64_t found; /* the node of the last name that was looked up; 0: none yet */
 	mono_t until;
 };
 

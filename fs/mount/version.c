@@ -1,5 +1,5 @@
-/* One version of a node's contents, whole. It never changes, so everybody who reads it shares it:
- * handles, mappings, and replies on their way to the kernel. It is gone with the last of them. */
+/* One version of a node's contents, whole. It never changes, so all its readers share it: handles,
+ * mappings, and replies to the kernel. It is freed with the last of them. */
 #include <string.h>
 #include "fs/mount/internal.h"
 
@@ -19,7 +19,7 @@ version_new(struct mount *m, uint64_t node, uint64_t generation, struct bytes ow
 	return v;
 }
 
-/* The one in memory already, if it is that generation; with one more reference. */
+/* The latest version in memory if it has this generation, with one more reference; else NULL. */
 static struct version *
 version_known(struct mount *m, uint64_t node, uint64_t generation)
 {

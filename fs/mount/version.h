@@ -1,4 +1,4 @@
-/* Contents in memory: immutable, shared by all that look at them, counted. */
+/* Versions of contents in memory: immutable, shared by all their readers, reference-counted. */
 #ifndef LSFS_FS_MOUNT_VERSION_H
 #define LSFS_FS_MOUNT_VERSION_H
 
@@ -9,28 +9,29 @@ struct version {
 	unsigned refs;
 	uint64_t node;
 	uint64_t generation;
-	struct bytes data; /* its own */
+	struct bytes data; /* owned by the version */
 };
 
 struct versions {
-	size_t n;                 /* in memory */
-	struct version **viewed;  /* what replies of this step point to; counted */
+	size_t n;                 /* number in memory */
+	struct version **viewed;  /* those that replies of this step point to; counted */
 	size_t viewed_n, viewed_room;
 };
 
-/* The version of this node and generation, counted: one in memory, or one with a copy of `data`. */
+/* The version of this node and generation, with a reference for the caller: one in memory, or a new
+ * one with a copy of `data`. */
 struct version *version_get(struct mount *m, uint64_t node, uint64_t generation,
                             struct bytes data);
-/* The same, but takes the buffer's bytes over. */
+/* The same, but a new version takes over the bytes of the buffer. */
 struct version *version_take(struct mount *m, uint64_t node, uint64_t generation,
                              struct buffer *data);
-struct version *version_ref(struct version *v);         /* NULL stays NULL */
-void version_put(struct mount *m, struct version *v);   /* may be NULL */
-/* Puts `v`, which is counted for it, in place of what is there. */
+struct version *version_ref(struct version *v);         /* adds a reference; accepts NULL */
+void version_put(struct mount *m, struct version *v);   /* drops a reference; accepts NULL */
+/* Replaces *at by `v` and drops the old reference; takes over the caller's reference to `v`. */
 void version_set(struct mount *m, struct version **at, struct version *v);
-/* Answers a READ from it, without a copy. */
+/* Answers a READ from `v`, without a copy. */
 void version_answer(struct mount *m, struct call *c, struct version *v);
-void version_views_end(struct mount *m); /* the last step's replies are written */
+void version_views_end(struct mount *m); /* at the next step: drops their references */
 void versions_free(struct mount *m);
 struct bytes bytes_slice(struct bytes b, int64_t offset, size_t size);
 

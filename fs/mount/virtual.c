@@ -1,5 +1,5 @@
-/* The virtual directory /.cell: what this mount knows of itself. Nothing here ever waits for the
- * cell, and nothing can be changed. */
+/* The virtual directory /.cell: the state of this mount and its session. Its calls never wait for
+ * the cell, and it can't be changed. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -119,7 +119,7 @@ virtual_open(struct mount *m, struct call *c)
 		call_opened(m, c, handle_new(m, NULL, c)->fh);
 }
 
-/* One text at a time, made anew by a read at the beginning. */
+/* The text is made by a read at offset 0; further reads continue the same text. */
 static void
 virtual_read(struct mount *m, struct call *c)
 {
@@ -144,7 +144,7 @@ virtual_access(const struct mount_event *e)
 	return (e->flags & X_OK) && e->ino != MOUNT_INO_CELL ? EACCES : 0;
 }
 
-/* Calls whose inode is virtual; those on names and attributes look for themselves. */
+/* The calls whose inode is virtual; handlers with VIRTUAL_TOO check for themselves. */
 void
 virtual_call(struct mount *m, struct call *c)
 {

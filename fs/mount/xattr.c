@@ -1,5 +1,5 @@
-/* The attributes user.ls.*: one table. Whatever is outside of `user.` is refused from memory, and
- * never with ENOSYS, which would switch attributes off for good. */
+/* The attributes user.ls.*, in one table. All names outside of `user.` are refused without asking
+ * the cell, and never with ENOSYS: the kernel would then send no more calls for attributes. */
 #include <linux/limits.h>
 #include <sys/xattr.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 
 struct attribute {
 	const char *name;
-	enum op_code from; /* the read that knows it */
-	/* Prints the value; nothing: it has none now. */
+	enum op_code from; /* the read operation that returns it */
+	/* Prints the value; prints nothing if there is none now. */
 	void (*show)(const struct mount *m, const struct result *r, struct buffer *to);
-	/* Carries out the setting; NULL: read-only. */
+	/* Sets the value; NULL: read-only. */
 	void (*set)(struct mount *m, struct call *c, struct bytes value);
 	void (*remove)(struct mount *m, struct call *c);
 };
@@ -134,7 +134,7 @@ show_holder(const struct lock_holder *h, int64_t now_ns, struct buffer *to)
 	              held > 0 ? (long long)held : 0);
 }
 
-/* As many holders as the largest value has room for. */
+/* Prints as many holders as fit into the largest value of an attribute. */
 static void
 show_lock_holders(const struct mount *m, const struct result *r, struct buffer *to)
 {
@@ -215,7 +215,8 @@ ask_lock_delay(struct mount *m, struct call *c, int64_t seconds)
 	call_ask(m, c, &op, set_heard);
 }
 
-/* A decimal number, perhaps negative; false if it is none. What is too large stays too large. */
+/* Parses a decimal number, which may be negative; false if the text is none. A number that is too
+ * large for every use is not stored exactly. */
 static bool
 parse_number(struct bytes text, int64_t *number)
 {
@@ -271,7 +272,7 @@ remove_lock(struct mount *m, struct call *c)
 	attribute_lock_set(m, c, LOCK_NONE);
 }
 
-/* If the last handle was closed meanwhile, nobody has it open any more. */
+/* If the last handle was closed meanwhile, this session's open ends at once. */
 static void
 ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -280,9 +281,9 @@ ephemeral_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	set_heard(m, c, a);
 }
 
-/* Only a file that is open here can become ephemeral: else it would have an opener without a
- * close. None ceases to be it; tools that copy attributes are told as they are of the read-only
- * ones. */
+/* Only a file that is open here can become ephemeral: otherwise no close would end this session's
+ * open. An ephemeral file can't become permanent; setting 0 is refused like a read-only attribute,
+ * for tools that copy attributes. */
 static void
 set_ephemeral(struct mount *m, struct call *c, struct bytes value)
 {
@@ -390,8 +391,8 @@ xattr_get(struct mount *m, struct call *c)
 	}
 }
 
-/* Who has just made the node is copying attributes to it: mv and cp -a take EOPNOTSUPP as no
- * failure. */
+/* The process that made the node is copying attributes to it: mv and cp -a do not count EOPNOTSUPP
+ * as a failure. */
 static int
 read_only_errno(struct mount *m, const struct call *c)
 {
@@ -448,7 +449,7 @@ is_holder(const struct mount *m, const struct result_lock *lock)
 	return false;
 }
 
-/* Appends the names of those that have a value now, as far as this read knows. */
+/* Appends the names of the attributes with this source that have a value in the answer `r`. */
 static void
 list_some(struct mount *m, struct call *c, enum op_code from, const struct result *r)
 {
