@@ -20,9 +20,10 @@ close_file(int *fd)
 	*fd = -1;
 }
 
-/* ---- copies of the state here ---- */
+/* ---- copies of the own state ---- */
 
-/* Without a name it is gone when nobody reads it any more, or with the process. */
+/* Opens a copy and removes its name, so that the file is freed when it is closed or the process
+ * ends. */
 static bool
 open_copy(struct copy_files *f, uint64_t *size)
 {

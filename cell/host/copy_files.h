@@ -1,5 +1,5 @@
-/* The files of a server's state transfer: copies of its own state, and that of another replica as
- * it comes. They are what struct server_io calls make_copy, begin_fetch and so on. */
+/* The files of a server's state transfer: copies of its own state, and the state of another replica
+ * that is being fetched. They implement make_copy, begin_fetch and so on of struct server_io. */
 #ifndef LSFS_HOST_COPY_FILES_H
 #define LSFS_HOST_COPY_FILES_H
 
@@ -11,8 +11,8 @@ struct copy_files {
 	uv_loop_t *loop;
 	struct store *store;
 	const char *directory, *cell;
-	struct server *server; /* NULL: nobody is told any more */
-	int copies[STATE_SENDER_MAX], fetched; /* descriptors; -1: none */
+	struct server *server; /* NULL: results are not reported any more */
+	int copies[STATE_SENDER_MAX], fetched; /* file descriptors; -1: none */
 	int place;             /* of the copy that is being made */
 	char *copy_path, *fetched_path;
 	uv_work_t check;
@@ -22,13 +22,13 @@ struct copy_files {
 	void *stopped_user;
 };
 
-/* The names are not copied; the store is started. */
+/* The names are not copied, and must outlive the struct; the store must be started. */
 void copy_files_init(struct copy_files *f, uv_loop_t *loop, struct store *store,
                      const char *directory, const char *cell);
-/* Tells nobody any more and waits for a check that runs; then calls `stopped`, maybe at once. A
- * copy that is being made the store gives up when it is closed. */
+/* Reports no more results, and waits for a check that runs; then calls `stopped`, perhaps at once.
+ * A copy that is being made is given up by the store when it is closed. */
 void copy_files_stop(struct copy_files *f, void (*stopped)(void *user), void *user);
-/* When the store is closed. */
+/* Closes the files and frees the names; must be called after the store was closed. */
 void copy_files_fini(struct copy_files *f);
 
 /* See struct server_io. */

@@ -1,4 +1,4 @@
-/* lscell: runs one replica of a cell in the foreground, until it is told to stop. */
+/* lscell: runs one replica of a cell in the foreground, until it is ended by a signal. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct lscell {
 	uv_loop_t loop;
 	uv_signal_t terminate, interrupt;
 	struct server_process *server;
-	bool restarting; /* what runs is asked to end, and something follows */
+	bool restarting; /* the server was stopped in order to start it again */
 	bool stopping, failed;
 };
 
@@ -33,7 +33,8 @@ close_signals(struct lscell *l)
 	uv_close((uv_handle_t *)&l->interrupt, NULL);
 }
 
-/* What runs has ended: to begin anew, or else nothing is left on the loop, and uv_run returns. */
+/* The server has stopped: starts it again, or leaves nothing on the loop, so that uv_run
+ * returns. */
 static void
 on_ended(void *user)
 {
@@ -52,7 +53,7 @@ end_what_runs(struct lscell *l)
 	server_process_stop(l->server, on_ended, l);
 }
 
-/* It may be on its way to begin anew: then it ends when that is done. */
+/* Stops the server; one that is being stopped for a restart is then not started again. */
 static void
 stop(struct lscell *l)
 {
@@ -130,7 +131,7 @@ start_signals(struct lscell *l)
 	must(uv_signal_start(&l->interrupt, on_signal, SIGINT) == 0);
 }
 
-/* Every client has two connections. */
+/* Raises the limit of open files: every client has two connections. */
 static void
 allow_many_files(void)
 {
@@ -187,7 +188,7 @@ main(int argc, char **argv)
 	process_open_standard();
 	process_close_inherited();
 	if (argc > 0)
-		argv[0] = name; /* what getopt's messages begin with */
+		argv[0] = name; /* the prefix of getopt's messages */
 	log_start(name, LEVEL_INFO);
 	while ((letter = getopt_long(argc, argv, "dhV", longs, NULL)) != -1) {
 		switch (letter) {
@@ -200,7 +201,7 @@ main(int argc, char **argv)
 		case 'V':
 			puts("lscell " PACKAGE_VERSION);
 			return 0;
-		default: /* getopt has said what is wrong */
+		default: /* getopt has printed the error */
 			return EXIT_USAGE;
 		}
 	}

@@ -13,7 +13,8 @@
 
 enum { LOOP_HANDLES = 4 };
 
-/* Files that clients leave to replicas, to databases, and to those who have not proved a key. */
+/* Files that are not available to clients: they are for replicas, databases, and connections whose
+ * peer has not proved a key yet. */
 enum { FILES_KEPT = TRANSPORT_UNPROVED_MAX + 64 };
 
 /* ---- opening ---- */
@@ -67,8 +68,9 @@ server_process_open(const struct server_process_config *config, char *why, size_
 
 /* ---- turns ---- */
 
-/* libuv's clock only wakes us; what is due is decided by ours. The deadline is heeded behind the
- * poll, not here: what had arrived by then is heard first, also after a long pause. */
+/* libuv's timer only ends the poll; whether a deadline is reached is decided by our clock. The
+ * deadline is handled after the poll, not here: input that arrived before it is processed first,
+ * even after a long pause of the process. */
 static void
 on_timer(uv_timer_t *timer)
 {
@@ -81,7 +83,7 @@ on_timer(uv_timer_t *timer)
 static void
 on_idle(uv_idle_t *handle)
 {
-	(void)handle; /* that it runs is all that is wanted: the loop does not sleep */
+	(void)handle; /* an active idle handle keeps the loop from sleeping */
 }
 
 static mono_t
@@ -92,8 +94,8 @@ deadline(const struct server_process *p)
 	return p->joining != NULL ? joining_deadline(p->joining) : server_deadline(p->server);
 }
 
-/* A timer that is set for earlier is left alone: waking once too early is cheaper than setting it
- * anew at every turn. */
+/* Sets the timer. A timer that is set for an earlier time is left alone: waking up once too early
+ * is cheaper than setting it in every turn. */
 static void
 arm(struct server_process *p, mono_t at)
 {
@@ -108,9 +110,9 @@ arm(struct server_process *p, mono_t at)
 	                    0) == 0);
 }
 
-/* An answer must not cost a wake-up of its own: what a turn leaves is delivered by the check handle
- * (behind the poll, where most work comes from) and the prepare handle (before it); as long as
- * something is left, an idle handle keeps the loop from falling asleep. */
+/* Frames that a turn leaves do not cost a wake-up of their own: the check handle delivers them
+ * after the poll, where most work arises, and the prepare handle before it; while frames are left,
+ * an idle handle keeps the loop from sleeping. */
 static void
 on_prepare(uv_prepare_t *handle)
 {
@@ -189,8 +191,8 @@ on_check(uv_check_t *handle)
 
 /* ---- starting ---- */
 
-/* A number was meant as it stands, and so was "localhost". Debian gives a machine's own name an
- * address that no other one reaches. */
+/* True if the address is a host name that means this machine. Numbers and "localhost" were chosen
+ * on purpose; but Debian gives a machine's own name an address that no other machine can reach. */
 static bool
 is_own_name(const char *address)
 {
@@ -346,7 +348,7 @@ on_handle_closed(uv_handle_t *handle)
 		end(p);
 }
 
-/* A state that is wrong is set aside when nobody has it open any more. */
+/* Closes the handles; a state that has diverged is set aside now, when it is no longer open. */
 static void
 close_handles(struct server_process *p)
 {
@@ -379,7 +381,7 @@ server_process_part_closed(void *user)
 	close_handles(p);
 }
 
-/* The copies' files, the cell file, the store. */
+/* Stops the copies' files, the writing of the cell file and the store. */
 static void
 on_network_closed(void *user)
 {

@@ -16,8 +16,8 @@
 #define CELL_FILE_NAME "cell.conf"
 #define KEY_FILE "signing.key"
 
-/* The cell file is made last: a directory without one was never in use. These are what a crash in
- * the middle of making it may leave (and what mkfs puts into a disk of its own). */
+/* The cell file is made last, so a directory without one was never in use. These names may be left
+ * by a crash while it is made (or by mkfs, in the root of a filesystem). */
 static const char *const beginnings[] = {
     DIR_LOCK_FILE, KEY_FILE, KEY_FILE FILE_UNFINISHED, CELL_FILE_NAME FILE_UNFINISHED, "lost+found",
 };
@@ -41,7 +41,7 @@ is_beginning(const char *name)
 	return false;
 }
 
-/* May this directory become a data directory? */
+/* True if the directory may become a data directory; else the reason in `why`. */
 static bool
 check_free(const char *directory, char *why, size_t why_size)
 {
@@ -70,7 +70,7 @@ is_made(const char *directory)
 	       (access(path, F_OK) == 0 || errno != ENOENT);
 }
 
-/* The key of an earlier attempt is as good as a new one. */
+/* Makes the signing key; uses that of an earlier attempt, if there is one. */
 static bool
 make_key(const char *directory, uint8_t public_key[SIGN_PUBLIC], char *why, size_t why_size)
 {
@@ -110,7 +110,8 @@ make_files(const char *directory, const char *cell, char *why, size_t why_size)
 	return rc == 0 || fail(why, why_size, directory, CELL_FILE_NAME, -rc);
 }
 
-/* Two first starts at once: the second one finds the lock, or what the first one made. */
+/* Makes the files under the lock: of two first starts at once, the second is refused by the lock or
+ * finds the finished files. */
 static bool
 make(const char *directory, const char *cell, char *why, size_t why_size)
 {
@@ -126,7 +127,7 @@ make(const char *directory, const char *cell, char *why, size_t why_size)
 	return ok;
 }
 
-/* 0 or -errno; the new name is durable in its parent. */
+/* Makes the directory. 0 or -errno; on success its name is durable in its parent. */
 static int
 make_directory(const char *directory)
 {

@@ -8,7 +8,7 @@
 struct cell_file_writer {
 	const struct server_io *io;
 	uint8_t self;
-	struct cell_file cell_file; /* as it is to be */
+	struct cell_file cell_file; /* the newest version, written or still to be written */
 	uint64_t writing;           /* the version that is being written */
 	bool busy;
 };
@@ -21,8 +21,8 @@ begin(struct cell_file_writer *c)
 	c->io->write_cell_file(c->io->user, &c->cell_file);
 }
 
-/* A disk that fails here fails. What else can't be written is of no use to anybody before the next
- * start: there is nothing to stop for. */
+/* An I/O error is a failure of the disk. After any other error the server goes on: the cell file is
+ * not read again before the next start. */
 void
 cell_file_writer_written(struct cell_file_writer *c, enum rc rc, const char *why)
 {

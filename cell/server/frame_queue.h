@@ -1,5 +1,5 @@
-/* Frames that wait in a server: for their delivery, for a record to be durable, for their turn to
- * be read. */
+/* Frames that wait in a server: until they can be delivered, until a record is durable, or until
+ * they can be read. */
 #ifndef LSFS_SERVER_FRAME_QUEUE_H
 #define LSFS_SERVER_FRAME_QUEUE_H
 
@@ -9,9 +9,9 @@
 struct queued_frame {
 	TAILQ_ENTRY(queued_frame) link;
 	uint64_t conn;
-	uint8_t peer;       /* to a replica, not to a connection; 0: no */
-	uint64_t after;     /* the write to the log that must be durable first */
-	bool close;         /* no frame: the replica closes the connection */
+	uint8_t peer;       /* the replica that it is for; 0: it is for the connection */
+	uint64_t after;     /* number of the write to the log that must be durable first */
+	bool close;         /* no frame, but an order to close the connection */
 	struct bytes frame; /* owned */
 };
 
@@ -19,10 +19,10 @@ TAILQ_HEAD(frame_queue, queued_frame);
 
 /* Appends a copy of the struct, which owns the frame from here on. */
 void frame_queue_put(struct frame_queue *list, struct queued_frame queued);
-/* Takes the first one out: false when there is none. */
+/* Removes the first frame, which the caller then owns; false when there is none. */
 bool frame_queue_take(struct frame_queue *list, struct queued_frame *queued);
 void queued_frame_free(struct queued_frame *queued);
-/* Frees all that are left. */
+/* Frees the frames that are left. */
 void frame_queue_free(struct frame_queue *list);
 
 #endif

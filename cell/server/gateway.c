@@ -1,8 +1,8 @@
-/* Each pair of replicas has four connections, two for each direction: the one that connects speaks.
- * On one of the two goes all that is short, on the other one the bulk, so that a heartbeat never
- * waits behind entries. A connection that could not be made or is lost is tried again after a
- * pause, which grows as long as none lasts; a replica that knocks here is there: its turn comes at
- * once. */
+/* Each pair of replicas has four connections, two in each direction; messages go on those that the
+ * sender has made. Of the two, one is for short messages and one for bulk, so that a heartbeat
+ * never waits behind log entries. When a connection is lost or can't be made it is tried again
+ * after a pause, which doubles while no connection lasts. When the other replica connects it is
+ * known to be up, so the own connection is tried again at once. */
 #include "cell/server/gateway.h"
 
 #include <bsd/sys/queue.h>
@@ -19,10 +19,11 @@ enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 1000, LASTING_MS = 1000 };
 enum { SHORT, BULK, LINES };
 
 struct line {
-	uint64_t out, in; /* connections; 0: none */
+	uint64_t out, in; /* the connections made by us, and by the other replica; 0: none */
 	bool up;          /* `out` is open */
 	mono_t up_since;
-	mono_t retry;     /* MONO_NEVER while there is an `out`, and for one that was removed */
+	mono_t retry;     /* of the next attempt; MONO_NEVER: there is an `out`, or the replica was
+	                   * removed */
 	int64_t pause_ms;
 };
 
@@ -30,7 +31,7 @@ struct peer {
 	TAILQ_ENTRY(peer) link;
 	struct cell_file_replica member;
 	struct line lines[LINES];
-	const char *told; /* why the first one is down, as the log knows it; static */
+	const char *told; /* the reason that was logged for the SHORT line; static */
 };
 
 struct gateway {
@@ -38,11 +39,11 @@ struct gateway {
 	struct gateway_config config;
 	struct gateway_callbacks callbacks;
 	TAILQ_HEAD(, peer) peers;
-	uint64_t version; /* of the list that they are */
+	uint64_t version; /* of the list of members */
 	size_t clients_n;
-	bool crowded;     /* as the log knows it */
+	bool crowded;     /* that no client is accepted has been logged */
 	bool started;
-	mono_t due;       /* the first retry; MONO_NEVER: none */
+	mono_t due;       /* of the first retry; MONO_NEVER: none */
 };
 
 static struct peer *
@@ -90,7 +91,7 @@ is_removed(const struct peer *p)
 	return p->member.role == MEMBER_REMOVED;
 }
 
-/* ---- to the other replicas ---- */
+/* ---- connections to the other replicas ---- */
 
 static void
 dial(struct gateway *g, struct peer *p, struct line *l)
@@ -133,7 +134,7 @@ gateway_timeout(struct gateway *g, mono_t now)
 	arm(g);
 }
 
-/* What becomes of the first line is told in the log; the other one shares its fate. */
+/* Only the line for short messages is logged: both connect to the same process. */
 static void
 line_is_up(struct gateway *g, struct peer *p, struct line *l)
 {
@@ -173,7 +174,8 @@ static void
 peer_has_come(struct gateway *g, struct peer *p, struct line *l, uint64_t conn)
 {
 	if (l->in != 0)
-		g->io->close(g->io->user, l->in); /* it does not know of that one any more */
+		g->io->close(g->io->user, l->in); /* the other replica has given that connection
+		                                   * up */
 	l->in = conn;
 	if (l->out == 0 && !is_removed(p))
 		dial(g, p, l);
@@ -194,7 +196,7 @@ gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame)
 		g->io->send(g->io->user, l->in, frame);
 }
 
-/* ---- who is a member ---- */
+/* ---- members ---- */
 
 static void
 hang_up(struct gateway *g, struct peer *p)
@@ -257,7 +259,7 @@ change_peer(struct gateway *g, struct peer *p, const struct cell_file_replica *m
 	try_at_once(g, p);
 }
 
-/* Ids are never used again; if one comes with another key it is somebody else. */
+/* Ids are never used again: the same id with another key is another replica. */
 static const struct cell_file_replica *
 same_member(const struct cell_file_replica *members, int n, const struct peer *p)
 {
@@ -298,9 +300,9 @@ gateway_has_member(const struct gateway *g, uint8_t id)
 	return p != NULL && !is_removed(p);
 }
 
-/* ---- who comes ---- */
+/* ---- accepted connections ---- */
 
-/* The name of the principal that holds the key; NULL for a stranger. */
+/* The name of the principal that has this key; NULL for an unknown key. */
 static const char *
 principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 {
@@ -311,7 +313,7 @@ principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
 	return NULL;
 }
 
-/* Clients never take the last files: a replica that comes back must get in. */
+/* Clients are refused before the last files are in use: a replica must still be able to connect. */
 static bool
 has_room(struct gateway *g)
 {
@@ -333,7 +335,7 @@ client_has_come(struct gateway *g, uint64_t conn, const char *principal)
 	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
 }
 
-/* Somebody who has proved to hold a key learns that it is of no use here. */
+/* Sends a peer, whose key is proved, the reason why it is refused. */
 static void
 deny(struct gateway *g, uint64_t conn, enum rc rc)
 {
@@ -376,7 +378,8 @@ gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
 	return true;
 }
 
-/* On a connection that we have made only a member speaks that takes us for removed. */
+/* A frame of a replica may also arrive on a connection that we have made: from a member by whose
+ * list we were removed. */
 void
 gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame)
 {

@@ -1,8 +1,9 @@
-/* A replica's side of the network: it keeps a connection to every other member of the cell for what
- * it sends there, and lets in who has a key: the other members as replicas, principals as clients,
- * nobody else and nobody as what he is not. A replica that was removed from the cell is let in,
- * too, to be told: what is sent to it goes out on the connection that it has made. Clients are let
- * in as long as they leave some of the files that the process may have open. */
+/* A replica's connections over the network. The gateway keeps connections to all other members of
+ * the cell, for the messages to them, and accepts connections by key: those of other members as
+ * replicas, those of principals as clients; all others are refused. A replica that was removed from
+ * the cell is accepted, too, so that it can learn of its removal: messages to it are sent on the
+ * connections that it has made. Clients are accepted up to a number that leaves some of the files
+ * that the process may have open. */
 #ifndef LSFS_SERVER_GATEWAY_H
 #define LSFS_SERVER_GATEWAY_H
 
@@ -10,7 +11,8 @@
 
 struct gateway;
 
-/* Numbers of clients' connections have this bit, those in the process do not. */
+/* Set in the numbers of clients' connections over the network; clear in those of clients in the
+ * process. */
 #define GATEWAY_CONN (1ull << 63)
 
 /* Called from within gateway_opened, gateway_frame and gateway_closed only. */
@@ -25,44 +27,43 @@ struct gateway_callbacks {
 struct gateway_config {
 	const struct cell_file *cell_file; /* outlives the gateway */
 	uint8_t self;                      /* this replica's id */
-	size_t clients_max;                /* clients that are let in at a time */
+	size_t clients_max;                /* number of clients that are accepted at a time */
 };
 
-/* `io` outlives the gateway, the rest is copied; the members are those of the cell file until
- * others are set. */
+/* `io` must outlive the gateway, the rest is copied. Until other members are set they are those of
+ * the cell file. */
 struct gateway *gateway_new(const struct server_io *io, const struct gateway_config *config,
                             const struct gateway_callbacks *callbacks);
-/* Begins to connect. */
+/* Begins to connect to the members. */
 void gateway_start(struct gateway *g);
-/* Its connections are closed by whoever has made them. */
+/* Frees the gateway; does not close the connections, which the owner of `io` does. */
 void gateway_free(struct gateway *g);
 
-/* What server_opened, server_frame and server_closed tell. */
+/* Passes on server_opened, server_frame and server_closed. */
 bool gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
                     const uint8_t key[NOISE_KEY]);
 void gateway_frame(struct gateway *g, uint64_t conn, struct bytes frame);
 void gateway_closed(struct gateway *g, uint64_t conn, const char *why);
-/* When it tries again to connect; gateway_timeout is called then. */
+/* The next attempt to connect, for which gateway_timeout must be called. */
 mono_t gateway_deadline(const struct gateway *g);
 void gateway_timeout(struct gateway *g, mono_t now);
-/* The members from here on, this replica and those that were removed among them; copied. New ones
- * are connected to, also those with another address than before; connections with those that are
- * gone are closed. A list of an older version than the last one is ignored. Before gateway_start,
- * too. */
+/* Sets the members, this replica and removed ones included; copied. The gateway connects to new
+ * members and to those with a new address, and closes connections with replicas that are gone.
+ * Lists older than the last one are ignored. May be called before gateway_start. */
 void gateway_set_members(struct gateway *g, uint64_t version,
                          const struct cell_file_replica *members, int n);
-/* Is it in the list, and not removed? */
+/* True if the replica is in the list and was not removed. */
 bool gateway_has_member(const struct gateway *g, uint8_t id);
-/* A whole frame; dropped when there is no connection to that replica right now. */
+/* Sends a whole frame; dropped if there is no connection to the replica. */
 void gateway_send_peer(struct gateway *g, uint8_t replica, struct bytes frame);
-/* The same to a client. */
+/* Sends a whole frame to a client; dropped if the client is gone. */
 void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
-/* Stops reading from a client, or (off) goes on; and how much that was sent to it has not left. */
+/* Stops reading from a client (on), or goes on reading (off). */
 void gateway_hold(struct gateway *g, uint64_t conn, bool on);
 size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);
-/* Whose connection it is; NULL: it is gone. */
+/* The principal of a client's connection; NULL: the client is gone. */
 const char *gateway_principal(const struct gateway *g, uint64_t conn);
-/* Ends a client's connection, after what was sent to it. */
+/* Closes a client's connection, once the frames for it were sent. */
 void gateway_close(struct gateway *g, uint64_t conn);
 
 #endif

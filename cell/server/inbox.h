@@ -1,6 +1,6 @@
-/* Clients' frames that wait for their turn in a server: a queue for each connection, and the
- * connections in turn, one frame each. So whoever sends much waits for itself, not the others for
- * it. */
+/* Frames of clients that wait in a server: in a queue for each connection. The connections take
+ * turns, one frame each, so that a client that sends many frames delays itself and not the other
+ * clients. */
 #ifndef LSFS_SERVER_INBOX_H
 #define LSFS_SERVER_INBOX_H
 
@@ -13,22 +13,23 @@ RB_HEAD(inbox_tree, inbox_queue);
 TAILQ_HEAD(inbox_turns, inbox_queue);
 
 struct inbox {
-	struct inbox_tree queues;  /* by connection, of those from which something waits */
+	struct inbox_tree queues;  /* by connection; only those that hold frames */
 	struct inbox_turns turns;
-	size_t bytes;              /* that wait */
+	size_t bytes;              /* of all waiting frames */
 };
 
 void inbox_init(struct inbox *in);
 void inbox_free(struct inbox *in);
-/* Takes over `frame`. Returns how many bytes of the connection wait. */
+/* Takes over `frame`. Returns the number of waiting bytes of the connection. */
 size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
 bool inbox_empty(const struct inbox *in);
-/* Bytes of the connection that wait. */
+/* The number of waiting bytes of the connection. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
-/* Takes the first frame of the next connection whose first one is `ready`; false when none is. */
+/* Removes the first frame of the next connection whose first frame is `ready`, with the ownership
+ * of it; false when there is none. */
 bool inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
                 void *user, struct queued_frame *queued);
-/* The connection is gone, and what waits of it. */
+/* Frees the frames of a connection that is gone. */
 void inbox_drop(struct inbox *in, uint64_t conn);
 
 #endif

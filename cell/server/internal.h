@@ -1,5 +1,5 @@
-/* What the two halves of the server share: server.c, its order of business, and lifecycle.c, how it
- * begins and ends. */
+/* The parts that the two halves of the server share: server.c, the processing of events, and
+ * lifecycle.c, its beginning and end. */
 #ifndef LSFS_SERVER_INTERNAL_H
 #define LSFS_SERVER_INTERNAL_H
 
@@ -16,44 +16,47 @@ struct server {
 	struct server_config config;
 	struct replica *replica;
 	struct replica_update update;
-	enum replica_condition condition; /* as the log knows it */
-	struct gateway *gateway;       /* NULL, as the next two: a cell in one process */
+	enum replica_condition condition; /* as it was logged last */
+	struct gateway *gateway;       /* NULL, like the next two, in a cell in one process */
 	struct state_transfer *transfer;
 	struct cell_file_writer *cell_file_writer;
 	bool stepping;
-	bool failed;                   /* no step is taken any more */
-	enum server_verdict news;      /* what the owner is still to be told */
-	mono_t leave_by;               /* about to stop: until then at most; else MONO_NEVER */
-	bool left;                     /* stopped */
+	bool failed;                   /* no more steps are taken */
+	enum server_verdict news;      /* the verdict that server_turn must still return */
+	mono_t leave_by;               /* the latest end of server_stop; MONO_NEVER: not stopping */
+	bool left;                     /* the server has stopped */
 
-	struct local_clients clients; /* clients in this process, and what is to be delivered */
-	struct frame_queue gate;    /* until their writes are durable; their numbers never fall */
-	struct inbox inbox;         /* of clients, while others have their turn or much waits */
-	mono_t turn_end;            /* what comes later in this turn goes there */
+	struct local_clients clients; /* clients in this process, and the frames for them */
+	struct frame_queue gate;    /* frames to send once their writes are durable; `after` never
+	                             * falls */
+	struct inbox inbox;         /* clients' frames that wait for their turn */
+	mono_t turn_end;            /* frames that arrive in this turn after that go to the inbox */
 	bool turn_runs, turn_over;
-	bool put;                   /* something, since it was read last */
+	bool put;                   /* a frame, since the inbox was read last */
 	struct replica_times times;
-	uint64_t durable;           /* the last write that is */
-	mono_t deadline;            /* the replica's */
-	bool due;                   /* a deadline has come */
+	uint64_t durable;           /* number of the last durable write */
+	mono_t deadline;            /* of the replica */
+	bool due;                   /* the owner has reported a deadline */
 };
 
 extern const struct gateway_callbacks server_gateway_callbacks;
 
-/* One step of the replica, and all that follows from it. Nothing when the server has failed or
- * stops. */
+/* Takes one step of the replica, and carries out its update. Does nothing when the server has
+ * failed or stopped. */
 void server_step(struct server *s, struct replica_event event);
-/* Connects to the members as the replica knows them. */
+/* Sets the gateway's members to those that the replica knows. */
 void server_follow_members(struct server *s);
-/* The owner is told at the end of this turn. */
+/* Sets the verdict that server_turn returns at the end of this turn. */
 void server_tell(struct server *s, enum server_verdict news);
-/* Brings the cell file up to date with the state, of which this much is on the disk: it is never
- * ahead of it, since whoever has lost the state begins with that list. */
+/* Updates the cell file from the state, of which `saved` is the index that is on the disk. The file
+ * must never be newer than the state on the disk: a replica that has lost its state starts with
+ * that list. */
 void server_keep_cell_file(struct server *s, uint64_t saved);
-/* What the state transfer has: a copy that is begun for another replica; a frame. */
+/* Callbacks of the state transfer: a copy is begun for another replica; a frame is to be sent. */
 void server_copy_begun(void *user, uint8_t replica);
 void server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
-/* Is the mastership handed over and all sent, or was there no time for it? */
+/* True when the server may stop: the mastership is handed over and all frames are sent, or the time
+ * for it is over. */
 bool server_has_left(const struct server *s);
 
 #endif

@@ -14,7 +14,7 @@ struct joining {
 	struct server_io io;
 	struct joining_config config;
 	struct gateway *gateway;
-	mono_t ask; /* everybody, who is connected by then; MONO_NEVER: it has come */
+	mono_t ask; /* when every connected member is asked; MONO_NEVER: the key has arrived */
 };
 
 /* ---- asking ---- */
@@ -50,7 +50,8 @@ joining_timeout(struct joining *j)
 	j->ask = mono_add(now, span_ms(ASK_EVERY_MS));
 }
 
-/* An Ed25519 secret key is its seed and the public half: that they belong together, too. */
+/* The secret key must be that of the cell. It consists of its seed and the public half, which must
+ * belong together, too. */
 static bool
 is_the_key(const struct joining *j, struct bytes key)
 {
@@ -91,7 +92,7 @@ on_peer(void *user, uint8_t replica, struct bytes frame)
 		take_key(j, replica, m.secret.key);
 }
 
-/* Clients come too early. */
+/* Clients are refused: the replica is not running yet. */
 static void
 on_connected(void *user, uint64_t conn, const char *principal)
 {

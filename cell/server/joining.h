@@ -1,7 +1,7 @@
-/* The first start of a replica that was added to a running cell. Its data directory, made by
- * `lsctl replica add`, lacks one thing, which no tool has: the cell's signing key. It is asked of
- * the other members, over the secure channel, before anything else begins. Of its server_io it
- * needs clock, log and connections. */
+/* The first start of a replica that was added to a running cell. Its data directory, made by `lsctl
+ * replica add`, lacks the cell's signing key, which no tool has. The key is requested from the
+ * other members, over the secure channel, before the replica is started. Of server_io it needs
+ * clock, log and connections. */
 #ifndef LSFS_SERVER_JOINING_H
 #define LSFS_SERVER_JOINING_H
 
@@ -11,20 +11,21 @@
 struct joining;
 
 struct joining_config {
-	const struct identity *identity; /* outlives it; without a signing key */
-	/* The key has come and is the cell's; the view lasts for the call. */
+	const struct identity *identity; /* must outlive it; has no signing key */
+	/* Called with the signing key, once it is checked to be the cell's; the view is valid
+	 * during the call. */
 	void (*keep)(void *user, struct bytes key);
 	void *user;
 };
 
-/* Begins to ask, and goes on until it is answered. `io` is copied. */
+/* Begins to request the key, and repeats the request until it is answered. `io` is copied. */
 struct joining *joining_new(const struct server_io *io, const struct joining_config *config);
-/* See server_opened, server_frame and server_closed. */
+/* Pass on server_opened, server_frame and server_closed. */
 bool joining_opened(struct joining *j, uint64_t conn, enum channel_role role,
                     const uint8_t key[NOISE_KEY]);
 void joining_frame(struct joining *j, uint64_t conn, struct bytes frame);
 void joining_closed(struct joining *j, uint64_t conn, const char *why);
-/* When joining_timeout is to be called. */
+/* The time at which joining_timeout must be called. */
 mono_t joining_deadline(const struct joining *j);
 void joining_timeout(struct joining *j);
 void joining_free(struct joining *j);

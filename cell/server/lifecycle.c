@@ -1,4 +1,4 @@
-/* How a server begins and ends. */
+/* The beginning and end of a server. */
 #include "cell/server/internal.h"
 
 #include <sodium.h>
@@ -15,7 +15,7 @@ enum {
 	BACKLOG_HIGH = 32 * 1024 * 1024,
 	UNSAVED_HIGH = 64 * 1024 * 1024,
 	UNSENT_HIGH = 4 * 1024 * 1024,
-	FLOOD = 6 * 1024 * 1024, /* a client may have 4 MiB in flight */
+	FLOOD = 6 * 1024 * 1024, /* more than the 4 MiB that a client may have in flight */
 	INBOX_MAX = 256 * 1024 * 1024,
 };
 
@@ -38,7 +38,7 @@ member_of(const struct cell_file_replica *from)
 	return m;
 }
 
-/* It tells nothing of the secret that it comes from. */
+/* Makes a key for marks from the replica's secret key. The secret key can't be derived from it. */
 static void
 make_key(uint8_t key[PX_KEY], const struct identity *identity)
 {
@@ -176,7 +176,8 @@ server_free(struct server *s)
 	free(s);
 }
 
-/* The others have to hear that we go, so that one of them follows at once. */
+/* The other replicas must have been sent the news that this one stops, so that one of them takes
+ * over at once. */
 bool
 server_has_left(const struct server *s)
 {

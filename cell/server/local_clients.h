@@ -1,5 +1,5 @@
-/* Connections of clients in a server's own process: frames for them wait in a queue until the
- * server has time to deliver. */
+/* Connections of clients in a server's own process. Frames for them wait in a queue until the
+ * server delivers them. */
 #ifndef LSFS_SERVER_LOCAL_CLIENTS_H
 #define LSFS_SERVER_LOCAL_CLIENTS_H
 
@@ -10,21 +10,22 @@ struct local_client;
 
 struct local_clients {
 	TAILQ_HEAD(, local_client) clients;
-	uint64_t last;             /* number of a connection */
+	uint64_t last;             /* number of the last connection */
 	struct frame_queue outbox;
 };
 
 void local_clients_init(struct local_clients *l);
-/* Forgets all clients and what waits for them; it can be used again. */
+/* Removes all clients and their frames; the struct can be used again. */
 void local_clients_clear(struct local_clients *l);
-/* Numbers are never used again. */
+/* Adds a client. Returns the connection's number, which is never used again. */
 uint64_t local_clients_connect(struct local_clients *l, const struct server_client *client);
-/* False: there is none of that number. */
+/* Removes a client; false: no connection has that number. */
 bool local_clients_disconnect(struct local_clients *l, uint64_t conn);
 bool local_clients_has(const struct local_clients *l, uint64_t conn);
-/* A frame, or the end, for a client; to nobody if it is gone by its turn. */
+/* Queues a frame, or the end of the connection, for a client; dropped if the client is gone by
+ * then. */
 void local_clients_post(struct local_clients *l, struct queued_frame queued);
-/* Delivers all; what clients cause meanwhile comes into the same queue. */
+/* Delivers all queued frames, and those that are queued during the delivery. */
 void local_clients_deliver(struct local_clients *l);
 
 #endif

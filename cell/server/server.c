@@ -1,8 +1,8 @@
-/* The server's order of business. Whatever happens (a client's frame, a record that became durable,
- * a deadline) is one step of the replica; its records go to the log, its messages out as soon as
- * what they wait for is durable. Frames for clients in this process are put into a queue and
- * delivered at the end of the turn: neither a client's call nor a step ever happens within
- * another. */
+/* The server's processing of events. Each event (a client's frame, a record that became durable, a
+ * deadline) is one step of the replica. The step's records go to the log, and its messages are sent
+ * as soon as the records that they wait for are durable. Frames for clients in this process are
+ * queued and delivered at the end of the turn, so that no client is called within a step, and no
+ * step is taken within a client's call. */
 #include "cell/server/internal.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "cell/wire/codec.h"
 
 enum {
-	TURN_MS = 4, /* of a turn, for clients' requests */
+	TURN_MS = 4, /* the part of a turn in which clients' requests are read */
 	STEP_SLOW_MS = 10,
 };
 
@@ -24,7 +24,7 @@ now_of(const struct server *s)
 
 /* ---- delivery ---- */
 
-/* What leaves by the network is on its way at once: that calls nobody. */
+/* Frames for the network are sent at once, because sending calls nothing back. */
 static void
 post(struct server *s, struct queued_frame queued)
 {
@@ -83,7 +83,8 @@ server_follow_members(struct server *s)
 	gateway_set_members(s->gateway, m.version, list, member_addresses_of(&m.members, list));
 }
 
-/* What was computed here differs from what a quorum has. */
+/* The state of this replica differs from the state of a quorum: it must be fetched from another
+ * replica. */
 static void
 begin_anew(struct server *s)
 {
@@ -94,7 +95,7 @@ begin_anew(struct server *s)
 	server_tell(s, SERVER_DIVERGED);
 }
 
-/* One that was removed has no vote either, before it knows that it is expelled. */
+/* A removed replica has no vote either, even before it has received its expulsion. */
 static bool
 is_removed(const struct server *s)
 {
@@ -167,7 +168,8 @@ carry_out(struct server *s, struct replica_update *u)
 		                    tree_applied(replica_tree(s->replica)));
 }
 
-/* While a step lasts nobody is heard: neither a KeepAlive nor another replica. */
+/* Counts long steps: during a step neither KeepAlives nor messages of other replicas are
+ * processed. */
 static void
 count_step(struct server *s, span_t took)
 {
@@ -212,8 +214,8 @@ behind(struct server *s)
 	       replica_backlog(s->replica) > s->config.limits.backlog;
 }
 
-/* While log or state are far behind, what may change them waits; and a client that does not read
- * its replies is not given more of them. */
+/* True if the frame can be processed now. Requests wait while writing the log or the state is far
+ * behind; and a client that does not read its replies gets no more of them. */
 static bool
 is_ready(void *user, uint64_t conn, struct bytes frame)
 {
@@ -231,7 +233,7 @@ step_frame(struct server *s, uint64_t conn, struct bytes frame)
 	server_step(s, (struct replica_event){.kind = REPLICA_FRAME, .conn = conn, .frame = frame});
 }
 
-/* A client that was not read any more is, once half of what it has sent is worked off. */
+/* Goes on reading from a client that was held, when half of its frames are processed. */
 static void
 read_on(struct server *s, const struct queued_frame *taken)
 {
@@ -241,8 +243,8 @@ read_on(struct server *s, const struct queued_frame *taken)
 		gateway_hold(s->gateway, taken->conn, false);
 }
 
-/* Requests take turns, and all of them a part of the turn only: between two of them come
- * KeepAlives, other replicas, and what is due. */
+/* Clients' frames are processed in a part of the turn only: KeepAlives, messages of other replicas
+ * and deadlines are handled between two parts. */
 static void
 read_inbox(struct server *s)
 {
@@ -269,7 +271,7 @@ turn_is_over(struct server *s)
 	return mono_reached(now, s->turn_end);
 }
 
-/* A KeepAlive never waits. */
+/* True if the frame must wait in the inbox; a KeepAlive never does. */
 static bool
 must_wait(struct server *s, uint64_t conn, struct bytes frame)
 {
@@ -305,8 +307,8 @@ server_timeout(struct server *s)
 	s->due = true;
 }
 
-/* A client's KeepAlive that had arrived by then was heard first, also after a long pause of the
- * whole process. */
+/* Handles the deadlines after the input of the turn: a KeepAlive that arrived before the deadline
+ * counts, even after a long pause of the whole process. */
 static void
 take_deadlines(struct server *s)
 {
@@ -325,7 +327,7 @@ take_deadlines(struct server *s)
 		state_transfer_timeout(s->transfer, now);
 }
 
-/* An owner that stops it already need not hear why it should. */
+/* While the server is being stopped, the owner gets no other verdicts than SERVER_LEFT. */
 static enum server_verdict
 verdict(struct server *s)
 {
@@ -374,7 +376,7 @@ server_persisted(struct server *s, uint64_t write)
 	struct queued_frame p;
 
 	if (write == 0)
-		return; /* hints, which nobody waits for */
+		return; /* a write of hints only, for which no frame waits */
 	must(write >= s->durable);
 	s->durable = write;
 	while (!TAILQ_EMPTY(&s->gate) && TAILQ_FIRST(&s->gate)->after <= write &&
@@ -482,8 +484,8 @@ server_disconnect(struct server *s, uint64_t conn)
 
 /* ---- the network ---- */
 
-/* Likewise what the master proposes, while our own state is far behind: it comes again, as any
- * message does that is lost. */
+/* True if the frame is an Accept of the master while writing our state is far behind. It is
+ * dropped, since the master repeats it like every lost message. */
 static bool
 is_too_much(struct server *s, struct bytes frame)
 {
@@ -545,7 +547,8 @@ is_admin(const struct server *s, uint64_t conn)
 	return principal != NULL && tree_is_admin(replica_tree(s->replica), bytes_of(principal));
 }
 
-/* Whoever sends more than can be taken comes again and sends it again. */
+/* Closes the connections of clients that send more than the inbox can hold; a client repeats its
+ * requests on a new connection. */
 static void
 on_client_frame(void *user, uint64_t conn, struct bytes frame)
 {

@@ -1,9 +1,9 @@
-/* The server: runs one replica over whatever its owner provides (server_io.h). Events in, updates
- * out, records to the log before the messages that wait for them; nothing here decides what a
- * replica decides.
+/* The server runs one replica over the services of its owner (server_io.h). It passes events to the
+ * replica and carries out the updates: records go to the log before the messages that wait for
+ * them. All decisions are made by the replica.
  *
- * The owner hands over what has come, in the order in which it came, and then calls server_turn:
- * so whatever had arrived when a deadline passed is heard before the deadline is. */
+ * The owner passes on its input in the order of arrival, then calls server_turn: so input that had
+ * arrived before a deadline is processed before the deadline is. */
 #ifndef LSFS_SERVER_SERVER_H
 #define LSFS_SERVER_SERVER_H
 
@@ -12,97 +12,104 @@
 
 struct server;
 
-/* Bytes of which a server has too much, and the like; 0: the usual. */
+/* The limits of a server, in bytes but for `patience`; 0: the default. */
 struct server_limits {
-	size_t backlog; /* of requests that wait for the log: no further ones are begun */
-	size_t unsaved; /* of the state: likewise, and the master's entries are dropped */
-	size_t unsent;  /* of replies to one client: its requests wait for their leaving */
-	size_t flood;   /* of one client's requests that wait: nothing is read from it */
-	size_t inbox;   /* of all those: clients that send more are closed */
-	size_t part;    /* of a copy in one message */
-	span_t patience; /* with a part that was asked for, before it is asked for again */
+	size_t backlog; /* of requests that wait for the log; above it no further ones are begun */
+	size_t unsaved; /* of the state not yet written; above it likewise, and the master's entries
+	                 * are dropped */
+	size_t unsent;  /* of unsent replies to one client; above it its requests wait */
+	size_t flood;   /* of one client's waiting requests; above it nothing is read from it */
+	size_t inbox;   /* of all waiting requests; above it clients that send more are closed */
+	size_t part;    /* of a part of a copy, in one message */
+	span_t patience; /* time to wait for a part before it is requested again */
 };
 
 struct server_config {
 	const struct identity *identity; /* these two outlive the server */
-	const char *directory;           /* as messages name the replica's data */
-	struct tree *tree;               /* as it was stored; taken over */
+	const char *directory;           /* the name of the data directory in log lines */
+	struct tree *tree;               /* the stored state; taken over */
 	const struct px_recovered *recovered;
-	size_t clients_max; /* clients on the network at a time */
+	size_t clients_max; /* number of clients over the network at a time */
 	struct server_limits limits;
 	uint32_t minor;     /* version of wire and log that it speaks: WIRE_MINOR */
-	uint64_t log_entries, digest_every; /* see px_config, replica_config; 0: the usual */
+	uint64_t log_entries, digest_every; /* as in px_config and replica_config; 0: the default */
 };
 
-/* Begins to connect to the other replicas, if there are any. `io` is copied. */
+/* Makes a server, which begins to connect to the other replicas, if there are any. `io` is
+ * copied. */
 struct server *server_new(const struct server_config *config, const struct server_io *io);
-/* Nothing more is called; what the owner has begun for it is the owner's to end. */
+/* Frees the server, which makes no more calls to `io`; the owner ends the operations that were
+ * begun for it. */
 void server_free(struct server *s);
 
-/* What the owner has to do. */
+/* The next action of the owner. */
 enum server_verdict {
 	SERVER_GOES_ON,
-	SERVER_FAILED,    /* it can't go on (a failed disk; no member any more), and has said why:
-	                   * stop it */
-	SERVER_RESTARTS,  /* stop it, and start it anew: there is a new state */
-	SERVER_DIVERGED,  /* likewise, after its state was set aside: it is wrong */
-	SERVER_LEFT,      /* what server_stop began is done: free it */
+	SERVER_FAILED,    /* the server can't go on (failed disk; no member any more) and has logged
+	                   * the reason: stop it */
+	SERVER_RESTARTS,  /* stop it and start it again: there is a new state */
+	SERVER_DIVERGED,  /* likewise, but set its state aside first: it is wrong */
+	SERVER_LEFT,      /* server_stop is finished: free the server */
 };
 
-/* To be called when everything that has come was handed over, and at server_deadline. */
+/* Must be called when all input was passed on, and at server_deadline. */
 enum server_verdict server_turn(struct server *s);
-/* When the next turn is due at the latest; the instant 0: at once. */
+/* The latest time of the next turn; the instant 0: at once. */
 mono_t server_deadline(const struct server *s);
-/* The deadline had come before the last input was looked for: the next turn heeds it. */
+/* Reports that the deadline was reached before the owner looked for input the last time: the next
+ * turn handles it. */
 void server_timeout(struct server *s);
-/* Delivers to the clients in this process what waits for them. */
+/* Delivers the waiting frames to the clients in this process. */
 void server_deliver(struct server *s);
-/* Hands the mastership over, as far as there is time for it, and tells with SERVER_LEFT that it is
- * done. No client of this process hears anything from here on. */
+/* Begins to stop: hands the mastership over, for at most two seconds; then server_turn returns
+ * SERVER_LEFT. The clients in this process get no callbacks from here on. */
 void server_stop(struct server *s);
 
-/* What becomes of the calls of struct server_io. */
-void server_persisted(struct server *s, uint64_t write); /* it and all before are durable */
-void server_saved(struct server *s, uint64_t applied);   /* likewise */
-/* The disk is full, or has room again. */
+/* Results of the calls of struct server_io: this write and all earlier ones are durable; the state
+ * up to the index `applied` is durable. */
+void server_persisted(struct server *s, uint64_t write);
+void server_saved(struct server *s, uint64_t applied);
+/* The disk is full, or has free space again. */
 void server_full(struct server *s, bool full);
-/* The disk has failed: nothing else of it comes any more. */
+/* The disk has failed: no further results follow. */
 void server_disk_failed(struct server *s, const char *why);
-/* RC_IO: the disk has failed; anything else but RC_OK is no word against it. */
+/* RC_OK; RC_IO: the disk has failed; other errors do not mean that. `why`: for people. */
 void server_cell_file_written(struct server *s, enum rc rc, const char *why);
-/* RC_OK; RC_NODATA: the state is empty yet; RC_NOSPC, RC_IO: there is no copy, and `why`. */
+/* RC_OK: a copy of `size` bytes, of the state at index `applied`. RC_NODATA: the state is still
+ * empty. RC_NOSPC, RC_IO: there is no copy, for the reason `why`. */
 void server_copy_made(struct server *s, enum rc rc, uint64_t applied, uint64_t size,
                       const char *why);
-/* NULL: it is whole, and the next start begins with it; else it is gone, and why. */
+/* `why` NULL: the fetched state is complete, and the next start uses it. Else it was discarded, for
+ * the reason `why`. */
 void server_fetch_checked(struct server *s, const char *why);
-/* The peer of a connection has proved that it holds the key: true when it is welcome; else the
- * connection is to be closed, after what was sent from within. */
+/* The peer of a connection has proved that it holds the key. True: the peer is accepted; false: the
+ * owner must close the connection, after the frames that were sent during this call. */
 bool server_opened(struct server *s, uint64_t conn, enum channel_role role,
                    const uint8_t key[NOISE_KEY]);
-/* One whole frame; a view. */
+/* One whole frame; the view is valid during the call. */
 void server_frame(struct server *s, uint64_t conn, struct bytes frame);
-/* It is gone, or could not be made; `why` is for people, and static. */
+/* The connection was lost or could not be made; `why` is for people, and static. */
 void server_closed(struct server *s, uint64_t conn, const char *why);
 
-/* Clients inside this process. `frame` is called, never from within server_connect or server_send,
- * with each frame for the connection, which lasts for the call; `closed` when the replica closes
- * it. Both may call everything here. */
+/* Clients inside this process. `frame` is called with each frame for the connection, a view that is
+ * valid during the call; `closed` when the replica closes the connection. Neither is called from
+ * within server_connect or server_send. Both may call all functions of this header. */
 struct server_client {
 	void (*frame)(void *user, struct bytes frame);
 	void (*closed)(void *user);
 	void *user;
 };
 
-/* Not after server_stop. */
+/* Returns the number of the new connection. Must not be called after server_stop. */
 uint64_t server_connect(struct server *s, const struct server_client *client,
                         const char *principal);
-/* One or more whole frames; copied where needed. Frames for a connection that was closed are
- * dropped. */
+/* Processes one or more whole frames of the client, which are copied if they must wait. Frames for
+ * a connection that was closed are dropped. */
 void server_send(struct server *s, uint64_t conn, struct bytes frames);
-/* No callback for this connection comes any more. */
+/* Closes the connection; its callbacks are not called any more. */
 void server_disconnect(struct server *s, uint64_t conn);
 
-/* What it runs, for those who look on. */
+/* The replica that the server runs, for tests and observers. */
 const struct replica *server_replica(const struct server *s);
 
 #endif

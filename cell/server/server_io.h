@@ -1,7 +1,7 @@
-/* What a server stands on: clocks, a disk, connections. Its owner provides them: cell/host with a
- * loop, threads and sockets, the simulator with virtual time. Every call returns at once and none
- * calls back from within; what takes its time is answered later, by the call of server.h that its
- * comment names. All happens in one thread. */
+/* The services that a server needs: clocks, a disk, connections. The server's owner provides them:
+ * cell/host with a loop, threads and sockets, the simulator with virtual time. Every call returns
+ * at once and does not call the server back; the result of a call that takes time is reported
+ * later, by the function of server.h that its comment names. All calls are made in one thread. */
 #ifndef LSFS_SERVER_SERVER_IO_H
 #define LSFS_SERVER_SERVER_IO_H
 
@@ -12,55 +12,60 @@
 
 enum server_level { SERVER_ERROR, SERVER_WARN, SERVER_INFO, SERVER_DEBUG };
 
-/* Reasons are for people: one line, valid until the next call; NULL: it went well. */
+/* Functions that return a string return NULL for success, or else the reason for people: one line,
+ * valid until the next call. */
 struct server_io {
-	mono_t (*now)(void *user);        /* decides */
-	int64_t (*wall_ns)(void *user);   /* only stamps */
+	mono_t (*now)(void *user);        /* the clock for decisions */
+	int64_t (*wall_ns)(void *user);   /* the clock for time stamps */
 	void (*random)(void *user, void *to, size_t n);
-	/* A line without its end; NULL: nobody reads them. */
+	/* Logs a line, given without a newline; NULL: nothing is logged. */
 	void (*log)(void *user, enum server_level level, const char *line);
 
-	/* One transaction of the log; copies. server_persisted. */
+	/* Writes records to the log in one transaction; copies them. Result: server_persisted. */
 	void (*append)(void *user, uint64_t write, const struct px_record *records, size_t n);
-	/* One transaction of the state; takes the rows over. server_saved. */
+	/* Writes rows to the state in one transaction; takes the rows over. Result:
+	 * server_saved. */
 	void (*save)(void *user, uint64_t applied, struct row_list *rows);
-	/* Bytes of the state that wait. */
+	/* The number of bytes of the state that wait to be written. */
 	size_t (*unsaved)(void *user);
-	/* A write has failed that is not one of the two: nothing on the disk counts any more.
-	 * server_disk_failed. */
+	/* Reports that another write than these two has failed: nothing on the disk can be relied
+	 * on any more. Result: server_disk_failed. */
 	void (*fail)(void *user, const char *why);
-	/* Replaces the cell file; copies. One at a time. server_cell_file_written. */
+	/* Replaces the cell file; copies it. One call at a time. Result:
+	 * server_cell_file_written. */
 	void (*write_cell_file)(void *user, const struct cell_file *cell_file);
 
-	/* A consistent copy of the saved state, kept in a place (below STATE_SENDER_MAX) until it
-	 * is dropped. One is made at a time. server_copy_made. */
+	/* Makes a consistent copy of the saved state, in a place (below STATE_SENDER_MAX), where it
+	 * stays until it is dropped. One call at a time. Result: server_copy_made. */
 	void (*make_copy)(void *user, int place);
-	/* Bytes of a copy that was made. */
+	/* Reads n bytes of a copy that was made. */
 	const char *(*read_copy)(void *user, int place, uint64_t offset, uint8_t *to, size_t n);
 	void (*drop_copy)(void *user, int place);
 
-	/* Another replica's state, written in order from its beginning; to drop none does
-	 * nothing. */
+	/* Writes another replica's state, in order from its beginning. drop_fetch does nothing if
+	 * no fetch was begun. */
 	const char *(*begin_fetch)(void *user);
 	const char *(*write_fetch)(void *user, uint64_t offset, struct bytes data);
-	/* It is whole: checks it and leaves it for the next start. server_fetch_checked. */
+	/* The state is complete: checks it and keeps it for the next start. Result:
+	 * server_fetch_checked. */
 	void (*check_fetch)(void *user);
 	void (*drop_fetch)(void *user);
 
-	/* Begins to connect to the peer that must hold the key. Returns the connection's number,
-	 * which is never used again. server_opened or server_closed. */
+	/* Begins to connect to a peer, which must prove that it holds the key. Returns the
+	 * connection's number, which is never used again. Result: server_opened or
+	 * server_closed. */
 	uint64_t (*connect)(void *user, const char *address, enum channel_role role,
 	                    const uint8_t key[NOISE_KEY]);
-	/* Whole frames; copies. Dropped when the connection is not open. */
+	/* Sends whole frames; copies them. Dropped when the connection is not open. */
 	void (*send)(void *user, uint64_t conn, struct bytes frames);
-	/* Reads no more from it, or (off) goes on. */
+	/* Stops reading from the connection (on), or goes on reading (off). */
 	void (*hold)(void *user, uint64_t conn, bool on);
-	/* Bytes sent to it that have not left. */
+	/* The number of bytes that were passed to `send` and are not yet sent. */
 	size_t (*unsent)(void *user, uint64_t conn);
-	/* The key that its peer has proved; NULL: it is not open. */
+	/* The key that the peer has proved to hold; NULL: the connection is not open. */
 	const uint8_t *(*key)(void *user, uint64_t conn);
-	/* Closes it after what was sent; true when server_closed would have come for it, which does
-	 * not come any more. */
+	/* Closes the connection once its frames are sent. Returns true if server_closed would still
+	 * have been called for the connection; it is not called after this. */
 	bool (*close)(void *user, uint64_t conn);
 	void *user;
 };
@@ -71,7 +76,7 @@ server_io_now(const struct server_io *io)
 	return io->now(io->user);
 }
 
-/* Formats a line for `log`, which is not done when nobody reads it. */
+/* Formats a line and logs it; formats nothing if `log` is NULL. */
 void server_io_log(const struct server_io *io, enum server_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

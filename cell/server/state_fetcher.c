@@ -8,26 +8,26 @@
 
 enum {
 	PATIENCE_MS = 3000,
-	MISSES_MAX = 3,      /* then another replica is asked */
-	MAKING_MS = 50,      /* a copy is being made there: ask again after this */
-	PAUSE_MS = 500,      /* behind a failure; grows with each */
+	MISSES_MAX = 3,      /* unanswered requests to a replica; then another one is asked */
+	MAKING_MS = 50,      /* pause while the other replica makes the copy */
+	PAUSE_MS = 500,      /* pause after a failure; grows with each */
 	PAUSE_MAX_MS = 30000,
 	TELL_EVERY_S = 5,
 };
 
 struct state_fetcher {
 	struct state_fetcher_config config;
-	uint8_t wanted;      /* who has one, as we were told last; 0: none is needed */
-	uint64_t applied;    /* index of our own state */
-	uint8_t from;        /* who is asked; 0: nobody */
-	uint64_t copy;       /* its number there; 0: not known yet */
+	uint8_t wanted;      /* the replica to fetch from, as set last; 0: none is needed */
+	uint64_t applied;    /* index of this replica's own state */
+	uint8_t from;        /* the replica that is asked; 0: none */
+	uint64_t copy;       /* number of the copy at that replica; 0: not known yet */
 	uint64_t offset, size;
 	int misses;
 	int64_t pause_ms;
-	bool begun;          /* a part has come */
-	bool checking, done; /* done: nothing more is to be fetched */
-	mono_t since, told;  /* the beginning; the last line in the log */
-	mono_t due;          /* when it goes on without an answer; MONO_NEVER: it does not */
+	bool begun;          /* a part was received */
+	bool checking, done; /* done: a state was fetched, and nothing more is to be */
+	mono_t since, told;  /* when the fetch was begun; when its progress was logged last */
+	mono_t due;          /* when to act without an answer; MONO_NEVER: never */
 };
 
 static mono_t
@@ -61,7 +61,7 @@ give_up(struct state_fetcher *s)
 	s->from = 0;
 }
 
-/* Tried again after a pause, with whoever has a copy by then. */
+/* Gives the fetch up. It is begun again after a pause, from the replica that is wanted by then. */
 static void
 fail(struct state_fetcher *s, const char *why)
 {
@@ -144,7 +144,7 @@ take(struct state_fetcher *s, const struct msg_snapshot_part *part)
 	const char *why;
 
 	if (part->copy != s->copy && s->copy != 0)
-		return; /* of an earlier question */
+		return; /* it answers an earlier request */
 	if (part->offset != s->offset || (s->begun && part->size != s->size))
 		return;
 	if (part->applied <= s->applied) {
@@ -211,7 +211,7 @@ state_fetcher_deadline(const struct state_fetcher *s)
 	return s->due;
 }
 
-/* BUSY is waited for by the same deadline; a question too much does no harm. */
+/* The pause after an answer BUSY uses the same deadline. An unneeded request does no harm. */
 void
 state_fetcher_timeout(struct state_fetcher *s, mono_t now)
 {
@@ -258,7 +258,7 @@ state_fetcher_new(const struct state_fetcher_config *config)
 	s->config = *config;
 	if (s->config.patience.ns == 0)
 		s->config.patience = span_ms(PATIENCE_MS);
-	give_up(s); /* what an earlier process has left */
+	give_up(s); /* removes a file that an earlier process has left */
 	return s;
 }
 

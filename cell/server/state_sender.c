@@ -8,33 +8,33 @@
 
 enum copy_state {
 	COPY_NONE,
-	COPY_WAITING, /* for its turn to be made */
+	COPY_WAITING, /* until it is made */
 	COPY_MAKING,
 	COPY_READY,
-	COPY_BROKEN,  /* could not be made: its reader is still to be told */
+	COPY_BROKEN,  /* could not be made; its reader was not answered yet */
 };
 
 struct copy {
 	enum copy_state state;
 	struct state_sender_reader reader;
-	bool abandoned;  /* being made, for nobody */
-	uint64_t id;     /* random: a reader may come with the number of an earlier process */
+	bool abandoned;  /* being made, but its reader is gone */
+	uint64_t id;     /* random, because a reader may ask for a copy of an earlier process */
 	uint64_t applied, size;
-	enum rc why;     /* it is broken */
-	bool begun;      /* a part was asked for */
-	uint64_t has;    /* the reader has what lies before: its last question */
-	uint64_t next;   /* of the next part; this and those behind it are to be sent: */
-	int ahead;       /* while so many are on their way */
-	mono_t sent[STATE_SENDER_AHEAD]; /* when they were, by number */
-	mono_t idle;     /* when it is dropped */
+	enum rc why;     /* the error of a copy that is broken */
+	bool begun;      /* a part was requested */
+	uint64_t has;    /* offset up to which the reader has the copy, from its last request */
+	uint64_t next;   /* offset of the next part to be sent */
+	int ahead;       /* number of parts that may be on their way */
+	mono_t sent[STATE_SENDER_AHEAD]; /* the times at which parts were sent, by part number */
+	mono_t idle;     /* when to drop the copy */
 };
 
 struct state_sender {
 	struct state_sender_config config;
 	struct copy all[STATE_SENDER_MAX];
-	int turn;         /* who is served first */
-	mono_t next;      /* when a part may be read */
-	mono_t due;       /* when something is to be done */
+	int turn;         /* the place that is served first */
+	mono_t next;      /* the time from which a part may be read */
+	mono_t due;       /* of the next action */
 	uint8_t *part;
 };
 
@@ -161,7 +161,7 @@ begin_next(struct state_sender *c)
 	c->config.io->make_copy(c->config.io->user, (int)(next - c->all));
 }
 
-/* A free place, else that of one which was read to its end. */
+/* A free place, or else that of a copy which was read to its end. */
 static struct copy *
 find_place(struct state_sender *c)
 {
@@ -178,7 +178,7 @@ find_place(struct state_sender *c)
 	return done;
 }
 
-/* NULL: there are as many as may be. */
+/* Begins a copy; NULL: the maximum number of copies exists already. */
 static struct copy *
 begin(struct state_sender *c, struct state_sender_reader reader)
 {
@@ -280,7 +280,7 @@ state_sender_timeout(struct state_sender *c, mono_t now)
 	arm(c);
 }
 
-/* Who asks for a new one while nothing was read of the last one may as well have that. */
+/* If a reader requests a new copy, and nothing was read of its last one, it gets that one. */
 static struct copy *
 copy_for(struct state_sender *c, struct state_sender_reader reader, uint64_t id)
 {
@@ -295,7 +295,8 @@ copy_for(struct state_sender *c, struct state_sender_reader reader, uint64_t id)
 	return copy != NULL ? copy : begin(c, reader);
 }
 
-/* The next question, or an earlier one again: what was on its way is lost. */
+/* Takes a request for the next part, or for an earlier one: then the parts on their way were lost,
+ * and are sent again. */
 static void
 go_on(struct state_sender *c, struct copy *copy, uint64_t offset)
 {

@@ -1,10 +1,10 @@
-/* Copies of the state for whoever asks: a replica that is behind, an operator who backs the cell
- * up.
+/* Makes copies of the state and sends them to readers: replicas that are behind, and operators who
+ * make a backup.
  *
- * Each reader has one copy at a time, made while all else goes on, and
- * reads it in parts, one after the other: it asks for the next one when it has one. As long as the
- * questions come back soon, some parts are on their way ahead of them: a busy process takes its
- * time for each. Parts are paced, so that the cell keeps its speed. */
+ * A reader has one copy at a time. The copy is made while all else goes on. The reader requests it
+ * part by part, each when it has received the one before. As long as its requests follow quickly,
+ * some parts are sent ahead of them, because a busy process takes a while for each answer. The
+ * sending of parts is paced, so that the cell remains responsive. */
 #ifndef LSFS_SERVER_STATE_SENDER_H
 #define LSFS_SERVER_STATE_SENDER_H
 
@@ -13,50 +13,55 @@
 
 struct state_sender;
 
-/* Who reads: a replica, or (peer 0) a client's connection. */
+/* A reader: a replica, or (peer 0) a client's connection. */
 struct state_sender_reader {
 	uint8_t peer;
 	uint64_t conn;
 };
 
 struct state_sender_config {
-	const struct server_io *io; /* outlives it */
-	/* A part, or why there is none; at once or later. The view lasts for the call. */
+	const struct server_io *io; /* must outlive it */
+	/* Sends a reader a part, or the reason why there is none; called at once or later. The view
+	 * is valid during the call. */
 	void (*answer)(void *user, struct state_sender_reader reader,
 	               const struct msg_copy_part *part);
-	/* A copy will be made for this replica, of the state as it is now or later. */
+	/* A copy will be made for this replica, of the present state or a later one. */
 	void (*begun)(void *user, uint8_t peer);
-	span_t soon;     /* 0: STATE_SENDER_SOON_MS */
+	span_t soon;     /* the time within which requests count as quick; 0:
+	                  * STATE_SENDER_SOON_MS */
 	size_t part_max; /* bytes of a part; 0: LIMIT_PART */
 	void *user;
 };
 
 enum {
-	STATE_SENDER_MAX = 4,  /* at once; further readers are told RC_BUSY */
-	STATE_SENDER_IDLE_MS = 60000, /* one that is not read for so long is dropped */
+	STATE_SENDER_MAX = 4,  /* copies at a time; further readers are answered RC_BUSY */
+	STATE_SENDER_IDLE_MS = 60000, /* a copy that is not read for this long is dropped */
 	STATE_SENDER_DONE_MS =
-	    10000,                  /* one that was read to its end: or when another has no place */
-	STATE_SENDER_PACE_MS = 4,   /* between two parts, of all copies together: 64 MiB a second */
-	STATE_SENDER_BURST = 4,     /* parts that are made up for, when the loop came late */
-	STATE_SENDER_AHEAD = 8,     /* parts of a copy that are on their way, at most */
-	STATE_SENDER_SOON_MS = 100, /* a question that comes later than that: one at a time again */
+	    10000,                  /* likewise, when it was read to its end; earlier if its place
+	                             * is needed */
+	STATE_SENDER_PACE_MS = 4,   /* between two parts, of all copies together: 64 MiB per
+	                             * second */
+	STATE_SENDER_BURST = 4,     /* parts that may be sent at once after a late wake-up */
+	STATE_SENDER_AHEAD = 8,     /* maximum of parts of a copy that are on their way */
+	STATE_SENDER_SOON_MS = 100, /* after a slower request parts are sent one at a time again */
 };
 
 struct state_sender *state_sender_new(const struct state_sender_config *config);
-/* A question. `copy` 0: a new one, told RC_BUSY until it is made; so is one that is known and not
- * made yet, with its number. RC_NOENT: there is no such copy (any more). RC_NODATA: the state is
- * empty yet. RC_NOSPC: the disk has no room for a copy. RC_IO: it could not be made or read. */
+/* Takes a request. `copy` 0 asks for a new copy. The answers are RC_BUSY, with the copy's number,
+ * until it is made; then RC_OK. RC_NOENT: there is no copy of that number (any more). RC_NODATA:
+ * the state is still empty. RC_NOSPC: the disk has no room for a copy. RC_IO: the copy could not be
+ * made or read. */
 void state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
                       const struct msg_copy_request *request);
-/* It is gone, and will ask no more. */
+/* The reader is gone: drops its copy. */
 void state_sender_forget(struct state_sender *c, struct state_sender_reader reader);
-/* server_copy_made. */
+/* Passes on server_copy_made. */
 void state_sender_made(struct state_sender *c, enum rc rc, uint64_t applied, uint64_t size,
                        const char *why);
-/* When state_sender_timeout is to be called. */
+/* The time at which state_sender_timeout must be called. */
 mono_t state_sender_deadline(const struct state_sender *c);
 void state_sender_timeout(struct state_sender *c, mono_t now);
-/* Drops all copies but one that is being made. */
+/* Frees it; drops all copies but one that is being made. */
 void state_sender_free(struct state_sender *c);
 
 #endif

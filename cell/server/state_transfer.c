@@ -23,13 +23,13 @@ send_message(struct state_transfer *x, uint8_t replica, uint64_t conn, const str
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
 	x->config.send(x->config.user, replica, conn, buffer_view(&frame));
-	sodium_memzero(frame.data, frame.len); /* it may have been the key */
+	sodium_memzero(frame.data, frame.len); /* the frame may contain the key */
 	buffer_free(&frame);
 }
 
 /* ---- copies ---- */
 
-/* Replicas and clients have a message each, of the same shape. */
+/* Replicas and clients are sent different messages with the same fields. */
 static void
 on_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
 {
@@ -121,8 +121,8 @@ give_secret(struct state_transfer *x, uint8_t to)
 	});
 }
 
-/* One that was removed is given nothing any more. But a master that has removed itself may be the
- * only one whose state reaches as far as its log begins: what it was asked for counts. */
+/* A removed replica is given nothing more. But its answers are accepted: a master that has removed
+ * itself may be the only replica whose state reaches the beginning of its log. */
 static void
 on_message(struct state_transfer *x, uint8_t from, bool member, const struct message *m)
 {
@@ -143,7 +143,7 @@ state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, struct 
 	case MSG_snapshot_request:
 	case MSG_snapshot_part:
 	case MSG_secret_request:
-	case MSG_secret: /* we have it */
+	case MSG_secret: /* ignored: this replica has the key */
 		if (wire_get_frame(frame, &m) == RC_OK)
 			on_message(x, from, member, &m);
 		return true;

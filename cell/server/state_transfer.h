@@ -1,4 +1,4 @@
-/* What replicas give each other that is no business of paxos: copies of the state, for one that is
+/* Transfers between replicas that are not part of paxos: copies of the state, for a replica that is
  * behind, and the cell's signing key, for one that joins. Operators get copies, too. */
 #ifndef LSFS_SERVER_STATE_TRANSFER_H
 #define LSFS_SERVER_STATE_TRANSFER_H
@@ -15,28 +15,29 @@ struct state_transfer_config {
 	span_t patience;                 /* with a part; 0: the fetcher's */
 	/* Sends a frame, to a replica or (replica 0) on a client's connection. */
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
-	/* A copy of our state will be made for another replica. */
+	/* A copy of this replica's state will be made for another one. */
 	void (*copy_begun)(void *user, uint8_t replica);
-	/* A state has come: the replica has to be started anew with it. */
+	/* A state was fetched: the replica must be started again with it. */
 	void (*ready)(void *user);
 	void *user;
 };
 
 struct state_transfer *state_transfer_new(const struct state_transfer_config *config);
-/* A frame from a replica, which is a member of the cell or was removed. False: it is not for us. */
+/* Takes a frame of a replica, which is a member of the cell or was removed. False: the frame is of
+ * another kind. */
 bool state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, struct bytes frame);
-/* A frame on a client's connection, who is an administrator of the cell or not. False likewise. */
+/* Takes a frame of a client; admin: it is an administrator of the cell. False as above. */
 bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame);
-/* Its connection is gone. */
+/* The client's connection is gone. */
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
-/* From which replica a state must be had; 0: none (replica_update.behind, after every step). The
- * one here is of index `applied`. */
+/* Sets the replica from which a state must be fetched; 0: none (replica_update.behind, after every
+ * step). The own state is at index `applied`. */
 void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);
-/* server_copy_made, server_fetch_checked. */
+/* Passes on server_copy_made and server_fetch_checked. */
 void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
                          const char *why);
 void state_transfer_checked(struct state_transfer *x, const char *why);
-/* When state_transfer_timeout is to be called. */
+/* The time at which state_transfer_timeout must be called. */
 mono_t state_transfer_deadline(const struct state_transfer *x);
 void state_transfer_timeout(struct state_transfer *x, mono_t now);
 void state_transfer_free(struct state_transfer *x);
