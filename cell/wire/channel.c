@@ -64,7 +64,7 @@ channel_start(struct channel *c, const struct channel_config *config, struct buf
 		fail(c, "the replica's key is not usable");
 }
 
-/* Each of these handles one whole message of the state it is named for. */
+/* Each function handles one whole message of the state that it is named for. */
 
 static void
 greeted(struct channel *c, struct bytes preamble, struct buffer *out)
@@ -140,7 +140,7 @@ opened(struct channel *c, struct bytes record, struct buffer *plain)
 	c->state = CHANNEL_OPEN;
 }
 
-/* Bytes that the next whole message has, as far as `in` tells: 0 if it does not tell yet. */
+/* The length of the next whole message; 0 while `in` has too few bytes to know it. */
 static size_t
 message_length(const struct channel *c)
 {
@@ -156,7 +156,7 @@ message_length(const struct channel *c)
 	}
 }
 
-/* Moves bytes into `in` until one message is whole; false when more are needed. */
+/* Moves bytes into `in` until it holds one whole message; false when more are needed. */
 static bool
 gather(struct channel *c, struct cursor *from)
 {

@@ -110,7 +110,7 @@ bytes_get(const struct field *field, struct cursor *from)
 	return v;
 }
 
-/* Looks at every element, so that whoever walks the list later cannot meet a malformed one. */
+/* Checks every element, so that a list never has a malformed element when it is walked later. */
 static struct wire_list
 list_get(const struct field *field, struct cursor *from)
 {
@@ -160,7 +160,8 @@ shape_get(const struct shape *shape, struct cursor *from, void *to)
 	}
 }
 
-/* The alternative `v` (NULL: an unknown code) from the rest of `from`, which it must use up. */
+/* Decodes the alternative `v` (NULL: an unknown code) from the rest of `from`, which must have no
+ * bytes left after it. */
 static bool
 variant_get(const struct variant *v, struct cursor *from, void *to)
 {
@@ -212,7 +213,7 @@ wire_frame_code(struct bytes frame)
 	return frame.len > FRAME_PREFIX ? frame.data[FRAME_PREFIX] : 0;
 }
 
-/* That the session has ended comes behind the last replies in it. */
+/* The end of a session is reported behind its last replies. */
 bool
 wire_frame_goes_first(struct bytes frame)
 {
@@ -304,7 +305,7 @@ wire_op_name(enum op_code code)
 	return v != NULL ? v->name : "?";
 }
 
-/* The first field that is called node or parent, looked for in parts, too. */
+/* The first field with the name node or parent, also within parts. */
 static uint64_t
 node_among(const struct shape *shape, const uint8_t *from)
 {
@@ -372,7 +373,7 @@ wire_get_entry(struct bytes from, struct entry *e)
 	return cursor_done(&c) ? RC_OK : RC_BAD_MESSAGE;
 }
 
-/* A list of one command, whose operation begins with its code behind four numbers and a length. */
+/* Offset of the operation's code in an entry of one command: behind four numbers and a length. */
 enum { ONE_COMMAND_OP = 4 + 4 + 4 * 8 + 4 };
 
 bool
@@ -400,7 +401,7 @@ element_next(const struct shape *shape, struct cursor *from, void *value)
 	if (cursor_left(from) == 0)
 		return false;
 	shape_get(shape, from, value);
-	must(!from->failed); /* the list was checked when it was decoded, or is our own */
+	must(!from->failed); /* the list was checked when it was decoded, or made by this process */
 	return true;
 }
 

@@ -13,16 +13,16 @@ void wire_put_frame(struct buffer *to, const struct message *m);
 /* Finds the first whole frame in `from`: its total length (prefix included), 0 when more bytes are
  * needed, or -1 when the prefix is over LIMIT_FRAME or zero. */
 long wire_frame_length(struct bytes from);
-/* The message code of a frame (0: none), for who looks out for one message only; nothing is
- * checked. */
+/* The message code of a frame (0: none), without checking the rest: for callers that look for one
+ * kind of message. */
 unsigned wire_frame_code(struct bytes frame);
-/* Between a client and a replica: does a lease depend on it, and is it not about anything that was
- * sent before? On a connection such a frame overtakes all others. */
+/* True if a lease depends on a frame between a client and a replica, and the frame does not refer
+ * to earlier ones. On a connection such a frame overtakes all others. */
 bool wire_frame_goes_first(struct bytes frame);
-/* Between replicas: does it carry data, which may be many? Everything else is short, and must not
- * wait behind it. */
+/* True if a message between replicas carries data, and may be long. All other messages are short,
+ * and must not wait behind it. */
 bool wire_frame_is_bulk(struct bytes frame);
-/* Decodes one whole frame (as wire_put_frame wrote it). */
+/* Decodes one whole frame, as written by wire_put_frame. */
 enum rc wire_get_frame(struct bytes frame, struct message *m);
 
 /* An operation: u8 code, fields. */
@@ -32,11 +32,11 @@ enum op_class wire_op_class(enum op_code code);
 /* The kind of result that a successful `code` has. */
 enum result_kind wire_op_result(enum op_code code);
 const char *wire_op_name(enum op_code code);
-/* The node an operation is about, for ordering and lock queues (rename, delete and create: the
- * parent directory); 0 for none. */
+/* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
+ * directory); 0: none. */
 uint64_t wire_op_node(const struct op *op);
 
-/* A result, without its kind: the reader knows what it asked for. */
+/* A result, without its kind, which the reader knows from its request. */
 void wire_put_result(struct buffer *to, const struct result *r);
 enum rc wire_get_result(enum result_kind kind, struct bytes from, struct result *r);
 
@@ -44,12 +44,13 @@ enum rc wire_get_result(enum result_kind kind, struct bytes from, struct result 
 void wire_put_entry(struct buffer *to, const struct entry *e);
 enum rc wire_get_entry(struct bytes from, struct entry *e);
 
-/* If the entry is a change of the cell's members: true, and the operation; a look at a few bytes
- * for every other entry. */
+/* If the entry changes the cell's members: true, with the operation in *change. All other entries
+ * are recognized by a few bytes. */
 bool wire_entry_members(struct bytes payload, struct op_set_members *change);
 
 /* List elements: wire_put_NAME appends one to the buffer that becomes list.packed; wire_next_NAME
- * takes the next from a cursor over list.packed, checked when it was decoded: false at the end. */
+ * takes the next from a cursor over list.packed, which was checked when the list was decoded: false
+ * at the end. */
 #define WIRE_ELEMENT(name)                                                                    \
 	void wire_put_##name(struct buffer *to, const struct name *value);                        \
 	bool wire_next_##name(struct cursor *from, struct name *value);

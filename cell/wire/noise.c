@@ -111,7 +111,7 @@ decrypt(struct noise_cipher *c, struct bytes extra, struct bytes sealed, struct 
 	if (sealed.len < NOISE_TAG || c->count == UINT64_MAX)
 		return false;
 	nonce_of(c->count, nonce);
-	buffer_put(plain, sealed.data, sealed.len - NOISE_TAG); /* room, to be decrypted over */
+	buffer_put(plain, sealed.data, sealed.len - NOISE_TAG); /* room for the plain text */
 	if (plain->failed)
 		return false;
 	if (crypto_aead_chacha20poly1305_ietf_decrypt(plain->data + at, NULL, NULL, sealed.data,
@@ -192,7 +192,7 @@ take_encrypted(struct noise *n, struct bytes sealed, struct buffer *plain)
 	return true;
 }
 
-/* Split (section 5.2): from here on a key for each direction. */
+/* Split (section 5.2): makes a key for each direction. */
 static void
 finish(struct noise *n)
 {
@@ -269,7 +269,7 @@ read_second(struct noise *n, struct cursor *c, struct buffer *payload)
 	       take_encrypted(n, cursor_bytes(c, cursor_left(c)), payload);
 }
 
-/* Counts a handshake message that went well; latches one that did not. */
+/* Counts a handshake message that was processed; latches the failure of one that was not. */
 static bool
 step(struct noise *n, bool good)
 {

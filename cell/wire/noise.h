@@ -25,7 +25,7 @@ struct noise_pair {
 	uint8_t secret[NOISE_KEY], public[NOISE_KEY];
 };
 
-/* The pair of a secret key. */
+/* The key pair of a secret key. */
 struct noise_pair noise_pair_of(const uint8_t secret[NOISE_KEY]);
 
 /* Section 5.1: a key and the number of messages sealed with it. */
@@ -40,30 +40,33 @@ struct noise {
 	int message;               /* handshake messages done: 0, 1, 2 (done) */
 	bool failed;               /* latched: nothing is read or written any more */
 	struct noise_pair own, ephemeral;
-	uint8_t remote[NOISE_KEY]; /* the peer's static key: known, or learned from message 1 */
+	uint8_t remote[NOISE_KEY]; /* the peer's static key: known, or from message 1 */
 	uint8_t remote_ephemeral[NOISE_KEY];
 	uint8_t chaining[32], hash[32]; /* `hash` names the whole conversation when it is done */
 	struct noise_cipher handshake, sending, receiving;
 };
 
-/* `remote` is the responder's static key for an initiator, NULL for a responder. */
+/* Starts a handshake. `remote` is the responder's static key for an initiator, NULL for a
+ * responder. */
 void noise_start(struct noise *n, bool initiator, struct bytes prologue,
                  const struct noise_pair *own, const uint8_t ephemeral_secret[NOISE_KEY],
                  const uint8_t *remote);
 /* Appends this side's next handshake message with its payload. False (and failed) when it is not
  * this side's turn or a key is refused (an all-zero shared secret). */
 bool noise_write(struct noise *n, struct bytes payload, struct buffer *out);
-/* Reads the peer's next handshake message and appends its payload. False for anything else. */
+/* Reads the peer's next handshake message and appends its payload. False (and failed) for any other
+ * bytes. */
 bool noise_read(struct noise *n, struct bytes message, struct buffer *payload);
 bool noise_done(const struct noise *n);
 
-/* Transport messages, at most NOISE_PLAIN_MAX bytes of plain text each. Keys change by themselves
- * after every NOISE_REKEY messages of a direction (section 11.3). Messages are in order: a lost,
- * repeated or changed one makes noise_open fail, for good. */
+/* Transport messages, at most NOISE_PLAIN_MAX bytes of plain text each. Keys are replaced
+ * automatically after every NOISE_REKEY messages of a direction (section 11.3). Messages are in
+ * order: after a lost, repeated or changed one noise_open fails for ever. */
 enum { NOISE_REKEY = 1 << 16 };
 bool noise_seal(struct noise *n, struct bytes plain, struct buffer *out);
 bool noise_open(struct noise *n, struct bytes sealed, struct buffer *plain);
-/* New keys in one direction at once; both sides must do it between the same two messages. */
+/* Replaces the key of one direction at once; both sides must do it between the same two
+ * messages. */
 void noise_rekey(struct noise_cipher *c);
 
 /* Wipes all secrets. */

@@ -1,11 +1,11 @@
-/* Messages as lines for people: traces, logs and failing tests. */
+/* Prints messages as lines for people: traces, logs and failing tests. */
 #include <inttypes.h>
 #include "cell/wire/codec.h"
 #include "cell/wire/shape.h"
 
 enum {
-	PRINT_BYTES = 64,   /* longer ones are shortened to their length */
-	PRINT_ELEMENTS = 8, /* of a list; then dots */
+	PRINT_BYTES = 64,   /* longer values are shortened to their length */
+	PRINT_ELEMENTS = 8, /* elements of a list that are printed; then dots */
 };
 
 static void print_fields(const struct shape *shape, const void *from, struct buffer *to);

@@ -17,13 +17,14 @@
 
 #include "cell/base/limit.h"
 
-/* The minor version: it grows with every message, operation or field that is added. Peers tell it
- * in the preamble, and nobody sends what the other does not know. */
+/* The minor version: it grows with every message, operation or field that is added. Peers exchange
+ * it in the preamble, and send only messages that the other side's version has. */
 enum { WIRE_MINOR = 0 };
 
-/* ---- parts: shapes that stand inside others ---- */
+/* ---- parts: shapes that are fields of others ---- */
 
-/* What stat and the generation attributes show, all of it cachable: everything but lock state. */
+/* The attributes that stat and the generation attributes show, all of them cachable; lock state is
+ * not. */
 #define WIRE_attr(F)                                                                          \
 	F(u64, node, 0)               /* the instance number, which is the inode number too */    \
 	F(u64, parent, 0)             /* 0 for the root */                                        \
@@ -31,14 +32,14 @@ enum { WIRE_MINOR = 0 };
 	F(u8, ephemeral, 0)                                                                       \
 	F(u64, size, 0)                                                                           \
 	F(u64, children, 0)                                                                       \
-	F(i64, mtime_ns, 0)           /* since 1970; another with every content generation */     \
+	F(i64, mtime_ns, 0)           /* since 1970; different for every content generation */    \
 	F(u64, content_generation, 0)                                                             \
 	F(u64, acl_generation, 0)                                                                 \
 	F(u64, checksum, 0)           /* of the contents */                                       \
 	F(text, acl_read, LIMIT_NAME) /* names of files in /acl */                                \
 	F(text, acl_write, LIMIT_NAME)                                                            \
 	F(text, acl_change, LIMIT_NAME)                                                           \
-	F(u8, rights, 0)              /* of the asking session's principal: enum right, or-ed */  \
+	F(u8, rights, 0)              /* of the requesting session's principal: enum right */     \
 	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */
 
 #define WIRE_child(F)                                                                        \
@@ -50,11 +51,11 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_ticket(F)                                                                        \
 	F(u64, epoch, 0) /* 0: no ticket */                                                       \
 	F(u64, place, 0)                                                                          \
-	F(u64, code, 0)  /* proves that the cell gave it, and to whom */
+	F(u64, code, 0)  /* proves that the cell has issued it, and for which session */
 
 #define WIRE_lock_holder(F)                                                                   \
 	F(u64, session, 0)                                                                        \
-	F(u64, owner, 0)       /* within the session; made up by the mount, never used again */   \
+	F(u64, owner, 0)       /* within the session; chosen by the mount, never used again */    \
 	F(u64, acquisition, 0)                                                                    \
 	F(u8, mode, 0)         /* enum lock_mode */                                               \
 	F(u64, fence, 0)                                                                          \
@@ -63,22 +64,22 @@ enum { WIRE_MINOR = 0 };
 	F(text, host, LIMIT_HOST)                                                                 \
 	F(text, principal, LIMIT_PRINCIPAL)
 
-/* A guarded or internal command as it stands in the log: who asked, when, and the operation. */
+/* A command in the log: its session, its time, and the operation. */
 #define WIRE_command(F)                                                                       \
 	F(i64, stamp_ns, 0) /* the master's wall clock when it proposed: apply reads no clock */  \
 	F(u64, session, 0)  /* 0: the master itself */                                            \
 	F(u64, number, 0)   /* of the session's request; 0: not a request, no result is kept */   \
-	F(u64, below, 0)    /* replies to all numbers below this have arrived at the client */    \
+	F(u64, below, 0)    /* the client has received the replies to all lower numbers */        \
 	F(op, op, LIMIT_ENTRY)
 
-/* One acquire, as a session asks for it and as the queue's grant repeats it. */
+/* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
 	F(u64, node, 0)                                                                           \
 	F(u64, owner, 0)                                                                          \
-	F(u64, acquisition, 0) /* names this acquire in the session; grows, never used again */   \
+	F(u64, acquisition, 0) /* identifies it in the session; grows, never used again */        \
 	F(u8, mode, 0)                                                                            \
 	F(u8, wait, 0)         /* 1: RC_QUEUED and a later grant instead of RC_BUSY_LOCK */       \
-	F(i64, delay_s, 0)     /* lock-delay asked for with this acquire; -1: none */             \
+	F(i64, delay_s, 0)     /* lock-delay requested with this acquire; -1: none */             \
 	F(i64, default_delay_s, 0) /* the mount's, if neither this acquire nor the node has one */ \
 	F(u32, pid, 0)                                                                            \
 	F(ticket, ticket, 0)   /* presented again after a reconnect; else zeros */
@@ -86,13 +87,13 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_ballot(F) F(u64, round, 0) F(u8, replica, 0)
 #define WIRE_log_entry(F)                                                                     \
 	F(u64, slot, 0)                                                                           \
-	F(ballot, ballot, 0) /* in which it was accepted */                                       \
-	F(ballot, origin, 0) /* in which it was first proposed: never changes */                  \
+	F(ballot, ballot, 0) /* of the acceptance */                                              \
+	F(ballot, origin, 0) /* of the first proposal: never changes */                           \
 	F(u64, checksum, 0)  /* of the payload */                                                 \
 	F(entry, payload, LIMIT_ENTRY)                                                            \
-	F(ballot, before, 0) /* the origin of the entry before it, where it was first proposed */
+	F(ballot, before, 0) /* the origin of the preceding entry when it was first proposed */
 
-/* What an acceptor tells of an entry: enough to know its value from others. */
+/* An entry without its payload, as an acceptor reports it: enough to identify its value. */
 #define WIRE_slot_header(F)                                                                   \
 	F(u64, slot, 0)                                                                           \
 	F(ballot, ballot, 0)                                                                      \
@@ -100,51 +101,51 @@ enum { WIRE_MINOR = 0 };
 	F(u64, checksum, 0)                                                                       \
 	F(ballot, before, 0)
 
-/* A member of the cell. Ids are never used again; one that was removed stays in the list for a
- * while, so that it can be told. */
+/* A member of the cell. Ids are never used again. A removed member stays in the list for a while,
+ * so that it can learn of its removal. */
 #define WIRE_member(F)                                                                        \
 	F(u8, id, 0)                                                                              \
 	F(u8, role, 0)                    /* enum member_role */                                  \
 	F(text, address, LIMIT_ADDRESS)   /* HOST:PORT; empty: a cell in one process */           \
 	F(bytes, key, 32)                 /* its public key; empty: likewise */
 
-/* The most that a replica ever told anybody of itself. */
+/* The greatest state of itself that a replica has ever acknowledged. */
 #define WIRE_mark(F)                                                                          \
 	F(u8, replica, 0)                                                                         \
 	F(u64, incarnation, 0)                                                                    \
-	F(u64, start, 0)     /* random number of its disk (upper half) and of that start */        \
+	F(u64, start, 0)     /* random: of its disk (upper half), of that start (lower half) */    \
 	F(ballot, ballot, 0) /* the highest that it promised */                                   \
 	F(u64, slot, 0)      /* the highest that it accepted */                                    \
-	F(u64, proof, 0)     /* only that replica can make it */
+	F(u64, proof, 0)     /* that only this replica can compute */
 
-/* What a master knows of a member, for people. */
+/* A member's state as the master knows it, for people. */
 #define WIRE_progress(F)                                                                      \
 	F(u8, id, 0)                                                                              \
 	F(u8, role, 0)                                                                            \
 	F(u8, full, 0)       /* its disk is */                                                    \
 	F(u64, match, 0)     /* durable in its log */                                             \
 	F(u64, applied, 0)   /* durable in its state.db */                                        \
-	F(i64, heard_ms, 0)  /* since then nothing was heard of it; -1: never */                  \
+	F(i64, heard_ms, 0)  /* time since its last message; -1: none yet */                      \
 	F(text, address, LIMIT_ADDRESS)
 
 /* A session, for people. */
 #define WIRE_session_row(F)                                                                   \
 	F(u64, session, 0)                                                                        \
 	F(u32, lease_ms, 0)                                                                       \
-	F(u64, locks, 0)      /* that it holds */                                                 \
-	F(i64, heard_ms, 0)   /* since its last KeepAlive; -1: not yet in this epoch */           \
+	F(u64, locks, 0)      /* number of locks that it holds */                                 \
+	F(i64, heard_ms, 0)   /* time since its last KeepAlive; -1: none yet in this epoch */     \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)
 
 /* A setting's value; the codes are those of cell/base/setting.h. */
 #define WIRE_setting_value(F) F(u8, setting, 0) F(u64, value, 0)
 
-/* A setting as the cell has it, for people: it describes itself. */
+/* A setting of the cell, for people, with its name, unit and limits. */
 #define WIRE_setting_row(F)                                                                   \
 	F(text, name, LIMIT_NAME)                                                                 \
-	F(text, unit, LIMIT_NAME) /* of all these numbers */                                      \
+	F(text, unit, LIMIT_NAME) /* of all numbers in this row */                                \
 	F(u64, value, 0)                                                                          \
-	F(u64, longest, 0)        /* that may still be promised; more than `value`: lowered */    \
+	F(u64, longest, 0)        /* may still be promised; above `value`: was lowered */         \
 	F(u64, lowest, 0) F(u64, highest, 0) F(u64, standard, 0)
 
 #define WIRE_PARTS(S)                                                                         \
@@ -152,22 +153,22 @@ enum { WIRE_MINOR = 0 };
 	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(setting_value)              \
 	S(setting_row)
 
-/* ---- operations: what a session asks for ---- */
+/* ---- operations: the requests of a session ---- */
 
 /* Reads, answered by the master from the applied tree. */
 #define WIRE_op_lookup(F) F(u64, parent, 0) F(text, name, LIMIT_PATH)
 #define WIRE_op_get_attr(F) F(u64, node, 0)
 #define WIRE_op_get_contents(F) /* GetContentsAndStat */                                      \
 	F(u64, node, 0)                                                                           \
-	F(u64, generation, 0) /* of the contents that the asker has; 0: it has none */
-#define WIRE_op_get_listing(F) /* a page of it */                                            \
+	F(u64, generation, 0) /* of the contents that the client has; 0: none */
+#define WIRE_op_get_listing(F) /* one page of a listing */                                   \
 	F(u64, node, 0)                                                                           \
-	F(text, after, LIMIT_NAME) /* behind this name; empty: from the first one on */           \
-	F(u32, most, 0)            /* bytes; 0: as many as a page may have */                     \
-	F(u64, index, 0)           /* that the first page told; 0: this is the first page */      \
+	F(text, after, LIMIT_NAME) /* names greater than this one; empty: from the first one on */ \
+	F(u32, most, 0)            /* bytes; 0: the maximum of a page */                          \
+	F(u64, index, 0)           /* of the first result; 0: this is the first page */           \
 	F(u64, next_node, 0)       /* likewise */
 #define WIRE_op_get_lock(F) F(u64, node, 0)
-#define WIRE_op_get_sequencer(F) F(u64, node, 0) /* of a lock that the asking session holds */
+#define WIRE_op_get_sequencer(F) F(u64, node, 0) /* of a lock that the requesting session holds */
 #define WIRE_op_get_usage(F)
 
 /* Commands, chosen through the log and decided when they are applied. */
@@ -175,8 +176,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, parent, 0)                                                                         \
 	F(text, name, LIMIT_PATH)                                                                 \
 	F(u8, kind, 0)                                                                            \
-	F(u8, ephemeral, 0) /* then the session is recorded as an opener, too */                  \
-	F(u8, exclusive, 0) /* refuse when it exists; else an existing node is the answer */
+	F(u8, ephemeral, 0) /* 1: the session is recorded as an opener, too */                    \
+	F(u8, exclusive, 0) /* 1: refused if the name exists; 0: an existing node is the result */
 #define WIRE_op_set_contents(F)                                                               \
 	F(u64, node, 0)                                                                           \
 	F(u8, guarded, 0)        /* 1: only if the content generation is `generation` */          \
@@ -207,8 +208,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_release(F)                                                                    \
 	F(u64, node, 0)                                                                           \
 	F(u64, owner, 0)                                                                          \
-	F(u64, acquisition, 0) /* frees only what this acquire took */
-#define WIRE_op_cancel(F) /* not granted: the waiter goes; granted: back to the mode before */ \
+	F(u64, acquisition, 0) /* releases only the lock of this acquire */
+#define WIRE_op_cancel(F) /* removes a waiter; undoes a grant: back to the mode before */      \
 	F(u64, node, 0)                                                                           \
 	F(u64, owner, 0)                                                                          \
 	F(u64, acquisition, 0)
@@ -222,36 +223,37 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_begin_epoch(F) /* the epoch grows by one */                             \
 	F(ballot, ballot, 0)                                                                      \
 	F(list, members, member) /* of a new cell; ignored when the tree has its list */          \
-	F(list, settings, setting_value) /* of a new cell; those that are not there: the default */
+	F(list, settings, setting_value) /* of a new cell; others have their default */
 #define WIRE_op_create_session(F)                                                             \
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)                                                                 \
 	F(u8, awaited, 0)
-#define WIRE_op_settle_epoch(F) F(u64, epoch, 0) /* all have come who were queued before it */
-#define WIRE_op_await_session(F) /* does a new master wait for it? */                    \
+#define WIRE_op_settle_epoch(F) F(u64, epoch, 0) /* its barrier has fallen */
+#define WIRE_op_await_session(F) /* sets whether a new master waits for the session */   \
 	F(u64, session, 0) F(u8, awaited, 0)
-#define WIRE_op_finish_session(F) F(u64, session, 0) /* the next part of one that ends */
-#define WIRE_op_grant(F) /* the queue's head gets the lock */                                 \
+#define WIRE_op_finish_session(F) F(u64, session, 0) /* removes the next part of its possessions */
+#define WIRE_op_grant(F) /* grants the lock to the head of the queue */                       \
 	F(u64, session, 0)                                                                        \
 	F(acquire, acquire, 0)
-#define WIRE_op_delay_over(F) /* guarded by what the master saw */                      \
+#define WIRE_op_delay_over(F) /* ignored unless the lock is still as the master saw it */ \
 	F(u64, node, 0)                                                                           \
 	F(u64, lock_generation, 0)                                                                \
 	F(u64, began, 0) /* log index of the command that began the delay */
-#define WIRE_op_set_members(F) /* alone in its entry: paxos reads it, too */            \
+#define WIRE_op_set_members(F) /* alone in its entry, because paxos reads it, too */    \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
 	F(list, members, member)   /* the whole new list */
 #define WIRE_op_set_setting(F) F(u8, setting, 0) F(u64, value, 0)
-#define WIRE_op_settle_setting(F) /* all that was promised before it was lowered is over */  \
+#define WIRE_op_settle_setting(F) /* all promises from before are over */                    \
 	F(u8, setting, 0) F(u64, since, 0) /* log index of the lowering */
-#define WIRE_op_check_digest(F) /* what a quorum of replicas computed at `index` */     \
+#define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
 	F(u64, jump, 0)
 
-/* M(code, name, class, result). Codes are on the wire and in the log: they keep their numbers.
- * Classes: READ; WRITE (through the log); MASTER (through the log, never taken from a client). */
+/* M(code, name, class, result). Codes are on the wire and in the log, so they never change.
+ * Classes: READ; WRITE (through the log); MASTER (through the log, never accepted from a
+ * client). */
 #define WIRE_OPS(M)                                                                           \
 	M(1, lookup, READ, attr)                                                                  \
 	M(2, get_attr, READ, attr)                                                                \
@@ -288,20 +290,20 @@ enum { WIRE_MINOR = 0 };
 	M(74, settle_epoch, MASTER, none)                                                          \
 	M(75, finish_session, MASTER, none)
 
-/* ---- results: present in a reply when its code is RC_OK (acquired: with RC_QUEUED, too) ---- */
+/* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 
 #define WIRE_result_none(F)
 #define WIRE_result_attr(F) F(attr, attr, 0)
-#define WIRE_result_created(F) F(u8, fresh, 0) /* 0: it was there before */ F(attr, attr, 0)
+#define WIRE_result_created(F) F(u8, fresh, 0) /* 0: the node existed before */ F(attr, attr, 0)
 #define WIRE_result_contents(F)                                                               \
 	F(attr, attr, 0)                                                                          \
-	F(u8, same, 0) /* 1: the asker has them: they are not sent again */                       \
+	F(u8, same, 0) /* 1: the client has them: they are not sent again */                      \
 	F(bytes, contents, LIMIT_CONTENTS)
 #define WIRE_result_listing(F)                                                                \
 	F(attr, attr, 0)                                                                          \
-	F(u64, index, 0)     /* of the log: the names are those that there were then */           \
-	F(u64, next_node, 0) /* the number of the next node that was made */                      \
-	F(u8, more, 0)       /* names behind the last one */                                      \
+	F(u64, index, 0)     /* of the log: the names are those at this index */                  \
+	F(u64, next_node, 0) /* the number that the next node will get */                         \
+	F(u8, more, 0)       /* 1: there are more names */                                        \
 	F(list, entries, child) /* sorted bytewise */
 #define WIRE_result_lock(F)                                                                   \
 	F(u64, lock_generation, 0)                                                                \
@@ -315,7 +317,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, nodes, 0) F(u64, quota_nodes, 0) F(u64, bytes, 0) F(u64, quota_bytes, 0)           \
 	F(u64, sessions, 0) F(u64, locks_held, 0) F(u64, applied, 0)
 #define WIRE_result_renamed(F)                                                                \
-	F(u64, source, 0) /* the instance that is gone */                                         \
+	F(u64, source, 0) /* the instance that was removed */                                     \
 	F(attr, attr, 0)  /* of the target */
 #define WIRE_result_deleted(F) F(u64, node, 0)
 #define WIRE_result_acquired(F)                                                               \
@@ -335,12 +337,12 @@ enum { WIRE_MINOR = 0 };
 
 /* ---- messages between a client and a replica ---- */
 
-#define WIRE_msg_open_session(F) /* client: a new session, or this one again */         \
+#define WIRE_msg_open_session(F) /* client: opens a new session, or continues one */    \
 	F(u64, session, 0)           /* 0: create one */                                          \
-	F(bytes, nonce, LIMIT_NONCE) /* of CreateSession, also to prove that it is ours */        \
+	F(bytes, nonce, LIMIT_NONCE) /* of the session's creation; proves the right to it */      \
 	F(text, host, LIMIT_HOST)                                                                 \
-	F(u8, caching, 0)          /* asks for leave to cache */                                  \
-	F(u64, epoch, 0)           /* the last one the client knows */                            \
+	F(u8, caching, 0)          /* 1: the client may want to cache */                          \
+	F(u64, epoch, 0)           /* the last one that the client knows */                       \
 	F(u64, earlier, 0)         /* with session 0: end this one as expired first; 0: none */   \
 	F(bytes, earlier_nonce, LIMIT_NONCE)
 #define WIRE_msg_session_opened(F)                                                            \
@@ -351,14 +353,14 @@ enum { WIRE_MINOR = 0 };
 	F(text, principal, LIMIT_PRINCIPAL)
 #define WIRE_msg_keepalive(F)                                                                 \
 	F(u64, session, 0) F(u64, epoch, 0)                                                       \
-	F(u64, sequence, 0) /* grows; names the one a reply belongs to */
+	F(u64, sequence, 0) /* grows; the reply repeats it */
 #define WIRE_msg_keepalive_reply(F)                                                           \
 	F(u8, rc, 0) F(u64, epoch, 0) F(u64, sequence, 0)                                         \
 	F(u32, lease_ms, 0) /* counted from the client's sending of keepalive `sequence` */       \
-	F(u32, held_ms, 0)  /* of it: so long it was held */
+	F(u32, held_ms, 0)  /* the part of the lease for which the KeepAlive was held */
 #define WIRE_msg_request(F)                                                                   \
 	F(u64, session, 0) F(u64, epoch, 0)                                                       \
-	F(u64, number, 0)  /* 1, 2, 3 ... in the order the client wants them to take effect */    \
+	F(u64, number, 0)  /* 1, 2, 3 ... in the order in which requests are to take effect */    \
 	F(u64, below, 0)                                                                          \
 	F(u8, ordered, 0)  /* 1: every later request of the session takes effect after it */      \
 	F(op, op, LIMIT_ENTRY)
@@ -366,11 +368,11 @@ enum { WIRE_MINOR = 0 };
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \
 	F(bytes, result, LIMIT_FRAME - 1024)
-#define WIRE_msg_granted(F) /* the lock came to a queued request (RC_OK) or never will */     \
+#define WIRE_msg_granted(F) /* RC_OK: the lock was granted to a queued request; else never */ \
 	F(u8, rc, 0)                                                                              \
 	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)                                   \
 	F(u64, lock_generation, 0) F(u64, fence, 0)
-#define WIRE_msg_redirect(F) /* not the master (any more): whoever is, 0 if unknown */        \
+#define WIRE_msg_redirect(F) /* the sender is not the master, which is `master`; 0: unknown */ \
 	F(u64, epoch, 0) F(u8, master, 0)
 #define WIRE_msg_status_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_status_reply(F)                                                              \
@@ -388,37 +390,37 @@ enum { WIRE_MINOR = 0 };
 	F(u64, first, 0)          /* lowest slot that its log still has */                        \
 	F(u64, digest, 0)         /* of everything applied so far */                              \
 	F(u64, longest_step_us, 0) /* of this process, in which it did nothing else */            \
-	F(u64, slow_steps, 0)     /* that took more than 10 ms */                                 \
-	F(u64, disputed, 0)       /* told by the master: an entry where states differ */          \
-	F(list, progress, progress) /* of all members, told by the master */
+	F(u64, slow_steps, 0)     /* number of steps of more than 10 ms */                        \
+	F(u64, disputed, 0)       /* from the master: an entry where states differ; 0: none */    \
+	F(list, progress, progress) /* from the master: of all members */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
-#define WIRE_msg_members(F) /* also told without being asked, when the list has changed */   \
+#define WIRE_msg_members(F) /* also sent without a request, when the list has changed */     \
 	F(u64, version, 0) F(list, members, member)
 #define WIRE_msg_operate(F) /* an operator's command, without a session, to the master */   \
 	F(u8, what, 0)                  /* enum operation */                                      \
-	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: anyone */      \
+	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: any replica */ \
 	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
 	F(bytes, key, 32)                                                                         \
-	F(u8, keep_delay, 0)            /* DESTROY_SESSION: its locks keep their delays */        \
+	F(u8, keep_delay, 0)            /* DESTROY_SESSION: 1: its locks keep their delays */     \
 	F(text, setting, LIMIT_NAME) F(u64, value, 0) /* SET */
 #define WIRE_msg_operated(F)                                                                  \
 	F(u8, rc, 0)                                                                              \
 	F(u64, id, 0)           /* of the replica added */                                        \
-	F(text, why, LIMIT_WHY) /* it was refused; empty: rc says it */
+	F(text, why, LIMIT_WHY) /* the reason of a refusal; empty: see rc */
 #define WIRE_msg_copy_request(F) /* a part of a consistent copy of state.db */               \
 	F(u64, copy, 0)         /* 0: make a new copy */                                          \
 	F(u64, offset, 0)
 #define WIRE_msg_copy_part(F)                                                                 \
-	F(u8, rc, 0)            /* RC_BUSY: being made, ask again; RC_NOENT: ask for a new one */ \
+	F(u8, rc, 0)            /* RC_BUSY: being made, repeat; RC_NOENT: request a new one */    \
 	F(u64, copy, 0)                                                                           \
 	F(u64, applied, 0)      /* log index of the state */                                      \
 	F(u64, size, 0)         /* of the whole */                                                \
 	F(u64, offset, 0)                                                                         \
 	F(bytes, data, LIMIT_PART)                                                                \
 	F(u64, checksum, 0)     /* of the data */
-#define WIRE_msg_sessions_request(F) F(u64, after, 0) /* the next ones with greater ids */
-#define WIRE_msg_denied(F) /* the last one on a connection, which the replica closes */           \
-	F(u8, rc, 0) /* RC_PERM: no principal holds this key; RC_FULL: no room */
+#define WIRE_msg_sessions_request(F) F(u64, after, 0) /* of the next sessions, with greater ids */
+#define WIRE_msg_denied(F) /* the last message on a connection, which the replica closes */       \
+	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_FULL: too many clients */
 #define WIRE_msg_returned(F) /* all that had to be sent again on this connection was sent */      \
 	F(u64, session, 0) F(u64, epoch, 0)
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
@@ -434,27 +436,27 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_promise(F)                                                                   \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, last, 0)               /* highest accepted slot */                                 \
-	F(list, accepted, slot_header) /* as many as fit, from the first asked for; then ask on */ \
+	F(list, accepted, slot_header) /* as many as fit from the first requested; then repeat */  \
 	F(mark, own, 0)                /* of the acceptor, as it is with this */
 #define WIRE_msg_accept(F)                                                                    \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
 	F(u64, pass, 0)             /* grows whenever the master goes back to an earlier slot */  \
-	F(u64, first, 0)            /* everything before it was sent before, in this pass */      \
-	F(list, named, slot_header) /* consecutive slots from there: their values are there */ \
-	F(list, entries, log_entry) /* those behind; none of both: is all of it there? */
+	F(u64, first, 0)            /* all slots before it were sent before, in this pass */      \
+	F(list, named, slot_header) /* from `first` on: slots whose values the acceptor has */ \
+	F(list, entries, log_entry) /* the slots after those; both empty: are all there? */
 #define WIRE_msg_accepted(F)                                                                  \
 	F(ballot, ballot, 0)                                                                      \
 	F(u64, upto, 0)      /* every slot of this ballot up to here is durable */                \
 	F(mark, own, 0)      /* of the acceptor, as it is with this */
-#define WIRE_msg_refused(F) F(ballot, ballot, 0) /* the higher promise, or the lease, in the way */
+#define WIRE_msg_refused(F) F(ballot, ballot, 0) /* the higher promise, or of the lease */
 #define WIRE_msg_heartbeat(F)                                                                 \
 	F(ballot, ballot, 0) F(u64, chosen, 0)                                                    \
-	F(u64, sequence, 0)   /* answers name it: the lease counts from its sending */            \
+	F(u64, sequence, 0)   /* answers repeat it: the lease counts from its sending */          \
 	F(u32, lease_ms, 0)                                                                       \
 	F(u64, trim, 0)       /* no replica needs the log up to here any more */                  \
 	F(u64, first, 0)      /* lowest slot that the master still has */                         \
-	F(u64, last, 0)       /* highest one that it has proposed or found */                     \
-	F(list, marks, mark)  /* what it knows that replicas have told */
+	F(u64, last, 0)       /* highest slot that it has proposed or found */                    \
+	F(list, marks, mark)  /* the marks that the master knows */
 #define WIRE_msg_heartbeat_reply(F)                                                           \
 	F(ballot, ballot, 0) F(u64, sequence, 0)                                                  \
 	F(u64, upto, 0)            /* accepted without a hole up to here */                       \
@@ -463,23 +465,23 @@ enum { WIRE_MINOR = 0 };
 	F(u8, full, 0)             /* its disk is full */                                         \
 	F(mark, own, 0)            /* of the acceptor, as it is now */                            \
 	F(u32, minor, 0)           /* the minor version that it speaks */
-#define WIRE_msg_fetch(F) /* slots from here on are missing, and were sent in that pass */  \
+#define WIRE_msg_fetch(F) /* slots from `first` on are missing, though sent in that pass */ \
 	F(ballot, ballot, 0) F(u64, pass, 0) F(u64, first, 0)                                     \
-	F(u8, whole, 0) /* 1: it was named, and its value is not here */
-#define WIRE_msg_hand_over(F) /* the master of this ballot serves nothing any more */         \
-	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* stands for election now */
+	F(u8, whole, 0) /* 1: the slot was named, and its value is not here */
+#define WIRE_msg_hand_over(F) /* the master of this ballot has stopped serving */             \
+	F(ballot, ballot, 0) F(u64, last, 0) F(u8, to, 0) /* becomes a candidate at once */
 
-#define WIRE_msg_hello(F) /* a replica that has started; it is mute until it is welcome */   \
+#define WIRE_msg_hello(F) /* from a replica that has started, and waits for a welcome */     \
 	F(ballot, ballot, 0)  /* the highest that it promised; round 1, replica 0: none */        \
 	F(u64, incarnation, 0) F(u64, start, 0)                                                   \
 	F(u64, last, 0)       /* the highest slot that it accepted */                             \
 	F(u64, proof, 0)      /* as in a mark */
 #define WIRE_msg_welcome(F)                                                                   \
 	F(ballot, ballot, 0)  /* 1.0 */                                                           \
-	F(u64, incarnation, 0) F(u64, start, 0) /* that the hello had */                          \
+	F(u64, incarnation, 0) F(u64, start, 0) /* those of the hello */                          \
 	F(u8, verdict, 0)     /* enum welcome */                                                  \
-	F(mark, remembered, 0) /* of the replica that said hello */                               \
-	F(u64, version, 0) F(list, members, member) /* in force there: they have to welcome it */
+	F(mark, remembered, 0) /* of the replica that sent hello */                               \
+	F(u64, version, 0) F(list, members, member) /* the list in force */
 #define WIRE_msg_gather(F) /* a candidate lacks the values of these slots */                  \
 	F(ballot, ballot, 0) F(u64, first, 0) F(u64, last, 0)
 #define WIRE_msg_gathered(F) /* as many as fit */                                             \
@@ -489,7 +491,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_snapshot_part(F) /* as copy_part */                                    \
 	F(u8, rc, 0) F(u64, copy, 0) F(u64, applied, 0) F(u64, size, 0) F(u64, offset, 0)         \
 	F(bytes, data, LIMIT_PART) F(u64, checksum, 0)
-#define WIRE_msg_secret_request(F) /* of a member that has not got the cell's signing key yet */
+#define WIRE_msg_secret_request(F) /* from a member without the cell's signing key */
 #define WIRE_msg_secret(F) F(bytes, key, 64)
 
 /* M(code, name). 1..31: client and replica; 32..63: between replicas. */

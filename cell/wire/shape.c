@@ -1,11 +1,11 @@
 #include "cell/wire/shape.h"
 
-/* Elements that a list may have, by the shape of its elements. */
+/* The maximum number of elements of a list, by the shape of its elements. */
 enum {
 	LIST_MAX_child = LIMIT_LISTING,
 	LIST_MAX_lock_holder = LIMIT_HOLDERS,
 	LIST_MAX_command = LIMIT_ENTRY_COMMANDS,
-	LIST_MAX_log_entry = LIMIT_FRAME, /* bounded by the frame alone */
+	LIST_MAX_log_entry = LIMIT_FRAME, /* limited by the frame alone */
 	LIST_MAX_slot_header = LIMIT_FRAME,
 	LIST_MAX_member = LIMIT_MEMBERS,
 	LIST_MAX_mark = LIMIT_MEMBERS,
@@ -17,8 +17,8 @@ enum {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Each shape is the static table of a function of its own, so that `struct here`, which the
- * offsets refer to, can be another struct in each. */
+/* Each shape is a static table in a function of its own, so that `struct here`, which the offsets
+ * refer to, can be another struct in each function. */
 #define FIELD(kind, name, argument) FIELD_##kind(name, argument)
 #define FIELD_u8(name, none) {FIELD_NUMBER, 1, AT(name), 0, NULL, #name},
 #define FIELD_u32(name, none) {FIELD_NUMBER, 4, AT(name), 0, NULL, #name},

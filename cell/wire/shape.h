@@ -1,6 +1,6 @@
-/* The tables behind the codec: the schema's lists as data. A shape says where the fields of a C
- * struct stand and how each is encoded; the encoder, the decoder, the printer and the tests walk
- * shapes and know no message by name. */
+/* The tables behind the codec: the schema's lists as data. A shape describes the fields of a C
+ * struct: their offsets and encodings. The encoder, the decoder, the printer and the tests walk
+ * shapes and contain no code for single messages. */
 #ifndef LSFS_WIRE_SHAPE_H
 #define LSFS_WIRE_SHAPE_H
 
@@ -51,33 +51,33 @@ union wire_element {
 
 /* One of the alternatives of struct op, struct result or struct message. */
 struct variant {
-	const char *name; /* NULL: the code has no meaning */
+	const char *name; /* NULL: the code is not used */
 	const struct shape *(*shape)(void);
 	enum op_class class;      /* of operations */
 	enum result_kind result;  /* of operations */
 };
 
-/* Where the alternatives stand: the start of the union. */
+/* Offset of the alternatives: the start of the union. */
 enum {
 	OP_FIELDS = offsetof(struct op, lookup),
 	RESULT_FIELDS = offsetof(struct result, none),
 	MESSAGE_FIELDS = offsetof(struct message, request),
 };
 
-/* The alternative with this code; NULL when there is none. */
+/* The alternative with this code; NULL if the code is not used. */
 const struct variant *variant_of_op(unsigned code);
 const struct variant *variant_of_result(unsigned kind);
 const struct variant *variant_of_message(unsigned code);
 
-/* The shapes that are not an alternative. */
+/* The shapes of structs that are not alternatives. */
 const struct shape *shape_of_entry(void);
 #define X(name) const struct shape *shape_of_##name(void);
 WIRE_PARTS(X)
 #undef X
 
-/* Appends the fields of the struct at `from`. */
+/* Appends the encoded fields of the struct at `from`. */
 void shape_put(const struct shape *shape, const void *from, struct buffer *to);
-/* Reads them into the struct at `to`; what is malformed latches the cursor's failure. */
+/* Decodes fields into the struct at `to`; malformed bytes latch the cursor's failure. */
 void shape_get(const struct shape *shape, struct cursor *from, void *to);
 
 #endif

@@ -18,28 +18,28 @@ enum lock_state {
 	LOCK_STATE_EXCLUSIVE = 2,
 	LOCK_STATE_DELAYED = 3,
 };
-/* What a replica is at a moment: elected means chosen by paxos, but not serving (yet, or not while
- * its lease has lapsed). */
+/* The role of a replica: elected means chosen by paxos, but not serving (yet, or because its lease
+ * has lapsed). */
 enum replica_role {
 	REPLICA_FOLLOWER = 0,
 	REPLICA_CANDIDATE = 1,
 	REPLICA_ELECTED = 2,
 	REPLICA_MASTER = 3,
 };
-/* Why a replica may have no vote. */
+/* The reasons why a replica may have no vote. */
 enum replica_condition {
 	CONDITION_VOTING = 0,
-	CONDITION_JOINING = 1,   /* not welcomed yet by a majority, since its start */
-	CONDITION_REPAIRING = 2, /* part of its log or state was damaged, and comes from others */
+	CONDITION_JOINING = 1,   /* not yet welcomed by a majority since its start */
+	CONDITION_REPAIRING = 2, /* a part of its log or state was damaged, and is fetched */
 	CONDITION_LEARNER = 3,   /* a new member that catches up */
-	CONDITION_LOST = 4,      /* its disk holds less than it has told others: no vote any more */
+	CONDITION_LOST = 4,      /* its disk holds less than it has acknowledged: no vote */
 	CONDITION_EXPELLED = 5,  /* not a member of the cell any more */
-	CONDITION_ALONE = 6,     /* has known of no master for long: cut off, or there is none */
+	CONDITION_ALONE = 6,     /* has received nothing from a master for long: cut off, or none */
 	CONDITION_OUTDATED = 7,  /* the log is written in a later minor version than it speaks */
 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
 enum welcome {
-	WELCOME_FINE = 0,      /* unless it has told more once, as it can see itself */
+	WELCOME_FINE = 0,      /* a member; it checks itself whether it has acknowledged more */
 	WELCOME_NO_MEMBER = 2,
 };
 enum operation {
@@ -54,7 +54,7 @@ enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 
 /* The root directory's node number; the first nodes of a new cell get the next ones. */
 #define NODE_ROOT 1
 
-/* A list that was checked when it was decoded; walk it with wire_next (wire/codec.h). */
+/* A list, which was checked when it was decoded; walk it with wire_next_NAME (wire/codec.h). */
 struct wire_list {
 	struct bytes packed;
 	uint32_t count;
