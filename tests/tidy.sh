@@ -182,7 +182,7 @@ check_writers() {
 
 # Folders and files whose comments and pages are held to plain English.
 plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse README docs/*.[158]
-	fs/mount cell/server cell/host docs/architecture.md docs/decisions.md docs/protocol.md
+	fs/mount cell/server cell/host cell/wire docs/architecture.md docs/decisions.md docs/protocol.md docs/testing.md
 	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
 	cell/client cell/paxos docs/paxos.md"
 
