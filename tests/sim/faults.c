@@ -57,7 +57,7 @@ static const struct {
     [FAULT_AT_CHANGE] = {"strokes at a change of the members", 6000},
     [FAULT_LEFT_BEHIND] = {"replicas left behind by a change of the members", 6000},
     [FAULT_LIES] = {"lies of a faulty replica", 0},
-    [FAULT_AT_SETTING] = {"strokes as a lease is set", 10000},
+    [FAULT_AT_SETTING] = {"strokes as a lease is set", 6000},
 };
 
 const char *
@@ -156,7 +156,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	draw_limits(&w->limits, w->datagrams, r);
 	if (w->operators > 0) {
 		w->settings = maybe(r, 900);
-		w->rates[FAULT_AT_SETTING] = maybe(r, kinds[FAULT_AT_SETTING].most);
+		w->rates[FAULT_AT_SETTING] = kinds[FAULT_AT_SETTING].most;
 	}
 }
 
