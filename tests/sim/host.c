@@ -362,6 +362,7 @@ host_start(struct sim *s, struct host *n)
 	n->stopping = n->disk_failed = n->turn_waits = false;
 	n->life++;
 	n->paused_until = n->timer_at = n->busy_until = n->spent = 0;
+	n->shown = (mono_t){0};
 	n->checked = tree_applied(t);
 	n->role = PX_FOLLOWER;
 	sim_trace(s, "replica %d starts: its state is of log %lu, its log ends at %lu", n->id,
