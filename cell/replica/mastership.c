@@ -36,9 +36,9 @@ propose_epoch(struct replica *r)
 		                .settings = r_settings_first(r, &settings)},
 	};
 
+	r->raising = 0;
 	r->candidacy = px_master(r->px);
 	r->elected_at = r->now;
-	r->raising = 0;
 	must(TAILQ_EMPTY(&r->backlog));
 	r_propose(r, &begin);
 	buffer_free(&settings);
