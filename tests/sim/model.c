@@ -212,7 +212,7 @@ close_ephemeral(struct sim *s, uint64_t index, uint64_t session, uint64_t opened
 	*o = it->openers[--it->openers_n];
 	if (it->openers_n > 0)
 		return true;
-	users_check_unopened(s, it, session);
+	users_check_unopened(s, it, 0);
 	model_delete(s, it, index);
 	return true;
 }
@@ -494,6 +494,7 @@ rename_file(struct sim *s, uint64_t index, uint64_t session, const struct op_ren
 		add_version(target, index, bytes_copy(latest(source)->contents));
 		for (size_t i = 0; target->ephemeral && i < source->openers_n; i++)
 			opener_add(target, source->openers[i]);
+		source->became = source->ephemeral && target->ephemeral ? target->node : 0;
 		want->source = source->node;
 		model_delete(s, source, index);
 	}

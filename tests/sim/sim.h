@@ -482,7 +482,7 @@ struct version {
 };
 
 struct item { /* a node of the model */
-	uint64_t node, parent;
+	uint64_t node, parent, became; /* became: the ephemeral file that it was renamed to */
 	char name[NAME_ROOM];
 	enum node_kind kind;
 	bool ephemeral;

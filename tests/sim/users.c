@@ -528,6 +528,19 @@ users_start(struct sim *s, struct machine *m, int p)
 	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
 
+/* The number that an open file has now, of those that it had while it was ephemeral. */
+static uint64_t
+number_now(struct sim *s, uint64_t node)
+{
+	const struct item *it = model_item(&s->model, node);
+
+	while (it != NULL && it->became != 0) {
+		node = it->became;
+		it = model_item(&s->model, node);
+	}
+	return node;
+}
+
 /* It becomes ephemeral, or goes because nobody has it open: no process has, unless on the machine
  * of that session. */
 void
@@ -541,8 +554,10 @@ users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session)
 		for (int p = 0; m->up && m->mount != NULL && p < s->swarm.processes; p++) {
 			const struct process *u = &m->processes[p];
 
-			if (u->fh != 0 && u->node == it->node && u->session != but_session &&
-			    u->step < STEP_RELEASE && model_alive(&s->model, u->session))
+			if (u->fh == 0 || u->step >= STEP_RELEASE || u->session == but_session ||
+			    !model_alive(&s->model, u->session))
+				continue;
+			if (number_now(s, u->node) == it->node)
 				sim_fail(s, "client %d has %s open, and is not asked", i + 1,
 				         it->name);
 		}
