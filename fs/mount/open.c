@@ -125,6 +125,14 @@ create_found(struct mount *m, struct call *c)
 		snapshot_ask(m, c, c->inode, create_read);
 }
 
+/* The cell has made the session an opener of an ephemeral file. */
+static void
+create_opened(struct mount *m, struct call *c, const struct attr *attr)
+{
+	if (attr->ephemeral && !mount_session_lost(m, c->session))
+		ephemeral_opened(m, c->inode, attr->node);
+}
+
 /* A new file is empty: there is nothing to fetch or to truncate. */
 static void
 create_fresh(struct mount *m, struct call *c, const struct attr *attr)
@@ -133,19 +141,22 @@ create_fresh(struct mount *m, struct call *c, const struct attr *attr)
 
 	snapshot_set(m, h, version_get(m, attr->node, attr->content_generation, (struct bytes){0}));
 	h->inode->maker = c->event.pid;
-	if (attr->ephemeral && !mount_session_lost(m, c->session))
-		ephemeral_opened(m, h->inode, attr->node);
+	create_opened(m, c, attr);
 	create_done(m, c);
 }
 
-/* The open is denied, but the create has made this session an opener of an ephemeral file; closing
- * the handle undoes that. */
+/* The file was there. A close of an earlier handle may have undone the open that the create
+ * implies, so the file is opened again. When it is open by an earlier number already, or the open
+ * is denied, the implied open is closed. */
 static void
-create_refused(struct mount *m, struct call *c, const struct attr *attr)
+create_open(struct mount *m, struct call *c, const struct attr *attr)
 {
-	if (attr->ephemeral && !mount_session_lost(m, c->session))
-		ephemeral_opened(m, c->inode, attr->node);
-	create_done(m, c);
+	if (c->error || c->inode->opened != 0)
+		create_opened(m, c, attr);
+	if (c->error)
+		create_done(m, c);
+	else
+		ephemeral_open(m, c, create_found);
 }
 
 static void
@@ -166,10 +177,8 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	c->error = open_denied(attr, c->event.flags);
 	if (a->result.created.fresh)
 		create_fresh(m, c, attr);
-	else if (c->error)
-		create_refused(m, c, attr);
 	else
-		ephemeral_open(m, c, create_found);
+		create_open(m, c, attr);
 }
 
 void

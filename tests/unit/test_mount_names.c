@@ -635,6 +635,26 @@ test_create_of_an_ephemeral_file_that_is_renamed(void **state)
 	assert_false(is_there(b, "t"));
 }
 
+/* A create opens the file by its new number, while it is open by the old one. */
+static void
+test_create_of_a_renamed_ephemeral_file(void **state)
+{
+	struct bench *b = *state;
+	struct mount_event again = {.kind = MOUNT_CREATE, .ino = NODE_ROOT, .mode = 0644,
+	                            .name = bytes_of("t"), .flags = O_CREAT | O_RDWR};
+	struct file f = create_ephemeral(b, "e"), g;
+	struct mount_reply *r;
+
+	assert_int_equal(k_rename(b, "e", "t"), 0);
+	r = bench_call(b, again);
+	assert_int_equal(r->error, 0);
+	g = (struct file){.ino = r->stat.ino, .fh = r->fh};
+	k_release(b, f);
+	assert_true(is_there(b, "t"));
+	k_release(b, g);
+	assert_false(is_there(b, "t"));
+}
+
 /* A lock does not survive the rename of its file: the descriptor is dead, and keeps nothing open
  * once it is closed. */
 static void
@@ -786,6 +806,7 @@ main(void)
 		TEST(test_ephemeral_renamed_here_and_at_once_elsewhere),
 		TEST(test_many_renames_onto_an_open_ephemeral_file),
 		TEST(test_create_of_an_ephemeral_file_that_is_renamed),
+		TEST(test_create_of_a_renamed_ephemeral_file),
 		TEST(test_dead_descriptor_of_a_renamed_ephemeral_file),
 		TEST(test_access),
 		TEST(test_exec_is_refused),
