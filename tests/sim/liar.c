@@ -191,7 +191,9 @@ invent(struct sim *s, int to, struct message *m)
 		return;
 	case 4:
 		*m = (struct message){.code = MSG_fetch,
-		                      .fetch = {any, number(s, 1), number(s, n->disk.highest)}};
+		                      .fetch = {.ballot = any,
+		                                .pass = number(s, 1),
+		                                .first = number(s, n->disk.highest)}};
 		return;
 	case 5:
 		*m = (struct message){.code = MSG_gather,
