@@ -417,7 +417,7 @@ until_noticed(struct sim *s, int64_t most)
 	return sim_between(s, 0, s->calm || rng_chance(&s->rng, 700) ? 20 * MS : most);
 }
 
-/* The client lets go; what it has sent is still under way. */
+/* The client closes it; the frames that have left its machine are still under way. */
 void
 net_client_drops(struct sim *s, uint64_t conn)
 {
@@ -426,6 +426,7 @@ net_client_drops(struct sim *s, uint64_t conn)
 	if (!c->client_open)
 		return;
 	c->client_open = false;
+	lane_close(&c->lane_to_node);
 	push_to_node(s, c, at_node(s, c) + until_noticed(s, 20 * SECOND),
 	             REPLICA_DISCONNECTED, (struct bytes){0});
 }

@@ -75,6 +75,19 @@ lane_clear(struct sim *s, int end, struct lane *l)
 	l->waits = false;
 }
 
+void
+lane_close(struct lane *l)
+{
+	struct outgoing *o;
+
+	while (!TAILQ_EMPTY(&l->frames) &&
+	       (o = TAILQ_LAST(&l->frames, outgoing_list)) != TAILQ_FIRST(&l->frames)) {
+		TAILQ_REMOVE(&l->frames, o, entry);
+		free((void *)o->event.data.data);
+		free(o);
+	}
+}
+
 /* One packet of the lane whose turn it is. */
 static void
 send_packet(struct sim *s, struct uplink *u)

@@ -60,7 +60,7 @@ struct outgoing;
 /* The frames of one connection, in one direction, that have not left. */
 struct lane {
 	TAILQ_ENTRY(lane) entry; /* while it waits for its turn */
-	TAILQ_HEAD(, outgoing) frames;
+	TAILQ_HEAD(outgoing_list, outgoing) frames;
 	bool waits;
 };
 
@@ -75,6 +75,8 @@ void uplinks_init(struct sim *s);
 void lane_init(struct lane *l);
 /* What has not left never will. `end`: whose uplink it is. */
 void lane_clear(struct sim *s, int end, struct lane *l);
+/* The sender closes it: only what has begun to leave still does. */
+void lane_close(struct lane *l);
 /* `e` happens when its data have left. Only when rates are limited. */
 void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
 
