@@ -3,6 +3,7 @@
 
 enum {
 	WILD_PPM = 400000,
+	START_S = 1000,
 	HOUR_S = 3600,
 	YEAR_S = 365 * 24 * HOUR_S,
 };
@@ -39,6 +40,14 @@ void
 clock_stand_still(struct local_clock *c, int64_t at, int64_t until)
 {
 	c->offset -= clock_local(c, until).ns - clock_local(c, at).ns;
+}
+
+/* Some time after the machine's boot: a clock that stands still now and then is not yet negative at
+ * the end. */
+int64_t
+clock_draw_start(struct rng *r)
+{
+	return (START_S + 1 + (int64_t)rng_below(r, 1000)) * SECOND;
 }
 
 int64_t

@@ -26,6 +26,8 @@ int64_t clock_global(const struct local_clock *c, mono_t local);
 void clock_set_rate(struct local_clock *c, int64_t at, int64_t ppm);
 /* It shows at `until` what it shows at `at`: a machine that stood still without noticing. */
 void clock_stand_still(struct local_clock *c, int64_t at, int64_t until);
+/* The time that a clock shows at the beginning, in nanoseconds. */
+int64_t clock_draw_start(struct rng *r);
 /* Two clocks of the cell differ by no more than they are allowed to; or by far more. */
 int64_t clock_draw_rate(struct rng *r, enum clocks clocks);
 /* How wrong a machine's time of day becomes: up to an hour, or by years. */

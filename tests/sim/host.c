@@ -24,7 +24,7 @@ host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *fil
 {
 	n->body = body;
 	n->disk.file = *file;
-	n->clock.offset = sim_between(s, 1, 1000) * SECOND;
+	n->clock.offset = clock_draw_start(&s->rng);
 	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
 

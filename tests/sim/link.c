@@ -10,8 +10,6 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-enum { PATIENCE_MS = 5000 }; /* with a connection that does not come about */
-
 /* Numbers of connections: with this bit, the link's index, and which end it is. */
 #define LINK_CONN (1ull << 62)
 
@@ -122,7 +120,7 @@ link_dial(struct sim *s, int from, const char *address, bool bulk, const uint8_t
 	}
 	l = link_new(s, from, to, bulk);
 	push_news(s, l, 1, arrival(s, l, 0), NEWS_KNOCK, (struct bytes){0});
-	push_news(s, l, 0, s->now + PATIENCE_MS * MS, NEWS_PATIENCE, (struct bytes){0});
+	push_news(s, l, 0, s->now + LINK_PATIENCE_MS * MS, NEWS_PATIENCE, (struct bytes){0});
 	return conn_of(l, 0);
 }
 

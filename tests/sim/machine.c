@@ -9,7 +9,7 @@ void
 machine_init(struct sim *s, struct machine *m, int id)
 {
 	m->id = id;
-	m->clock.offset = sim_between(s, 1, 1000) * SECOND;
+	m->clock.offset = clock_draw_start(&s->rng);
 	m->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
 

@@ -181,6 +181,8 @@ expect_master(struct sim *s)
 		if (n->stopping)
 			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
 	}
+	if (s->swarm.datagrams) /* connections that do not come about were not broken */
+		at += LINK_PATIENCE_MS * MS;
 	at += election_time(s);
 	heap_push(&s->heap, (struct event){.at = at, .run = run_check_master});
 	return at;

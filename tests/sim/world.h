@@ -9,6 +9,7 @@
 #include "tests/sim/clocks.h"
 
 enum {
+	LINK_PATIENCE_MS = 5000, /* with a connection that does not come about */
 	LEASE_MS = 500, /* the master's, if nobody sets another one */
 	MACHINES_MAX = 5,
 	PROCESSES_MAX = 5,
