@@ -1,11 +1,12 @@
 #!/bin/bash
 # Much at once, for three replicas: tens of thousands of requests that wait, and a directory with as
 # many names. The master stays who it is, hears everybody in time, and others have their turn.
+# SESSIONS=120 tests/e2e/crowds.sh: sixty thousand requests.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/loopback.sh"
 
-NAMES=98304  # of the large directory, /acl among them: as many as there may be
-SESSIONS=120 # of the crowd, with 512 requests each
+NAMES=98304              # of the large directory, /acl among them: as many as there may be
+SESSIONS=${SESSIONS:-60} # of the crowd, with 512 requests each
 
 answers() { tail -n 1 "$work/crowd" | cut -d ' ' -f 2; }
 answered() { [ "0$(answers)" -gt "$1" ]; }
@@ -28,7 +29,7 @@ case_mounts() {
 	mount_second
 }
 
-# Reads wait behind commands that hold up what follows: 60,000 requests, again and again.
+# Reads wait behind commands that hold up what follows: all requests, again and again.
 case_requests_behind_ordered_ones() {
 	local before i
 	before=$(epoch)
@@ -108,6 +109,7 @@ case_a_large_directory() {
 	is "$(cat "$work/listers.log")" ""
 	is "$(epoch)" "$before"
 	wait_until "all three are there" steps_are_short
+	is_sanitized && return # their memory is several times as large
 	for i in 1 2 3; do
 		[ "$(kilobytes "$(replica $i)")" -lt 300000 ]
 	done

@@ -151,9 +151,6 @@ case_nothing_is_lost() {
 		$3 / 1048576, $1, $2 / ($1 + ($1 == 0)) }' "$work/written" >> "$work/figures"
 }
 
-# AddressSanitizer keeps what was freed, and as much again for itself.
-is_sanitized() { grep -qa __asan_init "$LSCELL"; }
-
 case_the_limits_were_kept() {
 	touch "$work/enough"
 	wait_until "the last sample is taken" gone "$(cat "$work/sampler")"
