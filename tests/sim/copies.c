@@ -74,12 +74,13 @@ void
 copies_swap_in(struct host *n)
 {
 	struct bytes *copy = &n->copies.ready;
-	struct cursor from = cursor_of((struct bytes){copy->data, copy->len - 8});
 	struct row_list rows = {0};
+	struct cursor from;
 	uint64_t applied;
 
 	if (copy->data == NULL)
 		return;
+	from = cursor_of((struct bytes){copy->data, copy->len - 8});
 	applied = cursor_u64(&from);
 	while (cursor_left(&from) > 0) {
 		const struct row row = get_row(&from);
