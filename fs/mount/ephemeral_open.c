@@ -45,14 +45,20 @@ ephemeral_closed(struct mount *m, struct inode *i)
 	close_number(m, i, number);
 }
 
-/* On every answer the session may be an opener: a create that found the file may have opened it. If
- * the file was renamed meanwhile, the handle belongs to its new node. */
+/* If the file was renamed meanwhile, the handle belongs to its new node. After an error the session
+ * may be an opener all the same, by a create that found the file; it is none any more, unless
+ * another handle was opened by this number. */
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
+	const uint64_t number = c->inode->ino;
+	struct inode *i = c->handle->inode;
+
 	c->error = call_path_errno(m, c, a);
-	if (!c->handle->dead)
-		ephemeral_opened(m, c->handle->inode, c->inode->ino);
+	if (!c->handle->dead && c->error == 0)
+		ephemeral_opened(m, i, number);
+	else if (!c->handle->dead && i->opened != number)
+		close_number(m, i, number);
 	c->next(m, c);
 }
 

@@ -572,6 +572,43 @@ test_open_while_an_ephemeral_file_is_renamed(void **state)
 	}
 }
 
+/* An open that came too late for a rename, and is refused, leaves no number behind: a mark of the
+ * target would take it for the one by which the file is open, and close its own. */
+static void
+test_late_open_of_a_renamed_ephemeral_file(void **state)
+{
+	struct bench *b = *state;
+	struct mount_reply *r;
+	struct file f;
+	uint64_t open, call, ino;
+
+	for (int at = 0; at < 6; at++) {
+		f = k_open(b, "t", O_RDWR | O_CREAT, SHELL);
+		assert_int_equal(create(b->cell, b->other, NODE_ROOT, "e", NODE_FILE, true), RC_OK);
+		ino = k_lookup(b, "e");
+		b->hold = true;
+		call = bench_start(b, (struct mount_event){.kind = MOUNT_RENAME, .ino = NODE_ROOT,
+		                                           .new_ino = NODE_ROOT,
+		                                           .name = bytes_of("e"),
+		                                           .new_name = bytes_of("t")});
+		for (int i = 0; i < at && b->pending_n > 0; i++)
+			bench_answer(b);
+		open = bench_start(b, (struct mount_event){.kind = MOUNT_OPEN, .ino = ino});
+		bench_answer_all(b);
+		b->hold = false;
+		assert_true(bench_answered(b, call) && bench_answered(b, open));
+		r = bench_reply(b, open);
+		if (r->error == 0)
+			k_release(b, (struct file){.ino = ino, .fh = r->fh});
+		assert_int_equal(k_setxattr(b, f.ino, "user.ls.ephemeral", "1"), 0);
+		assert_true(is_there(b, "t"));
+		assert_int_equal(run(b->cell, b->other, OP(close_ephemeral, .node = ino)), RC_OK);
+		assert_true(is_there(b, "t"));
+		k_release(b, f);
+		assert_false(is_there(b, "t"));
+	}
+}
+
 /* Another mount renames the file right after this one has, before this one could do anything. */
 static void
 test_ephemeral_renamed_here_and_at_once_elsewhere(void **state)
@@ -803,6 +840,7 @@ main(void)
 		TEST(test_ephemeral_open_by_both_its_numbers),
 		TEST(test_close_while_an_ephemeral_file_is_renamed),
 		TEST(test_open_while_an_ephemeral_file_is_renamed),
+		TEST(test_late_open_of_a_renamed_ephemeral_file),
 		TEST(test_ephemeral_renamed_here_and_at_once_elsewhere),
 		TEST(test_many_renames_onto_an_open_ephemeral_file),
 		TEST(test_create_of_an_ephemeral_file_that_is_renamed),
