@@ -381,25 +381,26 @@ server_process_part_closed(void *user)
 	close_handles(p);
 }
 
-/* Stops the copies' files, the writing of the cell file and the store. */
+/* Stops the copies' files and the store. The network stays a part until both are counted: a write
+ * of the cell file may end at any time. */
 static void
 on_network_closed(void *user)
 {
 	struct server_process *p = user;
 
-	p->open_parts = 1 + p->writes_cell_file + p->files_open;
+	p->open_parts += (p->store != NULL) + p->files_open;
 	if (p->files_open)
 		copy_files_stop(&p->files, server_process_part_closed, p);
 	if (p->store != NULL)
 		store_close(p->store, server_process_part_closed, p);
-	else
-		server_process_part_closed(p);
+	server_process_part_closed(p);
 }
 
 static void
 close_all(struct server_process *p)
 {
 	p->closing = true;
+	p->open_parts = 1 + p->writes_cell_file;
 	joining_free(p->joining);
 	server_free(p->server);
 	p->joining = NULL;
