@@ -72,12 +72,6 @@ cell_file_address_valid(const char *address)
 }
 
 bool
-cell_file_is_standalone(const struct cell_file *cell_file)
-{
-	return cell_file->replicas_n == 1 && cell_file->replicas[0].address[0] == '\0';
-}
-
-bool
 cell_file_locate(const char *cell, char *path, size_t path_size)
 {
 	const int len = snprintf(path, path_size, CELL_FILE_DIRECTORY "/%s.conf", cell);

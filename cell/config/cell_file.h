@@ -67,7 +67,11 @@ bool cell_file_cell_name_valid(const char *name);
 /* HOST:PORT with a name or an IPv4 address of at most CELL_FILE_HOST_MAX bytes, or [IPv6]:PORT. */
 bool cell_file_address_valid(const char *address);
 /* True for a cell in one process: its only replica has no address to connect to. */
-bool cell_file_is_standalone(const struct cell_file *cell_file);
+static inline bool
+cell_file_is_standalone(const struct cell_file *cell_file)
+{
+	return cell_file->replicas_n == 1 && cell_file->replicas[0].address[0] == '\0';
+}
 
 enum { CELL_FILE_HOST_MAX = 180 }; /* bytes; an address must fit into one line of inih */
 

@@ -21,12 +21,6 @@ enum {
 
 /* ---- the beginning ---- */
 
-static bool
-is_standalone(const struct cell_file *cell_file)
-{
-	return cell_file->replicas_n == 1 && cell_file->replicas[0].address[0] == '\0';
-}
-
 /* A cell in one process has neither addresses nor keys. */
 static struct member
 member_of(const struct cell_file_replica *from)
@@ -148,7 +142,7 @@ server_new(const struct server_config *config, const struct server_io *io)
 	TAILQ_INIT(&s->gate);
 	inbox_init(&s->inbox);
 	start_replica(s);
-	if (!is_standalone(&identity->cell_file)) {
+	if (!cell_file_is_standalone(&identity->cell_file)) {
 		start_gateway(s);
 		start_transfer(s);
 		s->cell_file_writer = cell_file_writer_new(&s->io, &identity->cell_file,
