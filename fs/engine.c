@@ -116,8 +116,7 @@ arm(struct engine *e, mono_t now)
 	int64_t left = mono_since(deadline, now).ns;
 	uint64_t ms = left <= 0 ? 0 : (uint64_t)(left + 999999) / 1000000;
 
-	if (mono_is_never(deadline) ||
-	    (!mono_is_never(e->armed) && !mono_before(deadline, e->armed)))
+	if (!mono_before(deadline, e->armed))
 		return;
 	e->armed = deadline;
 	uv_timer_start(&e->timer, on_timer, ms, 0);
