@@ -26,14 +26,6 @@ client_request_renumber(struct client *c)
 	c->requests.next_number = 1;
 }
 
-static enum slot_kind
-slot_of(enum op_code code)
-{
-	if (wire_op_class(code) == OP_CLASS_READ)
-		return SLOT_READ;
-	return code == OP_release || code == OP_cancel ? SLOT_URGENT : SLOT_COMMAND;
-}
-
 static size_t
 sum(const size_t n[SLOT_KINDS])
 {
@@ -71,7 +63,7 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 	r->origin = REQUEST_CALLER;
 	r->code = op->code;
 	r->node = wire_op_node(op);
-	r->slot = slot_of(op->code);
+	r->slot = wire_op_slot(op->code);
 	r->key = lock_key_of(op);
 	if (op->code == OP_acquire)
 		r->acquire = op->acquire.acquire;

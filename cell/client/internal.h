@@ -23,7 +23,6 @@ struct lock_key { uint64_t node, owner, acquisition; };
 
 /* Requests of each kind have slots of their own: reads wait for no command, and releases and
  * cancels wait for neither. */
-enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
 
 enum request_origin {
 	REQUEST_CALLER, /* answered with the caller's token */

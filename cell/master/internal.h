@@ -40,9 +40,6 @@ struct timer {
 	uint64_t id;
 };
 
-/* Requests of each kind have slots of their own. */
-enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
-
 struct m_connection {
 	RB_ENTRY(m_connection) link;
 	uint64_t id;

@@ -32,15 +32,6 @@ by_acquire(const struct m_request *a, const struct m_request *b)
 
 RB_GENERATE_INTERNAL(acquire_tree, m_request, by_name, by_acquire, __attribute__((unused)) static)
 
-/* What gives a lock back is never refused because of what else the session asks for. */
-static enum slot_kind
-slot_of(enum op_code code)
-{
-	if (wire_op_class(code) == OP_CLASS_READ)
-		return SLOT_READ;
-	return code == OP_release || code == OP_cancel ? SLOT_URGENT : SLOT_COMMAND;
-}
-
 /* ---- the pending table ---- */
 
 static struct m_request *
@@ -68,8 +59,8 @@ request_free(struct m_session *s, struct m_request *r)
 	RB_REMOVE(request_tree, &s->requests, r);
 	if (r->code == OP_acquire)
 		RB_REMOVE(acquire_tree, &s->acquires, r);
-	s->slots[slot_of(r->code)]--;
-	s->window[slot_of(r->code)] -= r->op.len;
+	s->slots[wire_op_slot(r->code)]--;
+	s->window[wire_op_slot(r->code)] -= r->op.len;
 	m_order_forget(s, r);
 	if (r->parked)
 		free((void *)r->op.data);
@@ -106,8 +97,8 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 		r->acquire = op->acquire.acquire;
 		must(RB_INSERT(acquire_tree, &s->acquires, r) == NULL);
 	}
-	s->slots[slot_of(op->code)]++;
-	s->window[slot_of(op->code)] += r->op.len;
+	s->slots[wire_op_slot(op->code)]++;
+	s->window[wire_op_slot(op->code)] += r->op.len;
 	return r;
 }
 
@@ -269,7 +260,7 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct op *o
 static bool
 slot_free(const struct m_session *s, enum op_code code)
 {
-	enum slot_kind kind = slot_of(code);
+	enum slot_kind kind = wire_op_slot(code);
 
 	return s->slots[kind] < (kind == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
 }
@@ -277,7 +268,7 @@ slot_free(const struct m_session *s, enum op_code code)
 static bool
 window_free(const struct m_session *s, enum op_code code, size_t bytes)
 {
-	const size_t taken = s->window[slot_of(code)];
+	const size_t taken = s->window[wire_op_slot(code)];
 
 	return taken <= LIMIT_WINDOW && bytes <= LIMIT_WINDOW - taken;
 }

@@ -209,7 +209,7 @@ static bool
 op_exists(uint64_t code)
 {
 	switch (code) {
-#define X(number, name, class, result) case number:
+#define X(number, name, class, urgency, result) case number:
 		WIRE_OPS(X)
 #undef X
 		return true;

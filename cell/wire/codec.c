@@ -213,31 +213,30 @@ wire_frame_code(struct bytes frame)
 	return frame.len > FRAME_PREFIX ? frame.data[FRAME_PREFIX] : 0;
 }
 
+static enum message_turn
+turn_of(unsigned code)
+{
+	const struct variant *v = variant_of_message(code);
+
+	return v != NULL ? v->turn : TURN_ORDER;
+}
+
 /* The end of a session is reported behind its last replies. */
 bool
 wire_frame_goes_first(struct bytes frame)
 {
-	switch (wire_frame_code(frame)) {
-	case MSG_keepalive:
-		return true;
-	case MSG_keepalive_reply:
-		return frame.len > FRAME_PREFIX + 1 && frame.data[FRAME_PREFIX + 1] == RC_OK;
-	default:
+	const unsigned code = wire_frame_code(frame);
+
+	if (code == MSG_keepalive_reply &&
+	    (frame.len <= FRAME_PREFIX + 1 || frame.data[FRAME_PREFIX + 1] != RC_OK))
 		return false;
-	}
+	return turn_of(code) == TURN_FIRST;
 }
 
 bool
 wire_frame_is_bulk(struct bytes frame)
 {
-	switch (wire_frame_code(frame)) {
-	case MSG_accept:
-	case MSG_gathered:
-	case MSG_snapshot_part:
-		return true;
-	default:
-		return false;
-	}
+	return turn_of(wire_frame_code(frame)) == TURN_BULK;
 }
 
 enum rc
@@ -286,6 +285,17 @@ wire_op_class(enum op_code code)
 
 	must(v != NULL);
 	return v->class;
+}
+
+enum slot_kind
+wire_op_slot(enum op_code code)
+{
+	const struct variant *v = variant_of_op(code);
+
+	must(v != NULL);
+	if (v->class == OP_CLASS_READ)
+		return SLOT_READ;
+	return v->urgency == OP_URGENT ? SLOT_URGENT : SLOT_COMMAND;
 }
 
 enum result_kind

@@ -16,11 +16,10 @@ long wire_frame_length(struct bytes from);
 /* The message code of a frame (0: none), without checking the rest: for callers that look for one
  * kind of message. */
 unsigned wire_frame_code(struct bytes frame);
-/* True if a lease depends on a frame between a client and a replica, and the frame does not refer
- * to earlier ones. On a connection such a frame overtakes all others. */
+/* True if the frame overtakes all others on its connection: its message has the turn FIRST, and
+ * reports no end of a session. */
 bool wire_frame_goes_first(struct bytes frame);
-/* True if a message between replicas carries data, and may be long. All other messages are short,
- * and must not wait behind it. */
+/* True if the turn of the frame's message is BULK: no other message may wait behind it. */
 bool wire_frame_is_bulk(struct bytes frame);
 /* Decodes one whole frame, as written by wire_put_frame. */
 enum rc wire_get_frame(struct bytes frame, struct message *m);
@@ -29,6 +28,8 @@ enum rc wire_get_frame(struct bytes frame, struct message *m);
 void wire_put_op(struct buffer *to, const struct op *op);
 enum rc wire_get_op(struct bytes from, struct op *op);
 enum op_class wire_op_class(enum op_code code);
+/* The limits that count for a request with this operation, by its class and urgency. */
+enum slot_kind wire_op_slot(enum op_code code);
 /* The kind of result that a successful `code` has. */
 enum result_kind wire_op_result(enum op_code code);
 const char *wire_op_name(enum op_code code);

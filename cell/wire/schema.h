@@ -251,44 +251,47 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
 	F(u64, jump, 0)
 
-/* M(code, name, class, result). Codes are on the wire and in the log, so they never change.
- * Classes: READ; WRITE (through the log); MASTER (through the log, never accepted from a
- * client). */
+/* M(code, name, class, urgency, result). Codes are on the wire and in the log, so they never
+ * change.
+ * Classes: READ; COMMAND (through the log); MASTER (a command that is never accepted from a
+ * client).
+ * Urgency: an URGENT command gives a lock back. It overtakes other commands, and has limits of its
+ * own, so that a session is never kept from it by its other requests. */
 #define WIRE_OPS(M)                                                                           \
-	M(1, lookup, READ, attr)                                                                  \
-	M(2, get_attr, READ, attr)                                                                \
-	M(3, get_contents, READ, contents)                                                        \
-	M(4, get_listing, READ, listing)                                                          \
-	M(5, get_lock, READ, lock)                                                                \
-	M(6, get_sequencer, READ, sequencer)                                                      \
-	M(7, get_usage, READ, usage)                                                              \
-	M(32, create, WRITE, created)                                                             \
-	M(33, set_contents, WRITE, attr)                                                          \
-	M(34, append, WRITE, attr)                                                                \
-	M(35, rename, WRITE, renamed)                                                             \
-	M(36, delete, WRITE, deleted)                                                             \
-	M(37, set_acl, WRITE, attr)                                                               \
-	M(38, set_mtime, WRITE, attr)                                                             \
-	M(39, set_lock_delay, WRITE, attr)                                                        \
-	M(40, make_ephemeral, WRITE, attr)                                                        \
-	M(41, open_ephemeral, WRITE, attr)                                                        \
-	M(42, close_ephemeral, WRITE, none)                                                       \
-	M(43, acquire, WRITE, acquired)                                                           \
-	M(44, release, WRITE, none)                                                               \
-	M(45, cancel, WRITE, none)                                                                \
-	M(46, end_session, WRITE, none)                                                           \
-	M(64, begin_epoch, MASTER, none)                                                          \
-	M(65, create_session, MASTER, session)                                                    \
-	M(66, grant, MASTER, acquired)                                                            \
-	M(67, delay_over, MASTER, none)                                                           \
-	M(68, set_members, MASTER, none)                                                          \
-	M(69, check_digest, MASTER, none)                                                         \
-	M(70, restore, MASTER, none)                                                              \
-	M(71, set_setting, MASTER, none)                                                          \
-	M(72, settle_setting, MASTER, none)                                                        \
-	M(73, await_session, MASTER, none)                                                         \
-	M(74, settle_epoch, MASTER, none)                                                          \
-	M(75, finish_session, MASTER, none)
+	M(1, lookup, READ, NORMAL, attr)                                                      \
+	M(2, get_attr, READ, NORMAL, attr)                                                    \
+	M(3, get_contents, READ, NORMAL, contents)                                            \
+	M(4, get_listing, READ, NORMAL, listing)                                              \
+	M(5, get_lock, READ, NORMAL, lock)                                                    \
+	M(6, get_sequencer, READ, NORMAL, sequencer)                                          \
+	M(7, get_usage, READ, NORMAL, usage)                                                  \
+	M(32, create, COMMAND, NORMAL, created)                                               \
+	M(33, set_contents, COMMAND, NORMAL, attr)                                            \
+	M(34, append, COMMAND, NORMAL, attr)                                                  \
+	M(35, rename, COMMAND, NORMAL, renamed)                                               \
+	M(36, delete, COMMAND, NORMAL, deleted)                                               \
+	M(37, set_acl, COMMAND, NORMAL, attr)                                                 \
+	M(38, set_mtime, COMMAND, NORMAL, attr)                                               \
+	M(39, set_lock_delay, COMMAND, NORMAL, attr)                                          \
+	M(40, make_ephemeral, COMMAND, NORMAL, attr)                                          \
+	M(41, open_ephemeral, COMMAND, NORMAL, attr)                                          \
+	M(42, close_ephemeral, COMMAND, NORMAL, none)                                         \
+	M(43, acquire, COMMAND, NORMAL, acquired)                                             \
+	M(44, release, COMMAND, URGENT, none)                                                 \
+	M(45, cancel, COMMAND, URGENT, none)                                                  \
+	M(46, end_session, COMMAND, NORMAL, none)                                             \
+	M(64, begin_epoch, MASTER, NORMAL, none)                                              \
+	M(65, create_session, MASTER, NORMAL, session)                                        \
+	M(66, grant, MASTER, NORMAL, acquired)                                                \
+	M(67, delay_over, MASTER, NORMAL, none)                                               \
+	M(68, set_members, MASTER, NORMAL, none)                                              \
+	M(69, check_digest, MASTER, NORMAL, none)                                             \
+	M(70, restore, MASTER, NORMAL, none)                                                  \
+	M(71, set_setting, MASTER, NORMAL, none)                                              \
+	M(72, settle_setting, MASTER, NORMAL, none)                                           \
+	M(73, await_session, MASTER, NORMAL, none)                                            \
+	M(74, settle_epoch, MASTER, NORMAL, none)                                             \
+	M(75, finish_session, MASTER, NORMAL, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 
@@ -494,18 +497,24 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_secret_request(F) /* from a member without the cell's signing key */
 #define WIRE_msg_secret(F) F(bytes, key, 64)
 
-/* M(code, name). 1..31: client and replica; 32..63: between replicas. */
+/* M(code, name, turn). 1..31: client and replica; 32..63: between replicas.
+ * Turns on a connection: FIRST, a lease depends on the message, and it refers to no earlier one: it
+ * overtakes all others; BULK, it carries data and may be long: short messages must not wait behind
+ * it; ORDER, every other. */
 #define WIRE_MESSAGES(M)                                                                      \
-	M(1, open_session) M(2, session_opened) M(3, keepalive) M(4, keepalive_reply)             \
-	M(5, request) M(6, reply) M(7, granted) M(8, redirect)                                    \
-	M(9, status_request) M(10, status_reply) M(11, members_request) M(12, members)            \
-	M(13, operate) M(14, operated) M(15, copy_request) M(16, copy_part)                       \
-	M(17, sessions_request) M(18, sessions)                                                   \
-	M(19, settings_request) M(20, settings) M(21, denied) M(22, returned)                     \
-	M(32, prepare) M(33, promise) M(34, accept) M(35, accepted) M(36, refused)                \
-	M(37, heartbeat) M(38, heartbeat_reply) M(39, fetch) M(40, hand_over)             \
-	M(41, hello) M(42, welcome) M(43, digest)                                                 \
-	M(44, snapshot_request) M(45, snapshot_part)                                              \
-	M(46, secret_request) M(47, secret) M(48, gather) M(49, gathered)
+	M(1, open_session, ORDER) M(2, session_opened, ORDER) M(3, keepalive, FIRST)          \
+	M(4, keepalive_reply, FIRST) M(5, request, ORDER) M(6, reply, ORDER)                  \
+	M(7, granted, ORDER) M(8, redirect, ORDER) M(9, status_request, ORDER)                \
+	M(10, status_reply, ORDER) M(11, members_request, ORDER) M(12, members, ORDER)        \
+	M(13, operate, ORDER) M(14, operated, ORDER) M(15, copy_request, ORDER)               \
+	M(16, copy_part, ORDER) M(17, sessions_request, ORDER) M(18, sessions, ORDER)         \
+	M(19, settings_request, ORDER) M(20, settings, ORDER) M(21, denied, ORDER)            \
+	M(22, returned, ORDER) M(32, prepare, ORDER) M(33, promise, ORDER)                    \
+	M(34, accept, BULK) M(35, accepted, ORDER) M(36, refused, ORDER)                      \
+	M(37, heartbeat, ORDER) M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER)             \
+	M(40, hand_over, ORDER) M(41, hello, ORDER) M(42, welcome, ORDER)                     \
+	M(43, digest, ORDER) M(44, snapshot_request, ORDER) M(45, snapshot_part, BULK)        \
+	M(46, secret_request, ORDER) M(47, secret, ORDER) M(48, gather, ORDER)                \
+	M(49, gathered, BULK)
 
 #endif

@@ -51,7 +51,7 @@ WIRE_PARTS(X)
 X(entry)
 #undef X
 
-#define X(code, name, class, result) static SHAPE(op_##name, op_##name, WIRE_op_##name)
+#define X(code, name, class, urgency, result) static SHAPE(op_##name, op_##name, WIRE_op_##name)
 WIRE_OPS(X)
 #undef X
 
@@ -59,12 +59,13 @@ WIRE_OPS(X)
 WIRE_RESULTS(X)
 #undef X
 
-#define X(code, name) static SHAPE(msg_##name, msg_##name, WIRE_msg_##name)
+#define X(code, name, turn) static SHAPE(msg_##name, msg_##name, WIRE_msg_##name)
 WIRE_MESSAGES(X)
 #undef X
 
 static const struct variant ops[] = {
-#define X(code, id, class, result) [code] = {#id, op_##id, OP_CLASS_##class, RESULT_##result},
+#define X(code, id, class, urgency, result)                                                     \
+	[code] = {#id, op_##id, OP_CLASS_##class, OP_##urgency, RESULT_##result, TURN_ORDER},
 	WIRE_OPS(X)
 #undef X
 };
@@ -76,7 +77,7 @@ static const struct variant results[] = {
 };
 
 static const struct variant messages[] = {
-#define X(code, id) [code] = {.name = #id, .shape = msg_##id},
+#define X(code, id, order) [code] = {.name = #id, .shape = msg_##id, .turn = TURN_##order},
 	WIRE_MESSAGES(X)
 #undef X
 };

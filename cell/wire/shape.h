@@ -53,8 +53,10 @@ union wire_element {
 struct variant {
 	const char *name; /* NULL: the code is not used */
 	const struct shape *(*shape)(void);
-	enum op_class class;      /* of operations */
-	enum result_kind result;  /* of operations */
+	enum op_class class;      /* these three: of operations */
+	enum op_urgency urgency;
+	enum result_kind result;
+	enum message_turn turn;   /* of messages */
 };
 
 /* Offset of the alternatives: the start of the union. */

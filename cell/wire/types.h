@@ -82,7 +82,8 @@ WIRE_PARTS(WIRE_STRUCT)
 WIRE_STRUCT(entry)
 #undef WIRE_STRUCT
 
-#define WIRE_STRUCT(code, name, class, result) struct op_##name { WIRE_op_##name(WIRE_MEMBER) };
+#define WIRE_STRUCT(code, name, class, urgency, result)                                       \
+	struct op_##name { WIRE_op_##name(WIRE_MEMBER) };
 WIRE_OPS(WIRE_STRUCT)
 #undef WIRE_STRUCT
 
@@ -90,17 +91,23 @@ WIRE_OPS(WIRE_STRUCT)
 WIRE_RESULTS(WIRE_STRUCT)
 #undef WIRE_STRUCT
 
-#define WIRE_STRUCT(code, name) struct msg_##name { WIRE_msg_##name(WIRE_MEMBER) };
+#define WIRE_STRUCT(code, name, turn) struct msg_##name { WIRE_msg_##name(WIRE_MEMBER) };
 WIRE_MESSAGES(WIRE_STRUCT)
 #undef WIRE_STRUCT
 
 enum op_code {
-#define X(code, name, class, result) OP_##name = code,
+#define X(code, name, class, urgency, result) OP_##name = code,
 	WIRE_OPS(X)
 #undef X
 };
 
-enum op_class { OP_CLASS_READ, OP_CLASS_WRITE, OP_CLASS_MASTER };
+enum op_class { OP_CLASS_READ, OP_CLASS_COMMAND, OP_CLASS_MASTER };
+enum op_urgency { OP_NORMAL, OP_URGENT };
+
+/* The kinds of requests whose number and bytes in flight are limited, each by itself. */
+enum slot_kind { SLOT_COMMAND, SLOT_READ, SLOT_URGENT, SLOT_KINDS };
+
+enum message_turn { TURN_ORDER, TURN_FIRST, TURN_BULK };
 
 enum result_kind {
 #define X(name) RESULT_##name,
@@ -109,7 +116,7 @@ enum result_kind {
 };
 
 enum message_code {
-#define X(code, name) MSG_##name = code,
+#define X(code, name, turn) MSG_##name = code,
 	WIRE_MESSAGES(X)
 #undef X
 };
@@ -117,7 +124,7 @@ enum message_code {
 struct op {
 	enum op_code code;
 	union {
-#define X(code, name, class, result) struct op_##name name;
+#define X(code, name, class, urgency, result) struct op_##name name;
 		WIRE_OPS(X)
 #undef X
 	};
@@ -135,7 +142,7 @@ struct result {
 struct message {
 	enum message_code code;
 	union {
-#define X(code, name) struct msg_##name name;
+#define X(code, name, turn) struct msg_##name name;
 		WIRE_MESSAGES(X)
 #undef X
 	};

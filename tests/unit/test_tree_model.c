@@ -152,7 +152,7 @@ test_reloaded_trees_go_on_as_before(void **state)
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		one_run(seed, decided);
 		/* Every command that changes anything succeeded often enough to mean something. */
-#define X(code, name, class, result)                                 \
+#define X(code, name, class, urgency, result)                        \
 	if (OP_CLASS_##class != OP_CLASS_READ && decided[code] < 50) \
 		fail_msg("%s succeeded %u times only", #name, decided[code]);
 	WIRE_OPS(X)

@@ -397,12 +397,17 @@ test_node_of_an_operation(void **state)
 }
 
 static void
-test_class_and_result_of_an_operation(void **state)
+test_columns_of_an_operation(void **state)
 {
 	(void)state;
 	assert_int_equal(wire_op_class(OP_lookup), OP_CLASS_READ);
-	assert_int_equal(wire_op_class(OP_acquire), OP_CLASS_WRITE);
+	assert_int_equal(wire_op_class(OP_acquire), OP_CLASS_COMMAND);
 	assert_int_equal(wire_op_class(OP_grant), OP_CLASS_MASTER);
+	assert_int_equal(wire_op_slot(OP_lookup), SLOT_READ);
+	assert_int_equal(wire_op_slot(OP_acquire), SLOT_COMMAND);
+	assert_int_equal(wire_op_slot(OP_release), SLOT_URGENT);
+	assert_int_equal(wire_op_slot(OP_cancel), SLOT_URGENT);
+	assert_int_equal(wire_op_slot(OP_end_session), SLOT_COMMAND);
 	assert_int_equal(wire_op_result(OP_get_listing), RESULT_listing);
 	assert_int_equal(wire_op_result(OP_create), RESULT_created);
 	assert_string_equal(wire_op_name(OP_set_contents), "set_contents");
@@ -453,6 +458,25 @@ test_what_goes_first(void **state)
 		buffer_free(&frame);
 	}
 	assert_false(wire_frame_goes_first((struct bytes){0}));
+}
+
+static void
+test_what_is_bulk(void **state)
+{
+	const struct message messages[] = {
+	    {MSG_accept, .accept = {.pass = 1}}, {MSG_gathered, .gathered = {.ballot = {1, 1}}},
+	    {MSG_heartbeat, .heartbeat = {.sequence = 1}}, {MSG_keepalive, .keepalive = {1, 2, 3}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+		struct buffer frame = BUFFER(200);
+
+		wire_put_frame(&frame, &messages[i]);
+		assert_int_equal(wire_frame_is_bulk(buffer_view(&frame)), i < 2);
+		buffer_free(&frame);
+	}
+	assert_false(wire_frame_is_bulk((struct bytes){0}));
 }
 
 static void
@@ -569,8 +593,9 @@ main(void)
 	    cmocka_unit_test(test_limits_of_lists),
 	    cmocka_unit_test(test_too_long_lists_are_not_sent),
 	    cmocka_unit_test(test_node_of_an_operation),
-	    cmocka_unit_test(test_class_and_result_of_an_operation),
+	    cmocka_unit_test(test_columns_of_an_operation),
 	    cmocka_unit_test(test_what_goes_first),
+	    cmocka_unit_test(test_what_is_bulk),
 	    cmocka_unit_test(test_golden_keepalive),
 	    cmocka_unit_test(test_golden_request),
 	    cmocka_unit_test(test_golden_accept),
