@@ -276,6 +276,7 @@ start_server(struct server_process *p)
 	p->server = server_new(&(struct server_config){
 		.identity = &p->identity, .directory = p->directory, .tree = p->tree,
 		.recovered = &p->recovered, .minor = WIRE_MINOR, .clients_max = most_clients(),
+		.debug = log_prints(LEVEL_DEBUG),
 	}, &io);
 	p->tree = NULL;
 	store_recovered_free(&p->recovered);

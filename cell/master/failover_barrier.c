@@ -135,8 +135,8 @@ void
 m_barrier_timeout(struct master *m)
 {
 	must(m->barrier.stands && mono_reached(m->now, m->barrier.end));
-	buffer_printf(&m->u->trace, "%zu sessions that cache or wait have not come back\n",
-	              m->barrier.missing_n);
+	NOTICE(m->config.trace, "%zu sessions that cache or wait have not come back",
+	       m->barrier.missing_n);
 	fall(m);
 }
 

@@ -82,7 +82,6 @@ master_update_free(struct master_update *u)
 	free(u->proposals);
 	free(u->sends);
 	free(u->closes);
-	buffer_free(&u->trace);
 	*u = (struct master_update){0};
 }
 

@@ -8,6 +8,7 @@
 #define LSFS_MASTER_MASTER_H
 
 #include "cell/base/mono.h"
+#include "cell/base/trace.h"
 #include "cell/tree/tree.h"
 
 struct master;
@@ -17,6 +18,7 @@ struct master_config {
 	uint8_t replica;         /* of this replica, told to clients (replica_new fills it in) */
 	int drift_permille;      /* what clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
+	struct trace *trace;     /* the caller's sink of verdicts; NULL: none */
 };
 
 /* `tree` is the replica's, read here and never changed. */
@@ -36,7 +38,6 @@ struct master_update {
 	size_t sends_n, sends_room;
 	uint64_t *closes;
 	size_t closes_n, closes_room;
-	struct buffer trace; /* lines for people; the caller gives it a limit */
 };
 
 /* What follows appends to an update that the caller cleared. */

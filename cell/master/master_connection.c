@@ -137,6 +137,6 @@ m_connection_close(struct master *m, struct m_connection *c)
 void
 m_connection_breach(struct master *m, struct m_connection *c, const char *why)
 {
-	buffer_printf(&m->u->trace, "connection %llu closed: %s\n", (unsigned long long)c->id, why);
+	NOTICE(m->config.trace, "connection %llu closed: %s", (unsigned long long)c->id, why);
 	m_connection_close(m, c);
 }

@@ -37,6 +37,7 @@
 #define LSFS_PAXOS_PX_H
 
 #include "cell/base/mono.h"
+#include "cell/base/trace.h"
 #include "cell/wire/types.h"
 
 struct px;
@@ -67,6 +68,7 @@ struct px_config {
 	uint64_t seed;                     /* for the election jitter */
 	uint8_t key[PX_KEY];               /* a secret of this replica, which is not in its log:
 	                                    * by it the replica recognises its own marks */
+	struct trace *trace;               /* the caller's sink of verdicts; NULL: none */
 };
 
 enum {

@@ -63,8 +63,7 @@ admin_members(struct replica *r, struct admin_request *o)
 	v = add ? member_rules_add(&view, o->asked.address, o->asked.key)
 	        : member_rules_remove(&view, o->asked.id);
 	if (v.changed && r_member_list_propose(r, &view))
-		buffer_printf(&r->update->trace, "replica %u is to be %s\n", v.id,
-		              add ? "added" : "removed");
+		NOTICE(r->config.trace, "replica %u is to be %s", v.id, add ? "added" : "removed");
 	else if (v.changed)
 		conclude(r, o, RC_INVAL, v.id, "there can be no such list of members");
 	else if (v.rc != RC_BUSY)
@@ -83,7 +82,7 @@ admin_transfer(struct replica *r, struct admin_request *o)
 		conclude(r, o, v.rc, v.id, v.why);
 		return;
 	}
-	buffer_printf(&r->update->trace, "the mastership is to go to replica %u\n", v.id);
+	NOTICE(r->config.trace, "the mastership is to go to replica %u", v.id);
 	o->asked.id = v.id;
 	o->under_way = true;
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .to = v.id});
@@ -115,8 +114,8 @@ admin_setting(struct replica *r, struct admin_request *o)
 		conclude(r, o, RC_OK, 0, "");
 		return;
 	}
-	buffer_printf(&r->update->trace, "%s is to be %llu %s\n", setting_info(code)->name,
-	              (unsigned long long)o->asked.value, setting_info(code)->unit);
+	NOTICE(r->config.trace, "%s is to be %llu %s", setting_info(code)->name,
+	       (unsigned long long)o->asked.value, setting_info(code)->unit);
 	o->under_way = true;
 	r_propose(r, &op);
 }

@@ -83,7 +83,7 @@ end_mastership(struct replica *r)
 	r_absorb_master(r);
 	r->refuses_growth = false;
 	divergence_forget(&r->divergence);
-	buffer_printf(&r->update->trace, "no longer master\n");
+	NOTICE(r->config.trace, "no longer master");
 }
 
 void
@@ -108,13 +108,13 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 	if (!ballot_equal(n->ballot, px_master(r->px)))
 		return;
 	if (!r_is_master(r) || !ballot_equal(n->ballot, r->candidacy)) {
-		buffer_printf(&r->update->trace, "replica %u is master, of epoch %llu\n",
-		              n->ballot.replica, (unsigned long long)n->epoch);
+		NOTICE(r->config.trace, "replica %u is master, of epoch %llu", n->ballot.replica,
+		       (unsigned long long)n->epoch);
 		return;
 	}
-	buffer_printf(&r->update->trace, "master of epoch %llu, ballot %llu.%u\n",
-	              (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
-	              n->ballot.replica);
+	NOTICE(r->config.trace, "master of epoch %llu, ballot %llu.%u",
+	       (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
+	       n->ballot.replica);
 	r->epoch_wall_ns = r->wall_ns;
 	r_mastership_supervise(r);
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
@@ -208,8 +208,8 @@ r_mastership_give_up_stuck_disk(struct replica *r)
 {
 	const span_t patience = r_settings_span(r, SETTING_disk_patience);
 
-	buffer_printf(&r->update->trace, "nothing synced for %lld ms: gives up the mastership\n",
-	              (long long)span_to_ms(patience));
+	NOTICE(r->config.trace, "nothing synced for %lld ms: gives up the mastership",
+	       (long long)span_to_ms(patience));
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
 }
 
@@ -219,14 +219,13 @@ watch_disks(struct replica *r, const struct member_view *m)
 	struct disk_full_verdict f = disk_full_judge(m);
 
 	if (f.refuse != r->refuses_growth)
-		buffer_printf(&r->update->trace, f.refuse ? "a majority has no room on its disks: "
-		                                            "nothing that grows is taken\n"
-		                                          : "there is room on the disks again\n");
+		NOTICE(r->config.trace,
+		       f.refuse ? "a majority has no room on its disks: nothing that grows is taken"
+		                : "there is room on the disks again");
 	r->refuses_growth = f.refuse;
 	if (f.hand_over == 0)
 		return;
-	buffer_printf(&r->update->trace, "the disk is full: replica %u is to be master\n",
-	              f.hand_over);
+	NOTICE(r->config.trace, "the disk is full: replica %u is to be master", f.hand_over);
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN, .to = f.hand_over});
 }
 
@@ -239,8 +238,7 @@ promote_learner(struct replica *r, struct member_view *m)
 		return;
 	v = member_rules_promote(m);
 	if (v.rc == RC_OK && r_member_list_propose(r, m))
-		buffer_printf(&r->update->trace, "replica %u has caught up and gets a vote\n",
-		              v.id);
+		NOTICE(r->config.trace, "replica %u has caught up and gets a vote", v.id);
 }
 
 void

@@ -142,14 +142,14 @@ static void
 trace_members(struct replica *r)
 {
 	static const char *const is[] = {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)"};
-	struct buffer *t = &r->update->trace;
+	struct buffer list = BUFFER(1024);
 	struct member m = {0};
 
-	buffer_printf(t, "members:");
 	while (tree_member_after(r->tree, m.id, &m))
 		if (m.role != MEMBER_REMOVED)
-			buffer_printf(t, " %u%s", m.id, is[m.role]);
-	buffer_printf(t, "\n");
+			buffer_printf(&list, " %u%s", m.id, is[m.role]);
+	NOTICE(r->config.trace, "members:%.*s", (int)list.len, (const char *)list.data);
+	buffer_free(&list);
 }
 
 /* The change is over when an entry behind it is applied: one that does nothing. */

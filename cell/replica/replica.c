@@ -8,7 +8,6 @@
 #include "cell/wire/codec.h"
 
 enum {
-	TRACE_LIMIT = 1 << 20,
 	ALONE_LEASES = 20, /* without a master; elections take one or two */
 	/* What is applied in one step, about in bytes: the next step goes on. */
 	APPLY_WORK = 1024 * 1024,
@@ -28,6 +27,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->config = *config;
 	r->config.members = NULL; /* the caller's */
 	r->config.master.replica = config->paxos.self;
+	r->config.paxos.trace = r->config.master.trace = config->trace;
 	r->tree = tree;
 	r->now = now;
 	r->saved = tree_applied(tree);
@@ -70,8 +70,6 @@ update_clear(struct replica_update *u)
 	u->members_changed = u->diverged = false;
 	u->behind = 0;
 	row_list_free(&u->rows);
-	u->trace.limit = TRACE_LIMIT;
-	buffer_reset(&u->trace);
 }
 
 void
@@ -81,7 +79,6 @@ replica_update_free(struct replica_update *u)
 	free(u->records);
 	free(u->sends);
 	free(u->closes);
-	buffer_free(&u->trace);
 	*u = (struct replica_update){0};
 }
 
@@ -212,10 +209,7 @@ r_absorb_master(struct replica *r)
 		u->closes[u->closes_n++] = m->closes[i];
 		r_admin_disconnected(r, m->closes[i]);
 	}
-	buffer_put_bytes(&u->trace, buffer_view(&m->trace));
 	m->proposals_n = m->sends_n = m->closes_n = 0;
-	m->trace.limit = TRACE_LIMIT;
-	buffer_reset(&m->trace);
 }
 
 void
@@ -242,12 +236,14 @@ r_propose(struct replica *r, const struct op *op)
 static void
 trace_note(struct replica *r, const struct tree_note *n)
 {
-	struct buffer *t = &r->update->trace;
+	struct buffer path = BUFFER(2 * LIMIT_PATH);
 
 	if (n->kind == TREE_SESSION_ENDED && n->cause == SESSION_EXPIRED)
-		buffer_printf(t, "session %llu expired\n", (unsigned long long)n->session);
-	else if (n->kind == TREE_DELAY_BEGAN && tree_path(r->tree, n->node, t))
-		buffer_printf(t, ": the lock is delayed for %lld s\n", (long long)n->seconds);
+		NOTICE(r->config.trace, "session %llu expired", (unsigned long long)n->session);
+	else if (n->kind == TREE_DELAY_BEGAN && tree_path(r->tree, n->node, &path))
+		NOTICE(r->config.trace, "%.*s: the lock is delayed for %lld s", (int)path.len,
+		       (const char *)path.data, (long long)n->seconds);
+	buffer_free(&path);
 }
 
 static void
@@ -274,8 +270,8 @@ apply_next(struct replica *r)
 	r->work += px_payload(r->px, index).len;
 	if (tree_apply(r->tree, index, px_origin(r->px, index), px_payload(r->px, index), out) ==
 	    RC_BAD_MESSAGE)
-		buffer_printf(&r->update->trace, "entry %llu is malformed: nothing changed\n",
-		              (unsigned long long)index);
+		NOTICE(r->config.trace, "entry %llu is malformed: nothing changed",
+		       (unsigned long long)index);
 	r->work += (1 + out->answers_n) * COMMAND_WORK;
 	if (master_serving(r->master)) {
 		master_applied(r->master, r_clock(r), index, out, &r->master_update);
@@ -353,7 +349,7 @@ on_peer(struct replica *r, const struct replica_event *e)
 	struct message m;
 
 	if (wire_get_frame(e->frame, &m) != RC_OK) {
-		buffer_printf(&r->update->trace, "a malformed message from replica %u\n", e->peer);
+		NOTICE(r->config.trace, "a malformed message from replica %u", e->peer);
 	} else if (m.code == MSG_digest) {
 		r_divergence_hear(r, e->peer, &m.digest);
 	} else if (m.code == MSG_members) {
@@ -510,7 +506,6 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->wall_ns = event->wall_ns;
 	r->times = event->times;
 	r->work = 0;
-	r->master_update.trace.limit = TRACE_LIMIT;
 	on_event(r, event);
 	settle(r);
 	r_mastership_announce(r);

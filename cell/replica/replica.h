@@ -18,6 +18,8 @@ struct replica_config {
 	uint64_t members_version; /* log index of the change that made this list; 0: none */
 	struct settings settings; /* of a new cell, and until the tree has some; 0: the default */
 	uint64_t digest_every; /* entries; 0: DIVERGENCE_EVERY (cell/replica/divergence.h) */
+	struct trace *trace;   /* the caller's sink of verdicts, also of paxos and master; NULL:
+	                        * none */
 };
 
 /* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries
@@ -76,7 +78,6 @@ struct replica_update {
 	size_t closes_n, closes_room;
 	struct row_list rows; /* for state.db, one transaction up to `applied`; empty: nothing */
 	uint64_t applied;
-	struct buffer trace;  /* lines of what happened that an operator may want to know */
 	bool members_changed; /* see replica_members */
 	/* A state must be copied from this replica: the driver fetches one and starts anew with it;
 	 * 0: none. Told again in every update as long as it is so. */

@@ -25,9 +25,8 @@ r_divergence_told(struct replica *r, const struct tree_note *n)
 {
 	if (!divergence_differ(&r->divergence, n->index, n->digest))
 		return;
-	buffer_printf(&r->update->trace,
-	              "the state differs from that of the majority, at entry %llu\n",
-	              (unsigned long long)n->index);
+	NOTICE(r->config.trace, "the state differs from that of the majority, at entry %llu",
+	       (unsigned long long)n->index);
 	r->diverged = true;
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
 }
@@ -40,10 +39,9 @@ r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m)
 		divergence_reported(&r->divergence, from, m->index, m->digest, px_chosen(r->px));
 	else if (from == px_master(r->px).replica &&
 	         divergence_differ(&r->divergence, m->index, m->digest))
-		buffer_printf(&r->update->trace,
-		              "the state differs from that of replica %u, at entry %llu, and too "
-		              "few are heard to tell which is right\n",
-		              from, (unsigned long long)m->index);
+		NOTICE(r->config.trace,
+		       "the state differs from that of replica %u, at entry %llu, and too few are "
+		       "heard to tell which is right", from, (unsigned long long)m->index);
 }
 
 static void
@@ -66,9 +64,9 @@ tell_dispute(struct replica *r)
 
 	if (!divergence_disputed(&r->divergence, members, r->now))
 		return;
-	buffer_printf(&r->update->trace, "replicas have different states, at entry %llu, and too "
-	              "few are heard to tell which is right: the others are needed\n",
-	              (unsigned long long)r->divergence.disputed);
+	NOTICE(r->config.trace,
+	       "replicas have different states, at entry %llu, and too few are heard to tell "
+	       "which is right: the others are needed", (unsigned long long)r->divergence.disputed);
 	m.digest.index = r->divergence.disputed;
 	if (!divergence_own(&r->divergence, m.digest.index, &m.digest.digest))
 		return;

@@ -57,8 +57,7 @@ r_settings_supervise(struct replica *r, const struct member_view *m)
 	if (minor <= r_settings_minor(r) || minor <= r->raising || r_member_list_changing(r) ||
 	    !px_lease_valid(r->px, r->now))
 		return;
-	buffer_printf(&r->update->trace, "every member speaks minor version %u: so does the log\n",
-	              minor);
+	NOTICE(r->config.trace, "every member speaks minor version %u: so does the log", minor);
 	r->raising = minor;
 	r_propose(r, &op);
 }

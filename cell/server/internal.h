@@ -16,6 +16,7 @@ struct server {
 	struct server_config config;
 	struct replica *replica;
 	struct replica_update update;
+	struct trace trace;         /* of the replica */
 	enum replica_condition condition; /* as it was logged last */
 	struct gateway *gateway;       /* NULL, like the next two, in a cell in one process */
 	struct state_transfer *transfer;

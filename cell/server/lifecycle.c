@@ -68,7 +68,7 @@ start_replica(struct server *s)
 {
 	const struct cell_file *cell_file = &s->config.identity->cell_file;
 	struct member members[LIMIT_REPLICAS];
-	struct replica_config config = {.members = members};
+	struct replica_config config = {.members = members, .trace = &s->trace};
 
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		members[i] = member_of(&cell_file->replicas[i]);
@@ -137,6 +137,7 @@ server_new(const struct server_config *config, const struct server_io *io)
 	s->io = *io;
 	s->config = *config;
 	set_limits(&s->config.limits);
+	s->trace.on = config->debug;
 	s->leave_by = MONO_NEVER;
 	local_clients_init(&s->clients);
 	TAILQ_INIT(&s->gate);
@@ -164,6 +165,7 @@ server_free(struct server *s)
 	cell_file_writer_free(s->cell_file_writer);
 	replica_free(s->replica);
 	replica_update_free(&s->update);
+	trace_free(&s->trace);
 	frame_queue_free(&s->gate);
 	inbox_free(&s->inbox);
 	local_clients_clear(&s->clients);

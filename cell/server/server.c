@@ -5,8 +5,6 @@
  * step is taken within a client's call. */
 #include "cell/server/internal.h"
 
-#include <string.h>
-
 #include "cell/base/must.h"
 #include "cell/config/member_addresses.h"
 #include "cell/wire/codec.h"
@@ -44,18 +42,14 @@ post(struct server *s, struct queued_frame queued)
 /* ---- steps ---- */
 
 static void
-trace(struct server *s, struct buffer *text)
+log_traces(struct server *s)
 {
-	char *line, *rest;
+	enum trace_kind kind;
+	const char *line;
 
-	if (text->len == 0)
-		return;
-	buffer_put_u8(text, 0);
-	rest = (char *)text->data;
-	while ((line = strsep(&rest, "\n")) != NULL) {
-		if (*line != '\0')
-			server_io_log(&s->io, SERVER_INFO, "%s", line);
-	}
+	while ((line = trace_take(&s->trace, &kind)) != NULL)
+		server_io_log(&s->io, kind == TRACE_NOTICE ? SERVER_INFO : SERVER_DEBUG, "%s",
+		              line);
 }
 
 static void
@@ -158,7 +152,7 @@ carry_out(struct server *s, struct replica_update *u)
 		send_one(s, &u->sends[i]);
 	for (size_t i = 0; i < u->closes_n; i++)
 		post(s, (struct queued_frame){.conn = u->closes[i], .close = true});
-	trace(s, &u->trace);
+	log_traces(s);
 	if (u->diverged)
 		begin_anew(s);
 	if (s->gateway != NULL && u->members_changed)

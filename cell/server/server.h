@@ -33,6 +33,7 @@ struct server_config {
 	struct server_limits limits;
 	uint32_t minor;     /* version of wire and log that it speaks: WIRE_MINOR */
 	uint64_t log_entries, digest_every; /* as in px_config and replica_config; 0: the default */
+	bool debug; /* logs the verdicts of the replica, at the level SERVER_DEBUG */
 };
 
 /* Makes a server, which begins to connect to the other replicas, if there are any. `io` is

@@ -40,6 +40,12 @@ log_start(const char *program, enum log_level level)
 	to_journal = is_journal();
 }
 
+bool
+log_prints(enum log_level level)
+{
+	return level <= highest;
+}
+
 void
 log_never_block(void)
 {
@@ -129,7 +135,7 @@ put_line(enum log_level level, const char *format, va_list args)
 {
 	int saved_errno = errno;
 
-	if (level > highest)
+	if (!log_prints(level))
 		return;
 	if (!report_lost() || !put(level, format, args))
 		atomic_fetch_add(&lost, 1);

@@ -3,12 +3,16 @@
 #ifndef LSFS_SYS_LOG_H
 #define LSFS_SYS_LOG_H
 
+#include <stdbool.h>
+
 enum { LOG_LINE_MAX = 2048 }; /* bytes */
 
 enum log_level { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
 
 /* Sets the program's name (kept, not copied) and the highest level that is printed. */
 void log_start(const char *program, enum log_level level);
+/* True when messages of the level are printed. */
+bool log_prints(enum log_level level);
 /* From here on logging never blocks, as a server needs: a message that can't be written to stderr
  * at once is dropped and counted, and the count is printed before the next message that can. */
 void log_never_block(void);

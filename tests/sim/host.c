@@ -338,6 +338,7 @@ start_server(struct sim *s, struct host *n, struct tree *t, const struct px_reco
 	    .minor = n->minor,
 	    .log_entries = s->swarm.log_entries,
 	    .digest_every = s->swarm.digest_every,
+	    .debug = s->options.trace,
 	};
 
 	identify(s, n);

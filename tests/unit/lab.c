@@ -79,7 +79,6 @@ collect(struct lab *lab)
 	}
 	if (u->rows.n > 0 && !lab->forgets)
 		store_rows(lab, &u->rows);
-	buffer_put_bytes(&lab->trace, buffer_view(&u->trace));
 }
 
 /* Of this thread: others may have the processor meanwhile. */
@@ -164,7 +163,7 @@ lab_freeze_ms(struct lab *lab, int64_t ms)
 bool
 lab_traced(const struct lab *lab, const char *text)
 {
-	return memmem(lab->trace.data, lab->trace.len, text, strlen(text)) != NULL;
+	return memmem(lab->trace.lines.data, lab->trace.lines.len, text, strlen(text)) != NULL;
 }
 
 bool
@@ -200,6 +199,7 @@ lab_boot(struct lab *lab)
 	              .seed = 1},
 	    .master = {.cell = "lab",
 	               .drift_permille = 10},
+	    .trace = &lab->trace,
 	};
 	struct px_recovered recovered = {.incarnation = 1, .promised = lab->promised};
 	struct tree *tree = tree_new("lab");
@@ -232,7 +232,6 @@ lab_new(void)
 
 	lab->now = (mono_t){span_s(1000).ns};
 	lab->wall_ns = span_s(1700000000).ns;
-	lab->trace = BUFFER(1 << 20);
 	lab_boot(lab);
 	elect(lab);
 	return lab;
@@ -263,7 +262,7 @@ lab_free(struct lab *lab)
 	free(lab->inbox);
 	free(lab->closed);
 	row_list_free(&lab->rows);
-	buffer_free(&lab->trace);
+	trace_free(&lab->trace);
 	free(lab);
 }
 

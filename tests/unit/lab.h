@@ -34,7 +34,7 @@ struct lab {
 	size_t closed_n, closed_room;
 	struct row_list rows; /* state.db, always durable at once */
 	struct ballot promised;
-	struct buffer trace;
+	struct trace trace;
 };
 
 /* A client: its connection, its session, and what it numbers. */

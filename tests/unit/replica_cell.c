@@ -120,7 +120,6 @@ carry_out(struct cell_replica *r)
 	fetch_state(r);
 	r->diverged |= u->diverged;
 	r->members_changed |= u->members_changed;
-	buffer_put_bytes(&r->trace, buffer_view(&u->trace));
 	for (size_t i = 0; i < u->sends_n; i++) {
 		const struct replica_send *s = &u->sends[i];
 		int64_t wait = s->after > r->durable ? SYNC_MS : 0;
@@ -170,7 +169,7 @@ cell_replica_event(struct cell_replica *r, struct replica_event event)
 bool
 cell_traced(const struct cell_replica *r, const char *text)
 {
-	return memmem(r->trace.data, r->trace.len, text, strlen(text)) != NULL;
+	return memmem(r->trace.lines.data, r->trace.lines.len, text, strlen(text)) != NULL;
 }
 
 struct member
@@ -254,12 +253,12 @@ cell_start(struct cell_replica *r)
 	              .seed = r->cell->seed * 1000000 + r->id + r->life},
 	    .master = {.cell = "cell",
 	               .drift_permille = 10},
+	    .trace = &r->trace,
 	};
 
 	assert_true(r->replica == NULL && sodium_init() >= 0);
 	crypto_sign_seed_keypair(public_key, config.master.signing_key, seed);
-	r->trace.limit = 1 << 20;
-	buffer_reset(&r->trace);
+	trace_free(&r->trace);
 	r->life++;
 	r->durable = 0;
 	r->frozen = r->diverged = r->members_changed = r->copying = false;
@@ -402,7 +401,7 @@ cell_free(struct cell *cell)
 			replica_free(r->replica);
 		replica_update_free(&r->update);
 		row_store_free(&r->rows);
-		buffer_free(&r->trace);
+		trace_free(&r->trace);
 		for (size_t j = 0; j < r->log_n; j++)
 			free((void *)r->log[j].entry.payload.data);
 		free(r->log);

@@ -56,7 +56,7 @@ struct cell_replica {
 	bool gone;    /* for good: the test's word */
 	uint32_t minor; /* version that its program speaks */
 	struct px_members file; /* what its cell file says: who the members were when it was made */
-	struct buffer trace;
+	struct trace trace;
 	bool diverged, members_changed; /* as its updates told */
 	uint64_t life;
 	uint64_t durable; /* ticket */

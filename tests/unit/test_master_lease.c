@@ -34,7 +34,6 @@ static void
 clear(struct office *o)
 {
 	master_update_free(&o->update);
-	o->update.trace.limit = 4096;
 }
 
 static void
