@@ -312,7 +312,6 @@ sim_free(struct sim *s)
 	net_free(s);
 	liar_free(&s->liar);
 	free(s->lines);
-	free(s);
 }
 
 static void
@@ -333,6 +332,7 @@ void
 sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 {
 	struct sim *s = memory_zero(1, sizeof *s);
+	const long blocks = blocks_count();
 	int64_t end;
 
 	s->seed = seed;
@@ -354,4 +354,7 @@ sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 	finish(s);
 	count(s, stats);
 	sim_free(s);
+	if (blocks_count() != blocks)
+		sim_fail(s, "%ld blocks of memory are left", blocks_count() - blocks);
+	free(s);
 }

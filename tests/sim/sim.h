@@ -1,6 +1,7 @@
 /* The simulator: whole cells and their clients in one process, on virtual time, from one seed.
  *
  *   heap.c     events, ordered by (time, sequence)
+ *   blocks.c   memory that is not freed
  *   clocks.c   each machine's own clock
  *   net.c      clients' connections that delay, stall and break; who cannot reach whom
  *   link.c     connections between replicas
@@ -53,6 +54,11 @@
 #include "tests/sim/world.h"
 
 struct machine;
+
+/* ---- blocks.c ---- */
+
+/* Blocks of memory that were allocated and are not freed. */
+long blocks_count(void);
 
 /* ---- faults.c ---- */
 
