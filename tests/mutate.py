@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Do the tests bite on mistakes that nobody planted?
 
-mutate.py N SEED [SEEDS] [FOLDER...]: draws N random small mistakes in the sources of the cell, builds the
-project with each, and prints which of them the unit tests find, and which the simulator alone, within
-SEEDS seeds. Called by `make mutate N=200 SEED=1`, in the build directory; works on a copy of the sources.
-A mistake that the compiler refuses, or that leaves the machine code as it is, is drawn again.
+mutate.py N SEED [SEEDS] [FOLDER...]: draws N random small mistakes in the sources of the cell, as many in
+each folder, and builds the project with each. Prints which of them the simulator alone finds, within SEEDS
+seeds, and which of the others the unit and crash tests find. Called by `make mutate N=200 SEED=1`, in the
+build directory; works on a copy of the sources. A mistake that the compiler refuses, or that leaves the
+machine code as it is, is drawn again. What nothing finds is left as a patch in ./mistakes.
 """
+import difflib
 import os
 import random
 import re
@@ -13,21 +15,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDERS = ("paxos", "tree", "master", "replica", "server", "store", "client")
-TIMES_SLOWER = 10  # than without a mistake: a test that takes so long hangs
-AT_LEAST_S = 20
+HANGS_S = 300  # a test that takes so long
+CORES = len(os.sched_getaffinity(0))
 
 
 # ---- where a mistake can be made ----
 
+def blanked(match):
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+# Calls whose only effect is text that a person reads.
+WORDS = re.compile(r"^\t+(?:TRACE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
+                   r"say_silent|corruption_log|store_log|note)\([^;]*;", re.M)
+
+
 def code_only(text):
-    """The text with comments, strings and characters blanked: places stay what they are."""
+    """The text with comments, strings, characters and messages blanked: places stay what they are."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+    return WORDS.sub(blanked, re.sub(pattern, blanked, text, flags=re.S))
 
 
 def closing(code, opening):
@@ -136,96 +145,115 @@ class Project:
         self.root = work / "project"
         self.log = log
         shutil.copytree(source, self.root, symlinks=True, ignore=lambda _, names: [
-            n for n in names if n in (".git", "autom4te.cache", "b") or
+            n for n in names if n in (".git", "autom4te.cache", "b", "mistakes") or
             (n.startswith("build") and n != "build-aux")])
         self.build = self.root / "b"
+        self.good = work / "good"  # the programs without a mistake
         self.build.mkdir()
-        self.call(["../configure", "--quiet", "--enable-werror", "CFLAGS=-O2"])
-
-    def call(self, command):
-        subprocess.run(command, cwd=self.build, stdout=self.log, stderr=self.log, check=True)
+        subprocess.run(["../configure", "--quiet", "--enable-werror", "CFLAGS=-O2"], cwd=self.build,
+                       stdout=log, stderr=log, check=True)
+        if not self.make("all") or not self.make("check-programs"):
+            sys.exit("mutate: the sources do not build")
+        shutil.copytree(self.build / "tests", self.good, ignore=shutil.ignore_patterns("*.o"))
 
     def make(self, *targets):
-        return subprocess.run(["make", "-s", f"-j{os.cpu_count()}", *targets], cwd=self.build,
+        return subprocess.run(["make", "-s", f"-j{CORES}", *targets], cwd=self.build,
                               stdout=self.log, stderr=self.log, check=False).returncode == 0
 
-    def object(self, file):
-        return (self.build / file.relative_to(self.root)).with_suffix(".o")
+    def compile(self, file):
+        """The object of a source; None: the compiler refuses it."""
+        object_file = (self.build / file.relative_to(self.root)).with_suffix(".o")
+        return object_file.read_bytes() if self.make(str(object_file.relative_to(self.build))) else None
 
-    def same_code(self, file, good):
-        return self.object(file).read_bytes() == good
-
-
-def unit_tests(build):
-    return sorted(p for p in (build / "tests" / "unit").glob("test_*")
-                  if p.suffix == "" and os.access(p, os.X_OK))
+    def differs(self, program):
+        """Whether the mistake is in it."""
+        return (self.build / "tests" / program).read_bytes() != (self.good / program).read_bytes()
 
 
-def run_test(program, build, limit):
-    """How long it took; None: it failed, or hung."""
-    began = time.monotonic()
+def passes(program, build):
     environment = dict(os.environ, srcdir="..", LSFS_BUILD=str(build))
     process = subprocess.Popen([program], cwd=build, env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
     try:
-        ended = process.wait(timeout=limit)
+        return process.wait(timeout=HANGS_S) in (0, 77)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
-        ended = process.wait()
-    return time.monotonic() - began if ended in (0, 77) else None
+        process.wait()
+        return False
 
 
-def found_by_unit_tests(project, times):
-    """The name of the first test that fails, quick ones first; None: all pass."""
-    found = []
+def found_by_tests(project):
+    """The name of the first test that fails with the mistake, and not without it; None: all pass."""
+    if not project.make("check-programs"):
+        sys.exit("mutate: a test does not link")
+    for folder in ("unit", "crash"):
+        for path in sorted((project.good / folder).glob("test_*")):
+            program = path.relative_to(project.good)
+            if path.is_file() and project.differs(program) and \
+                    not passes(project.build / "tests" / program, project.build) and \
+                    passes(path, project.build):
+                return path.name
+    return None
 
-    def attempt(name):
-        limit = max(AT_LEAST_S, TIMES_SLOWER * times[name])
-        if not found and run_test(project.build / "tests" / "unit" / name, project.build, limit) is None:
-            found.append(name)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(attempt, sorted(times, key=times.get)))
-    return found[0] if found else None
+def failing_seed(simulator, build, first, seeds):
+    """The first seed that fails, and the last line that tells why; None: all pass."""
+    run = subprocess.run([simulator, "--seeds", str(seeds), "--from", str(first), "--jobs", str(CORES)],
+                         cwd=build, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                         text=True, errors="replace")
+    seed = re.search(r"--seed (\d+)", run.stderr)
+    if run.returncode == 0 or not seed:
+        return None
+    why = [line for line in run.stderr.splitlines() if "rerun:" not in line and "an hour" not in line]
+    return int(seed.group(1)), re.sub(r"^sim: at [\d.]+ s: ", "", why[-1] if why else "?")
 
 
 def found_by_simulator(project, seeds):
-    """The seed that fails and what saw it; None: all pass."""
-    for replicas in (3, 5):
-        run = subprocess.run(["tests/sim/sim", "--seeds", str(seeds // 2), "--from", "1",
-                              "--replicas", str(replicas)], cwd=project.build, check=False,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        if run.returncode != 0:
-            seed = re.search(r"--seed (\d+)", run.stdout)
-            return f"{replicas}:{seed.group(1) if seed else '?'}"
+    """A seed that fails with the mistake, and not without it, and why; None: all pass, or the
+    simulator does not contain it."""
+    if not project.make("tests/sim/sim"):
+        sys.exit("mutate: the simulator does not link")
+    first = 1
+    while project.differs("sim/sim") and first <= seeds:
+        failed = failing_seed("tests/sim/sim", project.build, first, seeds - first + 1)
+        if failed is None or passes_alone(project, failed[0]):
+            return failed
+        first = failed[0] + 1
     return None
+
+
+def passes_alone(project, seed):
+    return failing_seed(project.good / "sim" / "sim", project.build, seed, 1) is None
 
 
 # ---- the mistakes ----
 
-def draw(project, chance, folders):
-    """A mistake that compiles and changes the machine code: (file, line, kind, old, new), and the
-    good text, to be put back."""
-    while True:
-        folder = project.root / "cell" / chance.choice(folders)
-        file = chance.choice(sorted(folder.glob("*.c")))
+def places(folder):
+    """All mistakes that can be made in a folder: for each kind (file, text, kind, begin, end, new)."""
+    found = {kind: [] for kind in KINDS}
+    for file in sorted(folder.glob("*.c")):
         text = file.read_text()
-        places = list(chance.choice(KINDS)(code_only(text)))
-        if not places:
-            continue
-        kind, begin, end, change = chance.choice(places)
-        new = change(text[begin:end])
-        if new == text[begin:end]:
-            continue
-        if not project.make(str(project.object(file).relative_to(project.build))):
-            sys.exit("mutate: the sources do not compile without a mistake")
-        good = project.object(file).read_bytes()
+        code = code_only(text)
+        for kind in KINDS:
+            found[kind] += [(file, text, name, begin, end, change(text[begin:end]))
+                            for name, begin, end, change in kind(code)
+                            if text[begin:end] != change(text[begin:end])]
+    return [drawn for drawn in found.values() if drawn]
+
+
+def draw(project, chance, possible):
+    """One that compiles and changes the machine code; the file has it."""
+    while True:
+        kind = chance.choice(possible)
+        file, text, name, begin, end, new = kind.pop(chance.randrange(len(kind)))
+        if not kind:
+            possible.remove(kind)
+        good = project.compile(file)
         file.write_text(text[:begin] + new + text[end:])
-        if project.make(str(project.object(file).relative_to(project.build))) and \
-                not project.same_code(file, good):
-            line = text.count("\n", 0, begin) + 1
-            return file, line, kind, text[begin:end], new, text
+        bad = project.compile(file)
+        if bad is not None and bad != good:
+            return file, text, name, begin, end, new
         file.write_text(text)
 
 
@@ -233,41 +261,41 @@ def short(text):
     return re.sub(r"\s+", " ", text).strip()[:60]
 
 
+def keep(project, file, text, number):
+    """The mistake as a patch in ./mistakes."""
+    name = str(file.relative_to(project.root))
+    patch = difflib.unified_diff(text.splitlines(True), file.read_text().splitlines(True),
+                                 f"a/{name}", f"b/{name}")
+    Path("mistakes").mkdir(exist_ok=True)
+    Path(f"mistakes/{number:03d}.patch").write_text("".join(patch))
+
+
+def attempt_one(project, number, drawn, seeds, row):
+    file, text, kind, begin, end, new = drawn
+    simulated = found_by_simulator(project, seeds)
+    tested = None if simulated else found_by_tests(project)
+    row["drawn"] += 1
+    row["simulator"] += simulated is not None
+    row["together"] += simulated is not None or tested is not None
+    verdict = f"seed {simulated[0]}: {simulated[1][:80]}" if simulated else tested
+    print(f"{number:03d} {file.relative_to(project.root)}:{text.count(chr(10), 0, begin) + 1}: {kind}\n"
+          f"    {short(text[begin:end])}  ->  {short(new) or 'nothing'}\n    {verdict or 'SURVIVES'}",
+          flush=True)
+    if verdict is None:
+        keep(project, file, text, number)
+    file.write_text(text)
+
+
 def percent(part, whole):
-    return f"{100 * part // whole if whole else 100:3d} %"
+    return f"{100 * part // whole if whole else 100} %"
 
 
 def report(tally):
-    print(f"{'folder':<10}{'mistakes':>9}{'unit tests':>12}{'simulator':>12}{'either':>9}")
-    total = [0, 0, 0, 0]
-    for folder in sorted(tally):
-        row = tally[folder]
-        total = [a + b for a, b in zip(total, row)]
-        print(f"{folder:<10}{row[0]:>9}{percent(row[1], row[0]):>12}{percent(row[2], row[0]):>12}"
-              f"{percent(row[3], row[0]):>9}")
-    print(f"{'all':<10}{total[0]:>9}{percent(total[1], total[0]):>12}{percent(total[2], total[0]):>12}"
-          f"{percent(total[3], total[0]):>9}")
-
-
-def attempt_one(project, chance, folders, seeds, times, tally):
-    file, line, kind, old, new, text = draw(project, chance, folders)
-    folder = file.parent.name
-    row = tally.setdefault(folder, [0, 0, 0, 0])
-    built = project.make("all") and project.make("check-programs")
-    if not built:
-        sys.exit(f"mutate: {file}:{line}: does not link")
-    unit = found_by_unit_tests(project, times)
-    simulated = found_by_simulator(project, seeds)
-    file.write_text(text)
-    row[0] += 1
-    row[1] += unit is not None
-    row[2] += simulated is not None
-    row[3] += unit is not None or simulated is not None
-    verdict = f"{unit or '-':<26} {simulated or '-':<8}"
-    if not unit and not simulated:
-        verdict += " SURVIVES"
-    print(f"cell/{folder}/{file.name}:{line}: {kind}\n    {short(old)}  ->  {short(new) or 'nothing'}\n"
-          f"    {verdict}", flush=True)
+    print(f"{'folder':<10}{'mistakes':>10}{'simulator':>12}{'together':>12}{'left':>7}")
+    every = {key: sum(row[key] for row in tally.values()) for key in ("drawn", "simulator", "together")}
+    for folder, row in [*tally.items(), ("all", every)]:
+        print(f"{folder:<10}{row['drawn']:>10}{percent(row['simulator'], row['drawn']):>12}"
+              f"{percent(row['together'], row['drawn']):>12}{row['drawn'] - row['together']:>7}")
 
 
 def main(arguments):
@@ -277,18 +305,15 @@ def main(arguments):
     seeds = int(arguments[2]) if len(arguments) > 2 else 2000
     folders = arguments[3:] or FOLDERS
     source = Path(os.environ.get("srcdir", ".")).resolve()
-    chance = random.Random(seed)
-    tally = {}
     with tempfile.TemporaryDirectory(prefix="mutate.") as work, open(os.devnull, "w") as log:
         project = Project(source, Path(work), log)
-        if not project.make("all") or not project.make("check-programs"):
-            sys.exit("mutate: the sources do not build")
-        times = {p.name: run_test(p, project.build, 600) for p in unit_tests(project.build)}
-        failing = [name for name in times if times[name] is None]
-        if failing:
-            sys.exit(f"mutate: fails without any mistake: {' '.join(failing)}")
-        for _ in range(n):
-            attempt_one(project, chance, folders, seeds, times, tally)
+        chance = {f: random.Random(f"{seed} {f}") for f in folders}
+        possible = {f: places(project.root / "cell" / f) for f in folders}
+        tally = {f: {"drawn": 0, "simulator": 0, "together": 0} for f in folders}
+        for number in range(n):
+            folder = folders[number % len(folders)]
+            drawn = draw(project, chance[folder], possible[folder])
+            attempt_one(project, number, drawn, seeds, tally[folder])
     report(tally)
 
 
