@@ -214,12 +214,15 @@ is_ours(const struct px *px, const struct mark *m)
 	return m->replica == px->config.self && m->proof == px_proof(px->config.key, m);
 }
 
-/* Compares a mark that this replica made with its log. Its answers since the start may already have
- * done harm, but the vote is lost for all later ones. */
+/* Compares a mark that this replica made with its log, in which entries that it learned may have
+ * higher ballots than it has promised. Its answers since the start may already have done harm, but
+ * the vote is lost for all later ones. */
 static void
 check_own(struct px *px, const struct mark *m)
 {
-	const struct mark own = {.ballot = px->acceptor.promised, .slot = px->repair.held};
+	const struct mark own = {.ballot = ballot_max(px->acceptor.promised,
+	                                              px->acceptor.promised_recorded),
+	                         .slot = px->repair.held};
 
 	if (!is_ours(px, m))
 		return;

@@ -326,6 +326,25 @@ sees_that_it_told_more_once(void **state)
 	}
 }
 
+/* A candidate has learned an entry of a higher ballot than it has promised. */
+static void
+a_learned_entry_costs_no_vote(void **state)
+{
+	struct bench b = bench_new(5, &nothing);
+	struct log_entry e = bench_entry(1, b3, b3, "a");
+
+	(void)state;
+	bench_receive(&b, 3, (struct message){.code = MSG_refused, .refused = {b3}});
+	do
+		bench_timeout(&b);
+	while (px_role(b.px) != PX_CANDIDATE);
+	bench_promise(&b, 3, (struct ballot){b3.round + 1, 1}, 1, &e, 1);
+	assert_int_equal(px_chosen(b.px), 1);
+	bench_remind(&b, 3, (struct mark){1, 1, BENCH_START, b3, 1, 0});
+	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
+	bench_free(&b);
+}
+
 static void
 who_has_lost_its_vote_welcomes_nobody(void **state)
 {
@@ -487,6 +506,7 @@ main(void)
 		cmocka_unit_test(who_has_forgotten_is_reminded),
 		cmocka_unit_test(sees_that_it_told_more_once),
 		cmocka_unit_test(wrong_marks_take_no_vote),
+		cmocka_unit_test(a_learned_entry_costs_no_vote),
 		cmocka_unit_test(who_has_lost_its_vote_welcomes_nobody),
 		cmocka_unit_test(a_master_tells_what_all_have_acknowledged),
 		cmocka_unit_test(records_marks_along_with_other_records),
