@@ -13,9 +13,9 @@
  * be left above it. */
 #define BALLOT_ROUND_MAX (UINT64_MAX / 2)
 
-/* A faulty replica must not use up the rounds. In each heartbeat interval a replica accepts at most
- * one round that is more than a LEAP above those it knows, and its own highest round grows by a
- * STEP at most. At that pace the rounds last for a hundred years. */
+/* A faulty replica must not use up the rounds. Towards a round that is more than a LEAP above those
+ * that it knows, a replica goes in steps: its highest round grows by a STEP for each heartbeat
+ * interval since its start, at most. At that pace the rounds last for a hundred years. */
 #define BALLOT_ROUND_LEAP ((uint64_t)1 << 16)
 #define BALLOT_ROUND_STEP ((uint64_t)1 << 28)
 

@@ -169,7 +169,8 @@ struct px_witness {
 /* px.c: which rounds are accepted. */
 struct px_rounds {
 	uint64_t of[LIMIT_REPLICA_ID + 1]; /* the highest that each replica has sent */
-	mono_t leap_at; /* when the next round far above the known ones may be accepted */
+	mono_t step_at; /* when the next step towards a far round may be taken; each step moves
+	                 * it on by a heartbeat interval */
 };
 
 /* learner.c: what is chosen and what is durable; written by recover.c at the start. */

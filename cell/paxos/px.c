@@ -42,7 +42,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px_witness_recover(px, recovered);
 	px_begin_mute(px);
 	px_look_for_state(px);
-	px->rounds.leap_at = now;
+	px->rounds.step_at = now;
 	px_accept_begin(px);
 	px_lease_begin(px, recovered->wait);
 	px_stand_from(px, px->lease.silent_until);
@@ -225,22 +225,36 @@ is_told_by_sound(const struct px *px, uint64_t round)
 	return tell > (voters - 1) / 2;
 }
 
+/* How many steps this replica may take towards a far round by now. An interval without a far round
+ * does not use its step up. */
+static uint64_t
+steps_allowed(const struct px *px)
+{
+	const span_t saved = mono_since(px->now, px->rounds.step_at);
+
+	return saved.ns < 0 ? 0 : 1 + (uint64_t)(saved.ns / px->config.heartbeat.ns);
+}
+
 /* Rounds grow by one with each election; a cell that accepted a far higher one of a faulty replica
  * could never return. A replica that was away for long, or whose peer accepted such rounds, catches
  * up step by step. */
 static bool
 believes(struct px *px, uint8_t from, uint64_t round)
 {
+	const uint64_t seen = px->acceptor.seen.round;
+	uint64_t needed, taken;
+
 	if (px->rounds.of[from] < round)
 		px->rounds.of[from] = round;
-	if (round <= px->acceptor.seen.round + BALLOT_ROUND_LEAP || is_told_by_sound(px, round))
+	if (round <= seen + BALLOT_ROUND_LEAP || is_told_by_sound(px, round))
 		return true;
-	if (mono_before(px->now, px->rounds.leap_at))
-		return false;
-	px->rounds.leap_at = mono_add(px->now, px->config.heartbeat);
-	if (round <= px->acceptor.seen.round + BALLOT_ROUND_STEP)
+	needed = (round - seen + BALLOT_ROUND_STEP - 1) / BALLOT_ROUND_STEP;
+	taken = needed < steps_allowed(px) ? needed : steps_allowed(px);
+	px->rounds.step_at = mono_add(px->rounds.step_at,
+	                              (span_t){(int64_t)taken * px->config.heartbeat.ns});
+	if (taken == needed)
 		return true;
-	px_accept_see(px, (struct ballot){px->acceptor.seen.round + BALLOT_ROUND_STEP,
+	px_accept_see(px, (struct ballot){seen + taken * BALLOT_ROUND_STEP,
 	                                  px->acceptor.seen.replica});
 	return false;
 }

@@ -56,7 +56,7 @@ kill_master(struct sim *s, struct host *master)
 {
 	const int64_t lease = s->swarm.lease_ms * MS;
 	int64_t takes = 2 * lease + ELECTION_MS * lease / LEASE_MS +
-	                4 * (s->swarm.disk_us + s->swarm.latency_us) * 1000;
+	                4 * (s->swarm.disk_us + s->swarm.latency_us) * 1000 + liar_delay(s);
 	int64_t back = 0;
 
 	if (rng_chance(&s->rng, 500)) {

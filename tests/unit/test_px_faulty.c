@@ -338,22 +338,31 @@ rounds_that_others_tell_of_are_believed(void **state)
 	bench_free(&b);
 }
 
-/* Its neighbour alone was led astray: it gets there in time. */
-static void
-far_rounds_are_reached_step_by_step(void **state)
+/* How many Prepares of the far round are sent, one each `ms`, until it is promised. */
+static int
+prepares_until_promise(int64_t ms)
 {
 	struct bench b = bench_new(3, &nothing);
-	struct message m = {.code = MSG_prepare, .prepare = {{5 * BALLOT_ROUND_STEP, 2}, 1, 0}};
+	struct message m = {.code = MSG_prepare, .prepare = {{9 * BALLOT_ROUND_STEP, 2}, 1, 0}};
 	int times = 0;
 
-	(void)state;
 	do {
-		bench_pass(&b, 100);
+		bench_pass(&b, ms);
 		bench_receive(&b, 2, m);
 		times++;
 	} while (bench_sent(&b, 2, MSG_promise, NULL) == NULL && times < 20);
-	assert_int_equal(times, 5);
 	bench_free(&b);
+	return times;
+}
+
+/* Only the candidate received the faulty messages: the other replica follows it at their pace,
+ * however seldom the candidate repeats its Prepare. */
+static void
+far_rounds_are_reached_step_by_step(void **state)
+{
+	(void)state;
+	assert_int_equal(prepares_until_promise(100), 8);
+	assert_int_equal(prepares_until_promise(800), 1);
 }
 
 static void
