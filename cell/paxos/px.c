@@ -340,14 +340,14 @@ follower_timeout(struct px *px)
 		px_begin_candidacy(px);
 }
 
-/* Perhaps no replica that received its Prepares is a member any more: a candidate that has received
- * a newer list sends hello to the replicas in it. */
+/* Perhaps it is no member any more, or no replica whose promise it lacks is one: a candidate that
+ * has asked often sends hello, to all others of the newest list that it knows. */
 static void
 candidate_timeout(struct px *px)
 {
 	if (mono_before(px->now, px->candidate.retry_at))
 		return;
-	if (px->witness.greeters.version > px->group.members.version)
+	if (px->candidate.asks == PX_ASKS_MAX)
 		px_say_hello(px);
 	px_send_prepares(px);
 }

@@ -113,6 +113,26 @@ gives_up_when_it_learns_that_it_is_gone(void **state)
 	bench_free(&b);
 }
 
+/* The promises that the candidate lacks may never come, and a replica that has promised may know
+ * by now that the candidate was removed. */
+static void
+asks_those_that_have_promised_whether_it_is_gone(void **state)
+{
+	struct bench b = bench_listed("1v 2v 3v", 0, &later);
+	struct ballot mine = candidate(&b);
+	struct list l;
+	struct log_entry e = change_entry(&l, 1, b2, 0, "2v 3v");
+
+	(void)state;
+	bench_promise(&b, 3, mine, 0, &e, 1);
+	for (int i = 0; i < 4; i++)
+		bench_timeout(&b);
+	assert_int_equal(px_role(b.px), PX_CANDIDATE);
+	assert_null(bench_sent(&b, 3, MSG_prepare, NULL));
+	assert_non_null(bench_sent(&b, 3, MSG_hello, NULL));
+	bench_free(&b);
+}
+
 /* Those whom it asks for promises may be gone, too. */
 static void
 greets_those_of_a_newer_list(void **state)
@@ -127,7 +147,8 @@ greets_those_of_a_newer_list(void **state)
 	wire_put_member(&packed, &(struct member){.id = 4, .role = MEMBER_VOTER});
 	told.members.members = (struct wire_list){buffer_view(&packed), 2};
 	bench_receive(&b, 3, told);
-	bench_timeout(&b);
+	for (int i = 0; i < 4; i++)
+		bench_timeout(&b);
 	assert_non_null(bench_sent(&b, 3, MSG_prepare, NULL));
 	assert_non_null(bench_sent(&b, 4, MSG_hello, NULL));
 	bench_welcome(&b, 4, WELCOME_NO_MEMBER);
@@ -278,6 +299,7 @@ main(void)
 		cmocka_unit_test(forgets_its_old_quorum_when_a_promise_tells_a_newer_one_as_chosen),
 		cmocka_unit_test(a_list_behind_a_newer_origin_does_not_count),
 		cmocka_unit_test(gives_up_when_it_learns_that_it_is_gone),
+		cmocka_unit_test(asks_those_that_have_promised_whether_it_is_gone),
 		cmocka_unit_test(greets_those_of_a_newer_list),
 		cmocka_unit_test(finishes_the_change_that_removes_it),
 		cmocka_unit_test(is_welcomed_by_the_members_of_a_newer_list),
