@@ -9,6 +9,32 @@ has_nul(struct bytes v)
 	return v.len > 0 && memchr(v.data, '\0', v.len) != NULL;
 }
 
+/* ---- alternatives ---- */
+
+static const struct variant *
+variant_at(const struct variant_table *table, unsigned code)
+{
+	return code < table->n && table->at[code].name != NULL ? &table->at[code] : NULL;
+}
+
+const struct variant *
+variant_of_op(unsigned code)
+{
+	return variant_at(&shape_ops, code);
+}
+
+const struct variant *
+variant_of_result(unsigned kind)
+{
+	return variant_at(&shape_results, kind);
+}
+
+const struct variant *
+variant_of_message(unsigned code)
+{
+	return variant_at(&shape_messages, code);
+}
+
 /* ---- encoding ---- */
 
 static void
@@ -72,7 +98,7 @@ shape_put(const struct shape *shape, const void *from, struct buffer *to)
 			list_put(field, at, to);
 			break;
 		case FIELD_PART:
-			shape_put(field->sub(), at, to);
+			shape_put(field->sub, at, to);
 			break;
 		}
 	}
@@ -120,11 +146,11 @@ list_get(const struct field *field, struct cursor *from)
 	struct cursor packed = cursor_of(list.packed);
 	union wire_element element;
 
-	must(field->sub()->size <= sizeof element);
+	must(field->sub->size <= sizeof element);
 	if (count > field->limit)
 		from->failed = true;
 	for (uint32_t i = 0; i < count && !from->failed; i++) {
-		shape_get(field->sub(), &packed, &element);
+		shape_get(field->sub, &packed, &element);
 		from->failed = packed.failed;
 	}
 	if (!cursor_done(&packed))
@@ -154,7 +180,7 @@ shape_get(const struct shape *shape, struct cursor *from, void *to)
 			*(struct wire_list *)at = list_get(field, from);
 			break;
 		case FIELD_PART:
-			shape_get(field->sub(), from, at);
+			shape_get(field->sub, from, at);
 			break;
 		}
 	}
@@ -167,7 +193,7 @@ variant_get(const struct variant *v, struct cursor *from, void *to)
 {
 	if (v == NULL || from->failed)
 		return false;
-	shape_get(v->shape(), from, to);
+	shape_get(v->shape, from, to);
 	return cursor_done(from);
 }
 
@@ -184,7 +210,7 @@ wire_put_frame(struct buffer *to, const struct message *m)
 	must(v != NULL);
 	buffer_put_u32(to, 0);
 	buffer_put_u8(to, (uint8_t)m->code);
-	shape_put(v->shape(), (const uint8_t *)m + MESSAGE_FIELDS, to);
+	shape_put(v->shape, (const uint8_t *)m + MESSAGE_FIELDS, to);
 	if (to->failed)
 		return;
 	if (to->len - start - FRAME_PREFIX > LIMIT_FRAME) {
@@ -263,7 +289,7 @@ wire_put_op(struct buffer *to, const struct op *op)
 
 	must(v != NULL);
 	buffer_put_u8(to, (uint8_t)op->code);
-	shape_put(v->shape(), (const uint8_t *)op + OP_FIELDS, to);
+	shape_put(v->shape, (const uint8_t *)op + OP_FIELDS, to);
 }
 
 enum rc
@@ -326,7 +352,7 @@ node_among(const struct shape *shape, const uint8_t *from)
 		const uint8_t *at = from + field->offset;
 
 		if (field->kind == FIELD_PART)
-			node = node_among(field->sub(), at);
+			node = node_among(field->sub, at);
 		else if (strcmp(field->name, "node") == 0 || strcmp(field->name, "parent") == 0)
 			node = *(const uint64_t *)(const void *)at;
 	}
@@ -339,7 +365,7 @@ wire_op_node(const struct op *op)
 	const struct variant *v = variant_of_op(op->code);
 
 	must(v != NULL);
-	return node_among(v->shape(), (const uint8_t *)op + OP_FIELDS);
+	return node_among(v->shape, (const uint8_t *)op + OP_FIELDS);
 }
 
 /* ---- results ---- */
@@ -350,7 +376,7 @@ wire_put_result(struct buffer *to, const struct result *r)
 	const struct variant *v = variant_of_result(r->kind);
 
 	must(v != NULL);
-	shape_put(v->shape(), (const uint8_t *)r + RESULT_FIELDS, to);
+	shape_put(v->shape, (const uint8_t *)r + RESULT_FIELDS, to);
 }
 
 enum rc
@@ -370,7 +396,7 @@ wire_get_result(enum result_kind kind, struct bytes from, struct result *r)
 void
 wire_put_entry(struct buffer *to, const struct entry *e)
 {
-	shape_put(shape_of_entry(), e, to);
+	shape_put(&shape_entry, e, to);
 }
 
 enum rc
@@ -379,7 +405,7 @@ wire_get_entry(struct bytes from, struct entry *e)
 	struct cursor c = cursor_of(from);
 
 	memset(e, 0, sizeof *e);
-	shape_get(shape_of_entry(), &c, e);
+	shape_get(&shape_entry, &c, e);
 	return cursor_done(&c) ? RC_OK : RC_BAD_MESSAGE;
 }
 
@@ -418,11 +444,11 @@ element_next(const struct shape *shape, struct cursor *from, void *value)
 #define ELEMENT(name)                                                                           \
 	void wire_put_##name(struct buffer *to, const struct name *value)                       \
 	{                                                                                       \
-		shape_put(shape_of_##name(), value, to);                                        \
+		shape_put(&shape_##name, value, to);                                        \
 	}                                                                                       \
 	bool wire_next_##name(struct cursor *from, struct name *value)                          \
 	{                                                                                       \
-		return element_next(shape_of_##name(), from, value);                            \
+		return element_next(&shape_##name, from, value);                            \
 	}
 ELEMENT(child)
 ELEMENT(lock_holder)

@@ -44,7 +44,7 @@ print_bytes(const struct field *field, struct bytes v, struct buffer *to)
 		wire_print_op(to, &op);
 	} else if (field->kind == FIELD_ENTRY && wire_get_entry(v, &entry) == RC_OK) {
 		buffer_printf(to, "{");
-		print_fields(shape_of_entry(), &entry, to);
+		print_fields(&shape_entry, &entry, to);
 		buffer_printf(to, "}");
 	} else if (v.len > PRINT_BYTES) {
 		buffer_printf(to, "<%zu bytes>", v.len);
@@ -67,9 +67,9 @@ print_list(const struct field *field, const struct wire_list *list, struct buffe
 			buffer_printf(to, " ...");
 			break;
 		}
-		shape_get(field->sub(), &packed, &element);
+		shape_get(field->sub, &packed, &element);
 		buffer_printf(to, i == 0 ? "{" : " {");
-		print_fields(field->sub(), &element, to);
+		print_fields(field->sub, &element, to);
 		buffer_printf(to, "}");
 	}
 	buffer_printf(to, "]");
@@ -107,7 +107,7 @@ print_value(const struct field *field, const void *at, struct buffer *to)
 		break;
 	case FIELD_PART:
 		buffer_printf(to, "{");
-		print_fields(field->sub(), at, to);
+		print_fields(field->sub, at, to);
 		buffer_printf(to, "}");
 		break;
 	}
@@ -133,8 +133,8 @@ wire_print_message(struct buffer *to, const struct message *m)
 		buffer_printf(to, "message %u?", (unsigned)m->code);
 		return;
 	}
-	buffer_printf(to, v->shape()->n > 0 ? "%s " : "%s", v->name);
-	print_fields(v->shape(), (const uint8_t *)m + MESSAGE_FIELDS, to);
+	buffer_printf(to, v->shape->n > 0 ? "%s " : "%s", v->name);
+	print_fields(v->shape, (const uint8_t *)m + MESSAGE_FIELDS, to);
 }
 
 void
@@ -147,6 +147,6 @@ wire_print_op(struct buffer *to, const struct op *op)
 		return;
 	}
 	buffer_printf(to, "%s{", v->name);
-	print_fields(v->shape(), (const uint8_t *)op + OP_FIELDS, to);
+	print_fields(v->shape, (const uint8_t *)op + OP_FIELDS, to);
 	buffer_printf(to, "}");
 }

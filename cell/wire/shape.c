@@ -17,91 +17,67 @@ enum {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Each shape is a static table in a function of its own, so that `struct here`, which the offsets
- * refer to, can be another struct in each function. */
-#define FIELD(kind, name, argument) FIELD_##kind(name, argument)
-#define FIELD_u8(name, none) {FIELD_NUMBER, 1, AT(name), 0, NULL, #name},
-#define FIELD_u32(name, none) {FIELD_NUMBER, 4, AT(name), 0, NULL, #name},
-#define FIELD_u64(name, none) {FIELD_NUMBER, 8, AT(name), 0, NULL, #name},
-#define FIELD_i64(name, none) {FIELD_INTEGER, 8, AT(name), 0, NULL, #name},
-#define FIELD_bytes(name, max) {FIELD_BYTES, 0, AT(name), max, NULL, #name},
-#define FIELD_text(name, max) {FIELD_TEXT, 0, AT(name), max, NULL, #name},
-#define FIELD_op(name, max) {FIELD_OP, 0, AT(name), max, NULL, #name},
-#define FIELD_entry(name, max) {FIELD_ENTRY, 0, AT(name), max, NULL, #name},
-#define FIELD_list(name, of) {FIELD_LIST, 0, AT(name), LIST_MAX_##of, shape_of_##of, #name},
-#define FIELD_attr(name, none) PART(name, attr)
-#define FIELD_ticket(name, none) PART(name, ticket)
-#define FIELD_ballot(name, none) PART(name, ballot)
-#define FIELD_acquire(name, none) PART(name, acquire)
-#define FIELD_mark(name, none) PART(name, mark)
-#define PART(name, of) {FIELD_PART, 0, AT(name), 0, shape_of_##of, #name},
-#define AT(name) offsetof(here, name)
+/* A list of the schema calls F(kind, name, argument) for each of its fields, and does not know in
+ * which struct they are. So F is two macros in a row: OF(struct attr) FIELD begins each field with
+ * the offset of its name in struct attr. */
+#define OF(type) {__builtin_offsetof(type,
+#define FIELD(kind, name, argument) name), #name, FIELD_##kind(argument)},
+#define FIELD_u8(none) FIELD_NUMBER, 1, 0, NULL
+#define FIELD_u32(none) FIELD_NUMBER, 4, 0, NULL
+#define FIELD_u64(none) FIELD_NUMBER, 8, 0, NULL
+#define FIELD_i64(none) FIELD_INTEGER, 8, 0, NULL
+#define FIELD_bytes(max) FIELD_BYTES, 0, max, NULL
+#define FIELD_text(max) FIELD_TEXT, 0, max, NULL
+#define FIELD_op(max) FIELD_OP, 0, max, NULL
+#define FIELD_entry(max) FIELD_ENTRY, 0, max, NULL
+#define FIELD_list(of) FIELD_LIST, 0, LIST_MAX_##of, &shape_##of
+#define FIELD_attr(none) PART(attr)
+#define FIELD_ticket(none) PART(ticket)
+#define FIELD_ballot(none) PART(ballot)
+#define FIELD_acquire(none) PART(acquire)
+#define FIELD_mark(none) PART(mark)
+#define PART(of) FIELD_PART, 0, 0, &shape_##of
 
-#define SHAPE(function, type, list)                                                             \
-	const struct shape *function(void)                                                      \
-	{                                                                                       \
-		typedef struct type here;                                                       \
-		static const struct field fields[] = {list(FIELD)};                             \
-		static const struct shape shape = {fields, COUNT(fields), sizeof(here)};        \
-		return &shape;                                                                  \
-	}
+#define FIELDS(id) static const struct field id##_fields[] = {WIRE_##id(OF(struct id) FIELD)};
+#define SHAPE(id) {id##_fields, COUNT(id##_fields), sizeof(struct id)};
+#define ALTERNATIVE(id) FIELDS(id) static const struct shape shape_##id = SHAPE(id)
 
-#define X(name) SHAPE(shape_of_##name, name, WIRE_##name)
+#define X(name) FIELDS(name) const struct shape shape_##name = SHAPE(name)
 WIRE_PARTS(X)
 X(entry)
 #undef X
 
-#define X(code, name, class, urgency, result) static SHAPE(op_##name, op_##name, WIRE_op_##name)
+#define X(code, name, class, urgency, result) ALTERNATIVE(op_##name)
 WIRE_OPS(X)
 #undef X
 
-#define X(name) static SHAPE(result_##name, result_##name, WIRE_result_##name)
+#define X(name) ALTERNATIVE(result_##name)
 WIRE_RESULTS(X)
 #undef X
 
-#define X(code, name, turn) static SHAPE(msg_##name, msg_##name, WIRE_msg_##name)
+#define X(code, name, turn) ALTERNATIVE(msg_##name)
 WIRE_MESSAGES(X)
 #undef X
 
 static const struct variant ops[] = {
 #define X(code, id, class, urgency, result)                                                     \
-	[code] = {#id, op_##id, OP_CLASS_##class, OP_##urgency, RESULT_##result, TURN_ORDER},
+	[code] = {#id, &shape_op_##id, OP_CLASS_##class, OP_##urgency, RESULT_##result, TURN_ORDER},
 	WIRE_OPS(X)
 #undef X
 };
 
 static const struct variant results[] = {
-#define X(id) [RESULT_##id] = {.name = #id, .shape = result_##id},
+#define X(id) [RESULT_##id] = {.name = #id, .shape = &shape_result_##id},
 	WIRE_RESULTS(X)
 #undef X
 };
 
 static const struct variant messages[] = {
-#define X(code, id, order) [code] = {.name = #id, .shape = msg_##id, .turn = TURN_##order},
+#define X(code, id, order) [code] = {.name = #id, .shape = &shape_msg_##id, .turn = TURN_##order},
 	WIRE_MESSAGES(X)
 #undef X
 };
 
-static const struct variant *
-variant_at(const struct variant *table, size_t n, unsigned code)
-{
-	return code < n && table[code].name != NULL ? &table[code] : NULL;
-}
-
-const struct variant *
-variant_of_op(unsigned code)
-{
-	return variant_at(ops, COUNT(ops), code);
-}
-
-const struct variant *
-variant_of_result(unsigned kind)
-{
-	return variant_at(results, COUNT(results), kind);
-}
-
-const struct variant *
-variant_of_message(unsigned code)
-{
-	return variant_at(messages, COUNT(messages), code);
-}
+const struct variant_table shape_ops = {ops, COUNT(ops)};
+const struct variant_table shape_results = {results, COUNT(results)};
+const struct variant_table shape_messages = {messages, COUNT(messages)};

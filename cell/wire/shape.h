@@ -21,11 +21,12 @@ enum field_kind {
 struct shape;
 
 struct field {
+	size_t offset;
+	const char *name;
 	enum field_kind kind;
 	uint8_t size; /* of a number */
-	size_t offset, limit;
-	const struct shape *(*sub)(void);
-	const char *name;
+	size_t limit;
+	const struct shape *sub;
 };
 
 struct shape {
@@ -52,7 +53,7 @@ union wire_element {
 /* One of the alternatives of struct op, struct result or struct message. */
 struct variant {
 	const char *name; /* NULL: the code is not used */
-	const struct shape *(*shape)(void);
+	const struct shape *shape;
 	enum op_class class;      /* these three: of operations */
 	enum op_urgency urgency;
 	enum result_kind result;
@@ -66,14 +67,21 @@ enum {
 	MESSAGE_FIELDS = offsetof(struct message, request),
 };
 
+/* All alternatives of a kind, by their codes. */
+struct variant_table {
+	const struct variant *at;
+	size_t n;
+};
+extern const struct variant_table shape_ops, shape_results, shape_messages;
+
 /* The alternative with this code; NULL if the code is not used. */
 const struct variant *variant_of_op(unsigned code);
 const struct variant *variant_of_result(unsigned kind);
 const struct variant *variant_of_message(unsigned code);
 
 /* The shapes of structs that are not alternatives. */
-const struct shape *shape_of_entry(void);
-#define X(name) const struct shape *shape_of_##name(void);
+extern const struct shape shape_entry;
+#define X(name) extern const struct shape shape_##name;
 WIRE_PARTS(X)
 #undef X
 

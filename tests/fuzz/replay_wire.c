@@ -33,7 +33,7 @@ put_random(struct values *v, struct buffer *b)
 		wire_put_op(b, &value.op);
 		break;
 	case FUZZ_ENTRY:
-		values_fill(v, shape_of_entry(), &value.entry);
+		values_fill(v, &shape_entry, &value.entry);
 		wire_put_entry(b, &value.entry);
 		break;
 	default:

@@ -63,7 +63,7 @@ test_messages_come_back(void **state)
 			assert_int_equal(wire_frame_length(buffer_view(&b)), b.len);
 			assert_int_equal(wire_get_frame(buffer_view(&b), &got), RC_OK);
 			assert_int_equal(got.code, code);
-			assert_true(values_equal(variant->shape(), &sent.request, &got.request));
+			assert_true(values_equal(variant->shape, &sent.request, &got.request));
 			messages++;
 			buffer_free(&b);
 		}
@@ -90,7 +90,7 @@ test_ops_come_back(void **state)
 			assert_false(b.failed);
 			assert_int_equal(wire_get_op(buffer_view(&b), &got), RC_OK);
 			assert_int_equal(got.code, code);
-			assert_true(values_equal(variant->shape(), &sent.lookup, &got.lookup));
+			assert_true(values_equal(variant->shape, &sent.lookup, &got.lookup));
 			ops++;
 			buffer_free(&b);
 		}
@@ -117,7 +117,7 @@ test_results_come_back(void **state)
 			assert_false(b.failed);
 			assert_int_equal(wire_get_result(kind, buffer_view(&b), &got), RC_OK);
 			assert_int_equal(got.kind, kind);
-			assert_true(values_equal(variant->shape(), &sent.none, &got.none));
+			assert_true(values_equal(variant->shape, &sent.none, &got.none));
 			buffer_free(&b);
 		}
 		values_free(&v);
@@ -134,10 +134,10 @@ test_entries_come_back(void **state)
 	for (int i = 0; i < ROUNDS; i++) {
 		struct buffer b = BUFFER(LIMIT_ENTRY);
 
-		values_fill(&v, shape_of_entry(), &sent);
+		values_fill(&v, &shape_entry, &sent);
 		wire_put_entry(&b, &sent);
 		assert_int_equal(wire_get_entry(buffer_view(&b), &got), RC_OK);
-		assert_true(values_equal(shape_of_entry(), &sent, &got));
+		assert_true(values_equal(&shape_entry, &sent, &got));
 		buffer_free(&b);
 		values_free(&v);
 	}
@@ -230,7 +230,7 @@ test_truncated_ops_results_and_entries_are_refused(void **state)
 			                 RC_BAD_MESSAGE);
 	}
 	buffer_reset(&b);
-	values_fill(&v, shape_of_entry(), &entry);
+	values_fill(&v, &shape_entry, &entry);
 	wire_put_entry(&b, &entry);
 	for (size_t len = 0; len < b.len; len++)
 		assert_int_equal(wire_get_entry((struct bytes){b.data, len}, &entry),

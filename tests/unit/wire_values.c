@@ -62,7 +62,7 @@ random_entry(struct values *v)
 	struct buffer b = BUFFER(LIMIT_ENTRY);
 	struct entry entry;
 
-	values_fill(v, shape_of_entry(), &entry);
+	values_fill(v, &shape_entry, &entry);
 	wire_put_entry(&b, &entry);
 	return keep(v, &b);
 }
@@ -75,8 +75,8 @@ random_list(struct values *v, const struct field *field)
 	union wire_element element;
 
 	for (uint32_t i = 0; i < list.count; i++) {
-		values_fill(v, field->sub(), &element);
-		shape_put(field->sub(), &element, &b);
+		values_fill(v, field->sub, &element);
+		shape_put(field->sub, &element, &b);
 	}
 	list.packed = keep(v, &b);
 	return list;
@@ -121,7 +121,7 @@ values_fill(struct values *v, const struct shape *shape, void *to)
 			*(struct wire_list *)at = random_list(v, field);
 			break;
 		case FIELD_PART:
-			values_fill(v, field->sub(), at);
+			values_fill(v, field->sub, at);
 			break;
 		}
 	}
@@ -139,7 +139,7 @@ field_equal(const struct field *field, const void *a, const void *b)
 	case FIELD_LIST:
 		return left->count == right->count && bytes_equal(left->packed, right->packed);
 	case FIELD_PART:
-		return values_equal(field->sub(), a, b);
+		return values_equal(field->sub, a, b);
 	default:
 		return bytes_equal(*(const struct bytes *)a, *(const struct bytes *)b);
 	}
@@ -166,7 +166,7 @@ values_message(struct values *v, unsigned code, struct message *m)
 	if (variant == NULL)
 		return false;
 	m->code = code;
-	values_fill(v, variant->shape(), (uint8_t *)m + MESSAGE_FIELDS);
+	values_fill(v, variant->shape, (uint8_t *)m + MESSAGE_FIELDS);
 	return true;
 }
 
@@ -178,7 +178,7 @@ values_op(struct values *v, unsigned code, struct op *op)
 	if (variant == NULL)
 		return false;
 	op->code = code;
-	values_fill(v, variant->shape(), (uint8_t *)op + OP_FIELDS);
+	values_fill(v, variant->shape, (uint8_t *)op + OP_FIELDS);
 	return true;
 }
 
@@ -190,6 +190,6 @@ values_result(struct values *v, unsigned kind, struct result *r)
 	if (variant == NULL)
 		return false;
 	r->kind = kind;
-	values_fill(v, variant->shape(), (uint8_t *)r + RESULT_FIELDS);
+	values_fill(v, variant->shape, (uint8_t *)r + RESULT_FIELDS);
 	return true;
 }
