@@ -109,13 +109,13 @@ decide_for_master(struct turn *w, const struct op *op, struct result *r)
 /* What only a master decides is never taken from a session. Before the first epoch there is no cell
  * that anything could be done in. */
 static enum rc
-decide(struct turn *w, const struct op *op, struct result *r)
+decide(struct turn *w, const struct tree_command *c, struct result *r)
 {
-	if (w->tree->epoch == 0 && op->code != OP_begin_epoch)
+	if (w->tree->epoch == 0 && c->op.code != OP_begin_epoch)
 		return RC_OLD_EPOCH;
-	if (wire_op_class(op->code) != OP_CLASS_MASTER)
-		return decide_for_session(w, op, r);
-	return w->session == NULL ? decide_for_master(w, op, r) : RC_PERM;
+	if (c->class != OP_CLASS_MASTER)
+		return decide_for_session(w, &c->op, r);
+	return w->session == NULL ? decide_for_master(w, &c->op, r) : RC_PERM;
 }
 
 /* Views into the outcome's results are set when all of them are there: the buffer moves as it
@@ -158,8 +158,10 @@ answer_again(struct turn *w, const struct cached_reply *cached)
 }
 
 static void
-apply_command(struct turn *w, const struct command *c, const struct op *op)
+apply_command(struct turn *w, const struct tree_command *decoded)
 {
+	const struct command *c = &decoded->command;
+	const struct op *op = &decoded->op;
 	struct tree_outcome *out = w->out;
 	struct result result;
 	const struct cached_reply *cached = NULL;
@@ -185,42 +187,45 @@ apply_command(struct turn *w, const struct command *c, const struct op *op)
 		return;
 	}
 	memset(&result, 0, sizeof result);
-	result.kind = wire_op_result(op->code);
-	rc = decide(w, op, &result);
+	result.kind = decoded->result;
+	rc = decide(w, decoded, &result);
 	answer(w, c, op, rc, &result);
 }
 
+/* Decodes the entry whole, with what the schema says of its operations; false when any of it is
+ * malformed. */
 static bool
-decodes(struct bytes payload, struct entry *e)
+decode(struct tree_commands *to, struct bytes payload)
 {
+	struct tree_command *c;
 	struct cursor from;
-	struct command c;
-	struct op op;
+	struct entry e;
 
-	if (wire_get_entry(payload, e) != RC_OK || e->commands.count > LIMIT_ENTRY_COMMANDS)
+	to->n = 0;
+	if (wire_get_entry(payload, &e) != RC_OK || e.commands.count > LIMIT_ENTRY_COMMANDS)
 		return false;
-	from = cursor_of(e->commands.packed);
-	while (wire_next_command(&from, &c)) {
-		if (wire_get_op(c.op, &op) != RC_OK)
+	from = cursor_of(e.commands.packed);
+	while (to->n < e.commands.count) {
+		ARRAY_ROOM(to->list, to->n, to->room);
+		c = &to->list[to->n++];
+		if (!wire_next_command(&from, &c->command) ||
+		    wire_get_op(c->command.op, &c->op) != RC_OK)
 			return false;
+		c->class = wire_op_class(c->op.code);
+		c->result = wire_op_result(c->op.code);
 	}
 	return true;
 }
 
 static void
-apply_commands(struct turn *w, const struct entry *e)
+apply_commands(struct turn *w, const struct tree_commands *commands)
 {
-	struct cursor from = cursor_of(e->commands.packed);
 	struct tree_outcome *out = w->out;
 	const uint8_t *at;
-	struct command c;
-	struct op op;
 
-	w->alone = e->commands.count == 1;
-	while (wire_next_command(&from, &c)) {
-		must(wire_get_op(c.op, &op) == RC_OK);
-		apply_command(w, &c, &op);
-	}
+	w->alone = commands->n == 1;
+	for (size_t i = 0; i < commands->n; i++)
+		apply_command(w, &commands->list[i]);
 	at = out->results.data;
 	for (size_t i = 0; i < out->answers_n; i++) {
 		out->answers[i].result.data = at;
@@ -255,7 +260,6 @@ tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes pa
            struct tree_outcome *out)
 {
 	struct turn w = {.tree = t, .out = out, .index = index};
-	struct entry e = {0};
 	enum rc rc = RC_OK;
 
 	must(index == t->applied + 1);
@@ -263,8 +267,8 @@ tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes pa
 	t->applied = index;
 	t->origin = origin;
 	if (payload.len > 0) {
-		if (decodes(payload, &e))
-			apply_commands(&w, &e);
+		if (decode(&t->commands, payload))
+			apply_commands(&w, &t->commands);
 		else
 			rc = RC_BAD_MESSAGE;
 	}

@@ -189,6 +189,19 @@ RB_PROTOTYPE(principals, session, by_principal, )
 RB_PROTOTYPE(session_replies, cached_reply, in_session, )
 RB_PROTOTYPE(dirty_rows, dirty_row, in_tree, )
 
+/* A command of an entry, decoded, with its operation's columns of the schema. */
+struct tree_command {
+	struct command command;
+	struct op op;
+	enum op_class class;
+	enum result_kind result;
+};
+
+struct tree_commands {
+	struct tree_command *list;
+	size_t n, room;
+};
+
 struct tree {
 	char *cell;
 	uint64_t applied, epoch, digest;
@@ -219,6 +232,7 @@ struct tree {
 	TAILQ_HEAD(removed_list, removed) removed;
 	size_t removed_n;
 	uint64_t removed_upto; /* what entries up to here removed may be missing there */
+	struct tree_commands commands; /* of the entry that is applied */
 	struct row_list loading; /* rows that refer to others, until tree_load_done */
 	bool meta_loaded;
 	uint64_t bytes_saved; /* what the loaded row of meta says, to be compared */

@@ -75,6 +75,7 @@ tree_free(struct tree *t)
 	member_table_clear(t);
 	free(t->member_rows);
 	dirty_rows_forget(t);
+	free(t->commands.list);
 	row_list_free(&t->loading);
 	free(t->cell);
 	free(t);
