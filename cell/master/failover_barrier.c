@@ -91,8 +91,7 @@ m_barrier_settle(struct master *m)
 {
 	struct op op = {.code = OP_settle_epoch, .settle_epoch = {.epoch = m->epoch}};
 
-	if (!m->barrier.unsettled || !TAILQ_EMPTY(&m->dirty))
-		return;
+	must(m->barrier.unsettled);
 	m->barrier.unsettled = false;
 	m_propose(m, 0, &op);
 	m_propose_flush(m);
@@ -179,8 +178,7 @@ holds_acquire(struct master *m, const struct m_session *s, const struct m_reques
 bool
 m_barrier_holds(struct master *m, const struct m_session *s, const struct m_request *r)
 {
-	if (!m->barrier.stands)
-		return false;
+	must(m->barrier.stands);
 	if (r->code == OP_acquire)
 		return holds_acquire(m, s, r);
 	return changes_what_is_cached(r->code);

@@ -61,5 +61,5 @@ bool
 m_growth_refused(const struct master *m, const struct m_session *s, const struct m_request *r,
                  const struct op *op)
 {
-	return m->full && grows(m, s, op) && !tree_request_known(m->tree, s->id, r->number);
+	return grows(m, s, op) && !tree_request_known(m->tree, s->id, r->number);
 }

@@ -79,6 +79,7 @@ struct m_request {
 	uint64_t number, below;
 	enum op_code code;
 	uint64_t node;
+	enum slot_kind slot;
 	bool read;
 	bool ordered;           /* every later command takes effect after it */
 	bool parked;            /* not begun; `op` is its own copy */
@@ -225,6 +226,7 @@ struct master {
 
 	bool serving;
 	uint64_t epoch;
+	uint64_t applied; /* the tree's */
 	uint64_t place; /* the last place in a queue that was given out in this epoch */
 	struct m_session_tree sessions;
 	uint64_t inherited, inherit_last; /* sessions in between are still to be recorded, */
@@ -239,8 +241,10 @@ struct master {
 	struct timer idle_alarm;
 	TAILQ_HEAD(opens_list, m_connection) opens; /* that wait for the barrier */
 	struct timer_tree timers;
+	mono_t timer_next; /* the earliest of them */
 	TAILQ_HEAD(flight_list, flight) flights;
 	bool finishing; /* a part of the end of a session is in flight */
+	bool ending;    /* the tree may have sessions that end */
 	struct request_list runnable;  /* parked ones that may be able to begin now */
 	struct request_list held;      /* that wait for the barrier to fall */
 	struct request_list leaseless; /* that wait for the master's lease */
@@ -277,7 +281,6 @@ void m_timer_set(struct master *m, struct timer *a, mono_t at);
 void m_timer_off(struct master *m, struct timer *a);
 /* The first timer that is due; NULL when there is none. */
 struct timer *m_timer_due(struct master *m);
-mono_t m_timer_next(const struct master *m);
 
 /* master_connection.c */
 struct m_connection *m_connection_find(struct master *m, uint64_t id);
@@ -315,7 +318,8 @@ void m_session_created(struct master *m, const struct flight *f, const struct tr
 struct m_session *m_session_record(struct master *m, const struct tree_session *t);
 void m_session_ended(struct master *m, uint64_t id, enum session_end cause);
 void m_session_free(struct master *m, struct m_session *s);
-/* Proposes the next part of the end of a session that has more than goes in one entry. */
+/* Proposes the next part of the end of a session that has more than goes in one entry; none is in
+ * flight. */
 void m_session_finish(struct master *m);
 /* Tells the client on its connection that the session is over, and takes it off there. */
 void m_session_farewell(struct master *m, struct m_session *s);
@@ -487,9 +491,9 @@ void m_barrier_passed(struct master *m, struct m_session *s);
 /* ... and says so itself. */
 void m_barrier_returned(struct master *m, const struct m_connection *c,
                         const struct msg_returned *msg);
-/* At the end of each step: tells the log that it has fallen. */
+/* When it is unsettled and no lock's queue is dirty: tells the log that it has fallen. */
 void m_barrier_settle(struct master *m);
-/* Must the request wait for the barrier? */
+/* Must the request wait for the barrier, which stands? */
 bool m_barrier_holds(struct master *m, const struct m_session *s, const struct m_request *r);
 /* Is it a lock whose queue may not be complete yet? */
 bool m_barrier_keeps(const struct master *m, uint64_t node);
@@ -504,7 +508,7 @@ void m_admin_list_sessions(struct master *m, const struct m_connection *c,
                            const struct msg_sessions_request *msg);
 
 /* growth.c */
-/* Is the request refused because it needs more room than it gives back, and there is none? */
+/* There is no room: is the request refused because it needs more than it gives back? */
 bool m_growth_refused(const struct master *m, const struct m_session *s, const struct m_request *r,
                       const struct op *op);
 

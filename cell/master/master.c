@@ -26,6 +26,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	TAILQ_INIT(&m->idle);
 	TAILQ_INIT(&m->barrier.missing);
 	m->delays_inherited = UINT64_MAX;
+	m->timer_next = MONO_NEVER;
 	m->idle_alarm = (struct timer){.at = MONO_NEVER, .kind = TIMER_IDLE};
 	m_lowered_init(m);
 	m_marking_init(m);
@@ -99,7 +100,8 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 	m->u = u;
 	m->work = 0;
 	must(m->commands_n == 0);
-	m_lease_account_pause(m, last);
+	if (mono_before(m->deadline, m->now))
+		m_lease_account_pause(m, last);
 	m->deadline = MONO_NEVER;
 }
 
@@ -120,15 +122,30 @@ run_queues(struct master *m)
 	}
 }
 
+static bool
+inherits(const struct master *m)
+{
+	return m->inherited != m->inherit_last || m->delays_inherited != UINT64_MAX;
+}
+
+/* Is any request parked that may be able to begin in this step? */
+static bool
+has_parked(const struct master *m)
+{
+	return !TAILQ_EMPTY(&m->runnable) || !TAILQ_EMPTY(&m->held) ||
+	       !TAILQ_EMPTY(&m->leaseless) || !TAILQ_EMPTY(&m->marking.reads) ||
+	       !TAILQ_EMPTY(&m->marking.marks);
+}
+
 /* Is there more that can be done now? */
 static bool
 has_more(struct master *m)
 {
-	if (!m_session_all_inherited(m) || m->delays_inherited != UINT64_MAX)
+	if (inherits(m))
 		return true;
 	if (!m->barrier.stands && (!TAILQ_EMPTY(&m->opens) || !TAILQ_EMPTY(&m->due)))
 		return true;
-	return m_order_next(m) != NULL || !TAILQ_EMPTY(&m->dirty);
+	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->dirty);
 }
 
 /* A new master does not know what its predecessor promised: every session gets a whole lease before
@@ -144,20 +161,33 @@ inherit(struct master *m)
 	m_delay_inherit(m);
 }
 
+/* The parts that wait for the barrier to fall. */
+static void
+run_waiting(struct master *m)
+{
+	if (!TAILQ_EMPTY(&m->opens))
+		m_session_run_opens(m);
+	if (!TAILQ_EMPTY(&m->due))
+		m_admin_end_sessions(m);
+	if (m->ending && !m->finishing)
+		m_session_finish(m);
+}
+
+/* A part is called only if something waits for it. */
 void
 m_step_end(struct master *m)
 {
-	inherit(m);
-	if (!m->barrier.stands) {
-		m_session_run_opens(m);
-		m_admin_end_sessions(m);
-		m_session_finish(m);
-	}
-	m_request_run(m);
+	if (inherits(m))
+		inherit(m);
+	if (!m->barrier.stands)
+		run_waiting(m);
+	if (has_parked(m))
+		m_request_run(m);
 	run_queues(m);
-	m_barrier_settle(m);
+	if (m->barrier.unsettled && TAILQ_EMPTY(&m->dirty))
+		m_barrier_settle(m);
 	must(m->commands_n == 0);
-	m->deadline = m_timer_next(m);
+	m->deadline = m->timer_next;
 	if (has_more(m))
 		m->deadline = m->now;
 	else if (!TAILQ_EMPTY(&m->leaseless))
@@ -179,6 +209,8 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	must(!m->serving && epoch != 0);
 	m->serving = true;
 	m->epoch = epoch;
+	m->applied = tree_applied(m->tree);
+	m->ending = true;
 	m->place = 0;
 	m_step_begin(m, c, u);
 	m->inherited = m->delays_inherited = 0;
@@ -347,7 +379,8 @@ void
 master_applied(struct master *m, struct master_clock c, uint64_t index,
                const struct tree_outcome *outcome, struct master_update *u)
 {
-	must(m->serving && index == tree_applied(m->tree));
+	must(m->serving && index == m->applied + 1);
+	m->applied = index;
 	m_step_begin(m, c, u);
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].number == 0)

@@ -59,8 +59,8 @@ request_free(struct m_session *s, struct m_request *r)
 	RB_REMOVE(request_tree, &s->requests, r);
 	if (r->code == OP_acquire)
 		RB_REMOVE(acquire_tree, &s->acquires, r);
-	s->slots[wire_op_slot(r->code)]--;
-	s->window[wire_op_slot(r->code)] -= r->op.len;
+	s->slots[r->slot]--;
+	s->window[r->slot] -= r->op.len;
 	m_order_forget(s, r);
 	if (r->parked)
 		free((void *)r->op.data);
@@ -78,7 +78,7 @@ m_request_free_all(struct m_session *s)
 
 static struct m_request *
 request_new(struct master *m, struct m_session *s, const struct msg_request *msg,
-            const struct op *op)
+            const struct op *op, enum slot_kind slot)
 {
 	struct m_request *r = memory_zero(1, sizeof *r);
 
@@ -87,18 +87,19 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	r->below = msg->below;
 	r->code = op->code;
 	r->node = wire_op_node(op);
-	r->read = wire_op_class(op->code) == OP_CLASS_READ;
+	r->slot = slot;
+	r->read = slot == SLOT_READ;
 	r->ordered = msg->ordered && !r->read;
 	r->op = msg->op;
 	TAILQ_INIT(&r->behind);
-	tree_footprint(m->tree, s->id, op, &r->footprint);
+	tree_footprint(m->tree, s->id, op, r->node, &r->footprint);
 	must(RB_INSERT(request_tree, &s->requests, r) == NULL);
 	if (op->code == OP_acquire) {
 		r->acquire = op->acquire.acquire;
 		must(RB_INSERT(acquire_tree, &s->acquires, r) == NULL);
 	}
-	s->slots[wire_op_slot(op->code)]++;
-	s->window[wire_op_slot(op->code)] += r->op.len;
+	s->slots[slot]++;
+	s->window[slot] += r->op.len;
 	return r;
 }
 
@@ -110,13 +111,14 @@ m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum
 	    .code = MSG_reply,
 	    .reply = {.number = r->number,
 	              .rc = rc,
-	              .index = tree_applied(m->tree),
+	              .index = m->applied,
 	              .result = result},
 	};
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
-	m_order_wake(m, r);
+	if (!TAILQ_EMPTY(&r->behind))
+		m_order_wake(m, r);
 	request_free(s, r);
 }
 
@@ -139,7 +141,7 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 {
 	if (r->read) {
 		begin_read(m, s, r, op);
-	} else if (m_growth_refused(m, s, r, op)) {
+	} else if (m->full && m_growth_refused(m, s, r, op)) {
 		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);
@@ -189,7 +191,7 @@ look_again(struct master *m, struct m_request *r)
 
 	must(r->parked && wire_get_op(r->op, &op) == RC_OK);
 	footprint_free(&r->footprint);
-	tree_footprint(m->tree, r->session->id, &op, &r->footprint);
+	tree_footprint(m->tree, r->session->id, &op, r->node, &r->footprint);
 }
 
 void
@@ -258,17 +260,15 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct op *o
 
 /* Is there a slot for one more? A client that keeps to the limits is never refused. */
 static bool
-slot_free(const struct m_session *s, enum op_code code)
+slot_free(const struct m_session *s, enum slot_kind slot)
 {
-	enum slot_kind kind = wire_op_slot(code);
-
-	return s->slots[kind] < (kind == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
+	return s->slots[slot] < (slot == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
 }
 
 static bool
-window_free(const struct m_session *s, enum op_code code, size_t bytes)
+window_free(const struct m_session *s, enum slot_kind slot, size_t bytes)
 {
-	const size_t taken = s->window[wire_op_slot(code)];
+	const size_t taken = s->window[slot];
 
 	return taken <= LIMIT_WINDOW && bytes <= LIMIT_WINDOW - taken;
 }
@@ -278,7 +278,7 @@ refuse_old_epoch(struct master *m, const struct m_connection *c, uint64_t number
 {
 	struct message reply = {
 	    .code = MSG_reply,
-	    .reply = {.number = number, .rc = RC_OLD_EPOCH, .index = tree_applied(m->tree)},
+	    .reply = {.number = number, .rc = RC_OLD_EPOCH, .index = m->applied},
 	};
 
 	m_connection_send(m, c, &reply);
@@ -301,23 +301,25 @@ static void
 receive(struct master *m, struct m_connection *c, struct m_session *s,
         const struct msg_request *msg, const struct op *op)
 {
+	const enum slot_kind slot = wire_op_slot(op->code);
 	struct request_list *place;
 	struct m_request *r;
 
-	m_lock_forget_given_up(s, msg->below);
+	if (s->given_up_n > 0)
+		m_lock_forget_given_up(s, msg->below);
 	if (request_find(s, msg->number) != NULL) {
 		note_given_up(m, s, msg->number, op);
 		return;
 	}
-	if (!slot_free(s, op->code)) {
+	if (!slot_free(s, slot)) {
 		m_connection_breach(m, c, "too many requests in flight");
 		return;
 	}
-	if (!window_free(s, op->code, msg->op.len)) {
+	if (!window_free(s, slot, msg->op.len)) {
 		m_connection_breach(m, c, "too many bytes of requests in flight");
 		return;
 	}
-	r = request_new(m, s, msg, op);
+	r = request_new(m, s, msg, op, slot);
 	place = m_order_place(m, s, r);
 	if (place == NULL) {
 		m_order_claim(s, r);

@@ -327,6 +327,7 @@ m_session_ended(struct master *m, uint64_t id, enum session_end cause)
 	struct m_session *s = m_session_find(m, id);
 
 	must(cause != 0);
+	m->ending = true;
 	if (s == NULL)
 		return;
 	if (s->connection != NULL)
@@ -344,8 +345,9 @@ m_session_finish(struct master *m)
 	enum session_end cause;
 	uint64_t session;
 
-	must(!m->barrier.stands);
-	if (m->finishing || !tree_ending(m->tree, &session, &cause))
+	must(!m->barrier.stands && !m->finishing);
+	m->ending = tree_ending(m->tree, &session, &cause);
+	if (!m->ending)
 		return;
 	op.finish_session.session = session;
 	m_propose(m, 0, &op);

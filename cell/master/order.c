@@ -129,7 +129,7 @@ held_by_barrier(struct master *m, struct m_session *s, const struct m_request *r
 {
 	struct m_request *e = NULL;
 
-	if (!m_barrier_holds(m, s, r))
+	if (!m->barrier.stands || !m_barrier_holds(m, s, r))
 		return NULL;
 	if (r->code == OP_acquire)
 		e = last_before(&s->claims_begun, r);
@@ -139,9 +139,11 @@ held_by_barrier(struct master *m, struct m_session *s, const struct m_request *r
 struct request_list *
 m_order_place(struct master *m, struct m_session *s, const struct m_request *r)
 {
+	struct request_list *held = NULL;
 	struct m_request *e = NULL;
-	struct request_list *held = m_marking_place(m, r);
 
+	if (m->marking.in_flight || r->code == OP_make_ephemeral)
+		held = m_marking_place(m, r);
 	if (held != NULL)
 		return held;
 	if (r->read)

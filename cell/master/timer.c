@@ -14,6 +14,14 @@ timer_compare(const struct timer *a, const struct timer *b)
 
 RB_GENERATE_INTERNAL(timer_tree, timer, link, timer_compare, __attribute__((unused)) static)
 
+static void
+note_next(struct master *m)
+{
+	const struct timer *first = RB_MIN(timer_tree, &m->timers);
+
+	m->timer_next = first != NULL ? first->at : MONO_NEVER;
+}
+
 void
 m_timer_off(struct master *m, struct timer *a)
 {
@@ -21,6 +29,7 @@ m_timer_off(struct master *m, struct timer *a)
 		return;
 	RB_REMOVE(timer_tree, &m->timers, a);
 	a->at = MONO_NEVER;
+	note_next(m);
 }
 
 void
@@ -30,14 +39,7 @@ m_timer_set(struct master *m, struct timer *a, mono_t at)
 	a->at = at;
 	if (!mono_is_never(at))
 		must(RB_INSERT(timer_tree, &m->timers, a) == NULL);
-}
-
-mono_t
-m_timer_next(const struct master *m)
-{
-	const struct timer *first = RB_MIN(timer_tree, (struct timer_tree *)&m->timers);
-
-	return first != NULL ? first->at : MONO_NEVER;
+	note_next(m);
 }
 
 struct timer *

@@ -72,7 +72,8 @@ add_close(struct footprint *f, const struct tree *t, uint64_t session, uint64_t 
 }
 
 void
-tree_footprint(const struct tree *t, uint64_t session, const struct op *op, struct footprint *f)
+tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
+               struct footprint *f)
 {
 	switch (op->code) {
 	case OP_lookup:
@@ -97,6 +98,6 @@ tree_footprint(const struct tree *t, uint64_t session, const struct op *op, stru
 	case OP_get_usage:
 		return; /* sums, of no node */
 	default:
-		footprint_add(f, wire_op_node(op));
+		footprint_add(f, node);
 	}
 }

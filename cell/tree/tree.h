@@ -201,8 +201,9 @@ struct footprint {
 };
 
 /* Adds what the command would touch if it were decided now as one of the session's, or what the
- * answer to the read depends on. Free it with footprint_free. */
-void tree_footprint(const struct tree *t, uint64_t session, const struct op *op,
+ * answer to the read depends on. `node` is the operation's (wire_op_node). Free it with
+ * footprint_free. */
+void tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
                     struct footprint *f);
 void footprint_add(struct footprint *f, uint64_t key);
 void footprint_free(struct footprint *f);
