@@ -93,6 +93,34 @@ on_late_frame(struct client *c, struct bytes frame)
 /* A reply or message that a replica should not send here means that client and replica disagree
  * about the state of the connection; a new one starts from what both know for certain. */
 static void
+on_message(struct client *c, const struct message *m)
+{
+	const enum connection_state connection = c->connection.state;
+
+	if (m->code == MSG_redirect)
+		client_connection_elsewhere(c, &m->redirect);
+	else if (m->code == MSG_members)
+		client_replica_list_received(c, &m->members);
+	else if (m->code == MSG_session_opened && connection == CONNECTION_OPENING)
+		client_session_on_opened(c, &m->session_opened);
+	else if (m->code == MSG_keepalive_reply && connection == CONNECTION_OPEN)
+		client_keepalive_on_reply(c, &m->keepalive_reply);
+	else
+		client_connection_drop(c);
+}
+
+/* True for a whole frame with a reply or a grant. */
+static bool
+is_answer(struct bytes frame)
+{
+	const unsigned code = wire_frame_code(frame);
+
+	return (code == MSG_reply || code == MSG_granted) &&
+	       wire_frame_length(frame) == (long)frame.len;
+}
+
+/* Returns what on_event returns. */
+static bool
 on_frame(struct client *c, struct bytes frame)
 {
 	const enum connection_state connection = c->connection.state;
@@ -100,56 +128,55 @@ on_frame(struct client *c, struct bytes frame)
 
 	if (connection == CONNECTION_NONE || connection == CONNECTION_CONNECTING) {
 		on_late_frame(c, frame);
-		return;
-	}
-	if (wire_get_frame(frame, &m) != RC_OK) {
-		client_connection_drop(c);
-		return;
-	}
-	if (m.code == MSG_redirect)
-		client_connection_elsewhere(c, &m.redirect);
-	else if (m.code == MSG_members)
-		client_replica_list_received(c, &m.members);
-	else if (m.code == MSG_session_opened && connection == CONNECTION_OPENING)
-		client_session_on_opened(c, &m.session_opened);
-	else if (connection == CONNECTION_OPENING)
-		client_connection_drop(c);
-	else if (m.code == MSG_keepalive_reply)
-		client_keepalive_on_reply(c, &m.keepalive_reply);
-	else if (m.code == MSG_reply || m.code == MSG_granted)
+	} else if (connection == CONNECTION_OPEN && is_answer(frame)) {
 		client_request_on_frame(c, frame);
-	else
+		return false;
+	} else if (wire_get_frame(frame, &m) == RC_OK) {
+		on_message(c, &m);
+	} else {
 		client_connection_drop(c);
+	}
+	return true;
 }
 
-static void
+/* False: the event moves no deadline of a client that is steady before and after it. Those of a
+ * steady client move only with KeepAlives and with the second connection. */
+static bool
 on_event(struct client *c, const struct client_event *event)
 {
 	switch (event->kind) {
 	case CLIENT_CONNECTED:
 		client_connection_on_connected(c);
-		break;
+		return true;
 	case CLIENT_DISCONNECTED:
 		if (event->standby)
 			client_standby_on_disconnected(c);
 		else
 			client_connection_on_disconnected(c);
-		break;
+		return true;
 	case CLIENT_FRAME:
-		if (event->standby)
-			client_standby_on_frame(c, event->frame);
-		else
-			on_frame(c, event->frame);
-		break;
+		if (!event->standby)
+			return on_frame(c, event->frame);
+		client_standby_on_frame(c, event->frame);
+		return true;
 	case CLIENT_REQUEST:
 		client_request_submit(c, event->request);
-		break;
+		return false;
 	case CLIENT_TIMEOUT:
-		break;
+		return true;
 	case CLIENT_CLOSE:
 		client_session_close(c, event->as_expired ? SESSION_EXPIRED : SESSION_CLOSED);
-		break;
+		return true;
 	}
+	return true;
+}
+
+/* True while requests are sent and answered. */
+static bool
+is_steady(const struct client *c)
+{
+	return c->session.state == CLIENT_SAFE && !c->session.closing &&
+	       c->connection.state == CONNECTION_OPEN;
 }
 
 /* The parts act on the time only where a deadline is reached; the end of a session also waits for
@@ -168,25 +195,39 @@ tick(struct client *c)
 	c->deadline = deadline(c);
 }
 
+/* Each part is called only if it has something to send. */
+static void
+send_waiting(struct client *c)
+{
+	if (c->waits.present_n > 0)
+		client_lock_waits_present(c);
+	if (c->keepalive.greeted && !c->keepalive.returned)
+		client_keepalive_tell_returned(c);
+	if (!TAILQ_EMPTY(&c->requests.queue))
+		client_request_pump(c);
+}
+
 /* Deadlines are handled first, so that no request is answered under a lease that has run out, and
  * last, so that what became due by the event is done. */
 void
 client_step(struct client *c, const struct client_event *event, struct client_update *update)
 {
+	bool moved;
+
 	must(!mono_before(event->now, c->now));
 	update_clear(update);
 	c->now = event->now;
 	c->update = update;
-	client_request_spend_inbox(c);
+	if (c->requests.inbox_spent)
+		client_request_spend_inbox(c);
 	tick(c);
+	moved = !is_steady(c);
 	if (c->session.state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
-		on_event(c, event);
-	if (c->connection.state == CONNECTION_OPEN) {
-		client_lock_waits_present(c);
-		client_keepalive_tell_returned(c);
-		client_request_pump(c);
-	}
-	c->deadline = deadline(c);
+		moved |= on_event(c, event);
+	if (c->connection.state == CONNECTION_OPEN)
+		send_waiting(c);
+	if (moved || !is_steady(c))
+		c->deadline = deadline(c);
 	tick(c);
 	must(!update->frames.failed);
 	c->update = NULL;

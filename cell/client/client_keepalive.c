@@ -85,8 +85,9 @@ client_keepalive_tell_returned(struct client *c)
 	    .returned = {.session = c->session.id, .epoch = c->session.epoch},
 	};
 
-	if (!c->keepalive.greeted || c->keepalive.returned || c->waits.present_n > 0)
+	if (c->waits.present_n > 0)
 		return;
+	must(c->keepalive.greeted && !c->keepalive.returned);
 	c->keepalive.returned = true;
 	client_send(c, &m);
 }

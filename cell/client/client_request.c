@@ -435,16 +435,12 @@ on_reply(struct client *c, const struct msg_reply *m)
 }
 
 static void
-handle(struct client *c, struct bytes frame)
+handle(struct client *c, const struct message *m)
 {
-	struct message m;
-	enum rc rc = wire_get_frame(frame, &m);
-
-	must(rc == RC_OK);
-	if (m.code == MSG_reply)
-		on_reply(c, &m.reply);
+	if (m->code == MSG_reply)
+		on_reply(c, &m->reply);
 	else
-		client_lock_waits_on_granted(c, &m.granted);
+		client_lock_waits_on_granted(c, &m->granted);
 }
 
 /* Chubby, section 2.8: in jeopardy no request is answered, so that no program acts on a lock or a
@@ -466,6 +462,7 @@ void
 client_request_flush_inbox(struct client *c)
 {
 	struct bytes rest = buffer_view(&c->requests.inbox);
+	struct message m;
 
 	c->requests.inbox_spent = true;
 	while (rest.len > 0 && c->session.state == CLIENT_SAFE &&
@@ -473,7 +470,11 @@ client_request_flush_inbox(struct client *c)
 		long len = wire_frame_length(rest);
 
 		must(len > 0 && (size_t)len <= rest.len);
-		handle(c, (struct bytes){rest.data, (size_t)len});
+		if (wire_get_frame((struct bytes){rest.data, (size_t)len}, &m) != RC_OK) {
+			client_connection_drop(c);
+			return;
+		}
+		handle(c, &m);
 		rest.data += len;
 		rest.len -= (size_t)len;
 	}
@@ -482,8 +483,7 @@ client_request_flush_inbox(struct client *c)
 void
 client_request_spend_inbox(struct client *c)
 {
-	if (!c->requests.inbox_spent)
-		return;
+	must(c->requests.inbox_spent);
 	c->requests.inbox_spent = false;
 	if (c->requests.inbox.room > INBOX_KEEP)
 		buffer_free(&c->requests.inbox);

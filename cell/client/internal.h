@@ -221,9 +221,11 @@ void client_request_send_again(struct client *c);
 void client_request_pump(struct client *c);
 /* True when one more command with an operation of `bytes` may be sent. */
 bool client_request_room(const struct client *c, size_t bytes);
-/* Handles a reply or a grant now, or keeps it until the session is SAFE again. */
+/* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
+ * again. It is decoded when it is handled; a malformed one ends the connection then. */
 void client_request_on_frame(struct client *c, struct bytes frame);
 void client_request_flush_inbox(struct client *c);
+/* Frees the frames of the inbox, which is spent: no answer of an update refers to them any more. */
 void client_request_spend_inbox(struct client *c);
 bool client_request_idle(const struct client *c);
 /* How many requests are in flight, and how many wait for a slot. */
