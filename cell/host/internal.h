@@ -25,6 +25,7 @@ struct server_process {
 	bool diverged;                 /* the state must be set aside when the store is closed */
 	bool key_kept;                 /* a joining replica has stored the signing key */
 	char key_error[256];           /* why the key could not be stored; empty: no error */
+	bool expelled;                 /* a joining replica was removed from the cell */
 
 	uv_loop_t *loop;
 	uv_timer_t timer;
@@ -52,7 +53,8 @@ struct transport_callbacks process_io_transport(struct server_process *p);
 struct store_callbacks process_io_store(struct server_process *p);
 /* Callback: a part was closed. After the last one the handles on the loop are closed. */
 void server_process_part_closed(void *user);
-/* Callback: a joining replica has received the signing key. */
+/* Callbacks: a joining replica has received the signing key; it was removed from the cell. */
 void process_io_keep_key(void *user, struct bytes key);
+void process_io_expelled(void *user);
 
 #endif

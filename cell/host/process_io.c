@@ -313,6 +313,12 @@ process_io(struct server_process *p)
 }
 
 void
+process_io_expelled(void *user)
+{
+	((struct server_process *)user)->expelled = true;
+}
+
+void
 process_io_keep_key(void *user, struct bytes key)
 {
 	struct server_process *p = user;

@@ -89,7 +89,7 @@ on_idle(uv_idle_t *handle)
 static mono_t
 deadline(const struct server_process *p)
 {
-	if (p->due || (p->joining != NULL && p->key_kept))
+	if (p->due || (p->joining != NULL && (p->key_kept || p->expelled)))
 		return (mono_t){0};
 	return p->joining != NULL ? joining_deadline(p->joining) : server_deadline(p->server);
 }
@@ -140,14 +140,12 @@ turn_joining(struct server_process *p)
 	if (p->due)
 		joining_timeout(p->joining);
 	p->due = false;
-	if (!p->key_kept)
-		return;
-	if (p->key_error[0] == '\0') {
-		p->config.restart(p->config.user);
-	} else {
+	if (p->key_error[0] != '\0')
 		log_error("%s", p->key_error);
+	if (p->expelled || p->key_error[0] != '\0')
 		p->config.failed(p->config.user);
-	}
+	else if (p->key_kept)
+		p->config.restart(p->config.user);
 }
 
 static void
@@ -289,7 +287,8 @@ start_joining(struct server_process *p)
 	const struct server_io io = process_io(p);
 
 	p->joining = joining_new(&io, &(struct joining_config){
-		.identity = &p->identity, .keep = process_io_keep_key, .user = p,
+		.identity = &p->identity, .keep = process_io_keep_key,
+		.expelled = process_io_expelled, .user = p,
 	});
 }
 

@@ -14,7 +14,8 @@ struct joining {
 	struct server_io io;
 	struct joining_config config;
 	struct gateway *gateway;
-	mono_t ask; /* when every connected member is asked; MONO_NEVER: the key has arrived */
+	mono_t ask; /* when every connected member is asked; MONO_NEVER: they have answered */
+	bool expelled_by[LIMIT_REPLICA_ID + 1]; /* the answer of each member */
 };
 
 /* ---- asking ---- */
@@ -81,15 +82,52 @@ take_key(struct joining *j, uint8_t from, struct bytes key)
 	j->config.keep(j->config.user, key);
 }
 
+/* True when a majority has answered so. A single member may be mistaken. */
+static bool
+is_expelled(const struct joining *j)
+{
+	const struct cell_file *cell_file = &j->config.identity->cell_file;
+	int others = 0, sure = 0;
+
+	for (int i = 0; i < cell_file->replicas_n; i++) {
+		const struct cell_file_replica *r = &cell_file->replicas[i];
+
+		if (r->role != MEMBER_VOTER || r->id == j->config.identity->replica)
+			continue;
+		others++;
+		sure += j->expelled_by[r->id];
+	}
+	return sure > others / 2;
+}
+
+static void
+take_refusal(struct joining *j, uint8_t from)
+{
+	const unsigned self = j->config.identity->replica;
+
+	j->expelled_by[from] = true;
+	if (!is_expelled(j))
+		return;
+	server_io_log(&j->io, SERVER_ERROR, "replica %u is not a member of this cell any more",
+	              self);
+	j->ask = MONO_NEVER;
+	j->config.expelled(j->config.user);
+}
+
 static void
 on_peer(void *user, uint8_t replica, struct bytes frame)
 {
+	const uint32_t code = wire_frame_code(frame);
 	struct joining *j = user;
 	struct message m;
 
-	if (!mono_is_never(j->ask) && wire_frame_code(frame) == MSG_secret &&
-	    wire_get_frame(frame, &m) == RC_OK)
+	if (mono_is_never(j->ask) || (code != MSG_secret && code != MSG_welcome) ||
+	    wire_get_frame(frame, &m) != RC_OK)
+		return;
+	if (m.code == MSG_secret)
 		take_key(j, replica, m.secret.key);
+	else if (m.welcome.verdict == WELCOME_NO_MEMBER)
+		take_refusal(j, replica);
 }
 
 /* Clients are refused: the replica is not running yet. */

@@ -15,6 +15,9 @@ struct joining_config {
 	/* Called with the signing key, once it is checked to be the cell's; the view is valid
 	 * during the call. */
 	void (*keep)(void *user, struct bytes key);
+	/* Called once a majority of the other voters in the cell file has answered that this
+	 * replica was removed from the cell: it never gets the key. */
+	void (*expelled)(void *user);
 	void *user;
 };
 

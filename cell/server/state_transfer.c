@@ -121,6 +121,15 @@ give_secret(struct state_transfer *x, uint8_t to)
 	});
 }
 
+/* So that a replica which was removed before its first start does not wait for the key. */
+static void
+refuse_secret(struct state_transfer *x, uint8_t to)
+{
+	send_message(x, to, 0, &(struct message){
+		.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER},
+	});
+}
+
 /* A removed replica is given nothing more. But its answers are accepted: a master that has removed
  * itself may be the only replica whose state reaches the beginning of its log. */
 static void
@@ -132,6 +141,8 @@ on_message(struct state_transfer *x, uint8_t from, bool member, const struct mes
 		answer_replica(x, from, &m->snapshot_request);
 	else if (m->code == MSG_secret_request && member)
 		give_secret(x, from);
+	else if (m->code == MSG_secret_request)
+		refuse_secret(x, from);
 }
 
 bool

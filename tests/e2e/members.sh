@@ -389,4 +389,15 @@ case_all_start_again() {
 	wait_until "all have the same state" is_told 'len({x["digest"] for x in r.values()}) == 1'
 }
 
+case_who_is_removed_before_its_first_start_ends() {
+	local id rc=0
+	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
+	id=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
+	ctl replica remove "$id" > /dev/null
+	limit 20 "$LSCELL" "$cell/new" 2>> "$work/lscell-new.log" || rc=$?
+	is $rc 1
+	said new "not a member of this cell any more"
+	[ ! -e "$cell/new/signing.key" ]
+}
+
 run_cases
