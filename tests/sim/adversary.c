@@ -144,6 +144,48 @@ adversary_change(struct sim *s)
 	heap_push(&s->heap, (struct event){.at = until, .run = run_come_back, .a = side});
 }
 
+/* ---- the steps of joining ---- */
+
+/* It goes, or its source does, or it does not reach the others. */
+static void
+run_at_joining(struct sim *s, struct event *e)
+{
+	struct host *n = &s->hosts[e->who], *other = sim_random_host(s);
+
+	if (s->calm || !host_runs(n) || n->life != e->life)
+		return;
+	fault(s, FAULT_AT_JOINING, "replica %d takes a step towards its vote", n->id);
+	switch (rng_below(&s->rng, 4)) {
+	case 0:
+		host_crash_for(s, n, LOSE_SOME, sim_between(s, 0, 2 * SECOND));
+		return;
+	case 1:
+		host_crash_for(s, other, LOSE_SOME, sim_between(s, 0, 3 * SECOND));
+		return;
+	case 2:
+		if (other != n)
+			net_cut_replicas(s, n->id, other->id, a_moment(s));
+		return;
+	default:
+		halve(s, 1u << n->id, a_moment(s));
+		return;
+	}
+}
+
+void
+adversary_joining(struct sim *s, struct host *n)
+{
+	const int64_t soon = s->swarm.latency_us > s->swarm.disk_us ? s->swarm.latency_us
+	                                                            : s->swarm.disk_us;
+
+	if (!fault_strikes(s, FAULT_AT_JOINING))
+		return;
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 3 * soon * 1000),
+	                                   .run = run_at_joining,
+	                                   .who = n->id - 1,
+	                                   .life = n->life});
+}
+
 /* ---- another lease ---- */
 
 static void

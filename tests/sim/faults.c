@@ -58,6 +58,7 @@ static const struct {
     [FAULT_LEFT_BEHIND] = {"replicas left behind by a change of the members", 6000},
     [FAULT_LIES] = {"lies of a faulty replica", 0},
     [FAULT_AT_SETTING] = {"strokes as a lease is set", 6000},
+    [FAULT_AT_JOINING] = {"strokes at a step of joining", 4000},
 };
 
 const char *
@@ -157,6 +158,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	if (w->operators > 0) {
 		w->settings = maybe(r, 900);
 		w->rates[FAULT_AT_SETTING] = kinds[FAULT_AT_SETTING].most;
+		w->rates[FAULT_AT_JOINING] = kinds[FAULT_AT_JOINING].most;
 	}
 }
 
@@ -300,7 +302,7 @@ stand_still(struct sim *s, struct host *n)
 	bool deaf = rng_chance(&s->rng, 500);
 	int64_t until = s->now + a_while(s);
 
-	if (!n->up || n->paused_until > s->now)
+	if (!host_runs(n) || n->paused_until > s->now)
 		return;
 	fault(s, FAULT_CLOCK_STANDS, "replica %d and its clock stand still for %.3f s", n->id,
 	      (double)(until - s->now) / 1e9);

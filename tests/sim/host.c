@@ -22,8 +22,11 @@ host_init(struct sim *s, struct host *n, int id)
 void
 host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file)
 {
+	const struct seat *seat = seats_find(file, (uint8_t)n->id);
+
 	n->body = body;
 	n->disk.file = *file;
+	n->disk.has_key = seat->role != MEMBER_LEARNER;
 	n->clock.offset = clock_draw_start(&s->rng);
 	n->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
@@ -32,6 +35,12 @@ bool
 host_exists(const struct host *n)
 {
 	return n->body != 0 && n->life > 0 && !n->gone;
+}
+
+bool
+host_runs(const struct host *n)
+{
+	return n->up || n->joining != NULL;
 }
 
 const struct disk *
@@ -191,7 +200,7 @@ check(struct sim *s, struct host *n)
 int64_t
 host_busy_until(const struct sim *s, const struct host *n)
 {
-	if (!n->up || (n->paused_until <= s->now && n->busy_until <= s->now))
+	if (!host_runs(n) || (n->paused_until <= s->now && n->busy_until <= s->now))
 		return s->now;
 	return n->paused_until > n->busy_until ? n->paused_until : n->busy_until;
 }
@@ -225,7 +234,7 @@ turn_at(struct sim *s, struct host *n, int64_t at)
 static void
 schedule(struct sim *s, struct host *n)
 {
-	const mono_t deadline = server_deadline(n->server);
+	const mono_t deadline = n->up ? server_deadline(n->server) : joining_deadline(n->joining);
 	int64_t at;
 
 	if (deadline.ns == 0) {
@@ -248,13 +257,16 @@ static void obey(struct sim *s, struct host *n, enum server_verdict verdict);
 static void
 turn(struct sim *s, struct host *n)
 {
-	const enum server_verdict verdict = server_turn(n->server);
+	enum server_verdict verdict = SERVER_GOES_ON;
 
-	check(s, n);
+	if (n->up) {
+		verdict = server_turn(n->server);
+		check(s, n);
+	}
 	n->busy_until = s->now + n->spent;
 	n->spent = 0;
 	obey(s, n, verdict);
-	if (n->up)
+	if (host_runs(n))
 		schedule(s, n);
 }
 
@@ -263,7 +275,7 @@ run_turn(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
+	if (!host_runs(n) || n->life != e->life || host_puts_off(s, n, e))
 		return;
 	n->turn_waits = false;
 	turn(s, n);
@@ -283,7 +295,8 @@ host_settle(struct sim *s, struct host *n)
 		turn(s, n);
 		return;
 	}
-	check(s, n);
+	if (n->up)
+		check(s, n);
 	turn_at(s, n, s->now);
 }
 
@@ -293,7 +306,7 @@ run_timer(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life || n->timers != e->a)
+	if (!host_runs(n) || n->life != e->life || n->timers != e->a)
 		return;
 	if (host_busy_until(s, n) > s->now) {
 		struct event again = *e;
@@ -303,8 +316,38 @@ run_timer(struct sim *s, struct event *e)
 		return;
 	}
 	n->timer_at = 0;
-	server_timeout(n->server);
+	if (n->up)
+		server_timeout(n->server);
+	else
+		joining_timeout(n->joining);
 	host_settle(s, n);
+}
+
+/* ---- connections ---- */
+
+bool
+host_opened(struct host *n, uint64_t conn, enum channel_role role, const uint8_t *key)
+{
+	return n->up ? server_opened(n->server, conn, role, key)
+	             : joining_opened(n->joining, conn, role, key);
+}
+
+void
+host_frame(struct host *n, uint64_t conn, struct bytes frame)
+{
+	if (n->up)
+		server_frame(n->server, conn, frame);
+	else
+		joining_frame(n->joining, conn, frame);
+}
+
+void
+host_closed(struct host *n, uint64_t conn, const char *why)
+{
+	if (n->up)
+		server_closed(n->server, conn, why);
+	else
+		joining_closed(n->joining, conn, why);
 }
 
 /* ---- life ---- */
@@ -319,7 +362,7 @@ identify(struct sim *s, struct host *n)
 	cell_file_of_seats(&identity->cell_file, &n->disk.file);
 	identity->cell_file.settings = sim_settings(s);
 	identity->replica = (uint8_t)n->id;
-	identity->has_signing = true;
+	first_start_key(n, identity);
 	memcpy(identity->pair.secret, seat_key(n->body), NOISE_KEY);
 	memcpy(identity->pair.public, seat_key(n->body), NOISE_KEY);
 }
@@ -341,29 +384,19 @@ start_server(struct sim *s, struct host *n, struct tree *t, const struct px_reco
 	    .debug = s->options.trace,
 	};
 
-	identify(s, n);
 	n->server = server_new(&config, &io);
 	n->replica = server_replica(n->server);
 }
 
-void
-host_start(struct sim *s, struct host *n)
+static void
+start(struct sim *s, struct host *n)
 {
 	struct px_recovered recovered;
 	struct tree *t;
 
-	must(!n->up && !n->gone);
-	if (n->life == 0 && s->now > 0)
-		n->minor = MINOR_NEWEST; /* somebody has added it */
-	else if (n->life > 0 && s->swarm.upgrades > 0 && rng_chance(&s->rng, s->swarm.upgrades))
-		n->minor = MINOR_NEWEST;
 	copies_swap_in(n);
 	t = disk_recover(s, &n->disk, &recovered);
 	n->up = true;
-	n->stopping = n->disk_failed = n->turn_waits = false;
-	n->life++;
-	n->paused_until = n->timer_at = n->busy_until = n->spent = 0;
-	n->shown = (mono_t){0};
 	n->checked = tree_applied(t);
 	n->role = PX_FOLLOWER;
 	sim_trace(s, "replica %d starts: its state is of log %lu, its log ends at %lu", n->id,
@@ -376,11 +409,30 @@ host_start(struct sim *s, struct host *n)
 		         tree_digest(t) | 1, n, "the digest");
 	if (tree_check(t) != NULL)
 		sim_fail(s, "replica %d: tree_check: %s", n->id, tree_check(t));
-	n->gate = n->disk.file;
 	start_server(s, n, t, &recovered);
 	free((void *)recovered.entries);
 	if (n->full)
 		server_full(n->server, true);
+}
+
+void
+host_start(struct sim *s, struct host *n)
+{
+	must(!host_runs(n) && !n->gone);
+	if (n->life == 0 && s->now > 0)
+		n->minor = MINOR_NEWEST; /* somebody has added it */
+	else if (n->life > 0 && s->swarm.upgrades > 0 && rng_chance(&s->rng, s->swarm.upgrades))
+		n->minor = MINOR_NEWEST;
+	n->stopping = n->disk_failed = n->turn_waits = false;
+	n->life++;
+	n->paused_until = n->timer_at = n->busy_until = n->spent = 0;
+	n->shown = (mono_t){0};
+	n->gate = n->disk.file;
+	identify(s, n);
+	if (n->disk.has_key)
+		start(s, n);
+	else
+		first_start_begin(s, n);
 	host_settle(s, n);
 }
 
@@ -388,7 +440,10 @@ static void
 node_forget(struct host *n)
 {
 	server_free(n->server);
+	joining_free(n->joining);
 	n->server = NULL;
+	n->joining = NULL;
+	n->key_has_come = false;
 	n->replica = NULL;
 	copies_free(n);
 }
@@ -398,7 +453,7 @@ run_start(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up && !n->gone && boot_allows(s, n))
+	if (!host_runs(n) && !n->gone && boot_allows(s, n))
 		host_start(s, n);
 }
 
@@ -422,25 +477,31 @@ until_back(struct sim *s)
 	return sim_between(s, 0, rng_chance(&s->rng, 300) ? 20 * SECOND : SECOND);
 }
 
+static void
+lose(struct sim *s, struct host *n, enum loss loss)
+{
+	if (disk_crash(s, &n->disk, loss))
+		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
+	first_start_crash(s, n);
+}
+
 void
 host_crash(struct sim *s, struct host *n, enum fault why)
 {
-	if (!n->up)
+	if (!host_runs(n))
 		return;
 	fault(s, why, "replica %d crashes", n->id);
-	if (disk_crash(s, &n->disk, LOSE_SOME))
-		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
+	lose(s, n, LOSE_SOME);
 	host_down(s, n, until_back(s));
 }
 
 void
 host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back)
 {
-	if (!n->up)
+	if (!host_runs(n))
 		return;
 	fault(s, FAULT_CRASH, "replica %d crashes for %.3f s", n->id, (double)back / 1e9);
-	if (disk_crash(s, &n->disk, loss))
-		fault(s, FAULT_WRITES_LOST, "replica %d loses what was not synced", n->id);
+	lose(s, n, loss);
 	host_down(s, n, back);
 }
 
@@ -465,8 +526,8 @@ stopped(struct sim *s, struct host *n)
 }
 
 /* It was removed from the cell. Now and then somebody starts it again all the same. */
-static void
-expelled(struct sim *s, struct host *n)
+void
+host_expelled(struct sim *s, struct host *n)
 {
 	if (members_role(s, n->id) != MEMBER_REMOVED)
 		sim_fail(s, "replica %d believes that it was removed", n->id);
@@ -494,7 +555,7 @@ obey(struct sim *s, struct host *n, enum server_verdict verdict)
 		if (n->disk_failed)
 			fail(s, n);
 		else
-			expelled(s, n);
+			host_expelled(s, n);
 		return;
 	case SERVER_RESTARTS:
 		stop(n, 0);
@@ -512,9 +573,13 @@ obey(struct sim *s, struct host *n, enum server_verdict verdict)
 void
 host_stop(struct sim *s, struct host *n, int64_t back)
 {
-	if (!n->up || n->stopping || host_busy_until(s, n) > s->now)
+	if (!host_runs(n) || n->stopping || host_busy_until(s, n) > s->now)
 		return;
 	fault(s, FAULT_STOP, "replica %d is asked to stop", n->id);
+	if (!n->up) {
+		host_down(s, n, back < 0 ? until_back(s) : back);
+		return;
+	}
 	stop(n, back);
 	host_settle(s, n);
 }
@@ -522,7 +587,7 @@ host_stop(struct sim *s, struct host *n, int64_t back)
 void
 host_pause(struct sim *s, struct host *n, int64_t until)
 {
-	if (!n->up || n->paused_until > s->now)
+	if (!host_runs(n) || n->paused_until > s->now)
 		return;
 	n->paused_until = until;
 	fault(s, FAULT_PAUSE, "replica %d pauses for %.3f s", n->id,
@@ -537,6 +602,16 @@ remembers_more(const struct host *other, const struct host *n, const struct disk
 
 	return m->incarnation > with->incarnation || m->slot > last ||
 	       ballot_less(with->promised, m->ballot);
+}
+
+bool
+host_is_bound_by_lies(const struct sim *s, const struct host *n)
+{
+	bool more = false;
+
+	for (int i = 0; i < s->hosts_n; i++)
+		more = more || remembers_more(&s->hosts[i], n, &n->disk);
+	return n->id == s->liar.id && more;
 }
 
 /* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
@@ -598,7 +673,7 @@ has_state_elsewhere(const struct sim *s, const struct host *n)
 static bool
 damage(struct sim *s, struct host *n, enum fault f)
 {
-	struct disk *d = &n->disk, empty = {.file = d->file};
+	struct disk *d = &n->disk, empty = {.file = d->file, .has_key = d->has_key};
 
 	switch (f) {
 	case FAULT_ROT_LOG:
@@ -641,8 +716,7 @@ host_damage(struct sim *s, struct host *n, enum fault f)
 	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed ||
 	    (f != FAULT_ROT_LOG && !has_state_elsewhere(s, n)))
 		return;
-	if (n->up)
-		host_crash(s, n, FAULT_CRASH);
+	host_crash(s, n, FAULT_CRASH);
 	if (damage(s, n, f))
 		fault(s, f, "replica %d: %s", n->id, what[f]);
 }
@@ -676,7 +750,7 @@ void
 host_clock_changed(struct sim *s, struct host *n)
 {
 	n->timer_at = 0;
-	if (n->up)
+	if (host_runs(n))
 		schedule(s, n);
 }
 
@@ -738,6 +812,8 @@ host_check_end(struct sim *s)
 			sim_fail(s, "replica %d is down", n->id);
 		/* One whose copy held all that it had told may go on. */
 		if (n->disk.replaced && replica_condition(n->replica) == CONDITION_LOST)
+			continue;
+		if (host_is_bound_by_lies(s, n))
 			continue;
 		if (replica_condition(n->replica) != CONDITION_VOTING)
 			sim_fail(s, "replica %d is not well: %d", n->id,

@@ -65,8 +65,8 @@ count_step(struct host *n, size_t more)
 /* ---- the disk ---- */
 
 /* What the disk reports comes when the disk can write and the process is there to hear it. */
-static bool
-is_put_off(struct sim *s, const struct host *n, struct event *e)
+bool
+disk_puts_off(struct sim *s, const struct host *n, struct event *e)
 {
 	struct event again = *e;
 
@@ -93,7 +93,7 @@ run_persisted(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life || is_put_off(s, n, e) || is_broken(s, n) ||
+	if (!n->up || n->life != e->life || disk_puts_off(s, n, e) || is_broken(s, n) ||
 	    !disk_log_done(&n->disk, e->a))
 		return;
 	n->step_size = 0;
@@ -106,7 +106,7 @@ run_saved(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life || is_put_off(s, n, e) || is_broken(s, n) ||
+	if (!n->up || n->life != e->life || disk_puts_off(s, n, e) || is_broken(s, n) ||
 	    !disk_state_done(&n->disk, e->a))
 		return;
 	server_saved(n->server, e->a);
@@ -157,7 +157,7 @@ run_cell_file(struct sim *s, struct event *e)
 {
 	struct host *n = &s->hosts[e->who];
 
-	if (!n->up || n->life != e->life || is_put_off(s, n, e))
+	if (!n->up || n->life != e->life || disk_puts_off(s, n, e))
 		return;
 	n->disk.file = n->writing;
 	server_cell_file_written(n->server, RC_OK, NULL);
@@ -226,6 +226,7 @@ io_begin_fetch(void *user)
 	if (keeps_logs(n->sim))
 		sim_fail(n->sim, "replica %d needs a copy, and no log is over its limit", n->id);
 	copies_begin_fetch(n);
+	adversary_joining(n->sim, n);
 	return NULL;
 }
 
@@ -244,6 +245,7 @@ io_check_fetch(void *user)
 	struct host *n = user;
 
 	copies_check_fetch(n->sim, n);
+	adversary_joining(n->sim, n);
 }
 
 static void

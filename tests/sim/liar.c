@@ -3,6 +3,8 @@
  * out, asks for what it has, and says again what it said long ago. So it must not take anybody's
  * vote, nor the cell's elections, for longer than it goes on.
  *
+ * Where members come and go, another one lies to new replicas only, before their first start.
+ *
  * What it has accepted, promised and granted it tells as it is: no majority of replicas that are
  * expected to crash, and no more, protects those who count on it (docs/paxos.md). */
 #include <stdlib.h>
@@ -19,8 +21,12 @@ liar_draw(struct sim *s)
 	struct liar *l = &s->liar;
 
 	l->rng = rng_seeded(~s->seed);
-	if (s->hosts_n < 3 || s->swarm.operators > 0 || !rng_chance(&l->rng, 150))
+	if (s->hosts_n < 3 || !rng_chance(&l->rng, 150))
 		return;
+	if (s->swarm.operators > 0) {
+		l->greeter = 1 + (int)rng_below(&l->rng, (uint64_t)s->hosts_n);
+		return;
+	}
 	l->id = 1 + (int)rng_below(&l->rng, (uint64_t)s->hosts_n);
 	s->swarm.rates[FAULT_LIES] = 1 + (unsigned)rng_below(&l->rng, 300);
 	/* With it, two would be faulty who are to find out a disk that has forgotten. */
@@ -121,6 +127,20 @@ marks(struct sim *s, struct buffer *to)
 	return (struct wire_list){buffer_view(to), n};
 }
 
+/* Whose seed is not the cell's, and often whose public half is. */
+static struct bytes
+signing_key(struct sim *s, struct buffer *to)
+{
+	uint8_t key[SIGN_SECRET];
+
+	for (size_t i = 0; i < sizeof key; i++)
+		key[i] = (uint8_t)rng_next(&s->liar.rng);
+	if (rng_chance(&s->liar.rng, 500))
+		memcpy(key + SIGN_SECRET - SIGN_PUBLIC, first_start_public_key(), SIGN_PUBLIC);
+	buffer_put_bytes(to, (struct bytes){key, sizeof key});
+	return buffer_view(to);
+}
+
 /* ---- messages ---- */
 
 /* Some of what a message says is wrong, as far as that has to do no harm. False: none of it. */
@@ -207,15 +227,15 @@ invent(struct sim *s, int to, struct message *m)
 }
 
 static void
-say(struct sim *s, int to, const struct message *m)
+say(struct sim *s, int from, int to, const struct message *m)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
-	sim_trace(s, "replica %d lies to replica %d", s->liar.id, to);
+	sim_trace(s, "replica %d lies to replica %d", from, to);
 	trace_frame(s, "lie", (uint64_t)to, buffer_view(&frame));
-	link_put(s, s->liar.id, to, buffer_view(&frame));
+	link_put(s, from, to, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
@@ -227,7 +247,7 @@ say_distorted(struct sim *s, int to, struct bytes frame)
 
 	must(wire_get_frame(frame, &m) == RC_OK);
 	if (distort(s, to, &m, &packed))
-		say(s, to, &m);
+		say(s, s->liar.id, to, &m);
 	else
 		link_put(s, s->liar.id, to, frame);
 	buffer_free(&packed);
@@ -269,8 +289,51 @@ liar_send(struct sim *s, int to, struct bytes frame)
 		link_put(s, s->liar.id, to, frame);
 	if (lies(s)) {
 		invent(s, to, &m);
-		say(s, to, &m);
+		say(s, s->liar.id, to, &m);
 	}
 	if (lies(s))
 		repeat(s);
+}
+
+/* ---- to a new replica ---- */
+
+/* One faulty member is too few for that. */
+static bool
+has_other_voters(const struct host *n)
+{
+	int others = 0;
+
+	for (int i = 0; i < n->disk.file.n; i++)
+		others += n->disk.file.list[i].role == MEMBER_VOTER;
+	return others > 1;
+}
+
+/* As long as it requests the signing key: a wrong one, or that it was removed. */
+static void
+run_greet(struct sim *s, struct event *e)
+{
+	const struct host *n = &s->hosts[e->who], *greeter = &s->hosts[s->liar.greeter - 1];
+	struct message m = {.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER}};
+	struct buffer packed = BUFFER(SIGN_SECRET);
+	struct event again = *e;
+
+	if (s->calm || n->joining == NULL || n->life != e->life)
+		return;
+	if (rng_chance(&s->liar.rng, 500))
+		m = (struct message){.code = MSG_secret, .secret = {signing_key(s, &packed)}};
+	if (greeter->up && greeter->paused_until <= s->now) {
+		s->stats.faults[FAULT_LIES]++;
+		say(s, s->liar.greeter, n->id, &m);
+	}
+	buffer_free(&packed);
+	again.at = s->now + (int64_t)rng_below(&s->liar.rng, 100 * MS);
+	heap_push(&s->heap, again);
+}
+
+void
+liar_greet(struct sim *s, const struct host *n)
+{
+	if (s->liar.greeter != 0 && has_other_voters(n))
+		heap_push(&s->heap, (struct event){.at = s->now, .run = run_greet,
+		                                   .who = n->id - 1, .life = n->life});
 }

@@ -147,8 +147,7 @@ opened(struct sim *s, struct link *l, int end)
 	struct host *n = host_at(s, l, end);
 
 	l->ends[end].state = LINK_OPEN;
-	if (!server_opened(n->server, conn_of(l, end), role_of(l),
-	                   seat_key(host_at(s, l, !end)->body)))
+	if (!host_opened(n, conn_of(l, end), role_of(l), seat_key(host_at(s, l, !end)->body)))
 		link_close(s, conn_of(l, end));
 	host_settle(s, n);
 }
@@ -159,7 +158,7 @@ knock(struct sim *s, struct link *l)
 {
 	struct host *n = host_at(s, l, 1);
 
-	if (!n->up) {
+	if (!host_runs(n)) {
 		push_news(s, l, 0, arrival(s, l, 1), NEWS_CLOSED, (struct bytes){0});
 		return;
 	}
@@ -176,7 +175,7 @@ closed(struct sim *s, struct link *l, int end, const char *why)
 	struct host *n = host_at(s, l, end);
 
 	l->ends[end].state = LINK_CLOSED;
-	server_closed(n->server, conn_of(l, end), why);
+	host_closed(n, conn_of(l, end), why);
 	host_settle(s, n);
 }
 
@@ -188,7 +187,7 @@ take_frame(struct sim *s, struct link *l, int end, struct bytes frame)
 	if (wire_frame_code(frame) == MSG_heartbeat)
 		n->heard_at = s->now;
 	trace_frame(s, "peer", (uint64_t)l->ends[!end].host * 100 + (uint64_t)n->id, frame);
-	server_frame(n->server, conn_of(l, end), frame);
+	host_frame(n, conn_of(l, end), frame);
 	host_settle(s, n);
 }
 
@@ -206,7 +205,7 @@ is_there(struct sim *s, const struct link *l, int end)
 {
 	const struct host *n = host_at(s, l, end);
 
-	return n->up && n->life == l->ends[end].life;
+	return host_runs(n) && n->life == l->ends[end].life;
 }
 
 static void

@@ -397,7 +397,7 @@ check_member(struct sim *s, const struct seat *seat)
 
 	if (n->body != seat->body || !n->up)
 		sim_fail(s, "replica %u is a member, and is down", seat->id);
-	if (replica_condition(n->replica) == CONDITION_LOST)
+	if (replica_condition(n->replica) == CONDITION_LOST || host_is_bound_by_lies(s, n))
 		return; /* host_check_end says whether it may */
 	if (seat->role != MEMBER_VOTER)
 		sim_fail(s, "replica %u did not get a vote", seat->id);
@@ -407,14 +407,35 @@ check_member(struct sim *s, const struct seat *seat)
 		sim_fail(s, "replica %u has no vote at the end", seat->id);
 }
 
+/* Before its first start it asks those in its cell file: a majority of them has to be there. */
+static bool
+reaches_its_list(const struct sim *s, const struct host *n)
+{
+	const struct seats *file = &n->disk.file;
+	int others = 0, there = 0;
+
+	for (int i = 0; i < file->n; i++) {
+		const struct seat *seat = &file->list[i];
+
+		if (seat->role != MEMBER_VOTER || seat->id == n->id)
+			continue;
+		others++;
+		there += members_role(s, seat->id) == MEMBER_VOTER &&
+		         s->hosts[seat->id - 1].up && gate_passes(s, n->id, seat->id);
+	}
+	return there > others / 2;
+}
+
 /* It is told so, unless nobody lets it in; who has lost its vote asks nobody. */
 static void
 check_removed(struct sim *s, const struct host *n)
 {
-	if (!n->up || !members_reaches(s, n) || replica_condition(n->replica) == CONDITION_LOST)
+	if (!host_runs(n) || !members_reaches(s, n) ||
+	    (n->up && replica_condition(n->replica) == CONDITION_LOST) ||
+	    (!n->up && !reaches_its_list(s, n)))
 		return;
 	sim_fail(s, "replica %d was removed, and does not know it (condition %d)", n->id,
-	         replica_condition(n->replica));
+	         n->up ? (int)replica_condition(n->replica) : -1);
 }
 
 void

@@ -124,7 +124,7 @@ node_hears(struct sim *s, const struct conn *c, const struct event *e)
 	const struct host *n = &s->hosts[c->node];
 	enum replica_event_kind kind = kind_of(e);
 
-	if (!n->up || n->life != c->node_life)
+	if (!host_runs(n) || n->life != c->node_life)
 		return false;
 	if (kind == REPLICA_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_node)
 		return false;
@@ -143,12 +143,12 @@ tell_node(struct sim *s, struct host *n, struct conn *c, enum replica_event_kind
 		sim_trace(s, "replica %d %s %s", n->id,
 		          kind == REPLICA_CONNECTED ? "accepts" : "loses", net_who(c));
 	if (kind == REPLICA_CONNECTED &&
-	    !server_opened(n->server, c->id, CHANNEL_CLIENT, seat_key(SEAT_ADMIN)))
+	    !host_opened(n, c->id, CHANNEL_CLIENT, seat_key(SEAT_ADMIN)))
 		sim_fail(s, "replica %d refuses %s", n->id, net_who(c));
 	if (kind == REPLICA_FRAME)
-		server_frame(n->server, c->id, frame);
+		host_frame(n, c->id, frame);
 	if (kind == REPLICA_DISCONNECTED)
-		server_closed(n->server, c->id, "the connection is gone");
+		host_closed(n, c->id, "the connection is gone");
 	host_settle(s, n);
 }
 
@@ -367,14 +367,14 @@ run_connect(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	struct host *n = &s->hosts[c->node];
 
-	if (n->up && n->paused_until > s->now) { /* nobody there answers */
+	if (host_runs(n) && n->paused_until > s->now) { /* nobody there answers */
 		struct event again = *e;
 
 		again.at = n->paused_until;
 		heap_push(&s->heap, again);
 		return;
 	}
-	if (!n->up) {
+	if (!host_runs(n)) {
 		push_to_client(s, c, s->now + latency(s, c), CLIENT_DISCONNECTED,
 		               (struct bytes){0});
 		return;

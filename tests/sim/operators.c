@@ -164,7 +164,7 @@ hopeless(struct sim *s)
 
 		if ((role == MEMBER_VOTER || role == MEMBER_LEARNER) && n->body != 0 &&
 		    (n->gone || host_is_lost(n) ||
-		     (s->calm && n->up && !members_reaches(s, n))))
+		     (s->calm && host_runs(n) && !members_reaches(s, n))))
 			return n;
 	}
 	return NULL;
@@ -213,7 +213,7 @@ draw_calm(struct sim *s, struct operator *o)
 static struct seats
 file_of(const struct operator *o, uint8_t id, uint8_t body)
 {
-	struct seats file = {0};
+	struct seats file = {.version = o->known.version};
 
 	for (int i = 0; i < o->known.n && file.n < LIMIT_REPLICAS - 1; i++)
 		if (o->known.list[i].role != MEMBER_REMOVED && o->known.list[i].id != id)

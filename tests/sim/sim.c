@@ -171,7 +171,7 @@ expect_master(struct sim *s)
 
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
-		int64_t there = n->up ? n->paused_until : n->back_at;
+		int64_t there = host_runs(n) ? n->paused_until : n->back_at;
 
 		if (!host_exists(n))
 			continue;

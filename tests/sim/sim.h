@@ -12,6 +12,7 @@
  *   copies.c   copies of its state, given to others and fetched from them
  *   host.c     the process of one replica, which runs cell/server
  *   host_io.c  what that stands on: clock, disk, copies, connections
+ *   first_start.c  a new replica's, which requests the cell's signing key
  *   boots.c    the machine below it, after a failed fsync: what its page cache shows
  *   machine.c  drives one client, and the processes or the mount above it
  *   work.c     what the processes of a client do
@@ -45,6 +46,7 @@
 #include "cell/client/client.h"
 #include "cell/store/boot_verdict.h"
 #include "cell/replica/replica.h"
+#include "cell/server/joining.h"
 #include "cell/server/server.h"
 #include "cell/server/state_sender.h"
 #include "cell/wire/codec.h"
@@ -112,6 +114,7 @@ enum fault {
 	FAULT_LEFT_BEHIND,  /* a replica misses a change of the members */
 	FAULT_LIES,         /* a faulty replica says what is not so */
 	FAULT_AT_SETTING,   /* something strikes as a lease is set */
+	FAULT_AT_JOINING,   /* something strikes as a replica takes a step towards its vote */
 	FAULTS
 };
 
@@ -174,6 +177,8 @@ void adversary_learners(struct sim *s);
 void adversary_in_force(struct sim *s, struct host *n);
 /* The log says that a setting had this value and has another one now. */
 void adversary_setting(struct sim *s, enum setting which, uint64_t before, uint64_t now);
+/* A replica requests the signing key, has it, or fetches a state. */
+void adversary_joining(struct sim *s, struct host *n);
 /* Somebody is about to ask for another list of members. */
 void adversary_change(struct sim *s);
 /* A lock-delay begins, of so many nanoseconds. */
@@ -242,6 +247,7 @@ struct disk {
 	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
 	bool state_lost;  /* by rot, and not copied yet */
 	bool replaced;    /* emptied or an old copy */
+	bool has_key;     /* the cell's signing key */
 	struct seats file; /* the members, in its cell file */
 };
 
@@ -323,7 +329,7 @@ struct host {
 	struct seats gate;       /* the members that it knows */
 	uint64_t list;           /* version of the list in force, as it knew last */
 	uint64_t tree_list;      /* and of the one in its tree */
-	bool up, stopping;
+	bool up, stopping;       /* up: its server runs; see host_runs */
 	bool disk_failed;        /* and it knows */
 	uint64_t life;
 	struct local_clock clock;
@@ -331,6 +337,8 @@ struct host {
 	struct identity identity;
 	struct server *server;
 	const struct replica *replica; /* what it runs */
+	struct joining *joining; /* in its place, before it has the signing key */
+	bool key_has_come;
 	struct copies copies;
 	struct seats writing; /* the cell file that is being written */
 	struct disk disk, copy; /* and what it was like earlier */
@@ -349,12 +357,21 @@ struct host {
 
 /* A replica: made once, started, crashed and stopped many times. */
 void host_init(struct sim *s, struct host *n, int id);
-/* It gets an address, a key, and a cell file with these members. */
+/* It gets an address, a key, and a cell file with these members; a learner has no signing key. */
 void host_create(struct sim *s, struct host *n, uint8_t body, const struct seats *file);
 /* Is it, or may it be, a running process? */
 bool host_exists(const struct host *n);
+/* Is it one now, with a server or on its way to one? */
+bool host_runs(const struct host *n);
+/* Its connections, as in server_io.h. */
+bool host_opened(struct host *n, uint64_t conn, enum channel_role role, const uint8_t *key);
+void host_frame(struct host *n, uint64_t conn, struct bytes frame);
+void host_closed(struct host *n, uint64_t conn, const char *why);
 /* What its disk holds, whatever the page cache shows. */
 const struct disk *host_disk(const struct host *n);
+/* Do others remember more of it than it has ever had, for it has told them so? What it lacks, and
+ * lacks for that, nobody can give it. */
+bool host_is_bound_by_lies(const struct sim *s, const struct host *n);
 /* Has it lost its vote for good? */
 bool host_is_lost(const struct host *n);
 void host_start(struct sim *s, struct host *n);
@@ -366,6 +383,8 @@ void host_crash(struct sim *s, struct host *n, enum fault why);
 void host_down(struct sim *s, struct host *n, int64_t back);
 /* It is back after that time. */
 void host_crash_for(struct sim *s, struct host *n, enum loss loss, int64_t back);
+/* It has been told that it was removed. */
+void host_expelled(struct sim *s, struct host *n);
 void host_stop(struct sim *s, struct host *n, int64_t back);
 /* Something happens to its disk while it is down. */
 void host_damage(struct sim *s, struct host *n, enum fault f);
@@ -388,9 +407,21 @@ void host_wake(struct sim *s, struct host *n);
 int64_t host_busy_until(const struct sim *s, const struct host *n);
 /* True: it is, and the event comes again by then. */
 bool host_puts_off(struct sim *s, const struct host *n, struct event *e);
+/* Likewise, or its disk is stuck. */
+bool disk_puts_off(struct sim *s, const struct host *n, struct event *e);
 struct host *sim_serving(struct sim *s);
 /* One of those that exist. */
 struct host *sim_random_host(struct sim *s);
+
+/* ---- first_start.c ---- */
+
+/* The part of its identity that a new replica lacks. */
+void first_start_key(const struct host *n, struct identity *identity);
+const uint8_t *first_start_public_key(void); /* the cell's */
+/* Its process starts, and has no signing key. */
+void first_start_begin(struct sim *s, struct host *n);
+/* Its process ends; a key that is being written may be there. */
+void first_start_crash(struct sim *s, struct host *n);
 
 /* ---- boots.c ---- */
 
