@@ -161,6 +161,25 @@ check_writers() {
 		cell/client session client_session.c
 		cell/client standby standby.c
 		cell/client waits lock_waits.c
+		cell/master await await_bit.c
+		cell/master barrier failover_barrier.c
+		cell/master connections master_connection.c
+		cell/master delays delay_timer.c
+		cell/master ending session_end.c
+		cell/master keepalive master_keepalive.c
+		cell/master lease session_lease.c
+		cell/master lowered lowered_lease.c
+		cell/master opening session_opening.c
+		cell/master order order.c
+		cell/master proposals proposal.c
+		cell/master queues lock_queue.c
+		cell/master requests master_request.c
+		cell/master sessions master_session.c
+		cell/master tickets queue_ticket.c
+		cell/master timers timer.c
+		cell/master unshared unshared_files.c
+		cell/master waiters lock_queue.c
+		cell/master withdrawals withdrawal.c
 		cell/paxos acceptor acceptor.c recover.c
 		cell/paxos candidate proposer.c
 		cell/paxos group reconfig.c
@@ -184,7 +203,7 @@ check_writers() {
 plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse README docs/*.[158]
 	fs/mount cell/server cell/host cell/wire docs/architecture.md docs/decisions.md docs/protocol.md docs/testing.md
 	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
-	cell/client cell/paxos docs/paxos.md"
+	cell/client cell/paxos cell/master docs/paxos.md"
 
 # A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a
 # capital one of them begins a sentence wherever it stands; in small letters it may begin a comment

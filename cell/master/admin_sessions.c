@@ -1,25 +1,8 @@
-/* What operators ask about sessions: which there are, and that one ends. */
+/* The operators' list of sessions, and their orders to end one. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
 enum { LIST_ROWS = 1000 };
-
-/* ---- ending one ---- */
-
-/* Its client is told first, so that nobody gets a lock while another still believes to have it. The
- * client shows that it knows by the session that it opens next; one that cannot be reached has time
- * until its leave to cache is over. Then the end waits for the barrier, like every end of a session
- * that its client did not ask for: ephemeral files go with it, which others may have cached. */
-static void
-doom(struct master *m, struct m_session *s)
-{
-	span_t lease = m_lease_longest(m, SETTING_cache_lease);
-
-	s->doomed_until = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
-	if (s->connection != NULL)
-		m_session_farewell(m, s);
-	m_session_forget_requests(m, s);
-}
 
 bool
 master_destroy_session(struct master *m, struct master_clock clock, uint64_t session,
@@ -31,52 +14,9 @@ master_destroy_session(struct master *m, struct master_clock clock, uint64_t ses
 	if (s == NULL)
 		return false;
 	m_step_begin(m, clock, u);
-	if (s->doomed == 0)
-		doom(m, s);
-	s->doomed = keep_delay ? SESSION_EXPIRED : SESSION_DESTROYED;
-	m_lease_arm(m, s);
+	m_end_order(m, s, keep_delay ? SESSION_EXPIRED : SESSION_DESTROYED);
 	m_step_end(m);
 	return true;
-}
-
-static void
-end_now(struct master *m, struct m_session *s, enum session_end cause)
-{
-	struct op op = {
-	    .code = OP_end_session,
-	    .end_session = {.session = s->id, .cause = (uint8_t)cause, .epoch = m->epoch},
-	};
-
-	m_propose(m, 0, &op)->session = s->id;
-	m_lock_session_ends(m, s->id, cause);
-	m_propose_flush(m);
-	s->ending = true;
-	m_lease_arm(m, s);
-}
-
-void
-m_operate_due(struct master *m, struct m_session *s)
-{
-	must(s->doomed != 0);
-	m_barrier_passed(m, s);
-	if (s->due || s->ending)
-		return;
-	s->due = true;
-	TAILQ_INSERT_TAIL(&m->due, s, due_entry);
-	m_lease_arm(m, s);
-}
-
-void
-m_admin_end_sessions(struct master *m)
-{
-	struct m_session *s;
-
-	while (m->work < STEP_WORK && (s = TAILQ_FIRST(&m->due)) != NULL) {
-		m->work += REQUEST_WORK;
-		TAILQ_REMOVE(&m->due, s, due_entry);
-		s->due = false;
-		end_now(m, s, s->doomed);
-	}
 }
 
 /* ---- the list ---- */
@@ -94,12 +34,12 @@ row_of(struct master *m, const struct tree_session *t)
 	    .host = t->host,
 	};
 
-	if (s != NULL && s->heard.ns != INT64_MIN)
-		row.heard_ms = span_to_ms(mono_since(m->now, s->heard));
+	if (s != NULL && s->keepalive.last.ns != INT64_MIN)
+		row.heard_ms = span_to_ms(mono_since(m->now, s->keepalive.last));
 	return row;
 }
 
-/* Administrators see all sessions, other principals their own, at the cost of these. */
+/* Administrators see all sessions; other principals see their own, at the cost of these only. */
 static bool
 next_row(const struct master *m, const struct m_connection *c, bool all, struct tree_session *t)
 {

@@ -1,9 +1,9 @@
-/* Lock-delays (Chubby, section 2.4): when a holder's session expires, its lock stays closed for a
- * while, so that what the holder still has under way cannot meet the next one's work.
+/* When a holder's session expires, its lock stays closed for a while, so that messages of this
+ * holder that are still in flight cannot meet the work of the next one (Chubby, section 2.4).
  *
  * The delay is a state of the lock that a command ends. The master proposes that command when its
- * own timer ran the whole delay since it applied the expiry, or since its epoch began: it cannot
- * know how much of it passed under its predecessor. */
+ * own timer has run the whole delay since the expiry was applied, or since its epoch began: it
+ * cannot know how much of the delay passed under its predecessor. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -17,12 +17,30 @@ delay_compare(const struct delay_timer *a, const struct delay_timer *b)
 
 RB_GENERATE_INTERNAL(delay_tree, delay_timer, link, delay_compare, __attribute__((unused)) static)
 
+void
+m_delay_init(struct master *m)
+{
+	m->delays.inherited = UINT64_MAX;
+}
+
+void
+m_delay_begin_epoch(struct master *m)
+{
+	m->delays.inherited = 0;
+}
+
+bool
+m_delay_all_inherited(const struct master *m)
+{
+	return m->delays.inherited == UINT64_MAX;
+}
+
 static struct delay_timer *
 delay_find(struct master *m, uint64_t node)
 {
 	struct delay_timer like = {.node = node};
 
-	return RB_FIND(delay_tree, &m->delays, &like);
+	return RB_FIND(delay_tree, &m->delays.by_node, &like);
 }
 
 void
@@ -33,11 +51,11 @@ m_delay_drop(struct master *m, uint64_t node)
 	if (d == NULL)
 		return;
 	m_timer_off(m, &d->timer);
-	RB_REMOVE(delay_tree, &m->delays, d);
+	RB_REMOVE(delay_tree, &m->delays.by_node, d);
 	free(d);
 }
 
-/* A lock has one delay: of two shared holders that expire, the later one's begins anew. */
+/* A lock has one delay: when a second shared holder expires, the delay begins anew. */
 void
 m_delay_begin(struct master *m, const struct tree_note *note)
 {
@@ -49,8 +67,8 @@ m_delay_begin(struct master *m, const struct tree_note *note)
 	d->lock_generation = note->lock_generation;
 	d->began = note->index;
 	d->end = mono_add(m->now, span_s(note->seconds));
-	d->timer = (struct timer){.at = MONO_NEVER, .kind = TIMER_DELAY, .id = d->node};
-	must(RB_INSERT(delay_tree, &m->delays, d) == NULL);
+	d->timer = m_timer(TIMER_DELAY, d->node);
+	must(RB_INSERT(delay_tree, &m->delays.by_node, d) == NULL);
 	m_timer_set(m, &d->timer, d->end);
 }
 
@@ -59,18 +77,18 @@ m_delay_inherit(struct master *m)
 {
 	struct tree_note delay;
 
-	while (m->work < STEP_WORK && m->delays_inherited != UINT64_MAX) {
+	while (m->work < STEP_WORK && !m_delay_all_inherited(m)) {
 		m->work += WAITER_WORK;
-		if (tree_delay_after(m->tree, m->delays_inherited, &delay)) {
+		if (tree_delay_after(m->tree, m->delays.inherited, &delay)) {
 			m_delay_begin(m, &delay);
-			m->delays_inherited = delay.node;
+			m->delays.inherited = delay.node;
 		} else {
-			m->delays_inherited = UINT64_MAX;
+			m->delays.inherited = UINT64_MAX;
 		}
 	}
 }
 
-/* The command names the delay that it ends; if another one stands by then, nothing happens. */
+/* The command names the delay that it ends; when another one stands by then, it has no effect. */
 void
 m_delay_timeout(struct master *m, uint64_t node)
 {
@@ -99,10 +117,11 @@ m_delay_left_s(struct master *m, uint64_t node)
 }
 
 void
-m_delay_free_all(struct master *m)
+m_delay_clear(struct master *m)
 {
 	struct delay_timer *d;
 
-	while ((d = RB_MIN(delay_tree, &m->delays)) != NULL)
+	while ((d = RB_MIN(delay_tree, &m->delays.by_node)) != NULL)
 		m_delay_drop(m, d->node);
+	m->delays.inherited = UINT64_MAX;
 }

@@ -1,22 +1,28 @@
-/* The barrier of a new master. Its predecessor may have left sessions with leave to cache, and it
- * does not know what they have; and those who waited for a lock need a moment to say so again. So
- * what could make a cached answer wrong, and every lock that was held or delayed when the epoch
- * began, waits until each session that may cache or waits for a lock has come to the new master, or
- * the longest leave to cache has run out (Chubby, section 2.9: "The master waits until each session
- * acknowledges the fail-over event or lets its session expire").
+/* A new master does not know what sessions have cached under its predecessor; and sessions whose
+ * acquires waited for a lock need a moment to send these again. So every command that could make a
+ * cached answer wrong, and every acquire of a lock that was held or delayed when the epoch began,
+ * waits until each session that may cache or waits for a lock has returned, or the longest leave to
+ * cache is over (Chubby, section 2.9: "The master waits until each session acknowledges the
+ * fail-over event or lets its session expire").
  *
- * A session has come when it says so, with `returned`, behind the answer to its first KeepAlive on
- * a connection: then it knows of the epoch, has dropped what it had cached in an earlier one, and
- * has said for which locks it waits, all of which it sends before.
+ * A session has returned when its client says so, with `returned`, behind the answer to its first
+ * KeepAlive on a connection: then the client knows of the epoch, has dropped all that it had cached
+ * in an earlier one, and has sent its waiting acquires again.
  *
- * Meanwhile sessions read, release and cancel; who holds a lock may convert it. A lock that was
- * free when the epoch began is there for everybody, unless it was freed so lately that its next
- * holder may be among those who have to come back: since the last barrier that was waited for. So
- * the log says when a barrier has fallen. */
+ * Meanwhile sessions read, release and cancel; a holder may convert its lock. A lock that was free
+ * when the epoch began is there for everybody, unless it was freed so lately that its next holder
+ * may be an outstanding session: since the last barrier that was needed. So the log records when a
+ * barrier has fallen. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-/* ---- up and down ---- */
+/* ---- raising and falling ---- */
+
+void
+m_barrier_init(struct master *m)
+{
+	TAILQ_INIT(&m->barrier.outstanding);
+}
 
 /* The longest leave to cache that an earlier master may have given. */
 static span_t
@@ -32,12 +38,12 @@ m_barrier_raise(struct master *m)
 {
 	struct failover_barrier *b = &m->barrier;
 
-	must(!b->stands && b->missing_n == 0);
+	must(!b->stands && b->outstanding_n == 0);
 	if (m_session_all_inherited(m))
 		return;
 	b->end = mono_add(m->now, cache_lease(m));
 	b->stands = true;
-	b->timer = (struct timer){.at = MONO_NEVER, .kind = TIMER_BARRIER};
+	b->timer = m_timer(TIMER_BARRIER, 0);
 	m_timer_set(m, &b->timer, b->end);
 }
 
@@ -48,19 +54,19 @@ m_barrier_await(struct master *m, struct m_session *s)
 
 	if (!b->stands)
 		return;
-	s->missing = b->waited = true;
-	TAILQ_INSERT_TAIL(&b->missing, s, missing_entry);
-	b->missing_n++;
+	s->barrier.outstanding = b->needed = true;
+	TAILQ_INSERT_TAIL(&b->outstanding, s, barrier.entry);
+	b->outstanding_n++;
 }
 
 static void
-come(struct master *m, struct m_session *s)
+session_returned(struct master *m, struct m_session *s)
 {
-	must(s->missing && m->barrier.missing_n > 0);
-	s->missing = false;
-	TAILQ_REMOVE(&m->barrier.missing, s, missing_entry);
-	m->barrier.missing_n--;
-	m_awaited_idle(m, s);
+	must(s->barrier.outstanding && m->barrier.outstanding_n > 0);
+	s->barrier.outstanding = false;
+	TAILQ_REMOVE(&m->barrier.outstanding, s, barrier.entry);
+	m->barrier.outstanding_n--;
+	m_await_idle(m, s);
 }
 
 void
@@ -71,9 +77,9 @@ m_barrier_clear(struct master *m)
 
 	if (b->stands)
 		m_timer_off(m, &b->timer);
-	b->stands = b->unsettled = b->waited = false;
-	while ((s = TAILQ_FIRST(&b->missing)) != NULL)
-		come(m, s);
+	b->stands = b->unsettled = b->needed = false;
+	while ((s = TAILQ_FIRST(&b->outstanding)) != NULL)
+		session_returned(m, s);
 }
 
 static void
@@ -84,8 +90,8 @@ fall(struct master *m)
 	m_queue_touch_all(m);
 }
 
-/* Behind the grants to those who came back, in the log: should the next master find the one and not
- * the other, it waits once more. */
+/* The record stands in the log behind the grants to the sessions that have returned: a next master
+ * that finds these and not the record waits once more. */
 void
 m_barrier_settle(struct master *m)
 {
@@ -100,11 +106,11 @@ m_barrier_settle(struct master *m)
 void
 m_barrier_passed(struct master *m, struct m_session *s)
 {
-	if (!s->missing)
+	if (!s->barrier.outstanding)
 		return;
 	must(m->barrier.stands);
-	come(m, s);
-	if (m->barrier.missing_n == 0 && m_session_all_inherited(m))
+	session_returned(m, s);
+	if (m->barrier.outstanding_n == 0 && m_session_all_inherited(m))
 		fall(m);
 }
 
@@ -117,17 +123,17 @@ m_barrier_returned(struct master *m, const struct m_connection *c, const struct 
 		m_barrier_passed(m, s);
 }
 
-/* Where nobody is awaited nothing has to be told: no lock has a claim that is not known here. */
+/* When no session was outstanding nothing has to be recorded: this master knows all waiters. */
 void
 m_barrier_counted(struct master *m)
 {
 	struct failover_barrier *b = &m->barrier;
-	const bool waited = b->waited;
+	const bool needed = b->needed;
 
-	if (!b->stands || b->missing_n > 0)
+	if (!b->stands || b->outstanding_n > 0)
 		return;
 	fall(m);
-	b->unsettled = waited;
+	b->unsettled = needed;
 }
 
 void
@@ -135,11 +141,11 @@ m_barrier_timeout(struct master *m)
 {
 	must(m->barrier.stands && mono_reached(m->now, m->barrier.end));
 	NOTICE(m->config.trace, "%zu sessions that cache or wait have not come back",
-	       m->barrier.missing_n);
+	       m->barrier.outstanding_n);
 	fall(m);
 }
 
-/* ---- who waits ---- */
+/* ---- the requests that wait ---- */
 
 bool
 m_barrier_keeps(const struct master *m, uint64_t node)
@@ -148,7 +154,7 @@ m_barrier_keeps(const struct master *m, uint64_t node)
 	       (tree_lock_claimed(m->tree, node) || tree_lock_kept(m->tree, node));
 }
 
-/* What a session may have cached is everything but the state of locks. */
+/* A session may have cached everything but the state of locks. */
 static bool
 changes_what_is_cached(enum op_code code)
 {
@@ -158,9 +164,9 @@ changes_what_is_cached(enum op_code code)
 	       code != OP_open_ephemeral;
 }
 
-/* An acquire that waits is put into the lock's queue; one that does not asks whether it gets the
- * lock, and it is not known yet whose turn it is. A holder has the lock whoever waits: but whether
- * it still is one is known only when its own commands before are applied. */
+/* An acquire that may wait is put into the lock's queue; one that may not asks whether it gets the
+ * lock, and it is not known yet which session is next. A holder has the lock whatever waits for it:
+ * but whether it still is one is known only when its own earlier commands are applied. */
 static bool
 holds_acquire(struct master *m, const struct m_session *s, const struct m_request *r)
 {
@@ -171,8 +177,8 @@ holds_acquire(struct master *m, const struct m_session *s, const struct m_reques
 		return false;
 	rc = tree_lock_probe(m->tree, s->id, &r->acquire, &held);
 	if (held != LOCK_NONE && m_request_behind_command(s, r))
-		return r->acquire.wait || rc != RC_BUSY_LOCK || !m->lease;
-	return held == LOCK_NONE && !r->acquire.wait && !(rc == RC_BUSY_LOCK && m->lease);
+		return r->acquire.wait || rc != RC_BUSY_LOCK || !m->has_lease;
+	return held == LOCK_NONE && !r->acquire.wait && !(rc == RC_BUSY_LOCK && m->has_lease);
 }
 
 bool

@@ -1,5 +1,5 @@
-/* When a majority of the disks is full, what grows is refused before it gets into the log. What
- * gives room back, and what only moves things, goes on. */
+/* When a majority of the disks is full, requests that need room are refused before they get into
+ * the log. Requests that give room back, and those that need none, are served. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
@@ -56,7 +56,7 @@ grows(const struct master *m, const struct m_session *s, const struct op *op)
 	}
 }
 
-/* One that took effect under an earlier master has its answer already. */
+/* A request that took effect under an earlier master has its answer already. */
 bool
 m_growth_refused(const struct master *m, const struct m_session *s, const struct m_request *r,
                  const struct op *op)

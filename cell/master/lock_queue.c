@@ -1,9 +1,9 @@
-/* Those who wait for a lock: one queue per node, first come, first served. A holder that waits for
- * its conversion stands in front, for it holds part of the lock already; everybody else stands by
- * ticket, that is by arrival at the master of an epoch, over a fail-over too.
+/* Waiters are served first come, first served. A holder that waits for its conversion stands in
+ * front, for it holds the lock as shared already; every other waiter stands in the order of the
+ * tickets, that is of arrival at the master of an epoch, over a fail-over too.
  *
- * The head gets the lock by a grant in the log, which names it. Until that is applied it keeps its
- * place, and if apply finds the lock taken it just stays there. */
+ * The first waiter gets the lock by a grant in the log, which names it. Until the grant is applied
+ * the waiter keeps its place, and when apply finds the lock taken it stays there. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -45,18 +45,24 @@ queue_compare(const struct lock_queue *a, const struct lock_queue *b)
 	return order(a->node, b->node);
 }
 
-RB_GENERATE_INTERNAL(name_tree, waiter, by_name, name_compare, __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(place_tree, waiter, by_place, place_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(waiter_names, waiter, by_name, name_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(waiter_places, waiter, by_place, place_compare, __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(queue_tree, lock_queue, link, queue_compare, __attribute__((unused)) static)
 
 /* ---- the queue ---- */
+
+void
+m_queue_init(struct master *m)
+{
+	TAILQ_INIT(&m->queues.touched);
+}
 
 struct lock_queue *
 m_queue_find(struct master *m, uint64_t node)
 {
 	struct lock_queue like = {.node = node};
 
-	return RB_FIND(queue_tree, &m->queues, &like);
+	return RB_FIND(queue_tree, &m->queues.by_node, &like);
 }
 
 static struct lock_queue *
@@ -68,7 +74,7 @@ queue_make(struct master *m, uint64_t node)
 		return q;
 	q = memory_zero(1, sizeof *q);
 	q->node = node;
-	must(RB_INSERT(queue_tree, &m->queues, q) == NULL);
+	must(RB_INSERT(queue_tree, &m->queues.by_node, q) == NULL);
 	return q;
 }
 
@@ -76,9 +82,9 @@ static void
 queue_free(struct master *m, struct lock_queue *q)
 {
 	must(q->n == 0 && q->granting_n == 0);
-	if (q->dirty)
-		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
-	RB_REMOVE(queue_tree, &m->queues, q);
+	if (q->touched)
+		TAILQ_REMOVE(&m->queues.touched, q, touched_entry);
+	RB_REMOVE(queue_tree, &m->queues.by_node, q);
 	free(q);
 }
 
@@ -87,10 +93,10 @@ m_queue_touch(struct master *m, uint64_t node)
 {
 	struct lock_queue *q = m_queue_find(m, node);
 
-	if (q == NULL || q->dirty)
+	if (q == NULL || q->touched)
 		return;
-	q->dirty = true;
-	TAILQ_INSERT_TAIL(&m->dirty, q, dirty_entry);
+	q->touched = true;
+	TAILQ_INSERT_TAIL(&m->queues.touched, q, touched_entry);
 }
 
 void
@@ -98,7 +104,7 @@ m_queue_touch_all(struct master *m)
 {
 	struct lock_queue *q;
 
-	RB_FOREACH(q, queue_tree, &m->queues)
+	RB_FOREACH(q, queue_tree, &m->queues.by_node)
 	m_queue_touch(m, q->node);
 }
 
@@ -114,12 +120,12 @@ bool
 m_queue_converting(const struct lock_queue *q)
 {
 	const struct waiter *head =
-	    q != NULL ? RB_MIN(place_tree, (struct place_tree *)&q->places) : NULL;
+	    q != NULL ? RB_MIN(waiter_places, (struct waiter_places *)&q->places) : NULL;
 
 	return head != NULL && head->converting;
 }
 
-/* ---- one who waits ---- */
+/* ---- waiters ---- */
 
 struct waiter *
 m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
@@ -131,7 +137,7 @@ m_waiter_find(struct master *m, uint64_t node, uint64_t session, uint64_t owner,
 	    .acquire = {.node = node, .owner = owner, .acquisition = acquisition},
 	};
 
-	return RB_FIND(name_tree, &m->waiters, &like);
+	return RB_FIND(waiter_names, &m->queues.waiters, &like);
 }
 
 struct waiter *
@@ -142,7 +148,7 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	struct waiter *w;
 
 	must(a->ticket.epoch != 0);
-	if (q->n >= LIMIT_WAITERS || s->waiters_n >= LIMIT_SESSION_WAITERS)
+	if (q->n >= LIMIT_WAITERS || s->waiters.n >= LIMIT_SESSION_WAITERS)
 		return NULL;
 	w = memory_zero(1, sizeof *w);
 	w->session = s;
@@ -150,13 +156,19 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	w->number = r->number;
 	w->acquire = *a;
 	w->converting = converting;
-	must(RB_INSERT(name_tree, &m->waiters, w) == NULL);
-	must(RB_INSERT(place_tree, &q->places, w) == NULL);
-	TAILQ_INSERT_TAIL(&s->waiters, w, of_session);
-	s->waiters_n++;
+	must(RB_INSERT(waiter_names, &m->queues.waiters, w) == NULL);
+	must(RB_INSERT(waiter_places, &q->places, w) == NULL);
+	TAILQ_INSERT_TAIL(&s->waiters.list, w, of_session);
+	s->waiters.n++;
 	q->n++;
 	q->exclusive_n += a->mode != LOCK_SHARED;
 	return w;
+}
+
+void
+m_waiter_owe_reply(struct waiter *w, struct m_request *r)
+{
+	w->request = r;
 }
 
 void
@@ -165,10 +177,10 @@ m_waiter_drop(struct master *m, struct waiter *w)
 	struct lock_queue *q = w->queue;
 	struct m_session *s = w->session;
 
-	RB_REMOVE(name_tree, &m->waiters, w);
-	RB_REMOVE(place_tree, &q->places, w);
-	TAILQ_REMOVE(&s->waiters, w, of_session);
-	s->waiters_n--;
+	RB_REMOVE(waiter_names, &m->queues.waiters, w);
+	RB_REMOVE(waiter_places, &q->places, w);
+	TAILQ_REMOVE(&s->waiters.list, w, of_session);
+	s->waiters.n--;
 	q->n--;
 	q->exclusive_n -= w->acquire.mode != LOCK_SHARED;
 	if (w->granting)
@@ -178,7 +190,20 @@ m_waiter_drop(struct master *m, struct waiter *w)
 		queue_free(m, q);
 	else
 		m_queue_touch(m, q->node);
-	m_awaited_idle(m, s);
+	m_await_idle(m, s);
+}
+
+void
+m_waiters_init(struct m_session *s)
+{
+	TAILQ_INIT(&s->waiters.list);
+}
+
+void
+m_waiters_drop(struct master *m, struct m_session *s)
+{
+	while (!TAILQ_EMPTY(&s->waiters.list))
+		m_waiter_drop(m, TAILQ_FIRST(&s->waiters.list));
 }
 
 /* ---- grants ---- */
@@ -187,27 +212,27 @@ static void
 grant(struct master *m, struct lock_queue *q, struct waiter *w)
 {
 	struct op op = {.code = OP_grant};
-	struct flight *f;
+	struct own_command *own;
 
 	must(!w->granting);
 	m->work += REQUEST_WORK;
 	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
-	f = m_propose(m, 0, &op);
-	f->session = w->session->id;
-	f->node = q->node;
-	f->owner = w->acquire.owner;
-	f->acquisition = w->acquire.acquisition;
+	own = m_propose(m, 0, &op);
+	own->session = w->session->id;
+	own->node = q->node;
+	own->owner = w->acquire.owner;
+	own->acquisition = w->acquire.acquisition;
 	w->granting = true;
 	q->granting_n++;
 }
 
-/* Somebody who lost what it wanted to convert is one like the others. */
+/* A waiter that has lost the lock that it wanted to convert stands by its ticket from now on. */
 static void
 step_back(struct lock_queue *q, struct waiter *w)
 {
-	RB_REMOVE(place_tree, &q->places, w);
+	RB_REMOVE(waiter_places, &q->places, w);
 	w->converting = false;
-	must(RB_INSERT(place_tree, &q->places, w) == NULL);
+	must(RB_INSERT(waiter_places, &q->places, w) == NULL);
 }
 
 static bool
@@ -224,15 +249,15 @@ grantable(struct master *m, struct lock_queue *q, struct waiter *w)
 	return free;
 }
 
-/* One exclusive waiter, or all shared ones up to the first that is not. Of those who wait for a
- * lock that the barrier keeps, only who holds it may go on. */
+/* Grants to one exclusive waiter, or to all shared ones before the first exclusive one. Of the
+ * waiters for a lock that the barrier keeps, only a holder gets a grant. */
 void
 m_queue_grant(struct master *m, struct lock_queue *q)
 {
 	bool shared = false;
 	struct waiter *w, *next;
 
-	RB_FOREACH_SAFE(w, place_tree, &q->places, next)
+	RB_FOREACH_SAFE(w, waiter_places, &q->places, next)
 	{
 		if (w->acquire.mode != LOCK_SHARED && shared)
 			return;
@@ -260,7 +285,7 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 	bool shared = others > 0;
 
 	must(q->granting_n == 0);
-	RB_FOREACH(w, place_tree, &q->places)
+	RB_FOREACH(w, waiter_places, &q->places)
 	{
 		if (w->session == gone)
 			continue;
@@ -272,14 +297,14 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 			continue;
 		}
 		if (!shared ||
-		    (w->converting && others == 1 && w == RB_MIN(place_tree, &q->places)))
+		    (w->converting && others == 1 && w == RB_MIN(waiter_places, &q->places)))
 			grant(m, q, w);
 		return;
 	}
 }
 
 static void
-tell(struct master *m, const struct waiter *w, enum rc rc, const struct result_acquired *g)
+send_granted(struct master *m, const struct waiter *w, enum rc rc, const struct result_acquired *g)
 {
 	struct message granted = {
 	    .code = MSG_granted,
@@ -298,17 +323,17 @@ tell(struct master *m, const struct waiter *w, enum rc rc, const struct result_a
 		m_connection_send(m, w->session->connection, &granted);
 }
 
-/* One that was given up meanwhile is not told: its cancel takes the lock back. */
+/* The client of a waiter that was withdrawn is not told: its cancel takes the lock back. */
 void
-m_queue_granted(struct master *m, const struct flight *f, const struct tree_answer *answer)
+m_queue_granted(struct master *m, const struct own_command *own, const struct tree_answer *answer)
 {
-	struct waiter *w = m_waiter_find(m, f->node, f->session, f->owner, f->acquisition);
+	struct waiter *w = m_waiter_find(m, own->node, own->session, own->owner, own->acquisition);
 	struct result result = {.kind = RESULT_acquired};
 
-	m_queue_touch(m, f->node);
+	m_queue_touch(m, own->node);
 	if (w == NULL || !w->granting)
 		return;
-	must(w->request == NULL); /* the bit was proposed first */
+	must(w->request == NULL); /* the await bit was proposed first */
 	if (answer->rc == RC_BUSY_LOCK) {
 		w->granting = false;
 		w->queue->granting_n--;
@@ -316,7 +341,7 @@ m_queue_granted(struct master *m, const struct flight *f, const struct tree_answ
 	}
 	if (answer->rc == RC_OK)
 		must(wire_get_result(RESULT_acquired, answer->result, &result) == RC_OK);
-	tell(m, w, answer->rc, &result.acquired);
+	send_granted(m, w, answer->rc, &result.acquired);
 	m_waiter_drop(m, w);
 }
 
@@ -331,22 +356,39 @@ m_queue_gone(struct master *m, uint64_t node)
 	m_queue_touch(m, node);
 }
 
-/* The last one who goes takes the queue along. */
-void
-m_queue_tell_gone(struct master *m, struct lock_queue *q)
+/* The queue is freed with its last waiter. */
+static void
+refuse_waiters(struct master *m, struct lock_queue *q)
 {
 	const struct result_acquired nothing = {0};
 	bool more = true;
 
 	while (more && m->work < STEP_WORK) {
-		struct waiter *w = RB_MIN(place_tree, &q->places);
+		struct waiter *w = RB_MIN(waiter_places, &q->places);
 
 		m->work += WAITER_WORK;
 		more = q->n > 1;
 		if (w->request != NULL)
 			m_request_reply(m, w->session, w->request, RC_STALE, (struct bytes){0});
 		else
-			tell(m, w, RC_STALE, &nothing);
+			send_granted(m, w, RC_STALE, &nothing);
 		m_waiter_drop(m, w);
+	}
+}
+
+void
+m_queue_run(struct master *m)
+{
+	struct lock_queue *q;
+
+	while (m->work < STEP_WORK && (q = TAILQ_FIRST(&m->queues.touched)) != NULL) {
+		TAILQ_REMOVE(&m->queues.touched, q, touched_entry);
+		q->touched = false;
+		m->work += WAITER_WORK;
+		if (q->gone)
+			refuse_waiters(m, q);
+		else
+			m_queue_grant(m, q);
+		m_propose_flush(m);
 	}
 }

@@ -1,20 +1,19 @@
-/* Promises that were lowered: their earlier length counts for a new master until all that was
- * promised has ended, one old length after the lowering or the beginning of this epoch. Then an
- * entry says so. */
+/* The earlier length of a lowered promise counts until one such length after the lowering, or after
+ * the beginning of this epoch. Then an entry records that it does not count any more. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
 void
 m_lowered_note(struct master *m, const struct tree_note *note)
 {
-	struct timer *a = &m->lowered[note->setting];
+	struct timer *a = &m->lowered.timers[note->setting];
 	span_t longest = m_lease_longest(m, (enum setting)note->setting);
 
 	if (note->index == 0) {
 		m_timer_off(m, a);
 		return;
 	}
-	m->lowered_since[note->setting] = note->index;
+	m->lowered.since[note->setting] = note->index;
 	m_timer_set(m, a, mono_add(mono_add(m->now, longest), m_lease_margin(m, longest)));
 }
 
@@ -22,8 +21,7 @@ void
 m_lowered_init(struct master *m)
 {
 	for (uint8_t code = 1; code < SETTING_CODES; code++)
-		m->lowered[code] =
-		    (struct timer){.at = MONO_NEVER, .kind = TIMER_SETTING, .id = code};
+		m->lowered.timers[code] = m_timer(TIMER_SETTING, code);
 }
 
 void
@@ -39,7 +37,7 @@ void
 m_lowered_end(struct master *m)
 {
 	for (uint8_t code = 1; code < SETTING_CODES; code++)
-		m_timer_off(m, &m->lowered[code]);
+		m_timer_off(m, &m->lowered.timers[code]);
 }
 
 void
@@ -47,10 +45,10 @@ m_lowered_timeout(struct master *m, uint8_t code)
 {
 	struct op op = {
 	    .code = OP_settle_setting,
-	    .settle_setting = {.setting = code, .since = m->lowered_since[code]},
+	    .settle_setting = {.setting = code, .since = m->lowered.since[code]},
 	};
 
-	m_timer_off(m, &m->lowered[code]);
+	m_timer_off(m, &m->lowered.timers[code]);
 	m_propose(m, 0, &op);
 	m_propose_flush(m);
 }

@@ -1,4 +1,5 @@
-/* The master's life, the dispatch of what reaches it, and what every step ends with. */
+/* Begin and end of a mastership, the dispatch of messages and of applied commands, and the frame of
+ * every step. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -13,52 +14,38 @@ master_new(const struct master_config *config, const struct tree *tree)
 	must(config->drift_permille >= 0 && config->drift_permille < 1000);
 	m->config = *config;
 	m->tree = tree;
-	m_ticket_init(m);
-	m->commands = BUFFER(LIMIT_ENTRY);
 	m->deadline = MONO_NEVER;
-	TAILQ_INIT(&m->flights);
-	TAILQ_INIT(&m->runnable);
-	TAILQ_INIT(&m->held);
-	TAILQ_INIT(&m->leaseless);
-	TAILQ_INIT(&m->dirty);
-	TAILQ_INIT(&m->due);
-	TAILQ_INIT(&m->opens);
-	TAILQ_INIT(&m->idle);
-	TAILQ_INIT(&m->barrier.missing);
-	m->delays_inherited = UINT64_MAX;
-	m->timer_next = MONO_NEVER;
-	m->idle_alarm = (struct timer){.at = MONO_NEVER, .kind = TIMER_IDLE};
+	m_timer_init(m);
+	m_ticket_init(m);
+	m_proposals_init(m);
+	m_order_init(m);
+	m_queue_init(m);
+	m_end_init(m);
+	m_opening_init(m);
+	m_await_init(m);
+	m_barrier_init(m);
+	m_delay_init(m);
 	m_lowered_init(m);
-	m_marking_init(m);
+	m_unshared_init(m);
 	return m;
 }
 
-/* Everything that a master has while it serves. */
+/* Frees all that a master has only while it serves. */
 static void
 clear(struct master *m)
 {
-	struct m_session *s;
-	struct flight *f;
-
 	m_barrier_clear(m);
-	while ((s = RB_ROOT(&m->sessions)) != NULL)
-		m_session_free(m, s);
-	while ((f = TAILQ_FIRST(&m->flights)) != NULL) {
-		TAILQ_REMOVE(&m->flights, f, entry);
-		free(f);
-	}
-	m->finishing = false;
-	m_delay_free_all(m);
+	m_session_free_all(m);
+	m_proposals_clear(m);
+	m_end_clear(m);
+	m_delay_clear(m);
 	m_lowered_end(m);
-	m_marking_clear(m);
-	m->inherited = m->inherit_last;
-	m->delays_inherited = UINT64_MAX;
-	buffer_reset(&m->commands);
-	m->commands_n = 0;
-	must(RB_EMPTY(&m->queues) && RB_EMPTY(&m->waiters) && RB_EMPTY(&m->timers));
-	must(TAILQ_EMPTY(&m->runnable) && TAILQ_EMPTY(&m->held) && TAILQ_EMPTY(&m->leaseless));
-	must(TAILQ_EMPTY(&m->dirty));
-	must(TAILQ_EMPTY(&m->opens) && TAILQ_EMPTY(&m->due));
+	m_unshared_clear(m);
+	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
+	must(TAILQ_EMPTY(&m->queues.touched) && RB_EMPTY(&m->timers.by_time));
+	must(TAILQ_EMPTY(&m->order.runnable) && TAILQ_EMPTY(&m->order.behind_barrier));
+	must(TAILQ_EMPTY(&m->order.without_lease));
+	must(TAILQ_EMPTY(&m->opening.parked) && TAILQ_EMPTY(&m->ending.due));
 }
 
 void
@@ -66,10 +53,10 @@ master_free(struct master *m)
 {
 	struct m_connection *c;
 
-	while ((c = RB_ROOT(&m->connections)) != NULL)
+	while ((c = RB_ROOT(&m->connections.by_id)) != NULL)
 		m_connection_free(m, c);
 	clear(m);
-	buffer_free(&m->commands);
+	m_proposals_free(m);
 	free(m);
 }
 
@@ -95,46 +82,30 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 
 	m->now = c.now;
 	m->wall_ns = c.wall_ns;
-	m->lease = c.lease;
+	m->has_lease = c.lease;
 	m->full = c.full;
-	m->u = u;
+	m->update = u;
 	m->work = 0;
-	must(m->commands_n == 0);
+	must(m->proposals.commands_n == 0);
 	if (mono_before(m->deadline, m->now))
 		m_lease_account_pause(m, last);
 	m->deadline = MONO_NEVER;
 }
 
-static void
-run_queues(struct master *m)
-{
-	struct lock_queue *q;
-
-	while (m->work < STEP_WORK && (q = TAILQ_FIRST(&m->dirty)) != NULL) {
-		TAILQ_REMOVE(&m->dirty, q, dirty_entry);
-		q->dirty = false;
-		m->work += WAITER_WORK;
-		if (q->gone)
-			m_queue_tell_gone(m, q);
-		else
-			m_queue_grant(m, q);
-		m_propose_flush(m);
-	}
-}
-
 static bool
 inherits(const struct master *m)
 {
-	return m->inherited != m->inherit_last || m->delays_inherited != UINT64_MAX;
+	return m->sessions.inherited != m->sessions.inherit_to ||
+	       m->delays.inherited != UINT64_MAX;
 }
 
 /* Is any request parked that may be able to begin in this step? */
 static bool
 has_parked(const struct master *m)
 {
-	return !TAILQ_EMPTY(&m->runnable) || !TAILQ_EMPTY(&m->held) ||
-	       !TAILQ_EMPTY(&m->leaseless) || !TAILQ_EMPTY(&m->marking.reads) ||
-	       !TAILQ_EMPTY(&m->marking.marks);
+	return !TAILQ_EMPTY(&m->order.runnable) || !TAILQ_EMPTY(&m->order.behind_barrier) ||
+	       !TAILQ_EMPTY(&m->order.without_lease) || !TAILQ_EMPTY(&m->unshared.reads) ||
+	       !TAILQ_EMPTY(&m->unshared.changes);
 }
 
 /* Is there more that can be done now? */
@@ -143,13 +114,14 @@ has_more(struct master *m)
 {
 	if (inherits(m))
 		return true;
-	if (!m->barrier.stands && (!TAILQ_EMPTY(&m->opens) || !TAILQ_EMPTY(&m->due)))
+	if (!m->barrier.stands &&
+	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due)))
 		return true;
-	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->dirty);
+	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->queues.touched);
 }
 
 /* A new master does not know what its predecessor promised: every session gets a whole lease before
- * it may be expired, and every lock-delay is run from its start. */
+ * it may be expired, and every lock-delay runs from its start. */
 static void
 inherit(struct master *m)
 {
@@ -161,16 +133,16 @@ inherit(struct master *m)
 	m_delay_inherit(m);
 }
 
-/* The parts that wait for the barrier to fall. */
+/* The parts that wait until the barrier has fallen. */
 static void
-run_waiting(struct master *m)
+run_behind_barrier(struct master *m)
 {
-	if (!TAILQ_EMPTY(&m->opens))
-		m_session_run_opens(m);
-	if (!TAILQ_EMPTY(&m->due))
-		m_admin_end_sessions(m);
-	if (m->ending && !m->finishing)
-		m_session_finish(m);
+	if (!TAILQ_EMPTY(&m->opening.parked))
+		m_opening_run(m);
+	if (!TAILQ_EMPTY(&m->ending.due))
+		m_end_run(m);
+	if (m->ending.unfinished && !m->ending.finishing)
+		m_end_finish(m);
 }
 
 /* A part is called only if something waits for it. */
@@ -180,22 +152,23 @@ m_step_end(struct master *m)
 	if (inherits(m))
 		inherit(m);
 	if (!m->barrier.stands)
-		run_waiting(m);
+		run_behind_barrier(m);
 	if (has_parked(m))
 		m_request_run(m);
-	run_queues(m);
-	if (m->barrier.unsettled && TAILQ_EMPTY(&m->dirty))
+	if (!TAILQ_EMPTY(&m->queues.touched))
+		m_queue_run(m);
+	if (m->barrier.unsettled && TAILQ_EMPTY(&m->queues.touched))
 		m_barrier_settle(m);
-	must(m->commands_n == 0);
-	m->deadline = m->timer_next;
+	must(m->proposals.commands_n == 0);
+	m->deadline = m->timers.next;
 	if (has_more(m))
 		m->deadline = m->now;
-	else if (!TAILQ_EMPTY(&m->leaseless))
+	else if (!TAILQ_EMPTY(&m->order.without_lease))
 		m->deadline = mono_min(m->deadline, mono_add(m->now, LEASE_RETRY));
-	m->u = NULL;
+	m->update = NULL;
 }
 
-/* ---- life ---- */
+/* ---- begin and end ---- */
 
 bool
 master_serving(const struct master *m)
@@ -210,11 +183,11 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	m->serving = true;
 	m->epoch = epoch;
 	m->applied = tree_applied(m->tree);
-	m->ending = true;
-	m->place = 0;
+	m_ticket_begin(m);
+	m_end_begin(m);
 	m_step_begin(m, c, u);
-	m->inherited = m->delays_inherited = 0;
-	m->inherit_last = tree_session_last(m->tree);
+	m_session_begin(m);
+	m_delay_begin_epoch(m);
 	m_lowered_begin(m);
 	m_barrier_raise(m);
 	m_step_end(m);
@@ -230,17 +203,16 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 	struct m_connection *c;
 
 	must(m->serving);
-	m->u = u;
-	RB_FOREACH(c, m_connection_tree, &m->connections)
+	m->update = u;
+	RB_FOREACH(c, m_connection_tree, &m->connections.by_id)
 	{
 		m_connection_send(m, c, &redirect);
-		c->left |= c->session != NULL;
-		m_connection_detach(m, c);
+		m_connection_leave(m, c);
 	}
 	clear(m);
 	m->serving = false;
 	m->deadline = MONO_NEVER;
-	m->u = NULL;
+	m->update = NULL;
 }
 
 /* ---- events ---- */
@@ -259,7 +231,7 @@ dispatch(struct master *m, struct m_connection *c, const struct message *message
 {
 	switch (message->code) {
 	case MSG_open_session:
-		m_session_open(m, c, &message->open_session);
+		m_opening_receive(m, c, &message->open_session);
 		return;
 	case MSG_keepalive:
 		m_keepalive_receive(m, c, &message->keepalive);
@@ -312,35 +284,35 @@ master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t ma
 	if (c == NULL)
 		return;
 	opened.session_opened.epoch = redirect.redirect.epoch = tree_epoch(m->tree);
-	m->u = u;
+	m->update = u;
 	if (wire_get_frame(frame, &message) != RC_OK)
 		m_connection_breach(m, c, "a malformed message");
 	else
 		m_connection_send(m, c, message.code == MSG_open_session ? &opened : &redirect);
-	m->u = NULL;
+	m->update = NULL;
 }
 
-/* A command of the master's own, or of the replica's. */
+/* A command of the master's own, or of the replica's, was applied. */
 static void
-landed(struct master *m, const struct tree_answer *answer)
+own_applied(struct master *m, const struct tree_answer *answer)
 {
-	struct flight *f;
+	struct own_command *own;
 
 	if (answer->op == OP_set_members || answer->op == OP_check_digest ||
 	    answer->op == OP_set_setting)
 		return;
-	f = m_flight_land(m, answer->op);
+	own = m_proposal_applied(m, answer->op);
 	if (answer->op == OP_await_session)
-		m_awaited_landed(m, f);
+		m_await_applied(m, own);
 	else if (answer->op == OP_grant)
-		m_queue_granted(m, f, answer);
+		m_queue_granted(m, own, answer);
 	else if (answer->op == OP_create_session)
-		m_session_created(m, f, answer);
+		m_opening_created(m, own, answer);
 	else if (answer->op == OP_finish_session)
-		m->finishing = false;
+		m_end_finished(m);
 	else if (answer->op == OP_end_session && answer->rc != RC_OK)
-		m_lease_expiry_refused(m, f->session);
-	free(f);
+		m_end_refused(m, own->session);
+	free(own);
 }
 
 static void
@@ -358,17 +330,17 @@ noted(struct master *m, const struct tree_note *note)
 		m_queue_gone(m, note->node);
 		return;
 	case TREE_SESSION_ENDED:
-		m_session_ended(m, note->session, note->cause);
+		m_end_applied(m, note->session, note->cause);
 		return;
 	case TREE_SETTING_CHANGED:
 		m_lowered_note(m, note);
 		return;
 	case TREE_NODE_CREATED:
 		if (note->session != 0)
-			m_marking_made(m, note->node, note->session);
+			m_unshared_add(m, note->node, note->session);
 		return;
 	case TREE_NODE_DELETED:
-		m_marking_gone(m, note->node);
+		m_unshared_deleted(m, note->node);
 		return;
 	default:
 		return;
@@ -384,7 +356,7 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 	m_step_begin(m, c, u);
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].number == 0)
-			landed(m, &outcome->answers[i]);
+			own_applied(m, &outcome->answers[i]);
 		else
 			m_request_applied(m, &outcome->answers[i]);
 	for (size_t i = 0; i < outcome->notes_n; i++)
@@ -393,7 +365,7 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 }
 
 static void
-ring(struct master *m, struct timer *a)
+timer_expired(struct master *m, struct timer *a)
 {
 	struct m_session *s;
 
@@ -402,7 +374,7 @@ ring(struct master *m, struct timer *a)
 		return;
 	}
 	if (a->kind == TIMER_IDLE) {
-		m_awaited_ring(m);
+		m_await_timeout(m);
 		return;
 	}
 	if (a->kind == TIMER_DELAY) {
@@ -414,7 +386,7 @@ ring(struct master *m, struct timer *a)
 		return;
 	}
 	s = m_session_find(m, a->id);
-	must(s != NULL && &s->timer == a);
+	must(s != NULL && &s->lease.timer == a);
 	m_lease_timeout(m, s);
 }
 
@@ -428,7 +400,7 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 	m_step_begin(m, c, u);
 	while (m->work < STEP_WORK && (a = m_timer_due(m)) != NULL) {
 		m->work += REQUEST_WORK;
-		ring(m, a);
+		timer_expired(m, a);
 	}
 	m_step_end(m);
 }

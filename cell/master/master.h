@@ -1,9 +1,9 @@
-/* The master's volatile state: leases, who waits for which lock, what is in flight. Rebuilt after a
- * fail-over from the tree and from what clients tell.
+/* The master's volatile state: leases, queues of locks, requests in flight. After a fail-over it is
+ * built anew from the tree and from the messages of clients.
  *
- * Pure. It does not call paxos: a step returns what to propose, and replica.c tells it what was
- * applied. Connections are known to it always; everything else exists only on the replica that
- * paxos made master, between master_begin and master_end. */
+ * The master does not call paxos: a step returns the proposals, and the replica calls
+ * master_applied with each applied entry. Connections are known to it on every replica; everything
+ * else exists only on the replica that paxos made master, between master_begin and master_end. */
 #ifndef LSFS_MASTER_MASTER_H
 #define LSFS_MASTER_MASTER_H
 
@@ -15,14 +15,16 @@ struct master;
 
 struct master_config {
 	const char *cell;        /* its name; kept, not copied */
-	uint8_t replica;         /* of this replica, told to clients (replica_new fills it in) */
-	int drift_permille;      /* what clocks may differ in rate; default 10 */
+	uint8_t replica;         /* of this replica, sent to clients; filled in by replica_new */
+	int drift_permille;      /* by which clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
 	struct trace *trace;     /* the caller's sink of verdicts; NULL: none */
 };
 
-/* `tree` is the replica's, read here and never changed. */
+/* A master that does not serve. The config is copied, but for the name in it. `tree` is the
+ * replica's: it is read here and never changed, and has to outlive the master. */
 struct master *master_new(const struct master_config *config, const struct tree *tree);
+/* Frees the master, in whatever state. */
 void master_free(struct master *m);
 
 struct master_send {
@@ -30,7 +32,7 @@ struct master_send {
 	struct bytes frame; /* owned by the update */
 };
 
-/* What the caller has to do, in this order: propose, send, close. */
+/* The caller proposes, sends and closes, in this order. */
 struct master_update {
 	struct bytes *proposals; /* encoded entry payloads, in order; owned by the update */
 	size_t proposals_n, proposals_room;
@@ -40,53 +42,58 @@ struct master_update {
 	size_t closes_n, closes_room;
 };
 
-/* What follows appends to an update that the caller cleared. */
+/* Frees the contents of the update and clears it. */
 void master_update_free(struct master_update *u);
 
-/* The time of an event: `now` decides, `wall_ns` only stamps. `lease` tells whether this master's
- * own lease holds: without it reads wait, leases are not renewed and nobody's session is expired.
- */
+/* The circumstances of an event. The functions below append to an update that the caller has
+ * cleared. */
 struct master_clock {
-	mono_t now;
-	int64_t wall_ns;
-	bool lease;
-	bool full; /* a majority of the disks is: what grows is refused */
+	mono_t now;      /* decides */
+	int64_t wall_ns; /* time of day in ns since 1970: only stamps */
+	bool lease; /* this master's own lease holds: without it reads wait, session leases are not
+	             * renewed, and no session expires */
+	bool full;  /* a majority of the disks is: requests that need room are refused */
 };
 
-/* This replica's begin_epoch was applied: serve from `epoch` on. */
+/* This replica's begin_epoch was applied: the master serves from now on, in `epoch`. */
 void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u);
-/* The mastership is lost: connected clients are redirected to `master` (0: unknown). */
+/* The mastership is lost: all clients are redirected to the replica `master` (0: unknown). */
 void master_end(struct master *m, uint8_t master, struct master_update *u);
+/* True between master_begin and master_end. */
 bool master_serving(const struct master *m);
 
-/* A client's connection came, and went. */
+/* A client has connected. `conn` is its number, never used before; `principal` is copied. */
 void master_connected(struct master *m, uint64_t conn, struct bytes principal);
+/* The connection was closed. */
 void master_disconnected(struct master *m, uint64_t conn);
-/* One frame from a client, while it serves. A malformed one closes the connection. A frame from a
- * connection that was closed is ignored. */
+/* Handles one frame of a client, while the master serves. A malformed one closes the connection;
+ * one of a connection that was closed is ignored. The frame is the caller's. */
 void master_frame(struct master *m, struct master_clock c, uint64_t conn, struct bytes frame,
                   struct master_update *u);
-/* One frame from a client, while it does not serve: it is sent to `master` (0: unknown). */
+/* Handles one frame of a client, while the master does not serve: the client is redirected to the
+ * replica `master` (0: unknown). */
 void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
                       struct master_update *u);
-/* `conn` (0: everybody on whose connection there is no session, but who may listen there for this)
- * is told who is master. */
+/* Sends the client on `conn` the replica that is master (0: unknown). `conn` 0: every client on
+ * whose connection no session is open; these are standby connections, which are there for it. */
 void master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u);
-/* `conn` (0: everybody) is told the members of the cell: nobody before the first epoch. */
+/* Sends the client on `conn` (0: every client) the members of the cell: none before the first
+ * epoch. */
 void master_tell_members(struct master *m, uint64_t conn, struct master_update *u);
-/* Who is on the connection; false when it is gone. The view is the master's. */
+/* The principal of the client on the connection; false when that is closed. The view is the
+ * master's. */
 bool master_principal(struct master *m, uint64_t conn, struct bytes *principal);
-/* Ends the session, while it serves: its locks keep their delays if `keep_delay`. False when there
- * is no such session. */
+/* Begins to end the session, while the master serves: its locks keep their lock-delays if
+ * `keep_delay`. False when there is no such session. */
 bool master_destroy_session(struct master *m, struct master_clock c, uint64_t session,
                             bool keep_delay, struct master_update *u);
-/* An entry behind the epoch's own was applied (after every tree_apply, in order). */
+/* An entry behind the epoch's own was applied: called after each tree_apply, in order. */
 void master_applied(struct master *m, struct master_clock c, uint64_t index,
                     const struct tree_outcome *outcome, struct master_update *u);
-/* To be called at the deadline, after all input that had arrived was handed in: a KeepAlive that is
- * there already must not come too late. */
+/* Handles the timers that have expired. The caller calls it at the deadline, after all messages
+ * that had arrived: a KeepAlive that is there already must not be too late. */
 void master_timeout(struct master *m, struct master_clock c, struct master_update *u);
-/* When master_timeout is due. */
+/* The instant at which master_timeout is due; MONO_NEVER: none. */
 mono_t master_deadline(const struct master *m);
 
 #endif

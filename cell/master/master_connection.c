@@ -1,4 +1,3 @@
-/* Clients' connections, and what is sent on them. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -18,7 +17,7 @@ m_connection_find(struct master *m, uint64_t id)
 {
 	struct m_connection like = {.id = id};
 
-	return RB_FIND(m_connection_tree, &m->connections, &like);
+	return RB_FIND(m_connection_tree, &m->connections.by_id, &like);
 }
 
 void
@@ -29,14 +28,14 @@ master_connected(struct master *m, uint64_t conn, struct bytes principal)
 	must(conn != 0 && principal.len <= LIMIT_PRINCIPAL);
 	c->id = conn;
 	c->principal = bytes_copy(principal);
-	must(RB_INSERT(m_connection_tree, &m->connections, c) == NULL);
+	must(RB_INSERT(m_connection_tree, &m->connections.by_id, c) == NULL);
 }
 
 void
 m_connection_send(struct master *m, const struct m_connection *c, const struct message *message)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
-	struct master_update *u = m->u;
+	struct master_update *u = m->update;
 
 	wire_put_frame(&frame, message);
 	must(!frame.failed);
@@ -54,14 +53,14 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 	};
 	struct m_connection *c = m_connection_find(m, conn);
 
-	m->u = u;
+	m->update = u;
 	if (c != NULL)
 		m_connection_send(m, c, &redirect);
 	if (conn == 0)
-		RB_FOREACH(c, m_connection_tree, &m->connections)
+		RB_FOREACH(c, m_connection_tree, &m->connections.by_id)
 		if (c->session == NULL)
 			m_connection_send(m, c, &redirect);
-	m->u = NULL;
+	m->update = NULL;
 }
 
 void
@@ -74,13 +73,13 @@ master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
 	};
 	struct m_connection *c = m_connection_find(m, conn);
 
-	m->u = u;
+	m->update = u;
 	if (c != NULL)
 		m_connection_send(m, c, &message);
 	if (conn == 0)
-		RB_FOREACH(c, m_connection_tree, &m->connections)
+		RB_FOREACH(c, m_connection_tree, &m->connections.by_id)
 		m_connection_send(m, c, &message);
-	m->u = NULL;
+	m->update = NULL;
 	buffer_free(&packed);
 }
 
@@ -95,31 +94,47 @@ master_principal(struct master *m, uint64_t conn, struct bytes *principal)
 }
 
 void
+m_connection_attach(struct master *m, struct m_connection *c, struct m_session *s)
+{
+	must(c->session == NULL || c->session == s);
+	if (s->connection != NULL && s->connection != c)
+		m_connection_close(m, s->connection);
+	c->session = s;
+	c->ended = 0;
+	c->left = false;
+	s->connection = c;
+}
+
+void
 m_connection_detach(struct master *m, struct m_connection *c)
 {
-	struct m_session *s = c->session;
-
-	if (c->open.data != NULL) {
-		TAILQ_REMOVE(&m->opens, c, opens_entry);
-		free((void *)c->open.data);
-		c->open = (struct bytes){NULL, 0};
-	}
-	c->opening = false;
-	c->greeted = false;
-	c->sequence = 0;
-	if (s == NULL)
+	m_opening_detach(m, c);
+	m_keepalive_detach(c);
+	if (c->session == NULL)
 		return;
-	must(s->connection == c);
-	s->connection = NULL;
-	s->held = false;
+	must(c->session->connection == c);
+	c->session->connection = NULL;
 	c->session = NULL;
+}
+
+void
+m_connection_leave(struct master *m, struct m_connection *c)
+{
+	c->left |= c->session != NULL;
+	m_connection_detach(m, c);
+}
+
+void
+m_connection_ended(struct m_connection *c, uint64_t session)
+{
+	c->ended = session;
 }
 
 void
 m_connection_free(struct master *m, struct m_connection *c)
 {
 	m_connection_detach(m, c);
-	RB_REMOVE(m_connection_tree, &m->connections, c);
+	RB_REMOVE(m_connection_tree, &m->connections.by_id, c);
 	free((void *)c->principal.data);
 	free(c);
 }
@@ -127,7 +142,7 @@ m_connection_free(struct master *m, struct m_connection *c)
 void
 m_connection_close(struct master *m, struct m_connection *c)
 {
-	struct master_update *u = m->u;
+	struct master_update *u = m->update;
 
 	ARRAY_ROOM(u->closes, u->closes_n, u->closes_room);
 	u->closes[u->closes_n++] = c->id;

@@ -1,55 +1,69 @@
-/* KeepAlives (Chubby, section 2.8): the master holds each until its answer is worth something, so
- * that a client has one under way all the time and learns of news at once. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-/* The lease that is told is counted by the client from when it sent the KeepAlive. */
+void
+m_keepalive_begin(struct m_session *s)
+{
+	s->keepalive.last = (mono_t){INT64_MIN};
+}
+
+void
+m_keepalive_detach(struct m_connection *c)
+{
+	c->keepalive.greeted = false;
+	c->keepalive.sequence = 0;
+	if (c->session != NULL)
+		c->session->keepalive.held = false;
+}
+
+/* The client counts the lease in the reply from the instant at which it sent the KeepAlive. */
 void
 m_keepalive_answer(struct master *m, struct m_session *s)
 {
-	span_t held = mono_since(m->now, s->held_since);
+	span_t held = mono_since(m->now, s->keepalive.since);
 	struct message reply = {
 	    .code = MSG_keepalive_reply,
 	    .keepalive_reply = {.rc = RC_OK,
 	                        .epoch = m->epoch,
-	                        .sequence = s->held_sequence,
+	                        .sequence = s->keepalive.sequence,
 	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m))),
 	                        .held_ms = (uint32_t)span_to_ms(held)},
 	};
 
-	must(s->held && s->connection != NULL);
+	must(s->keepalive.held && s->connection != NULL);
 	m_connection_send(m, s->connection, &reply);
-	s->connection->greeted = true;
-	s->held = false;
+	s->connection->keepalive.greeted = true;
+	s->keepalive.held = false;
 	m_lease_promise(m, s);
 }
 
-/* At most a third of the lease, and sooner when less than two thirds of it are left. */
+/* A KeepAlive is held for at most a third of the lease, and for less when less than two thirds of
+ * it are left. */
 static mono_t
 answer_at(const struct master *m, const struct m_session *s, const struct msg_keepalive *msg)
 {
 	span_t third = {m_lease(m).ns / 3};
 
-	if (!s->connection->greeted || msg->epoch != m->epoch)
+	if (!s->connection->keepalive.greeted || msg->epoch != m->epoch)
 		return m->now;
-	return mono_min(mono_add(m->now, third), mono_add(s->promised, (span_t){-third.ns}));
+	return mono_min(mono_add(m->now, third), mono_add(s->lease.promised, (span_t){-third.ns}));
 }
 
 static void
 keepalive_hold(struct master *m, struct m_session *s, const struct msg_keepalive *msg)
 {
-	s->held = true;
-	s->held_since = s->heard = m->now;
-	s->held_sequence = msg->sequence;
-	s->answer_at = answer_at(m, s, msg);
-	if (s->ending)
+	s->keepalive.held = true;
+	s->keepalive.since = s->keepalive.last = m->now;
+	s->keepalive.sequence = msg->sequence;
+	s->keepalive.answer_at = answer_at(m, s, msg);
+	if (s->ending.proposed)
 		return;
-	m_lease_heard(m, s);
-	if (m->lease && mono_reached(m->now, s->answer_at))
+	m_lease_extend(m, s);
+	if (m->has_lease && mono_reached(m->now, s->keepalive.answer_at))
 		m_keepalive_answer(m, s);
 }
 
-/* A KeepAlive on a connection whose session has just ended. */
+/* The session of the connection has just ended. */
 static void
 keepalive_too_late(struct master *m, struct m_connection *c, const struct msg_keepalive *msg)
 {
@@ -70,8 +84,8 @@ m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_k
 		return;
 	else if (c->session == NULL || c->session->id != msg->session)
 		m_connection_breach(m, c, "a KeepAlive for a session that it does not have");
-	else if (msg->sequence > c->sequence) {
-		c->sequence = msg->sequence;
+	else if (msg->sequence > c->keepalive.sequence) {
+		c->keepalive.sequence = msg->sequence;
 		keepalive_hold(m, c->session, msg);
 	}
 }

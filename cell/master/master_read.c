@@ -1,5 +1,5 @@
-/* Reads: answered from the applied tree, under the master's lease, with what only the master knows:
- * who waits, how long a delay still takes, and the cell's signature. */
+/* Reads are answered from the applied tree, under the master's lease, with the state that only the
+ * master has: the number of waiters, the rest of a lock-delay, and the cell's signature. */
 #include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/master/internal.h"

@@ -1,8 +1,6 @@
-/* Requests: each takes effect once, those on one node in the order of their numbers (order.c).
- *
- * Commands are proposed as they come, and the log keeps their order. A request that comes again
- * while its command is in flight is not proposed twice; when the command was applied before, the
- * tree knows its answer. */
+/* Commands are proposed in the order in which they are received, and the log keeps that order. A
+ * request that is received again while its command is in flight is not proposed twice; when the
+ * command was applied before, the tree has kept its answer. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -32,14 +30,14 @@ by_acquire(const struct m_request *a, const struct m_request *b)
 
 RB_GENERATE_INTERNAL(acquire_tree, m_request, by_name, by_acquire, __attribute__((unused)) static)
 
-/* ---- the pending table ---- */
+/* ---- the unanswered requests ---- */
 
 static struct m_request *
 request_find(struct m_session *s, uint64_t number)
 {
 	struct m_request like = {.number = number};
 
-	return RB_FIND(request_tree, &s->requests, &like);
+	return RB_FIND(request_tree, &s->requests.by_number, &like);
 }
 
 struct m_request *
@@ -47,20 +45,37 @@ m_request_find_acquire(struct m_session *s, uint64_t node, uint64_t owner, uint6
 {
 	struct m_request like = {.acquire = {.node = node, .owner = owner,
 	                                     .acquisition = acquisition}};
-	struct m_request *r = RB_NFIND(acquire_tree, &s->acquires, &like);
+	struct m_request *r = RB_NFIND(acquire_tree, &s->requests.acquires, &like);
 
 	return r != NULL && r->acquire.node == node && r->acquire.owner == owner &&
 	       r->acquire.acquisition == acquisition ? r : NULL;
 }
 
+void
+m_request_withdraw(struct m_session *s, uint64_t number, uint64_t node, uint64_t owner,
+                   uint64_t acquisition)
+{
+	struct m_request *r = m_request_find_acquire(s, node, owner, acquisition);
+
+	if (r != NULL && r->number < number)
+		r->withdrawn = true;
+}
+
+void
+m_request_give_ticket(struct master *m, struct m_request *r)
+{
+	if (r->acquire.ticket.epoch == 0)
+		r->acquire.ticket = m_ticket_next(m, r->session->id, &r->acquire);
+}
+
 static void
 request_free(struct m_session *s, struct m_request *r)
 {
-	RB_REMOVE(request_tree, &s->requests, r);
+	RB_REMOVE(request_tree, &s->requests.by_number, r);
 	if (r->code == OP_acquire)
-		RB_REMOVE(acquire_tree, &s->acquires, r);
-	s->slots[r->slot]--;
-	s->window[r->slot] -= r->op.len;
+		RB_REMOVE(acquire_tree, &s->requests.acquires, r);
+	s->requests.slots[r->slot]--;
+	s->requests.window[r->slot] -= r->op.len;
 	m_order_forget(s, r);
 	if (r->parked)
 		free((void *)r->op.data);
@@ -72,7 +87,7 @@ m_request_free_all(struct m_session *s)
 {
 	struct m_request *r;
 
-	while ((r = RB_MIN(request_tree, &s->requests)) != NULL)
+	while ((r = RB_MIN(request_tree, &s->requests.by_number)) != NULL)
 		request_free(s, r);
 }
 
@@ -91,15 +106,15 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	r->read = slot == SLOT_READ;
 	r->ordered = msg->ordered && !r->read;
 	r->op = msg->op;
-	TAILQ_INIT(&r->behind);
+	TAILQ_INIT(&r->order.behind);
 	tree_footprint(m->tree, s->id, op, r->node, &r->footprint);
-	must(RB_INSERT(request_tree, &s->requests, r) == NULL);
+	must(RB_INSERT(request_tree, &s->requests.by_number, r) == NULL);
 	if (op->code == OP_acquire) {
 		r->acquire = op->acquire.acquire;
-		must(RB_INSERT(acquire_tree, &s->acquires, r) == NULL);
+		must(RB_INSERT(acquire_tree, &s->requests.acquires, r) == NULL);
 	}
-	s->slots[slot]++;
-	s->window[slot] += r->op.len;
+	s->requests.slots[slot]++;
+	s->requests.window[slot] += r->op.len;
 	return r;
 }
 
@@ -117,7 +132,7 @@ m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
-	if (!TAILQ_EMPTY(&r->behind))
+	if (!TAILQ_EMPTY(&r->order.behind))
 		m_order_wake(m, r);
 	request_free(s, r);
 }
@@ -131,7 +146,7 @@ begin_read(struct master *m, struct m_session *s, struct m_request *r, const str
 	enum rc rc = m_read_answer(m, s->id, op, &result);
 
 	must(!result.failed);
-	m_marking_told(m, r);
+	m_unshared_read(m, r);
 	m_request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
 	buffer_free(&result);
 }
@@ -150,7 +165,7 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	} else if (op->code == OP_cancel) {
 		m_lock_cancel(m, s, r, &op->cancel);
 	} else if (op->code == OP_make_ephemeral) {
-		m_marking_begin(m, s, r);
+		m_unshared_begin(m, s, r);
 	} else if (op->code == OP_end_session) {
 		m_lock_end_session(m, s, r, &op->end_session);
 	} else {
@@ -160,15 +175,15 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 }
 
 static void
-park(struct m_session *s, struct m_request *r, struct request_list *place)
+park(struct m_session *s, struct m_request *r, struct request_list *list)
 {
 	r->op = bytes_copy(r->op);
 	r->parked = true;
 	m_order_claim(s, r);
-	m_order_wait(r, place);
+	m_order_wait(r, list);
 }
 
-/* A request that was parked: from here on it no longer is, whatever becomes of it. */
+/* Begins a request that was parked. */
 static void
 unpark(struct master *m, struct m_session *s, struct m_request *r)
 {
@@ -185,7 +200,7 @@ unpark(struct master *m, struct m_session *s, struct m_request *r)
 
 /* While the read was parked, the name that it looks up may have been given to another node. */
 static void
-look_again(struct master *m, struct m_request *r)
+renew_footprint(struct master *m, struct m_request *r)
 {
 	struct op op;
 
@@ -197,17 +212,17 @@ look_again(struct master *m, struct m_request *r)
 void
 m_request_run(struct master *m)
 {
-	struct request_list *place;
+	struct request_list *list;
 	struct m_request *r;
 
 	while (m->work < STEP_WORK && (r = m_order_next(m)) != NULL) {
 		m->work += REQUEST_WORK;
 		m_order_leave(r);
 		if (r->read)
-			look_again(m, r);
-		place = m_order_place(m, r->session, r);
-		if (place != NULL)
-			m_order_wait(r, place);
+			renew_footprint(m, r);
+		list = m_order_wait_list(m, r->session, r);
+		if (list != NULL)
+			m_order_wait(r, list);
 		else
 			unpark(m, r->session, r);
 	}
@@ -220,7 +235,7 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 	struct m_request *r = s != NULL ? request_find(s, answer->number) : NULL;
 
 	if (answer->op == OP_make_ephemeral)
-		m_marking_applied(m, answer);
+		m_unshared_applied(m, answer);
 	if (r == NULL)
 		return; /* of a session that has ended, or of an earlier epoch */
 	must(!r->parked && r->code == answer->op);
@@ -232,8 +247,8 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 
 /* ---- receiving ---- */
 
-/* Of the commands that end a session a client may give two: for its own, and, as expired, also for
- * one of its earlier runs, which it proves by the nonce. */
+/* A client may end two kinds of sessions: its own, and, as expired, one of its earlier runs, which
+ * it proves to be its own by the nonce. */
 static bool
 end_session_allowed(const struct m_session *s, const struct op_end_session *op)
 {
@@ -258,17 +273,17 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct op *o
 	return NULL;
 }
 
-/* Is there a slot for one more? A client that keeps to the limits is never refused. */
+/* Is there a slot for one more request? A client that keeps to the limits is never refused. */
 static bool
 slot_free(const struct m_session *s, enum slot_kind slot)
 {
-	return s->slots[slot] < (slot == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
+	return s->requests.slots[slot] < (slot == SLOT_URGENT ? LIMIT_URGENT : LIMIT_IN_FLIGHT);
 }
 
 static bool
 window_free(const struct m_session *s, enum slot_kind slot, size_t bytes)
 {
-	const size_t taken = s->window[slot];
+	const size_t taken = s->requests.window[slot];
 
 	return taken <= LIMIT_WINDOW && bytes <= LIMIT_WINDOW - taken;
 }
@@ -284,16 +299,16 @@ refuse_old_epoch(struct master *m, const struct m_connection *c, uint64_t number
 	m_connection_send(m, c, &reply);
 }
 
-/* What a cancel or release takes back is taken back even if it comes again: the acquire before it
- * may have come again, too. */
+/* A cancel or release withdraws its acquire each time that it is received: the acquire may have
+ * been received again, too. */
 static void
-note_given_up(struct master *m, struct m_session *s, uint64_t number, const struct op *op)
+note_withdrawal(struct master *m, struct m_session *s, uint64_t number, const struct op *op)
 {
 	if (op->code == OP_release)
-		m_lock_give_up(m, s, number, op->release.node, op->release.owner,
+		m_lock_withdraw(m, s, number, op->release.node, op->release.owner,
 		               op->release.acquisition);
 	else if (op->code == OP_cancel)
-		m_lock_give_up(m, s, number, op->cancel.node, op->cancel.owner,
+		m_lock_withdraw(m, s, number, op->cancel.node, op->cancel.owner,
 		               op->cancel.acquisition);
 }
 
@@ -302,13 +317,13 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
         const struct msg_request *msg, const struct op *op)
 {
 	const enum slot_kind slot = wire_op_slot(op->code);
-	struct request_list *place;
+	struct request_list *list;
 	struct m_request *r;
 
-	if (s->given_up_n > 0)
-		m_lock_forget_given_up(s, msg->below);
+	if (!TAILQ_EMPTY(&s->withdrawals.received))
+		m_withdrawals_forget(&s->withdrawals, msg->below);
 	if (request_find(s, msg->number) != NULL) {
-		note_given_up(m, s, msg->number, op);
+		note_withdrawal(m, s, msg->number, op);
 		return;
 	}
 	if (!slot_free(s, slot)) {
@@ -320,13 +335,13 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 		return;
 	}
 	r = request_new(m, s, msg, op, slot);
-	place = m_order_place(m, s, r);
-	if (place == NULL) {
+	list = m_order_wait_list(m, s, r);
+	if (list == NULL) {
 		m_order_claim(s, r);
 		begin(m, s, r, op);
 	} else {
-		note_given_up(m, s, msg->number, op);
-		park(s, r, place);
+		note_withdrawal(m, s, msg->number, op);
+		park(s, r, list);
 	}
 }
 

@@ -1,18 +1,16 @@
-/* The order of a session's requests: which of them may begin, and what the others wait for.
- *
- * A command that has not begun holds up later ones that touch its footprint, an ordered one all
+/* A command that has not begun holds up later ones that touch its footprint, an ordered one all
  * later ones; from the proposal on the log keeps the order. A read waits only behind an ordered
  * command, until that is answered, and only if its footprint has a key that the read's answer
  * depends on. Each unanswered command claims the keys of its footprint, so that the last one in the
- * way of another is found in logarithmic time; what is parked waits at exactly one place. */
+ * way of another is found in logarithmic time; a parked request waits in exactly one list. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-/* Beside the keys of nodes. */
-#define KEY_EVERYTHING 0  /* of a command that touches, or holds up, everything */
-#define KEY_ANY UINT64_MAX /* of each command */
+/* Keys beside those of nodes. */
+#define KEY_EVERYTHING 0  /* claimed by commands that touch, or hold up, everything */
+#define KEY_ANY UINT64_MAX /* claimed by each command */
 
 static int
 claim_compare(const struct claim *a, const struct claim *b)
@@ -24,9 +22,17 @@ claim_compare(const struct claim *a, const struct claim *b)
 
 RB_GENERATE_INTERNAL(claim_tree, claim, link, claim_compare, __attribute__((unused)) static)
 
+void
+m_order_init(struct master *m)
+{
+	TAILQ_INIT(&m->order.runnable);
+	TAILQ_INIT(&m->order.behind_barrier);
+	TAILQ_INIT(&m->order.without_lease);
+}
+
 /* ---- claims ---- */
 
-/* One that stands already is enough: a client may name a node by any number. */
+/* One claim of a key is enough: a footprint may name a node twice, under any number. */
 static void
 claim(struct claim_list *list, struct claim_tree *tree, uint64_t key, struct m_request *r)
 {
@@ -89,24 +95,24 @@ last_before(const struct claim_tree *claims, const struct m_request *r)
 void
 m_order_claim(struct m_session *s, struct m_request *r)
 {
-	struct claim_tree *tree = r->parked ? &s->claims_parked : &s->claims_begun;
+	struct claim_tree *tree = r->parked ? &s->order.parked : &s->order.begun;
 
 	if (r->read)
 		return;
-	if (r->claims.n > 0)
-		unclaim(&r->claims, r->parked ? &s->claims_begun : &s->claims_parked);
-	claim_footprint(&r->claims, tree, r, r->ordered || r->footprint.everything);
-	if (r->ordered && r->claims_ordered.n == 0)
-		claim_footprint(&r->claims_ordered, &s->claims_ordered, r,
+	if (r->order.claims.n > 0)
+		unclaim(&r->order.claims, r->parked ? &s->order.begun : &s->order.parked);
+	claim_footprint(&r->order.claims, tree, r, r->ordered || r->footprint.everything);
+	if (r->ordered && r->order.claims_ordered.n == 0)
+		claim_footprint(&r->order.claims_ordered, &s->order.ordered, r,
 		                r->footprint.everything);
 }
 
-/* ---- what is in the way ---- */
+/* ---- obstacles ---- */
 
-/* An acquire that was queued under an earlier master: it is older than what waits before it now,
- * and has to be in its place before the lock goes to somebody else. */
+/* An acquire with a ticket has stood in the queue under an earlier master: it is older than what
+ * waits before it now, and has to be in its place before another acquire gets the lock. */
 static bool
-has_place(const struct m_request *r)
+has_ticket(const struct m_request *r)
 {
 	return r->code == OP_acquire && r->acquire.ticket.epoch != 0;
 }
@@ -114,10 +120,10 @@ has_place(const struct m_request *r)
 bool
 m_request_behind_command(const struct m_session *s, const struct m_request *r)
 {
-	return last_before(&s->claims_begun, r) != NULL;
+	return last_before(&s->order.begun, r) != NULL;
 }
 
-/* May it be answered by what this master knows, without the log? */
+/* May the request be answered from this master's state, without the log? */
 static bool
 needs_lease(const struct m_request *r)
 {
@@ -132,47 +138,47 @@ held_by_barrier(struct master *m, struct m_session *s, const struct m_request *r
 	if (!m->barrier.stands || !m_barrier_holds(m, s, r))
 		return NULL;
 	if (r->code == OP_acquire)
-		e = last_before(&s->claims_begun, r);
-	return e != NULL ? &e->behind : &m->held;
+		e = last_before(&s->order.begun, r);
+	return e != NULL ? &e->order.behind : &m->order.behind_barrier;
 }
 
 struct request_list *
-m_order_place(struct master *m, struct m_session *s, const struct m_request *r)
+m_order_wait_list(struct master *m, struct m_session *s, const struct m_request *r)
 {
 	struct request_list *held = NULL;
 	struct m_request *e = NULL;
 
-	if (m->marking.in_flight || r->code == OP_make_ephemeral)
-		held = m_marking_place(m, r);
+	if (m->unshared.in_flight || r->code == OP_make_ephemeral)
+		held = m_unshared_wait_list(m, r);
 	if (held != NULL)
 		return held;
 	if (r->read)
-		e = last_before(&s->claims_ordered, r);
-	else if (!has_place(r))
-		e = last_before(&s->claims_parked, r);
+		e = last_before(&s->order.ordered, r);
+	else if (!has_ticket(r))
+		e = last_before(&s->order.parked, r);
 	if (e != NULL)
-		return &e->behind;
+		return &e->order.behind;
 	if ((held = held_by_barrier(m, s, r)) != NULL)
 		return held;
-	return needs_lease(r) && !m->lease ? &m->leaseless : NULL;
+	return needs_lease(r) && !m->has_lease ? &m->order.without_lease : NULL;
 }
 
 /* ---- waiting ---- */
 
 void
-m_order_wait(struct m_request *r, struct request_list *place)
+m_order_wait(struct m_request *r, struct request_list *list)
 {
-	must(r->place == NULL);
-	r->place = place;
-	TAILQ_INSERT_TAIL(place, r, waits);
+	must(r->order.list == NULL);
+	r->order.list = list;
+	TAILQ_INSERT_TAIL(list, r, order.entry);
 }
 
 void
 m_order_leave(struct m_request *r)
 {
-	if (r->place != NULL)
-		TAILQ_REMOVE(r->place, r, waits);
-	r->place = NULL;
+	if (r->order.list != NULL)
+		TAILQ_REMOVE(r->order.list, r, order.entry);
+	r->order.list = NULL;
 }
 
 void
@@ -180,22 +186,22 @@ m_order_wake(struct master *m, struct m_request *r)
 {
 	struct m_request *w;
 
-	while ((w = TAILQ_FIRST(&r->behind)) != NULL) {
+	while ((w = TAILQ_FIRST(&r->order.behind)) != NULL) {
 		m_order_leave(w);
-		m_order_wait(w, &m->runnable);
+		m_order_wait(w, &m->order.runnable);
 	}
 }
 
 struct m_request *
 m_order_next(struct master *m)
 {
-	struct m_request *r = TAILQ_FIRST(&m->runnable);
+	struct m_request *r = TAILQ_FIRST(&m->order.runnable);
 
 	if (r == NULL && !m->barrier.stands)
-		r = TAILQ_FIRST(&m->held);
-	if (r == NULL && m->lease)
-		r = TAILQ_FIRST(&m->leaseless);
-	return r != NULL ? r : m_marking_next(m);
+		r = TAILQ_FIRST(&m->order.behind_barrier);
+	if (r == NULL && m->has_lease)
+		r = TAILQ_FIRST(&m->order.without_lease);
+	return r != NULL ? r : m_unshared_next(m);
 }
 
 void
@@ -204,11 +210,11 @@ m_order_forget(struct m_session *s, struct m_request *r)
 	struct m_request *w;
 
 	m_order_leave(r);
-	while ((w = TAILQ_FIRST(&r->behind)) != NULL)
+	while ((w = TAILQ_FIRST(&r->order.behind)) != NULL)
 		m_order_leave(w);
-	unclaim(&r->claims, r->parked ? &s->claims_parked : &s->claims_begun);
-	unclaim(&r->claims_ordered, &s->claims_ordered);
-	free(r->claims.claims);
-	free(r->claims_ordered.claims);
+	unclaim(&r->order.claims, r->parked ? &s->order.parked : &s->order.begun);
+	unclaim(&r->order.claims_ordered, &s->order.ordered);
+	free(r->order.claims.claims);
+	free(r->order.claims_ordered.claims);
 	footprint_free(&r->footprint);
 }

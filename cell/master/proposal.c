@@ -1,26 +1,51 @@
-/* Entries for the log. Commands are put together until the entry is complete: a release and the
- * grant that follows from it are one entry, so a lock changes hands with one commit. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
 enum {
-	COMMAND_HEAD = 64, /* more than a command's fields without its operation */
+	COMMAND_HEAD = 64, /* more than the fields of a command without its operation */
 	ENTRY_HEAD = 64,
 };
+
+void
+m_proposals_init(struct master *m)
+{
+	m->proposals.commands = BUFFER(LIMIT_ENTRY);
+	TAILQ_INIT(&m->proposals.own);
+}
+
+void
+m_proposals_clear(struct master *m)
+{
+	struct proposals *p = &m->proposals;
+	struct own_command *own;
+
+	while ((own = TAILQ_FIRST(&p->own)) != NULL) {
+		TAILQ_REMOVE(&p->own, own, entry);
+		free(own);
+	}
+	buffer_reset(&p->commands);
+	p->commands_n = 0;
+}
+
+void
+m_proposals_free(struct master *m)
+{
+	buffer_free(&m->proposals.commands);
+}
 
 static void
 commands_add(struct master *m, const struct command *command)
 {
-	struct buffer *b = &m->commands;
+	struct buffer *b = &m->proposals.commands;
 
-	if (m->commands_n == LIMIT_ENTRY_COMMANDS ||
+	if (m->proposals.commands_n == LIMIT_ENTRY_COMMANDS ||
 	    b->len + command->op.len + COMMAND_HEAD + ENTRY_HEAD > LIMIT_ENTRY)
 		m_propose_flush(m);
 	wire_put_command(b, command);
 	must(!b->failed);
-	m->commands_n++;
+	m->proposals.commands_n++;
 }
 
 void
@@ -38,11 +63,11 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 	commands_add(m, &command);
 }
 
-struct flight *
+struct own_command *
 m_propose(struct master *m, uint64_t session, const struct op *op)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY);
-	struct flight *f = memory_zero(1, sizeof *f);
+	struct own_command *own = memory_zero(1, sizeof *own);
 	struct command command = {.stamp_ns = m->wall_ns, .session = session};
 
 	wire_put_op(&encoded, op);
@@ -50,34 +75,35 @@ m_propose(struct master *m, uint64_t session, const struct op *op)
 	command.op = buffer_view(&encoded);
 	commands_add(m, &command);
 	buffer_free(&encoded);
-	f->op = op->code;
-	TAILQ_INSERT_TAIL(&m->flights, f, entry);
-	return f;
+	own->op = op->code;
+	TAILQ_INSERT_TAIL(&m->proposals.own, own, entry);
+	return own;
 }
 
 void
 m_propose_flush(struct master *m)
 {
-	struct master_update *u = m->u;
+	struct master_update *u = m->update;
 	struct buffer payload = BUFFER(LIMIT_ENTRY);
-	struct entry entry = {.commands = {buffer_view(&m->commands), m->commands_n}};
+	struct proposals *p = &m->proposals;
+	struct entry entry = {.commands = {buffer_view(&p->commands), p->commands_n}};
 
-	if (m->commands_n == 0)
+	if (p->commands_n == 0)
 		return;
 	wire_put_entry(&payload, &entry);
 	must(!payload.failed);
 	ARRAY_ROOM(u->proposals, u->proposals_n, u->proposals_room);
 	u->proposals[u->proposals_n++] = buffer_take(&payload);
-	buffer_reset(&m->commands);
-	m->commands_n = 0;
+	buffer_reset(&p->commands);
+	p->commands_n = 0;
 }
 
-struct flight *
-m_flight_land(struct master *m, enum op_code op)
+struct own_command *
+m_proposal_applied(struct master *m, enum op_code op)
 {
-	struct flight *f = TAILQ_FIRST(&m->flights);
+	struct own_command *own = TAILQ_FIRST(&m->proposals.own);
 
-	must(f != NULL && f->op == op);
-	TAILQ_REMOVE(&m->flights, f, entry);
-	return f;
+	must(own != NULL && own->op == op);
+	TAILQ_REMOVE(&m->proposals.own, own, entry);
+	return own;
 }

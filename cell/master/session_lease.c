@@ -1,10 +1,8 @@
-/* Leases of sessions (Chubby, section 2.8): a session lives until nothing was heard of it for its
- * whole lease. Its end is decided here but takes effect as a command in the log, under the epoch of
- * the master that decided it; a session that is heard of before that lives on. */
+/* The expiry of a session is decided here but takes effect as a command in the log, under the epoch
+ * of the master that decided it; a session from which something is received before lives on. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
-/* Clocks of client and master may run at different rates. */
 span_t
 m_lease_margin(const struct master *m, span_t lease)
 {
@@ -14,13 +12,13 @@ m_lease_margin(const struct master *m, span_t lease)
 void
 m_lease_arm(struct master *m, struct m_session *s)
 {
-	mono_t at = s->doomed != 0 ? s->doomed_until : s->expiry;
+	mono_t at = s->ending.cause != 0 ? s->ending.latest : s->lease.expiry;
 
-	if (s->ending || s->due)
+	if (s->ending.proposed || s->ending.due)
 		at = MONO_NEVER;
-	else if (s->held)
-		at = mono_min(at, s->answer_at);
-	m_timer_set(m, &s->timer, at);
+	else if (s->keepalive.held)
+		at = mono_min(at, s->keepalive.answer_at);
+	m_timer_set(m, &s->lease.timer, at);
 }
 
 span_t
@@ -35,86 +33,80 @@ m_lease_longest(const struct master *m, enum setting which)
 	return span_ms((int64_t)tree_setting_longest(m->tree, which));
 }
 
-/* It lives at least so long from now on. */
+/* The session lives at least so long from now. */
 static void
-lease_extend(struct master *m, struct m_session *s, span_t lease)
+extend_by(struct master *m, struct m_session *s, span_t lease)
 {
 	mono_t end = mono_add(mono_add(m->now, lease), m_lease_margin(m, lease));
 
-	s->expiry = mono_max(s->expiry, end);
+	s->lease.expiry = mono_max(s->lease.expiry, end);
 	m_lease_arm(m, s);
 }
 
 void
-m_lease_heard(struct master *m, struct m_session *s)
+m_lease_begin(struct master *m, struct m_session *s)
 {
-	lease_extend(m, s, m_lease(m));
+	s->lease.promised = m->now;
+	s->lease.timer = m_timer(TIMER_SESSION, s->id);
+	m_lease_extend(m, s);
+}
+
+void
+m_lease_forget(struct master *m, struct m_session *s)
+{
+	m_timer_off(m, &s->lease.timer);
+}
+
+void
+m_lease_extend(struct master *m, struct m_session *s)
+{
+	extend_by(m, s, m_lease(m));
 }
 
 void
 m_lease_inherited(struct master *m, struct m_session *s)
 {
-	lease_extend(m, s, m_lease_longest(m, SETTING_session_lease));
+	extend_by(m, s, m_lease_longest(m, SETTING_session_lease));
 }
 
 void
 m_lease_promise(struct master *m, struct m_session *s)
 {
-	must(m->lease && !s->ending);
-	s->promised = mono_max(s->promised, mono_add(m->now, m_lease(m)));
-	m_lease_heard(m, s);
-	must(mono_before(s->promised, s->expiry) || m->config.drift_permille == 0);
+	must(m->has_lease && !s->ending.proposed);
+	s->lease.promised = mono_max(s->lease.promised, mono_add(m->now, m_lease(m)));
+	m_lease_extend(m, s);
+	must(mono_before(s->lease.promised, s->lease.expiry) || m->config.drift_permille == 0);
 }
 
-/* A master whose own lease has lapsed may have a successor that knows better. */
+/* A master whose own lease is over may have a successor that has received something. */
 static void
 lease_expire(struct master *m, struct m_session *s)
 {
-	struct op op = {
-	    .code = OP_end_session,
-	    .end_session = {.session = s->id, .cause = SESSION_EXPIRED, .epoch = m->epoch},
-	};
-
-	must(m->lease && mono_reached(m->now, s->expiry) && !s->held);
-	m_propose(m, 0, &op)->session = s->id;
-	m_lock_session_ends(m, s->id, SESSION_EXPIRED);
-	m_propose_flush(m);
-	s->ending = true;
-	m_lease_arm(m, s);
+	must(m->has_lease && mono_reached(m->now, s->lease.expiry) && !s->keepalive.held);
+	m_end_propose(m, s, SESSION_EXPIRED);
 }
 
 void
 m_lease_timeout(struct master *m, struct m_session *s)
 {
-	must(!s->ending);
-	if (s->doomed != 0)
-		m_operate_due(m, s);
-	else if (!m->lease)
-		m_timer_set(m, &s->timer, mono_add(m->now, LEASE_RETRY));
-	else if (m->barrier.stands && !s->held && mono_reached(m->now, s->expiry))
-		m_timer_set(m, &s->timer, m->barrier.end); /* its end changes what others cache */
-	else if (s->held && mono_reached(m->now, s->answer_at))
+	must(!s->ending.proposed);
+	if (s->ending.cause != 0)
+		m_end_due(m, s);
+	else if (!m->has_lease)
+		m_timer_set(m, &s->lease.timer, mono_add(m->now, LEASE_RETRY));
+	else if (m->barrier.stands && !s->keepalive.held && mono_reached(m->now, s->lease.expiry))
+		m_timer_set(m, &s->lease.timer, m->barrier.end); /* others may cache its files */
+	else if (s->keepalive.held && mono_reached(m->now, s->keepalive.answer_at))
 		m_keepalive_answer(m, s);
-	else if (!s->held && mono_reached(m->now, s->expiry))
+	else if (!s->keepalive.held && mono_reached(m->now, s->lease.expiry))
 		lease_expire(m, s);
 	else
-		m_lease_arm(m, s); /* it rang for a KeepAlive that went with its connection */
+		m_lease_arm(m, s); /* the KeepAlive that it was for went with its connection */
 }
 
-void
-m_lease_expiry_refused(struct master *m, uint64_t session)
-{
-	struct m_session *s = m_session_find(m, session);
-
-	if (s == NULL || !s->ending)
-		return;
-	s->ending = false;
-	m_lease_heard(m, s);
-}
-
-/* A process that was stopped, or a machine that slept, finds every lease run out although the
- * clients were there all the time. It is noticed by a deadline that was missed; from when on nobody
- * ran is not known, so all the time since the last step counts. */
+/* A process that was stopped, or a machine that slept, finds every lease over although the clients
+ * were there all the time. A deadline that was missed shows the pause; its beginning is not known,
+ * so all the time since the last step counts. */
 void
 m_lease_account_pause(struct master *m, mono_t last)
 {
@@ -123,9 +115,9 @@ m_lease_account_pause(struct master *m, mono_t last)
 
 	if (mono_is_never(m->deadline) || mono_since(m->now, m->deadline).ns <= span_s(1).ns)
 		return;
-	RB_FOREACH(s, m_session_tree, &m->sessions)
+	RB_FOREACH(s, m_session_tree, &m->sessions.by_id)
 	{
-		s->expiry = mono_add(s->expiry, pause);
+		s->lease.expiry = mono_add(s->lease.expiry, pause);
 		m_lease_arm(m, s);
 	}
 }

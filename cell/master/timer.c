@@ -1,4 +1,3 @@
-/* What is due when: the timers of sessions and lock-delays, sorted by time. */
 #include "cell/base/must.h"
 #include "cell/master/internal.h"
 
@@ -14,12 +13,24 @@ timer_compare(const struct timer *a, const struct timer *b)
 
 RB_GENERATE_INTERNAL(timer_tree, timer, link, timer_compare, __attribute__((unused)) static)
 
+struct timer
+m_timer(enum timer_kind kind, uint64_t id)
+{
+	return (struct timer){.at = MONO_NEVER, .kind = kind, .id = id};
+}
+
 static void
 note_next(struct master *m)
 {
-	const struct timer *first = RB_MIN(timer_tree, &m->timers);
+	const struct timer *first = RB_MIN(timer_tree, &m->timers.by_time);
 
-	m->timer_next = first != NULL ? first->at : MONO_NEVER;
+	m->timers.next = first != NULL ? first->at : MONO_NEVER;
+}
+
+void
+m_timer_init(struct master *m)
+{
+	note_next(m);
 }
 
 void
@@ -27,7 +38,7 @@ m_timer_off(struct master *m, struct timer *a)
 {
 	if (mono_is_never(a->at))
 		return;
-	RB_REMOVE(timer_tree, &m->timers, a);
+	RB_REMOVE(timer_tree, &m->timers.by_time, a);
 	a->at = MONO_NEVER;
 	note_next(m);
 }
@@ -38,14 +49,14 @@ m_timer_set(struct master *m, struct timer *a, mono_t at)
 	m_timer_off(m, a);
 	a->at = at;
 	if (!mono_is_never(at))
-		must(RB_INSERT(timer_tree, &m->timers, a) == NULL);
+		must(RB_INSERT(timer_tree, &m->timers.by_time, a) == NULL);
 	note_next(m);
 }
 
 struct timer *
 m_timer_due(struct master *m)
 {
-	struct timer *first = RB_MIN(timer_tree, &m->timers);
+	struct timer *first = RB_MIN(timer_tree, &m->timers.by_time);
 
 	return first != NULL && mono_reached(m->now, first->at) ? first : NULL;
 }
