@@ -74,11 +74,11 @@ daemon_fork(struct daemon *daemon, const char *mountpoint, int *status)
 }
 
 static void
-leave_terminal(void)
+leave_terminal(bool debug)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	log_start("lsfs", LEVEL_INFO);
+	log_start("lsfs", debug ? LEVEL_DEBUG : LEVEL_INFO);
 	log_to_system(_PATH_LOG);
 	if (null < 0)
 		return;
@@ -96,7 +96,7 @@ daemon_ready(struct daemon *daemon)
 	if (daemon->ready < 0)
 		return false;
 	/* Before the parent exits: its caller may wait until these descriptors are closed. */
-	leave_terminal();
+	leave_terminal(daemon->debug);
 	if (chdir("/") < 0)
 		log_warn("chdir /: %s", strerror(errno));
 	prctl(PR_SET_PDEATHSIG, 0);

@@ -7,6 +7,7 @@
 
 struct daemon {
 	int ready; /* the child's end of the pipe to its parent; -1: in the foreground */
+	bool debug; /* the system log gets messages of LEVEL_DEBUG, too */
 };
 
 /* Forks. In the child: true, with *daemon for daemon_ready. In the parent: waits until the child

@@ -4,6 +4,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
+#include "cell/sys/log.h"
 
 enum { CLOSE_PATIENCE_S = 5 };
 
@@ -17,6 +18,7 @@ struct engine {
 	struct client_update update;
 	struct mount *mount;
 	struct mount_update done;
+	struct trace trace; /* of the client and the mount */
 	/* Of the mount, on their way: the client may have answers for the mount first. */
 	struct client_request **requests;
 	size_t requests_n, requests_room;
@@ -150,6 +152,16 @@ finish(struct engine *e, bool in_order)
 }
 
 static void
+log_traces(struct engine *e)
+{
+	enum trace_kind kind;
+	const char *line;
+
+	while ((line = trace_take(&e->trace, &kind)))
+		log_debug("%s", line);
+}
+
+static void
 settle(struct engine *e, mono_t now)
 {
 	/* An answer may make further ones. */
@@ -157,6 +169,8 @@ settle(struct engine *e, mono_t now)
 		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now,
 		                                      .request = e->requests[i]});
 	e->requests_n = 0;
+	if (e->trace.on)
+		log_traces(e);
 	if (!e->link)
 		return;
 	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
@@ -251,6 +265,8 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
            const struct engine_output *output)
 {
 	struct engine *e = memory_zero(1, sizeof *e);
+	struct client_config traced_client = *client;
+	struct mount_config traced_mount = *mount;
 	mono_t now = clock_now();
 	int rc = uv_timer_init(loop, &e->timer);
 
@@ -263,8 +279,10 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	e->link = link;
 	e->output = *output;
 	e->armed = e->close_deadline = MONO_NEVER;
-	e->client = client_new(client, now);
-	e->mount = mount_new(mount, e->client);
+	e->trace.on = output->debug;
+	traced_client.trace = traced_mount.trace = &e->trace;
+	e->client = client_new(&traced_client, now);
+	e->mount = mount_new(&traced_mount, e->client);
 	link_start(link, &(struct link_callbacks){
 		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
 		.user = e,
@@ -298,5 +316,6 @@ engine_free(struct engine *e)
 	mount_update_free(&e->done);
 	client_free(e->client);
 	client_update_free(&e->update);
+	trace_free(&e->trace);
 	free(e);
 }

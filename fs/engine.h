@@ -23,6 +23,7 @@ struct engine_output {
 	/* The state of the session has changed. */
 	void (*session)(void *user, const struct client_status *status);
 	void *user;
+	bool debug; /* every verdict of mount and client is logged */
 };
 
 /* Makes an engine and begins to open a session through `link`, which it takes over. The configs are

@@ -234,7 +234,7 @@ start_engine(struct lsfs *l)
 	};
 	struct engine_output output = {
 		.reply = on_reply, .stale_inode = on_stale_inode, .forget_names = on_forget_names,
-		.session = on_session_state, .user = l,
+		.session = on_session_state, .user = l, .debug = o->debug,
 	};
 
 	gethostname(host_name, sizeof host_name - 1);

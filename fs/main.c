@@ -10,7 +10,7 @@ enum { EXIT_USAGE = 2 };
 static int
 run(struct options *o)
 {
-	struct daemon daemon = {.ready = -1};
+	struct daemon daemon = {.ready = -1, .debug = o->debug};
 	int status;
 
 	if (o->help) {
@@ -24,7 +24,7 @@ run(struct options *o)
 	if (o->fake)
 		return 0;
 	if (o->foreground)
-		log_start("lsfs", LEVEL_INFO);
+		log_start("lsfs", o->debug ? LEVEL_DEBUG : LEVEL_INFO);
 	else if (!daemon_fork(&daemon, o->mountpoint, &status))
 		return status;
 	log_never_block();

@@ -94,6 +94,8 @@ plain_option(struct options *o, const char *word)
 {
 	if (!strcmp(word, "quiet"))
 		o->quiet = true;
+	else if (!strcmp(word, "debug"))
+		o->debug = true;
 	else if (!strcmp(word, "allow_other"))
 		o->allow_other = true;
 	else if (!strcmp(word, "standalone"))
@@ -181,6 +183,9 @@ one_option(struct options *o, int letter)
 	case 'f':
 		o->foreground = true;
 		return true;
+	case 'd':
+		o->debug = true;
+		return true;
 	case 'o':
 		return mount_options(o, optarg);
 	case 'h':
@@ -228,6 +233,7 @@ options_parse(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"foreground", no_argument, NULL, 'f'},
+		{"debug", no_argument, NULL, 'd'},
 		{"options", required_argument, NULL, 'o'},
 		{"standalone", no_argument, NULL, OPT_STANDALONE},
 		{"cell", required_argument, NULL, OPT_CELL},
@@ -243,7 +249,7 @@ options_parse(struct options *o, int argc, char **argv)
 		.helper = argc > 0 && called_as_helper(argv[0]),
 		.lock_delay_s = DEFAULT_LOCK_DELAY_S, .grace_s = DEFAULT_GRACE_MS / 1000,
 	};
-	letters = o->helper ? "fo:hVsnvrwN:t:" : "fo:hV";
+	letters = o->helper ? "fo:hVsnvrwN:t:" : "dfo:hV";
 	if (argc > 0)
 		argv[0] = name; /* the prefix of getopt's messages */
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
@@ -263,14 +269,15 @@ options_free(struct options *o)
 void
 options_help(void)
 {
-	puts("usage: lsfs --standalone [-f] [--cell NAME] [-o OPTIONS] DATADIR MOUNTPOINT\n"
-	     "       lsfs [-f] [-o OPTIONS] SOURCE MOUNTPOINT\n"
+	puts("usage: lsfs --standalone [-df] [--cell NAME] [-o OPTIONS] DATADIR MOUNTPOINT\n"
+	     "       lsfs [-df] [-o OPTIONS] SOURCE MOUNTPOINT\n"
 	     "\n"
 	     "Mounts a cell: its files can be read, written and locked by all who mount it.\n"
 	     "\n"
 	     "  --standalone      run a cell of one replica in this process, data in DATADIR\n"
 	     "  --cell NAME       the standalone cell's name at its first start (default: local)\n"
 	     "  -f, --foreground  stay in the foreground and log to stderr\n"
+	     "  -d, --debug       log every call and every decision about it\n"
 	     "  -o, --options OPTIONS\n"
 	     "                    comma separated:\n"
 	     "      key=FILE            the key of the principal to act as\n"
@@ -278,6 +285,7 @@ options_help(void)
 	     "                          holder has expired, 0 to 60 (default: 15)\n"
 	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: 45)\n"
 	     "      commit=close|write  when written data is committed (default: close)\n"
+	     "      debug               as --debug, for /etc/fstab\n"
 	     "      quiet               ignore chmod and chown instead of refusing them\n"
 	     "      allow_other         let other local users in, with all rights of the key\n"
 	     "      standalone          as --standalone, for /etc/fstab\n"

@@ -9,6 +9,7 @@ struct options {
 	bool helper;     /* called by mount(8) */
 	bool fake;       /* mount -f: everything but the mount itself */
 	bool foreground;
+	bool debug;      /* log every verdict of mount and client */
 	bool standalone;
 	const char *cell;       /* name of a standalone cell at its first start; NULL: not given */
 	char *key;              /* file; NULL: not given; owned */

@@ -4,12 +4,12 @@
 
 struct row {
 	int error;
-	const char *name, *text;
+	const char *name, *text, *error_name;
 };
 
 /* Indexed by code; a row without a name is no code. */
 static const struct row rows[] = {
-#define X(name_, number_, error_, text_) [number_] = {error_, #name_, text_},
+#define X(name_, number_, error_, text_) [number_] = {error_, #name_, text_, #error_},
 	RC_LIST(X)
 #undef X
 };
@@ -17,7 +17,7 @@ static const struct row rows[] = {
 static const struct row *
 row_of(enum rc code)
 {
-	static const struct row unknown = {EIO, "?", "unknown result"};
+	static const struct row unknown = {EIO, "?", "unknown result", "EIO"};
 
 	if ((size_t)code >= sizeof rows / sizeof rows[0] || rows[code].name == NULL)
 		return &unknown;
@@ -40,4 +40,13 @@ const char *
 rc_name(enum rc code)
 {
 	return row_of(code)->name;
+}
+
+const char *
+rc_errno_name(int error)
+{
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (rows[i].name != NULL && rows[i].error == error)
+			return rows[i].error_name;
+	return error == EBADF ? "EBADF" : "?";
 }

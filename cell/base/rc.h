@@ -53,4 +53,8 @@ const char *rc_text(enum rc code);
 /* The name without its prefix ("NOENT"), for traces; "?" for a number that is no code. */
 const char *rc_name(enum rc code);
 
+/* The name of an errno that a code has, or that the mount answers with ("ENOENT"), for traces; "?"
+ * for another one. */
+const char *rc_errno_name(int error);
+
 #endif

@@ -15,7 +15,11 @@ struct trace {
 	size_t taken;        /* bytes of those that trace_take has returned */
 };
 
-enum trace_kind { TRACE_VERDICT = ' ', TRACE_NOTICE = '!' };
+enum trace_kind {
+	TRACE_VERDICT = ' ',
+	TRACE_NOTICE = '!',
+	TRACE_MESSAGE = '>', /* that a message was sent or received; transcripts show it itself */
+};
 
 /* Adds a line, given as for printf without a newline. `sink` may be NULL: then there is none. */
 #define TRACE(sink, ...)                                                                       \
@@ -29,6 +33,13 @@ enum trace_kind { TRACE_VERDICT = ' ', TRACE_NOTICE = '!' };
 		struct trace *trace_ = (sink);                                                 \
 		if (trace_)                                                                    \
 			trace_line(trace_, TRACE_NOTICE, __VA_ARGS__);                         \
+	} while (0)
+
+#define MESSAGE_TRACE(sink, ...)                                                               \
+	do {                                                                                   \
+		struct trace *trace_ = (sink);                                                 \
+		if (trace_ && trace_->on)                                                      \
+			trace_line(trace_, TRACE_MESSAGE, __VA_ARGS__);                        \
 	} while (0)
 
 /* Adds a line of a kind; used by the macros. */

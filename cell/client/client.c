@@ -90,6 +90,13 @@ on_late_frame(struct client *c, struct bytes frame)
 		client_replica_list_received(c, &m.members);
 }
 
+static void
+refuse_frame(struct client *c, const char *why)
+{
+	CLIENT_TRACE(c, "a message of replica %u is refused: %s", c->connection.replica, why);
+	client_connection_drop(c);
+}
+
 /* A reply or message that a replica should not send here means that client and replica disagree
  * about the state of the connection; a new one starts from what both know for certain. */
 static void
@@ -106,7 +113,8 @@ on_message(struct client *c, const struct message *m)
 	else if (m->code == MSG_keepalive_reply && connection == CONNECTION_OPEN)
 		client_keepalive_on_reply(c, &m->keepalive_reply);
 	else
-		client_connection_drop(c);
+		refuse_frame(c, connection == CONNECTION_OPEN ? "not for a client"
+		                                              : "no session is open here");
 }
 
 /* True for a whole frame with a reply or a grant. */
@@ -134,7 +142,7 @@ on_frame(struct client *c, struct bytes frame)
 	} else if (wire_get_frame(frame, &m) == RC_OK) {
 		on_message(c, &m);
 	} else {
-		client_connection_drop(c);
+		refuse_frame(c, "malformed");
 	}
 	return true;
 }
@@ -207,6 +215,12 @@ send_waiting(struct client *c)
 		client_request_pump(c);
 }
 
+long long
+client_ms_until(const struct client *c, mono_t until)
+{
+	return span_to_ms(mono_since(until, c->now));
+}
+
 /* Deadlines are handled first, so that no request is answered under a lease that has run out, and
  * last, so that what became due by the event is done. */
 void
@@ -226,6 +240,8 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 		moved |= on_event(c, event);
 	if (c->connection.state == CONNECTION_OPEN)
 		send_waiting(c);
+	if (event->kind == CLIENT_REQUEST && !TAILQ_EMPTY(&c->requests.queue))
+		client_request_trace_queue(c, event->request);
 	if (moved || !is_steady(c))
 		c->deadline = deadline(c);
 	tick(c);

@@ -16,6 +16,7 @@
 
 #include "cell/base/mono.h"
 #include "cell/base/rng.h"
+#include "cell/base/trace.h"
 #include "cell/wire/codec.h"
 
 struct client;
@@ -35,6 +36,7 @@ struct client_config {
 	 * none. */
 	uint64_t earlier_session;
 	uint8_t earlier_nonce[LIMIT_NONCE];
+	struct trace *trace; /* the caller's sink of verdicts; NULL: none */
 };
 
 /* A new client, owned by the caller, without a connection: the first step asks for one. */

@@ -71,6 +71,9 @@ client_connection_drop(struct client *c)
 	c->connection.state = CONNECTION_NONE;
 	c->connection.due = mono_add(c->now, jittered(c, pause_ms));
 	c->connection.failures++;
+	CLIENT_TRACE(c, "the connection to replica %u is given up: attempt %u within %lld ms",
+	             c->connection.replica, c->connection.failures + 1,
+	             (long long)pause_ms);
 }
 
 /* The other replicas may take longer to notice its failure, and still name it. */
@@ -119,6 +122,9 @@ client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 	if (own && (c->connection.state != CONNECTION_OPEN || m->epoch <= c->session.epoch))
 		return; /* the replica announces its mastership to all clients, and will answer
 		         * soon */
+	CLIENT_TRACE(c, "replica %u is not the master%s %u of epoch %llu", c->connection.replica,
+	             is_news(c, m) ? ", and names" : "; it names, which is no news,", m->master,
+	             (unsigned long long)m->epoch);
 	client_connection_drop(c);
 	if (!is_news(c, m))
 		return;
@@ -133,6 +139,8 @@ client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 void
 client_connection_announced(struct client *c, const struct msg_redirect *m)
 {
+	CLIENT_TRACE(c, "replica %u is announced as master of epoch %llu%s", m->master,
+	             (unsigned long long)m->epoch, is_news(c, m) ? "" : ": no news");
 	if (!is_news(c, m))
 		return;
 	if (m->master == c->connection.replica && c->connection.state != CONNECTION_NONE &&
@@ -218,9 +226,17 @@ connection_attempt(struct client *c)
 	c->connection.state = CONNECTION_CONNECTING;
 	c->connection.due = mono_add(c->now, client_connection_patience(c));
 	c->connection.replica = choose(c);
+	MESSAGE_TRACE(c->config.trace, "connects to replica %u", c->connection.replica);
 	c->update->connect = true;
 	c->update->replica = c->connection.replica;
 	buffer_reset(&c->update->frames);
+}
+
+static void
+connection_silent(struct client *c)
+{
+	CLIENT_TRACE(c, "replica %u does not answer", c->connection.replica);
+	client_connection_failed(c);
 }
 
 void
@@ -231,7 +247,7 @@ client_connection_tick(struct client *c)
 	if (c->connection.state == CONNECTION_NONE)
 		connection_attempt(c);
 	else
-		client_connection_failed(c);
+		connection_silent(c);
 }
 
 mono_t

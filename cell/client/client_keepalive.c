@@ -30,6 +30,8 @@ keepalive_send(struct client *c)
 
 	must(c->connection.state == CONNECTION_OPEN);
 	c->keepalive.sent = c->now;
+	MESSAGE_TRACE(c->config.trace, "sends keepalive %llu",
+	              (unsigned long long)c->keepalive.sequence);
 	client_send(c, &m);
 }
 
@@ -56,13 +58,19 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 {
 	struct client_keepalive *k = &c->keepalive;
 
-	if (m->sequence != k->sequence)
+	if (m->sequence != k->sequence) {
+		CLIENT_TRACE(c, "the answer to keepalive %llu is ignored: %llu is under way",
+		             (unsigned long long)m->sequence, (unsigned long long)k->sequence);
 		return;
+	}
 	if (m->rc == RC_NO_SESSION) {
 		client_session_lost(c, true);
 		return;
 	}
 	if (m->rc != RC_OK || m->epoch != c->session.epoch || m->held_ms >= m->lease_ms) {
+		CLIENT_TRACE(c, "the answer to keepalive %llu renews nothing: %s, epoch %llu",
+		             (unsigned long long)m->sequence, rc_name(m->rc),
+		             (unsigned long long)m->epoch);
 		client_connection_drop(c);
 		return;
 	}
@@ -70,6 +78,9 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 	k->greeted = true;
 	k->lease = span_ms(m->lease_ms - m->held_ms);
 	k->lease_end = mono_max(k->lease_end, lease_end(c, m->lease_ms));
+	CLIENT_TRACE(c, "keepalive %llu is answered after %lld ms: the lease ends in %lld ms",
+	             (unsigned long long)k->sequence, -client_ms_until(c, k->sent),
+	             client_ms_until(c, k->lease_end));
 	keepalive_send(c);
 	if (mono_before(c->now, k->lease_end))
 		client_session_safe(c);
@@ -89,6 +100,7 @@ client_keepalive_tell_returned(struct client *c)
 		return;
 	must(c->keepalive.greeted && !c->keepalive.returned);
 	c->keepalive.returned = true;
+	MESSAGE_TRACE(c->config.trace, "sends returned: all requests were sent again");
 	client_send(c, &m);
 }
 
@@ -109,8 +121,12 @@ silence_end(const struct client *c)
 void
 client_keepalive_tick(struct client *c)
 {
-	if (c->connection.state == CONNECTION_OPEN && mono_reached(c->now, silence_end(c)))
-		client_connection_failed(c);
+	if (c->connection.state != CONNECTION_OPEN || !mono_reached(c->now, silence_end(c)))
+		return;
+	CLIENT_TRACE(c, "replica %u has not answered keepalive %llu for %lld ms",
+	             c->connection.replica, (unsigned long long)c->keepalive.sequence,
+	             -client_ms_until(c, c->keepalive.sent));
+	client_connection_failed(c);
 }
 
 mono_t

@@ -117,6 +117,9 @@ request_launch(struct client *c, struct client_request *r)
 	TAILQ_INSERT_TAIL(&c->requests.in_flight, r, entry);
 	c->requests.in_flight_n[r->slot]++;
 	c->requests.in_flight_bytes += r->op.len;
+	MESSAGE_TRACE(c->config.trace, "sends request %llu: %s of node %llu",
+	              (unsigned long long)r->number, wire_op_name(r->code),
+	              (unsigned long long)r->node);
 	request_send(c, r);
 }
 
@@ -188,6 +191,8 @@ drop_given_up(struct client *c)
 		next = TAILQ_NEXT(r, entry);
 		if (!r->given_up)
 			continue;
+		CLIENT_TRACE(c, "request %llu is not sent again: the acquire was given up",
+		             (unsigned long long)r->number);
 		request_land(c, r);
 		if (r->origin == REQUEST_CALLER)
 			answer(c, r->token, RC_INTR);
@@ -205,6 +210,8 @@ client_request_send_again(struct client *c)
 	if (!c->requests.inbox_spent)
 		buffer_reset(&c->requests.inbox);
 	drop_given_up(c);
+	if (!TAILQ_EMPTY(&c->requests.in_flight))
+		CLIENT_TRACE(c, "%zu requests are sent again", client_request_in_flight(c));
 	TAILQ_FOREACH(r, &c->requests.in_flight, entry)
 		request_send(c, r);
 }
@@ -259,6 +266,8 @@ client_request_submit(struct client *c, struct client_request *r)
 	enum rc rc = refusal(c, r);
 
 	if (rc != RC_OK) {
+		CLIENT_TRACE(c, "%s of node %llu is refused: %s", wire_op_name(r->code),
+		             (unsigned long long)r->node, rc_name(rc));
 		answer(c, r->token, rc);
 		client_request_free(r);
 		return;
@@ -344,6 +353,18 @@ client_request_pump(struct client *c)
 	}
 }
 
+void
+client_request_trace_queue(struct client *c, const struct client_request *submitted)
+{
+	const struct client_request *r = TAILQ_LAST(&c->requests.queue, request_list);
+
+	if (r == submitted)
+		CLIENT_TRACE(c, "%s of node %llu waits: %zu in flight, %zu queued, %zu bytes",
+		             wire_op_name(r->code), (unsigned long long)r->node,
+		             client_request_in_flight(c), client_request_queued(c),
+		             c->requests.in_flight_bytes);
+}
+
 bool
 client_request_gives_up(const struct client *c, struct lock_key key)
 {
@@ -419,13 +440,18 @@ on_reply(struct client *c, const struct msg_reply *m)
 	struct client_request *r = request_find(c, m->number);
 	struct result result;
 
-	if (r == NULL)
+	if (r == NULL) {
+		CLIENT_TRACE(c, "reply %llu is ignored: answered before",
+		             (unsigned long long)m->number);
 		return;
+	}
 	if (m->rc == RC_NO_SESSION && r->code != OP_end_session) {
 		client_session_lost(c, true);
 		return;
 	}
 	if (m->rc == RC_NOT_MASTER || m->rc == RC_OLD_EPOCH || !reply_result(r, m, &result)) {
+		CLIENT_TRACE(c, "reply %llu is no answer: %s", (unsigned long long)m->number,
+		             rc_name(m->rc));
 		client_connection_drop(c);
 		return;
 	}
@@ -456,6 +482,8 @@ client_request_on_frame(struct client *c, struct bytes frame)
 	}
 	if (c->session.state == CLIENT_SAFE)
 		client_request_flush_inbox(c);
+	else
+		CLIENT_TRACE(c, "a reply is held back until the session is safe");
 }
 
 void
@@ -526,6 +554,8 @@ client_request_tick(struct client *c)
 	if (c->session.id != 0 || !mono_reached(c->now, c->session.patience_end))
 		return;
 	while ((r = TAILQ_FIRST(&c->requests.queue)) != NULL) {
+		CLIENT_TRACE(c, "%s of node %llu fails: no session for a grace period",
+		             wire_op_name(r->code), (unsigned long long)r->node);
 		dequeue(c, r);
 		answer(c, r->token, RC_IO);
 		client_request_free(r);

@@ -18,12 +18,21 @@ static const unsigned allowed[] = {
     [CLIENT_CLOSED] = 0,
 };
 
+static const char *const names[] = {
+    [CLIENT_NEW] = "new",
+    [CLIENT_SAFE] = "safe",
+    [CLIENT_JEOPARDY] = "in jeopardy",
+    [CLIENT_EXPIRED] = "expired",
+    [CLIENT_CLOSED] = "closed",
+};
+
 static void
 session_move(struct client *c, enum client_state to)
 {
 	struct client_session *s = &c->session;
 
 	must(allowed[s->state] & (1u << to));
+	CLIENT_TRACE(c, "the session is %s, was %s", names[to], names[s->state]);
 	s->state = to;
 	c->update->state_changed = true;
 	must(to != CLIENT_SAFE || (s->id != 0 && mono_before(c->now, c->keepalive.lease_end)));
@@ -64,6 +73,8 @@ client_session_open(struct client *c)
 		m.open_session.earlier_nonce.len = LIMIT_NONCE;
 	}
 	client_connection_opening(c);
+	MESSAGE_TRACE(c->config.trace, "sends open_session: session %llu, earlier session %llu",
+	              (unsigned long long)c->session.id, (unsigned long long)c->session.earlier);
 	client_send(c, &m);
 }
 
@@ -94,6 +105,8 @@ session_set_principal(struct client *c, struct bytes name)
 static void
 session_opened(struct client *c, const struct msg_session_opened *m)
 {
+	CLIENT_TRACE(c, "session %llu is open at master %u of epoch %llu",
+	             (unsigned long long)m->session, m->master, (unsigned long long)m->epoch);
 	if (c->session.id == 0)
 		session_begin(c, m->session);
 	c->session.epoch = m->epoch;
@@ -133,6 +146,9 @@ client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 	} else if (m->rc == RC_NOT_MASTER) {
 		client_connection_elsewhere(c, &(struct msg_redirect){m->epoch, m->master});
 	} else {
+		CLIENT_TRACE(c, "open_session is not accepted: %s, session %llu, epoch %llu",
+		             rc_name(m->rc), (unsigned long long)m->session,
+		             (unsigned long long)m->epoch);
 		client_connection_drop(c);
 	}
 }
@@ -156,6 +172,8 @@ void
 client_session_lost(struct client *c, bool ended)
 {
 	must(c->session.id != 0);
+	CLIENT_TRACE(c, "session %llu is lost: %s", (unsigned long long)c->session.id,
+	             ended ? "the cell has ended it" : "the grace period is over");
 	if (c->session.closing) {
 		client_session_closed(c);
 		return;
@@ -187,6 +205,10 @@ client_session_close(struct client *c, enum session_end cause)
 		c->session.close_end = c->keepalive.lease_end;
 	else if (c->session.state == CLIENT_NEW && c->session.id != 0)
 		c->session.close_end = mono_add(c->now, c->keepalive.lease);
+	CLIENT_TRACE(c, "session %llu ends after %zu requests, within %lld ms",
+	             (unsigned long long)c->session.id,
+	             client_request_in_flight(c) + client_request_queued(c),
+	             client_ms_until(c, c->session.close_end));
 	client_lock_waits_forget(c);
 }
 
@@ -244,6 +266,10 @@ client_session_tick(struct client *c)
 	 * that slept through all of it can still ask the cell before it gives the session up. */
 	if (c->session.state == CLIENT_SAFE && mono_reached(c->now, c->keepalive.lease_end)) {
 		c->session.grace_end = mono_add(c->now, c->config.grace);
+		CLIENT_TRACE(c, "the lease of session %llu is over since %lld ms; grace: %lld ms",
+		             (unsigned long long)c->session.id,
+		             -client_ms_until(c, c->keepalive.lease_end),
+		             client_ms_until(c, c->session.grace_end));
 		session_move(c, CLIENT_JEOPARDY);
 	}
 	if (c->session.closing)

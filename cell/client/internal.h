@@ -151,6 +151,11 @@ struct client {
 	struct lock_waits waits;
 };
 
+/* A line of the trace: a verdict, with its numbers. */
+#define CLIENT_TRACE(c, ...) TRACE((c)->config.trace, __VA_ARGS__)
+/* Milliseconds from now until `until`, for traces. */
+long long client_ms_until(const struct client *c, mono_t until);
+
 /* client_session.c */
 void client_session_begin(struct client *c);
 void client_session_open(struct client *c);
@@ -219,6 +224,8 @@ void client_request_submit(struct client *c, struct client_request *r);
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 void client_request_send_again(struct client *c);
 void client_request_pump(struct client *c);
+/* Traces the numbers for which the request, if it was submitted in this step, is still queued. */
+void client_request_trace_queue(struct client *c, const struct client_request *submitted);
 /* True when one more command with an operation of `bytes` may be sent. */
 bool client_request_room(const struct client *c, size_t bytes);
 /* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE

@@ -62,6 +62,9 @@ client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket t
 	w->acquire.ticket = ticket;
 	must(RB_INSERT(wait_tree, &c->waits.by_key, w) == NULL);
 	TAILQ_INSERT_TAIL(&c->waits.list, w, entry);
+	CLIENT_TRACE(c, "acquisition %llu of node %llu is queued at place %llu",
+	             (unsigned long long)a->acquisition, (unsigned long long)a->node,
+	             (unsigned long long)ticket.place);
 }
 
 void
@@ -69,8 +72,11 @@ client_lock_waits_remove(struct client *c, struct lock_key key)
 {
 	struct lock_wait *w = wait_find(c, key);
 
-	if (w != NULL)
-		wait_drop(c, w);
+	if (w == NULL)
+		return;
+	CLIENT_TRACE(c, "acquisition %llu of node %llu is given up",
+	             (unsigned long long)key.acquisition, (unsigned long long)key.node);
+	wait_drop(c, w);
 }
 
 static void
@@ -79,6 +85,9 @@ wait_over(struct client *c, struct lock_wait *w, enum rc rc, uint64_t lock_gener
 {
 	struct client_update *u = c->update;
 
+	CLIENT_TRACE(c, "acquisition %llu of node %llu waits no more: %s",
+	             (unsigned long long)w->acquire.acquisition,
+	             (unsigned long long)w->acquire.node, rc_name(rc));
 	ARRAY_ROOM(u->grants, u->grants_n, u->grants_room);
 	u->grants[u->grants_n++] = (struct client_grant){
 	    .node = w->acquire.node,
@@ -100,6 +109,9 @@ client_lock_waits_on_granted(struct client *c, const struct msg_granted *m)
 
 	if (w != NULL)
 		wait_over(c, w, m->rc, m->lock_generation, m->fence);
+	else
+		CLIENT_TRACE(c, "a grant is ignored: acquisition %llu does not wait",
+		             (unsigned long long)m->acquisition);
 }
 
 void

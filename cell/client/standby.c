@@ -43,6 +43,8 @@ fail(struct client *c)
 	for (unsigned i = 0; i < c->standby.failures && ms < RETRY_MAX_MS; i++)
 		ms *= 2;
 	ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
+	CLIENT_TRACE(c, "the second connection, to replica %u, has failed: next within %lld ms",
+	             c->standby.replica, (long long)ms);
 	c->standby.failures++;
 	c->standby.failed = c->standby.replica;
 	c->standby.replica = 0;
@@ -86,6 +88,8 @@ client_standby_members(struct client *c)
 			return;
 	if (c->standby.replica == 0)
 		return;
+	CLIENT_TRACE(c, "the second connection leaves replica %u: it is no member",
+	             c->standby.replica);
 	c->standby.replica = 0;
 	c->standby.due = c->now;
 	c->update->listen = true;
@@ -109,6 +113,7 @@ client_standby_tick(struct client *c)
 	if (!is_wanted(c) || !mono_reached(c->now, c->standby.due))
 		return;
 	c->standby.replica = choose(c);
+	MESSAGE_TRACE(c->config.trace, "listens to replica %u", c->standby.replica);
 	c->update->listen = true;
 	c->update->listen_to = c->standby.replica;
 }

@@ -93,6 +93,8 @@ buffer_revert(struct mount *m, struct handle *h)
 {
 	bool unconditional = h->unconditional;
 
+	MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: its writer was killed",
+	            (unsigned long long)h->fh, h->edited.len);
 	buffer_drop(m, h);
 	h->unconditional = unconditional;
 }
@@ -224,8 +226,11 @@ write_take(struct mount *m, struct call *c)
 static void
 write_refuse(struct mount *m, struct call *c, int error)
 {
-	if (error == EFBIG && c->handle->edit != EDIT_NONE)
+	if (error == EFBIG && c->handle->edit != EDIT_NONE) {
+		MOUNT_TRACE(m, "handle %llu: a write is missing: nothing is committed",
+		            (unsigned long long)c->handle->fh);
 		c->handle->refused = error;
+	}
 	call_status(m, c, error);
 }
 

@@ -140,6 +140,8 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	c->node = wire_op_node(op);
 	c->then = then;
 	c->session = m->session.over ? 0 : m->session.id;
+	if (MOUNT_TRACES(m))
+		mount_trace_ask(m, c, op);
 	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
 }
 
@@ -152,6 +154,8 @@ call_heard(struct mount *m, const struct client_answer *answer)
 
 	if (c == NULL)
 		return;
+	if (MOUNT_TRACES(m))
+		mount_trace_heard(m, c, &a);
 	RB_REMOVE(call_tokens, &m->calls.asked, c);
 	c->token = 0;
 	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
@@ -203,6 +207,9 @@ call_be_patient(struct mount *m, struct call *c)
 	c->patient_until = mono_add(
 	    m->now, span_ms(may_wait_for_lock(c) ? LOCK_PATIENCE_MS : PATIENCE_MS));
 	RB_INSERT(call_patience, &m->calls.interrupted, c);
+	MOUNT_TRACE(m, "call %llu is interrupted: its answer is awaited for %lld ms",
+	            (unsigned long long)c->event.call,
+	            (long long)span_to_ms(mono_since(c->patient_until, m->now)));
 }
 
 /* A call that takes effect must not be answered with a failure: programs do not repeat an open or a
@@ -213,6 +220,8 @@ call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
 {
 	struct call *c = call_find(m, number);
 
+	if (c && fate == FATE_KILLED)
+		MOUNT_TRACE(m, "call %llu: its process was killed", (unsigned long long)number);
 	if (c && c->event.for_page && fate != FATE_KILLED)
 		return; /* an access to a mapping gets no errno: a failure is a SIGBUS */
 	if (c && (fate == FATE_KILLED || !call_is_patient(m, number)))
@@ -237,6 +246,8 @@ call_give_up(struct mount *m, struct call *c)
 	if (c->queue == NULL && c->lock && c->lock->caller == c)
 		lock_interrupted(m, c->lock);
 	else if (c->token || c->waits) {
+		MOUNT_TRACE(m, "call %llu is given up: its request goes on in the background",
+		            (unsigned long long)c->event.call);
 		call_reply(m, c, MOUNT_STATUS)->error = EINTR;
 		c->ordered = true;
 		return;

@@ -69,11 +69,29 @@ commit_in_memory(struct mount *m, struct handle *h)
 	}
 	if (h->edited.failed)
 		return EFBIG;
+	MOUNT_TRACE(m, "handle %llu: %zu bytes become the contents of deleted node %llu",
+	            (unsigned long long)h->fh, h->edited.len, (unsigned long long)i->ino);
 	i->attr.size = h->edited.len;
 	i->attr.mtime_ns = h->dated ? h->mtime_ns : i->attr.mtime_ns;
 	commit_took(m, h, ++i->attr.content_generation);
 	version_set(m, &i->last, version_ref(h->base));
 	return 0;
+}
+
+static void
+commit_failed(struct mount *m, struct handle *h, int error)
+{
+	MOUNT_TRACE(m, "handle %llu: the buffer of %zu bytes is dropped: %s",
+	            (unsigned long long)h->fh, h->edited.len, rc_errno_name(error));
+	buffer_drop(m, h);
+}
+
+static void
+commit_accepted(struct mount *m, struct handle *h, uint64_t generation)
+{
+	MESSAGE_TRACE(m->config.trace, "handle %llu: its buffer of %zu bytes is generation %llu",
+	              (unsigned long long)h->fh, h->edited.len, (unsigned long long)generation);
+	commit_took(m, h, generation);
 }
 
 static struct op
@@ -108,9 +126,9 @@ commit_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		c->error = call_learn(m, c, attr, a->index);
 	h->committing = false;
 	if (c->error)
-		buffer_drop(m, h);
+		commit_failed(m, h, c->error);
 	else if (h->edit != EDIT_NONE)
-		commit_took(m, h, attr->content_generation);
+		commit_accepted(m, h, attr->content_generation);
 	if (c->error == 0 && dated)
 		call_ask(m, c, &date, date_heard);
 	else
@@ -133,7 +151,7 @@ commit(struct mount *m, struct call *c, call_next *next)
 		if (!h->refused && inode_lives_on(h->inode))
 			c->error = commit_in_memory(m, h);
 		if (c->error)
-			buffer_drop(m, h);
+			commit_failed(m, h, c->error);
 		next(m, c);
 	} else {
 		op = commit_op(h);
@@ -219,14 +237,25 @@ is_opener(const struct handle *h, pid_t pid)
 	return pid == h->opener || h->opener_gone;
 }
 
+/* The reason why a close commits nothing; NULL if it commits the buffer. */
+static const char *
+flush_obstacle(const struct handle *h, const struct mount_event *e)
+{
+	if (h->edit == EDIT_NONE)
+		return "nothing is written";
+	if (h->truncation && !is_opener(h, e->pid))
+		return "another process has truncated it";
+	if (h->truncation && e->descriptors > h->descriptors_before)
+		return "its opener has more descriptors";
+	if (!h->truncation && !buffer_written_by(h, e->lock_owner, e->pid))
+		return "another process has written it";
+	return NULL;
+}
+
 static bool
 flush_commits(const struct handle *h, const struct mount_event *e)
 {
-	if (h->edit == EDIT_NONE)
-		return false;
-	if (h->truncation)
-		return is_opener(h, e->pid) && e->descriptors <= h->descriptors_before;
-	return buffer_written_by(h, e->lock_owner, e->pid);
+	return flush_obstacle(h, e) == NULL;
 }
 
 unsigned
@@ -257,10 +286,13 @@ flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 		return;
 	if (!wrote && !(h->truncation && is_opener(h, e->pid)))
 		return;
-	if (buffer_written_by_others(h, e->lock_owner, e->pid))
+	if (buffer_written_by_others(h, e->lock_owner, e->pid)) {
+		MOUNT_TRACE(m, "handle %llu: a writer was killed: only another one commits",
+		            (unsigned long long)h->fh);
 		h->tainted = true;
-	else
+	} else {
 		buffer_revert(m, h);
+	}
 }
 
 static void
@@ -313,8 +345,13 @@ commit_flush(struct mount *m, struct call *c)
 	if (c->event.pid == h->opener &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
-	if (flush_commits(h, &c->event) || (c->event.fate == FATE_KILLED && h->edit != EDIT_NONE))
+	if (flush_commits(h, &c->event) || (c->event.fate == FATE_KILLED && h->edit != EDIT_NONE)) {
 		handle_enter(m, c, flush_entered);
-	else
-		flush_done(m, c);
+		return;
+	}
+	if (h->edit != EDIT_NONE)
+		MOUNT_TRACE(m, "handle %llu: %zu bytes are not committed: %s",
+		            (unsigned long long)h->fh, h->edited.len,
+		            flush_obstacle(h, &c->event));
+	flush_done(m, c);
 }

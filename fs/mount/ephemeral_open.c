@@ -27,6 +27,9 @@ close_number(struct mount *m, struct inode *i, uint64_t number)
 void
 ephemeral_opened(struct mount *m, struct inode *i, uint64_t number)
 {
+	MOUNT_TRACE(m, "node %llu is ephemeral, and open by number %llu",
+	            (unsigned long long)i->ino,
+	            (unsigned long long)(i->opened ? i->opened : number));
 	if (i->opened == 0)
 		i->opened = number;
 	else if (i->opened != number)

@@ -166,6 +166,9 @@ handle_enter(struct mount *m, struct call *c, call_next *next)
 		handle_run(m, c);
 		return;
 	}
+	MOUNT_TRACE(m, "call %llu waits for handle %llu, which call %llu has",
+	            (unsigned long long)c->event.call, (unsigned long long)h->fh,
+	            h->active ? (unsigned long long)h->active->event.call : 0);
 	c->queue = &h->queue;
 	TAILQ_INSERT_TAIL(&h->queue, c, waiting);
 }
@@ -227,6 +230,8 @@ handle_run_ready(struct mount *m)
 void
 handle_die(struct mount *m, struct handle *h)
 {
+	MOUNT_TRACE(m, "handle %llu is dead: its buffer of %zu bytes is lost",
+	            (unsigned long long)h->fh, h->edited.len);
 	h->dead = true;
 	if (h->edit != EDIT_NONE && !h->owed)
 		h->owed = ESTALE;

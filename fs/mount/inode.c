@@ -102,6 +102,8 @@ inode_die(struct mount *m, struct inode *i, bool here)
 {
 	struct mount_lock *l, *more;
 
+	MOUNT_TRACE(m, "node %llu is gone: %s", (unsigned long long)i->ino,
+	            i->moved_to ? "renamed" : here ? "deleted here" : "deleted elsewhere");
 	i->dead = true;
 	i->gone_here |= here;
 	mount_stale_inode(m, i->ino);

@@ -6,7 +6,7 @@
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
  *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
  *   ephemeral_open  whether this session has a node open       listing      open directories
- *   setattr, xattr, virtual, mount_session                     as their names say */
+ *   setattr, xattr, virtual, mount_session, mount_trace        as their names say */
 #ifndef LSFS_FS_MOUNT_INTERNAL_H
 #define LSFS_FS_MOUNT_INTERNAL_H
 
@@ -56,6 +56,16 @@ struct mount {
 /* A copy of `b` that lives until the next step. */
 struct bytes mount_keep(struct mount *m, struct bytes b);
 void mount_stale_inode(struct mount *m, uint64_t ino);
+
+/* A line of the trace: a verdict, with its numbers. */
+#define MOUNT_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
+#define MOUNT_TRACES(m) ((m)->config.trace && (m)->config.trace->on)
+/* Lines about messages, while MOUNT_TRACES: a call of the kernel, a request to the cell, and the
+ * answers to both. */
+void mount_trace_call(struct mount *m, const struct mount_event *e);
+void mount_trace_ask(struct mount *m, const struct call *c, const struct op *op);
+void mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a);
+void mount_trace_reply(struct mount *m, const struct mount_reply *r);
 
 /* Detects that the session to which the handles and locks belong has ended, and begins with the
  * next one. */

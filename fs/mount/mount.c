@@ -148,6 +148,8 @@ kernel_call(struct mount *m, const struct mount_event *e)
 {
 	struct call *c = call_new(m, e);
 
+	if (MOUNT_TRACES(m))
+		mount_trace_call(m, e);
 	stale_called(m, e);
 	if (is_virtual(e->ino) && !(handlers[e->kind].flags & VIRTUAL_TOO))
 		virtual_call(m, c);
@@ -196,5 +198,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	call_timeout(m);
 	mount_dispatch(m, event);
 	handle_run_ready(m);
+	for (size_t n = 0; MOUNT_TRACES(m) && n < update->replies_n; n++)
+		mount_trace_reply(m, &update->replies[n]);
 	m->update = NULL;
 }

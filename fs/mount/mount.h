@@ -16,6 +16,7 @@
 #define LSFS_FS_MOUNT_MOUNT_H
 
 #include <sys/types.h>
+#include "cell/base/trace.h"
 #include "cell/client/client.h"
 
 struct mount;
@@ -28,6 +29,7 @@ struct mount_config {
 	bool commit_at_write; /* commit=write */
 	bool quiet;           /* ignore chmod and chown */
 	uint32_t listing_page; /* bytes of a listing requested at a time; 0: the maximum */
+	struct trace *trace;   /* the caller's sink of verdicts; NULL: none */
 };
 
 /* Makes a mount over the sessions of `client`, which the driver owns and must keep until the mount

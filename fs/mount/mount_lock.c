@@ -90,6 +90,9 @@ static void
 lock_keep(struct mount *m, struct mount_lock *l)
 {
 	must(!l->is_kept);
+	MOUNT_TRACE(m, "acquisition %llu of node %llu is kept for %d ms",
+	            (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
+	            KEEP_MS);
 	l->is_kept = true;
 	l->kept_until = mono_add(m->now, span_ms(KEEP_MS));
 	TAILQ_INSERT_TAIL(&m->locks.kept, l, kept);
@@ -113,6 +116,9 @@ lock_gained(struct mount *m, struct mount_lock *l)
 {
 	struct call *c = l->caller;
 
+	MESSAGE_TRACE(m->config.trace, "acquisition %llu: node %llu is locked %s",
+	              (unsigned long long)l->asked_acquisition, (unsigned long long)l->inode->ino,
+	              l->asked == LOCK_SHARED ? "shared" : "exclusive");
 	l->mode = l->asked;
 	l->acquisition = l->asked_acquisition;
 	l->ask = ASK_NONE;
@@ -147,6 +153,8 @@ lock_came(struct mount *m, struct mount_lock *l)
 		lock_gained(m, l);
 		lock_next(m, l);
 	} else {
+		MOUNT_TRACE(m, "acquisition %llu is granted, and no call waits for it",
+		            (unsigned long long)l->asked_acquisition);
 		l->granted = true;
 		l->ask = ASK_QUEUED;
 	}
@@ -160,6 +168,8 @@ lock_queued(struct mount *m, struct mount_lock *l)
 {
 	struct call *c, *more;
 
+	MESSAGE_TRACE(m->config.trace, "acquisition %llu is queued",
+	              (unsigned long long)l->asked_acquisition);
 	l->ask = ASK_QUEUED;
 	TAILQ_FOREACH_SAFE(c, &l->queue, waiting, more)
 		if (c->mode != LOCK_NONE && !c->event.wait)
@@ -235,6 +245,15 @@ lock_is_had(const struct mount_lock *l, const struct call *c)
 }
 
 static void
+lock_wait_turn(struct mount *m, struct mount_lock *l, struct call *c)
+{
+	MOUNT_TRACE(m, "call %llu waits behind acquisition %llu of the same owner",
+	            (unsigned long long)c->event.call, (unsigned long long)l->asked_acquisition);
+	c->queue = &l->queue;
+	TAILQ_INSERT_TAIL(&l->queue, c, waiting);
+}
+
+static void
 lock_start(struct mount *m, struct call *c)
 {
 	struct mount_lock *l = c->lock;
@@ -244,6 +263,9 @@ lock_start(struct mount *m, struct call *c)
 		return;
 	}
 	if (lock_adopts(l, c)) {
+		MOUNT_TRACE(m, "call %llu takes over acquisition %llu",
+		            (unsigned long long)c->event.call,
+		            (unsigned long long)l->asked_acquisition);
 		lock_unkeep(m, l);
 		l->caller = c;
 		if (l->granted) {
@@ -258,8 +280,7 @@ lock_start(struct mount *m, struct call *c)
 	} else if (l->ask == ASK_QUEUED && !c->event.wait) {
 		call_status(m, c, EAGAIN);
 	} else {
-		c->queue = &l->queue;
-		TAILQ_INSERT_TAIL(&l->queue, c, waiting);
+		lock_wait_turn(m, l, c);
 	}
 }
 
@@ -407,8 +428,7 @@ lock_unlock(struct mount *m, struct call *c)
 	lock_stop_waiting(m, l);
 	if (l->ask == ASK_GIVING_BACK) {
 		c->mode = LOCK_NONE;
-		c->queue = &l->queue;
-		TAILQ_INSERT_TAIL(&l->queue, c, waiting);
+		lock_wait_turn(m, l, c);
 	} else if (l->mode == LOCK_NONE) {
 		call_status(m, c, c->error);
 	} else {
@@ -463,6 +483,9 @@ lock_drop(struct mount *m, struct mount_lock *l)
 void
 lock_die(struct mount *m, struct mount_lock *l)
 {
+	if (lock_active(l))
+		MOUNT_TRACE(m, "a lock on node %llu is lost: acquisition %llu",
+		            (unsigned long long)l->inode->ino, (unsigned long long)l->acquisition);
 	l->refs++;
 	l->mode = LOCK_NONE;
 	l->handles_n = 0;

@@ -15,6 +15,8 @@ session_died(struct mount *m)
 	struct inode *i, *more_i;
 	struct mount_lock *l, *more_l;
 
+	MOUNT_TRACE(m, "session %llu is over: its handles and locks are void",
+	            (unsigned long long)m->session.id);
 	m->session.over = true;
 	m->update->forget_names = true;
 	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
@@ -37,6 +39,7 @@ session_began(struct mount *m, uint64_t session)
 {
 	struct call *c;
 
+	MOUNT_TRACE(m, "session %llu begins", (unsigned long long)session);
 	m->session.id = session;
 	m->session.over = false;
 	RB_FOREACH(c, call_tokens, &m->calls.asked)

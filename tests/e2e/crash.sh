@@ -54,6 +54,20 @@ foreground() {
 	! mountpoint -q "$m"
 }
 
+# Every call with its answer, and no contents.
+case_debug() {
+	"$LSFS" -df --standalone "$data" "$m" 2> "$work/err" &
+	daemon=$!
+	wait_until "the mount is there" mountpoint -q "$m"
+	echo secret > "$m/f"
+	umount "$m"
+	wait $daemon
+	grep -q 'lookup f in inode 1,' "$work/err"
+	grep -q 'asks: set_contents of node' "$work/err"
+	grep -q 'the session is closed' "$work/err"
+	! grep -q secret "$work/err"
+}
+
 case_end_by_umount() { foreground umount "$m"; }
 
 case_end_by_signal() {

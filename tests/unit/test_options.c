@@ -46,7 +46,8 @@ test_defaults(void **state)
 	(void)state;
 	assert_true(parse(&o, "lsfs --standalone data mnt"));
 	assert_true(o.standalone);
-	assert_false(o.foreground || o.quiet || o.allow_other || o.commit_at_write || o.fake);
+	assert_false(o.foreground || o.debug);
+	assert_false(o.quiet || o.allow_other || o.commit_at_write || o.fake);
 	assert_string_equal(o.source, "data");
 	assert_string_equal(o.mountpoint, "mnt");
 	assert_int_equal(o.lock_delay_s, 15);
@@ -62,9 +63,10 @@ test_any_order(void **state)
 	struct options o;
 
 	(void)state;
-	assert_true(parse(&o, "lsfs data -o lock_delay=0,quiet mnt -f --cell dc1 -o "
+	assert_true(parse(&o, "lsfs data -o lock_delay=0,quiet mnt -df --cell dc1 -o "
 	                      "commit=write,ro,nodev,key=k,grace=7,allow_other --standalone"));
-	assert_true(o.standalone && o.foreground && o.quiet && o.allow_other && o.commit_at_write);
+	assert_true(o.standalone && o.foreground && o.debug);
+	assert_true(o.quiet && o.allow_other && o.commit_at_write);
 	assert_string_equal(o.source, "data");
 	assert_string_equal(o.mountpoint, "mnt");
 	assert_string_equal(o.cell, "dc1");
