@@ -19,9 +19,11 @@
 #include "cell/config/identity.h"
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
+#include "cell/host/internal.h"
 #include "cell/host/server_process.h"
 #include "cell/host/standalone.h"
 #include "cell/tree/tree.h"
+#include "tests/unit/net_fixture.h"
 
 static char directory[64];
 static char why[512];
@@ -245,6 +247,107 @@ test_stopped_unused(void **state)
 	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
 	assert_true(d.stopped);
 	assert_int_equal(uv_loop_close(&d.loop), 0);
+}
+
+/* ---- the cell file is being written while the network closes ---- */
+
+static struct {
+	bool held;            /* writing the cell file waits for `go` */
+	uv_sem_t go, written;
+	uv_work_t after;      /* follows the write, as it does in the queue of threads */
+	struct transport *transport;
+	void (*closed)(void *user);
+	struct driver *driver;
+} closing;
+
+int __real_cell_file_replace(const char *path, const struct cell_file *cell_file);
+int __wrap_cell_file_replace(const char *path, const struct cell_file *cell_file);
+void __real_transport_stop(struct transport *t, void (*stopped)(void *user), void *user);
+void __wrap_transport_stop(struct transport *t, void (*stopped)(void *user), void *user);
+
+int
+__wrap_cell_file_replace(const char *path, const struct cell_file *cell_file)
+{
+	int rc;
+
+	if (closing.held)
+		uv_sem_wait(&closing.go);
+	rc = __real_cell_file_replace(path, cell_file);
+	if (closing.held)
+		uv_sem_post(&closing.written);
+	return rc;
+}
+
+static void
+wait_for_the_write(uv_work_t *work)
+{
+	(void)work;
+	uv_sem_wait(&closing.written);
+}
+
+/* The loop has been told that the write has ended. */
+static void
+close_the_network(uv_work_t *work, int status)
+{
+	must(status == 0);
+	assert_false(closing.driver->stopped);
+	__real_transport_stop(closing.transport, closing.closed, work->data);
+}
+
+void
+__wrap_transport_stop(struct transport *t, void (*stopped)(void *user), void *user)
+{
+	closing.transport = t;
+	closing.closed = stopped;
+	closing.after.data = user;
+	uv_sem_post(&closing.go);
+	must(uv_queue_work(&closing.driver->loop, &closing.after, wait_for_the_write,
+	                   close_the_network) == 0);
+}
+
+static void
+make_networked(struct cell_file *cell_file)
+{
+	struct noise_pair own;
+	char path[128];
+
+	assert_true(standalone_prepare(directory, "local", cell_file, why, sizeof why));
+	snprintf(cell_file->replicas[0].address, sizeof cell_file->replicas[0].address,
+	         "127.0.0.1:%d", free_port());
+	cell_file->has_admin = true;
+	memcpy(cell_file->admin_public, pair_of(1).public, NOISE_KEY);
+	snprintf(path, sizeof path, "%s/replica.key", directory);
+	assert_int_equal(key_file_create_channel(path, NULL, &own), 0);
+	memcpy(cell_file->replicas[0].public_key, own.public, NOISE_KEY);
+	snprintf(path, sizeof path, "%s/cell.conf", directory);
+	assert_int_equal(cell_file_replace(path, cell_file), 0);
+}
+
+static void
+test_stopped_while_the_cell_file_is_written(void **state)
+{
+	struct driver d = {0};
+	struct server_process_config config = {.directory = directory};
+	struct cell_file cell_file;
+
+	(void)state;
+	make_networked(&cell_file);
+	closing.driver = &d;
+	assert_int_equal(uv_sem_init(&closing.go, 0), 0);
+	assert_int_equal(uv_sem_init(&closing.written, 0), 0);
+	assert_int_equal(uv_loop_init(&d.loop), 0);
+	d.process = server_process_open(&config, why, sizeof why);
+	if (d.process == NULL || !server_process_start(d.process, &d.loop, why, sizeof why))
+		fail_msg("%s", why);
+	closing.held = true;
+	process_io(d.process).write_cell_file(d.process, &cell_file);
+	server_process_stop(d.process, on_stopped, &d);
+	assert_int_equal(uv_run(&d.loop, UV_RUN_DEFAULT), 0);
+	assert_true(d.stopped);
+	assert_int_equal(uv_loop_close(&d.loop), 0);
+	closing.held = false;
+	uv_sem_destroy(&closing.go);
+	uv_sem_destroy(&closing.written);
 }
 
 /* ---- the data directory ---- */
@@ -473,6 +576,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(test_data_survives),
 	    TEST(test_stopped_unused),
+	    TEST(test_stopped_while_the_cell_file_is_written),
 	    TEST(test_made),
 	    TEST(test_foreign),
 	    TEST(test_a_file_in_place),
