@@ -110,29 +110,36 @@ px_store(struct px *px, const struct log_entry *e)
 	record_ballot(px, e->ballot);
 	px_log_put(px, e);
 	/* An entry that was proposed behind another entry than this one was never chosen. */
-	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1))
+	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1)) {
+		PX_TRACE(px, "cuts the log behind slot " SLOT ": the entries there were proposed "
+		             "behind another value", e->slot);
 		px_log_cut(px, e->slot);
+	}
 	record_entry(px, e->slot);
 }
 
-/* The ballot for which a Prepare is refused; BALLOT_NONE when it is not refused. */
+/* The ballot for which a Prepare is refused, and why; BALLOT_NONE when it is not refused. */
 static struct ballot
-obstacle(const struct px *px, uint8_t from, struct ballot ballot)
+obstacle(const struct px *px, uint8_t from, struct ballot ballot, const char **why)
 {
 	const struct px_candidate *own = &px->candidate;
 
+	*why = "has promised";
 	if (ballot_less(ballot, px->acceptor.promised))
 		return px->acceptor.promised;
+	*why = "is itself a candidate with";
 	if (own->role == PX_CANDIDATE && ballot_less(ballot, own->ballot))
 		return own->ballot;
+	*why = own->role == PX_MASTER ? "has the lease of" : "has granted a lease to";
 	if (px_is_bound(px, from))
 		return own->role == PX_MASTER ? own->ballot : px->lease.granted_to;
 	return BALLOT_NONE;
 }
 
 static void
-refuse(struct px *px, uint8_t to, struct ballot because)
+refuse(struct px *px, uint8_t to, struct ballot ballot, const char *why, struct ballot because)
 {
+	PX_TRACE(px, "refuses " BALLOT ": %s " BALLOT, BALLOT_OF(ballot), why, BALLOT_OF(because));
 	px_send(px, to, 0, &(struct message){
 		.code = MSG_refused,
 		.refused = {.ballot = because},
@@ -163,24 +170,34 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 {
 	struct ballot because;
 	struct buffer packed = BUFFER(LIMIT_FRAME);
+	const char *why;
 
-	if (m->ballot.replica != from || mono_before(px->now, px->lease.silent_until))
+	if (m->ballot.replica != from || mono_before(px->now, px->lease.silent_until) ||
+	    !px_may_promise(px)) {
+		PX_TRACE(px, "answers no prepare " BALLOT " of replica %u: %s",
+		         BALLOT_OF(m->ballot), from,
+		         m->ballot.replica != from ? "the ballot is another replica's"
+		         : !px_may_promise(px)     ? "its log is damaged"
+		                                   : "a lease of before its start may be valid");
 		return;
-	if (!px_may_promise(px))
-		return;
+	}
 	px->acceptor.seen = ballot_max(px->acceptor.seen, m->ballot);
-	because = obstacle(px, from, m->ballot);
+	because = obstacle(px, from, m->ballot, &why);
 	if (because.round) {
-		refuse(px, from, because);
+		refuse(px, from, m->ballot, why, because);
 		return;
 	}
 	if (stands_instead(px, m->last)) {
+		PX_TRACE(px, "its log reaches far beyond slot " SLOT " of candidate " BALLOT,
+		         m->last, BALLOT_OF(m->ballot));
 		px_begin_candidacy(px);
 		return;
 	}
 	if (ballot_less(px->acceptor.promised, m->ballot))
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	px_promise(px, m->ballot);
+	PX_TRACE(px, "promises " BALLOT ": slots are chosen up to " SLOT ", accepted up to " SLOT,
+	         BALLOT_OF(m->ballot), px->learner.chosen, log_window_last(&px->log));
 	px_send(px, from, px->write, &(struct message){
 		.code = MSG_promise,
 		.promise = {
@@ -199,8 +216,11 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 {
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	if (m->ballot.replica != from || !ballot_equal(m->ballot, px->acceptor.promised))
+	if (m->ballot.replica != from || !ballot_equal(m->ballot, px->acceptor.promised)) {
+		PX_TRACE(px, "gives no values to " BALLOT ": has promised " BALLOT,
+		         BALLOT_OF(m->ballot), BALLOT_OF(px->acceptor.promised));
 		return;
+	}
 	px_send(px, from, 0, &(struct message){
 		.code = MSG_gathered,
 		.gathered = {
@@ -215,13 +235,18 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 static bool
 obey(struct px *px, uint8_t from, struct ballot ballot)
 {
-	if (ballot.replica != from)
-		return false;
-	px->acceptor.seen = ballot_max(px->acceptor.seen, ballot);
-	if (ballot_less(ballot, px->acceptor.promised)) {
-		refuse(px, from, px->acceptor.promised);
+	if (ballot.replica != from) {
+		PX_TRACE(px, "follows no replica %u with " BALLOT ", which is another replica's",
+		         from, BALLOT_OF(ballot));
 		return false;
 	}
+	px->acceptor.seen = ballot_max(px->acceptor.seen, ballot);
+	if (ballot_less(ballot, px->acceptor.promised)) {
+		refuse(px, from, ballot, "has promised", px->acceptor.promised);
+		return false;
+	}
+	if (!ballot_equal(ballot, px->acceptor.master))
+		PX_TRACE(px, "follows the master of " BALLOT, BALLOT_OF(ballot));
 	/* A majority has promised this ballot: entering it needs no record until an acceptance
 	 * depends on it. */
 	if (ballot_less(px->acceptor.promised, ballot))
@@ -293,6 +318,8 @@ static void
 fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 {
 	px->acceptor.fetched_at = mono_add(px->now, px->config.heartbeat);
+	PX_TRACE(px, "lacks slot " SLOT ": asks for %s from there on",
+	         px->acceptor.accepted_to + 1, whole ? "the values" : "the entries");
 	px_send(px, to, 0, &(struct message){
 		.code = MSG_fetch,
 		.fetch = {
@@ -342,13 +369,19 @@ take_entries(struct px *px, uint8_t from, const struct msg_accept *m)
 void
 px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 {
+	uint64_t before;
+
 	if (!obey(px, from, m->ballot))
 		return;
 	px_promise(px, m->ballot);
+	before = px->acceptor.accepted_to;
 	if (m->first > px->acceptor.accepted_to + 1)
 		report_hole(px, from, m);
 	else
 		take_entries(px, from, m);
+	if (px->acceptor.accepted_to > before)
+		PX_TRACE(px, "accepts slots " SLOT "-" SLOT " in " BALLOT, before + 1,
+		         px->acceptor.accepted_to, BALLOT_OF(m->ballot));
 	px_learn(px, m->chosen < px->acceptor.accepted_to ? m->chosen : px->acceptor.accepted_to);
 	px_send(px, from, px->write, &(struct message){
 		.code = MSG_accepted,
@@ -365,8 +398,11 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 void
 px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
-	if (px->lease.closing || m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000)
+	if (px->lease.closing || m->lease_ms == 0 || m->lease_ms > LIMIT_LEASE_MAX_S * 1000) {
+		PX_TRACE(px, "grants " BALLOT " no lease: %s", BALLOT_OF(m->ballot),
+		         px->lease.closing ? "is about to end" : "no lease has such a length");
 		return;
+	}
 	if (!obey(px, from, m->ballot))
 		return;
 	px_note_marks(px, m);
@@ -400,6 +436,8 @@ px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m)
 {
 	if (m->ballot.replica != from)
 		return;
+	PX_TRACE(px, "the master of " BALLOT " hands over to replica %u, at slot " SLOT,
+	         BALLOT_OF(m->ballot), m->to, m->last);
 	if (ballot_equal(m->ballot, px->lease.granted_to))
 		px_grant_void(px);
 	if (!ballot_equal(m->ballot, px->acceptor.master) || px->candidate.role != PX_FOLLOWER)

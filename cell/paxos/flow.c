@@ -118,4 +118,6 @@ px_flow_accepted(struct px *px, struct peer *p)
 		f->window = PX_FLIGHT_LEAST;
 	if (f->window > PX_FLIGHT_BYTES)
 		f->window = PX_FLIGHT_BYTES;
+	PX_TRACE(px, "replica %u has accepted after %" PRId64 " us: %zu bytes may be in flight",
+	         (unsigned)(p - px->leader.peers), took, f->window);
 }

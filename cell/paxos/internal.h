@@ -15,6 +15,8 @@
 #ifndef LSFS_PAXOS_INTERNAL_H
 #define LSFS_PAXOS_INTERNAL_H
 
+#include <inttypes.h>
+
 #include "cell/base/rng.h"
 #include "cell/paxos/ballot.h"
 #include "cell/paxos/px.h"
@@ -246,6 +248,12 @@ struct px {
 	struct px_witness witness;
 	struct px_rounds rounds;
 };
+
+/* Traces: a verdict, and the formats of a ballot and of a slot in it. */
+#define PX_TRACE(px, ...) TRACE((px)->config.trace, __VA_ARGS__)
+#define BALLOT "%" PRIu64 ".%u"
+#define BALLOT_OF(b) (b).round, (b).replica
+#define SLOT "%" PRIu64
 
 /* ---- px.c ---- */
 

@@ -9,8 +9,10 @@ void
 px_learn(struct px *px, uint64_t slot)
 {
 	must(slot <= log_window_last(&px->log));
-	if (slot > px->learner.chosen)
+	if (slot > px->learner.chosen) {
+		PX_TRACE(px, "slots up to " SLOT " are chosen", slot);
 		px->learner.chosen = slot;
+	}
 	px_accept_chosen(px);
 	px_reconfig_pass(px);
 }
@@ -22,6 +24,7 @@ disown(struct px *px, uint64_t slot)
 {
 	struct px_learner *l = &px->learner;
 
+	PX_TRACE(px, "acceptances from slot " SLOT " on do not count any more", slot);
 	px_accept_cut(px, slot - 1);
 	for (size_t i = 0; i < l->pending_n; i++)
 		if (l->pending[i].accepted_to > slot - 1)
@@ -252,6 +255,8 @@ px_on_applied(struct px *px, uint64_t slot)
 		target = px->learner.chosen - 1;
 	if (target <= px->log.base)
 		return;
+	PX_TRACE(px, "trims the log up to slot " SLOT "%s", target,
+	         target > px_trim_target(px) ? ", which others need: it is over its limit" : "");
 	px_record(px, (struct px_record){.kind = PX_RECORD_TRIM, .slot = target});
 	log_window_trim(&px->log, target);
 }

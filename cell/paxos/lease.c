@@ -64,12 +64,14 @@ void
 px_lease_close(struct px *px)
 {
 	px->lease.closing = true;
+	PX_TRACE(px, "grants no lease any more");
 }
 
 void
 px_grant_void(struct px *px)
 {
 	px->lease.granted_until = px->now;
+	PX_TRACE(px, "the lease of " BALLOT " is over", BALLOT_OF(px->lease.granted_to));
 }
 
 void
@@ -81,6 +83,8 @@ px_grant(struct px *px, struct ballot ballot, span_t length)
 		px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = length});
 		px->lease.write = px->write;
 	}
+	PX_TRACE(px, "grants " BALLOT " a lease of %" PRId64 " ms", BALLOT_OF(ballot),
+	         span_to_ms(length));
 	px->lease.granted_to = ballot;
 	px->lease.granted_until = mono_max(px->lease.granted_until, mono_add(px->now, length));
 	px_stand_from(px, mono_add(px->lease.granted_until, px_jitter(px)));
@@ -131,6 +135,7 @@ px_close_if_free(struct px *px)
 	if (!mono_reached(px->now, px_close_at(px)))
 		return;
 	px->lease.closed = true;
+	PX_TRACE(px, "no lease of its is left");
 	px_record(px, (struct px_record){.kind = PX_RECORD_LEASE, .length = {0}});
 }
 

@@ -115,6 +115,9 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 			return;
 		differ(px, h->slot);
 	}
+	PX_TRACE(px, "picks for slot " SLOT " the value first proposed in " BALLOT
+	             ", which replica %u %s in " BALLOT, h->slot, BALLOT_OF(h->origin), from,
+	         chosen ? "knows as chosen" : "has accepted", BALLOT_OF(h->ballot));
 	log_window_put(&px->promises.picked, &e);
 	px_changes_put(&px->promises.changes, &e);
 	picked = log_window_at(&px->promises.picked, h->slot);
@@ -151,8 +154,11 @@ take_header(struct px *px, uint8_t from, uint64_t chosen, const struct slot_head
 	if (h->slot <= have)
 		return true;
 	if (h->slot != have + 1 || h->slot - px->learner.chosen > PX_PICKED_MAX ||
-	    ballot_less(h->ballot, h->origin) || !ballot_less(h->ballot, px->candidate.ballot))
+	    ballot_less(h->ballot, h->origin) || !ballot_less(h->ballot, px->candidate.ballot)) {
+		PX_TRACE(px, "can't use slot " SLOT " of replica %u's promise: it lacks slot " SLOT,
+		         h->slot, from, have + 1);
 		return false;
+	}
 	v->have = h->slot;
 	pick(px, from, h->slot <= chosen, h);
 	compare(px, v, h);
@@ -200,8 +206,12 @@ take_value(struct px *px, const struct log_entry *e)
 		return false;
 	picked = log_window_at(&px->promises.picked, e->slot);
 	if (picked->holder == 0 || !ballot_equal(picked->origin, e->origin) ||
-	    picked->checksum != e->checksum || checksum(e->payload) != e->checksum)
+	    picked->checksum != e->checksum || checksum(e->payload) != e->checksum) {
+		PX_TRACE(px, "takes no value for slot " SLOT ": %s", e->slot,
+		         picked->holder == 0 ? "it is here" : "it is not the one that was picked");
 		return false;
+	}
+	PX_TRACE(px, "has the value of slot " SLOT, e->slot);
 	whole.ballot = picked->ballot;
 	whole.before = picked->before;
 	chosen = picked->chosen;
@@ -261,6 +271,7 @@ give_up_waiting(struct px *px, uint8_t id)
 {
 	struct vote *v = &px->candidate.votes[id];
 
+	PX_TRACE(px, "gives up waiting for values of replica %u", id);
 	v->asked = false;
 	v->patience = (span_t){2 * v->patience.ns};
 	ask_others(px, id);
@@ -280,6 +291,7 @@ gather_from(struct px *px, uint8_t id)
 		last++;
 	if (first > end)
 		return;
+	PX_TRACE(px, "asks replica %u for the values of slots " SLOT "-" SLOT, id, first, last);
 	v->asked = true;
 	v->asked_at = px->now;
 	px_send(px, id, 0, &(struct message){

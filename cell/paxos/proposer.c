@@ -18,6 +18,10 @@
 void
 px_follow(struct px *px, struct ballot master, span_t wait)
 {
+	if (px->candidate.role != PX_FOLLOWER)
+		PX_TRACE(px, "is no longer %s " BALLOT,
+		         px->candidate.role == PX_MASTER ? "the master of" : "a candidate with",
+		         BALLOT_OF(px->candidate.ballot));
 	px->candidate.role = PX_FOLLOWER;
 	px->candidate.leaving = false;
 	px_accept_follow(px, master);
@@ -68,6 +72,7 @@ px_begin_candidacy(struct px *px)
 	px_accept_see(px, px->acceptor.promised);
 	px->candidate.ballot = (struct ballot){px->acceptor.seen.round + 1, px->config.self};
 	px_accept_see(px, px->candidate.ballot);
+	PX_TRACE(px, "is a candidate with " BALLOT, BALLOT_OF(px->candidate.ballot));
 	px->candidate.own_write = 0;
 	memset(px->candidate.votes, 0, sizeof px->candidate.votes);
 	px->candidate.asks = 0;
@@ -146,6 +151,8 @@ px_count_votes(struct px *px)
 	if (!px_picked_whole(px) || !elected(px))
 		return;
 	if (px->candidate.own_write == 0) {
+		PX_TRACE(px, "a majority has promised " BALLOT ": promises it, too",
+		         BALLOT_OF(px->candidate.ballot));
 		px_promise(px, px->candidate.ballot);
 		px->candidate.own_write = px->write;
 	}
@@ -186,8 +193,10 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	uint64_t have;
 	bool goes_on;
 
-	if (px->candidate.role == PX_FOLLOWER || !ballot_equal(m->ballot, px->candidate.ballot))
+	if (px->candidate.role == PX_FOLLOWER || !ballot_equal(m->ballot, px->candidate.ballot)) {
+		PX_TRACE(px, "needs no promise of " BALLOT, BALLOT_OF(m->ballot));
 		return;
+	}
 	if (px->candidate.role == PX_MASTER) {
 		px_note_told(px, from, m);
 		return;
@@ -196,6 +205,8 @@ px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m)
 	v->last = m->last;
 	have = px_vote_have(px, v);
 	goes_on = px_take_promise(px, from, m);
+	PX_TRACE(px, "replica %u has promised " BALLOT ": reported slots up to " SLOT " of " SLOT,
+	         from, BALLOT_OF(m->ballot), px_vote_have(px, v), v->last);
 	if (!vote_complete(px, v)) {
 		if (px_vote_have(px, v) > have)
 			ask_one(px, from);
@@ -223,8 +234,8 @@ px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m)
 void
 px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m)
 {
-	(void)from;
 	px_accept_see(px, m->ballot);
+	PX_TRACE(px, "is refused by replica %u because of " BALLOT, from, BALLOT_OF(m->ballot));
 	if (px->candidate.role == PX_FOLLOWER)
 		return;
 	if (ballot_less(px->candidate.ballot, m->ballot)) {
@@ -245,6 +256,7 @@ px_leave(struct px *px, uint8_t to)
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	if (px->candidate.role != PX_MASTER || px->candidate.leaving)
 		return;
+	PX_TRACE(px, "is to hand over its mastership");
 	px->candidate.leaving = true;
 	px->candidate.leave_to = to;
 	px->candidate.leave_by = mono_add(px->now, px->config.lease);
@@ -304,6 +316,7 @@ px_leave_check(struct px *px)
 	if (!may_hand_over(px) || !wanted(px, over.to))
 		over.to = furthest(px);
 	over.last = px->learner.chosen;
+	PX_TRACE(px, "hands over to replica %u, at slot " SLOT, over.to, over.last);
 	px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 	for (int i = 0; i < px->group.others_n; i++)
 		px_send(px, px->group.others[i], 0, &(struct message){

@@ -256,6 +256,8 @@ believes(struct px *px, uint8_t from, uint64_t round)
 		return true;
 	px_accept_see(px, (struct ballot){seen + taken * BALLOT_ROUND_STEP,
 	                                  px->acceptor.seen.replica});
+	PX_TRACE(px, "does not believe replica %u yet: round %" PRIu64 " is far, goes to %" PRIu64,
+	         from, round, px->acceptor.seen.round);
 	return false;
 }
 

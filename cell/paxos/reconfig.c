@@ -3,6 +3,7 @@
  * proposed behind it before that (Lamport, "Reconfiguring a State Machine", section 2.3, with a
  * window of one change). At most one voter is added or removed: majorities of successive lists
  * intersect. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,6 +209,19 @@ px_log_cut(struct px *px, uint64_t last)
 
 /* ---- in force ---- */
 
+static void
+trace_members(const struct px *px)
+{
+	const struct px_members *m = &px->group.members;
+	char list[LIMIT_REPLICAS * 16] = "";
+	size_t n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		n += (size_t)snprintf(list + n, sizeof list - n, " %u%s", m->list[i].id,
+		                      m->list[i].voter ? "" : " (learner)");
+	PX_TRACE(px, "the members are, behind slot " SLOT ":%s", m->version, list);
+}
+
 /* Members that the new list leaves out were removed. But the first list of a learner is read from a
  * file, and may be of another time than the beginning of the log. */
 static void
@@ -223,6 +237,7 @@ put_in_force(struct px *px, const struct px_members *next)
 		if (!is_member(next, old->list[i].id))
 			mark_removed(&members, old->list[i].id);
 	px->group.members = members;
+	trace_members(px);
 }
 
 void
@@ -300,6 +315,7 @@ px_expel(struct px *px, uint8_t from, const struct message *m)
 	} else if (m->code != MSG_prepare && m->code != MSG_heartbeat) {
 		return;
 	}
+	PX_TRACE(px, "tells replica %u that it was removed", from);
 	answer.welcome.ballot = m->prepare.ballot; /* all of these messages begin with a ballot */
 	px_send(px, from, 0, &answer);
 }

@@ -22,8 +22,11 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 			continue;
 		log_window_put(&px->log, e);
 		superseded = !log_window_goes_on(&px->log, e->slot);
-		if (superseded)
-			log_window_cut(&px->log, e->slot - 1);
+		if (!superseded)
+			continue;
+		PX_TRACE(px, "drops slot " SLOT " and those behind it: they were proposed behind "
+		             "another value", e->slot);
+		log_window_cut(&px->log, e->slot - 1);
 	}
 }
 
@@ -55,6 +58,7 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 		log_window_trim(&px->log, applied);
 	else
 		log_window_start(&px->log, applied);
+	PX_TRACE(px, "the log begins behind slot " SLOT ", which the state holds", applied);
 	px->log.origin = recovered->applied_origin;
 	if (applied < log_window_last(&px->log) && !log_window_goes_on(&px->log, applied + 1))
 		log_window_cut(&px->log, applied);
@@ -87,6 +91,12 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	px_check_repaired(px);
 	px->repair.stateless = px->learner.applied < px->log.base;
 	px->repair.incarnation = recovered->incarnation;
+	PX_TRACE(px, "starts for the %" PRIu64 ". time: has promised " BALLOT ", its log "
+	             "begins behind slot " SLOT ", accepted up to " SLOT ", chosen up to " SLOT
+	             ", the state at " SLOT "%s",
+	         recovered->incarnation, BALLOT_OF(px->acceptor.promised), px->log.base,
+	         log_window_last(&px->log), px->learner.chosen, px->learner.applied,
+	         px->repair.damaged > 0 ? "; the log is damaged" : "");
 	px_reconfig_recover(px);
 }
 
@@ -103,8 +113,10 @@ px_write_base(struct px *px)
 void
 px_check_repaired(struct px *px)
 {
-	if (px->acceptor.accepted_to >= px->repair.damaged)
-		px->repair.damaged = 0;
+	if (px->repair.damaged == 0 || px->acceptor.accepted_to < px->repair.damaged)
+		return;
+	PX_TRACE(px, "the log is repaired: each damaged slot is accepted again");
+	px->repair.damaged = 0;
 }
 
 /* The lost acceptances may be a tail that was never chosen, which no master will send again. The
@@ -118,10 +130,12 @@ px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *
 {
 	if (px->repair.damaged == 0 || px->acceptor.accepted_to < m->last)
 		return;
-	if (px_is_known(px, m->marks.packed))
-		px->repair.damaged = 0;
-	else
+	if (!px_is_known(px, m->marks.packed)) {
 		px_say_hello_to(px, from);
+		return;
+	}
+	PX_TRACE(px, "the log is repaired: it has all entries of the master");
+	px->repair.damaged = 0;
 }
 
 void
@@ -164,6 +178,8 @@ px_condition(const struct px *px)
 void
 px_note_first(struct px *px, uint8_t from, uint64_t first)
 {
+	if (first > px->acceptor.accepted_to + 1)
+		PX_TRACE(px, "is behind: replica %u's log begins with slot " SLOT, from, first);
 	px->repair.ahead = from;
 	px->repair.ahead_first = first;
 }
@@ -192,6 +208,8 @@ void
 px_look_for_state(struct px *px)
 {
 	px->repair.source = next_voter(px, px->repair.source);
+	if (px->repair.stateless)
+		PX_TRACE(px, "has no state: replica %u may have one", px->repair.source);
 	px->repair.source_at = mono_add(px->now, (span_t){PX_SOURCE_LEASES * px->config.lease.ns});
 }
 

@@ -61,6 +61,8 @@ px_begin_mastership(struct px *px)
 	log_window_recount(&px->log);
 
 	px_candidate_elected(px);
+	PX_TRACE(px, "is the master of " BALLOT ": chosen up to slot " SLOT ", open up to " SLOT,
+	         BALLOT_OF(px->candidate.ballot), px->learner.chosen, last);
 	px->leader.leaseless_heartbeats = 0;
 	forget_peers(px);
 	px_send_heartbeats(px);
@@ -88,8 +90,10 @@ px_heartbeats_skip(struct px *px)
 void
 px_propose(struct px *px, struct bytes payload)
 {
-	if (!px_open(px))
+	if (!px_open(px)) {
+		PX_TRACE(px, "proposes nothing: is no master, or about to hand over");
 		return;
+	}
 	must(payload.len <= LIMIT_ENTRY &&
 	     !px_next_members(&px->group.changes, &px->group.members));
 	px_store(px, &(struct log_entry){
@@ -101,6 +105,7 @@ px_propose(struct px *px, struct bytes payload)
 		.before = log_window_origin(&px->log, log_window_last(&px->log)),
 	});
 	px_accept_to(px, log_window_last(&px->log));
+	PX_TRACE(px, "proposes slot " SLOT, log_window_last(&px->log));
 	px_pump(px);
 }
 
@@ -208,6 +213,7 @@ px_send_heartbeats(struct px *px)
 {
 	must(px->candidate.role == PX_MASTER);
 	if (is_leaseless(px)) {
+		PX_TRACE(px, "has had no lease for %u heartbeats", px->leader.leaseless_heartbeats);
 		px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 		return;
 	}
@@ -262,8 +268,11 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	struct peer *p = &px->leader.peers[from];
 
 	if (!ours(px, m->ballot) || m->sequence > px->leader.sequence ||
-	    px->leader.sequence - m->sequence >= PX_SENT_TIMES)
+	    px->leader.sequence - m->sequence >= PX_SENT_TIMES) {
+		PX_TRACE(px, "counts no grant of replica %u to " BALLOT " for heartbeat %" PRIu64,
+		         from, BALLOT_OF(m->ballot), m->sequence);
 		return;
+	}
 	p->lease_end = mono_max(p->lease_end,
 	                        px_lease_end(px, px->leader.sent_at[m->sequence % PX_SENT_TIMES]));
 	p->answered_at = px->now;
@@ -287,6 +296,7 @@ px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m)
 
 	if (!ours(px, m->ballot) || m->first == 0 || m->first >= p->next || m->pass != p->pass)
 		return;
+	PX_TRACE(px, "replica %u lacks slot " SLOT ": sends again from there", from, m->first);
 	p->pass++;
 	p->next = m->first;
 	p->have = m->first - 1;

@@ -53,8 +53,14 @@ remember(struct px *px, const struct mark *told)
 	struct witness *known = &px->witness.of[told->replica];
 	const bool restarted = told->incarnation > known->mark.incarnation;
 
+	if (is_less(told, &known->mark))
+		PX_TRACE(px, "replica %u has acknowledged more than it knows: " BALLOT
+		             " and slot " SLOT, told->replica, BALLOT_OF(known->mark.ballot),
+		         known->mark.slot);
 	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
 		return;
+	PX_TRACE(px, "notes of replica %u, incarnation %" PRIu64 ": " BALLOT " and slot " SLOT,
+	         told->replica, told->incarnation, BALLOT_OF(told->ballot), told->slot);
 	known->mark = *told;
 	known->changed = px->witness.changed = true;
 	if (restarted)
@@ -170,6 +176,7 @@ lose_vote(struct px *px)
 {
 	if (px->witness.lost)
 		return;
+	PX_TRACE(px, "has lost its vote for good: it has acknowledged more than its log holds");
 	px->witness.lost = true;
 	record_own(px, NEVER_AGAIN);
 	fall_silent(px);
@@ -237,8 +244,14 @@ check_own(struct px *px, const struct mark *m)
 static bool
 is_possible(const struct px *px, const struct mark *m)
 {
-	return m->replica != 0 && m->slot <= log_window_last(&px->log) + PX_PICKED_MAX &&
-	       m->ballot.round <= px->acceptor.seen.round + BALLOT_ROUND_STEP;
+	const bool possible = m->replica != 0 &&
+	                      m->slot <= log_window_last(&px->log) + PX_PICKED_MAX &&
+	                      m->ballot.round <= px->acceptor.seen.round + BALLOT_ROUND_STEP;
+
+	if (!possible)
+		PX_TRACE(px, "keeps no impossible mark of replica %u: " BALLOT " and slot " SLOT,
+		         m->replica, BALLOT_OF(m->ballot), m->slot);
+	return possible;
 }
 
 void
@@ -392,8 +405,10 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	struct mark told = {from, m->incarnation, m->start, m->ballot, m->last, m->proof};
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 
-	if (px->witness.lost)
+	if (px->witness.lost) {
+		PX_TRACE(px, "welcomes no replica: it has lost its vote");
 		return;
+	}
 	if (told.ballot.replica == 0)
 		told.ballot = BALLOT_NONE;
 	remember(px, &told);
@@ -420,6 +435,7 @@ take_newer_list(struct px *px, uint64_t version, struct wire_list list)
 
 	if (version <= px->witness.greeters.version || !px_read_members(&told, list))
 		return;
+	PX_TRACE(px, "knows of a newer list of members, of slot " SLOT, version);
 	px->witness.greeters = told;
 	px->witness.hello_at = px->now;
 }
@@ -445,7 +461,11 @@ static void
 count_welcome(struct px *px, uint8_t from)
 {
 	px->witness.welcomed[from] = true;
-	if (!px->witness.mute || welcomes(px) < welcomes_needed(px))
+	if (!px->witness.mute)
+		return;
+	PX_TRACE(px, "is welcomed by replica %u: %d of %d welcomes", from, welcomes(px),
+	         welcomes_needed(px));
+	if (welcomes(px) < welcomes_needed(px))
 		return;
 	px->witness.mute = false;
 	px_stand_from(px, mono_max(px->candidate.stand_at, mono_add(px->now, px_jitter(px))));
@@ -484,12 +504,15 @@ void
 px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m)
 {
 	px->witness.expelled_by[from] = m->verdict == WELCOME_NO_MEMBER;
-	if (is_expelled(px)) {
+	if (is_expelled(px) && !px->witness.expelled) {
+		PX_TRACE(px, "was removed: a majority of the members has answered so");
 		px->witness.expelled = true;
 		fall_silent(px);
 	}
-	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start)
-		return; /* answers the hello of an earlier start */
+	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start) {
+		PX_TRACE(px, "needs no welcome to an earlier start");
+		return;
+	}
 	check_own(px, &m->remembered);
 	if (px->witness.lost || m->verdict != WELCOME_FINE)
 		return;
