@@ -190,6 +190,19 @@ check_writers() {
 		cell/paxos repair recover.c
 		cell/paxos rounds px.c
 		cell/paxos witness witness.c
+		cell/tree commands apply.c
+		cell/tree delays lock_delay.c
+		cell/tree dirty dirty_rows.c load.c
+		cell/tree epochs epoch.c load.c
+		cell/tree loading load.c
+		cell/tree locks lock_table.c load.c
+		cell/tree members member_table.c load.c
+		cell/tree nodes node.c load.c
+		cell/tree position apply.c load.c
+		cell/tree removed removed.c
+		cell/tree sessions session_table.c
+		cell/tree settings settings.c load.c
+		cell/tree slices slice.c load.c
 		fs/mount calls call.c
 		fs/mount handles handle.c
 		fs/mount locks mount_lock.c
@@ -203,7 +216,8 @@ check_writers() {
 plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse README docs/*.[158]
 	fs/mount cell/server cell/host cell/wire docs/architecture.md docs/decisions.md docs/protocol.md docs/testing.md
 	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
-	cell/client cell/paxos cell/master docs/paxos.md"
+	cell/client cell/paxos cell/master cell/tree
+	docs/paxos.md"
 
 # A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a
 # capital one of them begins a sentence wherever it stands; in small letters it may begin a comment

@@ -252,7 +252,7 @@ look_at_note(struct replica *r, const struct tree_note *n)
 	trace_note(r, n);
 	if (n->kind == TREE_MEMBERS_CHANGED)
 		r_member_list_changed(r);
-	else if (n->kind == TREE_DIGEST_TOLD)
+	else if (n->kind == TREE_DIGEST_CHECKED)
 		r_divergence_told(r, n);
 	else if (n->kind == TREE_SETTING_CHANGED)
 		r_settings_changed(r);

@@ -1,5 +1,5 @@
-/* The three ACL names of a node (Chubby, section 2.2): names of files in /acl, inherited from the
- * parent at creation. */
+/* The three ACL names of a node (Chubby, section 2.2) are names of files in /acl, inherited from
+ * the parent at creation. */
 #include "cell/tree/internal.h"
 
 /* The file of this name in /acl; NULL when there is none. */
@@ -15,26 +15,26 @@ acl_file(const struct tree *t, struct bytes name)
 }
 
 enum rc
-apply_set_acl(struct turn *w, const struct op_set_acl *o, struct result_attr *r)
+apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r)
 {
-	struct node *n = node_find(w->tree, o->node);
+	struct node *n = node_find(x->tree, o->node);
 
 	if (n == NULL)
 		return RC_STALE;
 	if (o->which >= ACL_NAMES || !name_valid(o->name))
 		return RC_INVAL;
-	/* It would lock everybody out, for good if it is the name for `change`. */
-	if (acl_file(w->tree, o->name) == NULL)
+	/* No session would have the right, for ever if it is the one to change. */
+	if (acl_file(x->tree, o->name) == NULL)
 		return RC_NOENT;
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
-	dirty_node(w->tree, n->number);
-	apply_note(w, TREE_NODE_CHANGED, n->number);
+	dirty_node(x->tree, n->number);
+	apply_note(x, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }
 
-/* ---- who is an administrator ---- */
+/* ---- administrators ---- */
 
 static bool
 is_blank(uint8_t c)
@@ -57,7 +57,7 @@ trimmed(struct bytes line)
 	return (struct bytes){line.data + from, to - from};
 }
 
-/* Lines of principals; `*` is everyone who is authenticated. */
+/* Each line holds a principal; `*` is every principal that is authenticated. */
 static bool
 lists(struct bytes text, struct bytes principal)
 {

@@ -1,13 +1,12 @@
-/* Apply: an entry is decoded whole, then its commands are decided one after the other. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
 struct tree_note *
-apply_note(struct turn *w, enum tree_note_kind kind, uint64_t node)
+apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node)
 {
-	struct tree_outcome *out = w->out;
+	struct tree_outcome *out = x->out;
 	struct tree_note *n;
 
 	ARRAY_ROOM(out->notes, out->notes_n, out->notes_room);
@@ -35,97 +34,97 @@ tree_outcome_free(struct tree_outcome *out)
 }
 
 static enum rc
-decide_for_session(struct turn *w, const struct op *op, struct result *r)
+decide_for_session(struct execution *x, const struct op *op, struct result *r)
 {
 	switch (op->code) {
 	case OP_create:
-		return apply_create(w, &op->create, &r->created);
+		return apply_create(x, &op->create, &r->created);
 	case OP_set_contents:
-		return apply_set_contents(w, &op->set_contents, &r->attr);
+		return apply_set_contents(x, &op->set_contents, &r->attr);
 	case OP_append:
-		return apply_append(w, &op->append, &r->attr);
+		return apply_append(x, &op->append, &r->attr);
 	case OP_rename:
-		return apply_rename(w, &op->rename, &r->renamed);
+		return apply_rename(x, &op->rename, &r->renamed);
 	case OP_delete:
-		return apply_delete(w, &op->delete, &r->deleted);
+		return apply_delete(x, &op->delete, &r->deleted);
 	case OP_set_acl:
-		return apply_set_acl(w, &op->set_acl, &r->attr);
+		return apply_set_acl(x, &op->set_acl, &r->attr);
 	case OP_set_mtime:
-		return apply_set_mtime(w, &op->set_mtime, &r->attr);
+		return apply_set_mtime(x, &op->set_mtime, &r->attr);
 	case OP_set_lock_delay:
-		return apply_set_lock_delay(w, &op->set_lock_delay, &r->attr);
+		return apply_set_lock_delay(x, &op->set_lock_delay, &r->attr);
 	case OP_make_ephemeral:
-		return apply_make_ephemeral(w, &op->make_ephemeral, &r->attr);
+		return apply_make_ephemeral(x, &op->make_ephemeral, &r->attr);
 	case OP_open_ephemeral:
-		return apply_open_ephemeral(w, &op->open_ephemeral, &r->attr);
+		return apply_open_ephemeral(x, &op->open_ephemeral, &r->attr);
 	case OP_close_ephemeral:
-		return apply_close_ephemeral(w, &op->close_ephemeral);
+		return apply_close_ephemeral(x, &op->close_ephemeral);
 	case OP_acquire:
-		return apply_acquire(w, &op->acquire.acquire, &r->acquired);
+		return apply_acquire(x, &op->acquire.acquire, &r->acquired);
 	case OP_release:
-		return apply_release(w, &op->release);
+		return apply_release(x, &op->release);
 	case OP_cancel:
-		return apply_cancel(w, &op->cancel);
+		return apply_cancel(x, &op->cancel);
 	case OP_end_session:
-		return apply_end_session(w, &op->end_session);
+		return apply_end_session(x, &op->end_session);
 	default:
 		return RC_INVAL; /* a read has no place in the log */
 	}
 }
 
 static enum rc
-decide_for_master(struct turn *w, const struct op *op, struct result *r)
+decide_for_master(struct execution *x, const struct op *op, struct result *r)
 {
 	switch (op->code) {
 	case OP_begin_epoch:
-		return apply_begin_epoch(w, &op->begin_epoch);
+		return apply_begin_epoch(x, &op->begin_epoch);
 	case OP_settle_epoch:
-		return apply_settle_epoch(w, &op->settle_epoch);
+		return apply_settle_epoch(x, &op->settle_epoch);
 	case OP_await_session:
-		return apply_await_session(w, &op->await_session);
+		return apply_await_session(x, &op->await_session);
 	case OP_create_session:
-		return apply_create_session(w, &op->create_session, &r->session);
+		return apply_create_session(x, &op->create_session, &r->session);
 	case OP_finish_session:
-		return apply_finish_session(w, &op->finish_session);
+		return apply_finish_session(x, &op->finish_session);
 	case OP_grant:
-		return apply_grant(w, &op->grant, &r->acquired);
+		return apply_grant(x, &op->grant, &r->acquired);
 	case OP_delay_over:
-		return apply_delay_over(w, &op->delay_over);
+		return apply_delay_over(x, &op->delay_over);
 	case OP_set_members:
-		return apply_set_members(w, &op->set_members);
+		return apply_set_members(x, &op->set_members);
 	case OP_check_digest:
-		return apply_check_digest(w, &op->check_digest);
+		return apply_check_digest(x, &op->check_digest);
 	case OP_restore:
-		return apply_restore(w, &op->restore);
+		return apply_restore(x, &op->restore);
 	case OP_set_setting:
-		return apply_set_setting(w, &op->set_setting);
+		return apply_set_setting(x, &op->set_setting);
 	case OP_settle_setting:
-		return apply_settle_setting(w, &op->settle_setting);
+		return apply_settle_setting(x, &op->settle_setting);
 	default:
 		return RC_INVAL;
 	}
 }
 
-/* What only a master decides is never taken from a session. Before the first epoch there is no cell
- * that anything could be done in. */
+/* An operation of the master's own is refused to a session. Before the first epoch there is no
+ * cell, and every other command is refused. */
 static enum rc
-decide(struct turn *w, const struct tree_command *c, struct result *r)
+decide(struct execution *x, const struct tree_command *c, struct result *r)
 {
-	if (w->tree->epoch == 0 && c->op.code != OP_begin_epoch)
+	if (x->tree->epochs.current == 0 && c->op.code != OP_begin_epoch)
 		return RC_OLD_EPOCH;
 	if (c->class != OP_CLASS_MASTER)
-		return decide_for_session(w, &c->op, r);
-	return w->session == NULL ? decide_for_master(w, &c->op, r) : RC_PERM;
+		return decide_for_session(x, &c->op, r);
+	return x->session == NULL ? decide_for_master(x, &c->op, r) : RC_PERM;
 }
 
 /* Views into the outcome's results are set when all of them are there: the buffer moves as it
  * grows. */
 static void
-answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
+answer(struct execution *x, const struct command *c, const struct op *op, enum rc rc,
        const struct result *result)
 {
-	struct tree_outcome *out = w->out;
-	struct session *s = session_live(w->tree, c->session); /* may have ended just now */
+	struct tree_outcome *out = x->out;
+	struct session *s = session_live(x->tree, c->session); /* may have ended just now */
 	size_t start = out->results.len;
 	struct tree_answer *a = &out->answers[out->answers_n - 1];
 
@@ -141,28 +140,28 @@ answer(struct turn *w, const struct command *c, const struct op *op, enum rc rc,
 
 		if (a->result.len > 0)
 			encoded = (struct bytes){out->results.data + start, a->result.len};
-		reply_cache_keep(w->tree, s, c->number, op->code, rc, encoded);
+		reply_cache_keep(x->tree, s, c->number, op->code, rc, encoded);
 	}
 }
 
 static void
-answer_again(struct turn *w, const struct cached_reply *cached)
+answer_again(struct execution *x, const struct cached_reply *cached)
 {
-	struct tree_answer *a = &w->out->answers[w->out->answers_n - 1];
+	struct tree_answer *a = &x->out->answers[x->out->answers_n - 1];
 
 	a->rc = cached->rc;
 	a->replayed = a->kept = true;
 	a->result.len = cached->result.len;
-	buffer_put_bytes(&w->out->results, cached->result);
-	must(!w->out->results.failed);
+	buffer_put_bytes(&x->out->results, cached->result);
+	must(!x->out->results.failed);
 }
 
 static void
-apply_command(struct turn *w, const struct tree_command *decoded)
+apply_command(struct execution *x, const struct tree_command *decoded)
 {
 	const struct command *c = &decoded->command;
 	const struct op *op = &decoded->op;
-	struct tree_outcome *out = w->out;
+	struct tree_outcome *out = x->out;
 	struct result result;
 	const struct cached_reply *cached = NULL;
 	enum rc rc = RC_OK;
@@ -170,30 +169,30 @@ apply_command(struct turn *w, const struct tree_command *decoded)
 	ARRAY_ROOM(out->answers, out->answers_n, out->answers_room);
 	out->answers[out->answers_n++] =
 	    (struct tree_answer){.session = c->session, .number = c->number, .op = op->code};
-	w->stamp_ns = c->stamp_ns;
-	w->session = NULL;
+	x->stamp_ns = c->stamp_ns;
+	x->session = NULL;
 	if (c->session != 0) {
-		w->session = session_live(w->tree, c->session);
-		rc = w->session == NULL
+		x->session = session_live(x->tree, c->session);
+		rc = x->session == NULL
 		         ? RC_NO_SESSION
-		         : reply_cache_look(w->tree, w->session, c, op->code, &cached);
+		         : reply_cache_look(x->tree, x->session, c, op->code, &cached);
 	}
 	if (rc != RC_OK) {
 		out->answers[out->answers_n - 1].rc = rc;
 		return;
 	}
 	if (cached != NULL) {
-		answer_again(w, cached);
+		answer_again(x, cached);
 		return;
 	}
 	memset(&result, 0, sizeof result);
 	result.kind = decoded->result;
-	rc = decide(w, decoded, &result);
-	answer(w, c, op, rc, &result);
+	rc = decide(x, decoded, &result);
+	answer(x, c, op, rc, &result);
 }
 
-/* Decodes the entry whole, with what the schema says of its operations; false when any of it is
- * malformed. */
+/* Decodes the entry whole, with the columns of its operations; false when any of it is malformed.
+ * */
 static bool
 decode(struct tree_commands *to, struct bytes payload)
 {
@@ -218,14 +217,14 @@ decode(struct tree_commands *to, struct bytes payload)
 }
 
 static void
-apply_commands(struct turn *w, const struct tree_commands *commands)
+apply_commands(struct execution *x, const struct tree_commands *commands)
 {
-	struct tree_outcome *out = w->out;
+	struct tree_outcome *out = x->out;
 	const uint8_t *at;
 
-	w->alone = commands->n == 1;
+	x->alone = commands->n == 1;
 	for (size_t i = 0; i < commands->n; i++)
-		apply_command(w, &commands->list[i]);
+		apply_command(x, &commands->list[i]);
 	at = out->results.data;
 	for (size_t i = 0; i < out->answers_n; i++) {
 		out->answers[i].result.data = at;
@@ -234,14 +233,13 @@ apply_commands(struct turn *w, const struct tree_commands *commands)
 	}
 }
 
-/* The chain covers what was asked and what was answered: replicas that differ in either are
- * found. */
+/* The chain covers commands and answers: replicas that differ in either are found. */
 static void
 extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *out)
 {
 	struct buffer head = BUFFER(LIMIT_FRAME);
 
-	buffer_put_u64(&head, t->applied);
+	buffer_put_u64(&head, t->position.applied);
 	buffer_put_u64(&head, payload.len);
 	for (size_t i = 0; i < out->answers_n; i++) {
 		buffer_put_u8(&head, out->answers[i].rc);
@@ -249,9 +247,9 @@ extend_digest(struct tree *t, struct bytes payload, const struct tree_outcome *o
 		buffer_put_u32(&head, out->answers[i].result.len);
 	}
 	must(!head.failed);
-	t->digest = checksum_chain(t->digest, buffer_view(&head));
-	t->digest = checksum_chain(t->digest, payload);
-	t->digest = checksum_chain(t->digest, buffer_view(&out->results));
+	t->position.digest = checksum_chain(t->position.digest, buffer_view(&head));
+	t->position.digest = checksum_chain(t->position.digest, payload);
+	t->position.digest = checksum_chain(t->position.digest, buffer_view(&out->results));
 	buffer_free(&head);
 }
 
@@ -259,16 +257,16 @@ enum rc
 tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes payload,
            struct tree_outcome *out)
 {
-	struct turn w = {.tree = t, .out = out, .index = index};
+	struct execution x = {.tree = t, .out = out, .index = index};
 	enum rc rc = RC_OK;
 
-	must(index == t->applied + 1);
+	must(index == t->position.applied + 1);
 	outcome_clear(out);
-	t->applied = index;
-	t->origin = origin;
+	t->position.applied = index;
+	t->position.origin = origin;
 	if (payload.len > 0) {
 		if (decode(&t->commands, payload))
-			apply_commands(&w, &t->commands);
+			apply_commands(&x, &t->commands);
 		else
 			rc = RC_BAD_MESSAGE;
 	}

@@ -1,4 +1,4 @@
-/* What is true of every tree at every index. Tests, the simulator and the loader ask. */
+/* The invariants of a tree, at every index. Tests, the simulator and the loader check them. */
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
@@ -23,7 +23,7 @@ check_ephemeral(const struct tree *t, const struct node *n)
 		HOLDS(opener_find(o->session, o->opened) == o,
 		      "a session has opened nothing twice by one number");
 		HOLDS(o->opened == n->number ||
-		          (o->opened < t->next_node && node_find(t, o->opened) == NULL),
+		          (o->opened < t->nodes.next_number && node_find(t, o->opened) == NULL),
 		      "an opener has opened its node, or one that was renamed to it");
 	}
 	HOLDS(openers_n == n->openers_n && openers_n <= LIMIT_OPENERS, "openers are as counted");
@@ -58,8 +58,8 @@ check_contents(const struct node *n)
 static const char *
 check_place(const struct tree *t, const struct node *n)
 {
-	HOLDS(n->number < t->next_node, "a node's number was given out");
-	HOLDS(n->freed_epoch <= t->epoch, "a lock was freed in an epoch that has begun");
+	HOLDS(n->number < t->nodes.next_number, "a node's number was given out");
+	HOLDS(n->freed_epoch <= t->epochs.current, "a lock was freed in an epoch that has begun");
 	HOLDS(n->children_n == 0 || n->kind == NODE_DIRECTORY, "only directories have children");
 	HOLDS(n->children_n <= LIMIT_LISTING, "a listing is within its limit");
 	if (n->number == NODE_ROOT) {
@@ -85,7 +85,7 @@ check_nodes(const struct tree *t)
 	struct node *n;
 	const char *broken;
 
-	RB_FOREACH(n, nodes, (struct nodes *)&t->nodes) {
+	RB_FOREACH(n, nodes, (struct nodes *)&t->nodes.by_number) {
 		if ((broken = check_place(t, n)) != NULL || (broken = check_contents(n)) != NULL ||
 		    (broken = check_ephemeral(t, n)) != NULL)
 			return broken;
@@ -93,11 +93,12 @@ check_nodes(const struct tree *t)
 		children_n += n->children_n;
 		bytes += QUOTA_NODE_BYTES + n->contents.len;
 	}
-	HOLDS(nodes_n == t->nodes_n && bytes == t->bytes, "nodes and bytes are as counted");
+	HOLDS(nodes_n == t->nodes.n && bytes == t->nodes.bytes, "nodes and bytes are as counted");
 	HOLDS(nodes_n == 0 || children_n == nodes_n - 1, "all nodes but the root are children");
-	HOLDS((nodes_n == 0) == (t->epoch == 0), "the first epoch makes the root");
-	HOLDS(t->epoch_node <= t->next_node, "an epoch begins with a number to be given out");
-	HOLDS(t->settled_epoch <= t->epoch, "an epoch that is settled has begun");
+	HOLDS((nodes_n == 0) == (t->epochs.current == 0), "the first epoch makes the root");
+	HOLDS(t->epochs.first_number <= t->nodes.next_number,
+	      "an epoch begins with a number to be given out");
+	HOLDS(t->epochs.settled <= t->epochs.current, "an epoch that is settled has begun");
 	HOLDS(nodes_n == 0 || node_find(t, NODE_ROOT) != NULL, "there is a root");
 	return NULL;
 }
@@ -122,26 +123,26 @@ check_holder(const struct tree *t, const struct lock *l, const struct holder *h)
 	          (h->generation == l->node->lock_generation && h->fence == l->fence),
 	      "an exclusive holder has the newest generation and fence");
 	HOLDS(h->earlier_generation <= h->generation && h->earlier_fence <= h->fence,
-	      "what a conversion found is older");
+	      "the state before a conversion is older");
 	return NULL;
 }
 
 static const char *
 check_delay(const struct tree *t, const struct lock *l)
 {
+	struct delayed_locks *delayed = (struct delayed_locks *)&t->delays.by_node;
 	const struct lock_delay *d = &l->delay;
 
 	HOLDS(d->mode <= LOCK_EXCLUSIVE, "a delay has a mode");
 	HOLDS(d->mode != LOCK_NONE || l->holders_n > 0, "a lock with a record is held or delayed");
-	HOLDS((d->mode != LOCK_NONE) == (RB_FIND(delayed_locks, (struct delayed_locks *)&t->delayed,
-	                                         (struct lock *)l) == l),
+	HOLDS((d->mode != LOCK_NONE) == (RB_FIND(delayed_locks, delayed, (struct lock *)l) == l),
 	      "a delayed lock is found among them");
 	if (d->mode == LOCK_NONE)
 		return NULL;
 	HOLDS(d->mode == LOCK_SHARED || l->holders_n == 0, "an exclusive delay stands alone");
 	HOLDS(l->holders_n == 0 || lock_mode_of(l) == LOCK_SHARED,
 	      "no exclusive holder stands beside a delay");
-	HOLDS(d->began <= t->applied && d->generation <= l->node->lock_generation,
+	HOLDS(d->began <= t->position.applied && d->generation <= l->node->lock_generation,
 	      "a delay has begun");
 	HOLDS(d->seconds > 0 && d->seconds <= LIMIT_LOCK_DELAY_S, "a delay is within its limit");
 	return NULL;
@@ -156,7 +157,7 @@ check_lock(const struct tree *t, const struct lock *l)
 
 	HOLDS(node_find(t, l->node->number) == l->node && l->node->lock == l,
 	      "a lock is its node's");
-	HOLDS(l->fence <= t->last_fence, "a fence is not above the last one given");
+	HOLDS(l->fence <= t->locks.last_fence, "a fence is not above the last one given");
 	HOLDS(l->node->lock_generation > 0, "a lock held or delayed has a generation");
 	TAILQ_FOREACH(h, &l->in_order, in_order) {
 		if ((broken = check_holder(t, l, h)) != NULL)
@@ -177,32 +178,32 @@ check_locks(const struct tree *t)
 	const char *broken;
 	size_t held = 0;
 
-	RB_FOREACH(l, locks, (struct locks *)&t->locks) {
+	RB_FOREACH(l, locks, (struct locks *)&t->locks.by_node) {
 		if ((broken = check_lock(t, l)) != NULL)
 			return broken;
 		held += l->holders_n > 0;
 	}
-	HOLDS(held == t->locks_held, "held locks are as counted");
+	HOLDS(held == t->locks.held_n, "held locks are as counted");
 	return NULL;
 }
 
 static const char *
 check_sessions(const struct tree *t)
 {
+	struct principals *principals = (struct principals *)&t->sessions.by_principal;
 	struct session *s;
 	struct holder *h;
 	struct cached_reply *k;
 	size_t sessions_n = 0;
 
-	RB_FOREACH(s, sessions, (struct sessions *)&t->sessions) {
+	RB_FOREACH(s, sessions, (struct sessions *)&t->sessions.by_id) {
 		size_t kept_n = 0, holders_n = 0;
 
-		HOLDS(s->id > 0 && s->id < t->next_node && node_find(t, s->id) == NULL,
+		HOLDS(s->id > 0 && s->id < t->nodes.next_number && node_find(t, s->id) == NULL,
 		      "a session's number was given out, to it alone");
 		HOLDS((session_by_nonce(t, s->nonce) == s) == (s->ending == 0),
 		      "a session is found by its nonce until it ends");
-		HOLDS((RB_FIND(principals, (struct principals *)&t->principals, s) == s) ==
-		          (s->ending == 0),
+		HOLDS((RB_FIND(principals, principals, s) == s) == (s->ending == 0),
 		      "a session is found by its principal until it ends");
 		RB_FOREACH(h, session_holders, &s->holders)
 			holders_n++;
@@ -215,7 +216,7 @@ check_sessions(const struct tree *t)
 		      "kept results are as counted");
 		sessions_n++;
 	}
-	HOLDS(sessions_n == t->sessions_n, "sessions are as counted");
+	HOLDS(sessions_n == t->sessions.n, "sessions are as counted");
 	return NULL;
 }
 
@@ -225,8 +226,8 @@ check_member_row(const struct tree *t, const struct member_row *s)
 	const struct member_row *other;
 
 	HOLDS(member_table_sound(&s->member), "a member has an id, a role and a key");
-	HOLDS(s->since <= t->applied, "a member's role was given");
-	for (other = s + 1; other < t->member_rows + t->member_rows_n; other++) {
+	HOLDS(s->since <= t->position.applied, "a member's role was given");
+	for (other = s + 1; other < t->members.rows + t->members.n; other++) {
 		HOLDS(s->member.id < other->member.id, "members are in order");
 		HOLDS(s->member.key.len == 0 || !bytes_equal(s->member.key, other->member.key),
 		      "no two members have the same key");
@@ -240,17 +241,18 @@ check_members(const struct tree *t)
 	size_t active = 0, voters = 0;
 	const char *broken;
 
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		if ((broken = check_member_row(t, &t->member_rows[i])) != NULL)
+	for (size_t i = 0; i < t->members.n; i++) {
+		if ((broken = check_member_row(t, &t->members.rows[i])) != NULL)
 			return broken;
-		active += t->member_rows[i].member.role != MEMBER_REMOVED;
-		voters += t->member_rows[i].member.role == MEMBER_VOTER;
+		active += t->members.rows[i].member.role != MEMBER_REMOVED;
+		voters += t->members.rows[i].member.role == MEMBER_VOTER;
 	}
-	HOLDS(t->member_rows_n <= LIMIT_MEMBERS && active <= LIMIT_REPLICAS,
+	HOLDS(t->members.n <= LIMIT_MEMBERS && active <= LIMIT_REPLICAS,
 	      "members are within their limits");
-	HOLDS(t->member_rows_n == 0 || (voters > 0 && t->epoch > 0),
+	HOLDS(t->members.n == 0 || (voters > 0 && t->epochs.current > 0),
 	      "a list of members has a voter");
-	HOLDS(t->members_version <= t->applied && (t->member_rows_n > 0 || t->members_version == 0),
+	HOLDS(t->members.version <= t->position.applied &&
+	          (t->members.n > 0 || t->members.version == 0),
 	      "the version of the members is that of their list");
 	return NULL;
 }
@@ -260,14 +262,15 @@ check_settings(const struct tree *t)
 {
 	char why[LIMIT_WHY];
 
-	HOLDS(!settings_wrong(&t->settings, why, sizeof why), "settings are within their limits");
+	HOLDS(!settings_wrong(&t->settings.in_force, why, sizeof why),
+	      "settings are within their limits");
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
-		const struct lowered *l = &t->lowered[code];
+		const struct lowered *l = &t->settings.lowered[code];
 
-		HOLDS(l->since <= t->applied, "a setting was lowered by an entry");
-		HOLDS(l->since == 0 ? l->longest == t->settings.value[code]
-		                    : l->longest > t->settings.value[code],
-		      "only what was lowered may be longer");
+		HOLDS(l->since <= t->position.applied, "a setting was lowered by an entry");
+		HOLDS(l->since == 0 ? l->longest == t->settings.in_force.value[code]
+		                    : l->longest > t->settings.in_force.value[code],
+		      "only a lowered promise may be longer");
 	}
 	return NULL;
 }

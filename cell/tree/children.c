@@ -1,10 +1,10 @@
-/* Listings, in pages. All pages of one show the names that there were at its first page, so that it
- * is one consistent snapshot, however long it takes to read. */
+/* Listings are read in pages. All pages of a listing show the names that there were at its first
+ * page, so that it is one consistent snapshot, however long it takes to read. */
 #include "cell/tree/internal.h"
 
 struct listing {
 	uint64_t index, next_node; /* as they were at the first page */
-	struct node *child;        /* the next ones; NULL: no more */
+	struct node *child;        /* this and `removed` are the next ones; NULL: no more */
 	struct removed *removed;
 };
 
@@ -17,7 +17,7 @@ child_after(const struct node *directory, struct bytes name)
 	return n != NULL && bytes_equal(n->name, name) ? RB_NEXT(children, all, n) : n;
 }
 
-/* Passes over what was not there yet, or not any more. */
+/* Passes over names that were not there yet, or not any more. */
 static void
 skip(struct listing *l)
 {
@@ -25,7 +25,7 @@ skip(struct listing *l)
 		l->child = RB_NEXT(children, , l->child);
 	while (l->removed != NULL &&
 	       (l->removed->number >= l->next_node || l->removed->index <= l->index))
-		l->removed = RB_NEXT(removed_names, , l->removed);
+		l->removed = RB_NEXT(removed_by_name, , l->removed);
 }
 
 /* A name has had one node at a time. */
@@ -41,7 +41,7 @@ next(struct listing *l, struct child *to)
 		l->child = RB_NEXT(children, , l->child);
 	} else {
 		*to = (struct child){l->removed->number, l->removed->kind, l->removed->name};
-		l->removed = RB_NEXT(removed_names, , l->removed);
+		l->removed = RB_NEXT(removed_by_name, , l->removed);
 	}
 	return true;
 }
@@ -51,12 +51,12 @@ children_list(const struct tree *t, const struct node *n, const struct op_get_li
              struct result_listing *r, struct buffer *packed)
 {
 	size_t most = o->most > 0 && o->most < LIMIT_PAGE ? o->most : LIMIT_PAGE;
-	struct listing l = {.index = t->applied, .next_node = t->next_node};
+	struct listing l = {.index = t->position.applied, .next_node = t->nodes.next_number};
 	struct child child;
 
 	if (n->kind != NODE_DIRECTORY)
 		return RC_NOTDIR;
-	if (o->index != 0 && (o->index < t->removed_upto || o->index > t->applied))
+	if (o->index != 0 && (o->index < t->removed.forgotten || o->index > t->position.applied))
 		return RC_CANCELED;
 	if (o->index != 0) {
 		l.index = o->index;

@@ -1,12 +1,12 @@
-/* Contents: written whole, appended to, compared and swapped; and their time stamp. */
+/* Contents are written whole, appended to, or compared and swapped; and they have a time stamp. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/tree/internal.h"
 
 static enum rc
-file_of(const struct turn *w, uint64_t number, struct node **n)
+file_of(const struct execution *x, uint64_t number, struct node **n)
 {
-	*n = node_find(w->tree, number);
+	*n = node_find(x->tree, number);
 	if (*n == NULL)
 		return RC_STALE;
 	return (*n)->kind == NODE_FILE ? RC_OK : RC_ISDIR;
@@ -14,9 +14,9 @@ file_of(const struct turn *w, uint64_t number, struct node **n)
 
 static const uint64_t day_ns = 86400ull * 1000000000;
 
-/* The time of a change: the master's clock, but later than the change before, so that each version
- * has its own. A time that is far in the future was set by somebody, and ends with the contents
- * that it was set for. */
+/* The time of a change is that of the master's clock, but later than that of the change before, so
+ * that each version has its own. A time that is far in the future was set by a client, and ends
+ * with the contents that it was set for. */
 static int64_t
 later_mtime(const struct node *n, int64_t stamp_ns)
 {
@@ -28,19 +28,19 @@ later_mtime(const struct node *n, int64_t stamp_ns)
 }
 
 static void
-commit(struct turn *w, struct node *n, struct bytes contents, struct result_attr *r)
+commit(struct execution *x, struct node *n, struct bytes contents, struct result_attr *r)
 {
-	n->mtime_ns = later_mtime(n, w->stamp_ns);
-	node_set_contents(w->tree, n, contents);
-	apply_note(w, TREE_NODE_CHANGED, n->number);
+	n->mtime_ns = later_mtime(n, x->stamp_ns);
+	node_set_contents(x->tree, n, contents);
+	apply_note(x, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 }
 
 enum rc
-apply_set_contents(struct turn *w, const struct op_set_contents *o, struct result_attr *r)
+apply_set_contents(struct execution *x, const struct op_set_contents *o, struct result_attr *r)
 {
 	struct node *n;
-	enum rc rc = file_of(w, o->node, &n);
+	enum rc rc = file_of(x, o->node, &n);
 
 	if (rc != RC_OK)
 		return rc;
@@ -48,9 +48,9 @@ apply_set_contents(struct turn *w, const struct op_set_contents *o, struct resul
 		return RC_CANCELED;
 	if (o->contents.len > LIMIT_CONTENTS)
 		return RC_FBIG;
-	if (!quota_allows_bytes(w->tree, n->contents.len, o->contents.len))
+	if (!quota_allows_bytes(x->tree, n->contents.len, o->contents.len))
 		return RC_NOSPC;
-	commit(w, n, bytes_copy(o->contents), r);
+	commit(x, n, bytes_copy(o->contents), r);
 	return RC_OK;
 }
 
@@ -71,33 +71,33 @@ joined(struct bytes a, struct bytes b)
 }
 
 enum rc
-apply_append(struct turn *w, const struct op_append *o, struct result_attr *r)
+apply_append(struct execution *x, const struct op_append *o, struct result_attr *r)
 {
 	struct node *n;
-	enum rc rc = file_of(w, o->node, &n);
+	enum rc rc = file_of(x, o->node, &n);
 
 	if (rc != RC_OK)
 		return rc;
 	if (o->data.len > LIMIT_CONTENTS - n->contents.len)
 		return RC_FBIG;
-	if (!quota_allows_bytes(w->tree, 0, o->data.len))
+	if (!quota_allows_bytes(x->tree, 0, o->data.len))
 		return RC_NOSPC;
-	commit(w, n, joined(n->contents, o->data), r);
+	commit(x, n, joined(n->contents, o->data), r);
 	return RC_OK;
 }
 
 /* A directory's time is constant: touching it is allowed and changes nothing. */
 enum rc
-apply_set_mtime(struct turn *w, const struct op_set_mtime *o, struct result_attr *r)
+apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result_attr *r)
 {
-	struct node *n = node_find(w->tree, o->node);
+	struct node *n = node_find(x->tree, o->node);
 
 	if (n == NULL)
 		return RC_STALE;
 	if (n->kind == NODE_FILE) {
-		n->mtime_ns = o->now ? w->stamp_ns : o->mtime_ns;
-		dirty_node(w->tree, n->number);
-		apply_note(w, TREE_NODE_CHANGED, n->number);
+		n->mtime_ns = o->now ? x->stamp_ns : o->mtime_ns;
+		dirty_node(x->tree, n->number);
+		apply_note(x, TREE_NODE_CHANGED, n->number);
 	}
 	node_attr(n, &r->attr);
 	return RC_OK;

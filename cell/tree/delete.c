@@ -1,33 +1,34 @@
-/* Delete: a file, an empty directory, and the ephemeral directories that empty with it. */
+/* A delete removes a file or an empty directory, and the ephemeral directories that are empty then.
+ * */
 #include "cell/tree/internal.h"
 
 static void
-delete_one(struct turn *w, struct node *n)
+delete_one(struct execution *x, struct node *n)
 {
 	struct opener *o;
 
-	w->ended += 1 + (n->lock == NULL ? 0 : n->lock->holders_n);
-	lock_end_node(w, n);
+	x->ended += 1 + (n->lock == NULL ? 0 : n->lock->holders_n);
+	lock_end_node(x, n);
 	while ((o = RB_MIN(node_openers, &n->openers)) != NULL)
-		opener_remove(w->tree, o);
+		opener_remove(x->tree, o);
 	if (n->creator != NULL)
-		creator_clear(w->tree, n);
-	apply_note(w, TREE_NODE_DELETED, n->number)->parent = n->parent_number;
-	node_remove(w->tree, n);
+		creator_clear(x->tree, n);
+	apply_note(x, TREE_NODE_DELETED, n->number)->parent = n->parent_number;
+	node_remove(x->tree, n);
 }
 
 void
-delete_node(struct turn *w, struct node *n)
+delete_node(struct execution *x, struct node *n)
 {
 	do {
 		struct node *parent = n->parent;
 
-		delete_one(w, n);
+		delete_one(x, n);
 		n = parent;
 	} while (n->ephemeral && n->children_n == 0);
 }
 
-/* Without /acl nobody could be given any right again. */
+/* Without /acl no principal could be given any right again. */
 static bool
 indelible(const struct node *n)
 {
@@ -36,10 +37,10 @@ indelible(const struct node *n)
 }
 
 enum rc
-apply_delete(struct turn *w, const struct op_delete *o, struct result_deleted *r)
+apply_delete(struct execution *x, const struct op_delete *o, struct result_deleted *r)
 {
 	struct node *n;
-	enum rc rc = name_look_up(w->tree, o->parent, o->name, &n);
+	enum rc rc = name_look_up(x->tree, o->parent, o->name, &n);
 
 	if (rc != RC_OK)
 		return rc;
@@ -50,6 +51,6 @@ apply_delete(struct turn *w, const struct op_delete *o, struct result_deleted *r
 	if (n->children_n > 0)
 		return RC_NOTEMPTY;
 	r->node = n->number;
-	delete_node(w, n);
+	delete_node(x, n);
 	return RC_OK;
 }

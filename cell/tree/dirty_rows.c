@@ -1,6 +1,3 @@
-/* Which rows have changed since they were last handed out. Only their keys are noted; what a row
- * holds, or that it is gone, is looked up when rows are asked for: so an object that changed a
- * thousand times is written once. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -16,19 +13,20 @@ compare_change(const struct dirty_row *a, const struct dirty_row *b)
 	return 0;
 }
 
-RB_GENERATE(dirty_rows, dirty_row, in_tree, compare_change)
+RB_GENERATE_INTERNAL(dirty_rows, dirty_row, in_tree, compare_change,
+                     __attribute__((unused)) static)
 
 static void
 changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct dirty_row key = {.table = table, .key = {a, b, c}}, *new;
 
-	if (RB_FIND(dirty_rows, &t->dirty_rows, &key) != NULL)
+	if (RB_FIND(dirty_rows, &t->dirty.rows, &key) != NULL)
 		return;
 	new = memory_zero(1, sizeof *new);
 	*new = key;
-	RB_INSERT(dirty_rows, &t->dirty_rows, new);
-	t->dirty_n++;
+	RB_INSERT(dirty_rows, &t->dirty.rows, new);
+	t->dirty.n++;
 }
 
 void
@@ -74,7 +72,7 @@ dirty_member(struct tree *t, uint8_t id)
 }
 
 void
-changed_setting(struct tree *t, uint8_t code)
+dirty_setting(struct tree *t, uint8_t code)
 {
 	changed(t, ROWS_settings, code, 0, 0);
 }
@@ -84,11 +82,11 @@ dirty_rows_forget(struct tree *t)
 {
 	struct dirty_row *c;
 
-	while ((c = RB_MIN(dirty_rows, &t->dirty_rows)) != NULL) {
-		RB_REMOVE(dirty_rows, &t->dirty_rows, c);
+	while ((c = RB_MIN(dirty_rows, &t->dirty.rows)) != NULL) {
+		RB_REMOVE(dirty_rows, &t->dirty.rows, c);
 		free(c);
 	}
-	t->dirty_n = 0;
+	t->dirty.n = 0;
 }
 
 /* ---- one row of each table: false when the object is gone ---- */
@@ -100,18 +98,18 @@ static bool
 row_of_meta(const struct tree *t, const uint64_t *key, struct row *row)
 {
 	NUMBER(meta, id, key[0]);
-	NUMBER(meta, applied, t->applied);
-	NUMBER(meta, origin_round, t->origin.round);
-	NUMBER(meta, origin_replica, t->origin.replica);
-	NUMBER(meta, epoch, t->epoch);
-	NUMBER(meta, settled_epoch, t->settled_epoch);
-	NUMBER(meta, next_node, t->next_node);
-	NUMBER(meta, epoch_node, t->epoch_node);
-	NUMBER(meta, last_fence, t->last_fence);
-	NUMBER(meta, digest, t->digest);
-	NUMBER(meta, bytes, t->bytes);
-	NUMBER(meta, members_version, t->members_version);
-	NUMBER(meta, slice, t->slice);
+	NUMBER(meta, applied, t->position.applied);
+	NUMBER(meta, origin_round, t->position.origin.round);
+	NUMBER(meta, origin_replica, t->position.origin.replica);
+	NUMBER(meta, epoch, t->epochs.current);
+	NUMBER(meta, settled_epoch, t->epochs.settled);
+	NUMBER(meta, next_node, t->nodes.next_number);
+	NUMBER(meta, epoch_node, t->epochs.first_number);
+	NUMBER(meta, last_fence, t->locks.last_fence);
+	NUMBER(meta, digest, t->position.digest);
+	NUMBER(meta, bytes, t->nodes.bytes);
+	NUMBER(meta, members_version, t->members.version);
+	NUMBER(meta, slice, t->slices.behind);
 	return true;
 }
 
@@ -259,9 +257,9 @@ row_of_settings(const struct tree *t, const uint64_t *key, struct row *row)
 		return false;
 	NUMBER(settings, setting, key[0]);
 	BYTES(settings, name, bytes_of(info->name));
-	NUMBER(settings, value, t->settings.value[key[0]]);
-	NUMBER(settings, longest, t->lowered[key[0]].longest);
-	NUMBER(settings, since, t->lowered[key[0]].since);
+	NUMBER(settings, value, t->settings.in_force.value[key[0]]);
+	NUMBER(settings, longest, t->settings.lowered[key[0]].longest);
+	NUMBER(settings, since, t->settings.lowered[key[0]].since);
 	return true;
 }
 
@@ -294,7 +292,7 @@ add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
 size_t
 tree_dirty_n(const struct tree *t)
 {
-	return t->dirty_n;
+	return t->dirty.n;
 }
 
 void
@@ -302,11 +300,11 @@ tree_dirty_rows(struct tree *t, struct row_list *to)
 {
 	struct dirty_row *c;
 
-	if (t->saved == t->applied)
+	if (t->dirty.saved == t->position.applied)
 		return;
 	changed(t, ROWS_meta, 0, 0, 0);
-	RB_FOREACH(c, dirty_rows, &t->dirty_rows)
+	RB_FOREACH(c, dirty_rows, &t->dirty.rows)
 		add_row(t, c, to);
 	dirty_rows_forget(t);
-	t->saved = t->applied;
+	t->dirty.saved = t->position.applied;
 }

@@ -1,5 +1,3 @@
-/* Ephemeral nodes (Chubby, section 2.3): a file goes when no session has it open any more, a
- * directory when its last child goes or, if it never had one, when its creator's session ends. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -101,55 +99,55 @@ creator_clear(struct tree *t, struct node *directory)
 }
 
 static void
-close_one(struct turn *w, struct opener *o)
+close_one(struct execution *x, struct opener *o)
 {
 	struct node *n = o->node;
 
-	w->ended++;
-	opener_remove(w->tree, o);
+	x->ended++;
+	opener_remove(x->tree, o);
 	if (RB_EMPTY(&n->openers))
-		delete_node(w, n);
+		delete_node(x, n);
 }
 
 void
-ephemeral_end_session(struct turn *w, struct session *s, size_t most)
+ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 {
 	struct opener *o;
 	struct node *directory;
 
-	while (w->ended < most && (o = RB_MIN(session_openers, &s->openers)) != NULL)
-		close_one(w, o);
-	while (w->ended < most &&
+	while (x->ended < most && (o = RB_MIN(session_openers, &s->openers)) != NULL)
+		close_one(x, o);
+	while (x->ended < most &&
 	       (directory = RB_MIN(session_directories, &s->directories)) != NULL)
-		delete_node(w, directory);
+		delete_node(x, directory);
 }
 
 /* ---- a permanent file becomes ephemeral ---- */
 
 void
-node_made(struct turn *w, struct node *n)
+node_made(struct execution *x, struct node *n)
 {
-	struct tree_note *created = apply_note(w, TREE_NODE_CREATED, n->number);
+	struct tree_note *created = apply_note(x, TREE_NODE_CREATED, n->number);
 
-	if (n->kind == NODE_FILE && !n->ephemeral && w->session != NULL)
-		n->maker = w->session->id;
+	if (n->kind == NODE_FILE && !n->ephemeral && x->session != NULL)
+		n->maker = x->session->id;
 	created->parent = n->parent_number;
 	created->session = n->maker;
 }
 
 void
-node_found(struct turn *w, struct node *n)
+node_shared(struct execution *x, struct node *n)
 {
-	if (n->maker == 0 || (w->session != NULL && n->maker == w->session->id))
+	if (n->maker == 0 || (x->session != NULL && n->maker == x->session->id))
 		return;
 	n->maker = 0;
-	dirty_node(w->tree, n->number);
+	dirty_node(x->tree, n->number);
 }
 
 static bool
 is_only_session(const struct tree *t, const struct session *s)
 {
-	struct principals *live = (struct principals *)&t->principals;
+	struct principals *live = (struct principals *)&t->sessions.by_principal;
 
 	return RB_MIN(principals, live) == s && RB_MAX(principals, live) == s;
 }
@@ -164,64 +162,64 @@ tree_sharing_matters(const struct tree *t, uint64_t session, uint64_t node)
 	       !n->ephemeral;
 }
 
-/* Of its opens by reads the master knows, but only in its own epoch. */
+/* The master knows of opens by reads, but only of those in its own epoch. */
 static bool
 may_be_shared(const struct tree *t, const struct session *s, const struct node *n)
 {
-	return (n->maker != s->id || n->number < t->epoch_node) && !is_only_session(t, s);
+	return (n->maker != s->id || n->number < t->epochs.first_number) && !is_only_session(t, s);
 }
 
 enum rc
-apply_make_ephemeral(struct turn *w, const struct op_make_ephemeral *o, struct result_attr *r)
+apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, struct result_attr *r)
 {
-	struct node *n = node_find(w->tree, o->node);
+	struct node *n = node_find(x->tree, o->node);
 
-	if (w->session == NULL)
+	if (x->session == NULL)
 		return RC_NO_SESSION;
 	if (n == NULL)
 		return RC_STALE;
 	if (n->kind != NODE_FILE)
 		return RC_ISDIR;
-	if (!n->ephemeral && may_be_shared(w->tree, w->session, n))
+	if (!n->ephemeral && may_be_shared(x->tree, x->session, n))
 		return RC_BUSY;
-	if (!opener_allowed(n, w->session))
+	if (!opener_allowed(n, x->session))
 		return RC_FULL;
 	n->ephemeral = true;
-	opener_add(w->tree, n, w->session);
-	dirty_node(w->tree, n->number);
-	apply_note(w, TREE_NODE_CHANGED, n->number);
+	opener_add(x->tree, n, x->session);
+	dirty_node(x->tree, n->number);
+	apply_note(x, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }
 
-/* Opens of permanent nodes are not the tree's business: the answer is the same, nothing is
- * noted. */
+/* Opens of permanent nodes are not the tree's business: the answer is the same, and nothing is
+ * recorded. */
 enum rc
-apply_open_ephemeral(struct turn *w, const struct op_open_ephemeral *o, struct result_attr *r)
+apply_open_ephemeral(struct execution *x, const struct op_open_ephemeral *o, struct result_attr *r)
 {
-	struct node *n = node_find(w->tree, o->node);
+	struct node *n = node_find(x->tree, o->node);
 
-	if (w->session == NULL)
+	if (x->session == NULL)
 		return RC_NO_SESSION;
 	if (n == NULL)
 		return RC_STALE;
 	if (n->kind == NODE_FILE && n->ephemeral) {
-		if (!opener_allowed(n, w->session))
+		if (!opener_allowed(n, x->session))
 			return RC_FULL;
-		opener_add(w->tree, n, w->session);
+		opener_add(x->tree, n, x->session);
 	}
 	node_attr(n, &r->attr);
 	return RC_OK;
 }
 
 enum rc
-apply_close_ephemeral(struct turn *w, const struct op_close_ephemeral *o)
+apply_close_ephemeral(struct execution *x, const struct op_close_ephemeral *o)
 {
 	struct opener *opener;
 
-	if (w->session == NULL)
+	if (x->session == NULL)
 		return RC_NO_SESSION;
-	if ((opener = opener_find(w->session, o->node)) != NULL)
-		close_one(w, opener);
+	if ((opener = opener_find(x->session, o->node)) != NULL)
+		close_one(x, opener);
 	return RC_OK;
 }

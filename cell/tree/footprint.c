@@ -21,7 +21,7 @@ footprint_free(struct footprint *f)
 	*f = (struct footprint){0};
 }
 
-/* The node goes, and the ephemeral directories that empty with it. */
+/* The node is deleted, and the ephemeral directories that are empty then. */
 static void
 add_deletion(struct footprint *f, const struct node *n)
 {
@@ -33,7 +33,7 @@ add_deletion(struct footprint *f, const struct node *n)
 	}
 }
 
-/* The child of this name, too, when there is one. */
+/* Adds the parent, and the child of this name when there is one. */
 static struct node *
 add_child(struct footprint *f, const struct tree *t, uint64_t parent, struct bytes name)
 {

@@ -1,5 +1,5 @@
-/* Loading: a tree from its rows. What comes from a disk is checked like what comes from outside.
- * Rows that refer to others wait until all are there. */
+/* Rows that come from a disk are checked like messages that come from outside. Rows that refer to
+ * others wait until all are there. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,22 +15,22 @@
 static enum rc
 load_meta(struct tree *t, const struct row *row)
 {
-	if (t->meta_loaded || NUMBER(meta, id) != 0 || NUMBER(meta, next_node) < NODE_ROOT ||
+	if (t->loading.meta || NUMBER(meta, id) != 0 || NUMBER(meta, next_node) < NODE_ROOT ||
 	    NUMBER(meta, origin_replica) > UINT8_MAX)
 		return RC_CORRUPT;
-	t->meta_loaded = true;
-	t->applied = t->saved = NUMBER(meta, applied);
-	t->origin.round = NUMBER(meta, origin_round);
-	t->origin.replica = (uint8_t)NUMBER(meta, origin_replica);
-	t->epoch = NUMBER(meta, epoch);
-	t->settled_epoch = NUMBER(meta, settled_epoch);
-	t->next_node = NUMBER(meta, next_node);
-	t->epoch_node = NUMBER(meta, epoch_node);
-	t->last_fence = NUMBER(meta, last_fence);
-	t->digest = NUMBER(meta, digest);
-	t->bytes_saved = NUMBER(meta, bytes);
-	t->members_version = NUMBER(meta, members_version);
-	t->slice = NUMBER(meta, slice);
+	t->loading.meta = true;
+	t->position.applied = t->dirty.saved = NUMBER(meta, applied);
+	t->position.origin.round = NUMBER(meta, origin_round);
+	t->position.origin.replica = (uint8_t)NUMBER(meta, origin_replica);
+	t->epochs.current = NUMBER(meta, epoch);
+	t->epochs.settled = NUMBER(meta, settled_epoch);
+	t->nodes.next_number = NUMBER(meta, next_node);
+	t->epochs.first_number = NUMBER(meta, epoch_node);
+	t->locks.last_fence = NUMBER(meta, last_fence);
+	t->position.digest = NUMBER(meta, digest);
+	t->loading.bytes = NUMBER(meta, bytes);
+	t->members.version = NUMBER(meta, members_version);
+	t->slices.behind = NUMBER(meta, slice);
 	return RC_OK;
 }
 
@@ -130,9 +130,9 @@ load_setting(struct tree *t, const struct row *row)
 	if (info == NULL || !bytes_equal(BYTES(settings, name), bytes_of(info->name)) ||
 	    NUMBER(settings, longest) > info->highest)
 		return RC_CORRUPT;
-	t->settings.value[code] = NUMBER(settings, value);
-	t->lowered[code].longest = NUMBER(settings, longest);
-	t->lowered[code].since = NUMBER(settings, since);
+	t->settings.in_force.value[code] = NUMBER(settings, value);
+	t->settings.lowered[code].longest = NUMBER(settings, longest);
+	t->settings.lowered[code].since = NUMBER(settings, since);
 	return RC_OK;
 }
 
@@ -188,9 +188,7 @@ link_holder(struct tree *t, const struct row *row)
 	if (!holder_row_sound(row) || n == NULL || s == NULL || n->lock == NULL ||
 	    holder_find(n->lock, s->id, NUMBER(holders, owner)) != NULL)
 		return false;
-	if (n->lock->holders_n == 0)
-		t->locks_held++;
-	h = holder_add(n->lock, s, NUMBER(holders, owner), NUMBER(holders, place));
+	h = holder_add(t, n->lock, s, NUMBER(holders, owner), NUMBER(holders, place));
 	h->acquisition = NUMBER(holders, acquisition);
 	h->mode = (enum lock_mode)NUMBER(holders, mode);
 	h->generation = NUMBER(holders, lock_generation);
@@ -218,7 +216,7 @@ op_exists(uint64_t code)
 	}
 }
 
-/* The result was encoded by us, for the op that the row names: it must decode as such again. */
+/* A replica has encoded the result, for the operation that the row names: it decodes as such. */
 static bool
 result_row_sound(const struct row *row)
 {
@@ -246,7 +244,7 @@ link_result(struct tree *t, const struct row *row)
 	return true;
 }
 
-/* Creators are in the rows of nodes; they wait as rows of their own kind do. */
+/* Creators are named in the rows of nodes; these wait as rows of their own kind do. */
 static bool
 link_creator(struct tree *t, const struct row *row)
 {
@@ -300,10 +298,10 @@ tree_load_row(struct tree *t, const struct row *row)
 	case ROWS_nodes:
 		rc = load_node(t, row);
 		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
-			row_list_add(&t->loading, row);
+			row_list_add(&t->loading.rows, row);
 		return rc;
 	default:
-		row_list_add(&t->loading, row);
+		row_list_add(&t->loading.rows, row);
 		return RC_OK;
 	}
 }
@@ -324,7 +322,7 @@ link_children(struct tree *t, char *why, size_t why_size)
 {
 	struct node *n;
 
-	RB_FOREACH(n, nodes, &t->nodes) {
+	RB_FOREACH(n, nodes, &t->nodes.by_number) {
 		if (n->number == NODE_ROOT)
 			continue;
 		n->parent = node_find(t, n->parent_number);
@@ -339,13 +337,13 @@ link_children(struct tree *t, char *why, size_t why_size)
 	return RC_OK;
 }
 
-/* Locks come before their holders; tables are in that order. */
+/* Locks are linked before their holders: the tables are in that order. */
 static enum rc
 link_rows(struct tree *t, char *why, size_t why_size)
 {
 	for (enum row_table table = 0; table < ROW_TABLES; table++) {
-		for (size_t i = 0; i < t->loading.n; i++) {
-			const struct row *row = &t->loading.rows[i];
+		for (size_t i = 0; i < t->loading.rows.n; i++) {
+			const struct row *row = &t->loading.rows.rows[i];
 
 			if (row->table == table && !link_row(t, row))
 				return corrupt(why, why_size, "%s: the row of %lld makes no sense",
@@ -359,8 +357,8 @@ link_rows(struct tree *t, char *why, size_t why_size)
 static bool
 is_empty(const struct tree *t)
 {
-	return !t->meta_loaded && t->nodes_n == 0 && t->sessions_n == 0 && t->member_rows_n == 0 &&
-	       t->loading.n == 0;
+	return !t->loading.meta && t->nodes.n == 0 && t->sessions.n == 0 && t->members.n == 0 &&
+	       t->loading.rows.n == 0;
 }
 
 enum rc
@@ -371,17 +369,18 @@ tree_load_done(struct tree *t, char *why, size_t why_size)
 
 	if (is_empty(t))
 		return RC_OK;
-	if (!t->meta_loaded)
+	if (!t->loading.meta)
 		return corrupt(why, why_size, "the row of meta is missing");
 	if ((rc = link_children(t, why, why_size)) != RC_OK ||
 	    (rc = link_rows(t, why, why_size)) != RC_OK)
 		return rc;
-	row_list_free(&t->loading);
+	row_list_free(&t->loading.rows);
 	dirty_rows_forget(t);
-	t->removed_upto = t->applied;
-	if (t->bytes != t->bytes_saved)
+	removed_begin(t);
+	if (t->nodes.bytes != t->loading.bytes)
 		return corrupt(why, why_size, "meta counts %llu bytes, the nodes have %llu",
-		               (unsigned long long)t->bytes_saved, (unsigned long long)t->bytes);
+		               (unsigned long long)t->loading.bytes,
+		               (unsigned long long)t->nodes.bytes);
 	if ((broken = tree_check(t)) != NULL)
 		return corrupt(why, why_size, "%s", broken);
 	return RC_OK;

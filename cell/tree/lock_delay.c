@@ -1,9 +1,6 @@
-/* Lock-delay (Chubby, section 2.4): a lock whose holder's session expired stays closed for a
- * while, so that what the holder had sent before it died does not meet the next holder's work.
- *
- * There is no clock here: a delay stands until a delay_over names it. An exclusive holder's
- * delay stands against everybody, a shared holder's against exclusive holders only. Several
- * shared holders may expire one after the other: the delay begins anew each time, with the
+/* There is no clock here: a delay stands until a delay_over names it. The delay of an exclusive
+ * holder stands against all acquisitions, that of a shared holder against exclusive ones only. When
+ * several shared holders expire one after the other the delay begins anew each time, with the
  * largest length of all. */
 #include "cell/tree/internal.h"
 
@@ -14,7 +11,7 @@ lock_delay_blocks(const struct lock *l, enum lock_mode mode)
 	       (l->delay.mode == LOCK_SHARED && mode == LOCK_EXCLUSIVE);
 }
 
-/* A shared lock's delay is the largest that any of its holders asked for. */
+/* The delay of a shared lock is the largest that any of its holders asked for. */
 static int64_t
 largest_delay(const struct lock *l)
 {
@@ -27,7 +24,7 @@ largest_delay(const struct lock *l)
 }
 
 static void
-tell(const struct lock *l, struct tree_note *n)
+put_delay(const struct lock *l, struct tree_note *n)
 {
 	n->lock_generation = l->delay.generation;
 	n->index = l->delay.began;
@@ -38,57 +35,57 @@ void
 lock_delay_set(struct tree *t, struct lock *l, struct lock_delay delay)
 {
 	if (l->delay.mode != LOCK_NONE)
-		RB_REMOVE(delayed_locks, &t->delayed, l);
+		RB_REMOVE(delayed_locks, &t->delays.by_node, l);
 	l->delay = delay;
 	if (l->delay.mode != LOCK_NONE)
-		RB_INSERT(delayed_locks, &t->delayed, l);
+		RB_INSERT(delayed_locks, &t->delays.by_node, l);
 }
 
 void
-lock_delay_begin(struct turn *w, const struct holder *h)
+lock_delay_begin(struct execution *x, const struct holder *h)
 {
 	struct lock *l = h->lock;
 	int64_t seconds = largest_delay(l);
 
 	if (seconds == 0)
 		return;
-	lock_delay_set(w->tree, l, (struct lock_delay){
+	lock_delay_set(x->tree, l, (struct lock_delay){
 	                               .mode = h->mode,
-	                               .began = w->index,
+	                               .began = x->index,
 	                               .generation = l->node->lock_generation,
 	                               .seconds = seconds,
 	                           });
-	dirty_lock(w->tree, l->node->number);
-	tell(l, apply_note(w, TREE_DELAY_BEGAN, l->node->number));
+	dirty_lock(x->tree, l->node->number);
+	put_delay(l, apply_note(x, TREE_DELAY_BEGAN, l->node->number));
 }
 
 enum rc
-apply_delay_over(struct turn *w, const struct op_delay_over *o)
+apply_delay_over(struct execution *x, const struct op_delay_over *o)
 {
-	const struct node *n = node_find(w->tree, o->node);
+	const struct node *n = node_find(x->tree, o->node);
 	struct lock *l = n == NULL ? NULL : n->lock;
 
 	if (l == NULL || l->delay.mode == LOCK_NONE || l->delay.began != o->began ||
 	    l->delay.generation != o->lock_generation)
 		return RC_OK;
-	lock_delay_set(w->tree, l, (struct lock_delay){0});
-	apply_note(w, TREE_LOCK_CHANGED, o->node);
-	lock_settle(w->tree, l);
+	lock_delay_set(x->tree, l, (struct lock_delay){0});
+	apply_note(x, TREE_LOCK_CHANGED, o->node);
+	lock_settle(x->tree, l);
 	return RC_OK;
 }
 
 enum rc
-apply_set_lock_delay(struct turn *w, const struct op_set_lock_delay *o, struct result_attr *r)
+apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, struct result_attr *r)
 {
-	struct node *n = node_find(w->tree, o->node);
+	struct node *n = node_find(x->tree, o->node);
 
 	if (n == NULL)
 		return RC_STALE;
 	if (o->seconds < -1 || o->seconds > LIMIT_LOCK_DELAY_S)
 		return RC_RANGE;
 	n->lock_delay_s = o->seconds;
-	dirty_node(w->tree, n->number);
-	apply_note(w, TREE_NODE_CHANGED, n->number);
+	dirty_node(x->tree, n->number);
+	apply_note(x, TREE_NODE_CHANGED, n->number);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }
@@ -101,10 +98,10 @@ tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay)
 
 	if (after == UINT64_MAX)
 		return false;
-	l = RB_NFIND(delayed_locks, (struct delayed_locks *)&t->delayed, &key);
+	l = RB_NFIND(delayed_locks, (struct delayed_locks *)&t->delays.by_node, &key);
 	if (l == NULL)
 		return false;
 	*delay = (struct tree_note){.kind = TREE_DELAY_BEGAN, .node = l->node->number};
-	tell(l, delay);
+	put_delay(l, delay);
 	return true;
 }

@@ -1,8 +1,5 @@
-/* Locks (Chubby, section 2.4): every node is one, held by one owner exclusively or by many
- * shared.
- *
- * Acquisitions have numbers of the session's making, so that a late duplicate of a release or
- * cancel finds an acquisition that it does not name, and does nothing. */
+/* Sessions number their acquisitions, so that a late duplicate of a release or cancel finds an
+ * acquisition that it does not name, and has no effect. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -50,10 +47,10 @@ lock_of(struct tree *t, struct node *n)
 		return l;
 	l = memory_zero(1, sizeof *l);
 	l->node = n;
-	l->epoch = t->epoch;
+	l->epoch = t->epochs.current;
 	TAILQ_INIT(&l->in_order);
 	n->lock = l;
-	must(RB_INSERT(locks, &t->locks, l) == NULL);
+	must(RB_INSERT(locks, &t->locks.by_node, l) == NULL);
 	dirty_lock(t, n->number);
 	return l;
 }
@@ -64,11 +61,11 @@ lock_settle(struct tree *t, struct lock *l)
 	dirty_lock(t, l->node->number);
 	if (l->holders_n > 0 || l->delay.mode != LOCK_NONE)
 		return;
-	RB_REMOVE(locks, &t->locks, l);
+	RB_REMOVE(locks, &t->locks.by_node, l);
 	l->node->lock = NULL;
-	l->node->freed_epoch = t->epoch;
-	if (l->epoch < t->epoch)
-		l->node->kept_epoch = t->epoch;
+	l->node->freed_epoch = t->epochs.current;
+	if (l->epoch < t->epochs.current)
+		l->node->kept_epoch = t->epochs.current;
 	dirty_node(t, l->node->number);
 	free(l);
 }
@@ -90,7 +87,7 @@ holder_find(const struct lock *l, uint64_t session, uint64_t owner)
 	return RB_FIND(lock_holders, (struct lock_holders *)&l->holders, &key);
 }
 
-/* Places mostly come in order, so the search from the end is short. */
+/* Places mostly grow, so the search from the end is short. */
 static void
 put_in_order(struct lock *l, struct holder *h)
 {
@@ -106,7 +103,7 @@ put_in_order(struct lock *l, struct holder *h)
 }
 
 struct holder *
-holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place)
+holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner, uint64_t place)
 {
 	struct holder *h = memory_zero(1, sizeof *h);
 
@@ -119,7 +116,8 @@ holder_add(struct lock *l, struct session *s, uint64_t owner, uint64_t place)
 	must(RB_INSERT(session_holders, &s->holders, h) == NULL);
 	s->holders_n++;
 	put_in_order(l, h);
-	l->holders_n++;
+	if (l->holders_n++ == 0)
+		t->locks.held_n++;
 	return h;
 }
 
@@ -144,13 +142,13 @@ holder_remove(struct tree *t, struct holder *h)
 	l->delays[h->delay_s]--;
 	free(h);
 	if (--l->holders_n == 0)
-		t->locks_held--;
+		t->locks.held_n--;
 	lock_settle(t, l);
 }
 
 /* ---- acquire ---- */
 
-/* Is somebody, or a delay, in the way of `own` (NULL: who does not hold it yet)? */
+/* Is another holder, or a delay, in the way of `own` (NULL: of a new holder)? */
 static bool
 in_the_way(const struct lock *l, const struct holder *own, enum lock_mode mode)
 {
@@ -180,49 +178,47 @@ delay_of(const struct acquire *a, const struct node *n)
 	return n->lock_delay_s >= 0 ? n->lock_delay_s : a->default_delay_s;
 }
 
-/* A fence greater than any before. Several commands may share one log index, so the index alone
- * would not do. */
+/* Each fence is greater than all before it. Several commands may share one log index, so the index
+ * alone would not do. */
 static void
-give_fence(struct turn *w, struct holder *h)
+give_fence(struct execution *x, struct holder *h)
 {
-	struct tree *t = w->tree;
+	struct tree *t = x->tree;
 
-	t->last_fence = w->index > t->last_fence ? w->index : t->last_fence + 1;
-	h->fence = h->lock->fence = t->last_fence;
+	t->locks.last_fence = x->index > t->locks.last_fence ? x->index : t->locks.last_fence + 1;
+	h->fence = h->lock->fence = t->locks.last_fence;
 	h->generation = h->lock->node->lock_generation;
 	dirty_lock(t, h->lock->node->number);
 }
 
-/* From free to held, and from shared to exclusive. */
+/* The lock goes from free to held, or from shared to exclusive. */
 static void
-open_generation(struct turn *w, struct node *n)
+open_generation(struct execution *x, struct node *n)
 {
 	n->lock_generation++;
-	dirty_node(w->tree, n->number);
+	dirty_node(x->tree, n->number);
 }
 
 static struct holder *
-join(struct turn *w, struct session *s, const struct acquire *a, struct node *n)
+join(struct execution *x, struct session *s, const struct acquire *a, struct node *n)
 {
-	struct lock *l = lock_of(w->tree, n);
+	struct lock *l = lock_of(x->tree, n);
 	const struct holder *last = TAILQ_LAST(&l->in_order, holders_in_order);
 	struct holder *h;
 
-	if (l->holders_n == 0) {
-		open_generation(w, n);
-		w->tree->locks_held++;
-	}
-	h = holder_add(l, s, a->owner, last == NULL ? 1 : last->place + 1);
-	give_fence(w, h);
-	h->since_ns = w->stamp_ns;
+	if (l->holders_n == 0)
+		open_generation(x, n);
+	h = holder_add(x->tree, l, s, a->owner, last == NULL ? 1 : last->place + 1);
+	give_fence(x, h);
+	h->since_ns = x->stamp_ns;
 	holder_set_delay(h, delay_of(a, n));
 	return h;
 }
 
-/* To exclusive it is an acquisition of its own. It never shortens the delay: a cancel may have to
- * bring the earlier mode back. */
+/* A conversion to exclusive is an acquisition of its own. A conversion never shortens the delay: a
+ * cancel may have to bring the earlier mode back. */
 static void
-convert(struct turn *w, struct holder *h, const struct acquire *a)
+convert(struct execution *x, struct holder *h, const struct acquire *a)
 {
 	int64_t delay_s = delay_of(a, h->lock->node);
 
@@ -233,15 +229,15 @@ convert(struct turn *w, struct holder *h, const struct acquire *a)
 	if (delay_s > h->delay_s)
 		holder_set_delay(h, delay_s);
 	if (h->mode == LOCK_EXCLUSIVE && a->mode == LOCK_SHARED)
-		apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+		apply_note(x, TREE_LOCK_CHANGED, h->lock->node->number);
 	if (h->mode == LOCK_EXCLUSIVE || a->mode == LOCK_SHARED)
 		return;
-	open_generation(w, h->lock->node);
-	give_fence(w, h);
+	open_generation(x, h->lock->node);
+	give_fence(x, h);
 }
 
 static void
-tell(const struct holder *h, struct result_acquired *r)
+put_acquired(const struct holder *h, struct result_acquired *r)
 {
 	*r = (struct result_acquired){.lock_generation = h->generation, .fence = h->fence};
 }
@@ -256,12 +252,13 @@ acquire_check(const struct node *n, const struct acquire *a)
 	return n == NULL ? RC_STALE : RC_OK;
 }
 
-/* `fresh` tells whether the lock came to the owner now, or had come by this acquisition before. */
+/* `fresh` becomes true when the owner gets the lock now, false when it got it by this acquisition
+ * before. */
 static enum rc
-take(struct turn *w, struct session *s, const struct acquire *a, bool *fresh,
+take(struct execution *x, struct session *s, const struct acquire *a, bool *fresh,
      struct result_acquired *r)
 {
-	struct node *n = node_find(w->tree, a->node);
+	struct node *n = node_find(x->tree, a->node);
 	enum rc rc = acquire_check(n, a);
 	struct holder *h;
 
@@ -273,53 +270,53 @@ take(struct turn *w, struct session *s, const struct acquire *a, bool *fresh,
 		if (in_the_way(n->lock, h, a->mode))
 			return RC_BUSY_LOCK;
 		if (h == NULL)
-			h = join(w, s, a, n);
+			h = join(x, s, a, n);
 		else
-			convert(w, h, a);
+			convert(x, h, a);
 		h->acquisition = a->acquisition;
 		h->mode = a->mode;
 		h->pid = a->pid;
-		dirty_holder(w->tree, n->number, s->id, a->owner);
+		dirty_holder(x->tree, n->number, s->id, a->owner);
 	}
-	tell(h, r);
+	put_acquired(h, r);
 	return RC_OK;
 }
 
 enum rc
-apply_acquire(struct turn *w, const struct acquire *a, struct result_acquired *r)
+apply_acquire(struct execution *x, const struct acquire *a, struct result_acquired *r)
 {
 	bool fresh;
 
-	return w->session == NULL ? RC_NO_SESSION : take(w, w->session, a, &fresh, r);
+	return x->session == NULL ? RC_NO_SESSION : take(x, x->session, a, &fresh, r);
 }
 
-/* A grant that comes to nothing tells that there is a queue: whoever is next in it may be known to
- * the master alone. */
+/* A grant that has no effect shows that there is a queue: its next waiter may be known to the
+ * master alone. */
 static void
-still_claimed(struct turn *w, uint64_t node)
+keep_claimed(struct execution *x, uint64_t node)
 {
-	struct node *n = node_find(w->tree, node);
+	struct node *n = node_find(x->tree, node);
 
 	if (n == NULL || n->lock != NULL)
 		return;
-	n->freed_epoch = w->tree->epoch;
-	dirty_node(w->tree, node);
+	n->freed_epoch = x->tree->epochs.current;
+	dirty_node(x->tree, node);
 }
 
 enum rc
-apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
+apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r)
 {
-	struct session *s = session_live(w->tree, o->session);
+	struct session *s = session_live(x->tree, o->session);
 	struct tree_note *granted;
 	bool fresh;
 	enum rc rc;
 
-	rc = s == NULL ? RC_NO_SESSION : take(w, s, &o->acquire, &fresh, r);
+	rc = s == NULL ? RC_NO_SESSION : take(x, s, &o->acquire, &fresh, r);
 	if (rc != RC_OK)
-		still_claimed(w, o->acquire.node);
+		keep_claimed(x, o->acquire.node);
 	if (rc != RC_OK || !fresh)
 		return rc;
-	granted = apply_note(w, TREE_GRANTED, o->acquire.node);
+	granted = apply_note(x, TREE_GRANTED, o->acquire.node);
 	granted->session = s->id;
 	granted->owner = o->acquire.owner;
 	granted->acquisition = o->acquire.acquisition;
@@ -331,40 +328,41 @@ apply_grant(struct turn *w, const struct op_grant *o, struct result_acquired *r)
 /* ---- release and cancel ---- */
 
 static struct holder *
-holder_by(const struct turn *w, uint64_t node, uint64_t owner, uint64_t acquisition)
+holder_by(const struct execution *x, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
-	const struct node *n = node_find(w->tree, node);
+	const struct node *n = node_find(x->tree, node);
 	struct holder *h = NULL;
 
 	if (n != NULL)
-		h = holder_find(n->lock, w->session->id, owner);
+		h = holder_find(n->lock, x->session->id, owner);
 	return h != NULL && h->acquisition == acquisition ? h : NULL;
 }
 
 static void
-release(struct turn *w, struct holder *h)
+release(struct execution *x, struct holder *h)
 {
-	apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
-	holder_remove(w->tree, h);
+	apply_note(x, TREE_LOCK_CHANGED, h->lock->node->number);
+	holder_remove(x->tree, h);
 }
 
 enum rc
-apply_release(struct turn *w, const struct op_release *o)
+apply_release(struct execution *x, const struct op_release *o)
 {
 	struct holder *h;
 
-	if (w->session == NULL)
+	if (x->session == NULL)
 		return RC_NO_SESSION;
-	if ((h = holder_by(w, o->node, o->owner, o->acquisition)) != NULL)
-		release(w, h);
+	if ((h = holder_by(x, o->node, o->owner, o->acquisition)) != NULL)
+		release(x, h);
 	return RC_OK;
 }
 
-/* Back to what the conversion found, generation and fence too. Where that was exclusive and others
- * have joined since, or left a delay, it stays shared: nobody's lock is taken away. If they have
- * come and gone it is exclusive anew, with a generation and a fence behind theirs. */
+/* The holder is again as the conversion found it, generation and fence included. When that was
+ * exclusive and other holders have joined since, or have left a delay, it stays shared: no holder
+ * loses its lock. When they have come and gone it is exclusive anew, with a generation and a fence
+ * greater than theirs. */
 static void
-revert(struct turn *w, struct holder *h)
+revert(struct execution *x, struct holder *h)
 {
 	if (!in_the_way(h->lock, h, h->earlier_mode))
 		h->mode = h->earlier_mode;
@@ -372,53 +370,75 @@ revert(struct turn *w, struct holder *h)
 	h->generation = h->earlier_generation;
 	h->fence = h->earlier_fence;
 	if (h->mode == LOCK_EXCLUSIVE && h->fence != h->lock->fence) {
-		open_generation(w, h->lock->node);
-		give_fence(w, h);
+		open_generation(x, h->lock->node);
+		give_fence(x, h);
 	}
 	h->earlier_acquisition = h->earlier_generation = h->earlier_fence = 0;
 	h->earlier_mode = LOCK_NONE;
-	dirty_holder(w->tree, h->lock->node->number, h->session->id, h->owner);
-	apply_note(w, TREE_LOCK_CHANGED, h->lock->node->number);
+	dirty_holder(x->tree, h->lock->node->number, h->session->id, h->owner);
+	apply_note(x, TREE_LOCK_CHANGED, h->lock->node->number);
 }
 
 enum rc
-apply_cancel(struct turn *w, const struct op_cancel *o)
+apply_cancel(struct execution *x, const struct op_cancel *o)
 {
 	struct holder *h;
 
-	if (w->session == NULL)
+	if (x->session == NULL)
 		return RC_NO_SESSION;
-	h = holder_by(w, o->node, o->owner, o->acquisition);
+	h = holder_by(x, o->node, o->owner, o->acquisition);
 	if (h != NULL && h->earlier_mode != LOCK_NONE)
-		revert(w, h);
+		revert(x, h);
 	else if (h != NULL)
-		release(w, h);
+		release(x, h);
 	return RC_OK;
 }
 
 /* ---- ends ---- */
 
 void
-lock_end_node(struct turn *w, struct node *n)
+lock_table_free(struct tree *t)
 {
-	if (n->lock != NULL)
-		lock_delay_set(w->tree, n->lock, (struct lock_delay){0});
-	while (n->lock != NULL && n->lock->holders_n > 0)
-		holder_remove(w->tree, TAILQ_FIRST(&n->lock->in_order));
-	if (n->lock != NULL)
-		lock_settle(w->tree, n->lock);
-	apply_note(w, TREE_LOCK_GONE, n->number);
+	struct lock *l;
+	struct holder *h;
+
+	while ((l = RB_MIN(locks, &t->locks.by_node)) != NULL) {
+		RB_REMOVE(locks, &t->locks.by_node, l);
+		while ((h = TAILQ_FIRST(&l->in_order)) != NULL) {
+			TAILQ_REMOVE(&l->in_order, h, in_order);
+			free(h);
+		}
+		free(l);
+	}
 }
 
 void
-lock_end_session(struct turn *w, struct session *s, size_t most)
+lock_skip_fences(struct tree *t, uint64_t fences)
+{
+	t->locks.last_fence += fences;
+}
+
+void
+lock_end_node(struct execution *x, struct node *n)
+{
+	if (n->lock != NULL)
+		lock_delay_set(x->tree, n->lock, (struct lock_delay){0});
+	while (n->lock != NULL && n->lock->holders_n > 0)
+		holder_remove(x->tree, TAILQ_FIRST(&n->lock->in_order));
+	if (n->lock != NULL)
+		lock_settle(x->tree, n->lock);
+	apply_note(x, TREE_LOCK_GONE, n->number);
+}
+
+void
+lock_end_session(struct execution *x, struct session *s, size_t most)
 {
 	struct holder *h;
 
-	for (; w->ended < most && (h = RB_MIN(session_holders, &s->holders)) != NULL; w->ended++) {
+	for (; x->ended < most && (h = RB_MIN(session_holders, &s->holders)) != NULL; x->ended++) {
 		if (s->ending == SESSION_EXPIRED)
-			lock_delay_begin(w, h);
-		release(w, h);
+			lock_delay_begin(x, h);
+		release(x, h);
 	}
 }
 
@@ -451,7 +471,7 @@ tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64
 
 	if (h == NULL || h->acquisition != acquisition)
 		return false;
-	tell(h, g);
+	put_acquired(h, g);
 	return true;
 }
 
@@ -476,7 +496,7 @@ tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node)
 
 	if (after == UINT64_MAX)
 		return false;
-	l = RB_NFIND(locks, (struct locks *)&t->locks, &key);
+	l = RB_NFIND(locks, (struct locks *)&t->locks.by_node, &key);
 	if (l == NULL)
 		return false;
 	*node = l->node->number;
@@ -488,8 +508,8 @@ tree_lock_claimed(const struct tree *t, uint64_t node)
 {
 	const struct node *n = node_find(t, node);
 
-	return n != NULL && n->freed_epoch >= t->settled_epoch && n->freed_epoch != 0 &&
-	       n->freed_epoch < t->epoch;
+	return n != NULL && n->freed_epoch >= t->epochs.settled && n->freed_epoch != 0 &&
+	       n->freed_epoch < t->epochs.current;
 }
 
 bool
@@ -497,11 +517,11 @@ tree_lock_kept(const struct tree *t, uint64_t node)
 {
 	const struct node *n = node_find(t, node);
 
-	return n != NULL && (n->kept_epoch == t->epoch ||
-	                     (n->lock != NULL && n->lock->epoch < t->epoch));
+	return n != NULL && (n->kept_epoch == t->epochs.current ||
+	                     (n->lock != NULL && n->lock->epoch < t->epochs.current));
 }
 
-/* ---- what a command leaves of a lock ---- */
+/* ---- holders that a command leaves ---- */
 
 size_t
 tree_lock_left(const struct tree *t, uint64_t session, const struct op_cancel *o, bool cancel)

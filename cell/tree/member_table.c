@@ -1,13 +1,10 @@
-/* The members of the cell: a list that one command replaces as a whole, by at most one voter at a
- * time, so that the majorities of a list and of the next one share a voter. Who was removed stays
- * in the list for a while, so that it can be told. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/tree/internal.h"
 
 enum { KEY_BYTES = 32 };
 
-/* A list as it comes: views into the command. */
+/* A list as it is received: views into the command. */
 struct members {
 	struct member member[LIMIT_MEMBERS];
 	size_t n;
@@ -18,9 +15,9 @@ struct members {
 struct member_row *
 member_row_find(const struct tree *t, uint8_t id)
 {
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		if (t->member_rows[i].member.id == id)
-			return &t->member_rows[i];
+	for (size_t i = 0; i < t->members.n; i++) {
+		if (t->members.rows[i].member.id == id)
+			return &t->members.rows[i];
 	}
 	return NULL;
 }
@@ -30,39 +27,46 @@ member_row_add(struct tree *t, const struct member *m, uint64_t since)
 {
 	size_t at = 0;
 
-	while (at < t->member_rows_n && t->member_rows[at].member.id < m->id)
+	while (at < t->members.n && t->members.rows[at].member.id < m->id)
 		at++;
-	ARRAY_ROOM(t->member_rows, t->member_rows_n, t->member_rows_room);
-	memmove(&t->member_rows[at + 1], &t->member_rows[at],
-	        (t->member_rows_n - at) * sizeof *t->member_rows);
-	t->member_rows_n++;
-	t->member_rows[at] = (struct member_row){.member = *m, .since = since};
-	t->member_rows[at].member.address = bytes_copy(m->address);
-	t->member_rows[at].member.key = bytes_copy(m->key);
+	ARRAY_ROOM(t->members.rows, t->members.n, t->members.room);
+	memmove(&t->members.rows[at + 1], &t->members.rows[at],
+	        (t->members.n - at) * sizeof *t->members.rows);
+	t->members.n++;
+	t->members.rows[at] = (struct member_row){.member = *m, .since = since};
+	t->members.rows[at].member.address = bytes_copy(m->address);
+	t->members.rows[at].member.key = bytes_copy(m->key);
 	dirty_member(t, m->id);
 }
 
 static void
 member_row_remove(struct tree *t, struct member_row *s)
 {
-	size_t at = (size_t)(s - t->member_rows);
+	size_t at = (size_t)(s - t->members.rows);
 
 	dirty_member(t, s->member.id);
 	free((void *)s->member.address.data);
 	free((void *)s->member.key.data);
-	t->member_rows_n--;
-	memmove(s, s + 1, (t->member_rows_n - at) * sizeof *s);
+	t->members.n--;
+	memmove(s, s + 1, (t->members.n - at) * sizeof *s);
 }
 
 void
 member_table_clear(struct tree *t)
 {
-	while (t->member_rows_n > 0)
-		member_row_remove(t, &t->member_rows[t->member_rows_n - 1]);
-	t->members_version = 0;
+	while (t->members.n > 0)
+		member_row_remove(t, &t->members.rows[t->members.n - 1]);
+	t->members.version = 0;
 }
 
-/* ---- which lists are lists ---- */
+void
+member_table_free(struct tree *t)
+{
+	member_table_clear(t);
+	free(t->members.rows);
+}
+
+/* ---- the rules ---- */
 
 bool
 member_table_sound(const struct member *m)
@@ -123,9 +127,9 @@ listed(const struct members *list, uint8_t id)
 static bool
 key_taken(const struct tree *t, const struct member *m)
 {
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		if (t->member_rows[i].member.id != m->id &&
-		    same_text(t->member_rows[i].member.key, m->key))
+	for (size_t i = 0; i < t->members.n; i++) {
+		if (t->members.rows[i].member.id != m->id &&
+		    same_text(t->members.rows[i].member.key, m->key))
 			return true;
 	}
 	return false;
@@ -140,20 +144,20 @@ may_follow(const struct tree *t, const struct member *m)
 		return false;
 	if (old == NULL)
 		return m->role != MEMBER_REMOVED &&
-		       (t->member_rows_n == 0 ||
-		        m->id > t->member_rows[t->member_rows_n - 1].member.id);
+		       (t->members.n == 0 ||
+		        m->id > t->members.rows[t->members.n - 1].member.id);
 	return bytes_equal(m->key, old->member.key) &&
 	       (old->member.role != MEMBER_REMOVED || m->role == MEMBER_REMOVED);
 }
 
-/* How many voters come or go. */
+/* How many members get a vote or lose it. */
 static size_t
 voters_changed(const struct tree *t, const struct members *list)
 {
 	size_t changed = 0;
 
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		const struct member *old = &t->member_rows[i].member, *new = listed(list, old->id);
+	for (size_t i = 0; i < t->members.n; i++) {
+		const struct member *old = &t->members.rows[i].member, *new = listed(list, old->id);
 
 		changed += old->role == MEMBER_VOTER && (new == NULL || new->role != MEMBER_VOTER);
 	}
@@ -174,7 +178,7 @@ may_replace(const struct tree *t, const struct members *list)
 		if (!may_follow(t, &list->member[i]))
 			return false;
 	}
-	return t->member_rows_n == 0 || voters_changed(t, list) <= 1;
+	return t->members.n == 0 || voters_changed(t, list) <= 1;
 }
 
 /* ---- the new list ---- */
@@ -205,14 +209,15 @@ update(struct tree *t, const struct member *m, uint64_t index)
 	}
 }
 
-/* Who was removed first; never the greatest id, by which the next one is known to be new. */
+/* The member that was removed first; never that of the greatest id, which shows that the next id is
+ * new. */
 static struct member_row *
 longest_removed(const struct tree *t)
 {
 	struct member_row *found = NULL;
 
-	for (size_t i = 0; i + 1 < t->member_rows_n; i++) {
-		struct member_row *s = &t->member_rows[i];
+	for (size_t i = 0; i + 1 < t->members.n; i++) {
+		struct member_row *s = &t->members.rows[i];
 
 		if (s->member.role == MEMBER_REMOVED &&
 		    (found == NULL || s->since < found->since))
@@ -222,51 +227,51 @@ longest_removed(const struct tree *t)
 }
 
 static void
-replace(struct turn *w, const struct members *list, uint64_t version)
+replace(struct execution *x, const struct members *list, uint64_t version)
 {
-	struct tree *t = w->tree;
+	struct tree *t = x->tree;
 
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		if (listed(list, t->member_rows[i].member.id) == NULL)
-			set_role(t, &t->member_rows[i], MEMBER_REMOVED, w->index);
+	for (size_t i = 0; i < t->members.n; i++) {
+		if (listed(list, t->members.rows[i].member.id) == NULL)
+			set_role(t, &t->members.rows[i], MEMBER_REMOVED, x->index);
 	}
 	for (size_t i = 0; i < list->n; i++)
-		update(t, &list->member[i], w->index);
-	while (t->member_rows_n > LIMIT_MEMBERS)
+		update(t, &list->member[i], x->index);
+	while (t->members.n > LIMIT_MEMBERS)
 		member_row_remove(t, longest_removed(t));
-	t->members_version = version;
-	apply_note(w, TREE_MEMBERS_CHANGED, 0)->index = version;
+	t->members.version = version;
+	apply_note(x, TREE_MEMBERS_CHANGED, 0)->index = version;
 }
 
 enum rc
-member_table_begin(struct turn *w, struct wire_list list)
+member_table_begin(struct execution *x, struct wire_list list)
 {
 	struct members first;
 
-	if (!unpack(list, &first) || !may_replace(w->tree, &first))
+	if (!unpack(list, &first) || !may_replace(x->tree, &first))
 		return RC_INVAL;
-	replace(w, &first, 0);
+	replace(x, &first, 0);
 	return RC_OK;
 }
 
 static enum rc
 check(const struct tree *t, const struct op_set_members *o, struct members *list)
 {
-	if (t->member_rows_n == 0 || o->version != t->members_version)
+	if (t->members.n == 0 || o->version != t->members.version)
 		return RC_CANCELED;
 	return unpack(o->members, list) && may_replace(t, list) ? RC_OK : RC_INVAL;
 }
 
 enum rc
-apply_set_members(struct turn *w, const struct op_set_members *o)
+apply_set_members(struct execution *x, const struct op_set_members *o)
 {
 	struct members list;
-	enum rc rc = check(w->tree, o, &list);
+	enum rc rc = check(x->tree, o, &list);
 
-	if (rc == RC_OK && !w->alone)
+	if (rc == RC_OK && !x->alone)
 		rc = RC_INVAL;
 	if (rc == RC_OK)
-		replace(w, &list, w->index);
+		replace(x, &list, x->index);
 	return rc;
 }
 
@@ -275,9 +280,9 @@ apply_set_members(struct turn *w, const struct op_set_members *o)
 struct wire_list
 tree_members(const struct tree *t, struct buffer *packed)
 {
-	for (size_t i = 0; i < t->member_rows_n; i++)
-		wire_put_member(packed, &t->member_rows[i].member);
-	return (struct wire_list){buffer_view(packed), (uint32_t)t->member_rows_n};
+	for (size_t i = 0; i < t->members.n; i++)
+		wire_put_member(packed, &t->members.rows[i].member);
+	return (struct wire_list){buffer_view(packed), (uint32_t)t->members.n};
 }
 
 enum rc
@@ -299,8 +304,8 @@ tree_members_go_on(const struct tree *t, struct wire_list list)
 		if (key_taken(t, &later.member[i]))
 			return false;
 	}
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		const struct member *old = &t->member_rows[i].member,
+	for (size_t i = 0; i < t->members.n; i++) {
+		const struct member *old = &t->members.rows[i].member,
 		                    *new = listed(&later, old->id);
 
 		if (new == NULL && later.n < LIMIT_MEMBERS)
@@ -315,9 +320,9 @@ tree_members_go_on(const struct tree *t, struct wire_list list)
 bool
 tree_member_after(const struct tree *t, uint8_t id, struct member *member)
 {
-	for (size_t i = 0; i < t->member_rows_n; i++) {
-		if (t->member_rows[i].member.id > id) {
-			*member = t->member_rows[i].member;
+	for (size_t i = 0; i < t->members.n; i++) {
+		if (t->members.rows[i].member.id > id) {
+			*member = t->members.rows[i].member;
 			return true;
 		}
 	}
@@ -327,5 +332,5 @@ tree_member_after(const struct tree *t, uint8_t id, struct member *member)
 uint64_t
 tree_members_version(const struct tree *t)
 {
-	return t->members_version;
+	return t->members.version;
 }

@@ -1,4 +1,4 @@
-/* Names: which ones a node may have, and whose they are. */
+/* The rules for names, and the look-up of a name. */
 #include <string.h>
 #include "cell/tree/internal.h"
 

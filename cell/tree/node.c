@@ -1,4 +1,3 @@
-/* Nodes: the table of all by number, the children of each directory by name. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/checksum.h"
@@ -34,7 +33,7 @@ node_find(const struct tree *t, uint64_t number)
 {
 	struct node key = {.number = number};
 
-	return RB_FIND(nodes, (struct nodes *)&t->nodes, &key);
+	return RB_FIND(nodes, (struct nodes *)&t->nodes.by_number, &key);
 }
 
 struct node *
@@ -45,13 +44,25 @@ node_child(const struct node *directory, struct bytes name)
 	return RB_FIND(children, (struct children *)&directory->children, &key);
 }
 
+uint64_t
+node_take_number(struct tree *t)
+{
+	return t->nodes.next_number++;
+}
+
+void
+node_skip_numbers(struct tree *t, uint64_t numbers)
+{
+	t->nodes.next_number += numbers;
+}
+
 bool
 node_link(struct tree *t, struct node *n)
 {
-	if (RB_INSERT(nodes, &t->nodes, n) != NULL)
+	if (RB_INSERT(nodes, &t->nodes.by_number, n) != NULL)
 		return false;
-	t->nodes_n++;
-	t->bytes += QUOTA_NODE_BYTES + n->contents.len;
+	t->nodes.n++;
+	t->nodes.bytes += QUOTA_NODE_BYTES + n->contents.len;
 	return true;
 }
 
@@ -72,7 +83,7 @@ node_add(struct tree *t, struct node *parent, struct bytes name, enum node_kind 
 {
 	struct node *n = memory_zero(1, sizeof *n);
 
-	n->number = t->next_node++;
+	n->number = node_take_number(t);
 	n->name = bytes_copy(name);
 	n->kind = kind;
 	n->mtime_ns = mtime_ns;
@@ -98,6 +109,23 @@ node_free(struct node *n)
 }
 
 void
+nodes_free(struct tree *t)
+{
+	struct node *n;
+	struct opener *o;
+
+	while ((n = RB_MIN(nodes, &t->nodes.by_number)) != NULL) {
+		RB_REMOVE(nodes, &t->nodes.by_number, n);
+		removed_forget_directory(n);
+		while ((o = RB_ROOT(&n->openers)) != NULL) {
+			RB_REMOVE(node_openers, &n->openers, o);
+			free(o);
+		}
+		node_free(n);
+	}
+}
+
+void
 node_remove(struct tree *t, struct node *n)
 {
 	must(n->children_n == 0 && n->lock == NULL && RB_EMPTY(&n->openers));
@@ -106,9 +134,9 @@ node_remove(struct tree *t, struct node *n)
 	removed_forget_directory(n);
 	RB_REMOVE(children, &n->parent->children, n);
 	n->parent->children_n--;
-	RB_REMOVE(nodes, &t->nodes, n);
-	t->nodes_n--;
-	t->bytes -= QUOTA_NODE_BYTES + n->contents.len;
+	RB_REMOVE(nodes, &t->nodes.by_number, n);
+	t->nodes.n--;
+	t->nodes.bytes -= QUOTA_NODE_BYTES + n->contents.len;
 	dirty_node(t, n->number);
 	node_free(n);
 }
@@ -123,8 +151,8 @@ void
 node_set_contents(struct tree *t, struct node *n, struct bytes contents)
 {
 	must(n->kind == NODE_FILE && contents.len <= LIMIT_CONTENTS);
-	t->bytes += contents.len;
-	t->bytes -= n->contents.len;
+	t->nodes.bytes += contents.len;
+	t->nodes.bytes -= n->contents.len;
 	free((void *)n->contents.data);
 	n->contents = contents;
 	n->checksum = checksum(contents);
@@ -132,7 +160,7 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents)
 	dirty_node(t, n->number);
 }
 
-/* Until access rights are enforced, everyone has every right. */
+/* Until access rights are enforced, every session has every right. */
 static uint8_t
 rights(void)
 {

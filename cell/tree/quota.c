@@ -5,12 +5,12 @@
 bool
 quota_allows_node(const struct tree *t)
 {
-	return t->nodes_n < tree_setting(t, SETTING_quota_nodes) &&
-	       t->bytes + QUOTA_NODE_BYTES <= tree_setting(t, SETTING_quota_bytes);
+	return t->nodes.n < tree_setting(t, SETTING_quota_nodes) &&
+	       t->nodes.bytes + QUOTA_NODE_BYTES <= tree_setting(t, SETTING_quota_bytes);
 }
 
 bool
 quota_allows_bytes(const struct tree *t, size_t old, size_t len)
 {
-	return len <= old || t->bytes + (len - old) <= tree_setting(t, SETTING_quota_bytes);
+	return len <= old || t->nodes.bytes + (len - old) <= tree_setting(t, SETTING_quota_bytes);
 }

@@ -1,4 +1,4 @@
-/* Reads, from the applied tree. */
+/* Reads are answered from the applied tree. */
 #include <string.h>
 #include "cell/tree/internal.h"
 
@@ -63,8 +63,8 @@ put_holder(const struct holder *h, struct buffer *list)
 	                           });
 }
 
-/* The tree has no clock: of a delay it tells the whole length, and of waiters it knows nothing.
- * Both are the master's to correct. */
+/* The tree has no clock, and does not know of waiters: the result has the whole length of a delay,
+ * and the master corrects both. */
 static enum rc
 read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer *list)
 {
@@ -126,13 +126,13 @@ struct result_usage
 tree_usage(const struct tree *t)
 {
 	return (struct result_usage){
-	    .nodes = t->nodes_n,
+	    .nodes = t->nodes.n,
 	    .quota_nodes = tree_setting(t, SETTING_quota_nodes),
-	    .bytes = t->bytes,
+	    .bytes = t->nodes.bytes,
 	    .quota_bytes = tree_setting(t, SETTING_quota_bytes),
-	    .sessions = t->sessions_n,
-	    .locks_held = t->locks_held,
-	    .applied = t->applied,
+	    .sessions = t->sessions.n,
+	    .locks_held = t->locks.held_n,
+	    .applied = t->position.applied,
 	};
 }
 
@@ -143,7 +143,7 @@ read_usage(const struct tree *t, struct result *r)
 	return RC_OK;
 }
 
-/* `scratch` holds what the result points to. */
+/* The result has views into `scratch`. */
 static enum rc
 read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
          struct result *r, struct buffer *scratch)

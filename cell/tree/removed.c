@@ -1,7 +1,3 @@
-/* The names that were removed last, of all directories. A long listing is read in pages, and shows
- * the names that there were at its first page: what was created since has a greater number than any
- * node had then, and what was removed since is kept here. In memory only; how far it reaches back
- * is known. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -13,18 +9,30 @@ compare(const struct removed *a, const struct removed *b)
 	return by != 0 ? by : (a->number > b->number) - (a->number < b->number);
 }
 
-RB_GENERATE(removed_names, removed, in_directory, compare)
+RB_GENERATE(removed_by_name, removed, in_directory, compare)
+
+void
+removed_init(struct tree *t)
+{
+	TAILQ_INIT(&t->removed.in_order);
+}
+
+void
+removed_begin(struct tree *t)
+{
+	t->removed.forgotten = t->position.applied;
+}
 
 static void
 forget(struct tree *t, struct removed *r)
 {
 	struct removed_from *from = r->from;
 
-	RB_REMOVE(removed_names, &from->names, r);
+	RB_REMOVE(removed_by_name, &from->names, r);
 	if (from->gone && RB_EMPTY(&from->names))
 		free(from);
-	TAILQ_REMOVE(&t->removed, r, in_order);
-	t->removed_n--;
+	TAILQ_REMOVE(&t->removed.in_order, r, in_order);
+	t->removed.n--;
 	free((void *)r->name.data);
 	free(r);
 }
@@ -35,9 +43,9 @@ removed_add(struct tree *t, const struct node *n)
 	struct removed *r = memory_zero(1, sizeof *r);
 	struct node *directory = n->parent;
 
-	if (t->removed_n == LIMIT_REMOVED) {
-		t->removed_upto = TAILQ_FIRST(&t->removed)->index;
-		forget(t, TAILQ_FIRST(&t->removed));
+	if (t->removed.n == LIMIT_REMOVED) {
+		t->removed.forgotten = TAILQ_FIRST(&t->removed.in_order)->index;
+		forget(t, TAILQ_FIRST(&t->removed.in_order));
 	}
 	if (directory->removed == NULL)
 		directory->removed = memory_zero(1, sizeof *directory->removed);
@@ -45,10 +53,10 @@ removed_add(struct tree *t, const struct node *n)
 	r->name = bytes_copy(n->name);
 	r->number = n->number;
 	r->kind = n->kind;
-	r->index = t->applied;
-	must(RB_INSERT(removed_names, &r->from->names, r) == NULL);
-	TAILQ_INSERT_TAIL(&t->removed, r, in_order);
-	t->removed_n++;
+	r->index = t->position.applied;
+	must(RB_INSERT(removed_by_name, &r->from->names, r) == NULL);
+	TAILQ_INSERT_TAIL(&t->removed.in_order, r, in_order);
+	t->removed.n++;
 }
 
 void
@@ -66,8 +74,8 @@ removed_forget_directory(struct node *directory)
 void
 removed_forget_all(struct tree *t)
 {
-	while (!TAILQ_EMPTY(&t->removed))
-		forget(t, TAILQ_FIRST(&t->removed));
+	while (!TAILQ_EMPTY(&t->removed.in_order))
+		forget(t, TAILQ_FIRST(&t->removed.in_order));
 }
 
 struct removed *
@@ -77,5 +85,5 @@ removed_after(const struct node *directory, struct bytes name)
 
 	if (directory->removed == NULL)
 		return NULL;
-	return RB_NFIND(removed_names, &directory->removed->names, &key);
+	return RB_NFIND(removed_by_name, &directory->removed->names, &key);
 }

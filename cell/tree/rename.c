@@ -1,6 +1,6 @@
 /* Rename of a file, in one step: the target keeps its identity and gets the source's contents as
- * its next content generation; the source is deleted. So whoever has the target open or locked
- * goes on with it, whatever safe-save dance an editor does. */
+ * its next content generation; the source is deleted. So a session that has the target open or
+ * locked goes on with it, however an editor saves a file. */
 #include "cell/tree/internal.h"
 
 struct ends {
@@ -8,9 +8,9 @@ struct ends {
 };
 
 static enum rc
-find_source(const struct turn *w, const struct op_rename *o, struct ends *e)
+find_source(const struct execution *x, const struct op_rename *o, struct ends *e)
 {
-	enum rc rc = name_look_up(w->tree, o->parent, o->name, &e->source);
+	enum rc rc = name_look_up(x->tree, o->parent, o->name, &e->source);
 
 	if (rc != RC_OK)
 		return rc;
@@ -25,11 +25,11 @@ openers_fit(const struct ends *e)
 }
 
 static enum rc
-find_target(const struct turn *w, const struct op_rename *o, struct ends *e)
+find_target(const struct execution *x, const struct op_rename *o, struct ends *e)
 {
 	enum rc rc;
 
-	if ((e->parent = node_find(w->tree, o->new_parent)) == NULL)
+	if ((e->parent = node_find(x->tree, o->new_parent)) == NULL)
 		return RC_STALE;
 	if (e->parent->kind != NODE_DIRECTORY)
 		return RC_NOTDIR;
@@ -47,23 +47,24 @@ find_target(const struct turn *w, const struct op_rename *o, struct ends *e)
 	return RC_OK;
 }
 
-/* What the source was, but for its number. No quota stands against it: the source goes. */
+/* The target gets all that the source had but its number. No quota stands against it: the source is
+ * deleted. */
 static void
-make_target(struct turn *w, const struct op_rename *o, struct ends *e)
+make_target(struct execution *x, const struct op_rename *o, struct ends *e)
 {
 	struct node *source = e->source, *n;
 
-	n = node_add(w->tree, e->parent, o->new_name, NODE_FILE, source->mtime_ns);
+	n = node_add(x->tree, e->parent, o->new_name, NODE_FILE, source->mtime_ns);
 	for (int i = 0; i < ACL_NAMES; i++)
 		node_set_acl(n, i, source->acl[i]);
 	n->lock_delay_s = source->lock_delay_s;
 	n->ephemeral = source->ephemeral;
-	node_made(w, n);
+	node_made(x, n);
 	e->target = n;
 }
 
-/* The source's time comes along, as everywhere; but no two versions that follow each other have the
- * same. */
+/* The target gets the source's time, as in other filesystems; but two versions that follow each
+ * other never have the same. */
 static int64_t
 replaced_mtime(const struct node *source, const struct node *target)
 {
@@ -72,33 +73,33 @@ replaced_mtime(const struct node *source, const struct node *target)
 	return source->mtime_ns < INT64_MAX ? source->mtime_ns + 1 : INT64_MAX - 1;
 }
 
-/* Handles of the source are the target's now, for the session that renames. */
+/* The session that renames has handles of the source, which are the target's now. */
 static void
-take_place(struct turn *w, struct ends *e)
+take_place(struct execution *x, struct ends *e)
 {
 	e->target->mtime_ns = replaced_mtime(e->source, e->target);
-	node_found(w, e->target);
+	node_shared(x, e->target);
 }
 
 enum rc
-apply_rename(struct turn *w, const struct op_rename *o, struct result_renamed *r)
+apply_rename(struct execution *x, const struct op_rename *o, struct result_renamed *r)
 {
 	struct ends e = {0};
 	enum rc rc;
 
-	if ((rc = find_source(w, o, &e)) != RC_OK || (rc = find_target(w, o, &e)) != RC_OK)
+	if ((rc = find_source(x, o, &e)) != RC_OK || (rc = find_target(x, o, &e)) != RC_OK)
 		return rc;
 	if (e.target != e.source) {
 		if (e.target == NULL)
-			make_target(w, o, &e);
+			make_target(x, o, &e);
 		else
-			take_place(w, &e);
-		node_set_contents(w->tree, e.target, bytes_copy(e.source->contents));
-		apply_note(w, TREE_NODE_CHANGED, e.target->number);
+			take_place(x, &e);
+		node_set_contents(x->tree, e.target, bytes_copy(e.source->contents));
+		apply_note(x, TREE_NODE_CHANGED, e.target->number);
 		if (e.target->ephemeral)
-			opener_move_all(w->tree, e.source, e.target);
+			opener_move_all(x->tree, e.source, e.target);
 		r->source = e.source->number;
-		delete_node(w, e.source);
+		delete_node(x, e.source);
 	}
 	node_attr(e.target, &r->attr);
 	return RC_OK;

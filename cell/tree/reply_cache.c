@@ -1,6 +1,3 @@
-/* Exactly once: the answers of a session's requests are kept until it says that they have
- * arrived. A request that comes again, however late and by whatever way, gets the answer that it
- * had. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 

@@ -1,6 +1,6 @@
 /* Restore: a copy of a cell becomes a new cell. The old one may have gone on after the copy was
- * made, may even be running still: so whatever the new one counts begins far beyond anything that
- * the old one can have given out. */
+ * made, and may be running still: so every counter of the new one begins far beyond all numbers
+ * that the old one can have given out. */
 #include "cell/tree/internal.h"
 
 static bool
@@ -14,9 +14,10 @@ all_fit(const struct tree *t, uint64_t jump)
 {
 	struct node *n;
 
-	if (!fits(t->epoch, jump) || !fits(t->next_node, jump) || !fits(t->last_fence, jump))
+	if (!fits(t->epochs.current, jump) || !fits(t->nodes.next_number, jump) ||
+	    !fits(t->locks.last_fence, jump))
 		return false;
-	RB_FOREACH(n, nodes, (struct nodes *)&t->nodes) {
+	RB_FOREACH(n, nodes, (struct nodes *)&t->nodes.by_number) {
 		if (!fits(n->content_generation, jump) || !fits(n->lock_generation, jump) ||
 		    !fits(n->acl_generation, jump))
 			return false;
@@ -40,39 +41,39 @@ raise_node(struct tree *t, struct node *n, uint64_t jump)
 }
 
 enum rc
-apply_restore(struct turn *w, const struct op_restore *o)
+apply_restore(struct execution *x, const struct op_restore *o)
 {
-	struct tree *t = w->tree;
+	struct tree *t = x->tree;
 	struct session *s;
 	struct node *n;
 
 	if (o->jump == 0 || !all_fit(t, o->jump))
 		return RC_RANGE;
-	t->epoch += o->jump;
-	t->next_node += o->jump;
-	t->last_fence += o->jump;
-	RB_FOREACH(n, nodes, &t->nodes)
+	epoch_skip(t, o->jump);
+	node_skip_numbers(t, o->jump);
+	lock_skip_fences(t, o->jump);
+	RB_FOREACH(n, nodes, &t->nodes.by_number)
 		raise_node(t, n, o->jump);
-	while ((s = RB_MIN(sessions, &t->sessions)) != NULL)
+	while ((s = RB_MIN(sessions, &t->sessions.by_id)) != NULL)
 		if (s->ending == 0)
-			session_end(w, s, SESSION_EXPIRED);
+			session_end(x, s, SESSION_EXPIRED);
 		else
-			session_finish(w, s);
+			session_finish(x, s);
 	member_table_clear(t);
 	return RC_OK;
 }
 
-/* By so much every counter grows. At a million a second an old cell needs twelve days to catch up
- * with a copy. The same backup may be restored once more: each cell that is made later begins
- * further on, by a quarter of a million for each second, and so beyond what the earlier one gives
- * out meanwhile. There is room for forty thousand copies of copies. */
+/* Every counter grows by this. At a million numbers a second an old cell needs twelve days to catch
+ * up with a copy. The same backup may be restored once more: each cell that is made later begins
+ * further on, by a quarter of a million for each second, and so beyond all numbers that the earlier
+ * one gives out meanwhile. There is room for forty thousand copies of copies. */
 static uint64_t
 jump_at(int64_t wall_ns)
 {
 	return (1ull << 40) + (wall_ns > 0 ? (uint64_t)wall_ns >> 12 : 0);
 }
 
-/* Of no ballot, so that whatever the new cell proposes is newer. */
+/* The entry is of no ballot, so that all proposals of the new cell are newer. */
 enum rc
 tree_restore(struct tree *t, int64_t wall_ns)
 {

@@ -1,4 +1,4 @@
-/* Row lists and what the tables look like. */
+/* Lists of rows, and the columns of the tables. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

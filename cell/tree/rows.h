@@ -1,5 +1,5 @@
-/* The rows of state.db: what a tree is made of when it is stored. Tables and columns are named
- * for people who open the file with sqlite3. C(kind, name): `i` a 64-bit number, `b` a blob, `t`
+/* The rows of state.db, in which a tree is stored. Tables and columns are named for people who open
+ * the file with sqlite3. C(kind, name): `i` a 64-bit number, `b` a blob, `t`
  * a text. The first `keys` columns are the primary key. The store adds a checksum column to each
  * row. */
 #ifndef LSFS_TREE_ROWS_H
@@ -19,7 +19,7 @@
 	C(i, content_generation) C(i, lock_generation) C(i, acl_generation) C(i, checksum)        \
 	C(t, acl_read) C(t, acl_write) C(t, acl_change) C(i, lock_delay_s) C(i, freed_epoch)     \
 	C(b, contents)
-#define ROWS_openers(C) /* `opened`: the number of `node`, or of what was renamed to it */        \
+#define ROWS_openers(C) /* `opened`: the number of `node`, or of a file renamed to it */          \
 	C(i, session) C(i, opened) C(i, node)
 #define ROWS_locks(C) /* a node's lock while it is held or delayed */                         \
 	C(i, node) C(i, fence) C(i, delay_began) C(i, delay_generation) C(i, delay_s)             \
@@ -89,11 +89,13 @@ struct row_table_info {
 	struct { char kind; const char *name; } column[ROW_COLUMNS_MAX];
 };
 
+/* The name and the columns of a table. */
 const struct row_table_info *row_table_info(enum row_table table);
 /* Appends a copy of `row`, its bytes included. */
 void row_list_add(struct row_list *list, const struct row *row);
+/* Frees the rows with their bytes, and clears the list. */
 void row_list_free(struct row_list *list);
-/* The row's sum over all its columns, in order. */
+/* A checksum over all columns of the row, in order. */
 uint64_t row_checksum(const struct row *row);
 
 #endif

@@ -1,5 +1,3 @@
-/* Sessions: who may hold locks and have files open. Their leases are the master's business; here
- * they begin and end. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -26,14 +24,27 @@ compare_principal(const struct session *a, const struct session *b)
 RB_GENERATE(sessions, session, in_tree, compare_id)
 RB_GENERATE(nonces, session, by_nonce, compare_nonce)
 RB_GENERATE(principals, session, by_principal, compare_principal)
-RB_GENERATE_INTERNAL(endings, session, in_endings, compare_id, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(ended_sessions, session, in_ended, compare_id, __attribute__((unused)) static)
+
+void
+session_table_init(struct tree *t)
+{
+	t->sessions.ended_most = LIMIT_ENDING;
+}
+
+void
+tree_set_ending(struct tree *t, size_t pieces)
+{
+	must(pieces > 0);
+	t->sessions.ended_most = pieces;
+}
 
 struct session *
 session_find(const struct tree *t, uint64_t id)
 {
 	struct session key = {.id = id};
 
-	return RB_FIND(sessions, (struct sessions *)&t->sessions, &key);
+	return RB_FIND(sessions, (struct sessions *)&t->sessions.by_id, &key);
 }
 
 struct session *
@@ -49,7 +60,7 @@ session_by_nonce(const struct tree *t, struct bytes nonce)
 {
 	struct session key = {.nonce = nonce};
 
-	return RB_FIND(nonces, (struct nonces *)&t->nonces, &key);
+	return RB_FIND(nonces, (struct nonces *)&t->sessions.by_nonce, &key);
 }
 
 struct session *
@@ -63,14 +74,14 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->host = bytes_copy(from->host);
 	s->awaited = from->awaited;
 	s->ending = from->ending;
-	must(RB_INSERT(sessions, &t->sessions, s) == NULL);
+	must(RB_INSERT(sessions, &t->sessions.by_id, s) == NULL);
 	if (s->ending == 0) {
-		must(RB_INSERT(nonces, &t->nonces, s) == NULL);
-		must(RB_INSERT(principals, &t->principals, s) == NULL);
+		must(RB_INSERT(nonces, &t->sessions.by_nonce, s) == NULL);
+		must(RB_INSERT(principals, &t->sessions.by_principal, s) == NULL);
 	} else {
-		must(RB_INSERT(endings, &t->endings, s) == NULL);
+		must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
 	}
-	t->sessions_n++;
+	t->sessions.n++;
 	dirty_session(t, s->id);
 	return s;
 }
@@ -84,12 +95,26 @@ session_free(struct session *s)
 	free(s);
 }
 
+void
+session_table_free(struct tree *t)
+{
+	struct session *s;
+	struct cached_reply *k;
+
+	while ((s = RB_MIN(sessions, &t->sessions.by_id)) != NULL) {
+		RB_REMOVE(sessions, &t->sessions.by_id, s);
+		while ((k = RB_ROOT(&s->replies)) != NULL)
+			reply_cache_drop(t, s, k);
+		session_free(s);
+	}
+}
+
 static void
 session_remove(struct tree *t, struct session *s)
 {
-	RB_REMOVE(sessions, &t->sessions, s);
-	RB_REMOVE(endings, &t->endings, s);
-	t->sessions_n--;
+	RB_REMOVE(sessions, &t->sessions.by_id, s);
+	RB_REMOVE(ended_sessions, &t->sessions.ended, s);
+	t->sessions.n--;
 	dirty_session(t, s->id);
 	session_free(s);
 }
@@ -102,16 +127,16 @@ has_nothing(const struct session *s)
 }
 
 bool
-session_finish(struct turn *w, struct session *s)
+session_finish(struct execution *x, struct session *s)
 {
-	struct tree *t = w->tree;
+	struct tree *t = x->tree;
 	struct cached_reply *k;
 
 	must(s->ending != 0);
-	w->ended = 0;
-	lock_end_session(w, s, t->ending_most);
-	ephemeral_end_session(w, s, t->ending_most);
-	for (; w->ended < t->ending_most; w->ended++) {
+	x->ended = 0;
+	lock_end_session(x, s, t->sessions.ended_most);
+	ephemeral_end_session(x, s, t->sessions.ended_most);
+	for (; x->ended < t->sessions.ended_most; x->ended++) {
 		if ((k = RB_MIN(session_replies, &s->replies)) == NULL)
 			break;
 		reply_cache_drop(t, s, k);
@@ -123,93 +148,94 @@ session_finish(struct turn *w, struct session *s)
 }
 
 void
-session_end(struct turn *w, struct session *s, enum session_end cause)
+session_end(struct execution *x, struct session *s, enum session_end cause)
 {
-	struct tree *t = w->tree;
-	struct tree_note *ended = apply_note(w, TREE_SESSION_ENDED, 0);
+	struct tree *t = x->tree;
+	struct tree_note *ended = apply_note(x, TREE_SESSION_ENDED, 0);
 
 	ended->session = s->id;
 	ended->cause = cause;
 	s->ending = cause;
-	RB_REMOVE(nonces, &t->nonces, s);
-	RB_REMOVE(principals, &t->principals, s);
-	must(RB_INSERT(endings, &t->endings, s) == NULL);
+	RB_REMOVE(nonces, &t->sessions.by_nonce, s);
+	RB_REMOVE(principals, &t->sessions.by_principal, s);
+	must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
 	dirty_session(t, s->id);
-	session_finish(w, s);
+	session_finish(x, s);
 }
 
-/* A client that heard no answer asks again with the same nonce and finds its session. */
+/* A client that received no answer asks again with the same nonce, and gets its session. */
 enum rc
-apply_create_session(struct turn *w, const struct op_create_session *o, struct result_session *r)
+apply_create_session(struct execution *x, const struct op_create_session *o,
+                     struct result_session *r)
 {
-	struct session *s = session_by_nonce(w->tree, o->nonce);
+	struct session *s = session_by_nonce(x->tree, o->nonce);
 
 	if (o->nonce.len == 0)
 		return RC_INVAL;
 	if (s == NULL) {
-		if (w->tree->sessions_n >= LIMIT_SESSIONS)
+		if (x->tree->sessions.n >= LIMIT_SESSIONS)
 			return RC_FULL;
-		s = session_add(w->tree, &(struct tree_session){.id = w->tree->next_node++,
+		s = session_add(x->tree, &(struct tree_session){.id = node_take_number(x->tree),
 		                                                .awaited = o->awaited,
 		                                                .nonce = o->nonce,
 		                                                .principal = o->principal,
 		                                                .host = o->host});
-		apply_note(w, TREE_SESSION_CREATED, 0)->session = s->id;
+		apply_note(x, TREE_SESSION_CREATED, 0)->session = s->id;
 	}
 	r->session = s->id;
 	return RC_OK;
 }
 
 enum rc
-apply_await_session(struct turn *w, const struct op_await_session *o)
+apply_await_session(struct execution *x, const struct op_await_session *o)
 {
-	struct session *s = session_live(w->tree, o->session);
+	struct session *s = session_live(x->tree, o->session);
 
 	if (s == NULL)
 		return RC_NO_SESSION;
 	s->awaited = o->awaited;
-	dirty_session(w->tree, s->id);
+	dirty_session(x->tree, s->id);
 	return RC_OK;
 }
 
-/* Itself; or another one, by showing its nonce; or the master, which decides an expiry only in its
- * own epoch: a master that was deposed meanwhile has no say in it. */
+/* A session may end itself, or another one whose nonce it names; the master may end any, but an
+ * expiry only in its own epoch: a master that was deposed meanwhile does not decide it. */
 static enum rc
-may_end(const struct turn *w, const struct op_end_session *o, const struct session *s)
+may_end(const struct execution *x, const struct op_end_session *o, const struct session *s)
 {
 	if (o->nonce.len > 0)
 		return bytes_equal(o->nonce, s->nonce) ? RC_OK : RC_PERM;
-	if (w->session != NULL)
-		return w->session == s ? RC_OK : RC_PERM;
-	if (o->cause == SESSION_EXPIRED && o->epoch != w->tree->epoch)
+	if (x->session != NULL)
+		return x->session == s ? RC_OK : RC_PERM;
+	if (o->cause == SESSION_EXPIRED && o->epoch != x->tree->epochs.current)
 		return RC_OLD_EPOCH;
 	return RC_OK;
 }
 
 enum rc
-apply_end_session(struct turn *w, const struct op_end_session *o)
+apply_end_session(struct execution *x, const struct op_end_session *o)
 {
-	struct session *s = session_live(w->tree, o->session);
+	struct session *s = session_live(x->tree, o->session);
 	enum rc rc;
 
 	if (o->cause < SESSION_CLOSED || o->cause > SESSION_DESTROYED)
 		return RC_INVAL;
 	if (s == NULL)
 		return RC_NO_SESSION;
-	if ((rc = may_end(w, o, s)) != RC_OK)
+	if ((rc = may_end(x, o, s)) != RC_OK)
 		return rc;
-	session_end(w, s, (enum session_end)o->cause);
+	session_end(x, s, (enum session_end)o->cause);
 	return RC_OK;
 }
 
 enum rc
-apply_finish_session(struct turn *w, const struct op_finish_session *o)
+apply_finish_session(struct execution *x, const struct op_finish_session *o)
 {
-	struct session *s = session_find(w->tree, o->session);
+	struct session *s = session_find(x->tree, o->session);
 
 	if (s == NULL || s->ending == 0)
 		return RC_NO_SESSION;
-	session_finish(w, s);
+	session_finish(x, s);
 	return RC_OK;
 }
 
@@ -244,7 +270,7 @@ tree_session_after(const struct tree *t, uint64_t id, struct tree_session *s)
 
 	if (id == UINT64_MAX)
 		return false;
-	found = RB_NFIND(sessions, (struct sessions *)&t->sessions, &key);
+	found = RB_NFIND(sessions, (struct sessions *)&t->sessions.by_id, &key);
 	while (found != NULL && found->ending != 0)
 		found = RB_NEXT(sessions, NULL, found);
 	if (found != NULL)
@@ -260,7 +286,7 @@ tree_session_of_after(const struct tree *t, struct bytes principal, uint64_t id,
 
 	if (id == UINT64_MAX)
 		return false;
-	found = RB_NFIND(principals, (struct principals *)&t->principals, &key);
+	found = RB_NFIND(principals, (struct principals *)&t->sessions.by_principal, &key);
 	if (found == NULL || !bytes_equal(found->principal, principal))
 		return false;
 	show(found, s);
@@ -278,7 +304,8 @@ tree_session_by_nonce(const struct tree *t, struct bytes nonce)
 bool
 tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause)
 {
-	const struct session *s = RB_MIN(endings, (struct endings *)&t->endings);
+	struct ended_sessions *ended = (struct ended_sessions *)&t->sessions.ended;
+	const struct session *s = RB_MIN(ended_sessions, ended);
 
 	if (s == NULL)
 		return false;
@@ -290,7 +317,7 @@ tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause)
 uint64_t
 tree_session_last(const struct tree *t)
 {
-	const struct session *last = RB_MAX(sessions, (struct sessions *)&t->sessions);
+	const struct session *last = RB_MAX(sessions, (struct sessions *)&t->sessions.by_id);
 
 	return last == NULL ? 0 : last->id;
 }

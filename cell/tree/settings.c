@@ -1,34 +1,32 @@
-/* The settings of the cell. A promised length that is lowered counts on as the longest until the
- * master says that all promises of it have ended: a master that comes in between waits so long. */
 #include <stdio.h>
 #include "cell/tree/internal.h"
 
 uint64_t
 tree_setting(const struct tree *t, enum setting which)
 {
-	return settings_value(&t->settings, which);
+	return settings_value(&t->settings.in_force, which);
 }
 
 span_t
 tree_setting_span(const struct tree *t, enum setting which)
 {
-	return settings_span(&t->settings, which);
+	return settings_span(&t->settings.in_force, which);
 }
 
 uint64_t
 tree_setting_longest(const struct tree *t, enum setting which)
 {
-	return t->lowered[which].longest;
+	return t->settings.lowered[which].longest;
 }
 
 bool
 tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree_note *lowered)
 {
 	for (uint8_t code = after + 1; code < SETTING_CODES; code++) {
-		if (t->lowered[code].since == 0)
+		if (t->settings.lowered[code].since == 0)
 			continue;
 		*lowered = (struct tree_note){.kind = TREE_SETTING_CHANGED, .setting = code,
-		                              .index = t->lowered[code].since};
+		                              .index = t->settings.lowered[code].since};
 		return true;
 	}
 	return false;
@@ -38,13 +36,13 @@ bool
 tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *why,
                      size_t why_size)
 {
-	struct settings with = t->settings;
+	struct settings with = t->settings.in_force;
 
 	if (setting_info(code) == NULL || value == 0) {
 		snprintf(why, why_size, "no such setting");
 		return true;
 	}
-	if (setting_info(code)->kind == SETTING_OWN && value < t->settings.value[code]) {
+	if (setting_info(code)->kind == SETTING_OWN && value < t->settings.in_force.value[code]) {
 		snprintf(why, why_size, "%s: only grows", setting_info(code)->name);
 		return true;
 	}
@@ -55,16 +53,16 @@ tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *w
 static void
 settled(struct tree *t, uint8_t code)
 {
-	t->lowered[code] = (struct lowered){.longest = t->settings.value[code]};
+	t->settings.lowered[code] = (struct lowered){.longest = t->settings.in_force.value[code]};
 }
 
 void
 settings_begin(struct tree *t, const struct settings *first)
 {
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
-		t->settings.value[code] = settings_value(first, code);
+		t->settings.in_force.value[code] = settings_value(first, code);
 		settled(t, code);
-		changed_setting(t, code);
+		dirty_setting(t, code);
 	}
 }
 
@@ -85,44 +83,44 @@ settings_read(struct wire_list list, struct settings *first)
 }
 
 static void
-note_changed(struct turn *w, uint8_t code)
+note_changed(struct execution *x, uint8_t code)
 {
-	struct tree_note *n = apply_note(w, TREE_SETTING_CHANGED, 0);
+	struct tree_note *n = apply_note(x, TREE_SETTING_CHANGED, 0);
 
 	n->setting = code;
-	n->index = w->tree->lowered[code].since;
-	changed_setting(w->tree, code);
+	n->index = x->tree->settings.lowered[code].since;
+	dirty_setting(x->tree, code);
 }
 
 enum rc
-apply_set_setting(struct turn *w, const struct op_set_setting *o)
+apply_set_setting(struct execution *x, const struct op_set_setting *o)
 {
-	struct tree *t = w->tree;
+	struct tree *t = x->tree;
 	char why[LIMIT_WHY];
 
 	if (tree_setting_refused(t, o->setting, o->value, why, sizeof why))
 		return RC_RANGE;
-	if (t->settings.value[o->setting] == o->value)
+	if (t->settings.in_force.value[o->setting] == o->value)
 		return RC_OK;
-	t->settings.value[o->setting] = o->value;
+	t->settings.in_force.value[o->setting] = o->value;
 	if (setting_info(o->setting)->kind == SETTING_PROMISE &&
-	    o->value < t->lowered[o->setting].longest)
-		t->lowered[o->setting].since = w->index;
+	    o->value < t->settings.lowered[o->setting].longest)
+		t->settings.lowered[o->setting].since = x->index;
 	else
 		settled(t, o->setting);
-	note_changed(w, o->setting);
+	note_changed(x, o->setting);
 	return RC_OK;
 }
 
 enum rc
-apply_settle_setting(struct turn *w, const struct op_settle_setting *o)
+apply_settle_setting(struct execution *x, const struct op_settle_setting *o)
 {
-	struct tree *t = w->tree;
+	struct tree *t = x->tree;
 
 	if (setting_info(o->setting) == NULL || o->since == 0 ||
-	    t->lowered[o->setting].since != o->since)
+	    t->settings.lowered[o->setting].since != o->since)
 		return RC_OK;
 	settled(t, o->setting);
-	note_changed(w, o->setting);
+	note_changed(x, o->setting);
 	return RC_OK;
 }

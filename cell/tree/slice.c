@@ -1,6 +1,3 @@
-/* Digests through the log: replicas that applied the same entries must agree not only in what they
- * answered (tree_digest), but in what they hold. A slice of the nodes is compared at a time, so
- * that it costs the same however large the tree is. */
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
@@ -39,11 +36,11 @@ add_node(uint64_t digest, const struct tree *t, const struct node *n)
 	return digest;
 }
 
-/* The first node behind number `after`, and behind the last one the first again. */
+/* The first node behind number `after`; behind the last node it is the first one again. */
 static const struct node *
 next_node(const struct tree *t, uint64_t after)
 {
-	struct nodes *nodes = (struct nodes *)&t->nodes;
+	struct nodes *nodes = (struct nodes *)&t->nodes.by_number;
 	struct node beyond = {.number = after + 1};
 	const struct node *n = after == UINT64_MAX ? NULL : RB_NFIND(nodes, nodes, &beyond);
 
@@ -54,11 +51,11 @@ uint64_t
 tree_slice_digest(const struct tree *t)
 {
 	static const uint64_t meta[3] = {0};
-	uint64_t digest = add_row(0, t, ROWS_meta, meta), at = t->slice;
+	uint64_t digest = add_row(0, t, ROWS_meta, meta), at = t->slices.behind;
 
 	for (uint64_t code = 1; code < SETTING_CODES; code++)
 		digest = add_row(digest, t, ROWS_settings, (uint64_t[3]){code});
-	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes_n; i++) {
+	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes.n; i++) {
 		const struct node *n = next_node(t, at);
 
 		digest = add_node(digest, t, n);
@@ -70,17 +67,17 @@ tree_slice_digest(const struct tree *t)
 static void
 move_on(struct tree *t)
 {
-	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes_n; i++)
-		t->slice = next_node(t, t->slice)->number;
+	for (uint64_t i = 0; i < TREE_SLICE && i < t->nodes.n; i++)
+		t->slices.behind = next_node(t, t->slices.behind)->number;
 }
 
 enum rc
-apply_check_digest(struct turn *w, const struct op_check_digest *o)
+apply_check_digest(struct execution *x, const struct op_check_digest *o)
 {
-	struct tree_note *told = apply_note(w, TREE_DIGEST_TOLD, 0);
+	struct tree_note *note = apply_note(x, TREE_DIGEST_CHECKED, 0);
 
-	told->index = o->index;
-	told->digest = o->digest;
-	move_on(w->tree);
+	note->index = o->index;
+	note->digest = o->digest;
+	move_on(x->tree);
 	return RC_OK;
 }

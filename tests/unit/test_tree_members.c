@@ -407,7 +407,7 @@ test_a_digest_is_told(void **state)
 	const struct tree_note *told;
 
 	assert_int_equal(run(f, 0, OP(check_digest, .index = 2, .digest = 99)), RC_OK);
-	told = noted(f, TREE_DIGEST_TOLD);
+	told = noted(f, TREE_DIGEST_CHECKED);
 	assert_int_equal(told->index, 2);
 	assert_int_equal(told->digest, 99);
 	assert_int_equal(run(f, READER, OP(check_digest, .index = 2)), RC_PERM);

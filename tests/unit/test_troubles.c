@@ -130,7 +130,7 @@ test_another_history(void **state)
 	(void)state;
 	work(c, node, EVERY);
 	cell_pass_ms(cell, 500);
-	state_of(wrong)->digest ^= 1;
+	state_of(wrong)->position.digest ^= 1;
 	work(c, node, EVERY);
 	cell_pass_ms(cell, 200);
 	expect_diverged(cell, wrong);
@@ -172,7 +172,7 @@ test_wrong_master(void **state)
 	struct cell_replica *wrong = cell_master(cell);
 
 	(void)state;
-	state_of(wrong)->digest ^= 1;
+	state_of(wrong)->position.digest ^= 1;
 	work(c, node, 2 * EVERY);
 	cell_pass_ms(cell, 200);
 	expect_diverged(cell, wrong);
@@ -198,7 +198,7 @@ test_two_that_differ(void **state)
 	work(c, node, EVERY);
 	cell_pass_ms(cell, 500);
 	cell_kill(away);
-	state_of(wrong)->digest ^= 1;
+	state_of(wrong)->position.digest ^= 1;
 	work(c, node, EVERY);
 	cell_pass_ms(cell, 5000);
 	expect_diverged(cell, NULL);

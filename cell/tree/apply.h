@@ -1,0 +1,96 @@
+/* Apply: an entry is decoded whole, then its commands are executed one after the other. */
+#ifndef LSFS_TREE_APPLY_H
+#define LSFS_TREE_APPLY_H
+
+#include "cell/tree/tree.h"
+#include "cell/wire/codec.h"
+
+struct session;
+
+/* Where in the log the tree stands. */
+struct tree_position {
+	uint64_t applied;     /* index of the entry applied last, */
+	struct ballot origin; /* the ballot in which that was first proposed, */
+	uint64_t digest;      /* and the chain over all entries and answers up to it */
+};
+
+/* A command of an entry, decoded, with its operation's columns of the schema. */
+struct tree_command {
+	struct command command;
+	struct op op;
+	enum op_class class;
+	enum result_kind result;
+};
+
+struct tree_commands {
+	struct tree_command *list;
+	size_t n, room;
+};
+
+/* One command while it is executed. */
+struct execution {
+	struct tree *tree;
+	struct tree_outcome *out;
+	uint64_t index;          /* of the entry */
+	int64_t stamp_ns;        /* the master's time of day */
+	struct session *session; /* whose command it is; NULL: the master's own */
+	bool alone;              /* it is the only command of the entry */
+	size_t ended;            /* pieces that the command took away from an ended session */
+};
+
+/* A new note in the outcome; valid until the next one. */
+struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node);
+
+/* ---- the commands, each in the file of its idea; the rules are in tree.h ----
+ *
+ * Each checks, and refuses by its return value, before it changes anything. *r is zeroed before,
+ * and counts when RC_OK. */
+
+/* create.c */
+enum rc apply_create(struct execution *x, const struct op_create *o, struct result_created *r);
+/* contents.c */
+enum rc apply_set_contents(struct execution *x, const struct op_set_contents *o,
+                           struct result_attr *r);
+enum rc apply_append(struct execution *x, const struct op_append *o, struct result_attr *r);
+enum rc apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result_attr *r);
+/* rename.c */
+enum rc apply_rename(struct execution *x, const struct op_rename *o, struct result_renamed *r);
+/* delete.c */
+enum rc apply_delete(struct execution *x, const struct op_delete *o, struct result_deleted *r);
+/* acl.c */
+enum rc apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r);
+/* ephemeral.c */
+enum rc apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o,
+                             struct result_attr *r);
+enum rc apply_open_ephemeral(struct execution *x, const struct op_open_ephemeral *o,
+                             struct result_attr *r);
+enum rc apply_close_ephemeral(struct execution *x, const struct op_close_ephemeral *o);
+/* lock_table.c */
+enum rc apply_acquire(struct execution *x, const struct acquire *a, struct result_acquired *r);
+enum rc apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r);
+enum rc apply_release(struct execution *x, const struct op_release *o);
+enum rc apply_cancel(struct execution *x, const struct op_cancel *o);
+/* lock_delay.c */
+enum rc apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o,
+                             struct result_attr *r);
+enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);
+/* session_table.c */
+enum rc apply_await_session(struct execution *x, const struct op_await_session *o);
+enum rc apply_create_session(struct execution *x, const struct op_create_session *o,
+                             struct result_session *r);
+enum rc apply_end_session(struct execution *x, const struct op_end_session *o);
+enum rc apply_finish_session(struct execution *x, const struct op_finish_session *o);
+/* epoch.c */
+enum rc apply_settle_epoch(struct execution *x, const struct op_settle_epoch *o);
+enum rc apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o);
+/* member_table.c */
+enum rc apply_set_members(struct execution *x, const struct op_set_members *o);
+/* slice.c */
+enum rc apply_check_digest(struct execution *x, const struct op_check_digest *o);
+/* settings.c */
+enum rc apply_set_setting(struct execution *x, const struct op_set_setting *o);
+enum rc apply_settle_setting(struct execution *x, const struct op_settle_setting *o);
+/* restore.c */
+enum rc apply_restore(struct execution *x, const struct op_restore *o);
+
+#endif

@@ -1,0 +1,83 @@
+/* Locks (Chubby, section 2.4): every node is one, held by one owner as exclusive or by many as
+ * shared. */
+#ifndef LSFS_TREE_LOCK_TABLE_H
+#define LSFS_TREE_LOCK_TABLE_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include "cell/tree/apply.h"
+#include "cell/tree/lock_delay.h"
+
+struct node;
+struct session;
+
+/* A lock that is held or delayed. */
+struct lock {
+	RB_ENTRY(lock) in_tree;    /* by node */
+	RB_ENTRY(lock) in_delayed; /* by node, while a delay stands */
+	struct node *node;
+	uint64_t epoch; /* in which it was no longer free, or an earlier one; not stored */
+	uint64_t fence; /* the last one given on it */
+	struct lock_delay delay;
+	RB_HEAD(lock_holders, holder) holders;
+	TAILQ_HEAD(holders_in_order, holder) in_order; /* by place */
+	size_t holders_n;
+	uint16_t delays[LIMIT_LOCK_DELAY_S + 1]; /* how many holders have this lock-delay */
+};
+
+struct holder {
+	RB_ENTRY(holder) in_lock;    /* by session, owner */
+	RB_ENTRY(holder) in_session; /* by node, owner */
+	TAILQ_ENTRY(holder) in_order;
+	struct lock *lock;
+	struct session *session;
+	uint64_t owner, acquisition;
+	uint64_t place;             /* greater than those of all holders before it */
+	uint64_t generation, fence; /* as this acquisition got them */
+	enum lock_mode mode;
+	int64_t delay_s;
+	/* As the last conversion found the holder; mode LOCK_NONE: there was none. */
+	uint64_t earlier_acquisition, earlier_generation, earlier_fence;
+	enum lock_mode earlier_mode;
+	int64_t since_ns; /* time of day of the acquisition */
+	uint32_t pid;
+};
+
+RB_HEAD(locks, lock);
+RB_HEAD(session_holders, holder);
+RB_PROTOTYPE(locks, lock, in_tree, )
+RB_PROTOTYPE(lock_holders, holder, in_lock, )
+RB_PROTOTYPE(session_holders, holder, in_session, )
+
+struct tree_locks {
+	struct locks by_node;
+	size_t held_n;
+	uint64_t last_fence; /* greater than or equal to all fences given */
+};
+
+/* The holder (session, owner); NULL when there is none, or when there is no lock. */
+struct holder *holder_find(const struct lock *l, uint64_t session, uint64_t owner);
+/* A new holder, without a mode. */
+struct holder *holder_add(struct tree *t, struct lock *l, struct session *s, uint64_t owner,
+                          uint64_t place);
+/* Sets the holder's lock-delay. */
+void holder_set_delay(struct holder *h, int64_t seconds);
+/* Takes the holder out; a lock that then is free, without a delay, is freed, too. */
+void holder_remove(struct tree *t, struct holder *h);
+/* The node's lock, made if there is none. */
+struct lock *lock_of(struct tree *t, struct node *n);
+/* Frees the lock if no holder and no delay is left. */
+void lock_settle(struct tree *t, struct lock *l);
+/* The mode in which the lock (NULL: a free one) is held: LOCK_NONE when it is free or delayed. */
+enum lock_mode lock_mode_of(const struct lock *l);
+/* The node is about to be deleted: no holders, no delay. */
+void lock_end_node(struct execution *x, struct node *n);
+/* The session has ended: its locks are freed, after their delay if it expired, up to as many pieces
+ * in all as this command may take away. */
+void lock_end_session(struct execution *x, struct session *s, size_t most);
+/* Frees all locks and holders: the tree ends. */
+void lock_table_free(struct tree *t);
+/* Leaves out as many fences. */
+void lock_skip_fences(struct tree *t, uint64_t fences);
+
+#endif

@@ -1,0 +1,68 @@
+/* Sessions: they own locks and opens of ephemeral files. Their leases are the master's business;
+ * here they begin and end. */
+#ifndef LSFS_TREE_SESSION_TABLE_H
+#define LSFS_TREE_SESSION_TABLE_H
+
+#include <bsd/sys/tree.h>
+#include "cell/tree/apply.h"
+#include "cell/tree/ephemeral.h"
+#include "cell/tree/lock_table.h"
+#include "cell/tree/node.h"
+#include "cell/tree/reply_cache.h"
+
+/* A session that has ended is found by its id alone; what it still has goes part by part. */
+struct session {
+	RB_ENTRY(session) in_tree;      /* by id */
+	RB_ENTRY(session) by_nonce;
+	RB_ENTRY(session) by_principal; /* and by id */
+	RB_ENTRY(session) in_ended;     /* by id */
+	uint64_t id;
+	enum session_end ending; /* 0: it is live */
+	struct bytes nonce, principal, host;
+	bool awaited;   /* a new master waits for it: it may cache, or waits for a lock */
+	uint64_t below; /* replies to all numbers below this have arrived */
+	struct session_openers openers;
+	struct session_holders holders;
+	size_t holders_n;
+	struct session_directories directories; /* whose creator it is */
+	struct session_replies replies;
+	size_t replies_n;
+};
+
+RB_HEAD(sessions, session);
+RB_HEAD(nonces, session);
+RB_HEAD(principals, session);
+RB_HEAD(ended_sessions, session);
+RB_PROTOTYPE(sessions, session, in_tree, )
+RB_PROTOTYPE(nonces, session, by_nonce, )
+RB_PROTOTYPE(principals, session, by_principal, )
+
+struct tree_sessions {
+	struct sessions by_id;
+	struct nonces by_nonce;         /* the live ones, */
+	struct principals by_principal; /* and again */
+	struct ended_sessions ended;
+	size_t n;          /* of all */
+	size_t ended_most; /* pieces that one command takes away from an ended session */
+};
+
+/* Initializes the sessions of a new tree: none. */
+void session_table_init(struct tree *t);
+/* The session, live or ended; NULL when there is none. */
+struct session *session_find(const struct tree *t, uint64_t id);
+/* The live session; NULL when there is none. */
+struct session *session_live(const struct tree *t, uint64_t id);
+/* The live session of this nonce; NULL when there is none. */
+struct session *session_by_nonce(const struct tree *t, struct bytes nonce);
+/* A new session; its texts are copied. */
+struct session *session_add(struct tree *t, const struct tree_session *from);
+/* Frees the session and its texts. */
+void session_free(struct session *s);
+/* Frees all sessions: the tree ends. */
+void session_table_free(struct tree *t);
+/* The session is live no more, and the first part of what it has goes. */
+void session_end(struct execution *x, struct session *s, enum session_end cause);
+/* The next part goes; the last one removes the session, and returns true. */
+bool session_finish(struct execution *x, struct session *s);
+
+#endif
