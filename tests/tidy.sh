@@ -190,6 +190,12 @@ check_writers() {
 		cell/paxos repair recover.c
 		cell/paxos rounds px.c
 		cell/paxos witness witness.c
+		cell/replica admin admin.c
+		cell/replica backlog replica.c
+		cell/replica disk replica.c
+		cell/replica mastership mastership.c
+		cell/replica members member_list.c
+		cell/replica settings replica_settings.c
 		cell/tree commands apply.c
 		cell/tree delays lock_delay.c
 		cell/tree dirty dirty_rows.c load.c

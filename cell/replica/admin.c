@@ -31,8 +31,8 @@ answer(struct replica *r, uint64_t conn, enum rc rc, uint64_t id, const char *wh
 static void
 forget(struct replica *r, struct admin_request *o)
 {
-	TAILQ_REMOVE(&r->admin_requests, o, entry);
-	r->admin_requests_n--;
+	TAILQ_REMOVE(&r->admin.requests, o, entry);
+	r->admin.n--;
 	free((void *)o->asked.address.data);
 	free((void *)o->asked.key.data);
 	free((void *)o->asked.setting.data);
@@ -169,11 +169,17 @@ r_admin_go_on(struct replica *r)
 {
 	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->admin_requests, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
 		if (!o->under_way && r_is_master(r) && px_lease_valid(r->px, r->now))
 			decide(r, o);
 	}
 	r_absorb_master(r);
+}
+
+void
+r_admin_init(struct replica *r)
+{
+	TAILQ_INIT(&r->admin.requests);
 }
 
 void
@@ -182,7 +188,7 @@ r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	struct admin_request *o;
 
 	must(master_serving(r->master));
-	if (r->admin_requests_n == OPERATORS_MAX) {
+	if (r->admin.n == OPERATORS_MAX) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
 		return;
 	}
@@ -193,8 +199,8 @@ r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	o->asked.key = bytes_copy(m->key);
 	o->asked.setting = bytes_copy(m->setting);
 	o->since = r->now;
-	TAILQ_INSERT_TAIL(&r->admin_requests, o, entry);
-	r->admin_requests_n++;
+	TAILQ_INSERT_TAIL(&r->admin.requests, o, entry);
+	r->admin.n++;
 }
 
 /* ---- what became of it ---- */
@@ -204,7 +210,7 @@ session_ended(struct replica *r, uint64_t id)
 {
 	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->admin_requests, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
 		if (o->under_way && o->asked.what == OPERATION_DESTROY_SESSION &&
 		    o->asked.id == id)
 			conclude(r, o, RC_OK, id, "");
@@ -217,7 +223,7 @@ setting_decided(struct replica *r)
 {
 	struct admin_request *o;
 
-	TAILQ_FOREACH(o, &r->admin_requests, entry)
+	TAILQ_FOREACH(o, &r->admin.requests, entry)
 		o->under_way &= o->asked.what != OPERATION_SET;
 }
 
@@ -226,7 +232,7 @@ r_admin_applied(struct replica *r, const struct tree_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->answers_n; i++)
 		if (outcome->answers[i].op == OP_set_members)
-			r->changing = false;
+			r_member_list_settled(r);
 		else if (outcome->answers[i].op == OP_set_setting)
 			setting_decided(r);
 	for (size_t i = 0; i < outcome->notes_n; i++)
@@ -239,8 +245,8 @@ r_admin_left(struct replica *r)
 {
 	struct admin_request *o;
 
-	r->changing = false;
-	while ((o = TAILQ_FIRST(&r->admin_requests)) != NULL) {
+	r_member_list_settled(r);
+	while ((o = TAILQ_FIRST(&r->admin.requests)) != NULL) {
 		if (o->under_way && o->asked.what == OPERATION_TRANSFER)
 			conclude(r, o, RC_OK, o->asked.id, "");
 		else
@@ -253,7 +259,7 @@ r_admin_disconnected(struct replica *r, uint64_t conn)
 {
 	struct admin_request *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &r->admin_requests, entry, next) {
+	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
 		if (o->conn == conn)
 			forget(r, o);
 	}
@@ -262,6 +268,6 @@ r_admin_disconnected(struct replica *r, uint64_t conn)
 void
 r_admin_free(struct replica *r)
 {
-	while (!TAILQ_EMPTY(&r->admin_requests))
-		forget(r, TAILQ_FIRST(&r->admin_requests));
+	while (!TAILQ_EMPTY(&r->admin.requests))
+		forget(r, TAILQ_FIRST(&r->admin.requests));
 }

@@ -33,42 +33,68 @@ struct admin_request {
 };
 TAILQ_HEAD(admin_request_list, admin_request);
 
+/* ---- the parts of a replica, each written by its file ---- */
+
+/* replica.c: the disks. */
+struct replica_disk {
+	bool full;        /* the replica's own disk is */
+	uint64_t saved;   /* state.db is durable up to here */
+	uint64_t written; /* number of the newest write to the log */
+	mono_t synced;    /* since then no write was synced, though one waits; MONO_NEVER: none */
+};
+
+/* replica.c: proposals that wait for room in the log, in order. */
+struct proposal_backlog {
+	struct frame_backlog frames;
+	size_t bytes;
+};
+
+/* mastership.c */
+struct mastership {
+	struct ballot candidacy;    /* the ballot whose begin_epoch was proposed */
+	mono_t elected_at;          /* when this replica was elected the last time */
+	int64_t epoch_wall_ns;      /* time of day when its epoch began */
+	struct ballot announced;    /* the master that was announced to the clients */
+	uint64_t announced_epoch;
+	struct frame_backlog early; /* open_session frames, until the epoch is applied */
+	size_t early_n;
+	bool refuses_growth;        /* for lack of room on the disks of a majority */
+};
+
+/* member_list.c */
+struct member_list {
+	struct wire_list first;    /* owned: of a new cell, until the tree has its list */
+	struct msg_members newest; /* see replica_members; the list is owned */
+	bool unreported;           /* no update has reported that list */
+	bool changing;             /* a change of the list is proposed and not applied */
+};
+
+/* admin.c */
+struct admin_requests {
+	struct admin_request_list requests;
+	size_t n;
+};
+
+/* replica_settings.c */
+struct replica_settings {
+	uint32_t raising; /* minor version that was proposed in this mastership */
+};
+
 struct replica {
 	struct replica_config config;
 	struct tree *tree;
 	struct px *px;
 	struct master *master;
-	bool full;                    /* our disk is */
-	uint64_t saved;               /* state.db is durable up to here */
-	uint64_t written;             /* number of the newest write to the log */
-	mono_t master_seen;           /* when there was a master last, as far as we know */
-	mono_t synced;                /* since then nothing was synced, though something waits */
-	struct frame_backlog backlog; /* proposals, in order */
-	size_t backlog_bytes;
+	mono_t master_seen; /* when a master was known last */
 
-	/* mastership.c */
-	struct ballot candidacy;     /* the ballot whose begin_epoch was proposed */
-	mono_t elected_at;           /* when this replica was elected the last time */
-	int64_t epoch_wall_ns;       /* wall clock when its epoch began */
-	struct ballot announced;     /* the master that clients were told of */
-	uint64_t announced_epoch;
-	struct frame_backlog early;  /* open_session frames, until the epoch is applied */
-	size_t early_n;
-	bool refuses_growth;         /* for lack of room on the disks of a majority */
-
-	/* member_list.c */
-	struct wire_list first_members; /* owned: of a new cell, until the tree has its list */
-	struct msg_members newest;   /* see replica_members; the list is owned */
-	bool members_new;            /* the driver has not been told of that */
-	bool changing;               /* a change of the list is proposed and not applied */
-
-	/* admin.c */
-	struct admin_request_list admin_requests;
-	size_t admin_requests_n;
-
+	struct replica_disk disk;
+	struct proposal_backlog backlog;
+	struct mastership mastership;
+	struct member_list members;
+	struct admin_requests admin;
+	struct replica_settings settings;
 	struct divergence divergence;
-	bool diverged;
-	uint32_t raising;            /* minor version that was proposed in this mastership */
+	bool diverged; /* replica_divergence.c */
 
 	/* Of the step that runs. */
 	size_t work;                 /* done in applying, in bytes */
@@ -98,6 +124,8 @@ void r_propose(struct replica *r, const struct op *op);
 bool r_state_waits(const struct replica *r);
 
 /* mastership.c */
+/* Initializes the mastership of a new replica. */
+void r_mastership_init(struct replica *r);
 /* Elected, and not about to hand over. */
 bool r_is_master(const struct replica *r);
 /* Keeps the master's part in step with what paxos says about the mastership. */
@@ -136,6 +164,10 @@ bool r_member_list_changing(const struct replica *r);
 bool r_member_list_propose(struct replica *r, const struct member_view *m);
 /* To a client; 0: to all. */
 void r_member_list_tell(struct replica *r, uint64_t conn);
+/* A proposed change was applied or refused, or is not waited for any more. */
+void r_member_list_settled(struct replica *r);
+/* True, once, when there is a newer list. */
+bool r_member_list_report(struct replica *r);
 /* Another list was applied. */
 void r_member_list_changed(struct replica *r);
 /* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
@@ -146,6 +178,8 @@ void r_member_list_hear(struct replica *r, uint8_t from, const struct msg_member
 void r_member_list_free(struct replica *r);
 
 /* admin.c */
+/* Initializes the operators' requests of a new replica: none. */
+void r_admin_init(struct replica *r);
 void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
 /* Does what can be done now of what operators wait for. */
 void r_admin_go_on(struct replica *r);
@@ -177,6 +211,8 @@ uint32_t r_settings_minor(const struct replica *r);
 bool r_settings_outdated(const struct replica *r);
 /* Raises it when every member understands a later one. */
 void r_settings_supervise(struct replica *r, const struct member_view *m);
+/* This replica was elected: it has proposed nothing. */
+void r_settings_elected(struct replica *r);
 /* To a client. */
 void r_settings_tell(struct replica *r, uint64_t conn);
 

@@ -36,10 +36,10 @@ propose_epoch(struct replica *r)
 		                .settings = r_settings_first(r, &settings)},
 	};
 
-	r->raising = 0;
-	r->candidacy = px_master(r->px);
-	r->elected_at = r->now;
-	must(TAILQ_EMPTY(&r->backlog));
+	r_settings_elected(r);
+	r->mastership.candidacy = px_master(r->px);
+	r->mastership.elected_at = r->now;
+	must(TAILQ_EMPTY(&r->backlog.frames));
 	r_propose(r, &begin);
 	buffer_free(&settings);
 }
@@ -57,14 +57,14 @@ admit_early(struct replica *r)
 {
 	struct backlog_frame *w;
 
-	while ((w = TAILQ_FIRST(&r->early)) != NULL) {
+	while ((w = TAILQ_FIRST(&r->mastership.early)) != NULL) {
 		if (master_serving(r->master))
 			master_frame(r->master, r_clock(r), w->conn, w->bytes, &r->master_update);
 		else
 			r_mastership_elsewhere(r, w->conn, w->bytes);
 		r_absorb_master(r);
-		frame_backlog_pop(&r->early);
-		r->early_n--;
+		frame_backlog_pop(&r->mastership.early);
+		r->mastership.early_n--;
 	}
 }
 
@@ -81,7 +81,7 @@ end_mastership(struct replica *r)
 	r_admin_left(r);
 	master_end(r->master, other_master(r), &r->master_update);
 	r_absorb_master(r);
-	r->refuses_growth = false;
+	r->mastership.refuses_growth = false;
 	divergence_forget(&r->divergence);
 	NOTICE(r->config.trace, "no longer master");
 }
@@ -89,7 +89,7 @@ end_mastership(struct replica *r)
 void
 r_mastership_follow(struct replica *r)
 {
-	bool same = ballot_equal(r->candidacy, px_master(r->px));
+	bool same = ballot_equal(r->mastership.candidacy, px_master(r->px));
 
 	if (r_is_master(r) && same)
 		return;
@@ -107,7 +107,7 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 {
 	if (!ballot_equal(n->ballot, px_master(r->px)))
 		return;
-	if (!r_is_master(r) || !ballot_equal(n->ballot, r->candidacy)) {
+	if (!r_is_master(r) || !ballot_equal(n->ballot, r->mastership.candidacy)) {
 		NOTICE(r->config.trace, "replica %u is master, of epoch %llu", n->ballot.replica,
 		       (unsigned long long)n->epoch);
 		return;
@@ -115,7 +115,7 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 	NOTICE(r->config.trace, "master of epoch %llu, ballot %llu.%u",
 	       (unsigned long long)n->epoch, (unsigned long long)n->ballot.round,
 	       n->ballot.replica);
-	r->epoch_wall_ns = r->wall_ns;
+	r->mastership.epoch_wall_ns = r->wall_ns;
 	r_mastership_supervise(r);
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);
@@ -123,10 +123,16 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 }
 
 void
+r_mastership_init(struct replica *r)
+{
+	TAILQ_INIT(&r->mastership.early);
+}
+
+void
 r_mastership_free(struct replica *r)
 {
 	r_backlog_clear(r);
-	frame_backlog_clear(&r->early);
+	frame_backlog_clear(&r->mastership.early);
 }
 
 /* ---- clients ---- */
@@ -145,9 +151,9 @@ r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 	if (master_serving(r->master)) {
 		master_frame(r->master, r_clock(r), conn, frame, &r->master_update);
 		r_absorb_master(r);
-	} else if (master_soon(r) && r->early_n < EARLY_MAX && opens_session(frame)) {
-		frame_backlog_push(&r->early, conn, bytes_copy(frame));
-		r->early_n++;
+	} else if (master_soon(r) && r->mastership.early_n < EARLY_MAX && opens_session(frame)) {
+		frame_backlog_push(&r->mastership.early, conn, bytes_copy(frame));
+		r->mastership.early_n++;
 	} else {
 		r_mastership_elsewhere(r, conn, frame);
 	}
@@ -172,10 +178,11 @@ r_mastership_announce(struct replica *r)
 	struct ballot master = px_master(r->px);
 	uint64_t epoch = tree_epoch(r->tree);
 
-	if (!has_news(r) || (ballot_equal(r->announced, master) && r->announced_epoch == epoch))
+	if (!has_news(r) || (ballot_equal(r->mastership.announced, master) &&
+	                     r->mastership.announced_epoch == epoch))
 		return;
-	r->announced = master;
-	r->announced_epoch = epoch;
+	r->mastership.announced = master;
+	r->mastership.announced_epoch = epoch;
 	master_announce(r->master, 0, master.replica, &r->master_update);
 	r_absorb_master(r);
 }
@@ -200,7 +207,7 @@ r_mastership_disk_deadline(const struct replica *r)
 {
 	if (!r_is_master(r) || r_member_list_alone(r))
 		return MONO_NEVER;
-	return mono_add(r->synced, r_settings_span(r, SETTING_disk_patience));
+	return mono_add(r->disk.synced, r_settings_span(r, SETTING_disk_patience));
 }
 
 void
@@ -218,11 +225,11 @@ watch_disks(struct replica *r, const struct member_view *m)
 {
 	struct disk_full_verdict f = disk_full_judge(m);
 
-	if (f.refuse != r->refuses_growth)
+	if (f.refuse != r->mastership.refuses_growth)
 		NOTICE(r->config.trace,
 		       f.refuse ? "a majority has no room on its disks: nothing that grows is taken"
 		                : "there is room on the disks again");
-	r->refuses_growth = f.refuse;
+	r->mastership.refuses_growth = f.refuse;
 	if (f.hand_over == 0)
 		return;
 	NOTICE(r->config.trace, "the disk is full: replica %u is to be master", f.hand_over);

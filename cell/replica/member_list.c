@@ -10,9 +10,9 @@
 static void
 know(struct replica *r, uint64_t version, struct wire_list list)
 {
-	free((void *)r->newest.members.packed.data);
-	r->newest = (struct msg_members){version, {bytes_copy(list.packed), list.count}};
-	r->members_new = true;
+	free((void *)r->members.newest.members.packed.data);
+	r->members.newest = (struct msg_members){version, {bytes_copy(list.packed), list.count}};
+	r->members.unreported = true;
 }
 
 /* Others may have told a newer one already. */
@@ -23,7 +23,7 @@ know_applied(struct replica *r)
 	struct wire_list list = tree_members(r->tree, &packed);
 	uint64_t version = tree_members_version(r->tree);
 
-	if (list.count > 0 && version >= r->newest.version)
+	if (list.count > 0 && version >= r->members.newest.version)
 		know(r, version, list);
 	buffer_free(&packed);
 }
@@ -55,8 +55,8 @@ r_member_list_init(struct replica *r, const struct replica_config *config, struc
 {
 	struct member member = {0};
 
-	r->first_members = pack(config->members, config->members_n);
-	know(r, config->members_version, r->first_members);
+	r->members.first = pack(config->members, config->members_n);
+	know(r, config->members_version, r->members.first);
 	know_applied(r);
 	to->members = (struct px_members){.version = tree_members_version(r->tree)};
 	while (tree_member_after(r->tree, member.id, &member))
@@ -75,14 +75,29 @@ r_member_list_first(const struct replica *r)
 
 	if (tree_member_after(r->tree, 0, &member))
 		return (struct wire_list){{NULL, 0}, 0};
-	return r->first_members;
+	return r->members.first;
+}
+
+void
+r_member_list_settled(struct replica *r)
+{
+	r->members.changing = false;
+}
+
+bool
+r_member_list_report(struct replica *r)
+{
+	bool unreported = r->members.unreported;
+
+	r->members.unreported = false;
+	return unreported;
 }
 
 void
 r_member_list_free(struct replica *r)
 {
-	free((void *)r->first_members.packed.data);
-	free((void *)r->newest.members.packed.data);
+	free((void *)r->members.first.packed.data);
+	free((void *)r->members.newest.members.packed.data);
 }
 
 /* ---- what it says ---- */
@@ -108,7 +123,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 
 	*m = (struct member_view){
 		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
-		.chosen = px_chosen(r->px), .now = r->now, .began = r->elected_at,
+		.chosen = px_chosen(r->px), .now = r->now, .began = r->mastership.elected_at,
 		.asked = mono_add(r->now, (span_t){-lease.ns}),
 		.lease = lease,
 		.minor = r_settings_minor(r),
@@ -120,9 +135,9 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 		of->member = member;
 		if (member.id == m->self)
 			of->progress = (struct px_progress){.match = px_last(r->px),
-			                                    .applied = r->saved,
+			                                    .applied = r->disk.saved,
 			                                    .answered_at = r->now,
-			                                    .full = r->full,
+			                                    .full = r->disk.full,
 			                                    .minor = r->config.paxos.minor};
 		else if (!px_progress(r->px, member.id, &of->progress))
 			of->progress = (struct px_progress){.answered_at = {INT64_MIN}};
@@ -167,16 +182,16 @@ r_member_list_changed(struct replica *r)
 void
 r_member_list_tell_peer(struct replica *r, uint8_t peer)
 {
-	struct message m = {.code = MSG_members, .members = r->newest};
+	struct message m = {.code = MSG_members, .members = r->members.newest};
 
-	if (r->newest.version > 0)
+	if (r->members.newest.version > 0)
 		r_tell_peer(r, peer, &m);
 }
 
 static bool
 is_member(const struct replica *r, uint8_t id)
 {
-	struct cursor rest = cursor_of(r->newest.members.packed);
+	struct cursor rest = cursor_of(r->members.newest.members.packed);
 	struct member m;
 
 	while (wire_next_member(&rest, &m))
@@ -190,7 +205,7 @@ r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m)
 {
 	const struct message told = {.code = MSG_members, .members = *m};
 
-	if (m->version > r->newest.version && is_member(r, from) &&
+	if (m->version > r->members.newest.version && is_member(r, from) &&
 	    tree_members_go_on(r->tree, m->members)) {
 		know(r, m->version, m->members);
 		r_step_px(r, (struct px_event){.kind = PX_RECEIVE, .from = from, .message = &told});
@@ -204,7 +219,7 @@ r_member_list_changing(const struct replica *r)
 {
 	const uint64_t version = tree_members_version(r->tree);
 
-	return r->changing || (version > 0 && version == tree_applied(r->tree));
+	return r->members.changing || (version > 0 && version == tree_applied(r->tree));
 }
 
 /* Paxos goes by a list as soon as it is in the log: the state must not refuse it later. */
@@ -216,9 +231,9 @@ r_member_list_propose(struct replica *r, const struct member_view *m)
 
 	must(!r_member_list_changing(r) && master_serving(r->master));
 	op.set_members.members = member_rules_pack(m, &packed);
-	r->changing = tree_check_members(r->tree, &op.set_members) == RC_OK;
-	if (r->changing)
+	r->members.changing = tree_check_members(r->tree, &op.set_members) == RC_OK;
+	if (r->members.changing)
 		r_propose(r, &op);
 	buffer_free(&packed);
-	return r->changing;
+	return r->members.changing;
 }

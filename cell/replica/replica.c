@@ -30,12 +30,12 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->config.paxos.trace = r->config.master.trace = config->trace;
 	r->tree = tree;
 	r->now = now;
-	r->saved = tree_applied(tree);
+	r->disk.saved = tree_applied(tree);
 	r->master_seen = now;
-	r->synced = MONO_NEVER;
-	TAILQ_INIT(&r->backlog);
-	TAILQ_INIT(&r->early);
-	TAILQ_INIT(&r->admin_requests);
+	r->disk.synced = MONO_NEVER;
+	TAILQ_INIT(&r->backlog.frames);
+	r_mastership_init(r);
+	r_admin_init(r);
 	r_member_list_init(r, config, &r->config.paxos);
 	r->config.paxos.lease = r_settings_span(r, SETTING_master_lease);
 	r->config.paxos.heartbeat = r_settings_span(r, SETTING_heartbeat);
@@ -91,7 +91,7 @@ r_clock(const struct replica *r)
 		.now = r->now,
 		.wall_ns = r->wall_ns,
 		.lease = px_lease_valid(r->px, r->now),
-		.full = r->refuses_growth,
+		.full = r->mastership.refuses_growth,
 	};
 }
 
@@ -139,8 +139,8 @@ r_step_px(struct replica *r, struct px_event event)
 		u->records[u->records_n++] = px->records[i];
 	}
 	if (px->write != 0) {
-		u->write = r->written = px->write;
-		r->synced = mono_min(r->synced, r->now);
+		u->write = r->disk.written = px->write;
+		r->disk.synced = mono_min(r->disk.synced, r->now);
 	}
 	for (size_t i = 0; i < px->sends_n; i++) {
 		struct px_send *s = &px->sends[i];
@@ -167,28 +167,28 @@ look_up_payloads(struct replica *r)
 void
 r_backlog_put(struct replica *r, struct bytes owned)
 {
-	frame_backlog_push(&r->backlog, 0, owned);
-	r->backlog_bytes += owned.len;
+	frame_backlog_push(&r->backlog.frames, 0, owned);
+	r->backlog.bytes += owned.len;
 }
 
 static void
 backlog_drop_first(struct replica *r)
 {
-	r->backlog_bytes -= TAILQ_FIRST(&r->backlog)->bytes.len;
-	frame_backlog_pop(&r->backlog);
+	r->backlog.bytes -= TAILQ_FIRST(&r->backlog.frames)->bytes.len;
+	frame_backlog_pop(&r->backlog.frames);
 }
 
 void
 r_backlog_clear(struct replica *r)
 {
-	frame_backlog_clear(&r->backlog);
-	r->backlog_bytes = 0;
+	frame_backlog_clear(&r->backlog.frames);
+	r->backlog.bytes = 0;
 }
 
 size_t
 replica_backlog(const struct replica *r)
 {
-	return r->backlog_bytes;
+	return r->backlog.bytes;
 }
 
 void
@@ -313,10 +313,10 @@ settle(struct replica *r)
 		more = false;
 		r_admin_go_on(r);
 		r_mastership_follow(r);
-		while (!TAILQ_EMPTY(&r->backlog) && px_room(r->px) && r_is_master(r)) {
+		while (!TAILQ_EMPTY(&r->backlog.frames) && px_room(r->px) && r_is_master(r)) {
 			r_step_px(r, (struct px_event){
 			                 .kind = PX_PROPOSE,
-			                 .payload = TAILQ_FIRST(&r->backlog)->bytes});
+			                 .payload = TAILQ_FIRST(&r->backlog.frames)->bytes});
 			backlog_drop_first(r);
 			more = true;
 		}
@@ -332,14 +332,14 @@ settle(struct replica *r)
 static void
 on_persisted(struct replica *r, uint64_t ticket)
 {
-	r->synced = ticket >= r->written ? MONO_NEVER : r->now;
+	r->disk.synced = ticket >= r->disk.written ? MONO_NEVER : r->now;
 	r_step_px(r, (struct px_event){.kind = PX_PERSISTED, .write = ticket});
 }
 
 static void
 on_saved(struct replica *r, uint64_t index)
 {
-	r->saved = index;
+	r->disk.saved = index;
 	r_step_px(r, (struct px_event){.kind = PX_APPLIED, .slot = index});
 }
 
@@ -432,7 +432,7 @@ on_timeout(struct replica *r)
 static void
 on_full(struct replica *r, bool on)
 {
-	r->full = on;
+	r->disk.full = on;
 	r_step_px(r, (struct px_event){.kind = PX_FULL, .on = on});
 	r_mastership_supervise(r);
 }
@@ -488,10 +488,9 @@ behind(const struct replica *r)
 static void
 tell_driver(struct replica *r, struct replica_update *u)
 {
-	u->members_changed = r->members_new;
+	u->members_changed = r_member_list_report(r);
 	u->behind = behind(r);
 	u->diverged = r->diverged;
-	r->members_new = false;
 }
 
 void
@@ -561,7 +560,7 @@ replica_condition(const struct replica *r)
 struct msg_members
 replica_members(const struct replica *r)
 {
-	return r->newest;
+	return r->members.newest;
 }
 
 bool

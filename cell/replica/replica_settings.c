@@ -48,17 +48,23 @@ r_settings_outdated(const struct replica *r)
 
 /* A member that joins meanwhile and does not understand it stops when it reads this. */
 void
+r_settings_elected(struct replica *r)
+{
+	r->settings.raising = 0;
+}
+
+void
 r_settings_supervise(struct replica *r, const struct member_view *m)
 {
 	const uint32_t minor = member_rules_minor(m);
 	const struct op op = {.code = OP_set_setting,
 	                      .set_setting = {SETTING_minor_version, minor}};
 
-	if (minor <= r_settings_minor(r) || minor <= r->raising || r_member_list_changing(r) ||
-	    !px_lease_valid(r->px, r->now))
+	if (minor <= r_settings_minor(r) || minor <= r->settings.raising ||
+	    r_member_list_changing(r) || !px_lease_valid(r->px, r->now))
 		return;
 	NOTICE(r->config.trace, "every member speaks minor version %u: so does the log", minor);
-	r->raising = minor;
+	r->settings.raising = minor;
 	r_propose(r, &op);
 }
 

@@ -62,14 +62,14 @@ r_status_answer(struct replica *r, uint64_t conn)
 			.last = px_last(r->px), .applied = usage.applied,
 			.chosen = chosen > usage.applied ? chosen : usage.applied,
 			.sessions = usage.sessions, .locks_held = usage.locks_held,
-			.condition = replica_condition(r), .full = r->full,
+			.condition = replica_condition(r), .full = r->disk.full,
 			.first = px_first(r->px), .digest = tree_digest(r->tree),
 			.longest_step_us = r->times.longest_us, .slow_steps = r->times.slow,
 		},
 	};
 
 	if (m.status_reply.role == REPLICA_MASTER) {
-		m.status_reply.master_since_ns = r->epoch_wall_ns;
+		m.status_reply.master_since_ns = r->mastership.epoch_wall_ns;
 		m.status_reply.disputed = r->divergence.disputed;
 		m.status_reply.progress = pack_progress(r, &progress);
 	}
