@@ -121,7 +121,7 @@ has_more(struct master *m)
 }
 
 /* A new master does not know what its predecessor promised: every session gets a whole lease before
- * it may be expired, and every lock-delay runs from its start. */
+ * it may expire, and every lock-delay runs from its start. */
 static void
 inherit(struct master *m)
 {
@@ -269,8 +269,8 @@ master_frame(struct master *m, struct master_clock clock, uint64_t conn, struct 
 }
 
 void
-master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
-                 struct master_update *u)
+master_redirect(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
+                struct master_update *u)
 {
 	struct m_connection *c = m_connection_find(m, conn);
 	struct message opened = {

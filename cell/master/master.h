@@ -72,14 +72,14 @@ void master_frame(struct master *m, struct master_clock c, uint64_t conn, struct
                   struct master_update *u);
 /* Handles one frame of a client, while the master does not serve: the client is redirected to the
  * replica `master` (0: unknown). */
-void master_elsewhere(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
-                      struct master_update *u);
+void master_redirect(struct master *m, uint64_t conn, struct bytes frame, uint8_t master,
+                     struct master_update *u);
 /* Sends the client on `conn` the replica that is master (0: unknown). `conn` 0: every client on
  * whose connection no session is open; these are standby connections, which are there for it. */
 void master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_update *u);
 /* Sends the client on `conn` (0: every client) the members of the cell: none before the first
  * epoch. */
-void master_tell_members(struct master *m, uint64_t conn, struct master_update *u);
+void master_send_members(struct master *m, uint64_t conn, struct master_update *u);
 /* The principal of the client on the connection; false when that is closed. The view is the
  * master's. */
 bool master_principal(struct master *m, uint64_t conn, struct bytes *principal);

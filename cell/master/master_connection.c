@@ -64,7 +64,7 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 }
 
 void
-master_tell_members(struct master *m, uint64_t conn, struct master_update *u)
+master_send_members(struct master *m, uint64_t conn, struct master_update *u)
 {
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct message message = {

@@ -11,7 +11,7 @@ session_compare(const struct m_session *a, const struct m_session *b)
 
 RB_GENERATE(m_session_tree, m_session, link, session_compare)
 
-/* Of an earlier epoch: it has a whole lease before it may be expired. */
+/* A session of an earlier epoch has a whole lease before it may expire. */
 static struct m_session *
 session_inherit(struct master *m, const struct tree_session *t)
 {

@@ -29,9 +29,9 @@ m_end_forget(struct master *m, struct m_session *s)
 /* ---- as operators order it ---- */
 
 /* The client is told first, so that no other session gets a lock that this client still believes to
- * have. It shows that it knows of the end by opening another session; one that cannot be
- * reached has time until its leave to cache is over. Then the end waits for the barrier, like every
- * end of a session that its client did not ask for: ephemeral files go with it, which other
+ * have. The client shows that it knows of the end by opening another session; a client that cannot
+ * be reached has time until its leave to cache is over. Then the end waits for the barrier, like
+ * every end of a session that its client did not ask for: ephemeral files go with it, which other
  * sessions may have cached. */
 static void
 announce(struct master *m, struct m_session *s)

@@ -47,7 +47,7 @@ propose_epoch(struct replica *r)
 void
 r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
 {
-	master_elsewhere(r->master, conn, frame, other_master(r), &r->master_update);
+	master_redirect(r->master, conn, frame, other_master(r), &r->master_update);
 	r_absorb_master(r);
 }
 

@@ -149,7 +149,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 void
 r_member_list_tell(struct replica *r, uint64_t conn)
 {
-	master_tell_members(r->master, conn, &r->master_update);
+	master_send_members(r->master, conn, &r->master_update);
 	r_absorb_master(r);
 }
 

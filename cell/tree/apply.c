@@ -191,8 +191,7 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	answer(x, c, op, rc, &result);
 }
 
-/* Decodes the entry whole, with the columns of its operations; false when any of it is malformed.
- * */
+/* Decodes the entry whole, with its operations' columns; false when any of it is malformed. */
 static bool
 decode(struct tree_commands *to, struct bytes payload)
 {

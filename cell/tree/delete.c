@@ -1,5 +1,4 @@
-/* A delete removes a file or an empty directory, and the ephemeral directories that are empty then.
- * */
+/* A delete removes a file or an empty directory, and ephemeral directories that are empty then. */
 #include "cell/tree/internal.h"
 
 static void

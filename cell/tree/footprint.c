@@ -1,6 +1,6 @@
 /* The footprint of an operation: the keys, which are node numbers, that a command would touch if it
- * were decided now, and that the answer to a read depends on. N stands for N's attributes, contents
- * and rights and, of a directory, for its names, absences and listing. */
+ * were executed now, and on which the answer to a read depends. N stands for N's attributes,
+ * contents and rights and, of a directory, for its names, absences and listing. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 

@@ -1,5 +1,5 @@
-/* Quota: how many nodes and bytes a cell may hold. Giving back is never refused, so a full cell can
- * always be emptied. */
+/* The quota bounds the nodes and bytes of a cell. A command that gives some back is never refused,
+ * so a full cell can always be emptied. */
 #include "cell/tree/internal.h"
 
 bool

@@ -4,7 +4,7 @@
 #include "cell/tree/internal.h"
 
 struct ends {
-	struct node *source, *parent, *target; /* target NULL: it is made */
+	struct node *source, *parent, *target; /* target NULL: it is to be created */
 };
 
 static enum rc

@@ -62,7 +62,7 @@ row_list_free(struct row_list *list)
 	*list = (struct row_list){0};
 }
 
-/* First all numbers and lengths, then the blobs: so no two rows give the same stream of bytes. */
+/* The checksum covers all numbers and lengths, then the blobs: no two rows give the same bytes. */
 uint64_t
 row_checksum(const struct row *row)
 {

@@ -1,4 +1,4 @@
-/* A tree begins and ends; and its position in the log. */
+/* The beginning and the end of a tree, and its position in the log. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 

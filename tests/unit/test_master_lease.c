@@ -218,20 +218,20 @@ test_out_of_office(void **state)
 	assert_true(mono_is_never(master_deadline(o->master)));
 	wire_put_frame(&b, &m);
 	clear(o);
-	master_elsewhere(o->master, 1, buffer_view(&b), 2, &o->update);
+	master_redirect(o->master, 1, buffer_view(&b), 2, &o->update);
 	assert_int_equal(sent(o).session_opened.rc, RC_NOT_MASTER);
 	assert_int_equal(sent(o).session_opened.master, 2);
 	m.code = MSG_keepalive;
 	buffer_reset(&b);
 	wire_put_frame(&b, &m);
 	clear(o);
-	master_elsewhere(o->master, 1, buffer_view(&b), 2, &o->update);
+	master_redirect(o->master, 1, buffer_view(&b), 2, &o->update);
 	assert_int_equal(sent(o).code, MSG_redirect);
 	clear(o);
-	master_elsewhere(o->master, 99, buffer_view(&b), 2, &o->update); /* closed long ago */
+	master_redirect(o->master, 99, buffer_view(&b), 2, &o->update); /* closed long ago */
 	assert_int_equal(o->update.sends_n, 0);
 	clear(o);
-	master_elsewhere(o->master, 1, bytes_of("nonsense"), 2, &o->update);
+	master_redirect(o->master, 1, bytes_of("nonsense"), 2, &o->update);
 	assert_int_equal(o->update.closes_n, 1);
 	buffer_free(&b);
 	office_free(o);
