@@ -158,6 +158,7 @@ run_at_node(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	struct host *n = &s->hosts[c->node];
 	enum replica_event_kind kind = kind_of(e);
+	bool unread = c->unread.n > 0;
 
 	if (!node_hears(s, c, e))
 		return;
@@ -168,7 +169,9 @@ run_at_node(struct sim *s, struct event *e)
 	if (kind != REPLICA_CONNECTED && !c->node_open)
 		return;
 	/* Nobody reads it; but what it was sent and will not read any more fails. */
-	if (c->held && (kind != REPLICA_DISCONNECTED || c->unsent == 0)) {
+	if (c->held)
+		unread = kind != REPLICA_DISCONNECTED || c->unsent == 0;
+	if (unread) {
 		struct event kept = *e;
 
 		kept.b |= ARRIVED;
@@ -177,6 +180,24 @@ run_at_node(struct sim *s, struct event *e)
 		return;
 	}
 	tell_node(s, n, c, kind, e->data);
+}
+
+/* What lies in the socket comes in its order, and before what arrives in the same instant. */
+static void
+run_unread(struct sim *s, struct event *e)
+{
+	struct conn *c = net_conn(s, e->a);
+	struct host *n = &s->hosts[c->node];
+	struct event kept;
+
+	while (!c->held && host_busy_until(s, n) <= s->now && heap_pop(&c->unread, &kept)) {
+		if (node_hears(s, c, &kept) && c->node_open)
+			tell_node(s, n, c, kind_of(&kept), kept.data);
+		free((void *)kept.data.data);
+	}
+	if (!c->held && c->unread.n > 0)
+		heap_push(&s->heap, (struct event){.at = host_busy_until(s, n), .run = run_unread,
+		                                   .a = c->id});
 }
 
 size_t
@@ -191,18 +212,14 @@ net_is_open(struct sim *s, uint64_t conn)
 	return net_conn(s, conn)->node_open;
 }
 
-/* What lies in the socket comes when it is read again. */
 void
 net_hold(struct sim *s, uint64_t conn, bool on)
 {
 	struct conn *c = net_conn(s, conn);
-	struct event e;
 
 	c->held = on && c->node_open;
-	while (!on && heap_pop(&c->unread, &e)) {
-		e.at = s->now;
-		heap_push(&s->heap, e);
-	}
+	if (!c->held && c->unread.n > 0)
+		heap_push(&s->heap, (struct event){.at = s->now, .run = run_unread, .a = c->id});
 }
 
 static void
