@@ -1,6 +1,7 @@
 #!/bin/sh
 # The pages in docs/ name things that are there: each test that docs/faults.md names (`FILE:CASE`
-# is a case of tests/*/FILE (.c or .sh), `mutant:NAME` a planted bug); each function, field or file.
+# is a case of tests/*/FILE (.c or .sh), `mutant:NAME` a planted bug, `FOLDER:NAME` a transcript);
+# each function, field or file.
 set -u
 export LC_ALL=C
 
@@ -11,7 +12,7 @@ exists() {
 	case $1 in
 	mutant) [ -f "tests/sim/mutants/$2.patch" ] ;;
 	*.sh) grep -q "^case_$2()" "tests/e2e/$1" ;;
-	*) grep -qwE "(test_)?$2" tests/*/"$1.c" ;;
+	*) [ -f "tests/transcripts/$1/$2.txt" ] || grep -qwE "(test_)?$2" tests/*/"$1.c" ;;
 	esac
 }
 

@@ -33,9 +33,8 @@ stale_path(struct mount *m, const struct call *c)
 	}
 	*w = (struct stale_walk){.thread = second ? 0 : c->event.thread, .kind = c->event.kind,
 	                         .until = mono_add(m->now, span_ms(WALK_MS))};
-	MOUNT_TRACE(m, "call %llu: inode %llu is dead, %s", (unsigned long long)c->event.call,
-	            (unsigned long long)c->event.ino,
-	            second ? "also at the second walk" : "the kernel looks the name up again");
+	MOUNT_TRACE(m, "call %llu has come to a dead node%s", (unsigned long long)c->event.call,
+	            second ? " again: the file is gone" : ": the kernel looks the name up again");
 	return second ? ENOENT : ESTALE;
 }
 

@@ -1,11 +1,5 @@
 /* A mount under test: its requests are answered by a real tree, at once or when the test says so,
- * and its session is whatever the test says. The trace tells which requests went out:
- *
- *   lookup "f" | get_attr | get_contents | get_contents but 2 | set_contents any "x"
- * | set_contents =2 "x" | append "x" | create "f" | rename "a" "b" | delete "f"
- * | acquire exclusive wait | release | cancel ...
- *
- * with "&" in front of those that must stay in order before everything later. */
+ * and its session is as the test sets it. */
 #ifndef LSFS_TESTS_MOUNT_BENCH_H
 #define LSFS_TESTS_MOUNT_BENCH_H
 
@@ -17,8 +11,8 @@
 #include "fs/mount/mount.h"
 #include "tests/unit/tree_fixture.h"
 
-/* Processes; the lock_owner of each is pid + 1. Threads of SHELL: 100 to 199, and so on. */
-enum { SHELL = 100, CHILD = 200, OTHER = 300, THREADS = 100 };
+/* The threads of process 100 are 100 to 199, and so on; its lock owner is its pid + 1. */
+enum { SHELL = 100, THREADS = 100 };
 
 struct client {
 	struct client_status status;
@@ -51,39 +45,31 @@ struct bench {
 	size_t waiters_n, waiters_room;
 	struct mount_reply *replies; /* by call number; kind of those not answered: -1 */
 	size_t replies_room;
-	size_t fetched;          /* bytes of contents that the cell has sent */
-	struct buffer data;      /* of the last reply that had some */
-	struct buffer names;     /* of the last listing, each behind a blank */
-	struct buffer trace;
-	uint64_t stale_inodes;   /* count */
-	bool forget_names;
+	/* Called after each step with its update, and for each answer of the cell; may be NULL. */
+	void (*stepped)(void *user, const struct mount_update *u);
+	void (*heard)(void *user, const struct op *op, enum rc rc);
+	void *user;
 };
 
-struct file {
-	uint64_t ino, fh;
-	pid_t opener;
-	int flags; /* of its open, and so of its writes */
-};
-
-/* Around each test: a mount with a bench of its own in *state. */
-int bench_setup(void **state);
-int bench_teardown(void **state);
+/* A new bench, owned by the caller. */
 struct bench *bench_new(const struct mount_config *config);
 void bench_free(struct bench *b);
 
 /* One event; its requests are answered unless b->hold. Returns the call's number. Its pid is the
- * calling thread: of which process that is the mount is told only if it wants to know. */
+ * calling thread: the mount learns the process only where it asks for it. */
 uint64_t bench_start(struct bench *b, struct mount_event event);
 bool bench_answered(struct bench *b, uint64_t call);
 /* The answer, which must have been given. */
 struct mount_reply *bench_reply(struct bench *b, uint64_t call);
-/* Both; for calls that are answered at once. */
-struct mount_reply *bench_call(struct bench *b, struct mount_event event);
-int bench_error(struct bench *b, struct mount_event event);
+/* The facts that the mount asks for before this event, with the process known. */
+unsigned bench_wants(struct bench *b, struct mount_event event);
+uint64_t bench_lock_owner(pid_t thread);
+/* The kernel forgets lookups of an inode; there is no answer. */
+void bench_forget(struct bench *b, uint64_t ino, uint64_t count);
 /* Lets the cell answer the first request that waits, or with this code instead. */
 void bench_answer(struct bench *b);
 void bench_answer_with(struct bench *b, enum rc rc);
-/* It answers, but about the node `node`, of a kind that there is not and of that size. */
+/* The answer is about the node `node`, of a kind that there is not and of that size. */
 void bench_answer_nonsense(struct bench *b, uint64_t node, uint8_t kind, uint64_t size);
 void bench_answer_all(struct bench *b);
 /* A signal to the caller: one that it handles, or one that kills it. */
@@ -94,39 +80,10 @@ void bench_wait(struct bench *b, int64_t ms);
 void bench_new_session(struct bench *b);
 void bench_state(struct bench *b, enum client_state state);
 
-/* What has been asked since the last look, each in its own brackets. */
-void bench_asked(struct bench *b, const char *expected);
-
-/* What the mount wants to know at this FLUSH, with the process known. */
-unsigned bench_flush_wants(struct bench *b, struct file f, pid_t pid);
-
-/* The kernel's side of system calls; `pid` is the calling thread. */
-struct file k_open(struct bench *b, const char *name, int flags, pid_t pid);
-int k_open_error(struct bench *b, const char *name, int flags);
-uint64_t k_lookup(struct bench *b, const char *name);
-int k_write(struct bench *b, struct file f, pid_t pid, const char *text);
-int k_write_at(struct bench *b, struct file f, pid_t pid, int64_t offset, const char *text);
-void k_read(struct bench *b, struct file f, int64_t offset, const char *expected);
-int k_flush(struct bench *b, struct file f, pid_t pid, int descriptors);
-int k_flush_killed(struct bench *b, struct file f, pid_t pid);
-int k_ftruncate(struct bench *b, struct file f, uint64_t size);
-void k_release(struct bench *b, struct file f);
-void k_close(struct bench *b, struct file f, pid_t pid); /* flush, release */
-int k_flock(struct bench *b, struct file f, enum lock_mode mode, bool wait);
-uint64_t k_flock_start(struct bench *b, struct file f, enum lock_mode mode);
-int k_setlk(struct bench *b, struct file f, pid_t pid, enum lock_mode mode);
-struct mount_stat k_stat(struct bench *b, uint64_t ino, pid_t pid);
-int k_unlink(struct bench *b, const char *name);
-int k_rename(struct bench *b, const char *name, const char *new_name);
-int k_setxattr(struct bench *b, uint64_t ino, const char *name, const char *value);
-int k_getxattr(struct bench *b, uint64_t ino, const char *name, const char *expected);
-
-/* Somebody else's doing. */
-void other_writes(struct bench *b, const char *name, const char *contents);
-void other_deletes(struct bench *b, const char *name);
-void other_locks(struct bench *b, uint64_t node, enum lock_mode mode);
-void other_unlocks(struct bench *b, uint64_t node);
-void assert_file(struct bench *b, const char *name, const char *contents);
-void assert_lock(struct bench *b, uint64_t node, enum lock_state state);
+/* The other machine's session, whose locks have one owner, frees its lock, or deletes a file:
+ * acquires that wait are told. */
+enum { BENCH_OTHER_OWNER = 7 };
+void bench_other_unlocks(struct bench *b, uint64_t node);
+void bench_other_deletes(struct bench *b, const char *name);
 
 #endif

@@ -8,6 +8,10 @@
 
 enum { STEPS = 3000, HANDLES = 5, OPEN_CALLS = 24, NAMES = 4, PIDS = 3, UNDER_WAY = 12 };
 
+struct file {
+	uint64_t ino, fh;
+};
+
 struct fuzz {
 	struct bench *b;
 	struct rng rng;
@@ -99,14 +103,24 @@ fuzz_opened(struct fuzz *f)
 }
 
 static void
+release_file(struct bench *b, struct file *file)
+{
+	const uint64_t call = bench_start(b, (struct mount_event){.kind = MOUNT_RELEASE,
+	                                                          .ino = file->ino,
+	                                                          .fh = file->fh});
+
+	assert_int_equal(bench_reply(b, call)->error, 0);
+	file->fh = 0;
+}
+
+static void
 fuzz_release(struct fuzz *f)
 {
 	struct file *file = &f->files[pick(f, HANDLES)];
 
 	if (file->fh == 0)
 		return;
-	k_release(f->b, *file);
-	file->fh = 0;
+	release_file(f->b, file);
 }
 
 static void
@@ -189,7 +203,7 @@ fuzz_path(struct fuzz *f)
 		e.fh = pick(f, 50);
 	else if (pick(f, 2))
 		e.ino = pick(f, 3) ? NODE_ROOT : MOUNT_INO_STATUS;
-	if (e.kind == MOUNT_RELEASEDIR) /* not a file's, of which k_release is told */
+	if (e.kind == MOUNT_RELEASEDIR) /* not a file's, which only release_file releases */
 		for (size_t n = 0; n < HANDLES; n++)
 			if (f->files[n].fh == e.fh)
 				return;
@@ -254,11 +268,12 @@ fuzz_other(struct fuzz *f)
 		break;
 	case 1:
 		if (node)
-			acquire(b->cell, b->other, 7, 1, node, (enum lock_mode)(1 + pick(f, 2)));
+			acquire(b->cell, b->other, BENCH_OTHER_OWNER, 1, node,
+			        (enum lock_mode)(1 + pick(f, 2)));
 		break;
 	case 2:
 		if (node)
-			other_unlocks(b, node);
+			bench_other_unlocks(b, node);
 		break;
 	case 3:
 		if (node)
@@ -325,11 +340,8 @@ fuzz_forget(struct bench *b)
 
 	for (uint64_t fh = 1; fh <= fhs; fh++)
 		bench_start(b, (struct mount_event){.kind = MOUNT_RELEASE, .fh = fh});
-	for (uint64_t ino = 1; ino <= 4 * b->calls; ino++) {
-		bench_start(b, (struct mount_event){.kind = MOUNT_FORGET, .ino = ino,
-		                                    .count = UINT64_MAX});
-		b->calls--; /* it has no answer */
-	}
+	for (uint64_t ino = 1; ino <= 4 * b->calls; ino++)
+		bench_forget(b, ino, UINT64_MAX);
 	assert_true(TAILQ_EMPTY(&m->calls.all) && TAILQ_EMPTY(&m->handles.all));
 	assert_true(RB_EMPTY(&m->inodes));
 	assert_int_equal(mount_versions(m), 0);
@@ -344,11 +356,10 @@ fuzz_end(struct fuzz *f)
 
 	for (size_t n = 0; n < HANDLES; n++) {
 		if (f->files[n].fh)
-			k_release(b, f->files[n]);
-		f->files[n].fh = 0;
+			release_file(b, &f->files[n]);
 	}
 	bench_answer_all(b);
-	other_unlocks(b, NODE_ROOT);
+	bench_other_unlocks(b, NODE_ROOT);
 	fuzz_opened(f);
 	bench_state(b, CLIENT_EXPIRED); /* what still waits for a lock */
 	bench_answer_all(b);
