@@ -142,6 +142,24 @@ check_comments() {
 	' $headers
 }
 
+# Folders whose prototypes have a comment each, not only one for a paragraph.
+explained="cell/master cell/tree"
+
+check_prototypes() {
+	for folder in $explained; do
+		tracked | grep "^$folder/[^/]*\.h$"
+	done | while read -r f; do [ ! -e "$f" ] || echo "$f"; done | xargs awk '
+		FNR == 1 { before = ""; goes_on = 0 }
+		/^[a-z_].*[ *][a-z_0-9]+\(/ && !/^(static|typedef)/ && !goes_on {
+			if (before !~ /\*\/[ \t]*$/)
+				print FILENAME ":" FNR ": no comment of its own"
+			goes_on = 1
+		}
+		/;/ { goes_on = 0 }
+		{ before = $0 }
+	'
+}
+
 # A state is made of parts, and each part is written by its own file. A line is: folder, part, files.
 check_writers() {
 	while read -r folder part files; do
@@ -276,7 +294,7 @@ report() {
 	fi
 }
 
-echo 1..9
+echo 1..10
 report check_arrows "includes point down"
 report check_lines "lines have at most 100 columns"
 report check_files "files have at most 600 lines, tests 1000"
@@ -284,6 +302,7 @@ report check_functions "functions have at most 70 lines"
 report check_makefile "every source is in the makefile"
 report check_words "nothing is left for later"
 report check_comments "headers explain their prototypes"
+report check_prototypes "each prototype has its own comment"
 report check_pronouns "no sentence begins with a pronoun"
 report check_writers "parts of a state are written by their own files"
 exit $status

@@ -179,19 +179,19 @@ client_request_idle(const struct client *c)
 	return TAILQ_EMPTY(&c->requests.in_flight) && TAILQ_EMPTY(&c->requests.queue);
 }
 
-/* An acquire that was given up may have been undone already by a cancel that is answered, and
+/* An acquire that was withdrawn may have been undone already by a cancel that is answered, and
  * another master knows nothing of that: sent again, it would take a lock that no request ever
  * releases. */
 static void
-drop_given_up(struct client *c)
+drop_withdrawn(struct client *c)
 {
 	struct client_request *r, *next;
 
 	for (r = TAILQ_FIRST(&c->requests.in_flight); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if (!r->given_up)
+		if (!r->withdrawn)
 			continue;
-		CLIENT_TRACE(c, "request %llu is not sent again: the acquire was given up",
+		CLIENT_TRACE(c, "request %llu is not sent again: the acquire was withdrawn",
 		             (unsigned long long)r->number);
 		request_land(c, r);
 		if (r->origin == REQUEST_CALLER)
@@ -209,7 +209,7 @@ client_request_send_again(struct client *c)
 
 	if (!c->requests.inbox_spent)
 		buffer_reset(&c->requests.inbox);
-	drop_given_up(c);
+	drop_withdrawn(c);
 	if (!TAILQ_EMPTY(&c->requests.in_flight))
 		CLIENT_TRACE(c, "%zu requests are sent again", client_request_in_flight(c));
 	TAILQ_FOREACH(r, &c->requests.in_flight, entry)
@@ -237,7 +237,7 @@ same_acquire(const struct client_request *a, struct lock_key key)
 
 /* The acquire's cancel or release, which is being submitted, stays behind it. */
 static void
-give_up(struct client *c, struct lock_key key)
+withdraw(struct client *c, struct lock_key key)
 {
 	const struct request_list *lists[] = {&c->requests.in_flight, &c->requests.queue};
 	struct client_request *r;
@@ -245,7 +245,7 @@ give_up(struct client *c, struct lock_key key)
 	client_lock_waits_remove(c, key);
 	for (size_t i = 0; i < 2; i++)
 		TAILQ_FOREACH(r, lists[i], entry)
-			r->given_up |= same_acquire(r, key);
+			r->withdrawn |= same_acquire(r, key);
 }
 
 static enum rc
@@ -273,7 +273,7 @@ client_request_submit(struct client *c, struct client_request *r)
 		return;
 	}
 	if (r->code == OP_cancel || r->code == OP_release)
-		give_up(c, r->key);
+		withdraw(c, r->key);
 	TAILQ_INSERT_TAIL(&c->requests.queue, r, entry);
 	c->requests.queued_n[r->slot]++;
 }
@@ -366,7 +366,7 @@ client_request_trace_queue(struct client *c, const struct client_request *submit
 }
 
 bool
-client_request_gives_up(const struct client *c, struct lock_key key)
+client_request_withdraws(const struct client *c, struct lock_key key)
 {
 	const struct request_list *lists[] = {&c->requests.in_flight, &c->requests.queue};
 	struct client_request *r;
@@ -426,7 +426,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a->index = m->index;
 		a->result = *result;
 		if (m->rc == RC_QUEUED && !c->session.closing &&
-		    !client_request_gives_up(c, r->key))
+		    !client_request_withdraws(c, r->key))
 			client_lock_waits_add(c, &r->acquire, result->acquired.ticket);
 		return;
 	}

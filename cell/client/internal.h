@@ -40,7 +40,7 @@ struct client_request {
 	bool ordered;
 	bool too_large; /* a field of the operation exceeds its limit */
 	enum slot_kind slot;
-	bool given_up; /* an acquire with a later cancel or release: never sent again */
+	bool withdrawn; /* an acquire with a later cancel or release: never sent again */
 	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
 	struct acquire acquire; /* of an acquire only */
 	struct bytes op;        /* encoded; owned */
@@ -239,7 +239,7 @@ bool client_request_idle(const struct client *c);
 size_t client_request_in_flight(const struct client *c);
 size_t client_request_queued(const struct client *c);
 /* True when a release or cancel of this acquire is in flight or queued. */
-bool client_request_gives_up(const struct client *c, struct lock_key key);
+bool client_request_withdraws(const struct client *c, struct lock_key key);
 void client_request_fail_all(struct client *c, enum rc rc);
 void client_request_tick(struct client *c);
 mono_t client_request_deadline(const struct client *c);

@@ -74,7 +74,7 @@ client_lock_waits_remove(struct client *c, struct lock_key key)
 
 	if (w == NULL)
 		return;
-	CLIENT_TRACE(c, "acquisition %llu of node %llu is given up",
+	CLIENT_TRACE(c, "acquisition %llu of node %llu is withdrawn",
 	             (unsigned long long)key.acquisition, (unsigned long long)key.node);
 	wait_drop(c, w);
 }

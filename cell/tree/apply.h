@@ -46,51 +46,64 @@ struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint
  * Each checks, and refuses by its return value, before it changes anything. *r is zeroed before,
  * and counts when RC_OK. */
 
-/* create.c */
+/* Creates a file or a directory, or opens the one that is there. */
 enum rc apply_create(struct execution *x, const struct op_create *o, struct result_created *r);
-/* contents.c */
+/* Replaces the contents of a file, if guarded only those of one generation. */
 enum rc apply_set_contents(struct execution *x, const struct op_set_contents *o,
                            struct result_attr *r);
+/* Appends to the contents of a file. */
 enum rc apply_append(struct execution *x, const struct op_append *o, struct result_attr *r);
+/* Sets the time of a file. */
 enum rc apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result_attr *r);
-/* rename.c */
+/* Gives a file another name, whose node gets its contents. */
 enum rc apply_rename(struct execution *x, const struct op_rename *o, struct result_renamed *r);
-/* delete.c */
+/* Deletes a file or an empty directory. */
 enum rc apply_delete(struct execution *x, const struct op_delete *o, struct result_deleted *r);
-/* acl.c */
+/* Sets one of the three ACL names of a node. */
 enum rc apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_attr *r);
-/* ephemeral.c */
+/* Makes a permanent file ephemeral. */
 enum rc apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o,
                              struct result_attr *r);
+/* Makes the session an opener of an ephemeral file. */
 enum rc apply_open_ephemeral(struct execution *x, const struct op_open_ephemeral *o,
                              struct result_attr *r);
+/* Ends the session's open; the file is deleted with its last one. */
 enum rc apply_close_ephemeral(struct execution *x, const struct op_close_ephemeral *o);
-/* lock_table.c */
+/* Takes or converts a lock for the session. */
 enum rc apply_acquire(struct execution *x, const struct acquire *a, struct result_acquired *r);
+/* Takes or converts a lock for a waiter. */
 enum rc apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r);
+/* Frees a lock of the session. */
 enum rc apply_release(struct execution *x, const struct op_release *o);
+/* Frees a lock of the session, or takes a conversion back. */
 enum rc apply_cancel(struct execution *x, const struct op_cancel *o);
-/* lock_delay.c */
+/* Sets the lock-delay of a node. */
 enum rc apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o,
                              struct result_attr *r);
+/* Ends a lock-delay that stands. */
 enum rc apply_delay_over(struct execution *x, const struct op_delay_over *o);
-/* session_table.c */
+/* Sets the await bit of a session. */
 enum rc apply_await_session(struct execution *x, const struct op_await_session *o);
+/* Creates a session, or finds the one of this nonce. */
 enum rc apply_create_session(struct execution *x, const struct op_create_session *o,
                              struct result_session *r);
+/* Ends a session, and takes the first part of what it has away. */
 enum rc apply_end_session(struct execution *x, const struct op_end_session *o);
+/* Takes the next part away from a session that has ended. */
 enum rc apply_finish_session(struct execution *x, const struct op_finish_session *o);
-/* epoch.c */
+/* Records that the barrier of the epoch has fallen. */
 enum rc apply_settle_epoch(struct execution *x, const struct op_settle_epoch *o);
+/* Begins an epoch; the first one makes a cell. */
 enum rc apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o);
-/* member_table.c */
+/* Replaces the list of members. */
 enum rc apply_set_members(struct execution *x, const struct op_set_members *o);
-/* slice.c */
+/* Notes the digest of a majority for comparison, and moves on to the next slice. */
 enum rc apply_check_digest(struct execution *x, const struct op_check_digest *o);
-/* settings.c */
+/* Sets a setting of the cell. */
 enum rc apply_set_setting(struct execution *x, const struct op_set_setting *o);
+/* Records that all promises of a setting's earlier length have ended. */
 enum rc apply_settle_setting(struct execution *x, const struct op_settle_setting *o);
-/* restore.c */
+/* Makes a new cell of a copy. */
 enum rc apply_restore(struct execution *x, const struct op_restore *o);
 
 #endif
