@@ -29,7 +29,7 @@ def blanked(match):
 
 
 # Calls whose only effect is text that a person reads.
-WORDS = re.compile(r"^\t+(?:TRACE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
+WORDS = re.compile(r"^\t+(?:PX_TRACE|TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
                    r"say_silent|corruption_log|store_log|note)\([^;]*;", re.M)
 
 
@@ -187,8 +187,8 @@ def found_by_tests(project):
     """The name of the first test that fails with the mistake, and not without it; None: all pass."""
     if not project.make("check-programs"):
         sys.exit("mutate: a test does not link")
-    for folder in ("unit", "crash"):
-        for path in sorted((project.good / folder).glob("test_*")):
+    for folder, tests in (("transcripts", "*_player"), ("unit", "test_*"), ("crash", "test_*")):
+        for path in sorted((project.good / folder).glob(tests)):
             program = path.relative_to(project.good)
             if path.is_file() and project.differs(program) and \
                     not passes(project.build / "tests" / program, project.build) and \

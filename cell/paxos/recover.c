@@ -91,9 +91,8 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	px_check_repaired(px);
 	px->repair.stateless = px->learner.applied < px->log.base;
 	px->repair.incarnation = recovered->incarnation;
-	PX_TRACE(px, "starts for the %" PRIu64 ". time: has promised " BALLOT ", its log "
-	             "begins behind slot " SLOT ", accepted up to " SLOT ", chosen up to " SLOT
-	             ", the state at " SLOT "%s",
+	PX_TRACE(px, "starts, incarnation %" PRIu64 ": has promised " BALLOT "; log behind slot "
+	             SLOT " up to " SLOT ", chosen up to " SLOT "; state of slot " SLOT "%s",
 	         recovered->incarnation, BALLOT_OF(px->acceptor.promised), px->log.base,
 	         log_window_last(&px->log), px->learner.chosen, px->learner.applied,
 	         px->repair.damaged > 0 ? "; the log is damaged" : "");

@@ -275,6 +275,8 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	}
 	p->lease_end = mono_max(p->lease_end,
 	                        px_lease_end(px, px->leader.sent_at[m->sequence % PX_SENT_TIMES]));
+	PX_TRACE(px, "replica %u has granted the lease for %" PRId64 " ms more", from,
+	         span_to_ms(mono_since(p->lease_end, px->now)));
 	p->answered_at = px->now;
 	p->full = m->full;
 	p->minor = m->minor;

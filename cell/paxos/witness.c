@@ -54,9 +54,8 @@ remember(struct px *px, const struct mark *told)
 	const bool restarted = told->incarnation > known->mark.incarnation;
 
 	if (is_less(told, &known->mark))
-		PX_TRACE(px, "replica %u has acknowledged more than it knows: " BALLOT
-		             " and slot " SLOT, told->replica, BALLOT_OF(known->mark.ballot),
-		         known->mark.slot);
+		PX_TRACE(px, "keeps the higher mark of replica %u: " BALLOT " and slot " SLOT,
+		         told->replica, BALLOT_OF(known->mark.ballot), known->mark.slot);
 	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
 		return;
 	PX_TRACE(px, "notes of replica %u, incarnation %" PRIu64 ": " BALLOT " and slot " SLOT,
@@ -467,6 +466,7 @@ count_welcome(struct px *px, uint8_t from)
 	         welcomes_needed(px));
 	if (welcomes(px) < welcomes_needed(px))
 		return;
+	PX_TRACE(px, "takes part from now on");
 	px->witness.mute = false;
 	px_stand_from(px, mono_max(px->candidate.stand_at, mono_add(px->now, px_jitter(px))));
 }

@@ -448,11 +448,12 @@ int
 script_main(int argc, char **argv, const struct script_player *player)
 {
 	const bool accept = argc > 1 && strcmp(argv[1], "--accept") == 0;
-	struct lines all = list(player->folder);
+	struct lines all = {0};
 	int n = argc - 1 - accept, failed = 0;
 	char **paths = argv + 1 + accept;
 
 	if (n == 0) {
+		all = list(player->folder);
 		n = all.n;
 		paths = all.line;
 	}
