@@ -29,6 +29,9 @@ unknown() {
 		grep -vxF -f "$words"
 	grep -oE '`(cell|fs|ctl|tests)/[a-z_0-9/]+\.(c|h|sh|py)`' "$1" | tr -d '`' | sort -u |
 		while read -r path; do [ -e "$path" ] || echo "$path"; done
+	grep -oE '`[a-z_]+\.txt`' "$1" | tr -d '`' | sort -u | while read -r name; do
+		ls tests/transcripts/*/"$name" > /dev/null || echo "$name"
+	done
 }
 
 named=$(grep -oE '`[a-z_0-9.]+:[a-zA-Z_0-9-]+`' docs/faults.md | tr -d '`' | sort -u)

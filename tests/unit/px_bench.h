@@ -28,12 +28,6 @@ void bench_pass(struct bench *b, int64_t ms);
 void bench_receive(struct bench *b, uint8_t from, struct message m);
 /* `from` answers the hello of this px. */
 void bench_welcome(struct bench *b, uint8_t from, enum welcome verdict);
-/* A mark that it has told itself: with its proof. */
-struct mark bench_genuine(struct mark m);
-/* The answer of one who remembers such a mark. */
-void bench_remind(struct bench *b, uint8_t from, struct mark mark);
-/* What makes it lose its vote: a later incarnation of it. */
-void bench_lose(struct bench *b, uint8_t from);
 /* A px that all others have welcomed. */
 struct bench bench_of(const struct px_config *c, const struct px_recovered *recovered);
 struct bench bench_new(int members, const struct px_recovered *recovered);
@@ -46,28 +40,12 @@ void bench_timeout(struct bench *b);
  * view into the update. */
 const struct message *bench_sent(const struct bench *b, uint8_t to, enum message_code code,
                                  uint64_t *after);
-/* The last record of this kind in the last update; NULL: none. */
-const struct px_record *bench_record(const struct bench *b, enum px_record_kind kind);
 struct log_entry bench_entry(uint64_t slot, struct ballot ballot, struct ballot origin,
                              const char *payload);
 /* Entries packed as a list; free packed.data. */
 struct wire_list bench_list(const struct log_entry *entries, size_t n);
-void assert_payload(const struct px *px, uint64_t slot, const char *payload);
 
-/* ---- what others say ---- */
-
-/* `ballot.replica` sends these entries, and that all up to `chosen` are. */
-void bench_accept(struct bench *b, struct ballot ballot, uint64_t chosen,
-                  const struct log_entry *e, size_t n);
 /* What a promise tells of entries; to be freed like a list. */
 struct wire_list bench_headers(const struct log_entry *e, size_t n);
-/* `from` gives those of the entries that it was asked for just now; false: none. */
-bool bench_give(struct bench *b, uint8_t from, const struct log_entry *e, size_t n);
-/* A promise as it is given, which tells of these entries, and those of them that are asked for. */
-void bench_promise_part(struct bench *b, uint8_t from, struct msg_promise promise,
-                        const struct log_entry *e, size_t n);
-/* Replica `from` promises, and tells these entries behind `chosen`. */
-void bench_promise(struct bench *b, uint8_t from, struct ballot ballot, uint64_t chosen,
-                   const struct log_entry *e, size_t n);
 
 #endif

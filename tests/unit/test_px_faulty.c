@@ -293,101 +293,11 @@ a_faulty_one_stops_nobody_for_good(void **state)
 	}
 }
 
-/* ---- one by one ---- */
-
-static const struct px_recovered nothing = {.incarnation = 1};
-
-/* From the highest round there is no way would lead on. */
-static void
-the_highest_round_stops_no_election(void **state)
-{
-	struct bench b = bench_new(3, &(struct px_recovered){.incarnation = 1,
-	                                                     .promised = {7, 2}});
-	struct message m = {.code = MSG_prepare, .prepare = {{BALLOT_ROUND_MAX, 3}, 1, 0}};
-
-	(void)state;
-	for (int i = 0; i < 1000; i++) { /* in one heartbeat interval */
-		bench_receive(&b, 3, m);
-		assert_null(bench_sent(&b, 3, MSG_promise, NULL));
-	}
-	m.prepare.ballot.round = 7 + BALLOT_ROUND_STEP + BALLOT_ROUND_LEAP + 1;
-	bench_receive(&b, 3, m);
-	assert_null(bench_sent(&b, 3, MSG_promise, NULL));
-	m.prepare.ballot.round--;
-	bench_receive(&b, 3, m);
-	assert_non_null(bench_sent(&b, 3, MSG_promise, NULL));
-	bench_timeout(&b);
-	assert_int_equal(bench_sent(&b, 2, MSG_prepare, NULL)->prepare.ballot.round,
-	                 7 + BALLOT_ROUND_STEP + BALLOT_ROUND_LEAP + 1);
-	bench_free(&b);
-}
-
-/* One that was away for a very long time believes what several say, at once. */
-static void
-rounds_that_others_tell_of_are_believed(void **state)
-{
-	struct bench b = bench_new(3, &(struct px_recovered){.incarnation = 1,
-	                                                     .promised = {7, 2}});
-	struct message m = {.code = MSG_refused, .refused = {{5 * BALLOT_ROUND_STEP, 2}}};
-
-	(void)state;
-	bench_receive(&b, 2, m);
-	m = (struct message){.code = MSG_prepare, .prepare = {{5 * BALLOT_ROUND_STEP, 3}, 1, 0}};
-	bench_receive(&b, 3, m);
-	assert_non_null(bench_sent(&b, 3, MSG_promise, NULL));
-	bench_free(&b);
-}
-
-/* How many Prepares of the far round are sent, one each `ms`, until it is promised. */
-static int
-prepares_until_promise(int64_t ms)
-{
-	struct bench b = bench_new(3, &nothing);
-	struct message m = {.code = MSG_prepare, .prepare = {{9 * BALLOT_ROUND_STEP, 2}, 1, 0}};
-	int times = 0;
-
-	do {
-		bench_pass(&b, ms);
-		bench_receive(&b, 2, m);
-		times++;
-	} while (bench_sent(&b, 2, MSG_promise, NULL) == NULL && times < 20);
-	bench_free(&b);
-	return times;
-}
-
-/* Only the candidate received the faulty messages: the other replica follows it at their pace,
- * however seldom the candidate repeats its Prepare. */
-static void
-far_rounds_are_reached_step_by_step(void **state)
-{
-	(void)state;
-	assert_int_equal(prepares_until_promise(100), 8);
-	assert_int_equal(prepares_until_promise(800), 1);
-}
-
-static void
-one_alone_expels_nobody(void **state)
-{
-	struct bench b = bench_new(3, &nothing);
-
-	(void)state;
-	bench_welcome(&b, 2, WELCOME_NO_MEMBER);
-	bench_welcome(&b, 2, WELCOME_NO_MEMBER);
-	assert_int_equal(px_condition(b.px), CONDITION_VOTING);
-	bench_welcome(&b, 3, WELCOME_NO_MEMBER);
-	assert_int_equal(px_condition(b.px), CONDITION_EXPELLED);
-	bench_free(&b);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_faulty_one_stops_nobody_for_good),
-		cmocka_unit_test(the_highest_round_stops_no_election),
-		cmocka_unit_test(rounds_that_others_tell_of_are_believed),
-		cmocka_unit_test(far_rounds_are_reached_step_by_step),
-		cmocka_unit_test(one_alone_expels_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
