@@ -1,5 +1,6 @@
 /* Many runs, on all cores: forked workers take the next seed until none is left or one failed. What
  * they count stands in memory that all share. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,7 +14,12 @@
 #include <unistd.h>
 #include "tests/sim/sim.h"
 
-enum { JOBS_MAX = 64, PATIENCE_S = 60 }; /* a seed takes a fraction of a second, or hangs */
+enum {
+	JOBS_MAX = 64,
+	PATIENCE_S = 60, /* a seed takes a fraction of a second, or hangs */
+	REPLAY_S = 20,
+	LAST_EVENTS = 40, /* that are printed of a failure */
+};
 
 struct worker {
 	pid_t pid;
@@ -113,6 +119,49 @@ print_summary(const struct soak *soak, const struct stats *all, double took)
 	       all->seeds == 0 ? 0 : (double)all->requests / (double)all->seeds);
 }
 
+/* Plays the seed to its failure again, and writes what happens to `out`. */
+static _Noreturn void
+replay(const struct soak *soak, uint64_t seed, int out)
+{
+	struct sim_options options = soak->options;
+	struct stats stats = {0};
+	const int nothing = open("/dev/null", O_WRONLY);
+
+	options.trace = true;
+	dup2(out, STDOUT_FILENO);
+	dup2(nothing, STDERR_FILENO);
+	setvbuf(stdout, NULL, _IOLBF, 0); /* it ends by a signal */
+	alarm(REPLAY_S);
+	sim_run(seed, &options, &stats);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* Prints the last events before the failure: verdicts of the replicas, faults, requests. */
+static void
+print_last_events(const struct soak *soak, uint64_t seed)
+{
+	static char lines[LAST_EVENTS][512];
+	int ends[2];
+	size_t n = 0;
+	pid_t pid;
+	FILE *in;
+
+	fflush(NULL);
+	if (pipe(ends) < 0 || (pid = fork()) < 0)
+		return;
+	if (pid == 0)
+		replay(soak, seed, ends[1]);
+	close(ends[1]);
+	in = fdopen(ends[0], "r");
+	while (in != NULL && fgets(lines[n % LAST_EVENTS], sizeof lines[0], in) != NULL)
+		n++;
+	for (size_t i = n > LAST_EVENTS ? n - LAST_EVENTS : 0; i < n; i++)
+		printf("    %s", lines[i % LAST_EVENTS]);
+	fclose(in);
+	waitpid(pid, NULL, 0);
+}
+
 static void
 print_failure(const struct soak *soak, uint64_t seed, int status)
 {
@@ -127,6 +176,7 @@ print_failure(const struct soak *soak, uint64_t seed, int status)
 		snprintf(machines, sizeof machines, " --clients %d", o->machines);
 	fprintf(stderr, "sim: rerun: tests/sim/sim --seed %" PRIu64 "%s%s --trace\n", seed,
 	        replicas, machines);
+	print_last_events(soak, seed);
 }
 
 /* ---- the parent ---- */
