@@ -6,17 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "cell/base/checksum.h"
 #include "cell/base/must.h"
-#include "cell/sys/file.h"
 #include "cell/net/transport.h"
+#include "cell/server/state_fetch.h"
+#include "cell/sys/clock.h"
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
 #include "cell/wire/codec.h"
 
 enum {
-	AGAIN_MS = 50,       /* until the request is repeated while the replica makes the copy */
-	OTHERS_MAX_S = 60,   /* wait for a replica that makes copies for others */
-	STALE_MS = 300,      /* until the next copy may be newer: the state is written behind */
-	STALE_MAX = 10,      /* copies that may be too old before we give up */
+	COPIES_MAX = 10, /* of one source, that may be too old */
 	SIGNALS = 3,
 };
 
@@ -24,13 +23,16 @@ static const int signal_numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
 struct fetching {
 	struct fetch *f;
+	struct state_fetch fetch;
+	int next;              /* the source that is asked when the present one is given up */
 	struct transport *transport;
 	uv_loop_t loop;
-	uv_timer_t patience, again;
+	uv_timer_t timer;      /* for fetch.due */
 	uv_signal_t signals[SIGNALS];
-	uint64_t conn;
-	uint64_t copy, offset; /* of the part that is asked for */
-	int busy, stale;       /* numbers of answers: busy with others; a copy that is too old */
+	uint64_t conn;         /* to the source; 0: none */
+	bool open;
+	bool written;          /* the file may have contents */
+	struct msg_state_request request; /* to be sent when the connection is open */
 	int signal;            /* the signal that interrupts us */
 	bool ended;
 	enum fetch_end end;
@@ -58,31 +60,17 @@ mask_signals(int how)
 }
 
 static void
-finish(struct fetching *g, enum fetch_end end, const char *why)
+finish(struct fetching *g, enum fetch_end end)
 {
 	if (g->ended)
 		return;
 	mask_signals(SIG_BLOCK);
 	g->ended = true;
 	g->end = end;
-	snprintf(g->f->why, sizeof g->f->why, "%s", why);
-	uv_close((uv_handle_t *)&g->patience, NULL);
-	uv_close((uv_handle_t *)&g->again, NULL);
+	uv_close((uv_handle_t *)&g->timer, NULL);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&g->signals[i], NULL);
 	transport_stop(g->transport, on_net_stopped, g);
-}
-
-static void
-fail(struct fetching *g, const char *why)
-{
-	finish(g, FETCH_FAILED, why);
-}
-
-static void
-on_patience(uv_timer_t *timer)
-{
-	fail(timer->data, "no answer in time");
 }
 
 static void
@@ -91,127 +79,130 @@ on_signal(uv_signal_t *handle, int number)
 	struct fetching *g = handle->data;
 
 	g->signal = number;
-	finish(g, FETCH_INTERRUPTED, "interrupted");
+	finish(g, FETCH_INTERRUPTED);
 }
 
-/* ---- asking ---- */
+/* ---- steps ---- */
+
+static void step(struct fetching *g, struct state_fetch_event e);
+
+static const struct cell_file_replica *
+replica_of(const struct fetching *g, uint8_t id)
+{
+	for (int i = 0; i < g->f->sources_n; i++)
+		if (g->f->sources[i].replica->id == id)
+			return g->f->sources[i].replica;
+	must(false);
+	return NULL;
+}
 
 static void
-ask(struct fetching *g)
+want_next(struct fetching *g)
 {
-	const struct message request = {
-		.code = MSG_copy_request,
-		.copy_request = {.copy = g->copy, .offset = g->offset},
-	};
+	const struct fetch_source *source = &g->f->sources[g->next++];
+
+	step(g, (struct state_fetch_event){
+		    .kind = STATE_FETCH_WANT, .replica = source->replica->id,
+		    .least = source->least});
+}
+
+static void
+on_given_up(struct fetching *g, const struct state_fetch_update *u)
+{
+	const struct cell_file_replica *replica = replica_of(g, u->source);
+
+	snprintf(g->f->why, sizeof g->f->why, "%s", u->why);
+	log_error("replica %d at %s: %s", replica->id, replica->address, u->why);
+	if (g->conn != 0)
+		transport_close(g->transport, g->conn);
+	g->conn = 0;
+	g->open = false;
+	if (u->hopeless || g->next == g->f->sources_n)
+		finish(g, FETCH_FAILED);
+	else
+		want_next(g);
+}
+
+/* Returns the reason of a failure, or NULL. */
+static const char *
+write_fetched(struct fetching *g, const struct state_fetch_update *u)
+{
+	int rc = 0;
+
+	if (u->begin && g->written)
+		rc = ftruncate(g->f->fd, 0) < 0 ? -errno : 0;
+	if (rc == 0 && u->data.len > 0) {
+		rc = file_write_at(g->f->fd, u->data, (off_t)u->offset);
+		g->written = true;
+	}
+	return rc < 0 ? strerror(-rc) : NULL;
+}
+
+static void
+send_request(struct fetching *g)
+{
+	const struct message m = {.code = MSG_state_request, .state_request = g->request};
 	struct buffer frame = BUFFER(256);
 
-	wire_put_frame(&frame, &request);
+	wire_put_frame(&frame, &m);
 	must(!frame.failed);
 	transport_send(g->transport, g->conn, buffer_view(&frame));
 	buffer_free(&frame);
-	must(uv_timer_start(&g->patience, on_patience, FETCH_PATIENCE_MS, 0) == 0);
 }
 
 static void
-on_again(uv_timer_t *timer)
+ask(struct fetching *g, const struct state_fetch_update *u)
 {
-	ask(timer->data);
+	const struct cell_file_replica *replica = replica_of(g, u->to);
+
+	g->request = u->request;
+	if (g->conn == 0)
+		g->conn = transport_connect(g->transport, replica->address, CHANNEL_CLIENT,
+		                            replica->public_key);
+	else if (g->open)
+		send_request(g);
 }
 
 static void
-ask_again(struct fetching *g, uint64_t ms)
+on_timer(uv_timer_t *timer)
 {
-	must(uv_timer_stop(&g->patience) == 0);
-	must(uv_timer_start(&g->again, on_again, ms, 0) == 0);
+	step(timer->data, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
 }
 
-/* Discards the parts fetched so far and asks for a new copy; after too many of them the fetch fails
- * for the reason `why`. */
 static void
-start_over(struct fetching *g, const char *why)
+arm(struct fetching *g)
 {
-	g->copy = g->offset = 0;
-	if (++g->stale == STALE_MAX)
-		fail(g, why);
-	else if (ftruncate(g->f->fd, 0) < 0)
-		finish(g, FETCH_HOPELESS, strerror(errno));
+	const int64_t left = span_to_ms(mono_since(g->fetch.due, clock_now())) + 1;
+
+	if (mono_is_never(g->fetch.due))
+		must(uv_timer_stop(&g->timer) == 0);
 	else
-		ask_again(g, STALE_MS);
-}
-
-/* ---- answers ---- */
-
-static void
-on_busy(struct fetching *g, const struct msg_copy_part *part)
-{
-	g->copy = part->copy;
-	g->busy = part->copy == 0 ? g->busy + 1 : 0;
-	if (g->busy > OTHERS_MAX_S * 1000 / AGAIN_MS)
-		fail(g, "it is making copies for others");
-	else
-		ask_again(g, AGAIN_MS);
+		must(uv_timer_start(&g->timer, on_timer, left > 0 ? (uint64_t)left : 0, 0) == 0);
 }
 
 static void
-on_data(struct fetching *g, const struct msg_copy_part *part)
+step(struct fetching *g, struct state_fetch_event e)
 {
-	struct fetch *f = g->f;
-	int rc;
+	struct state_fetch_update u;
+	const char *why;
 
-	if (part->applied < f->wanted) {
-		start_over(g, "its state is too far behind");
+	if (g->ended)
 		return;
-	}
-	if (part->offset != g->offset || part->data.len > part->size - part->offset ||
-	    (part->data.len == 0 && part->offset < part->size) ||
-	    part->checksum != checksum(part->data)) {
-		fail(g, "a part of the copy was damaged on the way");
-		return;
-	}
-	rc = file_write_at(f->fd, part->data, (off_t)g->offset);
-	if (rc < 0) {
-		finish(g, FETCH_HOPELESS, strerror(-rc)); /* our disk: no replica can help */
-		return;
-	}
-	g->copy = part->copy;
-	g->offset += part->data.len;
-	f->applied = part->applied;
-	f->size = part->size;
-	if (g->offset == part->size)
-		finish(g, FETCH_DONE, "");
-	else
-		ask(g);
-}
-
-static void
-on_part(struct fetching *g, const struct msg_copy_part *part)
-{
-	switch (part->rc) {
-	case RC_OK:
-		on_data(g, part);
-		return;
-	case RC_BUSY:
-		on_busy(g, part);
-		return;
-	case RC_NOENT:
-		start_over(g, "it discards its copies");
-		return;
-	case RC_NODATA: /* a new cell, until its first entry is applied */
-		start_over(g, "its state is still empty");
-		return;
-	case RC_NOSPC:
-		fail(g, "its disk has no room for a copy");
-		return;
-	case RC_IO:
-		fail(g, "it cannot make or read a copy: see its log");
-		return;
-	case RC_PERM:
-	case RC_ACCES:
-		finish(g, FETCH_HOPELESS, "only an administrator may (a principal in /acl/admin)");
-		return;
-	default:
-		fail(g, rc_text(part->rc));
-	}
+	e.now = clock_now();
+	state_fetch_step(&g->fetch, &e, &u);
+	why = write_fetched(g, &u);
+	if (why != NULL)
+		step(g, (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN, .why = why});
+	else if (u.news == STATE_FETCH_GIVEN_UP)
+		on_given_up(g, &u);
+	else if (u.news == STATE_FETCH_FETCHED)
+		finish(g, FETCH_DONE);
+	else if (u.check) /* by the caller, which loads the whole */
+		step(g, (struct state_fetch_event){.kind = STATE_FETCH_CHECKED});
+	else if (u.to != 0)
+		ask(g, &u);
+	if (!g->ended)
+		arm(g);
 }
 
 /* ---- the connection ---- */
@@ -219,42 +210,63 @@ on_part(struct fetching *g, const struct msg_copy_part *part)
 static bool
 on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
+	struct fetching *g = user;
+
 	(void)conn;
 	(void)role;
 	(void)key; /* the channel has checked that it is the replica's */
-	ask(user);
+	g->open = true;
+	send_request(g);
 	return true;
+}
+
+static void
+lose(struct fetching *g, const char *why)
+{
+	step(g, (struct state_fetch_event){
+		    .kind = STATE_FETCH_LOST, .replica = g->fetch.source, .why = why});
 }
 
 static void
 on_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct fetching *g = user;
-	struct message message;
+	struct state_fetch_event e = {.replica = g->fetch.source};
+	struct message m;
 
-	(void)conn;
-	if (g->ended)
+	if (conn != g->conn)
 		return;
-	if (wire_get_frame(frame, &message) != RC_OK)
-		fail(g, "it speaks another version of the protocol");
-	else if (message.code == MSG_copy_part)
-		on_part(g, &message.copy_part);
+	if (wire_get_frame(frame, &m) != RC_OK) {
+		lose(g, "it speaks another version of the protocol");
+	} else if (m.code == MSG_state_part) {
+		e.kind = STATE_FETCH_PART;
+		e.part = &m.state_part;
+		step(g, e);
+	} else if (m.code == MSG_state_refused) {
+		e.kind = STATE_FETCH_REFUSED;
+		e.refused = &m.state_refused;
+		step(g, e);
+	}
 }
 
 static void
 on_closed(void *user, uint64_t conn, const char *why)
 {
-	(void)conn;
-	fail(user, why ? why : "it closed the connection");
+	struct fetching *g = user;
+
+	if (conn != g->conn)
+		return;
+	g->conn = 0;
+	lose(g, why ? why : "it closed the connection");
 }
+
+/* ---- the beginning ---- */
 
 static void
 start_handles(struct fetching *g)
 {
-	must(uv_timer_init(&g->loop, &g->patience) == 0);
-	must(uv_timer_init(&g->loop, &g->again) == 0);
-	g->patience.data = g->again.data = g;
-	must(uv_timer_start(&g->patience, on_patience, FETCH_PATIENCE_MS, 0) == 0);
+	must(uv_timer_init(&g->loop, &g->timer) == 0);
+	g->timer.data = g;
 	for (int i = 0; i < SIGNALS; i++) {
 		must(uv_signal_init(&g->loop, &g->signals[i]) == 0);
 		g->signals[i].data = g;
@@ -289,18 +301,23 @@ fetch_copy(struct fetch *f)
 	struct fetching g = {.f = f};
 	int rc;
 
+	must(f->sources_n > 0);
 	signal(SIGPIPE, SIG_IGN);
-	f->applied = f->size = 0;
+	state_fetch_init(&g.fetch, &(struct state_fetch_policy){
+		.patience = span_ms(FETCH_PATIENCE_MS), .requests = 1, .copies = COPIES_MAX,
+	});
 	rc = sodium_init() < 0 ? UV_EIO : start(&g);
 	if (rc < 0) {
 		snprintf(f->why, sizeof f->why, "cannot ask: %s", uv_strerror(rc));
-		return FETCH_HOPELESS;
+		log_error("%s", f->why);
+		return FETCH_FAILED;
 	}
-	g.conn = transport_connect(g.transport, f->replica->address, CHANNEL_CLIENT,
-	                           f->replica->public_key);
+	want_next(&g);
 	mask_signals(SIG_UNBLOCK);
 	uv_run(&g.loop, UV_RUN_DEFAULT);
 	must(uv_loop_close(&g.loop) == 0);
+	f->applied = g.fetch.applied;
+	f->size = g.fetch.size;
 	if (g.signal != 0)
 		raise(g.signal);
 	return g.end;

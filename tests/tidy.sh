@@ -53,8 +53,9 @@ check_arrows() {
 			arrow["fs/"] = "fs/ cell/host/standalone.h cell/host/server_process.h " \
 			    "cell/server/server.h cell/net/ " \
 			    "cell/config/ cell/sys/ " arrow["cell/client/"]
-			# lsctl verify checks what a master has signed.
-			tools = "cell/master/sequencer.h cell/store/ cell/net/ cell/config/ cell/sys/ " wire
+			# lsctl verify checks what a master has signed; lsctl backup fetches.
+			tools = "cell/master/sequencer.h cell/server/state_fetch.h " \
+			    "cell/store/ cell/net/ cell/config/ cell/sys/ " wire
 			arrow["ctl/"] = "ctl/ " tools
 		}
 		# The longest folder of the table that the file is in.

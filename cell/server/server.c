@@ -548,7 +548,7 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 {
 	struct server *s = user;
 
-	if (wire_frame_code(frame) == MSG_copy_request &&
+	if (wire_frame_code(frame) == MSG_state_request &&
 	    state_transfer_client(s->transfer, conn, is_admin(s, conn), frame))
 		return;
 	if (s->inbox.bytes <= s->config.limits.inbox || !must_wait(s, conn, frame)) {

@@ -94,20 +94,22 @@ drop(struct state_sender *c, struct copy *copy)
 }
 
 static void
-answer(struct state_sender *c, const struct copy *copy, struct msg_copy_part part)
+send_part(struct state_sender *c, const struct copy *copy, uint64_t offset, struct bytes data)
 {
-	part.copy = copy->id;
-	part.applied = copy->applied;
-	part.size = copy->size;
-	c->config.answer(c->config.user, copy->reader, &part);
+	c->config.send(c->config.user, copy->reader, &(struct message){
+		.code = MSG_state_part,
+		.state_part = {.copy = copy->id, .applied = copy->applied, .size = copy->size,
+		               .offset = offset, .data = data, .checksum = checksum(data)},
+	});
 }
 
 static void
-refuse(struct state_sender *c, struct state_sender_reader reader, enum rc rc)
+refuse(struct state_sender *c, struct state_sender_reader reader, uint64_t copy, enum rc rc)
 {
-	const struct copy nobody = {.reader = reader};
-
-	answer(c, &nobody, (struct msg_copy_part){.rc = rc});
+	c->config.send(c->config.user, reader, &(struct message){
+		.code = MSG_state_refused,
+		.state_refused = {.rc = (uint8_t)rc, .copy = copy},
+	});
 }
 
 /* ---- making ---- */
@@ -206,7 +208,7 @@ serve(struct state_sender *c, struct copy *copy)
 
 	if (why != NULL) {
 		server_io_log(io, SERVER_ERROR, "cannot read a copy of the state: %s", why);
-		answer(c, copy, (struct msg_copy_part){.rc = RC_IO});
+		refuse(c, copy->reader, copy->id, RC_IO);
 		drop(c, copy);
 		return;
 	}
@@ -214,8 +216,7 @@ serve(struct state_sender *c, struct copy *copy)
 	copy->next += data.len;
 	if (is_read(copy))
 		copy->idle = mono_add(now_of(c), span_ms(STATE_SENDER_DONE_MS));
-	answer(c, copy, (struct msg_copy_part){.rc = RC_OK, .offset = offset, .data = data,
-	                                       .checksum = checksum(data)});
+	send_part(c, copy, offset, data);
 }
 
 static void
@@ -318,22 +319,22 @@ go_on(struct state_sender *c, struct copy *copy, uint64_t offset)
 
 void
 state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
-                 const struct msg_copy_request *request)
+                 const struct msg_state_request *request)
 {
 	struct copy *copy = copy_for(c, reader, request->copy);
 
 	if (copy == NULL) {
-		refuse(c, reader, request->copy == 0 ? RC_BUSY : RC_NOENT);
+		refuse(c, reader, request->copy, request->copy == 0 ? RC_BUSY : RC_NOENT);
 		return;
 	}
 	copy->idle = mono_add(now_of(c), span_ms(STATE_SENDER_IDLE_MS));
 	if (copy->state == COPY_BROKEN) {
-		answer(c, copy, (struct msg_copy_part){.rc = copy->why});
+		refuse(c, reader, copy->id, copy->why);
 		drop(c, copy);
 	} else if (copy->state != COPY_READY) {
-		answer(c, copy, (struct msg_copy_part){.rc = RC_BUSY});
+		refuse(c, reader, copy->id, RC_BUSY);
 	} else if (request->offset >= copy->size) {
-		answer(c, copy, (struct msg_copy_part){.rc = RC_INVAL});
+		refuse(c, reader, copy->id, RC_INVAL);
 	} else {
 		go_on(c, copy, request->offset);
 	}

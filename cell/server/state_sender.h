@@ -21,10 +21,9 @@ struct state_sender_reader {
 
 struct state_sender_config {
 	const struct server_io *io; /* must outlive it */
-	/* Sends a reader a part, or the reason why there is none; called at once or later. The view
-	 * is valid during the call. */
-	void (*answer)(void *user, struct state_sender_reader reader,
-	               const struct msg_copy_part *part);
+	/* Sends a reader a part (MSG_state_part), or the reason why there is none
+	 * (MSG_state_refused); called at once or later. The message is valid during the call. */
+	void (*send)(void *user, struct state_sender_reader reader, const struct message *m);
 	/* A copy will be made for this replica, of the present state or a later one. */
 	void (*begun)(void *user, uint8_t peer);
 	span_t soon;     /* the time within which requests count as quick; 0:
@@ -47,12 +46,12 @@ enum {
 };
 
 struct state_sender *state_sender_new(const struct state_sender_config *config);
-/* Takes a request. `copy` 0 asks for a new copy. The answers are RC_BUSY, with the copy's number,
- * until it is made; then RC_OK. RC_NOENT: there is no copy of that number (any more). RC_NODATA:
- * the state is still empty. RC_NOSPC: the disk has no room for a copy. RC_IO: the copy could not be
- * made or read. */
+/* Takes a request. `copy` 0 asks for a new copy. It is refused with RC_BUSY and the copy's number
+ * until the copy is made; then answered by a part. Other refusals: RC_NOENT: there is no copy of
+ * that number (any more). RC_NODATA: the state is still empty. RC_NOSPC: the disk has no room for a
+ * copy. RC_IO: the copy could not be made or read. RC_INVAL: the copy ends before that offset. */
 void state_sender_ask(struct state_sender *c, struct state_sender_reader reader,
-                      const struct msg_copy_request *request);
+                      const struct msg_state_request *request);
 /* The reader is gone: drops its copy. */
 void state_sender_forget(struct state_sender *c, struct state_sender_reader reader);
 /* Passes on server_copy_made. */

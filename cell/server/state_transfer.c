@@ -5,15 +5,30 @@
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/server/state_fetch.h"
 #include "cell/server/state_sender.h"
-#include "cell/server/state_fetcher.h"
 #include "cell/wire/codec.h"
+
+enum {
+	PATIENCE_MS = 3000,
+	REQUESTS_MAX = 4,    /* unanswered; then another source is asked */
+	PAUSE_MS = 500,      /* after a source was given up; grows with each */
+	PAUSE_MAX_MS = 30000,
+	TELL_EVERY_S = 5,
+};
 
 struct state_transfer {
 	struct state_transfer_config config;
 	struct state_sender *sender;
-	struct state_fetcher *fetcher;
+	struct state_fetch fetch;
+	mono_t since, told; /* when the fetch was begun; when its progress was logged last */
 };
+
+static mono_t
+now_of(const struct state_transfer *x)
+{
+	return server_io_now(x->config.io);
+}
 
 static void
 send_message(struct state_transfer *x, uint8_t replica, uint64_t conn, const struct message *m)
@@ -27,32 +42,12 @@ send_message(struct state_transfer *x, uint8_t replica, uint64_t conn, const str
 	buffer_free(&frame);
 }
 
-/* ---- copies ---- */
-
-/* Replicas and clients are sent different messages with the same fields. */
-static void
-on_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
-{
-	struct message m = {.code = MSG_copy_part, .copy_part = *part};
-
-	if (reader.peer != 0)
-		m = (struct message){
-			.code = MSG_snapshot_part,
-			.snapshot_part = {
-				.rc = part->rc, .copy = part->copy, .applied = part->applied,
-				.size = part->size, .offset = part->offset, .data = part->data,
-				.checksum = part->checksum,
-			},
-		};
-	send_message(user, reader.peer, reader.conn, &m);
-}
+/* ---- sending the own state ---- */
 
 static void
-on_ask(void *user, uint8_t replica, const struct msg_snapshot_request *request)
+on_send(void *user, struct state_sender_reader reader, const struct message *m)
 {
-	send_message(user, replica, 0, &(struct message){
-		.code = MSG_snapshot_request, .snapshot_request = *request,
-	});
+	send_message(user, reader.peer, reader.conn, m);
 }
 
 static void
@@ -63,35 +58,19 @@ on_copy_begun(void *user, uint8_t replica)
 	x->config.copy_begun(x->config.user, replica);
 }
 
-static void
-on_ready(void *user)
-{
-	struct state_transfer *x = user;
-
-	x->config.ready(x->config.user);
-}
-
-static void
-answer_replica(struct state_transfer *x, uint8_t from, const struct msg_snapshot_request *r)
-{
-	state_sender_ask(x->sender, (struct state_sender_reader){.peer = from},
-	                 &(struct msg_copy_request){.copy = r->copy, .offset = r->offset});
-}
-
 bool
 state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame)
 {
 	static const struct message refusal = {
-		.code = MSG_copy_part, .copy_part = {.rc = RC_PERM},
+		.code = MSG_state_refused, .state_refused = {.rc = RC_PERM},
 	};
 	struct message m;
 
-	if (wire_frame_code(frame) != MSG_copy_request ||
-	    wire_get_frame(frame, &m) != RC_OK)
+	if (wire_frame_code(frame) != MSG_state_request || wire_get_frame(frame, &m) != RC_OK)
 		return false;
 	if (admin)
 		state_sender_ask(x->sender, (struct state_sender_reader){.conn = conn},
-		                 &m.copy_request);
+		                 &m.state_request);
 	else
 		send_message(x, 0, conn, &refusal);
 	return true;
@@ -104,12 +83,119 @@ state_transfer_forget(struct state_transfer *x, uint64_t conn)
 }
 
 void
-state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied)
+state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
+                    const char *why)
 {
-	state_fetcher_need(x->fetcher, replica, applied);
+	state_sender_made(x->sender, rc, applied, size, why);
 }
 
-/* ---- replicas ---- */
+/* ---- fetching another state: carries out what state_fetch.h decides ---- */
+
+static void
+log_progress(struct state_transfer *x)
+{
+	const struct state_fetch *f = &x->fetch;
+	const mono_t now = now_of(x);
+
+	if (mono_before(now, mono_add(x->told, span_s(TELL_EVERY_S))))
+		return;
+	x->told = now;
+	server_io_log(x->config.io, SERVER_INFO,
+	              "%llu of %llu MiB of the state of replica %u are here",
+	              (unsigned long long)(f->offset >> 20), (unsigned long long)(f->size >> 20),
+	              f->source);
+}
+
+static void
+log_news(struct state_transfer *x, const struct state_fetch_update *u)
+{
+	const struct server_io *io = x->config.io;
+
+	switch (u->news) {
+	case STATE_FETCH_NO_NEWS:
+		return;
+	case STATE_FETCH_BEGUN:
+		x->since = x->told = now_of(x);
+		server_io_log(io, SERVER_INFO,
+		              "this replica is far behind: copies the state of replica %u",
+		              u->source);
+		return;
+	case STATE_FETCH_GIVEN_UP:
+		server_io_log(io, SERVER_WARN, "the state of replica %u was not copied: %s",
+		              u->source, u->why);
+		return;
+	case STATE_FETCH_UNNEEDED:
+		server_io_log(io, SERVER_INFO, "the state of replica %u is not needed any more",
+		              u->source);
+		return;
+	case STATE_FETCH_FETCHED:
+		server_io_log(io, SERVER_INFO,
+		              "the state of replica %u is here, %llu MiB in %lld s", u->source,
+		              (unsigned long long)(x->fetch.size >> 20),
+		              (long long)(span_to_ms(mono_since(now_of(x), x->since)) / 1000));
+		return;
+	}
+}
+
+static const char *
+write_fetched(struct state_transfer *x, const struct state_fetch_update *u)
+{
+	const struct server_io *io = x->config.io;
+	const char *why = NULL;
+
+	if (u->drop || u->begin)
+		io->drop_fetch(io->user);
+	if (u->begin)
+		why = io->begin_fetch(io->user);
+	if (why == NULL && u->data.len > 0)
+		why = io->write_fetch(io->user, u->offset, u->data);
+	if (why == NULL && u->data.len > 0)
+		log_progress(x);
+	return why;
+}
+
+static void
+fetch_step(struct state_transfer *x, struct state_fetch_event e)
+{
+	const struct server_io *io = x->config.io;
+	struct state_fetch_update u;
+	const char *why;
+
+	e.now = now_of(x);
+	state_fetch_step(&x->fetch, &e, &u);
+	log_news(x, &u);
+	why = write_fetched(x, &u);
+	if (why != NULL) {
+		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN,
+		                                         .why = why});
+		return;
+	}
+	if (u.check)
+		io->check_fetch(io->user);
+	if (u.to != 0)
+		send_message(x, u.to, 0, &(struct message){
+			.code = MSG_state_request, .state_request = u.request,
+		});
+	if (u.news == STATE_FETCH_FETCHED)
+		x->config.ready(x->config.user);
+}
+
+void
+state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied)
+{
+	if (replica != 0 || x->fetch.wanted != 0)
+		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_WANT,
+		                                         .replica = replica,
+		                                         .least = applied + 1});
+}
+
+void
+state_transfer_checked(struct state_transfer *x, const char *why)
+{
+	fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_CHECKED, .why = why});
+}
+
+/* ---- messages of other replicas ---- */
 
 static void
 give_secret(struct state_transfer *x, uint8_t to)
@@ -135,14 +221,30 @@ refuse_secret(struct state_transfer *x, uint8_t to)
 static void
 on_message(struct state_transfer *x, uint8_t from, bool member, const struct message *m)
 {
-	if (m->code == MSG_snapshot_part)
-		state_fetcher_part(x->fetcher, from, &m->snapshot_part);
-	else if (m->code == MSG_snapshot_request && member)
-		answer_replica(x, from, &m->snapshot_request);
-	else if (m->code == MSG_secret_request && member)
-		give_secret(x, from);
-	else if (m->code == MSG_secret_request)
-		refuse_secret(x, from);
+	switch (m->code) {
+	case MSG_state_part:
+		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_PART, .replica = from,
+		                                         .part = &m->state_part});
+		return;
+	case MSG_state_refused:
+		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
+		                                         .replica = from,
+		                                         .refused = &m->state_refused});
+		return;
+	case MSG_state_request:
+		if (member)
+			state_sender_ask(x->sender, (struct state_sender_reader){.peer = from},
+			                 &m->state_request);
+		return;
+	case MSG_secret_request:
+		if (member)
+			give_secret(x, from);
+		else
+			refuse_secret(x, from);
+		return;
+	default: /* MSG_secret: this replica has the key */
+		return;
+	}
 }
 
 bool
@@ -151,10 +253,11 @@ state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, struct 
 	struct message m;
 
 	switch (wire_frame_code(frame)) {
-	case MSG_snapshot_request:
-	case MSG_snapshot_part:
+	case MSG_state_request:
+	case MSG_state_part:
+	case MSG_state_refused:
 	case MSG_secret_request:
-	case MSG_secret: /* ignored: this replica has the key */
+	case MSG_secret:
 		if (wire_get_frame(frame, &m) == RC_OK)
 			on_message(x, from, member, &m);
 		return true;
@@ -169,43 +272,34 @@ struct state_transfer *
 state_transfer_new(const struct state_transfer_config *config)
 {
 	struct state_transfer *x = memory_zero(1, sizeof *x);
+	const span_t patience = config->patience;
 
 	x->config = *config;
 	x->sender = state_sender_new(&(struct state_sender_config){
-		.io = config->io, .answer = on_answer, .begun = on_copy_begun,
+		.io = config->io, .send = on_send, .begun = on_copy_begun,
 		.part_max = config->part_max, .user = x,
 	});
-	x->fetcher = state_fetcher_new(&(struct state_fetcher_config){
-		.io = config->io, .patience = config->patience, .ask = on_ask,
-		.ready = on_ready, .user = x,
+	state_fetch_init(&x->fetch, &(struct state_fetch_policy){
+		.patience = patience.ns != 0 ? patience : span_ms(PATIENCE_MS),
+		.requests = REQUESTS_MAX, .copies = 1,
+		.pause = span_ms(PAUSE_MS), .pause_max = span_ms(PAUSE_MAX_MS),
 	});
+	config->io->drop_fetch(config->io->user); /* a file that an earlier process has left */
 	return x;
-}
-
-void
-state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
-                    const char *why)
-{
-	state_sender_made(x->sender, rc, applied, size, why);
-}
-
-void
-state_transfer_checked(struct state_transfer *x, const char *why)
-{
-	state_fetcher_checked(x->fetcher, why);
 }
 
 mono_t
 state_transfer_deadline(const struct state_transfer *x)
 {
-	return mono_min(state_sender_deadline(x->sender), state_fetcher_deadline(x->fetcher));
+	return mono_min(state_sender_deadline(x->sender), x->fetch.due);
 }
 
 void
 state_transfer_timeout(struct state_transfer *x, mono_t now)
 {
 	state_sender_timeout(x->sender, now);
-	state_fetcher_timeout(x->fetcher, now);
+	if (mono_reached(now, x->fetch.due))
+		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
 }
 
 void
@@ -214,6 +308,7 @@ state_transfer_free(struct state_transfer *x)
 	if (x == NULL)
 		return;
 	state_sender_free(x->sender);
-	state_fetcher_free(x->fetcher);
+	if (x->fetch.phase < STATE_FETCH_CHECKING)
+		x->config.io->drop_fetch(x->config.io->user);
 	free(x);
 }

@@ -12,7 +12,8 @@ struct state_transfer_config {
 	const struct server_io *io;      /* these two must outlive it */
 	const struct identity *identity;
 	size_t part_max;                 /* bytes of a part; 0: LIMIT_PART */
-	span_t patience;                 /* with a part; 0: the fetcher's */
+	span_t patience;                 /* time to wait for a part until it is requested again;
+	                                  * 0: 3 s */
 	/* Sends a frame, to a replica or (replica 0) on a client's connection. */
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 	/* A copy of this replica's state will be made for another one. */
@@ -30,8 +31,9 @@ bool state_transfer_peer(struct state_transfer *x, uint8_t from, bool member, st
 bool state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame);
 /* The client's connection is gone. */
 void state_transfer_forget(struct state_transfer *x, uint64_t conn);
-/* Sets the replica from which a state must be fetched; 0: none (replica_update.behind, after every
- * step). The own state is at index `applied`. */
+/* Sets the replica from which a state must be fetched; 0: none is needed (replica_update.behind,
+ * after every step). The own state is at index `applied`; a fetched one must be newer, because a
+ * replica that is named may itself be behind. */
 void state_transfer_need(struct state_transfer *x, uint8_t replica, uint64_t applied);
 /* Passes on server_copy_made and server_fetch_checked. */
 void state_transfer_made(struct state_transfer *x, enum rc rc, uint64_t applied, uint64_t size,
@@ -40,6 +42,8 @@ void state_transfer_checked(struct state_transfer *x, const char *why);
 /* The time at which state_transfer_timeout must be called. */
 mono_t state_transfer_deadline(const struct state_transfer *x);
 void state_transfer_timeout(struct state_transfer *x, mono_t now);
+/* Frees it; drops a state that is incomplete, unless it is being checked, and all copies but one
+ * that is being made. */
 void state_transfer_free(struct state_transfer *x);
 
 #endif

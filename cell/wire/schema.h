@@ -410,17 +410,6 @@ enum { WIRE_MINOR = 0 };
 	F(u8, rc, 0)                                                                              \
 	F(u64, id, 0)           /* of the replica added */                                        \
 	F(text, why, LIMIT_WHY) /* the reason of a refusal; empty: see rc */
-#define WIRE_msg_copy_request(F) /* a part of a consistent copy of state.db */               \
-	F(u64, copy, 0)         /* 0: make a new copy */                                          \
-	F(u64, offset, 0)
-#define WIRE_msg_copy_part(F)                                                                 \
-	F(u8, rc, 0)            /* RC_BUSY: being made, repeat; RC_NOENT: request a new one */    \
-	F(u64, copy, 0)                                                                           \
-	F(u64, applied, 0)      /* log index of the state */                                      \
-	F(u64, size, 0)         /* of the whole */                                                \
-	F(u64, offset, 0)                                                                         \
-	F(bytes, data, LIMIT_PART)                                                                \
-	F(u64, checksum, 0)     /* of the data */
 #define WIRE_msg_sessions_request(F) F(u64, after, 0) /* of the next sessions, with greater ids */
 #define WIRE_msg_denied(F) /* the last message on a connection, which the replica closes */       \
 	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_FULL: too many clients */
@@ -490,14 +479,27 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_gathered(F) /* as many as fit */                                             \
 	F(ballot, ballot, 0) F(list, entries, log_entry)
 #define WIRE_msg_digest(F) F(u64, index, 0) F(u64, digest, 0) /* to the master */
-#define WIRE_msg_snapshot_request(F) F(u64, copy, 0) F(u64, offset, 0) /* as copy_request */
-#define WIRE_msg_snapshot_part(F) /* as copy_part */                                    \
-	F(u8, rc, 0) F(u64, copy, 0) F(u64, applied, 0) F(u64, size, 0) F(u64, offset, 0)         \
-	F(bytes, data, LIMIT_PART) F(u64, checksum, 0)
 #define WIRE_msg_secret_request(F) /* from a member without the cell's signing key */
 #define WIRE_msg_secret(F) F(bytes, key, 64)
 
-/* M(code, name, turn). 1..31: client and replica; 32..63: between replicas.
+/* ---- copies of a state: requested by replicas and, for backups, by administrators ---- */
+
+#define WIRE_msg_state_request(F) /* the next part of a copy of state.db */                   \
+	F(u64, copy, 0)         /* 0: make a new copy */                                      \
+	F(u64, offset, 0)
+#define WIRE_msg_state_part(F)                                                                \
+	F(u64, copy, 0)                                                                       \
+	F(u64, applied, 0)      /* log index of the state */                                  \
+	F(u64, size, 0)         /* of the whole */                                            \
+	F(u64, offset, 0)                                                                     \
+	F(bytes, data, LIMIT_PART)                                                            \
+	F(u64, checksum, 0)     /* of the data */
+#define WIRE_msg_state_refused(F) /* there is no part */                                      \
+	F(u8, rc, 0)            /* RC_BUSY: repeat the request; RC_NOENT: request a new copy */\
+	F(u64, copy, 0)         /* as requested; BUSY: the one being made, or 0: none is, for you */
+
+/* M(code, name, turn). 1..31: between a client and a replica; 32..63: between replicas; 64 on:
+ * copies of the state.
  * Turns on a connection: FIRST, a lease depends on the message, and it refers to no earlier one: it
  * overtakes all others; BULK, it carries data and may be long: short messages must not wait behind
  * it; ORDER, every other. */
@@ -506,15 +508,15 @@ enum { WIRE_MINOR = 0 };
 	M(4, keepalive_reply, FIRST) M(5, request, ORDER) M(6, reply, ORDER)                  \
 	M(7, granted, ORDER) M(8, redirect, ORDER) M(9, status_request, ORDER)                \
 	M(10, status_reply, ORDER) M(11, members_request, ORDER) M(12, members, ORDER)        \
-	M(13, operate, ORDER) M(14, operated, ORDER) M(15, copy_request, ORDER)               \
-	M(16, copy_part, ORDER) M(17, sessions_request, ORDER) M(18, sessions, ORDER)         \
-	M(19, settings_request, ORDER) M(20, settings, ORDER) M(21, denied, ORDER)            \
-	M(22, returned, ORDER) M(32, prepare, ORDER) M(33, promise, ORDER)                    \
-	M(34, accept, BULK) M(35, accepted, ORDER) M(36, refused, ORDER)                      \
-	M(37, heartbeat, ORDER) M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER)             \
-	M(40, hand_over, ORDER) M(41, hello, ORDER) M(42, welcome, ORDER)                     \
-	M(43, digest, ORDER) M(44, snapshot_request, ORDER) M(45, snapshot_part, BULK)        \
-	M(46, secret_request, ORDER) M(47, secret, ORDER) M(48, gather, ORDER)                \
-	M(49, gathered, BULK)
+	M(13, operate, ORDER) M(14, operated, ORDER) M(15, sessions_request, ORDER)           \
+	M(16, sessions, ORDER) M(17, settings_request, ORDER) M(18, settings, ORDER)          \
+	M(19, denied, ORDER) M(20, returned, ORDER)                                           \
+	M(32, prepare, ORDER) M(33, promise, ORDER) M(34, accept, BULK)                       \
+	M(35, accepted, ORDER) M(36, refused, ORDER) M(37, heartbeat, ORDER)                  \
+	M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER) M(40, hand_over, ORDER)             \
+	M(41, hello, ORDER) M(42, welcome, ORDER) M(43, digest, ORDER)                        \
+	M(44, secret_request, ORDER) M(45, secret, ORDER) M(46, gather, ORDER)                \
+	M(47, gathered, BULK)                                                                 \
+	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)
 
 #endif

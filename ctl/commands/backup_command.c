@@ -78,27 +78,18 @@ nobody_answers(const struct backup *b, const struct answer *answers)
 	return false;
 }
 
-static enum fetch_end
-fetch_from(const struct backup *b, const struct cell_file_replica *replica,
-           const struct noise_pair *key, uint64_t wanted)
+static bool
+fetch_from(const struct backup *b, struct fetch *f)
 {
-	struct fetch f = {
-	    .cell_file = &b->cell_file, .key = key, .replica = replica, .wanted = wanted};
 	enum fetch_end end;
 
-	f.fd = open(b->state, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (f.fd < 0) {
-		fail(b->state, strerror(errno));
-		return FETCH_HOPELESS;
-	}
-	end = fetch_copy(&f);
-	if (close(f.fd) < 0 && end == FETCH_DONE) {
-		fail(b->state, strerror(errno));
-		return FETCH_HOPELESS;
-	}
-	if (end == FETCH_FAILED || end == FETCH_HOPELESS)
-		log_error("replica %d at %s: %s", replica->id, replica->address, f.why);
-	return end;
+	f->fd = open(b->state, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (f->fd < 0)
+		return fail(b->state, strerror(errno));
+	end = fetch_copy(f);
+	if (close(f->fd) < 0 && end == FETCH_DONE)
+		return fail(b->state, strerror(errno));
+	return end == FETCH_DONE;
 }
 
 /* The copy must contain every write acknowledged before: it must reach the master's applied index
@@ -106,22 +97,20 @@ fetch_from(const struct backup *b, const struct cell_file_replica *replica,
 static bool
 fetch_from_any(struct backup *b, const struct noise_pair *key)
 {
+	struct fetch f = {.cell_file = &b->cell_file, .key = key};
 	struct answer answers[LIMIT_REPLICAS];
-	int order[LIMIT_REPLICAS + 1], n, master;
+	int order[LIMIT_REPLICAS + 1], master;
 
 	if (!ask_members(&b->cell_file, key) || !ask_replicas(&b->cell_file, key, answers))
 		return false;
 	master = answers_master(answers, b->cell_file.replicas_n);
-	n = candidates(answers, b->cell_file.replicas_n, order);
-	for (int i = 0; i < n; i++) {
-		const struct answer *whose = &answers[master >= 0 ? master : order[i]];
-		enum fetch_end end = fetch_from(b, &b->cell_file.replicas[order[i]], key,
-		                                whose->status.applied);
-
-		if (end != FETCH_FAILED)
-			return end == FETCH_DONE;
-	}
-	return n > 0 ? false : nobody_answers(b, answers);
+	f.sources_n = candidates(answers, b->cell_file.replicas_n, order);
+	for (int i = 0; i < f.sources_n; i++)
+		f.sources[i] = (struct fetch_source){
+			.replica = &b->cell_file.replicas[order[i]],
+			.least = answers[master >= 0 ? master : order[i]].status.applied,
+		};
+	return f.sources_n > 0 ? fetch_from(b, &f) : nobody_answers(b, answers);
 }
 
 static bool

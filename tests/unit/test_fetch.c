@@ -1,5 +1,6 @@
-/* Fetching a copy, from a replica that is a script: in parts, kept waiting, given an old one, a
- * damaged one, nothing at all. The replica is a thread with a loop of its own. */
+/* Fetching a copy over real connections, from replicas that are scripts: in parts, from the next
+ * replica, into a full disk, until a signal. Each replica is a thread with a loop of its own. What
+ * the fetch does with each answer stands in tests/transcripts/state_fetch. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,15 +21,10 @@
 enum step {
 	PART,     /* what was asked for, as it is */
 	BUSY,     /* being made */
-	CROWDED,  /* others are served */
-	GONE,     /* no such copy */
 	OLD,      /* a part of an older copy */
 	DAMAGED,  /* a part that is not what it says */
-	BEYOND,   /* a part that ends behind the end */
-	EMPTY,    /* a part without data */
 	REFUSED,
 	BROKEN,   /* cannot make one */
-	NOTHING,  /* its state is empty yet */
 	RUBBISH,  /* no frame at all */
 	CLOSE,
 	KILL,     /* a signal to who asks, and no answer */
@@ -43,81 +39,70 @@ struct replica {
 	struct transport *transport;
 	pthread_t thread, asker;
 	struct noise_pair pair;
-	struct cell_file cell_file;
+	struct cell_file_replica known; /* as the asker knows it */
 	enum step script[STEPS_MAX];
 	int steps, at;
 	int asked, anew; /* questions; for a new copy */
 	uint8_t data[SIZE];
 };
 
+static struct replica replicas[2];
+
 /* ---- the replica ---- */
 
 static void
-send_part(struct replica *r, uint64_t conn, struct msg_copy_part part)
+send_message(struct replica *r, uint64_t conn, const struct message *m)
 {
-	struct message m = {.code = MSG_copy_part, .copy_part = part};
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 
-	wire_put_frame(&frame, &m);
+	wire_put_frame(&frame, m);
 	must(!frame.failed);
 	transport_send(r->transport, conn, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
-static struct msg_copy_part
-part_at(struct replica *r, uint64_t offset)
+static void
+refuse(struct replica *r, uint64_t conn, enum rc rc)
 {
-	uint64_t left = SIZE - offset;
-	struct bytes data = {r->data + offset, left < LIMIT_PART ? left : LIMIT_PART};
+	send_message(r, conn, &(struct message){
+		.code = MSG_state_refused, .state_refused = {.rc = (uint8_t)rc, .copy = COPY},
+	});
+}
 
-	return (struct msg_copy_part){.copy = COPY,
-	                              .applied = APPLIED,
-	                              .size = SIZE,
-	                              .offset = offset,
-	                              .data = data,
-	                              .checksum = checksum(data)};
+static void
+send_part(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
+{
+	const uint64_t left = SIZE - offset;
+	const struct bytes data = {r->data + offset, left < LIMIT_PART ? left : LIMIT_PART};
+
+	send_message(r, conn, &(struct message){
+		.code = MSG_state_part,
+		.state_part = {.copy = COPY, .applied = APPLIED - (step == OLD), .size = SIZE,
+		               .offset = offset, .data = data,
+		               .checksum = checksum(data) + (step == DAMAGED)},
+	});
 }
 
 static void
 answer(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
 {
-	struct msg_copy_part part = part_at(r, offset);
 	static const uint8_t rubbish[] = {2, 0, 0, 0, 255, 255};
 
 	switch (step) {
 	case PART:
-		break;
-	case BUSY:
-		part = (struct msg_copy_part){.rc = RC_BUSY, .copy = COPY};
-		break;
-	case CROWDED:
-		part = (struct msg_copy_part){.rc = RC_BUSY};
-		break;
-	case GONE:
-		part = (struct msg_copy_part){.rc = RC_NOENT};
-		break;
 	case OLD:
-		part.applied = APPLIED - 1;
-		break;
 	case DAMAGED:
-		part.checksum++;
-		break;
-	case BEYOND:
-		part.size = offset + 1;
-		break;
-	case EMPTY:
-		part.data.len = 0;
-		part.checksum = checksum(part.data);
-		break;
+		send_part(r, conn, step, offset);
+		return;
+	case BUSY:
+		refuse(r, conn, RC_BUSY);
+		return;
 	case REFUSED:
-		part = (struct msg_copy_part){.rc = RC_PERM};
-		break;
-	case NOTHING:
-		part = (struct msg_copy_part){.rc = RC_NODATA};
-		break;
+		refuse(r, conn, RC_PERM);
+		return;
 	case BROKEN:
-		part = (struct msg_copy_part){.rc = RC_IO};
-		break;
+		refuse(r, conn, RC_IO);
+		return;
 	case RUBBISH:
 		transport_send(r->transport, conn, (struct bytes){rubbish, sizeof rubbish});
 		return;
@@ -130,7 +115,6 @@ answer(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
 	case STEPS_MAX:
 		return;
 	}
-	send_part(r, conn, part);
 }
 
 static bool
@@ -148,11 +132,11 @@ on_frame(void *user, uint64_t conn, struct bytes frame)
 	struct replica *r = user;
 	struct message m;
 
-	must(wire_get_frame(frame, &m) == RC_OK && m.code == MSG_copy_request);
+	must(wire_get_frame(frame, &m) == RC_OK && m.code == MSG_state_request);
 	r->asked++;
-	r->anew += m.copy_request.copy == 0;
-	must(m.copy_request.offset <= SIZE);
-	answer(r, conn, r->script[r->at], m.copy_request.offset);
+	r->anew += m.state_request.copy == 0;
+	must(m.state_request.offset <= SIZE);
+	answer(r, conn, r->script[r->at], m.state_request.offset);
 	r->at += r->at < r->steps - 1;
 }
 
@@ -205,10 +189,10 @@ start_replica(struct replica *r, const enum step *script, int steps)
 	r->stop.data = r;
 	must(transport_new(&r->transport, &r->loop, &config) == 0);
 	must(transport_listen(r->transport, "127.0.0.1:0", why, sizeof why));
-	r->cell_file.replicas_n = 1;
-	snprintf(r->cell_file.replicas[0].address, sizeof r->cell_file.replicas[0].address,
-	         "127.0.0.1:%d", transport_port(r->transport));
-	memcpy(r->cell_file.replicas[0].public_key, r->pair.public, NOISE_KEY);
+	r->known.id = (uint8_t)(1 + (r - replicas));
+	snprintf(r->known.address, sizeof r->known.address, "127.0.0.1:%d",
+	         transport_port(r->transport));
+	memcpy(r->known.public_key, r->pair.public, NOISE_KEY);
 	r->asker = pthread_self();
 	must(pthread_create(&r->thread, NULL, run_replica, r) == 0);
 }
@@ -223,28 +207,35 @@ stop_replica(struct replica *r)
 
 /* ---- fetching ---- */
 
-static struct replica replica;
+static struct cell_file cell_file;
 static struct fetch fetch;
 static struct noise_pair asker;
+
+static enum fetch_end
+fetch_into(int fd)
+{
+	asker = pair_of(2);
+	fetch = (struct fetch){.cell_file = &cell_file, .key = &asker, .sources_n = 2, .fd = fd};
+	for (int i = 0; i < 2; i++)
+		fetch.sources[i] = (struct fetch_source){&replicas[i].known, APPLIED};
+	assert_true(fd >= 0);
+	return fetch_copy(&fetch);
+}
 
 static enum fetch_end
 fetch_by(const enum step *script, int steps)
 {
 	enum fetch_end end;
 
-	start_replica(&replica, script, steps);
-	asker = pair_of(2);
-	fetch = (struct fetch){.cell_file = &replica.cell_file,
-	                       .key = &asker,
-	                       .replica = &replica.cell_file.replicas[0],
-	                       .wanted = APPLIED,
-	                       .fd = memfd_create("copy", MFD_CLOEXEC)};
-	assert_true(fetch.fd >= 0);
-	end = fetch_copy(&fetch);
-	stop_replica(&replica);
+	start_replica(&replicas[0], script, steps);
+	start_replica(&replicas[1], (const enum step[]){PART}, 1);
+	end = fetch_into(memfd_create("copy", MFD_CLOEXEC));
+	stop_replica(&replicas[0]);
+	stop_replica(&replicas[1]);
 	return end;
 }
 
+/* The first replica answers by this script, the second one has the whole. */
 #define FETCH(...)                                                                             \
 	fetch_by((const enum step[]){__VA_ARGS__},                                             \
 	         sizeof((const enum step[]){__VA_ARGS__}) / sizeof(enum step))
@@ -256,17 +247,10 @@ assert_whole(void)
 
 	assert_int_equal(file_read(fetch.fd, SIZE, &got), 0);
 	assert_int_equal(got.len, SIZE);
-	assert_memory_equal(got.data, replica.data, SIZE);
+	assert_memory_equal(got.data, replicas[0].data, SIZE);
 	assert_int_equal(fetch.applied, APPLIED);
 	assert_int_equal(fetch.size, SIZE);
 	buffer_free(&got);
-	close(fetch.fd);
-}
-
-static void
-assert_why(const char *why)
-{
-	assert_string_equal(fetch.why, why);
 	close(fetch.fd);
 }
 
@@ -275,62 +259,53 @@ test_part_by_part(void **state)
 {
 	(void)state;
 	assert_int_equal(FETCH(PART), FETCH_DONE);
-	assert_int_equal(replica.asked, SIZE / LIMIT_PART + 1);
-	assert_int_equal(replica.anew, 1);
+	assert_int_equal(replicas[0].asked, SIZE / LIMIT_PART + 1);
+	assert_int_equal(replicas[0].anew, 1);
+	assert_int_equal(replicas[1].asked, 0);
 	assert_whole();
 }
 
 static void
-test_waits_until_it_is_made(void **state)
+test_waits_and_begins_anew(void **state)
 {
 	(void)state;
-	assert_int_equal(FETCH(CROWDED, BUSY, BUSY, PART), FETCH_DONE);
-	assert_int_equal(replica.anew, 2);
+	assert_int_equal(FETCH(OLD, BUSY, PART), FETCH_DONE);
+	assert_int_equal(replicas[0].anew, 2);
+	assert_int_equal(replicas[1].asked, 0);
 	assert_whole();
 }
 
+/* Of what the first replica has sent nothing is left. */
 static void
-test_begins_anew(void **state)
+test_from_the_next_replica(void **state)
 {
-	(void)state;
-	assert_int_equal(FETCH(NOTHING, OLD, PART, GONE, OLD, PART), FETCH_DONE);
-	assert_int_equal(replica.anew, 5);
-	assert_whole();
-}
-
-static void
-test_not_for_ever(void **state)
-{
-	(void)state;
-	assert_int_equal(FETCH(OLD), FETCH_FAILED);
-	assert_why("its state is too far behind");
-	assert_int_equal(FETCH(NOTHING), FETCH_FAILED);
-	assert_why("its state is still empty");
-}
-
-static void
-test_parts_are_checked(void **state)
-{
-	static const enum step bad[] = {DAMAGED, BEYOND, EMPTY};
+	static const struct {
+		enum step step;
+		const char *why;
+	} bad[] = {
+		{DAMAGED, "a part of the copy was damaged on the way"},
+		{BROKEN, "it cannot make or read a copy: see its log"},
+		{RUBBISH, "it speaks another version of the protocol"},
+		{CLOSE, "closed by the peer"},
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		assert_int_equal(FETCH(PART, bad[i]), FETCH_FAILED);
-		assert_why("a part of the copy was damaged on the way");
+		assert_int_equal(FETCH(PART, bad[i].step), FETCH_DONE);
+		assert_string_equal(fetch.why, bad[i].why);
+		assert_int_equal(replicas[0].asked, 2);
+		assert_int_equal(replicas[1].anew, 1);
+		assert_whole();
 	}
 }
 
 static void
-test_refusals(void **state)
+test_no_other_would_help(void **state)
 {
 	(void)state;
-	assert_int_equal(FETCH(REFUSED), FETCH_HOPELESS);
-	assert_why("only an administrator may (a principal in /acl/admin)");
-	assert_int_equal(FETCH(PART, BROKEN), FETCH_FAILED);
-	assert_why("it cannot make or read a copy: see its log");
-	assert_int_equal(FETCH(RUBBISH), FETCH_FAILED);
-	assert_why("it speaks another version of the protocol");
-	assert_int_equal(FETCH(PART, CLOSE), FETCH_FAILED);
+	assert_int_equal(FETCH(REFUSED), FETCH_FAILED);
+	assert_string_equal(fetch.why, "only an administrator may (a principal in /acl/admin)");
+	assert_int_equal(replicas[1].asked, 0);
 	close(fetch.fd);
 }
 
@@ -338,32 +313,28 @@ static void
 test_nobody_there(void **state)
 {
 	(void)state;
-	start_replica(&replica, (const enum step[]){PART}, 1);
-	stop_replica(&replica);
-	fetch = (struct fetch){.cell_file = &replica.cell_file,
-	                       .key = &asker,
-	                       .replica = &replica.cell_file.replicas[0],
-	                       .fd = -1};
-	assert_int_equal(fetch_copy(&fetch), FETCH_FAILED);
+	for (int i = 0; i < 2; i++) {
+		start_replica(&replicas[i], (const enum step[]){PART}, 1);
+		stop_replica(&replicas[i]);
+	}
+	assert_int_equal(fetch_into(memfd_create("copy", MFD_CLOEXEC)), FETCH_FAILED);
 	assert_true(fetch.why[0] != '\0');
+	close(fetch.fd);
 }
 
-/* Our own disk: no other replica could help. */
+/* The own disk is full: no other replica could help. */
 static void
 test_no_room_here(void **state)
 {
-	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-
 	(void)state;
-	start_replica(&replica, (const enum step[]){PART}, 1);
-	fetch = (struct fetch){.cell_file = &replica.cell_file,
-	                       .key = &asker,
-	                       .replica = &replica.cell_file.replicas[0],
-	                       .fd = full};
-	assert_int_equal(fetch_copy(&fetch), FETCH_HOPELESS);
-	stop_replica(&replica);
+	start_replica(&replicas[0], (const enum step[]){PART}, 1);
+	start_replica(&replicas[1], (const enum step[]){PART}, 1);
+	assert_int_equal(fetch_into(open("/dev/full", O_WRONLY | O_CLOEXEC)), FETCH_FAILED);
+	stop_replica(&replicas[0]);
+	stop_replica(&replicas[1]);
 	assert_string_equal(fetch.why, "No space left on device");
-	close(full);
+	assert_int_equal(replicas[1].asked, 0);
+	close(fetch.fd);
 }
 
 /* Signals are blocked but for the conversation, and are so again behind it. */
@@ -393,11 +364,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_part_by_part),
-	    cmocka_unit_test(test_waits_until_it_is_made),
-	    cmocka_unit_test(test_begins_anew),
-	    cmocka_unit_test(test_not_for_ever),
-	    cmocka_unit_test(test_parts_are_checked),
-	    cmocka_unit_test(test_refusals),
+	    cmocka_unit_test(test_waits_and_begins_anew),
+	    cmocka_unit_test(test_from_the_next_replica),
+	    cmocka_unit_test(test_no_other_would_help),
 	    cmocka_unit_test(test_nobody_there),
 	    cmocka_unit_test(test_no_room_here),
 	    cmocka_unit_test(test_a_signal_interrupts),

@@ -1,49 +1,55 @@
-/* One replica fetches the state of another: parts that are lost, doubled, late and damaged,
- * replicas that fall silent, copies that are dropped. All on a clock that the test moves. */
+/* State transfer between replicas, on a clock that the test moves: one replica fetches the state of
+ * others, while parts are lost, doubled and damaged; and what many readers of one replica get. What
+ * the fetch does with each answer stands in tests/transcripts/state_fetch. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/server/state_fetcher.h"
 #include "cell/server/state_sender.h"
+#include "cell/server/state_transfer.h"
+#include "cell/wire/codec.h"
 #include "tests/unit/unit.h"
 
-enum { REPLICAS = 2, STATE = LIMIT_PART * 5 + 1234, READER = 9, TURNS_MAX = 1000000 };
+enum { REPLICAS = 3, READER = 3, STATE = LIMIT_PART * 5 + 1234, TURNS_MAX = 1000000 };
 
-/* A question or an answer on its way. */
+/* A frame on its way. */
 struct letter {
 	struct letter *next;
-	uint8_t replica;
-	bool is_part;
-	struct msg_snapshot_request request;
-	struct msg_copy_part part;
+	uint8_t from, to;
+	struct bytes frame;
+};
+
+/* Replicas 1 and 2 have a state, the last one reads it. */
+struct end {
+	struct play *play;
+	uint8_t id;
+	struct state_transfer *transfer;
 };
 
 struct play {
 	mono_t now;
 	struct server_io io;
-	struct state_sender *copies[REPLICAS], *other;
-	struct state_fetcher *snapshot;
+	struct end ends[REPLICAS];
+	struct state_sender *sender;     /* alone, for readers that the test plays */
 	struct letter *first, **last;
 	uint8_t *state, *fetched;
 	size_t fetched_n;
 	bool is_fetched, checking;      /* there is a beginning of a state; it is looked at */
 
 	/* what goes wrong */
-	int lose, twice, damage, forget; /* the part of that number, from 1 */
-	int silent;                      /* replica, from its third part on */
-	bool no_room, no_state;          /* the copy cannot be made; the whole is refused, once */
+	int lose, twice, damage;        /* the part of that number, from 1 */
+	int silent;                     /* replica, from its third part on */
+	bool no_state;                  /* the whole is refused, once */
+	bool no_room;                   /* a part can't be written, once */
 
-	int parts, asked[REPLICAS + 1], made, ready_n;
-	bool late;                       /* making takes a moment */
-	mono_t made_at;                  /* the copy that is being made; MONO_NEVER: none */
-	struct state_sender *maker;
-	int copies_n;                    /* that are there */
+	int parts, asked[REPLICAS + 1], made, begun_n, ready_n;
+	bool late;                      /* making takes a moment */
+	mono_t made_at;                 /* the copy that is being made; MONO_NEVER: none */
+	struct end *maker;              /* NULL: `sender` */
+	int copies_n;                   /* that are there */
 	uint64_t randoms;
 };
-
-static struct play *play;
 
 /* Turns of the world until the condition holds. */
 #define UNTIL(p, condition)                                                                    \
@@ -117,6 +123,10 @@ io_write_fetch(void *user, uint64_t offset, struct bytes data)
 	struct play *p = user;
 
 	must(p->is_fetched && offset == p->fetched_n && offset + data.len <= STATE);
+	if (p->no_room) {
+		p->no_room = false;
+		return "No space left on device";
+	}
 	memcpy(p->fetched + offset, data.data, data.len);
 	p->fetched_n += data.len;
 	return NULL;
@@ -136,91 +146,58 @@ io_drop_fetch(void *user)
 
 /* ---- the post ---- */
 
-static struct letter *
-post(struct play *p)
+static void
+post(struct play *p, uint8_t from, uint8_t to, struct bytes frame)
 {
 	struct letter *l = memory_zero(1, sizeof *l);
 
+	l->from = from;
+	l->to = to;
+	l->frame = bytes_copy(frame);
 	*p->last = l;
 	p->last = &l->next;
-	return l;
 }
 
 static void
-on_ask(void *user, uint8_t replica, const struct msg_snapshot_request *request)
+on_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
 {
-	struct letter *l = post(user);
+	struct end *e = user;
+	struct play *p = e->play;
+	struct buffer changed = BUFFER(LIMIT_FRAME);
 
-	l->replica = replica;
-	l->request = *request;
-	((struct play *)user)->maker = ((struct play *)user)->copies[replica - 1];
-}
-
-static void
-post_part(struct play *p, uint8_t replica, const struct msg_copy_part *part)
-{
-	struct letter *l = post(p);
-
-	l->is_part = true;
-	l->replica = replica;
-	l->part = *part;
-	l->part.data = bytes_copy(part->data);
-}
-
-static void
-on_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
-{
-	struct play *p = play;
-	uint8_t replica = (uint8_t)(1 + (struct state_sender **)user - p->copies);
-	struct msg_copy_part changed = *part;
-
-	must(reader.peer == READER && reader.conn == 0);
-	if (part->rc == RC_OK) {
+	assert_int_equal(conn, 0);
+	buffer_put_bytes(&changed, frame);
+	if (wire_frame_code(frame) == MSG_state_part) {
 		p->parts++;
-		if (p->parts == p->lose || (replica == p->silent && p->parts >= 3))
-			return;
-		changed.checksum ^= p->parts == p->damage;
+		changed.data[changed.len - 1] ^= p->parts == p->damage; /* of the checksum */
 		if (p->parts == p->twice)
-			post_part(p, replica, &changed);
+			post(p, e->id, replica, buffer_view(&changed));
 	}
-	post_part(p, replica, &changed);
-}
-
-static void
-deliver(struct play *p, struct letter *l)
-{
-	const struct msg_copy_part *from = &l->part;
-	const struct msg_snapshot_part part = {
-		.rc = from->rc, .copy = from->copy, .applied = from->applied, .size = from->size,
-		.offset = from->offset, .data = from->data, .checksum = from->checksum,
-	};
-	const struct msg_copy_request request = {l->request.copy, l->request.offset};
-
-	if (l->is_part && p->snapshot != NULL) {
-		state_fetcher_part(p->snapshot, l->replica, &part);
-	} else if (!l->is_part) {
-		p->asked[l->replica]++;
-		state_sender_ask(p->copies[l->replica - 1], (struct state_sender_reader){READER, 0},
-		                 &request);
-	}
+	if (wire_frame_code(frame) != MSG_state_part ||
+	    (p->parts != p->lose && !(e->id == p->silent && p->parts >= 3)))
+		post(p, e->id, replica, buffer_view(&changed));
+	buffer_free(&changed);
 }
 
 static void
 deliver_first(struct play *p)
 {
 	struct letter *l = p->first;
+	struct end *to;
 
 	if (l == NULL)
 		return;
 	p->first = l->next;
 	if (p->first == NULL)
 		p->last = &p->first;
-	if (p->forget != 0 && p->parts == p->forget) {
-		p->forget = 0;
-		state_sender_forget(p->copies[0], (struct state_sender_reader){READER, 0});
+	to = &p->ends[l->to - 1];
+	if (wire_frame_code(l->frame) == MSG_state_request) {
+		p->asked[l->to]++;
+		p->maker = to;
 	}
-	deliver(p, l);
-	free((void *)l->part.data.data);
+	if (to->transfer != NULL)
+		assert_true(state_transfer_peer(to->transfer, l->from, true, l->frame));
+	free((void *)l->frame.data);
 	free(l);
 }
 
@@ -233,14 +210,17 @@ finish_copy(struct play *p)
 		return;
 	p->made_at = MONO_NEVER;
 	p->made++;
-	p->copies_n += !p->no_room;
-	state_sender_made(p->maker, p->no_room ? RC_NOSPC : RC_OK, 77, STATE,
-	                  "No space left on device");
+	p->copies_n++;
+	if (p->maker != NULL)
+		state_transfer_made(p->maker->transfer, RC_OK, 77, STATE, NULL);
+	else
+		state_sender_made(p->sender, RC_OK, 77, STATE, NULL);
 }
 
 static void
 finish_check(struct play *p)
 {
+	struct state_transfer *reader = p->ends[READER - 1].transfer;
 	const bool good = p->fetched_n == STATE && !p->no_state &&
 	                  memcmp(p->fetched, p->state, STATE) == 0;
 
@@ -248,17 +228,10 @@ finish_check(struct play *p)
 		return;
 	p->checking = false;
 	p->no_state = false;
-	if (!good)
+	if (reader != NULL)
+		state_transfer_checked(reader, good ? NULL : "not what it was");
+	else if (!good)
 		p->is_fetched = false;
-	if (p->snapshot != NULL)
-		state_fetcher_checked(p->snapshot, good ? NULL : "not what it was");
-}
-
-static void
-timeout(struct play *p, struct state_sender *c)
-{
-	if (c != NULL && mono_reached(p->now, state_sender_deadline(c)))
-		state_sender_timeout(c, p->now);
 }
 
 /* A moment passes. */
@@ -269,24 +242,33 @@ turn(struct play *p)
 	deliver_first(p);
 	finish_copy(p);
 	finish_check(p);
-	for (int i = 0; i < REPLICAS; i++)
-		timeout(p, p->copies[i]);
-	timeout(p, p->other);
-	if (p->snapshot != NULL && mono_reached(p->now, state_fetcher_deadline(p->snapshot)))
-		state_fetcher_timeout(p->snapshot, p->now);
+	for (int i = 0; i < REPLICAS; i++) {
+		struct state_transfer *x = p->ends[i].transfer;
+
+		if (x != NULL && mono_reached(p->now, state_transfer_deadline(x)))
+			state_transfer_timeout(x, p->now);
+	}
+	if (p->sender != NULL && mono_reached(p->now, state_sender_deadline(p->sender)))
+		state_sender_timeout(p->sender, p->now);
+}
+
+static void
+on_begun(void *user, uint8_t replica)
+{
+	assert_int_equal(replica, READER);
+	((struct end *)user)->play->begun_n++;
 }
 
 static void
 on_ready(void *user)
 {
-	((struct play *)user)->ready_n++;
+	((struct end *)user)->play->ready_n++;
 }
 
 static void
 start(struct play *p)
 {
 	memset(p, 0, sizeof *p);
-	play = p;
 	p->now = (mono_t){1000000000};
 	p->made_at = MONO_NEVER;
 	p->last = &p->first;
@@ -300,49 +282,56 @@ start(struct play *p)
 		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
 		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch, .user = p,
 	};
-	for (int i = 0; i < REPLICAS; i++)
-		p->copies[i] = state_sender_new(&(struct state_sender_config){
-			.io = &p->io, .answer = on_answer, .user = &p->copies[i],
+	for (uint8_t i = 0; i < REPLICAS; i++) {
+		struct end *e = &p->ends[i];
+
+		e->play = p;
+		e->id = (uint8_t)(i + 1);
+		e->transfer = state_transfer_new(&(struct state_transfer_config){
+			.io = &p->io, .patience = span_ms(300), .send = on_send,
+			.copy_begun = on_begun, .ready = on_ready, .user = e,
 		});
-	p->maker = p->copies[0];
-	p->snapshot = state_fetcher_new(&(struct state_fetcher_config){
-		.io = &p->io, .patience = span_ms(300), .ask = on_ask, .ready = on_ready,
-		.user = p,
-	});
+	}
 }
 
 static void
-stop_snapshot(struct play *p)
+stop_end(struct end *e)
 {
-	state_fetcher_free(p->snapshot);
-	p->snapshot = NULL;
+	state_transfer_free(e->transfer);
+	e->transfer = NULL;
 }
 
 /* Nothing is left but a state that is whole, or is being checked. */
 static void
 end(struct play *p)
 {
-	if (p->snapshot != NULL)
-		stop_snapshot(p);
+	stop_end(&p->ends[READER - 1]);
 	while (p->first != NULL)
 		deliver_first(p);
 	assert_true(!p->is_fetched || p->ready_n > 0 || p->checking);
 	UNTIL(p, mono_is_never(p->made_at)); /* a copy that was begun */
 	for (int i = 0; i < REPLICAS; i++)
-		state_sender_free(p->copies[i]);
-	state_sender_free(p->other);
+		stop_end(&p->ends[i]);
+	state_sender_free(p->sender);
 	assert_int_equal(p->copies_n, 0);
 	free(p->state);
 	free(p->fetched);
 }
 
+/* The reader's state is at `applied`, and replica `from` has another one (0: it needs none). */
+static void
+need(struct play *p, uint8_t from, uint64_t applied)
+{
+	state_transfer_need(p->ends[READER - 1].transfer, from, applied);
+}
+
 static void
 fetch(struct play *p)
 {
-	UNTIL(p, (state_fetcher_need(p->snapshot, 1, 0), p->ready_n == 1));
+	UNTIL(p, (need(p, 1, 0), p->ready_n == 1));
 }
 
-/* ---- tests ---- */
+/* ---- fetching ---- */
 
 static void
 test_fetched(void **unused)
@@ -355,10 +344,11 @@ test_fetched(void **unused)
 	fetch(&p);
 	assert_int_equal(p.parts, 6);
 	assert_int_equal(p.made, 1);
+	assert_int_equal(p.begun_n, 1);
 	assert_in_range(p.asked[1], 7, 20); /* it was busy for a moment */
 	/* It is enough: whatever is said from here on, nobody is asked. */
-	state_fetcher_need(p.snapshot, 2, 0);
-	state_fetcher_need(p.snapshot, 0, 0);
+	need(&p, 2, 0);
+	need(&p, 0, 0);
 	end(&p);
 	assert_int_equal(p.asked[2], 0);
 }
@@ -379,33 +369,25 @@ test_lost_and_doubled(void **unused)
 	}
 }
 
+/* Damaged on the way, not written, or useless as a whole: it is fetched anew. */
 static void
-test_damaged(void **unused)
+test_fetched_anew(void **unused)
 {
 	struct play p;
 
 	(void)unused;
-	start(&p);
-	p.damage = 4;
-	fetch(&p);
-	assert_int_equal(p.made, 2); /* all anew */
-	end(&p);
+	for (int i = 0; i < 3; i++) {
+		start(&p);
+		p.damage = i == 0 ? 4 : 0;
+		p.no_room = i == 1;
+		p.no_state = i == 2;
+		fetch(&p);
+		assert_int_equal(p.made, 2);
+		end(&p);
+	}
 }
 
-static void
-test_dropped_there(void **unused)
-{
-	struct play p;
-
-	(void)unused;
-	start(&p);
-	p.forget = 3;
-	fetch(&p);
-	assert_int_equal(p.made, 2);
-	end(&p);
-}
-
-/* Whoever answers is stayed with; who falls silent is left for the one that is named by then. */
+/* A replica that does not answer any more is left for the one that is named by then. */
 static void
 test_another_replica(void **unused)
 {
@@ -414,38 +396,11 @@ test_another_replica(void **unused)
 	(void)unused;
 	start(&p);
 	p.silent = 1;
-	state_fetcher_need(p.snapshot, 1, 0);
+	need(&p, 1, 0);
 	UNTIL(&p, p.parts >= 2);
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 2, 0), p.ready_n == 1));
+	UNTIL(&p, (need(&p, 2, 0), p.ready_n == 1));
 	assert_int_equal(p.made, 2);
-	assert_true(p.parts >= 2 + 4 + 6); /* thrice asked again in vain */
-	end(&p);
-}
-
-static void
-test_not_made(void **unused)
-{
-	struct play p;
-
-	(void)unused;
-	start(&p);
-	p.no_room = true;
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 0), p.made == 2));
-	p.no_room = false;
-	fetch(&p);
-	end(&p);
-}
-
-static void
-test_whole_refused(void **unused)
-{
-	struct play p;
-
-	(void)unused;
-	start(&p);
-	p.no_state = true;
-	fetch(&p);
-	assert_int_equal(p.made, 2);
+	assert_true(p.parts >= 2 + 4 + 6); /* asked again three times */
 	end(&p);
 }
 
@@ -456,14 +411,14 @@ test_not_needed_any_more(void **unused)
 
 	(void)unused;
 	start(&p);
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 0), p.is_fetched));
-	state_fetcher_need(p.snapshot, 0, 0);
+	UNTIL(&p, (need(&p, 1, 0), p.is_fetched));
+	need(&p, 0, 0);
 	assert_false(p.is_fetched);
 	fetch(&p);
 	end(&p);
 }
 
-/* One that is behind itself, or has lost its vote, may have a state that helps nobody. */
+/* A replica that is behind itself, or has lost its vote, may have a state that helps nobody. */
 static void
 test_no_newer(void **unused)
 {
@@ -471,9 +426,9 @@ test_no_newer(void **unused)
 
 	(void)unused;
 	start(&p);
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 77), p.made == 2));
+	UNTIL(&p, (need(&p, 1, 77), p.made == 2));
 	assert_int_equal(p.ready_n, 0);
-	UNTIL(&p, (state_fetcher_need(p.snapshot, 1, 76), p.ready_n == 1));
+	UNTIL(&p, (need(&p, 1, 76), p.ready_n == 1));
 	end(&p);
 }
 
@@ -486,31 +441,109 @@ test_stopped(void **unused)
 	(void)unused;
 	for (int i = 0; i <= 6; i++) {
 		start(&p);
-		state_fetcher_need(p.snapshot, 1, 0);
+		need(&p, 1, 0);
 		UNTIL(&p, p.parts >= i);
-		stop_snapshot(&p);
 		end(&p);
 	}
 }
 
-/* ---- copies ---- */
+/* A replica that was removed gets nothing; its answers count. */
+static void
+test_a_removed_replica(void **unused)
+{
+	struct buffer request = BUFFER(64);
+	struct play p;
 
-static struct msg_copy_part last_part;
+	(void)unused;
+	start(&p);
+	wire_put_frame(&request, &(struct message){.code = MSG_state_request});
+	assert_true(state_transfer_peer(p.ends[0].transfer, 2, false, buffer_view(&request)));
+	assert_null(p.first);
+	UNTIL(&p, (need(&p, 1, 0), p.parts == 1 && p.first != NULL));
+	UNTIL(&p, p.first->from == 1);
+	state_transfer_peer(p.ends[READER - 1].transfer, 1, false, p.first->frame);
+	assert_int_equal(p.fetched_n, LIMIT_PART);
+	buffer_free(&request);
+	end(&p);
+}
+
+static struct msg_state_refused refused_client;
+
+static void
+on_client_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame)
+{
+	struct message m;
+
+	(void)user;
+	assert_int_equal(replica, 0);
+	assert_int_equal(conn, 7);
+	assert_int_equal(wire_get_frame(frame, &m), RC_OK);
+	assert_int_equal(m.code, MSG_state_refused);
+	refused_client = m.state_refused;
+}
+
+/* A client gets a copy, if it is an administrator. */
+static void
+test_administrators_only(void **unused)
+{
+	struct buffer request = BUFFER(64);
+	struct state_transfer *x;
+	struct play p;
+
+	(void)unused;
+	start(&p);
+	x = state_transfer_new(&(struct state_transfer_config){.io = &p.io, .send = on_client_send,
+	                                                       .user = &p});
+	wire_put_frame(&request, &(struct message){.code = MSG_state_request});
+	assert_true(state_transfer_client(x, 7, false, buffer_view(&request)));
+	assert_int_equal(refused_client.rc, RC_PERM);
+	assert_true(mono_is_never(p.made_at));
+	assert_true(state_transfer_client(x, 7, true, buffer_view(&request)));
+	assert_int_equal(refused_client.rc, RC_BUSY);
+	assert_false(mono_is_never(p.made_at));
+	p.made_at = MONO_NEVER;
+	p.copies_n++;
+	state_transfer_forget(x, 7);
+	state_transfer_made(x, RC_OK, 77, STATE, NULL);
+	state_transfer_free(x);
+	buffer_free(&request);
+	end(&p);
+}
+
+/* ---- many readers ---- */
+
+/* The last answer: a part, or a refusal (its code and the copy's number). */
+static struct msg_state_part last_part;
+static enum rc last_rc;
 static int answers_n;
 
 static void
-on_copy_answer(void *user, struct state_sender_reader reader, const struct msg_copy_part *part)
+on_answer(void *user, struct state_sender_reader reader, const struct message *m)
 {
 	(void)user;
 	(void)reader;
-	last_part = *part;
+	last_rc = m->code == MSG_state_part ? RC_OK : (enum rc)m->state_refused.rc;
+	if (m->code == MSG_state_part)
+		last_part = m->state_part;
+	else
+		last_part = (struct msg_state_part){.copy = m->state_refused.copy};
 	answers_n++;
+}
+
+static struct state_sender *
+start_sender(struct play *p, int64_t soon_ms)
+{
+	p->maker = NULL;
+	p->sender = state_sender_new(&(struct state_sender_config){
+		.io = &p->io, .send = on_answer, .soon = span_ms(soon_ms),
+	});
+	return p->sender;
 }
 
 static void
 ask_copy(struct state_sender *c, uint64_t conn, uint64_t copy, uint64_t offset)
 {
-	const struct msg_copy_request request = {copy, offset};
+	const struct msg_state_request request = {copy, offset};
 
 	state_sender_ask(c, (struct state_sender_reader){.conn = conn}, &request);
 }
@@ -525,21 +558,19 @@ test_many_readers(void **unused)
 
 	(void)unused;
 	start(&p);
-	c = p.other = p.maker = state_sender_new(&(struct state_sender_config){
-		.io = &p.io, .answer = on_copy_answer,
-	});
+	c = start_sender(&p, 0);
 	for (int i = 0; i < STATE_SENDER_MAX; i++) {
 		ask_copy(c, (uint64_t)i + 1, 0, 0);
-		assert_int_equal(last_part.rc, RC_BUSY);
+		assert_int_equal(last_rc, RC_BUSY);
 		ids[i] = last_part.copy;
 		assert_int_not_equal(ids[i], 0);
 		assert_int_not_equal(ids[i], ids[(i + 1) % STATE_SENDER_MAX]);
 	}
 	ask_copy(c, 100, 0, 0);
-	assert_int_equal(last_part.rc, RC_BUSY);
+	assert_int_equal(last_rc, RC_BUSY);
 	assert_int_equal(last_part.copy, 0);
 	ask_copy(c, 2, ids[0], 0);
-	assert_int_equal(last_part.rc, RC_NOENT); /* somebody else's */
+	assert_int_equal(last_rc, RC_NOENT); /* somebody else's */
 	UNTIL(&p, p.made == STATE_SENDER_MAX);
 
 	answers_n = 0;
@@ -548,12 +579,12 @@ test_many_readers(void **unused)
 			ask_copy(c, (uint64_t)i + 1, ids[i], LIMIT_PART);
 	assert_int_equal(answers_n, 0);
 	UNTIL(&p, answers_n == STATE_SENDER_MAX);
-	assert_int_equal(last_part.rc, RC_OK);
+	assert_int_equal(last_rc, RC_OK);
 	assert_int_equal(last_part.offset, LIMIT_PART);
 	assert_int_equal(last_part.size, STATE);
 	assert_int_equal(last_part.applied, 77);
 	ask_copy(c, 1, ids[0], STATE);
-	assert_int_equal(last_part.rc, RC_INVAL);
+	assert_int_equal(last_rc, RC_INVAL);
 
 	state_sender_forget(c, (struct state_sender_reader){.conn = 1});
 	ask_copy(c, 100, 0, 0);
@@ -561,7 +592,7 @@ test_many_readers(void **unused)
 	state_sender_forget(c, (struct state_sender_reader){.conn = 100}); /* while it is made */
 	UNTIL(&p, p.made == STATE_SENDER_MAX + 1);
 	ask_copy(c, 2, 0, 0); /* anew: some of it was read */
-	assert_int_equal(last_part.rc, RC_BUSY);
+	assert_int_equal(last_rc, RC_BUSY);
 	assert_int_not_equal(last_part.copy, ids[1]);
 	UNTIL(&p, p.made == STATE_SENDER_MAX + 2);
 	end(&p);
@@ -571,9 +602,7 @@ static void
 begin_asking(struct play *p, struct state_sender **c, int64_t soon_ms)
 {
 	start(p);
-	*c = p->other = p->maker = state_sender_new(&(struct state_sender_config){
-		.io = &p->io, .answer = on_copy_answer, .soon = span_ms(soon_ms),
-	});
+	*c = start_sender(p, soon_ms);
 	ask_copy(*c, 1, 0, 0);
 	UNTIL(p, p->made == 1);
 	answers_n = 0;
@@ -641,12 +670,10 @@ test_read_to_the_end(void **unused)
 
 	(void)unused;
 	start(&p);
-	c = p.other = p.maker = state_sender_new(&(struct state_sender_config){
-		.io = &p.io, .answer = on_copy_answer,
-	});
+	c = start_sender(&p, 0);
 	for (uint64_t conn = 1; conn <= STATE_SENDER_MAX + 2; conn++) {
 		ask_copy(c, conn, 0, 0);
-		assert_int_equal(last_part.rc, RC_BUSY);
+		assert_int_equal(last_rc, RC_BUSY);
 		assert_int_not_equal(last_part.copy, 0);
 		UNTIL(&p, p.made == (int)conn);
 		answers_n = 0;
@@ -666,11 +693,10 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fetched), cmocka_unit_test(test_lost_and_doubled),
-		cmocka_unit_test(test_damaged), cmocka_unit_test(test_dropped_there),
-		cmocka_unit_test(test_another_replica), cmocka_unit_test(test_not_made),
-		cmocka_unit_test(test_whole_refused), cmocka_unit_test(test_not_needed_any_more),
-		cmocka_unit_test(test_no_newer), cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_many_readers),
+		cmocka_unit_test(test_fetched_anew), cmocka_unit_test(test_another_replica),
+		cmocka_unit_test(test_not_needed_any_more), cmocka_unit_test(test_no_newer),
+		cmocka_unit_test(test_stopped), cmocka_unit_test(test_a_removed_replica),
+		cmocka_unit_test(test_administrators_only), cmocka_unit_test(test_many_readers),
 		cmocka_unit_test(test_ahead), cmocka_unit_test(test_not_ahead),
 		cmocka_unit_test(test_read_to_the_end),
 	};

@@ -1,0 +1,244 @@
+/* Plays transcripts of the fetching of a copy of a state: what the fetch is told, and what it asks
+ * for, writes and gives up then. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/base/checksum.h"
+#include "cell/base/memory.h"
+#include "cell/server/state_fetch.h"
+#include "tests/transcripts/script.h"
+
+enum { DATA_MAX = 4096 };
+
+struct world {
+	struct state_fetch fetch;
+	mono_t now, due; /* due: as it was said last */
+};
+
+/* ---- what the fetch says ---- */
+
+static void
+say_news(struct script *s, const struct state_fetch_update *u)
+{
+	switch (u->news) {
+	case STATE_FETCH_NO_NEWS:
+		return;
+	case STATE_FETCH_BEGUN:
+		script_say(s, "begins with replica %u", u->source);
+		return;
+	case STATE_FETCH_GIVEN_UP:
+		script_say(s, "gives up replica %u: %s%s", u->source, u->why,
+		           u->hopeless ? " (so would any other)" : "");
+		return;
+	case STATE_FETCH_UNNEEDED:
+		script_say(s, "asks replica %u no more", u->source);
+		return;
+	case STATE_FETCH_FETCHED:
+		script_say(s, "the state of replica %u is here", u->source);
+		return;
+	}
+}
+
+static void
+say_due(struct script *s, struct world *w)
+{
+	if (w->fetch.due.ns == w->due.ns)
+		return;
+	w->due = w->fetch.due;
+	if (mono_is_never(w->due))
+		script_say(s, "waits");
+	else
+		script_say(s, "waits %lld ms",
+		           (long long)span_to_ms(mono_since(w->due, w->now)));
+}
+
+static void
+step(struct script *s, struct world *w, struct state_fetch_event e)
+{
+	struct state_fetch_update u;
+
+	e.now = w->now;
+	state_fetch_step(&w->fetch, &e, &u);
+	say_news(s, &u);
+	if (u.drop)
+		script_say(s, "drops what is written");
+	if (u.begin)
+		script_say(s, "begins an empty file");
+	if (u.data.len > 0)
+		script_say(s, "writes %zu bytes at %llu", u.data.len, (unsigned long long)u.offset);
+	if (u.check)
+		script_say(s, "checks the whole");
+	if (u.to != 0)
+		script_say(s, "asks replica %u for copy %llu at %llu", u.to,
+		           (unsigned long long)u.request.copy,
+		           (unsigned long long)u.request.offset);
+	say_due(s, w);
+}
+
+/* ---- commands ---- */
+
+static void
+run_policy(struct script *s, void *world)
+{
+	struct world *w = world;
+
+	state_fetch_init(&w->fetch, &(struct state_fetch_policy){
+		.patience = span_ms((int64_t)script_value_number(s, "patience", 3000)),
+		.requests = (int)script_value_number(s, "requests", 4),
+		.copies = (int)script_value_number(s, "copies", 1),
+		.pause = span_ms((int64_t)script_value_number(s, "pause", 500)),
+		.pause_max = span_ms((int64_t)script_value_number(s, "pause_max", 30000)),
+	});
+}
+
+static void
+run_want(struct script *s, void *world)
+{
+	const uint8_t replica = (uint8_t)script_number(s);
+
+	step(s, world, (struct state_fetch_event){
+		.kind = STATE_FETCH_WANT, .replica = replica,
+		.least = script_value_number(s, "least", 0),
+	});
+}
+
+static void
+run_part(struct script *s, void *world)
+{
+	static const uint8_t zeros[DATA_MAX];
+	const uint8_t replica = (uint8_t)script_number(s);
+	struct msg_state_part part = {
+		.copy = script_value_number(s, "copy", 5),
+		.applied = script_value_number(s, "applied", 77),
+		.size = script_value_number(s, "size", 300),
+		.offset = script_value_number(s, "at", 0),
+		.data = {zeros, script_value_number(s, "bytes", 100)},
+	};
+
+	if (part.data.len > DATA_MAX)
+		script_misuse(s, "at most %d bytes", DATA_MAX);
+	part.checksum = checksum(part.data) ^ script_value_number(s, "flipped", 0);
+	step(s, world, (struct state_fetch_event){
+		.kind = STATE_FETCH_PART, .replica = replica, .part = &part,
+	});
+}
+
+static enum rc
+get_code(struct script *s)
+{
+	const char *word = script_word(s);
+
+#define X(name, number, error, text)                                                           \
+	if (word != NULL && strcmp(word, #name) == 0)                                          \
+		return RC_##name;
+	RC_LIST(X)
+#undef X
+	script_misuse(s, "no code");
+}
+
+static void
+run_refused(struct script *s, void *world)
+{
+	const uint8_t replica = (uint8_t)script_number(s);
+	const struct msg_state_refused refused = {
+		.rc = (uint8_t)get_code(s), .copy = script_value_number(s, "copy", 0),
+	};
+
+	step(s, world, (struct state_fetch_event){
+		.kind = STATE_FETCH_REFUSED, .replica = replica, .refused = &refused,
+	});
+}
+
+static void
+run_lost(struct script *s, void *world)
+{
+	const uint8_t replica = (uint8_t)script_number(s);
+
+	step(s, world, (struct state_fetch_event){
+		.kind = STATE_FETCH_LOST, .replica = replica, .why = script_word(s),
+	});
+}
+
+static void
+run_unwritten(struct script *s, void *world)
+{
+	step(s, world, (struct state_fetch_event){
+		.kind = STATE_FETCH_UNWRITTEN, .why = script_word(s),
+	});
+}
+
+static void
+run_checked(struct script *s, void *world)
+{
+	step(s, world, (struct state_fetch_event){
+		.kind = STATE_FETCH_CHECKED, .why = script_word(s),
+	});
+}
+
+static void
+pass(struct script *s, struct world *w, int64_t ms)
+{
+	const mono_t end = mono_add(w->now, span_ms(ms));
+
+	while (mono_reached(end, w->fetch.due)) {
+		w->now = mono_max(w->now, w->fetch.due);
+		step(s, w, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
+	}
+	w->now = end;
+}
+
+static void
+run_after(struct script *s, void *world)
+{
+	pass(s, world, (int64_t)script_number(s));
+}
+
+/* Answers each of so many requests that there is no place for a copy. */
+static void
+run_crowded(struct script *s, void *world)
+{
+	static const struct msg_state_refused refused = {.rc = RC_BUSY};
+	const uint8_t replica = (uint8_t)script_number(s);
+	const uint64_t requests = script_value_number(s, "requests", 1);
+
+	for (uint64_t i = 0; i < requests; i++) {
+		step(s, world, (struct state_fetch_event){
+			.kind = STATE_FETCH_REFUSED, .replica = replica, .refused = &refused,
+		});
+		pass(s, world, 50);
+	}
+}
+
+static const struct script_command commands[] = {
+	{"policy", "[patience=MS] [requests=N] [copies=N] [pause=MS] [pause_max=MS]", run_policy},
+	{"want", "REPLICA [least=INDEX]", run_want},
+	{"part", "REPLICA [copy=N] [applied=INDEX] [size=N] [at=OFFSET] [bytes=N] [flipped=BITS]",
+	 run_part},
+	{"refused", "REPLICA CODE [copy=N]", run_refused},
+	{"crowded", "REPLICA [requests=N]", run_crowded},
+	{"lost", "REPLICA WHY", run_lost},
+	{"unwritten", "WHY", run_unwritten},
+	{"checked", "[WHY]", run_checked},
+	{"after", "MS", run_after},
+	{0},
+};
+
+/* ---- the player ---- */
+
+static void *
+begin(void)
+{
+	struct world *w = memory_zero(1, sizeof *w);
+
+	w->now = (mono_t){1000000000};
+	w->due = MONO_NEVER;
+	return w;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct script_player player = {"state_fetch", commands, begin, free};
+
+	return script_main(argc, argv, &player);
+}
