@@ -241,7 +241,7 @@ check_writers() {
 plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse README docs/*.[158]
 	fs/mount cell/server cell/host cell/wire docs/architecture.md docs/decisions.md docs/protocol.md docs/testing.md
 	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
-	cell/client cell/paxos cell/master cell/tree
+	cell/client cell/paxos cell/master cell/tree cell/replica
 	docs/paxos.md"
 
 # A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a

@@ -1,12 +1,13 @@
-/* Operators' commands, which come on a connection without a session. Each is decided when this
- * replica has the lease: else another one may be master. Each can be asked again: what is done
- * already is no error, and after a change of the master the next one is asked.
+/* Operators' commands, which arrive on a connection without a session. A command is decided only
+ * while the lease of this replica is valid: otherwise another replica may be master. A command can
+ * be repeated: it is no error if its effect is there already, and after a change of the master it
+ * is sent to the next one.
  *
- *   ADD, REMOVE_REPLICA   one after the other; answered when the list is as it should be, and the
- *                         change is over: who was removed may be switched off
- *   TRANSFER              answered when this replica is master no more
+ *   ADD, REMOVE_REPLICA   one after the other; answered when the list has the change, and the
+ *                         change is over: a removed replica may be switched off
+ *   TRANSFER              answered when this replica is no longer master
  *   DESTROY_SESSION       answered when the session has ended
- *   SET                   answered when it is in force at the master */
+ *   SET                   answered when the setting is in force at the master */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -46,9 +47,9 @@ conclude(struct replica *r, struct admin_request *o, enum rc rc, uint64_t id, co
 	forget(r, o);
 }
 
-/* ---- deciding ---- */
+/* ---- decisions ---- */
 
-/* Decided anew until it is as it was asked for, or can't be. */
+/* The command is decided again until the list has the change, or can't have it. */
 static void
 admin_members(struct replica *r, struct admin_request *o)
 {
@@ -97,7 +98,7 @@ admin_session(struct replica *r, struct admin_request *o)
 		conclude(r, o, RC_NO_SESSION, o->asked.id, "");
 }
 
-/* Decided anew until it is as it was asked for, or can't be. */
+/* The command is decided again until the setting has the value, or can't have it. */
 static void
 admin_setting(struct replica *r, struct admin_request *o)
 {
@@ -120,7 +121,7 @@ admin_setting(struct replica *r, struct admin_request *o)
 	r_propose(r, &op);
 }
 
-/* Who is no administrator may end his own sessions. */
+/* A principal that is no administrator may end its own sessions. */
 static bool
 may_operate(const struct replica *r, struct bytes principal, const struct msg_operate *m)
 {
@@ -203,7 +204,7 @@ r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	r->admin.n++;
 }
 
-/* ---- what became of it ---- */
+/* ---- outcomes ---- */
 
 static void
 session_ended(struct replica *r, uint64_t id)
@@ -217,7 +218,7 @@ session_ended(struct replica *r, uint64_t id)
 	}
 }
 
-/* Whether it was ours, or another operator's that came before it, shows when it is decided anew. */
+/* The applied value may be that of another command: so each is decided again. */
 static void
 setting_decided(struct replica *r)
 {

@@ -1,6 +1,6 @@
 #include "cell/replica/disk_full.h"
 
-/* The best one to hand over to has room and the longest log. */
+/* The best voter with space on its disk; 0: there is none. */
 static uint8_t
 successor(const struct member_view *m)
 {

@@ -16,7 +16,7 @@ divergence_due(const struct divergence *d, uint64_t applied)
 	return applied % d->every == 0;
 }
 
-/* Where this place is kept; NULL: it is older than what is kept there. */
+/* The memory for this place; NULL: it is used for a newer one. */
 static struct divergence_place *
 place_of(struct divergence *d, uint64_t index)
 {

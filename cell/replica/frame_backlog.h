@@ -1,4 +1,5 @@
-/* What waits at a replica for its turn: entries for room in the log, clients for the epoch. */
+/* A queue of frames that wait at a replica: proposals for room in the log, frames of clients for
+ * the epoch. */
 #ifndef LSFS_REPLICA_FRAME_BACKLOG_H
 #define LSFS_REPLICA_FRAME_BACKLOG_H
 
@@ -7,15 +8,16 @@
 
 struct backlog_frame {
 	TAILQ_ENTRY(backlog_frame) entry;
-	uint64_t conn;
+	uint64_t conn;      /* of the client that has sent it; 0: a proposal */
 	struct bytes bytes; /* owned */
 };
 TAILQ_HEAD(frame_backlog, backlog_frame);
 
-/* At the end; takes `owned` over. */
+/* Adds a frame at the end; takes `owned` over. */
 void frame_backlog_push(struct frame_backlog *list, uint64_t conn, struct bytes owned);
-/* Drops the first one. */
+/* Frees the first frame; the queue must not be empty. */
 void frame_backlog_pop(struct frame_backlog *list);
+/* Frees all frames. */
 void frame_backlog_clear(struct frame_backlog *list);
 
 #endif

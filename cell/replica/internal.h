@@ -1,19 +1,18 @@
-/* What the files of a replica share. Each owns one idea:
+/* The struct and the functions that the files of a replica share. Each file is one idea:
  *
- *   replica.c             life, the way of each event, applying
- *   mastership.c          the mastership
- *   member_list.c         the list of members, and its changes
+ *   replica.c             beginning and end, the processing of events, applying
+ *   mastership.c          the mastership of this replica, and news of it for clients
+ *   member_list.c         the list of members, its distribution, and its changes
  *   admin.c               operators' commands
- *   status.c              what a replica tells of itself
- *   member_rules.c        who may join and leave
- *   divergence.c          agreement about the state
- *   disk_full.c           full disks
- *   replica_divergence.c  when they are computed, told and compared
- *   frame_backlog.c       what waits for its turn
- *   replica_settings.c    what the cell is set to
+ *   status.c              the status of this replica, for people
+ *   replica_divergence.c  digests of the state: computed, sent, compared
+ *   replica_settings.c    the settings of the cell
+ *   member_rules.c        which replicas may become members, and which may stop
+ *   divergence.c          agreement of the replicas about digests
+ *   disk_full.c           the decisions of a master about full disks
+ *   frame_backlog.c       a queue of frames
  *
- * member_rules.c, divergence.c, disk_full.c and frame_backlog.c are functions of their arguments,
- * and know nothing of this. */
+ * The last four are functions of their arguments, and do not include this file. */
 #ifndef LSFS_REPLICA_INTERNAL_H
 #define LSFS_REPLICA_INTERNAL_H
 
@@ -23,13 +22,13 @@
 #include "cell/replica/replica.h"
 #include "cell/replica/frame_backlog.h"
 
-/* An operator who waits for an answer. */
+/* A command of an operator that is not answered yet. */
 struct admin_request {
 	TAILQ_ENTRY(admin_request) entry;
 	uint64_t conn;
 	struct msg_operate asked; /* address and key are owned */
 	mono_t since;
-	bool under_way;           /* decided, and its outcome waited for */
+	bool under_way;           /* decided; its outcome is not known yet */
 };
 TAILQ_HEAD(admin_request_list, admin_request);
 
@@ -37,10 +36,10 @@ TAILQ_HEAD(admin_request_list, admin_request);
 
 /* replica.c: the disks. */
 struct replica_disk {
-	bool full;        /* the replica's own disk is */
-	uint64_t saved;   /* state.db is durable up to here */
+	bool full;        /* the disk of this replica is full */
+	uint64_t saved;   /* the index up to which state.db is durable */
 	uint64_t written; /* number of the newest write to the log */
-	mono_t synced;    /* since then no write was synced, though one waits; MONO_NEVER: none */
+	mono_t synced;    /* since when a write has waited for its sync; MONO_NEVER: none does */
 };
 
 /* replica.c: proposals that wait for room in the log, in order. */
@@ -54,16 +53,16 @@ struct mastership {
 	struct ballot candidacy;    /* the ballot whose begin_epoch was proposed */
 	mono_t elected_at;          /* when this replica was elected the last time */
 	int64_t epoch_wall_ns;      /* time of day when its epoch began */
-	struct ballot announced;    /* the master that was announced to the clients */
+	struct ballot announced;    /* the master that was announced to clients last */
 	uint64_t announced_epoch;
-	struct frame_backlog early; /* open_session frames, until the epoch is applied */
+	struct frame_backlog early; /* open_session frames that wait for the epoch */
 	size_t early_n;
-	bool refuses_growth;        /* for lack of room on the disks of a majority */
+	bool refuses_growth;        /* no majority has space on its disks: refuses what needs it */
 };
 
 /* member_list.c */
 struct member_list {
-	struct wire_list first;    /* owned: of a new cell, until the tree has its list */
+	struct wire_list first;    /* owned; of a new cell, until the tree has a list */
 	struct msg_members newest; /* see replica_members; the list is owned */
 	bool unreported;           /* no update has reported that list */
 	bool changing;             /* a change of the list is proposed and not applied */
@@ -77,7 +76,7 @@ struct admin_requests {
 
 /* replica_settings.c */
 struct replica_settings {
-	uint32_t raising; /* minor version that was proposed in this mastership */
+	uint32_t raising; /* minor version that was proposed in this mastership; 0: none */
 };
 
 struct replica {
@@ -96,8 +95,8 @@ struct replica {
 	struct divergence divergence;
 	bool diverged; /* replica_divergence.c */
 
-	/* Of the step that runs. */
-	size_t work;                 /* done in applying, in bytes */
+	/* of the step that runs */
+	size_t work;                 /* of applying so far, in bytes */
 	struct replica_times times;
 	mono_t now;
 	int64_t wall_ns;
@@ -108,115 +107,136 @@ struct replica {
 };
 
 /* replica.c */
+/* The clocks, the lease and the refusals of growth that cell/master needs in each call. */
 struct master_clock r_clock(const struct replica *r);
+/* Takes a step of paxos, and adds its update to that of the replica. */
 void r_step_px(struct replica *r, struct px_event event);
-/* Takes over what the master's part left in its update. */
+/* Moves the update of cell/master into that of the replica. */
 void r_absorb_master(struct replica *r);
-/* To a client, and to another replica, now. */
+/* Sends a message to a client, or to another replica, without waiting for any write. */
 void r_answer(struct replica *r, uint64_t conn, const struct message *m);
 void r_tell_peer(struct replica *r, uint8_t peer, const struct message *m);
-/* Proposals that wait for room in the log; `owned` is taken over. */
+/* Adds a proposal to those that wait for room in the log; takes `owned` over. */
 void r_backlog_put(struct replica *r, struct bytes owned);
+/* Drops all proposals that wait. */
 void r_backlog_clear(struct replica *r);
-/* An entry of this one command, of the replica's own, behind the backlog. */
+/* Proposes an entry with this one command, of the master itself, behind the backlog. */
 void r_propose(struct replica *r, const struct op *op);
-/* The state can't be gone on with: what comes next is not in the log any more. */
+/* True when the entry behind the applied ones is not in the log any more: the state can only be
+ * replaced. */
 bool r_state_waits(const struct replica *r);
 
 /* mastership.c */
 /* Initializes the mastership of a new replica. */
 void r_mastership_init(struct replica *r);
-/* Elected, and not about to hand over. */
+/* True if this replica is elected, and does not hand the mastership over. */
 bool r_is_master(const struct replica *r);
-/* Keeps the master's part in step with what paxos says about the mastership. */
+/* Begins or ends the mastership after paxos has: proposes the epoch, or ends cell/master. */
 void r_mastership_follow(struct replica *r);
-/* An epoch has begun: ours? */
+/* Processes the beginning of an epoch, which may be that of this replica. */
 void r_mastership_epoch(struct replica *r, const struct tree_note *n);
-/* The master is named to clients if they have not heard of it. */
+/* Announces the master to all clients, unless that was done. */
 void r_mastership_announce(struct replica *r);
-/* A new connection may have missed the news. */
+/* Sends a new connection the members and the master. */
 void r_mastership_greet(struct replica *r, uint64_t conn);
-/* What a master looks after from time to time: disks, learners, digests. */
+/* Does the regular work of a master: for full disks, learners, versions and digests. */
 void r_mastership_supervise(struct replica *r);
+/* Hands the mastership over, because the disk syncs nothing. */
 void r_mastership_give_up_stuck_disk(struct replica *r);
-/* Since when nothing was synced for too long. */
+/* The time of that, unless something is synced before; MONO_NEVER: none. */
 mono_t r_mastership_disk_deadline(const struct replica *r);
-/* A frame from a client, for the master's part. */
+/* Takes a frame from a client: passes it to cell/master, keeps it until the epoch has begun, or
+ * redirects the client. */
 void r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame);
-/* The client is sent to the master. */
+/* Redirects the client to the master. */
 void r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame);
+/* Frees all frames that wait. */
 void r_mastership_free(struct replica *r);
 
 /* member_list.c */
-/* Where the list comes from at the start: the tree's, else that of the configuration. */
+/* Sets the list at the start, also in the configuration of paxos: the tree's, or else that of
+ * `config`. */
 void r_member_list_init(struct replica *r, const struct replica_config *config,
                         struct px_config *to);
-/* For the first epoch of a cell. */
+/* The list of a new cell, for its first epoch; empty if the tree has one. A view. */
 struct wire_list r_member_list_first(const struct replica *r);
-/* The only one with a vote. */
+/* True if this replica is the only voter. */
 bool r_member_list_alone(const struct replica *r);
-/* The list and what is heard of each, as the master sees it. */
+/* Fills in the list, with the progress of each member as the master knows it. */
 void r_member_list_view(const struct replica *r, struct member_view *m);
-/* Is a change under way? It is over when an entry behind it is applied: then a majority of those
- * who stay has written down that it is chosen, and needs nobody else any more. */
+/* True while a change is under way. It is over when an entry behind it is applied: then a majority
+ * of the remaining members has it as chosen on disk, and can go on without the others. */
 bool r_member_list_changing(const struct replica *r);
-/* Proposes the view's list in the place of the one it was made from. False when it can't be. */
+/* Proposes the list of the view, which was made from the list in force. False if the tree would
+ * refuse it: then nothing is proposed. */
 bool r_member_list_propose(struct replica *r, const struct member_view *m);
-/* To a client; 0: to all. */
+/* Sends the list to a client; conn 0: to all clients. */
 void r_member_list_tell(struct replica *r, uint64_t conn);
-/* A proposed change was applied or refused, or is not waited for any more. */
+/* Ends the change that is under way: it was applied or refused, or the mastership is over. */
 void r_member_list_settled(struct replica *r);
-/* True, once, when there is a newer list. */
+/* True if the list is newer than at the last call. */
 bool r_member_list_report(struct replica *r);
-/* Another list was applied. */
+/* Processes a list that was applied. */
 void r_member_list_changed(struct replica *r);
-/* Who was away may know neither those who have come meanwhile nor their keys, and so could not be
- * reached by them: when it speaks up, whoever hears it tells it. */
+/* Sends the list to a replica that has started or is a candidate. A replica that was away may lack
+ * newer members and their keys, so that they can't reach it: each replica that it reaches sends it
+ * the list. */
 void r_member_list_tell_peer(struct replica *r, uint8_t peer);
-/* Who was removed has no say in it: its key may be in wrong hands. */
+/* Takes over a newer list from a member. A list from a removed replica is ignored, because other
+ * people may have its key. */
 void r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m);
+/* Frees the lists. */
 void r_member_list_free(struct replica *r);
 
 /* admin.c */
-/* Initializes the operators' requests of a new replica: none. */
+/* Initializes the operators' commands of a new replica: none. */
 void r_admin_init(struct replica *r);
+/* Takes a command of an operator; this replica must serve as master. */
 void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
-/* Does what can be done now of what operators wait for. */
+/* Decides all commands that can be decided now. */
 void r_admin_go_on(struct replica *r);
-/* What an entry of the log decided; while this replica is master. */
+/* Answers the commands that an applied entry has decided; while this replica serves as master. */
 void r_admin_applied(struct replica *r, const struct tree_outcome *outcome);
-/* The mastership ends: who asked for that has it, the others will ask the next master. */
+/* Processes the end of the mastership: answers the command that has requested it, and drops the
+ * others, which are sent to the next master. */
 void r_admin_left(struct replica *r);
+/* Drops the commands of a connection that is closed. */
 void r_admin_disconnected(struct replica *r, uint64_t conn);
+/* Frees all commands. */
 void r_admin_free(struct replica *r);
 
 /* replica_divergence.c */
+/* Computes the digest of the state after the entry `index`, and sends it to the master. */
 void r_divergence_compute(struct replica *r, uint64_t index);
-/* The log tells what a majority has computed: whatever we did from here on might be wrong. */
+/* Compares a digest of the log, which a majority has computed, with that of this replica. If they
+ * differ, this replica gives up a mastership, and `diverged` is set. */
 void r_divergence_told(struct replica *r, const struct tree_note *n);
+/* Takes a digest that another replica has sent. */
 void r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m);
-/* What a master tells the others of it. */
+/* Proposes the digests that a majority agrees on, and reports a dispute; called by a master. */
 void r_divergence_supervise(struct replica *r);
 
 /* replica_settings.c */
-/* In force here: the tree's; before the first epoch those of the configuration. */
+/* The value of a setting that is a time: the tree's; before the first epoch that of the
+ * configuration. */
 span_t r_settings_span(const struct replica *r, enum setting which);
-/* For the first epoch of a cell; lies in the buffer. */
+/* The settings for the first epoch of a cell; a view into `packed`. */
 struct wire_list r_settings_first(const struct replica *r, struct buffer *packed);
-/* Paxos goes by the tree's from now on. */
+/* Passes the tree's settings on to paxos. */
 void r_settings_changed(struct replica *r);
 /* The minor version in which the log is written. */
 uint32_t r_settings_minor(const struct replica *r);
-/* Is that a later one than this replica speaks? Nothing more is applied then. */
+/* True if that version is later than the one that this replica speaks: then it applies nothing. */
 bool r_settings_outdated(const struct replica *r);
-/* Raises it when every member understands a later one. */
+/* Proposes a later version if every member speaks it; called by a master. */
 void r_settings_supervise(struct replica *r, const struct member_view *m);
-/* This replica was elected: it has proposed nothing. */
+/* Processes an election of this replica: it has proposed no version yet. */
 void r_settings_elected(struct replica *r);
-/* To a client. */
+/* Sends the settings to a client. */
 void r_settings_tell(struct replica *r, uint64_t conn);
 
 /* status.c */
+/* Sends the status of this replica to a client. */
 void r_status_answer(struct replica *r, uint64_t conn);
 
 #endif

@@ -1,11 +1,12 @@
-/* The mastership: how it begins and ends, who is told, and what a master looks after. */
+/* The mastership of this replica: its beginning and end, news of it for clients, and the regular
+ * work of a master. */
 #include "cell/base/must.h"
 #include "cell/paxos/ballot.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
 enum {
-	EARLY_MAX = 4096, /* clients that wait for the epoch */
+	EARLY_MAX = 4096, /* open_session frames that wait for the epoch */
 };
 
 bool
@@ -14,7 +15,7 @@ r_is_master(const struct replica *r)
 	return px_role(r->px) == PX_MASTER && px_open(r->px);
 }
 
-/* The master as far as known; 0 also for ourselves when we are it no more, or not yet. */
+/* The master as far as known; 0: unknown, or this replica, which does not serve yet or any more. */
 static uint8_t
 other_master(const struct replica *r)
 {
@@ -25,7 +26,7 @@ other_master(const struct replica *r)
 
 /* ---- the beginning and the end ---- */
 
-/* A master first commits an entry of its own; what it applies up to there was decided before it. */
+/* A master first commits an entry of its own; all entries before it are of earlier masters. */
 static void
 propose_epoch(struct replica *r)
 {
@@ -51,7 +52,7 @@ r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
 	r_absorb_master(r);
 }
 
-/* Clients that came between the election and the epoch's entry. */
+/* Processes the frames that arrived between the election and the applied epoch. */
 static void
 admit_early(struct replica *r)
 {
@@ -68,7 +69,7 @@ admit_early(struct replica *r)
 	}
 }
 
-/* Will this replica be master before long, as nobody else can? */
+/* True if this replica will serve soon: it is elected, or no other replica can be. */
 static bool
 master_soon(const struct replica *r)
 {
@@ -159,9 +160,9 @@ r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 	}
 }
 
-/* Clients keep an idle connection to a replica besides the master's, on which they hear at once of
- * a new one. It is named when it speaks up and once more when its epoch has begun. A cell of one
- * has nobody to tell. */
+/* A client has an idle connection to a replica that is not the master, over which it learns of a
+ * new master at once. The master is announced when it is known, and again when its epoch has begun.
+ * In a cell of one replica there is no news. */
 static bool
 has_news(const struct replica *r)
 {
@@ -187,7 +188,7 @@ r_mastership_announce(struct replica *r)
 	r_absorb_master(r);
 }
 
-/* The members first: the master may be one that the client has not heard of. */
+/* The members are sent first: the master may be a member that the client does not know. */
 void
 r_mastership_greet(struct replica *r, uint64_t conn)
 {
@@ -198,10 +199,10 @@ r_mastership_greet(struct replica *r, uint64_t conn)
 	r_absorb_master(r);
 }
 
-/* ---- what a master looks after ---- */
+/* ---- the regular work of a master ---- */
 
-/* A master whose disk is stuck has no right to lead: it may be the next one whose log is needed.
- * Without others there is nobody to follow it. */
+/* A master whose disk is stuck must not lead: its log may be needed for the next majority. A
+ * replica that is the only voter goes on, because it has no successor. */
 mono_t
 r_mastership_disk_deadline(const struct replica *r)
 {

@@ -1,11 +1,10 @@
-/* The list of the cell's members: where it comes from, who is told of it, and the change of it that
- * is under way. */
+/* The list of the cell's members: its sources, its distribution, and its changes. */
 #include <stdlib.h>
 #include "cell/base/must.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
-/* ---- where it comes from ---- */
+/* ---- its sources ---- */
 
 static void
 know(struct replica *r, uint64_t version, struct wire_list list)
@@ -15,7 +14,7 @@ know(struct replica *r, uint64_t version, struct wire_list list)
 	r->members.unreported = true;
 }
 
-/* Others may have told a newer one already. */
+/* Another replica may have sent a newer list already. */
 static void
 know_applied(struct replica *r)
 {
@@ -100,7 +99,7 @@ r_member_list_free(struct replica *r)
 	free((void *)r->members.newest.members.packed.data);
 }
 
-/* ---- what it says ---- */
+/* ---- its contents ---- */
 
 bool
 r_member_list_alone(const struct replica *r)
@@ -144,7 +143,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 	}
 }
 
-/* ---- telling it ---- */
+/* ---- its distribution ---- */
 
 void
 r_member_list_tell(struct replica *r, uint64_t conn)
@@ -167,7 +166,7 @@ trace_members(struct replica *r)
 	buffer_free(&list);
 }
 
-/* The change is over when an entry behind it is applied: one that does nothing. */
+/* The change is over when an entry behind it is applied: an empty one is proposed. */
 void
 r_member_list_changed(struct replica *r)
 {
@@ -178,7 +177,7 @@ r_member_list_changed(struct replica *r)
 	r_member_list_tell(r, 0);
 }
 
-/* Before the first change all know the same list. */
+/* Before the first change all members have the same list. */
 void
 r_member_list_tell_peer(struct replica *r, uint8_t peer)
 {
@@ -212,7 +211,7 @@ r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m)
 	}
 }
 
-/* ---- changing it ---- */
+/* ---- its changes ---- */
 
 bool
 r_member_list_changing(const struct replica *r)
@@ -222,7 +221,7 @@ r_member_list_changing(const struct replica *r)
 	return r->members.changing || (version > 0 && version == tree_applied(r->tree));
 }
 
-/* Paxos goes by a list as soon as it is in the log: the state must not refuse it later. */
+/* A list is in force in paxos as soon as it is in the log, so the tree must not refuse it later. */
 bool
 r_member_list_propose(struct replica *r, const struct member_view *m)
 {

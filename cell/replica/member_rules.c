@@ -1,5 +1,5 @@
-/* The decisions about members. A voter that is silent counts as dead after a few leases: it may
- * come back, but nobody can promise that. */
+/* The decisions about members. A voter that has not answered for a few leases counts as dead: it
+ * may come back, but that is not certain. */
 #include "cell/replica/member_rules.h"
 
 #include <stdarg.h>
@@ -9,15 +9,16 @@
 #include "cell/wire/codec.h"
 
 enum {
-	SILENT_LEASES = 4,      /* after so many a member counts as not running */
-	/* So near to what is chosen a learner may vote: with its log, which is what a vote needs,
-	 * and with its state.db, which is told late: a busy cell has chosen a thousand by then. */
+	SILENT_LEASES = 4,      /* without an answer; then a member counts as dead */
+	/* Slots behind the last chosen one, with which a learner gets its vote: of its log, which a
+	 * vote needs, and of its state.db, which is reported late: a busy cell chooses a thousand
+	 * entries meanwhile. */
 	CAUGHT_UP_LOG = 64,
 	CAUGHT_UP_STATE = 4096,
 	KEY_BYTES = 32,
 };
 
-/* ---- what is known of the members ---- */
+/* ---- the members ---- */
 
 static bool
 heard_within(const struct member_view *m, const struct member_view_item *of, span_t span)
@@ -79,7 +80,7 @@ count(const struct member_view *m, enum member_role role)
 static void say(char why[LIMIT_WHY + 1], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends; what does not fit is left out. */
+/* Appends text, as far as it fits. */
 static void
 say(char why[LIMIT_WHY + 1], const char *format, ...)
 {
@@ -98,9 +99,9 @@ say_silent(const struct member_view *m, const struct member_view_item *of,
 	int64_t ms = span_to_ms(mono_since(m->now, of->progress.answered_at));
 
 	if (of->progress.answered_at.ns == INT64_MIN)
-		say(why, "replica %u was not heard yet", of->member.id);
+		say(why, "replica %u has not answered yet", of->member.id);
 	else
-		say(why, "replica %u was not heard for %lld s", of->member.id,
+		say(why, "replica %u has not answered for %lld s", of->member.id,
 		    (long long)(ms + 500) / 1000);
 }
 
@@ -125,7 +126,7 @@ count_voters(const struct member_view *m,
 }
 
 static void
-say_who_is_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
+say_all_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
 {
 	const char *between = "";
 
@@ -139,8 +140,8 @@ say_who_is_silent(const struct member_view *m, char why[LIMIT_WHY + 1])
 	}
 }
 
-/* Would a majority of the voters be there? Who is in charge of a cell must not lose it by a word;
- * else the verdict says whose silence is in the way. */
+/* True if a majority of the voters is alive: an operator must not lose the cell by one command.
+ * Otherwise the verdict has the reason. */
 static bool
 majority_lives(const struct member_view *m, struct member_verdict *v)
 {
@@ -151,8 +152,8 @@ majority_lives(const struct member_view *m, struct member_verdict *v)
 	v->rc = RC_BUSY;
 	if (alive > voters / 2)
 		return false;
-	say_who_is_silent(m, v->why);
-	say(v->why, ": %d of %d voters would be left", alive, voters);
+	say_all_silent(m, v->why);
+	say(v->why, ": %d of %d voters would remain", alive, voters);
 	v->rc = RC_INVAL;
 	return false;
 }
@@ -184,8 +185,8 @@ is_taken(const struct member_view *m, struct bytes address, struct bytes key,
 	return false;
 }
 
-/* Of those removed the ones that went first are forgotten when the list is full; the highest id is
- * never forgotten. */
+/* Drops, when the list is full, the removed member with the lowest id; the highest id of the list
+ * is never dropped. */
 static void
 make_room(struct member_view *m)
 {
@@ -230,7 +231,7 @@ member_rules_add(struct member_view *m, struct bytes address, struct bytes key)
 
 	if (address.len == 0 || key.len != KEY_BYTES) {
 		v.rc = RC_INVAL;
-		say(v.why, "a replica has an address and a key of %d bytes", KEY_BYTES);
+		say(v.why, "a replica needs an address and a key of %d bytes", KEY_BYTES);
 	} else if (self == NULL || self->member.address.len == 0) {
 		v.rc = RC_NOTSUP;
 		say(v.why, "a cell in one process has one replica");
@@ -301,7 +302,7 @@ member_rules_promote(struct member_view *m)
 
 /* ---- handing over ---- */
 
-/* One with room on its disk before one without, and then the one whose log is longest. */
+/* A voter with space on its disk is better than one without; then the longer log decides. */
 static bool
 is_better(const struct px_progress *a, const struct px_progress *than)
 {
@@ -324,7 +325,7 @@ transfer_to_best(const struct member_view *m)
 			best = of;
 	}
 	if (best == NULL) {
-		say(v.why, "no other replica with a vote was heard lately");
+		say(v.why, "no other replica with a vote has answered lately");
 		return v;
 	}
 	return (struct member_verdict){.rc = RC_OK, .id = best->member.id};

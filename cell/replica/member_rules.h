@@ -1,66 +1,69 @@
-/* Who may become a member of the cell and who may stop being one: the master's decisions, from the
- * list in force and from what it hears of the members.
+/* The master's decisions about members: which replicas may become members of the cell, and which
+ * may stop. They follow from the list in force, and from the progress of its members.
  *
  * A member keeps its id for ever, and an id is never used again. A replica joins as a learner,
- * without a vote, and gets one when it has caught up. Nothing is allowed that would leave less than
- * a majority of voters alive, because nobody could undo it. */
+ * without a vote, and gets a vote when it has caught up. A change that would leave no majority of
+ * the voters alive is refused, because no later change could undo it. */
 #ifndef LSFS_REPLICA_MEMBER_RULES_H
 #define LSFS_REPLICA_MEMBER_RULES_H
 
 #include "cell/paxos/px.h"
 
 struct member_view_item {
-	struct member member; /* views of the tree's, until it is applied to again */
-	/* What the master hears of it; of itself: its own. */
-	struct px_progress progress;
+	struct member member; /* its views are the tree's, valid until the next entry is applied */
+	struct px_progress progress; /* as its answers report it; of the master: its own */
 };
 
-/* The list in force, with those that were removed, by growing ids; as the master `self` sees it. */
+/* The list in force, with removed members, by growing ids, and the members' progress as the master
+ * `self` knows it. */
 struct member_view {
 	uint64_t version;
 	uint8_t self;
 	uint32_t minor;  /* version in which the log is written */
-	uint64_t chosen; /* slot of the last entry that is known to be */
+	uint64_t chosen; /* the last slot that is known to be chosen */
 	mono_t now;
-	mono_t began;  /* the mastership */
-	mono_t asked;  /* for the change: who answered since then is there for certain */
+	mono_t began;  /* when the mastership began */
+	mono_t asked;  /* when the change was requested: a member that answered since is alive */
 	span_t lease;  /* of the master */
 	struct member_view_item list[LIMIT_MEMBERS];
 	int n;
 };
 
-/* A decision. Unless rc is RC_OK nothing is changed, and `why` says to people what is in the way
- * (empty: rc says it). RC_EXIST: address or key are taken; RC_FULL: a limit; RC_NOENT: there is no
- * such replica; RC_NOTSUP: not in this cell; RC_INVAL: it would do harm; RC_BUSY: it is too early
- * to tell who is there, to be asked again when more was heard, or was not for long. */
+/* A decision. Unless rc is RC_OK the list is unchanged, and `why` is the reason, for people (empty:
+ * that of rc). RC_EXIST: address or key are taken; RC_FULL: a limit is reached; RC_NOENT: there is
+ * no such replica; RC_NOTSUP: not in this cell; RC_INVAL: the cell would lose its majority;
+ * RC_BUSY: it is not known yet which members are alive: decide again when they have had time to
+ * answer. */
 struct member_verdict {
 	enum rc rc;
-	bool changed; /* the list is another one now, to be proposed; else it was so before */
-	uint8_t id;   /* of the member that this is about */
+	bool changed; /* the list is changed, and must be proposed; false: it was so before */
+	uint8_t id;   /* of the member that was added, removed, promoted or chosen */
 	char why[LIMIT_WHY + 1];
 };
 
-/* A learner with a new id, at this address and with this key: views that the list keeps. The same
- * once more is the member that is there already. */
+/* Adds a learner with a new id, this address and this key; the list keeps these views. If a member
+ * has both already, nothing changes. */
 struct member_verdict member_rules_add(struct member_view *m, struct bytes address,
                                        struct bytes key);
-/* Once more is well, too. The master may remove itself. A majority of the voters who would be left
- * must have been heard since it was asked: of those who have just died nobody knows yet. */
+/* Removes a member; if it was removed before, nothing changes. The master may remove itself. A
+ * majority of the remaining voters must have answered since the change was requested: a member that
+ * has answered only before may have died since. */
 struct member_verdict member_rules_remove(struct member_view *m, uint64_t id);
-/* The first learner that is ready becomes a voter; RC_NOENT: none is. */
+/* Makes the first learner that has caught up a voter; RC_NOENT: none has. */
 struct member_verdict member_rules_promote(struct member_view *m);
-/* May the mastership go to the voter `id` (0: to whoever is furthest)? The list stays as it is; the
- * verdict's id is where it is to go, that of the master: it is there. */
+/* Decides whether the mastership may be handed over to the voter `id`; 0: to the best one, with
+ * space on its disk and the longest log. The verdict's id is that voter; if it is the master, there
+ * is nothing to do. The list is unchanged. */
 struct member_verdict member_rules_transfer(const struct member_view *m, uint64_t id);
 
-/* Was the member heard of so lately that it counts as running? */
+/* True if the member has answered so lately that it counts as alive. */
 bool member_rules_alive(const struct member_view *m, const struct member_view_item *of);
-/* The same, or not at all yet by a master that has just begun? */
+/* The same; true also for a member that has not answered yet, while the mastership is young. */
 bool member_rules_may_be_alive(const struct member_view *m, const struct member_view_item *of);
-/* The greatest minor version that all members understand, learners too, as far as each of them has
- * told; one that was not heard by this master understands the first one only. */
+/* The greatest minor version that all members speak, learners included. A member that has not
+ * answered this master counts as one that speaks version 0. */
 uint32_t member_rules_minor(const struct member_view *m);
-/* The list for a message or an operation, in `packed`. */
+/* Encodes the list for a message or an operation; a view into `packed`. */
 struct wire_list member_rules_pack(const struct member_view *m, struct buffer *packed);
 
 #endif

@@ -1,6 +1,5 @@
-/* One replica: the log below, the tree above it, and the master while this replica is it. Whatever
- * comes in goes to one of the three; then what became chosen is applied, what the master wants is
- * proposed, and what changed is handed out. */
+/* One replica: paxos, the tree, and cell/master. An event goes to one of the three; then chosen
+ * entries are applied, the master's proposals go to the log, and changes go into the update. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -8,12 +7,12 @@
 #include "cell/wire/codec.h"
 
 enum {
-	ALONE_LEASES = 20, /* without a master; elections take one or two */
-	/* What is applied in one step, about in bytes: the next step goes on. */
+	ALONE_LEASES = 20, /* time without a master, in leases; an election takes one or two */
+	/* The work of applying in one step, about in bytes; the rest is left to the next step. */
 	APPLY_WORK = 1024 * 1024,
 	COMMAND_WORK = 2048,
 	ROW_WORK = 512,
-	SEND_WORK = 1024, /* beside its bytes: what the master did for it */
+	SEND_WORK = 1024, /* of cell/master for a message, in addition to its bytes */
 };
 
 /* ---- life ---- */
@@ -82,7 +81,7 @@ replica_update_free(struct replica_update *u)
 	*u = (struct replica_update){0};
 }
 
-/* ---- what the parts want goes into the update ---- */
+/* ---- the updates of the parts go into that of the replica ---- */
 
 struct master_clock
 r_clock(const struct replica *r)
@@ -151,7 +150,8 @@ r_step_px(struct replica *r, struct px_event event)
 	}
 }
 
-/* The payloads are views into the log, which later steps of paxos in this step may have moved. */
+/* The payloads are views into the log, which later steps of paxos, in the same step of the replica,
+ * may have moved. */
 static void
 look_up_payloads(struct replica *r)
 {
@@ -303,7 +303,8 @@ has_time(const struct replica *r)
 	return r->work + tree_dirty_n(r->tree) * ROW_WORK < APPLY_WORK;
 }
 
-/* Until nothing is left that can be done now, or the step has lasted long enough. */
+/* Proposes and applies until nothing is left that can be done now, or the step has done enough
+ * work. */
 static void
 settle(struct replica *r)
 {
@@ -362,7 +363,7 @@ on_peer(struct replica *r, const struct replica_event *e)
 	}
 }
 
-/* A master whose lease has lapsed may have a successor: it does not know what is so now. */
+/* A master without a valid lease may have a successor, so it does not know the present state. */
 static void
 on_operator(struct replica *r, const struct replica_event *e)
 {
@@ -474,7 +475,7 @@ on_event(struct replica *r, const struct replica_event *e)
 	}
 }
 
-/* From whom a state is to be copied: the log has not what comes behind ours. */
+/* The replica whose state must be fetched, because no log has the next entry any more; 0: none. */
 static uint8_t
 behind(const struct replica *r)
 {

@@ -1,5 +1,5 @@
-/* One replica of a cell, pure: paxos, tree and master behind one step function. What the simulator
- * runs, and what cell/server/server.h drives with real disks, sockets and clocks. */
+/* One replica of a cell, pure: paxos, tree and master behind one step function. cell/server carries
+ * out its updates. */
 #ifndef LSFS_REPLICA_REPLICA_H
 #define LSFS_REPLICA_REPLICA_H
 
@@ -9,23 +9,24 @@
 struct replica;
 
 struct replica_config {
-	struct px_config paxos; /* replica_new fills in `members` and what is set by settings */
+	struct px_config paxos; /* replica_new fills in the members and the settings */
 	struct master_config master;
-	/* The cell as its file describes it, views of the caller's: the first list of a new cell,
-	 * and what a replica goes by whose tree has none. */
+	/* The members in the cell file, the caller's, read by replica_new: the first list of a new
+	 * cell, and the list of a replica whose tree has none. */
 	const struct member *members;
 	int members_n;            /* LIMIT_REPLICAS at most */
 	uint64_t members_version; /* log index of the change that made this list; 0: none */
-	struct settings settings; /* of a new cell, and until the tree has some; 0: the default */
-	uint64_t digest_every; /* entries; 0: DIVERGENCE_EVERY (cell/replica/divergence.h) */
+	struct settings settings; /* of a new cell, and until the first epoch; 0: the default */
+	uint64_t digest_every; /* entries between two digests of the state; 0: DIVERGENCE_EVERY */
 	struct trace *trace;   /* the caller's sink of verdicts, also of paxos and master; NULL:
 	                        * none */
 };
 
-/* `tree` was loaded from the stored rows; it becomes the replica's. `recovered` may hold entries
- * that the tree has applied already. */
+/* Makes a replica from what was stored: `tree`, which it takes over, was loaded from state.db, and
+ * `recovered` is the contents of log.db, perhaps with entries that the tree has applied already. */
 struct replica *replica_new(const struct replica_config *config, struct tree *tree,
                             const struct px_recovered *recovered, mono_t now);
+/* Frees the replica and its tree. */
 void replica_free(struct replica *r);
 
 enum replica_event_kind {
@@ -33,25 +34,25 @@ enum replica_event_kind {
 	REPLICA_DISCONNECTED, /* conn */
 	REPLICA_FRAME,        /* conn, frame: one whole frame from a client */
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
-	REPLICA_PERSISTED,    /* write: log records are durable */
-	REPLICA_SAVED,        /* index: state.db is durable up to here */
+	REPLICA_PERSISTED,    /* write: the records of all updates up to this number are durable */
+	REPLICA_SAVED,        /* index: state.db is durable up to there */
 	REPLICA_TIMEOUT,
-	REPLICA_STOP,         /* the driver goes on until replica_left, and all is written */
+	REPLICA_STOP,         /* hand the mastership over; the driver goes on until replica_left */
 	REPLICA_FULL,         /* on: the disk is full, or (off) has room again */
 	REPLICA_COPY_BEGUN,   /* peer: a copy of state.db will be made for it */
 };
 
-/* What the driver has measured of its steps, for status. */
+/* Measurements of the driver, for the status. */
 struct replica_times {
-	uint64_t longest_us, slow; /* the longest one; how many took more than 10 ms */
+	uint64_t longest_us, slow; /* the longest step; the number of steps of more than 10 ms */
 };
 
-/* Both clocks come with every event: `now` decides, `wall_ns` only stamps. */
+/* Every event has both clocks: decisions use `now`, time stamps `wall_ns`. */
 struct replica_event {
 	enum replica_event_kind kind;
 	mono_t now;
 	int64_t wall_ns;
-	uint64_t conn; /* made up by the driver, never used again */
+	uint64_t conn; /* the driver's number of a connection, never used again */
 	uint8_t peer;
 	uint64_t write, index;
 	struct bytes frame;
@@ -64,51 +65,58 @@ struct replica_send {
 	bool to_peer;
 	uint64_t conn;
 	uint8_t peer;
-	uint64_t after; /* log write that must be durable first; 0: now */
+	uint64_t after; /* number of the write that must be durable first; 0: none */
 	struct bytes frame; /* owned by the update */
 };
 
 struct replica_update {
-	struct px_record *records; /* for log.db, one transaction; valid until the next step */
+	/* For log.db, in one transaction; the payloads are valid until the next step. */
+	struct px_record *records;
 	size_t records_n, records_room;
-	uint64_t write;
+	uint64_t write; /* the number of this transaction */
 	struct replica_send *sends;
 	size_t sends_n, sends_room;
 	uint64_t *closes; /* connections to be closed after the sends */
 	size_t closes_n, closes_room;
-	struct row_list rows; /* for state.db, one transaction up to `applied`; empty: nothing */
+	/* For state.db, in one transaction with the index `applied`; empty: nothing. */
+	struct row_list rows;
 	uint64_t applied;
 	bool members_changed; /* see replica_members */
-	/* A state must be copied from this replica: the driver fetches one and starts anew with it;
-	 * 0: none. Told again in every update as long as it is so. */
+	/* The replica whose state must be fetched: the driver fetches it, and starts the replica
+	 * again with it; 0: none is needed. In every update. */
 	uint8_t behind;
-	/* The state differs from what a quorum has: the driver sets state.db aside and starts
-	 * anew, to fetch a copy. */
+	/* The state differs from that of a majority: the driver moves state.db away, and starts the
+	 * replica again, which then fetches a state. */
 	bool diverged;
 };
 
-/* Clears `update`, handles the event and fills it. */
+/* Takes one step: processes the event, and fills in the update, which is cleared before and must be
+ * freed by replica_update_free at the end. The event's views must be valid during the step. */
 void replica_step(struct replica *r, const struct replica_event *event,
                   struct replica_update *update);
+/* Frees what the update owns. */
 void replica_update_free(struct replica_update *update);
 
-/* When REPLICA_TIMEOUT is due. */
+/* The time of the next REPLICA_TIMEOUT. */
 mono_t replica_deadline(const struct replica *r);
 
-/* Bytes of requests that wait for room in the log. Nothing here bounds them: when they are many the
- * driver gives no further ones, but KeepAlives and the like. */
+/* The number of bytes of requests that wait for room in the log. Only the driver bounds it: when it
+ * is high, the driver keeps further requests back, but not KeepAlives. */
 size_t replica_backlog(const struct replica *r);
 
-/* For status, tests and the simulator's invariants. */
+/* The parts of the replica, for the driver, tests, and the invariants of the simulator. */
 const struct tree *replica_tree(const struct replica *r);
 const struct px *replica_px(const struct replica *r);
+/* The condition of this replica, for people. */
 enum replica_condition replica_condition(const struct replica *r);
-/* Who is connected to, and whose keys are good: the newest list that was applied here or told by
- * another replica, with those that were removed; before there is one, that of the configuration.
- * Views, valid until the next step. */
+/* The replicas to connect to, with their keys: the newest list that was applied here or sent by
+ * another replica, removed members included; before there is one, that of the configuration. A
+ * view, valid until the next step. */
 struct msg_members replica_members(const struct replica *r);
-/* After REPLICA_STOP: is there nothing left to do, or nothing that would be done by then? */
+/* After REPLICA_STOP: true when the mastership is handed over, and everything is done that can be
+ * done by the time `by`. */
 bool replica_left(const struct replica *r, mono_t by);
-bool replica_serving(const struct replica *r, mono_t now); /* master, epoch applied, lease valid */
+/* True if this replica is the master, its epoch is applied, and its lease is valid. */
+bool replica_serving(const struct replica *r, mono_t now);
 
 #endif

@@ -1,8 +1,8 @@
-/* Digests: what this replica computes, tells and is told; see digests.h. */
+/* Digests of the state: computed, sent and received by this replica; see divergence.h. */
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
-/* The digest of everything applied, and of some of what is stored: it goes to the master. */
+/* The digest is that of all applied entries, and of a slice of the stored state. */
 void
 r_divergence_compute(struct replica *r, uint64_t index)
 {
@@ -19,7 +19,7 @@ r_divergence_compute(struct replica *r, uint64_t index)
 	}
 }
 
-/* Whatever we did from here on might be wrong. */
+/* With a wrong state every later act of this replica may be wrong, so it gives up a mastership. */
 void
 r_divergence_told(struct replica *r, const struct tree_note *n)
 {
@@ -31,7 +31,7 @@ r_divergence_told(struct replica *r, const struct tree_note *n)
 	r_step_px(r, (struct px_event){.kind = PX_STEP_DOWN});
 }
 
-/* To the master; or of the master, where nobody has a majority. */
+/* A master receives the digests of the others; in a dispute they receive that of the master. */
 void
 r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m)
 {
@@ -40,8 +40,9 @@ r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m)
 	else if (from == px_master(r->px).replica &&
 	         divergence_differ(&r->divergence, m->index, m->digest))
 		NOTICE(r->config.trace,
-		       "the state differs from that of replica %u, at entry %llu, and too few are "
-		       "heard to tell which is right", from, (unsigned long long)m->index);
+		       "the state differs from that of replica %u, at entry %llu, and too few "
+		       "replicas answer to tell which is right",
+		       from, (unsigned long long)m->index);
 }
 
 static void
@@ -55,7 +56,7 @@ tell_digests(struct replica *r)
 		r_propose(r, &op);
 }
 
-/* Those who have a vote hear what we have computed, and say so themselves if they differ. */
+/* The other members are sent the digest of the master, and log it if theirs differs. */
 static void
 tell_dispute(struct replica *r)
 {
@@ -65,8 +66,8 @@ tell_dispute(struct replica *r)
 	if (!divergence_disputed(&r->divergence, members, r->now))
 		return;
 	NOTICE(r->config.trace,
-	       "replicas have different states, at entry %llu, and too few are heard to tell "
-	       "which is right: the others are needed", (unsigned long long)r->divergence.disputed);
+	       "replicas have different states, at entry %llu, and too few answer to tell "
+	       "which is right: start the others", (unsigned long long)r->divergence.disputed);
 	m.digest.index = r->divergence.disputed;
 	if (!divergence_own(&r->divergence, m.digest.index, &m.digest.digest))
 		return;

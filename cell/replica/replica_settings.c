@@ -1,4 +1,4 @@
-/* The settings as a replica goes by them, and as it tells them. */
+/* The settings of the cell: those in force at this replica, and their list for people. */
 #include "cell/base/must.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
@@ -46,7 +46,7 @@ r_settings_outdated(const struct replica *r)
 	return r_settings_minor(r) > r->config.paxos.minor;
 }
 
-/* A member that joins meanwhile and does not understand it stops when it reads this. */
+/* A member that joins meanwhile, and speaks a lower version, stops when it applies the entry. */
 void
 r_settings_elected(struct replica *r)
 {

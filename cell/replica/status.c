@@ -1,4 +1,4 @@
-/* What every replica tells of itself, for people: asked on any connection, without a session. */
+/* The status of a replica, for people: sent on any connection, without a session. */
 #include "cell/base/must.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
@@ -23,7 +23,7 @@ heard_ms(const struct replica *r, const struct member_view_item *of)
 	return span_to_ms(mono_since(r->now, of->progress.answered_at));
 }
 
-/* Of all members, as the master sees them. */
+/* The progress of all members, as the master knows it. */
 static struct wire_list
 pack_progress(const struct replica *r, struct buffer *packed)
 {

@@ -183,8 +183,8 @@ case_no_change_loses_the_quorum() {
 	[ "$(master)" != 3 ] || ctl master transfer
 	kill_replica 3
 	wait_until "its silence is noticed" is_told 'r[3].get("heard_ms", 0) > 5000'
-	refused_ctl "replica 3 was not heard for" replica remove 2
-	refused_ctl "1 of 2 voters would be left" replica remove "$(master)"
+	refused_ctl "replica 3 has not answered for" replica remove 2
+	refused_ctl "1 of 2 voters would remain" replica remove "$(master)"
 	is "$(told 'sorted(r)')" "[1, 2, 3]"
 	is "$(ctl replica list | grep -cE '^3 .* unreachable +[0-9]+ heard [0-9]+ s ago$')" 1
 	begin_load

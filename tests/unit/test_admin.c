@@ -178,8 +178,8 @@ test_replace_a_dead_one(void **state)
 	(void)state;
 	cell_kill(dead);
 	cell_pass_ms(cell, 12000);
-	snprintf(why, sizeof why, "replica %u was not heard for 12 s: 1 of 2 voters would be left",
-	         dead->id);
+	snprintf(why, sizeof why,
+	         "replica %u has not answered for 12 s: 1 of 2 voters would remain", dead->id);
 	expect_operated(cell, removing(alive), RC_INVAL, alive, why);
 	expect_operated(cell, removing(77), RC_NOENT, 0, "there is no replica 77");
 	expect_operated(cell, removing(dead->id), RC_OK, dead->id, "");
@@ -208,7 +208,7 @@ test_one_has_just_died(void **state)
 	append(c, node, 3);
 	cell_pass_ms(cell, 500);
 	cell_kill(dead);
-	snprintf(why, sizeof why, "replica %u was not heard for 2 s: 1 of 2 voters would be left",
+	snprintf(why, sizeof why, "replica %u has not answered for 2 s: 1 of 2 voters would remain",
 	         dead->id);
 	expect_operated(cell, removing(alive), RC_INVAL, alive, why);
 	append(c, node, 3);
@@ -666,7 +666,7 @@ test_nonsense(void **state)
 	(void)state;
 	expect_operated(cell, (struct msg_operate){.what = 99}, RC_INVAL, 0, "no such operation");
 	expect_operated(cell, transferring(0), RC_INVAL, 0,
-	                "no other replica with a vote was heard lately");
+	                "no other replica with a vote has answered lately");
 	expect_operated(cell, transferring(1), RC_OK, 1, "");
 	cell_free(cell);
 }
@@ -693,7 +693,7 @@ test_transfer(void **state)
 	}
 	cell_kill(&cell->replicas[0]);
 	cell_pass_ms(cell, 5000);
-	expect_operated(cell, transferring(1), RC_INVAL, 1, "replica 1 was not heard for 5 s");
+	expect_operated(cell, transferring(1), RC_INVAL, 1, "replica 1 has not answered for 5 s");
 	expect_operated(cell, transferring(0), RC_OK, 2, "");
 	assert_int_equal(cell_await_master(cell)->id, 2);
 	cell_free(cell);

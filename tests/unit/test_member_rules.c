@@ -128,9 +128,9 @@ test_add_limits(void **state)
 	alone.list[0].member.address = alone.list[0].member.key = (struct bytes){NULL, 0};
 	expect(add(&alone, 9), RC_NOTSUP, "a cell in one process has one replica");
 	expect(member_rules_add(&m, b.address, bytes_of("short")), RC_INVAL,
-	       "a replica has an address and a key of 32 bytes");
+	       "a replica needs an address and a key of 32 bytes");
 	expect(member_rules_add(&m, bytes_of(""), b.key), RC_INVAL,
-	       "a replica has an address and a key of 32 bytes");
+	       "a replica needs an address and a key of 32 bytes");
 }
 
 /* The list is bounded: of those removed the first ones are forgotten. */
@@ -194,17 +194,17 @@ test_remove_would_lose_the_majority(void **state)
 	(void)state;
 	silent_ms(&m, 3, 12000);
 	expect(member_rules_remove(&m, 2), RC_INVAL,
-	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
+	       "replica 3 has not answered for 12 s: 1 of 2 voters would remain");
 	assert_int_equal(role(&m, 2), MEMBER_VOTER);
 	expect(member_rules_remove(&m, 1), RC_INVAL,
-	       "replica 3 was not heard for 12 s: 1 of 2 voters would be left");
+	       "replica 3 has not answered for 12 s: 1 of 2 voters would remain");
 	silent_ms(&m, 3, 4 * LEASE_MS);
 	assert_int_equal(member_rules_remove(&m, 2).rc, RC_INVAL);
 	silent_ms(&five, 4, 2400);
 	five.list[4].progress.answered_at = (mono_t){INT64_MIN};
 	expect(member_rules_remove(&five, 1), RC_INVAL,
-	       "replica 4 was not heard for 2 s, replica 5 was not heard yet: "
-	       "2 of 4 voters would be left");
+	       "replica 4 has not answered for 2 s, replica 5 has not answered yet: "
+	       "2 of 4 voters would remain");
 	assert_true(member_rules_remove(&five, 5).changed);
 }
 
@@ -236,7 +236,7 @@ test_remove_under_a_new_master(void **state)
 	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	m.began = mono_add(now, span_ms(-4 * LEASE_MS));
 	expect(member_rules_remove(&m, 2), RC_INVAL,
-	       "replica 3 was not heard yet: 1 of 2 voters would be left");
+	       "replica 3 has not answered yet: 1 of 2 voters would remain");
 }
 
 /* ---- promoting ---- */
@@ -306,13 +306,13 @@ test_transfer(void **state)
 	expect(member_rules_transfer(&m, 5), RC_NOENT, "there is no replica 5");
 	expect(member_rules_transfer(&m, 6), RC_NOENT, "there is no replica 6");
 	silent_ms(&m, 2, 7000);
-	expect(member_rules_transfer(&m, 2), RC_INVAL, "replica 2 was not heard for 7 s");
+	expect(member_rules_transfer(&m, 2), RC_INVAL, "replica 2 has not answered for 7 s");
 	assert_int_equal(member_rules_transfer(&m, 0).id, 3);
 	m.list[2].progress.full = true;
 	expect(member_rules_transfer(&m, 3), RC_INVAL, "the disk of replica 3 is full");
 	silent_ms(&m, 3, 7000);
 	expect(member_rules_transfer(&m, 0), RC_INVAL,
-	       "no other replica with a vote was heard lately");
+	       "no other replica with a vote has answered lately");
 }
 
 static void
