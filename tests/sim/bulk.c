@@ -15,8 +15,8 @@ enum {
 	KILL_SECONDS = 8, /* of writing until the master dies, at most */
 };
 
-static bool
-all_well(const struct sim *s)
+bool
+bulk_all_well(const struct sim *s)
 {
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
@@ -99,7 +99,7 @@ run_check(struct sim *s, struct event *e)
 		sim_fail(s, "nothing failed, and under load another one became master");
 	if (s->machines[0].session != e->b || s->machines[0].state != CLIENT_SAFE)
 		sim_fail(s, "nothing failed, and a client with much to write lost its lease");
-	if (!busy || !all_well(s))
+	if (!busy || !bulk_all_well(s))
 		return;
 	if (master != NULL)
 		check_open(s, master);
@@ -131,7 +131,7 @@ run_bulk(struct sim *s, struct event *e)
 
 	if (s->hosts_n == 1)
 		return;
-	if (!all_well(s) || sim_serving(s) == NULL || !m->up || m->closing ||
+	if (!bulk_all_well(s) || sim_serving(s) == NULL || !m->up || m->closing ||
 	    m->paused_until > s->now || m->state != CLIENT_SAFE) {
 		try_later(s, e->b);
 		return;

@@ -259,6 +259,7 @@ turn(struct sim *s, struct host *n)
 {
 	enum server_verdict verdict = SERVER_GOES_ON;
 
+	s->quiet.turns++;
 	if (n->up) {
 		verdict = server_turn(n->server);
 		check(s, n);
@@ -316,6 +317,7 @@ run_timer(struct sim *s, struct event *e)
 		return;
 	}
 	n->timer_at = 0;
+	s->quiet.server_timers++;
 	if (n->up)
 		server_timeout(n->server);
 	else

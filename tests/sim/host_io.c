@@ -119,6 +119,7 @@ io_append(void *user, uint64_t write, const struct px_record *records, size_t re
 	struct host *n = user;
 	struct sim *s = n->sim;
 
+	s->quiet.writes++;
 	heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, write, records,
 	                                                        records_n),
 	                                   .run = run_persisted, .who = n->id - 1,
@@ -133,6 +134,7 @@ io_save(void *user, uint64_t applied, struct row_list *rows)
 	struct sim *s = n->sim;
 
 	count_step(n, rows->n);
+	s->quiet.writes++;
 	heap_push(&s->heap, (struct event){.at = disk_write_state(s, &n->disk, applied, rows),
 	                                   .run = run_saved, .who = n->id - 1, .life = n->life,
 	                                   .a = applied});

@@ -81,6 +81,8 @@ link_new(struct sim *s, int from, int to, int line)
 {
 	struct link *l = memory_zero(1, sizeof *l);
 
+	s->quiet.connects++;
+
 	ARRAY_ROOM(s->net.links, s->net.links_n, s->net.links_room);
 	l->index = s->net.links_n;
 	s->net.links[s->net.links_n++] = l;
@@ -325,6 +327,7 @@ link_send(struct sim *s, uint64_t conn, struct bytes frame)
 		liar_send(s, l->ends[1].host, frame);
 	else
 		leave(s, l, end, NEWS_FRAME, frame);
+	quiet_frame(s, frame);
 }
 
 bool

@@ -349,6 +349,7 @@ run_timer(struct sim *s, struct event *e)
 		return;
 	}
 	m->timer_at = 0;
+	s->quiet.client_timers++;
 	if (m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_TIMEOUT});
 	machine_event(s, m, (struct client_event){.kind = CLIENT_TIMEOUT});

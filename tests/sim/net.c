@@ -246,6 +246,8 @@ net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 	struct conn *c = net_conn(s, conn);
 	struct event e = {.run = run_leave_client, .a = conn, .data = bytes_copy(frame)};
 
+	quiet_frame(s, frame);
+
 	if (s->swarm.rate > 0)
 		uplink_send(s, end_of_machine(c->machine), &c->lane_to_node, e);
 	else
@@ -372,6 +374,7 @@ net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
 		return;
 	if (!c->client_open) /* it fails, and the end is noticed */
 		net_hold(s, conn, false);
+	quiet_frame(s, frame);
 	c->unsent += frame.len;
 	send_to_client(s, c, CLIENT_FRAME, frame);
 }
@@ -406,6 +409,8 @@ uint64_t
 net_connect(struct sim *s, int machine, int node, bool aside)
 {
 	struct conn *c = memory_zero(1, sizeof *c);
+
+	s->quiet.connects++;
 
 	ARRAY_ROOM(s->net.conns, s->net.n, s->net.room);
 	s->net.conns[s->net.n++] = c;

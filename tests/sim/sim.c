@@ -9,6 +9,7 @@
 enum {
 	CALM_SECONDS = 120,
 	RUN_SECONDS = 60, /* at least */
+	QUIET_SECONDS = 5, /* after that, at the end of a run */
 	LATE_SECONDS = 25, /* longer than a session that nobody wants any more */
 	EVENTS_MAX = 20 * 1000 * 1000,
 	ELECTION_SECONDS = 5, /* until there is a master when nothing is in its way any more */
@@ -285,6 +286,7 @@ finish(struct sim *s)
 	members_check_end(s);
 	setting_changes_check_end(s);
 	net_check_end(s);
+	quiet_check(s);
 	host_check_minor(s);
 	host_check_end(s);
 	history_finish(s);
@@ -348,6 +350,9 @@ sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 	/* What was sent twice or late still comes in, and must change nothing. */
 	end = s->now + LATE_SECONDS * SECOND;
 	end = end > RUN_SECONDS * SECOND ? end : RUN_SECONDS * SECOND;
+	while (step(s, end - QUIET_SECONDS * SECOND))
+		;
+	quiet_begin(s);
 	while (step(s, end))
 		;
 	s->now = end;

@@ -2,6 +2,7 @@
  *
  *   heap.c     events, ordered by (time, sequence)
  *   blocks.c   memory that is not freed
+ *   quiet.c    what happens when nobody asks for anything
  *   clocks.c   each machine's own clock
  *   net.c      clients' connections that delay, stall and break; who cannot reach whom
  *   link.c     connections between replicas
@@ -56,6 +57,25 @@
 #include "tests/sim/world.h"
 
 struct machine;
+
+/* ---- quiet.c ---- */
+
+/* What has happened since nobody asks for anything. */
+struct quiet {
+	int64_t since;    /* 0: some replica was not well */
+	uint64_t applied; /* then */
+	unsigned keepalives, keepalive_replies, heartbeats, heartbeat_replies;
+	unsigned others, other; /* other messages, and the code of the last one */
+	unsigned connects, writes;
+	unsigned client_timers, server_timers, turns; /* that a driver's loop has woken up for */
+};
+
+struct sim;
+
+/* From here on; a client or a replica sends that; the run ends. */
+void quiet_begin(struct sim *s);
+void quiet_frame(struct sim *s, struct bytes frame);
+void quiet_check(struct sim *s);
 
 /* ---- blocks.c ---- */
 
@@ -198,6 +218,8 @@ void ambush_lease(struct sim *s, struct host *master);
 
 /* The second part of a run begins, in which there is a master at `from`. */
 void bulk_start(struct sim *s, int64_t from);
+/* Does every replica that exists run and vote, and has it all that it needs? */
+bool bulk_all_well(const struct sim *s);
 
 /* ---- disk.c ---- */
 
@@ -850,6 +872,7 @@ struct sim {
 	struct history history;
 	struct model model;
 	struct stats stats;
+	struct quiet quiet;
 	uint64_t values;
 	uint64_t *lines; /* appended through mounts and acknowledged */
 	size_t lines_n, lines_room;

@@ -1,0 +1,98 @@
+/* At the end of a run nobody asks for anything: for some seconds the cell sends heartbeats, clients
+ * send KeepAlives, and nothing else happens. A message, a write or a wake-up too many changes no
+ * result, so that no other check sees it. */
+#include "tests/sim/sim.h"
+
+enum { SPARE_PERCENT = 5 }; /* for a clock that runs fast */
+
+void
+quiet_begin(struct sim *s)
+{
+	if (bulk_all_well(s))
+		s->quiet = (struct quiet){.since = s->now, .applied = s->model.applied};
+}
+
+void
+quiet_frame(struct sim *s, struct bytes frame)
+{
+	switch (wire_frame_code(frame)) {
+	case MSG_keepalive:
+		s->quiet.keepalives++;
+		break;
+	case MSG_keepalive_reply:
+		s->quiet.keepalive_replies++;
+		break;
+	case MSG_heartbeat:
+		s->quiet.heartbeats++;
+		break;
+	case MSG_heartbeat_reply:
+		s->quiet.heartbeat_replies++;
+		break;
+	default:
+		s->quiet.others++;
+		s->quiet.other = wire_frame_code(frame);
+	}
+}
+
+/* How often something that has this period happens. */
+static unsigned
+times(const struct sim *s, uint64_t period_ms)
+{
+	const uint64_t ms = (uint64_t)(s->now - s->quiet.since) / MS;
+
+	return (unsigned)(ms * (100 + SPARE_PERCENT) / 100 / period_ms) + 1;
+}
+
+static void
+at_most(struct sim *s, unsigned n, unsigned most, const char *what)
+{
+	if (n > most)
+		sim_fail(s, "nobody asks for anything, and there are %u %s (%u at most)", n, what,
+		         most);
+}
+
+/* Where clocks are wild nothing is known of how often something happens. */
+static void
+check_rates(struct sim *s)
+{
+	const struct quiet *q = &s->quiet;
+	const struct settings *now = &s->settings.now;
+	const unsigned heartbeats = times(s, settings_value(now, SETTING_heartbeat));
+	const unsigned leases = times(s, settings_value(now, SETTING_master_lease));
+	const unsigned keepalives = times(s, settings_value(now, SETTING_session_lease) / 3);
+	const unsigned followers = (unsigned)px_members(replica_px(sim_serving(s)->replica))->n - 1;
+
+	at_most(s, q->heartbeats, followers * heartbeats, "heartbeats");
+	at_most(s, q->keepalives, (unsigned)s->machines_n * keepalives, "KeepAlives");
+	at_most(s, q->server_timers,
+	        heartbeats + followers * leases + q->keepalives +
+	            4 * (unsigned)s->hosts_n,
+	        "timers of replicas");
+}
+
+void
+quiet_check(struct sim *s)
+{
+	const struct quiet *q = &s->quiet;
+	const unsigned replicas = (unsigned)s->hosts_n, clients = (unsigned)s->machines_n;
+	const unsigned frames = q->keepalives + q->keepalive_replies + q->heartbeats +
+	                        q->heartbeat_replies;
+
+	if (q->since == 0)
+		return;
+	/* An entry says that sessions need not be awaited which have long been idle. */
+	at_most(s, (unsigned)(s->model.applied - q->applied), clients, "entries");
+	if (s->model.applied != q->applied)
+		return;
+	if (q->others > 0)
+		sim_fail(s, "nobody asks for anything, and %u messages are sent, the last one %u",
+		         q->others, q->other);
+	at_most(s, q->writes, 0, "writes to disks");
+	at_most(s, q->connects, 0, "connections made");
+	at_most(s, q->keepalive_replies, q->keepalives + clients, "answers to KeepAlives");
+	at_most(s, q->heartbeat_replies, q->heartbeats + replicas, "answers to heartbeats");
+	at_most(s, q->client_timers, q->keepalives + clients, "timers of clients");
+	at_most(s, q->turns, q->server_timers + frames + replicas, "turns of replicas");
+	if (sim_leases_hold(s))
+		check_rates(s);
+}
