@@ -164,6 +164,7 @@ client_lock_waits_present(struct client *c)
 		c->waits.present_n--;
 		client_request_own(c, REQUEST_WAIT, &op);
 	}
+	must(c->waits.present_n == 0);
 }
 
 void

@@ -395,8 +395,7 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 {
 	struct timer *a;
 
-	if (!m->serving)
-		return;
+	must(m->serving);
 	m_step_begin(m, c, u);
 	while (m->work < STEP_WORK && (a = m_timer_due(m)) != NULL) {
 		m->work += REQUEST_WORK;

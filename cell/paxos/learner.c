@@ -76,7 +76,7 @@ chosen_by_members(const struct px *px)
 		uint64_t slot = px_matched(px, m->list[i].id);
 
 		slot = slot < end ? slot : end;
-		if (m->list[i].voter && slot > chosen && accepted(px, m, slot))
+		if (slot > chosen && accepted(px, m, slot))
 			chosen = slot;
 	}
 	return chosen;

@@ -242,7 +242,7 @@ promote_learner(struct replica *r, struct member_view *m)
 {
 	struct member_verdict v;
 
-	if (r_member_list_changing(r) || !r_is_master(r) || !px_lease_valid(r->px, r->now))
+	if (r_member_list_changing(r))
 		return;
 	v = member_rules_promote(m);
 	if (v.rc == RC_OK && r_member_list_propose(r, m))

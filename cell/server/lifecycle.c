@@ -92,7 +92,6 @@ start_gateway(struct server *s)
 		.cell_file = &identity->cell_file, .self = identity->replica,
 		.clients_max = s->config.clients_max,
 	}, &callbacks);
-	server_follow_members(s);
 	gateway_start(s->gateway);
 }
 

@@ -65,12 +65,6 @@ local_clients_disconnect(struct local_clients *l, uint64_t conn)
 	return c != NULL;
 }
 
-bool
-local_clients_has(const struct local_clients *l, uint64_t conn)
-{
-	return find(l, conn) != NULL;
-}
-
 void
 local_clients_post(struct local_clients *l, struct queued_frame queued)
 {

@@ -21,7 +21,6 @@ void local_clients_clear(struct local_clients *l);
 uint64_t local_clients_connect(struct local_clients *l, const struct server_client *client);
 /* Removes a client; false: no connection has that number. */
 bool local_clients_disconnect(struct local_clients *l, uint64_t conn);
-bool local_clients_has(const struct local_clients *l, uint64_t conn);
 /* Queues a frame, or the end of the connection, for a client; dropped if the client is gone by
  * then. */
 void local_clients_post(struct local_clients *l, struct queued_frame queued);

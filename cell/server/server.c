@@ -68,8 +68,8 @@ send_one(struct server *s, struct replica_send *send)
 		post(s, queued);
 }
 
-void
-server_follow_members(struct server *s)
+static void
+follow_members(struct server *s)
 {
 	static struct cell_file_replica list[LIMIT_MEMBERS];
 	const struct msg_members m = replica_members(s->replica);
@@ -156,7 +156,7 @@ carry_out(struct server *s, struct replica_update *u)
 	if (u->diverged)
 		begin_anew(s);
 	if (s->gateway != NULL && u->members_changed)
-		server_follow_members(s);
+		follow_members(s);
 	if (s->transfer != NULL)
 		state_transfer_need(s->transfer, u->behind,
 		                    tree_applied(replica_tree(s->replica)));
@@ -462,8 +462,6 @@ server_send(struct server *s, uint64_t conn, struct bytes frames)
 		must(len > 0 && frame.len <= frames.len);
 		frames.data += len;
 		frames.len -= frame.len;
-		if (!local_clients_has(&s->clients, conn))
-			return;
 		take(s, conn, frame);
 	}
 }
