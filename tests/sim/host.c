@@ -397,6 +397,7 @@ start(struct sim *s, struct host *n)
 	struct tree *t;
 
 	copies_swap_in(n);
+	rot_try(s, &n->disk);
 	t = disk_recover(s, &n->disk, &recovered);
 	n->up = true;
 	n->checked = tree_applied(t);

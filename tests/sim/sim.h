@@ -26,6 +26,7 @@
  *   members.c  the lists of members that there were, and what has to hold of them
  *   operators.c  those who add replicas, remove them, hand the mastership over, change settings
  *   setting_changes.c  the settings that there were
+ *   rot.c      rows of a state that are not what they were
  *   restored.c a copy of the cell becomes a new one
  *   faults.c   which faults a seed has, and when they strike
  *   adversary.c  those that wait for their moment
@@ -57,6 +58,13 @@
 #include "tests/sim/world.h"
 
 struct machine;
+
+/* ---- rot.c ---- */
+
+struct disk;
+
+/* Loads the state of a disk with a mistake in it, sometimes. */
+void rot_try(struct sim *s, const struct disk *d);
 
 /* ---- quiet.c ---- */
 
