@@ -313,7 +313,6 @@ px_gather(struct px *px)
 			give_up_waiting(px, px->group.others[i]);
 	}
 	for (int i = 0; i < px->group.others_n; i++)
-		if (px->candidate.votes[px->group.others[i]].promised &&
-		    !px->candidate.votes[px->group.others[i]].asked)
+		if (!px->candidate.votes[px->group.others[i]].asked)
 			gather_from(px, px->group.others[i]);
 }
