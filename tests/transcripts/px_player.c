@@ -158,19 +158,22 @@ pending_free(struct pending *p)
 	free(p->records);
 }
 
-/* All writes become durable. */
+/* The writes up to this one become durable. */
 static void
-sync_disk(struct script *s, struct world *w, struct replica *r)
+sync_disk(struct script *s, struct world *w, struct replica *r, uint64_t write)
 {
-	if (r->pending_n == 0)
-		return;
-	for (size_t i = 0; i < r->pending_n; i++) {
-		for (size_t j = 0; j < r->pending[i].n; j++)
-			disk_write(&r->disk, &r->pending[i].records[j]);
-		r->durable = r->pending[i].write;
-		pending_free(&r->pending[i]);
+	size_t n = 0;
+
+	for (; n < r->pending_n && r->pending[n].write <= write; n++) {
+		for (size_t i = 0; i < r->pending[n].n; i++)
+			disk_write(&r->disk, &r->pending[n].records[i]);
+		r->durable = r->pending[n].write;
+		pending_free(&r->pending[n]);
 	}
-	r->pending_n = 0;
+	if (n == 0)
+		return;
+	r->pending_n -= n;
+	memmove(r->pending, r->pending + n, r->pending_n * sizeof *r->pending);
 	step(s, w, r, (struct px_event){.kind = PX_PERSISTED, .write = r->durable});
 }
 
@@ -257,7 +260,7 @@ step(struct script *s, struct world *w, struct replica *r, struct px_event e)
 	for (size_t i = 0; i < r->update.sends_n;)
 		i += say_sends(s, w, r, &r->update.sends[i], r->update.sends_n - i);
 	if (!r->slow)
-		sync_disk(s, w, r);
+		sync_disk(s, w, r, UINT64_MAX);
 }
 
 static void
@@ -468,7 +471,7 @@ run_sync(struct script *s, void *world)
 {
 	struct replica *r = started(s, world);
 
-	sync_disk(s, world, r);
+	sync_disk(s, world, r, script_value_number(s, "write", UINT64_MAX));
 }
 
 /* ---- the network ---- */
@@ -841,7 +844,7 @@ static const struct script_command commands[] = {
     {"start", "ID [welcomed] [start=N]", run_start},
     {"crash", "ID", run_crash},
     {"slow", "ID", run_slow},
-    {"sync", "ID", run_sync},
+    {"sync", "ID [write=N]", run_sync},
     {"deliver", "[from=ID] [to=ID]", run_deliver},
     {"drop", "[from=ID] [to=ID]", run_drop},
     {"settle", "", run_settle},
