@@ -168,7 +168,7 @@ help(void)
 	     "Runs the replica whose data directory this is, as `lsctl cell create' has made it,\n"
 	     "until SIGTERM or SIGINT. Logs to stderr.\n"
 	     "\n"
-	     "  -d, --debug    log more\n"
+	     "  -d, --debug    log the verdicts of the protocol, too\n"
 	     "  -h, --help     show this\n"
 	     "  -V, --version  show the version");
 }

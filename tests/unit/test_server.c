@@ -224,6 +224,43 @@ test_data_survives(void **state)
 	}
 }
 
+/* What a server writes to the log, at this level, from its start to its end. */
+static void
+logged_at(enum log_level level, char text[16384])
+{
+	FILE *log = tmpfile();
+	const int before = dup(STDERR_FILENO);
+	struct driver d;
+
+	assert_true(log != NULL && before >= 0);
+	fflush(stderr);
+	dup2(fileno(log), STDERR_FILENO);
+	log_start("test_server", level);
+	start(&d);
+	stop(&d);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	log_start("test_server", LEVEL_ERROR);
+	rewind(log);
+	text[fread(text, 1, 16383, log)] = '\0';
+	fclose(log);
+}
+
+/* Operators see the masters in any case, and verdicts on demand. */
+static void
+test_verdicts_are_logged_on_demand(void **state)
+{
+	static char text[16384];
+
+	(void)state;
+	logged_at(LEVEL_INFO, text);
+	assert_non_null(strstr(text, "master of epoch"));
+	assert_null(strstr(text, "is a candidate with"));
+	logged_at(LEVEL_DEBUG, text);
+	assert_non_null(strstr(text, "master of epoch"));
+	assert_non_null(strstr(text, "is a candidate with"));
+}
+
 static void
 test_stopped_unused(void **state)
 {
@@ -575,6 +612,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(test_data_survives),
+	    TEST(test_verdicts_are_logged_on_demand),
 	    TEST(test_stopped_unused),
 	    TEST(test_stopped_while_the_cell_file_is_written),
 	    TEST(test_made),
