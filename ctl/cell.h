@@ -31,10 +31,10 @@ bool cell_read(const char *path, struct cell_file *cell_file);
 bool cell_find(const struct ctl *ctl, char path[PATH_MAX], struct cell_file *cell_file);
 /* Puts the path of a mounted cell's cell file into `path`. */
 void cell_file_of_mount(const struct run_record *record, char path[PATH_MAX]);
-/* The key to be used: that of --key, else admin.key beside the cell file, else the machine's, else
- * the user's. cell_has_key: true when there is one. cell_key reads it into *pair; false after an
- * error message. */
+/* True when there is a key to be used: that of --key, else admin.key beside the cell file, else the
+ * machine's, else the user's. */
 bool cell_has_key(const struct ctl *ctl, const char *file);
+/* Reads that key into *pair; false after an error message. */
 bool cell_key(const struct ctl *ctl, const char *file, struct noise_pair *pair);
 
 #endif

@@ -144,14 +144,14 @@ check_comments() {
 }
 
 # Folders whose prototypes have a comment each, not only one for a paragraph.
-explained="cell/master cell/tree"
+explained="cell/client cell/config cell/master cell/net cell/paxos cell/sys cell/tree ctl fs"
 
 check_prototypes() {
 	for folder in $explained; do
 		tracked | grep "^$folder/[^/]*\.h$"
 	done | while read -r f; do [ ! -e "$f" ] || echo "$f"; done | xargs awk '
 		FNR == 1 { before = ""; goes_on = 0 }
-		/^[a-z_].*[ *][a-z_0-9]+\(/ && !/^(static|typedef)/ && !goes_on {
+		/^[a-z_][^;]*[ *][a-z_0-9]+\(/ && !/^(static|typedef)/ && !goes_on {
 			if (before !~ /\*\/[ \t]*$/)
 				print FILENAME ":" FNR ": no comment of its own"
 			goes_on = 1

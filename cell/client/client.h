@@ -41,6 +41,7 @@ struct client_config {
 
 /* A new client, owned by the caller, without a connection: the first step asks for one. */
 struct client *client_new(const struct client_config *config, mono_t now);
+/* Frees the client, in whatever state. */
 void client_free(struct client *c);
 
 enum client_event_kind {
@@ -112,6 +113,7 @@ struct client_update {
  * At most LIMIT_IN_FLIGHT requests with LIMIT_WINDOW bytes are in flight, the rest queue here;
  * release and cancel overtake that queue, but never an earlier one on the same node. */
 void client_step(struct client *c, const struct client_event *event, struct client_update *update);
+/* Frees the contents of the update and clears it. */
 void client_update_free(struct client_update *u);
 
 /* When to step with CLIENT_TIMEOUT, if no event comes before. */

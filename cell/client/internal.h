@@ -66,7 +66,8 @@ enum connection_state {
 
 /* ---- the parts of a client, each written by its file ---- */
 
-/* client_session.c */
+/* ---- client_session.c ---- */
+
 struct client_session {
 	enum client_state state;
 	uint64_t id; /* 0: none */
@@ -83,7 +84,8 @@ struct client_session {
 	mono_t close_end; /* CLOSED by then in every case */
 };
 
-/* client_connection.c */
+/* ---- client_connection.c ---- */
+
 struct client_connection {
 	enum connection_state state;
 	mono_t due;
@@ -104,7 +106,8 @@ struct client_standby {
 	mono_t due;
 };
 
-/* client_keepalive.c */
+/* ---- client_keepalive.c ---- */
+
 struct client_keepalive {
 	uint64_t sequence;
 	mono_t sent;  /* when the one in flight was sent */
@@ -114,7 +117,8 @@ struct client_keepalive {
 	mono_t lease_end;
 };
 
-/* client_request.c */
+/* ---- client_request.c ---- */
+
 struct client_requests {
 	uint64_t next_number;
 	struct request_list in_flight; /* in the order of their numbers */
@@ -127,7 +131,8 @@ struct client_requests {
 	bool inbox_spent;
 };
 
-/* lock_waits.c */
+/* ---- lock_waits.c ---- */
+
 struct lock_waits {
 	struct wait_list list; /* in the order in which they began to wait */
 	struct wait_tree by_key;
@@ -156,21 +161,33 @@ struct client {
 /* Milliseconds from now until `until`, for traces. */
 long long client_ms_until(const struct client *c, mono_t until);
 
-/* client_session.c */
+/* ---- client_session.c ---- */
+
+/* Initializes the session of a new client: there is none yet. */
 void client_session_begin(struct client *c);
+/* Sends open_session on the connection that was just made. */
 void client_session_open(struct client *c);
+/* Handles the reply to open_session. */
 void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
+/* The lease is valid again: handles the frames that waited for it. */
 void client_session_safe(struct client *c);
 /* The session is over. `ended`: the cell has ended it; else the grace period is over, and the cell
  * is still to end it. */
 void client_session_lost(struct client *c, bool ended);
+/* Begins to end the session in good order, with this cause. */
 void client_session_close(struct client *c, enum session_end cause);
+/* The session is ended, or the time for it is over: the client is CLOSED. */
 void client_session_closed(struct client *c);
+/* Handles the deadlines of the session that have come. */
 void client_session_tick(struct client *c);
+/* The earliest deadline of the session. */
 mono_t client_session_deadline(const struct client *c);
 
-/* client_connection.c */
+/* ---- client_connection.c ---- */
+
+/* Initializes the connection of a new client: the first attempt is due now. */
 void client_connection_begin(struct client *c);
+/* Drops the connection; the next attempt follows after a pause that grows with each failure. */
 void client_connection_drop(struct client *c);
 /* Drops the connection because the replica does not answer. */
 void client_connection_failed(struct client *c);
@@ -180,49 +197,77 @@ void client_connection_elsewhere(struct client *c, const struct msg_redirect *m)
 void client_connection_announced(struct client *c, const struct msg_redirect *m);
 /* How long an answer may take that the replica can send at once. */
 span_t client_connection_patience(const struct client *c);
+/* Handles that the driver has connected. */
 void client_connection_on_connected(struct client *c);
+/* Handles that the connection is lost, or could not be made. */
 void client_connection_on_disconnected(struct client *c);
-/* Its progress: open_session was sent on it; its session is open on it; a KeepAlive was answered on
- * it; it is not needed any more. */
+/* open_session was sent on the connection. */
 void client_connection_opening(struct client *c);
+/* The session is open on it. */
 void client_connection_opened(struct client *c);
+/* A KeepAlive was answered on it: earlier failures do not count any more. */
 void client_connection_proven(struct client *c);
+/* It is not needed any more: the client is CLOSED. */
 void client_connection_end(struct client *c);
+/* Handles the deadlines of the connection that have come. */
 void client_connection_tick(struct client *c);
+/* The earliest deadline of the connection. */
 mono_t client_connection_deadline(const struct client *c);
 /* The ids to try have changed. */
 void client_connection_members(struct client *c);
+/* Sends a message on the connection; its views are copied. */
 void client_send(struct client *c, const struct message *m);
 
-/* standby.c */
+/* ---- standby.c ---- */
+
+/* Initializes the standby of a new client: there is none yet. */
 void client_standby_begin(struct client *c);
+/* Handles a frame that was received on the standby. */
 void client_standby_on_frame(struct client *c, struct bytes frame);
+/* Handles that the standby is lost, or could not be made. */
 void client_standby_on_disconnected(struct client *c);
+/* Handles the deadline of the standby, if it has come. */
 void client_standby_tick(struct client *c);
+/* The deadline of the standby. */
 mono_t client_standby_deadline(const struct client *c);
 /* The ids to try have changed. */
 void client_standby_members(struct client *c);
 
-/* replica_list.c */
+/* ---- replica_list.c ---- */
+
+/* Handles a list of members: a newer one replaces the ids to try. */
 void client_replica_list_received(struct client *c, const struct msg_members *m);
 
-/* client_keepalive.c */
+/* ---- client_keepalive.c ---- */
+
+/* Initializes the KeepAlives of a new client: there is no lease. */
 void client_keepalive_begin(struct client *c);
 /* There is no lease: the session is a new one. */
 void client_keepalive_renounce(struct client *c);
+/* Sends the first KeepAlive on a connection. */
 void client_keepalive_start(struct client *c);
+/* Handles a reply, which extends the lease, and sends the next KeepAlive. */
 void client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m);
+/* Sends `returned`, if it is due: everything was sent again on this connection. */
 void client_keepalive_tell_returned(struct client *c);
+/* Handles the deadlines of lease and KeepAlive that have come. */
 void client_keepalive_tick(struct client *c);
+/* The earliest of these deadlines. */
 mono_t client_keepalive_deadline(const struct client *c);
 
-/* client_request.c */
+/* ---- client_request.c ---- */
+
+/* Initializes the requests of a new client: there are none. */
 void client_request_begin(struct client *c);
 /* Numbers begin again with a new session. */
 void client_request_renumber(struct client *c);
+/* Takes the caller's request over: it is sent, queued or refused. */
 void client_request_submit(struct client *c, struct client_request *r);
+/* Sends a request of the client's own. */
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
+/* Sends the unanswered requests on a connection that was just opened. */
 void client_request_send_again(struct client *c);
+/* Sends the queued requests for which there is a slot. */
 void client_request_pump(struct client *c);
 /* Traces the numbers for which the request, if it was submitted in this step, is still queued. */
 void client_request_trace_queue(struct client *c, const struct client_request *submitted);
@@ -231,30 +276,43 @@ bool client_request_room(const struct client *c, size_t bytes);
 /* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
  * again. It is decoded when it is handled; a malformed one ends the connection then. */
 void client_request_on_frame(struct client *c, struct bytes frame);
+/* Handles the frames that were kept, as far as the session stays SAFE. */
 void client_request_flush_inbox(struct client *c);
 /* Frees the frames of the inbox, which is spent: no answer of an update refers to them any more. */
 void client_request_spend_inbox(struct client *c);
+/* True when no request is in flight or queued. */
 bool client_request_idle(const struct client *c);
-/* How many requests are in flight, and how many wait for a slot. */
+/* How many requests are in flight. */
 size_t client_request_in_flight(const struct client *c);
+/* How many requests wait for a slot. */
 size_t client_request_queued(const struct client *c);
 /* True when a release or cancel of this acquire is in flight or queued. */
 bool client_request_withdraws(const struct client *c, struct lock_key key);
+/* Answers all requests with this code: the session is over. */
 void client_request_fail_all(struct client *c, enum rc rc);
+/* Refuses queued requests when the cell could not be reached for the grace period. */
 void client_request_tick(struct client *c);
+/* The deadline of that. */
 mono_t client_request_deadline(const struct client *c);
 
-/* lock_waits.c */
+/* ---- lock_waits.c ---- */
+
+/* Initializes the waits of a new client: there are none. */
 void client_lock_waits_begin(struct client *c);
+/* An acquire was answered `queued`, with this ticket: it stands in the lock's queue. */
 void client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket);
+/* The acquire is withdrawn, if it waits. */
 void client_lock_waits_remove(struct client *c, struct lock_key key);
+/* Handles a grant, which ends the wait. */
 void client_lock_waits_on_granted(struct client *c, const struct msg_granted *m);
 /* The reply to an acquire that was presented again; `g` is valid when rc is RC_OK or RC_QUEUED. */
 void client_lock_waits_on_presented(struct client *c, struct lock_key key, enum rc rc,
                                     const struct result_acquired *g);
 /* All waits are to be presented on the connection that was just opened. */
 void client_lock_waits_reconnected(struct client *c);
+/* Presents the waits to the master of this connection, as slots allow. */
 void client_lock_waits_present(struct client *c);
+/* Forgets all waits: the session is over. */
 void client_lock_waits_forget(struct client *c);
 
 #endif

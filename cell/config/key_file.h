@@ -33,9 +33,10 @@ bool key_file_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *
 /* Makes a key of the secure channel and writes its file, like key_file_create_signing. `name` is
  * the principal's name, NULL for a replica's key; -EINVAL when it is no principal's name. */
 int key_file_create_channel(const char *path, const char *name, struct noise_pair *pair);
-/* Read a key of the secure channel, false with one line in `why`. key_file_read_principal puts the
- * principal's name into `name` (LIMIT_PRINCIPAL + 1 bytes) unless that is NULL. */
+/* Reads a replica's key of the secure channel. False with one line in `why`. */
 bool key_file_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size);
+/* Reads a principal's key of the secure channel, and puts the principal's name into `name`
+ * (LIMIT_PRINCIPAL + 1 bytes) unless that is NULL. False with one line in `why`. */
 bool key_file_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
                              size_t why_size);
 
@@ -55,9 +56,9 @@ bool key_file_read_public(const char *path, struct key_public *key, char *why, s
  * characters. */
 bool key_principal_valid(const char *name);
 
-/* Unpadded base64url of keys and signatures. key_to_text is false when `text` is too small,
- * key_from_text when the text is malformed or does not give exactly `len` bytes. */
+/* Unpadded base64url of a key or a signature. False when `text` is too small. */
 bool key_to_text(const uint8_t *key, size_t len, char *text, size_t text_size);
+/* The bytes of such a text. False when it is malformed or does not give exactly `len` bytes. */
 bool key_from_text(const char *text, uint8_t *key, size_t len);
 
 #endif

@@ -25,7 +25,7 @@ is_withdrawn(const struct m_session *s, const struct m_request *r)
 
 bool
 m_lock_withdraw(struct master *m, struct m_session *s, uint64_t number, uint64_t node,
-               uint64_t owner, uint64_t acquisition)
+                uint64_t owner, uint64_t acquisition)
 {
 	struct waiter *w = m_waiter_find(m, node, s->id, owner, acquisition);
 

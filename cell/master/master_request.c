@@ -306,10 +306,10 @@ note_withdrawal(struct master *m, struct m_session *s, uint64_t number, const st
 {
 	if (op->code == OP_release)
 		m_lock_withdraw(m, s, number, op->release.node, op->release.owner,
-		               op->release.acquisition);
+		                op->release.acquisition);
 	else if (op->code == OP_cancel)
 		m_lock_withdraw(m, s, number, op->cancel.node, op->cancel.owner,
-		               op->cancel.acquisition);
+		                op->cancel.acquisition);
 }
 
 static void

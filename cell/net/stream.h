@@ -83,9 +83,9 @@ struct transport {
 
 /* The stream of this number; NULL: none. */
 struct stream *transport_find(struct transport *n, uint64_t id);
-/* transport_time sets the stream's deadline to one patience (transport_config) from now on,
- * transport_untime removes it. */
+/* Sets the stream's deadline to one patience (transport_config) from now. */
 void transport_time(struct stream *s);
+/* Removes its deadline. */
 void transport_untime(struct stream *s);
 /* Puts the stream into the list of those that are written at the end of the turn. */
 void transport_unsent(struct stream *s);

@@ -273,6 +273,7 @@ span_t px_jitter(struct px *px);
 
 /* ---- reconfig.c ---- */
 
+/* True for a member with a vote. */
 bool px_is_voter(const struct px_members *m, uint8_t id);
 /* True for a former member that was removed. */
 bool px_is_removed(const struct px_members *m, uint8_t id);
@@ -283,8 +284,9 @@ const struct px_members *px_next_members(const struct changes *changes,
                                          const struct px_members *m);
 /* Adds the entry if it is a change, in place of an earlier change in the same slot. */
 void px_changes_put(struct changes *changes, const struct log_entry *e);
-/* Drop the changes up to `slot`, and those above `last`. */
+/* Drops the changes up to `slot`. */
 void px_changes_trim(struct changes *changes, uint64_t slot);
+/* Drops the changes above `last`. */
 void px_changes_cut(struct changes *changes, uint64_t last);
 /* Reads the members of a list; false when no cell can have such a list. */
 bool px_read_members(struct px_members *to, struct wire_list list);
@@ -292,8 +294,9 @@ bool px_read_members(struct px_members *to, struct wire_list list);
 struct wire_list px_pack_members(const struct px_members *m, struct buffer *to);
 /* Finds the list in force and the open changes when the log has been recovered. */
 void px_reconfig_recover(struct px *px);
-/* Put an entry into the log, and cut the log; both keep the open changes up to date. */
+/* Puts an entry into the log, and keeps the open changes up to date. */
 void px_log_put(struct px *px, const struct log_entry *e);
+/* Cuts the log behind `last`, and keeps the open changes up to date. */
 void px_log_cut(struct px *px, uint64_t last);
 /* `chosen` has grown: changes up to it are now in force. */
 void px_reconfig_pass(struct px *px);
@@ -306,6 +309,7 @@ void px_expel(struct px *px, uint8_t from, const struct message *m);
 
 /* ---- recover.c ---- */
 
+/* Takes over the recovered log: at the start. */
 void px_recover(struct px *px, const struct px_recovered *recovered);
 /* Records where the log begins, before any other record. */
 void px_write_base(struct px *px);
@@ -315,6 +319,7 @@ void px_hold(struct px *px, uint64_t slot);
 void px_check_repaired(struct px *px);
 /* ... or when this replica has all entries of the master that it follows. */
 void px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m);
+/* False while this replica has no vote: it is mute, lost or expelled, or its disk is damaged. */
 bool px_may_promise(const struct px *px);
 /* True when the disk has all that a candidate needs: no damage and a state. */
 bool px_is_fit(const struct px *px);
@@ -325,6 +330,7 @@ void px_look_for_state(struct px *px);
 
 /* ---- witness.c ---- */
 
+/* Takes over the recovered marks: at the start. */
 void px_witness_recover(struct px *px, const struct px_recovered *recovered);
 /* This ballot, and entries up to this slot, are durable. */
 void px_witness_durable(struct px *px, struct ballot ballot, uint64_t slot);
@@ -334,8 +340,9 @@ void px_witness_write_own(struct px *px);
 void px_witness_note(struct px *px, uint8_t from, const struct message *m);
 /* ... and those that a followed master's heartbeat carries of the other members and of this one. */
 void px_note_marks(struct px *px, const struct msg_heartbeat *m);
-/* This replica's mark: of what is durable, and of what will be durable with all records so far. */
+/* This replica's mark: of all that is durable. */
 struct mark px_mark_durable(const struct px *px);
+/* The same when all records so far are durable. */
 struct mark px_mark_recorded(const struct px *px);
 /* Records the marks that changed, together with the other records of the step. */
 void px_witness_write(struct px *px);
@@ -343,24 +350,34 @@ void px_witness_write(struct px *px);
 struct wire_list px_witness_pack(const struct px *px, struct buffer *to);
 /* Mute until welcomed by enough of the others; in a cell of one it never is. */
 void px_begin_mute(struct px *px);
+/* Sends a hello to all other members, with the mark of this replica. */
 void px_say_hello(struct px *px);
+/* Sends a hello to one of them. */
 void px_say_hello_to(struct px *px, uint8_t to);
 /* True when the sender of these marks has received the hello of this start. */
 bool px_is_known(const struct px *px, struct bytes marks);
+/* Handles a hello: welcomes its sender, unless that has lost what it acknowledged. */
 void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
 /* A mute replica also sends a hello to one that its list lacks: a member of a newer list,
  * perhaps. */
 void px_greet(struct px *px, uint8_t id);
 /* Receives a list that decides only where a hello is sent and whose welcomes count. */
 void px_on_members(struct px *px, const struct msg_members *m);
+/* Counts a welcome; enough of them end the mute time. */
 void px_on_welcome(struct px *px, uint8_t from, const struct msg_welcome *m);
 
 /* ---- acceptor.c ---- */
 
+/* Handles phase 1 of a candidate ("Paxos Made Simple", section 2.2): a promise or a refusal. */
 void px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m);
+/* Sends a candidate the values for which it asks. */
 void px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m);
+/* Handles phase 2 of a master ("Paxos Made Simple", section 2.2): accepts the entries, or refuses
+ * them. */
 void px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m);
+/* Handles a heartbeat: grants the lease, and learns the chosen slots. */
 void px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m);
+/* A master hands over: this replica becomes a candidate at once. */
 void px_on_hand_over(struct px *px, uint8_t from, const struct msg_hand_over *m);
 /* Enters `ballot`, higher than any before, as the one whose slots are counted in accepted_to. */
 void px_enter(struct px *px, struct ballot ballot);
@@ -410,21 +427,27 @@ mono_t px_lease_end(const struct px *px, mono_t sent);
 /* True for a voter of the list in force, as far as known. An open change may remove its vote, but
  * the voters of the new list may not know yet that they are voters. */
 bool px_may_be_candidate(const struct px *px);
+/* Takes a ballot of its own and sends a Prepare to all voters. */
 void px_begin_candidacy(struct px *px);
 /* A follower becomes a candidate at `at`, unless it receives a message of a master before. */
 void px_stand_from(struct px *px, mono_t at);
 /* There is a master: earlier lost elections do not lengthen the jitter any more. */
 void px_candidate_calm(struct px *px);
+/* The candidate is master now. */
 void px_candidate_elected(struct px *px);
 /* Sends a Prepare again to those that have not answered in full. */
 void px_send_prepares(struct px *px);
 /* When a quorum has promised: promises its own ballot, and becomes master when that is durable. */
 void px_count_votes(struct px *px);
+/* Handles a promise, with the entries that it reports. */
 void px_on_promise(struct px *px, uint8_t from, const struct msg_promise *m);
+/* Handles values that were asked for. */
 void px_on_gathered(struct px *px, uint8_t from, const struct msg_gathered *m);
+/* Handles a refusal, which names a higher ballot or a newer list of members. */
 void px_on_refused(struct px *px, uint8_t from, const struct msg_refused *m);
 /* Ends a candidacy or mastership; the next candidacy begins `wait` from now at the earliest. */
 void px_follow(struct px *px, struct ballot master, span_t wait);
+/* Begins to hand the mastership over to `to` (0: the furthest member); a candidate follows. */
 void px_leave(struct px *px, uint8_t to);
 /* Hands over when the master is leaving and nothing is in flight or the time is over. */
 void px_leave_check(struct px *px);
@@ -433,6 +456,7 @@ void px_leave_check(struct px *px);
 
 /* Starts a candidate's window with its own entries, which count like those of a promise. */
 void px_pick_own(struct px *px);
+/* Frees the picked entries: the candidacy is over. */
 void px_promises_forget(struct px *px);
 /* The last slot of the picked entries that follow one another from the chosen ones; entries behind
  * it have an older origin and are superseded. */
@@ -456,8 +480,9 @@ void px_gather(struct px *px);
 
 /* Values up to here need not be sent to a follower, or are trimmed. */
 uint64_t px_known_to(const struct px *px, const struct peer *p);
-/* Bytes in flight to a follower, and bytes that may be sent in addition. */
+/* Bytes in flight to a follower. */
 size_t px_flight(const struct px *px, const struct peer *p);
+/* Bytes that may be sent to it in addition. */
 size_t px_flow_room(const struct px *px, const struct peer *p);
 /* Bytes that may be proposed and not chosen. */
 size_t px_flow_open(const struct px *px);
@@ -468,10 +493,13 @@ void px_flow_accepted(struct px *px, struct peer *p);
 
 /* ---- replication.c ---- */
 
+/* Begins to replicate, the picked entries first. */
 void px_begin_mastership(struct px *px);
+/* Puts an entry into the next slot and sends it; the payload is copied. */
 void px_propose(struct px *px, struct bytes payload);
 /* Sends the followers the entries that they lack, as far as the window allows. */
 void px_pump(struct px *px);
+/* Sends a heartbeat to every other member. */
 void px_send_heartbeats(struct px *px);
 /* The next heartbeats are sent at `at` at the latest. */
 void px_heartbeat_by(struct px *px, mono_t at);
@@ -480,9 +508,13 @@ void px_heartbeat_by(struct px *px, mono_t at);
 void px_peer_copies(struct px *px, uint8_t id);
 /* Answers to heartbeats that were already sent do not count any more. */
 void px_heartbeats_skip(struct px *px);
+/* Sends a heartbeat to this one. */
 void px_send_heartbeat(struct px *px, uint8_t id);
+/* Handles a follower's acceptance: slots may be chosen by it. */
 void px_on_accepted(struct px *px, uint8_t from, const struct msg_accepted *m);
+/* Handles a follower's answer: its grant, and its progress. */
 void px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_reply *m);
+/* Sends a follower the entries that it lacks. */
 void px_on_fetch(struct px *px, uint8_t from, const struct msg_fetch *m);
 
 /* ---- learner.c ---- */
@@ -506,7 +538,9 @@ uint64_t px_applied_reported(const struct px *px);
 uint64_t px_matched(const struct px *px, uint8_t id);
 /* On the master: the slot up to which no member needs the log any more. */
 uint64_t px_trim_target(const struct px *px);
+/* The state is durable up to this slot: the log may be trimmed. */
 void px_on_applied(struct px *px, uint64_t slot);
+/* Another replica has begun to copy this replica's state. */
 void px_on_copy_begun(struct px *px, uint8_t from);
 
 #endif

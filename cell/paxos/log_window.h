@@ -23,8 +23,10 @@ struct log_window {
 
 /* Empties the window; its first slot will be base + 1, and the origin of `base` is not known. */
 void log_window_start(struct log_window *w, uint64_t base);
+/* Frees the entries; the window is empty. */
 void log_window_free(struct log_window *w);
 
+/* The last slot in the window; its base when it is empty. */
 static inline uint64_t log_window_last(const struct log_window *w) { return w->base + w->n; }
 /* The entry of a slot that is in the window. */
 struct log_window_entry *log_window_at(const struct log_window *w, uint64_t slot);

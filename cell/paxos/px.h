@@ -164,10 +164,12 @@ struct px_update {
  * one the replica becomes a candidate at its first deadline, and master when its promise is
  * durable. */
 struct px *px_new(const struct px_config *config, const struct px_recovered *recovered, mono_t now);
+/* Frees the replica; NULL is allowed. */
 void px_free(struct px *px);
 
 /* Clears `update`, handles the event and fills it. */
 void px_step(struct px *px, const struct px_event *event, struct px_update *update);
+/* Frees the contents of the update. */
 void px_update_free(struct px_update *update);
 
 /* Sets the lengths of the lease and of the heartbeat interval from now on. Every replica may set
@@ -175,13 +177,15 @@ void px_update_free(struct px_update *update);
 void px_set_lease(struct px *px, span_t lease, span_t heartbeat);
 
 /* After PX_CLOSE: when the last lease that this replica may have granted has expired. The replica
- * then records that, so that the next start need not wait; px_closed is true from then on. */
+ * then records that, so that the next start need not wait. */
 mono_t px_close_at(const struct px *px);
+/* True when that is recorded. */
 bool px_closed(const struct px *px);
 
 /* When PX_TIMEOUT is due. */
 mono_t px_deadline(const struct px *px);
 
+/* Follower, candidate or master. */
 enum px_role px_role(const struct px *px);
 /* True while proposals are accepted: the replica is master and is not about to hand over. */
 bool px_open(const struct px *px);
@@ -195,9 +199,9 @@ bool px_lease_valid(const struct px *px, mono_t now);
 /* True when this replica knows of a master with a lease: itself, or one to which it has granted a
  * lease that is still valid. */
 bool px_has_master(const struct px *px, mono_t now);
-/* Slot of the last accepted entry (a master's next proposal gets the slot after it), and highest
- * slot known to be chosen, which after a restart may be lower than what the tree has applied. */
+/* Slot of the last accepted entry: a master's next proposal gets the slot after it. */
 uint64_t px_last(const struct px *px);
+/* Highest slot known to be chosen; after a restart the tree may have applied later ones. */
 uint64_t px_chosen(const struct px *px);
 /* Lowest slot whose payload is still in the log. */
 uint64_t px_first(const struct px *px);
@@ -208,13 +212,14 @@ enum replica_condition px_condition(const struct px *px);
 /* A replica from which a copy of the state is to be fetched, because this replica needs entries
  * that are trimmed there; 0: none. */
 uint8_t px_behind(const struct px *px);
-/* A master's record of another member's progress. Returns false when the id is no member's. */
+/* A master's record of another member's progress. */
 struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */
 	mono_t answered_at;      /* when it last answered this master; {INT64_MIN}: never */
 	bool full;
 	uint32_t minor;          /* version that it speaks; 0 before it has told */
 };
+/* Reads that record; false when the id is no member's. */
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);
 /* The origin of a chosen slot in px_first() - 1 .. px_chosen(). */
 struct ballot px_origin(const struct px *px, uint64_t slot);

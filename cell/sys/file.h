@@ -29,11 +29,11 @@ int file_write_at(int fd, struct bytes data, off_t offset);
  * crash. 0 or -errno. */
 int file_sync_directory(const char *path);
 
-/* The steps by which one file replaces another: sync the new file, rename it, remove the old one. A
- * rename or removal survives a crash only after file_sync_directory. 0 or -errno; for a missing
- * file file_remove returns 0, the others -ENOENT. */
+/* Syncs a file. 0 or -errno. */
 int file_sync(const char *path);
+/* Renames a file, which survives a crash only after file_sync_directory. 0 or -errno. */
 int file_rename(const char *from, const char *to);
+/* Removes a file, likewise. 0, also when there is no such file, or -errno. */
 int file_remove(const char *path);
 
 #endif

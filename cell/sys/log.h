@@ -21,12 +21,16 @@ void log_never_block(void);
  * messages that the log does not accept are counted, and the count is sent before the next message
  * that it accepts. */
 void log_to_system(const char *socket);
-/* log_error, log_warn, log_info and log_debug print one line of their level. Control characters in
- * it become '?', and it is cut at LOG_LINE_MAX.
- * Any thread; errno is kept. */
+/* Each of these prints one line of its level. Control characters in it become '?', and it is cut at
+ * LOG_LINE_MAX. Any thread; errno is kept. */
+
+/* An error: a service fails, and people have to do something. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A warning: something is not as it should be, and the program goes on. */
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* News of the normal course. */
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Details, printed with --debug only. */
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

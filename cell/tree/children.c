@@ -48,7 +48,7 @@ next(struct listing *l, struct child *to)
 
 enum rc
 children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
-             struct result_listing *r, struct buffer *packed)
+              struct result_listing *r, struct buffer *packed)
 {
 	size_t most = o->most > 0 && o->most < LIMIT_PAGE ? o->most : LIMIT_PAGE;
 	struct listing l = {.index = t->position.applied, .next_node = t->nodes.next_number};
