@@ -211,7 +211,7 @@ client_request_send_again(struct client *c)
 		buffer_reset(&c->requests.inbox);
 	drop_withdrawn(c);
 	if (!TAILQ_EMPTY(&c->requests.in_flight))
-		CLIENT_TRACE(c, "%zu requests are sent again", client_request_in_flight(c));
+		CLIENT_TRACE(c, "requests sent again: %zu", client_request_in_flight(c));
 	TAILQ_FOREACH(r, &c->requests.in_flight, entry)
 		request_send(c, r);
 }
@@ -499,6 +499,7 @@ client_request_flush_inbox(struct client *c)
 
 		must(len > 0 && (size_t)len <= rest.len);
 		if (wire_get_frame((struct bytes){rest.data, (size_t)len}, &m) != RC_OK) {
+			CLIENT_TRACE(c, "a reply is malformed");
 			client_connection_drop(c);
 			return;
 		}

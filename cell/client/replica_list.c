@@ -41,7 +41,7 @@ client_replica_list_received(struct client *c, const struct msg_members *m)
 	if (told.n == 0)
 		return;
 	read_list(m, false, &told);
-	CLIENT_TRACE(c, "list of members %llu: %d replicas", (unsigned long long)m->version,
+	CLIENT_TRACE(c, "list of members %llu: replicas: %d", (unsigned long long)m->version,
 	             told.n);
 	c->members = told;
 	c->config.replicas_n = told.n;

@@ -59,7 +59,7 @@ say_message(struct player *p, const struct buffer *m)
 	buffer_printf(&p->line, "%s%.*s", p->line.len ? " " : "", (int)m->len, (char *)m->data);
 }
 
-/* A text with the escapes of C; a long one by its length. */
+/* A text with the escapes of C; a long one without blanks by its length. */
 static const char *
 shown(struct bytes text)
 {
@@ -186,7 +186,7 @@ print_stat(struct buffer *t, const struct mount_reply *r)
 		buffer_printf(t, ", cached");
 }
 
-/* What an answer brings, as text; empty for one that brings only success. */
+/* The result in an answer, as text; empty for one that only tells success. */
 static void
 print_reply(struct player *p, struct buffer *t, const struct mount_reply *r)
 {
@@ -556,7 +556,7 @@ truncate_call(struct player *p, struct mount_event e)
 	start(p, e);
 }
 
-/* With same=yes: is the answer in the memory of the last one? */
+/* With same=yes the line tells whether the answer is in the memory of the last one. */
 static void
 read_call(struct player *p, struct mount_event e)
 {
@@ -710,7 +710,7 @@ COMMAND(forget)
 	bench_forget(p->b, ino, script_number(s));
 }
 
-/* The facts that a call would need about its caller. */
+/* Prints the facts that a call would need about its caller. */
 COMMAND(wants)
 {
 #define X(command, function, kind_, mode_, usage) {#command, MOUNT_##kind_},

@@ -82,7 +82,7 @@ step(struct bench *b, struct mount_event *event)
 
 /* ---- the cell ---- */
 
-/* What a master does after a lock was freed: the queue's head gets it, if it can. */
+/* As a master does after a lock was freed: the first acquire of the queue gets it, if it can. */
 static void
 serve_waiters(struct bench *b)
 {
@@ -233,7 +233,7 @@ bench_lock_owner(pid_t thread)
 	return (uint64_t)process_of(thread) + 1;
 }
 
-/* As the driver does. */
+/* Facts about the caller are looked up as the FUSE driver does: only those that the mount wants. */
 static void
 learn_caller(struct bench *b, struct mount_event *event)
 {

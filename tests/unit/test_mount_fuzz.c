@@ -1,5 +1,5 @@
-/* Random calls, signals, answers, grants, deaths of the session and of nodes, in any order: every
- * call is answered exactly once, nothing leaks, no guarantee breaks, whatever the cell says. */
+/* Random calls, signals, answers and grants, with sessions and nodes that end, in any order: every
+ * call is answered exactly once, nothing leaks, no guarantee breaks, whatever the cell answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "cell/base/rng.h"
@@ -84,7 +84,7 @@ fuzz_open(struct fuzz *f)
 		.flags = O_CREAT | flags[pick(f, 6)], .mode = pick(f, 3) ? 0644 : S_ISVTX | 0644});
 }
 
-/* Takes over what opens have brought meanwhile. */
+/* Takes over the handles of opens that were answered meanwhile. */
 static void
 fuzz_opened(struct fuzz *f)
 {
@@ -152,7 +152,7 @@ fuzz_contents(struct fuzz *f)
 		e.descriptors = (int)pick(f, 3) - 1;
 		break;
 	default:
-		e.flags = pick(f, 3) ? 0 : O_APPEND; /* whatever its open said: F_SETFL */
+		e.flags = pick(f, 3) ? 0 : O_APPEND; /* as F_SETFL may change them */
 		e.offset = (int64_t)pick(f, 30);
 		e.data = (struct bytes){(uint8_t *)text, pick(f, 50) ? pick(f, 20) : sizeof text};
 		break;
@@ -289,7 +289,7 @@ fuzz_other(struct fuzz *f)
 	}
 }
 
-/* A step of anything; answers come about as often as calls. */
+/* One random event; answers are about as frequent as calls. */
 static void
 fuzz_step(struct fuzz *f)
 {
@@ -331,7 +331,7 @@ fuzz_step(struct fuzz *f)
 	fuzz_open(f);
 }
 
-/* When the kernel refers to nothing any more, nothing is left. */
+/* When the kernel refers to no inode any more the mount keeps nothing. */
 static void
 fuzz_forget(struct bench *b)
 {
@@ -348,7 +348,7 @@ fuzz_forget(struct bench *b)
 	assert_int_equal(m->handles.files, 0);
 }
 
-/* Everything closed and everything answered: no call may be left. */
+/* When all files are closed and all requests answered no call may be left. */
 static void
 fuzz_end(struct fuzz *f)
 {
@@ -361,7 +361,7 @@ fuzz_end(struct fuzz *f)
 	bench_answer_all(b);
 	bench_other_unlocks(b, NODE_ROOT);
 	fuzz_opened(f);
-	bench_state(b, CLIENT_EXPIRED); /* what still waits for a lock */
+	bench_state(b, CLIENT_EXPIRED); /* calls that still wait for a lock end */
 	bench_answer_all(b);
 	for (uint64_t call = 1; call <= b->calls; call++)
 		assert_true(bench_answered(b, call));
