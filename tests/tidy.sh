@@ -242,13 +242,15 @@ plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse 
 	fs/mount cell/server cell/host cell/wire docs/architecture.md docs/decisions.md docs/protocol.md docs/testing.md
 	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
 	cell/client cell/paxos cell/master cell/tree cell/replica
-	docs/paxos.md"
+	docs/paxos.md
+	tests/transcripts/mount tests/transcripts/client tests/transcripts/mount_player.c
+	tests/transcripts/client_player.c tests/unit/mount_bench.[ch] tests/unit/test_mount_fuzz.c"
 
 # A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a
 # capital one of them begins a sentence wherever it stands; in small letters it may begin a comment
 # or a cell of a table.
 check_pronouns() {
-	tracked | grep -E '\.([ch158]|md)$|^README$' | while read -r f; do
+	tracked | grep -E '\.([ch158]|md|txt)$|^README$' | while read -r f; do
 		for place in $plain; do
 			case $f in "$place" | "$place"/*) [ ! -e "$f" ] || echo "$f" ;; esac
 		done
