@@ -1,6 +1,7 @@
 /* Plays the transcripts of the mount: a command is a call of the kernel, a signal, the time, or
  * what another machine does; below it stands what the mount decides, asks the cell and answers (see
  * docs/testing.md). Processes are 100, 200 and 300, each with the threads behind its number. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -50,13 +51,18 @@ say_line(struct player *p)
 
 /* Adds a message to the line of messages. */
 static void
-say_message(struct player *p, const struct buffer *m)
+say_message(struct player *p, const char *format, ...)
 {
-	if (p->mute)
-		return;
-	if (p->line.len + m->len >= LINE_SHOWN)
+	char text[4096];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (p->line.len + strlen(text) >= LINE_SHOWN)
 		say_line(p);
-	buffer_printf(&p->line, "%s%.*s", p->line.len ? " " : "", (int)m->len, (char *)m->data);
+	if (!p->mute)
+		buffer_printf(&p->line, "%s%s", p->line.len ? " " : "", text);
 }
 
 /* A text with the escapes of C; a long one without blanks by its length. */
@@ -86,18 +92,12 @@ shown(struct bytes text)
 
 static const char *const modes[] = {"free", "shared", "exclusive", "delayed"};
 
-static void
-print_acquire(struct buffer *t, const struct acquire *a)
-{
-	buffer_printf(t, " %s%s, owner %d, acquisition %d%s", modes[a->mode],
-	              a->wait ? ", waiting" : "", (int)a->owner, (int)a->acquisition,
-	              a->default_delay_s == 15 ? "" : ", lock-delay");
-}
-
 /* The fields of an operation beside its name and node. */
 static void
 print_op(struct buffer *t, const struct op *op)
 {
+	const struct acquire *a = &op->acquire.acquire;
+
 	switch (op->code) {
 	case OP_lookup:
 		buffer_printf(t, " %s", shown(op->lookup.name));
@@ -143,7 +143,9 @@ print_op(struct buffer *t, const struct op *op)
 		buffer_printf(t, " %lld", (long long)op->set_lock_delay.seconds);
 		break;
 	case OP_acquire:
-		print_acquire(t, &op->acquire.acquire);
+		buffer_printf(t, " %s%s, owner %d, acquisition %d%s", modes[a->mode],
+		              a->wait ? ", waiting" : "", (int)a->owner, (int)a->acquisition,
+		              a->default_delay_s == 15 ? "" : ", lock-delay");
 		break;
 	case OP_release:
 		buffer_printf(t, ", acquisition %d", (int)op->release.acquisition);
@@ -166,7 +168,7 @@ say_request(struct player *p, const struct mount_request *r)
 	if (node > NODE_ROOT)
 		buffer_printf(&t, " %llu", (unsigned long long)node);
 	print_op(&t, &r->op);
-	say_message(p, &t);
+	say_message(p, "%.*s", (int)t.len, (char *)t.data);
 	buffer_free(&t);
 }
 
@@ -236,7 +238,7 @@ say_reply(struct player *p, const struct mount_reply *r)
 	if (t.len == before && r->call != p->call)
 		buffer_printf(&t, "0");
 	if (t.len > before || r->kind == MOUNT_LISTING)
-		say_message(p, &t);
+		say_message(p, "%.*s", (int)t.len, (char *)t.data);
 	buffer_free(&t);
 }
 
@@ -277,13 +279,8 @@ say_step(void *user, const struct mount_update *u)
 	say_verdicts(p);
 	if (u->forget_names)
 		say(p, "the kernel forgets all names");
-	for (size_t n = 0; n < u->stale_inodes_n; n++) {
-		struct buffer t = BUFFER(64);
-
-		buffer_printf(&t, "drop %llu", (unsigned long long)u->stale_inodes[n]);
-		say_message(p, &t);
-		buffer_free(&t);
-	}
+	for (size_t n = 0; n < u->stale_inodes_n; n++)
+		say_message(p, "drop %llu", (unsigned long long)u->stale_inodes[n]);
 	for (size_t n = 0; n < u->requests_n; n++)
 		say_request(p, &u->requests[n]);
 	for (size_t n = 0; n < u->replies_n; n++) {
@@ -295,14 +292,9 @@ say_step(void *user, const struct mount_update *u)
 static void
 say_answer(void *user, const struct op *op, enum rc rc)
 {
-	struct player *p = user;
-	struct buffer t = BUFFER(64);
-
 	(void)op;
-	buffer_printf(&t, "<- %s", rc_name(rc));
 	if (rc != RC_OK)
-		say_message(p, &t);
-	buffer_free(&t);
+		say_message(user, "<- %s", rc_name(rc));
 }
 
 /* ---- arguments ---- */
@@ -316,18 +308,6 @@ find_name(struct named *table, const char *name)
 	return NULL;
 }
 
-/* The same, for a name that must be known: @f is an inode, any other one a descriptor. */
-static struct named *
-known(struct player *p, const char *name)
-{
-	struct named *at = *name == '@' ? find_name(p->inodes, name + 1)
-	                                : find_name(p->descriptors, name);
-
-	if (at == NULL)
-		script_misuse(p->s, "\"%s\" is not known", name);
-	return at;
-}
-
 static struct named *
 set_name(struct player *p, struct named *table, const char *name)
 {
@@ -339,6 +319,22 @@ set_name(struct player *p, struct named *table, const char *name)
 		script_misuse(p->s, "no room for the name \"%s\"", name);
 	*at = (struct named){0};
 	strcpy(at->name, name);
+	return at;
+}
+
+static uint64_t look_up(struct player *p, const char *name);
+
+/* A descriptor; @f: the inode that f led to when it was last looked up, or leads to now. */
+static struct named *
+known(struct player *p, const char *name)
+{
+	struct named *at = *name == '@' ? find_name(p->inodes, name + 1)
+	                                : find_name(p->descriptors, name);
+
+	if (at == NULL && *name == '@' && look_up(p, name + 1) != 0)
+		at = find_name(p->inodes, name + 1);
+	if (at == NULL)
+		script_misuse(p->s, "\"%s\" is not known", name);
 	return at;
 }
 
@@ -509,18 +505,28 @@ flush_call(struct player *p, struct mount_event e)
 	handle_call(p, e);
 }
 
-/* A call on an inode; one on an attribute of it takes its name, and may take its value. */
 static void
 inode_call(struct player *p, struct mount_event e)
 {
 	e.ino = inode_named(p, word(p));
+	e.flags = flags_of(p, script_value(p->s, "flags"));
+	start(p, e);
+}
+
+/* Calls on attributes of an inode, one after the other. */
+static void
+attribute_calls(struct player *p, struct mount_event e)
+{
+	const char *name;
+
+	e.ino = inode_named(p, word(p));
 	e.uid = (uid_t)script_value_number(p->s, "uid", 1000);
 	e.flags = flags_of(p, script_value(p->s, "flags"));
-	if (e.kind == MOUNT_GETXATTR || e.kind == MOUNT_SETXATTR || e.kind == MOUNT_REMOVEXATTR)
-		e.name = text(p);
-	if (e.kind == MOUNT_SETXATTR)
-		e.data = text(p);
-	start(p, e);
+	while ((name = script_word(p->s))) {
+		e.name = bytes_of(name);
+		e.data = e.kind == MOUNT_SETXATTR ? bytes_of(word(p)) : (struct bytes){0};
+		start(p, e);
+	}
 }
 
 /* chmod, chown, utimens. */
@@ -599,24 +605,33 @@ open_as(struct player *p, const char *name, int flags, struct mount_event e)
 	start(p, e);
 }
 
+/* The node that a name leads to, 0 if there is none; nothing is said. */
+static uint64_t
+look_up(struct player *p, const char *name)
+{
+	const bool was = p->mute, held = p->b->hold;
+	const struct mount_reply *r;
+
+	if (p->b->pending_n > 0)
+		script_misuse(p->s, "look \"%s\" up before", name);
+	p->mute = true;
+	p->b->hold = false;
+	r = bench_reply(p->b, start(p, (struct mount_event){.kind = MOUNT_LOOKUP, .ino = NODE_ROOT,
+	                                                    .name = bytes_of(name)}));
+	p->mute = was;
+	p->b->hold = held;
+	if (r->error == 0)
+		set_name(p, p->inodes, name)->ino = r->stat.ino;
+	return r->error ? 0 : r->stat.ino;
+}
+
 /* The kernel looks the name up first, unless it is @NAME; what it does not lead to is created. */
 static void
 open_name(struct player *p, const char *name, int flags)
 {
 	struct mount_event e = {.kind = MOUNT_OPEN};
 
-	if (*name == '@' || *name == '.') {
-		e.ino = inode_named(p, name);
-	} else {
-		const bool was = p->mute;
-		const uint64_t call = p->b->calls + 1;
-
-		p->mute = true;
-		start(p, (struct mount_event){.kind = MOUNT_LOOKUP, .ino = NODE_ROOT,
-		                              .name = bytes_of(name)});
-		p->mute = was;
-		e.ino = bench_reply(p->b, call)->error ? 0 : bench_reply(p->b, call)->stat.ino;
-	}
+	e.ino = *name == '@' || *name == '.' ? inode_named(p, name) : look_up(p, name);
 	if (e.ino == 0)
 		e = (struct mount_event){.kind = MOUNT_CREATE, .ino = NODE_ROOT};
 	open_as(p, name, flags, e);
@@ -626,18 +641,13 @@ static void
 open_call(struct player *p, struct mount_event e)
 {
 	const char *name = word(p);
-
-	(void)e;
-	open_name(p, name, flags_of(p, word(p)));
-}
-
-static void
-create_call(struct player *p, struct mount_event e)
-{
-	const char *name = word(p);
+	const int flags = flags_of(p, word(p));
 
 	e.ino = NODE_ROOT;
-	open_as(p, name, flags_of(p, word(p)), e);
+	if (e.kind == MOUNT_CREATE)
+		open_as(p, name, flags, e);
+	else
+		open_name(p, name, flags);
 }
 
 static void
@@ -654,7 +664,7 @@ opendir_call(struct player *p, struct mount_event e)
 #define CALLS(X)                                                                                  \
 	X(lookup, lookup_call, LOOKUP, 0, "NAME [in=DIRECTORY]")                                  \
 	X(open, open_call, OPEN, 0, "NAME|@NAME FLAGS [as=DESCRIPTOR] [by=THREAD] [others=N]")    \
-	X(create, create_call, CREATE, 0, "NAME FLAGS [mode=OCTAL] [as=DESCRIPTOR]")              \
+	X(create, open_call, CREATE, 0, "NAME FLAGS [mode=OCTAL] [as=DESCRIPTOR]")                \
 	X(mkdir, name_call, MKDIR, 0755, "NAME [mode=OCTAL] [in=DIRECTORY]")                      \
 	X(mknod, name_call, MKNOD, S_IFREG | 0644, "NAME [mode=OCTAL]")                           \
 	X(link, name_call, REFUSED, 0, "NAME")                                                    \
@@ -674,10 +684,10 @@ opendir_call(struct player *p, struct mount_event e)
 	X(statfs, inode_call, STATFS, 0, "INODE")                                                 \
 	X(truncate, truncate_call, SETATTR, 0, "DESCRIPTOR|@NAME SIZE")                           \
 	X(setattr, setattr_call, SETATTR, 0, "INODE [mode=OCTAL] [owner=UID] [mtime=NS|now] ...") \
-	X(getxattr, inode_call, GETXATTR, 0, "INODE NAME")                                        \
-	X(setxattr, inode_call, SETXATTR, 0, "INODE NAME VALUE [flags=FLAGS] [uid=UID]")          \
+	X(getxattr, attribute_calls, GETXATTR, 0, "INODE NAME...")                                \
+	X(setxattr, attribute_calls, SETXATTR, 0, "INODE [NAME VALUE]... [flags=FLAGS]")          \
 	X(listxattr, inode_call, LISTXATTR, 0, "INODE")                                           \
-	X(removexattr, inode_call, REMOVEXATTR, 0, "INODE NAME [uid=UID]")                        \
+	X(removexattr, attribute_calls, REMOVEXATTR, 0, "INODE NAME... [uid=UID]")                \
 	X(opendir, opendir_call, OPENDIR, 0, "INODE: the descriptor d")                           \
 	X(readdir, handle_call, READDIR, 0, "DESCRIPTOR [at=OFFSET]")                             \
 	X(releasedir, handle_call, RELEASEDIR, 0, "DESCRIPTOR")
@@ -746,21 +756,16 @@ waiting_call(struct player *p)
 
 COMMAND(signal)
 {
-
-	(void)s;
 	bench_interrupt(p->b, waiting_call(p));
 }
 
 COMMAND(kill)
 {
-
-	(void)s;
 	bench_kill(p->b, waiting_call(p));
 }
 
 COMMAND(wait)
 {
-
 	p->call = 0;
 	bench_wait(p->b, (int64_t)script_number(s));
 }
@@ -789,8 +794,6 @@ COMMAND(hold)
 
 COMMAND(resume)
 {
-
-	(void)s;
 	p->call = 0;
 	bench_answer_all(p->b);
 	p->b->hold = false;
@@ -840,8 +843,7 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 	const uint64_t node = node_of(p, name);
 
 	if (!strcmp(what, "locks"))
-		return acquire(b->cell, b->other, BENCH_OTHER_OWNER, 1, node,
-		               mode_named(p, to));
+		return acquire(b->cell, b->other, BENCH_OTHER_OWNER, 1, node, mode_named(p, to));
 	if (!strcmp(what, "renames"))
 		return rename_file(b->cell, b->other, NODE_ROOT, name, NODE_ROOT, to);
 	if (!strcmp(what, "creates"))
@@ -904,8 +906,7 @@ COMMAND(memory)
 	           mount_has_file_locks(m) ? "file locks" : "no file locks");
 	if (!mono_is_never(deadline))
 		script_say(s, "deadline in %lld ms",
-		           (long long)span_to_ms(
-		               mono_since(deadline, p->b->now)));
+		           (long long)span_to_ms(mono_since(deadline, p->b->now)));
 }
 
 /* ---- worlds ---- */
@@ -940,10 +941,10 @@ COMMAND(mount)
 	p->b->heard = say_answer;
 	p->b->user = p;
 	while ((name = script_word(s))) {
-		const char *contents = word(p);
+		const struct bytes contents = text(p);
 
-		if (*contents != '-')
-			write_elsewhere(p, name, bytes_of(contents));
+		if (!bytes_equal(contents, bytes_of("-")))
+			write_elsewhere(p, name, contents);
 		p->mute = true;
 		if (flags)
 			open_name(p, name, flags_of(p, flags));
