@@ -191,7 +191,7 @@ check(struct sim *s, struct host *n)
 	check_applied(s, n);
 	members_check(s, n);
 	follow_role(s, n);
-	if (replica_condition(n->replica) == CONDITION_OUTDATED)
+	if (replica_condition(n->replica) == CONDITION_OUTDATED && !n->downgraded)
 		sim_fail(s, "replica %d does not speak the version of the log", n->id);
 	check_masters(s);
 	follow_members(n);
@@ -418,14 +418,34 @@ start(struct sim *s, struct host *n)
 		server_full(n->server, true);
 }
 
-void
-host_start(struct sim *s, struct host *n)
+enum {
+	DOWNGRADE_PERMILLE = 50,
+	OUTDATED_TURNS = 3, /* until the server says so */
+};
+
+/* Which program is started? Sometimes one that is older than the last one, too. */
+static void
+choose_minor(struct sim *s, struct host *n)
 {
-	must(!host_runs(n) && !n->gone);
+	struct rng own = rng_seeded(s->seed + (uint64_t)s->now); /* other runs are what they were */
+
 	if (n->life == 0 && s->now > 0)
 		n->minor = MINOR_NEWEST; /* somebody has added it */
 	else if (n->life > 0 && s->swarm.upgrades > 0 && rng_chance(&s->rng, s->swarm.upgrades))
 		n->minor = MINOR_NEWEST;
+	if (n->minor == MINOR_NEWEST && s->swarm.upgrades > 0 && !s->calm && n->life > 0 &&
+	    rng_chance(&own, DOWNGRADE_PERMILLE)) {
+		n->minor = MINOR_NEWEST - 1;
+		n->downgraded = true;
+		sim_trace(s, "replica %d is started with an older program", n->id);
+	}
+}
+
+void
+host_start(struct sim *s, struct host *n)
+{
+	must(!host_runs(n) && !n->gone);
+	choose_minor(s, n);
 	n->stopping = n->disk_failed = n->turn_waits = false;
 	n->life++;
 	n->paused_until = n->timer_at = n->busy_until = n->spent = 0;
@@ -548,15 +568,32 @@ stop(struct host *n, int64_t back)
 	server_stop(n->server);
 }
 
+/* Then somebody starts the newer program again. */
+static void
+outdated_ends(struct sim *s, struct host *n)
+{
+	sim_trace(s, "replica %d does not speak the version of the log, and ends", n->id);
+	n->downgraded = false;
+	n->outdated_turns = 0;
+	n->minor = MINOR_NEWEST;
+	host_crash_for(s, n, LOSE_NOTHING, until_back(s));
+}
+
 static void
 obey(struct sim *s, struct host *n, enum server_verdict verdict)
 {
+	const bool outdated = n->up && replica_condition(n->replica) == CONDITION_OUTDATED;
+
+	if (outdated && verdict == SERVER_GOES_ON && ++n->outdated_turns > OUTDATED_TURNS)
+		sim_fail(s, "replica %d does not speak the version of the log, and goes on", n->id);
 	switch (verdict) {
 	case SERVER_GOES_ON:
 		return;
 	case SERVER_FAILED:
 		if (n->disk_failed)
 			fail(s, n);
+		else if (outdated)
+			outdated_ends(s, n);
 		else
 			host_expelled(s, n);
 		return;

@@ -355,6 +355,8 @@ struct host {
 	int id; /* replica id, 1.. */
 	uint8_t body;            /* see struct seat; 0: there is no such replica yet */
 	uint32_t minor;          /* version that its program speaks */
+	bool downgraded;         /* it spoke a newer one before */
+	int outdated_turns;      /* in which it has known that the log is of a newer version */
 	bool gone;               /* removed, and knows it; or lost with its machine */
 	struct seats gate;       /* the members that it knows */
 	uint64_t list;           /* version of the list in force, as it knew last */
