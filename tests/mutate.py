@@ -32,14 +32,20 @@ def blanked(match):
 
 
 # Calls whose only effect is text that a person reads.
-WORDS = re.compile(r"^\t+(?:PX_TRACE|TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
+WORDS = re.compile(r"^\t+(?:\w*TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
                    r"say_silent|corruption_log|store_log|note)\([^;]*;", re.M)
 
 
+# A weaker assertion changes nothing, a stronger one is found at once.
+ASSERTIONS = re.compile(r"\bmust\([^;]*;")
+
+
 def code_only(text):
-    """The text with comments, strings, characters and messages blanked: places stay what they are."""
+    """The text with comments, strings, characters, messages and assertions blanked: places stay what
+    they are."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-    return WORDS.sub(blanked, re.sub(pattern, blanked, text, flags=re.S))
+    code = re.sub(pattern, blanked, text, flags=re.S)
+    return ASSERTIONS.sub(blanked, WORDS.sub(blanked, code))
 
 
 def closing(code, opening):
@@ -95,9 +101,17 @@ def ignored(code):
             yield "an error ignored", m.start() + 4, end, lambda text: f"({text}) && false"
 
 
+# The greater or the less of two: where both are equal either is right.
+GREATER = re.compile(r"([\w.>\[\]-]+) (<=|>=|<|>) ([\w.>\[\]-]+)"
+                     r"(?: \? (?:\1 : \3|\3 : \1)|\)\n\t+\1 = \3;)")
+
+
 def shifted(code):
+    harmless = {m.start(2) for m in GREATER.finditer(code)}
     shifts = {"<": ("<=",), "<=": ("<",), ">": (">=",), ">=": (">",), "==": ("!=",), "!=": ("==",)}
     for m in re.finditer(r" (<=|>=|==|!=|<|>) ", code):
+        if m.start(1) in harmless:
+            continue
         for other in shifts[m.group(1)]:
             yield "a comparison shifted", m.start(1), m.end(1), lambda _, o=other: o
 
