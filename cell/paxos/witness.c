@@ -58,8 +58,9 @@ remember(struct px *px, const struct mark *told)
 		         told->replica, BALLOT_OF(known->mark.ballot), known->mark.slot);
 	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
 		return;
-	PX_TRACE(px, "notes of replica %u, incarnation %" PRIu64 ": " BALLOT " and slot " SLOT,
-	         told->replica, told->incarnation, BALLOT_OF(told->ballot), told->slot);
+	PX_TRACE(px, "keeps a mark of replica %u, incarnation %" PRIu64 ": " BALLOT
+	             " and slot " SLOT, told->replica, told->incarnation,
+	         BALLOT_OF(told->ballot), told->slot);
 	known->mark = *told;
 	known->changed = px->witness.changed = true;
 	if (restarted)
