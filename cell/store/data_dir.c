@@ -23,7 +23,7 @@ remove_leftovers(const char *directory)
 /* Puts a copy fetched from another replica into the place of state.db, unless state.db has
  * advanced beyond the copy since. */
 static int
-swap_in_snapshot(const char *directory)
+swap_in_fetched(const char *directory)
 {
 	uint64_t ours = 0, theirs = 0;
 
@@ -43,7 +43,7 @@ finish_earlier(const char *directory, char *why, size_t why_size)
 	if (rc == 0)
 		rc = swap_in(directory, LOG_DB_FILE, true);
 	if (rc == 0)
-		rc = swap_in_snapshot(directory);
+		rc = swap_in_fetched(directory);
 	if (rc < 0)
 		snprintf(why, why_size, "%s: %s", directory, strerror(-rc));
 	return rc == 0;

@@ -57,11 +57,11 @@ void store_recovered_free(struct px_recovered *recovered);
 void store_copy(struct store *s, const char *name,
                 void (*done)(void *user, enum rc rc, uint64_t applied, const char *why),
                 void *user);
-/* The file into which a copy from another replica is written. store_fetched_ready checks the
+/* The file into which a copy of another replica's state is written. store_fetched_ready checks the
  * complete file by loading it, and renames it so that the next store_open replaces state.db by it.
  * False with one line in `why`: the copy is damaged and was deleted. Blocks as long as a load
  * takes. */
-#define STORE_FETCHED "snapshot.db"
+#define STORE_FETCHED "fetched.db"
 bool store_fetched_ready(const char *directory, const char *cell, char *why, size_t why_size);
 /* Renames state.db to state.db.damaged, so that the next store_open begins with an empty state
  * (px_recovered.state_lost). 0 or -errno. The store must be closed. */

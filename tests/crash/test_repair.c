@@ -14,13 +14,13 @@
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/unit.h"
 
-enum { REPAIR_LAST = 30, REPAIR_APPLIED = 12, REPAIR_TRIMMED = 8, SNAPSHOT = 60 };
+enum { REPAIR_LAST = 30, REPAIR_APPLIED = 12, REPAIR_TRIMMED = 8, FETCHED = 60 };
 
 static void
 on_copied(void *user, enum rc rc, uint64_t applied, const char *why)
 {
 	(void)why;
-	must(rc == RC_OK && applied == SNAPSHOT);
+	must(rc == RC_OK && applied == FETCHED);
 	*(bool *)user = true;
 }
 
@@ -45,10 +45,10 @@ make_replica(void)
 	fixture_make(&other);
 	must(fixture_open(&other));
 	fixture_start(&other);
-	for (uint64_t slot = 1; slot <= SNAPSHOT; slot++)
+	for (uint64_t slot = 1; slot <= FETCHED; slot++)
 		fixture_log(&other, slot, payload_of(slot));
-	fixture_save(&other, SNAPSHOT, payload_of(SNAPSHOT));
-	fixture_wait_saved(&other, SNAPSHOT);
+	fixture_save(&other, FETCHED, payload_of(FETCHED));
+	fixture_wait_saved(&other, FETCHED);
 	store_copy(other.store, STORE_COPY, on_copied, &copied);
 	while (!copied)
 		uv_run(&other.loop, UV_RUN_ONCE);
@@ -195,7 +195,7 @@ static void
 test_cut_in_install(void **state)
 {
 	(void)state;
-	cut_everywhere(install_and_go_on, NULL, NULL, SNAPSHOT);
+	cut_everywhere(install_and_go_on, NULL, NULL, FETCHED);
 }
 
 static void

@@ -138,7 +138,7 @@ assert_state(struct fixture *fixture, uint64_t applied)
 
 /* A copy of f's state at `applied`, as what the other one has received. */
 static void
-give_snapshot(uint64_t applied)
+give_fetched(uint64_t applied)
 {
 	struct copied c = {0};
 	char why[256] = "";
@@ -233,7 +233,7 @@ static void
 test_installed(void **state)
 {
 	(void)state;
-	give_snapshot(7);
+	give_fetched(7);
 	assert_false(there(&other, STORE_FETCHED));
 	open_started(&other);
 	assert_state(&other, 7);
@@ -241,7 +241,7 @@ test_installed(void **state)
 	assert_int_equal(other.recovered.applied_origin.round, 2);
 	assert_int_equal(other.recovered.chosen, 7);
 	fixture_close(&other);
-	give_snapshot(9);
+	give_fetched(9);
 	open_started(&other);
 	assert_state(&other, 9);
 	assert_false(there(&other, "state.db.ready"));
@@ -255,12 +255,12 @@ static void
 test_older_is_not_installed(void **state)
 {
 	(void)state;
-	give_snapshot(9);
+	give_fetched(9);
 	open_started(&other);
 	fixture_close(&other);
 	fixture_remove(&f);
 	fixture_make(&f);
-	give_snapshot(8);
+	give_fetched(8);
 	open_started(&other);
 	assert_state(&other, 9);
 	assert_false(there(&other, "state.db.ready"));
@@ -286,17 +286,17 @@ test_damaged_copy(void **state)
 
 	(void)state;
 	memset(garbage, 'x', sizeof garbage);
-	assert_not_ready("snapshot.db");
+	assert_not_ready("fetched.db");
 	put(&other, STORE_FETCHED, garbage, sizeof garbage);
-	assert_not_ready("snapshot.db is damaged: not an SQLite database");
+	assert_not_ready("fetched.db is damaged: not an SQLite database");
 	put(&other, STORE_FETCHED, "", 0);
-	assert_not_ready("snapshot.db: there is nothing in it");
+	assert_not_ready("fetched.db: there is nothing in it");
 }
 
 static void
 copy_with(const char *sql)
 {
-	give_snapshot(3);
+	give_fetched(3);
 	fixture_sql(&other, "state.db.ready", sql);
 	snprintf(other.why, sizeof other.why, "%s/state.db.ready", other.directory);
 	snprintf(f.why, sizeof f.why, "%s/" STORE_FETCHED, other.directory);
@@ -308,9 +308,9 @@ test_copy_does_not_load(void **state)
 {
 	(void)state;
 	copy_with("UPDATE nodes SET contents = x'00' WHERE node = 5");
-	assert_not_ready("snapshot.db is damaged: nodes row 5: checksum");
+	assert_not_ready("fetched.db is damaged: nodes row 5: checksum");
 	copy_with("UPDATE meta SET applied = 1000");
-	assert_not_ready("snapshot.db is damaged: meta row 0: checksum");
+	assert_not_ready("fetched.db is damaged: meta row 0: checksum");
 }
 
 static void
@@ -319,7 +319,7 @@ test_other_cell(void **state)
 	char why[256];
 
 	(void)state;
-	give_snapshot(3);
+	give_fetched(3);
 	snprintf(other.why, sizeof other.why, "%s/state.db.ready", other.directory);
 	snprintf(f.why, sizeof f.why, "%s/" STORE_FETCHED, other.directory);
 	assert_int_equal(rename(other.why, f.why), 0);

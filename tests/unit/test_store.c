@@ -207,7 +207,7 @@ test_trim_goes_on_while_idle(void **state)
 	assert_int_equal(fixture_number(&f, "log.db", "SELECT count(*) FROM entries"), 4);
 }
 
-/* A snapshot may leave the log far behind: the base jumps over slots that it never had. */
+/* A fetched state may leave the log far behind: the base jumps over slots that it never had. */
 static void
 test_trim_jumps(void **state)
 {

@@ -452,7 +452,7 @@ test_found_again(void **state)
 	fixture_close(&f);
 }
 
-/* A snapshot covers it. */
+/* A fetched state covers it. */
 static void
 test_covered(void **state)
 {
