@@ -193,6 +193,13 @@ run_after(struct script *s, void *world)
 	pass(s, world, (int64_t)script_number(s));
 }
 
+/* The time comes too early: the fetch was not due yet. */
+static void
+run_early(struct script *s, void *world)
+{
+	step(s, world, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
+}
+
 /* Answers each of so many requests that there is no place for a copy. */
 static void
 run_crowded(struct script *s, void *world)
@@ -220,6 +227,7 @@ static const struct script_command commands[] = {
 	{"unwritten", "WHY", run_unwritten},
 	{"checked", "[WHY]", run_checked},
 	{"after", "MS", run_after},
+	{"early", "", run_early},
 	{0},
 };
 
