@@ -17,22 +17,22 @@ divergence_due(const struct divergence *d, uint64_t applied)
 }
 
 /* The memory for this place; NULL: it is used for a newer one. */
-static struct divergence_place *
-place_of(struct divergence *d, uint64_t index)
+static struct divergence_slot *
+slot_of(struct divergence *d, uint64_t index)
 {
-	struct divergence_place *p = &d->places[index / d->every % DIVERGENCE_KEPT];
+	struct divergence_slot *p = &d->slots[index / d->every % DIVERGENCE_KEPT];
 
 	if (index < p->index)
 		return NULL;
 	if (index > p->index)
-		*p = (struct divergence_place){.index = index};
+		*p = (struct divergence_slot){.index = index};
 	return p;
 }
 
 void
 divergence_computed(struct divergence *d, uint64_t index, uint64_t digest)
 {
-	struct divergence_place *p = place_of(d, index);
+	struct divergence_slot *p = slot_of(d, index);
 
 	must(divergence_due(d, index));
 	if (p == NULL)
@@ -45,11 +45,11 @@ void
 divergence_reported(struct divergence *d, uint8_t replica, uint64_t index, uint64_t digest,
                     uint64_t chosen)
 {
-	struct divergence_place *p;
+	struct divergence_slot *p;
 
 	if (index == 0 || index > chosen || !divergence_due(d, index))
 		return;
-	p = place_of(d, index);
+	p = slot_of(d, index);
 	if (p == NULL)
 		return;
 	for (int i = 0; i < LIMIT_REPLICAS; i++) {
@@ -82,7 +82,7 @@ voters(const struct px_members *members)
 }
 
 static int
-votes_for(const struct divergence_place *p, const struct px_members *members, uint64_t digest)
+votes_for(const struct divergence_slot *p, const struct px_members *members, uint64_t digest)
 {
 	int n = 0;
 
@@ -92,7 +92,7 @@ votes_for(const struct divergence_place *p, const struct px_members *members, ui
 }
 
 static bool
-place_agreed(const struct divergence_place *p, const struct px_members *members, uint64_t *digest)
+slot_agreed(const struct divergence_slot *p, const struct px_members *members, uint64_t *digest)
 {
 	for (int i = 0; i < LIMIT_REPLICAS; i++) {
 		*digest = p->votes[i].digest;
@@ -108,9 +108,9 @@ divergence_agreed(struct divergence *d, const struct px_members *members, uint64
                   uint64_t *digest)
 {
 	for (int i = 0; i < DIVERGENCE_KEPT; i++) {
-		struct divergence_place *p = &d->places[i];
+		struct divergence_slot *p = &d->slots[i];
 
-		if (p->index == 0 || p->logged || !place_agreed(p, members, digest))
+		if (p->index == 0 || p->logged || !slot_agreed(p, members, digest))
 			continue;
 		*index = p->index;
 		p->logged = true;
@@ -122,12 +122,12 @@ divergence_agreed(struct divergence *d, const struct px_members *members, uint64
 }
 
 static bool
-is_split(const struct divergence_place *p, const struct px_members *members)
+is_split(const struct divergence_slot *p, const struct px_members *members)
 {
 	const struct divergence_vote *first = NULL;
 	uint64_t agreed;
 
-	if (p->index == 0 || p->logged || place_agreed(p, members, &agreed))
+	if (p->index == 0 || p->logged || slot_agreed(p, members, &agreed))
 		return false;
 	for (int i = 0; i < LIMIT_REPLICAS; i++) {
 		const struct divergence_vote *v = &p->votes[i];
@@ -147,7 +147,7 @@ divergence_disputed(struct divergence *d, const struct px_members *members, mono
 	const uint64_t before = d->disputed;
 
 	for (int i = 0; i < DIVERGENCE_KEPT; i++) {
-		struct divergence_place *p = &d->places[i];
+		struct divergence_slot *p = &d->slots[i];
 
 		if (!is_split(p, members))
 			p->split = (mono_t){0};
@@ -165,16 +165,16 @@ divergence_forget(struct divergence *d)
 {
 	d->disputed = 0;
 	for (int i = 0; i < DIVERGENCE_KEPT; i++) {
-		memset(d->places[i].votes, 0, sizeof d->places[i].votes);
-		d->places[i].logged = false;
-		d->places[i].split = (mono_t){0};
+		memset(d->slots[i].votes, 0, sizeof d->slots[i].votes);
+		d->slots[i].logged = false;
+		d->slots[i].split = (mono_t){0};
 	}
 }
 
 bool
 divergence_differ(const struct divergence *d, uint64_t index, uint64_t digest)
 {
-	const struct divergence_place *p = &d->places[index / d->every % DIVERGENCE_KEPT];
+	const struct divergence_slot *p = &d->slots[index / d->every % DIVERGENCE_KEPT];
 
 	return p->index == index && p->computed && p->own != digest;
 }
@@ -182,7 +182,7 @@ divergence_differ(const struct divergence *d, uint64_t index, uint64_t digest)
 bool
 divergence_own(const struct divergence *d, uint64_t index, uint64_t *digest)
 {
-	const struct divergence_place *p = &d->places[index / d->every % DIVERGENCE_KEPT];
+	const struct divergence_slot *p = &d->slots[index / d->every % DIVERGENCE_KEPT];
 
 	*digest = p->own;
 	return p->index == index && p->computed;

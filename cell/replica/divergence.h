@@ -22,7 +22,7 @@ struct divergence_vote {
 };
 
 /* A place in the log, and the digests of the state there. */
-struct divergence_place {
+struct divergence_slot {
 	uint64_t index;  /* 0: nothing */
 	bool computed;   /* `own` was computed */
 	uint64_t own;
@@ -34,7 +34,7 @@ struct divergence_place {
 struct divergence {
 	uint64_t every;
 	uint64_t disputed; /* the newest place where no digest got a majority in time; 0: none */
-	struct divergence_place places[DIVERGENCE_KEPT];
+	struct divergence_slot slots[DIVERGENCE_KEPT];
 };
 
 /* Sets the beginning. `every`: entries from one digest to the next, at least 2, because the digest

@@ -55,8 +55,8 @@ struct mastership {
 	int64_t epoch_wall_ns;      /* time of day when its epoch began */
 	struct ballot announced;    /* the master that was announced to clients last */
 	uint64_t announced_epoch;
-	struct frame_backlog early; /* open_session frames that wait for the epoch */
-	size_t early_n;
+	struct frame_backlog parked; /* open_session frames that wait for the epoch */
+	size_t parked_n;
 	bool refuses_growth;        /* no majority has space on its disks: refuses what needs it */
 };
 
@@ -115,7 +115,7 @@ void r_step_px(struct replica *r, struct px_event event);
 void r_absorb_master(struct replica *r);
 /* Sends a message to a client, or to another replica, without waiting for any write. */
 void r_answer(struct replica *r, uint64_t conn, const struct message *m);
-void r_tell_peer(struct replica *r, uint8_t peer, const struct message *m);
+void r_send_peer(struct replica *r, uint8_t peer, const struct message *m);
 /* Adds a proposal to those that wait for room in the log; takes `owned` over. */
 void r_backlog_put(struct replica *r, struct bytes owned);
 /* Drops all proposals that wait. */
@@ -149,7 +149,7 @@ mono_t r_mastership_disk_deadline(const struct replica *r);
  * redirects the client. */
 void r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame);
 /* Redirects the client to the master. */
-void r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame);
+void r_mastership_redirect(struct replica *r, uint64_t conn, struct bytes frame);
 /* Frees all frames that wait. */
 void r_mastership_free(struct replica *r);
 
@@ -171,7 +171,7 @@ bool r_member_list_changing(const struct replica *r);
  * refuse it: then nothing is proposed. */
 bool r_member_list_propose(struct replica *r, const struct member_view *m);
 /* Sends the list to a client; conn 0: to all clients. */
-void r_member_list_tell(struct replica *r, uint64_t conn);
+void r_member_list_send(struct replica *r, uint64_t conn);
 /* Ends the change that is under way: it was applied or refused, or the mastership is over. */
 void r_member_list_settled(struct replica *r);
 /* True if the list is newer than at the last call. */
@@ -181,10 +181,10 @@ void r_member_list_changed(struct replica *r);
 /* Sends the list to a replica that has started or is a candidate. A replica that was away may lack
  * newer members and their keys, so that they can't reach it: each replica that it reaches sends it
  * the list. */
-void r_member_list_tell_peer(struct replica *r, uint8_t peer);
+void r_member_list_send_peer(struct replica *r, uint8_t peer);
 /* Takes over a newer list from a member. A list from a removed replica is ignored, because other
  * people may have its key. */
-void r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m);
+void r_member_list_received(struct replica *r, uint8_t from, const struct msg_members *m);
 /* Frees the lists. */
 void r_member_list_free(struct replica *r);
 
@@ -210,9 +210,9 @@ void r_admin_free(struct replica *r);
 void r_divergence_compute(struct replica *r, uint64_t index);
 /* Compares a digest of the log, which a majority has computed, with that of this replica. If they
  * differ, this replica gives up a mastership, and `diverged` is set. */
-void r_divergence_told(struct replica *r, const struct tree_note *n);
+void r_divergence_checked(struct replica *r, const struct tree_note *n);
 /* Takes a digest that another replica has sent. */
-void r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m);
+void r_divergence_received(struct replica *r, uint8_t from, const struct msg_digest *m);
 /* Proposes the digests that a majority agrees on, and reports a dispute; called by a master. */
 void r_divergence_supervise(struct replica *r);
 
@@ -233,7 +233,7 @@ void r_settings_supervise(struct replica *r, const struct member_view *m);
 /* Processes an election of this replica: it has proposed no version yet. */
 void r_settings_elected(struct replica *r);
 /* Sends the settings to a client. */
-void r_settings_tell(struct replica *r, uint64_t conn);
+void r_settings_send(struct replica *r, uint64_t conn);
 
 /* status.c */
 /* Sends the status of this replica to a client. */

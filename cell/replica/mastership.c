@@ -6,7 +6,7 @@
 #include "cell/wire/codec.h"
 
 enum {
-	EARLY_MAX = 4096, /* open_session frames that wait for the epoch */
+	PARKED_MAX = 4096, /* open_session frames that wait for the epoch */
 };
 
 bool
@@ -46,7 +46,7 @@ propose_epoch(struct replica *r)
 }
 
 void
-r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
+r_mastership_redirect(struct replica *r, uint64_t conn, struct bytes frame)
 {
 	master_redirect(r->master, conn, frame, other_master(r), &r->master_update);
 	r_absorb_master(r);
@@ -54,18 +54,18 @@ r_mastership_elsewhere(struct replica *r, uint64_t conn, struct bytes frame)
 
 /* Processes the frames that arrived between the election and the applied epoch. */
 static void
-admit_early(struct replica *r)
+admit_parked(struct replica *r)
 {
 	struct backlog_frame *w;
 
-	while ((w = TAILQ_FIRST(&r->mastership.early)) != NULL) {
+	while ((w = TAILQ_FIRST(&r->mastership.parked)) != NULL) {
 		if (master_serving(r->master))
 			master_frame(r->master, r_clock(r), w->conn, w->bytes, &r->master_update);
 		else
-			r_mastership_elsewhere(r, w->conn, w->bytes);
+			r_mastership_redirect(r, w->conn, w->bytes);
 		r_absorb_master(r);
-		frame_backlog_pop(&r->mastership.early);
-		r->mastership.early_n--;
+		frame_backlog_pop(&r->mastership.parked);
+		r->mastership.parked_n--;
 	}
 }
 
@@ -100,7 +100,7 @@ r_mastership_follow(struct replica *r)
 	if (r_is_master(r))
 		propose_epoch(r);
 	else if (!master_soon(r))
-		admit_early(r);
+		admit_parked(r);
 }
 
 void
@@ -120,20 +120,20 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 	r_mastership_supervise(r);
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);
-	admit_early(r);
+	admit_parked(r);
 }
 
 void
 r_mastership_init(struct replica *r)
 {
-	TAILQ_INIT(&r->mastership.early);
+	TAILQ_INIT(&r->mastership.parked);
 }
 
 void
 r_mastership_free(struct replica *r)
 {
 	r_backlog_clear(r);
-	frame_backlog_clear(&r->mastership.early);
+	frame_backlog_clear(&r->mastership.parked);
 }
 
 /* ---- clients ---- */
@@ -152,11 +152,11 @@ r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 	if (master_serving(r->master)) {
 		master_frame(r->master, r_clock(r), conn, frame, &r->master_update);
 		r_absorb_master(r);
-	} else if (master_soon(r) && r->mastership.early_n < EARLY_MAX && opens_session(frame)) {
-		frame_backlog_push(&r->mastership.early, conn, bytes_copy(frame));
-		r->mastership.early_n++;
+	} else if (master_soon(r) && r->mastership.parked_n < PARKED_MAX && opens_session(frame)) {
+		frame_backlog_push(&r->mastership.parked, conn, bytes_copy(frame));
+		r->mastership.parked_n++;
 	} else {
-		r_mastership_elsewhere(r, conn, frame);
+		r_mastership_redirect(r, conn, frame);
 	}
 }
 
@@ -192,7 +192,7 @@ r_mastership_announce(struct replica *r)
 void
 r_mastership_greet(struct replica *r, uint64_t conn)
 {
-	r_member_list_tell(r, conn);
+	r_member_list_send(r, conn);
 	if (!has_news(r))
 		return;
 	master_announce(r->master, conn, px_master(r->px).replica, &r->master_update);
@@ -222,7 +222,7 @@ r_mastership_give_up_stuck_disk(struct replica *r)
 }
 
 static void
-watch_disks(struct replica *r, const struct member_view *m)
+supervise_disks(struct replica *r, const struct member_view *m)
 {
 	struct disk_full_verdict f = disk_full_judge(m);
 
@@ -257,7 +257,7 @@ r_mastership_supervise(struct replica *r)
 	if (!r_is_master(r))
 		return;
 	r_member_list_view(r, &m);
-	watch_disks(r, &m);
+	supervise_disks(r, &m);
 	if (!master_serving(r->master))
 		return;
 	promote_learner(r, &m);

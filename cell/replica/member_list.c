@@ -146,7 +146,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 /* ---- its distribution ---- */
 
 void
-r_member_list_tell(struct replica *r, uint64_t conn)
+r_member_list_send(struct replica *r, uint64_t conn)
 {
 	master_send_members(r->master, conn, &r->master_update);
 	r_absorb_master(r);
@@ -174,17 +174,17 @@ r_member_list_changed(struct replica *r)
 	trace_members(r);
 	if (master_serving(r->master))
 		r_backlog_put(r, (struct bytes){NULL, 0});
-	r_member_list_tell(r, 0);
+	r_member_list_send(r, 0);
 }
 
 /* Before the first change all members have the same list. */
 void
-r_member_list_tell_peer(struct replica *r, uint8_t peer)
+r_member_list_send_peer(struct replica *r, uint8_t peer)
 {
 	struct message m = {.code = MSG_members, .members = r->members.newest};
 
 	if (r->members.newest.version > 0)
-		r_tell_peer(r, peer, &m);
+		r_send_peer(r, peer, &m);
 }
 
 static bool
@@ -200,14 +200,18 @@ is_member(const struct replica *r, uint8_t id)
 }
 
 void
-r_member_list_hear(struct replica *r, uint8_t from, const struct msg_members *m)
+r_member_list_received(struct replica *r, uint8_t from, const struct msg_members *m)
 {
-	const struct message told = {.code = MSG_members, .members = *m};
+	const struct message received = {.code = MSG_members, .members = *m};
 
 	if (m->version > r->members.newest.version && is_member(r, from) &&
 	    tree_members_go_on(r->tree, m->members)) {
 		know(r, m->version, m->members);
-		r_step_px(r, (struct px_event){.kind = PX_RECEIVE, .from = from, .message = &told});
+		r_step_px(r, (struct px_event){
+		                 .kind = PX_RECEIVE,
+		                 .from = from,
+		                 .message = &received,
+		             });
 	}
 }
 

@@ -21,7 +21,7 @@ enum {
 /* ---- the members ---- */
 
 static bool
-heard_within(const struct member_view *m, const struct member_view_item *of, span_t span)
+answered_within(const struct member_view *m, const struct member_view_item *of, span_t span)
 {
 	if (of->member.id == m->self)
 		return true;
@@ -32,7 +32,7 @@ heard_within(const struct member_view *m, const struct member_view_item *of, spa
 bool
 member_rules_alive(const struct member_view *m, const struct member_view_item *of)
 {
-	return heard_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
+	return answered_within(m, of, (span_t){SILENT_LEASES * m->lease.ns});
 }
 
 bool
@@ -277,7 +277,7 @@ member_rules_remove(struct member_view *m, uint64_t id)
 static bool
 has_caught_up(const struct member_view *m, const struct member_view_item *of)
 {
-	return heard_within(m, of, m->lease) && !of->progress.full &&
+	return answered_within(m, of, m->lease) && !of->progress.full &&
 	       of->progress.minor >= m->minor &&
 	       of->progress.match + CAUGHT_UP_LOG >= m->chosen && of->progress.applied > 0 &&
 	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;

@@ -120,7 +120,7 @@ r_answer(struct replica *r, uint64_t conn, const struct message *m)
 }
 
 void
-r_tell_peer(struct replica *r, uint8_t peer, const struct message *m)
+r_send_peer(struct replica *r, uint8_t peer, const struct message *m)
 {
 	add_send(r, (struct replica_send){.to_peer = true, .peer = peer, .frame = frame_of(m)});
 }
@@ -253,7 +253,7 @@ look_at_note(struct replica *r, const struct tree_note *n)
 	if (n->kind == TREE_MEMBERS_CHANGED)
 		r_member_list_changed(r);
 	else if (n->kind == TREE_DIGEST_CHECKED)
-		r_divergence_told(r, n);
+		r_divergence_checked(r, n);
 	else if (n->kind == TREE_SETTING_CHANGED)
 		r_settings_changed(r);
 	else if (n->kind == TREE_EPOCH_BEGAN)
@@ -352,12 +352,12 @@ on_peer(struct replica *r, const struct replica_event *e)
 	if (wire_get_frame(e->frame, &m) != RC_OK) {
 		NOTICE(r->config.trace, "a malformed message from replica %u", e->peer);
 	} else if (m.code == MSG_digest) {
-		r_divergence_hear(r, e->peer, &m.digest);
+		r_divergence_received(r, e->peer, &m.digest);
 	} else if (m.code == MSG_members) {
-		r_member_list_hear(r, e->peer, &m.members);
+		r_member_list_received(r, e->peer, &m.members);
 	} else {
 		if (m.code == MSG_hello || m.code == MSG_prepare)
-			r_member_list_tell_peer(r, e->peer);
+			r_member_list_send_peer(r, e->peer);
 		r_step_px(r,
 		          (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
 	}
@@ -387,10 +387,10 @@ on_frame(struct replica *r, const struct replica_event *e)
 		r_status_answer(r, e->conn);
 		return;
 	case MSG_members_request:
-		r_member_list_tell(r, e->conn);
+		r_member_list_send(r, e->conn);
 		return;
 	case MSG_settings_request:
-		r_settings_tell(r, e->conn);
+		r_settings_send(r, e->conn);
 		return;
 	case MSG_operate:
 	case MSG_sessions_request:
@@ -487,7 +487,7 @@ behind(const struct replica *r)
 }
 
 static void
-tell_driver(struct replica *r, struct replica_update *u)
+report_to_driver(struct replica *r, struct replica_update *u)
 {
 	u->members_changed = r_member_list_report(r);
 	u->behind = behind(r);
@@ -516,7 +516,7 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 		tree_dirty_rows(r->tree, &update->rows);
 		update->applied = tree_applied(r->tree);
 	}
-	tell_driver(r, update);
+	report_to_driver(r, update);
 	r->update = NULL;
 }
 

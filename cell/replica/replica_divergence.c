@@ -15,13 +15,13 @@ r_divergence_compute(struct replica *r, uint64_t index)
 	if (master == r->config.paxos.self) {
 		divergence_reported(&r->divergence, master, index, digest, index);
 	} else if (master != 0) {
-		r_tell_peer(r, master, &m);
+		r_send_peer(r, master, &m);
 	}
 }
 
 /* With a wrong state every later act of this replica may be wrong, so it gives up a mastership. */
 void
-r_divergence_told(struct replica *r, const struct tree_note *n)
+r_divergence_checked(struct replica *r, const struct tree_note *n)
 {
 	if (!divergence_differ(&r->divergence, n->index, n->digest))
 		return;
@@ -33,7 +33,7 @@ r_divergence_told(struct replica *r, const struct tree_note *n)
 
 /* A master receives the digests of the others; in a dispute they receive that of the master. */
 void
-r_divergence_hear(struct replica *r, uint8_t from, const struct msg_digest *m)
+r_divergence_received(struct replica *r, uint8_t from, const struct msg_digest *m)
 {
 	if (px_master(r->px).replica == r->config.paxos.self)
 		divergence_reported(&r->divergence, from, m->index, m->digest, px_chosen(r->px));
@@ -73,7 +73,7 @@ tell_dispute(struct replica *r)
 		return;
 	for (int i = 0; i < members->n; i++)
 		if (members->list[i].id != r->config.paxos.self)
-			r_tell_peer(r, members->list[i].id, &m);
+			r_send_peer(r, members->list[i].id, &m);
 }
 
 void

@@ -69,7 +69,7 @@ r_settings_supervise(struct replica *r, const struct member_view *m)
 }
 
 void
-r_settings_tell(struct replica *r, uint64_t conn)
+r_settings_send(struct replica *r, uint64_t conn)
 {
 	struct buffer rows = BUFFER(LIMIT_FRAME);
 	struct message m = {.code = MSG_settings, .settings.applied = tree_applied(r->tree)};
