@@ -255,6 +255,48 @@ history_answered(struct sim *s, const struct client_answer *a)
 		complete(s, r);
 }
 
+/* ---- what a script says by itself ---- */
+
+void
+history_scripted(struct sim *s, const struct msg_request *m)
+{
+	struct record *r = history_find(s, m->session, m->number);
+	struct op op;
+
+	if (r != NULL || wire_get_op(m->op, &op) != RC_OK)
+		return;
+	r = record_new(s, 0, bytes_copy(m->op));
+	r->process = PROCESS_SCRIPT;
+	r->own = true;
+	r->session = m->session;
+	r->number = m->number;
+	must(RB_INSERT(record_tree, &s->history.by_number, r) == NULL);
+}
+
+/* The first answer is checked; repetitions are compared with it. */
+void
+history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply *m)
+{
+	struct record *r = history_find(s, session, m->number);
+	struct result result = {0};
+
+	if (r == NULL || m->rc != RC_OK)
+		return;
+	if (wire_get_result(wire_op_result(r->op.code), m->result, &result) != RC_OK)
+		sim_fail(s, "the answer to request %lu.%lu is none", (unsigned long)session,
+		         (unsigned long)m->number);
+	r->rc = RC_OK;
+	r->index = m->index;
+	if (!r->answered)
+		note_result(r, &result);
+	r->answered = true;
+	if (wire_op_class(r->op.code) == OP_CLASS_READ)
+		check_read(s, r, &result);
+	else
+		check_command(s, r);
+	complete(s, r);
+}
+
 void
 history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch)
 {

@@ -70,7 +70,7 @@ remember(struct sim *s, uint64_t **values, size_t *room, uint64_t index, uint64_
 	}
 	if ((*values)[index] == 0)
 		(*values)[index] = value;
-	else if ((*values)[index] != value)
+	else if ((*values)[index] != value && s->script == NULL) /* a script damages states */
 		sim_fail(s, "replica %d: %s of index %lu is not what it was", n->id, what,
 		         (unsigned long)index);
 }
@@ -191,7 +191,8 @@ check(struct sim *s, struct host *n)
 	check_applied(s, n);
 	members_check(s, n);
 	follow_role(s, n);
-	if (replica_condition(n->replica) == CONDITION_OUTDATED && !n->downgraded)
+	if (replica_condition(n->replica) == CONDITION_OUTDATED && !n->downgraded &&
+	    s->script == NULL)
 		sim_fail(s, "replica %d does not speak the version of the log", n->id);
 	check_masters(s);
 	follow_members(n);
@@ -383,7 +384,7 @@ start_server(struct sim *s, struct host *n, struct tree *t, const struct px_reco
 	    .minor = n->minor,
 	    .log_entries = s->swarm.log_entries,
 	    .digest_every = s->swarm.digest_every,
-	    .debug = s->options.trace,
+	    .debug = s->options.trace || s->script != NULL,
 	};
 
 	n->server = server_new(&config, &io);
@@ -429,7 +430,7 @@ choose_minor(struct sim *s, struct host *n)
 {
 	struct rng own = rng_seeded(s->seed + (uint64_t)s->now); /* other runs are what they were */
 
-	if (n->life == 0 && s->now > 0)
+	if (n->life == 0 && s->now > 0 && s->script == NULL)
 		n->minor = MINOR_NEWEST; /* somebody has added it */
 	else if (n->life > 0 && s->swarm.upgrades > 0 && rng_chance(&s->rng, s->swarm.upgrades))
 		n->minor = MINOR_NEWEST;
@@ -560,6 +561,15 @@ host_expelled(struct sim *s, struct host *n)
 	host_down(s, n, sim_between(s, 0, 5 * SECOND));
 }
 
+/* Its program is too old, or its state is not that of the others, which only a script brings about;
+ * nobody starts it again by itself. */
+static void
+end_for_good(struct sim *s, struct host *n)
+{
+	disk_finish(&n->disk);
+	host_down(s, n, INT32_MAX * SECOND);
+}
+
 static void
 stop(struct host *n, int64_t back)
 {
@@ -592,6 +602,8 @@ obey(struct sim *s, struct host *n, enum server_verdict verdict)
 	case SERVER_FAILED:
 		if (n->disk_failed)
 			fail(s, n);
+		else if (outdated && s->script != NULL)
+			end_for_good(s, n);
 		else if (outdated)
 			outdated_ends(s, n);
 		else
@@ -601,6 +613,10 @@ obey(struct sim *s, struct host *n, enum server_verdict verdict)
 		stop(n, 0);
 		return;
 	case SERVER_DIVERGED:
+		if (s->script != NULL) {
+			end_for_good(s, n);
+			return;
+		}
 		sim_fail(s, "replica %d says that its state differs", n->id);
 	case SERVER_LEFT:
 		stopped(s, n);

@@ -49,7 +49,8 @@ io_log(void *user, enum server_level level, const char *line)
 {
 	const struct host *n = user;
 
-	(void)level;
+	if (n->sim->script != NULL)
+		n->sim->script->said(n->sim->script->user, n->id, level, line);
 	sim_trace(n->sim, "replica %d says: %s", n->id, line);
 }
 
@@ -214,7 +215,7 @@ keeps_logs(const struct sim *s)
 {
 	const uint64_t *struck = s->stats.faults;
 
-	return s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
+	return s->script == NULL && s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
 	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
 	               struck[FAULT_OLD_COPY] + struck[FAULT_WRITES_LOST] + struck[FAULT_FSYNC] ==
 	           0;
@@ -319,7 +320,7 @@ host_io(struct host *n)
 {
 	return (struct server_io){
 		.now = io_now, .wall_ns = io_wall_ns, .random = io_random,
-		.log = n->sim->options.trace ? io_log : NULL,
+		.log = n->sim->options.trace || n->sim->script != NULL ? io_log : NULL,
 		.append = io_append, .save = io_save, .unsaved = io_unsaved, .fail = io_fail,
 		.write_cell_file = io_write_cell_file, .make_copy = io_make_copy,
 		.read_copy = io_read_copy, .drop_copy = io_drop_copy,

@@ -404,10 +404,13 @@ link_heal(struct sim *s, int from, int to)
 	heap_sort(&s->heap);
 }
 
-/* Its process is gone: the others' ends of its connections are told by its machine. */
+/* Its process is gone: the others' ends of its connections are told by its machine. In a script
+ * what it has sent arrives. */
 void
 link_node_died(struct sim *s, int node)
 {
+	const int64_t at = s->script != NULL ? s->now + MS : 0;
+
 	for (size_t i = 0; i < s->net.links_n; i++) {
 		struct link *l = s->net.links[i];
 
@@ -417,7 +420,8 @@ link_node_died(struct sim *s, int node)
 			if (l->ends[end].host != node + 1 || l->ends[end].state == LINK_NONE)
 				continue;
 			if (l->ends[end].state != LINK_CLOSED)
-				cut_off(s, l, end, s->now + sim_between(s, 0, 2 * MS));
+				cut_off(s, l, end,
+				        at > 0 ? at : s->now + sim_between(s, 0, 2 * MS));
 			l->ends[end].state = LINK_CLOSED;
 		}
 	}

@@ -180,7 +180,9 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 		    s, m,
 		    (struct hold){q->node, q->owner, q->acquisition, (enum lock_mode)q->mode});
 	}
-	if (r->process == PROCESS_MOUNT)
+	if (r->process == PROCESS_SCRIPT)
+		s->script->answered(s->script->user, r);
+	else if (r->process == PROCESS_MOUNT)
 		mounts_answered(s, m, r, a);
 	else if (r->process != PROCESS_OPERATOR)
 		work_answered(s, m, r);
@@ -225,7 +227,9 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
 		                               (enum lock_mode)r->op.acquire.acquire.mode});
 	}
-	if (m->mount != NULL)
+	if (s->script != NULL)
+		s->script->granted(s->script->user, m->id, g);
+	else if (m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_GRANT, .grant = g});
 	else
 		work_granted(s, m, g);
@@ -252,6 +256,8 @@ down(struct sim *s, struct machine *m, uint64_t earlier)
 	client_free(m->client);
 	m->client = NULL;
 	history_machine_died(s, m->id);
+	if (s->script != NULL)
+		return;
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 3 * SECOND),
 	                                   .run = run_restart,
 	                                   .who = m->id,
@@ -275,9 +281,11 @@ on_state(struct sim *s, struct machine *m)
 	if (m->state == CLIENT_EXPIRED) {
 		m->holds_n = 0;
 		history_waits_over(s, m->session);
-		if (m->mount == NULL)
+		if (m->mount == NULL && s->script == NULL)
 			work_session_lost(s, m);
 	}
+	if (s->script != NULL)
+		s->script->state(s->script->user, m->id);
 	if (m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < m->holds_n && m->state == CLIENT_SAFE; i++)
@@ -420,7 +428,8 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	if (s->swarm.mounts)
 		mounts_start(s, m);
 	schedule(s, m);
-	work_start(s, m);
+	if (s->script == NULL)
+		work_start(s, m);
 }
 
 void

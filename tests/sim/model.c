@@ -239,7 +239,7 @@ first_opened(const struct model *m, uint64_t session)
 static void
 check_expiry(struct sim *s, uint64_t session, bool by_master)
 {
-	if (!sim_leases_hold(s))
+	if (!sim_leases_hold(s) || s->script != NULL) /* an operator may say so, too */
 		return;
 	for (int i = 0; by_master && i < s->machines_n; i++) {
 		const struct machine *m = &s->machines[i];

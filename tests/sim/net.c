@@ -82,7 +82,13 @@ at_client(struct sim *s, const struct conn *c)
 static bool
 is_operators(const struct conn *c)
 {
-	return c->machine >= MACHINES_MAX;
+	return c->machine >= MACHINES_MAX && c->machine < SCRIPTED;
+}
+
+static bool
+is_scripted(const struct conn *c)
+{
+	return c->machine >= SCRIPTED;
 }
 
 const char *
@@ -281,8 +287,9 @@ trace_at_client(struct sim *s, const struct conn *c, enum client_event_kind kind
 		          kind == CLIENT_CONNECTED ? "is connected to" : "loses", c->node + 1);
 }
 
+/* At a client without a machine: an operator, or the script's. */
 static void
-at_operator(struct sim *s, struct conn *c, enum client_event_kind kind, const struct event *e)
+at_other(struct sim *s, struct conn *c, enum client_event_kind kind, const struct event *e)
 {
 	if (!c->client_open || (kind == CLIENT_FRAME && e->at >= c->cut_to_client))
 		return;
@@ -290,7 +297,10 @@ at_operator(struct sim *s, struct conn *c, enum client_event_kind kind, const st
 	trace_at_client(s, c, kind, e->data);
 	if (kind == CLIENT_DISCONNECTED)
 		c->client_open = false;
-	operators_event(s, c->machine - MACHINES_MAX, kind, e->data);
+	if (is_operators(c))
+		operators_event(s, c->machine - MACHINES_MAX, kind, e->data);
+	else
+		s->script->heard(s->script->user, c->id, kind, e->data);
 }
 
 static void
@@ -301,8 +311,8 @@ run_at_client(struct sim *s, struct event *e)
 	struct message message;
 	struct machine *m;
 
-	if (is_operators(c)) {
-		at_operator(s, c, kind, e);
+	if (is_operators(c) || is_scripted(c)) {
+		at_other(s, c, kind, e);
 		return;
 	}
 	m = &s->machines[c->machine];
@@ -418,7 +428,7 @@ net_connect(struct sim *s, int machine, int node, bool aside)
 	c->machine = machine;
 	c->node = node;
 	c->aside = aside;
-	c->machine_life = is_operators(c) ? 0 : s->machines[machine].life;
+	c->machine_life = machine >= MACHINES_MAX ? 0 : s->machines[machine].life;
 	c->client_open = true;
 	lane_init(&c->lane_to_node);
 	lane_init(&c->lane_to_client);

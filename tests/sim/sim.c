@@ -18,7 +18,9 @@ enum {
 int64_t
 sim_between(struct sim *s, int64_t low, int64_t high)
 {
-	return high <= low ? low : low + (int64_t)rng_below(&s->rng, (uint64_t)(high - low));
+	if (high <= low || s->script != NULL)
+		return low;
+	return low + (int64_t)rng_below(&s->rng, (uint64_t)(high - low));
 }
 
 void
@@ -93,8 +95,6 @@ create_hosts(struct sim *s)
 {
 	struct seats first = {.n = s->hosts_n};
 
-	for (int i = 0; i < HOSTS_MAX; i++)
-		host_init(s, &s->hosts[i], i + 1);
 	for (int i = 0; i < s->hosts_n; i++)
 		first.list[i] = (struct seat){(uint8_t)(i + 1), MEMBER_VOTER, ++s->bodies};
 	for (int i = 0; i < s->hosts_n; i++)
@@ -112,6 +112,8 @@ start(struct sim *s)
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
 	model_init(s);
+	for (int i = 0; i < HOSTS_MAX; i++)
+		host_init(s, &s->hosts[i], i + 1);
 	create_hosts(s);
 	for (int i = 0; i < s->machines_n; i++)
 		machine_init(s, &s->machines[i], i);
@@ -296,7 +298,7 @@ finish(struct sim *s)
 	restored_check(s);
 }
 
-static void
+void
 sim_free(struct sim *s)
 {
 	struct event e;
@@ -362,4 +364,66 @@ sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 	if (blocks_count() != blocks)
 		sim_fail(s, "%ld blocks of memory are left", blocks_count() - blocks);
 	free(s);
+}
+
+/* ---- scripts ---- */
+
+struct sim *
+sim_stage(const struct sim_script *script, uint64_t seed)
+{
+	struct sim *s = memory_zero(1, sizeof *s);
+
+	s->seed = seed;
+	s->rng = rng_seeded(seed);
+	s->script = script;
+	s->swarm = (struct swarm){
+	    .session_lease_ms = 12000,
+	    .grace_ms = DEFAULT_GRACE_MS,
+	    .chaos_ms = INT64_MAX / MS,
+	    .lock_delay_s = DEFAULT_LOCK_DELAY_S,
+	    .clocks = CLOCKS_ALIKE,
+	    .lease_ms = LEASE_MS,
+	    .ending = LIMIT_ENDING,
+	};
+	model_init(s);
+	for (int i = 0; i < HOSTS_MAX; i++)
+		host_init(s, &s->hosts[i], i + 1);
+	heap_push(&s->heap, (struct event){.at = SECOND, .run = run_inspect});
+	return s;
+}
+
+void
+sim_stage_cell(struct sim *s, int replicas)
+{
+	s->hosts_n = replicas;
+	create_hosts(s);
+	for (int i = 0; i < s->hosts_n; i++)
+		host_start(s, &s->hosts[i]);
+}
+
+int
+sim_stage_client(struct sim *s, bool caching)
+{
+	struct machine *m = &s->machines[s->machines_n];
+
+	must(s->machines_n < MACHINES_MAX);
+	s->swarm.caching = caching ? 1000 : 0;
+	machine_init(s, m, s->machines_n++);
+	machine_start(s, m, 0);
+	return m->id;
+}
+
+void
+sim_run_until(struct sim *s, int64_t until)
+{
+	while (step(s, until))
+		;
+	s->now = until > s->now ? until : s->now;
+}
+
+void
+sim_settle(struct sim *s, int64_t pause)
+{
+	while (step(s, s->now + pause))
+		;
 }

@@ -466,7 +466,7 @@ bool boot_allows(struct sim *s, struct host *n);
 /* ---- history.c ---- */
 
 /* Who asks for the end of another's session is none of the machine's processes. */
-enum { PROCESS_MOUNT = -1, PROCESS_OPERATOR = -2 };
+enum { PROCESS_MOUNT = -1, PROCESS_OPERATOR = -2, PROCESS_SCRIPT = -3 };
 
 /* One request of a client and what became of it. */
 struct record {
@@ -526,6 +526,9 @@ struct record *history_find(struct sim *s, uint64_t session, uint64_t number);
 /* The client is about to be told this. */
 void history_ending(struct sim *s, const struct client_answer *a);
 void history_answered(struct sim *s, const struct client_answer *a);
+/* A scripted client has sent a request, or got an answer to it. */
+void history_scripted(struct sim *s, const struct msg_request *m);
+void history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply *m);
 /* A queued acquire has come to the master of another epoch. */
 void history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch);
 void history_machine_died(struct sim *s, int machine);
@@ -862,6 +865,7 @@ struct sim_options {
 struct sim {
 	uint64_t seed;
 	struct sim_options options;
+	const struct sim_script *script; /* NULL: faults and users of its own */
 	struct rng rng;
 	int64_t now;
 	bool calm; /* the second part */
@@ -898,6 +902,35 @@ struct settings sim_settings(const struct sim *s);
 /* Do leases prove anything? Not when clocks are wild. */
 bool sim_leases_hold(const struct sim *s);
 int64_t sim_between(struct sim *s, int64_t low, int64_t high);
+
+/* ---- a run that a script drives ---- */
+
+/* What the script is told. Connections that it makes itself, as a client from SCRIPTED on, bring
+ * what they bring to `heard`. */
+struct sim_script {
+	void *user;
+	/* A line of its log. */
+	void (*said)(void *user, int replica, enum server_level level, const char *line);
+	/* A command of the log takes effect; `r` NULL: the master's own; `want` NULL: again, or of
+	 * a session that is over. */
+	void (*decided)(void *user, uint64_t index, const struct op *op, const struct record *r,
+	                const struct outcome *want);
+	void (*heard)(void *user, uint64_t conn, enum client_event_kind kind, struct bytes frame);
+	void (*answered)(void *user, const struct record *r);
+	void (*granted)(void *user, int machine, const struct client_grant *g);
+	void (*state)(void *user, int machine);
+};
+
+/* A world without faults, in which each delay is the shortest; it has no replicas yet. */
+struct sim *sim_stage(const struct sim_script *script, uint64_t seed);
+/* The cell begins with so many replicas. */
+void sim_stage_cell(struct sim *s, int replicas);
+/* One more machine, with a client on it; its number. */
+int sim_stage_client(struct sim *s, bool caching);
+/* All that happens until then; all that happens in a row, with no pause that is as long. */
+void sim_run_until(struct sim *s, int64_t until);
+void sim_settle(struct sim *s, int64_t pause);
+void sim_free(struct sim *s);
 
 /* ---- soak.c ---- */
 

@@ -269,6 +269,8 @@ trace_command(struct sim *s, uint64_t index, const struct op *op, const struct r
 {
 	struct buffer text = BUFFER(1024);
 
+	if (s->script != NULL)
+		s->script->decided(s->script->user, index, op, r, want);
 	if (!s->options.trace)
 		return;
 	buffer_printf(&text, "LOG %lu: ", (unsigned long)index);

@@ -85,7 +85,7 @@ void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
 
 struct conn {
 	uint64_t id;
-	int machine, node; /* from MACHINES_MAX on: of an operator */
+	int machine, node; /* from MACHINES_MAX on: of an operator; from SCRIPTED on: of a script */
 	bool aside; /* the client's second one, on which it only listens */
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
@@ -117,8 +117,12 @@ struct link {
 
 enum { LINKS = 2 }; /* lines */
 
-/* Replicas, machines and operators, as far as the network tells them apart. */
-enum { ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX };
+/* Replicas, machines, operators and all scripted clients together, as far as the network tells them
+ * apart; and the number of the first scripted client among the machines. */
+enum {
+	ENDS = HOSTS_MAX + MACHINES_MAX + OPERATORS_MAX + 1,
+	SCRIPTED = MACHINES_MAX + OPERATORS_MAX,
+};
 
 struct net {
 	struct conn **conns; /* by id - 1; never removed: late frames name them */
@@ -146,7 +150,7 @@ end_of_host(int id)
 static inline int
 end_of_machine(int machine)
 {
-	return HOSTS_MAX + machine;
+	return HOSTS_MAX + (machine < SCRIPTED ? machine : SCRIPTED);
 }
 
 /* Frames and news travel by events; data is copied. */
