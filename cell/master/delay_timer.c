@@ -80,6 +80,8 @@ m_delay_inherit(struct master *m)
 	while (m->work < STEP_WORK && !m_delay_all_inherited(m)) {
 		m->work += WAITER_WORK;
 		if (tree_delay_after(m->tree, m->delays.inherited, &delay)) {
+			M_TRACE(m, "lock %" PRIu64 ": its delay begins anew with the epoch",
+			        delay.node);
 			m_delay_begin(m, &delay);
 			m->delays.inherited = delay.node;
 		} else {
@@ -96,6 +98,7 @@ m_delay_timeout(struct master *m, uint64_t node)
 	struct op op = {.code = OP_delay_over};
 
 	must(d != NULL && mono_reached(m->now, d->end));
+	M_TRACE(m, "lock %" PRIu64 ": its delay is over", node);
 	op.delay_over = (struct op_delay_over){
 	    .node = node, .lock_generation = d->lock_generation, .began = d->began};
 	m_propose(m, 0, &op);

@@ -45,6 +45,8 @@ m_barrier_raise(struct master *m)
 	b->stands = true;
 	b->timer = m_timer(TIMER_BARRIER, 0);
 	m_timer_set(m, &b->timer, b->end);
+	M_TRACE(m, "barrier stands for at most %" PRId64 " ms",
+	        span_to_ms(mono_since(b->end, m->now)));
 }
 
 void
@@ -57,6 +59,7 @@ m_barrier_await(struct master *m, struct m_session *s)
 	s->barrier.outstanding = b->needed = true;
 	TAILQ_INSERT_TAIL(&b->outstanding, s, barrier.entry);
 	b->outstanding_n++;
+	M_TRACE(m, "barrier waits for session %" PRIu64, s->id);
 }
 
 static void
@@ -85,6 +88,7 @@ m_barrier_clear(struct master *m)
 static void
 fall(struct master *m)
 {
+	M_TRACE(m, "barrier falls");
 	m_barrier_clear(m);
 	m->barrier.unsettled = true;
 	m_queue_touch_all(m);
@@ -110,6 +114,8 @@ m_barrier_passed(struct master *m, struct m_session *s)
 		return;
 	must(m->barrier.stands);
 	session_returned(m, s);
+	M_TRACE(m, "barrier waits for session %" PRIu64 " no more: %zu are left", s->id,
+	        m->barrier.outstanding_n);
 	if (m->barrier.outstanding_n == 0 && m_session_all_inherited(m))
 		fall(m);
 }

@@ -30,6 +30,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include <inttypes.h>
 #include "cell/master/await_bit.h"
 #include "cell/master/delay_timer.h"
 #include "cell/master/failover_barrier.h"
@@ -86,6 +87,10 @@ struct master {
 
 /* How soon what waits for the master's own lease is looked at again. */
 #define LEASE_RETRY span_ms(20)
+
+/* Verdicts begin with the thing that they are about: a session, a lock (by its node), a request,
+ * the barrier. */
+#define M_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
 
 /* A step that has done so much leaves what may wait to the next step: so a step takes milliseconds,
  * however much became possible in it. A message counts as its bytes, others as below. */

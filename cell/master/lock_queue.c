@@ -215,6 +215,8 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	struct own_command *own;
 
 	must(!w->granting);
+	M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " is next", q->node,
+	        w->acquire.owner, w->session->id);
 	m->work += REQUEST_WORK;
 	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
 	own = m_propose(m, 0, &op);

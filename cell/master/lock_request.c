@@ -117,9 +117,14 @@ enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mo
 	if (reply_if_queued(m, s, r))
 		return;
 	if (converting && m_queue_converting(m_queue_find(m, a.node))) {
+		M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " gives up "
+		        "its share: another conversion waits for that", a.node, a.owner, s->id);
 		release_shared(m, s, &a);
 		converting = false;
 	}
+	M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " waits by ticket %"
+	        PRIu64 ".%" PRIu64 "%s", a.node, a.owner, s->id, r->acquire.ticket.epoch,
+	        r->acquire.ticket.place, converting ? ", before all others" : "");
 	w = m_waiter_add(m, s, r, converting);
 	if (w == NULL)
 		m_request_reply(m, s, r, RC_FULL, nothing);
@@ -216,19 +221,28 @@ acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
 		acquire_new(m, s, r);
 }
 
+static void
+refuse(struct master *m, struct m_session *s, struct m_request *r, enum rc rc, const char *why)
+{
+	M_TRACE(m, "lock %" PRIu64 ": acquisition %" PRIu64 " of owner %" PRIu64 " of session %"
+	        PRIu64 " is refused: %s", r->node, r->acquire.acquisition, r->acquire.owner, s->id,
+	        why);
+	m_request_reply(m, s, r, rc, nothing);
+}
+
 void
 m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 {
 	const struct acquire *a = &r->acquire;
 
 	if (a->mode != LOCK_SHARED && a->mode != LOCK_EXCLUSIVE)
-		m_request_reply(m, s, r, RC_INVAL, nothing);
+		refuse(m, s, r, RC_INVAL, "there is no such mode");
 	else if (!m_ticket_genuine(m, s->id, a))
-		m_request_reply(m, s, r, RC_PERM, nothing);
+		refuse(m, s, r, RC_PERM, "no master gave it this ticket");
 	else if (is_withdrawn(s, r))
-		m_request_reply(m, s, r, RC_INTR, nothing);
+		refuse(m, s, r, RC_INTR, "it was given up");
 	else if (is_reused(m, s, r))
-		m_request_reply(m, s, r, RC_INVAL, nothing);
+		refuse(m, s, r, RC_INVAL, "its number was used before");
 	else if (!reply_if_queued(m, s, r))
 		acquire_in_place(m, s, r);
 }

@@ -157,6 +157,8 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	if (r->read) {
 		begin_read(m, s, r, op);
 	} else if (m->full && m_growth_refused(m, s, r, op)) {
+		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " is refused: most disks are full",
+		        s->id, r->number);
 		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);
@@ -174,9 +176,23 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	}
 }
 
-static void
-park(struct m_session *s, struct m_request *r, struct request_list *list)
+static const char *
+wait_of(const struct master *m, const struct request_list *list)
 {
+	if (list == &m->order.behind_barrier)
+		return "the barrier";
+	if (list == &m->order.without_lease)
+		return "the master's lease";
+	if (list == &m->unshared.reads || list == &m->unshared.changes)
+		return "a file that becomes ephemeral";
+	return "an earlier request";
+}
+
+static void
+park(struct master *m, struct m_session *s, struct m_request *r, struct request_list *list)
+{
+	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " waits for %s", s->id, r->number,
+	        wait_of(m, list));
 	r->op = bytes_copy(r->op);
 	r->parked = true;
 	m_order_claim(s, r);
@@ -341,7 +357,7 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 		begin(m, s, r, op);
 	} else {
 		note_withdrawal(m, s, msg->number, op);
-		park(s, r, list);
+		park(m, s, r, list);
 	}
 }
 

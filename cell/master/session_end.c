@@ -47,6 +47,7 @@ announce(struct master *m, struct m_session *s)
 void
 m_end_order(struct master *m, struct m_session *s, enum session_end cause)
 {
+	M_TRACE(m, "session %" PRIu64 " is to end, as an operator orders", s->id);
 	if (s->ending.cause == 0)
 		announce(m, s);
 	s->ending.cause = cause;

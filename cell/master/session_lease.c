@@ -83,6 +83,7 @@ static void
 lease_expire(struct master *m, struct m_session *s)
 {
 	must(m->has_lease && mono_reached(m->now, s->lease.expiry) && !s->keepalive.held);
+	M_TRACE(m, "session %" PRIu64 " has not been heard for its lease", s->id);
 	m_end_propose(m, s, SESSION_EXPIRED);
 }
 
@@ -115,6 +116,8 @@ m_lease_account_pause(struct master *m, mono_t last)
 
 	if (mono_is_never(m->deadline) || mono_since(m->now, m->deadline).ns <= span_s(1).ns)
 		return;
+	M_TRACE(m, "session leases are longer by %" PRId64 " ms, in which nothing ran",
+	        span_to_ms(pause));
 	RB_FOREACH(s, m_session_tree, &m->sessions.by_id)
 	{
 		s->lease.expiry = mono_add(s->lease.expiry, pause);

@@ -117,6 +117,8 @@ session_create_parked(struct master *m, struct m_connection *c, const struct msg
 	c->opening.under_way = true;
 	memcpy(c->opening.nonce, msg->nonce.data, LIMIT_NONCE);
 	TAILQ_INSERT_TAIL(&m->opening.parked, c, opening.entry);
+	M_TRACE(m, "session %" PRIu64 " is to end before a new one: waits for the barrier",
+	        msg->earlier);
 }
 
 /* A client that asks for a new session knows that its earlier one is over. */
