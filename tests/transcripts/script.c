@@ -54,7 +54,8 @@ script_misuse(struct script *s, const char *format, ...)
 	va_end(args);
 	fprintf(s->out, "\n");
 	if (s->command != NULL)
-		fprintf(s->out, "# usage: %s %s\n", s->command->name, s->command->usage);
+		fprintf(s->out, "# usage: %s %s\n", s->command->name ? s->command->name : "",
+		        s->command->usage);
 	longjmp(s->broken, 1);
 }
 
@@ -113,6 +114,20 @@ script_value_number(struct script *s, const char *key, uint64_t otherwise)
 	const char *value = script_value(s, key);
 
 	return value != NULL ? number(s, value) : otherwise;
+}
+
+const char *
+script_rest(struct script *s)
+{
+	static const char quietly[] = "quietly ";
+	const char *rest = s->file.line[s->at] + 1;
+
+	rest += strspn(rest, " ");
+	if (strncmp(rest, quietly, sizeof quietly - 1) == 0)
+		rest += sizeof quietly - 1;
+	for (int i = 0; i < s->arguments_n; i++)
+		s->taken[i] = true;
+	return rest;
 }
 
 void
@@ -220,11 +235,15 @@ split_words(struct script *s, char *c)
 static const struct script_command *
 find(struct script *s, const char *name)
 {
-	for (const struct script_command *c = s->player->commands; c->name != NULL; c++)
+	const struct script_command *c = s->player->commands;
+
+	for (; c->name != NULL; c++)
 		if (strcmp(c->name, name) == 0)
 			return c;
+	if (c->run != NULL)
+		return c;
 	fprintf(s->out, "# commands:");
-	for (const struct script_command *c = s->player->commands; c->name != NULL; c++)
+	for (c = s->player->commands; c->name != NULL; c++)
 		fprintf(s->out, " %s", c->name);
 	fprintf(s->out, "\n");
 	script_misuse(s, "no command \"%s\"", name);

@@ -29,7 +29,8 @@ struct script_command {
 
 struct script_player {
 	const char *folder; /* below tests/transcripts */
-	const struct script_command *commands; /* the last one has no name */
+	/* The last one has no name; if it has a function, that runs all others. */
+	const struct script_command *commands;
 	void *(*begin)(void); /* makes the world of one transcript */
 	void (*end)(void *world);
 };
@@ -51,6 +52,8 @@ const char *script_value(struct script *s, const char *key);
  * are no number. */
 uint64_t script_number(struct script *s);
 uint64_t script_value_number(struct script *s, const char *key, uint64_t otherwise);
+/* The whole command, with its name, for a player that reads it by itself. */
+const char *script_rest(struct script *s);
 /* Ends the script: the command at hand is wrong. Arguments that a command does not take are
  * reported by the core. */
 _Noreturn void script_misuse(struct script *s, const char *format, ...)

@@ -1,0 +1,287 @@
+/* An operator of cell scripts: each question goes out on a connection of its own. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/must.h"
+#include "tests/transcripts/cell_player.h"
+
+/* ---- questions ---- */
+
+static bool
+member_question(struct player *p, struct words *w, struct msg_operate *m, uint8_t *body)
+{
+	struct member member;
+	uint64_t like;
+
+	if (m->what != OPERATION_ADD_REPLICA)
+		return words_number(w, &m->id);
+	if (words_take(w, "again")) /* the one of that number */
+		*body = words_number(w, &like) ? (uint8_t)like : 0;
+	else
+		*body = ++p->s->bodies;
+	member = seat_member((struct seat){.body = *body});
+	m->address = member.address;
+	m->key = member.key;
+	return *body != 0;
+}
+
+static bool
+session_question(struct player *p, struct words *w, struct msg_operate *m)
+{
+	const char *name = words_next(w);
+	const struct bare *b = bare_find(p, name);
+
+	m->id = b != NULL ? b->session : strtoull(name, NULL, 10);
+	for (int i = 0; i < p->s->machines_n; i++)
+		if (strcmp(p->clients[i], name) == 0)
+			m->id = p->s->machines[i].session;
+	m->keep_delay = words_take(w, "keep");
+	history_waits_over(p->s, m->id); /* the model knows of no such end */
+	machine_session_destroyed(p->s, m->id);
+	return true;
+}
+
+static bool
+operate_question(struct player *p, struct words *w, const char *what, struct message *m,
+                 uint8_t *body)
+{
+	static const struct { const char *word; enum operation what; } verbs[] = {
+		{"add", OPERATION_ADD_REPLICA}, {"remove", OPERATION_REMOVE_REPLICA},
+		{"transfer", OPERATION_TRANSFER}, {"end", OPERATION_DESTROY_SESSION},
+		{"set", OPERATION_SET}, {"juggle", 99},
+	};
+
+	m->code = MSG_operate;
+	m->operate = (struct msg_operate){0};
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (strcmp(verbs[i].word, what) == 0)
+			m->operate.what = (uint8_t)verbs[i].what;
+	switch (m->operate.what) {
+	case 0:
+		return false;
+	case 99:
+		return true;
+	case OPERATION_SET:
+		m->operate.setting = bytes_of(words_next(w));
+		return words_number(w, &m->operate.value);
+	case OPERATION_DESTROY_SESSION:
+		return session_question(p, w, &m->operate);
+	default:
+		return member_question(p, w, &m->operate, body);
+	}
+}
+
+static bool
+question(struct player *p, struct words *w, struct message *m, uint8_t *body)
+{
+	const char *what = words_next(w);
+
+	*m = (struct message){0};
+	if (strcmp(what, "sessions") == 0)
+		m->code = MSG_sessions_request;
+	else if (strcmp(what, "members") == 0)
+		m->code = MSG_members_request;
+	else if (strcmp(what, "settings") == 0)
+		m->code = MSG_settings_request;
+	else if (strcmp(what, "status") == 0)
+		m->code = MSG_status_request;
+	else
+		return operate_question(p, w, what, m, body);
+	return true;
+}
+
+/* It is answered, or does not wait for that. */
+static void
+operator_leaves(struct player *p, struct question *q)
+{
+	net_client_drops(p->s, q->conn);
+	q->conn = 0;
+}
+
+bool
+operator_command(struct player *p, struct words *w)
+{
+	struct question *q;
+	struct buffer frame = BUFFER(LIMIT_FRAME);
+	struct message m;
+	uint64_t at = 0;
+
+	if (words_take(w, "leaves")) {
+		for (int i = 0; i < QUESTIONS_MAX; i++)
+			if (p->questions[i].conn != 0)
+				operator_leaves(p, &p->questions[i]);
+		return true;
+	}
+	q = &p->questions[p->questions_n++ % QUESTIONS_MAX];
+	*q = (struct question){0};
+	if (words_take(w, "at") && !words_number(w, &at))
+		return false;
+	if (!question(p, w, &m, &q->body) || !words_done(w))
+		return false;
+	q->conn = player_connect(p, SCRIPTED, (int)at);
+	q->asked = m.code;
+	wire_put_frame(&frame, &m);
+	must(!frame.failed);
+	net_to_node(p->s, q->conn, buffer_view(&frame));
+	buffer_free(&frame);
+	return true;
+}
+
+/* ---- answers ---- */
+
+/* The new replica's machine is there, with a cell file that the operator has brought; it is started
+ * by `start`. */
+static void
+create(struct player *p, uint8_t id, uint8_t body)
+{
+	const struct seats *last = members_last(p->s);
+	struct seats file = {.version = last->version};
+	struct host *n;
+
+	must(id > 0 && id <= HOSTS_MAX);
+	n = &p->s->hosts[id - 1];
+	if (n->body != 0)
+		return;
+	for (int i = 0; i < last->n && file.n < LIMIT_REPLICAS - 1; i++)
+		if (last->list[i].role != MEMBER_REMOVED && last->list[i].id != id)
+			file.list[file.n++] = last->list[i];
+	file.list[file.n++] = (struct seat){id, MEMBER_LEARNER, body};
+	host_create(p->s, n, body, &file);
+	p->s->hosts_n = id > p->s->hosts_n ? id : p->s->hosts_n;
+}
+
+static void
+print_sessions(struct player *p, const struct msg_sessions *m)
+{
+	struct cursor at = cursor_of(m->sessions.packed);
+	struct session_row row;
+
+	while (wire_next_session_row(&at, &row))
+		player_say(p, "operator: session %lu of %.*s: lease %u ms, %lu locks, heard %ld ms "
+		           "ago", (unsigned long)row.session, (int)row.host.len,
+		           (const char *)row.host.data, row.lease_ms, (unsigned long)row.locks,
+		           (long)row.heard_ms);
+}
+
+static void
+print_members(struct player *p, const struct msg_members *m)
+{
+	static const char *const roles[] = {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)",
+	                                    [MEMBER_REMOVED] = " (removed)"};
+	struct cursor at = cursor_of(m->members.packed);
+	struct buffer text = BUFFER(1000);
+	struct member member;
+
+	while (wire_next_member(&at, &member))
+		buffer_printf(&text, " %u%s", member.id, roles[member.role]);
+	player_say(p, "operator: members of log %lu:%.*s", (unsigned long)m->version,
+	           (int)text.len, (const char *)text.data);
+	buffer_free(&text);
+}
+
+static void
+print_settings(struct player *p, const struct msg_settings *m)
+{
+	struct cursor at = cursor_of(m->settings.packed);
+	struct setting_row row;
+
+	while (wire_next_setting_row(&at, &row))
+		if (row.value != row.standard || row.longest != row.value)
+			player_say(p, "operator: %.*s %lu, was promised up to %lu",
+			           (int)row.name.len, (const char *)row.name.data,
+			           (unsigned long)row.value, (unsigned long)row.longest);
+}
+
+static void
+print_status(struct player *p, const struct msg_status_reply *m)
+{
+	static const char *const roles[] = {[REPLICA_MASTER] = "master"};
+	struct cursor at = cursor_of(m->progress.packed);
+	struct progress row;
+
+	player_say(p, "operator: replica %u is %s, master %u, epoch %lu, applied %lu of %lu, "
+	           "log from %lu, %lu sessions, %lu locks, condition %u%s%s", m->self,
+	           m->role == REPLICA_MASTER ? roles[REPLICA_MASTER] : "no master", m->master,
+	           (unsigned long)m->epoch, (unsigned long)m->applied, (unsigned long)m->last,
+	           (unsigned long)m->first, (unsigned long)m->sessions,
+	           (unsigned long)m->locks_held, m->condition, m->full ? ", its disk is full" : "",
+	           m->disputed != 0 ? ", states differ" : "");
+	while (wire_next_progress(&at, &row))
+		player_say(p, "operator: replica %u has %lu, heard %ld ms ago%s", row.id,
+		           (unsigned long)row.match, (long)row.heard_ms,
+		           row.full ? ", its disk is full" : "");
+}
+
+static void
+on_operated(struct player *p, const struct question *q, const struct msg_operated *m)
+{
+	player_say(p, "operator: %s%s%.*s", m->rc == RC_OK ? "done" : rc_name(m->rc),
+	           m->why.len > 0 ? ": " : "", (int)m->why.len, (const char *)m->why.data);
+	if (m->rc == RC_OK && q->body != 0) {
+		player_say(p, "operator: it is replica %lu", (unsigned long)m->id);
+		create(p, (uint8_t)m->id, q->body);
+	}
+}
+
+static void
+on_message(struct player *p, struct question *q, const struct message *m)
+{
+	switch (m->code) {
+	case MSG_operated:
+		on_operated(p, q, &m->operated);
+		return;
+	case MSG_sessions:
+		print_sessions(p, &m->sessions);
+		return;
+	case MSG_members: /* also comes by itself */
+		if (q->asked == MSG_members_request)
+			print_members(p, &m->members);
+		return;
+	case MSG_settings:
+		print_settings(p, &m->settings);
+		return;
+	case MSG_status_reply:
+		print_status(p, &m->status_reply);
+		return;
+	case MSG_redirect: /* again whenever the master changes */
+		if (!q->sent_away)
+			player_say(p, "operator: replica %u is the master", m->redirect.master);
+		q->sent_away = true;
+		return;
+	default:
+		player_say(p, "operator: %s", "another message");
+	}
+}
+
+bool
+operator_waits(const struct player *p)
+{
+	for (int i = 0; i < QUESTIONS_MAX; i++)
+		if (p->questions[i].conn != 0 && !p->questions[i].sent_away)
+			return true;
+	return false;
+}
+
+static bool
+is_answer(const struct question *q, enum message_code code)
+{
+	return code != 0 && code != MSG_redirect &&
+	       (code != MSG_members || q->asked == MSG_members_request);
+}
+
+bool
+operator_heard(struct player *p, uint64_t conn, enum client_event_kind kind, struct bytes frame)
+{
+	for (int i = 0; i < QUESTIONS_MAX; i++) {
+		struct question *q = &p->questions[i];
+		struct message m = {0};
+
+		if (q->conn != conn || conn == 0)
+			continue;
+		if (kind == CLIENT_FRAME && wire_get_frame(frame, &m) == RC_OK)
+			on_message(p, q, &m);
+		if (kind == CLIENT_DISCONNECTED || is_answer(q, m.code))
+			operator_leaves(p, q);
+		return true;
+	}
+	return false;
+}
