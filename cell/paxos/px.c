@@ -34,6 +34,8 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px->config = *config;
 	if (config->log_entries == 0)
 		px->config.log_entries = PX_LOG_ENTRIES;
+	if (config->batch_entries == 0)
+		px->config.batch_entries = PX_BATCH_ENTRIES;
 	if (config->log_bytes == 0)
 		px->config.log_bytes = PX_LOG_BYTES;
 	px->rng = rng_seeded(config->seed);
@@ -125,7 +127,7 @@ px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes, struct
 		struct log_entry e = log_window_entry(&px->log, slot);
 
 		packed += e.payload.len;
-		if (count > 0 && (packed > bytes || count == PX_BATCH_ENTRIES))
+		if (count > 0 && (packed > bytes || count == px->config.batch_entries))
 			break;
 		wire_put_log_entry(to, &e);
 	}
@@ -139,7 +141,7 @@ px_pack_headers(const struct px *px, uint64_t first, uint64_t last, struct buffe
 	uint64_t end = last < log_window_last(&px->log) ? last : log_window_last(&px->log);
 	uint32_t count = 0;
 
-	for (; slot <= end && count < PX_BATCH_ENTRIES; slot++, count++) {
+	for (; slot <= end && count < px->config.batch_entries; slot++, count++) {
 		const struct log_window_entry *e = log_window_at(&px->log, slot);
 
 		wire_put_slot_header(to, &(struct slot_header){

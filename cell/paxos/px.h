@@ -61,6 +61,7 @@ struct px_config {
 	struct px_members members;         /* in force behind px_recovered.applied */
 	uint64_t start;                    /* random number of this start */
 	uint64_t log_entries, log_bytes;   /* kept for followers; 0: PX_LOG_ENTRIES, _BYTES */
+	uint32_t batch_entries;            /* in one message; 0: PX_BATCH_ENTRIES */
 	span_t lease;                      /* of the master lease; default 500 ms */
 	span_t heartbeat;                  /* renewal interval; default 100 ms */
 	unsigned drift_permille;           /* maximum difference of two clocks' rates */

@@ -56,6 +56,7 @@ configure(struct server *s, struct replica_config *config)
 	config->paxos.minor = s->config.minor;
 	config->paxos.drift_permille = DRIFT_PERMILLE;
 	config->paxos.log_entries = s->config.log_entries;
+	config->paxos.batch_entries = s->config.batch_entries;
 	s->io.random(s->io.user, &config->paxos.seed, sizeof config->paxos.seed);
 	s->io.random(s->io.user, &config->paxos.start, sizeof config->paxos.start);
 	config->master.cell = identity->cell_file.name;

@@ -33,6 +33,7 @@ struct server_config {
 	struct server_limits limits;
 	uint32_t minor;     /* version of wire and log that it speaks: WIRE_MINOR */
 	uint64_t log_entries, digest_every; /* as in px_config and replica_config; 0: the default */
+	uint32_t batch_entries;             /* as in px_config */
 	bool debug; /* logs the verdicts of the replica, at the level SERVER_DEBUG */
 };
 

@@ -136,7 +136,7 @@ run_bulk(struct sim *s, struct event *e)
 		try_later(s, e->b);
 		return;
 	}
-	if (!s->swarm.datagrams && s->liar.id == 0 && rng_chance(&s->rng, 500))
+	if (!s->swarm.datagrams && rng_chance(&s->rng, 500))
 		kill = s->now + sim_between(s, 0, KILL_SECONDS * SECOND);
 	sim_trace(s, "client 1 has much to write");
 	work_bulk(s, m);
@@ -147,8 +147,7 @@ run_bulk(struct sim *s, struct event *e)
 	                                   .b = m->session});
 }
 
-/* Where operators are, the master may change for other reasons. Where a replica is faulty nobody is
- * killed: the rounds that it has told make the next election slow (see liar_delay). */
+/* Where operators are, the master may change for other reasons. */
 void
 bulk_start(struct sim *s, int64_t from)
 {

@@ -59,6 +59,10 @@ static const struct {
     [FAULT_LIES] = {"lies of a faulty replica", 0},
     [FAULT_AT_SETTING] = {"strokes as a lease is set", 6000},
     [FAULT_AT_JOINING] = {"strokes at a step of joining", 4000},
+    [FAULT_AT_GATHER] = {"candidates cut off from values", 8000},
+    [FAULT_AT_HAND_OVER] = {"hand-overs heard late", 5000},
+    [FAULT_BALLOTS] = {"races of ballots", 0},
+    [FAULT_TWO_VALUES] = {"promises of two values", 100},
 };
 
 const char *
@@ -146,6 +150,10 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	                                 : CLOCKS_ALIKE;
 	for (int f = 0; f < FAULT_LIES; f++)
 		w->rates[f] = maybe(r, kinds[f].most);
+	w->rates[FAULT_AT_GATHER] = maybe(r, kinds[FAULT_AT_GATHER].most);
+	w->rates[FAULT_AT_HAND_OVER] = maybe(r, kinds[FAULT_AT_HAND_OVER].most);
+	w->rates[FAULT_TWO_VALUES] = maybe(r, kinds[FAULT_TWO_VALUES].most);
+	w->batch_entries = rng_chance(r, 300) ? 1 + (uint32_t)rng_below(r, 16) : 0;
 	w->log_entries = rng_chance(r, 400) ? 4 + rng_below(r, 100) : 0;
 	w->digest_every = rng_chance(r, 500) ? 4 + rng_below(r, 100) : 0;
 	if (w->clocks != CLOCKS_WILD)
@@ -468,7 +476,7 @@ fault_master(struct sim *s)
 	if (n == NULL || !fault_strikes(s, FAULT_MASTER))
 		return;
 	fault(s, FAULT_MASTER, "it strikes the master, replica %d", n->id);
-	switch (rng_below(&s->rng, 12)) {
+	switch (rng_below(&s->rng, 14)) {
 	case 0:
 		host_crash(s, n, FAULT_CRASH);
 		return;
@@ -498,6 +506,10 @@ fault_master(struct sim *s)
 		return;
 	case 9:
 	case 10:
+		adversary_ballots(s, n);
+		return;
+	case 11:
+	case 12:
 		split(s, SPLIT_WITH_CLIENT, n->id - 1, s->now + a_while(s));
 		return;
 	default:

@@ -383,6 +383,7 @@ start_server(struct sim *s, struct host *n, struct tree *t, const struct px_reco
 	    .limits = s->swarm.limits,
 	    .minor = n->minor,
 	    .log_entries = s->swarm.log_entries,
+	    .batch_entries = s->swarm.batch_entries,
 	    .digest_every = s->swarm.digest_every,
 	    .debug = s->options.trace || s->script != NULL,
 	};

@@ -320,9 +320,12 @@ link_send(struct sim *s, uint64_t conn, struct bytes frame)
 {
 	int end;
 	struct link *l = link_of(s, conn, &end);
+	int64_t late;
 
 	if (l->ends[end].state != LINK_OPEN)
 		return;
+	late = s->now + adversary_frame(s, l->ends[end].host, l->ends[!end].host, frame);
+	l->ends[!end].last = late > l->ends[!end].last ? late : l->ends[!end].last;
 	if (l->ends[end].host == s->liar.id && end == 0 && !s->calm)
 		liar_send(s, l->ends[1].host, frame);
 	else

@@ -143,6 +143,10 @@ enum fault {
 	FAULT_LIES,         /* a faulty replica says what is not so */
 	FAULT_AT_SETTING,   /* something strikes as a lease is set */
 	FAULT_AT_JOINING,   /* something strikes as a replica takes a step towards its vote */
+	FAULT_AT_GATHER,    /* a candidate does not reach the one whose values it lacks */
+	FAULT_AT_HAND_OVER, /* the mastership is handed over, and that is heard late */
+	FAULT_BALLOTS,      /* several replicas stand for election at once, again and again */
+	FAULT_TWO_VALUES,   /* two promises tell of different values, and the older one is near */
 	FAULTS
 };
 
@@ -173,6 +177,7 @@ struct swarm {
 	bool keep_saved_back;
 	bool restore; /* at the end */
 	uint64_t log_entries, digest_every; /* 0: as usual */
+	uint32_t batch_entries;             /* in a promise, and in other messages; 0: as usual */
 	int64_t rate;     /* bytes a second that each machine can send; 0: any number */
 	int64_t queue_ns; /* how long the queue of its uplink is */
 	int64_t lease_ms; /* the master's */
@@ -205,6 +210,10 @@ void adversary_learners(struct sim *s);
 void adversary_in_force(struct sim *s, struct host *n);
 /* The log says that a setting had this value and has another one now. */
 void adversary_setting(struct sim *s, enum setting which, uint64_t before, uint64_t now);
+/* A replica sends another one this frame. Returns by how much it is late. */
+int64_t adversary_frame(struct sim *s, int from, int to, struct bytes frame);
+/* The master goes, and those who are left do not reach each other, now here and now there. */
+void adversary_ballots(struct sim *s, struct host *master);
 /* A replica requests the signing key, has it, or fetches a state. */
 void adversary_joining(struct sim *s, struct host *n);
 /* Somebody is about to ask for another list of members. */
