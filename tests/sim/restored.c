@@ -1,7 +1,8 @@
 /* A restore at the end of a run: the state of a replica, or an older copy of it, becomes a cell of
- * its own, as `lsctl restore` makes it, and a client of the old cell goes on in it. Whatever the
- * new cell counts is greater than anything that the old one ever gave out, and nothing of an old
- * session is worth anything. There are no faults and no delays. */
+ * its own, as `lsctl restore` makes it: a cell in one process, which runs cell/server. A client of
+ * the old cell goes on in it. Whatever the new cell counts is greater than anything that the old
+ * one ever gave out, and nothing of an old session is worth anything. There are no faults and no
+ * delays. */
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
@@ -16,14 +17,24 @@ struct queued_frame {
 	struct bytes frame; /* owned */
 };
 
+struct restored;
+
+/* One of the client's connections. */
+struct restored_end {
+	struct restored *of;
+	bool standby;
+	uint64_t conn; /* 0: there is none */
+};
+
 struct restored {
 	struct sim *s;
 	struct disk disk;
-	struct replica *replica;
-	struct replica_update update;
+	struct identity identity;
+	struct server *server;
+	uint64_t written, saved; /* to be reported to it; 0: nothing */
 	struct machine *m; /* whose client goes on */
 	mono_t now;
-	uint64_t conns, conn, aside;
+	struct restored_end main, standby;
 	struct queued_frame *parcels; /* from `next` on */
 	size_t n, room, next;
 	bool expired, answered;
@@ -51,45 +62,100 @@ deliver(struct restored *r, bool to_replica, uint64_t conn, struct bytes frame)
 	    .to_replica = to_replica, .conn = conn, .frame = bytes_copy(frame)};
 }
 
-static void
-replica_hears(struct restored *r, struct replica_event event)
+static mono_t
+io_now(void *user)
 {
-	uint64_t ticket, applied;
+	return ((const struct restored *)user)->now;
+}
 
-	event.now = r->now;
-	event.wall_ns = r->now.ns;
-	replica_step(r->replica, &event, &r->update);
-	for (size_t i = 0; i < r->update.sends_n; i++)
-		deliver(r, false, r->update.sends[i].conn, r->update.sends[i].frame);
-	ticket = r->update.records_n > 0 ? r->update.write : 0;
-	applied = r->update.rows.n > 0 ? r->update.applied : 0;
-	if (ticket != 0)
-		replica_hears(
-		    r, (struct replica_event){.kind = REPLICA_PERSISTED, .write = ticket});
-	if (applied != 0)
-		replica_hears(r, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
+static int64_t
+io_wall_ns(void *user)
+{
+	return ((const struct restored *)user)->now.ns;
 }
 
 static void
-replica_begins(struct restored *r)
+io_random(void *user, void *to, size_t n)
 {
-	struct member self = {.id = 1, .role = MEMBER_VOTER};
-	struct replica_config config = {
-	    .members = &self,
-	    .members_n = 1,
-	    .paxos = {.self = 1,
-	              .drift_permille = 10,
-	              .minor = MINOR_NEWEST,
-	              .start = rng_next(&r->s->rng),
-	              .seed = rng_next(&r->s->rng)},
-	    .master = {.cell = "sim",
-	               .drift_permille = 10},
+	struct restored *r = user;
+	uint8_t *at = to;
+
+	for (size_t i = 0; i < n; i++)
+		at[i] = (uint8_t)rng_next(&r->s->rng);
+}
+
+static void
+io_append(void *user, uint64_t write, const struct px_record *records, size_t n)
+{
+	struct restored *r = user;
+
+	(void)disk_write_log(r->s, &r->disk, write, records, n);
+	(void)disk_log_done(&r->disk, write);
+	r->written = write;
+}
+
+static void
+io_save(void *user, uint64_t applied, struct row_list *rows)
+{
+	struct restored *r = user;
+
+	disk_save(&r->disk, rows, applied);
+	row_list_free(rows);
+	r->saved = applied;
+}
+
+static size_t
+io_unsaved(void *user)
+{
+	(void)user;
+	return 0;
+}
+
+static void
+io_fail(void *user, const char *why)
+{
+	sim_fail(((struct restored *)user)->s, "after a restore a disk fails: %s", why);
+}
+
+/* What the disk has written is reported, until there is nothing for the server to do. */
+static void
+turn(struct restored *r)
+{
+	do {
+		const uint64_t written = r->written, saved = r->saved;
+
+		r->written = r->saved = 0;
+		if (written != 0)
+			server_persisted(r->server, written);
+		if (saved != 0)
+			server_saved(r->server, saved);
+		if (server_turn(r->server) != SERVER_GOES_ON)
+			sim_fail(r->s, "after a restore the server ends");
+	} while (r->written != 0 || r->saved != 0 || server_deadline(r->server).ns == 0);
+	server_deliver(r->server);
+}
+
+static void
+server_begins(struct restored *r)
+{
+	const struct server_io io = {
+		.now = io_now, .wall_ns = io_wall_ns, .random = io_random, .append = io_append,
+		.save = io_save, .unsaved = io_unsaved, .fail = io_fail, .user = r,
 	};
 	struct px_recovered recovered;
 	struct tree *t = disk_recover(r->s, &r->disk, &recovered);
 
-	r->replica = replica_new(&config, t, &recovered, r->now);
+	strcpy(r->identity.cell_file.name, "sim");
+	r->identity.cell_file.replicas_n = 1;
+	r->identity.cell_file.replicas[0].id = r->identity.replica = 1;
+	r->identity.cell_file.replicas[0].role = MEMBER_VOTER;
+	r->identity.has_signing = true;
+	r->server = server_new(&(struct server_config){
+		.identity = &r->identity, .directory = "the new cell", .tree = t,
+		.recovered = &recovered, .clients_max = SIZE_MAX, .minor = MINOR_NEWEST,
+	}, &io);
 	free((void *)recovered.entries);
+	turn(r);
 }
 
 /* ---- its client ---- */
@@ -97,20 +163,36 @@ replica_begins(struct restored *r)
 static void client_hears(struct restored *r, struct client_event event);
 
 static void
-connect(struct restored *r, uint64_t *conn, uint8_t replica, bool aside)
+on_frame(void *user, struct bytes frame)
 {
-	if (*conn != 0)
-		replica_hears(
-		    r, (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = *conn});
-	*conn = replica != 0 && replica == r->at ? ++r->conns : 0;
-	if (*conn != 0)
-		replica_hears(r, (struct replica_event){.kind = REPLICA_CONNECTED,
-		                                        .conn = *conn,
-		                                        .principal = bytes_of("admin")});
-	if (!aside || *conn == 0)
+	const struct restored_end *end = user;
+
+	deliver(end->of, false, end->conn, frame);
+}
+
+static void
+on_closed(void *user)
+{
+	struct restored_end *end = user;
+
+	end->conn = 0;
+	client_hears(end->of, (struct client_event){.kind = CLIENT_DISCONNECTED,
+	                                            .standby = end->standby});
+}
+
+static void
+connect(struct restored *r, struct restored_end *end, uint8_t replica)
+{
+	const struct server_client client = {on_frame, on_closed, end};
+
+	if (end->conn != 0)
+		server_disconnect(r->server, end->conn);
+	end->conn = replica != 0 && replica == r->at
+	                ? server_connect(r->server, &client, "admin") : 0;
+	if (!end->standby || end->conn == 0)
 		client_hears(r, (struct client_event){
-				    .kind = *conn != 0 ? CLIENT_CONNECTED : CLIENT_DISCONNECTED,
-				    .standby = aside});
+				    .kind = end->conn != 0 ? CLIENT_CONNECTED : CLIENT_DISCONNECTED,
+				    .standby = end->standby});
 }
 
 static void
@@ -122,7 +204,7 @@ send_frames(struct restored *r)
 		struct bytes frame = {rest.data, (size_t)wire_frame_length(rest)};
 
 		must(frame.len > 0 && frame.len <= rest.len);
-		deliver(r, true, r->conn, frame);
+		deliver(r, true, r->main.conn, frame);
 		rest.data += frame.len;
 		rest.len -= frame.len;
 	}
@@ -151,9 +233,9 @@ client_hears(struct restored *r, struct client_event event)
 	listens = u->listen;
 	listen_to = u->listen_to;
 	if (listens)
-		connect(r, &r->aside, listen_to, true);
+		connect(r, &r->standby, listen_to);
 	if (connects)
-		connect(r, &r->conn, to, false);
+		connect(r, &r->main, to);
 }
 
 /* ---- time ---- */
@@ -163,32 +245,34 @@ next_parcel(struct restored *r)
 {
 	struct queued_frame p = r->parcels[r->next++];
 
-	if (p.to_replica && p.conn == r->conn)
-		replica_hears(r, (struct replica_event){
-				     .kind = REPLICA_FRAME, .conn = p.conn, .frame = p.frame});
-	else if (!p.to_replica && (p.conn == r->conn || p.conn == r->aside))
+	if (p.to_replica && p.conn != 0 && p.conn == r->main.conn)
+		server_send(r->server, p.conn, p.frame);
+	else if (!p.to_replica && p.conn != 0 &&
+	         (p.conn == r->main.conn || p.conn == r->standby.conn))
 		client_hears(r, (struct client_event){.kind = CLIENT_FRAME,
 		                                      .frame = p.frame,
-		                                      .standby = p.conn == r->aside});
+		                                      .standby = p.conn == r->standby.conn});
 	free((void *)p.frame.data);
 }
 
 static void
 step(struct restored *r)
 {
-	mono_t replica, client;
+	mono_t server, client;
 
 	if (r->next < r->n) {
 		next_parcel(r);
+		turn(r);
 		return;
 	}
-	replica = replica_deadline(r->replica);
+	server = server_deadline(r->server);
 	client = client_deadline(r->m->client);
-	r->now = mono_max(r->now, mono_min(replica, client));
-	if (mono_reached(r->now, replica))
-		replica_hears(r, (struct replica_event){.kind = REPLICA_TIMEOUT});
+	r->now = mono_max(r->now, mono_min(server, client));
+	if (mono_reached(r->now, server))
+		server_timeout(r->server);
 	if (mono_reached(r->now, client))
 		client_hears(r, (struct client_event){.kind = CLIENT_TIMEOUT});
+	turn(r);
 }
 
 /* Asks, and waits for the answer; its views last until the next step. */
@@ -359,8 +443,7 @@ restored_free(struct restored *r)
 	for (; r->next < r->n; r->next++)
 		free((void *)r->parcels[r->next].frame.data);
 	free(r->parcels);
-	replica_free(r->replica);
-	replica_update_free(&r->update);
+	server_free(r->server);
 	disk_free(&r->disk);
 }
 
@@ -386,11 +469,13 @@ restored_check(struct sim *s)
 		return;
 	fault(s, FAULT_RESTORED, "a copy of log %lu becomes a new cell",
 	      (unsigned long)from->applied);
+	r.main.of = r.standby.of = &r;
+	r.standby.standby = true;
 	r.now = clock_local(&r.m->clock, s->now);
 	r.at = known_to(r.m);
 	r.tokens = UINT64_C(1) << 62; /* not the history's */
 	make_cell(&r, from);
-	replica_begins(&r);
+	server_begins(&r);
 	client_hears(&r, (struct client_event){.kind = CLIENT_DISCONNECTED});
 	check_session(&r);
 	check_new_file(&r);
