@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,10 @@
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
 
-enum { SECTOR = 512, NAMES = 40, OPS = 64, PATH_SIZE = 256 };
+enum { SECTOR = 512, NAMES = 40, OPS = 256, PATH_SIZE = 256, DESCRIPTORS = 1024 };
 
-/* A write that was not synced yet; a truncation when `data` is NULL: then `at` is the new length.
- */
+/* A write that was not synced yet; a change of the length when `data` is NULL: then `at` is the new
+ * one. */
 struct write {
 	TAILQ_ENTRY(write) link;
 	uint8_t *data;
@@ -34,22 +35,25 @@ struct disk {
 	struct disk *earlier; /* in power.disks */
 };
 
-/* Which file has a name: now, and after a cut. A new file has its name at once. */
+/* The file that has a name: now, and after a cut. */
 struct name {
 	char path[PATH_SIZE];
 	struct disk *now, *lasting;
 };
 
-/* A renaming or removal that is not lasting yet. They last in the order in which they were done, as
- * on filesystems with a journal. */
+/* An operation in the directory that is not lasting yet. Before the directory is synced any of them
+ * may be lasting, and others not: POSIX promises no order. */
 struct change {
-	struct name *from, *to; /* `to` NULL: removed */
+	enum { CREATED, LINKED, RENAMED, REMOVED } what;
+	struct name *from, *to; /* CREATED, REMOVED: no `to` */
+	struct disk *disk;
 };
 
 struct file {
 	sqlite3_file base;
 	struct disk *disk; /* NULL: not followed */
 	sqlite3_file *real;
+	bool syncs_directory; /* with its first sync, as SQLite does for a new WAL or journal */
 };
 
 static struct {
@@ -59,6 +63,7 @@ static struct {
 	struct disk *disks; /* all that there ever were: who has one open may write to it */
 	struct change changes[OPS];
 	int changes_n;
+	struct disk *open[DESCRIPTORS]; /* of our own calls; NULL: not followed */
 	long operations, syncs, writes;
 	long cut_at, fail_sync_at, no_room_from, no_room_to;
 	bool failed;
@@ -87,8 +92,9 @@ put_bytes(struct disk *d, const uint8_t *data, size_t len, size_t at)
 static void
 set_length(struct disk *d, size_t len)
 {
-	if (len < d->synced_len)
-		d->synced_len = len;
+	if (len > d->synced_len)
+		put_bytes(d, (const uint8_t *)"", 1, len - 1);
+	d->synced_len = len;
 }
 
 static void
@@ -117,11 +123,10 @@ settle(struct disk *d)
 	forget_pending(d);
 }
 
-/* Of what was not synced any sectors may have got there. */
+/* Of what was not synced any sectors may have got there, */
 static void
-tear(struct disk *d)
+tear_anywhere(struct disk *d, unsigned kept)
 {
-	unsigned kept = (unsigned)rng_below(&power.rng, 5) * 250; /* none .. all, in permille */
 	struct write *w;
 
 	TAILQ_FOREACH(w, &d->pending, link) {
@@ -135,34 +140,95 @@ tear(struct disk *d)
 				put_bytes(d, w->data + at, n, (size_t)w->at + at);
 		}
 	}
+}
+
+/* or all up to some point. */
+static void
+tear_at(struct disk *d, size_t left)
+{
+	struct write *w;
+
+	TAILQ_FOREACH(w, &d->pending, link) {
+		const size_t n = w->len < left ? w->len : left;
+
+		if (left == 0)
+			return;
+		if (w->data == NULL)
+			set_length(d, (size_t)w->at);
+		else if (n > 0)
+			put_bytes(d, w->data, n, (size_t)w->at);
+		left -= n;
+	}
+}
+
+static void
+tear(struct disk *d)
+{
+	struct write *w;
+	size_t all = 0;
+
+	TAILQ_FOREACH(w, &d->pending, link)
+		all += w->len;
+	if (rng_chance(&power.rng, 300))
+		tear_at(d, rng_below(&power.rng, all + 1));
+	else
+		tear_anywhere(d, (unsigned)rng_below(&power.rng, 5) * 250);
 	forget_pending(d);
 }
 
 static void
-make_last(int n)
+make_lasting(const struct change *c)
 {
-	for (int i = 0; i < n; i++) {
-		struct change *c = &power.changes[i];
-
-		if (c->to != NULL)
-			c->to->lasting = c->from->lasting;
+	if (c->what == CREATED)
+		c->from->lasting = c->disk;
+	else if (c->what != REMOVED)
+		c->to->lasting = c->disk;
+	if (c->what == RENAMED || c->what == REMOVED)
 		c->from->lasting = NULL;
-	}
 }
+
+static void
+sync_directory(void)
+{
+	for (int i = 0; i < power.changes_n; i++)
+		make_lasting(&power.changes[i]);
+	power.changes_n = 0;
+}
+
+/* Of what was changed in the directory any part may have got there. */
+static void
+tear_directory(void)
+{
+	unsigned kept = (unsigned)rng_below(&power.rng, 5) * 250; /* in permille */
+
+	for (int i = 0; i < power.changes_n; i++)
+		if (rng_chance(&power.rng, kept))
+			make_lasting(&power.changes[i]);
+}
+
+int __real_open(const char *path, int flags, ...);
+ssize_t __real_pwrite(int fd, const void *data, size_t n, off_t at);
+int __real_fsync(int fd);
+int __real_fdatasync(int fd);
+int __real_ftruncate(int fd, off_t len);
+int __real_rename(const char *from, const char *to);
+int __real_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+int __real_unlink(const char *path);
+int __real_close(int fd);
 
 static void
 write_back(const struct name *n)
 {
 	int fd;
 
-	unlink(n->path);
+	__real_unlink(n->path);
 	if (n->lasting == NULL)
 		return;
-	fd = open(n->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = __real_open(n->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	must(fd >= 0);
 	must(write(fd, n->lasting->synced, n->lasting->synced_len) ==
 	     (ssize_t)n->lasting->synced_len);
-	must(close(fd) == 0);
+	must(__real_close(fd) == 0);
 }
 
 static void
@@ -170,13 +236,13 @@ leave(void)
 {
 	char path[PATH_SIZE + 8];
 
-	make_last((int)rng_below(&power.rng, (uint64_t)power.changes_n + 1));
+	tear_directory();
 	for (int i = 0; i < NAMES && power.names[i].path[0] != '\0'; i++) {
 		if (power.names[i].lasting != NULL)
 			tear(power.names[i].lasting);
 		write_back(&power.names[i]);
 		snprintf(path, sizeof path, "%s-shm", power.names[i].path);
-		unlink(path);
+		__real_unlink(path);
 	}
 }
 
@@ -199,7 +265,7 @@ count(void)
 	if (++power.operations != power.cut_at)
 		return;
 	leave();
-	_exit(POWERCUT_STATUS);
+	_exit(power.changes_n > 0 ? POWERCUT_TORN : POWERCUT_STATUS);
 }
 
 static struct name *
@@ -220,120 +286,288 @@ find_name(const char *path)
 	return NULL;
 }
 
-/* What is there already when it is first seen is on the disk. */
 static struct disk *
-read_disk(const char *path)
+new_disk(void)
 {
 	struct disk *d = memory_zero(1, sizeof *d);
-	FILE *file = fopen(path, "r");
-	uint8_t part[4096];
-	size_t n;
 
 	d->earlier = power.disks;
 	power.disks = d;
 	TAILQ_INIT(&d->pending);
-	while (file != NULL && (n = fread(part, 1, sizeof part, file)) > 0)
-		put_bytes(d, part, n, d->synced_len);
-	if (file != NULL)
-		fclose(file);
 	return d;
 }
 
+/* What is there already when it is first seen is on the disk. */
+static struct disk *
+read_disk(const char *path)
+{
+	struct disk *d = new_disk();
+	FILE *file = fopen(path, "r");
+	uint8_t part[4096];
+	size_t n;
+
+	must(file != NULL);
+	while ((n = fread(part, 1, sizeof part, file)) > 0)
+		put_bytes(d, part, n, d->synced_len);
+	fclose(file);
+	return d;
+}
+
+/* NULL: there is no such file. */
 static struct disk *
 find_disk(const char *path)
 {
-	struct name *n = find_name(path);
+	struct name *n;
 
+	if (access(path, F_OK) < 0)
+		return NULL;
+	n = find_name(path);
 	if (n->now == NULL)
 		n->now = n->lasting = read_disk(path);
 	return n->now;
 }
 
-/* ---- the directory: the linker puts these in the place of cell/sys/file.c's ---- */
+static void
+remember(struct disk *d, const void *data, size_t len, int64_t at)
+{
+	struct write *w = memory_zero(1, sizeof *w);
 
-int __real_file_sync(const char *path);
-int __real_file_rename(const char *from, const char *to);
-int __real_file_remove(const char *path);
-int __real_file_sync_directory(const char *path);
-int __wrap_file_sync(const char *path);
-int __wrap_file_rename(const char *from, const char *to);
-int __wrap_file_remove(const char *path);
-int __wrap_file_sync_directory(const char *path);
+	w->at = at;
+	w->len = len;
+	if (data != NULL) {
+		w->data = memory_zero(len, 1);
+		memcpy(w->data, data, len);
+	}
+	TAILQ_INSERT_TAIL(&d->pending, w, link);
+}
+
+/* ---- the directory ---- */
 
 static void
-change(const char *from, const char *to)
+change(int what, const char *from, const char *to)
 {
-	struct change *c = &power.changes[power.changes_n];
+	struct change *c = &power.changes[power.changes_n++];
 
 	must(power.changes_n < OPS);
-	c->from = find_name(from);
-	c->to = to != NULL ? find_name(to) : NULL;
-	if (c->to != NULL)
-		c->to->now = c->from->now;
-	c->from->now = NULL;
-	power.changes_n++;
+	*c = (struct change){.what = what, .from = find_name(from)};
+	if (what == CREATED)
+		c->from->now = new_disk();
+	c->disk = c->from->now;
+	if (to != NULL) {
+		c->to = find_name(to);
+		c->to->now = c->disk;
+	}
+	if (what == RENAMED || what == REMOVED)
+		c->from->now = NULL;
 }
 
-int
-__wrap_file_sync(const char *path)
+/* ---- our own files: the linker puts these in the place of the calls of cell/ ---- */
+
+int __wrap_open(const char *path, int flags, ...);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at);
+int __wrap_fsync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_ftruncate(int fd, off_t len);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+int __wrap_unlink(const char *path);
+int __wrap_close(int fd);
+
+static struct disk directory; /* stands for any */
+
+/* The reserve has nothing in it to lose; the run directory is empty after a cut. */
+static bool
+is_followed(const char *path)
 {
-	if (power.real == NULL)
-		return __real_file_sync(path);
-	lock();
-	count();
-	settle(find_disk(path));
-	unlock();
-	return 0;
+	const char *name = strrchr(path, '/');
+
+	return power.real != NULL && strncmp(path, "/run/", 5) != 0 &&
+	       strncmp(path, "/proc/", 6) != 0 && strcmp(path, "/dev/null") != 0 &&
+	       (name == NULL || strcmp(name, "/reserve") != 0);
+}
+
+static struct disk *
+followed(int fd)
+{
+	return power.real != NULL && fd >= 0 && fd < DESCRIPTORS ? power.open[fd] : NULL;
+}
+
+static int
+open_followed(const char *path, int flags, mode_t mode)
+{
+	struct disk *d = find_disk(path);
+	const bool creates = d == NULL && (flags & O_CREAT) != 0;
+	int fd;
+
+	if (creates || (flags & O_TRUNC) != 0)
+		count();
+	fd = __real_open(path, flags, mode);
+	if (fd < 0)
+		return fd;
+	must(fd < DESCRIPTORS);
+	if (creates)
+		change(CREATED, path, NULL);
+	else if ((flags & O_TRUNC) != 0)
+		remember(d, NULL, 0, 0);
+	power.open[fd] = find_disk(path);
+	return fd;
 }
 
 int
-__wrap_file_rename(const char *from, const char *to)
+__wrap_open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+	int fd;
+
+	if ((flags & O_CREAT) != 0) {
+		va_start(args, flags);
+		mode = va_arg(args, mode_t);
+		va_end(args);
+	}
+	if (!is_followed(path))
+		return __real_open(path, flags, mode);
+	lock();
+	if ((flags & O_DIRECTORY) != 0) {
+		fd = __real_open(path, flags);
+		if (fd >= 0 && fd < DESCRIPTORS)
+			power.open[fd] = &directory;
+	} else {
+		fd = open_followed(path, flags, mode);
+	}
+	unlock();
+	return fd;
+}
+
+int
+__wrap_close(int fd)
 {
 	int rc;
 
-	if (power.real == NULL)
-		return __real_file_rename(from, to);
 	lock();
-	count();
-	if (access(from, F_OK) == 0)
-		(void)find_disk(from);
-	if (access(to, F_OK) == 0)
-		(void)find_disk(to);
-	rc = __real_file_rename(from, to);
-	if (rc == 0)
-		change(from, to);
+	if (followed(fd) != NULL)
+		power.open[fd] = NULL;
+	rc = __real_close(fd);
+	unlock();
+	return rc;
+}
+
+ssize_t
+__wrap_pwrite(int fd, const void *data, size_t n, off_t at)
+{
+	struct disk *d;
+	ssize_t done;
+
+	lock();
+	d = followed(fd);
+	if (d != NULL)
+		count();
+	done = __real_pwrite(fd, data, n, at);
+	if (d != NULL && done > 0)
+		remember(d, data, (size_t)done, at);
+	unlock();
+	return done;
+}
+
+int
+__wrap_ftruncate(int fd, off_t len)
+{
+	struct disk *d;
+	int rc;
+
+	lock();
+	d = followed(fd);
+	if (d != NULL)
+		count();
+	rc = __real_ftruncate(fd, len);
+	if (d != NULL && rc == 0)
+		remember(d, NULL, 0, len);
+	unlock();
+	return rc;
+}
+
+static int
+sync_followed(int fd, int (*real)(int fd))
+{
+	struct disk *d;
+	int rc = 0;
+
+	lock();
+	d = followed(fd);
+	if (d != NULL)
+		count();
+	if (d == &directory)
+		sync_directory();
+	else if (d != NULL)
+		settle(d);
+	else
+		rc = real(fd);
 	unlock();
 	return rc;
 }
 
 int
-__wrap_file_remove(const char *path)
+__wrap_fsync(int fd)
+{
+	return sync_followed(fd, __real_fsync);
+}
+
+int
+__wrap_fdatasync(int fd)
+{
+	return sync_followed(fd, __real_fdatasync);
+}
+
+int
+__wrap_rename(const char *from, const char *to)
 {
 	int rc;
 
-	if (power.real == NULL || access(path, F_OK) < 0)
-		return __real_file_remove(path);
+	if (!is_followed(from))
+		return __real_rename(from, to);
+	lock();
+	count();
+	(void)find_disk(from);
+	(void)find_disk(to);
+	rc = __real_rename(from, to);
+	if (rc == 0)
+		change(RENAMED, from, to);
+	unlock();
+	return rc;
+}
+
+int
+__wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+	int rc;
+
+	if (!is_followed(from))
+		return __real_renameat2(from_fd, from, to_fd, to, flags);
+	lock();
+	count();
+	(void)find_disk(from);
+	rc = __real_renameat2(from_fd, from, to_fd, to, flags);
+	if (rc == 0)
+		change(RENAMED, from, to);
+	unlock();
+	return rc;
+}
+
+int
+__wrap_unlink(const char *path)
+{
+	int rc;
+
+	if (!is_followed(path) || access(path, F_OK) < 0)
+		return __real_unlink(path);
 	lock();
 	count();
 	(void)find_disk(path);
-	rc = __real_file_remove(path);
+	rc = __real_unlink(path);
 	if (rc == 0)
-		change(path, NULL);
+		change(REMOVED, path, NULL);
 	unlock();
 	return rc;
-}
-
-int
-__wrap_file_sync_directory(const char *path)
-{
-	if (power.real == NULL)
-		return __real_file_sync_directory(path);
-	lock();
-	count();
-	make_last(power.changes_n);
-	power.changes_n = 0;
-	unlock();
-	return 0;
 }
 
 /* ---- files ---- */
@@ -354,20 +588,6 @@ x_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
 	sqlite3_file *real = file_of(f)->real;
 
 	return real->pMethods->xRead(real, to, n, at);
-}
-
-static void
-remember(struct disk *d, const void *data, size_t len, int64_t at)
-{
-	struct write *w = memory_zero(1, sizeof *w);
-
-	w->at = at;
-	w->len = len;
-	if (data != NULL) {
-		w->data = memory_zero(len, 1);
-		memcpy(w->data, data, len);
-	}
-	TAILQ_INSERT_TAIL(&d->pending, w, link);
 }
 
 static int
@@ -416,6 +636,9 @@ x_sync(sqlite3_file *f, int flags)
 		rc = SQLITE_IOERR_FSYNC;
 	} else {
 		settle(file->disk);
+		if (file->syncs_directory)
+			sync_directory();
+		file->syncs_directory = false;
 	}
 	unlock();
 	return rc;
@@ -540,6 +763,10 @@ x_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *out_
 	must(name != NULL);
 	lock();
 	file->disk = find_disk(name);
+	file->syncs_directory = (flags & SQLITE_OPEN_CREATE) != 0 &&
+	                        (flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0;
+	if (file->disk == NULL && (flags & SQLITE_OPEN_CREATE) != 0)
+		count();
 	file->real = sqlite3_malloc(power.real->szOsFile);
 	must(file->real != NULL);
 	memset(file->real, 0, (size_t)power.real->szOsFile);
@@ -547,22 +774,28 @@ x_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *out_
 	file->base.pMethods = rc == SQLITE_OK ? &methods : NULL;
 	if (rc != SQLITE_OK)
 		sqlite3_free(file->real);
+	else if (file->disk == NULL)
+		change(CREATED, name, NULL);
+	if (rc == SQLITE_OK)
+		file->disk = find_disk(name);
 	unlock();
 	return rc;
 }
 
 static int
-x_delete(sqlite3_vfs *vfs, const char *name, int sync_directory)
+x_delete(sqlite3_vfs *vfs, const char *name, int syncs)
 {
-	struct name *n;
 	int rc;
 
 	(void)vfs;
 	lock();
 	count();
-	rc = power.real->xDelete(power.real, name, sync_directory);
-	n = find_name(name);
-	n->now = n->lasting = NULL;
+	(void)find_disk(name);
+	rc = power.real->xDelete(power.real, name, false);
+	if (rc == SQLITE_OK)
+		change(REMOVED, name, NULL);
+	if (rc == SQLITE_OK && syncs)
+		sync_directory();
 	unlock();
 	return rc;
 }

@@ -1,18 +1,21 @@
-/* A disk whose power can be cut: an SQLite VFS over the real one that remembers what was synced.
+/* A disk whose power can be cut: an SQLite VFS over the real one, and the calls with which cell/
+ * writes its own files (the linker puts them in the place of open, pwrite, rename and so on).
  *
- * Every write, truncation and sync of a database or its write-ahead log is counted, and so is
- * every renaming, removal and sync in the directory. At the chosen one the power goes: the files
- * get what was synced, and of what was not any of its sectors, by the seed; of the names that were
- * changed since the directory's last sync the first few; then the process ends. Or the chosen sync
- * fails, once, and what it should have synced never becomes durable, though reads still show it: so
- * do real disks and the page cache. Or writes find no room for a while. */
+ * Every write, truncation and sync is counted, and so is every creation, renaming, removal and sync
+ * in the directory. At the chosen one the power goes: the files get what was synced, and of what
+ * was not any of its sectors, by the seed; of what was changed in the directory since its last sync
+ * any part; then the process ends. Or the chosen sync of SQLite's fails, once, and what it should
+ * have synced never becomes durable, though reads still show it: so do real disks and the page
+ * cache. Or SQLite's writes find no room for a while. */
 #ifndef LSFS_TESTS_POWERCUT_H
 #define LSFS_TESTS_POWERCUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { POWERCUT_STATUS = 42 }; /* of a process whose power was cut */
+/* How a process ends whose power is cut; the latter: with a directory that was not synced. */
+enum { POWERCUT_STATUS = 42, POWERCUT_TORN = 43 };
+enum { POWERCUT_TIMES = 6 }; /* that a test cuts there, with other seeds */
 
 /* Becomes SQLite's default; before any database is opened. */
 void powercut_install(uint64_t seed);

@@ -17,6 +17,7 @@
 
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
+#include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "tests/crash/powercut.h"
 #include "tests/crash/victim.h"
@@ -190,27 +191,38 @@ stride_of(long all, long wanted)
 	return getenv("LSFS_CRASH_ALL") != NULL || all < wanted ? 1 : all / wanted;
 }
 
+/* Where a directory was not synced there are several things that may be left of it: it is cut there
+ * again. False when the work has come to its end before. */
+static bool
+cut(long n)
+{
+	int status = POWERCUT_TORN;
+
+	for (int times = 0; status == POWERCUT_TORN && times < POWERCUT_TIMES; times++) {
+		struct acks acks = {0};
+
+		victim_fresh();
+		status = victim_harvest(victim_run(live_twice, powercut_at, n,
+		                                   (uint64_t)n * POWERCUT_TIMES + (uint64_t)times),
+		                        &acks);
+		if (status != POWERCUT_STATUS && status != POWERCUT_TORN && status != OK)
+			fail_msg("cut at %ld: the child ended with %d", n, status);
+		assert_kept(&acks);
+		assert_kept(&acks); /* opening it was no danger to it */
+	}
+	return status != OK;
+}
+
 static void
 test_power_cut(void **state)
 {
 	long operations, syncs, cuts = 0;
-	struct acks acks;
 
 	(void)state;
 	measure(&operations, &syncs);
 	assert_true(operations > 100 && syncs > 10);
-	for (long n = 1; n <= operations; n += stride_of(operations, CUTS)) {
-		int status;
-
-		victim_fresh();
-		memset(&acks, 0, sizeof acks);
-		status = victim_harvest(victim_run(live_twice, powercut_at, n, (uint64_t)n), &acks);
-		if (status != POWERCUT_STATUS && status != OK)
-			fail_msg("cut at %ld: the child ended with %d", n, status);
-		cuts += status == POWERCUT_STATUS;
-		assert_kept(&acks);
-		assert_kept(&acks); /* opening it was no danger to it */
-	}
+	for (long n = 1; n <= operations; n += stride_of(operations, CUTS))
+		cuts += cut(n);
 	assert_true(cuts > CUTS / 2);
 }
 
@@ -256,6 +268,77 @@ health_without_mark(char saved[4096])
 	assert_non_null(strstr(f.why, "marked failed since this boot"));
 	assert_int_equal(pwrite(fd, saved, 4096, 0), 4096);
 	close(fd);
+}
+
+/* ---- files that are written as a whole: the cell file, keys, marks ---- */
+
+enum { REPLACED = 4 };
+
+static void
+path_of_file(char path[128])
+{
+	snprintf(path, 128, "%s/cell.conf", f.directory);
+}
+
+static int
+replace_file(void)
+{
+	char path[128];
+
+	path_of_file(path);
+	for (uint64_t i = 1; i <= REPLACED; i++) {
+		if (file_replace(path, payload_of(5 * i), 0600) < 0)
+			return REFUSED;
+		told.persisted = i;
+		must(write(report_fd, &told, sizeof told) == sizeof told);
+	}
+	return OK;
+}
+
+/* It is that which was acknowledged, or the next one: whole. */
+static void
+assert_replaced(uint64_t acknowledged)
+{
+	struct buffer found = BUFFER(1 << 20);
+	bool is_whole;
+	char path[128];
+	int fd;
+
+	path_of_file(path);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 && acknowledged == 0)
+		return;
+	assert_true(fd >= 0);
+	assert_int_equal(file_read(fd, 1 << 20, &found), 0);
+	close(fd);
+	is_whole = bytes_equal(buffer_view(&found), payload_of(5 * (acknowledged + 1)));
+	if (!is_whole && acknowledged > 0)
+		is_whole = bytes_equal(buffer_view(&found), payload_of(5 * acknowledged));
+	assert_true(is_whole);
+	buffer_free(&found);
+}
+
+static void
+test_cut_in_replacing(void **state)
+{
+	int status = POWERCUT_STATUS, cuts = 0;
+
+	(void)state;
+	for (long n = 1; status != OK; n++) {
+		for (long times = 0; times < POWERCUT_TIMES && status != OK; times++) {
+			struct acks acks = {0};
+
+			victim_fresh();
+			status = victim_harvest(victim_run(replace_file, powercut_at, n,
+			                                   (uint64_t)(n * POWERCUT_TIMES + times)),
+			                        &acks);
+			assert_true(status == POWERCUT_STATUS || status == POWERCUT_TORN ||
+			            status == OK);
+			assert_replaced(acks.persisted);
+			cuts += status != OK;
+		}
+	}
+	assert_true(cuts >= 4 * REPLACED * POWERCUT_TIMES);
 }
 
 static void
@@ -393,6 +476,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_killed),      cmocka_unit_test(test_power_cut),
+	    cmocka_unit_test(test_cut_in_replacing),
 	    cmocka_unit_test(test_failed_sync), cmocka_unit_test(test_closed_after_failure),
 	    cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_no_room),
 	    cmocka_unit_test(test_closed_while_full),

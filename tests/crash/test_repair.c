@@ -2,12 +2,14 @@
  * never a mixture, and the next opening goes on. With LSFS_CRASH_ALL in the environment it is cut
  * at every operation. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cell/base/must.h"
+#include "cell/sys/file.h"
 #include "cell/sys/log.h"
 #include "tests/crash/powercut.h"
 #include "tests/crash/victim.h"
@@ -22,6 +24,20 @@ on_copied(void *user, enum rc rc, uint64_t applied, const char *why)
 	(void)why;
 	must(rc == RC_OK && applied == FETCHED);
 	*(bool *)user = true;
+}
+
+/* A second file, of several pages: parts of two states would not fit together. */
+static void
+save_other_file(struct fixture *of, uint64_t applied)
+{
+	struct row meta = fake_meta(applied);
+	struct row node = fake_node(3, "three", payload_of(5 * applied));
+	struct row_list rows = {0};
+
+	row_list_add(&rows, &node);
+	row_list_add(&rows, &meta);
+	store_state(of->store, applied, &rows);
+	row_list_free(&rows);
 }
 
 /* A replica of several, with a copy of another one's state beside it. */
@@ -39,6 +55,7 @@ make_replica(void)
 	for (uint64_t slot = 1; slot <= REPAIR_LAST; slot++)
 		fixture_log(&f, slot, payload_of(slot));
 	fixture_wait_persisted(&f, REPAIR_LAST);
+	save_other_file(&f, REPAIR_APPLIED);
 	fixture_save(&f, REPAIR_APPLIED, payload_of(REPAIR_APPLIED));
 	victim_trim(REPAIR_TRIMMED, REPAIR_LAST + 1);
 	fixture_close(&f);
@@ -47,6 +64,7 @@ make_replica(void)
 	fixture_start(&other);
 	for (uint64_t slot = 1; slot <= FETCHED; slot++)
 		fixture_log(&other, slot, payload_of(slot));
+	save_other_file(&other, FETCHED);
 	fixture_save(&other, FETCHED, payload_of(FETCHED));
 	fixture_wait_saved(&other, FETCHED);
 	store_copy(other.store, STORE_COPY, on_copied, &copied);
@@ -89,16 +107,42 @@ save_and_die(void)
 	return OK;
 }
 
-static int
-install_and_go_on(void)
+/* Writes the copy, as it is received, without a sync. */
+static bool
+receive(void)
 {
+	struct buffer copy = BUFFER(16 << 20);
 	char from[128], to[128];
+	int in, out;
+	bool ok;
 
 	snprintf(from, sizeof from, "%s/received", f.directory);
 	snprintf(to, sizeof to, "%s/" STORE_FETCHED, f.directory);
-	if (rename(from, to) < 0 || !store_fetched_ready(f.directory, "test", f.why, sizeof f.why))
+	in = open(from, O_RDONLY | O_CLOEXEC);
+	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ok = in >= 0 && out >= 0 && file_read(in, 16 << 20, &copy) == 0 &&
+	     file_write_at(out, buffer_view(&copy), 0) == 0;
+	close(in);
+	close(out);
+	buffer_free(&copy);
+	return ok;
+}
+
+static int
+install_and_go_on(void)
+{
+	if (!receive() || !store_fetched_ready(f.directory, "test", f.why, sizeof f.why))
 		return REFUSED;
 	return go_on();
+}
+
+static void
+assert_file(uint64_t number, struct bytes contents)
+{
+	const struct row *node = fake_tree_find(f.tree, ROWS_nodes, number);
+
+	assert_non_null(node);
+	assert_true(bytes_equal(node->values[COL_nodes_contents].bytes, contents));
 }
 
 /* What is there is what was written once, all of it of one time. */
@@ -113,10 +157,10 @@ assert_sound(uint64_t other_state)
 	last = f.recovered.trimmed + f.recovered.entries_n;
 	base = f.recovered.trimmed;
 	assert_true(applied == REPAIR_APPLIED || applied == other_state);
-	if (applied > 0)
-		assert_true(bytes_equal(
-		    fake_tree_find(f.tree, ROWS_nodes, 2)->values[COL_nodes_contents].bytes,
-		    payload_of(applied)));
+	if (applied > 0) {
+		assert_file(2, payload_of(applied));
+		assert_file(3, payload_of(5 * applied));
+	}
 	for (size_t i = 0; i < f.recovered.entries_n; i++)
 		assert_entry(&f.recovered.entries[i], base + 1 + i);
 	assert_true(last >= REPAIR_LAST || applied >= REPAIR_LAST ||
@@ -158,13 +202,36 @@ copy_directory(const char *from, const char *to)
 	closedir(d);
 }
 
+/* Where a directory was not synced there are several things that may be left of it: it is cut there
+ * again. False when the work has come to its end. */
+static bool
+cut(int (*work)(void), const struct fixture *made, long n, uint64_t other_state)
+{
+	int status = POWERCUT_TORN;
+
+	for (int times = 0; status == POWERCUT_TORN && times < POWERCUT_TIMES; times++) {
+		struct acks acks = {0};
+
+		victim_fresh();
+		f.others = true;
+		copy_directory(made->directory, f.directory);
+		status = victim_harvest(victim_run(work, powercut_at, n,
+		                                   (uint64_t)n * POWERCUT_TIMES + (uint64_t)times),
+		                        &acks);
+		if (status != POWERCUT_STATUS && status != POWERCUT_TORN && status != OK)
+			fail_msg("cut at %ld: the child ended with %d", n, status);
+		assert_sound(other_state);
+		assert_sound(other_state);
+	}
+	return status != OK;
+}
+
 static void
 cut_everywhere(int (*work)(void), const char *file, const char *sql, uint64_t other_state)
 {
-	int status = POWERCUT_STATUS;
 	struct acks ignored;
 	struct fixture made;
-	long cuts = 0;
+	long cuts = 0, n = 1;
 
 	make_replica();
 	if (file != NULL)
@@ -174,18 +241,9 @@ cut_everywhere(int (*work)(void), const char *file, const char *sql, uint64_t ot
 		                 OK);
 	fixture_make(&made);
 	copy_directory(f.directory, made.directory);
-	for (long n = 1; status == POWERCUT_STATUS; n += getenv("LSFS_CRASH_ALL") ? 1 : 4) {
-		struct acks acks = {0};
-
-		victim_fresh();
-		f.others = true;
-		copy_directory(made.directory, f.directory);
-		status = victim_harvest(victim_run(work, powercut_at, n, (uint64_t)n), &acks);
-		if (status != POWERCUT_STATUS && status != OK)
-			fail_msg("cut at %ld: the child ended with %d", n, status);
-		cuts += status == POWERCUT_STATUS;
-		assert_sound(other_state);
-		assert_sound(other_state);
+	while (cut(work, &made, n, other_state)) {
+		n += getenv("LSFS_CRASH_ALL") ? 1 : 4;
+		cuts++;
 	}
 	assert_true(cuts > 6);
 	fixture_remove(&made);
