@@ -403,13 +403,17 @@ list_command(struct player *p, struct words *w)
 {
 	const struct host *n = take_host(p, w);
 	struct buffer text = BUFFER(1000);
+	struct msg_members told;
+	struct seats seats;
 
-	if (n == NULL)
+	if (n == NULL || !n->up)
 		return false;
-	for (int i = 0; i < n->gate.n; i++)
-		if (n->gate.list[i].role != MEMBER_REMOVED)
-			buffer_printf(&text, " %u", n->gate.list[i].id);
-	player_say(p, "%d: goes by list %lu:%.*s", n->id, (unsigned long)n->gate.version,
+	told = replica_members(n->replica);
+	seats_of_list(&seats, told.version, told.members);
+	for (int i = 0; i < seats.n; i++)
+		if (seats.list[i].role != MEMBER_REMOVED)
+			buffer_printf(&text, " %u", seats.list[i].id);
+	player_say(p, "%d: goes by list %lu:%.*s", n->id, (unsigned long)told.version,
 	           (int)text.len, (const char *)text.data);
 	buffer_free(&text);
 	return words_done(w);
