@@ -165,16 +165,11 @@ m_step_end(struct master *m)
 		m->deadline = m->now;
 	else if (!TAILQ_EMPTY(&m->order.without_lease))
 		m->deadline = mono_min(m->deadline, mono_add(m->now, LEASE_RETRY));
+	m->update->deadline = m->deadline;
 	m->update = NULL;
 }
 
 /* ---- begin and end ---- */
-
-bool
-master_serving(const struct master *m)
-{
-	return m->serving;
-}
 
 void
 master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u)
@@ -211,7 +206,7 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 	}
 	clear(m);
 	m->serving = false;
-	m->deadline = MONO_NEVER;
+	m->deadline = u->deadline = MONO_NEVER;
 	m->update = NULL;
 }
 
@@ -402,10 +397,4 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 		timer_expired(m, a);
 	}
 	m_step_end(m);
-}
-
-mono_t
-master_deadline(const struct master *m)
-{
-	return m->deadline;
 }

@@ -40,6 +40,7 @@ struct master_update {
 	size_t sends_n, sends_room;
 	uint64_t *closes;
 	size_t closes_n, closes_room;
+	mono_t deadline; /* when master_timeout is due */
 };
 
 /* Frees the contents of the update and clears it. */
@@ -59,8 +60,6 @@ struct master_clock {
 void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct master_update *u);
 /* The mastership is lost: all clients are redirected to the replica `master` (0: unknown). */
 void master_end(struct master *m, uint8_t master, struct master_update *u);
-/* True between master_begin and master_end. */
-bool master_serving(const struct master *m);
 
 /* A client has connected. `conn` is its number, never used before; `principal` is copied. */
 void master_connected(struct master *m, uint64_t conn, struct bytes principal);
@@ -93,7 +92,5 @@ void master_applied(struct master *m, struct master_clock c, uint64_t index,
 /* Handles the timers that have expired. The caller calls it at the deadline, after all messages
  * that had arrived: a KeepAlive that is there already must not be too late. */
 void master_timeout(struct master *m, struct master_clock c, struct master_update *u);
-/* The instant at which master_timeout is due; MONO_NEVER: none. */
-mono_t master_deadline(const struct master *m);
 
 #endif

@@ -37,10 +37,8 @@ px_promise(struct px *px, struct ballot ballot)
 }
 
 static void
-record_entry(struct px *px, uint64_t slot)
+record_entry(struct px *px, uint64_t slot, const struct log_window_entry *e)
 {
-	const struct log_window_entry *e = log_window_at(&px->log, slot);
-
 	px_record(px, (struct px_record){
 		.kind = PX_RECORD_ENTRY,
 		.slot = slot,
@@ -105,17 +103,19 @@ px_accept_durable(struct px *px, struct ballot ballot, uint64_t slot)
 void
 px_store(struct px *px, const struct log_entry *e)
 {
+	const struct log_window_entry *put;
+
 	must(e->slot > px->learner.chosen);
 	px_hold(px, e->slot);
 	record_ballot(px, e->ballot);
-	px_log_put(px, e);
+	put = px_log_put(px, e);
 	/* An entry that was proposed behind another entry than this one was never chosen. */
 	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1)) {
 		PX_TRACE(px, "cuts the log behind slot " SLOT ": the entries there were proposed "
 		             "behind another value", e->slot);
 		px_log_cut(px, e->slot);
 	}
-	record_entry(px, e->slot);
+	record_entry(px, e->slot, put);
 }
 
 /* The ballot for which a Prepare is refused, and why; BALLOT_NONE when it is not refused. */
@@ -302,14 +302,17 @@ is_here(const struct px *px, const struct slot_header *h)
 static bool
 accept_named(struct px *px, struct ballot ballot, const struct slot_header *h)
 {
+	struct log_window_entry *e;
+
 	if (h->slot <= px->acceptor.accepted_to)
 		return true;
 	if (h->slot != px->acceptor.accepted_to + 1 || !is_here(px, h) ||
 	    !extends(px, ballot, h->origin, h->before))
 		return false;
 	record_ballot(px, ballot);
-	log_window_at(&px->log, h->slot)->ballot = ballot;
-	record_entry(px, h->slot);
+	e = log_window_at(&px->log, h->slot);
+	e->ballot = ballot;
+	record_entry(px, h->slot, e);
 	px->acceptor.accepted_to = h->slot;
 	return true;
 }

@@ -120,6 +120,7 @@ struct peer {
 struct px_group {
 	struct px_members members; /* the list in force behind the last chosen slot */
 	struct changes changes;    /* in the log, behind what is chosen */
+	bool unsettled;            /* the list has changed: see px_reconfig_settle */
 	uint8_t others[LIMIT_REPLICA_ID]; /* ids in any of these lists, without this replica's */
 	int others_n;
 };
@@ -193,6 +194,7 @@ struct px_lease {
 	mono_t silent_until; /* restarted: an earlier grant may be valid until then */
 	span_t recorded;     /* the longest that this incarnation may grant */
 	uint64_t write;      /* of that record */
+	mono_t until;        /* a master's: it is granted by a majority of each list before that */
 	bool closing;        /* no lease is granted any more */
 	bool closed;         /* it is recorded that none is left */
 };
@@ -235,6 +237,7 @@ struct px {
 	struct px_update *out; /* of the current step */
 	uint64_t write;        /* the last number given to an update */
 	bool full;             /* the disk of this replica is full */
+	struct px_status status;
 	struct log_window log;
 
 	struct px_group group;
@@ -257,6 +260,8 @@ struct px {
 
 /* ---- px.c ---- */
 
+/* Sets the status to what holds now. */
+void px_note_status(struct px *px);
 /* Adds a record to the update; the first one gives the update its number. */
 void px_record(struct px *px, struct px_record record);
 /* Sends when write `after` is durable (px->write: all that is recorded so far); 0: now. */
@@ -294,15 +299,16 @@ bool px_read_members(struct px_members *to, struct wire_list list);
 struct wire_list px_pack_members(const struct px_members *m, struct buffer *to);
 /* Finds the list in force and the open changes when the log has been recovered. */
 void px_reconfig_recover(struct px *px);
-/* Puts an entry into the log, and keeps the open changes up to date. */
-void px_log_put(struct px *px, const struct log_entry *e);
+/* Puts an entry into the log, where it is returned, and keeps the open changes up to date. */
+const struct log_window_entry *px_log_put(struct px *px, const struct log_entry *e);
 /* Cuts the log behind `last`, and keeps the open changes up to date. */
 void px_log_cut(struct px *px, uint64_t last);
 /* `chosen` has grown: changes up to it are now in force. */
 void px_reconfig_pass(struct px *px);
 /* Computes `others` again. */
 void px_reconfig_gather(struct px *px);
-/* At the end of a step: a master or candidate that no longer has a vote steps down. */
+/* At the end of a step in which another list came into force, or of a candidate's: a master or
+ * candidate that no longer has a vote steps down. */
 void px_reconfig_settle(struct px *px);
 /* Answers a removed replica that asks for a vote, a grant or a welcome that it was removed. */
 void px_expel(struct px *px, uint8_t from, const struct message *m);
@@ -403,6 +409,8 @@ void px_store(struct px *px, const struct log_entry *e);
 
 /* ---- lease.c ---- */
 
+/* Counts the grants of a master's lease again: members have granted it, or lists have changed. */
+void px_lease_count(struct px *px);
 /* True when a grant of this replica forbids a promise to `candidate`. */
 bool px_is_bound(const struct px *px, uint8_t candidate);
 /* Records that no lease is left, when PX_CLOSE has come and the last one has expired. */

@@ -14,7 +14,8 @@ px_learn(struct px *px, uint64_t slot)
 		px->learner.chosen = slot;
 	}
 	px_accept_chosen(px);
-	px_reconfig_pass(px);
+	if (px->group.changes.n > 0)
+		px_reconfig_pass(px);
 }
 
 /* The entries accepted from `slot` on came from a master that could not have them chosen: they do
@@ -68,7 +69,8 @@ static uint64_t
 chosen_by_members(const struct px *px)
 {
 	const struct px_members *m = &px->group.members;
-	const struct px_members *next = px_next_members(&px->group.changes, m);
+	const struct px_members *next =
+	    px->group.changes.n > 0 ? px_next_members(&px->group.changes, m) : NULL;
 	uint64_t end = next ? next->version : log_window_last(&px->log);
 	uint64_t chosen = px->learner.chosen;
 
@@ -94,7 +96,8 @@ px_count_accepted(struct px *px)
 
 	must(px->candidate.role == PX_MASTER &&
 	     ballot_equal(px->acceptor.promised, px->candidate.ballot));
-	while ((chosen = chosen_by_members(px)) > px->learner.chosen)
+	while (px->learner.chosen < px->acceptor.accepted_to &&
+	       (chosen = chosen_by_members(px)) > px->learner.chosen)
 		px_learn(px, chosen);
 }
 

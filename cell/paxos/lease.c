@@ -27,19 +27,38 @@ granted(const struct px *px, const struct px_members *m, mono_t now)
 	return px_majority(m, grants);
 }
 
+/* The end of the time in which a majority of the list has granted the lease. */
+static mono_t
+granted_until(const struct px *px, const struct px_members *m)
+{
+	mono_t until = {INT64_MIN};
+
+	for (int i = 0; i < m->n; i++) {
+		uint8_t id = m->list[i].id;
+		mono_t end = id == px->config.self ? MONO_NEVER : px->leader.peers[id].lease_end;
+
+		if (mono_before(until, end) && granted(px, m, (mono_t){end.ns - 1}))
+			until = end;
+	}
+	return until;
+}
+
 /* While a change of the members is open, another replica may know it as chosen and be elected by
  * the new list: so a majority of that list must have granted the lease, too. */
-bool
-px_lease_valid(const struct px *px, mono_t now)
+void
+px_lease_count(struct px *px)
 {
 	const struct px_members *m = &px->group.members;
 
-	if (px->candidate.role != PX_MASTER)
-		return false;
+	px->lease.until = MONO_NEVER;
 	for (; m; m = px_next_members(&px->group.changes, m))
-		if (!granted(px, m, now))
-			return false;
-	return true;
+		px->lease.until = mono_min(px->lease.until, granted_until(px, m));
+}
+
+bool
+px_lease_valid(const struct px *px, mono_t now)
+{
+	return px->candidate.role == PX_MASTER && mono_before(now, px->lease.until);
 }
 
 /* The replica that holds the lease may become a candidate again: in doing so it gives up its old
@@ -117,6 +136,7 @@ px_set_lease(struct px *px, span_t lease, span_t heartbeat)
 	px->config.heartbeat = heartbeat;
 	if (!mono_is_never(px->leader.heartbeat_at))
 		px_heartbeat_by(px, mono_add(px->now, heartbeat));
+	px_note_status(px);
 }
 
 mono_t

@@ -75,7 +75,7 @@ log_window_grow(struct log_window *w)
 	w->room = room;
 }
 
-void
+const struct log_window_entry *
 log_window_put(struct log_window *w, const struct log_entry *e)
 {
 	struct log_window_entry *to;
@@ -102,6 +102,7 @@ log_window_put(struct log_window *w, const struct log_entry *e)
 	to->payload = bytes_copy(e->payload);
 	to->holder = 0;
 	to->chosen = false;
+	return to;
 }
 
 void

@@ -50,6 +50,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px_stand_from(px, px->lease.silent_until);
 	if (px->group.others_n > 0)
 		px_stand_from(px, mono_add(px->lease.silent_until, px_jitter(px)));
+	px_note_status(px);
 	return px;
 }
 
@@ -373,14 +374,34 @@ timeout(struct px *px)
 	}
 }
 
+/* The end of each step. A part is called only if it has something to do. */
+static void
+settle(struct px *px)
+{
+	if (px->group.unsettled || px->candidate.role == PX_CANDIDATE)
+		px_reconfig_settle(px);
+	if (px->candidate.leaving)
+		px_leave_check(px);
+	if (px->lease.closing && !px->lease.closed)
+		px_close_if_free(px);
+	if (px->repair.damaged > 0)
+		px_check_repaired(px);
+	if (px->out->records_n > 0 && px->witness.changed)
+		px_witness_write(px);
+	if (px->out->records_n > 0 || px->learner.durable_write != px->write)
+		px_note_pending(px);
+}
+
 void
 px_step(struct px *px, const struct px_event *event, struct px_update *update)
 {
 	update_clear(update);
 	px->out = update;
 	px->now = mono_max(px->now, event->now);
-	px_write_base(px);
-	px_witness_write_own(px);
+	if (px->repair.base_new)
+		px_write_base(px);
+	if (px->witness.of[px->config.self].mark.replica == 0)
+		px_witness_write_own(px);
 	switch (event->kind) {
 	case PX_RECEIVE:
 		meet(px, event->from, event->message);
@@ -411,17 +432,51 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 		px_on_copy_begun(px, event->from);
 		break;
 	}
-	px_reconfig_settle(px);
-	px_leave_check(px);
-	px_close_if_free(px);
-	px_check_repaired(px);
-	if (update->records_n > 0)
-		px_witness_write(px);
-	px_note_pending(px);
+	settle(px);
+	px_note_status(px);
 	px->out = NULL;
 	must(px->log.base <= px->learner.chosen && px->learner.chosen <= px->acceptor.accepted_to);
 	must(px->acceptor.accepted_to <= log_window_last(&px->log) &&
 	     px->acceptor.durable <= px->acceptor.accepted_to);
+}
+
+static bool
+is_alone(const struct px *px)
+{
+	const struct px_members *m = &px->group.members;
+	int self = 0, voters = 0;
+
+	for (int i = 0; i < m->n; i++) {
+		voters += m->list[i].voter;
+		self += m->list[i].voter && m->list[i].id == px->config.self;
+	}
+	return voters == 1 && self == 1;
+}
+
+/* An open master has a vote: px_reconfig_settle. */
+void
+px_note_status(struct px *px)
+{
+	const bool master = px->candidate.role == PX_MASTER, open = px_open(px);
+
+	px->status = (struct px_status){
+		.open = open,
+		.alone = is_alone(px),
+		.master = px->acceptor.master,
+		.lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
+		.master_until = master ? px->lease.until : px->lease.granted_until,
+		.first = px->log.base + 1,
+		.chosen = px->learner.chosen,
+		.behind = master ? 0 : px_behind(px),
+		.condition = open ? CONDITION_VOTING : px_condition(px),
+		.deadline = px_deadline(px),
+	};
+}
+
+const struct px_status *
+px_status(const struct px *px)
+{
+	return &px->status;
 }
 
 /* ---- accessors ---- */
@@ -464,8 +519,9 @@ px_room(const struct px *px)
 	uint64_t from =
 	    px->learner.chosen > px->leader.inherited ? px->learner.chosen : px->leader.inherited;
 
-	return px_open(px) && !px_next_members(&px->group.changes, &px->group.members) &&
-	       last - px->learner.chosen < PX_ROOM_SLOTS &&
+	if (px->group.changes.n > 0 && px_next_members(&px->group.changes, &px->group.members))
+		return false;
+	return px_open(px) && last - px->learner.chosen < PX_ROOM_SLOTS &&
 	       log_window_bytes(&px->log, from, last) < px_flow_open(px);
 }
 
@@ -499,6 +555,12 @@ uint64_t
 px_first(const struct px *px)
 {
 	return px->log.base + 1;
+}
+
+struct log_entry
+px_entry(const struct px *px, uint64_t slot)
+{
+	return log_window_entry(&px->log, slot);
 }
 
 struct bytes

@@ -161,6 +161,19 @@ struct px_update {
 	size_t sends_n, sends_room;
 };
 
+/* The state of a px that its owner's decisions depend on. */
+struct px_status {
+	bool open;              /* px_open */
+	bool alone;             /* this replica has the only vote */
+	struct ballot master;   /* px_master */
+	mono_t lease_until;     /* px_lease_valid before that */
+	mono_t master_until;    /* px_has_master before that */
+	uint64_t first, chosen; /* px_first, px_chosen */
+	uint8_t behind;         /* px_behind */
+	enum replica_condition condition;
+	mono_t deadline;
+};
+
 /* The state of a replica, owned by the caller; `config` and `recovered` are copied. In a cell of
  * one the replica becomes a candidate at its first deadline, and master when its promise is
  * durable. */
@@ -172,6 +185,9 @@ void px_free(struct px *px);
 void px_step(struct px *px, const struct px_event *event, struct px_update *update);
 /* Frees the contents of the update. */
 void px_update_free(struct px_update *update);
+/* As of the end of the last call that changed anything: a view, which stays valid as long as the
+ * px. It is for its owner, who would have to ask all of that after each step. */
+const struct px_status *px_status(const struct px *px);
 
 /* Sets the lengths of the lease and of the heartbeat interval from now on. Every replica may set
  * them when it applies the entry that changes them: a follower uses them once it is master. */
@@ -224,6 +240,8 @@ struct px_progress {
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);
 /* The origin of a chosen slot in px_first() - 1 .. px_chosen(). */
 struct ballot px_origin(const struct px *px, uint64_t slot);
+/* The entry of a slot in px_first() .. px_last(); its payload is a view, as that of px_payload. */
+struct log_entry px_entry(const struct px *px, uint64_t slot);
 /* The payload of a slot in px_first() .. px_last(); a view, valid until the next step. */
 struct bytes px_payload(const struct px *px, uint64_t slot);
 

@@ -184,19 +184,21 @@ px_reconfig_gather(struct px *px)
 		gather(px, &px->group.changes.items[i].members, listed);
 	for (size_t i = 0; i < px->promises.changes.n; i++)
 		gather(px, &px->promises.changes.items[i].members, listed);
+	px_lease_count(px);
 }
 
 /* ---- the log ---- */
 
-void
+const struct log_window_entry *
 px_log_put(struct px *px, const struct log_entry *e)
 {
+	const struct log_window_entry *put = log_window_put(&px->log, e);
 	size_t n = px->group.changes.n;
 
-	log_window_put(&px->log, e);
 	px_changes_put(&px->group.changes, e);
 	if (n > 0 || px->group.changes.n > 0)
 		px_reconfig_gather(px);
+	return put;
 }
 
 void
@@ -237,6 +239,7 @@ put_in_force(struct px *px, const struct px_members *next)
 		if (!is_member(next, old->list[i].id))
 			mark_removed(&members, old->list[i].id);
 	px->group.members = members;
+	px->group.unsettled = true;
 	trace_members(px);
 }
 
@@ -292,6 +295,7 @@ px_reconfig_pass(struct px *px)
 void
 px_reconfig_settle(struct px *px)
 {
+	px->group.unsettled = false;
 	if (px->candidate.role == PX_MASTER && !px_is_voter(&px->group.members, px->config.self))
 		px_leave(px, 0);
 	if (px->candidate.role == PX_CANDIDATE && !px_may_be_candidate(px))

@@ -65,6 +65,7 @@ px_begin_mastership(struct px *px)
 	         BALLOT_OF(px->candidate.ballot), px->learner.chosen, last);
 	px->leader.leaseless_heartbeats = 0;
 	forget_peers(px);
+	px_lease_count(px);
 	px_send_heartbeats(px);
 	px_pump(px);
 }
@@ -90,23 +91,27 @@ px_heartbeats_skip(struct px *px)
 void
 px_propose(struct px *px, struct bytes payload)
 {
-	if (!px_open(px)) {
+	const uint64_t last = log_window_last(&px->log);
+
+	if (px->candidate.role != PX_MASTER || px->candidate.leaving) {
 		PX_TRACE(px, "proposes nothing: is no master, or about to hand over");
 		return;
 	}
-	must(payload.len <= LIMIT_ENTRY &&
+	must(payload.len <= LIMIT_ENTRY);
+	must(px->group.changes.n == 0 ||
 	     !px_next_members(&px->group.changes, &px->group.members));
 	px_store(px, &(struct log_entry){
-		.slot = log_window_last(&px->log) + 1,
+		.slot = last + 1,
 		.ballot = px->candidate.ballot,
 		.origin = px->candidate.ballot,
 		.checksum = checksum(payload),
 		.payload = payload,
-		.before = log_window_origin(&px->log, log_window_last(&px->log)),
+		.before = log_window_origin(&px->log, last),
 	});
-	px_accept_to(px, log_window_last(&px->log));
-	PX_TRACE(px, "proposes slot " SLOT, log_window_last(&px->log));
-	px_pump(px);
+	px_accept_to(px, last + 1);
+	PX_TRACE(px, "proposes slot " SLOT, last + 1);
+	if (px->group.others_n > 0)
+		px_pump(px);
 }
 
 static void
@@ -275,6 +280,7 @@ px_on_heartbeat_reply(struct px *px, uint8_t from, const struct msg_heartbeat_re
 	}
 	p->lease_end = mono_max(p->lease_end,
 	                        px_lease_end(px, px->leader.sent_at[m->sequence % PX_SENT_TIMES]));
+	px_lease_count(px);
 	PX_TRACE(px, "replica %u has granted the lease for %" PRId64 " ms more", from,
 	         span_to_ms(mono_since(p->lease_end, px->now)));
 	p->answered_at = px->now;

@@ -171,7 +171,7 @@ r_admin_go_on(struct replica *r)
 	struct admin_request *o, *next;
 
 	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
-		if (!o->under_way && r_is_master(r) && px_lease_valid(r->px, r->now))
+		if (!o->under_way && r_is_master(r) && r_lease_valid(r))
 			decide(r, o);
 	}
 	r_absorb_master(r);
@@ -188,7 +188,7 @@ r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 {
 	struct admin_request *o;
 
-	must(master_serving(r->master));
+	must(r->mastership.serving);
 	if (r->admin.n == OPERATORS_MAX) {
 		answer(r, conn, RC_BUSY, 0, "too many operators");
 		return;

@@ -50,6 +50,8 @@ struct proposal_backlog {
 
 /* mastership.c */
 struct mastership {
+	bool serving;               /* the master's part serves an epoch */
+	bool news;                  /* another master may have to be announced */
 	struct ballot candidacy;    /* the ballot whose begin_epoch was proposed */
 	mono_t elected_at;          /* when this replica was elected the last time */
 	int64_t epoch_wall_ns;      /* time of day when its epoch began */
@@ -76,6 +78,8 @@ struct admin_requests {
 
 /* replica_settings.c */
 struct replica_settings {
+	bool outdated;    /* the log's minor version is later than the one that this replica
+	                   * speaks: it applies nothing */
 	uint32_t raising; /* minor version that was proposed in this mastership; 0: none */
 };
 
@@ -83,7 +87,9 @@ struct replica {
 	struct replica_config config;
 	struct tree *tree;
 	struct px *px;
+	const struct px_status *paxos; /* its status */
 	struct master *master;
+	uint64_t applied;   /* the tree's */
 	mono_t master_seen; /* when a master was known last */
 
 	struct replica_disk disk;
@@ -97,6 +103,7 @@ struct replica {
 
 	/* of the step that runs */
 	size_t work;                 /* of applying so far, in bytes */
+	unsigned px_steps;           /* steps of paxos so far */
 	struct replica_times times;
 	mono_t now;
 	int64_t wall_ns;
@@ -107,6 +114,8 @@ struct replica {
 };
 
 /* replica.c */
+/* True while this master's lease holds. */
+bool r_lease_valid(const struct replica *r);
 /* The clocks, the lease and the refusals of growth that cell/master needs in each call. */
 struct master_clock r_clock(const struct replica *r);
 /* Takes a step of paxos, and adds its update to that of the replica. */
@@ -120,8 +129,6 @@ void r_send_peer(struct replica *r, uint8_t peer, const struct message *m);
 void r_backlog_put(struct replica *r, struct bytes owned);
 /* Drops all proposals that wait. */
 void r_backlog_clear(struct replica *r);
-/* Proposes an entry with this one command, of the master itself, behind the backlog. */
-void r_propose(struct replica *r, const struct op *op);
 /* True when the entry behind the applied ones is not in the log any more: the state can only be
  * replaced. */
 bool r_state_waits(const struct replica *r);
@@ -129,12 +136,17 @@ bool r_state_waits(const struct replica *r);
 /* mastership.c */
 /* Initializes the mastership of a new replica. */
 void r_mastership_init(struct replica *r);
+/* Proposes an entry with this one command, of the master itself, behind the backlog. */
+void r_propose(struct replica *r, const struct op *op);
 /* True if this replica is elected, and does not hand the mastership over. */
 bool r_is_master(const struct replica *r);
-/* Begins or ends the mastership after paxos has: proposes the epoch, or ends cell/master. */
+/* Begins or ends the mastership after paxos has: proposes the epoch, or ends cell/master. Called
+ * unless this replica is master in the ballot whose epoch it has proposed. */
 void r_mastership_follow(struct replica *r);
 /* Processes the beginning of an epoch, which may be that of this replica. */
 void r_mastership_epoch(struct replica *r, const struct tree_note *n);
+/* The master, its epoch or the members have changed: there may be a master to announce. */
+void r_mastership_news(struct replica *r);
 /* Announces the master to all clients, unless that was done. */
 void r_mastership_announce(struct replica *r);
 /* Sends a new connection the members and the master. */
@@ -145,8 +157,8 @@ void r_mastership_supervise(struct replica *r);
 void r_mastership_give_up_stuck_disk(struct replica *r);
 /* The time of that, unless something is synced before; MONO_NEVER: none. */
 mono_t r_mastership_disk_deadline(const struct replica *r);
-/* Takes a frame from a client: passes it to cell/master, keeps it until the epoch has begun, or
- * redirects the client. */
+/* Takes a frame from a client while cell/master does not serve: keeps it until the epoch has begun,
+ * or redirects the client. */
 void r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame);
 /* Redirects the client to the master. */
 void r_mastership_redirect(struct replica *r, uint64_t conn, struct bytes frame);
@@ -160,8 +172,6 @@ void r_member_list_init(struct replica *r, const struct replica_config *config,
                         struct px_config *to);
 /* The list of a new cell, for its first epoch; empty if the tree has one. A view. */
 struct wire_list r_member_list_first(const struct replica *r);
-/* True if this replica is the only voter. */
-bool r_member_list_alone(const struct replica *r);
 /* Fills in the list, with the progress of each member as the master knows it. */
 void r_member_list_view(const struct replica *r, struct member_view *m);
 /* True while a change is under way. It is over when an entry behind it is applied: then a majority
@@ -226,8 +236,8 @@ struct wire_list r_settings_first(const struct replica *r, struct buffer *packed
 void r_settings_changed(struct replica *r);
 /* The minor version in which the log is written. */
 uint32_t r_settings_minor(const struct replica *r);
-/* True if that version is later than the one that this replica speaks: then it applies nothing. */
-bool r_settings_outdated(const struct replica *r);
+/* Compares that version with the one that this replica speaks. */
+void r_settings_follow(struct replica *r);
 /* Proposes a later version if every member speaks it; called by a master. */
 void r_settings_supervise(struct replica *r, const struct member_view *m);
 /* Processes an election of this replica: it has proposed no version yet. */

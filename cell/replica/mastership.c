@@ -12,19 +12,38 @@ enum {
 bool
 r_is_master(const struct replica *r)
 {
-	return px_role(r->px) == PX_MASTER && px_open(r->px);
+	return r->paxos->open;
 }
 
 /* The master as far as known; 0: unknown, or this replica, which does not serve yet or any more. */
 static uint8_t
 other_master(const struct replica *r)
 {
-	uint8_t master = px_master(r->px).replica;
+	uint8_t master = r->paxos->master.replica;
 
 	return master == r->config.paxos.self ? 0 : master;
 }
 
 /* ---- the beginning and the end ---- */
+
+void
+r_propose(struct replica *r, const struct op *op)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = BUFFER(LIMIT_ENTRY);
+	struct buffer payload = BUFFER(LIMIT_ENTRY);
+	struct command command = {.stamp_ns = r->wall_ns};
+	struct entry entry;
+
+	wire_put_op(&encoded, op);
+	command.op = buffer_view(&encoded);
+	wire_put_command(&commands, &command);
+	entry.commands = (struct wire_list){buffer_view(&commands), 1};
+	wire_put_entry(&payload, &entry);
+	must(!encoded.failed && !commands.failed && !payload.failed);
+	r_backlog_put(r, buffer_take(&payload));
+	buffer_free(&encoded);
+	buffer_free(&commands);
+}
 
 /* A master first commits an entry of its own; all entries before it are of earlier masters. */
 static void
@@ -33,12 +52,12 @@ propose_epoch(struct replica *r)
 	struct buffer settings = BUFFER(LIMIT_ENTRY);
 	struct op begin = {
 		.code = OP_begin_epoch,
-		.begin_epoch = {.ballot = px_master(r->px), .members = r_member_list_first(r),
+		.begin_epoch = {.ballot = r->paxos->master, .members = r_member_list_first(r),
 		                .settings = r_settings_first(r, &settings)},
 	};
 
 	r_settings_elected(r);
-	r->mastership.candidacy = px_master(r->px);
+	r->mastership.candidacy = r->paxos->master;
 	r->mastership.elected_at = r->now;
 	must(TAILQ_EMPTY(&r->backlog.frames));
 	r_propose(r, &begin);
@@ -59,7 +78,7 @@ admit_parked(struct replica *r)
 	struct backlog_frame *w;
 
 	while ((w = TAILQ_FIRST(&r->mastership.parked)) != NULL) {
-		if (master_serving(r->master))
+		if (r->mastership.serving)
 			master_frame(r->master, r_clock(r), w->conn, w->bytes, &r->master_update);
 		else
 			r_mastership_redirect(r, w->conn, w->bytes);
@@ -73,13 +92,14 @@ admit_parked(struct replica *r)
 static bool
 master_soon(const struct replica *r)
 {
-	return r_is_master(r) || r_member_list_alone(r);
+	return r_is_master(r) || r->paxos->alone;
 }
 
 static void
 end_mastership(struct replica *r)
 {
 	r_admin_left(r);
+	r->mastership.serving = false;
 	master_end(r->master, other_master(r), &r->master_update);
 	r_absorb_master(r);
 	r->mastership.refuses_growth = false;
@@ -90,11 +110,8 @@ end_mastership(struct replica *r)
 void
 r_mastership_follow(struct replica *r)
 {
-	bool same = ballot_equal(r->mastership.candidacy, px_master(r->px));
-
-	if (r_is_master(r) && same)
-		return;
-	if (master_serving(r->master))
+	r_mastership_news(r);
+	if (r->mastership.serving)
 		end_mastership(r);
 	r_backlog_clear(r);
 	if (r_is_master(r))
@@ -106,7 +123,8 @@ r_mastership_follow(struct replica *r)
 void
 r_mastership_epoch(struct replica *r, const struct tree_note *n)
 {
-	if (!ballot_equal(n->ballot, px_master(r->px)))
+	r_mastership_news(r);
+	if (!ballot_equal(n->ballot, r->paxos->master))
 		return;
 	if (!r_is_master(r) || !ballot_equal(n->ballot, r->mastership.candidacy)) {
 		NOTICE(r->config.trace, "replica %u is master, of epoch %llu", n->ballot.replica,
@@ -118,6 +136,7 @@ r_mastership_epoch(struct replica *r, const struct tree_note *n)
 	       n->ballot.replica);
 	r->mastership.epoch_wall_ns = r->wall_ns;
 	r_mastership_supervise(r);
+	r->mastership.serving = true;
 	master_begin(r->master, r_clock(r), n->epoch, &r->master_update);
 	r_absorb_master(r);
 	admit_parked(r);
@@ -149,10 +168,7 @@ opens_session(struct bytes frame)
 void
 r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 {
-	if (master_serving(r->master)) {
-		master_frame(r->master, r_clock(r), conn, frame, &r->master_update);
-		r_absorb_master(r);
-	} else if (master_soon(r) && r->mastership.parked_n < PARKED_MAX && opens_session(frame)) {
+	if (master_soon(r) && r->mastership.parked_n < PARKED_MAX && opens_session(frame)) {
 		frame_backlog_push(&r->mastership.parked, conn, bytes_copy(frame));
 		r->mastership.parked_n++;
 	} else {
@@ -166,19 +182,26 @@ r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 static bool
 has_news(const struct replica *r)
 {
-	struct ballot master = px_master(r->px);
+	struct ballot master = r->paxos->master;
 
 	if (px_members(r->px)->n == 1 || master.round == 0)
 		return false;
-	return master.replica != r->config.paxos.self || master_serving(r->master);
+	return master.replica != r->config.paxos.self || r->mastership.serving;
+}
+
+void
+r_mastership_news(struct replica *r)
+{
+	r->mastership.news = true;
 }
 
 void
 r_mastership_announce(struct replica *r)
 {
-	struct ballot master = px_master(r->px);
+	struct ballot master = r->paxos->master;
 	uint64_t epoch = tree_epoch(r->tree);
 
+	r->mastership.news = false;
 	if (!has_news(r) || (ballot_equal(r->mastership.announced, master) &&
 	                     r->mastership.announced_epoch == epoch))
 		return;
@@ -195,7 +218,7 @@ r_mastership_greet(struct replica *r, uint64_t conn)
 	r_member_list_send(r, conn);
 	if (!has_news(r))
 		return;
-	master_announce(r->master, conn, px_master(r->px).replica, &r->master_update);
+	master_announce(r->master, conn, r->paxos->master.replica, &r->master_update);
 	r_absorb_master(r);
 }
 
@@ -206,7 +229,7 @@ r_mastership_greet(struct replica *r, uint64_t conn)
 mono_t
 r_mastership_disk_deadline(const struct replica *r)
 {
-	if (!r_is_master(r) || r_member_list_alone(r))
+	if (!r_is_master(r) || r->paxos->alone)
 		return MONO_NEVER;
 	return mono_add(r->disk.synced, r_settings_span(r, SETTING_disk_patience));
 }
@@ -258,9 +281,24 @@ r_mastership_supervise(struct replica *r)
 		return;
 	r_member_list_view(r, &m);
 	supervise_disks(r, &m);
-	if (!master_serving(r->master))
+	if (!r->mastership.serving)
 		return;
 	promote_learner(r, &m);
 	r_settings_supervise(r, &m);
 	r_divergence_supervise(r);
+}
+
+/* ---- for the driver ---- */
+
+bool
+replica_left(const struct replica *r, mono_t by)
+{
+	return px_role(r->px) == PX_FOLLOWER &&
+	       (px_closed(r->px) || mono_before(by, px_close_at(r->px)));
+}
+
+bool
+replica_serving(const struct replica *r, mono_t now)
+{
+	return r->mastership.serving && px_lease_valid(r->px, now);
 }

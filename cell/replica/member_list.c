@@ -101,19 +101,6 @@ r_member_list_free(struct replica *r)
 
 /* ---- its contents ---- */
 
-bool
-r_member_list_alone(const struct replica *r)
-{
-	const struct px_members *members = px_members(r->px);
-	int self = 0, voters = 0;
-
-	for (int i = 0; i < members->n; i++) {
-		voters += members->list[i].voter;
-		self += members->list[i].voter && members->list[i].id == r->config.paxos.self;
-	}
-	return voters == 1 && self == 1;
-}
-
 void
 r_member_list_view(const struct replica *r, struct member_view *m)
 {
@@ -122,7 +109,7 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 
 	*m = (struct member_view){
 		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
-		.chosen = px_chosen(r->px), .now = r->now, .began = r->mastership.elected_at,
+		.chosen = r->paxos->chosen, .now = r->now, .began = r->mastership.elected_at,
 		.asked = mono_add(r->now, (span_t){-lease.ns}),
 		.lease = lease,
 		.minor = r_settings_minor(r),
@@ -172,7 +159,8 @@ r_member_list_changed(struct replica *r)
 {
 	know_applied(r);
 	trace_members(r);
-	if (master_serving(r->master))
+	r_mastership_news(r);
+	if (r->mastership.serving)
 		r_backlog_put(r, (struct bytes){NULL, 0});
 	r_member_list_send(r, 0);
 }
@@ -222,7 +210,7 @@ r_member_list_changing(const struct replica *r)
 {
 	const uint64_t version = tree_members_version(r->tree);
 
-	return r->members.changing || (version > 0 && version == tree_applied(r->tree));
+	return r->members.changing || (version > 0 && version == r->applied);
 }
 
 /* A list is in force in paxos as soon as it is in the log, so the tree must not refuse it later. */
@@ -232,7 +220,7 @@ r_member_list_propose(struct replica *r, const struct member_view *m)
 	struct buffer packed = BUFFER(LIMIT_ENTRY);
 	struct op op = {.code = OP_set_members, .set_members = {.version = m->version}};
 
-	must(!r_member_list_changing(r) && master_serving(r->master));
+	must(!r_member_list_changing(r) && r->mastership.serving);
 	op.set_members.members = member_rules_pack(m, &packed);
 	r->members.changing = tree_check_members(r->tree, &op.set_members) == RC_OK;
 	if (r->members.changing)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
 
@@ -29,7 +30,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->config.paxos.trace = r->config.master.trace = config->trace;
 	r->tree = tree;
 	r->now = now;
-	r->disk.saved = tree_applied(tree);
+	r->applied = r->disk.saved = tree_applied(tree);
 	r->master_seen = now;
 	r->disk.synced = MONO_NEVER;
 	TAILQ_INIT(&r->backlog.frames);
@@ -40,6 +41,9 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->config.paxos.heartbeat = r_settings_span(r, SETTING_heartbeat);
 	divergence_init(&r->divergence, config->digest_every);
 	r->px = px_new(&r->config.paxos, recovered, now);
+	r->paxos = px_status(r->px);
+	r->master_update.deadline = MONO_NEVER;
+	r_settings_follow(r);
 	r->master = master_new(&r->config.master, tree);
 	return r;
 }
@@ -68,7 +72,8 @@ update_clear(struct replica_update *u)
 	u->write = u->applied = 0;
 	u->members_changed = u->diverged = false;
 	u->behind = 0;
-	row_list_free(&u->rows);
+	if (u->rows.rows != NULL)
+		row_list_free(&u->rows);
 }
 
 void
@@ -83,13 +88,19 @@ replica_update_free(struct replica_update *u)
 
 /* ---- the updates of the parts go into that of the replica ---- */
 
+bool
+r_lease_valid(const struct replica *r)
+{
+	return mono_before(r->now, r->paxos->lease_until);
+}
+
 struct master_clock
 r_clock(const struct replica *r)
 {
 	return (struct master_clock){
 		.now = r->now,
 		.wall_ns = r->wall_ns,
-		.lease = px_lease_valid(r->px, r->now),
+		.lease = r_lease_valid(r),
 		.full = r->mastership.refuses_growth,
 	};
 }
@@ -132,6 +143,7 @@ r_step_px(struct replica *r, struct px_event event)
 	struct px_update *px = &r->px_update;
 
 	event.now = r->now;
+	r->px_steps++;
 	px_step(r->px, &event, px);
 	for (size_t i = 0; i < px->records_n; i++) {
 		ARRAY_ROOM(u->records, u->records_n, u->records_room);
@@ -151,7 +163,7 @@ r_step_px(struct replica *r, struct px_event event)
 }
 
 /* The payloads are views into the log, which later steps of paxos, in the same step of the replica,
- * may have moved. */
+ * may have changed. */
 static void
 look_up_payloads(struct replica *r)
 {
@@ -212,25 +224,6 @@ r_absorb_master(struct replica *r)
 	m->proposals_n = m->sends_n = m->closes_n = 0;
 }
 
-void
-r_propose(struct replica *r, const struct op *op)
-{
-	struct buffer encoded = BUFFER(LIMIT_ENTRY), commands = BUFFER(LIMIT_ENTRY);
-	struct buffer payload = BUFFER(LIMIT_ENTRY);
-	struct command command = {.stamp_ns = r->wall_ns};
-	struct entry entry;
-
-	wire_put_op(&encoded, op);
-	command.op = buffer_view(&encoded);
-	wire_put_command(&commands, &command);
-	entry.commands = (struct wire_list){buffer_view(&commands), 1};
-	wire_put_entry(&payload, &entry);
-	must(!encoded.failed && !commands.failed && !payload.failed);
-	r_backlog_put(r, buffer_take(&payload));
-	buffer_free(&encoded);
-	buffer_free(&commands);
-}
-
 /* ---- apply ---- */
 
 static void
@@ -252,7 +245,9 @@ look_at_note(struct replica *r, const struct tree_note *n)
 	trace_note(r, n);
 	if (n->kind == TREE_MEMBERS_CHANGED)
 		r_member_list_changed(r);
-	else if (n->kind == TREE_DIGEST_CHECKED)
+	if (n->kind == TREE_SETTING_CHANGED || n->kind == TREE_EPOCH_BEGAN)
+		r_settings_follow(r);
+	if (n->kind == TREE_DIGEST_CHECKED)
 		r_divergence_checked(r, n);
 	else if (n->kind == TREE_SETTING_CHANGED)
 		r_settings_changed(r);
@@ -263,20 +258,22 @@ look_at_note(struct replica *r, const struct tree_note *n)
 static void
 apply_next(struct replica *r)
 {
-	uint64_t index = tree_applied(r->tree) + 1;
+	const uint64_t index = r->applied + 1;
+	const struct log_entry e = px_entry(r->px, index);
 	struct tree_outcome *out = &r->outcome;
 
-	must(index >= px_first(r->px) && index <= px_chosen(r->px));
-	r->work += px_payload(r->px, index).len;
-	if (tree_apply(r->tree, index, px_origin(r->px, index), px_payload(r->px, index), out) ==
-	    RC_BAD_MESSAGE)
+	must(index >= r->paxos->first && index <= r->paxos->chosen);
+	r->applied = index;
+	r->work += e.payload.len;
+	if (tree_apply(r->tree, index, e.origin, e.payload, out) == RC_BAD_MESSAGE)
 		NOTICE(r->config.trace, "entry %llu is malformed: nothing changed",
 		       (unsigned long long)index);
 	r->work += (1 + out->answers_n) * COMMAND_WORK;
-	if (master_serving(r->master)) {
+	if (r->mastership.serving) {
 		master_applied(r->master, r_clock(r), index, out, &r->master_update);
 		r_absorb_master(r);
-		r_admin_applied(r, out);
+		if (r->admin.n > 0 || r->members.changing)
+			r_admin_applied(r, out);
 	}
 	if (divergence_due(&r->divergence, index))
 		r_divergence_compute(r, index);
@@ -287,20 +284,26 @@ apply_next(struct replica *r)
 bool
 r_state_waits(const struct replica *r)
 {
-	return tree_applied(r->tree) + 1 < px_first(r->px);
+	return r->applied + 1 < r->paxos->first;
 }
 
 static bool
 may_apply(const struct replica *r)
 {
-	return tree_applied(r->tree) < px_chosen(r->px) && !r_state_waits(r) &&
-	       !r_settings_outdated(r);
+	return r->applied < r->paxos->chosen && !r_state_waits(r) && !r->settings.outdated;
 }
 
 static bool
 has_time(const struct replica *r)
 {
 	return r->work + tree_dirty_n(r->tree) * ROW_WORK < APPLY_WORK;
+}
+
+static void
+follow_paxos(struct replica *r)
+{
+	if (!r->paxos->open || !ballot_equal(r->mastership.candidacy, r->paxos->master))
+		r_mastership_follow(r);
 }
 
 /* Proposes and applies until nothing is left that can be done now, or the step has done enough
@@ -312,16 +315,17 @@ settle(struct replica *r)
 
 	while (more) {
 		more = false;
-		r_admin_go_on(r);
-		r_mastership_follow(r);
-		while (!TAILQ_EMPTY(&r->backlog.frames) && px_room(r->px) && r_is_master(r)) {
+		if (r->admin.n > 0)
+			r_admin_go_on(r);
+		follow_paxos(r);
+		while (!TAILQ_EMPTY(&r->backlog.frames) && r->paxos->open && px_room(r->px)) {
 			r_step_px(r, (struct px_event){
 			                 .kind = PX_PROPOSE,
 			                 .payload = TAILQ_FIRST(&r->backlog.frames)->bytes});
 			backlog_drop_first(r);
 			more = true;
 		}
-		while (has_time(r) && may_apply(r)) {
+		while (may_apply(r) && has_time(r)) {
 			apply_next(r);
 			more = true;
 		}
@@ -363,6 +367,17 @@ on_peer(struct replica *r, const struct replica_event *e)
 	}
 }
 
+static void
+on_client(struct replica *r, const struct replica_event *e)
+{
+	if (!r->mastership.serving) {
+		r_mastership_frame(r, e->conn, e->frame);
+		return;
+	}
+	master_frame(r->master, r_clock(r), e->conn, e->frame, &r->master_update);
+	r_absorb_master(r);
+}
+
 /* A master without a valid lease may have a successor, so it does not know the present state. */
 static void
 on_operator(struct replica *r, const struct replica_event *e)
@@ -370,13 +385,13 @@ on_operator(struct replica *r, const struct replica_event *e)
 	struct message nobody = {.code = MSG_redirect, .redirect.epoch = tree_epoch(r->tree)};
 	struct message m;
 
-	if (master_serving(r->master) && !px_lease_valid(r->px, r->now))
+	if (r->mastership.serving && !r_lease_valid(r))
 		r_answer(r, e->conn, &nobody);
-	else if (master_serving(r->master) && wire_get_frame(e->frame, &m) == RC_OK &&
+	else if (r->mastership.serving && wire_get_frame(e->frame, &m) == RC_OK &&
 	         m.code == MSG_operate)
 		r_admin_command(r, e->conn, &m.operate);
 	else
-		r_mastership_frame(r, e->conn, e->frame);
+		on_client(r, e);
 }
 
 static void
@@ -397,7 +412,7 @@ on_frame(struct replica *r, const struct replica_event *e)
 		on_operator(r, e);
 		return;
 	default:
-		r_mastership_frame(r, e->conn, e->frame);
+		on_client(r, e);
 	}
 }
 
@@ -418,12 +433,12 @@ on_disconnected(struct replica *r, const struct replica_event *e)
 static void
 on_timeout(struct replica *r)
 {
-	if (mono_reached(r->now, px_deadline(r->px)))
+	if (mono_reached(r->now, r->paxos->deadline))
 		r_step_px(r, (struct px_event){.kind = PX_TIMEOUT});
 	if (mono_reached(r->now, r_mastership_disk_deadline(r)))
 		r_mastership_give_up_stuck_disk(r);
-	r_mastership_follow(r);
-	if (mono_reached(r->now, master_deadline(r->master))) {
+	follow_paxos(r);
+	if (mono_reached(r->now, r->master_update.deadline)) {
 		master_timeout(r->master, r_clock(r), &r->master_update);
 		r_absorb_master(r);
 	}
@@ -479,25 +494,27 @@ on_event(struct replica *r, const struct replica_event *e)
 static uint8_t
 behind(const struct replica *r)
 {
-	uint8_t from = px_behind(r->px);
+	uint8_t from = r->paxos->behind;
 
-	if (from == 0 && r_state_waits(r) && px_master(r->px).replica != r->config.paxos.self)
-		from = px_master(r->px).replica;
+	if (from == 0 && r_state_waits(r) && r->paxos->master.replica != r->config.paxos.self)
+		from = r->paxos->master.replica;
 	return from;
 }
 
 static void
 report_to_driver(struct replica *r, struct replica_update *u)
 {
-	u->members_changed = r_member_list_report(r);
+	u->members_changed = r->members.unreported && r_member_list_report(r);
 	u->behind = behind(r);
 	u->diverged = r->diverged;
+	u->condition = replica_condition(r);
+	u->deadline = replica_deadline(r);
 }
 
 void
 replica_step(struct replica *r, const struct replica_event *event, struct replica_update *update)
 {
-	uint64_t applied = tree_applied(r->tree);
+	const uint64_t applied = r->applied;
 
 	must(!mono_before(event->now, r->now));
 	update_clear(update);
@@ -506,15 +523,18 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->wall_ns = event->wall_ns;
 	r->times = event->times;
 	r->work = 0;
+	r->px_steps = 0;
 	on_event(r, event);
 	settle(r);
-	r_mastership_announce(r);
-	if (px_has_master(r->px, r->now))
+	if (r->mastership.news)
+		r_mastership_announce(r);
+	if (mono_before(r->now, r->paxos->master_until))
 		r->master_seen = r->now;
-	look_up_payloads(r);
-	if (tree_applied(r->tree) != applied) {
+	if (r->px_steps > 1)
+		look_up_payloads(r);
+	if (r->applied != applied) {
 		tree_dirty_rows(r->tree, &update->rows);
-		update->applied = tree_applied(r->tree);
+		update->applied = r->applied;
 	}
 	report_to_driver(r, update);
 	r->update = NULL;
@@ -523,10 +543,13 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 mono_t
 replica_deadline(const struct replica *r)
 {
+	mono_t deadline = mono_min(r->paxos->deadline, r->master_update.deadline);
+
 	if (may_apply(r))
 		return r->now;
-	return mono_min(mono_min(px_deadline(r->px), master_deadline(r->master)),
-	                r_mastership_disk_deadline(r));
+	if (mono_is_never(r->disk.synced) || r->paxos->alone)
+		return deadline;
+	return mono_min(deadline, r_mastership_disk_deadline(r));
 }
 
 const struct tree *
@@ -541,19 +564,25 @@ replica_px(const struct replica *r)
 	return r->px;
 }
 
+static bool
+is_alone(const struct replica *r)
+{
+	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
+
+	return mono_reached(r->now, mono_add(r->master_seen, patience));
+}
+
 enum replica_condition
 replica_condition(const struct replica *r)
 {
-	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
-	enum replica_condition condition = px_condition(r->px);
+	enum replica_condition condition = r->paxos->condition;
 
-	if (r_settings_outdated(r))
+	if (r->settings.outdated)
 		return CONDITION_OUTDATED;
 	if (condition == CONDITION_VOTING && r_state_waits(r))
 		condition = CONDITION_REPAIRING;
 	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
-	    !px_has_master(r->px, r->now) &&
-	    mono_reached(r->now, mono_add(r->master_seen, patience)))
+	    !mono_before(r->now, r->paxos->master_until) && is_alone(r))
 		condition = CONDITION_ALONE;
 	return condition;
 }
@@ -562,17 +591,4 @@ struct msg_members
 replica_members(const struct replica *r)
 {
 	return r->members.newest;
-}
-
-bool
-replica_left(const struct replica *r, mono_t by)
-{
-	return px_role(r->px) == PX_FOLLOWER &&
-	       (px_closed(r->px) || mono_before(by, px_close_at(r->px)));
-}
-
-bool
-replica_serving(const struct replica *r, mono_t now)
-{
-	return master_serving(r->master) && px_lease_valid(r->px, now);
 }

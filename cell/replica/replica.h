@@ -88,6 +88,8 @@ struct replica_update {
 	/* The state differs from that of a majority: the driver moves state.db away, and starts the
 	 * replica again, which then fetches a state. */
 	bool diverged;
+	enum replica_condition condition; /* replica_condition, and */
+	mono_t deadline;                  /* replica_deadline, as they are now */
 };
 
 /* Takes one step: processes the event, and fills in the update, which is cleared before and must be

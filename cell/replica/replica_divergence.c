@@ -8,7 +8,7 @@ r_divergence_compute(struct replica *r, uint64_t index)
 {
 	uint64_t slice = tree_slice_digest(r->tree);
 	uint64_t digest = tree_digest(r->tree) ^ slice * 0x9e3779b97f4a7c15;
-	uint8_t master = px_master(r->px).replica;
+	uint8_t master = r->paxos->master.replica;
 	struct message m = {.code = MSG_digest, .digest = {index, digest}};
 
 	divergence_computed(&r->divergence, index, digest);
@@ -35,9 +35,9 @@ r_divergence_checked(struct replica *r, const struct tree_note *n)
 void
 r_divergence_received(struct replica *r, uint8_t from, const struct msg_digest *m)
 {
-	if (px_master(r->px).replica == r->config.paxos.self)
-		divergence_reported(&r->divergence, from, m->index, m->digest, px_chosen(r->px));
-	else if (from == px_master(r->px).replica &&
+	if (r->paxos->master.replica == r->config.paxos.self)
+		divergence_reported(&r->divergence, from, m->index, m->digest, r->paxos->chosen);
+	else if (from == r->paxos->master.replica &&
 	         divergence_differ(&r->divergence, m->index, m->digest))
 		NOTICE(r->config.trace,
 		       "the state differs from that of replica %u, at entry %llu, and too few "

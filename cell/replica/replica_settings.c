@@ -40,10 +40,10 @@ r_settings_minor(const struct replica *r)
 	return (uint32_t)tree_setting(r->tree, SETTING_minor_version);
 }
 
-bool
-r_settings_outdated(const struct replica *r)
+void
+r_settings_follow(struct replica *r)
 {
-	return r_settings_minor(r) > r->config.paxos.minor;
+	r->settings.outdated = r_settings_minor(r) > r->config.paxos.minor;
 }
 
 /* A member that joins meanwhile, and speaks a lower version, stops when it applies the entry. */
@@ -61,7 +61,7 @@ r_settings_supervise(struct replica *r, const struct member_view *m)
 	                      .set_setting = {SETTING_minor_version, minor}};
 
 	if (minor <= r_settings_minor(r) || minor <= r->settings.raising ||
-	    r_member_list_changing(r) || !px_lease_valid(r->px, r->now))
+	    r_member_list_changing(r) || !r_lease_valid(r))
 		return;
 	NOTICE(r->config.trace, "every member speaks minor version %u: so does the log", minor);
 	r->settings.raising = minor;
@@ -72,7 +72,7 @@ void
 r_settings_send(struct replica *r, uint64_t conn)
 {
 	struct buffer rows = BUFFER(LIMIT_FRAME);
-	struct message m = {.code = MSG_settings, .settings.applied = tree_applied(r->tree)};
+	struct message m = {.code = MSG_settings, .settings.applied = r->applied};
 
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
 		const struct setting_info *info = setting_info(code);

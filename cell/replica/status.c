@@ -52,13 +52,13 @@ void
 r_status_answer(struct replica *r, uint64_t conn)
 {
 	const struct result_usage usage = tree_usage(r->tree);
-	const uint64_t chosen = px_chosen(r->px);
+	const uint64_t chosen = r->paxos->chosen;
 	struct buffer progress = BUFFER(LIMIT_FRAME);
 	struct message m = {
 		.code = MSG_status_reply,
 		.status_reply = {
 			.self = r->config.paxos.self, .role = role_of(r),
-			.master = px_master(r->px).replica, .epoch = tree_epoch(r->tree),
+			.master = r->paxos->master.replica, .epoch = tree_epoch(r->tree),
 			.last = px_last(r->px), .applied = usage.applied,
 			.chosen = chosen > usage.applied ? chosen : usage.applied,
 			.sessions = usage.sessions, .locks_held = usage.locks_held,

@@ -103,7 +103,7 @@ is_removed(const struct server *s)
 static void
 follow_condition(struct server *s)
 {
-	const enum replica_condition now = replica_condition(s->replica);
+	const enum replica_condition now = s->update.condition;
 	const unsigned self = s->config.identity->replica;
 	const struct server_io *io = &s->io;
 
@@ -187,7 +187,7 @@ server_step(struct server *s, struct replica_event event)
 	replica_step(s->replica, &event, &s->update);
 	carry_out(s, &s->update);
 	follow_condition(s);
-	s->deadline = replica_deadline(s->replica);
+	s->deadline = s->update.deadline;
 	count_step(s, mono_since(now_of(s), event.now));
 	s->stepping = false;
 }

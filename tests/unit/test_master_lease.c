@@ -153,14 +153,14 @@ test_read_waits(void **state)
 	o->clock.lease = false;
 	frame(o, &read);
 	assert_int_equal(sent(o).code, 0);
-	assert_false(mono_is_never(master_deadline(o->master)));
-	assert_true(mono_before(master_deadline(o->master), mono_add(o->clock.now, span_s(1))));
+	assert_false(mono_is_never(o->update.deadline));
+	assert_true(mono_before(o->update.deadline, mono_add(o->clock.now, span_s(1))));
 	frame(o, &write);
 	assert_int_equal(sent(o).reply.number, 2);
 	timeout(o);
 	assert_int_equal(sent(o).code, 0);
 	o->clock.lease = true;
-	o->clock.now = master_deadline(o->master);
+	o->clock.now = o->update.deadline;
 	timeout(o);
 	assert_int_equal(o->update.sends_n, 1);
 	buffer_free(&a);
@@ -182,13 +182,13 @@ test_keepalive_and_expiry_wait(void **state)
 	o->clock.lease = false;
 	frame(o, &m);
 	assert_int_equal(sent(o).code, 0);
-	o->clock.now = master_deadline(o->master);
+	o->clock.now = o->update.deadline;
 	o->clock.lease = true;
 	timeout(o);
 	assert_int_equal(sent(o).code, MSG_keepalive_reply);
 	o->clock.lease = false;
 	for (int i = 0; i < 2000; i++) {
-		mono_t due = master_deadline(o->master);
+		mono_t due = o->update.deadline;
 
 		assert_true(mono_before(o->clock.now, due)); /* it does not spin */
 		o->clock.now = due;
@@ -196,7 +196,7 @@ test_keepalive_and_expiry_wait(void **state)
 	}
 	assert_true(tree_session(o->tree, session, &t));
 	o->clock.lease = true;
-	o->clock.now = master_deadline(o->master);
+	o->clock.now = o->update.deadline;
 	timeout(o);
 	assert_false(tree_session(o->tree, session, &t));
 	office_free(o);
@@ -215,7 +215,7 @@ test_out_of_office(void **state)
 	master_end(o->master, 3, &o->update);
 	assert_int_equal(sent(o).code, MSG_redirect);
 	assert_int_equal(sent(o).redirect.master, 3);
-	assert_true(mono_is_never(master_deadline(o->master)));
+	assert_true(mono_is_never(o->update.deadline));
 	wire_put_frame(&b, &m);
 	clear(o);
 	master_redirect(o->master, 1, buffer_view(&b), 2, &o->update);
