@@ -103,9 +103,7 @@ static void on_timer(uv_timer_t *timer);
 static mono_t
 next_deadline(const struct engine *e)
 {
-	mono_t d = mono_min(client_deadline(e->client), mount_deadline(e->mount));
-
-	return mono_min(d, e->close_deadline);
+	return mono_min(mono_min(e->update.deadline, e->done.deadline), e->close_deadline);
 }
 
 /* The timer only wakes the loop; deadlines are compared with clock_now, which also counts while the
@@ -188,9 +186,9 @@ catch_up(struct engine *e)
 {
 	mono_t now = clock_now();
 
-	if (mono_reached(now, client_deadline(e->client)))
+	if (mono_reached(now, e->update.deadline))
 		step_client(e, &(struct client_event){.kind = CLIENT_TIMEOUT, .now = now});
-	if (mono_reached(now, mount_deadline(e->mount)))
+	if (mono_reached(now, e->done.deadline))
 		step_mount(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
 	return now;
 }
@@ -282,6 +280,8 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	e->trace.on = output->debug;
 	traced_client.trace = traced_mount.trace = &e->trace;
 	e->client = client_new(&traced_client, now);
+	e->update.deadline = client_deadline(e->client);
+	e->done.deadline = MONO_NEVER;
 	e->mount = mount_new(&traced_mount, e->client);
 	link_start(link, &(struct link_callbacks){
 		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,

@@ -246,6 +246,7 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 		c->deadline = deadline(c);
 	tick(c);
 	must(!update->frames.failed);
+	update->deadline = c->deadline;
 	c->update = NULL;
 }
 

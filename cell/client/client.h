@@ -102,6 +102,7 @@ struct client_update {
 	size_t grants_n, grants_room;
 	bool state_changed;
 	bool members_changed; /* see client_members; the ids to try may be new ones */
+	mono_t deadline;      /* client_deadline, as it is now */
 };
 
 /* Clears `update`, handles the event and fills it.

@@ -78,12 +78,6 @@ inbox_put(struct inbox *in, uint64_t conn, struct bytes frame)
 	return q->bytes;
 }
 
-bool
-inbox_empty(const struct inbox *in)
-{
-	return TAILQ_EMPTY(&in->turns);
-}
-
 size_t
 inbox_bytes(const struct inbox *in, uint64_t conn)
 {

@@ -22,7 +22,6 @@ void inbox_init(struct inbox *in);
 void inbox_free(struct inbox *in);
 /* Takes over `frame`. Returns the number of waiting bytes of the connection. */
 size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
-bool inbox_empty(const struct inbox *in);
 /* The number of waiting bytes of the connection. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
 /* Removes the first frame of the next connection whose first frame is `ready`, with the ownership

@@ -17,7 +17,7 @@ enum {
 static mono_t
 now_of(const struct server *s)
 {
-	return server_io_now(&s->io);
+	return s->io.now(s->io.user);
 }
 
 /* ---- delivery ---- */
@@ -182,6 +182,8 @@ server_step(struct server *s, struct replica_event event)
 		return;
 	s->stepping = true;
 	event.now = now_of(s);
+	if (s->turn_runs && mono_is_never(s->turn_end))
+		s->turn_end = mono_add(event.now, span_ms(TURN_MS));
 	event.wall_ns = s->io.wall_ns(s->io.user);
 	event.times = s->times;
 	replica_step(s->replica, &event, &s->update);
@@ -211,14 +213,18 @@ behind(struct server *s)
 /* True if the frame can be processed now. Requests wait while writing the log or the state is far
  * behind; and a client that does not read its replies gets no more of them. */
 static bool
-is_ready(void *user, uint64_t conn, struct bytes frame)
+may_step(struct server *s, uint64_t conn, unsigned code)
 {
-	struct server *s = user;
-
-	if (wire_frame_code(frame) == MSG_request && behind(s))
+	if (code == MSG_request && behind(s))
 		return false;
 	return (conn & GATEWAY_CONN) == 0 ||
 	       gateway_unsent_bytes(s->gateway, conn) < s->config.limits.unsent;
+}
+
+static bool
+is_ready(void *user, uint64_t conn, struct bytes frame)
+{
+	return may_step(user, conn, wire_frame_code(frame));
 }
 
 static void
@@ -242,10 +248,13 @@ read_on(struct server *s, const struct queued_frame *taken)
 static void
 read_inbox(struct server *s)
 {
-	const mono_t end = mono_add(now_of(s), span_ms(TURN_MS));
 	struct queued_frame p;
+	mono_t end;
 
 	s->turn_runs = s->turn_over = s->put = false;
+	if (s->inbox.bytes == 0)
+		return;
+	end = mono_add(now_of(s), span_ms(TURN_MS));
 	while (!s->left && !s->turn_over && inbox_take(&s->inbox, is_ready, s, &p)) {
 		read_on(s, &p);
 		step_frame(s, p.conn, p.frame);
@@ -254,24 +263,26 @@ read_inbox(struct server *s)
 	}
 }
 
+/* The time in which clients' frames are processed at once begins with the first one of a turn. */
 static bool
 turn_is_over(struct server *s)
 {
-	const mono_t now = now_of(s);
-
-	if (!s->turn_runs)
-		s->turn_end = mono_add(now, span_ms(TURN_MS));
+	if (s->turn_runs)
+		return mono_reached(now_of(s), s->turn_end);
 	s->turn_runs = true;
-	return mono_reached(now, s->turn_end);
+	s->turn_end = MONO_NEVER;
+	return false;
 }
 
 /* True if the frame must wait in the inbox; a KeepAlive never does. */
 static bool
 must_wait(struct server *s, uint64_t conn, struct bytes frame)
 {
-	if (wire_frame_code(frame) == MSG_keepalive)
+	const unsigned code = wire_frame_code(frame);
+
+	if (code == MSG_keepalive)
 		return false;
-	return !inbox_empty(&s->inbox) || turn_is_over(s) || !is_ready(s, conn, frame);
+	return s->inbox.bytes > 0 || turn_is_over(s) || !may_step(s, conn, code);
 }
 
 static void
@@ -292,7 +303,8 @@ take(struct server *s, uint64_t conn, struct bytes frame)
 void
 server_deliver(struct server *s)
 {
-	local_clients_deliver(&s->clients);
+	if (!TAILQ_EMPTY(&s->clients.outbox))
+		local_clients_deliver(&s->clients);
 }
 
 void
@@ -306,7 +318,7 @@ server_timeout(struct server *s)
 static void
 take_deadlines(struct server *s)
 {
-	const mono_t now = now_of(s);
+	const mono_t now = s->due ? now_of(s) : (mono_t){0};
 
 	if (!s->due)
 		return;
@@ -328,10 +340,10 @@ verdict(struct server *s)
 	const enum server_verdict news = s->news;
 
 	s->news = SERVER_GOES_ON;
+	if (mono_is_never(s->leave_by))
+		return news;
 	s->left = s->left || server_has_left(s);
-	if (s->left)
-		return SERVER_LEFT;
-	return mono_is_never(s->leave_by) ? news : SERVER_GOES_ON;
+	return s->left ? SERVER_LEFT : SERVER_GOES_ON;
 }
 
 enum server_verdict

@@ -124,7 +124,7 @@ answer(struct execution *x, const struct command *c, const struct op *op, enum r
        const struct result *result)
 {
 	struct tree_outcome *out = x->out;
-	struct session *s = session_live(x->tree, c->session); /* may have ended just now */
+	struct session *s = x->session; /* NULL, too, if the command has ended it */
 	size_t start = out->results.len;
 	struct tree_answer *a = &out->answers[out->answers_n - 1];
 

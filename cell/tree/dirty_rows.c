@@ -276,17 +276,23 @@ dirty_rows_show(const struct tree *t, enum row_table table, const uint64_t *key,
 	return row_of[table](t, key, row);
 }
 
+static const int keys_of[ROW_TABLES] = {
+#define X(name, keys) keys,
+    ROWS_TABLES(X)
+#undef X
+};
+
+/* The row, as a view of the state. */
 static void
 add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
 {
-	struct row row;
+	struct row *row;
 
-	row.deleted = !dirty_rows_show(t, c->table, c->key, &row);
-	if (row.deleted) {
-		for (int i = 0; i < row_table_info(c->table)->keys; i++)
-			row.values[i].number = (int64_t)c->key[i];
-	}
-	row_list_add(to, &row);
+	ARRAY_ROOM(to->rows, to->n, to->room);
+	row = &to->rows[to->n++];
+	row->deleted = !dirty_rows_show(t, c->table, c->key, row);
+	for (int i = 0; row->deleted && i < keys_of[c->table]; i++)
+		row->values[i].number = (int64_t)c->key[i];
 }
 
 size_t
@@ -298,6 +304,7 @@ tree_dirty_n(const struct tree *t)
 void
 tree_dirty_rows(struct tree *t, struct row_list *to)
 {
+	const size_t first = to->n;
 	struct dirty_row *c;
 
 	if (t->dirty.saved == t->position.applied)
@@ -305,6 +312,7 @@ tree_dirty_rows(struct tree *t, struct row_list *to)
 	changed(t, ROWS_meta, 0, 0, 0);
 	RB_FOREACH(c, dirty_rows, &t->dirty.rows)
 		add_row(t, c, to);
+	row_list_own(to, first);
 	dirty_rows_forget(t);
 	t->dirty.saved = t->position.applied;
 }

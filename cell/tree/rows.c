@@ -34,6 +34,23 @@ column_counts(const struct row_table_info *info, const struct row *row, int i)
 	return i < info->columns && (!row->deleted || i < info->keys);
 }
 
+static void
+row_own(struct row *row)
+{
+	const struct row_table_info *info = row_table_info(row->table);
+
+	for (int i = 0; column_counts(info, row, i); i++)
+		if (info->column[i].kind != KIND_i)
+			row->values[i].bytes = bytes_copy(row->values[i].bytes);
+}
+
+void
+row_list_own(struct row_list *list, size_t first)
+{
+	for (size_t i = first; i < list->n; i++)
+		row_own(&list->rows[i]);
+}
+
 void
 row_list_add(struct row_list *list, const struct row *row)
 {
@@ -43,12 +60,9 @@ row_list_add(struct row_list *list, const struct row *row)
 	ARRAY_ROOM(list->rows, list->n, list->room);
 	to = &list->rows[list->n++];
 	*to = (struct row){.table = row->table, .deleted = row->deleted};
-	for (int i = 0; column_counts(info, row, i); i++) {
-		if (info->column[i].kind == KIND_i)
-			to->values[i].number = row->values[i].number;
-		else
-			to->values[i].bytes = bytes_copy(row->values[i].bytes);
-	}
+	for (int i = 0; column_counts(info, row, i); i++)
+		to->values[i] = row->values[i];
+	row_own(to);
 }
 
 void

@@ -93,6 +93,8 @@ struct row_table_info {
 const struct row_table_info *row_table_info(enum row_table table);
 /* Appends a copy of `row`, its bytes included. */
 void row_list_add(struct row_list *list, const struct row *row);
+/* Copies the bytes of all rows from the number `first` on, which are views so far. */
+void row_list_own(struct row_list *list, size_t first);
 /* Frees the rows with their bytes, and clears the list. */
 void row_list_free(struct row_list *list);
 /* A checksum over all columns of the row, in order. */

@@ -152,6 +152,7 @@ session_end(struct execution *x, struct session *s, enum session_end cause)
 {
 	struct tree *t = x->tree;
 	struct tree_note *ended = apply_note(x, TREE_SESSION_ENDED, 0);
+	const bool own = x->session == s;
 
 	ended->session = s->id;
 	ended->cause = cause;
@@ -161,6 +162,8 @@ session_end(struct execution *x, struct session *s, enum session_end cause)
 	must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
 	dirty_session(t, s->id);
 	session_finish(x, s);
+	if (own)
+		x->session = NULL;
 }
 
 /* A client that received no answer asks again with the same nonce, and gets its session. */

@@ -258,6 +258,13 @@ flush_commits(const struct handle *h, const struct mount_event *e)
 	return flush_obstacle(h, e) == NULL;
 }
 
+/* The record lock of the process that closes a descriptor; NULL: it has none on the file. */
+static struct mount_lock *
+record_lock(struct handle *h, const struct mount_event *e)
+{
+	return TAILQ_EMPTY(&h->inode->locks) ? NULL : record_lock_of(h, e->lock_owner);
+}
+
 unsigned
 commit_wants(struct handle *h, const struct mount_event *e)
 {
@@ -267,7 +274,7 @@ commit_wants(struct handle *h, const struct mount_event *e)
 		wants |= WANTS_PROCESS;
 	if (h->edit != EDIT_NONE && buffer_written_by(h, e->lock_owner, e->pid))
 		wants |= WANTS_FATE;
-	if (record_lock_of(h, e->lock_owner))
+	if (record_lock(h, e))
 		wants |= WANTS_FATE;
 	if (h->truncation && is_opener(h, e->pid))
 		wants |= WANTS_FATE | WANTS_DESCRIPTORS;
@@ -280,11 +287,10 @@ commit_wants(struct handle *h, const struct mount_event *e)
 static void
 flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 {
-	bool wrote = buffer_written_by(h, e->lock_owner, e->pid);
-
 	if (e->fate != FATE_KILLED || h->committing || h->edit == EDIT_NONE)
 		return;
-	if (!wrote && !(h->truncation && is_opener(h, e->pid)))
+	if (!buffer_written_by(h, e->lock_owner, e->pid) &&
+	    !(h->truncation && is_opener(h, e->pid)))
 		return;
 	if (buffer_written_by_others(h, e->lock_owner, e->pid)) {
 		MOUNT_TRACE(m, "handle %llu: a writer was killed: only another one commits",
@@ -299,7 +305,7 @@ static void
 flush_done(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
-	struct mount_lock *l = record_lock_of(h, c->event.lock_owner);
+	struct mount_lock *l = record_lock(h, &c->event);
 	int owed = commit_owed(h);
 
 	if (c->error == ECANCELED)
@@ -341,7 +347,8 @@ commit_flush(struct mount *m, struct call *c)
 	if (!handle_of_call(m, c))
 		return;
 	h = c->handle;
-	flock_flushed(m, h);
+	if (!TAILQ_EMPTY(&h->inode->locks))
+		flock_flushed(m, h);
 	if (c->event.pid == h->opener &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;

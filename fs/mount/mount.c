@@ -70,10 +70,12 @@ mono_t
 mount_deadline(const struct mount *m)
 {
 	struct mount *own = (struct mount *)m; /* bsd/sys/tree.h is not const-correct */
-	const struct call *c = RB_MIN(call_patience, &own->calls.interrupted);
 	const struct mount_lock *l = TAILQ_FIRST(&m->locks.kept);
+	mono_t deadline = l ? l->kept_until : MONO_NEVER;
 
-	return mono_min(l ? l->kept_until : MONO_NEVER, c ? c->patient_until : MONO_NEVER);
+	if (RB_EMPTY(&own->calls.interrupted))
+		return deadline;
+	return mono_min(deadline, RB_MIN(call_patience, &own->calls.interrupted)->patient_until);
 }
 
 bool
@@ -190,14 +192,19 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->stale_inodes_n = 0;
 	update->forget_names = false;
 	free_blocks(m);
-	version_views_end(m);
+	if (m->versions.viewed_n > 0)
+		version_views_end(m);
 	m->update = update;
 	m->now = event->now;
 	mount_session_check(m);
-	lock_timeout(m);
-	call_timeout(m);
+	if (!TAILQ_EMPTY(&m->locks.kept))
+		lock_timeout(m);
+	if (!RB_EMPTY(&m->calls.interrupted))
+		call_timeout(m);
 	mount_dispatch(m, event);
-	handle_run_ready(m);
+	if (!TAILQ_EMPTY(&m->handles.ready))
+		handle_run_ready(m);
+	update->deadline = mount_deadline(m);
 	for (size_t n = 0; MOUNT_TRACES(m) && n < update->replies_n; n++)
 		mount_trace_reply(m, &update->replies[n]);
 	m->update = NULL;

@@ -164,6 +164,7 @@ struct mount_update {
 	uint64_t *stale_inodes; /* to be notified (inval_inode(ino, -1, 0)) before the replies */
 	size_t stale_inodes_n, stale_inodes_room;
 	bool forget_names;      /* the session was lost: all names may be wrong */
+	mono_t deadline;        /* mount_deadline, as it is now */
 };
 
 /* Clears `update`, handles the event and fills it. */
