@@ -195,10 +195,10 @@ stop_side(struct play *p, int i)
 {
 	struct side *s = &p->sides[i];
 
-	transport_stop(s->transport, on_stopped, &s->stopped);
-	UNTIL(p, s->stopped);
 	gateway_free(s->gateway);
 	s->gateway = NULL;
+	transport_stop(s->transport, on_stopped, &s->stopped);
+	UNTIL(p, s->stopped);
 }
 
 static void
