@@ -580,6 +580,10 @@ run_faults(struct sim *s, struct event *e)
 	(void)e;
 	if (s->calm)
 		return;
+	if (s->now < s->spared_until) {
+		faults_start(s);
+		return;
+	}
 	fault_conns(s);
 	for (int i = 0; i < s->machines_n; i++)
 		fault_machine(s, &s->machines[i]);

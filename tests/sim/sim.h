@@ -889,6 +889,7 @@ struct sim {
 	struct setting_changes settings;
 	uint8_t bodies; /* numbers of addresses and keys that were used */
 	int64_t bulk_at; /* somebody will write much; 0: nobody */
+	int64_t spared_until; /* no other faults: one of several steps is under way */
 	int64_t handed_over; /* when somebody last asked for another master or another list */
 	struct machine machines[MACHINES_MAX];
 	int machines_n;
