@@ -683,6 +683,7 @@ model_apply(struct sim *s, uint64_t index, struct bytes payload)
 
 	must(index == s->model.applied + 1);
 	s->model.applied = index;
+	s->model.applied_at = s->now;
 	if (payload.len == 0)
 		return;
 	must(wire_get_entry(payload, &entry) == RC_OK);

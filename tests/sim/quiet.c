@@ -5,10 +5,24 @@
 
 enum { SPARE_PERCENT = 5 }; /* for a clock that runs fast */
 
+/* Without an order between replicas one that lacks much catches up slowly. */
+static bool
+all_have_everything(const struct sim *s)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+
+		if (host_exists(n) && n->up &&
+		    tree_applied(replica_tree(n->replica)) != s->model.applied)
+			return false;
+	}
+	return true;
+}
+
 void
 quiet_begin(struct sim *s)
 {
-	if (bulk_all_well(s))
+	if (bulk_all_well(s) && all_have_everything(s))
 		s->quiet = (struct quiet){.since = s->now, .applied = s->model.applied};
 }
 

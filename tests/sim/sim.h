@@ -597,6 +597,7 @@ struct model_session {
 
 struct model {
 	uint64_t applied, epoch, next, epoch_node;
+	int64_t applied_at; /* the last entry */
 	int64_t stamp_ns; /* of the command that is decided */
 	int64_t epoch_from; /* virtual time of its first apply */
 	struct item **items;
