@@ -552,6 +552,7 @@ forget_world(struct player *p)
 {
 	if (p->s != NULL)
 		sim_free(p->s);
+	free(p->s);
 	p->s = NULL;
 	for (int i = 0; i < p->bares_n; i++)
 		free(p->bares[i]);

@@ -481,6 +481,7 @@ clear(struct player *p)
 	client_free(p->client);
 	client_update_free(&p->update);
 	trace_free(&p->trace);
+	drop_lines(p);
 	free(p->lines);
 	*p = (struct player){.s = p->s, .trace.on = true, .now = {1000000000}};
 	p->began = p->now;
