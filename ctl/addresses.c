@@ -17,10 +17,10 @@ int
 addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory, struct addresses *a)
 {
 	static const struct option longs[] = {
-		{"dir", required_argument, NULL, OPT_DIR},
-		{"replica", required_argument, NULL, OPT_REPLICA},
-		{"set", required_argument, NULL, OPT_SET},
-		CTL_LONG_OPTIONS,
+	    {"dir", required_argument, NULL, OPT_DIR},
+	    {"replica", required_argument, NULL, OPT_REPLICA},
+	    {"set", required_argument, NULL, OPT_SET},
+	    CTL_LONG_OPTIONS,
 	};
 	int letter;
 

@@ -15,8 +15,8 @@
 enum {
 	MASTER_PATIENCE_MS = 10000, /* the answer may have to wait for a commit */
 	AGAIN_MS = 100,
-	LINGER_MS = 200,            /* wait for further answers, when one suffices */
-	SILENCE_S = 5,              /* without an answer of any replica: ask_master gives up */
+	LINGER_MS = 200, /* wait for further answers, when one suffices */
+	SILENCE_S = 5,   /* without an answer of any replica: ask_master gives up */
 };
 
 /* One question to several replicas. */
@@ -25,7 +25,7 @@ struct asking {
 	const struct message *question;
 	enum message_code code; /* of the answer */
 	int patience_ms;
-	bool one_suffices;      /* after a first answer the others have LINGER_MS */
+	bool one_suffices; /* after a first answer the others have LINGER_MS */
 	/* Called with the answer of replicas[i]; true: no further answer is needed. */
 	bool (*take)(struct asking *a, int i, const struct message *m);
 	void *user;
@@ -116,8 +116,7 @@ static bool
 is_elsewhere(const struct asking *a, int i, const struct message *m)
 {
 	return m->code == MSG_redirect && a->code != MSG_status_reply && a->code != MSG_members &&
-	       a->code != MSG_settings &&
-	       m->redirect.master != a->cell_file->replicas[i].id;
+	       a->code != MSG_settings && m->redirect.master != a->cell_file->replicas[i].id;
 }
 
 static void
@@ -172,8 +171,9 @@ static int
 start(struct asking *a, const struct noise_pair *key)
 {
 	struct transport_config config = {
-		.own = key, .patience = span_ms(ASK_PATIENCE_MS),
-		.callbacks = {on_opened, on_frame, on_closed, a},
+	    .own = key,
+	    .patience = span_ms(ASK_PATIENCE_MS),
+	    .callbacks = {on_opened, on_frame, on_closed, a},
 	};
 	int rc = uv_loop_init(&a->loop);
 
@@ -234,8 +234,11 @@ take_status(struct asking *a, int i, const struct message *m)
 	answer->heard = true;
 	while (answer->progress_n < LIMIT_REPLICAS && wire_next_progress(&rest, &p))
 		answer->progress[answer->progress_n++] = (struct answer_progress){
-			.id = p.id, .full = p.full != 0, .match = p.match,
-			.applied = p.applied, .heard_ms = p.heard_ms,
+		    .id = p.id,
+		    .full = p.full != 0,
+		    .match = p.match,
+		    .applied = p.applied,
+		    .heard_ms = p.heard_ms,
 		};
 	return false;
 }
@@ -247,8 +250,12 @@ ask_replicas(const struct cell_file *cell_file, const struct noise_pair *key,
              struct answer answers[LIMIT_REPLICAS])
 {
 	struct asking a = {
-		.cell_file = cell_file, .question = &status_request, .code = MSG_status_reply,
-		.patience_ms = ASK_PATIENCE_MS, .take = take_status, .user = answers,
+	    .cell_file = cell_file,
+	    .question = &status_request,
+	    .code = MSG_status_reply,
+	    .patience_ms = ASK_PATIENCE_MS,
+	    .take = take_status,
+	    .user = answers,
 	};
 
 	memset(answers, 0, sizeof *answers * LIMIT_REPLICAS);
@@ -305,9 +312,13 @@ ask_members(struct cell_file *cell_file, const struct noise_pair *key)
 	static const struct message request = {.code = MSG_members_request};
 	struct found_members found = {0};
 	struct asking a = {
-		.cell_file = cell_file, .question = &request, .code = MSG_members,
-		.patience_ms = ASK_PATIENCE_MS, .one_suffices = true, .take = take_members,
-		.user = &found,
+	    .cell_file = cell_file,
+	    .question = &request,
+	    .code = MSG_members,
+	    .patience_ms = ASK_PATIENCE_MS,
+	    .one_suffices = true,
+	    .take = take_members,
+	    .user = &found,
 	};
 
 	if (!ask(&a, key, -1))
@@ -348,9 +359,13 @@ ask_settings(const struct cell_file *cell_file, const struct noise_pair *key,
 	static const struct message request = {.code = MSG_settings_request};
 	struct settings_question q = {.take = take, .user = user};
 	struct asking a = {
-		.cell_file = cell_file, .question = &request, .code = MSG_settings,
-		.patience_ms = ASK_PATIENCE_MS, .one_suffices = true, .take = take_settings,
-		.user = &q,
+	    .cell_file = cell_file,
+	    .question = &request,
+	    .code = MSG_settings,
+	    .patience_ms = ASK_PATIENCE_MS,
+	    .one_suffices = true,
+	    .take = take_settings,
+	    .user = &q,
 	};
 
 	return ask(&a, key, -1) && a.heard;
@@ -407,8 +422,12 @@ static bool
 find_master(struct search *s, const struct cell_file *cell_file, const struct noise_pair *key)
 {
 	struct asking a = {
-		.cell_file = cell_file, .question = &status_request, .code = MSG_status_reply,
-		.patience_ms = ASK_PATIENCE_MS, .take = take_master, .user = &s->master,
+	    .cell_file = cell_file,
+	    .question = &status_request,
+	    .code = MSG_status_reply,
+	    .patience_ms = ASK_PATIENCE_MS,
+	    .take = take_master,
+	    .user = &s->master,
 	};
 
 	s->master = -1;
@@ -450,8 +469,12 @@ ask_master(const struct cell_file *cell_file, const struct noise_pair *key,
 
 	do {
 		struct asking a = {
-			.cell_file = cell_file, .question = question, .code = code,
-			.patience_ms = MASTER_PATIENCE_MS, .take = take_reply, .user = &q,
+		    .cell_file = cell_file,
+		    .question = question,
+		    .code = code,
+		    .patience_ms = MASTER_PATIENCE_MS,
+		    .take = take_reply,
+		    .user = &q,
 		};
 
 		if (!find_master(&s, cell_file, key) || (s.master >= 0 && !ask(&a, key, s.master)))

@@ -18,8 +18,8 @@ struct answer_progress {
 
 /* The result of asking one replica for its status. */
 struct answer {
-	bool heard;    /* the replica has answered */
-	char why[160]; /* else the human-readable reason */
+	bool heard;                     /* the replica has answered */
+	char why[160];                  /* else the human-readable reason */
 	struct msg_status_reply status; /* without its list, which is in `progress` */
 	struct answer_progress progress[LIMIT_REPLICAS];
 	int progress_n;

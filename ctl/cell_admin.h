@@ -9,7 +9,7 @@
 #include "ctl/ctl.h"
 
 struct cell_admin {
-	char file[PATH_MAX];   /* the cell file */
+	char file[PATH_MAX];        /* the cell file */
 	struct cell_file cell_file; /* with the current members */
 	struct noise_pair key;
 };

@@ -144,8 +144,7 @@ make_signing(struct making *m, int i)
 	if (i > 0)
 		return record_made(m, path, key_file_copy_signing(path, m->signing));
 	return record_made(m, path,
-	                   key_file_create_signing(path, m->signing,
-	                                           m->cell_file->signing_public));
+	                   key_file_create_signing(path, m->signing, m->cell_file->signing_public));
 }
 
 /* The cell file is written last: only with it a directory is a data directory. */

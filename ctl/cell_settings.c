@@ -93,7 +93,8 @@ cell_settings_print(json_t *settings)
 	const char *name;
 	json_t *row;
 
-	json_object_foreach(settings, name, row) {
+	json_object_foreach(settings, name, row)
+	{
 		const uint8_t code = setting_named(name, strlen(name));
 
 		number_text(row, "value", code, value);

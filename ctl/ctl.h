@@ -19,14 +19,14 @@ struct ctl {
 
 struct ctl_command {
 	const char *name;
-	const char *arguments; /* for the help */
-	const char *does;      /* one line */
+	const char *arguments;                              /* for the help */
+	const char *does;                                   /* one line */
 	int (*run)(struct ctl *ctl, int argc, char **argv); /* argv[0] is its name; an exit code */
 };
 
 extern const struct ctl_command up_command, down_command, status_command, cell_command,
-    lock_command, verify_command, key_command, backup_command, restore_command,
-    master_command, replica_command, session_command;
+    lock_command, verify_command, key_command, backup_command, restore_command, master_command,
+    replica_command, session_command;
 
 /* Global options may come before or after the command. A command's own option table ends with them,
  * and the command passes every letter that it does not know to ctl_option: false is a usage error,

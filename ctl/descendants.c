@@ -41,7 +41,8 @@ process_read(const char *name, struct process *p)
 	at = strrchr(text, ')'); /* the end of the program's name, which may contain ')' itself */
 	if (!at || sscanf(at, ") %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
 		return false;
-	*p = (struct process){.pid = (pid_t)atoi(name), .parent = (pid_t)parent,
+	*p = (struct process){.pid = (pid_t)atoi(name),
+	                      .parent = (pid_t)parent,
 	                      .ended = state == 'Z' || state == 'X' || (flags & EXITING)};
 	return true;
 }

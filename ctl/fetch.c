@@ -24,16 +24,16 @@ static const int signal_numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 struct fetching {
 	struct fetch *f;
 	struct state_fetch fetch;
-	int next;              /* the source that is asked when the present one is given up */
+	int next; /* the source that is asked when the present one is given up */
 	struct transport *transport;
 	uv_loop_t loop;
-	uv_timer_t timer;      /* for fetch.due */
+	uv_timer_t timer; /* for fetch.due */
 	uv_signal_t signals[SIGNALS];
-	uint64_t conn;         /* to the source; 0: none */
+	uint64_t conn; /* to the source; 0: none */
 	bool open;
-	bool written;          /* the file may have contents */
+	bool written;                     /* the file may have contents */
 	struct msg_state_request request; /* to be sent when the connection is open */
-	int signal;            /* the signal that interrupts us */
+	int signal;                       /* the signal that interrupts us */
 	bool ended;
 	enum fetch_end end;
 };
@@ -101,9 +101,9 @@ want_next(struct fetching *g)
 {
 	const struct fetch_source *source = &g->f->sources[g->next++];
 
-	step(g, (struct state_fetch_event){
-		    .kind = STATE_FETCH_WANT, .replica = source->replica->id,
-		    .least = source->least});
+	step(g, (struct state_fetch_event){.kind = STATE_FETCH_WANT,
+	                                   .replica = source->replica->id,
+	                                   .least = source->least});
 }
 
 static void
@@ -223,8 +223,9 @@ on_opened(void *user, uint64_t conn, enum channel_role role, const uint8_t key[N
 static void
 lose(struct fetching *g, const char *why)
 {
-	step(g, (struct state_fetch_event){
-		    .kind = STATE_FETCH_LOST, .replica = g->fetch.source, .why = why});
+	step(g, (struct state_fetch_event){.kind = STATE_FETCH_LOST,
+	                                   .replica = g->fetch.source,
+	                                   .why = why});
 }
 
 static void
@@ -278,8 +279,9 @@ static int
 start(struct fetching *g)
 {
 	struct transport_config config = {
-		.own = g->f->key, .patience = span_ms(FETCH_PATIENCE_MS),
-		.callbacks = {on_opened, on_frame, on_closed, g},
+	    .own = g->f->key,
+	    .patience = span_ms(FETCH_PATIENCE_MS),
+	    .callbacks = {on_opened, on_frame, on_closed, g},
 	};
 	int rc = uv_loop_init(&g->loop);
 
@@ -303,9 +305,10 @@ fetch_copy(struct fetch *f)
 
 	must(f->sources_n > 0);
 	signal(SIGPIPE, SIG_IGN);
-	state_fetch_init(&g.fetch, &(struct state_fetch_policy){
-		.patience = span_ms(FETCH_PATIENCE_MS), .requests = 1, .copies = COPIES_MAX,
-	});
+	state_fetch_init(&g.fetch,
+	                 &(struct state_fetch_policy){.patience = span_ms(FETCH_PATIENCE_MS),
+	                                              .requests = 1,
+	                                              .copies = COPIES_MAX});
 	rc = sodium_init() < 0 ? UV_EIO : start(&g);
 	if (rc < 0) {
 		snprintf(f->why, sizeof f->why, "cannot ask: %s", uv_strerror(rc));

@@ -20,13 +20,13 @@ struct fetch_source {
 
 struct fetch {
 	const struct cell_file *cell_file;
-	const struct noise_pair *key;  /* of an administrator */
+	const struct noise_pair *key;                /* of an administrator */
 	struct fetch_source sources[LIMIT_REPLICAS]; /* in the order in which they are asked */
 	int sources_n;
-	int fd;                        /* an empty file, for the copy */
+	int fd; /* an empty file, for the copy */
 	/* The result: */
-	uint64_t applied, size;        /* applied index and bytes of the copy */
-	char why[256];                 /* the reason of the last failure */
+	uint64_t applied, size; /* applied index and bytes of the copy */
+	char why[256];          /* the reason of the last failure */
 };
 
 /* Fetches a copy from the first source that can send one, and logs a line for each source before

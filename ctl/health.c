@@ -6,15 +6,17 @@
 #include <time.h>
 
 static const char *const roles[] = {
-	[REPLICA_FOLLOWER] = "follower", [REPLICA_CANDIDATE] = "candidate",
-	[REPLICA_ELECTED] = "elected", [REPLICA_MASTER] = "master",
+    [REPLICA_FOLLOWER] = "follower",
+    [REPLICA_CANDIDATE] = "candidate",
+    [REPLICA_ELECTED] = "elected",
+    [REPLICA_MASTER] = "master",
 };
 
 static const char *const conditions[] = {
-	[CONDITION_VOTING] = "voting", [CONDITION_JOINING] = "joining",
-	[CONDITION_REPAIRING] = "repairing", [CONDITION_LEARNER] = "learner",
-	[CONDITION_LOST] = "lost", [CONDITION_EXPELLED] = "expelled",
-	[CONDITION_ALONE] = "alone", [CONDITION_OUTDATED] = "outdated",
+    [CONDITION_VOTING] = "voting",       [CONDITION_JOINING] = "joining",
+    [CONDITION_REPAIRING] = "repairing", [CONDITION_LEARNER] = "learner",
+    [CONDITION_LOST] = "lost",           [CONDITION_EXPELLED] = "expelled",
+    [CONDITION_ALONE] = "alone",         [CONDITION_OUTDATED] = "outdated",
 };
 
 static const char *
@@ -117,11 +119,15 @@ add_lack_of_master(json_t *problems, const struct cell_file *cell_file,
 		add_problem(problems, "no master: %d of %d replicas can be reached, %d are needed",
 		            heard, n, needed);
 	else if (followers >= n / 2 && master != 0)
-		add_problem(problems, "no master can be reached: it is replica %d for %d of %d "
-		            "replicas", master, followers, n);
+		add_problem(problems,
+		            "no master can be reached: it is replica %d for %d of %d "
+		            "replicas",
+		            master, followers, n);
 	else
-		add_problem(problems, "no master: %d of %d replicas can be reached, but have not "
-		            "elected one", heard, n);
+		add_problem(problems,
+		            "no master: %d of %d replicas can be reached, but have not "
+		            "elected one",
+		            heard, n);
 }
 
 static void
@@ -131,11 +137,15 @@ add_problem_of(json_t *problems, const struct cell_file_replica *r, const struct
 		add_problem(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
 		            a->why);
 	else if (a->status.condition == CONDITION_LOST)
-		add_problem(problems, "replica %d (%s) has an older state than it has acknowledged "
-		            "and lost its vote: remove it and add a new one", r->id, r->address);
+		add_problem(problems,
+		            "replica %d (%s) has an older state than it has acknowledged "
+		            "and lost its vote: remove it and add a new one",
+		            r->id, r->address);
 	else if (a->status.condition == CONDITION_REPAIRING)
-		add_problem(problems, "replica %d (%s) lacks part of its log or state, and fetches "
-		            "it from the others", r->id, r->address);
+		add_problem(problems,
+		            "replica %d (%s) lacks part of its log or state, and fetches "
+		            "it from the others",
+		            r->id, r->address);
 	else if (a->status.condition == CONDITION_ALONE)
 		add_problem(problems, "replica %d (%s) has had no master for long", r->id,
 		            r->address);
@@ -151,7 +161,8 @@ problems_of(const struct cell_file *cell_file, const struct answer *answers, int
 	if (master < 0)
 		add_lack_of_master(problems, cell_file, answers);
 	if (master >= 0 && answers[master].status.disputed != 0)
-		add_problem(problems, "replicas have different states (at entry %llu), and "
+		add_problem(problems,
+		            "replicas have different states (at entry %llu), and "
 		            "too few answer to tell which is right: bring the others back, or "
 		            "restore a backup",
 		            (unsigned long long)answers[master].status.disputed);
@@ -248,8 +259,7 @@ health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		json_array_append_new(replicas,
 		                      replica_json(&cell_file->replicas[i], &answers[i],
-		                                   master < 0 ? NULL : &answers[master],
-		                                   newest));
+		                                   master < 0 ? NULL : &answers[master], newest));
 	json_object_set_new(all, "replicas", replicas);
 	json_object_set_new(all, "problems", problems_of(cell_file, answers, master));
 	return all;
@@ -297,7 +307,7 @@ print_problems(const json_t *health)
 	if (json_array_size(json_object_get(health, "problems")) > 0)
 		putchar('\n');
 	json_array_foreach(json_object_get(health, "problems"), i, value)
-		printf("%-12s %s\n", "problem", json_string_value(value));
+	    printf("%-12s %s\n", "problem", json_string_value(value));
 }
 
 void
@@ -307,8 +317,7 @@ health_print(const json_t *health)
 	size_t i;
 
 	printf("\n%-8s %-24s %-12s %10s %6s\n", "replica", "address", "role", "position", "lag");
-	json_array_foreach(json_object_get(health, "replicas"), i, value)
-		print_replica(value);
+	json_array_foreach(json_object_get(health, "replicas"), i, value) print_replica(value);
 	print_problems(health);
 }
 
@@ -324,8 +333,8 @@ print_member(const json_t *one, json_int_t master)
 	       json_is_true(json_object_get(one, "voter")) ? "voter" : "learner");
 	if (reachable)
 		printf("%-12s %10" JSON_INTEGER_FORMAT " %6" JSON_INTEGER_FORMAT "%s\n",
-		       text_of(one, "condition"), number_of(one, "applied"),
-		       number_of(one, "lag"), is_master ? " master" : "");
+		       text_of(one, "condition"), number_of(one, "applied"), number_of(one, "lag"),
+		       is_master ? " master" : "");
 	else if (json_object_get(one, "heard_ms") != NULL)
 		printf("%-12s %10" JSON_INTEGER_FORMAT " heard %" JSON_INTEGER_FORMAT " s ago\n",
 		       "unreachable", number_of(one, "applied"), number_of(one, "heard_ms") / 1000);
@@ -343,6 +352,6 @@ health_print_members(const json_t *health)
 	printf("%-8s %-24s %-8s %-12s %10s %6s\n", "replica", "address", "role", "condition",
 	       "position", "lag");
 	json_array_foreach(json_object_get(health, "replicas"), i, value)
-		print_member(value, master);
+	    print_member(value, master);
 	print_problems(health);
 }

@@ -19,9 +19,11 @@
 #include "ctl/mount_status.h"
 
 enum {
-	RETRY_FIRST_MS = 10, RETRY_LONGEST_MS = 200,
+	RETRY_FIRST_MS = 10,
+	RETRY_LONGEST_MS = 200,
 	ASK_EVERY_MS = 200, /* interval at which the mount is asked whether the session lives */
-	EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127,
+	EXIT_NOT_RUN = 126,
+	EXIT_NOT_FOUND = 127,
 };
 
 struct holder {
@@ -32,7 +34,7 @@ struct holder {
 	bool directory; /* also locked by attribute: flock on it excludes this machine's only */
 	int status;     /* descriptor of the mount's .cell/status */
 	uint64_t session;
-	mono_t asked;   /* when the mount was last asked and answered */
+	mono_t asked; /* when the mount was last asked and answered */
 	mono_t lease_end;
 	span_t delay;
 };
@@ -44,8 +46,7 @@ report(const struct holder *h, struct report r)
 		_exit(CTL_FAILED); /* the supervisor has ended */
 }
 
-static void __attribute__((noreturn))
-fail(const struct holder *h, int code)
+static void __attribute__((noreturn)) fail(const struct holder *h, int code)
 {
 	report(h, (struct report){.kind = HOLDER_FAILED, .code = code});
 	_exit(code);
@@ -63,7 +64,8 @@ open_status(struct holder *h, dev_t device)
 		rc = mount_status_read(h->status, &s);
 	if (rc == -ENOENT)
 		log_error("%s: only a part of the cell is mounted here, without .cell/status: "
-		          "the loss of the lock could not be seen", h->l->path);
+		          "the loss of the lock could not be seen",
+		          h->l->path);
 	else if (rc < 0)
 		log_error("%s: the mount's .cell/status: %s", h->l->path, strerror(-rc));
 	if (rc < 0)
@@ -137,9 +139,9 @@ start_alarm(double seconds)
 	/* Without SA_RESTART, so that flock returns EINTR. */
 	struct sigaction action = {.sa_handler = on_alarm};
 	struct itimerval timer = {
-		.it_interval = {.tv_usec = 50000},
-		.it_value = {.tv_sec = (time_t)seconds,
-		             .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)},
+	    .it_interval = {.tv_usec = 50000},
+	    .it_value = {.tv_sec = (time_t)seconds,
+	                 .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)},
 	};
 
 	if (timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0)

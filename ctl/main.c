@@ -9,9 +9,9 @@
 #include "config.h"
 
 static const struct ctl_command *const commands[] = {
-	&up_command, &down_command, &status_command, &cell_command, &lock_command,
-	&verify_command, &key_command, &backup_command, &restore_command,
-	&replica_command, &master_command, &session_command,
+    &up_command,      &down_command,    &status_command, &cell_command,
+    &lock_command,    &verify_command,  &key_command,    &backup_command,
+    &restore_command, &replica_command, &master_command, &session_command,
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -132,7 +132,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"version", no_argument, NULL, OPT_VERSION}, CTL_LONG_OPTIONS,
+	    {"version", no_argument, NULL, OPT_VERSION},
+	    CTL_LONG_OPTIONS,
 	};
 	struct ctl ctl = {.cell = getenv("LSFS_CELL"), .key = getenv("LSFS_KEY")};
 	static char name[] = "lsctl";

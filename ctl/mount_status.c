@@ -42,8 +42,7 @@ status_line(struct mount_status *s, const char *line)
 	if (!strcmp(line, "state: expired") || !strcmp(line, "state: closed"))
 		s->over = true;
 	else if (sscanf(line, "lease_left: %llu.%3u", &seconds, &ms) == 2)
-		s->lease_end =
-		    mono_add(s->asked, span_ms((int64_t)seconds * 1000 + (int64_t)ms));
+		s->lease_end = mono_add(s->asked, span_ms((int64_t)seconds * 1000 + (int64_t)ms));
 }
 
 int

@@ -166,7 +166,8 @@ report_mount(const char *path)
 		          info.user);
 	else if (run_dir_read(at, &record, &alive) && !alive)
 		log_error("%s: a dead mount: its lsfs was killed; mount it again, or remove it "
-		          "with umount", at);
+		          "with umount",
+		          at);
 	else
 		log_error("%s: mounted, but by no lsfs in the run directory of this user", at);
 	return true;

@@ -34,8 +34,7 @@ program_find(const char *name, char path[PATH_MAX])
 }
 
 /* Called in the child. */
-static void __attribute__((noreturn))
-execute(char *const argv[])
+static void __attribute__((noreturn)) execute(char *const argv[])
 {
 	char program[PATH_MAX];
 

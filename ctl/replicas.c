@@ -41,8 +41,9 @@ static bool
 port_free(int port)
 {
 	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		.sin_port = htons((uint16_t)port),
+	    .sin_family = AF_INET,
+	    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	    .sin_port = htons((uint16_t)port),
 	};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool is_free = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
@@ -241,7 +242,7 @@ report_problems(const struct starting *s, const struct answer *answers)
 	size_t i;
 
 	json_array_foreach(json_object_get(health, "problems"), i, problem)
-		log_error("%s", json_string_value(problem));
+	    log_error("%s", json_string_value(problem));
 	json_decref(health);
 }
 

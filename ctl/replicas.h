@@ -14,7 +14,7 @@ bool replicas_addresses(struct cell_file *cell_file);
 /* The replicas that one call of replicas_start has started. */
 struct started {
 	pid_t pids[LIMIT_REPLICAS]; /* 0: the replica ran already */
-	int fds[LIMIT_REPLICAS]; /* of pidfd_open */
+	int fds[LIMIT_REPLICAS];    /* of pidfd_open */
 };
 
 /* Starts the replicas that have a data directory here and do not run yet, and waits until they

@@ -18,7 +18,8 @@
 #include "ctl/holder.h"
 
 enum {
-	EXIT_NOT_RUN = 126, EXIT_BY_SIGNAL = 128,
+	EXIT_NOT_RUN = 126,
+	EXIT_BY_SIGNAL = 128,
 	RESERVE_S = 1, /* the command is killed so long before the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
 	END_EVERY_MS = 10,
@@ -145,7 +146,8 @@ check_deadlines(struct supervisor *s)
 		lose(s, "the cell can't be reached, and the session's lease has ended");
 	} else if (mono_reached(now, warning_time(s))) {
 		log_warn("%s: the cell can't be reached: the lock is lost in %d seconds; "
-		         "SIGTERM was sent to the command", s->l->path, WARNING_S);
+		         "SIGTERM was sent to the command",
+		         s->l->path, WARNING_S);
 		descendants_signal(SIGTERM, s->holder);
 		s->warned = true;
 	}
@@ -222,7 +224,7 @@ on_report(struct supervisor *s)
 /* ---- signals ---- */
 
 static const int forwarded[] = {
-	SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
+    SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
 };
 
 static void
@@ -323,9 +325,9 @@ static void
 wait_and_serve(struct supervisor *s)
 {
 	struct pollfd wait[] = {
-		{.fd = s->reports, .events = POLLIN},
-		{.fd = s->state == STARTING ? -1 : s->signals, .events = POLLIN},
-		{.fd = s->timer, .events = POLLIN},
+	    {.fd = s->reports, .events = POLLIN},
+	    {.fd = s->state == STARTING ? -1 : s->signals, .events = POLLIN},
+	    {.fd = s->timer, .events = POLLIN},
 	};
 
 	if (poll(wait, 3, -1) < 0)

@@ -21,8 +21,7 @@ child_status(pid_t child)
 			return 1;
 	if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
 		return WEXITSTATUS(status);
-	log_error("the daemon ended before the mount answered%s%s",
-	          WIFSIGNALED(status) ? ": " : "",
+	log_error("the daemon ended before the mount answered%s%s", WIFSIGNALED(status) ? ": " : "",
 	          WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "");
 	return 1;
 }

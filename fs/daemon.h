@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 struct daemon {
-	int ready; /* the child's end of the pipe to its parent; -1: in the foreground */
+	int ready;  /* the child's end of the pipe to its parent; -1: in the foreground */
 	bool debug; /* the system log gets messages of LEVEL_DEBUG, too */
 };
 

@@ -11,9 +11,9 @@ enum { CLOSE_PATIENCE_S = 5 };
 struct engine {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	mono_t armed;          /* for when the timer is set; MONO_NEVER: it is not */
-	struct link *link;     /* NULL: stopped */
-	unsigned attempts[2];  /* numbers of connection attempts: for requests, of the standby */
+	mono_t armed;         /* for when the timer is set; MONO_NEVER: it is not */
+	struct link *link;    /* NULL: stopped */
+	unsigned attempts[2]; /* numbers of connection attempts: for requests, of the standby */
 	struct client *client;
 	struct client_update update;
 	struct mount *mount;
@@ -83,10 +83,12 @@ step_client(struct engine *e, struct client_event *event)
 	if (u->frames.len && e->link)
 		link_send(e->link, buffer_view(&u->frames));
 	for (size_t i = 0; i < u->answers_n; i++)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_ANSWER, .now = now,
+		step_mount(e, &(struct mount_event){.kind = MOUNT_ANSWER,
+		                                    .now = now,
 		                                    .answer = &u->answers[i]});
 	for (size_t i = 0; i < u->grants_n; i++)
-		step_mount(e, &(struct mount_event){.kind = MOUNT_GRANT, .now = now,
+		step_mount(e, &(struct mount_event){.kind = MOUNT_GRANT,
+		                                    .now = now,
 		                                    .grant = &u->grants[i]});
 	if (u->state_changed) {
 		struct client_status status = client_status(e->client);
@@ -164,7 +166,8 @@ settle(struct engine *e, mono_t now)
 {
 	/* An answer may make further ones. */
 	for (size_t i = 0; i < e->requests_n; i++)
-		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST, .now = now,
+		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
+		                                      .now = now,
 		                                      .request = e->requests[i]});
 	e->requests_n = 0;
 	if (e->trace.on)
@@ -224,15 +227,16 @@ on_connected(void *user)
 static void
 on_frame(void *user, bool standby, struct bytes frame)
 {
-	connection_event(user, &(struct client_event){.kind = CLIENT_FRAME, .standby = standby,
+	connection_event(user, &(struct client_event){.kind = CLIENT_FRAME,
+	                                              .standby = standby,
 	                                              .frame = frame});
 }
 
 static void
 on_disconnected(void *user, bool standby)
 {
-	connection_event(user, &(struct client_event){.kind = CLIENT_DISCONNECTED,
-	                                              .standby = standby});
+	connection_event(user,
+	                 &(struct client_event){.kind = CLIENT_DISCONNECTED, .standby = standby});
 }
 
 void
@@ -283,10 +287,10 @@ engine_new(struct engine **engine, uv_loop_t *loop, struct link *link,
 	e->update.deadline = client_deadline(e->client);
 	e->done.deadline = MONO_NEVER;
 	e->mount = mount_new(&traced_mount, e->client);
-	link_start(link, &(struct link_callbacks){
-		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
-		.user = e,
-	});
+	link_start(link, &(struct link_callbacks){.connected = on_connected,
+	                                          .frame = on_frame,
+	                                          .disconnected = on_disconnected,
+	                                          .user = e});
 	arm(e, now);
 	*engine = e;
 	return 0;
@@ -301,7 +305,8 @@ engine_close(struct engine *e, void (*closed)(void *user, bool in_order), void *
 	e->closed = closed;
 	e->closed_user = user;
 	e->close_deadline = mono_add(now, span_s(CLOSE_PATIENCE_S));
-	step_client(e, &(struct client_event){.kind = CLIENT_CLOSE, .now = now,
+	step_client(e, &(struct client_event){.kind = CLIENT_CLOSE,
+	                                      .now = now,
 	                                      .as_expired = mount_has_file_locks(e->mount)});
 	settle(e, now);
 }

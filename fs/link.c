@@ -20,16 +20,16 @@ struct link {
 	/* in this process */
 	struct server *server; /* NULL: over the network */
 	char *principal;
-	uint64_t conn;     /* 0: none */
-	uv_idle_t idle;    /* runs until `connected` was called */
+	uint64_t conn;  /* 0: none */
+	uv_idle_t idle; /* runs until `connected` was called */
 
 	/* over the network */
 	struct transport *transport;
 	struct client_members members; /* with their addresses and keys */
-	struct path paths[2]; /* the connection for requests, the standby */
+	struct path paths[2];          /* the connection for requests, the standby */
 	char trouble[LIMIT_HOST + 160];
-	bool heard;           /* a replica has sent a frame */
-	bool elsewhere;       /* a replica belongs to another cell */
+	bool heard;                    /* a replica has sent a frame */
+	bool elsewhere;                /* a replica belongs to another cell */
 	uint8_t tried[LIMIT_REPLICAS]; /* replicas not reached; until `heard` */
 	int tried_n;
 	void (*refused)(void *user);
@@ -227,7 +227,8 @@ link_to_cell(uv_loop_t *loop, const struct cell_file *cell_file, const struct no
 {
 	struct link *l = memory_zero(1, sizeof *l);
 	struct transport_config config = {
-	    .own = key, .callbacks = {on_opened, on_net_frame, on_net_closed, l},
+	    .own = key,
+	    .callbacks = {on_opened, on_net_frame, on_net_closed, l},
 	};
 
 	begin_with(l, cell_file);

@@ -95,7 +95,8 @@ log_lock(struct local_locks *l, const struct local_lock *lock)
 	name_of(l, lock, name);
 	log_warn("%s: process %ld has locked the directory for this machine only: "
 	         "flock and fcntl on directories do not reach the cell "
-	         "(use the attribute user.ls.lock)", name, (long)lock->pid);
+	         "(use the attribute user.ls.lock)",
+	         name, (long)lock->pid);
 }
 
 static void

@@ -32,7 +32,7 @@ struct lsfs {
 	struct engine *engine;
 	struct device device;
 	struct local_locks local_locks;
-	bool safe; /* the session has been safe */
+	bool safe;    /* the session has been safe */
 	bool refused; /* every replica refuses us, so there will be no session */
 	bool init_answered;
 	bool ready; /* the mount answers */
@@ -225,16 +225,25 @@ start_engine(struct lsfs *l)
 	const struct options *o = l->options;
 	static char host_name[LIMIT_HOST + 1];
 	struct mount_config mount = {
-		.cell = l->source.cell_file.name, .uid = getuid(), .gid = getgid(),
-		.lock_delay_s = o->lock_delay_s, .commit_at_write = o->commit_at_write,
-		.quiet = o->quiet,
+	    .cell = l->source.cell_file.name,
+	    .uid = getuid(),
+	    .gid = getgid(),
+	    .lock_delay_s = o->lock_delay_s,
+	    .commit_at_write = o->commit_at_write,
+	    .quiet = o->quiet,
 	};
 	struct client_config client = {
-		.host = host_name, .grace = span_s(o->grace_s), .drift_permille = 10,
+	    .host = host_name,
+	    .grace = span_s(o->grace_s),
+	    .drift_permille = 10,
 	};
 	struct engine_output output = {
-		.reply = on_reply, .stale_inode = on_stale_inode, .forget_names = on_forget_names,
-		.session = on_session_state, .user = l, .debug = o->debug,
+	    .reply = on_reply,
+	    .stale_inode = on_stale_inode,
+	    .forget_names = on_forget_names,
+	    .session = on_session_state,
+	    .user = l,
+	    .debug = o->debug,
 	};
 
 	gethostname(host_name, sizeof host_name - 1);
@@ -271,8 +280,12 @@ start_device(struct lsfs *l)
 	const struct options *o = l->options;
 	char text[512];
 	struct device_config config = {
-		.uid = getuid(), .gid = getgid(), .options = text, .ready = on_init_answered,
-		.ended = on_device_ended, .user = l,
+	    .uid = getuid(),
+	    .gid = getgid(),
+	    .options = text,
+	    .ready = on_init_answered,
+	    .ended = on_device_ended,
+	    .user = l,
 	};
 
 	config.source = l->source.shown;

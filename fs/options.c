@@ -14,15 +14,15 @@
 
 /* Options that are passed to the kernel's mount. */
 static const char *const kernel_options[] = {
-	"ro", "rw", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "sync",
-	"async", "dirsync", "nodiratime", NULL,
+    "ro",    "rw",      "dev",  "nodev", "suid",    "nosuid",     "exec", "noexec",
+    "atime", "noatime", "sync", "async", "dirsync", "nodiratime", NULL,
 };
 
 /* Options for mount(8), systemd and similar programs, or without an effect here. */
 static const char *const ignored_options[] = {
-	"defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "group",
-	"owner", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "diratime",
-	"silent", "loud", NULL,
+    "defaults",   "auto",     "noauto", "nofail",   "_netdev",    "user",        "nouser",
+    "users",      "group",    "owner",  "relatime", "norelatime", "strictatime", "lazytime",
+    "nolazytime", "diratime", "silent", "loud",     NULL,
 };
 
 static bool
@@ -159,7 +159,11 @@ helper_option(struct options *o, int letter)
 	case 'f':
 		o->fake = true;
 		return true;
-	case 's': case 'n': case 'v': case 't': case 'N':
+	case 's':
+	case 'n':
+	case 'v':
+	case 't':
+	case 'N':
 		return true;
 	case 'r':
 		add_kernel_option(o, "ro");
@@ -232,22 +236,23 @@ bool
 options_parse(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"foreground", no_argument, NULL, 'f'},
-		{"debug", no_argument, NULL, 'd'},
-		{"options", required_argument, NULL, 'o'},
-		{"standalone", no_argument, NULL, OPT_STANDALONE},
-		{"cell", required_argument, NULL, OPT_CELL},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+	    {"foreground", no_argument, NULL, 'f'},
+	    {"debug", no_argument, NULL, 'd'},
+	    {"options", required_argument, NULL, 'o'},
+	    {"standalone", no_argument, NULL, OPT_STANDALONE},
+	    {"cell", required_argument, NULL, OPT_CELL},
+	    {"help", no_argument, NULL, 'h'},
+	    {"version", no_argument, NULL, 'V'},
+	    {NULL, 0, NULL, 0},
 	};
 	static char name[] = "lsfs";
 	const char *letters;
 	int letter;
 
 	*o = (struct options){
-		.helper = argc > 0 && called_as_helper(argv[0]),
-		.lock_delay_s = DEFAULT_LOCK_DELAY_S, .grace_s = DEFAULT_GRACE_MS / 1000,
+	    .helper = argc > 0 && called_as_helper(argv[0]),
+	    .lock_delay_s = DEFAULT_LOCK_DELAY_S,
+	    .grace_s = DEFAULT_GRACE_MS / 1000,
 	};
 	letters = o->helper ? "fo:hVsnvrwN:t:" : "dfo:hV";
 	if (argc > 0)

@@ -6,21 +6,21 @@
 
 struct options {
 	bool help, version;
-	bool helper;     /* called by mount(8) */
-	bool fake;       /* mount -f: everything but the mount itself */
+	bool helper; /* called by mount(8) */
+	bool fake;   /* mount -f: everything but the mount itself */
 	bool foreground;
-	bool debug;      /* log every verdict of mount and client */
+	bool debug; /* log every verdict of mount and client */
 	bool standalone;
-	const char *cell;       /* name of a standalone cell at its first start; NULL: not given */
-	char *key;              /* file; NULL: not given; owned */
-	const char *source;     /* the data directory, a cell file or a cell's name */
+	const char *cell;   /* name of a standalone cell at its first start; NULL: not given */
+	char *key;          /* file; NULL: not given; owned */
+	const char *source; /* the data directory, a cell file or a cell's name */
 	const char *mountpoint;
 	int lock_delay_s;
 	int grace_s;
 	bool commit_at_write;
 	bool quiet;
 	bool allow_other;
-	char *kernel;           /* generic options for the kernel's mount, "ro,nodev"; owned */
+	char *kernel; /* generic options for the kernel's mount, "ro,nodev"; owned */
 };
 
 /* Parses argv, which it may reorder and which must outlive the options. The strings are not

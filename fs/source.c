@@ -43,8 +43,7 @@ check_key(const char *path)
 }
 
 static bool
-open_standalone(struct source *s, const struct options *o,
-                struct server_process_config *config)
+open_standalone(struct source *s, const struct options *o, struct server_process_config *config)
 {
 	const char *cell = o->cell ? o->cell : "local";
 	char why[512];
@@ -91,7 +90,8 @@ open_cell(struct source *s, const struct options *o)
 	}
 	if (cell_file_is_standalone(&s->cell_file)) {
 		log_error("%s: the cell runs in one process: mount its data directory with "
-		          "--standalone", s->path);
+		          "--standalone",
+		          s->path);
 		return false;
 	}
 	newer_list_around(s->path, &s->cell_file);

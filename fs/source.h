@@ -10,8 +10,8 @@
 struct server_process;
 
 struct source {
-	char path[PATH_MAX];   /* canonical: of the directory or the file */
-	char shown[PATH_MAX];  /* as the mount table shows it: the path, or the cell's name */
+	char path[PATH_MAX];  /* canonical: of the directory or the file */
+	char shown[PATH_MAX]; /* as the mount table shows it: the path, or the cell's name */
 	struct cell_file cell_file;
 	struct server_process *process; /* NULL: over the network */
 	struct noise_pair key; /* over the network: the principal's; wiped by source_link */

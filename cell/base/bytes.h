@@ -47,8 +47,7 @@ void buffer_put_u64(struct buffer *b, uint64_t v);
 /* Overwrites the four bytes at offset `at`, written before: for lengths known only afterwards. */
 void buffer_patch_u32(struct buffer *b, size_t at, uint32_t v);
 /* Appends formatted text, without a NUL. */
-void buffer_printf(struct buffer *b, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void buffer_printf(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The buffer's contents; valid until the next call that changes the buffer. */
 struct bytes buffer_view(const struct buffer *b);
 /* Hands the heap block to the caller, who frees it, and leaves the buffer empty with its limit. */

@@ -25,27 +25,27 @@ enum {
 	LIMIT_OPENERS = 4096,      /* opens of one ephemeral file */
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */
-	LIMIT_ENTRY_COMMANDS = 512, /* commands in one log entry, which is applied in one step */
-	LIMIT_ENDING = 256,          /* locks, opens, directories and kept answers of a session that
-	                              * go in one entry when it ends */
+	LIMIT_ENTRY_COMMANDS = 512,   /* commands in one log entry, which is applied in one step */
+	LIMIT_ENDING = 256, /* locks, opens, directories and kept answers of a session that
+	                     * go in one entry when it ends */
 	LIMIT_STEP = 12288, /* rows that a replica's step changes, with the frames that it sends */
 
-	LIMIT_IN_FLIGHT = 256,   /* commands of one session without a reply; as many reads */
-	LIMIT_URGENT = 64,       /* releases and cancels of one session without a reply */
-	LIMIT_NUMBERS = 4096,    /* request numbers of a session above its oldest unanswered one */
+	LIMIT_IN_FLIGHT = 256, /* commands of one session without a reply; as many reads */
+	LIMIT_URGENT = 64,     /* releases and cancels of one session without a reply */
+	LIMIT_NUMBERS = 4096,  /* request numbers of a session above its oldest unanswered one */
 	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of one session's commands without a reply; as many
 	                                 * of reads, and of releases and cancels */
-	LIMIT_QUEUED = 1 << 16,  /* requests that wait in the client for a free slot */
-	LIMIT_SESSIONS = 200000, /* sessions of a cell */
-	LIMIT_REPLICAS = 7,        /* members of a cell at one time */
-	LIMIT_REPLICA_ID = 255,    /* ids are never reused */
-	LIMIT_MEMBERS = 64,        /* rows of the member list; it keeps the last removed members */
+	LIMIT_QUEUED = 1 << 16,         /* requests that wait in the client for a free slot */
+	LIMIT_SESSIONS = 200000,        /* sessions of a cell */
+	LIMIT_REPLICAS = 7,             /* members of a cell at one time */
+	LIMIT_REPLICA_ID = 255,         /* ids are never reused */
+	LIMIT_MEMBERS = 64, /* rows of the member list; it keeps the last removed members */
 	LIMIT_ADDRESS = LIMIT_HOST + 8,
-	LIMIT_WHY = 255,           /* bytes of a human-readable reason */
-	LIMIT_PART = 256 * 1024,   /* bytes of state.db in one message */
+	LIMIT_WHY = 255,         /* bytes of a human-readable reason */
+	LIMIT_PART = 256 * 1024, /* bytes of state.db in one message */
 
-	LIMIT_FRAME = 48 * 1024 * 1024, /* bytes of one message */
-	LIMIT_ENTRY = 1024 * 1024,      /* bytes of one log entry */
+	LIMIT_FRAME = 48 * 1024 * 1024,  /* bytes of one message */
+	LIMIT_ENTRY = 1024 * 1024,       /* bytes of one log entry */
 	LIMIT_UNSENT = 64 * 1024 * 1024, /* bytes unsent on a connection; beyond: it is closed */
 
 	LIMIT_LOG_LINES = 1000, /* to the system's log within LIMIT_LOG_WINDOW_S */

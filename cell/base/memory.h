@@ -12,12 +12,12 @@ void *memory_zero(size_t count, size_t size);
 void *memory_grow(void *old, size_t count, size_t size);
 
 /* Makes room for one more element of an array {type *items; size_t n, room;}. */
-#define ARRAY_ROOM(items, n, room)                                                             \
-	do {                                                                                   \
-		if ((n) == (room)) {                                                           \
-			(room) = (room) ? (room) * 2 : 8;                                      \
-			(items) = memory_grow((items), (room), sizeof *(items));               \
-		}                                                                              \
+#define ARRAY_ROOM(items, n, room)                                               \
+	do {                                                                     \
+		if ((n) == (room)) {                                             \
+			(room) = (room) ? (room)*2 : 8;                          \
+			(items) = memory_grow((items), (room), sizeof *(items)); \
+		}                                                                \
 	} while (0)
 
 #endif

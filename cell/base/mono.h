@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* clang-format off */
 typedef struct { int64_t ns; } mono_t; /* an instant */
 typedef struct { int64_t ns; } span_t; /* a distance between two instants */
 
@@ -36,5 +37,6 @@ static inline bool mono_reached(mono_t now, mono_t deadline) { return now.ns >= 
 static inline mono_t mono_min(mono_t a, mono_t b) { return a.ns < b.ns ? a : b; }
 static inline mono_t mono_max(mono_t a, mono_t b) { return a.ns > b.ns ? a : b; }
 static inline bool mono_is_never(mono_t t) { return t.ns == INT64_MAX; }
+/* clang-format on */
 
 #endif

@@ -10,7 +10,7 @@ struct row {
 /* Indexed by code; a row without a name is no code. */
 static const struct row rows[] = {
 #define X(name_, number_, error_, text_) [number_] = {error_, #name_, text_, #error_},
-	RC_LIST(X)
+    RC_LIST(X)
 #undef X
 };
 

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rng { uint64_t state; };
+struct rng {
+	uint64_t state;
+};
 
 /* A generator whose sequence depends only on `seed`. */
 struct rng rng_seeded(uint64_t seed);

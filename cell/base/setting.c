@@ -8,9 +8,9 @@
 enum { BEATS_A_LEASE = 3 }; /* so one heartbeat may be lost and another one late */
 
 static const struct setting_info table[SETTING_CODES] = {
-#define X(code, name, unit, kind, lowest, highest, standard)                                   \
+#define X(code, name, unit, kind, lowest, highest, standard) \
 	[code] = {#name, #unit, SETTING_##kind, lowest, highest, standard},
-	SETTINGS(X)
+    SETTINGS(X)
 #undef X
 };
 
@@ -39,9 +39,8 @@ struct suffix {
 
 /* The greatest factor of a unit comes first: setting_print takes the first that divides. */
 static const struct suffix suffixes[] = {
-	{"ms", "m", 60000}, {"ms", "s", 1000}, {"ms", "ms", 1},
-	{"bytes", "G", 1 << 30}, {"bytes", "M", 1 << 20}, {"bytes", "K", 1 << 10},
-	{"bytes", "", 1}, {"count", "", 1},
+    {"ms", "m", 60000},      {"ms", "s", 1000},       {"ms", "ms", 1},  {"bytes", "G", 1 << 30},
+    {"bytes", "M", 1 << 20}, {"bytes", "K", 1 << 10}, {"bytes", "", 1}, {"count", "", 1},
 };
 
 bool

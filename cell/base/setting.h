@@ -14,21 +14,21 @@
  * lease promised with it has ended. One that is OWN to the cell is set by the master, by nobody
  * else, and only grows: minor_version is the version in which the log is written, and which every
  * member understands. */
-#define SETTINGS(S)                                                                            \
-	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */         \
-	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                                      \
-	S(3, master_lease, ms, PLAIN, 200, 60000, 500)                                         \
-	S(4, heartbeat, ms, PLAIN, 20, 20000, 100)                                             \
-	S(5, disk_patience, ms, PLAIN, 1000, 600000, 5000)                                     \
-	S(6, quota_nodes, count, PLAIN, 1, 1ull << 32, 1000000)                               \
-	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)                               \
+#define SETTINGS(S)                                                                    \
+	S(1, session_lease, ms, PROMISE, 1000, 60000, 12000) /* Chubby, section 2.8 */ \
+	S(2, cache_lease, ms, PROMISE, 1000, 60000, 5000)                              \
+	S(3, master_lease, ms, PLAIN, 200, 60000, 500)                                 \
+	S(4, heartbeat, ms, PLAIN, 20, 20000, 100)                                     \
+	S(5, disk_patience, ms, PLAIN, 1000, 600000, 5000)                             \
+	S(6, quota_nodes, count, PLAIN, 1, 1ull << 32, 1000000)                        \
+	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)                        \
 	S(8, minor_version, count, OWN, 0, UINT16_MAX, 0)
 
 enum setting {
 #define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,
 	SETTINGS(X)
 #undef X
-	SETTING_CODES, /* one more than the last code */
+	    SETTING_CODES, /* one more than the last code */
 };
 
 struct setting_info {

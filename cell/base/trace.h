@@ -22,24 +22,24 @@ enum trace_kind {
 };
 
 /* Adds a line, given as for printf without a newline. `sink` may be NULL: then there is none. */
-#define TRACE(sink, ...)                                                                       \
-	do {                                                                                   \
-		struct trace *trace_ = (sink);                                                 \
-		if (trace_ && trace_->on)                                                      \
-			trace_line(trace_, TRACE_VERDICT, __VA_ARGS__);                        \
+#define TRACE(sink, ...)                                                \
+	do {                                                            \
+		struct trace *trace_ = (sink);                          \
+		if (trace_ && trace_->on)                               \
+			trace_line(trace_, TRACE_VERDICT, __VA_ARGS__); \
 	} while (0)
-#define NOTICE(sink, ...)                                                                      \
-	do {                                                                                   \
-		struct trace *trace_ = (sink);                                                 \
-		if (trace_)                                                                    \
-			trace_line(trace_, TRACE_NOTICE, __VA_ARGS__);                         \
+#define NOTICE(sink, ...)                                              \
+	do {                                                           \
+		struct trace *trace_ = (sink);                         \
+		if (trace_)                                            \
+			trace_line(trace_, TRACE_NOTICE, __VA_ARGS__); \
 	} while (0)
 
-#define MESSAGE_TRACE(sink, ...)                                                               \
-	do {                                                                                   \
-		struct trace *trace_ = (sink);                                                 \
-		if (trace_ && trace_->on)                                                      \
-			trace_line(trace_, TRACE_MESSAGE, __VA_ARGS__);                        \
+#define MESSAGE_TRACE(sink, ...)                                        \
+	do {                                                            \
+		struct trace *trace_ = (sink);                          \
+		if (trace_ && trace_->on)                               \
+			trace_line(trace_, TRACE_MESSAGE, __VA_ARGS__); \
 	} while (0)
 
 /* Adds a line of a kind; used by the macros. */

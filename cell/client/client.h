@@ -24,9 +24,9 @@ struct client;
 enum client_state { CLIENT_NEW, CLIENT_SAFE, CLIENT_JEOPARDY, CLIENT_EXPIRED, CLIENT_CLOSED };
 
 struct client_config {
-	const char *host;       /* sent to the cell, shown to people */
-	span_t grace;           /* default 45 s */
-	int drift_permille;     /* maximum difference of two clocks' rates; default 10 */
+	const char *host;   /* sent to the cell, shown to people */
+	span_t grace;       /* default 45 s */
+	int drift_permille; /* maximum difference of two clocks' rates; default 10 */
 	bool caching;
 	uint64_t seed; /* of nonces and retries; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
@@ -50,14 +50,14 @@ enum client_event_kind {
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
 	CLIENT_REQUEST,      /* request */
 	CLIENT_TIMEOUT,
-	CLIENT_CLOSE,        /* as_expired: end the session; then the state is CLIENT_CLOSED */
+	CLIENT_CLOSE, /* as_expired: end the session; then the state is CLIENT_CLOSED */
 };
 
 struct client_event {
 	enum client_event_kind kind;
 	mono_t now;
 	struct bytes frame;
-	bool standby;         /* FRAME, DISCONNECTED: from the second connection (see listen) */
+	bool standby; /* FRAME, DISCONNECTED: from the second connection (see listen) */
 	struct client_request *request; /* the step takes ownership of it */
 	bool as_expired; /* its locks are not free at once, but after their lock-delay */
 };
@@ -89,13 +89,13 @@ struct client_grant {
 };
 
 struct client_update {
-	bool connect;           /* make a connection to `replica` (close an existing one first) */
+	bool connect; /* make a connection to `replica` (close an existing one first) */
 	uint8_t replica;
-	bool listen;            /* keep an idle second connection to replica `listen_to` (close an
-	                         * existing one first; 0: none): a new master's epoch is announced
-	                         * on it */
+	bool listen; /* keep an idle second connection to replica `listen_to` (close an
+	              * existing one first; 0: none): a new master's epoch is announced
+	              * on it */
 	uint8_t listen_to;
-	struct buffer frames;   /* whole frames, to be sent in order on the connection */
+	struct buffer frames; /* whole frames, to be sent in order on the connection */
 	struct client_answer *answers;
 	size_t answers_n, answers_room;
 	struct client_grant *grants;
@@ -122,11 +122,11 @@ mono_t client_deadline(const struct client *c);
 
 struct client_status {
 	enum client_state state;
-	uint64_t session;    /* 0: none */
+	uint64_t session; /* 0: none */
 	uint64_t epoch;
 	uint8_t master;
-	mono_t lease_end;    /* when the local lease ends */
-	mono_t grace_end;    /* while in jeopardy or without a session */
+	mono_t lease_end; /* when the local lease ends */
+	mono_t grace_end; /* while in jeopardy or without a session */
 	const uint8_t *nonce;
 	char principal[LIMIT_PRINCIPAL + 1];
 	size_t in_flight, queued;

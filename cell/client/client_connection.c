@@ -72,8 +72,7 @@ client_connection_drop(struct client *c)
 	c->connection.due = mono_add(c->now, jittered(c, pause_ms));
 	c->connection.failures++;
 	CLIENT_TRACE(c, "the connection to replica %u is given up: attempt %u within %lld ms",
-	             c->connection.replica, c->connection.failures + 1,
-	             (long long)pause_ms);
+	             c->connection.replica, c->connection.failures + 1, (long long)pause_ms);
 }
 
 /* The other replicas may take longer to notice its failure, and still name it. */

@@ -96,14 +96,14 @@ request_send(struct client *c, const struct client_request *r)
 	struct message m = {
 	    .code = MSG_request,
 	    .request =
-		{
-		    .session = c->session.id,
-		    .epoch = c->session.epoch,
-		    .number = r->number,
-		    .below = TAILQ_FIRST(&c->requests.in_flight)->number,
-		    .ordered = r->ordered,
-		    .op = r->op,
-		},
+	        {
+	            .session = c->session.id,
+	            .epoch = c->session.epoch,
+	            .number = r->number,
+	            .below = TAILQ_FIRST(&c->requests.in_flight)->number,
+	            .ordered = r->ordered,
+	            .op = r->op,
+	        },
 	};
 
 	client_send(c, &m);

@@ -19,11 +19,8 @@ static const unsigned allowed[] = {
 };
 
 static const char *const names[] = {
-    [CLIENT_NEW] = "new",
-    [CLIENT_SAFE] = "safe",
-    [CLIENT_JEOPARDY] = "in jeopardy",
-    [CLIENT_EXPIRED] = "expired",
-    [CLIENT_CLOSED] = "closed",
+    [CLIENT_NEW] = "new",         [CLIENT_SAFE] = "safe",     [CLIENT_JEOPARDY] = "in jeopardy",
+    [CLIENT_EXPIRED] = "expired", [CLIENT_CLOSED] = "closed",
 };
 
 static void
@@ -58,13 +55,13 @@ client_session_open(struct client *c)
 	struct message m = {
 	    .code = MSG_open_session,
 	    .open_session =
-		{
-		    .session = c->session.id,
-		    .nonce = {c->session.nonce, LIMIT_NONCE},
-		    .host = bytes_of(c->host),
-		    .caching = c->config.caching,
-		    .epoch = c->session.epoch,
-		},
+	        {
+	            .session = c->session.id,
+	            .nonce = {c->session.nonce, LIMIT_NONCE},
+	            .host = bytes_of(c->host),
+	            .caching = c->config.caching,
+	            .epoch = c->session.epoch,
+	        },
 	};
 
 	if (c->session.id == 0 && c->session.earlier != 0) {
@@ -228,12 +225,12 @@ session_send_end(struct client *c)
 	struct op op = {
 	    .code = OP_end_session,
 	    .end_session =
-		{
-		    .session = c->session.id,
-		    .cause = (uint8_t)c->session.closes_as,
-		    .epoch = c->session.epoch,
-		    .nonce = {c->session.nonce, LIMIT_NONCE},
-		},
+	        {
+	            .session = c->session.id,
+	            .cause = (uint8_t)c->session.closes_as,
+	            .epoch = c->session.epoch,
+	            .nonce = {c->session.nonce, LIMIT_NONCE},
+	        },
 	};
 
 	client_request_own(c, REQUEST_CLOSE, &op);

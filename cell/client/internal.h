@@ -19,7 +19,9 @@
 #include "cell/client/client.h"
 
 /* Identifies one acquire of this session, for as long as the session lives. */
-struct lock_key { uint64_t node, owner, acquisition; };
+struct lock_key {
+	uint64_t node, owner, acquisition;
+};
 
 /* Requests of each kind have slots of their own: reads wait for no command, and releases and
  * cancels wait for neither. */
@@ -34,13 +36,13 @@ struct client_request {
 	TAILQ_ENTRY(client_request) entry;
 	enum request_origin origin;
 	uint64_t token;
-	uint64_t number;  /* 0 while it is queued */
-	uint64_t node;    /* 0: it concerns no node */
+	uint64_t number; /* 0 while it is queued */
+	uint64_t node;   /* 0: it concerns no node */
 	enum op_code code;
 	bool ordered;
 	bool too_large; /* a field of the operation exceeds its limit */
 	enum slot_kind slot;
-	bool withdrawn; /* an acquire with a later cancel or release: never sent again */
+	bool withdrawn;         /* an acquire with a later cancel or release: never sent again */
 	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
 	struct acquire acquire; /* of an acquire only */
 	struct bytes op;        /* encoded; owned */
@@ -89,11 +91,11 @@ struct client_session {
 struct client_connection {
 	enum connection_state state;
 	mono_t due;
-	unsigned failures;    /* since the last KeepAlive reply */
-	uint8_t replica;      /* that it leads to, or led to last */
-	int turn;             /* its index */
-	uint8_t prefer;       /* to be tried next; 0: the next one in turn */
-	uint8_t avoid;        /* was left in this epoch, and is not followed in it again */
+	unsigned failures; /* since the last KeepAlive reply */
+	uint8_t replica;   /* that it leads to, or led to last */
+	int turn;          /* its index */
+	uint8_t prefer;    /* to be tried next; 0: the next one in turn */
+	uint8_t avoid;     /* was left in this epoch, and is not followed in it again */
 	uint64_t avoid_epoch;
 	uint64_t named_epoch; /* the highest in which a master was named to this client */
 };
@@ -110,10 +112,10 @@ struct client_standby {
 
 struct client_keepalive {
 	uint64_t sequence;
-	mono_t sent;  /* when the one in flight was sent */
-	bool greeted; /* one was answered on this connection */
+	mono_t sent;   /* when the one in flight was sent */
+	bool greeted;  /* one was answered on this connection */
 	bool returned; /* the master was told that everything was sent again */
-	span_t lease; /* of the cell, as received last */
+	span_t lease;  /* of the cell, as received last */
 	mono_t lease_end;
 };
 

@@ -48,8 +48,8 @@ fail(struct client *c)
 	c->standby.failures++;
 	c->standby.failed = c->standby.replica;
 	c->standby.replica = 0;
-	c->standby.due = mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng,
-	                                                              (uint64_t)span_ms(ms).ns)});
+	c->standby.due =
+	    mono_add(c->now, (span_t){(int64_t)rng_below(&c->rng, (uint64_t)span_ms(ms).ns)});
 }
 
 void

@@ -87,8 +87,7 @@ cell_file_locate(const char *cell, char *path, size_t path_size)
 	return named;
 }
 
-static int __attribute__((format(printf, 2, 3)))
-problem(struct parse *p, const char *format, ...)
+static int __attribute__((format(printf, 2, 3))) problem(struct parse *p, const char *format, ...)
 {
 	va_list args;
 
@@ -415,7 +414,8 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 {
 	buffer_printf(text,
 	              "# The cell file: the same for every replica and client. No secrets.\n"
-	              "[cell]\nname = %s\n", cell_file->name);
+	              "[cell]\nname = %s\n",
+	              cell_file->name);
 	put_key(text, "id", cell_file->id, CELL_ID);
 	put_key(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
 	if (cell_file->has_admin)

@@ -44,7 +44,7 @@ struct cell_file {
 	uint64_t version; /* of the list of replicas; 0: the first */
 	struct cell_file_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;
-	struct settings settings; /* with which a new cell begins; 0: the default */
+	struct settings settings;    /* with which a new cell begins; 0: the default */
 	char listen[LIMIT_HOST + 8]; /* in a data directory: listen here, not on the address */
 };
 

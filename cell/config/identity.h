@@ -7,7 +7,7 @@
 
 struct identity {
 	struct cell_file cell_file;
-	uint8_t replica;              /* this replica's id in the cell */
+	uint8_t replica; /* this replica's id in the cell */
 	bool has_signing;
 	uint8_t signing[SIGN_SECRET]; /* the cell's signing key */
 	struct noise_pair pair;       /* the replica's key; unset for a cell in one process */

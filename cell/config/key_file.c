@@ -27,7 +27,9 @@ struct key_line {
 };
 
 static const char *const kinds[] = {
-	[KEY_SIGNING] = "signing", [KEY_REPLICA] = "replica", [KEY_PRINCIPAL] = "principal",
+    [KEY_SIGNING] = "signing",
+    [KEY_REPLICA] = "replica",
+    [KEY_PRINCIPAL] = "principal",
 };
 
 /* ---- text ---- */
@@ -203,8 +205,8 @@ read_any(const char *path, struct key_line *key, char *why, size_t why_size)
 	}
 	if (read_line(path, &line, why, why_size)) {
 		buffer_put_u8(&line, 0);
-		ok = strlen((char *)line.data) + 1 == line.len &&
-		     parse_line((char *)line.data, key);
+		ok =
+		    strlen((char *)line.data) + 1 == line.len && parse_line((char *)line.data, key);
 		if (!ok) {
 			snprintf(why, why_size, "%s: damaged: not a key file's line", path);
 			sodium_memzero(key, sizeof *key);

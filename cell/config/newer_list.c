@@ -26,8 +26,7 @@ take(const char *directory, const char *name, struct cell_file *cell_file)
 
 	if (snprintf(path, sizeof path, "%s/%s/cell.conf", directory, name) >= PATH_MAX ||
 	    !is_trusted(path) || !cell_file_read(path, &its, why, sizeof why) ||
-	    its.version <= cell_file->version ||
-	    memcmp(its.id, cell_file->id, sizeof its.id) != 0)
+	    its.version <= cell_file->version || memcmp(its.id, cell_file->id, sizeof its.id) != 0)
 		return false;
 	cell_file->version = its.version;
 	cell_file->replicas_n = its.replicas_n;

@@ -158,8 +158,11 @@ void
 copy_files_init(struct copy_files *f, uv_loop_t *loop, struct store *store, const char *directory,
                 const char *cell)
 {
-	*f = (struct copy_files){.loop = loop, .store = store, .directory = directory,
-	                         .cell = cell, .fetched = -1};
+	*f = (struct copy_files){.loop = loop,
+	                         .store = store,
+	                         .directory = directory,
+	                         .cell = cell,
+	                         .fetched = -1};
 	f->check.data = f;
 	for (int i = 0; i < STATE_SENDER_MAX; i++)
 		f->copies[i] = -1;

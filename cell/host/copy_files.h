@@ -11,9 +11,9 @@ struct copy_files {
 	uv_loop_t *loop;
 	struct store *store;
 	const char *directory, *cell;
-	struct server *server; /* NULL: results are not reported any more */
+	struct server *server;                 /* NULL: results are not reported any more */
 	int copies[STATE_SENDER_MAX], fetched; /* file descriptors; -1: none */
-	int place;             /* of the copy that is being made */
+	int place;                             /* of the copy that is being made */
 	char *copy_path, *fetched_path;
 	uv_work_t check;
 	bool checking, whole;

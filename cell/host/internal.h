@@ -13,35 +13,35 @@ struct server_process {
 	char *directory;
 	struct server_process_config config;
 	struct identity identity;
-	struct store *store;           /* NULL: the replica joins, and `lock` is used */
+	struct store *store; /* NULL: the replica joins, and `lock` is used */
 	struct dir_lock lock;
 	struct tree *tree;             /* NULL once the server has taken it over */
 	struct px_recovered recovered; /* likewise */
 	struct transport *transport;   /* NULL: a cell in one process, or not started */
 	struct copy_files files;
-	struct joining *joining;       /* one of these two while it runs, the other NULL */
+	struct joining *joining; /* one of these two while it runs, the other NULL */
 	struct server *server;
-	bool files_open, on_loop;      /* true: it was begun and must be ended */
-	bool diverged;                 /* the state must be set aside when the store is closed */
-	bool key_kept;                 /* a joining replica has stored the signing key */
-	char key_error[256];           /* why the key could not be stored; empty: no error */
-	bool expelled;                 /* a joining replica was removed from the cell */
+	bool files_open, on_loop; /* true: it was begun and must be ended */
+	bool diverged;            /* the state must be set aside when the store is closed */
+	bool key_kept;            /* a joining replica has stored the signing key */
+	char key_error[256];      /* why the key could not be stored; empty: no error */
+	bool expelled;            /* a joining replica was removed from the cell */
 
 	uv_loop_t *loop;
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_check_t check;
 	uv_idle_t idle;
-	mono_t armed;                  /* the time for which the timer is set */
-	bool due;                      /* the timer has expired */
+	mono_t armed; /* the time for which the timer is set */
+	bool due;     /* the timer has expired */
 
-	uv_work_t writing;             /* writes the cell file */
+	uv_work_t writing; /* writes the cell file */
 	bool writes_cell_file;
 	struct cell_file cell_file;
 	int cell_file_rc;
 
 	bool stopping, closing;
-	int open_handles, open_parts;  /* number of those still to be closed */
+	int open_handles, open_parts; /* number of those still to be closed */
 	void (*stopped)(void *user);
 	void *stopped_user;
 };

@@ -109,7 +109,10 @@ static void
 begin(struct lscell *l)
 {
 	struct server_process_config config = {
-		.directory = l->directory, .failed = on_failed, .restart = on_restart, .user = l,
+	    .directory = l->directory,
+	    .failed = on_failed,
+	    .restart = on_restart,
+	    .user = l,
 	};
 	char why[512] = "";
 

@@ -120,8 +120,11 @@ struct store_callbacks
 process_io_store(struct server_process *p)
 {
 	return (struct store_callbacks){
-		.persisted = on_persisted, .saved = on_saved, .full = on_full,
-		.failed = on_failed, .user = p,
+	    .persisted = on_persisted,
+	    .saved = on_saved,
+	    .full = on_full,
+	    .failed = on_failed,
+	    .user = p,
 	};
 }
 
@@ -155,9 +158,11 @@ on_cell_file_written(uv_work_t *work, int status)
 	cell_file_path(p, path);
 	snprintf(why, sizeof why, "%s: %s", path, strerror(error));
 	if (p->server != NULL)
-		server_cell_file_written(p->server, error == 0 ? RC_OK :
-		                                    error == EIO || error == EROFS ? RC_IO :
-		                                    RC_NOSPC, why);
+		server_cell_file_written(p->server,
+		                         error == 0                       ? RC_OK
+		                         : error == EIO || error == EROFS ? RC_IO
+		                                                          : RC_NOSPC,
+		                         why);
 	else if (p->closing)
 		server_process_part_closed(p);
 }
@@ -291,7 +296,10 @@ struct transport_callbacks
 process_io_transport(struct server_process *p)
 {
 	return (struct transport_callbacks){
-		.opened = on_opened, .frame = on_frame, .closed = on_closed, .user = p,
+	    .opened = on_opened,
+	    .frame = on_frame,
+	    .closed = on_closed,
+	    .user = p,
 	};
 }
 
@@ -301,14 +309,29 @@ struct server_io
 process_io(struct server_process *p)
 {
 	return (struct server_io){
-		.now = io_now, .wall_ns = io_wall_ns, .random = io_random, .log = io_log,
-		.append = io_append, .save = io_save, .unsaved = io_unsaved, .fail = io_fail,
-		.write_cell_file = io_write_cell_file, .make_copy = io_make_copy,
-		.read_copy = io_read_copy, .drop_copy = io_drop_copy,
-		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
-		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch,
-		.connect = io_connect, .send = io_send, .hold = io_hold, .unsent = io_unsent,
-		.key = io_key, .close = io_close, .user = p,
+	    .now = io_now,
+	    .wall_ns = io_wall_ns,
+	    .random = io_random,
+	    .log = io_log,
+	    .append = io_append,
+	    .save = io_save,
+	    .unsaved = io_unsaved,
+	    .fail = io_fail,
+	    .write_cell_file = io_write_cell_file,
+	    .make_copy = io_make_copy,
+	    .read_copy = io_read_copy,
+	    .drop_copy = io_drop_copy,
+	    .begin_fetch = io_begin_fetch,
+	    .write_fetch = io_write_fetch,
+	    .check_fetch = io_check_fetch,
+	    .drop_fetch = io_drop_fetch,
+	    .connect = io_connect,
+	    .send = io_send,
+	    .hold = io_hold,
+	    .unsent = io_unsent,
+	    .key = io_key,
+	    .close = io_close,
+	    .user = p,
 	};
 }
 

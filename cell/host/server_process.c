@@ -212,7 +212,8 @@ start_listening(struct server_process *p, const char *address, char *why, size_t
 	log_info("replica %u listens on %s", p->identity.replica, where);
 	if (loopback && is_own_name(at))
 		log_warn("%s is %s here: no other machine can connect; set `listen' in the data "
-		         "directory's cell.conf, or mend /etc/hosts", at, where);
+		         "directory's cell.conf, or mend /etc/hosts",
+		         at, where);
 	return true;
 }
 
@@ -221,7 +222,8 @@ start_transport(struct server_process *p, char *why, size_t why_size)
 {
 	const struct cell_file *cell_file = &p->identity.cell_file;
 	struct transport_config config = {
-	    .own = &p->identity.pair, .callbacks = process_io_transport(p),
+	    .own = &p->identity.pair,
+	    .callbacks = process_io_transport(p),
 	};
 	int rc;
 
@@ -271,11 +273,17 @@ start_server(struct server_process *p)
 {
 	const struct server_io io = process_io(p);
 
-	p->server = server_new(&(struct server_config){
-		.identity = &p->identity, .directory = p->directory, .tree = p->tree,
-		.recovered = &p->recovered, .minor = WIRE_MINOR, .clients_max = most_clients(),
-		.debug = log_prints(LEVEL_DEBUG),
-	}, &io);
+	p->server = server_new(
+	    &(struct server_config){
+	        .identity = &p->identity,
+	        .directory = p->directory,
+	        .tree = p->tree,
+	        .recovered = &p->recovered,
+	        .minor = WIRE_MINOR,
+	        .clients_max = most_clients(),
+	        .debug = log_prints(LEVEL_DEBUG),
+	    },
+	    &io);
 	p->tree = NULL;
 	store_recovered_free(&p->recovered);
 	p->files.server = p->server;
@@ -286,10 +294,10 @@ start_joining(struct server_process *p)
 {
 	const struct server_io io = process_io(p);
 
-	p->joining = joining_new(&io, &(struct joining_config){
-		.identity = &p->identity, .keep = process_io_keep_key,
-		.expelled = process_io_expelled, .user = p,
-	});
+	p->joining = joining_new(&io, &(struct joining_config){.identity = &p->identity,
+	                                                       .keep = process_io_keep_key,
+	                                                       .expelled = process_io_expelled,
+	                                                       .user = p});
 }
 
 static void

@@ -121,8 +121,8 @@ make(const char *directory, const char *cell, char *why, size_t why_size)
 	if (!check_free(directory, why, why_size) ||
 	    !dir_lock_take(&lock, directory, why, why_size))
 		return false;
-	ok = is_made(directory) || (check_free(directory, why, why_size) &&
-	                            make_files(directory, cell, why, why_size));
+	ok = is_made(directory) ||
+	     (check_free(directory, why, why_size) && make_files(directory, cell, why, why_size));
 	dir_lock_release(&lock);
 	return ok;
 }

@@ -11,7 +11,7 @@ struct m_session;
 struct own_command;
 
 struct session_await {
-	bool bit; /* as it will be when all that is proposed of it is applied */
+	bool bit;            /* as it will be when all that is proposed of it is applied */
 	unsigned proposed_n; /* changes of the bit that are proposed, and not applied */
 	bool caching;        /* the session has asked for leave to cache */
 	bool idle;           /* it has neither leave to cache nor a waiter, */

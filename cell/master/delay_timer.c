@@ -99,8 +99,9 @@ m_delay_timeout(struct master *m, uint64_t node)
 
 	must(d != NULL && mono_reached(m->now, d->end));
 	M_TRACE(m, "lock %" PRIu64 ": its delay is over", node);
-	op.delay_over = (struct op_delay_over){
-	    .node = node, .lock_generation = d->lock_generation, .began = d->began};
+	op.delay_over = (struct op_delay_over){.node = node,
+	                                       .lock_generation = d->lock_generation,
+	                                       .began = d->began};
 	m_propose(m, 0, &op);
 	m_lock_delay_ends(m, node);
 	m_propose_flush(m);

@@ -20,7 +20,7 @@ struct failover_barrier {
 	bool stands;
 	bool needed;    /* a session was outstanding in this epoch */
 	bool unsettled; /* it has fallen, and the log does not say so yet */
-	mono_t end; /* it falls then at the latest */
+	mono_t end;     /* it falls then at the latest */
 	struct timer timer;
 	TAILQ_HEAD(outstanding_list, m_session) outstanding;
 	size_t outstanding_n;

@@ -59,7 +59,7 @@ struct master {
 	bool serving;
 	uint64_t epoch;
 	uint64_t applied; /* the tree's */
-	mono_t deadline; /* as it stood at the end of the last step */
+	mono_t deadline;  /* as it stood at the end of the last step */
 
 	/* Of the current step. */
 	mono_t now;

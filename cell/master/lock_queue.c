@@ -105,7 +105,7 @@ m_queue_touch_all(struct master *m)
 	struct lock_queue *q;
 
 	RB_FOREACH(q, queue_tree, &m->queues.by_node)
-	m_queue_touch(m, q->node);
+		m_queue_touch(m, q->node);
 }
 
 bool
@@ -259,8 +259,7 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 	bool shared = false;
 	struct waiter *w, *next;
 
-	RB_FOREACH_SAFE(w, waiter_places, &q->places, next)
-	{
+	RB_FOREACH_SAFE(w, waiter_places, &q->places, next) {
 		if (w->acquire.mode != LOCK_SHARED && shared)
 			return;
 		if (!w->converting && m_barrier_keeps(m, q->node))
@@ -287,8 +286,7 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 	bool shared = others > 0;
 
 	must(q->granting_n == 0);
-	RB_FOREACH(w, waiter_places, &q->places)
-	{
+	RB_FOREACH(w, waiter_places, &q->places) {
 		if (w->session == gone)
 			continue;
 		if (m->work >= STEP_WORK || (!w->converting && m_barrier_keeps(m, q->node)))

@@ -19,9 +19,9 @@ struct waiter {
 	struct lock_queue *queue;
 	uint64_t number;           /* of its request */
 	struct m_request *request; /* answered when the await bit is raised; NULL: is answered */
-	struct acquire acquire; /* with its ticket */
-	bool converting;        /* holds the lock shared and wants it exclusive: stands in front */
-	bool granting;          /* its grant is proposed */
+	struct acquire acquire;    /* with its ticket */
+	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
+	bool granting;   /* its grant is proposed */
 };
 
 RB_HEAD(waiter_places, waiter);
@@ -34,8 +34,8 @@ struct lock_queue {
 	struct waiter_places places;
 	size_t n, granting_n;
 	size_t exclusive_n; /* the waiters for the exclusive lock */
-	bool gone;    /* the node is deleted: each waiter is refused */
-	bool touched; /* the lock may have become available */
+	bool gone;          /* the node is deleted: each waiter is refused */
+	bool touched;       /* the lock may have become available */
 	TAILQ_ENTRY(lock_queue) touched_entry;
 };
 

@@ -19,8 +19,8 @@ is_withdrawn(const struct m_session *s, const struct m_request *r)
 {
 	const struct acquire *a = &r->acquire;
 
-	return r->withdrawn || m_withdrawals_find(&s->withdrawals, r->node, a->owner,
-	                                          a->acquisition) > r->number;
+	return r->withdrawn ||
+	       m_withdrawals_find(&s->withdrawals, r->node, a->owner, a->acquisition) > r->number;
 }
 
 bool
@@ -96,8 +96,7 @@ m_lock_reply_queued(struct master *m, struct m_session *s)
 {
 	struct waiter *w;
 
-	TAILQ_FOREACH(w, &s->waiters.list, of_session)
-	{
+	TAILQ_FOREACH(w, &s->waiters.list, of_session) {
 		struct m_request *r = w->request;
 
 		if (r == NULL)
@@ -117,14 +116,18 @@ enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mo
 	if (reply_if_queued(m, s, r))
 		return;
 	if (converting && m_queue_converting(m_queue_find(m, a.node))) {
-		M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " gives up "
-		        "its share: another conversion waits for that", a.node, a.owner, s->id);
+		M_TRACE(m,
+		        "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " gives up "
+		        "its share: another conversion waits for that",
+		        a.node, a.owner, s->id);
 		release_shared(m, s, &a);
 		converting = false;
 	}
-	M_TRACE(m, "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64 " waits by ticket %"
-	        PRIu64 ".%" PRIu64 "%s", a.node, a.owner, s->id, r->acquire.ticket.epoch,
-	        r->acquire.ticket.place, converting ? ", before all others" : "");
+	M_TRACE(m,
+	        "lock %" PRIu64 ": owner %" PRIu64 " of session %" PRIu64
+	        " waits by ticket %" PRIu64 ".%" PRIu64 "%s",
+	        a.node, a.owner, s->id, r->acquire.ticket.epoch, r->acquire.ticket.place,
+	        converting ? ", before all others" : "");
 	w = m_waiter_add(m, s, r, converting);
 	if (w == NULL)
 		m_request_reply(m, s, r, RC_FULL, nothing);
@@ -224,9 +227,10 @@ acquire_in_place(struct master *m, struct m_session *s, struct m_request *r)
 static void
 refuse(struct master *m, struct m_session *s, struct m_request *r, enum rc rc, const char *why)
 {
-	M_TRACE(m, "lock %" PRIu64 ": acquisition %" PRIu64 " of owner %" PRIu64 " of session %"
-	        PRIu64 " is refused: %s", r->node, r->acquire.acquisition, r->acquire.owner, s->id,
-	        why);
+	M_TRACE(m,
+	        "lock %" PRIu64 ": acquisition %" PRIu64 " of owner %" PRIu64 " of session %" PRIu64
+	        " is refused: %s",
+	        r->node, r->acquire.acquisition, r->acquire.owner, s->id, why);
 	m_request_reply(m, s, r, rc, nothing);
 }
 

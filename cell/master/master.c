@@ -95,8 +95,7 @@ m_step_begin(struct master *m, struct master_clock c, struct master_update *u)
 static bool
 inherits(const struct master *m)
 {
-	return m->sessions.inherited != m->sessions.inherit_to ||
-	       m->delays.inherited != UINT64_MAX;
+	return m->sessions.inherited != m->sessions.inherit_to || m->delays.inherited != UINT64_MAX;
 }
 
 /* Is any request parked that may be able to begin in this step? */
@@ -199,8 +198,7 @@ master_end(struct master *m, uint8_t master, struct master_update *u)
 
 	must(m->serving);
 	m->update = u;
-	RB_FOREACH(c, m_connection_tree, &m->connections.by_id)
-	{
+	RB_FOREACH(c, m_connection_tree, &m->connections.by_id) {
 		m_connection_send(m, c, &redirect);
 		m_connection_leave(m, c);
 	}

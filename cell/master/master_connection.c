@@ -58,8 +58,8 @@ master_announce(struct master *m, uint64_t conn, uint8_t master, struct master_u
 		m_connection_send(m, c, &redirect);
 	if (conn == 0)
 		RB_FOREACH(c, m_connection_tree, &m->connections.by_id)
-		if (c->session == NULL)
-			m_connection_send(m, c, &redirect);
+			if (c->session == NULL)
+				m_connection_send(m, c, &redirect);
 	m->update = NULL;
 }
 
@@ -78,7 +78,7 @@ master_send_members(struct master *m, uint64_t conn, struct master_update *u)
 		m_connection_send(m, c, &message);
 	if (conn == 0)
 		RB_FOREACH(c, m_connection_tree, &m->connections.by_id)
-		m_connection_send(m, c, &message);
+			m_connection_send(m, c, &message);
 	m->update = NULL;
 	buffer_free(&packed);
 }

@@ -14,8 +14,8 @@ struct m_connection {
 	uint64_t id;
 	struct bytes principal;    /* of the client; owned */
 	struct m_session *session; /* that is open on it; NULL: none */
-	uint64_t ended; /* the session that was open on it and has ended; 0: none */
-	bool left;      /* its session is another master's: later frames for that are ignored */
+	uint64_t ended;            /* the session that was open on it and has ended; 0: none */
+	bool left; /* its session is another master's: later frames for that are ignored */
 	struct connection_opening opening;
 	struct connection_keepalive keepalive;
 };

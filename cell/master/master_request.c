@@ -43,12 +43,14 @@ request_find(struct m_session *s, uint64_t number)
 struct m_request *
 m_request_find_acquire(struct m_session *s, uint64_t node, uint64_t owner, uint64_t acquisition)
 {
-	struct m_request like = {.acquire = {.node = node, .owner = owner,
-	                                     .acquisition = acquisition}};
+	struct m_request like = {
+	    .acquire = {.node = node, .owner = owner, .acquisition = acquisition}};
 	struct m_request *r = RB_NFIND(acquire_tree, &s->requests.acquires, &like);
 
 	return r != NULL && r->acquire.node == node && r->acquire.owner == owner &&
-	       r->acquire.acquisition == acquisition ? r : NULL;
+	               r->acquire.acquisition == acquisition
+	           ? r
+	           : NULL;
 }
 
 void
@@ -124,10 +126,7 @@ m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum
 {
 	struct message reply = {
 	    .code = MSG_reply,
-	    .reply = {.number = r->number,
-	              .rc = rc,
-	              .index = m->applied,
-	              .result = result},
+	    .reply = {.number = r->number, .rc = rc, .index = m->applied, .result = result},
 	};
 
 	if (s->connection != NULL)
@@ -157,8 +156,8 @@ begin(struct master *m, struct m_session *s, struct m_request *r, const struct o
 	if (r->read) {
 		begin_read(m, s, r, op);
 	} else if (m->full && m_growth_refused(m, s, r, op)) {
-		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " is refused: most disks are full",
-		        s->id, r->number);
+		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " is refused: most disks are full", s->id,
+		        r->number);
 		m_request_reply(m, s, r, RC_NOSPC, (struct bytes){NULL, 0});
 	} else if (op->code == OP_acquire) {
 		m_lock_acquire(m, s, r);

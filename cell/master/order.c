@@ -9,7 +9,7 @@
 #include "cell/master/internal.h"
 
 /* Keys beside those of nodes. */
-#define KEY_EVERYTHING 0  /* claimed by commands that touch, or hold up, everything */
+#define KEY_EVERYTHING 0   /* claimed by commands that touch, or hold up, everything */
 #define KEY_ANY UINT64_MAX /* claimed by each command */
 
 static int

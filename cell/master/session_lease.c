@@ -118,8 +118,7 @@ m_lease_account_pause(struct master *m, mono_t last)
 		return;
 	M_TRACE(m, "session leases are longer by %" PRId64 " ms, in which nothing ran",
 	        span_to_ms(pause));
-	RB_FOREACH(s, m_session_tree, &m->sessions.by_id)
-	{
+	RB_FOREACH(s, m_session_tree, &m->sessions.by_id) {
 		s->lease.expiry = mono_add(s->lease.expiry, pause);
 		m_lease_arm(m, s);
 	}

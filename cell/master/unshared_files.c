@@ -121,8 +121,10 @@ m_unshared_begin(struct master *m, struct m_session *s, struct m_request *r)
 	const struct unshared_file *f = unshared_find(u, r->node);
 
 	if ((f == NULL || f->session != s->id) && tree_sharing_matters(m->tree, s->id, r->node)) {
-		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 ": node %" PRIu64 " stays permanent: "
-		        "another session may have it open", s->id, r->number, r->node);
+		M_TRACE(m,
+		        "request %" PRIu64 ".%" PRIu64 ": node %" PRIu64 " stays permanent: "
+		        "another session may have it open",
+		        s->id, r->number, r->node);
 		m_request_reply(m, s, r, RC_BUSY, (struct bytes){NULL, 0});
 		return;
 	}

@@ -17,7 +17,7 @@ struct unshared_files {
 	RB_HEAD(unshared_tree, unshared_file) by_node;
 	TAILQ_HEAD(unshared_list, unshared_file) order; /* the same, the oldest first */
 	size_t n;
-	bool in_flight; /* a make_ephemeral is proposed, and not applied: */
+	bool in_flight;                 /* a make_ephemeral is proposed, and not applied: */
 	uint64_t session, number, node; /* which one, and of which file */
 	struct request_list reads;      /* of that file, which wait for it */
 	struct request_list changes;    /* other requests make_ephemeral */

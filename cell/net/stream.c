@@ -23,12 +23,12 @@ enum {
 	 * client's connection may be kept for about as long as its session's lease. */
 	SILENCE_REPLICA_MS = 3000,
 	SILENCE_CLIENT_MS = 15000,
-	KEEPALIVE_S = 15,              /* after so long without traffic TCP probes a connection */
+	KEEPALIVE_S = 15, /* after so long without traffic TCP probes a connection */
 	CLIENT_FRAME_MAX = LIMIT_ENTRY + 4096, /* bytes of the longest request */
-	CLIENTS_TURN_MS = 20,          /* of one turn of the loop, for all clients together */
-	READ_LITTLE = 1024,            /* bytes of one read once that time has passed */
-	CHUNK = 64 * 1024,             /* bytes that are encrypted together, or one longer frame */
-	KERNEL_UNSENT = 64 * 1024,     /* bytes that the kernel takes ahead */
+	CLIENTS_TURN_MS = 20,      /* of one turn of the loop, for all clients together */
+	READ_LITTLE = 1024,        /* bytes of one read once that time has passed */
+	CHUNK = 64 * 1024,         /* bytes that are encrypted together, or one longer frame */
+	KERNEL_UNSENT = 64 * 1024, /* bytes that the kernel takes ahead */
 };
 
 const char transport_unknown_key[] = "the cell does not know this key";

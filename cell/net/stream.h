@@ -22,7 +22,7 @@ struct dialer {
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
 	uv_getaddrinfo_t resolving;
-	bool busy;                  /* `resolving` is under way */
+	bool busy; /* `resolving` is under way */
 	uv_connect_t connecting;
 	struct addrinfo *found, *next;
 };
@@ -34,19 +34,19 @@ struct stream {
 	struct transport *transport;
 	uint64_t id;
 	enum stream_state state;
-	bool tell;                  /* the callback `closed` is due at its end */
-	const char *why;            /* the reason of its end; static */
+	bool tell;       /* the callback `closed` is due at its end */
+	const char *why; /* the reason of its end; static */
 	mono_t deadline;
-	struct dialer *dialer;      /* NULL: accepted */
+	struct dialer *dialer; /* NULL: accepted */
 	uv_tcp_t tcp;
 	struct channel channel;
 	uint32_t frame_max;
-	uint64_t turn;              /* of the loop, in which its socket was read last */
-	struct buffer in;           /* an unfinished frame, decrypted */
-	struct buffer first;        /* frames to be encrypted before those of `out` */
-	struct buffer out;          /* frames to be encrypted, from `out_begin` on */
+	uint64_t turn;       /* of the loop, in which its socket was read last */
+	struct buffer in;    /* an unfinished frame, decrypted */
+	struct buffer first; /* frames to be encrypted before those of `out` */
+	struct buffer out;   /* frames to be encrypted, from `out_begin` on */
 	size_t out_begin;
-	bool listed;                /* in net.unsent: frames were added in this turn */
+	bool listed; /* in net.unsent: frames were added in this turn */
 };
 
 RB_HEAD(stream_tree, stream);
@@ -62,16 +62,16 @@ struct transport {
 	struct stream_list timed;   /* in the order of their deadlines */
 	struct stream_list unsent;
 	uint64_t last_id;
-	int unproved_n;             /* accepted connections that are SHAKING */
+	int unproved_n; /* accepted connections that are SHAKING */
 	uv_tcp_t *listener;
 	uv_timer_t timer;
 	uv_prepare_t prepare;
 	uv_idle_t idle;
-	int handles_n;              /* open handles on the loop, without those of streams */
-	uint64_t turn;              /* number of the loop's turn */
-	mono_t turn_end;            /* from here on clients are read only a little in this turn */
-	bool turn_runs;             /* a client was read in this turn, so turn_end is set */
-	struct pace refusals;       /* of log lines about refused connections */
+	int handles_n;               /* open handles on the loop, without those of streams */
+	uint64_t turn;               /* number of the loop's turn */
+	mono_t turn_end;             /* from here on clients are read only a little in this turn */
+	bool turn_runs;              /* a client was read in this turn, so turn_end is set */
+	struct pace refusals;        /* of log lines about refused connections */
 	struct buffer plain, sealed; /* decrypted and encrypted bytes of the call that runs */
 	uint8_t bytes[READ_SIZE];    /* the buffer of each read */
 	bool stopping;

@@ -192,8 +192,8 @@ peer_name(const struct stream *s, char *to, size_t size)
 bool
 pace_allows(struct pace *p, mono_t now, unsigned *held)
 {
-	const bool again = p->last.ns != 0 &&
-	                   mono_before(now, mono_add(p->last, span_s(PACE_QUIET_S)));
+	const bool again =
+	    p->last.ns != 0 && mono_before(now, mono_add(p->last, span_s(PACE_QUIET_S)));
 
 	p->last = now;
 	if (again && mono_before(now, mono_add(p->printed, p->pause))) {

@@ -20,7 +20,7 @@ struct transport;
 struct pace {
 	mono_t printed, last; /* instants of the last printed line and of the last line at all */
 	span_t pause;
-	unsigned held;     /* lines not printed since `printed` */
+	unsigned held; /* lines not printed since `printed` */
 };
 /* True when the line is to be printed now. *held: lines not printed since the last one. */
 bool pace_allows(struct pace *p, mono_t now, unsigned *held);
@@ -42,7 +42,7 @@ struct transport_callbacks {
 /* The reasons given to `closed` for which a further attempt would fail as well: compare the
  * addresses. */
 extern const char transport_unknown_key[]; /* no principal of the cell has our key */
-extern const char transport_other_cell[]; /* the peer belongs to a cell with another id */
+extern const char transport_other_cell[];  /* the peer belongs to a cell with another id */
 
 struct transport_config {
 	uint8_t cell_id[CELL_ID];

@@ -39,15 +39,13 @@ px_promise(struct px *px, struct ballot ballot)
 static void
 record_entry(struct px *px, uint64_t slot, const struct log_window_entry *e)
 {
-	px_record(px, (struct px_record){
-		.kind = PX_RECORD_ENTRY,
-		.slot = slot,
-		.ballot = e->ballot,
-		.origin = e->origin,
-		.before = e->before,
-		.payload = e->payload,
-		.checksum = e->checksum,
-	});
+	px_record(px, (struct px_record){.kind = PX_RECORD_ENTRY,
+	                                 .slot = slot,
+	                                 .ballot = e->ballot,
+	                                 .origin = e->origin,
+	                                 .before = e->before,
+	                                 .payload = e->payload,
+	                                 .checksum = e->checksum});
 }
 
 void
@@ -111,8 +109,10 @@ px_store(struct px *px, const struct log_entry *e)
 	put = px_log_put(px, e);
 	/* An entry that was proposed behind another entry than this one was never chosen. */
 	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1)) {
-		PX_TRACE(px, "cuts the log behind slot " SLOT ": the entries there were proposed "
-		             "behind another value", e->slot);
+		PX_TRACE(px,
+		         "cuts the log behind slot " SLOT ": the entries there were proposed "
+		         "behind another value",
+		         e->slot);
 		px_log_cut(px, e->slot);
 	}
 	record_entry(px, e->slot, put);
@@ -140,10 +140,7 @@ static void
 refuse(struct px *px, uint8_t to, struct ballot ballot, const char *why, struct ballot because)
 {
 	PX_TRACE(px, "refuses " BALLOT ": %s " BALLOT, BALLOT_OF(ballot), why, BALLOT_OF(because));
-	px_send(px, to, 0, &(struct message){
-		.code = MSG_refused,
-		.refused = {.ballot = because},
-	});
+	px_send(px, to, 0, &(struct message){.code = MSG_refused, .refused = {.ballot = because}});
 }
 
 /* True when the candidate lacks so much of the log that it would delay the cell, and this replica
@@ -198,16 +195,14 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 	px_promise(px, m->ballot);
 	PX_TRACE(px, "promises " BALLOT ": slots are chosen up to " SLOT ", accepted up to " SLOT,
 	         BALLOT_OF(m->ballot), px->learner.chosen, log_window_last(&px->log));
-	px_send(px, from, px->write, &(struct message){
-		.code = MSG_promise,
-		.promise = {
-			.ballot = m->ballot,
-			.chosen = px->learner.chosen,
-			.last = log_window_last(&px->log),
-			.accepted = px_pack_headers(px, m->first, UINT64_MAX, &packed),
-			.own = px_mark_recorded(px),
-		},
-	});
+	px_send(px, from, px->write,
+	        &(struct message){.code = MSG_promise,
+	                          .promise = {.ballot = m->ballot,
+	                                      .chosen = px->learner.chosen,
+	                                      .last = log_window_last(&px->log),
+	                                      .accepted = px_pack_headers(px, m->first, UINT64_MAX,
+	                                                                  &packed),
+	                                      .own = px_mark_recorded(px)}});
 	buffer_free(&packed);
 }
 
@@ -221,13 +216,11 @@ px_on_gather(struct px *px, uint8_t from, const struct msg_gather *m)
 		         BALLOT_OF(m->ballot), BALLOT_OF(px->acceptor.promised));
 		return;
 	}
-	px_send(px, from, 0, &(struct message){
-		.code = MSG_gathered,
-		.gathered = {
-			.ballot = m->ballot,
-			.entries = px_pack(px, m->first, m->last, PX_GATHER_BYTES, &packed),
-		},
-	});
+	px_send(px, from, 0,
+	        &(struct message){.code = MSG_gathered,
+	                          .gathered = {.ballot = m->ballot,
+	                                       .entries = px_pack(px, m->first, m->last,
+	                                                          PX_GATHER_BYTES, &packed)}});
 	buffer_free(&packed);
 }
 
@@ -321,17 +314,14 @@ static void
 fetch(struct px *px, uint8_t to, const struct msg_accept *m, bool whole)
 {
 	px->acceptor.fetched_at = mono_add(px->now, px->config.heartbeat);
-	PX_TRACE(px, "lacks slot " SLOT ": asks for %s from there on",
-	         px->acceptor.accepted_to + 1, whole ? "the values" : "the entries");
-	px_send(px, to, 0, &(struct message){
-		.code = MSG_fetch,
-		.fetch = {
-			.ballot = m->ballot,
-			.pass = m->pass,
-			.first = px->acceptor.accepted_to + 1,
-			.whole = whole,
-		},
-	});
+	PX_TRACE(px, "lacks slot " SLOT ": asks for %s from there on", px->acceptor.accepted_to + 1,
+	         whole ? "the values" : "the entries");
+	px_send(px, to, 0,
+	        &(struct message){.code = MSG_fetch,
+	                          .fetch = {.ballot = m->ballot,
+	                                    .pass = m->pass,
+	                                    .first = px->acceptor.accepted_to + 1,
+	                                    .whole = whole}});
 }
 
 /* Reports that slots before these are missing here, so that the master sends them again at once. */
@@ -386,14 +376,11 @@ px_on_accept(struct px *px, uint8_t from, const struct msg_accept *m)
 		PX_TRACE(px, "accepts slots " SLOT "-" SLOT " in " BALLOT, before + 1,
 		         px->acceptor.accepted_to, BALLOT_OF(m->ballot));
 	px_learn(px, m->chosen < px->acceptor.accepted_to ? m->chosen : px->acceptor.accepted_to);
-	px_send(px, from, px->write, &(struct message){
-		.code = MSG_accepted,
-		.accepted = {
-			.ballot = m->ballot,
-			.upto = px->acceptor.accepted_to,
-			.own = px_mark_recorded(px),
-		},
-	});
+	px_send(px, from, px->write,
+	        &(struct message){.code = MSG_accepted,
+	                          .accepted = {.ballot = m->ballot,
+	                                       .upto = px->acceptor.accepted_to,
+	                                       .own = px_mark_recorded(px)}});
 }
 
 /* Renews the master's lease and reports this replica's progress. Writes nothing to the disk but for
@@ -417,19 +404,16 @@ px_on_heartbeat(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 	px->acceptor.trim_allowed =
 	    m->trim > px->acceptor.trim_allowed ? m->trim : px->acceptor.trim_allowed;
 	px_grant(px, m->ballot, span_ms(m->lease_ms));
-	px_send(px, from, px->lease.write, &(struct message){
-		.code = MSG_heartbeat_reply,
-		.heartbeat_reply = {
-			.ballot = m->ballot,
-			.sequence = m->sequence,
-			.upto = px->acceptor.accepted_to,
-			.durable = px->acceptor.durable,
-			.durable_applied = px_applied_reported(px),
-			.full = px->full,
-			.own = px_mark_durable(px),
-			.minor = px->config.minor,
-		},
-	});
+	px_send(px, from, px->lease.write,
+	        &(struct message){.code = MSG_heartbeat_reply,
+	                          .heartbeat_reply = {.ballot = m->ballot,
+	                                              .sequence = m->sequence,
+	                                              .upto = px->acceptor.accepted_to,
+	                                              .durable = px->acceptor.durable,
+	                                              .durable_applied = px_applied_reported(px),
+	                                              .full = px->full,
+	                                              .own = px_mark_durable(px),
+	                                              .minor = px->config.minor}});
 }
 
 /* The sender is no longer master, so the grant to it is void. The replica that it names becomes a

@@ -23,23 +23,23 @@
 #include "cell/paxos/log_window.h"
 
 enum {
-	PX_BATCH_BYTES = LIMIT_ENTRY,            /* payload of one message: this, or one entry */
+	PX_BATCH_BYTES = LIMIT_ENTRY, /* payload of one message: this, or one entry */
 	PX_BATCH_ENTRIES = 1024,
-	PX_FLIGHT_BYTES = 4 * 1024 * 1024,       /* in flight to one follower: at most, */
-	PX_FLIGHT_FIRST = 64 * 1024,             /* at first, */
-	PX_FLIGHT_LEAST = 16 * 1024,             /* and on a slow link; one entry always */
-	PX_FLIGHT_SLOTS = 64,                    /* in flight: beyond, only full batches are sent */
-	PX_ROOM_BYTES = 16 * 1024 * 1024,        /* proposed and not chosen: see px_room; */
-	PX_ROOM_LEAST = 2 * PX_FLIGHT_FIRST,     /* on a slow link */
+	PX_FLIGHT_BYTES = 4 * 1024 * 1024,   /* in flight to one follower: at most, */
+	PX_FLIGHT_FIRST = 64 * 1024,         /* at first, */
+	PX_FLIGHT_LEAST = 16 * 1024,         /* and on a slow link; one entry always */
+	PX_FLIGHT_SLOTS = 64,                /* in flight: beyond, only full batches are sent */
+	PX_ROOM_BYTES = 16 * 1024 * 1024,    /* proposed and not chosen: see px_room; */
+	PX_ROOM_LEAST = 2 * PX_FLIGHT_FIRST, /* on a slow link */
 	PX_ROOM_SLOTS = 4096,
-	PX_SENT_TIMES = 32,                      /* heartbeats whose sending time is kept */
-	PX_ATTEMPTS_MAX = 4,                     /* doublings of the jitter after lost elections */
-	PX_ASKS_MAX = 3,                         /* doublings between repeated Prepares */
-	PX_GATHER_BYTES = 64 * 1024,             /* of values in one message to a candidate */
-	PX_PICKED_MAX = 1 << 20,                 /* slots that a promise may report */
-	PX_AHEAD_BYTES = 256 * 1024,             /* more than this ahead, an acceptor stands */
-	PX_LEASELESS_MAX = 4,                    /* leases until a master without one steps down */
-	PX_SOURCE_LEASES = 10,                   /* leases until the next source is tried */
+	PX_SENT_TIMES = 32,          /* heartbeats whose sending time is kept */
+	PX_ATTEMPTS_MAX = 4,         /* doublings of the jitter after lost elections */
+	PX_ASKS_MAX = 3,             /* doublings between repeated Prepares */
+	PX_GATHER_BYTES = 64 * 1024, /* of values in one message to a candidate */
+	PX_PICKED_MAX = 1 << 20,     /* slots that a promise may report */
+	PX_AHEAD_BYTES = 256 * 1024, /* more than this ahead, an acceptor stands */
+	PX_LEASELESS_MAX = 4,        /* leases until a master without one steps down */
+	PX_SOURCE_LEASES = 10,       /* leases until the next source is tried */
 };
 
 static_assert(PX_BATCH_BYTES + LIMIT_ENTRY + 2 * PX_BATCH_ENTRIES * 64 + 256 <= LIMIT_FRAME,
@@ -49,7 +49,7 @@ static_assert(PX_BATCH_BYTES + LIMIT_ENTRY + 2 * PX_BATCH_ENTRIES * 64 + 256 <= 
 struct pending_write {
 	uint64_t write;
 	struct ballot ballot;
-	uint64_t accepted_to; /* accepted in `ballot` without a hole */
+	uint64_t accepted_to;   /* accepted in `ballot` without a hole */
 	struct ballot recorded; /* the highest promise recorded */
 	uint64_t held;
 	uint64_t chosen; /* the highest hint written */
@@ -72,7 +72,7 @@ struct changes {
 /* The mark of another replica: all that it is known to have acknowledged. */
 struct witness {
 	struct mark mark;
-	uint64_t write;  /* of the record of its incarnation; 0: durable since the start */
+	uint64_t write; /* of the record of its incarnation; 0: durable since the start */
 	bool changed;   /* since the last record */
 };
 
@@ -93,34 +93,34 @@ struct flow {
 	int64_t shortest_us; /* shortest time measured from sending to acceptance; 0: none yet */
 	uint64_t sample;     /* the slot whose time is measured; 0: none */
 	mono_t sent;
-	bool limited;     /* the window held entries back since */
+	bool limited; /* the window held entries back since */
 };
 
 /* A master's record of another member's progress. */
 struct peer {
-	uint64_t match;          /* durable there, in this ballot, without a hole */
-	uint64_t have;           /* the member is known to have every slot up to here */
-	uint64_t next;           /* the next slot to be sent; those in between are in flight */
-	uint64_t pass;           /* how often `next` went back */
-	uint64_t told;           /* up to here its promise reported the master's values: names
-	                          * suffice */
+	uint64_t match; /* durable there, in this ballot, without a hole */
+	uint64_t have;  /* the member is known to have every slot up to here */
+	uint64_t next;  /* the next slot to be sent; those in between are in flight */
+	uint64_t pass;  /* how often `next` went back */
+	uint64_t told;  /* up to here its promise reported the master's values: names
+	                 * suffice */
 	struct flow flow;
-	uint64_t applied;        /* durable in its state.db, and chosen in its durable log */
-	mono_t lease_end;        /* of its grant, counted from the sending of the heartbeat */
-	mono_t answered_at;      /* when it last answered this master */
-	bool full;               /* its disk is full */
-	uint32_t minor;          /* version that it speaks */
-	uint64_t copy;           /* the slot of the state that it reads a copy of: it will need the
-	                          * entries behind that; 0: it reads none */
+	uint64_t applied;   /* durable in its state.db, and chosen in its durable log */
+	mono_t lease_end;   /* of its grant, counted from the sending of the heartbeat */
+	mono_t answered_at; /* when it last answered this master */
+	bool full;          /* its disk is full */
+	uint32_t minor;     /* version that it speaks */
+	uint64_t copy;      /* the slot of the state that it reads a copy of: it will need the
+	                     * entries behind that; 0: it reads none */
 };
 
 /* ---- the parts of a replica's paxos, each written by its file ---- */
 
 /* reconfig.c: whose votes count. */
 struct px_group {
-	struct px_members members; /* the list in force behind the last chosen slot */
-	struct changes changes;    /* in the log, behind what is chosen */
-	bool unsettled;            /* the list has changed: see px_reconfig_settle */
+	struct px_members members;        /* the list in force behind the last chosen slot */
+	struct changes changes;           /* in the log, behind what is chosen */
+	bool unsettled;                   /* the list has changed: see px_reconfig_settle */
 	uint8_t others[LIMIT_REPLICA_ID]; /* ids in any of these lists, without this replica's */
 	int others_n;
 };
@@ -147,8 +147,8 @@ struct px_repair {
 	uint64_t base_write;  /* of the record that says so; 0: durable since the start */
 	uint8_t ahead;        /* the last replica that reported its first entry, at ahead_first */
 	uint64_t ahead_first;
-	uint8_t source;       /* of a state, while no master is known; the next one is tried at
-	                       * source_at */
+	uint8_t source; /* of a state, while no master is known; the next one is tried at
+	                 * source_at */
 	mono_t source_at;
 };
 
@@ -156,9 +156,9 @@ struct px_repair {
 struct px_witness {
 	uint64_t start; /* identifies this start */
 	bool mute, lost, expelled;
-	struct mark found;   /* all that the disk held at the start, durably */
-	struct mark durable; /* all that is durable by now */
-	mono_t hello_at;     /* mute: when the next hello is due */
+	struct mark found;          /* all that the disk held at the start, durably */
+	struct mark durable;        /* all that is durable by now */
+	mono_t hello_at;            /* mute: when the next hello is due */
 	struct px_members greeters; /* the newest list received: while mute, its voters have to
 	                             * welcome this replica */
 	bool welcomed[LIMIT_REPLICA_ID + 1];    /* by these replicas */
@@ -181,8 +181,8 @@ struct px_learner {
 	uint64_t chosen;          /* every slot up to here is chosen; <= accepted_to <= last */
 	uint64_t chosen_recorded; /* as recorded in the log */
 	uint64_t chosen_durable;
-	uint64_t applied;         /* durable in state.db */
-	uint64_t durable_write;   /* the last write reported as durable */
+	uint64_t applied;              /* durable in state.db */
+	uint64_t durable_write;        /* the last write reported as durable */
 	struct pending_write *pending; /* in order of writes */
 	size_t pending_n, pending_room;
 };
@@ -202,16 +202,16 @@ struct px_lease {
 /* proposer.c: this replica's own ballot, from the candidacy to the hand-over. */
 struct px_candidate {
 	enum px_role role;
-	struct ballot ballot; /* own ballot, when candidate or master */
-	mono_t stand_at;      /* follower: when it becomes a candidate */
-	unsigned attempts;    /* elections lost in a row */
+	struct ballot ballot;                    /* own ballot, when candidate or master */
+	mono_t stand_at;                         /* follower: when it becomes a candidate */
+	unsigned attempts;                       /* elections lost in a row */
 	struct vote votes[LIMIT_REPLICA_ID + 1]; /* by replica; counted by promises.c */
 	mono_t retry_at;
 	unsigned asks;      /* Prepares sent in a row */
 	uint64_t own_write; /* of the promise to its own ballot; 0: not given yet */
 	bool leaving;       /* hands over when nothing is in flight, at the latest at leave_by */
 	mono_t leave_by;
-	uint8_t leave_to;   /* 0: the voter with the longest log */
+	uint8_t leave_to; /* 0: the voter with the longest log */
 };
 
 /* promises.c: what the promises report to a candidate. */
@@ -223,8 +223,8 @@ struct px_promises {
 /* replication.c: what a master has recorded of its followers. */
 struct px_leader {
 	struct peer peers[LIMIT_REPLICA_ID + 1]; /* by replica */
-	uint64_t inherited;     /* slots up to here were open at the election */
-	uint64_t sequence;      /* of the last heartbeat */
+	uint64_t inherited;                      /* slots up to here were open at the election */
+	uint64_t sequence;                       /* of the last heartbeat */
 	mono_t sent_at[PX_SENT_TIMES];
 	mono_t heartbeat_at;
 	unsigned leaseless_heartbeats; /* heartbeats in a row that were sent without a lease */
@@ -285,8 +285,7 @@ bool px_is_removed(const struct px_members *m, uint8_t id);
 /* True when this number of the list's voters is a majority of them. */
 bool px_majority(const struct px_members *m, int voters);
 /* The list that the first effective one of `changes` makes out of `m`; NULL: there is none. */
-const struct px_members *px_next_members(const struct changes *changes,
-                                         const struct px_members *m);
+const struct px_members *px_next_members(const struct changes *changes, const struct px_members *m);
 /* Adds the entry if it is a change, in place of an earlier change in the same slot. */
 void px_changes_put(struct changes *changes, const struct log_entry *e);
 /* Drops the changes up to `slot`. */

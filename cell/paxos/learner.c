@@ -146,12 +146,12 @@ px_note_pending(struct px *px)
 		px->learner.pending_n++;
 	}
 	px->learner.pending[px->learner.pending_n - 1] = (struct pending_write){
-		.write = px->write,
-		.ballot = px->acceptor.promised,
-		.accepted_to = px->acceptor.accepted_to,
-		.recorded = px->acceptor.promised_recorded,
-		.held = px->repair.held,
-		.chosen = px->learner.chosen_recorded,
+	    .write = px->write,
+	    .ballot = px->acceptor.promised,
+	    .accepted_to = px->acceptor.accepted_to,
+	    .recorded = px->acceptor.promised_recorded,
+	    .held = px->repair.held,
+	    .chosen = px->learner.chosen_recorded,
 	};
 }
 

@@ -134,12 +134,12 @@ log_window_entry(const struct log_window *w, uint64_t slot)
 	const struct log_window_entry *e = log_window_at(w, slot);
 
 	return (struct log_entry){
-		.slot = slot,
-		.ballot = e->ballot,
-		.origin = e->origin,
-		.checksum = e->checksum,
-		.payload = e->payload,
-		.before = e->before,
+	    .slot = slot,
+	    .ballot = e->ballot,
+	    .origin = e->origin,
+	    .checksum = e->checksum,
+	    .payload = e->payload,
+	    .before = e->before,
 	};
 }
 

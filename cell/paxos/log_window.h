@@ -10,7 +10,7 @@ struct log_window_entry {
 	uint64_t offset;      /* payload bytes before it; see log_window_recount */
 	struct bytes payload; /* owned */
 	/* In a candidate's window of what the promises reported: */
-	uint8_t holder;       /* a replica that has the payload, which is not here; 0: it is here */
+	uint8_t holder; /* a replica that has the payload, which is not here; 0: it is here */
 	bool chosen;
 };
 
@@ -27,7 +27,11 @@ void log_window_start(struct log_window *w, uint64_t base);
 void log_window_free(struct log_window *w);
 
 /* The last slot in the window; its base when it is empty. */
-static inline uint64_t log_window_last(const struct log_window *w) { return w->base + w->n; }
+static inline uint64_t
+log_window_last(const struct log_window *w)
+{
+	return w->base + w->n;
+}
 /* The entry of a slot that is in the window. */
 struct log_window_entry *log_window_at(const struct log_window *w, uint64_t slot);
 /* The origin of a slot's entry or of the base; BALLOT_NONE for a slot that is not in the window. */

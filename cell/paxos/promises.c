@@ -7,8 +7,10 @@
 #include "cell/paxos/internal.h"
 #include "cell/wire/codec.h"
 
-enum { SPREAD_SLOTS = 8 }; /* this many adjacent slots are asked of one replica, the next of
-                            * another */
+enum {
+	SPREAD_SLOTS = 8
+}; /* this many adjacent slots are asked of one replica, the next of
+    * another */
 
 void
 px_promises_forget(struct px *px)
@@ -100,8 +102,11 @@ compare(const struct px *px, struct vote *v, const struct slot_header *h)
 static void
 pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 {
-	struct log_entry e = {.slot = h->slot, .ballot = h->ballot, .origin = h->origin,
-	                      .checksum = h->checksum, .before = h->before};
+	struct log_entry e = {.slot = h->slot,
+	                      .ballot = h->ballot,
+	                      .origin = h->origin,
+	                      .checksum = h->checksum,
+	                      .before = h->before};
 	struct log_window_entry *picked;
 
 	if (h->slot <= log_window_last(&px->promises.picked)) {
@@ -115,9 +120,11 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 			return;
 		differ(px, h->slot);
 	}
-	PX_TRACE(px, "picks for slot " SLOT " the value first proposed in " BALLOT
-	             ", which replica %u %s in " BALLOT, h->slot, BALLOT_OF(h->origin), from,
-	         chosen ? "knows as chosen" : "has accepted", BALLOT_OF(h->ballot));
+	PX_TRACE(px,
+	         "picks for slot " SLOT " the value first proposed in " BALLOT
+	         ", which replica %u %s in " BALLOT,
+	         h->slot, BALLOT_OF(h->origin), from, chosen ? "knows as chosen" : "has accepted",
+	         BALLOT_OF(h->ballot));
 	log_window_put(&px->promises.picked, &e);
 	px_changes_put(&px->promises.changes, &e);
 	picked = log_window_at(&px->promises.picked, h->slot);
@@ -294,10 +301,11 @@ gather_from(struct px *px, uint8_t id)
 	PX_TRACE(px, "asks replica %u for the values of slots " SLOT "-" SLOT, id, first, last);
 	v->asked = true;
 	v->asked_at = px->now;
-	px_send(px, id, 0, &(struct message){
-		.code = MSG_gather,
-		.gather = {.ballot = px->candidate.ballot, .first = first, .last = last},
-	});
+	px_send(px, id, 0,
+	        &(struct message){.code = MSG_gather,
+	                          .gather = {.ballot = px->candidate.ballot,
+	                                     .first = first,
+	                                     .last = last}});
 }
 
 void

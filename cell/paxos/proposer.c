@@ -90,14 +90,12 @@ vote_complete(const struct px *px, const struct vote *v)
 static void
 ask_one(struct px *px, uint8_t id)
 {
-	px_send(px, id, 0, &(struct message){
-		.code = MSG_prepare,
-		.prepare = {
-			.ballot = px->candidate.ballot,
-			.first = px_vote_have(px, &px->candidate.votes[id]) + 1,
-			.last = log_window_last(&px->log),
-		},
-	});
+	px_send(px, id, 0,
+	        &(struct message){.code = MSG_prepare,
+	                          .prepare = {.ballot = px->candidate.ballot,
+	                                      .first =
+	                                          px_vote_have(px, &px->candidate.votes[id]) + 1,
+	                                      .last = log_window_last(&px->log)}});
 }
 
 void
@@ -319,8 +317,6 @@ px_leave_check(struct px *px)
 	PX_TRACE(px, "hands over to replica %u, at slot " SLOT, over.to, over.last);
 	px_follow(px, BALLOT_NONE, (span_t){2 * px->config.lease.ns});
 	for (int i = 0; i < px->group.others_n; i++)
-		px_send(px, px->group.others[i], 0, &(struct message){
-			.code = MSG_hand_over,
-			.hand_over = over,
-		});
+		px_send(px, px->group.others[i], 0,
+		        &(struct message){.code = MSG_hand_over, .hand_over = over});
 }

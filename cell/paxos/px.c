@@ -110,9 +110,9 @@ px_send(struct px *px, uint8_t to, uint64_t after, const struct message *m)
 	must(!frame.failed);
 	ARRAY_ROOM(u->sends, u->sends_n, u->sends_room);
 	u->sends[u->sends_n++] = (struct px_send){
-		.to = to,
-		.after = after > px->learner.durable_write ? after : 0,
-		.frame = buffer_take(&frame),
+	    .to = to,
+	    .after = after > px->learner.durable_write ? after : 0,
+	    .frame = buffer_take(&frame),
 	};
 }
 
@@ -145,13 +145,11 @@ px_pack_headers(const struct px *px, uint64_t first, uint64_t last, struct buffe
 	for (; slot <= end && count < px->config.batch_entries; slot++, count++) {
 		const struct log_window_entry *e = log_window_at(&px->log, slot);
 
-		wire_put_slot_header(to, &(struct slot_header){
-			.slot = slot,
-			.ballot = e->ballot,
-			.origin = e->origin,
-			.checksum = e->checksum,
-			.before = e->before,
-		});
+		wire_put_slot_header(to, &(struct slot_header){.slot = slot,
+		                                               .ballot = e->ballot,
+		                                               .origin = e->origin,
+		                                               .checksum = e->checksum,
+		                                               .before = e->before});
 	}
 	return (struct wire_list){.packed = buffer_view(to), .count = count};
 }
@@ -253,12 +251,12 @@ believes(struct px *px, uint8_t from, uint64_t round)
 		return true;
 	needed = (round - seen + BALLOT_ROUND_STEP - 1) / BALLOT_ROUND_STEP;
 	taken = needed < steps_allowed(px) ? needed : steps_allowed(px);
-	px->rounds.step_at = mono_add(px->rounds.step_at,
-	                              (span_t){(int64_t)taken * px->config.heartbeat.ns});
+	px->rounds.step_at =
+	    mono_add(px->rounds.step_at, (span_t){(int64_t)taken * px->config.heartbeat.ns});
 	if (taken == needed)
 		return true;
-	px_accept_see(px, (struct ballot){seen + taken * BALLOT_ROUND_STEP,
-	                                  px->acceptor.seen.replica});
+	px_accept_see(px,
+	              (struct ballot){seen + taken * BALLOT_ROUND_STEP, px->acceptor.seen.replica});
 	PX_TRACE(px, "does not believe replica %u yet: round %" PRIu64 " is far, goes to %" PRIu64,
 	         from, round, px->acceptor.seen.round);
 	return false;
@@ -460,16 +458,16 @@ px_note_status(struct px *px)
 	const bool master = px->candidate.role == PX_MASTER, open = px_open(px);
 
 	px->status = (struct px_status){
-		.open = open,
-		.alone = is_alone(px),
-		.master = px->acceptor.master,
-		.lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
-		.master_until = master ? px->lease.until : px->lease.granted_until,
-		.first = px->log.base + 1,
-		.chosen = px->learner.chosen,
-		.behind = master ? 0 : px_behind(px),
-		.condition = open ? CONDITION_VOTING : px_condition(px),
-		.deadline = px_deadline(px),
+	    .open = open,
+	    .alone = is_alone(px),
+	    .master = px->acceptor.master,
+	    .lease_until = master ? px->lease.until : (mono_t){INT64_MIN},
+	    .master_until = master ? px->lease.until : px->lease.granted_until,
+	    .first = px->log.base + 1,
+	    .chosen = px->learner.chosen,
+	    .behind = master ? 0 : px_behind(px),
+	    .condition = open ? CONDITION_VOTING : px_condition(px),
+	    .deadline = px_deadline(px),
 	};
 }
 
@@ -594,7 +592,6 @@ px_progress(const struct px *px, uint8_t id, struct px_progress *progress)
 	*progress = (struct px_progress){p->match, p->applied, p->answered_at, p->full, p->minor};
 	if (id == px->config.self)
 		*progress = (struct px_progress){px->acceptor.durable, px->learner.applied, px->now,
-		                                 px->full,
-		                                 px->config.minor};
+		                                 px->full, px->config.minor};
 	return true;
 }

@@ -57,19 +57,19 @@ struct px_members {
 enum { PX_KEY = 16 };
 
 struct px_config {
-	uint8_t self;                      /* replica id; possibly not, or no longer, a member */
-	struct px_members members;         /* in force behind px_recovered.applied */
-	uint64_t start;                    /* random number of this start */
-	uint64_t log_entries, log_bytes;   /* kept for followers; 0: PX_LOG_ENTRIES, _BYTES */
-	uint32_t batch_entries;            /* in one message; 0: PX_BATCH_ENTRIES */
-	span_t lease;                      /* of the master lease; default 500 ms */
-	span_t heartbeat;                  /* renewal interval; default 100 ms */
-	unsigned drift_permille;           /* maximum difference of two clocks' rates */
-	uint32_t minor;                    /* version of wire and log that this replica speaks */
-	uint64_t seed;                     /* for the election jitter */
-	uint8_t key[PX_KEY];               /* a secret of this replica, which is not in its log:
-	                                    * by it the replica recognises its own marks */
-	struct trace *trace;               /* the caller's sink of verdicts; NULL: none */
+	uint8_t self;                    /* replica id; possibly not, or no longer, a member */
+	struct px_members members;       /* in force behind px_recovered.applied */
+	uint64_t start;                  /* random number of this start */
+	uint64_t log_entries, log_bytes; /* kept for followers; 0: PX_LOG_ENTRIES, _BYTES */
+	uint32_t batch_entries;          /* in one message; 0: PX_BATCH_ENTRIES */
+	span_t lease;                    /* of the master lease; default 500 ms */
+	span_t heartbeat;                /* renewal interval; default 100 ms */
+	unsigned drift_permille;         /* maximum difference of two clocks' rates */
+	uint32_t minor;                  /* version of wire and log that this replica speaks */
+	uint64_t seed;                   /* for the election jitter */
+	uint8_t key[PX_KEY];             /* a secret of this replica, which is not in its log:
+	                                  * by it the replica recognises its own marks */
+	struct trace *trace;             /* the caller's sink of verdicts; NULL: none */
 };
 
 enum {
@@ -86,11 +86,11 @@ uint64_t px_proof(const uint8_t key[PX_KEY], const struct mark *m);
 /* The records of the log. Numbers that a kind does not use are 0. */
 enum px_record_kind {
 	PX_RECORD_PROMISE, /* ballot: lower ballots are refused from now on */
-	PX_RECORD_ENTRY, /* slot, ballot, origin, before, payload, checksum: in place of another */
+	PX_RECORD_ENTRY,  /* slot, ballot, origin, before, payload, checksum: in place of another */
 	PX_RECORD_CHOSEN, /* slot: every slot up to here is chosen (a hint) */
-	PX_RECORD_TRIM, /* slot: entries up to here may be deleted */
-	PX_RECORD_LEASE, /* length: the longest lease that this incarnation may have granted */
-	PX_RECORD_MARK, /* mark: what another replica acknowledged, in place of an older one */
+	PX_RECORD_TRIM,   /* slot: entries up to here may be deleted */
+	PX_RECORD_LEASE,  /* length: the longest lease that this incarnation may have granted */
+	PX_RECORD_MARK,   /* mark: what another replica acknowledged, in place of an older one */
 };
 
 struct px_record {
@@ -106,19 +106,19 @@ struct px_record {
 /* The content of the log at the start. Entries are in slot order from trimmed + 1 on, their
  * checksums already verified; px copies the entries that it keeps. */
 struct px_recovered {
-	uint64_t incarnation;       /* of this start, written durably before px_new */
-	struct ballot promised;     /* {0, 0}: none */
-	uint64_t chosen;            /* the hint; at least `trimmed` */
-	uint64_t trimmed;           /* entries up to here have been deleted from the log */
-	span_t wait;                /* longest lease that may still be valid; 0: none */
+	uint64_t incarnation;   /* of this start, written durably before px_new */
+	struct ballot promised; /* {0, 0}: none */
+	uint64_t chosen;        /* the hint; at least `trimmed` */
+	uint64_t trimmed;       /* entries up to here have been deleted from the log */
+	span_t wait;            /* longest lease that may still be valid; 0: none */
 	const struct log_entry *entries;
 	size_t entries_n;
-	uint64_t applied;             /* last slot in the state; with the origin of its entry */
+	uint64_t applied; /* last slot in the state; with the origin of its entry */
 	struct ballot applied_origin;
-	uint64_t damaged;             /* the log held slots up to here, of which those behind the
-	                               * entries are unreadable; 0: none */
-	bool state_lost;              /* the state was unreadable and starts empty, at slot 0 */
-	const struct mark *marks;     /* of other replicas, as recorded */
+	uint64_t damaged;         /* the log held slots up to here, of which those behind the
+	                           * entries are unreadable; 0: none */
+	bool state_lost;          /* the state was unreadable and starts empty, at slot 0 */
+	const struct mark *marks; /* of other replicas, as recorded */
 	size_t marks_n;
 };
 
@@ -149,14 +149,14 @@ struct px_event {
 
 struct px_send {
 	uint8_t to;
-	uint64_t after; /* send when this write is durable; 0: now */
+	uint64_t after;     /* send when this write is durable; 0: now */
 	struct bytes frame; /* encoded message; owned by the update */
 };
 
 struct px_update {
 	struct px_record *records;
 	size_t records_n, records_room;
-	uint64_t write;  /* number of the write of these records; 0 when there are none */
+	uint64_t write; /* number of the write of these records; 0 when there are none */
 	struct px_send *sends;
 	size_t sends_n, sends_room;
 };
@@ -234,7 +234,7 @@ struct px_progress {
 	uint64_t match, applied; /* durable in its log, in its state.db */
 	mono_t answered_at;      /* when it last answered this master; {INT64_MIN}: never */
 	bool full;
-	uint32_t minor;          /* version that it speaks; 0 before it has told */
+	uint32_t minor; /* version that it speaks; 0 before it has told */
 };
 /* Reads that record; false when the id is no member's. */
 bool px_progress(const struct px *px, uint8_t id, struct px_progress *progress);

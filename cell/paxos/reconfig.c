@@ -91,9 +91,9 @@ struct wire_list
 px_pack_members(const struct px_members *m, struct buffer *to)
 {
 	for (int i = 0; i < m->n; i++)
-		wire_put_member(to, &(struct member){
-			.id = m->list[i].id,
-			.role = m->list[i].voter ? MEMBER_VOTER : MEMBER_LEARNER});
+		wire_put_member(to, &(struct member){.id = m->list[i].id,
+		                                     .role = m->list[i].voter ? MEMBER_VOTER
+		                                                              : MEMBER_LEARNER});
 	return (struct wire_list){.packed = buffer_view(to), .count = (uint32_t)m->n};
 }
 

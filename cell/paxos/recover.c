@@ -24,8 +24,10 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 		superseded = !log_window_goes_on(&px->log, e->slot);
 		if (!superseded)
 			continue;
-		PX_TRACE(px, "drops slot " SLOT " and those behind it: they were proposed behind "
-		             "another value", e->slot);
+		PX_TRACE(px,
+		         "drops slot " SLOT " and those behind it: they were proposed behind "
+		         "another value",
+		         e->slot);
 		log_window_cut(&px->log, e->slot - 1);
 	}
 }
@@ -91,8 +93,9 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	px_check_repaired(px);
 	px->repair.stateless = px->learner.applied < px->log.base;
 	px->repair.incarnation = recovered->incarnation;
-	PX_TRACE(px, "starts, incarnation %" PRIu64 ": has promised " BALLOT "; log behind slot "
-	             SLOT " up to " SLOT ", chosen up to " SLOT "; state of slot " SLOT "%s",
+	PX_TRACE(px,
+	         "starts, incarnation %" PRIu64 ": has promised " BALLOT "; log behind slot " SLOT
+	         " up to " SLOT ", chosen up to " SLOT "; state of slot " SLOT "%s",
 	         recovered->incarnation, BALLOT_OF(px->acceptor.promised), px->log.base,
 	         log_window_last(&px->log), px->learner.chosen, px->learner.applied,
 	         px->repair.damaged > 0 ? "; the log is damaged" : "");

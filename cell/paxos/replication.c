@@ -28,7 +28,7 @@ forget_peers(struct px *px)
 		    .have = px->learner.chosen,
 		    .next = px->learner.chosen + 1,
 		    .told =
-			px->candidate.votes[id].same < last ? px->candidate.votes[id].same : last,
+		        px->candidate.votes[id].same < last ? px->candidate.votes[id].same : last,
 		    .flow.window = PX_FLIGHT_FIRST,
 		    .lease_end = {INT64_MIN},
 		    .answered_at = {INT64_MIN},
@@ -98,16 +98,13 @@ px_propose(struct px *px, struct bytes payload)
 		return;
 	}
 	must(payload.len <= LIMIT_ENTRY);
-	must(px->group.changes.n == 0 ||
-	     !px_next_members(&px->group.changes, &px->group.members));
-	px_store(px, &(struct log_entry){
-		.slot = last + 1,
-		.ballot = px->candidate.ballot,
-		.origin = px->candidate.ballot,
-		.checksum = checksum(payload),
-		.payload = payload,
-		.before = log_window_origin(&px->log, last),
-	});
+	must(px->group.changes.n == 0 || !px_next_members(&px->group.changes, &px->group.members));
+	px_store(px, &(struct log_entry){.slot = last + 1,
+	                                 .ballot = px->candidate.ballot,
+	                                 .origin = px->candidate.ballot,
+	                                 .checksum = checksum(payload),
+	                                 .payload = payload,
+	                                 .before = log_window_origin(&px->log, last)});
 	px_accept_to(px, last + 1);
 	PX_TRACE(px, "proposes slot " SLOT, last + 1);
 	if (px->group.others_n > 0)
@@ -119,17 +116,14 @@ send_accept(struct px *px, uint8_t id, struct wire_list named, struct wire_list 
 {
 	const struct peer *p = &px->leader.peers[id];
 
-	px_send(px, id, 0, &(struct message){
-		.code = MSG_accept,
-		.accept = {
-			.ballot = px->candidate.ballot,
-			.chosen = px->learner.chosen,
-			.pass = p->pass,
-			.first = p->next,
-			.named = named,
-			.entries = entries,
-		},
-	});
+	px_send(px, id, 0,
+	        &(struct message){.code = MSG_accept,
+	                          .accept = {.ballot = px->candidate.ballot,
+	                                     .chosen = px->learner.chosen,
+	                                     .pass = p->pass,
+	                                     .first = p->next,
+	                                     .named = named,
+	                                     .entries = entries}});
 }
 
 /* Entries that were open at the election, and that the follower's promise reported, are only
@@ -185,19 +179,16 @@ px_send_heartbeat(struct px *px, uint8_t id)
 {
 	struct buffer marks = BUFFER(LIMIT_FRAME);
 
-	px_send(px, id, 0, &(struct message){
-		.code = MSG_heartbeat,
-		.heartbeat = {
-			.ballot = px->candidate.ballot,
-			.chosen = px->learner.chosen,
-			.sequence = px->leader.sequence,
-			.lease_ms = px_lease_ms(px),
-			.trim = px_trim_target(px),
-			.first = px->log.base + 1,
-			.last = log_window_last(&px->log),
-			.marks = px_witness_pack(px, &marks),
-		},
-	});
+	px_send(px, id, 0,
+	        &(struct message){.code = MSG_heartbeat,
+	                          .heartbeat = {.ballot = px->candidate.ballot,
+	                                        .chosen = px->learner.chosen,
+	                                        .sequence = px->leader.sequence,
+	                                        .lease_ms = px_lease_ms(px),
+	                                        .trim = px_trim_target(px),
+	                                        .first = px->log.base + 1,
+	                                        .last = log_window_last(&px->log),
+	                                        .marks = px_witness_pack(px, &marks)}});
 	buffer_free(&marks);
 }
 

@@ -58,9 +58,9 @@ remember(struct px *px, const struct mark *told)
 		         told->replica, BALLOT_OF(known->mark.ballot), known->mark.slot);
 	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
 		return;
-	PX_TRACE(px, "keeps a mark of replica %u, incarnation %" PRIu64 ": " BALLOT
-	             " and slot " SLOT, told->replica, told->incarnation,
-	         BALLOT_OF(told->ballot), told->slot);
+	PX_TRACE(px,
+	         "keeps a mark of replica %u, incarnation %" PRIu64 ": " BALLOT " and slot " SLOT,
+	         told->replica, told->incarnation, BALLOT_OF(told->ballot), told->slot);
 	known->mark = *told;
 	known->changed = px->witness.changed = true;
 	if (restarted)
@@ -149,9 +149,9 @@ record_own(struct px *px, uint64_t incarnation)
 	struct witness *own = &px->witness.of[px->config.self];
 
 	own->mark = (struct mark){
-		.replica = px->config.self,
-		.incarnation = incarnation,
-		.start = px->witness.start,
+	    .replica = px->config.self,
+	    .incarnation = incarnation,
+	    .start = px->witness.start,
 	};
 	record_mark(px, own);
 }
@@ -355,16 +355,13 @@ px_say_hello_to(struct px *px, uint8_t to)
 		write = px->repair.base_write;
 	if (!px->witness.mute)
 		write = px->write;
-	px_send(px, to, write, &(struct message){
-		.code = MSG_hello,
-		.hello = {
-			.ballot = first_if_none(own.ballot),
-			.incarnation = px->repair.incarnation,
-			.start = px->witness.start,
-			.last = own.slot,
-			.proof = own.proof,
-		},
-	});
+	px_send(px, to, write,
+	        &(struct message){.code = MSG_hello,
+	                          .hello = {.ballot = first_if_none(own.ballot),
+	                                    .incarnation = px->repair.incarnation,
+	                                    .start = px->witness.start,
+	                                    .last = own.slot,
+	                                    .proof = own.proof}});
 }
 
 void
@@ -412,18 +409,16 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	if (told.ballot.replica == 0)
 		told.ballot = BALLOT_NONE;
 	remember(px, &told);
-	px_send(px, from, px->witness.of[from].write, &(struct message){
-		.code = MSG_welcome,
-		.welcome = {
-			.ballot = first_if_none(BALLOT_NONE),
-			.incarnation = m->incarnation,
-			.start = m->start,
-			.verdict = WELCOME_FINE,
-			.remembered = px->witness.of[from].mark,
-			.version = px->group.members.version,
-			.members = px_pack_members(&px->group.members, &packed),
-		},
-	});
+	px_send(px, from, px->witness.of[from].write,
+	        &(struct message){.code = MSG_welcome,
+	                          .welcome = {.ballot = first_if_none(BALLOT_NONE),
+	                                      .incarnation = m->incarnation,
+	                                      .start = m->start,
+	                                      .verdict = WELCOME_FINE,
+	                                      .remembered = px->witness.of[from].mark,
+	                                      .version = px->group.members.version,
+	                                      .members =
+	                                          px_pack_members(&px->group.members, &packed)}});
 	buffer_free(&packed);
 }
 

@@ -22,8 +22,8 @@ static void
 answer(struct replica *r, uint64_t conn, enum rc rc, uint64_t id, const char *why)
 {
 	struct message m = {
-		.code = MSG_operated,
-		.operated = {.rc = (uint8_t)rc, .id = id, .why = bytes_of(why)},
+	    .code = MSG_operated,
+	    .operated = {.rc = (uint8_t)rc, .id = id, .why = bytes_of(why)},
 	};
 
 	r_answer(r, conn, &m);
@@ -212,8 +212,7 @@ session_ended(struct replica *r, uint64_t id)
 	struct admin_request *o, *next;
 
 	TAILQ_FOREACH_SAFE(o, &r->admin.requests, entry, next) {
-		if (o->under_way && o->asked.what == OPERATION_DESTROY_SESSION &&
-		    o->asked.id == id)
+		if (o->under_way && o->asked.what == OPERATION_DESTROY_SESSION && o->asked.id == id)
 			conclude(r, o, RC_OK, id, "");
 	}
 }

@@ -10,8 +10,8 @@
 #include "cell/paxos/px.h"
 
 enum {
-	DIVERGENCE_EVERY = 1024, /* entries from one digest to the next */
-	DIVERGENCE_KEPT = 8,  /* digests that are kept */
+	DIVERGENCE_EVERY = 1024,   /* entries from one digest to the next */
+	DIVERGENCE_KEPT = 8,       /* digests that are kept */
 	DIVERGENCE_PATIENCE_S = 3, /* time for the digests of the other replicas */
 };
 
@@ -23,11 +23,11 @@ struct divergence_vote {
 
 /* A place in the log, and the digests of the state there. */
 struct divergence_slot {
-	uint64_t index;  /* 0: nothing */
-	bool computed;   /* `own` was computed */
+	uint64_t index; /* 0: nothing */
+	bool computed;  /* `own` was computed */
 	uint64_t own;
-	bool logged;     /* the digest was proposed for the log */
-	mono_t split;    /* since when the digests of two replicas differ; 0: they do not */
+	bool logged;  /* the digest was proposed for the log */
+	mono_t split; /* since when the digests of two replicas differ; 0: they do not */
 	struct divergence_vote votes[LIMIT_REPLICAS];
 };
 

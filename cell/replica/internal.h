@@ -28,7 +28,7 @@ struct admin_request {
 	uint64_t conn;
 	struct msg_operate asked; /* address and key are owned */
 	mono_t since;
-	bool under_way;           /* decided; its outcome is not known yet */
+	bool under_way; /* decided; its outcome is not known yet */
 };
 TAILQ_HEAD(admin_request_list, admin_request);
 
@@ -50,16 +50,16 @@ struct proposal_backlog {
 
 /* mastership.c */
 struct mastership {
-	bool serving;               /* the master's part serves an epoch */
-	bool news;                  /* another master may have to be announced */
-	struct ballot candidacy;    /* the ballot whose begin_epoch was proposed */
-	mono_t elected_at;          /* when this replica was elected the last time */
-	int64_t epoch_wall_ns;      /* time of day when its epoch began */
-	struct ballot announced;    /* the master that was announced to clients last */
+	bool serving;            /* the master's part serves an epoch */
+	bool news;               /* another master may have to be announced */
+	struct ballot candidacy; /* the ballot whose begin_epoch was proposed */
+	mono_t elected_at;       /* when this replica was elected the last time */
+	int64_t epoch_wall_ns;   /* time of day when its epoch began */
+	struct ballot announced; /* the master that was announced to clients last */
 	uint64_t announced_epoch;
 	struct frame_backlog parked; /* open_session frames that wait for the epoch */
 	size_t parked_n;
-	bool refuses_growth;        /* no majority has space on its disks: refuses what needs it */
+	bool refuses_growth; /* no majority has space on its disks: refuses what needs it */
 };
 
 /* member_list.c */
@@ -102,8 +102,8 @@ struct replica {
 	bool diverged; /* replica_divergence.c */
 
 	/* of the step that runs */
-	size_t work;                 /* of applying so far, in bytes */
-	unsigned px_steps;           /* steps of paxos so far */
+	size_t work;       /* of applying so far, in bytes */
+	unsigned px_steps; /* steps of paxos so far */
 	struct replica_times times;
 	mono_t now;
 	int64_t wall_ns;

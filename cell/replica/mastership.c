@@ -51,9 +51,10 @@ propose_epoch(struct replica *r)
 {
 	struct buffer settings = BUFFER(LIMIT_ENTRY);
 	struct op begin = {
-		.code = OP_begin_epoch,
-		.begin_epoch = {.ballot = r->paxos->master, .members = r_member_list_first(r),
-		                .settings = r_settings_first(r, &settings)},
+	    .code = OP_begin_epoch,
+	    .begin_epoch = {.ballot = r->paxos->master,
+	                    .members = r_member_list_first(r),
+	                    .settings = r_settings_first(r, &settings)},
 	};
 
 	r_settings_elected(r);

@@ -108,11 +108,14 @@ r_member_list_view(const struct replica *r, struct member_view *m)
 	struct member member = {0};
 
 	*m = (struct member_view){
-		.version = tree_members_version(r->tree), .self = r->config.paxos.self,
-		.chosen = r->paxos->chosen, .now = r->now, .began = r->mastership.elected_at,
-		.asked = mono_add(r->now, (span_t){-lease.ns}),
-		.lease = lease,
-		.minor = r_settings_minor(r),
+	    .version = tree_members_version(r->tree),
+	    .self = r->config.paxos.self,
+	    .chosen = r->paxos->chosen,
+	    .now = r->now,
+	    .began = r->mastership.elected_at,
+	    .asked = mono_add(r->now, (span_t){-lease.ns}),
+	    .lease = lease,
+	    .minor = r_settings_minor(r),
 	};
 	while (tree_member_after(r->tree, member.id, &member)) {
 		struct member_view_item *of = &m->list[m->n++];
@@ -195,11 +198,9 @@ r_member_list_received(struct replica *r, uint8_t from, const struct msg_members
 	if (m->version > r->members.newest.version && is_member(r, from) &&
 	    tree_members_go_on(r->tree, m->members)) {
 		know(r, m->version, m->members);
-		r_step_px(r, (struct px_event){
-		                 .kind = PX_RECEIVE,
-		                 .from = from,
-		                 .message = &received,
-		             });
+		r_step_px(r, (struct px_event){.kind = PX_RECEIVE,
+		                               .from = from,
+		                               .message = &received});
 	}
 }
 

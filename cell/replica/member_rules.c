@@ -9,7 +9,7 @@
 #include "cell/wire/codec.h"
 
 enum {
-	SILENT_LEASES = 4,      /* without an answer; then a member counts as dead */
+	SILENT_LEASES = 4, /* without an answer; then a member counts as dead */
 	/* Slots behind the last chosen one, with which a learner gets its vote: of its log, which a
 	 * vote needs, and of its state.db, which is reported late: a busy cell chooses a thousand
 	 * entries meanwhile. */
@@ -93,8 +93,7 @@ say(char why[LIMIT_WHY + 1], const char *format, ...)
 }
 
 static void
-say_silent(const struct member_view *m, const struct member_view_item *of,
-           char why[LIMIT_WHY + 1])
+say_silent(const struct member_view *m, const struct member_view_item *of, char why[LIMIT_WHY + 1])
 {
 	int64_t ms = span_to_ms(mono_since(m->now, of->progress.answered_at));
 
@@ -278,9 +277,8 @@ static bool
 has_caught_up(const struct member_view *m, const struct member_view_item *of)
 {
 	return answered_within(m, of, m->lease) && !of->progress.full &&
-	       of->progress.minor >= m->minor &&
-	       of->progress.match + CAUGHT_UP_LOG >= m->chosen && of->progress.applied > 0 &&
-	       of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
+	       of->progress.minor >= m->minor && of->progress.match + CAUGHT_UP_LOG >= m->chosen &&
+	       of->progress.applied > 0 && of->progress.applied + CAUGHT_UP_STATE >= m->chosen;
 }
 
 struct member_verdict

@@ -22,9 +22,9 @@ struct member_view {
 	uint32_t minor;  /* version in which the log is written */
 	uint64_t chosen; /* the last slot that is known to be chosen */
 	mono_t now;
-	mono_t began;  /* when the mastership began */
-	mono_t asked;  /* when the change was requested: a member that answered since is alive */
-	span_t lease;  /* of the master */
+	mono_t began; /* when the mastership began */
+	mono_t asked; /* when the change was requested: a member that answered since is alive */
+	span_t lease; /* of the master */
 	struct member_view_item list[LIMIT_MEMBERS];
 	int n;
 };

@@ -98,10 +98,10 @@ struct master_clock
 r_clock(const struct replica *r)
 {
 	return (struct master_clock){
-		.now = r->now,
-		.wall_ns = r->wall_ns,
-		.lease = r_lease_valid(r),
-		.full = r->mastership.refuses_growth,
+	    .now = r->now,
+	    .wall_ns = r->wall_ns,
+	    .lease = r_lease_valid(r),
+	    .full = r->mastership.refuses_growth,
 	};
 }
 
@@ -156,8 +156,10 @@ r_step_px(struct replica *r, struct px_event event)
 	for (size_t i = 0; i < px->sends_n; i++) {
 		struct px_send *s = &px->sends[i];
 
-		add_send(r, (struct replica_send){.to_peer = true, .peer = s->to,
-		                                  .after = s->after, .frame = s->frame});
+		add_send(r, (struct replica_send){.to_peer = true,
+		                                  .peer = s->to,
+		                                  .after = s->after,
+		                                  .frame = s->frame});
 		s->frame = (struct bytes){NULL, 0};
 	}
 }
@@ -319,9 +321,9 @@ settle(struct replica *r)
 			r_admin_go_on(r);
 		follow_paxos(r);
 		while (!TAILQ_EMPTY(&r->backlog.frames) && r->paxos->open && px_room(r->px)) {
-			r_step_px(r, (struct px_event){
-			                 .kind = PX_PROPOSE,
-			                 .payload = TAILQ_FIRST(&r->backlog.frames)->bytes});
+			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
+			                               .payload =
+			                                   TAILQ_FIRST(&r->backlog.frames)->bytes});
 			backlog_drop_first(r);
 			more = true;
 		}
@@ -362,8 +364,7 @@ on_peer(struct replica *r, const struct replica_event *e)
 	} else {
 		if (m.code == MSG_hello || m.code == MSG_prepare)
 			r_member_list_send_peer(r, e->peer);
-		r_step_px(r,
-		          (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
+		r_step_px(r, (struct px_event){.kind = PX_RECEIVE, .from = e->peer, .message = &m});
 	}
 }
 

@@ -37,9 +37,9 @@ enum replica_event_kind {
 	REPLICA_PERSISTED,    /* write: the records of all updates up to this number are durable */
 	REPLICA_SAVED,        /* index: state.db is durable up to there */
 	REPLICA_TIMEOUT,
-	REPLICA_STOP,         /* hand the mastership over; the driver goes on until replica_left */
-	REPLICA_FULL,         /* on: the disk is full, or (off) has room again */
-	REPLICA_COPY_BEGUN,   /* peer: a copy of state.db will be made for it */
+	REPLICA_STOP,       /* hand the mastership over; the driver goes on until replica_left */
+	REPLICA_FULL,       /* on: the disk is full, or (off) has room again */
+	REPLICA_COPY_BEGUN, /* peer: a copy of state.db will be made for it */
 };
 
 /* Measurements of the driver, for the status. */
@@ -65,7 +65,7 @@ struct replica_send {
 	bool to_peer;
 	uint64_t conn;
 	uint8_t peer;
-	uint64_t after; /* number of the write that must be durable first; 0: none */
+	uint64_t after;     /* number of the write that must be durable first; 0: none */
 	struct bytes frame; /* owned by the update */
 };
 

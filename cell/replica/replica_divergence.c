@@ -67,7 +67,8 @@ tell_dispute(struct replica *r)
 		return;
 	NOTICE(r->config.trace,
 	       "replicas have different states, at entry %llu, and too few answer to tell "
-	       "which is right: start the others", (unsigned long long)r->divergence.disputed);
+	       "which is right: start the others",
+	       (unsigned long long)r->divergence.disputed);
 	m.digest.index = r->divergence.disputed;
 	if (!divergence_own(&r->divergence, m.digest.index, &m.digest.digest))
 		return;

@@ -77,11 +77,13 @@ r_settings_send(struct replica *r, uint64_t conn)
 	for (uint8_t code = 1; code < SETTING_CODES; code++) {
 		const struct setting_info *info = setting_info(code);
 		const struct setting_row row = {
-			.name = bytes_of(info->name), .unit = bytes_of(info->unit),
-			.value = tree_setting(r->tree, code),
-			.longest = tree_setting_longest(r->tree, code),
-			.lowest = info->lowest, .highest = info->highest,
-			.standard = info->standard,
+		    .name = bytes_of(info->name),
+		    .unit = bytes_of(info->unit),
+		    .value = tree_setting(r->tree, code),
+		    .longest = tree_setting_longest(r->tree, code),
+		    .lowest = info->lowest,
+		    .highest = info->highest,
+		    .standard = info->standard,
 		};
 
 		wire_put_setting_row(&rows, &row);

@@ -34,10 +34,13 @@ pack_progress(const struct replica *r, struct buffer *packed)
 	for (int i = 0; i < m.n; i++) {
 		const struct member_view_item *of = &m.list[i];
 		struct progress progress = {
-			.id = of->member.id, .role = of->member.role,
-			.full = of->progress.full, .match = of->progress.match,
-			.applied = of->progress.applied, .heard_ms = heard_ms(r, of),
-			.address = of->member.address,
+		    .id = of->member.id,
+		    .role = of->member.role,
+		    .full = of->progress.full,
+		    .match = of->progress.match,
+		    .applied = of->progress.applied,
+		    .heard_ms = heard_ms(r, of),
+		    .address = of->member.address,
 		};
 
 		if (of->member.role == MEMBER_REMOVED)
@@ -55,17 +58,25 @@ r_status_answer(struct replica *r, uint64_t conn)
 	const uint64_t chosen = r->paxos->chosen;
 	struct buffer progress = BUFFER(LIMIT_FRAME);
 	struct message m = {
-		.code = MSG_status_reply,
-		.status_reply = {
-			.self = r->config.paxos.self, .role = role_of(r),
-			.master = r->paxos->master.replica, .epoch = tree_epoch(r->tree),
-			.last = px_last(r->px), .applied = usage.applied,
-			.chosen = chosen > usage.applied ? chosen : usage.applied,
-			.sessions = usage.sessions, .locks_held = usage.locks_held,
-			.condition = replica_condition(r), .full = r->disk.full,
-			.first = px_first(r->px), .digest = tree_digest(r->tree),
-			.longest_step_us = r->times.longest_us, .slow_steps = r->times.slow,
-		},
+	    .code = MSG_status_reply,
+	    .status_reply =
+	        {
+	            .self = r->config.paxos.self,
+	            .role = role_of(r),
+	            .master = r->paxos->master.replica,
+	            .epoch = tree_epoch(r->tree),
+	            .last = px_last(r->px),
+	            .applied = usage.applied,
+	            .chosen = chosen > usage.applied ? chosen : usage.applied,
+	            .sessions = usage.sessions,
+	            .locks_held = usage.locks_held,
+	            .condition = replica_condition(r),
+	            .full = r->disk.full,
+	            .first = px_first(r->px),
+	            .digest = tree_digest(r->tree),
+	            .longest_step_us = r->times.longest_us,
+	            .slow_steps = r->times.slow,
+	        },
 	};
 
 	if (m.status_reply.role == REPLICA_MASTER) {

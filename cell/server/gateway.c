@@ -22,8 +22,8 @@ struct line {
 	uint64_t out, in; /* the connections made by us, and by the other replica; 0: none */
 	bool up;          /* `out` is open */
 	mono_t up_since;
-	mono_t retry;     /* of the next attempt; MONO_NEVER: there is an `out`, or the replica was
-	                   * removed */
+	mono_t retry; /* of the next attempt; MONO_NEVER: there is an `out`, or the replica was
+	               * removed */
 	int64_t pause_ms;
 };
 
@@ -41,9 +41,9 @@ struct gateway {
 	TAILQ_HEAD(, peer) peers;
 	uint64_t version; /* of the list of members */
 	size_t clients_n;
-	bool crowded;     /* that no client is accepted has been logged */
+	bool crowded; /* that no client is accepted has been logged */
 	bool started;
-	mono_t due;       /* of the first retry; MONO_NEVER: none */
+	mono_t due; /* of the first retry; MONO_NEVER: none */
 };
 
 static struct peer *
@@ -320,8 +320,8 @@ has_room(struct gateway *g)
 	const bool room = g->clients_n < g->config.clients_max;
 
 	if (!room && !g->crowded)
-		server_io_log(g->io, SERVER_WARN,
-		              "%zu clients are connected: no more are let in", g->clients_n);
+		server_io_log(g->io, SERVER_WARN, "%zu clients are connected: no more are let in",
+		              g->clients_n);
 	g->crowded = !room;
 	return room;
 }

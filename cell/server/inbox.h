@@ -13,9 +13,9 @@ RB_HEAD(inbox_tree, inbox_queue);
 TAILQ_HEAD(inbox_turns, inbox_queue);
 
 struct inbox {
-	struct inbox_tree queues;  /* by connection; only those that hold frames */
+	struct inbox_tree queues; /* by connection; only those that hold frames */
 	struct inbox_turns turns;
-	size_t bytes;              /* of all waiting frames */
+	size_t bytes; /* of all waiting frames */
 };
 
 void inbox_init(struct inbox *in);

@@ -16,28 +16,28 @@ struct server {
 	struct server_config config;
 	struct replica *replica;
 	struct replica_update update;
-	struct trace trace;         /* of the replica */
+	struct trace trace;               /* of the replica */
 	enum replica_condition condition; /* as it was logged last */
-	struct gateway *gateway;       /* NULL, like the next two, in a cell in one process */
+	struct gateway *gateway;          /* NULL, like the next two, in a cell in one process */
 	struct state_transfer *transfer;
 	struct cell_file_writer *cell_file_writer;
 	bool stepping;
-	bool failed;                   /* no more steps are taken */
-	enum server_verdict news;      /* the verdict that server_turn must still return */
-	mono_t leave_by;               /* the latest end of server_stop; MONO_NEVER: not stopping */
-	bool left;                     /* the server has stopped */
+	bool failed;              /* no more steps are taken */
+	enum server_verdict news; /* the verdict that server_turn must still return */
+	mono_t leave_by;          /* the latest end of server_stop; MONO_NEVER: not stopping */
+	bool left;                /* the server has stopped */
 
 	struct local_clients clients; /* clients in this process, and the frames for them */
-	struct frame_queue gate;    /* frames to send once their writes are durable; `after` never
-	                             * falls */
-	struct inbox inbox;         /* clients' frames that wait for their turn */
-	mono_t turn_end;            /* frames that arrive in this turn after that go to the inbox */
+	struct frame_queue gate;      /* frames to send once their writes are durable; `after` never
+	                               * falls */
+	struct inbox inbox;           /* clients' frames that wait for their turn */
+	mono_t turn_end; /* frames that arrive in this turn after that go to the inbox */
 	bool turn_runs, turn_over;
-	bool put;                   /* a frame, since the inbox was read last */
+	bool put; /* a frame, since the inbox was read last */
 	struct replica_times times;
-	uint64_t durable;           /* number of the last durable write */
-	mono_t deadline;            /* of the replica */
-	bool due;                   /* the owner has reported a deadline */
+	uint64_t durable; /* number of the last durable write */
+	mono_t deadline;  /* of the replica */
+	bool due;         /* the owner has reported a deadline */
 };
 
 extern const struct gateway_callbacks server_gateway_callbacks;

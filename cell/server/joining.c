@@ -73,8 +73,8 @@ static void
 take_key(struct joining *j, uint8_t from, struct bytes key)
 {
 	if (!is_the_key(j, key)) {
-		server_io_log(&j->io, SERVER_WARN,
-		              "replica %u sends a key that is not the cell's", from);
+		server_io_log(&j->io, SERVER_WARN, "replica %u sends a key that is not the cell's",
+		              from);
 		return;
 	}
 	server_io_log(&j->io, SERVER_INFO, "replica %u has given the cell's signing key", from);
@@ -185,10 +185,13 @@ joining_new(const struct server_io *io, const struct joining_config *config)
 	j->io = *io;
 	j->config = *config;
 	j->ask = server_io_now(&j->io);
-	j->gateway = gateway_new(&j->io, &(struct gateway_config){
-		.cell_file = &config->identity->cell_file, .self = config->identity->replica,
-		.clients_max = SIZE_MAX,
-	}, &callbacks);
+	j->gateway = gateway_new(&j->io,
+	                         &(struct gateway_config){
+	                             .cell_file = &config->identity->cell_file,
+	                             .self = config->identity->replica,
+	                             .clients_max = SIZE_MAX,
+	                         },
+	                         &callbacks);
 	gateway_start(j->gateway);
 	server_io_log(&j->io, SERVER_INFO, "asks the other replicas for the cell's signing key");
 	return j;

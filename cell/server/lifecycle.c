@@ -74,8 +74,8 @@ start_replica(struct server *s)
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		members[i] = member_of(&cell_file->replicas[i]);
 	configure(s, &config);
-	s->replica = replica_new(&config, s->config.tree, s->config.recovered,
-	                         server_io_now(&s->io));
+	s->replica =
+	    replica_new(&config, s->config.tree, s->config.recovered, server_io_now(&s->io));
 	sodium_memzero(&config, sizeof config);
 	s->config.tree = NULL;
 	s->config.recovered = NULL;
@@ -89,10 +89,13 @@ start_gateway(struct server *s)
 	struct gateway_callbacks callbacks = server_gateway_callbacks;
 
 	callbacks.user = s;
-	s->gateway = gateway_new(&s->io, &(struct gateway_config){
-		.cell_file = &identity->cell_file, .self = identity->replica,
-		.clients_max = s->config.clients_max,
-	}, &callbacks);
+	s->gateway = gateway_new(&s->io,
+	                         &(struct gateway_config){
+	                             .cell_file = &identity->cell_file,
+	                             .self = identity->replica,
+	                             .clients_max = s->config.clients_max,
+	                         },
+	                         &callbacks);
 	gateway_start(s->gateway);
 }
 
@@ -105,12 +108,15 @@ on_ready(void *user)
 static void
 start_transfer(struct server *s)
 {
-	s->transfer = state_transfer_new(&(struct state_transfer_config){
-		.io = &s->io, .identity = s->config.identity, .part_max = s->config.limits.part,
-		.patience = s->config.limits.patience,
-		.send = server_transfer_send, .copy_begun = server_copy_begun, .ready = on_ready,
-		.user = s,
-	});
+	s->transfer = state_transfer_new(
+	    &(struct state_transfer_config){.io = &s->io,
+	                                    .identity = s->config.identity,
+	                                    .part_max = s->config.limits.part,
+	                                    .patience = s->config.limits.patience,
+	                                    .send = server_transfer_send,
+	                                    .copy_begun = server_copy_begun,
+	                                    .ready = on_ready,
+	                                    .user = s});
 }
 
 static void
@@ -146,8 +152,8 @@ server_new(const struct server_config *config, const struct server_io *io)
 	if (!cell_file_is_standalone(&identity->cell_file)) {
 		start_gateway(s);
 		start_transfer(s);
-		s->cell_file_writer = cell_file_writer_new(&s->io, &identity->cell_file,
-		                                           identity->replica);
+		s->cell_file_writer =
+		    cell_file_writer_new(&s->io, &identity->cell_file, identity->replica);
 	}
 	server_keep_cell_file(s, tree_applied(replica_tree(s->replica)));
 	return s;

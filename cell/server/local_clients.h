@@ -10,7 +10,7 @@ struct local_client;
 
 struct local_clients {
 	TAILQ_HEAD(, local_client) clients;
-	uint64_t last;             /* number of the last connection */
+	uint64_t last; /* number of the last connection */
 	struct frame_queue outbox;
 };
 

@@ -55,8 +55,9 @@ log_traces(struct server *s)
 static void
 send_one(struct server *s, struct replica_send *send)
 {
-	struct queued_frame queued = {
-	    .conn = send->conn, .after = send->after, .frame = send->frame};
+	struct queued_frame queued = {.conn = send->conn,
+	                              .after = send->after,
+	                              .frame = send->frame};
 
 	if (send->to_peer)
 		queued.peer = send->peer;
@@ -84,7 +85,8 @@ begin_anew(struct server *s)
 {
 	server_io_log(&s->io, SERVER_ERROR,
 	              "%s: the state differs from that of the other replicas: sets it aside and "
-	              "copies one of theirs", s->config.directory);
+	              "copies one of theirs",
+	              s->config.directory);
 	s->failed = true;
 	server_tell(s, SERVER_DIVERGED);
 }
@@ -119,19 +121,22 @@ follow_condition(struct server *s)
 	else if (now == CONDITION_REPAIRING)
 		server_io_log(io, SERVER_WARN,
 		              "replica %u lacks part of its log or of its state, which comes from "
-		              "the others", self);
+		              "the others",
+		              self);
 	else if (now == CONDITION_LOST)
 		server_io_log(io, SERVER_ERROR,
 		              "the data of replica %u is older than what it has told others: it "
 		              "has no vote any more; remove it and add a new one (lsctl replica "
-		              "remove %u; lsctl replica add ...)", self, self);
+		              "remove %u; lsctl replica add ...)",
+		              self, self);
 	else if (now == CONDITION_ALONE)
 		server_io_log(io, SERVER_WARN,
 		              "replica %u has known of no master for 10 s: is it cut off, are the "
-		              "others down, or is it no member any more?", self);
+		              "others down, or is it no member any more?",
+		              self);
 	else if (now == CONDITION_EXPELLED)
-		server_io_log(io, SERVER_ERROR,
-		              "replica %u is not a member of this cell any more", self);
+		server_io_log(io, SERVER_ERROR, "replica %u is not a member of this cell any more",
+		              self);
 	else if (now == CONDITION_OUTDATED)
 		server_io_log(io, SERVER_ERROR,
 		              "replica %u speaks minor version %u, and the log of the cell is "
@@ -158,8 +163,7 @@ carry_out(struct server *s, struct replica_update *u)
 	if (s->gateway != NULL && u->members_changed)
 		follow_members(s);
 	if (s->transfer != NULL)
-		state_transfer_need(s->transfer, u->behind,
-		                    tree_applied(replica_tree(s->replica)));
+		state_transfer_need(s->transfer, u->behind, tree_applied(replica_tree(s->replica)));
 }
 
 /* Counts long steps: during a step neither KeepAlives nor messages of other replicas are
@@ -362,8 +366,8 @@ server_deadline(const struct server *s)
 	const bool leaves = !mono_is_never(s->leave_by);
 	mono_t next = mono_min(s->deadline, s->leave_by);
 
-	if (!TAILQ_EMPTY(&s->clients.outbox) || s->due || s->turn_over ||
-	    s->put || s->news != SERVER_GOES_ON || (leaves && (s->failed || s->gateway == NULL)))
+	if (!TAILQ_EMPTY(&s->clients.outbox) || s->due || s->turn_over || s->put ||
+	    s->news != SERVER_GOES_ON || (leaves && (s->failed || s->gateway == NULL)))
 		return (mono_t){0};
 	if (s->failed)
 		next = s->leave_by;
@@ -459,8 +463,9 @@ server_connect(struct server *s, const struct server_client *client, const char 
 {
 	uint64_t conn = local_clients_connect(&s->clients, client);
 
-	server_step(s, (struct replica_event){
-	            .kind = REPLICA_CONNECTED, .conn = conn, .principal = bytes_of(principal)});
+	server_step(s, (struct replica_event){.kind = REPLICA_CONNECTED,
+	                                      .conn = conn,
+	                                      .principal = bytes_of(principal)});
 	return conn;
 }
 
@@ -505,8 +510,9 @@ on_peer(void *user, uint8_t replica, struct bytes frame)
 		return;
 	if (!state_transfer_peer(s->transfer, replica, gateway_has_member(s->gateway, replica),
 	                         frame))
-		server_step(s, (struct replica_event){
-		                   .kind = REPLICA_PEER, .peer = replica, .frame = frame});
+		server_step(s, (struct replica_event){.kind = REPLICA_PEER,
+		                                      .peer = replica,
+		                                      .frame = frame});
 }
 
 void
@@ -529,7 +535,8 @@ server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes fr
 static void
 on_client_connected(void *user, uint64_t conn, const char *principal)
 {
-	server_step(user, (struct replica_event){.kind = REPLICA_CONNECTED, .conn = conn,
+	server_step(user, (struct replica_event){.kind = REPLICA_CONNECTED,
+	                                         .conn = conn,
 	                                         .principal = bytes_of(principal)});
 }
 
@@ -570,13 +577,14 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 }
 
 const struct gateway_callbacks server_gateway_callbacks = {
-	.peer = on_peer, .connected = on_client_connected, .frame = on_client_frame,
-	.disconnected = on_client_disconnected,
+    .peer = on_peer,
+    .connected = on_client_connected,
+    .frame = on_client_frame,
+    .disconnected = on_client_disconnected,
 };
 
 bool
-server_opened(struct server *s, uint64_t conn, enum channel_role role,
-              const uint8_t key[NOISE_KEY])
+server_opened(struct server *s, uint64_t conn, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
 	return gateway_opened(s->gateway, conn, role, key);
 }

@@ -31,7 +31,7 @@ struct server_config {
 	const struct px_recovered *recovered;
 	size_t clients_max; /* number of clients over the network at a time */
 	struct server_limits limits;
-	uint32_t minor;     /* version of wire and log that it speaks: WIRE_MINOR */
+	uint32_t minor;                     /* version of wire and log that it speaks: WIRE_MINOR */
 	uint64_t log_entries, digest_every; /* as in px_config and replica_config; 0: the default */
 	uint32_t batch_entries;             /* as in px_config */
 	bool debug; /* logs the verdicts of the replica, at the level SERVER_DEBUG */
@@ -47,11 +47,11 @@ void server_free(struct server *s);
 /* The next action of the owner. */
 enum server_verdict {
 	SERVER_GOES_ON,
-	SERVER_FAILED,    /* the server can't go on (failed disk; no member any more) and has logged
-	                   * the reason: stop it */
-	SERVER_RESTARTS,  /* stop it and start it again: there is a new state */
-	SERVER_DIVERGED,  /* likewise, but set its state aside first: it is wrong */
-	SERVER_LEFT,      /* server_stop is finished: free the server */
+	SERVER_FAILED,   /* the server can't go on (failed disk; no member any more) and has logged
+	                  * the reason: stop it */
+	SERVER_RESTARTS, /* stop it and start it again: there is a new state */
+	SERVER_DIVERGED, /* likewise, but set its state aside first: it is wrong */
+	SERVER_LEFT,     /* server_stop is finished: free the server */
 };
 
 /* Must be called when all input was passed on, and at server_deadline. */

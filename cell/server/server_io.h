@@ -15,8 +15,8 @@ enum server_level { SERVER_ERROR, SERVER_WARN, SERVER_INFO, SERVER_DEBUG };
 /* Functions that return a string return NULL for success, or else the reason for people: one line,
  * valid until the next call. */
 struct server_io {
-	mono_t (*now)(void *user);        /* the clock for decisions */
-	int64_t (*wall_ns)(void *user);   /* the clock for time stamps */
+	mono_t (*now)(void *user);      /* the clock for decisions */
+	int64_t (*wall_ns)(void *user); /* the clock for time stamps */
 	void (*random)(void *user, void *to, size_t n);
 	/* Logs a line, given without a newline; NULL: nothing is logged. */
 	void (*log)(void *user, enum server_level level, const char *line);

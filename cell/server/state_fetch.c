@@ -6,9 +6,9 @@
 #include "cell/base/must.h"
 
 enum {
-	MAKING_MS = 50,     /* until the request is repeated while the source makes a copy */
-	OTHERS_MAX_S = 60,  /* wait for a source that makes copies for others */
-	USELESS_MS = 300,   /* until the next copy may be newer: the state is written behind */
+	MAKING_MS = 50,    /* until the request is repeated while the source makes a copy */
+	OTHERS_MAX_S = 60, /* wait for a source that makes copies for others */
+	USELESS_MS = 300,  /* until the next copy may be newer: the state is written behind */
 };
 
 /* ---- requests ---- */
@@ -111,8 +111,7 @@ is_damaged(const struct state_fetch *f, const struct msg_state_part *part)
 	if (f->offset != 0 && (part->size != f->size || part->applied != f->applied))
 		return true;
 	return part->copy == 0 || part->data.len == 0 || part->offset > part->size ||
-	       part->data.len > part->size - part->offset ||
-	       checksum(part->data) != part->checksum;
+	       part->data.len > part->size - part->offset || checksum(part->data) != part->checksum;
 }
 
 static void

@@ -24,7 +24,7 @@ struct state_fetch_policy {
 
 /* The states of a fetch. */
 enum state_fetch_phase {
-	STATE_FETCH_IDLE,     /* no source is asked */
+	STATE_FETCH_IDLE, /* no source is asked */
 	STATE_FETCH_ASKING,
 	STATE_FETCH_CHECKING, /* all parts are here, and the whole is being checked */
 	STATE_FETCH_COMPLETE, /* the whole is checked; no event changes anything any more */
@@ -33,20 +33,20 @@ enum state_fetch_phase {
 struct state_fetch {
 	struct state_fetch_policy policy;
 	enum state_fetch_phase phase;
-	uint8_t wanted;        /* the source, as it was named last; 0: no state is needed */
-	uint64_t least;        /* log index that a copy must reach */
-	span_t pause;          /* the last one after a source was given up; 0: none yet */
-	mono_t due;            /* of the next step without an event; MONO_NEVER: none */
+	uint8_t wanted; /* the source, as it was named last; 0: no state is needed */
+	uint64_t least; /* log index that a copy must reach */
+	span_t pause;   /* the last one after a source was given up; 0: none yet */
+	mono_t due;     /* of the next step without an event; MONO_NEVER: none */
 
 	/* while asking */
 	uint8_t source;
-	uint64_t copy;         /* number of the copy at the source; 0: not known yet */
-	uint64_t offset;       /* of the next part */
+	uint64_t copy;          /* number of the copy at the source; 0: not known yet */
+	uint64_t offset;        /* of the next part */
 	uint64_t size, applied; /* of the whole, once a part is here (offset is not 0) */
-	bool waiting;          /* the request is repeated at `due`, which is no missing answer */
-	int unanswered;        /* requests in a row */
-	int useless;           /* copies of this source */
-	int refused;           /* answers in a row that the source makes copies for others */
+	bool waiting;           /* the request is repeated at `due`, which is no missing answer */
+	int unanswered;         /* requests in a row */
+	int useless;            /* copies of this source */
+	int refused;            /* answers in a row that the source makes copies for others */
 };
 
 enum state_fetch_kind {
@@ -64,7 +64,7 @@ struct state_fetch_event {
 	enum state_fetch_kind kind;
 	mono_t now;
 	uint8_t replica;
-	uint64_t least;        /* WANT */
+	uint64_t least; /* WANT */
 	const struct msg_state_part *part;
 	const struct msg_state_refused *refused;
 	const char *why;
@@ -72,10 +72,10 @@ struct state_fetch_event {
 
 enum state_fetch_news {
 	STATE_FETCH_NO_NEWS,
-	STATE_FETCH_BEGUN,     /* with `source` */
-	STATE_FETCH_GIVEN_UP,  /* `source`, for the reason `why` */
-	STATE_FETCH_UNNEEDED,  /* `source` is asked no more, because no state is needed */
-	STATE_FETCH_FETCHED,   /* the whole is here, and checked */
+	STATE_FETCH_BEGUN,    /* with `source` */
+	STATE_FETCH_GIVEN_UP, /* `source`, for the reason `why` */
+	STATE_FETCH_UNNEEDED, /* `source` is asked no more, because no state is needed */
+	STATE_FETCH_FETCHED,  /* the whole is here, and checked */
 };
 
 /* The owner's tasks. If writing fails, the owner carries out nothing more of this update, and
@@ -83,14 +83,14 @@ enum state_fetch_news {
 struct state_fetch_update {
 	enum state_fetch_news news;
 	uint8_t source;
-	const char *why;       /* GIVEN_UP: for people; valid as long as the event's pointers */
-	bool hopeless;         /* GIVEN_UP: any other source would fail for the same reason */
-	bool drop;             /* all that was written must be removed */
-	bool begin;            /* likewise, and a new file begun */
-	struct bytes data;     /* must be written at `offset`; a view into the part */
+	const char *why;   /* GIVEN_UP: for people; valid as long as the event's pointers */
+	bool hopeless;     /* GIVEN_UP: any other source would fail for the same reason */
+	bool drop;         /* all that was written must be removed */
+	bool begin;        /* likewise, and a new file begun */
+	struct bytes data; /* must be written at `offset`; a view into the part */
 	uint64_t offset;
-	bool check;            /* the whole must be checked, which is reported by CHECKED */
-	uint8_t to;            /* the request must be sent to this replica; 0: to none */
+	bool check; /* the whole must be checked, which is reported by CHECKED */
+	uint8_t to; /* the request must be sent to this replica; 0: to none */
 	struct msg_state_request request;
 };
 

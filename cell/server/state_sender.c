@@ -11,30 +11,30 @@ enum copy_state {
 	COPY_WAITING, /* until it is made */
 	COPY_MAKING,
 	COPY_READY,
-	COPY_BROKEN,  /* could not be made; its reader was not answered yet */
+	COPY_BROKEN, /* could not be made; its reader was not answered yet */
 };
 
 struct copy {
 	enum copy_state state;
 	struct state_sender_reader reader;
-	bool abandoned;  /* being made, but its reader is gone */
-	uint64_t id;     /* random, because a reader may ask for a copy of an earlier process */
+	bool abandoned; /* being made, but its reader is gone */
+	uint64_t id;    /* random, because a reader may ask for a copy of an earlier process */
 	uint64_t applied, size;
-	enum rc why;     /* the error of a copy that is broken */
-	bool begun;      /* a part was requested */
-	uint64_t has;    /* offset up to which the reader has the copy, from its last request */
-	uint64_t next;   /* offset of the next part to be sent */
-	int ahead;       /* number of parts that may be on their way */
+	enum rc why;   /* the error of a copy that is broken */
+	bool begun;    /* a part was requested */
+	uint64_t has;  /* offset up to which the reader has the copy, from its last request */
+	uint64_t next; /* offset of the next part to be sent */
+	int ahead;     /* number of parts that may be on their way */
 	mono_t sent[STATE_SENDER_AHEAD]; /* the times at which parts were sent, by part number */
-	mono_t idle;     /* when to drop the copy */
+	mono_t idle;                     /* when to drop the copy */
 };
 
 struct state_sender {
 	struct state_sender_config config;
 	struct copy all[STATE_SENDER_MAX];
-	int turn;         /* the place that is served first */
-	mono_t next;      /* the time from which a part may be read */
-	mono_t due;       /* of the next action */
+	int turn;    /* the place that is served first */
+	mono_t next; /* the time from which a part may be read */
+	mono_t due;  /* of the next action */
 	uint8_t *part;
 };
 
@@ -96,20 +96,22 @@ drop(struct state_sender *c, struct copy *copy)
 static void
 send_part(struct state_sender *c, const struct copy *copy, uint64_t offset, struct bytes data)
 {
-	c->config.send(c->config.user, copy->reader, &(struct message){
-		.code = MSG_state_part,
-		.state_part = {.copy = copy->id, .applied = copy->applied, .size = copy->size,
-		               .offset = offset, .data = data, .checksum = checksum(data)},
-	});
+	c->config.send(c->config.user, copy->reader,
+	               &(struct message){.code = MSG_state_part,
+	                                 .state_part = {.copy = copy->id,
+	                                                .applied = copy->applied,
+	                                                .size = copy->size,
+	                                                .offset = offset,
+	                                                .data = data,
+	                                                .checksum = checksum(data)}});
 }
 
 static void
 refuse(struct state_sender *c, struct state_sender_reader reader, uint64_t copy, enum rc rc)
 {
-	c->config.send(c->config.user, reader, &(struct message){
-		.code = MSG_state_refused,
-		.state_refused = {.rc = (uint8_t)rc, .copy = copy},
-	});
+	c->config.send(c->config.user, reader,
+	               &(struct message){.code = MSG_state_refused,
+	                                 .state_refused = {.rc = (uint8_t)rc, .copy = copy}});
 }
 
 /* ---- making ---- */
@@ -202,8 +204,8 @@ serve(struct state_sender *c, struct copy *copy)
 {
 	const struct server_io *io = c->config.io;
 	const uint64_t left = copy->size - copy->next, offset = copy->next;
-	struct bytes data = {c->part, left < c->config.part_max ? (size_t)left
-	                                                        : c->config.part_max};
+	struct bytes data = {c->part,
+	                     left < c->config.part_max ? (size_t)left : c->config.part_max};
 	const char *why = io->read_copy(io->user, (int)(copy - c->all), offset, c->part, data.len);
 
 	if (why != NULL) {

@@ -33,15 +33,14 @@ struct state_sender_config {
 };
 
 enum {
-	STATE_SENDER_MAX = 4,  /* copies at a time; further readers are answered RC_BUSY */
+	STATE_SENDER_MAX = 4,         /* copies at a time; further readers are answered RC_BUSY */
 	STATE_SENDER_IDLE_MS = 60000, /* a copy that is not read for this long is dropped */
-	STATE_SENDER_DONE_MS =
-	    10000,                  /* likewise, when it was read to its end; earlier if its place
-	                             * is needed */
-	STATE_SENDER_PACE_MS = 4,   /* between two parts, of all copies together: 64 MiB per
-	                             * second */
-	STATE_SENDER_BURST = 4,     /* parts that may be sent at once after a late wake-up */
-	STATE_SENDER_AHEAD = 8,     /* maximum of parts of a copy that are on their way */
+	STATE_SENDER_DONE_MS = 10000, /* likewise, when it was read to its end; earlier if its place
+	                               * is needed */
+	STATE_SENDER_PACE_MS = 4,     /* between two parts, of all copies together: 64 MiB per
+	                               * second */
+	STATE_SENDER_BURST = 4,       /* parts that may be sent at once after a late wake-up */
+	STATE_SENDER_AHEAD = 8,       /* maximum of parts of a copy that are on their way */
 	STATE_SENDER_SOON_MS = 100, /* after a slower request parts are sent one at a time again */
 };
 

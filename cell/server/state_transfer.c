@@ -11,8 +11,8 @@
 
 enum {
 	PATIENCE_MS = 3000,
-	REQUESTS_MAX = 4,    /* unanswered; then another source is asked */
-	PAUSE_MS = 500,      /* after a source was given up; grows with each */
+	REQUESTS_MAX = 4, /* unanswered; then another source is asked */
+	PAUSE_MS = 500,   /* after a source was given up; grows with each */
 	PAUSE_MAX_MS = 30000,
 	TELL_EVERY_S = 5,
 };
@@ -62,7 +62,8 @@ bool
 state_transfer_client(struct state_transfer *x, uint64_t conn, bool admin, struct bytes frame)
 {
 	static const struct message refusal = {
-		.code = MSG_state_refused, .state_refused = {.rc = RC_PERM},
+	    .code = MSG_state_refused,
+	    .state_refused = {.rc = RC_PERM},
 	};
 	struct message m;
 
@@ -166,16 +167,16 @@ fetch_step(struct state_transfer *x, struct state_fetch_event e)
 	log_news(x, &u);
 	why = write_fetched(x, &u);
 	if (why != NULL) {
-		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN,
-		                                         .why = why});
+		fetch_step(x,
+		           (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN, .why = why});
 		return;
 	}
 	if (u.check)
 		io->check_fetch(io->user);
 	if (u.to != 0)
-		send_message(x, u.to, 0, &(struct message){
-			.code = MSG_state_request, .state_request = u.request,
-		});
+		send_message(x, u.to, 0,
+		             &(struct message){.code = MSG_state_request,
+		                               .state_request = u.request});
 	if (u.news == STATE_FETCH_FETCHED)
 		x->config.ready(x->config.user);
 }
@@ -202,18 +203,19 @@ give_secret(struct state_transfer *x, uint8_t to)
 {
 	server_io_log(x->config.io, SERVER_INFO,
 	              "replica %u asks for the cell's signing key, and gets it", to);
-	send_message(x, to, 0, &(struct message){
-		.code = MSG_secret, .secret = {.key = {x->config.identity->signing, SIGN_SECRET}},
-	});
+	send_message(x, to, 0,
+	             &(struct message){.code = MSG_secret,
+	                               .secret = {
+	                                   .key = {x->config.identity->signing, SIGN_SECRET}}});
 }
 
 /* So that a replica which was removed before its first start does not wait for the key. */
 static void
 refuse_secret(struct state_transfer *x, uint8_t to)
 {
-	send_message(x, to, 0, &(struct message){
-		.code = MSG_welcome, .welcome = {.verdict = WELCOME_NO_MEMBER},
-	});
+	send_message(x, to, 0,
+	             &(struct message){.code = MSG_welcome,
+	                               .welcome = {.verdict = WELCOME_NO_MEMBER}});
 }
 
 /* A removed replica is given nothing more. But its answers are accepted: a master that has removed
@@ -223,7 +225,8 @@ on_message(struct state_transfer *x, uint8_t from, bool member, const struct mes
 {
 	switch (m->code) {
 	case MSG_state_part:
-		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_PART, .replica = from,
+		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_PART,
+		                                         .replica = from,
 		                                         .part = &m->state_part});
 		return;
 	case MSG_state_refused:
@@ -275,15 +278,19 @@ state_transfer_new(const struct state_transfer_config *config)
 	const span_t patience = config->patience;
 
 	x->config = *config;
-	x->sender = state_sender_new(&(struct state_sender_config){
-		.io = config->io, .send = on_send, .begun = on_copy_begun,
-		.part_max = config->part_max, .user = x,
-	});
-	state_fetch_init(&x->fetch, &(struct state_fetch_policy){
-		.patience = patience.ns != 0 ? patience : span_ms(PATIENCE_MS),
-		.requests = REQUESTS_MAX, .copies = 1,
-		.pause = span_ms(PAUSE_MS), .pause_max = span_ms(PAUSE_MAX_MS),
-	});
+	x->sender = state_sender_new(&(struct state_sender_config){.io = config->io,
+	                                                           .send = on_send,
+	                                                           .begun = on_copy_begun,
+	                                                           .part_max = config->part_max,
+	                                                           .user = x});
+	state_fetch_init(&x->fetch,
+	                 &(struct state_fetch_policy){.patience = patience.ns != 0
+	                                                              ? patience
+	                                                              : span_ms(PATIENCE_MS),
+	                                              .requests = REQUESTS_MAX,
+	                                              .copies = 1,
+	                                              .pause = span_ms(PAUSE_MS),
+	                                              .pause_max = span_ms(PAUSE_MAX_MS)});
 	config->io->drop_fetch(config->io->user); /* a file that an earlier process has left */
 	return x;
 }

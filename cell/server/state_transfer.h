@@ -9,11 +9,11 @@
 struct state_transfer;
 
 struct state_transfer_config {
-	const struct server_io *io;      /* these two must outlive it */
+	const struct server_io *io; /* these two must outlive it */
 	const struct identity *identity;
-	size_t part_max;                 /* bytes of a part; 0: LIMIT_PART */
-	span_t patience;                 /* time to wait for a part until it is requested again;
-	                                  * 0: 3 s */
+	size_t part_max; /* bytes of a part; 0: LIMIT_PART */
+	span_t patience; /* time to wait for a part until it is requested again;
+	                  * 0: 3 s */
 	/* Sends a frame, to a replica or (replica 0) on a client's connection. */
 	void (*send)(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
 	/* A copy of this replica's state will be made for another one. */

@@ -88,7 +88,8 @@ advise(const struct data_dir *f, bool others, char *why, size_t why_size)
 	else if (others)
 		snprintf(why + len, why_size - len,
 		         "; this replica has to be replaced: lsctl replica remove %u, then "
-		         "lsctl replica add", f->replica);
+		         "lsctl replica add",
+		         f->replica);
 	else
 		snprintf(why + len, why_size - len,
 		         "; the cell has to be restored from a backup: lsctl restore");
@@ -147,8 +148,9 @@ check_state(struct data_dir *f, const char *cell, struct tree **tree, char *why,
 	if (has_others(f, *tree) && applied == 0)
 		return true; /* an earlier start has set the state aside */
 	snprintf(why, why_size,
-	         "state.db is %s: it ends at slot %" PRIu64 ", but log.db begins behind slot %"
-	         PRIu64, applied > 0 ? "an old copy" : "missing", applied, f->log.found.trimmed);
+	         "state.db is %s: it ends at slot %" PRIu64
+	         ", but log.db begins behind slot %" PRIu64,
+	         applied > 0 ? "an old copy" : "missing", applied, f->log.found.trimmed);
 	if (has_others(f, *tree))
 		return drop_state(f, tree, cell, why);
 	return advise(f, false, why, why_size);
@@ -218,8 +220,8 @@ log_damage(const struct data_dir *f, const struct px_recovered *r)
 	corruption_log(&f->state_corruption, f->directory);
 	if (r->damaged > 0)
 		log_warn("%s: slots %" PRIu64 " to %" PRIu64
-		         " must be fetched from the other replicas", f->directory,
-		         log_db_last(r) + 1, r->damaged);
+		         " must be fetched from the other replicas",
+		         f->directory, log_db_last(r) + 1, r->damaged);
 	if (r->state_lost)
 		log_warn("%s: the state must be fetched from another replica", f->directory);
 }
@@ -242,7 +244,8 @@ clear_mark(struct data_dir *f, char *why, size_t why_size)
 	if (!f->disk_failure.earlier)
 		return true;
 	log_warn("%s: the disk failed in an earlier boot (%s); its files were checked, they are "
-	         "whole", f->directory, f->disk_failure.why);
+	         "whole",
+	         f->directory, f->disk_failure.why);
 	rc = disk_failure_clear(&f->disk_failure);
 	if (rc == 0)
 		return true;

@@ -11,11 +11,11 @@
 struct data_dir {
 	char *directory;
 	uint8_t replica;
-	bool others;             /* the cell has more replicas, from which damage can be repaired */
-	bool set_aside;          /* state.db can't be used */
+	bool others;    /* the cell has more replicas, from which damage can be repaired */
+	bool set_aside; /* state.db can't be used */
 	struct corruption state_corruption;
 	struct dir_lock lock;
-	bool locked;             /* the lock was taken; stays set after a failure, too */
+	bool locked; /* the lock was taken; stays set after a failure, too */
 	struct disk_failure disk_failure;
 	struct log_db log;
 	struct state_db state;

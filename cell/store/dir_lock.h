@@ -9,7 +9,9 @@
 
 #define DIR_LOCK_FILE "lock"
 
-struct dir_lock { int fd; };
+struct dir_lock {
+	int fd;
+};
 
 /* Takes the lock. False with one line in `why`: "DIRECTORY: in use by process N". */
 bool dir_lock_take(struct dir_lock *lock, const char *directory, char *why, size_t why_size);

@@ -160,8 +160,7 @@ judge_health(struct disk_failure *f, const char *path, const char *text, char *w
 		make_id(f);
 		return distrust(f, path, why, why_size);
 	}
-	return strncmp(state, "\nok\n", 4) == 0 ||
-	       judge_mark(f, path, state + 1, why, why_size);
+	return strncmp(state, "\nok\n", 4) == 0 || judge_mark(f, path, state + 1, why, why_size);
 }
 
 /* Judges the mark in the run directory, if there is a run directory. */
@@ -193,8 +192,7 @@ disk_failure_open(struct disk_failure *f, const char *directory, char *why, size
 		rc = -errno;
 	if (rc < 0 || !read_text(path, text, sizeof text)) {
 		snprintf(why, why_size, "%s: %s", path, strerror(rc < 0 ? -rc : EIO));
-	} else if (judge_health(f, path, text, why, why_size) &&
-	           judge_run_path(f, why, why_size)) {
+	} else if (judge_health(f, path, text, why, why_size) && judge_run_path(f, why, why_size)) {
 		return true;
 	}
 	disk_failure_close(f);

@@ -19,9 +19,9 @@ enum { DISK_FAILURE_ID = 16 };
 struct disk_failure {
 	int fd;
 	char id[DISK_FAILURE_ID + 1];
-	char boot[BOOT_VERDICT_BOOT];  /* of this boot */
-	char run_path[PATH_MAX];     /* of the mark there; empty: no run directory */
-	bool earlier;                /* marked in an earlier boot, for the reason `why` */
+	char boot[BOOT_VERDICT_BOOT]; /* of this boot */
+	char run_path[PATH_MAX];      /* of the mark there; empty: no run directory */
+	bool earlier;                 /* marked in an earlier boot, for the reason `why` */
 	char why[BOOT_VERDICT_WHY];
 };
 

@@ -14,8 +14,9 @@
 #include "cell/store/log_db_write.h"
 #include "cell/paxos/ballot.h"
 
-static const struct sqlite_kind kind = {
-    .name = LOG_DB_FILE, .application_id = 0x6c736c67, .format = 1};
+static const struct sqlite_kind kind = {.name = LOG_DB_FILE,
+                                        .application_id = 0x6c736c67,
+                                        .format = 1};
 
 static const char schema[] =
     "CREATE TABLE replica (id INTEGER PRIMARY KEY CHECK (id = 0), cell TEXT NOT NULL,"
@@ -154,8 +155,8 @@ compare_watermark(struct log_db *log, uint64_t last)
 
 	if (log->db.handle == NULL && m->incarnation > 0 && !f->torn)
 		corruption_add_line(&f->corruption,
-		                    LOG_DB_FILE
-		                    " is missing, but incarnation %" PRIu64 " was begun",
+		                    LOG_DB_FILE " is missing, but incarnation %" PRIu64
+		                                " was begun",
 		                    m->incarnation);
 	else if (last < m->slot && f->missing < m->slot && f->last < m->slot)
 		corruption_add(&f->corruption, LOG_DB_FILE,

@@ -43,20 +43,20 @@ struct log_db {
 	struct sqlite_db db;
 	struct log_db_found found; /* valid until log_db_start */
 	struct watermark_file watermark_file;
-	struct watermark watermark; /* includes the open transaction */
-	struct watermark durable;   /* as of the last commit */
-	bool watermark_lost;     /* the watermark's file was damaged */
-	bool older;              /* the log holds less than its watermark */
-	uint64_t trimmed, trim;  /* the base: in the file; to be written */
-	bool to_delete;          /* rows below the base remain */
-	bool more_to_delete;     /* this transaction leaves some of them */
+	struct watermark watermark;            /* includes the open transaction */
+	struct watermark durable;              /* as of the last commit */
+	bool watermark_lost;                   /* the watermark's file was damaged */
+	bool older;                            /* the log holds less than its watermark */
+	uint64_t trimmed, trim;                /* the base: in the file; to be written */
+	bool to_delete;                        /* rows below the base remain */
+	bool more_to_delete;                   /* this transaction leaves some of them */
 	uint64_t chosen_written, chosen_up_to; /* the chosen slot: in the file; to be written */
-	uint64_t written;        /* the last entry's slot */
-	uint64_t lost;           /* damaged entries up to this slot are not all replaced yet */
-	bool found_again;        /* after this transaction none of them is missing any more */
-	bool old_leases;         /* the file has rows of leases of earlier incarnations */
-	bool leases_forgotten;   /* this transaction deletes those rows */
-	mono_t old_leases_end;   /* from here on no lease of an earlier incarnation can be valid */
+	uint64_t written;                      /* the last entry's slot */
+	uint64_t lost;         /* damaged entries up to this slot are not all replaced yet */
+	bool found_again;      /* after this transaction none of them is missing any more */
+	bool old_leases;       /* the file has rows of leases of earlier incarnations */
+	bool leases_forgotten; /* this transaction deletes those rows */
+	mono_t old_leases_end; /* from here on no lease of an earlier incarnation can be valid */
 	sqlite3_stmt *statements[LOG_STATEMENTS];
 };
 

@@ -52,9 +52,9 @@ struct reader {
 	uint8_t replica;
 	const char *table;
 	size_t rows;
-	uint64_t number;     /* the value, of a table with a single number */
-	bool good;           /* a row with a correct checksum was read */
-	uint64_t uncertain;  /* the highest slot in a row whose checksum is wrong */
+	uint64_t number;    /* the value, of a table with a single number */
+	bool good;          /* a row with a correct checksum was read */
+	uint64_t uncertain; /* the highest slot in a row whose checksum is wrong */
 	char *why;
 	size_t why_size;
 };
@@ -266,9 +266,11 @@ read_entries(struct reader *r)
 	if (!each_row(r, "entries", sql, read_entry))
 		return false;
 	if (f->torn &&
-	    !each_row(r, "entries", "SELECT slot, round, replica, origin_round, origin_replica,"
+	    !each_row(r, "entries",
+	              "SELECT slot, round, replica, origin_round, origin_replica,"
 	              " before_round, before_replica, payload_checksum, checksum FROM entries"
-	              " ORDER BY slot DESC", read_last))
+	              " ORDER BY slot DESC",
+	              read_last))
 		return false;
 	if (r->uncertain > f->last && r->uncertain - f->last <= PLAUSIBLE)
 		f->last = r->uncertain;
@@ -315,7 +317,11 @@ bool
 log_db_read(struct sqlite_db *db, const char *cell, uint8_t replica, struct log_db_found *f,
             char *why, size_t why_size)
 {
-	struct reader r = {.db = db, .found = f, .cell = cell, .replica = replica, .why = why,
+	struct reader r = {.db = db,
+	                   .found = f,
+	                   .cell = cell,
+	                   .replica = replica,
+	                   .why = why,
 	                   .why_size = why_size};
 	bool lost;
 
@@ -337,7 +343,8 @@ log_db_read(struct sqlite_db *db, const char *cell, uint8_t replica, struct log_
 	       read_ballots(&r) && read_leases(&r) &&
 	       each_row(&r, "marks",
 	                "SELECT replica, incarnation, start, round, ballot_replica, slot,"
-	                " proof, checksum FROM marks", read_mark) &&
+	                " proof, checksum FROM marks",
+	                read_mark) &&
 	       read_entries(&r);
 }
 

@@ -11,22 +11,22 @@ struct log_db_found {
 	/* Pages may be missing, or older than other pages: a row with a correct checksum need not
 	 * be its newest version. */
 	bool torn;
-	uint64_t incarnation;        /* 0: not readable */
-	struct ballot promised;      /* the higher of the undamaged copies */
-	bool ballots_lost;           /* no copy is undamaged */
+	uint64_t incarnation;   /* 0: not readable */
+	struct ballot promised; /* the higher of the undamaged copies */
+	bool ballots_lost;      /* no copy is undamaged */
 	uint64_t chosen, trimmed;
 	bool trimmed_lost;
-	uint64_t missing;            /* an earlier start lost entries up to this slot */
-	int64_t longest_ns;          /* the longest lease, in ns */
+	uint64_t missing;   /* an earlier start lost entries up to this slot */
+	int64_t longest_ns; /* the longest lease, in ns */
 	bool leases_lost;
-	bool none_left;              /* no lease granted by the last incarnation can be valid */
+	bool none_left; /* no lease granted by the last incarnation can be valid */
 	struct mark *marks;
 	size_t marks_n, marks_room;
-	struct log_entry *entries;   /* undamaged, above `trimmed`, by slot, possibly with gaps */
+	struct log_entry *entries; /* undamaged, above `trimmed`, by slot, possibly with gaps */
 	size_t entries_n, entries_room;
-	uint64_t *bad;               /* slots of damaged rows, ascending, as the rows give them */
+	uint64_t *bad; /* slots of damaged rows, ascending, as the rows give them */
 	size_t bad_n, bad_room;
-	uint64_t last;               /* the highest slot that the file has held, as far as known */
+	uint64_t last; /* the highest slot that the file has held, as far as known */
 };
 
 /* Reads the whole file into *found. False with one line in `why`: the file belongs to another
@@ -44,8 +44,8 @@ uint64_t log_db_owner_sum(const char *cell, uint8_t replica);
 
 enum { LOG_DB_SUM_MAX = 8 }; /* most numbers under one checksum */
 /* The checksum over the given numbers. */
-#define LOG_DB_SUM_OF(...)                                                                       \
-	log_db_sum((const uint64_t[]){__VA_ARGS__},                                              \
+#define LOG_DB_SUM_OF(...)                          \
+	log_db_sum((const uint64_t[]){__VA_ARGS__}, \
 	           sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 #endif

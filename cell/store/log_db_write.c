@@ -57,8 +57,11 @@ write_ballot(struct log_db *log, struct ballot b)
 static int
 write_entry(struct log_db *log, const struct px_record *r)
 {
-	struct log_entry e = {.slot = r->slot, .ballot = r->ballot, .origin = r->origin,
-	                      .before = r->before, .checksum = r->checksum};
+	struct log_entry e = {.slot = r->slot,
+	                      .ballot = r->ballot,
+	                      .origin = r->origin,
+	                      .before = r->before,
+	                      .checksum = r->checksum};
 	sqlite3_stmt *s = log->statements[LOG_ENTRY];
 
 	bind_number(s, 1, r->slot);
@@ -129,7 +132,8 @@ log_db_write_recovered(struct log_db *log, const struct px_recovered *r)
 	for (size_t i = 0; i < r->entries_n && rc == SQLITE_OK; i++) {
 		const struct log_entry *e = &r->entries[i];
 
-		rc = write_entry(log, &(struct px_record){.slot = e->slot, .ballot = e->ballot,
+		rc = write_entry(log, &(struct px_record){.slot = e->slot,
+		                                          .ballot = e->ballot,
 		                                          .origin = e->origin,
 		                                          .before = e->before,
 		                                          .payload = e->payload,
@@ -191,8 +195,7 @@ trim_some(struct log_db *log)
 static int
 forget_leases(struct log_db *log)
 {
-	log->leases_forgotten =
-	    log->old_leases && mono_reached(clock_now(), log->old_leases_end);
+	log->leases_forgotten = log->old_leases && mono_reached(clock_now(), log->old_leases_end);
 	if (!log->leases_forgotten)
 		return SQLITE_OK;
 	bind_number(log->statements[LOG_OLD_LEASES], 1, log->watermark.incarnation);
@@ -204,8 +207,7 @@ forget_leases(struct log_db *log)
 static int
 forget_lost(struct log_db *log)
 {
-	log->found_again =
-	    log->lost != 0 && (log->written >= log->lost || log->trim >= log->lost);
+	log->found_again = log->lost != 0 && (log->written >= log->lost || log->trim >= log->lost);
 	return log->found_again ? write_number(log->statements[LOG_MISSING], 0) : SQLITE_OK;
 }
 

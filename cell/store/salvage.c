@@ -199,7 +199,7 @@ roll_forward(struct salvage *s, const char *source, const struct px_recovered *l
 	if (log->trimmed > tree_applied(s->tree)) {
 		snprintf(what, sizeof what,
 		         STATE_DB_FILE " ends at slot %" PRIu64 ", but " LOG_DB_FILE
-		         " begins behind slot %" PRIu64,
+		                       " begins behind slot %" PRIu64,
 		         tree_applied(s->tree), log->trimmed);
 		return fail(s, source, what);
 	}
@@ -306,8 +306,7 @@ salvage_directory(struct salvage *s, const char *source, const char *work)
 	struct dir_lock lock;
 	bool ok;
 
-	if (!salvage_begin(s, source, work) ||
-	    !dir_lock_take(&lock, source, s->why, sizeof s->why))
+	if (!salvage_begin(s, source, work) || !dir_lock_take(&lock, source, s->why, sizeof s->why))
 		return false;
 	ok = read_directory(s, source, copy_data);
 	dir_lock_release(&lock);

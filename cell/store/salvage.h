@@ -9,14 +9,14 @@
 #include "cell/store/state_db.h"
 
 struct salvage {
-	char work[PATH_MAX];       /* the working directory; it holds nothing else */
+	char work[PATH_MAX]; /* the working directory; it holds nothing else */
 	char cell[LIMIT_CELL_NAME + 1];
 	struct state_db state;
 	struct tree *tree;
-	uint64_t from_log;         /* number of entries that were applied from the log */
-	uint64_t damaged;          /* entries up to this slot were damaged and are lost; 0: none */
-	int64_t written_s;         /* when the source was last written, in seconds since 1970 */
-	char why[1024];            /* the human-readable error: one line */
+	uint64_t from_log; /* number of entries that were applied from the log */
+	uint64_t damaged;  /* entries up to this slot were damaged and are lost; 0: none */
+	int64_t written_s; /* when the source was last written, in seconds since 1970 */
+	char why[1024];    /* the human-readable error: one line */
 };
 
 /* The next three functions load a state. Each is false with s->why: the source is missing, in use,

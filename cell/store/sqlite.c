@@ -185,8 +185,10 @@ check_plain(struct sqlite_db *db, char *why, size_t why_size)
 	sqlite3_stmt *s;
 	int rc;
 
-	if (!sqlite_prepare(db, &s, "SELECT type, name FROM sqlite_schema WHERE type NOT IN"
-	                      " ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'", why, why_size))
+	if (!sqlite_prepare(db, &s,
+	                    "SELECT type, name FROM sqlite_schema WHERE type NOT IN"
+	                    " ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'",
+	                    why, why_size))
 		return false;
 	rc = sqlite3_step(s);
 	if (rc == SQLITE_ROW)
@@ -265,8 +267,8 @@ static bool
 open_file(struct sqlite_db *db, const char *path, int flags, char *why, size_t why_size)
 {
 	bool is_new = false;
-	bool ok = connect_to(db, path, flags, why, why_size) &&
-	          check_kind(db, &is_new, why, why_size);
+	bool ok =
+	    connect_to(db, path, flags, why, why_size) && check_kind(db, &is_new, why, why_size);
 
 	if (ok && !is_new)
 		ok = check_structure(db, why, why_size) && prepare_transaction(db, why, why_size);
@@ -308,8 +310,7 @@ sqlite_open(struct sqlite_db *db, const char *directory, const struct sqlite_kin
 	whole = check_wal(db, path, wal, why, why_size);
 	if (whole)
 		return open_file(db, path, SQLITE_OPEN_READWRITE, why, why_size);
-	if (!open_file(db, path, SQLITE_OPEN_READWRITE, other, sizeof other) &&
-	    db->handle == NULL)
+	if (!open_file(db, path, SQLITE_OPEN_READWRITE, other, sizeof other) && db->handle == NULL)
 		snprintf(why, why_size, "%s", other); /* the file can't be opened at all */
 	return false;
 }

@@ -12,16 +12,16 @@
 enum { SQLITE_WHY = 256 };
 
 struct sqlite_kind {
-	const char *name;   /* of the file */
+	const char *name; /* of the file */
 	int application_id;
 	int format;
 };
 
 struct sqlite_db {
 	const struct sqlite_kind *kind;
-	sqlite3 *handle;     /* NULL: the file does not exist yet */
+	sqlite3 *handle; /* NULL: the file does not exist yet */
 	sqlite3_stmt *begin, *commit, *rollback;
-	int wal_pages;       /* pages in the write-ahead log that were not checkpointed yet */
+	int wal_pages;        /* pages in the write-ahead log that were not checkpointed yet */
 	char why[SQLITE_WHY]; /* the reason of the last WORK_FAILED or WORK_LATER */
 	bool io_failed; /* a read, write or sync failed, for another reason than a full disk */
 	bool damaged;   /* the file does not hold what was written */

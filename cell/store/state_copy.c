@@ -17,7 +17,7 @@
 #include "cell/store/swap_in.h"
 
 enum {
-	STEP_PAGES = 256,         /* pages copied at a time */
+	STEP_PAGES = 256, /* pages copied at a time */
 	STEPS_A_SYNC = 4,
 	SPARE = 16 * 1024 * 1024, /* bytes that a copy must leave free on the disk */
 	WHY = 256,
@@ -138,8 +138,7 @@ copy_pages(struct copy *c)
 static bool
 leave_wal(struct copy *c)
 {
-	return sqlite3_exec(c->to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) ==
-	           SQLITE_OK ||
+	return sqlite3_exec(c->to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) == SQLITE_OK ||
 	       fail(c, sqlite3_errmsg(c->to));
 }
 

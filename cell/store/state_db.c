@@ -12,8 +12,9 @@
 
 enum { SQL_MAX = 4096 };
 
-static const struct sqlite_kind kind = {
-    .name = STATE_DB_FILE, .application_id = 0x6c737374, .format = 2};
+static const struct sqlite_kind kind = {.name = STATE_DB_FILE,
+                                        .application_id = 0x6c737374,
+                                        .format = 2};
 
 static const char *
 column_type(char kind_letter)
@@ -37,8 +38,10 @@ print_schema(struct buffer *sql, const char *cell)
 	                               (long long)checksum(bytes_of(cell)));
 
 	must(insert != NULL);
-	buffer_printf(sql, "CREATE TABLE cell (id INTEGER PRIMARY KEY CHECK (id = 0),"
-	                   " name TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT; %s", insert);
+	buffer_printf(sql,
+	              "CREATE TABLE cell (id INTEGER PRIMARY KEY CHECK (id = 0),"
+	              " name TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT; %s",
+	              insert);
 	sqlite3_free(insert);
 	for (int t = 0; t < ROW_TABLES; t++) {
 		const struct row_table_info *info = row_table_info((enum row_table)t);

@@ -14,8 +14,8 @@
 #include "cell/store/file_guard.h"
 
 enum {
-	STATE_DELAY_MS = 200,       /* changes wait so long for more to share their transaction */
-	STATE_HURRY = 4 << 20,      /* so many bytes of changes are written without that delay */
+	STATE_DELAY_MS = 200,  /* changes wait so long for more to share their transaction */
+	STATE_HURRY = 4 << 20, /* so many bytes of changes are written without that delay */
 	UPKEEP_MS = 1000,
 };
 
@@ -38,18 +38,18 @@ struct store {
 	struct file_guard guard;
 	struct state_copier copier;
 	struct writer_thread log_writer, state_writer;
-	bool log_busy, state_busy;  /* of the writers: it was logged that a program has the lock */
-	atomic_bool broken;         /* nothing is written or acknowledged any more */
-	pthread_mutex_t mutex;      /* of the next two */
+	bool log_busy, state_busy; /* of the writers: it was logged that a program has the lock */
+	atomic_bool broken;        /* nothing is written or acknowledged any more */
+	pthread_mutex_t mutex;     /* of the next two */
 	bool stopped;
-	char why[SQLITE_WHY];       /* the failure that set `broken` */
+	char why[SQLITE_WHY]; /* the failure that set `broken` */
 
-	uv_async_t *news;           /* NULL until store_start */
+	uv_async_t *news; /* NULL until store_start */
 	uv_timer_t upkeep;
-	uv_work_t taking;           /* allocates the reserve again */
+	uv_work_t taking; /* allocates the reserve again */
 	bool taking_runs;
 	struct store_callbacks callbacks;
-	bool log_closed;            /* its thread has closed it, though the store was not started */
+	bool log_closed; /* its thread has closed it, though the store was not started */
 	bool started, reported_full, reported_failed, closing, copier_idle;
 	void (*closed)(void *user);
 	void *closed_user;

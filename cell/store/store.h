@@ -26,7 +26,7 @@
 struct store;
 
 struct store_callbacks {
-	void (*persisted)(void *user, uint64_t write);  /* log records of this write are durable */
+	void (*persisted)(void *user, uint64_t write); /* log records of this write are durable */
 	void (*saved)(void *user, uint64_t applied);   /* state.db is durable up to here */
 	/* True: the disk is full, and the reserve was given up, so that releases and deletes can
 	 * still be written. False: the disk has space again, and the reserve was allocated anew. */
@@ -44,9 +44,9 @@ struct store_callbacks {
  * "state.db belongs to cell X, not to Y", "state.db is damaged: nodes row 17: checksum; ...",
  * "log.db is damaged: it ends at slot 3, but 9 was acknowledged; ...", "DIR/health: marked failed
  * since this boot: ..." and so on. No thread runs before store_start. */
-struct store *store_open(const char *directory, const char *cell, uint8_t replica,
-                         bool others, struct tree **tree, struct px_recovered *recovered,
-                         char *why, size_t why_size);
+struct store *store_open(const char *directory, const char *cell, uint8_t replica, bool others,
+                         struct tree **tree, struct px_recovered *recovered, char *why,
+                         size_t why_size);
 void store_recovered_free(struct px_recovered *recovered);
 
 /* Makes a consistent copy of state.db as DIRECTORY/`name`, synced, by a thread of its own, after

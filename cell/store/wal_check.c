@@ -11,7 +11,9 @@
 /* https://www.sqlite.org/fileformat2.html#the_write_ahead_log */
 enum { HEAD = 32, FRAME_HEAD = 24, MAGIC = 0x377f0682, PAGE_MAX = 65536 };
 
-struct sum { uint32_t a, b; };
+struct sum {
+	uint32_t a, b;
+};
 
 struct reader {
 	int fd;

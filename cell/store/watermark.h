@@ -16,7 +16,7 @@
 enum watermark_of { WATERMARK_LOG, WATERMARK_STATE };
 
 struct watermark {
-	uint64_t count;       /* number of the line; the higher one of the two is the newer */
+	uint64_t count; /* number of the line; the higher one of the two is the newer */
 	struct wal_extent wal;
 	/* of log.db only: */
 	uint64_t incarnation; /* the highest that was begun */

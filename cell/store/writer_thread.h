@@ -38,18 +38,18 @@ struct writer_thread_ops {
 	enum work (*run)(void *user, const struct job_list *batch);
 	/* Upkeep between transactions; `idle` when no job waits. */
 	enum work (*tidy)(void *user, bool idle);
-	void (*finish)(void *user);  /* the last call: closes the thread's database */
-	void (*failed)(void *user);  /* run or tidy failed, and no writer of the store had before */
-	void (*wake)(void *user);    /* asks the loop to call writer_thread_collect */
+	void (*finish)(void *user); /* the last call: closes the thread's database */
+	void (*failed)(void *user); /* run or tidy failed, and no writer of the store had before */
+	void (*wake)(void *user);   /* asks the loop to call writer_thread_collect */
 };
 
 struct writer_thread {
 	const struct writer_thread_ops *ops;
 	void *user;
 	const char *name;
-	atomic_bool *broken;    /* shared by all writers of a store: after a failure none writes */
-	int delay_ms;           /* a first job waits so long for more to share its transaction */
-	size_t hurry;           /* so many waiting bytes end the delay */
+	atomic_bool *broken; /* shared by all writers of a store: after a failure none writes */
+	int delay_ms;        /* a first job waits so long for more to share its transaction */
+	size_t hurry;        /* so many waiting bytes end the delay */
 
 	pthread_t thread;
 	pthread_mutex_t mutex;

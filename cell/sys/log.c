@@ -142,14 +142,14 @@ put_line(enum log_level level, const char *format, va_list args)
 	errno = saved_errno;
 }
 
-#define LOG_FUNCTION(name, level)                                                             \
-	void name(const char *format, ...)                                                    \
-	{                                                                                     \
-		va_list args;                                                                 \
-                                                                                              \
-		va_start(args, format);                                                       \
-		put_line(level, format, args);                                                \
-		va_end(args);                                                                 \
+#define LOG_FUNCTION(name, level)              \
+	void name(const char *format, ...)     \
+	{                                      \
+		va_list args;                  \
+                                               \
+		va_start(args, format);        \
+		put_line(level, format, args); \
+		va_end(args);                  \
 	}
 
 LOG_FUNCTION(log_error, LEVEL_ERROR)

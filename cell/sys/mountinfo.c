@@ -62,8 +62,7 @@ typedef bool match_fn(const struct mountinfo *info, const void *key);
 
 /* The last match wins: a later mount covers an earlier one at the same place. */
 static bool
-table_find(const char *table, int lines, match_fn *match, const void *key,
-           struct mountinfo *found)
+table_find(const char *table, int lines, match_fn *match, const void *key, struct mountinfo *found)
 {
 	FILE *f = fopen(table, "re");
 	struct mountinfo *info = malloc(sizeof *info);
@@ -130,7 +129,8 @@ append_name(char path[PATH_MAX], const char *name)
 	size_t n = strlen(path), room = PATH_MAX - n;
 
 	return (size_t)snprintf(path + n, room, "%s%s", path[n - 1] == '/' ? "" : "/", name) < room
-	           ? 0 : -ENAMETOOLONG;
+	           ? 0
+	           : -ENAMETOOLONG;
 }
 
 /* Resolves the directory of a path, and appends the last component unresolved, without trailing

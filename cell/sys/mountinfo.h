@@ -8,13 +8,13 @@
 #include <sys/types.h>
 
 struct mountinfo {
-	int id;              /* the mnt_id that fdinfo shows */
+	int id; /* the mnt_id that fdinfo shows */
 	unsigned major, minor;
 	bool whole;          /* the filesystem's root is mounted, not a directory of it */
 	char path[PATH_MAX]; /* of the mount point */
 	char type[64];       /* "fuse.lsfs" */
 	char source[PATH_MAX];
-	long user;           /* of a FUSE mount: uid of the mounting user; -1: not given */
+	long user; /* of a FUSE mount: uid of the mounting user; -1: not given */
 };
 
 /* The type of lsfs mounts in the table. */

@@ -19,9 +19,9 @@ struct run_record {
 	char mountpoint[PATH_MAX]; /* canonical */
 	char source[PATH_MAX];     /* canonical: the data directory or the cell file */
 	char cell[LIMIT_CELL_NAME + 1];
-	char boot[40];             /* the kernel's boot id when the record was written */
+	char boot[40]; /* the kernel's boot id when the record was written */
 	pid_t pid;
-	uint64_t session;          /* 0: no session was opened yet */
+	uint64_t session; /* 0: no session was opened yet */
 	uint8_t nonce[LIMIT_NONCE];
 };
 

@@ -17,7 +17,7 @@ enum { MESSAGE_MAX = 2304 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static const char *socket_path, *program_name;
 static int fd = -1;
-static unsigned lines;     /* in this window */
+static unsigned lines; /* in this window */
 static mono_t window_ends;
 
 void

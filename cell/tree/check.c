@@ -2,10 +2,10 @@
 #include "cell/base/checksum.h"
 #include "cell/tree/internal.h"
 
-#define HOLDS(condition, text)                                                                 \
-	do {                                                                                   \
-		if (!(condition))                                                              \
-			return text;                                                           \
+#define HOLDS(condition, text)       \
+	do {                         \
+		if (!(condition))    \
+			return text; \
 	} while (0)
 
 static const char *

@@ -13,8 +13,7 @@ compare_change(const struct dirty_row *a, const struct dirty_row *b)
 	return 0;
 }
 
-RB_GENERATE_INTERNAL(dirty_rows, dirty_row, in_tree, compare_change,
-                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(dirty_rows, dirty_row, in_tree, compare_change, __attribute__((unused)) static)
 
 static void
 changed(struct tree *t, enum row_table table, uint64_t a, uint64_t b, uint64_t c)

@@ -94,8 +94,8 @@ load_session(struct tree *t, const struct row *row)
 	};
 
 	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, awaited) > 1 ||
-	    NUMBER(sessions, ending) > SESSION_DESTROYED ||
-	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST)
+	    NUMBER(sessions, ending) > SESSION_DESTROYED || from.principal.len > LIMIT_PRINCIPAL ||
+	    from.host.len > LIMIT_HOST)
 		return RC_CORRUPT;
 	if (session_find(t, from.id) != NULL ||
 	    (from.ending == 0 && session_by_nonce(t, from.nonce) != NULL))
@@ -161,12 +161,11 @@ link_lock(struct tree *t, const struct row *row)
 		return false;
 	l = lock_of(t, n);
 	l->fence = NUMBER(locks, fence);
-	lock_delay_set(t, l, (struct lock_delay){
-	                         .mode = (enum lock_mode)NUMBER(locks, delay_mode),
-	                         .began = NUMBER(locks, delay_began),
-	                         .generation = NUMBER(locks, delay_generation),
-	                         .seconds = SIGNED(locks, delay_s),
-	                     });
+	lock_delay_set(t, l,
+	               (struct lock_delay){.mode = (enum lock_mode)NUMBER(locks, delay_mode),
+	                                   .began = NUMBER(locks, delay_began),
+	                                   .generation = NUMBER(locks, delay_generation),
+	                                   .seconds = SIGNED(locks, delay_s)});
 	return true;
 }
 

@@ -49,12 +49,11 @@ lock_delay_begin(struct execution *x, const struct holder *h)
 
 	if (seconds == 0)
 		return;
-	lock_delay_set(x->tree, l, (struct lock_delay){
-	                               .mode = h->mode,
-	                               .began = x->index,
-	                               .generation = l->node->lock_generation,
-	                               .seconds = seconds,
-	                           });
+	lock_delay_set(x->tree, l,
+	               (struct lock_delay){.mode = h->mode,
+	                                   .began = x->index,
+	                                   .generation = l->node->lock_generation,
+	                                   .seconds = seconds});
 	dirty_lock(x->tree, l->node->number);
 	put_delay(l, apply_note(x, TREE_DELAY_BEGAN, l->node->number));
 }

@@ -144,8 +144,7 @@ may_follow(const struct tree *t, const struct member *m)
 		return false;
 	if (old == NULL)
 		return m->role != MEMBER_REMOVED &&
-		       (t->members.n == 0 ||
-		        m->id > t->members.rows[t->members.n - 1].member.id);
+		       (t->members.n == 0 || m->id > t->members.rows[t->members.n - 1].member.id);
 	return bytes_equal(m->key, old->member.key) &&
 	       (old->member.role != MEMBER_REMOVED || m->role == MEMBER_REMOVED);
 }
@@ -165,8 +164,8 @@ voters_changed(const struct tree *t, const struct members *list)
 		const struct member *new = &list->member[i];
 		const struct member_row *old = member_row_find(t, new->id);
 
-		changed += new->role == MEMBER_VOTER &&
-		           (old == NULL || old->member.role != MEMBER_VOTER);
+		changed +=
+		    new->role == MEMBER_VOTER && (old == NULL || old->member.role != MEMBER_VOTER);
 	}
 	return changed;
 }
@@ -219,8 +218,7 @@ longest_removed(const struct tree *t)
 	for (size_t i = 0; i + 1 < t->members.n; i++) {
 		struct member_row *s = &t->members.rows[i];
 
-		if (s->member.role == MEMBER_REMOVED &&
-		    (found == NULL || s->since < found->since))
+		if (s->member.role == MEMBER_REMOVED && (found == NULL || s->since < found->since))
 			found = s;
 	}
 	return found;

@@ -35,7 +35,7 @@ struct node {
 	uint64_t children_n;
 	struct node_openers openers;
 	size_t openers_n;
-	struct lock *lock; /* NULL: free, and no delay stands */
+	struct lock *lock;    /* NULL: free, and no delay stands */
 	uint64_t freed_epoch; /* in which the lock became free last; 0: it was never held */
 	uint64_t kept_epoch;  /* in which a lock of an earlier epoch became free; not stored */
 	struct removed_from *removed; /* NULL: no removed name is known */

@@ -50,17 +50,15 @@ lock_state(const struct lock *l)
 static void
 put_holder(const struct holder *h, struct buffer *list)
 {
-	wire_put_lock_holder(list, &(struct lock_holder){
-	                               .session = h->session->id,
-	                               .owner = h->owner,
-	                               .acquisition = h->acquisition,
-	                               .mode = h->mode,
-	                               .fence = h->fence,
-	                               .since_ns = h->since_ns,
-	                               .pid = h->pid,
-	                               .host = h->session->host,
-	                               .principal = h->session->principal,
-	                           });
+	wire_put_lock_holder(list, &(struct lock_holder){.session = h->session->id,
+	                                                 .owner = h->owner,
+	                                                 .acquisition = h->acquisition,
+	                                                 .mode = h->mode,
+	                                                 .fence = h->fence,
+	                                                 .since_ns = h->since_ns,
+	                                                 .pid = h->pid,
+	                                                 .host = h->session->host,
+	                                                 .principal = h->session->principal});
 }
 
 /* The tree has no clock, and does not know of waiters: the result has the whole length of a delay,

@@ -10,13 +10,12 @@
 enum { KIND_i = 'i', KIND_b = 'b', KIND_t = 't' };
 
 #define COLUMN(kind_, name_) {KIND_##kind_, #name_},
-#define TABLE(name_, keys_)                                                                    \
-	{#name_, keys_, COLS_##name_, {ROWS_##name_(COLUMN)}},
+#define TABLE(name_, keys_) {#name_, keys_, COLS_##name_, {ROWS_##name_(COLUMN)}},
 static const struct row_table_info tables[ROW_TABLES] = {ROWS_TABLES(TABLE)};
 #undef TABLE
 #undef COLUMN
 
-#define TABLE(name_, keys_)                                                                    \
+#define TABLE(name_, keys_) \
 	static_assert((int)COLS_##name_ <= (int)ROW_COLUMNS_MAX, "a row of " #name_ " has room");
 ROWS_TABLES(TABLE)
 #undef TABLE

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "cell/base/bytes.h"
 
+/* clang-format off */
 #define ROWS_meta(C) /* one row, id 0 */                                                      \
 	C(i, id) C(i, applied) C(i, origin_round) C(i, origin_replica) C(i, epoch)                \
 	C(i, settled_epoch) C(i, next_node) C(i, epoch_node) C(i, last_fence) C(i, digest)        \
@@ -41,6 +42,7 @@
 #define ROWS_TABLES(T)                                                                        \
 	T(meta, 1) T(nodes, 1) T(openers, 2) T(locks, 1) T(holders, 3) T(sessions, 1)             \
 	T(results, 2) T(members, 1) T(settings, 1)
+/* clang-format on */
 
 enum row_table {
 #define X(name, keys) ROWS_##name,
@@ -50,8 +52,7 @@ enum row_table {
 };
 
 /* Column positions: COL_nodes_parent and so on. */
-#define ROW_TABLE_COLUMNS(name, keys)                                                         \
-	enum { ROWS_##name(ROW_COLUMN_##name) COLS_##name };
+#define ROW_TABLE_COLUMNS(name, keys) enum { ROWS_##name(ROW_COLUMN_##name) COLS_##name };
 #define ROW_COLUMN_meta(kind, name) COL_meta_##name,
 #define ROW_COLUMN_nodes(kind, name) COL_nodes_##name,
 #define ROW_COLUMN_openers(kind, name) COL_openers_##name,
@@ -86,7 +87,10 @@ struct row_list {
 struct row_table_info {
 	const char *name;
 	int keys, columns;
-	struct { char kind; const char *name; } column[ROW_COLUMNS_MAX];
+	struct {
+		char kind;
+		const char *name;
+	} column[ROW_COLUMNS_MAX];
 };
 
 /* The name and the columns of a table. */

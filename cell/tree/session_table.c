@@ -178,13 +178,11 @@ apply_create_session(struct execution *x, const struct op_create_session *o,
 	if (s == NULL) {
 		if (x->tree->sessions.n >= LIMIT_SESSIONS)
 			return RC_FULL;
-		s = session_add(x->tree, &(struct tree_session){
-		                             .id = node_take_number(x->tree),
-		                             .awaited = o->awaited,
-		                             .nonce = o->nonce,
-		                             .principal = o->principal,
-		                             .host = o->host,
-		                         });
+		s = session_add(x->tree, &(struct tree_session){.id = node_take_number(x->tree),
+		                                                .awaited = o->awaited,
+		                                                .nonce = o->nonce,
+		                                                .principal = o->principal,
+		                                                .host = o->host});
 		apply_note(x, TREE_SESSION_CREATED, 0)->session = s->id;
 	}
 	r->session = s->id;

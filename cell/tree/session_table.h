@@ -12,7 +12,7 @@
 
 /* A session that has ended is found by its id alone; what it still has goes part by part. */
 struct session {
-	RB_ENTRY(session) in_tree;      /* by id */
+	RB_ENTRY(session) in_tree; /* by id */
 	RB_ENTRY(session) by_nonce;
 	RB_ENTRY(session) by_principal; /* and by id */
 	RB_ENTRY(session) in_ended;     /* by id */

@@ -25,7 +25,8 @@ tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree_note
 	for (uint8_t code = after + 1; code < SETTING_CODES; code++) {
 		if (t->settings.lowered[code].since == 0)
 			continue;
-		*lowered = (struct tree_note){.kind = TREE_SETTING_CHANGED, .setting = code,
+		*lowered = (struct tree_note){.kind = TREE_SETTING_CHANGED,
+		                              .setting = code,
 		                              .index = t->settings.lowered[code].since};
 		return true;
 	}
@@ -33,8 +34,7 @@ tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree_note
 }
 
 bool
-tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *why,
-                     size_t why_size)
+tree_setting_refused(const struct tree *t, uint8_t code, uint64_t value, char *why, size_t why_size)
 {
 	struct settings with = t->settings.in_force;
 

@@ -23,8 +23,7 @@ add_node(uint64_t digest, const struct tree *t, const struct node *n)
 
 	digest = add_row(digest, t, ROWS_nodes, key);
 	RB_FOREACH(o, node_openers, (struct node_openers *)&n->openers)
-		digest = add_row(digest, t, ROWS_openers,
-		                 (uint64_t[3]){o->session->id, o->opened});
+		digest = add_row(digest, t, ROWS_openers, (uint64_t[3]){o->session->id, o->opened});
 	if (n->lock == NULL)
 		return digest;
 	digest = add_row(digest, t, ROWS_locks, key);

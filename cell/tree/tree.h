@@ -29,12 +29,12 @@ void tree_set_ending(struct tree *t, size_t pieces);
 
 /* The answer to one command of the entry. Views belong to the outcome. */
 struct tree_answer {
-	uint64_t session, number;  /* of the request; 0, 0: the master's own command */
+	uint64_t session, number; /* of the request; 0, 0: the master's own command */
 	enum op_code op;
 	enum rc rc;
-	bool replayed;             /* an answer kept from the first time: nothing changed */
-	bool kept;                 /* for the case that the request is received again */
-	struct bytes result;       /* encoded result of kind wire_op_result(op) */
+	bool replayed;       /* an answer kept from the first time: nothing changed */
+	bool kept;           /* for the case that the request is received again */
+	struct bytes result; /* encoded result of kind wire_op_result(op) */
 };
 
 /* The changes that the master has to look at after an apply. */
@@ -269,7 +269,7 @@ bool tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree
 struct tree_session {
 	uint64_t id;
 	bool awaited;
-	enum session_end ending; /* of a live one: 0 */
+	enum session_end ending;             /* of a live one: 0 */
 	struct bytes nonce, principal, host; /* views into the tree */
 };
 
@@ -297,8 +297,8 @@ enum rc tree_lock_probe(const struct tree *t, uint64_t session, const struct acq
                         enum lock_mode *held);
 /* True if (session, owner) holds the lock by this acquisition: *g is the answer that its grant
  * had. */
-bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner,
-                       uint64_t acquisition, uint64_t node, struct result_acquired *g);
+bool tree_lock_held_by(const struct tree *t, uint64_t session, uint64_t owner, uint64_t acquisition,
+                       uint64_t node, struct result_acquired *g);
 
 /* The number of holders of the lock. *acquisition becomes that of (session, owner); 0: it is not
  * among them. */

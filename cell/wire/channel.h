@@ -35,35 +35,35 @@ enum {
 enum channel_role { CHANNEL_CLIENT = 1, CHANNEL_REPLICA = 2, CHANNEL_BULK = 3 };
 
 enum channel_state {
-	CHANNEL_GREETING,  /* waiting for the peer's preamble */
-	CHANNEL_NAMING,    /* waiting for the id of its cell */
-	CHANNEL_SHAKING,   /* waiting for its handshake message */
-	CHANNEL_PROVING,   /* responder: waiting for the first record */
+	CHANNEL_GREETING, /* waiting for the peer's preamble */
+	CHANNEL_NAMING,   /* waiting for the id of its cell */
+	CHANNEL_SHAKING,  /* waiting for its handshake message */
+	CHANNEL_PROVING,  /* responder: waiting for the first record */
 	CHANNEL_OPEN,
-	CHANNEL_FAILED,    /* close the connection after what is in `out` is sent */
+	CHANNEL_FAILED, /* close the connection after what is in `out` is sent */
 };
 
 struct channel_config {
 	bool initiator;
-	enum channel_role role;           /* of the initiator; not used by a responder */
+	enum channel_role role; /* of the initiator; not used by a responder */
 	uint8_t cell_id[CELL_ID];
 	const struct noise_pair *own;
 	uint8_t ephemeral_secret[NOISE_KEY];
-	const uint8_t *remote;            /* the responder's static key; NULL for a responder */
+	const uint8_t *remote; /* the responder's static key; NULL for a responder */
 };
 
 struct channel {
 	enum channel_state state;
 	bool initiator;
 	enum channel_role role;
-	uint16_t minor;                     /* the peer's minor version */
+	uint16_t minor; /* the peer's minor version */
 	uint8_t cell_id[CELL_ID];
 	uint8_t preamble[CHANNEL_PREAMBLE]; /* the initiator's */
 	struct noise_pair own;
 	uint8_t ephemeral_secret[NOISE_KEY];
 	struct noise noise;
-	struct buffer in;                   /* an incomplete message, at most one */
-	const char *why;                    /* the reason of a failure, for people; static */
+	struct buffer in; /* an incomplete message, at most one */
+	const char *why;  /* the reason of a failure, for people; static */
 };
 
 /* Starts the channel; appends its first bytes for the peer to `out`. */

@@ -441,14 +441,14 @@ element_next(const struct shape *shape, struct cursor *from, void *value)
 	return true;
 }
 
-#define ELEMENT(name)                                                                           \
-	void wire_put_##name(struct buffer *to, const struct name *value)                       \
-	{                                                                                       \
-		shape_put(&shape_##name, value, to);                                        \
-	}                                                                                       \
-	bool wire_next_##name(struct cursor *from, struct name *value)                          \
-	{                                                                                       \
-		return element_next(&shape_##name, from, value);                            \
+#define ELEMENT(name)                                                     \
+	void wire_put_##name(struct buffer *to, const struct name *value) \
+	{                                                                 \
+		shape_put(&shape_##name, value, to);                      \
+	}                                                                 \
+	bool wire_next_##name(struct cursor *from, struct name *value)    \
+	{                                                                 \
+		return element_next(&shape_##name, from, value);          \
 	}
 ELEMENT(child)
 ELEMENT(lock_holder)

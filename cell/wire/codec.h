@@ -52,8 +52,8 @@ bool wire_entry_members(struct bytes payload, struct op_set_members *change);
 /* List elements: wire_put_NAME appends one to the buffer that becomes list.packed; wire_next_NAME
  * takes the next from a cursor over list.packed, which was checked when the list was decoded: false
  * at the end. */
-#define WIRE_ELEMENT(name)                                                                    \
-	void wire_put_##name(struct buffer *to, const struct name *value);                        \
+#define WIRE_ELEMENT(name)                                                 \
+	void wire_put_##name(struct buffer *to, const struct name *value); \
 	bool wire_next_##name(struct cursor *from, struct name *value);
 WIRE_ELEMENT(child)
 WIRE_ELEMENT(lock_holder)

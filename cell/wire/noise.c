@@ -246,8 +246,8 @@ read_first(struct noise *n, struct cursor *c, struct buffer *payload)
 		return false;
 	memcpy(n->remote_ephemeral, ephemeral.data, NOISE_KEY);
 	mix_hash(n, n->remote_ephemeral, NOISE_KEY);
-	good = mix_shared(n, n->own.secret, n->remote_ephemeral) &&
-	       take_encrypted(n, identity, &key);
+	good =
+	    mix_shared(n, n->own.secret, n->remote_ephemeral) && take_encrypted(n, identity, &key);
 	if (good)
 		memcpy(n->remote, key.data, NOISE_KEY);
 	buffer_free(&key);

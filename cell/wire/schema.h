@@ -23,6 +23,7 @@ enum { WIRE_MINOR = 0 };
 
 /* ---- parts: shapes that are fields of others ---- */
 
+/* clang-format off */
 /* The attributes that stat and the generation attributes show, all of them cachable; lock state is
  * not. */
 #define WIRE_attr(F)                                                                          \
@@ -519,4 +520,5 @@ enum { WIRE_MINOR = 0 };
 	M(47, gathered, BULK)                                                                 \
 	M(64, state_request, ORDER) M(65, state_part, BULK) M(66, state_refused, ORDER)
 
+/* clang-format on */
 #endif

@@ -20,8 +20,11 @@ enum {
 /* A list of the schema calls F(kind, name, argument) for each of its fields, and does not know in
  * which struct they are. So F is two macros in a row: OF(struct attr) FIELD begins each field with
  * the offset of its name in struct attr. */
-#define OF(type) {__builtin_offsetof(type,
-#define FIELD(kind, name, argument) name), #name, FIELD_##kind(argument)},
+#define OF(type) \
+	{__builtin_offsetof(type,
+#define FIELD(kind, name, argument) name), #name, FIELD_##kind(argument) \
+	}                                                                \
+	,
 #define FIELD_u8(none) FIELD_NUMBER, 1, 0, NULL
 #define FIELD_u32(none) FIELD_NUMBER, 4, 0, NULL
 #define FIELD_u64(none) FIELD_NUMBER, 8, 0, NULL
@@ -60,21 +63,21 @@ WIRE_MESSAGES(X)
 #undef X
 
 static const struct variant ops[] = {
-#define X(code, id, class, urgency, result)                                                     \
+#define X(code, id, class, urgency, result) \
 	[code] = {#id, &shape_op_##id, OP_CLASS_##class, OP_##urgency, RESULT_##result, TURN_ORDER},
-	WIRE_OPS(X)
+    WIRE_OPS(X)
 #undef X
 };
 
 static const struct variant results[] = {
 #define X(id) [RESULT_##id] = {.name = #id, .shape = &shape_result_##id},
-	WIRE_RESULTS(X)
+    WIRE_RESULTS(X)
 #undef X
 };
 
 static const struct variant messages[] = {
 #define X(code, id, order) [code] = {.name = #id, .shape = &shape_msg_##id, .turn = TURN_##order},
-	WIRE_MESSAGES(X)
+    WIRE_MESSAGES(X)
 #undef X
 };
 

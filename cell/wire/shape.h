@@ -8,14 +8,14 @@
 #include "cell/wire/types.h"
 
 enum field_kind {
-	FIELD_NUMBER,   /* `size` bytes, little endian */
-	FIELD_INTEGER,  /* a signed number */
-	FIELD_BYTES,    /* struct bytes, at most `limit` bytes */
-	FIELD_TEXT,     /* struct bytes, no NUL among them */
-	FIELD_OP,       /* struct bytes, an encoded operation */
-	FIELD_ENTRY,    /* struct bytes, an encoded log entry payload */
-	FIELD_LIST,     /* struct wire_list of `sub`, at most `limit` elements */
-	FIELD_PART,     /* a struct of shape `sub` in place */
+	FIELD_NUMBER,  /* `size` bytes, little endian */
+	FIELD_INTEGER, /* a signed number */
+	FIELD_BYTES,   /* struct bytes, at most `limit` bytes */
+	FIELD_TEXT,    /* struct bytes, no NUL among them */
+	FIELD_OP,      /* struct bytes, an encoded operation */
+	FIELD_ENTRY,   /* struct bytes, an encoded log entry payload */
+	FIELD_LIST,    /* struct wire_list of `sub`, at most `limit` elements */
+	FIELD_PART,    /* a struct of shape `sub` in place */
 };
 
 struct shape;
@@ -54,10 +54,10 @@ union wire_element {
 struct variant {
 	const char *name; /* NULL: the code is not used */
 	const struct shape *shape;
-	enum op_class class;      /* these three: of operations */
+	enum op_class class; /* these three: of operations */
 	enum op_urgency urgency;
 	enum result_kind result;
-	enum message_turn turn;   /* of messages */
+	enum message_turn turn; /* of messages */
 };
 
 /* Offset of the alternatives: the start of the union. */

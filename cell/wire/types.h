@@ -39,7 +39,7 @@ enum replica_condition {
 };
 enum member_role { MEMBER_VOTER = 1, MEMBER_LEARNER = 2, MEMBER_REMOVED = 3 };
 enum welcome {
-	WELCOME_FINE = 0,      /* a member; it checks itself whether it has acknowledged more */
+	WELCOME_FINE = 0, /* a member; it checks itself whether it has acknowledged more */
 	WELCOME_NO_MEMBER = 2,
 };
 enum operation {
@@ -77,21 +77,32 @@ struct wire_list {
 
 #define WIRE_MEMBER(kind, name, argument) WIRE_TYPE_##kind name;
 
-#define WIRE_STRUCT(shape) struct shape { WIRE_##shape(WIRE_MEMBER) };
+#define WIRE_STRUCT(shape)                \
+	struct shape {                    \
+		WIRE_##shape(WIRE_MEMBER) \
+	};
 WIRE_PARTS(WIRE_STRUCT)
 WIRE_STRUCT(entry)
 #undef WIRE_STRUCT
 
-#define WIRE_STRUCT(code, name, class, urgency, result)                                       \
-	struct op_##name { WIRE_op_##name(WIRE_MEMBER) };
+#define WIRE_STRUCT(code, name, class, urgency, result) \
+	struct op_##name {                              \
+		WIRE_op_##name(WIRE_MEMBER)             \
+	};
 WIRE_OPS(WIRE_STRUCT)
 #undef WIRE_STRUCT
 
-#define WIRE_STRUCT(name) struct result_##name { WIRE_result_##name(WIRE_MEMBER) };
+#define WIRE_STRUCT(name)                       \
+	struct result_##name {                  \
+		WIRE_result_##name(WIRE_MEMBER) \
+	};
 WIRE_RESULTS(WIRE_STRUCT)
 #undef WIRE_STRUCT
 
-#define WIRE_STRUCT(code, name, turn) struct msg_##name { WIRE_msg_##name(WIRE_MEMBER) };
+#define WIRE_STRUCT(code, name, turn)        \
+	struct msg_##name {                  \
+		WIRE_msg_##name(WIRE_MEMBER) \
+	};
 WIRE_MESSAGES(WIRE_STRUCT)
 #undef WIRE_STRUCT
 

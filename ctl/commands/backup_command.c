@@ -107,8 +107,8 @@ fetch_from_any(struct backup *b, const struct noise_pair *key)
 	f.sources_n = candidates(answers, b->cell_file.replicas_n, order);
 	for (int i = 0; i < f.sources_n; i++)
 		f.sources[i] = (struct fetch_source){
-			.replica = &b->cell_file.replicas[order[i]],
-			.least = answers[master >= 0 ? master : order[i]].status.applied,
+		    .replica = &b->cell_file.replicas[order[i]],
+		    .least = answers[master >= 0 ? master : order[i]].status.applied,
 		};
 	return f.sources_n > 0 ? fetch_from(b, &f) : nobody_answers(b, answers);
 }
@@ -269,5 +269,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command backup_command = {
-	"backup", "FILE", "makes a consistent copy of a running cell's state, verified", run,
+    "backup",
+    "FILE",
+    "makes a consistent copy of a running cell's state, verified",
+    run,
 };

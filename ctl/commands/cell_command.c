@@ -236,7 +236,9 @@ run(struct ctl *ctl, int argc, char **argv)
 	if (strcmp(argv[0], "create") == 0)
 		return run_create(ctl, argc - 1, argv + 1, &a);
 	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0)
-		return usage(a.directory ? "--dir" : a.replicas.n > 0 ? "--replica" : "--set",
+		return usage(a.directory        ? "--dir"
+		             : a.replicas.n > 0 ? "--replica"
+		                                : "--set",
 		             "only for create");
 	if (strcmp(argv[0], "show") == 0)
 		return run_show(ctl, argc - 1, argv + 1);
@@ -246,9 +248,9 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command cell_command = {
-	"cell",
-	"create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] | show |"
-	" set NAME=VALUE",
-	"makes the files of a cell on several machines; shows its file and settings; sets one",
-	run,
+    "cell",
+    "create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] | show |"
+    " set NAME=VALUE",
+    "makes the files of a cell on several machines; shows its file and settings; sets one",
+    run,
 };

@@ -138,7 +138,8 @@ static int
 run(struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"dir", required_argument, NULL, OPT_DIR}, CTL_LONG_OPTIONS,
+	    {"dir", required_argument, NULL, OPT_DIR},
+	    CTL_LONG_OPTIONS,
 	};
 	const char *directory = NULL, *cell = "local";
 	int letter;
@@ -161,5 +162,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command down_command = {
-	"down", "[--dir DIR] [CELL]", "unmounts a cell and stops it; its data stays", run,
+    "down",
+    "[--dir DIR] [CELL]",
+    "unmounts a cell and stops it; its data stays",
+    run,
 };

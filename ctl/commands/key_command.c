@@ -10,7 +10,9 @@
 #include "ctl/ctl.h"
 
 static const char *const kinds[] = {
-	[KEY_SIGNING] = "signing", [KEY_REPLICA] = "replica", [KEY_PRINCIPAL] = "principal",
+    [KEY_SIGNING] = "signing",
+    [KEY_REPLICA] = "replica",
+    [KEY_PRINCIPAL] = "principal",
 };
 
 static int
@@ -98,6 +100,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command key_command = {
-	"key", "generate FILE [NAME] | show FILE",
-	"makes the key of a principal; prints the public half of a key", run,
+    "key",
+    "generate FILE [NAME] | show FILE",
+    "makes the key of a principal; prints the public half of a key",
+    run,
 };

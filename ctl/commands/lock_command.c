@@ -53,12 +53,12 @@ static bool
 scan(struct ctl *ctl, struct lock_options *l, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"shared", no_argument, NULL, 's'},
-		{"nonblock", no_argument, NULL, 'n'},
-		{"wait", required_argument, NULL, 'w'},
-		{"conflict-exit-code", required_argument, NULL, 'E'},
-		{"lock-delay", required_argument, NULL, OPT_LOCK_DELAY},
-		CTL_LONG_OPTIONS,
+	    {"shared", no_argument, NULL, 's'},
+	    {"nonblock", no_argument, NULL, 'n'},
+	    {"wait", required_argument, NULL, 'w'},
+	    {"conflict-exit-code", required_argument, NULL, 'E'},
+	    {"lock-delay", required_argument, NULL, OPT_LOCK_DELAY},
+	    CTL_LONG_OPTIONS,
 	};
 	int letter;
 

@@ -51,7 +51,8 @@ await(const struct ctl *ctl, const struct cell_admin *o, uint8_t before, uint8_t
 		log_error("the cell has no master after %d s", PATIENCE_S);
 	else
 		log_error("the mastership was not handed over: replica %u is master; its log says "
-		          "why", now);
+		          "why",
+		          now);
 	return CTL_FAILED;
 }
 
@@ -97,5 +98,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command master_command = {
-	"master", "transfer [ID]", "hands the mastership over, to that replica or to any", run,
+    "master",
+    "transfer [ID]",
+    "hands the mastership over, to that replica or to any",
+    run,
 };

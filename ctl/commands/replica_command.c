@@ -156,7 +156,8 @@ finish(struct adding *a)
 		return print_result(a);
 	fail(a->conf_file, -rc);
 	log_error("replica %u was added to the cell but can't run: remove it with "
-	          "lsctl replica remove %u", a->id, a->id);
+	          "lsctl replica remove %u",
+	          a->id, a->id);
 	return CTL_FAILED;
 }
 
@@ -164,7 +165,8 @@ static int
 add(struct adding *a)
 {
 	struct msg_operate what = {
-		.what = OPERATION_ADD_REPLICA, .address = bytes_of(a->address),
+	    .what = OPERATION_ADD_REPLICA,
+	    .address = bytes_of(a->address),
 	};
 	uint64_t id = 0;
 
@@ -176,8 +178,7 @@ add(struct adding *a)
 		undo(a);
 		return CTL_FAILED;
 	case CELL_ADMIN_UNKNOWN:
-		log_error("%s: holds the new replica's key: repeat the same command",
-		          a->directory);
+		log_error("%s: holds the new replica's key: repeat the same command", a->directory);
 		return CTL_FAILED;
 	case CELL_ADMIN_DONE:
 		break;
@@ -269,7 +270,8 @@ static int
 run(struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"dir", required_argument, NULL, OPT_DIR}, CTL_LONG_OPTIONS,
+	    {"dir", required_argument, NULL, OPT_DIR},
+	    CTL_LONG_OPTIONS,
 	};
 	const char *directory = NULL;
 	struct cell_admin o;
@@ -292,6 +294,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command replica_command = {
-	"replica", "list | add HOST:PORT --dir DIR | remove ID",
-	"shows the members of a cell; adds one, removes one", run,
+    "replica",
+    "list | add HOST:PORT --dir DIR | remove ID",
+    "shows the members of a cell; adds one, removes one",
+    run,
 };

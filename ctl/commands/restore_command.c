@@ -254,6 +254,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command restore_command = {
-	"restore", "FILE|DATADIR --dir DIR [--replica HOST:PORT ...]",
-	"makes a new cell from a backup, or from the data of a stopped replica", run,
+    "restore",
+    "FILE|DATADIR --dir DIR [--replica HOST:PORT ...]",
+    "makes a new cell from a backup, or from the data of a stopped replica",
+    run,
 };

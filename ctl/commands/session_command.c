@@ -40,8 +40,8 @@ row_json(const struct session_row *row)
 	json_object_set_new(one, "host", text_json(row->host));
 	json_object_set_new(one, "lease_ms", json_integer(row->lease_ms));
 	json_object_set_new(one, "locks", json_integer((json_int_t)row->locks));
-	json_object_set_new(one, "heard_ms", row->heard_ms < 0 ? json_null()
-	                                                       : json_integer(row->heard_ms));
+	json_object_set_new(one, "heard_ms",
+	                    row->heard_ms < 0 ? json_null() : json_integer(row->heard_ms));
 	return one;
 }
 
@@ -87,8 +87,7 @@ print(const struct ctl *ctl, const json_t *all)
 		return;
 	}
 	printf("%-12s %-16s %-24s %6s %12s\n", "session", "principal", "host", "locks", "heard");
-	json_array_foreach(all, i, row)
-		print_row(row);
+	json_array_foreach(all, i, row) print_row(row);
 }
 
 static int
@@ -99,7 +98,8 @@ list(const struct ctl *ctl, const struct cell_admin *o)
 
 	while (ok && l.more) {
 		const struct message question = {
-			.code = MSG_sessions_request, .sessions_request = {.after = l.last},
+		    .code = MSG_sessions_request,
+		    .sessions_request = {.after = l.last},
 		};
 
 		ok = ask_master(&o->cell_file, &o->key, &question, MSG_sessions, on_sessions, &l);
@@ -116,7 +116,9 @@ static int
 destroy(const struct cell_admin *o, uint64_t id, bool keep_delay)
 {
 	const struct msg_operate what = {
-		.what = OPERATION_DESTROY_SESSION, .id = id, .keep_delay = keep_delay,
+	    .what = OPERATION_DESTROY_SESSION,
+	    .id = id,
+	    .keep_delay = keep_delay,
 	};
 
 	return cell_admin_send(o, &what, NULL) == CELL_ADMIN_DONE ? CTL_OK : CTL_FAILED;
@@ -154,7 +156,8 @@ static int
 run(struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"keep-delay", no_argument, NULL, OPT_KEEP_DELAY}, CTL_LONG_OPTIONS,
+	    {"keep-delay", no_argument, NULL, OPT_KEEP_DELAY},
+	    CTL_LONG_OPTIONS,
 	};
 	bool keep_delay = false;
 	struct cell_admin o;
@@ -180,6 +183,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command session_command = {
-	"session", "list | destroy ID [--keep-delay]",
-	"lists the sessions of a cell; ends one and frees its locks", run,
+    "session",
+    "list | destroy ID [--keep-delay]",
+    "lists the sessions of a cell; ends one and frees its locks",
+    run,
 };

@@ -90,7 +90,8 @@ static int
 statvfs_in_time(const char *path, struct statvfs *v)
 {
 	const struct itimerval timer = {
-		.it_interval = {.tv_usec = 50000}, .it_value = {.tv_sec = USAGE_PATIENCE_S},
+	    .it_interval = {.tv_usec = 50000},
+	    .it_value = {.tv_sec = USAGE_PATIENCE_S},
 	};
 	int rc;
 
@@ -171,7 +172,8 @@ print_text(json_t *all)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(all, key, value) {
+	json_object_foreach(all, key, value)
+	{
 		if (json_is_integer(value))
 			printf("%-12s %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(value));
 		else if (json_is_real(value))
@@ -297,6 +299,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command status_command = {
-	"status", "[--cell FILE|NAME] [--json] [PATH]",
-	"shows the state of a cell and its replicas; exit 1 if it has no master", run,
+    "status",
+    "[--cell FILE|NAME] [--json] [PATH]",
+    "shows the state of a cell and its replicas; exit 1 if it has no master",
+    run,
 };

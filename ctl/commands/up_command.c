@@ -20,7 +20,7 @@ enum { OPT_REPLICAS = 256, OPT_DIR, OPT_MOUNT, LEAVE_PATIENCE_S = 20 };
 struct up {
 	const struct ctl *ctl;
 	const char *directory, *mountpoint, *cell;
-	int replicas;          /* number given; 0: that of an existing cell, else 1 */
+	int replicas; /* number given; 0: that of an existing cell, else 1 */
 	struct place place;
 	struct cell_file cell_file;
 	char source[PATH_MAX]; /* of the mount: the cell file, or the data directory */
@@ -109,8 +109,9 @@ mount_standalone(struct up *u)
 {
 	char name[] = "lsfs", standalone[] = "--standalone", cell[] = "--cell";
 	char cell_name[LIMIT_CELL_NAME + 1];
-	char *const argv[] = {name, standalone, cell, cell_name, u->place.directory,
-	                      u->place.mountpoint, NULL};
+	char *const argv[] = {name,      standalone,         cell,
+	                      cell_name, u->place.directory, u->place.mountpoint,
+	                      NULL};
 
 	snprintf(cell_name, sizeof cell_name, "%s", u->cell);
 	return program_run(argv, NULL);
@@ -296,18 +297,17 @@ static bool
 number_of_replicas(const char *text, int *n)
 {
 	*n = text[0] - '0';
-	return text[0] != '\0' && text[1] == '\0' && *n >= 1 && *n <= LIMIT_REPLICAS &&
-	       *n % 2 == 1;
+	return text[0] != '\0' && text[1] == '\0' && *n >= 1 && *n <= LIMIT_REPLICAS && *n % 2 == 1;
 }
 
 static int
 run(struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"replicas", required_argument, NULL, OPT_REPLICAS},
-		{"dir", required_argument, NULL, OPT_DIR},
-		{"mount", required_argument, NULL, OPT_MOUNT},
-		CTL_LONG_OPTIONS,
+	    {"replicas", required_argument, NULL, OPT_REPLICAS},
+	    {"dir", required_argument, NULL, OPT_DIR},
+	    {"mount", required_argument, NULL, OPT_MOUNT},
+	    CTL_LONG_OPTIONS,
 	};
 	static struct up u = {.cell = "local"};
 	int letter;
@@ -337,6 +337,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command up_command = {
-	"up", "[--replicas 1|3|5] [--dir DIR] [--mount MOUNTPOINT] [CELL]",
-	"starts a cell in the background, mounts it, prints the mount point", run,
+    "up",
+    "[--replicas 1|3|5] [--dir DIR] [--mount MOUNTPOINT] [CELL]",
+    "starts a cell in the background, mounts it, prints the mount point",
+    run,
 };

@@ -45,6 +45,8 @@ run(struct ctl *ctl, int argc, char **argv)
 }
 
 const struct ctl_command verify_command = {
-	"verify", "--cell FILE SEQUENCER",
-	"checks offline that the cell has issued the sequencer: exit 0 or 1", run,
+    "verify",
+    "--cell FILE SEQUENCER",
+    "checks offline that the cell has issued the sequencer: exit 0 or 1",
+    run,
 };

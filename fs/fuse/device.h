@@ -11,8 +11,8 @@
 struct device_config {
 	uid_t uid; /* of the mounting user */
 	gid_t gid;
-	const char *source;  /* the source in the mount table; NULL: "lsfs" */
-	const char *options; /* for the kernel's mount, as "allow_other,ro"; may be NULL */
+	const char *source;        /* the source in the mount table; NULL: "lsfs" */
+	const char *options;       /* for the kernel's mount, as "allow_other,ro"; may be NULL */
 	void (*ready)(void *user); /* INIT was answered */
 	/* The filesystem was unmounted, or its connection is broken: no request follows. */
 	void (*ended)(void *user, bool broken);
@@ -26,8 +26,8 @@ struct device {
 	struct engine *engine;
 	struct replies replies;
 	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
-	mono_t looks_until; /* end of the window in which `looks` is counted */
-	unsigned looks;     /* checks of interrupted callers' signals in that window */
+	mono_t looks_until;       /* end of the window in which `looks` is counted */
+	unsigned looks;           /* checks of interrupted callers' signals in that window */
 	uv_poll_t poll;
 	bool polling;
 	bool answering_init; /* the next write is the reply to INIT */

@@ -6,8 +6,10 @@
 void
 op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_OPEN, .ino = ino, .flags = file->flags, .descriptors = 0});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_OPEN,
+	                                    .ino = ino,
+	                                    .flags = file->flags,
+	                                    .descriptors = 0});
 }
 
 /* Valid replies: CREATED, STATUS with an error. */
@@ -15,9 +17,11 @@ void
 op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
           struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_CREATE, .ino = parent, .name = bytes_of(name), .mode = mode,
-		.flags = file->flags});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_CREATE,
+	                                    .ino = parent,
+	                                    .name = bytes_of(name),
+	                                    .mode = mode,
+	                                    .flags = file->flags});
 }
 
 /* A read(2) carries its caller's lock owner, a read for the page cache none. Valid replies: DATA,
@@ -25,9 +29,13 @@ op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 void
 op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_READ, .ino = ino, .fh = file->fh, .size = size, .offset = offset,
-		.for_page = file->lock_owner == 0, .flags = file->flags});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_READ,
+	                                    .ino = ino,
+	                                    .fh = file->fh,
+	                                    .size = size,
+	                                    .offset = offset,
+	                                    .for_page = file->lock_owner == 0,
+	                                    .flags = file->flags});
 }
 
 /* Valid replies: COUNT, STATUS with an error. */
@@ -35,19 +43,26 @@ void
 op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
          struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_WRITE, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
-		.data = {(const uint8_t *)data, size}, .size = size, .offset = offset,
-		.flags = file->flags});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_WRITE,
+	                                    .ino = ino,
+	                                    .fh = file->fh,
+	                                    .lock_owner = file->lock_owner,
+	                                    .data = {(const uint8_t *)data, size},
+	                                    .size = size,
+	                                    .offset = offset,
+	                                    .flags = file->flags});
 }
 
 /* Valid replies: STATUS. */
 void
 op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_FLUSH, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
-		.fate = FATE_UNKNOWN, .descriptors = -1});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_FLUSH,
+	                                    .ino = ino,
+	                                    .fh = file->fh,
+	                                    .lock_owner = file->lock_owner,
+	                                    .fate = FATE_UNKNOWN,
+	                                    .descriptors = -1});
 }
 
 /* Valid replies: STATUS. */
@@ -62,24 +77,29 @@ op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi
 void
 op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_RELEASE, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_RELEASE,
+	                                    .ino = ino,
+	                                    .fh = file->fh,
+	                                    .lock_owner = file->lock_owner});
 }
 
 /* Valid replies: OPENED, STATUS with an error. */
 void
 op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags});
+	ops_call(req,
+	         &(struct mount_event){.kind = MOUNT_OPENDIR, .ino = ino, .flags = file->flags});
 }
 
 /* Valid replies: LISTING, STATUS with an error. */
 void
 op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_READDIR, .ino = ino, .fh = file->fh, .size = size, .offset = offset});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_READDIR,
+	                                    .ino = ino,
+	                                    .fh = file->fh,
+	                                    .size = size,
+	                                    .offset = offset});
 }
 
 /* Valid replies: STATUS. */

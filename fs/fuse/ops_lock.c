@@ -9,8 +9,12 @@ void
 op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how)
 {
 	struct mount_event event = {
-		.kind = MOUNT_FLOCK, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
-		.wait = !(how & LOCK_NB), .whole = true,
+	    .kind = MOUNT_FLOCK,
+	    .ino = ino,
+	    .fh = file->fh,
+	    .lock_owner = file->lock_owner,
+	    .wait = !(how & LOCK_NB),
+	    .whole = true,
 	};
 
 	switch (how & ~LOCK_NB) {
@@ -48,8 +52,12 @@ range_event(enum mount_event_kind kind, fuse_ino_t ino, const struct fuse_file_i
             const struct flock *lock)
 {
 	return (struct mount_event){
-		.kind = kind, .ino = ino, .fh = file->fh, .lock_owner = file->lock_owner,
-		.lock_mode = mode_of(lock), .whole = lock->l_start == 0 && lock->l_len == 0,
+	    .kind = kind,
+	    .ino = ino,
+	    .fh = file->fh,
+	    .lock_owner = file->lock_owner,
+	    .lock_mode = mode_of(lock),
+	    .whole = lock->l_start == 0 && lock->l_len == 0,
 	};
 }
 

@@ -6,16 +6,17 @@
 void
 op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_LOOKUP, .ino = parent, .name = bytes_of(name)});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_LOOKUP,
+	                                    .ino = parent,
+	                                    .name = bytes_of(name)});
 }
 
 /* FORGET has no reply, so it is not parked. */
 static void
 forget(struct device *d, fuse_ino_t ino, uint64_t count)
 {
-	engine_call(d->engine, &(struct mount_event){
-		.kind = MOUNT_FORGET, .ino = ino, .count = count});
+	engine_call(d->engine,
+	            &(struct mount_event){.kind = MOUNT_FORGET, .ino = ino, .count = count});
 }
 
 void
@@ -37,18 +38,22 @@ op_forget_multi(fuse_req_t req, size_t n, struct fuse_forget_data *forgets)
 void
 op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_GETATTR, .ino = ino, .fh = file ? file->fh : 0});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_GETATTR,
+	                                    .ino = ino,
+	                                    .fh = file ? file->fh : 0});
 }
 
 static unsigned
 set_of(int to_set)
 {
-	static const struct { int fuse; unsigned ours; } bits[] = {
-		{FUSE_SET_ATTR_MODE, SET_MODE}, {FUSE_SET_ATTR_UID, SET_UID},
-		{FUSE_SET_ATTR_GID, SET_GID}, {FUSE_SET_ATTR_SIZE, SET_SIZE},
-		{FUSE_SET_ATTR_MTIME, SET_MTIME}, {FUSE_SET_ATTR_MTIME_NOW, SET_MTIME_NOW},
-		{FUSE_SET_ATTR_ATIME, SET_ATIME}, {FUSE_SET_ATTR_ATIME_NOW, SET_ATIME},
+	static const struct {
+		int fuse;
+		unsigned ours;
+	} bits[] = {
+	    {FUSE_SET_ATTR_MODE, SET_MODE},   {FUSE_SET_ATTR_UID, SET_UID},
+	    {FUSE_SET_ATTR_GID, SET_GID},     {FUSE_SET_ATTR_SIZE, SET_SIZE},
+	    {FUSE_SET_ATTR_MTIME, SET_MTIME}, {FUSE_SET_ATTR_MTIME_NOW, SET_MTIME_NOW},
+	    {FUSE_SET_ATTR_ATIME, SET_ATIME}, {FUSE_SET_ATTR_ATIME_NOW, SET_ATIME},
 	};
 	unsigned set = 0;
 
@@ -77,11 +82,15 @@ void
 op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
            struct fuse_file_info *file)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_SETATTR, .ino = ino, .fh = file ? file->fh : 0, .set = set_of(to_set),
-		.mode = attr->st_mode, .set_uid = attr->st_uid, .set_gid = attr->st_gid,
-		.set_size = (uint64_t)attr->st_size,
-		.mtime_ns = nanoseconds(&attr->st_mtim)});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_SETATTR,
+	                                    .ino = ino,
+	                                    .fh = file ? file->fh : 0,
+	                                    .set = set_of(to_set),
+	                                    .mode = attr->st_mode,
+	                                    .set_uid = attr->st_uid,
+	                                    .set_gid = attr->st_gid,
+	                                    .set_size = (uint64_t)attr->st_size,
+	                                    .mtime_ns = nanoseconds(&attr->st_mtim)});
 }
 
 /* Valid replies: STATUS. */
@@ -95,24 +104,27 @@ op_access(fuse_req_t req, fuse_ino_t ino, int mask)
 void
 op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_MKDIR, .ino = parent, .name = bytes_of(name), .mode = mode});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_MKDIR,
+	                                    .ino = parent,
+	                                    .name = bytes_of(name),
+	                                    .mode = mode});
 }
 
 /* Valid replies: STATUS. */
 void
 op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_UNLINK, .ino = parent, .name = bytes_of(name)});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_UNLINK,
+	                                    .ino = parent,
+	                                    .name = bytes_of(name)});
 }
 
 /* Valid replies: STATUS. */
 void
 op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_RMDIR, .ino = parent, .name = bytes_of(name)});
+	ops_call(req,
+	         &(struct mount_event){.kind = MOUNT_RMDIR, .ino = parent, .name = bytes_of(name)});
 }
 
 /* Valid replies: STATUS. */
@@ -120,9 +132,12 @@ void
 op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
           const char *new_name, unsigned flags)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_RENAME, .ino = parent, .name = bytes_of(name), .new_ino = new_parent,
-		.new_name = bytes_of(new_name), .flags = (int)flags});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_RENAME,
+	                                    .ino = parent,
+	                                    .name = bytes_of(name),
+	                                    .new_ino = new_parent,
+	                                    .new_name = bytes_of(new_name),
+	                                    .flags = (int)flags});
 }
 
 /* Refused: a cell has only files and directories, each with one name. Valid replies: STATUS with an
@@ -130,8 +145,9 @@ op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_pa
 static void
 refuse(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_REFUSED, .ino = parent, .name = bytes_of(name)});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_REFUSED,
+	                                    .ino = parent,
+	                                    .name = bytes_of(name)});
 }
 
 /* Valid replies: ENTRY, STATUS with an error. */
@@ -140,8 +156,10 @@ op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t
 {
 	(void)device;
 	if (S_ISREG(mode))
-		ops_call(req, &(struct mount_event){
-			.kind = MOUNT_MKNOD, .ino = parent, .name = bytes_of(name), .mode = mode});
+		ops_call(req, &(struct mount_event){.kind = MOUNT_MKNOD,
+		                                    .ino = parent,
+		                                    .name = bytes_of(name),
+		                                    .mode = mode});
 	else
 		refuse(req, parent, name);
 }

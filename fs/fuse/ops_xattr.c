@@ -5,8 +5,10 @@
 void
 op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_GETXATTR, .ino = ino, .name = bytes_of(name), .size = size});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_GETXATTR,
+	                                    .ino = ino,
+	                                    .name = bytes_of(name),
+	                                    .size = size});
 }
 
 /* Valid replies: STATUS. */
@@ -14,9 +16,11 @@ void
 op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
             int flags)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_SETXATTR, .ino = ino, .name = bytes_of(name),
-		.data = {(const uint8_t *)value, size}, .flags = flags});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_SETXATTR,
+	                                    .ino = ino,
+	                                    .name = bytes_of(name),
+	                                    .data = {(const uint8_t *)value, size},
+	                                    .flags = flags});
 }
 
 /* Valid replies: DATA, STATUS with an error. */
@@ -30,6 +34,7 @@ op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 void
 op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	ops_call(req, &(struct mount_event){
-		.kind = MOUNT_REMOVEXATTR, .ino = ino, .name = bytes_of(name)});
+	ops_call(req, &(struct mount_event){.kind = MOUNT_REMOVEXATTR,
+	                                    .ino = ino,
+	                                    .name = bytes_of(name)});
 }

@@ -11,8 +11,9 @@
 
 enum {
 	PROCESS_EXITING = 0x4, /* PF_EXITING in the kernel */
-	DESCRIPTORS_MAX = 64, /* at about 13 us each */
-	STAT_FLAGS = 9, STAT_EXIT_CODE = 52, /* fields of /proc/PID/stat, see proc(5) */
+	DESCRIPTORS_MAX = 64,  /* at about 13 us each */
+	STAT_FLAGS = 9,
+	STAT_EXIT_CODE = 52, /* fields of /proc/PID/stat, see proc(5) */
 };
 
 static bool
@@ -94,7 +95,7 @@ static uint64_t
 ending_signals(void)
 {
 	static const int harmless[] = {
-		SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH,
+	    SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH,
 	};
 	uint64_t set = ~UINT64_C(0);
 

@@ -14,8 +14,7 @@ parked_compare(struct parked *a, struct parked *b)
 	return a->call < b->call ? -1 : a->call > b->call;
 }
 
-RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare,
-                     static __attribute__((unused)))
+RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare, static __attribute__((unused)))
 
 /* ---- parking ---- */
 
@@ -93,10 +92,17 @@ stat_of(const struct replies *r, const struct mount_stat *from)
 	struct timespec mtime = timespec_of(from->mtime_ns);
 
 	return (struct stat){
-		.st_ino = from->ino, .st_mode = from->mode, .st_nlink = from->nlink,
-		.st_uid = r->uid, .st_gid = r->gid, .st_size = (off_t)from->size,
-		.st_blksize = 4096, .st_blocks = (blkcnt_t)((from->size + 511) / 512),
-		.st_atim = mtime, .st_mtim = mtime, .st_ctim = mtime,
+	    .st_ino = from->ino,
+	    .st_mode = from->mode,
+	    .st_nlink = from->nlink,
+	    .st_uid = r->uid,
+	    .st_gid = r->gid,
+	    .st_size = (off_t)from->size,
+	    .st_blksize = 4096,
+	    .st_blocks = (blkcnt_t)((from->size + 511) / 512),
+	    .st_atim = mtime,
+	    .st_mtim = mtime,
+	    .st_ctim = mtime,
 	};
 }
 
@@ -110,9 +116,10 @@ static struct fuse_entry_param
 entry_of(const struct replies *r, const struct mount_reply *m)
 {
 	return (struct fuse_entry_param){
-		.ino = m->stat.ino, .attr = stat_of(r, &m->stat),
-		.attr_timeout = seconds(m->attr_timeout),
-		.entry_timeout = seconds(m->entry_timeout),
+	    .ino = m->stat.ino,
+	    .attr = stat_of(r, &m->stat),
+	    .attr_timeout = seconds(m->attr_timeout),
+	    .entry_timeout = seconds(m->entry_timeout),
 	};
 }
 
@@ -175,11 +182,15 @@ send_statfs(const struct parked *p, const struct mount_reply *m)
 	uint64_t bytes = m->bytes < m->bytes_quota ? m->bytes_quota - m->bytes : 0;
 	uint64_t nodes = m->nodes < m->nodes_quota ? m->nodes_quota - m->nodes : 0;
 	struct statvfs v = {
-		.f_bsize = STATFS_BLOCK, .f_frsize = STATFS_BLOCK,
-		.f_blocks = m->bytes_quota / STATFS_BLOCK,
-		.f_bfree = bytes / STATFS_BLOCK, .f_bavail = bytes / STATFS_BLOCK,
-		.f_files = m->nodes_quota, .f_ffree = nodes, .f_favail = nodes,
-		.f_namemax = LIMIT_NAME,
+	    .f_bsize = STATFS_BLOCK,
+	    .f_frsize = STATFS_BLOCK,
+	    .f_blocks = m->bytes_quota / STATFS_BLOCK,
+	    .f_bfree = bytes / STATFS_BLOCK,
+	    .f_bavail = bytes / STATFS_BLOCK,
+	    .f_files = m->nodes_quota,
+	    .f_ffree = nodes,
+	    .f_favail = nodes,
+	    .f_namemax = LIMIT_NAME,
 	};
 
 	return fuse_reply_statfs(p->req, &v);

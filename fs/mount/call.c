@@ -204,8 +204,8 @@ static void
 call_be_patient(struct mount *m, struct call *c)
 {
 	c->interrupted = true;
-	c->patient_until = mono_add(
-	    m->now, span_ms(may_wait_for_lock(c) ? LOCK_PATIENCE_MS : PATIENCE_MS));
+	c->patient_until =
+	    mono_add(m->now, span_ms(may_wait_for_lock(c) ? LOCK_PATIENCE_MS : PATIENCE_MS));
 	RB_INSERT(call_patience, &m->calls.interrupted, c);
 	MOUNT_TRACE(m, "call %llu is interrupted: its answer is awaited for %lld ms",
 	            (unsigned long long)c->event.call,

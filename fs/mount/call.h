@@ -31,26 +31,26 @@ struct call {
 	uint64_t session;         /* of the outstanding request; 0: the session that begins next */
 	uint64_t token;           /* of the outstanding request, 0: none */
 	enum op_code op;
-	uint64_t node;            /* the node of the request */
-	struct call *parent;      /* the rename for which this call holds a handle */
-	struct call_list held;    /* calls that hold handles for this one */
-	bool waits;               /* a call that is to hold a handle for this one is in a queue */
+	uint64_t node;         /* the node of the request */
+	struct call *parent;   /* the rename for which this call holds a handle */
+	struct call_list held; /* calls that hold handles for this one */
+	bool waits;            /* a call that is to hold a handle for this one is in a queue */
 	call_then *then;
 	call_next *next;
 	bool answered, ordered;
-	bool interrupted;         /* answered EINTR when patient_until is reached */
+	bool interrupted; /* answered EINTR when patient_until is reached */
 	mono_t patient_until;
-	struct inode *inode;      /* referred to */
-	struct handle *handle;    /* referred to */
-	struct mount_lock *lock;  /* referred to */
-	struct version *version;  /* counted; of `node`: the one known when asking, or answered */
-	int error;                /* of an intermediate step, after which the call goes on */
+	struct inode *inode;     /* referred to */
+	struct handle *handle;   /* referred to */
+	struct mount_lock *lock; /* referred to */
+	struct version *version; /* counted; of `node`: the one known when asking, or answered */
+	int error;               /* of an intermediate step, after which the call goes on */
 	uint64_t acquisition;
 	enum lock_mode mode;
 	unsigned tries;
-	uint64_t target;          /* the node that the name leads to; 0: not looked up */
-	struct attr attr;         /* from an earlier answer to this call, without its texts */
-	struct bytes text;        /* the part of the reply collected so far; owned by the call */
+	uint64_t target;   /* the node that the name leads to; 0: not looked up */
+	struct attr attr;  /* from an earlier answer to this call, without its texts */
+	struct bytes text; /* the part of the reply collected so far; owned by the call */
 };
 
 RB_HEAD(call_numbers, call);

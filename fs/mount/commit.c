@@ -358,7 +358,6 @@ commit_flush(struct mount *m, struct call *c)
 	}
 	if (h->edit != EDIT_NONE)
 		MOUNT_TRACE(m, "handle %llu: %zu bytes are not committed: %s",
-		            (unsigned long long)h->fh, h->edited.len,
-		            flush_obstacle(h, &c->event));
+		            (unsigned long long)h->fh, h->edited.len, flush_obstacle(h, &c->event));
 	flush_done(m, c);
 }

@@ -95,7 +95,7 @@ ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 		ephemeral_opened(m, to, number);
 	} else if (to->opened == 0 && !TAILQ_EMPTY(&to->handles)) {
 		to->opened = to->ino;
-		ask_behind(m, to, &(struct op){.code = OP_open_ephemeral,
-		                               .open_ephemeral = {to->ino}});
+		ask_behind(m, to,
+		           &(struct op){.code = OP_open_ephemeral, .open_ephemeral = {to->ino}});
 	}
 }

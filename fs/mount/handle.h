@@ -13,7 +13,7 @@ enum edit { EDIT_NONE, EDIT_APPEND, EDIT_WHOLE };
 struct writer {
 	uint64_t lock_owner; /* 0: unknown */
 	pid_t pid;
-	pid_t thread;        /* the last of its threads that wrote */
+	pid_t thread; /* the last of its threads that wrote */
 };
 
 struct handle {
@@ -24,10 +24,10 @@ struct handle {
 	struct inode *inode; /* NULL: of the virtual directory */
 	unsigned refs;       /* of calls */
 	bool released;
-	bool dead;           /* every call is answered ESTALE, for ever */
+	bool dead; /* every call is answered ESTALE, for ever */
 	bool ready;
 	int flags;
-	pid_t opener;        /* 0 unless its open may create or truncate */
+	pid_t opener; /* 0 unless its open may create or truncate */
 	bool opener_gone;
 	bool committing;     /* the buffer was sent and is not yet answered */
 	struct call *active; /* the call that has entered */
@@ -48,20 +48,20 @@ struct handle {
 	int refused;            /* the error of a write that it lacks: it must not be committed */
 	bool truncation;        /* the edit is only the truncation of an open */
 	int descriptors_before; /* number that the truncating process had on the file before */
-	bool unconditional;  /* the next commit is the first after O_TRUNC, unguarded */
-	bool tainted;        /* a writer was killed before its close */
-	bool dated;          /* its writer has set mtime_ns for the coming commit */
+	bool unconditional;     /* the next commit is the first after O_TRUNC, unguarded */
+	bool tainted;           /* a writer was killed before its close */
+	bool dated;             /* its writer has set mtime_ns for the coming commit */
 	int64_t mtime_ns;
 	struct writer *writers;
 	size_t writers_n, writers_room;
-	int owed;            /* an error that the next fsync, unlock or close must return */
+	int owed; /* an error that the next fsync, unlock or close must return */
 
 	/* An open directory. */
-	struct bytes listing;      /* packed; `children` are views into it */
+	struct bytes listing; /* packed; `children` are views into it */
 	struct mount_child *children;
 	size_t children_n;
-	struct buffer pages;       /* of the listing that is being fetched */
-	size_t pages_n;            /* names in them */
+	struct buffer pages; /* of the listing that is being fetched */
+	size_t pages_n;      /* names in them */
 };
 
 RB_HEAD(handle_numbers, handle);

@@ -103,7 +103,9 @@ inode_die(struct mount *m, struct inode *i, bool here)
 	struct mount_lock *l, *more;
 
 	MOUNT_TRACE(m, "node %llu is gone: %s", (unsigned long long)i->ino,
-	            i->moved_to ? "renamed" : here ? "deleted here" : "deleted elsewhere");
+	            i->moved_to ? "renamed"
+	            : here      ? "deleted here"
+	                        : "deleted elsewhere");
 	i->dead = true;
 	i->gone_here |= here;
 	mount_stale_inode(m, i->ino);
@@ -148,8 +150,11 @@ inode_mode(const struct attr *a)
 struct mount_stat
 inode_stat(struct mount *m, const struct inode *i)
 {
-	struct mount_stat s = {.ino = i->ino, .mode = inode_mode(&i->attr), .size = i->attr.size,
-	                       .mtime_ns = i->attr.mtime_ns, .nlink = 1};
+	struct mount_stat s = {.ino = i->ino,
+	                       .mode = inode_mode(&i->attr),
+	                       .size = i->attr.size,
+	                       .mtime_ns = i->attr.mtime_ns,
+	                       .nlink = 1};
 
 	(void)m;
 	if (i->attr.kind == NODE_DIRECTORY) {

@@ -13,15 +13,15 @@ TAILQ_HEAD(lock_list, mount_lock);
 struct inode {
 	RB_ENTRY(inode) by_number;
 	uint64_t ino;
-	uint64_t nlookup;    /* references of the kernel */
-	unsigned refs;       /* of calls, handles, locks, and inodes that were renamed to it */
-	struct attr attr;    /* its texts are empty */
-	uint64_t index;      /* the index in the cell's log at which attr was true */
-	bool dead;           /* the node was deleted */
-	bool gone_here;      /* deleted by a call of this mount: no name leads to it */
-	uint64_t moved_to;   /* the node that has the handles of a renamed file; 0: none */
-	pid_t maker;         /* the local process that made the node; 0: made elsewhere */
-	uint64_t opened;     /* the number by which this session is an opener; 0: it is none */
+	uint64_t nlookup;       /* references of the kernel */
+	unsigned refs;          /* of calls, handles, locks, and inodes that were renamed to it */
+	struct attr attr;       /* its texts are empty */
+	uint64_t index;         /* the index in the cell's log at which attr was true */
+	bool dead;              /* the node was deleted */
+	bool gone_here;         /* deleted by a call of this mount: no name leads to it */
+	uint64_t moved_to;      /* the node that has the handles of a renamed file; 0: none */
+	pid_t maker;            /* the local process that made the node; 0: made elsewhere */
+	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */
 	struct version *newest; /* the latest version in memory; NULL: none */
 	struct version *last;   /* contents of a file that was deleted here while open; counted */
 	struct handle_list handles;
@@ -36,8 +36,8 @@ void inodes_free(struct mount *m);
 struct inode *inode_find(struct mount *m, uint64_t ino);
 /* The inode is made if it does not exist; adds no reference. */
 struct inode *inode_get(struct mount *m, uint64_t ino);
-void inode_put(struct mount *m, struct inode *i);       /* drops one of `refs` */
-void inode_prune(struct mount *m, struct inode *i);     /* frees it if it has no references */
+void inode_put(struct mount *m, struct inode *i);   /* drops one of `refs` */
+void inode_prune(struct mount *m, struct inode *i); /* frees it if it has no references */
 void inode_forget(struct mount *m, uint64_t ino, uint64_t count);
 /* Takes over the attributes, if they are newer than those known; NULL if they are invalid. */
 struct inode *inode_learn(struct mount *m, const struct attr *attr, uint64_t index);

@@ -56,12 +56,14 @@ listing_take(struct handle *h)
 	h->children = memory_zero(h->pages_n + 2, sizeof *h->children);
 	h->listing = buffer_take(&h->pages);
 	h->children[n++] = (struct mount_child){h->inode->ino, S_IFDIR, bytes_of(".")};
-	h->children[n++] = (struct mount_child){parent ? parent : NODE_ROOT, S_IFDIR,
-	                                        bytes_of("..")};
+	h->children[n++] =
+	    (struct mount_child){parent ? parent : NODE_ROOT, S_IFDIR, bytes_of("..")};
 	from = cursor_of(h->listing);
 	while (n < h->pages_n + 2 && wire_next_child(&from, &child))
-		h->children[n++] = (struct mount_child){
-		    child.node, child.kind == NODE_DIRECTORY ? S_IFDIR : S_IFREG, child.name};
+		h->children[n++] =
+		    (struct mount_child){child.node,
+		                         child.kind == NODE_DIRECTORY ? S_IFDIR : S_IFREG,
+		                         child.name};
 	h->children_n = n;
 	drop_pages(h);
 }

@@ -23,11 +23,11 @@ struct mount;
 
 struct mount_config {
 	const char *cell;
-	uid_t uid;            /* of the mounting user: owner of all nodes */
+	uid_t uid; /* of the mounting user: owner of all nodes */
 	gid_t gid;
-	int lock_delay_s;     /* default 15 */
-	bool commit_at_write; /* commit=write */
-	bool quiet;           /* ignore chmod and chown */
+	int lock_delay_s;      /* default 15 */
+	bool commit_at_write;  /* commit=write */
+	bool quiet;            /* ignore chmod and chown */
 	uint32_t listing_page; /* bytes of a listing requested at a time; 0: the maximum */
 	struct trace *trace;   /* the caller's sink of verdicts; NULL: none */
 };
@@ -75,9 +75,9 @@ enum mount_event_kind {
 	MOUNT_GETLK,       /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
 	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */
 	/* from the cell and the driver; not answered */
-	MOUNT_ANSWER,      /* answer */
-	MOUNT_GRANT,       /* grant */
-	MOUNT_SESSION,     /* client_status() has another state or session than before */
+	MOUNT_ANSWER,  /* answer */
+	MOUNT_GRANT,   /* grant */
+	MOUNT_SESSION, /* client_status() has another state or session than before */
 	MOUNT_TIMEOUT,
 };
 
@@ -85,33 +85,40 @@ enum mount_event_kind {
  * writer commits nothing, a killed caller waits for nothing. */
 enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_EXITING, FATE_KILLED };
 
-enum mount_set { SET_MODE = 1, SET_UID = 2, SET_GID = 4, SET_SIZE = 8, SET_MTIME = 16,
-	             SET_MTIME_NOW = 32, SET_ATIME = 64 };
+enum mount_set {
+	SET_MODE = 1,
+	SET_UID = 2,
+	SET_GID = 4,
+	SET_SIZE = 8,
+	SET_MTIME = 16,
+	SET_MTIME_NOW = 32,
+	SET_ATIME = 64
+};
 
 struct mount_event {
 	enum mount_event_kind kind;
 	mono_t now;
-	uint64_t call;       /* chosen by the driver, never used again */
+	uint64_t call; /* chosen by the driver, never used again */
 	uid_t uid;
 	gid_t gid;
-	pid_t thread;        /* of the caller, from the kernel */
-	pid_t pid;           /* of the caller's process, if mount_wants() asks for it */
+	pid_t thread; /* of the caller, from the kernel */
+	pid_t pid;    /* of the caller's process, if mount_wants() asks for it */
 	uint64_t ino, fh, new_ino, lock_owner, count;
 	struct bytes name, new_name, data;
 	int flags;
 	mode_t mode;
 	int64_t offset;
 	size_t size;
-	unsigned set;        /* enum mount_set, or-ed */
+	unsigned set; /* enum mount_set, or-ed */
 	int64_t mtime_ns;
 	uint64_t set_size;
 	uid_t set_uid;
 	gid_t set_gid;
 	enum lock_mode lock_mode;
-	bool wait, whole;    /* whole: l_start 0, l_len 0 */
-	bool for_page;       /* READ: to fill the page cache, for a mapping or sendfile(2) */
+	bool wait, whole; /* whole: l_start 0, l_len 0 */
+	bool for_page;    /* READ: to fill the page cache, for a mapping or sendfile(2) */
 	enum mount_fate fate;
-	int descriptors;     /* the caller's other ones on this file; -1: unknown */
+	int descriptors; /* the caller's other ones on this file; -1: unknown */
 	const struct client_answer *answer;
 	const struct client_grant *grant;
 };
@@ -122,8 +129,18 @@ struct mount_event {
 enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
 
-enum mount_reply_kind { MOUNT_STATUS, MOUNT_ENTRY, MOUNT_ATTR, MOUNT_OPENED, MOUNT_CREATED,
-	                    MOUNT_DATA, MOUNT_COUNT, MOUNT_LISTING, MOUNT_STATS, MOUNT_LOCK };
+enum mount_reply_kind {
+	MOUNT_STATUS,
+	MOUNT_ENTRY,
+	MOUNT_ATTR,
+	MOUNT_OPENED,
+	MOUNT_CREATED,
+	MOUNT_DATA,
+	MOUNT_COUNT,
+	MOUNT_LISTING,
+	MOUNT_STATS,
+	MOUNT_LOCK
+};
 
 struct mount_stat {
 	uint64_t ino, size, nlink;
@@ -131,7 +148,11 @@ struct mount_stat {
 	int64_t mtime_ns;
 };
 
-struct mount_child { uint64_t ino; mode_t mode; struct bytes name; };
+struct mount_child {
+	uint64_t ino;
+	mode_t mode;
+	struct bytes name;
+};
 
 struct mount_reply {
 	uint64_t call;
@@ -139,9 +160,9 @@ struct mount_reply {
 	int error;              /* 0, or a positive errno: then even `kind` is void */
 	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
 	span_t attr_timeout, entry_timeout;
-	uint64_t fh;            /* OPENED, CREATED */
-	struct bytes data;      /* DATA; a view until the next step */
-	size_t count;           /* COUNT */
+	uint64_t fh;       /* OPENED, CREATED */
+	struct bytes data; /* DATA; a view until the next step */
+	size_t count;      /* COUNT */
 	/* LISTING: the children from the requested offset on; offsets count from 1 */
 	const struct mount_child *children;
 	size_t children_n;
@@ -152,7 +173,7 @@ struct mount_reply {
 
 struct mount_request {
 	uint64_t token;
-	struct op op;  /* with views that are valid until the next step */
+	struct op op; /* with views that are valid until the next step */
 	bool ordered;
 };
 
@@ -163,8 +184,8 @@ struct mount_update {
 	size_t requests_n, requests_room;
 	uint64_t *stale_inodes; /* to be notified (inval_inode(ino, -1, 0)) before the replies */
 	size_t stale_inodes_n, stale_inodes_room;
-	bool forget_names;      /* the session was lost: all names may be wrong */
-	mono_t deadline;        /* mount_deadline, as it is now */
+	bool forget_names; /* the session was lost: all names may be wrong */
+	mono_t deadline;   /* mount_deadline, as it is now */
 };
 
 /* Clears `update`, handles the event and fills it. */

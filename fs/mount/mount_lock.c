@@ -216,10 +216,14 @@ lock_send(struct mount *m, struct mount_lock *l, struct call *c)
 	l->asked_fh = c->event.fh;
 	l->asked_acquisition = ++m->locks.next_acquisition;
 	l->granted = false;
-	op.acquire.acquire = (struct acquire){
-		.node = l->inode->ino, .owner = l->owner, .acquisition = l->asked_acquisition,
-		.mode = l->asked, .wait = l->wait, .delay_s = -1,
-		.default_delay_s = m->config.lock_delay_s, .pid = (uint32_t)c->event.pid};
+	op.acquire.acquire = (struct acquire){.node = l->inode->ino,
+	                                      .owner = l->owner,
+	                                      .acquisition = l->asked_acquisition,
+	                                      .mode = l->asked,
+	                                      .wait = l->wait,
+	                                      .delay_s = -1,
+	                                      .default_delay_s = m->config.lock_delay_s,
+	                                      .pid = (uint32_t)c->event.pid};
 	ask->ordered = false;
 	ask->acquisition = l->asked_acquisition;
 	lock_refer(ask, l);
@@ -240,8 +244,7 @@ lock_adopts(const struct mount_lock *l, const struct call *c)
 static bool
 lock_is_had(const struct mount_lock *l, const struct call *c)
 {
-	return l->kind == LOCK_ATTRIBUTE && l->mode != LOCK_NONE &&
-	       (c->event.flags & XATTR_CREATE);
+	return l->kind == LOCK_ATTRIBUTE && l->mode != LOCK_NONE && (c->event.flags & XATTR_CREATE);
 }
 
 static void

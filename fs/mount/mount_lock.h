@@ -12,22 +12,22 @@ struct mount_lock {
 	TAILQ_ENTRY(mount_lock) of_inode, kept;
 	struct inode *inode;
 	enum lock_kind kind;
-	uint64_t key;            /* flock: fh; record: lock_owner; attribute: uid */
-	uint64_t owner;          /* its number at the cell, never used again */
-	unsigned refs;           /* of calls */
-	enum lock_mode mode;     /* held */
-	uint64_t acquisition;    /* whose grant is held */
+	uint64_t key;         /* flock: fh; record: lock_owner; attribute: uid */
+	uint64_t owner;       /* its number at the cell, never used again */
+	unsigned refs;        /* of calls */
+	enum lock_mode mode;  /* held */
+	uint64_t acquisition; /* whose grant is held */
 	enum lock_ask ask;
 	enum lock_mode asked;
 	uint64_t asked_acquisition, asked_fh;
 	bool wait;
-	struct call *caller;     /* that waits for the answer; NULL: it was interrupted */
-	bool granted;            /* granted after the caller was interrupted */
+	struct call *caller; /* that waits for the answer; NULL: it was interrupted */
+	bool granted;        /* granted after the caller was interrupted */
 	bool is_kept;
-	mono_t kept_until;       /* until then a repeated call takes over the request */
+	mono_t kept_until; /* until then a repeated call takes over the request */
 	unsigned releasing;
-	struct call_list queue;  /* further calls of the same owner */
-	uint64_t *handles;       /* record: the handles through which it was taken */
+	struct call_list queue; /* further calls of the same owner */
+	uint64_t *handles;      /* record: the handles through which it was taken */
 	size_t handles_n, handles_room;
 };
 

@@ -3,20 +3,34 @@
 #include "fs/mount/internal.h"
 
 static const char *const kinds[] = {
-	[MOUNT_LOOKUP] = "lookup",       [MOUNT_GETATTR] = "getattr",
-	[MOUNT_SETATTR] = "setattr",     [MOUNT_ACCESS] = "access",
-	[MOUNT_MKDIR] = "mkdir",         [MOUNT_MKNOD] = "mknod",
-	[MOUNT_UNLINK] = "unlink",       [MOUNT_RMDIR] = "rmdir",
-	[MOUNT_RENAME] = "rename",       [MOUNT_REFUSED] = "link",
-	[MOUNT_OPEN] = "open",           [MOUNT_CREATE] = "create",
-	[MOUNT_READ] = "read",           [MOUNT_WRITE] = "write",
-	[MOUNT_FLUSH] = "flush",         [MOUNT_FSYNC] = "fsync",
-	[MOUNT_RELEASE] = "release",     [MOUNT_OPENDIR] = "opendir",
-	[MOUNT_READDIR] = "readdir",     [MOUNT_RELEASEDIR] = "releasedir",
-	[MOUNT_STATFS] = "statfs",       [MOUNT_GETXATTR] = "getxattr",
-	[MOUNT_SETXATTR] = "setxattr",   [MOUNT_LISTXATTR] = "listxattr",
-	[MOUNT_REMOVEXATTR] = "removexattr", [MOUNT_FLOCK] = "flock",
-	[MOUNT_SETLK] = "setlk",         [MOUNT_GETLK] = "getlk",
+    [MOUNT_LOOKUP] = "lookup",
+    [MOUNT_GETATTR] = "getattr",
+    [MOUNT_SETATTR] = "setattr",
+    [MOUNT_ACCESS] = "access",
+    [MOUNT_MKDIR] = "mkdir",
+    [MOUNT_MKNOD] = "mknod",
+    [MOUNT_UNLINK] = "unlink",
+    [MOUNT_RMDIR] = "rmdir",
+    [MOUNT_RENAME] = "rename",
+    [MOUNT_REFUSED] = "link",
+    [MOUNT_OPEN] = "open",
+    [MOUNT_CREATE] = "create",
+    [MOUNT_READ] = "read",
+    [MOUNT_WRITE] = "write",
+    [MOUNT_FLUSH] = "flush",
+    [MOUNT_FSYNC] = "fsync",
+    [MOUNT_RELEASE] = "release",
+    [MOUNT_OPENDIR] = "opendir",
+    [MOUNT_READDIR] = "readdir",
+    [MOUNT_RELEASEDIR] = "releasedir",
+    [MOUNT_STATFS] = "statfs",
+    [MOUNT_GETXATTR] = "getxattr",
+    [MOUNT_SETXATTR] = "setxattr",
+    [MOUNT_LISTXATTR] = "listxattr",
+    [MOUNT_REMOVEXATTR] = "removexattr",
+    [MOUNT_FLOCK] = "flock",
+    [MOUNT_SETLK] = "setlk",
+    [MOUNT_GETLK] = "getlk",
 };
 
 void
@@ -25,9 +39,9 @@ mount_trace_call(struct mount *m, const struct mount_event *e)
 	struct trace *t = m->config.trace;
 
 	MESSAGE_TRACE(t, "call %llu of thread %d: %s %.*s in inode %llu, handle %llu",
-	              (unsigned long long)e->call, (int)e->thread, kinds[e->kind],
-	              (int)e->name.len, e->name.len ? (const char *)e->name.data : "",
-	              (unsigned long long)e->ino, (unsigned long long)e->fh);
+	              (unsigned long long)e->call, (int)e->thread, kinds[e->kind], (int)e->name.len,
+	              e->name.len ? (const char *)e->name.data : "", (unsigned long long)e->ino,
+	              (unsigned long long)e->fh);
 }
 
 void

@@ -130,8 +130,11 @@ make_node(struct mount *m, struct call *c, enum node_kind kind, bool ephemeral)
 		call_status(m, c, error);
 		return;
 	}
-	op.create = (struct op_create){.parent = c->event.ino, .name = c->event.name, .kind = kind,
-	                               .exclusive = 1, .ephemeral = ephemeral};
+	op.create = (struct op_create){.parent = c->event.ino,
+	                               .name = c->event.name,
+	                               .kind = kind,
+	                               .exclusive = 1,
+	                               .ephemeral = ephemeral};
 	call_ask(m, c, &op, made_heard);
 }
 

@@ -191,7 +191,8 @@ handle_create(struct mount *m, struct call *c)
 		call_status(m, c, error);
 		return;
 	}
-	op.create = (struct op_create){.parent = c->event.ino, .name = c->event.name,
+	op.create = (struct op_create){.parent = c->event.ino,
+	                               .name = c->event.name,
 	                               .kind = NODE_FILE,
 	                               .ephemeral = (c->event.mode & S_ISVTX) != 0,
 	                               .exclusive = (c->event.flags & O_EXCL) != 0};

@@ -25,8 +25,7 @@ record_lock_through(const struct handle *h)
 	struct mount_lock *l;
 
 	TAILQ_FOREACH(l, &h->inode->locks, of_inode)
-		if (l->kind == LOCK_RECORD &&
-		    (taken_through(l, h->fh) || asked_through(l, h->fh)))
+		if (l->kind == LOCK_RECORD && (taken_through(l, h->fh) || asked_through(l, h->fh)))
 			return true;
 	return false;
 }

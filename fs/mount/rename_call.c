@@ -88,7 +88,8 @@ rename_ask(struct mount *m, struct call *c)
 {
 	struct op op = {.code = OP_rename};
 
-	op.rename = (struct op_rename){.parent = c->event.ino, .name = c->event.name,
+	op.rename = (struct op_rename){.parent = c->event.ino,
+	                               .name = c->event.name,
 	                               .new_parent = c->event.new_ino,
 	                               .new_name = c->event.new_name,
 	                               .no_replace = (c->event.flags & FLAG_NOREPLACE) != 0};

@@ -116,8 +116,8 @@ read_appended(struct mount *m, struct call *c)
 
 	buffer_put_bytes(&text, bytes_slice(h->base->data, offset, c->event.size));
 	offset = offset > base ? offset - base : 0;
-	buffer_put_bytes(&text, bytes_slice(buffer_view(&h->edited), offset,
-	                                    c->event.size - text.len));
+	buffer_put_bytes(&text,
+	                 bytes_slice(buffer_view(&h->edited), offset, c->event.size - text.len));
 	call_data(m, c, buffer_view(&text));
 	buffer_free(&text);
 }
@@ -130,8 +130,8 @@ read_serve(struct mount *m, struct call *c)
 
 	h->at_end = (uint64_t)c->event.offset >= base + h->edited.len;
 	if (h->edit == EDIT_WHOLE)
-		call_data(m, c, bytes_slice(buffer_view(&h->edited), c->event.offset,
-		                            c->event.size));
+		call_data(m, c,
+		          bytes_slice(buffer_view(&h->edited), c->event.offset, c->event.size));
 	else if (h->edit == EDIT_APPEND)
 		read_appended(m, c);
 	else

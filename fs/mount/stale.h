@@ -16,7 +16,7 @@ void stale_clear(struct mount *m, const struct call *c);
 enum { STALE_WALKS = 64 };
 
 struct stale_walk {
-	pid_t thread;  /* 0: none */
+	pid_t thread; /* 0: none */
 	enum mount_event_kind kind;
 	uint64_t found; /* the node of the last name that was looked up; 0: none yet */
 	mono_t until;

@@ -13,20 +13,19 @@ struct version {
 };
 
 struct versions {
-	size_t n;                 /* number in memory */
-	struct version **viewed;  /* those that replies of this step point to; counted */
+	size_t n;                /* number in memory */
+	struct version **viewed; /* those that replies of this step point to; counted */
 	size_t viewed_n, viewed_room;
 };
 
 /* The version of this node and generation, with a reference for the caller: one in memory, or a new
  * one with a copy of `data`. */
-struct version *version_get(struct mount *m, uint64_t node, uint64_t generation,
-                            struct bytes data);
+struct version *version_get(struct mount *m, uint64_t node, uint64_t generation, struct bytes data);
 /* The same, but a new version takes over the bytes of the buffer. */
 struct version *version_take(struct mount *m, uint64_t node, uint64_t generation,
                              struct buffer *data);
-struct version *version_ref(struct version *v);         /* adds a reference; accepts NULL */
-void version_put(struct mount *m, struct version *v);   /* drops a reference; accepts NULL */
+struct version *version_ref(struct version *v);       /* adds a reference; accepts NULL */
+void version_put(struct mount *m, struct version *v); /* drops a reference; accepts NULL */
 /* Replaces *at by `v` and drops the old reference; takes over the caller's reference to `v`. */
 void version_set(struct mount *m, struct version **at, struct version *v);
 /* Answers a READ from `v`, without a copy. */

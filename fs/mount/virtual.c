@@ -52,8 +52,8 @@ status_text(const struct mount *m, struct buffer *to)
 	if (s.state == CLIENT_JEOPARDY)
 		put_seconds(to, "grace_left", m->now, s.grace_end);
 	buffer_printf(to, "master: %u\nepoch: %llu\n", s.master, (unsigned long long)s.epoch);
-	buffer_printf(to, "cell: %s\nversion: %s\nprincipal: %s\n", m->config.cell,
-	              PACKAGE_VERSION, s.principal);
+	buffer_printf(to, "cell: %s\nversion: %s\nprincipal: %s\n", m->config.cell, PACKAGE_VERSION,
+	              s.principal);
 }
 
 struct mount_stat
@@ -82,8 +82,7 @@ virtual_opendir(struct mount *m, struct call *c)
 	struct handle *h = handle_new(m, NULL, c);
 
 	h->children = memory_zero(3, sizeof *h->children);
-	h->children[h->children_n++] =
-	    (struct mount_child){MOUNT_INO_CELL, S_IFDIR, bytes_of(".")};
+	h->children[h->children_n++] = (struct mount_child){MOUNT_INO_CELL, S_IFDIR, bytes_of(".")};
 	h->children[h->children_n++] = (struct mount_child){NODE_ROOT, S_IFDIR, bytes_of("..")};
 	h->children[h->children_n++] =
 	    (struct mount_child){MOUNT_INO_STATUS, S_IFREG, bytes_of("status")};

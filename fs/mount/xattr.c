@@ -304,20 +304,20 @@ set_ephemeral(struct mount *m, struct call *c, struct bytes value)
 /* ---- the table ---- */
 
 static const struct attribute attributes[] = {
-	{"user.ls.instance", OP_get_attr, show_instance, NULL, NULL},
-	{"user.ls.content_generation", OP_get_attr, show_content_generation, NULL, NULL},
-	{"user.ls.acl_generation", OP_get_attr, show_acl_generation, NULL, NULL},
-	{"user.ls.checksum", OP_get_attr, show_checksum, NULL, NULL},
-	{"user.ls.ephemeral", OP_get_attr, show_ephemeral, set_ephemeral, NULL},
-	{"user.ls.acl.read", OP_get_attr, show_acl_read, set_acl_read, NULL},
-	{"user.ls.acl.write", OP_get_attr, show_acl_write, set_acl_write, NULL},
-	{"user.ls.acl.change", OP_get_attr, show_acl_change, set_acl_change, NULL},
-	{"user.ls.lock_delay", OP_get_attr, show_lock_delay, set_lock_delay, remove_lock_delay},
-	{"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
-	{"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
-	{"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
-	{"user.ls.sequencer", OP_get_sequencer, show_sequencer, NULL, NULL},
-	{"user.ls.fence", OP_get_sequencer, show_fence, NULL, NULL},
+    {"user.ls.instance", OP_get_attr, show_instance, NULL, NULL},
+    {"user.ls.content_generation", OP_get_attr, show_content_generation, NULL, NULL},
+    {"user.ls.acl_generation", OP_get_attr, show_acl_generation, NULL, NULL},
+    {"user.ls.checksum", OP_get_attr, show_checksum, NULL, NULL},
+    {"user.ls.ephemeral", OP_get_attr, show_ephemeral, set_ephemeral, NULL},
+    {"user.ls.acl.read", OP_get_attr, show_acl_read, set_acl_read, NULL},
+    {"user.ls.acl.write", OP_get_attr, show_acl_write, set_acl_write, NULL},
+    {"user.ls.acl.change", OP_get_attr, show_acl_change, set_acl_change, NULL},
+    {"user.ls.lock_delay", OP_get_attr, show_lock_delay, set_lock_delay, remove_lock_delay},
+    {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
+    {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
+    {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
+    {"user.ls.sequencer", OP_get_sequencer, show_sequencer, NULL, NULL},
+    {"user.ls.fence", OP_get_sequencer, show_fence, NULL, NULL},
 };
 
 enum { ATTRIBUTES = sizeof attributes / sizeof attributes[0] };

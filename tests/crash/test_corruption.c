@@ -28,9 +28,19 @@
 #include "tests/unit/store_fixture.h"
 
 enum {
-	LAST = 700, FIRST_AGAIN = 301, LAST_AGAIN = 330, TRIMMED = 40, APPLIED = 600,
-	ROUND = 9, LARGE = 9000, PAGE = 4096, SECTOR = 512,
-	TRIES = 300, MANY_TRIES = 20000, FILES = 6, NODES = 40,
+	LAST = 700,
+	FIRST_AGAIN = 301,
+	LAST_AGAIN = 330,
+	TRIMMED = 40,
+	APPLIED = 600,
+	ROUND = 9,
+	LARGE = 9000,
+	PAGE = 4096,
+	SECTOR = 512,
+	TRIES = 300,
+	MANY_TRIES = 20000,
+	FILES = 6,
+	NODES = 40,
 };
 
 static struct fixture f;
@@ -65,8 +75,11 @@ put_entry(uint64_t slot, uint64_t round)
 {
 	struct bytes payload = payload_of(slot, round);
 
-	put(&(struct px_record){.kind = PX_RECORD_ENTRY, .slot = slot, .ballot = {round, 1},
-	                        .origin = {round, 1}, .payload = payload,
+	put(&(struct px_record){.kind = PX_RECORD_ENTRY,
+	                        .slot = slot,
+	                        .ballot = {round, 1},
+	                        .origin = {round, 1},
+	                        .payload = payload,
 	                        .checksum = checksum(payload)});
 }
 
@@ -344,8 +357,8 @@ static void
 test_random_damage(void **state)
 {
 	uint64_t tries = getenv("LSFS_CRASH_ALL") != NULL ? MANY_TRIES : TRIES;
-	uint64_t first = getenv("LSFS_CRASH_SEED") != NULL
-	                     ? strtoull(getenv("LSFS_CRASH_SEED"), NULL, 10) : 1;
+	uint64_t first =
+	    getenv("LSFS_CRASH_SEED") != NULL ? strtoull(getenv("LSFS_CRASH_SEED"), NULL, 10) : 1;
 	struct count several = {0}, one = {0};
 
 	(void)state;
@@ -362,8 +375,8 @@ test_random_damage(void **state)
 		try_one(&rng, seed % 3 != 0, seed % 3 != 0 ? &several : &one);
 	}
 	print_message("several: %d openings, %d of them repaired, %d refused; "
-	              "alone: %d openings, %d refused\n", several.opened, several.repaired,
-	              several.refused, one.opened, one.refused);
+	              "alone: %d openings, %d refused\n",
+	              several.opened, several.repaired, several.refused, one.opened, one.refused);
 	assert_true(several.repaired > (int)tries / 10);
 	assert_true(several.refused < (int)tries / 4);
 	assert_int_equal(one.repaired, 0);

@@ -26,8 +26,8 @@
 enum {
 	KILLS = 10,
 	KILL_AFTER = 300, /* at the most, so many acknowledgements */
-	CUTS = 40,   /* moments at which the power is cut, spread over all there are */
-	FAILURES = 16, /* likewise, syncs that fail */
+	CUTS = 40,        /* moments at which the power is cut, spread over all there are */
+	FAILURES = 16,    /* likewise, syncs that fail */
 	PATIENCE_S = 20,
 };
 
@@ -77,8 +77,8 @@ live_on(void)
 	for (uint64_t slot = told.persisted + 1;; slot++) {
 		fixture_log(&f, slot, payload_of(slot));
 		if (slot % 64 == 0 && f.saved > 20)
-		if (slot % 64 == 0 && f.saved > 20)
-			victim_trim(f.saved - 20, slot);
+			if (slot % 64 == 0 && f.saved > 20)
+				victim_trim(f.saved - 20, slot);
 		if (slot % 16 == 0) {
 			fixture_wait_persisted(&f, slot);
 			save_persisted();
@@ -475,10 +475,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_killed),      cmocka_unit_test(test_power_cut),
+	    cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_power_cut),
 	    cmocka_unit_test(test_cut_in_replacing),
-	    cmocka_unit_test(test_failed_sync), cmocka_unit_test(test_closed_after_failure),
-	    cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_no_room),
+	    cmocka_unit_test(test_failed_sync),
+	    cmocka_unit_test(test_closed_after_failure),
+	    cmocka_unit_test(test_no_memory),
+	    cmocka_unit_test(test_no_room),
 	    cmocka_unit_test(test_closed_while_full),
 	};
 

@@ -86,7 +86,8 @@ go_on(void)
 	if (!victim_start())
 		return REFUSED;
 	last = f.recovered.applied > f.recovered.trimmed + f.recovered.entries_n
-	           ? f.recovered.applied : f.recovered.trimmed + f.recovered.entries_n;
+	           ? f.recovered.applied
+	           : f.recovered.trimmed + f.recovered.entries_n;
 	if (last == f.recovered.applied)
 		victim_trim(last, last);
 	for (uint64_t slot = last + 1; slot <= last + 20; slot++)

@@ -136,8 +136,7 @@ on_connected(void *user)
 static void
 on_frame(void *user, bool standby, struct bytes frame)
 {
-	hear(user, (struct client_event){
-	               .kind = CLIENT_FRAME, .standby = standby, .frame = frame});
+	hear(user, (struct client_event){.kind = CLIENT_FRAME, .standby = standby, .frame = frame});
 }
 
 static void
@@ -163,10 +162,10 @@ begin(struct member_of_crowd *m, const struct cell_file *cell_file, const struct
 	m->link = link_to_cell(&m->crowd->loop, cell_file, key, &error);
 	if (m->link == NULL)
 		die("no link", strerror(-error));
-	link_start(m->link, &(struct link_callbacks){
-		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
-		.user = m,
-	});
+	link_start(m->link, &(struct link_callbacks){.connected = on_connected,
+	                                             .frame = on_frame,
+	                                             .disconnected = on_disconnected,
+	                                             .user = m});
 	hear(m, (struct client_event){.kind = CLIENT_TIMEOUT});
 }
 

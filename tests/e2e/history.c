@@ -12,8 +12,8 @@
 enum { SHOWN = 12, PROCESSES = 100000, MOUNT_PROCESSES = 100 };
 
 static const char *const names[KINDS] = {
-	"write", "rename", "cas", "read", "append", "tail", "count",
-	"lock", "share", "hold", "ephemeral", "left", "final",
+    "write", "rename", "cas",  "read",      "append", "tail",  "count",
+    "lock",  "share",  "hold", "ephemeral", "left",   "final",
 };
 
 void
@@ -108,16 +108,16 @@ static void
 begin(struct op *op, json_t *line, int process, int number, int64_t time)
 {
 	*op = (struct op){
-		.process = process,
-		.line = number,
-		.kind = kind_of(line, number),
-		.outcome = OUTCOME_INFO,
-		.path = text_of(line, "path"),
-		.value = text_of(line, "value"),
-		.expected = text_of(line, "expected"),
-		.error = text_of(line, "error"),
-		.begin = time,
-		.end = INT64_MAX,
+	    .process = process,
+	    .line = number,
+	    .kind = kind_of(line, number),
+	    .outcome = OUTCOME_INFO,
+	    .path = text_of(line, "path"),
+	    .value = text_of(line, "value"),
+	    .expected = text_of(line, "expected"),
+	    .error = text_of(line, "error"),
+	    .begin = time,
+	    .end = INT64_MAX,
 	};
 }
 
@@ -125,8 +125,8 @@ static void
 end(struct op *op, json_t *line, const char *type, int number, int64_t time)
 {
 	if (kind_of(line, number) != op->kind)
-		give_up("line %d: ends another operation than process %d began in line %d",
-		        number, op->process, op->line);
+		give_up("line %d: ends another operation than process %d began in line %d", number,
+		        op->process, op->line);
 	if (!strcmp(type, "ok"))
 		op->outcome = OUTCOME_OK;
 	else if (!strcmp(type, "fail"))

@@ -170,8 +170,7 @@ check_tails(struct appends *a)
 
 		if (p->op->kind == KIND_APPEND)
 			line = p->op;
-		else if (p->place > 0 &&
-		         (!line || strcmp(tail_line(p->op), line->value) != 0))
+		else if (p->place > 0 && (!line || strcmp(tail_line(p->op), line->value) != 0))
 			violation(a->h, "%s: it never ended so: %s", p->op->path, told(p->op));
 	}
 }

@@ -16,8 +16,8 @@
 struct cluster {
 	const struct op *write;
 	int64_t first, last;
-	uint64_t generation; /* that a read told; 0: none did */
-	bool seen;           /* read, or expected by a swap that took effect */
+	uint64_t generation;  /* that a read told; 0: none did */
+	bool seen;            /* read, or expected by a swap that took effect */
 	struct cluster *next; /* the swap of this value */
 	bool swapped;         /* is some cluster's next */
 };
@@ -165,9 +165,11 @@ check_chain(struct reg *r, const struct cluster *c, struct block *b)
 	*b = (struct block){.first = c->first, .last = c->last, .cluster = c};
 	for (c = c->next; c && steps++ < r->n; c = c->next) {
 		if (c->first < last)
-			violation(r->h, "%s: '%s' was seen although '%s' had been swapped for it: "
-			          "%s", c->write->path, latest->write->value,
-			          c->write->value, told(c->write));
+			violation(r->h,
+			          "%s: '%s' was seen although '%s' had been swapped for it: "
+			          "%s",
+			          c->write->path, latest->write->value, c->write->value,
+			          told(c->write));
 		if (c->last > last) {
 			last = c->last;
 			latest = c;
@@ -198,10 +200,12 @@ check_blocks(struct reg *r, struct block *blocks, size_t n)
 		const struct block *b = &blocks[i];
 
 		if (latest && b->first < latest->last && latest->first < b->last)
-			violation(r->h, "%s: '%s' was still seen when '%s' had replaced it, and "
-			          "the other way round: %s; %s", b->cluster->write->path,
-			          latest->cluster->write->value, b->cluster->write->value,
-			          told(latest->cluster->write), told(b->cluster->write));
+			violation(r->h,
+			          "%s: '%s' was still seen when '%s' had replaced it, and "
+			          "the other way round: %s; %s",
+			          b->cluster->write->path, latest->cluster->write->value,
+			          b->cluster->write->value, told(latest->cluster->write),
+			          told(b->cluster->write));
 		if (!latest || b->last > latest->last)
 			latest = b;
 	}
@@ -274,8 +278,7 @@ check_growth(struct reg *r)
 
 	for (size_t i = 0; i < r->slice.n; i++)
 		if (is_read(&r->slice.ops[i]) && r->slice.ops[i].generation)
-			placed[n++] =
-			    (struct placed){r->slice.ops[i].generation, &r->slice.ops[i]};
+			placed[n++] = (struct placed){r->slice.ops[i].generation, &r->slice.ops[i]};
 	check_order(r->h, placed, n, "generation");
 	free(placed);
 }
@@ -312,9 +315,10 @@ check_versions_made(struct reg *r)
 	made = last->generation - first->generation;
 	if (last->generation < first->generation || made < acknowledged ||
 	    made > acknowledged + open)
-		violation(r->h, "%s: %llu writes were acknowledged, %llu are open, but "
-		          "%llu versions were made (up to line %d)", first->path,
-		          acknowledged, open, made, last->line);
+		violation(r->h,
+		          "%s: %llu writes were acknowledged, %llu are open, but "
+		          "%llu versions were made (up to line %d)",
+		          first->path, acknowledged, open, made, last->line);
 }
 
 void

@@ -36,10 +36,10 @@ static struct worker
 worker_new(char **argv, uint64_t seed, int number)
 {
 	struct worker w = {
-		.process = atoi(argv[4]) + number,
-		.number = number,
-		.history = open(argv[3], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644),
-		.mount = argv[2],
+	    .process = atoi(argv[4]) + number,
+	    .number = number,
+	    .history = open(argv[3], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644),
+	    .mount = argv[2],
 	};
 
 	if (w.history < 0)

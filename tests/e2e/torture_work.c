@@ -18,14 +18,14 @@
 enum {
 	REGISTERS = 6,
 	COUNTERS = 2,
-	LOCKS = 3,             /* and one that is held for seconds */
-	LINE_FILES = 2,        /* at a time; then new ones, so that they stay short */
-	LINES_PER_FILE = 100,  /* of each process */
+	LOCKS = 3,            /* and one that is held for seconds */
+	LINE_FILES = 2,       /* at a time; then new ones, so that they stay short */
+	LINES_PER_FILE = 100, /* of each process */
 	VALUE_MAX = 64,
-	VALUE_LEN = 13,        /* of a register's value: a swap overwrites it whole */
+	VALUE_LEN = 13, /* of a register's value: a swap overwrites it whole */
 	CONTENTS_MAX = 256 * 1024,
-	HOLD_US = 30000,       /* at the most something is held, or kept open, at a time */
-	PROOFS = 3,            /* that a lock is still held */
+	HOLD_US = 30000, /* at the most something is held, or kept open, at a time */
+	PROOFS = 3,      /* that a lock is still held */
 	LONG_PROOFS = 600,
 };
 
@@ -78,8 +78,8 @@ note(struct worker *w, const struct record *r, const char *type, int error)
 	fprintf(f, "\"value\":\"");
 	print_escaped(f, r->value);
 	fprintf(f, "\",\"expected\":\"%s\",\"generation\":%llu,\"error\":\"%s\",\"time\":%lld}\n",
-	        r->expected ? r->expected : "", r->generation,
-	        error ? strerrorname_np(error) : "", now());
+	        r->expected ? r->expected : "", r->generation, error ? strerrorname_np(error) : "",
+	        now());
 	if (fclose(f) != 0 || write(w->history, line, len) != (ssize_t)len)
 		give_up("history");
 	free(line);
@@ -529,8 +529,8 @@ do_anything(struct worker *w)
 		void (*work)(struct worker *w);
 		unsigned weight;
 	} kinds[] = {
-	    {do_write, 20}, {do_rename, 8}, {do_cas, 15}, {do_read, 35}, {do_append, 15},
-	    {do_tail, 6}, {do_count, 8}, {do_lock, 12}, {do_ephemeral, 5},
+	    {do_write, 20}, {do_rename, 8}, {do_cas, 15},  {do_read, 35},     {do_append, 15},
+	    {do_tail, 6},   {do_count, 8},  {do_lock, 12}, {do_ephemeral, 5},
 	};
 	unsigned sum = 0, at = 0;
 	uint64_t chosen;

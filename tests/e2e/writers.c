@@ -34,7 +34,7 @@ struct writer {
 	bool waiting; /* for an answer, about a file and so many bytes: */
 	int file;
 	size_t size;
-	bool lists;  /* has created its files */
+	bool lists; /* has created its files */
 	struct op_get_listing page;
 	char after[LIMIT_NAME];
 };
@@ -120,9 +120,8 @@ write_contents(struct load *l, int i)
 {
 	const struct writer *w = &l->writers[i];
 	const struct op op = {
-		.code = OP_set_contents,
-		.set_contents = {.node = l->files[w->file].node,
-		                 .contents = {l->contents, w->size}},
+	    .code = OP_set_contents,
+	    .set_contents = {.node = l->files[w->file].node, .contents = {l->contents, w->size}},
 	};
 
 	submit(l, i, &op);
@@ -179,9 +178,8 @@ begin_write(struct load *l, int i)
 
 	w->waiting = true;
 	w->file = i + l->n * (int)rng_below(&l->rng, (uint64_t)own);
-	w->size = rng_below(&l->rng, LARGEST_ONE_IN) == 0
-	              ? LIMIT_CONTENTS
-	              : 1 + (size_t)rng_below(&l->rng, l->size);
+	w->size = rng_below(&l->rng, LARGEST_ONE_IN) == 0 ? LIMIT_CONTENTS
+	                                                  : 1 + (size_t)rng_below(&l->rng, l->size);
 	l->waiting++;
 	if (l->files[w->file].node == 0)
 		create(l, i);
@@ -320,10 +318,10 @@ begin_link(struct load *l, const struct cell_file *cell_file, const char *key_pa
 	l->link = link_to_cell(&l->loop, cell_file, &key, &error);
 	if (l->link == NULL)
 		die("no link", strerror(-error));
-	link_start(l->link, &(struct link_callbacks){
-		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
-		.user = l,
-	});
+	link_start(l->link, &(struct link_callbacks){.connected = on_connected,
+	                                             .frame = on_frame,
+	                                             .disconnected = on_disconnected,
+	                                             .user = l});
 }
 
 static void

@@ -103,8 +103,13 @@ kernel_send_raw(struct kernel *k, uint64_t unique, uint32_t opcode, uint64_t ino
                 size_t size)
 {
 	struct fuse_in_header header = {
-		.len = (uint32_t)(sizeof header + size), .opcode = opcode, .unique = unique,
-		.nodeid = ino, .uid = getuid(), .gid = getgid(), .pid = (uint32_t)getpid(),
+	    .len = (uint32_t)(sizeof header + size),
+	    .opcode = opcode,
+	    .unique = unique,
+	    .nodeid = ino,
+	    .uid = getuid(),
+	    .gid = getgid(),
+	    .pid = (uint32_t)getpid(),
 	};
 	char *message = memory_zero(1, sizeof header + size);
 
@@ -173,8 +178,9 @@ on_session_state(void *user, const struct client_status *status)
 static void
 start_host(struct kernel *k)
 {
-	struct server_process_config config = {
-	    .directory = k->directory, .failed = on_host_failed, .user = k};
+	struct server_process_config config = {.directory = k->directory,
+	                                       .failed = on_host_failed,
+	                                       .user = k};
 	struct cell_file cell_file;
 	char why[512] = "";
 
@@ -190,13 +196,18 @@ static void
 start_engine(struct kernel *k)
 {
 	struct mount_config mount = {
-		.cell = "test", .uid = getuid(), .gid = getgid(), .lock_delay_s = 1,
+	    .cell = "test",
+	    .uid = getuid(),
+	    .gid = getgid(),
+	    .lock_delay_s = 1,
 	};
 	struct client_config client = {.host = "here", .grace = span_s(5), .drift_permille = 10};
 	struct engine_output output = {
-		.reply = device_reply, .stale_inode = device_stale_inode,
-		.forget_names = device_forget_names, .session = on_session_state,
-		.user = &k->device,
+	    .reply = device_reply,
+	    .stale_inode = device_stale_inode,
+	    .forget_names = device_forget_names,
+	    .session = on_session_state,
+	    .user = &k->device,
 	};
 
 	random_fill(&client.seed, sizeof client.seed);
@@ -210,7 +221,11 @@ static void
 start_device(struct kernel *k)
 {
 	struct device_config config = {
-		.uid = getuid(), .gid = getgid(), .ready = on_ready, .ended = on_ended, .user = k,
+	    .uid = getuid(),
+	    .gid = getgid(),
+	    .ready = on_ready,
+	    .ended = on_ended,
+	    .user = k,
 	};
 	int ends[2];
 

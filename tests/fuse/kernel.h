@@ -40,8 +40,8 @@ void kernel_start(struct kernel *k, struct fuse_init_out *init);
 void kernel_stop(struct kernel *k);
 
 /* Sends a request; its body is `body` followed by the string `name` with its NUL (NULL: none). */
-uint64_t kernel_send(struct kernel *k, uint32_t opcode, uint64_t ino, const void *body,
-                     size_t size, const char *name);
+uint64_t kernel_send(struct kernel *k, uint32_t opcode, uint64_t ino, const void *body, size_t size,
+                     const char *name);
 /* As it is, with any unique. */
 void kernel_send_raw(struct kernel *k, uint64_t unique, uint32_t opcode, uint64_t ino,
                      const void *body, size_t size);

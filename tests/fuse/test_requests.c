@@ -45,7 +45,8 @@ create(struct kernel *k, const char *name, uint32_t mode)
 	struct created out;
 
 	assert_int_equal(kernel_call(k, FUSE_CREATE, FUSE_ROOT_ID, &in, sizeof in, name, &out,
-	                             sizeof out), sizeof out);
+	                             sizeof out),
+	                 sizeof out);
 	return out;
 }
 
@@ -70,8 +71,12 @@ static int
 write_at(struct kernel *k, uint64_t ino, uint64_t fh, uint64_t offset, const char *text)
 {
 	struct fuse_write_in in = {
-		.fh = fh, .offset = offset, .size = (uint32_t)strlen(text), .lock_owner = 7,
-		.write_flags = FUSE_WRITE_LOCKOWNER, .flags = O_RDWR,
+	    .fh = fh,
+	    .offset = offset,
+	    .size = (uint32_t)strlen(text),
+	    .lock_owner = 7,
+	    .write_flags = FUSE_WRITE_LOCKOWNER,
+	    .flags = O_RDWR,
 	};
 	struct fuse_write_out out = {0};
 	char body[sizeof in + 256];
@@ -104,8 +109,11 @@ static int
 read_at(struct kernel *k, uint64_t ino, uint64_t fh, uint64_t offset, char *to, size_t size)
 {
 	struct fuse_read_in in = {
-		.fh = fh, .offset = offset, .size = (uint32_t)size,
-		.read_flags = FUSE_READ_LOCKOWNER, .lock_owner = 7,
+	    .fh = fh,
+	    .offset = offset,
+	    .size = (uint32_t)size,
+	    .read_flags = FUSE_READ_LOCKOWNER,
+	    .lock_owner = 7,
 	};
 
 	return kernel_call(k, FUSE_READ, ino, &in, sizeof in, NULL, to, size);
@@ -115,7 +123,10 @@ static uint64_t
 send_flock(struct kernel *k, uint64_t ino, uint64_t fh, uint32_t type, bool wait)
 {
 	struct fuse_lk_in in = {
-		.fh = fh, .owner = fh, .lk = {.type = type}, .lk_flags = FUSE_LK_FLOCK,
+	    .fh = fh,
+	    .owner = fh,
+	    .lk = {.type = type},
+	    .lk_flags = FUSE_LK_FLOCK,
 	};
 
 	return kernel_send(k, wait ? FUSE_SETLKW : FUSE_SETLK, ino, &in, sizeof in, NULL);
@@ -164,8 +175,9 @@ test_init(void **state)
 static void
 test_missing_name(void **state)
 {
-	assert_int_equal(
-	    kernel_call(*state, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "missing", NULL, 0), -ENOENT);
+	assert_int_equal(kernel_call(*state, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "missing", NULL,
+	                             0),
+	                 -ENOENT);
 }
 
 static void
@@ -187,7 +199,8 @@ test_write_and_read_back(void **state)
 	assert_int_equal(read_at(k, ino, second, 0, text, sizeof text), 5);
 	assert_memory_equal(text, "hello", 5);
 	assert_int_equal(kernel_call(k, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "f", &found,
-	                             sizeof found), sizeof found);
+	                             sizeof found),
+	                 sizeof found);
 	assert_int_equal(found.attr.size, 5);
 	assert_int_equal(found.nodeid, ino);
 	release(k, ino, f.open.fh);
@@ -257,16 +270,20 @@ test_attribute_sizes(void **state)
 	char value[64];
 
 	assert_int_equal(kernel_call(k, FUSE_GETXATTR, ino, &in, sizeof in, "user.ls.checksum",
-	                             &size, sizeof size), sizeof size);
+	                             &size, sizeof size),
+	                 sizeof size);
 	assert_int_equal(size.size, 16);
 	in.size = 15;
 	assert_int_equal(kernel_call(k, FUSE_GETXATTR, ino, &in, sizeof in, "user.ls.checksum",
-	                             NULL, 0), -ERANGE);
+	                             NULL, 0),
+	                 -ERANGE);
 	in.size = sizeof value;
 	assert_int_equal(kernel_call(k, FUSE_GETXATTR, ino, &in, sizeof in, "user.ls.checksum",
-	                             value, sizeof value), 16);
+	                             value, sizeof value),
+	                 16);
 	assert_int_equal(kernel_call(k, FUSE_GETXATTR, ino, &in, sizeof in, "security.selinux",
-	                             value, sizeof value), -EOPNOTSUPP);
+	                             value, sizeof value),
+	                 -EOPNOTSUPP);
 	release(k, ino, f.open.fh);
 }
 
@@ -388,17 +405,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_init, start, stop),
-		cmocka_unit_test_setup_teardown(test_missing_name, start, stop),
-		cmocka_unit_test_setup_teardown(test_write_and_read_back, start, stop),
-		cmocka_unit_test_setup_teardown(test_interrupted_lock, start, stop),
-		cmocka_unit_test_setup_teardown(test_interrupt_before_its_request, start, stop),
-		cmocka_unit_test_setup_teardown(test_end_with_a_waiting_lock, start, stop),
-		cmocka_unit_test_setup_teardown(test_attribute_sizes, start, stop),
-		cmocka_unit_test_setup_teardown(test_attribute_lock_busy, start, stop),
-		cmocka_unit_test_setup_teardown(test_listing_in_pieces, start, stop),
-		cmocka_unit_test_setup_teardown(test_nonsense, start, stop),
-		cmocka_unit_test_setup_teardown(test_connection_lost, start, stop),
+	    cmocka_unit_test_setup_teardown(test_init, start, stop),
+	    cmocka_unit_test_setup_teardown(test_missing_name, start, stop),
+	    cmocka_unit_test_setup_teardown(test_write_and_read_back, start, stop),
+	    cmocka_unit_test_setup_teardown(test_interrupted_lock, start, stop),
+	    cmocka_unit_test_setup_teardown(test_interrupt_before_its_request, start, stop),
+	    cmocka_unit_test_setup_teardown(test_end_with_a_waiting_lock, start, stop),
+	    cmocka_unit_test_setup_teardown(test_attribute_sizes, start, stop),
+	    cmocka_unit_test_setup_teardown(test_attribute_lock_busy, start, stop),
+	    cmocka_unit_test_setup_teardown(test_listing_in_pieces, start, stop),
+	    cmocka_unit_test_setup_teardown(test_nonsense, start, stop),
+	    cmocka_unit_test_setup_teardown(test_connection_lost, start, stop),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -73,11 +73,11 @@ look_for_change(struct sim *s, struct host *n, const struct px_record *records, 
 	if (s->swarm.operators == 0 || !holds_change(records, records_n) ||
 	    !fault_strikes(s, FAULT_AT_CHANGE))
 		return;
-	heap_push(&s->heap, (struct event){
-	                        .at = s->now + sim_between(s, 0, 3 * s->swarm.latency_us * 1000),
-	                        .run = run_at_change,
-	                        .who = n->id - 1,
-	                        .life = n->life});
+	heap_push(&s->heap,
+	          (struct event){.at = s->now + sim_between(s, 0, 3 * s->swarm.latency_us * 1000),
+	                         .run = run_at_change,
+	                         .who = n->id - 1,
+	                         .life = n->life});
 }
 
 static void
@@ -97,11 +97,11 @@ adversary_in_force(struct sim *s, struct host *n)
 {
 	if (s->swarm.operators == 0 || !fault_strikes(s, FAULT_AT_CHANGE))
 		return;
-	heap_push(&s->heap, (struct event){
-	                        .at = s->now + sim_between(s, 0, 2 * s->swarm.disk_us * 1000),
-	                        .run = run_forget,
-	                        .who = n->id - 1,
-	                        .life = n->life});
+	heap_push(&s->heap,
+	          (struct event){.at = s->now + sim_between(s, 0, 2 * s->swarm.disk_us * 1000),
+	                         .run = run_forget,
+	                         .who = n->id - 1,
+	                         .life = n->life});
 }
 
 /* The master hears only those who have no vote. */
@@ -175,8 +175,8 @@ run_at_joining(struct sim *s, struct event *e)
 void
 adversary_joining(struct sim *s, struct host *n)
 {
-	const int64_t soon = s->swarm.latency_us > s->swarm.disk_us ? s->swarm.latency_us
-	                                                            : s->swarm.disk_us;
+	const int64_t soon =
+	    s->swarm.latency_us > s->swarm.disk_us ? s->swarm.latency_us : s->swarm.disk_us;
 
 	if (!fault_strikes(s, FAULT_AT_JOINING))
 		return;
@@ -299,8 +299,7 @@ run_two_values(struct sim *s, struct event *e)
 	reconnect(s, next_candidate(e), witness);
 	net_cut_replicas(s, old_master(e), witness, until);
 	host_pause(s, &s->hosts[witness - 1], s->now + sim_between(s, 700 * MS, 900 * MS));
-	host_pause(s, &s->hosts[old_master(e) - 1],
-	           s->now + sim_between(s, 600 * MS, 800 * MS));
+	host_pause(s, &s->hosts[old_master(e) - 1], s->now + sim_between(s, 600 * MS, 800 * MS));
 	s->spared_until = s->now + 4 * SECOND;
 	s->swarm.rates[FAULT_AT_GATHER] = 8000;
 }
@@ -336,10 +335,10 @@ look_for_two_values(struct sim *s, struct host *master, const struct px_record *
 	s->spared_until = until;
 	isolate(s, master->id, until);
 	isolate(s, candidate, until);
-	heap_push(&s->heap, (struct event){
-		.at = s->now + 20 * MS, .run = run_wait_for_master,
-		.a = (uint64_t)candidate << 8 | (uint64_t)master->id, .b = (uint64_t)until,
-	});
+	heap_push(&s->heap, (struct event){.at = s->now + 20 * MS,
+	                                   .run = run_wait_for_master,
+	                                   .a = (uint64_t)candidate << 8 | (uint64_t)master->id,
+	                                   .b = (uint64_t)until});
 }
 
 /* ---- a crash around a promise ---- */
@@ -376,8 +375,7 @@ run_crash(struct sim *s, struct event *e)
 }
 
 void
-adversary_recorded(struct sim *s, struct host *n, const struct px_record *records,
-                   size_t records_n)
+adversary_recorded(struct sim *s, struct host *n, const struct px_record *records, size_t records_n)
 {
 	look_for_change(s, n, records, records_n);
 	look_for_two_values(s, n, records, records_n);
@@ -385,12 +383,11 @@ adversary_recorded(struct sim *s, struct host *n, const struct px_record *record
 		if (records[i].kind != PX_RECORD_PROMISE || s->hosts_n == 1 ||
 		    !fault_strikes(s, FAULT_AT_PROMISE))
 			continue;
-		heap_push(&s->heap,
-		          (struct event){.at = s->now + sim_between(s, 0, 3 * MS),
-		                         .run = run_crash,
-		                         .who = n->id - 1,
-		                         .life = n->life,
-		                         .a = records[i].ballot.replica});
+		heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 3 * MS),
+		                                   .run = run_crash,
+		                                   .who = n->id - 1,
+		                                   .life = n->life,
+		                                   .a = records[i].ballot.replica});
 		return;
 	}
 }
@@ -440,7 +437,8 @@ at_hand_over(struct sim *s, int from, int to)
 	      (double)late / 1e9, from);
 	if (late > 700 * MS)
 		heap_push(&s->heap, (struct event){.at = s->now + late - 700 * MS,
-		                                   .run = run_meet, .who = to - 1});
+		                                   .run = run_meet,
+		                                   .who = to - 1});
 	return late;
 }
 
@@ -491,8 +489,7 @@ adversary_ballots(struct sim *s, struct host *master)
 			if (id != master->id)
 				net_cut_replicas(s, id, master->id,
 				                 s->now + sim_between(s, 0, 2 * SECOND));
-	heap_push(&s->heap, (struct event){.at = s->now, .run = run_ballots,
-	                                   .b = (uint64_t)until});
+	heap_push(&s->heap, (struct event){.at = s->now, .run = run_ballots, .b = (uint64_t)until});
 }
 
 /* ---- masters one after the other ---- */
@@ -604,11 +601,10 @@ adversary_delay(struct sim *s, uint64_t node, int64_t length)
 		for (size_t h = 0; h < it->holders_n; h++)
 			if (s->machines[i].session == it->holders[h].session)
 				machine_pause(s, &s->machines[i], s->now + length);
-	heap_push(&s->heap,
-	          (struct event){.at = s->now + length - before,
-	                         .run = run_second_delay,
-	                         .a = node,
-	                         .b = (uint64_t)(before + sim_between(s, 0, 300 * MS))});
+	heap_push(&s->heap, (struct event){.at = s->now + length - before,
+	                                   .run = run_second_delay,
+	                                   .a = node,
+	                                   .b = (uint64_t)(before + sim_between(s, 0, 300 * MS))});
 }
 
 /* ---- a copy that is put back when only it could tell ---- */

@@ -190,8 +190,10 @@ ambush_lease(struct sim *s, struct host *master)
 
 	if (s->swarm.clocks != CLOCKS_DRIFT || late == master || !late->up)
 		return;
-	fault(s, FAULT_RACE, "the clock of replica %d is slow, all others are fast, and it is cut "
-	      "off from replica %d first", master->id, late->id);
+	fault(s, FAULT_RACE,
+	      "the clock of replica %d is slow, all others are fast, and it is cut "
+	      "off from replica %d first",
+	      master->id, late->id);
 	for (int i = 0; i < s->hosts_n; i++) {
 		struct host *n = &s->hosts[i];
 

@@ -34,8 +34,8 @@ run_boot(struct sim *s, struct event *e)
 int64_t
 boot_failed(struct sim *s, struct host *n)
 {
-	int64_t at = s->now + (s->calm ? sim_between(s, 0, SECOND)
-	                               : sim_between(s, SECOND, 20 * SECOND));
+	int64_t at =
+	    s->now + (s->calm ? sim_between(s, 0, SECOND) : sim_between(s, SECOND, 20 * SECOND));
 	uint64_t where = rng_below(&s->rng, 3);
 	struct boot *b = &n->boot;
 	char name[BOOT_VERDICT_BOOT];
@@ -64,8 +64,7 @@ boot_allows(struct sim *s, struct host *n)
 	name_boot(&n->boot, name);
 	for (int i = IN_DIRECTORY; i <= IN_RUN; i++) {
 		if (boot_verdict_judge(n->boot.marks[i], name, why) == BOOT_VERDICT_NOW) {
-			fault(s, FAULT_REFUSED, "replica %d is not to start in this boot",
-			      n->id);
+			fault(s, FAULT_REFUSED, "replica %d is not to start in this boot", n->id);
 			return false;
 		}
 	}

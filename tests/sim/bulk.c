@@ -67,8 +67,7 @@ kill_master(struct sim *s, struct host *master)
 	if (back > 0)
 		kill_half(s, takes + SECOND);
 	if (s->liar.id == 0) /* else rounds may be far apart, and are reached in time only */
-		heap_push(&s->heap,
-		          (struct event){.at = s->now + takes, .run = run_check_elected});
+		heap_push(&s->heap, (struct event){.at = s->now + takes, .run = run_check_elected});
 }
 
 /* What a master has proposed, and is not chosen, the next one may have to send first. */
@@ -154,9 +153,7 @@ bulk_start(struct sim *s, int64_t from)
 	if (!s->swarm.bulk || s->swarm.operators > 0)
 		return;
 	s->bulk_at = from + SETTLE_SECONDS * SECOND;
-	heap_push(&s->heap, (struct event){
-		.at = s->bulk_at,
-		.run = run_bulk,
-		.b = (uint64_t)(s->bulk_at + TRY_SECONDS * SECOND),
-	});
+	heap_push(&s->heap, (struct event){.at = s->bulk_at,
+	                                   .run = run_bulk,
+	                                   .b = (uint64_t)(s->bulk_at + TRY_SECONDS * SECOND)});
 }

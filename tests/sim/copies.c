@@ -126,8 +126,11 @@ copies_make(struct sim *s, struct host *n, int place)
 	if (n->disk.applied > 0)
 		*copy = copy_of(&n->disk);
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, MS, 300 * MS),
-	                                   .run = run_made, .who = n->id - 1, .life = n->life,
-	                                   .a = (uint64_t)place, .b = n->disk.applied});
+	                                   .run = run_made,
+	                                   .who = n->id - 1,
+	                                   .life = n->life,
+	                                   .a = (uint64_t)place,
+	                                   .b = n->disk.applied});
 }
 
 void
@@ -186,7 +189,8 @@ void
 copies_check_fetch(struct sim *s, struct host *n)
 {
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 50 * MS),
-	                                   .run = run_checked, .who = n->id - 1,
+	                                   .run = run_checked,
+	                                   .who = n->id - 1,
 	                                   .life = n->life});
 }
 

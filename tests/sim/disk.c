@@ -371,14 +371,14 @@ disk_copy(struct disk *to, const struct disk *from)
 	to->stuck_until = was.stuck_until;
 	to->log_under_way = to->state_under_way = (struct transactions){0};
 	RB_FOREACH(slot, slot_tree, (struct slot_tree *)&from->slots)
-	slot_put(to, &(struct px_record){.slot = slot->number,
-	                                 .ballot = slot->ballot,
-	                                 .origin = slot->origin,
-	                                 .before = slot->before,
-	                                 .checksum = slot->checksum,
-	                                 .payload = slot->payload});
+		slot_put(to, &(struct px_record){.slot = slot->number,
+		                                 .ballot = slot->ballot,
+		                                 .origin = slot->origin,
+		                                 .before = slot->before,
+		                                 .checksum = slot->checksum,
+		                                 .payload = slot->payload});
 	RB_FOREACH(row, saved_rows, (struct saved_rows *)&from->rows)
-	row_save(to, &row->row);
+		row_save(to, &row->row);
 }
 
 /* A log that has more than the state is as good as the other way round. */
@@ -405,11 +405,10 @@ recover_entries(struct disk *d, struct px_recovered *recovered)
 	size_t n = 0;
 
 	RB_FOREACH(slot, slot_tree, &d->slots)
-	n++;
+		n++;
 	entries = memory_zero(n + 1, sizeof *entries);
 	n = 0;
-	RB_FOREACH(slot, slot_tree, &d->slots)
-	{
+	RB_FOREACH(slot, slot_tree, &d->slots) {
 		must(checksum(slot->payload) == slot->checksum);
 		entries[n++] = (struct log_entry){.slot = slot->number,
 		                                  .ballot = slot->ballot,
@@ -430,8 +429,7 @@ recover_tree(struct sim *s, struct disk *d)
 	char why[256] = "";
 
 	tree_set_ending(t, s->swarm.ending);
-	RB_FOREACH(r, saved_rows, &d->rows)
-	{
+	RB_FOREACH(r, saved_rows, &d->rows) {
 		if (tree_load_row(t, &r->row) != RC_OK)
 			sim_fail(s, "a row of %s that was saved does not load",
 			         row_table_info(r->row.table)->name);

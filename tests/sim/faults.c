@@ -192,8 +192,8 @@ fault_conns(struct sim *s)
 	struct conn *c;
 
 	if (fault_strikes(s, FAULT_CONN_BREAKS) && (c = net_random_open(s)) != NULL) {
-		fault(s, FAULT_CONN_BREAKS, "the connection of %s to replica %d breaks",
-		      net_who(c), c->node + 1);
+		fault(s, FAULT_CONN_BREAKS, "the connection of %s to replica %d breaks", net_who(c),
+		      c->node + 1);
 		net_break(s, c);
 	}
 	if (fault_strikes(s, FAULT_CONN_STALLS) && (c = net_random_open(s)) != NULL) {
@@ -217,8 +217,8 @@ fault_machine_clock(struct sim *s, struct machine *m)
 	}
 	if (fault_strikes(s, FAULT_CLOCK_RATE) && s->swarm.clocks != CLOCKS_ALIKE) {
 		clock_set_rate(&m->clock, s->now, clock_draw_rate(&s->rng, s->swarm.clocks));
-		fault(s, FAULT_CLOCK_RATE, "the clock of client %d now runs at %+.2f %%",
-		      m->id + 1, (double)m->clock.ppm / 1e4);
+		fault(s, FAULT_CLOCK_RATE, "the clock of client %d now runs at %+.2f %%", m->id + 1,
+		      (double)m->clock.ppm / 1e4);
 		machine_clock_changed(s, m);
 	}
 }

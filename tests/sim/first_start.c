@@ -66,8 +66,10 @@ keep(void *user, struct bytes key)
 	n->key_has_come = true;
 	adversary_joining(s, n);
 	n->spent += 1000 * sim_between(s, 50, 50 + 10 * s->swarm.disk_us);
-	heap_push(&s->heap, (struct event){.at = s->now + n->spent, .run = run_key_written,
-	                                   .who = n->id - 1, .life = n->life});
+	heap_push(&s->heap, (struct event){.at = s->now + n->spent,
+	                                   .run = run_key_written,
+	                                   .who = n->id - 1,
+	                                   .life = n->life});
 }
 
 static void
@@ -84,8 +86,10 @@ expelled(void *user)
 {
 	struct host *n = user;
 
-	heap_push(&n->sim->heap, (struct event){.at = n->sim->now, .run = run_expelled,
-	                                        .who = n->id - 1, .life = n->life});
+	heap_push(&n->sim->heap, (struct event){.at = n->sim->now,
+	                                        .run = run_expelled,
+	                                        .who = n->id - 1,
+	                                        .life = n->life});
 }
 
 void
@@ -104,9 +108,10 @@ first_start_begin(struct sim *s, struct host *n)
 	if (self == NULL || self->role != MEMBER_LEARNER)
 		sim_fail(s, "replica %d has no signing key, and does not join", n->id);
 	sim_trace(s, "replica %d requests the cell's signing key", n->id);
-	n->joining = joining_new(&io, &(struct joining_config){
-		.identity = &n->identity, .keep = keep, .expelled = expelled, .user = n,
-	});
+	n->joining = joining_new(&io, &(struct joining_config){.identity = &n->identity,
+	                                                       .keep = keep,
+	                                                       .expelled = expelled,
+	                                                       .user = n});
 	adversary_joining(s, n);
 	liar_greet(s, n);
 }

@@ -78,10 +78,10 @@ seats_of_cell_file(struct seats *to, const struct cell_file *cell_file)
 	for (int i = 0; i < cell_file->replicas_n; i++) {
 		const struct cell_file_replica *r = &cell_file->replicas[i];
 
-		to->list[to->n++] = seat_of(&(struct member){
-			.id = r->id, .role = (uint8_t)r->role, .address = bytes_of(r->address),
-			.key = {r->public_key, KEY_BYTES},
-		});
+		to->list[to->n++] = seat_of(&(struct member){.id = r->id,
+		                                             .role = (uint8_t)r->role,
+		                                             .address = bytes_of(r->address),
+		                                             .key = {r->public_key, KEY_BYTES}});
 	}
 }
 

@@ -134,8 +134,7 @@ check_masters(struct sim *s)
 		const struct host *n = &s->hosts[i];
 		mono_t now = clock_local(&n->clock, s->now);
 
-		if (!sim_leases_hold(s) || !n->up ||
-		    !px_lease_valid(replica_px(n->replica), now))
+		if (!sim_leases_hold(s) || !n->up || !px_lease_valid(replica_px(n->replica), now))
 			continue;
 		if (leased != NULL)
 			sim_fail(s, "replicas %d and %d both have the master's lease", leased->id,
@@ -228,8 +227,8 @@ turn_at(struct sim *s, struct host *n, int64_t at)
 	if (n->turn_waits)
 		return;
 	n->turn_waits = true;
-	heap_push(&s->heap, (struct event){.at = at, .run = run_turn, .who = n->id - 1,
-	                                   .life = n->life});
+	heap_push(&s->heap,
+	          (struct event){.at = at, .run = run_turn, .who = n->id - 1, .life = n->life});
 }
 
 static void
@@ -490,8 +489,7 @@ host_down(struct sim *s, struct host *n, int64_t back)
 	n->back_at = s->now + back;
 	node_forget(n);
 	net_node_died(s, n->id - 1);
-	heap_push(&s->heap,
-	          (struct event){.at = n->back_at, .run = run_start, .who = n->id - 1});
+	heap_push(&s->heap, (struct event){.at = n->back_at, .run = run_start, .who = n->id - 1});
 }
 
 static int64_t
@@ -906,7 +904,7 @@ sim_random_host(struct sim *s)
 		existing += host_exists(&s->hosts[i]);
 	must(existing > 0);
 	turn = (int)rng_below(&s->rng, (uint64_t)existing);
-	for (int i = 0; ; i++)
+	for (int i = 0;; i++)
 		if (host_exists(&s->hosts[i]) && turn-- == 0)
 			return &s->hosts[i];
 }

@@ -121,10 +121,12 @@ io_append(void *user, uint64_t write, const struct px_record *records, size_t re
 	struct sim *s = n->sim;
 
 	s->quiet.writes++;
-	heap_push(&s->heap, (struct event){.at = disk_write_log(s, &n->disk, write, records,
-	                                                        records_n),
-	                                   .run = run_persisted, .who = n->id - 1,
-	                                   .life = n->life, .a = write});
+	heap_push(&s->heap,
+	          (struct event){.at = disk_write_log(s, &n->disk, write, records, records_n),
+	                         .run = run_persisted,
+	                         .who = n->id - 1,
+	                         .life = n->life,
+	                         .a = write});
 	adversary_recorded(s, n, records, records_n);
 }
 
@@ -137,7 +139,9 @@ io_save(void *user, uint64_t applied, struct row_list *rows)
 	count_step(n, rows->n);
 	s->quiet.writes++;
 	heap_push(&s->heap, (struct event){.at = disk_write_state(s, &n->disk, applied, rows),
-	                                   .run = run_saved, .who = n->id - 1, .life = n->life,
+	                                   .run = run_saved,
+	                                   .who = n->id - 1,
+	                                   .life = n->life,
 	                                   .a = applied});
 }
 
@@ -175,13 +179,14 @@ io_write_cell_file(void *user, const struct cell_file *cell_file)
 
 	if (cell_file->version > n->disk.applied)
 		sim_fail(s, "the cell file of replica %d has list %lu, and its state is of %lu",
-		         n->id, (unsigned long)cell_file->version,
-		         (unsigned long)n->disk.applied);
+		         n->id, (unsigned long)cell_file->version, (unsigned long)n->disk.applied);
 	seats_of_cell_file(&n->writing, cell_file);
-	heap_push(&s->heap, (struct event){.at = s->now + 1000 * sim_between(s, 50,
-	                                                        50 + 10 * s->swarm.disk_us),
-	                                   .run = run_cell_file, .who = n->id - 1,
-	                                   .life = n->life});
+	heap_push(&s->heap,
+	          (struct event){.at =
+	                             s->now + 1000 * sim_between(s, 50, 50 + 10 * s->swarm.disk_us),
+	                         .run = run_cell_file,
+	                         .who = n->id - 1,
+	                         .life = n->life});
 }
 
 /* ---- copies ---- */
@@ -319,14 +324,28 @@ struct server_io
 host_io(struct host *n)
 {
 	return (struct server_io){
-		.now = io_now, .wall_ns = io_wall_ns, .random = io_random,
-		.log = n->sim->options.trace || n->sim->script != NULL ? io_log : NULL,
-		.append = io_append, .save = io_save, .unsaved = io_unsaved, .fail = io_fail,
-		.write_cell_file = io_write_cell_file, .make_copy = io_make_copy,
-		.read_copy = io_read_copy, .drop_copy = io_drop_copy,
-		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
-		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch,
-		.connect = io_connect, .send = io_send, .hold = io_hold, .unsent = io_unsent,
-		.key = io_key, .close = io_close, .user = n,
+	    .now = io_now,
+	    .wall_ns = io_wall_ns,
+	    .random = io_random,
+	    .log = n->sim->options.trace || n->sim->script != NULL ? io_log : NULL,
+	    .append = io_append,
+	    .save = io_save,
+	    .unsaved = io_unsaved,
+	    .fail = io_fail,
+	    .write_cell_file = io_write_cell_file,
+	    .make_copy = io_make_copy,
+	    .read_copy = io_read_copy,
+	    .drop_copy = io_drop_copy,
+	    .begin_fetch = io_begin_fetch,
+	    .write_fetch = io_write_fetch,
+	    .check_fetch = io_check_fetch,
+	    .drop_fetch = io_drop_fetch,
+	    .connect = io_connect,
+	    .send = io_send,
+	    .hold = io_hold,
+	    .unsent = io_unsent,
+	    .key = io_key,
+	    .close = io_close,
+	    .user = n,
 	};
 }

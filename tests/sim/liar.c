@@ -334,6 +334,8 @@ void
 liar_greet(struct sim *s, const struct host *n)
 {
 	if (s->liar.greeter != 0 && has_other_voters(n))
-		heap_push(&s->heap, (struct event){.at = s->now, .run = run_greet,
-		                                   .who = n->id - 1, .life = n->life});
+		heap_push(&s->heap, (struct event){.at = s->now,
+		                                   .run = run_greet,
+		                                   .who = n->id - 1,
+		                                   .life = n->life});
 }

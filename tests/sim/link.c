@@ -55,8 +55,8 @@ static int64_t
 arrival(struct sim *s, struct link *l, int from)
 {
 	int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
-	int64_t at = (cut > s->now ? cut : s->now) +
-	             sim_between(s, 50000, s->swarm.latency_us * 1000);
+	int64_t at =
+	    (cut > s->now ? cut : s->now) + sim_between(s, 50000, s->swarm.latency_us * 1000);
 
 	if (l->ends[!from].last > at)
 		at = l->ends[!from].last;
@@ -69,9 +69,12 @@ static void run_news(struct sim *s, struct event *e);
 static void
 push_news(struct sim *s, struct link *l, int end, int64_t at, enum news news, struct bytes data)
 {
-	heap_push(&s->heap, (struct event){.at = at, .run = run_news,
-	                                   .who = l->ends[end].host - 1, .a = conn_of(l, end),
-	                                   .b = news, .data = data});
+	heap_push(&s->heap, (struct event){.at = at,
+	                                   .run = run_news,
+	                                   .who = l->ends[end].host - 1,
+	                                   .a = conn_of(l, end),
+	                                   .b = news,
+	                                   .data = data});
 }
 
 /* ---- dialing ---- */
@@ -295,7 +298,10 @@ run_leave(struct sim *s, struct event *e)
 static void
 leave(struct sim *s, struct link *l, int from, enum news news, struct bytes frame)
 {
-	struct event e = {.at = s->now, .run = run_leave, .a = conn_of(l, from), .b = news,
+	struct event e = {.at = s->now,
+	                  .run = run_leave,
+	                  .a = conn_of(l, from),
+	                  .b = news,
 	                  .data = bytes_copy(frame)};
 
 	if (s->swarm.rate > 0) {
@@ -378,8 +384,7 @@ link_break(struct sim *s, int from, int to)
 		struct link *l = s->net.latest[from - 1][to - 1][line];
 
 		for (int end = 0; l != NULL && !is_over(l) && end < 2; end++)
-			cut_off(s, l, end,
-			        s->now + sim_between(s, 0, s->swarm.latency_us * 1000));
+			cut_off(s, l, end, s->now + sim_between(s, 0, s->swarm.latency_us * 1000));
 	}
 }
 

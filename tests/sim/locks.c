@@ -30,8 +30,9 @@ in_the_way(const struct item *it, const struct holder *own, enum lock_mode mode)
 static struct outcome
 granted(const struct holder *h)
 {
-	return (struct outcome){
-	    .rc = RC_OK, .fence = h->now.fence, .lock_generation = h->now.generation};
+	return (struct outcome){.rc = RC_OK,
+	                        .fence = h->now.fence,
+	                        .lock_generation = h->now.generation};
 }
 
 static int
@@ -62,8 +63,7 @@ static bool
 was_before(const struct sim *s, const struct record *waiter, uint64_t session,
            const struct acquire *a)
 {
-	return waiter->queued_epoch == s->model.epoch &&
-	       waiter->queued_at < asked(s, session, a);
+	return waiter->queued_epoch == s->model.epoch && waiter->queued_at < asked(s, session, a);
 }
 
 /* Who was queued under an earlier master has time to come to the new one and say so. */
@@ -100,10 +100,10 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 			continue;
 		if (holder_of((struct item *)it, r->session, w->owner) != NULL)
 			continue; /* it converts, or has the lock and has not heard of it */
-		sim_fail(
-		    s, "session %lu gets the lock of %s out of turn: %lu waits since place %lu",
-		    (unsigned long)session, trace_path(s, it->node), (unsigned long)r->session,
-		    (unsigned long)r->ticket.place);
+		sim_fail(s,
+		         "session %lu gets the lock of %s out of turn: %lu waits since place %lu",
+		         (unsigned long)session, trace_path(s, it->node), (unsigned long)r->session,
+		         (unsigned long)r->ticket.place);
 	}
 }
 
@@ -121,7 +121,7 @@ static struct holder *
 take(struct sim *s, uint64_t index, struct item *it, uint64_t session, const struct acquire *a)
 {
 	struct holder *h = holder_of(it, session, a->owner);
-	int64_t delay_s = a->delay_s >= 0        ? a->delay_s
+	int64_t delay_s = a->delay_s >= 0         ? a->delay_s
 	                  : it->lock_delay_s >= 0 ? it->lock_delay_s
 	                                          : a->default_delay_s;
 

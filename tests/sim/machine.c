@@ -57,9 +57,8 @@ check_exclusion(struct sim *s, const struct machine *m, const struct hold *h)
 			if (o->node != h->node || (other == m && o->owner == h->owner))
 				continue;
 			if (o->mode == LOCK_EXCLUSIVE || h->mode == LOCK_EXCLUSIVE)
-				sim_fail(s, "clients %d and %d both hold the lock of %s",
-				         m->id + 1, other->id + 1,
-				         trace_path(s, h->node));
+				sim_fail(s, "clients %d and %d both hold the lock of %s", m->id + 1,
+				         other->id + 1, trace_path(s, h->node));
 		}
 	}
 }
@@ -140,8 +139,8 @@ connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool 
 		sim_fail(s, "client %d listens to replica %d, to which it is connected", m->id + 1,
 		         replica);
 	*conn = net_connect(s, m->id, replica - 1, aside);
-	sim_trace(s, "client %d %s replica %d", m->id + 1,
-	          aside ? "listens to" : "connects to", replica);
+	sim_trace(s, "client %d %s replica %d", m->id + 1, aside ? "listens to" : "connects to",
+	          replica);
 }
 
 static void
@@ -176,9 +175,9 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 	if (r->op.code == OP_acquire && r->rc == RC_OK && !r->given_up) {
 		const struct acquire *q = &r->op.acquire.acquire;
 
-		machine_add_hold(
-		    s, m,
-		    (struct hold){q->node, q->owner, q->acquisition, (enum lock_mode)q->mode});
+		machine_add_hold(s, m,
+		                 (struct hold){q->node, q->owner, q->acquisition,
+		                               (enum lock_mode)q->mode});
 	}
 	if (r->process == PROCESS_SCRIPT)
 		s->script->answered(s->script->user, r);
@@ -390,9 +389,10 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 		give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
 		weaken_hold(m, &op->acquire.acquire);
-	machine_event(s, m, (struct client_event){
-	                        .kind = CLIENT_REQUEST,
-	                        .request = client_request_new(r->token, op, r->ordered)});
+	machine_event(s, m,
+	              (struct client_event){.kind = CLIENT_REQUEST,
+	                                    .request =
+	                                        client_request_new(r->token, op, r->ordered)});
 }
 
 /* ---- life ---- */
@@ -477,9 +477,10 @@ machine_close(struct sim *s, struct machine *m)
 	m->closing = true;
 	m->holds_n = 0;
 	history_waits_over(s, m->session);
-	machine_event(s, m, (struct client_event){
-	                        .kind = CLIENT_CLOSE,
-	                        .as_expired = m->mount != NULL && mount_has_file_locks(m->mount)});
+	machine_event(s, m,
+	              (struct client_event){.kind = CLIENT_CLOSE,
+	                                    .as_expired = m->mount != NULL &&
+	                                                  mount_has_file_locks(m->mount)});
 }
 
 void

@@ -32,9 +32,8 @@ enum { RATE_SEEDS = 200, RATE_REPLICAS = 3, RATE_CLIENTS = 4 };
 static _Noreturn void
 usage(void)
 {
-	fprintf(stderr,
-	        "usage: sim [--seed N [--trace] [--frames] | --seeds N [--from BASE] | "
-	        "--seconds N | --rate] [--replicas N] [--clients N] [--jobs N]\n");
+	fprintf(stderr, "usage: sim [--seed N [--trace] [--frames] | --seeds N [--from BASE] | "
+	                "--seconds N | --rate] [--replicas N] [--clients N] [--jobs N]\n");
 	exit(2);
 }
 
@@ -120,11 +119,16 @@ int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"seed", required_argument, NULL, 's'},     {"seeds", required_argument, NULL, 'n'},
-	    {"from", required_argument, NULL, 'f'},     {"seconds", required_argument, NULL, 't'},
-	    {"replicas", required_argument, NULL, 'r'}, {"clients", required_argument, NULL, 'c'},
-	    {"jobs", required_argument, NULL, 'j'},     {"rate", no_argument, NULL, 'm'},
-	    {"trace", no_argument, NULL, 'v'},          {"frames", no_argument, NULL, 'F'},
+	    {"seed", required_argument, NULL, 's'},
+	    {"seeds", required_argument, NULL, 'n'},
+	    {"from", required_argument, NULL, 'f'},
+	    {"seconds", required_argument, NULL, 't'},
+	    {"replicas", required_argument, NULL, 'r'},
+	    {"clients", required_argument, NULL, 'c'},
+	    {"jobs", required_argument, NULL, 'j'},
+	    {"rate", no_argument, NULL, 'm'},
+	    {"trace", no_argument, NULL, 'v'},
+	    {"frames", no_argument, NULL, 'F'},
 	    {0},
 	};
 	struct soak soak = {.from = 1, .seeds = FIXED_SEEDS, .seconds = 1e9};
@@ -134,9 +138,8 @@ main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
 		set(&soak, c, &seed, &from);
-	if (optind != argc || soak.options.replicas < 0 ||
-	    soak.options.replicas > LIMIT_REPLICAS || soak.options.machines < 0 ||
-	    soak.options.machines > MACHINES_MAX)
+	if (optind != argc || soak.options.replicas < 0 || soak.options.replicas > LIMIT_REPLICAS ||
+	    soak.options.machines < 0 || soak.options.machines > MACHINES_MAX)
 		usage();
 	if (soak.seeds == 0) {
 		struct stats stats = {0};

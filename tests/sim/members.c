@@ -65,8 +65,8 @@ px_of(const struct seats *seats)
 
 	for (int i = 0; i < seats->n; i++)
 		if (seats->list[i].role != MEMBER_REMOVED)
-			m.list[m.n++] = (struct px_member){seats->list[i].id,
-			                                   votes(&seats->list[i])};
+			m.list[m.n++] =
+			    (struct px_member){seats->list[i].id, votes(&seats->list[i])};
 	return m;
 }
 
@@ -142,8 +142,7 @@ check_change(struct sim *s, const struct seats *list, const struct seats *before
 	int voters = 0, changed = 0;
 
 	for (int i = 0; i < list->n; i++) {
-		const struct seat *seat = &list->list[i],
-		                  *was = seats_find(before, seat->id);
+		const struct seat *seat = &list->list[i], *was = seats_find(before, seat->id);
 
 		voters += votes(seat);
 		changed += votes(seat) != votes(was);
@@ -288,8 +287,7 @@ members_check_elected(struct sim *s, const struct host *n)
 		list = &first;
 	for (int i = 0; i < list->n; i++) {
 		voters += list->list[i].voter;
-		with_us += list->list[i].voter &&
-		           promised(&s->hosts[list->list[i].id - 1], ballot);
+		with_us += list->list[i].voter && promised(&s->hosts[list->list[i].id - 1], ballot);
 	}
 	if (with_us <= voters / 2)
 		sim_fail(s, "replica %d is elected with %d of %d votes", n->id, with_us, voters);
@@ -416,8 +414,8 @@ reaches_its_list(const struct sim *s, const struct host *n)
 		if (seat->role != MEMBER_VOTER || seat->id == n->id)
 			continue;
 		others++;
-		there += members_role(s, seat->id) == MEMBER_VOTER &&
-		         s->hosts[seat->id - 1].up && gate_passes(s, n->id, seat->id);
+		there += members_role(s, seat->id) == MEMBER_VOTER && s->hosts[seat->id - 1].up &&
+		         gate_passes(s, n->id, seat->id);
 	}
 	return there > others / 2;
 }

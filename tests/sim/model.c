@@ -332,8 +332,8 @@ check_counter(struct sim *s, const struct item *it, struct bytes before, struct 
 static void
 changed(struct item *it, uint64_t index, int64_t at)
 {
-	bool set_ahead = at < it->mtime_ns &&
-	                 (uint64_t)it->mtime_ns - (uint64_t)at > 86400ull * 1000000000;
+	bool set_ahead =
+	    at < it->mtime_ns && (uint64_t)it->mtime_ns - (uint64_t)at > 86400ull * 1000000000;
 
 	it->mtime_ns = at > it->mtime_ns || set_ahead ? at : it->mtime_ns + 1;
 	it->mtime_changed = index;
@@ -439,9 +439,9 @@ create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *
 		return;
 	}
 	if (it != NULL && (op->exclusive || it->kind != op->kind)) {
-		want->rc = op->exclusive                  ? RC_EXIST
+		want->rc = op->exclusive                ? RC_EXIST
 		           : it->kind == NODE_DIRECTORY ? RC_ISDIR
-		                                          : RC_NOTDIR;
+		                                        : RC_NOTDIR;
 		return;
 	}
 	want->fresh = it == NULL;

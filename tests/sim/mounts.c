@@ -65,8 +65,10 @@ mounts_flush(struct sim *s, struct machine *m)
 void
 mounts_start(struct sim *s, struct machine *m)
 {
-	struct mount_config config = {
-	    .cell = "sim", .uid = 1000, .gid = 1000, .lock_delay_s = s->swarm.lock_delay_s};
+	struct mount_config config = {.cell = "sim",
+	                              .uid = 1000,
+	                              .gid = 1000,
+	                              .lock_delay_s = s->swarm.lock_delay_s};
 
 	must(m->mount == NULL);
 	m->mount = mount_new(&config, m->client);

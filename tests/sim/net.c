@@ -66,16 +66,14 @@ arrival(struct sim *s, const struct conn *c, int64_t cut_until, int64_t last)
 static int64_t
 at_node(struct sim *s, const struct conn *c)
 {
-	return arrival(s, c,
-	               s->net.cut_until[end_of_machine(c->machine)][end_of_node(c->node)],
+	return arrival(s, c, s->net.cut_until[end_of_machine(c->machine)][end_of_node(c->node)],
 	               c->last_to_node);
 }
 
 static int64_t
 at_client(struct sim *s, const struct conn *c)
 {
-	return arrival(s, c,
-	               s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
+	return arrival(s, c, s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
 	               c->last_to_client);
 }
 
@@ -202,7 +200,8 @@ run_unread(struct sim *s, struct event *e)
 		free((void *)kept.data.data);
 	}
 	if (!c->held && c->unread.n > 0)
-		heap_push(&s->heap, (struct event){.at = host_busy_until(s, n), .run = run_unread,
+		heap_push(&s->heap, (struct event){.at = host_busy_until(s, n),
+		                                   .run = run_unread,
 		                                   .a = c->id});
 }
 
@@ -232,8 +231,11 @@ static void
 push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind,
              struct bytes data)
 {
-	heap_push(&s->heap, (struct event){
-	                        .at = at, .run = run_at_node, .a = c->id, .b = kind, .data = data});
+	heap_push(&s->heap, (struct event){.at = at,
+	                                   .run = run_at_node,
+	                                   .a = c->id,
+	                                   .b = kind,
+	                                   .data = data});
 }
 
 static void
@@ -332,9 +334,10 @@ run_at_client(struct sim *s, struct event *e)
 	    message.code == MSG_reply)
 		history_queued(s, m->session, &message.reply, e->life);
 	if (kind != CLIENT_CONNECTED || !c->aside)
-		machine_event(
-		    s, m,
-		    (struct client_event){.kind = kind, .frame = e->data, .standby = c->aside});
+		machine_event(s, m,
+		              (struct client_event){.kind = kind,
+		                                    .frame = e->data,
+		                                    .standby = c->aside});
 }
 
 static void
@@ -343,13 +346,12 @@ push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind
 {
 	const struct host *n = &s->hosts[c->node];
 
-	heap_push(&s->heap,
-	          (struct event){.at = at,
-	                         .run = run_at_client,
-	                         .life = n->up ? tree_epoch(replica_tree(n->replica)) : 0,
-	                         .a = c->id,
-	                         .b = kind,
-	                         .data = data});
+	heap_push(&s->heap, (struct event){.at = at,
+	                                   .run = run_at_client,
+	                                   .life = n->up ? tree_epoch(replica_tree(n->replica)) : 0,
+	                                   .a = c->id,
+	                                   .b = kind,
+	                                   .data = data});
 }
 
 static void
@@ -366,8 +368,7 @@ run_leave_node(struct sim *s, struct event *e)
 static void
 send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind, struct bytes frame)
 {
-	struct event e = {.run = run_leave_node, .a = c->id, .b = kind,
-	                  .data = bytes_copy(frame)};
+	struct event e = {.run = run_leave_node, .a = c->id, .b = kind, .data = bytes_copy(frame)};
 
 	if (s->swarm.rate > 0)
 		uplink_send(s, end_of_node(c->node), &c->lane_to_client, e);
@@ -459,8 +460,8 @@ net_client_drops(struct sim *s, uint64_t conn)
 		return;
 	c->client_open = false;
 	lane_close(&c->lane_to_node);
-	push_to_node(s, c, at_node(s, c) + until_noticed(s, 20 * SECOND),
-	             REPLICA_DISCONNECTED, (struct bytes){0});
+	push_to_node(s, c, at_node(s, c) + until_noticed(s, 20 * SECOND), REPLICA_DISCONNECTED,
+	             (struct bytes){0});
 }
 
 bool
@@ -556,7 +557,6 @@ net_free(struct sim *s)
 
 	for (size_t i = 0; i < n->n; i++) {
 		struct conn *c = n->conns[i];
-
 
 		lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
 		lane_clear(s, end_of_node(c->node), &c->lane_to_client);

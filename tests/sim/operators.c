@@ -19,8 +19,7 @@ enum {
 	NOBODY = 200,     /* an id that is never given */
 };
 
-static struct operator *
-operator_of(struct sim *s, int i)
+static struct operator* operator_of(struct sim *s, int i)
 {
 	must(i >= 0 && i < s->swarm.operators);
 	return &s->operators[i];
@@ -29,10 +28,12 @@ operator_of(struct sim *s, int i)
 static void run_wake(struct sim *s, struct event *e);
 
 static void
-wake(struct sim *s, struct operator *o, int64_t in)
+wake(struct sim *s, struct operator* o, int64_t in)
 {
-	heap_push(&s->heap, (struct event){
-	                        .at = s->now + in, .run = run_wake, .who = o->id, .a = ++o->wakes});
+	heap_push(&s->heap, (struct event){.at = s->now + in,
+	                                   .run = run_wake,
+	                                   .who = o->id,
+	                                   .a = ++o->wakes});
 }
 
 /* ---- in words ---- */
@@ -149,8 +150,8 @@ static struct wish
 wish_nonsense(struct sim *s)
 {
 	if (rng_chance(&s->rng, 500))
-		return (struct wish){
-		    .what = OPERATION_REMOVE_REPLICA, .id = NOBODY, .foolish = true};
+		return (
+		    struct wish){.what = OPERATION_REMOVE_REPLICA, .id = NOBODY, .foolish = true};
 	return wish_add_again(s, sim_random_host(s));
 }
 
@@ -195,7 +196,7 @@ draw(struct sim *s)
 
 /* In the calm part only what is broken is mended, and what was removed for that is replaced. */
 static struct wish
-draw_calm(struct sim *s, struct operator *o)
+draw_calm(struct sim *s, struct operator* o)
 {
 	struct wish none = {0};
 
@@ -211,7 +212,7 @@ draw_calm(struct sim *s, struct operator *o)
 
 /* In its cell file stand the members that the operator has heard of, and itself, without a vote. */
 static struct seats
-file_of(const struct operator *o, uint8_t id, uint8_t body)
+file_of(const struct operator* o, uint8_t id, uint8_t body)
 {
 	struct seats file = {.version = o->known.version};
 
@@ -232,7 +233,7 @@ run_create(struct sim *s, struct event *e)
 }
 
 static void
-create(struct sim *s, struct operator *o, uint64_t id)
+create(struct sim *s, struct operator* o, uint64_t id)
 {
 	struct seats file = file_of(o, (uint8_t)id, o->wish.body);
 	struct host *n;
@@ -245,16 +246,16 @@ create(struct sim *s, struct operator *o, uint64_t id)
 		         (unsigned long)id);
 	host_create(s, n, o->wish.body, &file);
 	s->hosts_n = n->id > s->hosts_n ? n->id : s->hosts_n;
-	heap_push(&s->heap, (struct event){
-	                        .at = s->now + sim_between(s, 0, s->calm ? SECOND : 3 * SECOND),
-	                        .run = run_create,
-	                        .who = n->id - 1});
+	heap_push(&s->heap,
+	          (struct event){.at = s->now + sim_between(s, 0, s->calm ? SECOND : 3 * SECOND),
+	                         .run = run_create,
+	                         .who = n->id - 1});
 }
 
 /* ---- answers ---- */
 
 static void
-hang_up(struct sim *s, struct operator *o, int64_t again_in)
+hang_up(struct sim *s, struct operator* o, int64_t again_in)
 {
 	uint64_t conn = o->conn;
 
@@ -265,10 +266,10 @@ hang_up(struct sim *s, struct operator *o, int64_t again_in)
 }
 
 static void
-over(struct sim *s, struct operator *o)
+over(struct sim *s, struct operator* o)
 {
-	int64_t pause = s->calm ? HEALTH_MS * MS
-	                        : sim_between(s, 0, 2 * s->swarm.operators_think_ms * MS);
+	int64_t pause =
+	    s->calm ? HEALTH_MS * MS : sim_between(s, 0, 2 * s->swarm.operators_think_ms * MS);
 
 	if (!s->calm && deposed_master(s) != NULL)
 		pause = 0;
@@ -291,18 +292,17 @@ is_right(const struct sim *s, const struct wish *w)
 	for (int id = 1; id <= HOSTS_MAX; id++)
 		if (m->bodies[id] == w->body)
 			return members_role(s, id) == MEMBER_REMOVED;
-	return members_count(s, MEMBER_VOTER) + members_count(s, MEMBER_LEARNER) ==
-	       LIMIT_REPLICAS;
+	return members_count(s, MEMBER_VOTER) + members_count(s, MEMBER_LEARNER) == LIMIT_REPLICAS;
 }
 
 /* It can take effect no more when each time that it was asked was answered. */
 static void
-refused(struct sim *s, struct operator *o, const struct msg_operated *m)
+refused(struct sim *s, struct operator* o, const struct msg_operated *m)
 {
 	const struct wish *w = &o->wish;
 
-	snprintf(o->why, sizeof o->why, "%.*s (%s)", (int)m->why.len,
-	         (const char *)m->why.data, rc_name(m->rc));
+	snprintf(o->why, sizeof o->why, "%.*s (%s)", (int)m->why.len, (const char *)m->why.data,
+	         rc_name(m->rc));
 	if (!is_right(s, w) && (s->calm || w->unanswered > 0)) {
 		hang_up(s, o, REFUSED_MS * MS);
 		return;
@@ -314,7 +314,7 @@ refused(struct sim *s, struct operator *o, const struct msg_operated *m)
 
 /* Of leases that prove nothing a deposed master may answer, by a list that has the replica. */
 static void
-check_foolish(struct sim *s, const struct operator *o)
+check_foolish(struct sim *s, const struct operator* o)
 {
 	if (o->wish.what != OPERATION_ADD_REPLICA || sim_leases_hold(s))
 		sim_fail(s, "operator %d is told success, and wanted to %s", o->id + 1,
@@ -322,7 +322,7 @@ check_foolish(struct sim *s, const struct operator *o)
 }
 
 static void
-done(struct sim *s, struct operator *o, const struct msg_operated *m)
+done(struct sim *s, struct operator* o, const struct msg_operated *m)
 {
 	const struct wish *w = &o->wish;
 
@@ -343,7 +343,7 @@ done(struct sim *s, struct operator *o, const struct msg_operated *m)
 }
 
 static void
-answered(struct sim *s, struct operator *o, const struct msg_operated *m)
+answered(struct sim *s, struct operator* o, const struct msg_operated *m)
 {
 	sim_trace(s, "operator %d is told about \"%s\": %s%s%.*s", o->id + 1, wish_text(&o->wish),
 	          m->rc == RC_OK ? "ok" : rc_name(m->rc), m->why.len > 0 ? ": " : "",
@@ -359,7 +359,7 @@ answered(struct sim *s, struct operator *o, const struct msg_operated *m)
 }
 
 static void
-heard(struct sim *s, struct operator *o, const struct message *m)
+heard(struct sim *s, struct operator* o, const struct message *m)
 {
 	switch (m->code) {
 	case MSG_members:
@@ -370,7 +370,8 @@ heard(struct sim *s, struct operator *o, const struct message *m)
 		if (m->redirect.master == o->node + 1)
 			return; /* it answers soon */
 		o->node = m->redirect.master > 0 && m->redirect.master <= HOSTS_MAX
-		              ? m->redirect.master - 1 : -1;
+		              ? m->redirect.master - 1
+		              : -1;
 		o->failures++;
 		hang_up(s, o, o->node < 0 ? PAUSE_MS * MS : 0);
 		return;
@@ -385,7 +386,7 @@ heard(struct sim *s, struct operator *o, const struct message *m)
 /* ---- asking ---- */
 
 static void
-ask(struct sim *s, struct operator *o)
+ask(struct sim *s, struct operator* o)
 {
 	struct member new = seat_member((struct seat){.body = o->wish.body});
 	struct buffer frame = BUFFER(LIMIT_FRAME);
@@ -415,7 +416,7 @@ ask(struct sim *s, struct operator *o)
 void
 operators_event(struct sim *s, int operator, enum client_event_kind kind, struct bytes frame)
 {
-	struct operator *o = operator_of(s, operator);
+	struct operator* o = operator_of(s, operator);
 	struct message m;
 
 	if (kind == CLIENT_CONNECTED) {
@@ -431,7 +432,7 @@ operators_event(struct sim *s, int operator, enum client_event_kind kind, struct
 }
 
 static int
-any_member(struct sim *s, const struct operator *o)
+any_member(struct sim *s, const struct operator* o)
 {
 	const struct seats *known = &o->known;
 	uint64_t turn = rng_below(&s->rng, (uint64_t)known->n);
@@ -446,7 +447,7 @@ any_member(struct sim *s, const struct operator *o)
 }
 
 static void
-connect(struct sim *s, struct operator *o)
+connect(struct sim *s, struct operator* o)
 {
 	if (o->failures > LOST_AFTER) {
 		o->known = *members_last(s);
@@ -468,13 +469,14 @@ may_begin(const struct sim *s)
 }
 
 static void
-begin(struct sim *s, struct operator *o)
+begin(struct sim *s, struct operator* o)
 {
 	if (may_begin(s))
 		o->wish = s->calm ? draw_calm(s, o) : draw(s);
 	if (o->wish.what == 0) {
-		wake(s, o, s->calm ? HEALTH_MS * MS
-		                   : sim_between(s, 0, s->swarm.operators_think_ms * MS));
+		wake(s, o,
+		     s->calm ? HEALTH_MS * MS
+		             : sim_between(s, 0, s->swarm.operators_think_ms * MS));
 		return;
 	}
 	sim_trace(s, "operator %d wants to %s", o->id + 1, wish_text(&o->wish));
@@ -489,7 +491,7 @@ begin(struct sim *s, struct operator *o)
 static void
 run_wake(struct sim *s, struct event *e)
 {
-	struct operator *o = operator_of(s, e->who);
+	struct operator* o = operator_of(s, e->who);
 
 	if (o->wakes != e->a)
 		return;
@@ -510,7 +512,7 @@ void
 operators_start(struct sim *s)
 {
 	for (int i = 0; i < s->swarm.operators; i++) {
-		struct operator *o = &s->operators[i];
+		struct operator* o = & s->operators[i];
 
 		o->id = i;
 		o->node = -1;

@@ -79,8 +79,7 @@ check_rates(struct sim *s)
 	at_most(s, q->heartbeats, followers * heartbeats, "heartbeats");
 	at_most(s, q->keepalives, (unsigned)s->machines_n * keepalives, "KeepAlives");
 	at_most(s, q->server_timers,
-	        heartbeats + followers * leases + q->keepalives +
-	            4 * (unsigned)s->hosts_n,
+	        heartbeats + followers * leases + q->keepalives + 4 * (unsigned)s->hosts_n,
 	        "timers of replicas");
 }
 
@@ -89,8 +88,8 @@ quiet_check(struct sim *s)
 {
 	const struct quiet *q = &s->quiet;
 	const unsigned replicas = (unsigned)s->hosts_n, clients = (unsigned)s->machines_n;
-	const unsigned frames = q->keepalives + q->keepalive_replies + q->heartbeats +
-	                        q->heartbeat_replies;
+	const unsigned frames =
+	    q->keepalives + q->keepalive_replies + q->heartbeats + q->heartbeat_replies;
 
 	if (q->since == 0)
 		return;

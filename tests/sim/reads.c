@@ -53,8 +53,7 @@ check_contents(struct sim *s, const struct record *r, const struct item *it)
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         (unsigned long)it->node, (unsigned long)r->index,
 		         (unsigned long)r->got.generation, r->got.same ? " as known" : "",
-		         (int)r->contents.len,
-		         (const char *)r->contents.data);
+		         (int)r->contents.len, (const char *)r->contents.data);
 	if (it->mtime_changed <= r->index && it->mtime_ns != r->got.mtime_ns)
 		sim_fail(s, "read %lu.%lu of node %lu shows time %ld, not %ld",
 		         (unsigned long)r->session, (unsigned long)r->number,
@@ -100,7 +99,7 @@ is_lock(const struct item *it, const struct result_lock *result)
 
 	if (it->holders_n > 0)
 		state = it->holders[0].now.mode == LOCK_EXCLUSIVE ? LOCK_STATE_EXCLUSIVE
-		                                              : LOCK_STATE_SHARED;
+		                                                  : LOCK_STATE_SHARED;
 	return result->state == state && result->holders.count == it->holders_n &&
 	       result->lock_generation == it->lock_generation;
 }
@@ -252,4 +251,3 @@ model_check_tree(struct sim *s, const struct tree *t)
 			check_item(s, t, session.id, s->model.items[i]);
 	}
 }
-

@@ -32,7 +32,7 @@ struct restored {
 	struct identity identity;
 	struct server *server;
 	uint64_t written, saved; /* to be reported to it; 0: nothing */
-	struct machine *m; /* whose client goes on */
+	struct machine *m;       /* whose client goes on */
 	mono_t now;
 	struct restored_end main, standby;
 	struct queued_frame *parcels; /* from `next` on */
@@ -58,8 +58,9 @@ static void
 deliver(struct restored *r, bool to_replica, uint64_t conn, struct bytes frame)
 {
 	ARRAY_ROOM(r->parcels, r->n, r->room);
-	r->parcels[r->n++] = (struct queued_frame){
-	    .to_replica = to_replica, .conn = conn, .frame = bytes_copy(frame)};
+	r->parcels[r->n++] = (struct queued_frame){.to_replica = to_replica,
+	                                           .conn = conn,
+	                                           .frame = bytes_copy(frame)};
 }
 
 static mono_t
@@ -139,8 +140,14 @@ static void
 server_begins(struct restored *r)
 {
 	const struct server_io io = {
-		.now = io_now, .wall_ns = io_wall_ns, .random = io_random, .append = io_append,
-		.save = io_save, .unsaved = io_unsaved, .fail = io_fail, .user = r,
+	    .now = io_now,
+	    .wall_ns = io_wall_ns,
+	    .random = io_random,
+	    .append = io_append,
+	    .save = io_save,
+	    .unsaved = io_unsaved,
+	    .fail = io_fail,
+	    .user = r,
 	};
 	struct px_recovered recovered;
 	struct tree *t = disk_recover(r->s, &r->disk, &recovered);
@@ -150,10 +157,16 @@ server_begins(struct restored *r)
 	r->identity.cell_file.replicas[0].id = r->identity.replica = 1;
 	r->identity.cell_file.replicas[0].role = MEMBER_VOTER;
 	r->identity.has_signing = true;
-	r->server = server_new(&(struct server_config){
-		.identity = &r->identity, .directory = "the new cell", .tree = t,
-		.recovered = &recovered, .clients_max = SIZE_MAX, .minor = MINOR_NEWEST,
-	}, &io);
+	r->server = server_new(
+	    &(struct server_config){
+	        .identity = &r->identity,
+	        .directory = "the new cell",
+	        .tree = t,
+	        .recovered = &recovered,
+	        .clients_max = SIZE_MAX,
+	        .minor = MINOR_NEWEST,
+	    },
+	    &io);
 	free((void *)recovered.entries);
 	turn(r);
 }
@@ -176,8 +189,8 @@ on_closed(void *user)
 	struct restored_end *end = user;
 
 	end->conn = 0;
-	client_hears(end->of, (struct client_event){.kind = CLIENT_DISCONNECTED,
-	                                            .standby = end->standby});
+	client_hears(end->of,
+	             (struct client_event){.kind = CLIENT_DISCONNECTED, .standby = end->standby});
 }
 
 static void
@@ -187,12 +200,12 @@ connect(struct restored *r, struct restored_end *end, uint8_t replica)
 
 	if (end->conn != 0)
 		server_disconnect(r->server, end->conn);
-	end->conn = replica != 0 && replica == r->at
-	                ? server_connect(r->server, &client, "admin") : 0;
+	end->conn =
+	    replica != 0 && replica == r->at ? server_connect(r->server, &client, "admin") : 0;
 	if (!end->standby || end->conn == 0)
-		client_hears(r, (struct client_event){
-				    .kind = end->conn != 0 ? CLIENT_CONNECTED : CLIENT_DISCONNECTED,
-				    .standby = end->standby});
+		client_hears(r, (struct client_event){.kind = end->conn != 0 ? CLIENT_CONNECTED
+		                                                             : CLIENT_DISCONNECTED,
+		                                      .standby = end->standby});
 }
 
 static void
@@ -226,8 +239,8 @@ client_hears(struct restored *r, struct client_event event)
 		r->answered = true;
 		r->answer = u->answers[i];
 	}
-	r->expired = r->expired || (u->state_changed &&
-	                            client_status(r->m->client).state == CLIENT_EXPIRED);
+	r->expired =
+	    r->expired || (u->state_changed && client_status(r->m->client).state == CLIENT_EXPIRED);
 	connects = u->connect;
 	to = u->replica;
 	listens = u->listen;
@@ -281,9 +294,8 @@ ask(struct restored *r, const struct op *op)
 {
 	r->tokens++;
 	r->answered = false;
-	client_hears(r, (struct client_event){
-	                    .kind = CLIENT_REQUEST,
-	                    .request = client_request_new(r->tokens, op, false)});
+	client_hears(r, (struct client_event){.kind = CLIENT_REQUEST,
+	                                      .request = client_request_new(r->tokens, op, false)});
 	for (int i = 0; !r->answered; i++) {
 		if (i == STEPS_MAX)
 			sim_fail(r->s, "after a restore %s is never answered",

@@ -7,7 +7,7 @@ enum { TRIES_PERMILLE = 300, MISSING_PERMILLE = 300 };
 struct rotten {
 	struct rng rng; /* of its own: the runs stay as they are */
 	struct tree *tree;
-	size_t at;      /* the position of the row */
+	size_t at; /* the position of the row */
 	size_t seen;
 	bool refused;
 };

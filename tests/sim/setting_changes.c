@@ -46,12 +46,9 @@ setting_changes_draw(struct sim *s)
 		enum setting which;
 		uint64_t lowest, highest;
 	} wanted[] = {
-	    {SETTING_session_lease, 1000, 20000},
-	    {SETTING_session_lease, 1000, 20000},
-	    {SETTING_cache_lease, 1000, 4000},
-	    {SETTING_master_lease, 200, 2000},
-	    {SETTING_master_lease, 200, 2000},
-	    {SETTING_heartbeat, 20, 600},
+	    {SETTING_session_lease, 1000, 20000}, {SETTING_session_lease, 1000, 20000},
+	    {SETTING_cache_lease, 1000, 4000},    {SETTING_master_lease, 200, 2000},
+	    {SETTING_master_lease, 200, 2000},    {SETTING_heartbeat, 20, 600},
 	    {SETTING_disk_patience, 1000, 10000},
 	};
 	const uint64_t i = rng_below(&s->rng, sizeof wanted / sizeof wanted[0]);

@@ -11,8 +11,8 @@ struct sim;
 /* As the log says, and since when. */
 struct setting_changes {
 	struct settings now;
-	struct settings least;   /* of each: in this epoch */
-	struct settings greatest; /* in this run */
+	struct settings least;        /* of each: in this epoch */
+	struct settings greatest;     /* in this run */
 	int64_t since[SETTING_CODES]; /* virtual time of the last change; 0: none */
 };
 

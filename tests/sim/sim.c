@@ -8,7 +8,7 @@
 
 enum {
 	CALM_SECONDS = 120,
-	RUN_SECONDS = 60, /* at least */
+	RUN_SECONDS = 60,  /* at least */
 	QUIET_SECONDS = 5, /* after that, at the end of a run */
 	LATE_SECONDS = 25, /* longer than a session that nobody wants any more */
 	EVENTS_MAX = 20 * 1000 * 1000,

@@ -175,7 +175,7 @@ struct swarm {
 	int lock_delay_s;
 	enum clocks clocks;
 	bool keep_saved_back;
-	bool restore; /* at the end */
+	bool restore;                       /* at the end */
 	uint64_t log_entries, digest_every; /* 0: as usual */
 	uint32_t batch_entries;             /* in a promise, and in other messages; 0: as usual */
 	int64_t rate;     /* bytes a second that each machine can send; 0: any number */
@@ -184,7 +184,7 @@ struct swarm {
 	int64_t cost_ns;  /* a message costs a replica so much time */
 	bool bulk;        /* somebody writes much at once */
 	struct server_limits limits;
-	size_t ending;    /* pieces of an ending session that go in one entry */
+	size_t ending; /* pieces of an ending session that go in one entry */
 };
 
 /* Draws what a seed is like; `machines` 0: as many as it comes. */
@@ -281,12 +281,12 @@ struct disk {
 	struct writing_list log, state; /* in order */
 	struct transactions log_under_way, state_under_way;
 	int64_t slow_until, stuck_until;
-	size_t unsaved; /* bytes of rows that are being written */
-	bool broken; /* the next fsync fails */
-	uint64_t highest; /* slot that the log ever held: more than it holds when it rotted */
-	bool state_lost;  /* by rot, and not copied yet */
-	bool replaced;    /* emptied or an old copy */
-	bool has_key;     /* the cell's signing key */
+	size_t unsaved;    /* bytes of rows that are being written */
+	bool broken;       /* the next fsync fails */
+	uint64_t highest;  /* slot that the log ever held: more than it holds when it rotted */
+	bool state_lost;   /* by rot, and not copied yet */
+	bool replaced;     /* emptied or an old copy */
+	bool has_key;      /* the cell's signing key */
 	struct seats file; /* the members, in its cell file */
 };
 
@@ -361,37 +361,37 @@ void copies_free(struct host *n);
 
 struct host {
 	struct sim *sim;
-	int id; /* replica id, 1.. */
-	uint8_t body;            /* see struct seat; 0: there is no such replica yet */
-	uint32_t minor;          /* version that its program speaks */
-	bool downgraded;         /* it spoke a newer one before */
-	int outdated_turns;      /* in which it has known that the log is of a newer version */
-	bool gone;               /* removed, and knows it; or lost with its machine */
-	struct seats gate;       /* the members that it knows */
-	uint64_t list;           /* version of the list in force, as it knew last */
-	uint64_t tree_list;      /* and of the one in its tree */
-	bool up, stopping;       /* up: its server runs; see host_runs */
-	bool disk_failed;        /* and it knows */
+	int id;             /* replica id, 1.. */
+	uint8_t body;       /* see struct seat; 0: there is no such replica yet */
+	uint32_t minor;     /* version that its program speaks */
+	bool downgraded;    /* it spoke a newer one before */
+	int outdated_turns; /* in which it has known that the log is of a newer version */
+	bool gone;          /* removed, and knows it; or lost with its machine */
+	struct seats gate;  /* the members that it knows */
+	uint64_t list;      /* version of the list in force, as it knew last */
+	uint64_t tree_list; /* and of the one in its tree */
+	bool up, stopping;  /* up: its server runs; see host_runs */
+	bool disk_failed;   /* and it knows */
 	uint64_t life;
 	struct local_clock clock;
 	int64_t wall_off; /* by how much the time of day is wrong */
 	struct identity identity;
 	struct server *server;
 	const struct replica *replica; /* what it runs */
-	struct joining *joining; /* in its place, before it has the signing key */
+	struct joining *joining;       /* in its place, before it has the signing key */
 	bool key_has_come;
 	struct copies copies;
-	struct seats writing; /* the cell file that is being written */
+	struct seats writing;   /* the cell file that is being written */
 	struct disk disk, copy; /* and what it was like earlier */
 	struct boot boot;
 	bool full;
 	int64_t stopped_for;
 	int64_t paused_until, timer_at, back_at, heard_at; /* the last: a heartbeat */
-	int64_t busy_until; /* with its last turn */
-	int64_t spent;      /* in the turn that it has now */
-	mono_t shown;       /* by its clock, when it looked last */
-	size_t step_size;   /* rows and frames of its last step */
-	bool turn_waits;    /* an event will begin it */
+	int64_t busy_until;                                /* with its last turn */
+	int64_t spent;                                     /* in the turn that it has now */
+	mono_t shown;                                      /* by its clock, when it looked last */
+	size_t step_size;                                  /* rows and frames of its last step */
+	bool turn_waits;                                   /* an event will begin it */
 	uint64_t timers, checked;
 	int role; /* enum px_role, as of the last step: for the trace */
 };
@@ -488,7 +488,7 @@ struct record {
 	bool ordered, own;        /* own: the client's, nobody waits for an answer */
 	uint64_t session, number; /* 0: not sent yet */
 	bool again;               /* sent more than once */
-	uint64_t floor; /* what had been answered when it was made took effect up to here */
+	uint64_t floor;       /* what had been answered when it was made took effect up to here */
 	uint64_t fence_floor; /* the greatest fencing token that anybody had been told by then */
 	int64_t made, ended;
 	bool answered, lost; /* lost: its machine died */
@@ -507,8 +507,8 @@ struct record {
 	struct ticket ticket;
 	uint64_t queued_epoch; /* of the last master that told so */
 	int64_t queued_at;     /* and when the client heard it */
-	bool given_up; /* a release or cancel of it was asked for */
-	bool waiting;  /* answered RC_QUEUED, and neither granted nor given up */
+	bool given_up;         /* a release or cancel of it was asked for */
+	bool waiting;          /* answered RC_QUEUED, and neither granted nor given up */
 };
 RB_HEAD(record_tree, record);
 
@@ -520,10 +520,10 @@ struct history {
 	size_t sent[MACHINES_MAX]; /* all of a machine's before this one have been sent */
 	struct record_tree by_number;
 	uint64_t completed; /* highest index at which an answered request took effect */
-	struct token { /* that clients were told, by fence */
+	struct token {      /* that clients were told, by fence */
 		uint64_t fence, node, session, owner, generation;
 		bool exclusive; /* the lock was, by this token */
-	} *tokens;
+	} * tokens;
 	size_t tokens_n, tokens_room;
 };
 
@@ -562,26 +562,28 @@ struct version {
 	struct bytes contents;
 };
 
-struct item { /* a node of the model */
+struct item {                          /* a node of the model */
 	uint64_t node, parent, became; /* became: the ephemeral file that it was renamed to */
 	char name[NAME_ROOM];
 	enum node_kind kind;
 	bool ephemeral;
-	uint64_t born, died; /* indices; died 0: alive */
+	uint64_t born, died;     /* indices; died 0: alive */
 	uint64_t creator, maker; /* session, of an ephemeral directory without a child; of a file */
 	struct version *versions;
 	size_t versions_n, versions_room;
-	struct opener { uint64_t session, opened; } *openers;
+	struct opener {
+		uint64_t session, opened;
+	} * openers;
 	size_t openers_n, openers_room;
 	struct holder *holders;
 	size_t holders_n, holders_room;
 	uint64_t lock_generation, last_fence;
 	enum lock_mode delay_mode; /* 0: no delay */
 	uint64_t delay_began, delay_generation;
-	int64_t delay_s, delay_from; /* virtual time of the expiry's first apply */
+	int64_t delay_s, delay_from;          /* virtual time of the expiry's first apply */
 	uint64_t lock_changed, mtime_changed; /* indices */
 	int64_t mtime_ns;
-	int64_t lock_delay_s;  /* set on the node; -1: not */
+	int64_t lock_delay_s; /* set on the node; -1: not */
 };
 
 struct name_change {
@@ -598,7 +600,7 @@ struct model_session {
 struct model {
 	uint64_t applied, epoch, next, epoch_node;
 	int64_t applied_at; /* the last entry */
-	int64_t stamp_ns; /* of the command that is decided */
+	int64_t stamp_ns;   /* of the command that is decided */
 	int64_t epoch_from; /* virtual time of its first apply */
 	struct item **items;
 	size_t items_n, items_room;
@@ -627,7 +629,7 @@ struct members {
 	struct seats *lists; /* that were in force, in order: `version` is the index */
 	size_t lists_n, lists_room;
 	uint8_t bodies[LIMIT_REPLICA_ID + 1]; /* who got the id; 0: nobody yet */
-	uint64_t *sums; /* of the lists, as paxos knows them, by version */
+	uint64_t *sums;                       /* of the lists, as paxos knows them, by version */
 	size_t sums_room;
 	struct px_members newest; /* that any replica knows as chosen */
 	int64_t changed;          /* since when */
@@ -668,22 +670,23 @@ void members_free(struct members *m);
 
 /* One change that somebody wants, until it is made or given up. */
 struct wish {
-	enum operation what; /* 0: none */
-	uint8_t id;          /* of whom; ADD_REPLICA: of the new one, once it is known */
-	uint8_t body;        /* the new one */
+	enum operation what;      /* 0: none */
+	uint8_t id;               /* of whom; ADD_REPLICA: of the new one, once it is known */
+	uint8_t body;             /* the new one */
 	struct setting_value set; /* what it shall be */
-	int64_t since;       /* when it was wanted first */
-	bool foolish;        /* it has to be refused */
-	int unanswered;      /* times that it was asked, and nobody said what became of it */
+	int64_t since;            /* when it was wanted first */
+	bool foolish;             /* it has to be refused */
+	int unanswered;           /* times that it was asked, and nobody said what became of it */
 };
 
-struct operator {
+struct operator
+{
 	int id;
 	struct wish wish;
 	struct seats known; /* the members, as it has heard */
 	uint64_t conn;
-	int node;      /* the replica that it is connected with, from 0 */
-	int failures;  /* in a row */
+	int node;     /* the replica that it is connected with, from 0 */
+	int failures; /* in a row */
 	uint64_t wakes;
 	char why[LIMIT_WHY + 1]; /* the last refusal */
 };
@@ -753,9 +756,9 @@ struct process {
 	struct ticket ticket;
 	uint64_t call, fh, line; /* on a mount: the call under way, the open file, what it wrote */
 	char text[2048];         /* and what was read */
-	mono_t patient_until; /* a second after the last signal, by the machine's clock */
-	bool fcntl;     /* locks with fcntl(2) this time */
-	uint64_t wakes; /* only the newest wake-up counts */
+	mono_t patient_until;    /* a second after the last signal, by the machine's clock */
+	bool fcntl;              /* locks with fcntl(2) this time */
+	uint64_t wakes;          /* only the newest wake-up counts */
 	bool idle;
 };
 
@@ -771,7 +774,7 @@ struct machine {
 	int64_t paused_until, timer_at;
 	uint64_t timers;
 	enum client_state state;
-	uint64_t session; /* the last one that it had */
+	uint64_t session;   /* the last one that it had */
 	uint64_t destroyed; /* one that somebody else ended */
 	uint8_t nonce[LIMIT_NONCE];
 	struct process processes[PROCESSES_MAX];
@@ -888,10 +891,10 @@ struct sim {
 	struct members members;
 	struct operator operators[OPERATORS_MAX];
 	struct setting_changes settings;
-	uint8_t bodies; /* numbers of addresses and keys that were used */
-	int64_t bulk_at; /* somebody will write much; 0: nobody */
+	uint8_t bodies;       /* numbers of addresses and keys that were used */
+	int64_t bulk_at;      /* somebody will write much; 0: nobody */
 	int64_t spared_until; /* no other faults: one of several steps is under way */
-	int64_t handed_over; /* when somebody last asked for another master or another list */
+	int64_t handed_over;  /* when somebody last asked for another master or another list */
 	struct machine machines[MACHINES_MAX];
 	int machines_n;
 	struct history history;

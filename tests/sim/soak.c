@@ -232,8 +232,8 @@ bool
 soak_run(const struct soak *soak)
 {
 	const struct timespec tick = {.tv_nsec = 100 * 1000 * 1000};
-	struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
-	                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared =
+	    mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double start = seconds(CLOCK_MONOTONIC), said = start;
 	int jobs = jobs_of(soak), left = jobs;
 	struct stats all;

@@ -72,8 +72,8 @@ child_path(const struct sim *s, uint64_t parent, struct bytes name)
 	char *path = buffers[next++ % 2];
 	const char *up = trace_path(s, parent);
 
-	snprintf(path, sizeof buffers[0], "%s/%.*s", strcmp(up, "/") == 0 ? "" : up,
-	         (int)name.len, (const char *)name.data);
+	snprintf(path, sizeof buffers[0], "%s/%.*s", strcmp(up, "/") == 0 ? "" : up, (int)name.len,
+	         (const char *)name.data);
 	return path;
 }
 
@@ -294,13 +294,20 @@ void
 trace_call(struct sim *s, const struct machine *m, int p, const struct mount_event *event)
 {
 	static const char *const names[] = {
-	    [MOUNT_LOOKUP] = "looks up",      [MOUNT_CREATE] = "opens or creates",
-	    [MOUNT_UNLINK] = "unlinks",       [MOUNT_RENAME] = "renames",
-	    [MOUNT_READ] = "reads",           [MOUNT_WRITE] = "writes",
-	    [MOUNT_FLUSH] = "closes",         [MOUNT_RELEASE] = "releases",
-	    [MOUNT_SETATTR] = "chmods",       [MOUNT_MKDIR] = "makes the directory",
-	    [MOUNT_RMDIR] = "removes",        [MOUNT_GETXATTR] = "reads an attribute of",
-	    [MOUNT_FLOCK] = "flocks",         [MOUNT_SETLK] = "fcntl-locks",
+	    [MOUNT_LOOKUP] = "looks up",
+	    [MOUNT_CREATE] = "opens or creates",
+	    [MOUNT_UNLINK] = "unlinks",
+	    [MOUNT_RENAME] = "renames",
+	    [MOUNT_READ] = "reads",
+	    [MOUNT_WRITE] = "writes",
+	    [MOUNT_FLUSH] = "closes",
+	    [MOUNT_RELEASE] = "releases",
+	    [MOUNT_SETATTR] = "chmods",
+	    [MOUNT_MKDIR] = "makes the directory",
+	    [MOUNT_RMDIR] = "removes",
+	    [MOUNT_GETXATTR] = "reads an attribute of",
+	    [MOUNT_FLOCK] = "flocks",
+	    [MOUNT_SETLK] = "fcntl-locks",
 	    [MOUNT_GETLK] = "asks for the fcntl lock of",
 	    [MOUNT_SETXATTR] = "sets an attribute of",
 	    [MOUNT_REMOVEXATTR] = "removes an attribute of",
@@ -311,7 +318,8 @@ trace_call(struct sim *s, const struct machine *m, int p, const struct mount_eve
 		return;
 	buffer_printf(&text, "client %d process %d on its mount %s ", m->id + 1, p + 1,
 	              event->kind < sizeof names / sizeof *names && names[event->kind]
-	                  ? names[event->kind] : "calls");
+	                  ? names[event->kind]
+	                  : "calls");
 	if (event->kind == MOUNT_FLOCK || event->kind == MOUNT_SETLK)
 		buffer_printf(&text, "(%s%s) ", mode_name(event->lock_mode),
 		              event->wait ? ", waiting" : "");

@@ -8,7 +8,7 @@
 
 enum {
 	PACKET = 4096,
-	OVERHEAD = 64, /* bytes of headers, for each frame */
+	OVERHEAD = 64,          /* bytes of headers, for each frame */
 	BULK_SESSION_MS = 3000, /* the shortest lease that is kept with much to write */
 };
 

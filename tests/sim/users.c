@@ -64,8 +64,8 @@ attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, c
 static void
 write_text(struct sim *s, struct machine *m, int p, int flags, const char *text)
 {
-	call(s, m, p, (struct mount_event){.kind = MOUNT_WRITE, .flags = flags,
-	                                   .data = bytes_of(text)});
+	call(s, m, p,
+	     (struct mount_event){.kind = MOUNT_WRITE, .flags = flags, .data = bytes_of(text)});
 }
 
 static void
@@ -305,8 +305,9 @@ on_directories(struct sim *s, struct machine *m, int p)
 }
 
 static bool (*const rounds[])(struct sim *, struct machine *, int) = {
-    [ROLE_REGISTER] = on_register, [ROLE_APPEND] = on_append, [ROLE_COUNTER] = on_counter,
-    [ROLE_NAMES] = on_names,       [ROLE_LOCKS] = on_locks,   [ROLE_EPHEMERAL] = on_ephemeral,
+    [ROLE_REGISTER] = on_register, [ROLE_APPEND] = on_append,
+    [ROLE_COUNTER] = on_counter,   [ROLE_NAMES] = on_names,
+    [ROLE_LOCKS] = on_locks,       [ROLE_EPHEMERAL] = on_ephemeral,
     [ROLE_BURST] = on_register,    [ROLE_DIRECTORIES] = on_directories,
 };
 
@@ -442,8 +443,10 @@ run_signal(struct sim *s, struct event *e)
 
 	if (!signal_waits(s, e))
 		return;
-	signal_event(s, e, (struct mount_event){.kind = MOUNT_INTERRUPT, .call = e->b,
-	                                        .fate = fatal ? FATE_KILLED : FATE_ALIVE});
+	signal_event(s, e,
+	             (struct mount_event){.kind = MOUNT_INTERRUPT,
+	                                  .call = e->b,
+	                                  .fate = fatal ? FATE_KILLED : FATE_ALIVE});
 	if (fatal)
 		signal_must_end(s, e);
 	m->processes[e->a].patient_until =

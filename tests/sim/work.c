@@ -102,8 +102,8 @@ next_round(struct sim *s, struct machine *m, int p)
 static void
 find_file(struct sim *s, struct machine *m, int p)
 {
-	static const char *const names[] = {"reg0", "log",  "counter0", "",
-	                                    "lock0", "", "reg1", "", "bulk"};
+	static const char *const names[] = {"reg0", "log",  "counter0", "",    "lock0",
+	                                    "",     "reg1", "",         "bulk"};
 	struct process *proc = &m->processes[p];
 
 	proc->step = 1;
@@ -243,9 +243,8 @@ rename_file(uint64_t parent, const char *name, const char *new_name, bool no_rep
 static struct op
 delete_file(uint64_t parent, const char *name)
 {
-	return (struct op){
-	    .code = OP_delete,
-	    .delete = {.parent = parent, .name = bytes_of(name), .kind = NODE_FILE}};
+	return (struct op){.code = OP_delete,
+	                   .delete = {.parent = parent, .name = bytes_of(name), .kind = NODE_FILE}};
 }
 
 static struct op
@@ -297,8 +296,7 @@ do_names(struct sim *s, struct machine *m, int p)
 		op = delete_file(NODE_ROOT, (const char *)one.data);
 		break;
 	case 2:
-		op = rename_file(NODE_ROOT, (const char *)one.data, two,
-		                 rng_chance(&s->rng, 300));
+		op = rename_file(NODE_ROOT, (const char *)one.data, two, rng_chance(&s->rng, 300));
 		break;
 	case 3:
 		op = (struct op){.code = OP_lookup, .lookup = {.parent = NODE_ROOT, .name = one}};
@@ -376,17 +374,14 @@ do_ephemeral(struct sim *s, struct machine *m, int p)
 		proc->node = answer(s, proc, 0)->got.node;
 		if (rng_chance(&s->rng, 400))
 			ask(s, m, p,
-			    (struct op){.code = OP_make_ephemeral,
-			                .make_ephemeral = {proc->node}});
+			    (struct op){.code = OP_make_ephemeral, .make_ephemeral = {proc->node}});
 		else
 			ask(s, m, p,
-			    (struct op){.code = OP_open_ephemeral,
-			                .open_ephemeral = {proc->node}});
+			    (struct op){.code = OP_open_ephemeral, .open_ephemeral = {proc->node}});
 		return;
 	case 2:
 		if (rng_chance(&s->rng, 300))
-			ask(s, m, p,
-			    rename_file(NODE_ROOT, name, other, rng_chance(&s->rng, 300)));
+			ask(s, m, p, rename_file(NODE_ROOT, name, other, rng_chance(&s->rng, 300)));
 		else
 			wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
 		return;
@@ -655,8 +650,8 @@ work_destroy(struct sim *s, struct machine *m, struct machine *other)
 	if (!m->up || m->state != CLIENT_SAFE || m->closing || m->paused_until > s->now ||
 	    other == m || other->session == 0)
 		return;
-	fault(s, FAULT_DESTROY, "an operator at client %d ends the session of client %d",
-	      m->id + 1, other->id + 1);
+	fault(s, FAULT_DESTROY, "an operator at client %d ends the session of client %d", m->id + 1,
+	      other->id + 1);
 	machine_request(s, m, PROCESS_OPERATOR, &op, false);
 }
 

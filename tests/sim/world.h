@@ -10,11 +10,11 @@
 
 enum {
 	LINK_PATIENCE_MS = 5000, /* with a connection that does not come about */
-	LEASE_MS = 500, /* the master's, if nobody sets another one */
+	LEASE_MS = 500,          /* the master's, if nobody sets another one */
 	MACHINES_MAX = 5,
 	PROCESSES_MAX = 5,
 	NAME_ROOM = 16,
-	BURST_MAX = 6, /* requests that one process has under way */
+	BURST_MAX = 6,    /* requests that one process has under way */
 	BULK_WRITES = 64, /* but for one with much to write: so many of so many bytes */
 	BULK_BYTES = 64 * 1024,
 	HOSTS_MAX = 16, /* replicas that a run ever has; ids are never used again */
@@ -86,7 +86,7 @@ void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
 struct conn {
 	uint64_t id;
 	int machine, node; /* from MACHINES_MAX on: of an operator; from SCRIPTED on: of a script */
-	bool aside; /* the client's second one, on which it only listens */
+	bool aside;        /* the client's second one, on which it only listens */
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
 	int64_t base; /* latency of its own */
@@ -131,7 +131,7 @@ struct net {
 	size_t links_n, links_room;
 	struct link *latest[HOSTS_MAX][HOSTS_MAX][LINKS]; /* from, to */
 	struct uplink uplinks[ENDS];
-	int64_t cut_until[ENDS][ENDS];                     /* from, to */
+	int64_t cut_until[ENDS][ENDS]; /* from, to */
 };
 
 static inline int

@@ -153,8 +153,8 @@ send_keepalive(struct player *p, const struct bare *b)
 static void
 send_returned(struct player *p, const struct bare *b)
 {
-	send_message(p, b, &(struct message){.code = MSG_returned,
-	                                     .returned = {b->session, b->epoch}});
+	send_message(p, b,
+	             &(struct message){.code = MSG_returned, .returned = {b->session, b->epoch}});
 }
 
 static void
@@ -471,8 +471,8 @@ on_keepalive(struct player *p, const struct bare *b, const struct msg_keepalive_
 		player_say(p, "%s: KeepAlive %lu: %s", b->name, (unsigned long)m->sequence,
 		           rc_name(m->rc));
 	else
-		player_say(p, "%s: KeepAlive %lu: lease %u ms", b->name,
-		           (unsigned long)m->sequence, m->lease_ms);
+		player_say(p, "%s: KeepAlive %lu: lease %u ms", b->name, (unsigned long)m->sequence,
+		           m->lease_ms);
 }
 
 static void
@@ -507,8 +507,10 @@ on_granted(struct player *p, const struct bare *b, const struct msg_granted *m)
 		player_say(p, "%s: not granted %s to %lu: %s", b->name, path + 1,
 		           (unsigned long)m->owner, rc_name(m->rc));
 	else
-		player_say(p, "%s: granted %s to %lu, acquisition %lu, lock generation %lu, "
-		           "token %lu", b->name, path + 1, (unsigned long)m->owner,
+		player_say(p,
+		           "%s: granted %s to %lu, acquisition %lu, lock generation %lu, "
+		           "token %lu",
+		           b->name, path + 1, (unsigned long)m->owner,
 		           (unsigned long)m->acquisition, (unsigned long)m->lock_generation,
 		           (unsigned long)m->fence);
 }

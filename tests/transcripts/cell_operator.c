@@ -44,10 +44,13 @@ static bool
 operate_question(struct player *p, struct words *w, const char *what, struct message *m,
                  uint8_t *body)
 {
-	static const struct { const char *word; enum operation what; } verbs[] = {
-		{"add", OPERATION_ADD_REPLICA}, {"remove", OPERATION_REMOVE_REPLICA},
-		{"transfer", OPERATION_TRANSFER}, {"end", OPERATION_DESTROY_SESSION},
-		{"set", OPERATION_SET}, {"juggle", 99},
+	static const struct {
+		const char *word;
+		enum operation what;
+	} verbs[] = {
+	    {"add", OPERATION_ADD_REPLICA},   {"remove", OPERATION_REMOVE_REPLICA},
+	    {"transfer", OPERATION_TRANSFER}, {"end", OPERATION_DESTROY_SESSION},
+	    {"set", OPERATION_SET},           {"juggle", 99},
 	};
 
 	m->code = MSG_operate;
@@ -156,8 +159,10 @@ print_sessions(struct player *p, const struct msg_sessions *m)
 	struct session_row row;
 
 	while (wire_next_session_row(&at, &row))
-		player_say(p, "operator: session %lu of %.*s: lease %u ms, %lu locks, heard %ld ms "
-		           "ago", (unsigned long)row.session, (int)row.host.len,
+		player_say(p,
+		           "operator: session %lu of %.*s: lease %u ms, %lu locks, heard %ld ms "
+		           "ago",
+		           (unsigned long)row.session, (int)row.host.len,
 		           (const char *)row.host.data, row.lease_ms, (unsigned long)row.locks,
 		           (long)row.heard_ms);
 }
@@ -165,16 +170,16 @@ print_sessions(struct player *p, const struct msg_sessions *m)
 static void
 print_members(struct player *p, const struct msg_members *m)
 {
-	static const char *const roles[] = {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)",
-	                                    [MEMBER_REMOVED] = " (removed)"};
+	static const char *const roles[] =
+	    {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)", [MEMBER_REMOVED] = " (removed)"};
 	struct cursor at = cursor_of(m->members.packed);
 	struct buffer text = BUFFER(1000);
 	struct member member;
 
 	while (wire_next_member(&at, &member))
 		buffer_printf(&text, " %u%s", member.id, roles[member.role]);
-	player_say(p, "operator: members of log %lu:%.*s", (unsigned long)m->version,
-	           (int)text.len, (const char *)text.data);
+	player_say(p, "operator: members of log %lu:%.*s", (unsigned long)m->version, (int)text.len,
+	           (const char *)text.data);
 	buffer_free(&text);
 }
 
@@ -198,11 +203,12 @@ print_status(struct player *p, const struct msg_status_reply *m)
 	struct cursor at = cursor_of(m->progress.packed);
 	struct progress row;
 
-	player_say(p, "operator: replica %u is %s, master %u, epoch %lu, applied %lu of %lu, "
-	           "log from %lu, %lu sessions, %lu locks, condition %u%s%s", m->self,
-	           m->role == REPLICA_MASTER ? roles[REPLICA_MASTER] : "no master", m->master,
-	           (unsigned long)m->epoch, (unsigned long)m->applied, (unsigned long)m->last,
-	           (unsigned long)m->first, (unsigned long)m->sessions,
+	player_say(p,
+	           "operator: replica %u is %s, master %u, epoch %lu, applied %lu of %lu, "
+	           "log from %lu, %lu sessions, %lu locks, condition %u%s%s",
+	           m->self, m->role == REPLICA_MASTER ? roles[REPLICA_MASTER] : "no master",
+	           m->master, (unsigned long)m->epoch, (unsigned long)m->applied,
+	           (unsigned long)m->last, (unsigned long)m->first, (unsigned long)m->sessions,
 	           (unsigned long)m->locks_held, m->condition, m->full ? ", its disk is full" : "",
 	           m->disputed != 0 ? ", states differ" : "");
 	while (wire_next_progress(&at, &row))

@@ -55,9 +55,9 @@ fold(struct player *p)
 static bool
 is_shown(const struct player *p, enum server_level level, const char *line)
 {
-	static const char *const subjects[] = {"session ", "lock ", "barrier", "request ",
-	                                       "mastership", "member ", "disk", "digest",
-	                                       "connection "};
+	static const char *const subjects[] = {"session ", "lock ",      "barrier",
+	                                       "request ", "mastership", "member ",
+	                                       "disk",     "digest",     "connection "};
 
 	if (p->show_all)
 		return true;
@@ -146,8 +146,10 @@ on_answered(void *user, const struct record *r)
 
 	p->open[r->machine]--;
 	print_op(&text, p->s, &r->op);
-	buffer_printf(&text, ": %s", r->rc == RC_OK ? "ok" : r->rc == RC_QUEUED ? "queued"
-	                                                                       : rc_name(r->rc));
+	buffer_printf(&text, ": %s",
+	              r->rc == RC_OK       ? "ok"
+	              : r->rc == RC_QUEUED ? "queued"
+	                                   : rc_name(r->rc));
 	if (r->contents.data != NULL)
 		buffer_printf(&text, ", \"%.*s\"", (int)r->contents.len,
 		              (const char *)r->contents.data);
@@ -177,9 +179,11 @@ on_granted(void *user, int machine, const struct client_grant *g)
 static void
 on_state(void *user, int machine)
 {
-	static const char *const names[] = {
-	    [CLIENT_NEW] = "new", [CLIENT_SAFE] = "safe", [CLIENT_JEOPARDY] = "in jeopardy",
-	    [CLIENT_EXPIRED] = "expired", [CLIENT_CLOSED] = "closed"};
+	static const char *const names[] = {[CLIENT_NEW] = "new",
+	                                    [CLIENT_SAFE] = "safe",
+	                                    [CLIENT_JEOPARDY] = "in jeopardy",
+	                                    [CLIENT_EXPIRED] = "expired",
+	                                    [CLIENT_CLOSED] = "closed"};
 	struct player *p = user;
 	const struct machine *m = &p->s->machines[machine];
 
@@ -493,9 +497,10 @@ has_come(struct player *p, const struct wait *wait)
 static bool
 parse_wait(struct player *p, struct words *w, struct wait *wait)
 {
-	static const char *const states[] = {
-	    [CLIENT_SAFE] = "safe", [CLIENT_JEOPARDY] = "jeopardy",
-	    [CLIENT_EXPIRED] = "expired", [CLIENT_CLOSED] = "closed"};
+	static const char *const states[] = {[CLIENT_SAFE] = "safe",
+	                                     [CLIENT_JEOPARDY] = "jeopardy",
+	                                     [CLIENT_EXPIRED] = "expired",
+	                                     [CLIENT_CLOSED] = "closed"};
 
 	*wait = (struct wait){.what = FOR_MASTER};
 	if (w->n == 2 && words_take(w, "master"))
@@ -732,9 +737,13 @@ player_new(void)
 	struct player *p = memory_zero(1, sizeof *p);
 
 	p->said = BUFFER(SAID_MAX);
-	p->script = (struct sim_script){
-	    .user = p, .said = on_line, .decided = on_decided, .heard = on_frame,
-	    .answered = on_answered, .granted = on_granted, .state = on_state};
+	p->script = (struct sim_script){.user = p,
+	                                .said = on_line,
+	                                .decided = on_decided,
+	                                .heard = on_frame,
+	                                .answered = on_answered,
+	                                .granted = on_granted,
+	                                .state = on_state};
 	return p;
 }
 

@@ -52,7 +52,7 @@ struct player {
 		uint64_t conn;
 		enum message_code asked;
 		bool sent_away; /* to another replica */
-		uint8_t body; /* of a replica that it adds */
+		uint8_t body;   /* of a replica that it adds */
 	} questions[QUESTIONS_MAX];
 	int questions_n;
 };

@@ -286,16 +286,18 @@ static const struct verb {
 	enum op_code code;
 	enum node_kind kind;
 } verbs[] = {
-	{"create", OP_create, NODE_FILE}, {"mkdir", OP_create, NODE_DIRECTORY},
-	{"delete", OP_delete, NODE_FILE}, {"rmdir", OP_delete, NODE_DIRECTORY},
-	{"rename", OP_rename, 0}, {"find", OP_lookup, 0},
-	{"write", OP_set_contents, 0}, {"append", OP_append, 0}, {"read", OP_get_contents, 0},
-	{"stat", OP_get_attr, 0}, {"list", OP_get_listing, 0}, {"touch", OP_set_mtime, 0},
-	{"mark", OP_make_ephemeral, 0}, {"open", OP_open_ephemeral, 0},
-	{"close", OP_close_ephemeral, 0}, {"delay", OP_set_lock_delay, 0},
-	{"rights", OP_set_acl, 0}, {"lock", OP_acquire, 0}, {"unlock", OP_release, 0},
-	{"cancel", OP_cancel, 0}, {"look", OP_get_lock, 0}, {"sequencer", OP_get_sequencer, 0},
-	 {"usage", OP_get_usage, 0},
+    {"create", OP_create, NODE_FILE}, {"mkdir", OP_create, NODE_DIRECTORY},
+    {"delete", OP_delete, NODE_FILE}, {"rmdir", OP_delete, NODE_DIRECTORY},
+    {"rename", OP_rename, 0},         {"find", OP_lookup, 0},
+    {"write", OP_set_contents, 0},    {"append", OP_append, 0},
+    {"read", OP_get_contents, 0},     {"stat", OP_get_attr, 0},
+    {"list", OP_get_listing, 0},      {"touch", OP_set_mtime, 0},
+    {"mark", OP_make_ephemeral, 0},   {"open", OP_open_ephemeral, 0},
+    {"close", OP_close_ephemeral, 0}, {"delay", OP_set_lock_delay, 0},
+    {"rights", OP_set_acl, 0},        {"lock", OP_acquire, 0},
+    {"unlock", OP_release, 0},        {"cancel", OP_cancel, 0},
+    {"look", OP_get_lock, 0},         {"sequencer", OP_get_sequencer, 0},
+    {"usage", OP_get_usage, 0},
 };
 
 static bool
@@ -437,8 +439,8 @@ put_acquire(struct buffer *to, const struct acquire *a)
 static void
 put_members(struct buffer *to, const struct wire_list *list)
 {
-	static const char *const roles[] = {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)",
-	                                    [MEMBER_REMOVED] = " (removed)"};
+	static const char *const roles[] =
+	    {[MEMBER_VOTER] = "", [MEMBER_LEARNER] = " (learner)", [MEMBER_REMOVED] = " (removed)"};
 	struct cursor at = cursor_of(list->packed);
 	struct member m;
 
@@ -523,9 +525,10 @@ print_op(struct buffer *to, struct sim *s, const struct op *op)
 static void
 put_lock(struct buffer *to, const struct result_lock *lock)
 {
-	static const char *const states[] = {
-		[LOCK_STATE_FREE] = "free", [LOCK_STATE_SHARED] = "shared",
-		[LOCK_STATE_EXCLUSIVE] = "exclusive", [LOCK_STATE_DELAYED] = "delayed"};
+	static const char *const states[] = {[LOCK_STATE_FREE] = "free",
+	                                     [LOCK_STATE_SHARED] = "shared",
+	                                     [LOCK_STATE_EXCLUSIVE] = "exclusive",
+	                                     [LOCK_STATE_DELAYED] = "delayed"};
 	struct cursor at = cursor_of(lock->holders.packed);
 	struct lock_holder h;
 

@@ -45,7 +45,10 @@ bool words_time(struct words *w, int64_t *ns);
 
 /* Names that there were, and their nodes. */
 struct names {
-	struct { char path[TEXT_ROOM]; uint64_t node; } list[NAMES_MAX];
+	struct {
+		char path[TEXT_ROOM];
+		uint64_t node;
+	} list[NAMES_MAX];
 	int n;
 	unsigned nonces; /* that were used */
 };
@@ -55,7 +58,10 @@ uint64_t names_find(struct sim *s, struct names *names, const char *path);
 
 /* What a client has asked for. */
 struct lock_names {
-	struct { uint64_t node, owner, acquisition; struct ticket ticket; } list[LOCKS_MAX];
+	struct {
+		uint64_t node, owner, acquisition;
+		struct ticket ticket;
+	} list[LOCKS_MAX];
 	int n;
 	uint64_t last; /* acquisition */
 };
@@ -68,7 +74,6 @@ void locks_note_ticket(struct lock_names *locks, const struct acquire *a, struct
 
 /* As it stands in a command; what came of it. */
 void print_op(struct buffer *to, struct sim *s, const struct op *op);
-void print_result(struct buffer *to, const struct op *op, enum rc rc,
-                  struct bytes result);
+void print_result(struct buffer *to, const struct op *op, enum rc rc, struct bytes result);
 
 #endif

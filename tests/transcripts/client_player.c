@@ -19,10 +19,10 @@ struct player {
 	struct client_update update;
 	struct script *s;
 	struct trace trace;
-	mono_t now, began;        /* began: the command */
-	char **lines;             /* said by the command; owned */
+	mono_t now, began; /* began: the command */
+	char **lines;      /* said by the command; owned */
 	size_t lines_n, lines_room;
-	enum op_code ops[NUMBERS]; /* of requests, by number */
+	enum op_code ops[NUMBERS];        /* of requests, by number */
 	uint64_t token, number, sequence; /* of the last request, the last KeepAlive */
 };
 
@@ -105,10 +105,12 @@ say_lines(struct player *p)
 static void
 say_message(struct player *p, const struct message *m)
 {
-	static const char *const known[] = {
-		" session=7", " epoch=3", " ticket={epoch=0 place=0 code=0}", " delay_s=-1",
-		" default_delay_s=0", " pid=0", " ordered=0", " earlier=0", " earlier_nonce=",
-		" caching=0", " mtime_ns=0", " generation=0", " guarded=0"};
+	static const char *const known[] =
+	    {" session=7",  " epoch=3",           " ticket={epoch=0 place=0 code=0}",
+	     " delay_s=-1", " default_delay_s=0", " pid=0",
+	     " ordered=0",  " earlier=0",         " earlier_nonce=",
+	     " caching=0",  " mtime_ns=0",        " generation=0",
+	     " guarded=0"};
 	struct buffer text = BUFFER(4096);
 	char *at;
 
@@ -157,8 +159,8 @@ static void
 say_answer(struct player *p, const struct client_answer *a)
 {
 	char text[100];
-	int n = snprintf(text, sizeof text, "%llu: %s", (unsigned long long)a->token,
-	                 rc_name(a->rc));
+	int n =
+	    snprintf(text, sizeof text, "%llu: %s", (unsigned long long)a->token, rc_name(a->rc));
 
 	if (a->index)
 		n += snprintf(text + n, sizeof text - (size_t)n, ", index %llu",
@@ -212,7 +214,8 @@ receive(struct player *p, const struct message *m)
 
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
-	step(p, (struct client_event){.kind = CLIENT_FRAME, .standby = standby != NULL,
+	step(p, (struct client_event){.kind = CLIENT_FRAME,
+	                              .standby = standby != NULL,
 	                              .frame = buffer_view(&frame)});
 	buffer_free(&frame);
 }
@@ -228,17 +231,17 @@ code(struct player *p)
 	return RC_OK;
 }
 
-#define COMMAND(name)                                                                             \
-	static void name##_command(struct script *s, struct player *p);                           \
-	static void run_##name(struct script *s, void *world)                                     \
-	{                                                                                         \
-		struct player *p = world;                                                         \
-                                                                                                  \
-		p->s = s;                                                                         \
-		p->began = p->now;                                                                \
-		name##_command(s, p);                                                             \
-		say_lines(p);                                                                     \
-	}                                                                                         \
+#define COMMAND(name)                                                   \
+	static void name##_command(struct script *s, struct player *p); \
+	static void run_##name(struct script *s, void *world)           \
+	{                                                               \
+		struct player *p = world;                               \
+                                                                        \
+		p->s = s;                                               \
+		p->began = p->now;                                      \
+		name##_command(s, p);                                   \
+		say_lines(p);                                           \
+	}                                                               \
 	static void name##_command(struct script *s __attribute__((unused)), struct player *p)
 
 /* Lets time run from deadline to deadline until the client wants a connection. */
@@ -264,25 +267,26 @@ COMMAND(disconnected)
 
 COMMAND(opened)
 {
-	receive(p, &(struct message){
-		.code = MSG_session_opened,
-		.session_opened = {.rc = (uint8_t)code(p),
-	                           .session = script_value_number(s, "session", SESSION),
-	                           .epoch = script_value_number(s, "epoch", EPOCH),
-	                           .master = (uint8_t)script_value_number(s, "master", 1),
-	                           .principal = bytes_of("admin")}});
+	receive(p, &(struct message){.code = MSG_session_opened,
+	                             .session_opened =
+	                                 {.rc = (uint8_t)code(p),
+	                                  .session = script_value_number(s, "session", SESSION),
+	                                  .epoch = script_value_number(s, "epoch", EPOCH),
+	                                  .master = (uint8_t)script_value_number(s, "master", 1),
+	                                  .principal = bytes_of("admin")}});
 }
 
 COMMAND(keepalive)
 {
-	receive(p, &(struct message){
-		.code = MSG_keepalive_reply,
-		.keepalive_reply = {.rc = (uint8_t)code(p),
-	                            .epoch = script_value_number(s, "epoch", EPOCH),
-	                            .sequence = script_value_number(s, "sequence", p->sequence),
-	                            .held_ms = (uint32_t)script_value_number(s, "held", 0),
-	                            .lease_ms =
-	                                (uint32_t)script_value_number(s, "lease", LEASE_MS)}});
+	receive(p,
+	        &(struct message){.code = MSG_keepalive_reply,
+	                          .keepalive_reply =
+	                              {.rc = (uint8_t)code(p),
+	                               .epoch = script_value_number(s, "epoch", EPOCH),
+	                               .sequence = script_value_number(s, "sequence", p->sequence),
+	                               .held_ms = (uint32_t)script_value_number(s, "held", 0),
+	                               .lease_ms =
+	                                   (uint32_t)script_value_number(s, "lease", LEASE_MS)}});
 }
 
 COMMAND(redirect)
@@ -333,9 +337,12 @@ set_op(struct script *s, struct op *op, uint64_t node, struct bytes contents)
 		op->set_mtime = (struct op_set_mtime){.node = node, .now = 1};
 		break;
 	case OP_acquire:
-		op->acquire.acquire = (struct acquire){
-			.node = node, .owner = owner, .acquisition = acquisition, .wait = 1,
-			.mode = LOCK_EXCLUSIVE, .delay_s = -1};
+		op->acquire.acquire = (struct acquire){.node = node,
+		                                       .owner = owner,
+		                                       .acquisition = acquisition,
+		                                       .wait = 1,
+		                                       .mode = LOCK_EXCLUSIVE,
+		                                       .delay_s = -1};
 		break;
 	case OP_release:
 		op->release = (struct op_release){node, owner, acquisition};
@@ -366,9 +373,9 @@ COMMAND(request)
 			op.code = codes[i];
 	for (uint64_t i = 0; i < n; i++) {
 		set_op(s, &op, node + i, contents);
-		step(p, (struct client_event){
-			.kind = CLIENT_REQUEST,
-			.request = client_request_new(++p->token, &op, ordered)});
+		step(p, (struct client_event){.kind = CLIENT_REQUEST,
+		                              .request =
+		                                  client_request_new(++p->token, &op, ordered)});
 	}
 }
 
@@ -410,21 +417,23 @@ COMMAND(answered)
 	struct op op = {.code = OP_get_attr, .get_attr = {.node = 1}};
 
 	for (uint64_t i = script_number(s); i > 0; i--) {
-		step(p, (struct client_event){
-			.kind = CLIENT_REQUEST,
-			.request = client_request_new(++p->token, &op, false)});
+		step(p,
+		     (struct client_event){.kind = CLIENT_REQUEST,
+		                           .request = client_request_new(++p->token, &op, false)});
 		reply(p, p->number, RC_OK);
 	}
 }
 
 COMMAND(granted)
 {
-	receive(p, &(struct message){
-		.code = MSG_granted,
-		.granted = {.rc = (uint8_t)code(p), .node = script_number(s),
-	                    .owner = script_value_number(s, "owner", 1),
-	                    .acquisition = script_value_number(s, "acquisition", 1),
-	                    .lock_generation = 5, .fence = 50}});
+	receive(p, &(struct message){.code = MSG_granted,
+	                             .granted = {.rc = (uint8_t)code(p),
+	                                         .node = script_number(s),
+	                                         .owner = script_value_number(s, "owner", 1),
+	                                         .acquisition =
+	                                             script_value_number(s, "acquisition", 1),
+	                                         .lock_generation = 5,
+	                                         .fence = 50}});
 }
 
 /* ---- members, states, worlds ---- */
@@ -491,10 +500,14 @@ static void
 new_client(struct player *p, uint64_t seed)
 {
 	const int n = (int)script_value_number(p->s, "replicas", 0);
-	struct client_config config = {
-		.host = "here", .grace = span_ms(DEFAULT_GRACE_MS), .drift_permille = 10,
-		.seed = seed, .nonce = "0123456789abcde", .replicas_n = n, .trace = &p->trace,
-		.earlier_session = script_value_number(p->s, "earlier", 0)};
+	struct client_config config = {.host = "here",
+	                               .grace = span_ms(DEFAULT_GRACE_MS),
+	                               .drift_permille = 10,
+	                               .seed = seed,
+	                               .nonce = "0123456789abcde",
+	                               .replicas_n = n,
+	                               .trace = &p->trace,
+	                               .earlier_session = script_value_number(p->s, "earlier", 0)};
 
 	for (int i = 0; i < n; i++)
 		config.replicas[i] = (uint8_t)(i + 1);
@@ -565,35 +578,37 @@ end(void *world)
 }
 
 static const struct script_command commands[] = {
-	{"client", "[safe=yes] [replicas=N] [seed=N] [earlier=SESSION]", run_client},
-	{"connect", ": until the client wants a connection", run_connect},
-	{"connected", "", run_connected},
-	{"disconnected", "[standby=yes]", run_disconnected},
-	{"fail", "N: disconnected, connect", run_fail},
-	{"reconnect", ": disconnected, connect, connected, opened", run_reconnect},
-	{"opened", "[rc=CODE] [session=N] [epoch=N] [master=N]", run_opened},
-	{"keepalive", "[rc=CODE] [lease=MS] [held=MS] [epoch=N] [sequence=N]", run_keepalive},
-	{"request", "OPERATION NODE [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N]",
-	 run_request},
-	{"reply", "NUMBER [rc=CODE] [count=N]", run_reply},
-	{"answered", "N: requests that are answered at once", run_answered},
-	{"granted", "NODE [rc=CODE] [owner=N] [acquisition=N]", run_granted},
-	{"redirect", "MASTER EPOCH [standby=yes]", run_redirect},
-	{"members", "VERSION [voters=IDS] [learners=IDS] [removed=IDS] [standby=yes]", run_members},
-	{"garbage", "", run_garbage},
-	{"wait", "MILLISECONDS", run_wait},
-	{"sleep", "MILLISECONDS: the client takes no step meanwhile", run_sleep},
-	{"close", "[expired=yes]", run_close},
-	{"status", "", run_status},
-	{"spread", "CLIENTS [replicas=N]", run_spread},
-	{0},
+    {"client", "[safe=yes] [replicas=N] [seed=N] [earlier=SESSION]", run_client},
+    {"connect", ": until the client wants a connection", run_connect},
+    {"connected", "", run_connected},
+    {"disconnected", "[standby=yes]", run_disconnected},
+    {"fail", "N: disconnected, connect", run_fail},
+    {"reconnect", ": disconnected, connect, connected, opened", run_reconnect},
+    {"opened", "[rc=CODE] [session=N] [epoch=N] [master=N]", run_opened},
+    {"keepalive", "[rc=CODE] [lease=MS] [held=MS] [epoch=N] [sequence=N]", run_keepalive},
+    {"request", "OPERATION NODE [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N]",
+     run_request},
+    {"reply", "NUMBER [rc=CODE] [count=N]", run_reply},
+    {"answered", "N: requests that are answered at once", run_answered},
+    {"granted", "NODE [rc=CODE] [owner=N] [acquisition=N]", run_granted},
+    {"redirect", "MASTER EPOCH [standby=yes]", run_redirect},
+    {"members", "VERSION [voters=IDS] [learners=IDS] [removed=IDS] [standby=yes]", run_members},
+    {"garbage", "", run_garbage},
+    {"wait", "MILLISECONDS", run_wait},
+    {"sleep", "MILLISECONDS: the client takes no step meanwhile", run_sleep},
+    {"close", "[expired=yes]", run_close},
+    {"status", "", run_status},
+    {"spread", "CLIENTS [replicas=N]", run_spread},
+    {0},
 };
 
 int
 main(int argc, char **argv)
 {
-	static const struct script_player player = {
-		.folder = "client", .commands = commands, .begin = begin, .end = end};
+	static const struct script_player player = {.folder = "client",
+	                                            .commands = commands,
+	                                            .begin = begin,
+	                                            .end = end};
 
 	return script_main(argc, argv, &player);
 }

@@ -24,10 +24,10 @@ struct player {
 	struct script *s; /* of the command that runs */
 	struct trace trace;
 	struct named descriptors[NAMES], inodes[NAMES];
-	uint64_t call;    /* of the command that runs; 0: none */
-	struct buffer line; /* the messages that are said in one line */
-	bool mute;        /* nothing is said: a lookup on the way to an open */
-	bool told;        /* that the call of the command waits, and for what */
+	uint64_t call;       /* of the command that runs; 0: none */
+	struct buffer line;  /* the messages that are said in one line */
+	bool mute;           /* nothing is said: a lookup on the way to an open */
+	bool told;           /* that the call of the command waits, and for what */
 	const uint8_t *view; /* of the last read */
 };
 
@@ -42,11 +42,11 @@ say_line(struct player *p)
 }
 
 /* Says a line of its own. */
-#define say(p, ...)                                                                               \
-	do {                                                                                      \
-		say_line(p);                                                                      \
-		if (!(p)->mute)                                                                   \
-			script_say((p)->s, __VA_ARGS__);                                          \
+#define say(p, ...)                                      \
+	do {                                             \
+		say_line(p);                             \
+		if (!(p)->mute)                          \
+			script_say((p)->s, __VA_ARGS__); \
 	} while (0)
 
 /* Adds a message to the line of messages. */
@@ -328,8 +328,8 @@ static uint64_t look_up(struct player *p, const char *name);
 static struct named *
 known(struct player *p, const char *name)
 {
-	struct named *at = *name == '@' ? find_name(p->inodes, name + 1)
-	                                : find_name(p->descriptors, name);
+	struct named *at =
+	    *name == '@' ? find_name(p->inodes, name + 1) : find_name(p->descriptors, name);
 
 	if (at == NULL && *name == '@' && look_up(p, name + 1) != 0)
 		at = find_name(p->inodes, name + 1);
@@ -389,12 +389,25 @@ inode_named(struct player *p, const char *name)
 	return *name >= '0' && *name <= '9' ? strtoull(name, NULL, 10) : known(p, name)->ino;
 }
 
-static const struct { const char *name; int flag; } open_flags[] = {
-	{"O_RDONLY", O_RDONLY}, {"O_WRONLY", O_WRONLY}, {"O_RDWR", O_RDWR}, {"O_CREAT", O_CREAT},
-	{"O_EXCL", O_EXCL}, {"O_TRUNC", O_TRUNC}, {"O_APPEND", O_APPEND}, {"O_DSYNC", O_DSYNC},
-	{"EXEC", 0x20}, {"R_OK", R_OK}, {"W_OK", W_OK}, {"X_OK", X_OK},
-	{"XATTR_CREATE", XATTR_CREATE},
-	{"RENAME_NOREPLACE", 1}, {"RENAME_EXCHANGE", 2},
+static const struct {
+	const char *name;
+	int flag;
+} open_flags[] = {
+    {"O_RDONLY", O_RDONLY},
+    {"O_WRONLY", O_WRONLY},
+    {"O_RDWR", O_RDWR},
+    {"O_CREAT", O_CREAT},
+    {"O_EXCL", O_EXCL},
+    {"O_TRUNC", O_TRUNC},
+    {"O_APPEND", O_APPEND},
+    {"O_DSYNC", O_DSYNC},
+    {"EXEC", 0x20},
+    {"R_OK", R_OK},
+    {"W_OK", W_OK},
+    {"X_OK", X_OK},
+    {"XATTR_CREATE", XATTR_CREATE},
+    {"RENAME_NOREPLACE", 1},
+    {"RENAME_EXCHANGE", 2},
 };
 enum { FLAGS = sizeof open_flags / sizeof *open_flags };
 
@@ -430,15 +443,14 @@ mode_named(struct player *p, const char *w)
 }
 
 /* A command, which says its last messages at its end. */
-#define COMMAND(name)                                                                             \
-	static void name##_command(struct script *s, struct player *p);                           \
-	static void run_##name(struct script *s, void *world)                                     \
-	{                                                                                         \
-		name##_command(s, world);                                                         \
-		say_line(world);                                                                  \
-	}                                                                                         \
-	static void name##_command(struct script *s __attribute__((unused)),                      \
-	                           struct player *p)
+#define COMMAND(name)                                                   \
+	static void name##_command(struct script *s, struct player *p); \
+	static void run_##name(struct script *s, void *world)           \
+	{                                                               \
+		name##_command(s, world);                               \
+		say_line(world);                                        \
+	}                                                               \
+	static void name##_command(struct script *s __attribute__((unused)), struct player *p)
 
 /* ---- the kernel's calls ---- */
 
@@ -616,7 +628,8 @@ look_up(struct player *p, const char *name)
 		script_misuse(p->s, "look \"%s\" up before", name);
 	p->mute = true;
 	p->b->hold = false;
-	r = bench_reply(p->b, start(p, (struct mount_event){.kind = MOUNT_LOOKUP, .ino = NODE_ROOT,
+	r = bench_reply(p->b, start(p, (struct mount_event){.kind = MOUNT_LOOKUP,
+	                                                    .ino = NODE_ROOT,
 	                                                    .name = bytes_of(name)}));
 	p->mute = was;
 	p->b->hold = held;
@@ -692,10 +705,10 @@ opendir_call(struct player *p, struct mount_event e)
 	X(readdir, handle_call, READDIR, 0, "DESCRIPTOR [at=OFFSET]")                             \
 	X(releasedir, handle_call, RELEASEDIR, 0, "DESCRIPTOR")
 
-#define X(command, function, kind_, mode_, usage)                                                 \
-	COMMAND(command)                                                                          \
-	{                                                                                         \
-		function(p, (struct mount_event){.kind = MOUNT_##kind_, .mode = (mode_)});        \
+#define X(command, function, kind_, mode_, usage)                                          \
+	COMMAND(command)                                                                   \
+	{                                                                                  \
+		function(p, (struct mount_event){.kind = MOUNT_##kind_, .mode = (mode_)}); \
 	}
 CALLS(X)
 #undef X
@@ -704,8 +717,11 @@ COMMAND(close)
 {
 	const char *name = word(p);
 	const struct named *d = known(p, name);
-	struct mount_event e = {.kind = MOUNT_FLUSH, .ino = d->ino, .fh = d->fh,
-	                        .fate = FATE_ALIVE, .lock_owner = bench_lock_owner(by(p))};
+	struct mount_event e = {.kind = MOUNT_FLUSH,
+	                        .ino = d->ino,
+	                        .fh = d->fh,
+	                        .fate = FATE_ALIVE,
+	                        .lock_owner = bench_lock_owner(by(p))};
 
 	(void)s;
 	start(p, e);
@@ -724,7 +740,10 @@ COMMAND(forget)
 COMMAND(wants)
 {
 #define X(command, function, kind_, mode_, usage) {#command, MOUNT_##kind_},
-	static const struct { const char *name; enum mount_event_kind kind; } calls[] = {CALLS(X)};
+	static const struct {
+		const char *name;
+		enum mount_event_kind kind;
+	} calls[] = {CALLS(X)};
 #undef X
 	const char *name = word(p);
 	const struct named *d = known(p, word(p));
@@ -926,8 +945,11 @@ COMMAND(mount)
 {
 	const char *commit = script_value(s, "commit"), *flags = script_value(s, "open");
 	const char *locked = script_value(s, "locked"), *name;
-	struct mount_config config = {.cell = "local", .uid = 1000, .gid = 1000,
-	                              .lock_delay_s = 15, .trace = &p->trace};
+	struct mount_config config = {.cell = "local",
+	                              .uid = 1000,
+	                              .gid = 1000,
+	                              .lock_delay_s = 15,
+	                              .trace = &p->trace};
 
 	player_clear(p);
 	p->s = s;
@@ -968,33 +990,35 @@ end(void *world)
 }
 
 static const struct script_command commands[] = {
-	{"mount", "[NAME CONTENTS|-]... [open=FLAGS] [locked=MODE] [commit=write] [quiet=yes] ...",
-	 run_mount},
+    {"mount", "[NAME CONTENTS|-]... [open=FLAGS] [locked=MODE] [commit=write] [quiet=yes] ...",
+     run_mount},
 #define X(command, function, kind, mode, usage) {#command, usage, run_##command},
-	CALLS(X)
+    CALLS(X)
 #undef X
-	{"close", "DESCRIPTOR [by=THREAD]: flush, release", run_close},
-	{"forget", "INODE COUNT", run_forget},
-	{"wants", "CALL DESCRIPTOR|@NAME [FLAGS] [by=THREAD]", run_wants},
-	{"signal", "[CALL]: one that its caller handles; without a number the last that waits",
-	 run_signal},
-	{"kill", "[CALL]: a signal that ends its process", run_kill},
-	{"wait", "MILLISECONDS", run_wait},
-	{"session", "safe|jeopardy|expired|new [grace=MS]", run_session},
-	{"hold", ": the cell does not answer until answer or resume", run_hold},
-	{"answer", "[as=CODE] [knows=GENERATION]: of the oldest request", run_answer},
-	{"resume", ": the cell answers everything, from now on at once", run_resume},
-	{"other", "writes|deletes|locks|unlocks|renames|creates|closes|ends NAME ...", run_other},
-	{"cell", "NAME: as the cell has it", run_cell},
-	{"memory", ": versions, locks and the next deadline", run_memory},
-	{0},
+        {"close", "DESCRIPTOR [by=THREAD]: flush, release", run_close},
+    {"forget", "INODE COUNT", run_forget},
+    {"wants", "CALL DESCRIPTOR|@NAME [FLAGS] [by=THREAD]", run_wants},
+    {"signal", "[CALL]: one that its caller handles; without a number the last that waits",
+     run_signal},
+    {"kill", "[CALL]: a signal that ends its process", run_kill},
+    {"wait", "MILLISECONDS", run_wait},
+    {"session", "safe|jeopardy|expired|new [grace=MS]", run_session},
+    {"hold", ": the cell does not answer until answer or resume", run_hold},
+    {"answer", "[as=CODE] [knows=GENERATION]: of the oldest request", run_answer},
+    {"resume", ": the cell answers everything, from now on at once", run_resume},
+    {"other", "writes|deletes|locks|unlocks|renames|creates|closes|ends NAME ...", run_other},
+    {"cell", "NAME: as the cell has it", run_cell},
+    {"memory", ": versions, locks and the next deadline", run_memory},
+    {0},
 };
 
 int
 main(int argc, char **argv)
 {
-	static const struct script_player player = {
-		.folder = "mount", .commands = commands, .begin = begin, .end = end};
+	static const struct script_player player = {.folder = "mount",
+	                                            .commands = commands,
+	                                            .begin = begin,
+	                                            .end = end};
 
 	return script_main(argc, argv, &player);
 }

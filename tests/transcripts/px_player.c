@@ -238,7 +238,8 @@ say_sends(struct script *s, struct world *w, struct replica *r, const struct px_
 		r->ballot = m.prepare.ballot;
 	buffer_printf(&line, "%u >", r->id);
 	for (same = 0; same < n && send[same].after == send->after &&
-	               bytes_equal(send[same].frame, send->frame); same++)
+	               bytes_equal(send[same].frame, send->frame);
+	     same++)
 		buffer_printf(&line, " %u", send[same].to);
 	if (send->after != 0)
 		buffer_printf(&line, " after #%" PRIu64, send->after);
@@ -356,7 +357,6 @@ world_begin(struct world *w)
 	}
 }
 
-
 static void
 run_disk(struct script *s, void *world)
 {
@@ -392,10 +392,12 @@ welcome_all(struct script *s, struct world *w, struct replica *r)
 
 	for (int i = 0; i < m->n; i++)
 		if (m->list[i].id != r->id)
-			receive(s, w, m->list[i].id, r->id, &(struct message){
-				.code = MSG_welcome,
-				.welcome = {.ballot = {1, 0}, .start = r->start,
-			                    .incarnation = r->disk.had.incarnation}});
+			receive(s, w, m->list[i].id, r->id,
+			        &(struct message){.code = MSG_welcome,
+			                          .welcome = {.ballot = {1, 0},
+			                                      .start = r->start,
+			                                      .incarnation =
+			                                          r->disk.had.incarnation}});
 }
 
 /* `number`: of the start; 0: one of the replica's number and the incarnation. */
@@ -654,8 +656,9 @@ run_propose(struct script *s, void *world)
 	if (word == NULL)
 		script_misuse(s, "a value is missing");
 	for (; times > 0; times--)
-		step(s, w, r, (struct px_event){.kind = PX_PROPOSE,
-		                                .payload = px_read_value(s, &w->text, word)});
+		step(s, w, r,
+		     (struct px_event){.kind = PX_PROPOSE,
+		                       .payload = px_read_value(s, &w->text, word)});
 	px_text_free(&w->text);
 }
 
@@ -722,8 +725,8 @@ elect(struct script *s, struct world *w, struct replica *r)
 	w->now = mono_max(w->now, px_deadline(r->px));
 	time_out(s, w, r);
 	if (px_role(r->px) == PX_CANDIDATE)
-		receive(s, w, 2, r->id, &(struct message){
-			.code = MSG_promise, .promise = {.ballot = r->ballot}});
+		receive(s, w, 2, r->id,
+		        &(struct message){.code = MSG_promise, .promise = {.ballot = r->ballot}});
 	if (px_role(r->px) != PX_MASTER)
 		script_misuse(s, "replica %u is not elected", r->id);
 }
@@ -752,8 +755,8 @@ run_new(struct script *s, void *world)
 /* ---- looking ---- */
 
 static const char *const roles[] = {"follower", "candidate", "master"};
-static const char *const conditions[] = {"voting", "joining", "repairing", "learner",
-                                         "lost",   "expelled"};
+static const char *const conditions[] = {"voting",  "joining", "repairing",
+                                         "learner", "lost",    "expelled"};
 
 static void
 run_show(struct script *s, void *world)
@@ -836,11 +839,15 @@ run_marks(struct script *s, void *world)
 }
 
 static const struct script_command commands[] = {
-    {"cell", "1v 2v 3l... [version=N] [removed=ID] [lease=MS] [heartbeat=MS] [log_entries=N] "
-             "[log_bytes=N] [start=ID | master=ID]", run_new},
-    {"disk", "ID [promised=BALLOT] [entries=ENTRIES] [chosen=N] [trimmed=N] [applied=N] "
-             "[origin=BALLOT] [damaged=N] [wait=MS] [marks=MARK] [incarnation=N] "
-             "[state_lost=1]", run_disk},
+    {"cell",
+     "1v 2v 3l... [version=N] [removed=ID] [lease=MS] [heartbeat=MS] [log_entries=N] "
+     "[log_bytes=N] [start=ID | master=ID]",
+     run_new},
+    {"disk",
+     "ID [promised=BALLOT] [entries=ENTRIES] [chosen=N] [trimmed=N] [applied=N] "
+     "[origin=BALLOT] [damaged=N] [wait=MS] [marks=MARK] [incarnation=N] "
+     "[state_lost=1]",
+     run_disk},
     {"start", "ID [welcomed] [start=N]", run_start},
     {"crash", "ID", run_crash},
     {"slow", "ID", run_slow},
@@ -886,6 +893,5 @@ end(void *world)
 int
 main(int argc, char **argv)
 {
-	return script_main(argc, argv,
-	                   &(struct script_player){"paxos", commands, begin, end});
+	return script_main(argc, argv, &(struct script_player){"paxos", commands, begin, end});
 }

@@ -10,10 +10,12 @@
 
 enum { LONG_VALUE = 24, LIST_MAX = 4 << 20 };
 
+/* clang-format off */
 /* The messages between replicas, and the list that a driver passes on. */
 #define PX_MESSAGES(M)                                                                         \
 	M(prepare) M(promise) M(accept) M(accepted) M(refused) M(heartbeat) M(heartbeat_reply) \
 	M(fetch) M(hand_over) M(hello) M(welcome) M(gather) M(gathered) M(members)
+/* clang-format on */
 
 static void *
 keep(struct px_text *t, void *block)
@@ -167,8 +169,10 @@ print_entries(struct buffer *to, const char *name, struct wire_list list, bool v
 	buffer_printf(to, " %s=\"", name);
 	while (value ? wire_next_log_entry(&c, &e) : wire_next_slot_header(&c, &h)) {
 		if (!value)
-			e = (struct log_entry){.slot = h.slot, .ballot = h.ballot,
-			                       .origin = h.origin, .before = h.before,
+			e = (struct log_entry){.slot = h.slot,
+			                       .ballot = h.ballot,
+			                       .origin = h.origin,
+			                       .before = h.before,
 			                       .checksum = h.checksum};
 		if (!continues(&run, &e)) {
 			if (run.last != 0)
@@ -207,33 +211,33 @@ print_marks(struct buffer *to, const char *name, struct wire_list list)
 
 #define PRINT_u8(name, shape) print_number(to, #name, m->name);
 #define PRINT_u32(name, shape) print_number(to, #name, m->name);
-#define PRINT_u64(name, shape)                                                                 \
-	if (marks || strcmp(#name, "proof") != 0)                                              \
+#define PRINT_u64(name, shape)                    \
+	if (marks || strcmp(#name, "proof") != 0) \
 		print_number(to, #name, m->name);
-#define PRINT_ballot(name, shape)                                                              \
-	buffer_printf(to, " " #name "=");                                                      \
+#define PRINT_ballot(name, shape)         \
+	buffer_printf(to, " " #name "="); \
 	px_print_ballot(to, m->name);
-#define PRINT_mark(name, shape)                                                                \
-	if (marks && m->name.replica != 0) {                                                   \
-		buffer_printf(to, " " #name "=");                                              \
-		print_mark(to, &m->name);                                                      \
+#define PRINT_mark(name, shape)                   \
+	if (marks && m->name.replica != 0) {      \
+		buffer_printf(to, " " #name "="); \
+		print_mark(to, &m->name);         \
 	}
 #define PRINT_list(name, shape) PRINT_LIST_##shape(name)
 #define PRINT_LIST_slot_header(name) print_entries(to, #name, m->name, false);
 #define PRINT_LIST_log_entry(name) print_entries(to, #name, m->name, true);
-#define PRINT_LIST_mark(name)                                                                  \
-	if (marks)                                                                             \
+#define PRINT_LIST_mark(name) \
+	if (marks)            \
 		print_marks(to, #name, m->name);
-#define PRINT_LIST_member(name)                                                                \
-	buffer_printf(to, " " #name "=");                                                      \
+#define PRINT_LIST_member(name)           \
+	buffer_printf(to, " " #name "="); \
 	print_members(to, m->name);
 #define PRINT(kind, name, shape) PRINT_##kind(name, shape)
-#define PRINT_MESSAGE(message)                                                                 \
-	static void print_msg_##message(struct buffer *to, const struct msg_##message *m,       \
-	                                bool marks)                                            \
-	{                                                                                      \
-		(void)marks;                                                                   \
-		WIRE_msg_##message(PRINT)                                                      \
+#define PRINT_MESSAGE(message)                                                            \
+	static void print_msg_##message(struct buffer *to, const struct msg_##message *m, \
+	                                bool marks)                                       \
+	{                                                                                 \
+		(void)marks;                                                              \
+		WIRE_msg_##message(PRINT)                                                 \
 	}
 PX_MESSAGES(PRINT_MESSAGE)
 
@@ -241,10 +245,10 @@ void
 px_print_message(struct buffer *to, const struct message *m, bool marks)
 {
 	switch (m->code) {
-#define CASE(message)                                                                          \
-	case MSG_##message:                                                                    \
-		buffer_printf(to, #message);                                                   \
-		print_msg_##message(to, &m->message, marks || m->code == MSG_welcome);         \
+#define CASE(message)                                                                  \
+	case MSG_##message:                                                            \
+		buffer_printf(to, #message);                                           \
+		print_msg_##message(to, &m->message, marks || m->code == MSG_welcome); \
 		break;
 		PX_MESSAGES(CASE)
 #undef CASE
@@ -256,8 +260,8 @@ px_print_message(struct buffer *to, const struct message *m, bool marks)
 void
 px_print_record(struct buffer *to, const struct px_record *r)
 {
-	const struct log_entry e = {r->slot, r->ballot, r->origin, r->checksum, r->payload,
-	                            r->before};
+	const struct log_entry e = {r->slot,     r->ballot,  r->origin,
+	                            r->checksum, r->payload, r->before};
 
 	switch (r->kind) {
 	case PX_RECORD_PROMISE:
@@ -481,9 +485,12 @@ read_list(struct script *s, struct px_text *t, const char *text, bool values)
 		if (values)
 			wire_put_log_entry(&packed, &e[i]);
 		else
-			wire_put_slot_header(&packed, &(struct slot_header){
-				.slot = e[i].slot, .ballot = e[i].ballot, .origin = e[i].origin,
-				.checksum = e[i].checksum, .before = e[i].before});
+			wire_put_slot_header(&packed,
+			                     &(struct slot_header){.slot = e[i].slot,
+			                                           .ballot = e[i].ballot,
+			                                           .origin = e[i].origin,
+			                                           .checksum = e[i].checksum,
+			                                           .before = e[i].before});
 	}
 	if (packed.data != NULL)
 		keep(t, packed.data);
@@ -517,19 +524,19 @@ read_marks(struct script *s, struct px_text *t, const char *text)
 #define READ_LIST_slot_header(name) m->name = read_list(s, t, script_value(s, #name), false);
 #define READ_LIST_log_entry(name) m->name = read_list(s, t, script_value(s, #name), true);
 #define READ_LIST_mark(name) m->name = read_marks(s, t, script_value(s, #name));
-#define READ_LIST_member(name)                                                                 \
-	members = script_value(s, #name);                                                      \
-	if (members != NULL)                                                                   \
+#define READ_LIST_member(name)            \
+	members = script_value(s, #name); \
+	if (members != NULL)              \
 		m->name = read_members(s, t, members);
 #define READ(kind, name, shape) READ_##kind(name, shape)
-#define READ_MESSAGE(message)                                                                  \
-	static void read_msg_##message(struct script *s, struct px_text *t,                    \
-	                               struct msg_##message *m)                                \
-	{                                                                                      \
-		const char *members;                                                           \
-                                                                                               \
-		(void)t, (void)members;                                                        \
-		WIRE_msg_##message(READ)                                                       \
+#define READ_MESSAGE(message)                                               \
+	static void read_msg_##message(struct script *s, struct px_text *t, \
+	                               struct msg_##message *m)             \
+	{                                                                   \
+		const char *members;                                        \
+                                                                            \
+		(void)t, (void)members;                                     \
+		WIRE_msg_##message(READ)                                    \
 	}
 PX_MESSAGES(READ_MESSAGE)
 
@@ -539,10 +546,10 @@ px_read_message(struct script *s, struct px_text *t)
 	const char *name = script_word(s);
 	struct message m = {0};
 
-#define CASE(message)                                                                          \
-	if (name != NULL && strcmp(name, #message) == 0) {                                     \
-		m.code = MSG_##message;                                                        \
-		read_msg_##message(s, t, &m.message);                                          \
+#define CASE(message)                                      \
+	if (name != NULL && strcmp(name, #message) == 0) { \
+		m.code = MSG_##message;                    \
+		read_msg_##message(s, t, &m.message);      \
 	}
 	PX_MESSAGES(CASE)
 #undef CASE

@@ -37,8 +37,7 @@ void px_print_record(struct buffer *to, const struct px_record *r);
 struct ballot px_read_ballot(struct script *s, const char *text);
 struct mark px_read_mark(struct script *s, const char *text);
 /* Entries, separated by spaces; the array and the payloads belong to `t`. NULL text: none. */
-struct log_entry *px_read_entries(struct script *s, struct px_text *t, const char *text,
-                                  size_t *n);
+struct log_entry *px_read_entries(struct script *s, struct px_text *t, const char *text, size_t *n);
 struct bytes px_read_value(struct script *s, struct px_text *t, const char *text);
 /* A message from the script's arguments: its name, then its fields. */
 struct message px_read_message(struct script *s, struct px_text *t);

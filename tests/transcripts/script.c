@@ -293,7 +293,8 @@ print_difference(FILE *out, const struct lines *want, const struct lines *said)
 
 			same[i * width + j] = strcmp(want->line[i], said->line[j]) == 0
 			                          ? same[(i + 1) * width + j + 1] + 1
-			                      : down > right ? down : right;
+			                      : down > right ? down
+			                                     : right;
 		}
 	for (i = j = 0; i < want->n || j < said->n;) {
 		if (i < want->n && j < said->n && strcmp(want->line[i], said->line[j]) == 0) {
@@ -378,8 +379,11 @@ accept_text(struct script *s)
 int
 script_play(const struct script_player *player, const char *path, bool accept, FILE *out)
 {
-	struct script s = {.player = player, .path = path, .out = out,
-	                   .said = BUFFER(SAID_MAX), .text = BUFFER(2 * FILE_MAX)};
+	struct script s = {.player = player,
+	                   .path = path,
+	                   .out = out,
+	                   .said = BUFFER(SAID_MAX),
+	                   .text = BUFFER(2 * FILE_MAX)};
 	char *text = read_file(path);
 	volatile bool whole = false;
 

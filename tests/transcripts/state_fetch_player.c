@@ -48,8 +48,7 @@ say_due(struct script *s, struct world *w)
 	if (mono_is_never(w->due))
 		script_say(s, "waits");
 	else
-		script_say(s, "waits %lld ms",
-		           (long long)span_to_ms(mono_since(w->due, w->now)));
+		script_say(s, "waits %lld ms", (long long)span_to_ms(mono_since(w->due, w->now)));
 }
 
 static void
@@ -82,13 +81,14 @@ run_policy(struct script *s, void *world)
 {
 	struct world *w = world;
 
-	state_fetch_init(&w->fetch, &(struct state_fetch_policy){
-		.patience = span_ms((int64_t)script_value_number(s, "patience", 3000)),
-		.requests = (int)script_value_number(s, "requests", 4),
-		.copies = (int)script_value_number(s, "copies", 1),
-		.pause = span_ms((int64_t)script_value_number(s, "pause", 500)),
-		.pause_max = span_ms((int64_t)script_value_number(s, "pause_max", 30000)),
-	});
+	state_fetch_init(&w->fetch,
+	                 &(struct state_fetch_policy){
+	                     .patience = span_ms((int64_t)script_value_number(s, "patience", 3000)),
+	                     .requests = (int)script_value_number(s, "requests", 4),
+	                     .copies = (int)script_value_number(s, "copies", 1),
+	                     .pause = span_ms((int64_t)script_value_number(s, "pause", 500)),
+	                     .pause_max =
+	                         span_ms((int64_t)script_value_number(s, "pause_max", 30000))});
 }
 
 static void
@@ -96,10 +96,10 @@ run_want(struct script *s, void *world)
 {
 	const uint8_t replica = (uint8_t)script_number(s);
 
-	step(s, world, (struct state_fetch_event){
-		.kind = STATE_FETCH_WANT, .replica = replica,
-		.least = script_value_number(s, "least", 0),
-	});
+	step(s, world,
+	     (struct state_fetch_event){.kind = STATE_FETCH_WANT,
+	                                .replica = replica,
+	                                .least = script_value_number(s, "least", 0)});
 }
 
 static void
@@ -108,19 +108,20 @@ run_part(struct script *s, void *world)
 	static const uint8_t zeros[DATA_MAX];
 	const uint8_t replica = (uint8_t)script_number(s);
 	struct msg_state_part part = {
-		.copy = script_value_number(s, "copy", 5),
-		.applied = script_value_number(s, "applied", 77),
-		.size = script_value_number(s, "size", 300),
-		.offset = script_value_number(s, "at", 0),
-		.data = {zeros, script_value_number(s, "bytes", 100)},
+	    .copy = script_value_number(s, "copy", 5),
+	    .applied = script_value_number(s, "applied", 77),
+	    .size = script_value_number(s, "size", 300),
+	    .offset = script_value_number(s, "at", 0),
+	    .data = {zeros, script_value_number(s, "bytes", 100)},
 	};
 
 	if (part.data.len > DATA_MAX)
 		script_misuse(s, "at most %d bytes", DATA_MAX);
 	part.checksum = checksum(part.data) ^ script_value_number(s, "flipped", 0);
-	step(s, world, (struct state_fetch_event){
-		.kind = STATE_FETCH_PART, .replica = replica, .part = &part,
-	});
+	step(s, world,
+	     (struct state_fetch_event){.kind = STATE_FETCH_PART,
+	                                .replica = replica,
+	                                .part = &part});
 }
 
 static enum rc
@@ -128,8 +129,8 @@ get_code(struct script *s)
 {
 	const char *word = script_word(s);
 
-#define X(name, number, error, text)                                                           \
-	if (word != NULL && strcmp(word, #name) == 0)                                          \
+#define X(name, number, error, text)                  \
+	if (word != NULL && strcmp(word, #name) == 0) \
 		return RC_##name;
 	RC_LIST(X)
 #undef X
@@ -141,12 +142,14 @@ run_refused(struct script *s, void *world)
 {
 	const uint8_t replica = (uint8_t)script_number(s);
 	const struct msg_state_refused refused = {
-		.rc = (uint8_t)get_code(s), .copy = script_value_number(s, "copy", 0),
+	    .rc = (uint8_t)get_code(s),
+	    .copy = script_value_number(s, "copy", 0),
 	};
 
-	step(s, world, (struct state_fetch_event){
-		.kind = STATE_FETCH_REFUSED, .replica = replica, .refused = &refused,
-	});
+	step(s, world,
+	     (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
+	                                .replica = replica,
+	                                .refused = &refused});
 }
 
 static void
@@ -154,25 +157,24 @@ run_lost(struct script *s, void *world)
 {
 	const uint8_t replica = (uint8_t)script_number(s);
 
-	step(s, world, (struct state_fetch_event){
-		.kind = STATE_FETCH_LOST, .replica = replica, .why = script_word(s),
-	});
+	step(s, world,
+	     (struct state_fetch_event){.kind = STATE_FETCH_LOST,
+	                                .replica = replica,
+	                                .why = script_word(s)});
 }
 
 static void
 run_unwritten(struct script *s, void *world)
 {
-	step(s, world, (struct state_fetch_event){
-		.kind = STATE_FETCH_UNWRITTEN, .why = script_word(s),
-	});
+	step(s, world,
+	     (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN, .why = script_word(s)});
 }
 
 static void
 run_checked(struct script *s, void *world)
 {
-	step(s, world, (struct state_fetch_event){
-		.kind = STATE_FETCH_CHECKED, .why = script_word(s),
-	});
+	step(s, world,
+	     (struct state_fetch_event){.kind = STATE_FETCH_CHECKED, .why = script_word(s)});
 }
 
 static void
@@ -209,26 +211,27 @@ run_crowded(struct script *s, void *world)
 	const uint64_t requests = script_value_number(s, "requests", 1);
 
 	for (uint64_t i = 0; i < requests; i++) {
-		step(s, world, (struct state_fetch_event){
-			.kind = STATE_FETCH_REFUSED, .replica = replica, .refused = &refused,
-		});
+		step(s, world,
+		     (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
+		                                .replica = replica,
+		                                .refused = &refused});
 		pass(s, world, 50);
 	}
 }
 
 static const struct script_command commands[] = {
-	{"policy", "[patience=MS] [requests=N] [copies=N] [pause=MS] [pause_max=MS]", run_policy},
-	{"want", "REPLICA [least=INDEX]", run_want},
-	{"part", "REPLICA [copy=N] [applied=INDEX] [size=N] [at=OFFSET] [bytes=N] [flipped=BITS]",
-	 run_part},
-	{"refused", "REPLICA CODE [copy=N]", run_refused},
-	{"crowded", "REPLICA [requests=N]", run_crowded},
-	{"lost", "REPLICA WHY", run_lost},
-	{"unwritten", "WHY", run_unwritten},
-	{"checked", "[WHY]", run_checked},
-	{"after", "MS", run_after},
-	{"early", "", run_early},
-	{0},
+    {"policy", "[patience=MS] [requests=N] [copies=N] [pause=MS] [pause_max=MS]", run_policy},
+    {"want", "REPLICA [least=INDEX]", run_want},
+    {"part", "REPLICA [copy=N] [applied=INDEX] [size=N] [at=OFFSET] [bytes=N] [flipped=BITS]",
+     run_part},
+    {"refused", "REPLICA CODE [copy=N]", run_refused},
+    {"crowded", "REPLICA [requests=N]", run_crowded},
+    {"lost", "REPLICA WHY", run_lost},
+    {"unwritten", "WHY", run_unwritten},
+    {"checked", "[WHY]", run_checked},
+    {"after", "MS", run_after},
+    {"early", "", run_early},
+    {0},
 };
 
 /* ---- the player ---- */

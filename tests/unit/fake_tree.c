@@ -51,9 +51,8 @@ tree_origin(const struct tree *t)
 
 	if (meta == NULL)
 		return (struct ballot){0};
-	return (struct ballot){
-	    .round = (uint64_t)meta->values[COL_meta_origin_round].number,
-	    .replica = (uint8_t)meta->values[COL_meta_origin_replica].number};
+	return (struct ballot){.round = (uint64_t)meta->values[COL_meta_origin_round].number,
+	                       .replica = (uint8_t)meta->values[COL_meta_origin_replica].number};
 }
 
 bool
@@ -64,9 +63,8 @@ tree_member_after(const struct tree *t, uint8_t id, struct member *member)
 
 		if (row->table != ROWS_members || row->values[COL_members_id].number <= id)
 			continue;
-		*member = (struct member){
-		    .id = (uint8_t)row->values[COL_members_id].number,
-		    .role = (uint8_t)row->values[COL_members_role].number};
+		*member = (struct member){.id = (uint8_t)row->values[COL_members_id].number,
+		                          .role = (uint8_t)row->values[COL_members_role].number};
 		return true;
 	}
 	return false;

@@ -70,8 +70,9 @@ collect(struct lab *lab)
 	for (size_t i = 0; i < u->sends_n; i++) {
 		assert_false(u->sends[i].to_peer);
 		ARRAY_ROOM(lab->inbox, lab->inbox_n, lab->inbox_room);
-		lab->inbox[lab->inbox_n++] = (struct lab_frame){
-		    .conn = u->sends[i].conn, .frame = bytes_copy(u->sends[i].frame)};
+		lab->inbox[lab->inbox_n++] =
+		    (struct lab_frame){.conn = u->sends[i].conn,
+		                       .frame = bytes_copy(u->sends[i].frame)};
 	}
 	for (size_t i = 0; i < u->closes_n; i++) {
 		ARRAY_ROOM(lab->closed, lab->closed_n, lab->closed_room);
@@ -194,11 +195,8 @@ lab_boot(struct lab *lab)
 	struct replica_config config = {
 	    .members = &alone,
 	    .members_n = 1,
-	    .paxos = {.self = 1,
-	              .drift_permille = 10,
-	              .seed = 1},
-	    .master = {.cell = "lab",
-	               .drift_permille = 10},
+	    .paxos = {.self = 1, .drift_permille = 10, .seed = 1},
+	    .master = {.cell = "lab", .drift_permille = 10},
 	    .trace = &lab->trace,
 	};
 	struct px_recovered recovered = {.incarnation = 1, .promised = lab->promised};
@@ -301,8 +299,9 @@ lab_send(struct lab_client *c, const struct message *m)
 
 	wire_put_frame(&frame, m);
 	assert_false(frame.failed);
-	lab_step(c->lab, (struct replica_event){
-	                     .kind = REPLICA_FRAME, .conn = c->conn, .frame = buffer_view(&frame)});
+	lab_step(c->lab, (struct replica_event){.kind = REPLICA_FRAME,
+	                                        .conn = c->conn,
+	                                        .frame = buffer_view(&frame)});
 	buffer_free(&frame);
 }
 
@@ -381,8 +380,9 @@ lab_send_keepalive(struct lab_client *c)
 {
 	struct message m = {.code = MSG_keepalive};
 
-	m.keepalive = (struct msg_keepalive){
-	    .session = c->session, .epoch = c->epoch, .sequence = ++c->sequence};
+	m.keepalive = (struct msg_keepalive){.session = c->session,
+	                                     .epoch = c->epoch,
+	                                     .sequence = ++c->sequence};
 	lab_send(c, &m);
 	if (c->sequence == 2)
 		lab_send_returned(c);
@@ -611,14 +611,14 @@ lab_look(struct lab_client *c, uint64_t node)
 enum rc
 lab_set_setting(struct lab *lab, const char *name, uint64_t value)
 {
-	struct lab_client operator = lab_connect(lab, 0);
+	struct lab_client operator= lab_connect(lab, 0);
 	const struct message ask = {
 	    .code = MSG_operate,
 	    .operate = {.what = OPERATION_SET, .setting = bytes_of(name), .value = value},
 	};
 	const struct message *answer;
 
-	lab_send(&operator, &ask);
+	lab_send(&operator, & ask);
 	answer = lab_take(&operator, MSG_operated);
 	assert_non_null(answer);
 	lab_disconnect(&operator);

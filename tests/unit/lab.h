@@ -20,8 +20,8 @@ struct lab {
 	mono_t now;
 	int64_t wall_ns;
 	uint64_t next_conn;
-	bool slow_disk;  /* records become durable only by lab_persist */
-	bool forgets;    /* what is stored is not kept: quicker, and no restart */
+	bool slow_disk; /* records become durable only by lab_persist */
+	bool forgets;   /* what is stored is not kept: quicker, and no restart */
 	/* The most that one step has done: rows that it changed and frames that it sent; and the
 	 * time of the processor that it took. */
 	size_t most_pieces;

@@ -17,8 +17,10 @@ bench_new(const struct mount_config *config)
 	b->cell = fixture_new();
 	b->session = new_session(b->cell, "mount");
 	b->other = new_session(b->cell, "other");
-	b->client.status = (struct client_status){.state = CLIENT_SAFE, .session = b->session,
-	                                          .epoch = 1, .master = 1};
+	b->client.status = (struct client_status){.state = CLIENT_SAFE,
+	                                          .session = b->session,
+	                                          .epoch = 1,
+	                                          .master = 1};
 	b->now = (mono_t){SECOND_NS};
 	b->client.status.lease_end = mono_add(b->now, span_s(12));
 	b->mount = mount_new(config, &b->client);
@@ -94,8 +96,10 @@ serve_waiters(struct bench *b)
 		w = b->waiters[n];
 		if (run(b->cell, 0, OP(grant, .session = w.session, .acquire = w.acquire)) != RC_OK)
 			continue;
-		g = (struct client_grant){.node = w.acquire.node, .owner = w.acquire.owner,
-		                          .acquisition = w.acquire.acquisition, .rc = RC_OK};
+		g = (struct client_grant){.node = w.acquire.node,
+		                          .owner = w.acquire.owner,
+		                          .acquisition = w.acquire.acquisition,
+		                          .rc = RC_OK};
 		memmove(&b->waiters[n], &b->waiters[n + 1], (--b->waiters_n - n) * sizeof w);
 		n--;
 		step(b, &event);
@@ -147,7 +151,8 @@ next_pending(struct bench *b)
 static void
 tell_answer(struct bench *b, struct pending *p, enum rc rc)
 {
-	struct client_answer a = {.token = p->token, .rc = rc,
+	struct client_answer a = {.token = p->token,
+	                          .rc = rc,
 	                          .index = tree_applied(b->cell->tree)};
 	struct mount_event event = {.kind = MOUNT_ANSWER, .answer = &a};
 
@@ -267,7 +272,7 @@ bench_start(struct bench *b, struct mount_event event)
 		b->replies_room = b->replies_room ? 2 * b->replies_room : 64;
 		b->replies = memory_grow(b->replies, b->replies_room, sizeof *b->replies);
 	}
-	b->replies[b->calls].kind = (enum mount_reply_kind)-1;
+	b->replies[b->calls].kind = (enum mount_reply_kind) - 1;
 	step(b, &event);
 	if (!b->hold)
 		bench_answer_all(b);

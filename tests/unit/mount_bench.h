@@ -38,7 +38,7 @@ struct bench {
 	uint64_t session, other; /* this mount's, and one of another machine */
 	mono_t now;
 	uint64_t calls;
-	bool hold;               /* requests wait for bench_answer */
+	bool hold; /* requests wait for bench_answer */
 	struct pending *pending;
 	size_t pending_n, pending_room;
 	struct bench_waiter *waiters;

@@ -9,13 +9,13 @@
 #include "tests/unit/unit.h"
 
 /* Runs p->loop until the condition holds; a test that has waited for 20 s in vain fails. */
-#define UNTIL(p, condition)                                                                    \
-	do {                                                                                   \
-		mono_t limit_ = mono_add(clock_now(), span_s(20));                             \
-		while (!(condition)) {                                                         \
-			uv_run(&(p)->loop, UV_RUN_ONCE);                                       \
-			assert_true(mono_before(clock_now(), limit_));                         \
-		}                                                                              \
+#define UNTIL(p, condition)                                            \
+	do {                                                           \
+		mono_t limit_ = mono_add(clock_now(), span_s(20));     \
+		while (!(condition)) {                                 \
+			uv_run(&(p)->loop, UV_RUN_ONCE);               \
+			assert_true(mono_before(clock_now(), limit_)); \
+		}                                                      \
 	} while (0)
 
 /* A key, the same for the same seed. */

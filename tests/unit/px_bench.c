@@ -4,13 +4,13 @@ struct px_config
 bench_config(int members)
 {
 	struct px_config c = {
-		.self = 1,
-		.members.n = members,
-		.lease = span_ms(500),
-		.heartbeat = span_ms(100),
-		.drift_permille = 20,
-		.start = BENCH_START,
-		.seed = 1,
+	    .self = 1,
+	    .members.n = members,
+	    .lease = span_ms(500),
+	    .heartbeat = span_ms(100),
+	    .drift_permille = 20,
+	    .start = BENCH_START,
+	    .seed = 1,
 	};
 
 	for (int i = 0; i < members; i++)
@@ -56,9 +56,12 @@ bench_receive(struct bench *b, uint8_t from, struct message m)
 void
 bench_welcome(struct bench *b, uint8_t from, enum welcome verdict)
 {
-	bench_receive(b, from, (struct message){.code = MSG_welcome, .welcome = {
-		.ballot = {1, 0}, .incarnation = b->incarnation, .start = BENCH_START,
-		.verdict = (uint8_t)verdict}});
+	bench_receive(b, from,
+	              (struct message){.code = MSG_welcome,
+	                               .welcome = {.ballot = {1, 0},
+	                                           .incarnation = b->incarnation,
+	                                           .start = BENCH_START,
+	                                           .verdict = (uint8_t)verdict}});
 }
 
 struct bench
@@ -120,7 +123,9 @@ bench_sent(const struct bench *b, uint8_t to, enum message_code code, uint64_t *
 struct log_entry
 bench_entry(uint64_t slot, struct ballot ballot, struct ballot origin, const char *payload)
 {
-	return (struct log_entry){.slot = slot, .ballot = ballot, .origin = origin,
+	return (struct log_entry){.slot = slot,
+	                          .ballot = ballot,
+	                          .origin = origin,
 	                          .checksum = checksum(bytes_of(payload)),
 	                          .payload = bytes_of(payload)};
 }
@@ -141,8 +146,10 @@ bench_headers(const struct log_entry *e, size_t n)
 	struct buffer b = BUFFER(LIMIT_FRAME);
 
 	for (size_t i = 0; i < n; i++)
-		wire_put_slot_header(&b, &(struct slot_header){
-			.slot = e[i].slot, .ballot = e[i].ballot, .origin = e[i].origin,
-			.checksum = e[i].checksum, .before = e[i].before});
+		wire_put_slot_header(&b, &(struct slot_header){.slot = e[i].slot,
+		                                               .ballot = e[i].ballot,
+		                                               .origin = e[i].origin,
+		                                               .checksum = e[i].checksum,
+		                                               .before = e[i].before});
 	return (struct wire_list){buffer_take(&b), (uint32_t)n};
 }

@@ -44,8 +44,8 @@ fixture_open(struct fixture *f)
 	f->full = f->failed = f->closed = false;
 	f->fulls = 0;
 	f->in_order = true;
-	f->store = store_open(f->directory, "test", 1, f->others, &f->tree, &f->recovered,
-	                      f->why, sizeof f->why);
+	f->store = store_open(f->directory, "test", 1, f->others, &f->tree, &f->recovered, f->why,
+	                      sizeof f->why);
 	return f->store != NULL;
 }
 

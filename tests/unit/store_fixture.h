@@ -18,7 +18,7 @@ struct fixture {
 	uint64_t persisted, saved; /* the last one */
 	bool in_order;             /* tickets came one by one */
 	bool full, failed, closed;
-	int fulls;                 /* how often it got full */
+	int fulls; /* how often it got full */
 	char reason[512];
 };
 
@@ -28,10 +28,10 @@ int fixture_teardown(void **state);
 
 /* The directory, in memory where the system has a place for that, and the loop. */
 void fixture_make(struct fixture *f);
-bool fixture_open(struct fixture *f);   /* store_open; false with `why` */
+bool fixture_open(struct fixture *f); /* store_open; false with `why` */
 void fixture_start(struct fixture *f);
 void fixture_open_started(struct fixture *f); /* both; a failure of the test if it can't */
-int fixture_try_start(struct fixture *f); /* store_start */
+int fixture_try_start(struct fixture *f);     /* store_start */
 /* Runs the loop until the store closed, frees what was loaded. */
 void fixture_close(struct fixture *f);
 void fixture_remove(struct fixture *f); /* the directory and the loop */

@@ -11,11 +11,11 @@
 #include "cell/base/must.h"
 #include "cell/base/rng.h"
 
-#define assert_view(view, text)                                                                 \
-	do {                                                                                    \
-		struct bytes view_ = (view);                                                    \
-		assert_int_equal(view_.len, strlen(text));                                      \
-		assert_memory_equal(view_.data, text, view_.len);                               \
+#define assert_view(view, text)                                   \
+	do {                                                      \
+		struct bytes view_ = (view);                      \
+		assert_int_equal(view_.len, strlen(text));        \
+		assert_memory_equal(view_.data, text, view_.len); \
 	} while (0)
 
 static void

@@ -84,7 +84,9 @@ static void
 test_in_one_process(void **state)
 {
 	struct cell_file cell_file = {
-		.name = "local", .replicas_n = 1, .replicas = {{.id = 1, .role = MEMBER_VOTER}},
+	    .name = "local",
+	    .replicas_n = 1,
+	    .replicas = {{.id = 1, .role = MEMBER_VOTER}},
 	};
 	struct cell_file back;
 
@@ -191,7 +193,9 @@ test_refused(void **state)
 	assert_refused(GOOD_CELL "[replica 1]\nport = 7\n",
 	               ":6: unknown setting in [replica 1]: port");
 	assert_refused(GOOD_CELL GOOD_REPLICA "nonsense\n", ":7: not \"[section]\"");
-	assert_refused("\x7f" "ELF\x01\x01", ":1: not");
+	assert_refused("\x7f"
+	               "ELF\x01\x01",
+	               ":1: not");
 	assert_refused(GOOD_CELL "[replica 1]\naddress = nowhere\n",
 	               ":6: address: not HOST:PORT: nowhere");
 	snprintf(longer, sizeof longer, "%s[replica 1]\naddress = %0400d\n", GOOD_CELL, 7);
@@ -247,8 +251,9 @@ test_settings(void **state)
 	struct cell_file cell_file;
 
 	(void)state;
-	put_file(GOOD_CELL "[settings]\nsession_lease = 20s\nquota_bytes = 3G\nheartbeat = 150ms\n"
-	         GOOD_REPLICA);
+	put_file(
+	    GOOD_CELL
+	    "[settings]\nsession_lease = 20s\nquota_bytes = 3G\nheartbeat = 150ms\n" GOOD_REPLICA);
 	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
 	assert_int_equal(settings_value(&cell_file.settings, SETTING_session_lease), 20000);
@@ -281,7 +286,7 @@ test_learner(void **state)
 
 	(void)state;
 	put_file(NETWORK "[replica 9]\naddress = a:1\n" KEY_1 "role = learner\n"
-	         "[replica 4]\naddress = b:1\n" KEY_2 "role = voter\n");
+	                 "[replica 4]\naddress = b:1\n" KEY_2 "role = voter\n");
 	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
 	assert_int_equal(cell_file.replicas_n, 2);
@@ -349,8 +354,12 @@ static void
 test_newer_list(void **state)
 {
 	struct cell_file old = {
-		.name = "test-newer", .id = {1}, .version = 5, .has_admin = true, .replicas_n = 1,
-		.replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1", .public_key = {1}}},
+	    .name = "test-newer",
+	    .id = {1},
+	    .version = 5,
+	    .has_admin = true,
+	    .replicas_n = 1,
+	    .replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1", .public_key = {1}}},
 	};
 	struct cell_file newer = old, newest = old, of_another = old, found = old;
 
@@ -382,8 +391,12 @@ static void
 test_newer_list_of_another_user(void **state)
 {
 	struct cell_file old = {
-		.name = "test-newer", .id = {1}, .version = 5, .has_admin = true, .replicas_n = 1,
-		.replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1", .public_key = {1}}},
+	    .name = "test-newer",
+	    .id = {1},
+	    .version = 5,
+	    .has_admin = true,
+	    .replicas_n = 1,
+	    .replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1", .public_key = {1}}},
 	};
 	struct cell_file newer = old;
 	char where[128];
@@ -405,12 +418,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_by_hand),
-	    cmocka_unit_test(test_refused), cmocka_unit_test(test_names),
-	    cmocka_unit_test(test_in_one_process), cmocka_unit_test(test_located),
-	    cmocka_unit_test(test_addresses), cmocka_unit_test(test_network_refused),
-	    cmocka_unit_test(test_unreadable), cmocka_unit_test(test_learner),
-	    cmocka_unit_test(test_settings), cmocka_unit_test(test_newer_list),
+	    cmocka_unit_test(test_round_trip),
+	    cmocka_unit_test(test_by_hand),
+	    cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_in_one_process),
+	    cmocka_unit_test(test_located),
+	    cmocka_unit_test(test_addresses),
+	    cmocka_unit_test(test_network_refused),
+	    cmocka_unit_test(test_unreadable),
+	    cmocka_unit_test(test_learner),
+	    cmocka_unit_test(test_settings),
+	    cmocka_unit_test(test_newer_list),
 	    cmocka_unit_test(test_newer_list_of_another_user),
 	};
 	int failed;

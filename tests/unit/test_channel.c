@@ -240,8 +240,7 @@ test_random_bytes(void **state)
 		for (size_t k = 0; k < len; k++)
 			noise[k] = (uint8_t)rng_next(&r);
 		if (rng_chance(&r, 500)) /* a good beginning */
-			channel_receive(&e.server.channel,
-			                (struct bytes){e.client.out.data, at},
+			channel_receive(&e.server.channel, (struct bytes){e.client.out.data, at},
 			                &e.server.out, &e.server.plain);
 		channel_receive(&e.server.channel, (struct bytes){noise, len}, &e.server.out,
 		                &e.server.plain);

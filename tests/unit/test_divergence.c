@@ -6,12 +6,11 @@ enum { EVERY = 10, GOOD = 77, BAD = 66 };
 
 /* Three voters and a learner, 4. */
 static const struct px_members members = {
-	.list = {{1, true}, {2, true}, {3, true}, {4, false}},
-	.n = 4,
+    .list = {{1, true}, {2, true}, {3, true}, {4, false}},
+    .n = 4,
 };
 
-static struct divergence
-new(void)
+static struct divergence new (void)
 {
 	struct divergence d;
 
@@ -34,7 +33,7 @@ agreed(struct divergence *d, uint64_t index)
 static void
 test_places(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 
 	(void)state;
 	assert_true(divergence_due(&d, 20));
@@ -47,7 +46,7 @@ test_places(void **state)
 static void
 test_agreement(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 
 	(void)state;
 	assert_int_equal(agreed(&d, 0), 0);
@@ -69,7 +68,7 @@ test_agreement(void **state)
 static void
 test_nonsense_is_not_heard(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 
 	(void)state;
 	for (uint8_t replica = 1; replica <= 3; replica++) {
@@ -85,7 +84,7 @@ static void
 test_old_places_go(void **state)
 {
 	uint64_t far = 20 + EVERY * DIVERGENCE_KEPT;
-	struct divergence d = new();
+	struct divergence d = new ();
 
 	(void)state;
 	divergence_computed(&d, 20, GOOD);
@@ -102,7 +101,7 @@ test_old_places_go(void **state)
 static void
 test_comparing(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 
 	(void)state;
 	divergence_reported(&d, 2, 20, GOOD, 100); /* others' are not ours */
@@ -119,7 +118,7 @@ test_comparing(void **state)
 static void
 test_dispute(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 	mono_t now = {span_s(100).ns};
 
 	(void)state;
@@ -142,7 +141,7 @@ test_dispute(void **state)
 static void
 test_no_dispute(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 	mono_t now = {span_s(100).ns};
 
 	(void)state;
@@ -160,7 +159,7 @@ test_no_dispute(void **state)
 static void
 test_another_term(void **state)
 {
-	struct divergence d = new();
+	struct divergence d = new ();
 
 	(void)state;
 	divergence_computed(&d, 20, GOOD);
@@ -179,14 +178,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_agreement),
-		cmocka_unit_test(test_nonsense_is_not_heard),
-		cmocka_unit_test(test_old_places_go),
-		cmocka_unit_test(test_comparing),
-		cmocka_unit_test(test_dispute),
-		cmocka_unit_test(test_no_dispute),
-		cmocka_unit_test(test_another_term),
+	    cmocka_unit_test(test_places),
+	    cmocka_unit_test(test_agreement),
+	    cmocka_unit_test(test_nonsense_is_not_heard),
+	    cmocka_unit_test(test_old_places_go),
+	    cmocka_unit_test(test_comparing),
+	    cmocka_unit_test(test_dispute),
+	    cmocka_unit_test(test_no_dispute),
+	    cmocka_unit_test(test_another_term),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

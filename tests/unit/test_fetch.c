@@ -19,15 +19,15 @@
 
 /* What the replica answers, one after the other; the last one again and again. */
 enum step {
-	PART,     /* what was asked for, as it is */
-	BUSY,     /* being made */
-	OLD,      /* a part of an older copy */
-	DAMAGED,  /* a part that is not what it says */
+	PART,    /* what was asked for, as it is */
+	BUSY,    /* being made */
+	OLD,     /* a part of an older copy */
+	DAMAGED, /* a part that is not what it says */
 	REFUSED,
-	BROKEN,   /* cannot make one */
-	RUBBISH,  /* no frame at all */
+	BROKEN,  /* cannot make one */
+	RUBBISH, /* no frame at all */
 	CLOSE,
-	KILL,     /* a signal to who asks, and no answer */
+	KILL, /* a signal to who asks, and no answer */
 	STEPS_MAX = 16,
 };
 
@@ -64,9 +64,9 @@ send_message(struct replica *r, uint64_t conn, const struct message *m)
 static void
 refuse(struct replica *r, uint64_t conn, enum rc rc)
 {
-	send_message(r, conn, &(struct message){
-		.code = MSG_state_refused, .state_refused = {.rc = (uint8_t)rc, .copy = COPY},
-	});
+	send_message(r, conn,
+	             &(struct message){.code = MSG_state_refused,
+	                               .state_refused = {.rc = (uint8_t)rc, .copy = COPY}});
 }
 
 static void
@@ -75,12 +75,15 @@ send_part(struct replica *r, uint64_t conn, enum step step, uint64_t offset)
 	const uint64_t left = SIZE - offset;
 	const struct bytes data = {r->data + offset, left < LIMIT_PART ? left : LIMIT_PART};
 
-	send_message(r, conn, &(struct message){
-		.code = MSG_state_part,
-		.state_part = {.copy = COPY, .applied = APPLIED - (step == OLD), .size = SIZE,
-		               .offset = offset, .data = data,
-		               .checksum = checksum(data) + (step == DAMAGED)},
-	});
+	send_message(r, conn,
+	             &(struct message){.code = MSG_state_part,
+	                               .state_part = {.copy = COPY,
+	                                              .applied = APPLIED - (step == OLD),
+	                                              .size = SIZE,
+	                                              .offset = offset,
+	                                              .data = data,
+	                                              .checksum =
+	                                                  checksum(data) + (step == DAMAGED)}});
 }
 
 static void
@@ -236,8 +239,8 @@ fetch_by(const enum step *script, int steps)
 }
 
 /* The first replica answers by this script, the second one has the whole. */
-#define FETCH(...)                                                                             \
-	fetch_by((const enum step[]){__VA_ARGS__},                                             \
+#define FETCH(...)                                 \
+	fetch_by((const enum step[]){__VA_ARGS__}, \
 	         sizeof((const enum step[]){__VA_ARGS__}) / sizeof(enum step))
 
 static void
@@ -283,10 +286,10 @@ test_from_the_next_replica(void **state)
 		enum step step;
 		const char *why;
 	} bad[] = {
-		{DAMAGED, "a part of the copy was damaged on the way"},
-		{BROKEN, "it cannot make or read a copy: see its log"},
-		{RUBBISH, "it speaks another version of the protocol"},
-		{CLOSE, "closed by the peer"},
+	    {DAMAGED, "a part of the copy was damaged on the way"},
+	    {BROKEN, "it cannot make or read a copy: see its log"},
+	    {RUBBISH, "it speaks another version of the protocol"},
+	    {CLOSE, "closed by the peer"},
 	};
 
 	(void)state;

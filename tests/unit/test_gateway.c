@@ -171,22 +171,30 @@ start_side(struct play *p, int i)
 	    on_peer, on_connected, on_frame, on_disconnected, s,
 	};
 	struct transport_config config = {
-	    .own = &p->pairs[i], .callbacks = {on_net_opened, on_net_frame, on_net_closed, s},
+	    .own = &p->pairs[i],
+	    .callbacks = {on_net_opened, on_net_frame, on_net_closed, s},
 	};
 	char why[256] = "";
 
 	memset(s, 0, sizeof *s);
 	s->cell_file = p->cell_file;
-	s->io = (struct server_io){.now = io_now, .connect = io_connect, .send = io_send,
-	                           .key = io_key, .close = io_close, .user = s};
+	s->io = (struct server_io){.now = io_now,
+	                           .connect = io_connect,
+	                           .send = io_send,
+	                           .key = io_key,
+	                           .close = io_close,
+	                           .user = s};
 	memcpy(config.cell_id, p->cell_file.id, sizeof config.cell_id);
 	assert_int_equal(transport_new(&s->transport, &p->loop, &config), 0);
 	if (!transport_listen(s->transport, p->cell_file.replicas[i].address, why, sizeof why))
 		fail_msg("%s", why);
-	s->gateway = gateway_new(&s->io, &(struct gateway_config){
-		.cell_file = &s->cell_file, .self = p->cell_file.replicas[i].id,
-		.clients_max = p->clients_max,
-	}, &callbacks);
+	s->gateway = gateway_new(&s->io,
+	                         &(struct gateway_config){
+	                             .cell_file = &s->cell_file,
+	                             .self = p->cell_file.replicas[i].id,
+	                             .clients_max = p->clients_max,
+	                         },
+	                         &callbacks);
 	gateway_start(s->gateway);
 }
 
@@ -394,10 +402,13 @@ test_not_welcome(void **unused)
 
 	(void)unused;
 	start(&p);
-	const struct { const struct noise_pair *pair; enum channel_role role; } cases[] = {
-		{&stranger, CHANNEL_CLIENT}, {&stranger, CHANNEL_REPLICA},
-		{&p.admin, CHANNEL_REPLICA}, {&p.pairs[1], CHANNEL_CLIENT},
-		{&p.pairs[0], CHANNEL_REPLICA}, /* its own */
+	const struct {
+		const struct noise_pair *pair;
+		enum channel_role role;
+	} cases[] = {
+	    {&stranger, CHANNEL_CLIENT},    {&stranger, CHANNEL_REPLICA},
+	    {&p.admin, CHANNEL_REPLICA},    {&p.pairs[1], CHANNEL_CLIENT},
+	    {&p.pairs[0], CHANNEL_REPLICA}, /* its own */
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -549,14 +560,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_replicas_find_each_other),
-		cmocka_unit_test(test_client),
-		cmocka_unit_test(test_not_welcome),
-		cmocka_unit_test(test_crowd),
-		cmocka_unit_test(test_replica_comes_again),
-		cmocka_unit_test(test_replica_is_added),
-		cmocka_unit_test(test_replica_is_removed),
-		cmocka_unit_test(test_replica_moves),
+	    cmocka_unit_test(test_replicas_find_each_other),
+	    cmocka_unit_test(test_client),
+	    cmocka_unit_test(test_not_welcome),
+	    cmocka_unit_test(test_crowd),
+	    cmocka_unit_test(test_replica_comes_again),
+	    cmocka_unit_test(test_replica_is_added),
+	    cmocka_unit_test(test_replica_is_removed),
+	    cmocka_unit_test(test_replica_moves),
 	};
 
 	log_start("test_gateway", LEVEL_ERROR);

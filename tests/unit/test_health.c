@@ -3,19 +3,21 @@
 #include "tests/unit/unit.h"
 
 static struct cell_file cell_file = {
-	.replicas = {
-		{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
-		{.id = 2, .role = MEMBER_VOTER, .address = "b:1"},
-		{.id = 3, .role = MEMBER_VOTER, .address = "c:1"},
-	},
-	.replicas_n = 3,
+    .replicas =
+        {
+            {.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
+            {.id = 2, .role = MEMBER_VOTER, .address = "b:1"},
+            {.id = 3, .role = MEMBER_VOTER, .address = "c:1"},
+        },
+    .replicas_n = 3,
 };
 
 static struct answer
 saying(uint8_t self, enum replica_role role, uint8_t master)
 {
 	return (struct answer){
-		.heard = true, .status = {.self = self, .role = role, .master = master},
+	    .heard = true,
+	    .status = {.self = self, .role = role, .master = master},
 	};
 }
 
@@ -36,8 +38,9 @@ static void
 test_serves(void **state)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
-		saying(1, REPLICA_MASTER, 1), saying(2, REPLICA_FOLLOWER, 1),
-		saying(3, REPLICA_FOLLOWER, 1),
+	    saying(1, REPLICA_MASTER, 1),
+	    saying(2, REPLICA_FOLLOWER, 1),
+	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
 	(void)state;
@@ -48,8 +51,9 @@ static void
 test_only_we_cannot_reach_it(void **state)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
-		{.heard = false, .why = "no answer"}, saying(2, REPLICA_FOLLOWER, 1),
-		saying(3, REPLICA_FOLLOWER, 1),
+	    {.heard = false, .why = "no answer"},
+	    saying(2, REPLICA_FOLLOWER, 1),
+	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
 	(void)state;
@@ -62,8 +66,9 @@ static void
 test_followed_and_not_serving(void **state)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
-		saying(1, REPLICA_ELECTED, 1), saying(2, REPLICA_FOLLOWER, 1),
-		saying(3, REPLICA_FOLLOWER, 1),
+	    saying(1, REPLICA_ELECTED, 1),
+	    saying(2, REPLICA_FOLLOWER, 1),
+	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
 	(void)state;
@@ -75,8 +80,9 @@ static void
 test_no_majority(void **state)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
-		{.heard = false, .why = "no answer"}, {.heard = false, .why = "no answer"},
-		saying(3, REPLICA_FOLLOWER, 1),
+	    {.heard = false, .why = "no answer"},
+	    {.heard = false, .why = "no answer"},
+	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
 	(void)state;
@@ -87,10 +93,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_serves),
-		cmocka_unit_test(test_only_we_cannot_reach_it),
-		cmocka_unit_test(test_followed_and_not_serving),
-		cmocka_unit_test(test_no_majority),
+	    cmocka_unit_test(test_serves),
+	    cmocka_unit_test(test_only_we_cannot_reach_it),
+	    cmocka_unit_test(test_followed_and_not_serving),
+	    cmocka_unit_test(test_no_majority),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,10 +167,19 @@ assert_refused(const char *reason)
 #define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 static const char *const damaged[] = {
-	"\n", "signing", "signing AAAA\n", "signing " KEY "A\n", "signing  " KEY "\n",
-	"signing !AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", "signature " KEY "\n",
-	"signing " KEY "\nmore\n", "signing " KEY "\n\n", "principal " KEY "\n",
-	"principal a/b " KEY "\n", "principal a b " KEY "\n", "replica a " KEY "\n",
+    "\n",
+    "signing",
+    "signing AAAA\n",
+    "signing " KEY "A\n",
+    "signing  " KEY "\n",
+    "signing !AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n",
+    "signature " KEY "\n",
+    "signing " KEY "\nmore\n",
+    "signing " KEY "\n\n",
+    "principal " KEY "\n",
+    "principal a/b " KEY "\n",
+    "principal a b " KEY "\n",
+    "replica a " KEY "\n",
 };
 
 static void
@@ -230,10 +239,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_made_and_read), cmocka_unit_test(test_never_overwritten),
-	    cmocka_unit_test(test_leftover_of_a_crash), cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_made_and_read),
+	    cmocka_unit_test(test_never_overwritten),
+	    cmocka_unit_test(test_leftover_of_a_crash),
+	    cmocka_unit_test(test_refused),
 	    cmocka_unit_test(test_text),
-	    cmocka_unit_test(test_copied), cmocka_unit_test(test_channel_keys),
+	    cmocka_unit_test(test_copied),
+	    cmocka_unit_test(test_channel_keys),
 	    cmocka_unit_test(test_names),
 	};
 	int failed;

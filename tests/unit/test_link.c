@@ -45,11 +45,11 @@ struct play {
 	char directory[64];
 };
 
-#define CALL(p, call)                                                                          \
-	do {                                                                                   \
-		(p)->in_call = true;                                                           \
-		call;                                                                          \
-		(p)->in_call = false;                                                          \
+#define CALL(p, call)                 \
+	do {                          \
+		(p)->in_call = true;  \
+		call;                 \
+		(p)->in_call = false; \
 	} while (0)
 
 /* ---- the link's user ---- */
@@ -93,10 +93,10 @@ on_stopped(void *user)
 static void
 link_begin(struct play *p)
 {
-	link_start(p->link, &(struct link_callbacks){
-		.connected = on_connected, .frame = on_frame, .disconnected = on_disconnected,
-		.user = p,
-	});
+	link_start(p->link, &(struct link_callbacks){.connected = on_connected,
+	                                             .frame = on_frame,
+	                                             .disconnected = on_disconnected,
+	                                             .user = p});
 }
 
 /* A frame that every replica answers at any time. */
@@ -460,15 +460,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_host),
-		cmocka_unit_test(test_host_closes),
-		cmocka_unit_test(test_host_stopped_at_once),
-		cmocka_unit_test(test_cell),
-		cmocka_unit_test(test_another_cell),
-		cmocka_unit_test(test_cell_breaks),
-		cmocka_unit_test(test_members_change),
-		cmocka_unit_test(test_cell_refuses),
-		cmocka_unit_test(test_cell_stopped_at_once),
+	    cmocka_unit_test(test_host),
+	    cmocka_unit_test(test_host_closes),
+	    cmocka_unit_test(test_host_stopped_at_once),
+	    cmocka_unit_test(test_cell),
+	    cmocka_unit_test(test_another_cell),
+	    cmocka_unit_test(test_cell_breaks),
+	    cmocka_unit_test(test_members_change),
+	    cmocka_unit_test(test_cell_refuses),
+	    cmocka_unit_test(test_cell_stopped_at_once),
 	};
 
 	log_start("test_link", LEVEL_ERROR);

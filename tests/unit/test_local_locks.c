@@ -43,7 +43,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_our_device), cmocka_unit_test(test_other_lines),
+	    cmocka_unit_test(test_our_device),
+	    cmocka_unit_test(test_other_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

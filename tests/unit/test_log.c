@@ -224,12 +224,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_journal),
-		cmocka_unit_test(test_nobody_reads_a_pipe), /* before the system's log is chosen */
-		cmocka_unit_test(test_nobody_reads_a_socket),
-		cmocka_unit_test(test_nobody_reads),
-		cmocka_unit_test(test_the_log_starts_anew),
-		cmocka_unit_test(test_a_flood_is_cut),
+	    cmocka_unit_test(test_journal),
+	    cmocka_unit_test(test_nobody_reads_a_pipe), /* before the system's log is chosen */
+	    cmocka_unit_test(test_nobody_reads_a_socket),
+	    cmocka_unit_test(test_nobody_reads),
+	    cmocka_unit_test(test_the_log_starts_anew),
+	    cmocka_unit_test(test_a_flood_is_cut),
 	};
 	int failed;
 

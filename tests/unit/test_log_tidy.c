@@ -68,7 +68,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_failure_while_idle_is_told, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_a_failure_while_idle_is_told, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

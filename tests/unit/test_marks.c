@@ -15,7 +15,7 @@ static int begun_n, begun_fd;
 int
 sync_file_range(int fd, off_t offset, off_t len, unsigned flags)
 {
-	assert_int_equal(offset + len, 0); /* all of the file */
+	assert_int_equal(offset + len, 0);              /* all of the file */
 	assert_int_equal(flags, SYNC_FILE_RANGE_WRITE); /* without waiting */
 	begun_n++;
 	begun_fd = fd;

@@ -130,7 +130,8 @@ test_hundred_waiters(void **state)
 	player_do(p, "a: lock f by 1 exclusive wait");
 	for (int owner = 2; owner <= 101; owner++)
 		assert_true(has(player_do(p, "%c: lock f by %d exclusive wait",
-		                          owner % 2 ? 'a' : 'b', owner), "queued"));
+		                          owner % 2 ? 'a' : 'b', owner),
+		                "queued"));
 	assert_true(has(player_do(p, "a: look f"), "100 waiting"));
 	player_do(p, "show log");
 	for (int owner = 1; owner <= 100; owner++) {
@@ -141,7 +142,9 @@ test_hundred_waiters(void **state)
 		assert_int_equal(count(said, "granted f"), 1);
 		assert_int_equal(sscanf(strstr(said, "granted f"),
 		                        "granted f to %lu, acquisition %*u, lock generation %*u, "
-		                        "token %lu", &to, &is), 2);
+		                        "token %lu",
+		                        &to, &is),
+		                 2);
 		assert_int_equal(to, owner + 1);
 		assert_true(is > token);
 		token = is;

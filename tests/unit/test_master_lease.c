@@ -93,10 +93,7 @@ begin_epoch(struct office *o)
 static struct office *
 office_new(uint64_t *session)
 {
-	struct master_config config = {
-	    .cell = "lab",
-	    .replica = 1,
-	    .drift_permille = 10};
+	struct master_config config = {.cell = "lab", .replica = 1, .drift_permille = 10};
 	struct message open = {.code = MSG_open_session};
 	struct office *o = calloc(1, sizeof *o);
 

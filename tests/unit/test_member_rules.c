@@ -27,10 +27,13 @@ member(uint8_t id, enum member_role role)
 static struct member_view
 cell(const char *roles, uint8_t self)
 {
-	struct member_view m = {.version = 7, .self = self, .chosen = 10000, .now = now,
-	                       .began = mono_add(now, span_ms(-60000)),
-	                       .asked = mono_add(now, span_ms(-ASKED_MS)),
-	                       .lease = span_ms(LEASE_MS)};
+	struct member_view m = {.version = 7,
+	                        .self = self,
+	                        .chosen = 10000,
+	                        .now = now,
+	                        .began = mono_add(now, span_ms(-60000)),
+	                        .asked = mono_add(now, span_ms(-ASKED_MS)),
+	                        .lease = span_ms(LEASE_MS)};
 
 	for (; *roles != '\0'; roles++) {
 		struct member_view_item *of = &m.list[m.n++];
@@ -434,24 +437,24 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_add),
-		cmocka_unit_test(test_add_taken),
-		cmocka_unit_test(test_add_limits),
-		cmocka_unit_test(test_add_to_a_full_list),
-		cmocka_unit_test(test_remove),
-		cmocka_unit_test(test_remove_the_dead),
-		cmocka_unit_test(test_remove_would_lose_the_majority),
-		cmocka_unit_test(test_remove_when_it_is_certain),
-		cmocka_unit_test(test_remove_under_a_new_master),
-		cmocka_unit_test(test_promote),
-		cmocka_unit_test(test_promote_keeps_the_majority),
-		cmocka_unit_test(test_transfer),
-		cmocka_unit_test(test_transfer_to_the_furthest),
-		cmocka_unit_test(test_pack),
-		cmocka_unit_test(test_full_disks),
-		cmocka_unit_test(test_full_and_silent),
-		cmocka_unit_test(test_full_under_a_new_master),
-		cmocka_unit_test(test_full_alone),
+	    cmocka_unit_test(test_add),
+	    cmocka_unit_test(test_add_taken),
+	    cmocka_unit_test(test_add_limits),
+	    cmocka_unit_test(test_add_to_a_full_list),
+	    cmocka_unit_test(test_remove),
+	    cmocka_unit_test(test_remove_the_dead),
+	    cmocka_unit_test(test_remove_would_lose_the_majority),
+	    cmocka_unit_test(test_remove_when_it_is_certain),
+	    cmocka_unit_test(test_remove_under_a_new_master),
+	    cmocka_unit_test(test_promote),
+	    cmocka_unit_test(test_promote_keeps_the_majority),
+	    cmocka_unit_test(test_transfer),
+	    cmocka_unit_test(test_transfer_to_the_furthest),
+	    cmocka_unit_test(test_pack),
+	    cmocka_unit_test(test_full_disks),
+	    cmocka_unit_test(test_full_and_silent),
+	    cmocka_unit_test(test_full_under_a_new_master),
+	    cmocka_unit_test(test_full_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

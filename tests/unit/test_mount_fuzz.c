@@ -19,7 +19,7 @@ struct fuzz {
 	struct file files[HANDLES];
 	uint64_t calls[OPEN_CALLS]; /* not answered when last seen */
 	struct mount_event events[OPEN_CALLS];
-	uint64_t opening[HANDLES];  /* the call whose answer brings files[n] */
+	uint64_t opening[HANDLES]; /* the call whose answer brings files[n] */
 	size_t calls_n;
 };
 
@@ -62,15 +62,22 @@ handle_event(struct fuzz *f, enum mount_event_kind kind)
 	struct file *file = &f->files[pick(f, HANDLES)];
 	pid_t pid = (pid_t)(100 + 100 * pick(f, PIDS));
 
-	return (struct mount_event){.kind = kind, .ino = file->ino, .fh = file->fh, .pid = pid,
+	return (struct mount_event){.kind = kind,
+	                            .ino = file->ino,
+	                            .fh = file->fh,
+	                            .pid = pid,
 	                            .lock_owner = (uint64_t)pid + 1};
 }
 
 static void
 fuzz_open(struct fuzz *f)
 {
-	static const int flags[] = {O_RDONLY, O_RDWR, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND,
-	                            O_RDWR | O_APPEND | O_TRUNC, O_RDWR | O_SYNC};
+	static const int flags[] = {O_RDONLY,
+	                            O_RDWR,
+	                            O_WRONLY | O_TRUNC,
+	                            O_WRONLY | O_APPEND,
+	                            O_RDWR | O_APPEND | O_TRUNC,
+	                            O_RDWR | O_SYNC};
 	size_t n = 0;
 
 	while (n < HANDLES && (f->files[n].fh || f->opening[n]))
@@ -78,10 +85,13 @@ fuzz_open(struct fuzz *f)
 	if (n == HANDLES)
 		return;
 	f->files[n].ino = 1 + pick(f, 40);
-	f->opening[n] = fuzz_start(f, (struct mount_event){
-		.kind = pick(f, 8) ? MOUNT_CREATE : MOUNT_OPEN, .name = some_name(f),
-		.ino = pick(f, 8) ? NODE_ROOT : f->files[n].ino, .descriptors = (int)pick(f, 3) - 1,
-		.flags = O_CREAT | flags[pick(f, 6)], .mode = pick(f, 3) ? 0644 : S_ISVTX | 0644});
+	f->opening[n] =
+	    fuzz_start(f, (struct mount_event){.kind = pick(f, 8) ? MOUNT_CREATE : MOUNT_OPEN,
+	                                       .name = some_name(f),
+	                                       .ino = pick(f, 8) ? NODE_ROOT : f->files[n].ino,
+	                                       .descriptors = (int)pick(f, 3) - 1,
+	                                       .flags = O_CREAT | flags[pick(f, 6)],
+	                                       .mode = pick(f, 3) ? 0644 : S_ISVTX | 0644});
 }
 
 /* Takes over the handles of opens that were answered meanwhile. */
@@ -175,8 +185,9 @@ fuzz_lock(struct fuzz *f)
 static void
 fuzz_attribute(struct fuzz *f)
 {
-	static const char *const names[] = {"user.ls.lock", "user.ls.ephemeral", "user.ls.instance",
-	                                    "user.ls.lock_delay", "user.ls.sequencer", "user.x"};
+	static const char *const names[] = {"user.ls.lock",      "user.ls.ephemeral",
+	                                    "user.ls.instance",  "user.ls.lock_delay",
+	                                    "user.ls.sequencer", "user.x"};
 	static const char *const values[] = {"exclusive", "shared", "free", "1", "30", ""};
 	enum mount_event_kind kind = (enum mount_event_kind)(MOUNT_GETXATTR + pick(f, 4));
 	struct mount_event e = handle_event(f, kind);
@@ -189,10 +200,14 @@ fuzz_attribute(struct fuzz *f)
 static void
 fuzz_path(struct fuzz *f)
 {
-	static const enum mount_event_kind kinds[] = {
-		MOUNT_LOOKUP, MOUNT_GETATTR, MOUNT_ACCESS, MOUNT_MKDIR, MOUNT_MKNOD, MOUNT_UNLINK,
-		MOUNT_RMDIR, MOUNT_RENAME, MOUNT_RENAME, MOUNT_UNLINK, MOUNT_STATFS, MOUNT_OPENDIR,
-		MOUNT_READDIR, MOUNT_RELEASEDIR, MOUNT_REFUSED, MOUNT_SETATTR};
+	static const enum mount_event_kind kinds[] = {MOUNT_LOOKUP,  MOUNT_GETATTR,
+	                                              MOUNT_ACCESS,  MOUNT_MKDIR,
+	                                              MOUNT_MKNOD,   MOUNT_UNLINK,
+	                                              MOUNT_RMDIR,   MOUNT_RENAME,
+	                                              MOUNT_RENAME,  MOUNT_UNLINK,
+	                                              MOUNT_STATFS,  MOUNT_OPENDIR,
+	                                              MOUNT_READDIR, MOUNT_RELEASEDIR,
+	                                              MOUNT_REFUSED, MOUNT_SETATTR};
 	struct mount_event e = handle_event(f, kinds[pick(f, sizeof kinds / sizeof kinds[0])]);
 
 	e.name = some_name(f);
@@ -239,8 +254,9 @@ fuzz_interrupt(struct fuzz *f)
 static void
 fuzz_answer(struct fuzz *f)
 {
-	static const enum rc codes[] = {RC_STALE, RC_NOENT, RC_IO, RC_CANCELED, RC_NO_SESSION,
-	                                RC_QUEUED, RC_BUSY_LOCK, RC_FULL, RC_BAD_MESSAGE, RC_ACCES};
+	static const enum rc codes[] = {RC_STALE,       RC_NOENT,  RC_IO,        RC_CANCELED,
+	                                RC_NO_SESSION,  RC_QUEUED, RC_BUSY_LOCK, RC_FULL,
+	                                RC_BAD_MESSAGE, RC_ACCES};
 
 	if (f->b->pending_n == 0)
 		return;
@@ -374,7 +390,9 @@ fuzz_run(uint64_t seed, bool lies)
 {
 	struct fuzz f = {.rng = rng_seeded(seed), .lies = lies};
 
-	f.b = bench_new(&(struct mount_config){.cell = "local", .uid = 1000, .gid = 1000,
+	f.b = bench_new(&(struct mount_config){.cell = "local",
+	                                       .uid = 1000,
+	                                       .gid = 1000,
 	                                       .lock_delay_s = 1,
 	                                       .commit_at_write = seed % 4 == 3});
 	f.b->hold = true;

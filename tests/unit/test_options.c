@@ -115,15 +115,27 @@ static void
 test_refused(void **state)
 {
 	static const char *const lines[] = {
-		"lsfs", "lsfs --standalone data", "lsfs --standalone data mnt more",
-		"lsfs --nonsense data mnt", "lsfs -n data mnt", "lsfs --cell a/b data mnt",
-		"lsfs data mnt -o", "lsfs data mnt -o nonsense", "lsfs data mnt -o nonsense=1",
-		"lsfs data mnt -o fsname=x", "lsfs data mnt -o lock_delay", "lsfs data mnt -o key",
-		"lsfs data mnt -o lock_delay=61", "lsfs data mnt -o lock_delay=-1",
-		"lsfs data mnt -o lock_delay=", "lsfs data mnt -o lock_delay=1x",
-		"lsfs data mnt -o lock_delay=99999999999999999999", "lsfs data mnt -o grace=0",
-		"lsfs data mnt -o commit=never", "lsfs data mnt -o key=",
-		"lsfs data mnt -o quiet=1",
+	    "lsfs",
+	    "lsfs --standalone data",
+	    "lsfs --standalone data mnt more",
+	    "lsfs --nonsense data mnt",
+	    "lsfs -n data mnt",
+	    "lsfs --cell a/b data mnt",
+	    "lsfs data mnt -o",
+	    "lsfs data mnt -o nonsense",
+	    "lsfs data mnt -o nonsense=1",
+	    "lsfs data mnt -o fsname=x",
+	    "lsfs data mnt -o lock_delay",
+	    "lsfs data mnt -o key",
+	    "lsfs data mnt -o lock_delay=61",
+	    "lsfs data mnt -o lock_delay=-1",
+	    "lsfs data mnt -o lock_delay=",
+	    "lsfs data mnt -o lock_delay=1x",
+	    "lsfs data mnt -o lock_delay=99999999999999999999",
+	    "lsfs data mnt -o grace=0",
+	    "lsfs data mnt -o commit=never",
+	    "lsfs data mnt -o key=",
+	    "lsfs data mnt -o quiet=1",
 	};
 
 	(void)state;
@@ -145,11 +157,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_as_mount_helper),
-		cmocka_unit_test(test_help_needs_no_arguments),
-		cmocka_unit_test_setup_teardown(test_refused, silence, NULL),
+	    cmocka_unit_test(test_defaults),
+	    cmocka_unit_test(test_any_order),
+	    cmocka_unit_test(test_as_mount_helper),
+	    cmocka_unit_test(test_help_needs_no_arguments),
+	    cmocka_unit_test_setup_teardown(test_refused, silence, NULL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

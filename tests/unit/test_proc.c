@@ -160,10 +160,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_low_descriptors_are_counted),
-		cmocka_unit_test(test_signals_that_do_not_end),
-		cmocka_unit_test(test_signals_that_end),
+	    cmocka_unit_test(test_descriptors),
+	    cmocka_unit_test(test_low_descriptors_are_counted),
+	    cmocka_unit_test(test_signals_that_do_not_end),
+	    cmocka_unit_test(test_signals_that_end),
 	};
 
 	must(mountinfo_at("/proc", &proc));

@@ -116,8 +116,9 @@ some_ballot(const struct px *px)
 static struct mark
 some_mark(const struct px *px)
 {
-	return (struct mark){(uint8_t)(rng_below(&rng, 4)), number(1), number(BENCH_START),
-	                     some_ballot(px), number(px_last(px)), number(0)};
+	return (struct mark){(uint8_t)(rng_below(&rng, 4)), number(1),
+	                     number(BENCH_START),           some_ballot(px),
+	                     number(px_last(px)),           number(0)};
 }
 
 static struct wire_list
@@ -134,8 +135,9 @@ some_list(const struct px *px, enum message_code code, struct buffer *to)
 		if (code == MSG_heartbeat)
 			wire_put_mark(to, &mark);
 		else if (code == MSG_promise)
-			wire_put_slot_header(to, &(struct slot_header){
-				e.slot, e.ballot, e.origin, e.checksum, some_ballot(px)});
+			wire_put_slot_header(to,
+			                     &(struct slot_header){e.slot, e.ballot, e.origin,
+			                                           e.checksum, some_ballot(px)});
 		else
 			wire_put_log_entry(to, &e);
 	}
@@ -147,6 +149,7 @@ some_list(const struct px *px, enum message_code code, struct buffer *to)
  * replicas), but from all others. */
 enum { OF_ENTRIES = 5 };
 
+/* clang-format off */
 static void
 say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 {
@@ -218,6 +221,7 @@ say_anything(struct cell *c, int to, struct ballot asked, bool of_entries)
 	buffer_free(&headers);
 	buffer_free(&packed);
 }
+/* clang-format on */
 
 static void
 check_votes(const struct cell *c)
@@ -297,7 +301,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_faulty_one_stops_nobody_for_good),
+	    cmocka_unit_test(a_faulty_one_stops_nobody_for_good),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

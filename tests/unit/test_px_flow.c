@@ -55,8 +55,9 @@ under_way(struct bench *b, struct ballot mine, uint64_t bytes_a_ms, int ms)
 		}
 		if (sent == has)
 			credit = 0;
-		bench_receive(b, 2, (struct message){.code = MSG_accepted,
-		                                     .accepted = {.ballot = mine, .upto = has}});
+		bench_receive(b, 2,
+		              (struct message){.code = MSG_accepted,
+		                               .accepted = {.ballot = mine, .upto = has}});
 		if ((m = bench_sent(b, 2, MSG_accept, NULL)) != NULL)
 			sent = m->accept.first - 1 + m->accept.entries.count;
 		slots = sent - has;
@@ -122,9 +123,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_under_way_follows_the_rate),
-		cmocka_unit_test(what_is_open_follows_the_rate),
-		cmocka_unit_test(room_counts_only_replicas_that_answer),
+	    cmocka_unit_test(what_is_under_way_follows_the_rate),
+	    cmocka_unit_test(what_is_open_follows_the_rate),
+	    cmocka_unit_test(room_counts_only_replicas_that_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,48 +43,63 @@ some_message(struct ballot own, uint8_t from, struct wire_list entries, struct w
 
 	switch (rng_below(&rng, 13)) {
 	case 0:
-		return (struct message){.code = MSG_prepare, .prepare = {
-			ballot, number(12), number(12)}};
+		return (struct message){.code = MSG_prepare,
+		                        .prepare = {ballot, number(12), number(12)}};
 	case 1:
-		return (struct message){.code = MSG_promise, .promise = {
-			ballot, number(12), number(12), headers, {0}}};
+		return (struct message){.code = MSG_promise,
+		                        .promise = {ballot, number(12), number(12), headers, {0}}};
 	case 2:
-		return (struct message){.code = MSG_accept, .accept = {
-			ballot, number(12), number(3), number(12),
-			rng_chance(&rng, 500) ? headers : none, entries}};
+		return (struct message){.code = MSG_accept,
+		                        .accept = {ballot, number(12), number(3), number(12),
+		                                   rng_chance(&rng, 500) ? headers : none,
+		                                   entries}};
 	case 3:
-		return (struct message){.code = MSG_accepted, .accepted = {
-			ballot, number(12), {0}}};
+		return (struct message){.code = MSG_accepted,
+		                        .accepted = {ballot, number(12), {0}}};
 	case 4:
 		return (struct message){.code = MSG_refused, .refused = {ballot}};
 	case 5:
-		return (struct message){.code = MSG_heartbeat, .heartbeat = {
-			.ballot = ballot, .chosen = number(12), .sequence = number(9),
-			.lease_ms = (uint32_t)number(600), .trim = number(12),
-			.first = number(12), .last = number(12)}};
+		return (struct message){.code = MSG_heartbeat,
+		                        .heartbeat = {.ballot = ballot,
+		                                      .chosen = number(12),
+		                                      .sequence = number(9),
+		                                      .lease_ms = (uint32_t)number(600),
+		                                      .trim = number(12),
+		                                      .first = number(12),
+		                                      .last = number(12)}};
 	case 6:
-		return (struct message){.code = MSG_heartbeat_reply, .heartbeat_reply = {
-			.ballot = ballot, .sequence = number(9), .upto = number(12),
-			.durable = number(12), .durable_applied = number(12)}};
+		return (struct message){.code = MSG_heartbeat_reply,
+		                        .heartbeat_reply = {.ballot = ballot,
+		                                            .sequence = number(9),
+		                                            .upto = number(12),
+		                                            .durable = number(12),
+		                                            .durable_applied = number(12)}};
 	case 8:
-		return (struct message){.code = MSG_hello, .hello = {
-			ballot, number(4), number(3) << 32 | number(3), number(12), 0}};
+		return (struct message){.code = MSG_hello,
+		                        .hello = {ballot, number(4), number(3) << 32 | number(3),
+		                                  number(12), 0}};
 	case 9:
-		return (struct message){.code = MSG_welcome, .welcome = {
-			.ballot = ballot, .incarnation = number(3), .start = BENCH_START,
-			.remembered = {.replica = 1, .slot = number(12)},
-			.verdict = (uint8_t)(rng_chance(&rng, 30) ? number(5) : 0)}};
+		return (
+		    struct message){.code = MSG_welcome,
+		                    .welcome = {.ballot = ballot,
+		                                .incarnation = number(3),
+		                                .start = BENCH_START,
+		                                .remembered = {.replica = 1, .slot = number(12)},
+		                                .verdict =
+		                                    (uint8_t)(rng_chance(&rng, 30) ? number(5)
+		                                                                   : 0)}};
 	case 11:
-		return (struct message){.code = MSG_gather, .gather = {
-			ballot, number(12), number(12)}};
+		return (struct message){.code = MSG_gather,
+		                        .gather = {ballot, number(12), number(12)}};
 	case 12:
 		return (struct message){.code = MSG_gathered, .gathered = {ballot, entries}};
 	case 7:
-		return (struct message){.code = MSG_fetch, .fetch = {
-			ballot, number(3), number(12), (uint8_t)number(1)}};
+		return (
+		    struct message){.code = MSG_fetch,
+		                    .fetch = {ballot, number(3), number(12), (uint8_t)number(1)}};
 	default:
-		return (struct message){.code = MSG_hand_over, .hand_over = {
-			ballot, number(12), (uint8_t)number(4)}};
+		return (struct message){.code = MSG_hand_over,
+		                        .hand_over = {ballot, number(12), (uint8_t)number(4)}};
 	}
 }
 
@@ -121,8 +136,7 @@ survives_garbage(void **state)
 
 			bench_pass(&b, (int64_t)rng_below(&rng, 60));
 			if (what < 6)
-				bench_receive(&b, from,
-				              some_message(own, from, entries, headers));
+				bench_receive(&b, from, some_message(own, from, entries, headers));
 			else if (what == 6 && !mono_is_never(px_deadline(b.px)))
 				bench_timeout(&b);
 			else if (what == 7)
@@ -149,7 +163,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survives_garbage),
+	    cmocka_unit_test(survives_garbage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,127 +8,144 @@
 
 enum { ENTRIES = 600, BETWEEN = 100, LONGEST = LIMIT_HOST + 1, VALUES_TEXT = 200 };
 
-static const struct { const char *name; size_t len; } texts[] = {
-	{"empty", 0}, {"short", 1}, {"nonce", LIMIT_NONCE}, {"nonce+1", LIMIT_NONCE + 1},
-	{"principal", LIMIT_PRINCIPAL}, {"principal+1", LIMIT_PRINCIPAL + 1},
-	{"name", LIMIT_NAME}, {"name+1", LIMIT_NAME + 1},
+static const struct {
+	const char *name;
+	size_t len;
+} texts[] = {
+    {"empty", 0},
+    {"short", 1},
+    {"nonce", LIMIT_NONCE},
+    {"nonce+1", LIMIT_NONCE + 1},
+    {"principal", LIMIT_PRINCIPAL},
+    {"principal+1", LIMIT_PRINCIPAL + 1},
+    {"name", LIMIT_NAME},
+    {"name+1", LIMIT_NAME + 1},
 };
 
 /* The last ones are those of the tree. */
-static struct { const char *name; int64_t value; } numbers[] = {
-	{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}, {"4", 4},
-	{"delay", LIMIT_LOCK_DELAY_S}, {"delay+1", LIMIT_LOCK_DELAY_S + 1},
-	{"id", LIMIT_REPLICA_ID}, {"id+1", LIMIT_REPLICA_ID + 1},
-	{"32bit", UINT32_MAX}, {"33bit", INT64_C(1) + UINT32_MAX}, {"most", INT64_MAX},
-	{"-1", -1}, {"-2", -2},
-	{"applied", 0}, {"applied+1", 0}, {"epoch", 0}, {"epoch+1", 0},
-	{"node", 0}, {"node+1", 0}, {"fence", 0}, {"fence+1", 0},
+static struct {
+	const char *name;
+	int64_t value;
+} numbers[] = {
+    {"0", 0},
+    {"1", 1},
+    {"2", 2},
+    {"3", 3},
+    {"4", 4},
+    {"delay", LIMIT_LOCK_DELAY_S},
+    {"delay+1", LIMIT_LOCK_DELAY_S + 1},
+    {"id", LIMIT_REPLICA_ID},
+    {"id+1", LIMIT_REPLICA_ID + 1},
+    {"32bit", UINT32_MAX},
+    {"33bit", INT64_C(1) + UINT32_MAX},
+    {"most", INT64_MAX},
+    {"-1", -1},
+    {"-2", -2},
+    {"applied", 0},
+    {"applied+1", 0},
+    {"epoch", 0},
+    {"epoch+1", 0},
+    {"node", 0},
+    {"node+1", 0},
+    {"fence", 0},
+    {"fence+1", 0},
 };
 
-enum { NUMBERS = sizeof numbers / sizeof numbers[0], TEXTS = sizeof texts / sizeof texts[0],
-       OF_THE_TREE = 14 };
+enum {
+	NUMBERS = sizeof numbers / sizeof numbers[0],
+	TEXTS = sizeof texts / sizeof texts[0],
+	OF_THE_TREE = 14
+};
 
 /* What a column may have instead, in some row. A column that is not here has one sound value. */
-static const struct { const char *column, *values; } sound[] = {
-	{"meta.applied",
-	 "delay delay+1 id id+1 32bit 33bit most -1 -2 applied+1 epoch epoch+1 node "
-	 "node+1 fence fence+1"},
-	{"meta.origin_round",
-	 "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-	 "epoch epoch+1 node node+1 fence fence+1"},
-	{"meta.origin_replica",
-	 "0 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence "
-	 "fence+1"},
-	{"meta.epoch",
-	 "4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch+1 "
-	 "node node+1 fence fence+1"},
-	{"meta.settled_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
-	{"meta.next_node",
-	 "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
-	 "epoch+1 node fence fence+1"},
-	{"meta.epoch_node",
-	 "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node "
-	 "node+1"},
-	{"meta.last_fence",
-	 "id id+1 32bit 33bit most -1 -2 applied applied+1 epoch epoch+1 node node+1 "
-	 "fence+1"},
-	{"meta.digest", "any"},
-	{"meta.members_version",
-	 "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence "
-	 "fence+1"},
-	{"meta.slice", "any"},
-	{"nodes.node", "delay delay+1 id id+1 applied applied+1 epoch epoch+1 node"},
-	{"nodes.parent", "1 2"},
-	{"nodes.name", "short nonce nonce+1 principal principal+1 name"},
-	{"nodes.ephemeral", "0 1"},
-	{"nodes.maker", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
-	{"nodes.mtime_ns", "any"},
-	{"nodes.content_generation",
-	 "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-	 "epoch epoch+1 node node+1 fence fence+1"},
-	{"nodes.lock_generation", "any"},
-	{"nodes.acl_generation",
-	 "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-	 "epoch epoch+1 node node+1 fence fence+1"},
-	{"nodes.acl_read", "short nonce nonce+1 principal principal+1 name"},
-	{"nodes.acl_write", "short nonce nonce+1 principal principal+1 name"},
-	{"nodes.acl_change", "short nonce nonce+1 principal principal+1 name"},
-	{"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1"},
-	{"nodes.freed_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
-	{"openers.opened", "0 epoch epoch+1"},
-	{"locks.node", "2 3 4"},
-	{"locks.fence",
-	 "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node "
-	 "node+1 fence"},
-	{"locks.delay_began", "any"},
-	{"locks.delay_generation", "any"},
-	{"locks.delay_s",
-	 "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-	 "epoch epoch+1 node node+1 fence fence+1"},
-	{"locks.delay_mode", "1 2"},
-	{"holders.session", "node"},
-	{"holders.owner", "any"},
-	{"holders.acquisition", "any"},
-	{"holders.mode", "1 2"},
-	{"holders.lock_generation", "1 2 3 4 delay delay+1 id id+1 applied applied+1"},
-	{"holders.fence",
-	 "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
-	{"holders.delay_s", "0 1 2 3 4 delay epoch epoch+1 node node+1"},
-	{"holders.earlier_acquisition", "any"},
-	{"holders.earlier_mode", "0 1 2"},
-	{"holders.earlier_generation", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1"},
-	{"holders.earlier_fence",
-	 "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node "
-	 "node+1 fence"},
-	{"holders.since_ns", "any"},
-	{"holders.pid",
-	 "0 1 2 3 4 delay delay+1 id id+1 32bit applied applied+1 epoch epoch+1 node "
-	 "node+1 fence fence+1"},
-	{"holders.place",
-	 "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
-	 "epoch epoch+1 node node+1 fence fence+1"},
-	{"sessions.nonce", "short nonce"},
-	{"sessions.principal", "empty short nonce nonce+1 principal"},
-	{"sessions.host", "empty short nonce nonce+1 principal principal+1 name"},
-	{"sessions.awaited", "0 1"},
-	{"sessions.below", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
-	{"sessions.ending", "1 2 3 epoch"},
-	{"results.session", "node"},
-	{"results.number",
-	 "2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
-	 "epoch+1 node node+1 fence fence+1"},
-	{"results.op", "1 2 3 4 epoch epoch+1 fence+1"},
-	{"results.rc",
-	 "1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence "
-	 "fence+1"},
-	{"members.id",
-	 "2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence "
-	 "fence+1"},
-	{"members.address", "any"},
-	{"members.public_key", "empty"},
-	{"members.since",
-	 "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence "
-	 "fence+1"},
+static const struct {
+	const char *column, *values;
+} sound[] = {
+    {"meta.applied", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied+1 epoch epoch+1 node "
+                     "node+1 fence fence+1"},
+    {"meta.origin_round", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+                          "epoch epoch+1 node node+1 fence fence+1"},
+    {"meta.origin_replica",
+     "0 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence "
+     "fence+1"},
+    {"meta.epoch", "4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch+1 "
+                   "node node+1 fence fence+1"},
+    {"meta.settled_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
+    {"meta.next_node", "delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
+                       "epoch+1 node fence fence+1"},
+    {"meta.epoch_node", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node "
+                        "node+1"},
+    {"meta.last_fence",
+     "id id+1 32bit 33bit most -1 -2 applied applied+1 epoch epoch+1 node node+1 "
+     "fence+1"},
+    {"meta.digest", "any"},
+    {"meta.members_version",
+     "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence "
+     "fence+1"},
+    {"meta.slice", "any"},
+    {"nodes.node", "delay delay+1 id id+1 applied applied+1 epoch epoch+1 node"},
+    {"nodes.parent", "1 2"},
+    {"nodes.name", "short nonce nonce+1 principal principal+1 name"},
+    {"nodes.ephemeral", "0 1"},
+    {"nodes.maker", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1"},
+    {"nodes.mtime_ns", "any"},
+    {"nodes.content_generation",
+     "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+     "epoch epoch+1 node node+1 fence fence+1"},
+    {"nodes.lock_generation", "any"},
+    {"nodes.acl_generation",
+     "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+     "epoch epoch+1 node node+1 fence fence+1"},
+    {"nodes.acl_read", "short nonce nonce+1 principal principal+1 name"},
+    {"nodes.acl_write", "short nonce nonce+1 principal principal+1 name"},
+    {"nodes.acl_change", "short nonce nonce+1 principal principal+1 name"},
+    {"nodes.lock_delay_s", "0 1 2 3 4 delay -1 epoch epoch+1 node node+1"},
+    {"nodes.freed_epoch", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch"},
+    {"openers.opened", "0 epoch epoch+1"},
+    {"locks.node", "2 3 4"},
+    {"locks.fence", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node "
+                    "node+1 fence"},
+    {"locks.delay_began", "any"},
+    {"locks.delay_generation", "any"},
+    {"locks.delay_s", "1 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+                      "epoch epoch+1 node node+1 fence fence+1"},
+    {"locks.delay_mode", "1 2"},
+    {"holders.session", "node"},
+    {"holders.owner", "any"},
+    {"holders.acquisition", "any"},
+    {"holders.mode", "1 2"},
+    {"holders.lock_generation", "1 2 3 4 delay delay+1 id id+1 applied applied+1"},
+    {"holders.fence", "1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node node+1"},
+    {"holders.delay_s", "0 1 2 3 4 delay epoch epoch+1 node node+1"},
+    {"holders.earlier_acquisition", "any"},
+    {"holders.earlier_mode", "0 1 2"},
+    {"holders.earlier_generation", "0 1 2 3 4 delay delay+1 id id+1 applied applied+1"},
+    {"holders.earlier_fence",
+     "0 1 2 3 4 delay delay+1 id id+1 applied applied+1 epoch epoch+1 node "
+     "node+1 fence"},
+    {"holders.since_ns", "any"},
+    {"holders.pid", "0 1 2 3 4 delay delay+1 id id+1 32bit applied applied+1 epoch epoch+1 node "
+                    "node+1 fence fence+1"},
+    {"holders.place", "0 2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 "
+                      "epoch epoch+1 node node+1 fence fence+1"},
+    {"sessions.nonce", "short nonce"},
+    {"sessions.principal", "empty short nonce nonce+1 principal"},
+    {"sessions.host", "empty short nonce nonce+1 principal principal+1 name"},
+    {"sessions.awaited", "0 1"},
+    {"sessions.below", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
+    {"sessions.ending", "1 2 3 epoch"},
+    {"results.session", "node"},
+    {"results.number", "2 3 4 delay delay+1 id id+1 32bit 33bit most -1 -2 applied applied+1 epoch "
+                       "epoch+1 node node+1 fence fence+1"},
+    {"results.op", "1 2 3 4 epoch epoch+1 fence+1"},
+    {"results.rc", "1 2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence "
+                   "fence+1"},
+    {"members.id", "2 3 4 delay delay+1 id applied applied+1 epoch epoch+1 node node+1 fence "
+                   "fence+1"},
+    {"members.address", "any"},
+    {"members.public_key", "empty"},
+    {"members.since", "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence "
+                      "fence+1"},
 };
 
 static uint32_t found[ROW_TABLES][ROW_COLUMNS_MAX]; /* bits of the values above */
@@ -138,10 +155,10 @@ set_numbers_of_the_tree(struct row_store *store)
 {
 	const struct row *meta = row_store_find(store, ROWS_meta, 0);
 	const int64_t last[] = {
-		meta->values[COL_meta_applied].number,
-		meta->values[COL_meta_epoch].number,
-		meta->values[COL_meta_next_node].number - 1,
-		meta->values[COL_meta_last_fence].number,
+	    meta->values[COL_meta_applied].number,
+	    meta->values[COL_meta_epoch].number,
+	    meta->values[COL_meta_next_node].number - 1,
+	    meta->values[COL_meta_last_fence].number,
 	};
 
 	for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
@@ -274,7 +291,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_makes_no_sense_is_refused),
+	    cmocka_unit_test(test_what_makes_no_sense_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

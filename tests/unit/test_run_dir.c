@@ -223,10 +223,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_owner), cmocka_unit_test(test_killed_owner),
-		cmocka_unit_test(test_open_directory), cmocka_unit_test(test_damaged_record),
-		cmocka_unit_test(test_each), cmocka_unit_test(test_canonical),
-		cmocka_unit_test(test_mount_table),
+	    cmocka_unit_test(test_one_owner),      cmocka_unit_test(test_killed_owner),
+	    cmocka_unit_test(test_open_directory), cmocka_unit_test(test_damaged_record),
+	    cmocka_unit_test(test_each),           cmocka_unit_test(test_canonical),
+	    cmocka_unit_test(test_mount_table),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -56,9 +56,10 @@ make_entries(struct bench *b)
 	const struct op begin = {.code = OP_begin_epoch, .begin_epoch = {.ballot = {1, 1}}};
 	const struct op session = {.code = OP_create_session,
 	                           .create_session = {.nonce = bytes_of("nonce")}};
-	const struct op create = {
-	    .code = OP_create,
-	    .create = {.parent = NODE_ROOT, .name = bytes_of("f"), .kind = NODE_FILE}};
+	const struct op create = {.code = OP_create,
+	                          .create = {.parent = NODE_ROOT,
+	                                     .name = bytes_of("f"),
+	                                     .kind = NODE_FILE}};
 
 	put_entry(&b->payload[1], 0, &begin);
 	put_entry(&b->payload[2], 0, &session);
@@ -99,8 +100,8 @@ write_log(struct bench *b, uint64_t trimmed, uint64_t last)
 		rc = log_db_write(&log, &r);
 	}
 	if (rc == SQLITE_OK)
-		rc = log_db_write(
-		    &log, &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trimmed});
+		rc = log_db_write(&log,
+		                  &(struct px_record){.kind = PX_RECORD_TRIM, .slot = trimmed});
 	must(sqlite_end(&log.db, rc == SQLITE_OK ? log_db_finish(&log) : rc) == WORK_DONE);
 	log_db_written(&log);
 	must(log_db_close(&log, false) == WORK_DONE);
@@ -304,8 +305,9 @@ test_promises_that_are_lost(void **state)
 
 	write_log(b, 0, ENTRIES);
 	write_state(b, 4);
-	run_sql(b, "log.db", "UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1;"
-	                     "UPDATE incarnation SET number = 1000");
+	run_sql(b, "log.db",
+	        "UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1;"
+	        "UPDATE incarnation SET number = 1000");
 	snprintf(marks, sizeof marks, "%s/marks", b->directory);
 	assert_int_equal(unlink(marks), 0);
 	assert_salvaged(b, ENTRIES, ENTRIES - 4);

@@ -140,10 +140,16 @@ test_accepting_rewrites_what_was_said(void **state)
 static void
 test_a_wrong_command_breaks_the_script(void **state)
 {
-	static const char *const wrong[] = {
-	    "> add 1\n> multiply 2\n", "> add\n", "> add x\n",       "> add 1 2\n",
-	    "> add 1 times=\n",        ">\n",     "> quietly\n",     "not indented\n",
-	    "> add 1 tmes=2\n",        "  said before any command\n"};
+	static const char *const wrong[] = {"> add 1\n> multiply 2\n",
+	                                    "> add\n",
+	                                    "> add x\n",
+	                                    "> add 1 2\n",
+	                                    "> add 1 times=\n",
+	                                    ">\n",
+	                                    "> quietly\n",
+	                                    "not indented\n",
+	                                    "> add 1 tmes=2\n",
+	                                    "  said before any command\n"};
 	char text[4096], printed[4096];
 
 	(void)state;

@@ -175,8 +175,11 @@ stop(struct driver *d)
 static uint64_t
 create(struct driver *d, const char *name)
 {
-	struct op op = {.code = OP_create, .create = {.parent = NODE_ROOT, .name = bytes_of(name),
-	                                              .kind = NODE_FILE, .exclusive = 1}};
+	struct op op = {.code = OP_create,
+	                .create = {.parent = NODE_ROOT,
+	                           .name = bytes_of(name),
+	                           .kind = NODE_FILE,
+	                           .exclusive = 1}};
 
 	assert_int_equal(ask(d, &op), RC_OK);
 	return d->result.created.attr.node;
@@ -185,8 +188,8 @@ create(struct driver *d, const char *name)
 static void
 write_text(struct driver *d, uint64_t node, const char *text)
 {
-	struct op op = {.code = OP_set_contents, .set_contents = {.node = node,
-	                                                          .contents = bytes_of(text)}};
+	struct op op = {.code = OP_set_contents,
+	                .set_contents = {.node = node, .contents = bytes_of(text)}};
 
 	assert_int_equal(ask(d, &op), RC_OK);
 }
@@ -289,9 +292,9 @@ test_stopped_unused(void **state)
 /* ---- the cell file is being written while the network closes ---- */
 
 static struct {
-	bool held;            /* writing the cell file waits for `go` */
+	bool held; /* writing the cell file waits for `go` */
 	uv_sem_t go, written;
-	uv_work_t after;      /* follows the write, as it does in the queue of threads */
+	uv_work_t after; /* follows the write, as it does in the queue of threads */
 	struct transport *transport;
 	void (*closed)(void *user);
 	struct driver *driver;
@@ -570,10 +573,14 @@ test_joins(void **state)
 	path_of(path, "replica.key");
 	assert_int_equal(key_file_create_channel(path, NULL, &pair), 0);
 	cell_file.replicas[0] = (struct cell_file_replica){
-		.id = 3, .role = MEMBER_VOTER, .address = "127.0.0.1:7003",
+	    .id = 3,
+	    .role = MEMBER_VOTER,
+	    .address = "127.0.0.1:7003",
 	};
 	cell_file.replicas[1] = (struct cell_file_replica){
-		.id = 9, .role = MEMBER_LEARNER, .address = "127.0.0.1:7009",
+	    .id = 9,
+	    .role = MEMBER_LEARNER,
+	    .address = "127.0.0.1:7009",
 	};
 	memcpy(cell_file.replicas[1].public_key, pair.public, NOISE_KEY);
 	path_of(path, "cell.conf");

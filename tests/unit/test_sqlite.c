@@ -26,13 +26,16 @@ __wrap_sqlite3_wal_checkpoint_v2(sqlite3 *handle, const char *name, int mode, in
 	return result;
 }
 
-static const struct { int result; enum work checkpoint, close; } cases[] = {
-	{SQLITE_OK, WORK_DONE, WORK_DONE},
-	{SQLITE_BUSY, WORK_DONE, WORK_BUSY},
-	{SQLITE_FULL, WORK_DONE, WORK_LATER},
-	{SQLITE_IOERR_FSYNC, WORK_FAILED, WORK_FAILED},
-	{SQLITE_IOERR_WRITE, WORK_FAILED, WORK_FAILED},
-	{SQLITE_CORRUPT, WORK_FAILED, WORK_FAILED},
+static const struct {
+	int result;
+	enum work checkpoint, close;
+} cases[] = {
+    {SQLITE_OK, WORK_DONE, WORK_DONE},
+    {SQLITE_BUSY, WORK_DONE, WORK_BUSY},
+    {SQLITE_FULL, WORK_DONE, WORK_LATER},
+    {SQLITE_IOERR_FSYNC, WORK_FAILED, WORK_FAILED},
+    {SQLITE_IOERR_WRITE, WORK_FAILED, WORK_FAILED},
+    {SQLITE_CORRUPT, WORK_FAILED, WORK_FAILED},
 };
 
 enum { CASES = sizeof cases / sizeof cases[0] };
@@ -105,9 +108,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_checkpoint_tells_of_a_failing_disk_only),
-		cmocka_unit_test(test_a_close_tells_whatever_the_checkpoint_did),
-		cmocka_unit_test(test_a_short_log_is_left_alone),
+	    cmocka_unit_test(test_a_checkpoint_tells_of_a_failing_disk_only),
+	    cmocka_unit_test(test_a_close_tells_whatever_the_checkpoint_did),
+	    cmocka_unit_test(test_a_short_log_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

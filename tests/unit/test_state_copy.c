@@ -347,9 +347,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_copied_while_written), TEST(test_given_up), TEST(test_nothing_to_copy),
-	    TEST(test_installed), TEST(test_older_is_not_installed), TEST(test_damaged_copy),
-	    TEST(test_copy_does_not_load), TEST(test_other_cell), TEST(test_unfinished_goes),
+	    TEST(test_copied_while_written),   TEST(test_given_up),
+	    TEST(test_nothing_to_copy),        TEST(test_installed),
+	    TEST(test_older_is_not_installed), TEST(test_damaged_copy),
+	    TEST(test_copy_does_not_load),     TEST(test_other_cell),
+	    TEST(test_unfinished_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

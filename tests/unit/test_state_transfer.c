@@ -31,33 +31,33 @@ struct play {
 	mono_t now;
 	struct server_io io;
 	struct end ends[REPLICAS];
-	struct state_sender *sender;     /* alone, for readers that the test plays */
+	struct state_sender *sender; /* alone, for readers that the test plays */
 	struct letter *first, **last;
 	uint8_t *state, *fetched;
 	size_t fetched_n;
-	bool is_fetched, checking;      /* there is a beginning of a state; it is looked at */
+	bool is_fetched, checking; /* there is a beginning of a state; it is looked at */
 
 	/* what goes wrong */
-	int lose, twice, damage;        /* the part of that number, from 1 */
-	int silent;                     /* replica, from its third part on */
-	bool no_state;                  /* the whole is refused, once */
-	bool no_room;                   /* a part can't be written, once */
+	int lose, twice, damage; /* the part of that number, from 1 */
+	int silent;              /* replica, from its third part on */
+	bool no_state;           /* the whole is refused, once */
+	bool no_room;            /* a part can't be written, once */
 
 	int parts, asked[REPLICAS + 1], made, begun_n, ready_n;
-	bool late;                      /* making takes a moment */
-	mono_t made_at;                 /* the copy that is being made; MONO_NEVER: none */
-	struct end *maker;              /* NULL: `sender` */
-	int copies_n;                   /* that are there */
+	bool late;         /* making takes a moment */
+	mono_t made_at;    /* the copy that is being made; MONO_NEVER: none */
+	struct end *maker; /* NULL: `sender` */
+	int copies_n;      /* that are there */
 	uint64_t randoms;
 };
 
 /* Turns of the world until the condition holds. */
-#define UNTIL(p, condition)                                                                    \
-	do {                                                                                   \
-		for (int turns_ = 0; !(condition); turns_++) {                                 \
-			turn(p);                                                               \
-			assert_true(turns_ < TURNS_MAX);                                       \
-		}                                                                              \
+#define UNTIL(p, condition)                                    \
+	do {                                                   \
+		for (int turns_ = 0; !(condition); turns_++) { \
+			turn(p);                               \
+			assert_true(turns_ < TURNS_MAX);       \
+		}                                              \
 	} while (0)
 
 /* ---- what they stand on ---- */
@@ -221,8 +221,8 @@ static void
 finish_check(struct play *p)
 {
 	struct state_transfer *reader = p->ends[READER - 1].transfer;
-	const bool good = p->fetched_n == STATE && !p->no_state &&
-	                  memcmp(p->fetched, p->state, STATE) == 0;
+	const bool good =
+	    p->fetched_n == STATE && !p->no_state && memcmp(p->fetched, p->state, STATE) == 0;
 
 	if (!p->checking)
 		return;
@@ -277,20 +277,29 @@ start(struct play *p)
 	for (size_t i = 0; i < STATE; i++)
 		p->state[i] = (uint8_t)(i * 2654435761u >> 13);
 	p->io = (struct server_io){
-		.now = io_now, .random = io_random, .make_copy = io_make_copy,
-		.read_copy = io_read_copy, .drop_copy = io_drop_copy,
-		.begin_fetch = io_begin_fetch, .write_fetch = io_write_fetch,
-		.check_fetch = io_check_fetch, .drop_fetch = io_drop_fetch, .user = p,
+	    .now = io_now,
+	    .random = io_random,
+	    .make_copy = io_make_copy,
+	    .read_copy = io_read_copy,
+	    .drop_copy = io_drop_copy,
+	    .begin_fetch = io_begin_fetch,
+	    .write_fetch = io_write_fetch,
+	    .check_fetch = io_check_fetch,
+	    .drop_fetch = io_drop_fetch,
+	    .user = p,
 	};
 	for (uint8_t i = 0; i < REPLICAS; i++) {
 		struct end *e = &p->ends[i];
 
 		e->play = p;
 		e->id = (uint8_t)(i + 1);
-		e->transfer = state_transfer_new(&(struct state_transfer_config){
-			.io = &p->io, .patience = span_ms(300), .send = on_send,
-			.copy_begun = on_begun, .ready = on_ready, .user = e,
-		});
+		e->transfer =
+		    state_transfer_new(&(struct state_transfer_config){.io = &p->io,
+		                                                       .patience = span_ms(300),
+		                                                       .send = on_send,
+		                                                       .copy_begun = on_begun,
+		                                                       .ready = on_ready,
+		                                                       .user = e});
 	}
 }
 
@@ -492,8 +501,8 @@ test_administrators_only(void **unused)
 
 	(void)unused;
 	start(&p);
-	x = state_transfer_new(&(struct state_transfer_config){.io = &p.io, .send = on_client_send,
-	                                                       .user = &p});
+	x = state_transfer_new(
+	    &(struct state_transfer_config){.io = &p.io, .send = on_client_send, .user = &p});
 	wire_put_frame(&request, &(struct message){.code = MSG_state_request});
 	assert_true(state_transfer_client(x, 7, false, buffer_view(&request)));
 	assert_int_equal(refused_client.rc, RC_PERM);
@@ -534,9 +543,8 @@ static struct state_sender *
 start_sender(struct play *p, int64_t soon_ms)
 {
 	p->maker = NULL;
-	p->sender = state_sender_new(&(struct state_sender_config){
-		.io = &p->io, .send = on_answer, .soon = span_ms(soon_ms),
-	});
+	p->sender = state_sender_new(&(
+	    struct state_sender_config){.io = &p->io, .send = on_answer, .soon = span_ms(soon_ms)});
 	return p->sender;
 }
 
@@ -692,13 +700,19 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fetched), cmocka_unit_test(test_lost_and_doubled),
-		cmocka_unit_test(test_fetched_anew), cmocka_unit_test(test_another_replica),
-		cmocka_unit_test(test_not_needed_any_more), cmocka_unit_test(test_no_newer),
-		cmocka_unit_test(test_stopped), cmocka_unit_test(test_a_removed_replica),
-		cmocka_unit_test(test_administrators_only), cmocka_unit_test(test_many_readers),
-		cmocka_unit_test(test_ahead), cmocka_unit_test(test_not_ahead),
-		cmocka_unit_test(test_read_to_the_end),
+	    cmocka_unit_test(test_fetched),
+	    cmocka_unit_test(test_lost_and_doubled),
+	    cmocka_unit_test(test_fetched_anew),
+	    cmocka_unit_test(test_another_replica),
+	    cmocka_unit_test(test_not_needed_any_more),
+	    cmocka_unit_test(test_no_newer),
+	    cmocka_unit_test(test_stopped),
+	    cmocka_unit_test(test_a_removed_replica),
+	    cmocka_unit_test(test_administrators_only),
+	    cmocka_unit_test(test_many_readers),
+	    cmocka_unit_test(test_ahead),
+	    cmocka_unit_test(test_not_ahead),
+	    cmocka_unit_test(test_read_to_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

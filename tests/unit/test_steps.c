@@ -93,8 +93,7 @@ put_sessions(struct fixture *f, uint64_t n, bool awaited)
 		snprintf(nonce, sizeof nonce, "%09llu is silent", (unsigned long long)i);
 		put(f, 0,
 		    OP(create_session, .nonce = {(const uint8_t *)nonce, LIMIT_NONCE},
-		       .principal = bytes_of("many"),
-		       .host = bytes_of("h"), .awaited = awaited));
+		       .principal = bytes_of("many"), .host = bytes_of("h"), .awaited = awaited));
 	}
 	put_all(f);
 }
@@ -374,8 +373,7 @@ test_what_had_much_is_deleted(void **state)
 {
 	struct fixture *f = fixture_new();
 	const uint64_t first = put_files(f, LIMIT_REMOVED), s = put_session(f, 'a');
-	struct op delete = {.code = OP_delete,
-	                    .delete = {.parent = first - 1, .kind = NODE_FILE}};
+	struct op delete = {.code = OP_delete, .delete = {.parent = first - 1, .kind = NODE_FILE}};
 	struct lab_client a = {.session = s};
 	struct lab *lab;
 	char name[24];

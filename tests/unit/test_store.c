@@ -129,8 +129,9 @@ test_rows_come_back(void **state)
 	row = fake_meta(1);
 	row_list_add(&rows, &row);
 	store_state(f.store, 1, &rows);
-	row = (struct row){
-	    .table = ROWS_results, .deleted = true, .values = {{.number = 9}, {.number = 2}}};
+	row = (struct row){.table = ROWS_results,
+	                   .deleted = true,
+	                   .values = {{.number = 9}, {.number = 2}}};
 	row_list_add(&rows, &row);
 	row = fake_node(6, "six", bytes_of("6"));
 	row_list_add(&rows, &row);
@@ -148,8 +149,8 @@ test_rows_come_back(void **state)
 	assert_int_equal(f.recovered.applied, 2);
 	back = fake_tree_find(f.tree, ROWS_nodes, -5);
 	assert_true(bytes_equal(back->values[COL_nodes_name].bytes, bytes_of("odd \xff\x01 name")));
-	assert_true(bytes_equal(back->values[COL_nodes_contents].bytes,
-	                        (struct bytes){blob, sizeof blob}));
+	assert_true(
+	    bytes_equal(back->values[COL_nodes_contents].bytes, (struct bytes){blob, sizeof blob}));
 	assert_int_equal(back->values[COL_nodes_checksum].number, 5000015);
 	back = fake_tree_find(f.tree, ROWS_nodes, 6);
 	assert_true(bytes_equal(back->values[COL_nodes_name].bytes, bytes_of("six")));
@@ -371,10 +372,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_new), TEST(test_log_comes_back), TEST(test_entry_replaced),
-	    TEST(test_queued_at_close_is_written), TEST(test_rows_come_back), TEST(test_trim),
-	    TEST(test_trim_goes_on_while_idle), TEST(test_trim_jumps), TEST(test_marks),
-	    TEST(test_leases), TEST(test_start_without_threads),
+	    TEST(test_new),
+	    TEST(test_log_comes_back),
+	    TEST(test_entry_replaced),
+	    TEST(test_queued_at_close_is_written),
+	    TEST(test_rows_come_back),
+	    TEST(test_trim),
+	    TEST(test_trim_goes_on_while_idle),
+	    TEST(test_trim_jumps),
+	    TEST(test_marks),
+	    TEST(test_leases),
+	    TEST(test_start_without_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,8 +118,10 @@ check(struct expected e)
 	}
 }
 
-static const struct expected whole = {
-    .last = LAST, .applied = APPLIED, .wait_ms = WAIT_MS, .marks = 2};
+static const struct expected whole = {.last = LAST,
+                                      .applied = APPLIED,
+                                      .wait_ms = WAIT_MS,
+                                      .marks = 2};
 
 static bool
 there(const char *name)
@@ -232,8 +234,8 @@ static void
 test_no_table(void **state)
 {
 	static const char *const tables[] = {"replica", "incarnation", "ballots", "ballots_again",
-	                                     "entries", "chosen", "trimmed", "missing", "leases",
-	                                     "marks"};
+	                                     "entries", "chosen",      "trimmed", "missing",
+	                                     "leases",  "marks"};
 	struct expected e = whole;
 	char sql[64];
 
@@ -365,8 +367,11 @@ static void
 test_state(void **state)
 {
 	static const char *const damages[] = {
-	    "UPDATE nodes SET contents = x'00' WHERE node = 2", "UPDATE meta SET applied = 11",
-	    "UPDATE cell SET name = 'other'", "DELETE FROM cell", "DROP TABLE sessions",
+	    "UPDATE nodes SET contents = x'00' WHERE node = 2",
+	    "UPDATE meta SET applied = 11",
+	    "UPDATE cell SET name = 'other'",
+	    "DELETE FROM cell",
+	    "DROP TABLE sessions",
 	    "DROP TABLE meta",
 	};
 	struct expected again = whole, lost = whole;
@@ -477,15 +482,19 @@ static void
 test_members_decide(void **state)
 {
 	struct row_list rows = {0};
-	struct row row = {.table = ROWS_members,
-	                  .values = {[COL_members_id] = {.number = 1},
-	                             [COL_members_role] = {.number = MEMBER_VOTER}}};
+	struct row row =
+	    {.table = ROWS_members,
+	     .values =
+	         {[COL_members_id] = {.number = 1}, [COL_members_role] = {.number = MEMBER_VOTER}}};
 
 	(void)state;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
 	f.others = false;
-	check((struct expected){.last = 29, .damaged = LAST, .applied = APPLIED,
-	                        .wait_ms = WAIT_MS, .marks = 2}); /* it knows of others */
+	check((struct expected){.last = 29,
+	                        .damaged = LAST,
+	                        .applied = APPLIED,
+	                        .wait_ms = WAIT_MS,
+	                        .marks = 2}); /* it knows of others */
 	damage_log("DELETE FROM marks; UPDATE entries SET payload = x'00' WHERE slot = 30");
 	f.others = false;
 	refused("log.db is damaged: entries row 30: checksum; the cell has to be restored from a "
@@ -548,8 +557,8 @@ node_is_of(int64_t node, uint64_t applied)
 {
 	const struct row *row = fake_tree_find(f.tree, ROWS_nodes, node);
 
-	return row != NULL && bytes_equal(row->values[COL_nodes_contents].bytes,
-	                                  payload_of(applied * 10 + 1));
+	return row != NULL &&
+	       bytes_equal(row->values[COL_nodes_contents].bytes, payload_of(applied * 10 + 1));
 }
 
 static void
@@ -593,8 +602,7 @@ test_mixture(void **state)
 	snprintf(sh, sizeof sh, "cp -a %s %s", f.directory, kept);
 	assert_int_equal(system(sh), 0);
 	for (long at = WAL_HEAD; at < st.st_size; at += FRAME) {
-		snprintf(sh, sizeof sh, "rm -rf %s && cp -a %s %s", f.directory, kept,
-		         f.directory);
+		snprintf(sh, sizeof sh, "rm -rf %s && cp -a %s %s", f.directory, kept, f.directory);
 		assert_int_equal(system(sh), 0);
 		fd = open(path, O_WRONLY | O_CLOEXEC);
 		assert_true(fd >= 0);
@@ -609,17 +617,17 @@ test_mixture(void **state)
 	assert_int_equal(system(sh), 0);
 }
 
-#define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, setup, fixture_teardown, &f)
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, setup, fixture_teardown, &f)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_entries), TEST(test_applied_entries), TEST(test_numbers), TEST(test_no_table),
-	    TEST(test_vote_unknown), TEST(test_log_pages), TEST(test_marks_file), TEST(test_state),
-	    TEST(test_old_state), TEST(test_found_again), TEST(test_covered),
-	    TEST(test_members_decide), TEST(test_mixture),
+	    TEST(test_entries),     TEST(test_applied_entries), TEST(test_numbers),
+	    TEST(test_no_table),    TEST(test_vote_unknown),    TEST(test_log_pages),
+	    TEST(test_marks_file),  TEST(test_state),           TEST(test_old_state),
+	    TEST(test_found_again), TEST(test_covered),         TEST(test_members_decide),
+	    TEST(test_mixture),
 	};
 
 	log_start("test_store_corruption", LEVEL_ERROR);

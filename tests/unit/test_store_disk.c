@@ -414,17 +414,27 @@ test_old_leases_forgotten(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define REMOVED(file)                                                                          \
-	{"test_removed " file, test_removed, setup, teardown, (void *)file}
+#define REMOVED(file)                                                             \
+	{                                                                         \
+		"test_removed " file, test_removed, setup, teardown, (void *)file \
+	}
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_reserve), TEST(test_start_on_a_full_disk), TEST(test_no_room_for_reserve),
-	    TEST(test_busy_is_not_full), REMOVED("log.db"), REMOVED("state.db"),
-	    REMOVED("marks"), REMOVED("lock"), REMOVED("log.db-wal"), TEST(test_replaced),
-	    TEST(test_damaged_while_running), TEST(test_old_leases_forgotten),
+	    TEST(test_reserve),
+	    TEST(test_start_on_a_full_disk),
+	    TEST(test_no_room_for_reserve),
+	    TEST(test_busy_is_not_full),
+	    REMOVED("log.db"),
+	    REMOVED("state.db"),
+	    REMOVED("marks"),
+	    REMOVED("lock"),
+	    REMOVED("log.db-wal"),
+	    TEST(test_replaced),
+	    TEST(test_damaged_while_running),
+	    TEST(test_old_leases_forgotten),
 	};
 
 	log_start("test_store_disk", LEVEL_ERROR);

@@ -48,8 +48,8 @@ test_in_use(void **state)
 		struct px_recovered recovered;
 		char why[256] = "";
 
-		if (store_open(f.directory, "test", 1, false, &tree, &recovered, why,
-		               sizeof why) != NULL)
+		if (store_open(f.directory, "test", 1, false, &tree, &recovered, why, sizeof why) !=
+		    NULL)
 			_exit(1);
 		_exit(strstr(why, expected) != NULL ? 0 : 2);
 	}
@@ -147,9 +147,8 @@ test_damage(void **state)
 	              "log.db is damaged: entries row 7: checksum");
 	assert_damage("log.db", "DELETE FROM entries WHERE slot = 7",
 	              "log.db is damaged: entries row 7 is missing");
-	assert_damage(
-	    "log.db", "DELETE FROM entries WHERE slot = 10",
-	    "log.db is damaged: it ends at slot 9, but 10 was acknowledged");
+	assert_damage("log.db", "DELETE FROM entries WHERE slot = 10",
+	              "log.db is damaged: it ends at slot 9, but 10 was acknowledged");
 	assert_damage("log.db", "DROP TABLE leases", "log.db is damaged: no such table: leases");
 	assert_damage("log.db", "PRAGMA user_version = 99", "log.db has format 99");
 }
@@ -158,13 +157,16 @@ test_damage(void **state)
 static void
 test_mended(void **state)
 {
-	static const char *const damages[] = {
-	    "UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
-	    "UPDATE incarnation SET number = 9", "DELETE FROM incarnation",
-	    "UPDATE chosen SET slot = 2", "UPDATE replica SET replica = 2",
-	    "DELETE FROM replica", "UPDATE entries SET payload = x'00' WHERE slot = 5",
-	    "DELETE FROM entries WHERE slot = 1",
-	    "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0, 0)"};
+	static const char *const damages[] =
+	    {"UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
+	     "UPDATE incarnation SET number = 9",
+	     "DELETE FROM incarnation",
+	     "UPDATE chosen SET slot = 2",
+	     "UPDATE replica SET replica = 2",
+	     "DELETE FROM replica",
+	     "UPDATE entries SET payload = x'00' WHERE slot = 5",
+	     "DELETE FROM entries WHERE slot = 1",
+	     "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0, 0)"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
@@ -193,18 +195,18 @@ test_other_owner(void **state)
 
 	(void)state;
 	make_store();
-	assert_null(store_open(f.directory, "test", 2, true, &tree, &recovered, f.why,
-	                       sizeof f.why));
+	assert_null(
+	    store_open(f.directory, "test", 2, true, &tree, &recovered, f.why, sizeof f.why));
 	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 2 of "
 	                           "cell test");
-	assert_null(store_open(f.directory, "other", 1, true, &tree, &recovered, f.why,
-	                       sizeof f.why));
+	assert_null(
+	    store_open(f.directory, "other", 1, true, &tree, &recovered, f.why, sizeof f.why));
 	assert_string_equal(f.why, "log.db belongs to replica 1 of cell test, not to replica 1 of "
 	                           "cell other");
 	remove_file("log.db");
 	remove_file("marks");
-	assert_null(store_open(f.directory, "other", 1, true, &tree, &recovered, f.why,
-	                       sizeof f.why));
+	assert_null(
+	    store_open(f.directory, "other", 1, true, &tree, &recovered, f.why, sizeof f.why));
 	assert_string_equal(f.why, "state.db belongs to cell test, not to other");
 }
 
@@ -424,9 +426,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_in_use), TEST(test_damage), TEST(test_mended), TEST(test_other_owner),
-	    TEST(test_one_ballot_copy_is_enough), TEST(test_damaged_files),
-	    TEST(test_damaged_health), TEST(test_missing_files), TEST(test_half_made),
+	    TEST(test_in_use),
+	    TEST(test_damage),
+	    TEST(test_mended),
+	    TEST(test_other_owner),
+	    TEST(test_one_ballot_copy_is_enough),
+	    TEST(test_damaged_files),
+	    TEST(test_damaged_health),
+	    TEST(test_missing_files),
+	    TEST(test_half_made),
 	    TEST(test_private),
 	};
 

@@ -26,16 +26,16 @@ struct side {
 	struct transport *transport;
 	struct noise_pair pair;
 	bool welcome;
-	uint64_t conn;           /* opened last */
+	uint64_t conn; /* opened last */
 	int opened_n, closed_n, frames_n;
 	enum channel_role role;
 	uint8_t key[NOISE_KEY];
 	uint64_t closed_conn;
 	char why[128];
 	bool echo, close_at_frame, stop_at_frame, stop_at_end;
-	int64_t busy_ms;         /* with each frame */
-	int short_at;            /* so many frames had come when a short one did */
-	struct buffer got;       /* all frames, one behind the other */
+	int64_t busy_ms;   /* with each frame */
+	int short_at;      /* so many frames had come when a short one did */
+	struct buffer got; /* all frames, one behind the other */
 	bool stopped;
 };
 
@@ -429,7 +429,7 @@ static void
 test_nobody_listens(void **unused)
 {
 	const char *const bad[] = {
-		"", ":", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:x", "[::1]",
+	    "", ":", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:x", "[::1]",
 	};
 	char why[256] = "";
 	struct pair p;
@@ -721,7 +721,8 @@ open_deaf(struct pair *p)
 	UNTIL(p, recv(fd, answer, sizeof answer, MSG_DONTWAIT | MSG_PEEK) == sizeof answer);
 	assert_int_equal(recv(fd, answer, sizeof answer, 0), sizeof answer);
 	assert_int_equal(channel_receive(&channel, (struct bytes){answer, sizeof answer}, &out,
-	                                 &plain), CHANNEL_OPEN);
+	                                 &plain),
+	                 CHANNEL_OPEN);
 	assert_int_equal(send(fd, out.data, out.len, 0), (ssize_t)out.len);
 	UNTIL(p, p->server.opened_n == 1);
 	channel_end(&channel);
@@ -797,29 +798,29 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pace),
-		cmocka_unit_test(test_frames_both_ways),
-		cmocka_unit_test(test_held),
-		cmocka_unit_test(test_as_replica),
-		cmocka_unit_test(test_much),
-		cmocka_unit_test(test_flood),
-		cmocka_unit_test(test_keepalives_go_first),
-		cmocka_unit_test(test_longest_frames),
-		cmocka_unit_test(test_wrong_key),
-		cmocka_unit_test(test_wrong_cell),
-		cmocka_unit_test(test_not_welcome),
-		cmocka_unit_test(test_nobody_listens),
-		cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_silence),
-		cmocka_unit_test(test_silent_server),
-		cmocka_unit_test(test_crowd),
-		cmocka_unit_test(test_close_after_last_words),
-		cmocka_unit_test(test_close_within_a_frame),
-		cmocka_unit_test(test_stop_within_a_frame),
-		cmocka_unit_test(test_stop_within_closed),
-		cmocka_unit_test(test_stop_at_any_time),
-		cmocka_unit_test(test_slow_reader),
-		cmocka_unit_test(test_last_words_nobody_reads),
+	    cmocka_unit_test(test_pace),
+	    cmocka_unit_test(test_frames_both_ways),
+	    cmocka_unit_test(test_held),
+	    cmocka_unit_test(test_as_replica),
+	    cmocka_unit_test(test_much),
+	    cmocka_unit_test(test_flood),
+	    cmocka_unit_test(test_keepalives_go_first),
+	    cmocka_unit_test(test_longest_frames),
+	    cmocka_unit_test(test_wrong_key),
+	    cmocka_unit_test(test_wrong_cell),
+	    cmocka_unit_test(test_not_welcome),
+	    cmocka_unit_test(test_nobody_listens),
+	    cmocka_unit_test(test_noise),
+	    cmocka_unit_test(test_silence),
+	    cmocka_unit_test(test_silent_server),
+	    cmocka_unit_test(test_crowd),
+	    cmocka_unit_test(test_close_after_last_words),
+	    cmocka_unit_test(test_close_within_a_frame),
+	    cmocka_unit_test(test_stop_within_a_frame),
+	    cmocka_unit_test(test_stop_within_closed),
+	    cmocka_unit_test(test_stop_at_any_time),
+	    cmocka_unit_test(test_slow_reader),
+	    cmocka_unit_test(test_last_words_nobody_reads),
 	};
 
 	log_start("test_transport", LEVEL_ERROR);

@@ -284,8 +284,9 @@ test_contents_that_are_known(void **state)
 	assert_int_equal(f->answer.contents.same, 1); /* empty, too */
 	assert_int_equal(write_file(f, file, "hello"), RC_OK);
 	for (uint64_t known = 0; known < 4; known++) {
-		assert_int_equal(
-		    look(f, READER, OP(get_contents, .node = file, .generation = known)), RC_OK);
+		assert_int_equal(look(f, READER,
+		                      OP(get_contents, .node = file, .generation = known)),
+		                 RC_OK);
 		assert_int_equal(f->answer.contents.attr.content_generation, 2);
 		assert_int_equal(f->answer.contents.attr.size, 5);
 		assert_int_equal(f->answer.contents.same, known == 2);
@@ -394,10 +395,10 @@ test_rename_to_a_new_name(void **state)
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), source = new_file(f, NODE_ROOT, "a"), target;
 
 	assert_int_equal(write_file(f, source, "text"), RC_OK);
-	assert_int_equal(
-	    run(f, READER,
-	        OP(set_acl, .node = source, .which = ACL_WRITE, .name = bytes_of("admin"))),
-	    RC_OK);
+	assert_int_equal(run(f, READER,
+	                     OP(set_acl, .node = source, .which = ACL_WRITE,
+	                        .name = bytes_of("admin"))),
+	                 RC_OK);
 	assert_int_equal(run(f, READER, OP(set_mtime, .node = source, .mtime_ns = 99)), RC_OK);
 	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", d, "b"), RC_OK);
 	assert_int_equal(f->answer.renamed.source, source);
@@ -457,11 +458,11 @@ test_rename_refusals(void **state)
 	assert_int_equal(rename_file(f, READER, NODE_ROOT, "a", NODE_ROOT, "a"), RC_OK);
 	assert_int_equal(f->answer.renamed.source, 0);
 	assert_int_equal(f->out.notes_n, 0);
-	assert_int_equal(
-	    run(f, READER,
-	        OP(rename, .parent = NODE_ROOT, .name = bytes_of("a"), .new_parent = NODE_ROOT,
-	           .new_name = bytes_of("b"), .no_replace = 1)),
-	    RC_EXIST);
+	assert_int_equal(run(f, READER,
+	                     OP(rename, .parent = NODE_ROOT, .name = bytes_of("a"),
+	                        .new_parent = NODE_ROOT, .new_name = bytes_of("b"),
+	                        .no_replace = 1)),
+	                 RC_EXIST);
 	assert_true(exists(f, a) && exists(f, b));
 }
 
@@ -504,25 +505,25 @@ test_acl_names(void **state)
 	uint64_t acl = lookup(f, NODE_ROOT, "acl"), d = new_directory(f, NODE_ROOT, "d");
 
 	new_file(f, acl, "team");
-	assert_int_equal(
-	    run(f, READER, OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("team"))),
-	    RC_OK);
+	assert_int_equal(run(f, READER,
+	                     OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("team"))),
+	                 RC_OK);
 	assert_text(f->answer.attr.attr.acl_read, "team");
 	assert_int_equal(f->answer.attr.attr.acl_generation, 2);
 	assert_int_equal(f->answer.attr.attr.content_generation, 0);
 	assert_text(attr_of(f, new_file(f, d, "f")).acl_read, "team");
-	assert_int_equal(
-	    run(f, READER, OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("nobody"))),
-	    RC_NOENT);
-	assert_int_equal(
-	    run(f, READER, OP(set_acl, .node = d, .which = ACL_NAMES, .name = bytes_of("team"))),
-	    RC_INVAL);
-	assert_int_equal(
-	    run(f, READER, OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("a/b"))),
-	    RC_INVAL);
-	assert_int_equal(
-	    run(f, READER, OP(set_acl, .node = 999, .which = ACL_READ, .name = bytes_of("team"))),
-	    RC_STALE);
+	assert_int_equal(run(f, READER,
+	                     OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("nobody"))),
+	                 RC_NOENT);
+	assert_int_equal(run(f, READER,
+	                     OP(set_acl, .node = d, .which = ACL_NAMES, .name = bytes_of("team"))),
+	                 RC_INVAL);
+	assert_int_equal(run(f, READER,
+	                     OP(set_acl, .node = d, .which = ACL_READ, .name = bytes_of("a/b"))),
+	                 RC_INVAL);
+	assert_int_equal(run(f, READER,
+	                     OP(set_acl, .node = 999, .which = ACL_READ, .name = bytes_of("team"))),
+	                 RC_STALE);
 }
 
 static void

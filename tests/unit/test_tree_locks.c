@@ -114,10 +114,11 @@ test_generation_and_fence(void **state)
 static struct op
 acquire_op(uint64_t node, uint64_t acquisition)
 {
-	return (struct op){
-	    .code = OP_acquire,
-	    .acquire.acquire = {
-	        .node = node, .owner = 1, .mode = LOCK_EXCLUSIVE, .acquisition = acquisition}};
+	return (struct op){.code = OP_acquire,
+	                   .acquire.acquire = {.node = node,
+	                                       .owner = 1,
+	                                       .mode = LOCK_EXCLUSIVE,
+	                                       .acquisition = acquisition}};
 }
 
 /* Two holders one after the other in one entry: the second fence must be greater all the same. */

@@ -70,8 +70,7 @@ static enum rc
 begin_with(struct fixture *f, const char *text)
 {
 	struct list l = list_of(text);
-	enum rc rc =
-	    run(f, 0, OP(begin_epoch, .ballot = {1, 1}, .members = view(&l)));
+	enum rc rc = run(f, 0, OP(begin_epoch, .ballot = {1, 1}, .members = view(&l)));
 
 	buffer_free(&l.packed);
 	return rc;
@@ -279,10 +278,11 @@ test_at_most_one_voter_comes_or_goes(void **state)
 
 	assert_int_equal(set(f, "1 voter a:1"), RC_INVAL);
 	assert_int_equal(set(f, "1 voter a:1, 2 voter b:1, 3 learner c:1, 4 voter d:1"), RC_INVAL);
-	assert_int_equal(
-	    set(f, "1 voter a:1, 2 voter b:1, 3 voter c:1, 4 voter d:1, 5 voter e:1"), RC_INVAL);
-	assert_int_equal(
-	    set(f, "1 voter a:1, 2 voter b:1, 3 voter c:1, 4 learner d:1, 5 learner e:1"), RC_OK);
+	assert_int_equal(set(f, "1 voter a:1, 2 voter b:1, 3 voter c:1, 4 voter d:1, 5 voter e:1"),
+	                 RC_INVAL);
+	assert_int_equal(set(f,
+	                     "1 voter a:1, 2 voter b:1, 3 voter c:1, 4 learner d:1, 5 learner e:1"),
+	                 RC_OK);
 	assert_int_equal(set(f, "1 voter a:1, 2 voter b:1, 4 learner d:1, 5 learner e:1"), RC_OK);
 	assert_int_equal(set(f, "1 voter a:1"), RC_OK); /* learners may go together */
 	assert_int_equal(set(f, "1 learner a:1"), RC_INVAL);
@@ -483,8 +483,7 @@ test_slices_go_through_all_nodes(void **state)
 	row_store_save(&store, f->tree);
 	for (int i = 0; i < FILES; i += 7) {
 		struct tree *sound = row_store_load(&store, why, sizeof why);
-		struct tree *bad =
-		    flipped(&store, node_row(&store, files[i]), COL_nodes_mtime_ns);
+		struct tree *bad = flipped(&store, node_row(&store, files[i]), COL_nodes_mtime_ns);
 
 		assert_int_equal(tree_digest(sound), tree_digest(bad));
 		assert_in_range(rounds_until_found(sound, bad, 2 * ROUND), 0, ROUND);
@@ -505,9 +504,9 @@ test_slices_cover_locks_and_counters(void **state)
 	row_store_save(&store, f->tree);
 	for (size_t i = 0; i < store.rows.n; i++) {
 		enum row_table table = store.rows.rows[i].table;
-		int column = table == ROWS_holders    ? COL_holders_pid
-		             : table == ROWS_meta     ? COL_meta_last_fence
-		                                      : -1;
+		int column = table == ROWS_holders ? COL_holders_pid
+		             : table == ROWS_meta  ? COL_meta_last_fence
+		                                   : -1;
 		struct tree *t;
 
 		if (column < 0)
@@ -558,8 +557,7 @@ test_administrators(void **state)
 	assert_false(is_admin(f, ""));
 	write_admins(f, "");
 	assert_false(is_admin(f, "admin"));
-	assert_int_equal(
-	    delete_name(f, lookup(f, NODE_ROOT, "acl"), "admin", NODE_FILE), RC_OK);
+	assert_int_equal(delete_name(f, lookup(f, NODE_ROOT, "acl"), "admin", NODE_FILE), RC_OK);
 	assert_false(is_admin(f, "admin"));
 }
 

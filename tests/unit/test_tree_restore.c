@@ -71,9 +71,9 @@ test_every_number_grows(void **state)
 	assert_int_equal(attr_now(f, NODE_ROOT).acl_generation, 1 + jump);
 	/* It was never held in the copy; it may have been since, in the old cell. */
 	assert_int_equal(lock_now(f, d).lock_generation, jump);
-	assert_int_equal(
-	    acquire(f, tree_session_by_nonce(f->tree, bytes_of("reader")), 1, 1, d, LOCK_SHARED),
-	    RC_OK);
+	assert_int_equal(acquire(f, tree_session_by_nonce(f->tree, bytes_of("reader")), 1, 1, d,
+	                         LOCK_SHARED),
+	                 RC_OK);
 	assert_int_equal(f->answer.acquired.fence, fence + jump + 1);
 	assert_int_equal(f->answer.acquired.lock_generation, jump + 1);
 }

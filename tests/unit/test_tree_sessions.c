@@ -37,8 +37,9 @@ test_sessions_of_a_principal(void **state)
 		struct bytes principal = bytes_of(i % 2 == 0 ? "mallory" : "mallory2");
 		char nonce[2] = {(char)('a' + i), 0};
 
-		assert_int_equal(run(f, 0, OP(create_session, .nonce = bytes_of(nonce),
-		                              .principal = principal)),
+		assert_int_equal(run(f, 0,
+		                     OP(create_session, .nonce = bytes_of(nonce),
+		                        .principal = principal)),
 		                 RC_OK);
 		if (i % 2 == 0)
 			mine[i / 2] = f->answer.session.session;
@@ -129,8 +130,8 @@ mark(struct fixture *f, uint64_t session, uint64_t node)
 static enum rc
 find(struct fixture *f, uint64_t session, const char *name)
 {
-	return run(f, session, OP(create, .parent = NODE_ROOT, .name = bytes_of(name),
-	                          .kind = NODE_FILE));
+	return run(f, session,
+	           OP(create, .parent = NODE_ROOT, .name = bytes_of(name), .kind = NODE_FILE));
 }
 
 static uint64_t
@@ -169,9 +170,10 @@ test_an_ephemeral_file_goes_with_its_last_session(void **state)
 	uint64_t a = new_session(f, "a"), b = new_session(f, "b");
 	uint64_t file = ephemeral(f, a, NODE_ROOT, "e", NODE_FILE);
 
-	assert_int_equal(
-	    run(f, b, OP(create, .parent = NODE_ROOT, .name = bytes_of("e"), .kind = NODE_FILE)),
-	    RC_OK);
+	assert_int_equal(run(f, b,
+	                     OP(create, .parent = NODE_ROOT, .name = bytes_of("e"),
+	                        .kind = NODE_FILE)),
+	                 RC_OK);
 	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
 	assert_true(exists(f, file));
 	assert_int_equal(end_session(f, b, SESSION_CLOSED), RC_OK);
@@ -512,9 +514,12 @@ test_a_session_ends_part_by_part(void **state)
 	assert_true(tree_ending(f->tree, &seen, &cause));
 	assert_true(seen == a && cause == SESSION_EXPIRED);
 	assert_int_equal(open_it(f, a, lookup(f, NODE_ROOT, "e")), RC_NO_SESSION);
-	assert_int_equal(run(f, 0, OP(grant, .session = a,
-	                              .acquire = {.node = file[1], .owner = 9, .acquisition = 9,
-	                                          .mode = LOCK_SHARED})),
+	assert_int_equal(run(f, 0,
+	                     OP(grant, .session = a,
+	                        .acquire = {.node = file[1],
+	                                    .owner = 9,
+	                                    .acquisition = 9,
+	                                    .mode = LOCK_SHARED})),
 	                 RC_NO_SESSION);
 	assert_int_equal(run(f, 0, OP(await_session, .session = a, .awaited = 1)), RC_NO_SESSION);
 	assert_int_equal(end_session(f, a, SESSION_CLOSED), RC_NO_SESSION);
@@ -545,11 +550,13 @@ test_the_end_of_many_who_share_a_lock(void **state)
 	size_t parts = 1;
 
 	for (uint64_t owner = 0; owner < 2 * LIMIT_ENDING; owner++)
-		assert_int_equal(
-		    run(f, a, OP(acquire, .acquire = {.node = file, .owner = owner,
-		                                      .acquisition = 1, .mode = LOCK_SHARED,
-		                                      .delay_s = owner == 7 ? 40 : 3})),
-		    RC_OK);
+		assert_int_equal(run(f, a,
+		                     OP(acquire, .acquire = {.node = file,
+		                                             .owner = owner,
+		                                             .acquisition = 1,
+		                                             .mode = LOCK_SHARED,
+		                                             .delay_s = owner == 7 ? 40 : 3})),
+		                 RC_OK);
 	assert_int_equal(end_session(f, a, SESSION_EXPIRED), RC_OK);
 	assert_int_equal(notes_of(f, TREE_DELAY_BEGAN), LIMIT_ENDING);
 	assert_int_equal(noted(f, TREE_DELAY_BEGAN)->seconds, 40);
@@ -637,10 +644,12 @@ test_an_acquire_that_waits_is_decided_later(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f");
-	struct op op = {
-	    .code = OP_acquire,
-	    .acquire.acquire = {
-	        .node = file, .owner = 1, .wait = 1, .acquisition = 1, .mode = LOCK_EXCLUSIVE}};
+	struct op op = {.code = OP_acquire,
+	                .acquire.acquire = {.node = file,
+	                                    .owner = 1,
+	                                    .wait = 1,
+	                                    .acquisition = 1,
+	                                    .mode = LOCK_EXCLUSIVE}};
 
 	assert_int_equal(acquire(f, READER, 1, 1, file, LOCK_EXCLUSIVE), RC_OK);
 	assert_int_equal(run_numbered(f, s, 1, 1, &op), RC_BUSY_LOCK);

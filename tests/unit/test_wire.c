@@ -9,7 +9,7 @@
 
 enum { ROUNDS = 30, CODES = 256 };
 
-#define ONE(code, ...) + 1
+#define ONE(code, ...) +1
 enum { MESSAGES = 0 WIRE_MESSAGES(ONE), OPS = 0 WIRE_OPS(ONE) };
 #undef ONE
 
@@ -251,8 +251,7 @@ test_codes_without_meaning_are_refused(void **state)
 			assert_int_equal(get_frame_of((struct bytes){frame, 5}, false),
 			                 RC_BAD_MESSAGE);
 		if (variant_of_op(code) == NULL)
-			assert_int_equal(wire_get_op((struct bytes){byte, 1}, &op),
-			                 RC_BAD_MESSAGE);
+			assert_int_equal(wire_get_op((struct bytes){byte, 1}, &op), RC_BAD_MESSAGE);
 	}
 	assert_null(variant_of_result(RESULT_session + 1));
 }
@@ -265,8 +264,15 @@ test_frame_length(void **state)
 		size_t there;
 		long expected;
 	} cases[] = {
-	    {1, 5, 5}, {1, 4, 0}, {1, 9, 5}, {0, 9, -1}, {100, 103, 0}, {100, 104, 104},
-	    {LIMIT_FRAME, 50, 0}, {LIMIT_FRAME + 1, 50, -1}, {UINT32_MAX, 50, -1},
+	    {1, 5, 5},
+	    {1, 4, 0},
+	    {1, 9, 5},
+	    {0, 9, -1},
+	    {100, 103, 0},
+	    {100, 104, 104},
+	    {LIMIT_FRAME, 50, 0},
+	    {LIMIT_FRAME + 1, 50, -1},
+	    {UINT32_MAX, 50, -1},
 	};
 
 	(void)state;
@@ -356,9 +362,11 @@ test_limits_of_lists(void **state)
 	assert_int_equal(entry_of(2, 2 * ONE - 1, 2), RC_BAD_MESSAGE);
 	assert_int_equal(entry_of(2, UINT32_MAX, 2), RC_BAD_MESSAGE);
 	assert_int_equal(entry_of(LIMIT_ENTRY_COMMANDS, LIMIT_ENTRY_COMMANDS * ONE,
-	                          LIMIT_ENTRY_COMMANDS), RC_OK);
+	                          LIMIT_ENTRY_COMMANDS),
+	                 RC_OK);
 	assert_int_equal(entry_of(LIMIT_ENTRY_COMMANDS + 1, (LIMIT_ENTRY_COMMANDS + 1) * ONE,
-	                          LIMIT_ENTRY_COMMANDS + 1), RC_BAD_MESSAGE);
+	                          LIMIT_ENTRY_COMMANDS + 1),
+	                 RC_BAD_MESSAGE);
 }
 
 static void
@@ -464,8 +472,10 @@ static void
 test_what_is_bulk(void **state)
 {
 	const struct message messages[] = {
-	    {MSG_accept, .accept = {.pass = 1}}, {MSG_gathered, .gathered = {.ballot = {1, 1}}},
-	    {MSG_heartbeat, .heartbeat = {.sequence = 1}}, {MSG_keepalive, .keepalive = {1, 2, 3}},
+	    {MSG_accept, .accept = {.pass = 1}},
+	    {MSG_gathered, .gathered = {.ballot = {1, 1}}},
+	    {MSG_heartbeat, .heartbeat = {.sequence = 1}},
+	    {MSG_keepalive, .keepalive = {1, 2, 3}},
 	};
 
 	(void)state;
@@ -485,7 +495,12 @@ test_golden_keepalive(void **state)
 	const struct message m = {MSG_keepalive, .keepalive = {7, 3, 258}};
 
 	(void)state;
-	assert_golden(&m, "19000000" "03" "0700000000000000" "0300000000000000" "0201000000000000",
+	assert_golden(&m,
+	              "19000000"
+	              "03"
+	              "0700000000000000"
+	              "0300000000000000"
+	              "0201000000000000",
 	              "keepalive session=7 epoch=3 sequence=258");
 }
 
@@ -500,9 +515,20 @@ test_golden_request(void **state)
 	wire_put_op(&b, &op);
 	m.request.op = buffer_view(&b);
 	assert_golden(&m,
-	              "3f000000" "05" "0700000000000000" "0300000000000000" "0900000000000000"
-	              "0800000000000000" "01" "19000000" "21" "0500000000000000" "01"
-	              "0200000000000000" "03000000" "68690a",
+	              "3f000000"
+	              "05"
+	              "0700000000000000"
+	              "0300000000000000"
+	              "0900000000000000"
+	              "0800000000000000"
+	              "01"
+	              "19000000"
+	              "21"
+	              "0500000000000000"
+	              "01"
+	              "0200000000000000"
+	              "03000000"
+	              "68690a",
 	              "request session=7 epoch=3 number=9 below=8 ordered=1 "
 	              "op=set_contents{node=5 guarded=1 generation=2 contents=68690a}");
 	buffer_free(&b);
@@ -515,10 +541,13 @@ test_golden_accept(void **state)
 	struct command command = {.stamp_ns = -1, .session = 2, .number = 3, .below = 4};
 	struct buffer ops = BUFFER(100), commands = BUFFER(200), payload = BUFFER(300);
 	struct buffer entries = BUFFER(400);
-	struct log_entry entry = {
-	    .slot = 10, .ballot = {6, 1}, .origin = {5, 2}, .checksum = 0xabcd, .before = {4, 3}};
-	struct message m = {
-	    MSG_accept, .accept = {.ballot = {6, 1}, .chosen = 9, .pass = 2, .first = 10}};
+	struct log_entry entry = {.slot = 10,
+	                          .ballot = {6, 1},
+	                          .origin = {5, 2},
+	                          .checksum = 0xabcd,
+	                          .before = {4, 3}};
+	struct message m = {MSG_accept,
+	                    .accept = {.ballot = {6, 1}, .chosen = 9, .pass = 2, .first = 10}};
 
 	(void)state;
 	wire_put_op(&ops, &op);
@@ -529,14 +558,37 @@ test_golden_accept(void **state)
 	wire_put_log_entry(&entries, &entry);
 	m.accept.entries = (struct wire_list){buffer_view(&entries), 1};
 	assert_golden(&m,
-	              "9d000000" "22" "0600000000000000" "01" "0900000000000000"
-	              "0200000000000000" "0a00000000000000" "00000000" "00000000"
-	              "01000000" "6b000000" "0a00000000000000" "0600000000000000" "01"
-	              "0500000000000000" "02" "cdab000000000000" "3c000000"
-	              "01000000" "34000000" "ffffffffffffffff"
-	              "0200000000000000" "0300000000000000" "0400000000000000" "10000000"
-	              "01" "0100000000000000" "03000000" "61220a"
-	              "0400000000000000" "03",
+	              "9d000000"
+	              "22"
+	              "0600000000000000"
+	              "01"
+	              "0900000000000000"
+	              "0200000000000000"
+	              "0a00000000000000"
+	              "00000000"
+	              "00000000"
+	              "01000000"
+	              "6b000000"
+	              "0a00000000000000"
+	              "0600000000000000"
+	              "01"
+	              "0500000000000000"
+	              "02"
+	              "cdab000000000000"
+	              "3c000000"
+	              "01000000"
+	              "34000000"
+	              "ffffffffffffffff"
+	              "0200000000000000"
+	              "0300000000000000"
+	              "0400000000000000"
+	              "10000000"
+	              "01"
+	              "0100000000000000"
+	              "03000000"
+	              "61220a"
+	              "0400000000000000"
+	              "03",
 	              "accept ballot={round=6 replica=1} chosen=9 pass=2 first=10 named=0[] "
 	              "entries=1[{slot=10 "
 	              "ballot={round=6 replica=1} origin={round=5 replica=2} checksum=43981 "

@@ -84,8 +84,10 @@ enum rc
 run_numbered(struct fixture *f, uint64_t session, uint64_t number, uint64_t below,
              const struct op *op)
 {
-	struct command c = {
-	    .stamp_ns = f->stamp_ns, .session = session, .number = number, .below = below};
+	struct command c = {.stamp_ns = f->stamp_ns,
+	                    .session = session,
+	                    .number = number,
+	                    .below = below};
 	const struct tree_answer *a;
 
 	f->stamp_ns += SECOND_NS;
@@ -118,9 +120,9 @@ look(struct fixture *f, uint64_t session, const struct op *op)
 	buffer_reset(&f->result);
 	rc = tree_read(f->tree, session, 77, op, &f->result);
 	if (rc == RC_OK)
-		assert_int_equal(
-		    wire_get_result(wire_op_result(op->code), buffer_view(&f->result), &f->answer),
-		    RC_OK);
+		assert_int_equal(wire_get_result(wire_op_result(op->code), buffer_view(&f->result),
+		                                 &f->answer),
+		                 RC_OK);
 	return rc;
 }
 
@@ -148,7 +150,7 @@ uint64_t
 new_session(struct fixture *f, const char *nonce)
 {
 	assert_int_equal(run(f, 0,
-	                     OP(create_session, .nonce = bytes_of(nonce), 
+	                     OP(create_session, .nonce = bytes_of(nonce),
 	                        .principal = bytes_of("admin"), .host = bytes_of("here"))),
 	                 RC_OK);
 	return f->answer.session.session;
@@ -157,9 +159,9 @@ new_session(struct fixture *f, const char *nonce)
 enum rc
 end_session(struct fixture *f, uint64_t session, enum session_end cause)
 {
-	return run(
-	    f, 0,
-	    OP(end_session, .session = session, .cause = cause, .epoch = tree_epoch(f->tree)));
+	return run(f, 0,
+	           OP(end_session, .session = session, .cause = cause,
+	              .epoch = tree_epoch(f->tree)));
 }
 
 enum rc

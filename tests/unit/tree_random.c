@@ -167,13 +167,15 @@ random_lock_op(struct rng *r, const struct tree *t)
 
 	switch (rng_below(r, 5)) {
 	case 0:
-		return (struct op){
-		    .code = OP_release,
-		    .release = {.node = a.node, .owner = a.owner, .acquisition = a.acquisition}};
+		return (struct op){.code = OP_release,
+		                   .release = {.node = a.node,
+		                               .owner = a.owner,
+		                               .acquisition = a.acquisition}};
 	case 1:
-		return (struct op){
-		    .code = OP_cancel,
-		    .cancel = {.node = a.node, .owner = a.owner, .acquisition = a.acquisition}};
+		return (struct op){.code = OP_cancel,
+		                   .cancel = {.node = a.node,
+		                              .owner = a.owner,
+		                              .acquisition = a.acquisition}};
 	case 2:
 		return (struct op){.code = OP_set_lock_delay,
 		                   .set_lock_delay = {.node = a.node, .seconds = a.delay_s}};
@@ -298,14 +300,14 @@ random_setting(struct rng *r, const struct tree *t)
 
 	tree_setting_lowered_after(t, 0, &lowered);
 	if (rng_chance(r, 400))
-		return (struct op){
-		    .code = OP_settle_setting,
-		    .settle_setting = {lowered.setting, lowered.index - rng_chance(r, 100)}};
-	return (struct op){
-	    .code = OP_set_setting,
-	    .set_setting = {code, info == NULL ? rng_below(r, 3)
-	                                       : info->lowest - 1 +
-	                                             rng_below(r, info->standard * 2)}};
+		return (struct op){.code = OP_settle_setting,
+		                   .settle_setting = {lowered.setting,
+		                                      lowered.index - rng_chance(r, 100)}};
+	return (struct op){.code = OP_set_setting,
+	                   .set_setting = {code, info == NULL
+	                                             ? rng_below(r, 3)
+	                                             : info->lowest - 1 +
+	                                                   rng_below(r, info->standard * 2)}};
 }
 
 static struct op
@@ -325,9 +327,9 @@ random_master_op(struct rng *r, const struct tree *t)
 		return (struct op){.code = OP_settle_epoch,
 		                   .settle_epoch = {tree_epoch(t) - rng_chance(r, 100)}};
 	case 13:
-		return (struct op){
-		    .code = OP_await_session,
-		    .await_session = {random_session(r, t), (uint8_t)rng_below(r, 3)}};
+		return (
+		    struct op){.code = OP_await_session,
+		               .await_session = {random_session(r, t), (uint8_t)rng_below(r, 3)}};
 	case 8:
 	case 9:
 		return random_set_members(r, t);
@@ -341,15 +343,15 @@ random_master_op(struct rng *r, const struct tree *t)
 	case 3:
 		return random_delay_over(r, t);
 	case 4:
-		return (struct op){
-		    .code = OP_grant,
-		    .grant = {.session = random_session(r, t), .acquire = random_acquire(r, t)}};
+		return (struct op){.code = OP_grant,
+		                   .grant = {.session = random_session(r, t),
+		                             .acquire = random_acquire(r, t)}};
 	default:
-		return (struct op){
-		    .code = OP_create_session,
-		    .create_session = {.nonce = bytes_of(nonces[rng_below(r, NONCES)]),
-		                       .host = bytes_of("host"),
-		                       .principal = bytes_of("me")}};
+		return (
+		    struct op){.code = OP_create_session,
+		               .create_session = {.nonce = bytes_of(nonces[rng_below(r, NONCES)]),
+		                                  .host = bytes_of("host"),
+		                                  .principal = bytes_of("me")}};
 	}
 }
 

@@ -32,8 +32,7 @@ note_base(struct dl_phdr_info *info, size_t size, void *user)
 	return 1;
 }
 
-static void __attribute__((constructor))
-begin(void)
+static void __attribute__((constructor)) begin(void)
 {
 	const char *path = getenv("WALK_FILE");
 	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
