@@ -838,7 +838,7 @@ host_check_minor(struct sim *s)
 	const uint64_t minor =
 	    tree_setting(replica_tree(sim_serving(s)->replica), SETTING_minor_version);
 	uint64_t lowest = UINT64_MAX;
-	bool told = true; /* one that has lost its vote answers nobody */
+	bool told = true; /* one that has lost its vote answers nobody, and does not read the log */
 
 	for (int i = 0; i < s->hosts_n; i++) {
 		const struct host *n = &s->hosts[i];
@@ -846,8 +846,10 @@ host_check_minor(struct sim *s)
 
 		if (role == 0 || role == MEMBER_REMOVED)
 			continue;
-		told = told && !host_is_lost(n);
-		lowest = n->minor < lowest ? n->minor : lowest;
+		if (host_is_lost(n))
+			told = false;
+		else
+			lowest = n->minor < lowest ? n->minor : lowest;
 	}
 	if (minor > lowest || (minor < lowest && told))
 		sim_fail(s, "the log is of minor version %lu, and all speak %lu",
