@@ -163,8 +163,9 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	w->operators = rng_chance(r, 400) ? 1 + (int)rng_below(r, OPERATORS_MAX) : 0;
 	w->operators_think_ms = spread(r, 500, 8000);
 	draw_limits(&w->limits, w->datagrams, r);
-	/* There a replica that lacks much takes one message of a burst: it has to hold much. */
-	if (w->datagrams || w->limits.backlog > 0)
+	/* There a replica that lacks much takes one message of a burst, or waits for each: a
+	 * message has to hold much. */
+	if (w->datagrams || w->limits.backlog > 0 || w->latency_us > 10000)
 		w->batch_entries = 0;
 	if (w->operators > 0) {
 		w->settings = maybe(r, 900);

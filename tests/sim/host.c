@@ -421,7 +421,7 @@ start(struct sim *s, struct host *n)
 
 enum {
 	DOWNGRADE_PERMILLE = 50,
-	OUTDATED_TURNS = 3, /* until the server says so */
+	OUTDATED_MS = 2000, /* until the server says so: at its first deadline, at the latest */
 };
 
 /* Which program is started? Sometimes one that is older than the last one, too. */
@@ -583,7 +583,7 @@ outdated_ends(struct sim *s, struct host *n)
 {
 	sim_trace(s, "replica %d does not speak the version of the log, and ends", n->id);
 	n->downgraded = false;
-	n->outdated_turns = 0;
+	n->outdated_at = 0;
 	n->minor = MINOR_NEWEST;
 	host_crash_for(s, n, LOSE_NOTHING, until_back(s));
 }
@@ -593,7 +593,9 @@ obey(struct sim *s, struct host *n, enum server_verdict verdict)
 {
 	const bool outdated = n->up && replica_condition(n->replica) == CONDITION_OUTDATED;
 
-	if (outdated && verdict == SERVER_GOES_ON && ++n->outdated_turns > OUTDATED_TURNS)
+	if (outdated && n->outdated_at == 0)
+		n->outdated_at = s->now;
+	if (outdated && verdict == SERVER_GOES_ON && s->now - n->outdated_at > OUTDATED_MS * MS)
 		sim_fail(s, "replica %d does not speak the version of the log, and goes on", n->id);
 	switch (verdict) {
 	case SERVER_GOES_ON:
@@ -667,6 +669,17 @@ host_is_bound_by_lies(const struct sim *s, const struct host *n)
 	for (int i = 0; i < s->hosts_n; i++)
 		more = more || remembers_more(&s->hosts[i], n, &n->disk);
 	return n->id == s->liar.id && more;
+}
+
+/* The rounds of the others were led up while it was away: it follows them in steps. */
+static bool
+is_rounds_behind(struct sim *s, const struct host *n)
+{
+	const struct host *master = sim_serving(s);
+
+	return s->liar.id != 0 && master != NULL &&
+	       n->disk.promised.round + BALLOT_ROUND_LEAP <
+	           px_master(replica_px(master->replica)).round;
 }
 
 /* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
@@ -873,7 +886,7 @@ host_check_end(struct sim *s)
 		/* One whose copy held all that it had told may go on. */
 		if (n->disk.replaced && replica_condition(n->replica) == CONDITION_LOST)
 			continue;
-		if (host_is_bound_by_lies(s, n))
+		if (host_is_bound_by_lies(s, n) || is_rounds_behind(s, n))
 			continue;
 		if (replica_condition(n->replica) != CONDITION_VOTING)
 			sim_fail(s, "replica %d is not well: %d", n->id,

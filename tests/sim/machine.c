@@ -135,7 +135,9 @@ connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool 
 	if (replica == 0)
 		return;
 	must(replica <= HOSTS_MAX);
-	if (aside && m->conn != 0 && s->net.conns[m->conn - 1]->node == replica - 1)
+	/* In the step in which it leaves for another replica it may have chosen that one before. */
+	if (aside && m->conn != 0 && !m->update.connect &&
+	    s->net.conns[m->conn - 1]->node == replica - 1)
 		sim_fail(s, "client %d listens to replica %d, to which it is connected", m->id + 1,
 		         replica);
 	*conn = net_connect(s, m->id, replica - 1, aside);

@@ -361,11 +361,12 @@ void copies_free(struct host *n);
 
 struct host {
 	struct sim *sim;
-	int id;             /* replica id, 1.. */
-	uint8_t body;       /* see struct seat; 0: there is no such replica yet */
-	uint32_t minor;     /* version that its program speaks */
-	bool downgraded;    /* it spoke a newer one before */
-	int outdated_turns; /* in which it has known that the log is of a newer version */
+	int id;          /* replica id, 1.. */
+	uint8_t body;    /* see struct seat; 0: there is no such replica yet */
+	uint32_t minor;  /* version that its program speaks */
+	bool downgraded; /* it spoke a newer one before */
+	int64_t
+	    outdated_at;    /* since when the log is known to be of a newer version; 0: it is not */
 	bool gone;          /* removed, and knows it; or lost with its machine */
 	struct seats gate;  /* the members that it knows */
 	uint64_t list;      /* version of the list in force, as it knew last */

@@ -45,6 +45,7 @@ uplinks_init(struct sim *s)
 	if (w->bulk && rng_chance(&r, 250)) { /* for a cell whose replicas are far apart */
 		w->lease_ms = 4 * LEASE_MS;
 		w->latency_us = 200000;
+		w->batch_entries = 0;
 	}
 }
 
