@@ -117,12 +117,12 @@ draw_work(struct swarm *w, struct rng *r)
 	w->mounts = rng_chance(r, 400);
 }
 
-/* So little that a server has enough of it sooner than a client has. Where frames keep no order,
- * the parts of a copy are few: each that is overtaken is asked for again. */
+/* So little that a server has enough of it sooner than a client has. Where frames keep no order, or
+ * take long, the parts of a copy are few: each is asked for by itself. */
 static void
-draw_limits(struct server_limits *l, bool datagrams, struct rng *r)
+draw_limits(struct server_limits *l, bool few_parts, struct rng *r)
 {
-	l->part = datagrams ? 8000 + rng_below(r, 20000) : 600 + rng_below(r, 3000);
+	l->part = few_parts ? 8000 + rng_below(r, 20000) : 600 + rng_below(r, 3000);
 	if (rng_chance(r, 300))
 		l->patience = span_ms(60 + (int64_t)rng_below(r, 500));
 	if (!rng_chance(r, 300))
@@ -162,7 +162,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	w->ending = rng_chance(r, 250) ? LIMIT_ENDING : 1 + rng_below(r, 3);
 	w->operators = rng_chance(r, 400) ? 1 + (int)rng_below(r, OPERATORS_MAX) : 0;
 	w->operators_think_ms = spread(r, 500, 8000);
-	draw_limits(&w->limits, w->datagrams, r);
+	draw_limits(&w->limits, w->datagrams || w->latency_us > 10000, r);
 	/* There a replica that lacks much takes one message of a burst, or waits for each: a
 	 * message has to hold much. */
 	if (w->datagrams || w->limits.backlog > 0 || w->latency_us > 10000)

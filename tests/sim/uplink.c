@@ -46,6 +46,7 @@ uplinks_init(struct sim *s)
 		w->lease_ms = 4 * LEASE_MS;
 		w->latency_us = 200000;
 		w->batch_entries = 0;
+		w->limits.part += 8000;
 	}
 }
 
