@@ -184,10 +184,23 @@ follow_members(struct host *n)
 	gate_set(n, &seats);
 }
 
+/* Without a list in its state a replica goes by the one in its cell file, which some change of the
+ * members may have made. */
+static void
+check_first_list(struct sim *s, const struct host *n)
+{
+	const uint64_t version = px_members(replica_px(n->replica))->version;
+
+	if (tree_members_version(replica_tree(n->replica)) == 0 && version < n->disk.file.version)
+		sim_fail(s, "replica %d goes by list %lu, and its cell file has list %lu", n->id,
+		         (unsigned long)version, (unsigned long)n->disk.file.version);
+}
+
 static void
 check(struct sim *s, struct host *n)
 {
 	check_applied(s, n);
+	check_first_list(s, n);
 	members_check(s, n);
 	follow_role(s, n);
 	if (replica_condition(n->replica) == CONDITION_OUTDATED && !n->downgraded &&
