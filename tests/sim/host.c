@@ -140,10 +140,11 @@ check_masters(struct sim *s)
 			sim_fail(s, "replicas %d and %d both have the master's lease", leased->id,
 			         n->id);
 		leased = n;
+		/* What it knows as chosen it applies in bounded steps, and answers behind that. */
 		if (replica_serving(n->replica, now) &&
-		    tree_applied(replica_tree(n->replica)) != s->model.applied)
+		    px_chosen(replica_px(n->replica)) < s->model.applied)
 			sim_fail(s, "replica %d serves, knows %lu, and %lu was decided", n->id,
-			         (unsigned long)tree_applied(replica_tree(n->replica)),
+			         (unsigned long)px_chosen(replica_px(n->replica)),
 			         (unsigned long)s->model.applied);
 	}
 }
@@ -686,15 +687,16 @@ host_is_bound_by_lies(const struct sim *s, const struct host *n)
 	return n->id == s->liar.id && more;
 }
 
-/* The rounds of the others were led up while it was away: it follows them in steps. */
+/* Its rounds or those of the others were led up while it was away: they meet in steps. */
 static bool
-is_rounds_behind(struct sim *s, const struct host *n)
+is_rounds_apart(struct sim *s, const struct host *n)
 {
 	const struct host *master = sim_serving(s);
+	const uint64_t own = n->disk.promised.round;
+	const uint64_t theirs = master != NULL ? px_master(replica_px(master->replica)).round : own;
 
-	return s->liar.id != 0 && master != NULL &&
-	       n->disk.promised.round + BALLOT_ROUND_LEAP <
-	           px_master(replica_px(master->replica)).round;
+	return s->liar.id != 0 &&
+	       (own + BALLOT_ROUND_LEAP < theirs || theirs + BALLOT_ROUND_LEAP < own);
 }
 
 /* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
@@ -901,7 +903,7 @@ host_check_end(struct sim *s)
 		/* One whose copy held all that it had told may go on. */
 		if (n->disk.replaced && replica_condition(n->replica) == CONDITION_LOST)
 			continue;
-		if (host_is_bound_by_lies(s, n) || is_rounds_behind(s, n))
+		if (host_is_bound_by_lies(s, n) || is_rounds_apart(s, n))
 			continue;
 		if (replica_condition(n->replica) != CONDITION_VOTING)
 			sim_fail(s, "replica %d is not well: %d", n->id,
