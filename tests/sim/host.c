@@ -684,6 +684,10 @@ host_is_bound_by_lies(const struct sim *s, const struct host *n)
 
 	for (int i = 0; i < s->hosts_n; i++)
 		more = more || remembers_more(&s->hosts[i], n, &n->disk);
+	/* The others may have kept a mark of it, made up, that exceeds what it has in slot or in
+	 * ballot: its repair is confirmed when the log has grown beyond that. */
+	if (s->liar.id != 0 && n->up && replica_condition(n->replica) == CONDITION_REPAIRING)
+		return true;
 	return n->id == s->liar.id && more;
 }
 
