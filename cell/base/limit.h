@@ -26,8 +26,13 @@ enum {
 	LIMIT_WAITERS = 16384,     /* waiters for one lock */
 	LIMIT_SESSION_WAITERS = 4096, /* waiters of one session, for all locks */
 	LIMIT_ENTRY_COMMANDS = 512,   /* commands in one log entry, which is applied in one step */
-	LIMIT_ENDING = 256, /* locks, opens, directories and kept answers of a session that
-	                     * go in one entry when it ends */
+	LIMIT_ENDING = 256,   /* locks, opens, directories and kept answers of a session that
+	                       * go in one entry when it ends */
+	LIMIT_KEYS = 4096,    /* nodes that one command may declare to change */
+	LIMIT_COPIES = 4096,  /* nodes that one session may cache */
+	LIMIT_WATCHES = 1024, /* nodes that one session watches */
+	LIMIT_EVENTS = 1024,  /* events of one session that are not acknowledged; then a gap */
+	LIMIT_NOTICES = 1024, /* invalidations of one session that are not acknowledged */
 	LIMIT_STEP = 12288, /* rows that a replica's step changes, with the frames that it sends */
 
 	LIMIT_IN_FLIGHT = 256, /* commands of one session without a reply; as many reads */
@@ -36,6 +41,10 @@ enum {
 	LIMIT_WINDOW = 4 * 1024 * 1024, /* bytes of one session's commands without a reply; as many
 	                                 * of reads, and of releases and cancels */
 	LIMIT_QUEUED = 1 << 16,         /* requests that wait in the client for a free slot */
+	LIMIT_CACHED = 3584, /* nodes that a client caches; its replies under way make more keys */
+	LIMIT_CACHE = 64 * 1024 * 1024, /* bytes of a client's cache */
+	LIMIT_CACHE_MARKS = 4096,       /* nodes of which a client has dropped its copy while
+	                                 * earlier replies are under way */
 	LIMIT_SESSIONS = 200000,        /* sessions of a cell */
 	LIMIT_REPLICAS = 7,             /* members of a cell at one time */
 	LIMIT_REPLICA_ID = 255,         /* ids are never reused */
@@ -55,7 +64,6 @@ enum {
 	LIMIT_LEASE_MAX_S = 60,
 
 	DEFAULT_LOCK_DELAY_S = 15,
-	DEFAULT_GRACE_MS = 45000, /* Chubby, section 2.8 */
 };
 
 static_assert(LIMIT_ENTRY >= LIMIT_CONTENTS + LIMIT_PATH + 4096,
@@ -64,7 +72,7 @@ static_assert(LIMIT_WINDOW >= LIMIT_ENTRY, "the largest request fits into an emp
 static_assert(LIMIT_UNSENT >= LIMIT_WINDOW + LIMIT_IN_FLIGHT * 1024 + LIMIT_FRAME,
               "a session's requests in flight fit on its connection, beside the longest reply");
 static_assert(LIMIT_FRAME >= LIMIT_ENTRY, "a frame holds the largest entry");
-static_assert(LIMIT_FRAME >= LIMIT_HOLDERS * (LIMIT_HOST + LIMIT_PRINCIPAL + 64),
-              "a frame holds a lock's holders");
+static_assert(LIMIT_FRAME >= (LIMIT_HOLDERS + LIMIT_WAITERS) * (LIMIT_HOST + LIMIT_PRINCIPAL + 64),
+              "a frame holds a lock's holders and waiters");
 
 #endif

@@ -29,6 +29,7 @@
 	X(NOLCK, 21, ENOLCK, "only locks over the whole file are supported")                  \
 	X(NOTSUP, 22, EOPNOTSUPP, "not supported")                                            \
 	X(BUSY, 23, EBUSY, "busy")                                                            \
+	X(GUARD, 24, ESTALE, "the sequencer of the descriptor is stale")                      \
 	X(QUEUED, 32, EAGAIN, "the request waits in the lock's queue")                        \
 	X(NOT_MASTER, 33, EAGAIN, "this replica is not the master")                           \
 	X(NO_SESSION, 34, ESTALE, "no such session")                                          \
@@ -36,7 +37,8 @@
 	X(OLD_REQUEST, 36, EIO, "the request was answered before and its reply acknowledged") \
 	X(BAD_MESSAGE, 37, EPROTO, "malformed message")                                       \
 	X(CORRUPT, 38, EIO, "stored data is damaged")                                         \
-	X(FULL, 39, ENOSPC, "a limit of the cell is reached")
+	X(FULL, 39, ENOSPC, "a limit of the cell is reached")                                 \
+	X(AGAIN, 40, EAGAIN, "the command would change more than it declares")
 
 enum rc {
 #define X(name, number, error, text) RC_##name = number,

@@ -22,7 +22,8 @@
 	S(5, disk_patience, ms, PLAIN, 1000, 600000, 5000)                             \
 	S(6, quota_nodes, count, PLAIN, 1, 1ull << 32, 1000000)                        \
 	S(7, quota_bytes, bytes, PLAIN, 1, 1ull << 40, 1 << 30)                        \
-	S(8, minor_version, count, OWN, 0, UINT16_MAX, 0)
+	S(8, minor_version, count, OWN, 0, UINT16_MAX, 0)                              \
+	S(9, grace, ms, PLAIN, 1000, 86400000, 45000) /* Chubby, section 2.8 */
 
 enum setting {
 #define X(code, name, unit, kind, lowest, highest, standard) SETTING_##name = code,

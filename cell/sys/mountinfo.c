@@ -101,6 +101,12 @@ match_device(const struct mountinfo *info, const void *device)
 	return info->whole && makedev(info->major, info->minor) == *(const dev_t *)device;
 }
 
+static bool
+match_type(const struct mountinfo *info, const void *type)
+{
+	return info->whole && !strcmp(info->type, type);
+}
+
 bool
 mountinfo_at(const char *path, struct mountinfo *info)
 {
@@ -121,6 +127,12 @@ bool
 mountinfo_of_device(dev_t device, struct mountinfo *info)
 {
 	return table_find("/proc/self/mountinfo", INT_MAX, match_device, &device, info);
+}
+
+bool
+mountinfo_of_type(const char *type, struct mountinfo *info)
+{
+	return table_find("/proc/self/mountinfo", INT_MAX, match_type, type, info);
 }
 
 static int

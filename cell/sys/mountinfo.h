@@ -27,6 +27,8 @@ bool mountinfo_at(const char *path, struct mountinfo *info);
 bool mountinfo_by_id(pid_t pid, int id, struct mountinfo *info);
 /* A mount of the root of the filesystem with this device number; false: none. */
 bool mountinfo_of_device(dev_t device, struct mountinfo *info);
+/* A mount of the root of a filesystem of this type; false: none. */
+bool mountinfo_of_type(const char *type, struct mountinfo *info);
 
 /* The canonical form of a path whose last component may be missing. Sends no request to the
  * filesystem mounted there. 0, or -errno when the directory of the path is missing. */

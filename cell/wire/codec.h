@@ -57,6 +57,7 @@ bool wire_entry_members(struct bytes payload, struct op_set_members *change);
 	bool wire_next_##name(struct cursor *from, struct name *value);
 WIRE_ELEMENT(child)
 WIRE_ELEMENT(lock_holder)
+WIRE_ELEMENT(lock_waiter)
 WIRE_ELEMENT(command)
 WIRE_ELEMENT(log_entry)
 WIRE_ELEMENT(slot_header)
@@ -64,8 +65,13 @@ WIRE_ELEMENT(member)
 WIRE_ELEMENT(mark)
 WIRE_ELEMENT(progress)
 WIRE_ELEMENT(session_row)
+WIRE_ELEMENT(lock_row)
 WIRE_ELEMENT(setting_value)
 WIRE_ELEMENT(setting_row)
+WIRE_ELEMENT(node_key)
+WIRE_ELEMENT(watch)
+WIRE_ELEMENT(watch_state)
+WIRE_ELEMENT(watch_event)
 #undef WIRE_ELEMENT
 
 /* One line for traces: "request session=7 number=3 op=set_contents{node=5 ...}". Long bytes are

@@ -43,10 +43,7 @@ enum { WIRE_MINOR = 0 };
 	F(u8, rights, 0)              /* of the requesting session's principal: enum right */     \
 	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */
 
-#define WIRE_child(F)                                                                        \
-	F(u64, node, 0)                                                                           \
-	F(u8, kind, 0)                                                                            \
-	F(text, name, LIMIT_NAME)
+#define WIRE_child(F) F(u64, node, 0) F(u8, kind, 0) F(text, name, LIMIT_NAME)
 
 /* The place in a lock's queue: the order of arrival at the master of an epoch. */
 #define WIRE_ticket(F)                                                                        \
@@ -65,13 +62,42 @@ enum { WIRE_MINOR = 0 };
 	F(text, host, LIMIT_HOST)                                                                 \
 	F(text, principal, LIMIT_PRINCIPAL)
 
-/* A command in the log: its session, its time, and the operation. */
+/* An acquire that waits for its lock, for people. */
+#define WIRE_lock_waiter(F)                                                                   \
+	F(u64, session, 0)                                                                        \
+	F(u8, mode, 0)         /* enum lock_mode */                                               \
+	F(i64, since_ns, 0)    /* master's wall clock when it joined this master's queue */       \
+	F(u32, pid, 0)         /* at the session's host; 0: unknown */                            \
+	F(text, host, LIMIT_HOST)                                                                 \
+	F(text, principal, LIMIT_PRINCIPAL)
+
+/* One acquisition of a lock, as a sequencer names it. */
+#define WIRE_guard(F)                                                                         \
+	F(u64, node, 0)            /* 0: none */                                                  \
+	F(u64, lock_generation, 0)                                                                \
+	F(u8, mode, 0)             /* enum lock_mode */                                           \
+	F(u64, fence, 0)
+
+/* The number of a node, which stands for all that can be cached of it. */
+#define WIRE_node_key(F) F(u64, node, 0)
+
+/* A node to be watched, by the kinds of events (1 << enum watch_event_kind; 0: none any more). */
+#define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0)
+#define WIRE_watch_state(F) /* OK, STALE or FULL; events begin behind these contents */      \
+	F(u64, node, 0) F(u8, rc, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
+#define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
+	F(i64, time_ns, 0) F(text, name, LIMIT_NAME) /* wall clock, for people; of a child */
+
+/* A command in the log: its session, its time, the operation, and the nodes that it may change. */
 #define WIRE_command(F)                                                                       \
 	F(i64, stamp_ns, 0) /* the master's wall clock when it proposed: apply reads no clock */  \
 	F(u64, session, 0)  /* 0: the master itself */                                            \
 	F(u64, number, 0)   /* of the session's request; 0: not a request, no result is kept */   \
 	F(u64, below, 0)    /* the client has received the replies to all lower numbers */        \
-	F(op, op, LIMIT_ENTRY)
+	F(op, op, LIMIT_ENTRY)                                                                    \
+	F(u8, bounded, 0)   /* 1: it changes none but `keys`, or takes no effect: RC_AGAIN */     \
+	F(list, keys, node_key) /* in ascending order */  \
+	F(guard, guard, 0)  /* of the request: while it is stale the command takes no effect */
 
 /* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
@@ -135,8 +161,12 @@ enum { WIRE_MINOR = 0 };
 	F(u32, lease_ms, 0)                                                                       \
 	F(u64, locks, 0)      /* number of locks that it holds */                                 \
 	F(i64, heard_ms, 0)   /* time since its last KeepAlive; -1: none yet in this epoch */     \
+	F(u8, lasting, 0)     /* 1: it never expires */                                           \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)
+
+/* A lock with its holders and waiters, for people. */
+#define WIRE_lock_row(F) F(bytes, queue, LIMIT_FRAME - 1024) /* an encoded result `queue` */
 
 /* A setting's value; the codes are those of cell/base/setting.h. */
 #define WIRE_setting_value(F) F(u8, setting, 0) F(u64, value, 0)
@@ -150,9 +180,10 @@ enum { WIRE_MINOR = 0 };
 	F(u64, lowest, 0) F(u64, highest, 0) F(u64, standard, 0)
 
 #define WIRE_PARTS(S)                                                                         \
-	S(attr) S(child) S(ticket) S(lock_holder) S(command) S(acquire) S(ballot) S(log_entry)    \
-	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(setting_value)              \
-	S(setting_row)
+	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
+	S(ballot) S(log_entry)                                                                    \
+	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(lock_row) S(setting_value)  \
+	S(setting_row) S(node_key) S(watch) S(watch_state) S(watch_event)
 
 /* ---- operations: the requests of a session ---- */
 
@@ -171,6 +202,10 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_get_lock(F) F(u64, node, 0)
 #define WIRE_op_get_sequencer(F) F(u64, node, 0) /* of a lock that the requesting session holds */
 #define WIRE_op_get_usage(F)
+#define WIRE_op_get_queue(F) /* a lock with its holders and waiters */                        \
+	F(u64, node, 0)                                                                           \
+	F(u8, next, 0) /* 1: of the first node above `node` that has such; 0: of `node` itself */
+#define WIRE_op_check_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER)
 
 /* Commands, chosen through the log and decided when they are applied. */
 #define WIRE_op_create(F)                                                                     \
@@ -186,19 +221,14 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, contents, LIMIT_CONTENTS)
 #define WIRE_op_append(F) F(u64, node, 0) F(bytes, data, LIMIT_CONTENTS)
 #define WIRE_op_rename(F) /* of a file; the target keeps its identity */                      \
-	F(u64, parent, 0)                                                                         \
-	F(text, name, LIMIT_PATH)                                                                 \
-	F(u64, new_parent, 0)                                                                     \
-	F(text, new_name, LIMIT_PATH)                                                             \
+	F(u64, parent, 0) F(text, name, LIMIT_PATH)                                               \
+	F(u64, new_parent, 0) F(text, new_name, LIMIT_PATH)                                       \
 	F(u8, no_replace, 0)
 #define WIRE_op_delete(F)                                                                     \
-	F(u64, parent, 0)                                                                         \
-	F(text, name, LIMIT_PATH)                                                                 \
+	F(u64, parent, 0) F(text, name, LIMIT_PATH)                                               \
 	F(u8, kind, 0) /* unlink and rmdir refuse the other kind */
-#define WIRE_op_set_acl(F)                                                                    \
-	F(u64, node, 0)                                                                           \
-	F(u8, which, 0) /* enum acl_name */                                                       \
-	F(text, name, LIMIT_NAME)
+#define WIRE_op_set_acl(F) /* which: enum acl_name */                                         \
+	F(u64, node, 0) F(u8, which, 0) F(text, name, LIMIT_NAME)
 #define WIRE_op_set_mtime(F) F(u64, node, 0) F(u8, now, 0) F(i64, mtime_ns, 0)
 #define WIRE_op_set_lock_delay(F) F(u64, node, 0) F(i64, seconds, 0) /* -1: not set */
 #define WIRE_op_make_ephemeral(F) /* the session becomes an opener; BUSY: see tree.h */           \
@@ -206,14 +236,10 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_open_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_close_ephemeral(F) F(u64, node, 0)
 #define WIRE_op_acquire(F) F(acquire, acquire, 0)
-#define WIRE_op_release(F)                                                                    \
-	F(u64, node, 0)                                                                           \
-	F(u64, owner, 0)                                                                          \
-	F(u64, acquisition, 0) /* releases only the lock of this acquire */
+#define WIRE_op_release(F) /* releases only the lock of this acquire */                       \
+	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)
 #define WIRE_op_cancel(F) /* removes a waiter; undoes a grant: back to the mode before */      \
-	F(u64, node, 0)                                                                           \
-	F(u64, owner, 0)                                                                          \
-	F(u64, acquisition, 0)
+	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)
 #define WIRE_op_end_session(F)                                                                \
 	F(u64, session, 0)                                                                        \
 	F(u8, cause, 0)              /* enum session_end */                                       \
@@ -229,7 +255,8 @@ enum { WIRE_MINOR = 0 };
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
 	F(text, host, LIMIT_HOST)                                                                 \
-	F(u8, awaited, 0)
+	F(u8, awaited, 0)                                                                         \
+	F(u8, lasting, 0)
 #define WIRE_op_settle_epoch(F) F(u64, epoch, 0) /* its barrier has fallen */
 #define WIRE_op_await_session(F) /* sets whether a new master waits for the session */   \
 	F(u64, session, 0) F(u8, awaited, 0)
@@ -238,8 +265,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, session, 0)                                                                        \
 	F(acquire, acquire, 0)
 #define WIRE_op_delay_over(F) /* ignored unless the lock is still as the master saw it */ \
-	F(u64, node, 0)                                                                           \
-	F(u64, lock_generation, 0)                                                                \
+	F(u64, node, 0) F(u64, lock_generation, 0)                                                \
 	F(u64, began, 0) /* log index of the command that began the delay */
 #define WIRE_op_set_members(F) /* alone in its entry, because paxos reads it, too */    \
 	F(u64, version, 0)         /* log index of the list that it replaces; 0: the first one */ \
@@ -266,6 +292,8 @@ enum { WIRE_MINOR = 0 };
 	M(5, get_lock, READ, NORMAL, lock)                                                    \
 	M(6, get_sequencer, READ, NORMAL, sequencer)                                          \
 	M(7, get_usage, READ, NORMAL, usage)                                                  \
+	M(8, get_queue, READ, NORMAL, queue)                                                  \
+	M(9, check_sequencer, READ, NORMAL, checked)                                          \
 	M(32, create, COMMAND, NORMAL, created)                                               \
 	M(33, set_contents, COMMAND, NORMAL, attr)                                            \
 	M(34, append, COMMAND, NORMAL, attr)                                                  \
@@ -317,6 +345,18 @@ enum { WIRE_MINOR = 0 };
 	F(i64, now_ns, 0)          /* the master's wall clock, for "seconds held" */              \
 	F(list, holders, lock_holder)
 #define WIRE_result_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER) F(u64, fence, 0)
+#define WIRE_result_queue(F)                                                                  \
+	F(u64, node, 0)            /* 0: there is no next one */                                  \
+	F(text, path, LIMIT_PATH)  /* below the cell's root */                                    \
+	F(u64, lock_generation, 0)                                                                \
+	F(u8, state, 0)            /* as in `lock`, like the next two */                          \
+	F(i64, delay_left_s, 0)                                                                   \
+	F(i64, now_ns, 0)                                                                         \
+	F(list, holders, lock_holder)                                                             \
+	F(list, waiters, lock_waiter) /* in the order in which they will be served */
+#define WIRE_result_checked(F)                                                                \
+	F(text, why, LIMIT_WHY) /* the reason why the sequencer is stale; empty: it is valid */   \
+	F(guard, guard, 0)      /* the acquisition that it names */
 #define WIRE_result_usage(F)                                                                  \
 	F(u64, nodes, 0) F(u64, quota_nodes, 0) F(u64, bytes, 0) F(u64, quota_bytes, 0)           \
 	F(u64, sessions, 0) F(u64, locks_held, 0) F(u64, applied, 0)
@@ -333,7 +373,7 @@ enum { WIRE_MINOR = 0 };
 
 #define WIRE_RESULTS(R)                                                                       \
 	R(none) R(attr) R(created) R(contents) R(listing) R(lock) R(sequencer) R(usage)           \
-	R(renamed) R(deleted) R(acquired) R(session)
+	R(renamed) R(deleted) R(acquired) R(session) R(queue) R(checked)
 
 /* ---- the payload of one log entry: commands applied together, or none of them ---- */
 
@@ -345,7 +385,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, session, 0)           /* 0: create one */                                          \
 	F(bytes, nonce, LIMIT_NONCE) /* of the session's creation; proves the right to it */      \
 	F(text, host, LIMIT_HOST)                                                                 \
-	F(u8, caching, 0)          /* 1: the client may want to cache */                          \
+	F(u8, caching, 0)          /* 1: the client wants leave to cache */                       \
+	F(u8, lasting, 0)          /* 1: a session that is created never expires */               \
 	F(u64, epoch, 0)           /* the last one that the client knows */                       \
 	F(u64, earlier, 0)         /* with session 0: end this one as expired first; 0: none */   \
 	F(bytes, earlier_nonce, LIMIT_NONCE)
@@ -356,22 +397,31 @@ enum { WIRE_MINOR = 0 };
 	F(u8, master, 0)      /* replica id of the master as far as known; 0: unknown */          \
 	F(text, principal, LIMIT_PRINCIPAL)
 #define WIRE_msg_keepalive(F)                                                                 \
-	F(u64, session, 0) F(u64, epoch, 0)                                                       \
-	F(u64, sequence, 0) /* grows; the reply repeats it */
+	F(u64, session, 0) F(u64, epoch, 0) F(u64, sequence, 0) /* grows; the reply repeats it */ \
+	F(u64, generation, 0) /* of the client's cache; 0: it has none, and asks for no leave */  \
+	F(u64, heard, 0)      /* the number of the last event that was received in this epoch */
 #define WIRE_msg_keepalive_reply(F)                                                           \
 	F(u8, rc, 0) F(u64, epoch, 0) F(u64, sequence, 0)                                         \
 	F(u32, lease_ms, 0) /* counted from the client's sending of keepalive `sequence` */       \
-	F(u32, held_ms, 0)  /* the part of the lease for which the KeepAlive was held */
+	F(u32, held_ms, 0)  /* the part of the lease for which the KeepAlive was held */          \
+	F(u64, generation, 0) /* of the cache to which this leave is given: */                    \
+	F(u32, cache_ms, 0) /* counted as lease_ms; 0: the leave is not renewed */ \
+	F(u32, grace_ms, 0) /* the grace period of clients that have none of their own */
 #define WIRE_msg_request(F)                                                                   \
 	F(u64, session, 0) F(u64, epoch, 0)                                                       \
 	F(u64, number, 0)  /* 1, 2, 3 ... in the order in which requests are to take effect */    \
 	F(u64, below, 0)                                                                          \
 	F(u8, ordered, 0)  /* 1: every later request of the session takes effect after it */      \
-	F(op, op, LIMIT_ENTRY)
+	F(op, op, LIMIT_ENTRY)                                                                    \
+	F(u64, generation, 0) /* of the client's cache, as in keepalive */                        \
+	F(list, dropped, node_key) /* dropped from it for this request; in ascending order */  \
+	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */
 #define WIRE_msg_reply(F)                                                                     \
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \
-	F(bytes, result, LIMIT_FRAME - 1024)
+	F(bytes, result, LIMIT_FRAME - 1024)                                                      \
+	F(u64, generation, 0) /* that of the request */                                           \
+	F(u64, leave, 0)   /* 0: not to be cached; else the number of this leave, which grows */
 #define WIRE_msg_granted(F) /* RC_OK: the lock was granted to a queued request; else never */ \
 	F(u8, rc, 0)                                                                              \
 	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)                                   \
@@ -416,9 +466,29 @@ enum { WIRE_MINOR = 0 };
 	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_FULL: too many clients */
 #define WIRE_msg_returned(F) /* all that had to be sent again on this connection was sent */      \
 	F(u64, session, 0) F(u64, epoch, 0)
+#define WIRE_msg_invalidation(F) /* the client drops what it has cached of these nodes */         \
+	F(u64, generation, 0) /* of the client's cache */                                         \
+	F(u64, notice, 0)     /* 1, 2, 3 ... in the session and epoch */                          \
+	F(u8, everything, 0)  /* 1: and of all others */                                          \
+	F(list, nodes, node_key)
+#define WIRE_msg_dropped(F) /* client: acknowledges invalidations, and gives leave back */         \
+	F(u64, session, 0) F(u64, epoch, 0) F(u64, generation, 0)                                 \
+	F(u64, upto, 0)  /* all that notices up to this one name is dropped */                    \
+	F(u64, leave, 0) /* of replies up to this leave these nodes, too: */                      \
+	F(list, nodes, node_key)
+#define WIRE_msg_watch(F) /* client; all 1: in place of earlier ones; heard: as in keepalive */    \
+	F(u64, session, 0) F(u64, epoch, 0) F(u8, all, 0) F(u64, heard, 0) F(list, watches, watch)
+#define WIRE_msg_watching(F) F(list, states, watch_state) /* answers `watch` */
+#define WIRE_msg_events(F) F(u64, first, 0) F(list, events, watch_event) /* a number, from 1 on */
 #define WIRE_msg_settings_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_settings(F) F(u64, applied, 0) F(list, settings, setting_row)
+#define WIRE_msg_check_sequencer(F) /* to the master, without a session */                   \
+	F(text, sequencer, LIMIT_SEQUENCER)
+#define WIRE_msg_sequencer_checked(F) F(text, why, LIMIT_WHY) /* as in the result `checked` */
 #define WIRE_msg_sessions(F) F(u8, more, 0) F(list, sessions, session_row)
+#define WIRE_msg_locks_request(F) /* to the master, without a session */                     \
+	F(u64, after, 0) /* of the next locks, of nodes with greater numbers */
+#define WIRE_msg_locks(F) F(u8, more, 0) F(list, locks, lock_row)
 
 /* ---- messages between replicas (cell/paxos) ---- */
 
@@ -449,7 +519,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, trim, 0)       /* no replica needs the log up to here any more */                  \
 	F(u64, first, 0)      /* lowest slot that the master still has */                         \
 	F(u64, last, 0)       /* highest slot that it has proposed or found */                    \
-	F(list, marks, mark)  /* the marks that the master knows */
+	F(list, marks, mark)  /* the marks that the master knows */                               \
+	F(u64, incarnation, 0) F(u64, start, 0) /* those of the last hello of the receiver */
 #define WIRE_msg_heartbeat_reply(F)                                                           \
 	F(ballot, ballot, 0) F(u64, sequence, 0)                                                  \
 	F(u64, upto, 0)            /* accepted without a hole up to here */                       \
@@ -470,7 +541,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, last, 0)       /* the highest slot that it accepted */                             \
 	F(u64, proof, 0)      /* as in a mark */
 #define WIRE_msg_welcome(F)                                                                   \
-	F(ballot, ballot, 0)  /* 1.0 */                                                           \
+	F(ballot, ballot, 0)  /* the highest that its sender promised; round 1, replica 0: none */ \
 	F(u64, incarnation, 0) F(u64, start, 0) /* those of the hello */                          \
 	F(u8, verdict, 0)     /* enum welcome */                                                  \
 	F(mark, remembered, 0) /* of the replica that sent hello */                               \
@@ -511,7 +582,10 @@ enum { WIRE_MINOR = 0 };
 	M(10, status_reply, ORDER) M(11, members_request, ORDER) M(12, members, ORDER)        \
 	M(13, operate, ORDER) M(14, operated, ORDER) M(15, sessions_request, ORDER)           \
 	M(16, sessions, ORDER) M(17, settings_request, ORDER) M(18, settings, ORDER)          \
-	M(19, denied, ORDER) M(20, returned, ORDER)                                           \
+	M(19, denied, ORDER) M(20, returned, ORDER) M(21, check_sequencer, ORDER)             \
+	M(22, sequencer_checked, ORDER) M(23, invalidation, ORDER) M(24, dropped, FIRST)      \
+	M(25, locks_request, ORDER) M(26, locks, ORDER) M(27, watch, ORDER)                   \
+	M(28, watching, ORDER) M(29, events, ORDER)                                           \
 	M(32, prepare, ORDER) M(33, promise, ORDER) M(34, accept, BULK)                       \
 	M(35, accepted, ORDER) M(36, refused, ORDER) M(37, heartbeat, ORDER)                  \
 	M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER) M(40, hand_over, ORDER)             \

@@ -4,6 +4,7 @@
 enum {
 	LIST_MAX_child = LIMIT_LISTING,
 	LIST_MAX_lock_holder = LIMIT_HOLDERS,
+	LIST_MAX_lock_waiter = LIMIT_WAITERS,
 	LIST_MAX_command = LIMIT_ENTRY_COMMANDS,
 	LIST_MAX_log_entry = LIMIT_FRAME, /* limited by the frame alone */
 	LIST_MAX_slot_header = LIMIT_FRAME,
@@ -11,8 +12,13 @@ enum {
 	LIST_MAX_mark = LIMIT_MEMBERS,
 	LIST_MAX_progress = LIMIT_MEMBERS,
 	LIST_MAX_session_row = LIMIT_SESSIONS,
+	LIST_MAX_lock_row = LIMIT_FRAME,
 	LIST_MAX_setting_value = LIMIT_SETTINGS,
 	LIST_MAX_setting_row = LIMIT_SETTINGS,
+	LIST_MAX_node_key = LIMIT_KEYS,
+	LIST_MAX_watch = LIMIT_WATCHES,
+	LIST_MAX_watch_state = LIMIT_WATCHES,
+	LIST_MAX_watch_event = LIMIT_EVENTS,
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -39,6 +45,7 @@ enum {
 #define FIELD_ballot(none) PART(ballot)
 #define FIELD_acquire(none) PART(acquire)
 #define FIELD_mark(none) PART(mark)
+#define FIELD_guard(none) PART(guard)
 #define PART(of) FIELD_PART, 0, 0, &shape_##of
 
 #define FIELDS(id) static const struct field id##_fields[] = {WIRE_##id(OF(struct id) FIELD)};

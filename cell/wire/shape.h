@@ -39,6 +39,7 @@ struct shape {
 union wire_element {
 	struct child child;
 	struct lock_holder lock_holder;
+	struct lock_waiter lock_waiter;
 	struct command command;
 	struct log_entry log_entry;
 	struct slot_header slot_header;
@@ -46,8 +47,13 @@ union wire_element {
 	struct mark mark;
 	struct progress progress;
 	struct session_row session_row;
+	struct lock_row lock_row;
 	struct setting_value setting_value;
 	struct setting_row setting_row;
+	struct node_key node_key;
+	struct watch watch;
+	struct watch_state watch_state;
+	struct watch_event watch_event;
 };
 
 /* One of the alternatives of struct op, struct result or struct message. */

@@ -51,6 +51,23 @@ enum operation {
 };
 enum session_end { SESSION_CLOSED = 1, SESSION_EXPIRED = 2, SESSION_DESTROYED = 3 };
 
+/* The events that a session may be told of (Chubby, section 2.5). Those of a node are made by the
+ * master, the others by the client. */
+enum watch_event_kind {
+	EVENT_CONTENTS_MODIFIED = 1,
+	EVENT_CHILD_ADDED = 2,
+	EVENT_CHILD_REMOVED = 3,
+	EVENT_CHILD_MODIFIED = 4, /* its contents or attributes */
+	EVENT_HANDLE_INVALID = 5, /* the node was deleted */
+	EVENT_LOCK_ACQUIRED = 6,
+	EVENT_CONFLICTING_LOCK = 7, /* an acquire waits for a lock that the session holds */
+	EVENT_GAP = 8,              /* events of any watched node were left out */
+	EVENT_MASTER_FAILED_OVER = 9,
+	EVENT_JEOPARDY = 10,
+	EVENT_SAFE = 11,
+	EVENT_EXPIRED = 12,
+};
+
 /* The root directory's node number; the first nodes of a new cell get the next ones. */
 #define NODE_ROOT 1
 
@@ -73,6 +90,7 @@ struct wire_list {
 #define WIRE_TYPE_ticket struct ticket
 #define WIRE_TYPE_ballot struct ballot
 #define WIRE_TYPE_acquire struct acquire
+#define WIRE_TYPE_guard struct guard
 #define WIRE_TYPE_mark struct mark
 
 #define WIRE_MEMBER(kind, name, argument) WIRE_TYPE_##kind name;

@@ -1,0 +1,37 @@
+/* <lsfs.h>: a call of the lock service on an open file that POSIX does not have. */
+#ifndef LSFS_H
+#define LSFS_H
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+/* The value of the attribute user.ls.sequencer, ended by a NUL. */
+struct lsfs_sequencer {
+	char text[1288];
+};
+
+#define LSFS_SET_SEQUENCER _IOW('L', 1, struct lsfs_sequencer)
+
+/* Attaches a sequencer to an open file on a mounted cell, instead of an earlier one. From then on
+ * every read, write and commit through this open file, which asks the cell, is done only while the
+ * acquisition of the lock that the sequencer names is held, and fails with ESTALE after that. The
+ * lock may be that of any file, and be held by any process of any machine. 0, or -1 with errno:
+ * EINVAL: not a sequencer of this cell; ESTALE: it is stale already; ENOTTY: not a file on a
+ * mounted cell. */
+static inline int
+lsfs_set_sequencer(int fd, const char *sequencer)
+{
+	struct lsfs_sequencer s;
+	const size_t len = strlen(sequencer);
+
+	if (len >= sizeof s.text) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(&s, 0, sizeof s);
+	memcpy(s.text, sequencer, len);
+	return ioctl(fd, LSFS_SET_SEQUENCER, &s);
+}
+
+#endif
