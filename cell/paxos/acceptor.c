@@ -104,11 +104,12 @@ px_store(struct px *px, const struct log_entry *e)
 	const struct log_window_entry *put;
 
 	must(e->slot > px->learner.chosen);
-	px_hold(px, e->slot);
+	if (e->slot > px->acceptor.held)
+		px->acceptor.held = e->slot;
 	record_ballot(px, e->ballot);
 	put = px_log_put(px, e);
 	/* An entry that was proposed behind another entry than this one was never chosen. */
-	if (e->slot < log_window_last(&px->log) && !log_window_goes_on(&px->log, e->slot + 1)) {
+	if (e->slot < px->log.last && !log_window_goes_on(&px->log, e->slot + 1)) {
 		PX_TRACE(px,
 		         "cuts the log behind slot " SLOT ": the entries there were proposed "
 		         "behind another value",
@@ -152,8 +153,8 @@ stands_instead(const struct px *px, uint64_t last)
 	uint64_t from = last > px->log.base ? last : px->log.base;
 
 	return px->candidate.role == PX_FOLLOWER && px_may_be_candidate(px) &&
-	       !px_is_bound(px, px->config.self) && log_window_last(&px->log) > from &&
-	       log_window_bytes(&px->log, from, log_window_last(&px->log)) > PX_AHEAD_BYTES;
+	       !px_is_bound(px, px->config.self) && px->log.last > from &&
+	       log_window_bytes(&px->log, from, px->log.last) > PX_AHEAD_BYTES;
 }
 
 /* "If an acceptor receives a prepare request with number n greater than that of any prepare request
@@ -194,12 +195,12 @@ px_on_prepare(struct px *px, uint8_t from, const struct msg_prepare *m)
 		px_follow(px, BALLOT_NONE, px->config.lease);
 	px_promise(px, m->ballot);
 	PX_TRACE(px, "promises " BALLOT ": slots are chosen up to " SLOT ", accepted up to " SLOT,
-	         BALLOT_OF(m->ballot), px->learner.chosen, log_window_last(&px->log));
+	         BALLOT_OF(m->ballot), px->learner.chosen, px->log.last);
 	px_send(px, from, px->write,
 	        &(struct message){.code = MSG_promise,
 	                          .promise = {.ballot = m->ballot,
 	                                      .chosen = px->learner.chosen,
-	                                      .last = log_window_last(&px->log),
+	                                      .last = px->log.last,
 	                                      .accepted = px_pack_headers(px, m->first, UINT64_MAX,
 	                                                                  &packed),
 	                                      .own = px_mark_recorded(px)}});
@@ -283,7 +284,7 @@ is_here(const struct px *px, const struct slot_header *h)
 {
 	const struct log_window_entry *e;
 
-	if (h->slot <= px->log.base || h->slot > log_window_last(&px->log))
+	if (h->slot <= px->log.base || h->slot > px->log.last)
 		return false;
 	e = log_window_at(&px->log, h->slot);
 	return ballot_equal(e->origin, h->origin) && e->checksum == h->checksum &&

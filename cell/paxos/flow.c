@@ -1,8 +1,8 @@
-/* How much is in flight to a follower. Entries sent faster than the follower accepts them only wait
- * in queues, ahead of all that is sent later and of messages to others over the same link. So the
- * time from sending to acceptance is measured, of one message at a time, and the window is adjusted
- * to it: its new size is the one for which that time would be the shortest one measured so far plus
- * one heartbeat interval. */
+/* How much a master may have open, and how much of it may be in flight to a follower. Entries sent
+ * faster than the follower accepts them only wait in queues, ahead of all that is sent later and of
+ * messages to others over the same link. So the time from sending to acceptance is measured, of one
+ * message at a time, and the window is adjusted to it: its new size is the one for which that time
+ * would be the shortest one measured so far plus one heartbeat interval. */
 #include "cell/paxos/internal.h"
 
 uint64_t
@@ -54,8 +54,8 @@ as_large(const struct px *px, size_t window)
 /* If the master is lost, its successor proposes the open entries again before it serves, perhaps to
  * voters that have none of them. So no more is open than the fastest voters that make a majority
  * accept in a short time; further commands wait in front of the log. */
-size_t
-px_flow_open(const struct px *px)
+static size_t
+open_bytes(const struct px *px)
 {
 	const struct px_members *m = &px->group.members;
 	size_t window = 0;
@@ -72,6 +72,18 @@ px_flow_open(const struct px *px)
 			window = w;
 	}
 	return 2 * window > PX_ROOM_LEAST ? 2 * window : PX_ROOM_LEAST;
+}
+
+bool
+px_room(const struct px *px)
+{
+	const uint64_t last = px->log.last, chosen = px->learner.chosen;
+	const uint64_t from = chosen > px->leader.inherited ? chosen : px->leader.inherited;
+
+	if (px->group.changes.n > 0 && px_next_members(&px->group.changes, &px->group.members))
+		return false;
+	return px->status.open && last - chosen < PX_ROOM_SLOTS &&
+	       (last == from || log_window_bytes(&px->log, from, last) < open_bytes(px));
 }
 
 void

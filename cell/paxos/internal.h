@@ -8,7 +8,7 @@
  *   proposer.c     candidacy: asking for promises, election, stepping down, handing over
  *   promises.c     what the promises reported, and the values that are missing here
  *   replication.c  the master's pipeline of Accepts and its heartbeats
- *   flow.c         how much of it is in flight
+ *   flow.c         how much of it is in flight, and how much may be open
  *   learner.c      what is chosen, what is durable, what may be trimmed
  *   reconfig.c     the members, and whose votes count
  *   log_window.c   the log window */
@@ -74,6 +74,7 @@ struct witness {
 	struct mark mark;
 	uint64_t write; /* of the record of its incarnation; 0: durable since the start */
 	bool changed;   /* since the last record */
+	uint64_t incarnation, start; /* of the last hello received from it; 0: none was */
 };
 
 /* Another member's answers to a candidate. */
@@ -129,10 +130,11 @@ struct px_group {
 struct px_acceptor {
 	struct ballot promised;          /* lower ballots are refused */
 	struct ballot promised_recorded; /* the highest in a record of a promise */
-	struct ballot seen;              /* the highest received, within the limits of px.c */
+	struct ballot seen;              /* the highest received, within the limits of rounds.c */
 	struct ballot master;            /* that this replica follows */
 	uint64_t accepted_to;  /* each slot up to here is chosen, or accepted in `promised` */
 	uint64_t durable;      /* each of those is durable up to here */
+	uint64_t held;         /* the highest slot of which this disk ever held an entry */
 	uint64_t trim_allowed; /* the master permits trimming up to here */
 	mono_t fetched_at;     /* the next report of a hole: one per heartbeat interval */
 };
@@ -140,7 +142,6 @@ struct px_acceptor {
 /* recover.c: what the disk lost, and from where it is recovered. */
 struct px_repair {
 	uint64_t incarnation; /* of this start */
-	uint64_t held;        /* the highest slot that this disk ever held */
 	uint64_t damaged;     /* acceptances up to here may be missing; 0: none is */
 	bool stateless;       /* the log's first entries are behind the state */
 	bool base_new;        /* the log has no record yet that it begins at log.base */
@@ -169,7 +170,7 @@ struct px_witness {
 	mono_t write_at; /* the earliest time of the next record */
 };
 
-/* px.c: which rounds are accepted. */
+/* rounds.c: which rounds are accepted. */
 struct px_rounds {
 	uint64_t of[LIMIT_REPLICA_ID + 1]; /* the highest that each replica has sent */
 	mono_t step_at; /* when the next step towards a far round may be taken; each step moves
@@ -276,6 +277,14 @@ struct wire_list px_pack_headers(const struct px *px, uint64_t first, uint64_t l
 /* A random span below the heartbeat interval (100 ms by default), doubled per lost election. */
 span_t px_jitter(struct px *px);
 
+/* ---- rounds.c ---- */
+
+/* From now on a far round is approached. */
+void px_rounds_begin(struct px *px);
+/* Notes the round of the message; false when the message is not to be handled, because its round is
+ * damaged, or too far to be believed yet. */
+bool px_rounds_reach(struct px *px, uint8_t from, const struct message *m);
+
 /* ---- reconfig.c ---- */
 
 /* True for a member with a vote. */
@@ -318,8 +327,6 @@ void px_expel(struct px *px, uint8_t from, const struct message *m);
 void px_recover(struct px *px, const struct px_recovered *recovered);
 /* Records where the log begins, before any other record. */
 void px_write_base(struct px *px);
-/* The disk holds an entry of this slot: the highest one is kept for the mark. */
-void px_hold(struct px *px, uint64_t slot);
 /* Damage is repaired when each damaged slot was accepted again, */
 void px_check_repaired(struct px *px);
 /* ... or when this replica has all entries of the master that it follows. */
@@ -359,8 +366,6 @@ void px_begin_mute(struct px *px);
 void px_say_hello(struct px *px);
 /* Sends a hello to one of them. */
 void px_say_hello_to(struct px *px, uint8_t to);
-/* True when the sender of these marks has received the hello of this start. */
-bool px_is_known(const struct px *px, struct bytes marks);
 /* Handles a hello: welcomes its sender, unless that has lost what it acknowledged. */
 void px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m);
 /* A mute replica also sends a hello to one that its list lacks: a member of a newer list,
@@ -491,8 +496,6 @@ uint64_t px_known_to(const struct px *px, const struct peer *p);
 size_t px_flight(const struct px *px, const struct peer *p);
 /* Bytes that may be sent to it in addition. */
 size_t px_flow_room(const struct px *px, const struct peer *p);
-/* Bytes that may be proposed and not chosen. */
-size_t px_flow_open(const struct px *px);
 /* Slots before `next` have been sent. */
 void px_flow_sent(struct px *px, struct peer *p);
 /* `have` has grown: the window is adjusted. */

@@ -8,7 +8,7 @@
 void
 px_learn(struct px *px, uint64_t slot)
 {
-	must(slot <= log_window_last(&px->log));
+	must(slot <= px->log.last);
 	if (slot > px->learner.chosen) {
 		PX_TRACE(px, "slots up to " SLOT " are chosen", slot);
 		px->learner.chosen = slot;
@@ -38,7 +38,7 @@ void
 px_learn_entry(struct px *px, const struct log_entry *e)
 {
 	must(e->slot == px->learner.chosen + 1);
-	if (e->slot > log_window_last(&px->log) ||
+	if (e->slot > px->log.last ||
 	    !ballot_equal(log_window_origin(&px->log, e->slot), e->origin)) {
 		if (e->slot <= px->acceptor.accepted_to)
 			disown(px, e->slot);
@@ -71,7 +71,7 @@ chosen_by_members(const struct px *px)
 	const struct px_members *m = &px->group.members;
 	const struct px_members *next =
 	    px->group.changes.n > 0 ? px_next_members(&px->group.changes, m) : NULL;
-	uint64_t end = next ? next->version : log_window_last(&px->log);
+	uint64_t end = next ? next->version : px->log.last;
 	uint64_t chosen = px->learner.chosen;
 
 	for (int i = 0; i < m->n; i++) {
@@ -150,7 +150,7 @@ px_note_pending(struct px *px)
 	    .ballot = px->acceptor.promised,
 	    .accepted_to = px->acceptor.accepted_to,
 	    .recorded = px->acceptor.promised_recorded,
-	    .held = px->repair.held,
+	    .held = px->acceptor.held,
 	    .chosen = px->learner.chosen_recorded,
 	};
 }
@@ -181,7 +181,7 @@ px_trim_target(const struct px *px)
 static bool
 is_over(const struct px *px, uint64_t slot, unsigned times)
 {
-	const uint64_t last = log_window_last(&px->log);
+	const uint64_t last = px->log.last;
 
 	return last - slot > px->config.log_entries * times ||
 	       log_window_bytes(&px->log, slot, last) > px->config.log_bytes * times;

@@ -13,6 +13,12 @@ item(const struct log_window *w, size_t i)
 	return &w->items[(w->head + i) & (w->room - 1)];
 }
 
+static size_t
+entries(const struct log_window *w)
+{
+	return (size_t)(w->last - w->base);
+}
+
 static void
 drop_payload(struct log_window_entry *e)
 {
@@ -25,7 +31,7 @@ log_window_start(struct log_window *w, uint64_t base)
 {
 	log_window_cut(w, w->base);
 	w->head = 0;
-	w->base = base;
+	w->base = w->last = base;
 	w->origin = BALLOT_NONE;
 }
 
@@ -40,14 +46,14 @@ log_window_free(struct log_window *w)
 struct log_window_entry *
 log_window_at(const struct log_window *w, uint64_t slot)
 {
-	must(slot > w->base && slot <= log_window_last(w));
+	must(slot > w->base && slot <= w->last);
 	return item(w, slot - w->base - 1);
 }
 
 struct ballot
 log_window_origin(const struct log_window *w, uint64_t slot)
 {
-	if (slot < w->base || slot > log_window_last(w))
+	if (slot < w->base || slot > w->last)
 		return BALLOT_NONE;
 	return slot == w->base ? w->origin : log_window_at(w, slot)->origin;
 }
@@ -67,7 +73,7 @@ log_window_grow(struct log_window *w)
 	size_t room = w->room ? w->room * 2 : 16;
 	struct log_window_entry *items = memory_zero(room, sizeof *items);
 
-	for (size_t i = 0; i < w->n; i++)
+	for (size_t i = 0; i < entries(w); i++)
 		items[i] = *item(w, i);
 	free(w->items);
 	w->items = items;
@@ -75,24 +81,32 @@ log_window_grow(struct log_window *w)
 	w->room = room;
 }
 
+/* Makes room for one more entry behind the last one. */
+static void
+append(struct log_window *w)
+{
+	struct log_window_entry *to;
+
+	if (entries(w) == w->room)
+		log_window_grow(w);
+	to = item(w, entries(w));
+	*to = (struct log_window_entry){0};
+	if (w->last > w->base) {
+		const struct log_window_entry *before = log_window_at(w, w->last);
+
+		to->offset = before->offset + before->payload.len;
+	}
+	w->last++;
+}
+
 const struct log_window_entry *
 log_window_put(struct log_window *w, const struct log_entry *e)
 {
 	struct log_window_entry *to;
 
-	must(e->slot > w->base && e->slot <= log_window_last(w) + 1);
-	if (e->slot == log_window_last(w) + 1) {
-		if (w->n == w->room)
-			log_window_grow(w);
-		to = item(w, w->n);
-		*to = (struct log_window_entry){0};
-		if (w->n > 0) {
-			const struct log_window_entry *before = item(w, w->n - 1);
-
-			to->offset = before->offset + before->payload.len;
-		}
-		w->n++;
-	}
+	must(e->slot > w->base && e->slot <= w->last + 1);
+	if (e->slot == w->last + 1)
+		append(w);
 	to = log_window_at(w, e->slot);
 	drop_payload(to);
 	to->ballot = e->ballot;
@@ -109,22 +123,19 @@ void
 log_window_cut(struct log_window *w, uint64_t last)
 {
 	must(last >= w->base);
-	while (log_window_last(w) > last) {
-		drop_payload(item(w, w->n - 1));
-		w->n--;
-	}
+	for (; w->last > last; w->last--)
+		drop_payload(log_window_at(w, w->last));
 }
 
 void
 log_window_trim(struct log_window *w, uint64_t slot)
 {
-	must(slot <= log_window_last(w));
+	must(slot <= w->last);
 	while (w->base < slot) {
 		w->origin = item(w, 0)->origin;
 		drop_payload(item(w, 0));
 		w->head = (w->head + 1) & (w->room - 1);
 		w->base++;
-		w->n--;
 	}
 }
 
@@ -148,7 +159,7 @@ log_window_recount(struct log_window *w)
 {
 	uint64_t offset = 0;
 
-	for (size_t i = 0; i < w->n; i++) {
+	for (size_t i = 0; i < entries(w); i++) {
 		item(w, i)->offset = offset;
 		offset += item(w, i)->payload.len;
 	}

@@ -16,9 +16,10 @@ struct log_window_entry {
 
 struct log_window {
 	uint64_t base;                  /* the slot before the first */
-	struct ballot origin;           /* of that slot's entry, when it is known */
+	uint64_t last;                  /* the last slot; the base when the window is empty */
+	struct ballot origin;           /* of the base's entry, when it is known */
 	struct log_window_entry *items; /* a ring */
-	size_t head, n, room;           /* room is a power of two, or 0 */
+	size_t head, room;              /* room is a power of two, or 0 */
 };
 
 /* Empties the window; its first slot will be base + 1, and the origin of `base` is not known. */
@@ -26,12 +27,6 @@ void log_window_start(struct log_window *w, uint64_t base);
 /* Frees the entries; the window is empty. */
 void log_window_free(struct log_window *w);
 
-/* The last slot in the window; its base when it is empty. */
-static inline uint64_t
-log_window_last(const struct log_window *w)
-{
-	return w->base + w->n;
-}
 /* The entry of a slot that is in the window. */
 struct log_window_entry *log_window_at(const struct log_window *w, uint64_t slot);
 /* The origin of a slot's entry or of the base; BALLOT_NONE for a slot that is not in the window. */

@@ -24,7 +24,7 @@ px_pick_own(struct px *px)
 {
 	log_window_start(&px->promises.picked, px->learner.chosen);
 	px->promises.picked.origin = log_window_origin(&px->log, px->learner.chosen);
-	for (uint64_t slot = px->learner.chosen + 1; slot <= log_window_last(&px->log); slot++) {
+	for (uint64_t slot = px->learner.chosen + 1; slot <= px->log.last; slot++) {
 		struct log_entry e = log_window_entry(&px->log, slot);
 
 		log_window_put(&px->promises.picked, &e);
@@ -37,7 +37,7 @@ px_picked_last(const struct px *px)
 {
 	uint64_t last = px->learner.chosen;
 
-	while (last < log_window_last(&px->promises.picked) &&
+	while (last < px->promises.picked.last &&
 	       log_window_goes_on(&px->promises.picked, last + 1))
 		last++;
 	return last;
@@ -109,7 +109,7 @@ pick(struct px *px, uint8_t from, bool chosen, const struct slot_header *h)
 	                      .before = h->before};
 	struct log_window_entry *picked;
 
-	if (h->slot <= log_window_last(&px->promises.picked)) {
+	if (h->slot <= px->promises.picked.last) {
 		picked = log_window_at(&px->promises.picked, h->slot);
 		if (is_value(picked, h)) {
 			pick_again(picked, from, h);
@@ -138,7 +138,7 @@ learn_picked(struct px *px)
 {
 	const struct log_window_entry *first;
 
-	while (log_window_last(&px->promises.picked) > px->learner.chosen &&
+	while (px->promises.picked.last > px->learner.chosen &&
 	       (first = log_window_at(&px->promises.picked, px->learner.chosen + 1))->chosen &&
 	       first->holder == 0) {
 		const struct log_entry e =
@@ -194,8 +194,7 @@ px_note_told(struct px *px, uint8_t from, const struct msg_promise *m)
 
 	if (p->told < px_known_to(px, p))
 		p->told = px_known_to(px, p);
-	while (wire_next_slot_header(&c, &h) && h.slot <= p->told + 1 &&
-	       h.slot <= log_window_last(&px->log))
+	while (wire_next_slot_header(&c, &h) && h.slot <= p->told + 1 && h.slot <= px->log.last)
 		if (h.slot == p->told + 1 && is_value(log_window_at(&px->log, h.slot), &h))
 			p->told = h.slot;
 }
@@ -209,7 +208,7 @@ take_value(struct px *px, const struct log_entry *e)
 	struct log_entry whole = *e;
 	bool chosen;
 
-	if (e->slot <= px->promises.picked.base || e->slot > log_window_last(&px->promises.picked))
+	if (e->slot <= px->promises.picked.base || e->slot > px->promises.picked.last)
 		return false;
 	picked = log_window_at(&px->promises.picked, e->slot);
 	if (picked->holder == 0 || !ballot_equal(picked->origin, e->origin) ||
@@ -262,8 +261,7 @@ another_holder(const struct px *px, uint8_t id, uint64_t slot)
 static void
 ask_others(struct px *px, uint8_t id)
 {
-	for (uint64_t slot = px->learner.chosen + 1; slot <= log_window_last(&px->promises.picked);
-	     slot++) {
+	for (uint64_t slot = px->learner.chosen + 1; slot <= px->promises.picked.last; slot++) {
 		struct log_window_entry *e = log_window_at(&px->promises.picked, slot);
 
 		if (e->holder == id)

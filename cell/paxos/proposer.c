@@ -95,7 +95,7 @@ ask_one(struct px *px, uint8_t id)
 	                          .prepare = {.ballot = px->candidate.ballot,
 	                                      .first =
 	                                          px_vote_have(px, &px->candidate.votes[id]) + 1,
-	                                      .last = log_window_last(&px->log)}});
+	                                      .last = px->log.last}});
 }
 
 void
@@ -293,7 +293,7 @@ wanted(const struct px *px, uint8_t id)
 static bool
 may_hand_over(const struct px *px)
 {
-	uint64_t last = log_window_last(&px->log);
+	uint64_t last = px->log.last;
 
 	return px->learner.chosen == last &&
 	       (!wanted(px, px->candidate.leave_to) ||

@@ -44,7 +44,7 @@ px_new(const struct px_config *config, const struct px_recovered *recovered, mon
 	px_witness_recover(px, recovered);
 	px_begin_mute(px);
 	px_look_for_state(px);
-	px->rounds.step_at = now;
+	px_rounds_begin(px);
 	px_accept_begin(px);
 	px_lease_begin(px, recovered->wait);
 	px_stand_from(px, px->lease.silent_until);
@@ -120,7 +120,7 @@ struct wire_list
 px_pack(const struct px *px, uint64_t first, uint64_t last, size_t bytes, struct buffer *to)
 {
 	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
-	uint64_t end = last < log_window_last(&px->log) ? last : log_window_last(&px->log);
+	uint64_t end = last < px->log.last ? last : px->log.last;
 	uint32_t count = 0;
 	size_t packed = 0;
 
@@ -139,7 +139,7 @@ struct wire_list
 px_pack_headers(const struct px *px, uint64_t first, uint64_t last, struct buffer *to)
 {
 	uint64_t slot = first > px->log.base ? first : px->log.base + 1;
-	uint64_t end = last < log_window_last(&px->log) ? last : log_window_last(&px->log);
+	uint64_t end = last < px->log.last ? last : px->log.last;
 	uint32_t count = 0;
 
 	for (; slot <= end && count < px->config.batch_entries; slot++, count++) {
@@ -211,57 +211,6 @@ receive(struct px *px, uint8_t from, const struct message *m)
 	}
 }
 
-/* True when so many voters have sent such rounds that one of them is not faulty. */
-static bool
-is_told_by_sound(const struct px *px, uint64_t round)
-{
-	int voters = 0, tell = 0;
-
-	for (int i = 0; i < px->group.members.n; i++) {
-		const uint8_t id = px->group.members.list[i].id;
-
-		voters += px->group.members.list[i].voter;
-		tell += id != px->config.self && px->rounds.of[id] >= round;
-	}
-	return tell > (voters - 1) / 2;
-}
-
-/* How many steps this replica may take towards a far round by now. An interval without a far round
- * does not use its step up. */
-static uint64_t
-steps_allowed(const struct px *px)
-{
-	const span_t saved = mono_since(px->now, px->rounds.step_at);
-
-	return saved.ns < 0 ? 0 : 1 + (uint64_t)(saved.ns / px->config.heartbeat.ns);
-}
-
-/* Rounds grow by one with each election; a cell that accepted a far higher one of a faulty replica
- * could never return. A replica that was away for long, or whose peer accepted such rounds, catches
- * up step by step. */
-static bool
-believes(struct px *px, uint8_t from, uint64_t round)
-{
-	const uint64_t seen = px->acceptor.seen.round;
-	uint64_t needed, taken;
-
-	if (px->rounds.of[from] < round)
-		px->rounds.of[from] = round;
-	if (round <= seen + BALLOT_ROUND_LEAP || is_told_by_sound(px, round))
-		return true;
-	needed = (round - seen + BALLOT_ROUND_STEP - 1) / BALLOT_ROUND_STEP;
-	taken = needed < steps_allowed(px) ? needed : steps_allowed(px);
-	px->rounds.step_at =
-	    mono_add(px->rounds.step_at, (span_t){(int64_t)taken * px->config.heartbeat.ns});
-	if (taken == needed)
-		return true;
-	px_accept_see(px,
-	              (struct ballot){seen + taken * BALLOT_ROUND_STEP, px->acceptor.seen.replica});
-	PX_TRACE(px, "does not believe replica %u yet: round %" PRIu64 " is far, goes to %" PRIu64,
-	         from, round, px->acceptor.seen.round);
-	return false;
-}
-
 /* Handles a message. A mute replica handles only hello, welcome and lists of members, and greets
  * the senders of other messages. */
 static void
@@ -276,12 +225,7 @@ meet(struct px *px, uint8_t from, const struct message *m)
 	}
 	if (m->code == MSG_members)
 		px_on_members(px, &m->members);
-	if (m->code < MSG_prepare)
-		return;
-	/* All of these messages begin with a ballot. One that leaves no room for higher ones is
-	 * damaged. */
-	if (m->prepare.ballot.round == 0 || m->prepare.ballot.round > BALLOT_ROUND_MAX ||
-	    !believes(px, from, m->prepare.ballot.round))
+	if (m->code < MSG_prepare || !px_rounds_reach(px, from, m))
 		return;
 	if (m->code == MSG_hello)
 		px_on_hello(px, from, &m->hello);
@@ -434,7 +378,7 @@ px_step(struct px *px, const struct px_event *event, struct px_update *update)
 	px_note_status(px);
 	px->out = NULL;
 	must(px->log.base <= px->learner.chosen && px->learner.chosen <= px->acceptor.accepted_to);
-	must(px->acceptor.accepted_to <= log_window_last(&px->log) &&
+	must(px->acceptor.accepted_to <= px->log.last &&
 	     px->acceptor.durable <= px->acceptor.accepted_to);
 }
 
@@ -510,19 +454,6 @@ px_open(const struct px *px)
 	return px->candidate.role == PX_MASTER && !px->candidate.leaving;
 }
 
-bool
-px_room(const struct px *px)
-{
-	uint64_t last = log_window_last(&px->log);
-	uint64_t from =
-	    px->learner.chosen > px->leader.inherited ? px->learner.chosen : px->leader.inherited;
-
-	if (px->group.changes.n > 0 && px_next_members(&px->group.changes, &px->group.members))
-		return false;
-	return px_open(px) && last - px->learner.chosen < PX_ROOM_SLOTS &&
-	       log_window_bytes(&px->log, from, last) < px_flow_open(px);
-}
-
 struct ballot
 px_master(const struct px *px)
 {
@@ -540,7 +471,7 @@ px_has_master(const struct px *px, mono_t now)
 uint64_t
 px_last(const struct px *px)
 {
-	return log_window_last(&px->log);
+	return px->log.last;
 }
 
 uint64_t

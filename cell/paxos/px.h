@@ -59,6 +59,8 @@ enum { PX_KEY = 16 };
 struct px_config {
 	uint8_t self;                    /* replica id; possibly not, or no longer, a member */
 	struct px_members members;       /* in force behind px_recovered.applied */
+	struct px_members newest;        /* the newest list that the caller knows, or none: its
+	                                  * voters have to welcome this replica */
 	uint64_t start;                  /* random number of this start */
 	uint64_t log_entries, log_bytes; /* kept for followers; 0: PX_LOG_ENTRIES, _BYTES */
 	uint32_t batch_entries;          /* in one message; 0: PX_BATCH_ENTRIES */
@@ -206,8 +208,8 @@ mono_t px_deadline(const struct px *px);
 enum px_role px_role(const struct px *px);
 /* True while proposals are accepted: the replica is master and is not about to hand over. */
 bool px_open(const struct px *px);
-/* False when so much is proposed and not chosen that the master should hold back further commands,
- * and while a change of the members is not chosen. */
+/* True when a master that is open should propose. False when so much is proposed and not chosen
+ * that further commands should wait, and while a change of the members is not chosen. */
 bool px_room(const struct px *px);
 /* The ballot of the master that this replica follows, or its own; round 0: none. */
 struct ballot px_master(const struct px *px);

@@ -250,7 +250,7 @@ px_reconfig_recover(struct px *px)
 
 	px->group.members = px->config.members;
 	for (slot = slot > px->group.members.version ? slot : px->group.members.version;
-	     slot < log_window_last(&px->log); slot++) {
+	     slot < px->log.last; slot++) {
 		struct log_entry e = log_window_entry(&px->log, slot + 1);
 
 		px_changes_put(&px->group.changes, &e);

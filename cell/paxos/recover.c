@@ -12,11 +12,11 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 	log_window_start(&px->log, recovered->trimmed);
 	if (recovered->applied == recovered->trimmed)
 		px->log.origin = recovered->applied_origin;
-	px->repair.held = recovered->trimmed;
+	px->acceptor.held = recovered->trimmed;
 	for (size_t i = 0; i < recovered->entries_n; i++) {
 		const struct log_entry *e = &recovered->entries[i];
 
-		must(e->slot == ++px->repair.held);
+		must(e->slot == ++px->acceptor.held);
 		px->acceptor.promised = ballot_max(px->acceptor.promised, e->ballot);
 		if (superseded)
 			continue;
@@ -36,7 +36,7 @@ take_entries(struct px *px, const struct px_recovered *recovered)
 static uint64_t
 chosen_by_hint(const struct px *px, const struct px_recovered *recovered)
 {
-	uint64_t last = log_window_last(&px->log);
+	uint64_t last = px->log.last;
 
 	must(recovered->chosen >= recovered->trimmed);
 	return recovered->chosen < last ? recovered->chosen : last;
@@ -53,16 +53,16 @@ begin_at_state(struct px *px, const struct px_recovered *recovered)
 	uint64_t applied = recovered->applied;
 
 	px->learner.chosen = applied;
-	if (applied <= log_window_last(&px->log) &&
+	if (applied <= px->log.last &&
 	    ballot_equal(log_window_origin(&px->log, applied), recovered->applied_origin))
 		return;
-	if (applied < log_window_last(&px->log))
+	if (applied < px->log.last)
 		log_window_trim(&px->log, applied);
 	else
 		log_window_start(&px->log, applied);
 	PX_TRACE(px, "the log begins behind slot " SLOT ", which the state holds", applied);
 	px->log.origin = recovered->applied_origin;
-	if (applied < log_window_last(&px->log) && !log_window_goes_on(&px->log, applied + 1))
+	if (applied < px->log.last && !log_window_goes_on(&px->log, applied + 1))
 		log_window_cut(&px->log, applied);
 	px->repair.base_new = true;
 }
@@ -79,17 +79,17 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	if (recovered->applied > px->learner.chosen)
 		begin_at_state(px, recovered);
 	px->acceptor.accepted_to = px->learner.chosen;
-	while (px->acceptor.accepted_to < log_window_last(&px->log) &&
+	while (px->acceptor.accepted_to < px->log.last &&
 	       ballot_equal(log_window_at(&px->log, px->acceptor.accepted_to + 1)->ballot,
 	                    px->acceptor.promised))
 		px->acceptor.accepted_to++;
 	px->acceptor.durable = px->acceptor.accepted_to;
 	px->learner.applied = recovered->applied;
 	px->repair.damaged = recovered->damaged;
-	if (px->repair.held < px->repair.damaged)
-		px->repair.held = px->repair.damaged;
-	if (px->repair.held < px->learner.applied)
-		px->repair.held = px->learner.applied;
+	if (px->acceptor.held < px->repair.damaged)
+		px->acceptor.held = px->repair.damaged;
+	if (px->acceptor.held < px->learner.applied)
+		px->acceptor.held = px->learner.applied;
 	px_check_repaired(px);
 	px->repair.stateless = px->learner.applied < px->log.base;
 	px->repair.incarnation = recovered->incarnation;
@@ -97,7 +97,7 @@ px_recover(struct px *px, const struct px_recovered *recovered)
 	         "starts, incarnation %" PRIu64 ": has promised " BALLOT "; log behind slot " SLOT
 	         " up to " SLOT ", chosen up to " SLOT "; state of slot " SLOT "%s",
 	         recovered->incarnation, BALLOT_OF(px->acceptor.promised), px->log.base,
-	         log_window_last(&px->log), px->learner.chosen, px->learner.applied,
+	         px->log.last, px->learner.chosen, px->learner.applied,
 	         px->repair.damaged > 0 ? "; the log is damaged" : "");
 	px_reconfig_recover(px);
 }
@@ -125,25 +125,20 @@ px_check_repaired(struct px *px)
  * master that this replica follows found in its election that nothing behind its last slot was
  * chosen in a lower ballot, or ever can be: lost acceptances behind that slot, all of them in lower
  * ballots, are of no use to anyone. And in the master's own ballot this replica accepted nothing
- * behind the last slot that the heartbeat reports, if it was sent after this start: its marks show
- * that the master has received this start's hello. */
+ * behind the last slot that the heartbeat reports, if it was sent after this start: it repeats the
+ * start that the master knows by this replica's hello. The marks do not tell: a false one, higher
+ * than all that this replica has, stays. */
 void
 px_compare_with_master(struct px *px, uint8_t from, const struct msg_heartbeat *m)
 {
 	if (px->repair.damaged == 0 || px->acceptor.accepted_to < m->last)
 		return;
-	if (!px_is_known(px, m->marks.packed)) {
+	if (m->incarnation != px->repair.incarnation || m->start != px->witness.start) {
 		px_say_hello_to(px, from);
 		return;
 	}
 	PX_TRACE(px, "the log is repaired: it has all entries of the master");
 	px->repair.damaged = 0;
-}
-
-void
-px_hold(struct px *px, uint64_t slot)
-{
-	px->repair.held = slot > px->repair.held ? slot : px->repair.held;
 }
 
 bool

@@ -21,7 +21,7 @@
 static void
 forget_peers(struct px *px)
 {
-	const uint64_t last = log_window_last(&px->log);
+	const uint64_t last = px->log.last;
 
 	for (int id = 0; id <= LIMIT_REPLICA_ID; id++)
 		px->leader.peers[id] = (struct peer){
@@ -91,7 +91,7 @@ px_heartbeats_skip(struct px *px)
 void
 px_propose(struct px *px, struct bytes payload)
 {
-	const uint64_t last = log_window_last(&px->log);
+	const uint64_t last = px->log.last;
 
 	if (px->candidate.role != PX_MASTER || px->candidate.leaving) {
 		PX_TRACE(px, "proposes nothing: is no master, or about to hand over");
@@ -139,7 +139,7 @@ send_batch(struct px *px, uint8_t id)
 	struct wire_list entries = {0};
 
 	if (next > p->told)
-		entries = px_pack(px, next, log_window_last(&px->log),
+		entries = px_pack(px, next, px->log.last,
 		                  room < PX_BATCH_BYTES ? room : PX_BATCH_BYTES, &packed);
 	send_accept(px, id, named, entries);
 	p->next = next + entries.count;
@@ -152,7 +152,7 @@ send_batch(struct px *px, uint8_t id)
 static bool
 may_send(const struct px *px, struct peer *p)
 {
-	uint64_t last = log_window_last(&px->log);
+	uint64_t last = px->log.last;
 	uint64_t known = px_known_to(px, p);
 	uint64_t flight = p->next - 1 > known ? p->next - 1 - known : 0;
 
@@ -187,8 +187,10 @@ px_send_heartbeat(struct px *px, uint8_t id)
 	                                        .lease_ms = px_lease_ms(px),
 	                                        .trim = px_trim_target(px),
 	                                        .first = px->log.base + 1,
-	                                        .last = log_window_last(&px->log),
-	                                        .marks = px_witness_pack(px, &marks)}});
+	                                        .last = px->log.last,
+	                                        .marks = px_witness_pack(px, &marks),
+	                                        .incarnation = px->witness.of[id].incarnation,
+	                                        .start = px->witness.of[id].start}});
 	buffer_free(&marks);
 }
 
@@ -232,7 +234,7 @@ ours(const struct px *px, struct ballot ballot)
 static void
 matches(struct px *px, struct peer *p, uint64_t slot)
 {
-	if (slot > log_window_last(&px->log))
+	if (slot > px->log.last)
 		return; /* not possible: no other replica proposes in this ballot */
 	if (p->match < slot)
 		p->match = slot;

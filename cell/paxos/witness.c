@@ -38,6 +38,12 @@ record_mark(struct px *px, struct witness *known)
 	known->changed = false;
 }
 
+static bool
+is_same_disk(uint64_t start, uint64_t other)
+{
+	return start >> 32 == other >> 32;
+}
+
 /* True when the remembered mark of a replica exceeds the one that it sent now. */
 static bool
 is_less(const struct mark *told, const struct mark *remembered)
@@ -46,13 +52,18 @@ is_less(const struct mark *told, const struct mark *remembered)
 }
 
 /* The marks that a replica sends only grow. If it has forgotten, its earlier mark stays, with its
- * proof. A new incarnation is recorded at once, other changes together with the next records. */
+ * proof, and so does the mark of its earlier disk. A new incarnation is recorded at once, other
+ * changes together with the next records. */
 static void
 remember(struct px *px, const struct mark *told)
 {
 	struct witness *known = &px->witness.of[told->replica];
 	const bool restarted = told->incarnation > known->mark.incarnation;
 
+	if (known->mark.replica != 0 && !is_same_disk(told->start, known->mark.start)) {
+		PX_TRACE(px, "keeps the mark of another disk of replica %u", told->replica);
+		return;
+	}
 	if (is_less(told, &known->mark))
 		PX_TRACE(px, "keeps the higher mark of replica %u: " BALLOT " and slot " SLOT,
 		         told->replica, BALLOT_OF(known->mark.ballot), known->mark.slot);
@@ -108,15 +119,9 @@ px_mark_recorded(const struct px *px)
 {
 	struct mark of = {.ballot =
 	                      ballot_max(px->witness.found.ballot, px->acceptor.promised_recorded),
-	                  .slot = px->repair.held};
+	                  .slot = px->acceptor.held};
 
 	return own_mark(px, of);
-}
-
-static bool
-is_same_disk(uint64_t start, uint64_t other)
-{
-	return start >> 32 == other >> 32;
 }
 
 void
@@ -229,7 +234,7 @@ check_own(struct px *px, const struct mark *m)
 {
 	const struct mark own = {.ballot = ballot_max(px->acceptor.promised,
 	                                              px->acceptor.promised_recorded),
-	                         .slot = px->repair.held};
+	                         .slot = px->acceptor.held};
 
 	if (!is_ours(px, m))
 		return;
@@ -244,8 +249,7 @@ check_own(struct px *px, const struct mark *m)
 static bool
 is_possible(const struct px *px, const struct mark *m)
 {
-	const bool possible = m->replica != 0 &&
-	                      m->slot <= log_window_last(&px->log) + PX_PICKED_MAX &&
+	const bool possible = m->replica != 0 && m->slot <= px->log.last + PX_PICKED_MAX &&
 	                      m->ballot.round <= px->acceptor.seen.round + BALLOT_ROUND_STEP;
 
 	if (!possible)
@@ -266,19 +270,6 @@ px_note_marks(struct px *px, const struct msg_heartbeat *heartbeat)
 		else if (is_possible(px, &m))
 			remember(px, &m);
 	}
-}
-
-bool
-px_is_known(const struct px *px, struct bytes marks)
-{
-	struct cursor c = cursor_of(marks);
-	struct mark m = {0};
-
-	while (wire_next_mark(&c, &m))
-		if (is_ours(px, &m) && m.incarnation == px->repair.incarnation &&
-		    m.start == px->witness.start)
-			return true;
-	return false;
 }
 
 void
@@ -324,14 +315,30 @@ welcomes(const struct px *px)
 	return n;
 }
 
+static bool
+has_other_voter(const struct px *px, const struct px_members *members)
+{
+	bool others = false;
+
+	for (int i = 0; i < members->n; i++)
+		others =
+		    others || (members->list[i].voter && members->list[i].id != px->config.self);
+	return others;
+}
+
+/* Where the state is old, the replicas that its list names may all be gone. */
 void
 px_begin_mute(struct px *px)
 {
+	const struct px_members *newest = &px->config.newest;
+
 	px->witness.greeters = px->group.members;
+	if (newest->version > px->group.members.version && has_other_voter(px, newest))
+		px->witness.greeters = *newest;
 	px->witness.mute = welcomes_needed(px) > 0;
 	px->witness.hello_at = px->now;
 	px->witness.found = px->witness.durable =
-	    (struct mark){.ballot = px->acceptor.promised, .slot = px->repair.held};
+	    (struct mark){.ballot = px->acceptor.promised, .slot = px->acceptor.held};
 }
 
 /* Every message of a replica begins with a ballot of a round that is not 0. */
@@ -408,10 +415,12 @@ px_on_hello(struct px *px, uint8_t from, const struct msg_hello *m)
 	}
 	if (told.ballot.replica == 0)
 		told.ballot = BALLOT_NONE;
+	px->witness.of[from].incarnation = m->incarnation;
+	px->witness.of[from].start = m->start;
 	remember(px, &told);
 	px_send(px, from, px->witness.of[from].write,
 	        &(struct message){.code = MSG_welcome,
-	                          .welcome = {.ballot = first_if_none(BALLOT_NONE),
+	                          .welcome = {.ballot = first_if_none(px->acceptor.promised),
 	                                      .incarnation = m->incarnation,
 	                                      .start = m->start,
 	                                      .verdict = WELCOME_FINE,
@@ -442,13 +451,8 @@ void
 px_on_members(struct px *px, const struct msg_members *m)
 {
 	struct px_members told = {.version = m->version};
-	bool others = false;
 
-	if (!px_read_members(&told, m->members))
-		return;
-	for (int i = 0; i < told.n; i++)
-		others = others || (told.list[i].voter && told.list[i].id != px->config.self);
-	if (others)
+	if (px_read_members(&told, m->members) && has_other_voter(px, &told))
 		take_newer_list(px, m->version, m->members);
 }
 
