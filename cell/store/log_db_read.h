@@ -35,17 +35,4 @@ bool log_db_read(struct sqlite_db *db, const char *cell, uint8_t replica,
                  struct log_db_found *found, char *why, size_t why_size);
 /* Frees the contents of *found. */
 void log_db_found_free(struct log_db_found *found);
-/* The checksum of a row: over n numbers in the order of its columns (log_db_sum), or of a row of
- * `entries` (log_db_entry_sum), `marks` (log_db_mark_sum) or `replica` (log_db_owner_sum). */
-uint64_t log_db_sum(const uint64_t *numbers, size_t n);
-uint64_t log_db_entry_sum(const struct log_entry *e);
-uint64_t log_db_mark_sum(const struct mark *m);
-uint64_t log_db_owner_sum(const char *cell, uint8_t replica);
-
-enum { LOG_DB_SUM_MAX = 8 }; /* most numbers under one checksum */
-/* The checksum over the given numbers. */
-#define LOG_DB_SUM_OF(...)                          \
-	log_db_sum((const uint64_t[]){__VA_ARGS__}, \
-	           sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
-
 #endif

@@ -2,9 +2,43 @@
 
 #include <string.h>
 
+#include "cell/base/checksum.h"
 #include "cell/base/must.h"
 #include "cell/sys/clock.h"
 #include "cell/paxos/ballot.h"
+
+/* ---- checksums ---- */
+
+uint64_t
+log_db_sum(const uint64_t *numbers, size_t n)
+{
+	uint8_t packed[8 * LOG_DB_SUM_MAX];
+
+	must(n <= LOG_DB_SUM_MAX);
+	for (size_t i = 0; i < 8 * n; i++)
+		packed[i] = (uint8_t)(numbers[i / 8] >> (8 * (i % 8)));
+	return checksum((struct bytes){packed, 8 * n});
+}
+
+uint64_t
+log_db_entry_sum(const struct log_entry *e)
+{
+	return LOG_DB_SUM_OF(e->slot, e->ballot.round, e->ballot.replica, e->origin.round,
+	                     e->origin.replica, e->before.round, e->before.replica, e->checksum);
+}
+
+uint64_t
+log_db_mark_sum(const struct mark *m)
+{
+	return LOG_DB_SUM_OF(m->replica, m->incarnation, m->start, m->ballot.round,
+	                     m->ballot.replica, m->slot, m->proof);
+}
+
+uint64_t
+log_db_owner_sum(const char *cell, uint8_t replica)
+{
+	return LOG_DB_SUM_OF(checksum(bytes_of(cell)), replica);
+}
 
 enum { TRIM_STEP = 256 }; /* entries deleted in one transaction */
 

@@ -72,8 +72,8 @@ reserve_take(struct reserve *r)
 	if (!r->held) {
 		rc = allocate(r->path);
 		r->held = rc == 0;
-		r->gone = rc == -ENOSPC || rc == -EDQUOT;
-		rc = r->gone ? -ENOSPC : 0;
+		atomic_store(&r->gone, rc == -ENOSPC || rc == -EDQUOT);
+		rc = atomic_load(&r->gone) ? -ENOSPC : 0;
 	}
 	must(pthread_mutex_unlock(&r->mutex) == 0);
 	return rc == 0;
@@ -88,7 +88,7 @@ reserve_give_up(struct reserve *r)
 	must(pthread_mutex_lock(&r->mutex) == 0);
 	given = r->held;
 	r->held = false;
-	r->gone = true;
+	atomic_store(&r->gone, true);
 	fd = given ? open(r->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
 	if (fd >= 0) {
 		given = ftruncate(fd, 0) == 0;
@@ -107,15 +107,4 @@ reserve_give_up_if_full(struct reserve *r)
 
 	return statvfs(r->path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < SPARE &&
 	       reserve_give_up(r);
-}
-
-bool
-reserve_gone(struct reserve *r)
-{
-	bool gone;
-
-	must(pthread_mutex_lock(&r->mutex) == 0);
-	gone = r->gone;
-	must(pthread_mutex_unlock(&r->mutex) == 0);
-	return gone;
 }

@@ -6,17 +6,18 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #define RESERVE_FILE "reserve"
 enum { RESERVE_SIZE = 8 * 1024 * 1024 };
 
-/* Shared by several threads; the mutex protects `held` and `gone`. */
+/* Shared by several threads; the mutex protects `held`. */
 struct reserve {
 	char path[PATH_MAX];
 	pthread_mutex_t mutex;
 	bool held;
-	bool gone; /* the reserve was given up, or there was no space for it */
+	atomic_bool gone; /* the reserve was given up, or there was no space for it */
 };
 
 /* Initializes *r; an earlier process may have left the file in place. */
@@ -29,7 +30,5 @@ bool reserve_take(struct reserve *r);
  * the disk is full. */
 bool reserve_give_up(struct reserve *r);
 bool reserve_give_up_if_full(struct reserve *r);
-/* True while the reserve is given up, or could not be allocated for lack of space. */
-bool reserve_gone(struct reserve *r);
 
 #endif

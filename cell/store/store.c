@@ -8,6 +8,7 @@
 #include "cell/base/must.h"
 #include "cell/store/state_copy.h"
 #include "cell/store/data_dir.h"
+#include "cell/store/store_job.h"
 #include "cell/store/swap_in.h"
 #include "cell/sys/log.h"
 #include "cell/store/reserve.h"
@@ -17,19 +18,6 @@ enum {
 	STATE_DELAY_MS = 200,  /* changes wait so long for more to share their transaction */
 	STATE_HURRY = 4 << 20, /* so many bytes of changes are written without that delay */
 	UPKEEP_MS = 1000,
-};
-
-struct log_job {
-	struct job job;
-	uint64_t ticket;
-	size_t n;
-	struct px_record *records;
-};
-
-struct state_job {
-	struct job job;
-	uint64_t applied;
-	struct row_list rows;
 };
 
 struct store {
@@ -49,6 +37,7 @@ struct store {
 	uv_work_t taking; /* allocates the reserve again */
 	bool taking_runs;
 	struct store_callbacks callbacks;
+	size_t unsaved;  /* bytes of the rows that were passed in and are not reported as written */
 	bool log_closed; /* its thread has closed it, though the store was not started */
 	bool started, reported_full, reported_failed, closing, copier_idle;
 	void (*closed)(void *user);
@@ -286,48 +275,28 @@ init_writers(struct store *s)
 /* ---- on the loop's thread ---- */
 
 static void
-free_log_jobs(struct job_list *jobs)
-{
-	struct job *job;
-
-	while ((job = TAILQ_FIRST(jobs)) != NULL) {
-		TAILQ_REMOVE(jobs, job, link);
-		free(job);
-	}
-}
-
-static void
-free_state_jobs(struct job_list *jobs)
-{
-	struct job *job;
-
-	while ((job = TAILQ_FIRST(jobs)) != NULL) {
-		TAILQ_REMOVE(jobs, job, link);
-		row_list_free(&((struct state_job *)job)->rows);
-		free(job);
-	}
-}
-
-static void
 report_log(struct store *s, struct job_list *done)
 {
 	struct job *job;
 
 	TAILQ_FOREACH(job, done, link) {
 		if (!atomic_load(&s->broken))
-			s->callbacks.persisted(s->callbacks.user, ((struct log_job *)job)->ticket);
+			s->callbacks.persisted(s->callbacks.user, ((struct log_job *)job)->write);
 	}
-	free_log_jobs(done);
+	log_jobs_free(done);
 }
 
 static void
 report_state(struct store *s, struct job_list *done)
 {
-	struct state_job *last = (struct state_job *)TAILQ_LAST(done, job_list);
+	const struct state_job *last = (struct state_job *)TAILQ_LAST(done, job_list);
+	const struct job *job;
 
+	TAILQ_FOREACH(job, done, link)
+		s->unsaved -= job->size;
 	if (last != NULL && !atomic_load(&s->broken))
-		s->callbacks.saved(s->callbacks.user, last->applied);
-	free_state_jobs(done);
+		s->callbacks.saved(s->callbacks.user, last->applied, s->unsaved);
+	state_jobs_free(done);
 }
 
 static void
@@ -361,9 +330,9 @@ after_close(struct store *s)
 	struct job_list rest;
 
 	writer_thread_fini(&s->log_writer, &rest);
-	free_log_jobs(&rest);
+	log_jobs_free(&rest);
 	writer_thread_fini(&s->state_writer, &rest);
-	free_state_jobs(&rest);
+	state_jobs_free(&rest);
 	data_dir_close(&s->dir);
 	store_free(s);
 	closed(user);
@@ -390,7 +359,7 @@ on_news(uv_async_t *handle)
 	writer_thread_collect(&s->log_writer, &log);
 	writer_thread_collect(&s->state_writer, &state);
 	report_failed(s);
-	report_full(s, log.later || state.later || reserve_gone(&s->reserve));
+	report_full(s, log.later || state.later || atomic_load(&s->reserve.gone));
 	report_log(s, &log.done);
 	report_state(s, &state.done);
 	if (!s->closing || !s->copier_idle || s->taking_runs || !log.exited || !state.exited)
@@ -433,7 +402,7 @@ on_upkeep(uv_timer_t *timer)
 			stop_with(s, why);
 		return;
 	}
-	if (!reserve_gone(&s->reserve) || s->taking_runs)
+	if (!atomic_load(&s->reserve.gone) || s->taking_runs)
 		return;
 	s->taking_runs = true;
 	s->taking.data = s;
@@ -447,7 +416,7 @@ start_upkeep(struct store *s, uv_loop_t *loop)
 	must(uv_timer_init(loop, &s->upkeep) == 0);
 	s->upkeep.data = s;
 	must(uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS) == 0);
-	if (reserve_gone(&s->reserve))
+	if (atomic_load(&s->reserve.gone))
 		must(uv_async_send(s->news) == 0);
 }
 
@@ -498,58 +467,17 @@ store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *call
 void
 store_log(struct store *s, uint64_t write, const struct px_record *records, size_t n)
 {
-	struct log_job *job;
-	size_t payloads = 0, head = sizeof *job + n * sizeof *records;
-	uint8_t *at;
-
-	for (size_t i = 0; i < n; i++)
-		payloads += records[i].payload.len;
-	job = memory_zero(1, head + payloads);
-	job->job.size = head + payloads;
-	job->ticket = write;
-	job->n = n;
-	job->records = (struct px_record *)(job + 1);
-	at = (uint8_t *)job + head;
-	for (size_t i = 0; i < n; i++) {
-		job->records[i] = records[i];
-		job->records[i].payload.data = at;
-		if (records[i].payload.len > 0)
-			memcpy(at, records[i].payload.data, records[i].payload.len);
-		at += records[i].payload.len;
-	}
-	writer_thread_put(&s->log_writer, &job->job);
-}
-
-static size_t
-rows_size(const struct row_list *rows)
-{
-	size_t size = rows->n * sizeof *rows->rows;
-
-	for (size_t i = 0; i < rows->n; i++) {
-		const struct row_table_info *info = row_table_info(rows->rows[i].table);
-
-		for (int c = 0; c < info->columns; c++)
-			size += rows->rows[i].values[c].bytes.len;
-	}
-	return size;
-}
-
-void
-store_state(struct store *s, uint64_t applied, struct row_list *rows)
-{
-	struct state_job *job = memory_zero(1, sizeof *job);
-
-	job->applied = applied;
-	job->rows = *rows;
-	job->job.size = sizeof *job + rows_size(rows);
-	*rows = (struct row_list){0};
-	writer_thread_put(&s->state_writer, &job->job);
+	writer_thread_put(&s->log_writer, &log_job_new(write, records, n)->job);
 }
 
 size_t
-store_state_queued(struct store *s)
+store_state(struct store *s, uint64_t applied, struct row_list *rows)
 {
-	return writer_thread_size(&s->state_writer);
+	struct state_job *job = state_job_new(applied, rows);
+
+	s->unsaved += job->job.size;
+	writer_thread_put(&s->state_writer, &job->job);
+	return s->unsaved;
 }
 
 void

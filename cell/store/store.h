@@ -27,7 +27,8 @@ struct store;
 
 struct store_callbacks {
 	void (*persisted)(void *user, uint64_t write); /* log records of this write are durable */
-	void (*saved)(void *user, uint64_t applied);   /* state.db is durable up to here */
+	/* state.db is durable up to here; so many bytes of rows are not written yet. */
+	void (*saved)(void *user, uint64_t applied, size_t unsaved);
 	/* True: the disk is full, and the reserve was given up, so that releases and deletes can
 	 * still be written. False: the disk has space again, and the reserve was allocated anew. */
 	void (*full)(void *user, bool full);
@@ -75,10 +76,8 @@ int store_start(struct store *s, uv_loop_t *loop, const struct store_callbacks *
  * they are durable. */
 void store_log(struct store *s, uint64_t write, const struct px_record *records, size_t n);
 /* Writes the rows, which are taken over, with their applied index in one transaction; `saved` is
- * called once they are durable. */
-void store_state(struct store *s, uint64_t applied, struct row_list *rows);
-/* Bytes of rows passed to store_state that are not written yet. */
-size_t store_state_queued(struct store *s);
+ * called once they are durable. Returns the number of bytes of rows that are not written yet. */
+size_t store_state(struct store *s, uint64_t applied, struct row_list *rows);
 
 /* Treats a failure of another file on the same disk, for the reason `why`, as a failure of the
  * store. */

@@ -118,11 +118,7 @@ run_until_it_goes(struct writer_thread *w, const struct job_list *batch)
 static void
 hand_back(struct writer_thread *w, struct job_list *batch)
 {
-	struct job *job;
-
 	lock(w);
-	TAILQ_FOREACH(job, batch, link)
-		w->size -= job->size;
 	TAILQ_CONCAT(&w->done, batch, link);
 	unlock(w);
 	w->ops->wake(w->user);
@@ -217,24 +213,12 @@ writer_thread_put(struct writer_thread *w, struct job *job)
 	lock(w);
 	TAILQ_INSERT_TAIL(&w->waiting, job, link);
 	w->waiting_size += job->size;
-	w->size += job->size;
 	signal = w->sleeping || (w->delay_ms > 0 && w->waiting_size >= w->hurry &&
 	                         w->waiting_size - job->size < w->hurry);
 	w->sleeping = false;
 	unlock(w);
 	if (signal)
 		must(pthread_cond_signal(&w->more) == 0);
-}
-
-size_t
-writer_thread_size(struct writer_thread *w)
-{
-	size_t size;
-
-	lock(w);
-	size = w->size;
-	unlock(w);
-	return size;
 }
 
 void

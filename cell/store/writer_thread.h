@@ -56,7 +56,7 @@ struct writer_thread {
 	pthread_cond_t more;
 	/* under the mutex: */
 	struct job_list waiting, done;
-	size_t waiting_size, size; /* bytes of waiting jobs; of all jobs not yet written */
+	size_t waiting_size; /* bytes of waiting jobs */
 	bool sleeping, finishing, exited, later;
 };
 
@@ -67,8 +67,6 @@ void writer_thread_init(struct writer_thread *w, const char *name,
 int writer_thread_start(struct writer_thread *w);
 /* Passes a job to the thread; writer_thread_collect hands it back once it is written. */
 void writer_thread_put(struct writer_thread *w, struct job *job);
-/* Bytes of the jobs that are not written yet. */
-size_t writer_thread_size(struct writer_thread *w);
 
 /* The thread's report to the loop. */
 struct writer_thread_news {
