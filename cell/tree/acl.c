@@ -29,7 +29,7 @@ apply_set_acl(struct execution *x, const struct op_set_acl *o, struct result_att
 	node_set_acl(n, o->which, o->name);
 	n->acl_generation++;
 	dirty_node(x->tree, n->number);
-	apply_note(x, TREE_NODE_CHANGED, n->number);
+	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

@@ -15,11 +15,29 @@ apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node)
 	return n;
 }
 
+struct tree_note *
+apply_note_node(struct execution *x, enum tree_note_kind kind, const struct node *n)
+{
+	struct tree_note *note = apply_note(x, kind, n->number);
+
+	note->parent = n->parent_number;
+	note->name = bytes_copy(n->name);
+	return note;
+}
+
+static void
+notes_clear(struct tree_outcome *out)
+{
+	for (size_t i = 0; i < out->notes_n; i++)
+		free((void *)out->notes[i].name.data);
+	out->notes_n = 0;
+}
+
 static void
 outcome_clear(struct tree_outcome *out)
 {
+	notes_clear(out);
 	out->answers_n = 0;
-	out->notes_n = 0;
 	out->results.limit = LIMIT_FRAME;
 	buffer_reset(&out->results);
 }
@@ -27,6 +45,7 @@ outcome_clear(struct tree_outcome *out)
 void
 tree_outcome_free(struct tree_outcome *out)
 {
+	notes_clear(out);
 	free(out->answers);
 	free(out->notes);
 	buffer_free(&out->results);
@@ -112,6 +131,8 @@ decide(struct execution *x, const struct tree_command *c, struct result *r)
 {
 	if (x->tree->epochs.current == 0 && c->op.code != OP_begin_epoch)
 		return RC_OLD_EPOCH;
+	if (!changes_are_declared(x->tree, &c->command, &c->op))
+		return RC_AGAIN;
 	if (c->class != OP_CLASS_MASTER)
 		return decide_for_session(x, &c->op, r);
 	return x->session == NULL ? decide_for_master(x, &c->op, r) : RC_PERM;
@@ -133,7 +154,7 @@ answer(struct execution *x, const struct command *c, const struct op *op, enum r
 	must(!out->results.failed);
 	a->rc = rc;
 	a->result.len = out->results.len - start;
-	a->kept = s != NULL && c->number != 0 &&
+	a->kept = s != NULL && c->number != 0 && rc != RC_AGAIN &&
 	          !(rc == RC_BUSY_LOCK && op->code == OP_acquire && op->acquire.acquire.wait);
 	if (a->kept) {
 		struct bytes encoded = {0};
@@ -156,6 +177,13 @@ answer_again(struct execution *x, const struct cached_reply *cached)
 	must(!x->out->results.failed);
 }
 
+/* The acquisition that the requester relies on is not held any more. */
+static bool
+is_guarded_off(const struct tree *t, const struct command *c)
+{
+	return c->guard.node != 0 && tree_guard_stale(t, &c->guard) != NULL;
+}
+
 static void
 apply_command(struct execution *x, const struct tree_command *decoded)
 {
@@ -169,6 +197,7 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	ARRAY_ROOM(out->answers, out->answers_n, out->answers_room);
 	out->answers[out->answers_n++] =
 	    (struct tree_answer){.session = c->session, .number = c->number, .op = op->code};
+	x->keys = changes_bound_end(c, op) ? &c->keys : NULL;
 	x->stamp_ns = c->stamp_ns;
 	x->session = NULL;
 	if (c->session != 0) {
@@ -187,7 +216,7 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	}
 	memset(&result, 0, sizeof result);
 	result.kind = decoded->result;
-	rc = decide(x, decoded, &result);
+	rc = is_guarded_off(x->tree, c) ? RC_GUARD : decide(x, decoded, &result);
 	answer(x, c, op, rc, &result);
 }
 
@@ -257,6 +286,7 @@ tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes pa
            struct tree_outcome *out)
 {
 	struct execution x = {.tree = t, .out = out, .index = index};
+	const size_t dirty = t->dirty.n;
 	enum rc rc = RC_OK;
 
 	must(index == t->position.applied + 1);
@@ -270,5 +300,6 @@ tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes pa
 			rc = RC_BAD_MESSAGE;
 	}
 	extend_digest(t, payload, out);
+	out->rows = t->dirty.n - dirty;
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include "cell/tree/tree.h"
 #include "cell/wire/codec.h"
 
+struct node;
 struct session;
 
 /* Where in the log the tree stands. */
@@ -31,15 +32,21 @@ struct tree_commands {
 struct execution {
 	struct tree *tree;
 	struct tree_outcome *out;
-	uint64_t index;          /* of the entry */
-	int64_t stamp_ns;        /* the master's time of day */
-	struct session *session; /* whose command it is; NULL: the master's own */
-	bool alone;              /* it is the only command of the entry */
-	size_t ended;            /* pieces that the command took away from an ended session */
+	const struct wire_list *keys; /* the deletions of a session that ends change only these;
+	                               * NULL: whatever they change */
+	uint64_t index;               /* of the entry */
+	int64_t stamp_ns;             /* the master's time of day */
+	struct session *session;      /* whose command it is; NULL: the master's own */
+	bool alone;                   /* it is the only command of the entry */
+	size_t ended;                 /* pieces that the command took away from an ended session */
 };
 
 /* A new note in the outcome; valid until the next one. */
 struct tree_note *apply_note(struct execution *x, enum tree_note_kind kind, uint64_t node);
+
+/* The same about a node that is in the tree, with its parent and name. */
+struct tree_note *apply_note_node(struct execution *x, enum tree_note_kind kind,
+                                  const struct node *n);
 
 /* ---- the commands, each in the file of its idea; the rules are in tree.h ----
  *

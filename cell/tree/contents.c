@@ -32,7 +32,7 @@ commit(struct execution *x, struct node *n, struct bytes contents, struct result
 {
 	n->mtime_ns = later_mtime(n, x->stamp_ns);
 	node_set_contents(x->tree, n, contents);
-	apply_note(x, TREE_NODE_CHANGED, n->number);
+	apply_note_node(x, TREE_NODE_CHANGED, n)->generation = n->content_generation;
 	node_attr(n, &r->attr);
 }
 
@@ -97,7 +97,7 @@ apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result
 	if (n->kind == NODE_FILE) {
 		n->mtime_ns = o->now ? x->stamp_ns : o->mtime_ns;
 		dirty_node(x->tree, n->number);
-		apply_note(x, TREE_NODE_CHANGED, n->number);
+		apply_note_node(x, TREE_NODE_CHANGED, n);
 	}
 	node_attr(n, &r->attr);
 	return RC_OK;

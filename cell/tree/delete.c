@@ -12,7 +12,7 @@ delete_one(struct execution *x, struct node *n)
 		opener_remove(x->tree, o);
 	if (n->creator != NULL)
 		creator_clear(x->tree, n);
-	apply_note(x, TREE_NODE_DELETED, n->number)->parent = n->parent_number;
+	apply_note_node(x, TREE_NODE_DELETED, n);
 	node_remove(x->tree, n);
 }
 

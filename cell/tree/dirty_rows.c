@@ -211,6 +211,7 @@ row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
 	BYTES(sessions, principal, s->principal);
 	BYTES(sessions, host, s->host);
 	NUMBER(sessions, awaited, s->awaited);
+	NUMBER(sessions, lasting, s->lasting);
 	NUMBER(sessions, below, s->below);
 	NUMBER(sessions, ending, s->ending);
 	return true;
@@ -292,12 +293,6 @@ add_row(const struct tree *t, const struct dirty_row *c, struct row_list *to)
 	row->deleted = !dirty_rows_show(t, c->table, c->key, row);
 	for (int i = 0; row->deleted && i < keys_of[c->table]; i++)
 		row->values[i].number = (int64_t)c->key[i];
-}
-
-size_t
-tree_dirty_n(const struct tree *t)
-{
-	return t->dirty.n;
 }
 
 void

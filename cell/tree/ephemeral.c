@@ -109,16 +109,25 @@ close_one(struct execution *x, struct opener *o)
 		delete_node(x, n);
 }
 
+static bool
+close_allowed(const struct execution *x, const struct opener *o)
+{
+	return o->node->openers_n > 1 || changes_allow_deletion(x, o->node);
+}
+
+/* Nodes that the command has not declared stay for the next part. */
 void
 ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 {
 	struct opener *o;
 	struct node *directory;
 
-	while (x->ended < most && (o = RB_MIN(session_openers, &s->openers)) != NULL)
+	while (x->ended < most && (o = RB_MIN(session_openers, &s->openers)) != NULL &&
+	       close_allowed(x, o))
 		close_one(x, o);
 	while (x->ended < most &&
-	       (directory = RB_MIN(session_directories, &s->directories)) != NULL)
+	       (directory = RB_MIN(session_directories, &s->directories)) != NULL &&
+	       changes_allow_deletion(x, directory))
 		delete_node(x, directory);
 }
 
@@ -127,11 +136,10 @@ ephemeral_end_session(struct execution *x, struct session *s, size_t most)
 void
 node_made(struct execution *x, struct node *n)
 {
-	struct tree_note *created = apply_note(x, TREE_NODE_CREATED, n->number);
+	struct tree_note *created = apply_note_node(x, TREE_NODE_CREATED, n);
 
 	if (n->kind == NODE_FILE && !n->ephemeral && x->session != NULL)
 		n->maker = x->session->id;
-	created->parent = n->parent_number;
 	created->session = n->maker;
 }
 
@@ -187,7 +195,7 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 	n->ephemeral = true;
 	opener_add(x->tree, n, x->session);
 	dirty_node(x->tree, n->number);
-	apply_note(x, TREE_NODE_CHANGED, n->number);
+	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

@@ -22,8 +22,8 @@ footprint_free(struct footprint *f)
 }
 
 /* The node is deleted, and the ephemeral directories that are empty then. */
-static void
-add_deletion(struct footprint *f, const struct node *n)
+void
+footprint_add_deletion(struct footprint *f, const struct node *n)
 {
 	footprint_add(f, n->number);
 	for (n = n->parent; n != NULL; n = n->parent) {
@@ -52,7 +52,7 @@ add_child_deletion(struct footprint *f, const struct tree *t, uint64_t parent, s
 	const struct node *n = add_child(f, t, parent, name);
 
 	if (n != NULL)
-		add_deletion(f, n);
+		footprint_add_deletion(f, n);
 }
 
 static void
@@ -68,7 +68,7 @@ add_close(struct footprint *f, const struct tree *t, uint64_t session, uint64_t 
 	footprint_add(f, o->node->number);
 	first = RB_MIN(node_openers, &o->node->openers);
 	if (RB_NEXT(node_openers, &o->node->openers, first) == NULL)
-		add_deletion(f, o->node);
+		footprint_add_deletion(f, o->node);
 }
 
 void

@@ -70,6 +70,19 @@ size_t name_path_length(const struct node *n);
 enum rc children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
                       struct result_listing *r, struct buffer *packed);
 
+/* ---- footprint.c, changes.c ---- */
+
+/* Adds the keys that the deletion of the node changes: those of the ephemeral directories above it
+ * that are empty then, and of the directory that is left. */
+void footprint_add_deletion(struct footprint *f, const struct node *n);
+/* True if the command, executed now, changes only what it has declared to change. */
+bool changes_are_declared(const struct tree *t, const struct command *c, const struct op *op);
+/* True if the command ends a session, or goes on with that, and takes away no more than it
+ * declares. */
+bool changes_bound_end(const struct command *c, const struct op *op);
+/* True if the command that is executed, which ends a session, may delete the node with it. */
+bool changes_allow_deletion(const struct execution *x, const struct node *n);
+
 /* ---- quota.c ---- */
 
 /* True if the quota allows one more node. */

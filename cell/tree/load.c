@@ -90,12 +90,13 @@ load_session(struct tree *t, const struct row *row)
 	    .principal = BYTES(sessions, principal),
 	    .host = BYTES(sessions, host),
 	    .awaited = NUMBER(sessions, awaited) != 0,
+	    .lasting = NUMBER(sessions, lasting) != 0,
 	    .ending = (enum session_end)NUMBER(sessions, ending),
 	};
 
 	if (from.nonce.len == 0 || from.nonce.len > LIMIT_NONCE || NUMBER(sessions, awaited) > 1 ||
-	    NUMBER(sessions, ending) > SESSION_DESTROYED || from.principal.len > LIMIT_PRINCIPAL ||
-	    from.host.len > LIMIT_HOST)
+	    NUMBER(sessions, lasting) > 1 || NUMBER(sessions, ending) > SESSION_DESTROYED ||
+	    from.principal.len > LIMIT_PRINCIPAL || from.host.len > LIMIT_HOST)
 		return RC_CORRUPT;
 	if (session_find(t, from.id) != NULL ||
 	    (from.ending == 0 && session_by_nonce(t, from.nonce) != NULL))

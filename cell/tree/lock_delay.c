@@ -84,7 +84,7 @@ apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, str
 		return RC_RANGE;
 	n->lock_delay_s = o->seconds;
 	dirty_node(x->tree, n->number);
-	apply_note(x, TREE_NODE_CHANGED, n->number);
+	apply_note_node(x, TREE_NODE_CHANGED, n);
 	node_attr(n, &r->attr);
 	return RC_OK;
 }

@@ -25,6 +25,7 @@ struct lock {
 	uint16_t delays[LIMIT_LOCK_DELAY_S + 1]; /* how many holders have this lock-delay */
 };
 
+/* An owner, of a session, that holds a lock. */
 struct holder {
 	RB_ENTRY(holder) in_lock;    /* by session, owner */
 	RB_ENTRY(holder) in_session; /* by node, owner */

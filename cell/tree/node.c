@@ -207,6 +207,14 @@ put_path(const struct node *n, struct buffer *path)
 	}
 }
 
+uint64_t
+tree_content_generation(const struct tree *t, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+
+	return n == NULL ? 0 : n->content_generation;
+}
+
 bool
 tree_path(const struct tree *t, uint64_t node, struct buffer *path)
 {

@@ -83,6 +83,40 @@ read_lock(const struct node *n, int64_t now_ns, struct result *r, struct buffer 
 	return RC_OK;
 }
 
+/* Moves on to the first node above `after` whose lock is held or delayed. */
+static const struct node *
+next_locked(const struct tree *t, uint64_t after)
+{
+	uint64_t node;
+
+	return tree_lock_after(t, after, &node) ? node_find(t, node) : NULL;
+}
+
+/* The same for `queue`, with the path before the holders in the list. */
+static enum rc
+read_queue(const struct tree *t, const struct node *n, int64_t now_ns, struct result *r,
+           struct buffer *list)
+{
+	struct result lock = {.kind = RESULT_lock};
+	struct bytes path, holders;
+
+	must(tree_path(t, n->number, list));
+	path.len = list->len;
+	read_lock(n, now_ns, &lock, list);
+	path.data = list->data;
+	holders = (struct bytes){list->data + path.len, list->len - path.len};
+	r->queue = (struct result_queue){
+	    .node = n->number,
+	    .path = path,
+	    .lock_generation = lock.lock.lock_generation,
+	    .state = lock.lock.state,
+	    .delay_left_s = lock.lock.delay_left_s,
+	    .now_ns = now_ns,
+	    .holders = {holders, lock.lock.holders.count},
+	};
+	return RC_OK;
+}
+
 /* Several owners of the session may share the lock: the newest is most likely the one that asks. */
 static const struct holder *
 newest_of_session(const struct lock *l, uint64_t session)
@@ -152,8 +186,12 @@ read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op
 		return read_lookup(t, &op->lookup, r);
 	if (op->code == OP_get_usage)
 		return read_usage(t, r);
-	if (wire_op_class(op->code) != OP_CLASS_READ)
+	if (wire_op_class(op->code) != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
+	if (op->code == OP_get_queue && op->get_queue.next) {
+		n = next_locked(t, op->get_queue.node);
+		return n == NULL ? RC_OK : read_queue(t, n, now_ns, r, scratch);
+	}
 	if ((n = node_find(t, wire_op_node(op))) == NULL)
 		return RC_STALE;
 	switch (op->code) {
@@ -165,6 +203,8 @@ read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op
 		return children_list(t, n, &op->get_listing, &r->listing, scratch);
 	case OP_get_lock:
 		return read_lock(n, now_ns, r, scratch);
+	case OP_get_queue:
+		return read_queue(t, n, now_ns, r, scratch);
 	case OP_get_sequencer:
 		return read_sequencer(t, session, n, r, scratch);
 	default:
@@ -172,16 +212,14 @@ read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op
 	}
 }
 
-enum rc
-tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
-          struct buffer *result)
+static enum rc
+answer(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
+       struct buffer *result)
 {
 	struct buffer scratch = BUFFER(LIMIT_FRAME);
 	struct result r;
 	enum rc rc;
 
-	if (session_live(t, session) == NULL)
-		return RC_NO_SESSION;
 	memset(&r, 0, sizeof r);
 	r.kind = wire_op_result(op->code);
 	rc = read_one(t, session, now_ns, op, &r, &scratch);
@@ -189,4 +227,21 @@ tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct o
 		wire_put_result(result, &r);
 	buffer_free(&scratch);
 	return rc;
+}
+
+enum rc
+tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
+          struct buffer *result)
+{
+	if (session_live(t, session) == NULL)
+		return RC_NO_SESSION;
+	return answer(t, session, now_ns, op, result);
+}
+
+enum rc
+tree_read_queue(const struct tree *t, uint64_t node, int64_t now_ns, struct buffer *result)
+{
+	const struct op op = {.code = OP_get_queue, .get_queue = {.node = node}};
+
+	return answer(t, 0, now_ns, &op, result);
 }

@@ -95,7 +95,8 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 		else
 			take_place(x, &e);
 		node_set_contents(x->tree, e.target, bytes_copy(e.source->contents));
-		apply_note(x, TREE_NODE_CHANGED, e.target->number);
+		apply_note_node(x, TREE_NODE_CHANGED, e.target)->generation =
+		    e.target->content_generation;
 		if (e.target->ephemeral)
 			opener_move_all(x->tree, e.source, e.target);
 		r->source = e.source->number;

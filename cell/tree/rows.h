@@ -30,8 +30,8 @@
 	C(i, fence) C(i, delay_s) C(i, earlier_acquisition) C(i, earlier_mode)                    \
 	C(i, earlier_generation) C(i, earlier_fence) C(i, since_ns) C(i, pid) C(i, place)
 #define ROWS_sessions(C)                                                                      \
-	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, awaited) C(i, below) \
-	C(i, ending)
+	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, awaited) C(i, lasting)    \
+	C(i, below) C(i, ending)
 #define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
 #define ROWS_members(C) /* `since`: log index of the list that gave it its role */            \
 	C(i, id) C(i, role) C(t, address) C(b, public_key) C(i, since)

@@ -73,6 +73,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->principal = bytes_copy(from->principal);
 	s->host = bytes_copy(from->host);
 	s->awaited = from->awaited;
+	s->lasting = from->lasting;
 	s->ending = from->ending;
 	must(RB_INSERT(sessions, &t->sessions.by_id, s) == NULL);
 	if (s->ending == 0) {
@@ -180,6 +181,7 @@ apply_create_session(struct execution *x, const struct op_create_session *o,
 			return RC_FULL;
 		s = session_add(x->tree, &(struct tree_session){.id = node_take_number(x->tree),
 		                                                .awaited = o->awaited,
+		                                                .lasting = o->lasting,
 		                                                .nonce = o->nonce,
 		                                                .principal = o->principal,
 		                                                .host = o->host});
@@ -202,10 +204,14 @@ apply_await_session(struct execution *x, const struct op_await_session *o)
 }
 
 /* A session may end itself, or another one whose nonce it names; the master may end any, but an
- * expiry only in its own epoch: a master that was deposed meanwhile does not decide it. */
+ * expiry only in its own epoch: a master that was deposed meanwhile does not decide it. That a
+ * lasting session is over as an expired one is nothing that its nonce proves: operators decide it,
+ * through a master. */
 static enum rc
 may_end(const struct execution *x, const struct op_end_session *o, const struct session *s)
 {
+	if (s->lasting && o->cause == SESSION_EXPIRED && o->nonce.len > 0)
+		return RC_PERM;
 	if (o->nonce.len > 0)
 		return bytes_equal(o->nonce, s->nonce) ? RC_OK : RC_PERM;
 	if (x->session != NULL)
@@ -250,6 +256,7 @@ show(const struct session *s, struct tree_session *to)
 	*to = (struct tree_session){
 	    .id = s->id,
 	    .awaited = s->awaited,
+	    .lasting = s->lasting,
 	    .nonce = s->nonce,
 	    .principal = s->principal,
 	    .host = s->host,

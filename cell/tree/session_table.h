@@ -20,6 +20,7 @@ struct session {
 	enum session_end ending; /* 0: it is live */
 	struct bytes nonce, principal, host;
 	bool awaited;   /* a new master waits for it: it may cache, or waits for a lock */
+	bool lasting;   /* it never expires */
 	uint64_t below; /* replies to all numbers below this have arrived */
 	struct session_openers openers;
 	struct session_holders holders;

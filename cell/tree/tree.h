@@ -46,9 +46,10 @@ enum tree_note_kind {
 	TREE_SESSION_CREATED, /* session */
 	TREE_SESSION_ENDED,   /* session, cause: nothing of it takes effect any more */
 	TREE_EPOCH_BEGAN,     /* epoch, ballot: of the begin_epoch, so that its master knows it */
-	TREE_NODE_CHANGED,    /* node: contents or attributes */
-	TREE_NODE_CREATED,    /* node, parent; session: of a permanent file, its maker */
-	TREE_NODE_DELETED,    /* node, parent */
+	TREE_LOCK_TAKEN,      /* node, session, lock_generation: by a new acquisition */
+	TREE_NODE_CHANGED,    /* node, parent, name; generation: of new contents, else 0 */
+	TREE_NODE_CREATED,    /* node, parent, name; session: of a permanent file, its maker */
+	TREE_NODE_DELETED,    /* node, parent, name */
 	TREE_MEMBERS_CHANGED, /* index: the new list's version */
 	TREE_DIGEST_CHECKED,  /* index, digest: as a quorum has computed it there */
 	TREE_SETTING_CHANGED, /* setting; index: of its lowering, 0: it is not lowered */
@@ -57,7 +58,8 @@ enum tree_note_kind {
 struct tree_note {
 	enum tree_note_kind kind;
 	uint64_t node, parent, session, owner, acquisition, lock_generation, fence, index, epoch;
-	uint64_t digest;
+	uint64_t digest, generation;
+	struct bytes name; /* owned by the outcome */
 	int64_t seconds;
 	uint8_t setting;
 	enum session_end cause;
@@ -69,6 +71,7 @@ struct tree_outcome {
 	size_t answers_n, answers_room;
 	struct tree_note *notes;
 	size_t notes_n, notes_room;
+	size_t rows;           /* that tree_dirty_rows will list because of this entry */
 	struct buffer results; /* to which the answers' views refer */
 };
 
@@ -92,6 +95,10 @@ struct tree_outcome {
  * - Names of new nodes: 1..255 bytes, path <= 1,024 (RC_NAMETOOLONG), no control characters, no
  *   '/', not "." or ".." (RC_INVAL); ".cell" in the root: RC_PERM. Names that are looked up or
  *   deleted are checked for their lengths only.
+ * - A bounded command names all nodes that it may change (tree_changes): if others would change,
+ *   RC_AGAIN, which is not kept, and nothing has happened. But end_session and finish_session
+ *   delete those ephemeral nodes whose deletion changes only nodes that they name, and leave the
+ *   rest to the next finish_session.
  * - Quota: creating and growing beyond it is RC_NOSPC; deleting, releasing, shrinking and renaming
  *   never is. Children beyond LIMIT_LISTING: RC_FULL.
  * - create: an existing node is RC_EXIST if `exclusive` or of the other kind (RC_ISDIR / RC_NOTDIR
@@ -211,6 +218,14 @@ struct footprint {
  * with footprint_free. */
 void tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
                     struct footprint *f);
+/* Adds the nodes that the command would change if it were executed now as one of the session's
+ * (0: the master's own), in ascending order: those of which cached answers would be wrong then. A
+ * command that would be refused changes none, nor do locks and opens. An end_session or
+ * finish_session changes the nodes of its part, and perhaps not all of these. `f` is empty. */
+void tree_changes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
+                  struct footprint *f);
+/* True if these changes of a command stay all that it can change, whatever is applied before it. */
+bool tree_changes_final(const struct footprint *f, enum op_code code);
 /* Adds a key, unless it is there. */
 void footprint_add(struct footprint *f, uint64_t key);
 /* Frees the keys, and clears the footprint. */
@@ -269,7 +284,8 @@ bool tree_setting_lowered_after(const struct tree *t, uint8_t after, struct tree
 struct tree_session {
 	uint64_t id;
 	bool awaited;
-	enum session_end ending;             /* of a live one: 0 */
+	bool lasting;            /* it never expires: its client or an operator ends it */
+	enum session_end ending; /* of a live one: 0 */
 	struct bytes nonce, principal, host; /* views into the tree */
 };
 
@@ -319,9 +335,16 @@ size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
                          enum session_end cause, size_t *seen);
 /* the end of a lock-delay. */
 size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
+/* Appends the lock of a node, with its holders, as `get_queue` is answered. RC_STALE: there is no
+ * such node. */
+enum rc tree_read_queue(const struct tree *t, uint64_t node, int64_t now_ns, struct buffer *result);
+
 /* The first node greater than `after` whose lock the session holds; false when there is none. */
 bool tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after,
                              uint64_t *node);
+
+/* NULL while the acquisition that the guard names is held; else why it is not. */
+const char *tree_guard_stale(const struct tree *t, const struct guard *g);
 
 /* The first node greater than `after` whose lock is held or delayed; false when there is none. */
 bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);
@@ -329,6 +352,8 @@ bool tree_lock_after(const struct tree *t, uint64_t after, uint64_t *node);
  * for a new master; false when there is none. */
 bool tree_delay_after(const struct tree *t, uint64_t after, struct tree_note *delay);
 
+/* The generation of the node's contents; 0: it is a directory, or does not exist. */
+uint64_t tree_content_generation(const struct tree *t, uint64_t node);
 /* Appends the path of a node ("/a/b") to `path`; false if the node does not exist. */
 bool tree_path(const struct tree *t, uint64_t node, struct buffer *path);
 
@@ -338,8 +363,6 @@ const char *tree_check(const struct tree *t);
 
 /* ---- persistence ---- */
 
-/* The number of rows that have changed since the last call of tree_dirty_rows. */
-size_t tree_dirty_n(const struct tree *t);
 /* Appends the rows changed since the last call to `changes`, the `meta` row with the applied index
  * among them: each row once, however often it changed. Appends none when no entry was applied
  * since. */

@@ -1,0 +1,241 @@
+/* The changes of a command: the keys of the nodes whose attributes, contents, rights or names would
+ * be others if it were executed now. A command that would be refused, or find all as it wants it,
+ * changes none. The master computes the changes before it proposes a command, so that sessions
+ * which may have cached them can be told; the command carries them, and apply computes them once
+ * more. */
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+static bool
+file_exists(const struct tree *t, uint64_t node)
+{
+	const struct node *n = node_find(t, node);
+
+	return n != NULL && n->kind == NODE_FILE;
+}
+
+static bool
+write_passes(const struct tree *t, const struct op_set_contents *o)
+{
+	const struct node *n = node_find(t, o->node);
+
+	if (n == NULL || n->kind != NODE_FILE)
+		return false;
+	return !o->guarded || o->generation == n->content_generation;
+}
+
+static bool
+create_passes(const struct tree *t, const struct op_create *o)
+{
+	const struct node *parent = node_find(t, o->parent);
+
+	return parent != NULL && parent->kind == NODE_DIRECTORY &&
+	       node_child(parent, o->name) == NULL;
+}
+
+static bool
+delete_passes(const struct tree *t, const struct op_delete *o)
+{
+	struct node *n;
+
+	return name_look_up(t, o->parent, o->name, &n) == RC_OK && n->kind == o->kind &&
+	       n->children_n == 0;
+}
+
+static bool
+rename_passes(const struct tree *t, const struct op_rename *o)
+{
+	const struct node *parent = node_find(t, o->new_parent), *target;
+	struct node *source;
+
+	if (name_look_up(t, o->parent, o->name, &source) != RC_OK || source->kind != NODE_FILE)
+		return false;
+	if (parent == NULL || parent->kind != NODE_DIRECTORY)
+		return false;
+	target = node_child(parent, o->new_name);
+	return target == NULL || (!o->no_replace && target->kind == NODE_FILE && target != source);
+}
+
+/* Only the last close of a file changes what is shown of it: the file is deleted. */
+static bool
+close_passes(const struct tree *t, uint64_t session, uint64_t node)
+{
+	const struct session *s = session_live(t, session);
+	const struct opener *o = s == NULL ? NULL : opener_find(s, node);
+
+	return o != NULL && o->node->openers_n == 1;
+}
+
+static bool
+passes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node)
+{
+	switch (op->code) {
+	case OP_create:
+		return create_passes(t, &op->create);
+	case OP_set_contents:
+		return write_passes(t, &op->set_contents);
+	case OP_delete:
+		return delete_passes(t, &op->delete);
+	case OP_rename:
+		return rename_passes(t, &op->rename);
+	case OP_append:
+	case OP_make_ephemeral:
+		return file_exists(t, node);
+	case OP_close_ephemeral:
+		return close_passes(t, session, node);
+	case OP_set_mtime:
+	case OP_set_acl:
+	case OP_set_lock_delay:
+		return node_find(t, node) != NULL;
+	default:
+		return false; /* it changes only what no session may cache */
+	}
+}
+
+/* ---- the end of a session ---- */
+
+/* Ephemeral directories above the node go with their last child: which one is the last is not
+ * known while several are about to be deleted. */
+static void
+add_with_directories(struct footprint *f, const struct node *n)
+{
+	footprint_add(f, n->number);
+	for (n = n->parent; n != NULL; n = n->parent) {
+		footprint_add(f, n->number);
+		if (!n->ephemeral)
+			return;
+	}
+}
+
+static bool
+has_others(const struct node *n, const struct session *s)
+{
+	const struct opener *first = RB_MIN(node_openers, (struct node_openers *)&n->openers);
+	const struct opener *last = RB_MAX(node_openers, (struct node_openers *)&n->openers);
+
+	return first->session != s || last->session != s;
+}
+
+static void
+add_part(struct footprint *f, const struct tree *t, const struct session *s)
+{
+	struct opener *o = RB_MIN(session_openers, (struct session_openers *)&s->openers);
+	struct node *directory =
+	    RB_MIN(session_directories, (struct session_directories *)&s->directories);
+	size_t n = 0;
+
+	for (; o != NULL && n < t->sessions.ended_most && f->n < LIMIT_KEYS / 2; n++) {
+		if (!has_others(o->node, s))
+			add_with_directories(f, o->node);
+		o = RB_NEXT(session_openers, NULL, o);
+	}
+	for (; directory != NULL && n < t->sessions.ended_most && f->n < LIMIT_KEYS / 2; n++) {
+		add_with_directories(f, directory);
+		directory = RB_NEXT(session_directories, NULL, directory);
+	}
+}
+
+static uint64_t
+ended_by(const struct op *op)
+{
+	if (op->code == OP_end_session)
+		return op->end_session.session;
+	return op->code == OP_finish_session ? op->finish_session.session : 0;
+}
+
+/* ---- all commands ---- */
+
+static int
+compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+void
+tree_changes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
+             struct footprint *f)
+{
+	const uint64_t id = ended_by(op);
+	const struct session *ended = id == 0 ? NULL : session_find(t, id);
+
+	must(f->n == 0);
+	if (ended != NULL)
+		add_part(f, t, ended);
+	else if (passes(t, session, op, node))
+		tree_footprint(t, session, op, node, f);
+	if (f->n > 1)
+		qsort(f->keys, f->n, sizeof *f->keys, compare);
+}
+
+bool
+tree_changes_final(const struct footprint *f, enum op_code code)
+{
+	return f->n > 0 && code != OP_delete && code != OP_rename && code != OP_close_ephemeral;
+}
+
+/* ---- what a command carries ---- */
+
+static bool
+is_listed(const struct wire_list *keys, uint64_t key)
+{
+	size_t low = 0, high = keys->count;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2, at = middle * sizeof key;
+		struct cursor c = cursor_of((struct bytes){keys->packed.data + at, sizeof key});
+		const uint64_t there = cursor_u64(&c);
+
+		if (there == key)
+			return true;
+		if (there < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+static bool
+all_listed(const struct wire_list *keys, const struct footprint *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (!is_listed(keys, f->keys[i]))
+			return false;
+	return true;
+}
+
+bool
+changes_are_declared(const struct tree *t, const struct command *c, const struct op *op)
+{
+	struct footprint f = {0};
+	bool declared;
+
+	if (!c->bounded || ended_by(op) != 0)
+		return true;
+	tree_changes(t, c->session, op, wire_op_node(op), &f);
+	declared = all_listed(&c->keys, &f);
+	footprint_free(&f);
+	return declared;
+}
+
+bool
+changes_bound_end(const struct command *c, const struct op *op)
+{
+	return c->bounded && ended_by(op) != 0;
+}
+
+bool
+changes_allow_deletion(const struct execution *x, const struct node *n)
+{
+	struct footprint f = {0};
+	bool allowed;
+
+	if (x->keys == NULL)
+		return true;
+	footprint_add_deletion(&f, n);
+	allowed = all_listed(x->keys, &f);
+	footprint_free(&f);
+	return allowed;
+}
