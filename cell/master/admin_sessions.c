@@ -30,6 +30,7 @@ row_of(struct master *m, const struct tree_session *t)
 	    .lease_ms = (uint32_t)span_to_ms(m_lease(m)),
 	    .locks = tree_session_locks(m->tree, t->id),
 	    .heard_ms = -1,
+	    .lasting = t->lasting,
 	    .principal = t->principal,
 	    .host = t->host,
 	};

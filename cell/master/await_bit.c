@@ -57,6 +57,14 @@ m_await_raise(struct master *m, struct m_session *s)
 	return s->await.proposed_n == 0;
 }
 
+/* The session's bit is raised: it gets the tickets and the leave that had to wait for that. */
+static void
+awaited(struct master *m, struct m_session *s)
+{
+	m_lock_reply_queued(m, s);
+	m_cache_awaited(m, s);
+}
+
 void
 m_await_applied(struct master *m, const struct own_command *own)
 {
@@ -66,7 +74,7 @@ m_await_applied(struct master *m, const struct own_command *own)
 		return;
 	must(s->await.proposed_n > 0);
 	if (--s->await.proposed_n == 0 && s->await.bit)
-		m_lock_reply_queued(m, s);
+		awaited(m, s);
 }
 
 static void
@@ -99,7 +107,7 @@ m_await_timeout(struct master *m)
 {
 	struct m_session *s;
 
-	while (m->work < STEP_WORK && (s = TAILQ_FIRST(&m->await.idle)) != NULL &&
+	while (m_has_time(m) && (s = TAILQ_FIRST(&m->await.idle)) != NULL &&
 	       mono_reached(m->now, mono_add(s->await.idle_since, IDLE))) {
 		m->work += REQUEST_WORK;
 		set_busy(m, s);

@@ -77,7 +77,7 @@ m_delay_inherit(struct master *m)
 {
 	struct tree_note delay;
 
-	while (m->work < STEP_WORK && !m_delay_all_inherited(m)) {
+	while (m_has_time(m) && !m_delay_all_inherited(m)) {
 		m->work += WAITER_WORK;
 		if (tree_delay_after(m->tree, m->delays.inherited, &delay)) {
 			M_TRACE(m, "lock %" PRIu64 ": its delay begins anew with the epoch",

@@ -10,9 +10,14 @@
  *   session_opening.c    open_session: creating a session, or attaching one to a connection
  *   session_end.c        the end of a session, from the decision to the last of its entries
  *   session_lease.c      when a session expires
+ *   session_cache.c      what a session may cache, and what it is told to drop
+ *   watch_table.c        the nodes of whose changes sessions want to know
+ *   event_queue.c        events for these sessions, kept until they are received
  *   master_keepalive.c   holding and answering KeepAlives
  *   master_request.c     requests, each of which takes effect once
  *   order.c              which request may begin when
+ *   gate.c               commands that change what may be cached, and the keys that they hold
+ *   admission.c          the way of sessions' commands through the gate
  *   master_read.c        answers from the applied tree
  *   lock_request.c       acquire, release, cancel
  *   withdrawal.c         acquires that came behind their own cancel or release
@@ -31,9 +36,12 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <inttypes.h>
+#include "cell/master/admission.h"
 #include "cell/master/await_bit.h"
 #include "cell/master/delay_timer.h"
+#include "cell/master/event_queue.h"
 #include "cell/master/failover_barrier.h"
+#include "cell/master/gate.h"
 #include "cell/master/lock_queue.h"
 #include "cell/master/lock_request.h"
 #include "cell/master/lowered_lease.h"
@@ -45,11 +53,13 @@
 #include "cell/master/order.h"
 #include "cell/master/proposal.h"
 #include "cell/master/queue_ticket.h"
+#include "cell/master/session_cache.h"
 #include "cell/master/session_end.h"
 #include "cell/master/session_lease.h"
 #include "cell/master/session_opening.h"
 #include "cell/master/timer.h"
 #include "cell/master/unshared_files.h"
+#include "cell/master/watch_table.h"
 #include "cell/master/withdrawal.h"
 #include "cell/wire/codec.h"
 
@@ -76,6 +86,7 @@ struct master {
 	struct openings opening;
 	struct endings ending;
 	struct orders order;
+	struct gate gate;
 	struct lock_queues queues;
 	struct tickets tickets;
 	struct delay_timers delays;
@@ -83,6 +94,8 @@ struct master {
 	struct awaits await;
 	struct unshared_files unshared;
 	struct lowered_leases lowered;
+	struct watch_table watches;
+	struct event_queues events;
 };
 
 /* How soon what waits for the master's own lease is looked at again. */
@@ -96,6 +109,13 @@ struct master {
  * however much became possible in it. A message counts as its bytes, others as below. */
 enum { STEP_WORK = 1024 * 1024, REQUEST_WORK = 4096, WAITER_WORK = 512, SESSION_WORK = 1024 };
 
+/* True while the step has time for more of what may wait. */
+static inline bool
+m_has_time(const struct master *m)
+{
+	return m->work < m->config.step_work;
+}
+
 /* ---- master.c ---- */
 
 /* Begins a step, at the time of `c`. Messages, proposals and closes are appended to `u`. */
@@ -107,9 +127,23 @@ void m_step_end(struct master *m);
 /* ---- master_read.c ---- */
 
 /* Answers a read of the session from the applied tree into `result`, with the state that only the
- * master has. Returns the code of the reply. */
-enum rc m_read_answer(struct master *m, uint64_t session, const struct op *op,
-                      struct buffer *result);
+ * master has, unless the guard is stale. Returns the code of the reply. */
+enum rc m_read_answer(struct master *m, uint64_t session, const struct guard *guard,
+                      const struct op *op, struct buffer *result);
+
+/* Appends the next lock, of a node greater than *node, with its holders and waiters as `get_queue`
+ * is answered; *node is then that node. False when there is none. */
+bool m_read_next_queue(struct master *m, uint64_t *node, struct buffer *result);
+
+/* Sends the verdict about a sequencer. */
+void m_read_check(struct master *m, const struct m_connection *c,
+                  const struct msg_check_sequencer *msg);
+
+/* ---- admin_locks.c ---- */
+
+/* Sends the page of locks that `msg` asks for: all that are held, delayed or awaited. */
+void m_admin_list_locks(struct master *m, const struct m_connection *c,
+                        const struct msg_locks_request *msg);
 
 /* ---- admin_sessions.c ---- */
 

@@ -65,6 +65,36 @@ m_queue_find(struct master *m, uint64_t node)
 	return RB_FIND(queue_tree, &m->queues.by_node, &like);
 }
 
+struct lock_queue *
+m_queue_after(struct master *m, uint64_t after)
+{
+	struct lock_queue beyond = {.node = after + 1};
+
+	return after == UINT64_MAX ? NULL : RB_NFIND(queue_tree, &m->queues.by_node, &beyond);
+}
+
+uint32_t
+m_queue_list(struct master *m, const struct lock_queue *q, struct buffer *list)
+{
+	struct tree_session session;
+	struct waiter *w;
+	uint32_t n = 0;
+
+	RB_FOREACH(w, waiter_places, (struct waiter_places *)&q->places) {
+		if (!tree_session(m->tree, w->session->id, &session))
+			continue;
+		wire_put_lock_waiter(list, &(struct lock_waiter){.session = session.id,
+		                                                 .mode = w->acquire.mode,
+		                                                 .since_ns = w->since_ns,
+		                                                 .pid = w->acquire.pid,
+		                                                 .host = session.host,
+		                                                 .principal = session.principal});
+		n++;
+	}
+	must(!list->failed);
+	return n;
+}
+
 static struct lock_queue *
 queue_make(struct master *m, uint64_t node)
 {
@@ -154,6 +184,7 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	w->session = s;
 	w->queue = q;
 	w->number = r->number;
+	w->since_ns = m->wall_ns;
 	w->acquire = *a;
 	w->converting = converting;
 	must(RB_INSERT(waiter_names, &m->queues.waiters, w) == NULL);
@@ -266,7 +297,7 @@ m_queue_grant(struct master *m, struct lock_queue *q)
 			return;
 		if (!w->granting && !grantable(m, q, w))
 			return;
-		if (!w->granting && m->work >= STEP_WORK) {
+		if (!w->granting && !m_has_time(m)) {
 			m_queue_touch(m, q->node);
 			return;
 		}
@@ -289,7 +320,7 @@ m_queue_grant_behind(struct master *m, struct lock_queue *q, size_t others,
 	RB_FOREACH(w, waiter_places, &q->places) {
 		if (w->session == gone)
 			continue;
-		if (m->work >= STEP_WORK || (!w->converting && m_barrier_keeps(m, q->node)))
+		if (!m_has_time(m) || (!w->converting && m_barrier_keeps(m, q->node)))
 			return; /* the rest is granted when the lock has been freed */
 		if (w->acquire.mode == LOCK_SHARED) {
 			grant(m, q, w);
@@ -363,7 +394,7 @@ refuse_waiters(struct master *m, struct lock_queue *q)
 	const struct result_acquired nothing = {0};
 	bool more = true;
 
-	while (more && m->work < STEP_WORK) {
+	while (more && m_has_time(m)) {
 		struct waiter *w = RB_MIN(waiter_places, &q->places);
 
 		m->work += WAITER_WORK;
@@ -381,7 +412,7 @@ m_queue_run(struct master *m)
 {
 	struct lock_queue *q;
 
-	while (m->work < STEP_WORK && (q = TAILQ_FIRST(&m->queues.touched)) != NULL) {
+	while (m_has_time(m) && (q = TAILQ_FIRST(&m->queues.touched)) != NULL) {
 		TAILQ_REMOVE(&m->queues.touched, q, touched_entry);
 		q->touched = false;
 		m->work += WAITER_WORK;

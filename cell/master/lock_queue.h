@@ -18,6 +18,7 @@ struct waiter {
 	struct m_session *session;
 	struct lock_queue *queue;
 	uint64_t number;           /* of its request */
+	int64_t since_ns;          /* master's time of day when it joined the queue */
 	struct m_request *request; /* answered when the await bit is raised; NULL: is answered */
 	struct acquire acquire;    /* with its ticket */
 	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
@@ -56,6 +57,10 @@ struct session_waiters {
 void m_queue_init(struct master *m);
 /* The queue of the node's lock; NULL: nobody waits. */
 struct lock_queue *m_queue_find(struct master *m, uint64_t node);
+/* The queue of the first node greater than `after` that has one; NULL: there is none. */
+struct lock_queue *m_queue_after(struct master *m, uint64_t after);
+/* Appends the waiters, in their order, to a list for a message; returns their number. */
+uint32_t m_queue_list(struct master *m, const struct lock_queue *q, struct buffer *list);
 /* The lock of the node may have become available: its queue is looked at before the step ends. */
 void m_queue_touch(struct master *m, uint64_t node);
 /* Touches all queues. */

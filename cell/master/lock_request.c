@@ -129,6 +129,8 @@ enqueue(struct master *m, struct m_session *s, struct m_request *r, enum lock_mo
 	        a.node, a.owner, s->id, r->acquire.ticket.epoch, r->acquire.ticket.place,
 	        converting ? ", before all others" : "");
 	w = m_waiter_add(m, s, r, converting);
+	if (w != NULL)
+		m_event_conflict(m, a.node);
 	if (w == NULL)
 		m_request_reply(m, s, r, RC_FULL, nothing);
 	else if (m_await_raise(m, s))

@@ -13,12 +13,15 @@ master_new(const struct master_config *config, const struct tree *tree)
 
 	must(config->drift_permille >= 0 && config->drift_permille < 1000);
 	m->config = *config;
+	if (m->config.step_work == 0)
+		m->config.step_work = STEP_WORK;
 	m->tree = tree;
 	m->deadline = MONO_NEVER;
 	m_timer_init(m);
 	m_ticket_init(m);
 	m_proposals_init(m);
 	m_order_init(m);
+	gate_init(&m->gate);
 	m_queue_init(m);
 	m_end_init(m);
 	m_opening_init(m);
@@ -27,6 +30,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m_delay_init(m);
 	m_lowered_init(m);
 	m_unshared_init(m);
+	m_event_init(m);
 	return m;
 }
 
@@ -38,13 +42,15 @@ clear(struct master *m)
 	m_session_free_all(m);
 	m_proposals_clear(m);
 	m_end_clear(m);
+	gate_clear(&m->gate);
 	m_delay_clear(m);
 	m_lowered_end(m);
 	m_unshared_clear(m);
 	must(RB_EMPTY(&m->queues.by_node) && RB_EMPTY(&m->queues.waiters));
+	must(RB_EMPTY(&m->watches.nodes) && TAILQ_EMPTY(&m->events.waiting));
 	must(TAILQ_EMPTY(&m->queues.touched) && RB_EMPTY(&m->timers.by_time));
 	must(TAILQ_EMPTY(&m->order.runnable) && TAILQ_EMPTY(&m->order.behind_barrier));
-	must(TAILQ_EMPTY(&m->order.without_lease));
+	must(TAILQ_EMPTY(&m->order.without_lease) && TAILQ_EMPTY(&m->order.at_gate));
 	must(TAILQ_EMPTY(&m->opening.parked) && TAILQ_EMPTY(&m->ending.due));
 }
 
@@ -103,18 +109,19 @@ static bool
 has_parked(const struct master *m)
 {
 	return !TAILQ_EMPTY(&m->order.runnable) || !TAILQ_EMPTY(&m->order.behind_barrier) ||
-	       !TAILQ_EMPTY(&m->order.without_lease) || !TAILQ_EMPTY(&m->unshared.reads) ||
-	       !TAILQ_EMPTY(&m->unshared.changes);
+	       !TAILQ_EMPTY(&m->order.without_lease) || !TAILQ_EMPTY(&m->order.at_gate) ||
+	       !TAILQ_EMPTY(&m->unshared.reads) || !TAILQ_EMPTY(&m->unshared.changes);
 }
 
 /* Is there more that can be done now? */
 static bool
 has_more(struct master *m)
 {
-	if (inherits(m))
+	if (inherits(m) || !TAILQ_EMPTY(&m->events.waiting))
 		return true;
 	if (!m->barrier.stands &&
-	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due)))
+	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
+	     (m->ending.unfinished && m_end_has_more(m))))
 		return true;
 	return (has_parked(m) && m_order_next(m) != NULL) || !TAILQ_EMPTY(&m->queues.touched);
 }
@@ -140,7 +147,7 @@ run_behind_barrier(struct master *m)
 		m_opening_run(m);
 	if (!TAILQ_EMPTY(&m->ending.due))
 		m_end_run(m);
-	if (m->ending.unfinished && !m->ending.finishing)
+	if (m->ending.unfinished && m_end_has_more(m))
 		m_end_finish(m);
 }
 
@@ -158,6 +165,10 @@ m_step_end(struct master *m)
 		m_queue_run(m);
 	if (m->barrier.unsettled && TAILQ_EMPTY(&m->queues.touched))
 		m_barrier_settle(m);
+	if (!TAILQ_EMPTY(&m->gate.untold))
+		m_cache_tell(m);
+	if (!TAILQ_EMPTY(&m->events.waiting))
+		m_event_send(m);
 	must(m->proposals.commands_n == 0);
 	m->deadline = m->timers.next;
 	if (has_more(m))
@@ -235,8 +246,20 @@ dispatch(struct master *m, struct m_connection *c, const struct message *message
 	case MSG_request:
 		m_request_receive(m, c, &message->request);
 		return;
+	case MSG_dropped:
+		m_cache_receive(m, c, &message->dropped);
+		return;
+	case MSG_watch:
+		m_watch_receive(m, c, &message->watch);
+		return;
 	case MSG_sessions_request:
 		m_admin_list_sessions(m, c, &message->sessions_request);
+		return;
+	case MSG_locks_request:
+		m_admin_list_locks(m, c, &message->locks_request);
+		return;
+	case MSG_check_sequencer:
+		m_read_check(m, c, &message->check_sequencer);
 		return;
 	default:
 		m_connection_breach(m, c, "a message that no client sends");
@@ -352,8 +375,11 @@ master_applied(struct master *m, struct master_clock c, uint64_t index,
 			own_applied(m, &outcome->answers[i]);
 		else
 			m_request_applied(m, &outcome->answers[i]);
-	for (size_t i = 0; i < outcome->notes_n; i++)
+	for (size_t i = 0; i < outcome->notes_n; i++) {
+		if (!RB_EMPTY(&m->watches.nodes))
+			m_event_noted(m, &outcome->notes[i]);
 		noted(m, &outcome->notes[i]);
+	}
 	m_step_end(m);
 }
 
@@ -379,8 +405,11 @@ timer_expired(struct master *m, struct timer *a)
 		return;
 	}
 	s = m_session_find(m, a->id);
-	must(s != NULL && &s->lease.timer == a);
-	m_lease_timeout(m, s);
+	must(s != NULL && (&s->lease.timer == a || &s->cache.timer == a));
+	if (a->kind == TIMER_CACHE)
+		m_cache_timeout(m, s);
+	else
+		m_lease_timeout(m, s);
 }
 
 void
@@ -390,7 +419,7 @@ master_timeout(struct master *m, struct master_clock c, struct master_update *u)
 
 	must(m->serving);
 	m_step_begin(m, c, u);
-	while (m->work < STEP_WORK && (a = m_timer_due(m)) != NULL) {
+	while (m_has_time(m) && (a = m_timer_due(m)) != NULL) {
 		m->work += REQUEST_WORK;
 		timer_expired(m, a);
 	}

@@ -18,6 +18,7 @@ struct master_config {
 	uint8_t replica;         /* of this replica, sent to clients; filled in by replica_new */
 	int drift_permille;      /* by which clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
+	size_t step_work;        /* that a step does, about in bytes; 0: the default */
 	struct trace *trace;     /* the caller's sink of verdicts; NULL: none */
 };
 

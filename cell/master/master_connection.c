@@ -113,6 +113,7 @@ m_connection_detach(struct master *m, struct m_connection *c)
 	if (c->session == NULL)
 		return;
 	must(c->session->connection == c);
+	m_event_detach(m, c->session);
 	c->session->connection = NULL;
 	c->session = NULL;
 }

@@ -27,10 +27,13 @@ m_keepalive_answer(struct master *m, struct m_session *s)
 	                        .epoch = m->epoch,
 	                        .sequence = s->keepalive.sequence,
 	                        .lease_ms = (uint32_t)(span_to_ms(held) + span_to_ms(m_lease(m))),
-	                        .held_ms = (uint32_t)span_to_ms(held)},
+	                        .held_ms = (uint32_t)span_to_ms(held),
+	                        .generation = s->cache.generation,
+	                        .grace_ms = (uint32_t)tree_setting(m->tree, SETTING_grace)},
 	};
 
 	must(s->keepalive.held && s->connection != NULL);
+	reply.keepalive_reply.cache_ms = m_cache_renew(m, s, held);
 	m_connection_send(m, s->connection, &reply);
 	s->connection->keepalive.greeted = true;
 	s->keepalive.held = false;
@@ -84,8 +87,11 @@ m_keepalive_receive(struct master *m, struct m_connection *c, const struct msg_k
 		return;
 	else if (c->session == NULL || c->session->id != msg->session)
 		m_connection_breach(m, c, "a KeepAlive for a session that it does not have");
-	else if (msg->sequence > c->keepalive.sequence) {
+	else if (msg->sequence > c->keepalive.sequence &&
+	         (msg->epoch != m->epoch || m_event_heard(m, c->session, msg->heard))) {
 		c->keepalive.sequence = msg->sequence;
+		m_cache_show(m, c->session, msg->generation);
+		m_cache_want(c->session, msg->generation != 0);
 		keepalive_hold(m, c->session, msg);
 	}
 }

@@ -71,7 +71,7 @@ m_request_give_ticket(struct master *m, struct m_request *r)
 }
 
 static void
-request_free(struct m_session *s, struct m_request *r)
+request_free(struct master *m, struct m_session *s, struct m_request *r)
 {
 	RB_REMOVE(request_tree, &s->requests.by_number, r);
 	if (r->code == OP_acquire)
@@ -79,18 +79,20 @@ request_free(struct m_session *s, struct m_request *r)
 	s->requests.slots[r->slot]--;
 	s->requests.window[r->slot] -= r->op.len;
 	m_order_forget(s, r);
+	if (r->pass != NULL)
+		gate_abandon(&m->gate, r->pass);
 	if (r->parked)
 		free((void *)r->op.data);
 	free(r);
 }
 
 void
-m_request_free_all(struct m_session *s)
+m_request_free_all(struct master *m, struct m_session *s)
 {
 	struct m_request *r;
 
 	while ((r = RB_MIN(request_tree, &s->requests.by_number)) != NULL)
-		request_free(s, r);
+		request_free(m, s, r);
 }
 
 static struct m_request *
@@ -102,14 +104,18 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	r->session = s;
 	r->number = msg->number;
 	r->below = msg->below;
+	r->guard = msg->guard;
 	r->code = op->code;
 	r->node = wire_op_node(op);
 	r->slot = slot;
 	r->read = slot == SLOT_READ;
 	r->ordered = msg->ordered && !r->read;
+	r->generation = msg->generation;
 	r->op = msg->op;
 	TAILQ_INIT(&r->order.behind);
 	tree_footprint(m->tree, s->id, op, r->node, &r->footprint);
+	if (msg->dropped.count > 0)
+		m_admission_note_dropped(r, &msg->dropped);
 	must(RB_INSERT(request_tree, &s->requests.by_number, r) == NULL);
 	if (op->code == OP_acquire) {
 		r->acquire = op->acquire.acquire;
@@ -120,20 +126,82 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	return r;
 }
 
-void
-m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
-                struct bytes result)
+static void
+reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
+                 struct bytes result, uint64_t leave)
 {
 	struct message reply = {
 	    .code = MSG_reply,
-	    .reply = {.number = r->number, .rc = rc, .index = m->applied, .result = result},
+	    .reply = {.number = r->number,
+	              .rc = rc,
+	              .index = m->applied,
+	              .result = result,
+	              .generation = r->generation,
+	              .leave = leave},
 	};
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
 	if (!TAILQ_EMPTY(&r->order.behind))
 		m_order_wake(m, r);
-	request_free(s, r);
+	request_free(m, s, r);
+}
+
+void
+m_request_reply(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
+                struct bytes result)
+{
+	reply_with_leave(m, s, r, rc, result, 0);
+}
+
+/* ---- leave to cache ---- */
+
+/* Lock state is never cached, nor a page of a listing but the first. */
+static bool
+read_is_cachable(const struct op *op, enum rc rc)
+{
+	if (op->code == OP_lookup)
+		return rc == RC_OK || rc == RC_NOENT;
+	if (op->code == OP_get_listing)
+		return rc == RC_OK && op->get_listing.index == 0;
+	return rc == RC_OK && (op->code == OP_get_attr || op->code == OP_get_contents);
+}
+
+static uint64_t
+read_leave(struct master *m, struct m_session *s, const struct m_request *r, const struct op *op,
+           enum rc rc)
+{
+	return read_is_cachable(op, rc) ? m_cache_leave(m, s, r, &r->footprint) : 0;
+}
+
+static bool
+command_is_cachable(const struct tree_answer *answer)
+{
+	if (answer->rc != RC_OK || answer->replayed)
+		return false;
+	return wire_op_result(answer->op) == RESULT_attr ||
+	       wire_op_result(answer->op) == RESULT_created || answer->op == OP_delete;
+}
+
+/* The answer to a command shows its node as it is now; that to a create or a delete, what the name
+ * stands for in the directory. */
+static uint64_t
+command_leave(struct master *m, struct m_session *s, const struct m_request *r,
+              const struct tree_answer *answer)
+{
+	struct footprint nodes = {0};
+	struct result result;
+	uint64_t leave;
+
+	if (r->generation == 0 || !command_is_cachable(answer))
+		return 0;
+	must(wire_get_result(wire_op_result(answer->op), answer->result, &result) == RC_OK);
+	footprint_add(&nodes, r->node);
+	if (result.kind == RESULT_created)
+		footprint_add(&nodes, result.created.attr.node);
+	leave = m_cache_leave(m, s, r, &nodes);
+	footprint_free(&nodes);
+	return leave;
 }
 
 /* ---- beginning ---- */
@@ -142,11 +210,12 @@ static void
 begin_read(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
 	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
-	enum rc rc = m_read_answer(m, s->id, op, &result);
+	enum rc rc = m_read_answer(m, s->id, &r->guard, op, &result);
 
 	must(!result.failed);
 	m_unshared_read(m, r);
-	m_request_reply(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0});
+	reply_with_leave(m, s, r, rc, rc == RC_OK ? buffer_view(&result) : (struct bytes){NULL, 0},
+	                 read_leave(m, s, r, op, rc));
 	buffer_free(&result);
 }
 
@@ -182,9 +251,19 @@ wait_of(const struct master *m, const struct request_list *list)
 		return "the barrier";
 	if (list == &m->order.without_lease)
 		return "the master's lease";
+	if (list == &m->order.at_gate)
+		return "the gate";
 	if (list == &m->unshared.reads || list == &m->unshared.changes)
 		return "a file that becomes ephemeral";
 	return "an earlier request";
+}
+
+/* The request keeps a copy of its operation. */
+static void
+retain(struct m_request *r)
+{
+	r->op = bytes_copy(r->op);
+	r->parked = true;
 }
 
 static void
@@ -192,36 +271,35 @@ park(struct master *m, struct m_session *s, struct m_request *r, struct request_
 {
 	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " waits for %s", s->id, r->number,
 	        wait_of(m, list));
-	r->op = bytes_copy(r->op);
-	r->parked = true;
+	retain(r);
 	m_order_claim(s, r);
 	m_order_wait(r, list);
 }
 
-/* Begins a request that was parked. */
+/* Begins a request that was parked. One that may have to begin again stays parked until it is
+ * applied. */
 static void
-unpark(struct master *m, struct m_session *s, struct m_request *r)
+unpark(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
 	struct bytes op_bytes = r->op;
-	struct op op;
 
-	must(r->parked && wire_get_op(op_bytes, &op) == RC_OK);
+	if (m_admission_revocable(r)) {
+		begin(m, s, r, op);
+		return;
+	}
 	r->parked = false;
 	m_order_claim(s, r);
 	m_order_wake(m, r);
-	begin(m, s, r, &op);
+	begin(m, s, r, op);
 	free((void *)op_bytes.data);
 }
 
 /* While the read was parked, the name that it looks up may have been given to another node. */
 static void
-renew_footprint(struct master *m, struct m_request *r)
+renew_footprint(struct master *m, struct m_request *r, const struct op *op)
 {
-	struct op op;
-
-	must(r->parked && wire_get_op(r->op, &op) == RC_OK);
 	footprint_free(&r->footprint);
-	tree_footprint(m->tree, r->session->id, &op, r->node, &r->footprint);
+	tree_footprint(m->tree, r->session->id, op, r->node, &r->footprint);
 }
 
 void
@@ -229,17 +307,21 @@ m_request_run(struct master *m)
 {
 	struct request_list *list;
 	struct m_request *r;
+	struct op op;
 
-	while (m->work < STEP_WORK && (r = m_order_next(m)) != NULL) {
+	while (m_has_time(m) && (r = m_order_next(m)) != NULL) {
 		m->work += REQUEST_WORK;
 		m_order_leave(r);
+		if (r->pass != NULL)
+			gate_take(r->pass);
+		must(r->parked && wire_get_op(r->op, &op) == RC_OK);
 		if (r->read)
-			renew_footprint(m, r);
-		list = m_order_wait_list(m, r->session, r);
+			renew_footprint(m, r, &op);
+		list = m_order_wait_list(m, r->session, r, &op);
 		if (list != NULL)
 			m_order_wait(r, list);
 		else
-			unpark(m, r->session, r);
+			unpark(m, r->session, r, &op);
 	}
 }
 
@@ -251,13 +333,18 @@ m_request_applied(struct master *m, const struct tree_answer *answer)
 
 	if (answer->op == OP_make_ephemeral)
 		m_unshared_applied(m, answer);
+	if (m_admission_applied(m, r, answer)) {
+		m_order_wait(r, &m->order.runnable);
+		return;
+	}
 	if (r == NULL)
 		return; /* of a session that has ended, or of an earlier epoch */
-	must(!r->parked && r->code == answer->op);
+	must(r->order.list == NULL && r->code == answer->op);
 	if (r->code == OP_acquire && answer->rc == RC_BUSY_LOCK && r->acquire.wait)
 		m_lock_acquire_refused(m, s, r);
 	else
-		m_request_reply(m, s, r, answer->rc, answer->result);
+		reply_with_leave(m, s, r, answer->rc, answer->result,
+		                 command_leave(m, s, r, answer));
 }
 
 /* ---- receiving ---- */
@@ -350,14 +437,16 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 		return;
 	}
 	r = request_new(m, s, msg, op, slot);
-	list = m_order_wait_list(m, s, r);
-	if (list == NULL) {
-		m_order_claim(s, r);
-		begin(m, s, r, op);
-	} else {
+	list = m_order_wait_list(m, s, r, op);
+	if (list != NULL) {
 		note_withdrawal(m, s, msg->number, op);
 		park(m, s, r, list);
+		return;
 	}
+	if (m_admission_revocable(r))
+		retain(r);
+	m_order_claim(s, r);
+	begin(m, s, r, op);
 }
 
 void
@@ -378,6 +467,9 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 		m_connection_breach(m, c, why);
 	else if (msg->epoch != m->epoch)
 		refuse_old_epoch(m, c, msg->number);
-	else
+	else {
+		if (msg->generation > s->cache.generation)
+			m_cache_show(m, s, msg->generation);
 		receive(m, c, s, msg, &op);
+	}
 }

@@ -20,12 +20,15 @@ struct m_request {
 	enum slot_kind slot;
 	bool read;
 	bool ordered;           /* every later command takes effect after it */
-	bool parked;            /* not begun; `op` is its own copy */
+	bool parked;            /* not begun, or may have to begin again; `op` is its own copy */
 	bool withdrawn;         /* an acquire: a cancel or release of it was received meanwhile */
+	uint64_t generation;    /* of its client's cache; 0: none */
 	struct bytes op;        /* encoded; a view into the frame, or owned while parked */
 	struct acquire acquire; /* of an acquire, with its ticket */
+	struct guard guard;
 	struct footprint footprint;
 	struct request_order order;
+	struct gate_pass *pass; /* NULL: it has none */
 };
 
 RB_HEAD(request_tree, m_request);
@@ -56,6 +59,6 @@ void m_request_give_ticket(struct master *m, struct m_request *r);
 /* Begins the parked requests that may begin now, as many as the step has time for. */
 void m_request_run(struct master *m);
 /* Frees all requests of the session, unanswered. */
-void m_request_free_all(struct m_session *s);
+void m_request_free_all(struct master *m, struct m_session *s);
 
 #endif

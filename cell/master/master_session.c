@@ -54,7 +54,7 @@ m_session_inherit(struct master *m)
 {
 	struct tree_session t;
 
-	while (m->work < STEP_WORK && !m_session_all_inherited(m)) {
+	while (m_has_time(m) && !m_session_all_inherited(m)) {
 		m->work += SESSION_WORK;
 		if (!tree_session_after(m->tree, m->sessions.inherited, &t) ||
 		    t.id > m->sessions.inherit_to) {
@@ -76,8 +76,9 @@ m_session_record(struct master *m, const struct tree_session *t)
 	m_withdrawals_init(&s->withdrawals);
 	m_waiters_init(s);
 	m_keepalive_begin(s);
+	m_cache_begin(s);
 	must(RB_INSERT(m_session_tree, &m->sessions.by_id, s) == NULL);
-	m_lease_begin(m, s);
+	m_lease_begin(m, s, t->lasting);
 	return s;
 }
 
@@ -86,7 +87,7 @@ m_session_forget_requests(struct master *m, struct m_session *s)
 {
 	m_waiters_drop(m, s);
 	m_await_forget(m, s);
-	m_request_free_all(s);
+	m_request_free_all(m, s);
 }
 
 void
@@ -96,6 +97,9 @@ m_session_free(struct master *m, struct m_session *s)
 	m_withdrawals_forget(&s->withdrawals, UINT64_MAX);
 	m_end_forget(m, s);
 	m_lease_forget(m, s);
+	m_cache_forget(m, s);
+	m_watch_drop_all(m, s);
+	m_event_forget(m, s);
 	if (s->connection != NULL)
 		m_connection_detach(m, s->connection);
 	RB_REMOVE(m_session_tree, &m->sessions.by_id, s);

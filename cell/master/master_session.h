@@ -4,13 +4,16 @@
 #define LSFS_MASTER_MASTER_SESSION_H
 
 #include "cell/master/await_bit.h"
+#include "cell/master/event_queue.h"
 #include "cell/master/failover_barrier.h"
 #include "cell/master/lock_queue.h"
 #include "cell/master/master_keepalive.h"
 #include "cell/master/master_request.h"
 #include "cell/master/order.h"
+#include "cell/master/session_cache.h"
 #include "cell/master/session_end.h"
 #include "cell/master/session_lease.h"
+#include "cell/master/watch_table.h"
 #include "cell/master/withdrawal.h"
 #include "cell/tree/tree.h"
 
@@ -23,12 +26,15 @@ struct m_session {
 	struct session_lease lease;
 	struct session_keepalive keepalive;
 	struct session_ending ending;
+	struct session_cache cache;
 	struct session_await await;
 	struct session_barrier barrier;
 	struct session_requests requests;
 	struct session_order order;
 	struct withdrawals withdrawals;
 	struct session_waiters waiters;
+	struct session_watches watches;
+	struct session_events events;
 };
 
 RB_HEAD(m_session_tree, m_session);

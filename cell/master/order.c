@@ -28,6 +28,7 @@ m_order_init(struct master *m)
 	TAILQ_INIT(&m->order.runnable);
 	TAILQ_INIT(&m->order.behind_barrier);
 	TAILQ_INIT(&m->order.without_lease);
+	TAILQ_INIT(&m->order.at_gate);
 }
 
 /* ---- claims ---- */
@@ -143,7 +144,7 @@ held_by_barrier(struct master *m, struct m_session *s, const struct m_request *r
 }
 
 struct request_list *
-m_order_wait_list(struct master *m, struct m_session *s, const struct m_request *r)
+m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
 	struct request_list *held = NULL;
 	struct m_request *e = NULL;
@@ -160,7 +161,9 @@ m_order_wait_list(struct master *m, struct m_session *s, const struct m_request 
 		return &e->order.behind;
 	if ((held = held_by_barrier(m, s, r)) != NULL)
 		return held;
-	return needs_lease(r) && !m->has_lease ? &m->order.without_lease : NULL;
+	if (needs_lease(r))
+		return m->has_lease ? NULL : &m->order.without_lease;
+	return m_admission_wait_list(m, r, op);
 }
 
 /* ---- waiting ---- */
@@ -201,6 +204,8 @@ m_order_next(struct master *m)
 		r = TAILQ_FIRST(&m->order.behind_barrier);
 	if (r == NULL && m->has_lease)
 		r = TAILQ_FIRST(&m->order.without_lease);
+	if (r == NULL)
+		r = m_admission_next(m);
 	return r != NULL ? r : m_unshared_next(m);
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 struct master;
+struct op;
 struct m_request;
 struct m_session;
 
@@ -47,6 +48,7 @@ struct orders {
 	struct request_list runnable;       /* parked requests that may be able to begin now */
 	struct request_list behind_barrier; /* that wait until the barrier falls */
 	struct request_list without_lease;  /* that wait for the master's own lease */
+	struct request_list at_gate;        /* that wait until the gate lets them pass */
 };
 
 /* Initializes the lists of a new master. */
@@ -54,8 +56,8 @@ void m_order_init(struct master *m);
 /* True when an earlier command of the session, begun and not answered, touches what `r` touches. */
 bool m_request_behind_command(const struct m_session *s, const struct m_request *r);
 /* The list in which the request has to wait; NULL: it may begin. */
-struct request_list *m_order_wait_list(struct master *m, struct m_session *s,
-                                       const struct m_request *r);
+struct request_list *m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r,
+                                       const struct op *op);
 /* The command was parked, or begins: it claims the keys of its footprint accordingly. */
 void m_order_claim(struct m_session *s, struct m_request *r);
 /* Puts the request, which waits nowhere, at the end of the list. */

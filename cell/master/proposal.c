@@ -4,7 +4,7 @@
 #include "cell/master/internal.h"
 
 enum {
-	COMMAND_HEAD = 64, /* more than the fields of a command without its operation */
+	COMMAND_HEAD = 96, /* more than the fields of a command without its operation */
 	ENTRY_HEAD = 64,
 };
 
@@ -23,6 +23,8 @@ m_proposals_clear(struct master *m)
 
 	while ((own = TAILQ_FIRST(&p->own)) != NULL) {
 		TAILQ_REMOVE(&p->own, own, entry);
+		if (own->pass != NULL)
+			gate_leave(&m->gate, own->pass);
 		free(own);
 	}
 	buffer_reset(&p->commands);
@@ -41,40 +43,74 @@ commands_add(struct master *m, const struct command *command)
 	struct buffer *b = &m->proposals.commands;
 
 	if (m->proposals.commands_n == LIMIT_ENTRY_COMMANDS ||
-	    b->len + command->op.len + COMMAND_HEAD + ENTRY_HEAD > LIMIT_ENTRY)
+	    b->len + command->op.len + command->keys.packed.len + COMMAND_HEAD + ENTRY_HEAD >
+	        LIMIT_ENTRY)
 		m_propose_flush(m);
 	wire_put_command(b, command);
 	must(!b->failed);
 	m->proposals.commands_n++;
 }
 
+static struct wire_list
+packed(const struct footprint *keys, struct buffer *to)
+{
+	for (size_t i = 0; i < keys->n; i++)
+		wire_put_node_key(to, &(struct node_key){keys->keys[i]});
+	must(!to->failed);
+	return (struct wire_list){buffer_view(to), (uint32_t)keys->n};
+}
+
+/* The command declares what the pass says. */
+static void
+bound(struct master *m, struct command *c, struct gate_pass *pass, struct buffer *keys)
+{
+	c->bounded = 1;
+	c->keys = packed(&pass->changes, keys);
+	gate_proposed(&m->gate, pass);
+}
+
 void
 m_propose_request(struct master *m, const struct m_session *s, const struct m_request *r)
 {
+	struct buffer keys = BUFFER(LIMIT_ENTRY);
 	struct command command = {
 	    .stamp_ns = m->wall_ns,
 	    .session = s->id,
 	    .number = r->number,
 	    .below = r->below,
+	    .guard = r->guard,
 	    .op = r->op,
 	};
 
 	must(r->number != 0);
+	if (r->pass != NULL)
+		bound(m, &command, r->pass, &keys);
 	commands_add(m, &command);
+	buffer_free(&keys);
 }
 
 struct own_command *
 m_propose(struct master *m, uint64_t session, const struct op *op)
 {
-	struct buffer encoded = BUFFER(LIMIT_ENTRY);
+	return m_propose_bounded(m, session, op, NULL);
+}
+
+struct own_command *
+m_propose_bounded(struct master *m, uint64_t session, const struct op *op, struct gate_pass *pass)
+{
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), keys = BUFFER(LIMIT_ENTRY);
 	struct own_command *own = memory_zero(1, sizeof *own);
 	struct command command = {.stamp_ns = m->wall_ns, .session = session};
 
 	wire_put_op(&encoded, op);
 	must(!encoded.failed);
 	command.op = buffer_view(&encoded);
+	if (pass != NULL)
+		bound(m, &command, pass, &keys);
 	commands_add(m, &command);
 	buffer_free(&encoded);
+	buffer_free(&keys);
+	own->pass = pass;
 	own->op = op->code;
 	TAILQ_INSERT_TAIL(&m->proposals.own, own, entry);
 	return own;
@@ -105,5 +141,8 @@ m_proposal_applied(struct master *m, enum op_code op)
 
 	must(own != NULL && own->op == op);
 	TAILQ_REMOVE(&m->proposals.own, own, entry);
+	if (own->pass != NULL)
+		gate_leave(&m->gate, own->pass);
+	own->pass = NULL;
 	return own;
 }

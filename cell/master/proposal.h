@@ -10,12 +10,14 @@
 struct master;
 struct m_request;
 struct m_session;
+struct gate_pass;
 
 /* A command of the master's own that is proposed and not applied. Such commands are applied in the
  * order in which they were proposed. */
 struct own_command {
 	TAILQ_ENTRY(own_command) entry;
 	enum op_code op;
+	struct gate_pass *pass;                     /* of an end_session or finish_session */
 	uint64_t connection;                        /* create_session */
 	uint64_t session, node, owner, acquisition; /* grant; session: end_session */
 };
@@ -37,10 +39,13 @@ void m_propose_request(struct master *m, const struct m_session *s, const struct
 /* Adds a command of the master's own to the entry, on behalf of `session` or of none (0). The
  * caller fills in the fields that the kind of command uses. */
 struct own_command *m_propose(struct master *m, uint64_t session, const struct op *op);
+/* The same for a command that has passed the gate, and declares what it changes. */
+struct own_command *m_propose_bounded(struct master *m, uint64_t session, const struct op *op,
+                                      struct gate_pass *pass);
 /* The entry is complete, and proposed; without commands there is none. */
 void m_propose_flush(struct master *m);
-/* Takes out the oldest command of the master's own, which was applied and is an `op`. The caller
- * frees it. */
+/* Takes out the oldest command of the master's own, which was applied and is an `op`; it has left
+ * the gate. The caller frees it. */
 struct own_command *m_proposal_applied(struct master *m, enum op_code op);
 
 #endif

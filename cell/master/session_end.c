@@ -17,6 +17,9 @@ void
 m_end_clear(struct master *m)
 {
 	m->ending.finishing = false;
+	if (m->ending.pass != NULL)
+		gate_leave(&m->gate, m->ending.pass);
+	m->ending.pass = NULL;
 }
 
 void
@@ -71,7 +74,7 @@ m_end_run(struct master *m)
 {
 	struct m_session *s;
 
-	while (m->work < STEP_WORK && (s = TAILQ_FIRST(&m->ending.due)) != NULL) {
+	while (m_has_time(m) && (s = TAILQ_FIRST(&m->ending.due)) != NULL) {
 		m->work += REQUEST_WORK;
 		TAILQ_REMOVE(&m->ending.due, s, ending.entry);
 		s->ending.due = false;
@@ -89,7 +92,7 @@ m_end_propose(struct master *m, struct m_session *s, enum session_end cause)
 	    .end_session = {.session = s->id, .cause = (uint8_t)cause, .epoch = m->epoch},
 	};
 
-	m_propose(m, 0, &op)->session = s->id;
+	m_propose_bounded(m, 0, &op, m_admission_end(m, NULL, &op))->session = s->id;
 	m_lock_session_ends(m, s->id, cause);
 	m_propose_flush(m);
 	s->ending.proposed = true;
@@ -140,6 +143,27 @@ m_end_farewell(struct master *m, struct m_session *s)
 	m_connection_ended(c, s->id);
 }
 
+/* Sessions that may have cached what the part changes are told before. */
+static bool
+admit_part(struct master *m, const struct op *op)
+{
+	struct footprint changes = {0};
+
+	if (m->ending.pass == NULL)
+		m->ending.pass = gate_pass_new(NULL, 0, 0);
+	tree_changes(m->tree, 0, op, 0, &changes);
+	return gate_enter(&m->gate, m->ending.pass, &changes);
+}
+
+bool
+m_end_has_more(const struct master *m)
+{
+	const struct endings *e = &m->ending;
+
+	return e->unfinished && !e->finishing &&
+	       (e->pass == NULL || e->pass->list != &m->gate.blocked);
+}
+
 /* Ended sessions are finished one after the other, those of earlier epochs included. Other sessions
  * may have cached the nodes that go with them. */
 void
@@ -154,7 +178,10 @@ m_end_finish(struct master *m)
 	if (!m->ending.unfinished)
 		return;
 	op.finish_session.session = session;
-	m_propose(m, 0, &op);
+	if (!admit_part(m, &op))
+		return;
+	m_propose_bounded(m, 0, &op, m->ending.pass);
+	m->ending.pass = NULL;
 	m_lock_session_ends(m, session, cause);
 	m_propose_flush(m);
 	m->ending.finishing = true;

@@ -8,6 +8,7 @@
 #include "cell/tree/tree.h"
 
 struct master;
+struct gate_pass;
 struct m_session;
 
 struct session_ending {
@@ -22,6 +23,7 @@ struct endings {
 	TAILQ_HEAD(due_list, m_session) due; /* to be ended when the barrier has fallen */
 	bool unfinished; /* the tree may have sessions that have ended and are not finished */
 	bool finishing;  /* a finish_session is proposed, and not applied */
+	struct gate_pass *pass; /* of the next one, at the gate; NULL: there is none */
 };
 
 /* Initializes the endings of a new master. */
@@ -44,8 +46,10 @@ void m_end_refused(struct master *m, uint64_t session);
 void m_end_applied(struct master *m, uint64_t id, enum session_end cause);
 /* Tells the client that the session is over, and detaches the connection from it. */
 void m_end_farewell(struct master *m, struct m_session *s);
-/* Proposes the next part of what is left of an ended session, if there is one. None is proposed,
- * and the barrier has fallen. */
+/* True if there may be a part to propose, which does not wait at the gate. */
+bool m_end_has_more(const struct master *m);
+/* Proposes the next part of what is left of an ended session, if there is one, or waits at the gate
+ * with it. None is proposed, and the barrier has fallen. */
 void m_end_finish(struct master *m);
 /* That part was applied. */
 void m_end_finished(struct master *m);

@@ -44,11 +44,18 @@ extend_by(struct master *m, struct m_session *s, span_t lease)
 }
 
 void
-m_lease_begin(struct master *m, struct m_session *s)
+m_lease_begin(struct master *m, struct m_session *s, bool lasting)
 {
 	s->lease.promised = m->now;
+	s->lease.expiry = lasting ? MONO_NEVER : m->now;
 	s->lease.timer = m_timer(TIMER_SESSION, s->id);
 	m_lease_extend(m, s);
+}
+
+bool
+m_lease_lasts(const struct m_session *s)
+{
+	return mono_is_never(s->lease.expiry);
 }
 
 void

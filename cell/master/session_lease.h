@@ -11,7 +11,8 @@ struct m_session;
 
 struct session_lease {
 	mono_t promised; /* the end of the lease as the client was told */
-	mono_t expiry;   /* the session is ended then, unless something is received from it */
+	mono_t expiry;   /* the session is ended then, unless something is received from it; of a
+	                  * lasting session: never */
 	struct timer timer;
 };
 
@@ -22,7 +23,9 @@ span_t m_lease(const struct master *m);
 /* The longest value of the setting that an earlier master may have promised. */
 span_t m_lease_longest(const struct master *m, enum setting which);
 /* Begins the lease of a session that is recorded now. */
-void m_lease_begin(struct master *m, struct m_session *s);
+void m_lease_begin(struct master *m, struct m_session *s, bool lasting);
+/* True if the session never expires. */
+bool m_lease_lasts(const struct m_session *s);
 /* The session lives at least a lease from now: something was received from it. */
 void m_lease_extend(struct master *m, struct m_session *s);
 /* The session may count on the promise of an earlier master, whatever its length. */

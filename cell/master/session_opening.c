@@ -61,6 +61,16 @@ session_claim(struct master *m, const struct m_connection *c, uint64_t id, struc
 	return m_session_find(m, id);
 }
 
+/* The session of an earlier run of the client, which is to end; NULL: there is none, or it lasts
+ * until an operator ends it. */
+static struct m_session *
+earlier_session(struct master *m, const struct m_connection *c, const struct msg_open_session *msg)
+{
+	struct m_session *s = session_claim(m, c, msg->earlier, msg->earlier_nonce);
+
+	return s == NULL || m_lease_lasts(s) ? NULL : s;
+}
+
 /* Ends the session of an earlier run of the client and creates the new one, in one entry: the locks
  * of the earlier one must neither stay held nor be free without their delay. */
 static void
@@ -78,11 +88,13 @@ session_create(struct master *m, struct m_connection *c, const struct msg_open_s
 	    .create_session = {.nonce = msg->nonce,
 	                       .principal = c->principal,
 	                       .host = msg->host,
-	                       .awaited = msg->caching},
+	                       .awaited = msg->caching,
+	                       .lasting = msg->lasting},
 	};
 
-	if (session_claim(m, c, msg->earlier, msg->earlier_nonce) != NULL) {
-		m_propose(m, msg->earlier, &end)->session = msg->earlier;
+	if (earlier_session(m, c, msg) != NULL) {
+		m_propose_bounded(m, msg->earlier, &end, m_admission_end(m, NULL, &end))->session =
+		    msg->earlier;
 		m_lock_session_ends(m, msg->earlier, SESSION_EXPIRED);
 	}
 	m_propose(m, 0, &create)->connection = c->id;
@@ -97,7 +109,7 @@ static bool
 waits_for_barrier(struct master *m, const struct m_connection *c,
                   const struct msg_open_session *msg)
 {
-	struct m_session *earlier = session_claim(m, c, msg->earlier, msg->earlier_nonce);
+	struct m_session *earlier = earlier_session(m, c, msg);
 
 	if (earlier == NULL)
 		return false;
@@ -176,7 +188,7 @@ m_opening_run(struct master *m)
 {
 	struct m_connection *c;
 
-	while (m->work < STEP_WORK && (c = TAILQ_FIRST(&m->opening.parked)) != NULL) {
+	while (m_has_time(m) && (c = TAILQ_FIRST(&m->opening.parked)) != NULL) {
 		struct bytes frame = c->opening.message;
 		struct message message;
 

@@ -8,7 +8,14 @@
 
 struct master;
 
-enum timer_kind { TIMER_BARRIER, TIMER_SESSION, TIMER_DELAY, TIMER_SETTING, TIMER_IDLE };
+enum timer_kind {
+	TIMER_BARRIER,
+	TIMER_SESSION,
+	TIMER_DELAY,
+	TIMER_SETTING,
+	TIMER_IDLE,
+	TIMER_CACHE
+};
 
 /* Sorted by (at, kind, id), so that timers of one instant expire in an order that does not depend
  * on addresses. */

@@ -1,0 +1,293 @@
+/* One change is one shared event, however many sessions watch its node: a session keeps a pointer
+ * and a number. */
+#include "cell/master/event_queue.h"
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+struct shared_event {
+	size_t refs;
+	struct watch_event event; /* its name is owned */
+};
+
+void
+m_event_init(struct master *m)
+{
+	TAILQ_INIT(&m->events.waiting);
+}
+
+/* ---- shared events ---- */
+
+static struct shared_event *
+event_new(const struct master *m, enum watch_event_kind kind, uint64_t node)
+{
+	struct shared_event *e = memory_zero(1, sizeof *e);
+
+	e->refs = 1;
+	e->event.node = node;
+	e->event.kind = (uint8_t)kind;
+	e->event.time_ns = m->wall_ns;
+	return e;
+}
+
+static void
+event_put(struct shared_event *e)
+{
+	must(e->refs > 0);
+	if (--e->refs > 0)
+		return;
+	free((void *)e->event.name.data);
+	free(e);
+}
+
+/* ---- the queue of a session ---- */
+
+static void
+forget_first(struct session_events *q, size_t n)
+{
+	must(n <= q->kept_n);
+	for (size_t i = 0; i < n; i++)
+		event_put(q->kept[i]);
+	q->kept_n -= n;
+	if (n > 0)
+		memmove(q->kept, q->kept + n, q->kept_n * sizeof *q->kept);
+}
+
+static uint64_t
+number_before(const struct session_events *q)
+{
+	return q->made - q->kept_n;
+}
+
+static void
+wait_to_send(struct master *m, struct m_session *s)
+{
+	struct session_events *q = &s->events;
+
+	if (q->waits || !q->resumed || q->sent == q->made)
+		return;
+	q->waits = true;
+	TAILQ_INSERT_TAIL(&m->events.waiting, s, events.entry);
+}
+
+static void
+wait_no_more(struct master *m, struct m_session *s)
+{
+	if (s->events.waits)
+		TAILQ_REMOVE(&m->events.waiting, s, events.entry);
+	s->events.waits = false;
+}
+
+static void
+keep(struct session_events *q, struct shared_event *e)
+{
+	ARRAY_ROOM(q->kept, q->kept_n, q->kept_room);
+	q->kept[q->kept_n++] = e;
+	q->made++;
+}
+
+/* The client may receive the events that were sent; the others it never will. */
+static void
+leave_gap(struct master *m, struct m_session *s)
+{
+	struct session_events *q = &s->events;
+
+	M_TRACE(m, "session %" PRIu64 " has %zu events: they become a gap", s->id, q->kept_n);
+	forget_first(q, q->kept_n);
+	keep(q, event_new(m, EVENT_GAP, 0));
+	q->sent = q->made - 1;
+}
+
+static void
+give(struct master *m, struct m_session *s, struct shared_event *e)
+{
+	if (s->events.kept_n == LIMIT_EVENTS) {
+		leave_gap(m, s);
+	} else {
+		e->refs++;
+		keep(&s->events, e);
+	}
+	wait_to_send(m, s);
+}
+
+/* ---- who gets it ---- */
+
+static bool
+wants(const struct watcher *w, enum watch_event_kind kind)
+{
+	return (w->mask & 1u << kind) != 0;
+}
+
+static void
+give_all(struct master *m, struct watched_node *watched, struct shared_event *e)
+{
+	struct watcher *w;
+
+	TAILQ_FOREACH(w, &watched->watchers, of_node)
+		if (wants(w, e->event.kind))
+			give(m, w->session, e);
+}
+
+static void
+tell_node(struct master *m, enum watch_event_kind kind, uint64_t node, uint64_t generation)
+{
+	struct watched_node *watched = m_watch_find(m, node);
+	struct shared_event *e;
+
+	if (watched == NULL)
+		return;
+	e = event_new(m, kind, node);
+	e->event.generation = generation;
+	give_all(m, watched, e);
+	event_put(e);
+}
+
+static void
+tell_directory(struct master *m, enum watch_event_kind kind, const struct tree_note *note)
+{
+	struct watched_node *watched = m_watch_find(m, note->parent);
+	struct shared_event *e;
+
+	if (watched == NULL)
+		return;
+	e = event_new(m, kind, note->parent);
+	e->event.name = bytes_copy(note->name);
+	give_all(m, watched, e);
+	event_put(e);
+}
+
+static bool
+holds(const struct master *m, const struct m_session *s, uint64_t node)
+{
+	uint64_t held;
+
+	return tree_session_lock_after(m->tree, s->id, node - 1, &held) && held == node;
+}
+
+void
+m_event_conflict(struct master *m, uint64_t node)
+{
+	struct watched_node *watched = m_watch_find(m, node);
+	struct shared_event *e;
+	struct watcher *w;
+
+	if (watched == NULL)
+		return;
+	e = event_new(m, EVENT_CONFLICTING_LOCK, node);
+	TAILQ_FOREACH(w, &watched->watchers, of_node)
+		if (wants(w, EVENT_CONFLICTING_LOCK) && holds(m, w->session, node))
+			give(m, w->session, e);
+	event_put(e);
+}
+
+/* The new holder may be the one for which others wait already. */
+static void
+lock_taken(struct master *m, const struct tree_note *note)
+{
+	const struct lock_queue *q = m_queue_find(m, note->node);
+
+	tell_node(m, EVENT_LOCK_ACQUIRED, note->node, note->lock_generation);
+	if (q != NULL && q->n > q->granting_n)
+		m_event_conflict(m, note->node);
+}
+
+void
+m_event_noted(struct master *m, const struct tree_note *note)
+{
+	switch (note->kind) {
+	case TREE_NODE_CHANGED:
+		if (note->generation != 0)
+			tell_node(m, EVENT_CONTENTS_MODIFIED, note->node, note->generation);
+		tell_directory(m, EVENT_CHILD_MODIFIED, note);
+		return;
+	case TREE_NODE_CREATED:
+		tell_directory(m, EVENT_CHILD_ADDED, note);
+		return;
+	case TREE_NODE_DELETED:
+		tell_directory(m, EVENT_CHILD_REMOVED, note);
+		tell_node(m, EVENT_HANDLE_INVALID, note->node, 0);
+		m_watch_gone(m, note->node);
+		return;
+	case TREE_LOCK_TAKEN:
+		lock_taken(m, note);
+		return;
+	default:
+		return;
+	}
+}
+
+/* ---- sending ---- */
+
+static void
+send_events(struct master *m, struct m_session *s)
+{
+	struct session_events *q = &s->events;
+	const size_t from = (size_t)(q->sent - number_before(q));
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct message msg = {.code = MSG_events, .events.first = q->sent + 1};
+
+	for (size_t i = from; i < q->kept_n; i++)
+		wire_put_watch_event(&packed, &q->kept[i]->event);
+	must(!packed.failed);
+	msg.events.events.count = (uint32_t)(q->kept_n - from);
+	msg.events.events.packed = buffer_view(&packed);
+	M_TRACE(m, "session %" PRIu64 " is sent events %" PRIu64 " to %" PRIu64, s->id, q->sent + 1,
+	        q->made);
+	m_connection_send(m, s->connection, &msg);
+	q->sent = q->made;
+	buffer_free(&packed);
+}
+
+void
+m_event_send(struct master *m)
+{
+	struct m_session *s;
+
+	while (m_has_time(m) && (s = TAILQ_FIRST(&m->events.waiting)) != NULL) {
+		wait_no_more(m, s);
+		send_events(m, s);
+	}
+}
+
+bool
+m_event_heard(struct master *m, struct m_session *s, uint64_t upto)
+{
+	struct session_events *q = &s->events;
+	const uint64_t before = number_before(q);
+
+	if (upto > q->made) {
+		m_connection_breach(m, s->connection,
+		                    "an acknowledgement of an event that was not made");
+		return false;
+	}
+	if (upto > before)
+		forget_first(q, (size_t)(upto - before));
+	if (q->sent < number_before(q))
+		q->sent = number_before(q);
+	return true;
+}
+
+void
+m_event_resume(struct master *m, struct m_session *s)
+{
+	s->events.resumed = true;
+	s->events.sent = number_before(&s->events);
+	wait_to_send(m, s);
+}
+
+void
+m_event_detach(struct master *m, struct m_session *s)
+{
+	wait_no_more(m, s);
+	s->events.resumed = false;
+}
+
+void
+m_event_forget(struct master *m, struct m_session *s)
+{
+	wait_no_more(m, s);
+	forget_first(&s->events, s->events.kept_n);
+	free(s->events.kept);
+}

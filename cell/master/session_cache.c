@@ -1,0 +1,283 @@
+/* A leave that has ended is never renewed: the client has dropped all, or is about to. It begins
+ * again with a higher generation of the client's cache, which shows that nothing of the earlier one
+ * is left. A session is told of each change before that is proposed; one that acknowledges late, or
+ * not before its leave ends, delays others once, and gets no new leave for a while. */
+#include <stdlib.h>
+#include "cell/base/must.h"
+#include "cell/master/internal.h"
+
+#define LATE span_ms(500)           /* an acknowledgement that takes longer is late */
+#define PENALTY_FIRST span_s(10)    /* no leave is given for so long, */
+#define PENALTY_LONGEST span_s(600) /* doubled each time, */
+#define PENALTY_HALVED span_s(600)  /* and halved after each such time without another */
+
+static const mono_t never_had = {INT64_MIN};
+
+void
+m_cache_begin(struct m_session *s)
+{
+	gate_session_init(&s->cache.copies, s->id);
+	s->cache.leave_end = s->cache.late_at = s->cache.renew_from = never_had;
+	s->cache.timer = m_timer(TIMER_CACHE, s->id);
+}
+
+static void
+drop(struct master *m, struct m_session *s)
+{
+	gate_forget(&m->gate, &s->cache.copies);
+	m_timer_off(m, &s->cache.timer);
+}
+
+void
+m_cache_forget(struct master *m, struct m_session *s)
+{
+	drop(m, s);
+}
+
+static bool
+has_leave(const struct master *m, const struct m_session *s)
+{
+	return !s->cache.lapsed && mono_before(m->now, s->cache.leave_end);
+}
+
+/* The session did not acknowledge in time. */
+static void
+be_late(struct master *m, struct m_session *s)
+{
+	struct session_cache *c = &s->cache;
+	span_t penalty = {c->penalty.ns * 2};
+
+	for (mono_t t = c->late_at; c->penalty.ns > 0 && penalty.ns > PENALTY_FIRST.ns;
+	     penalty.ns /= 2) {
+		t = mono_add(t, PENALTY_HALVED);
+		if (!mono_reached(m->now, t))
+			break;
+	}
+	if (penalty.ns < PENALTY_FIRST.ns)
+		penalty = PENALTY_FIRST;
+	if (penalty.ns > PENALTY_LONGEST.ns)
+		penalty = PENALTY_LONGEST;
+	c->penalty = penalty;
+	c->late_at = m->now;
+	c->renew_from = mono_add(m->now, penalty);
+	M_TRACE(m, "session %" PRIu64 " acknowledges late: no leave to cache for %" PRId64 " ms",
+	        s->id, span_to_ms(penalty));
+}
+
+static void
+lapse(struct master *m, struct m_session *s)
+{
+	if (gate_oldest(&s->cache.copies) != NULL)
+		be_late(m, s);
+	M_TRACE(m, "session %" PRIu64 " has no leave to cache any more", s->id);
+	s->cache.lapsed = true;
+	drop(m, s);
+}
+
+void
+m_cache_timeout(struct master *m, struct m_session *s)
+{
+	must(mono_reached(m->now, s->cache.leave_end));
+	lapse(m, s);
+}
+
+static void
+arm(struct master *m, struct m_session *s)
+{
+	const bool owes = gate_oldest(&s->cache.copies) != NULL;
+
+	m_timer_set(m, &s->cache.timer, owes ? s->cache.leave_end : MONO_NEVER);
+}
+
+/* ---- leave ---- */
+
+static void
+answer_held(struct master *m, struct m_session *s)
+{
+	if (s->keepalive.held && m->has_lease && !s->ending.proposed && s->ending.cause == 0)
+		m_keepalive_answer(m, s);
+}
+
+void
+m_cache_show(struct master *m, struct m_session *s, uint64_t generation)
+{
+	struct session_cache *c = &s->cache;
+
+	if (generation <= c->generation)
+		return;
+	drop(m, s);
+	c->generation = generation;
+	c->lapsed = false;
+	c->leave_end = never_had;
+	c->wanted = true;
+	m_await_set_caching(s, true);
+	if (m_await_raise(m, s))
+		answer_held(m, s);
+}
+
+void
+m_cache_want(struct m_session *s, bool wanted)
+{
+	s->cache.wanted = wanted;
+}
+
+void
+m_cache_awaited(struct master *m, struct m_session *s)
+{
+	if (s->cache.wanted && s->cache.generation != 0)
+		answer_held(m, s);
+}
+
+static bool
+renewable(struct master *m, struct m_session *s)
+{
+	struct session_cache *c = &s->cache;
+
+	if (!c->wanted || c->generation == 0 || c->lapsed || s->ending.cause != 0)
+		return false;
+	if (c->leave_end.ns != never_had.ns && !has_leave(m, s)) {
+		lapse(m, s);
+		return false;
+	}
+	m_await_set_caching(s, true);
+	return m_await_raise(m, s) && mono_reached(m->now, c->renew_from);
+}
+
+/* A new master need not wait for a session that asks for no leave any more, and has none. */
+static void
+note_idle(struct master *m, struct m_session *s)
+{
+	if (s->cache.generation == 0 || s->cache.wanted || has_leave(m, s))
+		return;
+	m_await_set_caching(s, false);
+	m_await_idle(m, s);
+}
+
+/* The leave ends at the latest one cache lease after the sending of the oldest notice that is not
+ * acknowledged. */
+uint32_t
+m_cache_renew(struct master *m, struct m_session *s, span_t held)
+{
+	const span_t lease = tree_setting_span(m->tree, SETTING_cache_lease);
+	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
+	mono_t end = mono_add(m->now, lease);
+
+	if (!renewable(m, s)) {
+		note_idle(m, s);
+		return 0;
+	}
+	if (oldest != NULL && oldest->sent)
+		end = mono_min(end, mono_add(oldest->sent_at, lease));
+	if (mono_reached(m->now, end))
+		return 0;
+	s->cache.leave_end = mono_max(s->cache.leave_end, mono_add(end, m_lease_margin(m, lease)));
+	arm(m, s);
+	return (uint32_t)(span_to_ms(held) + span_to_ms(mono_since(end, m->now)));
+}
+
+uint64_t
+m_cache_leave(struct master *m, struct m_session *s, const struct m_request *r,
+              const struct footprint *nodes)
+{
+	struct gate_session *copies = &s->cache.copies;
+
+	if (r->generation == 0 || r->generation != s->cache.generation || !has_leave(m, s))
+		return 0;
+	for (size_t i = 0; i < nodes->n; i++)
+		if (!gate_may_copy(&m->gate, copies, nodes->keys[i]))
+			return 0;
+	if (copies->copies_n + nodes->n > LIMIT_COPIES)
+		return 0;
+	copies->leaves++;
+	for (size_t i = 0; i < nodes->n; i++)
+		gate_copy(&m->gate, copies, nodes->keys[i], copies->leaves);
+	return copies->leaves;
+}
+
+/* ---- notices ---- */
+
+static void
+send_notice(struct master *m, struct m_session *s, const struct gate_notice *n)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct message msg = {
+	    .code = MSG_invalidation,
+	    .invalidation = {.generation = s->cache.generation,
+	                     .notice = n->number,
+	                     .everything = n->everything},
+	};
+	const struct gate_copy *c;
+
+	TAILQ_FOREACH(c, &n->copies, in_notice) {
+		if (n->everything)
+			break;
+		wire_put_node_key(&packed, &(struct node_key){c->key->key});
+		msg.invalidation.nodes.count++;
+	}
+	must(!packed.failed);
+	msg.invalidation.nodes.packed = buffer_view(&packed);
+	M_TRACE(m, "session %" PRIu64 " is told to drop %" PRIu32 " nodes%s by notice %" PRIu64,
+	        s->id, msg.invalidation.nodes.count, n->everything ? " and all others" : "",
+	        n->number);
+	if (s->connection != NULL)
+		m_connection_send(m, s->connection, &msg);
+	buffer_free(&packed);
+}
+
+void
+m_cache_tell(struct master *m)
+{
+	struct gate_session *untold;
+	struct m_session *s;
+
+	while ((untold = gate_untold(&m->gate)) != NULL) {
+		s = m_session_find(m, untold->id);
+		must(s != NULL && &s->cache.copies == untold);
+		if (!has_leave(m, s)) {
+			lapse(m, s);
+			continue;
+		}
+		send_notice(m, s, gate_told(&m->gate, untold, m->now));
+		arm(m, s);
+	}
+}
+
+static bool
+is_late(const struct master *m, const struct m_session *s, uint64_t upto)
+{
+	const struct gate_notice *oldest = gate_oldest(&s->cache.copies);
+
+	return oldest != NULL && oldest->number <= upto &&
+	       mono_since(m->now, oldest->sent_at).ns > LATE.ns;
+}
+
+static void
+give_back(struct master *m, struct m_session *s, const struct msg_dropped *msg)
+{
+	struct cursor at = cursor_of(msg->nodes.packed);
+	struct node_key node;
+
+	while (wire_next_node_key(&at, &node))
+		gate_give_back(&m->gate, &s->cache.copies, node.node, msg->leave);
+}
+
+/* An acknowledgement of an earlier generation has come true already. */
+void
+m_cache_receive(struct master *m, struct m_connection *c, const struct msg_dropped *msg)
+{
+	struct m_session *s = c->session;
+
+	if (s == NULL || s->id != msg->session || msg->epoch != m->epoch)
+		return;
+	m_cache_show(m, s, msg->generation);
+	if (msg->generation != s->cache.generation)
+		return;
+	if (is_late(m, s, msg->upto))
+		be_late(m, s);
+	if (!gate_acknowledge(&m->gate, &s->cache.copies, msg->upto)) {
+		m_connection_breach(m, c, "an acknowledgement of a notice that was not sent");
+		return;
+	}
+	give_back(m, s, msg);
+	arm(m, s);
+}
