@@ -26,6 +26,7 @@ answer(struct replica *r, uint64_t conn, enum rc rc, uint64_t id, const char *wh
 	    .operated = {.rc = (uint8_t)rc, .id = id, .why = bytes_of(why)},
 	};
 
+	R_TRACE(r, "operator is answered %s%s%s", rc_name(rc), why[0] != '\0' ? ": " : "", why);
 	r_answer(r, conn, &m);
 }
 
@@ -139,6 +140,7 @@ decide(struct replica *r, struct admin_request *o)
 	struct bytes principal;
 
 	if (!master_principal(r->master, o->conn, &principal)) {
+		R_TRACE(r, "operator is not answered: its connection is closed");
 		forget(r, o);
 		return;
 	}
@@ -247,10 +249,12 @@ r_admin_left(struct replica *r)
 
 	r_member_list_settled(r);
 	while ((o = TAILQ_FIRST(&r->admin.requests)) != NULL) {
-		if (o->under_way && o->asked.what == OPERATION_TRANSFER)
+		if (o->under_way && o->asked.what == OPERATION_TRANSFER) {
 			conclude(r, o, RC_OK, o->asked.id, "");
-		else
+		} else {
+			R_TRACE(r, "operator is not answered: the next master decides");
 			forget(r, o);
+		}
 	}
 }
 

@@ -16,6 +16,7 @@
 #ifndef LSFS_REPLICA_INTERNAL_H
 #define LSFS_REPLICA_INTERNAL_H
 
+#include <inttypes.h>
 #include "cell/replica/divergence.h"
 #include "cell/replica/disk_full.h"
 #include "cell/replica/member_rules.h"
@@ -112,6 +113,9 @@ struct replica {
 	struct master_update master_update;
 	struct tree_outcome outcome;
 };
+
+/* Traces: a verdict, with its numbers. */
+#define R_TRACE(r, ...) TRACE((r)->config.trace, __VA_ARGS__)
 
 /* replica.c */
 /* True while this master's lease holds. */

@@ -57,6 +57,8 @@ propose_epoch(struct replica *r)
 	                    .settings = r_settings_first(r, &settings)},
 	};
 
+	R_TRACE(r, "mastership in %" PRIu64 ".%u: proposes its epoch", r->paxos->master.round,
+	        r->paxos->master.replica);
 	r_settings_elected(r);
 	r->mastership.candidacy = r->paxos->master;
 	r->mastership.elected_at = r->now;
@@ -172,6 +174,8 @@ r_mastership_frame(struct replica *r, uint64_t conn, struct bytes frame)
 	if (master_soon(r) && r->mastership.parked_n < PARKED_MAX && opens_session(frame)) {
 		frame_backlog_push(&r->mastership.parked, conn, bytes_copy(frame));
 		r->mastership.parked_n++;
+		R_TRACE(r, "mastership has no epoch yet: open_session waits, %zu in all",
+		        r->mastership.parked_n);
 	} else {
 		r_mastership_redirect(r, conn, frame);
 	}

@@ -57,14 +57,14 @@ r_member_list_init(struct replica *r, const struct replica_config *config, struc
 	r->members.first = pack(config->members, config->members_n);
 	know(r, config->members_version, r->members.first);
 	know_applied(r);
+	to->newest = (struct px_members){.version = config->members_version};
+	for (int i = 0; i < config->members_n; i++)
+		px_members_add(&to->newest, &config->members[i]);
 	to->members = (struct px_members){.version = tree_members_version(r->tree)};
 	while (tree_member_after(r->tree, member.id, &member))
 		px_members_add(&to->members, &member);
-	if (to->members.n > 0)
-		return;
-	to->members.version = config->members_version;
-	for (int i = 0; i < config->members_n; i++)
-		px_members_add(&to->members, &config->members[i]);
+	if (to->members.n == 0)
+		to->members = to->newest;
 }
 
 struct wire_list
@@ -190,18 +190,34 @@ is_member(const struct replica *r, uint8_t id)
 	return false;
 }
 
+/* Why a list is not taken over; NULL: it is. */
+static const char *
+obstacle(const struct replica *r, uint8_t from, const struct msg_members *m)
+{
+	if (m->version < r->members.newest.version)
+		return "it is older than the newest one";
+	if (!is_member(r, from))
+		return "its sender is no member";
+	if (!tree_members_go_on(r->tree, m->members))
+		return "it contradicts the applied one";
+	return NULL;
+}
+
 void
 r_member_list_received(struct replica *r, uint8_t from, const struct msg_members *m)
 {
 	const struct message received = {.code = MSG_members, .members = *m};
+	const char *why = obstacle(r, from, m);
 
-	if (m->version > r->members.newest.version && is_member(r, from) &&
-	    tree_members_go_on(r->tree, m->members)) {
-		know(r, m->version, m->members);
-		r_step_px(r, (struct px_event){.kind = PX_RECEIVE,
-		                               .from = from,
-		                               .message = &received});
+	if (m->version == r->members.newest.version)
+		return;
+	if (why != NULL) {
+		R_TRACE(r, "list %" PRIu64 " of replica %u is ignored: %s", m->version, from, why);
+		return;
 	}
+	R_TRACE(r, "list %" PRIu64 " of replica %u is the newest one", m->version, from);
+	know(r, m->version, m->members);
+	r_step_px(r, (struct px_event){.kind = PX_RECEIVE, .from = from, .message = &received});
 }
 
 /* ---- its changes ---- */
@@ -226,6 +242,9 @@ r_member_list_propose(struct replica *r, const struct member_view *m)
 	r->members.changing = tree_check_members(r->tree, &op.set_members) == RC_OK;
 	if (r->members.changing)
 		r_propose(r, &op);
+	else
+		R_TRACE(r, "list behind list %" PRIu64 " would be refused: it is not proposed",
+		        m->version);
 	buffer_free(&packed);
 	return r->members.changing;
 }

@@ -199,12 +199,6 @@ r_backlog_clear(struct replica *r)
 	r->backlog.bytes = 0;
 }
 
-size_t
-replica_backlog(const struct replica *r)
-{
-	return r->backlog.bytes;
-}
-
 void
 r_absorb_master(struct replica *r)
 {
@@ -270,14 +264,14 @@ apply_next(struct replica *r)
 	if (tree_apply(r->tree, index, e.origin, e.payload, out) == RC_BAD_MESSAGE)
 		NOTICE(r->config.trace, "entry %llu is malformed: nothing changed",
 		       (unsigned long long)index);
-	r->work += (1 + out->answers_n) * COMMAND_WORK;
+	r->work += (1 + out->answers_n) * COMMAND_WORK + out->rows * ROW_WORK;
 	if (r->mastership.serving) {
 		master_applied(r->master, r_clock(r), index, out, &r->master_update);
 		r_absorb_master(r);
 		if (r->admin.n > 0 || r->members.changing)
 			r_admin_applied(r, out);
 	}
-	if (divergence_due(&r->divergence, index))
+	if (index % r->divergence.every == 0)
 		r_divergence_compute(r, index);
 	for (size_t i = 0; i < out->notes_n; i++)
 		look_at_note(r, &out->notes[i]);
@@ -293,12 +287,6 @@ static bool
 may_apply(const struct replica *r)
 {
 	return r->applied < r->paxos->chosen && !r_state_waits(r) && !r->settings.outdated;
-}
-
-static bool
-has_time(const struct replica *r)
-{
-	return r->work + tree_dirty_n(r->tree) * ROW_WORK < APPLY_WORK;
 }
 
 static void
@@ -320,14 +308,14 @@ settle(struct replica *r)
 		if (r->admin.n > 0)
 			r_admin_go_on(r);
 		follow_paxos(r);
-		while (!TAILQ_EMPTY(&r->backlog.frames) && r->paxos->open && px_room(r->px)) {
+		while (!TAILQ_EMPTY(&r->backlog.frames) && px_room(r->px)) {
 			r_step_px(r, (struct px_event){.kind = PX_PROPOSE,
 			                               .payload =
 			                                   TAILQ_FIRST(&r->backlog.frames)->bytes});
 			backlog_drop_first(r);
 			more = true;
 		}
-		while (may_apply(r) && has_time(r)) {
+		while (may_apply(r) && r->work < APPLY_WORK) {
 			apply_next(r);
 			more = true;
 		}
@@ -410,6 +398,8 @@ on_frame(struct replica *r, const struct replica_event *e)
 		return;
 	case MSG_operate:
 	case MSG_sessions_request:
+	case MSG_locks_request:
+	case MSG_check_sequencer:
 		on_operator(r, e);
 		return;
 	default:
@@ -508,6 +498,7 @@ report_to_driver(struct replica *r, struct replica_update *u)
 	u->members_changed = r->members.unreported && r_member_list_report(r);
 	u->behind = behind(r);
 	u->diverged = r->diverged;
+	u->backlog = r->backlog.bytes;
 	u->condition = replica_condition(r);
 	u->deadline = replica_deadline(r);
 }

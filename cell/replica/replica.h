@@ -88,8 +88,12 @@ struct replica_update {
 	/* The state differs from that of a majority: the driver moves state.db away, and starts the
 	 * replica again, which then fetches a state. */
 	bool diverged;
-	enum replica_condition condition; /* replica_condition, and */
-	mono_t deadline;                  /* replica_deadline, as they are now */
+	/* As they are now, in every update: the number of bytes of requests that wait for room in
+	 * the log, which only the driver bounds: when it is high, the driver keeps further requests
+	 * back, but not KeepAlives; replica_condition; replica_deadline. */
+	size_t backlog;
+	enum replica_condition condition;
+	mono_t deadline;
 };
 
 /* Takes one step: processes the event, and fills in the update, which is cleared before and must be
@@ -101,10 +105,6 @@ void replica_update_free(struct replica_update *update);
 
 /* The time of the next REPLICA_TIMEOUT. */
 mono_t replica_deadline(const struct replica *r);
-
-/* The number of bytes of requests that wait for room in the log. Only the driver bounds it: when it
- * is high, the driver keeps further requests back, but not KeepAlives. */
-size_t replica_backlog(const struct replica *r);
 
 /* The parts of the replica, for the driver, tests, and the invariants of the simulator. */
 const struct tree *replica_tree(const struct replica *r);

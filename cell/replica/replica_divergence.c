@@ -23,8 +23,11 @@ r_divergence_compute(struct replica *r, uint64_t index)
 void
 r_divergence_checked(struct replica *r, const struct tree_note *n)
 {
-	if (!divergence_differ(&r->divergence, n->index, n->digest))
+	if (!divergence_differ(&r->divergence, n->index, n->digest)) {
+		R_TRACE(r, "digest of entry %" PRIu64 ": no difference from the majority",
+		        n->index);
 		return;
+	}
 	NOTICE(r->config.trace, "the state differs from that of the majority, at entry %llu",
 	       (unsigned long long)n->index);
 	r->diverged = true;
@@ -52,8 +55,11 @@ tell_digests(struct replica *r)
 
 	while (r_is_master(r) && px_members(r->px)->n > 1 &&
 	       divergence_agreed(&r->divergence, px_members(r->px), &op.check_digest.index,
-	                         &op.check_digest.digest))
+	                         &op.check_digest.digest)) {
+		R_TRACE(r, "digest of entry %" PRIu64 " is that of a majority",
+		        op.check_digest.index);
 		r_propose(r, &op);
+	}
 }
 
 /* The other members are sent the digest of the master, and log it if theirs differs. */

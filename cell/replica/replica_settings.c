@@ -30,8 +30,12 @@ r_settings_first(const struct replica *r, struct buffer *packed)
 void
 r_settings_changed(struct replica *r)
 {
-	px_set_lease(r->px, tree_setting_span(r->tree, SETTING_master_lease),
-	             tree_setting_span(r->tree, SETTING_heartbeat));
+	const span_t lease = tree_setting_span(r->tree, SETTING_master_lease);
+	const span_t heartbeat = tree_setting_span(r->tree, SETTING_heartbeat);
+
+	R_TRACE(r, "settings: a master lease of %" PRId64 " ms, a heartbeat each %" PRId64 " ms",
+	        span_to_ms(lease), span_to_ms(heartbeat));
+	px_set_lease(r->px, lease, heartbeat);
 }
 
 uint32_t
@@ -43,7 +47,12 @@ r_settings_minor(const struct replica *r)
 void
 r_settings_follow(struct replica *r)
 {
-	r->settings.outdated = r_settings_minor(r) > r->config.paxos.minor;
+	const uint32_t minor = r_settings_minor(r);
+
+	r->settings.outdated = minor > r->config.paxos.minor;
+	if (r->settings.outdated)
+		R_TRACE(r, "settings: minor version %u, later than %u: applies nothing", minor,
+		        r->config.paxos.minor);
 }
 
 /* A member that joins meanwhile, and speaks a lower version, stops when it applies the entry. */
