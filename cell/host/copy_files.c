@@ -56,17 +56,21 @@ on_made(void *user, enum rc rc, uint64_t applied, const char *why)
 		server_copy_made(f->server, rc, applied, size, why);
 }
 
-void
-copy_files_make(struct copy_files *f, int place)
+static void
+make_copy(void *user, int place)
 {
+	struct copy_files *f = user;
+
 	must(f->copies[place] < 0);
 	f->place = place;
 	store_copy(f->store, STORE_COPY, on_made, f);
 }
 
-const char *
-copy_files_read(struct copy_files *f, int place, uint64_t offset, uint8_t *to, size_t n)
+static const char *
+read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
 {
+	const struct copy_files *f = user;
+
 	while (n > 0) {
 		ssize_t got = pread(f->copies[place], to, n, (off_t)offset);
 
@@ -81,25 +85,30 @@ copy_files_read(struct copy_files *f, int place, uint64_t offset, uint8_t *to, s
 	return NULL;
 }
 
-void
-copy_files_drop(struct copy_files *f, int place)
+static void
+drop_copy(void *user, int place)
 {
+	struct copy_files *f = user;
+
 	close_file(&f->copies[place]);
 }
 
 /* ---- the state of another replica ---- */
 
-const char *
-copy_files_begin_fetch(struct copy_files *f)
+static const char *
+begin_fetch(void *user)
 {
+	struct copy_files *f = user;
+
 	must(f->fetched < 0);
 	f->fetched = open(f->fetched_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	return f->fetched < 0 ? strerror(errno) : NULL;
 }
 
-const char *
-copy_files_write_fetch(struct copy_files *f, uint64_t offset, struct bytes data)
+static const char *
+write_fetch(void *user, uint64_t offset, struct bytes data)
 {
+	const struct copy_files *f = user;
 	int rc = file_write_at(f->fetched, data, (off_t)offset);
 
 	return rc < 0 ? strerror(-rc) : NULL;
@@ -128,19 +137,30 @@ on_checked(uv_work_t *work, int status)
 	f->stopped(f->stopped_user);
 }
 
-void
-copy_files_check_fetch(struct copy_files *f)
+static void
+check_fetch(void *user)
 {
+	struct copy_files *f = user;
+
 	close_file(&f->fetched);
 	f->checking = true;
 	must(uv_queue_work(f->loop, &f->check, check, on_checked) == 0);
 }
 
-void
-copy_files_drop_fetch(struct copy_files *f)
+static void
+drop_fetch(void *user)
 {
+	struct copy_files *f = user;
+
 	close_file(&f->fetched);
 	unlink(f->fetched_path);
+}
+
+struct copy_io
+copy_files_io(struct copy_files *f)
+{
+	return (struct copy_io){make_copy,   read_copy,   drop_copy,  begin_fetch,
+	                        write_fetch, check_fetch, drop_fetch, f};
 }
 
 /* ---- life ---- */

@@ -1,5 +1,5 @@
 /* The files of a server's state transfer: copies of its own state, and the state of another replica
- * that is being fetched. They implement make_copy, begin_fetch and so on of struct server_io. */
+ * that is being fetched. They implement struct copy_io. */
 #ifndef LSFS_HOST_COPY_FILES_H
 #define LSFS_HOST_COPY_FILES_H
 
@@ -31,14 +31,7 @@ void copy_files_stop(struct copy_files *f, void (*stopped)(void *user), void *us
 /* Closes the files and frees the names; must be called after the store was closed. */
 void copy_files_fini(struct copy_files *f);
 
-/* See struct server_io. */
-void copy_files_make(struct copy_files *f, int place);
-const char *copy_files_read(struct copy_files *f, int place, uint64_t offset, uint8_t *to,
-                            size_t n);
-void copy_files_drop(struct copy_files *f, int place);
-const char *copy_files_begin_fetch(struct copy_files *f);
-const char *copy_files_write_fetch(struct copy_files *f, uint64_t offset, struct bytes data);
-void copy_files_check_fetch(struct copy_files *f);
-void copy_files_drop_fetch(struct copy_files *f);
+/* The server's access to the files. */
+struct copy_io copy_files_io(struct copy_files *f);
 
 #endif

@@ -12,17 +12,12 @@
 /* ---- clocks, log ---- */
 
 static mono_t
-io_now(void *user)
+io_now(void *user, int64_t *wall_ns)
 {
 	(void)user;
+	if (wall_ns != NULL)
+		*wall_ns = clock_wall_ns();
 	return clock_now();
-}
-
-static int64_t
-io_wall_ns(void *user)
-{
-	(void)user;
-	return clock_wall_ns();
 }
 
 static void
@@ -60,16 +55,10 @@ io_append(void *user, uint64_t write, const struct px_record *records, size_t n)
 	store_log(((struct server_process *)user)->store, write, records, n);
 }
 
-static void
+static size_t
 io_save(void *user, uint64_t applied, struct row_list *rows)
 {
-	store_state(((struct server_process *)user)->store, applied, rows);
-}
-
-static size_t
-io_unsaved(void *user)
-{
-	return store_state_queued(((struct server_process *)user)->store);
+	return store_state(((struct server_process *)user)->store, applied, rows);
 }
 
 static void
@@ -88,12 +77,12 @@ on_persisted(void *user, uint64_t write)
 }
 
 static void
-on_saved(void *user, uint64_t applied)
+on_saved(void *user, uint64_t applied, size_t unsaved)
 {
 	struct server_process *p = user;
 
 	if (p->server != NULL)
-		server_saved(p->server, applied);
+		server_saved(p->server, applied, unsaved);
 }
 
 static void
@@ -177,50 +166,6 @@ io_write_cell_file(void *user, const struct cell_file *cell_file)
 	p->cell_file = *cell_file;
 	p->writing.data = p;
 	must(uv_queue_work(p->loop, &p->writing, write_cell_file, on_cell_file_written) == 0);
-}
-
-/* ---- copies ---- */
-
-static void
-io_make_copy(void *user, int place)
-{
-	copy_files_make(&((struct server_process *)user)->files, place);
-}
-
-static const char *
-io_read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
-{
-	return copy_files_read(&((struct server_process *)user)->files, place, offset, to, n);
-}
-
-static void
-io_drop_copy(void *user, int place)
-{
-	copy_files_drop(&((struct server_process *)user)->files, place);
-}
-
-static const char *
-io_begin_fetch(void *user)
-{
-	return copy_files_begin_fetch(&((struct server_process *)user)->files);
-}
-
-static const char *
-io_write_fetch(void *user, uint64_t offset, struct bytes data)
-{
-	return copy_files_write_fetch(&((struct server_process *)user)->files, offset, data);
-}
-
-static void
-io_check_fetch(void *user)
-{
-	copy_files_check_fetch(&((struct server_process *)user)->files);
-}
-
-static void
-io_drop_fetch(void *user)
-{
-	copy_files_drop_fetch(&((struct server_process *)user)->files);
 }
 
 /* ---- the network ---- */
@@ -310,21 +255,13 @@ process_io(struct server_process *p)
 {
 	return (struct server_io){
 	    .now = io_now,
-	    .wall_ns = io_wall_ns,
 	    .random = io_random,
 	    .log = io_log,
 	    .append = io_append,
 	    .save = io_save,
-	    .unsaved = io_unsaved,
 	    .fail = io_fail,
 	    .write_cell_file = io_write_cell_file,
-	    .make_copy = io_make_copy,
-	    .read_copy = io_read_copy,
-	    .drop_copy = io_drop_copy,
-	    .begin_fetch = io_begin_fetch,
-	    .write_fetch = io_write_fetch,
-	    .check_fetch = io_check_fetch,
-	    .drop_fetch = io_drop_fetch,
+	    .copies = copy_files_io(&p->files),
 	    .connect = io_connect,
 	    .send = io_send,
 	    .hold = io_hold,

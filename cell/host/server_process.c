@@ -110,9 +110,8 @@ arm(struct server_process *p, mono_t at)
 	                    0) == 0);
 }
 
-/* Frames that a turn leaves do not cost a wake-up of their own: the check handle delivers them
- * after the poll, where most work arises, and the prepare handle before it; while frames are left,
- * an idle handle keeps the loop from sleeping. */
+/* Most work arises in the poll, and the check handle takes a turn behind it. While there is other
+ * work, an idle handle keeps the poll from sleeping. */
 static void
 on_prepare(uv_prepare_t *handle)
 {
@@ -121,8 +120,6 @@ on_prepare(uv_prepare_t *handle)
 
 	if (p->closing)
 		return;
-	if (p->server != NULL)
-		server_deliver(p->server);
 	at = deadline(p);
 	if (at.ns == 0) {
 		must(uv_idle_start(&p->idle, on_idle) == 0);

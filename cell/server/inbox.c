@@ -86,16 +86,32 @@ inbox_bytes(const struct inbox *in, uint64_t conn)
 	return q != NULL ? q->bytes : 0;
 }
 
+/* The next connection whose first frame is ready; NULL: there is none. */
+static struct inbox_queue *
+next(const struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
+     void *user)
+{
+	struct inbox_queue *q;
+
+	TAILQ_FOREACH(q, &in->turns, turn)
+		if (ready(user, q->conn, TAILQ_FIRST(&q->frames)->frame))
+			break;
+	return q;
+}
+
+bool
+inbox_has(const struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
+          void *user)
+{
+	return next(in, ready, user) != NULL;
+}
+
 bool
 inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
            void *user, struct queued_frame *queued)
 {
-	struct inbox_queue *q;
+	struct inbox_queue *q = next(in, ready, user);
 
-	TAILQ_FOREACH(q, &in->turns, turn) {
-		if (ready(user, q->conn, TAILQ_FIRST(&q->frames)->frame))
-			break;
-	}
 	if (q == NULL)
 		return false;
 	must(frame_queue_take(&q->frames, queued));

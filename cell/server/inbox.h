@@ -24,6 +24,9 @@ void inbox_free(struct inbox *in);
 size_t inbox_put(struct inbox *in, uint64_t conn, struct bytes frame);
 /* The number of waiting bytes of the connection. */
 size_t inbox_bytes(const struct inbox *in, uint64_t conn);
+/* Is there a connection whose first frame is `ready`? */
+bool inbox_has(const struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),
+               void *user);
 /* Removes the first frame of the next connection whose first frame is `ready`, with the ownership
  * of it; false when there is none. */
 bool inbox_take(struct inbox *in, bool (*ready)(void *user, uint64_t conn, struct bytes frame),

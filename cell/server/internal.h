@@ -1,5 +1,5 @@
-/* The parts that the two halves of the server share: server.c, the processing of events, and
- * lifecycle.c, its beginning and end. */
+/* The state that the files of the server share: server.c, its events; server_step.c, the step of
+ * the replica that each of them is; lifecycle.c, its beginning and end. */
 #ifndef LSFS_SERVER_INTERNAL_H
 #define LSFS_SERVER_INTERNAL_H
 
@@ -16,28 +16,32 @@ struct server {
 	struct server_config config;
 	struct replica *replica;
 	struct replica_update update;
-	struct trace trace;               /* of the replica */
-	enum replica_condition condition; /* as it was logged last */
-	struct gateway *gateway;          /* NULL, like the next two, in a cell in one process */
+	struct trace trace;      /* of the replica */
+	struct gateway *gateway; /* NULL, like the next two, in a cell in one process */
 	struct state_transfer *transfer;
 	struct cell_file_writer *cell_file_writer;
-	bool stepping;
-	bool failed;              /* no more steps are taken */
-	enum server_verdict news; /* the verdict that server_turn must still return */
-	mono_t leave_by;          /* the latest end of server_stop; MONO_NEVER: not stopping */
-	bool left;                /* the server has stopped */
 
-	struct local_clients clients; /* clients in this process, and the frames for them */
-	struct frame_queue gate;      /* frames to send once their writes are durable; `after` never
-	                               * falls */
-	struct inbox inbox;           /* clients' frames that wait for their turn */
-	mono_t turn_end; /* frames that arrive in this turn after that go to the inbox */
-	bool turn_runs, turn_over;
-	bool put; /* a frame, since the inbox was read last */
+	/* server_step.c */
+	struct frame_queue gate; /* frames to send once their writes are durable; `after` never
+	                          * falls */
+	uint64_t durable;        /* number of the last durable write */
+	size_t unsaved;          /* bytes of the state that wait to be written */
+	mono_t deadline;         /* of the replica */
+	bool stepping;
+	mono_t turn_began; /* at the first step of this turn; MONO_NEVER: it had none yet */
 	struct replica_times times;
-	uint64_t durable; /* number of the last durable write */
-	mono_t deadline;  /* of the replica */
-	bool due;         /* the owner has reported a deadline */
+	enum replica_condition condition; /* as it was logged last */
+	enum server_verdict news;         /* the verdict that server_turn must still return */
+	bool failed;                      /* no more steps are taken */
+
+	/* server.c */
+	struct local_clients clients; /* clients in this process, and the frames for them */
+	struct inbox inbox;           /* clients' frames that wait for their turn */
+	bool turn_runs, turn_over;
+	bool inbox_due;  /* the inbox may have a frame that is ready */
+	bool due;        /* the owner has reported a deadline */
+	mono_t leave_by; /* the latest end of server_stop; MONO_NEVER: not stopping */
+	bool left;       /* the server has stopped */
 };
 
 extern const struct gateway_callbacks server_gateway_callbacks;
@@ -54,8 +58,8 @@ void server_keep_cell_file(struct server *s, uint64_t saved);
 /* Callbacks of the state transfer: a copy is begun for another replica; a frame is to be sent. */
 void server_copy_begun(void *user, uint8_t replica);
 void server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes frame);
-/* True when the server may stop: the mastership is handed over and all frames are sent, or the time
- * for it is over. */
+/* True when a server that is being stopped may stop: the mastership is handed over and all frames
+ * are sent, or the time for it is over. */
 bool server_has_left(const struct server *s);
 
 #endif

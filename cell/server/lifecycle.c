@@ -62,6 +62,7 @@ configure(struct server *s, struct replica_config *config)
 	config->master.cell = identity->cell_file.name;
 	memcpy(config->master.signing_key, identity->signing, sizeof config->master.signing_key);
 	config->master.drift_permille = DRIFT_PERMILLE;
+	config->master.step_work = s->config.limits.step;
 }
 
 static void
@@ -183,8 +184,7 @@ server_free(struct server *s)
 bool
 server_has_left(const struct server *s)
 {
-	if (mono_is_never(s->leave_by))
-		return false;
+	must(!mono_is_never(s->leave_by));
 	return s->failed || s->gateway == NULL ||
 	       (replica_left(s->replica, s->leave_by) && TAILQ_EMPTY(&s->gate)) ||
 	       mono_reached(server_io_now(&s->io), s->leave_by);

@@ -21,6 +21,7 @@ struct server_limits {
 	size_t flood;   /* of one client's waiting requests; above it nothing is read from it */
 	size_t inbox;   /* of all waiting requests; above it clients that send more are closed */
 	size_t part;    /* of a part of a copy, in one message */
+	size_t step;    /* of what a master does in one step, about */
 	span_t patience; /* time to wait for a part before it is requested again */
 };
 
@@ -61,16 +62,14 @@ mono_t server_deadline(const struct server *s);
 /* Reports that the deadline was reached before the owner looked for input the last time: the next
  * turn handles it. */
 void server_timeout(struct server *s);
-/* Delivers the waiting frames to the clients in this process. */
-void server_deliver(struct server *s);
 /* Begins to stop: hands the mastership over, for at most two seconds; then server_turn returns
  * SERVER_LEFT. The clients in this process get no callbacks from here on. */
 void server_stop(struct server *s);
 
 /* Results of the calls of struct server_io: this write and all earlier ones are durable; the state
- * up to the index `applied` is durable. */
+ * up to the index `applied` is durable, and `unsaved` bytes of it still wait to be written. */
 void server_persisted(struct server *s, uint64_t write);
-void server_saved(struct server *s, uint64_t applied);
+void server_saved(struct server *s, uint64_t applied, size_t unsaved);
 /* The disk is full, or has free space again. */
 void server_full(struct server *s, bool full);
 /* The disk has failed: no further results follow. */

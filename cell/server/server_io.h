@@ -14,33 +14,15 @@ enum server_level { SERVER_ERROR, SERVER_WARN, SERVER_INFO, SERVER_DEBUG };
 
 /* Functions that return a string return NULL for success, or else the reason for people: one line,
  * valid until the next call. */
-struct server_io {
-	mono_t (*now)(void *user);      /* the clock for decisions */
-	int64_t (*wall_ns)(void *user); /* the clock for time stamps */
-	void (*random)(void *user, void *to, size_t n);
-	/* Logs a line, given without a newline; NULL: nothing is logged. */
-	void (*log)(void *user, enum server_level level, const char *line);
 
-	/* Writes records to the log in one transaction; copies them. Result: server_persisted. */
-	void (*append)(void *user, uint64_t write, const struct px_record *records, size_t n);
-	/* Writes rows to the state in one transaction; takes the rows over. Result:
-	 * server_saved. */
-	void (*save)(void *user, uint64_t applied, struct row_list *rows);
-	/* The number of bytes of the state that wait to be written. */
-	size_t (*unsaved)(void *user);
-	/* Reports that another write than these two has failed: nothing on the disk can be relied
-	 * on any more. Result: server_disk_failed. */
-	void (*fail)(void *user, const char *why);
-	/* Replaces the cell file; copies it. One call at a time. Result:
-	 * server_cell_file_written. */
-	void (*write_cell_file)(void *user, const struct cell_file *cell_file);
-
+/* The files of state transfers. */
+struct copy_io {
 	/* Makes a consistent copy of the saved state, in a place (below STATE_SENDER_MAX), where it
 	 * stays until it is dropped. One call at a time. Result: server_copy_made. */
-	void (*make_copy)(void *user, int place);
+	void (*make)(void *user, int place);
 	/* Reads n bytes of a copy that was made. */
-	const char *(*read_copy)(void *user, int place, uint64_t offset, uint8_t *to, size_t n);
-	void (*drop_copy)(void *user, int place);
+	const char *(*read)(void *user, int place, uint64_t offset, uint8_t *to, size_t n);
+	void (*drop)(void *user, int place);
 
 	/* Writes another replica's state, in order from its beginning. drop_fetch does nothing if
 	 * no fetch was begun. */
@@ -50,6 +32,30 @@ struct server_io {
 	 * server_fetch_checked. */
 	void (*check_fetch)(void *user);
 	void (*drop_fetch)(void *user);
+	void *user;
+};
+
+struct server_io {
+	/* The clock for decisions; and in *wall_ns, unless it is NULL, the time of day, for
+	 * time stamps. */
+	mono_t (*now)(void *user, int64_t *wall_ns);
+	void (*random)(void *user, void *to, size_t n);
+	/* Logs a line, given without a newline; NULL: nothing is logged. */
+	void (*log)(void *user, enum server_level level, const char *line);
+
+	/* Writes records to the log in one transaction; copies them. Result: server_persisted. */
+	void (*append)(void *user, uint64_t write, const struct px_record *records, size_t n);
+	/* Writes rows to the state in one transaction; takes the rows over. Returns the number of
+	 * bytes of the state that wait to be written now. Result: server_saved. */
+	size_t (*save)(void *user, uint64_t applied, struct row_list *rows);
+	/* Reports that another write than these two has failed: nothing on the disk can be relied
+	 * on any more. Result: server_disk_failed. */
+	void (*fail)(void *user, const char *why);
+	/* Replaces the cell file; copies it. One call at a time. Result:
+	 * server_cell_file_written. */
+	void (*write_cell_file)(void *user, const struct cell_file *cell_file);
+
+	struct copy_io copies;
 
 	/* Begins to connect to a peer, which must prove that it holds the key. Returns the
 	 * connection's number, which is never used again. Result: server_opened or
@@ -73,7 +79,7 @@ struct server_io {
 static inline mono_t
 server_io_now(const struct server_io *io)
 {
-	return io->now(io->user);
+	return io->now(io->user, NULL);
 }
 
 /* Formats a line and logs it; formats nothing if `log` is NULL. */

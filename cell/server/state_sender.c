@@ -89,7 +89,7 @@ drop(struct state_sender *c, struct copy *copy)
 		return;
 	}
 	if (copy->state == COPY_READY)
-		c->config.io->drop_copy(c->config.io->user, (int)(copy - c->all));
+		c->config.io->copies.drop(c->config.io->copies.user, (int)(copy - c->all));
 	*copy = (struct copy){0};
 }
 
@@ -162,7 +162,7 @@ begin_next(struct state_sender *c)
 	next->state = COPY_MAKING;
 	if (next->reader.peer != 0 && c->config.begun != NULL)
 		c->config.begun(c->config.user, next->reader.peer);
-	c->config.io->make_copy(c->config.io->user, (int)(next - c->all));
+	c->config.io->copies.make(c->config.io->copies.user, (int)(next - c->all));
 }
 
 /* A free place, or else that of a copy which was read to its end. */
@@ -202,14 +202,15 @@ begin(struct state_sender *c, struct state_sender_reader reader)
 static void
 serve(struct state_sender *c, struct copy *copy)
 {
-	const struct server_io *io = c->config.io;
+	const struct copy_io *io = &c->config.io->copies;
 	const uint64_t left = copy->size - copy->next, offset = copy->next;
 	struct bytes data = {c->part,
 	                     left < c->config.part_max ? (size_t)left : c->config.part_max};
-	const char *why = io->read_copy(io->user, (int)(copy - c->all), offset, c->part, data.len);
+	const char *why = io->read(io->user, (int)(copy - c->all), offset, c->part, data.len);
 
 	if (why != NULL) {
-		server_io_log(io, SERVER_ERROR, "cannot read a copy of the state: %s", why);
+		server_io_log(c->config.io, SERVER_ERROR, "cannot read a copy of the state: %s",
+		              why);
 		refuse(c, copy->reader, copy->id, RC_IO);
 		drop(c, copy);
 		return;
@@ -264,7 +265,7 @@ drop_idle(struct state_sender *c, mono_t now)
 		struct copy *copy = &c->all[i];
 
 		if ((copy->state == COPY_READY || copy->state == COPY_BROKEN) &&
-		    !part_is_due(c, copy) && mono_reached(now, copy->idle))
+		    mono_reached(now, copy->idle))
 			drop(c, copy);
 	}
 }
@@ -372,8 +373,6 @@ state_sender_new(const struct state_sender_config *config)
 void
 state_sender_free(struct state_sender *c)
 {
-	if (c == NULL)
-		return;
 	for (int i = 0; i < STATE_SENDER_MAX; i++)
 		drop(c, &c->all[i]);
 	free(c->part);

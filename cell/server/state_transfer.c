@@ -13,7 +13,7 @@ enum {
 	PATIENCE_MS = 3000,
 	REQUESTS_MAX = 4, /* unanswered; then another source is asked */
 	PAUSE_MS = 500,   /* after a source was given up; grows with each */
-	PAUSE_MAX_MS = 30000,
+	PAUSE_MAX_MS = 4000,
 	TELL_EVERY_S = 5,
 };
 
@@ -141,24 +141,22 @@ log_news(struct state_transfer *x, const struct state_fetch_update *u)
 static const char *
 write_fetched(struct state_transfer *x, const struct state_fetch_update *u)
 {
-	const struct server_io *io = x->config.io;
-	const char *why = NULL;
+	const struct copy_io *io = &x->config.io->copies;
 
 	if (u->drop || u->begin)
 		io->drop_fetch(io->user);
 	if (u->begin)
-		why = io->begin_fetch(io->user);
-	if (why == NULL && u->data.len > 0)
-		why = io->write_fetch(io->user, u->offset, u->data);
-	if (why == NULL && u->data.len > 0)
-		log_progress(x);
-	return why;
+		return io->begin_fetch(io->user);
+	if (u->data.len == 0)
+		return NULL;
+	log_progress(x);
+	return io->write_fetch(io->user, u->offset, u->data);
 }
 
 static void
 fetch_step(struct state_transfer *x, struct state_fetch_event e)
 {
-	const struct server_io *io = x->config.io;
+	const struct copy_io *io = &x->config.io->copies;
 	struct state_fetch_update u;
 	const char *why;
 
@@ -291,7 +289,8 @@ state_transfer_new(const struct state_transfer_config *config)
 	                                              .copies = 1,
 	                                              .pause = span_ms(PAUSE_MS),
 	                                              .pause_max = span_ms(PAUSE_MAX_MS)});
-	config->io->drop_fetch(config->io->user); /* a file that an earlier process has left */
+	config->io->copies.drop_fetch(
+	    config->io->copies.user); /* a file that an earlier process has left */
 	return x;
 }
 
@@ -305,8 +304,7 @@ void
 state_transfer_timeout(struct state_transfer *x, mono_t now)
 {
 	state_sender_timeout(x->sender, now);
-	if (mono_reached(now, x->fetch.due))
-		fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
+	fetch_step(x, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
 }
 
 void
@@ -316,6 +314,6 @@ state_transfer_free(struct state_transfer *x)
 		return;
 	state_sender_free(x->sender);
 	if (x->fetch.phase < STATE_FETCH_CHECKING)
-		x->config.io->drop_fetch(x->config.io->user);
+		x->config.io->copies.drop_fetch(x->config.io->copies.user);
 	free(x);
 }

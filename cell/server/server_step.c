@@ -1,0 +1,236 @@
+/* One step of the replica, which each event is, and its output: the step's records go to the log,
+ * and its messages are sent as soon as the records that they wait for are durable. */
+#include "cell/server/internal.h"
+
+#include "cell/base/must.h"
+#include "cell/config/member_addresses.h"
+
+enum { STEP_SLOW_MS = 10 };
+
+/* ---- sending ---- */
+
+/* Frames for the network are sent at once, because sending calls nothing back. */
+static void
+post(struct server *s, struct queued_frame queued)
+{
+	if (queued.peer != 0) {
+		gateway_send_peer(s->gateway, queued.peer, queued.frame);
+	} else if ((queued.conn & GATEWAY_CONN) == 0) {
+		local_clients_post(&s->clients, queued);
+		return;
+	} else if (queued.close) {
+		inbox_drop(&s->inbox, queued.conn); /* nobody would be told the replies */
+		gateway_close(s->gateway, queued.conn);
+	} else {
+		gateway_send(s->gateway, queued.conn, queued.frame);
+	}
+	queued_frame_free(&queued);
+}
+
+static void
+send_one(struct server *s, struct replica_send *send)
+{
+	struct queued_frame queued = {.conn = send->conn,
+	                              .after = send->after,
+	                              .frame = send->frame};
+
+	if (send->to_peer)
+		queued.peer = send->peer;
+	must(queued.peer == 0 || s->gateway != NULL);
+	send->frame = (struct bytes){NULL, 0};
+	if (send->after > s->durable)
+		frame_queue_put(&s->gate, queued);
+	else
+		post(s, queued);
+}
+
+/* ---- news for the owner and for people ---- */
+
+void
+server_tell(struct server *s, enum server_verdict news)
+{
+	if (s->news != SERVER_FAILED)
+		s->news = news;
+}
+
+static void
+log_traces(struct server *s)
+{
+	enum trace_kind kind;
+	const char *line;
+
+	while ((line = trace_take(&s->trace, &kind)) != NULL)
+		server_io_log(&s->io, kind == TRACE_NOTICE ? SERVER_INFO : SERVER_DEBUG, "%s",
+		              line);
+}
+
+static void
+follow_members(struct server *s)
+{
+	static struct cell_file_replica list[LIMIT_MEMBERS];
+	const struct msg_members m = replica_members(s->replica);
+
+	gateway_set_members(s->gateway, m.version, list, member_addresses_of(&m.members, list));
+}
+
+/* The state of this replica differs from the state of a quorum: it must be fetched from another
+ * replica. */
+static void
+begin_anew(struct server *s)
+{
+	server_io_log(&s->io, SERVER_ERROR,
+	              "%s: the state differs from that of the other replicas: sets it aside and "
+	              "copies one of theirs",
+	              s->config.directory);
+	s->failed = true;
+	server_tell(s, SERVER_DIVERGED);
+}
+
+/* A removed replica has no vote either, even before it has received its expulsion. */
+static bool
+is_removed(const struct server *s)
+{
+	const uint8_t self = s->config.identity->replica;
+	struct member m;
+
+	return tree_member_after(replica_tree(s->replica), (uint8_t)(self - 1), &m) &&
+	       m.id == self && m.role == MEMBER_REMOVED;
+}
+
+static void
+follow_condition(struct server *s)
+{
+	const enum replica_condition now = s->update.condition;
+	const unsigned self = s->config.identity->replica;
+	const struct server_io *io = &s->io;
+
+	if (now == s->condition)
+		return;
+	s->condition = now;
+	if (now == CONDITION_VOTING)
+		server_io_log(io, SERVER_INFO, "replica %u has a vote", self);
+	else if (now == CONDITION_LEARNER && !is_removed(s))
+		server_io_log(io, SERVER_INFO,
+		              "replica %u is a learner: it gets a vote when it has caught up",
+		              self);
+	else if (now == CONDITION_REPAIRING)
+		server_io_log(io, SERVER_WARN,
+		              "replica %u lacks part of its log or of its state, which comes from "
+		              "the others",
+		              self);
+	else if (now == CONDITION_LOST)
+		server_io_log(io, SERVER_ERROR,
+		              "the data of replica %u is older than what it has told others: it "
+		              "has no vote any more; remove it and add a new one (lsctl replica "
+		              "remove %u; lsctl replica add ...)",
+		              self, self);
+	else if (now == CONDITION_ALONE)
+		server_io_log(io, SERVER_WARN,
+		              "replica %u has known of no master for 10 s: is it cut off, are the "
+		              "others down, or is it no member any more?",
+		              self);
+	else if (now == CONDITION_EXPELLED)
+		server_io_log(io, SERVER_ERROR, "replica %u is not a member of this cell any more",
+		              self);
+	else if (now == CONDITION_OUTDATED)
+		server_io_log(io, SERVER_ERROR,
+		              "replica %u speaks minor version %u, and the log of the cell is "
+		              "written in a later one: install a newer version and start it again",
+		              self, (unsigned)s->config.minor);
+	if (now == CONDITION_EXPELLED || now == CONDITION_OUTDATED)
+		server_tell(s, SERVER_FAILED);
+}
+
+/* ---- the step ---- */
+
+static void
+carry_out(struct server *s, struct replica_update *u)
+{
+	if (u->records_n > 0)
+		s->io.append(s->io.user, u->write, u->records, u->records_n);
+	if (u->rows.n > 0)
+		s->unsaved = s->io.save(s->io.user, u->applied, &u->rows);
+	for (size_t i = 0; i < u->sends_n; i++)
+		send_one(s, &u->sends[i]);
+	for (size_t i = 0; i < u->closes_n; i++)
+		post(s, (struct queued_frame){.conn = u->closes[i], .close = true});
+	log_traces(s);
+	if (u->diverged)
+		begin_anew(s);
+	if (s->gateway != NULL && u->members_changed)
+		follow_members(s);
+	if (s->transfer != NULL)
+		state_transfer_need(s->transfer, u->behind, tree_applied(replica_tree(s->replica)));
+}
+
+/* Counts long steps: during a step neither KeepAlives nor messages of other replicas are
+ * processed. */
+static void
+count_step(struct server *s, span_t took)
+{
+	uint64_t us = (uint64_t)(took.ns / 1000);
+
+	if (us > s->times.longest_us)
+		s->times.longest_us = us;
+	s->times.slow += us > STEP_SLOW_MS * 1000;
+}
+
+void
+server_step(struct server *s, struct replica_event event)
+{
+	must(!s->stepping);
+	if (s->failed || s->left)
+		return;
+	s->stepping = true;
+	event.now = s->io.now(s->io.user, &event.wall_ns);
+	if (mono_is_never(s->turn_began))
+		s->turn_began = event.now;
+	event.times = s->times;
+	replica_step(s->replica, &event, &s->update);
+	carry_out(s, &s->update);
+	follow_condition(s);
+	s->deadline = s->update.deadline;
+	count_step(s, mono_since(s->io.now(s->io.user, NULL), event.now));
+	s->stepping = false;
+}
+
+/* ---- its results ---- */
+
+void
+server_persisted(struct server *s, uint64_t write)
+{
+	struct queued_frame p;
+
+	if (write == 0)
+		return; /* a write of hints only, for which no frame waits */
+	must(write >= s->durable);
+	s->durable = write;
+	while (!TAILQ_EMPTY(&s->gate) && TAILQ_FIRST(&s->gate)->after <= write &&
+	       frame_queue_take(&s->gate, &p))
+		post(s, p);
+	server_step(s, (struct replica_event){.kind = REPLICA_PERSISTED, .write = write});
+}
+
+void
+server_keep_cell_file(struct server *s, uint64_t saved)
+{
+	static struct cell_file_replica list[LIMIT_MEMBERS];
+	const uint64_t version = tree_members_version(replica_tree(s->replica));
+	struct msg_members m;
+
+	if (s->cell_file_writer == NULL || version > saved ||
+	    version <= cell_file_writer_version(s->cell_file_writer))
+		return;
+	m = replica_members(s->replica);
+	if (m.version == version)
+		cell_file_writer_follow(s->cell_file_writer, version, list,
+		                        member_addresses_of(&m.members, list));
+}
+
+void
+server_saved(struct server *s, uint64_t applied, size_t unsaved)
+{
+	s->unsaved = unsaved;
+	server_keep_cell_file(s, applied);
+	server_step(s, (struct replica_event){.kind = REPLICA_SAVED, .index = applied});
+}
