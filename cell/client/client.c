@@ -11,11 +11,12 @@ deadline(const struct client *c)
 	mono_t session = client_session_deadline(c), request = client_request_deadline(c);
 	mono_t keepalive = client_keepalive_deadline(c);
 	mono_t connection = client_connection_deadline(c), standby = client_standby_deadline(c);
+	mono_t caching = client_caching_deadline(c);
 
 	if (c->session.state == CLIENT_CLOSED)
 		return MONO_NEVER;
 	return mono_min(mono_min(mono_min(session, request), keepalive),
-	                mono_min(connection, standby));
+	                mono_min(mono_min(connection, standby), caching));
 }
 
 struct client *
@@ -33,7 +34,10 @@ client_new(const struct client_config *config, mono_t now)
 	client_standby_begin(c);
 	client_keepalive_begin(c);
 	client_request_begin(c);
+	client_reply_begin(c);
 	client_lock_waits_begin(c);
+	client_watches_begin(c);
+	client_caching_begin(c);
 	c->deadline = deadline(c);
 	return c;
 }
@@ -48,8 +52,10 @@ client_free(struct client *c)
 	c->update = &last;
 	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
+	client_watches_forget(c);
+	client_caching_end(c);
 	client_update_free(&last);
-	buffer_free(&c->requests.inbox);
+	client_reply_end(c);
 	free(c->host);
 	free(c);
 }
@@ -62,6 +68,11 @@ update_clear(struct client_update *u)
 	u->state_changed = u->members_changed = false;
 	u->answers_n = 0;
 	u->grants_n = 0;
+	if (u->watched_n > 0)
+		client_watches_update_clear(u);
+	u->invalidation = 0;
+	u->invalid_all = false;
+	u->invalid_n = 0;
 	if (u->frames.limit == 0)
 		u->frames = BUFFER(SIZE_MAX);
 	buffer_reset(&u->frames);
@@ -71,8 +82,11 @@ void
 client_update_free(struct client_update *u)
 {
 	buffer_free(&u->frames);
+	client_watches_update_clear(u);
+	free(u->watched);
 	free(u->answers);
 	free(u->grants);
+	free(u->invalid);
 	*u = (struct client_update){0};
 }
 
@@ -97,6 +111,13 @@ refuse_frame(struct client *c, const char *why)
 	client_connection_drop(c);
 }
 
+static void
+on_events(struct client *c, const struct msg_events *m)
+{
+	if (!client_watches_on_events(c, m))
+		refuse_frame(c, "events are missing before it");
+}
+
 /* A reply or message that a replica should not send here means that client and replica disagree
  * about the state of the connection; a new one starts from what both know for certain. */
 static void
@@ -112,6 +133,12 @@ on_message(struct client *c, const struct message *m)
 		client_session_on_opened(c, &m->session_opened);
 	else if (m->code == MSG_keepalive_reply && connection == CONNECTION_OPEN)
 		client_keepalive_on_reply(c, &m->keepalive_reply);
+	else if (m->code == MSG_invalidation && connection == CONNECTION_OPEN)
+		client_caching_on_invalidation(c, &m->invalidation);
+	else if (m->code == MSG_watching && connection == CONNECTION_OPEN)
+		client_watches_on_watching(c, &m->watching);
+	else if (m->code == MSG_events && connection == CONNECTION_OPEN)
+		on_events(c, &m->events);
 	else
 		refuse_frame(c, connection == CONNECTION_OPEN ? "not for a client"
 		                                              : "no session is open here");
@@ -137,7 +164,7 @@ on_frame(struct client *c, struct bytes frame)
 	if (connection == CONNECTION_NONE || connection == CONNECTION_CONNECTING) {
 		on_late_frame(c, frame);
 	} else if (connection == CONNECTION_OPEN && is_answer(frame)) {
-		client_request_on_frame(c, frame);
+		client_reply_on_frame(c, frame);
 		return false;
 	} else if (wire_get_frame(frame, &m) == RC_OK) {
 		on_message(c, &m);
@@ -170,6 +197,12 @@ on_event(struct client *c, const struct client_event *event)
 	case CLIENT_REQUEST:
 		client_request_submit(c, event->request);
 		return false;
+	case CLIENT_WATCH:
+		client_watches_submit(c, event->node, event->mask, event->generation);
+		return false;
+	case CLIENT_INVALIDATED:
+		client_caching_on_invalidated(c, event->invalidation);
+		return false;
 	case CLIENT_TIMEOUT:
 		return true;
 	case CLIENT_CLOSE:
@@ -196,6 +229,7 @@ tick(struct client *c)
 	    !(c->session.closing || mono_reached(c->now, c->deadline)))
 		return;
 	client_session_tick(c);
+	client_caching_tick(c);
 	client_request_tick(c);
 	client_keepalive_tick(c);
 	client_connection_tick(c);
@@ -209,7 +243,7 @@ send_waiting(struct client *c)
 {
 	if (c->waits.present_n > 0)
 		client_lock_waits_present(c);
-	if (c->keepalive.greeted && !c->keepalive.returned)
+	if (c->keepalive.greeted && !c->keepalive.returned && client_caching_shown(c))
 		client_keepalive_tell_returned(c);
 	if (!TAILQ_EMPTY(&c->requests.queue))
 		client_request_pump(c);
@@ -232,8 +266,8 @@ client_step(struct client *c, const struct client_event *event, struct client_up
 	update_clear(update);
 	c->now = event->now;
 	c->update = update;
-	if (c->requests.inbox_spent)
-		client_request_spend_inbox(c);
+	if (c->replies.spent)
+		client_reply_spend(c);
 	tick(c);
 	moved = !is_steady(c);
 	if (c->session.state != CLIENT_CLOSED || event->kind == CLIENT_REQUEST)
@@ -262,6 +296,7 @@ client_status(const struct client *c)
 	struct client_status s = {
 	    .state = c->session.state,
 	    .session = c->session.id,
+	    .lasting = c->config.lasting,
 	    .epoch = c->session.epoch,
 	    .master = c->session.master,
 	    .lease_end = c->keepalive.lease_end,
@@ -269,6 +304,7 @@ client_status(const struct client *c)
 	    .nonce = c->session.nonce,
 	    .in_flight = client_request_in_flight(c),
 	    .queued = client_request_queued(c),
+	    .requests = c->requests.next_number - 1,
 	};
 
 	memcpy(s.principal, c->session.principal, sizeof s.principal);

@@ -9,6 +9,8 @@
  *    |                |                           `--grace over, or the cell says that it ended--.
  *    `----------------+--the cell says that it ended--> EXPIRED <-------------------------------'
  *
+ * A lasting session has no grace limit: it stays in JEOPARDY until the cell is back.
+ *
  * In EXPIRED all locks and handles of the old session are void; the client ends it at the cell as
  * expired and then opens a new one: back to NEW, then SAFE with another id. */
 #ifndef LSFS_CLIENT_CLIENT_H
@@ -25,10 +27,11 @@ enum client_state { CLIENT_NEW, CLIENT_SAFE, CLIENT_JEOPARDY, CLIENT_EXPIRED, CL
 
 struct client_config {
 	const char *host;   /* sent to the cell, shown to people */
-	span_t grace;       /* default 45 s */
+	span_t grace;       /* 0: as the cell says */
 	int drift_permille; /* maximum difference of two clocks' rates; default 10 */
-	bool caching;
-	uint64_t seed; /* of nonces and retries; from the driver's random source */
+	bool lasting;       /* its sessions never expire: an operator ends them, or the client */
+	bool caching;       /* asks for leave; the driver carries out invalidations */
+	uint64_t seed;      /* of nonces and retries; from the driver's random source */
 	uint8_t nonce[LIMIT_NONCE];
 	uint8_t replicas[LIMIT_REPLICAS]; /* ids to try, until the cell sends its members */
 	int replicas_n;
@@ -49,6 +52,8 @@ enum client_event_kind {
 	CLIENT_DISCONNECTED, /* it could not be made, or broke */
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
 	CLIENT_REQUEST,      /* request */
+	CLIENT_WATCH,        /* node, mask, generation */
+	CLIENT_INVALIDATED,  /* invalidation: all up to this one are carried out */
 	CLIENT_TIMEOUT,
 	CLIENT_CLOSE, /* as_expired: end the session; then the state is CLIENT_CLOSED */
 };
@@ -59,7 +64,14 @@ struct client_event {
 	struct bytes frame;
 	bool standby; /* FRAME, DISCONNECTED: from the second connection (see listen) */
 	struct client_request *request; /* the step takes ownership of it */
-	bool as_expired; /* its locks are not free at once, but after their lock-delay */
+	uint64_t invalidation;
+	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind;
+	 * 0: none any more). `generation` of its contents, which the caller knows: later ones are
+	 * events; 0: those are that come from now on. */
+	uint64_t node, generation;
+	uint32_t mask;
+	bool as_expired; /* its locks are not free at once, but after their lock-delay; of a lasting
+	                  * session: it is left to an operator */
 };
 
 /* An operation for a later step, encoded here, so that its views need not outlive the call. It is
@@ -67,6 +79,9 @@ struct client_event {
  * already, so all later requests stay behind this one. Owned by the caller until a step takes
  * it. */
 struct client_request *client_request_new(uint64_t token, const struct op *op, bool ordered);
+/* The request takes effect only while this acquisition of a lock is held; else it is answered
+ * RC_GUARD. */
+void client_request_guard(struct client_request *r, const struct guard *guard);
 /* Frees a request that no step has taken. */
 void client_request_free(struct client_request *r);
 
@@ -77,6 +92,7 @@ struct client_answer {
 	uint64_t token;
 	enum rc rc;
 	uint64_t index;
+	bool cached;          /* answered without the cell; read at `index`, and still true */
 	struct result result; /* decoded, when rc is RC_OK (or RC_QUEUED) */
 };
 
@@ -86,6 +102,18 @@ struct client_grant {
 	uint64_t node, owner, acquisition;
 	enum rc rc;
 	uint64_t lock_generation, fence;
+};
+
+/* An event of a watched node or of the session. Of one session none is left out, unless a gap or
+ * the fail-over of the master says that some may be: then those of any node. With the end of the
+ * session all watches end. */
+struct client_watched {
+	enum watch_event_kind kind;
+	uint64_t node;       /* 0: of the session, or of all nodes */
+	uint64_t generation; /* of the contents or the lock; 0: neither is another one */
+	int64_t time_ns;     /* by the master's wall clock; 0: not known */
+	struct bytes path;   /* of the node, below the cell's root; owned by the update, like */
+	struct bytes name;   /* of a child */
 };
 
 struct client_update {
@@ -100,6 +128,15 @@ struct client_update {
 	size_t answers_n, answers_room;
 	struct client_grant *grants;
 	size_t grants_n, grants_room;
+	/* The driver, which may have passed on what it was answered, makes sure that the attributes
+	 * of these nodes, or of all, are asked for again, and then reports this number with
+	 * CLIENT_INVALIDATED; 0: nothing. The cell waits for the report, within the cache lease. */
+	uint64_t invalidation;
+	bool invalid_all;
+	uint64_t *invalid;
+	size_t invalid_n, invalid_room;
+	struct client_watched *watched;
+	size_t watched_n, watched_room;
 	bool state_changed;
 	bool members_changed; /* see client_members; the ids to try may be new ones */
 	mono_t deadline;      /* client_deadline, as it is now */
@@ -123,17 +160,22 @@ mono_t client_deadline(const struct client *c);
 struct client_status {
 	enum client_state state;
 	uint64_t session; /* 0: none */
+	bool lasting;     /* it never expires */
 	uint64_t epoch;
 	uint8_t master;
 	mono_t lease_end; /* when the local lease ends */
-	mono_t grace_end; /* while in jeopardy or without a session */
+	mono_t grace_end; /* while in jeopardy or without a session; may be never */
 	const uint8_t *nonce;
 	char principal[LIMIT_PRINCIPAL + 1];
 	size_t in_flight, queued;
+	uint64_t requests; /* of this session that were sent to the cell, so far */
 };
 
 /* A snapshot, for people and for the mount. Its views are valid until the next step. */
 struct client_status client_status(const struct client *c);
+
+/* True if the client might answer a read of the node at `now` from its cache. */
+bool client_caches(const struct client *c, uint64_t node, mono_t now);
 
 /* A replica of the cell: its address, and the public key by which it proves its identity. */
 struct client_replica {

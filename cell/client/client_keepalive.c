@@ -25,7 +25,9 @@ keepalive_send(struct client *c)
 	    .code = MSG_keepalive,
 	    .keepalive = {.session = c->session.id,
 	                  .epoch = c->session.epoch,
-	                  .sequence = ++c->keepalive.sequence},
+	                  .sequence = ++c->keepalive.sequence,
+	                  .generation = client_caching_asks(c),
+	                  .heard = client_watches_acknowledge(c)},
 	};
 
 	must(c->connection.state == CONNECTION_OPEN);
@@ -44,10 +46,10 @@ client_keepalive_start(struct client *c)
 
 /* "The client's lease ends at its sending time": the master can't have begun to count earlier. The
  * drift allowance covers a client's clock that runs slower than the master's. */
-static mono_t
-lease_end(const struct client *c, uint32_t lease_ms)
+mono_t
+client_keepalive_until(const struct client *c, uint32_t ms)
 {
-	const int64_t permille_ns = span_ms(lease_ms).ns / 1000;
+	const int64_t permille_ns = span_ms(ms).ns / 1000;
 	const span_t lease = {permille_ns * (1000 - c->config.drift_permille)};
 
 	return mono_add(c->keepalive.sent, lease);
@@ -75,12 +77,15 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 		return;
 	}
 	client_connection_proven(c);
+	client_session_learn_grace(c, m->grace_ms);
 	k->greeted = true;
 	k->lease = span_ms(m->lease_ms - m->held_ms);
-	k->lease_end = mono_max(k->lease_end, lease_end(c, m->lease_ms));
+	k->lease_end = mono_max(k->lease_end, client_keepalive_until(c, m->lease_ms));
 	CLIENT_TRACE(c, "keepalive %llu is answered after %lld ms: the lease ends in %lld ms",
 	             (unsigned long long)k->sequence, -client_ms_until(c, k->sent),
 	             client_ms_until(c, k->lease_end));
+	if (mono_before(c->now, k->lease_end))
+		client_caching_renew(c, m);
 	keepalive_send(c);
 	if (mono_before(c->now, k->lease_end))
 		client_session_safe(c);

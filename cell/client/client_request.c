@@ -7,8 +7,6 @@
 #include "cell/base/must.h"
 #include "cell/client/internal.h"
 
-enum { INBOX_KEEP = 1024 * 1024 }; /* bytes of its buffer that are kept between steps */
-
 static const size_t slots[SLOT_KINDS] = {LIMIT_IN_FLIGHT, LIMIT_IN_FLIGHT, LIMIT_URGENT};
 
 void
@@ -16,7 +14,6 @@ client_request_begin(struct client *c)
 {
 	TAILQ_INIT(&c->requests.in_flight);
 	TAILQ_INIT(&c->requests.queue);
-	c->requests.inbox = BUFFER(4 * (size_t)LIMIT_FRAME);
 	client_request_renumber(c);
 }
 
@@ -72,14 +69,20 @@ client_request_new(uint64_t token, const struct op *op, bool ordered)
 }
 
 void
+client_request_guard(struct client_request *r, const struct guard *guard)
+{
+	r->guard = *guard;
+}
+
+void
 client_request_free(struct client_request *r)
 {
 	free((void *)r->op.data);
 	free(r);
 }
 
-static struct client_answer *
-answer(struct client *c, uint64_t token, enum rc rc)
+struct client_answer *
+client_request_answer(struct client *c, uint64_t token, enum rc rc)
 {
 	struct client_update *u = c->update;
 
@@ -93,6 +96,7 @@ answer(struct client *c, uint64_t token, enum rc rc)
 static void
 request_send(struct client *c, const struct client_request *r)
 {
+	struct buffer dropped = BUFFER(CACHE_OWN * sizeof *r->own);
 	struct message m = {
 	    .code = MSG_request,
 	    .request =
@@ -102,11 +106,18 @@ request_send(struct client *c, const struct client_request *r)
 	            .number = r->number,
 	            .below = TAILQ_FIRST(&c->requests.in_flight)->number,
 	            .ordered = r->ordered,
+	            .guard = r->guard,
 	            .op = r->op,
+	            .generation = client_caching_generation(c),
 	        },
 	};
 
+	for (size_t i = 0; i < r->own_n; i++)
+		wire_put_node_key(&dropped, &(struct node_key){r->own[i]});
+	m.request.dropped.packed = buffer_view(&dropped);
+	m.request.dropped.count = (uint32_t)r->own_n;
 	client_send(c, &m);
+	buffer_free(&dropped);
 }
 
 static void
@@ -195,20 +206,19 @@ drop_withdrawn(struct client *c)
 		             (unsigned long long)r->number);
 		request_land(c, r);
 		if (r->origin == REQUEST_CALLER)
-			answer(c, r->token, RC_INTR);
+			client_request_answer(c, r->token, RC_INTR);
 		client_request_free(r);
 	}
 }
 
 /* On a connection that was just opened the unanswered requests are sent first, in the order of
- * their numbers. Replies of the last connection that were not handled yet will be sent again. */
+ * their numbers. */
 void
 client_request_send_again(struct client *c)
 {
 	struct client_request *r;
 
-	if (!c->requests.inbox_spent)
-		buffer_reset(&c->requests.inbox);
+	client_reply_forget(c);
 	drop_withdrawn(c);
 	if (!TAILQ_EMPTY(&c->requests.in_flight))
 		CLIENT_TRACE(c, "requests sent again: %zu", client_request_in_flight(c));
@@ -268,10 +278,16 @@ client_request_submit(struct client *c, struct client_request *r)
 	if (rc != RC_OK) {
 		CLIENT_TRACE(c, "%s of node %llu is refused: %s", wire_op_name(r->code),
 		             (unsigned long long)r->node, rc_name(rc));
-		answer(c, r->token, rc);
+		client_request_answer(c, r->token, rc);
 		client_request_free(r);
 		return;
 	}
+	if (c->caching.generation != 0 && client_caching_answer(c, r)) {
+		client_request_free(r);
+		return;
+	}
+	if (c->caching.generation != 0)
+		client_caching_submitted(c, r);
 	if (r->code == OP_cancel || r->code == OP_release)
 		withdraw(c, r->key);
 	TAILQ_INSERT_TAIL(&c->requests.queue, r, entry);
@@ -422,7 +438,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		client_lock_waits_on_presented(c, r->key, m->rc, &result->acquired);
 		return;
 	case REQUEST_CALLER:
-		a = answer(c, r->token, m->rc);
+		a = client_request_answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
 		if (m->rc == RC_QUEUED && !c->session.closing &&
@@ -434,8 +450,8 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 
 /* A number that is not in flight was answered before. RC_NO_SESSION means this client's session,
  * except in the reply to a request that ends another one. */
-static void
-on_reply(struct client *c, const struct msg_reply *m)
+void
+client_request_on_reply(struct client *c, const struct msg_reply *m)
 {
 	struct client_request *r = request_find(c, m->number);
 	struct result result;
@@ -456,67 +472,10 @@ on_reply(struct client *c, const struct msg_reply *m)
 		return;
 	}
 	request_land(c, r);
+	if (c->caching.generation != 0)
+		client_caching_on_reply(c, r, m, &result);
 	request_deliver(c, r, m, &result);
 	client_request_free(r);
-}
-
-static void
-handle(struct client *c, const struct message *m)
-{
-	if (m->code == MSG_reply)
-		on_reply(c, &m->reply);
-	else
-		client_lock_waits_on_granted(c, &m->granted);
-}
-
-/* Chubby, section 2.8: in jeopardy no request is answered, so that no program acts on a lock or a
- * value while the session may be over. */
-void
-client_request_on_frame(struct client *c, struct bytes frame)
-{
-	buffer_put_bytes(&c->requests.inbox, frame);
-	if (c->requests.inbox.failed) {
-		c->requests.inbox_spent = true;
-		client_connection_drop(c);
-		return;
-	}
-	if (c->session.state == CLIENT_SAFE)
-		client_request_flush_inbox(c);
-	else
-		CLIENT_TRACE(c, "a reply is held back until the session is safe");
-}
-
-void
-client_request_flush_inbox(struct client *c)
-{
-	struct bytes rest = buffer_view(&c->requests.inbox);
-	struct message m;
-
-	c->requests.inbox_spent = true;
-	while (rest.len > 0 && c->session.state == CLIENT_SAFE &&
-	       c->connection.state == CONNECTION_OPEN) {
-		long len = wire_frame_length(rest);
-
-		must(len > 0 && (size_t)len <= rest.len);
-		if (wire_get_frame((struct bytes){rest.data, (size_t)len}, &m) != RC_OK) {
-			CLIENT_TRACE(c, "a reply is malformed");
-			client_connection_drop(c);
-			return;
-		}
-		handle(c, &m);
-		rest.data += len;
-		rest.len -= (size_t)len;
-	}
-}
-
-void
-client_request_spend_inbox(struct client *c)
-{
-	must(c->requests.inbox_spent);
-	c->requests.inbox_spent = false;
-	if (c->requests.inbox.room > INBOX_KEEP)
-		buffer_free(&c->requests.inbox);
-	buffer_reset(&c->requests.inbox);
 }
 
 /* ---- the end of a session ---- */
@@ -529,7 +488,7 @@ fail_list(struct client *c, struct request_list *list, enum rc rc)
 	while ((r = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, r, entry);
 		if (r->origin == REQUEST_CALLER)
-			answer(c, r->token, rc);
+			client_request_answer(c, r->token, rc);
 		client_request_free(r);
 	}
 }
@@ -542,7 +501,7 @@ client_request_fail_all(struct client *c, enum rc rc)
 	memset(c->requests.in_flight_n, 0, sizeof c->requests.in_flight_n);
 	memset(c->requests.queued_n, 0, sizeof c->requests.queued_n);
 	c->requests.in_flight_bytes = 0;
-	c->requests.inbox_spent = true;
+	client_reply_forget(c);
 }
 
 /* Without a session requests wait for one, until the cell could not be reached for a grace period;
@@ -558,7 +517,8 @@ client_request_tick(struct client *c)
 		CLIENT_TRACE(c, "%s of node %llu fails: no session for a grace period",
 		             wire_op_name(r->code), (unsigned long long)r->node);
 		dequeue(c, r);
-		answer(c, r->token, RC_IO);
+		client_caching_failed(c, r);
+		client_request_answer(c, r->token, RC_IO);
 		client_request_free(r);
 	}
 }

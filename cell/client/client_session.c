@@ -1,6 +1,7 @@
 /* The session: how it is opened, its states, how it is lost, and its end in good order. */
 #include <string.h>
 #include "cell/base/must.h"
+#include "cell/base/setting.h"
 #include "cell/client/internal.h"
 
 #define A(state) (1u << CLIENT_##state)
@@ -32,6 +33,7 @@ session_move(struct client *c, enum client_state to)
 	CLIENT_TRACE(c, "the session is %s, was %s", names[to], names[s->state]);
 	s->state = to;
 	c->update->state_changed = true;
+	client_watches_state(c, to);
 	must(to != CLIENT_SAFE || (s->id != 0 && mono_before(c->now, c->keepalive.lease_end)));
 	must(to != CLIENT_EXPIRED || s->id == 0);
 }
@@ -45,7 +47,10 @@ client_session_begin(struct client *c)
 	memcpy(s->nonce, config->nonce, LIMIT_NONCE);
 	s->earlier = config->earlier_session;
 	memcpy(s->earlier_nonce, config->earlier_nonce, LIMIT_NONCE);
-	s->grace_end = s->patience_end = mono_add(c->now, config->grace);
+	s->grace = config->grace;
+	if (s->grace.ns == 0)
+		s->grace = settings_span(&(struct settings){0}, SETTING_grace);
+	s->grace_end = s->patience_end = mono_add(c->now, s->grace);
 	s->close_end = MONO_NEVER;
 }
 
@@ -59,7 +64,8 @@ client_session_open(struct client *c)
 	            .session = c->session.id,
 	            .nonce = {c->session.nonce, LIMIT_NONCE},
 	            .host = bytes_of(c->host),
-	            .caching = c->config.caching,
+	            .caching = client_caching_wanted(c),
+	            .lasting = c->config.lasting,
 	            .epoch = c->session.epoch,
 	        },
 	};
@@ -75,6 +81,13 @@ client_session_open(struct client *c)
 	client_send(c, &m);
 }
 
+/* With a lasting session the client waits for the cell without an end. */
+static mono_t
+grace_end(const struct client *c)
+{
+	return c->config.lasting ? MONO_NEVER : mono_add(c->now, c->session.grace);
+}
+
 /* Begins a new session, to which nothing of an earlier one is carried over. */
 static void
 session_begin(struct client *c, uint64_t session)
@@ -83,7 +96,7 @@ session_begin(struct client *c, uint64_t session)
 	c->session.earlier = 0;
 	client_request_renumber(c);
 	client_keepalive_renounce(c);
-	c->session.grace_end = mono_add(c->now, c->config.grace);
+	c->session.grace_end = grace_end(c);
 	if (c->session.state == CLIENT_EXPIRED)
 		session_move(c, CLIENT_NEW);
 	must(c->session.state == CLIENT_NEW);
@@ -106,10 +119,12 @@ session_opened(struct client *c, const struct msg_session_opened *m)
 	             (unsigned long long)m->session, m->master, (unsigned long long)m->epoch);
 	if (c->session.id == 0)
 		session_begin(c, m->session);
+	client_caching_drop(c, "the session is open on another connection");
 	c->session.epoch = m->epoch;
 	c->session.master = m->master;
 	session_set_principal(c, m->principal);
 	client_connection_opened(c);
+	client_watches_opened(c);
 	client_keepalive_start(c);
 	client_request_send_again(c);
 	client_lock_waits_reconnected(c);
@@ -151,11 +166,18 @@ client_session_on_opened(struct client *c, const struct msg_session_opened *m)
 }
 
 void
+client_session_learn_grace(struct client *c, uint32_t ms)
+{
+	if (c->config.grace.ns == 0 && ms > 0)
+		c->session.grace = span_ms(ms);
+}
+
+void
 client_session_safe(struct client *c)
 {
 	if (c->session.state != CLIENT_SAFE)
 		session_move(c, CLIENT_SAFE);
-	client_request_flush_inbox(c);
+	client_reply_flush(c);
 }
 
 static void
@@ -179,10 +201,12 @@ client_session_lost(struct client *c, bool ended)
 	memcpy(c->session.earlier_nonce, c->session.nonce, LIMIT_NONCE);
 	session_new_nonce(c);
 	c->session.id = 0;
-	c->session.patience_end = ended ? mono_add(c->now, c->config.grace) : c->now;
+	c->session.patience_end = ended ? mono_add(c->now, c->session.grace) : c->now;
 	session_move(c, CLIENT_EXPIRED);
 	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
+	client_watches_forget(c);
+	client_caching_forget(c);
 	if (ended && c->connection.state != CONNECTION_NONE)
 		client_session_open(c);
 	else
@@ -217,6 +241,8 @@ client_session_closed(struct client *c)
 	session_move(c, CLIENT_CLOSED);
 	client_request_fail_all(c, RC_STALE);
 	client_lock_waits_forget(c);
+	client_watches_forget(c);
+	client_caching_forget(c);
 }
 
 static void
@@ -236,13 +262,23 @@ session_send_end(struct client *c)
 	client_request_own(c, REQUEST_CLOSE, &op);
 }
 
+/* A lasting session whose locks others must not get soon is left to an operator. */
+static void
+session_part(struct client *c)
+{
+	if (c->config.lasting && c->session.closes_as == SESSION_EXPIRED)
+		client_session_closed(c);
+	else
+		session_send_end(c);
+}
+
 static void
 session_tick_closing(struct client *c)
 {
 	if (mono_reached(c->now, c->session.close_end))
 		client_session_closed(c);
 	else if (c->connection.state == CONNECTION_OPEN && client_request_idle(c))
-		session_send_end(c);
+		session_part(c);
 }
 
 static void
@@ -256,18 +292,30 @@ session_tick_grace(struct client *c)
 		session_move(c, CLIENT_EXPIRED);
 }
 
+static void
+trace_lease_over(const struct client *c)
+{
+	const unsigned long long id = c->session.id;
+	const long long since = -client_ms_until(c, c->keepalive.lease_end);
+
+	if (c->config.lasting)
+		CLIENT_TRACE(c, "the lease of session %llu is over since %lld ms; it lasts", id,
+		             since);
+	else
+		CLIENT_TRACE(c, "the lease of session %llu is over since %lld ms; grace: %lld ms",
+		             id, since, client_ms_until(c, c->session.grace_end));
+}
+
 void
 client_session_tick(struct client *c)
 {
 	/* The grace period counts from the time when the end of the lease was noticed: a machine
 	 * that slept through all of it can still ask the cell before it gives the session up. */
 	if (c->session.state == CLIENT_SAFE && mono_reached(c->now, c->keepalive.lease_end)) {
-		c->session.grace_end = mono_add(c->now, c->config.grace);
-		CLIENT_TRACE(c, "the lease of session %llu is over since %lld ms; grace: %lld ms",
-		             (unsigned long long)c->session.id,
-		             -client_ms_until(c, c->keepalive.lease_end),
-		             client_ms_until(c, c->session.grace_end));
+		c->session.grace_end = grace_end(c);
+		trace_lease_over(c);
 		session_move(c, CLIENT_JEOPARDY);
+		client_caching_drop(c, "the session is in jeopardy");
 	}
 	if (c->session.closing)
 		session_tick_closing(c);

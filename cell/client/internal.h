@@ -6,8 +6,12 @@
  *   standby.c            the second connection, on which a new master is announced
  *   client_keepalive.c   the one KeepAlive in flight and the local lease
  *   client_request.c     numbers, requests in flight, the queue before them, sending again
+ *   client_reply.c       replies, which are kept until the session is safe
  *   lock_waits.c         acquires that wait in a lock's queue at the cell
  *   replica_list.c       the cell's replicas, as the cell sends them
+ *   watches.c            watched nodes, and the events of them
+ *   caching.c            leave to cache, generations, invalidations
+ *   cache.c              what is cached (its header: cache.h)
  *
  * Calls go from client.c down to the others; a file changes another file's fields only through
  * that file's functions. */
@@ -16,6 +20,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include "cell/client/cache.h"
 #include "cell/client/client.h"
 
 /* Identifies one acquire of this session, for as long as the session lives. */
@@ -45,7 +50,11 @@ struct client_request {
 	bool withdrawn;         /* an acquire with a later cancel or release: never sent again */
 	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
 	struct acquire acquire; /* of an acquire only */
+	struct guard guard;     /* node 0: none */
 	struct bytes op;        /* encoded; owned */
+	/* Of a command: the nodes that were dropped from the cache when it was submitted. */
+	uint64_t own[CACHE_OWN];
+	size_t own_n;
 };
 TAILQ_HEAD(request_list, client_request);
 
@@ -79,6 +88,7 @@ struct client_session {
 	uint8_t nonce[LIMIT_NONCE]; /* of this session, or of the one that is being created */
 	uint64_t earlier;           /* to be ended as expired before the next is created; 0: none */
 	uint8_t earlier_nonce[LIMIT_NONCE];
+	span_t grace;        /* configured, or of the cell as received last */
 	mono_t grace_end;    /* while NEW or in JEOPARDY */
 	mono_t patience_end; /* from then on requests without a session are answered RC_IO */
 	bool closing;
@@ -127,10 +137,15 @@ struct client_requests {
 	struct request_list queue;
 	size_t in_flight_n[SLOT_KINDS], queued_n[SLOT_KINDS];
 	size_t in_flight_bytes; /* of their operations */
-	/* Replies and grants, kept while the session is not SAFE, and until the step after the one
-	 * that answered them, because answers are views into it. */
-	struct buffer inbox;
-	bool inbox_spent;
+};
+
+/* ---- client_reply.c ---- */
+
+struct client_replies {
+	struct buffer kept; /* frames, until the step after the one that has handled them, because
+	                     * answers are views into it */
+	bool spent;         /* they were handled, or are not to be */
+	bool held;          /* the session was not SAFE when they were received */
 };
 
 /* ---- lock_waits.c ---- */
@@ -139,6 +154,50 @@ struct lock_waits {
 	struct wait_list list; /* in the order in which they began to wait */
 	struct wait_tree by_key;
 	size_t present_n; /* how many are to be presented */
+};
+
+/* ---- watches.c ---- */
+
+RB_HEAD(watch_tree, client_watch);
+
+struct client_watches {
+	struct watch_tree by_node;
+	size_t n;
+	uint64_t epoch;           /* of the master to which they were shown last; 0: none */
+	uint64_t heard;           /* the number of the last event received from it, */
+	uint64_t acknowledged;    /* and of the last one that it knows to be received */
+	uint64_t asked, answered; /* beginnings of watches on this connection */
+	bool shown;               /* it may know watches of this session */
+	bool
+	    failed_over; /* it is another master, which the caller is told when all watches stand */
+	bool disturbed;  /* the caller was told of jeopardy or expiry, and not that it is over */
+};
+
+/* ---- caching.c ---- */
+
+/* The driver's report of an invalidation is awaited, to tell the cell this: */
+struct caching_debt {
+	TAILQ_ENTRY(caching_debt) entry;
+	uint64_t invalidation;
+	uint64_t upto;       /* a notice that is acknowledged; 0: none */
+	struct buffer nodes; /* that are given back, encoded */
+	uint32_t nodes_n;
+	uint64_t leave; /* the last one before they were dropped */
+};
+TAILQ_HEAD(debt_list, caching_debt);
+
+struct client_caching {
+	struct cache cache;
+	uint64_t generation;   /* of the cache, raised whenever all of it is dropped; 0: none */
+	uint64_t unshown;      /* the generation is not shown to the cell before the driver has
+	                        * reported this invalidation; 0: it is shown */
+	uint64_t invalidation; /* the last one that the driver was asked for */
+	struct debt_list debts;
+	bool granted;     /* there is leave to cache, */
+	mono_t leave_end; /* until then */
+	uint64_t leave;   /* the highest number of leave in a reply */
+	bool kept;        /* a reply was kept in this generation */
+	mono_t used;      /* when the last read was submitted, or the client made */
 };
 
 struct client {
@@ -155,7 +214,10 @@ struct client {
 	struct client_members members; /* replica_list.c */
 	struct client_keepalive keepalive;
 	struct client_requests requests;
+	struct client_replies replies;
 	struct lock_waits waits;
+	struct client_watches watches;
+	struct client_caching caching;
 };
 
 /* A line of the trace: a verdict, with its numbers. */
@@ -171,6 +233,8 @@ void client_session_begin(struct client *c);
 void client_session_open(struct client *c);
 /* Handles the reply to open_session. */
 void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
+/* The cell says what its grace period is, for clients without one of their own. */
+void client_session_learn_grace(struct client *c, uint32_t ms);
 /* The lease is valid again: handles the frames that waited for it. */
 void client_session_safe(struct client *c);
 /* The session is over. `ended`: the cell has ended it; else the grace period is over, and the cell
@@ -246,6 +310,8 @@ void client_replica_list_received(struct client *c, const struct msg_members *m)
 void client_keepalive_begin(struct client *c);
 /* There is no lease: the session is a new one. */
 void client_keepalive_renounce(struct client *c);
+/* The end of a lease of this length, which counts from the sending of the KeepAlive under way. */
+mono_t client_keepalive_until(const struct client *c, uint32_t ms);
 /* Sends the first KeepAlive on a connection. */
 void client_keepalive_start(struct client *c);
 /* Handles a reply, which extends the lease, and sends the next KeepAlive. */
@@ -265,6 +331,8 @@ void client_request_begin(struct client *c);
 void client_request_renumber(struct client *c);
 /* Takes the caller's request over: it is sent, queued or refused. */
 void client_request_submit(struct client *c, struct client_request *r);
+/* Answers the caller's request with this token; returns the answer, without a result. */
+struct client_answer *client_request_answer(struct client *c, uint64_t token, enum rc rc);
 /* Sends a request of the client's own. */
 void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
 /* Sends the unanswered requests on a connection that was just opened. */
@@ -275,13 +343,8 @@ void client_request_pump(struct client *c);
 void client_request_trace_queue(struct client *c, const struct client_request *submitted);
 /* True when one more command with an operation of `bytes` may be sent. */
 bool client_request_room(const struct client *c, size_t bytes);
-/* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
- * again. It is decoded when it is handled; a malformed one ends the connection then. */
-void client_request_on_frame(struct client *c, struct bytes frame);
-/* Handles the frames that were kept, as far as the session stays SAFE. */
-void client_request_flush_inbox(struct client *c);
-/* Frees the frames of the inbox, which is spent: no answer of an update refers to them any more. */
-void client_request_spend_inbox(struct client *c);
+/* Answers the request to which the reply belongs. */
+void client_request_on_reply(struct client *c, const struct msg_reply *m);
 /* True when no request is in flight or queued. */
 bool client_request_idle(const struct client *c);
 /* How many requests are in flight. */
@@ -296,6 +359,83 @@ void client_request_fail_all(struct client *c, enum rc rc);
 void client_request_tick(struct client *c);
 /* The deadline of that. */
 mono_t client_request_deadline(const struct client *c);
+
+/* ---- client_reply.c ---- */
+
+/* Initializes the replies of a new client: there are none. */
+void client_reply_begin(struct client *c);
+/* Frees them. */
+void client_reply_end(struct client *c);
+/* Handles a reply or a grant, which comes encoded, now, or keeps it until the session is SAFE
+ * again. It is decoded when it is handled; a malformed one ends the connection then. */
+void client_reply_on_frame(struct client *c, struct bytes frame);
+/* Handles the frames that were kept, as far as the session stays SAFE. */
+void client_reply_flush(struct client *c);
+/* Frees the frames, which are spent: no answer of an update refers to them any more. */
+void client_reply_spend(struct client *c);
+/* Drops the replies that were not handled: on a new connection they will be sent again, and at the
+ * end of the session they are void. */
+void client_reply_forget(struct client *c);
+
+/* ---- caching.c ---- */
+
+/* Initializes the cache of a new client: it is empty, and there is no leave. */
+void client_caching_begin(struct client *c);
+/* Frees the cache. */
+void client_caching_end(struct client *c);
+/* The generation of the cache, for requests; 0: none is shown. */
+uint64_t client_caching_generation(const struct client *c);
+/* True if the client was read from lately, and so wants leave to cache. */
+bool client_caching_wanted(const struct client *c);
+/* The generation for a KeepAlive; 0 also when no leave is asked for. */
+uint64_t client_caching_asks(const struct client *c);
+/* False while the driver has not reported that everything is invalidated. */
+bool client_caching_shown(const struct client *c);
+/* A KeepAlive reply renews the session's lease, and perhaps leave to cache. */
+void client_caching_renew(struct client *c, const struct msg_keepalive_reply *m);
+/* Drops everything, and raises the generation. */
+void client_caching_drop(struct client *c, const char *why);
+/* The session is over, and so are all of its requests. */
+void client_caching_forget(struct client *c);
+/* Handles the end of the leave, if it has come. */
+void client_caching_tick(struct client *c);
+/* The end of the leave. */
+mono_t client_caching_deadline(const struct client *c);
+/* Answers the caller's read from the cache, if there is leave; the request stays the caller's. */
+bool client_caching_answer(struct client *c, const struct client_request *r);
+/* A command is submitted: drops what it changes. */
+void client_caching_submitted(struct client *c, struct client_request *r);
+/* A request fails that was never sent. */
+void client_caching_failed(struct client *c, const struct client_request *r);
+/* A request, which is in flight no more, was answered: the reply is kept in the cache, if that is
+ * allowed. */
+void client_caching_on_reply(struct client *c, const struct client_request *r,
+                             const struct msg_reply *m, const struct result *result);
+/* Handles an invalidation. */
+void client_caching_on_invalidation(struct client *c, const struct msg_invalidation *m);
+/* Handles the driver's report. */
+void client_caching_on_invalidated(struct client *c, uint64_t invalidation);
+
+/* ---- watches.c ---- */
+
+/* Initializes the watches of a new client: there are none. */
+void client_watches_begin(struct client *c);
+/* The caller begins a watch, changes its mask, or ends it (mask 0). */
+void client_watches_submit(struct client *c, uint64_t node, uint32_t mask, uint64_t generation);
+/* The session is open on a new connection: shows it all watches. */
+void client_watches_opened(struct client *c);
+/* Handles the master's answer to watches. */
+void client_watches_on_watching(struct client *c, const struct msg_watching *m);
+/* Handles events. False: some are missing, and nothing says so. */
+bool client_watches_on_events(struct client *c, const struct msg_events *m);
+/* The number of the last event received, for a KeepAlive. */
+uint64_t client_watches_acknowledge(struct client *c);
+/* The session is in this state now: tells the caller. */
+void client_watches_state(struct client *c, enum client_state to);
+/* Forgets all watches: the session is over. */
+void client_watches_forget(struct client *c);
+/* Frees the events of the last step. */
+void client_watches_update_clear(struct client_update *u);
 
 /* ---- lock_waits.c ---- */
 

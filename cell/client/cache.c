@@ -1,0 +1,582 @@
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/client/cache.h"
+
+/* A name that was looked up in a directory. */
+struct cache_name {
+	RB_ENTRY(cache_name) entry;
+	uint64_t node; /* 0: there is none of this name */
+	uint64_t index;
+	struct bytes name; /* owned */
+};
+RB_HEAD(cache_names, cache_name);
+
+struct cache_entry {
+	RB_ENTRY(cache_entry) entry;
+	TAILQ_ENTRY(cache_entry) use;
+	uint64_t node;
+	/* Encoded results; owned; empty: not cached. */
+	struct bytes attr, contents, listing;
+	uint64_t index; /* of the reply with the attributes */
+	uint64_t content_generation;
+	struct cache_names names;
+	size_t bytes;
+};
+
+/* A node that was dropped, while replies from before that may still arrive. */
+struct cache_mark {
+	RB_ENTRY(cache_mark) entry;
+	TAILQ_ENTRY(cache_mark) by_age; /* when settled */
+	uint64_t node;
+	size_t commands; /* that drop it, and are not answered */
+	uint64_t below;  /* nothing is kept from replies to requests with lower numbers, */
+	uint64_t index;  /* unless their index is at least this one */
+};
+
+static int
+order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int
+entry_compare(const struct cache_entry *a, const struct cache_entry *b)
+{
+	return order(a->node, b->node);
+}
+
+static int
+name_compare(const struct cache_name *a, const struct cache_name *b)
+{
+	return bytes_compare(a->name, b->name);
+}
+
+static int
+mark_compare(const struct cache_mark *a, const struct cache_mark *b)
+{
+	return order(a->node, b->node);
+}
+
+RB_GENERATE_INTERNAL(cache_entries, cache_entry, entry, entry_compare,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(cache_names, cache_name, entry, name_compare, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(cache_marks, cache_mark, entry, mark_compare, __attribute__((unused)) static)
+
+void
+cache_begin(struct cache *c)
+{
+	*c = (struct cache){0};
+	RB_INIT(&c->entries);
+	TAILQ_INIT(&c->uses);
+	RB_INIT(&c->marks);
+	TAILQ_INIT(&c->settled);
+}
+
+/* ---- entries ---- */
+
+static struct cache_entry *
+entry_find(const struct cache *c, uint64_t node)
+{
+	struct cache_entry like = {.node = node};
+
+	return RB_FIND(cache_entries, (struct cache_entries *)&c->entries, &like);
+}
+
+static void
+entry_grow(struct cache *c, struct cache_entry *e, size_t bytes)
+{
+	e->bytes += bytes;
+	c->bytes += bytes;
+}
+
+static void
+entry_use(struct cache *c, struct cache_entry *e)
+{
+	TAILQ_REMOVE(&c->uses, e, use);
+	TAILQ_INSERT_TAIL(&c->uses, e, use);
+}
+
+static struct cache_entry *
+entry_get(struct cache *c, uint64_t node)
+{
+	struct cache_entry *e = entry_find(c, node);
+
+	if (e != NULL) {
+		entry_use(c, e);
+		return e;
+	}
+	e = memory_zero(1, sizeof *e);
+	e->node = node;
+	RB_INIT(&e->names);
+	RB_INSERT(cache_entries, &c->entries, e);
+	TAILQ_INSERT_TAIL(&c->uses, e, use);
+	c->entries_n++;
+	entry_grow(c, e, sizeof *e);
+	return e;
+}
+
+static void
+entry_free(struct cache *c, struct cache_entry *e)
+{
+	struct cache_name *n;
+
+	while ((n = RB_ROOT(&e->names)) != NULL) {
+		RB_REMOVE(cache_names, &e->names, n);
+		free((void *)n->name.data);
+		free(n);
+	}
+	RB_REMOVE(cache_entries, &c->entries, e);
+	TAILQ_REMOVE(&c->uses, e, use);
+	c->entries_n--;
+	c->bytes -= e->bytes;
+	free((void *)e->attr.data);
+	free((void *)e->contents.data);
+	free((void *)e->listing.data);
+	free(e);
+}
+
+static void
+entry_drop(struct cache *c, uint64_t node)
+{
+	struct cache_entry *e = entry_find(c, node);
+
+	if (e != NULL)
+		entry_free(c, e);
+}
+
+/* Replaces encoded bytes of the entry. */
+static void
+entry_put(struct cache *c, struct cache_entry *e, struct bytes *at, const struct result *result)
+{
+	struct buffer encoded = BUFFER(LIMIT_FRAME);
+
+	wire_put_result(&encoded, result);
+	must(!encoded.failed);
+	e->bytes -= at->len;
+	c->bytes -= at->len;
+	free((void *)at->data);
+	*at = buffer_take(&encoded);
+	entry_grow(c, e, at->len);
+}
+
+static struct cache_name *
+entry_name(const struct cache_entry *e, struct bytes name)
+{
+	struct cache_name like = {.name = name};
+
+	return RB_FIND(cache_names, (struct cache_names *)&e->names, &like);
+}
+
+/* ---- marks ---- */
+
+static struct cache_mark *
+mark_find(const struct cache *c, uint64_t node)
+{
+	struct cache_mark like = {.node = node};
+
+	return RB_FIND(cache_marks, (struct cache_marks *)&c->marks, &like);
+}
+
+static void
+mark_free(struct cache *c, struct cache_mark *m)
+{
+	if (m->commands == 0) {
+		TAILQ_REMOVE(&c->settled, m, by_age);
+		c->settled_n--;
+	}
+	RB_REMOVE(cache_marks, &c->marks, m);
+	free(m);
+}
+
+/* Returns the mark of the node, which the caller settles, or not. */
+static struct cache_mark *
+mark_get(struct cache *c, uint64_t node)
+{
+	struct cache_mark *m = mark_find(c, node);
+
+	if (m == NULL) {
+		m = memory_zero(1, sizeof *m);
+		m->node = node;
+		RB_INSERT(cache_marks, &c->marks, m);
+	} else if (m->commands == 0) {
+		TAILQ_REMOVE(&c->settled, m, by_age);
+		c->settled_n--;
+	}
+	return m;
+}
+
+/* `next` never falls, so the marks are settled in the order of `below`. */
+static void
+mark_settle(struct cache *c, struct cache_mark *m, uint64_t next)
+{
+	m->below = next;
+	TAILQ_INSERT_TAIL(&c->settled, m, by_age);
+	c->settled_n++;
+}
+
+static void
+marks_settle_all(struct cache *c, uint64_t next)
+{
+	c->all_below = next;
+	while (!TAILQ_EMPTY(&c->settled))
+		mark_free(c, TAILQ_FIRST(&c->settled));
+}
+
+static bool
+may_keep(const struct cache *c, uint64_t node, uint64_t number, uint64_t index)
+{
+	const struct cache_mark *m = mark_find(c, node);
+
+	if (number < c->all_below)
+		return false;
+	return m == NULL || (m->commands == 0 && (number >= m->below || index >= m->index));
+}
+
+void
+cache_settle(struct cache *c, uint64_t oldest)
+{
+	struct cache_mark *m;
+
+	while ((m = TAILQ_FIRST(&c->settled)) != NULL && m->below <= oldest)
+		mark_free(c, m);
+}
+
+/* ---- drops ---- */
+
+void
+cache_drop(struct cache *c, uint64_t node, uint64_t next)
+{
+	struct cache_mark *m = mark_get(c, node);
+
+	entry_drop(c, node);
+	m->index = UINT64_MAX;
+	if (m->commands == 0)
+		mark_settle(c, m, next);
+	if (c->settled_n > LIMIT_CACHE_MARKS)
+		marks_settle_all(c, next);
+}
+
+void
+cache_drop_all(struct cache *c, uint64_t next)
+{
+	while (!TAILQ_EMPTY(&c->uses))
+		entry_free(c, TAILQ_FIRST(&c->uses));
+	marks_settle_all(c, next);
+}
+
+void
+cache_end(struct cache *c)
+{
+	struct cache_mark *m;
+
+	cache_drop_all(c, 0);
+	while ((m = RB_ROOT(&c->marks)) != NULL)
+		mark_free(c, m);
+}
+
+/* The node of this name in the directory, as far as it is known; else 0. */
+static uint64_t
+child_of(const struct cache *c, uint64_t directory, struct bytes name)
+{
+	const struct cache_entry *e = entry_find(c, directory);
+	const struct cache_name *n = e == NULL ? NULL : entry_name(e, name);
+
+	return n == NULL ? 0 : n->node;
+}
+
+/* Adds the node, if it is one and not there yet; returns how many there are. */
+static size_t
+add_sorted(uint64_t *nodes, size_t n, uint64_t node)
+{
+	size_t at = n;
+
+	while (at > 0 && nodes[at - 1] > node)
+		at--;
+	if (node == 0 || (at > 0 && nodes[at - 1] == node))
+		return n;
+	memmove(nodes + at + 1, nodes + at, (n - at) * sizeof *nodes);
+	nodes[at] = node;
+	return n + 1;
+}
+
+size_t
+cache_own(const struct cache *c, const struct op *op, uint64_t nodes[CACHE_OWN])
+{
+	uint64_t all[CACHE_OWN] = {0};
+	size_t n = 0;
+
+	switch (op->code) {
+	case OP_create:
+		all[0] = op->create.parent;
+		all[1] = child_of(c, op->create.parent, op->create.name);
+		break;
+	case OP_delete:
+		all[0] = op->delete.parent;
+		all[1] = child_of(c, op->delete.parent, op->delete.name);
+		break;
+	case OP_rename:
+		all[0] = op->rename.parent;
+		all[1] = child_of(c, op->rename.parent, op->rename.name);
+		all[2] = op->rename.new_parent;
+		all[3] = child_of(c, op->rename.new_parent, op->rename.new_name);
+		break;
+	case OP_set_contents:
+	case OP_append:
+	case OP_set_acl:
+	case OP_set_mtime:
+	case OP_set_lock_delay:
+	case OP_make_ephemeral:
+	case OP_close_ephemeral:
+		all[0] = wire_op_node(op);
+		break;
+	default:
+		break; /* reads, and locks, of which nothing is cached */
+	}
+	for (size_t i = 0; i < CACHE_OWN; i++)
+		n = add_sorted(nodes, n, all[i]);
+	return n;
+}
+
+void
+cache_submitted(struct cache *c, const uint64_t *nodes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		entry_drop(c, nodes[i]);
+		mark_get(c, nodes[i])->commands++;
+	}
+}
+
+/* A node that was also invalidated meanwhile keeps the stricter rule of that. */
+void
+cache_answered(struct cache *c, const uint64_t *nodes, size_t n, uint64_t index, uint64_t next)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct cache_mark *m = mark_find(c, nodes[i]);
+
+		if (m == NULL)
+			continue;
+		must(m->commands > 0);
+		if (m->index < index)
+			m->index = index;
+		if (--m->commands == 0)
+			mark_settle(c, m, next);
+	}
+}
+
+/* ---- replies ---- */
+
+/* Keeps the attributes, if that is allowed; returns the entry of the node then. There is an entry
+ * in any case, because the session is registered for the node. */
+static struct cache_entry *
+keep_attr(struct cache *c, const struct attr *attr, uint64_t number, uint64_t index)
+{
+	const struct result r = {.kind = RESULT_attr, .attr.attr = *attr};
+	struct cache_entry *e;
+
+	if (attr->node == 0)
+		return NULL;
+	e = entry_get(c, attr->node);
+	if (!may_keep(c, attr->node, number, index))
+		return NULL;
+	entry_put(c, e, &e->attr, &r);
+	e->index = index;
+	return e;
+}
+
+static void
+keep_name(struct cache *c, const struct op_lookup *o, uint64_t node, uint64_t number,
+          uint64_t index)
+{
+	struct cache_entry *e = entry_get(c, o->parent);
+	struct cache_name *n;
+
+	if (!may_keep(c, o->parent, number, index))
+		return;
+	if ((n = entry_name(e, o->name)) == NULL) {
+		n = memory_zero(1, sizeof *n);
+		n->name = bytes_copy(o->name);
+		RB_INSERT(cache_names, &e->names, n);
+		entry_grow(c, e, sizeof *n + n->name.len);
+	}
+	n->node = node;
+	n->index = index;
+}
+
+static void
+keep_contents(struct cache *c, const struct attr *attr, struct bytes contents, uint64_t number,
+              uint64_t index)
+{
+	struct cache_entry *e = keep_attr(c, attr, number, index);
+	const struct result r = {.kind = RESULT_contents, .contents.contents = contents};
+
+	if (e == NULL)
+		return;
+	entry_put(c, e, &e->contents, &r);
+	e->content_generation = attr->content_generation;
+}
+
+/* Only a listing that is whole is kept. */
+static void
+keep_listing(struct cache *c, const struct op_get_listing *o, const struct result *result,
+             uint64_t number, uint64_t index)
+{
+	struct cache_entry *e = keep_attr(c, &result->listing.attr, number, index);
+
+	if (e != NULL && o->after.len == 0 && o->index == 0 && !result->listing.more)
+		entry_put(c, e, &e->listing, result);
+}
+
+static void
+keep_result(struct cache *c, const struct op *op, uint64_t number, uint64_t index,
+            const struct result *result)
+{
+	switch (op->code) {
+	case OP_lookup:
+		keep_attr(c, &result->attr.attr, number, index);
+		keep_name(c, &op->lookup, result->attr.attr.node, number, index);
+		break;
+	case OP_get_contents:
+		if (result->contents.same)
+			keep_attr(c, &result->contents.attr, number, index);
+		else
+			keep_contents(c, &result->contents.attr, result->contents.contents, number,
+			              index);
+		break;
+	case OP_get_listing:
+		keep_listing(c, &op->get_listing, result, number, index);
+		break;
+	case OP_set_contents:
+		keep_contents(c, &result->attr.attr, op->set_contents.contents, number, index);
+		break;
+	default:
+		if (result->kind == RESULT_attr)
+			keep_attr(c, &result->attr.attr, number, index);
+		else if (result->kind == RESULT_created)
+			keep_attr(c, &result->created.attr, number, index);
+		else if (result->kind == RESULT_renamed)
+			keep_attr(c, &result->renamed.attr, number, index);
+	}
+}
+
+void
+cache_keep(struct cache *c, const struct op *op, uint64_t number, enum rc rc, uint64_t index,
+           const struct result *result)
+{
+	if (rc == RC_OK)
+		keep_result(c, op, number, index, result);
+	else if (rc == RC_NOENT && op->code == OP_lookup)
+		keep_name(c, &op->lookup, 0, number, index);
+}
+
+/* ---- answers ---- */
+
+static bool
+answer_attr(struct cache *c, struct cache_entry *e, struct cache_answer *a, struct attr *attr)
+{
+	struct result r;
+
+	if (e == NULL || e->attr.len == 0)
+		return false;
+	must(wire_get_result(RESULT_attr, e->attr, &r) == RC_OK);
+	*attr = r.attr.attr;
+	entry_use(c, e);
+	a->index = e->index;
+	return true;
+}
+
+static bool
+answer_name(struct cache *c, const struct op_lookup *o, struct cache_answer *a)
+{
+	struct cache_entry *directory = entry_find(c, o->parent);
+	const struct cache_name *n = directory == NULL ? NULL : entry_name(directory, o->name);
+
+	if (n == NULL)
+		return false;
+	entry_use(c, directory);
+	if (n->node != 0)
+		return answer_attr(c, entry_find(c, n->node), a, &a->result.attr.attr);
+	a->rc = RC_NOENT;
+	a->result.kind = RESULT_none;
+	a->index = n->index;
+	return true;
+}
+
+static bool
+answer_contents(struct cache *c, const struct op_get_contents *o, struct cache_answer *a)
+{
+	struct cache_entry *e = entry_find(c, o->node);
+	struct attr attr;
+
+	if (!answer_attr(c, e, a, &attr) || e->contents.len == 0 ||
+	    e->content_generation != attr.content_generation)
+		return false;
+	must(wire_get_result(RESULT_contents, e->contents, &a->result) == RC_OK);
+	a->result.contents.attr = attr;
+	a->result.contents.same = o->generation == attr.content_generation;
+	if (a->result.contents.same)
+		a->result.contents.contents = (struct bytes){0};
+	return true;
+}
+
+/* The first page is the whole listing. */
+static bool
+answer_listing(struct cache *c, const struct op_get_listing *o, struct cache_answer *a)
+{
+	struct cache_entry *e = entry_find(c, o->node);
+	struct attr attr;
+
+	if (!answer_attr(c, e, a, &attr) || e->listing.len == 0 || o->after.len > 0 ||
+	    o->index != 0)
+		return false;
+	must(wire_get_result(RESULT_listing, e->listing, &a->result) == RC_OK);
+	a->result.listing.attr = attr;
+	return o->most == 0 || a->result.listing.entries.packed.len <= o->most;
+}
+
+bool
+cache_has(const struct cache *c, uint64_t node)
+{
+	const struct cache_entry *e = entry_find(c, node);
+
+	return e != NULL && (e->attr.len > 0 || !RB_EMPTY(&e->names));
+}
+
+bool
+cache_answer(struct cache *c, const struct op *op, struct cache_answer *a)
+{
+	*a = (struct cache_answer){.rc = RC_OK, .result.kind = wire_op_result(op->code)};
+	switch (op->code) {
+	case OP_lookup:
+		return answer_name(c, &op->lookup, a);
+	case OP_get_attr:
+		return answer_attr(c, entry_find(c, op->get_attr.node), a, &a->result.attr.attr);
+	case OP_get_contents:
+		return answer_contents(c, &op->get_contents, a);
+	case OP_get_listing:
+		return answer_listing(c, &op->get_listing, a);
+	default:
+		return false;
+	}
+}
+
+/* ---- limits ---- */
+
+bool
+cache_full(const struct cache *c)
+{
+	return c->entries_n > LIMIT_CACHED || c->bytes > LIMIT_CACHE;
+}
+
+void
+cache_shrink(struct cache *c, struct cache_nodes *nodes)
+{
+	while (c->entries_n > LIMIT_CACHED / 8 * 7 || c->bytes > LIMIT_CACHE / 8 * 7) {
+		struct cache_entry *e = TAILQ_FIRST(&c->uses);
+
+		ARRAY_ROOM(nodes->node, nodes->n, nodes->room);
+		nodes->node[nodes->n++] = e->node;
+		entry_free(c, e);
+	}
+}

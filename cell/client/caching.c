@@ -1,0 +1,347 @@
+/* Leave to cache, and what becomes of the cache without it. The cell gives leave with KeepAlive
+ * replies, for one generation of the cache; before it changes what may be cached, it sends an
+ * invalidation and waits for the acknowledgement, but no longer than the leave lasts. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/client/internal.h"
+
+enum { IDLE_S = 60 }; /* without a read: then no more leave is asked for */
+
+void
+client_caching_begin(struct client *c)
+{
+	struct client_caching *k = &c->caching;
+
+	cache_begin(&k->cache);
+	TAILQ_INIT(&k->debts);
+	k->generation = c->config.caching;
+	k->used = c->now;
+}
+
+/* ---- the driver is asked to invalidate ---- */
+
+static uint64_t
+ask(struct client *c)
+{
+	if (c->update->invalidation == 0)
+		c->update->invalidation = ++c->caching.invalidation;
+	return c->update->invalidation;
+}
+
+static void
+ask_node(struct client *c, uint64_t node)
+{
+	struct client_update *u = c->update;
+
+	ARRAY_ROOM(u->invalid, u->invalid_n, u->invalid_room);
+	u->invalid[u->invalid_n++] = node;
+}
+
+static struct caching_debt *
+debt_new(struct client *c)
+{
+	struct caching_debt *d = memory_zero(1, sizeof *d);
+
+	d->invalidation = ask(c);
+	TAILQ_INSERT_TAIL(&c->caching.debts, d, entry);
+	return d;
+}
+
+static void
+debt_free(struct client *c, struct caching_debt *d)
+{
+	TAILQ_REMOVE(&c->caching.debts, d, entry);
+	buffer_free(&d->nodes);
+	free(d);
+}
+
+static void
+debts_free(struct client *c)
+{
+	while (!TAILQ_EMPTY(&c->caching.debts))
+		debt_free(c, TAILQ_FIRST(&c->caching.debts));
+}
+
+/* ---- generations ---- */
+
+bool
+client_caching_shown(const struct client *c)
+{
+	return c->caching.unshown == 0;
+}
+
+uint64_t
+client_caching_generation(const struct client *c)
+{
+	return client_caching_shown(c) ? c->caching.generation : 0;
+}
+
+/* Nothing comes for a generation that was not shown. */
+static bool
+is_shown(const struct client *c, uint64_t generation)
+{
+	return generation != 0 && generation == client_caching_generation(c);
+}
+
+/* "A session without a cache hit for a minute lets its leave lapse": writers need not wait for a
+ * mount that nobody uses, neither while it is cut off nor at a fail-over. */
+bool
+client_caching_wanted(const struct client *c)
+{
+	return c->caching.generation != 0 &&
+	       mono_before(c->now, mono_add(c->caching.used, span_s(IDLE_S)));
+}
+
+uint64_t
+client_caching_asks(const struct client *c)
+{
+	return client_caching_wanted(c) ? client_caching_generation(c) : 0;
+}
+
+/* The order is that of a single invalidation: the cache here, then the driver's, and only then is
+ * the higher generation shown, which ends what the master has registered for the lower one. */
+void
+client_caching_drop(struct client *c, const char *why)
+{
+	struct client_caching *k = &c->caching;
+	const bool told = !k->kept && TAILQ_EMPTY(&k->debts) && k->unshown == 0;
+
+	if (k->generation == 0)
+		return;
+	if (k->granted || k->kept)
+		CLIENT_TRACE(c, "the cache of generation %llu is dropped: %s",
+		             (unsigned long long)k->generation, why);
+	k->generation++;
+	k->granted = k->kept = false;
+	debts_free(c);
+	cache_drop_all(&k->cache, c->requests.next_number);
+	if (told)
+		return;
+	k->unshown = ask(c);
+	c->update->invalid_all = true;
+}
+
+void
+client_caching_forget(struct client *c)
+{
+	client_caching_drop(c, "the session is over");
+	cache_end(&c->caching.cache);
+}
+
+void
+client_caching_end(struct client *c)
+{
+	debts_free(c);
+	cache_end(&c->caching.cache);
+}
+
+/* ---- leave ---- */
+
+void
+client_caching_renew(struct client *c, const struct msg_keepalive_reply *m)
+{
+	struct client_caching *k = &c->caching;
+	const mono_t end = client_keepalive_until(c, m->cache_ms);
+
+	if (m->cache_ms == 0 || !is_shown(c, m->generation) || mono_reached(c->now, end))
+		return;
+	k->leave_end = k->granted ? mono_max(k->leave_end, end) : end;
+	k->granted = true;
+	CLIENT_TRACE(c, "generation %llu may be cached for %lld ms",
+	             (unsigned long long)k->generation, client_ms_until(c, k->leave_end));
+}
+
+void
+client_caching_tick(struct client *c)
+{
+	if (c->caching.granted && mono_reached(c->now, c->caching.leave_end))
+		client_caching_drop(c, "the leave to cache is over");
+}
+
+mono_t
+client_caching_deadline(const struct client *c)
+{
+	return c->caching.granted ? c->caching.leave_end : MONO_NEVER;
+}
+
+bool
+client_caches(const struct client *c, uint64_t node, mono_t now)
+{
+	return c->caching.granted && mono_before(now, c->caching.leave_end) &&
+	       cache_has(&c->caching.cache, node);
+}
+
+/* ---- requests and replies ---- */
+
+/* An answer from the cache is one of this moment, as the cell would give it: while there is leave,
+ * nothing of it can be changed anywhere. Of locks, and so of guards, the cache knows nothing. */
+bool
+client_caching_answer(struct client *c, const struct client_request *r)
+{
+	struct cache_answer a;
+	struct client_answer *answer;
+	struct op op;
+
+	if (wire_op_class(r->code) != OP_CLASS_READ)
+		return false;
+	c->caching.used = c->now;
+	if (!c->caching.granted || r->guard.node != 0 || wire_get_op(r->op, &op) != RC_OK ||
+	    !cache_answer(&c->caching.cache, &op, &a))
+		return false;
+	CLIENT_TRACE(c, "%s of node %llu is answered from the cache: %s, index %llu",
+	             wire_op_name(r->code), (unsigned long long)r->node, rc_name(a.rc),
+	             (unsigned long long)a.index);
+	answer = client_request_answer(c, r->token, a.rc);
+	answer->index = a.index;
+	answer->cached = true;
+	answer->result = a.result;
+	return true;
+}
+
+void
+client_caching_submitted(struct client *c, struct client_request *r)
+{
+	struct op op;
+
+	if (wire_op_class(r->code) == OP_CLASS_READ || wire_get_op(r->op, &op) != RC_OK)
+		return;
+	r->own_n = cache_own(&c->caching.cache, &op, r->own);
+	cache_submitted(&c->caching.cache, r->own, r->own_n);
+}
+
+void
+client_caching_failed(struct client *c, const struct client_request *r)
+{
+	cache_answered(&c->caching.cache, r->own, r->own_n, 0, c->requests.next_number);
+}
+
+/* The least recently used entries are given back, so that the master registers new ones. */
+static void
+shrink(struct client *c)
+{
+	struct cache_nodes given = {0};
+	struct caching_debt *d;
+
+	if (!cache_full(&c->caching.cache))
+		return;
+	cache_shrink(&c->caching.cache, &given);
+	d = debt_new(c);
+	d->nodes = BUFFER(LIMIT_FRAME);
+	d->nodes_n = (uint32_t)given.n;
+	d->leave = c->caching.leave;
+	for (size_t i = 0; i < given.n; i++) {
+		ask_node(c, given.node[i]);
+		wire_put_node_key(&d->nodes, &(struct node_key){given.node[i]});
+	}
+	CLIENT_TRACE(c, "%zu nodes are given back", given.n);
+	free(given.node);
+}
+
+/* A reply that was held back may be older than an invalidation that was handled meanwhile. */
+static bool
+may_be_kept(const struct client *c, const struct msg_reply *m)
+{
+	return m->leave != 0 && is_shown(c, m->generation) && c->caching.granted &&
+	       !c->replies.held;
+}
+
+static void
+keep(struct client *c, const struct client_request *r, const struct msg_reply *m,
+     const struct result *result)
+{
+	struct client_caching *k = &c->caching;
+	struct op op;
+
+	if (!may_be_kept(c, m) || wire_get_op(r->op, &op) != RC_OK)
+		return;
+	k->kept = true;
+	k->leave = k->leave > m->leave ? k->leave : m->leave;
+	cache_keep(&k->cache, &op, r->number, m->rc, m->index, result);
+	shrink(c);
+}
+
+void
+client_caching_on_reply(struct client *c, const struct client_request *r, const struct msg_reply *m,
+                        const struct result *result)
+{
+	const struct client_request *oldest = TAILQ_FIRST(&c->requests.in_flight);
+	const uint64_t next = c->requests.next_number;
+	struct cache *cache = &c->caching.cache;
+
+	cache_answered(cache, r->own, r->own_n, m->index, next);
+	keep(c, r, m, result);
+	cache_settle(cache, oldest == NULL ? next : oldest->number);
+}
+
+/* ---- invalidations ---- */
+
+void
+client_caching_on_invalidation(struct client *c, const struct msg_invalidation *m)
+{
+	const uint64_t next = c->requests.next_number;
+	struct cursor rest = cursor_of(m->nodes.packed);
+	struct node_key key;
+
+	if (m->generation != c->caching.generation) {
+		CLIENT_TRACE(c, "notice %llu is ignored: generation %llu was dropped",
+		             (unsigned long long)m->notice, (unsigned long long)m->generation);
+		return;
+	}
+	CLIENT_TRACE(c, "notice %llu invalidates %s (%u)", (unsigned long long)m->notice,
+	             m->everything ? "everything" : "nodes", m->nodes.count);
+	if (m->everything)
+		cache_drop_all(&c->caching.cache, next);
+	c->update->invalid_all |= m->everything;
+	while (wire_next_node_key(&rest, &key)) {
+		cache_drop(&c->caching.cache, key.node, next);
+		ask_node(c, key.node);
+	}
+	debt_new(c)->upto = m->notice;
+}
+
+static void
+send_dropped(struct client *c, uint64_t upto, const struct caching_debt *given)
+{
+	struct message m = {
+	    .code = MSG_dropped,
+	    .dropped =
+	        {
+	            .session = c->session.id,
+	            .epoch = c->session.epoch,
+	            .generation = c->caching.generation,
+	            .upto = upto,
+	        },
+	};
+
+	if (c->connection.state != CONNECTION_OPEN)
+		return; /* the next connection shows a higher generation */
+	if (given != NULL) {
+		m.dropped.leave = given->leave;
+		m.dropped.nodes.packed = buffer_view(&given->nodes);
+		m.dropped.nodes.count = given->nodes_n;
+	}
+	MESSAGE_TRACE(c->config.trace, "sends dropped: generation %llu, up to notice %llu",
+	              (unsigned long long)m.dropped.generation, (unsigned long long)upto);
+	client_send(c, &m);
+}
+
+void
+client_caching_on_invalidated(struct client *c, uint64_t invalidation)
+{
+	struct client_caching *k = &c->caching;
+	struct caching_debt *d;
+	uint64_t upto = 0;
+
+	while ((d = TAILQ_FIRST(&k->debts)) != NULL && d->invalidation <= invalidation) {
+		upto = d->upto > upto ? d->upto : upto;
+		if (d->nodes_n > 0)
+			send_dropped(c, 0, d);
+		debt_free(c, d);
+	}
+	if (k->unshown != 0 && k->unshown <= invalidation) {
+		k->unshown = 0;
+		send_dropped(c, 0, NULL);
+	} else if (upto > 0) {
+		send_dropped(c, upto, NULL);
+	}
+}

@@ -1,0 +1,377 @@
+/* The nodes of whose changes the caller wants to know, and the events of them. The master forgets
+ * its part when it fails; so all watches are shown again to each connection, with the number of the
+ * last event that was received, and then either nothing is missing, or it is said that something
+ * may be: by a gap, or by the event that the master has failed over. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "cell/client/internal.h"
+
+enum { ACKNOWLEDGE_AT = LIMIT_EVENTS / 4 }; /* before the next KeepAlive does */
+
+struct client_watch {
+	RB_ENTRY(client_watch) link;
+	uint64_t node;
+	uint32_t mask;
+	uint64_t generation; /* of the contents, as the caller knows it; 0: it does not */
+	uint64_t asked;      /* the number of its last beginning on this connection */
+	bool stands;         /* the master has taken it, and nothing was lost since */
+	struct bytes path;   /* owned; empty: not yet known */
+};
+
+static int
+watch_compare(const struct client_watch *a, const struct client_watch *b)
+{
+	return (a->node > b->node) - (a->node < b->node);
+}
+
+RB_GENERATE_INTERNAL(watch_tree, client_watch, link, watch_compare, static __attribute__((unused)))
+
+static struct client_watch *
+watch_find(struct client *c, uint64_t node)
+{
+	struct client_watch like = {.node = node};
+
+	return RB_FIND(watch_tree, &c->watches.by_node, &like);
+}
+
+static void
+watch_free(struct client *c, struct client_watch *w)
+{
+	RB_REMOVE(watch_tree, &c->watches.by_node, w);
+	c->watches.n--;
+	free((void *)w->path.data);
+	free(w);
+}
+
+/* ---- events for the caller ---- */
+
+/* Of the whole session: no watch. */
+static struct client_watched *
+tell(struct client *c, enum watch_event_kind kind, const struct client_watch *w)
+{
+	struct client_update *u = c->update;
+	struct client_watched *e;
+
+	ARRAY_ROOM(u->watched, u->watched_n, u->watched_room);
+	e = &u->watched[u->watched_n++];
+	*e = (struct client_watched){.kind = kind};
+	if (w == NULL)
+		return e;
+	e->node = w->node;
+	e->path = bytes_copy(w->path);
+	return e;
+}
+
+void
+client_watches_update_clear(struct client_update *u)
+{
+	for (size_t i = 0; i < u->watched_n; i++) {
+		free((void *)u->watched[i].path.data);
+		free((void *)u->watched[i].name.data);
+	}
+	u->watched_n = 0;
+}
+
+void
+client_watches_state(struct client *c, enum client_state to)
+{
+	struct client_watches *w = &c->watches;
+
+	if (to == CLIENT_JEOPARDY)
+		tell(c, EVENT_JEOPARDY, NULL);
+	if (to == CLIENT_EXPIRED)
+		tell(c, EVENT_EXPIRED, NULL);
+	if (to == CLIENT_SAFE && w->disturbed)
+		tell(c, EVENT_SAFE, NULL);
+	if (to == CLIENT_SAFE || to == CLIENT_JEOPARDY || to == CLIENT_EXPIRED)
+		w->disturbed = to != CLIENT_SAFE;
+}
+
+/* ---- showing the watches to the master ---- */
+
+static void
+send_watches(struct client *c, bool all, struct wire_list list)
+{
+	const struct message m = {
+	    .code = MSG_watch,
+	    .watch =
+	        {
+	            .session = c->session.id,
+	            .epoch = c->session.epoch,
+	            .all = all,
+	            .heard = c->watches.heard,
+	            .watches = list,
+	        },
+	};
+
+	c->watches.acknowledged = c->watches.heard;
+	c->watches.shown |= list.count > 0;
+	MESSAGE_TRACE(c->config.trace, "sends watch: %s%u nodes, events up to %llu received",
+	              all ? "all " : "", list.count, (unsigned long long)c->watches.heard);
+	client_send(c, &m);
+}
+
+static void
+send_one(struct client *c, uint64_t node, uint32_t mask)
+{
+	struct buffer packed = BUFFER(LIMIT_NAME);
+
+	wire_put_watch(&packed, &(struct watch){node, mask});
+	send_watches(c, false, (struct wire_list){buffer_view(&packed), 1});
+	buffer_free(&packed);
+}
+
+static void
+show_all(struct client *c)
+{
+	struct buffer packed = BUFFER(LIMIT_FRAME);
+	struct client_watch *w;
+
+	RB_FOREACH(w, watch_tree, &c->watches.by_node) {
+		w->asked = ++c->watches.asked;
+		wire_put_watch(&packed, &(struct watch){w->node, w->mask});
+	}
+	must(!packed.failed);
+	send_watches(c, true, (struct wire_list){buffer_view(&packed), (uint32_t)c->watches.n});
+	buffer_free(&packed);
+}
+
+/* From here on the caller may have missed something. */
+static void
+watches_fall(struct client *c)
+{
+	struct client_watch *w;
+
+	RB_FOREACH(w, watch_tree, &c->watches.by_node)
+		w->stands = false;
+}
+
+static bool
+all_stand(struct client *c)
+{
+	struct client_watch *w;
+
+	RB_FOREACH(w, watch_tree, &c->watches.by_node)
+		if (!w->stands)
+			return false;
+	return true;
+}
+
+/* Said when all watches stand, it covers everything that happened before. */
+static void
+tell_failed_over(struct client *c)
+{
+	if (!c->watches.failed_over || !all_stand(c))
+		return;
+	c->watches.failed_over = false;
+	tell(c, EVENT_MASTER_FAILED_OVER, NULL);
+}
+
+void
+client_watches_opened(struct client *c)
+{
+	struct client_watches *w = &c->watches;
+
+	if (w->epoch != c->session.epoch) {
+		w->failed_over |= w->epoch != 0;
+		w->heard = w->acknowledged = 0;
+		w->shown = false;
+		w->epoch = c->session.epoch;
+		watches_fall(c);
+	}
+	w->asked = w->answered = 0;
+	if (w->n > 0 || w->shown)
+		show_all(c);
+	tell_failed_over(c);
+}
+
+/* ---- the caller ---- */
+
+void
+client_watches_submit(struct client *c, uint64_t node, uint32_t mask, uint64_t generation)
+{
+	struct client_watch *w = watch_find(c, node);
+
+	if (w == NULL && mask == 0)
+		return;
+	if (w == NULL && c->watches.n == LIMIT_WATCHES) {
+		tell(c, EVENT_GAP, NULL)->node = node;
+		return;
+	}
+	if (w == NULL) {
+		w = memory_zero(1, sizeof *w);
+		w->node = node;
+		w->generation = generation;
+		RB_INSERT(watch_tree, &c->watches.by_node, w);
+		c->watches.n++;
+	}
+	w->mask = mask;
+	if (mask == 0)
+		watch_free(c, w);
+	if (c->connection.state != CONNECTION_OPEN)
+		return;
+	if (mask != 0)
+		w->asked = ++c->watches.asked;
+	send_one(c, node, mask);
+}
+
+void
+client_watches_begin(struct client *c)
+{
+	RB_INIT(&c->watches.by_node);
+}
+
+void
+client_watches_forget(struct client *c)
+{
+	struct client_watch *w;
+
+	while ((w = RB_ROOT(&c->watches.by_node)) != NULL)
+		watch_free(c, w);
+	c->watches.heard = c->watches.acknowledged = c->watches.epoch = 0;
+	c->watches.shown = c->watches.failed_over = false;
+}
+
+/* ---- the master's answers ---- */
+
+/* True if a watch stands newly. The state of one that has ended and begun again meanwhile is not
+ * yet its own. */
+static bool
+take_state(struct client *c, const struct watch_state *s)
+{
+	struct client_watch *w = watch_find(c, s->node);
+
+	c->watches.answered++;
+	if (w == NULL || w->stands || w->asked != c->watches.answered)
+		return false;
+	w->stands = true;
+	if (w->path.len == 0)
+		w->path = bytes_copy(s->path);
+	CLIENT_TRACE(c, "node %llu is watched: %s, generation %llu", (unsigned long long)w->node,
+	             rc_name(s->rc), (unsigned long long)s->generation);
+	return true;
+}
+
+/* Tells the changes that were made before the watch stood. */
+static void
+catch_up(struct client *c, struct client_watch *w, const struct watch_state *s)
+{
+	const bool changed = w->generation != 0 && w->generation != s->generation;
+
+	if (s->rc == RC_STALE) {
+		tell(c, EVENT_HANDLE_INVALID, w);
+		watch_free(c, w);
+		return;
+	}
+	if (s->rc != RC_OK) {
+		tell(c, EVENT_GAP, w);
+		watch_free(c, w);
+		return;
+	}
+	w->generation = s->generation;
+	if (changed)
+		tell(c, EVENT_CONTENTS_MODIFIED, w)->generation = s->generation;
+}
+
+/* First all of them stand, then it is said that events may be missing, then what is known of
+ * these. */
+void
+client_watches_on_watching(struct client *c, const struct msg_watching *m)
+{
+	struct cursor first = cursor_of(m->states.packed), second = first;
+	bool *fresh = memory_zero(m->states.count + 1, sizeof *fresh);
+	struct watch_state s;
+
+	for (size_t i = 0; wire_next_watch_state(&first, &s); i++)
+		fresh[i] = take_state(c, &s);
+	tell_failed_over(c);
+	for (size_t i = 0; wire_next_watch_state(&second, &s); i++)
+		if (fresh[i])
+			catch_up(c, watch_find(c, s.node), &s);
+	free(fresh);
+}
+
+static void
+take_gap(struct client *c)
+{
+	CLIENT_TRACE(c, "events up to %llu are missing", (unsigned long long)c->watches.heard);
+	tell(c, EVENT_GAP, NULL);
+	watches_fall(c);
+	show_all(c);
+}
+
+/* An event from before a reconnect may be sent again behind the state of its watch, which says more
+ * than it. */
+static bool
+is_old(const struct client_watch *w, const struct watch_event *e)
+{
+	return e->kind == EVENT_CONTENTS_MODIFIED && e->generation <= w->generation;
+}
+
+static void
+take_event(struct client *c, const struct watch_event *e)
+{
+	struct client_watch *w;
+	struct client_watched *told;
+
+	if (e->kind == EVENT_GAP) {
+		take_gap(c);
+		return;
+	}
+	if ((w = watch_find(c, e->node)) == NULL || is_old(w, e))
+		return; /* or the watch has ended meanwhile */
+	told = tell(c, e->kind, w);
+	told->generation = e->generation;
+	told->time_ns = e->time_ns;
+	told->name = bytes_copy(e->name);
+	if (e->kind == EVENT_CONTENTS_MODIFIED)
+		w->generation = e->generation;
+	if (e->kind == EVENT_HANDLE_INVALID)
+		watch_free(c, w);
+}
+
+static void
+take_events(struct client *c, const struct msg_events *m)
+{
+	struct cursor at = cursor_of(m->events.packed);
+	struct watch_event e;
+
+	for (uint64_t number = m->first; wire_next_watch_event(&at, &e); number++) {
+		if (number <= c->watches.heard)
+			continue;
+		c->watches.heard = number;
+		take_event(c, &e);
+	}
+}
+
+/* Numbers are left out by a gap only. */
+static bool
+follows(const struct client *c, const struct msg_events *m)
+{
+	struct cursor at = cursor_of(m->events.packed);
+	struct watch_event e;
+
+	if (m->first <= c->watches.heard + 1)
+		return true;
+	return wire_next_watch_event(&at, &e) && e.kind == EVENT_GAP;
+}
+
+bool
+client_watches_on_events(struct client *c, const struct msg_events *m)
+{
+	static const struct wire_list none;
+
+	if (!follows(c, m))
+		return false;
+	take_events(c, m);
+	if (c->watches.heard - c->watches.acknowledged >= ACKNOWLEDGE_AT)
+		send_watches(c, false, none);
+	return true;
+}
+
+uint64_t
+client_watches_acknowledge(struct client *c)
+{
+	return c->watches.acknowledged = c->watches.heard;
+}
