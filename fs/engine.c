@@ -22,6 +22,8 @@ struct engine {
 	/* Of the mount, on their way: the client may have answers for the mount first. */
 	struct client_request **requests;
 	size_t requests_n, requests_room;
+	struct mount_watch *watches; /* likewise */
+	size_t watches_n, watches_room;
 	struct engine_output output;
 	void (*closed)(void *user, bool in_order);
 	void *closed_user;
@@ -35,7 +37,15 @@ static void
 queue_request(struct engine *e, const struct mount_request *r)
 {
 	ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
-	e->requests[e->requests_n++] = client_request_new(r->token, &r->op, r->ordered);
+	e->requests[e->requests_n] = client_request_new(r->token, &r->op, r->ordered);
+	client_request_guard(e->requests[e->requests_n++], &r->guard);
+}
+
+static void
+queue_watch(struct engine *e, const struct mount_watch *w)
+{
+	ARRAY_ROOM(e->watches, e->watches_n, e->watches_room);
+	e->watches[e->watches_n++] = *w;
 }
 
 /* Notifications are written before replies: a read after the reply must not use old attributes. */
@@ -51,6 +61,10 @@ step_mount(struct engine *e, const struct mount_event *event)
 		e->output.stale_inode(e->output.user, u->stale_inodes[i]);
 	for (size_t i = 0; i < u->replies_n; i++)
 		e->output.reply(e->output.user, &u->replies[i]);
+	for (size_t i = 0; i < u->woken_n; i++)
+		e->output.wake(e->output.user, u->woken[i]);
+	for (size_t i = 0; i < u->watches_n; i++)
+		queue_watch(e, &u->watches[i]);
 	for (size_t i = 0; i < u->requests_n; i++)
 		queue_request(e, &u->requests[i]);
 }
@@ -65,6 +79,29 @@ connect_again(struct engine *e, bool standby, uint8_t replica)
 		link_listen(e->link, replica);
 	else if (e->link)
 		link_connect(e->link, replica);
+}
+
+/* The mount follows the session before it receives the answers of the same step: if the session is
+ * over, its handles are void by then. */
+static void
+tell_session(struct engine *e, mono_t now)
+{
+	const struct client_status status = client_status(e->client);
+
+	step_mount(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
+	e->output.session(e->output.user, &status);
+}
+
+static void step_client(struct engine *e, struct client_event *event);
+
+/* The kernel has nothing to forget: it asks for attributes whenever they are needed. */
+static void
+report_invalidation(struct engine *e, mono_t now)
+{
+	if (e->update.invalidation != 0)
+		step_client(e, &(struct client_event){.kind = CLIENT_INVALIDATED,
+		                                      .now = now,
+		                                      .invalidation = e->update.invalidation});
 }
 
 static void
@@ -82,6 +119,8 @@ step_client(struct engine *e, struct client_event *event)
 		connect_again(e, true, u->listen_to);
 	if (u->frames.len && e->link)
 		link_send(e->link, buffer_view(&u->frames));
+	if (u->state_changed)
+		tell_session(e, now);
 	for (size_t i = 0; i < u->answers_n; i++)
 		step_mount(e, &(struct mount_event){.kind = MOUNT_ANSWER,
 		                                    .now = now,
@@ -90,12 +129,12 @@ step_client(struct engine *e, struct client_event *event)
 		step_mount(e, &(struct mount_event){.kind = MOUNT_GRANT,
 		                                    .now = now,
 		                                    .grant = &u->grants[i]});
-	if (u->state_changed) {
-		struct client_status status = client_status(e->client);
-
-		step_mount(e, &(struct mount_event){.kind = MOUNT_SESSION, .now = now});
-		e->output.session(e->output.user, &status);
-	}
+	for (size_t i = 0; i < u->watched_n; i++)
+		step_mount(e, &(struct mount_event){.kind = MOUNT_WATCHED,
+		                                    .now = now,
+		                                    .watched = &u->watched[i],
+		                                    .wall_ns = clock_wall_ns()});
+	report_invalidation(e, now);
 }
 
 /* ---- the loop ---- */
@@ -162,6 +201,18 @@ log_traces(struct engine *e)
 }
 
 static void
+pass_watches(struct engine *e, mono_t now)
+{
+	for (size_t i = 0; i < e->watches_n; i++)
+		step_client(e, &(struct client_event){.kind = CLIENT_WATCH,
+		                                      .now = now,
+		                                      .node = e->watches[i].node,
+		                                      .mask = e->watches[i].mask,
+		                                      .generation = e->watches[i].generation});
+	e->watches_n = 0;
+}
+
+static void
 settle(struct engine *e, mono_t now)
 {
 	/* An answer may make further ones. */
@@ -170,6 +221,7 @@ settle(struct engine *e, mono_t now)
 		                                      .now = now,
 		                                      .request = e->requests[i]});
 	e->requests_n = 0;
+	pass_watches(e, now);
 	if (e->trace.on)
 		log_traces(e);
 	if (!e->link)
@@ -317,6 +369,7 @@ engine_free(struct engine *e)
 	for (size_t i = 0; i < e->requests_n; i++)
 		client_request_free(e->requests[i]);
 	free(e->requests);
+	free(e->watches);
 	mount_free(e->mount);
 	mount_update_free(&e->done);
 	client_free(e->client);

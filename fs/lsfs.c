@@ -217,6 +217,12 @@ on_forget_names(void *user)
 	device_forget_names(&((struct lsfs *)user)->device);
 }
 
+static void
+on_wake(void *user, uint64_t fh)
+{
+	device_wake(&((struct lsfs *)user)->device, fh);
+}
+
 /* ---- starting ---- */
 
 static int
@@ -235,12 +241,15 @@ start_engine(struct lsfs *l)
 	struct client_config client = {
 	    .host = host_name,
 	    .grace = span_s(o->grace_s),
+	    .lasting = o->lasting,
 	    .drift_permille = 10,
+	    .caching = true,
 	};
 	struct engine_output output = {
 	    .reply = on_reply,
 	    .stale_inode = on_stale_inode,
 	    .forget_names = on_forget_names,
+	    .wake = on_wake,
 	    .session = on_session_state,
 	    .user = l,
 	    .debug = o->debug,

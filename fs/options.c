@@ -94,6 +94,8 @@ plain_option(struct options *o, const char *word)
 {
 	if (!strcmp(word, "quiet"))
 		o->quiet = true;
+	else if (!strcmp(word, "lasting"))
+		o->lasting = true;
 	else if (!strcmp(word, "debug"))
 		o->debug = true;
 	else if (!strcmp(word, "allow_other"))
@@ -209,6 +211,14 @@ one_option(struct options *o, int letter)
 }
 
 static bool
+fit_together(const struct options *o)
+{
+	if (o->lasting && o->grace_s > 0)
+		log_error("options lasting and grace: a lasting session has no grace limit");
+	return !o->lasting || o->grace_s == 0;
+}
+
+static bool
 positional(struct options *o, int n, char **args)
 {
 	if (o->help || o->version)
@@ -252,7 +262,6 @@ options_parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 	    .helper = argc > 0 && called_as_helper(argv[0]),
 	    .lock_delay_s = DEFAULT_LOCK_DELAY_S,
-	    .grace_s = DEFAULT_GRACE_MS / 1000,
 	};
 	letters = o->helper ? "fo:hVsnvrwN:t:" : "dfo:hV";
 	if (argc > 0)
@@ -260,7 +269,7 @@ options_parse(struct options *o, int argc, char **argv)
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
 		if (!one_option(o, letter))
 			return false;
-	return positional(o, argc - optind, argv + optind);
+	return fit_together(o) && positional(o, argc - optind, argv + optind);
 }
 
 void
@@ -288,7 +297,10 @@ options_help(void)
 	     "      key=FILE            the key of the principal to act as\n"
 	     "      lock_delay=SECONDS  how long nobody gets a lock after the session of its\n"
 	     "                          holder has expired, 0 to 60 (default: 15)\n"
-	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: 45)\n"
+	     "      grace=SECONDS       how long calls wait for an unreachable cell (default: as\n"
+	     "                          the cell's setting says: 45)\n"
+	     "      lasting             the session never expires: its locks are held until it is\n"
+	     "                          unmounted or an operator ends the session\n"
 	     "      commit=close|write  when written data is committed (default: close)\n"
 	     "      debug               as --debug, for /etc/fstab\n"
 	     "      quiet               ignore chmod and chown instead of refusing them\n"

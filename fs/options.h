@@ -15,12 +15,13 @@ struct options {
 	char *key;          /* file; NULL: not given; owned */
 	const char *source; /* the data directory, a cell file or a cell's name */
 	const char *mountpoint;
-	int lock_delay_s;
-	int grace_s;
-	bool commit_at_write;
-	bool quiet;
-	bool allow_other;
-	char *kernel; /* generic options for the kernel's mount, "ro,nodev"; owned */
+	int lock_delay_s; /* before a lock of this mount is free, if its session expires */
+	int grace_s;      /* for which calls wait while no master can be reached; 0: not given */
+	bool lasting;     /* the mount's session never expires */
+	bool commit_at_write; /* each write is committed before it is answered */
+	bool quiet;           /* chmod and chown are ignored, not refused */
+	bool allow_other;     /* other local users may use it, with all rights of the key */
+	char *kernel;         /* generic options for the kernel's mount, "ro,nodev"; owned */
 };
 
 /* Parses argv, which it may reorder and which must outlive the options. The strings are not

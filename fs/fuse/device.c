@@ -8,10 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "cell/base/must.h"
-#include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "fs/fuse/ops.h"
-#include "fs/fuse/proc.h"
 
 enum {
 	REQUESTS_PER_WAKEUP = 256, /* then the loop's other handles are served */
@@ -22,10 +20,6 @@ enum {
 	/* In kernels since protocol 7.44, but not in the oldest headers that we build with. */
 	NOTIFY_INC_EPOCH = 8,
 	EPOCH_MINOR = 44,
-	/* At most so many checks in /proc whether a signal is fatal, of about 20 us each, are made
-	 * in a window of time. */
-	LOOKS_AT_SIGNALS = 10,
-	LOOKS_WINDOW_MS = 10,
 	WANTED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC |
 	         FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS,
 	/* Without these, locks would exclude only this machine's processes, and other clients would
@@ -89,33 +83,6 @@ device_on_init(void *user, struct fuse_conn_info *conn)
 
 /* ---- reading ---- */
 
-/* False when too many signals were checked lately. A signal that is not checked is taken as not
- * fatal: its caller ends when the call is answered. */
-static bool
-may_check_signal(struct device *d)
-{
-	mono_t now = clock_now();
-
-	if (mono_reached(now, d->looks_until)) {
-		d->looks_until = mono_add(now, span_ms(LOOKS_WINDOW_MS));
-		d->looks = 0;
-	}
-	return d->looks++ < LOOKS_AT_SIGNALS;
-}
-
-static void
-hand_in_interrupts(struct device *d)
-{
-	struct mount_event event = {.kind = MOUNT_INTERRUPT};
-
-	while (reply_interrupted(&d->replies, &event)) {
-		event.fate = FATE_UNKNOWN;
-		if ((engine_wants(d->engine, &event) & WANTS_FATE) && may_check_signal(d))
-			event.fate = proc_fate_at_signal(event.thread);
-		engine_call(d->engine, &event);
-	}
-}
-
 static void
 stop_polling(struct device *d)
 {
@@ -124,6 +91,7 @@ stop_polling(struct device *d)
 	d->polling = false;
 	uv_poll_stop(&d->poll);
 	uv_close((uv_handle_t *)&d->poll, NULL);
+	interrupts_stop(&d->interrupts);
 }
 
 static void
@@ -142,7 +110,7 @@ process_request(struct device *d)
 	bool init = header->opcode == FUSE_INIT;
 
 	fuse_session_process_buf(d->fuse, &d->request);
-	hand_in_interrupts(d);
+	interrupts_hand_in(&d->interrupts);
 	if (init && !fuse_session_exited(d->fuse))
 		d->config.ready(d->config.user);
 }
@@ -187,6 +155,14 @@ device_reply(void *device, const struct mount_reply *reply)
 	struct device *d = device;
 
 	reply_send(&d->replies, reply);
+}
+
+void
+device_wake(void *device, uint64_t fh)
+{
+	struct device *d = device;
+
+	poll_handle_wake(&d->poll_handles, fh);
 }
 
 /* Invalidates attributes only: this is the one notification that never waits for a lock which a
@@ -253,6 +229,7 @@ device_init(struct device *d, const struct device_config *config)
 	put_options(&options, config);
 	argv[2] = (char *)options.data;
 	replies_init(&d->replies, config->uid, config->gid);
+	poll_handles_init(&d->poll_handles);
 	fuse_set_log_func(on_fuse_log);
 	d->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, d);
 	fuse_opt_free_args(&args);
@@ -288,6 +265,8 @@ device_start(struct device *d, uv_loop_t *loop, struct engine *engine)
 {
 	int rc = uv_poll_init(loop, &d->poll, fuse_session_fd(d->fuse));
 
+	if (rc == 0)
+		rc = interrupts_start(&d->interrupts, loop, &d->replies, engine);
 	if (rc < 0)
 		return rc;
 	d->engine = engine;
@@ -320,6 +299,7 @@ device_fini(struct device *d)
 {
 	must(!d->polling);
 	replies_fini(&d->replies);
+	poll_handles_fini(&d->poll_handles);
 	if (d->gone || still_mounted(d))
 		fuse_session_unmount(d->fuse); /* frees its copy of the path, too */
 	fuse_session_destroy(d->fuse);

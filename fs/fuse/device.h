@@ -6,6 +6,8 @@
 #include <uv.h>
 #include "cell/sys/mountinfo.h"
 #include "fs/engine.h"
+#include "fs/fuse/interrupts.h"
+#include "fs/fuse/poll_handle.h"
 #include "fs/fuse/reply.h"
 
 struct device_config {
@@ -25,9 +27,9 @@ struct device {
 	struct fuse_buf request;
 	struct engine *engine;
 	struct replies replies;
+	struct poll_handles poll_handles;
 	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
-	mono_t looks_until;       /* end of the window in which `looks` is counted */
-	unsigned looks;           /* checks of interrupted callers' signals in that window */
+	struct interrupts interrupts;
 	uv_poll_t poll;
 	bool polling;
 	bool answering_init; /* the next write is the reply to INIT */
@@ -53,9 +55,10 @@ void device_fini(struct device *d);
 
 /* The functions of struct engine_output, with the device as `user`: device_reply answers a parked
  * request, device_stale_inode invalidates the attributes of an inode, device_forget_names all
- * cached names. */
+ * cached names, device_wake wakes the callers that poll a handle. */
 void device_reply(void *device, const struct mount_reply *reply);
 void device_stale_inode(void *device, uint64_t ino);
 void device_forget_names(void *device);
+void device_wake(void *device, uint64_t fh);
 
 #endif

@@ -7,12 +7,10 @@
 static void
 learn_caller(const struct device *d, struct mount_event *event)
 {
-	unsigned wants = engine_wants(d->engine, event);
+	const unsigned wants = engine_wants(d->engine, event);
 
-	if (wants & WANTS_PROCESS) {
+	if (wants & WANTS_PROCESS)
 		event->pid = proc_of_thread(event->thread);
-		wants = engine_wants(d->engine, event);
-	}
 	if (wants & WANTS_FATE)
 		event->fate = proc_fate(event->thread);
 	if (wants & WANTS_DESCRIPTORS)
@@ -34,8 +32,8 @@ ops_call(fuse_req_t req, struct mount_event *event)
 }
 
 /* An operation that is missing here is answered ENOSYS by libfuse, and the kernel then never sends
- * it again on this mount. That is right for operations with a fallback (lseek for holes, bmap,
- * poll), and wrong for all others. */
+ * it again on this mount. That is right for operations with a fallback (lseek for holes, bmap), and
+ * wrong for all others. */
 const struct fuse_lowlevel_ops ops_table = {
     .init = device_on_init,
     .lookup = op_lookup,
@@ -66,6 +64,7 @@ const struct fuse_lowlevel_ops ops_table = {
     .fallocate = op_fallocate,
     .copy_file_range = op_copy_file_range,
     .ioctl = op_ioctl,
+    .poll = op_poll,
     .flock = op_flock,
     .setlk = op_setlk,
     .getlk = op_getlk,

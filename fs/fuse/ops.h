@@ -66,6 +66,10 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg,
               struct fuse_file_info *file, unsigned flags, const void *in, size_t in_size,
               size_t out_size);
 
+/* ops_poll.c */
+void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file,
+             struct fuse_pollhandle *handle);
+
 /* ops_lock.c */
 void op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, int how);
 void op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file, struct flock *lock,

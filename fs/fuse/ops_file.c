@@ -1,6 +1,12 @@
 /* Open files and directories. */
 #include <errno.h>
+#include <string.h>
+#include "cell/base/limit.h"
+#include "cell/sys/sequencer_ioctl.h"
 #include "fs/fuse/ops.h"
+#include "fs/fuse/poll_handle.h"
+
+static_assert(sizeof(struct lsfs_sequencer) > LIMIT_SEQUENCER, "it holds every sequencer");
 
 /* Valid replies: OPENED, STATUS with an error. */
 void
@@ -77,6 +83,7 @@ op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi
 void
 op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 {
+	poll_handle_end(&ops_device(req)->poll_handles, file->fh);
 	ops_call(req, &(struct mount_event){.kind = MOUNT_RELEASE,
 	                                    .ino = ino,
 	                                    .fh = file->fh,
@@ -152,18 +159,26 @@ op_copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset,
 	fuse_reply_err(req, EINVAL);
 }
 
-/* Refused: tools try ioctls of other filesystems, and expect an error for an unknown one. */
+/* Tools try ioctls of other filesystems, and expect an error for an unknown one. Valid replies:
+ * STATUS. */
 void
 op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void *arg, struct fuse_file_info *file,
          unsigned flags, const void *in, size_t in_size, size_t out_size)
 {
-	(void)ino;
-	(void)command;
+	const struct lsfs_sequencer *sequencer = in;
+
 	(void)arg;
-	(void)file;
 	(void)flags;
-	(void)in;
-	(void)in_size;
 	(void)out_size;
-	fuse_reply_err(req, ENOTTY);
+	if (command != LSFS_SET_SEQUENCER || in_size != sizeof *sequencer) {
+		fuse_reply_err(req, ENOTTY);
+		return;
+	}
+	ops_call(req, &(struct mount_event){
+	                  .kind = MOUNT_GUARD,
+	                  .ino = ino,
+	                  .fh = file->fh,
+	                  .data = {(const uint8_t *)sequencer->text,
+	                           strnlen(sequencer->text, sizeof sequencer->text)},
+	              });
 }

@@ -108,15 +108,17 @@ enum mount_fate
 proc_fate_at_signal(pid_t thread)
 {
 	char path[64], text[4096];
-	uint64_t pending, handled;
+	uint64_t pending, caught, unheeded;
 
 	snprintf(path, sizeof path, "/proc/%ld/status", (long)thread);
 	if (thread <= 0 || !read_text(AT_FDCWD, path, text, sizeof text))
 		return FATE_UNKNOWN;
-	pending = signal_set(text, "\nSigPnd:") | signal_set(text, "\nShdPnd:");
-	handled = signal_set(text, "\nSigBlk:") | signal_set(text, "\nSigIgn:") |
-	          signal_set(text, "\nSigCgt:");
-	return pending & ~handled & ending_signals() ? FATE_KILLED : FATE_ALIVE;
+	unheeded = signal_set(text, "\nSigBlk:") | signal_set(text, "\nSigIgn:");
+	pending = (signal_set(text, "\nSigPnd:") | signal_set(text, "\nShdPnd:")) & ~unheeded;
+	caught = signal_set(text, "\nSigCgt:");
+	if (pending & ~caught & ending_signals())
+		return FATE_KILLED;
+	return pending & caught ? FATE_ALIVE : FATE_UNDISTURBED;
 }
 
 /* ---- descriptors ---- */

@@ -13,7 +13,8 @@ pid_t proc_of_thread(pid_t thread);
  * FLUSH for each open file.) */
 enum mount_fate proc_fate(pid_t pid);
 
-/* The same for a thread that was interrupted: killed if a pending signal will end its process. */
+/* The same for a thread that was interrupted: killed if a pending signal will end its process,
+ * alive if its program will handle one, and undisturbed if it will notice nothing. */
 enum mount_fate proc_fate_at_signal(pid_t thread);
 
 /* The number of the process's descriptors that are open on inode `ino` of the mount `ours`; -1 if

@@ -18,6 +18,16 @@ RB_GENERATE_INTERNAL(parked_tree, parked, by_call, parked_compare, static __attr
 
 /* ---- parking ---- */
 
+static void
+enqueue(struct parked *p, struct parked_queue *queue)
+{
+	if (p->interrupts)
+		TAILQ_REMOVE(p->interrupts, p, by_interrupt);
+	p->interrupts = queue;
+	if (queue)
+		TAILQ_INSERT_TAIL(queue, p, by_interrupt);
+}
+
 /* Called by libfuse while it processes another request, or from within reply_park itself, with the
  * request locked: an answer here would free the request while libfuse uses it. So the interrupt is
  * only recorded. */
@@ -27,10 +37,8 @@ on_interrupt(fuse_req_t req, void *user)
 	struct parked *p = user;
 
 	(void)req;
-	if (p->interrupted)
-		return;
-	p->interrupted = true;
-	TAILQ_INSERT_TAIL(&p->replies->interrupted, p, by_interrupt);
+	if (p->interrupts == NULL)
+		enqueue(p, &p->replies->interrupted);
 }
 
 void
@@ -42,6 +50,7 @@ reply_park(struct replies *r, fuse_req_t req, struct mount_event *event)
 	p->req = req;
 	p->call = event->call = ++r->last_call;
 	p->kind = event->kind;
+	p->ino = event->ino;
 	p->size = event->size;
 	p->offset = event->offset;
 	RB_INSERT(parked_tree, &r->parked, p);
@@ -52,23 +61,47 @@ static void
 unpark(struct replies *r, struct parked *p)
 {
 	RB_REMOVE(parked_tree, &r->parked, p);
-	if (p->interrupted)
-		TAILQ_REMOVE(&r->interrupted, p, by_interrupt);
+	enqueue(p, NULL);
 	free(p);
 }
+
+/* ---- interrupted calls ---- */
 
 bool
 reply_interrupted(struct replies *r, struct mount_event *event)
 {
 	struct parked *p = TAILQ_FIRST(&r->interrupted);
 
-	if (!p)
+	if (p == NULL)
 		return false;
-	TAILQ_REMOVE(&r->interrupted, p, by_interrupt);
-	p->interrupted = false;
 	event->call = p->call;
 	event->thread = fuse_req_ctx(p->req)->pid;
 	return true;
+}
+
+void
+reply_seen(struct replies *r)
+{
+	enqueue(TAILQ_FIRST(&r->interrupted), &r->seen);
+}
+
+void
+reply_look_again(struct replies *r)
+{
+	while (!TAILQ_EMPTY(&r->seen))
+		enqueue(TAILQ_FIRST(&r->seen), &r->interrupted);
+}
+
+bool
+reply_has_interrupted(const struct replies *r)
+{
+	return !TAILQ_EMPTY(&r->interrupted);
+}
+
+bool
+reply_has_seen(const struct replies *r)
+{
+	return !TAILQ_EMPTY(&r->seen);
 }
 
 /* ---- writing ---- */
@@ -123,11 +156,14 @@ entry_of(const struct replies *r, const struct mount_reply *m)
 	};
 }
 
-/* Direct I/O: contents are served from the handle's snapshot, and the kernel caches no pages. */
+/* Nothing can be read twice in the stream of events. Direct I/O: contents are served from the
+ * handle's snapshot, and the kernel caches no pages. */
 static struct fuse_file_info
 file_of(const struct parked *p, const struct mount_reply *m)
 {
-	return (struct fuse_file_info){.fh = m->fh, .direct_io = p->kind != MOUNT_OPENDIR};
+	return (struct fuse_file_info){.fh = m->fh,
+	                               .direct_io = p->kind != MOUNT_OPENDIR,
+	                               .nonseekable = p->ino == MOUNT_INO_EVENTS};
 }
 
 /* A request with size 0 asks for the length; a buffer that is too small is answered ERANGE. */
@@ -217,7 +253,10 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 
 	switch (m->kind) {
 	case MOUNT_STATUS:
-		fuse_reply_err(p->req, 0);
+		if (p->kind == MOUNT_GUARD)
+			fuse_reply_ioctl(p->req, 0, NULL, 0);
+		else
+			fuse_reply_err(p->req, 0);
 		break;
 	case MOUNT_ENTRY:
 		entry = entry_of(r, m);
@@ -248,6 +287,9 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 		break;
 	case MOUNT_LOCK:
 		send_lock(p, m);
+		break;
+	case MOUNT_POLLED:
+		fuse_reply_poll(p->req, m->revents);
 		break;
 	}
 }
@@ -282,6 +324,7 @@ replies_init(struct replies *r, uid_t uid, gid_t gid)
 {
 	RB_INIT(&r->parked);
 	TAILQ_INIT(&r->interrupted);
+	TAILQ_INIT(&r->seen);
 	r->last_call = 0;
 	r->uid = uid;
 	r->gid = gid;

@@ -9,24 +9,27 @@
 #include "fs/fuse/fuse_api.h"
 #include "fs/mount/mount.h"
 
+TAILQ_HEAD(parked_queue, parked);
+
 struct parked {
 	RB_ENTRY(parked) by_call;
-	TAILQ_ENTRY(parked) by_interrupt; /* while `interrupted` */
-	bool interrupted;
+	TAILQ_ENTRY(parked) by_interrupt;
+	struct parked_queue *interrupts; /* in which it is; NULL: it was not interrupted */
 	struct replies *replies;
 	fuse_req_t req;
 	uint64_t call;
 	enum mount_event_kind kind;
+	uint64_t ino;
 	size_t size; /* bytes of the caller's buffer, for requests that have one */
 	int64_t offset;
 };
 
 RB_HEAD(parked_tree, parked);
-TAILQ_HEAD(parked_queue, parked);
 
 struct replies {
 	struct parked_tree parked;
-	struct parked_queue interrupted;
+	struct parked_queue interrupted; /* and not looked at since */
+	struct parked_queue seen;        /* and looked at, but still not answered */
 	uint64_t last_call;
 	uid_t uid; /* owner of all nodes */
 	gid_t gid;
@@ -40,8 +43,15 @@ void replies_fini(struct replies *r);
 /* Parks the request and puts its number into event->call. Every operation begins with it: an
  * interrupt that arrived before is recorded here. */
 void reply_park(struct replies *r, fuse_req_t req, struct mount_event *event);
-/* The next parked call that was interrupted since the last call, with its thread; false: none. */
+/* Interrupted calls. The first one that was not looked at, and its thread: false if there is none.
+ */
 bool reply_interrupted(struct replies *r, struct mount_event *event);
+/* That one was looked at. */
+void reply_seen(struct replies *r);
+/* All that were seen are to be looked at again. */
+void reply_look_again(struct replies *r);
+bool reply_has_interrupted(const struct replies *r);
+bool reply_has_seen(const struct replies *r);
 /* Answers a parked call and frees it. */
 void reply_send(struct replies *r, const struct mount_reply *reply);
 

@@ -114,12 +114,28 @@ keep_texts(struct mount *m, struct op *op)
 	case OP_delete:
 		op->delete.name = mount_keep(m, op->delete.name);
 		break;
+	case OP_check_sequencer:
+		op->check_sequencer.sequencer = mount_keep(m, op->check_sequencer.sequencer);
+		break;
 	case OP_set_acl:
 		op->set_acl.name = mount_keep(m, op->set_acl.name);
 		break;
 	default:
 		break;
 	}
+}
+
+/* Giving a lock back needs no guard, and a stale one may be replaced. */
+static struct guard
+guard_of(struct mount *m, const struct call *c, enum op_code code)
+{
+	const struct handle *h = c->handle;
+
+	if (h == NULL && c->event.fh != 0)
+		h = handle_find(m, c->event.fh);
+	if (h == NULL || wire_op_slot(code) == SLOT_URGENT || code == OP_check_sequencer)
+		return (struct guard){0};
+	return h->guard;
 }
 
 void
@@ -134,6 +150,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	r->token = ++m->calls.next_token;
 	r->op = *op;
 	r->ordered = c->ordered;
+	r->guard = guard_of(m, c, op->code);
 	keep_texts(m, &r->op);
 	c->token = r->token;
 	c->op = op->code;
@@ -192,12 +209,19 @@ waits_for_lock(const struct call *c)
 	return may_wait_for_lock(c) && c->lock && c->lock->ask == ASK_QUEUED;
 }
 
+/* An event may never come. */
+static bool
+waits_for_event(const struct call *c)
+{
+	return c->handle && c->handle->stream && c->queue == &c->handle->stream->readers;
+}
+
 bool
-call_is_patient(struct mount *m, uint64_t number)
+call_wants_fate(struct mount *m, uint64_t number)
 {
 	const struct call *c = call_find(m, number);
 
-	return c && (c->event.for_page || (cell_answers(m) && !waits_for_lock(c)));
+	return c && (c->event.for_page || c->spared || !cell_answers(m) || !waits_for_lock(c));
 }
 
 static void
@@ -212,6 +236,26 @@ call_be_patient(struct mount *m, struct call *c)
 	            (long long)span_to_ms(mono_since(c->patient_until, m->now)));
 }
 
+/* True if the call goes on because no signal has come to its caller. A jeopardy in which a caller
+ * is frozen is longer than the moment until it is thawed, so its wait for a lock goes on
+ * afterwards, too. */
+static bool
+spares(struct mount *m, struct call *c, enum mount_fate fate)
+{
+	if (fate == FATE_KILLED)
+		return false;
+	if (c->event.for_page) /* an access to a mapping gets no errno: a failure is a SIGBUS */
+		return true;
+	if (fate != FATE_UNDISTURBED)
+		return false;
+	c->spared |= !cell_answers(m);
+	if (!c->spared && waits_for_lock(c))
+		return false;
+	MOUNT_TRACE(m, "call %llu goes on: no signal has come to its caller",
+	            (unsigned long long)c->event.call);
+	return true;
+}
+
 /* A call that takes effect must not be answered with a failure: programs do not repeat an open or a
  * rename, and when they do they take their own new lock file for that of another process. So an
  * interrupted call is given some time for its real answer first. */
@@ -220,13 +264,13 @@ call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate)
 {
 	struct call *c = call_find(m, number);
 
-	if (c && fate == FATE_KILLED)
+	if (c == NULL || spares(m, c, fate))
+		return;
+	if (fate == FATE_KILLED)
 		MOUNT_TRACE(m, "call %llu: its process was killed", (unsigned long long)number);
-	if (c && c->event.for_page && fate != FATE_KILLED)
-		return; /* an access to a mapping gets no errno: a failure is a SIGBUS */
-	if (c && (fate == FATE_KILLED || !call_is_patient(m, number)))
+	if (fate == FATE_KILLED || !cell_answers(m) || waits_for_lock(c) || waits_for_event(c))
 		call_give_up(m, c);
-	else if (c && !c->interrupted)
+	else if (!c->interrupted)
 		call_be_patient(m, c);
 }
 

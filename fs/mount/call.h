@@ -39,6 +39,7 @@ struct call {
 	call_next *next;
 	bool answered, ordered;
 	bool interrupted; /* answered EINTR when patient_until is reached */
+	bool spared;      /* its caller was stopped or frozen in jeopardy */
 	mono_t patient_until;
 	struct inode *inode;     /* referred to */
 	struct handle *handle;   /* referred to */
@@ -82,10 +83,11 @@ void call_free(struct mount *m, struct call *c);
  * checked. */
 void call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then);
 void call_heard(struct mount *m, const struct client_answer *answer);
-/* Handles a signal to the caller of call `number`; `fate` tells whether it kills the process. */
+/* Handles an interrupt of the caller of call `number`; `fate` tells whether by a signal, and
+ * whether that kills the process. */
 void call_interrupt(struct mount *m, uint64_t number, enum mount_fate fate);
-/* True if the call would still wait for its answer after a signal that does not end its process. */
-bool call_is_patient(struct mount *m, uint64_t number);
+/* True if the fate of its caller decides whether the call goes on after an interrupt. */
+bool call_wants_fate(struct mount *m, uint64_t number);
 /* Answers EINTR; a request that is under way is finished in the background. */
 void call_give_up(struct mount *m, struct call *c);
 /* Gives up the interrupted calls whose time is over; all of them while the cell does not answer. */

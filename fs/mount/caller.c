@@ -67,7 +67,7 @@ mount_wants(const struct mount *m, const struct mount_event *event)
 	case MOUNT_FLUSH:
 		return handle_wants(own, event);
 	case MOUNT_INTERRUPT:
-		return call_is_patient(own, event->call) ? WANTS_FATE : 0;
+		return call_wants_fate(own, event->call) ? WANTS_FATE : 0;
 	default:
 		return 0;
 	}

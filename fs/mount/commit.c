@@ -271,14 +271,22 @@ commit_wants(struct handle *h, const struct mount_event *e)
 	unsigned wants = 0;
 
 	if (h->edit != EDIT_NONE)
-		wants |= WANTS_PROCESS;
-	if (h->edit != EDIT_NONE && buffer_written_by(h, e->lock_owner, e->pid))
-		wants |= WANTS_FATE;
+		wants |= WANTS_PROCESS | WANTS_FATE;
 	if (record_lock(h, e))
 		wants |= WANTS_FATE;
-	if (h->truncation && is_opener(h, e->pid))
-		wants |= WANTS_FATE | WANTS_DESCRIPTORS;
+	if (h->truncation)
+		wants |= WANTS_DESCRIPTORS;
 	return wants;
+}
+
+/* True if the process was killed, and has changed the buffer. */
+static bool
+killed_writer(const struct handle *h, const struct mount_event *e)
+{
+	if (e->fate != FATE_KILLED || h->edit == EDIT_NONE)
+		return false;
+	return buffer_written_by(h, e->lock_owner, e->pid) ||
+	       (h->truncation && is_opener(h, e->pid));
 }
 
 /* The writes of a killed process may be incomplete, so they are not committed. If other processes
@@ -287,10 +295,7 @@ commit_wants(struct handle *h, const struct mount_event *e)
 static void
 flush_killed(struct mount *m, struct handle *h, const struct mount_event *e)
 {
-	if (e->fate != FATE_KILLED || h->committing || h->edit == EDIT_NONE)
-		return;
-	if (!buffer_written_by(h, e->lock_owner, e->pid) &&
-	    !(h->truncation && is_opener(h, e->pid)))
+	if (h->committing || !killed_writer(h, e))
 		return;
 	if (buffer_written_by_others(h, e->lock_owner, e->pid)) {
 		MOUNT_TRACE(m, "handle %llu: a writer was killed: only another one commits",
@@ -352,7 +357,7 @@ commit_flush(struct mount *m, struct call *c)
 	if (c->event.pid == h->opener &&
 	    (c->event.fate == FATE_EXITING || c->event.fate == FATE_KILLED))
 		h->opener_gone = true;
-	if (flush_commits(h, &c->event) || (c->event.fate == FATE_KILLED && h->edit != EDIT_NONE)) {
+	if (flush_commits(h, &c->event) || killed_writer(h, &c->event)) {
 		handle_enter(m, c, flush_entered);
 		return;
 	}

@@ -30,9 +30,10 @@ ephemeral_opened(struct mount *m, struct inode *i, uint64_t number)
 	MOUNT_TRACE(m, "node %llu is ephemeral, and open by number %llu",
 	            (unsigned long long)i->ino,
 	            (unsigned long long)(i->opened ? i->opened : number));
-	if (i->opened == 0)
+	if (i->opened == 0) {
 		i->opened = number;
-	else if (i->opened != number)
+		i->opening = false;
+	} else if (i->opened != number)
 		close_number(m, i, number);
 	ephemeral_closed(m, i);
 }
@@ -81,8 +82,28 @@ ephemeral_open(struct mount *m, struct call *c, call_next *next)
 	call_ask(m, c, &op, open_heard);
 }
 
+static void
+again_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	(void)a; /* if the node is gone, so is what could be closed */
+	c->inode->opening = false;
+	call_end(m, c);
+}
+
+static void
+open_again(struct mount *m, struct inode *i)
+{
+	const struct op op = {.code = OP_open_ephemeral, .open_ephemeral = {i->ino}};
+
+	i->opened = i->ino;
+	i->opening = true;
+	call_ask(m, call_behind(m, i, NULL), &op, again_heard);
+}
+
 /* The session is an opener of the target by the source's number, unless the source was permanent.
- * While `from` keeps a dead handle, that number stays with `from`. */
+ * While `from` keeps a dead handle, that number stays with `from`. An open by the source's number
+ * that the cell has not confirmed may come too late, behind this rename: the target is opened by
+ * its own. */
 void
 ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 {
@@ -92,10 +113,10 @@ ephemeral_moved(struct mount *m, struct inode *from, struct inode *to)
 		return;
 	if (number != 0 && TAILQ_EMPTY(&from->handles)) {
 		from->opened = 0;
+		if (from->opening && to->opened == 0 && !TAILQ_EMPTY(&to->handles))
+			open_again(m, to);
 		ephemeral_opened(m, to, number);
 	} else if (to->opened == 0 && !TAILQ_EMPTY(&to->handles)) {
-		to->opened = to->ino;
-		ask_behind(m, to,
-		           &(struct op){.code = OP_open_ephemeral, .open_ephemeral = {to->ino}});
+		open_again(m, to);
 	}
 }

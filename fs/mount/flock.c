@@ -64,6 +64,7 @@ flock_entered(struct mount *m, struct call *c)
 {
 	struct mount_lock *l = flock_of(c->handle);
 
+	event_watch_seen(c->handle);
 	if (c->mode != LOCK_NONE)
 		commit(m, c, acquire_committed);
 	else if (l && l->mode != LOCK_NONE)

@@ -31,6 +31,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->flags = c->event.flags;
 	h->opener = c->event.pid;
 	h->edited = BUFFER(LIMIT_CONTENTS);
+	h->sequencer = BUFFER(LIMIT_SEQUENCER + 1);
 	h->pages = BUFFER((size_t)LIMIT_LISTING * (LIMIT_NAME + 32));
 	TAILQ_INIT(&h->queue);
 	must(RB_INSERT(handle_numbers, &m->handles.by_number, h) == NULL);
@@ -44,6 +45,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->inode = inode;
 	inode->refs++;
 	TAILQ_INSERT_TAIL(&inode->handles, h, of_inode);
+	event_watch_follow(m, inode);
 	return h;
 }
 
@@ -51,9 +53,11 @@ void
 handle_discard(struct mount *m, struct handle *h)
 {
 	TAILQ_REMOVE(&m->handles.all, h, of_mount);
+	event_stream_free(m, h);
 	version_put(m, h->base);
 	version_put(m, h->mapped);
 	buffer_free(&h->edited);
+	buffer_free(&h->sequencer);
 	buffer_free(&h->pages);
 	free(h->writers);
 	free((void *)h->listing.data);
@@ -233,6 +237,7 @@ handle_die(struct mount *m, struct handle *h)
 	MOUNT_TRACE(m, "handle %llu is dead: its buffer of %zu bytes is lost",
 	            (unsigned long long)h->fh, h->edited.len);
 	h->dead = true;
+	event_watch_wake(m, h);
 	if (h->edit != EDIT_NONE && !h->owed)
 		h->owed = ESTALE;
 	buffer_drop(m, h);
@@ -270,8 +275,11 @@ handle_close(struct mount *m, struct handle *h)
 		TAILQ_REMOVE(&h->inode->handles, h, of_inode);
 		if (TAILQ_EMPTY(&h->inode->handles))
 			version_set(m, &h->inode->last, NULL);
+		event_watch_follow(m, h->inode);
 		ephemeral_closed(m, h->inode);
 	}
+	if (h->stream)
+		event_stream_close(m, h);
 	handle_put(m, h);
 }
 
@@ -283,4 +291,40 @@ handle_release(struct mount *m, struct call *c)
 	if (h)
 		handle_close(m, h);
 	call_status(m, c, 0);
+}
+
+/* ---- the guard ---- */
+
+/* A text that is no sequencer of this cell names no acquisition. */
+static void
+guard_heard(struct mount *m, struct call *c, const struct client_answer *a)
+{
+	const struct result_checked *r = &a->result.checked;
+	int error = call_errno(m, c, a);
+
+	if (error == 0 && r->guard.node == 0)
+		error = EINVAL;
+	else if (error == 0 && r->why.len > 0)
+		error = ESTALE;
+	if (error == 0)
+		c->handle->guard = r->guard;
+	call_status(m, c, error);
+}
+
+static void
+guard_entered(struct mount *m, struct call *c)
+{
+	struct op op = {.code = OP_check_sequencer};
+
+	op.check_sequencer.sequencer = c->event.data;
+	call_ask(m, c, &op, guard_heard);
+}
+
+void
+handle_guard(struct mount *m, struct call *c)
+{
+	if (c->event.data.len == 0 || c->event.data.len > LIMIT_SEQUENCER)
+		call_status(m, c, EINVAL);
+	else if (handle_of_call(m, c))
+		handle_enter(m, c, guard_entered);
 }

@@ -16,6 +16,8 @@ struct writer {
 	pid_t thread; /* the last of its threads that wrote */
 };
 
+struct event_stream;
+
 struct handle {
 	RB_ENTRY(handle) by_number;
 	TAILQ_ENTRY(handle) of_mount, of_inode, ready_entry;
@@ -43,18 +45,27 @@ struct handle {
 
 	/* The buffer: the uncommitted writes. */
 	enum edit edit;
-	struct buffer edited;   /* EDIT_APPEND: the bytes appended; EDIT_WHOLE: the contents;
-	                         * of a virtual file: its text */
-	int refused;            /* the error of a write that it lacks: it must not be committed */
-	bool truncation;        /* the edit is only the truncation of an open */
-	int descriptors_before; /* number that the truncating process had on the file before */
-	bool unconditional;     /* the next commit is the first after O_TRUNC, unguarded */
-	bool tainted;           /* a writer was killed before its close */
-	bool dated;             /* its writer has set mtime_ns for the coming commit */
+	struct buffer edited;    /* EDIT_APPEND: the bytes appended; EDIT_WHOLE: the contents;
+	                          * of a virtual file: its text */
+	struct buffer sequencer; /* written into .cell/check */
+	int64_t answer_at;       /* the offset at which the answer to it begins */
+	int refused;             /* the error of a write that it lacks: it must not be committed */
+	bool truncation;         /* the edit is only the truncation of an open */
+	int descriptors_before;  /* number that the truncating process had on the file before */
+	bool unconditional;      /* the next commit is the first after O_TRUNC, unguarded */
+	bool tainted;            /* a writer was killed before its close */
+	bool dated;              /* its writer has set mtime_ns for the coming commit */
 	int64_t mtime_ns;
 	struct writer *writers;
 	size_t writers_n, writers_room;
-	int owed; /* an error that the next fsync, unlock or close must return */
+	struct guard guard; /* of its sequencer; node 0: none */
+	int owed;           /* an error that the next fsync, unlock or close must return */
+
+	/* Events. */
+	bool polled;                 /* its node is watched */
+	bool pending;                /* an event, since it has shown the node's state */
+	bool wakes;                  /* the kernel waits to be told to poll it again */
+	struct event_stream *stream; /* of .cell/events; else NULL */
 
 	/* An open directory. */
 	struct bytes listing; /* packed; `children` are views into it */
@@ -105,6 +116,8 @@ bool handle_writable(const struct handle *h);
 bool handle_readable(const struct handle *h);
 void handle_open(struct mount *m, struct call *c);
 void handle_create(struct mount *m, struct call *c);
+/* Attaches a sequencer (Chubby's SetSequencer): the handle's calls work only while it is valid. */
+void handle_guard(struct mount *m, struct call *c);
 void handle_release(struct mount *m, struct call *c);
 void handle_discard(struct mount *m, struct handle *h); /* frees its memory only */
 

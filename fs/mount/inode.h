@@ -22,6 +22,8 @@ struct inode {
 	uint64_t moved_to;      /* the node that has the handles of a renamed file; 0: none */
 	pid_t maker;            /* the local process that made the node; 0: made elsewhere */
 	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */
+	bool watched;           /* the client was asked to watch it */
+	bool opening;           /* by a request behind a rename, not confirmed yet */
 	struct version *newest; /* the latest version in memory; NULL: none */
 	struct version *last;   /* contents of a file that was deleted here while open; counted */
 	struct handle_list handles;

@@ -6,7 +6,9 @@
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
  *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
  *   ephemeral_open  whether this session has a node open       listing      open directories
- *   setattr, xattr, virtual, mount_session, mount_trace        as their names say */
+ *   event_watch     watched nodes, poll       event_stream, event_text   .cell/events
+ *   virtual         the directory .cell; virtual_check, virtual_locks: two of its files
+ *   setattr, xattr, mount_session, mount_trace                 as their names say */
 #ifndef LSFS_FS_MOUNT_INTERNAL_H
 #define LSFS_FS_MOUNT_INTERNAL_H
 
@@ -19,6 +21,8 @@
 #include "fs/mount/buffer.h"
 #include "fs/mount/call.h"
 #include "fs/mount/commit.h"
+#include "fs/mount/event_stream.h"
+#include "fs/mount/event_watch.h"
 #include "fs/mount/handle.h"
 #include "fs/mount/inode.h"
 #include "fs/mount/mount.h"
@@ -51,6 +55,7 @@ struct mount {
 	struct versions versions;
 	struct mount_locks locks;
 	struct stale_walks stale;
+	struct event_streams streams;
 };
 
 /* A copy of `b` that lives until the next step. */
@@ -69,7 +74,7 @@ void mount_trace_reply(struct mount *m, const struct mount_reply *r);
 
 /* Detects that the session to which the handles and locks belong has ended, and begins with the
  * next one. */
-void mount_session_check(struct mount *m);
+void mount_session_follow(struct mount *m);
 bool mount_session_lost(const struct mount *m, uint64_t session);
 
 void name_lookup(struct mount *m, struct call *c);
@@ -94,7 +99,14 @@ void xattr_remove(struct mount *m, struct call *c);
 void statfs_call(struct mount *m, struct call *c);
 bool is_virtual(uint64_t ino);
 void virtual_call(struct mount *m, struct call *c);
+/* The virtual file of this name in .cell; 0: there is none. */
+uint64_t virtual_named(struct bytes name);
 struct mount_stat virtual_stat(struct mount *m, uint64_t ino);
+/* Answers a read with its part of the handle's text, which begins at the offset `from`. */
+void virtual_text(struct mount *m, struct call *c, int64_t from);
+void virtual_locks_read(struct mount *m, struct call *c);
+void virtual_check_read(struct mount *m, struct call *c);
+void virtual_check_write(struct mount *m, struct call *c);
 /* Records that the session is an opener by this number, of the node or of one that was renamed to
  * it. */
 void ephemeral_opened(struct mount *m, struct inode *i, uint64_t number);

@@ -12,6 +12,7 @@ mount_new(const struct mount_config *config, const struct client *client)
 	calls_begin(&m->calls);
 	handles_begin(&m->handles);
 	locks_begin(&m->locks);
+	TAILQ_INIT(&m->streams);
 	SLIST_INIT(&m->blocks);
 	return m;
 }
@@ -98,6 +99,8 @@ mount_update_free(struct mount_update *u)
 	free(u->replies);
 	free(u->requests);
 	free(u->stale_inodes);
+	free(u->watches);
+	free(u->woken);
 	*u = (struct mount_update){0};
 }
 
@@ -142,7 +145,9 @@ static const struct {
     [MOUNT_REMOVEXATTR] = {xattr_remove, VIRTUAL_TOO},
     [MOUNT_FLOCK] = {flock_call, 0},
     [MOUNT_SETLK] = {record_lock_call, 0},
+    [MOUNT_GUARD] = {handle_guard, 0},
     [MOUNT_GETLK] = {record_lock_get, 0},
+    [MOUNT_POLL] = {event_watch_poll, VIRTUAL_TOO},
 };
 
 static void
@@ -175,9 +180,14 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 	case MOUNT_GRANT:
 		lock_grant(m, e->grant);
 		break;
+	case MOUNT_WATCHED:
+		event_watch_told(m, e);
+		break;
 	case MOUNT_SESSION:
+		mount_session_follow(m);
+		break;
 	case MOUNT_TIMEOUT:
-		break; /* every step checks the session and the time */
+		break; /* every step checks the time */
 	default:
 		kernel_call(m, e);
 		break;
@@ -190,13 +200,14 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->replies_n = 0;
 	update->requests_n = 0;
 	update->stale_inodes_n = 0;
+	update->watches_n = 0;
+	update->woken_n = 0;
 	update->forget_names = false;
 	free_blocks(m);
 	if (m->versions.viewed_n > 0)
 		version_views_end(m);
 	m->update = update;
 	m->now = event->now;
-	mount_session_check(m);
 	if (!TAILQ_EMPTY(&m->locks.kept))
 		lock_timeout(m);
 	if (!RB_EMPTY(&m->calls.interrupted))

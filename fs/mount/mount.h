@@ -9,7 +9,10 @@
  * Every call is answered exactly once, with its `call` number. MOUNT_INTERRUPT reports a signal to
  * the caller of a call: a call that waits for a lock is answered EINTR at once, and so is every
  * call whose process is being killed or that is waiting while the cell does not answer; any other
- * call is answered with its result, or with EINTR if there is no result within a second. The
+ * call is answered with its result, or with EINTR if there is no result within a second. A call
+ * whose caller was stopped or frozen goes on, except that a healthy cell's lock is not waited for:
+ * a stopped process shall not be granted it. The driver reports a call again, whose caller may have
+ * received a signal since, until it is answered. The
  * effects of a request whose call was answered EINTR are undone or recorded when the cell
  * answers. */
 #ifndef LSFS_FS_MOUNT_MOUNT_H
@@ -41,6 +44,9 @@ void mount_free(struct mount *m);
 #define MOUNT_INO_VIRTUAL (1ull << 63)
 #define MOUNT_INO_CELL (MOUNT_INO_VIRTUAL | 1)
 #define MOUNT_INO_STATUS (MOUNT_INO_VIRTUAL | 2)
+#define MOUNT_INO_CHECK (MOUNT_INO_VIRTUAL | 3)
+#define MOUNT_INO_LOCKS (MOUNT_INO_VIRTUAL | 4)
+#define MOUNT_INO_EVENTS (MOUNT_INO_VIRTUAL | 5)
 
 enum mount_event_kind {
 	/* from the kernel, with the fields used; all but FORGET and INTERRUPT are answered */
@@ -72,18 +78,24 @@ enum mount_event_kind {
 	MOUNT_REMOVEXATTR, /* ino, name -> STATUS */
 	MOUNT_FLOCK,       /* ino, fh, lock_mode (LOCK_NONE: unlock), wait -> STATUS */
 	MOUNT_SETLK,       /* ino, fh, lock_owner, lock_mode, wait, whole -> STATUS */
+	MOUNT_GUARD,       /* ino, fh, data: a sequencer for the handle -> STATUS */
 	MOUNT_GETLK,       /* ino, fh, lock_owner, lock_mode, whole -> LOCK */
+	MOUNT_POLL,        /* ino, fh, wait: wake the kernel when there is more -> POLLED */
 	MOUNT_INTERRUPT,   /* call: the waiting call's number, fate; not answered itself */
 	/* from the cell and the driver; not answered */
 	MOUNT_ANSWER,  /* answer */
 	MOUNT_GRANT,   /* grant */
-	MOUNT_SESSION, /* client_status() has another state or session than before */
+	MOUNT_WATCHED, /* watched, wall_ns; behind the answers and grants of that step */
+	MOUNT_SESSION, /* client_status() has another state or session than before; before the
+	                * answers and grants of that step of the client */
 	MOUNT_TIMEOUT,
 };
 
-/* How the calling process ends, at FLUSH or after a signal, as far as the driver can see. A killed
- * writer commits nothing, a killed caller waits for nothing. */
-enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_EXITING, FATE_KILLED };
+/* How the calling process ends, at FLUSH or after an interrupt, as far as the driver can see. A
+ * killed writer commits nothing, a killed caller waits for nothing. An undisturbed caller was
+ * interrupted without a signal that its program would notice: it was stopped or frozen, and a
+ * failure of the call when it goes on would surprise it. */
+enum mount_fate { FATE_UNKNOWN, FATE_ALIVE, FATE_UNDISTURBED, FATE_EXITING, FATE_KILLED };
 
 enum mount_set {
 	SET_MODE = 1,
@@ -121,11 +133,12 @@ struct mount_event {
 	int descriptors; /* the caller's other ones on this file; -1: unknown */
 	const struct client_answer *answer;
 	const struct client_grant *grant;
+	const struct client_watched *watched;
+	int64_t wall_ns; /* the time of day, for people */
 };
 
 /* The facts that a call needs about its caller besides the thread; the driver reads /proc only for
- * these. If mount_wants() asks for the process, it must be called again with the pid set, because
- * the other two may depend on it. It must be called right before the step. */
+ * these. It must be called right before the step. */
 enum { WANTS_PROCESS = 1, WANTS_FATE = 2, WANTS_DESCRIPTORS = 4 };
 unsigned mount_wants(const struct mount *m, const struct mount_event *event);
 
@@ -139,7 +152,8 @@ enum mount_reply_kind {
 	MOUNT_COUNT,
 	MOUNT_LISTING,
 	MOUNT_STATS,
-	MOUNT_LOCK
+	MOUNT_LOCK,
+	MOUNT_POLLED
 };
 
 struct mount_stat {
@@ -169,12 +183,21 @@ struct mount_reply {
 	uint64_t nodes, nodes_quota, bytes, bytes_quota; /* STATS */
 	enum lock_mode lock_mode; /* LOCK: LOCK_NONE if the lock would be granted */
 	pid_t lock_pid;
+	unsigned revents; /* POLLED */
 };
 
 struct mount_request {
 	uint64_t token;
 	struct op op; /* with views that are valid until the next step */
 	bool ordered;
+	struct guard guard; /* node 0: none */
+};
+
+/* For the client: CLIENT_WATCH. */
+struct mount_watch {
+	uint64_t node;
+	uint32_t mask;
+	uint64_t generation;
 };
 
 struct mount_update {
@@ -184,6 +207,10 @@ struct mount_update {
 	size_t requests_n, requests_room;
 	uint64_t *stale_inodes; /* to be notified (inval_inode(ino, -1, 0)) before the replies */
 	size_t stale_inodes_n, stale_inodes_room;
+	struct mount_watch *watches;
+	size_t watches_n, watches_room;
+	uint64_t *woken; /* handles (fh) that the kernel polls again */
+	size_t woken_n, woken_room;
 	bool forget_names; /* the session was lost: all names may be wrong */
 	mono_t deadline;   /* mount_deadline, as it is now */
 };

@@ -31,6 +31,7 @@ session_died(struct mount *m)
 			lock_die(m, l);
 		inode_put(m, i);
 	}
+	event_watch_forget_all(m);
 }
 
 /* Requests that were made while there was no session belong to this one. */
@@ -48,7 +49,7 @@ session_began(struct mount *m, uint64_t session)
 }
 
 void
-mount_session_check(struct mount *m)
+mount_session_follow(struct mount *m)
 {
 	struct client_status s = client_status(m->client);
 	bool alive = s.session && (s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY);

@@ -30,7 +30,9 @@ static const char *const kinds[] = {
     [MOUNT_REMOVEXATTR] = "removexattr",
     [MOUNT_FLOCK] = "flock",
     [MOUNT_SETLK] = "setlk",
+    [MOUNT_GUARD] = "guard",
     [MOUNT_GETLK] = "getlk",
+    [MOUNT_POLL] = "poll",
 };
 
 void

@@ -63,8 +63,8 @@ name_lookup(struct mount *m, struct call *c)
 
 	if (is_reserved(parent, c->event.name)) {
 		lookup_virtual(m, c, MOUNT_INO_CELL);
-	} else if (parent == MOUNT_INO_CELL && bytes_equal(c->event.name, bytes_of("status"))) {
-		lookup_virtual(m, c, MOUNT_INO_STATUS);
+	} else if (parent == MOUNT_INO_CELL && virtual_named(c->event.name) != 0) {
+		lookup_virtual(m, c, virtual_named(c->event.name));
 	} else if (is_virtual(parent)) {
 		call_status(m, c, ENOENT);
 	} else if (c->event.name.len > LIMIT_NAME) {

@@ -134,6 +134,7 @@ unlock_committed(struct mount *m, struct call *c)
 static void
 setlk_entered(struct mount *m, struct call *c)
 {
+	event_watch_seen(c->handle);
 	commit(m, c, c->mode == LOCK_NONE ? unlock_committed : acquire_committed);
 }
 

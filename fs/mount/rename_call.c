@@ -44,6 +44,8 @@ rename_move(struct mount *m, struct inode *from, struct inode *to)
 	}
 	inode_die(m, from, true);
 	ephemeral_moved(m, from, to);
+	event_watch_follow(m, from);
+	event_watch_follow(m, to);
 	inode_put(m, from);
 	inode_put(m, to);
 }

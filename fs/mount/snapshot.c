@@ -165,6 +165,8 @@ read_renews(const struct handle *h, int64_t offset)
 static void
 read_look(struct mount *m, struct call *c)
 {
+	if (c->event.offset == 0)
+		event_watch_seen(c->handle);
 	if (c->error)
 		call_status(m, c, c->error);
 	else if (read_renews(c->handle, c->event.offset))

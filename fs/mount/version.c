@@ -3,10 +3,10 @@
 #include <string.h>
 #include "fs/mount/internal.h"
 
+/* `i` is the node's inode; NULL: it has none here. */
 static struct version *
-version_new(struct mount *m, uint64_t node, uint64_t generation, struct bytes own)
+version_new(struct mount *m, struct inode *i, uint64_t node, uint64_t generation, struct bytes own)
 {
-	struct inode *i = inode_find(m, node);
 	struct version *v = memory_zero(1, sizeof *v);
 
 	v->refs = 1;
@@ -21,10 +21,8 @@ version_new(struct mount *m, uint64_t node, uint64_t generation, struct bytes ow
 
 /* The latest version in memory if it has this generation, with one more reference; else NULL. */
 static struct version *
-version_known(struct mount *m, uint64_t node, uint64_t generation)
+version_known(struct inode *i, uint64_t generation)
 {
-	struct inode *i = inode_find(m, node);
-
 	if (i == NULL || i->newest == NULL || i->newest->generation != generation)
 		return NULL;
 	i->newest->refs++;
@@ -34,19 +32,21 @@ version_known(struct mount *m, uint64_t node, uint64_t generation)
 struct version *
 version_get(struct mount *m, uint64_t node, uint64_t generation, struct bytes data)
 {
-	struct version *v = version_known(m, node, generation);
+	struct inode *i = inode_find(m, node);
+	struct version *v = version_known(i, generation);
 
-	return v ? v : version_new(m, node, generation, bytes_copy(data));
+	return v ? v : version_new(m, i, node, generation, bytes_copy(data));
 }
 
 struct version *
 version_take(struct mount *m, uint64_t node, uint64_t generation, struct buffer *data)
 {
-	struct version *v = version_known(m, node, generation);
+	struct inode *i = inode_find(m, node);
+	struct version *v = version_known(i, generation);
 
 	if (v)
 		buffer_free(data);
-	return v ? v : version_new(m, node, generation, buffer_take(data));
+	return v ? v : version_new(m, i, node, generation, buffer_take(data));
 }
 
 struct version *

@@ -1,5 +1,5 @@
-/* The virtual directory /.cell: the state of this mount and its session. Its calls never wait for
- * the cell, and it can't be changed. */
+/* The virtual directory /.cell. Only reads of `locks` and `check` wait for the cell, and reads of
+ * `events` for events. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +10,38 @@ bool
 is_virtual(uint64_t ino)
 {
 	return (ino & MOUNT_INO_VIRTUAL) != 0;
+}
+
+/* Sorted by name. */
+static const struct {
+	const char *name;
+	uint64_t ino;
+	mode_t mode;
+} files[] = {
+    {"check", MOUNT_INO_CHECK, S_IFREG | 0666},
+    {"events", MOUNT_INO_EVENTS, S_IFREG | 0444},
+    {"locks", MOUNT_INO_LOCKS, S_IFREG | 0444},
+    {"status", MOUNT_INO_STATUS, S_IFREG | 0444},
+};
+
+enum { FILES = sizeof files / sizeof files[0] };
+
+uint64_t
+virtual_named(struct bytes name)
+{
+	for (size_t i = 0; i < FILES; i++)
+		if (bytes_equal(name, bytes_of(files[i].name)))
+			return files[i].ino;
+	return 0;
+}
+
+static mode_t
+mode_of(uint64_t ino)
+{
+	for (size_t i = 0; i < FILES; i++)
+		if (files[i].ino == ino)
+			return files[i].mode;
+	return S_IFDIR | 0555;
 }
 
 /* ---- status ---- */
@@ -48,28 +80,31 @@ status_text(const struct mount *m, struct buffer *to)
 
 	buffer_printf(to, "session: %llu\nstate: %s\n", (unsigned long long)s.session,
 	              state_name(s.state));
+	if (s.lasting)
+		buffer_printf(to, "lasting: yes\n");
 	put_seconds(to, "lease_left", m->now, leased ? s.lease_end : m->now);
-	if (s.state == CLIENT_JEOPARDY)
+	if (s.state == CLIENT_JEOPARDY && !mono_is_never(s.grace_end))
 		put_seconds(to, "grace_left", m->now, s.grace_end);
-	buffer_printf(to, "master: %u\nepoch: %llu\n", s.master, (unsigned long long)s.epoch);
+	buffer_printf(to, "master: %u\nepoch: %llu\nrequests: %llu\n", s.master,
+	              (unsigned long long)s.epoch, (unsigned long long)s.requests);
 	buffer_printf(to, "cell: %s\nversion: %s\nprincipal: %s\n", m->config.cell, PACKAGE_VERSION,
 	              s.principal);
 }
 
+/* The sizes of the other files are not known before they are read. */
 struct mount_stat
 virtual_stat(struct mount *m, uint64_t ino)
 {
-	struct mount_stat s = {.ino = ino, .mode = S_IFREG | 0444, .nlink = 1};
+	struct mount_stat s = {.ino = ino, .mode = mode_of(ino), .nlink = 1};
 	struct buffer text = BUFFER(4096);
 
 	if (ino == MOUNT_INO_CELL) {
-		s.mode = S_IFDIR | 0555;
 		s.nlink = 2;
-		s.size = 1;
-		return s;
+		s.size = FILES;
+	} else if (ino == MOUNT_INO_STATUS) {
+		status_text(m, &text);
+		s.size = text.len;
 	}
-	status_text(m, &text);
-	s.size = text.len;
 	buffer_free(&text);
 	return s;
 }
@@ -81,11 +116,12 @@ virtual_opendir(struct mount *m, struct call *c)
 {
 	struct handle *h = handle_new(m, NULL, c);
 
-	h->children = memory_zero(3, sizeof *h->children);
+	h->children = memory_zero(2 + FILES, sizeof *h->children);
 	h->children[h->children_n++] = (struct mount_child){MOUNT_INO_CELL, S_IFDIR, bytes_of(".")};
 	h->children[h->children_n++] = (struct mount_child){NODE_ROOT, S_IFDIR, bytes_of("..")};
-	h->children[h->children_n++] =
-	    (struct mount_child){MOUNT_INO_STATUS, S_IFREG, bytes_of("status")};
+	for (size_t i = 0; i < FILES; i++)
+		h->children[h->children_n++] =
+		    (struct mount_child){files[i].ino, S_IFREG, bytes_of(files[i].name)};
 	call_opened(m, c, h->fh);
 }
 
@@ -108,37 +144,94 @@ virtual_readdir(struct mount *m, struct call *c)
 }
 
 static void
-virtual_open(struct mount *m, struct call *c)
+open_file(struct mount *m, struct call *c)
 {
-	if (c->event.ino == MOUNT_INO_CELL)
-		call_status(m, c, EISDIR);
-	else if ((c->event.flags & O_ACCMODE) != O_RDONLY || (c->event.flags & O_TRUNC))
-		call_status(m, c, EACCES);
-	else
-		call_opened(m, c, handle_new(m, NULL, c)->fh);
+	struct handle *h = handle_new(m, NULL, c);
+
+	if (c->event.ino == MOUNT_INO_EVENTS)
+		event_stream_open(m, h);
+	call_opened(m, c, h->fh);
 }
 
-/* The text is made by a read at offset 0; further reads continue the same text. */
 static void
-virtual_read(struct mount *m, struct call *c)
+virtual_open(struct mount *m, struct call *c)
+{
+	const int flags = c->event.flags;
+
+	if (c->event.ino == MOUNT_INO_CELL)
+		call_status(m, c, EISDIR);
+	else if (((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) &&
+	         c->event.ino != MOUNT_INO_CHECK)
+		call_status(m, c, EACCES);
+	else
+		open_file(m, c);
+}
+
+/* The call refers to its handle; false: it was answered EBADF. */
+static bool
+refer_handle(struct mount *m, struct call *c)
 {
 	struct handle *h = handle_find(m, c->event.fh);
 
 	if (h == NULL || h->kind != HANDLE_VIRTUAL || c->event.offset < 0) {
 		call_status(m, c, EBADF);
-		return;
+		return false;
 	}
+	handle_refer(c, h);
+	return true;
+}
+
+void
+virtual_text(struct mount *m, struct call *c, int64_t from)
+{
+	struct bytes text = buffer_view(&c->handle->edited);
+
+	call_data(m, c, bytes_slice(text, c->event.offset - from, c->event.size));
+}
+
+/* The text is made by a read at offset 0; further reads continue the same text. */
+static void
+status_read(struct mount *m, struct call *c)
+{
+	struct handle *h = c->handle;
+
 	if (c->event.offset == 0) {
 		buffer_reset(&h->edited);
 		status_text(m, &h->edited);
 	}
-	call_data(m, c, bytes_slice(buffer_view(&h->edited), c->event.offset, c->event.size));
+	virtual_text(m, c, 0);
+}
+
+static void
+virtual_read(struct mount *m, struct call *c)
+{
+	if (!refer_handle(m, c))
+		return;
+	if (c->event.ino == MOUNT_INO_CHECK)
+		virtual_check_read(m, c);
+	else if (c->event.ino == MOUNT_INO_LOCKS)
+		virtual_locks_read(m, c);
+	else if (c->handle->stream)
+		event_stream_read(m, c);
+	else
+		status_read(m, c);
+}
+
+static void
+virtual_write(struct mount *m, struct call *c)
+{
+	if (!refer_handle(m, c))
+		return;
+	if (c->event.ino == MOUNT_INO_CHECK)
+		virtual_check_write(m, c);
+	else
+		call_status(m, c, EBADF);
 }
 
 static int
 virtual_access(const struct mount_event *e)
 {
-	if (e->flags & W_OK)
+	if ((e->flags & W_OK) && e->ino != MOUNT_INO_CHECK)
 		return EACCES;
 	return (e->flags & X_OK) && e->ino != MOUNT_INO_CELL ? EACCES : 0;
 }
@@ -162,6 +255,9 @@ virtual_call(struct mount *m, struct call *c)
 		break;
 	case MOUNT_READ:
 		virtual_read(m, c);
+		break;
+	case MOUNT_WRITE:
+		virtual_write(m, c);
 		break;
 	case MOUNT_OPENDIR:
 		virtual_opendir(m, c);

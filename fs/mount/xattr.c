@@ -4,6 +4,7 @@
 #include <sys/xattr.h>
 #include <string.h>
 #include "fs/mount/internal.h"
+#include "fs/mount/lock_text.h"
 
 struct attribute {
 	const char *name;
@@ -102,37 +103,10 @@ static void
 show_lock(const struct mount *m, const struct result *r, struct buffer *to)
 {
 	(void)m;
-	switch (r->lock.state) {
-	case LOCK_STATE_FREE:
-		buffer_printf(to, "free");
-		break;
-	case LOCK_STATE_SHARED:
-		buffer_printf(to, "shared %u", r->lock.holders.count);
-		break;
-	case LOCK_STATE_EXCLUSIVE:
-		buffer_printf(to, "exclusive");
-		break;
-	case LOCK_STATE_DELAYED:
-		buffer_printf(to, "delayed %lld", (long long)r->lock.delay_left_s);
-		break;
-	}
+	lock_text_state(to, r->lock.state, r->lock.holders.count, r->lock.delay_left_s);
 }
 
-static void
-show_holder(const struct lock_holder *h, int64_t now_ns, struct buffer *to)
-{
-	int64_t held = (now_ns - h->since_ns) / 1000000000;
-
-	buffer_printf(to, "%s%llu %.*s %.*s ", to->len ? "\n" : "", (unsigned long long)h->session,
-	              (int)h->principal.len, (const char *)h->principal.data, (int)h->host.len,
-	              (const char *)h->host.data);
-	if (h->pid)
-		buffer_printf(to, "%u", h->pid);
-	else
-		buffer_printf(to, "-");
-	buffer_printf(to, " %s %lld", h->mode == LOCK_SHARED ? "shared" : "exclusive",
-	              held > 0 ? (long long)held : 0);
-}
+enum { LINE = 512 }; /* more than the line of a holder or waiter */
 
 /* Prints as many holders as fit into the largest value of an attribute. */
 static void
@@ -142,8 +116,23 @@ show_lock_holders(const struct mount *m, const struct result *r, struct buffer *
 	struct lock_holder holder;
 
 	(void)m;
-	while (to->len + 512 < XATTR_SIZE_MAX && wire_next_lock_holder(&from, &holder))
-		show_holder(&holder, r->lock.now_ns, to);
+	while (to->len + LINE < XATTR_SIZE_MAX && wire_next_lock_holder(&from, &holder)) {
+		buffer_printf(to, "%s", to->len ? "\n" : "");
+		lock_text_holder(to, &holder, r->lock.now_ns);
+	}
+}
+
+static void
+show_lock_waiters(const struct mount *m, const struct result *r, struct buffer *to)
+{
+	struct cursor from = cursor_of(r->queue.waiters.packed);
+	struct lock_waiter waiter;
+
+	(void)m;
+	while (to->len + LINE < XATTR_SIZE_MAX && wire_next_lock_waiter(&from, &waiter)) {
+		buffer_printf(to, "%s", to->len ? "\n" : "");
+		lock_text_waiter(to, &waiter, r->queue.now_ns);
+	}
 }
 
 static void
@@ -316,6 +305,7 @@ static const struct attribute attributes[] = {
     {"user.ls.lock_generation", OP_get_lock, show_lock_generation, NULL, NULL},
     {"user.ls.lock", OP_get_lock, show_lock, set_lock, remove_lock},
     {"user.ls.lock_holders", OP_get_lock, show_lock_holders, NULL, NULL},
+    {"user.ls.lock_waiters", OP_get_queue, show_lock_waiters, NULL, NULL},
     {"user.ls.sequencer", OP_get_sequencer, show_sequencer, NULL, NULL},
     {"user.ls.fence", OP_get_sequencer, show_fence, NULL, NULL},
 };
@@ -346,6 +336,8 @@ ask_node(struct mount *m, struct call *c, enum op_code code, call_then *then)
 		op.get_attr.node = c->inode->ino;
 	else if (code == OP_get_lock)
 		op.get_lock.node = c->inode->ino;
+	else if (code == OP_get_queue)
+		op.get_queue.node = c->inode->ino;
 	else
 		op.get_sequencer.node = c->inode->ino;
 	call_ask(m, c, &op, then);
@@ -449,7 +441,8 @@ is_holder(const struct mount *m, const struct result_lock *lock)
 	return false;
 }
 
-/* Appends the names of the attributes with this source that have a value in the answer `r`. */
+/* Appends the names of the attributes with this source that have a value in the answer `r`, or, if
+ * it is NULL, of all of them. */
 static void
 list_some(struct mount *m, struct call *c, enum op_code from, const struct result *r)
 {
@@ -461,9 +454,9 @@ list_some(struct mount *m, struct call *c, enum op_code from, const struct resul
 		if (attributes[n].from != from)
 			continue;
 		buffer_reset(&value);
-		if (from != OP_get_sequencer)
+		if (r != NULL)
 			attributes[n].show(m, r, &value);
-		if (from == OP_get_sequencer || value.len)
+		if (r == NULL || value.len)
 			buffer_put(&names, attributes[n].name, strlen(attributes[n].name) + 1);
 	}
 	buffer_free(&value);
@@ -480,6 +473,8 @@ list_lock_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		return;
 	}
 	list_some(m, c, OP_get_lock, &a->result);
+	if (a->result.lock.waiters > 0)
+		list_some(m, c, OP_get_queue, NULL);
 	if (is_holder(m, &a->result.lock))
 		list_some(m, c, OP_get_sequencer, NULL);
 	call_data(m, c, c->text);

@@ -1,0 +1,75 @@
+#include "fs/fuse/poll_handle.h"
+#include <stdlib.h>
+#include "cell/base/memory.h"
+
+static int
+poll_handle_compare(const struct poll_handle *a, const struct poll_handle *b)
+{
+	return (a->fh > b->fh) - (a->fh < b->fh);
+}
+
+RB_GENERATE_INTERNAL(poll_handle_tree, poll_handle, link, poll_handle_compare,
+                     static __attribute__((unused)))
+
+void
+poll_handles_init(struct poll_handles *p)
+{
+	RB_INIT(&p->by_fh);
+}
+
+static struct poll_handle *
+find(struct poll_handles *p, uint64_t fh)
+{
+	struct poll_handle like = {.fh = fh};
+
+	return RB_FIND(poll_handle_tree, &p->by_fh, &like);
+}
+
+static void
+drop(struct poll_handles *p, struct poll_handle *h)
+{
+	RB_REMOVE(poll_handle_tree, &p->by_fh, h);
+	fuse_pollhandle_destroy(h->fuse);
+	free(h);
+}
+
+void
+poll_handles_fini(struct poll_handles *p)
+{
+	struct poll_handle *h;
+
+	while ((h = RB_ROOT(&p->by_fh)) != NULL)
+		drop(p, h);
+}
+
+void
+poll_handle_begin(struct poll_handles *p, uint64_t fh, struct fuse_pollhandle *fuse)
+{
+	struct poll_handle *h;
+
+	poll_handle_end(p, fh);
+	h = memory_zero(1, sizeof *h);
+	h->fh = fh;
+	h->fuse = fuse;
+	RB_INSERT(poll_handle_tree, &p->by_fh, h);
+}
+
+void
+poll_handle_wake(struct poll_handles *p, uint64_t fh)
+{
+	struct poll_handle *h = find(p, fh);
+
+	if (h == NULL)
+		return;
+	fuse_lowlevel_notify_poll(h->fuse);
+	drop(p, h);
+}
+
+void
+poll_handle_end(struct poll_handles *p, uint64_t fh)
+{
+	struct poll_handle *h = find(p, fh);
+
+	if (h != NULL)
+		drop(p, h);
+}

@@ -1,0 +1,94 @@
+#include "fs/mount/event_text.h"
+
+static const char *const names[] = {
+    [EVENT_CONTENTS_MODIFIED] = "contents_modified",
+    [EVENT_CHILD_ADDED] = "child_added",
+    [EVENT_CHILD_REMOVED] = "child_removed",
+    [EVENT_CHILD_MODIFIED] = "child_modified",
+    [EVENT_HANDLE_INVALID] = "handle_invalid",
+    [EVENT_LOCK_ACQUIRED] = "lock_acquired",
+    [EVENT_CONFLICTING_LOCK] = "conflicting_lock",
+    [EVENT_GAP] = "gap",
+    [EVENT_MASTER_FAILED_OVER] = "master_failed_over",
+    [EVENT_JEOPARDY] = "jeopardy",
+    [EVENT_SAFE] = "safe",
+    [EVENT_EXPIRED] = "expired",
+};
+
+enum { NAMES = sizeof names / sizeof *names };
+
+static const int64_t second_ns = 1000000000, day_s = 86400;
+
+/* Names hold no control characters, but may hold bytes that are not UTF-8: these are passed on. */
+static void
+put_quoted(struct buffer *to, struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.data[i] == '"' || text.data[i] == '\\')
+			buffer_put_u8(to, '\\');
+		buffer_put_u8(to, text.data[i]);
+	}
+}
+
+/* The civil date of a day since 1970, in the Gregorian calendar: years begin in March here, so that
+ * the leap day is the last one. */
+static void
+put_date(struct buffer *to, int64_t days)
+{
+	const int64_t shifted = days + 719468; /* since 0000-03-01 */
+	const int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+	const int64_t of_era = shifted - era * 146097;
+	const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	const int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+	const int64_t month = (5 * of_year + 2) / 153;
+	const int64_t day = of_year - (153 * month + 2) / 5 + 1;
+	const int64_t civil = month < 10 ? month + 3 : month - 9;
+
+	buffer_printf(to, "%04lld-%02lld-%02lld", (long long)(year + era * 400 + (civil <= 2)),
+	              (long long)civil, (long long)day);
+}
+
+/* RFC 3339, in UTC. */
+static void
+put_time(struct buffer *to, int64_t ns)
+{
+	const int64_t fraction = (ns % second_ns + second_ns) % second_ns;
+	const int64_t seconds = (ns - fraction) / second_ns;
+	const int64_t of_day = (seconds % day_s + day_s) % day_s;
+
+	put_date(to, (seconds - of_day) / day_s);
+	buffer_printf(to, "T%02lld:%02lld:%02lld.%09lldZ", (long long)(of_day / 3600),
+	              (long long)(of_day / 60 % 60), (long long)(of_day % 60), (long long)fraction);
+}
+
+static void
+put_details(struct buffer *to, const struct client_watched *w)
+{
+	if (w->name.len > 0) {
+		buffer_printf(to, ", \"child\": \"");
+		put_quoted(to, w->name);
+		buffer_printf(to, "\"");
+	}
+	if (w->generation != 0)
+		buffer_printf(to, ", \"%s\": %llu",
+		              w->kind == EVENT_LOCK_ACQUIRED ? "lock_generation"
+		                                             : "content_generation",
+		              (unsigned long long)w->generation);
+}
+
+void
+event_text(struct buffer *to, const char *cell, const struct client_watched *w, int64_t wall_ns)
+{
+	const bool whole = w->path.len <= 1; /* the cell, or its root */
+	const unsigned kind = w->kind;
+	const char *name = kind < NAMES && names[kind] ? names[kind] : "unknown";
+
+	buffer_printf(to, "{\"event\": \"%s\", \"path\": \"/ls/%s", name, cell);
+	if (!whole)
+		put_quoted(to, w->path);
+	buffer_printf(to, "\", \"time\": \"");
+	put_time(to, w->time_ns != 0 ? w->time_ns : wall_ns);
+	buffer_printf(to, "\"");
+	put_details(to, w);
+	buffer_printf(to, "}\n");
+}

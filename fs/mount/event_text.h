@@ -1,0 +1,13 @@
+/* Events as people and scripts read them: one line of JSON each. */
+#ifndef LSFS_FS_MOUNT_EVENT_TEXT_H
+#define LSFS_FS_MOUNT_EVENT_TEXT_H
+
+#include "cell/client/client.h"
+
+/* Appends the event's line, as `{"event": "child_added", "path": "/ls/CELL/d", "time":
+ * "2026-11-22T19:42:21.000000000Z", "child": "f"}`. An event of the session, or of all nodes, has
+ * the path of the cell. `wall_ns` is the time of an event that has none. */
+void event_text(struct buffer *to, const char *cell, const struct client_watched *w,
+                int64_t wall_ns);
+
+#endif
