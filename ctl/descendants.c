@@ -14,6 +14,7 @@ enum { EXITING = 0x4 }; /* PF_EXITING among the flags of proc_pid_stat(5) */
 struct process {
 	pid_t pid, parent;
 	bool ended; /* exiting or a zombie: it runs no more code of its program */
+	bool stopped;
 	bool ours;
 };
 
@@ -43,7 +44,8 @@ process_read(const char *name, struct process *p)
 		return false;
 	*p = (struct process){.pid = (pid_t)atoi(name),
 	                      .parent = (pid_t)parent,
-	                      .ended = state == 'Z' || state == 'X' || (flags & EXITING)};
+	                      .ended = state == 'Z' || state == 'X' || (flags & EXITING),
+	                      .stopped = state == 'T'};
 	return true;
 }
 
@@ -102,20 +104,36 @@ mark_ours(struct table *t)
 	}
 }
 
-int
-descendants_signal(int number, pid_t spared)
+struct descendant *
+descendants_list(pid_t spared, size_t *n)
 {
+	struct descendant *list = NULL;
 	struct table t = {0};
-	int n = 0;
+	size_t room = 0;
 
+	*n = 0;
 	table_read(&t);
 	mark_ours(&t);
 	for (size_t i = 0; i < t.n; i++) {
-		if (!t.list[i].ours || t.list[i].ended || t.list[i].pid == spared)
+		const struct process *p = &t.list[i];
+
+		if (!p->ours || p->ended || p->pid == spared)
 			continue;
-		kill(t.list[i].pid, number);
-		n++;
+		ARRAY_ROOM(list, *n, room);
+		list[(*n)++] = (struct descendant){.pid = p->pid, .stopped = p->stopped};
 	}
 	free(t.list);
-	return n;
+	return list;
+}
+
+int
+descendants_signal(int number, pid_t spared)
+{
+	size_t n;
+	struct descendant *list = descendants_list(spared, &n);
+
+	for (size_t i = 0; i < n; i++)
+		kill(list[i].pid, number);
+	free(list);
+	return (int)n;
 }

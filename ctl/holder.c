@@ -15,6 +15,8 @@
 #include "cell/base/limit.h"
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "cell/sys/sequencer_ioctl.h"
+#include "ctl/command_group.h"
 #include "ctl/ctl.h"
 #include "ctl/mount_status.h"
 
@@ -34,6 +36,7 @@ struct holder {
 	bool directory; /* also locked by attribute: flock on it excludes this machine's only */
 	int status;     /* descriptor of the mount's .cell/status */
 	uint64_t session;
+	bool lasting; /* it never expires */
 	mono_t asked; /* when the mount was last asked and answered */
 	mono_t lease_end;
 	span_t delay;
@@ -71,6 +74,7 @@ open_status(struct holder *h, dev_t device)
 	if (rc < 0)
 		fail(h, CTL_FAILED);
 	h->session = s.session;
+	h->lasting = s.lasting;
 	h->lease_end = s.lease_end;
 }
 
@@ -234,6 +238,40 @@ acquire(struct holder *h)
 		h->delay = read_delay(h);
 }
 
+/* ---- election ---- */
+
+/* Opens the node of the lock again, whatever its name leads to by now. */
+static int
+reopen(const struct holder *h)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", h->fd);
+	return open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+}
+
+/* Writes the primary's name into the locked file, unless the lock was lost meanwhile. The name of
+ * the process is that of the supervisor: a signal to it ends the primary. */
+static void
+announce(const struct holder *h)
+{
+	char host[LIMIT_HOST + 1] = "", own[LIMIT_HOST + 32];
+	const char *value = h->l->value;
+	int fd = reopen(h);
+	bool written;
+
+	gethostname(host, sizeof host - 1);
+	snprintf(own, sizeof own, "%s:%ld", host, (long)getppid());
+	if (!value)
+		value = own;
+	written = fd >= 0 && lsfs_set_sequencer(fd, getenv("LS_SEQUENCER")) == 0 &&
+	          dprintf(fd, "%s\n", value) > 0 && fsync(fd) == 0;
+	if (written && close(fd) == 0)
+		return;
+	log_error("%s: cannot write the name of the primary: %s", h->l->path, strerror(errno));
+	fail(h, CTL_FAILED);
+}
+
 /* ---- the command ---- */
 
 static int
@@ -242,18 +280,20 @@ execute(void *user)
 	const struct holder *h = user;
 	char **argv = h->l->command;
 
+	command_group_enter();
 	sigprocmask(SIG_SETMASK, h->before, NULL);
 	execvp(argv[0], argv);
 	log_error("%s: cannot run it: %s", argv[0], strerror(errno));
 	_exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
 }
 
-/* Starts the command with our descriptors and environment, but as a child of the supervisor. */
+/* Starts the command with our descriptors and environment, but as a child of the supervisor; it is
+ * reported when it has entered its group. */
 static void
 start_command(struct holder *h)
 {
 	static char stack[256 * 1024] __attribute__((aligned(16)));
-	pid_t pid = clone(execute, stack + sizeof stack, CLONE_PARENT | SIGCHLD, h);
+	pid_t pid = clone(execute, stack + sizeof stack, CLONE_PARENT | CLONE_VFORK | SIGCHLD, h);
 
 	if (pid < 0) {
 		log_error("%s: cannot run it: %s", h->l->command[0], strerror(errno));
@@ -285,7 +325,8 @@ check_session(struct holder *h)
 	return true;
 }
 
-/* The next order: HOLDER_GO, 0 at the end of the stream, -1 when none came within `patience_ms`. */
+/* The next order; 0 when none came within `patience_ms`. Without a supervisor the holder ends, and
+ * releases nothing: the command has inherited its descriptor. */
 static int
 order(const struct holder *h, int patience_ms)
 {
@@ -293,8 +334,10 @@ order(const struct holder *h, int patience_ms)
 	char byte;
 
 	if (poll(&wait, 1, patience_ms) == 0)
-		return -1;
-	return read(h->orders, &byte, 1) == 1 ? byte : 0;
+		return 0;
+	if (read(h->orders, &byte, 1) != 1)
+		_exit(CTL_FAILED);
+	return byte;
 }
 
 static void
@@ -320,12 +363,16 @@ holder_run(const struct lock_options *l, int orders, int reports, const sigset_t
 
 	open_node(&h);
 	acquire(&h);
+	if (l->elects)
+		announce(&h);
 	held = check_session(&h);
 	if (held)
-		report(&h, (struct report){.kind = HOLDER_HOLDS, .delay = h.delay});
+		report(&h, (struct report){.kind = HOLDER_HOLDS,
+		                           .delay = h.delay,
+		                           .lasting = h.lasting});
 	if (held && order(&h, -1) == HOLDER_GO)
 		start_command(&h);
-	while (held && order(&h, ASK_EVERY_MS) < 0)
+	while (held && order(&h, ASK_EVERY_MS) != HOLDER_RELEASE)
 		held = check_session(&h);
 	if (held)
 		release(&h);

@@ -6,6 +6,7 @@
 #define LSFS_CTL_HOLDER_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include "cell/base/mono.h"
 #include "ctl/lock_options.h"
@@ -13,7 +14,8 @@
 enum report_kind {
 	HOLDER_FAILED,       /* the lock was not acquired (error message); code: exit status */
 	HOLDER_LEASE,        /* time: end of the local lease; sent before HOLDS, then repeatedly */
-	HOLDER_HOLDS,        /* the lock is held; delay: its lock-delay; HOLDER_GO is awaited */
+	HOLDER_HOLDS,        /* the lock is held; delay: its lock-delay; lasting: its session never
+	                      * expires; HOLDER_GO is awaited */
 	HOLDER_STARTED,      /* pid of the command, the supervisor's child; 0: error message */
 	HOLDER_DAEMON_ENDED, /* the mount's daemon has ended; time: of its last answer */
 	HOLDER_LOST,         /* the session has expired or was closed */
@@ -25,11 +27,14 @@ struct report {
 	int code;
 	pid_t pid;
 	span_t delay;
+	bool lasting;
 	mono_t time;
 };
 
-/* The supervisor's orders: this byte to start the command; the end of the stream to release. */
-enum { HOLDER_GO = 'g' };
+/* The supervisor's orders, a byte each: to start the command; to release the lock. At the end of
+ * the stream without an order the supervisor has been killed: a command that runs keeps the lock.
+ */
+enum { HOLDER_GO = 'g', HOLDER_RELEASE = 'r' };
 
 /* Runs the holder, in a child of the supervisor: reads orders from `orders` and writes reports to
  * `reports`; the command gets the signal mask `before`. */

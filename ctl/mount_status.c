@@ -39,7 +39,9 @@ status_line(struct mount_status *s, const char *line)
 
 	if (sscanf(line, "session: %" SCNu64, &s->session) == 1)
 		return;
-	if (!strcmp(line, "state: expired") || !strcmp(line, "state: closed"))
+	if (!strcmp(line, "lasting: yes"))
+		s->lasting = true;
+	else if (!strcmp(line, "state: expired") || !strcmp(line, "state: closed"))
 		s->over = true;
 	else if (sscanf(line, "lease_left: %llu.%3u", &seconds, &ms) == 2)
 		s->lease_end = mono_add(s->asked, span_ms((int64_t)seconds * 1000 + (int64_t)ms));

@@ -10,6 +10,7 @@
 
 struct mount_status {
 	uint64_t session; /* 0: none */
+	bool lasting;     /* the session never expires */
 	bool over;        /* the session expired or was closed: it holds no lock any more */
 	mono_t asked;     /* when the read began */
 	bool leased;      /* the local lease is valid */

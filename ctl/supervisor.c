@@ -13,15 +13,21 @@
 #include <unistd.h>
 #include "cell/sys/clock.h"
 #include "cell/sys/log.h"
+#include "ctl/command_group.h"
 #include "ctl/ctl.h"
 #include "ctl/descendants.h"
 #include "ctl/holder.h"
+#include "ctl/lock_wait.h"
 
 enum {
 	EXIT_NOT_RUN = 126,
 	EXIT_BY_SIGNAL = 128,
 	RESERVE_S = 1, /* the command is killed so long before the lock can be granted to others */
 	WARNING_S = 5, /* from SIGTERM to SIGKILL */
+	/* From the end of the lease to the freezing: the mount knows then that the session is in
+	 * jeopardy, and lets the calls go on that are interrupted by the freezing. */
+	FREEZE_AFTER_MS = 50,
+	SILENCE_MS = 1000, /* of a wait for the lock, before a person is told the reason */
 	END_EVERY_MS = 10,
 	UNDECIDED = -1,
 };
@@ -32,10 +38,13 @@ struct supervisor {
 	const struct lock_options *l;
 	enum state state;
 	pid_t holder, command;
+	struct command_group group;
 	int orders, reports; /* to and from the holder */
 	int signals, timer;
 	sigset_t watched, before; /* the signals read from `signals`; the command's signal mask */
 	span_t delay;
+	bool lasting;   /* nobody else gets the lock unless an operator ends the session */
+	mono_t tell_at; /* why it waits; MONO_NEVER: nobody reads that, or it was told */
 	mono_t lease_end;
 	bool warned;
 	int command_code;
@@ -46,13 +55,15 @@ struct supervisor {
 
 /* When the command must be killed. The master counts the lock-delay from the session's expiry,
  * which is later than the end of our own lease. A lock-delay too short for a warning is not used:
- * then the lease's end is the time. */
+ * then the lease's end is the time. A lasting session is waited for as long as its mount lives. */
 static mono_t
 kill_time(const struct supervisor *s)
 {
 	if (s->state == ACQUIRING)
 		return MONO_NEVER;
-	if (s->delay.ns < span_s(WARNING_S + RESERVE_S + 1).ns)
+	if (s->lasting && s->reports >= 0)
+		return MONO_NEVER;
+	if (s->lasting || s->delay.ns < span_s(WARNING_S + RESERVE_S + 1).ns)
 		return s->lease_end;
 	return mono_add(s->lease_end, (span_t){s->delay.ns - span_s(RESERVE_S).ns});
 }
@@ -62,9 +73,18 @@ warning_time(const struct supervisor *s)
 {
 	mono_t end = kill_time(s);
 
-	if (s->state != RUNS || s->warned || end.ns == s->lease_end.ns)
+	if (s->state != RUNS || s->warned || s->group.frozen || end.ns == s->lease_end.ns)
 		return MONO_NEVER;
 	return mono_add(end, (span_t){-span_s(WARNING_S).ns});
+}
+
+/* When the command must be frozen: the session is in jeopardy when its lease has ended. */
+static mono_t
+freeze_time(const struct supervisor *s)
+{
+	if (s->state != RUNS || !s->l->freeze || s->group.frozen)
+		return MONO_NEVER;
+	return mono_add(s->lease_end, span_ms(FREEZE_AFTER_MS));
 }
 
 /* Sets the timer, on CLOCK_BOOTTIME: it also counts while the machine is suspended, so the timer
@@ -72,13 +92,22 @@ warning_time(const struct supervisor *s)
 static void
 arm(const struct supervisor *s)
 {
-	mono_t next = mono_min(kill_time(s), warning_time(s));
+	mono_t next = mono_min(mono_min(kill_time(s), warning_time(s)), freeze_time(s));
 	struct itimerspec at = {0};
 
+	next = mono_min(next, s->tell_at);
 	if (!mono_is_never(next))
 		at.it_value = (struct timespec){.tv_sec = next.ns / 1000000000,
 		                                .tv_nsec = next.ns % 1000000000};
 	timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* That the holder has ended is noticed by the end of its reports. */
+static void
+give_order(const struct supervisor *s, char order)
+{
+	if (write(s->orders, &order, 1) < 0)
+		log_debug("the holder has ended");
 }
 
 /* ---- the end of the command ---- */
@@ -94,8 +123,7 @@ command_ended(struct supervisor *s, int code)
 {
 	s->state = ENDED;
 	s->command_code = code;
-	close(s->orders); /* orders the holder to release */
-	s->orders = -1;
+	give_order(s, HOLDER_RELEASE);
 }
 
 /* Reaps children; orphaned descendants of the command become our children, too. */
@@ -118,11 +146,11 @@ end_all(struct supervisor *s)
 	int left;
 
 	kill(s->holder, SIGKILL);
-	descendants_signal(SIGKILL, s->holder);
+	command_group_kill(&s->group, s->holder);
 	do {
 		poll(NULL, 0, END_EVERY_MS);
 		reap(s);
-		left = descendants_signal(SIGKILL, s->holder);
+		left = command_group_kill(&s->group, s->holder);
 	} while (left > 0 && !mono_reached(clock_now(), patience));
 	if (left > 0)
 		log_warn("%d processes of the command were killed but have not ended yet", left);
@@ -138,12 +166,33 @@ lose(struct supervisor *s, const char *why)
 }
 
 static void
+freeze(struct supervisor *s, mono_t now)
+{
+	command_group_freeze(&s->group, s->holder);
+	log_warn("%s: the cell can't be reached: the command is frozen; it goes on when the cell "
+	         "answers, or is killed in %lld seconds",
+	         s->l->path, (long long)span_to_ms(mono_since(kill_time(s), now)) / 1000);
+}
+
+static void
+tell(struct supervisor *s)
+{
+	s->tell_at = MONO_NEVER;
+	if (s->state == ACQUIRING)
+		lock_wait_tell(s->l->path, s->holder);
+}
+
+static void
 check_deadlines(struct supervisor *s)
 {
 	mono_t now = clock_now();
 
+	if (mono_reached(now, s->tell_at))
+		tell(s);
 	if (mono_reached(now, kill_time(s))) {
 		lose(s, "the cell can't be reached, and the session's lease has ended");
+	} else if (mono_reached(now, freeze_time(s))) {
+		freeze(s, now);
 	} else if (mono_reached(now, warning_time(s))) {
 		log_warn("%s: the cell can't be reached: the lock is lost in %d seconds; "
 		         "SIGTERM was sent to the command",
@@ -161,17 +210,20 @@ lease_reported(struct supervisor *s, mono_t end)
 {
 	s->warned &= !mono_before(s->lease_end, end);
 	s->lease_end = end;
+	if (s->group.frozen && mono_before(clock_now(), end)) {
+		log_warn("%s: the cell answers again: the command goes on", s->l->path);
+		command_group_thaw(&s->group);
+	}
 }
 
 static void
-start_command(struct supervisor *s, span_t delay)
+start_command(struct supervisor *s, const struct report *r)
 {
-	static const char go = HOLDER_GO;
-
-	s->delay = delay;
+	s->delay = r->delay;
+	s->lasting = r->lasting;
 	s->state = STARTING;
-	if (write(s->orders, &go, 1) != 1)
-		lose(s, strerror(errno));
+	command_group_make(&s->group);
+	give_order(s, HOLDER_GO);
 }
 
 static void
@@ -182,7 +234,8 @@ command_started(struct supervisor *s, pid_t pid)
 	if (pid == 0)
 		command_ended(s, EXIT_NOT_RUN);
 	else
-		reap(s);
+		command_group_started(&s->group, pid);
+	reap(s);
 }
 
 static void
@@ -202,7 +255,7 @@ on_report(struct supervisor *s)
 		lease_reported(s, r.time);
 		break;
 	case HOLDER_HOLDS:
-		start_command(s, r.delay);
+		start_command(s, &r);
 		break;
 	case HOLDER_STARTED:
 		command_started(s, r.pid);
@@ -255,7 +308,7 @@ die_of(int number)
 }
 
 /* Forwards a signal. A signal from the terminal went to the whole foreground process group, so the
- * command has received it already. */
+ * command has received it already. SIGCONT does not thaw a frozen command. */
 static void
 on_signal(struct supervisor *s)
 {
@@ -267,7 +320,8 @@ on_signal(struct supervisor *s)
 		reap(s);
 	else if (s->state == ACQUIRING)
 		die_of((int)info.ssi_signo);
-	else if (s->state == RUNS && info.ssi_code != SI_KERNEL)
+	else if (s->state == RUNS && info.ssi_code != SI_KERNEL &&
+	         !(s->group.frozen && info.ssi_signo == SIGCONT))
 		kill(s->command, (int)info.ssi_signo);
 }
 
@@ -341,7 +395,14 @@ wait_and_serve(struct supervisor *s)
 int
 supervisor_run(const struct lock_options *l)
 {
-	struct supervisor s = {.l = l, .lease_end = MONO_NEVER, .result = UNDECIDED};
+	struct supervisor s = {
+	    .l = l,
+	    .group = {.to_guard = -1},
+	    .tell_at =
+	        isatty(STDERR_FILENO) ? mono_add(clock_now(), span_ms(SILENCE_MS)) : MONO_NEVER,
+	    .lease_end = MONO_NEVER,
+	    .result = UNDECIDED,
+	};
 
 	if (!start(&s)) {
 		log_error("%s: cannot start: %s", l->path, strerror(errno));
@@ -352,6 +413,7 @@ supervisor_run(const struct lock_options *l)
 		if (s.result == UNDECIDED)
 			wait_and_serve(&s);
 	}
+	command_group_remove(&s.group);
 	if (s.result != EXIT_LOST)
 		waitpid(s.holder, NULL, 0); /* then its descriptors on the mount are closed */
 	return s.result;

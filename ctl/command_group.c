@@ -1,0 +1,319 @@
+#include "ctl/command_group.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/base/memory.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "ctl/descendants.h"
+
+enum {
+	STOP_EVERY_MS = 10, /* pause between two looks for processes that are not stopped yet */
+	STOP_ROUNDS = 50,
+};
+
+/* ---- the cgroup ---- */
+
+/* Writes into a file of the cgroup; false, with errno, when it was refused. */
+static bool
+cgroup_write(const char *cgroup, const char *file, const char *text)
+{
+	char path[PATH_MAX + 64];
+	bool written;
+	int fd;
+
+	snprintf(path, sizeof path, "%s/%s", cgroup, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	close(fd);
+	return written;
+}
+
+/* The path of a process's cgroup below the mount of all cgroups: "" is the root. */
+static bool
+cgroup_of(pid_t pid, char path[PATH_MAX])
+{
+	char name[64], line[PATH_MAX];
+	bool found = false;
+	FILE *f;
+
+	snprintf(name, sizeof name, "/proc/%ld/cgroup", (long)pid);
+	f = fopen(name, "re");
+	while (f && !found && fgets(line, sizeof line, f)) {
+		line[strcspn(line, "\n")] = '\0';
+		found = strncmp(line, "0::/", 4) == 0;
+	}
+	if (f)
+		fclose(f);
+	if (found)
+		snprintf(path, PATH_MAX, "%s", strcmp(line, "0::/") == 0 ? "" : line + 3);
+	return found;
+}
+
+/* The cgroup for the command of the process `supervisor`, below the calling process's cgroup. False
+ * when that cannot be seen. */
+static bool
+cgroup_name(pid_t supervisor, char cgroup[PATH_MAX])
+{
+	static struct mountinfo info;
+	char path[PATH_MAX];
+
+	if (!mountinfo_of_type("cgroup2", &info) || !cgroup_of(getpid(), path) ||
+	    strncmp(path, "/..", 3) == 0)
+		return false;
+	return snprintf(cgroup, PATH_MAX, "%s%s/lsctl.%ld", info.path, path, (long)supervisor) <
+	       PATH_MAX;
+}
+
+/* Removes the empty cgroups that processes have left which were killed. */
+static void
+remove_abandoned(const char *cgroup)
+{
+	char path[PATH_MAX + 300], parent[PATH_MAX];
+	struct dirent *entry;
+	long pid;
+	DIR *d;
+
+	snprintf(parent, sizeof parent, "%s", cgroup);
+	*strrchr(parent, '/') = '\0';
+	d = opendir(parent);
+	while (d && (entry = readdir(d))) {
+		snprintf(path, sizeof path, "%s/%s", parent, entry->d_name);
+		if (sscanf(entry->d_name, "lsctl.%ld", &pid) == 1 &&
+		    (pid == getpid() || (kill((pid_t)pid, 0) < 0 && errno == ESRCH)))
+			rmdir(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+void
+command_group_make(struct command_group *g)
+{
+	char cgroup[PATH_MAX];
+
+	*g = (struct command_group){.to_guard = -1};
+	if (!cgroup_name(getpid(), cgroup))
+		return;
+	remove_abandoned(cgroup);
+	if (mkdir(cgroup, 0755) < 0)
+		return;
+	strcpy(g->cgroup, cgroup);
+	if (!cgroup_write(cgroup, "cgroup.freeze", "0"))
+		command_group_remove(g);
+}
+
+void
+command_group_enter(void)
+{
+	char cgroup[PATH_MAX];
+
+	if (cgroup_name(getppid(), cgroup))
+		cgroup_write(cgroup, "cgroup.procs", "0");
+}
+
+void
+command_group_started(struct command_group *g, pid_t command)
+{
+	char path[PATH_MAX], own[PATH_MAX];
+
+	if (g->cgroup[0] && cgroup_of(command, path) && cgroup_of(getpid(), own) &&
+	    strcmp(path, own) == 0)
+		command_group_remove(g);
+}
+
+/* Moves the processes of the cgroup to its parent. One that they start meanwhile may be missed: a
+ * later round finds it. */
+static void
+leave_cgroup(const char *cgroup)
+{
+	char path[PATH_MAX + 64], parent[PATH_MAX], line[64];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
+	snprintf(parent, sizeof parent, "%s", cgroup);
+	*strrchr(parent, '/') = '\0';
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof line, f))
+		cgroup_write(parent, "cgroup.procs", line);
+	if (f)
+		fclose(f);
+}
+
+static void
+remove_cgroup(struct command_group *g)
+{
+	for (int round = 0; round < 3 && rmdir(g->cgroup) < 0 && errno == EBUSY; round++)
+		leave_cgroup(g->cgroup);
+	g->cgroup[0] = '\0';
+}
+
+/* ---- the guard of a frozen group ---- */
+
+enum { THAWED = 0 }; /* instead of a process that is about to be stopped */
+
+/* In a child: remembers which processes are stopped until it is told that the group is thawed. If
+ * the parent ends before, the group is killed. */
+static void __attribute__((noreturn)) guard_run(const char *cgroup, int told)
+{
+	pid_t *stopped = NULL, pid;
+	size_t n = 0, room = 0;
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	while (read(told, &pid, sizeof pid) == sizeof pid) {
+		if (pid == THAWED)
+			_exit(0);
+		ARRAY_ROOM(stopped, n, room);
+		stopped[n++] = pid;
+	}
+	for (size_t i = 0; i < n; i++)
+		kill(stopped[i], SIGKILL);
+	if (cgroup[0])
+		cgroup_write(cgroup, "cgroup.kill", "1");
+	_exit(0);
+}
+
+static void
+guard_start(struct command_group *g)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		log_warn("no guard for the frozen command: %s", strerror(errno));
+		return;
+	}
+	fflush(NULL);
+	g->guard = fork();
+	if (g->guard == 0) {
+		close(ends[1]);
+		guard_run(g->cgroup, ends[0]);
+	}
+	close(ends[0]);
+	g->to_guard = ends[1];
+}
+
+static void
+guard_tell(const struct command_group *g, pid_t pid)
+{
+	if (g->to_guard >= 0 && write(g->to_guard, &pid, sizeof pid) != sizeof pid)
+		log_warn("the guard of the frozen command has ended");
+}
+
+static void
+guard_leave(struct command_group *g)
+{
+	if (g->to_guard >= 0)
+		close(g->to_guard);
+	g->to_guard = -1;
+}
+
+/* ---- freezing without a cgroup ---- */
+
+static bool
+is_stopped_by_us(const struct command_group *g, pid_t pid)
+{
+	for (size_t i = 0; i < g->stopped_n; i++)
+		if (g->stopped[i] == pid)
+			return true;
+	return false;
+}
+
+static void
+stop(struct command_group *g, pid_t pid)
+{
+	guard_tell(g, pid);
+	kill(pid, SIGSTOP);
+	ARRAY_ROOM(g->stopped, g->stopped_n, g->stopped_room);
+	g->stopped[g->stopped_n++] = pid;
+}
+
+/* Sends SIGSTOP to the processes that did not have it yet. Returns whether there are any that still
+ * run. A process that somebody else has stopped stays as it is. */
+static bool
+stop_round(struct command_group *g, pid_t spared)
+{
+	bool runs = false;
+	size_t n;
+	struct descendant *list = descendants_list(spared, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].stopped || list[i].pid == g->guard)
+			continue;
+		runs = true;
+		if (!is_stopped_by_us(g, list[i].pid))
+			stop(g, list[i].pid);
+	}
+	free(list);
+	return runs;
+}
+
+static void
+stop_all(struct command_group *g, pid_t spared)
+{
+	for (int round = 0; round < STOP_ROUNDS && stop_round(g, spared); round++)
+		poll(NULL, 0, STOP_EVERY_MS);
+}
+
+static void
+continue_all(struct command_group *g)
+{
+	for (size_t i = 0; i < g->stopped_n; i++)
+		kill(g->stopped[i], SIGCONT);
+	free(g->stopped);
+	g->stopped = NULL;
+	g->stopped_n = g->stopped_room = 0;
+}
+
+/* ---- the group ---- */
+
+void
+command_group_freeze(struct command_group *g, pid_t spared)
+{
+	guard_start(g);
+	if (!g->cgroup[0] || !cgroup_write(g->cgroup, "cgroup.freeze", "1"))
+		stop_all(g, spared);
+	g->frozen = true;
+}
+
+void
+command_group_thaw(struct command_group *g)
+{
+	if (!g->frozen)
+		return;
+	if (g->cgroup[0])
+		cgroup_write(g->cgroup, "cgroup.freeze", "0");
+	continue_all(g);
+	guard_tell(g, THAWED);
+	guard_leave(g);
+	g->frozen = false;
+}
+
+int
+command_group_kill(struct command_group *g, pid_t spared)
+{
+	guard_leave(g);
+	if (g->cgroup[0])
+		cgroup_write(g->cgroup, "cgroup.kill", "1");
+	return descendants_signal(SIGKILL, spared);
+}
+
+void
+command_group_remove(struct command_group *g)
+{
+	command_group_thaw(g);
+	if (g->cgroup[0])
+		remove_cgroup(g);
+}

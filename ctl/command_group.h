@@ -1,0 +1,42 @@
+/* The processes of a command that runs under a lock: the command and all its descendants. They are
+ * in a cgroup of their own (cgroups(7), version 2) where the user may make one: it is frozen and
+ * killed as a whole. Elsewhere they are the descendants of the calling process, which must be a
+ * subreaper, and are stopped and killed one by one. */
+#ifndef LSFS_CTL_COMMAND_GROUP_H
+#define LSFS_CTL_COMMAND_GROUP_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct command_group {
+	char cgroup[PATH_MAX]; /* its directory; empty: there is none */
+	bool frozen;
+	pid_t *stopped; /* the processes that were stopped to freeze the group; owned */
+	size_t stopped_n, stopped_room;
+	pid_t guard;  /* a child: kills the frozen group when the calling process ends */
+	int to_guard; /* -1: there is none */
+};
+
+/* Makes the group of the calling process, still empty. */
+void command_group_make(struct command_group *g);
+/* Moves the calling process into the group that its parent has made. */
+void command_group_enter(void);
+/* The command runs: if it could not enter the cgroup, the group does without. */
+void command_group_started(struct command_group *g, pid_t command);
+
+/* Freezes all processes of the group; the child `spared` of the calling process is no part of it.
+ * If the calling process is killed while they are frozen, they are killed, too: nobody could thaw
+ * them. */
+void command_group_freeze(struct command_group *g, pid_t spared);
+/* Kills all processes of the group; returns the number of those that still lived. A process may
+ * have just started another one: call it again until it returns 0. */
+int command_group_kill(struct command_group *g, pid_t spared);
+
+/* Lets them all go on; nothing happens if the group is not frozen. */
+void command_group_thaw(struct command_group *g);
+/* Thaws the group and removes it; its living processes go on outside of it. */
+void command_group_remove(struct command_group *g);
+
+#endif

@@ -1,0 +1,171 @@
+/* fence: the side of the resource that a lock protects. Runs a command only if the fencing token is
+ * not lower than the highest that was seen before. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cell/sys/file.h"
+#include "cell/sys/log.h"
+#include "ctl/ctl.h"
+
+enum { LONGEST_TOKEN = 20, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+struct fence {
+	char state[PATH_MAX]; /* the file with the highest token */
+	mode_t mode;          /* its permissions */
+	uint64_t token, highest;
+};
+
+/* A decimal number as a token is written: without sign and leading zeros. */
+static bool
+token_parse(const char *text, uint64_t *token)
+{
+	char *end;
+
+	errno = 0;
+	*token = strtoull(text, &end, 10);
+	return text[0] >= '1' && text[0] <= '9' && errno == 0 && *end == '\0';
+}
+
+static int
+failed(const struct fence *f, const char *what, int error)
+{
+	log_error("%s: %s: %s", f->state, what, strerror(error));
+	return CTL_FAILED;
+}
+
+/* The commands that the resource accepts run one after another: while one with an older token runs,
+ * one with a newer token waits. The lock is in a file of its own, because the state file is
+ * replaced. The command inherits the descriptor: processes that outlive it keep the lock. */
+static int
+lock(const struct fence *f)
+{
+	char path[PATH_MAX + 8];
+	int fd;
+
+	snprintf(path, sizeof path, "%s.lock", f->state);
+	fd = open(path, O_RDWR | O_CREAT | O_NOCTTY, 0666);
+	if (fd < 0)
+		return failed(f, "cannot open its .lock", errno);
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return failed(f, "cannot lock its .lock", errno);
+	return CTL_OK;
+}
+
+/* The highest token so far; 0 if there is no state yet, or an empty file. A state that is not one
+ * token, as only another program can have written it, is refused. */
+static int
+read_state(struct fence *f)
+{
+	struct buffer text = BUFFER(LONGEST_TOKEN + 2);
+	struct stat st;
+	int fd = open(f->state, O_RDONLY | O_CLOEXEC), error;
+	char *line;
+	bool valid;
+
+	if (fd < 0)
+		return errno == ENOENT ? CTL_OK : failed(f, "cannot be read", errno);
+	error = fstat(fd, &st) < 0 ? errno : -file_read(fd, LONGEST_TOKEN + 1, &text);
+	close(fd);
+	if (error != 0) {
+		buffer_free(&text);
+		return failed(f, "cannot be read", error);
+	}
+	f->mode = st.st_mode & 07777;
+	line = bytes_to_text(buffer_view(&text));
+	line[strcspn(line, "\n")] = '\0';
+	valid = text.len == 0 || (token_parse(line, &f->highest) && strlen(line) + 1 >= text.len);
+	free(line);
+	buffer_free(&text);
+	if (valid)
+		return CTL_OK;
+	log_error("%s: holds no fencing token", f->state);
+	return CTL_FAILED;
+}
+
+/* The token is durable before the command can act on it. One that is in the file already is written
+ * again: its writer may have been killed before it was durable. */
+static int
+record(const struct fence *f)
+{
+	char text[LONGEST_TOKEN + 2];
+	int error;
+
+	snprintf(text, sizeof text, "%" PRIu64 "\n", f->token);
+	error = -file_replace(f->state, bytes_of(text), f->mode);
+	return error == 0 ? CTL_OK : failed(f, "cannot record the token", error);
+}
+
+static int
+admit(struct fence *f)
+{
+	int rc = lock(f);
+
+	if (rc == CTL_OK)
+		rc = read_state(f);
+	if (rc != CTL_OK)
+		return rc;
+	if (f->token < f->highest) {
+		log_error("%s: stale token: %" PRIu64 " is lower than %" PRIu64, f->state, f->token,
+		          f->highest);
+		return CTL_FAILED;
+	}
+	return record(f);
+}
+
+static int
+fence(struct fence *f, char **command)
+{
+	int rc = admit(f);
+
+	if (rc != CTL_OK)
+		return rc;
+	execvp(command[0], command);
+	log_error("%s: cannot run it: %s", command[0], strerror(errno));
+	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option longs[] = {CTL_LONG_OPTIONS};
+	struct fence f = {.mode = 0644};
+	char **command;
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "+h", longs, NULL)) != -1)
+		if (!ctl_option(ctl, letter))
+			return CTL_USAGE;
+	if (ctl->help)
+		return CTL_OK;
+	argv += optind;
+	argc -= optind;
+	if (argc < 2)
+		return ctl_usage(&fence_command, argc < 1 ? "STATEFILE" : "TOKEN", "needed");
+	if (!token_parse(argv[1], &f.token))
+		return ctl_usage(&fence_command, argv[1], "not a fencing token");
+	command = argv + 2;
+	if (*command && strcmp(*command, "--") == 0)
+		command++;
+	if (!*command)
+		return ctl_usage(&fence_command, "COMMAND", "needed");
+	/* A link stays, and the file that it leads to is replaced. */
+	if (!realpath(argv[0], f.state) &&
+	    snprintf(f.state, sizeof f.state, "%s", argv[0]) >= (int)sizeof f.state)
+		return failed(&f, "cannot be read", ENAMETOOLONG);
+	return fence(&f, command);
+}
+
+const struct ctl_command fence_command = {
+    "fence",
+    "STATEFILE TOKEN -- COMMAND...",
+    "runs COMMAND only if TOKEN is not lower than the highest that STATEFILE has seen",
+    run,
+};

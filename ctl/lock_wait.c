@@ -1,0 +1,127 @@
+#include "ctl/lock_wait.h"
+
+#include <inttypes.h>
+#include <linux/limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+#include "cell/base/limit.h"
+#include "cell/sys/log.h"
+
+/* A line of user.ls.lock_holders or user.ls.lock_waiters. */
+struct line {
+	char principal[LIMIT_PRINCIPAL + 1], host[LIMIT_HOST + 1];
+	char pid[16]; /* or "-" */
+	long long seconds;
+};
+
+static bool
+line_parse(const char *text, struct line *l)
+{
+	return sscanf(text, "%*u %64s %255s %15s %*s %lld", l->principal, l->host, l->pid,
+	              &l->seconds) == 4;
+}
+
+/* The text of an attribute; empty if it has none. */
+static char *
+attribute(const char *path, const char *name)
+{
+	char *text = calloc(1, XATTR_SIZE_MAX + 1);
+
+	if (text && getxattr(path, name, text, XATTR_SIZE_MAX) < 0)
+		text[0] = '\0';
+	return text;
+}
+
+/* The number of waiters in front of process `waiter` of this host; all others if it is not among
+ * those that are shown. */
+static int
+count_ahead(char *waiters, pid_t waiter)
+{
+	char host[LIMIT_HOST + 1] = "";
+	struct line l;
+	int n = 0;
+
+	gethostname(host, sizeof host - 1);
+	for (char *text; (text = strsep(&waiters, "\n"));) {
+		if (!line_parse(text, &l))
+			continue;
+		if (!strcmp(l.host, host) && atol(l.pid) == (long)waiter)
+			break;
+		n++;
+	}
+	return n;
+}
+
+static int
+count_lines(const char *text)
+{
+	int n = *text != '\0';
+
+	while ((text = strchr(text, '\n'))) {
+		text++;
+		n++;
+	}
+	return n;
+}
+
+static void
+print_holders(const char *path, const char *holders, int ahead)
+{
+	char since[32] = "", others[64] = "";
+	struct line first;
+	struct tm at;
+	time_t then;
+	int n = count_lines(holders);
+
+	if (!line_parse(holders, &first))
+		return;
+	then = time(NULL) - (time_t)first.seconds;
+	if (localtime_r(&then, &at))
+		strftime(since, sizeof since, "%F %T", &at);
+	if (n > 1)
+		snprintf(others, sizeof others, " and by %d others", n - 1);
+	log_warn("%s: waiting: the lock is held by %s on %s (process %s) since %s (%lld s)%s; "
+	         "waiters ahead: %d",
+	         path, first.principal, first.host, first.pid, since, first.seconds, others, ahead);
+}
+
+static void
+print(const char *path, pid_t waiter)
+{
+	char *state = attribute(path, "user.ls.lock");
+	char *holders = attribute(path, "user.ls.lock_holders");
+	char *waiters = attribute(path, "user.ls.lock_waiters");
+	long seconds;
+
+	if (!state || !holders || !waiters)
+		return;
+	if (sscanf(state, "delayed %ld", &seconds) == 1)
+		log_warn("%s: waiting: the session of the last holder has expired, and the "
+		         "lock-delay ends in %ld s; waiters ahead: %d",
+		         path, seconds, count_ahead(waiters, waiter));
+	else
+		print_holders(path, holders, count_ahead(waiters, waiter));
+	free(state);
+	free(holders);
+	free(waiters);
+}
+
+void
+lock_wait_tell(const char *path, pid_t waiter)
+{
+	pid_t parent = getpid();
+
+	fflush(NULL);
+	if (fork() != 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent)
+		print(path, waiter);
+	_exit(0);
+}
