@@ -24,6 +24,7 @@ bench_new(const struct mount_config *config)
 	b->now = (mono_t){SECOND_NS};
 	b->client.status.lease_end = mono_add(b->now, span_s(12));
 	b->mount = mount_new(config, &b->client);
+	bench_state(b, CLIENT_SAFE);
 	return b;
 }
 
@@ -251,7 +252,8 @@ learn_caller(struct bench *b, struct mount_event *event)
 unsigned
 bench_wants(struct bench *b, struct mount_event event)
 {
-	learn_caller(b, &event);
+	event.thread = event.pid ? event.pid : SHELL;
+	event.pid = 0;
 	return mount_wants(b->mount, &event);
 }
 
@@ -311,6 +313,12 @@ bench_interrupt(struct bench *b, uint64_t call)
 }
 
 void
+bench_freeze(struct bench *b, uint64_t call)
+{
+	signal_call(b, call, FATE_UNDISTURBED);
+}
+
+void
 bench_kill(struct bench *b, uint64_t call)
 {
 	signal_call(b, call, FATE_KILLED);
@@ -323,6 +331,12 @@ bench_wait(struct bench *b, int64_t ms)
 	step(b, &(struct mount_event){.kind = MOUNT_TIMEOUT});
 	if (!b->hold)
 		bench_answer_all(b);
+}
+
+void
+bench_watched(struct bench *b, const struct client_watched *w, int64_t wall_ns)
+{
+	step(b, &(struct mount_event){.kind = MOUNT_WATCHED, .watched = w, .wall_ns = wall_ns});
 }
 
 void

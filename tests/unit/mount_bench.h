@@ -72,10 +72,13 @@ void bench_answer_with(struct bench *b, enum rc rc);
 /* The answer is about the node `node`, of a kind that there is not and of that size. */
 void bench_answer_nonsense(struct bench *b, uint64_t node, uint8_t kind, uint64_t size);
 void bench_answer_all(struct bench *b);
-/* A signal to the caller: one that it handles, or one that kills it. */
+/* A signal to the caller: one that it handles, none (it was frozen), or one that kills it. */
 void bench_interrupt(struct bench *b, uint64_t call);
+void bench_freeze(struct bench *b, uint64_t call);
 void bench_kill(struct bench *b, uint64_t call);
 void bench_wait(struct bench *b, int64_t ms);
+/* The client tells of an event, at this time of day. */
+void bench_watched(struct bench *b, const struct client_watched *w, int64_t wall_ns);
 /* The session has ended and another one was opened. */
 void bench_new_session(struct bench *b);
 void bench_state(struct bench *b, enum client_state state);

@@ -21,8 +21,8 @@
 /* A key, the same for the same seed. */
 struct noise_pair pair_of(uint8_t seed);
 
-/* A port of the loopback that is kept for this process until it ends: nobody else gets it, and who
- * binds it here as libuv does (SO_REUSEADDR) can. */
+/* A port of the loopback that is kept for this process until it ends: no other process gets it, and
+ * this one can bind it as libuv does (SO_REUSEADDR). */
 int free_port(void);
 
 #endif

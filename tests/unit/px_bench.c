@@ -129,27 +129,3 @@ bench_entry(uint64_t slot, struct ballot ballot, struct ballot origin, const cha
 	                          .checksum = checksum(bytes_of(payload)),
 	                          .payload = bytes_of(payload)};
 }
-
-struct wire_list
-bench_list(const struct log_entry *entries, size_t n)
-{
-	struct buffer b = BUFFER(LIMIT_FRAME);
-
-	for (size_t i = 0; i < n; i++)
-		wire_put_log_entry(&b, &entries[i]);
-	return (struct wire_list){buffer_take(&b), (uint32_t)n};
-}
-
-struct wire_list
-bench_headers(const struct log_entry *e, size_t n)
-{
-	struct buffer b = BUFFER(LIMIT_FRAME);
-
-	for (size_t i = 0; i < n; i++)
-		wire_put_slot_header(&b, &(struct slot_header){.slot = e[i].slot,
-		                                               .ballot = e[i].ballot,
-		                                               .origin = e[i].origin,
-		                                               .checksum = e[i].checksum,
-		                                               .before = e[i].before});
-	return (struct wire_list){buffer_take(&b), (uint32_t)n};
-}

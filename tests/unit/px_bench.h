@@ -42,10 +42,5 @@ const struct message *bench_sent(const struct bench *b, uint8_t to, enum message
                                  uint64_t *after);
 struct log_entry bench_entry(uint64_t slot, struct ballot ballot, struct ballot origin,
                              const char *payload);
-/* Entries packed as a list; free packed.data. */
-struct wire_list bench_list(const struct log_entry *entries, size_t n);
-
-/* What a promise tells of entries; to be freed like a list. */
-struct wire_list bench_headers(const struct log_entry *e, size_t n);
 
 #endif

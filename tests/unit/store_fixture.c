@@ -60,13 +60,14 @@ on_persisted(void *user, uint64_t ticket)
 }
 
 static void
-on_saved(void *user, uint64_t applied)
+on_saved(void *user, uint64_t applied, size_t unsaved)
 {
 	struct fixture *f = user;
 
 	if (applied <= f->saved)
 		f->in_order = false;
 	f->saved = applied;
+	f->unsaved = unsaved;
 }
 
 static void

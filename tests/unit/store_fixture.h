@@ -16,6 +16,7 @@ struct fixture {
 	char why[512];
 	/* what the callbacks told */
 	uint64_t persisted, saved; /* the last one */
+	size_t unsaved;            /* as it was told then */
 	bool in_order;             /* tickets came one by one */
 	bool full, failed, closed;
 	int fulls; /* how often it got full */

@@ -18,25 +18,21 @@
 		assert_memory_equal(view_.data, text, view_.len); \
 	} while (0)
 
-static void
-test_equal(void **state)
+TEST(test_equal)
 {
 	struct bytes none = {NULL, 0};
 
-	(void)state;
 	assert_true(bytes_equal(none, bytes_of("")));
 	assert_true(bytes_equal(bytes_of("ab"), bytes_of("ab")));
 	assert_false(bytes_equal(bytes_of("ab"), bytes_of("abc")));
 	assert_false(bytes_equal(bytes_of("ab"), bytes_of("ac")));
 }
 
-static void
-test_order(void **state)
+TEST(test_order)
 {
 	static const char *const rising[] = {"", "a", "a\x01", "aa", "ab", "b", "b\x80"};
 	const int n = sizeof rising / sizeof rising[0];
 
-	(void)state;
 	for (int i = 0; i < n; i++) {
 		for (int j = 0; j < n; j++) {
 			int order = bytes_compare(bytes_of(rising[i]), bytes_of(rising[j]));
@@ -46,15 +42,13 @@ test_order(void **state)
 	}
 }
 
-static void
-test_copies(void **state)
+TEST(test_copies)
 {
 	struct bytes none = bytes_copy((struct bytes){NULL, 0});
 	struct bytes copy = bytes_copy(bytes_of("node"));
 	char *text = bytes_to_text(bytes_of("node"));
 	char *empty = bytes_to_text(none);
 
-	(void)state;
 	assert_null(none.data);
 	assert_int_equal(none.len, 0);
 	assert_view(copy, "node");
@@ -65,15 +59,13 @@ test_copies(void **state)
 	free(empty);
 }
 
-static void
-test_numbers_are_little_endian(void **state)
+TEST(test_numbers_are_little_endian)
 {
 	static const uint8_t expected[] = {0x01, 0x03, 0x02, 0x07, 0x06, 0x05, 0x04, 0x0f,
 	                                   0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 0x09, 0x08};
 	struct buffer b = BUFFER(100);
 	struct cursor c;
 
-	(void)state;
 	buffer_put_u8(&b, 0x01);
 	buffer_put_u16(&b, 0x0203);
 	buffer_put_u32(&b, 0x04050607);
@@ -91,12 +83,10 @@ test_numbers_are_little_endian(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_buffer_grows(void **state)
+TEST(test_buffer_grows)
 {
 	struct buffer b = BUFFER(1 << 20);
 
-	(void)state;
 	for (uint32_t i = 0; i < (1 << 18); i++)
 		buffer_put_u32(&b, i);
 	assert_false(b.failed);
@@ -109,12 +99,10 @@ test_buffer_grows(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_buffer_keeps_its_limit(void **state)
+TEST(test_buffer_keeps_its_limit)
 {
 	struct buffer b = BUFFER(5);
 
-	(void)state;
 	buffer_put(&b, "abcd", 4);
 	buffer_put_u16(&b, 0);
 	assert_true(b.failed);
@@ -134,12 +122,10 @@ test_buffer_keeps_its_limit(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_buffer_of_nothing(void **state)
+TEST(test_buffer_of_nothing)
 {
 	struct buffer b = BUFFER(0);
 
-	(void)state;
 	buffer_put(&b, NULL, 0);
 	buffer_put_bytes(&b, (struct bytes){NULL, 0});
 	assert_false(b.failed);
@@ -150,12 +136,10 @@ test_buffer_of_nothing(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_buffer_printf(void **state)
+TEST(test_buffer_printf)
 {
 	struct buffer b = BUFFER(300);
 
-	(void)state;
 	buffer_printf(&b, "%s=%d", "node", 7);
 	assert_view(buffer_view(&b), "node=7");
 	buffer_printf(&b, "%290d", 1);
@@ -164,12 +148,10 @@ test_buffer_printf(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_buffer_patch(void **state)
+TEST(test_buffer_patch)
 {
 	struct buffer b = BUFFER(16);
 
-	(void)state;
 	buffer_put_u8(&b, '<');
 	buffer_put_u32(&b, 0);
 	buffer_put_u8(&b, '>');
@@ -178,13 +160,11 @@ test_buffer_patch(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_buffer_take(void **state)
+TEST(test_buffer_take)
 {
 	struct buffer b = BUFFER(16);
 	struct bytes taken;
 
-	(void)state;
 	buffer_put_bytes(&b, bytes_of("mine"));
 	taken = buffer_take(&b);
 	assert_view(taken, "mine");
@@ -196,12 +176,10 @@ test_buffer_take(void **state)
 	buffer_free(&b);
 }
 
-static void
-test_cursor_latches(void **state)
+TEST(test_cursor_latches)
 {
 	struct cursor c = cursor_of(bytes_of("abc"));
 
-	(void)state;
 	assert_int_equal(cursor_u32(&c), 0);
 	assert_true(c.failed);
 	assert_int_equal(cursor_u8(&c), 0); /* there is one, but the position means nothing now */
@@ -209,12 +187,10 @@ test_cursor_latches(void **state)
 	assert_false(cursor_done(&c));
 }
 
-static void
-test_cursor_never_overruns(void **state)
+TEST(test_cursor_never_overruns)
 {
 	static const size_t lengths[] = {4, 5, SIZE_MAX - 1, SIZE_MAX};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
 		struct cursor c = cursor_of(bytes_of("abc"));
 
@@ -223,13 +199,11 @@ test_cursor_never_overruns(void **state)
 	}
 }
 
-static void
-test_cursor_views(void **state)
+TEST(test_cursor_views)
 {
 	struct cursor c = cursor_of(bytes_of("abcdef"));
 	struct cursor nothing = cursor_of((struct bytes){NULL, 0});
 
-	(void)state;
 	assert_view(cursor_bytes(&c, 2), "ab");
 	assert_int_equal(cursor_left(&c), 4);
 	assert_view(cursor_bytes(&c, 4), "cdef");
@@ -239,12 +213,10 @@ test_cursor_views(void **state)
 }
 
 /* The published vectors of XXH64, as xxh64sum prints them. */
-static void
-test_checksum(void **state)
+TEST(test_checksum)
 {
 	struct bytes a = bytes_of("a"), b = bytes_of("bc");
 
-	(void)state;
 	assert_true(checksum((struct bytes){NULL, 0}) == 0xef46db3751d8e999);
 	assert_true(checksum(a) == 0xd24ec4f1a98c6e5b);
 	assert_true(checksum(bytes_of("abc")) == 0x44bc2cf5ad770999);
@@ -253,26 +225,22 @@ test_checksum(void **state)
 }
 
 /* The first numbers of SplitMix64 with seed 1234567, as its author's program prints them. */
-static void
-test_rng_sequence(void **state)
+TEST(test_rng_sequence)
 {
 	static const uint64_t expected[] = {6457827717110365317u, 3203168211198807973u,
 	                                    9817491932198370423u, 4593380528125082431u,
 	                                    16408922859458223821u};
 	struct rng r = rng_seeded(1234567);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
 		assert_true(rng_next(&r) == expected[i]);
 }
 
-static void
-test_rng_below(void **state)
+TEST(test_rng_below)
 {
 	struct rng r = rng_seeded(1);
 	unsigned seen[7] = {0}, often = 0;
 
-	(void)state;
 	for (int i = 0; i < 7000; i++)
 		seen[rng_below(&r, 7)]++; /* out of bounds: the sanitizer tells */
 	for (int i = 0; i < 7; i++)
@@ -326,20 +294,17 @@ assert_aborts(void (*work)(void), char *said, size_t room)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-static void
-test_must(void **state)
+TEST(test_must)
 {
 	char said[4096] = "";
 
-	(void)state;
 	must(true);
 	assert_aborts(break_invariant, said, sizeof said);
 	assert_non_null(strstr(said, "test_bytes.c:"));
 	assert_non_null(strstr(said, ": broken invariant: 1 + 1 == 3\n"));
 }
 
-static void
-test_memory(void **state)
+TEST(test_memory)
 {
 	char said[4096] = "";
 	uint64_t *zeros = memory_zero(3, sizeof *zeros);
@@ -349,7 +314,6 @@ test_memory(void **state)
 		size_t n, room;
 	} array = {NULL, 0, 0};
 
-	(void)state;
 	assert_true(zeros[0] == 0 && zeros[1] == 0 && zeros[2] == 0);
 	assert_non_null(nothing);
 	for (int i = 0; i < 100; i++) {
@@ -363,31 +327,4 @@ test_memory(void **state)
 	free(array.items);
 	free(nothing);
 	free(zeros);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_equal),
-	    cmocka_unit_test(test_order),
-	    cmocka_unit_test(test_copies),
-	    cmocka_unit_test(test_numbers_are_little_endian),
-	    cmocka_unit_test(test_buffer_grows),
-	    cmocka_unit_test(test_buffer_keeps_its_limit),
-	    cmocka_unit_test(test_buffer_of_nothing),
-	    cmocka_unit_test(test_buffer_printf),
-	    cmocka_unit_test(test_buffer_patch),
-	    cmocka_unit_test(test_buffer_take),
-	    cmocka_unit_test(test_cursor_latches),
-	    cmocka_unit_test(test_cursor_never_overruns),
-	    cmocka_unit_test(test_cursor_views),
-	    cmocka_unit_test(test_checksum),
-	    cmocka_unit_test(test_rng_sequence),
-	    cmocka_unit_test(test_rng_below),
-	    cmocka_unit_test(test_must),
-	    cmocka_unit_test(test_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* The cell file: what is written is read back, what is wrong is named with file, line and value. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cell/config/cell_file.h"
 #include "cell/config/newer_list.h"
+#include "tests/unit/unit.h"
 
 #define KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define ID "AAAAAAAAAAAAAAAAAAAAAA"
@@ -44,13 +39,11 @@ assert_refused(const char *text, const char *reason)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
 }
 
-static void
-test_round_trip(void **state)
+TEST(test_round_trip)
 {
 	struct cell_file cell_file = {.name = "dc1.test_a-b", .replicas_n = 3, .listen = "[::]:7"},
 	                 back;
 
-	(void)state;
 	unlink(path);
 	for (int i = 0; i < 32; i++) {
 		cell_file.signing_public[i] = (uint8_t)(255 - i);
@@ -80,8 +73,7 @@ test_round_trip(void **state)
 	assert_int_equal(cell_file_replace(path, &cell_file), 0); /* also of nothing */
 }
 
-static void
-test_in_one_process(void **state)
+TEST(test_in_one_process)
 {
 	struct cell_file cell_file = {
 	    .name = "local",
@@ -90,7 +82,6 @@ test_in_one_process(void **state)
 	};
 	struct cell_file back;
 
-	(void)state;
 	unlink(path);
 	assert_int_equal(cell_file_write(path, &cell_file), 0);
 	if (!cell_file_read(path, &back, why, sizeof why))
@@ -99,12 +90,10 @@ test_in_one_process(void **state)
 	assert_true(cell_file_is_standalone(&back));
 }
 
-static void
-test_located(void **state)
+TEST(test_located)
 {
 	char found[128];
 
-	(void)state;
 	assert_true(cell_file_locate("no-such-cell", found, sizeof found));
 	assert_string_equal(found, "/etc/lsfs/no-such-cell.conf");
 	assert_false(cell_file_locate("dir/cell.conf", found, sizeof found));
@@ -118,12 +107,10 @@ test_located(void **state)
 	assert_int_equal(rmdir("d"), 0);
 }
 
-static void
-test_addresses(void **state)
+TEST(test_addresses)
 {
 	char longest[CELL_FILE_HOST_MAX + 8];
 
-	(void)state;
 	assert_true(cell_file_address_valid("a:1"));
 	assert_true(cell_file_address_valid("127.0.0.1:65535"));
 	assert_true(cell_file_address_valid("host-1.a_b.example:7000"));
@@ -151,12 +138,10 @@ test_addresses(void **state)
 	assert_false(cell_file_address_valid(longest));
 }
 
-static void
-test_by_hand(void **state)
+TEST(test_by_hand)
 {
 	struct cell_file cell_file;
 
-	(void)state;
 	put_file("; a comment\n\n[cell]\n  name: x  \nid = " ID "\nsigning_key=" KEY "\r\n"
 	         "# another\n[replica 7]\naddress =\n");
 	if (!cell_file_read(path, &cell_file, why, sizeof why))
@@ -170,12 +155,10 @@ test_by_hand(void **state)
 #define GOOD_CELL "[cell]\nname = a\nid = " ID "\nsigning_key = " KEY "\n"
 #define GOOD_REPLICA "[replica 1]\naddress =\n"
 
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
 	char longer[600];
 
-	(void)state;
 	assert_refused("", "no name");
 	assert_refused(GOOD_CELL, "no [replica");
 	assert_refused("[cell]\nname = a\n" GOOD_REPLICA, "no id in [cell]");
@@ -211,12 +194,10 @@ test_refused(void **state)
 #define FIRST "[replica 1]\naddress = a:1\n" KEY_1
 #define SECOND "[replica 2]\naddress = b:1\n" KEY_2
 
-static void
-test_network_refused(void **state)
+TEST(test_network_refused)
 {
 	struct cell_file cell_file;
 
-	(void)state;
 	put_file(NETWORK FIRST SECOND);
 	if (!cell_file_read(path, &cell_file, why, sizeof why))
 		fail_msg("%s", why);
@@ -245,12 +226,10 @@ test_network_refused(void **state)
 	assert_refused(NETWORK FIRST "role = voter\nrole = learner\n", ":10: role: given twice");
 }
 
-static void
-test_settings(void **state)
+TEST(test_settings)
 {
 	struct cell_file cell_file;
 
-	(void)state;
 	put_file(
 	    GOOD_CELL
 	    "[settings]\nsession_lease = 20s\nquota_bytes = 3G\nheartbeat = 150ms\n" GOOD_REPLICA);
@@ -279,12 +258,10 @@ test_settings(void **state)
 }
 
 /* What a replica that joins is given: members that came and went before it. */
-static void
-test_learner(void **state)
+TEST(test_learner)
 {
 	struct cell_file cell_file;
 
-	(void)state;
 	put_file(NETWORK "[replica 9]\naddress = a:1\n" KEY_1 "role = learner\n"
 	                 "[replica 4]\naddress = b:1\n" KEY_2 "role = voter\n");
 	if (!cell_file_read(path, &cell_file, why, sizeof why))
@@ -296,12 +273,10 @@ test_learner(void **state)
 	assert_int_equal(cell_file.replicas[1].role, MEMBER_VOTER);
 }
 
-static void
-test_names(void **state)
+TEST(test_names)
 {
 	char name[LIMIT_CELL_NAME + 2];
 
-	(void)state;
 	assert_true(cell_file_cell_name_valid("local"));
 	assert_true(cell_file_cell_name_valid("9.a_b-C"));
 	assert_false(cell_file_cell_name_valid(""));
@@ -317,12 +292,10 @@ test_names(void **state)
 	assert_false(cell_file_cell_name_valid(name));
 }
 
-static void
-test_unreadable(void **state)
+TEST(test_unreadable)
 {
 	struct cell_file cell_file;
 
-	(void)state;
 	assert_false(cell_file_read(directory, &cell_file, why, sizeof why));
 	assert_non_null(strstr(why, strerror(EISDIR)));
 }
@@ -350,8 +323,7 @@ drop_data_directory(int replica)
 }
 
 /* Of several lists the newest of the same cell counts, and nothing but the list is taken. */
-static void
-test_newer_list(void **state)
+TEST(test_newer_list)
 {
 	struct cell_file old = {
 	    .name = "test-newer",
@@ -363,7 +335,6 @@ test_newer_list(void **state)
 	};
 	struct cell_file newer = old, newest = old, of_another = old, found = old;
 
-	(void)state;
 	newer.version = 6;
 	newest.version = 7;
 	newest.replicas[0].id = 4;
@@ -387,8 +358,7 @@ test_newer_list(void **state)
 }
 
 /* A list that another user wrote tells clients which keys to trust. */
-static void
-test_newer_list_of_another_user(void **state)
+TEST(test_newer_list_of_another_user)
 {
 	struct cell_file old = {
 	    .name = "test-newer",
@@ -401,7 +371,6 @@ test_newer_list_of_another_user(void **state)
 	struct cell_file newer = old;
 	char where[128];
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	newer.version = 6;
@@ -417,27 +386,12 @@ test_newer_list_of_another_user(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip),
-	    cmocka_unit_test(test_by_hand),
-	    cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_names),
-	    cmocka_unit_test(test_in_one_process),
-	    cmocka_unit_test(test_located),
-	    cmocka_unit_test(test_addresses),
-	    cmocka_unit_test(test_network_refused),
-	    cmocka_unit_test(test_unreadable),
-	    cmocka_unit_test(test_learner),
-	    cmocka_unit_test(test_settings),
-	    cmocka_unit_test(test_newer_list),
-	    cmocka_unit_test(test_newer_list_of_another_user),
-	};
 	int failed;
 
 	if (mkdtemp(directory) == NULL)
 		return 1;
 	snprintf(path, sizeof path, "%s/c", directory);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = unit_run(NULL, NULL);
 	unlink(path);
 	rmdir(directory);
 	return failed;

@@ -44,12 +44,10 @@ start(void)
 	return cell_file_writer_new(&io, &cell_file, 1);
 }
 
-static void
-test_follows(void **state)
+TEST(test_follows)
 {
 	struct cell_file_writer *c = start();
 
-	(void)state;
 	cell_file_writer_follow(c, 9, list, 3);
 	assert_int_equal(writings, 1);
 	assert_int_equal(written.version, 9);
@@ -71,23 +69,19 @@ test_follows(void **state)
 }
 
 /* It has to find its own key there. */
-static void
-test_keeps_itself(void **state)
+TEST(test_keeps_itself)
 {
 	struct cell_file_writer *c = start();
 
-	(void)state;
 	cell_file_writer_follow(c, 9, list + 1, 2);
 	assert_int_equal(writings, 0);
 	cell_file_writer_free(c);
 }
 
-static void
-test_a_failed_sync_is_one_of_the_disk(void **state)
+TEST(test_a_failed_sync_is_one_of_the_disk)
 {
 	struct cell_file_writer *c = start();
 
-	(void)state;
 	cell_file_writer_follow(c, 9, list, 2);
 	cell_file_writer_written(c, RC_IO, "cell.conf: Input/output error");
 	assert_string_equal(failed, "cell.conf: Input/output error");
@@ -95,27 +89,12 @@ test_a_failed_sync_is_one_of_the_disk(void **state)
 }
 
 /* It waits for room, and is no word against the disk. */
-static void
-test_no_room_is_no_failure(void **state)
+TEST(test_no_room_is_no_failure)
 {
 	struct cell_file_writer *c = start();
 
-	(void)state;
 	cell_file_writer_follow(c, 9, list, 2);
 	cell_file_writer_written(c, RC_NOSPC, "cell.conf: No space left on device");
 	assert_string_equal(failed, "");
 	cell_file_writer_free(c);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_follows),
-	    cmocka_unit_test(test_keeps_itself),
-	    cmocka_unit_test(test_a_failed_sync_is_one_of_the_disk),
-	    cmocka_unit_test(test_no_room_is_no_failure),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

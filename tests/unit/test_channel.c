@@ -1,18 +1,14 @@
 /* Two ends of a channel: in pieces of every size, with other versions, roles, cells and keys, and
  * with noise on the line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sodium.h>
 
 #include "cell/base/rng.h"
 #include "cell/wire/channel.h"
 #include "cell/wire/schema.h"
+#include "tests/unit/unit.h"
 
 struct end {
 	struct channel channel;
@@ -88,13 +84,11 @@ settle(struct ends *e, size_t piece)
 	}
 }
 
-static void
-test_conversation_in_pieces(void **state)
+TEST(test_conversation_in_pieces)
 {
 	static const size_t pieces[] = {1, 2, 3, 7, 95, 97, 1000, 1 << 20};
 	uint8_t *big = malloc(300000);
 
-	(void)state;
 	memset(big, 'x', 300000);
 	for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
 		struct ends e;
@@ -117,13 +111,11 @@ test_conversation_in_pieces(void **state)
 	free(big);
 }
 
-static void
-test_another_cell_or_key(void **state)
+TEST(test_another_cell_or_key)
 {
 	struct noise_pair other = pair(7);
 	struct ends e;
 
-	(void)state;
 	start(&e, 8, 9, NULL);
 	carry(&e.client, &e.server, 1000);
 	assert_int_equal(e.server.channel.state, CHANNEL_FAILED);
@@ -141,12 +133,10 @@ test_another_cell_or_key(void **state)
 	end(&e);
 }
 
-static void
-test_another_version(void **state)
+TEST(test_another_version)
 {
 	struct ends e;
 
-	(void)state;
 	start(&e, 9, 9, NULL);
 	e.client.out.data[4]++;
 	carry(&e.client, &e.server, 1000);
@@ -161,12 +151,10 @@ test_another_version(void **state)
 }
 
 /* A peer with more to say than we understand is let in, and known. */
-static void
-test_another_minor_version(void **state)
+TEST(test_another_minor_version)
 {
 	struct ends e;
 
-	(void)state;
 	start(&e, 9, 9, NULL);
 	settle(&e, 1000);
 	assert_int_equal(e.server.channel.minor, WIRE_MINOR);
@@ -182,12 +170,10 @@ test_another_minor_version(void **state)
 	end(&e);
 }
 
-static void
-test_another_role_than_greeted(void **state)
+TEST(test_another_role_than_greeted)
 {
 	struct ends e;
 
-	(void)state;
 	start(&e, 9, 9, NULL);
 	e.client.out.data[5] = CHANNEL_REPLICA; /* the preamble is part of the prologue */
 	carry(&e.client, &e.server, 1000);
@@ -195,13 +181,11 @@ test_another_role_than_greeted(void **state)
 	end(&e);
 }
 
-static void
-test_nothing_before_the_proof(void **state)
+TEST(test_nothing_before_the_proof)
 {
 	struct ends e;
 	struct bytes first;
 
-	(void)state;
 	start(&e, 9, 9, NULL);
 	first = bytes_copy(buffer_view(&e.client.out));
 	carry(&e.client, &e.server, 1000);
@@ -223,12 +207,10 @@ test_nothing_before_the_proof(void **state)
 	end(&e);
 }
 
-static void
-test_random_bytes(void **state)
+TEST(test_random_bytes)
 {
 	struct rng r = rng_seeded(1);
 
-	(void)state;
 	for (int i = 0; i < 2000; i++) {
 		struct ends e;
 		uint8_t noise[400];
@@ -256,17 +238,7 @@ test_random_bytes(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_conversation_in_pieces),
-	    cmocka_unit_test(test_another_cell_or_key),
-	    cmocka_unit_test(test_another_version),
-	    cmocka_unit_test(test_another_minor_version),
-	    cmocka_unit_test(test_another_role_than_greeted),
-	    cmocka_unit_test(test_nothing_before_the_proof),
-	    cmocka_unit_test(test_random_bytes),
-	};
-
 	if (sodium_init() < 0)
 		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

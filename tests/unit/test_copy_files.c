@@ -15,6 +15,7 @@ static char directory[64], path[128];
 struct play {
 	uv_loop_t loop;
 	struct copy_files files;
+	struct copy_io io;
 	int made_n, checked_n, stopped_n;
 	enum rc rc;
 	uint64_t size;
@@ -97,6 +98,7 @@ start(struct play *p)
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	copy_files_init(&p->files, &p->loop, NULL, directory, "dc1");
 	p->files.server = (struct server *)p;
+	p->io = copy_files_io(&p->files);
 }
 
 static void
@@ -114,29 +116,27 @@ end(struct play *p)
 	assert_int_equal(uv_loop_close(&p->loop), 0);
 }
 
-static void
-test_copy(void **unused)
+TEST(test_copy)
 {
 	uint8_t text[8] = "";
 	struct play p;
 
-	(void)unused;
 	start(&p);
-	copy_files_make(&p.files, 2);
+	p.io.make(p.io.user, 2);
 	put_copy("state");
 	done(done_user, RC_OK, 7, NULL);
 	assert_int_equal(p.rc, RC_OK);
 	assert_int_equal(p.size, 5);
 	assert_false(is_there(STORE_COPY));
-	assert_null(copy_files_read(&p.files, 2, 1, text, 4));
+	assert_null(p.io.read(p.io.user, 2, 1, text, 4));
 	assert_string_equal((char *)text, "tate");
-	assert_non_null(copy_files_read(&p.files, 2, 1, text, 5));
-	copy_files_drop(&p.files, 2);
-	copy_files_make(&p.files, 2);
+	assert_non_null(p.io.read(p.io.user, 2, 1, text, 5));
+	p.io.drop(p.io.user, 2);
+	p.io.make(p.io.user, 2);
 	done(done_user, RC_NOSPC, 0, "no room");
 	assert_int_equal(p.rc, RC_NOSPC);
 	assert_string_equal(p.why, "no room");
-	copy_files_make(&p.files, 2);
+	p.io.make(p.io.user, 2);
 	done(done_user, RC_OK, 7, NULL); /* and there is no file */
 	assert_int_equal(p.rc, RC_IO);
 	assert_non_null(strstr(p.why, STORE_COPY ": No such file"));
@@ -144,14 +144,12 @@ test_copy(void **unused)
 }
 
 /* The store gives it up, or has just made it. */
-static void
-test_stopped_while_made(void **unused)
+TEST(test_stopped_while_made)
 {
 	struct play p;
 
-	(void)unused;
 	start(&p);
-	copy_files_make(&p.files, 0);
+	p.io.make(p.io.user, 0);
 	copy_files_stop(&p.files, on_stopped, &p);
 	put_copy("state");
 	done(done_user, RC_OK, 7, NULL);
@@ -164,33 +162,31 @@ test_stopped_while_made(void **unused)
 static void
 fetch(struct play *p)
 {
-	assert_null(copy_files_begin_fetch(&p->files));
-	assert_null(copy_files_write_fetch(&p->files, 0, bytes_of("sta")));
-	assert_null(copy_files_write_fetch(&p->files, 3, bytes_of("te")));
+	assert_null(p->io.begin_fetch(p->io.user));
+	assert_null(p->io.write_fetch(p->io.user, 0, bytes_of("sta")));
+	assert_null(p->io.write_fetch(p->io.user, 3, bytes_of("te")));
 	assert_true(is_there(STORE_FETCHED));
 }
 
-static void
-test_fetch(void **unused)
+TEST(test_fetch)
 {
 	struct play p;
 
-	(void)unused;
 	start(&p);
 	fetch(&p);
-	copy_files_drop_fetch(&p.files);
+	p.io.drop_fetch(p.io.user);
 	assert_false(is_there(STORE_FETCHED));
-	copy_files_drop_fetch(&p.files);
+	p.io.drop_fetch(p.io.user);
 	for (int i = 1; i <= 2; i++) {
 		whole = i == 2;
 		fetch(&p);
-		copy_files_check_fetch(&p.files);
+		p.io.check_fetch(p.io.user);
 		UNTIL(&p, p.checked_n == i);
 		assert_string_equal(p.why, whole ? "" : "it is damaged");
-		copy_files_drop_fetch(&p.files);
+		p.io.drop_fetch(p.io.user);
 	}
 	fetch(&p);
-	copy_files_check_fetch(&p.files);
+	p.io.check_fetch(p.io.user);
 	end(&p); /* waits for the check */
 	assert_int_equal(p.checked_n, 2);
 	assert_false(is_there(STORE_FETCHED));
@@ -199,16 +195,11 @@ test_fetch(void **unused)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_copy),
-	    cmocka_unit_test(test_stopped_while_made),
-	    cmocka_unit_test(test_fetch),
-	};
 	int failed;
 
 	strcpy(directory, "/tmp/test_copy_files.XXXXXX");
 	if (mkdtemp(directory) == NULL)
 		return 1;
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = unit_run(NULL, NULL);
 	return rmdir(directory) == 0 ? failed : 1;
 }

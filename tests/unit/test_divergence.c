@@ -30,12 +30,10 @@ agreed(struct divergence *d, uint64_t index)
 	return digest;
 }
 
-static void
-test_places(void **state)
+TEST(test_places)
 {
 	struct divergence d = new ();
 
-	(void)state;
 	assert_true(divergence_due(&d, 20));
 	assert_false(divergence_due(&d, 21));
 	divergence_init(&d, 0);
@@ -43,12 +41,10 @@ test_places(void **state)
 	assert_false(divergence_due(&d, DIVERGENCE_EVERY - 1));
 }
 
-static void
-test_agreement(void **state)
+TEST(test_agreement)
 {
 	struct divergence d = new ();
 
-	(void)state;
 	assert_int_equal(agreed(&d, 0), 0);
 	divergence_reported(&d, 1, 20, GOOD, 25);
 	divergence_reported(&d, 1, 20, GOOD, 25); /* twice is once */
@@ -65,12 +61,10 @@ test_agreement(void **state)
 	assert_int_equal(agreed(&d, 30), GOOD);
 }
 
-static void
-test_nonsense_is_not_heard(void **state)
+TEST(test_nonsense_is_not_heard)
 {
 	struct divergence d = new ();
 
-	(void)state;
 	for (uint8_t replica = 1; replica <= 3; replica++) {
 		divergence_reported(&d, replica, 21, GOOD, 100); /* no place */
 		divergence_reported(&d, replica, 0, GOOD, 100);
@@ -80,13 +74,11 @@ test_nonsense_is_not_heard(void **state)
 }
 
 /* What is too old to be kept is too old to be agreed on. */
-static void
-test_old_places_go(void **state)
+TEST(test_old_places_go)
 {
 	uint64_t far = 20 + EVERY * DIVERGENCE_KEPT;
 	struct divergence d = new ();
 
-	(void)state;
 	divergence_computed(&d, 20, GOOD);
 	divergence_reported(&d, 1, 20, GOOD, far);
 	assert_true(divergence_differ(&d, 20, BAD));
@@ -98,12 +90,10 @@ test_old_places_go(void **state)
 	assert_true(divergence_differ(&d, far, BAD));
 }
 
-static void
-test_comparing(void **state)
+TEST(test_comparing)
 {
 	struct divergence d = new ();
 
-	(void)state;
 	divergence_reported(&d, 2, 20, GOOD, 100); /* others' are not ours */
 	assert_false(divergence_differ(&d, 20, GOOD));
 	assert_false(divergence_differ(&d, 20, BAD));
@@ -115,13 +105,11 @@ test_comparing(void **state)
 
 /* Two of three are heard, and differ: no majority for anything. It may be that the third has not
  * told yet; in the end people have to know. */
-static void
-test_dispute(void **state)
+TEST(test_dispute)
 {
 	struct divergence d = new ();
 	mono_t now = {span_s(100).ns};
 
-	(void)state;
 	divergence_reported(&d, 1, 20, GOOD, 25);
 	divergence_reported(&d, 4, 20, BAD, 25); /* has no vote */
 	assert_false(divergence_disputed(&d, &members, now));
@@ -138,13 +126,11 @@ test_dispute(void **state)
 	assert_int_equal(d.disputed, 0);
 }
 
-static void
-test_no_dispute(void **state)
+TEST(test_no_dispute)
 {
 	struct divergence d = new ();
 	mono_t now = {span_s(100).ns};
 
-	(void)state;
 	divergence_reported(&d, 1, 20, GOOD, 25);
 	divergence_reported(&d, 2, 20, BAD, 25);
 	assert_false(divergence_disputed(&d, &members, now));
@@ -156,12 +142,10 @@ test_no_dispute(void **state)
 }
 
 /* The next master asks for itself, and what was proposed before may not have been chosen. */
-static void
-test_another_term(void **state)
+TEST(test_another_term)
 {
 	struct divergence d = new ();
 
-	(void)state;
 	divergence_computed(&d, 20, GOOD);
 	divergence_reported(&d, 1, 20, GOOD, 25);
 	divergence_reported(&d, 2, 20, GOOD, 25);
@@ -172,21 +156,4 @@ test_another_term(void **state)
 	assert_int_equal(agreed(&d, 0), 0);
 	divergence_reported(&d, 3, 20, GOOD, 25);
 	assert_int_equal(agreed(&d, 20), GOOD);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_places),
-	    cmocka_unit_test(test_agreement),
-	    cmocka_unit_test(test_nonsense_is_not_heard),
-	    cmocka_unit_test(test_old_places_go),
-	    cmocka_unit_test(test_comparing),
-	    cmocka_unit_test(test_dispute),
-	    cmocka_unit_test(test_no_dispute),
-	    cmocka_unit_test(test_another_term),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

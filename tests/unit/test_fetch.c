@@ -257,10 +257,8 @@ assert_whole(void)
 	close(fetch.fd);
 }
 
-static void
-test_part_by_part(void **state)
+TEST(test_part_by_part)
 {
-	(void)state;
 	assert_int_equal(FETCH(PART), FETCH_DONE);
 	assert_int_equal(replicas[0].asked, SIZE / LIMIT_PART + 1);
 	assert_int_equal(replicas[0].anew, 1);
@@ -268,10 +266,8 @@ test_part_by_part(void **state)
 	assert_whole();
 }
 
-static void
-test_waits_and_begins_anew(void **state)
+TEST(test_waits_and_begins_anew)
 {
-	(void)state;
 	assert_int_equal(FETCH(OLD, BUSY, PART), FETCH_DONE);
 	assert_int_equal(replicas[0].anew, 2);
 	assert_int_equal(replicas[1].asked, 0);
@@ -279,8 +275,7 @@ test_waits_and_begins_anew(void **state)
 }
 
 /* Of what the first replica has sent nothing is left. */
-static void
-test_from_the_next_replica(void **state)
+TEST(test_from_the_next_replica)
 {
 	static const struct {
 		enum step step;
@@ -292,7 +287,6 @@ test_from_the_next_replica(void **state)
 	    {CLOSE, "closed by the peer"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(FETCH(PART, bad[i].step), FETCH_DONE);
 		assert_string_equal(fetch.why, bad[i].why);
@@ -302,20 +296,16 @@ test_from_the_next_replica(void **state)
 	}
 }
 
-static void
-test_no_other_would_help(void **state)
+TEST(test_no_other_would_help)
 {
-	(void)state;
 	assert_int_equal(FETCH(REFUSED), FETCH_FAILED);
 	assert_string_equal(fetch.why, "only an administrator may (a principal in /acl/admin)");
 	assert_int_equal(replicas[1].asked, 0);
 	close(fetch.fd);
 }
 
-static void
-test_nobody_there(void **state)
+TEST(test_nobody_there)
 {
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		start_replica(&replicas[i], (const enum step[]){PART}, 1);
 		stop_replica(&replicas[i]);
@@ -326,10 +316,8 @@ test_nobody_there(void **state)
 }
 
 /* The own disk is full: no other replica could help. */
-static void
-test_no_room_here(void **state)
+TEST(test_no_room_here)
 {
-	(void)state;
 	start_replica(&replicas[0], (const enum step[]){PART}, 1);
 	start_replica(&replicas[1], (const enum step[]){PART}, 1);
 	assert_int_equal(fetch_into(open("/dev/full", O_WRONLY | O_CLOEXEC)), FETCH_FAILED);
@@ -341,13 +329,11 @@ test_no_room_here(void **state)
 }
 
 /* Signals are blocked but for the conversation, and are so again behind it. */
-static void
-test_a_signal_interrupts(void **state)
+TEST(test_a_signal_interrupts)
 {
 	sigset_t set, before, waiting;
 	int number;
 
-	(void)state;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -365,16 +351,6 @@ test_a_signal_interrupts(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_part_by_part),
-	    cmocka_unit_test(test_waits_and_begins_anew),
-	    cmocka_unit_test(test_from_the_next_replica),
-	    cmocka_unit_test(test_no_other_would_help),
-	    cmocka_unit_test(test_nobody_there),
-	    cmocka_unit_test(test_no_room_here),
-	    cmocka_unit_test(test_a_signal_interrupts),
-	};
-
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

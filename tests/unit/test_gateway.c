@@ -31,7 +31,7 @@ struct side {
 struct visitor {
 	struct transport *transport;
 	struct noise_pair pair;
-	uint64_t first, conn; /* opened first and last */
+	uint64_t conn; /* opened last */
 	int opened_n, frame_n, closed_n;
 	const char *why; /* it was closed last */
 	bool stopped;
@@ -40,7 +40,6 @@ struct visitor {
 struct play {
 	uv_loop_t loop;
 	uv_timer_t tick;
-	size_t clients_max;
 	struct cell_file cell_file;
 	struct noise_pair pairs[REPLICAS], admin;
 	struct side sides[REPLICAS];
@@ -99,9 +98,9 @@ on_stopped(void *user)
 /* ---- what a gateway stands on ---- */
 
 static mono_t
-io_now(void *user)
+io_now(void *user, int64_t *wall_ns)
 {
-	(void)user;
+	(void)user, (void)wall_ns;
 	return clock_now();
 }
 
@@ -192,7 +191,7 @@ start_side(struct play *p, int i)
 	                         &(struct gateway_config){
 	                             .cell_file = &s->cell_file,
 	                             .self = p->cell_file.replicas[i].id,
-	                             .clients_max = p->clients_max,
+	                             .clients_max = 1000,
 	                         },
 	                         &callbacks);
 	gateway_start(s->gateway);
@@ -210,10 +209,9 @@ stop_side(struct play *p, int i)
 }
 
 static void
-start_with(struct play *p, size_t clients_max)
+start(struct play *p)
 {
 	memset(p, 0, sizeof *p);
-	p->clients_max = clients_max;
 	assert_int_equal(uv_loop_init(&p->loop), 0);
 	assert_int_equal(uv_timer_init(&p->loop, &p->tick), 0);
 	p->tick.data = p;
@@ -235,12 +233,6 @@ start_with(struct play *p, size_t clients_max)
 	for (int i = 0; i < REPLICAS - 1; i++)
 		start_side(p, i);
 	p->sides[REPLICAS - 1].stopped = true;
-}
-
-static void
-start(struct play *p)
-{
-	start_with(p, 1000);
 }
 
 static void
@@ -319,21 +311,8 @@ visit(struct play *p, const struct noise_pair *pair, enum channel_role role)
 	config.callbacks =
 	    (struct transport_callbacks){visitor_opened, visitor_frame, visitor_closed, v};
 	assert_int_equal(transport_new(&v->transport, &p->loop, &config), 0);
-	v->first = transport_connect(v->transport, p->cell_file.replicas[0].address, role,
-	                             p->pairs[0].public);
+	transport_connect(v->transport, p->cell_file.replicas[0].address, role, p->pairs[0].public);
 	UNTIL(p, v->opened_n + v->closed_n > 0);
-}
-
-/* With the same key, once more. */
-static void
-visit_again(struct play *p)
-{
-	struct visitor *v = &p->visitor;
-	int before = v->opened_n;
-
-	transport_connect(v->transport, p->cell_file.replicas[0].address, CHANNEL_CLIENT,
-	                  p->pairs[0].public);
-	UNTIL(p, v->opened_n > before);
 }
 
 static void
@@ -346,12 +325,10 @@ leave(struct play *p)
 
 /* ---- tests ---- */
 
-static void
-test_replicas_find_each_other(void **unused)
+TEST(test_replicas_find_each_other)
 {
 	struct play p;
 
-	(void)unused;
 	start(&p);
 	hear(&p, 0, 1);
 	hear(&p, 1, 0);
@@ -366,12 +343,10 @@ test_replicas_find_each_other(void **unused)
 	end(&p);
 }
 
-static void
-test_client(void **unused)
+TEST(test_client)
 {
 	struct play p;
 
-	(void)unused;
 	start(&p);
 	visit(&p, &p.admin, CHANNEL_CLIENT);
 	UNTIL(&p, p.sides[0].connected_n == 1);
@@ -394,13 +369,11 @@ test_client(void **unused)
 }
 
 /* Each key is good for one role only, a stranger's for none. */
-static void
-test_not_welcome(void **unused)
+TEST(test_not_welcome)
 {
 	const struct noise_pair stranger = pair_of(99);
 	struct play p;
 
-	(void)unused;
 	start(&p);
 	const struct {
 		const struct noise_pair *pair;
@@ -424,46 +397,12 @@ test_not_welcome(void **unused)
 	end(&p);
 }
 
-/* No more clients than that are let in, and one that goes makes room. */
-static void
-test_crowd(void **unused)
-{
-	enum { CLIENTS = 30 };
-	struct play p;
-
-	(void)unused;
-	start_with(&p, CLIENTS);
-	visit(&p, &p.admin, CHANNEL_CLIENT);
-	for (int i = 1; i < CLIENTS; i++)
-		visit_again(&p);
-	UNTIL(&p, p.sides[0].connected_n == CLIENTS);
-	visit_again(&p);
-	UNTIL(&p, p.visitor.closed_n == 1);
-	assert_string_equal(p.visitor.why, "the replica has no room for one more client");
-	assert_int_equal(p.sides[0].connected_n, CLIENTS);
-	gateway_close(p.sides[0].gateway, p.sides[0].conn);
-	gateway_close(p.sides[0].gateway, p.sides[0].conn);
-	UNTIL(&p, p.visitor.closed_n == 2);
-	visit_again(&p);
-	UNTIL(&p, p.sides[0].connected_n == CLIENTS + 1);
-	visit_again(&p);
-	UNTIL(&p, p.visitor.closed_n == 3);
-	transport_close(p.visitor.transport, p.visitor.first);
-	UNTIL(&p, p.sides[0].disconnected_n == 1);
-	visit_again(&p);
-	UNTIL(&p, p.sides[0].connected_n == CLIENTS + 2);
-	hear(&p, 1, 0);
-	end(&p);
-}
-
 /* A replica that comes again is heard there and no longer on the old connection. */
-static void
-test_replica_comes_again(void **unused)
+TEST(test_replica_comes_again)
 {
 	struct play p;
 	int before;
 
-	(void)unused;
 	start(&p);
 	hear(&p, 1, 0);
 	stop_side(&p, 1);
@@ -478,12 +417,10 @@ test_replica_comes_again(void **unused)
 }
 
 /* Whom one knows of and the other not yet: refused, and heard as soon as both do. */
-static void
-test_replica_is_added(void **unused)
+TEST(test_replica_is_added)
 {
 	struct play p;
 
-	(void)unused;
 	start(&p);
 	hear(&p, 0, 1);
 	p.cell_file.replicas_n = REPLICAS;
@@ -500,13 +437,11 @@ test_replica_is_added(void **unused)
 }
 
 /* It is heard, and answered on its own connection; one that is forgotten is nobody. */
-static void
-test_replica_is_removed(void **unused)
+TEST(test_replica_is_removed)
 {
 	struct play p;
 	int before;
 
-	(void)unused;
 	start(&p);
 	hear(&p, 0, 1);
 	hear(&p, 1, 0);
@@ -532,12 +467,10 @@ test_replica_is_removed(void **unused)
 	end(&p);
 }
 
-static void
-test_replica_moves(void **unused)
+TEST(test_replica_moves)
 {
 	struct play p;
 
-	(void)unused;
 	start(&p);
 	hear(&p, 0, 1);
 	stop_side(&p, 1);
@@ -559,18 +492,7 @@ test_replica_moves(void **unused)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_replicas_find_each_other),
-	    cmocka_unit_test(test_client),
-	    cmocka_unit_test(test_not_welcome),
-	    cmocka_unit_test(test_crowd),
-	    cmocka_unit_test(test_replica_comes_again),
-	    cmocka_unit_test(test_replica_is_added),
-	    cmocka_unit_test(test_replica_is_removed),
-	    cmocka_unit_test(test_replica_moves),
-	};
-
 	log_start("test_gateway", LEVEL_ERROR);
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

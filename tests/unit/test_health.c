@@ -34,8 +34,7 @@ expect_first_problem(const struct answer answers[LIMIT_REPLICAS], const char *te
 	json_decref(all);
 }
 
-static void
-test_serves(void **state)
+TEST(test_serves)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
 	    saying(1, REPLICA_MASTER, 1),
@@ -43,12 +42,10 @@ test_serves(void **state)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	(void)state;
 	expect_first_problem(answers, NULL);
 }
 
-static void
-test_only_we_cannot_reach_it(void **state)
+TEST(test_only_we_cannot_reach_it)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
 	    {.heard = false, .why = "no answer"},
@@ -56,14 +53,12 @@ test_only_we_cannot_reach_it(void **state)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	(void)state;
 	expect_first_problem(answers, "no master can be reached: it is replica 1 for 2 of 3 "
 	                              "replicas");
 }
 
 /* It has no lease yet, or no more. */
-static void
-test_followed_and_not_serving(void **state)
+TEST(test_followed_and_not_serving)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
 	    saying(1, REPLICA_ELECTED, 1),
@@ -71,13 +66,11 @@ test_followed_and_not_serving(void **state)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	(void)state;
 	expect_first_problem(answers, "no master: 3 of 3 replicas can be reached, but have not "
 	                              "elected one");
 }
 
-static void
-test_no_majority(void **state)
+TEST(test_no_majority)
 {
 	const struct answer answers[LIMIT_REPLICAS] = {
 	    {.heard = false, .why = "no answer"},
@@ -85,19 +78,5 @@ test_no_majority(void **state)
 	    saying(3, REPLICA_FOLLOWER, 1),
 	};
 
-	(void)state;
 	expect_first_problem(answers, "no master: 1 of 3 replicas can be reached, 2 are needed");
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_serves),
-	    cmocka_unit_test(test_only_we_cannot_reach_it),
-	    cmocka_unit_test(test_followed_and_not_serving),
-	    cmocka_unit_test(test_no_majority),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,10 @@
  * of message with small numbers that collide, requests under numbers of others, acquisitions used
  * again, tickets copied from answers and altered, frames sent twice and on other connections, while
  * the disk is slow, the process is stopped and started, and time goes on. Whatever it does: nothing
- * aborts, what is true of every tree stays true, and a client that keeps the rules is answered.
+ * aborts, what is true of every tree stays true, a client that keeps the rules is answered, and the
+ * judge (hostile_judge.h) finds nothing wrong with how the hostile one is treated: whether what it
+ * sends costs it the connection, and which answers it gets. What its locks and files are then is
+ * not judged here; that is what the simulator's model is for.
  *
  *   test_hostile [SEED [SEEDS]]     runs these seeds; a failure prints the seed that shows it */
 #include <signal.h>
@@ -10,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/rng.h"
-#include "tests/unit/lab.h"
+#include "tests/unit/bare_world.h"
+#include "tests/unit/hostile_judge.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire_values.h"
 
@@ -22,10 +26,14 @@ enum {
 	SENT = 64, /* frames that are kept to be sent again */
 	TICKETS = 16,
 	PATIENCE_S = 20,
+	PREFIX = 4, /* bytes of a frame that say how long it is: transport knows that */
 };
 
 struct line {
 	uint64_t conn, session;
+	const char *principal;
+	uint8_t nonce[LIMIT_NONCE]; /* of the last opening */
+	size_t nonce_len;
 	struct acquire asked[SENT]; /* by number */
 };
 
@@ -33,8 +41,9 @@ struct play {
 	uint64_t seed;
 	struct rng rng;
 	struct values values;
-	struct lab *lab;
+	struct bare_world *world;
 	struct line lines[LINES];
+	struct judge judge;
 	uint64_t sessions[LINES], files[FILES], number;
 	struct {
 		struct bytes frame;
@@ -42,13 +51,14 @@ struct play {
 	} sent[SENT];
 	struct acquire tickets[TICKETS], last;
 	size_t sent_n, tickets_n;
-	struct lab_client good;
+	struct bare_client good;
 	uint64_t good_file, waits_for; /* the number of the request under way */
 	enum rc answer;
 };
 
 static uint64_t first = 1, seeds = SEEDS, playing;
 static uint64_t answered[256]; /* to it, in all seeds, by result */
+static uint64_t judged[4];     /* as of the judges, likewise */
 
 static uint64_t
 below(struct play *p, uint64_t bound)
@@ -77,6 +87,29 @@ learn_ticket(struct play *p, const struct line *l, const struct msg_reply *r)
 }
 
 static void
+expect_right(const struct play *p, const char *wrong)
+{
+	if (wrong != NULL)
+		fail_msg("seed %llu: %s", (unsigned long long)p->seed, wrong);
+}
+
+static void
+hear_line(struct play *p, struct line *l, const struct message *m)
+{
+	if (m->code == MSG_session_opened && m->session_opened.rc == RC_OK) {
+		l->session = m->session_opened.session;
+		p->sessions[l - p->lines] = l->session;
+		expect_right(p, judge_opened(&p->judge, l->session,
+		                             (struct bytes){l->nonce, l->nonce_len},
+		                             bytes_of(l->principal)));
+	} else if (m->code == MSG_reply) {
+		answered[m->reply.rc]++;
+		learn_ticket(p, l, &m->reply);
+		expect_right(p, judge_answer(&p->judge, l->session, &m->reply));
+	}
+}
+
+static void
 hear(struct play *p, uint64_t conn, const struct message *m)
 {
 	if (conn == p->good.conn && m->code == MSG_reply && m->reply.number == p->waits_for) {
@@ -85,38 +118,29 @@ hear(struct play *p, uint64_t conn, const struct message *m)
 	}
 	if (conn == p->good.conn && m->code == MSG_session_opened && m->session_opened.rc == RC_OK)
 		p->good.epoch = m->session_opened.epoch;
-	for (int i = 0; i < LINES; i++) {
-		struct line *l = &p->lines[i];
-
-		if (l->conn != conn)
-			continue;
-		if (m->code == MSG_session_opened && m->session_opened.rc == RC_OK) {
-			l->session = m->session_opened.session;
-			p->sessions[i] = l->session;
-		} else if (m->code == MSG_reply) {
-			answered[m->reply.rc]++;
-			learn_ticket(p, l, &m->reply);
-		}
-	}
+	for (int i = 0; i < LINES; i++)
+		if (p->lines[i].conn == conn)
+			hear_line(p, &p->lines[i], m);
 }
 
 static void
 hear_all(struct play *p)
 {
-	struct lab *lab = p->lab;
+	struct bare_world *world = p->world;
 	struct message m;
 
-	for (size_t i = 0; i < lab->inbox_n; i++) {
-		assert_int_equal(wire_get_frame(lab->inbox[i].frame, &m), RC_OK);
-		hear(p, lab->inbox[i].conn, &m);
-		free((void *)lab->inbox[i].frame.data);
+	p->judge.tree = world_tree(world);
+	for (size_t i = 0; i < world->inbox_n; i++) {
+		assert_int_equal(wire_get_frame(world->inbox[i].frame, &m), RC_OK);
+		hear(p, world->inbox[i].conn, &m);
+		free((void *)world->inbox[i].frame.data);
 	}
-	lab->inbox_n = 0;
-	for (size_t i = 0; i < lab->closed_n; i++)
+	world->inbox_n = 0;
+	for (size_t i = 0; i < world->closed_n; i++)
 		for (int k = 0; k < LINES; k++)
-			if (p->lines[k].conn == lab->closed[i])
+			if (p->lines[k].conn == world->closed[i])
 				p->lines[k].conn = 0;
-	lab->closed_n = 0;
+	world->closed_n = 0;
 }
 
 /* ---- what it asks for ---- */
@@ -155,6 +179,8 @@ some_acquire(struct play *p)
 	if (one_in(p, 20))
 		a.acquisition = below(p, 4);
 	if (one_in(p, 20))
+		a.owner = below(p, 2);
+	if (one_in(p, 20))
 		a.ticket.place += 1 - below(p, 3);
 	if (one_in(p, 40))
 		a.ticket.epoch = below(p, 4);
@@ -169,9 +195,9 @@ some_lock_op(struct play *p)
 
 	switch (below(p, 5)) {
 	case 0:
-		return lab_release(a.node, a.owner, a.acquisition);
+		return op_of_release(a.node, a.owner, a.acquisition);
 	case 1:
-		return lab_cancel(a.node, a.owner, a.acquisition);
+		return op_of_cancel(a.node, a.owner, a.acquisition);
 	default:
 		return (struct op){.code = OP_acquire, .acquire = {.acquire = a}};
 	}
@@ -206,7 +232,7 @@ some_file_op(struct play *p)
 		return (struct op){.code = OP_open_ephemeral,
 		                   .open_ephemeral = {.node = some_node(p)}};
 	default:
-		return lab_get_lock(some_node(p));
+		return op_of_get_lock(some_node(p));
 	}
 }
 
@@ -223,22 +249,50 @@ some_op(struct play *p)
 		return (struct op){.code = OP_end_session,
 		                   .end_session = {.session = p->sessions[below(p, LINES)],
 		                                   .cause = (uint8_t)(1 + below(p, 3))}};
-	values_op(&p->values, 1 + (unsigned)below(p, 50), &op);
+	values_op(&p->values, 1 + (unsigned)below(p, 75), &op);
 	return op;
 }
 
 /* ---- how it asks ---- */
 
-static void
-deliver(struct play *p, const struct line *l, struct bytes frame)
+/* The session that is open on it, as far as its client can know; 0: none. */
+static uint64_t
+open_on(const struct play *p, const struct line *l)
 {
-	lab_step(p->lab,
-	         (struct replica_event){.kind = REPLICA_FRAME, .conn = l->conn, .frame = frame});
+	struct tree_session t;
+
+	return l->session != 0 && tree_session(p->judge.tree, l->session, &t) ? l->session : 0;
+}
+
+static void
+deliver(struct play *p, struct line *l, struct bytes frame)
+{
+	struct message m;
+	uint64_t session;
+	bool breach = false;
+
+	hear_all(p);
+	if (l->conn == 0)
+		return;
+	session = open_on(p, l);
+	if (wire_get_frame(frame, &m) == RC_OK) {
+		breach = session != 0 && judge_is_breach(&p->judge, session, &m);
+		if (session != 0 && !breach)
+			judge_sent(&p->judge, session, &m);
+		if (m.code == MSG_open_session && !breach &&
+		    m.open_session.nonce.len <= LIMIT_NONCE) {
+			l->nonce_len = m.open_session.nonce.len;
+			memcpy(l->nonce, m.open_session.nonce.data, l->nonce_len);
+		}
+	}
+	world_send(p->world, l->conn, frame);
+	if (breach && !world_closed(p->world, l->conn))
+		expect_right(p, "a breach does not cost the connection");
 }
 
 /* Sent now, or only kept, to come out of its turn. */
 static void
-send(struct play *p, const struct line *l, const struct message *m)
+send(struct play *p, struct line *l, const struct message *m)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	size_t at = p->sent_n++ % SENT;
@@ -253,7 +307,7 @@ send(struct play *p, const struct line *l, const struct message *m)
 }
 
 static void
-send_again(struct play *p, const struct line *l)
+send_again(struct play *p, struct line *l)
 {
 	size_t at = below(p, SENT);
 
@@ -273,12 +327,16 @@ send_request(struct play *p, struct line *l)
 	assert_false(encoded.failed);
 	*r = (struct msg_request){
 	    .session = one_in(p, 40) ? p->sessions[below(p, LINES)] : l->session,
-	    .epoch = tree_epoch(replica_tree(p->lab->replica)) - one_in(p, 40),
+	    .epoch = tree_epoch(world_tree(p->world)) - one_in(p, 40),
 	    .number = one_in(p, 5) ? 1 + below(p, p->number) : ++p->number,
 	    .ordered = one_in(p, 20),
 	    .op = buffer_view(&encoded),
 	};
 	r->below = one_in(p, 4) ? below(p, r->number + 1) : 0;
+	if (one_in(p, 100))
+		r->below = r->number + 1;
+	if (one_in(p, 100))
+		r->number += LIMIT_NUMBERS;
 	if (op.code == OP_acquire)
 		l->asked[r->number % SENT] = op.acquire.acquire;
 	send(p, l, &m);
@@ -286,7 +344,7 @@ send_request(struct play *p, struct line *l)
 }
 
 static void
-send_open(struct play *p, const struct line *l)
+send_open(struct play *p, struct line *l)
 {
 	uint8_t nonce[LIMIT_NONCE], earlier[LIMIT_NONCE];
 	struct message m = {.code = MSG_open_session};
@@ -307,13 +365,13 @@ send_open(struct play *p, const struct line *l)
 }
 
 static void
-send_keepalive(struct play *p, const struct line *l)
+send_keepalive(struct play *p, struct line *l)
 {
 	struct message m = {.code = MSG_keepalive};
 
 	m.keepalive = (struct msg_keepalive){
 	    .session = one_in(p, 40) ? p->sessions[below(p, LINES)] : l->session,
-	    .epoch = tree_epoch(replica_tree(p->lab->replica)) - one_in(p, 10),
+	    .epoch = tree_epoch(world_tree(p->world)) - one_in(p, 10),
 	    .sequence = one_in(p, 10) ? below(p, 10) : ++p->number,
 	};
 	send(p, l, &m);
@@ -321,7 +379,7 @@ send_keepalive(struct play *p, const struct line *l)
 
 /* Anything that can be said, and some of it damaged. Operators' commands are for those who may. */
 static void
-send_anything(struct play *p, const struct line *l)
+send_anything(struct play *p, struct line *l)
 {
 	struct buffer frame = BUFFER(LIMIT_FRAME);
 	struct message m;
@@ -331,7 +389,7 @@ send_anything(struct play *p, const struct line *l)
 	wire_put_frame(&frame, &m);
 	assert_false(frame.failed);
 	if (one_in(p, 2))
-		frame.data[below(p, frame.len)] ^= (uint8_t)(1 + below(p, 255));
+		frame.data[PREFIX + below(p, frame.len - PREFIX)] ^= (uint8_t)(1 + below(p, 255));
 	deliver(p, l, buffer_view(&frame));
 	buffer_free(&frame);
 }
@@ -340,16 +398,43 @@ static void
 connect_again(struct play *p, struct line *l)
 {
 	if (l->conn != 0 && !one_in(p, 3))
-		lab_step(p->lab,
-		         (struct replica_event){.kind = REPLICA_DISCONNECTED, .conn = l->conn});
-	l->conn = ++p->lab->next_conn;
+		world_disconnect(p->world, l->conn);
 	l->session = 0;
-	lab_step(p->lab, (struct replica_event){.kind = REPLICA_CONNECTED,
-	                                        .conn = l->conn,
-	                                        .principal =
-	                                            bytes_of(one_in(p, 20) ? "other" : "mallory")});
+	l->principal = one_in(p, 20) ? "other" : "mallory";
+	l->nonce_len = 0;
+	l->conn = world_connect(p->world, l->principal);
 	if (!one_in(p, 20))
 		send_open(p, l);
+}
+
+/* More commands than a session may have under way, while the disk stands still. */
+static void
+flood(struct play *p, struct line *l)
+{
+	const struct op op = {.code = OP_set_mtime, .set_mtime = {.node = p->files[0], .now = 1}};
+	struct buffer encoded = BUFFER(LIMIT_ENTRY), frame = BUFFER(LIMIT_FRAME);
+	struct message m = {.code = MSG_request};
+	const uint64_t session = open_on(p, l);
+
+	if (session == 0)
+		return;
+	world_slow_disk(p->world, true);
+	wire_put_op(&encoded, &op);
+	for (int i = 0; i <= LIMIT_IN_FLIGHT && !world_closed(p->world, l->conn); i++) {
+		m.request = (struct msg_request){.session = session,
+		                                 .epoch = tree_epoch(world_tree(p->world)),
+		                                 .number = ++p->number,
+		                                 .op = buffer_view(&encoded)};
+		buffer_reset(&frame);
+		wire_put_frame(&frame, &m);
+		judge_sent(&p->judge, session, &m);
+		world_send(p->world, l->conn, buffer_view(&frame));
+	}
+	if (!world_closed(p->world, l->conn))
+		expect_right(p, "a session has more under way than it may");
+	buffer_free(&encoded);
+	buffer_free(&frame);
+	world_slow_disk(p->world, false);
 }
 
 /* ---- the one who keeps the rules ---- */
@@ -358,21 +443,21 @@ static void
 good_attach(struct play *p)
 {
 	p->good.epoch = 0;
-	lab_reconnect(&p->good);
-	lab_send_open(&p->good, NULL);
+	bare_connect_anew(&p->good);
+	bare_send_open(&p->good);
 	hear_all(p);
 	assert_true(p->good.epoch != 0);
-	lab_send_keepalive(&p->good);
+	bare_send_keepalive(&p->good);
 }
 
 static void
 pass_ms(struct play *p, int64_t ms)
 {
 	for (; ms > 0; ms -= 2000) {
-		lab_pass_ms(p->lab, ms < 2000 ? ms : 2000);
-		if (!p->lab->slow_disk || one_in(p, 2))
-			lab_persist(p->lab);
-		lab_send_keepalive(&p->good);
+		world_pass_ms(p->world, ms < 2000 ? ms : 2000);
+		if (!p->world->slow_disk || one_in(p, 2))
+			world_persist(p->world);
+		bare_send_keepalive(&p->good);
 	}
 }
 
@@ -380,9 +465,9 @@ static enum rc
 good_asks(struct play *p, struct op op)
 {
 	p->waits_for = ++p->good.number;
-	lab_send_request(&p->good, p->good.number, false, &op);
+	bare_send_request(&p->good, p->good.number, false, &op);
 	for (int i = 0; i < PATIENCE_S; i++) {
-		lab_persist(p->lab);
+		world_persist(p->world);
 		hear_all(p);
 		if (p->waits_for == 0)
 			return p->answer;
@@ -397,17 +482,17 @@ static void
 good_works(struct play *p)
 {
 	uint64_t acquisition = ++p->good.acquisition;
-	bool slow = p->lab->slow_disk;
+	bool slow = p->world->slow_disk;
 	enum rc rc;
 
-	p->lab->slow_disk = false;
-	good_asks(p, lab_create("good"));
-	rc = good_asks(p, lab_acquire(p->good_file, 1, acquisition, LOCK_EXCLUSIVE, false));
-	good_asks(p, lab_set(p->good_file, "mine"));
+	world_slow_disk(p->world, false);
+	good_asks(p, op_of_create("good"));
+	rc = good_asks(p, op_of_acquire(p->good_file, 1, acquisition, LOCK_EXCLUSIVE, false));
+	good_asks(p, op_of_set(p->good_file, "mine"));
 	if (rc == RC_OK)
-		assert_int_equal(good_asks(p, lab_release(p->good_file, 1, acquisition)), RC_OK);
+		assert_int_equal(good_asks(p, op_of_release(p->good_file, 1, acquisition)), RC_OK);
 	assert_int_equal(good_asks(p, (struct op){.code = OP_get_usage}), RC_OK);
-	p->lab->slow_disk = slow;
+	world_slow_disk(p->world, slow);
 }
 
 /* ---- a run ---- */
@@ -415,15 +500,16 @@ good_works(struct play *p)
 static void
 restart(struct play *p)
 {
-	bool slow = p->lab->slow_disk;
+	bool slow = p->world->slow_disk;
 
-	p->lab->slow_disk = false;
-	lab_restart(p->lab);
+	world_slow_disk(p->world, false);
+	world_restart(p->world);
+	judge_new_master(&p->judge);
 	hear_all(p);
 	good_attach(p);
 	for (int i = 0; i < LINES; i++)
 		connect_again(p, &p->lines[i]);
-	p->lab->slow_disk = slow;
+	world_slow_disk(p->world, slow);
 }
 
 static void
@@ -438,7 +524,7 @@ step(struct play *p)
 		connect_again(p, l);
 		return;
 	case 1:
-		p->lab->slow_disk = !p->lab->slow_disk;
+		world_slow_disk(p->world, !p->world->slow_disk);
 		return;
 	case 2:
 		send_anything(p, l);
@@ -449,6 +535,8 @@ step(struct play *p)
 	case 4:
 		if (one_in(p, 5))
 			send_open(p, l);
+		else if (one_in(p, 20))
+			flood(p, l);
 		return;
 	case 5:
 		if (one_in(p, 5))
@@ -472,7 +560,7 @@ step(struct play *p)
 	case 13:
 	case 14:
 	case 15:
-		lab_persist(p->lab);
+		world_persist(p->world);
 		return;
 	default:
 		if (l->session != 0 || one_in(p, 20))
@@ -488,11 +576,11 @@ begin(struct play *p, uint64_t seed)
 	*p = (struct play){.seed = seed, .rng = rng_seeded(seed)};
 	p->values.rng = rng_seeded(seed);
 	p->number = 1;
-	p->lab = lab_new();
-	p->good = lab_open(p->lab, 'g');
-	p->good_file = lab_file(&p->good, "good");
+	p->world = world_new(seed);
+	p->good = bare_open(p->world, 'g');
+	p->good_file = bare_file(&p->good, "good");
 	for (int i = 0; i < FILES; i++, name[4]++)
-		p->files[i] = lab_file(&p->good, name);
+		p->files[i] = bare_file(&p->good, name);
 	for (int i = 0; i < LINES; i++)
 		connect_again(p, &p->lines[i]);
 }
@@ -501,6 +589,7 @@ static void
 run(uint64_t seed)
 {
 	static struct play p;
+	struct tree_session t;
 	const char *broken;
 
 	begin(&p, seed);
@@ -508,14 +597,18 @@ run(uint64_t seed)
 		step(&p);
 		hear_all(&p);
 		values_free(&p.values);
-		broken = tree_check(replica_tree(p.lab->replica));
+		broken = tree_check(world_tree(p.world));
 		if (broken != NULL)
 			fail_msg("seed %llu: %s", (unsigned long long)seed, broken);
+		assert_true(tree_session(world_tree(p.world), p.good.session, &t));
 	}
 	good_works(&p);
 	for (int i = 0; i < SENT; i++)
 		free((void *)p.sent[i].frame.data);
-	lab_free(p.lab);
+	for (size_t i = 0; i < sizeof judged / sizeof *judged; i++)
+		judged[i] += p.judge.judged[i];
+	judge_free(&p.judge);
+	world_free(p.world);
 }
 
 /* A broken invariant ends the process: in which seed? */
@@ -537,12 +630,14 @@ expect_variety(void)
 		if (answered[some[i]] < seeds / 10)
 			fail_msg("it was answered %s %llu times", rc_name(some[i]),
 			         (unsigned long long)answered[some[i]]);
+	for (size_t i = 0; i < sizeof judged / sizeof *judged; i++)
+		if (judged[i] < seeds / 10)
+			fail_msg("of rule %zu it was judged %llu times", i,
+			         (unsigned long long)judged[i]);
 }
 
-static void
-test_hostile_client(void **state)
+TEST(test_hostile_client)
 {
-	(void)state;
 	for (uint64_t seed = first; seed < first + seeds; seed++) {
 		playing = seed;
 		run(seed);
@@ -553,12 +648,10 @@ test_hostile_client(void **state)
 int
 main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_hostile_client)};
-
 	if (argc > 1)
 		first = strtoull(argv[1], NULL, 10);
 	if (argc > 1)
 		seeds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	signal(SIGABRT, tell_seed);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

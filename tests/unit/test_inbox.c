@@ -29,12 +29,10 @@ assert_next(struct inbox *in, uint64_t not_ready, uint64_t conn, const char *fra
 	queued_frame_free(&p);
 }
 
-static void
-test_turns(void **state)
+TEST(test_turns)
 {
 	struct inbox in;
 
-	(void)state;
 	inbox_init(&in);
 	for (int i = 0; i < 1000; i++)
 		put(&in, 1, "flood");
@@ -53,40 +51,27 @@ test_turns(void **state)
 	assert_next(&in, 0, 4, "late");
 	inbox_free(&in);
 	assert_int_equal(in.bytes, 0);
-	assert_int_equal(in.bytes, 0);
 }
 
-static void
-test_not_ready(void **state)
+TEST(test_not_ready)
 {
 	struct inbox in;
 	struct queued_frame p;
 	uint64_t one = 1;
 
-	(void)state;
 	inbox_init(&in);
 	put(&in, 1, "1");
 	put(&in, 2, "22");
 	put(&in, 1, "333");
 	assert_int_equal(in.bytes, 6);
 	assert_int_equal(inbox_bytes(&in, 1), 4);
+	assert_true(inbox_has(&in, ready, &one));
 	assert_next(&in, 1, 2, "22");
+	assert_false(inbox_has(&in, ready, &one));
 	assert_false(inbox_take(&in, ready, &one, &p));
 	assert_true(in.bytes > 0);
 	assert_next(&in, 0, 1, "1");
 	inbox_drop(&in, 1);
 	inbox_drop(&in, 7);
 	assert_int_equal(in.bytes, 0);
-	assert_int_equal(in.bytes, 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_turns),
-	    cmocka_unit_test(test_not_ready),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* Key files: made once, private or refused, every damage named. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cell/config/key_file.h"
+#include "tests/unit/unit.h"
 
 static char directory[] = "/tmp/test_key_file.XXXXXX";
 static char path[64];
@@ -29,13 +24,11 @@ put_file(const char *text, mode_t mode)
 	assert_int_equal(chmod(path, mode), 0);
 }
 
-static void
-test_made_and_read(void **state)
+TEST(test_made_and_read)
 {
 	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
 	struct stat st;
 
-	(void)state;
 	unlink(path);
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_equal(stat(path, &st), 0);
@@ -45,12 +38,10 @@ test_made_and_read(void **state)
 	assert_memory_equal(secret + 32, public_key, SIGN_PUBLIC);
 }
 
-static void
-test_never_overwritten(void **state)
+TEST(test_never_overwritten)
 {
 	uint8_t secret[SIGN_SECRET], other[SIGN_SECRET], public_key[SIGN_PUBLIC];
 
-	(void)state;
 	unlink(path);
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_equal(key_file_create_signing(path, other, public_key), -EEXIST);
@@ -58,14 +49,12 @@ test_never_overwritten(void **state)
 	assert_memory_equal(secret, other, SIGN_SECRET);
 }
 
-static void
-test_leftover_of_a_crash(void **state)
+TEST(test_leftover_of_a_crash)
 {
 	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC];
 	char unfinished[80];
 	FILE *f;
 
-	(void)state;
 	unlink(path);
 	snprintf(unfinished, sizeof unfinished, "%s.new", path);
 	f = fopen(unfinished, "w");
@@ -77,13 +66,11 @@ test_leftover_of_a_crash(void **state)
 	assert_true(key_file_read_signing(path, secret, why, sizeof why));
 }
 
-static void
-test_copied(void **state)
+TEST(test_copied)
 {
 	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
 	char copy[80];
 
-	(void)state;
 	unlink(path);
 	snprintf(copy, sizeof copy, "%s.copy", path);
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
@@ -94,14 +81,12 @@ test_copied(void **state)
 	unlink(copy);
 }
 
-static void
-test_channel_keys(void **state)
+TEST(test_channel_keys)
 {
 	struct noise_pair made, other, back;
 	struct key_public known;
 	char name[LIMIT_PRINCIPAL + 1];
 
-	(void)state;
 	unlink(path);
 	assert_int_equal(key_file_create_channel(path, NULL, &made), 0);
 	assert_int_equal(key_file_create_channel(path, NULL, &other), -EEXIST);
@@ -125,12 +110,10 @@ test_channel_keys(void **state)
 	assert_false(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
 }
 
-static void
-test_names(void **state)
+TEST(test_names)
 {
 	char name[LIMIT_PRINCIPAL + 2];
 
-	(void)state;
 	assert_true(key_principal_valid("ann@host.example"));
 	assert_true(key_principal_valid("\xc3\xa4"));
 	assert_false(key_principal_valid(""));
@@ -182,13 +165,11 @@ static const char *const damaged[] = {
     "replica a " KEY "\n",
 };
 
-static void
-test_refused(void **state)
+TEST(test_refused)
 {
 	static const char good[] = "signing " KEY "\n";
 	char longer[1024];
 
-	(void)state;
 	unlink(path);
 	assert_refused("No such file");
 	put_file(good, 0600);
@@ -215,13 +196,11 @@ test_refused(void **state)
 	rmdir(path);
 }
 
-static void
-test_text(void **state)
+TEST(test_text)
 {
 	uint8_t key[32], back[32];
 	char text[44], small[43];
 
-	(void)state;
 	for (int i = 0; i < 32; i++)
 		key[i] = (uint8_t)(i * 37 + 250);
 	assert_true(key_to_text(key, 32, text, sizeof text));
@@ -238,22 +217,12 @@ test_text(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_made_and_read),
-	    cmocka_unit_test(test_never_overwritten),
-	    cmocka_unit_test(test_leftover_of_a_crash),
-	    cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_text),
-	    cmocka_unit_test(test_copied),
-	    cmocka_unit_test(test_channel_keys),
-	    cmocka_unit_test(test_names),
-	};
 	int failed;
 
 	if (mkdtemp(directory) == NULL)
 		return 1;
 	snprintf(path, sizeof path, "%s/k", directory);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = unit_run(NULL, NULL);
 	unlink(path);
 	rmdir(directory);
 	return failed;

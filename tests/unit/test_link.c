@@ -152,13 +152,11 @@ end_host(struct play *p)
 	nftw(p->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static void
-test_host(void **unused)
+TEST(test_host)
 {
 	struct buffer frame;
 	struct play p;
 
-	(void)unused;
 	start_host(&p);
 	CALL(&p, link_send(p.link, question(&frame))); /* to nobody */
 	CALL(&p, link_connect(p.link, 1));
@@ -179,12 +177,10 @@ test_host(void **unused)
 }
 
 /* The server closes connections on which it does not understand a word. */
-static void
-test_host_closes(void **unused)
+TEST(test_host_closes)
 {
 	struct play p;
 
-	(void)unused;
 	start_host(&p);
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.connected_n == 1);
@@ -195,12 +191,10 @@ test_host_closes(void **unused)
 	end_host(&p);
 }
 
-static void
-test_host_stopped_at_once(void **unused)
+TEST(test_host_stopped_at_once)
 {
 	struct play p;
 
-	(void)unused;
 	start_host(&p);
 	CALL(&p, link_connect(p.link, 1));
 	end_host(&p);
@@ -314,13 +308,11 @@ end_cell(struct play *p)
 	assert_int_equal(uv_loop_close(&p->loop), 0);
 }
 
-static void
-test_cell(void **unused)
+TEST(test_cell)
 {
 	struct buffer frame;
 	struct play p;
 
-	(void)unused;
 	start_cell(&p);
 	CALL(&p, link_send(p.link, question(&frame))); /* to nobody */
 	CALL(&p, link_connect(p.link, 2));
@@ -351,12 +343,10 @@ test_cell(void **unused)
 	end_cell(&p);
 }
 
-static void
-test_cell_breaks(void **unused)
+TEST(test_cell_breaks)
 {
 	struct play p;
 
-	(void)unused;
 	start_cell(&p);
 	CALL(&p, link_connect(p.link, 1));
 	CALL(&p, link_listen(p.link, 2));
@@ -375,13 +365,11 @@ test_cell_breaks(void **unused)
 }
 
 /* Who is where is learned from the cell; what is connected stays so. */
-static void
-test_members_change(void **unused)
+TEST(test_members_change)
 {
 	struct client_members members = {.n = 1, .list = {{.id = 77}}};
 	struct play p;
 
-	(void)unused;
 	start_cell(&p);
 	CALL(&p, link_connect(p.link, 1));
 	UNTIL(&p, p.connected_n == 1);
@@ -404,12 +392,10 @@ on_refused(void *user)
 }
 
 /* A key that the cell does not know: it is proved, and the connection is closed. */
-static void
-test_cell_refuses(void **unused)
+TEST(test_cell_refuses)
 {
 	struct play p;
 
-	(void)unused;
 	start_cell(&p);
 	p.servers[0].welcome = false;
 	link_on_refused(p.link, on_refused, &p);
@@ -421,12 +407,10 @@ test_cell_refuses(void **unused)
 }
 
 /* One address of another cell may be a mistake; when no other is left, the file is. */
-static void
-test_another_cell(void **unused)
+TEST(test_another_cell)
 {
 	struct play p;
 
-	(void)unused;
 	start_cell_of(&p, CELL + 1);
 	link_on_refused(p.link, on_refused, &p);
 	CALL(&p, link_connect(p.link, 1));
@@ -441,12 +425,10 @@ test_another_cell(void **unused)
 	end_cell(&p);
 }
 
-static void
-test_cell_stopped_at_once(void **unused)
+TEST(test_cell_stopped_at_once)
 {
 	struct play p;
 
-	(void)unused;
 	start_cell(&p);
 	CALL(&p, link_connect(p.link, 1));
 	CALL(&p, link_listen(p.link, 2));
@@ -459,19 +441,7 @@ test_cell_stopped_at_once(void **unused)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_host),
-	    cmocka_unit_test(test_host_closes),
-	    cmocka_unit_test(test_host_stopped_at_once),
-	    cmocka_unit_test(test_cell),
-	    cmocka_unit_test(test_another_cell),
-	    cmocka_unit_test(test_cell_breaks),
-	    cmocka_unit_test(test_members_change),
-	    cmocka_unit_test(test_cell_refuses),
-	    cmocka_unit_test(test_cell_stopped_at_once),
-	};
-
 	log_start("test_link", LEVEL_ERROR);
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -11,12 +11,10 @@ parse(const char *line, struct local_lock *lock)
 	return local_locks_parse(line, &ours, lock);
 }
 
-static void
-test_our_device(void **state)
+TEST(test_our_device)
 {
 	struct local_lock lock;
 
-	(void)state;
 	assert_true(parse("1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF\n", &lock));
 	assert_int_equal(lock.pid, 1234);
 	assert_int_equal(lock.ino, 5);
@@ -25,27 +23,14 @@ test_our_device(void **state)
 	assert_true(parse("3: OFDLCK ADVISORY  READ -1 00:27:6 0 EOF\n", &lock));
 }
 
-static void
-test_other_lines(void **state)
+TEST(test_other_lines)
 {
 	struct local_lock lock;
 
-	(void)state;
 	assert_false(parse("1: FLOCK  ADVISORY  WRITE 1234 00:28:5 0 EOF\n", &lock));
 	assert_false(parse("1: FLOCK  ADVISORY  WRITE 1234 08:27:5 0 EOF\n", &lock));
 	assert_false(parse("1: -> FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF\n", &lock));
 	assert_false(parse("1: FLOCK  ADVISORY  WRITE\n", &lock));
 	assert_false(parse("\n", &lock));
 	assert_false(parse("", &lock));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_our_device),
-	    cmocka_unit_test(test_other_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,88 +117,14 @@ nobody_reads_stderr(bool socket)
 	restore(&r);
 }
 
-static void
-test_nobody_reads_a_pipe(void **state)
-{
-	(void)state;
-	nobody_reads_stderr(false);
-}
-
-static void
-test_nobody_reads_a_socket(void **state)
-{
-	(void)state;
-	nobody_reads_stderr(true);
-}
-
-/* ---- the system's log ---- */
-
-static void
-test_nobody_reads(void **state)
-{
-	int fd = make_socket(), told, arrived = 0;
-	unsigned long lost;
-
-	(void)state;
-	log_to_system(path);
-	log_error("first: %s", "one\ntwo");
-	assert_string_equal(next_message(fd), "first: one?two");
-	for (told = 0; told < LIMIT_LOG_LINES - 10; told++)
-		log_warn("line %d", told); /* would wait for ever after the first few */
-	while (*next_message(fd))
-		arrived++;
-	assert_in_range(arrived, 1, LIMIT_LOG_LINES - 11);
-	log_info("again");
-	assert_int_equal(sscanf(next_message(fd), "%lu messages were lost", &lost), 1);
-	assert_int_equal(lost, told - arrived);
-	assert_string_equal(next_message(fd), "again");
-	assert_string_equal(next_message(fd), "");
-	close(fd);
-}
-
-static void
-test_the_log_starts_anew(void **state)
-{
-	int fd = make_socket();
-
-	(void)state;
-	log_to_system(path);
-	log_info("one");
-	assert_string_equal(next_message(fd), "one");
-	close(fd);
-	log_info("two");
-	fd = make_socket();
-	log_info("three");
-	assert_string_equal(next_message(fd), "1 messages were lost: the log did not take them");
-	assert_string_equal(next_message(fd), "three");
-	close(fd);
-}
-
-/* Also of a reader that takes all of it. */
-static void
-test_a_flood_is_cut(void **state)
-{
-	int fd = make_socket(), arrived = 0;
-
-	(void)state;
-	log_to_system(path);
-	for (int i = 0; i < 3 * LIMIT_LOG_LINES; i++) {
-		log_info("line %d", i);
-		arrived += *next_message(fd) != '\0';
-	}
-	assert_in_range(arrived, 0, 2 * LIMIT_LOG_LINES);
-	close(fd);
-}
-
-/* The journal gets priorities, and adds our name itself; who only has its variable does not. */
-static void
-test_journal(void **state)
+/* The journal gets priorities, and adds our name itself; who only has its variable does not.
+ * The first test: later ones choose the log of the system. */
+TEST(test_journal)
 {
 	char last[LOG_LINE_MAX], stream[64];
 	struct redirected r;
 	struct stat st;
 
-	(void)state;
 	redirect(&r, true);
 	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
 	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
@@ -220,23 +146,78 @@ test_journal(void **state)
 	restore(&r);
 }
 
+TEST(test_nobody_reads_a_pipe)
+{
+	nobody_reads_stderr(false);
+}
+
+TEST(test_nobody_reads_a_socket)
+{
+	nobody_reads_stderr(true);
+}
+
+/* ---- the system's log ---- */
+
+TEST(test_nobody_reads)
+{
+	int fd = make_socket(), told, arrived = 0;
+	unsigned long lost;
+
+	log_to_system(path);
+	log_error("first: %s", "one\ntwo");
+	assert_string_equal(next_message(fd), "first: one?two");
+	for (told = 0; told < LIMIT_LOG_LINES - 10; told++)
+		log_warn("line %d", told); /* would wait for ever after the first few */
+	while (*next_message(fd))
+		arrived++;
+	assert_in_range(arrived, 1, LIMIT_LOG_LINES - 11);
+	log_info("again");
+	assert_int_equal(sscanf(next_message(fd), "%lu messages were lost", &lost), 1);
+	assert_int_equal(lost, told - arrived);
+	assert_string_equal(next_message(fd), "again");
+	assert_string_equal(next_message(fd), "");
+	close(fd);
+}
+
+TEST(test_the_log_starts_anew)
+{
+	int fd = make_socket();
+
+	log_to_system(path);
+	log_info("one");
+	assert_string_equal(next_message(fd), "one");
+	close(fd);
+	log_info("two");
+	fd = make_socket();
+	log_info("three");
+	assert_string_equal(next_message(fd), "1 messages were lost: the log did not take them");
+	assert_string_equal(next_message(fd), "three");
+	close(fd);
+}
+
+/* Also of a reader that takes all of it. */
+TEST(test_a_flood_is_cut)
+{
+	int fd = make_socket(), arrived = 0;
+
+	log_to_system(path);
+	for (int i = 0; i < 3 * LIMIT_LOG_LINES; i++) {
+		log_info("line %d", i);
+		arrived += *next_message(fd) != '\0';
+	}
+	assert_in_range(arrived, 0, 2 * LIMIT_LOG_LINES);
+	close(fd);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_journal),
-	    cmocka_unit_test(test_nobody_reads_a_pipe), /* before the system's log is chosen */
-	    cmocka_unit_test(test_nobody_reads_a_socket),
-	    cmocka_unit_test(test_nobody_reads),
-	    cmocka_unit_test(test_the_log_starts_anew),
-	    cmocka_unit_test(test_a_flood_is_cut),
-	};
 	int failed;
 
 	log_start("test_log", LEVEL_INFO);
 	must(mkdtemp(directory));
 	snprintf(path, sizeof path, "%s/log", directory);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = unit_run(NULL, NULL);
 	unlink(path);
 	rmdir(directory);
 	return failed;

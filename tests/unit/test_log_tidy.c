@@ -50,26 +50,14 @@ teardown(void **state)
 	return 0;
 }
 
-static void
-test_a_failure_while_idle_is_told(void **state)
+TEST_WITH(test_a_failure_while_idle_is_told, setup, teardown)
 {
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = ENTRIES};
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, ENTRIES);
 	fixture_wait_persisted(&f, ENTRIES);
 	store_log(f.store, ENTRIES + 1, &trim, 1);
 	fixture_wait_failed(&f);
 	fixture_close(&f);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_a_failure_while_idle_is_told, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

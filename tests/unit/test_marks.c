@@ -23,13 +23,11 @@ sync_file_range(int fd, off_t offset, off_t len, unsigned flags)
 }
 
 /* Not half a minute later, when the kernel thinks of it. */
-static void
-test_on_its_way_at_once(void **state)
+TEST(test_on_its_way_at_once)
 {
 	struct watermark marks = {.incarnation = 3}, read;
 	struct watermark_file f;
 
-	(void)state;
 	assert_int_equal(watermark_open(&f, directory, WATERMARK_LOG, &marks), 0);
 	assert_int_equal(begun_n, 0); /* that is synced */
 	marks.slot = 9;
@@ -44,13 +42,12 @@ test_on_its_way_at_once(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_on_its_way_at_once)};
 	char path[64];
 	int failed;
 
 	if (mkdtemp(directory) == NULL)
 		return 1;
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = unit_run(NULL, NULL);
 	snprintf(path, sizeof path, "%s/" WATERMARK_FILE, directory);
 	unlink(path);
 	rmdir(directory);

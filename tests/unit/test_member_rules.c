@@ -80,13 +80,11 @@ expect(struct member_verdict v, enum rc rc, const char *why)
 
 /* ---- adding ---- */
 
-static void
-test_add(void **state)
+TEST(test_add)
 {
 	struct member_view m = cell("vvx", 1);
 	struct member_verdict v = add(&m, 9);
 
-	(void)state;
 	expect(v, RC_OK, "");
 	assert_true(v.changed);
 	assert_int_equal(v.id, 4); /* 3 is never used again */
@@ -100,14 +98,12 @@ test_add(void **state)
 	assert_int_equal(m.n, 4);
 }
 
-static void
-test_add_taken(void **state)
+TEST(test_add_taken)
 {
 	struct member_view m = cell("vvx", 1);
 	struct member a = member(2, MEMBER_VOTER), b = member(9, MEMBER_VOTER);
 	struct member gone = member(3, MEMBER_REMOVED);
 
-	(void)state;
 	expect(member_rules_add(&m, a.address, b.key), RC_EXIST, "replica 2 has this address");
 	expect(member_rules_add(&m, b.address, a.key), RC_EXIST,
 	       "replica 2 has this key at another address");
@@ -117,13 +113,11 @@ test_add_taken(void **state)
 	assert_true(member_rules_add(&m, gone.address, b.key).changed);
 }
 
-static void
-test_add_limits(void **state)
+TEST(test_add_limits)
 {
 	struct member_view m = cell("vvvvxvl", 1), last = cell("v", 1), alone = cell("v", 1);
 	struct member b = member(9, MEMBER_VOTER);
 
-	(void)state;
 	assert_true(add(&m, 20).changed);
 	expect(add(&m, 21), RC_FULL, "a cell has at most 7 replicas");
 	last.list[0].member.id = last.self = LIMIT_REPLICA_ID;
@@ -137,14 +131,12 @@ test_add_limits(void **state)
 }
 
 /* The list is bounded: of those removed the first ones are forgotten. */
-static void
-test_add_to_a_full_list(void **state)
+TEST(test_add_to_a_full_list)
 {
 	char roles[LIMIT_MEMBERS + 1] = "v";
 	struct member_view m;
 	struct member_verdict v;
 
-	(void)state;
 	memset(roles + 1, 'x', LIMIT_MEMBERS - 1);
 	m = cell(roles, 1);
 	v = add(&m, LIMIT_MEMBERS + 1);
@@ -158,13 +150,11 @@ test_add_to_a_full_list(void **state)
 
 /* ---- removing ---- */
 
-static void
-test_remove(void **state)
+TEST(test_remove)
 {
 	struct member_view m = cell("vvvl", 1);
 	struct member_verdict v = member_rules_remove(&m, 3);
 
-	(void)state;
 	expect(v, RC_OK, "");
 	assert_true(v.changed);
 	assert_int_equal(role(&m, 3), MEMBER_REMOVED);
@@ -179,22 +169,18 @@ test_remove(void **state)
 }
 
 /* A dead one may go as long as the others are there. */
-static void
-test_remove_the_dead(void **state)
+TEST(test_remove_the_dead)
 {
 	struct member_view m = cell("vvv", 1);
 
-	(void)state;
 	silent_ms(&m, 3, 3600 * 1000);
 	assert_true(member_rules_remove(&m, 3).changed);
 }
 
-static void
-test_remove_would_lose_the_majority(void **state)
+TEST(test_remove_would_lose_the_majority)
 {
 	struct member_view m = cell("vvv", 1), five = cell("vvvvv", 2);
 
-	(void)state;
 	silent_ms(&m, 3, 12000);
 	expect(member_rules_remove(&m, 2), RC_INVAL,
 	       "replica 3 has not answered for 12 s: 1 of 2 voters would remain");
@@ -212,12 +198,10 @@ test_remove_would_lose_the_majority(void **state)
 }
 
 /* Who was heard lately may have died since: it has to be heard once more. */
-static void
-test_remove_when_it_is_certain(void **state)
+TEST(test_remove_when_it_is_certain)
 {
 	struct member_view m = cell("vvv", 1);
 
-	(void)state;
 	silent_ms(&m, 3, 4 * LEASE_MS - 1);
 	expect(member_rules_remove(&m, 2), RC_BUSY, "");
 	silent_ms(&m, 3, ASKED_MS + 1);
@@ -228,12 +212,10 @@ test_remove_when_it_is_certain(void **state)
 }
 
 /* A master that has begun a moment ago waits for a first word. */
-static void
-test_remove_under_a_new_master(void **state)
+TEST(test_remove_under_a_new_master)
 {
 	struct member_view m = cell("vvv", 1);
 
-	(void)state;
 	m.list[2].progress.answered_at = (mono_t){INT64_MIN};
 	m.began = mono_add(now, span_ms(-4 * LEASE_MS + 1));
 	expect(member_rules_remove(&m, 2), RC_BUSY, "");
@@ -244,13 +226,11 @@ test_remove_under_a_new_master(void **state)
 
 /* ---- promoting ---- */
 
-static void
-test_promote(void **state)
+TEST(test_promote)
 {
 	struct member_view m = cell("vvvll", 1);
 	struct member_verdict v;
 
-	(void)state;
 	m.list[3].progress.match = 10000 - 65;
 	m.list[4].progress.match = 10000 - 64;
 	v = member_rules_promote(&m);
@@ -276,12 +256,10 @@ test_promote(void **state)
 }
 
 /* Not while a voter more would mean no majority. */
-static void
-test_promote_keeps_the_majority(void **state)
+TEST(test_promote_keeps_the_majority)
 {
 	struct member_view m = cell("vvvvvl", 1);
 
-	(void)state;
 	silent_ms(&m, 2, 60000);
 	silent_ms(&m, 3, 60000);
 	assert_int_equal(member_rules_promote(&m).id, 6); /* 4 of 6 */
@@ -296,12 +274,10 @@ test_promote_keeps_the_majority(void **state)
 
 /* ---- handing over ---- */
 
-static void
-test_transfer(void **state)
+TEST(test_transfer)
 {
 	struct member_view m = cell("vvvlx", 1);
 
-	(void)state;
 	assert_int_equal(member_rules_transfer(&m, 2).rc, RC_OK);
 	assert_int_equal(member_rules_transfer(&m, 1).id, 1);
 	assert_int_equal(member_rules_transfer(&m, 1).rc, RC_OK);
@@ -318,12 +294,10 @@ test_transfer(void **state)
 	       "no other replica with a vote has answered lately");
 }
 
-static void
-test_transfer_to_the_furthest(void **state)
+TEST(test_transfer_to_the_furthest)
 {
 	struct member_view m = cell("vvvl", 3);
 
-	(void)state;
 	m.list[0].progress.match = 990;
 	m.list[1].progress.match = 991;
 	assert_int_equal(member_rules_transfer(&m, 0).id, 2);
@@ -333,8 +307,7 @@ test_transfer_to_the_furthest(void **state)
 
 /* ---- the list as it is sent ---- */
 
-static void
-test_pack(void **state)
+TEST(test_pack)
 {
 	struct member_view m = cell("vlx", 1);
 	struct buffer packed = BUFFER(LIMIT_FRAME);
@@ -342,7 +315,6 @@ test_pack(void **state)
 	struct cursor from = cursor_of(list.packed);
 	struct member got;
 
-	(void)state;
 	assert_int_equal(list.count, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_true(wire_next_member(&from, &got));
@@ -364,12 +336,10 @@ expect_full(const struct member_view *m, bool refuse, uint8_t hand_over)
 	assert_int_equal(f.hand_over, hand_over);
 }
 
-static void
-test_full_disks(void **state)
+TEST(test_full_disks)
 {
 	struct member_view m = cell("vvvl", 1);
 
-	(void)state;
 	expect_full(&m, false, 0);
 	m.list[1].progress.full = true; /* two have room */
 	expect_full(&m, false, 0);
@@ -387,12 +357,10 @@ test_full_disks(void **state)
 
 /* Who is silent has no room to offer, but as long as nobody says that his disk is full all is
  * taken: there may be nobody to be heard yet. */
-static void
-test_full_and_silent(void **state)
+TEST(test_full_and_silent)
 {
 	struct member_view m = cell("vvv", 1);
 
-	(void)state;
 	silent_ms(&m, 2, 60000);
 	silent_ms(&m, 3, 60000);
 	expect_full(&m, false, 0);
@@ -406,12 +374,10 @@ test_full_and_silent(void **state)
 }
 
 /* A new master has not heard yet who has room. */
-static void
-test_full_under_a_new_master(void **state)
+TEST(test_full_under_a_new_master)
 {
 	struct member_view m = cell("vvv", 1);
 
-	(void)state;
 	m.list[1].progress.full = true;
 	m.list[2].progress.answered_at = (mono_t){INT64_MIN};
 	expect_full(&m, true, 0);
@@ -422,40 +388,11 @@ test_full_under_a_new_master(void **state)
 	expect_full(&m, true, 0);
 }
 
-static void
-test_full_alone(void **state)
+TEST(test_full_alone)
 {
 	struct member_view m = cell("v", 1);
 
-	(void)state;
 	expect_full(&m, false, 0);
 	m.list[0].progress.full = true;
 	expect_full(&m, true, 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_add),
-	    cmocka_unit_test(test_add_taken),
-	    cmocka_unit_test(test_add_limits),
-	    cmocka_unit_test(test_add_to_a_full_list),
-	    cmocka_unit_test(test_remove),
-	    cmocka_unit_test(test_remove_the_dead),
-	    cmocka_unit_test(test_remove_would_lose_the_majority),
-	    cmocka_unit_test(test_remove_when_it_is_certain),
-	    cmocka_unit_test(test_remove_under_a_new_master),
-	    cmocka_unit_test(test_promote),
-	    cmocka_unit_test(test_promote_keeps_the_majority),
-	    cmocka_unit_test(test_transfer),
-	    cmocka_unit_test(test_transfer_to_the_furthest),
-	    cmocka_unit_test(test_pack),
-	    cmocka_unit_test(test_full_disks),
-	    cmocka_unit_test(test_full_and_silent),
-	    cmocka_unit_test(test_full_under_a_new_master),
-	    cmocka_unit_test(test_full_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,7 +158,7 @@ fuzz_contents(struct fuzz *f)
 		break;
 	case 3:
 		e.kind = MOUNT_FLUSH;
-		e.fate = (enum mount_fate)pick(f, 4);
+		e.fate = (enum mount_fate)pick(f, 5);
 		e.descriptors = (int)pick(f, 3) - 1;
 		break;
 	default:
@@ -238,6 +238,8 @@ fuzz_interrupt(struct fuzz *f)
 	if (pick(f, 2)) {
 		bench_kill(f->b, f->calls[n]);
 		assert_true(bench_answered(f->b, f->calls[n]));
+	} else if (pick(f, 3) == 0) {
+		bench_freeze(f->b, f->calls[n]);
 	} else {
 		bench_interrupt(f->b, f->calls[n]);
 		if (pick(f, 4) == 0) {
@@ -403,24 +405,14 @@ fuzz_run(uint64_t seed, bool lies)
 }
 
 /* SEED in the environment repeats one run. */
-static void
-test_any_order(void **state)
+TEST(test_any_order)
 {
 	const char *seed = getenv("SEED");
 
-	(void)state;
 	for (uint64_t n = 1; n <= 24 && seed == NULL; n++) {
 		print_message("SEED=%llu\n", (unsigned long long)n);
 		fuzz_run(n, n % 2 == 0);
 	}
 	if (seed)
 		fuzz_run(strtoull(seed, NULL, 10), strtoull(seed, NULL, 10) % 2 == 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

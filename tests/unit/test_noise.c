@@ -1,17 +1,13 @@
 /* The handshake and the transport against a public vector of this pattern (source:
  * github.com/haskell-cryptography/cacophony, vectors/cacophony.txt), and everything that has to be
  * refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sodium.h>
 
 #include "cell/wire/noise.h"
+#include "tests/unit/unit.h"
 
 static const char prologue[] = "4a6f686e2047616c74";
 static const char init_static[] =
@@ -87,14 +83,12 @@ pass(struct noise *a, struct noise *b, struct bytes payload, struct buffer *wire
 	return noise_seal(a, payload, wire) && noise_open(b, buffer_view(wire), plain);
 }
 
-static void
-test_vector(void **state)
+TEST(test_vector)
 {
 	struct noise both[2];
 	struct buffer wire = BUFFER(4096), plain = BUFFER(4096);
 	uint8_t expected[512], text[512];
 
-	(void)state;
 	start_both(&both[0], &both[1]);
 	for (int i = 0; i < MESSAGES; i++) {
 		struct bytes payload = from_hex(messages[i].payload, text, sizeof text);
@@ -116,10 +110,8 @@ test_vector(void **state)
 }
 
 /* Every changed bit and every cut of each handshake message is refused; nothing after it works. */
-static void
-test_damage(void **state)
+TEST(test_damage)
 {
-	(void)state;
 	for (int message = 0; message < 2; message++) {
 		for (size_t at = 0;; at++) {
 			struct noise both[2];
@@ -152,13 +144,11 @@ test_damage(void **state)
 	}
 }
 
-static void
-test_points_of_small_order(void **state)
+TEST(test_points_of_small_order)
 {
 	struct noise both[2];
 	struct buffer wire = BUFFER(4096), plain = BUFFER(4096);
 
-	(void)state;
 	start_both(&both[0], &both[1]);
 	assert_true(noise_write(&both[0], bytes_of(""), &wire));
 	memset(wire.data, 0, NOISE_KEY); /* the ephemeral key: every shared secret would be zero */
@@ -167,14 +157,12 @@ test_points_of_small_order(void **state)
 	buffer_free(&plain);
 }
 
-static void
-test_other_prologue_or_key(void **state)
+TEST(test_other_prologue_or_key)
 {
 	struct noise_pair init = pair_of_hex(init_static), resp = pair_of_hex(resp_static);
 	struct buffer wire = BUFFER(4096), plain = BUFFER(4096);
 	struct noise a, b;
 
-	(void)state;
 	noise_start(&a, true, bytes_of("cell one"), &init, init.secret, resp.public);
 	noise_start(&b, false, bytes_of("cell two"), &resp, resp.secret, NULL);
 	assert_false(pass(&a, &b, bytes_of(""), &wire, &plain));
@@ -185,13 +173,11 @@ test_other_prologue_or_key(void **state)
 	buffer_free(&plain);
 }
 
-static void
-test_turns(void **state)
+TEST(test_turns)
 {
 	struct noise both[2];
 	struct buffer wire = BUFFER(4096), plain = BUFFER(4096);
 
-	(void)state;
 	start_both(&both[0], &both[1]);
 	assert_false(noise_write(&both[1], bytes_of(""), &wire)); /* the responder does not begin */
 	start_both(&both[0], &both[1]);
@@ -210,13 +196,11 @@ shake_hands(struct noise both[2], struct buffer *wire, struct buffer *plain)
 	assert_true(pass(&both[1], &both[0], bytes_of(""), wire, plain));
 }
 
-static void
-test_replay_and_loss(void **state)
+TEST(test_replay_and_loss)
 {
 	struct noise both[2];
 	struct buffer wire = BUFFER(4096), plain = BUFFER(4096), second = BUFFER(4096);
 
-	(void)state;
 	shake_hands(both, &wire, &plain);
 	assert_true(pass(&both[0], &both[1], bytes_of("once"), &wire, &plain));
 	assert_false(noise_open(&both[1], buffer_view(&wire), &plain)); /* repeated */
@@ -232,14 +216,12 @@ test_replay_and_loss(void **state)
 	buffer_free(&second);
 }
 
-static void
-test_rekey_by_count(void **state)
+TEST(test_rekey_by_count)
 {
 	struct noise both[2];
 	struct buffer wire = BUFFER(4096), plain = BUFFER(4096);
 	uint8_t first_key[NOISE_KEY];
 
-	(void)state;
 	shake_hands(both, &wire, &plain);
 	memcpy(first_key, both[0].sending.key, NOISE_KEY);
 	for (int i = 0; i < NOISE_REKEY + 10; i++)
@@ -253,17 +235,7 @@ test_rekey_by_count(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_vector),
-	    cmocka_unit_test(test_damage),
-	    cmocka_unit_test(test_points_of_small_order),
-	    cmocka_unit_test(test_other_prologue_or_key),
-	    cmocka_unit_test(test_turns),
-	    cmocka_unit_test(test_replay_and_loss),
-	    cmocka_unit_test(test_rekey_by_count),
-	};
-
 	if (sodium_init() < 0)
 		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

@@ -38,12 +38,10 @@ refused(const char *line)
 	options_free(&o);
 }
 
-static void
-test_defaults(void **state)
+TEST(test_defaults)
 {
 	struct options o;
 
-	(void)state;
 	assert_true(parse(&o, "lsfs --standalone data mnt"));
 	assert_true(o.standalone);
 	assert_false(o.foreground || o.debug);
@@ -51,18 +49,16 @@ test_defaults(void **state)
 	assert_string_equal(o.source, "data");
 	assert_string_equal(o.mountpoint, "mnt");
 	assert_int_equal(o.lock_delay_s, 15);
-	assert_int_equal(o.grace_s, 45);
+	assert_int_equal(o.grace_s, 0);
 	assert_null(o.kernel);
 	assert_null(o.cell);
 	options_free(&o);
 }
 
-static void
-test_any_order(void **state)
+TEST(test_any_order)
 {
 	struct options o;
 
-	(void)state;
 	assert_true(parse(&o, "lsfs data -o lock_delay=0,quiet mnt -df --cell dc1 -o "
 	                      "commit=write,ro,nodev,key=k,grace=7,allow_other --standalone"));
 	assert_true(o.standalone && o.foreground && o.debug);
@@ -79,12 +75,10 @@ test_any_order(void **state)
 
 /* mount.fuse3 calls `lsfs SOURCE MOUNTPOINT -o rw,...,dev,suid`; mount(8) calls the helper with
  * everything that stands in fstab, and letters of its own. */
-static void
-test_as_mount_helper(void **state)
+TEST(test_as_mount_helper)
 {
 	struct options o;
 
-	(void)state;
 	assert_true(parse(&o, "lsfs data mnt -o "
 	                      "rw,standalone,nofail,_netdev,x-a.b=c,user,dev,suid"));
 	assert_true(o.standalone);
@@ -99,20 +93,27 @@ test_as_mount_helper(void **state)
 	options_free(&o);
 }
 
-static void
-test_help_needs_no_arguments(void **state)
+TEST(test_help_needs_no_arguments)
 {
 	struct options o;
 
-	(void)state;
 	assert_true(parse(&o, "lsfs --help"));
 	assert_true(o.help);
 	assert_true(parse(&o, "lsfs -V"));
 	assert_true(o.version);
 }
 
-static void
-test_refused(void **state)
+/* The lines that say what is wrong would hide what the test says. */
+static int
+silence(void **state)
+{
+	int null = open("/dev/null", O_WRONLY);
+
+	(void)state;
+	return dup2(null, STDERR_FILENO) < 0 || close(null) < 0;
+}
+
+TEST_WITH(test_refused, silence, NULL)
 {
 	static const char *const lines[] = {
 	    "lsfs",
@@ -138,31 +139,6 @@ test_refused(void **state)
 	    "lsfs data mnt -o quiet=1",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
 		refused(lines[i]);
-}
-
-/* The lines that say what is wrong would hide what the test says. */
-static int
-silence(void **state)
-{
-	int null = open("/dev/null", O_WRONLY);
-
-	(void)state;
-	return dup2(null, STDERR_FILENO) < 0 || close(null) < 0;
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_defaults),
-	    cmocka_unit_test(test_any_order),
-	    cmocka_unit_test(test_as_mount_helper),
-	    cmocka_unit_test(test_help_needs_no_arguments),
-	    cmocka_unit_test_setup_teardown(test_refused, silence, NULL),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,12 +48,10 @@ look_at(int extra, bool has_open, uint64_t ino)
 	return found;
 }
 
-static void
-test_descriptors(void **state)
+TEST(test_descriptors)
 {
 	struct stat st;
 
-	(void)state;
 	assert_int_equal(stat("/proc/version", &st), 0);
 	assert_int_equal(look_at(0, true, st.st_ino), 1);
 	assert_int_equal(look_at(0, false, st.st_ino), 0);
@@ -65,13 +63,11 @@ test_descriptors(void **state)
 }
 
 /* The low numbers count, however many there are. */
-static void
-test_low_descriptors_are_counted(void **state)
+TEST(test_low_descriptors_are_counted)
 {
 	struct stat st;
 	int fds[MANY];
 
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		fds[i] = open("/proc/version", O_RDONLY);
 	assert_int_equal(fstat(fds[0], &st), 0);
@@ -105,20 +101,18 @@ block_signals(void *stop)
 	return NULL;
 }
 
-static void
-test_signals_that_do_not_end(void **state)
+TEST(test_signals_that_do_not_end)
 {
 	pthread_t thread;
 	int ready[2];
 	char byte;
 
-	(void)state;
-	assert_int_equal(proc_fate_at_signal(getpid()), FATE_ALIVE);
+	assert_int_equal(proc_fate_at_signal(getpid()), FATE_UNDISTURBED);
 	assert_int_equal(proc_fate_at_signal(0), FATE_UNKNOWN);
 	assert_int_equal(pipe(ready), 0);
 	assert_int_equal(pthread_create(&thread, NULL, block_signals, &ready[1]), 0);
 	must(read(ready[0], &byte, 1) == 1);
-	assert_int_equal(proc_fate_at_signal(blocked_thread), FATE_ALIVE);
+	assert_int_equal(proc_fate_at_signal(blocked_thread), FATE_UNDISTURBED);
 	leave = true;
 	pthread_join(thread, NULL);
 	close(ready[0]);
@@ -145,27 +139,20 @@ fate_of_stopped(int number, void (*action)(int))
 	return fate;
 }
 
-static void
-test_signals_that_end(void **state)
+TEST(test_signals_that_end)
 {
-	(void)state;
 	assert_int_equal(fate_of_stopped(SIGQUIT, SIG_DFL), FATE_KILLED);
 	assert_int_equal(fate_of_stopped(SIGTERM, SIG_DFL), FATE_KILLED);
 	assert_int_equal(fate_of_stopped(SIGTERM, handled), FATE_ALIVE);
-	assert_int_equal(fate_of_stopped(SIGQUIT, SIG_IGN), FATE_ALIVE);
-	assert_int_equal(fate_of_stopped(SIGWINCH, SIG_DFL), FATE_ALIVE);
+	assert_int_equal(fate_of_stopped(SIGWINCH, handled), FATE_ALIVE);
+	assert_int_equal(fate_of_stopped(SIGQUIT, SIG_IGN), FATE_UNDISTURBED);
+	assert_int_equal(fate_of_stopped(SIGWINCH, SIG_DFL), FATE_UNDISTURBED);
+	assert_int_equal(fate_of_stopped(SIGTSTP, SIG_DFL), FATE_UNDISTURBED);
 }
 
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_descriptors),
-	    cmocka_unit_test(test_low_descriptors_are_counted),
-	    cmocka_unit_test(test_signals_that_do_not_end),
-	    cmocka_unit_test(test_signals_that_end),
-	};
-
 	must(mountinfo_at("/proc", &proc));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

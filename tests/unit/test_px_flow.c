@@ -67,13 +67,11 @@ under_way(struct bench *b, struct ballot mine, uint64_t bytes_a_ms, int ms)
 
 /* 5 Mbit/s are 625 bytes in a millisecond: what takes more than about a heartbeat interval (and
  * the time of one message) does not queue up before what comes later. A fast follower gets much. */
-static void
-what_is_under_way_follows_the_rate(void **state)
+TEST(what_is_under_way_follows_the_rate)
 {
 	struct bench b;
 	struct ballot mine = candidate(&b, &nothing);
 
-	(void)state;
 	promise_nothing(&b, mine);
 	assert_in_range(under_way(&b, mine, 625, 5000), 4096, 160 * 1024);
 	bench_free(&b);
@@ -84,13 +82,11 @@ what_is_under_way_follows_the_rate(void **state)
 }
 
 /* If the master is lost now, another one has to propose all of that before it serves. */
-static void
-what_is_open_follows_the_rate(void **state)
+TEST(what_is_open_follows_the_rate)
 {
 	struct bench b;
 	struct ballot mine = candidate(&b, &nothing);
 
-	(void)state;
 	promise_nothing(&b, mine);
 	under_way(&b, mine, 625, 5000);
 	while (px_room(b.px))
@@ -104,29 +100,15 @@ what_is_open_follows_the_rate(void **state)
 }
 
 /* A follower that is gone does not count, however fast it was. */
-static void
-room_counts_only_replicas_that_answer(void **state)
+TEST(room_counts_only_replicas_that_answer)
 {
 	struct bench b;
 	struct ballot mine = candidate(&b, &nothing);
 
-	(void)state;
 	promise_nothing(&b, mine);
 	under_way(&b, mine, 50000, 3000);
 	bench_pass(&b, 600);
 	bench_timeout(&b);
 	assert_false(px_room(b.px));
 	bench_free(&b);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_is_under_way_follows_the_rate),
-	    cmocka_unit_test(what_is_open_follows_the_rate),
-	    cmocka_unit_test(room_counts_only_replicas_that_answer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,7 @@ static const struct {
     {"sessions.principal", "empty short nonce nonce+1 principal"},
     {"sessions.host", "empty short nonce nonce+1 principal principal+1 name"},
     {"sessions.awaited", "0 1"},
+    {"sessions.lasting", "1"},
     {"sessions.below", "0 1 2 3 4 delay delay+1 epoch epoch+1 node node+1"},
     {"sessions.ending", "1 2 3 epoch"},
     {"results.session", "node"},
@@ -258,8 +259,7 @@ is_as_expected(enum row_table table, int column)
 	return false;
 }
 
-static void
-test_what_makes_no_sense_is_refused(void **state)
+TEST(test_what_makes_no_sense_is_refused)
 {
 	struct rng rng = rng_seeded(3);
 	struct fixture *f = fixture_new();
@@ -267,7 +267,6 @@ test_what_makes_no_sense_is_refused(void **state)
 	struct row_store store = {0};
 	unsigned differ = 0;
 
-	(void)state;
 	for (int i = 1; i <= ENTRIES; i++) {
 		buffer_reset(&payload);
 		random_entry(&rng, f->tree, &payload);
@@ -285,14 +284,4 @@ test_what_makes_no_sense_is_refused(void **state)
 	row_store_free(&store);
 	buffer_free(&payload);
 	fixture_free(f);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_what_makes_no_sense_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

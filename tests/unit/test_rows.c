@@ -3,12 +3,10 @@
 #include "tests/unit/row_store.h"
 #include "tests/unit/tree_fixture.h"
 
-static void
-test_tables_are_described(void **state)
+TEST(test_tables_are_described)
 {
 	const struct row_table_info *nodes = row_table_info(ROWS_nodes);
 
-	(void)state;
 	assert_string_equal(nodes->name, "nodes");
 	assert_int_equal(nodes->keys, 1);
 	assert_int_equal(nodes->columns, COLS_nodes);
@@ -37,14 +35,12 @@ result_row(const char *result)
 	return row;
 }
 
-static void
-test_a_list_owns_its_bytes(void **state)
+TEST(test_a_list_owns_its_bytes)
 {
 	struct row_list list = {0};
 	char text[] = "abc";
 	struct row row = result_row(text);
 
-	(void)state;
 	row_list_add(&list, &row);
 	row.deleted = true;
 	row_list_add(&list, &row);
@@ -57,13 +53,11 @@ test_a_list_owns_its_bytes(void **state)
 	assert_int_equal(list.n, 0);
 }
 
-static void
-test_checksum_covers_every_column(void **state)
+TEST(test_checksum_covers_every_column)
 {
 	struct row row = result_row("abc"), other;
 	uint64_t sum = row_checksum(&row);
 
-	(void)state;
 	for (int i = 0; i < COLS_results; i++) {
 		other = row;
 		other.values[i].number ^= 1ll << 40;
@@ -77,12 +71,10 @@ test_checksum_covers_every_column(void **state)
 }
 
 /* Bytes that move from one column to its neighbour must not leave the sum as it was. */
-static void
-test_checksum_knows_where_columns_end(void **state)
+TEST(test_checksum_knows_where_columns_end)
 {
 	struct row a = {.table = ROWS_sessions}, b = {.table = ROWS_sessions};
 
-	(void)state;
 	a.values[COL_sessions_principal].bytes = bytes_of("ab");
 	a.values[COL_sessions_host].bytes = bytes_of("c");
 	b.values[COL_sessions_principal].bytes = bytes_of("a");
@@ -111,8 +103,7 @@ forget_changes(struct fixture *f)
 	row_list_free(&list);
 }
 
-static void
-test_each_row_is_written_once(void **state)
+TREE_TEST(test_each_row_is_written_once)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -132,8 +123,7 @@ test_each_row_is_written_once(void **state)
 	assert_int_equal(list.n, 0);
 }
 
-static void
-test_deletions_are_written(void **state)
+TREE_TEST(test_deletions_are_written)
 {
 	struct fixture *f = *state;
 	uint64_t s = new_session(f, "s");
@@ -154,14 +144,12 @@ test_deletions_are_written(void **state)
 	row_list_free(&list);
 }
 
-static void
-test_an_empty_store_is_an_empty_tree(void **state)
+TEST(test_an_empty_store_is_an_empty_tree)
 {
 	struct row_store store = {0};
 	char why[100];
 	struct tree *t = row_store_load(&store, why, sizeof why);
 
-	(void)state;
 	assert_non_null(t);
 	assert_int_equal(tree_applied(t), 0);
 	tree_free(t);
@@ -202,8 +190,7 @@ assert_refused(struct row_store *store, const char *part)
 	row_store_free(store);
 }
 
-static void
-test_damage_is_told(void **state)
+TREE_TEST(test_damage_is_told)
 {
 	struct fixture *f = *state;
 	struct row_store whole = stored(f), store;
@@ -266,8 +253,7 @@ set_quota(struct fixture *f, struct row_store *store, int64_t nodes, int64_t byt
 	assert_non_null(f->tree);
 }
 
-static void
-test_quota_of_nodes(void **state)
+TREE_TEST(test_quota_of_nodes)
 {
 	struct fixture *f = *state;
 	struct row_store store = {0};
@@ -281,8 +267,7 @@ test_quota_of_nodes(void **state)
 	row_store_free(&store);
 }
 
-static void
-test_quota_of_bytes(void **state)
+TREE_TEST(test_quota_of_bytes)
 {
 	struct fixture *f = *state;
 	struct row_store store = {0};
@@ -306,25 +291,4 @@ test_quota_of_bytes(void **state)
 	assert_int_equal(write_file(f, file, "12"), RC_NOSPC);
 	assert_int_equal(delete_name(f, NODE_ROOT, "g", NODE_FILE), RC_OK);
 	row_store_free(&store);
-}
-
-#define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_setup, tree_teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_tables_are_described),
-	    cmocka_unit_test(test_a_list_owns_its_bytes),
-	    cmocka_unit_test(test_checksum_covers_every_column),
-	    cmocka_unit_test(test_checksum_knows_where_columns_end),
-	    TREE_TEST(test_each_row_is_written_once),
-	    TREE_TEST(test_deletions_are_written),
-	    cmocka_unit_test(test_an_empty_store_is_an_empty_tree),
-	    TREE_TEST(test_damage_is_told),
-	    TREE_TEST(test_quota_of_nodes),
-	    TREE_TEST(test_quota_of_bytes),
-	};
-
-	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }

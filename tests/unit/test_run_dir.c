@@ -25,14 +25,12 @@ sample(void)
 	return r;
 }
 
-static void
-test_one_owner(void **state)
+TEST(test_one_owner)
 {
 	struct run_record r = sample(), seen, earlier;
 	struct run_file file, other;
 	bool alive;
 
-	(void)state;
 	assert_false(run_dir_read(r.mountpoint, &seen, &alive));
 	assert_int_equal(run_dir_own(r.mountpoint, &file, &earlier), 0);
 	assert_int_equal(earlier.session, 0);
@@ -50,8 +48,7 @@ test_one_owner(void **state)
 }
 
 /* A child takes the record and is killed: nobody owns it, and its session is there to be ended. */
-static void
-test_killed_owner(void **state)
+TEST(test_killed_owner)
 {
 	struct run_record r = sample(), earlier;
 	struct run_file file;
@@ -60,7 +57,6 @@ test_killed_owner(void **state)
 	bool alive;
 	pid_t child;
 
-	(void)state;
 	assert_int_equal(pipe(ready), 0);
 	child = fork();
 	if (child == 0) {
@@ -86,8 +82,7 @@ test_killed_owner(void **state)
 
 /* The nonce is a secret: a directory that others may read is refused. (Root's has a fixed place, so
  * root becomes somebody else for a moment.) */
-static void
-test_open_directory(void **state)
+TEST(test_open_directory)
 {
 	struct run_record r = sample(), earlier;
 	struct run_file file;
@@ -95,7 +90,6 @@ test_open_directory(void **state)
 	char directory[64];
 	uid_t us = geteuid();
 
-	(void)state;
 	snprintf(directory, sizeof directory, "%s/lsfs", base);
 	assert_int_equal(chmod(base, 0711), 0);
 	assert_true(mkdir(directory, 0777) == 0 || errno == EEXIST);
@@ -113,8 +107,7 @@ test_open_directory(void **state)
 	assert_int_equal(seteuid(us), 0);
 }
 
-static void
-test_damaged_record(void **state)
+TEST(test_damaged_record)
 {
 	static const char nonsense[] =
 	    "\nsession\nnonce 12\npid x\nmountpoint\n\xff\xfe 7\nsession -1";
@@ -122,7 +115,6 @@ test_damaged_record(void **state)
 	struct run_file file;
 	bool alive;
 
-	(void)state;
 	assert_int_equal(run_dir_own(r.mountpoint, &file, &seen), 0);
 	assert_true(pwrite(file.fd, nonsense, sizeof nonsense, 0) > 0);
 	assert_false(run_dir_read(r.mountpoint, &seen, &alive));
@@ -139,14 +131,12 @@ count(void *user, const struct run_record *record, bool alive)
 	return true;
 }
 
-static void
-test_each(void **state)
+TEST(test_each)
 {
 	struct run_record r = sample(), earlier;
 	struct run_file files[3];
 	int before = 0, n = 0;
 
-	(void)state;
 	run_dir_each(count, &before);
 	for (int i = 0; i < 3; i++) {
 		snprintf(r.mountpoint, sizeof r.mountpoint, "%s/each%d", base, i);
@@ -159,12 +149,10 @@ test_each(void **state)
 		run_dir_drop(&files[i]);
 }
 
-static void
-test_canonical(void **state)
+TEST(test_canonical)
 {
 	char path[256], link[256], seen[PATH_MAX], expected[256];
 
-	(void)state;
 	snprintf(path, sizeof path, "%s/./x//../missing/", base);
 	assert_int_equal(mountinfo_canonical(path, seen), -ENOENT); /* x is missing, too */
 	snprintf(path, sizeof path, "%s/.//missing//", base);
@@ -186,12 +174,10 @@ test_canonical(void **state)
 	assert_int_equal(mountinfo_canonical("", seen), -ENOENT);
 }
 
-static void
-test_mount_table(void **state)
+TEST(test_mount_table)
 {
 	struct mountinfo proc, same;
 
-	(void)state;
 	assert_true(mountinfo_at("/proc", &proc));
 	assert_string_equal(proc.type, "proc");
 	assert_true(mountinfo_by_id(0, proc.id, &same));
@@ -222,12 +208,5 @@ teardown(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_one_owner),      cmocka_unit_test(test_killed_owner),
-	    cmocka_unit_test(test_open_directory), cmocka_unit_test(test_damaged_record),
-	    cmocka_unit_test(test_each),           cmocka_unit_test(test_canonical),
-	    cmocka_unit_test(test_mount_table),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return unit_run(setup, teardown);
 }

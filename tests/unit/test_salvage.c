@@ -163,6 +163,8 @@ teardown(void **state)
 	return system(command);
 }
 
+#define BENCH_TEST(test) TEST_WITH(test, setup, teardown)
+
 static void
 run_sql(struct bench *b, const char *file, const char *sql)
 {
@@ -217,8 +219,7 @@ assert_refused(struct bench *b, const char *why)
 
 /* ---- tests ---- */
 
-static void
-test_the_log_goes_on_behind_the_state(void **state)
+BENCH_TEST(test_the_log_goes_on_behind_the_state)
 {
 	struct bench *b = *state;
 
@@ -229,8 +230,7 @@ test_the_log_goes_on_behind_the_state(void **state)
 	assert_int_equal(b->s.damaged, 0);
 }
 
-static void
-test_a_state_that_is_further(void **state)
+BENCH_TEST(test_a_state_that_is_further)
 {
 	struct bench *b = *state;
 
@@ -240,8 +240,7 @@ test_a_state_that_is_further(void **state)
 	assert_text(b->s.tree, "4567");
 }
 
-static void
-test_a_log_without_a_state(void **state)
+BENCH_TEST(test_a_log_without_a_state)
 {
 	struct bench *b = *state;
 
@@ -250,8 +249,7 @@ test_a_log_without_a_state(void **state)
 	assert_text(b->s.tree, "45678");
 }
 
-static void
-test_a_state_without_a_log(void **state)
+BENCH_TEST(test_a_state_without_a_log)
 {
 	struct bench *b = *state;
 
@@ -259,8 +257,7 @@ test_a_state_without_a_log(void **state)
 	assert_salvaged(b, 6, 0);
 }
 
-static void
-test_a_gap_between_them(void **state)
+BENCH_TEST(test_a_gap_between_them)
 {
 	struct bench *b = *state;
 
@@ -270,8 +267,7 @@ test_a_gap_between_them(void **state)
 }
 
 /* It was never chosen: who proposed the entry before it did not know it. */
-static void
-test_an_older_origin_ends_the_log(void **state)
+BENCH_TEST(test_an_older_origin_ends_the_log)
 {
 	struct bench *b = *state;
 
@@ -283,8 +279,7 @@ test_an_older_origin_ends_the_log(void **state)
 	assert_text(b->s.tree, "456");
 }
 
-static void
-test_a_damaged_log(void **state)
+BENCH_TEST(test_a_damaged_log)
 {
 	struct bench *b = *state;
 
@@ -297,8 +292,7 @@ test_a_damaged_log(void **state)
 }
 
 /* What it had promised nobody can tell any more; nor does anybody have to. */
-static void
-test_promises_that_are_lost(void **state)
+BENCH_TEST(test_promises_that_are_lost)
 {
 	struct bench *b = *state;
 	char marks[128];
@@ -314,8 +308,7 @@ test_promises_that_are_lost(void **state)
 	assert_text(b->s.tree, "45678");
 }
 
-static void
-test_damage_that_the_state_covers(void **state)
+BENCH_TEST(test_damage_that_the_state_covers)
 {
 	struct bench *b = *state;
 
@@ -326,8 +319,7 @@ test_damage_that_the_state_covers(void **state)
 	assert_int_equal(b->s.damaged, 0);
 }
 
-static void
-test_a_damaged_state(void **state)
+BENCH_TEST(test_a_damaged_state)
 {
 	struct bench *b = *state;
 
@@ -337,8 +329,7 @@ test_a_damaged_state(void **state)
 	assert_refused(b, "state.db is damaged: nodes row 2: checksum");
 }
 
-static void
-test_nothing_in_it(void **state)
+BENCH_TEST(test_nothing_in_it)
 {
 	struct bench *b = *state;
 
@@ -346,8 +337,7 @@ test_nothing_in_it(void **state)
 }
 
 /* While a process has the directory only salvage_running may have a look. */
-static void
-test_a_directory_in_use(void **state)
+BENCH_TEST(test_a_directory_in_use)
 {
 	struct bench *b = *state;
 	struct dir_lock lock;
@@ -366,8 +356,7 @@ test_a_directory_in_use(void **state)
 }
 
 /* Closing what was never opened closes nothing that is somebody else's. */
-static void
-test_an_end_without_a_beginning(void **state)
+BENCH_TEST(test_an_end_without_a_beginning)
 {
 	struct bench *b = *state;
 	struct salvage s;
@@ -378,8 +367,7 @@ test_an_end_without_a_beginning(void **state)
 	assert_true(fcntl(0, F_GETFD) >= 0);
 }
 
-static void
-test_written_it_is_one_file(void **state)
+BENCH_TEST(test_written_it_is_one_file)
 {
 	struct bench *b = *state;
 	char path[128];
@@ -401,8 +389,7 @@ test_written_it_is_one_file(void **state)
 	assert_int_equal(mkdir(b->work, 0700), 0);
 }
 
-static void
-test_a_restored_state(void **state)
+BENCH_TEST(test_a_restored_state)
 {
 	struct bench *b = *state;
 	struct restoration r;
@@ -442,8 +429,7 @@ restored_epoch(struct bench *b)
 }
 
 /* The cell that was made first has given out numbers since. */
-static void
-test_restored_twice(void **state)
+BENCH_TEST(test_restored_twice)
 {
 	struct bench *b = *state;
 	uint64_t first;
@@ -452,31 +438,4 @@ test_restored_twice(void **state)
 	write_state(b, 4);
 	first = restored_epoch(b);
 	assert_true(restored_epoch(b) > first);
-}
-
-#define BENCH_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    BENCH_TEST(test_the_log_goes_on_behind_the_state),
-	    BENCH_TEST(test_a_state_that_is_further),
-	    BENCH_TEST(test_a_log_without_a_state),
-	    BENCH_TEST(test_a_state_without_a_log),
-	    BENCH_TEST(test_a_gap_between_them),
-	    BENCH_TEST(test_an_older_origin_ends_the_log),
-	    BENCH_TEST(test_a_damaged_log),
-	    BENCH_TEST(test_promises_that_are_lost),
-	    BENCH_TEST(test_damage_that_the_state_covers),
-	    BENCH_TEST(test_a_damaged_state),
-	    BENCH_TEST(test_nothing_in_it),
-	    BENCH_TEST(test_a_directory_in_use),
-	    BENCH_TEST(test_an_end_without_a_beginning),
-	    BENCH_TEST(test_written_it_is_one_file),
-	    BENCH_TEST(test_a_restored_state),
-	    BENCH_TEST(test_restored_twice),
-	};
-
-	return cmocka_run_group_tests_name("salvage", tests, NULL, NULL);
 }

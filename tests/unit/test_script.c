@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cell/base/memory.h"
 #include "tests/transcripts/script.h"
 #include "tests/unit/unit.h"
 
@@ -36,15 +35,10 @@ run_trace(struct script *s, void *world)
 
 	(void)world;
 	TRACE(&t, "first");
+	MESSAGE_TRACE(&t, "which transcripts show themselves");
 	NOTICE(&t, "second");
 	script_say_traces(s, "sink", &t);
 	trace_free(&t);
-}
-
-static void *
-begin(void)
-{
-	return memory_zero(1, sizeof(struct sum));
 }
 
 static const struct script_command commands[] = {
@@ -54,7 +48,7 @@ static const struct script_command commands[] = {
     {0},
 };
 
-static const struct script_player player = {"sums", commands, begin, free};
+static const struct script_player player = {"sums", commands, sizeof(struct sum), NULL, NULL};
 
 /* Plays a transcript of this text; `text` (of 4096 bytes) becomes that of the file afterwards, and
  * `printed` the differences. */
@@ -81,8 +75,7 @@ play(char *text, bool accept, char *printed)
 	return rc;
 }
 
-static void
-test_what_is_expected_is_said(void **state)
+TEST(test_what_is_expected_is_said)
 {
 	char text[4096] = "# Sums.\n\n> add 2\n  the sum is 2\n"
 	                  "> add 3 times=2\n  the sum is 8\n\n# Words.\n"
@@ -91,45 +84,55 @@ test_what_is_expected_is_said(void **state)
 	                  "> trace\n  sink: first\n  sink: second\n";
 	char printed[4096];
 
-	(void)state;
 	assert_int_equal(play(text, false, printed), 0);
 	assert_string_equal(printed, "");
 }
 
-static void
-test_a_difference_is_shown(void **state)
+/* Lines are left out where the first and the last tell all of them. */
+TEST(test_what_goes_on_in_steps_is_folded)
+{
+	char text[4096] = "> 6 times add 2\n  the sum is 2\n  ... 4 more, up to\n  the sum is 12\n"
+	                  "> 3 times add %\n  the sum is 13\n  the sum is 15\n  the sum is 18\n"
+	                  "> 5 times echo a% ; add 1\n  a1\n  the sum is 19\n"
+	                  "  ... 3 more like these, up to\n  a5\n  the sum is 23\n"
+	                  "> 5 times echo a\n  a\n  ... 4 more, the same\n"
+	                  "> echo 1 2 4 8 16\n  1\n  2\n  4\n  8\n  16\n"
+	                  "> 2 times quietly echo a ; echo b\n"
+	                  "> echo a ; quietly echo b ; echo c\n  a\n";
+	char printed[4096];
+
+	assert_int_equal(play(text, false, printed), 0);
+	assert_string_equal(printed, "");
+}
+
+TEST(test_a_difference_is_shown)
 {
 	char text[4096] = "# Words.\n> echo a b c d\n  a\n  c\n  x\n  d\n";
 	char printed[4096];
 
-	(void)state;
 	assert_int_equal(play(text, false, printed), 1);
 	assert_non_null(strstr(printed, ":2: > echo a b c d\n"));
 	assert_non_null(strstr(printed, "#      a\n#   +  b\n#      c\n#   -  x\n#      d\n"));
 	assert_non_null(strstr(text, "  x\n"));
 }
 
-static void
-test_lines_too_many_and_too_few(void **state)
+TEST(test_lines_too_many_and_too_few)
 {
 	char more[4096] = "> echo a\n  a\n  b\n", fewer[4096] = "> echo a b\n  a\n";
 	char nothing[4096] = "> quietly echo a\n  a\n", printed[4096];
 
-	(void)state;
 	assert_int_equal(play(more, false, printed), 1);
 	assert_int_equal(play(fewer, false, printed), 1);
 	assert_int_equal(play(nothing, false, printed), 1);
 }
 
 /* The prose stays where it was. */
-static void
-test_accepting_rewrites_what_was_said(void **state)
+TEST(test_accepting_rewrites_what_was_said)
 {
 	char text[4096] = "# Sums.\n\n> add 2\n# More of them.\n> add 3\n  the sum is 6\n"
 	                  "  and so on\n\n# The end.\n";
 	char printed[4096];
 
-	(void)state;
 	assert_int_equal(play(text, true, printed), 2);
 	assert_string_equal(text, "# Sums.\n\n> add 2\n  the sum is 2\n# More of them.\n> add 3\n"
 	                          "  the sum is 5\n\n# The end.\n");
@@ -137,8 +140,7 @@ test_accepting_rewrites_what_was_said(void **state)
 }
 
 /* A broken script is never accepted. */
-static void
-test_a_wrong_command_breaks_the_script(void **state)
+TEST(test_a_wrong_command_breaks_the_script)
 {
 	static const char *const wrong[] = {"> add 1\n> multiply 2\n",
 	                                    "> add\n",
@@ -152,7 +154,6 @@ test_a_wrong_command_breaks_the_script(void **state)
 	                                    "  said before any command\n"};
 	char text[4096], printed[4096];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		strcpy(text, wrong[i]);
 		assert_int_equal(play(text, true, printed), -1);
@@ -160,18 +161,4 @@ test_a_wrong_command_breaks_the_script(void **state)
 		assert_non_null(strstr(printed, i == 0 ? ":2: no command \"multiply\"" : ":1: "));
 	}
 	assert_int_equal(script_play(&player, "/nowhere", false, stdout), -1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_what_is_expected_is_said),
-	    cmocka_unit_test(test_a_difference_is_shown),
-	    cmocka_unit_test(test_lines_too_many_and_too_few),
-	    cmocka_unit_test(test_accepting_rewrites_what_was_said),
-	    cmocka_unit_test(test_a_wrong_command_breaks_the_script),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,13 +27,11 @@ signed_text(const char *body)
 	return text;
 }
 
-static void
-test_round_trip(void **state)
+TEST(test_round_trip)
 {
 	struct buffer text = signed_text("/ls/dc1/a/b:7:exclusive:42:18446744073709551615");
 	struct sequencer s;
 
-	(void)state;
 	assert_true(sequencer_parse(buffer_view(&text), &s));
 	assert_true(bytes_equal(s.path, bytes_of("/ls/dc1/a/b")));
 	assert_int_equal(s.lock_generation, 7);
@@ -44,13 +42,11 @@ test_round_trip(void **state)
 	buffer_free(&text);
 }
 
-static void
-test_path_with_colons(void **state)
+TEST(test_path_with_colons)
 {
 	struct buffer text = signed_text("/ls/dc1/a:1:shared:2:3:x:7:shared:42:9");
 	struct sequencer s;
 
-	(void)state;
 	assert_true(sequencer_parse(buffer_view(&text), &s));
 	assert_true(bytes_equal(s.path, bytes_of("/ls/dc1/a:1:shared:2:3:x")));
 	assert_int_equal(s.mode, LOCK_SHARED);
@@ -60,13 +56,11 @@ test_path_with_colons(void **state)
 }
 
 /* Any single changed byte makes it no sequencer, or not one of this cell. */
-static void
-test_every_byte_counts(void **state)
+TEST(test_every_byte_counts)
 {
 	struct buffer text = signed_text("/ls/dc1/a:7:exclusive:42:9");
 	struct sequencer s;
 
-	(void)state;
 	for (size_t i = 0; i < text.len; i++) {
 		text.data[i] ^= 1;
 		if (sequencer_parse(buffer_view(&text), &s))
@@ -77,22 +71,19 @@ test_every_byte_counts(void **state)
 	buffer_free(&text);
 }
 
-static void
-test_other_key(void **state)
+TEST(test_other_key)
 {
 	struct buffer text = signed_text("/ls/dc1/a:7:exclusive:42:9");
 	uint8_t other[32], other_secret[64], seed[32] = {9};
 	struct sequencer s;
 
-	(void)state;
 	crypto_sign_seed_keypair(other, other_secret, seed);
 	assert_true(sequencer_parse(buffer_view(&text), &s));
 	assert_false(sequencer_verify(&s, other));
 	buffer_free(&text);
 }
 
-static void
-test_malformed(void **state)
+TEST(test_malformed)
 {
 	static const char *const bodies[] = {
 	    "",
@@ -110,7 +101,6 @@ test_malformed(void **state)
 	};
 	struct sequencer s;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
 		struct buffer text = signed_text(bodies[i]);
 
@@ -119,13 +109,11 @@ test_malformed(void **state)
 	}
 }
 
-static void
-test_truncated(void **state)
+TEST(test_truncated)
 {
 	struct buffer text = signed_text("/ls/dc1/a:7:exclusive:42:9");
 	struct sequencer s;
 
-	(void)state;
 	for (size_t len = 0; len < text.len; len++)
 		assert_false(sequencer_parse((struct bytes){text.data, len}, &s));
 	buffer_put_u8(&text, 'A');
@@ -136,11 +124,5 @@ test_truncated(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_path_with_colons),
-	    cmocka_unit_test(test_every_byte_counts), cmocka_unit_test(test_other_key),
-	    cmocka_unit_test(test_malformed),         cmocka_unit_test(test_truncated),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, NULL);
+	return unit_run(set_up, NULL);
 }

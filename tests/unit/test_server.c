@@ -1,17 +1,12 @@
-/* A replica on a loop, with a client in the same process: from an empty directory to data that is
- * there again after a restart, and the data directory's first start broken off anywhere. */
+/* A replica on a loop, with a client in the same process: its start in an empty directory, or in
+ * one whose first start was broken off anywhere, and its end at any time. Data that is there again
+ * after an end is the subject of tests/e2e/crash.sh. */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cell/base/must.h"
 #include "cell/client/client.h"
@@ -24,6 +19,7 @@
 #include "cell/host/standalone.h"
 #include "cell/tree/tree.h"
 #include "tests/unit/net_fixture.h"
+#include "tests/unit/unit.h"
 
 static char directory[64];
 static char why[512];
@@ -37,10 +33,7 @@ struct driver {
 	struct client *client;
 	struct client_update update;
 	uint64_t conn;
-	bool in_call, stopped, answered;
-	enum rc rc;
-	struct result result;
-	char contents[128];
+	bool in_call, stopped;
 };
 
 static void tell(struct driver *d, struct client_event event);
@@ -70,22 +63,6 @@ on_timer(uv_timer_t *timer)
 }
 
 static void
-take_answers(struct driver *d)
-{
-	for (size_t i = 0; i < d->update.answers_n; i++) {
-		const struct client_answer *a = &d->update.answers[i];
-
-		d->answered = true;
-		d->rc = a->rc;
-		d->result = a->result;
-		if (a->rc == RC_OK && a->result.kind == RESULT_contents)
-			snprintf(d->contents, sizeof d->contents, "%.*s",
-			         (int)a->result.contents.contents.len,
-			         (const char *)a->result.contents.contents.data);
-	}
-}
-
-static void
 tell(struct driver *d, struct client_event event)
 {
 	const struct server_client callbacks = {on_frame, on_closed, d};
@@ -94,7 +71,6 @@ tell(struct driver *d, struct client_event event)
 
 	event.now = clock_now();
 	client_step(d->client, &event, &d->update);
-	take_answers(d);
 	connect = d->update.connect;
 	d->in_call = true;
 	if (connect) {
@@ -143,17 +119,6 @@ start(struct driver *d)
 		uv_run(&d->loop, UV_RUN_ONCE);
 }
 
-static enum rc
-ask(struct driver *d, const struct op *op)
-{
-	d->answered = false;
-	tell(d, (struct client_event){.kind = CLIENT_REQUEST,
-	                              .request = client_request_new(1, op, false)});
-	while (!d->answered)
-		uv_run(&d->loop, UV_RUN_ONCE);
-	return d->rc;
-}
-
 static void
 on_stopped(void *user)
 {
@@ -172,60 +137,40 @@ stop(struct driver *d)
 	client_free(d->client);
 }
 
-static uint64_t
-create(struct driver *d, const char *name)
+static void
+remove_directory(void)
 {
-	struct op op = {.code = OP_create,
-	                .create = {.parent = NODE_ROOT,
-	                           .name = bytes_of(name),
-	                           .kind = NODE_FILE,
-	                           .exclusive = 1}};
+	DIR *d = opendir(directory);
+	struct dirent *e;
+	char path[512];
 
-	assert_int_equal(ask(d, &op), RC_OK);
-	return d->result.created.attr.node;
+	if (d == NULL)
+		return;
+	while ((e = readdir(d)) != NULL) {
+		snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+		unlink(path);
+	}
+	closedir(d);
+	rmdir(directory);
 }
 
-static void
-write_text(struct driver *d, uint64_t node, const char *text)
+static int
+setup(void **state)
 {
-	struct op op = {.code = OP_set_contents,
-	                .set_contents = {.node = node, .contents = bytes_of(text)}};
-
-	assert_int_equal(ask(d, &op), RC_OK);
-}
-
-static void
-read_text(struct driver *d, uint64_t node, const char *expected)
-{
-	struct op op = {.code = OP_get_contents, .get_contents = {.node = node}};
-
-	assert_int_equal(ask(d, &op), RC_OK);
-	assert_string_equal(d->contents, expected);
-}
-
-static void
-test_data_survives(void **state)
-{
-	struct driver d;
-	uint64_t node;
-	char text[32];
-
 	(void)state;
-	start(&d);
-	node = create(&d, "file");
-	for (int i = 0; i <= 100; i++) {
-		snprintf(text, sizeof text, "version %d", i);
-		write_text(&d, node, text);
-	}
-	read_text(&d, node, "version 100");
-	stop(&d);
-	for (int i = 0; i < 3; i++) {
-		start(&d);
-		read_text(&d, node, i == 0 ? "version 100" : "again");
-		write_text(&d, node, "again");
-		stop(&d);
-	}
+	strcpy(directory, "/tmp/test_server.XXXXXX");
+	return mkdtemp(directory) == NULL;
 }
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	remove_directory();
+	return 0;
+}
+
+#define SERVER_TEST(test) TEST_WITH(test, setup, teardown)
 
 /* What a server writes to the log, at this level, from its start to its end. */
 static void
@@ -250,12 +195,10 @@ logged_at(enum log_level level, char text[16384])
 }
 
 /* Operators see the masters in any case, and verdicts on demand. */
-static void
-test_verdicts_are_logged_on_demand(void **state)
+SERVER_TEST(test_verdicts_are_logged_on_demand)
 {
 	static char text[16384];
 
-	(void)state;
 	logged_at(LEVEL_INFO, text);
 	assert_non_null(strstr(text, "master of epoch"));
 	assert_null(strstr(text, "is a candidate with"));
@@ -264,14 +207,12 @@ test_verdicts_are_logged_on_demand(void **state)
 	assert_non_null(strstr(text, "is a candidate with"));
 }
 
-static void
-test_stopped_unused(void **state)
+SERVER_TEST(test_stopped_unused)
 {
 	struct driver d = {0};
 	struct server_process_config config = {.directory = directory};
 	struct cell_file cell_file;
 
-	(void)state;
 	assert_true(standalone_prepare(directory, "local", &cell_file, why, sizeof why));
 	d.process = server_process_open(&config, why, sizeof why);
 	assert_non_null(d.process);
@@ -363,14 +304,12 @@ make_networked(struct cell_file *cell_file)
 	assert_int_equal(cell_file_replace(path, cell_file), 0);
 }
 
-static void
-test_stopped_while_the_cell_file_is_written(void **state)
+SERVER_TEST(test_stopped_while_the_cell_file_is_written)
 {
 	struct driver d = {0};
 	struct server_process_config config = {.directory = directory};
 	struct cell_file cell_file;
 
-	(void)state;
 	make_networked(&cell_file);
 	closing.driver = &d;
 	assert_int_equal(uv_sem_init(&closing.go, 0), 0);
@@ -411,23 +350,6 @@ put_file(const char *name, const char *text)
 	fclose(file);
 }
 
-static void
-remove_directory(void)
-{
-	DIR *d = opendir(directory);
-	struct dirent *e;
-	char path[512];
-
-	if (d == NULL)
-		return;
-	while ((e = readdir(d)) != NULL) {
-		snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-		unlink(path);
-	}
-	closedir(d);
-	rmdir(directory);
-}
-
 static bool
 prepare(const char *cell)
 {
@@ -448,14 +370,12 @@ assert_refused(const char *reason)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
 }
 
-static void
-test_made(void **state)
+SERVER_TEST(test_made)
 {
 	struct cell_file cell_file;
 	struct stat st;
 	char path[128];
 
-	(void)state;
 	remove_directory();
 	assert_false(prepare("no/name"));
 	assert_int_not_equal(access(directory, F_OK), 0);
@@ -470,12 +390,10 @@ test_made(void **state)
 	assert_string_equal(cell_file.name, "first"); /* it is one already: nothing happens to it */
 }
 
-static void
-test_foreign(void **state)
+SERVER_TEST(test_foreign)
 {
 	char path[128];
 
-	(void)state;
 	remove_directory();
 	assert_int_equal(mkdir(directory, 0755), 0);
 	put_file("thesis.tex", "years of work");
@@ -488,12 +406,10 @@ test_foreign(void **state)
 	rmdir(directory);
 }
 
-static void
-test_a_file_in_place(void **state)
+SERVER_TEST(test_a_file_in_place)
 {
 	FILE *file;
 
-	(void)state;
 	remove_directory();
 	file = fopen(directory, "w");
 	assert_non_null(file);
@@ -502,13 +418,11 @@ test_a_file_in_place(void **state)
 	unlink(directory);
 }
 
-static void
-test_first_start_broken_off(void **state)
+SERVER_TEST(test_first_start_broken_off)
 {
 	static const char *const left[] = {NULL, "lock", "signing.key.new", "cell.conf.new"};
 	struct driver d;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
 		remove_directory();
 		assert_int_equal(mkdir(directory, 0700), 0);
@@ -519,14 +433,12 @@ test_first_start_broken_off(void **state)
 	}
 }
 
-static void
-test_key_before_the_cell_file(void **state)
+SERVER_TEST(test_key_before_the_cell_file)
 {
 	struct cell_file before, after;
 	char path[128];
 	struct driver d;
 
-	(void)state;
 	remove_directory();
 	assert_true(standalone_prepare(directory, "local", &before, why, sizeof why));
 	path_of(path, "cell.conf");
@@ -537,12 +449,10 @@ test_key_before_the_cell_file(void **state)
 	stop(&d);
 }
 
-static void
-test_damaged(void **state)
+SERVER_TEST(test_damaged)
 {
 	char path[128];
 
-	(void)state;
 	remove_directory();
 	assert_true(prepare("local"));
 	path_of(path, "signing.key");
@@ -559,15 +469,13 @@ test_damaged(void **state)
 
 /* Of a replica that joins, which its cell file calls a learner, the signing key may be missing; of
  * no other one. */
-static void
-test_joins(void **state)
+SERVER_TEST(test_joins)
 {
 	struct cell_file cell_file = {.name = "dc1", .has_admin = true, .replicas_n = 2};
 	struct identity identity;
 	struct noise_pair pair;
 	char path[128];
 
-	(void)state;
 	remove_directory();
 	assert_int_equal(mkdir(directory, 0700), 0);
 	path_of(path, "replica.key");
@@ -596,41 +504,9 @@ test_joins(void **state)
 	assert_refused("signing.key: No such file");
 }
 
-static int
-setup(void **state)
-{
-	(void)state;
-	strcpy(directory, "/tmp/test_server.XXXXXX");
-	return mkdtemp(directory) == NULL;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	remove_directory();
-	return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    TEST(test_data_survives),
-	    TEST(test_verdicts_are_logged_on_demand),
-	    TEST(test_stopped_unused),
-	    TEST(test_stopped_while_the_cell_file_is_written),
-	    TEST(test_made),
-	    TEST(test_foreign),
-	    TEST(test_a_file_in_place),
-	    TEST(test_first_start_broken_off),
-	    TEST(test_key_before_the_cell_file),
-	    TEST(test_damaged),
-	    TEST(test_joins),
-	};
-
 	log_start("test_server", LEVEL_ERROR);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

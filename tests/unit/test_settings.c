@@ -16,12 +16,10 @@ expect_text(enum setting code, const char *text, uint64_t value, const char *pri
 	assert_string_equal(back, printed);
 }
 
-static void
-test_text(void **state)
+TEST(test_text)
 {
 	uint64_t value;
 
-	(void)state;
 	expect_text(SETTING_session_lease, "12s", 12000, "12s");
 	expect_text(SETTING_session_lease, "60s", 60000, "1m");
 	expect_text(SETTING_session_lease, "1500ms", 1500, "1500ms");
@@ -40,12 +38,4 @@ test_text(void **state)
 	assert_int_equal(setting_named("heartbea", 8), 0);
 	assert_null(setting_info(0));
 	assert_null(setting_info(SETTING_CODES));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_text)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,12 +59,10 @@ create(struct sqlite_db *db)
 	calls = 0;
 }
 
-static void
-test_a_checkpoint_tells_of_a_failing_disk_only(void **state)
+TEST(test_a_checkpoint_tells_of_a_failing_disk_only)
 {
 	struct sqlite_db db;
 
-	(void)state;
 	for (size_t i = 0; i < CASES; i++) {
 		create(&db);
 		result = cases[i].result;
@@ -76,12 +74,10 @@ test_a_checkpoint_tells_of_a_failing_disk_only(void **state)
 	}
 }
 
-static void
-test_a_close_tells_whatever_the_checkpoint_did(void **state)
+TEST(test_a_close_tells_whatever_the_checkpoint_did)
 {
 	struct sqlite_db db;
 
-	(void)state;
 	for (size_t i = 0; i < CASES; i++) {
 		create(&db);
 		result = cases[i].result;
@@ -90,28 +86,14 @@ test_a_close_tells_whatever_the_checkpoint_did(void **state)
 	}
 }
 
-static void
-test_a_short_log_is_left_alone(void **state)
+TEST(test_a_short_log_is_left_alone)
 {
 	struct sqlite_db db;
 
-	(void)state;
 	create(&db);
 	db.wal_pages = 1;
 	assert_int_equal(sqlite_checkpoint(&db, true), WORK_DONE);
 	assert_int_equal(sqlite_checkpoint(&db, false), WORK_DONE);
 	assert_int_equal(sqlite_close(&db, true), WORK_DONE);
 	assert_int_equal(calls, 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_a_checkpoint_tells_of_a_failing_disk_only),
-	    cmocka_unit_test(test_a_close_tells_whatever_the_checkpoint_did),
-	    cmocka_unit_test(test_a_short_log_is_left_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* Copies of state.db: consistent while both writers go on, given up at the close; and how one takes
  * the place of a state.db, or is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
+#include "tests/unit/unit.h"
 
 enum { NODES = 400, NODE_BYTES = 20000 };
 
@@ -64,6 +59,8 @@ teardown(void **state)
 	fixture_remove(&other);
 	return 0;
 }
+
+#define COPY_TEST(test) TEST_WITH(test, setup, teardown)
 
 static void
 open_started(struct fixture *fixture)
@@ -158,12 +155,10 @@ give_fetched(uint64_t applied)
 		fail_msg("%s", why);
 }
 
-static void
-test_copied_while_written(void **state)
+COPY_TEST(test_copied_while_written)
 {
 	struct copied c = {0}, second = {0};
 
-	(void)state;
 	open_started(&f);
 	for (uint64_t i = 1; i <= 8; i++)
 		fixture_log(&f, i, bytes_of("x"));
@@ -190,12 +185,10 @@ test_copied_while_written(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_given_up(void **state)
+COPY_TEST(test_given_up)
 {
 	struct copied c[3] = {{0}};
 
-	(void)state;
 	open_started(&f);
 	fixture_log(&f, 1, bytes_of("x"));
 	save_all(1);
@@ -213,12 +206,10 @@ test_given_up(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_nothing_to_copy(void **state)
+COPY_TEST(test_nothing_to_copy)
 {
 	struct copied c = {0};
 
-	(void)state;
 	open_started(&f);
 	store_copy(f.store, STORE_COPY, on_copied, &c);
 	wait_copied(&c);
@@ -229,10 +220,8 @@ test_nothing_to_copy(void **state)
 }
 
 /* An empty replica, and one whose log ends earlier. */
-static void
-test_installed(void **state)
+COPY_TEST(test_installed)
 {
-	(void)state;
 	give_fetched(7);
 	assert_false(there(&other, STORE_FETCHED));
 	open_started(&other);
@@ -251,10 +240,8 @@ test_installed(void **state)
 	fixture_close(&other);
 }
 
-static void
-test_older_is_not_installed(void **state)
+COPY_TEST(test_older_is_not_installed)
 {
-	(void)state;
 	give_fetched(9);
 	open_started(&other);
 	fixture_close(&other);
@@ -279,12 +266,10 @@ assert_not_ready(const char *reason)
 	assert_false(there(&other, "state.db.ready"));
 }
 
-static void
-test_damaged_copy(void **state)
+COPY_TEST(test_damaged_copy)
 {
 	char garbage[8192];
 
-	(void)state;
 	memset(garbage, 'x', sizeof garbage);
 	assert_not_ready("fetched.db");
 	put(&other, STORE_FETCHED, garbage, sizeof garbage);
@@ -303,22 +288,18 @@ copy_with(const char *sql)
 	assert_int_equal(rename(other.why, f.why), 0);
 }
 
-static void
-test_copy_does_not_load(void **state)
+COPY_TEST(test_copy_does_not_load)
 {
-	(void)state;
 	copy_with("UPDATE nodes SET contents = x'00' WHERE node = 5");
 	assert_not_ready("fetched.db is damaged: nodes row 5: checksum");
 	copy_with("UPDATE meta SET applied = 1000");
 	assert_not_ready("fetched.db is damaged: meta row 0: checksum");
 }
 
-static void
-test_other_cell(void **state)
+COPY_TEST(test_other_cell)
 {
 	char why[256];
 
-	(void)state;
 	give_fetched(3);
 	snprintf(other.why, sizeof other.why, "%s/state.db.ready", other.directory);
 	snprintf(f.why, sizeof f.why, "%s/" STORE_FETCHED, other.directory);
@@ -327,10 +308,8 @@ test_other_cell(void **state)
 	assert_non_null(strstr(why, "belongs to cell test, not to elsewhere"));
 }
 
-static void
-test_unfinished_goes(void **state)
+COPY_TEST(test_unfinished_goes)
 {
-	(void)state;
 	put(&f, STORE_FETCHED, "half", 4);
 	put(&f, STORE_COPY, "half", 4);
 	put(&f, STORE_COPY "-journal", "half", 4);
@@ -339,20 +318,4 @@ test_unfinished_goes(void **state)
 	assert_false(there(&f, STORE_COPY));
 	assert_false(there(&f, STORE_COPY "-journal"));
 	fixture_close(&f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(test_copied_while_written),   TEST(test_given_up),
-	    TEST(test_nothing_to_copy),        TEST(test_installed),
-	    TEST(test_older_is_not_installed), TEST(test_damaged_copy),
-	    TEST(test_copy_does_not_load),     TEST(test_other_cell),
-	    TEST(test_unfinished_goes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "cell/base/memory.h"
-#include "tests/unit/lab.h"
+#include "tests/unit/bare_world.h"
 #include "tests/unit/tree_fixture.h"
 #include "tests/unit/unit.h"
 
@@ -46,7 +47,7 @@ put_all(struct fixture *f)
 static struct op
 take(uint64_t node, uint64_t owner, enum lock_mode mode)
 {
-	struct op op = lab_acquire(node, owner, 1, mode, false);
+	struct op op = op_of_acquire(node, owner, 1, mode, false);
 
 	op.acquire.acquire.delay_s = 3;
 	return op;
@@ -98,109 +99,140 @@ put_sessions(struct fixture *f, uint64_t n, bool awaited)
 	put_all(f);
 }
 
-static void
-elect(struct lab *lab)
+/* ---- what steps do ---- */
+
+/* The most that one step has done: rows that it changed and frames that it sent; and the time of
+ * the processor that it took. */
+static size_t most_pieces;
+static int64_t most_ns;
+static void (*after_step)(const struct replica *r);
+
+void __wrap_replica_step(struct replica *r, const struct replica_event *event,
+                         struct replica_update *update);
+void __real_replica_step(struct replica *r, const struct replica_event *event,
+                         struct replica_update *update);
+
+/* Of this thread: others may have the processor meanwhile. */
+static int64_t
+time_taken(void)
 {
-	for (int i = 0; i < 5000 && !replica_serving(lab->replica, lab->now); i++)
-		lab_pass_ms(lab, 1);
-	assert_true(replica_serving(lab->replica, lab->now));
+	struct timespec t;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+}
+
+/* The linker puts this in the place of the one that the server calls. */
+void
+__wrap_replica_step(struct replica *r, const struct replica_event *event,
+                    struct replica_update *update)
+{
+	const int64_t began = time_taken();
+	int64_t took;
+
+	__real_replica_step(r, event, update);
+	took = time_taken() - began;
+	if (update->rows.n + update->sends_n > most_pieces)
+		most_pieces = update->rows.n + update->sends_n;
+	assert_in_range(update->rows.n + update->sends_n, 0, LIMIT_STEP);
+	if (took > most_ns)
+		most_ns = took;
+	if (after_step != NULL)
+		after_step(r);
+}
+
+static void
+measure_anew(void)
+{
+	most_pieces = 0;
+	most_ns = 0;
+}
+
+static void
+expect_short_steps(void)
+{
+	assert_in_range(most_ns, 0, span_ms(MOST_MS * SPARE).ns);
 }
 
 /* The replica starts with what the fixture has. */
-static struct lab *
-lab_of(struct fixture *f)
+static struct bare_world *
+world_with(struct fixture *f)
 {
-	struct lab *lab = lab_new();
-	struct row_list changed = {0};
+	struct row_list changed = {0}, rows = {0};
+	struct bare_world *w;
 
-	lab_stop(lab);
-	row_list_free(&lab->rows);
 	tree_dirty_rows(f->tree, &changed);
 	for (size_t i = 0; i < changed.n; i++)
 		if (!changed.rows[i].deleted)
-			row_list_add(&lab->rows, &changed.rows[i]);
+			row_list_add(&rows, &changed.rows[i]);
+	w = world_of(&rows, tree_applied(f->tree));
+	row_list_free(&rows);
 	row_list_free(&changed);
 	fixture_free(f);
-	lab->update = (struct replica_update){0};
-	lab_boot(lab);
-	lab->forgets = true;
-	lab->most_pieces = 0;
-	lab->most_time = (span_t){0};
-	return lab;
-}
-
-static void
-expect_short_steps(struct lab *lab)
-{
-	assert_in_range(lab->most_time.ns, 0, span_ms(MOST_MS * SPARE).ns);
+	measure_anew();
+	return w;
 }
 
 /* ---- ends of sessions ---- */
 
-static void
-test_end_with_many_locks(void **state)
+TEST(test_end_with_many_locks)
 {
 	struct fixture *f = fixture_new();
 	const uint64_t first = put_files(f, MANY), s = put_session(f, 'a');
-	struct lab *lab;
+	struct bare_world *w;
 	uint64_t node;
 
-	(void)state;
 	for (uint64_t i = 0; i < MANY; i++) {
 		struct op op = take(first + i, 1, EX);
 
 		put(f, s, &op);
 	}
 	put_all(f);
-	lab = lab_of(f);
-	elect(lab);
-	lab_pass_ms(lab, 3 * LAB_LEASE_MS); /* it expires, and its lock-delays, too */
-	assert_false(tree_lock_after(replica_tree(lab->replica), 0, &node));
-	expect_short_steps(lab);
-	lab_free(lab);
+	w = world_with(f);
+	world_elect(w);
+	world_pass_ms(w, 3 * WORLD_LEASE_MS); /* it expires, and its lock-delays, too */
+	assert_false(tree_lock_after(world_tree(w), 0, &node));
+	expect_short_steps();
+	world_free(w);
 }
 
-static void
-test_end_with_many_owners(void **state)
+TEST(test_end_with_many_owners)
 {
 	struct fixture *f = fixture_new();
 	enum { FILES = 8 };
 	const uint64_t first = put_files(f, FILES), s = put_session(f, 'a');
-	struct lab *lab;
+	struct bare_world *w;
 	uint64_t node;
 
-	(void)state;
 	for (uint64_t i = 0; i < (uint64_t)FILES * LIMIT_HOLDERS; i++) {
 		struct op op = take(first + i / LIMIT_HOLDERS, i, SH);
 
 		put(f, s, &op);
 	}
 	put_all(f);
-	lab = lab_of(f);
-	elect(lab);
-	lab_pass_ms(lab, 3 * LAB_LEASE_MS);
-	assert_false(tree_lock_after(replica_tree(lab->replica), 0, &node));
-	expect_short_steps(lab);
-	lab_free(lab);
+	w = world_with(f);
+	world_elect(w);
+	world_pass_ms(w, 3 * WORLD_LEASE_MS);
+	assert_false(tree_lock_after(world_tree(w), 0, &node));
+	expect_short_steps();
+	world_free(w);
 }
 
-static void
-test_end_with_many_ephemeral_files(void **state)
+TEST(test_end_with_many_ephemeral_files)
 {
 	struct fixture *f = fixture_new();
 	const uint64_t s = put_session(f, 'a'), first = put_files_of(f, s, MANY);
-	struct lab *lab;
+	struct bare_world *w;
 
-	(void)state;
 	for (uint64_t i = 0; i < MANY; i++)
 		put(f, s, OP(make_ephemeral, .node = first + i));
 	put_all(f);
-	lab = lab_of(f);
-	elect(lab);
-	lab_pass_ms(lab, 2 * LAB_LEASE_MS);
-	assert_int_equal(tree_usage(replica_tree(lab->replica)).nodes, 5);
-	expect_short_steps(lab);
-	lab_free(lab);
+	w = world_with(f);
+	world_elect(w);
+	world_pass_ms(w, 2 * WORLD_LEASE_MS);
+	assert_int_equal(tree_usage(world_tree(w)).nodes, 5);
+	expect_short_steps();
+	world_free(w);
 }
 
 /* ---- many sessions ---- */
@@ -212,7 +244,7 @@ many_sessions(bool awaited)
 	struct fixture *f = fixture_new();
 	const uint64_t first = put_files(f, MANY);
 	struct tree_session t;
-	struct lab *lab;
+	struct bare_world *w;
 	uint64_t id = 0;
 
 	put_sessions(f, MANY, awaited);
@@ -222,48 +254,42 @@ many_sessions(bool awaited)
 		put(f, t.id, &op);
 	}
 	put_all(f);
-	lab = lab_of(f);
-	elect(lab);
-	lab_pass_ms(lab, 3 * LAB_LEASE_MS);
-	assert_false(tree_session_after(replica_tree(lab->replica), 0, &t));
-	expect_short_steps(lab);
-	lab_free(lab);
+	w = world_with(f);
+	world_elect(w);
+	world_pass_ms(w, 3 * WORLD_LEASE_MS);
+	assert_false(tree_session_after(world_tree(w), 0, &t));
+	expect_short_steps();
+	world_free(w);
 }
 
-static void
-test_many_sessions(void **state)
+TEST(test_many_sessions)
 {
-	(void)state;
 	many_sessions(false);
 }
 
-static void
-test_many_sessions_that_cache(void **state)
+TEST(test_many_sessions_that_cache)
 {
-	(void)state;
 	many_sessions(true);
 }
 
 /* A new master takes them over a few at a time, and those first that it hears of. */
-static void
-test_session_comes_before_its_turn(void **state)
+TEST(test_session_comes_before_its_turn)
 {
 	struct fixture *f = fixture_new();
-	struct lab_client last = {0};
-	struct lab *lab;
+	struct bare_client last = {0};
+	struct bare_world *w;
 
-	(void)state;
 	put_sessions(f, MANY, true);
 	last.session = put_session(f, 'z');
-	lab = lab_of(f);
-	last.lab = lab;
+	w = world_with(f);
+	last.world = w;
 	memset(last.nonce, 'z', sizeof last.nonce);
-	lab_reconnect(&last);
-	lab_send_open(&last, NULL); /* it is kept until there is a master */
-	elect(lab);
-	lab_expect_opened(&last);
-	expect_short_steps(lab);
-	lab_free(lab);
+	bare_connect_anew(&last);
+	bare_send_open(&last); /* it is kept until there is a master */
+	world_elect(w);
+	bare_expect_opened(&last);
+	expect_short_steps();
+	world_free(w);
 }
 
 /* ---- many who wait ---- */
@@ -272,139 +298,128 @@ enum { CROWD = 4 };
 
 /* Sessions whose every owner waits for one file, which `holder` has. */
 static uint64_t
-crowd_waits(struct lab *lab, struct lab_client *holder, struct lab_client *crowd,
+crowd_waits(struct bare_world *w, struct bare_client *holder, struct bare_client *crowd,
             enum lock_mode mode)
 {
-	uint64_t node = lab_file(holder, "f");
+	uint64_t node = bare_file(holder, "f");
 
-	lab->forgets = true;
-	assert_int_equal(lab_lock(holder, node, 1, EX, true), RC_OK);
+	assert_int_equal(bare_lock(holder, node, 1, EX), RC_OK);
 	for (uint8_t i = 0; i < CROWD; i++) {
-		crowd[i] = lab_open(lab, 'A' + i);
+		crowd[i] = bare_open(w, 'A' + i);
 		for (uint64_t owner = 0; owner < LIMIT_WAITERS / CROWD; owner++) {
-			struct op op = lab_acquire(node, owner, owner + 1, mode, true);
+			struct op op = op_of_acquire(node, owner, owner + 1, mode, true);
 
-			lab_send_op(&crowd[i], &op);
-			assert_false(lab_closed(lab, crowd[i].conn));
+			bare_send_op(&crowd[i], &op);
+			assert_false(world_closed(w, crowd[i].conn));
 		}
 	}
-	assert_int_equal(lab_look(holder, node).waiters, LIMIT_WAITERS);
-	lab->most_pieces = 0;
-	lab->most_time = (span_t){0};
+	assert_int_equal(bare_look(holder, node).waiters, LIMIT_WAITERS);
+	measure_anew();
 	return node;
 }
 
-static void
-test_many_waiters_are_granted(void **state)
+TEST(test_many_waiters_are_granted)
 {
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), crowd[CROWD];
-	const uint64_t node = crowd_waits(lab, &a, crowd, SH);
+	struct bare_world *w = world_new(1);
+	struct bare_client a = bare_open(w, 1), crowd[CROWD];
+	const uint64_t node = crowd_waits(w, &a, crowd, SH);
 
-	(void)state;
-	lab_unlock(&a, node, 1, 1);
-	lab_pass_ms(lab, 1);
-	assert_int_equal(lab_look(&a, node).holders.count, LIMIT_HOLDERS);
-	expect_short_steps(lab);
-	lab_free(lab);
+	bare_unlock(&a, node, 1, 1);
+	world_pass_ms(w, 1);
+	assert_int_equal(bare_look(&a, node).holders.count, LIMIT_HOLDERS);
+	expect_short_steps();
+	world_free(w);
 }
 
-static void
-test_many_waiters_file_is_deleted(void **state)
+TEST(test_many_waiters_file_is_deleted)
 {
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), crowd[CROWD];
-	struct op delete = lab_delete("f");
+	struct bare_world *w = world_new(1);
+	struct bare_client a = bare_open(w, 1), crowd[CROWD];
+	struct op delete = op_of_delete("f");
 	size_t told = 0;
 
-	(void)state;
-	crowd_waits(lab, &a, crowd, EX);
-	assert_int_equal(lab_call(&a, &delete, NULL), RC_OK);
-	lab_pass_ms(lab, 1);
+	crowd_waits(w, &a, crowd, EX);
+	assert_int_equal(bare_call(&a, &delete, NULL), RC_OK);
+	world_pass_ms(w, 1);
 	for (uint8_t i = 0; i < CROWD; i++)
-		while (lab_take(&crowd[i], MSG_granted) != NULL)
+		while (bare_take(&crowd[i], MSG_granted) != NULL)
 			told++;
 	assert_int_equal(told, LIMIT_WAITERS);
-	expect_short_steps(lab);
-	lab_free(lab);
+	expect_short_steps();
+	world_free(w);
 }
 
-static void
-test_many_waiters_end(void **state)
+TEST(test_many_waiters_end)
 {
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), crowd[CROWD];
-	const uint64_t node = crowd_waits(lab, &a, crowd, EX);
+	struct bare_world *w = world_new(1);
+	struct bare_client a = bare_open(w, 1), crowd[CROWD];
+	const uint64_t node = crowd_waits(w, &a, crowd, EX);
 
-	(void)state;
 	for (int i = 0; i < 8; i++) {
-		lab_pass_ms(lab, LAB_LEASE_MS / 4);
-		lab_send_keepalive(&a);
+		world_pass_ms(w, WORLD_LEASE_MS / 4);
+		bare_send_keepalive(&a);
 	}
-	assert_int_equal(lab_look(&a, node).waiters, 0);
-	expect_short_steps(lab);
-	lab_free(lab);
+	assert_int_equal(bare_look(&a, node).waiters, 0);
+	expect_short_steps();
+	world_free(w);
 }
 
-static void
-test_a_session_waits_for_so_much(void **state)
+TEST(test_a_session_waits_for_so_much)
 {
-	struct lab *lab = lab_new();
-	struct lab_client a = lab_open(lab, 1), b = lab_open(lab, 2);
-	const uint64_t node = lab_file(&a, "f");
+	struct bare_world *w = world_new(1);
+	struct bare_client a = bare_open(w, 1), b = bare_open(w, 2);
+	const uint64_t node = bare_file(&a, "f");
+	struct op give_up;
 
-	(void)state;
-	lab->forgets = true;
-	assert_int_equal(lab_lock(&a, node, 1, EX, true), RC_OK);
+	assert_int_equal(bare_lock(&a, node, 1, EX), RC_OK);
 	for (uint64_t owner = 0; owner < LIMIT_SESSION_WAITERS; owner++)
-		assert_int_equal(lab_lock(&b, node, owner, EX, true), RC_QUEUED);
+		assert_int_equal(bare_lock(&b, node, owner, EX), RC_QUEUED);
 	b.below = b.number + 1;
-	assert_int_equal(lab_lock(&b, node, LIMIT_SESSION_WAITERS, EX, true), RC_FULL);
-	lab_give_up(&b, node, 0, 1);
-	assert_int_equal(lab_lock(&b, node, LIMIT_SESSION_WAITERS, EX, true), RC_QUEUED);
-	lab_free(lab);
+	assert_int_equal(bare_lock(&b, node, LIMIT_SESSION_WAITERS, EX), RC_FULL);
+	give_up = op_of_cancel(node, 0, 1);
+	assert_int_equal(bare_call(&b, &give_up, NULL), RC_OK);
+	assert_int_equal(bare_lock(&b, node, LIMIT_SESSION_WAITERS, EX), RC_QUEUED);
+	world_free(w);
 }
 
 /* ---- deletions ---- */
 
 /* A file whose lock many share, and a directory that had many names. */
-static void
-test_what_had_much_is_deleted(void **state)
+TEST(test_what_had_much_is_deleted)
 {
 	struct fixture *f = fixture_new();
 	const uint64_t first = put_files(f, LIMIT_REMOVED), s = put_session(f, 'a');
 	struct op delete = {.code = OP_delete, .delete = {.parent = first - 1, .kind = NODE_FILE}};
-	struct lab_client a = {.session = s};
-	struct lab *lab;
+	struct bare_client a = {.session = s};
+	struct bare_world *w;
 	char name[24];
 
-	(void)state;
 	for (uint64_t i = 0; i < LIMIT_HOLDERS; i++) {
 		struct op op = take(first, i, SH);
 
 		put(f, s, &op);
 	}
 	put_all(f);
-	lab = lab_of(f);
-	elect(lab);
-	a.lab = lab;
+	w = world_with(f);
+	world_elect(w);
+	a.world = w;
 	memset(a.nonce, 'a', LIMIT_NONCE);
-	lab_reattach(&a);
+	bare_attach(&a);
 	for (int i = 0; i < LIMIT_REMOVED; i++) {
 		snprintf(name, sizeof name, "%06d", i);
 		delete.delete.name = bytes_of(name);
 		a.below = a.number + 1;
-		assert_int_equal(lab_call(&a, &delete, NULL), RC_OK);
-		while (lab->inbox_n > 0)
-			free((void *)lab->inbox[--lab->inbox_n].frame.data);
+		assert_int_equal(bare_call(&a, &delete, NULL), RC_OK);
+		while (w->inbox_n > 0)
+			free((void *)w->inbox[--w->inbox_n].frame.data);
 	}
-	delete = lab_delete("many");
+	delete = op_of_delete("many");
 	delete.delete.kind = NODE_DIRECTORY;
 	a.below = a.number + 1;
-	assert_int_equal(lab_call(&a, &delete, NULL), RC_OK);
-	assert_in_range(lab->most_pieces, LIMIT_HOLDERS, LIMIT_STEP);
-	assert_in_range(lab->most_time.ns, 0, span_ms(MOST_MS * SPARE).ns);
-	lab_free(lab);
+	assert_int_equal(bare_call(&a, &delete, NULL), RC_OK);
+	assert_in_range(most_pieces, LIMIT_HOLDERS, LIMIT_STEP);
+	expect_short_steps();
+	world_free(w);
 }
 
 /* ---- much that becomes possible at once ---- */
@@ -412,87 +427,99 @@ test_what_had_much_is_deleted(void **state)
 enum { READERS = 64 };
 
 /* Each session has one command that holds up its reads; all of them become durable at once. */
-static void
-test_many_reads_behind_commands(void **state)
+TEST(test_many_reads_behind_commands)
 {
-	struct lab *lab = lab_new();
-	struct lab_client crowd[READERS];
+	struct bare_world *w = world_new(1);
+	struct bare_client crowd[READERS];
 	struct op set, get;
 	uint64_t node;
 
-	(void)state;
 	for (uint8_t i = 0; i < READERS; i++)
-		crowd[i] = lab_open(lab, 1 + i);
-	node = lab_file(&crowd[0], "f");
-	set = lab_set(node, "x");
-	get = lab_get(node);
-	lab->forgets = lab->slow_disk = true;
+		crowd[i] = bare_open(w, 1 + i);
+	node = bare_file(&crowd[0], "f");
+	set = op_of_set(node, "x");
+	get = op_of_get(node);
+	world_slow_disk(w, true);
 	for (int i = 0; i < READERS; i++) {
-		lab_send_request(&crowd[i], ++crowd[i].number, true, &set);
+		bare_send_request(&crowd[i], ++crowd[i].number, true, &set);
 		for (int n = 0; n < LIMIT_IN_FLIGHT; n++)
-			lab_send_op(&crowd[i], &get);
+			bare_send_op(&crowd[i], &get);
 	}
-	lab->most_pieces = 0;
-	lab->slow_disk = false;
-	lab_persist(lab);
-	lab_pass_ms(lab, 1);
+	measure_anew();
+	world_slow_disk(w, false);
+	world_persist(w);
+	world_pass_ms(w, 1);
 	for (int i = 0; i < READERS; i++)
-		assert_non_null(lab_reply(&crowd[i], crowd[i].number));
-	expect_short_steps(lab);
-	lab_free(lab);
+		assert_non_null(bare_reply(&crowd[i], crowd[i].number));
+	expect_short_steps();
+	world_free(w);
 }
 
 /* While the disk stands still they wait, in the log and for room in it. */
-static void
-test_many_commands(void **state)
+TEST(test_many_commands)
 {
-	struct lab *lab = lab_new();
-	struct lab_client crowd[READERS];
+	struct bare_world *w = world_new(1);
+	struct bare_client crowd[READERS];
 	struct op set;
 
-	(void)state;
 	for (uint8_t i = 0; i < READERS; i++)
-		crowd[i] = lab_open(lab, 1 + i);
-	set = lab_set(lab_file(&crowd[0], "f"), "x");
-	lab->forgets = lab->slow_disk = true;
+		crowd[i] = bare_open(w, 1 + i);
+	set = op_of_set(bare_file(&crowd[0], "f"), "x");
+	world_slow_disk(w, true);
 	for (int n = 0; n < LIMIT_IN_FLIGHT; n++)
 		for (int i = 0; i < READERS; i++)
-			lab_send_op(&crowd[i], &set);
-	lab->slow_disk = false;
-	lab_persist(lab);
-	lab_pass_ms(lab, 1);
+			bare_send_op(&crowd[i], &set);
+	world_slow_disk(w, false);
+	world_persist(w);
+	world_pass_ms(w, 1);
 	for (int i = 0; i < READERS; i++)
-		assert_non_null(lab_reply(&crowd[i], crowd[i].number));
-	expect_short_steps(lab);
-	lab_free(lab);
+		assert_non_null(bare_reply(&crowd[i], crowd[i].number));
+	expect_short_steps();
+	world_free(w);
 }
 
 enum { LOCKS = 600 };
 
+/* Locks that are waited for, from the first on; and the one that has been released: it is the old
+ * holder's until the log says that the barrier has fallen. */
+static struct barrier {
+	uint64_t first, freed;
+	int steps; /* before it has fallen */
+} barrier;
+
 /* How many of the locks somebody has. */
 static int
-held(const struct lab *lab, uint64_t first)
+held(const struct tree *t, uint64_t first)
 {
 	uint64_t node = first - 1;
 	int n = 0;
 
-	while (tree_lock_after(replica_tree(lab->replica), node, &node))
+	while (tree_lock_after(t, node, &node))
 		n++;
 	return n;
 }
 
+static void
+look_at_barrier(const struct replica *r)
+{
+	const struct tree *t = replica_tree(r);
+
+	if (tree_lock_claimed(t, barrier.freed))
+		barrier.steps++;
+	else
+		assert_int_equal(held(t, barrier.first), LOCKS);
+}
+
 /* When a barrier falls, more is granted than goes in one step; the log says that it has fallen when
  * all of it is granted, or the next master would take a lock for free that is somebody's. */
-static void
-test_the_barrier_has_fallen_when_all_is_granted(void **state)
+TEST(test_the_barrier_has_fallen_when_all_is_granted)
 {
 	struct fixture *f = fixture_new();
 	const uint64_t first = put_files(f, LOCKS + 1), freed = first + LOCKS;
-	struct lab_client holder = {.session = put_session(f, 'h')};
-	struct lab_client waiter = {.session = put_session(f, 'w')};
-	struct lab *lab;
+	struct bare_client holder = {.session = put_session(f, 'h')};
+	struct bare_client waiter = {.session = put_session(f, 'w')};
+	struct bare_world *w;
 
-	(void)state;
 	put(f, 0, OP(await_session, .session = waiter.session, .awaited = 1));
 	for (uint64_t node = first; node <= freed; node++) {
 		struct op op = take(node, 1, EX);
@@ -501,54 +528,25 @@ test_the_barrier_has_fallen_when_all_is_granted(void **state)
 	}
 	put(f, holder.session, OP(release, .node = freed, .owner = 1, .acquisition = 1));
 	put_all(f);
-	lab = lab_of(f);
-	elect(lab);
-	holder.lab = waiter.lab = lab;
+	w = world_with(f);
+	world_elect(w);
+	holder.world = waiter.world = w;
 	memset(holder.nonce, 'h', LIMIT_NONCE);
 	memset(waiter.nonce, 'w', LIMIT_NONCE);
-	lab_reattach(&holder);
-	lab_reattach(&waiter);
+	bare_attach(&holder);
+	bare_attach(&waiter);
 	for (uint64_t node = first; node < freed; node++) {
-		assert_int_equal(lab_lock(&waiter, node, 1, EX, true), RC_QUEUED);
-		lab_unlock(&holder, node, 1, 1);
+		assert_int_equal(bare_lock(&waiter, node, 1, EX), RC_QUEUED);
+		bare_unlock(&holder, node, 1, 1);
 	}
-	assert_int_equal(held(lab, first), 0);
-	assert_true(tree_lock_claimed(replica_tree(lab->replica), freed));
-	lab->slow_disk = true;
-	lab_send_keepalive(&waiter);
-	lab_send_keepalive(&waiter); /* it has come */
-	for (int i = 0; i < 100 && tree_lock_claimed(replica_tree(lab->replica), freed); i++) {
-		struct replica_event durable = {.kind = REPLICA_PERSISTED, .write = lab->ticket};
-
-		lab->ticket = 0;
-		lab_step(lab, durable);
-		if (!tree_lock_claimed(replica_tree(lab->replica), freed))
-			assert_int_equal(held(lab, first), LOCKS);
-		lab_step(lab, (struct replica_event){.kind = REPLICA_TIMEOUT});
-	}
-	assert_false(tree_lock_claimed(replica_tree(lab->replica), freed));
-	lab_free(lab);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_end_with_many_locks),
-	    cmocka_unit_test(test_end_with_many_owners),
-	    cmocka_unit_test(test_end_with_many_ephemeral_files),
-	    cmocka_unit_test(test_many_sessions),
-	    cmocka_unit_test(test_many_sessions_that_cache),
-	    cmocka_unit_test(test_session_comes_before_its_turn),
-	    cmocka_unit_test(test_many_waiters_are_granted),
-	    cmocka_unit_test(test_many_waiters_file_is_deleted),
-	    cmocka_unit_test(test_many_waiters_end),
-	    cmocka_unit_test(test_a_session_waits_for_so_much),
-	    cmocka_unit_test(test_what_had_much_is_deleted),
-	    cmocka_unit_test(test_many_reads_behind_commands),
-	    cmocka_unit_test(test_many_commands),
-	    cmocka_unit_test(test_the_barrier_has_fallen_when_all_is_granted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	assert_int_equal(held(world_tree(w), first), 0);
+	assert_true(tree_lock_claimed(world_tree(w), freed));
+	barrier = (struct barrier){first, freed, 0};
+	after_step = look_at_barrier;
+	bare_send_keepalive(&waiter);
+	bare_send_keepalive(&waiter); /* it has come */
+	after_step = NULL;
+	assert_true(barrier.steps > LOCKS / LIMIT_STEP);
+	assert_false(tree_lock_claimed(world_tree(w), freed));
+	world_free(w);
 }

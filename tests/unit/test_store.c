@@ -13,6 +13,8 @@
 
 static struct fixture f;
 
+#define STORE_TEST(test) TEST_ON(test, fixture_setup, fixture_teardown, &f)
+
 static void
 assert_entries(uint64_t first, uint64_t last)
 {
@@ -31,10 +33,8 @@ assert_entries(uint64_t first, uint64_t last)
 	}
 }
 
-static void
-test_new(void **state)
+STORE_TEST(test_new)
 {
-	(void)state;
 	assert_true(fixture_open(&f));
 	assert_int_equal(f.recovered.incarnation, 1);
 	assert_int_equal(f.recovered.entries_n, 0);
@@ -46,13 +46,11 @@ test_new(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_log_comes_back(void **state)
+STORE_TEST(test_log_comes_back)
 {
 	struct px_record promise = {.kind = PX_RECORD_PROMISE,
 	                            .ballot = {.round = 3, .replica = 1}};
 
-	(void)state;
 	fixture_open_started(&f);
 	store_log(f.store, 0, &promise, 1);
 	fixture_log_slots(&f, 1, 500);
@@ -66,8 +64,7 @@ test_log_comes_back(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_entry_replaced(void **state)
+STORE_TEST(test_entry_replaced)
 {
 	struct px_record r = {.kind = PX_RECORD_ENTRY,
 	                      .slot = 2,
@@ -76,7 +73,6 @@ test_entry_replaced(void **state)
 	                      .payload = bytes_of("other"),
 	                      .checksum = checksum(bytes_of("other"))};
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 3);
 	store_log(f.store, 4, &r, 1);
@@ -89,10 +85,8 @@ test_entry_replaced(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_queued_at_close_is_written(void **state)
+STORE_TEST(test_queued_at_close_is_written)
 {
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 50);
 	fixture_save(&f, 50, bytes_of("last"));
@@ -105,15 +99,13 @@ test_queued_at_close_is_written(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_rows_come_back(void **state)
+STORE_TEST(test_rows_come_back)
 {
 	struct row row;
 	struct row_list rows = {0};
 	const struct row *back;
 	uint8_t blob[3000];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof blob; i++)
 		blob[i] = (uint8_t)(i * 7);
 	fixture_open_started(&f);
@@ -137,10 +129,9 @@ test_rows_come_back(void **state)
 	row_list_add(&rows, &row);
 	row = fake_meta(2);
 	row_list_add(&rows, &row);
-	store_state(f.store, 2, &rows);
-	assert_true(store_state_queued(f.store) > sizeof blob);
+	assert_true(store_state(f.store, 2, &rows) > sizeof blob);
 	fixture_wait_saved(&f, 2);
-	assert_int_equal(store_state_queued(f.store), 0);
+	assert_int_equal(f.unsaved, 0);
 	fixture_close(&f);
 
 	assert_true(fixture_open(&f));
@@ -158,12 +149,10 @@ test_rows_come_back(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_trim(void **state)
+STORE_TEST(test_trim)
 {
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 900};
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 1000);
 	fixture_save(&f, 900, bytes_of("x"));
@@ -180,12 +169,10 @@ test_trim(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_trim_goes_on_while_idle(void **state)
+STORE_TEST(test_trim_goes_on_while_idle)
 {
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 1000};
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 1000);
 	fixture_save(&f, 1000, bytes_of("x"));
@@ -209,8 +196,7 @@ test_trim_goes_on_while_idle(void **state)
 }
 
 /* A fetched state may leave the log far behind: the base jumps over slots that it never had. */
-static void
-test_trim_jumps(void **state)
+STORE_TEST(test_trim_jumps)
 {
 	struct px_record records[2] = {
 	    {.kind = PX_RECORD_TRIM, .slot = 5000},
@@ -222,7 +208,6 @@ test_trim_jumps(void **state)
 	     .checksum = checksum(bytes_of("entry 5001"))},
 	};
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 1000);
 	fixture_wait_persisted(&f, 1000);
@@ -259,10 +244,8 @@ put_mark(uint8_t replica, uint64_t incarnation, uint64_t slot)
 	fixture_wait_persisted(&f, f.persisted + 1);
 }
 
-static void
-test_marks(void **state)
+STORE_TEST(test_marks)
 {
-	(void)state;
 	fixture_open_started(&f);
 	put_mark(2, 1, 10);
 	put_mark(200, 7, UINT64_MAX);
@@ -290,10 +273,8 @@ put_lease(int64_t ms)
 	fixture_wait_persisted(&f, 1);
 }
 
-static void
-test_leases(void **state)
+STORE_TEST(test_leases)
 {
-	(void)state;
 	fixture_open_started(&f);
 	put_lease(500);
 	put_lease(2000);
@@ -342,10 +323,8 @@ on_closed_at_once(void *user)
 	((struct fixture *)user)->closed = true;
 }
 
-static void
-test_start_without_threads(void **state)
+STORE_TEST(test_start_without_threads)
 {
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 3);
 	fixture_close(&f);
@@ -363,27 +342,4 @@ test_start_without_threads(void **state)
 	assert_int_equal(f.recovered.entries_n, 3);
 	assert_false(f.failed);
 	fixture_close(&f);
-}
-
-#define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, fixture_setup, fixture_teardown, &f)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(test_new),
-	    TEST(test_log_comes_back),
-	    TEST(test_entry_replaced),
-	    TEST(test_queued_at_close_is_written),
-	    TEST(test_rows_come_back),
-	    TEST(test_trim),
-	    TEST(test_trim_goes_on_while_idle),
-	    TEST(test_trim_jumps),
-	    TEST(test_marks),
-	    TEST(test_leases),
-	    TEST(test_start_without_threads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* Damage in the files of a replica that is one of several, each kind on its own: what is good is
  * kept, what was lost is known, also at the next start, and what can't be known stops it. */
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cell/base/checksum.h"
 #include "cell/base/limit.h"
 #include "cell/sys/log.h"
 #include "cell/store/log_db.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
+#include "tests/unit/unit.h"
 
 enum { LAST = 40, APPLIED = 12, INCARNATION = 1, WAIT_MS = 700 };
 
@@ -33,6 +28,8 @@ setup(void **state)
 	f.others = true;
 	return 0;
 }
+
+#define STORE_TEST(test) TEST_ON(test, setup, fixture_teardown, &f)
 
 static struct bytes
 payload_of(uint64_t slot)
@@ -139,12 +136,10 @@ damage_log(const char *sql)
 	fixture_sql(&f, "log.db", sql);
 }
 
-static void
-test_entries(void **state)
+STORE_TEST(test_entries)
 {
 	struct expected e = whole;
 
-	(void)state;
 	make_store(0);
 	check(e);
 	assert_false(there("log.db.damaged"));
@@ -171,12 +166,10 @@ test_entries(void **state)
 }
 
 /* The state has them. */
-static void
-test_applied_entries(void **state)
+STORE_TEST(test_applied_entries)
 {
 	struct expected e = whole;
 
-	(void)state;
 	e.trimmed = APPLIED;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 3");
 	check(e);
@@ -200,12 +193,10 @@ test_applied_entries(void **state)
 	assert_false(there("log.db.damaged"));
 }
 
-static void
-test_numbers(void **state)
+STORE_TEST(test_numbers)
 {
 	struct expected e = whole;
 
-	(void)state;
 	damage_log("UPDATE chosen SET slot = 1000");
 	check(e);
 	damage_log("UPDATE replica SET cell = 'other'");
@@ -230,8 +221,7 @@ test_numbers(void **state)
 }
 
 /* Not even all of them together. */
-static void
-test_no_table(void **state)
+STORE_TEST(test_no_table)
 {
 	static const char *const tables[] = {"replica", "incarnation", "ballots", "ballots_again",
 	                                     "entries", "chosen",      "trimmed", "missing",
@@ -239,7 +229,6 @@ test_no_table(void **state)
 	struct expected e = whole;
 	char sql[64];
 
-	(void)state;
 	e.trimmed = e.last = APPLIED;
 	e.damaged = LAST;
 	e.wait_ms = LIMIT_LEASE_MAX_S * 1000;
@@ -269,10 +258,8 @@ remove_file(const char *name)
 	assert_int_equal(unlink(path), 0);
 }
 
-static void
-test_vote_unknown(void **state)
+STORE_TEST(test_vote_unknown)
 {
-	(void)state;
 	damage_log("UPDATE ballots SET round = 1; UPDATE ballots_again SET round = 1");
 	remove_file("marks");
 	refused("what this replica has promised can't be read any more; this replica has to be "
@@ -303,14 +290,14 @@ overwrite(const char *name, long offset, size_t n)
 	fclose(file);
 }
 
-static void
-test_log_pages(void **state)
+/* Each page of log.db is overwritten, one at a time: either all entries are read, or the log says
+ * that the last ones are damaged; the promise, which is stored twice, is never lost. */
+STORE_TEST(test_log_pages)
 {
 	struct expected e = whole;
 	struct stat st;
 	char path[256];
 
-	(void)state;
 	make_store(0);
 	snprintf(path, sizeof path, "%s/log.db", f.directory);
 	assert_int_equal(stat(path, &st), 0);
@@ -339,10 +326,8 @@ test_log_pages(void **state)
 	check(e);
 }
 
-static void
-test_marks_file(void **state)
+STORE_TEST(test_marks_file)
 {
-	(void)state;
 	make_store(0);
 	overwrite("marks", 0, 4096);
 	check(whole);
@@ -363,8 +348,7 @@ damage_state(uint64_t trim, const char *sql)
 }
 
 /* The log still has everything, or it begins behind slot 1. */
-static void
-test_state(void **state)
+STORE_TEST(test_state)
 {
 	static const char *const damages[] = {
 	    "UPDATE nodes SET contents = x'00' WHERE node = 2",
@@ -376,7 +360,6 @@ test_state(void **state)
 	};
 	struct expected again = whole, lost = whole;
 
-	(void)state;
 	again.applied = 0;
 	lost.applied = 0;
 	lost.trimmed = 8;
@@ -404,12 +387,10 @@ test_state(void **state)
 }
 
 /* An old copy, from before the trim. */
-static void
-test_old_state(void **state)
+STORE_TEST(test_old_state)
 {
 	char path[256], copy[256];
 
-	(void)state;
 	make_store(0);
 	snprintf(path, sizeof path, "%s/state.db", f.directory);
 	snprintf(copy, sizeof copy, "%s/saved", f.directory);
@@ -429,10 +410,8 @@ test_old_state(void **state)
 }
 
 /* What was lost is known until it was written again, in order. */
-static void
-test_found_again(void **state)
+STORE_TEST(test_found_again)
 {
-	(void)state;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
@@ -458,10 +437,8 @@ test_found_again(void **state)
 }
 
 /* A fetched state covers it. */
-static void
-test_covered(void **state)
+STORE_TEST(test_covered)
 {
-	(void)state;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
@@ -478,8 +455,7 @@ test_covered(void **state)
 }
 
 /* What the tree says of the members counts, not what the cell file did when it was made. */
-static void
-test_members_decide(void **state)
+STORE_TEST(test_members_decide)
 {
 	struct row_list rows = {0};
 	struct row row =
@@ -487,7 +463,6 @@ test_members_decide(void **state)
 	     .values =
 	         {[COL_members_id] = {.number = 1}, [COL_members_role] = {.number = MEMBER_VOTER}}};
 
-	(void)state;
 	damage_log("UPDATE entries SET payload = x'00' WHERE slot = 30");
 	f.others = false;
 	check((struct expected){.last = 29,
@@ -576,15 +551,13 @@ check_not_mixed(void)
 
 /* SQLite takes what comes before a damaged frame from the write-ahead log, and the rest from the
  * file, which is newer. */
-static void
-test_mixture(void **state)
+STORE_TEST(test_mixture)
 {
 	char path[256], kept[256], sh[600], byte = 'x';
 	struct stat st;
 	int ends[2], fd;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -617,19 +590,9 @@ test_mixture(void **state)
 	assert_int_equal(system(sh), 0);
 }
 
-#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, setup, fixture_teardown, &f)
-
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    TEST(test_entries),     TEST(test_applied_entries), TEST(test_numbers),
-	    TEST(test_no_table),    TEST(test_vote_unknown),    TEST(test_log_pages),
-	    TEST(test_marks_file),  TEST(test_state),           TEST(test_old_state),
-	    TEST(test_found_again), TEST(test_covered),         TEST(test_members_decide),
-	    TEST(test_mixture),
-	};
-
 	log_start("test_store_corruption", LEVEL_ERROR);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

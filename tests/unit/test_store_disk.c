@@ -107,6 +107,8 @@ teardown(void **state)
 	return 0;
 }
 
+#define DISK_TEST(test) TEST_WITH(test, setup, teardown)
+
 static const char *
 path_of(const char *name)
 {
@@ -171,12 +173,10 @@ on_small_disk(const char *size)
 		skip();
 }
 
-static void
-test_reserve(void **state)
+DISK_TEST(test_reserve)
 {
 	uint64_t first, stuck;
 
-	(void)state;
 	on_small_disk("size=24m");
 	fixture_open_started(&f);
 	assert_true(blocks_of(RESERVE_FILE) >= RESERVE_SIZE);
@@ -210,10 +210,8 @@ test_reserve(void **state)
 }
 
 /* What a start writes goes into the reserve. */
-static void
-test_start_on_a_full_disk(void **state)
+DISK_TEST(test_start_on_a_full_disk)
 {
-	(void)state;
 	on_small_disk("size=24m");
 	fixture_open_started(&f);
 	fixture_log(&f, 1, bytes_of("x"));
@@ -230,10 +228,8 @@ test_start_on_a_full_disk(void **state)
 }
 
 /* It starts without a reserve, and says so. */
-static void
-test_no_room_for_reserve(void **state)
+DISK_TEST(test_no_room_for_reserve)
 {
-	(void)state;
 	on_small_disk("size=7m");
 	fixture_open_started(&f);
 	fixture_wait_full(&f, true);
@@ -266,12 +262,10 @@ let_go(sqlite3 *handle)
 }
 
 /* Somebody who looks into the files for longer than SQLite waits. */
-static void
-test_busy_is_not_full(void **state)
+DISK_TEST(test_busy_is_not_full)
 {
 	sqlite3 *log, *rows;
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log(&f, 1, bytes_of("x"));
 	fixture_wait_persisted(&f, 1);
@@ -316,9 +310,8 @@ begin_watched(void)
 }
 
 static void
-test_removed(void **state)
+remove_in_use(const char *name)
 {
-	const char *name = *state;
 	char reason[64];
 
 	begin_watched();
@@ -327,12 +320,22 @@ test_removed(void **state)
 	assert_noticed(reason);
 }
 
-static void
-test_replaced(void **state)
+#define REMOVED_TEST(test, name)     \
+	DISK_TEST(test)              \
+	{                            \
+		remove_in_use(name); \
+	}
+
+REMOVED_TEST(test_log_removed, "log.db")
+REMOVED_TEST(test_log_wal_removed, "log.db-wal")
+REMOVED_TEST(test_state_removed, "state.db")
+REMOVED_TEST(test_marks_removed, "marks")
+REMOVED_TEST(test_lock_removed, "lock")
+
+DISK_TEST(test_replaced)
 {
 	char from[256];
 
-	(void)state;
 	begin_watched();
 	snprintf(from, sizeof from, "%s", path_of("other"));
 	fixture_sql(&f, "other", "CREATE TABLE t (a)");
@@ -344,14 +347,12 @@ test_replaced(void **state)
 
 /* A page that SQLite finds damaged stops the store, and the next start looks at it: that is no sign
  * of a disk that can't be trusted until the machine was started again. */
-static void
-test_damaged_while_running(void **state)
+DISK_TEST(test_damaged_while_running)
 {
 	static uint8_t large[3000]; /* in all more than SQLite keeps in memory */
 	char garbage[4096];
 	int fd;
 
-	(void)state;
 	f.others = true;
 	fixture_open_started(&f);
 	for (uint64_t slot = 1; slot <= 2000; slot++)
@@ -388,10 +389,8 @@ put_lease(int64_t ms)
 }
 
 /* No lease lasts as long as an incarnation that has been there for minutes. */
-static void
-test_old_leases_forgotten(void **state)
+DISK_TEST(test_old_leases_forgotten)
 {
-	(void)state;
 	fixture_open_started(&f);
 	put_lease(60000);
 	fixture_close(&f);
@@ -413,30 +412,9 @@ test_old_leases_forgotten(void **state)
 	fixture_close(&f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define REMOVED(file)                                                             \
-	{                                                                         \
-		"test_removed " file, test_removed, setup, teardown, (void *)file \
-	}
-
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    TEST(test_reserve),
-	    TEST(test_start_on_a_full_disk),
-	    TEST(test_no_room_for_reserve),
-	    TEST(test_busy_is_not_full),
-	    REMOVED("log.db"),
-	    REMOVED("state.db"),
-	    REMOVED("marks"),
-	    REMOVED("lock"),
-	    REMOVED("log.db-wal"),
-	    TEST(test_replaced),
-	    TEST(test_damaged_while_running),
-	    TEST(test_old_leases_forgotten),
-	};
-
 	log_start("test_store_disk", LEVEL_ERROR);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

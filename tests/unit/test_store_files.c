@@ -15,6 +15,8 @@
 
 static struct fixture f;
 
+#define STORE_TEST(test) TEST_ON(test, fixture_setup, fixture_teardown, &f)
+
 /* A new data directory. */
 static void
 begin_anew(void)
@@ -32,14 +34,12 @@ assert_refused(const char *reason)
 		fail_msg("\"%s\" does not say \"%s\"", f.why, reason);
 }
 
-static void
-test_in_use(void **state)
+STORE_TEST(test_in_use)
 {
 	char expected[64];
 	pid_t child;
 	int status;
 
-	(void)state;
 	fixture_open_started(&f);
 	snprintf(expected, sizeof expected, "in use by process %d", (int)getpid());
 	child = fork();
@@ -125,10 +125,8 @@ assert_damage(const char *file, const char *sql, const char *reason)
 	}
 }
 
-static void
-test_damage(void **state)
+STORE_TEST(test_damage)
 {
-	(void)state;
 	assert_damage("state.db", "UPDATE nodes SET contents = x'00' WHERE node = 2",
 	              "state.db is damaged: nodes row 2: checksum");
 	assert_damage("state.db", "UPDATE meta SET applied = 4",
@@ -154,8 +152,7 @@ test_damage(void **state)
 }
 
 /* What the marks know as well, or nobody needs. */
-static void
-test_mended(void **state)
+STORE_TEST(test_mended)
 {
 	static const char *const damages[] =
 	    {"UPDATE ballots SET round = 9; UPDATE ballots_again SET round = 9",
@@ -168,7 +165,6 @@ test_mended(void **state)
 	     "DELETE FROM entries WHERE slot = 1",
 	     "INSERT INTO marks VALUES (2, 0, 0, 0, 0, 0, 0, 0)"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
 		begin_anew();
 		make_store();
@@ -187,13 +183,11 @@ test_mended(void **state)
 	}
 }
 
-static void
-test_other_owner(void **state)
+STORE_TEST(test_other_owner)
 {
 	struct tree *tree;
 	struct px_recovered recovered;
 
-	(void)state;
 	make_store();
 	assert_null(
 	    store_open(f.directory, "test", 2, true, &tree, &recovered, f.why, sizeof f.why));
@@ -210,10 +204,8 @@ test_other_owner(void **state)
 	assert_string_equal(f.why, "state.db belongs to cell test, not to other");
 }
 
-static void
-test_one_ballot_copy_is_enough(void **state)
+STORE_TEST(test_one_ballot_copy_is_enough)
 {
-	(void)state;
 	make_store();
 	fixture_sql(&f, "log.db", "UPDATE ballots SET round = 99");
 	assert_true(fixture_open(&f));
@@ -246,12 +238,10 @@ empty_file(const char *name)
 	assert_int_equal(truncate(path, 0), 0);
 }
 
-static void
-test_damaged_files(void **state)
+STORE_TEST(test_damaged_files)
 {
 	char garbage[4096];
 
-	(void)state;
 	memset(garbage, 'x', sizeof garbage);
 	make_store();
 	overwrite("state.db", 0, garbage, 100);
@@ -324,14 +314,12 @@ age_mark(char id[17])
 }
 
 /* Nobody knows whether the disk has failed: as if it had, until the machine was started again. */
-static void
-test_damaged_health(void **state)
+STORE_TEST(test_damaged_health)
 {
 	static const char said[] = "health: marked failed since this boot: this mark was damaged; "
 	                           "restart the machine, or replace the disk";
 	char garbage[4096], id[17];
 
-	(void)state;
 	memset(garbage, 'x', sizeof garbage);
 	for (int n = 0; n < 3; n++) {
 		make_store();
@@ -354,12 +342,10 @@ test_damaged_health(void **state)
 	}
 }
 
-static void
-test_missing_files(void **state)
+STORE_TEST(test_missing_files)
 {
 	struct px_record trim = {.kind = PX_RECORD_TRIM, .slot = 4};
 
-	(void)state;
 	make_store();
 	remove_file("log.db");
 	assert_refused("log.db is missing, but incarnation 1 was begun");
@@ -383,10 +369,8 @@ test_missing_files(void **state)
 }
 
 /* A crash in the middle of the first start leaves any prefix of what it makes. */
-static void
-test_half_made(void **state)
+STORE_TEST(test_half_made)
 {
-	(void)state;
 	overwrite("log.db", 0, "", 0);
 	overwrite("state.db", 0, "", 0);
 	overwrite("health.new", 0, "store 12", 8);
@@ -401,13 +385,11 @@ test_half_made(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_private(void **state)
+STORE_TEST(test_private)
 {
 	char path[128];
 	struct stat st;
 
-	(void)state;
 	fixture_open_started(&f);
 	fixture_log_slots(&f, 1, 1);
 	fixture_wait_persisted(&f, 1);
@@ -417,26 +399,4 @@ test_private(void **state)
 		assert_int_equal(st.st_mode & 07777, 0600);
 	}
 	fixture_close(&f);
-}
-
-#define TEST(name) \
-	cmocka_unit_test_prestate_setup_teardown(name, fixture_setup, fixture_teardown, &f)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(test_in_use),
-	    TEST(test_damage),
-	    TEST(test_mended),
-	    TEST(test_other_owner),
-	    TEST(test_one_ballot_copy_is_enough),
-	    TEST(test_damaged_files),
-	    TEST(test_damaged_health),
-	    TEST(test_missing_files),
-	    TEST(test_half_made),
-	    TEST(test_private),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

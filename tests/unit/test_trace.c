@@ -8,14 +8,12 @@ evaluated(int *times)
 	return ++*times;
 }
 
-static void
-test_verdicts_cost_nothing_while_off(void **state)
+TEST(test_verdicts_cost_nothing_while_off)
 {
 	struct trace t = {0};
 	enum trace_kind kind;
 	int times = 0;
 
-	(void)state;
 	TRACE(&t, "%d", evaluated(&times));
 	TRACE(NULL, "%d", evaluated(&times));
 	NOTICE(NULL, "%d", evaluated(&times));
@@ -24,13 +22,11 @@ test_verdicts_cost_nothing_while_off(void **state)
 	assert_null(t.lines.data);
 }
 
-static void
-test_lines_are_taken_in_order(void **state)
+TEST(test_lines_are_taken_in_order)
 {
 	struct trace t = {.on = true};
 	enum trace_kind kind;
 
-	(void)state;
 	TRACE(&t, "promises ballot %d.%d", 3, 1);
 	NOTICE(&t, "master");
 	assert_string_equal(trace_take(&t, &kind), "promises ballot 3.1");
@@ -44,13 +40,11 @@ test_lines_are_taken_in_order(void **state)
 	trace_free(&t);
 }
 
-static void
-test_a_notice_needs_no_switch(void **state)
+TEST(test_a_notice_needs_no_switch)
 {
 	struct trace t = {0};
 	enum trace_kind kind;
 
-	(void)state;
 	NOTICE(&t, "the disk is full");
 	assert_string_equal(trace_take(&t, &kind), "the disk is full");
 	assert_int_equal(kind, TRACE_NOTICE);
@@ -58,15 +52,13 @@ test_a_notice_needs_no_switch(void **state)
 }
 
 /* A sink whose lines nobody takes does not grow for ever. */
-static void
-test_the_sink_has_a_limit(void **state)
+TEST(test_the_sink_has_a_limit)
 {
 	struct trace t = {.on = true};
 	enum trace_kind kind;
 	char text[5000];
 	size_t n = 0;
 
-	(void)state;
 	memset(text, 'x', sizeof text);
 	text[sizeof text - 1] = '\0';
 	for (int i = 0; i < 2000; i++)
@@ -76,17 +68,4 @@ test_the_sink_has_a_limit(void **state)
 		n++;
 	assert_true(n > 1000 && n < 2000);
 	trace_free(&t);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_verdicts_cost_nothing_while_off),
-	    cmocka_unit_test(test_lines_are_taken_in_order),
-	    cmocka_unit_test(test_a_notice_needs_no_switch),
-	    cmocka_unit_test(test_the_sink_has_a_limit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

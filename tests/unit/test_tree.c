@@ -9,8 +9,7 @@ assert_text(struct bytes b, const char *text)
 	assert_true(bytes_equal(b, bytes_of(text)));
 }
 
-static void
-test_first_epoch_makes_the_cell(void **state)
+TREE_TEST(test_first_epoch_makes_the_cell)
 {
 	struct fixture *f = *state;
 	uint64_t acl = lookup(f, NODE_ROOT, "acl");
@@ -30,12 +29,10 @@ test_first_epoch_makes_the_cell(void **state)
 	assert_text(root.acl_change, "admin");
 }
 
-static void
-test_nothing_before_the_first_epoch(void **state)
+TEST(test_nothing_before_the_first_epoch)
 {
 	struct fixture *f = fixture_empty();
 
-	(void)state;
 	assert_int_equal(run(f, 0, OP(create_session, .nonce = bytes_of("early"))), RC_OLD_EPOCH);
 	assert_int_equal(run(f, READER, OP(delete, .parent = 1)), RC_NO_SESSION);
 	assert_int_equal(run(f, 0, OP(begin_epoch, .ballot = {1, 1})), RC_OK);
@@ -44,21 +41,7 @@ test_nothing_before_the_first_epoch(void **state)
 	fixture_free(f);
 }
 
-static void
-test_later_epochs_only_count(void **state)
-{
-	struct fixture *f = *state;
-
-	assert_int_equal(tree_epoch(f->tree), 1);
-	assert_int_equal(run(f, 0, OP(begin_epoch, .ballot = {7, 2})), RC_OK);
-	assert_int_equal(tree_epoch(f->tree), 2);
-	assert_int_equal(noted(f, TREE_EPOCH_BEGAN)->epoch, 2);
-	assert_int_equal(noted(f, TREE_EPOCH_BEGAN)->ballot.round, 7);
-	assert_null(noted(f, TREE_NODE_CREATED));
-}
-
-static void
-test_create_and_lookup(void **state)
+TREE_TEST(test_create_and_lookup)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f");
@@ -87,8 +70,7 @@ create_again(struct fixture *f, const char *name, enum node_kind kind)
 	           OP(create, .parent = NODE_ROOT, .name = bytes_of(name), .kind = kind));
 }
 
-static void
-test_create_what_exists(void **state)
+TREE_TEST(test_create_what_exists)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -105,8 +87,7 @@ test_create_what_exists(void **state)
 	assert_int_equal(create(f, READER, NODE_ROOT, "x", 3, false), RC_INVAL);
 }
 
-static void
-test_names(void **state)
+TREE_TEST(test_names)
 {
 	struct fixture *f = *state;
 	static const char *const bad[] = {"", ".", "..", "a/b", "a\nb", "\x7f", "\x01"};
@@ -127,8 +108,7 @@ test_names(void **state)
 	assert_int_equal(rename_file(f, READER, NODE_ROOT, "x", NODE_ROOT, "a/b"), RC_INVAL);
 }
 
-static void
-test_longest_path(void **state)
+TREE_TEST(test_longest_path)
 {
 	struct fixture *f = *state;
 	uint64_t d = NODE_ROOT;
@@ -146,8 +126,7 @@ test_longest_path(void **state)
 	new_file(f, attr_of(f, d).parent, name); /* 1024 bytes */
 }
 
-static void
-test_listing_is_sorted_bytewise(void **state)
+TREE_TEST(test_listing_is_sorted_bytewise)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d");
@@ -191,8 +170,7 @@ page(struct fixture *f, struct op *op, struct buffer *names)
 }
 
 /* What comes and goes between two pages changes nothing in the listing, whatever it is. */
-static void
-test_listing_in_pages_is_a_snapshot(void **state)
+TREE_TEST(test_listing_in_pages_is_a_snapshot)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d");
@@ -220,8 +198,7 @@ test_listing_in_pages_is_a_snapshot(void **state)
 }
 
 /* A page of long ago can't be gone on with. */
-static void
-test_listing_of_long_ago(void **state)
+TREE_TEST(test_listing_of_long_ago)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), e = new_directory(f, NODE_ROOT, "e");
@@ -246,8 +223,7 @@ test_listing_of_long_ago(void **state)
 	buffer_free(&names);
 }
 
-static void
-test_contents(void **state)
+TREE_TEST(test_contents)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -274,8 +250,7 @@ test_contents(void **state)
 }
 
 /* What the asker has is not sent again. */
-static void
-test_contents_that_are_known(void **state)
+TREE_TEST(test_contents_that_are_known)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -294,26 +269,7 @@ test_contents_that_are_known(void **state)
 	}
 }
 
-static void
-test_compare_and_swap(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t file = new_file(f, NODE_ROOT, "f");
-
-	assert_int_equal(run(f, READER,
-	                     OP(set_contents, .node = file, .guarded = 1, .generation = 1,
-	                        .contents = bytes_of("one"))),
-	                 RC_OK);
-	assert_int_equal(run(f, READER,
-	                     OP(set_contents, .node = file, .guarded = 1, .generation = 1,
-	                        .contents = bytes_of("two"))),
-	                 RC_CANCELED);
-	assert_contents(f, file, "one");
-	assert_int_equal(attr_of(f, file).content_generation, 2);
-}
-
-static void
-test_append_up_to_the_limit(void **state)
+TREE_TEST(test_append_up_to_the_limit)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -327,8 +283,7 @@ test_append_up_to_the_limit(void **state)
 	free((void *)all.data);
 }
 
-static void
-test_mtime_always_grows_with_contents(void **state)
+TREE_TEST(test_mtime_always_grows_with_contents)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -346,8 +301,7 @@ test_mtime_always_grows_with_contents(void **state)
 }
 
 /* `touch -d 2100-01-01` holds for the contents that are there, not for all to come. */
-static void
-test_mtime_set_ahead_ends_with_the_contents(void **state)
+TREE_TEST(test_mtime_set_ahead_ends_with_the_contents)
 {
 	static const int64_t ahead[] = {200000 * (int64_t)SECOND_NS, INT64_MAX - 1, INT64_MAX};
 	struct fixture *f = *state;
@@ -368,8 +322,7 @@ test_mtime_set_ahead_ends_with_the_contents(void **state)
 	assert_true(f->answer.attr.attr.mtime_ns < 0);
 }
 
-static void
-test_set_mtime(void **state)
+TREE_TEST(test_set_mtime)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -388,8 +341,7 @@ test_set_mtime(void **state)
 	assert_int_equal(run(f, READER, OP(set_mtime, .node = 999)), RC_STALE);
 }
 
-static void
-test_rename_to_a_new_name(void **state)
+TREE_TEST(test_rename_to_a_new_name)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), source = new_file(f, NODE_ROOT, "a"), target;
@@ -415,8 +367,7 @@ test_rename_to_a_new_name(void **state)
 	assert_false(exists(f, source));
 }
 
-static void
-test_rename_keeps_the_targets_identity(void **state)
+TREE_TEST(test_rename_keeps_the_targets_identity)
 {
 	struct fixture *f = *state;
 	uint64_t source = new_file(f, NODE_ROOT, "new"), target = new_file(f, NODE_ROOT, "old");
@@ -442,8 +393,7 @@ test_rename_keeps_the_targets_identity(void **state)
 	assert_int_equal(f->answer.renamed.attr.mtime_ns, 6); /* other contents, another time */
 }
 
-static void
-test_rename_refusals(void **state)
+TREE_TEST(test_rename_refusals)
 {
 	struct fixture *f = *state;
 	uint64_t a = new_file(f, NODE_ROOT, "a"), b = new_file(f, NODE_ROOT, "b");
@@ -466,8 +416,7 @@ test_rename_refusals(void **state)
 	assert_true(exists(f, a) && exists(f, b));
 }
 
-static void
-test_delete(void **state)
+TREE_TEST(test_delete)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f");
@@ -486,8 +435,7 @@ test_delete(void **state)
 	assert_int_equal(delete_name(f, d, "f", NODE_FILE), RC_STALE);
 }
 
-static void
-test_instance_numbers_are_never_reused(void **state)
+TREE_TEST(test_instance_numbers_are_never_reused)
 {
 	struct fixture *f = *state;
 	uint64_t first = new_file(f, NODE_ROOT, "f"), session;
@@ -498,8 +446,7 @@ test_instance_numbers_are_never_reused(void **state)
 	assert_true(new_file(f, NODE_ROOT, "f") > session);
 }
 
-static void
-test_acl_names(void **state)
+TREE_TEST(test_acl_names)
 {
 	struct fixture *f = *state;
 	uint64_t acl = lookup(f, NODE_ROOT, "acl"), d = new_directory(f, NODE_ROOT, "d");
@@ -526,8 +473,7 @@ test_acl_names(void **state)
 	                 RC_STALE);
 }
 
-static void
-test_path_and_sequencer(void **state)
+TREE_TEST(test_path_and_sequencer)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f:1");
@@ -553,8 +499,7 @@ test_path_and_sequencer(void **state)
 	                 RC_NODATA);
 }
 
-static void
-test_usage(void **state)
+TREE_TEST(test_usage)
 {
 	struct fixture *f = *state;
 	struct result_usage before;
@@ -575,8 +520,7 @@ test_usage(void **state)
 	assert_int_equal(f->answer.usage.applied, tree_applied(f->tree));
 }
 
-static void
-test_bad_payloads_change_only_the_index(void **state)
+TREE_TEST(test_bad_payloads_change_only_the_index)
 {
 	struct fixture *f = *state;
 	uint64_t index = tree_applied(f->tree), digest = tree_digest(f->tree);
@@ -593,8 +537,7 @@ test_bad_payloads_change_only_the_index(void **state)
 	assert_null(tree_check(f->tree));
 }
 
-static void
-test_an_entry_with_one_bad_command_is_refused_whole(void **state)
+TREE_TEST(test_an_entry_with_one_bad_command_is_refused_whole)
 {
 	struct fixture *f = *state;
 	struct command good = {.session = READER},
@@ -608,8 +551,7 @@ test_an_entry_with_one_bad_command_is_refused_whole(void **state)
 	assert_int_equal(lookup(f, NODE_ROOT, "f"), 0);
 }
 
-static void
-test_commands_of_an_entry_see_each_other(void **state)
+TREE_TEST(test_commands_of_an_entry_see_each_other)
 {
 	struct fixture *f = *state;
 	struct command c = {.session = READER};
@@ -629,8 +571,7 @@ test_commands_of_an_entry_see_each_other(void **state)
 	assert_int_equal(f->out.answers[2].rc, RC_EXIST);
 }
 
-static void
-test_who_may_ask_what(void **state)
+TREE_TEST(test_who_may_ask_what)
 {
 	struct fixture *f = *state;
 
@@ -640,44 +581,4 @@ test_who_may_ask_what(void **state)
 	assert_int_equal(run(f, 0, OP(get_attr, .node = 1)), RC_INVAL);
 	assert_int_equal(run(f, 999, OP(delete, .parent = 1)), RC_NO_SESSION);
 	assert_int_equal(look(f, READER, OP(delete, .parent = 1)), RC_INVAL);
-}
-
-#define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_setup, tree_teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TREE_TEST(test_first_epoch_makes_the_cell),
-	    cmocka_unit_test(test_nothing_before_the_first_epoch),
-	    TREE_TEST(test_later_epochs_only_count),
-	    TREE_TEST(test_create_and_lookup),
-	    TREE_TEST(test_create_what_exists),
-	    TREE_TEST(test_names),
-	    TREE_TEST(test_longest_path),
-	    TREE_TEST(test_listing_is_sorted_bytewise),
-	    TREE_TEST(test_listing_in_pages_is_a_snapshot),
-	    TREE_TEST(test_listing_of_long_ago),
-	    TREE_TEST(test_contents),
-	    TREE_TEST(test_contents_that_are_known),
-	    TREE_TEST(test_compare_and_swap),
-	    TREE_TEST(test_append_up_to_the_limit),
-	    TREE_TEST(test_mtime_always_grows_with_contents),
-	    TREE_TEST(test_mtime_set_ahead_ends_with_the_contents),
-	    TREE_TEST(test_set_mtime),
-	    TREE_TEST(test_rename_to_a_new_name),
-	    TREE_TEST(test_rename_keeps_the_targets_identity),
-	    TREE_TEST(test_rename_refusals),
-	    TREE_TEST(test_delete),
-	    TREE_TEST(test_instance_numbers_are_never_reused),
-	    TREE_TEST(test_acl_names),
-	    TREE_TEST(test_path_and_sequencer),
-	    TREE_TEST(test_usage),
-	    TREE_TEST(test_bad_payloads_change_only_the_index),
-	    TREE_TEST(test_an_entry_with_one_bad_command_is_refused_whole),
-	    TREE_TEST(test_commands_of_an_entry_see_each_other),
-	    TREE_TEST(test_who_may_ask_what),
-	};
-
-	return cmocka_run_group_tests_name("tree", tests, NULL, NULL);
 }

@@ -18,29 +18,7 @@ place_of(void **state)
 	return p;
 }
 
-static void
-test_exclusive_and_shared(void **state)
-{
-	struct place p = place_of(state);
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, A, 2, 2, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_SHARED);
-	assert_int_equal(acquire(p.f, p.b, 2, 2, p.file, LOCK_EXCLUSIVE), RC_BUSY_LOCK);
-	assert_int_equal(release(p.f, A, 1, 1, p.file), RC_OK);
-	assert_int_equal(release(p.f, A, 2, 2, p.file), RC_OK);
-	assert_int_equal(acquire(p.f, p.b, 2, 2, p.file, LOCK_EXCLUSIVE), RC_BUSY_LOCK);
-	assert_int_equal(release(p.f, p.b, 1, 1, p.file), RC_OK);
-	assert_int_equal(noted(p.f, TREE_LOCK_CHANGED)->node, p.file);
-	assert_int_equal(acquire(p.f, p.b, 2, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_SHARED), RC_BUSY_LOCK);
-	assert_int_equal(acquire(p.f, p.b, 3, 3, p.file, LOCK_EXCLUSIVE), RC_BUSY_LOCK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_EXCLUSIVE);
-}
-
-static void
-test_acquire_refusals(void **state)
+TREE_TEST(test_acquire_refusals)
 {
 	struct place p = place_of(state);
 	struct acquire a = {.node = p.file, .owner = 1, .acquisition = 1, .mode = LOCK_SHARED};
@@ -60,8 +38,7 @@ test_acquire_refusals(void **state)
 	assert_int_equal(acquire(p.f, A, 1, 1, NODE_ROOT, LOCK_EXCLUSIVE), RC_OK);
 }
 
-static void
-test_holders_are_told_in_order(void **state)
+TREE_TEST(test_holders_are_told_in_order)
 {
 	struct place p = place_of(state);
 	struct result_lock lock;
@@ -88,81 +65,7 @@ test_holders_are_told_in_order(void **state)
 	assert_int_equal(h.owner, 3);
 }
 
-static void
-test_generation_and_fence(void **state)
-{
-	struct place p = place_of(state);
-	struct result_acquired first, joined, again;
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	first = p.f->answer.acquired;
-	assert_int_equal(first.lock_generation, 1);
-	assert_int_equal(first.fence, tree_applied(p.f->tree));
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	joined = p.f->answer.acquired;
-	assert_int_equal(joined.lock_generation, 1);
-	assert_true(joined.fence > first.fence);
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &again));
-	assert_int_equal(again.fence, first.fence);
-	release(p.f, A, 1, 1, p.file);
-	release(p.f, p.b, 1, 1, p.file);
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
-	assert_true(p.f->answer.acquired.fence > joined.fence);
-}
-
-static struct op
-acquire_op(uint64_t node, uint64_t acquisition)
-{
-	return (struct op){.code = OP_acquire,
-	                   .acquire.acquire = {.node = node,
-	                                       .owner = 1,
-	                                       .mode = LOCK_EXCLUSIVE,
-	                                       .acquisition = acquisition}};
-}
-
-/* Two holders one after the other in one entry: the second fence must be greater all the same. */
-static void
-test_fences_grow_within_an_entry(void **state)
-{
-	struct place p = place_of(state);
-	struct command of_a = {.session = A}, of_b = {.session = p.b};
-	struct op take = acquire_op(p.file, 1);
-	struct result_acquired second;
-
-	entry_add(p.f, &of_a, &take);
-	entry_add(p.f, &of_a, OP(release, .node = p.file, .owner = 1, .acquisition = 1));
-	entry_add(p.f, &of_b, &take);
-	assert_int_equal(entry_apply(p.f), RC_OK);
-	assert_true(tree_lock_held_by(p.f->tree, p.b, 1, 1, p.file, &second));
-	assert_int_equal(wire_get_result(RESULT_acquired, p.f->out.answers[0].result, &p.f->answer),
-	                 RC_OK);
-	assert_true(second.fence > p.f->answer.acquired.fence);
-	assert_int_equal(release(p.f, p.b, 1, 1, p.file), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_SHARED), RC_OK);
-	assert_true(p.f->answer.acquired.fence > second.fence);
-}
-
-static void
-test_the_same_acquisition_again(void **state)
-{
-	struct place p = place_of(state);
-	struct result_acquired first, again;
-
-	assert_int_equal(acquire(p.f, A, 1, 7, p.file, LOCK_EXCLUSIVE), RC_OK);
-	first = p.f->answer.acquired;
-	assert_int_equal(acquire(p.f, A, 1, 7, p.file, LOCK_EXCLUSIVE), RC_OK);
-	again = p.f->answer.acquired;
-	assert_int_equal(again.fence, first.fence);
-	assert_int_equal(again.lock_generation, first.lock_generation);
-	assert_false(tree_lock_held_by(p.f->tree, A, 1, 6, p.file, &again));
-	assert_false(tree_lock_held_by(p.f->tree, A, 2, 7, p.file, &again));
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 7, p.file, &again));
-	assert_int_equal(again.fence, first.fence);
-}
-
-static void
-test_release_is_idempotent_and_exact(void **state)
+TREE_TEST(test_release_is_idempotent_and_exact)
 {
 	struct place p = place_of(state);
 
@@ -179,8 +82,7 @@ test_release_is_idempotent_and_exact(void **state)
 	assert_int_equal(release(p.f, A, 1, 7, 999), RC_OK);
 }
 
-static void
-test_conversions(void **state)
+TREE_TEST(test_conversions)
 {
 	struct place p = place_of(state);
 	uint64_t fence;
@@ -202,45 +104,7 @@ test_conversions(void **state)
 	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
 }
 
-static void
-test_a_failed_conversion_keeps_what_was_held(void **state)
-{
-	struct place p = place_of(state);
-	struct result_acquired g;
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_BUSY_LOCK);
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
-	assert_int_equal(lock_of_node(p.f, p.file).holders.count, 2);
-}
-
-/* Over two conversions an exclusive lock goes from one owner to the other without ever being free:
- * what the first one signed with it is not what the second one has. */
-static void
-test_two_exclusive_holders_never_share_a_generation(void **state)
-{
-	struct place p = place_of(state);
-	struct buffer first = BUFFER(LIMIT_SEQUENCER);
-	struct result_acquired before;
-
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
-	before = p.f->answer.acquired;
-	assert_int_equal(look(p.f, p.b, OP(get_sequencer, .node = p.file)), RC_OK);
-	buffer_put_bytes(&first, p.f->answer.sequencer.sequencer);
-	assert_int_equal(acquire(p.f, p.b, 1, 2, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(release(p.f, p.b, 1, 2, p.file), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_true(p.f->answer.acquired.lock_generation > before.lock_generation);
-	assert_true(p.f->answer.acquired.fence > before.fence);
-	assert_int_equal(look(p.f, A, OP(get_sequencer, .node = p.file)), RC_OK);
-	assert_false(bytes_equal(p.f->answer.sequencer.sequencer, buffer_view(&first)));
-	buffer_free(&first);
-}
-
-static void
-test_a_session_is_shown_its_newest_fence(void **state)
+TREE_TEST(test_a_session_is_shown_its_newest_fence)
 {
 	struct place p = place_of(state);
 	struct result_acquired second;
@@ -264,28 +128,7 @@ held(struct place p, uint64_t session, uint64_t acquisition)
 	return g;
 }
 
-static void
-test_a_cancelled_conversion_leaves_generation_and_fence(void **state)
-{
-	struct place p = place_of(state);
-	struct result_acquired before, converted;
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	before = p.f->answer.acquired;
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
-	converted = p.f->answer.acquired;
-	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK);
-	assert_int_equal(held(p, A, 1).fence, before.fence);
-	assert_int_equal(held(p, A, 1).lock_generation, before.lock_generation);
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_true(p.f->answer.acquired.fence > converted.fence);
-	assert_int_equal(release(p.f, p.b, 1, 1, p.file), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_true(p.f->answer.acquired.lock_generation > converted.lock_generation);
-}
-
-static void
-test_back_to_exclusive(void **state)
+TREE_TEST(test_back_to_exclusive)
 {
 	struct place p = place_of(state);
 	struct result_acquired before, joined;
@@ -308,8 +151,59 @@ test_back_to_exclusive(void **state)
 	assert_true(held(p, A, 1).lock_generation > joined.lock_generation);
 }
 
+/* Of the acquisition that was made last. */
+static struct guard
+guard_of(struct place p, enum lock_mode mode)
+{
+	struct result_acquired g = p.f->answer.acquired;
+
+	return (struct guard){.node = p.file,
+	                      .lock_generation = g.lock_generation,
+	                      .mode = mode,
+	                      .fence = g.fence};
+}
+
 static void
-test_cancel(void **state)
+assert_stale(struct place p, struct guard g, const char *why)
+{
+	const char *stale = tree_guard_stale(p.f->tree, &g);
+
+	assert_non_null(stale);
+	assert_string_equal(stale, why);
+}
+
+TREE_TEST(test_a_guard_is_valid_while_its_acquisition_is_held)
+{
+	struct place p = place_of(state);
+	struct guard shared, exclusive;
+
+	assert_int_equal(acquire(p.f, A, 2, 1, p.file, LOCK_SHARED), RC_OK);
+	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
+	shared = guard_of(p, LOCK_SHARED);
+	assert_null(tree_guard_stale(p.f->tree, &shared));
+	assert_int_equal(release(p.f, A, 2, 1, p.file), RC_OK);
+	assert_null(tree_guard_stale(p.f->tree, &shared));
+
+	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_EXCLUSIVE), RC_OK);
+	exclusive = guard_of(p, LOCK_EXCLUSIVE);
+	assert_null(tree_guard_stale(p.f->tree, &exclusive));
+	assert_stale(p, shared, "the lock was acquired again");
+	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK);
+	assert_null(
+	    tree_guard_stale(p.f->tree, &shared)); /* it is held again by this acquisition */
+	assert_stale(p, exclusive, "the lock was released");
+
+	assert_int_equal(acquire(p.f, A, 1, 3, p.file, LOCK_EXCLUSIVE), RC_OK);
+	exclusive = guard_of(p, LOCK_EXCLUSIVE);
+	assert_int_equal(acquire(p.f, A, 1, 4, p.file, LOCK_SHARED), RC_OK);
+	assert_stale(p, exclusive, "the lock was converted");
+	assert_int_equal(release(p.f, A, 1, 4, p.file), RC_OK);
+	assert_stale(p, exclusive, "the lock is free");
+	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
+	assert_stale(p, exclusive, "the lock was acquired again");
+}
+
+TREE_TEST(test_cancel)
 {
 	struct place p = place_of(state);
 	struct result_acquired g;
@@ -328,21 +222,6 @@ test_cancel(void **state)
 	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_FREE);
 }
 
-static void
-test_cancel_takes_nobodys_lock_away(void **state)
-{
-	struct place p = place_of(state);
-	struct result_acquired g;
-
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(acquire(p.f, A, 1, 2, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(cancel(p.f, A, 1, 2, p.file), RC_OK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_SHARED);
-	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
-	assert_true(tree_lock_held_by(p.f->tree, p.b, 1, 1, p.file, &g));
-}
-
 static enum rc
 grant(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition, uint64_t node)
 {
@@ -356,8 +235,7 @@ grant(struct fixture *f, uint64_t session, uint64_t owner, uint64_t acquisition,
 	                          .delay_s = -1}));
 }
 
-static void
-test_grant(void **state)
+TREE_TEST(test_grant)
 {
 	struct place p = place_of(state);
 	const struct tree_note *n;
@@ -384,8 +262,7 @@ test_grant(void **state)
 	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_FREE);
 }
 
-static void
-test_probe(void **state)
+TREE_TEST(test_probe)
 {
 	struct place p = place_of(state);
 	struct acquire a = {.node = p.file, .owner = 1, .acquisition = 2, .mode = LOCK_EXCLUSIVE};
@@ -400,8 +277,7 @@ test_probe(void **state)
 	assert_int_equal(tree_lock_probe(p.f->tree, A, &a, &held), RC_STALE);
 }
 
-static void
-test_deleting_a_node_ends_its_lock(void **state)
+TREE_TEST(test_deleting_a_node_ends_its_lock)
 {
 	struct place p = place_of(state);
 	struct result_acquired g;
@@ -428,45 +304,7 @@ delay_over(struct fixture *f, const struct tree_note *delay)
 	              .lock_generation = delay->lock_generation));
 }
 
-static void
-test_delay_after_expiry(void **state)
-{
-	struct place p = place_of(state);
-	struct tree_note delay, found, wrong;
-
-	assert_int_equal(acquire(p.f, p.b, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(end_session(p.f, p.b, SESSION_EXPIRED), RC_OK);
-	delay = *noted(p.f, TREE_DELAY_BEGAN);
-	assert_int_equal(delay.node, p.file);
-	assert_int_equal(delay.seconds, 15);
-	assert_int_equal(delay.index, tree_applied(p.f->tree));
-	assert_int_equal(delay.lock_generation, 1);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_DELAYED);
-	assert_int_equal(lock_of_node(p.f, p.file).delay_left_s, 15);
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_BUSY_LOCK);
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_EXCLUSIVE), RC_BUSY_LOCK);
-
-	assert_true(tree_delay_after(p.f->tree, 0, &found));
-	assert_memory_equal(&found, &delay, sizeof found);
-	assert_false(tree_delay_after(p.f->tree, p.file, &found));
-	wrong = delay;
-	wrong.index--;
-	assert_int_equal(delay_over(p.f, &wrong), RC_OK);
-	wrong = delay;
-	wrong.lock_generation++;
-	assert_int_equal(delay_over(p.f, &wrong), RC_OK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_DELAYED);
-	assert_int_equal(delay_over(p.f, &delay), RC_OK);
-	assert_int_equal(noted(p.f, TREE_LOCK_CHANGED)->node, p.file);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_FREE);
-	assert_int_equal(delay_over(p.f, &delay), RC_OK);
-	assert_int_equal(p.f->out.notes_n, 0);
-	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_SHARED), RC_OK);
-	assert_int_equal(p.f->answer.acquired.lock_generation, 2);
-}
-
-static void
-test_no_delay_without_expiry(void **state)
+TREE_TEST(test_no_delay_without_expiry)
 {
 	struct place p = place_of(state);
 	uint64_t c = new_session(p.f, "c"), d = new_session(p.f, "d");
@@ -489,8 +327,7 @@ test_no_delay_without_expiry(void **state)
 	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_FREE);
 }
 
-static void
-test_where_the_delay_comes_from(void **state)
+TREE_TEST(test_where_the_delay_comes_from)
 {
 	struct place p = place_of(state);
 	struct acquire a = {.node = p.file,
@@ -536,8 +373,7 @@ share(struct fixture *f, uint64_t session, uint64_t owner, uint64_t node, int64_
 	                                   .delay_s = delay_s}));
 }
 
-static void
-test_a_shared_holders_delay(void **state)
+TREE_TEST(test_a_shared_holders_delay)
 {
 	struct place p = place_of(state);
 	uint64_t c = new_session(p.f, "c");
@@ -571,8 +407,40 @@ test_a_shared_holders_delay(void **state)
 	assert_int_equal(acquire(p.f, A, 1, 4, p.file, LOCK_EXCLUSIVE), RC_OK);
 }
 
-static void
-test_a_conversion_does_not_shorten_the_delay(void **state)
+TREE_TEST(test_a_guard_ends_with_session_and_node)
+{
+	struct place p = place_of(state);
+	struct guard g;
+
+	assert_int_equal(share(p.f, A, 1, p.file, 20), RC_OK);
+	g = guard_of(p, LOCK_SHARED);
+	end_session(p.f, A, SESSION_EXPIRED);
+	assert_stale(p, g, "the session of its holder has ended");
+	g.node = 999;
+	assert_stale(p, g, "the node was deleted");
+}
+
+/* Decided in apply: when the commands were proposed the guard was valid. */
+TREE_TEST(test_a_guarded_command_behind_the_release_in_its_entry)
+{
+	struct place p = place_of(state);
+	const struct op *release = OP(release, .node = p.file, .owner = 1, .acquisition = 1);
+	const struct op *set = OP(append, .node = p.file, .data = bytes_of("x"));
+	struct command c = {.session = A}, guarded = {.session = p.b};
+
+	assert_int_equal(acquire(p.f, A, 1, 1, p.file, LOCK_EXCLUSIVE), RC_OK);
+	guarded.guard = guard_of(p, LOCK_EXCLUSIVE);
+	entry_add(p.f, &guarded, set);
+	entry_add(p.f, &c, release);
+	entry_add(p.f, &guarded, set);
+	assert_int_equal(entry_apply(p.f), RC_OK);
+	assert_int_equal(p.f->out.answers[0].rc, RC_OK);
+	assert_int_equal(p.f->out.answers[1].rc, RC_OK);
+	assert_int_equal(p.f->out.answers[2].rc, RC_GUARD);
+	assert_contents(p.f, p.file, "x");
+}
+
+TREE_TEST(test_a_conversion_does_not_shorten_the_delay)
 {
 	struct place p = place_of(state);
 
@@ -588,30 +456,7 @@ test_a_conversion_does_not_shorten_the_delay(void **state)
 	assert_int_equal(noted(p.f, TREE_DELAY_BEGAN)->seconds, 20);
 }
 
-static void
-test_expiry_of_a_session_with_several_holders(void **state)
-{
-	struct place p = place_of(state);
-	uint64_t other = new_file(p.f, NODE_ROOT, "other");
-	struct tree_note delay;
-
-	assert_int_equal(share(p.f, p.b, 1, p.file, 10), RC_OK);
-	assert_int_equal(share(p.f, p.b, 2, p.file, 20), RC_OK);
-	assert_int_equal(acquire(p.f, p.b, 3, 1, other, LOCK_EXCLUSIVE), RC_OK);
-	assert_int_equal(end_session(p.f, p.b, SESSION_EXPIRED), RC_OK);
-	assert_int_equal(lock_of_node(p.f, p.file).state, LOCK_STATE_DELAYED);
-	assert_int_equal(lock_of_node(p.f, p.file).delay_left_s, 20);
-	assert_int_equal(lock_of_node(p.f, other).state, LOCK_STATE_DELAYED);
-	assert_true(tree_delay_after(p.f->tree, 0, &delay));
-	assert_int_equal(delay.node, p.file);
-	assert_true(tree_delay_after(p.f->tree, p.file, &delay));
-	assert_int_equal(delay.node, other);
-	assert_false(tree_delay_after(p.f->tree, other, &delay));
-	assert_false(tree_delay_after(p.f->tree, UINT64_MAX, &delay));
-}
-
-static void
-test_lock_outlives_a_rename_onto_the_node(void **state)
+TREE_TEST(test_lock_outlives_a_rename_onto_the_node)
 {
 	struct place p = place_of(state);
 	struct result_acquired g;
@@ -623,40 +468,4 @@ test_lock_outlives_a_rename_onto_the_node(void **state)
 	assert_int_equal(noted(p.f, TREE_LOCK_GONE)->node, source);
 	assert_true(tree_lock_held_by(p.f->tree, A, 1, 1, p.file, &g));
 	assert_false(tree_lock_held_by(p.f->tree, A, 1, 1, source, &g));
-}
-
-#define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_setup, tree_teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TREE_TEST(test_exclusive_and_shared),
-	    TREE_TEST(test_acquire_refusals),
-	    TREE_TEST(test_holders_are_told_in_order),
-	    TREE_TEST(test_generation_and_fence),
-	    TREE_TEST(test_fences_grow_within_an_entry),
-	    TREE_TEST(test_the_same_acquisition_again),
-	    TREE_TEST(test_release_is_idempotent_and_exact),
-	    TREE_TEST(test_conversions),
-	    TREE_TEST(test_a_failed_conversion_keeps_what_was_held),
-	    TREE_TEST(test_two_exclusive_holders_never_share_a_generation),
-	    TREE_TEST(test_a_session_is_shown_its_newest_fence),
-	    TREE_TEST(test_a_cancelled_conversion_leaves_generation_and_fence),
-	    TREE_TEST(test_back_to_exclusive),
-	    TREE_TEST(test_cancel),
-	    TREE_TEST(test_cancel_takes_nobodys_lock_away),
-	    TREE_TEST(test_grant),
-	    TREE_TEST(test_probe),
-	    TREE_TEST(test_deleting_a_node_ends_its_lock),
-	    TREE_TEST(test_delay_after_expiry),
-	    TREE_TEST(test_no_delay_without_expiry),
-	    TREE_TEST(test_where_the_delay_comes_from),
-	    TREE_TEST(test_a_shared_holders_delay),
-	    TREE_TEST(test_a_conversion_does_not_shorten_the_delay),
-	    TREE_TEST(test_expiry_of_a_session_with_several_holders),
-	    TREE_TEST(test_lock_outlives_a_rename_onto_the_node),
-	};
-
-	return cmocka_run_group_tests_name("locks", tests, NULL, NULL);
 }

@@ -106,15 +106,15 @@ cell_of_three(void **state)
 	return 0;
 }
 
+#define CELL_TEST(test) TEST_WITH(test, cell_of_three, tree_teardown)
+
 /* ---- the first list ---- */
 
-static void
-test_the_first_epoch_brings_the_first_list(void **state)
+TEST(test_the_first_epoch_brings_the_first_list)
 {
 	struct fixture *f = fixture_empty();
 	struct member m;
 
-	(void)state;
 	assert_false(tree_member_after(f->tree, 0, &m));
 	assert_int_equal(begin_with(f, "1 voter a:1, 2 voter b:1, 3 voter c:1"), RC_OK);
 	assert_members(f, "1 voter a:1, 2 voter b:1, 3 voter c:1");
@@ -130,12 +130,10 @@ test_the_first_epoch_brings_the_first_list(void **state)
 	fixture_free(f);
 }
 
-static void
-test_a_first_list_may_come_later(void **state)
+TEST(test_a_first_list_may_come_later)
 {
 	struct fixture *f = fixture_new();
 
-	(void)state;
 	assert_members(f, "");
 	assert_int_equal(set(f, "1 voter a:1"), RC_CANCELED);
 	assert_int_equal(begin_with(f, "1 voter a:1"), RC_OK);
@@ -143,14 +141,12 @@ test_a_first_list_may_come_later(void **state)
 	fixture_free(f);
 }
 
-static void
-test_an_epoch_whose_list_is_none_does_not_begin(void **state)
+TEST(test_an_epoch_whose_list_is_none_does_not_begin)
 {
 	static const char *const bad[] = {"1 learner a:1", "1 voter a:1, 1 voter b:1",
 	                                  "1 voter a:1, 2 voter a:1", "1 voter a:1, 2 removed b:1"};
 	struct fixture *f = fixture_empty();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(begin_with(f, bad[i]), RC_INVAL);
 		assert_int_equal(tree_epoch(f->tree), 0);
@@ -159,14 +155,12 @@ test_an_epoch_whose_list_is_none_does_not_begin(void **state)
 	fixture_free(f);
 }
 
-static void
-test_a_cell_in_one_process_has_no_addresses(void **state)
+TEST(test_a_cell_in_one_process_has_no_addresses)
 {
 	struct fixture *f = fixture_empty();
 	struct buffer packed = BUFFER(LIMIT_FRAME);
 	struct member m = {.id = 1, .role = MEMBER_VOTER};
 
-	(void)state;
 	wire_put_member(&packed, &m);
 	assert_int_equal(run(f, 0, OP(begin_epoch, .members = {buffer_view(&packed), 1})), RC_OK);
 	assert_members(f, "1 voter ");
@@ -176,8 +170,7 @@ test_a_cell_in_one_process_has_no_addresses(void **state)
 
 /* ---- the next ones ---- */
 
-static void
-test_a_list_replaces_the_one_it_names(void **state)
+CELL_TEST(test_a_list_replaces_the_one_it_names)
 {
 	struct fixture *f = *state;
 	struct list stale = list_of("1 voter a:1, 2 voter b:1");
@@ -197,8 +190,7 @@ test_a_list_replaces_the_one_it_names(void **state)
 }
 
 /* Paxos, which reads it in the log, looks for it alone in its entry. */
-static void
-test_a_change_stands_alone(void **state)
+CELL_TEST(test_a_change_stands_alone)
 {
 	struct fixture *f = *state;
 	struct list l = list_of("1 voter a:1, 2 voter b:1, 3 voter c:1, 4 learner d:1");
@@ -224,8 +216,7 @@ goes_on(const struct fixture *f, const char *text)
 }
 
 /* What others tell that they have applied may be many changes later, but of the same cell. */
-static void
-test_a_later_list(void **state)
+CELL_TEST(test_a_later_list)
 {
 	struct fixture *f = *state;
 	struct list other = {.packed = BUFFER(LIMIT_FRAME)};
@@ -247,8 +238,7 @@ test_a_later_list(void **state)
 }
 
 /* Of many removed ones the list keeps the last: some that we know may be forgotten there. */
-static void
-test_a_later_list_that_is_full(void **state)
+CELL_TEST(test_a_later_list_that_is_full)
 {
 	struct fixture *f = *state;
 	struct list l = {.packed = BUFFER(LIMIT_FRAME)};
@@ -261,8 +251,7 @@ test_a_later_list_that_is_full(void **state)
 	buffer_free(&l.packed);
 }
 
-static void
-test_only_a_master_changes_members(void **state)
+CELL_TEST(test_only_a_master_changes_members)
 {
 	struct fixture *f = *state;
 	struct list l = list_of("1 voter a:1, 2 voter b:1");
@@ -271,8 +260,7 @@ test_only_a_master_changes_members(void **state)
 	buffer_free(&l.packed);
 }
 
-static void
-test_at_most_one_voter_comes_or_goes(void **state)
+CELL_TEST(test_at_most_one_voter_comes_or_goes)
 {
 	struct fixture *f = *state;
 
@@ -289,8 +277,7 @@ test_at_most_one_voter_comes_or_goes(void **state)
 	assert_int_equal(set(f, ""), RC_INVAL);
 }
 
-static void
-test_an_id_is_never_used_again(void **state)
+CELL_TEST(test_an_id_is_never_used_again)
 {
 	struct fixture *f = *state;
 
@@ -305,8 +292,7 @@ test_an_id_is_never_used_again(void **state)
 	assert_members(f, "1 voter a:1, 2 voter b:1, 3 removed c:1, 9 removed d:1, 10 learner d:1");
 }
 
-static void
-test_a_key_belongs_to_one_member(void **state)
+CELL_TEST(test_a_key_belongs_to_one_member)
 {
 	struct fixture *f = *state;
 	struct list l = list_of("1 voter a:1, 2 voter b:1, 3 voter c:1");
@@ -321,8 +307,7 @@ test_a_key_belongs_to_one_member(void **state)
 	assert_int_equal(set_list(f, 0, &l), RC_INVAL);
 }
 
-static void
-test_members_have_a_limit(void **state)
+CELL_TEST(test_members_have_a_limit)
 {
 	struct fixture *f = *state;
 	struct list l = list_of("1 voter a:1, 2 voter b:1, 3 voter c:1");
@@ -335,8 +320,7 @@ test_members_have_a_limit(void **state)
 	assert_int_equal(set_list(f, 0, &l), RC_INVAL);
 }
 
-static void
-test_the_first_removed_is_forgotten_first(void **state)
+CELL_TEST(test_the_first_removed_is_forgotten_first)
 {
 	struct fixture *f = *state;
 	struct member m = {0};
@@ -357,8 +341,7 @@ test_the_first_removed_is_forgotten_first(void **state)
 	assert_int_equal(m.role, MEMBER_REMOVED);
 }
 
-static void
-test_the_greatest_id_is_not_forgotten(void **state)
+CELL_TEST(test_the_greatest_id_is_not_forgotten)
 {
 	struct fixture *f = *state;
 	struct list l = list_of("1 voter a:1, 2 voter b:1, 3 voter c:1");
@@ -376,8 +359,7 @@ test_the_greatest_id_is_not_forgotten(void **state)
 	assert_int_equal(m.id, LIMIT_MEMBERS + 4);
 }
 
-static void
-test_the_list_is_in_the_rows(void **state)
+CELL_TEST(test_the_list_is_in_the_rows)
 {
 	struct fixture *f = *state;
 	struct row_store store = {0};
@@ -400,8 +382,7 @@ test_the_list_is_in_the_rows(void **state)
 
 /* ---- digests ---- */
 
-static void
-test_a_digest_is_told(void **state)
+CELL_TEST(test_a_digest_is_told)
 {
 	struct fixture *f = *state;
 	const struct tree_note *told;
@@ -465,8 +446,7 @@ rounds_until_found(struct tree *a, struct tree *b, int most)
 }
 
 /* Whatever node it is, one round through all of them finds it. */
-static void
-test_slices_go_through_all_nodes(void **state)
+CELL_TEST(test_slices_go_through_all_nodes)
 {
 	enum { FILES = 500, ROUND = FILES / TREE_SLICE + 1 };
 	struct fixture *f = *state;
@@ -493,8 +473,7 @@ test_slices_go_through_all_nodes(void **state)
 	row_store_free(&store);
 }
 
-static void
-test_slices_cover_locks_and_counters(void **state)
+CELL_TEST(test_slices_cover_locks_and_counters)
 {
 	struct fixture *f = *state;
 	uint64_t file = new_file(f, NODE_ROOT, "f");
@@ -534,8 +513,7 @@ write_admins(struct fixture *f, const char *text)
 	assert_int_equal(write_file(f, lookup(f, acl, "admin"), text), RC_OK);
 }
 
-static void
-test_administrators(void **state)
+CELL_TEST(test_administrators)
 {
 	struct fixture *f = *state;
 
@@ -561,44 +539,10 @@ test_administrators(void **state)
 	assert_false(is_admin(f, "admin"));
 }
 
-static void
-test_an_empty_tree_has_no_administrators(void **state)
+TEST(test_an_empty_tree_has_no_administrators)
 {
 	struct fixture *f = fixture_empty();
 
-	(void)state;
 	assert_false(is_admin(f, "admin"));
 	fixture_free(f);
-}
-
-#define CELL_TEST(f) cmocka_unit_test_setup_teardown(f, cell_of_three, tree_teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_the_first_epoch_brings_the_first_list),
-	    cmocka_unit_test(test_a_first_list_may_come_later),
-	    cmocka_unit_test(test_an_epoch_whose_list_is_none_does_not_begin),
-	    cmocka_unit_test(test_a_cell_in_one_process_has_no_addresses),
-	    CELL_TEST(test_a_list_replaces_the_one_it_names),
-	    CELL_TEST(test_a_change_stands_alone),
-	    CELL_TEST(test_a_later_list),
-	    CELL_TEST(test_a_later_list_that_is_full),
-	    CELL_TEST(test_only_a_master_changes_members),
-	    CELL_TEST(test_at_most_one_voter_comes_or_goes),
-	    CELL_TEST(test_an_id_is_never_used_again),
-	    CELL_TEST(test_a_key_belongs_to_one_member),
-	    CELL_TEST(test_members_have_a_limit),
-	    CELL_TEST(test_the_first_removed_is_forgotten_first),
-	    CELL_TEST(test_the_greatest_id_is_not_forgotten),
-	    CELL_TEST(test_the_list_is_in_the_rows),
-	    CELL_TEST(test_a_digest_is_told),
-	    CELL_TEST(test_slices_go_through_all_nodes),
-	    CELL_TEST(test_slices_cover_locks_and_counters),
-	    CELL_TEST(test_administrators),
-	    cmocka_unit_test(test_an_empty_tree_has_no_administrators),
-	};
-
-	return cmocka_run_group_tests_name("members", tests, NULL, NULL);
 }

@@ -43,8 +43,7 @@ lock_now(struct fixture *f, uint64_t node)
 	return f->answer.lock;
 }
 
-static void
-test_every_number_grows(void **state)
+TREE_TEST(test_every_number_grows)
 {
 	struct fixture *f = *state;
 	uint64_t d = new_directory(f, NODE_ROOT, "d"), file = new_file(f, d, "f");
@@ -78,8 +77,7 @@ test_every_number_grows(void **state)
 	assert_int_equal(f->answer.acquired.lock_generation, jump + 1);
 }
 
-static void
-test_new_nodes_get_greater_numbers(void **state)
+TREE_TEST(test_new_nodes_get_greater_numbers)
 {
 	struct fixture *f = *state;
 	uint64_t last = new_file(f, NODE_ROOT, "last"), reader;
@@ -91,8 +89,7 @@ test_new_nodes_get_greater_numbers(void **state)
 	assert_int_equal(f->answer.created.attr.node, reader + 1);
 }
 
-static void
-test_sessions_end_as_expired(void **state)
+TREE_TEST(test_sessions_end_as_expired)
 {
 	struct fixture *f = *state;
 	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f"), gone;
@@ -118,8 +115,7 @@ test_sessions_end_as_expired(void **state)
 }
 
 /* A delay that stands goes on, and ends by its new name only. */
-static void
-test_delays_that_stand_go_on(void **state)
+TREE_TEST(test_delays_that_stand_go_on)
 {
 	struct fixture *f = *state;
 	uint64_t s = new_session(f, "s"), file = new_file(f, NODE_ROOT, "f");
@@ -145,8 +141,7 @@ test_delays_that_stand_go_on(void **state)
 	assert_false(tree_delay_after(f->tree, 0, &after));
 }
 
-static void
-test_members_are_those_of_the_new_cell(void **state)
+TREE_TEST(test_members_are_those_of_the_new_cell)
 {
 	struct fixture *f = *state;
 	struct buffer packed = BUFFER(LIMIT_FRAME);
@@ -171,8 +166,7 @@ test_members_are_those_of_the_new_cell(void **state)
 	buffer_free(&packed);
 }
 
-static void
-test_who_may_restore_and_by_how_much(void **state)
+TREE_TEST(test_who_may_restore_and_by_how_much)
 {
 	struct fixture *f = *state;
 
@@ -186,30 +180,10 @@ test_who_may_restore_and_by_how_much(void **state)
 	assert_int_equal(tree_epoch(f->tree), 1 + UINT64_MAX / 2);
 }
 
-static void
-test_nothing_is_no_copy(void **state)
+TEST(test_nothing_is_no_copy)
 {
 	struct fixture *f = fixture_empty();
 
-	(void)state;
 	assert_int_equal(restore(f), RC_OLD_EPOCH);
 	fixture_free(f);
-}
-
-#define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_setup, tree_teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TREE_TEST(test_every_number_grows),
-	    TREE_TEST(test_new_nodes_get_greater_numbers),
-	    TREE_TEST(test_sessions_end_as_expired),
-	    TREE_TEST(test_delays_that_stand_go_on),
-	    TREE_TEST(test_members_are_those_of_the_new_cell),
-	    TREE_TEST(test_who_may_restore_and_by_how_much),
-	    cmocka_unit_test(test_nothing_is_no_copy),
-	};
-
-	return cmocka_run_group_tests_name("restore", tests, NULL, NULL);
 }

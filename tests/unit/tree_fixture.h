@@ -26,6 +26,7 @@ struct fixture *fixture_new(void);
 void fixture_free(struct fixture *f);
 int tree_setup(void **state);
 int tree_teardown(void **state);
+#define TREE_TEST(test) TEST_WITH(test, tree_setup, tree_teardown)
 
 /* Several commands in one entry: add them, then apply. */
 void entry_add(struct fixture *f, const struct command *c, const struct op *op);

@@ -398,10 +398,30 @@ random_command(struct rng *r, const struct tree *t, bool of_master)
 	return c;
 }
 
-void
-random_entry(struct rng *r, const struct tree *t, struct buffer *payload)
+/* Some commands declare what they change, and some of these forget a key, or change something else
+ * by the time when it is their turn. */
+static void
+random_keys(struct rng *r, const struct tree *t, const struct op *op, struct command *c,
+            struct buffer *keys)
+{
+	struct footprint f = {0};
+
+	buffer_reset(keys);
+	tree_changes(t, c->session, op, wire_op_node(op), &f);
+	c->bounded = op->code != OP_restore && rng_chance(r, 700);
+	for (size_t i = rng_chance(r, 50); c->bounded && i < f.n; i++) {
+		wire_put_node_key(keys, &(struct node_key){f.keys[i]});
+		c->keys.count++;
+	}
+	c->keys.packed = buffer_view(keys);
+	footprint_free(&f);
+}
+
+static void
+put_entry(struct rng *r, const struct tree *t, bool declaring, struct buffer *payload)
 {
 	struct buffer packed = BUFFER(LIMIT_ENTRY), encoded = BUFFER(LIMIT_ENTRY);
+	struct buffer keys = BUFFER(LIMIT_ENTRY);
 	uint32_t n = (uint32_t)(1 + rng_below(r, rng_chance(r, 300) ? 4 : 1));
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -412,11 +432,26 @@ random_entry(struct rng *r, const struct tree *t, struct buffer *payload)
 		buffer_reset(&encoded);
 		wire_put_op(&encoded, &op);
 		c.op = buffer_view(&encoded);
+		if (declaring)
+			random_keys(r, t, &op, &c, &keys);
 		wire_put_command(&packed, &c);
 	}
+	buffer_free(&keys);
 	wire_put_entry(payload, &(struct entry){.commands = {buffer_view(&packed), n}});
 	buffer_free(&packed);
 	buffer_free(&encoded);
+}
+
+void
+random_entry(struct rng *r, const struct tree *t, struct buffer *payload)
+{
+	put_entry(r, t, false, payload);
+}
+
+void
+random_declaring_entry(struct rng *r, const struct tree *t, struct buffer *payload)
+{
+	put_entry(r, t, true, payload);
 }
 
 void

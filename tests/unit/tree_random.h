@@ -7,6 +7,8 @@
 
 /* Appends an encoded entry of one to four commands to `payload`. */
 void random_entry(struct rng *rng, const struct tree *t, struct buffer *payload);
+/* The same, of commands most of which declare what they change. */
+void random_declaring_entry(struct rng *rng, const struct tree *t, struct buffer *payload);
 void random_read(struct rng *rng, const struct tree *t, struct op *op);
 /* A live session, or 0 or a dead one now and then. */
 uint64_t random_session(struct rng *rng, const struct tree *t);

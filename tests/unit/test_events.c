@@ -1,0 +1,142 @@
+/* Events at the master: one change is one event for each session that watches, and a session that
+ * acknowledges nothing costs bounded memory and is told of a gap. */
+#include "tests/unit/bare_world.h"
+#include "tests/unit/unit.h"
+
+enum { CROWD = 200 };
+
+static void
+watch(struct bare_client *c, uint64_t node, bool all, uint64_t heard)
+{
+	struct buffer packed = BUFFER(100);
+	struct message m =
+	    {.code = MSG_watch,
+	     .watch = {.session = c->session, .epoch = c->epoch, .all = all, .heard = heard}};
+
+	wire_put_watch(&packed, &(struct watch){node, 1u << EVENT_CONTENTS_MODIFIED});
+	m.watch.watches = (struct wire_list){buffer_view(&packed), 1};
+	bare_send(c, &m);
+	buffer_free(&packed);
+}
+
+/* The generation from which on the watch stands. */
+static uint64_t
+watched_from(struct bare_client *c)
+{
+	const struct message *m = bare_take(c, MSG_watching);
+	struct watch_state s;
+	struct cursor at;
+
+	assert_non_null(m);
+	at = cursor_of(m->watching.states.packed);
+	assert_true(wire_next_watch_state(&at, &s));
+	assert_int_equal(s.rc, RC_OK);
+	assert_true(bytes_equal(s.path, bytes_of("/f")));
+	return s.generation;
+}
+
+static void
+write_once(struct bare_client *c, uint64_t node)
+{
+	const struct op op = op_of_set(node, "x");
+
+	assert_int_equal(bare_call(c, &op, NULL), RC_OK);
+	c->below = c->number + 1;
+}
+
+/* Takes the events that have arrived; returns how many, and the last one with its number. */
+static size_t
+take_events(struct bare_client *c, struct watch_event *last, uint64_t *number)
+{
+	const struct message *m;
+	struct cursor at;
+	size_t n = 0;
+
+	while ((m = bare_take(c, MSG_events)) != NULL) {
+		*number = m->events.first - 1;
+		at = cursor_of(m->events.events.packed);
+		while (wire_next_watch_event(&at, last)) {
+			(*number)++;
+			n++;
+		}
+	}
+	return n;
+}
+
+TEST(test_one_event_for_each_watcher)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client writer = bare_open(w, 255), crowd[CROWD];
+	const uint64_t node = bare_file(&writer, "f");
+	struct watch_event last;
+	uint64_t number;
+
+	for (int i = 0; i < CROWD; i++) {
+		crowd[i] = bare_open(w, (uint8_t)i);
+		watch(&crowd[i], node, false, 0);
+		assert_int_equal(watched_from(&crowd[i]), 1);
+	}
+	for (uint64_t generation = 2; generation <= 3; generation++) {
+		write_once(&writer, node);
+		for (int i = 0; i < CROWD; i++) {
+			assert_int_equal(take_events(&crowd[i], &last, &number), 1);
+			assert_int_equal(number, generation - 1);
+			assert_int_equal(last.generation, generation);
+		}
+	}
+	world_free(w);
+}
+
+TEST(test_gap)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client writer = bare_open(w, 1), reader = bare_open(w, 2);
+	const uint64_t node = bare_file(&writer, "f");
+	struct watch_event last;
+	uint64_t number = 0;
+
+	watch(&reader, node, false, 0);
+	assert_int_equal(watched_from(&reader), 1);
+	for (int i = 0; i < LIMIT_EVENTS; i++)
+		write_once(&writer, node);
+	assert_int_equal(take_events(&reader, &last, &number), LIMIT_EVENTS);
+	assert_int_equal(number, LIMIT_EVENTS);
+	assert_int_equal(last.kind, EVENT_CONTENTS_MODIFIED);
+
+	write_once(&writer, node);
+	assert_int_equal(take_events(&reader, &last, &number), 1);
+	assert_int_equal(number, LIMIT_EVENTS + 1);
+	assert_int_equal(last.kind, EVENT_GAP);
+	assert_int_equal(last.node, 0);
+
+	/* The gap is kept until it is acknowledged, and the watch goes on behind it. */
+	bare_attach(&reader);
+	watch(&reader, node, true, 5);
+	assert_int_equal(watched_from(&reader), LIMIT_EVENTS + 2);
+	assert_int_equal(take_events(&reader, &last, &number), 1);
+	assert_int_equal(last.kind, EVENT_GAP);
+	write_once(&writer, node);
+	assert_int_equal(take_events(&reader, &last, &number), 1);
+	assert_int_equal(number, LIMIT_EVENTS + 2);
+	assert_int_equal(last.generation, LIMIT_EVENTS + 3);
+	world_free(w);
+}
+
+TEST(test_acknowledged_events_are_not_kept)
+{
+	struct bare_world *w = world_new(1);
+	struct bare_client writer = bare_open(w, 1), reader = bare_open(w, 2);
+	const uint64_t node = bare_file(&writer, "f");
+	struct watch_event last;
+	uint64_t number = 0;
+
+	watch(&reader, node, false, 0);
+	for (int i = 0; i < LIMIT_EVENTS + 10; i++) {
+		write_once(&writer, node);
+		assert_int_equal(take_events(&reader, &last, &number), 1);
+		assert_int_equal(last.kind, EVENT_CONTENTS_MODIFIED);
+		watch(&reader, node, false, number);
+	}
+	assert_int_equal(number, LIMIT_EVENTS + 10);
+	world_free(w);
+}
