@@ -1,6 +1,7 @@
 /* Clients that send only what the script says:
  *
- *   bare b [caching] [as x] connects to the master, and opens a session; `as`: in the process of
+ *   bare b [caching] [lasting] [as x]
+ *                           connects to the master, and opens a session; `as`: in the process of
  *                           the replica, as another principal than the administrator
  *   b: connect [at 2]       a new connection; the one before stays as it is
  *   b: open [instead of a]  asks for a session; a's is to end first, as expired
@@ -12,8 +13,14 @@
  *   b: keepalive [again]    `again`: by the number of the last one
  *   b: returned
  *   b: epoch 3              says so from now on
- *   b: [ordered] [number 7] [below 3] REQUEST
+ *   b: generation 2         of its cache; says so from now on
+ *   b: dropped 3 [leave 2 of f]
+ *                           acknowledges all notices up to that one; gives leave back
+ *   b: [ordered] [number 7] [below 3] [without f] REQUEST
+ *                           `without`: it has dropped f from its cache for that
  *   b: again 7              the request of that number, as it was
+ *   b: watch [heard 3] [all] [f]
+ *                           see cell_watches.c; the events up to that one were received
  *   b: end [a] [expired]    a session, its own or by the nonce of another one
  *   b: asks begin_epoch     a request with an operation of that name, all of whose fields are 0
  *   b: sends nonsense | session_opened | orders
@@ -132,6 +139,7 @@ send_open(struct player *p, const struct bare *b, const struct bare *earlier)
 	    .nonce = {b->nonce, LIMIT_NONCE},
 	    .host = bytes_of(b->name),
 	    .caching = b->caching,
+	    .lasting = b->lasting,
 	    .epoch = b->epoch,
 	};
 	if (earlier != NULL) {
@@ -145,7 +153,10 @@ static void
 send_keepalive(struct player *p, const struct bare *b)
 {
 	const struct message m = {.code = MSG_keepalive,
-	                          .keepalive = {b->session, b->epoch, b->sequence}};
+	                          .keepalive = {.session = b->session,
+	                                        .epoch = b->epoch,
+	                                        .sequence = b->sequence,
+	                                        .generation = b->generation}};
 
 	send_message(p, b, &m);
 }
@@ -163,6 +174,7 @@ send_request(struct player *p, const struct bare *b, struct msg_request request,
 	request.session = b->session;
 	request.epoch = b->epoch;
 	request.op = op;
+	request.generation = b->generation;
 	if (request.below == 0)
 		request.below = 1;
 	history_scripted(p->s, &request);
@@ -182,10 +194,10 @@ send_op(struct player *p, const struct bare *b, struct msg_request request, cons
 
 /* ---- commands ---- */
 
-bool
-bare_new(struct player *p, struct words *w)
+void
+bare_new(struct player *p, struct script *w)
 {
-	const char *name = words_next(w);
+	const char *name = script_needed(w);
 	struct bare *b = bare_find(p, name);
 
 	must(p->bares_n < BARES_MAX && strlen(name) < WORD_ROOM);
@@ -196,43 +208,54 @@ bare_new(struct player *p, struct words *w)
 	}
 	*b = (struct bare){.id = b->id, .player = p};
 	strcpy(b->name, name);
-	b->caching = words_take(w, "caching");
-	if (words_take(w, "as"))
-		snprintf(b->principal, sizeof b->principal, "%s", words_next(w));
+	b->caching = script_take(w, "caching");
+	b->lasting = script_take(w, "lasting");
+	if (script_take(w, "as"))
+		snprintf(b->principal, sizeof b->principal, "%s", script_needed(w));
 	new_nonce(p, b, 0);
 	connect_to(p, b, 0);
 	send_open(p, b, NULL);
-	return words_done(w);
 }
 
-static bool
-take_replica(struct words *w, uint64_t *at)
+static struct bare *
+next_bare(const struct player *p, struct script *w)
 {
-	*at = 0;
-	return !words_take(w, "at") || words_number(w, at);
+	struct bare *b = bare_find(p, script_needed(w));
+
+	if (b == NULL)
+		script_misuse(w, "there is no such client");
+	return b;
 }
 
-static bool
-connection_command(struct player *p, struct bare *b, struct words *w, const char *word)
-{
-	uint64_t at;
+/* ---- connections ---- */
 
-	if (strcmp(word, "drop") == 0) {
-		hang_up(p, b);
-		return true;
-	}
-	if (!take_replica(w, &at))
-		return false;
-	if (strcmp(word, "connect") != 0)
-		hang_up(p, b);
+static void
+connect_anew(struct player *p, struct bare *b, struct script *w)
+{
 	b->earlier = b->conn;
-	connect_to(p, b, at);
+	connect_to(p, b, script_take(w, "at") ? script_number(w) : 0);
 	b->sequence = 0;
-	if (strcmp(word, "connect") == 0)
-		return true;
+}
+
+static void
+drop(struct player *p, struct bare *b, struct script *w)
+{
+	(void)w;
+	hang_up(p, b);
+}
+
+static void
+attach(struct player *p, struct bare *b, struct script *w)
+{
+	hang_up(p, b);
+	connect_anew(p, b, w);
 	send_open(p, b, NULL);
-	if (strcmp(word, "attach") == 0)
-		return true;
+}
+
+static void
+back(struct player *p, struct bare *b, struct script *w)
+{
+	attach(p, b, w);
 	p->hide_keepalives = true;
 	sim_settle(p->s, MS);
 	for (int i = 0; i < 2; i++) {
@@ -242,79 +265,188 @@ connection_command(struct player *p, struct bare *b, struct words *w, const char
 	send_returned(p, b);
 	sim_settle(p->s, MS);
 	p->hide_keepalives = false;
-	return true;
 }
 
-static bool
-session_command(struct player *p, struct bare *b, struct words *w, const char *word)
+/* ---- sessions ---- */
+
+static void
+forget(struct player *p, struct bare *b, struct script *w)
 {
-	const struct bare *other = NULL;
-	uint64_t n = 0;
-
-	if (strcmp(word, "open") == 0) {
-		if (words_take(w, "instead") && words_take(w, "of") &&
-		    (other = bare_find(p, words_next(w))) == NULL)
-			return false;
-		send_open(p, b, other);
-	} else if (strcmp(word, "forget") == 0) {
-		b->session = 0;
-		new_nonce(p, b, 0);
-	} else if (strcmp(word, "nonce") == 0) {
-		if (!words_number(w, &n))
-			return false;
-		new_nonce(p, b, (uint8_t)n);
-	} else { /* claim, also with the nonce */
-		if ((other = bare_find(p, words_next(w))) == NULL)
-			return false;
-		b->session = other->session;
-		b->epoch = other->epoch;
-		if (words_take(w, "wholly"))
-			memcpy(b->nonce, other->nonce, sizeof b->nonce);
-	}
-	return true;
+	(void)w;
+	b->session = 0;
+	new_nonce(p, b, 0);
 }
 
-static bool
-end_command(struct player *p, struct bare *b, struct words *w, struct msg_request request)
+static void
+nonce(struct player *p, struct bare *b, struct script *w)
+{
+	new_nonce(p, b, (uint8_t)script_number(w));
+}
+
+/* Also with the nonce. */
+static void
+claim(struct player *p, struct bare *b, struct script *w)
+{
+	const struct bare *other = next_bare(p, w);
+
+	b->session = other->session;
+	b->epoch = other->epoch;
+	if (script_take(w, "wholly"))
+		memcpy(b->nonce, other->nonce, sizeof b->nonce);
+}
+
+static void
+steal(struct player *p, struct bare *b, struct script *w)
+{
+	b->locks = next_bare(p, w)->locks;
+}
+
+static void
+keepalive(struct player *p, struct bare *b, struct script *w)
+{
+	b->sequence += !script_take(w, "again");
+	send_keepalive(p, b);
+}
+
+static void
+returned(struct player *p, struct bare *b, struct script *w)
+{
+	(void)w;
+	send_returned(p, b);
+}
+
+static void
+epoch(struct player *p, struct bare *b, struct script *w)
+{
+	(void)p;
+	b->epoch = script_number(w);
+}
+
+static void
+generation(struct player *p, struct bare *b, struct script *w)
+{
+	(void)p;
+	b->generation = script_number(w);
+}
+
+/* The node of the path that comes next, as a list. */
+static struct wire_list
+next_node(struct player *p, struct script *w, uint8_t packed[8])
+{
+	const uint64_t node = names_find(p->s, &p->names, script_needed(w));
+
+	for (int i = 0; i < 8; i++)
+		packed[i] = (uint8_t)(node >> (8 * i));
+	return (struct wire_list){{packed, 8}, 1};
+}
+
+static void
+dropped(struct player *p, struct bare *b, struct script *w)
+{
+	uint8_t nodes[8];
+	struct message m = {.code = MSG_dropped,
+	                    .dropped = {.session = b->session,
+	                                .epoch = b->epoch,
+	                                .generation = b->generation,
+	                                .upto = script_number(w)}};
+
+	if (script_take(w, "leave")) {
+		m.dropped.leave = script_number(w);
+		words_expect(w, "of");
+		m.dropped.nodes = next_node(p, w, nodes);
+	}
+	send_message(p, b, &m);
+}
+
+/* ---- requests ---- */
+
+static void
+end_session(struct player *p, struct bare *b, struct script *w, struct msg_request request)
 {
 	struct op op = {.code = OP_end_session, .end_session.cause = SESSION_CLOSED};
-	const struct bare *other = b;
+	bool expired = script_take(w, "expired");
+	const char *name = expired ? NULL : script_word(w);
+	const struct bare *other = name != NULL ? bare_find(p, name) : b;
 
-	if (!words_done(w) && !words_take(w, "expired")) {
-		other = bare_find(p, words_next(w));
-		if (other == NULL)
-			return false;
-		if (words_take(w, "proven"))
-			op.end_session.nonce = (struct bytes){other->nonce, LIMIT_NONCE};
-	}
-	if (strcmp(w->text[w->n - 1], "expired") == 0) {
+	if (other == NULL)
+		script_misuse(w, "there is no client \"%s\"", name);
+	if (script_take(w, "proven"))
+		op.end_session.nonce = (struct bytes){other->nonce, LIMIT_NONCE};
+	if (expired || script_take(w, "expired")) {
 		op.end_session.cause = SESSION_EXPIRED;
 		op.end_session.nonce = (struct bytes){other->nonce, LIMIT_NONCE};
-		w->at = w->n;
 	}
 	op.end_session.session = other->session;
 	send_op(p, b, request, &op);
-	return true;
 }
 
-static bool
-asks_command(struct player *p, const struct bare *b, const char *name, struct msg_request request)
+static void
+ask_nothing(struct player *p, struct bare *b, struct script *w, struct msg_request request)
 {
+	const char *name = script_needed(w);
+
+	if (strcmp(name, "nonsense") == 0) {
+		send_request(p, b, request, bytes_of("\xff\xff"));
+		return;
+	}
 	for (int code = 1; code < 128; code++) {
 		const struct op op = {.code = (enum op_code)code};
 
 		if (strcmp(wire_op_name((enum op_code)code), name) == 0) {
 			send_op(p, b, request, &op);
-			return true;
+			return;
 		}
 	}
-	if (strcmp(name, "nonsense") != 0)
-		return false;
-	send_request(p, b, request, bytes_of("\xff\xff"));
-	return true;
+	script_misuse(w, "no operation \"%s\"", name);
 }
 
-/* What only an administrator may order. */
+static void
+make_request(struct player *p, struct bare *b, struct script *w, struct msg_request request,
+             const char *word)
+{
+	struct op op;
+
+	if (strcmp(word, "end") == 0) {
+		end_session(p, b, w, request);
+	} else if (strcmp(word, "asks") == 0) {
+		ask_nothing(p, b, w, request);
+	} else {
+		words_op(p->s, &p->names, &b->locks, w, word, &op);
+		send_op(p, b, request, &op);
+	}
+}
+
+static void
+again(struct player *p, struct bare *b, struct script *w)
+{
+	const uint64_t number = script_number(w);
+	const struct record *r = history_find(p->s, b->session, number);
+
+	if (r == NULL)
+		script_misuse(w, "there was no such request");
+	send_request(p, b, (struct msg_request){.number = number, .ordered = r->ordered},
+	             r->encoded);
+}
+
+/* A session, or with another word behind it an ephemeral file. */
+static void
+open_any(struct player *p, struct bare *b, struct script *w)
+{
+	const struct bare *instead = NULL;
+
+	if (script_take(w, "instead")) {
+		words_expect(w, "of");
+		instead = next_bare(p, w);
+	} else if (script_more(w)) {
+		make_request(p, b, w, (struct msg_request){.number = ++b->number}, "open");
+		return;
+	}
+	send_open(p, b, instead);
+}
+
+/* ---- what is no request ---- */
+
+/* Orders that only an administrator may give. */
 static void
 send_orders(struct player *p, const struct bare *b)
 {
@@ -331,230 +463,59 @@ send_orders(struct player *p, const struct bare *b)
 	send_message(p, b, &(struct message){.code = MSG_sessions_request});
 }
 
-static bool
-sends_command(struct player *p, const struct bare *b, const char *what)
+static void
+sends(struct player *p, struct bare *b, struct script *w)
 {
-	if (strcmp(what, "nonsense") == 0)
+	if (script_take(w, "nonsense")) {
 		send_frame(p, b, bytes_of("nonsense"));
-	else if (strcmp(what, "session_opened") == 0)
+	} else if (script_take(w, "session_opened")) {
 		send_message(p, b, &(struct message){.code = MSG_session_opened});
-	else if (strcmp(what, "orders") == 0)
+	} else {
+		words_expect(w, "orders");
 		send_orders(p, b);
-	else
-		return false;
-	return true;
-}
-
-static bool
-again_command(struct player *p, const struct bare *b, uint64_t number)
-{
-	const struct record *r = history_find(p->s, b->session, number);
-
-	if (r == NULL)
-		return false;
-	send_request(p, b, (struct msg_request){.number = number, .ordered = r->ordered},
-	             r->encoded);
-	return true;
-}
-
-static bool
-request_command(struct player *p, struct bare *b, struct words *w)
-{
-	struct msg_request request = {.ordered = words_take(w, "ordered")};
-	const char *word;
-	struct op op;
-
-	if (words_take(w, "number") && !words_number(w, &request.number))
-		return false;
-	if (words_take(w, "below") && !words_number(w, &request.below))
-		return false;
-	if (request.number == 0 && !words_take(w, "unnumbered"))
-		request.number = ++b->number;
-	word = words_next(w);
-	if (strcmp(word, "end") == 0)
-		return end_command(p, b, w, request);
-	if (strcmp(word, "asks") == 0)
-		return asks_command(p, b, words_next(w), request);
-	w->at--;
-	if (!words_op(p->s, &p->names, &b->locks, w, &op))
-		return false;
-	send_op(p, b, request, &op);
-	return true;
-}
-
-static bool
-is_one_of(const char *word, const char *const *list)
-{
-	for (; *list != NULL; list++)
-		if (strcmp(*list, word) == 0)
-			return true;
-	return false;
-}
-
-/* "open f", not "open" or "open instead of a". */
-static bool
-opens_file(const struct words *w, const char *word)
-{
-	return strcmp(word, "open") == 0 && !words_done(w) &&
-	       strcmp(w->text[w->at], "instead") != 0;
-}
-
-static bool
-steal_command(const struct player *p, struct bare *b, struct words *w)
-{
-	const struct bare *of = bare_find(p, words_next(w));
-
-	if (of != NULL)
-		b->locks = of->locks;
-	return of != NULL;
-}
-
-bool
-bare_command(struct player *p, struct bare *b, struct words *w)
-{
-	static const char *const connections[] = {"connect", "attach", "back", "drop", NULL};
-	static const char *const sessions[] = {"open", "forget", "claim", "nonce", NULL};
-	const char *word = words_next(w);
-	uint64_t n;
-
-	if (is_one_of(word, connections))
-		return connection_command(p, b, w, word);
-	if (is_one_of(word, sessions) && !opens_file(w, word))
-		return session_command(p, b, w, word);
-	if (strcmp(word, "steal") == 0)
-		return steal_command(p, b, w);
-	if (strcmp(word, "keepalive") == 0) {
-		b->sequence += !words_take(w, "again");
-		send_keepalive(p, b);
-		return true;
 	}
-	if (strcmp(word, "returned") == 0) {
-		send_returned(p, b);
-		return true;
-	}
-	if (strcmp(word, "epoch") == 0)
-		return words_number(w, &b->epoch);
-	if (strcmp(word, "again") == 0)
-		return words_number(w, &n) && again_command(p, b, n);
-	if (strcmp(word, "sends") == 0)
-		return sends_command(p, b, words_next(w));
-	w->at--;
-	return request_command(p, b, w);
-}
-
-/* ---- what comes back ---- */
-
-static void
-on_opened(struct player *p, struct bare *b, const struct msg_session_opened *m)
-{
-	if (m->rc == RC_NOT_MASTER) {
-		player_say(p, "%s: NOT_MASTER, replica %u is", b->name, m->master);
-		return;
-	}
-	if (m->rc != RC_OK) {
-		player_say(p, "%s: no session: %s, epoch %lu", b->name, rc_name(m->rc),
-		           (unsigned long)m->epoch);
-		return;
-	}
-	b->session = m->session;
-	b->epoch = m->epoch;
-	player_say(p, "%s: session %lu is open, epoch %lu", b->name, (unsigned long)m->session,
-	           (unsigned long)m->epoch);
 }
 
 static void
-on_keepalive(struct player *p, const struct bare *b, const struct msg_keepalive_reply *m)
-{
-	if (p->hide_keepalives)
-		return;
-	if (m->rc != RC_OK)
-		player_say(p, "%s: KeepAlive %lu: %s", b->name, (unsigned long)m->sequence,
-		           rc_name(m->rc));
-	else
-		player_say(p, "%s: KeepAlive %lu: lease %u ms", b->name, (unsigned long)m->sequence,
-		           m->lease_ms);
-}
-
-static void
-on_reply(struct player *p, struct bare *b, const struct msg_reply *m)
-{
-	const struct record *r = history_find(p->s, b->session, m->number);
-	struct buffer text = BUFFER(4096);
-	struct result result;
-
-	if (r == NULL) {
-		player_say(p, "%s: %lu: %s", b->name, (unsigned long)m->number, rc_name(m->rc));
-		return;
-	}
-	history_scripted_answer(p->s, b->session, m);
-	if (r->op.code == OP_acquire && m->rc == RC_QUEUED &&
-	    wire_get_result(RESULT_acquired, m->result, &result) == RC_OK)
-		locks_note_ticket(&b->locks, &r->op.acquire.acquire, result.acquired.ticket);
-	print_op(&text, p->s, &r->op);
-	buffer_printf(&text, ": ");
-	print_result(&text, &r->op, (enum rc)m->rc, m->result);
-	player_say(p, "%s: %lu %.*s", b->name, (unsigned long)m->number, (int)text.len,
-	           (const char *)text.data);
-	buffer_free(&text);
-}
-
-static void
-on_granted(struct player *p, const struct bare *b, const struct msg_granted *m)
-{
-	const char *path = trace_path(p->s, m->node);
-
-	if (m->rc != RC_OK)
-		player_say(p, "%s: not granted %s to %lu: %s", b->name, path + 1,
-		           (unsigned long)m->owner, rc_name(m->rc));
-	else
-		player_say(p,
-		           "%s: granted %s to %lu, acquisition %lu, lock generation %lu, "
-		           "token %lu",
-		           b->name, path + 1, (unsigned long)m->owner,
-		           (unsigned long)m->acquisition, (unsigned long)m->lock_generation,
-		           (unsigned long)m->fence);
-}
-
-static void
-on_message(struct player *p, struct bare *b, const struct message *m)
-{
-	struct buffer text = BUFFER(4096);
-
-	switch (m->code) {
-	case MSG_session_opened:
-		on_opened(p, b, &m->session_opened);
-		return;
-	case MSG_keepalive_reply:
-		on_keepalive(p, b, &m->keepalive_reply);
-		return;
-	case MSG_reply:
-		on_reply(p, b, &m->reply);
-		return;
-	case MSG_granted:
-		on_granted(p, b, &m->granted);
-		return;
-	case MSG_members:
-		return; /* at each opening */
-	default:
-		wire_print_message(&text, m);
-		player_say(p, "%s: %.*s", b->name, (int)text.len, (const char *)text.data);
-		buffer_free(&text);
-	}
-}
-
-void
-bare_heard(struct player *p, struct bare *b, uint64_t conn, enum client_event_kind kind,
-           struct bytes frame)
+watch(struct player *p, struct bare *b, struct script *w)
 {
 	struct message m;
 
-	if (kind == CLIENT_DISCONNECTED) {
-		player_say(p, "%s: the %sconnection is closed", b->name,
-		           conn == b->conn ? "" : "earlier ");
-		*(conn == b->conn ? &b->conn : &b->earlier) = 0;
+	watches_bare(p, b, w, &m);
+	send_message(p, b, &m);
+	free((void *)m.watch.watches.packed.data);
+}
+
+void
+bare_command(struct player *p, struct bare *b, struct script *w)
+{
+	static const struct {
+		const char *name;
+		void (*run)(struct player *p, struct bare *b, struct script *w);
+	} verbs[] = {
+	    {"again", again},     {"attach", attach},         {"back", back},
+	    {"claim", claim},     {"connect", connect_anew},  {"drop", drop},
+	    {"dropped", dropped}, {"generation", generation}, {"epoch", epoch},
+	    {"forget", forget},   {"keepalive", keepalive},   {"nonce", nonce},
+	    {"open", open_any},   {"returned", returned},     {"sends", sends},
+	    {"steal", steal},     {"watch", watch},
+	};
+	struct msg_request request = {.ordered = script_take(w, "ordered")};
+	uint8_t nodes[8];
+
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+		if (!request.ordered && script_take(w, verbs[i].name)) {
+			verbs[i].run(p, b, w);
+			return;
+		}
 	}
-	if (kind != CLIENT_FRAME)
-		return;
-	must(wire_get_frame(frame, &m) == RC_OK);
-	on_message(p, b, &m);
+	if (script_take(w, "number"))
+		request.number = script_number(w);
+	else if (!script_take(w, "unnumbered"))
+		request.number = ++b->number;
+	if (script_take(w, "below"))
+		request.below = script_number(w);
+	if (script_take(w, "without"))
+		request.dropped = next_node(p, w, nodes);
+	make_request(p, b, w, request, script_needed(w));
 }

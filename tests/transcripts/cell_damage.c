@@ -1,4 +1,4 @@
-/* What goes wrong in memory, or by a mistake of ours, changes a state behind the log's back. */
+/* Damage in memory, or a mistake of ours, changes a state behind the log's back. */
 #include "tests/transcripts/cell_damage.h"
 #include "cell/tree/internal.h"
 

@@ -4,92 +4,83 @@
 #include "cell/base/must.h"
 #include "tests/transcripts/cell_player.h"
 
+enum { UNKNOWN = 99 }; /* no operation */
+
 /* ---- questions ---- */
 
-static bool
-member_question(struct player *p, struct words *w, struct msg_operate *m, uint8_t *body)
+static void
+member_question(struct player *p, struct script *w, struct msg_operate *m, uint8_t *body)
 {
 	struct member member;
-	uint64_t like;
 
-	if (m->what != OPERATION_ADD_REPLICA)
-		return words_number(w, &m->id);
-	if (words_take(w, "again")) /* the one of that number */
-		*body = words_number(w, &like) ? (uint8_t)like : 0;
-	else
-		*body = ++p->s->bodies;
+	/* `again`: the one of that number */
+	*body = script_take(w, "again") ? (uint8_t)script_number(w) : ++p->s->bodies;
 	member = seat_member((struct seat){.body = *body});
 	m->address = member.address;
 	m->key = member.key;
-	return *body != 0;
 }
 
-static bool
-session_question(struct player *p, struct words *w, struct msg_operate *m)
+static void
+session_question(struct player *p, struct script *w, struct msg_operate *m)
 {
-	const char *name = words_next(w);
+	const char *name = script_needed(w);
 	const struct bare *b = bare_find(p, name);
+	const struct machine *client = player_client(p, name);
 
-	m->id = b != NULL ? b->session : strtoull(name, NULL, 10);
-	for (int i = 0; i < p->s->machines_n; i++)
-		if (strcmp(p->clients[i], name) == 0)
-			m->id = p->s->machines[i].session;
-	m->keep_delay = words_take(w, "keep");
+	m->id = b != NULL        ? b->session
+	        : client != NULL ? client->session
+	                         : strtoull(name, NULL, 10);
+	m->keep_delay = script_take(w, "keep");
 	history_waits_over(p->s, m->id); /* the model knows of no such end */
 	machine_session_destroyed(p->s, m->id);
-	return true;
 }
 
-static bool
-operate_question(struct player *p, struct words *w, const char *what, struct message *m,
+static void
+operate_question(struct player *p, struct script *w, const char *word, struct msg_operate *m,
                  uint8_t *body)
 {
-	static const struct {
-		const char *word;
-		enum operation what;
-	} verbs[] = {
-	    {"add", OPERATION_ADD_REPLICA},   {"remove", OPERATION_REMOVE_REPLICA},
-	    {"transfer", OPERATION_TRANSFER}, {"end", OPERATION_DESTROY_SESSION},
-	    {"set", OPERATION_SET},           {"juggle", 99},
-	};
+	static const char *const operations[] =
+	    {[OPERATION_ADD_REPLICA] = "add",   [OPERATION_REMOVE_REPLICA] = "remove",
+	     [OPERATION_TRANSFER] = "transfer", [OPERATION_DESTROY_SESSION] = "end",
+	     [OPERATION_SET] = "set",           [UNKNOWN] = "juggle"};
 
-	m->code = MSG_operate;
-	m->operate = (struct msg_operate){0};
-	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		if (strcmp(verbs[i].word, what) == 0)
-			m->operate.what = (uint8_t)verbs[i].what;
-	switch (m->operate.what) {
-	case 0:
-		return false;
-	case 99:
-		return true;
+	m->what = (uint8_t)script_choice(w, word, operations, UNKNOWN + 1);
+	switch (m->what) {
+	case OPERATION_ADD_REPLICA:
+		member_question(p, w, m, body);
+		break;
 	case OPERATION_SET:
-		m->operate.setting = bytes_of(words_next(w));
-		return words_number(w, &m->operate.value);
+		m->setting = bytes_of(script_needed(w));
+		m->value = script_number(w);
+		break;
 	case OPERATION_DESTROY_SESSION:
-		return session_question(p, w, &m->operate);
+		session_question(p, w, m);
+		break;
+	case UNKNOWN:
+		break;
 	default:
-		return member_question(p, w, &m->operate, body);
+		m->id = script_number(w);
 	}
 }
 
-static bool
-question(struct player *p, struct words *w, struct message *m, uint8_t *body)
+static struct message
+question(struct player *p, struct script *w, uint8_t *body)
 {
-	const char *what = words_next(w);
+	static const struct {
+		const char *word;
+		enum message_code code;
+	} requests[] = {
+	    {"sessions", MSG_sessions_request}, {"locks", MSG_locks_request},
+	    {"members", MSG_members_request},   {"settings", MSG_settings_request},
+	    {"status", MSG_status_request},
+	};
+	struct message m = {.code = MSG_operate};
 
-	*m = (struct message){0};
-	if (strcmp(what, "sessions") == 0)
-		m->code = MSG_sessions_request;
-	else if (strcmp(what, "members") == 0)
-		m->code = MSG_members_request;
-	else if (strcmp(what, "settings") == 0)
-		m->code = MSG_settings_request;
-	else if (strcmp(what, "status") == 0)
-		m->code = MSG_status_request;
-	else
-		return operate_question(p, w, what, m, body);
-	return true;
+	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+		if (script_take(w, requests[i].word))
+			return (struct message){.code = requests[i].code};
+	operate_question(p, w, script_needed(w), &m.operate, body);
+	return m;
 }
 
 /* It is answered, or does not wait for that. */
@@ -100,33 +91,31 @@ operator_leaves(struct player *p, struct question *q)
 	q->conn = 0;
 }
 
-bool
-operator_command(struct player *p, struct words *w)
+void
+operator_command(struct player *p, struct script *w)
 {
-	struct question *q;
 	struct buffer frame = BUFFER(LIMIT_FRAME);
+	struct question *q;
 	struct message m;
 	uint64_t at = 0;
 
-	if (words_take(w, "leaves")) {
+	if (script_take(w, "leaves")) {
 		for (int i = 0; i < QUESTIONS_MAX; i++)
 			if (p->questions[i].conn != 0)
 				operator_leaves(p, &p->questions[i]);
-		return true;
+		return;
 	}
 	q = &p->questions[p->questions_n++ % QUESTIONS_MAX];
 	*q = (struct question){0};
-	if (words_take(w, "at") && !words_number(w, &at))
-		return false;
-	if (!question(p, w, &m, &q->body) || !words_done(w))
-		return false;
+	if (script_take(w, "at"))
+		at = script_number(w);
+	m = question(p, w, &q->body);
 	q->conn = player_connect(p, SCRIPTED, (int)at);
 	q->asked = m.code;
 	wire_put_frame(&frame, &m);
 	must(!frame.failed);
 	net_to_node(p->s, q->conn, buffer_view(&frame));
 	buffer_free(&frame);
-	return true;
 }
 
 /* ---- answers ---- */
@@ -161,10 +150,31 @@ print_sessions(struct player *p, const struct msg_sessions *m)
 	while (wire_next_session_row(&at, &row))
 		player_say(p,
 		           "operator: session %lu of %.*s: lease %u ms, %lu locks, heard %ld ms "
-		           "ago",
+		           "ago%s",
 		           (unsigned long)row.session, (int)row.host.len,
 		           (const char *)row.host.data, row.lease_ms, (unsigned long)row.locks,
-		           (long)row.heard_ms);
+		           (long)row.heard_ms, row.lasting ? "; it lasts" : "");
+}
+
+static void
+print_locks(struct player *p, const struct msg_locks *m)
+{
+	static const char *const states[] = {
+	    [LOCK_STATE_FREE] = "free",
+	    [LOCK_STATE_SHARED] = "shared",
+	    [LOCK_STATE_EXCLUSIVE] = "exclusive",
+	    [LOCK_STATE_DELAYED] = "delayed",
+	};
+	struct cursor at = cursor_of(m->locks.packed);
+	struct lock_row row;
+	struct result r;
+
+	while (wire_next_lock_row(&at, &row) &&
+	       wire_get_result(RESULT_queue, row.queue, &r) == RC_OK)
+		player_say(p, "operator: lock of %.*s: %s, %u holders, %u waiters, %ld s left",
+		           (int)r.queue.path.len, (const char *)r.queue.path.data,
+		           states[r.queue.state], r.queue.holders.count, r.queue.waiters.count,
+		           (long)r.queue.delay_left_s);
 }
 
 static void
@@ -237,6 +247,9 @@ on_message(struct player *p, struct question *q, const struct message *m)
 		return;
 	case MSG_sessions:
 		print_sessions(p, &m->sessions);
+		return;
+	case MSG_locks:
+		print_locks(p, &m->locks);
 		return;
 	case MSG_members: /* also comes by itself */
 		if (q->asked == MSG_members_request)

@@ -3,7 +3,7 @@
  * shortest delays.
  *
  *   cell 3                      a new cell; it ends when all know the first master, replica 1
- *   run 300ms                   time passes
+ *   run 300ms [events=N]        time passes, in which at most N things may happen
  *   until master | 2 is master | 4 votes | 4 is expelled | a is safe |
  *   a is answered | operator is answered
  *                               time passes until it is so, at most a minute
@@ -18,14 +18,13 @@
  *   list 2                      the members that it connects to
  *   speaks 2 1                  from its next start the program of a replica speaks minor version 1
  *   show log | all              also the entries of the log as they take effect; all traces
- *   operator: [at 2] add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep delay] |
- *                    sessions | members | settings | status
+ *   operator: [at 2] add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep] |
+ *                    sessions | locks | members | settings | status
  *   operator: leaves            hangs up, without an answer
  *   client a [caching]          one with the client library, which keeps its session by itself
  *   bare b [caching]            one that sends only what the script says; see cell_bare.c
  *   a: write f "x"              a request; see cell_words.h
- *
- *   20 times COMMAND
+ *   a: watch f                  see cell_watches.c
  *
  * Each command lasts until nothing more happens within a millisecond. Of `run` each line begins
  * with the time that has passed. */
@@ -38,9 +37,9 @@
 struct player {
 	struct sim_script script;
 	struct sim *s;
-	struct buffer said; /* what this command brought about */
-	int64_t began;      /* the command */
-	bool times;         /* lines tell when, from there on */
+	struct script *words; /* of the command that runs */
+	int64_t began;        /* the command */
+	bool times;           /* lines tell when, from there on */
 	bool show_log, show_all, hide_keepalives;
 	struct names names;
 	struct bare *bares[BARES_MAX];
@@ -57,22 +56,27 @@ struct player {
 	int questions_n;
 };
 
-struct player *player_new(void);
-void player_free(struct player *p);
-/* Carries a command out. False: it is none; `said` says why. */
-bool player_command(struct player *p, const char *line);
-/* The same for tests in C, which expect that it is one; the lines, valid until the next. */
-const char *player_do(struct player *p, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* ---- for its parts ---- */
-
-/* A line of output. */
-void player_say(struct player *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The replica that serves, or the first that runs; NULL: none does. */
 struct host *player_master(struct player *p);
 /* A connection of that client, from SCRIPTED on, to a replica; `at` 0: to the master. */
 uint64_t player_connect(struct player *p, int client, int at);
+/* The replica that the next word names; NULL: it names none. */
+struct host *player_take_host(struct player *p, struct script *w);
+/* The client with the library of that name; NULL: there is none. That of the next word. */
+struct machine *player_client(struct player *p, const char *name);
+struct machine *player_next_client(struct player *p, struct script *w);
+
+/* ---- cell_until.c ---- */
+
+/* Time passes until it is as the next words say, at most a minute. */
+void player_until(struct player *p, struct script *w);
+
+/* ---- cell_said.c ---- */
+
+/* A line of output. */
+void player_say(struct player *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The functions that the world calls, for the player `user`. */
+void player_listen(struct sim_script *script, struct player *user);
 
 /* ---- cell_bare.c ---- */
 
@@ -82,7 +86,8 @@ struct bare {
 	uint64_t conn, earlier; /* 0: none; the one before, if it was not closed */
 	uint64_t session, epoch, number, sequence;
 	uint8_t nonce[LIMIT_NONCE];
-	bool caching;
+	bool caching, lasting;
+	uint64_t generation; /* of its cache, as it shows it; 0: it has none */
 	struct lock_names locks;
 	struct player *player;
 	char principal[WORD_ROOM]; /* in the replica's own process; "": over the network, admin */
@@ -90,23 +95,35 @@ struct bare {
 };
 
 /* A client of the next words' name connects to the master and asks for a session. */
-bool bare_new(struct player *p, struct words *w);
+void bare_new(struct player *p, struct script *w);
 /* The one of that name, or connection; NULL: there is none. */
 struct bare *bare_find(const struct player *p, const char *name);
 struct bare *bare_of_conn(const struct player *p, uint64_t conn);
-/* What it is to do; false: it does not understand. What comes to it on a connection. */
-bool bare_command(struct player *p, struct bare *b, struct words *w);
+/* It does what the next words say; a frame, or the end, comes to it on a connection. */
+void bare_command(struct player *p, struct bare *b, struct script *w);
 void bare_heard(struct player *p, struct bare *b, uint64_t conn, enum client_event_kind kind,
                 struct bytes frame);
 
 /* ---- cell_operator.c ---- */
 
-/* A question in words; false: it is none. */
-bool operator_command(struct player *p, struct words *w);
+/* A question in words. */
+void operator_command(struct player *p, struct script *w);
 /* Is a question without an answer? */
 bool operator_waits(const struct player *p);
-/* What comes on a connection; false: it is not an operator's. */
+/* A frame, or the end, comes on a connection; false: it is not an operator's. */
 bool operator_heard(struct player *p, uint64_t conn, enum client_event_kind kind,
                     struct bytes frame);
+
+/* ---- cell_watches.c ---- */
+
+/* An event comes to a client with the library. */
+void watches_said(void *user, int machine, const struct client_watched *w);
+/* It begins or ends a watch, as the next words say. */
+void watches_command(struct player *p, struct machine *m, struct script *w, bool begin);
+/* The message `watch` of a client without, whose list is to be freed. */
+void watches_bare(struct player *p, struct bare *b, struct script *w, struct message *m);
+/* Says the answers to that. */
+void watches_bare_watching(struct player *p, const struct bare *b, const struct msg_watching *m);
+void watches_bare_events(struct player *p, const struct bare *b, const struct msg_events *m);
 
 #endif

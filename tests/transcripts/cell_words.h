@@ -16,10 +16,10 @@
 #define LSFS_CELL_WORDS_H
 
 #include "tests/sim/sim.h"
+#include "tests/transcripts/script.h"
 
 enum {
 	WORD_ROOM = 16,
-	WORDS_MAX = 16,
 	TEXT_ROOM = 256,
 	NAMES_MAX = 2048,
 	BARES_MAX = 512,
@@ -27,21 +27,11 @@ enum {
 	LOCKS_MAX = 1024,
 };
 
-/* A command, word by word; a text in quotes is one, without them. */
-struct words {
-	char text[WORDS_MAX][TEXT_ROOM];
-	int n, at;
-};
-
-/* False: too many words, or too long ones. */
-bool words_split(struct words *w, const char *line);
-/* The next word, "" at the end; is it this one? then it is taken. */
-const char *words_next(struct words *w);
-bool words_take(struct words *w, const char *word);
-bool words_done(const struct words *w);
-/* A number; a time: "300ms", "3s". False: it is none. */
-bool words_number(struct words *w, uint64_t *n);
-bool words_time(struct words *w, int64_t *ns);
+/* The next word must be this one. */
+void words_expect(struct script *w, const char *word);
+/* A time, "300ms" or "3s", in nanoseconds; the second where there is a word. */
+int64_t words_time(struct script *w);
+void words_take_time(struct script *w, int64_t *ns);
 
 /* Names that there were, and their nodes. */
 struct names {
@@ -56,7 +46,7 @@ struct names {
 /* The node of a path, or the last one that there was; 0: none. */
 uint64_t names_find(struct sim *s, struct names *names, const char *path);
 
-/* What a client has asked for. */
+/* The locks that a client has asked for. */
 struct lock_names {
 	struct {
 		uint64_t node, owner, acquisition;
@@ -66,11 +56,14 @@ struct lock_names {
 	uint64_t last; /* acquisition */
 };
 
-/* The next words as an operation; it has views of them. False: they are none. */
-bool words_op(struct sim *s, struct names *names, struct lock_names *locks, struct words *w,
-              struct op *op);
+/* An operation: its word, and what it takes of the next ones; it has views of them. */
+void words_op(struct sim *s, struct names *names, struct lock_names *locks, struct script *w,
+              const char *word, struct op *op);
 /* Sets the ticket that a queued lock was told. */
 void locks_note_ticket(struct lock_names *locks, const struct acquire *a, struct ticket ticket);
+
+/* The word of an operation, or its name if no command has one. */
+const char *words_verb(const struct op *op);
 
 /* As it stands in a command; what came of it. */
 void print_op(struct buffer *to, struct sim *s, const struct op *op);

@@ -3,198 +3,14 @@
  *
  * `client` begins with a new client that wants a connection; `safe=yes` with one whose session 7 of
  * epoch 3 is safe, with a lease of 12 s; of three replicas it is connected to 1, listening to 3. */
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
-#include "cell/client/client.h"
-#include "tests/transcripts/script.h"
+#include "tests/transcripts/client_player.h"
+#include "tests/transcripts/client_watched.h"
 
-enum { SESSION = 7, EPOCH = 3, LEASE_MS = 12000, NUMBERS = 8192, ALIKE = 4 };
-
-struct player {
-	struct client *client;
-	struct client_update update;
-	struct script *s;
-	struct trace trace;
-	mono_t now, began; /* began: the command */
-	char **lines;      /* said by the command; owned */
-	size_t lines_n, lines_room;
-	enum op_code ops[NUMBERS];        /* of requests, by number */
-	uint64_t token, number, sequence; /* of the last request, the last KeepAlive */
-};
-
-/* ---- what is said ---- */
-
-static void
-say(struct player *p, const char *format, ...)
-{
-	char line[2048];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	ARRAY_ROOM(p->lines, p->lines_n, p->lines_room);
-	p->lines[p->lines_n++] = strdup(line);
-}
-
-/* Says it behind the last line, if that has such a sign, too, and is short. */
-static void
-say_joined(struct player *p, const char *sign, const char *text)
-{
-	char *last = p->lines_n ? p->lines[p->lines_n - 1] : NULL;
-
-	if (!last || strncmp(last, sign, strlen(sign)) || strlen(last) + strlen(text) > 92) {
-		say(p, "%s %s", sign, text);
-		return;
-	}
-	p->lines_n--;
-	say(p, "%s %s %s", last, sign, text);
-	free(last);
-}
-
-/* True if two lines differ only in their numbers. */
-static bool
-alike(const char *a, const char *b)
-{
-	for (;;) {
-		while (isdigit((unsigned char)*a))
-			a++;
-		while (isdigit((unsigned char)*b))
-			b++;
-		if (*a != *b)
-			return false;
-		if (*a == '\0')
-			return true;
-		a++;
-		b++;
-	}
-}
-
-static void
-drop_lines(struct player *p)
-{
-	for (size_t i = 0; i < p->lines_n; i++)
-		free(p->lines[i]);
-	p->lines_n = 0;
-}
-
-/* Says the lines of a command; of many that are alike the first and the last. */
-static void
-say_lines(struct player *p)
-{
-	for (size_t i = 0; i < p->lines_n; i++) {
-		size_t n = 1;
-
-		while (i + n < p->lines_n && alike(p->lines[i], p->lines[i + n]))
-			n++;
-		script_say(p->s, "%s", p->lines[i]);
-		if (n >= ALIKE) {
-			script_say(p->s, "... %zu more, up to", n - 2);
-			i += n - 2;
-		}
-	}
-	drop_lines(p);
-}
-
-/* Fields are left out that are mostly zero or empty, and session and epoch where they are those of
- * a safe client. */
-static void
-say_message(struct player *p, const struct message *m)
-{
-	static const char *const known[] =
-	    {" session=7",  " epoch=3",           " ticket={epoch=0 place=0 code=0}",
-	     " delay_s=-1", " default_delay_s=0", " pid=0",
-	     " ordered=0",  " earlier=0",         " earlier_nonce=",
-	     " caching=0",  " mtime_ns=0",        " generation=0",
-	     " guarded=0"};
-	struct buffer text = BUFFER(4096);
-	char *at;
-
-	wire_print_message(&text, m);
-	buffer_put_u8(&text, 0);
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-		const size_t n = strlen(known[i]);
-
-		if ((at = strstr((char *)text.data, known[i])) && !isalnum((unsigned char)at[n]))
-			memmove(at, at + n, strlen(at + n) + 1);
-	}
-	say_joined(p, "->", (char *)text.data);
-	buffer_free(&text);
-}
-
-static void
-say_frames(struct player *p)
-{
-	struct bytes rest = buffer_view(&p->update.frames);
-	struct message m;
-	struct op op;
-
-	while (rest.len > 0) {
-		const size_t len = (size_t)wire_frame_length(rest);
-
-		must(wire_get_frame((struct bytes){rest.data, len}, &m) == RC_OK);
-		say_message(p, &m);
-		if (m.code == MSG_request && wire_get_op(m.request.op, &op) == RC_OK) {
-			p->ops[m.request.number % NUMBERS] = op.code;
-			p->number = m.request.number;
-		}
-		if (m.code == MSG_keepalive)
-			p->sequence = m.keepalive.sequence;
-		rest.data += len;
-		rest.len -= len;
-	}
-}
-
-static long long
-ms_since(const struct player *p, mono_t t)
-{
-	return span_to_ms(mono_since(p->now, t));
-}
-
-static void
-say_answer(struct player *p, const struct client_answer *a)
-{
-	char text[100];
-	int n =
-	    snprintf(text, sizeof text, "%llu: %s", (unsigned long long)a->token, rc_name(a->rc));
-
-	if (a->index)
-		n += snprintf(text + n, sizeof text - (size_t)n, ", index %llu",
-		              (unsigned long long)a->index);
-	if (a->result.kind == RESULT_attr)
-		snprintf(text + n, sizeof text - (size_t)n, ", node %llu",
-		         (unsigned long long)a->result.attr.attr.node);
-	say_joined(p, "=", text);
-}
-
-static void
-say_update(struct player *p)
-{
-	const struct client_update *u = &p->update;
-	enum trace_kind kind;
-	const char *line;
-
-	while ((line = trace_take(&p->trace, &kind)))
-		if (kind != TRACE_MESSAGE)
-			say(p, "%s", line);
-	say_frames(p);
-	if (u->connect)
-		say(p, "connect %u after %lld ms", u->replica, ms_since(p, p->began));
-	if (u->listen)
-		say(p, "listen %u after %lld ms", u->listen_to, ms_since(p, p->began));
-	for (size_t i = 0; i < u->answers_n; i++)
-		say_answer(p, &u->answers[i]);
-	for (size_t i = 0; i < u->grants_n; i++)
-		say(p, "= grant of acquisition %llu: %s, fence %llu",
-		    (unsigned long long)u->grants[i].acquisition, rc_name(u->grants[i].rc),
-		    (unsigned long long)u->grants[i].fence);
-	if (u->members_changed)
-		say(p, "the members have changed");
-}
+enum { SESSION = 7, EPOCH = 3, LEASE_MS = 12000 };
 
 /* ---- events ---- */
 
@@ -220,17 +36,6 @@ receive(struct player *p, const struct message *m)
 	buffer_free(&frame);
 }
 
-static enum rc
-code(struct player *p)
-{
-	const char *name = script_value(p->s, "rc");
-
-	for (int rc = 0; name && rc < 64; rc++)
-		if (!strcmp(rc_name((enum rc)rc), name))
-			return (enum rc)rc;
-	return RC_OK;
-}
-
 #define COMMAND(name)                                                   \
 	static void name##_command(struct script *s, struct player *p); \
 	static void run_##name(struct script *s, void *world)           \
@@ -240,7 +45,6 @@ code(struct player *p)
 		p->s = s;                                               \
 		p->began = p->now;                                      \
 		name##_command(s, p);                                   \
-		say_lines(p);                                           \
 	}                                                               \
 	static void name##_command(struct script *s __attribute__((unused)), struct player *p)
 
@@ -269,11 +73,12 @@ COMMAND(opened)
 {
 	receive(p, &(struct message){.code = MSG_session_opened,
 	                             .session_opened =
-	                                 {.rc = (uint8_t)code(p),
+	                                 {.rc = (uint8_t)script_rc(s, script_value(s, "rc")),
 	                                  .session = script_value_number(s, "session", SESSION),
 	                                  .epoch = script_value_number(s, "epoch", EPOCH),
 	                                  .master = (uint8_t)script_value_number(s, "master", 1),
 	                                  .principal = bytes_of("admin")}});
+	p->listens[p->update.listen_to]++;
 }
 
 COMMAND(keepalive)
@@ -281,10 +86,14 @@ COMMAND(keepalive)
 	receive(p,
 	        &(struct message){.code = MSG_keepalive_reply,
 	                          .keepalive_reply =
-	                              {.rc = (uint8_t)code(p),
+	                              {.rc = (uint8_t)script_rc(s, script_value(s, "rc")),
 	                               .epoch = script_value_number(s, "epoch", EPOCH),
 	                               .sequence = script_value_number(s, "sequence", p->sequence),
 	                               .held_ms = (uint32_t)script_value_number(s, "held", 0),
+	                               .generation =
+	                                   script_value_number(s, "generation", p->generation),
+	                               .cache_ms = (uint32_t)script_value_number(s, "leave", 0),
+	                               .grace_ms = (uint32_t)script_value_number(s, "grace", 45000),
 	                               .lease_ms =
 	                                   (uint32_t)script_value_number(s, "lease", LEASE_MS)}});
 }
@@ -299,13 +108,13 @@ COMMAND(redirect)
 
 COMMAND(wait)
 {
-	p->now = mono_add(p->now, span_ms((int64_t)script_number(s)));
+	p->now = mono_add(p->now, script_ms(s));
 	step(p, (struct client_event){.kind = CLIENT_TIMEOUT});
 }
 
 COMMAND(sleep)
 {
-	p->now = mono_add(p->now, span_ms((int64_t)script_number(s)));
+	p->now = mono_add(p->now, script_ms(s));
 }
 
 COMMAND(close)
@@ -321,6 +130,64 @@ COMMAND(garbage)
 	step(p, (struct client_event){.kind = CLIENT_FRAME, .frame = {bad, sizeof bad}});
 }
 
+/* The cell tells that these nodes, at most 8, are to be dropped. */
+COMMAND(invalidation)
+{
+	struct message m = {.code = MSG_invalidation,
+	                    .invalidation = {.generation = script_value_number(s, "generation",
+	                                                                       p->generation),
+	                                     .notice = script_number(s),
+	                                     .everything = script_value(s, "everything") != NULL}};
+	struct buffer nodes = BUFFER(64);
+	const char *word;
+
+	while ((word = script_word(s))) {
+		wire_put_node_key(&nodes, &(struct node_key){strtoull(word, NULL, 10)});
+		m.invalidation.nodes.count++;
+	}
+	m.invalidation.nodes.packed = buffer_view(&nodes);
+	receive(p, &m);
+	buffer_free(&nodes);
+}
+
+/* The driver reports. */
+COMMAND(invalidated)
+{
+	step(p,
+	     (struct client_event){.kind = CLIENT_INVALIDATED, .invalidation = script_number(s)});
+}
+
+/* ---- watches ---- */
+
+/* Every kind of event of the node is wanted, or none any more. */
+COMMAND(watch)
+{
+	step(p, (struct client_event){.kind = CLIENT_WATCH,
+	                              .node = script_number(s),
+	                              .generation = script_value_number(s, "knows", 0),
+	                              .mask = script_value(s, "end") ? 0 : (2u << EVENT_GAP) - 2});
+}
+
+COMMAND(watching)
+{
+	struct buffer states = BUFFER(4096);
+	struct message m = {.code = MSG_watching};
+
+	watched_states(s, &m.watching, &states);
+	receive(p, &m);
+	buffer_free(&states);
+}
+
+COMMAND(events)
+{
+	struct buffer events = BUFFER(LIMIT_FRAME);
+	struct message m = {.code = MSG_events};
+
+	watched_events(s, &m.events, &events);
+	receive(p, &m);
+	buffer_free(&events);
+}
+
 /* ---- requests ---- */
 
 static void
@@ -328,10 +195,33 @@ set_op(struct script *s, struct op *op, uint64_t node, struct bytes contents)
 {
 	const uint64_t owner = script_value_number(s, "owner", 1);
 	const uint64_t acquisition = script_value_number(s, "acquisition", 1);
+	const char *value = script_value(s, "name");
+	const struct bytes name = bytes_of(value ? value : "f");
 
 	switch (op->code) {
 	case OP_set_contents:
 		op->set_contents = (struct op_set_contents){.node = node, .contents = contents};
+		break;
+	case OP_lookup:
+		op->lookup = (struct op_lookup){.parent = node, .name = name};
+		break;
+	case OP_get_contents:
+		op->get_contents.node = node;
+		break;
+	case OP_get_listing:
+		op->get_listing.node = node;
+		break;
+	case OP_create:
+		op->create = (struct op_create){.parent = node, .name = name, .kind = NODE_FILE};
+		break;
+	case OP_rename:
+		op->rename = (struct op_rename){.parent = node,
+		                                .name = name,
+		                                .new_parent = node,
+		                                .new_name = bytes_of("new")};
+		break;
+	case OP_delete:
+		op->delete = (struct op_delete){.parent = node, .name = name, .kind = NODE_FILE};
 		break;
 	case OP_set_mtime:
 		op->set_mtime = (struct op_set_mtime){.node = node, .now = 1};
@@ -357,10 +247,21 @@ set_op(struct script *s, struct op *op, uint64_t node, struct bytes contents)
 }
 
 /* Requests for that many nodes, this one and the next ones. */
+static void
+submit(struct player *p, struct client_request *r)
+{
+	const uint64_t guard = script_value_number(p->s, "guard", 0);
+
+	client_request_guard(r, &(struct guard){.node = guard});
+	step(p, (struct client_event){.kind = CLIENT_REQUEST, .request = r});
+}
+
 COMMAND(request)
 {
 	static const enum op_code codes[] = {OP_get_attr, OP_set_contents, OP_set_mtime,
-	                                     OP_acquire,  OP_release,      OP_cancel};
+	                                     OP_acquire,  OP_release,      OP_cancel,
+	                                     OP_lookup,   OP_get_contents, OP_get_listing,
+	                                     OP_create,   OP_rename,       OP_delete};
 	static const uint8_t zeros[LIMIT_CONTENTS];
 	const char *name = script_word(s);
 	const uint64_t node = script_number(s), n = script_value_number(s, "count", 1);
@@ -373,9 +274,31 @@ COMMAND(request)
 			op.code = codes[i];
 	for (uint64_t i = 0; i < n; i++) {
 		set_op(s, &op, node + i, contents);
-		step(p, (struct client_event){.kind = CLIENT_REQUEST,
-		                              .request =
-		                                  client_request_new(++p->token, &op, ordered)});
+		submit(p, client_request_new(++p->token, &op, ordered));
+	}
+}
+
+/* Of this node, with contents of the generation that the command names. */
+static void
+set_result(struct player *p, struct result *r, uint64_t node)
+{
+	const char *contents = script_value(p->s, "contents");
+	const struct attr attr = {.node = node,
+	                          .content_generation = script_value_number(p->s, "version", 1)};
+
+	if (r->kind == RESULT_attr)
+		r->attr.attr = attr;
+	if (r->kind == RESULT_created)
+		r->created.attr = attr;
+	if (r->kind == RESULT_renamed)
+		r->renamed.attr = attr;
+	if (r->kind == RESULT_contents)
+		r->contents =
+		    (struct result_contents){.attr = attr,
+		                             .contents = bytes_of(contents ? contents : "")};
+	if (r->kind == RESULT_listing) {
+		r->listing.attr = attr;
+		r->listing.more = script_value(p->s, "more") != NULL;
 	}
 }
 
@@ -386,10 +309,14 @@ reply(struct player *p, uint64_t number, enum rc rc)
 	struct buffer encoded = BUFFER(LIMIT_FRAME);
 	struct result result = {.kind = wire_op_result(op)};
 	struct message m = {.code = MSG_reply,
-	                    .reply = {.number = number, .rc = (uint8_t)rc, .index = 40 + number}};
+	                    .reply = {.number = number,
+	                              .rc = (uint8_t)rc,
+	                              .index = script_value_number(p->s, "index", 40 + number),
+	                              .generation =
+	                                  script_value_number(p->s, "generation", p->generation),
+	                              .leave = script_value_number(p->s, "leave", 0)}};
 
-	if (result.kind == RESULT_attr)
-		result.attr.attr.node = 9;
+	set_result(p, &result, script_value_number(p->s, "node", 9));
 	if (rc == RC_QUEUED)
 		result.acquired.ticket = (struct ticket){.epoch = EPOCH, .place = 11};
 	else if (op == OP_acquire)
@@ -405,7 +332,7 @@ reply(struct player *p, uint64_t number, enum rc rc)
 COMMAND(reply)
 {
 	const uint64_t number = script_number(s), n = script_value_number(s, "count", 1);
-	const enum rc rc = code(p);
+	const enum rc rc = script_rc(s, script_value(s, "rc"));
 
 	for (uint64_t i = 0; i < n; i++)
 		reply(p, number + i, rc);
@@ -424,10 +351,35 @@ COMMAND(answered)
 	}
 }
 
+/* That many nodes are cached: this one and the next ones. */
+COMMAND(cached)
+{
+	const uint64_t node = script_number(s), n = script_number(s);
+	struct op op = {.code = OP_get_attr};
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct result result = {.kind = RESULT_attr, .attr.attr.node = node + i};
+		struct buffer encoded = BUFFER(1024);
+
+		op.get_attr.node = node + i;
+		step(p,
+		     (struct client_event){.kind = CLIENT_REQUEST,
+		                           .request = client_request_new(++p->token, &op, false)});
+		wire_put_result(&encoded, &result);
+		receive(p, &(struct message){.code = MSG_reply,
+		                             .reply = {.number = p->number,
+		                                       .index = 40,
+		                                       .generation = p->generation,
+		                                       .leave = i + 1,
+		                                       .result = buffer_view(&encoded)}});
+		buffer_free(&encoded);
+	}
+}
+
 COMMAND(granted)
 {
 	receive(p, &(struct message){.code = MSG_granted,
-	                             .granted = {.rc = (uint8_t)code(p),
+	                             .granted = {.rc = (uint8_t)script_rc(s, script_value(s, "rc")),
 	                                         .node = script_number(s),
 	                                         .owner = script_value_number(s, "owner", 1),
 	                                         .acquisition =
@@ -473,9 +425,11 @@ COMMAND(status)
 	const struct client_status st = client_status(p->client);
 	const struct client_members *members = client_members(p->client);
 
-	say(p, "%s, session %llu of %s, epoch %llu, %zu in flight, %zu queued, lease %lld ms",
-	    states[st.state], (unsigned long long)st.session, st.principal,
-	    (unsigned long long)st.epoch, st.in_flight, st.queued, -ms_since(p, st.lease_end));
+	script_say(p->s,
+	           "%s, session %llu of %s, epoch %llu, %zu in flight, %zu queued, lease %lld ms",
+	           states[st.state], (unsigned long long)st.session, st.principal,
+	           (unsigned long long)st.epoch, st.in_flight, st.queued,
+	           -ms_since(p, st.lease_end));
 	for (int i = 0; i < members->n; i++)
 		say(p, "replica %u: %s, %s, key %u", members->list[i].id,
 		    members->list[i].voter ? "voter" : "learner", members->list[i].address,
@@ -485,47 +439,51 @@ COMMAND(status)
 }
 
 static void
-clear(struct player *p)
+clear(void *world)
 {
+	struct player *p = world;
+
 	client_free(p->client);
 	client_update_free(&p->update);
 	trace_free(&p->trace);
-	drop_lines(p);
-	free(p->lines);
-	*p = (struct player){.s = p->s, .trace.on = true, .now = {1000000000}};
-	p->began = p->now;
 }
 
 static void
-new_client(struct player *p, uint64_t seed)
+new_client(struct player *p)
 {
 	const int n = (int)script_value_number(p->s, "replicas", 0);
+	const mono_t now = {1000000000};
+	struct player fresh = {.s = p->s, .trace.on = true, .now = now, .began = now};
 	struct client_config config = {.host = "here",
-	                               .grace = span_ms(DEFAULT_GRACE_MS),
+	                               .grace =
+	                                   span_ms((int64_t)script_value_number(p->s, "grace", 0)),
 	                               .drift_permille = 10,
-	                               .seed = seed,
+	                               .seed = script_value_number(p->s, "seed", 1),
 	                               .nonce = "0123456789abcde",
 	                               .replicas_n = n,
+	                               .caching = script_value(p->s, "caching") != NULL,
+	                               .lasting = script_value(p->s, "lasting") != NULL,
 	                               .trace = &p->trace,
 	                               .earlier_session = script_value_number(p->s, "earlier", 0)};
 
 	for (int i = 0; i < n; i++)
 		config.replicas[i] = (uint8_t)(i + 1);
 	memset(config.earlier_nonce, 'x', LIMIT_NONCE);
+	memcpy(fresh.listens, p->listens, sizeof fresh.listens);
 	clear(p);
+	*p = fresh;
 	p->client = client_new(&config, p->now);
 }
 
 COMMAND(client)
 {
-	new_client(p, script_value_number(s, "seed", 1));
+	new_client(p);
 	connect_command(s, p);
 	if (!script_value(s, "safe"))
 		return;
 	connected_command(s, p);
 	opened_command(s, p);
 	keepalive_command(s, p);
-	drop_lines(p);
 }
 
 /* That many connections that fail. */
@@ -547,49 +505,42 @@ COMMAND(reconnect)
 	opened_command(s, p);
 }
 
-/* Counts the replicas to which that many clients listen. */
+/* The replicas to which the clients listen that there were. */
 COMMAND(spread)
 {
-	const uint64_t seeds = script_number(s);
-	unsigned by_replica[4] = {0};
-
-	for (uint64_t seed = 0; seed < seeds; seed++) {
-		new_client(p, seed);
-		connect_command(s, p);
-		connected_command(s, p);
-		opened_command(s, p);
-		by_replica[p->update.listen_to]++;
-	}
-	drop_lines(p);
-	say(p, "%u listen to 1, %u to 2, %u to 3", by_replica[1], by_replica[2], by_replica[3]);
-}
-
-static void *
-begin(void)
-{
-	return memory_zero(1, sizeof(struct player));
-}
-
-static void
-end(void *world)
-{
-	clear(world);
-	free(world);
+	say(p, "%u listen to 1, %u to 2, %u to 3", p->listens[1], p->listens[2], p->listens[3]);
+	memset(p->listens, 0, sizeof p->listens);
 }
 
 static const struct script_command commands[] = {
-    {"client", "[safe=yes] [replicas=N] [seed=N] [earlier=SESSION]", run_client},
+    {"client",
+     "[safe=yes [leave=MS]] [caching=yes] [replicas=N] [seed=N] [grace=MS] [lasting=yes]\n"
+     "       [earlier=SESSION]",
+     run_client},
     {"connect", ": until the client wants a connection", run_connect},
     {"connected", "", run_connected},
     {"disconnected", "[standby=yes]", run_disconnected},
     {"fail", "N: disconnected, connect", run_fail},
     {"reconnect", ": disconnected, connect, connected, opened", run_reconnect},
     {"opened", "[rc=CODE] [session=N] [epoch=N] [master=N]", run_opened},
-    {"keepalive", "[rc=CODE] [lease=MS] [held=MS] [epoch=N] [sequence=N]", run_keepalive},
-    {"request", "OPERATION NODE [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N]",
+    {"keepalive",
+     "[rc=CODE] [lease=MS] [held=MS] [epoch=N] [sequence=N] [leave=MS] [generation=N] [grace=MS]",
+     run_keepalive},
+    {"request",
+     "OPERATION NODE [name=NAME] [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N] "
+     "[guard=NODE]",
      run_request},
-    {"reply", "NUMBER [rc=CODE] [count=N]", run_reply},
+    {"reply",
+     "NUMBER [rc=CODE] [count=N] [index=N] [leave=N] [generation=N] [node=N] [version=N] "
+     "[contents=TEXT] [more=yes]",
+     run_reply},
+    {"invalidation", "NOTICE NODE... [everything=yes] [generation=N]", run_invalidation},
+    {"invalidated", "INVALIDATION: the driver reports it", run_invalidated},
+    {"watch", "NODE [knows=GENERATION] [end=yes]", run_watch},
+    {"watching", "NODE... [rc=CODE] [version=N]", run_watching},
+    {"events", "FIRST NODE kind=KIND [version=N] [name=NAME] [count=N]", run_events},
     {"answered", "N: requests that are answered at once", run_answered},
+    {"cached", "NODE NODES: so many are read with leave", run_cached},
     {"granted", "NODE [rc=CODE] [owner=N] [acquisition=N]", run_granted},
     {"redirect", "MASTER EPOCH [standby=yes]", run_redirect},
     {"members", "VERSION [voters=IDS] [learners=IDS] [removed=IDS] [standby=yes]", run_members},
@@ -598,17 +549,15 @@ static const struct script_command commands[] = {
     {"sleep", "MILLISECONDS: the client takes no step meanwhile", run_sleep},
     {"close", "[expired=yes]", run_close},
     {"status", "", run_status},
-    {"spread", "CLIENTS [replicas=N]", run_spread},
+    {"spread", ": of the clients that there were", run_spread},
     {0},
 };
 
 int
 main(int argc, char **argv)
 {
-	static const struct script_player player = {.folder = "client",
-	                                            .commands = commands,
-	                                            .begin = begin,
-	                                            .end = end};
+	static const struct script_player player = {"client", commands, sizeof(struct player), NULL,
+	                                            clear};
 
 	return script_main(argc, argv, &player);
 }

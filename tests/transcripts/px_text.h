@@ -17,6 +17,13 @@
 #include "cell/paxos/px.h"
 #include "tests/transcripts/script.h"
 
+/* clang-format off */
+/* The messages between replicas, and the list that a driver passes on. */
+#define PX_MESSAGES(M)                                                                         \
+	M(prepare) M(promise) M(accept) M(accepted) M(refused) M(heartbeat) M(heartbeat_reply) \
+	M(fetch) M(hand_over) M(hello) M(welcome) M(gather) M(gathered) M(members)
+/* clang-format on */
+
 /* The memory of values that were read; freed with px_text_free. */
 struct px_text {
 	void **blocks;
@@ -26,6 +33,8 @@ struct px_text {
 void px_text_free(struct px_text *t);
 /* The secret of a replica, with which it proves its marks. */
 void px_text_key(uint8_t key[PX_KEY], uint8_t replica);
+/* The proof that a mark of its replica has. */
+uint64_t px_text_proof(const struct mark *m);
 
 /* Print. Marks in messages of the kinds that always carry some are printed only on demand. */
 void px_print_ballot(struct buffer *to, struct ballot b);

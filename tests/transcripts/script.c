@@ -1,26 +1,21 @@
 /* Reads, plays, compares and rewrites transcripts. */
 #include "tests/transcripts/script.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include "cell/base/memory.h"
+#include "tests/transcripts/script_lines.h"
 
 enum {
 	FILE_MAX = 1 << 20,
-	SAID_MAX = 1 << 20,
+	LINE_MAX = 4096, /* of what is said in one */
+	JOINED_MAX = 96,
 	ARGUMENTS_MAX = 64,
 	DIFFERENCES_SHOWN = 3, /* later ones mostly follow from the first */
-};
-
-struct lines {
-	char **line; /* views into a text */
-	int n, room;
 };
 
 struct script {
@@ -29,26 +24,27 @@ struct script {
 	FILE *out;
 	void *world;
 	struct lines file; /* of the transcript as it is */
-	int at;            /* the line of the command that is played, from 0 */
-	char *words;       /* a copy of that line, cut into words */
+	size_t at;         /* the line of the command that is played, from 0 */
+	char *words;       /* a copy of the command, cut into words */
 	char *argument[ARGUMENTS_MAX];
 	bool taken[ARGUMENTS_MAX];
 	int arguments_n;
 	const struct script_command *command;
-	struct buffer said;
+	struct lines said;
+	const char *joined; /* the sign with which its last line was said; NULL: none */
 	struct buffer text; /* the transcript as it would be accepted */
 	int differences;
 	jmp_buf broken;
 };
 
-/* ---- for the functions of commands ---- */
+/* ---- arguments ---- */
 
 void
 script_misuse(struct script *s, const char *format, ...)
 {
 	va_list args;
 
-	fprintf(s->out, "# %s:%d: ", s->path, s->at + 1);
+	fprintf(s->out, "# %s:%zu: ", s->path, s->at + 1);
 	va_start(args, format);
 	vfprintf(s->out, format, args);
 	va_end(args);
@@ -60,15 +56,62 @@ script_misuse(struct script *s, const char *format, ...)
 }
 
 const char *
+script_name(struct script *s)
+{
+	return s->words;
+}
+
+/* The place of the next word; -1: there is none. */
+static int
+next_word(const struct script *s)
+{
+	for (int i = 0; i < s->arguments_n; i++)
+		if (!s->taken[i] && (!strchr(s->argument[i], '=') || s->argument[i][0] == '"'))
+			return i;
+	return -1;
+}
+
+static const char *
+unquoted(const char *text)
+{
+	return text + (*text == '"');
+}
+
+const char *
 script_word(struct script *s)
 {
-	for (int i = 0; i < s->arguments_n; i++) {
-		if (s->taken[i] || (strchr(s->argument[i], '=') && s->argument[i][0] != '"'))
-			continue;
-		s->taken[i] = true;
-		return s->argument[i] + (s->argument[i][0] == '"');
-	}
-	return NULL;
+	const int i = next_word(s);
+
+	if (i < 0)
+		return NULL;
+	s->taken[i] = true;
+	return unquoted(s->argument[i]);
+}
+
+const char *
+script_needed(struct script *s)
+{
+	const char *word = script_word(s);
+
+	if (word == NULL)
+		script_misuse(s, "an argument is missing");
+	return word;
+}
+
+bool
+script_more(struct script *s)
+{
+	return next_word(s) >= 0;
+}
+
+bool
+script_take(struct script *s, const char *word)
+{
+	const int i = next_word(s);
+
+	if (i < 0 || strcmp(s->argument[i], word) != 0)
+		return false;
+	return s->taken[i] = true;
 }
 
 const char *
@@ -82,30 +125,34 @@ script_value(struct script *s, const char *key)
 		if (strncmp(a, key, n) != 0 || a[n] != '=')
 			continue;
 		s->taken[i] = true;
-		return a + n + 1 + (a[n + 1] == '"');
+		return unquoted(a + n + 1);
 	}
 	return NULL;
+}
+
+static bool
+is_number(const char *text, uint64_t *n)
+{
+	char *end;
+
+	*n = strtoull(text, &end, 0);
+	return *text >= '0' && *text <= '9' && *end == '\0';
 }
 
 static uint64_t
 number(struct script *s, const char *text)
 {
-	char *end;
-	uint64_t v = strtoull(text, &end, 0);
+	uint64_t n;
 
-	if (*text < '0' || *text > '9' || *end != '\0')
+	if (!is_number(text, &n))
 		script_misuse(s, "\"%s\" is no number", text);
-	return v;
+	return n;
 }
 
 uint64_t
 script_number(struct script *s)
 {
-	const char *word = script_word(s);
-
-	if (word == NULL)
-		script_misuse(s, "a number is missing");
-	return number(s, word);
+	return number(s, script_needed(s));
 }
 
 uint64_t
@@ -116,35 +163,102 @@ script_value_number(struct script *s, const char *key, uint64_t otherwise)
 	return value != NULL ? number(s, value) : otherwise;
 }
 
-const char *
-script_rest(struct script *s)
+span_t
+script_ms(struct script *s)
 {
-	static const char quietly[] = "quietly ";
-	const char *rest = s->file.line[s->at] + 1;
+	return span_ms((int64_t)script_number(s));
+}
 
-	rest += strspn(rest, " ");
-	if (strncmp(rest, quietly, sizeof quietly - 1) == 0)
-		rest += sizeof quietly - 1;
-	for (int i = 0; i < s->arguments_n; i++)
-		s->taken[i] = true;
-	return rest;
+span_t
+script_value_ms(struct script *s, const char *key, uint64_t otherwise)
+{
+	return span_ms((int64_t)script_value_number(s, key, otherwise));
+}
+
+bool
+script_take_number(struct script *s, uint64_t *n)
+{
+	const int i = next_word(s);
+	uint64_t value;
+
+	if (i < 0 || !is_number(s->argument[i], &value))
+		return false;
+	*n = value;
+	return s->taken[i] = true;
+}
+
+size_t
+script_choice(struct script *s, const char *word, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i] != NULL && strcmp(list[i], word) == 0)
+			return i;
+	script_misuse(s, "\"%s\" is none of those that there are", word);
+}
+
+enum rc
+script_rc(struct script *s, const char *name)
+{
+#define X(code, number, error, text)                  \
+	if (name != NULL && strcmp(name, #code) == 0) \
+		return RC_##code;
+	RC_LIST(X)
+#undef X
+	if (name != NULL)
+		script_misuse(s, "no code \"%s\"", name);
+	return RC_OK;
+}
+
+/* ---- what is said ---- */
+
+static void
+say(struct script *s, const char *format, va_list args)
+{
+	char line[LINE_MAX];
+
+	vsnprintf(line, sizeof line, format, args);
+	lines_add(&s->said, line);
 }
 
 void
 script_say(struct script *s, const char *format, ...)
 {
-	char line[4096];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
+	say(s, format, args);
 	va_end(args);
-	for (char *c = line; *c != '\0'; c++)
-		if (*c == '\n')
-			*c = '?';
-	buffer_printf(&s->said, "%s\n", line);
-	if (s->said.failed)
-		script_misuse(s, "too much is said");
+	s->joined = NULL;
+}
+
+void
+script_say_buffer(struct script *s, struct buffer *line)
+{
+	script_say(s, "%.*s", (int)line->len, (const char *)line->data);
+	buffer_free(line);
+}
+
+void
+script_say_joined(struct script *s, const char *sign, const char *format, ...)
+{
+	char **last = s->said.n > 0 ? &s->said.line[s->said.n - 1] : NULL;
+	const bool joins = last != NULL && s->joined != NULL && strcmp(s->joined, sign) == 0;
+	char text[LINE_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (joins && strlen(*last) + strlen(sign) + strlen(text) < JOINED_MAX) {
+		char line[2 * LINE_MAX];
+
+		snprintf(line, sizeof line, "%s %s%s", *last, sign, text);
+		free(*last);
+		*last = strdup(line);
+	} else {
+		script_say(s, "%s%s", sign, text);
+		s->joined = sign;
+	}
 }
 
 void
@@ -154,48 +268,8 @@ script_say_traces(struct script *s, const char *who, struct trace *t)
 	const char *line;
 
 	while ((line = trace_take(t, &kind)) != NULL)
-		script_say(s, "%s: %s", who, line);
-}
-
-/* ---- the text ---- */
-
-/* Cuts a text into its lines; consumes its newlines. */
-static void
-split(struct lines *lines, char *text)
-{
-	char *line;
-
-	lines->n = 0;
-	while ((line = strsep(&text, "\n")) != NULL) {
-		if (text == NULL && *line == '\0')
-			break;
-		ARRAY_ROOM(lines->line, lines->n, lines->room);
-		lines->line[lines->n++] = line;
-	}
-}
-
-static char *
-read_file(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char *text;
-	size_t n;
-
-	if (f == NULL)
-		return NULL;
-	text = memory_zero(FILE_MAX, 1);
-	n = fread(text, 1, FILE_MAX - 1, f);
-	text[n] = '\0';
-	fclose(f);
-	return text;
-}
-
-static bool
-write_file(const char *path, struct bytes text)
-{
-	FILE *f = fopen(path, "w");
-
-	return f != NULL && fwrite(text.data, 1, text.len, f) == text.len && fclose(f) == 0;
+		if (kind != TRACE_MESSAGE)
+			script_say(s, "%s%s%s", who ? who : "", who ? ": " : "", line);
 }
 
 /* ---- a command ---- */
@@ -249,106 +323,92 @@ find(struct script *s, const char *name)
 	script_misuse(s, "no command \"%s\"", name);
 }
 
-/* Runs the command of line `at`; its lines are in `said`. */
 static void
-run(struct script *s)
+run_one(struct script *s, const char *text)
 {
-	const char *name;
-	bool quiet;
-
 	free(s->words);
-	s->words = strdup(s->file.line[s->at] + 1);
+	s->words = strdup(text);
 	s->command = NULL;
-	buffer_reset(&s->said);
 	split_words(s, s->words);
-	name = script_word(s);
-	quiet = name != NULL && strcmp(name, "quietly") == 0;
-	if (quiet)
-		name = script_word(s);
-	if (name == NULL)
-		script_misuse(s, "a command is missing");
-	s->command = find(s, name);
+	s->command = find(s, script_needed(s));
 	s->command->run(s, s->world);
 	for (int i = 0; i < s->arguments_n; i++)
 		if (!s->taken[i])
 			script_misuse(s, "unexpected argument \"%s\"", s->argument[i]);
-	if (quiet)
-		buffer_reset(&s->said);
 }
 
-/* ---- differences ---- */
+static void run(struct script *s, const char *text);
 
-/* Prints both lists as one: "-" expected and not said, "+" said and not expected. */
+/* Runs a text with the count in place of %. */
 static void
-print_difference(FILE *out, const struct lines *want, const struct lines *said)
+run_counted(struct script *s, const char *text, uint64_t count)
 {
-	const int width = said->n + 1;
-	/* same[i * width + j]: the most lines that the rests behind i and j have in common. */
-	int *same = memory_zero((size_t)(want->n + 1) * (size_t)width, sizeof *same);
-	int i, j;
+	struct buffer one = BUFFER(LINE_MAX);
 
-	for (i = want->n - 1; i >= 0; i--)
-		for (j = said->n - 1; j >= 0; j--) {
-			const int down = same[(i + 1) * width + j], right = same[i * width + j + 1];
-
-			same[i * width + j] = strcmp(want->line[i], said->line[j]) == 0
-			                          ? same[(i + 1) * width + j + 1] + 1
-			                      : down > right ? down
-			                                     : right;
-		}
-	for (i = j = 0; i < want->n || j < said->n;) {
-		if (i < want->n && j < said->n && strcmp(want->line[i], said->line[j]) == 0) {
-			fprintf(out, "#      %s\n", want->line[i++]);
-			j++;
-		} else if (j == said->n ||
-		           (i < want->n && same[(i + 1) * width + j] >= same[i * width + j + 1])) {
-			fprintf(out, "#   -  %s\n", want->line[i++]);
-		} else {
-			fprintf(out, "#   +  %s\n", said->line[j++]);
-		}
-	}
-	free(same);
+	for (; *text != '\0'; text++)
+		if (*text == '%')
+			buffer_printf(&one, "%" PRIu64, count);
+		else
+			buffer_put_u8(&one, (uint8_t)*text);
+	buffer_put_u8(&one, 0);
+	run(s, (const char *)one.data);
+	buffer_free(&one);
 }
 
-static bool
-is_same(const struct lines *a, const struct lines *b)
-{
-	if (a->n != b->n)
-		return false;
-	for (int i = 0; i < a->n; i++)
-		if (strcmp(a->line[i], b->line[i]) != 0)
-			return false;
-	return true;
-}
-
-/* Compares what was said with the `n` lines below the command, which are indented. */
+/* Runs a text: commands, perhaps behind `quietly` or `N times`. */
 static void
-compare(struct script *s, int n)
+run(struct script *s, const char *text)
 {
-	struct lines want = {0}, said = {0};
+	static const char quietly[] = "quietly ";
+	const size_t said = s->said.n;
+	const char *end;
+	uint64_t times;
+	int n = 0;
 
-	buffer_put_u8(&s->said, 0);
-	split(&said, (char *)s->said.data);
-	for (int i = 0; i < n; i++) {
-		ARRAY_ROOM(want.line, want.n, want.room);
-		want.line[want.n++] = s->file.line[s->at + 1 + i] + 2;
+	text += strspn(text, " ");
+	if (strncmp(text, quietly, sizeof quietly - 1) == 0) {
+		run(s, text + sizeof quietly - 1);
+		lines_cut(&s->said, said);
+	} else if (sscanf(text, "%" SCNu64 " times %n", &times, &n) == 1 && n > 0) {
+		for (uint64_t count = 1; count <= times; count++)
+			run_counted(s, text + n, count);
+	} else if ((end = strstr(text, " ; ")) != NULL) {
+		char *first = strndup(text, (size_t)(end - text));
+
+		run(s, first);
+		free(first);
+		run(s, end + 3);
+	} else {
+		run_one(s, text);
 	}
-	if (!is_same(&want, &said) && s->differences++ < DIFFERENCES_SHOWN) {
-		fprintf(s->out, "# %s:%d: %s\n", s->path, s->at + 1, s->file.line[s->at]);
-		print_difference(s->out, &want, &said);
-	}
-	for (int i = 0; i < said.n; i++)
-		buffer_printf(&s->text, "  %s\n", said.line[i]);
-	free(want.line);
-	free(said.line);
 }
 
 /* ---- a transcript ---- */
 
+/* Compares what was said with the `n` lines below the command, which are indented. */
+static void
+compare(struct script *s, size_t n)
+{
+	struct lines want = {0};
+
+	lines_fold(&s->said);
+	for (size_t i = 0; i < n; i++)
+		lines_add(&want, s->file.line[s->at + 1 + i] + 2);
+	if (!lines_equal(&want, &s->said) && s->differences++ < DIFFERENCES_SHOWN) {
+		fprintf(s->out, "# %s:%zu: %s\n", s->path, s->at + 1, s->file.line[s->at]);
+		lines_print_difference(s->out, &want, &s->said);
+	}
+	for (size_t i = 0; i < s->said.n; i++)
+		buffer_printf(&s->text, "  %s\n", s->said.line[i]);
+	lines_free(&want);
+	lines_cut(&s->said, 0);
+	s->joined = NULL;
+}
+
 static void
 play_lines(struct script *s)
 {
-	int n;
+	size_t n;
 
 	for (s->at = 0; s->at < s->file.n; s->at += 1 + n) {
 		const char *line = s->file.line[s->at];
@@ -362,15 +422,34 @@ play_lines(struct script *s)
 		while (s->at + 1 + n < s->file.n &&
 		       strncmp(s->file.line[s->at + 1 + n], "  ", 2) == 0)
 			n++;
-		run(s);
+		run(s, line + 1);
 		compare(s, n);
 	}
 }
 
 static bool
+read_file(struct lines *lines, const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text;
+
+	if (f == NULL)
+		return false;
+	text = memory_zero(FILE_MAX, 1);
+	text[fread(text, 1, FILE_MAX - 1, f)] = '\0';
+	fclose(f);
+	lines_add_all(lines, text);
+	free(text);
+	return true;
+}
+
+static bool
 accept_text(struct script *s)
 {
-	if (!s->text.failed && write_file(s->path, buffer_view(&s->text)))
+	const struct bytes text = buffer_view(&s->text);
+	FILE *f = s->text.failed ? NULL : fopen(s->path, "w");
+
+	if (f != NULL && fwrite(text.data, 1, text.len, f) == text.len && fclose(f) == 0)
 		return true;
 	fprintf(s->out, "# %s: can't be written: %s\n", s->path, strerror(errno));
 	return false;
@@ -382,113 +461,30 @@ script_play(const struct script_player *player, const char *path, bool accept, F
 	struct script s = {.player = player,
 	                   .path = path,
 	                   .out = out,
-	                   .said = BUFFER(SAID_MAX),
 	                   .text = BUFFER(2 * FILE_MAX)};
-	char *text = read_file(path);
 	volatile bool whole = false;
 
-	if (text == NULL) {
+	if (!read_file(&s.file, path)) {
 		fprintf(out, "# %s: %s\n", path, strerror(errno));
 		return -1;
 	}
-	split(&s.file, text);
-	s.world = player->begin();
+	s.world = memory_zero(1, player->world);
+	if (player->begin != NULL)
+		player->begin(s.world);
 	if (setjmp(s.broken) == 0) {
 		play_lines(&s);
 		whole = true;
 	}
-	player->end(s.world);
+	if (player->end != NULL)
+		player->end(s.world);
+	free(s.world);
 	if (s.differences > DIFFERENCES_SHOWN)
 		fprintf(out, "# and %d more commands\n", s.differences - DIFFERENCES_SHOWN);
 	if (whole && accept && s.differences > 0)
 		whole = accept_text(&s);
-	free(text);
+	lines_free(&s.file);
+	lines_free(&s.said);
 	free(s.words);
-	free(s.file.line);
-	buffer_free(&s.said);
 	buffer_free(&s.text);
 	return whole ? s.differences : -1;
-}
-
-/* ---- the program ---- */
-
-/* In a process of its own, so that one that aborts leaves the others their results. */
-static bool
-play_apart(const struct script_player *player, const char *path, bool accept)
-{
-	int status = 0;
-	pid_t child;
-
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		const int n = script_play(player, path, accept, stdout);
-
-		exit(n == 0 || (accept && n > 0) ? 0 : 1);
-	}
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return false;
-	if (WIFSIGNALED(status))
-		printf("# ended by signal %d\n", WTERMSIG(status));
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static int
-is_transcript(const struct dirent *entry)
-{
-	const size_t n = strlen(entry->d_name);
-
-	return n > 4 && strcmp(entry->d_name + n - 4, ".txt") == 0;
-}
-
-/* The paths of all transcripts of the folder; owned by the caller, like the paths. */
-static struct lines
-list(const char *folder)
-{
-	const char *source = getenv("srcdir");
-	struct lines paths = {0};
-	struct dirent **entries;
-	char path[4096];
-	int n;
-
-	snprintf(path, sizeof path, "%s/tests/transcripts/%s", source ? source : "..", folder);
-	n = scandir(path, &entries, is_transcript, alphasort);
-	if (n < 0)
-		fprintf(stderr, "%s: %s\n", path, strerror(errno));
-	for (int i = 0; i < n; i++) {
-		snprintf(path, sizeof path, "%s/tests/transcripts/%s/%s", source ? source : "..",
-		         folder, entries[i]->d_name);
-		ARRAY_ROOM(paths.line, paths.n, paths.room);
-		paths.line[paths.n++] = strdup(path);
-		free(entries[i]);
-	}
-	if (n >= 0)
-		free(entries);
-	return paths;
-}
-
-int
-script_main(int argc, char **argv, const struct script_player *player)
-{
-	const bool accept = argc > 1 && strcmp(argv[1], "--accept") == 0;
-	struct lines all = {0};
-	int n = argc - 1 - accept, failed = 0;
-	char **paths = argv + 1 + accept;
-
-	if (n == 0) {
-		all = list(player->folder);
-		n = all.n;
-		paths = all.line;
-	}
-	printf("1..%d\n", n);
-	for (int i = 0; i < n; i++) {
-		const bool ok = play_apart(player, paths[i], accept);
-
-		printf("%sok %d - %s\n", ok ? "" : "not ", i + 1, paths[i]);
-		failed += !ok;
-	}
-	for (int i = 0; i < all.n; i++)
-		free(all.line[i]);
-	free(all.line);
-	return failed > 0 || n == 0;
 }

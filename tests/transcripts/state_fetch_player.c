@@ -1,10 +1,7 @@
 /* Plays transcripts of the fetching of a copy of a state: what the fetch is told, and what it asks
  * for, writes and gives up then. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "cell/base/checksum.h"
-#include "cell/base/memory.h"
 #include "cell/server/state_fetch.h"
 #include "tests/transcripts/script.h"
 
@@ -76,34 +73,29 @@ step(struct script *s, struct world *w, struct state_fetch_event e)
 
 /* ---- commands ---- */
 
-static void
-run_policy(struct script *s, void *world)
-{
-	struct world *w = world;
+#define COMMAND(name) SCRIPT_COMMAND(name, struct world)
 
-	state_fetch_init(&w->fetch,
-	                 &(struct state_fetch_policy){
-	                     .patience = span_ms((int64_t)script_value_number(s, "patience", 3000)),
-	                     .requests = (int)script_value_number(s, "requests", 4),
-	                     .copies = (int)script_value_number(s, "copies", 1),
-	                     .pause = span_ms((int64_t)script_value_number(s, "pause", 500)),
-	                     .pause_max =
-	                         span_ms((int64_t)script_value_number(s, "pause_max", 30000))});
+COMMAND(policy)
+{
+	state_fetch_init(&w->fetch, &(struct state_fetch_policy){
+	                                .patience = script_value_ms(s, "patience", 3000),
+	                                .requests = (int)script_value_number(s, "requests", 4),
+	                                .copies = (int)script_value_number(s, "copies", 1),
+	                                .pause = script_value_ms(s, "pause", 500),
+	                                .pause_max = script_value_ms(s, "pause_max", 30000)});
 }
 
-static void
-run_want(struct script *s, void *world)
+COMMAND(want)
 {
 	const uint8_t replica = (uint8_t)script_number(s);
 
-	step(s, world,
+	step(s, w,
 	     (struct state_fetch_event){.kind = STATE_FETCH_WANT,
 	                                .replica = replica,
 	                                .least = script_value_number(s, "least", 0)});
 }
 
-static void
-run_part(struct script *s, void *world)
+COMMAND(part)
 {
 	static const uint8_t zeros[DATA_MAX];
 	const uint8_t replica = (uint8_t)script_number(s);
@@ -118,69 +110,51 @@ run_part(struct script *s, void *world)
 	if (part.data.len > DATA_MAX)
 		script_misuse(s, "at most %d bytes", DATA_MAX);
 	part.checksum = checksum(part.data) ^ script_value_number(s, "flipped", 0);
-	step(s, world,
+	step(s, w,
 	     (struct state_fetch_event){.kind = STATE_FETCH_PART,
 	                                .replica = replica,
 	                                .part = &part});
 }
 
-static enum rc
-get_code(struct script *s)
-{
-	const char *word = script_word(s);
-
-#define X(name, number, error, text)                  \
-	if (word != NULL && strcmp(word, #name) == 0) \
-		return RC_##name;
-	RC_LIST(X)
-#undef X
-	script_misuse(s, "no code");
-}
-
-static void
-run_refused(struct script *s, void *world)
+COMMAND(refused)
 {
 	const uint8_t replica = (uint8_t)script_number(s);
 	const struct msg_state_refused refused = {
-	    .rc = (uint8_t)get_code(s),
+	    .rc = (uint8_t)script_rc(s, script_needed(s)),
 	    .copy = script_value_number(s, "copy", 0),
 	};
 
-	step(s, world,
+	step(s, w,
 	     (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
 	                                .replica = replica,
 	                                .refused = &refused});
 }
 
-static void
-run_lost(struct script *s, void *world)
+COMMAND(lost)
 {
 	const uint8_t replica = (uint8_t)script_number(s);
 
-	step(s, world,
+	step(s, w,
 	     (struct state_fetch_event){.kind = STATE_FETCH_LOST,
 	                                .replica = replica,
 	                                .why = script_word(s)});
 }
 
-static void
-run_unwritten(struct script *s, void *world)
+COMMAND(unwritten)
 {
-	step(s, world,
+	step(s, w,
 	     (struct state_fetch_event){.kind = STATE_FETCH_UNWRITTEN, .why = script_word(s)});
 }
 
-static void
-run_checked(struct script *s, void *world)
+COMMAND(checked)
 {
-	step(s, world,
-	     (struct state_fetch_event){.kind = STATE_FETCH_CHECKED, .why = script_word(s)});
+	step(s, w, (struct state_fetch_event){.kind = STATE_FETCH_CHECKED, .why = script_word(s)});
 }
 
 static void
-pass(struct script *s, struct world *w, int64_t ms)
+pass(struct script *s, struct world *w, span_t time)
 {
-	const mono_t end = mono_add(w->now, span_ms(ms));
+	const mono_t end = mono_add(w->now, time);
 
 	while (mono_reached(end, w->fetch.due)) {
 		w->now = mono_max(w->now, w->fetch.due);
@@ -189,34 +163,27 @@ pass(struct script *s, struct world *w, int64_t ms)
 	w->now = end;
 }
 
-static void
-run_after(struct script *s, void *world)
+COMMAND(after)
 {
-	pass(s, world, (int64_t)script_number(s));
+	pass(s, w, script_ms(s));
 }
 
 /* The time comes too early: the fetch was not due yet. */
-static void
-run_early(struct script *s, void *world)
+COMMAND(early)
 {
-	step(s, world, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
+	step(s, w, (struct state_fetch_event){.kind = STATE_FETCH_TIME});
 }
 
-/* Answers each of so many requests that there is no place for a copy. */
-static void
-run_crowded(struct script *s, void *world)
+/* There is no place for a copy, and some time passes. */
+COMMAND(crowded)
 {
 	static const struct msg_state_refused refused = {.rc = RC_BUSY};
-	const uint8_t replica = (uint8_t)script_number(s);
-	const uint64_t requests = script_value_number(s, "requests", 1);
 
-	for (uint64_t i = 0; i < requests; i++) {
-		step(s, world,
-		     (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
-		                                .replica = replica,
-		                                .refused = &refused});
-		pass(s, world, 50);
-	}
+	step(s, w,
+	     (struct state_fetch_event){.kind = STATE_FETCH_REFUSED,
+	                                .replica = (uint8_t)script_number(s),
+	                                .refused = &refused});
+	pass(s, w, span_ms(50));
 }
 
 static const struct script_command commands[] = {
@@ -225,7 +192,7 @@ static const struct script_command commands[] = {
     {"part", "REPLICA [copy=N] [applied=INDEX] [size=N] [at=OFFSET] [bytes=N] [flipped=BITS]",
      run_part},
     {"refused", "REPLICA CODE [copy=N]", run_refused},
-    {"crowded", "REPLICA [requests=N]", run_crowded},
+    {"crowded", "REPLICA", run_crowded},
     {"lost", "REPLICA WHY", run_lost},
     {"unwritten", "WHY", run_unwritten},
     {"checked", "[WHY]", run_checked},
@@ -236,20 +203,20 @@ static const struct script_command commands[] = {
 
 /* ---- the player ---- */
 
-static void *
-begin(void)
+static void
+begin(void *world)
 {
-	struct world *w = memory_zero(1, sizeof *w);
+	struct world *w = world;
 
 	w->now = (mono_t){1000000000};
 	w->due = MONO_NEVER;
-	return w;
 }
 
 int
 main(int argc, char **argv)
 {
-	static const struct script_player player = {"state_fetch", commands, begin, free};
+	static const struct script_player player = {"state_fetch", commands, sizeof(struct world),
+	                                            begin, NULL};
 
 	return script_main(argc, argv, &player);
 }
