@@ -1,6 +1,7 @@
 /* Faults that wait for what clients do. Each prepares a race that could come by chance, and lets
  * it: a waiter's session ends as the lock comes free, a session with several locks ends, a client
  * reads on beside a master that was cut off, a lease ends as the next one begins. */
+#include <fcntl.h>
 #include "tests/sim/sim.h"
 
 /* ---- locks and sessions ---- */
@@ -149,6 +150,104 @@ ambush_watch(struct sim *s, int machine, int64_t until)
 	                                   .run = run_watch,
 	                                   .who = machine,
 	                                   .b = (uint64_t)until});
+}
+
+/* ---- looks at what goes with a session ---- */
+
+/* It looks at a node again and again, and has it cached when it goes. */
+static void
+run_look(struct sim *s, struct event *e)
+{
+	struct machine *reader = &s->machines[e->who];
+	const struct item *it = model_item(&s->model, e->a);
+	struct event again = *e;
+	struct op op;
+
+	if (s->calm || s->now > (int64_t)e->b || it->died != 0)
+		return;
+	if (can_ask(s, reader)) {
+		op = (struct op){.code = OP_lookup,
+		                 .lookup = {.parent = it->parent, .name = bytes_of(it->name)}};
+		machine_request(s, reader, PROCESS_OPERATOR, &op, false);
+	}
+	again.at = s->now + 50 * MS + (int64_t)rng_below(&s->cached.rng, 150 * MS);
+	heap_push(&s->heap, again);
+}
+
+static bool
+has_open(const struct item *it, uint64_t session)
+{
+	for (size_t i = 0; i < it->openers_n; i++)
+		if (it->openers[i].session == session)
+			return true;
+	return it->creator == session;
+}
+
+static const struct item *
+opened_by(const struct model *model, uint64_t session)
+{
+	for (size_t i = 0; i < model->items_n; i++)
+		if (model->items[i]->died == 0 && has_open(model->items[i], session))
+			return model->items[i];
+	return NULL;
+}
+
+void
+ambush_ephemeral(struct sim *s, struct machine *m)
+{
+	const int64_t until = s->now + 2 * s->swarm.session_lease_ms * MS;
+	const struct item *it = m->session != 0 ? opened_by(&s->model, m->session) : NULL;
+
+	if (!m->up || it == NULL || !rng_chance(&s->cached.rng, s->swarm.rates[FAULT_AT_END]))
+		return;
+	fault(s, FAULT_AT_END, "client %d goes, which has %s open, and others look at that",
+	      m->id + 1, trace_path(s, it->node));
+	for (int reader = 0; reader < s->machines_n; reader++)
+		if (reader != m->id)
+			heap_push(&s->heap, (struct event){.at = s->now + 50 * MS,
+			                                   .run = run_look,
+			                                   .who = reader,
+			                                   .a = it->node,
+			                                   .b = (uint64_t)until});
+	machine_crash(s, m);
+}
+
+/* ---- opens of a file that becomes ephemeral ---- */
+
+/* The round of a process that thinks begins with this open. */
+static void
+run_open(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+	struct process *u = &m->processes[e->a];
+
+	if (s->calm || m->life != e->life || m->mount == NULL || !can_ask(s, m) ||
+	    u->role != ROLE_EPHEMERAL || u->call != 0 || u->fh != 0 || u->step != 0)
+		return;
+	u->node = e->b;
+	users_call(s, m, (int)e->a, (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDWR});
+}
+
+void
+ambush_mark(struct sim *s, const struct machine *m, uint64_t node)
+{
+	const uint64_t soon = 4 * (uint64_t)(s->swarm.latency_us + s->swarm.disk_us) * 1000;
+
+	if (s->calm || m->mount == NULL ||
+	    !rng_chance(&s->cached.rng, s->swarm.rates[FAULT_AT_MARK]))
+		return;
+	fault(s, FAULT_AT_MARK, "others open %s, which client %d makes ephemeral",
+	      trace_path(s, node), m->id + 1);
+	for (int i = 0; i < s->machines_n; i++)
+		for (int p = 0; i != m->id && p < s->swarm.processes; p++)
+			heap_push(&s->heap,
+			          (struct event){.at = s->now +
+			                               (int64_t)rng_below(&s->cached.rng, soon),
+			                         .run = run_open,
+			                         .who = i,
+			                         .life = s->machines[i].life,
+			                         .a = (uint64_t)p,
+			                         .b = node});
 }
 
 /* ---- a lease that ends as another one begins ---- */

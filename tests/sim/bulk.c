@@ -29,6 +29,21 @@ bulk_all_well(const struct sim *s)
 	return true;
 }
 
+/* Does every replica have what the master knows to be chosen? Else the transfer of what some have
+ * missed before would count as a part of the election. */
+static bool
+all_caught_up(const struct sim *s, const struct host *master)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+
+		if (host_exists(n) &&
+		    px_last(replica_px(n->replica)) < px_chosen(replica_px(master->replica)))
+			return false;
+	}
+	return true;
+}
+
 /* The master was killed: is there another one? */
 static void
 run_check_elected(struct sim *s, struct event *e)
@@ -127,13 +142,14 @@ try_later(struct sim *s, uint64_t until)
 static void
 run_bulk(struct sim *s, struct event *e)
 {
+	const struct host *master = sim_serving(s);
 	struct machine *m = &s->machines[0];
 	int64_t kill = 0;
 
 	if (s->hosts_n == 1)
 		return;
-	if (!bulk_all_well(s) || sim_serving(s) == NULL || !m->up || m->closing ||
-	    m->paused_until > s->now || m->state != CLIENT_SAFE) {
+	if (!bulk_all_well(s) || master == NULL || !all_caught_up(s, master) || !m->up ||
+	    m->closing || m->paused_until > s->now || m->state != CLIENT_SAFE) {
 		try_later(s, e->b);
 		return;
 	}

@@ -111,61 +111,122 @@ run_made(struct sim *s, struct event *e)
 	if (!n->up || n->life != e->life || host_puts_off(s, n, e))
 		return;
 	if (copy->data == NULL)
-		server_copy_made(n->server, RC_NODATA, 0, 0, "there is nothing to copy yet");
+		server_copy_made(n->server, (enum rc)e->b, 0, 0, "there is no copy");
 	else
 		server_copy_made(n->server, RC_OK, e->b, copy->len, NULL);
 	host_settle(s, n);
 }
 
-void
-copies_make(struct sim *s, struct host *n, int place)
+/* It has no room for a file, or cannot read or write it; `what` is told to the server. */
+static bool
+fails(struct sim *s, const struct host *n, const char *what)
 {
+	if (s->swarm.rates[FAULT_COPY] == 0 || !fault_strikes(s, FAULT_COPY))
+		return false;
+	fault(s, FAULT_COPY, "replica %d %s", n->id, what);
+	return true;
+}
+
+static void
+make_copy(void *user, int place)
+{
+	struct host *n = user;
+	struct sim *s = n->sim;
 	struct bytes *copy = &n->copies.made[place];
+	uint64_t made = RC_NODATA;
 
 	must(copy->data == NULL);
-	if (n->disk.applied > 0)
+	if (fails(s, n, "cannot make a copy"))
+		made = s->now % 2 == 0 ? RC_NOSPC : RC_IO;
+	else if ((made = n->disk.applied) > 0)
 		*copy = copy_of(&n->disk);
+	else
+		made = RC_NODATA;
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, MS, 300 * MS),
 	                                   .run = run_made,
 	                                   .who = n->id - 1,
 	                                   .life = n->life,
 	                                   .a = (uint64_t)place,
-	                                   .b = n->disk.applied});
+	                                   .b = made});
 }
 
-void
-copies_read(const struct host *n, int place, uint64_t offset, uint8_t *to, size_t len)
+static const char *
+read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t len)
 {
+	const struct host *n = user;
 	const struct bytes *copy = &n->copies.made[place];
 
 	must(copy->data != NULL && offset + len <= copy->len);
 	memcpy(to, copy->data + offset, len);
+	if (!fails(n->sim, n, "cannot read a copy"))
+		return NULL;
+	memset(to, 0, len);
+	return "an error of the disk";
 }
 
-void
-copies_drop(struct host *n, int place)
+static void
+drop_copy(void *user, int place)
 {
+	struct host *n = user;
+
 	free((void *)n->copies.made[place].data);
 	n->copies.made[place] = (struct bytes){NULL, 0};
 }
 
-void
-copies_begin_fetch(struct host *n)
+/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
+ * nobody came later, nothing was damaged; and no crash took entries that a state already had, whose
+ * log then begins behind them. */
+static bool
+keeps_logs(const struct sim *s)
 {
-	must(!n->copies.fetching);
-	n->copies.fetching = true;
-	n->copies.fetched = BUFFER(COPY_MAX);
+	const uint64_t *struck = s->stats.faults;
+
+	return s->script == NULL && s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
+	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
+	               struck[FAULT_OLD_COPY] + struck[FAULT_WRITES_LOST] + struck[FAULT_FSYNC] ==
+	           0;
 }
 
-void
-copies_write_fetch(struct sim *s, struct host *n, uint64_t offset, struct bytes data)
+static const char *
+begin_fetch(void *user)
 {
+	struct host *n = user;
+	struct sim *s = n->sim;
+
+	if (keeps_logs(s))
+		sim_fail(s, "replica %d needs a copy, and no log is over its limit", n->id);
+	adversary_joining(s, n);
+	must(!n->copies.fetching);
+	if (fails(s, n, "has no room for a copy"))
+		return "no room";
+	n->copies.fetching = true;
+	n->copies.fetched = BUFFER(COPY_MAX);
+	return NULL;
+}
+
+static const char *
+write_fetch(void *user, uint64_t offset, struct bytes data)
+{
+	struct host *n = user;
+	struct sim *s = n->sim;
 	struct buffer *fetched = &n->copies.fetched;
 
 	if (!n->copies.fetching || offset != fetched->len)
 		sim_fail(s, "replica %d writes part %lu of a copy behind %lu", n->id,
 		         (unsigned long)offset, (unsigned long)fetched->len);
+	if (fails(s, n, "has no more room for a copy"))
+		return "no room";
 	buffer_put_bytes(fetched, data);
+	return NULL;
+}
+
+static void
+drop_fetch(void *user)
+{
+	struct host *n = user;
+
+	buffer_free(&n->copies.fetched);
+	n->copies.fetching = false;
 }
 
 static void
@@ -177,6 +238,12 @@ run_checked(struct sim *s, struct event *e)
 		return;
 	if (!is_whole(buffer_view(&n->copies.fetched)))
 		sim_fail(s, "replica %d has fetched a copy that is none", n->id);
+	if (fails(s, n, "finds a fetched copy damaged")) {
+		drop_fetch(n);
+		server_fetch_checked(n->server, "it is damaged");
+		host_settle(s, n);
+		return;
+	}
 	copies_forget_ready(n);
 	n->copies.ready = buffer_take(&n->copies.fetched);
 	n->copies.fetching = false;
@@ -185,20 +252,24 @@ run_checked(struct sim *s, struct event *e)
 	host_settle(s, n);
 }
 
-void
-copies_check_fetch(struct sim *s, struct host *n)
+static void
+check_fetch(void *user)
 {
+	struct host *n = user;
+	struct sim *s = n->sim;
+
 	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 0, 50 * MS),
 	                                   .run = run_checked,
 	                                   .who = n->id - 1,
 	                                   .life = n->life});
+	adversary_joining(s, n);
 }
 
-void
-copies_drop_fetch(struct host *n)
+struct copy_io
+copies_io(struct host *n)
 {
-	buffer_free(&n->copies.fetched);
-	n->copies.fetching = false;
+	return (struct copy_io){make_copy,   read_copy,   drop_copy,  begin_fetch,
+	                        write_fetch, check_fetch, drop_fetch, n};
 }
 
 /* The process is gone, and with it what has no name. */
@@ -206,6 +277,6 @@ void
 copies_free(struct host *n)
 {
 	for (int i = 0; i < STATE_SENDER_MAX; i++)
-		copies_drop(n, i);
-	copies_drop_fetch(n);
+		drop_copy(n, i);
+	drop_fetch(n);
 }

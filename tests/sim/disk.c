@@ -15,7 +15,7 @@ slot_compare(const struct slot *a, const struct slot *b)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-RB_GENERATE_INTERNAL(slot_tree, slot, node, slot_compare, __attribute__((unused)) static)
+RB_GENERATE(slot_tree, slot, node, slot_compare)
 
 static int
 row_compare(const struct saved_row *a, const struct saved_row *b)
@@ -32,7 +32,7 @@ row_compare(const struct saved_row *a, const struct saved_row *b)
 	return 0;
 }
 
-RB_GENERATE_INTERNAL(saved_rows, saved_row, node, row_compare, __attribute__((unused)) static)
+RB_GENERATE(saved_rows, saved_row, node, row_compare)
 
 void
 disk_init(struct disk *d)
@@ -301,8 +301,8 @@ disk_finish(struct disk *d)
 
 /* ---- damage ---- */
 
-static uint64_t
-last_slot(const struct disk *d)
+uint64_t
+disk_last_slot(const struct disk *d)
 {
 	const struct slot *last = RB_MAX(slot_tree, (struct slot_tree *)&d->slots);
 
@@ -323,7 +323,7 @@ disk_has(const struct disk *d, uint64_t slot, struct ballot origin)
 bool
 disk_is_whole(const struct disk *d)
 {
-	return (last_slot(d) >= d->highest || d->applied >= d->highest) && !d->state_lost &&
+	return (disk_last_slot(d) >= d->highest || d->applied >= d->highest) && !d->state_lost &&
 	       d->applied >= d->trimmed && !d->replaced;
 }
 
@@ -331,7 +331,7 @@ disk_is_whole(const struct disk *d)
 bool
 disk_rot_log(struct sim *s, struct disk *d)
 {
-	uint64_t first = last_slot(d);
+	uint64_t first = disk_last_slot(d);
 	struct slot *slot;
 
 	if (RB_EMPTY(&d->slots))
@@ -397,51 +397,6 @@ disk_fail(struct sim *s, struct disk *d, struct disk *real)
 	return differ;
 }
 
-static void
-recover_entries(struct disk *d, struct px_recovered *recovered)
-{
-	struct log_entry *entries;
-	struct slot *slot;
-	size_t n = 0;
-
-	RB_FOREACH(slot, slot_tree, &d->slots)
-		n++;
-	entries = memory_zero(n + 1, sizeof *entries);
-	n = 0;
-	RB_FOREACH(slot, slot_tree, &d->slots) {
-		must(checksum(slot->payload) == slot->checksum);
-		entries[n++] = (struct log_entry){.slot = slot->number,
-		                                  .ballot = slot->ballot,
-		                                  .origin = slot->origin,
-		                                  .before = slot->before,
-		                                  .checksum = slot->checksum,
-		                                  .payload = slot->payload};
-	}
-	recovered->entries = entries;
-	recovered->entries_n = n;
-}
-
-static struct tree *
-recover_tree(struct sim *s, struct disk *d)
-{
-	struct tree *t = tree_new("sim");
-	struct saved_row *r;
-	char why[256] = "";
-
-	tree_set_ending(t, s->swarm.ending);
-	RB_FOREACH(r, saved_rows, &d->rows) {
-		if (tree_load_row(t, &r->row) != RC_OK)
-			sim_fail(s, "a row of %s that was saved does not load",
-			         row_table_info(r->row.table)->name);
-	}
-	if (tree_load_done(t, why, sizeof why) != RC_OK)
-		sim_fail(s, "the saved rows do not load: %s", why);
-	if (tree_applied(t) != d->applied)
-		sim_fail(s, "rows saved at %lu load as %lu", (unsigned long)d->applied,
-		         (unsigned long)tree_applied(t));
-	return t;
-}
-
 void
 disk_each_row(const struct disk *d, void (*each)(void *user, const struct row *row), void *user)
 {
@@ -460,33 +415,6 @@ disk_replace_state(struct disk *d, const struct row_list *rows, uint64_t applied
 		row_save(d, &rows->rows[i]);
 	d->applied = applied;
 	d->state_lost = false;
-}
-
-/* Of the leases that it ever granted the longest may still hold, unless the last incarnation has
- * recorded that none does. */
-struct tree *
-disk_recover(struct sim *s, struct disk *d, struct px_recovered *recovered)
-{
-	const bool none_left = d->incarnation != 0 && d->free_of_leases == d->incarnation;
-	struct tree *tree;
-
-	*recovered = (struct px_recovered){
-	    .incarnation = ++d->incarnation,
-	    .promised = d->promised,
-	    .chosen = d->chosen > d->trimmed ? d->chosen : d->trimmed,
-	    .trimmed = d->trimmed,
-	    .wait = none_left ? (span_t){0} : d->lease,
-	    .marks = d->marks,
-	    .marks_n = LIMIT_REPLICA_ID + 1,
-	};
-	recover_entries(d, recovered);
-	if (d->highest > last_slot(d) && d->highest > d->applied)
-		recovered->damaged = d->highest;
-	recovered->state_lost = d->state_lost;
-	tree = recover_tree(s, d);
-	recovered->applied = tree_applied(tree);
-	recovered->applied_origin = tree_origin(tree);
-	return tree;
 }
 
 void

@@ -2,6 +2,7 @@
  * making, and so the whole run a function of its seed. */
 #include <stdlib.h>
 #include "cell/base/memory.h"
+#include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
 static bool
@@ -19,18 +20,31 @@ swap(struct event *a, struct event *b)
 	*b = c;
 }
 
-void
-heap_push(struct heap *h, struct event e)
+static void
+put(struct heap *h, struct event e)
 {
 	size_t i = h->n;
 
 	ARRAY_ROOM(h->events, h->n, h->room);
-	e.sequence = ++h->sequence;
 	h->events[h->n++] = e;
 	while (i > 0 && earlier(&h->events[i], &h->events[(i - 1) / 2])) {
 		swap(&h->events[i], &h->events[(i - 1) / 2]);
 		i = (i - 1) / 2;
 	}
+}
+
+void
+heap_push(struct heap *h, struct event e)
+{
+	e.sequence = ++h->sequence;
+	put(h, e);
+}
+
+void
+heap_put_off(struct heap *h, struct event e)
+{
+	must(e.sequence != 0);
+	put(h, e);
 }
 
 static void

@@ -17,6 +17,23 @@ record_compare(const struct record *a, const struct record *b)
 
 RB_GENERATE_INTERNAL(record_tree, record, by_number, record_compare, __attribute__((unused)) static)
 
+void
+history_init(struct history *h)
+{
+	h->calls = CALLS;
+	h->calls.second = SECOND * MOMENTS;
+	h->calls.end_of_line = ';';
+}
+
+int64_t
+history_moment(struct sim *s)
+{
+	int64_t *moment = &s->history.moment;
+
+	*moment = s->now * MOMENTS > *moment ? s->now * MOMENTS : *moment + 1;
+	return *moment;
+}
+
 static struct record *
 record_new(struct sim *s, int machine, struct bytes encoded)
 {
@@ -31,9 +48,8 @@ record_new(struct sim *s, int machine, struct bytes encoded)
 	r->process = PROCESS_MOUNT;
 	r->encoded = encoded;
 	must(wire_get_op(encoded, &r->op) == RC_OK);
-	r->floor = h->completed;
-	r->fence_floor = h->tokens_n > 0 ? h->tokens[h->tokens_n - 1].fence : 0;
 	r->made = s->now;
+	r->begun = history_moment(s);
 	if (r->op.code == OP_acquire) {
 		ARRAY_ROOM(h->acquires, h->acquires_n, h->acquires_room);
 		h->acquires[h->acquires_n++] = r;
@@ -61,10 +77,17 @@ history_ending(struct sim *s, const struct client_answer *a)
 	s->history.records[a->token - 1]->ending = true;
 }
 
+static bool
+is_same(const struct record *r, const struct msg_request *m)
+{
+	return bytes_equal(r->encoded, m->op) && r->guard.node == m->guard.node &&
+	       r->guard.fence == m->guard.fence;
+}
+
 /* Requests that differ in nothing go out in the order in which they were made; one that is given up
  * in the same step most likely did not. */
 static struct record *
-unsent(struct sim *s, int machine, struct bytes op)
+unsent(struct sim *s, int machine, const struct msg_request *m)
 {
 	struct history *h = &s->history;
 	uint64_t life = s->machines[machine].life;
@@ -76,7 +99,7 @@ unsent(struct sim *s, int machine, struct bytes op)
 		bool open =
 		    r->machine == machine && r->life == life && r->number == 0 && !r->answered;
 
-		if (open && bytes_equal(r->encoded, op)) {
+		if (open && is_same(r, m)) {
 			if (!r->ending)
 				return r;
 			ending = ending == NULL ? r : ending;
@@ -95,15 +118,16 @@ history_sent(struct sim *s, int machine, const struct msg_request *m)
 
 	if (r != NULL) {
 		r->again = true;
-		if (!bytes_equal(r->encoded, m->op))
+		if (!is_same(r, m))
 			sim_fail(s, "session %lu sends another request %lu than before",
 			         (unsigned long)m->session, (unsigned long)m->number);
 		return;
 	}
-	r = unsent(s, machine, m->op);
+	r = unsent(s, machine, m);
 	if (r == NULL) {
 		r = record_new(s, machine, bytes_copy(m->op));
 		r->own = true;
+		r->guard = m->guard;
 	}
 	r->session = m->session;
 	r->number = m->number;
@@ -191,9 +215,6 @@ check_command(struct sim *s, struct record *r)
 		         (unsigned long)r->session, (unsigned long)r->number,
 		         wire_op_name(r->op.code), rc_name(r->rc));
 	check_field(s, r, "the result", want->rc, r->rc);
-	if (r->executed <= r->floor)
-		sim_fail(s, "request %lu.%lu took effect before it was made",
-		         (unsigned long)r->session, (unsigned long)r->number);
 	if (r->rc != RC_OK)
 		return;
 	check_field(s, r, "the node", want->node, got->node);
@@ -205,54 +226,49 @@ check_command(struct sim *s, struct record *r)
 	check_field(s, r, "the lock generation", want->lock_generation, got->lock_generation);
 }
 
-static void
-check_read(struct sim *s, struct record *r, const struct result *result)
+static bool
+is_of_session(const struct sim *s, const struct record *r)
 {
-	if (sim_leases_hold(s) && r->index < r->floor)
-		sim_fail(s, "read %lu.%lu shows %lu, and %lu had been answered before it was made",
-		         (unsigned long)r->session, (unsigned long)r->number,
-		         (unsigned long)r->index, (unsigned long)r->floor);
-	model_check_read(s, r, result);
+	return r->session != 0 &&
+	       client_status(s->machines[r->machine].client).session == r->session;
 }
 
-static void
-complete(struct sim *s, const struct record *r)
-{
-	uint64_t index = r->executed != 0 ? r->executed : r->index;
-
-	if (index > s->history.completed)
-		s->history.completed = index;
-}
-
+/* A client answers from its cache what the log says at this instant: no command that changes it has
+ * taken effect anywhere, as far as clocks keep to what is allowed and its session was not
+ * destroyed, of which it may not have been told yet. */
 void
 history_answered(struct sim *s, const struct client_answer *a)
 {
 	struct record *r;
+	bool timely;
 
 	must(a->token > 0 && a->token <= s->history.n);
 	r = s->history.records[a->token - 1];
+	timely = sim_leases_hold(s) && !machine_is_destroyed(&s->machines[r->machine]);
 	if (r->answered || r->lost)
 		sim_fail(s, "request %lu.%lu was answered twice", (unsigned long)r->session,
 		         (unsigned long)r->number);
 	r->answered = true;
 	r->ended = s->now;
 	r->rc = a->rc;
-	r->index = a->index;
+	r->cached = a->cached;
+	r->index = a->cached && timely ? s->model.applied : a->index;
 	if (a->rc == RC_OK || a->rc == RC_QUEUED)
 		note_result(r, &a->result);
 	r->waiting = a->rc == RC_QUEUED && !r->given_up && !s->machines[r->machine].closing;
 	r->queued_epoch = r->ticket.epoch;
 	r->queued_at = s->now;
-	if (client_status(s->machines[r->machine].client).session != r->session || r->session == 0)
-		return; /* the session is over: the outcome is open */
-	if (wire_op_class(r->op.code) == OP_CLASS_READ)
-		check_read(s, r, &a->result);
-	else
+	if (a->cached ? !timely : !is_of_session(s, r))
+		return; /* the leave, or the session, is over: the outcome is open */
+	if (a->cached && r->guard.node != 0)
+		sim_fail(s, "a client answers a guarded read from its cache");
+	if (wire_op_class(r->op.code) != OP_CLASS_READ)
 		check_command(s, r);
+	else if (r->rc != RC_GUARD)
+		model_check_read(s, r, &a->result);
 	if (r->op.code == OP_acquire && a->rc == RC_OK)
-		locks_told(s, r, r->got.lock_generation, r->got.fence);
-	if (a->rc != RC_QUEUED)
-		complete(s, r);
+		judgement_locked(s, r, r->got.lock_generation, r->got.fence);
+	r->settled = history_moment(s);
 }
 
 /* ---- what a script says by itself ---- */
@@ -291,10 +307,10 @@ history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply 
 		note_result(r, &result);
 	r->answered = true;
 	if (wire_op_class(r->op.code) == OP_CLASS_READ)
-		check_read(s, r, &result);
+		model_check_read(s, r, &result);
 	else
 		check_command(s, r);
-	complete(s, r);
+	r->settled = history_moment(s);
 }
 
 void
@@ -418,5 +434,6 @@ history_free(struct history *h)
 	}
 	free(h->records);
 	free(h->acquires);
-	free(h->tokens);
+	free(h->owners);
+	calls_free(&h->calls);
 }

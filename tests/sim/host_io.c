@@ -5,30 +5,27 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
+enum { LINES_MAX = 200 };
+
 #define WALL_START (1700000000 * SECOND)
 
 /* ---- clocks, log ---- */
 
 /* What the turn has cost so far has passed. Then the clock may be made slower, but it never goes
- * back. */
+ * back. The time of day is read once a step, at its beginning: a step takes its time. */
 static mono_t
-io_now(void *user)
+io_now(void *user, int64_t *wall_ns)
 {
 	struct host *n = user;
 
 	n->shown = mono_max(n->shown, clock_local(&n->clock, n->sim->now + n->spent));
+	if (wall_ns != NULL) {
+		n->spent += n->sim->swarm.cost_ns;
+		n->step_size = 0;
+		n->deeds++;
+		*wall_ns = WALL_START + n->sim->now + n->wall_off;
+	}
 	return n->shown;
-}
-
-/* Read once a step, at its beginning: a step takes its time. */
-static int64_t
-io_wall_ns(void *user)
-{
-	struct host *n = user;
-
-	n->spent += n->sim->swarm.cost_ns;
-	n->step_size = 0;
-	return WALL_START + n->sim->now + n->wall_off;
 }
 
 static void
@@ -44,12 +41,24 @@ io_random(void *user, void *to, size_t n)
 	}
 }
 
+/* The log is read by people. */
+static void
+count_line(struct host *n, const char *line)
+{
+	n->sim->quiet.lines++;
+	if (++n->lines > LINES_MAX && n->sim->script == NULL)
+		sim_fail(n->sim, "replica %d logs more than %d lines in a second, the last one: %s",
+		         n->id, LINES_MAX, line);
+}
+
 static void
 io_log(void *user, enum server_level level, const char *line)
 {
-	const struct host *n = user;
+	struct host *n = user;
 
-	if (n->sim->script != NULL)
+	if (level != SERVER_DEBUG)
+		count_line(n, line);
+	if (n->sim->script != NULL && !n->sim->script->bare)
 		n->sim->script->said(n->sim->script->user, n->id, level, line);
 	sim_trace(n->sim, "replica %d says: %s", n->id, line);
 }
@@ -76,6 +85,19 @@ disk_puts_off(struct sim *s, const struct host *n, struct event *e)
 	again.at = n->disk.stuck_until;
 	heap_push(&s->heap, again);
 	return true;
+}
+
+/* What was put off for the time that it was stuck happens now. */
+void
+host_disk_goes_on(struct sim *s, struct host *n)
+{
+	const int64_t was = n->disk.stuck_until;
+
+	n->disk.stuck_until = s->now;
+	for (size_t i = 0; i < s->heap.n; i++)
+		if (s->heap.events[i].at == was && s->heap.events[i].who == n->id - 1)
+			s->heap.events[i].at = s->now;
+	heap_sort(&s->heap);
 }
 
 static bool
@@ -110,7 +132,7 @@ run_saved(struct sim *s, struct event *e)
 	if (!n->up || n->life != e->life || disk_puts_off(s, n, e) || is_broken(s, n) ||
 	    !disk_state_done(&n->disk, e->a))
 		return;
-	server_saved(n->server, e->a);
+	server_saved(n->server, e->a, n->disk.unsaved);
 	host_settle(s, n);
 }
 
@@ -130,7 +152,7 @@ io_append(void *user, uint64_t write, const struct px_record *records, size_t re
 	adversary_recorded(s, n, records, records_n);
 }
 
-static void
+static size_t
 io_save(void *user, uint64_t applied, struct row_list *rows)
 {
 	struct host *n = user;
@@ -143,12 +165,7 @@ io_save(void *user, uint64_t applied, struct row_list *rows)
 	                                   .who = n->id - 1,
 	                                   .life = n->life,
 	                                   .a = applied});
-}
-
-static size_t
-io_unsaved(void *user)
-{
-	return ((struct host *)user)->disk.unsaved;
+	return n->disk.unsaved;
 }
 
 static void
@@ -189,86 +206,14 @@ io_write_cell_file(void *user, const struct cell_file *cell_file)
 	                         .life = n->life});
 }
 
-/* ---- copies ---- */
-
-static void
-io_make_copy(void *user, int place)
-{
-	struct host *n = user;
-
-	copies_make(n->sim, n, place);
-}
-
-static const char *
-io_read_copy(void *user, int place, uint64_t offset, uint8_t *to, size_t n)
-{
-	copies_read(user, place, offset, to, n);
-	return NULL;
-}
-
-static void
-io_drop_copy(void *user, int place)
-{
-	copies_drop(user, place);
-}
-
-/* Nothing is gone from any log that a member lacks: no log has a limit that would be reached,
- * nobody came later, nothing was damaged; and no crash took entries that a state already had, whose
- * log then begins behind them. */
-static bool
-keeps_logs(const struct sim *s)
-{
-	const uint64_t *struck = s->stats.faults;
-
-	return s->script == NULL && s->swarm.log_entries == 0 && s->swarm.operators == 0 &&
-	       struck[FAULT_ROT_LOG] + struck[FAULT_ROT_STATE] + struck[FAULT_WIPED] +
-	               struck[FAULT_OLD_COPY] + struck[FAULT_WRITES_LOST] + struck[FAULT_FSYNC] ==
-	           0;
-}
-
-static const char *
-io_begin_fetch(void *user)
-{
-	struct host *n = user;
-
-	if (keeps_logs(n->sim))
-		sim_fail(n->sim, "replica %d needs a copy, and no log is over its limit", n->id);
-	copies_begin_fetch(n);
-	adversary_joining(n->sim, n);
-	return NULL;
-}
-
-static const char *
-io_write_fetch(void *user, uint64_t offset, struct bytes data)
-{
-	struct host *n = user;
-
-	copies_write_fetch(n->sim, n, offset, data);
-	return NULL;
-}
-
-static void
-io_check_fetch(void *user)
-{
-	struct host *n = user;
-
-	copies_check_fetch(n->sim, n);
-	adversary_joining(n->sim, n);
-}
-
-static void
-io_drop_fetch(void *user)
-{
-	copies_drop_fetch(user);
-}
-
 /* ---- connections: of replicas, or of clients ---- */
 
 static uint64_t
 io_connect(void *user, const char *address, enum channel_role role, const uint8_t key[NOISE_KEY])
 {
-	const struct host *n = user;
+	struct host *n = user;
 
+	n->deeds++;
 	return link_dial(n->sim, n->id, address, role == CHANNEL_BULK, key);
 }
 
@@ -278,6 +223,7 @@ io_send(void *user, uint64_t conn, struct bytes frame)
 	struct host *n = user;
 
 	count_step(n, 1);
+	n->deeds++;
 	if (link_is(conn))
 		link_send(n->sim, conn, frame);
 	else
@@ -315,8 +261,9 @@ io_key(void *user, uint64_t conn)
 static bool
 io_close(void *user, uint64_t conn)
 {
-	const struct host *n = user;
+	struct host *n = user;
 
+	n->deeds++;
 	return link_is(conn) ? link_close(n->sim, conn) : net_node_closes(n->sim, conn);
 }
 
@@ -325,21 +272,13 @@ host_io(struct host *n)
 {
 	return (struct server_io){
 	    .now = io_now,
-	    .wall_ns = io_wall_ns,
 	    .random = io_random,
-	    .log = n->sim->options.trace || n->sim->script != NULL ? io_log : NULL,
+	    .log = io_log,
 	    .append = io_append,
 	    .save = io_save,
-	    .unsaved = io_unsaved,
 	    .fail = io_fail,
 	    .write_cell_file = io_write_cell_file,
-	    .make_copy = io_make_copy,
-	    .read_copy = io_read_copy,
-	    .drop_copy = io_drop_copy,
-	    .begin_fetch = io_begin_fetch,
-	    .write_fetch = io_write_fetch,
-	    .check_fetch = io_check_fetch,
-	    .drop_fetch = io_drop_fetch,
+	    .copies = copies_io(n),
 	    .connect = io_connect,
 	    .send = io_send,
 	    .hold = io_hold,

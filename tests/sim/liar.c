@@ -63,19 +63,23 @@ anybody(struct sim *s)
 	return 1 + (int)rng_below(&s->liar.rng, (uint64_t)s->hosts_n);
 }
 
-/* Near to what is so, small, or of any size. */
+/* Near to what is so, small, or of any size. Here and below one number is drawn in a statement: in
+ * which order two are is the compiler's choice, and a seed must be one run everywhere. */
 static uint64_t
 number(struct sim *s, uint64_t known)
 {
 	struct rng *r = &s->liar.rng;
+	uint64_t far;
 
 	switch (rng_below(r, 3)) {
 	case 0:
-		return known + rng_below(r, 4) - rng_below(r, 3);
+		known += rng_below(r, 4);
+		return known - rng_below(r, 3);
 	case 1:
 		return rng_below(r, 4);
 	default:
-		return rng_next(r) >> rng_below(r, 64);
+		far = rng_next(r);
+		return far >> rng_below(r, 64);
 	}
 }
 
@@ -86,10 +90,13 @@ far_ballot(struct sim *s, int of)
 	struct rng *r = &s->liar.rng;
 	const struct host *n = &s->hosts[s->liar.id - 1];
 	const uint64_t known = px_master(replica_px(n->replica)).round;
+	uint64_t above;
 
 	if (rng_chance(r, 200))
 		return (struct ballot){BALLOT_ROUND_MAX, (uint8_t)of};
-	return (struct ballot){known + 1000 + (rng_next(r) >> rng_below(r, 60)), (uint8_t)of};
+	above = rng_next(r);
+	above >>= rng_below(r, 60);
+	return (struct ballot){known + 1000 + above, (uint8_t)of};
 }
 
 /* Of a replica as it is, as others have heard it, or of anything else. */
@@ -197,9 +204,11 @@ invent(struct sim *s, int to, struct message *m)
 		*m = (struct message){.code = MSG_refused, .refused = {any}};
 		return;
 	case 2:
-		*m = (struct message){.code = MSG_hello,
-		                      .hello = {any, number(s, n->disk.incarnation), rng_next(r),
-		                                number(s, n->disk.highest), rng_next(r)}};
+		*m = (struct message){.code = MSG_hello, .hello = {.ballot = any}};
+		m->hello.incarnation = number(s, n->disk.incarnation);
+		m->hello.start = rng_next(r);
+		m->hello.last = number(s, n->disk.highest);
+		m->hello.proof = rng_next(r);
 		return;
 	case 3:
 		*m = (struct message){.code = MSG_welcome,
@@ -210,18 +219,19 @@ invent(struct sim *s, int to, struct message *m)
 		                                  .remembered = mark}};
 		return;
 	case 4:
-		*m = (struct message){.code = MSG_fetch,
-		                      .fetch = {.ballot = any,
-		                                .pass = number(s, 1),
-		                                .first = number(s, n->disk.highest)}};
+		*m = (struct message){.code = MSG_fetch, .fetch = {.ballot = any}};
+		m->fetch.pass = number(s, 1);
+		m->fetch.first = number(s, n->disk.highest);
 		return;
 	case 5:
-		*m = (struct message){.code = MSG_gather,
-		                      .gather = {own, number(s, 1), number(s, n->disk.highest)}};
+		*m = (struct message){.code = MSG_gather, .gather = {.ballot = own}};
+		m->gather.first = number(s, 1);
+		m->gather.last = number(s, n->disk.highest);
 		return;
 	default:
-		*m = (struct message){.code = MSG_digest,
-		                      .digest = {number(s, n->disk.highest), rng_next(r)}};
+		*m = (struct message){.code = MSG_digest};
+		m->digest.index = number(s, n->disk.highest);
+		m->digest.digest = rng_next(r);
 		return;
 	}
 }

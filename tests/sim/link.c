@@ -339,6 +339,21 @@ link_send(struct sim *s, uint64_t conn, struct bytes frame)
 	quiet_frame(s, frame);
 }
 
+/* Does the replica know the other one of that connection as a member? */
+static bool
+is_to_member(struct sim *s, const struct link *l, int end)
+{
+	const struct msg_members m = replica_members(host_at(s, l, end)->replica);
+	const uint8_t body = host_at(s, l, !end)->body;
+	struct seats seats;
+
+	seats_of_list(&seats, m.version, m.members);
+	for (int i = 0; i < seats.n; i++)
+		if (seats.list[i].body == body && seats.list[i].role != MEMBER_REMOVED)
+			return true;
+	return false;
+}
+
 bool
 link_close(struct sim *s, uint64_t conn)
 {
@@ -346,6 +361,9 @@ link_close(struct sim *s, uint64_t conn)
 	struct link *l = link_of(s, conn, &end);
 	const bool would_tell = l->ends[end].state != LINK_CLOSED;
 
+	if (would_tell && end == 0 && host_at(s, l, 0)->up && is_to_member(s, l, 0))
+		sim_fail(s, "replica %d hangs up on replica %d, which is a member", l->ends[0].host,
+		         l->ends[1].host);
 	if (would_tell)
 		leave(s, l, end, NEWS_CLOSED, (struct bytes){0});
 	l->ends[end].state = LINK_CLOSED;

@@ -66,7 +66,7 @@ was_before(const struct sim *s, const struct record *waiter, uint64_t session,
 	return waiter->queued_epoch == s->model.epoch && waiter->queued_at < asked(s, session, a);
 }
 
-/* Who was queued under an earlier master has time to come to the new one and say so. */
+/* A waiter of an earlier master has time to come to the next one and say so; once. */
 static bool
 has_time_left(const struct sim *s, const struct record *waiter)
 {
@@ -74,7 +74,19 @@ has_time_left(const struct sim *s, const struct record *waiter)
 
 	return sim_leases_hold(s) && waiter->queued_epoch < s->model.epoch &&
 	       waiter->queued_at < s->model.epoch_from &&
+	       waiter->queued_at >= s->model.lapsed_before &&
 	       s->now - s->model.epoch_from < lease / 100 * 98;
+}
+
+/* It has the lock and has not heard of it; or it converts, and that was not before the epoch. */
+static bool
+has_or_converts(const struct sim *s, const struct item *it, const struct record *waiter)
+{
+	const struct acquire *w = &waiter->op.acquire.acquire;
+	const struct holder *h = holder_of((struct item *)it, waiter->session, w->owner);
+
+	return h != NULL &&
+	       (h->now.acquisition == w->acquisition || waiter->queued_epoch != s->model.epoch);
 }
 
 /* Nobody passes a waiter, not over a fail-over either. Two that share the lock are in nobody's way:
@@ -98,8 +110,8 @@ check_turn(struct sim *s, const struct item *it, uint64_t session, const struct 
 			continue;
 		if (a->ticket.epoch != 0 && ticket_order(&a->ticket, &r->ticket) <= 0)
 			continue;
-		if (holder_of((struct item *)it, r->session, w->owner) != NULL)
-			continue; /* it converts, or has the lock and has not heard of it */
+		if (has_or_converts(s, it, r))
+			continue;
 		sim_fail(s,
 		         "session %lu gets the lock of %s out of turn: %lu waits since place %lu",
 		         (unsigned long)session, trace_path(s, it->node), (unsigned long)r->session,
@@ -191,11 +203,17 @@ locks_granted(struct sim *s, uint64_t index, const struct op_grant *op)
 {
 	struct outcome want = {0};
 
+	struct item *it = model_item(&s->model, op->acquire.node);
+
 	if (!model_alive(&s->model, op->session))
 		return;
 	locks_acquire(s, index, op->session, &op->acquire, &want);
-	if (want.rc == RC_OK)
-		locks_took(s, index, op->session, &op->acquire, &want);
+	if (want.rc == RC_BUSY_LOCK && it->granted == index && s->script == NULL)
+		sim_fail(s, "an entry grants the lock of %s twice", trace_path(s, it->node));
+	if (want.rc != RC_OK)
+		return;
+	it->granted = index;
+	locks_took(s, index, op->session, &op->acquire, &want);
 }
 
 static void
@@ -304,69 +322,17 @@ locks_delay_over(struct sim *s, const struct op_delay_over *op)
 	it->lock_changed = s->model.applied;
 }
 
-/* ---- what clients are told ---- */
-
-static size_t
-place_of(const struct history *h, uint64_t fence)
+bool
+locks_guard_stale(struct sim *s, const struct guard *g)
 {
-	size_t at = h->tokens_n; /* mostly it is new */
+	const struct item *it = model_item(&s->model, g->node);
 
-	while (at > 0 && h->tokens[at - 1].fence >= fence)
-		at--;
-	return at;
-}
+	for (size_t i = 0; it != NULL && it->died == 0 && i < it->holders_n; i++) {
+		const struct holder *h = &it->holders[i];
 
-static void
-check_owner(struct sim *s, const struct token *t, const struct record *r)
-{
-	const struct acquire *a = &r->op.acquire.acquire;
-
-	if (t->node != a->node || t->session != r->session || t->owner != a->owner)
-		sim_fail(s, "fencing token %lu is told to session %lu and to session %lu",
-		         (unsigned long)t->fence, (unsigned long)t->session,
-		         (unsigned long)r->session);
-}
-
-/* No two holders have one lock exclusively in one generation of it. */
-static void
-check_tenure(struct sim *s, const struct token *t)
-{
-	for (size_t i = 0; i < s->history.tokens_n; i++) {
-		const struct token *other = &s->history.tokens[i];
-
-		if (other->exclusive && other->node == t->node &&
-		    other->generation == t->generation && other->fence != t->fence)
-			sim_fail(s,
-			         "lock generation %lu of %s is exclusive by token %lu and by %lu",
-			         (unsigned long)t->generation, trace_path(s, t->node),
-			         (unsigned long)other->fence, (unsigned long)t->fence);
+		if (h->now.fence == g->fence && h->now.generation == g->lock_generation &&
+		    h->now.mode == (enum lock_mode)g->mode && model_alive(&s->model, h->session))
+			return false;
 	}
-}
-
-void
-locks_told(struct sim *s, const struct record *r, uint64_t generation, uint64_t fence)
-{
-	struct history *h = &s->history;
-	const struct acquire *a = &r->op.acquire.acquire;
-	struct token token = {.fence = fence,
-	                      .node = a->node,
-	                      .session = r->session,
-	                      .owner = a->owner,
-	                      .generation = generation};
-	size_t at = place_of(h, fence);
-
-	if (at == h->tokens_n || h->tokens[at].fence != fence) {
-		if (fence <= r->fence_floor)
-			sim_fail(s, "fencing token %lu is new, and %lu was told before",
-			         (unsigned long)fence, (unsigned long)r->fence_floor);
-		ARRAY_ROOM(h->tokens, h->tokens_n, h->tokens_room);
-		for (size_t i = h->tokens_n++; i > at; i--)
-			h->tokens[i] = h->tokens[i - 1];
-		h->tokens[at] = token;
-	}
-	check_owner(s, &h->tokens[at], r);
-	if (a->mode != LOCK_EXCLUSIVE)
-		return;
-	h->tokens[at].exclusive = true;
-	check_tenure(s, &h->tokens[at]);
+	return true;
 }

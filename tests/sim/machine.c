@@ -13,117 +13,6 @@ machine_init(struct sim *s, struct machine *m, int id)
 	m->clock.ppm = clock_draw_rate(&s->rng, s->swarm.clocks);
 }
 
-/* ---- what is believed ---- */
-
-/* Does this client, by its own clock, have the right to think that its session lives? */
-bool
-machine_leased(const struct sim *s, const struct machine *m)
-{
-	struct client_status status;
-
-	if (!m->up)
-		return false;
-	status = client_status(m->client);
-	return status.state == CLIENT_SAFE &&
-	       mono_before(clock_local(&m->clock, s->now), status.lease_end);
-}
-
-/* And is nobody the wiser? */
-static bool
-believes(const struct sim *s, const struct machine *m)
-{
-	return machine_leased(s, m) && m->session != m->destroyed;
-}
-
-void
-machine_session_destroyed(struct sim *s, uint64_t session)
-{
-	for (int i = 0; i < s->machines_n; i++)
-		if (s->machines[i].session == session)
-			s->machines[i].destroyed = session;
-}
-
-static void
-check_exclusion(struct sim *s, const struct machine *m, const struct hold *h)
-{
-	if (!sim_leases_hold(s) || m->session == m->destroyed)
-		return;
-	for (int i = 0; i < s->machines_n; i++) {
-		const struct machine *other = &s->machines[i];
-
-		for (size_t j = 0; j < other->holds_n && believes(s, other); j++) {
-			const struct hold *o = &other->holds[j];
-
-			if (o->node != h->node || (other == m && o->owner == h->owner))
-				continue;
-			if (o->mode == LOCK_EXCLUSIVE || h->mode == LOCK_EXCLUSIVE)
-				sim_fail(s, "clients %d and %d both hold the lock of %s", m->id + 1,
-				         other->id + 1, trace_path(s, h->node));
-		}
-	}
-}
-
-void
-machine_add_hold(struct sim *s, struct machine *m, struct hold hold)
-{
-	for (size_t i = 0; i < m->holds_n; i++) {
-		if (m->holds[i].node == hold.node && m->holds[i].owner == hold.owner) {
-			m->holds[i] = m->holds[--m->holds_n];
-			break;
-		}
-	}
-	if (m->closing)
-		return; /* nobody is left who could believe anything */
-	check_exclusion(s, m, &hold);
-	ARRAY_ROOM(m->holds, m->holds_n, m->holds_room);
-	m->holds[m->holds_n++] = hold;
-}
-
-/* From the moment in which it asks for the release nobody believes any more. */
-void
-machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition)
-{
-	for (size_t i = 0; i < m->holds_n; i++) {
-		if (m->holds[i].node == node && m->holds[i].acquisition == acquisition) {
-			m->holds[i] = m->holds[--m->holds_n];
-			return;
-		}
-	}
-}
-
-/* Who asks for less has to reckon with others from then on; who waits for a conversion may lose
- * what he had over it, as with flock(2). */
-static void
-weaken_hold(struct machine *m, const struct acquire *a)
-{
-	for (size_t i = 0; i < m->holds_n; i++) {
-		struct hold *h = &m->holds[i];
-
-		if (h->node != a->node || h->owner != a->owner)
-			continue;
-		if (a->mode < h->mode)
-			h->mode = (enum lock_mode)a->mode;
-		if (a->wait)
-			m->holds[i--] = m->holds[--m->holds_n];
-	}
-}
-
-/* A release or a cancel: from then on nobody believes in that acquisition, or waits for it. */
-static void
-give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition)
-{
-	machine_drop_hold(m, node, acquisition);
-	for (size_t i = 0; i < s->history.acquires_n; i++) {
-		struct record *r = s->history.acquires[i];
-		const struct acquire *a = &r->op.acquire.acquire;
-
-		if (r->session == m->session && a->node == node && a->acquisition == acquisition) {
-			r->waiting = false;
-			r->given_up = true;
-		}
-	}
-}
-
 /* ---- updates ---- */
 
 static void
@@ -169,11 +58,14 @@ on_answer(struct sim *s, struct machine *m, const struct client_answer *a)
 {
 	struct record *r;
 
-	if ((a->rc == RC_OK || a->rc == RC_QUEUED) && !machine_leased(s, m))
+	if ((a->rc == RC_OK || a->rc == RC_QUEUED) && !machine_leased(s, m) &&
+	    !machine_has_parted(s, m))
 		sim_fail(s, "client %d is told success, and its lease is over", m->id + 1);
 	history_answered(s, a);
 	r = s->history.records[a->token - 1];
 	trace_answered(s, r);
+	cached_answered(s, m, r);
+	watches_answered(s, m, a);
 	if (r->op.code == OP_acquire && r->rc == RC_OK && !r->given_up) {
 		const struct acquire *q = &r->op.acquire.acquire;
 
@@ -196,8 +88,7 @@ waiting_record(struct sim *s, const struct machine *m, const struct client_grant
 		struct record *r = s->history.acquires[i];
 		const struct acquire *a = &r->op.acquire.acquire;
 
-		if (r->machine == m->id && r->life == m->life && !r->own &&
-		    r->session == m->session && a->node == g->node &&
+		if (machine_made(m, r) && !r->own && a->node == g->node &&
 		    a->acquisition == g->acquisition)
 			return r;
 	}
@@ -223,7 +114,7 @@ on_grant(struct sim *s, struct machine *m, const struct client_grant *g)
 		if (r->want.fence != g->fence)
 			sim_fail(s, "client %d is told fencing token %lu, and has %lu", m->id + 1,
 			         (unsigned long)g->fence, (unsigned long)r->want.fence);
-		locks_told(s, r, g->lock_generation, g->fence);
+		judgement_locked(s, r, g->lock_generation, g->fence);
 		machine_add_hold(s, m,
 		                 (struct hold){g->node, r->op.acquire.acquire.owner, g->acquisition,
 		                               (enum lock_mode)r->op.acquire.acquire.mode});
@@ -252,8 +143,12 @@ down(struct sim *s, struct machine *m, uint64_t earlier)
 	connect(s, m, &m->aside, 0, true);
 	m->up = false;
 	m->holds_n = 0;
+	watches_clear(m);
 	m->life++;
+	if (m->lasting && model_alive(&s->model, m->session))
+		m->left = m->session;
 	mounts_stop(m);
+	cached_forget(m);
 	client_free(m->client);
 	m->client = NULL;
 	history_machine_died(s, m->id);
@@ -287,10 +182,17 @@ on_state(struct sim *s, struct machine *m)
 	}
 	if (s->script != NULL)
 		s->script->state(s->script->user, m->id);
-	if (m->mount != NULL)
-		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < m->holds_n && m->state == CLIENT_SAFE; i++)
-		check_exclusion(s, m, &m->holds[i]);
+		machine_check_exclusion(s, m, &m->holds[i]);
+}
+
+static void
+on_watched(struct sim *s, struct machine *m, const struct client_watched *w)
+{
+	if (s->script != NULL)
+		s->script->watched(s->script->user, m->id, w);
+	else
+		watches_told(s, m, w);
 }
 
 static void run_timer(struct sim *s, struct event *e);
@@ -311,6 +213,7 @@ schedule(struct sim *s, struct machine *m)
 	                                   .a = ++m->timers});
 }
 
+/* As fs/engine.c does: the mount follows the session before it receives the answers. */
 static void
 carry_out(struct sim *s, struct machine *m)
 {
@@ -323,12 +226,16 @@ carry_out(struct sim *s, struct machine *m)
 	for (size_t i = 0; i < u->answers_n; i++)
 		history_ending(s, &u->answers[i]);
 	send_frames(s, m);
+	if (u->state_changed && m->mount != NULL)
+		mounts_event(s, m, (struct mount_event){.kind = MOUNT_SESSION});
 	for (size_t i = 0; i < u->answers_n; i++)
 		on_answer(s, m, &u->answers[i]);
 	for (size_t i = 0; i < u->grants_n; i++)
 		on_grant(s, m, &u->grants[i]);
 	if (u->state_changed)
 		on_state(s, m);
+	for (size_t i = 0; i < u->watched_n; i++)
+		on_watched(s, m, &u->watched[i]);
 	if (m->state == CLIENT_CLOSED)
 		down(s, m, 0);
 	else
@@ -343,7 +250,11 @@ machine_event(struct sim *s, struct machine *m, struct client_event event)
 	must(m->up && m->paused_until <= s->now);
 	event.now = clock_local(&m->clock, s->now);
 	client_step(m->client, &event, &m->update);
+	if (m->update.invalidation != 0)
+		cached_invalidate(s, m, &m->update);
+	s->quiet.lapses += event.kind == CLIENT_TIMEOUT && m->update.invalidation != 0;
 	carry_out(s, m);
+	cached_carry_out(s, m);
 }
 
 static void
@@ -381,20 +292,23 @@ void
 machine_submit(struct sim *s, struct machine *m, const struct record *r)
 {
 	const struct op *op = &r->op;
+	struct client_request *request;
 
 	trace_asked(s, r);
 	if (op->code == OP_release) {
-		give_up(s, m, op->release.node, op->release.acquisition);
+		machine_give_up(s, m, op->release.node, op->release.acquisition);
 		ambush_release(s, m, op->release.node);
 	}
+	if (op->code == OP_make_ephemeral)
+		ambush_mark(s, m, op->make_ephemeral.node);
 	if (op->code == OP_cancel)
-		give_up(s, m, op->cancel.node, op->cancel.acquisition);
+		machine_give_up(s, m, op->cancel.node, op->cancel.acquisition);
 	if (op->code == OP_acquire)
-		weaken_hold(m, &op->acquire.acquire);
-	machine_event(s, m,
-	              (struct client_event){.kind = CLIENT_REQUEST,
-	                                    .request =
-	                                        client_request_new(r->token, op, r->ordered)});
+		machine_weaken_hold(m, &op->acquire.acquire);
+	request = client_request_new(r->token, op, r->ordered);
+	if (r->guard.node != 0)
+		client_request_guard(request, &r->guard);
+	machine_event(s, m, (struct client_event){.kind = CLIENT_REQUEST, .request = request});
 }
 
 /* ---- life ---- */
@@ -404,7 +318,7 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 {
 	struct client_config config = {
 	    .host = "machine",
-	    .grace = span_ms(s->swarm.grace_ms),
+	    .grace = span_ms(s->script == NULL && rng_chance(&s->rng, 500) ? s->swarm.grace_ms : 0),
 	    .drift_permille = 10,
 	    .seed = rng_next(&s->rng),
 	    .earlier_session = earlier,
@@ -412,6 +326,8 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	};
 
 	must(!m->up);
+	m->lasting = config.lasting =
+	    s->swarm.lasting > 0 && m->left == 0 && rng_chance(&s->rng, s->swarm.lasting);
 	m->cell_file = *members_last(s);
 	for (int i = 0; i < m->cell_file.n; i++)
 		if (m->cell_file.list[i].role != MEMBER_REMOVED)
@@ -477,6 +393,7 @@ machine_close(struct sim *s, struct machine *m)
 		return;
 	fault(s, FAULT_CLIENT_CLOSES, "client %d closes its session", m->id + 1);
 	m->closing = true;
+	watches_clear(m);
 	m->holds_n = 0;
 	history_waits_over(s, m->session);
 	machine_event(s, m,
@@ -516,9 +433,11 @@ void
 machine_free(struct machine *m)
 {
 	mounts_stop(m);
+	cached_free(m);
 	mount_update_free(&m->mount_update);
 	client_free(m->client);
 	client_update_free(&m->update);
 	free(m->holds);
 	free(m->asking);
+	free(m->watched);
 }

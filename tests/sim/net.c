@@ -8,15 +8,15 @@
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-static struct conn *
+struct conn *
 net_conn(struct sim *s, uint64_t id)
 {
 	must(id > 0 && id <= s->net.n);
 	return s->net.conns[id - 1];
 }
 
-static int64_t
-latency(struct sim *s, const struct conn *c)
+int64_t
+net_latency(struct sim *s, const struct conn *c)
 {
 	return c->base + sim_between(s, 0, s->swarm.latency_us * 1000);
 }
@@ -58,33 +58,33 @@ arrival(struct sim *s, const struct conn *c, int64_t cut_until, int64_t last)
 		at = c->stalled_until;
 	if (at < cut_until)
 		at = cut_until;
-	at += latency(s, c);
+	at += net_latency(s, c);
 	return at > last ? at : last;
 }
 
 /* When what is sent now arrives. */
-static int64_t
-at_node(struct sim *s, const struct conn *c)
+int64_t
+net_at_node(struct sim *s, const struct conn *c)
 {
 	return arrival(s, c, s->net.cut_until[end_of_machine(c->machine)][end_of_node(c->node)],
 	               c->last_to_node);
 }
 
-static int64_t
-at_client(struct sim *s, const struct conn *c)
+int64_t
+net_at_client(struct sim *s, const struct conn *c)
 {
 	return arrival(s, c, s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
 	               c->last_to_client);
 }
 
-static bool
-is_operators(const struct conn *c)
+bool
+net_is_operators(const struct conn *c)
 {
 	return c->machine >= MACHINES_MAX && c->machine < SCRIPTED;
 }
 
-static bool
-is_scripted(const struct conn *c)
+bool
+net_is_scripted(const struct conn *c)
 {
 	return c->machine >= SCRIPTED;
 }
@@ -94,300 +94,9 @@ net_who(const struct conn *c)
 {
 	static char text[32];
 
-	snprintf(text, sizeof text, is_operators(c) ? "operator %d" : "client %d",
-	         is_operators(c) ? c->machine - MACHINES_MAX + 1 : c->machine + 1);
+	snprintf(text, sizeof text, net_is_operators(c) ? "operator %d" : "client %d",
+	         net_is_operators(c) ? c->machine - MACHINES_MAX + 1 : c->machine + 1);
 	return text;
-}
-
-/* ---- to the replica ---- */
-
-/* Set in the event of what lies in the socket of a paused or busy process: nothing cuts it off any
- * more. */
-#define ARRIVED 0x100
-
-static enum replica_event_kind
-kind_of(const struct event *e)
-{
-	return (enum replica_event_kind)(e->b & (ARRIVED - 1));
-}
-
-static void
-put_off(struct sim *s, struct event *e, int64_t until)
-{
-	struct event again = *e;
-
-	again.at = until;
-	again.b |= ARRIVED;
-	e->data = (struct bytes){0};
-	heap_push(&s->heap, again);
-}
-
-static bool
-node_hears(struct sim *s, const struct conn *c, const struct event *e)
-{
-	const struct host *n = &s->hosts[c->node];
-	enum replica_event_kind kind = kind_of(e);
-
-	if (!host_runs(n) || n->life != c->node_life)
-		return false;
-	if (kind == REPLICA_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_node)
-		return false;
-	return kind == REPLICA_CONNECTED || c->node_open || (e->b & ARRIVED) ||
-	       n->paused_until > s->now;
-}
-
-static void
-tell_node(struct sim *s, struct host *n, struct conn *c, enum replica_event_kind kind,
-          struct bytes frame)
-{
-	c->node_open = kind != REPLICA_DISCONNECTED;
-	if (kind == REPLICA_FRAME)
-		trace_frame(s, "->", c->id, frame);
-	else
-		sim_trace(s, "replica %d %s %s", n->id,
-		          kind == REPLICA_CONNECTED ? "accepts" : "loses", net_who(c));
-	if (kind == REPLICA_CONNECTED &&
-	    !host_opened(n, c->id, CHANNEL_CLIENT, seat_key(SEAT_ADMIN)))
-		sim_fail(s, "replica %d refuses %s", n->id, net_who(c));
-	if (kind == REPLICA_FRAME)
-		host_frame(n, c->id, frame);
-	if (kind == REPLICA_DISCONNECTED)
-		host_closed(n, c->id, "the connection is gone");
-	host_settle(s, n);
-}
-
-static void
-run_at_node(struct sim *s, struct event *e)
-{
-	struct conn *c = net_conn(s, e->a);
-	struct host *n = &s->hosts[c->node];
-	enum replica_event_kind kind = kind_of(e);
-	bool unread = c->unread.n > 0;
-
-	if (!node_hears(s, c, e))
-		return;
-	if (host_busy_until(s, n) > s->now) {
-		put_off(s, e, host_busy_until(s, n));
-		return;
-	}
-	if (kind != REPLICA_CONNECTED && !c->node_open)
-		return;
-	/* Nobody reads it; but what it was sent and will not read any more fails. */
-	if (c->held)
-		unread = kind != REPLICA_DISCONNECTED || c->unsent == 0;
-	if (unread) {
-		struct event kept = *e;
-
-		kept.b |= ARRIVED;
-		e->data = (struct bytes){0};
-		heap_push(&c->unread, kept);
-		return;
-	}
-	tell_node(s, n, c, kind, e->data);
-}
-
-/* What lies in the socket comes in its order, and before what arrives in the same instant. */
-static void
-run_unread(struct sim *s, struct event *e)
-{
-	struct conn *c = net_conn(s, e->a);
-	struct host *n = &s->hosts[c->node];
-	struct event kept;
-
-	while (!c->held && host_busy_until(s, n) <= s->now && heap_pop(&c->unread, &kept)) {
-		if (node_hears(s, c, &kept) && c->node_open)
-			tell_node(s, n, c, kind_of(&kept), kept.data);
-		free((void *)kept.data.data);
-	}
-	if (!c->held && c->unread.n > 0)
-		heap_push(&s->heap, (struct event){.at = host_busy_until(s, n),
-		                                   .run = run_unread,
-		                                   .a = c->id});
-}
-
-size_t
-net_unsent(struct sim *s, uint64_t conn)
-{
-	return net_conn(s, conn)->unsent;
-}
-
-bool
-net_is_open(struct sim *s, uint64_t conn)
-{
-	return net_conn(s, conn)->node_open;
-}
-
-void
-net_hold(struct sim *s, uint64_t conn, bool on)
-{
-	struct conn *c = net_conn(s, conn);
-
-	c->held = on && c->node_open;
-	if (!c->held && c->unread.n > 0)
-		heap_push(&s->heap, (struct event){.at = s->now, .run = run_unread, .a = c->id});
-}
-
-static void
-push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind,
-             struct bytes data)
-{
-	heap_push(&s->heap, (struct event){.at = at,
-	                                   .run = run_at_node,
-	                                   .a = c->id,
-	                                   .b = kind,
-	                                   .data = data});
-}
-
-static void
-run_leave_client(struct sim *s, struct event *e)
-{
-	struct conn *c = net_conn(s, e->a);
-
-	c->last_to_node = at_node(s, c);
-	push_to_node(s, c, c->last_to_node, REPLICA_FRAME, e->data);
-	e->data = (struct bytes){0};
-}
-
-void
-net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
-{
-	struct conn *c = net_conn(s, conn);
-	struct event e = {.run = run_leave_client, .a = conn, .data = bytes_copy(frame)};
-
-	quiet_frame(s, frame);
-
-	if (s->swarm.rate > 0)
-		uplink_send(s, end_of_machine(c->machine), &c->lane_to_node, e);
-	else
-		run_leave_client(s, &e);
-}
-
-/* ---- to the client ---- */
-
-/* What a client has read makes room for more. */
-static void
-note_read(struct sim *s, struct conn *c, size_t bytes)
-{
-	struct host *n = &s->hosts[c->node];
-	const size_t limit = s->swarm.limits.unsent;
-
-	must(bytes <= c->unsent);
-	c->unsent -= bytes;
-	if (limit > 0 && c->unsent < limit && c->unsent + bytes >= limit && n->up &&
-	    n->life == c->node_life)
-		host_wake(s, n);
-}
-
-static void
-trace_at_client(struct sim *s, const struct conn *c, enum client_event_kind kind,
-                struct bytes frame)
-{
-	if (kind == CLIENT_FRAME)
-		trace_frame(s, "<-", c->id, frame);
-	else
-		sim_trace(s, "%s %s replica %d", net_who(c),
-		          kind == CLIENT_CONNECTED ? "is connected to" : "loses", c->node + 1);
-}
-
-/* At a client without a machine: an operator, or the script's. */
-static void
-at_other(struct sim *s, struct conn *c, enum client_event_kind kind, const struct event *e)
-{
-	if (!c->client_open || (kind == CLIENT_FRAME && e->at >= c->cut_to_client))
-		return;
-	note_read(s, c, e->data.len);
-	trace_at_client(s, c, kind, e->data);
-	if (kind == CLIENT_DISCONNECTED)
-		c->client_open = false;
-	if (is_operators(c))
-		operators_event(s, c->machine - MACHINES_MAX, kind, e->data);
-	else
-		s->script->heard(s->script->user, c->id, kind, e->data);
-}
-
-static void
-run_at_client(struct sim *s, struct event *e)
-{
-	struct conn *c = net_conn(s, e->a);
-	enum client_event_kind kind = (enum client_event_kind)(e->b & (ARRIVED - 1));
-	struct message message;
-	struct machine *m;
-
-	if (is_operators(c) || is_scripted(c)) {
-		at_other(s, c, kind, e);
-		return;
-	}
-	m = &s->machines[c->machine];
-	if (!m->up || m->life != c->machine_life || !c->client_open)
-		return;
-	if (kind == CLIENT_FRAME && !(e->b & ARRIVED) && e->at >= c->cut_to_client)
-		return;
-	if (m->paused_until > s->now) {
-		put_off(s, e, m->paused_until);
-		return;
-	}
-	note_read(s, c, e->data.len);
-	trace_at_client(s, c, kind, e->data);
-	if (kind == CLIENT_DISCONNECTED)
-		c->client_open = false;
-	if (kind == CLIENT_FRAME && !c->aside && wire_get_frame(e->data, &message) == RC_OK &&
-	    message.code == MSG_reply)
-		history_queued(s, m->session, &message.reply, e->life);
-	if (kind != CLIENT_CONNECTED || !c->aside)
-		machine_event(s, m,
-		              (struct client_event){.kind = kind,
-		                                    .frame = e->data,
-		                                    .standby = c->aside});
-}
-
-static void
-push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
-               struct bytes data)
-{
-	const struct host *n = &s->hosts[c->node];
-
-	heap_push(&s->heap, (struct event){.at = at,
-	                                   .run = run_at_client,
-	                                   .life = n->up ? tree_epoch(replica_tree(n->replica)) : 0,
-	                                   .a = c->id,
-	                                   .b = kind,
-	                                   .data = data});
-}
-
-static void
-run_leave_node(struct sim *s, struct event *e)
-{
-	struct conn *c = net_conn(s, e->a);
-	enum client_event_kind kind = (enum client_event_kind)e->b;
-
-	c->last_to_client = at_client(s, c);
-	push_to_client(s, c, c->last_to_client, kind, e->data);
-	e->data = (struct bytes){0};
-}
-
-static void
-send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind, struct bytes frame)
-{
-	struct event e = {.run = run_leave_node, .a = c->id, .b = kind, .data = bytes_copy(frame)};
-
-	if (s->swarm.rate > 0)
-		uplink_send(s, end_of_node(c->node), &c->lane_to_client, e);
-	else
-		run_leave_node(s, &e);
-}
-
-void
-net_to_client(struct sim *s, uint64_t conn, struct bytes frame)
-{
-	struct conn *c = net_conn(s, conn);
-
-	if (!c->node_open)
-		return;
-	if (!c->client_open) /* it fails, and the end is noticed */
-		net_hold(s, conn, false);
-	quiet_frame(s, frame);
-	c->unsent += frame.len;
-	send_to_client(s, c, CLIENT_FRAME, frame);
 }
 
 /* ---- a connection's life ---- */
@@ -398,6 +107,8 @@ run_connect(struct sim *s, struct event *e)
 	struct conn *c = net_conn(s, e->a);
 	struct host *n = &s->hosts[c->node];
 
+	if (!c->client_open) /* it has given up, and the end of it may have come */
+		return;
 	if (host_runs(n) && n->paused_until > s->now) { /* nobody there answers */
 		struct event again = *e;
 
@@ -406,14 +117,14 @@ run_connect(struct sim *s, struct event *e)
 		return;
 	}
 	if (!host_runs(n)) {
-		push_to_client(s, c, s->now + latency(s, c), CLIENT_DISCONNECTED,
-		               (struct bytes){0});
+		net_push_to_client(s, c, s->now + net_latency(s, c), CLIENT_DISCONNECTED,
+		                   (struct bytes){0});
 		return;
 	}
 	c->node_life = n->life;
-	push_to_node(s, c, s->now, REPLICA_CONNECTED, (struct bytes){0});
-	c->last_to_client = at_client(s, c);
-	push_to_client(s, c, c->last_to_client, CLIENT_CONNECTED, (struct bytes){0});
+	net_push_to_node(s, c, s->now, REPLICA_CONNECTED, (struct bytes){0});
+	c->last_to_client = net_at_client(s, c);
+	net_push_to_client(s, c, c->last_to_client, CLIENT_CONNECTED, (struct bytes){0});
 }
 
 uint64_t
@@ -439,7 +150,7 @@ net_connect(struct sim *s, int machine, int node, bool aside)
 		fault(s, FAULT_CONN_LATE, "the new connection of %s is late by %.3f s", net_who(c),
 		      (double)c->base / 1e9);
 	}
-	c->last_to_node = at_node(s, c);
+	c->last_to_node = net_at_node(s, c);
 	heap_push(&s->heap, (struct event){.at = c->last_to_node, .run = run_connect, .a = c->id});
 	return c->id;
 }
@@ -460,8 +171,8 @@ net_client_drops(struct sim *s, uint64_t conn)
 		return;
 	c->client_open = false;
 	lane_close(&c->lane_to_node);
-	push_to_node(s, c, at_node(s, c) + until_noticed(s, 20 * SECOND), REPLICA_DISCONNECTED,
-	             (struct bytes){0});
+	net_push_to_node(s, c, net_at_node(s, c) + until_noticed(s, 20 * SECOND),
+	                 REPLICA_DISCONNECTED, (struct bytes){0});
 }
 
 bool
@@ -471,8 +182,9 @@ net_node_closes(struct sim *s, uint64_t conn)
 	const bool was_open = c->node_open;
 
 	c->node_open = false;
+	s->hosts[c->node].clients -= was_open;
 	if (was_open)
-		send_to_client(s, c, CLIENT_DISCONNECTED, (struct bytes){0});
+		net_send_to_client(s, c, CLIENT_DISCONNECTED, (struct bytes){0});
 	return was_open;
 }
 
@@ -487,12 +199,12 @@ net_break(struct sim *s, struct conn *c)
 	c->cut_to_node = node < c->cut_to_node ? node : c->cut_to_node;
 	lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
 	lane_clear(s, end_of_node(c->node), &c->lane_to_client);
-	push_to_client(s, c, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
-	               (struct bytes){0});
+	net_push_to_client(s, c, client + until_noticed(s, 5 * SECOND), CLIENT_DISCONNECTED,
+	                   (struct bytes){0});
 	if (c->last_to_node < node)
 		c->last_to_node = node;
-	push_to_node(s, c, c->last_to_node + until_noticed(s, 20 * SECOND), REPLICA_DISCONNECTED,
-	             (struct bytes){0});
+	net_push_to_node(s, c, c->last_to_node + until_noticed(s, 20 * SECOND),
+	                 REPLICA_DISCONNECTED, (struct bytes){0});
 }
 
 void
@@ -510,19 +222,20 @@ net_node_died(struct sim *s, int node)
 		lane_clear(s, end_of_machine(c->machine), &c->lane_to_node);
 		lane_clear(s, end_of_node(node), &c->lane_to_client);
 		if (c->client_open)
-			push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
-			               CLIENT_DISCONNECTED, (struct bytes){0});
+			net_push_to_client(s, c, s->now + until_noticed(s, 5 * SECOND),
+			                   CLIENT_DISCONNECTED, (struct bytes){0});
 	}
 	link_node_died(s, node);
 }
 
+/* What was sent to a client that has gone fails in time, and ends the connection. */
 void
 net_check_end(struct sim *s)
 {
 	for (size_t i = 0; i < s->net.n; i++) {
 		const struct conn *c = s->net.conns[i];
 
-		if (c->node_open && c->held)
+		if (c->node_open && c->held && (c->client_open || c->unsent == 0))
 			sim_fail(s, "replica %d does not read from %s any more", c->node + 1,
 			         net_who(c));
 	}
@@ -563,6 +276,7 @@ net_free(struct sim *s)
 		while (heap_pop(&c->unread, &e))
 			free((void *)e.data.data);
 		free(c->unread.events);
+		free(c->notices);
 		free(c);
 	}
 	free(n->conns);

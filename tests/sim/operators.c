@@ -16,7 +16,6 @@ enum {
 	LOST_AFTER = 20,  /* failures until somebody tells where the cell is now */
 	HEALTH_MS = 1000, /* in the calm part: how often the members are looked at */
 	GRACE_S = 8,      /* a calm cell is left alone until it has a master */
-	NOBODY = 200,     /* an id that is never given */
 };
 
 static struct operator* operator_of(struct sim *s, int i)
@@ -34,178 +33,6 @@ wake(struct sim *s, struct operator* o, int64_t in)
 	                                   .run = run_wake,
 	                                   .who = o->id,
 	                                   .a = ++o->wakes});
-}
-
-/* ---- in words ---- */
-
-static const char *
-wish_text(const struct wish *w)
-{
-	static char text[80];
-
-	if (w->what == OPERATION_ADD_REPLICA)
-		snprintf(text, sizeof text, "add a replica at host%u", w->body);
-	else if (w->what == OPERATION_REMOVE_REPLICA)
-		snprintf(text, sizeof text, "remove replica %u", w->id);
-	else if (w->what == OPERATION_SET)
-		snprintf(text, sizeof text, "set %s to %lu", setting_info(w->set.setting)->name,
-		         (unsigned long)w->set.value);
-	else if (w->id == 0)
-		snprintf(text, sizeof text, "hand the mastership over");
-	else
-		snprintf(text, sizeof text, "hand the mastership over to replica %u", w->id);
-	return text;
-}
-
-/* ---- wishes ---- */
-
-bool
-operators_doom(const struct sim *s, uint8_t id)
-{
-	for (int i = 0; i < s->swarm.operators; i++) {
-		const struct wish *w = &s->operators[i].wish;
-
-		if (w->what == OPERATION_REMOVE_REPLICA && w->id == id && !w->foolish)
-			return true;
-	}
-	return false;
-}
-
-static bool
-may_add(const struct sim *s)
-{
-	int members = members_count(s, MEMBER_VOTER) + members_count(s, MEMBER_LEARNER);
-
-	for (int i = 0; i < s->swarm.operators; i++)
-		members += s->operators[i].wish.what == OPERATION_ADD_REPLICA;
-	return members < LIMIT_REPLICAS && s->bodies < HOSTS_MAX;
-}
-
-static struct wish
-wish_add(struct sim *s)
-{
-	if (!may_add(s))
-		return (struct wish){0};
-	return (struct wish){.what = OPERATION_ADD_REPLICA, .body = ++s->bodies};
-}
-
-static bool
-may_remove(const struct sim *s, const struct host *n)
-{
-	enum member_role role = members_role(s, n->id);
-
-	return role != 0 && role != MEMBER_REMOVED && !operators_doom(s, (uint8_t)n->id) &&
-	       !members_spare_vote(s, n);
-}
-
-static struct wish
-wish_remove(const struct sim *s, const struct host *n)
-{
-	if (n == NULL || !may_remove(s, n))
-		return (struct wish){0};
-	return (struct wish){.what = OPERATION_REMOVE_REPLICA, .id = (uint8_t)n->id};
-}
-
-static struct wish
-wish_transfer(struct sim *s)
-{
-	uint8_t id = rng_chance(&s->rng, 300) ? 0 : (uint8_t)sim_random_host(s)->id;
-
-	if (members_count(s, MEMBER_VOTER) < 2)
-		return (struct wish){0};
-	return (struct wish){.what = OPERATION_TRANSFER, .id = id};
-}
-
-static struct wish
-wish_setting(struct sim *s)
-{
-	return (struct wish){.what = OPERATION_SET, .set = setting_changes_draw(s)};
-}
-
-/* Another one is master; this one does not know it yet, and may be removed meanwhile. */
-static struct host *
-deposed_master(struct sim *s)
-{
-	const struct host *serving = sim_serving(s);
-
-	for (int i = 0; i < s->hosts_n && serving != NULL; i++) {
-		struct host *n = &s->hosts[i];
-
-		if (n->up && n != serving && px_role(replica_px(n->replica)) == PX_MASTER)
-			return n;
-	}
-	return NULL;
-}
-
-/* Its key belongs to one that was removed. */
-static struct wish
-wish_add_again(const struct sim *s, const struct host *n)
-{
-	if (n == NULL || members_role(s, n->id) != MEMBER_REMOVED)
-		return (struct wish){0};
-	return (struct wish){.what = OPERATION_ADD_REPLICA, .body = n->body, .foolish = true};
-}
-
-static struct wish
-wish_nonsense(struct sim *s)
-{
-	if (rng_chance(&s->rng, 500))
-		return (
-		    struct wish){.what = OPERATION_REMOVE_REPLICA, .id = NOBODY, .foolish = true};
-	return wish_add_again(s, sim_random_host(s));
-}
-
-/* Somebody whom nothing else can help. */
-static struct host *
-hopeless(struct sim *s)
-{
-	for (int id = 1; id <= s->hosts_n; id++) {
-		struct host *n = &s->hosts[id - 1];
-		enum member_role role = members_role(s, id);
-
-		if ((role == MEMBER_VOTER || role == MEMBER_LEARNER) && n->body != 0 &&
-		    (n->gone || host_is_lost(n) ||
-		     (s->calm && host_runs(n) && !members_reaches(s, n))))
-			return n;
-	}
-	return NULL;
-}
-
-static struct wish
-draw(struct sim *s)
-{
-	struct host *master = deposed_master(s);
-	uint64_t kind = rng_below(&s->rng, 100);
-	int members = members_count(s, MEMBER_VOTER) + members_count(s, MEMBER_LEARNER);
-
-	if (master != NULL)
-		return members_role(s, master->id) == MEMBER_REMOVED ? wish_add_again(s, master)
-		                                                     : wish_remove(s, master);
-	if (rng_chance(&s->rng, s->swarm.settings))
-		return wish_setting(s);
-	if (kind < (members < 3 ? 60u : members < 5 ? 40u : 25u))
-		return wish_add(s);
-	if (kind < 50)
-		return wish_remove(s, hopeless(s));
-	if (kind < 60)
-		return wish_remove(s, sim_serving(s));
-	if (kind < 80)
-		return wish_remove(s, sim_random_host(s));
-	return kind < 95 ? wish_transfer(s) : wish_nonsense(s);
-}
-
-/* In the calm part only what is broken is mended, and what was removed for that is replaced. */
-static struct wish
-draw_calm(struct sim *s, struct operator* o)
-{
-	struct wish none = {0};
-
-	if (o->id != 0)
-		return none;
-	if (members_count(s, MEMBER_VOTER) < 3 && hopeless(s) != NULL && may_add(s) &&
-	    members_count(s, MEMBER_LEARNER) == 0)
-		return wish_add(s);
-	return wish_remove(s, hopeless(s));
 }
 
 /* ---- the new replica ---- */
@@ -271,11 +98,26 @@ over(struct sim *s, struct operator* o)
 	int64_t pause =
 	    s->calm ? HEALTH_MS * MS : sim_between(s, 0, 2 * s->swarm.operators_think_ms * MS);
 
-	if (!s->calm && deposed_master(s) != NULL)
+	if (!s->calm && wish_deposed_master(s) != NULL)
 		pause = 0;
 	o->wish = (struct wish){0};
 	o->failures = 0;
 	hang_up(s, o, pause);
+}
+
+/* It is over, whether it was ended now or before. */
+static void
+session_ended(struct sim *s, const struct operator* o, uint64_t session)
+{
+	if (model_alive(&s->model, session)) {
+		if (sim_leases_hold(s))
+			sim_fail(s, "operator %d is told that session %lu has ended", o->id + 1,
+			         (unsigned long)session);
+		return;
+	}
+	for (int i = 0; i < s->machines_n; i++)
+		if (s->machines[i].left == session)
+			s->machines[i].left = 0;
 }
 
 /* Nothing better can be expected: the cell is full; the new replica was added when nobody heard
@@ -285,7 +127,8 @@ is_right(const struct sim *s, const struct wish *w)
 {
 	const struct members *m = &s->members;
 
-	if (w->foolish || w->what == OPERATION_TRANSFER || w->what == OPERATION_SET)
+	if (w->foolish || w->what == OPERATION_TRANSFER || w->what == OPERATION_SET ||
+	    w->what == OPERATION_DESTROY_SESSION)
 		return true;
 	if (w->what != OPERATION_ADD_REPLICA)
 		return false;
@@ -307,6 +150,8 @@ refused(struct sim *s, struct operator* o, const struct msg_operated *m)
 		hang_up(s, o, REFUSED_MS * MS);
 		return;
 	}
+	if (w->what == OPERATION_DESTROY_SESSION)
+		session_ended(s, o, w->session);
 	if (w->what == OPERATION_ADD_REPLICA && !w->foolish && w->unanswered == 0)
 		s->members.refused[w->body] = true;
 	over(s, o);
@@ -333,6 +178,8 @@ done(struct sim *s, struct operator* o, const struct msg_operated *m)
 		create(s, o, m->id);
 	} else if (w->what == OPERATION_REMOVE_REPLICA) {
 		s->members.removed[w->id] = true;
+	} else if (w->what == OPERATION_DESTROY_SESSION) {
+		session_ended(s, o, w->session);
 	} else if (w->what == OPERATION_SET && sim_leases_hold(s) &&
 	           !setting_changes_had(s, &w->set, w->since)) {
 		sim_fail(s, "operator %d is told success, and wanted to %s", o->id + 1,
@@ -399,6 +246,10 @@ ask(struct sim *s, struct operator* o)
 		m.operate.id = 0;
 		m.operate.address = new.address;
 		m.operate.key = new.key;
+	} else if (o->wish.what == OPERATION_DESTROY_SESSION) {
+		m.operate.id = o->wish.session;
+		history_waits_over(s, o->wish.session);
+		machine_session_destroyed(s, o->wish.session);
 	} else if (o->wish.what == OPERATION_SET) {
 		m.operate.setting = bytes_of(setting_info(o->wish.set.setting)->name);
 		m.operate.value = o->wish.set.value;
@@ -453,8 +304,8 @@ connect(struct sim *s, struct operator* o)
 		o->known = *members_last(s);
 		o->failures = 0;
 	}
-	if (o->node < 0 && o->wish.foolish && deposed_master(s) != NULL)
-		o->node = deposed_master(s)->id - 1;
+	if (o->node < 0 && o->wish.foolish && wish_deposed_master(s) != NULL)
+		o->node = wish_deposed_master(s)->id - 1;
 	if (o->node < 0)
 		o->node = any_member(s, o);
 	o->conn = net_connect(s, MACHINES_MAX + o->id, o->node, false);
@@ -472,7 +323,7 @@ static void
 begin(struct sim *s, struct operator* o)
 {
 	if (may_begin(s))
-		o->wish = s->calm ? draw_calm(s, o) : draw(s);
+		o->wish = s->calm ? wish_draw_calm(s, o) : wish_draw(s);
 	if (o->wish.what == 0) {
 		wake(s, o,
 		     s->calm ? HEALTH_MS * MS
@@ -539,10 +390,12 @@ operators_wait_for(struct sim *s)
 	for (int id = 1; id <= s->hosts_n; id++)
 		if (s->hosts[id - 1].body != 0 && s->hosts[id - 1].life == 0)
 			return "a replica is to be started";
-	if ((n = hopeless(s)) != NULL) {
+	if ((n = wish_hopeless(s)) != NULL) {
 		snprintf(text, sizeof text, "replica %d is to be replaced", n->id);
 		return text;
 	}
+	if (wish_left(s).what != 0)
+		return "a session of a client that died is to be ended";
 	if (members_count(s, MEMBER_LEARNER) > 0)
 		return "a learner is to get a vote";
 	return may_begin(s) ? NULL : "the cell is left alone";

@@ -39,6 +39,16 @@ setting_changes_apply(struct sim *s, const struct op_set_setting *op)
 	adversary_setting(s, (enum setting)op->setting, before, op->value);
 }
 
+/* A client looks for another master when two thirds of a lease are over without an answer, which is
+ * held for one third and has two ways to go. */
+static uint64_t
+bearable(const struct sim *s, enum setting which, uint64_t value)
+{
+	const uint64_t least = 8 * (uint64_t)s->swarm.latency_us / 1000;
+
+	return which == SETTING_session_lease && value < least ? least : value;
+}
+
 struct setting_value
 setting_changes_draw(struct sim *s)
 {
@@ -49,14 +59,15 @@ setting_changes_draw(struct sim *s)
 	    {SETTING_session_lease, 1000, 20000}, {SETTING_session_lease, 1000, 20000},
 	    {SETTING_cache_lease, 1000, 4000},    {SETTING_master_lease, 200, 2000},
 	    {SETTING_master_lease, 200, 2000},    {SETTING_heartbeat, 20, 600},
-	    {SETTING_disk_patience, 1000, 10000},
+	    {SETTING_disk_patience, 1000, 10000}, {SETTING_grace, 1500, 45000},
 	};
 	const uint64_t i = rng_below(&s->rng, sizeof wanted / sizeof wanted[0]);
 	uint64_t above = rng_below(&s->rng, wanted[i].highest - wanted[i].lowest + 1);
 
 	if (setting_info(wanted[i].which)->kind == SETTING_PROMISE)
 		above >>= rng_below(&s->rng, 5);
-	return (struct setting_value){(uint8_t)wanted[i].which, wanted[i].lowest + above};
+	return (struct setting_value){(uint8_t)wanted[i].which,
+	                              bearable(s, wanted[i].which, wanted[i].lowest + above)};
 }
 
 bool
@@ -85,6 +96,8 @@ setting_changes_check_end(struct sim *s)
 	const struct setting_changes *c = &s->settings;
 	struct tree_note lowered = {.setting = 0};
 
+	if (!sim_leases_hold(s))
+		return; /* a master's seconds may be of any length */
 	while (tree_setting_lowered_after(replica_tree(sim_serving(s)->replica), lowered.setting,
 	                                  &lowered)) {
 		const enum setting which = (enum setting)lowered.setting;

@@ -44,7 +44,8 @@ sim_settings(const struct sim *s)
 	const uint64_t lease = (uint64_t)s->swarm.lease_ms;
 	struct settings settings = {.value = {[SETTING_session_lease] = session,
 	                                      [SETTING_master_lease] = lease,
-	                                      [SETTING_heartbeat] = lease / 5}};
+	                                      [SETTING_heartbeat] = lease / 5,
+	                                      [SETTING_grace] = (uint64_t)s->swarm.grace_ms}};
 
 	if (session < settings_value(&settings, SETTING_cache_lease))
 		settings.value[SETTING_cache_lease] = session;
@@ -106,11 +107,15 @@ start(struct sim *s)
 {
 	swarm_draw(&s->swarm, &s->rng, s->options.machines);
 	uplinks_init(s);
+	watches_init(s);
+	swarm_draw_servers(&s->swarm, s->seed);
+	s->cached.rng = rng_seeded(s->seed + 3);
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);
 	upgrades_draw(s);
 	s->machines_n = s->swarm.machines;
 	trace_seed(s);
+	history_init(&s->history);
 	model_init(s);
 	for (int i = 0; i < HOSTS_MAX; i++)
 		host_init(s, &s->hosts[i], i + 1);
@@ -289,10 +294,12 @@ finish(struct sim *s)
 	setting_changes_check_end(s);
 	net_check_end(s);
 	quiet_check(s);
+	outstanding_check_end(s);
 	host_check_minor(s);
 	host_check_end(s);
 	history_finish(s);
-	users_check(s);
+	judgement_check(s);
+	watches_check_end(s);
 	model_check_tree(s, replica_tree(n->replica));
 	check_empty(s);
 	restored_check(s);
@@ -315,7 +322,6 @@ sim_free(struct sim *s)
 	model_free(&s->model);
 	net_free(s);
 	liar_free(&s->liar);
-	free(s->lines);
 }
 
 static void
@@ -332,12 +338,25 @@ count(const struct sim *s, struct stats *to)
 		to->faults[f] += s->stats.faults[f];
 }
 
+/* What was sent twice or late still comes in, and must change nothing; and the last master ends the
+ * sessions of those who have not come back. */
+static int64_t
+end_of_run(const struct sim *s, int64_t done)
+{
+	const int64_t lease = setting_changes_greatest(s, SETTING_session_lease);
+	const int64_t late = done + LATE_SECONDS * SECOND;
+	const int64_t expired = s->model.epoch_from + 2 * lease + QUIET_SECONDS * SECOND;
+	const int64_t end = late > expired ? late : expired;
+
+	return end > RUN_SECONDS * SECOND ? end : RUN_SECONDS * SECOND;
+}
+
 void
 sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 {
 	struct sim *s = memory_zero(1, sizeof *s);
 	const long blocks = blocks_count();
-	int64_t end;
+	int64_t done, end;
 
 	s->seed = seed;
 	s->rng = rng_seeded(seed);
@@ -349,10 +368,8 @@ sim_run(uint64_t seed, const struct sim_options *options, struct stats *stats)
 	end = s->now + CALM_SECONDS * SECOND;
 	while (!all_done(s) && step(s, end))
 		;
-	/* What was sent twice or late still comes in, and must change nothing. */
-	end = s->now + LATE_SECONDS * SECOND;
-	end = end > RUN_SECONDS * SECOND ? end : RUN_SECONDS * SECOND;
-	while (step(s, end - QUIET_SECONDS * SECOND))
+	done = s->now;
+	while (step(s, (end = end_of_run(s, done)) - QUIET_SECONDS * SECOND))
 		;
 	quiet_begin(s);
 	while (step(s, end))
@@ -378,13 +395,14 @@ sim_stage(const struct sim_script *script, uint64_t seed)
 	s->script = script;
 	s->swarm = (struct swarm){
 	    .session_lease_ms = 12000,
-	    .grace_ms = DEFAULT_GRACE_MS,
+	    .grace_ms = 45000,
 	    .chaos_ms = INT64_MAX / MS,
 	    .lock_delay_s = DEFAULT_LOCK_DELAY_S,
 	    .clocks = CLOCKS_ALIKE,
 	    .lease_ms = LEASE_MS,
 	    .ending = LIMIT_ENDING,
 	};
+	history_init(&s->history);
 	model_init(s);
 	for (int i = 0; i < HOSTS_MAX; i++)
 		host_init(s, &s->hosts[i], i + 1);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 
 enum {
 	JOBS_MAX = 64,
-	PATIENCE_S = 60, /* a seed takes a fraction of a second, or hangs */
+	PATIENCE_S = 60, /* of processor time: a seed takes a fraction of a second, or hangs */
 	REPLAY_S = 20,
 	LAST_EVENTS = 40, /* that are printed of a failure */
 };
@@ -44,6 +45,15 @@ seconds(clockid_t clock)
 
 /* ---- a worker ---- */
 
+/* Ends the process when it has computed for so long, however busy the machine is. */
+static void
+limit_time(int seconds_left)
+{
+	const struct itimerval left = {.it_value.tv_sec = seconds_left};
+
+	setitimer(ITIMER_PROF, &left, NULL);
+}
+
 static void
 work(const struct soak *soak, struct shared *shared, struct worker *w, double start)
 {
@@ -54,7 +64,7 @@ work(const struct soak *soak, struct shared *shared, struct worker *w, double st
 	while (!shared->stop && seconds(CLOCK_MONOTONIC) - start < soak->seconds &&
 	       (i = shared->taken++) < soak->seeds) {
 		w->seed = soak->from + i;
-		alarm(PATIENCE_S);
+		limit_time(PATIENCE_S);
 		sim_run(w->seed, &soak->options, &w->stats);
 		w->stats.cpu_ns = (int64_t)(seconds(CLOCK_PROCESS_CPUTIME_ID) * 1e9);
 	}
@@ -131,7 +141,7 @@ replay(const struct soak *soak, uint64_t seed, int out)
 	dup2(out, STDOUT_FILENO);
 	dup2(nothing, STDERR_FILENO);
 	setvbuf(stdout, NULL, _IOLBF, 0); /* it ends by a signal */
-	alarm(REPLAY_S);
+	limit_time(REPLAY_S);
 	sim_run(seed, &options, &stats);
 	fflush(stdout);
 	_exit(0);
@@ -168,7 +178,7 @@ print_failure(const struct soak *soak, uint64_t seed, int status)
 	const struct sim_options *o = &soak->options;
 	char replicas[32] = "", machines[32] = "";
 
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
 		fprintf(stderr, "sim: it does not come to an end\n");
 	if (o->replicas > 0)
 		snprintf(replicas, sizeof replicas, " --replicas %d", o->replicas);

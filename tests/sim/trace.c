@@ -308,6 +308,7 @@ trace_call(struct sim *s, const struct machine *m, int p, const struct mount_eve
 	    [MOUNT_GETXATTR] = "reads an attribute of",
 	    [MOUNT_FLOCK] = "flocks",
 	    [MOUNT_SETLK] = "fcntl-locks",
+	    [MOUNT_GUARD] = "attaches a sequencer to",
 	    [MOUNT_GETLK] = "asks for the fcntl lock of",
 	    [MOUNT_SETXATTR] = "sets an attribute of",
 	    [MOUNT_REMOVEXATTR] = "removes an attribute of",

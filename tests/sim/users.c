@@ -1,22 +1,20 @@
-/* What the processes on a mount do: open, lock, read, write, close. */
+/* What the processes on a mount do: step by step, with signals, and at last a close. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "tests/sim/sim.h"
 
-static void wake(struct sim *s, struct machine *m, int p, int64_t delay);
-
-static void
-call(struct sim *s, struct machine *m, int p, struct mount_event event)
+void
+users_call(struct sim *s, struct machine *m, int p, struct mount_event event)
 {
 	struct process *u = &m->processes[p];
 
 	must(u->call == 0);
+	u->through = u->fh != 0 && (event.kind == MOUNT_READ || event.kind == MOUNT_WRITE ||
+	                            event.kind == MOUNT_FLOCK || event.kind == MOUNT_SETLK);
 	event.call = u->call = ++m->calls;
 	event.thread = event.pid = 100 + p;
 	event.lock_owner = 1 + (uint64_t)p;
@@ -32,285 +30,6 @@ call(struct sim *s, struct machine *m, int p, struct mount_event event)
 	mounts_flush(s, m);
 }
 
-static void
-create(struct sim *s, struct machine *m, int p, const char *name, int flags, mode_t mode)
-{
-	call(s, m, p,
-	     (struct mount_event){.kind = MOUNT_CREATE,
-	                          .ino = NODE_ROOT,
-	                          .name = bytes_of(name),
-	                          .mode = S_IFREG | mode,
-	                          .flags = flags | O_CREAT});
-}
-
-static void
-lock(struct sim *s, struct machine *m, int p, enum lock_mode mode, bool waits)
-{
-	call(s, m, p,
-	     (struct mount_event){.kind = m->processes[p].fcntl ? MOUNT_SETLK : MOUNT_FLOCK,
-	                          .lock_mode = mode,
-	                          .wait = waits,
-	                          .whole = true});
-}
-
-static void
-attribute(struct sim *s, struct machine *m, int p, enum mount_event_kind kind, const char *name,
-          const char *value)
-{
-	call(s, m, p,
-	     (struct mount_event){.kind = kind, .name = bytes_of(name), .data = bytes_of(value)});
-}
-
-static void
-write_text(struct sim *s, struct machine *m, int p, int flags, const char *text)
-{
-	call(s, m, p,
-	     (struct mount_event){.kind = MOUNT_WRITE, .flags = flags, .data = bytes_of(text)});
-}
-
-static void
-read_all(struct sim *s, struct machine *m, int p)
-{
-	call(s, m, p, (struct mount_event){.kind = MOUNT_READ, .size = 4096});
-}
-
-/* ---- rounds: false when it is over, and only the file has to be closed ---- */
-
-static bool
-on_counter(struct sim *s, struct machine *m, int p)
-{
-	struct process *u = &m->processes[p];
-	char text[24];
-
-	switch (u->step) {
-	case 0:
-		create(s, m, p, "counter0", O_RDWR, 0644);
-		return true;
-	case 1:
-		lock(s, m, p, LOCK_EXCLUSIVE, true);
-		return true;
-	case 2:
-		read_all(s, m, p);
-		return true;
-	case 3:
-		snprintf(text, sizeof text, "%lu", strtoul(u->text, NULL, 10) + 1);
-		write_text(s, m, p, 0, text);
-		return true;
-	case 4:
-		if (rng_chance(&s->rng, 300))
-			return false; /* the close commits and unlocks */
-		lock(s, m, p, LOCK_NONE, false);
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Lines that were acknowledged are counted at the end. */
-static bool
-on_append(struct sim *s, struct machine *m, int p)
-{
-	struct process *u = &m->processes[p];
-	char text[24];
-
-	switch (u->step) {
-	case 0:
-		create(s, m, p, "log", O_WRONLY | O_APPEND, 0644);
-		return true;
-	case 1:
-		u->line = ++s->values;
-		snprintf(text, sizeof text, "v%lu;", (unsigned long)u->line);
-		write_text(s, m, p, O_APPEND, text);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool
-on_register(struct sim *s, struct machine *m, int p)
-{
-	struct process *u = &m->processes[p];
-	bool writes = p % 2 == 0;
-	char text[24];
-
-	switch (u->step) {
-	case 0:
-		create(s, m, p, "reg0", writes ? O_WRONLY | O_TRUNC : O_RDONLY, 0644);
-		return true;
-	case 1:
-		snprintf(text, sizeof text, "v%lu;", (unsigned long)++s->values);
-		if (writes)
-			write_text(s, m, p, 0, text);
-		else
-			read_all(s, m, p);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool
-on_locks(struct sim *s, struct machine *m, int p)
-{
-	struct process *u = &m->processes[p];
-	enum lock_mode mode = rng_chance(&s->rng, s->swarm.shared) ? LOCK_SHARED : LOCK_EXCLUSIVE;
-
-	switch (u->step) {
-	case 0:
-		create(s, m, p, "lock0", O_RDWR, 0644);
-		return true;
-	case 1:
-		lock(s, m, p, mode, rng_chance(&s->rng, 700));
-		return true;
-	case 2:
-		if (rng_chance(&s->rng, 300)) {
-			lock(s, m, p, mode, rng_chance(&s->rng, 500));
-			return true;
-		}
-		if (rng_chance(&s->rng, 300)) {
-			attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock_holders", "");
-			return true;
-		}
-		u->step++;
-		/* fall through */
-	case 3:
-		if (rng_chance(&s->rng, 500))
-			return false;
-		lock(s, m, p, LOCK_NONE, false);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool
-on_names(struct sim *s, struct machine *m, int p)
-{
-	static const char *const names[] = {"a", "b", "c"};
-	struct process *u = &m->processes[p];
-	struct bytes one = bytes_of(names[rng_below(&s->rng, 3)]);
-	struct mount_event event = {.ino = NODE_ROOT, .name = one};
-
-	if (u->step > 1 || u->fh != 0)
-		return false;
-	switch (rng_below(&s->rng, 4)) {
-	case 0:
-		create(s, m, p, (const char *)one.data, O_RDWR, 0644);
-		return true;
-	case 1:
-		event.kind = MOUNT_UNLINK;
-		break;
-	case 2:
-		event.kind = MOUNT_RENAME;
-		event.new_ino = NODE_ROOT;
-		event.new_name = bytes_of(names[rng_below(&s->rng, 3)]);
-		break;
-	default:
-		event.kind = MOUNT_LOOKUP;
-		break;
-	}
-	call(s, m, p, event);
-	return true;
-}
-
-static void
-pause_user(struct sim *s, struct machine *m, int p)
-{
-	m->processes[p].step++;
-	wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
-}
-
-/* A file is made, found by its name or by its number (a listing shows that), or goes. */
-static void
-begin_ephemeral(struct sim *s, struct machine *m, int p, const char *name)
-{
-	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of(name));
-	struct mount_event event = {.kind = MOUNT_LOOKUP, .ino = NODE_ROOT, .name = bytes_of(name)};
-
-	if (rng_chance(&s->rng, 400)) {
-		create(s, m, p, name, O_RDWR, 0644 | (rng_chance(&s->rng, 300) ? S_ISVTX : 0));
-		return;
-	}
-	if (it != NULL && rng_chance(&s->rng, 600)) {
-		m->processes[p].node = it->node;
-		event = (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDWR};
-	} else if (rng_chance(&s->rng, 150)) {
-		event.kind = MOUNT_UNLINK;
-	}
-	call(s, m, p, event);
-}
-
-/* Files become ephemeral, are opened, and renamed while they are open, by this process or by
- * others. */
-static bool
-on_ephemeral(struct sim *s, struct machine *m, int p)
-{
-	static const char *const names[] = {"e0", "e1"};
-	struct process *u = &m->processes[p];
-	uint64_t one = rng_below(&s->rng, 2);
-
-	if (u->step == 0) {
-		begin_ephemeral(s, m, p, names[one]);
-		return true;
-	}
-	if (u->step > 3 || (u->fh == 0 && u->node == 0))
-		return false;
-	if (u->fh == 0)
-		call(s, m, p, (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDWR});
-	else if (rng_chance(&s->rng, 400))
-		pause_user(s, m, p);
-	else if (rng_chance(&s->rng, 400))
-		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.ephemeral", "1");
-	else if (rng_chance(&s->rng, 400))
-		call(s, m, p,
-		     (struct mount_event){.kind = MOUNT_RENAME,
-		                          .ino = NODE_ROOT,
-		                          .name = bytes_of(names[one]),
-		                          .new_ino = NODE_ROOT,
-		                          .new_name = bytes_of(names[!one])});
-	else
-		return false;
-	return true;
-}
-
-/* A directory is made or entered, locked by its attribute for a while, and removed. */
-static bool
-on_directories(struct sim *s, struct machine *m, int p)
-{
-	struct mount_event event = {.ino = NODE_ROOT, .name = bytes_of("d0"), .mode = S_IFDIR};
-
-	switch (m->processes[p].step) {
-	case 0:
-		event.kind = rng_chance(&s->rng, 600) ? MOUNT_MKDIR : MOUNT_LOOKUP;
-		event.mode |= rng_chance(&s->rng, 500) ? 0755 : 0755 | S_ISVTX;
-		call(s, m, p, event);
-		return true;
-	case 1:
-		attribute(s, m, p, MOUNT_SETXATTR, "user.ls.lock", "exclusive");
-		return true;
-	case 2:
-		attribute(s, m, p, MOUNT_GETXATTR, "user.ls.lock", "");
-		return true;
-	case 3:
-		attribute(s, m, p, MOUNT_REMOVEXATTR, "user.ls.lock", "");
-		return true;
-	case 4:
-		event.kind = MOUNT_RMDIR;
-		call(s, m, p, event);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool (*const rounds[])(struct sim *, struct machine *, int) = {
-    [ROLE_REGISTER] = on_register, [ROLE_APPEND] = on_append,
-    [ROLE_COUNTER] = on_counter,   [ROLE_NAMES] = on_names,
-    [ROLE_LOCKS] = on_locks,       [ROLE_EPHEMERAL] = on_ephemeral,
-    [ROLE_BURST] = on_register,    [ROLE_DIRECTORIES] = on_directories,
-};
-
 /* ---- the end of a round: close, as a process does ---- */
 
 enum { STEP_FLUSH = 100, STEP_RELEASE, STEP_OVER };
@@ -320,7 +39,7 @@ act(struct sim *s, struct machine *m, int p)
 {
 	struct process *u = &m->processes[p];
 
-	if (u->step < STEP_FLUSH && rounds[u->role](s, m, p))
+	if (u->step < STEP_FLUSH && users_round(s, m, p))
 		return;
 	if (u->fh == 0 || u->step >= STEP_OVER) {
 		users_next(s, m, p);
@@ -328,8 +47,9 @@ act(struct sim *s, struct machine *m, int p)
 	}
 	if (u->step < STEP_FLUSH)
 		u->step = STEP_FLUSH;
-	call(s, m, p,
-	     (struct mount_event){.kind = u->step == STEP_FLUSH ? MOUNT_FLUSH : MOUNT_RELEASE});
+	users_call(s, m, p,
+	           (struct mount_event){.kind =
+	                                    u->step == STEP_FLUSH ? MOUNT_FLUSH : MOUNT_RELEASE});
 }
 
 /* ---- events ---- */
@@ -355,8 +75,8 @@ run_user(struct sim *s, struct event *e)
 		act(s, m, (int)e->a);
 }
 
-static void
-wake(struct sim *s, struct machine *m, int p, int64_t delay)
+void
+users_wake(struct sim *s, struct machine *m, int p, int64_t delay)
 {
 	m->processes[p].idle = false;
 	heap_push(&s->heap, (struct event){.at = s->now + delay,
@@ -375,7 +95,7 @@ users_next(struct sim *s, struct machine *m, int p)
 	u->step = 0;
 	u->node = u->fh = u->line = u->session = 0;
 	u->fcntl = rng_chance(&s->rng, 300);
-	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+	users_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
 
 static bool
@@ -467,13 +187,6 @@ users_signals(struct sim *s, struct machine *m, int p)
 	                                   .b = m->processes[p].call});
 }
 
-static void
-acknowledged(struct sim *s, uint64_t line)
-{
-	ARRAY_ROOM(s->lines, s->lines_n, s->lines_room);
-	s->lines[s->lines_n++] = line;
-}
-
 /* What the attribute locked is unlocked, come what may; to take it away twice does no harm. */
 static int
 after_directory(int step, int error)
@@ -483,6 +196,17 @@ after_directory(int step, int error)
 	if (step == 3 && error != 0 && error != ENODATA && error != ESTALE)
 		return 3;
 	return error == ESTALE ? STEP_OVER : step + 1;
+}
+
+/* A file that was opened in a session that is over is good for nothing but its close. */
+static void
+check_handle(struct sim *s, const struct machine *m, const struct process *u)
+{
+	const uint64_t session = client_status(m->client).session;
+
+	if (session != u->session)
+		sim_fail(s, "client %d: a file that was opened in session %lu works in session %lu",
+		         m->id + 1, (unsigned long)u->session, (unsigned long)session);
 }
 
 void
@@ -501,6 +225,8 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	sim_trace(s, "client %d process %d: the call returns: %s", m->id + 1, p,
 	          r->error ? strerror(r->error) : "ok");
 	u->call = 0;
+	if (r->error == 0 && u->through)
+		check_handle(s, m, u);
 	if (r->error == 0 && (r->kind == MOUNT_CREATED || r->kind == MOUNT_ENTRY))
 		u->node = r->stat.ino;
 	if (r->error == 0 && (r->kind == MOUNT_CREATED || r->kind == MOUNT_OPENED)) {
@@ -513,7 +239,7 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 		u->text[r->data.len] = '\0';
 	}
 	if (u->step == STEP_FLUSH && r->error == 0 && u->line != 0)
-		acknowledged(s, u->line);
+		judgement_line_taken(s, u->line);
 	if (u->role == ROLE_DIRECTORIES) {
 		u->step = after_directory(u->step, r->error);
 	} else if (r->error != 0 && u->step < STEP_FLUSH) {
@@ -522,13 +248,13 @@ users_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
 	} else {
 		u->step++;
 	}
-	wake(s, m, p - 1, u->step == 3 ? sim_between(s, 0, s->swarm.think_ms * MS) : 0);
+	users_wake(s, m, p - 1, u->step == 3 ? sim_between(s, 0, s->swarm.think_ms * MS) : 0);
 }
 
 void
 users_start(struct sim *s, struct machine *m, int p)
 {
-	wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+	users_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
 }
 
 /* The number that an open file has now, of those that it had while it was ephemeral. */
@@ -565,29 +291,4 @@ users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session)
 				         it->name);
 		}
 	}
-}
-
-/* Each line whose close said that it is there stands in the file exactly once. */
-void
-users_check(struct sim *s)
-{
-	const struct item *it = model_child(&s->model, NODE_ROOT, bytes_of("log"));
-	struct bytes all = {0};
-	char *text;
-
-	if (it == NULL || s->lines_n == 0)
-		return;
-	all = it->versions[it->versions_n - 1].contents;
-	text = bytes_to_text(all);
-	for (size_t i = 0; i < s->lines_n; i++) {
-		char line[24];
-		const char *first;
-
-		snprintf(line, sizeof line, "v%lu;", (unsigned long)s->lines[i]);
-		first = strstr(text, line);
-		if (first == NULL || strstr(first + 1, line) != NULL)
-			sim_fail(s, "the line %s stands in the log %s", line,
-			         first == NULL ? "nowhere" : "twice");
-	}
-	free(text);
 }

@@ -5,7 +5,9 @@
 #include <bsd/sys/queue.h>
 #include "cell/base/mono.h"
 #include "cell/base/rng.h"
+#include "cell/client/client.h"
 #include "cell/config/cell_file.h"
+#include "cell/replica/replica.h"
 #include "tests/sim/clocks.h"
 
 enum {
@@ -45,6 +47,8 @@ struct heap {
 
 /* Puts a copy in; takes `e.data` over. */
 void heap_push(struct heap *h, struct event e);
+/* Puts back an event that was taken, for later: it stays in front of those made after it. */
+void heap_put_off(struct heap *h, struct event e);
 /* After the times of events were changed. */
 void heap_sort(struct heap *h);
 /* False when it is empty. */
@@ -98,6 +102,11 @@ struct conn {
 	bool held;          /* the replica does not read from it: */
 	struct heap unread; /* what has come */
 	size_t unsent;      /* bytes that the client has not read */
+	struct notice {
+		uint64_t number, generation;
+		int64_t sent;
+	} * notices; /* that the replica has sent, and whose acknowledgement has not come */
+	size_t notices_n, notices_room;
 };
 
 /* A connection that one replica has dialed to another one. The ends: the one that has dialed, the
@@ -179,6 +188,23 @@ bool net_is_open(struct sim *s, uint64_t conn);
 void net_break(struct sim *s, struct conn *c);
 void net_node_died(struct sim *s, int node);
 struct conn *net_random_open(struct sim *s);
+struct conn *net_conn(struct sim *s, uint64_t id);
+bool net_is_operators(const struct conn *c);
+bool net_is_scripted(const struct conn *c);
+/* How long a frame is under way now; when what is sent now arrives. */
+int64_t net_latency(struct sim *s, const struct conn *c);
+int64_t net_at_node(struct sim *s, const struct conn *c);
+int64_t net_at_client(struct sim *s, const struct conn *c);
+
+/* ---- net_frames.c ---- */
+
+/* What comes to either end, at that time or as soon as it can. */
+void net_push_to_node(struct sim *s, struct conn *c, int64_t at, enum replica_event_kind kind,
+                      struct bytes data);
+void net_push_to_client(struct sim *s, struct conn *c, int64_t at, enum client_event_kind kind,
+                        struct bytes data);
+void net_send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind,
+                        struct bytes frame);
 
 /* ---- link.c ---- */
 
@@ -214,7 +240,8 @@ struct seats {
 	int n;
 };
 
-enum { SEAT_ADMIN = UINT8_MAX }; /* whose key clients have */
+/* Whose key clients have; somebody whose key nobody knows. */
+enum { SEAT_ADMIN = UINT8_MAX, SEAT_STRANGER = UINT8_MAX - 1 };
 
 /* Views that stay. */
 const uint8_t *seat_key(uint8_t body);

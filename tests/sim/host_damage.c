@@ -1,0 +1,132 @@
+/* What happens to the disk of a replica while it is down, as far as a cell can bear it: an acceptor
+ * that forgets is found out when those who may welcome it remember more of it. */
+#include "cell/base/must.h"
+#include "cell/paxos/ballot.h"
+#include "tests/sim/sim.h"
+
+static bool
+remembers_more(const struct host *other, const struct host *n, const struct disk *with)
+{
+	const struct mark *m = &host_disk(other)->marks[n->id];
+	uint64_t last = with->highest > with->applied ? with->highest : with->applied;
+
+	return m->incarnation > with->incarnation || m->slot > last ||
+	       ballot_less(with->promised, m->ballot);
+}
+
+bool
+host_is_bound_by_lies(const struct sim *s, const struct host *n)
+{
+	bool more = false;
+
+	for (int i = 0; i < s->hosts_n; i++)
+		more = more || remembers_more(&s->hosts[i], n, &n->disk);
+	return n->id == s->liar.id && more;
+}
+
+/* An acceptor that forgets is found out when whoever may welcome it remembers more of it. If a
+ * majority with it remembers less, nobody can know. */
+static bool
+is_found_out_by(const struct sim *s, const struct seats *list, const struct host *n,
+                const struct disk *with)
+{
+	int others = 0, voters = 0, welcome = 0;
+
+	for (int i = 0; i < list->n; i++) {
+		const struct host *other = &s->hosts[list->list[i].id - 1];
+
+		if (list->list[i].role != MEMBER_VOTER)
+			continue;
+		voters++;
+		others += other != n;
+		welcome += other != n && host_exists(other) && !remembers_more(other, n, with);
+	}
+	return welcome < (others < voters ? voters / 2 : voters / 2 + 1);
+}
+
+/* It asks those in its file first, or those whom the disk names: one from the time when it had the
+ * only vote asks nobody. */
+static bool
+is_found_out(const struct sim *s, const struct host *n, const struct disk *with)
+{
+	const struct members *m = &s->members;
+
+	for (size_t i = 0; i < m->lists_n; i++) {
+		bool over = i + 1 < m->lists_n && m->lists[i + 1].version <= with->applied;
+
+		if (!over && m->lists[i].version <= with->highest &&
+		    !is_found_out_by(s, &m->lists[i], n, with))
+			return false;
+	}
+	return is_found_out_by(s, members_last(s), n, with) &&
+	       is_found_out_by(s, &with->file, n, with);
+}
+
+/* A state that is lost has to be somebody else's, too, and as far as the logs begin. */
+static bool
+has_state_elsewhere(const struct sim *s, const struct host *n)
+{
+	uint64_t begins = 0, reached = 0;
+
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct disk *d = &s->hosts[i].disk;
+
+		if (!host_exists(&s->hosts[i]))
+			continue;
+		begins = d->trimmed > begins ? d->trimmed : begins;
+		if (&s->hosts[i] != n && disk_is_whole(d) && d->applied > reached)
+			reached = d->applied;
+	}
+	return reached >= begins;
+}
+
+static bool
+damage(struct sim *s, struct host *n, enum fault f)
+{
+	struct disk *d = &n->disk, empty = {.file = d->file, .has_key = d->has_key};
+
+	switch (f) {
+	case FAULT_ROT_LOG:
+		return disk_rot_log(s, d);
+	case FAULT_ROT_STATE:
+		return disk_rot_state(d);
+	case FAULT_OLD_COPY:
+		if (n->copy.incarnation == 0 || !is_found_out(s, n, &n->copy))
+			return false;
+		disk_copy(d, &n->copy);
+		copies_forget_ready(n);
+		d->replaced = true;
+		return true;
+	case FAULT_MACHINE_LOST:
+		n->gone = true;
+		return true;
+	default:
+		if (!is_found_out(s, n, &empty))
+			return false;
+		disk_free(d);
+		copies_forget_ready(n);
+		*d = empty;
+		disk_init(d);
+		d->replaced = true;
+		return true;
+	}
+}
+
+void
+host_damage(struct sim *s, struct host *n, enum fault f)
+{
+	static const char *const what[] = {
+	    [FAULT_ROT_LOG] = "an entry of its log is damaged",
+	    [FAULT_ROT_STATE] = "its state is damaged",
+	    [FAULT_OLD_COPY] = "an old copy of its data is put in their place",
+	    [FAULT_WIPED] = "its data directory is emptied",
+	    [FAULT_MACHINE_LOST] = "it is lost for good",
+	};
+
+	if (members_spare_memory(s, n) || n->disk.replaced || n->boot.failed ||
+	    (f != FAULT_ROT_LOG && !has_state_elsewhere(s, n)))
+		return;
+	host_crash(s, n, FAULT_CRASH);
+	if (damage(s, n, f))
+		fault(s, f, "replica %d: %s", n->id, what[f]);
+}

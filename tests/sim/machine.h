@@ -1,0 +1,226 @@
+/* A client and the processes or the mount above it. */
+#ifndef LSFS_SIM_MACHINE_H
+#define LSFS_SIM_MACHINE_H
+
+#include "cell/client/client.h"
+#include "fs/mount/mount.h"
+#include "tests/sim/history.h"
+#include "tests/sim/model.h"
+
+/* What a process believes to hold. */
+struct hold {
+	uint64_t node, owner, acquisition;
+	enum lock_mode mode;
+};
+
+enum role {
+	ROLE_REGISTER,
+	ROLE_APPEND,
+	ROLE_COUNTER,
+	ROLE_NAMES,
+	ROLE_LOCKS,
+	ROLE_EPHEMERAL,
+	ROLE_BURST,
+	ROLE_DIRECTORIES,
+	ROLES, /* that are drawn */
+	ROLE_BULK = ROLES
+};
+
+struct process {
+	enum role role;
+	int step;
+	uint64_t records[BULK_WRITES]; /* tokens of this round */
+	int records_n, pending;
+	uint64_t node, acquisition, waits, generation, session; /* session: of the open file */
+	struct ticket ticket;
+	uint64_t call, fh;    /* on a mount: the call under way, the open file, */
+	bool through;         /* the call goes through that */
+	size_t line;          /* the line that it wrote, as the history calls it */
+	char text[2048];      /* and what was read */
+	mono_t patient_until; /* a second after the last signal, by the machine's clock */
+	bool fcntl;           /* locks with fcntl(2) this time */
+	uint64_t wakes;       /* only the newest wake-up counts */
+	bool idle;
+};
+
+/* What the kernel of a machine keeps of what it was answered, and what its driver has still to
+ * invalidate there. */
+struct kernel {
+	struct kernel_copy {
+		uint64_t node;
+		mono_t until; /* by the machine's clock */
+	} * copies;
+	size_t copies_n, copies_room;
+	struct invalidation {
+		uint64_t number;
+		bool everything;
+		uint64_t *nodes;
+		size_t nodes_n;
+	} * due; /* in their order */
+	size_t due_n, due_room;
+	bool busy; /* with the first one */
+};
+
+/* A file that its client watches. */
+struct watched {
+	uint64_t node;
+	uint64_t known; /* the generation of which the client was told last, or which it has read */
+	bool announced; /* it was told that events may be missing since */
+};
+
+struct machine {
+	int id;
+	bool up, closing;
+	uint64_t life;
+	struct local_clock clock;
+	struct client *client;
+	struct client_update update;
+	uint64_t conn, aside;   /* its connections; 0: none */
+	struct seats cell_file; /* the members in its configuration */
+	int64_t paused_until, timer_at;
+	uint64_t timers;
+	enum client_state state;
+	uint64_t session;   /* the last one that it had */
+	uint64_t destroyed; /* one that somebody else ended */
+	uint8_t nonce[LIMIT_NONCE];
+	bool lasting;  /* its sessions never expire, */
+	uint64_t left; /* and an operator has to end this one of an earlier run; 0: none */
+	struct process processes[PROCESSES_MAX];
+	uint64_t owners; /* names of lock owners and acquisitions, never used again */
+	struct hold *holds;
+	size_t holds_n, holds_room;
+	struct mount *mount; /* NULL: the processes ask the client themselves */
+	struct mount_update mount_update;
+	struct record **asking; /* what the mount wants and the client was not told yet */
+	size_t asking_n, asking_room;
+	bool flushing;
+	struct watched *watched;
+	uint64_t watching; /* the session that knows what is about to be watched */
+	size_t watched_n, watched_room;
+	uint64_t calls;
+	struct kernel kernel;
+};
+
+void machine_init(struct sim *s, struct machine *m, int id);
+/* `earlier`: the session of the run before, to be ended as expired; 0: none. */
+void machine_start(struct sim *s, struct machine *m, uint64_t earlier);
+void machine_crash(struct sim *s, struct machine *m);
+void machine_close(struct sim *s, struct machine *m);
+void machine_pause(struct sim *s, struct machine *m, int64_t until);
+void machine_calm_down(struct sim *s, struct machine *m);
+void machine_clock_changed(struct sim *s, struct machine *m);
+void machine_free(struct machine *m);
+void machine_event(struct sim *s, struct machine *m, struct client_event event);
+/* Makes a request for process `p`; answers its token. */
+uint64_t machine_request(struct sim *s, struct machine *m, int p, const struct op *op,
+                         bool ordered);
+/* Gives the client a request that history knows. */
+void machine_submit(struct sim *s, struct machine *m, const struct record *r);
+/* Are all replicas gone that it knows? Its configuration is mended, and it starts anew. */
+void machine_check_conf(struct sim *s, struct machine *m);
+bool machine_leased(const struct sim *s, const struct machine *m);
+/* Has it left a lasting session to an operator in this very step, under a lease? */
+bool machine_has_parted(const struct sim *s, const struct machine *m);
+/* Its session was ended behind its back: what it believes counts no more. */
+void machine_session_destroyed(struct sim *s, uint64_t session);
+void machine_drop_hold(struct machine *m, uint64_t node, uint64_t acquisition);
+void machine_add_hold(struct sim *s, struct machine *m, struct hold hold);
+/* Was its session ended by an operator? It may not know that yet. */
+bool machine_is_destroyed(const struct machine *m);
+/* Nobody else believes in what excludes that. */
+void machine_check_exclusion(struct sim *s, const struct machine *m, const struct hold *h);
+/* Is it a request of the session that the machine has now? One that was not sent yet has none. */
+bool machine_made(const struct machine *m, const struct record *r);
+/* It asks for a lock that it may have; for the end of an acquisition. */
+void machine_weaken_hold(struct machine *m, const struct acquire *a);
+void machine_give_up(struct sim *s, struct machine *m, uint64_t node, uint64_t acquisition);
+
+/* ---- cached.c ---- */
+
+/* A read was answered: the kernel may keep that. */
+void cached_answered(struct sim *s, struct machine *m, const struct record *r);
+/* The driver is to carry out the update's invalidation; it does those that do not take long; the
+ * machine's process is gone, and its mount with it. */
+void cached_invalidate(struct sim *s, struct machine *m, const struct client_update *u);
+void cached_carry_out(struct sim *s, struct machine *m);
+void cached_forget(struct machine *m);
+void cached_free(struct machine *m);
+/* A replica sends a frame to a client: if it is a notice it may be late. One from a client comes to
+ * a replica: it may be an acknowledgement. */
+void cached_sent(struct sim *s, struct conn *c, struct bytes frame);
+void cached_acknowledged(struct conn *c, struct bytes frame);
+/* A command has taken effect: nobody has cached what it has changed. */
+void cached_check(struct sim *s, const struct op *op, const struct record *by);
+
+/* ---- work.c ---- */
+
+/* The processes of a machine that starts, and what they are told. */
+void work_start(struct sim *s, struct machine *m);
+void work_answered(struct sim *s, struct machine *m, const struct record *r);
+void work_granted(struct sim *s, struct machine *m, const struct client_grant *g);
+void work_session_lost(struct sim *s, struct machine *m);
+/* Somebody there ends the session of another client, as an operator may. */
+void work_destroy(struct sim *s, struct machine *m, struct machine *other);
+/* Its last process, which does nothing in this part of a run, writes much at once. */
+void work_bulk(struct sim *s, struct machine *m);
+bool work_idle(const struct sim *s, const struct machine *m);
+
+/* For its rounds: a request of this one; the answer to the round's i-th; the round goes on after
+ * that time; the next one begins. */
+void work_ask(struct sim *s, struct machine *m, int p, struct op op);
+void work_ask_ordered(struct sim *s, struct machine *m, int p, const struct op *op, bool ordered);
+/* While the lock is held that this acquire, which has taken effect, got. */
+void work_ask_guarded(struct sim *s, struct machine *m, int p, const struct op *op,
+                      const struct record *by);
+const struct record *work_answer(const struct sim *s, const struct process *proc, int i);
+void work_wake(struct sim *s, struct machine *m, int p, int64_t delay);
+void work_next_round(struct sim *s, struct machine *m, int p);
+
+/* ---- work_rounds.c, work_names.c ---- */
+
+/* The next step of a process's round. */
+void work_act(struct sim *s, struct machine *m, int p);
+/* Those of three of the roles. */
+void work_names(struct sim *s, struct machine *m, int p);
+void work_ephemeral(struct sim *s, struct machine *m, int p);
+void work_directories(struct sim *s, struct machine *m, int p);
+/* A file in the root. */
+struct op work_create(const char *name, bool exclusive, bool ephemeral);
+
+/* ---- mounts.c, users.c ---- */
+
+/* The mount of a machine that starts or stops, and what it is told. */
+void mounts_start(struct sim *s, struct machine *m);
+void mounts_stop(struct machine *m);
+void mounts_event(struct sim *s, struct machine *m, struct mount_event event);
+void mounts_answered(struct sim *s, struct machine *m, const struct record *r,
+                     const struct client_answer *a);
+void mounts_flush(struct sim *s, struct machine *m);
+void users_start(struct sim *s, struct machine *m, int p);
+void users_next(struct sim *s, struct machine *m, int p);
+void users_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
+void users_signals(struct sim *s, struct machine *m, int p);
+void users_check_unopened(struct sim *s, const struct item *it, uint64_t but_session);
+/* A call of this process; it goes on after that time. */
+void users_call(struct sim *s, struct machine *m, int p, struct mount_event event);
+void users_wake(struct sim *s, struct machine *m, int p, int64_t delay);
+
+/* ---- user_rounds.c ---- */
+
+/* The next step of a process's round; false when it is over, and only the file has to be closed. */
+bool users_round(struct sim *s, struct machine *m, int p);
+
+/* ---- watches.c ---- */
+
+/* Draws whether clients watch files. */
+void watches_init(struct sim *s);
+/* An answer came: the client may begin to watch the file, or end it. */
+void watches_answered(struct sim *s, struct machine *m, const struct client_answer *a);
+/* An event came. */
+void watches_told(struct sim *s, struct machine *m, const struct client_watched *e);
+/* The client watches nothing any more. */
+void watches_clear(struct machine *m);
+/* At the end each client knows the newest generation of what it watches. */
+void watches_check_end(struct sim *s);
+
+#endif

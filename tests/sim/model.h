@@ -1,0 +1,184 @@
+/* What the cell should do, fed with the log, and compared with what clients are told. */
+#ifndef LSFS_SIM_MODEL_H
+#define LSFS_SIM_MODEL_H
+
+#include "cell/tree/tree.h"
+#include "cell/wire/types.h"
+#include "tests/sim/history.h"
+
+struct holder {
+	uint64_t session, owner;
+	struct taken {
+		uint64_t acquisition, generation, fence;
+		enum lock_mode mode;
+	} now, earlier; /* earlier: what a conversion found, if not 0 */
+	int64_t delay_s;
+};
+
+struct version {
+	uint64_t index, generation;
+	const struct record *by; /* the request that made it; NULL: none did */
+	struct bytes contents;
+};
+
+struct item {                          /* a node of the model */
+	uint64_t node, parent, became; /* became: the ephemeral file that it was renamed to */
+	char name[NAME_ROOM];
+	enum node_kind kind;
+	bool ephemeral;
+	uint64_t born, died; /* indices; died 0: alive */
+	const struct record *died_by;
+	uint64_t creator, maker; /* session, of an ephemeral directory without a child; of a file */
+	struct version *versions;
+	size_t versions_n, versions_room;
+	struct opener {
+		uint64_t session, opened;
+	} * openers;
+	size_t openers_n, openers_room;
+	struct holder *holders;
+	size_t holders_n, holders_room;
+	uint64_t lock_generation, last_fence;
+	enum lock_mode delay_mode; /* 0: no delay */
+	uint64_t delay_began, delay_generation;
+	int64_t delay_s, delay_from;          /* virtual time of the expiry's first apply */
+	uint64_t lock_changed, mtime_changed; /* indices */
+	uint64_t granted;                     /* index: by a grant, the last time */
+	int64_t mtime_ns;
+	int64_t lock_delay_s; /* set on the node; -1: not */
+};
+
+struct name_change {
+	uint64_t index, parent, node;
+	const struct record *by; /* likewise */
+	char name[NAME_ROOM];
+}; /* node 0: gone */
+
+struct model_session {
+	uint64_t id;
+	bool alive, expired; /* it has ended, as expired */
+	bool awaited;        /* a new master has to wait for it */
+	bool lasting;        /* it never expires */
+	bool outstanding;    /* and it has not returned to this one */
+	bool given_up;       /* its client has asked for another one */
+	uint8_t nonce[LIMIT_NONCE];
+};
+
+struct model {
+	uint64_t applied, epoch, next, epoch_node;
+	int64_t applied_at; /* the last entry */
+	int64_t stamp_ns;   /* of the command that is decided, and whose it is */
+	const struct record *by;
+	int64_t epoch_from; /* virtual time of its first apply */
+	struct item **items;
+	size_t items_n, items_room;
+	struct name_change *names;
+	size_t names_n, names_room;
+	struct model_session *sessions;
+	size_t sessions_n, sessions_room;
+	uint64_t *digests, *slices, *sums; /* of the trees, and of the payloads; by index */
+	size_t digests_room, slices_room, sums_room;
+	bool awaits;           /* a session was outstanding as the epoch began */
+	uint64_t settled;      /* the last epoch whose barrier is known to have fallen */
+	int64_t lapsed_before; /* what was waited for then has not come back in its time */
+	uint64_t last_fence;
+	size_t ended;             /* pieces of an ending session, in the command that is decided, */
+	struct footprint changed; /* and the nodes of which clients may see that it changed them */
+};
+
+void model_init(struct sim *s);
+void model_free(struct model *m);
+/* The next entry of the log, as the first replica applied it. */
+void model_apply(struct sim *s, uint64_t index, struct bytes payload);
+struct item *model_item(struct model *m, uint64_t node);
+struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
+bool model_alive(const struct model *m, uint64_t session);
+void model_delete(struct sim *s, struct item *it, uint64_t index);
+
+/* For its parts: is it there; its newest version; a new one, and the version that it begins with or
+ * gets; the name of a node is another one's, or nobody's, from this index on. */
+bool model_item_alive(const struct item *it);
+const struct version *model_latest(const struct item *it);
+struct item *model_add_item(struct model *m, uint64_t index, uint64_t parent, struct bytes name,
+                            enum node_kind kind);
+void model_add_version(struct model *m, struct item *it, uint64_t index, struct bytes owned);
+void model_name_changed(struct model *m, uint64_t index, const struct item *it, uint64_t node);
+bool model_has_children(const struct model *m, const struct item *it);
+
+/* ---- model_sessions.c ---- */
+
+/* The commands on sessions. */
+void model_begin_epoch(struct sim *s, const struct op_begin_epoch *op);
+void model_create_session(struct model *m, const struct op_create_session *op);
+enum rc model_end_session(struct sim *s, uint64_t index, const struct command *c,
+                          const struct op_end_session *op);
+void model_finish_session(struct sim *s, uint64_t index, const struct command *c, uint64_t id);
+/* An ephemeral file is opened; closed, wherever renames have brought it: false when the session has
+ * not opened it. */
+void model_open(struct item *it, struct opener o);
+bool model_close(struct sim *s, uint64_t index, uint64_t session, uint64_t opened);
+/* The living item that the session has opened by this number; NULL: none. */
+struct item *model_opened(struct model *m, uint64_t session, uint64_t opened);
+
+/* ---- declared.c ---- */
+
+/* Does the command declare all nodes that it would change now? And all that the deletion of the
+ * item changes? */
+bool declared(struct sim *s, const struct command *c, const struct op *op);
+bool declared_deletion(struct sim *s, const struct command *c, const struct item *it);
+
+/* ---- model_files.c ---- */
+
+/* The commands on files and directories; `want` gets the answer that the model expects. */
+void model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_create *op,
+                  struct outcome *want);
+void model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *op,
+                        struct outcome *want);
+void model_append(struct sim *s, uint64_t index, const struct op_append *op, struct outcome *want);
+void model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_rename *op,
+                  struct outcome *want);
+void model_delete_file(struct sim *s, uint64_t index, const struct op_delete *op,
+                       struct outcome *want);
+void model_set_attribute(struct sim *s, const struct op *op, struct outcome *want);
+/* Ephemeral files: made, opened, closed. */
+void model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
+                         struct outcome *want);
+
+/* ---- outstanding.c ---- */
+
+/* An epoch begins. */
+void outstanding_begin(struct model *m);
+/* A session may cache or wait from now on, or not any more; or the barrier has fallen. */
+void outstanding_decide(struct sim *s, const struct op *op);
+/* A machine's client sends this. */
+void outstanding_frame(struct sim *s, int machine, struct bytes frame);
+/* A command takes effect: has everybody returned who may have cached what it changes? */
+void outstanding_check(struct sim *s, const struct op *op);
+/* At the end the log says of the last epoch, too, that its barrier has fallen. */
+void outstanding_check_end(struct sim *s);
+
+/* ---- reads.c ---- */
+
+void model_check_read(struct sim *s, const struct record *r, const struct result *result);
+/* Compares the locks of a tree with the model's, if it is as new; the end's tree, item by item. */
+void model_check_locks(struct sim *s, const struct tree *t);
+void model_check_tree(struct sim *s, const struct tree *t);
+
+/* ---- locks.c ---- */
+
+/* The commands on locks; `want` gets the answer that the model expects. */
+void locks_acquire(struct sim *s, uint64_t index, uint64_t session, const struct acquire *a,
+                   struct outcome *want);
+void locks_release(struct item *it, uint64_t session, const struct op_release *op);
+void locks_cancel(struct sim *s, uint64_t index, struct item *it, uint64_t session,
+                  const struct op_cancel *op);
+/* The first of the session's owners that hold it lets go; false: none holds it. */
+bool locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t session,
+                        bool expired);
+void locks_delay_over(struct sim *s, const struct op_delay_over *op);
+void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
+                const struct outcome *want);
+void locks_granted(struct sim *s, uint64_t index, const struct op_grant *op);
+/* Is the acquisition that the guard names not held any more? */
+bool locks_guard_stale(struct sim *s, const struct guard *g);
+
+#endif

@@ -1,0 +1,208 @@
+/* Clients that watch files. Of each file the generations of its contents come one after the other:
+ * one that is left out was announced, by a gap or by the fail-over of the master, or is known to
+ * the client before its watch begins; none comes twice, none that does not exist; and in the end
+ * each client knows the last one. */
+#include <stdlib.h>
+#include "cell/base/memory.h"
+#include "tests/sim/sim.h"
+
+enum {
+	WATCHES_PERMILLE = 300,
+	BEGIN_PERMILLE = 150,
+	END_PERMILLE = 20,
+	WATCHES_MOST = 8,
+	HESITATION_MS = 500,
+};
+
+#define EVERY_KIND ((2u << EVENT_GAP) - 2)
+
+void
+watches_init(struct sim *s)
+{
+	s->watching = rng_seeded(s->seed ^ 0x77617463);
+	s->swarm.watches = s->script == NULL && rng_chance(&s->watching, WATCHES_PERMILLE);
+}
+
+void
+watches_clear(struct machine *m)
+{
+	m->watched_n = 0;
+}
+
+static struct watched *
+find(struct machine *m, uint64_t node)
+{
+	for (size_t i = 0; i < m->watched_n; i++)
+		if (m->watched[i].node == node)
+			return &m->watched[i];
+	return NULL;
+}
+
+static void
+watch(struct sim *s, struct machine *m, uint64_t node, uint64_t generation, uint32_t mask)
+{
+	sim_trace(s, "client %d %s %s, generation %lu", m->id + 1,
+	          mask ? "watches" : "watches no more", trace_path(s, node),
+	          (unsigned long)generation);
+	machine_event(s, m,
+	              (struct client_event){.kind = CLIENT_WATCH,
+	                                    .node = node,
+	                                    .mask = mask,
+	                                    .generation = generation});
+}
+
+static void
+end_one(struct sim *s, struct machine *m, struct watched *w)
+{
+	const uint64_t node = w->node;
+
+	*w = m->watched[--m->watched_n];
+	watch(s, m, node, 0, 0);
+}
+
+static void
+begin_one(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
+{
+	ARRAY_ROOM(m->watched, m->watched_n, m->watched_room);
+	m->watched[m->watched_n++] = (struct watched){node, generation, .announced = true};
+	watch(s, m, node, generation, EVERY_KIND);
+}
+
+static void
+run_watch(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+	struct watched *w = find(m, e->a);
+
+	if (!m->up || m->life != e->life || m->closing || m->paused_until > s->now)
+		return;
+	if (m->session != m->watching || m->state == CLIENT_EXPIRED)
+		return; /* nothing is known to the next session */
+	if (e->b == 0 && w != NULL)
+		end_one(s, m, w);
+	else if (e->b != 0 && w == NULL && m->watched_n < WATCHES_MOST)
+		begin_one(s, m, e->a, e->b);
+}
+
+/* Between what it has read and the beginning of the watch anything may happen. */
+static void
+decide(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
+{
+	const int64_t delay = (int64_t)rng_below(&s->watching, HESITATION_MS) * MS;
+
+	m->watching = m->session;
+	heap_push(&s->heap, (struct event){.at = s->now + delay,
+	                                   .run = run_watch,
+	                                   .who = m->id,
+	                                   .life = m->life,
+	                                   .a = node,
+	                                   .b = generation});
+}
+
+void
+watches_answered(struct sim *s, struct machine *m, const struct client_answer *a)
+{
+	const struct attr attr = a->rc == RC_OK && a->result.kind == RESULT_attr
+	                             ? a->result.attr.attr
+	                             : (struct attr){0};
+	struct watched *w;
+
+	if (!s->swarm.watches || s->swarm.mounts || m->closing || attr.kind != NODE_FILE)
+		return;
+	w = find(m, attr.node);
+	if (w != NULL && rng_chance(&s->watching, END_PERMILLE))
+		decide(s, m, attr.node, 0);
+	else if (w == NULL && !s->calm && rng_chance(&s->watching, BEGIN_PERMILLE))
+		decide(s, m, attr.node, attr.content_generation);
+}
+
+/* ---- events ---- */
+
+static uint64_t
+generation_now(struct sim *s, uint64_t node)
+{
+	struct item *it = model_item(&s->model, node);
+
+	if (it == NULL || !model_item_alive(it))
+		return 0;
+	return model_latest(it)->generation;
+}
+
+static void
+modified(struct sim *s, struct machine *m, struct watched *w, uint64_t generation)
+{
+	const struct item *it = model_item(&s->model, w->node);
+
+	if (it == NULL || model_latest(it)->generation < generation)
+		sim_fail(s, "client %d is told of generation %lu of %s, which does not exist",
+		         m->id + 1, (unsigned long)generation, trace_path(s, w->node));
+	if (generation <= w->known)
+		sim_fail(s, "client %d is told of generation %lu of %s, and knows %lu", m->id + 1,
+		         (unsigned long)generation, trace_path(s, w->node),
+		         (unsigned long)w->known);
+	if (generation != w->known + 1 && !w->announced)
+		sim_fail(s, "client %d is told of generation %lu of %s after %lu: events are lost",
+		         m->id + 1, (unsigned long)generation, trace_path(s, w->node),
+		         (unsigned long)w->known);
+	w->known = generation;
+	w->announced = false;
+}
+
+static void
+announced(struct machine *m)
+{
+	for (size_t i = 0; i < m->watched_n; i++)
+		m->watched[i].announced = true;
+}
+
+static void
+gone(struct sim *s, struct machine *m, struct watched *w)
+{
+	if (generation_now(s, w->node) != 0)
+		sim_fail(s, "client %d is told that %s is gone", m->id + 1, trace_path(s, w->node));
+	*w = m->watched[--m->watched_n];
+}
+
+void
+watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
+{
+	struct watched *w = find(m, e->node);
+
+	if (m->closing)
+		return;
+	sim_trace(s, "client %d is told event %d of %s, generation %lu", m->id + 1, e->kind,
+	          trace_path(s, e->node), (unsigned long)e->generation);
+	if (e->kind == EVENT_EXPIRED)
+		watches_clear(m);
+	else if (e->kind == EVENT_GAP || e->kind == EVENT_MASTER_FAILED_OVER)
+		announced(m);
+	else if (w != NULL && e->kind == EVENT_CONTENTS_MODIFIED)
+		modified(s, m, w, e->generation);
+	else if (w != NULL && e->kind == EVENT_HANDLE_INVALID)
+		gone(s, m, w);
+	else if (w == NULL && e->node != 0)
+		sim_fail(s, "client %d is told of %s, which it does not watch", m->id + 1,
+		         trace_path(s, e->node));
+}
+
+/* ---- the end ---- */
+
+void
+watches_check_end(struct sim *s)
+{
+	for (int i = 0; i < s->machines_n; i++) {
+		struct machine *m = &s->machines[i];
+
+		for (size_t k = 0; m->up && m->state == CLIENT_SAFE && k < m->watched_n; k++) {
+			const struct watched *w = &m->watched[k];
+			const uint64_t now = generation_now(s, w->node);
+
+			if (w->known != now)
+				sim_fail(s,
+				         "client %d was told last of generation %lu of %s, and it "
+				         "is %lu: an event is lost",
+				         i + 1, (unsigned long)w->known, trace_path(s, w->node),
+				         (unsigned long)now);
+		}
+	}
+}

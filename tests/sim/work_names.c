@@ -1,0 +1,193 @@
+/* Their rounds on names: files that come and go, ephemeral ones, directories. */
+#include "tests/sim/sim.h"
+
+static struct op
+rename_file(uint64_t parent, const char *name, const char *new_name, bool no_replace)
+{
+	return (struct op){.code = OP_rename,
+	                   .rename = {.parent = parent,
+	                              .name = bytes_of(name),
+	                              .new_parent = NODE_ROOT,
+	                              .new_name = bytes_of(new_name),
+	                              .no_replace = no_replace}};
+}
+
+static struct op
+delete_file(uint64_t parent, const char *name)
+{
+	return (struct op){.code = OP_delete,
+	                   .delete = {.parent = parent, .name = bytes_of(name), .kind = NODE_FILE}};
+}
+
+static struct op
+close_ephemeral(uint64_t node)
+{
+	return (struct op){.code = OP_close_ephemeral, .close_ephemeral = {node}};
+}
+
+/* To create an ephemeral file, or one over it, is to open it: what the round has opened so is
+ * closed at its end. */
+static void
+end_round(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	int n = proc->step < 50 ? proc->records_n : 0;
+
+	proc->step = 50;
+	for (int i = 0; i < n; i++) {
+		const struct record *r = work_answer(s, proc, i);
+
+		if (r->op.code == OP_create && r->op.create.kind == NODE_FILE && r->rc == RC_OK)
+			work_ask(s, m, p, close_ephemeral(r->got.node));
+	}
+	if (proc->pending == 0)
+		work_next_round(s, m, p);
+}
+
+/* Creates, deletes, renames among few names, and looks. */
+void
+work_names(struct sim *s, struct machine *m, int p)
+{
+	static const char *const names[] = {"a", "b", "c"};
+	struct process *proc = &m->processes[p];
+	struct bytes one = bytes_of(names[rng_below(&s->rng, 3)]);
+	const char *two = names[rng_below(&s->rng, 3)];
+	struct op op = {.code = OP_get_listing,
+	                .get_listing = {.node = NODE_ROOT, .most = rng_chance(&s->rng, 500)}};
+
+	if (proc->step > 1) {
+		end_round(s, m, p);
+		return;
+	}
+	proc->step++;
+	switch (rng_below(&s->rng, 5)) {
+	case 0:
+		op = work_create((const char *)one.data, rng_chance(&s->rng, 800), false);
+		break;
+	case 1:
+		op = delete_file(NODE_ROOT, (const char *)one.data);
+		break;
+	case 2:
+		op = rename_file(NODE_ROOT, (const char *)one.data, two, rng_chance(&s->rng, 300));
+		break;
+	case 3:
+		op = (struct op){.code = OP_lookup, .lookup = {.parent = NODE_ROOT, .name = one}};
+		break;
+	default:
+		break;
+	}
+	work_ask(s, m, p, op);
+}
+
+void
+work_ephemeral(struct sim *s, struct machine *m, int p)
+{
+	static const char *const names[] = {"e0", "e1"};
+	struct process *proc = &m->processes[p];
+	const char *name = names[rng_below(&s->rng, 2)];
+	const char *other = names[name == names[0]];
+
+	switch (proc->step++) {
+	case 0:
+		if (rng_chance(&s->rng, 50))
+			work_ask(s, m, p, delete_file(NODE_ROOT, name));
+		else if (rng_chance(&s->rng, 500))
+			work_ask(s, m, p, work_create(name, true, rng_chance(&s->rng, 600)));
+		else
+			work_ask(s, m, p,
+			         (struct op){.code = OP_lookup,
+			                     .lookup = {.parent = NODE_ROOT,
+			                                .name = bytes_of(name)}});
+		return;
+	case 1:
+		if (work_answer(s, proc, 0)->rc != RC_OK) {
+			work_next_round(s, m, p);
+			return;
+		}
+		proc->node = work_answer(s, proc, 0)->got.node;
+		if (rng_chance(&s->rng, 400))
+			work_ask(s, m, p,
+			         (struct op){.code = OP_make_ephemeral,
+			                     .make_ephemeral = {proc->node}});
+		else
+			work_ask(s, m, p,
+			         (struct op){.code = OP_open_ephemeral,
+			                     .open_ephemeral = {proc->node}});
+		return;
+	case 2:
+		if (rng_chance(&s->rng, 300))
+			work_ask(s, m, p,
+			         rename_file(NODE_ROOT, name, other, rng_chance(&s->rng, 300)));
+		else
+			work_wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
+		return;
+	case 3: /* by the number that was opened, whatever became of the file */
+		work_ask(s, m, p, close_ephemeral(proc->node));
+		return;
+	default:
+		work_next_round(s, m, p);
+	}
+}
+
+static struct op
+in_directory(struct sim *s, uint64_t directory)
+{
+	static const char *const names[] = {"f", "g"};
+	struct bytes name = bytes_of(names[rng_below(&s->rng, 2)]);
+	struct op op;
+
+	switch (rng_below(&s->rng, 6)) {
+	case 0:
+	case 1:
+		op = work_create((const char *)name.data, rng_chance(&s->rng, 500),
+		                 rng_chance(&s->rng, 500));
+		op.create.parent = directory;
+		return op;
+	case 2:
+		return delete_file(directory, (const char *)name.data);
+	case 3:
+		return rename_file(directory, (const char *)name.data, "a", false);
+	case 4:
+		return (struct op){.code = OP_lookup,
+		                   .lookup = {.parent = directory, .name = name}};
+	default:
+		return (struct op){.code = OP_get_listing, .get_listing = {.node = directory}};
+	}
+}
+
+/* Makes a directory, or enters one; works in it; removes it if it is empty. */
+void
+work_directories(struct sim *s, struct machine *m, int p)
+{
+	static const char *const names[] = {"d0", "d1"};
+	struct process *proc = &m->processes[p];
+	const char *name = names[rng_below(&s->rng, 2)];
+	struct op op = work_create(name, rng_chance(&s->rng, 300), rng_chance(&s->rng, 500));
+
+	switch (proc->step++) {
+	case 0:
+		op.create.kind = NODE_DIRECTORY;
+		work_ask(s, m, p, op);
+		return;
+	case 1:
+		if (work_answer(s, proc, 0)->rc != RC_OK) {
+			work_next_round(s, m, p);
+			return;
+		}
+		proc->node = work_answer(s, proc, 0)->got.node;
+		/* fall through */
+	case 2:
+	case 3:
+		work_ask(s, m, p, in_directory(s, proc->node));
+		return;
+	case 4:
+		work_ask(s, m, p,
+		         (struct op){.code = OP_delete,
+		                     .delete = {.parent = NODE_ROOT,
+		                                .name = bytes_of(name),
+		                                .kind = NODE_DIRECTORY}});
+		return;
+	default:
+		end_round(s, m, p);
+	}
+}
