@@ -31,9 +31,11 @@ def blanked(match):
     return re.sub(r"[^\n]", " ", match.group())
 
 
-# Calls whose only effect is text that a person reads.
-WORDS = re.compile(r"^\t+(?:\w*TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
-                   r"say_silent|corruption_log|store_log|note)\([^;]*;", re.M)
+# Calls whose only effect is text that a person reads, and conditions on which only such a call depends.
+WORD = (r"\t+(?:\w*TRACE|NOTICE|trace_\w+|snprintf|buffer_printf|server_io_log|log_warn|say|print_line|"
+        r"say_silent|corruption_log|store_log|note)\([^;]*;")
+WORDS = re.compile("^" + WORD, re.M)
+TO_SAY = re.compile(r"^\t+if \([^;{}]*\)\n(?=" + WORD + r"\n(?!\t+else))", re.M)
 
 
 # A weaker assertion changes nothing, a stronger one is found at once.
@@ -45,7 +47,7 @@ def code_only(text):
     they are."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
     code = re.sub(pattern, blanked, text, flags=re.S)
-    return ASSERTIONS.sub(blanked, WORDS.sub(blanked, code))
+    return ASSERTIONS.sub(blanked, WORDS.sub(blanked, TO_SAY.sub(blanked, code)))
 
 
 def closing(code, opening):

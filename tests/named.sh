@@ -1,5 +1,5 @@
 #!/bin/sh
-# The pages in docs/ name things that are there: each test that docs/faults.md names (`FILE:CASE`
+# The pages in docs/ name things that are there: each test that a page names (`FILE:CASE`
 # is a case of tests/*/FILE (.c or .sh), `mutant:NAME` a planted bug, `FOLDER:NAME` a transcript);
 # each function, field or file.
 set -u
@@ -34,7 +34,8 @@ unknown() {
 	done
 }
 
-named=$(grep -oE '`[a-z_0-9.]+:[a-zA-Z_0-9-]+`' docs/faults.md | tr -d '`' | sort -u)
+named=$(grep -ohE '`[a-z_0-9.]+:[a-zA-Z_0-9-]+`' docs/faults.md docs/semantics.md |
+	tr -d '`' | sort -u)
 pages=$(ls docs/*.md)
 n=0
 echo "1..$(echo "$named" "$pages" | tr ' ' '\n' | wc -l)"
@@ -43,7 +44,7 @@ for name in $named; do
 	if exists "${name%%:*}" "${name#*:}" 2> /dev/null; then
 		echo "ok $n - $name"
 	else
-		echo "not ok $n - $name: named in docs/faults.md, and no test has this name"
+		echo "not ok $n - $name: named in docs/, and no test has this name"
 	fi
 done
 for page in $pages; do

@@ -89,10 +89,14 @@ check_lines() {
 	}' $sources $scripts
 }
 
-# A file of tests is a list; it may get longer.
+# A file of tests is a list; it may get a little longer.
 check_files() {
 	awk '
-		function most() { return FILENAME ~ /^tests\// ? 1040 : 620 }
+		function most() {
+			if (FILENAME ~ /^tests\/(sim|crash|calls)\//)
+				return 470
+			return FILENAME ~ /^tests\// ? 720 : 600
+		}
 		FNR == most() + 1 { print FILENAME ": more than " most() " lines" }
 	' $sources $scripts
 }
@@ -102,6 +106,7 @@ check_functions() {
 	awk '
 		FILENAME == ARGV[1] { allowed[$1 " " $2] = 1; next }
 		/^[a-z_][a-z_0-9]*\(/ { name = substr($0, 1, index($0, "(") - 1) }
+		/^[A-Z_]*TEST[A-Z_]*\(/ { name = $0; gsub(/^[A-Z_]*\(|[,)].*/, "", name) }
 		/^{$/ { start = FNR }
 		/^}$/ && start {
 			if (FNR - start - 1 > 70 && !((FILENAME " " name) in allowed))
@@ -176,16 +181,20 @@ check_writers() {
 	done <<- EOF
 		cell/client connection client_connection.c
 		cell/client keepalive client_keepalive.c
+		cell/client replies client_reply.c
+		cell/client caching caching.c
 		cell/client requests client_request.c
 		cell/client session client_session.c
 		cell/client standby standby.c
 		cell/client waits lock_waits.c
+		cell/client watches watches.c
 		cell/master await await_bit.c
 		cell/master barrier failover_barrier.c
 		cell/master connections master_connection.c
 		cell/master delays delay_timer.c
 		cell/master ending session_end.c
 		cell/master keepalive master_keepalive.c
+		cell/master events event_queue.c
 		cell/master lease session_lease.c
 		cell/master lowered lowered_lease.c
 		cell/master opening session_opening.c
@@ -198,6 +207,7 @@ check_writers() {
 		cell/master timers timer.c
 		cell/master unshared unshared_files.c
 		cell/master waiters lock_queue.c
+		cell/master watches watch_table.c
 		cell/master withdrawals withdrawal.c
 		cell/paxos acceptor acceptor.c recover.c
 		cell/paxos candidate proposer.c
@@ -207,7 +217,7 @@ check_writers() {
 		cell/paxos lease lease.c
 		cell/paxos promises promises.c
 		cell/paxos repair recover.c
-		cell/paxos rounds px.c
+		cell/paxos rounds rounds.c
 		cell/paxos witness witness.c
 		cell/replica admin admin.c
 		cell/replica backlog replica.c
@@ -243,8 +253,8 @@ plain="cell/base cell/config cell/sys cell/net cell/store ctl fs/*.[ch] fs/fuse 
 	docs/faults.md docs/operations.md docs/semantics.md docs/storage.md docs/style.md
 	cell/client cell/paxos cell/master cell/tree cell/replica
 	docs/paxos.md
-	tests/transcripts/mount tests/transcripts/client tests/transcripts/mount_player.c
-	tests/transcripts/client_player.c tests/unit/mount_bench.[ch] tests/unit/test_mount_fuzz.c"
+	tests/transcripts/mount tests/transcripts/client tests/transcripts/*.[ch]
+	tests/unit/mount_bench.[ch] tests/unit/test_mount_fuzz.c"
 
 # A sentence has a subject that names a thing: it does not begin with one of these pronouns. With a
 # capital one of them begins a sentence wherever it stands; in small letters it may begin a comment
@@ -300,7 +310,7 @@ report() {
 echo 1..10
 report check_arrows "includes point down"
 report check_lines "lines have at most 100 columns"
-report check_files "files have at most 620 lines, tests 1040"
+report check_files "files have at most 600 lines, tests 720, the simulator 470"
 report check_functions "functions have at most 70 lines"
 report check_makefile "every source is in the makefile"
 report check_words "nothing is left for later"

@@ -26,9 +26,15 @@ void powercut_fail_sync(long n);
 /* From the n-th write on, `times` writes find no room. */
 void powercut_no_room(long n, long times);
 
+/* From now on this process and its children note of each operation, by its number and in memory
+ * that they share, whether a file was renamed just before and the directory not synced:
+ * POWERCUT_TORN; 0 behind the last. */
+const uint8_t *powercut_watch(void);
+/* The number of operations, and of syncs, so far. */
 long powercut_operations(void);
 long powercut_syncs(void);
-bool powercut_failed(void); /* the chosen sync has failed */
+/* True if the chosen sync has failed. */
+bool powercut_failed(void);
 /* Gives the files what a cut now would leave of them. No database may be open. */
 void powercut_leave(void);
 

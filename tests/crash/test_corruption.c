@@ -4,19 +4,13 @@
  * LSFS_CRASH_ALL in the environment many more kinds are tried. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cell/base/checksum.h"
 #include "cell/base/memory.h"
@@ -26,6 +20,7 @@
 #include "cell/store/log_db.h"
 #include "tests/unit/fake_tree.h"
 #include "tests/unit/store_fixture.h"
+#include "tests/unit/unit.h"
 
 enum {
 	LAST = 700,
@@ -353,15 +348,13 @@ make(bool others)
 		left[others][i] = read_image(names[i]);
 }
 
-static void
-test_random_damage(void **state)
+TEST(test_random_damage)
 {
 	uint64_t tries = getenv("LSFS_CRASH_ALL") != NULL ? MANY_TRIES : TRIES;
 	uint64_t first =
 	    getenv("LSFS_CRASH_SEED") != NULL ? strtoull(getenv("LSFS_CRASH_SEED"), NULL, 10) : 1;
 	struct count several = {0}, one = {0};
 
-	(void)state;
 	for (int others = 0; others < 2; others++) {
 		fixture_make(&f);
 		make(others);
@@ -389,8 +382,6 @@ test_random_damage(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_damage)};
-
 	log_start("test_corruption", LEVEL_ERROR);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

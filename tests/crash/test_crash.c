@@ -132,13 +132,11 @@ starve(void)
 	return f.failed ? REFUSED : OK;
 }
 
-static void
-test_killed(void **state)
+TEST(test_killed)
 {
 	struct rng rng = rng_seeded(1);
 	struct acks acks = {0};
 
-	(void)state;
 	for (int i = 0; i < KILLS; i++) {
 		struct victim victim;
 
@@ -213,12 +211,10 @@ cut(long n)
 	return status != OK;
 }
 
-static void
-test_power_cut(void **state)
+TEST(test_power_cut)
 {
 	long operations, syncs, cuts = 0;
 
-	(void)state;
 	measure(&operations, &syncs);
 	assert_true(operations > 100 && syncs > 10);
 	for (long n = 1; n <= operations; n += stride_of(operations, CUTS))
@@ -318,12 +314,10 @@ assert_replaced(uint64_t acknowledged)
 	buffer_free(&found);
 }
 
-static void
-test_cut_in_replacing(void **state)
+TEST(test_cut_in_replacing)
 {
 	int status = POWERCUT_STATUS, cuts = 0;
 
-	(void)state;
 	for (long n = 1; status != OK; n++) {
 		for (long times = 0; times < POWERCUT_TIMES && status != OK; times++) {
 			struct acks acks = {0};
@@ -341,13 +335,11 @@ test_cut_in_replacing(void **state)
 	assert_true(cuts >= 4 * REPLACED * POWERCUT_TIMES);
 }
 
-static void
-test_failed_sync(void **state)
+TEST(test_failed_sync)
 {
 	long operations, syncs, failures = 0;
 	char saved[4096];
 
-	(void)state;
 	victim_fresh();
 	measure(&operations, &syncs);
 	for (long n = 1; n <= syncs; n += stride_of(syncs, FAILURES)) {
@@ -376,12 +368,10 @@ test_failed_sync(void **state)
 	assert_true(failures > FAILURES / 3);
 }
 
-static void
-test_closed_after_failure(void **state)
+TEST(test_closed_after_failure)
 {
 	struct acks acks = {0};
 
-	(void)state;
 	victim_fresh();
 	if (victim_harvest(victim_run(close_late, powercut_fail_sync, 0, 1), &acks) != REFUSED)
 		fail_msg("a store that had failed did not close");
@@ -392,12 +382,10 @@ test_closed_after_failure(void **state)
 }
 
 /* The process ends, as everywhere; the disk is not to blame. */
-static void
-test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	struct acks acks = {0};
 
-	(void)state;
 	victim_fresh();
 	assert_int_equal(victim_harvest(victim_run(starve, NULL, 0, 0), &acks), -1);
 	assert_int_equal(acks.persisted, 1);
@@ -406,10 +394,8 @@ test_no_memory(void **state)
 }
 
 /* The last test: from here on this process works on the disk that can get full. */
-static void
-test_no_room(void **state)
+TEST(test_no_room)
 {
-	(void)state;
 	victim_fresh();
 	powercut_install(7);
 	assert_true(fixture_open(&f));
@@ -434,10 +420,8 @@ test_no_room(void **state)
 	fixture_close(&f);
 }
 
-static void
-test_closed_while_full(void **state)
+TEST(test_closed_while_full)
 {
-	(void)state;
 	victim_fresh();
 	assert_true(fixture_open(&f));
 	fixture_start(&f);
@@ -474,17 +458,6 @@ teardown(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_killed),
-	    cmocka_unit_test(test_power_cut),
-	    cmocka_unit_test(test_cut_in_replacing),
-	    cmocka_unit_test(test_failed_sync),
-	    cmocka_unit_test(test_closed_after_failure),
-	    cmocka_unit_test(test_no_memory),
-	    cmocka_unit_test(test_no_room),
-	    cmocka_unit_test(test_closed_while_full),
-	};
-
 	log_start("test_crash", LEVEL_ERROR);
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return unit_run(setup, teardown);
 }

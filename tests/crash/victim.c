@@ -47,9 +47,9 @@ on_persisted(void *user, uint64_t ticket)
 }
 
 static void
-on_saved(void *user, uint64_t applied)
+on_saved(void *user, uint64_t applied, size_t unsaved)
 {
-	(void)user;
+	(void)user, (void)unsaved;
 	if (told.failed)
 		_exit(LATE_ACK);
 	told.saved = f.saved = applied;

@@ -13,9 +13,7 @@ case_two_mounts() {
 	is "$(cat "$m/d/f")" two
 	exec 9<> "$m/d/f"
 	flock 9
-	local rc=0
-	limit 5 flock -n "$m2/d/f" true || rc=$?
-	is $rc 1
+	exits 1 limit 5 flock -n "$m2/d/f" true
 	exec 9>&-
 	limit 5 flock "$m2/d/f" true # a close does not wait for the cell
 }
@@ -135,6 +133,7 @@ case_a_mount_killed_leaves_its_locks_delayed() {
 	second=$(daemon_of "$m2")
 	umount "$m2"
 	wait_until "the second mount has left" gone "$second"
+	leases 2s 4s
 	mount_second lock_delay=2
 	second=$(daemon_of "$m2")
 	exec 9<> "$m2/l2"
@@ -145,9 +144,10 @@ case_a_mount_killed_leaves_its_locks_delayed() {
 	exec 8>&- 9>&-
 	is "$(attribute lock "$m/l2")" exclusive
 	wait_until "its session has expired" session_expired
-	[ ! -e "$m/e" ]
+	wait_until "its file is gone" eval "[ ! -e '$m/e' ]"
 	limit 20 flock "$m/l2" true
 	umount -l "$m2"
+	cell_ctl cell set session_lease=12s > /dev/null
 }
 
 session_expired() { [[ $(attribute lock "$m/l2") == delayed* ]]; }
@@ -195,13 +195,10 @@ case_without_a_majority_calls_wait() {
 	for i in 1 2 3; do [ "$i" = "$(master)" ] || others="$others $i"; done
 	for i in $others; do kill -STOP "$(replica "$i")"; done
 	bash -c "echo late > '$m/late'" &
-	local writer=$! rc=0
+	local writer=$!
 	wait_until "the session is in jeopardy" grep -q jeopardy "$m/.cell/status"
-	timeout -s INT 2 cat "$m/kept" || rc=$?
-	[ $rc -ne 0 ]
-	rc=0
-	limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$cell/admin.key" || rc=$?
-	is $rc 1
+	! timeout -s INT 2 cat "$m/kept" || return 1
+	exits 1 limit 20 "$LSCTL" status --cell "$cell/dc1.conf" --key "$cell/admin.key"
 	for i in $others; do kill -CONT "$(replica "$i")"; done
 	wait $writer
 	is "$(cat "$m/late")" late

@@ -48,9 +48,7 @@ foreground() {
 	wait_until "the mount is there" mountpoint -q "$m"
 	echo x > "$m/f"
 	"$@"
-	local rc=0
-	wait $daemon || rc=$?
-	is $rc 0
+	exits 0 wait $daemon
 	! mountpoint -q "$m"
 }
 

@@ -29,9 +29,7 @@ assert isinstance(s["lease_left"], float) and isinstance(s["session"], int), s
 assert isinstance(s["version"], str) and s["state"] == "safe", s'
 	"$LSCTL" status "$m" | grep -qE '^lease_left +[0-9]+\.[0-9]{3}$'
 	down
-	local rc=0
-	"$LSCTL" status "$m" 2> "$work/err" || rc=$?
-	is $rc 1
+	exits 1 "$LSCTL" status "$m" 2> "$work/err"
 	is "$(wc -l < "$work/err")" 1
 }
 
@@ -62,25 +60,68 @@ case_status_of_what_does_not_answer() {
 case_lock() {
 	up > /dev/null
 	is "$("$LSCTL" lock "$m/l" -- echo ran)" ran
-	local rc=0
-	"$LSCTL" lock "$m/l" -- sh -c 'exit 9' || rc=$?
-	is $rc 9
+	exits 9 "$LSCTL" lock "$m/l" -- sh -c 'exit 9'
 	"$LSCTL" lock "$m/l" -- sh -c 'echo "$LS_FENCE"; echo "$LS_SEQUENCER"' > "$work/out"
 	head -n 1 "$work/out" | grep -qE '^[0-9]+$'
 	"$LSCTL" verify --cell "$data/cell.conf" "$(tail -n 1 "$work/out")"
 	exec 9<> "$m/l"
 	flock 9
 	rc=0
-	"$LSCTL" lock -n "$m/l" -- true || rc=$?
-	is $rc 1
+	exits 1 "$LSCTL" lock -n "$m/l" -- true
 	rc=0
-	"$LSCTL" lock -w 0.2 -E 33 "$m/l" -- true || rc=$?
-	is $rc 33
+	exits 33 "$LSCTL" lock -w 0.2 -E 33 "$m/l" -- true
 	exec 9>&-
 	"$LSCTL" lock -s -n "$m/l" -- sh -c "flock -s -n '$m/l' true"
 	rc=0
-	"$LSCTL" lock -n "$m/l" -- sh -c 'kill -TERM $$' || rc=$?
-	is $rc 143
+	exits 143 "$LSCTL" lock -n "$m/l" -- sh -c 'kill -TERM $$'
+	down
+}
+
+case_elect() {
+	up > /dev/null
+	is "$("$LSCTL" elect "$m/primary" -- cat "$m/primary" | cut -d : -f 1)" "$(hostname)"
+	is "$("$LSCTL" elect "$m/primary" me -- cat "$m/primary")" me
+	"$LSCTL" elect "$m/primary" -w 5 b:80 -- sh -c '
+		cat "$0"; getfattr --only-values -n user.ls.lock "$0" 2> /dev/null' \
+		"$m/primary" > "$work/out"
+	is "$(cat "$work/out")" "b:80
+exclusive"
+	"$LSCTL" elect "$m/primary" first -- "$LSCTL" elect -n -E 9 "$m/primary" second -- \
+		true || is $? 9
+	is "$(cat "$m/primary")" first
+	one_line 2 "-- COMMAND: needed" "$LSCTL" elect "$m/primary" me true
+	one_line 2 "COMMAND: needed" "$LSCTL" elect "$m/primary" --
+	one_line 2 "there is one primary" "$LSCTL" elect -s "$m/primary" -- true
+	mkdir "$m/elect-dir"
+	one_line 1 "cannot write the name" "$LSCTL" elect "$m/elect-dir" -- true
+	down
+}
+
+# A person at a terminal is told after a second for whom it waits.
+case_a_person_who_waits_is_told() {
+	up > /dev/null
+	python3 - "$LSCTL" "$m/busy" <<-'P'
+		import fcntl, os, pty, re, socket, subprocess, sys
+		lsctl, path = sys.argv[1:]
+		fd = os.open(path, os.O_RDWR | os.O_CREAT)
+		fcntl.flock(fd, fcntl.LOCK_EX)
+		waiters = []
+		for ahead in range(2):
+		    terminal, other = pty.openpty()
+		    waiters.append((subprocess.Popen([lsctl, "lock", path, "--", "true"],
+		                                     stderr=other), terminal))
+		    os.close(other)
+		    said = b""
+		    while b"\n" not in said:
+		        said += os.read(terminal, 4096)
+		    expected = (r"lsctl: .*/busy: waiting: the lock is held by admin on %s "
+		                r"\(process %d\) since 20\d\d-.* \(\d+ s\); waiters ahead: %d\r\n")
+		    expected %= (re.escape(socket.gethostname()), os.getpid(), ahead)
+		    assert re.fullmatch(expected, said.decode()), said
+		os.close(fd)
+		for waiter, terminal in waiters:
+		    assert waiter.wait(timeout=20) == 0
+	P
 	down
 }
 
@@ -89,9 +130,7 @@ case_lock_a_directory() {
 	mkdir "$m/dir"
 	"$LSCTL" lock "$m/dir" -- getfattr --only-values -n user.ls.lock "$m/dir" > "$work/out" 2>&1
 	grep -q exclusive "$work/out"
-	local rc=0
-	"$LSCTL" lock "$m/dir" -- "$LSCTL" lock -n "$m/dir" -- true || rc=$?
-	is $rc 1
+	exits 1 "$LSCTL" lock "$m/dir" -- "$LSCTL" lock -n "$m/dir" -- true
 	"$LSCTL" lock -n "$m/dir" -- true
 	down
 }
@@ -118,11 +157,10 @@ case_lock_forwards_signals() {
 		wait # until the signal
 	C
 	"$LSCTL" lock "$m/l" -- bash "$work/command" &
-	local pid=$! rc=0
+	local pid=$!
 	wait_until "the command runs" test -e "$work/ready"
 	kill -TERM $pid
-	wait $pid || rc=$?
-	is $rc 5
+	exits 5 wait $pid
 	[ -e "$work/got" ]
 	limit 5 flock -n "$m/l" true
 	down

@@ -73,7 +73,8 @@ case_few_descriptors() {
 
 case_without_a_cell_after_the_grace_period() {
 	umount "$m"
-	limit 30 "$LSFS" -o "key=$cell/admin.key,grace=1" "$cell/dc1.conf" "$m"
+	cell_ctl cell set grace=1s
+	limit 30 "$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m"
 	python3 - "$m" "$(replica 1)" "$(replica 2)" <<-'P'
 		import errno, os, signal, sys, time
 		mount, replicas = sys.argv[1], [int(p) for p in sys.argv[2:]]

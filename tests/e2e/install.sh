@@ -31,6 +31,13 @@ case_install() {
 	MANPATH=/usr/local/share/man man -w lsfs lscell lsctl lsfs.conf > /dev/null ||
 		[ -e /usr/local/share/man/man8/lsfs.8 ]
 	[ -e /usr/local/share/doc/lsfs/semantics.md ]
+	{
+		echo '#include <lsfs.h>'
+		echo '_Static_assert(LSFS_SET_SEQUENCER == 0x45084c01, "as users have it");'
+		echo 'int main(void) { return lsfs_set_sequencer(0, "") == 0; }'
+	} > "$work/user.c"
+	cc -Werror -Wall -Wextra -I/usr/local/include -o "$work/user" "$work/user.c"
+	"$work/user" < /dev/null
 	export LSFS=/usr/local/sbin/lsfs LSCTL=/usr/local/bin/lsctl
 }
 

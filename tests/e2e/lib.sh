@@ -90,6 +90,14 @@ is() {
 	[ "$1" = "$2" ] || { say "expected: $2"; say "got:      $1"; return 1; }
 }
 
+# exits CODE COMMAND...: it ends with this exit status.
+exits() {
+	local code=$1 rc=0
+	shift
+	"$@" || rc=$?
+	is $rc "$code"
+}
+
 # refused TEXT COMMAND...: it fails, and says so with that text.
 refused() {
 	local text=$1 out rc=0
@@ -130,13 +138,14 @@ tell_where() {
 }
 
 run_cases() {
-	local name number=0 failed=0 log=$work/log level=$((BASH_SUBSHELL + 1))
+	local name number=0 failed=0 began took log=$work/log level=$((BASH_SUBSHELL + 1))
 	local cases
 	cases=$(grep -oE '^case_[a-z0-9_]+' "$script")
 	echo "1..$(wc -w <<< "$cases")"
 	for name in $cases; do
 		number=$((number + 1))
 		d=$m/$name
+		began=$SECONDS
 		(
 			set -eE
 			trap 'tell_where "${BASH_SOURCE[0]}" $LINENO "$BASH_COMMAND"' ERR
@@ -144,6 +153,8 @@ run_cases() {
 			"$name"
 		) > "$log" 2>&1 < /dev/null
 		if [ $? -eq 0 ]; then
+			took=$((SECONDS - began))
+			[ $took -lt 5 ] || say "took $took s"
 			echo "ok $number - ${name#case_}"
 		else
 			failed=1

@@ -29,18 +29,13 @@ waiting() { pgrep -fc "^flock .*$1" || :; }
 case_flock_command() {
 	is "$(limit 5 flock "$d/f" echo ran)" ran
 	is "$(limit 5 flock -s "$d/f" echo ran)" ran
-	local rc=0
-	limit 5 flock "$d/f" sh -c 'exit 7' || rc=$?
-	is $rc 7
+	exits 7 limit 5 flock "$d/f" sh -c 'exit 7'
 }
 
 case_flock_nonblocking() {
 	hold "$d/f"
-	local rc=0
-	limit 5 flock -n "$d/f" true || rc=$?
-	is $rc 1
-	limit 5 flock -n -E 42 "$d/f" true || rc=$?
-	is $rc 42
+	exits 1 limit 5 flock -n "$d/f" true
+	exits 42 limit 5 flock -n -E 42 "$d/f" true
 	rm "$work/release"
 	wait $holder
 	limit 5 flock -n "$d/f" true
@@ -48,9 +43,7 @@ case_flock_nonblocking() {
 
 case_flock_with_timeout() {
 	hold "$d/f"
-	local rc=0
-	limit 10 flock -w 2 "$d/f" true || rc=$?
-	is $rc 1
+	exits 1 limit 10 flock -w 2 "$d/f" true
 	rm "$work/release"
 	limit 10 flock -w 5 "$d/f" true
 }
@@ -58,9 +51,7 @@ case_flock_with_timeout() {
 case_shared_locks() {
 	hold "$d/f" -s
 	limit 5 flock -s -n "$d/f" true
-	local rc=0
-	limit 5 flock -n "$d/f" true || rc=$?
-	is $rc 1
+	exits 1 limit 5 flock -n "$d/f" true
 	is "$(attribute lock "$d/f")" "shared 1"
 	rm "$work/release"
 	wait $holder
@@ -210,9 +201,7 @@ case_conversion() {
 	exec 7<> "$d/f" 8<> "$d/f"
 	flock -s 7
 	flock -s 8
-	local rc=0
-	flock -n 7 || rc=$?
-	is $rc 1
+	exits 1 flock -n 7
 	is "$(attribute lock "$d/f")" "shared 2"
 	flock -u 8
 	flock -n 7
@@ -335,6 +324,40 @@ case_lock_holders() {
 	[[ $holders == *admin* ]]
 	[[ $holders == *"$(hostname)"* ]]
 	exec 9>&-
+}
+
+# line KEY VALUE: .cell/locks has it in the paragraph of the lock of $d/f.
+line() { grep -A 9 "^path: ${d#"$m"}/f\$" "$m/.cell/locks" | grep -q "^$1: $2\$"; }
+
+case_lock_waiters() {
+	local host id first second
+	host=$(hostname)
+	id=$(sed -n 's/^session: //p' "$m/.cell/status")
+	refused "No such attribute" getfattr -n user.ls.lock_waiters "$d/f" || touch "$d/f"
+	hold "$d/f"
+	flock -s "$d/f" true &
+	first=$!
+	wait_until "one waits" line waiter "$id admin $host $first shared [0-9]*"
+	flock "$d/f" true &
+	second=$!
+	wait_until "another waits" line waiter "$id admin $host $second exclusive [0-9]*"
+	line holder "$id admin $host [0-9]* exclusive [0-9]*"
+	line lock exclusive
+	attribute lock_waiters "$d/f" > "$work/waiters"
+	is "$(cut -d ' ' -f 4,5 "$work/waiters")" "$first shared
+$second exclusive"
+	getfattr -d "$d/f" | grep -q '^user.ls.lock_waiters='
+	"$LSCTL" locks "$m" | sed "s/ *[0-9]* $id  */ S /; s/  */ /g" > "$work/table"
+	is "$(grep -F "${d#"$m"}/f " "$work/table" | sed 's/:[0-9]*$//')" \
+		"${d#"$m"}/f holds exclusive S admin $host
+${d#"$m"}/f waits 1 shared S admin $host
+${d#"$m"}/f waits 2 exclusive S admin $host"
+	"$LSCTL" locks "$m" --json | grep -q "\"pid\": $second,"
+	is "$("$LSCTL" top -n 2 -d 0.1 "$m" | grep -c "waits 1")" 2
+	rm "$work/release"
+	wait
+	refused "No such attribute" getfattr -n user.ls.lock_waiters "$d/f"
+	[ ! -s "$m/.cell/locks" ] || ! line path ".*"
 }
 
 case_deleting_a_locked_file_wakes_its_waiters() {

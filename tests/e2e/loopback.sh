@@ -39,6 +39,12 @@ mount_second() { limit 30 "$LSFS" -o "key=$cell/admin.key${1:+,$1}" "$cell/dc1.c
 # As an operator, of the cell dc1 in $cell.
 cell_ctl() { limit 20 "$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" "$@"; }
 
+# leases CACHE SESSION: sessions that are opened from now on are in jeopardy, or over, soon.
+leases() {
+	cell_ctl cell set cache_lease="$1" > /dev/null
+	cell_ctl cell set session_lease="$2" > /dev/null
+}
+
 # As the mount on $m tells it.
 master() { sed -n 's/^master: //p' "$m/.cell/status"; }
 epoch() { sed -n 's/^epoch: //p' "$m/.cell/status"; }

@@ -64,6 +64,7 @@ session() { sed -n 's/^session: //p' "$1/.cell/status"; }
 
 case_up() {
 	up_of_three
+	leases 2s 4s
 	mount_second
 }
 
@@ -76,9 +77,174 @@ case_session_destroyed() {
 	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
 }
 
+# What an ended session held: a permanent file is unlocked, an ephemeral one is deleted.
+case_released_or_deleted() {
+	local before
+	before=$(session "$m")
+	python3 - "$m" "$work" <<-'P' &
+		import fcntl, os, stat, sys, time
+		mount, work = sys.argv[1:]
+		held = []
+		for name, mode in (("released", 0o644), ("deleted", 0o644 | stat.S_ISVTX)):
+		    held.append(os.open(mount + "/" + name, os.O_RDWR | os.O_CREAT, mode))
+		    fcntl.flock(held[-1], fcntl.LOCK_EX)
+		    os.write(held[-1], b"kept")
+		    os.fsync(held[-1])
+		open(work + "/both", "w").close()
+		os.read(os.open(work + "/never", os.O_RDWR), 1)
+	P
+	wait_until "both are locked" test -e "$work/both"
+	is "$(attribute lock "$m2/deleted")" exclusive
+	cell_ctl session destroy "$before"
+	limit 5 flock -n "$m2/released" true
+	is "$(cat "$m2/released")" kept
+	[ ! -e "$m2/deleted" ]
+	kill %%
+	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
+}
+
+# ticking NAME [OPTION...]: the command is a shell whose descendant writes a line into
+# $work/NAME.ticks again and again, until $work/NAME.end exists.
+ticking() {
+	local name=$1
+	shift
+	(
+		rc=0
+		"$LSCTL" lock "$@" "$m/$name" -- bash -c '
+			(setsid bash -c "while :; do
+				echo >> $0.ticks
+				read -r -t 0.01 <> $1
+			done" &)
+			until [ -e "$0.end" ]; do read -r -t 0.05 <> "$1"; done
+			pkill -f "$0[.]ticks"
+			exit 9' "$work/$name" "$work/never" 2> "$work/$name.err" || rc=$?
+		echo $rc > "$work/$name.code"
+	) &
+	wait_until "it ticks" ticks "$name" 0
+}
+# ticks NAME NUMBER: there are more than that.
+ticks() { [ "$(count_ticks "$1")" -gt "$2" ]; }
+count_ticks() { cat "$work/$1.ticks" 2> /dev/null | wc -l; }
+is_frozen() { grep -q "the command is frozen" "$work/$1.err"; }
+
+# does_not_tick NAME: neither now nor later.
+does_not_tick() {
+	local ticks
+	ticks=$(count_ticks "$1")
+	pause_s 0.5
+	is "$(count_ticks "$1")" "$ticks"
+}
+
+# A frozen command loses nothing, and its status is its own; another one does not care.
+freeze_and_thaw() {
+	local i pids=() name=$1 lsctl patience=40
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	ticking "$name"
+	ticking "$name.ignore" --jeopardy=ignore
+	kill -STOP "${pids[@]}"
+	wait_until "the command is frozen" is_frozen "$name"
+	lsctl=$(lsctl_of "$name")
+	is "$(cgroup_of "$lsctl" | wc -l)" "$(cgroups | wc -l)"
+	grep -q '^state: jeopardy' "$m/.cell/status"
+	does_not_tick "$name"
+	wait_until "the other ticks" ticks "$name.ignore" "$(count_ticks "$name.ignore")"
+	kill -CONT "${pids[@]}"
+	wait_until "it ticks again" ticks "$name" "$(count_ticks "$name")"
+	touch "$work/$name.end" "$work/$name.ignore.end"
+	wait_until "lsctl has ended" ended "$name"
+	is "$(cat "$work/$name.code")" 9
+	wait_until "lsctl has ended" ended "$name.ignore"
+	is "$(cat "$work/$name.ignore.code")" 9
+	[ ! -s "$work/$name.ignore.err" ]
+	is "$(cgroup_of "$lsctl")" ""
+}
+
+lsctl_of() { pgrep -o -f "^$LSCTL lock $m/$1( |\$)"; }
+cgroups() { awk '/ - cgroup2 / { print $5 }' /proc/self/mountinfo; }
+# The cgroup for the command of this process.
+cgroup_of() {
+	local at
+	for at in $(cgroups); do find "$at" -name "lsctl.$1"; done
+}
+
+case_frozen_in_jeopardy() { freeze_and_thaw cgroup; }
+
+# Nobody could thaw it, so the lock's next holder would wait for ever. A process in a call on the
+# mount dies, too, while the cell is away.
+killed_while_its_command_is_frozen() {
+	local i pids=() name=$1 patience=40
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	mkdir "$m/$name.d"
+	ticking "$name"
+	"$LSCTL" lock "$m/$name.busy" -- "$TOOLS/stress" busy "$m/$name.d" 4 "$work/$name.end" \
+		2> "$work/$name.busy.err" &
+	wait_until "it works" is_at_work "$m/$name.d"
+	kill -STOP "${pids[@]}"
+	wait_until "the command is frozen" is_frozen "$name"
+	wait_until "the command is frozen" is_frozen "$name.busy"
+	kill -9 "$(lsctl_of "$name")" "$(lsctl_of "$name.busy")"
+	wait_until "nothing of it lives" eval "! pgrep -f '$work/$name[.]ticks'"
+	wait_until "nothing of it lives" eval "! pgrep -f 'stress busy $m/$name.d'"
+	kill -CONT "${pids[@]}"
+	limit 20 flock "$m/$name" true
+}
+
+case_lsctl_killed_while_its_command_is_frozen() {
+	killed_while_its_command_is_frozen orphan
+}
+
+# No signal comes to a frozen command, so none of its calls fails, and a lock that it waits for is
+# still waited for.
+calls_while_frozen() {
+	local i pids=() name=$1 round patience=40
+	for i in 1 2 3; do pids+=("$(replica $i)"); done
+	mkdir "$m/$name.d"
+	flock "$m/$name.other" bash -c '
+		until [ -e "$0.end" ]; do read -r -t 0.05 <> "$1"; done' \
+		"$work/$name" "$work/never" &
+	wait_until "it is locked" is_locked "$m/$name.other"
+	(
+		rc=0
+		"$LSCTL" lock "$m/$name" -- bash -c '
+			"$1" busy "$2.d" 4 "$0.end" &
+			"$1" waits "$2.other" || exit 8
+			wait $!' "$work/$name" "$TOOLS/stress" "$m/$name" 2> "$work/$name.err" ||
+			rc=$?
+		echo $rc > "$work/$name.code"
+	) &
+	for round in 1 2 3; do
+		wait_until "it works" is_at_work "$m/$name.d"
+		wait_until "it waits" is_awaited "$m/$name.other"
+		kill -STOP "${pids[@]}"
+		wait_until "the command is frozen" froze "$name" "$round"
+		pause_s 0.$((3 * round))
+		kill -CONT "${pids[@]}"
+		wait_until "the command goes on" thawed "$name" "$round"
+	done
+	touch "$work/$name.end"
+	wait_until "lsctl has ended" ended "$name"
+	[ "$(cat "$work/$name.code")" = 0 ] || { cat "$work/$name.err"; return 1; }
+}
+froze() { [ "$(grep -c "the command is frozen" "$work/$1.err")" -ge "$2" ]; }
+thawed() { [ "$(grep -c "the command goes on" "$work/$1.err")" -ge "$2" ]; }
+is_at_work() { [ -n "$(ls "$1")" ]; }
+is_locked() { [ "$(attribute lock "$1")" = exclusive ]; }
+is_awaited() { [ -n "$(attribute lock_waiters "$1" 2> /dev/null)" ]; }
+
+case_calls_while_frozen() { calls_while_frozen busy; }
+
+# Where no cgroup can be made the processes are stopped one by one.
+case_stopped_in_jeopardy() {
+	local at
+	for at in $(cgroups); do umount -l "$at"; done
+	freeze_and_thaw stopped
+	killed_while_its_command_is_frozen stopped_orphan
+	calls_while_frozen stopped_busy
+}
+
 # The command goes on through a jeopardy that ends well, and its status is its own.
 case_jeopardy_that_ends() {
-	local i rc=0 pids=()
+	local i pids=()
 	for i in 1 2 3; do pids+=("$(replica $i)"); done
 	"$LSCTL" lock --lock-delay 7 "$m/jeopardy" -- bash -c '
 		echo > "$0.runs"
@@ -90,16 +256,17 @@ case_jeopardy_that_ends() {
 	kill -CONT "${pids[@]}"
 	wait_until "the session is safe" grep -q '^state: safe' "$m/.cell/status"
 	touch "$work/jeopardy.back"
-	wait $! || rc=$?
-	is $rc 9
+	exits 9 wait $!
 }
 
 # With the daemon frozen nothing on the mount answers, and the master lets the session expire.
 case_frozen_mount() {
 	local daemon patience=40
 	hold frozen "$m" --lock-delay 7
+	hold told "$m" --lock-delay 7 --jeopardy=ignore
 	hold undelayed "$m" --lock-delay 0
 	next frozen "$m2"
+	next told "$m2"
 	next undelayed "$m2"
 	daemon=$(daemon_of "$m")
 	kill -STOP "$daemon"
@@ -111,7 +278,11 @@ case_frozen_mount() {
 	grep -q "/frozen: the lock is delayed for 7 s" "$cell"/[123]/log
 	is "$(cat "$work/frozen.next")" 0
 	lost frozen
-	is "$(cat "$work/frozen.pids.told")" told
+	[ ! -e "$work/frozen.pids.told" ]
+	wait_until "the next one has the lock" came told
+	is "$(cat "$work/told.next")" 0
+	lost told
+	is "$(cat "$work/told.pids.told")" told
 	kill -CONT "$daemon"
 	wait_until "there is a new session" grep -q '^state: safe' "$m/.cell/status"
 }

@@ -60,7 +60,8 @@ end_load() {
 	[ "$(wc -l < "$work/acked")" -gt 10 ]
 }
 
-# More than the log keeps for anybody: 64 MiB.
+# More than the log keeps for anybody: 64 MiB, and no faster than the state is saved: nothing that
+# is not saved is trimmed.
 write_much() {
 	local i
 	head -c 262144 /dev/urandom > "$work/big"
@@ -167,13 +168,12 @@ case_the_same_address_or_a_directory_in_use_is_refused() {
 }
 
 case_who_is_removed_ends() {
-	local pid rc=0
+	local pid
 	pid=$(replica 4)
 	ctl replica remove 4 | grep -q 'replica 4 is no longer a member of cell dc1'
 	wait_until "it has ended" gone "$pid"
 	said 4 "not a member of this cell any more"
-	limit 20 "$LSCELL" "$cell/4" 2>> "$work/lscell-4.log" || rc=$?
-	is $rc 1
+	exits 1 limit 20 "$LSCELL" "$cell/4" 2>> "$work/lscell-4.log"
 	is "$(told 'sorted(r)')" "[1, 2, 3]"
 	ctl replica remove 4 # again: it is done
 	echo on > "$m/kept"
@@ -306,6 +306,17 @@ case_sessions() {
 	exec 9<> "$m2/lock"
 	flock 9
 	is "$(ctl session list | grep -cE "^$id +admin +[^ ]+ +1 +[0-9.]+ s ago$")" 1
+	is "$(ctl locks | grep -cE "^/lock +holds +exclusive +[0-9]+ $id +admin ")" 1
+	is "$(ctl locks --json | sed -E 's/("seconds": )[0-9]+/\1/')" \
+		"$("$LSCTL" locks "$m" --json | sed -E 's/("seconds": )[0-9]+/\1/')"
+	ctl top -n 1 --json > "$work/top"
+	python3 - "$work/top" "$id" <<-'P'
+		import json, sys
+		all, id = json.load(open(sys.argv[1])), int(sys.argv[2])
+		assert len(all["status"]["replicas"]) == 3
+		assert id in [s["session"] for s in all["sessions"]]
+		assert all["locks"][0]["holders"][0]["session"] == id
+	P
 	ctl session destroy "$id"
 	limit 5 flock "$m/lock" true # at once: no lock-delay
 	is "$(ctl session list | grep -c "^$id ")" 0
@@ -318,6 +329,7 @@ case_sessions() {
 	flock 9
 	ctl session destroy "$id" --keep-delay
 	[[ $(attribute lock "$m/lock") == delayed* ]]
+	is "$(ctl locks | grep -cE "^/lock +delayed +[0-9]+$")" 1
 	exec 9>&-
 	limit 10 umount "$m2"
 }
@@ -390,12 +402,11 @@ case_all_start_again() {
 }
 
 case_who_is_removed_before_its_first_start_ends() {
-	local id rc=0
+	local id
 	ctl replica add "127.0.0.1:$(free_port)" --dir "$cell/new" > "$work/added"
 	id=$(sed -n 's/.* is the data directory of replica \([0-9]*\) .*/\1/p' "$work/added")
 	ctl replica remove "$id" > /dev/null
-	limit 20 "$LSCELL" "$cell/new" 2>> "$work/lscell-new.log" || rc=$?
-	is $rc 1
+	exits 1 limit 20 "$LSCELL" "$cell/new" 2>> "$work/lscell-new.log"
 	said new "not a member of this cell any more"
 	[ ! -e "$cell/new/signing.key" ]
 }

@@ -244,10 +244,8 @@ longer() { [ "$(wc -l < "$work/steady")" -gt "$1" ]; }
 
 # Ends it: it has never failed. Its longest pause is in $longest, in milliseconds.
 end_writer() {
-	local rc=0
 	mv "$work/steady" "$work/steady.done"
-	wait $writer || rc=$?
-	is $rc 0
+	exits 0 wait $writer
 	longest=$("$TOOLS/stress" pauses "$work/steady.done" 1)
 	say "the longest pause was $longest ms"
 }

@@ -322,10 +322,12 @@ import json, sys
 print(sum(r["reachable"] for r in json.load(sys.stdin)["replicas"]))'
 }
 
-# The old mount, with the old keys, finds other replicas at the old addresses: it is let in by none.
+# The old mount, with the old keys, finds other replicas at the old addresses: it is let in by none,
+# and what it has cached ends with its lease.
 old_clients_stay_outside() {
 	local rc=0 at
 	at=$(addresses "$old/dc1.conf" | sed -n 2p)
+	wait_until "its lease is over" eval "! grep -q '^state: safe' '$m/.cell/status'"
 	timeout -s INT 3 cat "$d/f1" > "$work/out" 2>&1 || rc=$?
 	[ $rc -ne 0 ]
 	is "$(cat "$work/out" | grep -c text)" 0

@@ -89,7 +89,7 @@ start_other() {
 
 # Nobody answers: that is said, and goes on; who does not want to wait ends it, and nothing is left.
 case_nobody_answers() {
-	local i pid rc=0
+	local i pid
 	limit 5 umount "$m"
 	for i in 1 2 3; do kill_replica $i TERM; done
 	"$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m" 2> "$work/waits" &
@@ -97,8 +97,7 @@ case_nobody_answers() {
 	wait_until "it says so" grep -q "connection refused: trying again" "$work/waits"
 	is "$(wc -l < "$work/waits")" 1
 	kill -TERM $pid
-	wait $pid || rc=$?
-	is $rc 143
+	exits 143 wait $pid
 	wait_until "nothing is left of it" eval "! pgrep -f -- 'lsfs .* $m\$'"
 
 	"$LSFS" -o "key=$cell/admin.key" "$cell/dc1.conf" "$m" 2> "$work/waits" &

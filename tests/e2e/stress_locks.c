@@ -44,6 +44,15 @@ others_go_on(const char *path)
 	}
 }
 
+int
+stress_waits(int argc, char **argv)
+{
+	int fd = open_file(argv[argc - 1]);
+
+	check(flock(fd, LOCK_EX) == 0, "flock");
+	return 0;
+}
+
 static pid_t *
 block_crowd(const char *path, int n, bool one_by_one)
 {

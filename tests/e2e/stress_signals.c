@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static int rounds;
+static const char *end_file;
 static volatile sig_atomic_t signals;
 
 static void
@@ -108,6 +109,31 @@ stress_timer(int argc, char **argv)
 	rounds = atoi(argv[argc - 1]);
 	for (int i = 0; i < processes; i++)
 		spawn(work_under_signals, argv[0], i);
+	join(processes);
+	return 0;
+}
+
+/* Whatever stops this process and lets it go on: no call fails. */
+static void
+work_until(const char *directory, int i)
+{
+	char path[256];
+
+	for (int round = 0; access(end_file, F_OK) != 0; round++) {
+		snprintf(path, sizeof path, "%s/%d.%d", directory, i, round);
+		open_and_lock(path, round);
+		use_names(path, round);
+	}
+}
+
+int
+stress_busy(int argc, char **argv)
+{
+	int processes = atoi(argv[1]);
+
+	end_file = argv[argc - 1];
+	for (int i = 0; i < processes; i++)
+		spawn(work_until, argv[0], i);
 	join(processes);
 	return 0;
 }

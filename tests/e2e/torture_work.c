@@ -3,17 +3,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "tests/e2e/torture.h"
+#include "tests/e2e/torture_record.h"
 
 enum {
 	REGISTERS = 6,
@@ -32,87 +30,6 @@ enum {
 /* On a mount point whose mount has gone this directory does not exist: nothing is ever done beside
  * the mount by mistake. */
 #define DIRECTORY "t"
-
-/* ---- the history ---- */
-
-struct record {
-	const char *operation;
-	char path[64];
-	const char *value, *expected; /* NULL: empty */
-	unsigned long long generation;
-};
-
-static long long
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
-/* Names and lines hold nothing else that JSON would want escaped. */
-static void
-print_escaped(FILE *f, const char *text)
-{
-	for (; text && *text; text++) {
-		if (*text == '\n')
-			fputs("\\n", f);
-		else
-			fputc(*text, f);
-	}
-}
-
-/* One line, written at once. */
-static void
-note(struct worker *w, const struct record *r, const char *type, int error)
-{
-	char *line = NULL;
-	size_t len = 0;
-	FILE *f = open_memstream(&line, &len);
-
-	if (!f)
-		give_up("memory");
-	fprintf(f, "{\"process\":%d,\"type\":\"%s\",\"operation\":\"%s\",\"path\":\"%s\",",
-	        w->process, type, r->operation, r->path);
-	fprintf(f, "\"value\":\"");
-	print_escaped(f, r->value);
-	fprintf(f, "\",\"expected\":\"%s\",\"generation\":%llu,\"error\":\"%s\",\"time\":%lld}\n",
-	        r->expected ? r->expected : "", r->generation, error ? strerrorname_np(error) : "",
-	        now());
-	if (fclose(f) != 0 || write(w->history, line, len) != (ssize_t)len)
-		give_up("history");
-	free(line);
-}
-
-static void
-begin(struct worker *w, const struct record *r)
-{
-	note(w, r, "invoke", 0);
-}
-
-static void
-done(struct worker *w, const struct record *r)
-{
-	note(w, r, "ok", 0);
-}
-
-/* It has not taken effect. */
-static void
-refused(struct worker *w, const struct record *r)
-{
-	note(w, r, "fail", errno);
-}
-
-/* A commit failed. These errors are the cell's or the mount's verdict; any other one says that the
- * answer was lost. */
-static void
-uncommitted(struct worker *w, const struct record *r)
-{
-	bool verdict = errno == ECANCELED || errno == ENOSPC || errno == EDQUOT;
-
-	note(w, r, verdict ? "fail" : "info", errno);
-}
 
 /* ---- files ---- */
 

@@ -85,16 +85,13 @@ case_one_replica_less() {
 case_no_majority() {
 	kill_replica 1
 	kill -STOP "$(replica 3)"
-	local rc=0
 	wait_until "the lease of the master has run out" no_master
-	status > "$work/out" || rc=$?
-	is $rc 1
+	exits 1 status > "$work/out"
 	grep -qE '^problem +no master: 1 of 3 replicas can be reached, 2 are needed$' "$work/out"
 	grep -qE '^problem +replica 1 .*: connection refused$' "$work/out"
 	grep -qE '^problem +replica 3 .*: no answer in time$' "$work/out"
 	rc=0
-	"$LSCTL" status "$m" > "$work/out" || rc=$?
-	is $rc 1
+	exits 1 "$LSCTL" status "$m" > "$work/out"
 	grep -q 'no master: 1 of 3' "$work/out"
 	kill -CONT "$(replica 3)"
 	up > /dev/null
@@ -114,9 +111,7 @@ case_killed_mount() {
 
 case_who_may_ask() {
 	"$LSCTL" key generate "$work/stranger" eve > /dev/null
-	local rc=0
-	status --key "$work/stranger" > "$work/out" 2>&1 || rc=$?
-	is $rc 1
+	exits 1 status --key "$work/stranger" > "$work/out" 2>&1
 	grep -q 'no master: 0 of 3' "$work/out"
 	if grep -qE 'follower|epoch' "$work/out"; then return 1; fi
 	refused "a replica key where a principal key is needed" \
@@ -125,8 +120,7 @@ case_who_may_ask() {
 	"$LSCTL" cell create dc1 --dir "$work/other" \
 		$(sed -n 's/^address = /--replica /p' "$conf") > /dev/null
 	rc=0
-	"$LSCTL" status --cell "$work/other/dc1.conf" > "$work/out" 2>&1 || rc=$?
-	is $rc 1
+	exits 1 "$LSCTL" status --cell "$work/other/dc1.conf" > "$work/out" 2>&1
 	grep -q 'no master: 0 of 3' "$work/out"
 }
 
@@ -151,9 +145,7 @@ case_down() {
 	if mountpoint -q "$m"; then return 1; fi
 	is "$(running)" ""
 	down
-	local rc=0
-	status > "$work/out" || rc=$?
-	is $rc 1
+	exits 1 status > "$work/out"
 	grep -q 'no master: 0 of 3 replicas can be reached' "$work/out"
 }
 

@@ -31,6 +31,8 @@ stop(void **state)
 	return 0;
 }
 
+#define DAEMON_TEST(test) TEST_WITH(test, start, stop)
+
 /* ---- shorthand ---- */
 
 struct created {
@@ -156,10 +158,8 @@ one_round(struct kernel *k)
 
 /* ---- tests ---- */
 
-static void
-test_init(void **state)
+DAEMON_TEST(test_init)
 {
-	(void)state;
 	assert_true(init.flags & FUSE_PARALLEL_DIROPS);
 	assert_true(init.flags & FUSE_FLOCK_LOCKS);
 	assert_true(init.flags & FUSE_POSIX_LOCKS);
@@ -172,16 +172,14 @@ test_init(void **state)
 	assert_int_equal(init.congestion_threshold, 768);
 }
 
-static void
-test_missing_name(void **state)
+DAEMON_TEST(test_missing_name)
 {
 	assert_int_equal(kernel_call(*state, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "missing", NULL,
 	                             0),
 	                 -ENOENT);
 }
 
-static void
-test_write_and_read_back(void **state)
+DAEMON_TEST(test_write_and_read_back)
 {
 	struct kernel *k = *state;
 	struct created f = create(k, "f", 0644);
@@ -207,8 +205,7 @@ test_write_and_read_back(void **state)
 	release(k, ino, second);
 }
 
-static void
-test_interrupted_lock(void **state)
+DAEMON_TEST(test_interrupted_lock)
 {
 	struct kernel *k = *state;
 	struct created f = create(k, "l", 0644);
@@ -230,8 +227,7 @@ test_interrupted_lock(void **state)
 }
 
 /* libfuse then calls back from within the registration of the callback. */
-static void
-test_interrupt_before_its_request(void **state)
+DAEMON_TEST(test_interrupt_before_its_request)
 {
 	struct kernel *k = *state;
 	struct created f = create(k, "l", 0644);
@@ -246,8 +242,7 @@ test_interrupt_before_its_request(void **state)
 }
 
 /* kernel_stop then has to answer it, once. */
-static void
-test_end_with_a_waiting_lock(void **state)
+DAEMON_TEST(test_end_with_a_waiting_lock)
 {
 	struct kernel *k = *state;
 	struct created f = create(k, "l", 0644);
@@ -259,8 +254,7 @@ test_end_with_a_waiting_lock(void **state)
 	assert_false(kernel_answered(k, waiting));
 }
 
-static void
-test_attribute_sizes(void **state)
+DAEMON_TEST(test_attribute_sizes)
 {
 	struct kernel *k = *state;
 	struct created f = create(k, "x", 0644);
@@ -302,8 +296,7 @@ set_attribute(struct kernel *k, uint64_t ino, const char *name, const char *valu
 }
 
 /* The kernel would make EOPNOTSUPP of EAGAIN. */
-static void
-test_attribute_lock_busy(void **state)
+DAEMON_TEST(test_attribute_lock_busy)
 {
 	struct kernel *k = *state;
 	struct created f = create(k, "x", 0644);
@@ -333,8 +326,7 @@ listing_has(const char *listing, size_t len, const char *name)
 }
 
 /* Read in pieces that hold one or two names, the offset of the last name being where to go on. */
-static void
-test_listing_in_pieces(void **state)
+DAEMON_TEST(test_listing_in_pieces)
 {
 	struct kernel *k = *state;
 	struct fuse_read_in in = {.fh = 0, .size = 72};
@@ -362,8 +354,7 @@ test_listing_in_pieces(void **state)
 }
 
 /* Numbers that nobody gave out, opcodes that do not exist: an error, and the next request works. */
-static void
-test_nonsense(void **state)
+DAEMON_TEST(test_nonsense)
 {
 	static const uint32_t opcodes[] = {
 	    FUSE_LOOKUP,     FUSE_GETATTR,   FUSE_SETATTR,     FUSE_OPEN,    FUSE_READ,
@@ -390,8 +381,7 @@ test_nonsense(void **state)
 	one_round(k);
 }
 
-static void
-test_connection_lost(void **state)
+DAEMON_TEST(test_connection_lost)
 {
 	struct kernel *k = *state;
 
@@ -404,20 +394,6 @@ test_connection_lost(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_init, start, stop),
-	    cmocka_unit_test_setup_teardown(test_missing_name, start, stop),
-	    cmocka_unit_test_setup_teardown(test_write_and_read_back, start, stop),
-	    cmocka_unit_test_setup_teardown(test_interrupted_lock, start, stop),
-	    cmocka_unit_test_setup_teardown(test_interrupt_before_its_request, start, stop),
-	    cmocka_unit_test_setup_teardown(test_end_with_a_waiting_lock, start, stop),
-	    cmocka_unit_test_setup_teardown(test_attribute_sizes, start, stop),
-	    cmocka_unit_test_setup_teardown(test_attribute_lock_busy, start, stop),
-	    cmocka_unit_test_setup_teardown(test_listing_in_pieces, start, stop),
-	    cmocka_unit_test_setup_teardown(test_nonsense, start, stop),
-	    cmocka_unit_test_setup_teardown(test_connection_lost, start, stop),
-	};
-
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run(NULL, NULL);
 }

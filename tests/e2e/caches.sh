@@ -1,0 +1,171 @@
+#!/bin/bash
+# Coherent caches: two mounts of one cell answer from what they remember, and never say anything
+# older than what a writer on the other one was told.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+# requests MOUNT: that its session has sent to the cell, so far.
+requests() { sed -n 's/^requests: //p' "$1/.cell/status"; }
+
+# costs N MOUNT COMMAND...: that many requests of this mount.
+costs() {
+	local n=$1 at=$2 before
+	before=$(requests "$at")
+	shift 2
+	limit 10 "$@" > /dev/null
+	is "$(($(requests "$at") - before)) for $*" "$n for $*"
+}
+
+# A program for both mounts. In Python, because a process for each call would be slow.
+both_mounts() { limit 60 python3 - "$m" "$m2"; }
+
+case_up() {
+	up_of_three
+	mount_second
+}
+
+# Each change is made on one mount, and looked for on the other at once; then the other way round.
+case_nothing_old_is_seen() {
+	both_mounts <<-'P'
+		import os, sys
+		mounts = sys.argv[1:3]
+		os.mkdir(mounts[0] + "/seen")
+		for i in range(100):
+		    here, there = (m + "/seen" for m in (mounts[i % 2], mounts[1 - i % 2]))
+		    text = b"x" * (i % 7 + 1) + b"%d" % i
+		    for change in "made", "changed":
+		        with open(here + "/f", "wb") as f:
+		            f.write(text)
+		        assert os.stat(there + "/f").st_size == len(text)
+		        assert open(there + "/f", "rb").read() == text
+		        text += b"again"
+		    assert os.listdir(there) == ["f"]
+		    os.rename(here + "/f", here + "/g")
+		    assert not os.path.exists(there + "/f")
+		    assert os.stat(there + "/g").st_size == len(text) - 5
+		    assert os.listdir(there) == ["g"]
+		    os.unlink(here + "/g")
+		    assert not os.path.exists(there + "/g")
+		    assert os.listdir(there) == []
+	P
+}
+
+# Each process of both mounts changes one directory as fast as it can: every call ends, and both
+# mounts see the same in the end.
+case_everything_at_once_in_one_directory() {
+	mkdir "$m/crowd"
+	both_mounts <<-'P'
+		import errno, multiprocessing, os, random, sys, time
+		mounts = [m + "/crowd" for m in sys.argv[1:3]]
+		def work(directory, seed, calls):
+		    pick, end = random.Random(seed), time.monotonic() + 5
+		    name = lambda: "%s/%d" % (directory, pick.randrange(6))
+		    def write():
+		        with open(name(), "w") as f:
+		            f.write("x" * pick.randrange(99))
+		    deeds = [write, lambda: os.unlink(name()), lambda: os.rename(name(), name()),
+		             lambda: os.stat(name()), lambda: open(name()).read(),
+		             lambda: os.listdir(directory), lambda: os.mkdir(directory + "/d"),
+		             lambda: os.rmdir(directory + "/d")]
+		    while time.monotonic() < end:
+		        try:
+		            pick.choice(deeds)()
+		        except OSError as e: # another process was faster
+		            assert e.errno in (errno.ENOENT, errno.EEXIST, errno.ESTALE,
+		                               errno.ECANCELED), e
+		        with calls.get_lock():
+		            calls.value += 1
+		calls = multiprocessing.Value("i", 0)
+		workers = [multiprocessing.Process(target=work, args=(mounts[i % 2], i, calls))
+		           for i in range(6)]
+		for w in workers:
+		    w.start()
+		for w in workers:
+		    w.join(30)
+		assert [w.exitcode for w in workers] == [0] * 6, [w.exitcode for w in workers]
+		print(calls.value, "calls")
+		assert calls.value > 500
+		seen = [{f: os.stat(m + "/" + f).st_size for f in os.listdir(m)} for m in mounts]
+		assert seen[0] == seen[1], seen
+	P
+}
+
+# caches MOUNT FILE: it has leave to cache, of which a late acknowledgement costs it ten seconds.
+caches() {
+	local before
+	cat "$2" > "$work/out"
+	before=$(requests "$1")
+	cat "$2" > "$work/out"
+	[ "$(requests "$1")" = "$before" ]
+}
+
+case_round_trips() {
+	mkdir -p "$m/a/b/c"
+	echo x > "$m/a/b/c/f"
+	echo x > "$m/a/b/c/other"
+	wait_until "the second mount caches" caches "$m2" "$m2/a/b/c/f"
+	costs 0 "$m2" stat "$m2/a/b/c/f"
+	wait_until "the first mount caches" caches "$m" "$m/a/b/c/f"
+	costs 1 "$m2" sh -c "echo y > '$m2/a/b/c/f'"
+	costs 0 "$m2" cat "$m2/a/b/c/f"
+	wait_until "the first mount caches" caches "$m" "$m/a/b/c/other"
+	costs 2 "$m" cat "$m/a/b/c/f" # attributes, contents
+	is "$(cat "$m/a/b/c/f")" y
+	costs 0 "$m" stat "$m/a/b/c/f"
+	echo z > "$m2/a/b/c/f"
+	wait_until "the first mount caches" caches "$m" "$m/a/b/c/other"
+	costs 1 "$m" stat "$m/a/b/c/f"
+	! costs 1 "$m" stat "$m/a/b/c/none"
+	costs 0 "$m" sh -c "! stat '$m/a/b/c/none'"
+	costs 1 "$m" ls "$m/a/b/c"
+	costs 0 "$m" ls "$m/a/b/c"
+}
+
+# waited_ms COMMAND...: how long it takes, in $took_ms.
+waited_ms() {
+	local begin=${EPOCHREALTIME/./}
+	limit 30 "$@"
+	took_ms=$(((${EPOCHREALTIME/./} - begin) / 1000))
+}
+
+# A mount that does not answer costs the others one cache lease (5 s), and nothing from then on.
+case_a_frozen_mount_delays_others_once() {
+	local frozen
+	frozen=$(daemon_of "$m2")
+	for f in 1 2 3; do echo x > "$d/$f"; done
+	cat "${d/$m/$m2}"/[123] > "$work/out"
+	kill -STOP "$frozen"
+	waited_ms sh -c "echo y > '$d/1'"
+	say "the first write took $took_ms ms"
+	[ "$took_ms" -lt 6000 ]
+	waited_ms sh -c "echo y > '$d/2'; echo y > '$d/3'"
+	say "the next two took $took_ms ms"
+	[ "$took_ms" -lt 1000 ]
+	kill -CONT "$frozen"
+	is "$(limit 20 cat "${d/$m/$m2}"/[123] | tr -d '\n')" yyy
+}
+
+# Without the cell a mount reads on for one cache lease, and no longer.
+case_reads_go_on_without_the_cell() {
+	local end from until
+	echo x > "$d/f"
+	cat "$d/f" > "$work/out"
+	end=$((SECONDS + 4))
+	while [ $SECONDS -lt $end ]; do cat "$d/f" > "$work/out"; done # leave is renewed
+	for i in 1 2 3; do kill -9 "$(replica $i)"; done
+	from=${EPOCHREALTIME/./}
+	until=$from
+	while limit 1 cat "$d/f" > "$work/out" 2> /dev/null; do until=${EPOCHREALTIME/./}; done
+	say "reads went on for $(((until - from) / 1000)) ms"
+	[ $((until - from)) -lt 5000000 ]
+	[ $((until - from)) -gt 500000 ]
+	for i in 1 2 3; do start_replica $i; done
+	is "$(limit 20 cat "$d/f")" x
+}
+
+case_down() {
+	umount "$m2"
+	down
+}
+
+run_cases

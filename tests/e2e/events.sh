@@ -1,0 +1,260 @@
+#!/bin/bash
+# Events: .cell/events, poll, lsctl watch, on two mounts of a cell of three; through a fail-over, in
+# jeopardy; many watchers of one file. WATCHERS=2000 tests/e2e/events.sh: so many.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+WATCHERS=${WATCHERS:-400}
+
+# listen MOUNT: the mount's events are written to $work/events from now on.
+listen() {
+	: > "$work/events"
+	exec 7< "$1/.cell/events"
+	cat <&7 > "$work/events" &
+	listener=$!
+	exec 7<&-
+}
+listen_no_more() {
+	kill $listener
+	wait $listener || :
+}
+
+# told EVENT PATTERN: how many events of that name have been received, in a line with the pattern.
+told() { grep -cE "^\{\"event\": \"$1\", .*${2:-}" "$work/events" || :; }
+told_of() { [ "$(told "$1" "${2:-}")" -ge 1 ]; }
+told_times() { [ "$(told "$2" "${3:-}")" -eq "$1" ]; }
+
+case_up() {
+	up_of_three
+	mount_second
+}
+
+case_a_file_is_modified_elsewhere() {
+	echo 1 > "$d/f"
+	exec 8< "$d/f"
+	listen "$m"
+	echo 2 > "$m2/${d##*/}/f"
+	wait_until "it is told" told_of contents_modified "/ls/dc1/${d##*/}/f\","
+	is "$(cat "$d/f")" 2
+	echo 3 > "$m2/${d##*/}/f"
+	wait_until "it is told again" told_times 2 contents_modified
+	python3 - "$work/events" <<-'P'
+		import json, sys, datetime
+		for line in open(sys.argv[1]):
+		    event = json.loads(line)
+		    at = datetime.datetime.strptime(event["time"][:19], "%Y-%m-%dT%H:%M:%S")
+		    assert abs((datetime.datetime.utcnow() - at).total_seconds()) < 60, event
+		    assert event["time"].endswith("Z"), event
+		    assert event["path"].startswith("/ls/dc1"), event
+	P
+	listen_no_more
+	exec 8<&-
+}
+
+# A file that is not open is not watched.
+case_nothing_else_is_told() {
+	echo 1 > "$d/f"
+	echo 1 > "$d/g"
+	exec 8< "$d/f"
+	listen "$m"
+	echo 2 > "$m2/${d##*/}/g"
+	echo 2 > "$m2/${d##*/}/f"
+	wait_until "it is told" told_of contents_modified
+	is "$(told contents_modified '/g"')" 0
+	listen_no_more
+	exec 8<&-
+}
+
+case_a_directory() {
+	local other=$m2/${d##*/}
+	limit 30 "$LSCTL" watch -n 2 "$d" > "$work/events" 2>&1 &
+	watcher=$!
+	# shellcheck disable=SC2016
+	wait_until "it watches" sh -c 'mkdir "$1/begin" && rmdir "$1/begin" && [ -s "$2" ]' - \
+		"$other" "$work/events"
+	wait $watcher
+	is "$(wc -l < "$work/events")" 2
+	told_of child_removed '"child": "begin"'
+}
+
+case_children_and_deletion() {
+	local other=$m2/${d##*/} rc=0
+	echo 1 > "$d/f"
+	"$LSCTL" watch "$d" "$d/f" > "$work/events" 2> "$work/err" &
+	watcher=$!
+	wait_until "it watches" sh -c 'echo 2 > "$1" && [ -s "$2" ]' - "$other/f" "$work/events"
+	wait_until "of the child" told_of child_modified '"child": "f"'
+	rm "$other/f"
+	wait_until "of its end" told_of child_removed '"child": "f"'
+	wait_until "of its own end" told_of handle_invalid '/f"'
+	kill $watcher
+	wait $watcher || rc=$?
+	is $rc 143
+	is "$(cat "$work/err")" ""
+	refused "No such file" "$LSCTL" watch "$d/f"
+	refused "not in a mounted cell" "$LSCTL" watch /tmp
+	exits 2 "$LSCTL" watch 2> /dev/null
+	exits 2 "$LSCTL" watch -n 0 "$d" 2> /dev/null
+}
+
+case_poll() {
+	echo 1 > "$d/f"
+	limit 30 python3 - "$d/f" "$m2/${d##*/}/f" <<-'P'
+		import os, select, sys
+		fd = os.open(sys.argv[1], os.O_RDONLY)
+		poll = select.poll()
+		poll.register(fd, select.POLLPRI)
+		assert os.pread(fd, 10, 0) == b"1\n"
+		assert poll.poll(0) == []
+		open(sys.argv[2], "w").write("2\n")
+		assert poll.poll(10000) == [(fd, select.POLLPRI)]
+		assert poll.poll(0) == [(fd, select.POLLPRI)]
+		assert os.pread(fd, 10, 0) == b"2\n"
+		assert poll.poll(0) == []
+		open(sys.argv[2], "w").write("3\n")
+		assert poll.poll(10000) == [(fd, select.POLLPRI)]
+		import fcntl
+		fcntl.flock(fd, fcntl.LOCK_EX)
+		assert os.pread(fd, 10, 0) == b"3\n"
+		assert select.select([fd], [], [fd], 0) == ([fd], [], [])
+	P
+}
+
+# A file that was modified between its open and the first poll.
+case_poll_misses_nothing() {
+	echo 1 > "$d/f"
+	limit 30 python3 - "$d/f" "$m2/${d##*/}/f" <<-'P'
+		import os, select, sys
+		fd = os.open(sys.argv[1], os.O_RDONLY)
+		assert os.pread(fd, 10, 0) == b"1\n"
+		open(sys.argv[2], "w").write("2\n")
+		poll = select.poll()
+		poll.register(fd, select.POLLPRI)
+		assert poll.poll(10000) == [(fd, select.POLLPRI)]
+	P
+}
+
+case_the_stream_waits_and_is_interrupted() {
+	limit 20 python3 - "$m/.cell/events" <<-'P'
+		import errno, os, select, signal, sys, time
+		fd = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+		try:
+		    os.read(fd, 100)
+		    assert False
+		except BlockingIOError:
+		    pass
+		assert select.select([fd], [], [], 0) == ([], [], [])
+		try:
+		    os.lseek(fd, 0, os.SEEK_SET)
+		    assert False
+		except OSError as e:
+		    assert e.errno == errno.ESPIPE
+	P
+	local begin=$SECONDS rc=0
+	timeout -s INT 1 cat "$m/.cell/events" || rc=$?
+	is $rc 124
+	[ $((SECONDS - begin)) -lt 5 ]
+	ls "$m/.cell" | grep -qx events
+}
+
+case_a_conflicting_lock() {
+	echo 1 > "$d/f"
+	exec 8<> "$d/f"
+	listen "$m"
+	flock 8
+	wait_until "the lock is told" told_of lock_acquired
+	is "$(told conflicting_lock)" 0
+	flock "$m2/${d##*/}/f" true &
+	wait_until "somebody waits" told_of conflicting_lock '/f"'
+	flock -u 8
+	wait $!
+	wait_until "the next one has it" told_times 2 lock_acquired
+	listen_no_more
+	exec 8<&-
+}
+
+case_a_fail_over_is_told() {
+	local old
+	old=$(master)
+	echo 1 > "$d/f"
+	exec 8< "$d/f"
+	listen "$m"
+	echo 2 > "$m2/${d##*/}/f"
+	wait_until "it is told" told_of contents_modified
+	kill_replica "$old"
+	echo 3 > "$m2/${d##*/}/f"
+	wait_until "the fail-over is told" told_of master_failed_over '"path": "/ls/dc1"'
+	wait_until "the third" told_of contents_modified '"content_generation": [0-9]*4?'
+	echo 4 > "$m2/${d##*/}/f"
+	wait_until "the last" told_times 3 contents_modified
+	start_replica "$old"
+	listen_no_more
+	exec 8<&-
+}
+
+case_jeopardy_and_safe() {
+	local i
+	leases 1s 2s
+	limit 10 umount "$m2"
+	mount_second grace=40
+	echo 1 > "$m2/f"
+	exec 8< "$m2/f"
+	listen "$m2"
+	for i in 1 2 3; do kill_replica $i; done
+	wait_until "jeopardy" told_of jeopardy
+	for i in 1 2 3; do start_replica $i; done
+	wait_until "safe" told_of safe
+	echo 2 > "$m2/f"
+	wait_until "it is told" told_of contents_modified
+	is "$(told expired)" 0
+	listen_no_more
+	exec 8<&-
+}
+
+# lsctl watch opens its paths again.
+case_expired() {
+	local id
+	echo 1 > "$m2/f"
+	"$LSCTL" watch "$m2/f" > "$work/events" 2>&1 &
+	watcher=$!
+	wait_until "it watches" sh -c 'echo 2 > "$1" && [ -s "$2" ]' - "$m/f" "$work/events"
+	id=$(sed -n 's/^session: //p' "$m2/.cell/status")
+	cell_ctl session destroy "$id"
+	wait_until "expired" told_of expired
+	: > "$work/events"
+	# shellcheck disable=SC2016
+	wait_until "it goes on" sh -c 'echo 3 > "$1" && [ -s "$2" ]' - "$m/f" "$work/events"
+	told_of contents_modified
+	kill $watcher
+}
+
+least() { tail -n 1 "$work/watchers" | cut -d ' ' -f 2; }
+most() { tail -n 1 "$work/watchers" | cut -d ' ' -f 3; }
+all_were_told() { [ "$(least)" = "$1" ]; }
+
+case_watchers() {
+	local node generation
+	cell_ctl cell set session_lease=30s
+	echo 1 > "$m/f"
+	node=$(stat -c %i "$m/f")
+	echo 2 > "$m/f"
+	generation=$(attribute content_generation "$m/f")
+	ulimit -n 20000
+	"$TOOLS/watchers" "$cell/dc1.conf" "$cell/admin.key" "$WATCHERS" "$node" \
+		$((generation - 1)) > "$work/watchers" 2> "$work/watchers.log" &
+	patience=60 wait_until "all watch" all_were_told 1
+	echo 3 > "$m/f"
+	wait_until "all are told of one" all_were_told 2
+	echo 4 > "$m/f"
+	echo 5 > "$m/f"
+	wait_until "all are told of each" all_were_told 4
+	is "$(most)" 4
+	kill $!
+}
+
+case_down() {
+	limit 10 umount "$m2"
+	down
+}
+
+run_cases

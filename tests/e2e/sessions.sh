@@ -1,0 +1,90 @@
+#!/bin/bash
+# Sessions as people see them: settings for all of them, lasting ones, and those that operators end.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+session() { sed -n 's/^session: //p' "$1/.cell/status"; }
+is_in_state() { grep -q "^state: $2" "$1/.cell/status"; }
+heard_before() { cell_ctl --json session list | python3 -c 'import json, sys
+row = [s for s in json.load(sys.stdin) if s["session"] == int(sys.argv[1])][0]
+sys.exit(row["heard_ms"] is None or row["heard_ms"] < int(sys.argv[2]))' "$1" "$2"; }
+is_free() { flock -n "$1" true; }
+is_busy() { exits 1 flock -n "$1" true; }
+
+is_held() { is "$(attribute lock "$1")" exclusive; }
+# lock FILE: held by a process that waits for the end of the test.
+lock() {
+	flock "$1" bash -c 'read -r <> "$0"' "$work/never" &
+	wait_until "the lock is held" is_held "$1" > "$work/log.held"
+}
+
+case_up() {
+	up_of_three
+	leases 1s 2s
+	cell_ctl cell set grace=1s
+	: > "$m/l"
+}
+
+# Its mount's process is killed, and another one starts in its place: the lock stays held.
+case_a_lasting_session_is_ended_by_an_operator() {
+	local old
+	mount_second lasting
+	old=$(session "$m2")
+	grep -q '^lasting: yes$' "$m2/.cell/status"
+	cell_ctl session list | grep -q "^$old .* lasting\$"
+	lock "$m2/l"
+	kill -9 "$(daemon_of "$m2")"
+	wait_until "it is not heard for two leases" heard_before "$old" 4500
+	is_busy "$m/l"
+	mount_second lasting
+	[ "$(session "$m2")" != "$old" ]
+	is_busy "$m2/l"
+	cell_ctl session destroy "$old"
+	is_free "$m/l"
+	refused "no such session" \
+		"$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" session destroy "$old"
+}
+
+# Long behind every grace period it goes on with its lock.
+case_a_lasting_session_waits_for_its_cell() {
+	local before replicas=() i
+	for i in 1 2 3; do replicas+=("$(replica $i)"); done
+	before=$(session "$m2")
+	lock "$m2/l"
+	kill -STOP "${replicas[@]}"
+	wait_until "the other mount has given up" is_in_state "$m" expired
+	is_in_state "$m2" jeopardy
+	limit 30 cat "$m2/l" &
+	pause_s 2
+	is_in_state "$m2" jeopardy
+	kill -CONT "${replicas[@]}"
+	wait $!
+	wait_until "it is safe" is_in_state "$m2" safe
+	is "$(session "$m2")" "$before"
+	wait_until "the other mount is back" is_in_state "$m" safe
+	is_busy "$m/l"
+}
+
+# A signal ends the mount, and the process with the lock may still act on it.
+case_a_lasting_session_is_left_behind() {
+	local old
+	old=$(session "$m2")
+	kill -TERM "$(daemon_of "$m2")"
+	wait_until "it has left" gone "$(daemon_of "$m2")"
+	wait_until "it is not heard for two leases" heard_before "$old" 4500
+	is_busy "$m/l"
+	cell_ctl session destroy "$old"
+	is_free "$m/l"
+}
+
+# Without anything held, an unmounted one is gone.
+case_a_lasting_session_ends_with_its_mount() {
+	local old
+	mount_second lasting
+	old=$(session "$m2")
+	limit 10 umount "$m2"
+	wait_until "it has ended" bash -c '! "$@" | grep -q "^$0 "' "$old" \
+		"$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key" session list
+}
+
+run_cases
