@@ -70,8 +70,8 @@ case_a_directory() {
 	limit 30 "$LSCTL" watch -n 2 "$d" > "$work/events" 2>&1 &
 	watcher=$!
 	# shellcheck disable=SC2016
-	wait_until "it watches" sh -c 'mkdir "$1/begin" && rmdir "$1/begin" && [ -s "$2" ]' - \
-		"$other" "$work/events"
+	wait_until "it has told two" sh -c 'mkdir "$1/begin" && rmdir "$1/begin" &&
+		[ "$(wc -l < "$2")" -eq 2 ]' - "$other" "$work/events"
 	wait $watcher
 	is "$(wc -l < "$work/events")" 2
 	told_of child_removed '"child": "begin"'
@@ -242,7 +242,8 @@ case_watchers() {
 	ulimit -n 20000
 	"$TOOLS/watchers" "$cell/dc1.conf" "$cell/admin.key" "$WATCHERS" "$node" \
 		$((generation - 1)) > "$work/watchers" 2> "$work/watchers.log" &
-	patience=60 wait_until "all watch" all_were_told 1
+	patience=60 wait_until "all watch" all_were_told 1 ||
+		{ tail -n 1 "$work/watchers"; cat "$work/watchers.log"; return 1; }
 	echo 3 > "$m/f"
 	wait_until "all are told of one" all_were_told 2
 	echo 4 > "$m/f"

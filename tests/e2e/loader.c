@@ -24,6 +24,7 @@ load_files(const char *cell_path, const char *key_path, struct cell_file *cell,
 {
 	char name[LIMIT_PRINCIPAL + 1], why[512];
 
+	signal(SIGPIPE, SIG_IGN); /* a connection that is closed is a result of its write */
 	if (!cell_file_read(cell_path, cell, why, sizeof why))
 		load_die(cell_path, why);
 	if (!key_file_read_principal(key_path, name, key, why, sizeof why))
