@@ -301,12 +301,12 @@ take_gap(struct client *c)
 	show_all(c);
 }
 
-/* An event from before a reconnect may be sent again behind the state of its watch, which says more
- * than it. */
+/* The state of a watch tells what was changed before it. An event from before may come earlier, of
+ * a watch that has ended, and later, when it is sent again behind a reconnect. */
 static bool
-is_old(const struct client_watch *w, const struct watch_event *e)
+is_told_by_state(const struct client_watch *w, const struct watch_event *e)
 {
-	return e->kind == EVENT_CONTENTS_MODIFIED && e->generation <= w->generation;
+	return e->kind == EVENT_CONTENTS_MODIFIED && (!w->stands || e->generation <= w->generation);
 }
 
 static void
@@ -319,7 +319,7 @@ take_event(struct client *c, const struct watch_event *e)
 		take_gap(c);
 		return;
 	}
-	if ((w = watch_find(c, e->node)) == NULL || is_old(w, e))
+	if ((w = watch_find(c, e->node)) == NULL || is_told_by_state(w, e))
 		return; /* or the watch has ended meanwhile */
 	told = tell(c, e->kind, w);
 	told->generation = e->generation;
