@@ -300,6 +300,7 @@ client_status(const struct client *c)
 	    .epoch = c->session.epoch,
 	    .master = c->session.master,
 	    .lease_end = c->keepalive.lease_end,
+	    .leave_end = client_caching_deadline(c),
 	    .grace_end = c->session.grace_end,
 	    .nonce = c->session.nonce,
 	    .in_flight = client_request_in_flight(c),

@@ -164,6 +164,7 @@ struct client_status {
 	uint64_t epoch;
 	uint8_t master;
 	mono_t lease_end; /* when the local lease ends */
+	mono_t leave_end; /* when the leave to cache ends; never: there is none */
 	mono_t grace_end; /* while in jeopardy or without a session; may be never */
 	const uint8_t *nonce;
 	char principal[LIMIT_PRINCIPAL + 1];

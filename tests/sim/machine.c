@@ -252,7 +252,6 @@ machine_event(struct sim *s, struct machine *m, struct client_event event)
 	client_step(m->client, &event, &m->update);
 	if (m->update.invalidation != 0)
 		cached_invalidate(s, m, &m->update);
-	s->quiet.lapses += event.kind == CLIENT_TIMEOUT && m->update.invalidation != 0;
 	carry_out(s, m);
 	cached_carry_out(s, m);
 }
@@ -273,6 +272,8 @@ run_timer(struct sim *s, struct event *e)
 	}
 	m->timer_at = 0;
 	s->quiet.client_timers++;
+	s->quiet.lapses +=
+	    mono_reached(clock_local(&m->clock, s->now), client_status(m->client).leave_end);
 	if (m->mount != NULL)
 		mounts_event(s, m, (struct mount_event){.kind = MOUNT_TIMEOUT});
 	machine_event(s, m, (struct client_event){.kind = CLIENT_TIMEOUT});
