@@ -341,6 +341,7 @@ client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 	if (k->unshown != 0 && k->unshown <= invalidation) {
 		k->unshown = 0;
 		send_dropped(c, 0, NULL);
+		client_session_invalidated(c);
 	} else if (upto > 0) {
 		send_dropped(c, upto, NULL);
 	}

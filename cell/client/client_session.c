@@ -54,8 +54,8 @@ client_session_begin(struct client *c)
 	s->close_end = MONO_NEVER;
 }
 
-void
-client_session_open(struct client *c)
+static void
+send_open_session(struct client *c)
 {
 	struct message m = {
 	    .code = MSG_open_session,
@@ -75,10 +75,26 @@ client_session_open(struct client *c)
 		m.open_session.earlier_nonce.data = c->session.earlier_nonce;
 		m.open_session.earlier_nonce.len = LIMIT_NONCE;
 	}
-	client_connection_opening(c);
 	MESSAGE_TRACE(c->config.trace, "sends open_session: session %llu, earlier session %llu",
 	              (unsigned long long)c->session.id, (unsigned long long)c->session.earlier);
 	client_send(c, &m);
+}
+
+/* The next session is the master's proof that nothing of the one before is cached any more. */
+void
+client_session_open(struct client *c)
+{
+	c->session.unasked = c->session.id == 0 && !client_caching_shown(c);
+	client_connection_opening(c);
+	if (!c->session.unasked)
+		send_open_session(c);
+}
+
+void
+client_session_invalidated(struct client *c)
+{
+	if (c->connection.state == CONNECTION_OPENING && c->session.unasked)
+		client_session_open(c);
 }
 
 /* With a lasting session the client waits for the cell without an end. */

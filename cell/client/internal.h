@@ -71,7 +71,7 @@ RB_HEAD(wait_tree, lock_wait);
 enum connection_state {
 	CONNECTION_NONE,       /* until `due`, then the next attempt */
 	CONNECTION_CONNECTING, /* by the driver; given up at `due` */
-	CONNECTION_OPENING,    /* open_session was sent; given up at `due` */
+	CONNECTION_OPENING,    /* open_session was sent, or is `unasked`; given up at `due` */
 	CONNECTION_OPEN,       /* the session is open on it; watched by client_keepalive.c */
 };
 
@@ -88,6 +88,7 @@ struct client_session {
 	uint8_t nonce[LIMIT_NONCE]; /* of this session, or of the one that is being created */
 	uint64_t earlier;           /* to be ended as expired before the next is created; 0: none */
 	uint8_t earlier_nonce[LIMIT_NONCE];
+	bool unasked;        /* open_session waits until the driver has invalidated everything */
 	span_t grace;        /* configured, or of the cell as received last */
 	mono_t grace_end;    /* while NEW or in JEOPARDY */
 	mono_t patience_end; /* from then on requests without a session are answered RC_IO */
@@ -229,8 +230,11 @@ long long client_ms_until(const struct client *c, mono_t until);
 
 /* Initializes the session of a new client: there is none yet. */
 void client_session_begin(struct client *c);
-/* Sends open_session on the connection that was just made. */
+/* Sends open_session on the connection; for a new session as soon as the driver has invalidated
+ * what was cached in an earlier one. */
 void client_session_open(struct client *c);
+/* The driver has invalidated everything. */
+void client_session_invalidated(struct client *c);
 /* Handles the reply to open_session. */
 void client_session_on_opened(struct client *c, const struct msg_session_opened *m);
 /* The cell says what its grace period is, for clients without one of their own. */

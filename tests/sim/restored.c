@@ -173,6 +173,18 @@ known_to(const struct machine *m)
 	return told->n > 0 ? told->list[0].id : seat->id;
 }
 
+/* What its driver was still to invalidate. */
+static void
+invalidate(struct restored *r)
+{
+	const struct kernel *k = &r->m->kernel;
+
+	if (k->due_n > 0)
+		restored_client_hears(r, (struct client_event){.kind = CLIENT_INVALIDATED,
+		                                               .invalidation =
+		                                                   k->due[k->due_n - 1].number});
+}
+
 /* The machine's client is of no use to the old cell any more. */
 void
 restored_check(struct sim *s)
@@ -192,6 +204,7 @@ restored_check(struct sim *s)
 	make_cell(&r, from);
 	restored_begins(&r);
 	restored_client_hears(&r, (struct client_event){.kind = CLIENT_DISCONNECTED});
+	invalidate(&r);
 	check_session(&r);
 	check_new_file(&r);
 	for (int i = 0; i < FILES_TRIED; i++) {

@@ -169,6 +169,7 @@ void
 restored_client_hears(struct restored *r, struct client_event event)
 {
 	struct client_update *u = &r->m->update;
+	uint64_t invalidation;
 	bool connects, listens;
 	uint8_t to, listen_to;
 
@@ -187,10 +188,14 @@ restored_client_hears(struct restored *r, struct client_event event)
 	to = u->replica;
 	listens = u->listen;
 	listen_to = u->listen_to;
+	invalidation = u->invalidation;
 	if (listens)
 		connect(r, &r->standby, listen_to);
 	if (connects)
 		connect(r, &r->main, to);
+	if (invalidation != 0)
+		restored_client_hears(r, (struct client_event){.kind = CLIENT_INVALIDATED,
+		                                               .invalidation = invalidation});
 }
 
 /* ---- time ---- */
