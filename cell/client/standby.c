@@ -79,6 +79,16 @@ client_standby_on_frame(struct client *c, struct bytes frame)
 		client_connection_announced(c, &m.redirect);
 }
 
+static void
+leave(struct client *c, const char *why)
+{
+	CLIENT_TRACE(c, "the second connection leaves replica %u: %s", c->standby.replica, why);
+	c->standby.replica = 0;
+	c->standby.due = c->now;
+	c->update->listen = true;
+	c->update->listen_to = 0;
+}
+
 /* The connection is not kept to a replica that is no longer a member, which learns of no master. */
 void
 client_standby_members(struct client *c)
@@ -86,14 +96,22 @@ client_standby_members(struct client *c)
 	for (int i = 0; i < c->config.replicas_n; i++)
 		if (c->config.replicas[i] == c->standby.replica)
 			return;
-	if (c->standby.replica == 0)
-		return;
-	CLIENT_TRACE(c, "the second connection leaves replica %u: it is no member",
-	             c->standby.replica);
-	c->standby.replica = 0;
-	c->standby.due = c->now;
-	c->update->listen = true;
-	c->update->listen_to = 0;
+	if (c->standby.replica != 0)
+		leave(c, "it is no member");
+}
+
+static bool
+is_first(const struct client *c)
+{
+	return c->standby.replica == c->connection.replica &&
+	       c->connection.state == CONNECTION_OPEN;
+}
+
+/* The only replica lets in so many clients only: none of them has a second connection to it. */
+static bool
+is_needless(const struct client *c)
+{
+	return c->config.replicas_n < 2 && c->standby.replica != 0 && is_first(c);
 }
 
 /* The connection is wanted from the first session on. While the client looks for a new master it
@@ -103,13 +121,14 @@ is_wanted(const struct client *c)
 {
 	if (c->config.replicas_n < 2 || c->session.id == 0)
 		return false;
-	return c->standby.replica == 0 || (c->standby.replica == c->connection.replica &&
-	                                   c->connection.state == CONNECTION_OPEN);
+	return c->standby.replica == 0 || is_first(c);
 }
 
 void
 client_standby_tick(struct client *c)
 {
+	if (is_needless(c))
+		leave(c, "there is no other");
 	if (!is_wanted(c) || !mono_reached(c->now, c->standby.due))
 		return;
 	c->standby.replica = choose(c);
@@ -121,5 +140,7 @@ client_standby_tick(struct client *c)
 mono_t
 client_standby_deadline(const struct client *c)
 {
+	if (is_needless(c))
+		return c->now;
 	return is_wanted(c) ? c->standby.due : MONO_NEVER;
 }
