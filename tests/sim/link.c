@@ -295,20 +295,39 @@ run_leave(struct sim *s, struct event *e)
 	e->data = (struct bytes){0};
 }
 
+/* The server has made it. */
+static void
+run_made(struct sim *s, struct event *e)
+{
+	struct event leaves = *e;
+	int from;
+	struct link *l = link_of(s, e->a, &from);
+
+	if (s->swarm.rate == 0) {
+		run_leave(s, e);
+		return;
+	}
+	leaves.run = run_leave;
+	uplink_send(s, end_of(l, from), &l->ends[from].lane, leaves);
+	e->data = (struct bytes){0};
+}
+
+/* What a turn sends is made when the turn has cost what it has cost so far. */
 static void
 leave(struct sim *s, struct link *l, int from, enum news news, struct bytes frame)
 {
-	struct event e = {.at = s->now,
-	                  .run = run_leave,
+	const int64_t spent = host_at(s, l, from)->spent;
+	struct event e = {.at = s->now + spent,
+	                  .run = run_made,
 	                  .a = conn_of(l, from),
 	                  .b = news,
 	                  .data = bytes_copy(frame)};
 
-	if (s->swarm.rate > 0) {
-		uplink_send(s, end_of(l, from), &l->ends[from].lane, e);
+	if (spent > 0) {
+		heap_push(&s->heap, e);
 		return;
 	}
-	run_leave(s, &e);
+	run_made(s, &e);
 	free((void *)e.data.data);
 }
 
