@@ -16,6 +16,7 @@ struct client_watch {
 	uint64_t generation; /* of the contents, as the caller knows it; 0: it does not */
 	uint64_t asked;      /* the number of its last beginning on this connection */
 	bool stands;         /* the master has taken it, and nothing was lost since */
+	bool fallen;         /* it stood or was to stand, and is to stand again */
 	struct bytes path;   /* owned; empty: not yet known */
 };
 
@@ -143,26 +144,28 @@ watches_fall(struct client *c)
 {
 	struct client_watch *w;
 
-	RB_FOREACH(w, watch_tree, &c->watches.by_node)
+	RB_FOREACH(w, watch_tree, &c->watches.by_node) {
 		w->stands = false;
+		w->fallen = true;
+	}
 }
 
 static bool
-all_stand(struct client *c)
+all_stand_again(struct client *c)
 {
 	struct client_watch *w;
 
 	RB_FOREACH(w, watch_tree, &c->watches.by_node)
-		if (!w->stands)
+		if (w->fallen)
 			return false;
 	return true;
 }
 
-/* Said when all watches stand, it covers everything that happened before. */
+/* Said when all watches stand again, it covers everything that happened before. */
 static void
 tell_failed_over(struct client *c)
 {
-	if (!c->watches.failed_over || !all_stand(c))
+	if (!c->watches.failed_over || !all_stand_again(c))
 		return;
 	c->watches.failed_over = false;
 	tell(c, EVENT_MASTER_FAILED_OVER, NULL);
@@ -246,6 +249,7 @@ take_state(struct client *c, const struct watch_state *s)
 	if (w == NULL || w->stands || w->asked != c->watches.answered)
 		return false;
 	w->stands = true;
+	w->fallen = false;
 	if (w->path.len == 0)
 		w->path = bytes_copy(s->path);
 	CLIENT_TRACE(c, "node %llu is watched: %s, generation %llu", (unsigned long long)w->node,
