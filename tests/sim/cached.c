@@ -176,13 +176,6 @@ be_late(struct sim *s, struct conn *c)
 		c->stalled_until = s->now + late;
 }
 
-/* What the replica's turn has cost so far has passed for it. */
-static int64_t
-replicas_now(const struct sim *s, const struct conn *c)
-{
-	return s->now + s->hosts[c->node].spent;
-}
-
 /* Those of an earlier generation need no acknowledgement any more. */
 static void
 notice_sent(struct sim *s, struct conn *c, const struct msg_invalidation *m)
@@ -190,7 +183,7 @@ notice_sent(struct sim *s, struct conn *c, const struct msg_invalidation *m)
 	if (c->notices_n > 0 && c->notices[0].generation != m->generation)
 		c->notices_n = 0;
 	ARRAY_ROOM(c->notices, c->notices_n, c->notices_room);
-	c->notices[c->notices_n++] = (struct notice){m->notice, m->generation, replicas_now(s, c)};
+	c->notices[c->notices_n++] = (struct notice){m->notice, m->generation, net_departure(s, c)};
 	be_late(s, c);
 }
 
@@ -200,7 +193,7 @@ static void
 check_leave(struct sim *s, const struct conn *c, const struct msg_keepalive_reply *m)
 {
 	const int64_t lease = setting_changes_greatest(s, SETTING_cache_lease);
-	const int64_t left = (int64_t)(m->cache_ms - m->held_ms) * MS, now = replicas_now(s, c);
+	const int64_t left = (int64_t)(m->cache_ms - m->held_ms) * MS, now = net_departure(s, c);
 
 	if (m->cache_ms == 0 || c->notices_n == 0 || c->notices[0].generation != m->generation ||
 	    !sim_leases_hold(s))

@@ -50,14 +50,20 @@ end_of(const struct link *l, int end)
 	return end_of_host(l->ends[end].host);
 }
 
-/* When what leaves now from that end arrives at the other one. */
+/* When what its server sends now leaves that end: a turn has taken what it has cost so far. */
+static int64_t
+departure(struct sim *s, const struct link *l, int from)
+{
+	return s->now + host_at(s, l, from)->spent;
+}
+
 static int64_t
 arrival(struct sim *s, struct link *l, int from)
 {
-	int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
-	int64_t at =
-	    (cut > s->now ? cut : s->now) + sim_between(s, 50000, s->swarm.latency_us * 1000);
+	const int64_t cut = s->net.cut_until[end_of(l, from)][end_of(l, !from)];
+	int64_t at = departure(s, l, from);
 
+	at = (cut > at ? cut : at) + sim_between(s, 50000, s->swarm.latency_us * 1000);
 	if (l->ends[!from].last > at)
 		at = l->ends[!from].last;
 	l->ends[!from].last = at;
@@ -85,7 +91,6 @@ link_new(struct sim *s, int from, int to, int line)
 	struct link *l = memory_zero(1, sizeof *l);
 
 	s->quiet.connects++;
-
 	ARRAY_ROOM(s->net.links, s->net.links_n, s->net.links_room);
 	l->index = s->net.links_n;
 	s->net.links[s->net.links_n++] = l;
@@ -273,7 +278,8 @@ send_datagram(struct sim *s, struct link *l, int from, struct bytes frame)
 		copies = 2;
 	while (copies-- > 0) {
 		bool late = happens(s, FAULT_MESSAGE_LATE);
-		int64_t at = s->now + sim_between(s, 50000, s->swarm.latency_us * 1000) +
+		int64_t at = departure(s, l, from) +
+		             sim_between(s, 50000, s->swarm.latency_us * 1000) +
 		             (late ? sim_between(s, 0, SECOND) : 0);
 
 		push_news(s, l, !from, at, NEWS_FRAME, bytes_copy(frame));
@@ -295,39 +301,18 @@ run_leave(struct sim *s, struct event *e)
 	e->data = (struct bytes){0};
 }
 
-/* The server has made it. */
-static void
-run_made(struct sim *s, struct event *e)
-{
-	struct event leaves = *e;
-	int from;
-	struct link *l = link_of(s, e->a, &from);
-
-	if (s->swarm.rate == 0) {
-		run_leave(s, e);
-		return;
-	}
-	leaves.run = run_leave;
-	uplink_send(s, end_of(l, from), &l->ends[from].lane, leaves);
-	e->data = (struct bytes){0};
-}
-
-/* What a turn sends is made when the turn has cost what it has cost so far. */
 static void
 leave(struct sim *s, struct link *l, int from, enum news news, struct bytes frame)
 {
-	const int64_t spent = host_at(s, l, from)->spent;
-	struct event e = {.at = s->now + spent,
-	                  .run = run_made,
-	                  .a = conn_of(l, from),
-	                  .b = news,
-	                  .data = bytes_copy(frame)};
+	struct event e = {departure(s, l, from), .run = run_leave, .a = conn_of(l, from),
+	                  .b = news};
 
-	if (spent > 0) {
-		heap_push(&s->heap, e);
+	e.data = bytes_copy(frame);
+	if (s->swarm.rate > 0) {
+		uplink_send(s, end_of(l, from), &l->ends[from].lane, e);
 		return;
 	}
-	run_made(s, &e);
+	run_leave(s, &e);
 	free((void *)e.data.data);
 }
 

@@ -50,10 +50,8 @@ net_heal(struct sim *s)
 }
 
 static int64_t
-arrival(struct sim *s, const struct conn *c, int64_t cut_until, int64_t last)
+arrival(struct sim *s, const struct conn *c, int64_t at, int64_t cut_until, int64_t last)
 {
-	int64_t at = s->now;
-
 	if (at < c->stalled_until)
 		at = c->stalled_until;
 	if (at < cut_until)
@@ -66,14 +64,24 @@ arrival(struct sim *s, const struct conn *c, int64_t cut_until, int64_t last)
 int64_t
 net_at_node(struct sim *s, const struct conn *c)
 {
-	return arrival(s, c, s->net.cut_until[end_of_machine(c->machine)][end_of_node(c->node)],
+	return arrival(s, c, s->now,
+	               s->net.cut_until[end_of_machine(c->machine)][end_of_node(c->node)],
 	               c->last_to_node);
+}
+
+/* When what the replica sends in this turn leaves it: the turn has taken what it has cost so far.
+ */
+int64_t
+net_departure(const struct sim *s, const struct conn *c)
+{
+	return s->now + s->hosts[c->node].spent;
 }
 
 int64_t
 net_at_client(struct sim *s, const struct conn *c)
 {
-	return arrival(s, c, s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
+	return arrival(s, c, net_departure(s, c),
+	               s->net.cut_until[end_of_node(c->node)][end_of_machine(c->machine)],
 	               c->last_to_client);
 }
 

@@ -217,7 +217,7 @@ void
 net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 {
 	struct conn *c = net_conn(s, conn);
-	struct event e = {.run = run_leave_client, .a = conn, .data = bytes_copy(frame)};
+	struct event e = {s->now, .run = run_leave_client, .a = conn, .data = bytes_copy(frame)};
 
 	quiet_frame(s, frame);
 	outstanding_frame(s, c->machine, frame);
@@ -330,37 +330,19 @@ run_leave_node(struct sim *s, struct event *e)
 	e->data = (struct bytes){0};
 }
 
-/* The server has made it. */
-static void
-run_made(struct sim *s, struct event *e)
-{
-	struct conn *c = net_conn(s, e->a);
-	struct event leaves = *e;
-
-	if (s->swarm.rate == 0) {
-		run_leave_node(s, e);
-		return;
-	}
-	leaves.run = run_leave_node;
-	uplink_send(s, end_of_node(c->node), &c->lane_to_client, leaves);
-	e->data = (struct bytes){0};
-}
-
-/* What a turn sends is made when the turn has cost what it has cost so far. */
 void
 net_send_to_client(struct sim *s, struct conn *c, enum client_event_kind kind, struct bytes frame)
 {
-	const int64_t spent = s->hosts[c->node].spent;
-	struct event e = {.at = s->now + spent,
-	                  .run = run_made,
+	struct event e = {.at = net_departure(s, c),
+	                  .run = run_leave_node,
 	                  .a = c->id,
 	                  .b = kind,
 	                  .data = bytes_copy(frame)};
 
-	if (spent > 0)
-		heap_push(&s->heap, e);
+	if (s->swarm.rate > 0)
+		uplink_send(s, end_of_node(c->node), &c->lane_to_client, e);
 	else
-		run_made(s, &e);
+		run_leave_node(s, &e);
 }
 
 void

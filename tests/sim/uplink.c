@@ -115,12 +115,12 @@ send_packet(struct sim *s, struct uplink *u)
 static void run_uplink(struct sim *s, struct event *e);
 
 static void
-go_on(struct sim *s, int end)
+go_on(struct sim *s, int end, int64_t from)
 {
 	struct uplink *u = &s->net.uplinks[end];
 
-	if (u->busy_until < s->now)
-		u->busy_until = s->now;
+	if (u->busy_until < from)
+		u->busy_until = from;
 	while (!TAILQ_EMPTY(&u->busy_lanes) && u->busy_until <= s->now + s->swarm.queue_ns)
 		send_packet(s, u);
 	u->runs = !TAILQ_EMPTY(&u->busy_lanes);
@@ -133,7 +133,7 @@ go_on(struct sim *s, int end)
 static void
 run_uplink(struct sim *s, struct event *e)
 {
-	go_on(s, e->who);
+	go_on(s, e->who, s->now);
 }
 
 /* A KeepAlive overtakes the frames that have not begun to leave, but for other KeepAlives. */
@@ -169,5 +169,5 @@ uplink_send(struct sim *s, int end, struct lane *l, struct event e)
 		TAILQ_INSERT_TAIL(&u->busy_lanes, l, entry);
 	l->waits = true;
 	if (!u->runs)
-		go_on(s, end);
+		go_on(s, end, e.at);
 }

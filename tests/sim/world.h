@@ -82,7 +82,7 @@ void lane_init(struct lane *l);
 void lane_clear(struct sim *s, int end, struct lane *l);
 /* The sender closes it: only what has begun to leave still does. */
 void lane_close(struct lane *l);
-/* `e` happens when its data have left. Only when rates are limited. */
+/* `e` happens when its data have left, not before its own time. Only when rates are limited. */
 void uplink_send(struct sim *s, int end, struct lane *l, struct event e);
 
 /* ---- net.c ---- */
@@ -191,9 +191,10 @@ struct conn *net_random_open(struct sim *s);
 struct conn *net_conn(struct sim *s, uint64_t id);
 bool net_is_operators(const struct conn *c);
 bool net_is_scripted(const struct conn *c);
-/* How long a frame is under way now; when what is sent now arrives. */
+/* How long a frame is under way now; when what is sent now arrives; when it leaves the replica. */
 int64_t net_latency(struct sim *s, const struct conn *c);
 int64_t net_at_node(struct sim *s, const struct conn *c);
+int64_t net_departure(const struct sim *s, const struct conn *c);
 int64_t net_at_client(struct sim *s, const struct conn *c);
 
 /* ---- net_frames.c ---- */
