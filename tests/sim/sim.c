@@ -185,6 +185,7 @@ expect_master(struct sim *s)
 			continue;
 		at = there > at ? there : at;
 		at = n->disk.log_under_way.busy > at ? n->disk.log_under_way.busy : at;
+		at = n->disk.state_under_way.busy > at ? n->disk.state_under_way.busy : at;
 		at = n->disk.stuck_until > at ? n->disk.stuck_until : at;
 		if (n->stopping)
 			at = at > s->now + 3 * SECOND ? at : s->now + 3 * SECOND;
