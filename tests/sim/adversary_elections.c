@@ -167,6 +167,63 @@ adversary_frame(struct sim *s, int from, int to, struct bytes frame)
 	}
 }
 
+/* ---- a candidate that lags ---- */
+
+/* Has somebody accepted more than one promise tells of, and does not know yet that it is chosen? */
+static bool
+is_full_of_news(const struct sim *s, int laggard)
+{
+	for (int i = 0; i < s->hosts_n; i++) {
+		const struct host *n = &s->hosts[i];
+		const struct px *px = n->up ? replica_px(n->replica) : NULL;
+
+		if (px != NULL && n->id != laggard && n->role == PX_FOLLOWER &&
+		    px_last(px) > px_chosen(px) + s->swarm.batch_entries)
+			return true;
+	}
+	return false;
+}
+
+/* The master goes. The others stand still until the laggard has asked them. */
+static void
+run_laggard(struct sim *s, struct event *e)
+{
+	struct host *master = sim_serving(s);
+	const int laggard = e->who + 1;
+	struct event again = *e;
+
+	if (s->calm || master == NULL || master->id == laggard || s->now >= (int64_t)e->b)
+		return;
+	if (!is_full_of_news(s, laggard)) {
+		again.at = s->now + 2 * MS;
+		heap_push(&s->heap, again);
+		return;
+	}
+	fault(s, FAULT_LAGGARD, "replica %d lags, and stands for election", laggard);
+	host_crash_for(s, master, LOSE_NOTHING, 4 * SECOND);
+	for (int id = 1; id <= s->hosts_n; id++) {
+		if (id == laggard || id == master->id)
+			continue;
+		reconnect(s, laggard, id);
+		host_pause(s, &s->hosts[id - 1], s->now + sim_between(s, 700 * MS, 900 * MS));
+	}
+}
+
+void
+adversary_laggard(struct sim *s, const struct host *master)
+{
+	const int laggard = sim_random_host(s)->id;
+	const int64_t until = s->now + 4 * SECOND;
+
+	if (laggard == master->id)
+		return;
+	isolate(s, laggard, until);
+	heap_push(&s->heap, (struct event){.at = s->now + sim_between(s, 100 * MS, SECOND),
+	                                   .run = run_laggard,
+	                                   .who = laggard - 1,
+	                                   .b = (uint64_t)until});
+}
+
 /* ---- races of ballots ---- */
 
 static void

@@ -308,6 +308,10 @@ fault_master(struct sim *s)
 	if (n == NULL || !fault_strikes(s, FAULT_MASTER))
 		return;
 	fault(s, FAULT_MASTER, "it strikes the master, replica %d", n->id);
+	if (s->swarm.batch_entries > 0 && rng_chance(&s->rng, 400)) {
+		adversary_laggard(s, n);
+		return;
+	}
 	switch (rng_below(&s->rng, 14)) {
 	case 0:
 		host_crash(s, n, FAULT_CRASH);

@@ -62,6 +62,7 @@ enum fault {
 	FAULT_AT_GATHER,    /* a candidate does not reach the one whose values it lacks */
 	FAULT_AT_HAND_OVER, /* the mastership is handed over, and that is heard late */
 	FAULT_BALLOTS,      /* several replicas stand for election at once, again and again */
+	FAULT_LAGGARD,      /* a replica that lacks much stands for election */
 	FAULT_TWO_VALUES,   /* two promises tell of different values, and the older one is near */
 	FAULT_NOTICE_LATE,  /* a notice of a change reaches a client late */
 	FAULT_KERNEL_SLOW,  /* a machine takes long to invalidate what its kernel has */
@@ -145,6 +146,8 @@ void adversary_setting(struct sim *s, enum setting which, uint64_t before, uint6
 int64_t adversary_frame(struct sim *s, int from, int to, struct bytes frame);
 /* The master goes, and those who are left do not reach each other, now here and now there. */
 void adversary_ballots(struct sim *s, struct host *master);
+/* A replica misses what is decided, and the master goes. */
+void adversary_laggard(struct sim *s, const struct host *master);
 /* A replica requests the signing key, has it, or fetches a state. */
 void adversary_joining(struct sim *s, struct host *n);
 /* Somebody is about to ask for another list of members. */

@@ -62,6 +62,7 @@ static const struct {
     [FAULT_AT_GATHER] = {"candidates cut off from values", 8000},
     [FAULT_AT_HAND_OVER] = {"hand-overs heard late", 5000},
     [FAULT_BALLOTS] = {"races of ballots", 0},
+    [FAULT_LAGGARD] = {"candidates that lag", 0},
     [FAULT_TWO_VALUES] = {"promises of two values", 100},
     [FAULT_NOTICE_LATE] = {"notices late", 300},
     [FAULT_KERNEL_SLOW] = {"kernels slow to invalidate", 500},
@@ -158,7 +159,7 @@ swarm_draw(struct swarm *w, struct rng *r, int machines)
 	w->rates[FAULT_AT_GATHER] = maybe(r, kinds[FAULT_AT_GATHER].most);
 	w->rates[FAULT_AT_HAND_OVER] = maybe(r, kinds[FAULT_AT_HAND_OVER].most);
 	w->rates[FAULT_TWO_VALUES] = maybe(r, kinds[FAULT_TWO_VALUES].most);
-	w->batch_entries = rng_chance(r, 300) ? 1 + (uint32_t)rng_below(r, 16) : 0;
+	w->batch_entries = rng_chance(r, 500) ? 1 + (uint32_t)rng_below(r, 8) : 0;
 	w->log_entries = rng_chance(r, 400) ? 4 + rng_below(r, 100) : 0;
 	w->digest_every = rng_chance(r, 500) ? 4 + rng_below(r, 100) : 0;
 	if (w->clocks != CLOCKS_WILD)
