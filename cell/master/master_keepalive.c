@@ -41,15 +41,16 @@ m_keepalive_answer(struct master *m, struct m_session *s)
 }
 
 /* A KeepAlive is held for at most a third of the lease, and for less when less than two thirds of
- * it are left. */
+ * it are left; and so for the leave to cache, which is shorter. */
 static mono_t
 answer_at(const struct master *m, const struct m_session *s, const struct msg_keepalive *msg)
 {
 	span_t third = {m_lease(m).ns / 3};
+	mono_t at = mono_min(mono_add(m->now, third), m_cache_renew_at(m, s));
 
 	if (!s->connection->keepalive.greeted || msg->epoch != m->epoch)
 		return m->now;
-	return mono_min(mono_add(m->now, third), mono_add(s->lease.promised, (span_t){-third.ns}));
+	return mono_min(at, mono_add(s->lease.promised, (span_t){-third.ns}));
 }
 
 static void

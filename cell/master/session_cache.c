@@ -129,11 +129,19 @@ m_cache_awaited(struct master *m, struct m_session *s)
 }
 
 static bool
+may_have_leave(const struct m_session *s)
+{
+	const struct session_cache *c = &s->cache;
+
+	return c->wanted && c->generation != 0 && !c->lapsed && s->ending.cause == 0;
+}
+
+static bool
 renewable(struct master *m, struct m_session *s)
 {
 	struct session_cache *c = &s->cache;
 
-	if (!c->wanted || c->generation == 0 || c->lapsed || s->ending.cause != 0)
+	if (!may_have_leave(s))
 		return false;
 	if (c->leave_end.ns != never_had.ns && !has_leave(m, s)) {
 		lapse(m, s);
@@ -141,6 +149,23 @@ renewable(struct master *m, struct m_session *s)
 	}
 	m_await_set_caching(s, true);
 	return m_await_raise(m, s) && mono_reached(m->now, c->renew_from);
+}
+
+/* A session that has not asked for more leave may ask with its next KeepAlive: so that one has to
+ * arrive in time, too. Leave that an answer would not make longer is no reason to answer soon. */
+mono_t
+m_cache_renew_at(const struct master *m, const struct m_session *s)
+{
+	const struct session_cache *c = &s->cache;
+	const span_t third = {tree_setting_span(m->tree, SETTING_cache_lease).ns / 3};
+	mono_t at = mono_add(m->now, third);
+
+	if (!has_leave(m, s))
+		return MONO_NEVER;
+	if (may_have_leave(s) && s->await.bit && mono_reached(m->now, c->renew_from) &&
+	    gate_oldest(&c->copies) == NULL)
+		at = mono_min(at, mono_add(c->leave_end, (span_t){-third.ns}));
+	return at;
 }
 
 /* A new master need not wait for a session that asks for no leave any more, and has none. */

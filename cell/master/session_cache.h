@@ -35,6 +35,9 @@ void m_cache_want(struct m_session *s, bool wanted);
 /* A KeepAlive of the session is answered, which was held for so long: the leave that the answer
  * renews, in ms; 0: none. */
 uint32_t m_cache_renew(struct master *m, struct m_session *s, span_t held);
+/* A KeepAlive of the session is held from now on: when it is to be answered at the latest, for the
+ * leave to be renewed before it ends; MONO_NEVER: the session has none. */
+mono_t m_cache_renew_at(const struct master *m, const struct m_session *s);
 /* The bit of the session is raised: a KeepAlive that is held may bring it leave now. */
 void m_cache_awaited(struct master *m, struct m_session *s);
 /* The leave for the answer to the request, which depends on these nodes: its number; 0: none. */

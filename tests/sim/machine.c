@@ -327,6 +327,7 @@ machine_start(struct sim *s, struct machine *m, uint64_t earlier)
 	};
 
 	must(!m->up);
+	m->caching = config.caching != 0;
 	m->lasting = config.lasting =
 	    s->swarm.lasting > 0 && m->left == 0 && rng_chance(&s->rng, s->swarm.lasting);
 	m->cell_file = *members_last(s);

@@ -60,6 +60,20 @@ times(const struct sim *s, uint64_t period_ms)
 	return (unsigned)(ms * (100 + SPARE_PERCENT) / 100 / period_ms) + 1;
 }
 
+/* A session with leave to cache has two leases to renew. */
+static unsigned
+keepalives(const struct sim *s)
+{
+	const struct settings *now = &s->settings.now;
+	const uint64_t session = settings_value(now, SETTING_session_lease);
+	const uint64_t cache = settings_value(now, SETTING_cache_lease);
+	unsigned n = 0;
+
+	for (int i = 0; i < s->machines_n; i++)
+		n += times(s, (s->machines[i].caching ? cache : session) / 3);
+	return n;
+}
+
 static void
 at_most(struct sim *s, unsigned n, unsigned most, const char *what)
 {
@@ -76,11 +90,10 @@ check_rates(struct sim *s)
 	const struct settings *now = &s->settings.now;
 	const unsigned heartbeats = times(s, settings_value(now, SETTING_heartbeat));
 	const unsigned leases = times(s, settings_value(now, SETTING_master_lease));
-	const unsigned keepalives = times(s, settings_value(now, SETTING_session_lease) / 3);
 	const unsigned followers = (unsigned)px_members(replica_px(sim_serving(s)->replica))->n - 1;
 
 	at_most(s, q->heartbeats, followers * heartbeats, "heartbeats");
-	at_most(s, q->keepalives, (unsigned)s->machines_n * keepalives + q->drops, "KeepAlives");
+	at_most(s, q->keepalives, keepalives(s) + q->drops, "KeepAlives");
 	at_most(s, q->server_timers,
 	        heartbeats + followers * leases + q->keepalives + 4 * (unsigned)s->hosts_n,
 	        "timers of replicas");
