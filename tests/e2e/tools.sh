@@ -213,6 +213,71 @@ case_tar_with_attributes() {
 	[ "$(attribute instance "$d/src/a")" != "$(attribute instance "$d/out/src/a")" ]
 }
 
+# These tools copy modes and times, not the attribute: each copy outlives its source.
+case_copies_of_an_ephemeral_file_stay() {
+	local file
+	mkdir "$d/src" "$d/tar" "$d/by"
+	exec 9> "$d/src/e"
+	echo here >&9
+	setfattr -n user.ls.ephemeral -v 1 "$d/src/e"
+	sync "$d/src/e"
+	[ -k "$d/src/e" ]
+	cp "$d/src/e" "$d/by/cp"
+	cp -p "$d/src/e" "$d/by/cp-p"
+	cp -rp "$d/src" "$d/by/cp-rp"
+	rsync -a "$d/src" "$d/by/rsync"
+	tar -C "$d" -cpf "$work/e.tar" src
+	tar -C "$d/tar" -xpf "$work/e.tar"
+	install -m 1644 "$d/src/e" "$d/by/install"
+	python3 -c "import shutil, sys; shutil.copyfile(*sys.argv[1:])" "$d/src/e" "$d/by/python"
+	cp -p "$d/src/e" "$work/outside"
+	exec 9>&-
+	wait_until "the source is gone" test ! -e "$d/src/e"
+	cp -p "$work/outside" "$d/by/back"
+	for file in by/{cp,cp-p,cp-rp/e,rsync/src/e,install,python,back} tar/src/e; do
+		is "$(cat "$d/$file")" here
+		is "$(attribute ephemeral "$d/$file")" 0
+		[ ! -k "$d/$file" ]
+	done
+}
+
+# A copied attribute counts like one that setfattr sets: the copy ends with its last close. A 0 is
+# not set, and neither is a 1 on a file that nobody has open, as tar does it.
+case_copied_attributes_make_a_copy_ephemeral() {
+	echo permanent > "$d/p"
+	cp -a "$d/p" "$d/p2"
+	is "$(attribute ephemeral "$d/p2")" 0
+	exec 9> "$d/e"
+	echo here >&9
+	setfattr -n user.ls.ephemeral -v 1 "$d/e"
+	sync "$d/e"
+	cp -a "$d/e" "$d/copy"
+	wait_until "the copy is gone" test ! -e "$d/copy"
+	tar -C "$d" --xattrs -cf "$work/x.tar" e
+	mkdir "$d/out"
+	tar -C "$d/out" --xattrs -xf "$work/x.tar"
+	exec 9>&-
+	wait_until "the source is gone" test ! -e "$d/e"
+	is "$(cat "$d/out/e")" here
+	is "$(cat "$d/p2")" permanent
+}
+
+# cp makes directories with the mode of the source, tar and rsync set it afterwards.
+case_copies_of_an_ephemeral_directory() {
+	mkdir "$d/out"
+	python3 -c "import os, sys; os.mkdir(sys.argv[1], 0o1755)" "$d/dir"
+	echo x > "$d/dir/f"
+	cp -r "$d/dir" "$d/out/cp"
+	rsync -a "$d/dir" "$d/out/"
+	tar -C "$d" -cf "$work/d.tar" dir
+	mkdir "$d/out/tar"
+	tar -C "$d/out/tar" -xf "$work/d.tar"
+	rm "$d"/out/{cp,dir,tar/dir}/f
+	wait_until "the copy by cp is gone" test ! -e "$d/out/cp"
+	[ -d "$d/out/dir" ]
+	[ -d "$d/out/tar/dir" ]
+}
+
 case_mknod_of_a_file() {
 	python3 - "$d" <<-'P'
 		import os, stat, sys
