@@ -1,5 +1,13 @@
 #include "cell/base/must.h"
+#include "cell/base/rng.h"
 #include "cell/master/internal.h"
+
+#define SPREAD span_ms(1) /* by which the answers to sessions are apart, in the mean */
+
+enum {
+	BURST = 64,    /* so many answers at once are no burden */
+	NEXT_PART = 8, /* of a later hold no more than the eighth part is left to chance */
+};
 
 void
 m_keepalive_begin(struct m_session *s)
@@ -10,7 +18,7 @@ m_keepalive_begin(struct m_session *s)
 void
 m_keepalive_detach(struct m_connection *c)
 {
-	c->keepalive.greeted = false;
+	c->keepalive.greeted = c->keepalive.spread = false;
 	c->keepalive.sequence = 0;
 	if (c->session != NULL)
 		c->session->keepalive.held = false;
@@ -43,14 +51,38 @@ m_keepalive_answer(struct master *m, struct m_session *s)
 /* A KeepAlive is held for at most a third of the lease, and for less when less than two thirds of
  * it are left; and so for the leave to cache, which is shorter. */
 static mono_t
-answer_at(const struct master *m, const struct m_session *s, const struct msg_keepalive *msg)
+latest_answer(const struct master *m, const struct m_session *s)
 {
 	span_t third = {m_lease(m).ns / 3};
 	mono_t at = mono_min(mono_add(m->now, third), m_cache_renew_at(m, s));
 
-	if (!s->connection->keepalive.greeted || msg->epoch != m->epoch)
-		return m->now;
 	return mono_min(at, mono_add(s->lease.promised, (span_t){-third.ns}));
+}
+
+/* After a fail-over the KeepAlives of all sessions arrive at once, would all be answered a third of
+ * the lease later, and so on for ever. So chance decides how long the first one on a connection is
+ * held, the more of it the more sessions there are; and the later ones a little, because each pause
+ * of the master or of the network brings them together again. */
+static span_t
+spread(const struct master *m, const struct m_session *s, uint64_t sequence, span_t hold)
+{
+	struct rng chance = rng_seeded(s->id ^ sequence << 32 ^ m->epoch << 48);
+	const int64_t needed = SPREAD.ns * (int64_t)tree_sessions(m->tree);
+	const int64_t part = hold.ns / (s->connection->keepalive.spread ? NEXT_PART : 1);
+
+	if (tree_sessions(m->tree) > BURST)
+		hold.ns -= (int64_t)rng_below(&chance, (uint64_t)(part < needed ? part : needed));
+	return hold;
+}
+
+static mono_t
+answer_at(const struct master *m, const struct m_session *s, const struct msg_keepalive *msg)
+{
+	span_t hold = mono_since(latest_answer(m, s), m->now);
+
+	if (!s->connection->keepalive.greeted || msg->epoch != m->epoch || hold.ns <= 0)
+		return m->now;
+	return mono_add(m->now, spread(m, s, msg->sequence, hold));
 }
 
 static void
@@ -60,6 +92,7 @@ keepalive_hold(struct master *m, struct m_session *s, const struct msg_keepalive
 	s->keepalive.since = s->keepalive.last = m->now;
 	s->keepalive.sequence = msg->sequence;
 	s->keepalive.answer_at = answer_at(m, s, msg);
+	s->connection->keepalive.spread = s->connection->keepalive.greeted;
 	if (s->ending.proposed)
 		return;
 	m_lease_extend(m, s);

@@ -13,6 +13,7 @@ struct m_session;
 
 struct connection_keepalive {
 	bool greeted;      /* the first KeepAlive on the connection was answered */
+	bool spread;       /* one has been held on it, for a time that chance decided */
 	uint64_t sequence; /* of the last KeepAlive received on it */
 };
 

@@ -333,6 +333,12 @@ tree_session_last(const struct tree *t)
 }
 
 size_t
+tree_sessions(const struct tree *t)
+{
+	return t->sessions.n;
+}
+
+size_t
 tree_session_locks(const struct tree *t, uint64_t id)
 {
 	const struct session *s = session_find(t, id);

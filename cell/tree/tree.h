@@ -300,6 +300,8 @@ bool tree_session_of_after(const struct tree *t, struct bytes principal, uint64_
 bool tree_ending(const struct tree *t, uint64_t *session, enum session_end *cause);
 /* The greatest id of a session, live or ended; 0: there is none. */
 uint64_t tree_session_last(const struct tree *t);
+/* How many sessions there are, live or ended. */
+size_t tree_sessions(const struct tree *t);
 /* How many locks the session holds. */
 size_t tree_session_locks(const struct tree *t, uint64_t id);
 /* True if the session's request of this number was executed before. */
