@@ -196,6 +196,7 @@ check_writers() {
 		cell/master keepalive master_keepalive.c
 		cell/master events event_queue.c
 		cell/master lease session_lease.c
+		cell/master lengthened lengthened_lease.c
 		cell/master lowered lowered_lease.c
 		cell/master opening session_opening.c
 		cell/master order order.c

@@ -27,6 +27,8 @@
  *   failover_barrier.c   requests that a new master holds back
  *   await_bit.c          the sessions for which a new master has to wait
  *   unshared_files.c     a permanent file becomes ephemeral
+ *   lease_load.c         how much longer leases make the load bearable
+ *   lengthened_lease.c   session leases while the master is loaded
  *   lowered_lease.c      leases that were longer once
  *   admin_sessions.c     the operators' list of sessions, and their orders to end one
  *   growth.c             requests that a full disk refuses */
@@ -42,6 +44,7 @@
 #include "cell/master/event_queue.h"
 #include "cell/master/failover_barrier.h"
 #include "cell/master/gate.h"
+#include "cell/master/lengthened_lease.h"
 #include "cell/master/lock_queue.h"
 #include "cell/master/lock_request.h"
 #include "cell/master/lowered_lease.h"
@@ -93,6 +96,7 @@ struct master {
 	struct failover_barrier barrier;
 	struct awaits await;
 	struct unshared_files unshared;
+	struct lengthened_leases lengthened;
 	struct lowered_leases lowered;
 	struct watch_table watches;
 	struct event_queues events;
@@ -104,6 +108,10 @@ struct master {
 /* Verdicts begin with the thing that they are about: a session, a lock (by its node), a request,
  * the barrier. */
 #define M_TRACE(m, ...) TRACE((m)->config.trace, __VA_ARGS__)
+
+/* So many KeepAlives a second are no burden for a master: those of 20,000 sessions with a lease of
+ * 12 s, that is a tenth of a processor. */
+enum { KEEPALIVES = 5000 };
 
 /* A step that has done so much leaves what may wait to the next step: so a step takes milliseconds,
  * however much became possible in it. A message counts as its bytes, others as below. */

@@ -48,7 +48,13 @@ m_lowered_timeout(struct master *m, uint8_t code)
 	    .settle_setting = {.setting = code, .since = m->lowered.since[code]},
 	};
 
+	mono_t until;
+
 	m_timer_off(m, &m->lowered.timers[code]);
-	m_propose(m, 0, &op);
+	if (code == SETTING_session_lease && !m_lengthened_settle(m, &until)) {
+		m_timer_set(m, &m->lowered.timers[code], until);
+		return;
+	}
+	m_propose(m, 0, &op)->setting = code;
 	m_propose_flush(m);
 }

@@ -15,6 +15,8 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m->config = *config;
 	if (m->config.step_work == 0)
 		m->config.step_work = STEP_WORK;
+	if (m->config.keepalives == 0)
+		m->config.keepalives = KEEPALIVES;
 	m->tree = tree;
 	m->deadline = MONO_NEVER;
 	m_timer_init(m);
@@ -165,6 +167,8 @@ m_step_end(struct master *m)
 		m_queue_run(m);
 	if (m->barrier.unsettled && TAILQ_EMPTY(&m->queues.touched))
 		m_barrier_settle(m);
+	if (m->lengthened.due)
+		m_lengthened_propose(m);
 	if (!TAILQ_EMPTY(&m->gate.untold))
 		m_cache_tell(m);
 	if (!TAILQ_EMPTY(&m->events.waiting))
@@ -191,6 +195,7 @@ master_begin(struct master *m, struct master_clock c, uint64_t epoch, struct mas
 	m_ticket_begin(m);
 	m_end_begin(m);
 	m_step_begin(m, c, u);
+	m_lengthened_begin(m);
 	m_session_begin(m);
 	m_delay_begin_epoch(m);
 	m_lowered_begin(m);
@@ -324,6 +329,10 @@ own_applied(struct master *m, const struct tree_answer *answer)
 		m_queue_granted(m, own, answer);
 	else if (answer->op == OP_create_session)
 		m_opening_created(m, own, answer);
+	else if (answer->op == OP_lengthen_promise)
+		m_lengthened_applied(m);
+	else if (answer->op == OP_settle_setting && own->setting == SETTING_session_lease)
+		m_lengthened_settled(m);
 	else if (answer->op == OP_finish_session)
 		m_end_finished(m);
 	else if (answer->op == OP_end_session && answer->rc != RC_OK)

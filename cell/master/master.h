@@ -19,6 +19,7 @@ struct master_config {
 	int drift_permille;      /* by which clocks may differ in rate; default 10 */
 	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
 	size_t step_work;        /* that a step does, about in bytes; 0: the default */
+	unsigned keepalives;     /* a second; above it session leases are longer; 0: the default */
 	struct trace *trace;     /* the caller's sink of verdicts; NULL: none */
 };
 

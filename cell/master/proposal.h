@@ -20,6 +20,7 @@ struct own_command {
 	struct gate_pass *pass;                     /* of an end_session or finish_session */
 	uint64_t connection;                        /* create_session */
 	uint64_t session, node, owner, acquisition; /* grant; session: end_session */
+	uint8_t setting;                            /* settle_setting */
 };
 
 struct proposals {

@@ -24,7 +24,7 @@ m_lease_arm(struct master *m, struct m_session *s)
 span_t
 m_lease(const struct master *m)
 {
-	return tree_setting_span(m->tree, SETTING_session_lease);
+	return m_lengthened(m);
 }
 
 span_t
@@ -79,10 +79,13 @@ m_lease_inherited(struct master *m, struct m_session *s)
 void
 m_lease_promise(struct master *m, struct m_session *s)
 {
+	const span_t lease = m_lease(m);
+
 	must(m->has_lease && !s->ending.proposed);
-	s->lease.promised = mono_max(s->lease.promised, mono_add(m->now, m_lease(m)));
+	s->lease.promised = mono_max(s->lease.promised, mono_add(m->now, lease));
 	m_lease_extend(m, s);
 	must(mono_before(s->lease.promised, s->lease.expiry) || m->config.drift_permille == 0);
+	m_lengthened_count(m, lease);
 }
 
 /* A master whose own lease is over may have a successor that has received something. */

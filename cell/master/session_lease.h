@@ -18,7 +18,7 @@ struct session_lease {
 
 /* The time by which clocks of client and master may differ in a lease of this length. */
 span_t m_lease_margin(const struct master *m, span_t lease);
-/* The length of each session lease, as it is set now. */
+/* The length of each session lease that is promised now. */
 span_t m_lease(const struct master *m);
 /* The longest value of the setting that an earlier master may have promised. */
 span_t m_lease_longest(const struct master *m, enum setting which);

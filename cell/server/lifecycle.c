@@ -63,6 +63,7 @@ configure(struct server *s, struct replica_config *config)
 	memcpy(config->master.signing_key, identity->signing, sizeof config->master.signing_key);
 	config->master.drift_permille = DRIFT_PERMILLE;
 	config->master.step_work = s->config.limits.step;
+	config->master.keepalives = s->config.limits.keepalives;
 }
 
 static void

@@ -22,7 +22,8 @@ struct server_limits {
 	size_t inbox;   /* of all waiting requests; above it clients that send more are closed */
 	size_t part;    /* of a part of a copy, in one message */
 	size_t step;    /* of what a master does in one step, about */
-	span_t patience; /* time to wait for a part before it is requested again */
+	unsigned keepalives; /* of all sessions, a second; above it leases are longer */
+	span_t patience;     /* time to wait for a part before it is requested again */
 };
 
 struct server_config {

@@ -117,6 +117,8 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_restore(x, &op->restore);
 	case OP_set_setting:
 		return apply_set_setting(x, &op->set_setting);
+	case OP_lengthen_promise:
+		return apply_lengthen_promise(x, &op->lengthen_promise);
 	case OP_settle_setting:
 		return apply_settle_setting(x, &op->settle_setting);
 	default:

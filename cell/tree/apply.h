@@ -108,6 +108,8 @@ enum rc apply_set_members(struct execution *x, const struct op_set_members *o);
 enum rc apply_check_digest(struct execution *x, const struct op_check_digest *o);
 /* Sets a setting of the cell. */
 enum rc apply_set_setting(struct execution *x, const struct op_set_setting *o);
+/* Records that a promise may be longer than it is set. */
+enum rc apply_lengthen_promise(struct execution *x, const struct op_lengthen_promise *o);
 /* Records that all promises of a setting's earlier length have ended. */
 enum rc apply_settle_setting(struct execution *x, const struct op_settle_setting *o);
 /* Makes a new cell of a copy. */

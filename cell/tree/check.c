@@ -271,6 +271,8 @@ check_settings(const struct tree *t)
 		HOLDS(l->since == 0 ? l->longest == t->settings.in_force.value[code]
 		                    : l->longest > t->settings.in_force.value[code],
 		      "only a lowered promise may be longer");
+		HOLDS(l->since == 0 || t->settings.in_force.value[code] != 0,
+		      "a setting was lowered to a value");
 	}
 	return NULL;
 }

@@ -113,6 +113,22 @@ apply_set_setting(struct execution *x, const struct op_set_setting *o)
 }
 
 enum rc
+apply_lengthen_promise(struct execution *x, const struct op_lengthen_promise *o)
+{
+	const struct setting_info *info = setting_info(o->setting);
+	struct lowered *l;
+
+	if (info == NULL || info->kind != SETTING_PROMISE || o->longest > info->highest ||
+	    o->longest <= x->tree->settings.in_force.value[o->setting])
+		return RC_RANGE;
+	l = &x->tree->settings.lowered[o->setting];
+	l->longest = o->longest > l->longest ? o->longest : l->longest;
+	l->since = x->index;
+	note_changed(x, o->setting);
+	return RC_OK;
+}
+
+enum rc
 apply_settle_setting(struct execution *x, const struct op_settle_setting *o)
 {
 	struct tree *t = x->tree;

@@ -1,6 +1,6 @@
 /* The settings of the cell. A promised length that is lowered still counts as the longest until the
  * master records that all promises of it have ended: a master that begins in between waits so
- * long. */
+ * long. A length that the master promises for a while, without its being set, counts likewise. */
 #ifndef LSFS_TREE_SETTINGS_H
 #define LSFS_TREE_SETTINGS_H
 
@@ -10,7 +10,8 @@
 /* The length of a setting that may still be promised. */
 struct lowered {
 	uint64_t longest;
-	uint64_t since; /* log index of the lowering; 0: it is the value in force */
+	uint64_t since; /* log index of the lowering, or of the last lengthening; 0: it is the
+	                 * value in force */
 };
 
 struct tree_settings {

@@ -167,6 +167,8 @@ struct tree_outcome {
  * - set_setting: a value outside its limits, or one that contradicts the others: RC_RANGE. A
  *   promise that is lowered keeps its `longest`, since `index`; settle_setting, which names that
  *   index, ends it.
+ * - lengthen_promise: the `longest` of a promise grows beyond its value, since `index`, likewise.
+ *   RC_RANGE when it is no promise, or the length not between its value and its limit.
  * - set_members: `version` must be that of the list it replaces (RC_CANCELED; also when there is
  *   none). RC_INVAL, unless: it is alone in its entry; ids, keys, and addresses of those not
  *   removed are unique; a new id is greater than all before, so that none is used again; an id

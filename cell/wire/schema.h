@@ -273,6 +273,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_set_setting(F) F(u8, setting, 0) F(u64, value, 0)
 #define WIRE_op_settle_setting(F) /* all promises from before are over */                    \
 	F(u8, setting, 0) F(u64, since, 0) /* log index of the lowering */
+#define WIRE_op_lengthen_promise(F) F(u8, setting, 0) F(u64, longest, 0)
 #define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
@@ -320,7 +321,8 @@ enum { WIRE_MINOR = 0 };
 	M(72, settle_setting, MASTER, NORMAL, none)                                           \
 	M(73, await_session, MASTER, NORMAL, none)                                            \
 	M(74, settle_epoch, MASTER, NORMAL, none)                                             \
-	M(75, finish_session, MASTER, NORMAL, none)
+	M(75, finish_session, MASTER, NORMAL, none)                                           \
+	M(76, lengthen_promise, MASTER, NORMAL, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 

@@ -222,7 +222,8 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		members_replace(s, index, &op->set_members);
 		return;
 	case OP_set_setting:
-		setting_changes_apply(s, &op->set_setting);
+	case OP_lengthen_promise:
+		setting_changes_decide(s, op);
 		return;
 	case OP_check_digest:
 	case OP_settle_setting:

@@ -19,8 +19,8 @@ setting_changes_epoch(struct sim *s)
 	s->settings.least = s->settings.now;
 }
 
-void
-setting_changes_apply(struct sim *s, const struct op_set_setting *op)
+static void
+set(struct sim *s, const struct op_set_setting *op)
 {
 	struct setting_changes *c = &s->settings;
 	struct settings with = c->now;
@@ -37,6 +37,18 @@ setting_changes_apply(struct sim *s, const struct op_set_setting *op)
 	if (op->value > c->greatest.value[op->setting])
 		c->greatest.value[op->setting] = op->value;
 	adversary_setting(s, (enum setting)op->setting, before, op->value);
+}
+
+void
+setting_changes_decide(struct sim *s, const struct op *op)
+{
+	const struct op_lengthen_promise *longer = &op->lengthen_promise;
+	uint64_t *greatest = s->settings.greatest.value;
+
+	if (op->code == OP_set_setting)
+		set(s, &op->set_setting);
+	else if (longer->longest > greatest[longer->setting])
+		greatest[longer->setting] = longer->longest;
 }
 
 /* A client looks for another master when two thirds of a lease are over without an answer, which is
@@ -103,6 +115,8 @@ setting_changes_check_end(struct sim *s)
 		const enum setting which = (enum setting)lowered.setting;
 		int64_t since = c->since[which];
 
+		if (which == SETTING_session_lease && s->swarm.limits.keepalives > 0)
+			continue; /* it is longer for as long as there are so many sessions */
 		since = since > s->model.epoch_from ? since : s->model.epoch_from;
 		if (s->now > since + setting_changes_greatest(s, which) / 100 * 102 + SECOND)
 			sim_fail(s, "%s was lowered long ago, and the longer one counts yet",

@@ -18,7 +18,8 @@ struct setting_changes {
 
 void setting_changes_begin(struct sim *s);
 void setting_changes_epoch(struct sim *s);
-void setting_changes_apply(struct sim *s, const struct op_set_setting *op);
+/* A set_setting or lengthen_promise was applied. */
+void setting_changes_decide(struct sim *s, const struct op *op);
 /* A value that an operator may want; the leases of these runs are short ones. */
 struct setting_value setting_changes_draw(struct sim *s);
 /* Was it in force, at some time since `from`? */

@@ -197,4 +197,6 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->rates[FAULT_KERNEL_SLOW] = maybe(&own, kinds[FAULT_KERNEL_SLOW].most);
 	w->rates[FAULT_AT_END] = maybe(&own, kinds[FAULT_AT_END].most);
 	w->rates[FAULT_AT_MARK] = maybe(&own, kinds[FAULT_AT_MARK].most);
+	if (!w->bulk && rng_chance(&own, 200))
+		w->limits.keepalives = 1;
 }

@@ -322,6 +322,8 @@ COMMAND(cell)
 		p->s->swarm.digest_every = script_number(w);
 	if (script_take(w, "log"))
 		p->s->swarm.log_entries = script_number(w);
+	if (script_take(w, "keepalives"))
+		p->s->swarm.limits.keepalives = (unsigned)script_number(w);
 	sim_stage_cell(p->s, (int)replicas);
 	while (sim_serving(p->s) == NULL)
 		sim_run_until(p->s, p->s->now + MS);
@@ -388,7 +390,7 @@ COMMAND(spoken)
 
 static const struct script_command commands[] = {
     {"bare", "NAME [caching] [lasting] [as PRINCIPAL]", run_new_bare},
-    {"cell", "REPLICAS [seed N] [digests N] [log N]", run_cell},
+    {"cell", "REPLICAS [seed N] [digests N] [log N] [keepalives N]", run_cell},
     {"client", "NAME [caching]", run_client},
     {"crash", "REPLICA [late]", run_crash},
     {"cut", "REPLICA [REPLICA]", run_cut},

@@ -147,6 +147,7 @@ static const struct {
     {"members.public_key", "empty"},
     {"members.since", "0 1 2 3 4 delay delay+1 id id+1 applied epoch epoch+1 node node+1 fence "
                       "fence+1"},
+    {"settings.since", "1 2 3 4 delay delay+1 id id+1 applied"},
 };
 
 static uint32_t found[ROW_TABLES][ROW_COLUMNS_MAX]; /* bits of the values above */

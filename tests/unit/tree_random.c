@@ -292,6 +292,17 @@ random_restore(struct rng *r)
 }
 
 static struct op
+random_lengthening(struct rng *r, const struct tree *t)
+{
+	const enum setting which = rng_chance(r, 500) ? SETTING_session_lease : SETTING_cache_lease;
+	const uint64_t value = tree_setting(t, which), highest = setting_info(which)->highest;
+
+	return (struct op){.code = OP_lengthen_promise,
+	                   .lengthen_promise = {(uint8_t)(which + rng_chance(r, 30)),
+	                                        value + rng_below(r, highest - value + 1000)}};
+}
+
+static struct op
 random_setting(struct rng *r, const struct tree *t)
 {
 	const uint8_t code = (uint8_t)rng_below(r, SETTING_CODES + 1);
@@ -303,6 +314,8 @@ random_setting(struct rng *r, const struct tree *t)
 		return (struct op){.code = OP_settle_setting,
 		                   .settle_setting = {lowered.setting,
 		                                      lowered.index - rng_chance(r, 100)}};
+	if (rng_chance(r, 300))
+		return random_lengthening(r, t);
 	return (struct op){.code = OP_set_setting,
 	                   .set_setting = {code, info == NULL
 	                                             ? rng_below(r, 3)
