@@ -11,8 +11,8 @@
 enum { SHOWN = 12, TEXT_MAX = 1024 };
 
 static const char *const names[CALL_KINDS] = {
-    "write", "rename", "cas",  "read",      "append", "tail",  "count",
-    "lock",  "share",  "hold", "ephemeral", "left",   "final", "other",
+    "write", "rename", "cas",  "read",      "stat", "append", "tail",  "count",
+    "lock",  "share",  "hold", "ephemeral", "left", "final",  "other",
 };
 
 const char *
@@ -128,7 +128,8 @@ calls_writes(const struct call *call)
 bool
 calls_reads(const struct call *call)
 {
-	return (call->kind == CALL_READ || call->kind == CALL_FINAL) && call->outcome == CALL_OK;
+	return (call->kind == CALL_READ || call->kind == CALL_STAT || call->kind == CALL_FINAL) &&
+	       call->outcome == CALL_OK;
 }
 
 static int

@@ -8,6 +8,7 @@
  *   write, rename   path gets `value`
  *   cas             path gets `value` if it still has `expected`
  *   read            path had `value`, at version `generation` (0: not known)
+ *   stat            the same, of a file whose value is its size; changed last at `mtime`
  *   append          `value`, a line, is added to path
  *   tail            path was so many bytes long and ended with that line: "BYTES LINE"
  *   count           the number in path was increased under its lock, to `value`
@@ -34,6 +35,7 @@ enum call_kind {
 	CALL_RENAME,
 	CALL_CAS,
 	CALL_READ,
+	CALL_STAT,
 	CALL_APPEND,
 	CALL_TAIL,
 	CALL_COUNT,
@@ -62,6 +64,7 @@ struct call {
 	int session;         /* a share was told the token that any sharer of this session has;
 	                      * 0: its own */
 	uint64_t generation; /* 0: not known */
+	uint64_t mtime;      /* of the value, in nanoseconds; 0: not known */
 	uint64_t place;      /* among all decisions; 0: not known */
 	int64_t begin, end;  /* in ticks; end is INT64_MAX unless it was told its outcome */
 };

@@ -16,6 +16,7 @@ struct cluster {
 	const struct call *write;
 	int64_t first, last;
 	uint64_t generation;  /* that a read told; 0: none did */
+	uint64_t mtime;       /* likewise */
 	bool seen;            /* read, or expected by a swap that took effect */
 	struct cluster *next; /* the swap of this value */
 	bool swapped;         /* is some cluster's next */
@@ -85,6 +86,18 @@ note_generation(struct reg *r, struct cluster *c, const struct call *read)
 }
 
 static void
+note_mtime(struct reg *r, struct cluster *c, const struct call *read)
+{
+	if (read->mtime == 0)
+		return;
+	if (c->mtime != 0 && c->mtime != read->mtime)
+		calls_violation(r->c, "%s: %s was changed at %lu and %lu: %s", read->path,
+		                calls_value(read->value), (unsigned long)c->mtime,
+		                (unsigned long)read->mtime, calls_told(r->c, read));
+	c->mtime = read->mtime;
+}
+
+static void
 add_read(struct reg *r, const struct call *read)
 {
 	struct cluster *c = find(r, read->value);
@@ -101,6 +114,7 @@ add_read(struct reg *r, const struct call *read)
 		calls_violation(r->c, "%s: seen before it was written: %s; %s", read->path,
 		                calls_told(r->c, read), calls_told(r->c, c->write));
 	note_generation(r, c, read);
+	note_mtime(r, c, read);
 	c->seen = true;
 	if (read->end < c->first)
 		c->first = read->end;
@@ -248,6 +262,25 @@ by_generation(const void *a, const void *b)
 	return (*x)->generation < (*y)->generation ? -1 : (*x)->generation > (*y)->generation;
 }
 
+/* The time of a file grows with its versions. */
+static void
+check_mtimes(struct reg *r, struct cluster **sorted, size_t n)
+{
+	const struct cluster *last = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (sorted[i]->mtime == 0)
+			continue;
+		if (last != NULL && sorted[i]->mtime <= last->mtime)
+			calls_violation(r->c, "%s: version %lu is not later than version %lu: %s",
+			                sorted[i]->write->path,
+			                (unsigned long)sorted[i]->generation,
+			                (unsigned long)last->generation,
+			                calls_told(r->c, sorted[i]->write));
+		last = sorted[i];
+	}
+}
+
 /* No version is two values. */
 static void
 check_versions(struct reg *r)
@@ -266,22 +299,30 @@ check_versions(struct reg *r)
 			                (unsigned long)sorted[i]->generation,
 			                calls_value(sorted[i - 1]->write->value),
 			                calls_value(sorted[i]->write->value));
+	check_mtimes(r, sorted, n);
 	free(sorted);
 }
 
-/* Generations grow with time. */
+/* Generations and the times of a file grow with time. */
 static void
 check_growth(struct reg *r)
 {
-	struct placed *placed = memory_zero(r->slice.n, sizeof *placed);
-	size_t n = 0;
+	struct placed *generations = memory_zero(r->slice.n, sizeof *generations);
+	struct placed *mtimes = memory_zero(r->slice.n, sizeof *mtimes);
+	size_t n = 0, m = 0;
 
-	for (size_t i = 0; i < r->slice.n; i++)
-		if (calls_reads(&r->slice.list[i]) && r->slice.list[i].generation)
-			placed[n++] =
-			    (struct placed){r->slice.list[i].generation, &r->slice.list[i]};
-	calls_check_order(r->c, placed, n, "generation");
-	free(placed);
+	for (size_t i = 0; i < r->slice.n; i++) {
+		const struct call *call = &r->slice.list[i];
+
+		if (calls_reads(call) && call->generation)
+			generations[n++] = (struct placed){call->generation, call};
+		if (calls_reads(call) && call->mtime)
+			mtimes[m++] = (struct placed){call->mtime, call};
+	}
+	calls_check_order(r->c, generations, n, "generation");
+	calls_check_order(r->c, mtimes, m, "mtime");
+	free(generations);
+	free(mtimes);
 }
 
 /* Between the first and the last read each acknowledged write made one version, each open one at

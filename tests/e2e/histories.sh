@@ -26,7 +26,7 @@ judge() {
 	[ $? -eq "$1" ]
 }
 
-echo 1..4
+echo 1..5
 
 judge 0 << 'EOF' && grep -q '^verdict: consistent, 0 violations' "$work/out"
 {"process":1,"type":"invoke","operation":"write","path":"r","value":"a","time":10}
@@ -62,6 +62,19 @@ judge 1 << 'EOF' && grep -q '^violation: r: nobody wrote what was seen' "$work/o
 {"process":2,"type":"ok","operation":"read","path":"r","value":"x","time":40}
 EOF
 report $? "a violation"
+
+# A mount goes on answering from its cache when a write on another one has been answered.
+judge 1 << 'EOF' && grep -q "^violation: s: '65' was still seen when '66' had" "$work/out"
+{"process":1,"type":"invoke","operation":"write","path":"s","value":"65","time":10}
+{"process":1,"type":"ok","operation":"write","path":"s","value":"65","time":20}
+{"process":2,"type":"invoke","operation":"stat","path":"s","time":30}
+{"process":2,"type":"ok","operation":"stat","path":"s","value":"65","mtime":1000,"time":40}
+{"process":1,"type":"invoke","operation":"write","path":"s","value":"66","time":50}
+{"process":1,"type":"ok","operation":"write","path":"s","value":"66","time":60}
+{"process":2,"type":"invoke","operation":"stat","path":"s","time":70}
+{"process":2,"type":"ok","operation":"stat","path":"s","value":"65","mtime":1000,"time":80}
+EOF
+report $? "a stale cache"
 
 judge 2 << 'EOF'
 {"process":1,"type":"ok","operation":"write","path":"r","time":20}

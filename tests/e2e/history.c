@@ -1,7 +1,8 @@
 /* history FILE: reads the calls that torture has recorded, judges them (tests/calls), and prints a
  * summary; exits with 0 if they can be explained. The file has a JSON object in each line:
  *   {"process": N, "type": "invoke" | "ok" | "fail" | "info", "operation": NAME, "path": TEXT,
- *    "value": TEXT, "expected": TEXT, "generation": N, "error": TEXT, "time": NANOSECONDS}
+ *    "value": TEXT, "expected": TEXT, "generation": N, "mtime": NANOSECONDS, "error": TEXT,
+ *    "time": NANOSECONDS}
  * `info`, or no end at all: the outcome is open. */
 #include <errno.h>
 #include <jansson.h>
@@ -99,6 +100,7 @@ end(struct call *call, json_t *line, const char *type, int number, int64_t time)
 	replace(&call->expected, line, "expected");
 	call->error = text_of(line, "error");
 	call->generation = (uint64_t)json_integer_value(json_object_get(line, "generation"));
+	call->mtime = (uint64_t)json_integer_value(json_object_get(line, "mtime"));
 }
 
 static void

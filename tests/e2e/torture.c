@@ -48,17 +48,29 @@ worker_new(char **argv, uint64_t seed, int number)
 	return w;
 }
 
-static void
+/* True if a process that was started has failed. */
+static bool
+any_failed(void)
+{
+	int status, bad = 0;
+
+	while (wait(&status) > 0)
+		bad |= status;
+	return bad != 0;
+}
+
+static _Noreturn void
 work(struct worker *w, const char *running)
 {
 	while (access(running, F_OK) == 0)
 		usleep(work_once(w) ? (useconds_t)rng_below(&w->rng, PACE_US) : AWAY_US);
+	exit(any_failed());
 }
 
 static int
 run(char **argv)
 {
-	int workers = atoi(argv[5]), status, bad = 0;
+	int workers = atoi(argv[5]);
 
 	for (int i = 0; i < workers; i++) {
 		struct worker w = worker_new(argv, strtoull(argv[6], NULL, 10), i);
@@ -66,15 +78,11 @@ run(char **argv)
 
 		if (pid < 0)
 			give_up("fork");
-		if (pid == 0) {
+		if (pid == 0)
 			work(&w, argv[7]);
-			exit(0);
-		}
 		close(w.history);
 	}
-	while (wait(&status) > 0)
-		bad |= status;
-	return bad != 0;
+	return any_failed();
 }
 
 int

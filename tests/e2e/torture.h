@@ -13,7 +13,7 @@ struct worker {
 	const char *mount; /* its mount point */
 	int dir;           /* the directory of all files, during an operation */
 	struct rng rng;
-	long written, appended, made; /* for values and names that nobody else uses */
+	long written, appended, made, sized; /* for values and names that nobody else uses */
 };
 
 /* One random operation; false when the mount was not there. */

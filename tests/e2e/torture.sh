@@ -17,6 +17,7 @@ seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
 RANDOM=$seed
 history=$work/history
 options=(- grace=3,lock_delay=2 lock_delay=1 grace=10,lock_delay=0)
+leases=("5s 12s" "2s 6s" "1s 4s") # of caches and of sessions
 problems=0 rounds=0 fault='' r='' c=''
 
 problem() {
@@ -51,6 +52,17 @@ fault_transfer_master() { pick_replica && operate master transfer ${r#r} > /dev/
 fault_freeze_replica() { pick_replica && stun $r; }
 fault_freeze_master() { pick_master && stun $r; }
 fault_freeze_mount() { pick_mount && stun $c; }
+# Again and again, for less than the shortest lease: it goes on with what it has cached.
+fault_stutter_mount() {
+	local i
+	pick_mount
+	for i in $(seq $((3 + RANDOM % 6))); do
+		stun $c
+		pause $((1 + RANDOM % 8))
+		gone "$(pid_of $c)" || thaw $c
+		pause 1
+	done
+}
 fault_kill_mount() { pick_mount && strike $c; }
 fault_isolate_replica() { pick_replica && isolate $r; }
 fault_isolate_replica_with_mount() { pick_replica && pick_mount && isolate $r $c; }
@@ -134,6 +146,13 @@ no_worker() {
 	for pid in "${workers[@]}"; do gone "$pid" || return 1; done
 }
 
+# set_leases CACHE SESSION
+set_leases() {
+	say "a cache lease of $1, a session lease of $2"
+	operate cell set cache_lease="$1" > /dev/null &&
+		operate cell set session_lease="$2" > /dev/null
+}
+
 begin_run() {
 	local i
 	make_network && make_cell || return 1
@@ -142,11 +161,13 @@ begin_run() {
 		start_replica "$i"
 	done
 	wait_until "there is a master" has_master || return 1
+	# shellcheck disable=SC2086 # words
+	set_leases ${leases[RANDOM % 3]} || return 1
 	for i in $(seq "$mounts"); do start_mount "$i" "${options[$i]}" || return 1; done
 	"$TOOLS/torture" begin "$work/m1" "$history" 198 || return 1
 	touch "$work/running"
 	for i in $(seq "$mounts"); do
-		"$TOOLS/torture" run "$work/m$i" "$history" $((i * 100)) 7 "$seed" "$work/running" &
+		"$TOOLS/torture" run "$work/m$i" "$history" $((i * 100)) 8 "$seed" "$work/running" &
 		workers+=($!)
 	done
 }

@@ -42,9 +42,9 @@ note(struct worker *w, const struct record *r, const char *type, int error)
 	        w->process, type, r->operation, r->path);
 	fprintf(f, "\"value\":\"");
 	print_escaped(f, r->value);
-	fprintf(f, "\",\"expected\":\"%s\",\"generation\":%llu,\"error\":\"%s\",\"time\":%lld}\n",
-	        r->expected ? r->expected : "", r->generation, error ? strerrorname_np(error) : "",
-	        now());
+	fprintf(f, "\",\"expected\":\"%s\",\"generation\":%llu,\"mtime\":%llu,",
+	        r->expected ? r->expected : "", r->generation, r->mtime);
+	fprintf(f, "\"error\":\"%s\",\"time\":%lld}\n", error ? strerrorname_np(error) : "", now());
 	if (fclose(f) != 0 || write(w->history, line, len) != (ssize_t)len)
 		give_up("history");
 	free(line);

@@ -9,7 +9,7 @@ struct record {
 	const char *operation;
 	char path[64];
 	const char *value, *expected; /* NULL: empty */
-	unsigned long long generation;
+	unsigned long long generation, mtime;
 };
 
 void begin(struct worker *w, const struct record *r);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/e2e/torture_record.h"
+#include "tests/e2e/torture_sized.h"
 
 enum {
 	REGISTERS = 6,
@@ -447,7 +448,7 @@ do_anything(struct worker *w)
 		unsigned weight;
 	} kinds[] = {
 	    {do_write, 20}, {do_rename, 8}, {do_cas, 15},  {do_read, 35},     {do_append, 15},
-	    {do_tail, 6},   {do_count, 8},  {do_lock, 12}, {do_ephemeral, 5},
+	    {do_tail, 6},   {do_count, 8},  {do_lock, 12}, {do_ephemeral, 5}, {sized_write, 1},
 	};
 	unsigned sum = 0, at = 0;
 	uint64_t chosen;
@@ -459,11 +460,16 @@ do_anything(struct worker *w)
 	kinds[at].work(w);
 }
 
-/* Who writes soon waits when the cell can't be reached. The first worker of a mount only reads, the
- * second one only holds a lock: they are those who could see what is not true any more. */
+/* A worker that writes soon waits when the cell can't be reached. The first worker of a mount only
+ * reads, the second one only holds a lock, the third one only looks: they are those that could see
+ * what is not true any more. */
 bool
 work_once(struct worker *w)
 {
+	if (w->number == 2) {
+		sized_look(w);
+		return true;
+	}
 	if (!enter(w))
 		return false;
 	if (w->number == 0)
@@ -507,6 +513,7 @@ work_begin(struct worker *w)
 		new_value(w, value);
 		put(w, &r, O_WRONLY | O_CREAT | O_EXCL);
 	}
+	sized_make(w);
 	make_files(w, 'c', COUNTERS, "0");
 	make_files(w, 'l', LOCKS, "");
 	fd = openat(w->dir, "long", O_WRONLY | O_CREAT | O_EXCL, 0644);
@@ -526,6 +533,8 @@ final_file(struct worker *w, const char *name, char *text)
 	fd = openat(w->dir, name, O_RDONLY);
 	if (fd < 0 || !read_all(fd, text, CONTENTS_MAX + 1))
 		give_up("final %s", name);
+	if (name[0] == 's')
+		sized_value(text);
 	r.value = text;
 	r.generation = generation(fd);
 	done(w, &r);
@@ -566,7 +575,7 @@ work_final(struct worker *w)
 	if (!d)
 		give_up("%s", w->mount);
 	while ((entry = readdir(d)))
-		if (strchr("rca", entry->d_name[0]))
+		if (strchr("rcas", entry->d_name[0]))
 			final_file(w, entry->d_name, text);
 	closedir(d);
 	final_left(w);

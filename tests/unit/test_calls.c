@@ -89,6 +89,41 @@ static const struct history {
                                                 "ok 1 cas r b 20 21 expected=a\n"
                                                 "info 2 write r c 5 6\n"
                                                 "ok 1 read r b 30 31 generation=3\n"},
+    /* what stat tells */
+    {NULL, "ok 1 write s 65 10 20\n"
+           "ok 2 stat s 65 21 22 mtime=1000\n"
+           "ok 1 write s 66 30 60\n"
+           "ok 2 stat s 65 31 32 mtime=1000\n"
+           "ok 3 read s 66 35 36 generation=2\n"
+           "ok 2 stat s 66 37 38 mtime=1001\n"
+           "ok 2 stat s 66 70 71 generation=2 mtime=1001\n"
+           "ok 1 final s 66 80 81 generation=2\n"},
+    /* a cache that was not told of the write, or had no leave any more */
+    {"'65' was still seen when '66' had replaced it", "ok 1 write s 65 10 20\n"
+                                                      "ok 2 stat s 65 21 22 mtime=1000\n"
+                                                      "ok 1 write s 66 30 40\n"
+                                                      "ok 2 stat s 65 41 42 mtime=1000\n"},
+    /* stat and read are answered from different memories */
+    {"'65' was still seen when '66' had replaced it|'66' was still seen when '65' had",
+     "ok 1 write s 65 10 20\n"
+     "ok 1 write s 66 30 60\n"
+     "ok 2 read s 66 40 41\n"
+     "ok 3 stat s 65 42 43 mtime=1000\n"},
+    /* a stat was under way when the machine was frozen, its call came behind the write */
+    {"'65' was still seen when '66' had replaced it", "ok 1 write s 65 10 20\n"
+                                                      "ok 2 stat s 65 21 200 mtime=1000\n"
+                                                      "ok 1 write s 66 30 80\n"
+                                                      "ok 3 stat s 65 90 200 mtime=1000\n"},
+    {"nobody wrote what was seen", "ok 1 write s 65 10 20\n" /* while it is being emptied */
+                                   "ok 2 stat s 0 30 40 mtime=1000\n"},
+    {"'65' was changed at 1000 and 1001", "ok 1 write s 65 10 20\n"
+                                          "ok 2 stat s 65 21 22 mtime=1000\n"
+                                          "ok 3 stat s 65 23 24 mtime=1001\n"},
+    {"version 2 is not later than version 1|mtime 1000 had ended|mtime 999 had ended",
+     "ok 1 write s 65 10 20\n"
+     "ok 2 stat s 65 21 22 generation=1 mtime=1000\n"
+     "ok 1 write s 66 30 40\n"
+     "ok 2 stat s 66 41 42 generation=2 mtime=999\n"},
     {"its source was gone", "ok 1 rename r a 10 20\n"
                             "fail 1 rename r b 30 40 error=ENOENT\n"},
     /* ---- appends ---- */
@@ -278,6 +313,8 @@ know(struct call *call, char *word)
 		call->again = true;
 	else if (strcmp(word, "generation") == 0)
 		call->generation = strtoull(text, NULL, 10);
+	else if (strcmp(word, "mtime") == 0)
+		call->mtime = strtoull(text, NULL, 10);
 	else if (strcmp(word, "at") == 0)
 		call->place = strtoull(text, NULL, 10);
 	else if (strcmp(word, "expected") == 0)
