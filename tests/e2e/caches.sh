@@ -163,6 +163,66 @@ case_reads_go_on_without_the_cell() {
 	is "$(limit 20 cat "$d/f")" x
 }
 
+# cachers SESSIONS NAME: clients that cache and write all of $nodes; a line each second.
+cachers() {
+	# shellcheck disable=SC2086 # words
+	"$TOOLS/cachers" "$cell/dc1.conf" "$cell/admin.key" "$1" $nodes \
+		> "$work/$2" 2> "$work/$2.log" &
+}
+# all_cache N NAME: so many sessions do nothing else but write.
+all_cache() {
+	tail -n 1 "$work/$2" | awk -v n="$1" '{ ok = $4 == n && $3 > 40 * n } END { exit !ok }'
+}
+lines() { wc -l < "$work/$1"; }
+has_lines() { [ "$(lines "$1")" -ge "$2" ]; }
+# seconds N NAME: the sum of the writes and the longest of the next N lines, in $writes and $took.
+seconds() {
+	local from
+	from=$(($(lines "$2") + 2)) # the second that has begun is not counted
+	wait_until "$1 seconds are over" has_lines "$2" $((from + $1 - 1))
+	read -r writes took < <(tail -n +$from "$work/$2" | head -n "$1" |
+		awk '{ n += $1; if (max < $2) max = $2 } END { print n, max }')
+}
+# In 19 sessions there are 38 writes a second.
+wait_no_more() { has_lines others "$1" && tail -n 1 "$work/others" | awk '{ exit $1 < 30 }'; }
+writes_again() { has_lines one "$1" && tail -n 1 "$work/one" | awk '{ exit $1 < 1 }'; }
+
+# Of twenty clients that cache the same files one is frozen: for a cache lease the others wait, and
+# from then on they write as before.
+case_one_of_twenty_is_frozen() {
+	local i nodes='' one others before waited
+	leases 2s 12s
+	for i in 1 2 3 4 5; do
+		echo x > "$d/$i"
+		nodes+=" $(stat -c %i "$d/$i")"
+	done
+	cachers 1 one
+	one=$!
+	cachers 19 others
+	others=$!
+	wait_until "one caches" all_cache 1 one
+	wait_until "the others cache" all_cache 19 others
+	seconds 3 others
+	before=$((writes < 114 ? writes : 114)) # more were late ones
+	wait_until "one still caches" all_cache 1 one
+	kill -STOP $one
+	i=$(lines others)
+	wait_until "they wait no more" wait_no_more $((i + 3))
+	waited=$(tail -n +$i "$work/others" | awk '$2 > max { max = $2 } END { print max }')
+	seconds 3 others
+	say "$before writes in 3 s; one is frozen: a wait of $waited ms, then $writes writes"
+	[ "$waited" -gt 500 ] # a quarter of the lease, which may have been renewed a while ago
+	[ "$waited" -lt 4000 ]
+	[ $((writes * 100)) -ge $((before * 95)) ]
+	[ "$took" -lt 1000 ] # nobody waits for a lease any more
+	i=$(lines one)
+	kill -CONT $one
+	wait_until "it writes again" writes_again $((i + 1))
+	kill $one $others
+	wait $one $others
+	is "$(cat "$work/one.log" "$work/others.log")" ""
+}
+
 case_down() {
 	umount "$m2"
 	down

@@ -87,6 +87,9 @@ step(struct loader *l, struct client_event event)
 		l->answered(l->user, &u->answers[i]);
 	for (size_t i = 0; l->watched != NULL && i < u->watched_n; i++)
 		l->watched(l->user, &u->watched[i]);
+	if (u->invalidation != 0) /* nothing is kept here */
+		step(l, (struct client_event){.kind = CLIENT_INVALIDATED,
+		                              .invalidation = u->invalidation});
 }
 
 void
@@ -149,6 +152,7 @@ loader_begin(struct loader *l, uv_loop_t *loop, const char *host, const struct c
              const struct noise_pair *key)
 {
 	struct client_config config = {.host = host,
+	                               .caching = l->caching,
 	                               .grace = span_s(60),
 	                               .replicas_n = cell->replicas_n};
 	int error = 0;

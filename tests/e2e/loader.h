@@ -10,8 +10,9 @@
 
 /* One session. Its owner sets `answered`, called for each answer, `watched` (or NULL), called for
  * each event of a watched node, `go_on`, called behind each event to submit more, and `user`, which
- * all get; the rest is begun with loader_begin. */
+ * all get, and whether it caches; the rest is begun with loader_begin. */
 struct loader {
+	bool caching;
 	void (*answered)(void *user, const struct client_answer *a);
 	void (*watched)(void *user, const struct client_watched *w);
 	void (*go_on)(void *user);
