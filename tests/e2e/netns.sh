@@ -50,9 +50,11 @@ make_machine() {
 		table ip cuts {
 			set lost { type ipv4_addr; }
 			set poor { type ipv4_addr; flags interval; }
+			set broken { type ipv4_addr; }
 			chain input {
 				type filter hook input priority 0;
 				ip saddr @lost drop
+				ip saddr @broken reject with tcp reset
 				ip saddr @poor numgen random mod 100 < 25 drop
 			}
 		}
@@ -95,11 +97,20 @@ poor() {
 	done
 }
 
+# break_off MACHINE TO...: when it sends something to these, its connections to them break.
+break_off() {
+	local from to
+	from=$(address "$1")
+	shift
+	for to in "$@"; do on "$to" nft add element ip cuts broken "{ $from }"; done
+}
+
 # Every cable works again.
 heal() {
 	local machine
 	for machine in $(machines); do
-		printf 'flush set ip cuts %s\n' lost poor | on "$machine" nft -f -
+		printf 'flush set ip cuts %s\n' lost poor broken |
+			on "$machine" nft -f -
 	done
 }
 
