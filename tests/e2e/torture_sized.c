@@ -57,7 +57,7 @@ put(struct worker *w, struct record *r, size_t size, int flags)
 	if (!text)
 		give_up("memory");
 	memset(text, byte_of(size), size);
-	snprintf(path, sizeof path, "%s/t/%s", w->mount, r->path);
+	snprintf(path, sizeof path, "%s/" SIZED_DIRECTORY "/%s", w->mount, r->path);
 	begin(w, r);
 	fd = open(path, O_WRONLY | flags, 0644);
 	if (fd < 0) {
@@ -91,6 +91,11 @@ write_file(struct worker *w, int file, int flags)
 void
 sized_make(struct worker *w)
 {
+	char path[512];
+
+	snprintf(path, sizeof path, "%s/" SIZED_DIRECTORY, w->mount);
+	if (mkdir(path, 0755) != 0)
+		give_up("%s", path);
 	for (int i = 0; i < FILES; i++)
 		write_file(w, i, O_CREAT | O_EXCL);
 }
@@ -160,7 +165,7 @@ look(struct worker *w)
 	uint64_t before = 0;
 
 	snprintf(r.path, sizeof r.path, "s%d", (int)rng_below(&w->rng, FILES));
-	snprintf(path, sizeof path, "%s/t/%s", w->mount, r.path);
+	snprintf(path, sizeof path, "%s/" SIZED_DIRECTORY "/%s", w->mount, r.path);
 	begin(w, &r);
 	if (versions)
 		before = generation(path);

@@ -5,6 +5,9 @@
 
 #include "tests/e2e/torture.h"
 
+/* Theirs alone, below the root: a name is not cached while names beside it come and go. */
+#define SIZED_DIRECTORY "s"
+
 /* Makes them. */
 void sized_make(struct worker *w);
 /* Gives one of them a size that no file had before. */

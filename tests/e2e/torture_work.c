@@ -431,11 +431,11 @@ do_ephemeral(struct worker *w)
 /* ---- all together ---- */
 
 static bool
-enter(struct worker *w)
+enter(struct worker *w, const char *directory)
 {
 	char path[512];
 
-	snprintf(path, sizeof path, "%s/" DIRECTORY, w->mount);
+	snprintf(path, sizeof path, "%s/%s", w->mount, directory);
 	w->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return w->dir >= 0;
 }
@@ -470,7 +470,7 @@ work_once(struct worker *w)
 		sized_look(w);
 		return true;
 	}
-	if (!enter(w))
+	if (!enter(w, DIRECTORY))
 		return false;
 	if (w->number == 0)
 		read_register(w, true);
@@ -504,7 +504,7 @@ work_begin(struct worker *w)
 	int fd;
 
 	snprintf(path, sizeof path, "%s/" DIRECTORY, w->mount);
-	if (mkdir(path, 0755) != 0 || !enter(w) || mkdirat(w->dir, "e", 0755) != 0)
+	if (mkdir(path, 0755) != 0 || !enter(w, DIRECTORY) || mkdirat(w->dir, "e", 0755) != 0)
 		give_up("%s", path);
 	for (int i = 0; i < REGISTERS; i++) {
 		struct record r = {.operation = "write", .value = value};
@@ -562,23 +562,36 @@ final_left(struct worker *w)
 	done(w, &r);
 }
 
-void
-work_final(struct worker *w)
+/* All of one directory whose names begin with one of these letters. */
+static void
+final_files(struct worker *w, const char *letters)
 {
 	char *text = malloc(CONTENTS_MAX + 1);
 	struct dirent *entry;
 	DIR *d;
 
-	if (!text || !enter(w))
-		give_up("%s", w->mount);
+	if (!text)
+		give_up("memory");
 	d = fdopendir(openat(w->dir, ".", O_RDONLY | O_DIRECTORY));
 	if (!d)
 		give_up("%s", w->mount);
 	while ((entry = readdir(d)))
-		if (strchr("rcas", entry->d_name[0]))
+		if (strchr(letters, entry->d_name[0]))
 			final_file(w, entry->d_name, text);
 	closedir(d);
+	free(text);
+}
+
+void
+work_final(struct worker *w)
+{
+	if (!enter(w, DIRECTORY))
+		give_up("%s", w->mount);
+	final_files(w, "rca");
 	final_left(w);
 	close(w->dir);
-	free(text);
+	if (!enter(w, SIZED_DIRECTORY))
+		give_up("%s", w->mount);
+	final_files(w, "s");
+	close(w->dir);
 }
