@@ -141,9 +141,11 @@ round() {
 
 usable() { limit 10 test -d "$work/m$1/t"; }
 no_ephemeral_left() { [ -z "$(limit 10 ls "$work/m1/t/e")" ]; }
+# The workers of each mount leave their status in a file: this shell starts so many processes that
+# one may get the number of workers that have ended, whose status would be lost.
 no_worker() {
-	local pid
-	for pid in "${workers[@]}"; do gone "$pid" || return 1; done
+	local i
+	for ((i = 1; i <= mounts; i++)); do [ -s "$work/worker-$i" ] || return 1; done
 }
 
 # set_leases CACHE SESSION
@@ -167,8 +169,8 @@ begin_run() {
 	"$TOOLS/torture" begin "$work/m1" "$history" 198 || return 1
 	touch "$work/running"
 	for i in $(seq "$mounts"); do
-		"$TOOLS/torture" run "$work/m$i" "$history" $((i * 100)) 8 "$seed" "$work/running" &
-		workers+=($!)
+		("$TOOLS/torture" run "$work/m$i" "$history" $((i * 100)) 8 "$seed" "$work/running"
+			echo $? > "$work/worker-$i") &
 	done
 }
 
@@ -197,7 +199,9 @@ end_run() {
 	done
 	rm "$work/running"
 	wait_until "all workers have ended" no_worker || return 1
-	for i in "${workers[@]}"; do wait "$i" || problem "a worker failed"; done
+	for i in $(seq "$mounts"); do
+		[ "$(cat "$work/worker-$i")" = 0 ] || problem "a worker of mount $i failed"
+	done
 	wait_until "no ephemeral file is left" no_ephemeral_left || return 1
 	for i in $(seq "$mounts"); do
 		limit 60 "$TOOLS/torture" final "$work/m$i" "$history" $((i * 100 + 99)) || return 1
@@ -207,7 +211,6 @@ end_run() {
 }
 
 say "seed $seed, $seconds seconds"
-workers=()
 if begin_run; then
 	trouble
 	end_run || problem "it did not come to its end"
