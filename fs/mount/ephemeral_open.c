@@ -49,9 +49,17 @@ ephemeral_closed(struct mount *m, struct inode *i)
 	close_number(m, i, number);
 }
 
+static bool
+is_open_by(struct mount *m, uint64_t number)
+{
+	const struct inode *now = inode_find(m, inode_where(m, number));
+
+	return now != NULL && now->opened == number;
+}
+
 /* If the file was renamed meanwhile, the handle belongs to its new node. After an error the session
  * may be an opener all the same, by a create that found the file; it is none any more, unless
- * another handle was opened by this number. */
+ * another handle was opened by this number, perhaps of a file that has been renamed since. */
 static void
 open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 {
@@ -61,7 +69,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	c->error = call_path_errno(m, c, a);
 	if (!c->handle->dead && c->error == 0)
 		ephemeral_opened(m, i, number);
-	else if (!c->handle->dead && i->opened != number)
+	else if (!c->handle->dead && !is_open_by(m, number))
 		close_number(m, i, number);
 	c->next(m, c);
 }

@@ -107,6 +107,8 @@ COMMAND(answer)
 		p->b->pending[0].op.get_contents.generation = known;
 	if (as)
 		bench_answer_with(p->b, script_rc(s, as));
+	else if (script_value(s, "behind") != NULL)
+		bench_answer_behind(p->b);
 	else
 		bench_answer(p->b);
 }
@@ -264,7 +266,7 @@ static const struct script_command commands[] = {
     {"session", "safe|jeopardy|expired|new [grace=MS]", run_session},
     {"event", "KIND NAME|- [path=PATH] [version=N] [child=NAME] [count=N]", run_event},
     {"hold", ": the cell does not answer until answer or resume", run_hold},
-    {"answer", "[as=CODE] [knows=GENERATION]: of the oldest request", run_answer},
+    {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request", run_answer},
     {"resume", ": the cell answers everything, from now on at once", run_resume},
     {"other", "writes|deletes|locks|unlocks|renames|creates|closes|ends NAME ...", run_other},
     {"cell", "NAME: as the cell has it", run_cell},
