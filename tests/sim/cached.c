@@ -204,6 +204,21 @@ check_leave(struct sim *s, const struct conn *c, const struct msg_keepalive_repl
 		         net_who(c), (long)(left / MS), (long)((now - c->notices[0].sent) / MS));
 }
 
+/* The connection stands still until the leave is over, and no longer than its client waits. */
+static void
+let_lapse(struct sim *s, struct conn *c, const struct msg_keepalive_reply *m)
+{
+	const int64_t left = (int64_t)(m->cache_ms - m->held_ms) * MS;
+	const int64_t until = s->now + left + (int64_t)rng_below(&s->cached.rng, SECOND / 2);
+
+	if (s->calm || m->cache_ms == 0 || 2 * m->cache_ms > m->lease_ms ||
+	    !rng_chance(&s->cached.rng, s->swarm.rates[FAULT_LEAVE_LAPSES]))
+		return;
+	fault(s, FAULT_LEAVE_LAPSES, "the leave of %s to cache lapses", net_who(c));
+	if (c->stalled_until < until)
+		c->stalled_until = until;
+}
+
 void
 cached_sent(struct sim *s, struct conn *c, struct bytes frame)
 {
@@ -213,10 +228,12 @@ cached_sent(struct sim *s, struct conn *c, struct bytes frame)
 	if ((code != MSG_invalidation && code != MSG_keepalive_reply) ||
 	    wire_get_frame(frame, &m) != RC_OK)
 		return;
-	if (code == MSG_invalidation)
+	if (code == MSG_invalidation) {
 		notice_sent(s, c, &m.invalidation);
-	else
+	} else {
 		check_leave(s, c, &m.keepalive_reply);
+		let_lapse(s, c, &m.keepalive_reply);
+	}
 }
 
 void

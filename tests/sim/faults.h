@@ -65,6 +65,7 @@ enum fault {
 	FAULT_LAGGARD,      /* a replica that lacks much stands for election */
 	FAULT_TWO_VALUES,   /* two promises tell of different values, and the older one is near */
 	FAULT_NOTICE_LATE,  /* a notice of a change reaches a client late */
+	FAULT_LEAVE_LAPSES, /* a connection stands still for as long as its client may cache */
 	FAULT_KERNEL_SLOW,  /* a machine takes long to invalidate what its kernel has */
 	FAULT_AT_END,       /* a client with an ephemeral file goes, and others look at that */
 	FAULT_AT_MARK,      /* others open a file that becomes ephemeral */
@@ -94,6 +95,7 @@ struct swarm {
 	unsigned interrupt; /* permille of waiting acquires */
 	unsigned successor; /* permille of crashed machines whose successor ends them */
 	unsigned lasting;   /* permille of sessions that never expire */
+	bool short_leave;   /* to cache: much shorter than a session lease may be */
 	unsigned caching;   /* permille of sessions that ask for leave to cache */
 	unsigned roles;     /* bits of enum role */
 	unsigned shared;    /* permille of locks that are asked for shared */

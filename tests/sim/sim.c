@@ -49,7 +49,8 @@ sim_settings(const struct sim *s)
 
 	if (session < settings_value(&settings, SETTING_cache_lease))
 		settings.value[SETTING_cache_lease] = session;
-	if (s->swarm.settings > 0) /* so that there is room below the others */
+	/* so that there is room below the others */
+	if (s->swarm.settings > 0 || s->swarm.short_leave)
 		settings.value[SETTING_cache_lease] = setting_info(SETTING_cache_lease)->lowest;
 	return settings;
 }

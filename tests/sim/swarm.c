@@ -65,6 +65,7 @@ static const struct {
     [FAULT_LAGGARD] = {"candidates that lag", 0},
     [FAULT_TWO_VALUES] = {"promises of two values", 100},
     [FAULT_NOTICE_LATE] = {"notices late", 300},
+    [FAULT_LEAVE_LAPSES] = {"leaves that lapse", 1000},
     [FAULT_KERNEL_SLOW] = {"kernels slow to invalidate", 500},
     [FAULT_AT_END] = {"clients with ephemeral files gone", 30},
     [FAULT_AT_MARK] = {"opens of files that become ephemeral", 1000},
@@ -197,6 +198,8 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->rates[FAULT_KERNEL_SLOW] = maybe(&own, kinds[FAULT_KERNEL_SLOW].most);
 	w->rates[FAULT_AT_END] = maybe(&own, kinds[FAULT_AT_END].most);
 	w->rates[FAULT_AT_MARK] = maybe(&own, kinds[FAULT_AT_MARK].most);
+	w->short_leave = rng_chance(&own, 300);
+	w->rates[FAULT_LEAVE_LAPSES] = maybe(&own, kinds[FAULT_LEAVE_LAPSES].most);
 	if (!w->bulk && rng_chance(&own, 200))
 		w->limits.keepalives = 1;
 }
