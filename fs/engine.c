@@ -285,10 +285,11 @@ on_frame(void *user, bool standby, struct bytes frame)
 }
 
 static void
-on_disconnected(void *user, bool standby)
+on_disconnected(void *user, bool standby, bool denied)
 {
-	connection_event(user,
-	                 &(struct client_event){.kind = CLIENT_DISCONNECTED, .standby = standby});
+	connection_event(user, &(struct client_event){.kind = CLIENT_DISCONNECTED,
+	                                              .standby = standby,
+	                                              .denied = denied});
 }
 
 void

@@ -76,7 +76,7 @@ on_host_closed(void *user)
 
 	l->conn = 0;
 	must(uv_idle_stop(&l->idle) == 0);
-	l->callbacks.disconnected(l->callbacks.user, false);
+	l->callbacks.disconnected(l->callbacks.user, false, false);
 }
 
 static void
@@ -178,7 +178,7 @@ on_net_closed(void *user, uint64_t conn, const char *why)
 		         path->replica.address, why);
 	path->conn = 0;
 	attempt_failed(l, path, why);
-	l->callbacks.disconnected(l->callbacks.user, standby);
+	l->callbacks.disconnected(l->callbacks.user, standby, why == transport_unknown_key);
 }
 
 static const struct client_replica *

@@ -18,7 +18,8 @@ struct link;
 struct link_callbacks {
 	void (*connected)(void *user);
 	void (*frame)(void *user, bool standby, struct bytes frame);
-	void (*disconnected)(void *user, bool standby); /* or the attempt to connect failed */
+	/* Or the attempt to connect failed; `denied`: because the master does not know our key. */
+	void (*disconnected)(void *user, bool standby, bool denied);
 	void *user;
 };
 

@@ -63,6 +63,7 @@ struct client_event {
 	mono_t now;
 	struct bytes frame;
 	bool standby; /* FRAME, DISCONNECTED: from the second connection (see listen) */
+	bool denied;  /* DISCONNECTED: the master knows no principal with the client's key */
 	struct client_request *request; /* the step takes ownership of it */
 	uint64_t invalidation;
 	/* WATCH: events of the node are wanted, of the kinds in `mask` (1 << enum watch_event_kind;

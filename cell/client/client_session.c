@@ -208,7 +208,7 @@ client_session_lost(struct client *c, bool ended)
 {
 	must(c->session.id != 0);
 	CLIENT_TRACE(c, "session %llu is lost: %s", (unsigned long long)c->session.id,
-	             ended ? "the cell has ended it" : "the grace period is over");
+	             ended ? "the cell has ended it" : "it was not renewed in time");
 	if (c->session.closing) {
 		client_session_closed(c);
 		return;
@@ -227,6 +227,21 @@ client_session_lost(struct client *c, bool ended)
 		client_session_open(c);
 	else
 		client_connection_drop(c);
+}
+
+/* The principal was removed, and its sessions end: no call waits for a session that will not come.
+ * The client goes on trying, since the principal may be added again. */
+void
+client_session_denied(struct client *c)
+{
+	CLIENT_TRACE(c, "the cell does not know the client's key");
+	if (c->session.closing)
+		client_session_closed(c);
+	else if (c->session.id != 0)
+		client_session_lost(c, false);
+	else if (c->session.state == CLIENT_NEW)
+		session_move(c, CLIENT_EXPIRED);
+	c->session.patience_end = c->now;
 }
 
 /* Ends a session in good order: after the last request, and while the lease is valid. */

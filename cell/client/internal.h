@@ -241,6 +241,8 @@ void client_session_on_opened(struct client *c, const struct msg_session_opened 
 void client_session_learn_grace(struct client *c, uint32_t ms);
 /* The lease is valid again: handles the frames that waited for it. */
 void client_session_safe(struct client *c);
+/* The cell does not know the key: the session is lost, or will not be opened. */
+void client_session_denied(struct client *c);
 /* The session is over. `ended`: the cell has ended it; else the grace period is over, and the cell
  * is still to end it. */
 void client_session_lost(struct client *c, bool ended);

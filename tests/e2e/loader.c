@@ -142,9 +142,11 @@ on_frame(void *user, bool standby, struct bytes frame)
 }
 
 static void
-on_disconnected(void *user, bool standby)
+on_disconnected(void *user, bool standby, bool denied)
 {
-	hear(user, (struct client_event){.kind = CLIENT_DISCONNECTED, .standby = standby});
+	hear(user, (struct client_event){.kind = CLIENT_DISCONNECTED,
+	                                 .standby = standby,
+	                                 .denied = denied});
 }
 
 void

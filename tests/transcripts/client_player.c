@@ -66,7 +66,8 @@ COMMAND(connected)
 COMMAND(disconnected)
 {
 	step(p, (struct client_event){.kind = CLIENT_DISCONNECTED,
-	                              .standby = script_value(s, "standby") != NULL});
+	                              .standby = script_value(s, "standby") != NULL,
+	                              .denied = script_value(s, "denied") != NULL});
 }
 
 COMMAND(opened)
@@ -519,7 +520,7 @@ static const struct script_command commands[] = {
      run_client},
     {"connect", ": until the client wants a connection", run_connect},
     {"connected", "", run_connected},
-    {"disconnected", "[standby=yes]", run_disconnected},
+    {"disconnected", "[standby=yes] [denied=yes]", run_disconnected},
     {"fail", "N: disconnected, connect", run_fail},
     {"reconnect", ": disconnected, connect, connected, opened", run_reconnect},
     {"opened", "[rc=CODE] [session=N] [epoch=N] [master=N]", run_opened},

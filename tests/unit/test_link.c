@@ -32,7 +32,7 @@ struct play {
 	uv_loop_t loop;
 	struct link *link;
 	bool in_call; /* of a link_ function */
-	int connected_n, frames_n[2], disconnected_n[2], refused_n;
+	int connected_n, frames_n[2], disconnected_n[2], refused_n, denied_n;
 	uint8_t code; /* of the frame that came last */
 	bool stopped;
 
@@ -76,11 +76,12 @@ on_frame(void *user, bool aside, struct bytes frame)
 }
 
 static void
-on_disconnected(void *user, bool aside)
+on_disconnected(void *user, bool aside, bool denied)
 {
 	struct play *p = user;
 
 	must(!p->in_call);
+	p->denied_n += denied;
 	p->disconnected_n[aside]++;
 }
 
@@ -403,6 +404,7 @@ TEST(test_cell_refuses)
 	UNTIL(&p, p.disconnected_n[false] == 1);
 	assert_non_null(strstr(link_trouble(p.link), "the cell does not know this key"));
 	assert_int_equal(p.refused_n, 1);
+	assert_int_equal(p.denied_n, 1);
 	end_cell(&p);
 }
 
@@ -422,6 +424,7 @@ TEST(test_another_cell)
 	assert_int_equal(p.refused_n, 1);
 	assert_non_null(strstr(link_trouble(p.link), "replica 1 at "));
 	assert_non_null(strstr(link_trouble(p.link), "it is of another cell"));
+	assert_int_equal(p.denied_n, 0);
 	end_cell(&p);
 }
 
