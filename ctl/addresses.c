@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cell/sys/log.h"
 
-enum { OPT_DIR = 256, OPT_REPLICA, OPT_SET };
+enum { OPT_DIR = 256, OPT_REPLICA, OPT_SET, OPT_PRIVATE };
 
 static void
 add(struct addresses *a, const char *address)
@@ -20,6 +20,7 @@ addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory, s
 	    {"dir", required_argument, NULL, OPT_DIR},
 	    {"replica", required_argument, NULL, OPT_REPLICA},
 	    {"set", required_argument, NULL, OPT_SET},
+	    {"private", no_argument, NULL, OPT_PRIVATE},
 	    CTL_LONG_OPTIONS,
 	};
 	int letter;
@@ -31,6 +32,8 @@ addresses_scan(struct ctl *ctl, int argc, char **argv, const char **directory, s
 			add(a, optarg);
 		else if (letter == OPT_SET && a->set_n < SETTING_CODES)
 			a->set[a->set_n++] = optarg;
+		else if (letter == OPT_PRIVATE)
+			a->is_private = true;
 		else if (!ctl_option(ctl, letter))
 			return CTL_USAGE;
 	}

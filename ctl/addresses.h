@@ -1,5 +1,5 @@
 /* The options that describe a new cell: --dir (where it is made), --replica (the addresses of its
- * replicas) and --set (its settings). */
+ * replicas), --set (its settings) and --private. */
 #ifndef LSFS_CTL_ADDRESSES_H
 #define LSFS_CTL_ADDRESSES_H
 
@@ -11,6 +11,7 @@ struct addresses {
 	int n;
 	const char *set[SETTING_CODES]; /* NAME=VALUE, from --set */
 	int set_n;
+	bool is_private; /* --private */
 };
 
 /* Parses these and the global options; *directory is NULL when none is given. 0, or CTL_USAGE after

@@ -127,7 +127,7 @@ cell_settings_change(const struct ctl *ctl, const char *text, const struct ctl_c
 
 		if (what.value == 0)
 			continue;
-		what.setting = bytes_of(setting_info(code)->name);
+		what.name = bytes_of(setting_info(code)->name);
 		rc = cell_admin_send(&o, &what, NULL) == CELL_ADMIN_DONE ? CTL_OK : CTL_FAILED;
 	}
 	cell_admin_end(&o);

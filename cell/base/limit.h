@@ -45,6 +45,7 @@ enum {
 	LIMIT_CACHE = 64 * 1024 * 1024, /* bytes of a client's cache */
 	LIMIT_CACHE_MARKS = 4096,       /* nodes of which a client has dropped its copy while
 	                                 * earlier replies are under way */
+	LIMIT_PRINCIPALS = 4096,        /* principals of a cell */
 	LIMIT_SESSIONS = 200000,        /* sessions of a cell */
 	LIMIT_REPLICAS = 7,             /* members of a cell at one time */
 	LIMIT_REPLICA_ID = 255,         /* ids are never reused */

@@ -19,7 +19,7 @@ struct parse {
 	FILE *file;
 	struct cell_file *cell_file;
 	int line;
-	bool named, identified, keyed;
+	bool named, identified, keyed, private_given;
 	bool addressed[LIMIT_REPLICAS], replica_keyed[LIMIT_REPLICAS];
 	char problem[256]; /* the first problem found; empty: none */
 	int problem_line;
@@ -115,6 +115,18 @@ version_value(struct parse *p, const char *value)
 }
 
 static int
+private_value(struct parse *p, const char *value)
+{
+	if (p->private_given)
+		return problem(p, "private: given twice: %s", value);
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return problem(p, "private: neither yes nor no: %s", value);
+	p->cell_file->is_private = value[0] == 'y';
+	p->private_given = true;
+	return 1;
+}
+
+static int
 listen_value(struct parse *p, const char *value)
 {
 	if (p->cell_file->listen[0] != '\0')
@@ -161,6 +173,8 @@ cell_value(struct parse *p, const char *name, const char *value)
 		p->cell_file->has_admin = true;
 		return 1;
 	}
+	if (strcmp(name, "private") == 0)
+		return private_value(p, value);
 	if (strcmp(name, "version") == 0)
 		return version_value(p, value);
 	if (strcmp(name, "listen") == 0)
@@ -420,6 +434,8 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 	put_key(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
 	if (cell_file->has_admin)
 		put_key(text, "admin_key", cell_file->admin_public, NOISE_KEY);
+	if (cell_file->is_private)
+		buffer_printf(text, "private = yes\n");
 	if (cell_file->version > 0)
 		buffer_printf(text, "version = %" PRIu64 "\n", cell_file->version);
 	if (cell_file->listen[0] != '\0')

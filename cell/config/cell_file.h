@@ -5,6 +5,7 @@
  *   id = BASE64URL           random, made with the cell and never changed
  *   signing_key = BASE64URL
  *   admin_key = BASE64URL    of principal `admin`; absent for a cell in one process
+ *   private = yes            only administrators may read and write the root of the new cell
  *   version = NUMBER         log index of the change that made this list of replicas; absent: the
  *                            first list
  *   [settings]               with which a new cell begins; the settings in force are in the tree
@@ -41,6 +42,7 @@ struct cell_file {
 	uint8_t signing_public[32];
 	bool has_admin;
 	uint8_t admin_public[32];
+	bool is_private;  /* a new cell's root is its administrators' alone */
 	uint64_t version; /* of the list of replicas; 0: the first */
 	struct cell_file_replica replicas[LIMIT_REPLICAS];
 	int replicas_n;

@@ -52,7 +52,7 @@ void
 m_admin_list_sessions(struct master *m, const struct m_connection *c,
                       const struct msg_sessions_request *msg)
 {
-	bool all = tree_is_admin(m->tree, c->principal);
+	bool all = m_connection_administers(m, c);
 	struct buffer rows = BUFFER(LIMIT_FRAME);
 	struct message reply = {.code = MSG_sessions};
 	struct wire_list *list = &reply.sessions.sessions;

@@ -31,6 +31,9 @@
  *   lengthened_lease.c   session leases while the master is loaded
  *   lowered_lease.c      leases that were longer once
  *   admin_sessions.c     the operators' list of sessions, and their orders to end one
+ *   admin_locks.c        the list of all locks
+ *   admin_principals.c   the list of principals
+ *   removed_principal.c  the end of all that a removed principal has
  *   growth.c             requests that a full disk refuses */
 #ifndef LSFS_MASTER_INTERNAL_H
 #define LSFS_MASTER_INTERNAL_H
@@ -56,6 +59,7 @@
 #include "cell/master/order.h"
 #include "cell/master/proposal.h"
 #include "cell/master/queue_ticket.h"
+#include "cell/master/removed_principal.h"
 #include "cell/master/session_cache.h"
 #include "cell/master/session_end.h"
 #include "cell/master/session_lease.h"
@@ -88,6 +92,7 @@ struct master {
 	struct m_sessions sessions;
 	struct openings opening;
 	struct endings ending;
+	struct removed_principals removed;
 	struct orders order;
 	struct gate gate;
 	struct lock_queues queues;
@@ -158,6 +163,12 @@ void m_admin_list_locks(struct master *m, const struct m_connection *c,
 /* Sends the page of sessions that `msg` asks for. */
 void m_admin_list_sessions(struct master *m, const struct m_connection *c,
                            const struct msg_sessions_request *msg);
+
+/* ---- admin_principals.c ---- */
+
+/* Sends the page of principals that `msg` asks for. */
+void m_admin_list_principals(struct master *m, const struct m_connection *c,
+                             const struct msg_principals_request *msg);
 
 /* ---- growth.c ---- */
 

@@ -44,6 +44,7 @@ clear(struct master *m)
 	m_session_free_all(m);
 	m_proposals_clear(m);
 	m_end_clear(m);
+	m_removed_clear(m);
 	gate_clear(&m->gate);
 	m_delay_clear(m);
 	m_lowered_end(m);
@@ -119,7 +120,7 @@ has_parked(const struct master *m)
 static bool
 has_more(struct master *m)
 {
-	if (inherits(m) || !TAILQ_EMPTY(&m->events.waiting))
+	if (inherits(m) || m->removed.due || !TAILQ_EMPTY(&m->events.waiting))
 		return true;
 	if (!m->barrier.stands &&
 	    (!TAILQ_EMPTY(&m->opening.parked) || !TAILQ_EMPTY(&m->ending.due) ||
@@ -159,6 +160,8 @@ m_step_end(struct master *m)
 {
 	if (inherits(m))
 		inherit(m);
+	if (m->removed.due)
+		m_removed_run(m);
 	if (!m->barrier.stands)
 		run_behind_barrier(m);
 	if (has_parked(m))
@@ -263,6 +266,9 @@ dispatch(struct master *m, struct m_connection *c, const struct message *message
 	case MSG_locks_request:
 		m_admin_list_locks(m, c, &message->locks_request);
 		return;
+	case MSG_principals_request:
+		m_admin_list_principals(m, c, &message->principals_request);
+		return;
 	case MSG_check_sequencer:
 		m_read_check(m, c, &message->check_sequencer);
 		return;
@@ -320,7 +326,8 @@ own_applied(struct master *m, const struct tree_answer *answer)
 	struct own_command *own;
 
 	if (answer->op == OP_set_members || answer->op == OP_check_digest ||
-	    answer->op == OP_set_setting)
+	    answer->op == OP_set_setting || answer->op == OP_add_principal ||
+	    answer->op == OP_remove_principal)
 		return;
 	own = m_proposal_applied(m, answer->op);
 	if (answer->op == OP_await_session)
@@ -359,6 +366,9 @@ noted(struct master *m, const struct tree_note *note)
 		return;
 	case TREE_SETTING_CHANGED:
 		m_lowered_note(m, note);
+		return;
+	case TREE_PRINCIPAL_REMOVED:
+		m_removed_note(m, note);
 		return;
 	case TREE_NODE_CREATED:
 		if (note->session != 0)

@@ -63,8 +63,9 @@ void master_begin(struct master *m, struct master_clock c, uint64_t epoch, struc
 /* The mastership is lost: all clients are redirected to the replica `master` (0: unknown). */
 void master_end(struct master *m, uint8_t master, struct master_update *u);
 
-/* A client has connected. `conn` is its number, never used before; `principal` is copied. */
-void master_connected(struct master *m, uint64_t conn, struct bytes principal);
+/* A client has connected. `conn` is its number, never used before; `principal` is copied, and so is
+ * the key by which it has proved that (empty: a client in this process). */
+void master_connected(struct master *m, uint64_t conn, struct bytes principal, struct bytes key);
 /* The connection was closed. */
 void master_disconnected(struct master *m, uint64_t conn);
 /* Handles one frame of a client, while the master serves. A malformed one closes the connection;
@@ -81,9 +82,11 @@ void master_announce(struct master *m, uint64_t conn, uint8_t master, struct mas
 /* Sends the client on `conn` (0: every client) the members of the cell: none before the first
  * epoch. */
 void master_send_members(struct master *m, uint64_t conn, struct master_update *u);
-/* The principal of the client on the connection; false when that is closed. The view is the
- * master's. */
-bool master_principal(struct master *m, uint64_t conn, struct bytes *principal);
+/* The principal of the client on the connection; false when that is closed, or the principal was
+ * removed. The views are the tree's. */
+bool master_principal(struct master *m, uint64_t conn, struct tree_principal *principal);
+/* A principal was removed, while the master does not serve: closes its connections. */
+void master_principal_removed(struct master *m, struct bytes principal, struct master_update *u);
 /* Begins to end the session, while the master serves: its locks keep their lock-delays if
  * `keep_delay`. False when there is no such session. */
 bool master_destroy_session(struct master *m, struct master_clock c, uint64_t session,

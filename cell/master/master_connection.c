@@ -21,13 +21,14 @@ m_connection_find(struct master *m, uint64_t id)
 }
 
 void
-master_connected(struct master *m, uint64_t conn, struct bytes principal)
+master_connected(struct master *m, uint64_t conn, struct bytes principal, struct bytes key)
 {
 	struct m_connection *c = memory_zero(1, sizeof *c);
 
 	must(conn != 0 && principal.len <= LIMIT_PRINCIPAL);
 	c->id = conn;
 	c->principal = bytes_copy(principal);
+	c->key = bytes_copy(key);
 	must(RB_INSERT(m_connection_tree, &m->connections.by_id, c) == NULL);
 }
 
@@ -84,13 +85,27 @@ master_send_members(struct master *m, uint64_t conn, struct master_update *u)
 }
 
 bool
-master_principal(struct master *m, uint64_t conn, struct bytes *principal)
+m_connection_principal(const struct master *m, const struct m_connection *c,
+                       struct tree_principal *p)
+{
+	return tree_principal(m->tree, c->principal, p) &&
+	       (c->key.len == 0 || bytes_equal(c->key, p->key));
+}
+
+bool
+m_connection_administers(const struct master *m, const struct m_connection *c)
+{
+	struct tree_principal p;
+
+	return m_connection_principal(m, c, &p) && tree_is_admin(m->tree, p.name);
+}
+
+bool
+master_principal(struct master *m, uint64_t conn, struct tree_principal *principal)
 {
 	const struct m_connection *c = m_connection_find(m, conn);
 
-	if (c != NULL)
-		*principal = c->principal;
-	return c != NULL;
+	return c != NULL && m_connection_principal(m, c, principal);
 }
 
 void
@@ -137,6 +152,7 @@ m_connection_free(struct master *m, struct m_connection *c)
 	m_connection_detach(m, c);
 	RB_REMOVE(m_connection_tree, &m->connections.by_id, c);
 	free((void *)c->principal.data);
+	free((void *)c->key.data);
 	free(c);
 }
 

@@ -12,7 +12,8 @@ struct m_session;
 struct m_connection {
 	RB_ENTRY(m_connection) link;
 	uint64_t id;
-	struct bytes principal;    /* of the client; owned */
+	struct bytes principal;    /* of the client; owned, and so is */
+	struct bytes key;          /* the key that has proved it; empty: this process vouches */
 	struct m_session *session; /* that is open on it; NULL: none */
 	uint64_t ended;            /* the session that was open on it and has ended; 0: none */
 	bool left; /* its session is another master's: later frames for that are ignored */
@@ -29,6 +30,12 @@ struct m_connections {
 
 /* The connection, NULL when it is closed. */
 struct m_connection *m_connection_find(struct master *m, uint64_t id);
+/* The principal of the client; false when it was removed. Another one of its name has another
+ * key. */
+bool m_connection_principal(const struct master *m, const struct m_connection *c,
+                            struct tree_principal *p);
+/* True if it is an administrator. */
+bool m_connection_administers(const struct master *m, const struct m_connection *c);
 /* Sends the message; its views are copied. */
 void m_connection_send(struct master *m, const struct m_connection *c,
                        const struct message *message);

@@ -20,6 +20,8 @@ session_inherit(struct master *m, const struct tree_session *t)
 	m_lease_inherited(m, s);
 	if (s->await.bit)
 		m_barrier_await(m, s);
+	if (m_removed_owns(m, t))
+		m_end_order(m, s, SESSION_DESTROYED);
 	return s;
 }
 

@@ -52,11 +52,12 @@ session_attach(struct master *m, struct m_session *s, struct m_connection *c)
 static struct m_session *
 session_claim(struct master *m, const struct m_connection *c, uint64_t id, struct bytes nonce)
 {
+	struct tree_principal p;
 	struct tree_session t;
 
-	if (id == 0 || !tree_session(m->tree, id, &t))
+	if (id == 0 || !tree_session(m->tree, id, &t) || !m_connection_principal(m, c, &p))
 		return NULL;
-	if (!bytes_equal(t.nonce, nonce) || !bytes_equal(t.principal, c->principal))
+	if (!bytes_equal(t.nonce, nonce) || t.principal_generation != p.generation)
 		return NULL;
 	return m_session_find(m, id);
 }
@@ -74,7 +75,8 @@ earlier_session(struct master *m, const struct m_connection *c, const struct msg
 /* Ends the session of an earlier run of the client and creates the new one, in one entry: the locks
  * of the earlier one must neither stay held nor be free without their delay. */
 static void
-session_create(struct master *m, struct m_connection *c, const struct msg_open_session *msg)
+session_create(struct master *m, struct m_connection *c, const struct tree_principal *p,
+               const struct msg_open_session *msg)
 {
 	struct op end = {
 	    .code = OP_end_session,
@@ -86,7 +88,8 @@ session_create(struct master *m, struct m_connection *c, const struct msg_open_s
 	struct op create = {
 	    .code = OP_create_session,
 	    .create_session = {.nonce = msg->nonce,
-	                       .principal = c->principal,
+	                       .principal = p->name,
+	                       .principal_generation = p->generation,
 	                       .host = msg->host,
 	                       .awaited = msg->caching,
 	                       .lasting = msg->lasting},
@@ -155,10 +158,13 @@ m_opening_receive(struct master *m, struct m_connection *c, const struct msg_ope
 {
 	uint64_t id = msg->session != 0 ? msg->session : tree_session_by_nonce(m->tree, msg->nonce);
 	struct m_session *s = session_claim(m, c, id, msg->nonce);
+	struct tree_principal p;
 
 	acknowledge_end(m, c, msg);
 	if (msg->nonce.len != LIMIT_NONCE) {
 		m_connection_breach(m, c, "a session's nonce has 16 bytes");
+	} else if (!m_connection_principal(m, c, &p)) {
+		m_connection_breach(m, c, "there is no such principal");
 	} else if (c->session != NULL && c->session != s) {
 		m_connection_breach(m, c, "it has a session already");
 	} else if (c->opening.under_way) {
@@ -179,7 +185,7 @@ m_opening_receive(struct master *m, struct m_connection *c, const struct msg_ope
 	} else if (waits_for_barrier(m, c, msg)) {
 		session_create_parked(m, c, msg);
 	} else {
-		session_create(m, c, msg);
+		session_create(m, c, &p, msg);
 	}
 }
 
@@ -222,9 +228,11 @@ m_opening_created(struct master *m, const struct own_command *own, const struct 
 	if (c == NULL || !c->opening.under_way)
 		return;
 	c->opening.under_way = false;
-	if (answer->rc != RC_OK)
+	if (answer->rc == RC_PERM)
+		m_connection_breach(m, c, "its principal was removed");
+	else if (answer->rc != RC_OK)
 		opened(m, c, answer->rc, 0);
-	else if (bytes_equal(t.principal, c->principal))
+	else if (session_claim(m, c, t.id, t.nonce) == s)
 		session_attach(m, s, c);
 	else
 		m_connection_breach(m, c, "a nonce that another principal used");

@@ -354,8 +354,10 @@ denial(struct bytes frame)
 
 	if (frame.data[4] != MSG_denied || wire_get_frame(frame, &m) != RC_OK)
 		return NULL;
-	return m.denied.rc == RC_PERM ? transport_unknown_key
-	                              : "the replica has no room for one more client";
+	if (m.denied.rc == RC_PERM)
+		return transport_unknown_key;
+	return m.denied.rc == RC_FULL ? "the replica has no room for one more client"
+	                              : "the replica does not know this key yet";
 }
 
 static void

@@ -7,7 +7,9 @@
  *                         change is over: a removed replica may be switched off
  *   TRANSFER              answered when this replica is no longer master
  *   DESTROY_SESSION       answered when the session has ended
- *   SET                   answered when the setting is in force at the master */
+ *   SET                   answered when the setting is in force at the master
+ *   ADD, REMOVE_PRINCIPAL answered when the principal is there, or gone; the sessions of one that
+ *                         is gone end behind that */
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
@@ -37,7 +39,7 @@ forget(struct replica *r, struct admin_request *o)
 	r->admin.n--;
 	free((void *)o->asked.address.data);
 	free((void *)o->asked.key.data);
-	free((void *)o->asked.setting.data);
+	free((void *)o->asked.name.data);
 	free(o);
 }
 
@@ -103,7 +105,7 @@ admin_session(struct replica *r, struct admin_request *o)
 static void
 admin_setting(struct replica *r, struct admin_request *o)
 {
-	const struct bytes name = o->asked.setting;
+	const struct bytes name = o->asked.name;
 	const uint8_t code = setting_named((const char *)name.data, name.len);
 	struct op op = {.code = OP_set_setting, .set_setting = {code, o->asked.value}};
 	char why[LIMIT_WHY];
@@ -122,29 +124,85 @@ admin_setting(struct replica *r, struct admin_request *o)
 	r_propose(r, &op);
 }
 
+static const char *
+principal_refusal(enum rc rc)
+{
+	switch (rc) {
+	case RC_EXIST:
+		return "the name or the key is in use";
+	case RC_NOENT:
+		return "no such principal";
+	case RC_PERM:
+		return "no administrator would be left (see the file acl/admin)";
+	case RC_FULL:
+		return "there are too many principals";
+	default:
+		return "not the name and the key of a principal";
+	}
+}
+
+/* True if the tree is as the command wants it. A name that was gone before is a mistake. */
+static bool
+principal_settled(const struct replica *r, const struct admin_request *o)
+{
+	struct tree_principal p;
+	const bool there = tree_principal(r->tree, o->asked.name, &p);
+
+	if (o->asked.what == OPERATION_ADD_PRINCIPAL)
+		return there && bytes_equal(p.key, o->asked.key);
+	return !there && o->proposed;
+}
+
+/* The command is decided again until the principal is there, or gone, or that can't be. */
+static void
+admin_principal(struct replica *r, struct admin_request *o)
+{
+	const bool add = o->asked.what == OPERATION_ADD_PRINCIPAL;
+	struct op op = {.code = OP_remove_principal, .remove_principal = {o->asked.name}};
+	enum rc rc;
+
+	if (add)
+		op = (struct op){.code = OP_add_principal,
+		                 .add_principal = {o->asked.name, o->asked.key}};
+	rc = tree_check_principal(r->tree, &op);
+	if (principal_settled(r, o)) {
+		conclude(r, o, RC_OK, 0, "");
+	} else if (rc != RC_OK) {
+		conclude(r, o, rc, 0, principal_refusal(rc));
+	} else {
+		NOTICE(r->config.trace, "principal %.*s is to be %s", (int)o->asked.name.len,
+		       (const char *)o->asked.name.data, add ? "added" : "removed");
+		o->under_way = o->proposed = true;
+		r_propose(r, &op);
+	}
+}
+
 /* A principal that is no administrator may end its own sessions. */
 static bool
-may_operate(const struct replica *r, struct bytes principal, const struct msg_operate *m)
+may_operate(const struct replica *r, const struct tree_principal *principal,
+            const struct msg_operate *m)
 {
 	struct tree_session s;
 
-	if (tree_is_admin(r->tree, principal))
+	if (tree_is_admin(r->tree, principal->name))
 		return true;
 	return m->what == OPERATION_DESTROY_SESSION && tree_session(r->tree, m->id, &s) &&
-	       bytes_equal(s.principal, principal);
+	       s.principal_generation == principal->generation;
 }
 
 static void
 decide(struct replica *r, struct admin_request *o)
 {
-	struct bytes principal;
+	struct tree_principal principal;
 
 	if (!master_principal(r->master, o->conn, &principal)) {
-		R_TRACE(r, "operator is not answered: its connection is closed");
+		R_TRACE(
+		    r,
+		    "operator is not answered: its connection is closed, or its principal removed");
 		forget(r, o);
 		return;
 	}
-	if (!may_operate(r, principal, &o->asked)) {
+	if (!may_operate(r, &principal, &o->asked)) {
 		conclude(r, o, RC_PERM, 0, "not an administrator");
 		return;
 	}
@@ -161,6 +219,10 @@ decide(struct replica *r, struct admin_request *o)
 		return;
 	case OPERATION_SET:
 		admin_setting(r, o);
+		return;
+	case OPERATION_ADD_PRINCIPAL:
+	case OPERATION_REMOVE_PRINCIPAL:
+		admin_principal(r, o);
 		return;
 	default:
 		conclude(r, o, RC_INVAL, 0, "no such operation");
@@ -180,8 +242,9 @@ r_admin_go_on(struct replica *r)
 }
 
 void
-r_admin_init(struct replica *r)
+r_admin_init(struct replica *r, struct bytes admin_key)
 {
+	r->admin.first_key = bytes_copy(admin_key);
 	TAILQ_INIT(&r->admin.requests);
 }
 
@@ -200,7 +263,7 @@ r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m)
 	o->asked = *m;
 	o->asked.address = bytes_copy(m->address);
 	o->asked.key = bytes_copy(m->key);
-	o->asked.setting = bytes_copy(m->setting);
+	o->asked.name = bytes_copy(m->name);
 	o->since = r->now;
 	TAILQ_INSERT_TAIL(&r->admin.requests, o, entry);
 	r->admin.n++;
@@ -219,24 +282,37 @@ session_ended(struct replica *r, uint64_t id)
 	}
 }
 
-/* The applied value may be that of another command: so each is decided again. */
+static bool
+is_decided_again(enum operation what)
+{
+	return what == OPERATION_SET || what == OPERATION_ADD_PRINCIPAL ||
+	       what == OPERATION_REMOVE_PRINCIPAL;
+}
+
+/* The command that was applied may be another one: so each is decided again. */
 static void
-setting_decided(struct replica *r)
+decide_again(struct replica *r)
 {
 	struct admin_request *o;
 
 	TAILQ_FOREACH(o, &r->admin.requests, entry)
-		o->under_way &= o->asked.what != OPERATION_SET;
+		o->under_way &= !is_decided_again(o->asked.what);
+}
+
+static void
+look_at_answer(struct replica *r, enum op_code op)
+{
+	if (op == OP_set_members)
+		r_member_list_settled(r);
+	else if (op == OP_set_setting || op == OP_add_principal || op == OP_remove_principal)
+		decide_again(r);
 }
 
 void
 r_admin_applied(struct replica *r, const struct tree_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->answers_n; i++)
-		if (outcome->answers[i].op == OP_set_members)
-			r_member_list_settled(r);
-		else if (outcome->answers[i].op == OP_set_setting)
-			setting_decided(r);
+		look_at_answer(r, outcome->answers[i].op);
 	for (size_t i = 0; i < outcome->notes_n; i++)
 		if (outcome->notes[i].kind == TREE_SESSION_ENDED)
 			session_ended(r, outcome->notes[i].session);
@@ -274,4 +350,5 @@ r_admin_free(struct replica *r)
 {
 	while (!TAILQ_EMPTY(&r->admin.requests))
 		forget(r, TAILQ_FIRST(&r->admin.requests));
+	free((void *)r->admin.first_key.data);
 }

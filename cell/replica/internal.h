@@ -27,9 +27,10 @@
 struct admin_request {
 	TAILQ_ENTRY(admin_request) entry;
 	uint64_t conn;
-	struct msg_operate asked; /* address and key are owned */
+	struct msg_operate asked; /* address, key and name are owned */
 	mono_t since;
 	bool under_way; /* decided; its outcome is not known yet */
+	bool proposed;  /* to the log, once at least */
 };
 TAILQ_HEAD(admin_request_list, admin_request);
 
@@ -75,6 +76,7 @@ struct member_list {
 struct admin_requests {
 	struct admin_request_list requests;
 	size_t n;
+	struct bytes first_key; /* of the administrator in the cell file; owned */
 };
 
 /* replica_settings.c */
@@ -203,8 +205,9 @@ void r_member_list_received(struct replica *r, uint8_t from, const struct msg_me
 void r_member_list_free(struct replica *r);
 
 /* admin.c */
-/* Initializes the operators' commands of a new replica: none. */
-void r_admin_init(struct replica *r);
+/* Initializes the operators' commands of a new replica: none. The administrator of a cell that is
+ * new has this key, which is copied. */
+void r_admin_init(struct replica *r, struct bytes admin_key);
 /* Takes a command of an operator; this replica must serve as master. */
 void r_admin_command(struct replica *r, uint64_t conn, const struct msg_operate *m);
 /* Decides all commands that can be decided now. */

@@ -54,7 +54,9 @@ propose_epoch(struct replica *r)
 	    .code = OP_begin_epoch,
 	    .begin_epoch = {.ballot = r->paxos->master,
 	                    .members = r_member_list_first(r),
-	                    .settings = r_settings_first(r, &settings)},
+	                    .settings = r_settings_first(r, &settings),
+	                    .admin_key = r->admin.first_key,
+	                    .closed = r->config.closed},
 	};
 
 	R_TRACE(r, "mastership in %" PRIu64 ".%u: proposes its epoch", r->paxos->master.round,

@@ -35,7 +35,7 @@ replica_new(const struct replica_config *config, struct tree *tree,
 	r->disk.synced = MONO_NEVER;
 	TAILQ_INIT(&r->backlog.frames);
 	r_mastership_init(r);
-	r_admin_init(r);
+	r_admin_init(r, config->admin_key);
 	r_member_list_init(r, config, &r->config.paxos);
 	r->config.paxos.lease = r_settings_span(r, SETTING_master_lease);
 	r->config.paxos.heartbeat = r_settings_span(r, SETTING_heartbeat);
@@ -235,6 +235,16 @@ trace_note(struct replica *r, const struct tree_note *n)
 	buffer_free(&path);
 }
 
+/* A master that serves was told with the entry. */
+static void
+principal_removed(struct replica *r, struct bytes principal)
+{
+	if (r->mastership.serving)
+		return;
+	master_principal_removed(r->master, principal, &r->master_update);
+	r_absorb_master(r);
+}
+
 static void
 look_at_note(struct replica *r, const struct tree_note *n)
 {
@@ -249,6 +259,8 @@ look_at_note(struct replica *r, const struct tree_note *n)
 		r_settings_changed(r);
 	else if (n->kind == TREE_EPOCH_BEGAN)
 		r_mastership_epoch(r, n);
+	else if (n->kind == TREE_PRINCIPAL_REMOVED)
+		principal_removed(r, n->name);
 }
 
 static void
@@ -399,6 +411,7 @@ on_frame(struct replica *r, const struct replica_event *e)
 	case MSG_operate:
 	case MSG_sessions_request:
 	case MSG_locks_request:
+	case MSG_principals_request:
 	case MSG_check_sequencer:
 		on_operator(r, e);
 		return;
@@ -410,7 +423,7 @@ on_frame(struct replica *r, const struct replica_event *e)
 static void
 on_connected(struct replica *r, const struct replica_event *e)
 {
-	master_connected(r->master, e->conn, e->principal);
+	master_connected(r->master, e->conn, e->principal, e->key);
 	r_mastership_greet(r, e->conn);
 }
 

@@ -16,6 +16,10 @@ struct replica_config {
 	const struct member *members;
 	int members_n;            /* LIMIT_REPLICAS at most */
 	uint64_t members_version; /* log index of the change that made this list; 0: none */
+	/* Of the administrator of a new cell, and of one that was restored; empty: in one process.
+	 */
+	struct bytes admin_key;
+	bool closed;              /* a new cell's root is its administrators' alone */
 	struct settings settings; /* of a new cell, and until the first epoch; 0: the default */
 	uint64_t digest_every; /* entries between two digests of the state; 0: DIVERGENCE_EVERY */
 	struct trace *trace;   /* the caller's sink of verdicts, also of paxos and master; NULL:
@@ -30,7 +34,8 @@ struct replica *replica_new(const struct replica_config *config, struct tree *tr
 void replica_free(struct replica *r);
 
 enum replica_event_kind {
-	REPLICA_CONNECTED,    /* conn: a client's connection; principal */
+	REPLICA_CONNECTED,    /* conn: a client's connection; principal; key: that has proved it,
+	                       * empty for a client in this process */
 	REPLICA_DISCONNECTED, /* conn */
 	REPLICA_FRAME,        /* conn, frame: one whole frame from a client */
 	REPLICA_PEER,         /* peer, frame: one whole frame from a replica */
@@ -56,7 +61,7 @@ struct replica_event {
 	uint8_t peer;
 	uint64_t write, index;
 	struct bytes frame;
-	struct bytes principal;
+	struct bytes principal, key;
 	bool on;
 	struct replica_times times;
 };

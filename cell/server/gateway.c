@@ -302,17 +302,6 @@ gateway_has_member(const struct gateway *g, uint8_t id)
 
 /* ---- accepted connections ---- */
 
-/* The name of the principal that has this key; NULL for an unknown key. */
-static const char *
-principal_of_key(const struct gateway *g, const uint8_t key[NOISE_KEY])
-{
-	const struct cell_file *cell_file = g->config.cell_file;
-
-	if (cell_file->has_admin && sodium_memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)
-		return "admin";
-	return NULL;
-}
-
 /* Clients are refused before the last files are in use: a replica must still be able to connect. */
 static bool
 has_room(struct gateway *g)
@@ -327,12 +316,13 @@ has_room(struct gateway *g)
 }
 
 static void
-client_has_come(struct gateway *g, uint64_t conn, const char *principal)
+client_has_come(struct gateway *g, uint64_t conn, struct bytes principal, const uint8_t *key)
 {
 	g->clients_n++;
-	server_io_log(g->io, SERVER_DEBUG, "client %llu comes as %s", (unsigned long long)conn,
-	              principal);
-	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal);
+	server_io_log(g->io, SERVER_DEBUG, "client %llu comes as %.*s", (unsigned long long)conn,
+	              (int)principal.len, (const char *)principal.data);
+	g->callbacks.connected(g->callbacks.user, conn | GATEWAY_CONN, principal,
+	                       (struct bytes){key, NOISE_KEY});
 }
 
 /* Sends a peer, whose key is proved, the reason why it is refused. */
@@ -349,14 +339,18 @@ deny(struct gateway *g, uint64_t conn, enum rc rc)
 }
 
 static bool
-on_client(struct gateway *g, uint64_t conn, const char *principal)
+on_client(struct gateway *g, uint64_t conn, const uint8_t key[NOISE_KEY])
 {
-	if (principal != NULL && has_room(g)) {
-		client_has_come(g, conn, principal);
-		return true;
-	}
-	deny(g, conn, principal != NULL ? RC_FULL : RC_PERM);
-	return false;
+	struct bytes principal;
+	enum rc rc = g->callbacks.principal(g->callbacks.user, key, &principal);
+
+	if (rc == RC_OK && !has_room(g))
+		rc = RC_FULL;
+	if (rc == RC_OK)
+		client_has_come(g, conn, principal, key);
+	else
+		deny(g, conn, rc);
+	return rc == RC_OK;
 }
 
 bool
@@ -367,7 +361,7 @@ gateway_opened(struct gateway *g, uint64_t conn, enum channel_role role,
 	struct line *l;
 
 	if (role == CHANNEL_CLIENT)
-		return on_client(g, conn, principal_of_key(g, key));
+		return on_client(g, conn, key);
 	if (p == NULL)
 		return false;
 	l = &p->lines[role == CHANNEL_BULK ? BULK : SHORT];
@@ -428,12 +422,12 @@ gateway_unsent_bytes(const struct gateway *g, uint64_t conn)
 	return g->io->unsent(g->io->user, conn & ~GATEWAY_CONN);
 }
 
-const char *
-gateway_principal(const struct gateway *g, uint64_t conn)
+bool
+gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name)
 {
 	const uint8_t *key = g->io->key(g->io->user, conn & ~GATEWAY_CONN);
 
-	return key != NULL ? principal_of_key(g, key) : NULL;
+	return key != NULL && g->callbacks.principal(g->callbacks.user, key, name) == RC_OK;
 }
 
 void

@@ -18,7 +18,10 @@ struct gateway;
 /* Called from within gateway_opened, gateway_frame and gateway_closed only. */
 struct gateway_callbacks {
 	void (*peer)(void *user, uint8_t replica, struct bytes frame);
-	void (*connected)(void *user, uint64_t conn, const char *principal);
+	/* Fills in the name of the principal that has this key. RC_PERM: there is none;
+	 * RC_NOT_MASTER: none is known here, but this replica may not have heard of it yet. */
+	enum rc (*principal)(void *user, const uint8_t key[NOISE_KEY], struct bytes *name);
+	void (*connected)(void *user, uint64_t conn, struct bytes principal, struct bytes key);
 	void (*frame)(void *user, uint64_t conn, struct bytes frame);
 	void (*disconnected)(void *user, uint64_t conn); /* not after gateway_close */
 	void *user;
@@ -61,8 +64,9 @@ void gateway_send(struct gateway *g, uint64_t conn, struct bytes frame);
 /* Stops reading from a client (on), or goes on reading (off). */
 void gateway_hold(struct gateway *g, uint64_t conn, bool on);
 size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);
-/* The principal of a client's connection; NULL: the client is gone. */
-const char *gateway_principal(const struct gateway *g, uint64_t conn);
+/* Fills in the principal of a client's connection; false: the client is gone, or its principal
+ * was removed. */
+bool gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name);
 /* Closes a client's connection, once the frames for it were sent. */
 void gateway_close(struct gateway *g, uint64_t conn);
 

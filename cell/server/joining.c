@@ -130,11 +130,21 @@ on_peer(void *user, uint8_t replica, struct bytes frame)
 		take_refusal(j, replica);
 }
 
-/* Clients are refused: the replica is not running yet. */
+/* Clients are refused: the replica is not running yet, and knows no principals. */
+static enum rc
+principal_of_key(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
+{
+	(void)user;
+	(void)key;
+	(void)name;
+	return RC_NOT_MASTER;
+}
+
 static void
-on_connected(void *user, uint64_t conn, const char *principal)
+on_connected(void *user, uint64_t conn, struct bytes principal, struct bytes key)
 {
 	(void)principal;
+	(void)key;
 	gateway_close(((struct joining *)user)->gateway, conn);
 }
 
@@ -179,7 +189,7 @@ joining_new(const struct server_io *io, const struct joining_config *config)
 {
 	struct joining *j = memory_zero(1, sizeof *j);
 	const struct gateway_callbacks callbacks = {
-	    on_peer, on_connected, on_frame, on_disconnected, j,
+	    on_peer, principal_of_key, on_connected, on_frame, on_disconnected, j,
 	};
 
 	j->io = *io;

@@ -51,6 +51,10 @@ configure(struct server *s, struct replica_config *config)
 	make_key(config->paxos.key, identity);
 	config->members_n = identity->cell_file.replicas_n;
 	config->members_version = identity->cell_file.version;
+	if (identity->cell_file.has_admin)
+		config->admin_key = (struct bytes){identity->cell_file.admin_public,
+		                                   sizeof identity->cell_file.admin_public};
+	config->closed = identity->cell_file.is_private;
 	config->settings = identity->cell_file.settings;
 	config->digest_every = s->config.digest_every;
 	config->paxos.minor = s->config.minor;

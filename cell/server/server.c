@@ -4,6 +4,8 @@
  * step, and no step is taken within a client's call. */
 #include "cell/server/internal.h"
 
+#include <string.h>
+
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"
 
@@ -304,12 +306,33 @@ server_transfer_send(void *user, uint8_t replica, uint64_t conn, struct bytes fr
 		gateway_send(s->gateway, conn, frame);
 }
 
+/* Before its first epoch a replica has no principals, and lets the administrator of its cell file
+ * in, who may want to see why it has none. */
+static enum rc
+principal_of_key(void *user, const uint8_t key[NOISE_KEY], struct bytes *name)
+{
+	const struct server *s = user;
+	const struct cell_file *cell_file = &s->config.identity->cell_file;
+	const struct tree *tree = replica_tree(s->replica);
+	struct tree_principal p;
+
+	*name = bytes_of("admin");
+	if (tree_epoch(tree) == 0 && cell_file->has_admin &&
+	    memcmp(cell_file->admin_public, key, NOISE_KEY) == 0)
+		return RC_OK;
+	if (!tree_principal_of_key(tree, (struct bytes){key, NOISE_KEY}, &p))
+		return replica_serving(s->replica, now_of(s)) ? RC_PERM : RC_NOT_MASTER;
+	*name = p.name;
+	return RC_OK;
+}
+
 static void
-on_client_connected(void *user, uint64_t conn, const char *principal)
+on_client_connected(void *user, uint64_t conn, struct bytes principal, struct bytes key)
 {
 	server_step(user, (struct replica_event){.kind = REPLICA_CONNECTED,
 	                                         .conn = conn,
-	                                         .principal = bytes_of(principal)});
+	                                         .principal = principal,
+	                                         .key = key});
 }
 
 static void
@@ -325,9 +348,10 @@ on_client_disconnected(void *user, uint64_t conn)
 static bool
 is_admin(const struct server *s, uint64_t conn)
 {
-	const char *principal = gateway_principal(s->gateway, conn);
+	struct bytes principal;
 
-	return principal != NULL && tree_is_admin(replica_tree(s->replica), bytes_of(principal));
+	return gateway_principal(s->gateway, conn, &principal) &&
+	       tree_is_admin(replica_tree(s->replica), principal);
 }
 
 /* Closes the connections of clients that send more than the inbox can hold; a client repeats its
@@ -351,6 +375,7 @@ on_client_frame(void *user, uint64_t conn, struct bytes frame)
 
 const struct gateway_callbacks server_gateway_callbacks = {
     .peer = on_peer,
+    .principal = principal_of_key,
     .connected = on_client_connected,
     .frame = on_client_frame,
     .disconnected = on_client_disconnected,

@@ -79,5 +79,18 @@ tree_is_admin(const struct tree *t, struct bytes principal)
 {
 	const struct node *file = acl_file(t, bytes_of("admin"));
 
-	return principal.len > 0 && file != NULL && lists(file->contents, principal);
+	return principal_named(t, principal) != NULL && file != NULL &&
+	       lists(file->contents, principal);
+}
+
+bool
+acl_has_administrator(const struct tree *t, const struct principal *without)
+{
+	struct tree_principal p = {0};
+
+	while (tree_principal_after(t, p.name, &p))
+		if ((without == NULL || p.generation != without->generation) &&
+		    tree_is_admin(t, p.name))
+			return true;
+	return false;
 }

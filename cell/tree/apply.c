@@ -111,6 +111,10 @@ decide_for_master(struct execution *x, const struct op *op, struct result *r)
 		return apply_delay_over(x, &op->delay_over);
 	case OP_set_members:
 		return apply_set_members(x, &op->set_members);
+	case OP_add_principal:
+		return apply_add_principal(x, &op->add_principal);
+	case OP_remove_principal:
+		return apply_remove_principal(x, &op->remove_principal);
 	case OP_check_digest:
 		return apply_check_digest(x, &op->check_digest);
 	case OP_restore:

@@ -190,7 +190,8 @@ check_locks(const struct tree *t)
 static const char *
 check_sessions(const struct tree *t)
 {
-	struct principals *principals = (struct principals *)&t->sessions.by_principal;
+	struct principal_sessions *by_principal =
+	    (struct principal_sessions *)&t->sessions.by_principal;
 	struct session *s;
 	struct holder *h;
 	struct cached_reply *k;
@@ -203,8 +204,10 @@ check_sessions(const struct tree *t)
 		      "a session's number was given out, to it alone");
 		HOLDS((session_by_nonce(t, s->nonce) == s) == (s->ending == 0),
 		      "a session is found by its nonce until it ends");
-		HOLDS((RB_FIND(principals, principals, s) == s) == (s->ending == 0),
+		HOLDS((RB_FIND(principal_sessions, by_principal, s) == s) == (s->ending == 0),
 		      "a session is found by its principal until it ends");
+		HOLDS(s->principal_generation <= t->position.applied,
+		      "a session's principal was added by an entry");
 		RB_FOREACH(h, session_holders, &s->holders)
 			holders_n++;
 		HOLDS(holders_n == s->holders_n, "a session's locks are as counted");
@@ -277,13 +280,34 @@ check_settings(const struct tree *t)
 	return NULL;
 }
 
+static const char *
+check_principals(const struct tree *t)
+{
+	struct tree_principal p = {0};
+	size_t n = 0;
+
+	for (; tree_principal_after(t, p.name, &p); n++) {
+		const struct principal *found = principal_find(t, p.generation);
+
+		HOLDS(p.generation <= t->position.applied, "a principal was added by an entry");
+		HOLDS(found != NULL && bytes_equal(found->name, p.name),
+		      "a principal is found by its generation");
+		HOLDS(principal_sound(p.name, p.key), "a principal has a name and a key");
+		HOLDS(p.key.len == 0 || principal_of_key(t, p.key) == found,
+		      "a principal is found by its key");
+	}
+	HOLDS(n == t->principals.n && n <= LIMIT_PRINCIPALS, "principals are as counted");
+	return NULL;
+}
+
 const char *
 tree_check(const struct tree *t)
 {
 	const char *broken;
 
 	if ((broken = check_nodes(t)) != NULL || (broken = check_locks(t)) != NULL ||
-	    (broken = check_members(t)) != NULL || (broken = check_settings(t)) != NULL)
+	    (broken = check_members(t)) != NULL || (broken = check_settings(t)) != NULL ||
+	    (broken = check_principals(t)) != NULL)
 		return broken;
 	return check_sessions(t);
 }

@@ -77,6 +77,12 @@ dirty_setting(struct tree *t, uint8_t code)
 }
 
 void
+dirty_principal(struct tree *t, uint64_t generation)
+{
+	changed(t, ROWS_principals, generation, 0, 0);
+}
+
+void
 dirty_rows_forget(struct tree *t)
 {
 	struct dirty_row *c;
@@ -209,6 +215,7 @@ row_of_sessions(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(sessions, session, s->id);
 	BYTES(sessions, nonce, s->nonce);
 	BYTES(sessions, principal, s->principal);
+	NUMBER(sessions, principal_generation, s->principal_generation);
 	BYTES(sessions, host, s->host);
 	NUMBER(sessions, awaited, s->awaited);
 	NUMBER(sessions, lasting, s->lasting);
@@ -260,6 +267,19 @@ row_of_settings(const struct tree *t, const uint64_t *key, struct row *row)
 	NUMBER(settings, value, t->settings.in_force.value[key[0]]);
 	NUMBER(settings, longest, t->settings.lowered[key[0]].longest);
 	NUMBER(settings, since, t->settings.lowered[key[0]].since);
+	return true;
+}
+
+static bool
+row_of_principals(const struct tree *t, const uint64_t *key, struct row *row)
+{
+	const struct principal *p = principal_find(t, key[0]);
+
+	if (p == NULL)
+		return false;
+	NUMBER(principals, generation, p->generation);
+	BYTES(principals, name, p->name);
+	BYTES(principals, public_key, p->key);
 	return true;
 }
 

@@ -35,8 +35,10 @@ void dirty_session(struct tree *t, uint64_t session);
 void dirty_result(struct tree *t, uint64_t session, uint64_t number);
 /* of members, */
 void dirty_member(struct tree *t, uint8_t id);
-/* of settings. */
+/* of settings, */
 void dirty_setting(struct tree *t, uint8_t code);
+/* of principals. */
+void dirty_principal(struct tree *t, uint64_t generation);
 /* No row is dirty. */
 void dirty_rows_forget(struct tree *t);
 /* The row as it is now; false when there is none of this key. Its texts are views. */

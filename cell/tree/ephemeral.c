@@ -155,9 +155,9 @@ node_shared(struct execution *x, struct node *n)
 static bool
 is_only_session(const struct tree *t, const struct session *s)
 {
-	struct principals *live = (struct principals *)&t->sessions.by_principal;
+	struct principal_sessions *live = (struct principal_sessions *)&t->sessions.by_principal;
 
-	return RB_MIN(principals, live) == s && RB_MAX(principals, live) == s;
+	return RB_MIN(principal_sessions, live) == s && RB_MAX(principal_sessions, live) == s;
 }
 
 bool

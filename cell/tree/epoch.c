@@ -26,13 +26,14 @@ make_acl_file(struct execution *x, struct node *acl, const char *name, const cha
 }
 
 static void
-make_cell(struct execution *x)
+make_cell(struct execution *x, bool closed)
 {
+	const char *all = closed ? "admin" : "everyone";
 	struct node *root, *acl;
 
 	root = node_add(x->tree, NULL, (struct bytes){0}, NODE_DIRECTORY, x->stamp_ns);
 	must(root->number == NODE_ROOT);
-	set_acls(root, "everyone", "everyone", "admin");
+	set_acls(root, all, all, "admin");
 	acl = node_add(x->tree, root, bytes_of("acl"), NODE_DIRECTORY, x->stamp_ns);
 	set_acls(acl, "everyone", "admin", "admin");
 	make_acl_file(x, acl, "admin", "admin\n");
@@ -49,6 +50,18 @@ apply_settle_epoch(struct execution *x, const struct op_settle_epoch *o)
 	return RC_OK;
 }
 
+/* A cell that is new or restored has the members and the administrator of its cell file. */
+static enum rc
+begin_cell(struct execution *x, const struct op_begin_epoch *o)
+{
+	if (!principal_table_may_begin(x->tree, o->admin_key))
+		return RC_INVAL;
+	if (o->members.count > 0 && member_table_begin(x, o->members) != RC_OK)
+		return RC_INVAL;
+	principal_table_begin(x, o->admin_key);
+	return RC_OK;
+}
+
 /* An epoch is not the round of the ballot: two masters may have had the same round. */
 enum rc
 apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o)
@@ -58,12 +71,11 @@ apply_begin_epoch(struct execution *x, const struct op_begin_epoch *o)
 
 	if (settings_read(o->settings, &first) != RC_OK)
 		return RC_INVAL;
-	if (x->tree->members.n == 0 && o->members.count > 0 &&
-	    member_table_begin(x, o->members) != RC_OK)
+	if (x->tree->members.n == 0 && begin_cell(x, o) != RC_OK)
 		return RC_INVAL;
 	if (x->tree->epochs.current == 0) {
 		settings_begin(x->tree, &first);
-		make_cell(x);
+		make_cell(x, o->closed != 0);
 	}
 	x->tree->epochs.current++;
 	x->tree->epochs.first_number = x->tree->nodes.next_number;

@@ -25,6 +25,7 @@
 #include "cell/tree/lock_table.h"
 #include "cell/tree/member_table.h"
 #include "cell/tree/node.h"
+#include "cell/tree/principal_table.h"
 #include "cell/tree/removed.h"
 #include "cell/tree/reply_cache.h"
 #include "cell/tree/session_table.h"
@@ -44,6 +45,7 @@ struct tree {
 	struct lock_delays delays;
 	struct tree_sessions sessions;
 	struct member_table members;
+	struct principal_table principals;
 	struct tree_settings settings;
 	struct slices slices;
 	struct dirty dirty;
@@ -82,6 +84,11 @@ bool changes_are_declared(const struct tree *t, const struct command *c, const s
 bool changes_bound_end(const struct command *c, const struct op *op);
 /* True if the command that is executed, which ends a session, may delete the node with it. */
 bool changes_allow_deletion(const struct execution *x, const struct node *n);
+
+/* ---- acl.c ---- */
+
+/* True if /acl/admin names a principal that there is, other than `without` (NULL: any). */
+bool acl_has_administrator(const struct tree *t, const struct principal *without);
 
 /* ---- quota.c ---- */
 

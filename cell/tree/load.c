@@ -88,6 +88,7 @@ load_session(struct tree *t, const struct row *row)
 	    .id = NUMBER(sessions, session),
 	    .nonce = BYTES(sessions, nonce),
 	    .principal = BYTES(sessions, principal),
+	    .principal_generation = NUMBER(sessions, principal_generation),
 	    .host = BYTES(sessions, host),
 	    .awaited = NUMBER(sessions, awaited) != 0,
 	    .lasting = NUMBER(sessions, lasting) != 0,
@@ -134,6 +135,20 @@ load_setting(struct tree *t, const struct row *row)
 	t->settings.in_force.value[code] = NUMBER(settings, value);
 	t->settings.lowered[code].longest = NUMBER(settings, longest);
 	t->settings.lowered[code].since = NUMBER(settings, since);
+	return RC_OK;
+}
+
+static enum rc
+load_principal(struct tree *t, const struct row *row)
+{
+	const struct bytes name = BYTES(principals, name), key = BYTES(principals, public_key);
+	const uint64_t generation = NUMBER(principals, generation);
+
+	if (generation == 0 || !principal_sound(name, key) ||
+	    principal_find(t, generation) != NULL || principal_named(t, name) != NULL ||
+	    principal_of_key(t, key) != NULL)
+		return RC_CORRUPT;
+	principal_add(t, generation, name, key);
 	return RC_OK;
 }
 
@@ -295,6 +310,8 @@ tree_load_row(struct tree *t, const struct row *row)
 		return load_member(t, row);
 	case ROWS_settings:
 		return load_setting(t, row);
+	case ROWS_principals:
+		return load_principal(t, row);
 	case ROWS_nodes:
 		rc = load_node(t, row);
 		if (rc == RC_OK && NUMBER(nodes, creator) != 0)
@@ -358,7 +375,7 @@ static bool
 is_empty(const struct tree *t)
 {
 	return !t->loading.meta && t->nodes.n == 0 && t->sessions.n == 0 && t->members.n == 0 &&
-	       t->loading.rows.n == 0;
+	       t->principals.n == 0 && t->loading.rows.n == 0;
 }
 
 enum rc

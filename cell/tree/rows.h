@@ -30,18 +30,19 @@
 	C(i, fence) C(i, delay_s) C(i, earlier_acquisition) C(i, earlier_mode)                    \
 	C(i, earlier_generation) C(i, earlier_fence) C(i, since_ns) C(i, pid) C(i, place)
 #define ROWS_sessions(C)                                                                      \
-	C(i, session) C(b, nonce) C(t, principal) C(t, host) C(i, awaited) C(i, lasting)    \
-	C(i, below) C(i, ending)
+	C(i, session) C(b, nonce) C(t, principal) C(i, principal_generation) C(t, host)           \
+	C(i, awaited) C(i, lasting) C(i, below) C(i, ending)
 #define ROWS_results(C) C(i, session) C(i, number) C(i, op) C(i, rc) C(b, result)
 #define ROWS_members(C) /* `since`: log index of the list that gave it its role */            \
 	C(i, id) C(i, role) C(t, address) C(b, public_key) C(i, since)
 #define ROWS_settings(C) /* `longest`: may still be promised; `since`: index of the lowering */ \
 	C(i, setting) C(t, name) C(i, value) C(i, longest) C(i, since)
+#define ROWS_principals(C) C(i, generation) C(t, name) C(b, public_key)
 
 /* T(name, key columns) */
 #define ROWS_TABLES(T)                                                                        \
 	T(meta, 1) T(nodes, 1) T(openers, 2) T(locks, 1) T(holders, 3) T(sessions, 1)             \
-	T(results, 2) T(members, 1) T(settings, 1)
+	T(results, 2) T(members, 1) T(settings, 1) T(principals, 1)
 /* clang-format on */
 
 enum row_table {
@@ -62,6 +63,7 @@ enum row_table {
 #define ROW_COLUMN_results(kind, name) COL_results_##name,
 #define ROW_COLUMN_members(kind, name) COL_members_##name,
 #define ROW_COLUMN_settings(kind, name) COL_settings_##name,
+#define ROW_COLUMN_principals(kind, name) COL_principals_##name,
 ROWS_TABLES(ROW_TABLE_COLUMNS)
 #undef ROW_TABLE_COLUMNS
 

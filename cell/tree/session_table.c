@@ -23,7 +23,7 @@ compare_principal(const struct session *a, const struct session *b)
 
 RB_GENERATE(sessions, session, in_tree, compare_id)
 RB_GENERATE(nonces, session, by_nonce, compare_nonce)
-RB_GENERATE(principals, session, by_principal, compare_principal)
+RB_GENERATE(principal_sessions, session, by_principal, compare_principal)
 RB_GENERATE_INTERNAL(ended_sessions, session, in_ended, compare_id, __attribute__((unused)) static)
 
 void
@@ -71,6 +71,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	s->id = from->id;
 	s->nonce = bytes_copy(from->nonce);
 	s->principal = bytes_copy(from->principal);
+	s->principal_generation = from->principal_generation;
 	s->host = bytes_copy(from->host);
 	s->awaited = from->awaited;
 	s->lasting = from->lasting;
@@ -78,7 +79,7 @@ session_add(struct tree *t, const struct tree_session *from)
 	must(RB_INSERT(sessions, &t->sessions.by_id, s) == NULL);
 	if (s->ending == 0) {
 		must(RB_INSERT(nonces, &t->sessions.by_nonce, s) == NULL);
-		must(RB_INSERT(principals, &t->sessions.by_principal, s) == NULL);
+		must(RB_INSERT(principal_sessions, &t->sessions.by_principal, s) == NULL);
 	} else {
 		must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
 	}
@@ -159,7 +160,7 @@ session_end(struct execution *x, struct session *s, enum session_end cause)
 	ended->cause = cause;
 	s->ending = cause;
 	RB_REMOVE(nonces, &t->sessions.by_nonce, s);
-	RB_REMOVE(principals, &t->sessions.by_principal, s);
+	RB_REMOVE(principal_sessions, &t->sessions.by_principal, s);
 	must(RB_INSERT(ended_sessions, &t->sessions.ended, s) == NULL);
 	dirty_session(t, s->id);
 	session_finish(x, s);
@@ -167,26 +168,39 @@ session_end(struct execution *x, struct session *s, enum session_end cause)
 		x->session = NULL;
 }
 
+static struct session *
+session_create(struct execution *x, const struct op_create_session *o)
+{
+	struct session *s =
+	    session_add(x->tree,
+	                &(struct tree_session){.id = node_take_number(x->tree),
+	                                       .awaited = o->awaited,
+	                                       .lasting = o->lasting,
+	                                       .nonce = o->nonce,
+	                                       .principal = o->principal,
+	                                       .principal_generation = o->principal_generation,
+	                                       .host = o->host});
+
+	apply_note(x, TREE_SESSION_CREATED, 0)->session = s->id;
+	return s;
+}
+
 /* A client that received no answer asks again with the same nonce, and gets its session. */
 enum rc
 apply_create_session(struct execution *x, const struct op_create_session *o,
                      struct result_session *r)
 {
+	const struct principal *p = principal_named(x->tree, o->principal);
 	struct session *s = session_by_nonce(x->tree, o->nonce);
 
 	if (o->nonce.len == 0)
 		return RC_INVAL;
-	if (s == NULL) {
-		if (x->tree->sessions.n >= LIMIT_SESSIONS)
-			return RC_FULL;
-		s = session_add(x->tree, &(struct tree_session){.id = node_take_number(x->tree),
-		                                                .awaited = o->awaited,
-		                                                .lasting = o->lasting,
-		                                                .nonce = o->nonce,
-		                                                .principal = o->principal,
-		                                                .host = o->host});
-		apply_note(x, TREE_SESSION_CREATED, 0)->session = s->id;
-	}
+	if (p == NULL || p->generation != o->principal_generation)
+		return RC_PERM;
+	if (s == NULL && x->tree->sessions.n >= LIMIT_SESSIONS)
+		return RC_FULL;
+	if (s == NULL)
+		s = session_create(x, o);
 	r->session = s->id;
 	return RC_OK;
 }
@@ -259,6 +273,7 @@ show(const struct session *s, struct tree_session *to)
 	    .lasting = s->lasting,
 	    .nonce = s->nonce,
 	    .principal = s->principal,
+	    .principal_generation = s->principal_generation,
 	    .host = s->host,
 	};
 }
@@ -296,7 +311,8 @@ tree_session_of_after(const struct tree *t, struct bytes principal, uint64_t id,
 
 	if (id == UINT64_MAX)
 		return false;
-	found = RB_NFIND(principals, (struct principals *)&t->sessions.by_principal, &key);
+	found = RB_NFIND(principal_sessions, (struct principal_sessions *)&t->sessions.by_principal,
+	                 &key);
 	if (found == NULL || !bytes_equal(found->principal, principal))
 		return false;
 	show(found, s);

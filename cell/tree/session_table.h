@@ -19,6 +19,7 @@ struct session {
 	uint64_t id;
 	enum session_end ending; /* 0: it is live */
 	struct bytes nonce, principal, host;
+	uint64_t principal_generation; /* of the principal of that name that opened it */
 	bool awaited;   /* a new master waits for it: it may cache, or waits for a lock */
 	bool lasting;   /* it never expires */
 	uint64_t below; /* replies to all numbers below this have arrived */
@@ -32,16 +33,16 @@ struct session {
 
 RB_HEAD(sessions, session);
 RB_HEAD(nonces, session);
-RB_HEAD(principals, session);
+RB_HEAD(principal_sessions, session);
 RB_HEAD(ended_sessions, session);
 RB_PROTOTYPE(sessions, session, in_tree, )
 RB_PROTOTYPE(nonces, session, by_nonce, )
-RB_PROTOTYPE(principals, session, by_principal, )
+RB_PROTOTYPE(principal_sessions, session, by_principal, )
 
 struct tree_sessions {
 	struct sessions by_id;
-	struct nonces by_nonce;         /* the live ones, */
-	struct principals by_principal; /* and again */
+	struct nonces by_nonce;                 /* the live ones, */
+	struct principal_sessions by_principal; /* and again */
 	struct ended_sessions ended;
 	size_t n;          /* of all */
 	size_t ended_most; /* pieces that one command takes away from an ended session */

@@ -26,6 +26,7 @@ tree_free(struct tree *t)
 	nodes_free(t);
 	session_table_free(t);
 	member_table_free(t);
+	principal_table_free(t);
 	dirty_rows_forget(t);
 	free(t->commands.list);
 	row_list_free(&t->loading.rows);

@@ -39,26 +39,27 @@ struct tree_answer {
 
 /* The changes that the master has to look at after an apply. */
 enum tree_note_kind {
-	TREE_LOCK_CHANGED,    /* node: its lock was freed, shared, or its delay ended */
-	TREE_DELAY_BEGAN,     /* node, lock_generation, index (= began), seconds */
-	TREE_LOCK_GONE,       /* node: deleted; waiters for its lock are answered RC_STALE */
-	TREE_GRANTED,         /* node, session, owner, acquisition, lock_generation, fence */
-	TREE_SESSION_CREATED, /* session */
-	TREE_SESSION_ENDED,   /* session, cause: nothing of it takes effect any more */
-	TREE_EPOCH_BEGAN,     /* epoch, ballot: of the begin_epoch, so that its master knows it */
-	TREE_LOCK_TAKEN,      /* node, session, lock_generation: by a new acquisition */
-	TREE_NODE_CHANGED,    /* node, parent, name; generation: of new contents, else 0 */
-	TREE_NODE_CREATED,    /* node, parent, name; session: of a permanent file, its maker */
-	TREE_NODE_DELETED,    /* node, parent, name */
-	TREE_MEMBERS_CHANGED, /* index: the new list's version */
-	TREE_DIGEST_CHECKED,  /* index, digest: as a quorum has computed it there */
-	TREE_SETTING_CHANGED, /* setting; index: of its lowering, 0: it is not lowered */
+	TREE_LOCK_CHANGED,      /* node: its lock was freed, shared, or its delay ended */
+	TREE_DELAY_BEGAN,       /* node, lock_generation, index (= began), seconds */
+	TREE_LOCK_GONE,         /* node: deleted; waiters for its lock are answered RC_STALE */
+	TREE_GRANTED,           /* node, session, owner, acquisition, lock_generation, fence */
+	TREE_SESSION_CREATED,   /* session */
+	TREE_SESSION_ENDED,     /* session, cause: nothing of it takes effect any more */
+	TREE_EPOCH_BEGAN,       /* epoch, ballot: of the begin_epoch, so that its master knows it */
+	TREE_LOCK_TAKEN,        /* node, session, lock_generation: by a new acquisition */
+	TREE_NODE_CHANGED,      /* node, parent, name; generation: of new contents, else 0 */
+	TREE_NODE_CREATED,      /* node, parent, name; session: of a permanent file, its maker */
+	TREE_NODE_DELETED,      /* node, parent, name */
+	TREE_MEMBERS_CHANGED,   /* index: the new list's version */
+	TREE_DIGEST_CHECKED,    /* index, digest: as a quorum has computed it there */
+	TREE_SETTING_CHANGED,   /* setting; index: of its lowering, 0: it is not lowered */
+	TREE_PRINCIPAL_REMOVED, /* name, principal: its generation; its sessions are to end */
 };
 
 struct tree_note {
 	enum tree_note_kind kind;
 	uint64_t node, parent, session, owner, acquisition, lock_generation, fence, index, epoch;
-	uint64_t digest, generation;
+	uint64_t digest, generation, principal;
 	struct bytes name; /* owned by the outcome */
 	int64_t seconds;
 	uint8_t setting;
@@ -163,7 +164,12 @@ struct tree_outcome {
  * - begin_epoch: the epoch grows by one. (Not the ballot's round: two masters may share that.)
  *   Before the first one every other command is RC_OLD_EPOCH. If there is no list of members yet,
  *   that of the command is the first one, of version 0; an impossible one: RC_INVAL. The first
- *   epoch of all brings the settings likewise.
+ *   epoch of all brings the settings likewise. Whenever there was no list of members (a cell that
+ *   is new or restored), the key becomes that of the principal `admin`; one that another principal
+ *   has: RC_INVAL.
+ * - add_principal: there with that key: RC_OK; the name or the key is in use: RC_EXIST;
+X
+ *   names. Its sessions stay until the master ends them, but with no right.
  * - set_setting: a value outside its limits, or one that contradicts the others: RC_RANGE. A
  *   promise that is lowered keeps its `longest`, since `index`; settle_setting, which names that
  *   index, ends it.
@@ -184,8 +190,9 @@ struct tree_outcome {
  * - settle_epoch: no waiter of an earlier master has a claim any more, if the current epoch is the
  *   one that it names; else RC_OLD_EPOCH.
  * - await_session: sets the session's bit `awaited`; RC_NO_SESSION.
- * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL;
- *   LIMIT_SESSIONS: RC_FULL. The session's number comes from the same counter as instance numbers.
+ * - create_session: a live session with that nonce is the answer; an empty nonce: RC_INVAL; the
+ *   principal is not (any more) the one of that generation: RC_PERM; LIMIT_SESSIONS: RC_FULL. The
+session's number comes from the same counter as instance numbers.
  *
  * `out` is cleared first; free it with tree_outcome_free. */
 enum rc tree_apply(struct tree *t, uint64_t index, struct ballot origin, struct bytes payload,
@@ -267,7 +274,21 @@ enum rc tree_check_members(const struct tree *t, const struct op_set_members *o)
 /* True if changes can have made this list of the tree's: an id keeps its key, and a removed member
  * stays removed; from a full list some of these may be missing. */
 bool tree_members_go_on(const struct tree *t, struct wire_list list);
-/* True if the principal is in /acl/admin, by its name or by `*`. The empty one never is. */
+
+struct tree_principal {
+	uint64_t generation;    /* greater than that of any earlier one of its name */
+	struct bytes name, key; /* views into the tree */
+};
+
+/* The principal of this name; false when there is none. */
+bool tree_principal(const struct tree *t, struct bytes name, struct tree_principal *p);
+/* The principal that has this key; false when there is none. */
+bool tree_principal_of_key(const struct tree *t, struct bytes key, struct tree_principal *p);
+/* The first principal with a name greater than `name`; false when there is none. */
+bool tree_principal_after(const struct tree *t, struct bytes name, struct tree_principal *p);
+/* The answer of tree_apply to this add_principal or remove_principal now. */
+enum rc tree_check_principal(const struct tree *t, const struct op *op);
+/* True if there is such a principal, and /acl/admin names it or `*`. */
 bool tree_is_admin(const struct tree *t, struct bytes principal);
 
 /* The value in force of a setting of the cell, in the setting's unit; */
@@ -289,6 +310,7 @@ struct tree_session {
 	bool lasting;            /* it never expires: its client or an operator ends it */
 	enum session_end ending; /* of a live one: 0 */
 	struct bytes nonce, principal, host; /* views into the tree */
+	uint64_t principal_generation;
 };
 
 /* The live session `id`; false when there is none. */

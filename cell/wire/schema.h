@@ -179,11 +179,15 @@ enum { WIRE_MINOR = 0 };
 	F(u64, longest, 0)        /* may still be promised; above `value`: was lowered */         \
 	F(u64, lowest, 0) F(u64, highest, 0) F(u64, standard, 0)
 
+/* A principal of the cell, for people. */
+#define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
 	S(ballot) S(log_entry)                                                                    \
 	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(lock_row) S(setting_value)  \
-	S(setting_row) S(node_key) S(watch) S(watch_state) S(watch_event)
+	S(setting_row) S(node_key) S(watch) S(watch_state) S(watch_event)              \
+	S(principal_row)
 
 /* ---- operations: the requests of a session ---- */
 
@@ -250,10 +254,13 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_begin_epoch(F) /* the epoch grows by one */                             \
 	F(ballot, ballot, 0)                                                                      \
 	F(list, members, member) /* of a new cell; ignored when the tree has its list */          \
-	F(list, settings, setting_value) /* of a new cell; others have their default */
+	F(list, settings, setting_value) /* of a new cell; others have their default */           \
+	F(bytes, admin_key, 32) /* of the administrator of a new cell; empty: in one process */ \
+	F(u8, closed, 0)        /* 1: a new cell's root is its administrators' alone */
 #define WIRE_op_create_session(F)                                                             \
 	F(bytes, nonce, LIMIT_NONCE)                                                              \
 	F(text, principal, LIMIT_PRINCIPAL)                                                       \
+	F(u64, principal_generation, 0)                                                           \
 	F(text, host, LIMIT_HOST)                                                                 \
 	F(u8, awaited, 0)                                                                         \
 	F(u8, lasting, 0)
@@ -274,6 +281,8 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_op_settle_setting(F) /* all promises from before are over */                    \
 	F(u8, setting, 0) F(u64, since, 0) /* log index of the lowering */
 #define WIRE_op_lengthen_promise(F) F(u8, setting, 0) F(u64, longest, 0)
+#define WIRE_op_add_principal(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+#define WIRE_op_remove_principal(F) F(text, name, LIMIT_PRINCIPAL)
 #define WIRE_op_check_digest(F) /* the digest that a quorum of replicas computed at `index` */ \
 	F(u64, index, 0) F(u64, digest, 0)
 #define WIRE_op_restore(F) /* a new cell from a copy: every counter grows by this */    \
@@ -322,7 +331,9 @@ enum { WIRE_MINOR = 0 };
 	M(73, await_session, MASTER, NORMAL, none)                                            \
 	M(74, settle_epoch, MASTER, NORMAL, none)                                             \
 	M(75, finish_session, MASTER, NORMAL, none)                                           \
-	M(76, lengthen_promise, MASTER, NORMAL, none)
+	M(76, lengthen_promise, MASTER, NORMAL, none)                                         \
+	M(77, add_principal, MASTER, NORMAL, none)                                            \
+	M(78, remove_principal, MASTER, NORMAL, none)
 
 /* ---- results: in a reply whose code is RC_OK (acquired: or RC_QUEUED) ---- */
 
@@ -456,16 +467,18 @@ enum { WIRE_MINOR = 0 };
 	F(u8, what, 0)                  /* enum operation */                                      \
 	F(u64, id, 0)                   /* of the replica or session; TRANSFER: 0: any replica */ \
 	F(text, address, LIMIT_ADDRESS) /* ADD_REPLICA */                                         \
-	F(bytes, key, 32)                                                                         \
+	F(bytes, key, 32)               /* of the replica or principal to be added */             \
 	F(u8, keep_delay, 0)            /* DESTROY_SESSION: 1: its locks keep their delays */     \
-	F(text, setting, LIMIT_NAME) F(u64, value, 0) /* SET */
+	F(text, name, LIMIT_NAME)       /* of the setting or principal */                         \
+	F(u64, value, 0)                /* SET */
 #define WIRE_msg_operated(F)                                                                  \
 	F(u8, rc, 0)                                                                              \
 	F(u64, id, 0)           /* of the replica added */                                        \
 	F(text, why, LIMIT_WHY) /* the reason of a refusal; empty: see rc */
 #define WIRE_msg_sessions_request(F) F(u64, after, 0) /* of the next sessions, with greater ids */
 #define WIRE_msg_denied(F) /* the last message on a connection, which the replica closes */       \
-	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_FULL: too many clients */
+	F(u8, rc, 0) /* RC_PERM: no principal has this key; RC_FULL: too many clients; \
+	              * RC_NOT_MASTER: this replica knows none, but perhaps the master does */
 #define WIRE_msg_returned(F) /* all that had to be sent again on this connection was sent */      \
 	F(u64, session, 0) F(u64, epoch, 0)
 #define WIRE_msg_invalidation(F) /* the client drops what it has cached of these nodes */         \
@@ -491,6 +504,10 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_msg_locks_request(F) /* to the master, without a session */                     \
 	F(u64, after, 0) /* of the next locks, of nodes with greater numbers */
 #define WIRE_msg_locks(F) F(u8, more, 0) F(list, locks, lock_row)
+
+#define WIRE_msg_principals_request(F) F(text, after, LIMIT_PRINCIPAL) /* of greater names */
+#define WIRE_msg_principals(F) /* RC_PERM: only administrators may know them */               \
+	F(u8, rc, 0) F(u8, more, 0) F(list, principals, principal_row)
 
 /* ---- messages between replicas (cell/paxos) ---- */
 
@@ -587,7 +604,8 @@ enum { WIRE_MINOR = 0 };
 	M(19, denied, ORDER) M(20, returned, ORDER) M(21, check_sequencer, ORDER)             \
 	M(22, sequencer_checked, ORDER) M(23, invalidation, ORDER) M(24, dropped, FIRST)      \
 	M(25, locks_request, ORDER) M(26, locks, ORDER) M(27, watch, ORDER)                   \
-	M(28, watching, ORDER) M(29, events, ORDER)                                           \
+	M(28, watching, ORDER) M(29, events, ORDER) M(30, principals_request, ORDER)          \
+	M(31, principals, ORDER)                                                              \
 	M(32, prepare, ORDER) M(33, promise, ORDER) M(34, accept, BULK)                       \
 	M(35, accepted, ORDER) M(36, refused, ORDER) M(37, heartbeat, ORDER)                  \
 	M(38, heartbeat_reply, ORDER) M(39, fetch, ORDER) M(40, hand_over, ORDER)             \

@@ -172,6 +172,7 @@ create(const struct ctl *ctl, const char *name, const struct cell_arguments *a)
 		return usage("--set", why);
 	snprintf(cell_file.name, sizeof cell_file.name, "%s", name);
 	addresses_to_cell_file(&a->replicas, &cell_file);
+	cell_file.is_private = a->replicas.is_private;
 	if (!cell_make(a->directory, &cell_file, NULL))
 		return CTL_FAILED;
 	snprintf(path, sizeof path, "%s/%s.conf", a->directory, cell_file.name);
@@ -235,10 +236,11 @@ run(struct ctl *ctl, int argc, char **argv)
 		return usage("create, show or set", "needed");
 	if (strcmp(argv[0], "create") == 0)
 		return run_create(ctl, argc - 1, argv + 1, &a);
-	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0)
-		return usage(a.directory        ? "--dir"
-		             : a.replicas.n > 0 ? "--replica"
-		                                : "--set",
+	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0 || a.replicas.is_private)
+		return usage(a.directory            ? "--dir"
+		             : a.replicas.n > 0     ? "--replica"
+		             : a.replicas.set_n > 0 ? "--set"
+		                                    : "--private",
 		             "only for create");
 	if (strcmp(argv[0], "show") == 0)
 		return run_show(ctl, argc - 1, argv + 1);
@@ -249,7 +251,8 @@ run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command cell_command = {
     "cell",
-    "create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] | show |"
+    "create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] [--private] "
+    "| show |"
     " set NAME=VALUE",
     "makes the files of a cell on several machines; shows its file and settings; sets one",
     run,

@@ -255,7 +255,7 @@ io_key(void *user, uint64_t conn)
 
 	if (link_is(conn))
 		return link_key(n->sim, conn);
-	return net_is_open(n->sim, conn) ? seat_key(SEAT_ADMIN) : NULL;
+	return net_is_open(n->sim, conn) ? seat_key(n->sim->net.conns[conn - 1]->seat) : NULL;
 }
 
 static bool

@@ -29,7 +29,7 @@ connect(struct sim *s, struct machine *m, uint64_t *conn, uint8_t replica, bool 
 	    s->net.conns[m->conn - 1]->node == replica - 1)
 		sim_fail(s, "client %d listens to replica %d, to which it is connected", m->id + 1,
 		         replica);
-	*conn = net_connect(s, m->id, replica - 1, aside);
+	*conn = net_connect(s, m->id, replica - 1, aside, SEAT_ADMIN);
 	sim_trace(s, "client %d %s replica %d", m->id + 1, aside ? "listens to" : "connects to",
 	          replica);
 }

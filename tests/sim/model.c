@@ -157,6 +157,25 @@ refusal(struct sim *s, const struct command *c, const struct op *op)
 	return declared(s, c, op) ? RC_OK : RC_AGAIN;
 }
 
+/* Commands of which no client sees anything. */
+static void
+decide_unseen(struct sim *s, const struct op *op)
+{
+	switch (op->code) {
+	case OP_await_session:
+	case OP_settle_epoch:
+		outstanding_decide(s, op);
+		return;
+	case OP_check_digest:
+	case OP_settle_setting:
+	case OP_add_principal:
+	case OP_remove_principal:
+		return;
+	default:
+		sim_fail(s, "the model does not know %s", wire_op_name(op->code));
+	}
+}
+
 static void
 decide(struct sim *s, uint64_t index, const struct command *c, const struct op *op,
        struct outcome *want)
@@ -205,10 +224,6 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_begin_epoch:
 		model_begin_epoch(s, &op->begin_epoch);
 		return;
-	case OP_await_session:
-	case OP_settle_epoch:
-		outstanding_decide(s, op);
-		return;
 	case OP_create_session:
 		model_create_session(&s->model, &op->create_session);
 		return;
@@ -225,11 +240,8 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_lengthen_promise:
 		setting_changes_decide(s, op);
 		return;
-	case OP_check_digest:
-	case OP_settle_setting:
-		return; /* nothing that a client sees */
 	default:
-		sim_fail(s, "the model does not know %s", wire_op_name(op->code));
+		decide_unseen(s, op);
 	}
 }
 

@@ -136,7 +136,7 @@ run_connect(struct sim *s, struct event *e)
 }
 
 uint64_t
-net_connect(struct sim *s, int machine, int node, bool aside)
+net_connect(struct sim *s, int machine, int node, bool aside, uint8_t seat)
 {
 	struct conn *c = memory_zero(1, sizeof *c);
 
@@ -148,6 +148,7 @@ net_connect(struct sim *s, int machine, int node, bool aside)
 	c->machine = machine;
 	c->node = node;
 	c->aside = aside;
+	c->seat = seat;
 	c->machine_life = machine >= MACHINES_MAX ? 0 : s->machines[machine].life;
 	c->client_open = true;
 	lane_init(&c->lane_to_node);

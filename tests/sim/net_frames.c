@@ -56,22 +56,22 @@ check_strangers(struct sim *s, struct host *n, const struct conn *c)
 		sim_fail(s, "replica %d does not refuse a replica with a wrong key", n->id);
 }
 
-/* A client is let in unless there are as many as may be. */
+/* A client is let in unless there are as many as may be, or the replica only joins the cell. */
 static void
 node_accepts(struct sim *s, struct host *n, struct conn *c)
 {
-	const bool room = n->joining != NULL || n->clients < host_clients_max(s);
+	const bool room = n->joining == NULL && n->clients < host_clients_max(s);
 
 	if (s->script == NULL)
 		check_strangers(s, n, c);
 	c->node_open = true;
 	n->clients++;
-	if (host_opened(n, c->id, CHANNEL_CLIENT, seat_key(SEAT_ADMIN))) {
+	if (host_opened(n, c->id, CHANNEL_CLIENT, seat_key(c->seat))) {
 		if (!room)
 			sim_fail(s, "replica %d lets in more clients than it may", n->id);
 		return;
 	}
-	if (room)
+	if (room && c->seat == SEAT_ADMIN)
 		sim_fail(s, "replica %d refuses %s", n->id, net_who(c));
 	net_node_closes(s, c->id);
 }

@@ -251,7 +251,7 @@ ask(struct sim *s, struct operator* o)
 		history_waits_over(s, o->wish.session);
 		machine_session_destroyed(s, o->wish.session);
 	} else if (o->wish.what == OPERATION_SET) {
-		m.operate.setting = bytes_of(setting_info(o->wish.set.setting)->name);
+		m.operate.name = bytes_of(setting_info(o->wish.set.setting)->name);
 		m.operate.value = o->wish.set.value;
 	}
 	sim_trace(s, "operator %d asks replica %d: %s", o->id + 1, o->node + 1,
@@ -308,7 +308,7 @@ connect(struct sim *s, struct operator* o)
 		o->node = wish_deposed_master(s)->id - 1;
 	if (o->node < 0)
 		o->node = any_member(s, o);
-	o->conn = net_connect(s, MACHINES_MAX + o->id, o->node, false);
+	o->conn = net_connect(s, MACHINES_MAX + o->id, o->node, false, SEAT_ADMIN);
 	wake(s, o, PATIENCE_MS * MS);
 }
 

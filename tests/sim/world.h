@@ -91,6 +91,7 @@ struct conn {
 	uint64_t id;
 	int machine, node; /* from MACHINES_MAX on: of an operator; from SCRIPTED on: of a script */
 	bool aside;        /* the client's second one, on which it only listens */
+	uint8_t seat;      /* whose key its client has: SEAT_ADMIN, or of another principal */
 	uint64_t machine_life, node_life;
 	bool client_open, node_open;
 	int64_t base; /* latency of its own */
@@ -172,7 +173,7 @@ void net_cut_replicas(struct sim *s, int a, int b, int64_t until);
 void net_heal(struct sim *s);
 /* "client 2", "operator 1". */
 const char *net_who(const struct conn *c);
-uint64_t net_connect(struct sim *s, int machine, int node, bool aside);
+uint64_t net_connect(struct sim *s, int machine, int node, bool aside, uint8_t seat);
 void net_to_node(struct sim *s, uint64_t conn, struct bytes frame);
 void net_to_client(struct sim *s, uint64_t conn, struct bytes frame);
 void net_client_drops(struct sim *s, uint64_t conn);

@@ -1,8 +1,8 @@
 /* Clients that send only what the script says:
  *
  *   bare b [caching] [lasting] [as x]
- *                           connects to the master, and opens a session; `as`: in the process of
- *                           the replica, as another principal than the administrator
+ *                           connects to the master, and opens a session; `as`: with the key of
+ *                           another principal than the administrator
  *   b: connect [at 2]       a new connection; the one before stays as it is
  *   b: open [instead of a]  asks for a session; a's is to end first, as expired
  *   b: attach [at 2]        drops its connection, and goes on with its session on a new one
@@ -52,48 +52,10 @@ bare_of_conn(const struct player *p, uint64_t conn)
 
 /* ---- what it sends ---- */
 
-/* Numbers of connections in a replica's own process. */
-#define LOCAL (1ull << 61)
-
-static void
-local_frame(void *user, struct bytes frame)
-{
-	struct bare *b = user;
-
-	bare_heard(b->player, b, b->conn, CLIENT_FRAME, frame);
-}
-
-static void
-local_closed(void *user)
-{
-	struct bare *b = user;
-
-	bare_heard(b->player, b, b->conn, CLIENT_DISCONNECTED, (struct bytes){NULL, 0});
-}
-
 static void
 connect_to(struct player *p, struct bare *b, uint64_t at)
 {
-	const struct server_client client = {local_frame, local_closed, b};
-
-	if (b->principal[0] == '\0') {
-		b->conn = player_connect(p, b->id, (int)at);
-		return;
-	}
-	b->host = at > 0 ? &p->s->hosts[at - 1] : player_master(p);
-	b->conn = LOCAL | server_connect(b->host->server, &client, b->principal);
-	host_settle(p->s, b->host);
-}
-
-static void
-send_frame(struct player *p, const struct bare *b, struct bytes frame)
-{
-	if ((b->conn & LOCAL) == 0) {
-		net_to_node(p->s, b->conn, frame);
-	} else if (b->host->up) {
-		server_send(b->host->server, b->conn & ~LOCAL, frame);
-		host_settle(p->s, b->host);
-	}
+	b->conn = player_connect(p, b->id, (int)at, b->seat);
 }
 
 static void
@@ -107,7 +69,7 @@ send_message(struct player *p, const struct bare *b, const struct message *m)
 	}
 	wire_put_frame(&frame, m);
 	must(!frame.failed);
-	send_frame(p, b, buffer_view(&frame));
+	net_to_node(p->s, b->conn, buffer_view(&frame));
 	buffer_free(&frame);
 }
 
@@ -122,9 +84,7 @@ new_nonce(struct player *p, struct bare *b, uint8_t n)
 static void
 hang_up(struct player *p, struct bare *b)
 {
-	if ((b->conn & LOCAL) != 0 && b->host->up)
-		server_disconnect(b->host->server, b->conn & ~LOCAL);
-	else if (b->conn != 0)
+	if (b->conn != 0)
 		net_client_drops(p->s, b->conn);
 	b->conn = 0;
 }
@@ -206,12 +166,12 @@ bare_new(struct player *p, struct script *w)
 		b->id = SCRIPTED + p->bares_n;
 		p->bares[p->bares_n++] = b;
 	}
-	*b = (struct bare){.id = b->id, .player = p};
+	*b = (struct bare){.id = b->id, .seat = SEAT_ADMIN};
 	strcpy(b->name, name);
 	b->caching = script_take(w, "caching");
 	b->lasting = script_take(w, "lasting");
 	if (script_take(w, "as"))
-		snprintf(b->principal, sizeof b->principal, "%s", script_needed(w));
+		b->seat = (uint8_t)script_needed(w)[0]; /* as the operator makes its key */
 	new_nonce(p, b, 0);
 	connect_to(p, b, 0);
 	send_open(p, b, NULL);
@@ -455,19 +415,22 @@ send_orders(struct player *p, const struct bare *b)
 	    {.what = OPERATION_ADD_REPLICA, .address = m.address, .key = m.key},
 	    {.what = OPERATION_REMOVE_REPLICA, .id = 2},
 	    {.what = OPERATION_TRANSFER},
-	    {.what = OPERATION_SET, .setting = bytes_of("session_lease"), .value = 20000},
+	    {.what = OPERATION_SET, .name = bytes_of("session_lease"), .value = 20000},
+	    {.what = OPERATION_ADD_PRINCIPAL, .name = bytes_of("eve"), .key = m.key},
+	    {.what = OPERATION_REMOVE_PRINCIPAL, .name = bytes_of("admin")},
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		send_message(p, b, &(struct message){.code = MSG_operate, .operate = all[i]});
 	send_message(p, b, &(struct message){.code = MSG_sessions_request});
+	send_message(p, b, &(struct message){.code = MSG_principals_request});
 }
 
 static void
 sends(struct player *p, struct bare *b, struct script *w)
 {
 	if (script_take(w, "nonsense")) {
-		send_frame(p, b, bytes_of("nonsense"));
+		net_to_node(p->s, b->conn, bytes_of("nonsense"));
 	} else if (script_take(w, "session_opened")) {
 		send_message(p, b, &(struct message){.code = MSG_session_opened});
 	} else {

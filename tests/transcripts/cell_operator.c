@@ -35,14 +35,30 @@ session_question(struct player *p, struct script *w, struct msg_operate *m)
 	machine_session_destroyed(p->s, m->id);
 }
 
+/* The key is made of the first letter of a word: the name, or what is written behind it. */
+static void
+principal_question(struct script *w, struct msg_operate *m)
+{
+	static uint8_t key[32];
+	const char *name = script_needed(w), *word = script_word(w);
+
+	m->name = bytes_of(name);
+	memset(key, (word != NULL ? word : name)[0], sizeof key);
+	m->key = (struct bytes){key, sizeof key};
+}
+
 static void
 operate_question(struct player *p, struct script *w, const char *word, struct msg_operate *m,
                  uint8_t *body)
 {
-	static const char *const operations[] =
-	    {[OPERATION_ADD_REPLICA] = "add",   [OPERATION_REMOVE_REPLICA] = "remove",
-	     [OPERATION_TRANSFER] = "transfer", [OPERATION_DESTROY_SESSION] = "end",
-	     [OPERATION_SET] = "set",           [UNKNOWN] = "juggle"};
+	static const char *const operations[] = {[OPERATION_ADD_REPLICA] = "add",
+	                                         [OPERATION_REMOVE_REPLICA] = "remove",
+	                                         [OPERATION_TRANSFER] = "transfer",
+	                                         [OPERATION_DESTROY_SESSION] = "end",
+	                                         [OPERATION_SET] = "set",
+	                                         [OPERATION_ADD_PRINCIPAL] = "add-principal",
+	                                         [OPERATION_REMOVE_PRINCIPAL] = "remove-principal",
+	                                         [UNKNOWN] = "juggle"};
 
 	m->what = (uint8_t)script_choice(w, word, operations, UNKNOWN + 1);
 	switch (m->what) {
@@ -50,11 +66,15 @@ operate_question(struct player *p, struct script *w, const char *word, struct ms
 		member_question(p, w, m, body);
 		break;
 	case OPERATION_SET:
-		m->setting = bytes_of(script_needed(w));
+		m->name = bytes_of(script_needed(w));
 		m->value = script_number(w);
 		break;
 	case OPERATION_DESTROY_SESSION:
 		session_question(p, w, m);
+		break;
+	case OPERATION_ADD_PRINCIPAL:
+	case OPERATION_REMOVE_PRINCIPAL:
+		principal_question(w, m);
 		break;
 	case UNKNOWN:
 		break;
@@ -72,7 +92,7 @@ question(struct player *p, struct script *w, uint8_t *body)
 	} requests[] = {
 	    {"sessions", MSG_sessions_request}, {"locks", MSG_locks_request},
 	    {"members", MSG_members_request},   {"settings", MSG_settings_request},
-	    {"status", MSG_status_request},
+	    {"status", MSG_status_request},     {"principals", MSG_principals_request},
 	};
 	struct message m = {.code = MSG_operate};
 
@@ -110,7 +130,7 @@ operator_command(struct player *p, struct script *w)
 	if (script_take(w, "at"))
 		at = script_number(w);
 	m = question(p, w, &q->body);
-	q->conn = player_connect(p, SCRIPTED, (int)at);
+	q->conn = player_connect(p, SCRIPTED, (int)at, SEAT_ADMIN);
 	q->asked = m.code;
 	wire_put_frame(&frame, &m);
 	must(!frame.failed);
@@ -207,6 +227,17 @@ print_settings(struct player *p, const struct msg_settings *m)
 }
 
 static void
+print_principals(struct player *p, const struct msg_principals *m)
+{
+	struct cursor at = cursor_of(m->principals.packed);
+	struct principal_row row;
+
+	while (wire_next_principal_row(&at, &row))
+		player_say(p, "operator: principal %.*s", (int)row.name.len,
+		           (const char *)row.name.data);
+}
+
+static void
 print_status(struct player *p, const struct msg_status_reply *m)
 {
 	static const char *const roles[] = {[REPLICA_MASTER] = "master"};
@@ -257,6 +288,9 @@ on_message(struct player *p, struct question *q, const struct message *m)
 		return;
 	case MSG_settings:
 		print_settings(p, &m->settings);
+		return;
+	case MSG_principals:
+		print_principals(p, &m->principals);
 		return;
 	case MSG_status_reply:
 		print_status(p, &m->status_reply);

@@ -46,13 +46,13 @@ player_master(struct player *p)
 }
 
 uint64_t
-player_connect(struct player *p, int client, int at)
+player_connect(struct player *p, int client, int at, uint8_t seat)
 {
 	const struct host *n = player_master(p);
 	uint64_t conn;
 
 	must(at <= HOSTS_MAX && (at > 0 || n != NULL));
-	conn = net_connect(p->s, client, (at > 0 ? at : n->id) - 1, false);
+	conn = net_connect(p->s, client, (at > 0 ? at : n->id) - 1, false, seat);
 	sim_settle(p->s, 0);
 	return conn;
 }

@@ -19,7 +19,8 @@
  *   speaks 2 1                  from its next start the program of a replica speaks minor version 1
  *   show log | all              also the entries of the log as they take effect; all traces
  *   operator: [at 2] add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep] |
- *                    sessions | locks | members | settings | status
+ *                    add-principal ann [other key] | remove-principal ann |
+ *                    sessions | locks | members | settings | status | principals
  *   operator: leaves            hangs up, without an answer
  *   client a [caching]          one with the client library, which keeps its session by itself
  *   bare b [caching]            one that sends only what the script says; see cell_bare.c
@@ -59,7 +60,7 @@ struct player {
 /* The replica that serves, or the first that runs; NULL: none does. */
 struct host *player_master(struct player *p);
 /* A connection of that client, from SCRIPTED on, to a replica; `at` 0: to the master. */
-uint64_t player_connect(struct player *p, int client, int at);
+uint64_t player_connect(struct player *p, int client, int at, uint8_t seat);
 /* The replica that the next word names; NULL: it names none. */
 struct host *player_take_host(struct player *p, struct script *w);
 /* The client with the library of that name; NULL: there is none. That of the next word. */
@@ -89,9 +90,7 @@ struct bare {
 	bool caching, lasting;
 	uint64_t generation; /* of its cache, as it shows it; 0: it has none */
 	struct lock_names locks;
-	struct player *player;
-	char principal[WORD_ROOM]; /* in the replica's own process; "": over the network, admin */
-	struct host *host;         /* that it is in, then */
+	uint8_t seat; /* whose key it has */
 };
 
 /* A client of the next words' name connects to the master and asks for a session. */

@@ -254,6 +254,26 @@ bare_attach(struct bare_client *c)
 	bare_expect_opened(c);
 }
 
+void
+world_add_principal(struct bare_world *w, const char *name)
+{
+	struct bare_client operator= {.world = w};
+	struct message m = {.code = MSG_operate};
+	uint8_t key[32];
+	const struct message *answer;
+
+	memset(key, name[0], sizeof key);
+	m.operate = (struct msg_operate){.what = OPERATION_ADD_PRINCIPAL,
+	                                 .name = bytes_of(name),
+	                                 .key = {key, sizeof key}};
+	bare_connect_anew(&operator);
+	bare_send(&operator, & m);
+	answer = bare_take(&operator, MSG_operated);
+	assert_non_null(answer);
+	assert_int_equal(answer->operated.rc, RC_OK);
+	world_disconnect(w, operator.conn);
+}
+
 struct bare_client
 bare_open(struct bare_world *w, uint8_t name)
 {

@@ -60,6 +60,8 @@ const struct tree *world_tree(const struct bare_world *w);
 
 /* A connection, by its number; one or more whole frames on it; its end. */
 uint64_t world_connect(struct bare_world *w, const char *principal);
+/* Adds a principal, so that a client may connect as it. */
+void world_add_principal(struct bare_world *w, const char *name);
 void world_send(struct bare_world *w, uint64_t conn, struct bytes frames);
 void world_disconnect(struct bare_world *w, uint64_t conn);
 bool world_closed(const struct bare_world *w, uint64_t conn);

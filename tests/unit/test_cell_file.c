@@ -206,6 +206,8 @@ TEST(test_network_refused)
 	assert_refused(GOOD_CELL "version = 1\nversion = 2\n", ":6: version: given twice: 2");
 	assert_refused(GOOD_CELL "listen = 7000\n", ":5: listen: not HOST:PORT: 7000");
 	assert_refused(GOOD_CELL "listen = a:1\nlisten = a:1\n", ":6: listen: given twice: a:1");
+	assert_refused(GOOD_CELL "private = maybe\n", ":5: private: neither yes nor no: maybe");
+	assert_refused(GOOD_CELL "private = no\nprivate = yes\n", ":6: private: given twice: yes");
 	assert_refused(GOOD_CELL "version = 0\n", ":5: version: not a log index: 0");
 	assert_refused(GOOD_CELL "version = -1\n", ":5: version: not a log index: -1");
 	assert_refused(GOOD_CELL "version = 1x\n", ":5: version: not a log index: 1x");

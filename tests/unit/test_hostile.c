@@ -577,6 +577,8 @@ begin(struct play *p, uint64_t seed)
 	p->values.rng = rng_seeded(seed);
 	p->number = 1;
 	p->world = world_new(seed);
+	world_add_principal(p->world, "mallory");
+	world_add_principal(p->world, "other");
 	p->good = bare_open(p->world, 'g');
 	p->good_file = bare_file(&p->good, "good");
 	for (int i = 0; i < FILES; i++, name[4]++)

@@ -55,7 +55,9 @@ make_entries(struct bench *b)
 	static char text[ENTRIES + 1][12];
 	const struct op begin = {.code = OP_begin_epoch, .begin_epoch = {.ballot = {1, 1}}};
 	const struct op session = {.code = OP_create_session,
-	                           .create_session = {.nonce = bytes_of("nonce")}};
+	                           .create_session = {.nonce = bytes_of("nonce"),
+	                                              .principal = bytes_of("admin"),
+	                                              .principal_generation = 1}};
 	const struct op create = {.code = OP_create,
 	                          .create = {.parent = NODE_ROOT,
 	                                     .name = bytes_of("f"),

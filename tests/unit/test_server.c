@@ -76,7 +76,7 @@ tell(struct driver *d, struct client_event event)
 	if (connect) {
 		if (d->conn != 0)
 			server_disconnect(d->server, d->conn);
-		d->conn = server_connect(d->server, &callbacks, "tester");
+		d->conn = server_connect(d->server, &callbacks, "admin");
 	}
 	if (d->update.frames.len > 0)
 		server_send(d->server, d->conn, buffer_view(&d->update.frames));

@@ -94,7 +94,8 @@ put_sessions(struct fixture *f, uint64_t n, bool awaited)
 		snprintf(nonce, sizeof nonce, "%09llu is silent", (unsigned long long)i);
 		put(f, 0,
 		    OP(create_session, .nonce = {(const uint8_t *)nonce, LIMIT_NONCE},
-		       .principal = bytes_of("many"), .host = bytes_of("h"), .awaited = awaited));
+		       .principal = bytes_of("admin"), .principal_generation = 1,
+		       .host = bytes_of("h"), .awaited = awaited));
 	}
 	put_all(f);
 }
@@ -154,6 +155,18 @@ expect_short_steps(void)
 	assert_in_range(most_ns, 0, span_ms(MOST_MS * SPARE).ns);
 }
 
+/* The administrator of the fixture is that of the world's cell file. */
+static void
+add_row(struct row_list *to, struct row row)
+{
+	if (row.deleted)
+		return;
+	if (row.table == ROWS_principals)
+		row.values[COL_principals_public_key].bytes =
+		    (struct bytes){seat_key(SEAT_ADMIN), NOISE_KEY};
+	row_list_add(to, &row);
+}
+
 /* The replica starts with what the fixture has. */
 static struct bare_world *
 world_with(struct fixture *f)
@@ -163,8 +176,7 @@ world_with(struct fixture *f)
 
 	tree_dirty_rows(f->tree, &changed);
 	for (size_t i = 0; i < changed.n; i++)
-		if (!changed.rows[i].deleted)
-			row_list_add(&rows, &changed.rows[i]);
+		add_row(&rows, changed.rows[i]);
 	w = world_of(&rows, tree_applied(f->tree));
 	row_list_free(&rows);
 	row_list_free(&changed);

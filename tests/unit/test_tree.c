@@ -29,6 +29,20 @@ TREE_TEST(test_first_epoch_makes_the_cell)
 	assert_text(root.acl_change, "admin");
 }
 
+TEST(test_a_private_cell)
+{
+	struct fixture *f = fixture_empty();
+	struct attr root;
+
+	assert_int_equal(run(f, 0, OP(begin_epoch, .ballot = {1, 1}, .closed = 1)), RC_OK);
+	assert_int_equal(new_session(f, "reader"), READER);
+	root = attr_of(f, NODE_ROOT);
+	assert_text(root.acl_read, "admin");
+	assert_text(root.acl_write, "admin");
+	assert_text(root.acl_change, "admin");
+	fixture_free(f);
+}
+
 TEST(test_nothing_before_the_first_epoch)
 {
 	struct fixture *f = fixture_empty();

@@ -174,7 +174,9 @@ many_sessions(struct fixture *f, uint64_t n)
 		struct command c = {.stamp_ns = SECOND_NS};
 
 		snprintf(nonce, sizeof nonce, "many %llu", (unsigned long long)i);
-		entry_add(f, &c, OP(create_session, .nonce = bytes_of(nonce)));
+		entry_add(f, &c,
+		          OP(create_session, .nonce = bytes_of(nonce),
+		             .principal = bytes_of("admin"), .principal_generation = 1));
 		if (f->packed_n == 512 || i == n - 1)
 			assert_int_equal(entry_apply(f), RC_OK);
 	}

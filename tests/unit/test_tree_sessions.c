@@ -33,7 +33,10 @@ TREE_TEST(test_lasting_session)
 	struct tree_session found;
 	uint64_t s;
 
-	assert_int_equal(run(f, 0, OP(create_session, .nonce = nonce, .lasting = 1)), RC_OK);
+	assert_int_equal(run(f, 0,
+	                     OP(create_session, .nonce = nonce, .lasting = 1,
+	                        .principal = bytes_of("admin"), .principal_generation = 1)),
+	                 RC_OK);
 	s = f->answer.session.session;
 	assert_true(tree_session(f->tree, s, &found));
 	assert_true(found.lasting);
@@ -53,18 +56,18 @@ TREE_TEST(test_sessions_of_a_principal)
 	uint64_t mine[2], others = 0, first;
 	struct tree_session s = {0};
 
+	add_principal(f, "mallory", 1);
+	add_principal(f, "mallory2", 2);
 	for (int i = 0; i < 4; i++) {
-		struct bytes principal = bytes_of(i % 2 == 0 ? "mallory" : "mallory2");
+		const char *principal = i % 2 == 0 ? "mallory" : "mallory2";
 		char nonce[2] = {(char)('a' + i), 0};
 
-		assert_int_equal(run(f, 0,
-		                     OP(create_session, .nonce = bytes_of(nonce),
-		                        .principal = principal)),
-		                 RC_OK);
+		const uint64_t session = session_of(f, nonce, principal);
+
 		if (i % 2 == 0)
-			mine[i / 2] = f->answer.session.session;
+			mine[i / 2] = session;
 		else
-			others = f->answer.session.session;
+			others = session;
 	}
 	assert_true(tree_session_of_after(f->tree, bytes_of("mallory"), 0, &s));
 	assert_int_equal(s.id, mine[0]);

@@ -146,14 +146,43 @@ notes_of(const struct fixture *f, enum tree_note_kind kind)
 	return n;
 }
 
+void
+add_principal(struct fixture *f, const char *name, uint8_t key)
+{
+	uint8_t bytes[32];
+
+	memset(bytes, key, sizeof bytes);
+	assert_int_equal(run(f, 0,
+	                     OP(add_principal, .name = bytes_of(name),
+	                        .key = {bytes, sizeof bytes})),
+	                 RC_OK);
+}
+
 uint64_t
-new_session(struct fixture *f, const char *nonce)
+principal_generation(const struct fixture *f, const char *name)
+{
+	struct tree_principal p;
+
+	assert_true(tree_principal(f->tree, bytes_of(name), &p));
+	return p.generation;
+}
+
+uint64_t
+session_of(struct fixture *f, const char *nonce, const char *principal)
 {
 	assert_int_equal(run(f, 0,
 	                     OP(create_session, .nonce = bytes_of(nonce),
-	                        .principal = bytes_of("admin"), .host = bytes_of("here"))),
+	                        .principal = bytes_of(principal),
+	                        .principal_generation = principal_generation(f, principal),
+	                        .host = bytes_of("here"))),
 	                 RC_OK);
 	return f->answer.session.session;
+}
+
+uint64_t
+new_session(struct fixture *f, const char *nonce)
+{
+	return session_of(f, nonce, "admin");
 }
 
 enum rc

@@ -43,7 +43,11 @@ const struct tree_note *noted(const struct fixture *f, enum tree_note_kind kind)
 size_t notes_of(const struct fixture *f, enum tree_note_kind kind);
 
 /* Sessions begin with the nonce that they are told by; they end by the master. */
-uint64_t new_session(struct fixture *f, const char *nonce);
+uint64_t new_session(struct fixture *f, const char *nonce); /* of the principal admin */
+uint64_t session_of(struct fixture *f, const char *nonce, const char *principal);
+/* Adds a principal, whose key is 32 bytes of this value. */
+void add_principal(struct fixture *f, const char *name, uint8_t key);
+uint64_t principal_generation(const struct fixture *f, const char *name);
 enum rc end_session(struct fixture *f, uint64_t session, enum session_end cause);
 
 /* Each returns the result code; f->answer has the rest. */

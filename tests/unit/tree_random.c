@@ -323,10 +323,36 @@ random_setting(struct rng *r, const struct tree *t)
 	                                                   rng_below(r, info->standard * 2)}};
 }
 
+static uint64_t
+generation_of(const struct tree *t, struct bytes name)
+{
+	struct tree_principal p;
+
+	return tree_principal(t, name, &p) ? p.generation : 0;
+}
+
+/* Each name has one of a few keys, so that some are in use; `admin` goes only if /acl/admin names
+ * another principal. */
+static struct op
+random_principal(struct rng *r)
+{
+	static const uint8_t keys[40] = {[32] = 1, 2, 3, 4, 5, 6, 7, 8};
+	static const char *const principals[] = {"me", "you", "them", "us", "admin", "n/a"};
+	const struct bytes name = bytes_of(principals[rng_below(r, 6)]);
+
+	if (rng_chance(r, 500))
+		return (struct op){.code = OP_remove_principal, .remove_principal = {name}};
+	return (
+	    struct op){.code = OP_add_principal,
+	               .add_principal = {name, {keys + rng_below(r, 9), 32 - rng_chance(r, 50)}}};
+}
+
 static struct op
 random_master_op(struct rng *r, const struct tree *t)
 {
-	switch (rng_below(r, 16)) {
+	switch (rng_below(r, 17)) {
+	case 16:
+		return random_principal(r);
 	case 14:
 	case 15:
 		return random_finish_session(r, t);
@@ -364,7 +390,9 @@ random_master_op(struct rng *r, const struct tree *t)
 		    struct op){.code = OP_create_session,
 		               .create_session = {.nonce = bytes_of(nonces[rng_below(r, NONCES)]),
 		                                  .host = bytes_of("host"),
-		                                  .principal = bytes_of("me")}};
+		                                  .principal = bytes_of("admin"),
+		                                  .principal_generation =
+		                                      generation_of(t, bytes_of("admin"))}};
 	}
 }
 

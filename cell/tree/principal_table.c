@@ -1,0 +1,244 @@
+#include "cell/tree/principal_table.h"
+
+#include <stdlib.h>
+#include "cell/tree/internal.h"
+
+#define ADMIN "admin"
+
+enum { KEY_BYTES = 32 };
+
+static int
+compare_generation(const struct principal *a, const struct principal *b)
+{
+	return (a->generation > b->generation) - (a->generation < b->generation);
+}
+
+static int
+compare_name(const struct principal *a, const struct principal *b)
+{
+	return bytes_compare(a->name, b->name);
+}
+
+static int
+compare_key(const struct principal *a, const struct principal *b)
+{
+	return bytes_compare(a->key, b->key);
+}
+
+RB_GENERATE_INTERNAL(principal_generations, principal, by_generation, compare_generation,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(principal_names, principal, by_name, compare_name,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(principal_keys, principal, by_key, compare_key, __attribute__((unused)) static)
+
+/* ---- the table ---- */
+
+struct principal *
+principal_find(const struct tree *t, uint64_t generation)
+{
+	struct principal key = {.generation = generation};
+
+	return RB_FIND(principal_generations,
+	               (struct principal_generations *)&t->principals.by_generation, &key);
+}
+
+struct principal *
+principal_named(const struct tree *t, struct bytes name)
+{
+	struct principal key = {.name = name};
+
+	return RB_FIND(principal_names, (struct principal_names *)&t->principals.by_name, &key);
+}
+
+struct principal *
+principal_of_key(const struct tree *t, struct bytes key)
+{
+	struct principal like = {.key = key};
+
+	return RB_FIND(principal_keys, (struct principal_keys *)&t->principals.by_key, &like);
+}
+
+bool
+principal_sound(struct bytes name, struct bytes key)
+{
+	if (name.len < 1 || name.len > LIMIT_PRINCIPAL || (key.len != 0 && key.len != KEY_BYTES))
+		return false;
+	for (size_t i = 0; i < name.len; i++) {
+		if (name.data[i] <= ' ' || name.data[i] == 0x7f || name.data[i] == '/' ||
+		    name.data[i] == '*' || name.data[i] == '#')
+			return false;
+	}
+	return true;
+}
+
+void
+principal_add(struct tree *t, uint64_t generation, struct bytes name, struct bytes key)
+{
+	struct principal *p = memory_zero(1, sizeof *p);
+
+	p->generation = generation;
+	p->name = bytes_copy(name);
+	p->key = bytes_copy(key);
+	must(RB_INSERT(principal_generations, &t->principals.by_generation, p) == NULL);
+	must(RB_INSERT(principal_names, &t->principals.by_name, p) == NULL);
+	if (key.len > 0)
+		must(RB_INSERT(principal_keys, &t->principals.by_key, p) == NULL);
+	t->principals.n++;
+	dirty_principal(t, generation);
+}
+
+static void
+principal_free(struct principal *p)
+{
+	free((void *)p->name.data);
+	free((void *)p->key.data);
+	free(p);
+}
+
+static void
+principal_remove(struct tree *t, struct principal *p)
+{
+	RB_REMOVE(principal_generations, &t->principals.by_generation, p);
+	RB_REMOVE(principal_names, &t->principals.by_name, p);
+	if (p->key.len > 0)
+		RB_REMOVE(principal_keys, &t->principals.by_key, p);
+	t->principals.n--;
+	dirty_principal(t, p->generation);
+	principal_free(p);
+}
+
+void
+principal_table_free(struct tree *t)
+{
+	struct principal *p;
+
+	while ((p = RB_MIN(principal_generations, &t->principals.by_generation)) != NULL) {
+		RB_REMOVE(principal_generations, &t->principals.by_generation, p);
+		principal_free(p);
+	}
+}
+
+/* ---- commands ---- */
+
+/* Its sessions go on to the master, which ends them; they have no rights any more. */
+static void
+note_removed(struct execution *x, const struct principal *p)
+{
+	struct tree_note *n = apply_note(x, TREE_PRINCIPAL_REMOVED, 0);
+
+	n->principal = p->generation;
+	n->name = bytes_copy(p->name);
+}
+
+bool
+principal_table_may_begin(const struct tree *t, struct bytes admin_key)
+{
+	const struct principal *p = principal_of_key(t, admin_key);
+
+	return principal_sound(bytes_of(ADMIN), admin_key) &&
+	       (p == NULL || bytes_equal(p->name, bytes_of(ADMIN)));
+}
+
+void
+principal_table_begin(struct execution *x, struct bytes admin_key)
+{
+	struct principal *former = principal_named(x->tree, bytes_of(ADMIN));
+
+	if (former != NULL && bytes_equal(former->key, admin_key))
+		return;
+	if (former != NULL) {
+		note_removed(x, former);
+		principal_remove(x->tree, former);
+	}
+	principal_add(x->tree, x->index, bytes_of(ADMIN), admin_key);
+}
+
+static enum rc
+check_adding(const struct tree *t, const struct op_add_principal *o)
+{
+	const struct principal *p = principal_named(t, o->name);
+
+	if (!principal_sound(o->name, o->key) || o->key.len == 0)
+		return RC_INVAL;
+	if (p != NULL && bytes_equal(p->key, o->key))
+		return RC_OK;
+	if (p != NULL || principal_of_key(t, o->key) != NULL)
+		return RC_EXIST;
+	return t->principals.n < LIMIT_PRINCIPALS ? RC_OK : RC_FULL;
+}
+
+enum rc
+apply_add_principal(struct execution *x, const struct op_add_principal *o)
+{
+	const enum rc rc = check_adding(x->tree, o);
+
+	if (rc != RC_OK || principal_named(x->tree, o->name) != NULL)
+		return rc;
+	if (principal_find(x->tree, x->index) != NULL)
+		return RC_INVAL;
+	principal_add(x->tree, x->index, o->name, o->key);
+	return RC_OK;
+}
+
+static enum rc
+check_removing(const struct tree *t, const struct op_remove_principal *o)
+{
+	const struct principal *p = principal_named(t, o->name);
+
+	if (p == NULL)
+		return RC_NOENT;
+	return acl_has_administrator(t, p) ? RC_OK : RC_PERM;
+}
+
+enum rc
+apply_remove_principal(struct execution *x, const struct op_remove_principal *o)
+{
+	const enum rc rc = check_removing(x->tree, o);
+	struct principal *p = principal_named(x->tree, o->name);
+
+	if (rc != RC_OK)
+		return rc;
+	note_removed(x, p);
+	principal_remove(x->tree, p);
+	return RC_OK;
+}
+
+/* ---- reads ---- */
+
+enum rc
+tree_check_principal(const struct tree *t, const struct op *op)
+{
+	return op->code == OP_add_principal ? check_adding(t, &op->add_principal)
+	                                    : check_removing(t, &op->remove_principal);
+}
+
+static bool
+show(const struct principal *p, struct tree_principal *to)
+{
+	if (p != NULL)
+		*to = (struct tree_principal){p->generation, p->name, p->key};
+	return p != NULL;
+}
+
+bool
+tree_principal(const struct tree *t, struct bytes name, struct tree_principal *p)
+{
+	return show(principal_named(t, name), p);
+}
+
+bool
+tree_principal_of_key(const struct tree *t, struct bytes key, struct tree_principal *p)
+{
+	return show(principal_of_key(t, key), p);
+}
+
+bool
+tree_principal_after(const struct tree *t, struct bytes name, struct tree_principal *p)
+{
+	struct principal_names *names = (struct principal_names *)&t->principals.by_name;
+	struct principal key = {.name = name}, *next = RB_NFIND(principal_names, names, &key);
+
+	if (next != NULL && bytes_equal(next->name, name))
+		next = RB_NEXT(principal_names, NULL, next);
+	return show(next, p);
+}

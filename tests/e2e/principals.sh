@@ -1,0 +1,85 @@
+#!/bin/bash
+# Principals: their keys are added to a running cell, and removed again.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/loopback.sh"
+
+ann=$work/ann.key
+as_ann=("$LSCTL" --cell "$cell/dc1.conf" --key "$ann")
+as_admin=("$LSCTL" --cell "$cell/dc1.conf" --key "$cell/admin.key")
+mount_as_ann() { limit 30 "$LSFS" -o "key=$ann" "$cell/dc1.conf" "$m2"; }
+state_of() { sed -n 's/^state: //p' "$1/.cell/status"; }
+is_expired() { [ "$(state_of "$m2")" = expired ]; }
+
+case_added() {
+	up_of_three
+	"$LSCTL" key generate "$ann" ann > "$work/ann.pub"
+	one_line 1 "the cell does not know this key" "$LSFS" -o "key=$ann" "$cell/dc1.conf" "$m2"
+	one_line 1 "does not know this key" "${as_ann[@]}" session list
+	cell_ctl principal add ann "$(cat "$work/ann.pub")"
+	is "$(cell_ctl principal list | cut -d ' ' -f 1 | xargs)" "admin ann"
+	is "$(cell_ctl --json principal list | grep -c public_key)" 2
+	mount_as_ann
+	echo hers > "$m2/hers"
+	is "$(cat "$m/hers")" hers
+	limit 20 "${as_ann[@]}" session list | grep -q "^[0-9]* *ann "
+	is "$(limit 20 "${as_ann[@]}" session list | grep -c admin)" 0
+}
+
+case_refused() {
+	one_line 1 "in use" "${as_admin[@]}" principal add ann "$("$LSCTL" key show \
+		"$cell/admin.key")"
+	one_line 1 "in use" "${as_admin[@]}" principal add bob "$(cat "$work/ann.pub")"
+	one_line 1 "no such principal" "${as_admin[@]}" principal remove bob
+	one_line 1 "no administrator would be left" "${as_admin[@]}" principal remove admin
+	one_line 1 "not an administrator" "${as_ann[@]}" principal remove admin
+	one_line 1 "not an administrator" "${as_ann[@]}" principal list
+	one_line 2 "not a public key" "${as_admin[@]}" principal add bob x
+	one_line 2 "not a principal's name" "${as_admin[@]}" principal add b/b \
+		"$(cat "$work/ann.pub")"
+	one_line 2 "wrong number" "${as_admin[@]}" principal add bob
+	one_line 2 "neither list, add nor remove" "${as_admin[@]}" principal rename ann bob
+}
+
+# Its lock is free at once, its ephemeral file gone; its mount finds no session any more.
+case_removed() {
+	leases 1s 2s
+	exec 9> "$m2/lock"
+	flock 9
+	python3 -c 'import os, sys, time; os.open(sys.argv[1], os.O_CREAT | os.O_RDWR, 0o1644)
+time.sleep(60)' "$m2/gone" 9>&- &
+	local opener=$!
+	wait_until "the ephemeral file is there" test -e "$m/gone"
+	cell_ctl principal remove ann
+	limit 20 flock "$m/lock" true
+	wait_until "the ephemeral file is gone" test ! -e "$m/gone"
+	is "$(cell_ctl session list | grep -c ' ann ')" 0
+	kill $opener
+	wait $opener || true
+	exec 9>&-
+	mkdir "$work/m3"
+	one_line 1 "the cell does not know this key" "$LSFS" -o "key=$ann" "$cell/dc1.conf" \
+		"$work/m3"
+}
+
+# The key is known again, but what was the former principal's is not hers.
+case_added_again() {
+	limit 10 umount "$m2"
+	cell_ctl principal add ann "$(cat "$work/ann.pub")"
+	mount_as_ann
+	is "$(cat "$m2/hers")" hers
+	limit 5 umount "$m2"
+}
+
+# A replica that was away learns of it with the log.
+case_on_a_replica_that_was_away() {
+	kill_replica 3
+	"$LSCTL" key generate "$work/bob.key" bob > "$work/bob.pub"
+	cell_ctl principal add bob "$(cat "$work/bob.pub")"
+	start_replica 3
+	kill_replica 1
+	limit 60 "$LSCTL" --cell "$cell/dc1.conf" --key "$work/bob.key" session list > /dev/null
+	start_replica 1
+	down
+}
+
+run_cases
