@@ -1,5 +1,6 @@
 /* lscell: runs one replica of a cell in the foreground, until it is ended by a signal. */
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +8,10 @@
 
 #include "cell/base/must.h"
 #include "cell/host/server_process.h"
+#include "cell/sys/confinement.h"
 #include "cell/sys/log.h"
 #include "cell/sys/process.h"
+#include "cell/sys/run_dir.h"
 #include "config.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -147,12 +150,34 @@ allow_many_files(void)
 		log_warn("can't raise the limit of open files");
 }
 
+/* A failed disk is noted in the run directory, too. */
+static bool
+confine(const char *directory)
+{
+	const char *directories[] = {directory, NULL, NULL};
+	char run_dir[PATH_MAX], why[256];
+
+	if (!confinement_drop_root(directory, why, sizeof why)) {
+		log_error("%s: %s", directory, why);
+		return false;
+	}
+	if (run_dir_make(run_dir, sizeof run_dir) == 0)
+		directories[1] = run_dir;
+	if (!confinement_enter(directories, why, sizeof why)) {
+		log_error("can't be confined: %s", why);
+		return false;
+	}
+	return true;
+}
+
 static int
 run(const char *directory)
 {
 	struct lscell l = {.directory = directory};
 
 	allow_many_files();
+	if (!confine(directory))
+		return EXIT_FAILED;
 	must(uv_loop_init(&l.loop) == 0);
 	start_signals(&l);
 	begin(&l);

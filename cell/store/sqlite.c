@@ -166,7 +166,10 @@ connect_to(struct sqlite_db *db, const char *path, int flags, char *why, size_t 
 	must(sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK);
 	sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, VALUE_MAX);
 	sqlite3_wal_hook(db->handle, on_commit, db);
-	return execute(db, "PRAGMA synchronous = FULL; PRAGMA secure_delete = OFF", why, why_size);
+	return execute(db,
+	               "PRAGMA synchronous = FULL; PRAGMA secure_delete = OFF; "
+	               "PRAGMA temp_store = MEMORY",
+	               why, why_size);
 }
 
 static bool

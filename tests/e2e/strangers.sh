@@ -29,6 +29,27 @@ case_mounts() {
 	works first
 }
 
+status_of() { sed -n "s/^$2:\t//p" "/proc/$(replica "$1")/status"; }
+
+# A replica that root starts keeps nothing of root's rights; where the data directory is another
+# user's, it runs as that user.
+case_confined() {
+	is "$(status_of 1 CapEff) $(status_of 1 CapPrm)" "0000000000000000 0000000000000000"
+	is "$(status_of 1 NoNewPrivs) $(status_of 1 Seccomp)" "1 2"
+	kill_replica 3 TERM
+	chmod 755 "$work" "$cell"
+	chown -R nobody "$cell/3"
+	start_replica 3
+	wait_until "replica 3 runs as nobody" runs_as_nobody 3
+	kill_replica 2
+	works without_two
+	kill_replica 3 TERM
+	chown -R root "$cell/3"
+	start_replica 2
+	start_replica 3
+}
+runs_as_nobody() { [[ $(status_of "$1" Uid 2> /dev/null) == "$(id -u nobody)"* ]]; }
+
 case_a_strangers_key() {
 	limit 5 umount "$m"
 	"$LSCTL" key generate "$work/stranger.key" > /dev/null

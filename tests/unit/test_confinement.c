@@ -1,0 +1,185 @@
+/* A process that is confined, in a child: its exit status tells what it could still do. */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "cell/base/must.h"
+#include "cell/sys/confinement.h"
+
+enum { NOBODY = 65534 };
+
+static char own[] = "/tmp/test_confinement.XXXXXX";
+static char elsewhere[] = "/tmp/test_confinement.XXXXXX";
+
+static int
+set_up(void **state)
+{
+	(void)state;
+	return mkdtemp(own) == NULL || close(mkstemp(elsewhere)) < 0;
+}
+
+static int
+tear_down(void **state)
+{
+	(void)state;
+	return unlink(elsewhere) < 0 || rmdir(own) < 0;
+}
+
+/* What `deed` returns in a process that is confined to its own directory. */
+static int
+confined(int (*deed)(void))
+{
+	const char *const directories[] = {own, "/no such directory", NULL};
+	const pid_t child = fork();
+	char why[256];
+	int status;
+
+	must(child >= 0);
+	if (child == 0)
+		_exit(confinement_enter(directories, why, sizeof why) ? deed() : 255);
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static bool
+has_landlock(void)
+{
+	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
+}
+
+static int
+makes_own_file(void)
+{
+	const int at = open(own, O_PATH | O_DIRECTORY);
+	const int fd = openat(at, "file", O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (at < 0 || fd < 0)
+		return errno;
+	if (write(fd, "x", 1) != 1 || ftruncate(fd, 0) < 0)
+		return errno;
+	if (renameat(at, "file", at, "other") < 0 || unlinkat(at, "other", 0) < 0)
+		return errno;
+	return 0;
+}
+
+static int
+makes_a_file_elsewhere(void)
+{
+	return open("/tmp/test_confinement.elsewhere", O_RDWR | O_CREAT, 0600) < 0 ? errno : 0;
+}
+
+static int
+reads_elsewhere(void)
+{
+	return open(elsewhere, O_RDONLY) < 0 ? errno : 0;
+}
+
+static int
+reads_names(void)
+{
+	return open("/etc/passwd", O_RDONLY) < 0 ? errno : 0;
+}
+
+static int
+executes(void)
+{
+	execl("/bin/true", "true", NULL);
+	return errno;
+}
+
+static int
+unshares(void)
+{
+	return unshare(CLONE_NEWUSER) < 0 ? errno : 0;
+}
+
+static int
+counts_capabilities(void)
+{
+	char line[256];
+	FILE *f = fopen("/proc/self/status", "re");
+	int found = 0;
+
+	while (f != NULL && fgets(line, sizeof line, f) != NULL)
+		found += strcmp(line, "CapEff:\t0000000000000000\n") == 0 ||
+		         strcmp(line, "CapPrm:\t0000000000000000\n") == 0 ||
+		         strcmp(line, "NoNewPrivs:\t1\n") == 0 ||
+		         strcmp(line, "Seccomp:\t2\n") == 0;
+	return found;
+}
+
+/* As libuv does, to turn clients away when no descriptor is left. */
+static int
+opens_the_root(void)
+{
+	return open("/", O_RDONLY) < 0 ? errno : 0;
+}
+
+TEST(test_its_own_files)
+{
+	assert_int_equal(confined(opens_the_root), 0);
+	assert_int_equal(confined(makes_own_file), 0);
+	assert_int_equal(confined(reads_names), 0);
+}
+
+TEST(test_other_files)
+{
+	if (!has_landlock())
+		skip();
+	assert_int_equal(confined(makes_a_file_elsewhere), EACCES);
+	assert_int_equal(confined(reads_elsewhere), EACCES);
+}
+
+TEST(test_no_program_is_executed)
+{
+	assert_int_equal(confined(executes), EPERM);
+	assert_int_equal(confined(unshares), EPERM);
+}
+
+TEST(test_no_capability_is_left)
+{
+	assert_int_equal(confined(counts_capabilities), 4);
+}
+
+static int
+becomes_the_owner(void)
+{
+	char why[256];
+
+	return confinement_drop_root(own, why, sizeof why) ? (int)(geteuid() != NOBODY) : 254;
+}
+
+/* Only root can become another user. */
+TEST(test_root_is_given_up)
+{
+	pid_t child;
+	int status;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chown(own, NOBODY, NOBODY), 0);
+	child = fork();
+	must(child >= 0);
+	if (child == 0)
+		_exit(becomes_the_owner());
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	assert_int_equal(chown(own, 0, 0), 0);
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int
+main(void)
+{
+	return unit_run(set_up, tear_down);
+}
