@@ -1,8 +1,6 @@
 /* Any bytes give a value or an error. A value can be printed, and encodes to the very bytes that it
- * came from: so two replicas that read the same message hold the same message.
- *
- * With libFuzzer: make fuzz (needs clang), then tests/fuzz/fuzz_wire. */
-#include "tests/fuzz/fuzz_wire.h"
+ * came from: so two replicas that read the same message hold the same message. */
+#include "tests/fuzz/fuzz.h"
 
 #include "cell/base/must.h"
 #include "cell/wire/codec.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cell/wire/codec.h"
-#include "tests/fuzz/fuzz_wire.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire_values.h"
 
 /* Appends a random well-formed input with the byte that chooses its decoder. */
