@@ -233,7 +233,8 @@ on_locks(void *user, const struct message *m)
 	while (wire_next_lock_row(&rest, &row)) {
 		if (wire_get_result(RESULT_queue, row.queue, &result) != RC_OK)
 			continue;
-		add_queue(l->locks, &result.queue);
+		if (result.queue.path.len > 0)
+			add_queue(l->locks, &result.queue);
 		l->more = m->locks.more != 0;
 		l->last = result.queue.node;
 	}

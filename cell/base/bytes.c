@@ -51,6 +51,15 @@ bytes_copy(struct bytes b)
 	return (struct bytes){copy, b.len};
 }
 
+void
+bytes_set(struct bytes *to, struct bytes from)
+{
+	struct bytes old = *to;
+
+	*to = bytes_copy(from);
+	free((void *)old.data);
+}
+
 /* ---- the writer ---- */
 
 enum { BUFFER_ROOM_MIN = 64 };

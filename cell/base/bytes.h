@@ -24,6 +24,8 @@ int bytes_compare(struct bytes a, struct bytes b);
 char *bytes_to_text(struct bytes b);
 /* A heap copy; free((void *)copy.data). An empty view gives an empty copy with NULL data. */
 struct bytes bytes_copy(struct bytes b);
+/* Frees the old bytes of `to`, which it owns, and copies the new ones. */
+void bytes_set(struct bytes *to, struct bytes from);
 
 /* A growing buffer. `failed` latches when `limit` would be exceeded: later writes do nothing, and
  * the caller tests it once, at the end. Declare it with struct buffer b = BUFFER(limit) and free it

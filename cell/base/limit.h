@@ -11,6 +11,7 @@ enum {
 	LIMIT_PATH = 1024,           /* bytes of a path below the cell's root, first slash too */
 	LIMIT_CELL_NAME = 64,
 	LIMIT_SETTINGS = 64,
+	LIMIT_ACL = 64 * 1024, /* bytes of an ACL file; a longer one gives no right */
 	CELL_ID = 16, /* bytes of the random number that identifies a cell, fixed at its creation */
 	LIMIT_PRINCIPAL = 64, /* bytes of a principal's name */
 	LIMIT_HOST = 255,     /* bytes of the host name in a CreateSession */

@@ -3,6 +3,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/client/cache.h"
+#include "cell/client/cache_rights.h"
 
 /* A name that was looked up in a directory. */
 struct cache_name {
@@ -22,6 +23,7 @@ struct cache_entry {
 	uint64_t index; /* of the reply with the attributes */
 	uint64_t content_generation;
 	struct cache_names names;
+	struct cache_rights rights;
 	size_t bytes;
 };
 
@@ -127,6 +129,7 @@ entry_free(struct cache *c, struct cache_entry *e)
 		free((void *)n->name.data);
 		free(n);
 	}
+	cache_rights_free(&e->rights);
 	RB_REMOVE(cache_entries, &c->entries, e);
 	TAILQ_REMOVE(&c->uses, e, use);
 	c->entries_n--;
@@ -370,7 +373,7 @@ cache_answered(struct cache *c, const uint64_t *nodes, size_t n, uint64_t index,
 /* Keeps the attributes, if that is allowed; returns the entry of the node then. There is an entry
  * in any case, because the session is registered for the node. */
 static struct cache_entry *
-keep_attr(struct cache *c, const struct attr *attr, uint64_t number, uint64_t index)
+keep_attr(struct cache *c, const struct attr *attr, const struct cache_reply *reply)
 {
 	const struct result r = {.kind = RESULT_attr, .attr.attr = *attr};
 	struct cache_entry *e;
@@ -378,21 +381,22 @@ keep_attr(struct cache *c, const struct attr *attr, uint64_t number, uint64_t in
 	if (attr->node == 0)
 		return NULL;
 	e = entry_get(c, attr->node);
-	if (!may_keep(c, attr->node, number, index))
+	if (!may_keep(c, attr->node, reply->number, reply->index))
 		return NULL;
 	entry_put(c, e, &e->attr, &r);
-	e->index = index;
+	cache_rights_put(&e->rights, reply->user, attr->rights);
+	e->index = reply->index;
 	return e;
 }
 
 static void
-keep_name(struct cache *c, const struct op_lookup *o, uint64_t node, uint64_t number,
-          uint64_t index)
+keep_name(struct cache *c, const struct op_lookup *o, uint64_t node,
+          const struct cache_reply *reply)
 {
 	struct cache_entry *e = entry_get(c, o->parent);
 	struct cache_name *n;
 
-	if (!may_keep(c, o->parent, number, index))
+	if (!may_keep(c, o->parent, reply->number, reply->index))
 		return;
 	if ((n = entry_name(e, o->name)) == NULL) {
 		n = memory_zero(1, sizeof *n);
@@ -401,14 +405,14 @@ keep_name(struct cache *c, const struct op_lookup *o, uint64_t node, uint64_t nu
 		entry_grow(c, e, sizeof *n + n->name.len);
 	}
 	n->node = node;
-	n->index = index;
+	n->index = reply->index;
 }
 
 static void
-keep_contents(struct cache *c, const struct attr *attr, struct bytes contents, uint64_t number,
-              uint64_t index)
+keep_contents(struct cache *c, const struct attr *attr, struct bytes contents,
+              const struct cache_reply *reply)
 {
-	struct cache_entry *e = keep_attr(c, attr, number, index);
+	struct cache_entry *e = keep_attr(c, attr, reply);
 	const struct result r = {.kind = RESULT_contents, .contents.contents = contents};
 
 	if (e == NULL)
@@ -419,75 +423,79 @@ keep_contents(struct cache *c, const struct attr *attr, struct bytes contents, u
 
 /* Only a listing that is whole is kept. */
 static void
-keep_listing(struct cache *c, const struct op_get_listing *o, const struct result *result,
-             uint64_t number, uint64_t index)
+keep_listing(struct cache *c, const struct op_get_listing *o, const struct cache_reply *reply)
 {
-	struct cache_entry *e = keep_attr(c, &result->listing.attr, number, index);
+	struct cache_entry *e = keep_attr(c, &reply->result->listing.attr, reply);
 
-	if (e != NULL && o->after.len == 0 && o->index == 0 && !result->listing.more)
-		entry_put(c, e, &e->listing, result);
+	if (e != NULL && o->after.len == 0 && o->index == 0 && !reply->result->listing.more)
+		entry_put(c, e, &e->listing, reply->result);
 }
 
 static void
-keep_result(struct cache *c, const struct op *op, uint64_t number, uint64_t index,
-            const struct result *result)
+keep_result(struct cache *c, const struct op *op, const struct cache_reply *reply)
 {
+	const struct result *result = reply->result;
+
 	switch (op->code) {
 	case OP_lookup:
-		keep_attr(c, &result->attr.attr, number, index);
-		keep_name(c, &op->lookup, result->attr.attr.node, number, index);
+		keep_attr(c, &result->attr.attr, reply);
+		keep_name(c, &op->lookup, result->attr.attr.node, reply);
 		break;
 	case OP_get_contents:
 		if (result->contents.same)
-			keep_attr(c, &result->contents.attr, number, index);
+			keep_attr(c, &result->contents.attr, reply);
 		else
-			keep_contents(c, &result->contents.attr, result->contents.contents, number,
-			              index);
+			keep_contents(c, &result->contents.attr, result->contents.contents, reply);
 		break;
 	case OP_get_listing:
-		keep_listing(c, &op->get_listing, result, number, index);
+		keep_listing(c, &op->get_listing, reply);
 		break;
 	case OP_set_contents:
-		keep_contents(c, &result->attr.attr, op->set_contents.contents, number, index);
+		keep_contents(c, &result->attr.attr, op->set_contents.contents, reply);
 		break;
 	default:
 		if (result->kind == RESULT_attr)
-			keep_attr(c, &result->attr.attr, number, index);
+			keep_attr(c, &result->attr.attr, reply);
 		else if (result->kind == RESULT_created)
-			keep_attr(c, &result->created.attr, number, index);
+			keep_attr(c, &result->created.attr, reply);
 		else if (result->kind == RESULT_renamed)
-			keep_attr(c, &result->renamed.attr, number, index);
+			keep_attr(c, &result->renamed.attr, reply);
 	}
 }
 
 void
-cache_keep(struct cache *c, const struct op *op, uint64_t number, enum rc rc, uint64_t index,
-           const struct result *result)
+cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply)
 {
-	if (rc == RC_OK)
-		keep_result(c, op, number, index, result);
-	else if (rc == RC_NOENT && op->code == OP_lookup)
-		keep_name(c, &op->lookup, 0, number, index);
+	if (reply->rc == RC_OK)
+		keep_result(c, op, reply);
+	else if (reply->rc == RC_NOENT && op->code == OP_lookup)
+		keep_name(c, &op->lookup, 0, reply);
 }
 
 /* ---- answers ---- */
 
+/* Answers with the rights of the subject; false if it is not known to have the right that is
+ * needed: then the cell decides. */
 static bool
-answer_attr(struct cache *c, struct cache_entry *e, struct cache_answer *a, struct attr *attr)
+answer_attr(struct cache *c, struct cache_entry *e, struct bytes user, unsigned needed,
+            struct cache_answer *a, struct attr *attr)
 {
+	uint8_t rights;
 	struct result r;
 
-	if (e == NULL || e->attr.len == 0)
+	if (e == NULL || e->attr.len == 0 || !cache_rights_known(&e->rights, user, &rights) ||
+	    (rights & needed) != needed)
 		return false;
 	must(wire_get_result(RESULT_attr, e->attr, &r) == RC_OK);
 	*attr = r.attr.attr;
+	attr->rights = rights;
 	entry_use(c, e);
 	a->index = e->index;
 	return true;
 }
 
 static bool
-answer_name(struct cache *c, const struct op_lookup *o, struct cache_answer *a)
+answer_name(struct cache *c, const struct op_lookup *o, struct bytes user, struct cache_answer *a)
 {
 	struct cache_entry *directory = entry_find(c, o->parent);
 	const struct cache_name *n = directory == NULL ? NULL : entry_name(directory, o->name);
@@ -496,7 +504,7 @@ answer_name(struct cache *c, const struct op_lookup *o, struct cache_answer *a)
 		return false;
 	entry_use(c, directory);
 	if (n->node != 0)
-		return answer_attr(c, entry_find(c, n->node), a, &a->result.attr.attr);
+		return answer_attr(c, entry_find(c, n->node), user, 0, a, &a->result.attr.attr);
 	a->rc = RC_NOENT;
 	a->result.kind = RESULT_none;
 	a->index = n->index;
@@ -504,12 +512,13 @@ answer_name(struct cache *c, const struct op_lookup *o, struct cache_answer *a)
 }
 
 static bool
-answer_contents(struct cache *c, const struct op_get_contents *o, struct cache_answer *a)
+answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes user,
+                struct cache_answer *a)
 {
 	struct cache_entry *e = entry_find(c, o->node);
 	struct attr attr;
 
-	if (!answer_attr(c, e, a, &attr) || e->contents.len == 0 ||
+	if (!answer_attr(c, e, user, RIGHT_READ, a, &attr) || e->contents.len == 0 ||
 	    e->content_generation != attr.content_generation)
 		return false;
 	must(wire_get_result(RESULT_contents, e->contents, &a->result) == RC_OK);
@@ -522,13 +531,14 @@ answer_contents(struct cache *c, const struct op_get_contents *o, struct cache_a
 
 /* The first page is the whole listing. */
 static bool
-answer_listing(struct cache *c, const struct op_get_listing *o, struct cache_answer *a)
+answer_listing(struct cache *c, const struct op_get_listing *o, struct bytes user,
+               struct cache_answer *a)
 {
 	struct cache_entry *e = entry_find(c, o->node);
 	struct attr attr;
 
-	if (!answer_attr(c, e, a, &attr) || e->listing.len == 0 || o->after.len > 0 ||
-	    o->index != 0)
+	if (!answer_attr(c, e, user, RIGHT_READ, a, &attr) || e->listing.len == 0 ||
+	    o->after.len > 0 || o->index != 0)
 		return false;
 	must(wire_get_result(RESULT_listing, e->listing, &a->result) == RC_OK);
 	a->result.listing.attr = attr;
@@ -544,18 +554,19 @@ cache_has(const struct cache *c, uint64_t node)
 }
 
 bool
-cache_answer(struct cache *c, const struct op *op, struct cache_answer *a)
+cache_answer(struct cache *c, const struct op *op, struct bytes user, struct cache_answer *a)
 {
 	*a = (struct cache_answer){.rc = RC_OK, .result.kind = wire_op_result(op->code)};
 	switch (op->code) {
 	case OP_lookup:
-		return answer_name(c, &op->lookup, a);
+		return answer_name(c, &op->lookup, user, a);
 	case OP_get_attr:
-		return answer_attr(c, entry_find(c, op->get_attr.node), a, &a->result.attr.attr);
+		return answer_attr(c, entry_find(c, op->get_attr.node), user, 0, a,
+		                   &a->result.attr.attr);
 	case OP_get_contents:
-		return answer_contents(c, &op->get_contents, a);
+		return answer_contents(c, &op->get_contents, user, a);
 	case OP_get_listing:
-		return answer_listing(c, &op->get_listing, a);
+		return answer_listing(c, &op->get_listing, user, a);
 	default:
 		return false;
 	}

@@ -1,12 +1,14 @@
 /* The cache of a session, pure: what the cell's answers have said, by node number, and the answers
  * that can be given from it.
  *
- * The key of everything is a node number. A node's entry has its attributes with the session's
- * rights, its contents and, of a directory, its whole listing and the names that were looked up in
- * it, absent ones too. The state of locks is never kept. The master has registered the session for
- * the key of every entry, and sends an invalidation before it proposes a command that changes
- * anything of it; so an entry is true until it is dropped. How long that holds is not decided here:
- * leave to cache, and its end, are those of caching.c.
+ * The key of everything is a node number. A node's entry has its attributes, the rights of the
+ * subjects that asked for them, each by its user, its contents and, of a directory, its whole
+ * listing and the names that were looked up in it, absent ones too. The answer to one user is
+ * served to another one only with that one's own rights, and as far as these allow it. The state of
+ * locks is never kept. The master has registered the session for the key of every entry, and sends
+ * an invalidation before it proposes a command that changes anything of it; so an entry is true
+ * until it is dropped. How long that holds is not decided here: leave to cache, and its end, are
+ * those of caching.c.
  *
  * Three rules keep a reply out that was read before something was dropped, and arrives after it:
  *  - while a command of this session that drops a node is not answered, nothing of that node is
@@ -63,14 +65,22 @@ struct cache_answer {
 	struct result result;
 };
 
-/* Answers the read; false if the cache can't. */
-bool cache_answer(struct cache *c, const struct op *op, struct cache_answer *a);
+/* Answers the read of this user (empty: of the principal itself); false if the cache can't. */
+bool cache_answer(struct cache *c, const struct op *op, struct bytes user, struct cache_answer *a);
 /* True if a read may be answered from what is cached of the node. */
 bool cache_has(const struct cache *c, uint64_t node);
-/* Keeps what the reply says, as far as the rules allow. `number` and `op`: of its request; `index`:
- * of the reply; `result`: valid when `rc` is RC_OK. The session is registered for its keys. */
-void cache_keep(struct cache *c, const struct op *op, uint64_t number, enum rc rc, uint64_t index,
-                const struct result *result);
+
+struct cache_reply {
+	uint64_t number;   /* of its request, */
+	struct bytes user; /* which acted for this user */
+	enum rc rc;
+	uint64_t index;
+	const struct result *result; /* valid when `rc` is RC_OK */
+};
+
+/* Keeps what the reply to this operation says, as far as the rules allow. The session is registered
+ * for its keys. */
+void cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply);
 
 /* The nodes that the command changes, as far as the client knows, in ascending order: returns how
  * many. */

@@ -186,7 +186,7 @@ client_caching_answer(struct client *c, const struct client_request *r)
 		return false;
 	c->caching.used = c->now;
 	if (!c->caching.granted || r->guard.node != 0 || wire_get_op(r->op, &op) != RC_OK ||
-	    !cache_answer(&c->caching.cache, &op, &a))
+	    !cache_answer(&c->caching.cache, &op, r->user, &a))
 		return false;
 	CLIENT_TRACE(c, "%s of node %llu is answered from the cache: %s, index %llu",
 	             wire_op_name(r->code), (unsigned long long)r->node, rc_name(a.rc),
@@ -256,7 +256,8 @@ keep(struct client *c, const struct client_request *r, const struct msg_reply *m
 		return;
 	k->kept = true;
 	k->leave = k->leave > m->leave ? k->leave : m->leave;
-	cache_keep(&k->cache, &op, r->number, m->rc, m->index, result);
+	cache_keep(&k->cache, &op,
+	           &(struct cache_reply){r->number, r->user, m->rc, m->index, result});
 	shrink(c);
 }
 

@@ -200,7 +200,8 @@ on_event(struct client *c, const struct client_event *event)
 		client_request_submit(c, event->request);
 		return false;
 	case CLIENT_WATCH:
-		client_watches_submit(c, event->node, event->mask, event->generation);
+		client_watches_submit(c, &(struct watch){event->node, event->mask, event->user},
+		                      event->generation);
 		return false;
 	case CLIENT_INVALIDATED:
 		client_caching_on_invalidated(c, event->invalidation);

@@ -52,7 +52,7 @@ enum client_event_kind {
 	CLIENT_DISCONNECTED, /* it could not be made, or broke */
 	CLIENT_FRAME,        /* frame: one whole frame from the replica */
 	CLIENT_REQUEST,      /* request */
-	CLIENT_WATCH,        /* node, mask, generation */
+	CLIENT_WATCH,        /* node, mask, generation, user */
 	CLIENT_INVALIDATED,  /* invalidation: all up to this one are carried out */
 	CLIENT_TIMEOUT,
 	CLIENT_CLOSE, /* as_expired: end the session; then the state is CLIENT_CLOSED */
@@ -71,6 +71,7 @@ struct client_event {
 	 * events; 0: those are that come from now on. */
 	uint64_t node, generation;
 	uint32_t mask;
+	struct bytes user; /* WATCH: for which it begins (see client_request_for); copied */
 	bool as_expired; /* its locks are not free at once, but after their lock-delay; of a lasting
 	                  * session: it is left to an operator */
 };
@@ -83,6 +84,9 @@ struct client_request *client_request_new(uint64_t token, const struct op *op, b
 /* The request takes effect only while this acquisition of a lock is held; else it is answered
  * RC_GUARD. */
 void client_request_guard(struct client_request *r, const struct guard *guard);
+/* The request acts for this user of the session's principal (copied): it is decided by the rights
+ * of PRINCIPAL/USER. Without, it acts for the principal itself. */
+void client_request_for(struct client_request *r, struct bytes user);
 /* Frees a request that no step has taken. */
 void client_request_free(struct client_request *r);
 

@@ -75,8 +75,15 @@ client_request_guard(struct client_request *r, const struct guard *guard)
 }
 
 void
+client_request_for(struct client_request *r, struct bytes user)
+{
+	bytes_set(&r->user, user);
+}
+
+void
 client_request_free(struct client_request *r)
 {
+	free((void *)r->user.data);
 	free((void *)r->op.data);
 	free(r);
 }
@@ -109,6 +116,7 @@ request_send(struct client *c, const struct client_request *r)
 	            .guard = r->guard,
 	            .op = r->op,
 	            .generation = client_caching_generation(c),
+	            .user = r->user,
 	        },
 	};
 
@@ -227,11 +235,13 @@ client_request_send_again(struct client *c)
 }
 
 void
-client_request_own(struct client *c, enum request_origin origin, const struct op *op)
+client_request_own(struct client *c, enum request_origin origin, const struct op *op,
+                   struct bytes user)
 {
 	struct client_request *r = client_request_new(0, op, false);
 
 	must(!r->too_large);
+	client_request_for(r, user);
 	r->origin = origin;
 	request_launch(c, r);
 }
@@ -443,7 +453,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a->result = *result;
 		if (m->rc == RC_QUEUED && !c->session.closing &&
 		    !client_request_withdraws(c, r->key))
-			client_lock_waits_add(c, &r->acquire, result->acquired.ticket);
+			client_lock_waits_add(c, &r->acquire, r->user, result->acquired.ticket);
 		return;
 	}
 }

@@ -290,7 +290,7 @@ session_send_end(struct client *c)
 	        },
 	};
 
-	client_request_own(c, REQUEST_CLOSE, &op);
+	client_request_own(c, REQUEST_CLOSE, &op, (struct bytes){0});
 }
 
 /* A lasting session whose locks others must not get soon is left to an operator. */

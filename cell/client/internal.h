@@ -51,6 +51,7 @@ struct client_request {
 	struct lock_key key;    /* of an acquire, release or cancel; else zeros */
 	struct acquire acquire; /* of an acquire only */
 	struct guard guard;     /* node 0: none */
+	struct bytes user;      /* owned */
 	struct bytes op;        /* encoded; owned */
 	/* Of a command: the nodes that were dropped from the cache when it was submitted. */
 	uint64_t own[CACHE_OWN];
@@ -62,6 +63,7 @@ struct lock_wait {
 	TAILQ_ENTRY(lock_wait) entry;
 	RB_ENTRY(lock_wait) node;
 	struct acquire acquire; /* with the ticket that it was given last */
+	struct bytes user;      /* owned */
 	bool present;           /* to be presented to the master on this connection */
 	bool presenting;        /* that request is in flight */
 };
@@ -339,8 +341,9 @@ void client_request_renumber(struct client *c);
 void client_request_submit(struct client *c, struct client_request *r);
 /* Answers the caller's request with this token; returns the answer, without a result. */
 struct client_answer *client_request_answer(struct client *c, uint64_t token, enum rc rc);
-/* Sends a request of the client's own. */
-void client_request_own(struct client *c, enum request_origin origin, const struct op *op);
+/* Sends a request of the client's own, for this user. */
+void client_request_own(struct client *c, enum request_origin origin, const struct op *op,
+                        struct bytes user);
 /* Sends the unanswered requests on a connection that was just opened. */
 void client_request_send_again(struct client *c);
 /* Sends the queued requests for which there is a slot. */
@@ -427,7 +430,7 @@ void client_caching_on_invalidated(struct client *c, uint64_t invalidation);
 /* Initializes the watches of a new client: there are none. */
 void client_watches_begin(struct client *c);
 /* The caller begins a watch, changes its mask, or ends it (mask 0). */
-void client_watches_submit(struct client *c, uint64_t node, uint32_t mask, uint64_t generation);
+void client_watches_submit(struct client *c, const struct watch *watch, uint64_t generation);
 /* The session is open on a new connection: shows it all watches. */
 void client_watches_opened(struct client *c);
 /* Handles the master's answer to watches. */
@@ -447,8 +450,10 @@ void client_watches_update_clear(struct client_update *u);
 
 /* Initializes the waits of a new client: there are none. */
 void client_lock_waits_begin(struct client *c);
-/* An acquire was answered `queued`, with this ticket: it stands in the lock's queue. */
-void client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket);
+/* An acquire for the user was answered `queued`, with this ticket: it stands in the lock's queue.
+ */
+void client_lock_waits_add(struct client *c, const struct acquire *a, struct bytes user,
+                           struct ticket ticket);
 /* The acquire is withdrawn, if it waits. */
 void client_lock_waits_remove(struct client *c, struct lock_key key);
 /* Handles a grant, which ends the wait. */

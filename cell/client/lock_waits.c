@@ -50,16 +50,19 @@ wait_drop(struct client *c, struct lock_wait *w)
 		c->waits.present_n--;
 	RB_REMOVE(wait_tree, &c->waits.by_key, w);
 	TAILQ_REMOVE(&c->waits.list, w, entry);
+	free((void *)w->user.data);
 	free(w);
 }
 
 void
-client_lock_waits_add(struct client *c, const struct acquire *a, struct ticket ticket)
+client_lock_waits_add(struct client *c, const struct acquire *a, struct bytes user,
+                      struct ticket ticket)
 {
 	struct lock_wait *w = memory_zero(1, sizeof *w);
 
 	w->acquire = *a;
 	w->acquire.ticket = ticket;
+	w->user = bytes_copy(user);
 	must(RB_INSERT(wait_tree, &c->waits.by_key, w) == NULL);
 	TAILQ_INSERT_TAIL(&c->waits.list, w, entry);
 	CLIENT_TRACE(c, "acquisition %llu of node %llu is queued at place %llu",
@@ -162,7 +165,7 @@ client_lock_waits_present(struct client *c)
 		w->present = false;
 		w->presenting = true;
 		c->waits.present_n--;
-		client_request_own(c, REQUEST_WAIT, &op);
+		client_request_own(c, REQUEST_WAIT, &op, w->user);
 	}
 	must(c->waits.present_n == 0);
 }

@@ -17,6 +17,7 @@ struct client_watch {
 	uint64_t asked;      /* the number of its last beginning on this connection */
 	bool stands;         /* the master has taken it, and nothing was lost since */
 	bool fallen;         /* it stood or was to stand, and is to stand again */
+	struct bytes user;   /* for which it began last; owned */
 	struct bytes path;   /* owned; empty: not yet known */
 };
 
@@ -41,6 +42,7 @@ watch_free(struct client *c, struct client_watch *w)
 {
 	RB_REMOVE(watch_tree, &c->watches.by_node, w);
 	c->watches.n--;
+	free((void *)w->user.data);
 	free((void *)w->path.data);
 	free(w);
 }
@@ -114,11 +116,11 @@ send_watches(struct client *c, bool all, struct wire_list list)
 }
 
 static void
-send_one(struct client *c, uint64_t node, uint32_t mask)
+send_one(struct client *c, const struct watch *watch)
 {
 	struct buffer packed = BUFFER(LIMIT_NAME);
 
-	wire_put_watch(&packed, &(struct watch){node, mask});
+	wire_put_watch(&packed, watch);
 	send_watches(c, false, (struct wire_list){buffer_view(&packed), 1});
 	buffer_free(&packed);
 }
@@ -131,7 +133,7 @@ show_all(struct client *c)
 
 	RB_FOREACH(w, watch_tree, &c->watches.by_node) {
 		w->asked = ++c->watches.asked;
-		wire_put_watch(&packed, &(struct watch){w->node, w->mask});
+		wire_put_watch(&packed, &(struct watch){w->node, w->mask, w->user});
 	}
 	must(!packed.failed);
 	send_watches(c, true, (struct wire_list){buffer_view(&packed), (uint32_t)c->watches.n});
@@ -192,31 +194,32 @@ client_watches_opened(struct client *c)
 /* ---- the caller ---- */
 
 void
-client_watches_submit(struct client *c, uint64_t node, uint32_t mask, uint64_t generation)
+client_watches_submit(struct client *c, const struct watch *watch, uint64_t generation)
 {
-	struct client_watch *w = watch_find(c, node);
+	struct client_watch *w = watch_find(c, watch->node);
 
-	if (w == NULL && mask == 0)
+	if (w == NULL && watch->mask == 0)
 		return;
 	if (w == NULL && c->watches.n == LIMIT_WATCHES) {
-		tell(c, EVENT_GAP, NULL)->node = node;
+		tell(c, EVENT_GAP, NULL)->node = watch->node;
 		return;
 	}
 	if (w == NULL) {
 		w = memory_zero(1, sizeof *w);
-		w->node = node;
+		w->node = watch->node;
 		w->generation = generation;
 		RB_INSERT(watch_tree, &c->watches.by_node, w);
 		c->watches.n++;
 	}
-	w->mask = mask;
-	if (mask == 0)
+	w->mask = watch->mask;
+	bytes_set(&w->user, watch->user);
+	if (watch->mask == 0)
 		watch_free(c, w);
 	if (c->connection.state != CONNECTION_OPEN)
 		return;
-	if (mask != 0)
+	if (watch->mask != 0)
 		w->asked = ++c->watches.asked;
-	send_one(c, node, mask);
+	send_one(c, watch);
 }
 
 void

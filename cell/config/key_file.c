@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cell/base/principal.h"
 #include "cell/sys/file.h"
 
 enum { SECRET = 32, KEY_FILE_MAX = 256 };
@@ -60,17 +61,7 @@ key_from_text(const char *text, uint8_t *key, size_t len)
 bool
 key_principal_valid(const char *name)
 {
-	size_t len = strlen(name);
-
-	if (len < 1 || len > LIMIT_PRINCIPAL)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)name[i];
-
-		if (c <= ' ' || c == 0x7f || strchr("/*#", c) != NULL)
-			return false;
-	}
-	return true;
+	return principal_name_valid(bytes_of(name));
 }
 
 /* ---- writing ---- */

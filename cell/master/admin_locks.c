@@ -11,7 +11,7 @@ m_admin_list_locks(struct master *m, const struct m_connection *c,
 	struct message reply = {.code = MSG_locks};
 	uint64_t node = msg->after;
 
-	while (!reply.locks.more && m_read_next_queue(m, &node, &queue)) {
+	while (!reply.locks.more && m_read_next_queue(m, c->principal, &node, &queue)) {
 		struct lock_row row = {.queue = buffer_view(&queue)};
 
 		reply.locks.more = rows.len > 0 && rows.len + queue.len > PAGE;

@@ -34,7 +34,7 @@ m_admission_end(struct master *m, struct m_request *r, const struct op *op)
 	struct gate_pass *p = pass_new(r);
 	struct footprint changes = {0};
 
-	tree_changes(m->tree, 0, op, 0, &changes);
+	tree_changes(m->tree, &(struct requester){0}, op, 0, &changes);
 	if (m->barrier.stands || !gate_is_free(&m->gate, &changes))
 		footprint_free(&changes);
 	if (gate_enter(&m->gate, p, &changes))
@@ -60,7 +60,7 @@ m_admission_wait_list(struct master *m, struct m_request *r, const struct op *op
 	}
 	if (r->pass == NULL)
 		r->pass = pass_new(r);
-	tree_changes(m->tree, r->session->id, op, r->node, &changes);
+	tree_changes(m->tree, &r->requester, op, r->node, &changes);
 	return gate_enter(&m->gate, r->pass, &changes) ? NULL : &m->order.at_gate;
 }
 

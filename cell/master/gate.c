@@ -219,29 +219,40 @@ notice_add(struct gate_notice *n, struct gate_copy *c)
 	TAILQ_INSERT_TAIL(&n->copies, c, in_notice);
 }
 
+/* The notice names all keys of which the session has a copy. */
+static void
+notice_widen(struct gate_notice *n, struct gate_session *s)
+{
+	struct gate_copy *c;
+
+	n->everything = true;
+	RB_FOREACH(c, gate_session_copies, &s->copies)
+		if (c->notice == NULL)
+			notice_add(n, c);
+}
+
 /* The notice that is being made. A session that acknowledges nothing is told to drop everything at
  * last: it gets no further copy then, and so no further notice, until it does. */
 static struct gate_notice *
 notice_open(struct gate *g, struct gate_session *s)
 {
 	struct gate_notice *n = TAILQ_LAST(&s->notices, gate_notices);
-	struct gate_copy *c;
 
 	if (n != NULL && !n->sent)
 		return n;
 	n = memory_zero(1, sizeof *n);
 	n->number = ++s->notices_made;
-	n->everything = ++s->notices_n == LIMIT_NOTICES;
+	s->notices_n++;
 	TAILQ_INIT(&n->copies);
 	TAILQ_INSERT_TAIL(&s->notices, n, entry);
 	TAILQ_INSERT_TAIL(&g->untold, s, entry);
-	RB_FOREACH(c, gate_session_copies, &s->copies)
-		if (n->everything && c->notice == NULL)
-			notice_add(n, c);
+	if (s->notices_n == LIMIT_NOTICES)
+		notice_widen(n, s);
 	return n;
 }
 
-/* The session is told of its copy's key. */
+/* The session is told of its copy's key. Every answer with rights depends on KEY_RIGHTS, so it is
+ * told to drop everything then: ACL files change rarely. */
 static void
 tell(struct gate *g, struct gate_copy *c)
 {
@@ -249,6 +260,8 @@ tell(struct gate *g, struct gate_copy *c)
 
 	if (c->notice == NULL)
 		notice_add(n, c);
+	if (c->key->key == KEY_RIGHTS)
+		notice_widen(n, c->session);
 }
 
 struct gate_session *

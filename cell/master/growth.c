@@ -8,9 +8,10 @@ static bool
 look(const struct master *m, const struct m_session *s, const struct op *read, struct attr *attr,
      struct buffer *to)
 {
+	const struct requester who = {.session = s->id};
 	struct result result;
 
-	if (tree_read(m->tree, s->id, m->wall_ns, read, to) != RC_OK)
+	if (tree_read(m->tree, &who, m->wall_ns, read, to) != RC_OK)
 		return false;
 	must(wire_get_result(RESULT_attr, buffer_view(to), &result) == RC_OK);
 	*attr = result.attr.attr;

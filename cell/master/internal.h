@@ -139,14 +139,15 @@ void m_step_end(struct master *m);
 
 /* ---- master_read.c ---- */
 
-/* Answers a read of the session from the applied tree into `result`, with the state that only the
+/* Answers a read of the requester from the applied tree into `result`, with the state that only the
  * master has, unless the guard is stale. Returns the code of the reply. */
-enum rc m_read_answer(struct master *m, uint64_t session, const struct guard *guard,
+enum rc m_read_answer(struct master *m, const struct requester *who, const struct guard *guard,
                       const struct op *op, struct buffer *result);
 
 /* Appends the next lock, of a node greater than *node, with its holders and waiters as `get_queue`
- * is answered; *node is then that node. False when there is none. */
-bool m_read_next_queue(struct master *m, uint64_t *node, struct buffer *result);
+ * is answered to the principal; *node is then that node. False when there is none. */
+bool m_read_next_queue(struct master *m, struct bytes principal, uint64_t *node,
+                       struct buffer *result);
 
 /* Sends the verdict about a sequencer. */
 void m_read_check(struct master *m, const struct m_connection *c,

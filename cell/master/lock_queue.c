@@ -186,6 +186,7 @@ m_waiter_add(struct master *m, struct m_session *s, const struct m_request *r, b
 	w->number = r->number;
 	w->since_ns = m->wall_ns;
 	w->acquire = *a;
+	w->user = bytes_copy(r->requester.user);
 	w->converting = converting;
 	must(RB_INSERT(waiter_names, &m->queues.waiters, w) == NULL);
 	must(RB_INSERT(waiter_places, &q->places, w) == NULL);
@@ -216,6 +217,7 @@ m_waiter_drop(struct master *m, struct waiter *w)
 	q->exclusive_n -= w->acquire.mode != LOCK_SHARED;
 	if (w->granting)
 		q->granting_n--;
+	free((void *)w->user.data);
 	free(w);
 	if (q->n == 0)
 		queue_free(m, q);
@@ -250,7 +252,7 @@ grant(struct master *m, struct lock_queue *q, struct waiter *w)
 	        w->acquire.owner, w->session->id);
 	m->work += REQUEST_WORK;
 	op.grant = (struct op_grant){.session = w->session->id, .acquire = w->acquire};
-	own = m_propose(m, 0, &op);
+	own = m_propose_for(m, w->user, &op);
 	own->session = w->session->id;
 	own->node = q->node;
 	own->owner = w->acquire.owner;

@@ -21,6 +21,7 @@ struct waiter {
 	int64_t since_ns;          /* master's time of day when it joined the queue */
 	struct m_request *request; /* answered when the await bit is raised; NULL: is answered */
 	struct acquire acquire;    /* with its ticket */
+	struct bytes user;         /* that the request acts for; owned */
 	bool converting; /* holds the lock shared and wants it exclusive: stands in front */
 	bool granting;   /* its grant is proposed */
 };

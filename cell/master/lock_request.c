@@ -236,6 +236,15 @@ refuse(struct master *m, struct m_session *s, struct m_request *r, enum rc rc, c
 	m_request_reply(m, s, r, rc, nothing);
 }
 
+/* apply decides. An acquire without the right to the lock should not wait in its queue before. */
+static bool
+is_permitted(struct master *m, struct m_session *s, const struct m_request *r)
+{
+	const struct op op = {.code = OP_acquire, .acquire.acquire = r->acquire};
+
+	return m_request_behind_command(s, r) || tree_permits(m->tree, &r->requester, &op);
+}
+
 void
 m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 {
@@ -249,8 +258,12 @@ m_lock_acquire(struct master *m, struct m_session *s, struct m_request *r)
 		refuse(m, s, r, RC_INTR, "it was given up");
 	else if (is_reused(m, s, r))
 		refuse(m, s, r, RC_INVAL, "its number was used before");
-	else if (!reply_if_queued(m, s, r))
+	else if (reply_if_queued(m, s, r))
+		return;
+	else if (is_permitted(m, s, r))
 		acquire_in_place(m, s, r);
+	else
+		refuse(m, s, r, RC_ACCES, "its subject has not the right to write");
 }
 
 /* ---- release and cancel ---- */

@@ -84,12 +84,13 @@ next_lock(struct master *m, uint64_t after, uint64_t *node)
 }
 
 bool
-m_read_next_queue(struct master *m, uint64_t *node, struct buffer *result)
+m_read_next_queue(struct master *m, struct bytes principal, uint64_t *node, struct buffer *result)
 {
+	const struct subject who = {.principal = principal};
 	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);
 	bool found = next_lock(m, *node, node);
 
-	found = found && tree_read_queue(m->tree, *node, m->wall_ns, &raw) == RC_OK;
+	found = found && tree_read_queue(m->tree, &who, *node, m->wall_ns, &raw) == RC_OK;
 	if (found)
 		put_queue(m, buffer_view(&raw), result);
 	buffer_free(&raw);
@@ -149,10 +150,10 @@ is_completed_here(enum op_code code)
 }
 
 static enum rc
-complete(struct master *m, uint64_t session, const struct op *op, struct buffer *result)
+complete(struct master *m, const struct requester *who, const struct op *op, struct buffer *result)
 {
 	struct buffer raw = BUFFER(LIMIT_FRAME - 1024);
-	enum rc rc = tree_read(m->tree, session, m->wall_ns, op, &raw);
+	enum rc rc = tree_read(m->tree, who, m->wall_ns, op, &raw);
 
 	if (rc == RC_OK)
 		put_read(m, op, buffer_view(&raw), result);
@@ -161,8 +162,8 @@ complete(struct master *m, uint64_t session, const struct op *op, struct buffer 
 }
 
 enum rc
-m_read_answer(struct master *m, uint64_t session, const struct guard *guard, const struct op *op,
-              struct buffer *result)
+m_read_answer(struct master *m, const struct requester *who, const struct guard *guard,
+              const struct op *op, struct buffer *result)
 {
 	struct op queue = {.code = OP_get_queue};
 
@@ -176,6 +177,6 @@ m_read_answer(struct master *m, uint64_t session, const struct guard *guard, con
 	    next_lock(m, op->get_queue.node, &queue.get_queue.node))
 		op = &queue;
 	if (is_completed_here(op->code))
-		return complete(m, session, op, result);
-	return tree_read(m->tree, session, m->wall_ns, op, result);
+		return complete(m, who, op, result);
+	return tree_read(m->tree, who, m->wall_ns, op, result);
 }

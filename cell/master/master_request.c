@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "cell/base/principal.h"
 #include "cell/master/internal.h"
 
 static int
@@ -83,6 +84,7 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 		gate_abandon(&m->gate, r->pass);
 	if (r->parked)
 		free((void *)r->op.data);
+	free((void *)r->requester.user.data);
 	free(r);
 }
 
@@ -102,6 +104,7 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	struct m_request *r = memory_zero(1, sizeof *r);
 
 	r->session = s;
+	r->requester = (struct requester){s->id, bytes_copy(msg->user)};
 	r->number = msg->number;
 	r->below = msg->below;
 	r->guard = msg->guard;
@@ -197,6 +200,7 @@ command_leave(struct master *m, struct m_session *s, const struct m_request *r,
 		return 0;
 	must(wire_get_result(wire_op_result(answer->op), answer->result, &result) == RC_OK);
 	footprint_add(&nodes, r->node);
+	footprint_add(&nodes, KEY_RIGHTS);
 	if (result.kind == RESULT_created)
 		footprint_add(&nodes, result.created.attr.node);
 	leave = m_cache_leave(m, s, r, &nodes);
@@ -210,7 +214,7 @@ static void
 begin_read(struct master *m, struct m_session *s, struct m_request *r, const struct op *op)
 {
 	struct buffer result = BUFFER(LIMIT_FRAME - 1024);
-	enum rc rc = m_read_answer(m, s->id, &r->guard, op, &result);
+	enum rc rc = m_read_answer(m, &r->requester, &r->guard, op, &result);
 
 	must(!result.failed);
 	m_unshared_read(m, r);
@@ -368,6 +372,8 @@ breach_of(const struct m_session *s, const struct msg_request *msg, struct op *o
 		return "a request too far ahead of the oldest unanswered one";
 	if (wire_get_op(msg->op, op) != RC_OK)
 		return "a malformed operation";
+	if (msg->user.len > 0 && !principal_name_valid(msg->user))
+		return "a request for an impossible user";
 	if (wire_op_class(op->code) == OP_CLASS_MASTER)
 		return "an operation that only a master proposes";
 	if (op->code == OP_end_session && !end_session_allowed(s, &op->end_session))

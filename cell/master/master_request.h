@@ -14,6 +14,7 @@ struct m_request {
 	RB_ENTRY(m_request) link;
 	RB_ENTRY(m_request) by_name; /* an acquire */
 	struct m_session *session;
+	struct requester requester; /* owns its user */
 	uint64_t number, below;
 	enum op_code code;
 	uint64_t node;

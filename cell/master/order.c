@@ -126,9 +126,10 @@ m_request_behind_command(const struct m_session *s, const struct m_request *r)
 
 /* May the request be answered from this master's state, without the log? */
 static bool
-needs_lease(const struct m_request *r)
+needs_lease(const struct master *m, const struct m_request *r, const struct op *op)
 {
-	return r->read || (r->code == OP_acquire && !r->acquire.wait);
+	return r->read || (r->code == OP_acquire &&
+	                   (!r->acquire.wait || !tree_permits(m->tree, &r->requester, op)));
 }
 
 static struct request_list *
@@ -161,7 +162,7 @@ m_order_wait_list(struct master *m, struct m_session *s, struct m_request *r, co
 		return &e->order.behind;
 	if ((held = held_by_barrier(m, s, r)) != NULL)
 		return held;
-	if (needs_lease(r))
+	if (needs_lease(m, r, op))
 		return m->has_lease ? NULL : &m->order.without_lease;
 	return m_admission_wait_list(m, r, op);
 }

@@ -4,7 +4,7 @@
 #include "cell/master/internal.h"
 
 enum {
-	COMMAND_HEAD = 96, /* more than the fields of a command without its operation */
+	COMMAND_HEAD = 192, /* more than the fields of a command without operation and keys */
 	ENTRY_HEAD = 64,
 };
 
@@ -80,6 +80,7 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 	    .below = r->below,
 	    .guard = r->guard,
 	    .op = r->op,
+	    .user = r->requester.user,
 	};
 
 	must(r->number != 0);
@@ -89,31 +90,43 @@ m_propose_request(struct master *m, const struct m_session *s, const struct m_re
 	buffer_free(&keys);
 }
 
-struct own_command *
-m_propose(struct master *m, uint64_t session, const struct op *op)
-{
-	return m_propose_bounded(m, session, op, NULL);
-}
-
-struct own_command *
-m_propose_bounded(struct master *m, uint64_t session, const struct op *op, struct gate_pass *pass)
+static struct own_command *
+propose(struct master *m, struct command *command, const struct op *op, struct gate_pass *pass)
 {
 	struct buffer encoded = BUFFER(LIMIT_ENTRY), keys = BUFFER(LIMIT_ENTRY);
 	struct own_command *own = memory_zero(1, sizeof *own);
-	struct command command = {.stamp_ns = m->wall_ns, .session = session};
 
 	wire_put_op(&encoded, op);
 	must(!encoded.failed);
-	command.op = buffer_view(&encoded);
+	command->stamp_ns = m->wall_ns;
+	command->op = buffer_view(&encoded);
 	if (pass != NULL)
-		bound(m, &command, pass, &keys);
-	commands_add(m, &command);
+		bound(m, command, pass, &keys);
+	commands_add(m, command);
 	buffer_free(&encoded);
 	buffer_free(&keys);
 	own->pass = pass;
 	own->op = op->code;
 	TAILQ_INSERT_TAIL(&m->proposals.own, own, entry);
 	return own;
+}
+
+struct own_command *
+m_propose(struct master *m, uint64_t session, const struct op *op)
+{
+	return propose(m, &(struct command){.session = session}, op, NULL);
+}
+
+struct own_command *
+m_propose_for(struct master *m, struct bytes user, const struct op *op)
+{
+	return propose(m, &(struct command){.user = user}, op, NULL);
+}
+
+struct own_command *
+m_propose_bounded(struct master *m, uint64_t session, const struct op *op, struct gate_pass *pass)
+{
+	return propose(m, &(struct command){.session = session}, op, pass);
 }
 
 void

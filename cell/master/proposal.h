@@ -40,6 +40,8 @@ void m_propose_request(struct master *m, const struct m_session *s, const struct
 /* Adds a command of the master's own to the entry, on behalf of `session` or of none (0). The
  * caller fills in the fields that the kind of command uses. */
 struct own_command *m_propose(struct master *m, uint64_t session, const struct op *op);
+/* The same for the grant to a waiter, which acts for this user. */
+struct own_command *m_propose_for(struct master *m, struct bytes user, const struct op *op);
 /* The same for a command that has passed the gate, and declares what it changes. */
 struct own_command *m_propose_bounded(struct master *m, uint64_t session, const struct op *op,
                                       struct gate_pass *pass);

@@ -151,7 +151,7 @@ admit_part(struct master *m, const struct op *op)
 
 	if (m->ending.pass == NULL)
 		m->ending.pass = gate_pass_new(NULL, 0, 0);
-	tree_changes(m->tree, 0, op, 0, &changes);
+	tree_changes(m->tree, &(struct requester){0}, op, 0, &changes);
 	return gate_enter(&m->gate, m->ending.pass, &changes);
 }
 

@@ -115,14 +115,17 @@ watch_take(struct master *m, struct m_session *s, const struct watch *watch)
 	return RC_OK;
 }
 
-/* The watch begins at this point of the log. */
+/* The watch begins at this point of the log. Events tell of contents and names, as a read does. */
 static void
 watch_begin(struct master *m, struct m_session *s, const struct watch *watch, struct buffer *states)
 {
+	const struct op read = {.code = OP_get_contents, .get_contents.node = watch->node};
 	struct buffer path = BUFFER(2 * LIMIT_PATH);
 	struct watch_state state = {.node = watch->node, .rc = RC_STALE};
 
-	if (tree_path(m->tree, watch->node, &path)) {
+	if (!tree_permits(m->tree, &(struct requester){s->id, watch->user}, &read))
+		state.rc = RC_ACCES;
+	else if (tree_path(m->tree, watch->node, &path)) {
 		state.rc = (uint8_t)watch_take(m, s, watch);
 		state.generation = tree_content_generation(m->tree, watch->node);
 		state.path = buffer_view(&path);

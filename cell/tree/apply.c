@@ -139,6 +139,8 @@ decide(struct execution *x, const struct tree_command *c, struct result *r)
 		return RC_OLD_EPOCH;
 	if (!changes_are_declared(x->tree, &c->command, &c->op))
 		return RC_AGAIN;
+	if (!tree_permits(x->tree, &x->requester, &c->op))
+		return RC_ACCES;
 	if (c->class != OP_CLASS_MASTER)
 		return decide_for_session(x, &c->op, r);
 	return x->session == NULL ? decide_for_master(x, &c->op, r) : RC_PERM;
@@ -206,6 +208,8 @@ apply_command(struct execution *x, const struct tree_command *decoded)
 	x->keys = changes_bound_end(c, op) ? &c->keys : NULL;
 	x->stamp_ns = c->stamp_ns;
 	x->session = NULL;
+	x->requester = (struct requester){c->session, c->user};
+	x->who = acl_subject(x->tree, &x->requester);
 	if (c->session != 0) {
 		x->session = session_live(x->tree, c->session);
 		rc = x->session == NULL

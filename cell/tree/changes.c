@@ -133,6 +133,7 @@ add_part(struct footprint *f, const struct tree *t, const struct session *s)
 		add_with_directories(f, directory);
 		directory = RB_NEXT(session_directories, NULL, directory);
 	}
+	footprint_add_rights(f, t);
 }
 
 static uint64_t
@@ -154,7 +155,7 @@ compare(const void *a, const void *b)
 }
 
 void
-tree_changes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
+tree_changes(const struct tree *t, const struct requester *who, const struct op *op, uint64_t node,
              struct footprint *f)
 {
 	const uint64_t id = ended_by(op);
@@ -163,8 +164,8 @@ tree_changes(const struct tree *t, uint64_t session, const struct op *op, uint64
 	must(f->n == 0);
 	if (ended != NULL)
 		add_part(f, t, ended);
-	else if (passes(t, session, op, node))
-		tree_footprint(t, session, op, node, f);
+	else if (tree_permits(t, who, op) && passes(t, who->session, op, node))
+		tree_footprint(t, who->session, op, node, f);
 	if (f->n > 1)
 		qsort(f->keys, f->n, sizeof *f->keys, compare);
 }
@@ -209,12 +210,13 @@ all_listed(const struct wire_list *keys, const struct footprint *f)
 bool
 changes_are_declared(const struct tree *t, const struct command *c, const struct op *op)
 {
+	const struct requester who = {c->session, c->user};
 	struct footprint f = {0};
 	bool declared;
 
 	if (!c->bounded || ended_by(op) != 0)
 		return true;
-	tree_changes(t, c->session, op, wire_op_node(op), &f);
+	tree_changes(t, &who, op, wire_op_node(op), &f);
 	declared = all_listed(&c->keys, &f);
 	footprint_free(&f);
 	return declared;
@@ -235,6 +237,7 @@ changes_allow_deletion(const struct execution *x, const struct node *n)
 	if (x->keys == NULL)
 		return true;
 	footprint_add_deletion(&f, n);
+	footprint_add_rights(&f, x->tree);
 	allowed = all_listed(x->keys, &f);
 	footprint_free(&f);
 	return allowed;

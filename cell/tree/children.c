@@ -48,7 +48,7 @@ next(struct listing *l, struct child *to)
 
 enum rc
 children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
-              struct result_listing *r, struct buffer *packed)
+              const struct subject *who, struct result_listing *r, struct buffer *packed)
 {
 	size_t most = o->most > 0 && o->most < LIMIT_PAGE ? o->most : LIMIT_PAGE;
 	struct listing l = {.index = t->position.applied, .next_node = t->nodes.next_number};
@@ -64,7 +64,7 @@ children_list(const struct tree *t, const struct node *n, const struct op_get_li
 	}
 	l.child = child_after(n, o->after);
 	l.removed = removed_after(n, o->after);
-	node_attr(n, &r->attr);
+	node_attr(t, n, who, &r->attr);
 	r->index = l.index;
 	r->next_node = l.next_node;
 	while (next(&l, &child)) {

@@ -33,7 +33,7 @@ commit(struct execution *x, struct node *n, struct bytes contents, struct result
 	n->mtime_ns = later_mtime(n, x->stamp_ns);
 	node_set_contents(x->tree, n, contents);
 	apply_note_node(x, TREE_NODE_CHANGED, n)->generation = n->content_generation;
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 }
 
 enum rc
@@ -48,6 +48,8 @@ apply_set_contents(struct execution *x, const struct op_set_contents *o, struct 
 		return RC_CANCELED;
 	if (o->contents.len > LIMIT_CONTENTS)
 		return RC_FBIG;
+	if (!acl_allows_contents(x->tree, n, o->contents))
+		return RC_INVAL;
 	if (!quota_allows_bytes(x->tree, n->contents.len, o->contents.len))
 		return RC_NOSPC;
 	commit(x, n, bytes_copy(o->contents), r);
@@ -73,6 +75,7 @@ joined(struct bytes a, struct bytes b)
 enum rc
 apply_append(struct execution *x, const struct op_append *o, struct result_attr *r)
 {
+	struct bytes all;
 	struct node *n;
 	enum rc rc = file_of(x, o->node, &n);
 
@@ -82,7 +85,12 @@ apply_append(struct execution *x, const struct op_append *o, struct result_attr 
 		return RC_FBIG;
 	if (!quota_allows_bytes(x->tree, 0, o->data.len))
 		return RC_NOSPC;
-	commit(x, n, joined(n->contents, o->data), r);
+	all = joined(n->contents, o->data);
+	if (!acl_allows_contents(x->tree, n, all)) {
+		free((void *)all.data);
+		return RC_INVAL;
+	}
+	commit(x, n, all, r);
 	return RC_OK;
 }
 
@@ -99,6 +107,6 @@ apply_set_mtime(struct execution *x, const struct op_set_mtime *o, struct result
 		dirty_node(x->tree, n->number);
 		apply_note_node(x, TREE_NODE_CHANGED, n);
 	}
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }

@@ -15,7 +15,7 @@ found(struct execution *x, const struct op_create *o, struct node *n, struct res
 	node_shared(x, n);
 	if (n->kind == NODE_FILE && n->ephemeral && x->session != NULL)
 		opener_add(x->tree, n, x->session);
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 
@@ -60,6 +60,6 @@ apply_create(struct execution *x, const struct op_create *o, struct result_creat
 		make_ephemeral_at_birth(x, n);
 	node_made(x, n);
 	r->fresh = 1;
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }

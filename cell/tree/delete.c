@@ -27,12 +27,11 @@ delete_node(struct execution *x, struct node *n)
 	} while (n->ephemeral && n->children_n == 0);
 }
 
-/* Without /acl no principal could be given any right again. */
+/* Without /acl or administrators no principal could be given any right again. */
 static bool
 indelible(const struct node *n)
 {
-	return n->parent_number == NODE_ROOT && n->kind == NODE_DIRECTORY &&
-	       bytes_equal(n->name, bytes_of("acl"));
+	return n->number == NODE_ACL || acl_is_admin_file(n);
 }
 
 enum rc

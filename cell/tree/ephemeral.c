@@ -188,6 +188,8 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 		return RC_STALE;
 	if (n->kind != NODE_FILE)
 		return RC_ISDIR;
+	if (acl_is_admin_file(n))
+		return RC_BUSY;
 	if (!n->ephemeral && may_be_shared(x->tree, x->session, n))
 		return RC_BUSY;
 	if (!opener_allowed(n, x->session))
@@ -196,7 +198,7 @@ apply_make_ephemeral(struct execution *x, const struct op_make_ephemeral *o, str
 	opener_add(x->tree, n, x->session);
 	dirty_node(x->tree, n->number);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 
@@ -216,7 +218,7 @@ apply_open_ephemeral(struct execution *x, const struct op_open_ephemeral *o, str
 			return RC_FULL;
 		opener_add(x->tree, n, x->session);
 	}
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 

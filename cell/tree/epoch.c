@@ -16,13 +16,14 @@ set_acls(struct node *n, const char *read, const char *write, const char *change
 }
 
 /* An ACL file holds principals, one per line; "*" is every principal that is authenticated. */
-static void
+static struct node *
 make_acl_file(struct execution *x, struct node *acl, const char *name, const char *text)
 {
 	struct node *n = node_add(x->tree, acl, bytes_of(name), NODE_FILE, x->stamp_ns);
 
 	set_acls(n, "everyone", "admin", "admin");
 	node_set_contents(x->tree, n, bytes_copy(bytes_of(text)));
+	return n;
 }
 
 static void
@@ -35,8 +36,9 @@ make_cell(struct execution *x, bool closed)
 	must(root->number == NODE_ROOT);
 	set_acls(root, all, all, "admin");
 	acl = node_add(x->tree, root, bytes_of("acl"), NODE_DIRECTORY, x->stamp_ns);
+	must(acl->number == NODE_ACL);
 	set_acls(acl, "everyone", "admin", "admin");
-	make_acl_file(x, acl, "admin", "admin\n");
+	must(acl_is_admin_file(make_acl_file(x, acl, "admin", "admin\n")));
 	make_acl_file(x, acl, "everyone", "*\n");
 }
 

@@ -1,6 +1,7 @@
 /* The footprint of an operation: the keys, which are node numbers, that a command would touch if it
  * were executed now, and on which the answer to a read depends. N stands for N's attributes,
- * contents and rights and, of a directory, for its names, absences and listing. */
+ * contents and rights and, of a directory, for its names, absences and listing. KEY_RIGHTS stands
+ * for what all rights have in common: /acl and the files in it. */
 #include <stdlib.h>
 #include "cell/tree/internal.h"
 
@@ -72,8 +73,21 @@ add_close(struct footprint *f, const struct tree *t, uint64_t session, uint64_t 
 }
 
 void
-tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
-               struct footprint *f)
+footprint_add_rights(struct footprint *f, const struct tree *t)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct node *n = node_find(t, f->keys[i]);
+
+		if (f->keys[i] == NODE_ACL || (n != NULL && n->parent_number == NODE_ACL)) {
+			footprint_add(f, KEY_RIGHTS);
+			return;
+		}
+	}
+}
+
+static void
+add_nodes(struct footprint *f, const struct tree *t, uint64_t session, const struct op *op,
+          uint64_t node)
 {
 	switch (op->code) {
 	case OP_lookup:
@@ -100,4 +114,16 @@ tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint
 	default:
 		footprint_add(f, node);
 	}
+}
+
+/* An answer shows the rights of the subject that asks. */
+void
+tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
+               struct footprint *f)
+{
+	add_nodes(f, t, session, op, node);
+	if (wire_op_class(op->code) != OP_CLASS_READ)
+		footprint_add_rights(f, t);
+	else if (op->code != OP_get_usage)
+		footprint_add(f, KEY_RIGHTS);
 }

@@ -66,17 +66,33 @@ enum rc name_look_up(const struct tree *t, uint64_t directory, struct bytes name
  * parents. */
 size_t name_path_length(const struct node *n);
 
+/* ---- acl.c ---- */
+
+/* The subject for which the requester acts; an empty principal: its session is not live, or its
+ * principal was removed. */
+struct subject acl_subject(const struct tree *t, const struct requester *who);
+/* The subject's rights on the node: RIGHT_READ and so on. */
+uint8_t acl_rights(const struct tree *t, const struct node *n, const struct subject *who);
+/* The contents of the file change, or it goes. */
+void acl_forget_lines(struct node *n);
+/* True if the node is /acl/admin, which has to stay where it is; */
+bool acl_is_admin_file(const struct node *n);
+/* and true if the node may have these contents: an administrator is left. */
+bool acl_allows_contents(const struct tree *t, const struct node *n, struct bytes contents);
+
 /* ---- children.c ---- */
 
 /* Packs a page of the listing into `packed`, to which the result then refers. */
 enum rc children_list(const struct tree *t, const struct node *n, const struct op_get_listing *o,
-                      struct result_listing *r, struct buffer *packed);
+                      const struct subject *who, struct result_listing *r, struct buffer *packed);
 
 /* ---- footprint.c, changes.c ---- */
 
 /* Adds the keys that the deletion of the node changes: those of the ephemeral directories above it
  * that are empty then, and of the directory that is left. */
 void footprint_add_deletion(struct footprint *f, const struct node *n);
+/* Adds the key of all rights, if keys of /acl or of a file in it are there. */
+void footprint_add_rights(struct footprint *f, const struct tree *t);
 /* True if the command, executed now, changes only what it has declared to change. */
 bool changes_are_declared(const struct tree *t, const struct command *c, const struct op *op);
 /* True if the command ends a session, or goes on with that, and takes away no more than it

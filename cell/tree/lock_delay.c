@@ -85,7 +85,7 @@ apply_set_lock_delay(struct execution *x, const struct op_set_lock_delay *o, str
 	n->lock_delay_s = o->seconds;
 	dirty_node(x->tree, n->number);
 	apply_note_node(x, TREE_NODE_CHANGED, n);
-	node_attr(n, &r->attr);
+	node_attr(x->tree, n, &x->who, &r->attr);
 	return RC_OK;
 }
 

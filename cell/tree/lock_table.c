@@ -321,12 +321,19 @@ keep_claimed(struct execution *x, uint64_t node)
 enum rc
 apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r)
 {
+	const struct requester waiter = {o->session, x->requester.user};
+	const struct op acquire = {.code = OP_acquire, .acquire.acquire = o->acquire};
 	struct session *s = session_live(x->tree, o->session);
 	struct tree_note *granted;
 	bool fresh;
 	enum rc rc;
 
-	rc = s == NULL ? RC_NO_SESSION : take(x, s, &o->acquire, &fresh, r);
+	if (s == NULL)
+		rc = RC_NO_SESSION;
+	else if (!tree_permits(x->tree, &waiter, &acquire))
+		rc = RC_ACCES;
+	else
+		rc = take(x, s, &o->acquire, &fresh, r);
 	if (rc != RC_OK)
 		keep_claimed(x, o->acquire.node);
 	if (rc != RC_OK || !fresh)

@@ -19,15 +19,6 @@ RB_GENERATE(nodes, node, in_tree, compare_number)
 RB_GENERATE(children, node, in_parent, compare_name)
 RB_GENERATE(session_directories, node, in_creator, compare_number)
 
-void
-bytes_set(struct bytes *to, struct bytes from)
-{
-	struct bytes old = *to;
-
-	*to = bytes_copy(from);
-	free((void *)old.data);
-}
-
 struct node *
 node_find(const struct tree *t, uint64_t number)
 {
@@ -103,6 +94,7 @@ node_free(struct node *n)
 {
 	free((void *)n->name.data);
 	free((void *)n->contents.data);
+	acl_forget_lines(n);
 	for (int i = 0; i < ACL_NAMES; i++)
 		free((void *)n->acl[i].data);
 	free(n);
@@ -154,21 +146,15 @@ node_set_contents(struct tree *t, struct node *n, struct bytes contents)
 	t->nodes.bytes += contents.len;
 	t->nodes.bytes -= n->contents.len;
 	free((void *)n->contents.data);
+	acl_forget_lines(n);
 	n->contents = contents;
 	n->checksum = checksum(contents);
 	n->content_generation++;
 	dirty_node(t, n->number);
 }
 
-/* Until access rights are enforced, every session has every right. */
-static uint8_t
-rights(void)
-{
-	return RIGHT_READ | RIGHT_WRITE | RIGHT_CHANGE;
-}
-
 void
-node_attr(const struct node *n, struct attr *attr)
+node_attr(const struct tree *t, const struct node *n, const struct subject *who, struct attr *attr)
 {
 	*attr = (struct attr){
 	    .node = n->number,
@@ -184,7 +170,7 @@ node_attr(const struct node *n, struct attr *attr)
 	    .acl_read = n->acl[ACL_READ],
 	    .acl_write = n->acl[ACL_WRITE],
 	    .acl_change = n->acl[ACL_CHANGE],
-	    .rights = rights(),
+	    .rights = acl_rights(t, n, who),
 	    .lock_delay_s = n->lock_delay_s,
 	};
 }

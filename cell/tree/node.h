@@ -6,6 +6,7 @@
 #include "cell/tree/ephemeral.h"
 #include "cell/tree/tree.h"
 
+struct acl_lines;
 struct lock;
 struct removed_from;
 struct session;
@@ -39,6 +40,7 @@ struct node {
 	uint64_t freed_epoch; /* in which the lock became free last; 0: it was never held */
 	uint64_t kept_epoch;  /* in which a lock of an earlier epoch became free; not stored */
 	struct removed_from *removed; /* NULL: no removed name is known */
+	struct acl_lines *acl_lines;  /* of a file in /acl; NULL: not parsed yet */
 };
 
 RB_HEAD(nodes, node);
@@ -77,9 +79,8 @@ void nodes_free(struct tree *t);
 void node_set_acl(struct node *n, enum acl_name which, struct bytes name);
 /* Takes `contents` (a heap block) over as the next content generation. */
 void node_set_contents(struct tree *t, struct node *n, struct bytes contents);
-/* The attributes of the node; their texts are views. */
-void node_attr(const struct node *n, struct attr *attr);
-/* Frees the old text and copies the new one. */
-void bytes_set(struct bytes *to, struct bytes from);
+/* The attributes of the node, with the subject's rights; their texts are views. */
+void node_attr(const struct tree *t, const struct node *n, const struct subject *who,
+               struct attr *attr);
 
 #endif

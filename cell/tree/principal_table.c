@@ -1,6 +1,7 @@
 #include "cell/tree/principal_table.h"
 
 #include <stdlib.h>
+#include "cell/base/principal.h"
 #include "cell/tree/internal.h"
 
 #define ADMIN "admin"
@@ -61,14 +62,7 @@ principal_of_key(const struct tree *t, struct bytes key)
 bool
 principal_sound(struct bytes name, struct bytes key)
 {
-	if (name.len < 1 || name.len > LIMIT_PRINCIPAL || (key.len != 0 && key.len != KEY_BYTES))
-		return false;
-	for (size_t i = 0; i < name.len; i++) {
-		if (name.data[i] <= ' ' || name.data[i] == 0x7f || name.data[i] == '/' ||
-		    name.data[i] == '*' || name.data[i] == '#')
-			return false;
-	}
-	return true;
+	return principal_name_valid(name) && (key.len == 0 || key.len == KEY_BYTES);
 }
 
 void

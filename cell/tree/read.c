@@ -2,31 +2,39 @@
 #include <string.h>
 #include "cell/tree/internal.h"
 
+/* One read while it is answered. */
+struct reading {
+	const struct tree *tree;
+	const struct requester *requester;
+	struct subject who;
+	int64_t now_ns;
+};
+
 static enum rc
-read_lookup(const struct tree *t, const struct op_lookup *o, struct result *r)
+read_lookup(const struct reading *g, const struct op_lookup *o, struct result *r)
 {
 	struct node *n;
-	enum rc rc = name_look_up(t, o->parent, o->name, &n);
+	enum rc rc = name_look_up(g->tree, o->parent, o->name, &n);
 
 	if (rc == RC_OK)
-		node_attr(n, &r->attr.attr);
+		node_attr(g->tree, n, &g->who, &r->attr.attr);
 	return rc;
 }
 
 static enum rc
-read_attr(const struct node *n, struct result *r)
+read_attr(const struct reading *g, const struct node *n, struct result *r)
 {
-	node_attr(n, &r->attr.attr);
+	node_attr(g->tree, n, &g->who, &r->attr.attr);
 	return RC_OK;
 }
 
 /* No content generation is 0. */
 static enum rc
-read_contents(const struct node *n, uint64_t generation, struct result *r)
+read_contents(const struct reading *g, const struct node *n, uint64_t generation, struct result *r)
 {
 	if (n->kind != NODE_FILE)
 		return RC_ISDIR;
-	node_attr(n, &r->contents.attr);
+	node_attr(g->tree, n, &g->who, &r->contents.attr);
 	if (generation == n->content_generation)
 		r->contents.same = 1;
 	else
@@ -92,17 +100,26 @@ next_locked(const struct tree *t, uint64_t after)
 	return tree_lock_after(t, after, &node) ? node_find(t, node) : NULL;
 }
 
+/* A path is shown to subjects that may list it. */
+static bool
+is_listed_for(const struct reading *g, const struct node *n)
+{
+	const struct node *directory = n->parent != NULL ? n->parent : n;
+
+	return (acl_rights(g->tree, directory, &g->who) & RIGHT_READ) != 0;
+}
+
 /* The same for `queue`, with the path before the holders in the list. */
 static enum rc
-read_queue(const struct tree *t, const struct node *n, int64_t now_ns, struct result *r,
-           struct buffer *list)
+read_queue(const struct reading *g, const struct node *n, struct result *r, struct buffer *list)
 {
 	struct result lock = {.kind = RESULT_lock};
 	struct bytes path, holders;
 
-	must(tree_path(t, n->number, list));
+	if (is_listed_for(g, n))
+		must(tree_path(g->tree, n->number, list));
 	path.len = list->len;
-	read_lock(n, now_ns, &lock, list);
+	read_lock(n, g->now_ns, &lock, list);
 	path.data = list->data;
 	holders = (struct bytes){list->data + path.len, list->len - path.len};
 	r->queue = (struct result_queue){
@@ -111,7 +128,7 @@ read_queue(const struct tree *t, const struct node *n, int64_t now_ns, struct re
 	    .lock_generation = lock.lock.lock_generation,
 	    .state = lock.lock.state,
 	    .delay_left_s = lock.lock.delay_left_s,
-	    .now_ns = now_ns,
+	    .now_ns = g->now_ns,
 	    .holders = {holders, lock.lock.holders.count},
 	};
 	return RC_OK;
@@ -177,44 +194,45 @@ read_usage(const struct tree *t, struct result *r)
 
 /* The result has views into `scratch`. */
 static enum rc
-read_one(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
-         struct result *r, struct buffer *scratch)
+read_one(const struct reading *g, const struct op *op, struct result *r, struct buffer *scratch)
 {
+	const struct tree *t = g->tree;
 	const struct node *n;
 
 	if (op->code == OP_lookup)
-		return read_lookup(t, &op->lookup, r);
+		return read_lookup(g, &op->lookup, r);
 	if (op->code == OP_get_usage)
 		return read_usage(t, r);
 	if (wire_op_class(op->code) != OP_CLASS_READ || op->code == OP_check_sequencer)
 		return RC_INVAL;
 	if (op->code == OP_get_queue && op->get_queue.next) {
 		n = next_locked(t, op->get_queue.node);
-		return n == NULL ? RC_OK : read_queue(t, n, now_ns, r, scratch);
+		return n == NULL ? RC_OK : read_queue(g, n, r, scratch);
 	}
 	if ((n = node_find(t, wire_op_node(op))) == NULL)
 		return RC_STALE;
+	if (!tree_permits(t, g->requester, op))
+		return RC_ACCES;
 	switch (op->code) {
 	case OP_get_attr:
-		return read_attr(n, r);
+		return read_attr(g, n, r);
 	case OP_get_contents:
-		return read_contents(n, op->get_contents.generation, r);
+		return read_contents(g, n, op->get_contents.generation, r);
 	case OP_get_listing:
-		return children_list(t, n, &op->get_listing, &r->listing, scratch);
+		return children_list(t, n, &op->get_listing, &g->who, &r->listing, scratch);
 	case OP_get_lock:
-		return read_lock(n, now_ns, r, scratch);
+		return read_lock(n, g->now_ns, r, scratch);
 	case OP_get_queue:
-		return read_queue(t, n, now_ns, r, scratch);
+		return read_queue(g, n, r, scratch);
 	case OP_get_sequencer:
-		return read_sequencer(t, session, n, r, scratch);
+		return read_sequencer(t, g->requester->session, n, r, scratch);
 	default:
 		return RC_INVAL;
 	}
 }
 
 static enum rc
-answer(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
-       struct buffer *result)
+answer(const struct reading *g, const struct op *op, struct buffer *result)
 {
 	struct buffer scratch = BUFFER(LIMIT_FRAME);
 	struct result r;
@@ -222,7 +240,7 @@ answer(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *
 
 	memset(&r, 0, sizeof r);
 	r.kind = wire_op_result(op->code);
-	rc = read_one(t, session, now_ns, op, &r, &scratch);
+	rc = read_one(g, op, &r, &scratch);
 	if (rc == RC_OK)
 		wire_put_result(result, &r);
 	buffer_free(&scratch);
@@ -230,18 +248,23 @@ answer(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *
 }
 
 enum rc
-tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
+tree_read(const struct tree *t, const struct requester *who, int64_t now_ns, const struct op *op,
           struct buffer *result)
 {
-	if (session_live(t, session) == NULL)
+	const struct reading g = {t, who, acl_subject(t, who), now_ns};
+
+	if (session_live(t, who->session) == NULL)
 		return RC_NO_SESSION;
-	return answer(t, session, now_ns, op, result);
+	return answer(&g, op, result);
 }
 
 enum rc
-tree_read_queue(const struct tree *t, uint64_t node, int64_t now_ns, struct buffer *result)
+tree_read_queue(const struct tree *t, const struct subject *who, uint64_t node, int64_t now_ns,
+                struct buffer *result)
 {
 	const struct op op = {.code = OP_get_queue, .get_queue = {.node = node}};
+	const struct requester nobody = {0};
+	const struct reading g = {t, &nobody, *who, now_ns};
 
-	return answer(t, 0, now_ns, &op, result);
+	return answer(&g, &op, result);
 }

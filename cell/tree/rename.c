@@ -14,7 +14,9 @@ find_source(const struct execution *x, const struct op_rename *o, struct ends *e
 
 	if (rc != RC_OK)
 		return rc;
-	return e->source->kind == NODE_FILE ? RC_OK : RC_XDEV;
+	if (e->source->kind != NODE_FILE)
+		return RC_XDEV;
+	return acl_is_admin_file(e->source) ? RC_BUSY : RC_OK;
 }
 
 static bool
@@ -38,6 +40,8 @@ find_target(const struct execution *x, const struct op_rename *o, struct ends *e
 			return RC_EXIST;
 		if (e->target->kind != NODE_FILE)
 			return RC_ISDIR;
+		if (!acl_allows_contents(x->tree, e->target, e->source->contents))
+			return RC_INVAL;
 		return openers_fit(e) ? RC_OK : RC_FULL;
 	}
 	if ((rc = name_check(e->parent, o->new_name)) != RC_OK)
@@ -102,6 +106,6 @@ apply_rename(struct execution *x, const struct op_rename *o, struct result_renam
 		r->source = e.source->number;
 		delete_node(x, e.source);
 	}
-	node_attr(e.target, &r->attr);
+	node_attr(x->tree, e.target, &x->who, &r->attr);
 	return RC_OK;
 }

@@ -25,6 +25,17 @@ void tree_free(struct tree *t);
  * LIMIT_ENDING. All replicas need the same. */
 void tree_set_ending(struct tree *t, size_t pieces);
 
+/* The session that requests an operation, and the user of its principal for whom it acts. */
+struct requester {
+	uint64_t session;
+	struct bytes user; /* empty: the principal itself */
+};
+
+/* That to which an ACL file gives a right: a principal or, with a user, one of its users. */
+struct subject {
+	struct bytes principal, user;
+};
+
 /* ---- apply ---- */
 
 /* The answer to one command of the entry. Views belong to the outcome. */
@@ -91,6 +102,9 @@ struct tree_outcome {
  *   acquire that waits.
  * - An operation of the master's own, asked by a session: RC_PERM. One that needs a session (locks,
  *   ephemeral nodes), without one: RC_NO_SESSION. A read: RC_INVAL.
+ * - A command that needs a right which its subject (the session's principal, or the user of it that
+ *   the command names) has not: RC_ACCES (tree_permits), before all that follows but what does not
+ *   exist.
  * - A node named by a number that does not exist (any more): RC_STALE. A name that does not exist:
  *   RC_NOENT. A parent that is a file: RC_NOTDIR.
  * - Names of new nodes: 1..255 bytes, path <= 1,024 (RC_NAMETOOLONG), no control characters, no
@@ -111,7 +125,9 @@ struct tree_outcome {
  *   was, with the source's ACL names, lock-delay and mtime. If the target is ephemeral the
  *   source's openers are the target's too, each by the number that it opened. Locks of the source
  *   end as at a deletion.
- * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl": RC_BUSY. Deleting an
+ * - delete: RC_NOTEMPTY, RC_ISDIR / RC_NOTDIR for the wrong kind, "/acl" and "/acl/admin": RC_BUSY,
+ *   as to rename the latter or make it ephemeral. Contents of it that name no principal which
+ *   exists, nor `*`: RC_INVAL. Deleting an
  *   ephemeral directory's last child (by whatever command) deletes it as well.
  * - An ephemeral file has LIMIT_OPENERS at most; beyond, to open it, or to rename another one with
  *   openers to it: RC_FULL.
@@ -142,7 +158,8 @@ struct tree_outcome {
  *   given if that is not less (several commands may share an index). A conversion to shared keeps
  *   generation and fence. The delay of the holder is fixed here: delay_s, else the node's, else
  *   default_delay_s; a conversion does not shorten it.
- * - grant: as acquire for its session, and a note is made of it; RC_NO_SESSION if that has ended;
+ * - grant: as acquire for its session and user, and a note is made of it; RC_NO_SESSION if that
+ *   session has ended;
  *   if it holds the lock by that acquisition already, only the answer that the grant had.
  * - release: frees if the holder (session, owner) has that acquisition; else nothing. Always
  *   RC_OK.
@@ -206,16 +223,18 @@ enum rc tree_restore(struct tree *t, int64_t wall_ns);
 
 /* ---- reads ---- */
 
-/* Answers one READ operation from the applied tree on behalf of `session` (RC_NO_SESSION if it is
- * not live). The encoded result is appended to `result` when RC_OK. get_sequencer is answered with
- * the unsigned text and its fence; the master adds ":SIGNATURE" (master/sequencer.h). A page of a
- * listing that names a first page shows the names that there were then; RC_CANCELED when that
+/* Answers one READ operation from the applied tree for the requester (RC_NO_SESSION if its session
+ * is not live). The encoded result is appended to `result` when RC_OK. get_sequencer is answered
+ * with the unsigned text and its fence; the master adds ":SIGNATURE" (master/sequencer.h). A page
+ * of a listing that names a first page shows the names that there were then; RC_CANCELED when that
  * was too long ago: LIMIT_REMOVED names have been removed since, or the tree was loaded. */
-enum rc tree_read(const struct tree *t, uint64_t session, int64_t now_ns, const struct op *op,
-                  struct buffer *result);
+enum rc tree_read(const struct tree *t, const struct requester *who, int64_t now_ns,
+                  const struct op *op, struct buffer *result);
 
 /* Keys are node numbers: N stands for N's attributes, contents and rights and, of a directory, for
- * its names, absences and listing. */
+ * its names, absences and listing. KEY_RIGHTS stands for /acl and all ACL files: every answer that
+ * shows rights depends on it, and commands that change these change it. */
+#define KEY_RIGHTS (UINT64_MAX - 1)
 struct footprint {
 	uint64_t *keys; /* each once, in no order */
 	size_t n, room;
@@ -227,12 +246,12 @@ struct footprint {
  * with footprint_free. */
 void tree_footprint(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
                     struct footprint *f);
-/* Adds the nodes that the command would change if it were executed now as one of the session's
- * (0: the master's own), in ascending order: those of which cached answers would be wrong then. A
- * command that would be refused changes none, nor do locks and opens. An end_session or
+/* Adds the nodes that the command would change if it were executed now as one of the requester's
+ * (session 0: the master's own), in ascending order: those of which cached answers would be wrong
+ * then. A command that would be refused changes none, nor do locks and opens. An end_session or
  * finish_session changes the nodes of its part, and perhaps not all of these. `f` is empty. */
-void tree_changes(const struct tree *t, uint64_t session, const struct op *op, uint64_t node,
-                  struct footprint *f);
+void tree_changes(const struct tree *t, const struct requester *who, const struct op *op,
+                  uint64_t node, struct footprint *f);
 /* True if these changes of a command stay all that it can change, whatever is applied before it. */
 bool tree_changes_final(const struct footprint *f, enum op_code code);
 /* Adds a key, unless it is there. */
@@ -274,6 +293,11 @@ enum rc tree_check_members(const struct tree *t, const struct op_set_members *o)
 /* True if changes can have made this list of the tree's: an id keeps its key, and a removed member
  * stays removed; from a full list some of these may be missing. */
 bool tree_members_go_on(const struct tree *t, struct wire_list list);
+/* The subject's rights on the node (RIGHT_READ and so on), by the node's ACL files alone. */
+uint8_t tree_rights(const struct tree *t, uint64_t node, const struct subject *who);
+/* False if the requester has not the right that the operation needs (tree/permission.c): then it is
+ * refused with RC_ACCES. Nodes that do not exist, and the master's own commands, need none. */
+bool tree_permits(const struct tree *t, const struct requester *who, const struct op *op);
 
 struct tree_principal {
 	uint64_t generation;    /* greater than that of any earlier one of its name */
@@ -361,9 +385,10 @@ size_t tree_lock_left_by(const struct tree *t, uint64_t session, uint64_t node,
                          enum session_end cause, size_t *seen);
 /* the end of a lock-delay. */
 size_t tree_lock_left_by_delay(const struct tree *t, uint64_t node);
-/* Appends the lock of a node, with its holders, as `get_queue` is answered. RC_STALE: there is no
- * such node. */
-enum rc tree_read_queue(const struct tree *t, uint64_t node, int64_t now_ns, struct buffer *result);
+/* Appends the lock of a node, with its holders, as `get_queue` is answered to the subject.
+ * RC_STALE: there is no such node. */
+enum rc tree_read_queue(const struct tree *t, const struct subject *who, uint64_t node,
+                        int64_t now_ns, struct buffer *result);
 
 /* The first node greater than `after` whose lock the session holds; false when there is none. */
 bool tree_session_lock_after(const struct tree *t, uint64_t session, uint64_t after,

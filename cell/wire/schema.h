@@ -40,7 +40,7 @@ enum { WIRE_MINOR = 0 };
 	F(text, acl_read, LIMIT_NAME) /* names of files in /acl */                                \
 	F(text, acl_write, LIMIT_NAME)                                                            \
 	F(text, acl_change, LIMIT_NAME)                                                           \
-	F(u8, rights, 0)              /* of the requesting session's principal: enum right */     \
+	F(u8, rights, 0)              /* of the subject that requested it: enum right */          \
 	F(i64, lock_delay_s, 0)       /* set on the node; -1: not set */
 
 #define WIRE_child(F) F(u64, node, 0) F(u8, kind, 0) F(text, name, LIMIT_NAME)
@@ -64,8 +64,7 @@ enum { WIRE_MINOR = 0 };
 
 /* An acquire that waits for its lock, for people. */
 #define WIRE_lock_waiter(F)                                                                   \
-	F(u64, session, 0)                                                                        \
-	F(u8, mode, 0)         /* enum lock_mode */                                               \
+	F(u64, session, 0) F(u8, mode, 0) /* enum lock_mode */                                    \
 	F(i64, since_ns, 0)    /* master's wall clock when it joined this master's queue */       \
 	F(u32, pid, 0)         /* at the session's host; 0: unknown */                            \
 	F(text, host, LIMIT_HOST)                                                                 \
@@ -81,9 +80,9 @@ enum { WIRE_MINOR = 0 };
 /* The number of a node, which stands for all that can be cached of it. */
 #define WIRE_node_key(F) F(u64, node, 0)
 
-/* A node to be watched, by the kinds of events (1 << enum watch_event_kind; 0: none any more). */
-#define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0)
-#define WIRE_watch_state(F) /* OK, STALE or FULL; events begin behind these contents */      \
+/* A node watched for a user, by the kinds of events (1 << enum watch_event_kind; 0: no more). */
+#define WIRE_watch(F) F(u64, node, 0) F(u32, mask, 0) F(text, user, LIMIT_PRINCIPAL)
+#define WIRE_watch_state(F) /* OK, STALE, ACCES, FULL; events begin behind these contents */      \
 	F(u64, node, 0) F(u8, rc, 0) F(u64, generation, 0) F(text, path, LIMIT_PATH)
 #define WIRE_watch_event(F) F(u64, node, 0) F(u8, kind, 0) F(u64, generation, 0)             \
 	F(i64, time_ns, 0) F(text, name, LIMIT_NAME) /* wall clock, for people; of a child */
@@ -97,12 +96,12 @@ enum { WIRE_MINOR = 0 };
 	F(op, op, LIMIT_ENTRY)                                                                    \
 	F(u8, bounded, 0)   /* 1: it changes none but `keys`, or takes no effect: RC_AGAIN */     \
 	F(list, keys, node_key) /* in ascending order */  \
-	F(guard, guard, 0)  /* of the request: while it is stale the command takes no effect */
+	F(guard, guard, 0)  /* of the request: while it is stale the command takes no effect */   \
+	F(text, user, LIMIT_PRINCIPAL) /* of the request; of a grant: of its acquire */
 
 /* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
-	F(u64, node, 0)                                                                           \
-	F(u64, owner, 0)                                                                          \
+	F(u64, node, 0) F(u64, owner, 0)                                                          \
 	F(u64, acquisition, 0) /* identifies it in the session; grows, never used again */        \
 	F(u8, mode, 0)                                                                            \
 	F(u8, wait, 0)         /* 1: RC_QUEUED and a later grant instead of RC_BUSY_LOCK */       \
@@ -360,7 +359,7 @@ enum { WIRE_MINOR = 0 };
 #define WIRE_result_sequencer(F) F(text, sequencer, LIMIT_SEQUENCER) F(u64, fence, 0)
 #define WIRE_result_queue(F)                                                                  \
 	F(u64, node, 0)            /* 0: there is no next one */                                  \
-	F(text, path, LIMIT_PATH)  /* below the cell's root */                                    \
+	F(text, path, LIMIT_PATH)  /* empty: of a directory that the subject may not read */      \
 	F(u64, lock_generation, 0)                                                                \
 	F(u8, state, 0)            /* as in `lock`, like the next two */                          \
 	F(i64, delay_left_s, 0)                                                                   \
@@ -428,7 +427,8 @@ enum { WIRE_MINOR = 0 };
 	F(op, op, LIMIT_ENTRY)                                                                    \
 	F(u64, generation, 0) /* of the client's cache, as in keepalive */                        \
 	F(list, dropped, node_key) /* dropped from it for this request; in ascending order */  \
-	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */
+	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */                         \
+	F(text, user, LIMIT_PRINCIPAL) /* acts as PRINCIPAL/USER; empty: as the principal */
 #define WIRE_msg_reply(F)                                                                     \
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \

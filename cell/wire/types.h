@@ -70,8 +70,11 @@ enum watch_event_kind {
 	EVENT_EXPIRED = 12,
 };
 
-/* The root directory's node number; the first nodes of a new cell get the next ones. */
+/* The node numbers of the root directory, of /acl and of /acl/admin, the first ones of a new cell.
+ */
 #define NODE_ROOT 1
+#define NODE_ACL 2
+#define NODE_ACL_ADMIN 3
 
 /* A list, which was checked when it was decoded; walk it with wire_next_NAME (wire/codec.h). */
 struct wire_list {

@@ -42,7 +42,7 @@ queue_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	struct handle *h = c->handle;
 	int error = call_errno(m, c, a);
 
-	if (error == 0 && q->node != 0)
+	if (error == 0 && q->node != 0 && q->path.len > 0)
 		put_lock(&h->edited, q);
 	if (h->edited.failed)
 		error = EFBIG;

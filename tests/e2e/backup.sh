@@ -171,8 +171,10 @@ case_any_replica_will_do() {
 }
 
 case_only_for_administrators() {
-	echo somebody > "$m/acl/admin"
-	one_line 1 "only an administrator may" "$LSCTL" backup --cell "$cell/dc1.conf" "$work/b4"
+	"$LSCTL" key generate "$work/ann.key" ann > "$work/ann.pub"
+	limit 20 "$LSCTL" --cell "$cell/dc1.conf" principal add ann "$(cat "$work/ann.pub")"
+	one_line 1 "only an administrator may" "$LSCTL" backup --cell "$cell/dc1.conf" \
+		--key "$work/ann.key" "$work/b4"
 	[ ! -e "$work/b4" ]
 	tidy
 	"$LSCTL" key generate "$work/stranger.key" stranger > /dev/null

@@ -164,7 +164,7 @@ check_lock_now(struct sim *s, const struct tree *t, uint64_t session, const stru
 	struct buffer encoded = BUFFER(LIMIT_FRAME);
 	struct result result;
 
-	if (tree_read(t, session, 0, &op, &encoded) != RC_OK)
+	if (tree_read(t, &(struct requester){.session = session}, 0, &op, &encoded) != RC_OK)
 		sim_fail(s, "the lock of %s can't be read", trace_path(s, it->node));
 	must(wire_get_result(RESULT_lock, buffer_view(&encoded), &result) == RC_OK);
 	if (!is_lock(it, &result.lock))
@@ -197,7 +197,7 @@ check_item(struct sim *s, const struct tree *t, uint64_t session, const struct i
 	struct op op = {.code = OP_get_contents, .get_contents = {.node = it->node}};
 	struct buffer encoded = BUFFER(LIMIT_FRAME);
 	struct result result;
-	enum rc rc = tree_read(t, session, 0, &op, &encoded);
+	enum rc rc = tree_read(t, &(struct requester){.session = session}, 0, &op, &encoded);
 
 	if ((rc == RC_OK) != (it->died == 0))
 		sim_fail(s, "at the end node %lu (%s) reads %s", (unsigned long)it->node, it->name,

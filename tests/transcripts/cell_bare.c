@@ -16,8 +16,9 @@
  *   b: generation 2         of its cache; says so from now on
  *   b: dropped 3 [leave 2 of f]
  *                           acknowledges all notices up to that one; gives leave back
- *   b: [ordered] [number 7] [below 3] [without f] REQUEST
- *                           `without`: it has dropped f from its cache for that
+ *   b: [ordered] [number 7] [below 3] [without f] [for eve] REQUEST
+ *                           `without`: it has dropped f from its cache for that; `for`: acts for
+ *                           a user of its principal
  *   b: again 7              the request of that number, as it was
  *   b: watch [heard 3] [all] [f]
  *                           see cell_watches.c; the events up to that one were received
@@ -480,5 +481,7 @@ bare_command(struct player *p, struct bare *b, struct script *w)
 		request.below = script_number(w);
 	if (script_take(w, "without"))
 		request.dropped = next_node(p, w, nodes);
+	if (script_take(w, "for"))
+		request.user = bytes_of(script_needed(w));
 	make_request(p, b, w, request, script_needed(w));
 }

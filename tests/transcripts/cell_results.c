@@ -38,6 +38,17 @@ put_acquire(struct buffer *to, const struct acquire *a)
 	              (unsigned long)a->acquisition);
 }
 
+/* All rights need no words. */
+static void
+put_rights(struct buffer *to, unsigned rights)
+{
+	if (rights == (RIGHT_READ | RIGHT_WRITE | RIGHT_CHANGE))
+		return;
+	buffer_printf(to, ", may%s%s%s%s", rights == 0 ? " nothing" : "",
+	              rights & RIGHT_READ ? " read" : "", rights & RIGHT_WRITE ? " write" : "",
+	              rights & RIGHT_CHANGE ? " change" : "");
+}
+
 static void
 put_members(struct buffer *to, const struct wire_list *list)
 {
@@ -195,6 +206,7 @@ print_result(struct buffer *to, const struct op *op, enum rc rc, struct bytes ra
 		buffer_printf(to, "ok, generation %lu%s",
 		              (unsigned long)r.attr.attr.content_generation,
 		              r.attr.attr.ephemeral ? ", ephemeral" : "");
+		put_rights(to, r.attr.attr.rights);
 		return;
 	case RESULT_created:
 		buffer_printf(to, "ok, node %lu%s", (unsigned long)r.created.attr.node,

@@ -78,8 +78,8 @@ watches_bare(struct player *p, struct bare *b, struct script *w, struct message 
 		m->watch.heard = script_number(w);
 	m->watch.all = script_take(w, "all");
 	for (const char *path; (path = script_word(w)) != NULL; m->watch.watches.count++)
-		wire_put_watch(&packed,
-		               &(struct watch){names_find(p->s, &p->names, path), EVERY_KIND});
+		wire_put_watch(&packed, &(struct watch){.node = names_find(p->s, &p->names, path),
+		                                        .mask = EVERY_KIND});
 	m->watch.watches.packed = buffer_take(&packed);
 }
 

@@ -292,7 +292,12 @@ node_op(struct sim *s, struct names *names, struct lock_names *locks, struct scr
 		op->set_lock_delay = (struct op_set_lock_delay){node, words_time(w) / SECOND};
 		return;
 	case OP_set_acl:
-		op->set_acl = (struct op_set_acl){.node = node, .name = bytes_of(script_needed(w))};
+		op->set_acl.node = node;
+		if (script_take(w, "write"))
+			op->set_acl.which = ACL_WRITE;
+		else if (script_take(w, "change"))
+			op->set_acl.which = ACL_CHANGE;
+		op->set_acl.name = bytes_of(script_needed(w));
 		return;
 	case OP_set_mtime:
 		op->set_mtime = (struct op_set_mtime){.node = node, .now = 1};

@@ -3,7 +3,8 @@
  *   create f [ephemeral] [anew] | mkdir d | delete f | rmdir d | rename f g
  *   write f "x" [if 3] | write f fill 1000 | append f "x" | read f | stat f | find f | list d |
  *   touch f |
- *   mark f (as ephemeral) | open f | close f | delay f 5s (the lock-delay) | rights f everyone
+ *   mark f (as ephemeral) | open f | close f | delay f 5s (the lock-delay) |
+ *   rights f [write|change] everyone
  *   lock f by 7 shared|exclusive [wait] [delay 1s] [acquisition 3] [ticket [of 3]]
  *   unlock f by 7 [acquisition 3] | cancel f by 7 [acquisition 3] | look f (at the lock) |
  *   sequencer f

@@ -252,8 +252,10 @@ static void
 submit(struct player *p, struct client_request *r)
 {
 	const uint64_t guard = script_value_number(p->s, "guard", 0);
+	const char *user = script_value(p->s, "user");
 
 	client_request_guard(r, &(struct guard){.node = guard});
+	client_request_for(r, bytes_of(user != NULL ? user : ""));
 	step(p, (struct client_event){.kind = CLIENT_REQUEST, .request = r});
 }
 
@@ -285,7 +287,8 @@ set_result(struct player *p, struct result *r, uint64_t node)
 {
 	const char *contents = script_value(p->s, "contents");
 	const struct attr attr = {.node = node,
-	                          .content_generation = script_value_number(p->s, "version", 1)};
+	                          .content_generation = script_value_number(p->s, "version", 1),
+	                          .rights = (uint8_t)script_value_number(p->s, "rights", 7)};
 
 	if (r->kind == RESULT_attr)
 		r->attr.attr = attr;
@@ -359,7 +362,8 @@ COMMAND(cached)
 	struct op op = {.code = OP_get_attr};
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct result result = {.kind = RESULT_attr, .attr.attr.node = node + i};
+		struct result result = {.kind = RESULT_attr,
+		                        .attr.attr = {.node = node + i, .rights = 7}};
 		struct buffer encoded = BUFFER(1024);
 
 		op.get_attr.node = node + i;
@@ -529,11 +533,11 @@ static const struct script_command commands[] = {
      run_keepalive},
     {"request",
      "OPERATION NODE [name=NAME] [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N] "
-     "[guard=NODE]",
+     "[guard=NODE] [user=NAME]",
      run_request},
     {"reply",
      "NUMBER [rc=CODE] [count=N] [index=N] [leave=N] [generation=N] [node=N] [version=N] "
-     "[contents=TEXT] [more=yes]",
+     "[contents=TEXT] [more=yes] [rights=N]",
      run_reply},
     {"invalidation", "NOTICE NODE... [everything=yes] [generation=N]", run_invalidation},
     {"invalidated", "INVALIDATION: the driver reports it", run_invalidated},

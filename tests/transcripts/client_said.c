@@ -32,6 +32,9 @@ say_message(struct player *p, const struct message *m)
 	                                    " heard=0",
 	                                    " all=0",
 	                                    " watches=0[]",
+	                                    " user=\"\"",
+	                                    " user=\"\"",
+	                                    " user=\"\"",
 	                                    " guard={node=0 lock_generation=0 mode=0 fence=0}"};
 	struct buffer text = BUFFER(4096);
 	char *at;
@@ -91,8 +94,11 @@ say_answer(struct player *p, const struct client_answer *a)
 		n += snprintf(text + n, sizeof text - (size_t)n, ", index %llu",
 		              (unsigned long long)a->index);
 	if (a->result.kind == RESULT_attr)
-		snprintf(text + n, sizeof text - (size_t)n, ", node %llu",
-		         (unsigned long long)a->result.attr.attr.node);
+		n += snprintf(text + n, sizeof text - (size_t)n, ", node %llu",
+		              (unsigned long long)a->result.attr.attr.node);
+	if (a->result.kind == RESULT_attr && a->rc == RC_OK && a->result.attr.attr.rights != 7)
+		snprintf(text + n, sizeof text - (size_t)n, ", rights %u",
+		         a->result.attr.attr.rights);
 	if (a->result.kind == RESULT_contents && a->rc == RC_OK)
 		snprintf(text + n, sizeof text - (size_t)n, ", node %llu%s%.*s",
 		         (unsigned long long)a->result.contents.attr.node,

@@ -13,7 +13,8 @@ watch(struct bare_client *c, uint64_t node, bool all, uint64_t heard)
 	    {.code = MSG_watch,
 	     .watch = {.session = c->session, .epoch = c->epoch, .all = all, .heard = heard}};
 
-	wire_put_watch(&packed, &(struct watch){node, 1u << EVENT_CONTENTS_MODIFIED});
+	wire_put_watch(&packed,
+	               &(struct watch){.node = node, .mask = 1u << EVENT_CONTENTS_MODIFIED});
 	m.watch.watches = (struct wire_list){buffer_view(&packed), 1};
 	bare_send(c, &m);
 	buffer_free(&packed);

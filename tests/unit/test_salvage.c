@@ -204,7 +204,7 @@ assert_text(struct tree *t, const char *text)
 	struct buffer found = BUFFER(LIMIT_FRAME);
 	struct result r;
 
-	assert_int_equal(tree_read(t, 5, 0, &op, &found), RC_OK);
+	assert_int_equal(tree_read(t, &(struct requester){.session = 5}, 0, &op, &found), RC_OK);
 	assert_int_equal(wire_get_result(RESULT_contents, buffer_view(&found), &r), RC_OK);
 	assert_true(bytes_equal(r.contents.contents, bytes_of(text)));
 	buffer_free(&found);

@@ -61,12 +61,12 @@ static void
 assert_same_read(struct rng *rng, const struct side *a, const struct side *b)
 {
 	struct buffer from_a = BUFFER(LIMIT_FRAME), from_b = BUFFER(LIMIT_FRAME);
-	uint64_t session = random_session(rng, a->tree);
+	const struct requester who = {.session = random_session(rng, a->tree)};
 	struct op op;
 
 	random_read(rng, a->tree, &op);
-	assert_int_equal(tree_read(a->tree, session, 1, &op, &from_a),
-	                 tree_read(b->tree, session, 1, &op, &from_b));
+	assert_int_equal(tree_read(a->tree, &who, 1, &op, &from_a),
+	                 tree_read(b->tree, &who, 1, &op, &from_b));
 	assert_true(bytes_equal(buffer_view(&from_a), buffer_view(&from_b)));
 	buffer_free(&from_a);
 	buffer_free(&from_b);

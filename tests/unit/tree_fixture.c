@@ -118,7 +118,7 @@ look(struct fixture *f, uint64_t session, const struct op *op)
 	enum rc rc;
 
 	buffer_reset(&f->result);
-	rc = tree_read(f->tree, session, 77, op, &f->result);
+	rc = tree_read(f->tree, &(struct requester){.session = session}, 77, op, &f->result);
 	if (rc == RC_OK)
 		assert_int_equal(wire_get_result(wire_op_result(op->code), buffer_view(&f->result),
 		                                 &f->answer),

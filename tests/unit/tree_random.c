@@ -35,7 +35,7 @@ child_of(struct rng *r, const struct tree *t, uint64_t session, uint64_t parent)
 	struct result result = {0};
 	uint64_t node = parent;
 
-	if (tree_read(t, session, 0, &op, &found) == RC_OK &&
+	if (tree_read(t, &(struct requester){.session = session}, 0, &op, &found) == RC_OK &&
 	    wire_get_result(RESULT_attr, buffer_view(&found), &result) == RC_OK)
 		node = result.attr.attr.node;
 	buffer_free(&found);
@@ -425,7 +425,8 @@ random_session_op(struct rng *r, const struct tree *t)
 static struct command
 random_command(struct rng *r, const struct tree *t, bool of_master)
 {
-	struct command c = {.stamp_ns = (int64_t)rng_below(r, 1000000)};
+	struct command c = {.stamp_ns = (int64_t)rng_below(r, 1000000),
+	                    .user = bytes_of(rng_chance(r, 100) ? "eve" : "")};
 
 	if (of_master)
 		return c;
@@ -448,7 +449,7 @@ random_keys(struct rng *r, const struct tree *t, const struct op *op, struct com
 	struct footprint f = {0};
 
 	buffer_reset(keys);
-	tree_changes(t, c->session, op, wire_op_node(op), &f);
+	tree_changes(t, &(struct requester){c->session, c->user}, op, wire_op_node(op), &f);
 	c->bounded = op->code != OP_restore && rng_chance(r, 700);
 	for (size_t i = rng_chance(r, 50); c->bounded && i < f.n; i++) {
 		wire_put_node_key(keys, &(struct node_key){f.keys[i]});

@@ -1,0 +1,11 @@
+/* Names of principals and of their users, as ACL files list them. */
+#ifndef LSFS_BASE_PRINCIPAL_H
+#define LSFS_BASE_PRINCIPAL_H
+
+#include "cell/base/bytes.h"
+
+/* True if a principal or a user may have this name: 1 to LIMIT_PRINCIPAL bytes, no blanks or
+ * control characters, and none of the characters that have a meaning in an ACL file. */
+bool principal_name_valid(struct bytes name);
+
+#endif

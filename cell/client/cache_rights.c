@@ -1,0 +1,45 @@
+#include "cell/client/cache_rights.h"
+#include <stdlib.h>
+
+static size_t
+place_of(const struct cache_rights *r, struct bytes user)
+{
+	size_t i = 0;
+
+	while (i < r->n && !bytes_equal(r->of[i].user, user))
+		i++;
+	return i;
+}
+
+void
+cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights)
+{
+	size_t i = place_of(r, user);
+
+	if (i == CACHE_SUBJECTS) {
+		i = r->next;
+		r->next = (r->next + 1) % CACHE_SUBJECTS;
+	}
+	if (i == r->n)
+		r->n++;
+	bytes_set(&r->of[i].user, user);
+	r->of[i].rights = rights;
+}
+
+bool
+cache_rights_known(const struct cache_rights *r, struct bytes user, uint8_t *rights)
+{
+	const size_t i = place_of(r, user);
+
+	if (i < r->n)
+		*rights = r->of[i].rights;
+	return i < r->n;
+}
+
+void
+cache_rights_free(struct cache_rights *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		free((void *)r->of[i].user.data);
+	*r = (struct cache_rights){0};
+}
