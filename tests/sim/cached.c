@@ -270,6 +270,32 @@ check_machine(struct sim *s, struct machine *m, uint64_t node, const struct op *
 		         wire_op_name(op->code), (unsigned long)node, m->id + 1);
 }
 
+/* An ACL file is another one than before. */
+static bool
+changes_rights(const struct sim *s)
+{
+	const struct model *m = &s->model;
+
+	for (size_t at = 0; at < m->changed.n; at++)
+		for (size_t i = 0; i < m->acl_files_n; i++)
+			if (m->acl_files[i]->node == m->changed.keys[at])
+				return true;
+	return false;
+}
+
+/* The rights of everything change: nothing is cached. */
+static void
+check_all_dropped(struct sim *s, const struct machine *m, const struct op *op)
+{
+	const mono_t now = clock_local(&m->clock, s->now);
+
+	for (size_t i = 0; i < s->model.items_n; i++)
+		if (client_caches(m->client, s->model.items[i]->node, now))
+			sim_fail(s, "%s changes rights, and client %d has cached node %lu",
+			         wire_op_name(op->code), m->id + 1,
+			         (unsigned long)s->model.items[i]->node);
+}
+
 void
 cached_check(struct sim *s, const struct op *op, const struct record *by)
 {
@@ -281,6 +307,8 @@ cached_check(struct sim *s, const struct op *op, const struct record *by)
 		for (size_t at = 0; at < changed->n && m->up && !m->closing; at++)
 			if (!machine_is_destroyed(m))
 				check_machine(s, m, changed->keys[at], op, by);
+		if (m->up && !m->closing && !machine_is_destroyed(m) && changes_rights(s))
+			check_all_dropped(s, m, op);
 	}
 	s->model.changed.n = 0;
 }

@@ -8,15 +8,26 @@ is_alive(const struct item *it)
 }
 
 static bool
-names(const struct command *c, uint64_t node)
+is_listed(const struct command *c, uint64_t key_wanted)
 {
 	struct cursor at = cursor_of(c->keys.packed);
 	struct node_key key;
 
 	while (wire_next_node_key(&at, &key))
-		if (key.node == node)
+		if (key.node == key_wanted)
 			return true;
 	return !c->bounded;
+}
+
+/* A change of /acl, or of a file in it, is one of all rights. */
+static bool
+names(struct sim *s, const struct command *c, uint64_t node)
+{
+	const struct item *it = model_item(&s->model, node);
+
+	if (node == NODE_ACL || (it != NULL && it->parent == NODE_ACL))
+		return is_listed(c, node) && is_listed(c, KEY_RIGHTS);
+	return is_listed(c, node);
 }
 
 static size_t
@@ -34,7 +45,7 @@ declared_deletion(struct sim *s, const struct command *c, const struct item *it)
 {
 	const struct item *parent = model_item(&s->model, it->parent);
 
-	if (!names(c, it->node) || !names(c, parent->node))
+	if (!names(s, c, it->node) || !names(s, c, parent->node))
 		return false;
 	return !parent->ephemeral || children_of(&s->model, parent) > 1 ||
 	       declared_deletion(s, c, parent);
@@ -44,7 +55,7 @@ static bool
 declared_create(struct sim *s, const struct command *c, const struct op_create *op)
 {
 	return !is_alive(model_item(&s->model, op->parent)) ||
-	       model_child(&s->model, op->parent, op->name) != NULL || names(c, op->parent);
+	       model_child(&s->model, op->parent, op->name) != NULL || names(s, c, op->parent);
 }
 
 static bool
@@ -54,7 +65,7 @@ declared_write(struct sim *s, const struct command *c, const struct op_set_conte
 
 	return !is_alive(it) ||
 	       (op->guarded && op->generation != it->versions[it->versions_n - 1].generation) ||
-	       names(c, op->node);
+	       names(s, c, op->node);
 }
 
 static bool
@@ -77,8 +88,8 @@ declared_rename(struct sim *s, const struct command *c, const struct op_rename *
 		return true;
 	if (target != NULL && (op->no_replace || target->kind != NODE_FILE || target == source))
 		return true;
-	return declared_deletion(s, c, source) && names(c, op->new_parent) &&
-	       (target == NULL || names(c, target->node));
+	return declared_deletion(s, c, source) && names(s, c, op->new_parent) &&
+	       (target == NULL || names(s, c, target->node));
 }
 
 static bool
@@ -86,7 +97,8 @@ declared_close(struct sim *s, const struct command *c, uint64_t opened)
 {
 	const struct item *it = model_opened(&s->model, c->session, opened);
 
-	return it == NULL || it->openers_n > 1 || (names(c, opened) && declared_deletion(s, c, it));
+	return it == NULL || it->openers_n > 1 ||
+	       (names(s, c, opened) && declared_deletion(s, c, it));
 }
 
 bool
@@ -105,10 +117,11 @@ declared(struct sim *s, const struct command *c, const struct op *op)
 		return declared_close(s, c, op->close_ephemeral.node);
 	case OP_append:
 	case OP_set_mtime:
+	case OP_set_acl:
 	case OP_set_lock_delay:
 	case OP_make_ephemeral:
 		return !is_alive(model_item(&s->model, wire_op_node(op))) ||
-		       names(c, wire_op_node(op));
+		       names(s, c, wire_op_node(op));
 	default:
 		return true;
 	}

@@ -284,6 +284,7 @@ history_scripted(struct sim *s, const struct msg_request *m)
 	r = record_new(s, 0, bytes_copy(m->op));
 	r->process = PROCESS_SCRIPT;
 	r->own = true;
+	r->user = bytes_copy(m->user);
 	r->session = m->session;
 	r->number = m->number;
 	must(RB_INSERT(record_tree, &s->history.by_number, r) == NULL);
@@ -308,9 +309,16 @@ history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply 
 	r->answered = true;
 	if (wire_op_class(r->op.code) == OP_CLASS_READ)
 		model_check_read(s, r, &result);
-	else
+	else if (r->executed != 0)
 		check_command(s, r);
 	r->settled = history_moment(s);
+}
+
+void
+history_executed(struct sim *s, struct record *r)
+{
+	if (r->process == PROCESS_SCRIPT && r->answered)
+		check_command(s, r);
 }
 
 void
@@ -429,6 +437,7 @@ history_free(struct history *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
 		free((void *)h->records[i]->encoded.data);
+		free((void *)h->records[i]->user.data);
 		free((void *)h->records[i]->contents.data);
 		free(h->records[i]);
 	}

@@ -20,6 +20,7 @@ struct record {
 	struct bytes encoded; /* the operation; `op` has views into it */
 	struct op op;
 	struct guard guard;       /* node 0: none */
+	struct bytes user;        /* owned */
 	bool ordered, own;        /* own: the client's, nobody waits for an answer */
 	uint64_t session, number; /* 0: not sent yet */
 	bool again;               /* sent more than once */
@@ -75,6 +76,9 @@ void history_answered(struct sim *s, const struct client_answer *a);
 /* A scripted client has sent a request, or got an answer to it. */
 void history_scripted(struct sim *s, const struct msg_request *m);
 void history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply *m);
+/* The request takes effect. A client in the process of the replica may have been answered before
+ * the model is told. */
+void history_executed(struct sim *s, struct record *r);
 /* A queued acquire has come to the master of another epoch. */
 void history_queued(struct sim *s, uint64_t session, const struct msg_reply *m, uint64_t epoch);
 void history_machine_died(struct sim *s, int machine);

@@ -198,14 +198,22 @@ locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire
 }
 
 /* A grant that the master proposed. It names a live session or does nothing. */
+bool
+locks_has(const struct item *it, uint64_t session, const struct acquire *a)
+{
+	const struct holder *h = holder_of((struct item *)it, session, a->owner);
+
+	return h != NULL && h->now.acquisition == a->acquisition;
+}
+
 void
-locks_granted(struct sim *s, uint64_t index, const struct op_grant *op)
+locks_granted(struct sim *s, uint64_t index, const struct command *c, const struct op_grant *op)
 {
 	struct outcome want = {0};
 
 	struct item *it = model_item(&s->model, op->acquire.node);
 
-	if (!model_alive(&s->model, op->session))
+	if (!model_alive(&s->model, op->session) || !model_permits_grant(s, c, op))
 		return;
 	locks_acquire(s, index, op->session, &op->acquire, &want);
 	if (want.rc == RC_BUSY_LOCK && it->granted == index && s->script == NULL)

@@ -309,6 +309,7 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 	request = client_request_new(r->token, op, r->ordered);
 	if (r->guard.node != 0)
 		client_request_guard(request, &r->guard);
+	client_request_for(request, r->user);
 	machine_event(s, m, (struct client_event){.kind = CLIENT_REQUEST, .request = request});
 }
 

@@ -98,6 +98,7 @@ model_add_item(struct model *m, uint64_t index, uint64_t parent, struct bytes na
 	model_name_changed(m, index, it, it->node);
 	if ((parent_item = model_item(m, parent)) != NULL)
 		parent_item->creator = 0;
+	model_inherit_acls(m, it, index, parent_item);
 	return it;
 }
 
@@ -154,6 +155,8 @@ refusal(struct sim *s, const struct command *c, const struct op *op)
 {
 	if (c->guard.node != 0 && locks_guard_stale(s, &c->guard))
 		return RC_GUARD;
+	if (c->session != 0 && !model_permits(s, c, op))
+		return RC_ACCES;
 	return declared(s, c, op) ? RC_OK : RC_AGAIN;
 }
 
@@ -199,6 +202,9 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 	case OP_delete:
 		model_delete_file(s, index, &op->delete, want);
 		return;
+	case OP_set_acl:
+		model_set_acl(s, index, &op->set_acl, want);
+		return;
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 		model_set_attribute(s, op, want);
@@ -228,7 +234,7 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		model_create_session(&s->model, &op->create_session);
 		return;
 	case OP_grant:
-		locks_granted(s, index, &op->grant);
+		locks_granted(s, index, c, &op->grant);
 		return;
 	case OP_delay_over:
 		locks_delay_over(s, &op->delay_over);
@@ -262,6 +268,9 @@ command(struct sim *s, uint64_t index, const struct command *c)
 		trace_command(s, index, &op, r, NULL);
 		return;
 	}
+	if (r != NULL && !bytes_equal(r->user, c->user))
+		sim_fail(s, "request %lu.%lu is in the log for another user",
+		         (unsigned long)c->session, (unsigned long)c->number);
 	s->model.stamp_ns = c->stamp_ns;
 	s->model.by = r;
 	outstanding_check(s, &op);
@@ -275,6 +284,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 		return;
 	r->executed = index;
 	r->want = want;
+	history_executed(s, r);
 }
 
 void
@@ -306,7 +316,7 @@ model_init(struct sim *s)
 	m->next = NODE_ROOT;
 	model_add_item(m, 0, 0, bytes_of(""), NODE_DIRECTORY);
 	model_add_item(m, 0, NODE_ROOT, bytes_of("acl"), NODE_DIRECTORY);
-	m->next += 2; /* the two files in it, which nobody touches here */
+	model_first_acls(m);
 }
 
 void
@@ -318,6 +328,7 @@ model_free(struct model *m)
 		for (size_t v = 0; v < it->versions_n; v++)
 			free((void *)it->versions[v].contents.data);
 		free(it->versions);
+		free(it->acls);
 		free(it->openers);
 		free(it->holders);
 		free(it);
@@ -325,6 +336,7 @@ model_free(struct model *m)
 	free(m->items);
 	footprint_free(&m->changed);
 	free(m->names);
+	free(m->acl_files);
 	free(m->sessions);
 	free(m->digests);
 	free(m->slices);

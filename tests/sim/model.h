@@ -29,6 +29,12 @@ struct item {                          /* a node of the model */
 	uint64_t born, died; /* indices; died 0: alive */
 	const struct record *died_by;
 	uint64_t creator, maker; /* session, of an ephemeral directory without a child; of a file */
+	struct acl_change {
+		uint64_t index;
+		unsigned which;
+		char name[NAME_ROOM];
+	} * acls;
+	size_t acls_n, acls_room;
 	struct version *versions;
 	size_t versions_n, versions_room;
 	struct opener {
@@ -61,6 +67,7 @@ struct model_session {
 	bool outstanding;    /* and it has not returned to this one */
 	bool given_up;       /* its client has asked for another one */
 	uint8_t nonce[LIMIT_NONCE];
+	char principal[LIMIT_PRINCIPAL + 1];
 };
 
 struct model {
@@ -71,6 +78,8 @@ struct model {
 	int64_t epoch_from; /* virtual time of its first apply */
 	struct item **items;
 	size_t items_n, items_room;
+	struct item **acl_files; /* those in /acl that there ever were */
+	size_t acl_files_n, acl_files_room;
 	struct name_change *names;
 	size_t names_n, names_room;
 	struct model_session *sessions;
@@ -92,6 +101,7 @@ void model_apply(struct sim *s, uint64_t index, struct bytes payload);
 struct item *model_item(struct model *m, uint64_t node);
 struct item *model_child(struct model *m, uint64_t parent, struct bytes name);
 bool model_alive(const struct model *m, uint64_t session);
+const char *model_principal(const struct model *m, uint64_t session);
 void model_delete(struct sim *s, struct item *it, uint64_t index);
 
 /* For its parts: is it there; its newest version; a new one, and the version that it begins with or
@@ -143,6 +153,28 @@ void model_set_attribute(struct sim *s, const struct op *op, struct outcome *wan
 void model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struct op *op,
                          struct outcome *want);
 
+/* What an answer shows of the item. */
+void model_wrote(const struct item *it, struct outcome *want);
+
+/* ---- model_rights.c ---- */
+
+/* A new item has the ACL names of that one, or the root's; a new cell its ACL files. */
+void model_inherit_acls(struct model *m, struct item *it, uint64_t index, const struct item *from);
+void model_first_acls(struct model *m);
+/* Did the subject have one of these rights at that index? */
+bool model_has_right(struct sim *s, const struct item *it, uint64_t index, uint64_t session,
+                     struct bytes user, unsigned rights);
+/* May the command take effect now? The grant of a lock? */
+bool model_permits(struct sim *s, const struct command *c, const struct op *op);
+bool model_permits_grant(struct sim *s, const struct command *c, const struct op_grant *op);
+void model_set_acl(struct sim *s, uint64_t index, const struct op_set_acl *op,
+                   struct outcome *want);
+/* Would an administrator be left? */
+bool model_keeps_admin(const struct item *it, struct bytes contents);
+/* Was the read answered as its subject's rights are? */
+void model_check_rights(struct sim *s, const struct record *r, const struct item *it,
+                        const struct result *result);
+
 /* ---- outstanding.c ---- */
 
 /* An epoch begins. */
@@ -177,7 +209,10 @@ bool locks_session_ends(struct sim *s, struct item *it, uint64_t index, uint64_t
 void locks_delay_over(struct sim *s, const struct op_delay_over *op);
 void locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire *by,
                 const struct outcome *want);
-void locks_granted(struct sim *s, uint64_t index, const struct op_grant *op);
+void locks_granted(struct sim *s, uint64_t index, const struct command *c,
+                   const struct op_grant *op);
+/* Does the session's owner hold it by that acquisition? */
+bool locks_has(const struct item *it, uint64_t session, const struct acquire *a);
 /* Is the acquisition that the guard names not held any more? */
 bool locks_guard_stale(struct sim *s, const struct guard *g);
 

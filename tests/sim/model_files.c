@@ -42,8 +42,8 @@ replaced(struct item *it, uint64_t index, int64_t by)
 	it->mtime_changed = index;
 }
 
-static void
-wrote(const struct item *it, struct outcome *want)
+void
+model_wrote(const struct item *it, struct outcome *want)
 {
 	want->node = it->node;
 	want->mtime_ns = it->mtime_ns;
@@ -61,11 +61,13 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 		want->rc = RC_STALE;
 	} else if (op->guarded && op->generation != model_latest(it)->generation) {
 		want->rc = RC_CANCELED;
+	} else if (!model_keeps_admin(it, op->contents)) {
+		want->rc = RC_INVAL;
 	} else {
 		check_counter(s, it, model_latest(it)->contents, op->contents);
 		model_add_version(&s->model, it, index, bytes_copy(op->contents));
 		changed(it, index, s->model.stamp_ns);
-		wrote(it, want);
+		model_wrote(it, want);
 	}
 }
 
@@ -82,9 +84,14 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	buffer_put_bytes(&all, model_latest(it)->contents);
 	buffer_put_bytes(&all, op->data);
 	must(!all.failed);
+	if (!model_keeps_admin(it, buffer_view(&all))) {
+		want->rc = RC_INVAL;
+		buffer_free(&all);
+		return;
+	}
 	model_add_version(&s->model, it, index, buffer_take(&all));
 	changed(it, index, s->model.stamp_ns);
-	wrote(it, want);
+	model_wrote(it, want);
 }
 
 static void
@@ -154,7 +161,7 @@ model_create(struct sim *s, uint64_t index, uint64_t session, const struct op_cr
 	}
 	if (it->ephemeral && it->kind == NODE_FILE)
 		model_open(it, (struct opener){session, it->node});
-	wrote(it, want);
+	model_wrote(it, want);
 }
 
 void
@@ -173,8 +180,16 @@ model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_re
 		want->rc = RC_NOENT;
 		return;
 	}
+	if (source->node == NODE_ACL_ADMIN) {
+		want->rc = RC_BUSY;
+		return;
+	}
 	if (target != NULL && op->no_replace) {
 		want->rc = RC_EXIST;
+		return;
+	}
+	if (target != NULL && !model_keeps_admin(target, model_latest(source)->contents)) {
+		want->rc = RC_INVAL;
 		return;
 	}
 	if (target != source) {
@@ -183,6 +198,7 @@ model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_re
 			                        NODE_FILE);
 			target->ephemeral = source->ephemeral;
 			target->lock_delay_s = source->lock_delay_s;
+			model_inherit_acls(&s->model, target, index, source);
 			target->mtime_ns = source->mtime_ns;
 			made(target, session);
 		} else {
@@ -197,7 +213,7 @@ model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_re
 		want->source = source->node;
 		model_delete(s, source, index);
 	}
-	wrote(target, want);
+	model_wrote(target, want);
 }
 
 void
@@ -211,6 +227,8 @@ model_delete_file(struct sim *s, uint64_t index, const struct op_delete *op, str
 		want->rc = RC_NOENT;
 	else if (it->kind != op->kind)
 		want->rc = it->kind == NODE_DIRECTORY ? RC_ISDIR : RC_NOTDIR;
+	else if (it->node == NODE_ACL || it->node == NODE_ACL_ADMIN)
+		want->rc = RC_BUSY;
 	else if (model_has_children(&s->model, it))
 		want->rc = RC_NOTEMPTY;
 	if (want->rc != RC_OK)
@@ -229,12 +247,14 @@ model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struc
 		model_close(s, index, session, wire_op_node(op));
 	} else if (!model_item_alive(it)) {
 		want->rc = RC_STALE;
+	} else if (op->code == OP_make_ephemeral && it->node == NODE_ACL_ADMIN) {
+		want->rc = RC_BUSY;
 	} else if (op->code == OP_make_ephemeral && !mark(s, it, session)) {
 		want->rc = RC_BUSY;
 	} else {
 		if (it->ephemeral && it->kind == NODE_FILE)
 			model_open(it, (struct opener){session, it->node});
-		wrote(it, want);
+		model_wrote(it, want);
 	}
 }
 
@@ -255,5 +275,5 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 		it->mtime_ns = op->set_mtime.now ? s->model.stamp_ns : op->set_mtime.mtime_ns;
 		it->mtime_changed = s->model.applied;
 	}
-	wrote(it, want);
+	model_wrote(it, want);
 }

@@ -1,5 +1,6 @@
 /* The model's sessions, the ephemeral files that they have open, and what is left of them at their
  * end. */
+#include <stdio.h>
 #include <string.h>
 #include "cell/base/memory.h"
 #include "tests/sim/sim.h"
@@ -20,6 +21,14 @@ model_alive(const struct model *m, uint64_t session)
 	const struct model_session *s = session_of((struct model *)m, session);
 
 	return s != NULL && s->alive;
+}
+
+const char *
+model_principal(const struct model *m, uint64_t session)
+{
+	const struct model_session *s = session_of((struct model *)m, session);
+
+	return s != NULL ? s->principal : "";
 }
 
 void
@@ -53,6 +62,8 @@ model_create_session(struct model *m, const struct op_create_session *op)
 	s->lasting = op->lasting;
 	s->outstanding = s->given_up = false;
 	memcpy(s->nonce, op->nonce.data, LIMIT_NONCE);
+	snprintf(s->principal, sizeof s->principal, "%.*s", (int)op->principal.len,
+	         (const char *)op->principal.data);
 }
 
 static struct item *

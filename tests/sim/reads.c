@@ -143,6 +143,9 @@ model_check_read(struct sim *s, const struct record *r, const struct result *res
 			         rc_name(r->rc));
 		return;
 	}
+	model_check_rights(s, r, it, result);
+	if (r->rc == RC_ACCES)
+		return;
 	if (r->rc != RC_OK && r->op.code != OP_get_sequencer)
 		sim_fail(s, "read %lu.%lu of a living node is answered %s",
 		         (unsigned long)r->session, (unsigned long)r->number, rc_name(r->rc));
@@ -199,6 +202,11 @@ check_item(struct sim *s, const struct tree *t, uint64_t session, const struct i
 	struct result result;
 	enum rc rc = tree_read(t, &(struct requester){.session = session}, 0, &op, &encoded);
 
+	if (rc == RC_ACCES && it->died == 0 &&
+	    !model_has_right(s, it, s->model.applied, session, (struct bytes){0}, RIGHT_READ)) {
+		buffer_free(&encoded);
+		return;
+	}
 	if ((rc == RC_OK) != (it->died == 0))
 		sim_fail(s, "at the end node %lu (%s) reads %s", (unsigned long)it->node, it->name,
 		         rc_name(rc));

@@ -1,0 +1,261 @@
+/* The model's access rights: those of a session's principal, or of a user of it, at any index of
+ * the log. */
+#include <stdio.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+/* ---- ACL names ---- */
+
+static void
+set_name(struct item *it, uint64_t index, unsigned which, struct bytes name)
+{
+	struct acl_change *c;
+
+	ARRAY_ROOM(it->acls, it->acls_n, it->acls_room);
+	c = &it->acls[it->acls_n++];
+	*c = (struct acl_change){.index = index, .which = which};
+	must(name.len < sizeof c->name);
+	memcpy(c->name, name.data, name.len);
+}
+
+static const char *
+name_at(const struct item *it, uint64_t index, unsigned which)
+{
+	for (size_t i = it->acls_n; i-- > 0;)
+		if (it->acls[i].index <= index && it->acls[i].which == which)
+			return it->acls[i].name;
+	return "";
+}
+
+void
+model_inherit_acls(struct model *m, struct item *it, uint64_t index, const struct item *from)
+{
+	static const char *const first[] = {"everyone", "everyone", "admin"};
+
+	for (unsigned i = 0; i < ACL_NAMES; i++)
+		set_name(it, index, i, bytes_of(from ? name_at(from, index, i) : first[i]));
+	if (it->parent == NODE_ACL) {
+		ARRAY_ROOM(m->acl_files, m->acl_files_n, m->acl_files_room);
+		m->acl_files[m->acl_files_n++] = it;
+	}
+}
+
+void
+model_first_acls(struct model *m)
+{
+	static const char *const text[] = {"admin\n", "*\n"}, *const name[] = {"admin", "everyone"};
+	struct item *it = model_item(m, NODE_ACL);
+
+	set_name(it, 0, ACL_WRITE, bytes_of("admin"));
+	for (int i = 0; i < 2; i++) {
+		it = model_add_item(m, 0, NODE_ACL, bytes_of(name[i]), NODE_FILE);
+		model_add_version(m, it, 0, bytes_copy(bytes_of(text[i])));
+	}
+}
+
+/* ---- ACL files ---- */
+
+static const struct item *
+file_at(const struct model *m, uint64_t index, const char *name)
+{
+	for (size_t i = 0; i < m->acl_files_n; i++) {
+		const struct item *it = m->acl_files[i];
+
+		if (it->kind == NODE_FILE && strcmp(it->name, name) == 0 && it->born <= index &&
+		    (it->died == 0 || it->died > index))
+			return it;
+	}
+	return NULL;
+}
+
+static struct bytes
+contents_at(const struct item *it, uint64_t index)
+{
+	size_t i = it->versions_n;
+
+	while (i > 0 && it->versions[i - 1].index > index)
+		i--;
+	return i > 0 ? it->versions[i - 1].contents : (struct bytes){0};
+}
+
+static bool
+lists(struct bytes text, const char *line)
+{
+	char all[LIMIT_ACL + 3], wanted[2 * LIMIT_PRINCIPAL + 4];
+
+	if (text.len > LIMIT_ACL)
+		return false;
+	snprintf(all, sizeof all, "\n%.*s\n", (int)text.len,
+	         text.len > 0 ? (const char *)text.data : "");
+	snprintf(wanted, sizeof wanted, "\n%s\n", line);
+	return strstr(all, wanted) != NULL;
+}
+
+bool
+model_has_right(struct sim *s, const struct item *it, uint64_t index, uint64_t session,
+                struct bytes user, unsigned rights)
+{
+	const char *principal = model_principal(&s->model, session);
+	char line[2 * LIMIT_PRINCIPAL + 2], any[LIMIT_PRINCIPAL + 3];
+
+	snprintf(line, sizeof line, "%s%s%.*s", principal, user.len > 0 ? "/" : "", (int)user.len,
+	         user.len > 0 ? (const char *)user.data : "");
+	snprintf(any, sizeof any, "%s/*", principal);
+	for (unsigned i = 0; i < ACL_NAMES; i++) {
+		const struct item *file = file_at(&s->model, index, name_at(it, index, i));
+		struct bytes text;
+
+		if ((rights & 1u << i) == 0 || file == NULL)
+			continue;
+		text = contents_at(file, index);
+		if (lists(text, "*") || lists(text, line) || (user.len > 0 && lists(text, any)))
+			return true;
+	}
+	return false;
+}
+
+/* ---- commands ---- */
+
+static bool
+may(struct sim *s, const struct command *c, const struct item *it, unsigned rights)
+{
+	return !model_item_alive(it) ||
+	       model_has_right(s, it, s->model.applied, c->session, c->user, rights);
+}
+
+static bool
+may_rename(struct sim *s, const struct command *c, const struct op_rename *op)
+{
+	const struct item *parent = model_item(&s->model, op->new_parent);
+	const struct item *source = model_child(&s->model, op->parent, op->name);
+	const struct item *target = model_child(&s->model, op->new_parent, op->new_name);
+
+	if (source == NULL || !model_item_alive(parent) || (target != NULL && op->no_replace))
+		return true;
+	return may(s, c, source, RIGHT_WRITE) &&
+	       may(s, c, target != NULL ? target : parent, RIGHT_WRITE);
+}
+
+static bool
+may_create(struct sim *s, const struct command *c, const struct op_create *op)
+{
+	const struct item *it = model_child(&s->model, op->parent, op->name);
+
+	if (it == NULL)
+		return may(s, c, model_item(&s->model, op->parent), RIGHT_WRITE);
+	return op->exclusive || may(s, c, it, RIGHT_READ | RIGHT_WRITE);
+}
+
+bool
+model_permits(struct sim *s, const struct command *c, const struct op *op)
+{
+	const struct item *it = model_item(&s->model, wire_op_node(op));
+
+	switch (op->code) {
+	case OP_create:
+		return may_create(s, c, &op->create);
+	case OP_delete:
+		return may(s, c, model_child(&s->model, op->delete.parent, op->delete.name),
+		           RIGHT_WRITE);
+	case OP_rename:
+		return may_rename(s, c, &op->rename);
+	case OP_set_contents:
+	case OP_append:
+	case OP_set_mtime:
+	case OP_set_lock_delay:
+	case OP_make_ephemeral:
+		return may(s, c, it, RIGHT_WRITE);
+	case OP_acquire:
+		return may(s, c, it, RIGHT_WRITE) ||
+		       locks_has(it, c->session, &op->acquire.acquire);
+	case OP_open_ephemeral:
+		return may(s, c, it, RIGHT_READ | RIGHT_WRITE);
+	case OP_set_acl:
+		return may(s, c, it, RIGHT_CHANGE);
+	default:
+		return true;
+	}
+}
+
+bool
+model_permits_grant(struct sim *s, const struct command *c, const struct op_grant *op)
+{
+	const struct item *it = model_item(&s->model, op->acquire.node);
+
+	return !model_item_alive(it) || locks_has(it, op->session, &op->acquire) ||
+	       model_has_right(s, it, s->model.applied, op->session, c->user, RIGHT_WRITE);
+}
+
+void
+model_set_acl(struct sim *s, uint64_t index, const struct op_set_acl *op, struct outcome *want)
+{
+	struct item *it = model_item(&s->model, op->node);
+	char name[NAME_ROOM] = "";
+
+	if (!model_item_alive(it)) {
+		want->rc = RC_STALE;
+		return;
+	}
+	must(op->name.len < sizeof name);
+	memcpy(name, op->name.data, op->name.len);
+	if (file_at(&s->model, index, name) == NULL) {
+		want->rc = RC_NOENT;
+		return;
+	}
+	set_name(it, index, op->which, op->name);
+	footprint_add(&s->model.changed, it->node);
+	model_wrote(it, want);
+}
+
+/* ---- administrators ---- */
+
+bool
+model_keeps_admin(const struct item *it, struct bytes contents)
+{
+	return it->node != NODE_ACL_ADMIN || lists(contents, "admin") || lists(contents, "*");
+}
+
+/* ---- reads ---- */
+
+static void
+check_shown(struct sim *s, const struct record *r, const struct item *it, unsigned shown)
+{
+	for (unsigned right = RIGHT_READ; right <= RIGHT_CHANGE; right *= 2)
+		if (((shown & right) != 0) !=
+		    model_has_right(s, it, r->index, r->session, r->user, right))
+			sim_fail(s, "the attributes of %s show rights %u", trace_path(s, it->node),
+			         shown);
+}
+
+/* From the cache it was answered with the right that there is now. */
+void
+model_check_rights(struct sim *s, const struct record *r, const struct item *it,
+                   const struct result *result)
+{
+	static const struct {
+		enum op_code code;
+		unsigned right;
+	} needed[] = {{OP_get_contents, RIGHT_READ},
+	              {OP_get_listing, RIGHT_READ},
+	              {OP_get_sequencer, RIGHT_WRITE}};
+	bool permitted = true;
+
+	if (r->op.code == OP_get_attr && r->rc == RC_OK)
+		check_shown(s, r, it, result->attr.attr.rights);
+	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+		if (needed[i].code != r->op.code)
+			continue;
+		permitted = model_has_right(s, it, r->index, r->session, r->user, needed[i].right);
+		if (r->cached && sim_leases_hold(s))
+			permitted &= model_has_right(s, it, s->model.applied, r->session, r->user,
+			                             needed[i].right);
+	}
+	if (permitted == (r->rc == RC_ACCES))
+		sim_fail(s, "read %lu.%lu of %s for \"%.*s\" is answered %s, %s the right",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         trace_path(s, it->node), (int)r->user.len,
+		         r->user.len > 0 ? (const char *)r->user.data : "", rc_name(r->rc),
+		         permitted ? "with" : "without");
+}
