@@ -137,14 +137,21 @@ client_caching_end(struct client *c)
 
 /* ---- leave ---- */
 
+/* Leave that is over when it arrives was given all the same, and for this generation the cell gives
+ * none again. */
 void
 client_caching_renew(struct client *c, const struct msg_keepalive_reply *m)
 {
 	struct client_caching *k = &c->caching;
 	const mono_t end = client_keepalive_until(c, m->cache_ms);
 
-	if (m->cache_ms == 0 || !is_shown(c, m->generation) || mono_reached(c->now, end))
+	if (m->cache_ms == 0 || !is_shown(c, m->generation))
 		return;
+	if (mono_reached(c->now, mono_min(end, c->keepalive.lease_end))) {
+		if (!k->granted)
+			client_caching_drop(c, "the leave to cache was over when it arrived");
+		return;
+	}
 	k->leave_end = k->granted ? mono_max(k->leave_end, end) : end;
 	k->granted = true;
 	CLIENT_TRACE(c, "generation %llu may be cached for %lld ms",

@@ -84,8 +84,7 @@ client_keepalive_on_reply(struct client *c, const struct msg_keepalive_reply *m)
 	CLIENT_TRACE(c, "keepalive %llu is answered after %lld ms: the lease ends in %lld ms",
 	             (unsigned long long)k->sequence, -client_ms_until(c, k->sent),
 	             client_ms_until(c, k->lease_end));
-	if (mono_before(c->now, k->lease_end))
-		client_caching_renew(c, m);
+	client_caching_renew(c, m);
 	keepalive_send(c);
 	if (mono_before(c->now, k->lease_end))
 		client_session_safe(c);
