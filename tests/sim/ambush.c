@@ -152,6 +152,48 @@ ambush_watch(struct sim *s, int machine, int64_t until)
 	                                   .b = (uint64_t)until});
 }
 
+/* ---- changes behind a lapse ---- */
+
+static void
+run_touch(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+	const struct op op = {.code = OP_set_mtime, .set_mtime = {.node = e->a, .now = 1}};
+
+	if (!s->calm && can_ask(s, m))
+		machine_request(s, m, PROCESS_OPERATOR, &op, false);
+}
+
+/* One that nobody has changed for long, for nobody must change it meanwhile. */
+static const struct item *
+cached_file(const struct sim *s, const struct machine *m)
+{
+	const mono_t now = clock_local(&m->clock, s->now);
+	const struct item *oldest = NULL;
+
+	for (size_t i = 0; i < s->model.items_n; i++) {
+		const struct item *it = s->model.items[i];
+
+		if (it->died == 0 && it->kind == NODE_FILE &&
+		    (oldest == NULL || it->mtime_changed < oldest->mtime_changed) &&
+		    client_caches(m->client, it->node, now))
+			oldest = it;
+	}
+	return oldest;
+}
+
+void
+ambush_lapse(struct sim *s, const struct machine *m, int64_t until)
+{
+	const struct item *it = m->up ? cached_file(s, m) : NULL;
+	const int other = (int)rng_below(&s->cached.rng, (uint64_t)s->machines_n);
+	const int64_t at = until + (int64_t)rng_below(&s->cached.rng, SECOND);
+
+	if (it != NULL && other != m->id)
+		heap_push(&s->heap,
+		          (struct event){.at = at, .run = run_touch, .who = other, .a = it->node});
+}
+
 /* ---- looks at what goes with a session ---- */
 
 /* It looks at a node again and again, and has it cached when it goes. */

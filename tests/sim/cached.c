@@ -162,6 +162,13 @@ cached_free(struct machine *m)
 /* ---- notices ---- */
 
 static void
+stall(struct conn *c, int64_t until)
+{
+	if (c->stalled_until < until)
+		c->stalled_until = until;
+}
+
+static void
 be_late(struct sim *s, struct conn *c)
 {
 	int64_t late;
@@ -172,8 +179,7 @@ be_late(struct sim *s, struct conn *c)
 	                          rng_chance(&s->cached.rng, 300) ? 8 * SECOND : SECOND);
 	fault(s, FAULT_NOTICE_LATE, "a notice reaches %s %.3f s late", net_who(c),
 	      (double)late / 1e9);
-	if (c->stalled_until < s->now + late)
-		c->stalled_until = s->now + late;
+	stall(c, s->now + late);
 }
 
 /* Those of an earlier generation need no acknowledgement any more. */
@@ -204,7 +210,14 @@ check_leave(struct sim *s, const struct conn *c, const struct msg_keepalive_repl
 		         net_who(c), (long)(left / MS), (long)((now - c->notices[0].sent) / MS));
 }
 
-/* The connection stands still until the leave is over, and no longer than its client waits. */
+static void
+run_stall(struct sim *s, struct event *e)
+{
+	stall(net_conn(s, e->a), (int64_t)e->b);
+}
+
+/* Behind this answer the connection stands still until the leave is over, and no longer than its
+ * client waits. */
 static void
 let_lapse(struct sim *s, struct conn *c, const struct msg_keepalive_reply *m)
 {
@@ -215,8 +228,62 @@ let_lapse(struct sim *s, struct conn *c, const struct msg_keepalive_reply *m)
 	    !rng_chance(&s->cached.rng, s->swarm.rates[FAULT_LEAVE_LAPSES]))
 		return;
 	fault(s, FAULT_LEAVE_LAPSES, "the leave of %s to cache lapses", net_who(c));
-	if (c->stalled_until < until)
-		c->stalled_until = until;
+	ambush_lapse(s, &s->machines[c->machine], until);
+	heap_push(&s->heap,
+	          (struct event){.at = s->now, .run = run_stall, .a = c->id, .b = (uint64_t)until});
+}
+
+/* An answer that comes late leaves its client in jeopardy before the next one is missed. */
+static void
+shorten_lease(struct sim *s, struct conn *c, const struct msg_keepalive_reply *m)
+{
+	const int64_t third = (int64_t)(m->lease_ms - m->held_ms) * MS / 3;
+	const int64_t over = c->keepalive_sent + m->lease_ms * MS;
+	int64_t late = 2 * third - (s->now - c->keepalive_sent), jeopardy;
+
+	c->lease_over = 0;
+	if (s->calm || m->cache_ms == 0 || late <= third ||
+	    !rng_chance(&s->cached.rng, s->swarm.rates[FAULT_REPLY_LATE]))
+		return;
+	late -= (int64_t)rng_below(&s->cached.rng, (uint64_t)(late - third) / 2 + 1);
+	jeopardy = s->now + late + 2 * third - over;
+	if (jeopardy <= 0)
+		return;
+	c->lease_over = over + (int64_t)rng_below(&s->cached.rng, (uint64_t)jeopardy);
+	stall(c, s->now + late);
+}
+
+/* What reaches a client then has to wait in it until it is safe. */
+static void
+outlast_lease(struct sim *s, struct conn *c)
+{
+	fault(s, FAULT_REPLY_LATE, "a reply reaches %s when its lease is over", net_who(c));
+	stall(c, c->lease_over);
+	c->lease_over = 0;
+}
+
+/* What reaches a client then was to be cached for another generation. */
+static void
+outlast_leave(struct sim *s, struct conn *c)
+{
+	const struct machine *m = &s->machines[c->machine];
+	const int64_t leave = clock_global(&m->clock, client_status(m->client).leave_end);
+
+	if (leave <= s->now || leave > s->now + 2 * SECOND)
+		return;
+	fault(s, FAULT_REPLY_LATE, "a reply reaches %s when its leave is over", net_who(c));
+	stall(c, leave + (int64_t)rng_below(&s->cached.rng, SECOND / 2));
+}
+
+static void
+reply_sent(struct sim *s, struct conn *c, const struct msg_reply *m)
+{
+	if (s->calm || m->leave == 0 || !s->machines[c->machine].up)
+		return;
+	if (c->lease_over != 0 && c->stalled_until <= s->now)
+		outlast_lease(s, c);
+	else if (rng_chance(&s->cached.rng, s->swarm.rates[FAULT_REPLY_LATE]))
+		outlast_leave(s, c);
 }
 
 void
@@ -225,15 +292,25 @@ cached_sent(struct sim *s, struct conn *c, struct bytes frame)
 	const unsigned code = wire_frame_code(frame);
 	struct message m;
 
-	if ((code != MSG_invalidation && code != MSG_keepalive_reply) ||
-	    wire_get_frame(frame, &m) != RC_OK)
+	if ((code != MSG_invalidation && code != MSG_keepalive_reply && code != MSG_reply) ||
+	    c->machine >= MACHINES_MAX || wire_get_frame(frame, &m) != RC_OK)
 		return;
 	if (code == MSG_invalidation) {
 		notice_sent(s, c, &m.invalidation);
+	} else if (code == MSG_reply) {
+		reply_sent(s, c, &m.reply);
 	} else {
 		check_leave(s, c, &m.keepalive_reply);
 		let_lapse(s, c, &m.keepalive_reply);
+		shorten_lease(s, c, &m.keepalive_reply);
 	}
+}
+
+void
+cached_asked(struct sim *s, struct conn *c, struct bytes frame)
+{
+	if (wire_frame_code(frame) == MSG_keepalive)
+		c->keepalive_sent = s->now;
 }
 
 void

@@ -66,6 +66,7 @@ enum fault {
 	FAULT_TWO_VALUES,   /* two promises tell of different values, and the older one is near */
 	FAULT_NOTICE_LATE,  /* a notice of a change reaches a client late */
 	FAULT_LEAVE_LAPSES, /* a connection stands still for as long as its client may cache */
+	FAULT_REPLY_LATE,   /* a reply reaches a client when its leave, or its lease, is over */
 	FAULT_KERNEL_SLOW,  /* a machine takes long to invalidate what its kernel has */
 	FAULT_AT_END,       /* a client with an ephemeral file goes, and others look at that */
 	FAULT_AT_MARK,      /* others open a file that becomes ephemeral */
@@ -174,6 +175,8 @@ void ambush_release(struct sim *s, const struct machine *m, uint64_t node);
 void ambush_holder(struct sim *s, struct machine *m);
 /* A machine reads, again and again, what others write. */
 void ambush_watch(struct sim *s, int machine, int64_t until);
+/* The leave of a machine to cache lapses by then: another one changes soon after what it has. */
+void ambush_lapse(struct sim *s, const struct machine *m, int64_t until);
 void ambush_lease(struct sim *s, struct host *master);
 /* A client asks to make a file ephemeral: others open it. */
 void ambush_mark(struct sim *s, const struct machine *m, uint64_t node);

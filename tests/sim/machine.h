@@ -146,9 +146,10 @@ void cached_invalidate(struct sim *s, struct machine *m, const struct client_upd
 void cached_carry_out(struct sim *s, struct machine *m);
 void cached_forget(struct machine *m);
 void cached_free(struct machine *m);
-/* A replica sends a frame to a client: if it is a notice it may be late. One from a client comes to
- * a replica: it may be an acknowledgement. */
+/* A replica sends a frame to a client: if it is a notice it may be late. A client sends one: it may
+ * be a KeepAlive. One from a client comes to a replica: it may be an acknowledgement. */
 void cached_sent(struct sim *s, struct conn *c, struct bytes frame);
+void cached_asked(struct sim *s, struct conn *c, struct bytes frame);
 void cached_acknowledged(struct conn *c, struct bytes frame);
 /* A command has taken effect: nobody has cached what it has changed. */
 void cached_check(struct sim *s, const struct op *op, const struct record *by);

@@ -221,6 +221,7 @@ net_to_node(struct sim *s, uint64_t conn, struct bytes frame)
 
 	quiet_frame(s, frame);
 	outstanding_frame(s, c->machine, frame);
+	cached_asked(s, c, frame);
 	if (s->swarm.rate > 0)
 		uplink_send(s, end_of_machine(c->machine), &c->lane_to_node, e);
 	else

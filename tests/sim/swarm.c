@@ -66,6 +66,7 @@ static const struct {
     [FAULT_TWO_VALUES] = {"promises of two values", 100},
     [FAULT_NOTICE_LATE] = {"notices late", 300},
     [FAULT_LEAVE_LAPSES] = {"leaves that lapse", 1000},
+    [FAULT_REPLY_LATE] = {"replies behind a lease", 400},
     [FAULT_KERNEL_SLOW] = {"kernels slow to invalidate", 500},
     [FAULT_AT_END] = {"clients with ephemeral files gone", 30},
     [FAULT_AT_MARK] = {"opens of files that become ephemeral", 1000},
@@ -202,4 +203,5 @@ swarm_draw_servers(struct swarm *w, uint64_t seed)
 	w->rates[FAULT_LEAVE_LAPSES] = maybe(&own, kinds[FAULT_LEAVE_LAPSES].most);
 	if (!w->bulk && rng_chance(&own, 200))
 		w->limits.keepalives = 1;
+	w->rates[FAULT_REPLY_LATE] = maybe(&own, kinds[FAULT_REPLY_LATE].most);
 }

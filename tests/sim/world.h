@@ -108,6 +108,8 @@ struct conn {
 		int64_t sent;
 	} * notices; /* that the replica has sent, and whose acknowledgement has not come */
 	size_t notices_n, notices_room;
+	int64_t keepalive_sent; /* the last one, by the client */
+	int64_t lease_over;     /* a reply comes then, if a lease was shortened for that; else 0 */
 };
 
 /* A connection that one replica has dialed to another one. The ends: the one that has dialed, the
