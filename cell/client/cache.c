@@ -546,6 +546,14 @@ answer_listing(struct cache *c, const struct op_get_listing *o, struct bytes use
 }
 
 bool
+cache_knows(const struct cache *c, uint64_t node, uint64_t index)
+{
+	const struct cache_entry *e = entry_find(c, node);
+
+	return e != NULL && e->attr.len > 0 && e->index <= index;
+}
+
+bool
 cache_has(const struct cache *c, uint64_t node)
 {
 	const struct cache_entry *e = entry_find(c, node);

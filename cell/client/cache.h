@@ -67,6 +67,8 @@ struct cache_answer {
 
 /* Answers the read of this user (empty: of the principal itself); false if the cache can't. */
 bool cache_answer(struct cache *c, const struct op *op, struct bytes user, struct cache_answer *a);
+/* True if attributes of the node are cached, and were read at `index` or before. */
+bool cache_knows(const struct cache *c, uint64_t node, uint64_t index);
 /* True if a read may be answered from what is cached of the node. */
 bool cache_has(const struct cache *c, uint64_t node);
 

@@ -14,6 +14,7 @@ client_caching_begin(struct client *c)
 
 	cache_begin(&k->cache);
 	TAILQ_INIT(&k->debts);
+	TAILQ_INIT(&k->given);
 	k->generation = c->config.caching;
 	k->used = c->now;
 }
@@ -48,9 +49,9 @@ debt_new(struct client *c)
 }
 
 static void
-debt_free(struct client *c, struct caching_debt *d)
+debt_free(struct debt_list *list, struct caching_debt *d)
 {
-	TAILQ_REMOVE(&c->caching.debts, d, entry);
+	TAILQ_REMOVE(list, d, entry);
 	buffer_free(&d->nodes);
 	free(d);
 }
@@ -58,8 +59,12 @@ debt_free(struct client *c, struct caching_debt *d)
 static void
 debts_free(struct client *c)
 {
-	while (!TAILQ_EMPTY(&c->caching.debts))
-		debt_free(c, TAILQ_FIRST(&c->caching.debts));
+	struct client_caching *k = &c->caching;
+
+	while (!TAILQ_EMPTY(&k->debts))
+		debt_free(&k->debts, TAILQ_FIRST(&k->debts));
+	while (!TAILQ_EMPTY(&k->given))
+		debt_free(&k->given, TAILQ_FIRST(&k->given));
 }
 
 /* ---- generations ---- */
@@ -158,24 +163,23 @@ client_caching_renew(struct client *c, const struct msg_keepalive_reply *m)
 	             (unsigned long long)k->generation, client_ms_until(c, k->leave_end));
 }
 
-void
-client_caching_tick(struct client *c)
-{
-	if (c->caching.granted && mono_reached(c->now, c->caching.leave_end))
-		client_caching_drop(c, "the leave to cache is over");
-}
-
-mono_t
-client_caching_deadline(const struct client *c)
-{
-	return c->caching.granted ? c->caching.leave_end : MONO_NEVER;
-}
-
 bool
 client_caches(const struct client *c, uint64_t node, mono_t now)
 {
 	return c->caching.granted && mono_before(now, c->caching.leave_end) &&
 	       cache_has(&c->caching.cache, node);
+}
+
+/* While there is leave nothing of what is cached changes anywhere, so attributes that were read
+ * later are the same ones. */
+span_t
+client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
+{
+	const struct client_caching *k = &c->caching;
+
+	if (!k->granted || !mono_before(now, k->leave_end) || !cache_knows(&k->cache, node, index))
+		return (span_t){0};
+	return mono_since(k->leave_end, now);
 }
 
 /* ---- requests and replies ---- */
@@ -214,6 +218,8 @@ client_caching_submitted(struct client *c, struct client_request *r)
 		return;
 	r->own_n = cache_own(&c->caching.cache, &op, r->own);
 	cache_submitted(&c->caching.cache, r->own, r->own_n);
+	for (size_t i = 0; i < r->own_n; i++)
+		ask_node(c, r->own[i]);
 }
 
 void
@@ -333,6 +339,27 @@ send_dropped(struct client *c, uint64_t upto, const struct caching_debt *given)
 	client_send(c, &m);
 }
 
+/* The driver can take back attributes, but not the names that it has passed on. */
+static void
+give_later(struct client *c, struct caching_debt *d)
+{
+	d->due = mono_add(c->now, span_ms(CLIENT_PASSED_ON_MS));
+	TAILQ_REMOVE(&c->caching.debts, d, entry);
+	TAILQ_INSERT_TAIL(&c->caching.given, d, entry);
+}
+
+static void
+give_back(struct client *c)
+{
+	struct debt_list *given = &c->caching.given;
+	struct caching_debt *d;
+
+	while ((d = TAILQ_FIRST(given)) != NULL && mono_reached(c->now, d->due)) {
+		send_dropped(c, 0, d);
+		debt_free(given, d);
+	}
+}
+
 void
 client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 {
@@ -343,8 +370,9 @@ client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 	while ((d = TAILQ_FIRST(&k->debts)) != NULL && d->invalidation <= invalidation) {
 		upto = d->upto > upto ? d->upto : upto;
 		if (d->nodes_n > 0)
-			send_dropped(c, 0, d);
-		debt_free(c, d);
+			give_later(c, d);
+		else
+			debt_free(&k->debts, d);
 	}
 	if (k->unshown != 0 && k->unshown <= invalidation) {
 		k->unshown = 0;
@@ -353,4 +381,23 @@ client_caching_on_invalidated(struct client *c, uint64_t invalidation)
 	} else if (upto > 0) {
 		send_dropped(c, upto, NULL);
 	}
+}
+
+/* ---- time ---- */
+
+void
+client_caching_tick(struct client *c)
+{
+	if (c->caching.granted && mono_reached(c->now, c->caching.leave_end))
+		client_caching_drop(c, "the leave to cache is over");
+	give_back(c);
+}
+
+mono_t
+client_caching_deadline(const struct client *c)
+{
+	const struct client_caching *k = &c->caching;
+	const struct caching_debt *given = TAILQ_FIRST(&k->given);
+
+	return mono_min(k->granted ? k->leave_end : MONO_NEVER, given ? given->due : MONO_NEVER);
 }

@@ -205,7 +205,7 @@ on_event(struct client *c, const struct client_event *event)
 		return false;
 	case CLIENT_INVALIDATED:
 		client_caching_on_invalidated(c, event->invalidation);
-		return false;
+		return true;
 	case CLIENT_TIMEOUT:
 		return true;
 	case CLIENT_CLOSE:

@@ -134,8 +134,9 @@ struct client_update {
 	struct client_grant *grants;
 	size_t grants_n, grants_room;
 	/* The driver, which may have passed on what it was answered, makes sure that the attributes
-	 * of these nodes, or of all, are asked for again, and then reports this number with
-	 * CLIENT_INVALIDATED; 0: nothing. The cell waits for the report, within the cache lease. */
+	 * of these nodes, or of all, are asked for again, before it carries out anything else of
+	 * the update. Then it reports this number with CLIENT_INVALIDATED, if it is not 0: the cell
+	 * waits for the report, within the cache lease. */
 	uint64_t invalidation;
 	bool invalid_all;
 	uint64_t *invalid;
@@ -182,6 +183,12 @@ struct client_status client_status(const struct client *c);
 
 /* True if the client might answer a read of the node at `now` from its cache. */
 bool client_caches(const struct client *c, uint64_t node, mono_t now);
+
+/* The time at `now` that is left of the leave to cache, if the client has cached the attributes of
+ * the node and those that were read at `index` are the same; else 0. The driver may pass them on to
+ * one that keeps them for half of that time, and at most CLIENT_PASSED_ON_MS. */
+span_t client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now);
+enum { CLIENT_PASSED_ON_MS = 1000 };
 
 /* A replica of the cell: its address, and the public key by which it proves its identity. */
 struct client_replica {

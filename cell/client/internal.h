@@ -186,6 +186,7 @@ struct caching_debt {
 	struct buffer nodes; /* that are given back, encoded */
 	uint32_t nodes_n;
 	uint64_t leave; /* the last one before they were dropped */
+	mono_t due;     /* when they may be given back */
 };
 TAILQ_HEAD(debt_list, caching_debt);
 
@@ -196,11 +197,12 @@ struct client_caching {
 	                        * reported this invalidation; 0: it is shown */
 	uint64_t invalidation; /* the last one that the driver was asked for */
 	struct debt_list debts;
-	bool granted;     /* there is leave to cache, */
-	mono_t leave_end; /* until then */
-	uint64_t leave;   /* the highest number of leave in a reply */
-	bool kept;        /* a reply was kept in this generation */
-	mono_t used;      /* when the last read was submitted, or the client made */
+	struct debt_list given; /* the driver has reported them; they are given back when due */
+	bool granted;           /* there is leave to cache, */
+	mono_t leave_end;       /* until then */
+	uint64_t leave;         /* the highest number of leave in a reply */
+	bool kept;              /* a reply was kept in this generation */
+	mono_t used;            /* when the last read was submitted, or the client made */
 };
 
 struct client {
@@ -406,9 +408,9 @@ void client_caching_renew(struct client *c, const struct msg_keepalive_reply *m)
 void client_caching_drop(struct client *c, const char *why);
 /* The session is over, and so are all of its requests. */
 void client_caching_forget(struct client *c);
-/* Handles the end of the leave, if it has come. */
+/* Handles the end of the leave, and nodes to be given back, when they are due. */
 void client_caching_tick(struct client *c);
-/* The end of the leave. */
+/* The earliest deadline of these. */
 mono_t client_caching_deadline(const struct client *c);
 /* Answers the caller's read from the cache, if there is leave; the request stays the caller's. */
 bool client_caching_answer(struct client *c, const struct client_request *r);

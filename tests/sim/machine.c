@@ -250,7 +250,7 @@ machine_event(struct sim *s, struct machine *m, struct client_event event)
 	must(m->up && m->paused_until <= s->now);
 	event.now = clock_local(&m->clock, s->now);
 	client_step(m->client, &event, &m->update);
-	if (m->update.invalidation != 0)
+	if (m->update.invalidation != 0 || m->update.invalid_n > 0)
 		cached_invalidate(s, m, &m->update);
 	carry_out(s, m);
 	cached_carry_out(s, m);

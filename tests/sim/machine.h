@@ -152,7 +152,7 @@ void cached_sent(struct sim *s, struct conn *c, struct bytes frame);
 void cached_asked(struct sim *s, struct conn *c, struct bytes frame);
 void cached_acknowledged(struct conn *c, struct bytes frame);
 /* A command has taken effect: nobody has cached what it has changed. */
-void cached_check(struct sim *s, const struct op *op, const struct record *by);
+void cached_check(struct sim *s, const struct op *op);
 
 /* ---- work.c ---- */
 

@@ -276,7 +276,7 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	outstanding_check(s, &op);
 	decide(s, index, c, &op, &want);
 	trace_command(s, index, &op, r, &want);
-	cached_check(s, &op, r);
+	cached_check(s, &op);
 	if (op.code == OP_acquire && want.rc == RC_OK)
 		locks_took(s, index, c->session, &op.acquire.acquire, &want);
 	if (r == NULL || want.rc == RC_AGAIN ||

@@ -124,8 +124,10 @@ say_invalidation(struct player *p)
 		buffer_printf(&text, " %llu", (unsigned long long)u->invalid[i]);
 	if (u->invalid_n > 8)
 		buffer_printf(&text, " and %zu more", u->invalid_n - 8);
-	say(p, "invalidate%.*s, then report %llu", (int)text.len, text.data,
-	    (unsigned long long)u->invalidation);
+	if (u->invalidation)
+		buffer_printf(&text, ", then report %llu", (unsigned long long)u->invalidation);
+	if (text.len > 0)
+		say(p, "invalidate%.*s", (int)text.len, text.data);
 	buffer_free(&text);
 }
 
@@ -146,8 +148,7 @@ say_update(struct player *p)
 		say(p, "= grant of acquisition %llu: %s, fence %llu",
 		    (unsigned long long)u->grants[i].acquisition, rc_name(u->grants[i].rc),
 		    (unsigned long long)u->grants[i].fence);
-	if (u->invalidation)
-		say_invalidation(p);
+	say_invalidation(p);
 	for (size_t i = 0; i < u->watched_n; i++)
 		watched_say(p->s, &u->watched[i]);
 	if (u->members_changed)
