@@ -55,8 +55,6 @@ step_mount(struct engine *e, const struct mount_event *event)
 	struct mount_update *u = &e->done;
 
 	mount_step(e->mount, event, u);
-	if (u->forget_names)
-		e->output.forget_names(e->output.user);
 	for (size_t i = 0; i < u->stale_inodes_n; i++)
 		e->output.stale_inode(e->output.user, u->stale_inodes[i]);
 	for (size_t i = 0; i < u->replies_n; i++)

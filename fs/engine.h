@@ -19,7 +19,6 @@ struct engine;
 struct engine_output {
 	void (*reply)(void *user, const struct mount_reply *reply);
 	void (*stale_inode)(void *user, uint64_t ino);
-	void (*forget_names)(void *user);
 	/* The handle may have something for the callers of poll(2). */
 	void (*wake)(void *user, uint64_t fh);
 	/* The state of the session has changed. */

@@ -212,12 +212,6 @@ on_stale_inode(void *user, uint64_t ino)
 }
 
 static void
-on_forget_names(void *user)
-{
-	device_forget_names(&((struct lsfs *)user)->device);
-}
-
-static void
 on_wake(void *user, uint64_t fh)
 {
 	device_wake(&((struct lsfs *)user)->device, fh);
@@ -248,7 +242,6 @@ start_engine(struct lsfs *l)
 	struct engine_output output = {
 	    .reply = on_reply,
 	    .stale_inode = on_stale_inode,
-	    .forget_names = on_forget_names,
 	    .wake = on_wake,
 	    .session = on_session_state,
 	    .user = l,

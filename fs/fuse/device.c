@@ -17,9 +17,6 @@ enum {
 	 * an OPEN and a lock of the same file overtake it. */
 	MAX_BACKGROUND = 1024,
 	CONGESTION_THRESHOLD = 768,
-	/* In kernels since protocol 7.44, but not in the oldest headers that we build with. */
-	NOTIFY_INC_EPOCH = 8,
-	EPOCH_MINOR = 44,
 	WANTED = FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC |
 	         FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS,
 	/* Without these, locks would exclude only this machine's processes, and other clients would
@@ -77,7 +74,6 @@ device_on_init(void *user, struct fuse_conn_info *conn)
 	conn->want = WANTED & conn->capable;
 	conn->max_background = MAX_BACKGROUND;
 	conn->congestion_threshold = CONGESTION_THRESHOLD;
-	d->has_epochs = conn->proto_minor >= EPOCH_MINOR;
 	d->answering_init = (conn->capable & FUSE_CAP_PARALLEL_DIROPS) != 0;
 }
 
@@ -173,17 +169,6 @@ device_stale_inode(void *device, uint64_t ino)
 	struct device *d = device;
 
 	fuse_lowlevel_notify_inval_inode(d->fuse, ino, -1, 0);
-}
-
-void
-device_forget_names(void *device)
-{
-	struct device *d = device;
-	struct fuse_out_header header = {.len = sizeof header, .error = NOTIFY_INC_EPOCH};
-
-	if (d->has_epochs && write(fuse_session_fd(d->fuse), &header, sizeof header) < 0)
-		log_warn("names of the old session stay cached for up to a second: %s",
-		         strerror(errno));
 }
 
 /* ---- creation and the end ---- */

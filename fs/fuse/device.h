@@ -35,7 +35,6 @@ struct device {
 	bool answering_init; /* the next write is the reply to INIT */
 	bool gone;           /* the kernel has ended the connection: the mount does not exist */
 	bool refused;        /* the kernel lacks a capability that we need */
-	bool has_epochs;     /* the kernel has the notification that revalidates all names */
 };
 
 /* Prepares a device. 0 or -errno, logged. */
@@ -54,11 +53,10 @@ void device_stop(struct device *d);
 void device_fini(struct device *d);
 
 /* The functions of struct engine_output, with the device as `user`: device_reply answers a parked
- * request, device_stale_inode invalidates the attributes of an inode, device_forget_names all
- * cached names, device_wake wakes the callers that poll a handle. */
+ * request, device_stale_inode invalidates the attributes of an inode, device_wake wakes the callers
+ * that poll a handle. */
 void device_reply(void *device, const struct mount_reply *reply);
 void device_stale_inode(void *device, uint64_t ino);
-void device_forget_names(void *device);
 void device_wake(void *device, uint64_t fh);
 
 #endif

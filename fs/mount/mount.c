@@ -202,7 +202,6 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->stale_inodes_n = 0;
 	update->watches_n = 0;
 	update->woken_n = 0;
-	update->forget_names = false;
 	free_blocks(m);
 	if (m->versions.viewed_n > 0)
 		version_views_end(m);

@@ -211,8 +211,7 @@ struct mount_update {
 	size_t watches_n, watches_room;
 	uint64_t *woken; /* handles (fh) that the kernel polls again */
 	size_t woken_n, woken_room;
-	bool forget_names; /* the session was lost: all names may be wrong */
-	mono_t deadline;   /* mount_deadline, as it is now */
+	mono_t deadline; /* mount_deadline, as it is now */
 };
 
 /* Clears `update`, handles the event and fills it. */

@@ -18,7 +18,6 @@ session_died(struct mount *m)
 	MOUNT_TRACE(m, "session %llu is over: its handles and locks are void",
 	            (unsigned long long)m->session.id);
 	m->session.over = true;
-	m->update->forget_names = true;
 	RB_FOREACH(h, handle_numbers, &m->handles.by_number)
 		if (h->kind != HANDLE_VIRTUAL)
 			handle_die(m, h);

@@ -205,7 +205,6 @@ start_engine(struct kernel *k)
 	struct engine_output output = {
 	    .reply = device_reply,
 	    .stale_inode = device_stale_inode,
-	    .forget_names = device_forget_names,
 	    .wake = device_wake,
 	    .session = on_session_state,
 	    .user = &k->device,

@@ -224,8 +224,6 @@ text_of_step(void *user, const struct mount_update *u)
 	struct player *p = user;
 
 	say_verdicts(p);
-	if (u->forget_names)
-		say(p, "the kernel forgets all names");
 	for (size_t n = 0; n < u->stale_inodes_n; n++)
 		say_message(p, "drop %llu", (unsigned long long)u->stale_inodes[n]);
 	for (size_t n = 0; n < u->woken_n; n++)
