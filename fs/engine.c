@@ -29,6 +29,7 @@ struct engine {
 	void *closed_user;
 	bool closed_in_order;
 	mono_t close_deadline; /* MONO_NEVER: not closing */
+	bool kept;             /* the kernel keeps replies of this turn */
 };
 
 /* ---- the mount's side ---- */
@@ -55,6 +56,7 @@ step_mount(struct engine *e, const struct mount_event *event)
 	struct mount_update *u = &e->done;
 
 	mount_step(e->mount, event, u);
+	e->kept |= u->kept;
 	for (size_t i = 0; i < u->stale_inodes_n; i++)
 		e->output.stale_inode(e->output.user, u->stale_inodes[i]);
 	for (size_t i = 0; i < u->replies_n; i++)
@@ -92,7 +94,20 @@ tell_session(struct engine *e, mono_t now)
 
 static void step_client(struct engine *e, struct client_event *event);
 
-/* The kernel has nothing to forget: it asks for attributes whenever they are needed. */
+/* The kernel keeps no attributes any more of what the client has dropped. */
+static void
+invalidate(struct engine *e, mono_t now)
+{
+	const struct client_update *u = &e->update;
+
+	if (u->invalid_n > 0 || u->invalid_all)
+		step_mount(e, &(struct mount_event){.kind = MOUNT_DROPPED,
+		                                    .now = now,
+		                                    .nodes = u->invalid,
+		                                    .nodes_n = u->invalid_n,
+		                                    .everything = u->invalid_all});
+}
+
 static void
 report_invalidation(struct engine *e, mono_t now)
 {
@@ -109,6 +124,7 @@ step_client(struct engine *e, struct client_event *event)
 	mono_t now = event->now;
 
 	client_step(e->client, event, u);
+	invalidate(e, now);
 	if (u->members_changed && e->link)
 		link_set_members(e->link, client_members(e->client));
 	if (u->connect)
@@ -210,28 +226,6 @@ pass_watches(struct engine *e, mono_t now)
 	e->watches_n = 0;
 }
 
-static void
-settle(struct engine *e, mono_t now)
-{
-	/* An answer may make further ones. */
-	for (size_t i = 0; i < e->requests_n; i++)
-		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
-		                                      .now = now,
-		                                      .request = e->requests[i]});
-	e->requests_n = 0;
-	pass_watches(e, now);
-	if (e->trace.on)
-		log_traces(e);
-	if (!e->link)
-		return;
-	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
-		finish(e, true);
-	else if (mono_reached(now, e->close_deadline))
-		finish(e, false);
-	else
-		arm(e, now);
-}
-
 /* Handles expired deadlines. Called before every event: after a pause of the process the lease may
  * have ended, and then nothing may be answered from the cache. */
 static mono_t
@@ -244,6 +238,51 @@ catch_up(struct engine *e)
 	if (mono_reached(now, e->done.deadline))
 		step_mount(e, &(struct mount_event){.kind = MOUNT_TIMEOUT, .now = now});
 	return now;
+}
+
+static void
+pass_requests(struct engine *e, mono_t now)
+{
+	/* An answer may make further ones. */
+	for (size_t i = 0; i < e->requests_n; i++)
+		step_client(e, &(struct client_event){.kind = CLIENT_REQUEST,
+		                                      .now = now,
+		                                      .request = e->requests[i]});
+	e->requests_n = 0;
+}
+
+/* If the process was paused in the middle of a turn, the kernel keeps replies for longer than the
+ * mount has reckoned, and the leave to cache may have ended. */
+static mono_t
+report_written(struct engine *e)
+{
+	mono_t now = catch_up(e);
+
+	e->kept = false;
+	step_mount(e, &(struct mount_event){.kind = MOUNT_WRITTEN, .now = now});
+	return now;
+}
+
+static void
+settle(struct engine *e, mono_t now)
+{
+	for (;;) {
+		pass_requests(e, now);
+		pass_watches(e, now);
+		if (!e->kept)
+			break;
+		now = report_written(e);
+	}
+	if (e->trace.on)
+		log_traces(e);
+	if (!e->link)
+		return;
+	if (e->closed && client_status(e->client).state == CLIENT_CLOSED)
+		finish(e, true);
+	else if (mono_reached(now, e->close_deadline))
+		finish(e, false);
+	else
+		arm(e, now);
 }
 
 static void

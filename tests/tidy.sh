@@ -242,6 +242,7 @@ check_writers() {
 		cell/tree slices slice.c load.c
 		fs/mount calls call.c
 		fs/mount handles handle.c
+		fs/mount kernel_cache kernel_cache.c
 		fs/mount locks mount_lock.c
 		fs/mount session mount_session.c
 		fs/mount stale stale.c

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -177,4 +179,92 @@ proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours)
 	}
 	closedir(d);
 	return match < 0 || (found == 0 && seen > DESCRIPTORS_MAX) ? -1 : found;
+}
+
+/* ---- system calls ---- */
+
+enum { ARGUMENTS = 6, SYSCALL_TRIES = 5 };
+
+struct syscall {
+	long number;
+	uint64_t arguments[ARGUMENTS];
+};
+
+static bool
+syscall_fields(char *text, struct syscall *call)
+{
+	char *end;
+
+	call->number = strtol(text, &end, 10);
+	for (int i = 0; i < ARGUMENTS; i++) {
+		if (end == text || *end != ' ')
+			return false;
+		text = end;
+		call->arguments[i] = strtoull(text, &end, 16);
+	}
+	return true;
+}
+
+/* The kernel shows it only of a thread that sleeps. One that has just made a request may still be
+ * on its way to that. */
+static bool
+syscall_of(pid_t thread, struct syscall *call)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	char path[64], text[256];
+
+	snprintf(path, sizeof path, "/proc/%ld/syscall", (long)thread);
+	for (int tries = 0; tries < SYSCALL_TRIES; tries++) {
+		if (!read_text(AT_FDCWD, path, text, sizeof text))
+			return false;
+		if (strncmp(text, "running", 7) != 0)
+			return syscall_fields(text, call);
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+static bool
+is_empty_string(pid_t thread, uint64_t address)
+{
+	char path[64], first = 1;
+	int fd;
+
+	if (address == 0)
+		return true; /* newer kernels take it for an empty path */
+	snprintf(path, sizeof path, "/proc/%ld/mem", (long)thread);
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		return false;
+	if (pread(fd, &first, 1, (off_t)address) != 1)
+		first = 1;
+	close(fd);
+	return first == '\0';
+}
+
+bool
+proc_by_descriptor(pid_t thread)
+{
+	struct syscall call;
+	uint64_t flags;
+
+	if (thread <= 0 || !syscall_of(thread, &call))
+		return false;
+	switch (call.number) {
+#ifdef SYS_fstat
+	case SYS_fstat:
+		return true;
+#endif
+#ifdef SYS_newfstatat
+	case SYS_newfstatat:
+		flags = call.arguments[3];
+		break;
+#endif
+	case SYS_statx:
+		flags = call.arguments[2];
+		break;
+	default:
+		return false;
+	}
+	return (flags & AT_EMPTY_PATH) && (int)call.arguments[0] >= 0 &&
+	       is_empty_string(thread, call.arguments[1]);
 }

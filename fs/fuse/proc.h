@@ -24,4 +24,8 @@ enum mount_fate proc_fate_at_signal(pid_t thread);
  * 0. During a FLUSH the descriptor that is being closed is not counted. */
 int proc_descriptors(pid_t pid, uint64_t ino, const struct mountinfo *ours);
 
+/* True if the system call in which the thread waits names a file by a descriptor alone, as fstat(2)
+ * does; false if it doesn't, or that is unknown. */
+bool proc_by_descriptor(pid_t thread);
+
 #endif

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
+#include "fs/fuse/proc.h"
 
 static int
 parked_compare(struct parked *a, struct parked *b)
@@ -299,6 +300,8 @@ send_good(const struct replies *r, const struct parked *p, const struct mount_re
 static int
 error_of(const struct parked *p, const struct mount_reply *m)
 {
+	if (m->by_descriptor && !proc_by_descriptor(fuse_req_ctx(p->req)->pid))
+		return ESTALE;
 	return p->kind == MOUNT_SETXATTR && m->error == EAGAIN ? EBUSY : m->error;
 }
 
@@ -307,11 +310,13 @@ reply_send(struct replies *r, const struct mount_reply *m)
 {
 	struct parked key = {.call = m->call};
 	struct parked *p = RB_FIND(parked_tree, &r->parked, &key);
+	int error;
 
 	must(p);
 	must(m->error >= 0);
-	if (m->error)
-		fuse_reply_err(p->req, error_of(p, m));
+	error = error_of(p, m);
+	if (error)
+		fuse_reply_err(p->req, error);
 	else
 		send_good(r, p, m);
 	unpark(r, p);

@@ -213,6 +213,7 @@ write_take(struct mount *m, struct call *c)
 		overwrite(&h->edited, write_at_end(e) ? h->edited.len : (size_t)e->offset, e->data);
 	}
 	must(!h->edited.failed);
+	kernel_cache_drop(m, h->inode);
 	h->dated = false;
 	buffer_add_writer(h, e);
 	if (m->config.commit_at_write || (e->flags & (O_SYNC | O_DSYNC)))
@@ -333,6 +334,7 @@ truncate_based(struct mount *m, struct call *c)
 	}
 	edit_whole(m, h);
 	set_length(&h->edited, (size_t)c->event.set_size);
+	kernel_cache_drop(m, h->inode);
 	if (c->event.set_size == 0)
 		h->refused = 0; /* the missing write no longer matters */
 	h->dated = false;

@@ -422,13 +422,14 @@ call_status(struct mount *m, struct call *c, int error)
 	call_end(m, c);
 }
 
-/* How long the kernel may cache an entry or attributes: not at all, so every use of a name or an
- * attribute is a call of the mount. */
+/* The reply may be the first that tells the kernel of the inode. An invalidation that crosses it
+ * finds no inode yet, so the kernel keeps the name only, and no attributes. */
 static void
-forbid_caching(struct mount_reply *r)
+reply_introduces(struct mount *m, struct mount_reply *r, struct inode *inode)
 {
-	r->attr_timeout = (span_t){0};
-	r->entry_timeout = (span_t){0};
+	inode->nlookup++;
+	r->stat = inode_stat(m, inode);
+	r->entry_timeout = kernel_cache_name(m, inode);
 }
 
 void
@@ -438,22 +439,19 @@ call_entry(struct mount *m, struct call *c, struct inode *inode)
 
 	if (c->event.kind == MOUNT_LOOKUP)
 		stale_found(m, c, inode->ino);
-	if (r) {
-		inode->nlookup++;
-		r->stat = inode_stat(m, inode);
-		forbid_caching(r);
-	}
+	if (r)
+		reply_introduces(m, r, inode);
 	call_end(m, c);
 }
 
 void
-call_attr(struct mount *m, struct call *c, const struct mount_stat *stat)
+call_attr(struct mount *m, struct call *c, const struct mount_stat *stat, span_t timeout)
 {
 	struct mount_reply *r = call_reply(m, c, MOUNT_ATTR);
 
 	if (r) {
 		r->stat = *stat;
-		forbid_caching(r);
+		r->attr_timeout = timeout;
 	}
 	call_end(m, c);
 }
@@ -474,10 +472,8 @@ call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh)
 	struct mount_reply *r = call_reply(m, c, MOUNT_CREATED);
 
 	must(r);
-	inode->nlookup++;
-	r->stat = inode_stat(m, inode);
+	reply_introduces(m, r, inode);
 	r->fh = fh;
-	forbid_caching(r);
 	call_end(m, c);
 }
 

@@ -106,7 +106,8 @@ void call_refer(struct call *c, struct inode *inode);
 /* These answer the call, unless it was answered before, and end it. */
 void call_status(struct mount *m, struct call *c, int error);
 void call_entry(struct mount *m, struct call *c, struct inode *inode);
-void call_attr(struct mount *m, struct call *c, const struct mount_stat *stat);
+/* `timeout`: how long the kernel may keep the attributes. */
+void call_attr(struct mount *m, struct call *c, const struct mount_stat *stat, span_t timeout);
 void call_opened(struct mount *m, struct call *c, uint64_t fh);
 void call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh);
 void call_data(struct mount *m, struct call *c, struct bytes data);

@@ -168,21 +168,27 @@ inode_stat(struct mount *m, const struct inode *i)
 
 /* ---- getattr ---- */
 
-/* Answers for a deleted node with the attributes that its handles see. If the node was deleted
- * elsewhere and has no handle here, the kernel still has a name for it, and the answer makes it
- * look the name up again. */
+/* The kernel may call by a name that it does not know to be wrong by now: the answer makes it look
+ * the name up again. The handles of the dead node see its last attributes. The kernel passes on the
+ * handle for lseek(2), but not for fstat(2). */
 static void
 getattr_dead(struct mount *m, struct call *c)
 {
-	struct inode *i = c->inode;
-	struct mount_stat s;
+	const struct inode *i = c->inode;
+	const bool seen = i->attr.node != 0 && (!TAILQ_EMPTY(&i->handles) || i->gone_here);
+	const bool named = c->event.fh == 0 && kernel_cache_named(m, i);
+	const int error = seen && !named ? 0 : stale_path(m, c);
+	struct mount_reply *r;
 
-	if (i->attr.node == 0 || (TAILQ_EMPTY(&i->handles) && !i->gone_here)) {
-		call_status(m, c, stale_path(m, c));
+	if (!seen || error == ENOENT) {
+		call_status(m, c, error);
 		return;
 	}
-	s = inode_stat(m, i);
-	call_attr(m, c, &s);
+	if ((r = call_reply(m, c, MOUNT_ATTR))) {
+		r->stat = inode_stat(m, i);
+		r->by_descriptor = error != 0;
+	}
+	call_end(m, c);
 }
 
 static void
@@ -203,7 +209,7 @@ getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	}
 	stale_clear(m, c);
 	s = inode_stat(m, c->inode);
-	call_attr(m, c, &s);
+	call_attr(m, c, &s, kernel_cache_attributes(m, c));
 }
 
 void

@@ -19,6 +19,8 @@ struct inode {
 	uint64_t index;         /* the index in the cell's log at which attr was true */
 	bool dead;              /* the node was deleted */
 	bool gone_here;         /* deleted by a call of this mount: no name leads to it */
+	bool kept;              /* the kernel may have its attributes */
+	mono_t named_until;     /* the kernel may have its name */
 	uint64_t moved_to;      /* the node that has the handles of a renamed file; 0: none */
 	pid_t maker;            /* the local process that made the node; 0: made elsewhere */
 	uint64_t opened;        /* the number by which this session is an opener; 0: it is none */

@@ -2,7 +2,8 @@
  * writes, and the functions of files that have no state of their own.
  *
  *   mount         begin and end; the handler of each kind of call
- *   call inode handle version snapshot buffer commit mount_lock stale      see their headers
+ *   call inode handle version snapshot buffer commit mount_lock stale kernel_cache
+ *                                                              see their headers
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
  *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
  *   ephemeral_open  whether this session has a node open       listing      open directories
@@ -25,6 +26,7 @@
 #include "fs/mount/event_watch.h"
 #include "fs/mount/handle.h"
 #include "fs/mount/inode.h"
+#include "fs/mount/kernel_cache.h"
 #include "fs/mount/mount.h"
 #include "fs/mount/mount_lock.h"
 #include "fs/mount/snapshot.h"
@@ -56,6 +58,7 @@ struct mount {
 	struct mount_locks locks;
 	struct stale_walks stale;
 	struct event_streams streams;
+	struct kernel_cache kernel_cache;
 };
 
 /* A copy of `b` that lives until the next step. */

@@ -40,6 +40,7 @@ mount_free(struct mount *m)
 		handle_discard(m, h);
 	version_views_end(m);
 	inodes_free(m);
+	kernel_cache_free(m);
 	versions_free(m);
 	free_blocks(m);
 	free(m);
@@ -183,6 +184,12 @@ mount_dispatch(struct mount *m, const struct mount_event *e)
 	case MOUNT_WATCHED:
 		event_watch_told(m, e);
 		break;
+	case MOUNT_DROPPED:
+		kernel_cache_dropped(m, e);
+		break;
+	case MOUNT_WRITTEN:
+		kernel_cache_written(m);
+		break;
 	case MOUNT_SESSION:
 		mount_session_follow(m);
 		break;
@@ -202,6 +209,7 @@ mount_step(struct mount *m, const struct mount_event *event, struct mount_update
 	update->stale_inodes_n = 0;
 	update->watches_n = 0;
 	update->woken_n = 0;
+	update->kept = false;
 	free_blocks(m);
 	if (m->versions.viewed_n > 0)
 		version_views_end(m);

@@ -86,6 +86,9 @@ enum mount_event_kind {
 	MOUNT_ANSWER,  /* answer */
 	MOUNT_GRANT,   /* grant */
 	MOUNT_WATCHED, /* watched, wall_ns; behind the answers and grants of that step */
+	MOUNT_DROPPED, /* nodes, everything: the client has dropped these from its cache; before
+	                * everything else of that step of the client */
+	MOUNT_WRITTEN, /* the kernel has all replies, at the latest since now */
 	MOUNT_SESSION, /* client_status() has another state or session than before; before the
 	                * answers and grants of that step of the client */
 	MOUNT_TIMEOUT,
@@ -135,6 +138,9 @@ struct mount_event {
 	const struct client_grant *grant;
 	const struct client_watched *watched;
 	int64_t wall_ns; /* the time of day, for people */
+	const uint64_t *nodes;
+	size_t nodes_n;
+	bool everything;
 };
 
 /* The facts that a call needs about its caller besides the thread; the driver reads /proc only for
@@ -174,9 +180,10 @@ struct mount_reply {
 	int error;              /* 0, or a positive errno: then even `kind` is void */
 	struct mount_stat stat; /* ENTRY, ATTR, CREATED */
 	span_t attr_timeout, entry_timeout;
-	uint64_t fh;       /* OPENED, CREATED */
-	struct bytes data; /* DATA; a view until the next step */
-	size_t count;      /* COUNT */
+	bool by_descriptor; /* ATTR: for a call by a descriptor; a call by a name fails: ESTALE */
+	uint64_t fh;        /* OPENED, CREATED */
+	struct bytes data;  /* DATA; a view until the next step */
+	size_t count;       /* COUNT */
 	/* LISTING: the children from the requested offset on; offsets count from 1 */
 	const struct mount_child *children;
 	size_t children_n;
@@ -211,6 +218,7 @@ struct mount_update {
 	size_t watches_n, watches_room;
 	uint64_t *woken; /* handles (fh) that the kernel polls again */
 	size_t woken_n, woken_room;
+	bool kept;       /* the kernel keeps some of the replies: MOUNT_WRITTEN is due */
 	mono_t deadline; /* mount_deadline, as it is now */
 };
 

@@ -30,8 +30,9 @@ open_reads(int flags)
 
 /* The truncation stays in the buffer until data is written or the file is closed. */
 static void
-open_truncate(struct handle *h, const struct mount_event *e)
+open_truncate(struct mount *m, struct handle *h, const struct mount_event *e)
 {
+	kernel_cache_drop(m, h->inode);
 	h->unconditional = true;
 	h->edit = EDIT_WHOLE;
 	h->truncation = true;
@@ -49,7 +50,7 @@ open_done(struct mount *m, struct call *c)
 		return;
 	}
 	if (c->event.flags & O_TRUNC)
-		open_truncate(h, &c->event);
+		open_truncate(m, h, &c->event);
 	call_opened(m, c, h->fh);
 }
 
@@ -99,7 +100,7 @@ create_done(struct mount *m, struct call *c)
 		return;
 	}
 	if ((c->event.flags & O_TRUNC) && h->base == NULL)
-		open_truncate(h, &c->event);
+		open_truncate(m, h, &c->event);
 	h->unconditional = (c->event.flags & O_TRUNC) != 0;
 	call_created(m, c, h->inode, h->fh);
 }

@@ -36,6 +36,7 @@ rename_move(struct mount *m, struct inode *from, struct inode *to)
 	from->refs++;
 	to->refs += 2; /* one while `from` is remembered */
 	from->moved_to = to->ino;
+	kernel_cache_moved(from, to);
 	TAILQ_FOREACH_SAFE(h, &from->handles, of_inode, more) {
 		if (handle_locks(h))
 			handle_die(m, h);

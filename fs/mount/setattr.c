@@ -15,7 +15,7 @@ setattr_answer(struct mount *m, struct call *c)
 		s.size = snapshot_size(h);
 	if (h && h->dated)
 		s.mtime_ns = h->mtime_ns;
-	call_attr(m, c, &s);
+	call_attr(m, c, &s, (span_t){0});
 }
 
 /* ---- mtime ---- */

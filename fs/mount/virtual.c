@@ -245,7 +245,7 @@ virtual_call(struct mount *m, struct call *c)
 	switch (c->event.kind) {
 	case MOUNT_GETATTR:
 		s = virtual_stat(m, c->event.ino);
-		call_attr(m, c, &s);
+		call_attr(m, c, &s, (span_t){0});
 		break;
 	case MOUNT_ACCESS:
 		call_status(m, c, virtual_access(&c->event));

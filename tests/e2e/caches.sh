@@ -50,6 +50,172 @@ case_nothing_old_is_seen() {
 	P
 }
 
+# A reader on one mount keeps everything warm, and never sees less than the writer on the other one
+# was told before: attributes, contents, names, absent names and listings.
+#
+# never_behind SECONDS CHANGES
+never_behind() {
+	cat > "$work/behind.py" <<-'P'
+		import multiprocessing, os, sys, time
+		there, here = sys.argv[1:3]
+		done, over = multiprocessing.Value("i", 0), multiprocessing.Value("i", 0)
+		def write():
+		    end, i = time.monotonic() + int(sys.argv[3]), 0
+		    while time.monotonic() < end:
+		        i += 1
+		        with open(there + "/f", "w") as f:
+		            f.write("x" * i)
+		        if i % 2:
+		            os.mkdir(there + "/%d" % i)
+		        else:
+		            open(there + "/%d" % i, "w").close()
+		        if i > 1:
+		            (os.unlink if i % 2 else os.rmdir)(there + "/%d" % (i - 1))
+		        done.value = i
+		    over.value = 1
+		def exists(i):
+		    return os.path.exists(here + "/%d" % i)
+		writer = multiprocessing.Process(target=write)
+		writer.start()
+		rounds = 0
+		while not over.value and writer.is_alive():
+		    rounds += 1
+		    i = done.value
+		    if i < 2:
+		        continue
+		    assert os.stat(here + "/f").st_size >= i
+		    i = done.value
+		    assert len(open(here + "/f").read()) >= i
+		    i = done.value
+		    assert max(int(n) for n in os.listdir(here) if n != "f") >= i
+		    i = done.value
+		    assert not exists(i - 1)
+		    assert exists(i) or exists(i + 1) or done.value > i
+		    with os.scandir(here) as names:
+		        assert all(n.name == "f" or int(n.name) >= i for n in names)
+		writer.join()
+		assert writer.exitcode == 0
+		print(done.value, "changes,", rounds, "rounds")
+		assert done.value > int(sys.argv[4]) and rounds > int(sys.argv[4])
+	P
+	limit 60 python3 "$work/behind.py" "$d" "${d/$m/$m2}" "$@"
+}
+
+case_a_reader_is_never_behind() { never_behind 6 50; }
+
+# Nor when the reader's daemon is stopped, in whatever it does, until its lease is over.
+case_nor_behind_a_stopped_daemon() {
+	local frozen reader
+	frozen=$(daemon_of "$m2")
+	never_behind 12 5 &
+	reader=$!
+	pause_s 2
+	kill -STOP "$frozen"
+	pause_s 6
+	kill -CONT "$frozen"
+	wait $reader
+}
+
+# A name that leads to a file on one mount, and then to a directory, and back again. The other one's
+# kernel may take the directory for what it was, until it looks the name up again.
+case_a_name_changes_its_kind() {
+	both_mounts <<-'P'
+		import os, sys
+		there, here = (m + "/kind" for m in sys.argv[1:3])
+		def listed():
+		    while True:
+		        try:
+		            return os.listdir(here)
+		        except NotADirectoryError:
+		            pass
+		for i in range(5):
+		    open(there, "w").close()
+		    for _ in range(3):
+		        os.stat(here)
+		    os.unlink(there)
+		    os.mkdir(there)
+		    assert os.path.isdir(here)
+		    open(there + "/f", "w").close()
+		    assert listed() == ["f"]
+		    os.stat(here + "/f")
+		    os.unlink(there + "/f")
+		    os.rmdir(there)
+		    open(there, "w").close()
+		    assert os.path.isfile(here)
+		    os.unlink(here)
+	P
+}
+
+# Its descriptors see what it was, and its name leads to what it is, though the kernel has had both.
+case_an_open_file_is_deleted_elsewhere() {
+	both_mounts <<-'P'
+		import os, sys
+		there, here = (m + "/open" for m in sys.argv[1:3])
+		for i in range(100):
+		    with open(there, "w") as f:
+		        f.write("old")
+		    with open(here) as f:
+		        assert os.stat(here).st_size == os.fstat(f.fileno()).st_size == 3
+		        os.unlink(there)
+		        if i % 2:
+		            with open(there, "w") as new:
+		                new.write("newer")
+		            assert os.stat(here).st_size == 5
+		        for _ in range(2):
+		            assert os.fstat(f.fileno()).st_nlink == 0
+		            assert os.stat(f.fileno()).st_size == 3
+		            assert os.lseek(f.fileno(), 0, os.SEEK_END) == 3
+		            f.seek(0)
+		            assert f.read() == "old"
+		            assert os.path.exists(here) == bool(i % 2)
+	P
+}
+
+# What a process sees on its own mount follows its own changes, warm as everything is.
+case_a_mount_sees_its_own_changes() {
+	cat > "$work/own.py" <<-'P'
+		import os, sys
+		os.chdir(sys.argv[1])
+		def size(path, n):
+		    assert os.stat(path).st_size == os.stat(path).st_size == n, (path, n)
+		for i in range(50):
+		    with open("f", "w") as f:
+		        f.write("x" * (i + 2))
+		    size("f", i + 2)
+		    with open("f", "a") as f:
+		        f.write("y")
+		    size("f", i + 3)
+		    with open("f", "r+") as f:
+		        f.seek(i + 9)
+		        f.write("z")
+		        f.flush()
+		        size("f", i + 10) # as the writer sees it
+		        os.fsync(f.fileno())
+		    os.truncate("f", i + 1)
+		    size("f", i + 1)
+		    os.utime("f", (5, 5))
+		    assert os.stat("f").st_mtime == 5
+		    open("g", "w").close()
+		    size("g", 0)
+		    g = os.stat("g").st_ino
+		    with open("f") as f:
+		        os.rename("f", "g")
+		        assert os.stat("g").st_ino == os.fstat(f.fileno()).st_ino == g
+		        size("g", i + 1)
+		        assert not os.path.exists("f")
+		        os.unlink("g")
+		        assert os.fstat(f.fileno()).st_nlink == 0
+		    os.mkdir("d")
+		    assert os.stat("d").st_nlink == 2
+		    os.mkdir("d/e")
+		    assert os.stat("d").st_nlink == 2 and os.listdir("d") == ["e"]
+		    os.rmdir("d/e")
+		    os.rmdir("d")
+		    assert not os.path.exists("d")
+	P
+	limit 60 python3 "$work/own.py" "$d"
+}
+
 # Each process of both mounts changes one directory as fast as it can: every call ends, and both
 # mounts see the same in the end.
 case_everything_at_once_in_one_directory() {
@@ -109,7 +275,8 @@ case_round_trips() {
 	costs 1 "$m2" sh -c "echo y > '$m2/a/b/c/f'"
 	costs 0 "$m2" cat "$m2/a/b/c/f"
 	wait_until "the first mount caches" caches "$m" "$m/a/b/c/other"
-	costs 2 "$m" cat "$m/a/b/c/f" # attributes, contents
+	costs 1 "$m" stat "$m/a/b/c/f"
+	costs 1 "$m" cat "$m/a/b/c/f" # the contents
 	is "$(cat "$m/a/b/c/f")" y
 	costs 0 "$m" stat "$m/a/b/c/f"
 	echo z > "$m2/a/b/c/f"
@@ -117,8 +284,76 @@ case_round_trips() {
 	costs 1 "$m" stat "$m/a/b/c/f"
 	! costs 1 "$m" stat "$m/a/b/c/none"
 	costs 0 "$m" sh -c "! stat '$m/a/b/c/none'"
+	stat "$m/a/b/c" # as the kernel may have its name, and the cache nothing more of it
 	costs 1 "$m" ls "$m/a/b/c"
 	costs 0 "$m" ls "$m/a/b/c"
+}
+
+# The calls of the kernel that the daemon of $m2 has read, and some others.
+reads() { sed -n 's/^syscr: //p' "/proc/$(daemon_of "$m2")/io"; }
+
+# Of a thousand calls the daemon sees those of the moment in which the kernel has forgotten.
+case_a_warm_stat_is_the_kernels() {
+	local before
+	mkdir -p "$m/warm/a/b"
+	echo x > "$m/warm/a/b/f"
+	wait_until "the second mount caches" caches "$m2" "$m2/warm/a/b/f"
+	before=$(reads)
+	costs 0 "$m2" python3 -c "import os
+for i in range(1000):
+    os.stat('$m2/warm/a/b/f')"
+	before=$(($(reads) - before))
+	say "the daemon has read $before times"
+	[ $before -lt 200 ]
+}
+
+# without_daemon FILE [SECONDS]: says its size, though the daemon has been stopped, for so long.
+without_daemon() {
+	local frozen rc=0
+	frozen=$(daemon_of "$m2")
+	stat "$1" > "$work/out"
+	kill -STOP "$frozen"
+	[ $# -eq 1 ] || pause_s "$2"
+	limit 0.5 stat -c %s "$1" || rc=$?
+	kill -CONT "$frozen"
+	return $rc
+}
+
+case_a_stopped_daemon_is_not_missed() {
+	echo x > "$d/f"
+	wait_until "the kernel answers" without_daemon "${d/$m/$m2}/f"
+}
+
+# After a second the kernel asks the daemon.
+case_a_stopped_daemon_is_missed_after_a_second() {
+	echo x > "$d/f"
+	wait_until "the kernel answers" without_daemon "${d/$m/$m2}/f"
+	exits 124 without_daemon "${d/$m/$m2}/f" 1.1
+}
+
+# nothing_old FILE: a writer on the other mount waits for the lease of a stopped daemon. Then the
+# kernel of that one answers nothing any more.
+nothing_old() {
+	local f=${1/$m/$m2} frozen
+	frozen=$(daemon_of "$m2")
+	wait_until "the second mount caches" caches "$m2" "$f"
+	stat "$f"
+	kill -STOP "$frozen"
+	limit 20 sh -c "echo longer > '$1'"
+	exits 124 limit 0.5 stat -c %s "$f"
+	kill -CONT "$frozen"
+	is "$(limit 20 stat -c %s "$f")" 7
+}
+
+# When the lease is short, so is the time for which the kernel keeps anything.
+case_nothing_old_from_a_stopped_daemon() {
+	echo x > "$d/f"
+	nothing_old "$d/f"
+	cell_ctl cell set cache_lease=1s
+	pause_s 6 # the last leave of the old length is over
+	echo x > "$d/g"
+	nothing_old "$d/g"
+	cell_ctl cell set cache_lease=5s
 }
 
 # waited_ms COMMAND...: how long it takes, in $took_ms.

@@ -255,6 +255,16 @@ setattr_call(struct player *p, struct mount_event e)
 	inode_call(p, e);
 }
 
+static void
+seek_call(struct player *p, struct mount_event e)
+{
+	const struct named *at = known(p, script_needed(p->s));
+
+	e.ino = at->ino;
+	e.fh = at->fh;
+	start(p, e);
+}
+
 /* ftruncate of a descriptor, truncate of @NAME. */
 static void
 truncate_call(struct player *p, struct mount_event e)
@@ -417,6 +427,7 @@ static const struct call {
     {"getlk", handle_call, MOUNT_GETLK, 0, "DESCRIPTOR MODE [part=yes]"},
     {"poll", handle_call, MOUNT_POLL, 0, "DESCRIPTOR [wait=yes]"},
     {"stat", inode_call, MOUNT_GETATTR, 0, "INODE"},
+    {"seek", seek_call, MOUNT_GETATTR, 0, "DESCRIPTOR: to the end"},
     {"access", inode_call, MOUNT_ACCESS, 0, "INODE flags=FLAGS"},
     {"statfs", inode_call, MOUNT_STATFS, 0, "INODE"},
     {"truncate", truncate_call, MOUNT_SETATTR, 0, "DESCRIPTOR|@NAME SIZE"},

@@ -81,6 +81,27 @@ COMMAND(event)
 		bench_watched(p->b, &w, 1795376541123456789);
 }
 
+/* ---- the client's cache ---- */
+
+COMMAND(leave)
+{
+	p->call = 0;
+	p->b->client.leave_end = mono_add(p->b->now, span_ms((int64_t)script_number(s)));
+}
+
+COMMAND(late)
+{
+	p->b->late = span_ms((int64_t)script_number(s));
+}
+
+COMMAND(dropped)
+{
+	const char *name = script_needed(s);
+
+	p->call = 0;
+	bench_dropped(p->b, strcmp(name, "everything") ? call_inode(p, name) : 0);
+}
+
 /* ---- the cell and the other machine ---- */
 
 COMMAND(hold)
@@ -264,6 +285,9 @@ static const struct script_command commands[] = {
     {"kill", "[CALL]: a signal that ends its process", run_kill},
     {"wait", "MILLISECONDS", run_wait},
     {"session", "safe|jeopardy|expired|new [grace=MS]", run_session},
+    {"leave", "MILLISECONDS: of the leave to cache are left", run_leave},
+    {"late", "MILLISECONDS: replies that the kernel keeps are written so late", run_late},
+    {"dropped", "INODE|everything: by the client from its cache", run_dropped},
     {"event", "KIND NAME|- [path=PATH] [version=N] [child=NAME] [count=N]", run_event},
     {"hold", ": the cell does not answer until answer or resume", run_hold},
     {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request", run_answer},

@@ -125,8 +125,19 @@ print_stat(struct buffer *t, const struct mount_reply *r)
 		buffer_printf(t, ", %llu bytes", (unsigned long long)s->size);
 	if (s->mtime_ns < SECOND_NS)
 		buffer_printf(t, ", mtime %lld", (long long)s->mtime_ns);
-	if (r->attr_timeout.ns || r->entry_timeout.ns)
-		buffer_printf(t, ", cached");
+}
+
+/* How long the kernel keeps what it is answered. */
+static void
+print_kept(struct buffer *t, const struct mount_reply *r)
+{
+	if (r->entry_timeout.ns)
+		buffer_printf(t, "%sname kept %lld ms", t->len > 2 ? ", " : "",
+		              (long long)span_to_ms(r->entry_timeout));
+	if (r->attr_timeout.ns)
+		buffer_printf(t, ", kept %lld ms", (long long)span_to_ms(r->attr_timeout));
+	if (r->by_descriptor)
+		buffer_printf(t, " by a descriptor, else ESTALE");
 }
 
 /* The result in an answer, as text; empty for one that only tells success. */
@@ -141,6 +152,10 @@ print_reply(struct player *p, struct buffer *t, const struct mount_reply *r)
 	case MOUNT_ENTRY:
 	case MOUNT_ATTR:
 		print_stat(t, r);
+		print_kept(t, r);
+		break;
+	case MOUNT_CREATED:
+		print_kept(t, r);
 		break;
 	case MOUNT_DATA:
 		buffer_printf(t, "%s%s", text_shown(r->data),

@@ -7,6 +7,13 @@ client_status(const struct client *c)
 	return c->status;
 }
 
+span_t
+client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
+{
+	assert_true(node != 0 && index != 0);
+	return mono_before(now, c->leave_end) ? mono_since(c->leave_end, now) : (span_t){0};
+}
+
 /* ---- life ---- */
 
 struct bench *
@@ -70,6 +77,16 @@ take_request(struct bench *b, const struct mount_request *r)
 	assert_int_equal(wire_get_op(p->packed, &p->op), RC_OK);
 }
 
+static void step(struct bench *b, struct mount_event *event);
+
+/* The replies of the step are written, perhaps late. */
+static void
+bench_written(struct bench *b)
+{
+	b->now = mono_add(b->now, b->late);
+	step(b, &(struct mount_event){.kind = MOUNT_WRITTEN});
+}
+
 static void
 step(struct bench *b, struct mount_event *event)
 {
@@ -81,6 +98,8 @@ step(struct bench *b, struct mount_event *event)
 		b->stepped(b->user, &b->update);
 	for (size_t n = 0; n < b->update.requests_n; n++)
 		take_request(b, &b->update.requests[n]);
+	if (b->update.kept)
+		bench_written(b);
 }
 
 /* ---- the cell ---- */
@@ -344,6 +363,15 @@ bench_wait(struct bench *b, int64_t ms)
 	step(b, &(struct mount_event){.kind = MOUNT_TIMEOUT});
 	if (!b->hold)
 		bench_answer_all(b);
+}
+
+void
+bench_dropped(struct bench *b, uint64_t node)
+{
+	step(b, &(struct mount_event){.kind = MOUNT_DROPPED,
+	                              .nodes = &node,
+	                              .nodes_n = node != 0,
+	                              .everything = node == 0});
 }
 
 void

@@ -16,6 +16,7 @@ enum { SHELL = 100, THREADS = 100 };
 
 struct client {
 	struct client_status status;
+	mono_t leave_end; /* of the leave to cache, which is for all nodes */
 };
 
 struct pending {
@@ -38,7 +39,8 @@ struct bench {
 	uint64_t session, other; /* this mount's, and one of another machine */
 	mono_t now;
 	uint64_t calls;
-	bool hold; /* requests wait for bench_answer */
+	bool hold;   /* requests wait for bench_answer */
+	span_t late; /* replies that the kernel keeps are written so late */
 	struct pending *pending;
 	size_t pending_n, pending_room;
 	struct bench_waiter *waiters;
@@ -79,6 +81,8 @@ void bench_interrupt(struct bench *b, uint64_t call);
 void bench_freeze(struct bench *b, uint64_t call);
 void bench_kill(struct bench *b, uint64_t call);
 void bench_wait(struct bench *b, int64_t ms);
+/* The client drops a node from its cache; 0: everything. */
+void bench_dropped(struct bench *b, uint64_t node);
 /* The client tells of an event, at this time of day. */
 void bench_watched(struct bench *b, const struct client_watched *w, int64_t wall_ns);
 /* The session has ended and another one was opened. */

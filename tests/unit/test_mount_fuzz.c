@@ -307,6 +307,42 @@ fuzz_other(struct fuzz *f)
 	}
 }
 
+/* The client's cache: its leave comes and goes, and nodes are dropped from it. */
+static void
+fuzz_cache(struct fuzz *f)
+{
+	struct bench *b = f->b;
+
+	if (pick(f, 3) == 0)
+		b->client.leave_end = mono_add(b->now, span_ms((int64_t)pick(f, 5000)));
+	else
+		bench_dropped(b, pick(f, 40));
+}
+
+/* The kernel keeps an answer for a second at most, and no attributes of a file with uncommitted
+ * writes. */
+static void
+check_kept(void *user, const struct mount_update *u)
+{
+	const struct fuzz *f = user;
+	const struct handle *h;
+	const struct inode *i;
+
+	for (size_t n = 0; n < u->replies_n; n++) {
+		const struct mount_reply *r = &u->replies[n];
+		const int64_t left = mono_since(f->b->client.leave_end, f->b->now).ns;
+
+		assert_true(r->attr_timeout.ns <= SECOND_NS && r->entry_timeout.ns <= SECOND_NS);
+		if (r->attr_timeout.ns == 0 && r->entry_timeout.ns == 0)
+			continue;
+		assert_true(r->attr_timeout.ns <= left / 2 && r->entry_timeout.ns <= left / 2);
+		assert_true((r->attr_timeout.ns > 0) == (r->kind == MOUNT_ATTR));
+		if (r->attr_timeout.ns > 0 && (i = inode_find(f->b->mount, r->stat.ino)))
+			TAILQ_FOREACH(h, &i->handles, of_inode)
+				assert_int_equal((int)h->edit, EDIT_NONE);
+	}
+}
+
 /* One random event; answers are about as frequent as calls. */
 static void
 fuzz_step(struct fuzz *f)
@@ -315,6 +351,8 @@ fuzz_step(struct fuzz *f)
 	case 0:
 		if (pick(f, 4) == 0)
 			fuzz_release(f);
+		else
+			fuzz_cache(f);
 		break;
 	case 1:
 		fuzz_interrupt(f);
@@ -398,6 +436,9 @@ fuzz_run(uint64_t seed, bool lies)
 	                                       .lock_delay_s = 1,
 	                                       .commit_at_write = seed % 4 == 3});
 	f.b->hold = true;
+	f.b->late = span_ms(seed % 3 == 0 ? 700 : 0);
+	f.b->stepped = check_kept;
+	f.b->user = &f;
 	for (int n = 0; n < STEPS; n++)
 		fuzz_step(&f);
 	fuzz_end(&f);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +149,76 @@ TEST(test_signals_that_end)
 	assert_int_equal(fate_of_stopped(SIGQUIT, SIG_IGN), FATE_UNDISTURBED);
 	assert_int_equal(fate_of_stopped(SIGWINCH, SIG_DFL), FATE_UNDISTURBED);
 	assert_int_equal(fate_of_stopped(SIGTSTP, SIG_DFL), FATE_UNDISTURBED);
+}
+
+/* ---- system calls ---- */
+
+static struct stat result;
+
+static void
+fstat_it(void)
+{
+	fstat(0, &result);
+}
+
+static void
+stat_it(void)
+{
+	must(stat("/", &result) == 0);
+}
+
+static void
+statx_it(void)
+{
+	struct statx x;
+
+	statx(0, "", AT_EMPTY_PATH, STATX_ALL, &x);
+}
+
+/* The flag allows an empty path, and here the path is none. */
+static void
+fstatat_it(void)
+{
+	must(fstatat(0, "/", &result, AT_EMPTY_PATH) == 0);
+}
+
+static void
+fstatat_here(void)
+{
+	must(fstatat(AT_FDCWD, "", &result, AT_EMPTY_PATH) == 0);
+}
+
+/* In a process that stands at the beginning of the call. */
+static bool
+by_descriptor(void (*call)(void))
+{
+	pid_t child = fork();
+	bool is;
+
+	if (child == 0) {
+		must(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
+		kill(getpid(), SIGSTOP);
+		call();
+		_exit(0);
+	}
+	must(waitpid(child, NULL, 0) == child);
+	must(ptrace(PTRACE_SYSCALL, child, NULL, NULL) == 0);
+	must(waitpid(child, NULL, 0) == child);
+	is = proc_by_descriptor(child);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	return is;
+}
+
+TEST(test_calls_by_a_descriptor)
+{
+	assert_true(by_descriptor(fstat_it));
+	assert_true(by_descriptor(statx_it));
+	assert_false(by_descriptor(stat_it));
+	assert_false(by_descriptor(fstatat_it));
+	assert_false(by_descriptor(fstatat_here));
+	assert_false(proc_by_descriptor(getpid()));
+	assert_false(proc_by_descriptor(0));
 }
 
 int
