@@ -201,7 +201,10 @@ start_engine(struct kernel *k)
 	    .gid = getgid(),
 	    .lock_delay_s = 1,
 	};
-	struct client_config client = {.host = "here", .grace = span_s(5), .drift_permille = 10};
+	struct client_config client = {.host = "here",
+	                               .grace = span_s(5),
+	                               .drift_permille = 10,
+	                               .caching = true};
 	struct engine_output output = {
 	    .reply = device_reply,
 	    .stale_inode = device_stale_inode,

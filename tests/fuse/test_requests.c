@@ -205,6 +205,42 @@ DAEMON_TEST(test_write_and_read_back)
 	release(k, ino, second);
 }
 
+/* For how long the kernel may keep the attributes. */
+static uint64_t
+kept_ns(struct kernel *k, uint64_t ino)
+{
+	struct fuse_getattr_in in = {0};
+	struct fuse_attr_out out;
+
+	assert_int_equal(kernel_call(k, FUSE_GETATTR, ino, &in, sizeof in, NULL, &out, sizeof out),
+	                 sizeof out);
+	return out.attr_valid * 1000000000 + out.attr_valid_nsec;
+}
+
+/* Attributes are kept when there is leave to cache, but not in a reply that introduces the inode,
+ * and not while writes are buffered. */
+DAEMON_TEST(test_timeouts)
+{
+	struct kernel *k = *state;
+	struct created f = create(k, "f", 0644);
+	uint64_t ino = f.entry.nodeid, ns;
+	struct fuse_entry_out found;
+
+	for (int calls = 0; (ns = kept_ns(k, ino)) == 0; calls++)
+		assert_true(calls < 1000000); /* leave comes with a KeepAlive */
+	assert_true(ns <= 1000000000);
+	assert_int_equal(kernel_call(k, FUSE_LOOKUP, FUSE_ROOT_ID, NULL, 0, "f", &found,
+	                             sizeof found),
+	                 sizeof found);
+	assert_true(found.entry_valid + found.entry_valid_nsec > 0);
+	assert_int_equal(found.attr_valid + found.attr_valid_nsec, 0);
+	assert_int_equal(write_at(k, ino, f.open.fh, 0, "hello"), 5);
+	assert_int_equal(kept_ns(k, ino), 0);
+	assert_int_equal(flush(k, ino, f.open.fh), 0);
+	assert_true(kept_ns(k, ino) > 0);
+	release(k, ino, f.open.fh);
+}
+
 DAEMON_TEST(test_interrupted_lock)
 {
 	struct kernel *k = *state;
