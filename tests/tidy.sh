@@ -244,6 +244,7 @@ check_writers() {
 		fs/mount handles handle.c
 		fs/mount kernel_cache kernel_cache.c
 		fs/mount locks mount_lock.c
+		fs/mount metrics metrics.c
 		fs/mount session mount_session.c
 		fs/mount stale stale.c
 		fs/mount versions version.c

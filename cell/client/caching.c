@@ -117,6 +117,7 @@ client_caching_drop(struct client *c, const char *why)
 		CLIENT_TRACE(c, "the cache of generation %llu is dropped: %s",
 		             (unsigned long long)k->generation, why);
 	k->generation++;
+	k->drops += k->kept;
 	k->granted = k->kept = false;
 	debts_free(c);
 	cache_drop_all(&k->cache, c->requests.next_number);
@@ -186,19 +187,29 @@ client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
 
 /* An answer from the cache is one of this moment, as the cell would give it: while there is leave,
  * nothing of it can be changed anywhere. Of locks, and so of guards, the cache knows nothing. */
+static bool
+is_cached(struct client *c, const struct client_request *r, struct cache_answer *a)
+{
+	struct op op;
+
+	return c->caching.granted && r->guard.node == 0 && wire_get_op(r->op, &op) == RC_OK &&
+	       cache_answer(&c->caching.cache, &op, r->user, a);
+}
+
 bool
 client_caching_answer(struct client *c, const struct client_request *r)
 {
 	struct cache_answer a;
 	struct client_answer *answer;
-	struct op op;
 
 	if (wire_op_class(r->code) != OP_CLASS_READ)
 		return false;
 	c->caching.used = c->now;
-	if (!c->caching.granted || r->guard.node != 0 || wire_get_op(r->op, &op) != RC_OK ||
-	    !cache_answer(&c->caching.cache, &op, r->user, &a))
+	if (!is_cached(c, r, &a)) {
+		c->caching.misses++;
 		return false;
+	}
+	c->caching.hits++;
 	CLIENT_TRACE(c, "%s of node %llu is answered from the cache: %s, index %llu",
 	             wire_op_name(r->code), (unsigned long long)r->node, rc_name(a.rc),
 	             (unsigned long long)a.index);
@@ -303,6 +314,7 @@ client_caching_on_invalidation(struct client *c, const struct msg_invalidation *
 	}
 	CLIENT_TRACE(c, "notice %llu invalidates %s (%u)", (unsigned long long)m->notice,
 	             m->everything ? "everything" : "nodes", m->nodes.count);
+	c->caching.invalidations++;
 	if (m->everything)
 		cache_drop_all(&c->caching.cache, next);
 	c->update->invalid_all |= m->everything;

@@ -314,3 +314,22 @@ client_status(const struct client *c)
 	memcpy(s.principal, c->session.principal, sizeof s.principal);
 	return s;
 }
+
+struct client_counts
+client_counts(const struct client *c)
+{
+	return (struct client_counts){
+	    .connected = c->connection.state == CONNECTION_OPEN,
+	    .cached_nodes = c->caching.cache.entries_n,
+	    .cached_bytes = c->caching.cache.bytes,
+	    .watches = c->watches.n,
+	    .hits = c->caching.hits,
+	    .misses = c->caching.misses,
+	    .invalidations = c->caching.invalidations,
+	    .drops = c->caching.drops,
+	    .sessions = c->session.sessions,
+	    .connections = c->session.connections,
+	    .fail_overs = c->session.fail_overs,
+	    .jeopardies = c->session.jeopardies,
+	};
+}

@@ -181,6 +181,23 @@ struct client_status {
 /* A snapshot, for people and for the mount. Its views are valid until the next step. */
 struct client_status client_status(const struct client *c);
 
+/* Numbers for people; those of events count since the client was made. */
+struct client_counts {
+	bool connected; /* its session is open on a connection */
+	size_t cached_nodes, cached_bytes;
+	size_t watches; /* nodes that are watched */
+	/* Reads that were answered from the cache, and that the cell was asked for. */
+	uint64_t hits, misses;
+	uint64_t invalidations;         /* by the cell */
+	uint64_t drops;                 /* of the whole cache at once */
+	uint64_t sessions, connections; /* that were opened */
+	uint64_t fail_overs;            /* masters of a later epoch */
+	uint64_t jeopardies;
+};
+
+/* The numbers as they are now. */
+struct client_counts client_counts(const struct client *c);
+
 /* True if the client might answer a read of the node at `now` from its cache. */
 bool client_caches(const struct client *c, uint64_t node, mono_t now);
 

@@ -32,6 +32,7 @@ session_move(struct client *c, enum client_state to)
 	must(allowed[s->state] & (1u << to));
 	CLIENT_TRACE(c, "the session is %s, was %s", names[to], names[s->state]);
 	s->state = to;
+	s->jeopardies += to == CLIENT_JEOPARDY;
 	c->update->state_changed = true;
 	client_watches_state(c, to);
 	must(to != CLIENT_SAFE || (s->id != 0 && mono_before(c->now, c->keepalive.lease_end)));
@@ -109,6 +110,7 @@ static void
 session_begin(struct client *c, uint64_t session)
 {
 	c->session.id = session;
+	c->session.sessions++;
 	c->session.earlier = 0;
 	client_request_renumber(c);
 	client_keepalive_renounce(c);
@@ -131,6 +133,8 @@ session_set_principal(struct client *c, struct bytes name)
 static void
 session_opened(struct client *c, const struct msg_session_opened *m)
 {
+	c->session.connections++;
+	c->session.fail_overs += c->session.epoch != 0 && m->epoch > c->session.epoch;
 	CLIENT_TRACE(c, "session %llu is open at master %u of epoch %llu",
 	             (unsigned long long)m->session, m->master, (unsigned long long)m->epoch);
 	if (c->session.id == 0)

@@ -97,6 +97,9 @@ struct client_session {
 	bool closing;
 	enum session_end closes_as;
 	mono_t close_end; /* CLOSED by then in every case */
+	/* Numbers of sessions and of connections on which one was opened, of masters of a later
+	 * epoch, and of times in jeopardy. */
+	uint64_t sessions, connections, fail_overs, jeopardies;
 };
 
 /* ---- client_connection.c ---- */
@@ -203,6 +206,7 @@ struct client_caching {
 	uint64_t leave;         /* the highest number of leave in a reply */
 	bool kept;              /* a reply was kept in this generation */
 	mono_t used;            /* when the last read was submitted, or the client made */
+	uint64_t hits, misses, invalidations, drops; /* see client_counts */
 };
 
 struct client {

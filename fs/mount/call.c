@@ -175,9 +175,33 @@ call_heard(struct mount *m, const struct client_answer *answer)
 		mount_trace_heard(m, c, &a);
 	RB_REMOVE(call_tokens, &m->calls.asked, c);
 	c->token = 0;
+	metrics_heard(m, c->op, a.rc);
 	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
 		a.rc = RC_BAD_MESSAGE;
 	c->then(m, c, &a);
+}
+
+/* ---- replies ---- */
+
+/* The reply, which is to be filled in; NULL if the call was answered before. */
+static struct mount_reply *
+answer(struct mount *m, struct call *c, enum mount_reply_kind kind, int error)
+{
+	struct mount_update *u = m->update;
+	struct mount_reply *r;
+
+	if (c->answered)
+		return NULL;
+	c->answered = true;
+	must(RB_REMOVE(call_numbers, &m->calls.unanswered, c) == c);
+	if (c->interrupted)
+		RB_REMOVE(call_patience, &m->calls.interrupted, c);
+	c->interrupted = false;
+	metrics_replied(m, c->event.kind, error);
+	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
+	r = &u->replies[u->replies_n++];
+	*r = (struct mount_reply){.call = c->event.call, .kind = kind, .error = error};
+	return r;
 }
 
 /* ---- signals ---- */
@@ -292,7 +316,7 @@ call_give_up(struct mount *m, struct call *c)
 	else if (c->token || c->waits) {
 		MOUNT_TRACE(m, "call %llu is given up: its request goes on in the background",
 		            (unsigned long long)c->event.call);
-		call_reply(m, c, MOUNT_STATUS)->error = EINTR;
+		answer(m, c, MOUNT_STATUS, EINTR);
 		c->ordered = true;
 		return;
 	}
@@ -363,20 +387,7 @@ call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t in
 struct mount_reply *
 call_reply(struct mount *m, struct call *c, enum mount_reply_kind kind)
 {
-	struct mount_update *u = m->update;
-	struct mount_reply *r;
-
-	if (c->answered)
-		return NULL;
-	c->answered = true;
-	must(RB_REMOVE(call_numbers, &m->calls.unanswered, c) == c);
-	if (c->interrupted)
-		RB_REMOVE(call_patience, &m->calls.interrupted, c);
-	c->interrupted = false;
-	ARRAY_ROOM(u->replies, u->replies_n, u->replies_room);
-	r = &u->replies[u->replies_n++];
-	*r = (struct mount_reply){.call = c->event.call, .kind = kind};
-	return r;
+	return answer(m, c, kind, 0);
 }
 
 void
@@ -413,10 +424,7 @@ call_free(struct mount *m, struct call *c)
 void
 call_status(struct mount *m, struct call *c, int error)
 {
-	struct mount_reply *r = call_reply(m, c, MOUNT_STATUS);
-
-	if (r)
-		r->error = error;
+	answer(m, c, MOUNT_STATUS, error);
 	if (c->event.kind == MOUNT_LOOKUP && error != ESTALE)
 		stale_found(m, c, 0);
 	call_end(m, c);

@@ -2,7 +2,7 @@
  * writes, and the functions of files that have no state of their own.
  *
  *   mount         begin and end; the handler of each kind of call
- *   call inode handle version snapshot buffer commit mount_lock stale kernel_cache
+ *   call inode handle version snapshot buffer commit mount_lock stale kernel_cache metrics
  *                                                              see their headers
  *   namespace     names: lookup, mkdir, unlink, rmdir          rename_call  the atomic replacement
  *   flock, record_lock, attribute_lock                         the three owners of a mount_lock
@@ -27,6 +27,7 @@
 #include "fs/mount/handle.h"
 #include "fs/mount/inode.h"
 #include "fs/mount/kernel_cache.h"
+#include "fs/mount/metrics.h"
 #include "fs/mount/mount.h"
 #include "fs/mount/mount_lock.h"
 #include "fs/mount/snapshot.h"
@@ -59,6 +60,7 @@ struct mount {
 	struct stale_walks stale;
 	struct event_streams streams;
 	struct kernel_cache kernel_cache;
+	struct metrics metrics;
 };
 
 /* A copy of `b` that lives until the next step. */
@@ -74,11 +76,15 @@ void mount_trace_call(struct mount *m, const struct mount_event *e);
 void mount_trace_ask(struct mount *m, const struct call *c, const struct op *op);
 void mount_trace_heard(struct mount *m, const struct call *c, const struct client_answer *a);
 void mount_trace_reply(struct mount *m, const struct mount_reply *r);
+/* The name of a call's kind, for people. */
+const char *mount_call_name(enum mount_event_kind kind);
 
 /* Detects that the session to which the handles and locks belong has ended, and begins with the
  * next one. */
 void mount_session_follow(struct mount *m);
 bool mount_session_lost(const struct mount *m, uint64_t session);
+/* The name of a session's state, as .cell shows it. */
+const char *mount_session_state(enum client_state state);
 
 void name_lookup(struct mount *m, struct call *c);
 void name_mkdir(struct mount *m, struct call *c);

@@ -47,6 +47,7 @@ void mount_free(struct mount *m);
 #define MOUNT_INO_CHECK (MOUNT_INO_VIRTUAL | 3)
 #define MOUNT_INO_LOCKS (MOUNT_INO_VIRTUAL | 4)
 #define MOUNT_INO_EVENTS (MOUNT_INO_VIRTUAL | 5)
+#define MOUNT_INO_METRICS (MOUNT_INO_VIRTUAL | 6)
 
 enum mount_event_kind {
 	/* from the kernel, with the fields used; all but FORGET and INTERRUPT are answered */

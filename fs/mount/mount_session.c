@@ -2,6 +2,24 @@
  * handle ever moves to a new session (Chubby, section 2.8). */
 #include "fs/mount/internal.h"
 
+const char *
+mount_session_state(enum client_state state)
+{
+	switch (state) {
+	case CLIENT_NEW:
+		return "connecting";
+	case CLIENT_SAFE:
+		return "safe";
+	case CLIENT_JEOPARDY:
+		return "jeopardy";
+	case CLIENT_EXPIRED:
+		return "expired";
+	case CLIENT_CLOSED:
+		return "closed";
+	}
+	return "unknown";
+}
+
 bool
 mount_session_lost(const struct mount *m, uint64_t session)
 {

@@ -35,6 +35,12 @@ static const char *const kinds[] = {
     [MOUNT_POLL] = "poll",
 };
 
+const char *
+mount_call_name(enum mount_event_kind kind)
+{
+	return kinds[kind];
+}
+
 void
 mount_trace_call(struct mount *m, const struct mount_event *e)
 {

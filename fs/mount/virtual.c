@@ -18,9 +18,8 @@ static const struct {
 	uint64_t ino;
 	mode_t mode;
 } files[] = {
-    {"check", MOUNT_INO_CHECK, S_IFREG | 0666},
-    {"events", MOUNT_INO_EVENTS, S_IFREG | 0444},
-    {"locks", MOUNT_INO_LOCKS, S_IFREG | 0444},
+    {"check", MOUNT_INO_CHECK, S_IFREG | 0666},   {"events", MOUNT_INO_EVENTS, S_IFREG | 0444},
+    {"locks", MOUNT_INO_LOCKS, S_IFREG | 0444},   {"metrics", MOUNT_INO_METRICS, S_IFREG | 0444},
     {"status", MOUNT_INO_STATUS, S_IFREG | 0444},
 };
 
@@ -46,24 +45,6 @@ mode_of(uint64_t ino)
 
 /* ---- status ---- */
 
-static const char *
-state_name(enum client_state state)
-{
-	switch (state) {
-	case CLIENT_NEW:
-		return "connecting";
-	case CLIENT_SAFE:
-		return "safe";
-	case CLIENT_JEOPARDY:
-		return "jeopardy";
-	case CLIENT_EXPIRED:
-		return "expired";
-	case CLIENT_CLOSED:
-		return "closed";
-	}
-	return "unknown";
-}
-
 static void
 put_seconds(struct buffer *to, const char *key, mono_t now, mono_t end)
 {
@@ -79,7 +60,7 @@ status_text(const struct mount *m, struct buffer *to)
 	bool leased = s.state == CLIENT_SAFE || s.state == CLIENT_JEOPARDY;
 
 	buffer_printf(to, "session: %llu\nstate: %s\n", (unsigned long long)s.session,
-	              state_name(s.state));
+	              mount_session_state(s.state));
 	if (s.lasting)
 		buffer_printf(to, "lasting: yes\n");
 	put_seconds(to, "lease_left", m->now, leased ? s.lease_end : m->now);
@@ -91,18 +72,28 @@ status_text(const struct mount *m, struct buffer *to)
 	              s.principal);
 }
 
+/* The text of a file that does not need the cell. */
+static void
+state_text(const struct mount *m, uint64_t ino, struct buffer *to)
+{
+	if (ino == MOUNT_INO_METRICS)
+		metrics_text(m, to);
+	else
+		status_text(m, to);
+}
+
 /* The sizes of the other files are not known before they are read. */
 struct mount_stat
 virtual_stat(struct mount *m, uint64_t ino)
 {
 	struct mount_stat s = {.ino = ino, .mode = mode_of(ino), .nlink = 1};
-	struct buffer text = BUFFER(4096);
+	struct buffer text = BUFFER(LIMIT_FRAME);
 
 	if (ino == MOUNT_INO_CELL) {
 		s.nlink = 2;
 		s.size = FILES;
-	} else if (ino == MOUNT_INO_STATUS) {
-		status_text(m, &text);
+	} else if (ino == MOUNT_INO_STATUS || ino == MOUNT_INO_METRICS) {
+		state_text(m, ino, &text);
 		s.size = text.len;
 	}
 	buffer_free(&text);
@@ -191,13 +182,14 @@ virtual_text(struct mount *m, struct call *c, int64_t from)
 
 /* The text is made by a read at offset 0; further reads continue the same text. */
 static void
-status_read(struct mount *m, struct call *c)
+state_read(struct mount *m, struct call *c)
 {
 	struct handle *h = c->handle;
 
 	if (c->event.offset == 0) {
 		buffer_reset(&h->edited);
-		status_text(m, &h->edited);
+		h->edited.limit = LIMIT_FRAME;
+		state_text(m, c->event.ino, &h->edited);
 	}
 	virtual_text(m, c, 0);
 }
@@ -214,7 +206,7 @@ virtual_read(struct mount *m, struct call *c)
 	else if (c->handle->stream)
 		event_stream_read(m, c);
 	else
-		status_read(m, c);
+		state_read(m, c);
 }
 
 static void

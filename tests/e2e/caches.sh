@@ -356,6 +356,23 @@ case_nothing_old_from_a_stopped_daemon() {
 	cell_ctl cell set cache_lease=5s
 }
 
+metric() { sed -n "s/^lsfs_$1 //p" "$m/.cell/metrics"; }
+
+case_hits_are_counted() {
+	local hits
+	echo x > "$d/f"
+	wait_until "the first mount caches" caches "$m" "$d/f"
+	hits=$(metric cache_hits_total)
+	cat "$d/f" > /dev/null
+	[ "$(metric cache_hits_total)" -gt "$hits" ]
+	is "$(metric 'session_state{state="safe"}')" 1
+	[ "$(metric cached_nodes)" -gt 0 ]
+	[ "$(metric 'calls_total{call="open",outcome="done"}')" -gt 0 ]
+	[ "$(metric 'requests_total{operation="create",result="OK"}')" -gt 0 ]
+	cp "$m/.cell/metrics" "$work/copied"
+	tail -n 1 "$work/copied" | grep -q ^lsfs_
+}
+
 # waited_ms COMMAND...: how long it takes, in $took_ms.
 waited_ms() {
 	local begin=${EPOCHREALTIME/./}

@@ -443,6 +443,22 @@ COMMAND(status)
 		say(p, "no deadline");
 }
 
+/* Prints what the client has counted. */
+COMMAND(counts)
+{
+	const struct client_counts n = client_counts(p->client);
+
+	(void)s;
+	say(p, "%s, %zu nodes cached, %zu watched", n.connected ? "connected" : "not connected",
+	    n.cached_nodes, n.watches);
+	say(p, "reads: %llu from the cache, %llu from the cell; invalidations: %llu; drops: %llu",
+	    (unsigned long long)n.hits, (unsigned long long)n.misses,
+	    (unsigned long long)n.invalidations, (unsigned long long)n.drops);
+	say(p, "%llu sessions on %llu connections, %llu fail-overs, %llu jeopardies",
+	    (unsigned long long)n.sessions, (unsigned long long)n.connections,
+	    (unsigned long long)n.fail_overs, (unsigned long long)n.jeopardies);
+}
+
 static void
 clear(void *world)
 {
@@ -554,6 +570,7 @@ static const struct script_command commands[] = {
     {"sleep", "MILLISECONDS: the client takes no step meanwhile", run_sleep},
     {"close", "[expired=yes]", run_close},
     {"status", "", run_status},
+    {"counts", "", run_counts},
     {"spread", ": of the clients that there were", run_spread},
     {0},
 };

@@ -14,6 +14,12 @@ client_leave(const struct client *c, uint64_t node, uint64_t index, mono_t now)
 	return mono_before(now, c->leave_end) ? mono_since(c->leave_end, now) : (span_t){0};
 }
 
+struct client_counts
+client_counts(const struct client *c)
+{
+	return c->counts;
+}
+
 /* ---- life ---- */
 
 struct bench *

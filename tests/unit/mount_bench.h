@@ -17,6 +17,7 @@ enum { SHELL = 100, THREADS = 100 };
 struct client {
 	struct client_status status;
 	mono_t leave_end; /* of the leave to cache, which is for all nodes */
+	struct client_counts counts;
 };
 
 struct pending {
