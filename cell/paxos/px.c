@@ -486,6 +486,17 @@ px_first(const struct px *px)
 	return px->log.base + 1;
 }
 
+struct px_log_room
+px_log_room(const struct px *px)
+{
+	return (struct px_log_room){
+	    .entries = px->log.last - px->log.base,
+	    .entries_max = px->config.log_entries,
+	    .bytes = log_window_bytes(&px->log, px->log.base, px->log.last),
+	    .bytes_max = px->config.log_bytes,
+	};
+}
+
 struct log_entry
 px_entry(const struct px *px, uint64_t slot)
 {

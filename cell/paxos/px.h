@@ -224,6 +224,12 @@ uint64_t px_last(const struct px *px);
 uint64_t px_chosen(const struct px *px);
 /* Lowest slot whose payload is still in the log. */
 uint64_t px_first(const struct px *px);
+/* How much the log holds, and how much is kept for a follower that lags. */
+struct px_log_room {
+	uint64_t entries, entries_max, bytes, bytes_max;
+};
+/* Both as they are now. */
+struct px_log_room px_log_room(const struct px *px);
 /* The list in force behind the last chosen slot. */
 const struct px_members *px_members(const struct px *px);
 /* Why this replica has no vote at the moment; CONDITION_VOTING when it has one. */

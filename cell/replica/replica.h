@@ -64,6 +64,7 @@ struct replica_event {
 	struct bytes principal, key;
 	bool on;
 	struct replica_times times;
+	size_t clients, clients_max; /* connections of clients that the driver has, and accepts */
 };
 
 struct replica_send {

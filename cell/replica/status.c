@@ -51,12 +51,66 @@ pack_progress(const struct replica *r, struct buffer *packed)
 	return (struct wire_list){buffer_view(packed), n};
 }
 
+/* ---- limits ---- */
+
+static void
+pack_limit(struct wire_list *list, struct buffer *packed, const struct limit_row *row)
+{
+	wire_put_limit_row(packed, row);
+	list->count++;
+	list->packed = buffer_view(packed);
+}
+
+static void
+pack_limits_of_cell(const struct replica *r, const struct result_usage *usage,
+                    struct wire_list *list, struct buffer *packed)
+{
+	struct member_view m;
+	const struct limit_row rows[] = {
+	    {bytes_of("sessions"), bytes_of("count"), 1, usage->sessions, LIMIT_SESSIONS},
+	    {bytes_of("quota_nodes"), bytes_of("count"), 1, usage->nodes, usage->quota_nodes},
+	    {bytes_of("quota_bytes"), bytes_of("bytes"), 1, usage->bytes, usage->quota_bytes},
+	};
+	uint64_t members = 0, highest = 0;
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		pack_limit(list, packed, &rows[i]);
+	r_member_list_view(r, &m);
+	for (int i = 0; i < m.n; i++) {
+		members += m.list[i].member.role != MEMBER_REMOVED;
+		highest = m.list[i].member.id > highest ? m.list[i].member.id : highest;
+	}
+	pack_limit(list, packed,
+	           &(struct limit_row){bytes_of("replicas"), bytes_of("count"), 1, members,
+	                               LIMIT_REPLICAS});
+	pack_limit(list, packed,
+	           &(struct limit_row){bytes_of("replica_ids"), bytes_of("count"), 1, highest,
+	                               LIMIT_REPLICA_ID});
+}
+
+static void
+pack_limits_of_replica(const struct replica *r, struct wire_list *list, struct buffer *packed)
+{
+	const struct px_log_room log = px_log_room(r->px);
+	const struct limit_row rows[] = {
+	    {bytes_of("log_entries"), bytes_of("count"), 0, log.entries, log.entries_max},
+	    {bytes_of("log_bytes"), bytes_of("bytes"), 0, log.bytes, log.bytes_max},
+	    {bytes_of("clients"), bytes_of("count"), 0, r->clients, r->clients_max},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (rows[i].most > 0)
+			pack_limit(list, packed, &rows[i]);
+}
+
+/* ---- the answer ---- */
+
 void
 r_status_answer(struct replica *r, uint64_t conn)
 {
 	const struct result_usage usage = tree_usage(r->tree);
 	const uint64_t chosen = r->paxos->chosen;
-	struct buffer progress = BUFFER(LIMIT_FRAME);
+	struct buffer progress = BUFFER(LIMIT_FRAME), limits = BUFFER(LIMIT_FRAME);
 	struct message m = {
 	    .code = MSG_status_reply,
 	    .status_reply =
@@ -84,6 +138,9 @@ r_status_answer(struct replica *r, uint64_t conn)
 		m.status_reply.disputed = r->divergence.disputed;
 		m.status_reply.progress = pack_progress(r, &progress);
 	}
+	pack_limits_of_cell(r, &usage, &m.status_reply.limits, &limits);
+	pack_limits_of_replica(r, &m.status_reply.limits, &limits);
 	r_answer(r, conn, &m);
+	buffer_free(&limits);
 	buffer_free(&progress);
 }

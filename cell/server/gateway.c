@@ -315,6 +315,12 @@ has_room(struct gateway *g)
 	return room;
 }
 
+size_t
+gateway_clients(const struct gateway *g)
+{
+	return g->clients_n;
+}
+
 static void
 client_has_come(struct gateway *g, uint64_t conn, struct bytes principal, const uint8_t *key)
 {

@@ -67,6 +67,8 @@ size_t gateway_unsent_bytes(const struct gateway *g, uint64_t conn);
 /* Fills in the principal of a client's connection; false: the client is gone, or its principal
  * was removed. */
 bool gateway_principal(const struct gateway *g, uint64_t conn, struct bytes *name);
+/* The number of clients that are connected. */
+size_t gateway_clients(const struct gateway *g);
 /* Closes a client's connection, once the frames for it were sent. */
 void gateway_close(struct gateway *g, uint64_t conn);
 

@@ -146,9 +146,7 @@ enum { WIRE_MINOR = 0 };
 
 /* A member's state as the master knows it, for people. */
 #define WIRE_progress(F)                                                                      \
-	F(u8, id, 0)                                                                              \
-	F(u8, role, 0)                                                                            \
-	F(u8, full, 0)       /* its disk is */                                                    \
+	F(u8, id, 0) F(u8, role, 0) F(u8, full, 0) /* its disk is */                              \
 	F(u64, match, 0)     /* durable in its log */                                             \
 	F(u64, applied, 0)   /* durable in its state.db */                                        \
 	F(i64, heard_ms, 0)  /* time since its last message; -1: none yet */                      \
@@ -156,13 +154,11 @@ enum { WIRE_MINOR = 0 };
 
 /* A session, for people. */
 #define WIRE_session_row(F)                                                                   \
-	F(u64, session, 0)                                                                        \
-	F(u32, lease_ms, 0)                                                                       \
+	F(u64, session, 0) F(u32, lease_ms, 0)                                                    \
 	F(u64, locks, 0)      /* number of locks that it holds */                                 \
 	F(i64, heard_ms, 0)   /* time since its last KeepAlive; -1: none yet in this epoch */     \
 	F(u8, lasting, 0)     /* 1: it never expires */                                           \
-	F(text, principal, LIMIT_PRINCIPAL)                                                       \
-	F(text, host, LIMIT_HOST)
+	F(text, principal, LIMIT_PRINCIPAL) F(text, host, LIMIT_HOST)
 
 /* A lock with its holders and waiters, for people. */
 #define WIRE_lock_row(F) F(bytes, queue, LIMIT_FRAME - 1024) /* an encoded result `queue` */
@@ -180,12 +176,15 @@ enum { WIRE_MINOR = 0 };
 
 /* A principal of the cell, for people. */
 #define WIRE_principal_row(F) F(text, name, LIMIT_PRINCIPAL) F(bytes, key, 32)
+/* A limit of the cell or, 0, of the replica that reports it, for people. */
+#define WIRE_limit_row(F) F(text, name, LIMIT_NAME) F(text, unit, LIMIT_NAME)                 \
+	F(u8, of_cell, 0) F(u64, used, 0) F(u64, most, 0)
 
 #define WIRE_PARTS(S)                                                                         \
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
 	S(ballot) S(log_entry)                                                                    \
 	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(lock_row) S(setting_value)  \
-	S(setting_row) S(node_key) S(watch) S(watch_state) S(watch_event)              \
+	S(setting_row) S(limit_row) S(node_key) S(watch) S(watch_state) S(watch_event)               \
 	S(principal_row)
 
 /* ---- operations: the requests of a session ---- */
@@ -443,8 +442,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, epoch, 0) F(u8, master, 0)
 #define WIRE_msg_status_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_status_reply(F)                                                              \
-	F(u8, self, 0)                                                                            \
-	F(u8, role, 0)            /* enum replica_role */                                         \
+	F(u8, self, 0) F(u8, role, 0) /* enum replica_role */                                     \
 	F(u8, master, 0)          /* as far as this replica knows; 0: none */                     \
 	F(u64, epoch, 0)          /* of the last mastership that this replica has applied */      \
 	F(i64, master_since_ns, 0) /* of the master itself: its wall clock then; else 0 */        \
@@ -459,7 +457,8 @@ enum { WIRE_MINOR = 0 };
 	F(u64, longest_step_us, 0) /* of this process, in which it did nothing else */            \
 	F(u64, slow_steps, 0)     /* number of steps of more than 10 ms */                        \
 	F(u64, disputed, 0)       /* from the master: an entry where states differ; 0: none */    \
-	F(list, progress, progress) /* from the master: of all members */
+	F(list, progress, progress) /* from the master: of all members */                         \
+	F(list, limits, limit_row)  /* those of the cell as of `applied` */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_members(F) /* also sent without a request, when the list has changed */     \
 	F(u64, version, 0) F(list, members, member)

@@ -16,6 +16,7 @@ enum {
 	LIST_MAX_setting_value = LIMIT_SETTINGS,
 	LIST_MAX_setting_row = LIMIT_SETTINGS,
 	LIST_MAX_principal_row = LIMIT_PRINCIPALS,
+	LIST_MAX_limit_row = LIMIT_LIMITS,
 	LIST_MAX_node_key = LIMIT_KEYS,
 	LIST_MAX_watch = LIMIT_WATCHES,
 	LIST_MAX_watch_state = LIMIT_WATCHES,

@@ -51,6 +51,7 @@ union wire_element {
 	struct setting_value setting_value;
 	struct setting_row setting_row;
 	struct principal_row principal_row;
+	struct limit_row limit_row;
 	struct node_key node_key;
 	struct watch watch;
 	struct watch_state watch_state;

@@ -129,7 +129,8 @@ operator_command(struct player *p, struct script *w)
 	*q = (struct question){0};
 	if (script_take(w, "at"))
 		at = script_number(w);
-	m = question(p, w, &q->body);
+	q->limits = script_take(w, "limits");
+	m = q->limits ? (struct message){.code = MSG_status_request} : question(p, w, &q->body);
 	q->conn = player_connect(p, SCRIPTED, (int)at, SEAT_ADMIN);
 	q->asked = m.code;
 	wire_put_frame(&frame, &m);
@@ -258,6 +259,22 @@ print_status(struct player *p, const struct msg_status_reply *m)
 		           row.full ? ", its disk is full" : "");
 }
 
+/* The sim's driver accepts any number of clients. */
+static void
+print_limits(struct player *p, const struct msg_status_reply *m)
+{
+	struct cursor at = cursor_of(m->limits.packed);
+	struct limit_row row;
+
+	while (wire_next_limit_row(&at, &row))
+		if (row.most != SIZE_MAX)
+			player_say(p, "operator: %s %.*s: %lu of %lu %.*s",
+			           row.of_cell ? "the cell's" : "its", (int)row.name.len,
+			           (const char *)row.name.data, (unsigned long)row.used,
+			           (unsigned long)row.most, (int)row.unit.len,
+			           (const char *)row.unit.data);
+}
+
 static void
 on_operated(struct player *p, const struct question *q, const struct msg_operated *m)
 {
@@ -293,7 +310,7 @@ on_message(struct player *p, struct question *q, const struct message *m)
 		print_principals(p, &m->principals);
 		return;
 	case MSG_status_reply:
-		print_status(p, &m->status_reply);
+		(q->limits ? print_limits : print_status)(p, &m->status_reply);
 		return;
 	case MSG_redirect: /* again whenever the master changes */
 		if (!q->sent_away)

@@ -20,7 +20,7 @@
  *   show log | all              also the entries of the log as they take effect; all traces
  *   operator: [at 2] add | remove 4 | transfer 2 | set session_lease 6000 | end a [keep] |
  *                    add-principal ann [other key] | remove-principal ann |
- *                    sessions | locks | members | settings | status | principals
+ *                    sessions | locks | members | settings | status | limits | principals
  *   operator: leaves            hangs up, without an answer
  *   client a [caching]          one with the client library, which keeps its session by itself
  *   bare b [caching]            one that sends only what the script says; see cell_bare.c
@@ -52,6 +52,7 @@ struct player {
 		uint64_t conn;
 		enum message_code asked;
 		bool sent_away; /* to another replica */
+		bool limits;    /* of the status only these are printed */
 		uint8_t body;   /* of a replica that it adds */
 	} questions[QUESTIONS_MAX];
 	int questions_n;

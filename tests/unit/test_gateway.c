@@ -365,12 +365,14 @@ TEST(test_client)
 	start(&p);
 	visit(&p, &p.admin, CHANNEL_CLIENT);
 	UNTIL(&p, p.sides[0].connected_n == 1);
+	assert_int_equal(gateway_clients(p.sides[0].gateway), 1);
 	assert_string_equal(p.sides[0].principal, "admin");
 	assert_true(p.sides[0].conn & GATEWAY_CONN);
 	transport_send(p.visitor.transport, p.visitor.conn, frame);
 	UNTIL(&p, p.visitor.frame_n == 1);
 	leave(&p);
 	UNTIL(&p, p.sides[0].disconnected_n == 1);
+	assert_int_equal(gateway_clients(p.sides[0].gateway), 0);
 
 	/* Closed from our side: last words arrive, and nothing more is heard of it. */
 	visit(&p, &p.admin, CHANNEL_CLIENT);
