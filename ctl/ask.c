@@ -222,6 +222,25 @@ ask(struct asking *a, const struct noise_pair *key, int only)
 
 /* ---- the status of replicas ---- */
 
+static void
+take_limits(struct answer *answer, const struct wire_list *limits)
+{
+	struct cursor rest = cursor_of(limits->packed);
+	struct limit_row row;
+
+	while (answer->limits_n < LIMIT_LIMITS && wire_next_limit_row(&rest, &row)) {
+		struct answer_limit *l = &answer->limits[answer->limits_n++];
+
+		snprintf(l->name, sizeof l->name, "%.*s", (int)row.name.len,
+		         (const char *)row.name.data);
+		snprintf(l->unit, sizeof l->unit, "%.*s", (int)row.unit.len,
+		         (const char *)row.unit.data);
+		l->of_cell = row.of_cell != 0;
+		l->used = row.used;
+		l->most = row.most;
+	}
+}
+
 static bool
 take_status(struct asking *a, int i, const struct message *m)
 {
@@ -230,8 +249,9 @@ take_status(struct asking *a, int i, const struct message *m)
 	struct progress p;
 
 	answer->status = m->status_reply;
-	answer->status.progress = (struct wire_list){{NULL, 0}, 0};
+	answer->status.progress = answer->status.limits = (struct wire_list){{NULL, 0}, 0};
 	answer->heard = true;
+	take_limits(answer, &m->status_reply.limits);
 	while (answer->progress_n < LIMIT_REPLICAS && wire_next_progress(&rest, &p))
 		answer->progress[answer->progress_n++] = (struct answer_progress){
 		    .id = p.id,

@@ -16,13 +16,22 @@ struct answer_progress {
 	int64_t heard_ms; /* -1: never */
 };
 
+/* A limit as a replica tells it. */
+struct answer_limit {
+	char name[32], unit[16];
+	bool of_cell; /* else of the replica that tells it */
+	uint64_t used, most;
+};
+
 /* The result of asking one replica for its status. */
 struct answer {
 	bool heard;                     /* the replica has answered */
 	char why[160];                  /* else the human-readable reason */
-	struct msg_status_reply status; /* without its list, which is in `progress` */
+	struct msg_status_reply status; /* without its lists, which are: */
 	struct answer_progress progress[LIMIT_REPLICAS];
 	int progress_n;
+	struct answer_limit limits[LIMIT_LIMITS];
+	int limits_n;
 };
 
 /* Asks each replica of `cell_file` for its status; answers[i] is that of replicas[i]. Returns after

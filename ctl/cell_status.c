@@ -13,6 +13,7 @@
 #include "cell/sys/mountinfo.h"
 #include "ctl/cell.h"
 #include "ctl/health.h"
+#include "ctl/limits.h"
 
 enum { STATUS_SIZE = 64 * 1024, USAGE_PATIENCE_S = 2 };
 
@@ -181,6 +182,8 @@ of_mount(const struct ctl *ctl, const struct run_record *record)
 		json_object_del(all, "master");
 		json_object_update_missing(all, replicas);
 		json_decref(replicas);
+	} else {
+		json_object_set_new(all, "limits", limits_of_mount(all));
 	}
 	return all;
 }

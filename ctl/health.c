@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "ctl/limits.h"
 
 static const char *const roles[] = {
     [REPLICA_FOLLOWER] = "follower",
@@ -245,6 +246,8 @@ add_master(json_t *all, const struct cell_file *cell_file, const struct answer *
 	json_object_set_new(all, "epoch", number(s->epoch));
 	json_object_set_new(all, "sessions", number(s->sessions));
 	json_object_set_new(all, "locks_held", number(s->locks_held));
+	if (s->disputed != 0)
+		json_object_set_new(all, "disputed", number(s->disputed));
 }
 
 json_t *
@@ -261,6 +264,7 @@ health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT
 		                      replica_json(&cell_file->replicas[i], &answers[i],
 		                                   master < 0 ? NULL : &answers[master], newest));
 	json_object_set_new(all, "replicas", replicas);
+	json_object_set_new(all, "limits", limits_of_replicas(cell_file, answers));
 	json_object_set_new(all, "problems", problems_of(cell_file, answers, master));
 	return all;
 }

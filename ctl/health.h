@@ -7,7 +7,7 @@
 #include "ctl/ask.h"
 
 /* An object made of the replicas' answers, owned by the caller: the master and its usage, each
- * replica, and a list of problems, the worst first. */
+ * replica, the limits, and a list of problems, the worst first. */
 json_t *health_json(const struct cell_file *cell_file, const struct answer answers[LIMIT_REPLICAS]);
 
 /* Prints the replicas of such an object as a table, then its problems. */

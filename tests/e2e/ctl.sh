@@ -28,7 +28,11 @@ s = json.load(sys.stdin)
 assert isinstance(s["lease_left"], float) and isinstance(s["session"], int), s
 assert isinstance(s["version"], str) and s["state"] == "safe", s'
 	"$LSCTL" status "$m" | grep -qE '^lease_left +[0-9]+\.[0-9]{3}$'
+	is "$("$LSCTL" status --check "$m")" good
+	"$LSCTL" status --limits "$m" | grep -qE '^quota_nodes +the cell +[0-9]+ +1000000 count '
+	exits 2 "$LSCTL" status --limits --check "$m" 2> "$work/err"
 	down
+	exits 2 "$LSCTL" status --check "$m" > /dev/null 2>&1
 	exits 1 "$LSCTL" status "$m" 2> "$work/err"
 	is "$(wc -l < "$work/err")" 1
 }

@@ -68,6 +68,32 @@ case_the_master_in_the_logs() {
 	one_line 1 "refused: there is no replica 99" "$LSCTL" --cell "$conf" master transfer 99
 }
 
+# verdict CODE TEXT: this is all that `status --check` says.
+verdict() { [ "$(exits "$1" status --check && echo "exits $1")" = "$2"$'\n'"exits $1" ]; }
+
+case_verdict_and_limits() {
+	local used
+	verdict 0 good
+	is "$("$LSCTL" status --check "$m")" good
+	is "$(status --check --json | tr -d ' \n')" '{"verdict":"good","reasons":[]}'
+	status --limits > "$work/out"
+	grep -qE '^sessions +the cell +1 +200000 count +0\.0$' "$work/out"
+	grep -qE '^quota_nodes +the cell +[0-9]+ +1000000 ' "$work/out"
+	is "$(grep -cE '^clients +replica [123] +[0-9]+ +[0-9]+ ' "$work/out")" 3
+	is "$(grep -cE '^log_bytes +replica [123] ' "$work/out")" 3
+	exec 9<> "$m/f"
+	flock 9
+	status --limits > "$work/out"
+	exec 9>&-
+	grep -qE '^lock_holders +/f +1 +4096 ' "$work/out"
+	grep -qE '^lock_waiters +any lock +0 +16384 ' "$work/out"
+	used=$(sed -nE 's/^quota_nodes +the cell +([0-9]+) .*/\1/p' "$work/out")
+	cell_ctl cell set quota_nodes="$used" > /dev/null
+	verdict 1 "degraded: quota_nodes of the cell: $used of $used count"
+	cell_ctl cell set quota_nodes=1000000 > /dev/null
+	verdict 0 good
+}
+
 case_one_replica_less() {
 	local before
 	before=$(running)
@@ -75,6 +101,8 @@ case_one_replica_less() {
 	wait_until "there is a master" has_master
 	status | grep -qE '^problem +replica 2 .* cannot be reached: connection refused$'
 	status | grep -qE '^2 .*unreachable$'
+	wait_until "the master misses it, too" \
+		verdict 1 "degraded: 2 of 3 replicas work, and 2 are needed"
 	is "$(up | tail -n 1)" "$m"
 	is "$(wc -w <<< "$(running)")" 3
 	is "$(comm -12 <(tr ' ' '\n' <<< "$before") <(running | tr ' ' '\n') | grep -c .)" 2
@@ -87,6 +115,7 @@ case_no_majority() {
 	kill -STOP "$(replica 3)"
 	wait_until "the lease of the master has run out" no_master
 	exits 1 status > "$work/out"
+	verdict 2 "down: no master: 1 of 3 replicas can be reached, 2 are needed"
 	grep -qE '^problem +no master: 1 of 3 replicas can be reached, 2 are needed$' "$work/out"
 	grep -qE '^problem +replica 1 .*: connection refused$' "$work/out"
 	grep -qE '^problem +replica 3 .*: no answer in time$' "$work/out"
