@@ -251,6 +251,7 @@ take_status(struct asking *a, int i, const struct message *m)
 	answer->status = m->status_reply;
 	answer->status.progress = answer->status.limits = (struct wire_list){{NULL, 0}, 0};
 	answer->heard = true;
+	answer->ahead_ms = (m->status_reply.wall_ns - clock_wall_ns()) / 1000000;
 	take_limits(answer, &m->status_reply.limits);
 	while (answer->progress_n < LIMIT_REPLICAS && wire_next_progress(&rest, &p))
 		answer->progress[answer->progress_n++] = (struct answer_progress){

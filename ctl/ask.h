@@ -26,6 +26,7 @@ struct answer_limit {
 /* The result of asking one replica for its status. */
 struct answer {
 	bool heard;                     /* the replica has answered */
+	int64_t ahead_ms;               /* its time of day, compared with ours */
 	char why[160];                  /* else the human-readable reason */
 	struct msg_status_reply status; /* without its lists, which are: */
 	struct answer_progress progress[LIMIT_REPLICAS];

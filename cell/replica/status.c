@@ -130,6 +130,7 @@ r_status_answer(struct replica *r, uint64_t conn)
 	            .digest = tree_digest(r->tree),
 	            .longest_step_us = r->times.longest_us,
 	            .slow_steps = r->times.slow,
+	            .wall_ns = r->wall_ns,
 	        },
 	};
 

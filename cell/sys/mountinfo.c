@@ -135,6 +135,30 @@ mountinfo_of_type(const char *type, struct mountinfo *info)
 	return table_find("/proc/self/mountinfo", INT_MAX, match_type, type, info);
 }
 
+struct mountinfo_visit {
+	const char *type;
+	void (*each)(void *user, const struct mountinfo *info);
+	void *user;
+};
+
+static bool
+visit(const struct mountinfo *info, const void *key)
+{
+	const struct mountinfo_visit *v = key;
+
+	if (match_type(info, v->type))
+		v->each(v->user, info);
+	return false;
+}
+
+void
+mountinfo_each(const char *type, void (*each)(void *user, const struct mountinfo *info), void *user)
+{
+	const struct mountinfo_visit v = {type, each, user};
+
+	table_find("/proc/self/mountinfo", INT_MAX, visit, &v, NULL);
+}
+
 static int
 append_name(char path[PATH_MAX], const char *name)
 {

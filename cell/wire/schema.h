@@ -458,7 +458,7 @@ enum { WIRE_MINOR = 0 };
 	F(u64, slow_steps, 0)     /* number of steps of more than 10 ms */                        \
 	F(u64, disputed, 0)       /* from the master: an entry where states differ; 0: none */    \
 	F(list, progress, progress) /* from the master: of all members */                         \
-	F(list, limits, limit_row)  /* those of the cell as of `applied` */
+	F(list, limits, limit_row) F(i64, wall_ns, 0) /* those of the cell as of `applied`; now */
 #define WIRE_msg_members_request(F) /* asked of any replica, without a session */
 #define WIRE_msg_members(F) /* also sent without a request, when the list has changed */     \
 	F(u64, version, 0) F(list, members, member)

@@ -1,14 +1,14 @@
 /* The kernel's table of local locks: which lines are about our mount. */
 #include "tests/unit/unit.h"
 
-#include "fs/local_locks.h"
+#include "cell/sys/local_lock.h"
 
 static const struct mountinfo ours = {.major = 0, .minor = 0x27};
 
 static bool
 parse(const char *line, struct local_lock *lock)
 {
-	return local_locks_parse(line, &ours, lock);
+	return local_lock_parse(line, &ours, lock);
 }
 
 TEST(test_our_device)

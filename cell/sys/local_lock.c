@@ -1,0 +1,87 @@
+#include "cell/sys/local_lock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DESCRIPTORS_MAX = 64 }; /* descriptors searched for the name of a directory */
+
+/* "1: FLOCK  ADVISORY  WRITE 1234 00:27:5 0 EOF"; a waiter has "->" behind the number. */
+bool
+local_lock_parse(const char *line, const struct mountinfo *mounted, struct local_lock *lock)
+{
+	unsigned major, minor;
+	int pid;
+
+	if (sscanf(line, "%*d: %*[A-Z] %*s %*s %d %x:%x:%" SCNu64, &pid, &major, &minor,
+	           &lock->ino) != 4)
+		return false;
+	lock->pid = pid;
+	return major == mounted->major && minor == mounted->minor;
+}
+
+void
+local_lock_each(const struct mountinfo *mounted, int lines,
+                void (*each)(void *user, const struct local_lock *lock), void *user)
+{
+	FILE *f = fopen("/proc/locks", "re");
+	struct local_lock lock;
+	char line[256];
+
+	for (int n = 0; f && n < lines && fgets(line, sizeof line, f); n++)
+		if (local_lock_parse(line, mounted, &lock))
+			each(user, &lock);
+	if (f)
+		fclose(f);
+}
+
+/* ---- the name ---- */
+
+/* The number behind a name in the fdinfo of a descriptor; 0 when the name is missing. */
+static uint64_t
+info_field(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static bool
+is_of_lock(const struct mountinfo *mounted, const struct local_lock *lock, int fd)
+{
+	char path[64], text[512];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%ld/fdinfo/%d", (long)lock->pid, fd);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	n = fread(text, 1, sizeof text - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	return info_field(text, "mnt_id:") == (uint64_t)mounted->id &&
+	       info_field(text, "ino:") == lock->ino;
+}
+
+/* readlink of a descriptor in /proc sends no request to the mount. */
+void
+local_lock_name(const struct mountinfo *mounted, const struct local_lock *lock, char name[PATH_MAX])
+{
+	char path[64];
+	ssize_t n;
+
+	for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
+		if (!is_of_lock(mounted, lock, fd))
+			continue;
+		snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)lock->pid, fd);
+		n = readlink(path, name, PATH_MAX - 1);
+		name[n > 0 ? n : 0] = '\0';
+		if (n > 0)
+			return;
+	}
+	snprintf(name, PATH_MAX, "inode %" PRIu64 " of %.*s", lock->ino, PATH_MAX - 64,
+	         mounted->path);
+}

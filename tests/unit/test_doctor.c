@@ -1,0 +1,157 @@
+/* What lsctl doctor finds in the answers of replicas, and in the modes of key files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "ctl/doctor.h"
+#include "tests/unit/unit.h"
+
+static const struct cell_file members = {
+    .name = "dc1",
+    .replicas = {{.id = 1, .role = MEMBER_VOTER, .address = "a:1"},
+                 {.id = 2, .role = MEMBER_VOTER, .address = "b:1"},
+                 {.id = 5, .role = MEMBER_VOTER, .address = "c:1"}},
+    .replicas_n = 3,
+};
+
+struct cell {
+	struct answer answers[LIMIT_REPLICAS];
+};
+
+static struct cell
+sound(void)
+{
+	struct cell c = {0};
+
+	for (int i = 0; i < 3; i++)
+		c.answers[i] = (struct answer){
+		    .heard = true,
+		    .status = {.self = members.replicas[i].id, .master = 1},
+		};
+	c.answers[0].status.role = REPLICA_MASTER;
+	return c;
+}
+
+/* All findings, as "object: what|"; the caller frees the text. */
+static char *
+found(const json_t *findings)
+{
+	char *all = strdup("");
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(findings, i, one)
+	{
+		char *longer;
+
+		assert_true(json_string_length(json_object_get(one, "do")) > 0);
+		assert_true(asprintf(&longer, "%s%s: %s|", all,
+		                     json_string_value(json_object_get(one, "object")),
+		                     json_string_value(json_object_get(one, "what"))) >= 0);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+static void
+expect(const struct cell *c, const char *text)
+{
+	json_t *findings = json_array();
+	char *all;
+
+	doctor_replicas(findings, &members, c->answers);
+	all = found(findings);
+	assert_string_equal(all, text);
+	free(all);
+	json_decref(findings);
+}
+
+TEST(test_all_is_well)
+{
+	const struct cell c = sound();
+
+	expect(&c, "");
+}
+
+TEST(test_clocks)
+{
+	struct cell c = sound();
+
+	c.answers[1].ahead_ms = -1900;
+	c.answers[2].ahead_ms = 2000;
+	expect(&c, "");
+	c.answers[1].ahead_ms = -61500;
+	c.answers[2].ahead_ms = 3000;
+	expect(&c, "replica 2 (b:1): its time of day is 61.5 s behind that of this machine|"
+	           "replica 5 (c:1): its time of day is 3.0 s ahead of that of this machine|");
+}
+
+TEST(test_unreachable)
+{
+	struct cell c = sound();
+
+	c.answers[2] = (struct answer){.why = "connection refused"};
+	expect(&c, "replica 5 (c:1): cannot be reached: connection refused|");
+	c.answers[0] = (struct answer){.why = "no answer in time"};
+	expect(&c, "replica 1 (a:1): cannot be reached: no answer in time|"
+	           "replica 5 (c:1): cannot be reached: connection refused|dc1: has no master|");
+}
+
+TEST(test_conditions)
+{
+	struct cell c = sound();
+
+	c.answers[1].status.condition = CONDITION_LOST;
+	c.answers[2].status.full = 1;
+	c.answers[0].status.disputed = 7;
+	expect(&c, "replica 2 (b:1): it has an older state than it has acknowledged, and lost its "
+	           "vote|replica 5 (c:1): it has no room on its disk|dc1: its replicas have "
+	           "different states|");
+}
+
+TEST(test_a_limit)
+{
+	struct cell c = sound();
+
+	c.answers[0].limits_n = 1;
+	c.answers[0].limits[0] = (struct answer_limit){"sessions", "count", true, 95, 100};
+	expect(&c, "the cell: 95 percent of sessions are used|");
+}
+
+/* ---- keys ---- */
+
+static void
+expect_key(const char *path, mode_t mode, const char *what)
+{
+	json_t *findings = json_array();
+	char *all, *text;
+
+	assert_int_equal(chmod(path, mode), 0);
+	doctor_key(findings, path);
+	all = found(findings);
+	assert_true(asprintf(&text, "%s: %s|", path, what ? what : "") > 0);
+	assert_string_equal(all, what ? text : "");
+	free(all);
+	free(text);
+	json_decref(findings);
+}
+
+TEST(test_keys)
+{
+	char path[] = "/tmp/lsfs-doctor.XXXXXX";
+	int fd = mkstemp(path);
+	json_t *findings = json_array();
+
+	assert_true(fd >= 0);
+	close(fd);
+	expect_key(path, 0600, NULL);
+	expect_key(path, 0400, NULL);
+	expect_key(path, 0640, "others may read or write this key (mode 0640)");
+	expect_key(path, 0602, "others may read or write this key (mode 0602)");
+	unlink(path);
+	doctor_key(findings, path);
+	assert_int_equal(json_array_size(findings), 0);
+	json_decref(findings);
+}
