@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include "ctl/limits.h"
+#include "ctl/utc.h"
 
 static const char *const roles[] = {
     [REPLICA_FOLLOWER] = "follower",
@@ -48,17 +48,13 @@ hexadecimal(uint64_t n)
 	return json_string(text);
 }
 
-/* An instant as text: RFC 3339, in UTC. */
 static json_t *
 instant(int64_t ns)
 {
-	time_t seconds = (time_t)(ns / 1000000000);
-	struct tm tm;
-	char text[40];
+	char text[UTC_TEXT];
 
-	if (!gmtime_r(&seconds, &tm) || !strftime(text, sizeof text, "%FT%TZ", &tm))
-		return json_null();
-	return json_string(text);
+	utc_text(ns / 1000000000, text);
+	return text[0] != '\0' ? json_string(text) : json_null();
 }
 
 /* ---- problems ---- */

@@ -1,4 +1,5 @@
-/* backup: a consistent copy of a running cell's state, in one file. */
+/* backup: a consistent copy of a running cell's state, in one file; show: what is in such a file.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 #include "cell/sys/log.h"
 #include "cell/store/salvage.h"
 #include "ctl/ask.h"
+#include "ctl/backup_show.h"
 #include "ctl/cell.h"
 #include "ctl/fetch.h"
 
@@ -258,6 +260,8 @@ run(struct ctl *ctl, int argc, char **argv)
 		return CTL_USAGE;
 	if (ctl->help)
 		return CTL_OK;
+	if (argc - optind == 2 && strcmp(argv[optind], "show") == 0)
+		return backup_show(ctl, argv[optind + 1]);
 	if (argc - optind != 1 || argv[optind][0] == '\0')
 		return ctl_usage(&backup_command, "FILE", "exactly one is needed");
 	b.ctl = ctl;
@@ -270,7 +274,7 @@ run(struct ctl *ctl, int argc, char **argv)
 
 const struct ctl_command backup_command = {
     "backup",
-    "FILE",
-    "makes a consistent copy of a running cell's state, verified",
+    "FILE | show FILE",
+    "makes a consistent copy of a running cell's state, verified; shows what is in one",
     run,
 };

@@ -9,18 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-#include "cell/sys/clock.h"
 #include "cell/sys/log.h"
 #include "cell/store/salvage.h"
 #include "ctl/addresses.h"
 #include "ctl/cell.h"
+#include "ctl/utc.h"
 
 /* The state is made in this directory below the new cell's, so that the disk has space for it. */
 #define WORK "restore.unfinished"
-
-enum { DAY_S = 86400 };
 
 struct restoring {
 	const char *source, *directory;
@@ -143,41 +140,19 @@ restore(struct restoring *r)
 /* ---- the report ---- */
 
 static void
-print_age(int64_t seconds)
-{
-	if (seconds >= 2 * DAY_S)
-		printf("%" PRId64 " days ago", seconds / DAY_S);
-	else if (seconds >= 7200)
-		printf("%" PRId64 " hours ago", seconds / 3600);
-	else if (seconds >= 120)
-		printf("%" PRId64 " minutes ago", seconds / 60);
-	else
-		printf("%" PRId64 " seconds ago", seconds > 0 ? seconds : 0);
-}
-
-static void
-utc(int64_t seconds, char *text, size_t size)
-{
-	const time_t t = seconds;
-	struct tm tm;
-
-	strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
-}
-
-static void
 print_text(const struct restoring *r)
 {
 	const struct restoration *s = &r->restored;
-	char written[32];
+	char written[UTC_TEXT], age[AGE_TEXT];
 
-	utc(s->written_s, written, sizeof written);
+	utc_text(s->written_s, written);
+	utc_age(s->written_s, age);
 	printf("%-24s %s\n", "cell", s->cell);
 	printf("%-24s %" PRIu64, "log index", s->applied);
 	if (s->from_log > 0)
 		printf(" (the last %" PRIu64 " entries from the log)", s->from_log);
-	printf("\n%-24s %s, ", "last written", written);
-	print_age(clock_wall_ns() / 1000000000 - s->written_s);
-	printf("\n%-24s %" PRIu64 ", %" PRIu64 " bytes\n", "nodes", s->nodes, s->bytes);
+	printf("\n%-24s %s, %s\n", "last written", written, age);
+	printf("%-24s %" PRIu64 ", %" PRIu64 " bytes\n", "nodes", s->nodes, s->bytes);
 	printf("%-24s %" PRIu64 "\n", "sessions ended", s->sessions);
 	cell_print_made(r->directory, &r->cell_file);
 }
@@ -186,7 +161,7 @@ static void
 print_json(const struct restoring *r)
 {
 	const struct restoration *s = &r->restored;
-	char written[32], path[PATH_MAX];
+	char written[UTC_TEXT], path[PATH_MAX];
 	json_t *all;
 
 	if (cell_file_is_standalone(&r->cell_file))
@@ -194,7 +169,7 @@ print_json(const struct restoring *r)
 	else
 		snprintf(path, sizeof path, "%s/%s.conf", r->directory, r->cell_file.name);
 	all = cell_json(path, &r->cell_file);
-	utc(s->written_s, written, sizeof written);
+	utc_text(s->written_s, written);
 	json_object_set_new(all, "log_index", json_integer((json_int_t)s->applied));
 	json_object_set_new(all, "from_log", json_integer((json_int_t)s->from_log));
 	json_object_set_new(all, "last_written", json_string(written));

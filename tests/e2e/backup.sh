@@ -62,6 +62,21 @@ case_wrong_use() {
 	[ ! -e "$work/b" ]
 }
 
+# shows_backup FILE CELL NODES SESSIONS
+shows_backup() {
+	limit 30 "$LSCTL" backup show --json "$1" > "$work/shown"
+	python3 -c '
+import json, os, sys, time
+b = json.load(open(sys.argv[1]))
+assert [b["cell"], b["nodes"], b["sessions"]] == [sys.argv[2], *map(int, sys.argv[3:])], b
+assert b["written"].startswith(time.strftime("%Y-", time.gmtime())), b
+assert b["size"] == os.stat(b["file"]).st_size and b["log_index"] > 1 and b["epoch"] > 0, b
+assert b["replicas"][0]["id"] == 1, b' "$work/shown" "$2" "$3" "$4"
+	limit 30 "$LSCTL" backup show "$1" > "$work/shown"
+	grep -qE '^written +.*Z, [0-9]+ (seconds|minutes) ago$' "$work/shown"
+	! compgen -G "$work/*.show-*"
+}
+
 case_of_a_cell_in_one_process() {
 	start
 	mkdir "$m/d"
@@ -74,6 +89,7 @@ b = json.load(sys.stdin)
 assert b["cell"] == "local" and b["nodes"] == 8 and b["log_index"] > 10, b
 assert b["size"] == os.stat(b["file"]).st_size, b' < "$work/out"
 	is "$(held "$work/b" last)" last
+	shows_backup "$work/b" local 8 1
 	daemon=$(daemon_of "$m")
 	stop
 	limit 30 "$LSCTL" backup --cell "$data/cell.conf" "$work/b2" > /dev/null
@@ -141,6 +157,29 @@ case_the_old_one_stays_until_the_new_one_is_whole() {
 	is "$(held "$work/b" x)" changed
 	cmp "$work/same" "$work/b.copy" # it was replaced, not written over
 	tidy
+}
+
+case_shown_and_damaged() {
+	shows_backup "$work/b" dc1 "$(find "$m" ! -path "$d" | wc -l)" 2
+	grep -qE '^replica 3 +127.0.0.1:[0-9]+$' "$work/shown"
+	head -c 100000 "$work/b" > "$work/short"
+	refused "$work/short" "$LSCTL" backup show "$work/short"
+	python3 -c '
+import sys
+b = bytearray(open(sys.argv[1], "rb").read())
+b[len(b) // 2] ^= 1
+open(sys.argv[2], "wb").write(b)' "$work/b" "$work/flipped"
+	refused "$work/flipped" "$LSCTL" backup show "$work/flipped"
+	refused "$work/none" "$LSCTL" backup show "$work/none"
+	refused "neither a backup" "$LSCTL" backup show "$work"
+	mkdir "$work/sealed"
+	cp "$work/b" "$work/sealed/b"
+	mount --bind "$work/sealed" "$work/sealed"
+	mount -o remount,bind,ro "$work/sealed"
+	TMPDIR=$work limit 30 "$LSCTL" backup show "$work/sealed/b" > "$work/shown"
+	grep -q '^cell  *dc1$' "$work/shown"
+	umount "$work/sealed"
+	! compgen -G "$work/lsctl.show-*"
 }
 
 case_restored() {
