@@ -108,7 +108,6 @@ struct replica {
 	size_t work;       /* of applying so far, in bytes */
 	unsigned px_steps; /* steps of paxos so far */
 	struct replica_times times;
-	size_t clients, clients_max; /* as the driver told last */
 	mono_t now;
 	int64_t wall_ns;
 	struct replica_update *update;

@@ -527,8 +527,6 @@ replica_step(struct replica *r, const struct replica_event *event, struct replic
 	r->now = event->now;
 	r->wall_ns = event->wall_ns;
 	r->times = event->times;
-	r->clients = event->clients;
-	r->clients_max = event->clients_max;
 	r->work = 0;
 	r->px_steps = 0;
 	on_event(r, event);

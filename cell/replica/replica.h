@@ -49,7 +49,8 @@ enum replica_event_kind {
 
 /* Measurements of the driver, for the status. */
 struct replica_times {
-	uint64_t longest_us, slow; /* the longest step; the number of steps of more than 10 ms */
+	uint64_t longest_us, slow;   /* the longest step; the number of steps of more than 10 ms */
+	size_t clients, clients_max; /* connections of clients: the present ones, the most */
 };
 
 /* Every event has both clocks: decisions use `now`, time stamps `wall_ns`. */
@@ -64,7 +65,6 @@ struct replica_event {
 	struct bytes principal, key;
 	bool on;
 	struct replica_times times;
-	size_t clients, clients_max; /* connections of clients that the driver has, and accepts */
 };
 
 struct replica_send {

@@ -95,7 +95,7 @@ pack_limits_of_replica(const struct replica *r, struct wire_list *list, struct b
 	const struct limit_row rows[] = {
 	    {bytes_of("log_entries"), bytes_of("count"), 0, log.entries, log.entries_max},
 	    {bytes_of("log_bytes"), bytes_of("bytes"), 0, log.bytes, log.bytes_max},
-	    {bytes_of("clients"), bytes_of("count"), 0, r->clients, r->clients_max},
+	    {bytes_of("clients"), bytes_of("count"), 0, r->times.clients, r->times.clients_max},
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -186,8 +186,8 @@ server_step(struct server *s, struct replica_event event)
 	if (mono_is_never(s->turn_began))
 		s->turn_began = event.now;
 	event.times = s->times;
-	event.clients = s->gateway != NULL ? gateway_clients(s->gateway) : 0;
-	event.clients_max = s->gateway != NULL ? s->config.clients_max : 0;
+	event.times.clients = s->gateway != NULL ? gateway_clients(s->gateway) : 0;
+	event.times.clients_max = s->gateway != NULL ? s->config.clients_max : 0;
 	replica_step(s->replica, &event, &s->update);
 	carry_out(s, &s->update);
 	follow_condition(s);

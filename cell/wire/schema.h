@@ -184,7 +184,7 @@ enum { WIRE_MINOR = 0 };
 	S(attr) S(child) S(ticket) S(lock_holder) S(lock_waiter) S(guard) S(command) S(acquire)    \
 	S(ballot) S(log_entry)                                                                    \
 	S(slot_header) S(member) S(mark) S(progress) S(session_row) S(lock_row) S(setting_value)  \
-	S(setting_row) S(limit_row) S(node_key) S(watch) S(watch_state) S(watch_event)               \
+	S(setting_row) S(limit_row) S(node_key) S(watch) S(watch_state) S(watch_event)             \
 	S(principal_row)
 
 /* ---- operations: the requests of a session ---- */
