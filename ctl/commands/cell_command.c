@@ -8,6 +8,7 @@
 #include "cell/config/key_file.h"
 #include "cell/sys/log.h"
 #include "ctl/addresses.h"
+#include "ctl/cell_refresh.h"
 #include "ctl/cell_settings.h"
 
 struct cell_arguments {
@@ -233,7 +234,7 @@ run(struct ctl *ctl, int argc, char **argv)
 	argc -= optind;
 	argv += optind;
 	if (argc == 0)
-		return usage("create, show or set", "needed");
+		return usage("create, show, set or refresh", "needed");
 	if (strcmp(argv[0], "create") == 0)
 		return run_create(ctl, argc - 1, argv + 1, &a);
 	if (a.directory || a.replicas.n > 0 || a.replicas.set_n > 0 || a.replicas.is_private)
@@ -246,14 +247,17 @@ run(struct ctl *ctl, int argc, char **argv)
 		return run_show(ctl, argc - 1, argv + 1);
 	if (strcmp(argv[0], "set") == 0)
 		return run_set(ctl, argc - 1, argv + 1);
-	return usage(argv[0], "neither create, show nor set");
+	if (strcmp(argv[0], "refresh") == 0)
+		return argc > 1 ? usage(argv[1], "unexpected argument") : cell_refresh(ctl);
+	return usage(argv[0], "neither create, show, set nor refresh");
 }
 
 const struct ctl_command cell_command = {
     "cell",
     "create CELL --dir DIR --replica HOST:PORT [--replica ...] [--set NAME=VALUE ...] [--private] "
     "| show |"
-    " set NAME=VALUE",
-    "makes the files of a cell on several machines; shows its file and settings; sets one",
+    " set NAME=VALUE | refresh",
+    "makes the files of a cell on several machines; shows its file and settings; sets one; brings"
+    " the file up to date",
     run,
 };

@@ -95,7 +95,22 @@ case_an_old_cell_file() {
 	exits 1 doctor --cell "$work/old.conf" --key "$cell/admin.key" > "$work/out"
 	grep -qE "^lsctl: $work/old.conf: older than the cell's list .*: lsctl cell refresh$" \
 		"$work/out"
+	chmod 640 "$work/old.conf"
+	sed -i 's/^\[replica 1\]/# the first\n&/' "$work/old.conf"
+	limit 20 "$LSCTL" cell refresh --cell "$work/old.conf" --key "$cell/admin.key" \
+		> "$work/out"
+	grep -qE "^$work/old.conf: brought up to date: version [0-9]+, replicas 1 2 3 4$" \
+		"$work/out"
+	is "$(stat -c %a "$work/old.conf")" 640
+	grep -qx '# the first' "$work/old.conf"
 	cell_ctl replica remove 4 > /dev/null
+	ln -s old.conf "$work/link.conf"
+	limit 20 "$LSCTL" cell refresh --json --cell "$work/link.conf" --key "$cell/admin.key" \
+		| grep -q '"changed": true'
+	[ -L "$work/link.conf" ]
+	! grep -q 'replica 4' "$work/old.conf"
+	limit 20 "$LSCTL" cell refresh --cell "$work/old.conf" --key "$cell/admin.key" \
+		| grep -q 'old.conf: up to date'
 }
 
 case_without_a_key() {
@@ -104,6 +119,9 @@ case_without_a_key() {
 	grep -q 'no key: the replicas are not asked' "$work/out"
 }
 
-case_down() { down; }
+case_down() {
+	down
+	refused "$cell/dc1.conf: no replica answers" "$LSCTL" cell refresh --cell "$cell/dc1.conf"
+}
 
 run_cases
