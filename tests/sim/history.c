@@ -80,8 +80,8 @@ history_ending(struct sim *s, const struct client_answer *a)
 static bool
 is_same(const struct record *r, const struct msg_request *m)
 {
-	return bytes_equal(r->encoded, m->op) && r->guard.node == m->guard.node &&
-	       r->guard.fence == m->guard.fence;
+	return bytes_equal(r->encoded, m->op) && bytes_equal(r->user, m->user) &&
+	       r->guard.node == m->guard.node && r->guard.fence == m->guard.fence;
 }
 
 /* Requests that differ in nothing go out in the order in which they were made; one that is given up
@@ -128,6 +128,7 @@ history_sent(struct sim *s, int machine, const struct msg_request *m)
 		r = record_new(s, machine, bytes_copy(m->op));
 		r->own = true;
 		r->guard = m->guard;
+		r->user = bytes_copy(m->user);
 	}
 	r->session = m->session;
 	r->number = m->number;
@@ -206,6 +207,10 @@ check_command(struct sim *s, struct record *r)
 		return; /* the master may refuse it and propose nothing */
 	if (r->op.code == OP_acquire && r->rc == RC_INTR && r->given_up)
 		return;
+	if (r->op.code == OP_acquire && r->rc == RC_ACCES && r->executed == 0) {
+		model_check_refused(s, r);
+		return;
+	}
 	if (r->rc == RC_NOSPC && r->executed == 0)
 		return; /* most disks are full */
 	if (r->op.code == OP_make_ephemeral && r->rc == RC_BUSY && r->executed == 0)

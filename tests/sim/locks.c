@@ -197,6 +197,20 @@ locks_took(struct sim *s, uint64_t index, uint64_t session, const struct acquire
 	}
 }
 
+/* A waiter that has lost its right waits no more. */
+static void
+refused(struct sim *s, const struct op_grant *op)
+{
+	for (size_t i = 0; i < s->history.acquires_n; i++) {
+		struct record *r = s->history.acquires[i];
+		const struct acquire *a = &r->op.acquire.acquire;
+
+		if (r->session == op->session && a->node == op->acquire.node &&
+		    a->acquisition == op->acquire.acquisition)
+			r->waiting = false;
+	}
+}
+
 /* A grant that the master proposed. It names a live session or does nothing. */
 bool
 locks_has(const struct item *it, uint64_t session, const struct acquire *a)
@@ -213,8 +227,12 @@ locks_granted(struct sim *s, uint64_t index, const struct command *c, const stru
 
 	struct item *it = model_item(&s->model, op->acquire.node);
 
-	if (!model_alive(&s->model, op->session) || !model_permits_grant(s, c, op))
+	if (!model_alive(&s->model, op->session))
 		return;
+	if (!model_permits_grant(s, c, op)) {
+		refused(s, op);
+		return;
+	}
 	locks_acquire(s, index, op->session, &op->acquire, &want);
 	if (want.rc == RC_BUSY_LOCK && it->granted == index && s->script == NULL)
 		sim_fail(s, "an entry grants the lock of %s twice", trace_path(s, it->node));

@@ -23,7 +23,8 @@ enum role {
 	ROLE_BURST,
 	ROLE_DIRECTORIES,
 	ROLES, /* that are drawn */
-	ROLE_BULK = ROLES
+	ROLE_BULK = ROLES,
+	ROLE_RIGHTS
 };
 
 struct process {
@@ -174,18 +175,25 @@ void work_ask_ordered(struct sim *s, struct machine *m, int p, const struct op *
 /* While the lock is held that this acquire, which has taken effect, got. */
 void work_ask_guarded(struct sim *s, struct machine *m, int p, const struct op *op,
                       const struct record *by);
+/* For this user of the principal. */
+void work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, const char *user);
 const struct record *work_answer(const struct sim *s, const struct process *proc, int i);
 void work_wake(struct sim *s, struct machine *m, int p, int64_t delay);
 void work_next_round(struct sim *s, struct machine *m, int p);
 
-/* ---- work_rounds.c, work_names.c ---- */
+/* ---- work_rounds.c, work_names.c, work_rights.c ---- */
 
 /* The next step of a process's round. */
 void work_act(struct sim *s, struct machine *m, int p);
-/* Those of three of the roles. */
+/* The lock of the process's file: a new acquisition of it, and its end. */
+struct op work_acquire(struct sim *s, struct machine *m, struct process *proc, enum lock_mode mode,
+                       bool waits);
+struct op work_release(const struct machine *m, const struct process *proc);
+/* Those of four of the roles. */
 void work_names(struct sim *s, struct machine *m, int p);
 void work_ephemeral(struct sim *s, struct machine *m, int p);
 void work_directories(struct sim *s, struct machine *m, int p);
+void work_rights(struct sim *s, struct machine *m, int p);
 /* A file in the root. */
 struct op work_create(const char *name, bool exclusive, bool ephemeral);
 

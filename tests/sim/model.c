@@ -183,9 +183,6 @@ static void
 decide(struct sim *s, uint64_t index, const struct command *c, const struct op *op,
        struct outcome *want)
 {
-	*want = (struct outcome){.rc = refusal(s, c, op)};
-	if (want->rc != RC_OK)
-		return;
 	switch (op->code) {
 	case OP_create:
 		model_create(s, index, c->session, &op->create, want);
@@ -203,8 +200,6 @@ decide(struct sim *s, uint64_t index, const struct command *c, const struct op *
 		model_delete_file(s, index, &op->delete, want);
 		return;
 	case OP_set_acl:
-		model_set_acl(s, index, &op->set_acl, want);
-		return;
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 		model_set_attribute(s, op, want);
@@ -274,7 +269,9 @@ command(struct sim *s, uint64_t index, const struct command *c)
 	s->model.stamp_ns = c->stamp_ns;
 	s->model.by = r;
 	outstanding_check(s, &op);
-	decide(s, index, c, &op, &want);
+	want = (struct outcome){.rc = refusal(s, c, &op)};
+	if (want.rc == RC_OK)
+		decide(s, index, c, &op, &want);
 	trace_command(s, index, &op, r, &want);
 	cached_check(s, &op);
 	if (op.code == OP_acquire && want.rc == RC_OK)

@@ -167,10 +167,11 @@ bool model_has_right(struct sim *s, const struct item *it, uint64_t index, uint6
 /* May the command take effect now? The grant of a lock? */
 bool model_permits(struct sim *s, const struct command *c, const struct op *op);
 bool model_permits_grant(struct sim *s, const struct command *c, const struct op_grant *op);
-void model_set_acl(struct sim *s, uint64_t index, const struct op_set_acl *op,
-                   struct outcome *want);
+enum rc model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op);
 /* Would an administrator be left? */
 bool model_keeps_admin(const struct item *it, struct bytes contents);
+/* An acquire was refused before the log: did its subject have no right then? */
+void model_check_refused(struct sim *s, const struct record *r);
 /* Was the read answered as its subject's rights are? */
 void model_check_rights(struct sim *s, const struct record *r, const struct item *it,
                         const struct result *result);

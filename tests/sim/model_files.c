@@ -268,6 +268,8 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 		want->rc = RC_STALE;
 		return;
 	}
+	if (op->code == OP_set_acl && (want->rc = model_set_acl(s, it, &op->set_acl)) != RC_OK)
+		return;
 	footprint_add(&s->model.changed, it->node);
 	if (op->code == OP_set_lock_delay)
 		it->lock_delay_s = op->set_lock_delay.seconds;

@@ -188,25 +188,17 @@ model_permits_grant(struct sim *s, const struct command *c, const struct op_gran
 	       model_has_right(s, it, s->model.applied, op->session, c->user, RIGHT_WRITE);
 }
 
-void
-model_set_acl(struct sim *s, uint64_t index, const struct op_set_acl *op, struct outcome *want)
+enum rc
+model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op)
 {
-	struct item *it = model_item(&s->model, op->node);
 	char name[NAME_ROOM] = "";
 
-	if (!model_item_alive(it)) {
-		want->rc = RC_STALE;
-		return;
-	}
 	must(op->name.len < sizeof name);
 	memcpy(name, op->name.data, op->name.len);
-	if (file_at(&s->model, index, name) == NULL) {
-		want->rc = RC_NOENT;
-		return;
-	}
-	set_name(it, index, op->which, op->name);
-	footprint_add(&s->model.changed, it->node);
-	model_wrote(it, want);
+	if (file_at(&s->model, s->model.applied, name) == NULL)
+		return RC_NOENT;
+	set_name(it, s->model.applied, op->which, op->name);
+	return RC_OK;
 }
 
 /* ---- administrators ---- */
@@ -219,12 +211,19 @@ model_keeps_admin(const struct item *it, struct bytes contents)
 
 /* ---- reads ---- */
 
+/* A request that its client has answered itself was not sent. */
+static uint64_t
+session_of(const struct sim *s, const struct record *r)
+{
+	return r->session != 0 ? r->session : s->machines[r->machine].session;
+}
+
 static void
 check_shown(struct sim *s, const struct record *r, const struct item *it, unsigned shown)
 {
 	for (unsigned right = RIGHT_READ; right <= RIGHT_CHANGE; right *= 2)
 		if (((shown & right) != 0) !=
-		    model_has_right(s, it, r->index, r->session, r->user, right))
+		    model_has_right(s, it, r->index, session_of(s, r), r->user, right))
 			sim_fail(s, "the attributes of %s show rights %u", trace_path(s, it->node),
 			         shown);
 }
@@ -247,10 +246,11 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
 		if (needed[i].code != r->op.code)
 			continue;
-		permitted = model_has_right(s, it, r->index, r->session, r->user, needed[i].right);
+		permitted =
+		    model_has_right(s, it, r->index, session_of(s, r), r->user, needed[i].right);
 		if (r->cached && sim_leases_hold(s))
-			permitted &= model_has_right(s, it, s->model.applied, r->session, r->user,
-			                             needed[i].right);
+			permitted &= model_has_right(s, it, s->model.applied, session_of(s, r),
+			                             r->user, needed[i].right);
 	}
 	if (permitted == (r->rc == RC_ACCES))
 		sim_fail(s, "read %lu.%lu of %s for \"%.*s\" is answered %s, %s the right",
@@ -258,4 +258,15 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 		         trace_path(s, it->node), (int)r->user.len,
 		         r->user.len > 0 ? (const char *)r->user.data : "", rc_name(r->rc),
 		         permitted ? "with" : "without");
+}
+
+void
+model_check_refused(struct sim *s, const struct record *r)
+{
+	const struct item *it = model_item(&s->model, wire_op_node(&r->op));
+
+	if (it != NULL && model_has_right(s, it, r->index, session_of(s, r), r->user, RIGHT_WRITE))
+		sim_fail(s, "acquire %lu.%lu of %s is refused, with the right",
+		         (unsigned long)r->session, (unsigned long)r->number,
+		         trace_path(s, it->node));
 }

@@ -111,6 +111,8 @@ start(struct sim *s)
 	watches_init(s);
 	swarm_draw_servers(&s->swarm, s->seed);
 	s->cached.rng = rng_seeded(s->seed + 3);
+	s->rights.rng = rng_seeded(s->seed + 4);
+	s->rights.on = rng_chance(&s->rights.rng, 300);
 	s->hosts_n = draw_replicas(s);
 	liar_draw(s);
 	upgrades_draw(s);

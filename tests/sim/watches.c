@@ -174,6 +174,8 @@ watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
 	          trace_path(s, e->node), (unsigned long)e->generation);
 	if (e->kind == EVENT_EXPIRED)
 		watches_clear(m);
+	else if (e->kind == EVENT_GAP && w != NULL && s->rights.on)
+		*w = m->watched[--m->watched_n]; /* it may not read that file any more */
 	else if (e->kind == EVENT_GAP || e->kind == EVENT_MASTER_FAILED_OVER)
 		announced(m);
 	else if (w != NULL && e->kind == EVENT_CONTENTS_MODIFIED)

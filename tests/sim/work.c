@@ -44,6 +44,19 @@ work_ask(struct sim *s, struct machine *m, int p, struct op op)
 	work_ask_ordered(s, m, p, &op, false);
 }
 
+void
+work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, const char *user)
+{
+	struct process *proc = &m->processes[p];
+	struct record *r = history_begin(s, m->id, p, op, false);
+
+	must(proc->records_n < BULK_WRITES);
+	proc->pending++;
+	proc->records[proc->records_n++] = r->token;
+	r->user = bytes_copy(bytes_of(user));
+	machine_submit(s, m, r);
+}
+
 const struct record *
 work_answer(const struct sim *s, const struct process *proc, int i)
 {
@@ -222,6 +235,8 @@ work_start(struct sim *s, struct machine *m)
 		while (!(s->swarm.roles & (1u << proc->role)));
 		if (s->swarm.bulk && m->id == 0 && p == bulk_process(s))
 			proc->role = ROLE_BULK;
+		else if (s->rights.on && p == 0 && m->mount == NULL)
+			proc->role = ROLE_RIGHTS;
 		if (m->mount != NULL)
 			users_start(s, m, p);
 		else

@@ -30,8 +30,9 @@ set_contents(uint64_t node, const char *text)
 	                   .set_contents = {.node = node, .contents = bytes_of(text)}};
 }
 
-static struct op
-acquire(struct sim *s, struct machine *m, struct process *proc, enum lock_mode mode, bool waits)
+struct op
+work_acquire(struct sim *s, struct machine *m, struct process *proc, enum lock_mode mode,
+             bool waits)
 {
 	int owner = (int)(proc - m->processes);
 
@@ -46,8 +47,8 @@ acquire(struct sim *s, struct machine *m, struct process *proc, enum lock_mode m
 	                                           .default_delay_s = s->swarm.lock_delay_s}}};
 }
 
-static struct op
-release(const struct machine *m, const struct process *proc)
+struct op
+work_release(const struct machine *m, const struct process *proc)
 {
 	return (struct op){.code = OP_release,
 	                   .release = {.node = proc->node,
@@ -61,8 +62,8 @@ release(const struct machine *m, const struct process *proc)
 static void
 find_file(struct sim *s, struct machine *m, int p)
 {
-	static const char *const names[] = {"reg0", "log",  "counter0", "",    "lock0",
-	                                    "",     "reg1", "",         "bulk"};
+	static const char *const names[] = {"reg0", "log",  "counter0", "",     "lock0",
+	                                    "",     "reg1", "",         "bulk", "guarded"};
 	struct process *proc = &m->processes[p];
 
 	proc->step = 1;
@@ -167,7 +168,7 @@ do_counter(struct sim *s, struct machine *m, int p)
 
 	switch (proc->step++) {
 	case 0:
-		work_ask(s, m, p, acquire(s, m, proc, LOCK_EXCLUSIVE, true));
+		work_ask(s, m, p, work_acquire(s, m, proc, LOCK_EXCLUSIVE, true));
 		return;
 	case 1:
 		work_ask(s, m, p, get_contents(proc->node));
@@ -179,7 +180,7 @@ do_counter(struct sim *s, struct machine *m, int p)
 		proc->step++;
 		/* fall through */
 	case 3:
-		op = release(m, proc);
+		op = work_release(m, proc);
 		work_ask_ordered(s, m, p, &op, rng_chance(&s->rng, 300));
 		proc->step = 4;
 		return;
@@ -199,7 +200,7 @@ release_guarded(struct sim *s, struct machine *m, int p)
 
 	if (guards)
 		work_ask_guarded(s, m, p, &op, by);
-	work_ask(s, m, p, release(m, proc));
+	work_ask(s, m, p, work_release(m, proc));
 	if (guards)
 		work_ask_guarded(s, m, p, &op, by);
 }
@@ -235,14 +236,14 @@ do_locks(struct sim *s, struct machine *m, int p)
 			proc->step = 5;
 			return;
 		}
-		work_ask(s, m, p, acquire(s, m, proc, mode, rng_chance(&s->rng, 700)));
+		work_ask(s, m, p, work_acquire(s, m, proc, mode, rng_chance(&s->rng, 700)));
 		return;
 	case 1:
 		work_wake(s, m, p, sim_between(s, 0, 4 * s->swarm.think_ms * MS));
 		return;
 	case 2:
 		if (rng_chance(&s->rng, 300)) {
-			work_ask(s, m, p, acquire(s, m, proc, mode, false));
+			work_ask(s, m, p, work_acquire(s, m, proc, mode, false));
 			proc->generation = before;
 			return;
 		}
@@ -317,7 +318,7 @@ work_act(struct sim *s, struct machine *m, int p)
 	    [ROLE_COUNTER] = do_counter,   [ROLE_NAMES] = work_names,
 	    [ROLE_LOCKS] = do_locks,       [ROLE_EPHEMERAL] = work_ephemeral,
 	    [ROLE_BURST] = do_burst,       [ROLE_DIRECTORIES] = work_directories,
-	    [ROLE_BULK] = do_bulk,
+	    [ROLE_BULK] = do_bulk,         [ROLE_RIGHTS] = work_rights,
 	};
 	struct process *proc = &m->processes[p];
 

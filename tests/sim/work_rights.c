@@ -1,0 +1,149 @@
+/* The rounds of a process that acts for several users, and of the administrator that gives and
+ * takes their rights on one file. */
+#include <stdio.h>
+#include <string.h>
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+static struct rng *
+dice(struct sim *s)
+{
+	return &s->rights.rng;
+}
+
+static const char *
+one_of(struct sim *s, const char *const list[], size_t n)
+{
+	return list[rng_below(dice(s), n)];
+}
+
+/* ---- the administrator ---- */
+
+static const char *
+acl_file(struct sim *s)
+{
+	static const char *const names[] = {"t0", "t1"};
+
+	return one_of(s, names, 2);
+}
+
+/* Who is in an ACL file, and which of these the file has. */
+static struct op
+set_rights(struct sim *s, uint64_t acl, uint64_t file)
+{
+	static const char *const texts[] = {"",        "*",       "admin/u1", "admin/u1\nadmin/u2",
+	                                    "admin/*", "admin\n", "admin/u2"};
+	struct op op = {.code = OP_set_contents};
+
+	if (rng_chance(dice(s), 400))
+		return (struct op){.code = OP_set_acl,
+		                   .set_acl = {.node = file,
+		                               .which = (uint8_t)rng_below(dice(s), ACL_CHANGE),
+		                               .name = bytes_of(rng_chance(dice(s), 300)
+		                                                    ? "everyone"
+		                                                    : acl_file(s))}};
+	op.set_contents.node = acl;
+	op.set_contents.contents = bytes_of(one_of(s, texts, sizeof texts / sizeof *texts));
+	return op;
+}
+
+static void
+administer(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	struct op op = work_create(acl_file(s), false, false);
+
+	if (proc->step == 1) {
+		op.create.parent = NODE_ACL;
+		work_ask(s, m, p, op);
+	} else if (proc->step == 2 && rng_chance(dice(s), 150)) {
+		op.code = OP_delete;
+		op.delete = (struct op_delete){.parent = NODE_ACL,
+		                               .name = bytes_of(acl_file(s)),
+		                               .kind = NODE_FILE};
+		work_ask(s, m, p, op);
+	} else if (proc->step == 2 && work_answer(s, proc, 0)->rc == RC_OK) {
+		work_ask(s, m, p, set_rights(s, work_answer(s, proc, 0)->got.node, proc->node));
+	} else {
+		work_next_round(s, m, p);
+	}
+}
+
+/* ---- users ---- */
+
+static struct op
+use(struct sim *s, const struct process *proc)
+{
+	const uint64_t node = proc->node;
+
+	switch (rng_below(dice(s), 6)) {
+	case 0:
+		return (struct op){.code = OP_get_attr, .get_attr = {.node = node}};
+	case 1:
+		return (struct op){.code = OP_append,
+		                   .append = {.node = node, .data = bytes_of("x")}};
+	case 2:
+		return (struct op){.code = OP_set_contents,
+		                   .set_contents = {.node = node, .contents = bytes_of("short")}};
+	case 3:
+		return (struct op){.code = OP_lookup,
+		                   .lookup = {.parent = NODE_ROOT, .name = bytes_of("guarded")}};
+	default:
+		return (struct op){.code = OP_get_contents, .get_contents = {.node = node}};
+	}
+}
+
+static void
+act_as_user(struct sim *s, struct machine *m, int p)
+{
+	static const char *const users[] = {"", "u1", "u2"};
+	struct process *proc = &m->processes[p];
+
+	if (proc->step > 1) {
+		work_next_round(s, m, p);
+		return;
+	}
+	for (uint64_t n = 1 + rng_below(dice(s), 3); n > 0; n--) {
+		struct op op = use(s, proc);
+
+		work_ask_for(s, m, p, &op, one_of(s, users, 3));
+	}
+}
+
+/* A lock for a user, who may lose the right while waiting for it. */
+static void
+lock_as_user(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	struct op op;
+
+	switch (proc->step) {
+	case 1:
+		op = work_acquire(s, m, proc, LOCK_EXCLUSIVE, true);
+		work_ask_for(s, m, p, &op, rng_chance(dice(s), 500) ? "u1" : "u2");
+		return;
+	case 2:
+		work_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+		return;
+	case 3:
+		work_ask(s, m, p, work_release(m, proc));
+		return;
+	default:
+		work_next_round(s, m, p);
+	}
+}
+
+void
+work_rights(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+
+	if (proc->step++ == 0)
+		proc->generation = rng_below(dice(s), 10);
+	if (proc->generation < 3)
+		administer(s, m, p);
+	else if (proc->generation < 5)
+		lock_as_user(s, m, p);
+	else
+		act_as_user(s, m, p);
+}
