@@ -18,9 +18,8 @@ struct cache_entry {
 	RB_ENTRY(cache_entry) entry;
 	TAILQ_ENTRY(cache_entry) use;
 	uint64_t node;
-	/* Encoded results; owned; empty: not cached. */
-	struct bytes attr, contents, listing;
-	uint64_t index; /* of the reply with the attributes */
+	struct bytes attr, contents, listing; /* encoded results; owned; empty: not cached */
+	uint64_t index;                       /* of the reply with the attributes */
 	uint64_t content_generation;
 	struct cache_names names;
 	struct cache_rights rights;

@@ -171,8 +171,12 @@ decide_unseen(struct sim *s, const struct op *op)
 		return;
 	case OP_check_digest:
 	case OP_settle_setting:
+		return;
 	case OP_add_principal:
+		model_add_principal(&s->model, op->add_principal.name);
+		return;
 	case OP_remove_principal:
+		model_remove_principal(&s->model, op->remove_principal.name);
 		return;
 	default:
 		sim_fail(s, "the model does not know %s", wire_op_name(op->code));
@@ -334,6 +338,7 @@ model_free(struct model *m)
 	footprint_free(&m->changed);
 	free(m->names);
 	free(m->acl_files);
+	free(m->principals);
 	free(m->sessions);
 	free(m->digests);
 	free(m->slices);

@@ -80,6 +80,10 @@ struct model {
 	size_t items_n, items_room;
 	struct item **acl_files; /* those in /acl that there ever were */
 	size_t acl_files_n, acl_files_room;
+	struct model_name {
+		char text[LIMIT_PRINCIPAL + 1];
+	} * principals; /* beside the administrator that every cell has */
+	size_t principals_n, principals_room;
 	struct name_change *names;
 	size_t names_n, names_room;
 	struct model_session *sessions;
@@ -168,8 +172,11 @@ bool model_has_right(struct sim *s, const struct item *it, uint64_t index, uint6
 bool model_permits(struct sim *s, const struct command *c, const struct op *op);
 bool model_permits_grant(struct sim *s, const struct command *c, const struct op_grant *op);
 enum rc model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op);
+/* The commands on principals: the sessions of one that is removed have no rights any more. */
+void model_add_principal(struct model *m, struct bytes name);
+void model_remove_principal(struct model *m, struct bytes name);
 /* Would an administrator be left? */
-bool model_keeps_admin(const struct item *it, struct bytes contents);
+bool model_keeps_admin(const struct model *m, const struct item *it, struct bytes contents);
 /* An acquire was refused before the log: did its subject have no right then? */
 void model_check_refused(struct sim *s, const struct record *r);
 /* Was the read answered as its subject's rights are? */

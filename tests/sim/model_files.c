@@ -61,7 +61,7 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 		want->rc = RC_STALE;
 	} else if (op->guarded && op->generation != model_latest(it)->generation) {
 		want->rc = RC_CANCELED;
-	} else if (!model_keeps_admin(it, op->contents)) {
+	} else if (!model_keeps_admin(&s->model, it, op->contents)) {
 		want->rc = RC_INVAL;
 	} else {
 		check_counter(s, it, model_latest(it)->contents, op->contents);
@@ -84,7 +84,7 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	buffer_put_bytes(&all, model_latest(it)->contents);
 	buffer_put_bytes(&all, op->data);
 	must(!all.failed);
-	if (!model_keeps_admin(it, buffer_view(&all))) {
+	if (!model_keeps_admin(&s->model, it, buffer_view(&all))) {
 		want->rc = RC_INVAL;
 		buffer_free(&all);
 		return;
@@ -188,7 +188,8 @@ model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_re
 		want->rc = RC_EXIST;
 		return;
 	}
-	if (target != NULL && !model_keeps_admin(target, model_latest(source)->contents)) {
+	if (target != NULL &&
+	    !model_keeps_admin(&s->model, target, model_latest(source)->contents)) {
 		want->rc = RC_INVAL;
 		return;
 	}

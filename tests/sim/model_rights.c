@@ -103,6 +103,8 @@ model_has_right(struct sim *s, const struct item *it, uint64_t index, uint64_t s
 	snprintf(line, sizeof line, "%s%s%.*s", principal, user.len > 0 ? "/" : "", (int)user.len,
 	         user.len > 0 ? (const char *)user.data : "");
 	snprintf(any, sizeof any, "%s/*", principal);
+	if (principal[0] == '\0')
+		return false;
 	for (unsigned i = 0; i < ACL_NAMES; i++) {
 		const struct item *file = file_at(&s->model, index, name_at(it, index, i));
 		struct bytes text;
@@ -203,10 +205,48 @@ model_set_acl(struct sim *s, struct item *it, const struct op_set_acl *op)
 
 /* ---- administrators ---- */
 
-bool
-model_keeps_admin(const struct item *it, struct bytes contents)
+static size_t
+principal_at(const struct model *m, struct bytes name)
 {
-	return it->node != NODE_ACL_ADMIN || lists(contents, "admin") || lists(contents, "*");
+	size_t i = 0;
+
+	while (i < m->principals_n && !bytes_equal(bytes_of(m->principals[i].text), name))
+		i++;
+	return i;
+}
+
+void
+model_add_principal(struct model *m, struct bytes name)
+{
+	if (principal_at(m, name) < m->principals_n || bytes_equal(name, bytes_of("admin")))
+		return;
+	ARRAY_ROOM(m->principals, m->principals_n, m->principals_room);
+	snprintf(m->principals[m->principals_n++].text, LIMIT_PRINCIPAL + 1, "%.*s", (int)name.len,
+	         (const char *)name.data);
+}
+
+void
+model_remove_principal(struct model *m, struct bytes name)
+{
+	const size_t at = principal_at(m, name);
+
+	if (at == m->principals_n)
+		return;
+	m->principals[at] = m->principals[--m->principals_n];
+	for (size_t i = 0; i < m->sessions_n; i++)
+		if (bytes_equal(bytes_of(m->sessions[i].principal), name))
+			m->sessions[i].principal[0] = '\0';
+}
+
+bool
+model_keeps_admin(const struct model *m, const struct item *it, struct bytes contents)
+{
+	if (it->node != NODE_ACL_ADMIN || lists(contents, "admin") || lists(contents, "*"))
+		return true;
+	for (size_t i = 0; i < m->principals_n; i++)
+		if (lists(contents, m->principals[i].text))
+			return true;
+	return false;
 }
 
 /* ---- reads ---- */
