@@ -127,6 +127,9 @@ new_fence(struct sim *s, uint64_t index, struct item *it, struct holder *h)
 	*last = index > *last ? index : *last + 1;
 	h->now.fence = it->last_fence = *last;
 	h->now.generation = it->lock_generation;
+	ARRAY_ROOM(it->happened, it->happened_n, it->happened_room);
+	it->happened[it->happened_n++] =
+	    (struct happening){.kind = EVENT_LOCK_ACQUIRED, .generation = it->lock_generation};
 }
 
 static struct holder *

@@ -62,11 +62,15 @@ struct kernel {
 	bool busy; /* with the first one */
 };
 
-/* A file that its client watches. */
+/* A node that its client watches, or has watched in this session. */
 struct watched {
 	uint64_t node;
 	uint64_t known; /* the generation of which the client was told last, or which it has read */
-	bool announced; /* it was told that events may be missing since */
+	int64_t known_from; /* since it was told so, or began to watch */
+	bool announced;     /* it was told that events may be missing since */
+	/* Since then it was told so many of the other events; they began with this one. */
+	size_t told, first;
+	bool ended;
 };
 
 struct machine {

@@ -44,10 +44,25 @@ model_child(struct model *m, uint64_t parent, struct bytes name)
 }
 
 void
+model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind)
+{
+	struct item *parent = model_item(m, it->parent);
+	struct happening *h;
+
+	if (parent == NULL)
+		return; /* of the root */
+	ARRAY_ROOM(parent->happened, parent->happened_n, parent->happened_room);
+	h = &parent->happened[parent->happened_n++];
+	*h = (struct happening){.kind = kind};
+	memcpy(h->name, it->name, sizeof h->name);
+}
+
+void
 model_name_changed(struct model *m, uint64_t index, const struct item *it, uint64_t node)
 {
 	struct name_change *n;
 
+	model_child_event(m, it, node != 0 ? EVENT_CHILD_ADDED : EVENT_CHILD_REMOVED);
 	footprint_add(&m->changed, it->parent);
 	footprint_add(&m->changed, it->node);
 	ARRAY_ROOM(m->names, m->names_n, m->names_room);
@@ -332,6 +347,7 @@ model_free(struct model *m)
 		free(it->acls);
 		free(it->openers);
 		free(it->holders);
+		free(it->happened);
 		free(it);
 	}
 	free(m->items);

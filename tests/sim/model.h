@@ -21,6 +21,13 @@ struct version {
 	struct bytes contents;
 };
 
+/* What whoever watches a node is told: of a name in the directory, or of the lock. */
+struct happening {
+	enum watch_event_kind kind;
+	uint64_t generation; /* of the lock */
+	char name[NAME_ROOM];
+};
+
 struct item {                          /* a node of the model */
 	uint64_t node, parent, became; /* became: the ephemeral file that it was renamed to */
 	char name[NAME_ROOM];
@@ -51,6 +58,8 @@ struct item {                          /* a node of the model */
 	uint64_t granted;                     /* index: by a grant, the last time */
 	int64_t mtime_ns;
 	int64_t lock_delay_s; /* set on the node; -1: not */
+	struct happening *happened;
+	size_t happened_n, happened_room;
 };
 
 struct name_change {
@@ -116,6 +125,8 @@ struct item *model_add_item(struct model *m, uint64_t index, uint64_t parent, st
                             enum node_kind kind);
 void model_add_version(struct model *m, struct item *it, uint64_t index, struct bytes owned);
 void model_name_changed(struct model *m, uint64_t index, const struct item *it, uint64_t node);
+/* Something happened to the item, and is an event of its directory. */
+void model_child_event(struct model *m, const struct item *it, enum watch_event_kind kind);
 bool model_has_children(const struct model *m, const struct item *it);
 
 /* ---- model_sessions.c ---- */

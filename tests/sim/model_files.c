@@ -67,6 +67,7 @@ model_set_contents(struct sim *s, uint64_t index, const struct op_set_contents *
 		check_counter(s, it, model_latest(it)->contents, op->contents);
 		model_add_version(&s->model, it, index, bytes_copy(op->contents));
 		changed(it, index, s->model.stamp_ns);
+		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 		model_wrote(it, want);
 	}
 }
@@ -91,6 +92,7 @@ model_append(struct sim *s, uint64_t index, const struct op_append *op, struct o
 	}
 	model_add_version(&s->model, it, index, buffer_take(&all));
 	changed(it, index, s->model.stamp_ns);
+	model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 	model_wrote(it, want);
 }
 
@@ -208,6 +210,7 @@ model_rename(struct sim *s, uint64_t index, uint64_t session, const struct op_re
 		}
 		model_add_version(&s->model, target, index,
 		                  bytes_copy(model_latest(source)->contents));
+		model_child_event(&s->model, target, EVENT_CHILD_MODIFIED);
 		for (size_t i = 0; target->ephemeral && i < source->openers_n; i++)
 			model_open(target, source->openers[i]);
 		source->became = source->ephemeral && target->ephemeral ? target->node : 0;
@@ -255,6 +258,8 @@ model_open_or_close(struct sim *s, uint64_t index, uint64_t session, const struc
 	} else {
 		if (it->ephemeral && it->kind == NODE_FILE)
 			model_open(it, (struct opener){session, it->node});
+		if (op->code == OP_make_ephemeral)
+			model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 		model_wrote(it, want);
 	}
 }
@@ -278,5 +283,7 @@ model_set_attribute(struct sim *s, const struct op *op, struct outcome *want)
 		it->mtime_ns = op->set_mtime.now ? s->model.stamp_ns : op->set_mtime.mtime_ns;
 		it->mtime_changed = s->model.applied;
 	}
+	if (op->code != OP_set_mtime || it->kind == NODE_FILE)
+		model_child_event(&s->model, it, EVENT_CHILD_MODIFIED);
 	model_wrote(it, want);
 }

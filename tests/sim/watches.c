@@ -1,8 +1,11 @@
-/* Clients that watch files. Of each file the generations of its contents come one after the other:
+/* Clients that watch nodes. Of each file the generations of its contents come one after the other:
  * one that is left out was announced, by a gap or by the fail-over of the master, or is known to
  * the client before its watch begins; none comes twice, none that does not exist; and in the end
- * each client knows the last one. */
+ * each client knows the last one. So do the names that come, go and change in a directory, and the
+ * acquisitions of a lock: from the first that a client is told of on, or the first behind an
+ * announcement, they are those that the log has decided, and none is left out. */
 #include <stdlib.h>
+#include <string.h>
 #include "cell/base/memory.h"
 #include "tests/sim/sim.h"
 
@@ -10,11 +13,13 @@ enum {
 	WATCHES_PERMILLE = 300,
 	BEGIN_PERMILLE = 150,
 	END_PERMILLE = 20,
+	ROOT_PERMILLE = 200,
 	WATCHES_MOST = 8,
 	HESITATION_MS = 500,
 };
 
 #define EVERY_KIND ((2u << EVENT_GAP) - 2)
+#define END UINT64_MAX /* instead of a generation */
 
 void
 watches_init(struct sim *s)
@@ -33,9 +38,21 @@ static struct watched *
 find(struct machine *m, uint64_t node)
 {
 	for (size_t i = 0; i < m->watched_n; i++)
-		if (m->watched[i].node == node)
+		if (m->watched[i].node == node && !m->watched[i].ended)
 			return &m->watched[i];
 	return NULL;
+}
+
+/* It was watched before, or not. */
+static struct watched *
+find_room(struct machine *m, uint64_t node)
+{
+	for (size_t i = 0; i < m->watched_n; i++)
+		if (m->watched[i].node == node)
+			return &m->watched[i];
+	ARRAY_ROOM(m->watched, m->watched_n, m->watched_room);
+	m->watched[m->watched_n] = (struct watched){0};
+	return &m->watched[m->watched_n++];
 }
 
 static void
@@ -54,17 +71,18 @@ watch(struct sim *s, struct machine *m, uint64_t node, uint64_t generation, uint
 static void
 end_one(struct sim *s, struct machine *m, struct watched *w)
 {
-	const uint64_t node = w->node;
-
-	*w = m->watched[--m->watched_n];
-	watch(s, m, node, 0, 0);
+	w->ended = true;
+	watch(s, m, w->node, 0, 0);
 }
 
 static void
 begin_one(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
 {
-	ARRAY_ROOM(m->watched, m->watched_n, m->watched_room);
-	m->watched[m->watched_n++] = (struct watched){node, generation, .announced = true};
+	struct watched *w = find_room(m, node);
+	const size_t first = w->first + w->told;
+
+	*w = (struct watched){node, generation, .known_from = s->now, .announced = true,
+	                      .first = first};
 	watch(s, m, node, generation, EVERY_KIND);
 }
 
@@ -78,9 +96,9 @@ run_watch(struct sim *s, struct event *e)
 		return;
 	if (m->session != m->watching || m->state == CLIENT_EXPIRED)
 		return; /* nothing is known to the next session */
-	if (e->b == 0 && w != NULL)
+	if (e->b == END && w != NULL)
 		end_one(s, m, w);
-	else if (e->b != 0 && w == NULL && m->watched_n < WATCHES_MOST)
+	else if (e->b != END && w == NULL && m->watched_n < WATCHES_MOST)
 		begin_one(s, m, e->a, e->b);
 }
 
@@ -99,21 +117,44 @@ decide(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
 	                                   .b = generation});
 }
 
+/* What a client has been told of it sees when it reads. */
+static void
+check_read(struct sim *s, struct machine *m, const struct attr *attr, const struct record *r)
+{
+	const struct watched *w = find(m, attr->node);
+
+	if (w != NULL && attr->kind == NODE_FILE && r->made > w->known_from &&
+	    attr->content_generation < w->known && sim_leases_hold(s))
+		sim_fail(s, "client %d reads generation %lu of %s, and was told of %lu before",
+		         m->id + 1, (unsigned long)attr->content_generation, trace_path(s, w->node),
+		         (unsigned long)w->known);
+}
+
+static void
+consider(struct sim *s, struct machine *m, uint64_t node, uint64_t generation)
+{
+	const struct watched *w = find(m, node);
+
+	if (w != NULL && rng_chance(&s->watching, END_PERMILLE))
+		decide(s, m, node, END);
+	else if (w == NULL && !s->calm && rng_chance(&s->watching, BEGIN_PERMILLE))
+		decide(s, m, node, generation);
+}
+
 void
 watches_answered(struct sim *s, struct machine *m, const struct client_answer *a)
 {
 	const struct attr attr = a->rc == RC_OK && a->result.kind == RESULT_attr
 	                             ? a->result.attr.attr
 	                             : (struct attr){0};
-	struct watched *w;
 
-	if (!s->swarm.watches || s->swarm.mounts || m->closing || attr.kind != NODE_FILE)
+	if (!s->swarm.watches || s->swarm.mounts || m->closing)
 		return;
-	w = find(m, attr.node);
-	if (w != NULL && rng_chance(&s->watching, END_PERMILLE))
-		decide(s, m, attr.node, 0);
-	else if (w == NULL && !s->calm && rng_chance(&s->watching, BEGIN_PERMILLE))
-		decide(s, m, attr.node, attr.content_generation);
+	check_read(s, m, &attr, s->history.records[a->token - 1]);
+	if (attr.kind == NODE_FILE)
+		consider(s, m, attr.node, attr.content_generation);
+	if (a->rc == RC_OK && rng_chance(&s->watching, ROOT_PERMILLE))
+		consider(s, m, NODE_ROOT, 0);
 }
 
 /* ---- events ---- */
@@ -123,7 +164,7 @@ generation_now(struct sim *s, uint64_t node)
 {
 	struct item *it = model_item(&s->model, node);
 
-	if (it == NULL || !model_item_alive(it))
+	if (it == NULL || !model_item_alive(it) || it->kind != NODE_FILE)
 		return 0;
 	return model_latest(it)->generation;
 }
@@ -145,22 +186,66 @@ modified(struct sim *s, struct machine *m, struct watched *w, uint64_t generatio
 		         m->id + 1, (unsigned long)generation, trace_path(s, w->node),
 		         (unsigned long)w->known);
 	w->known = generation;
+	w->known_from = s->now;
 	w->announced = false;
+}
+
+static bool
+is_happening(const struct happening *h, const struct client_watched *e)
+{
+	return h->kind == e->kind && h->generation == e->generation &&
+	       bytes_equal(bytes_of(h->name), e->name);
+}
+
+/* Are those that were told since the first one as those from here on? */
+static bool
+is_repeated(const struct item *it, const struct watched *w, size_t at)
+{
+	const struct happening *first = it->happened + w->first, *other = it->happened + at;
+
+	for (size_t i = 0; i < w->told; i++)
+		if (first[i].kind != other[i].kind || first[i].generation != other[i].generation ||
+		    strcmp(first[i].name, other[i].name) != 0)
+			return false;
+	return true;
+}
+
+/* Which one is the first that was told shows only when enough of them were. */
+static void
+happened(struct sim *s, struct machine *m, struct watched *w, const struct client_watched *e)
+{
+	const struct item *it = model_item(&s->model, w->node);
+
+	for (size_t at = w->first; it != NULL && at + w->told < it->happened_n; at++) {
+		if (!is_happening(&it->happened[at + w->told], e) || !is_repeated(it, w, at))
+			continue;
+		w->first = at;
+		w->told++;
+		return;
+	}
+	sim_fail(s, "client %d is told event %d of %s, '%.*s' generation %lu: not what follows",
+	         m->id + 1, e->kind, trace_path(s, w->node), (int)e->name.len,
+	         (const char *)e->name.data, (unsigned long)e->generation);
 }
 
 static void
 announced(struct machine *m)
 {
-	for (size_t i = 0; i < m->watched_n; i++)
-		m->watched[i].announced = true;
+	for (size_t i = 0; i < m->watched_n; i++) {
+		struct watched *w = &m->watched[i];
+
+		w->announced = true;
+		w->first += w->told;
+		w->told = 0;
+	}
 }
 
 static void
 gone(struct sim *s, struct machine *m, struct watched *w)
 {
-	if (generation_now(s, w->node) != 0)
+	if (model_item_alive(model_item(&s->model, w->node)))
 		sim_fail(s, "client %d is told that %s is gone", m->id + 1, trace_path(s, w->node));
-	*w = m->watched[--m->watched_n];
+	w->ended = true;
 }
 
 void
@@ -182,6 +267,8 @@ watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
 		modified(s, m, w, e->generation);
 	else if (w != NULL && e->kind == EVENT_HANDLE_INVALID)
 		gone(s, m, w);
+	else if (w != NULL && e->kind != EVENT_CONFLICTING_LOCK)
+		happened(s, m, w, e);
 	else if (w == NULL && e->node != 0)
 		sim_fail(s, "client %d is told of %s, which it does not watch", m->id + 1,
 		         trace_path(s, e->node));
@@ -189,22 +276,34 @@ watches_told(struct sim *s, struct machine *m, const struct client_watched *e)
 
 /* ---- the end ---- */
 
+static void
+check_last(struct sim *s, const struct machine *m, const struct watched *w)
+{
+	const struct item *it = model_item(&s->model, w->node);
+	const uint64_t now = generation_now(s, w->node);
+
+	if (!model_item_alive(it))
+		sim_fail(s, "client %d was not told that %s is gone", m->id + 1,
+		         trace_path(s, w->node));
+	if (w->known != now)
+		sim_fail(s,
+		         "client %d was told last of generation %lu of %s, and it is %lu: an event "
+		         "is lost",
+		         m->id + 1, (unsigned long)w->known, trace_path(s, w->node),
+		         (unsigned long)now);
+	if (w->told > 0 && !is_repeated(it, w, it->happened_n - w->told))
+		sim_fail(s, "client %d was not told of the last events of %s", m->id + 1,
+		         trace_path(s, w->node));
+}
+
 void
 watches_check_end(struct sim *s)
 {
 	for (int i = 0; i < s->machines_n; i++) {
-		struct machine *m = &s->machines[i];
+		const struct machine *m = &s->machines[i];
 
-		for (size_t k = 0; m->up && m->state == CLIENT_SAFE && k < m->watched_n; k++) {
-			const struct watched *w = &m->watched[k];
-			const uint64_t now = generation_now(s, w->node);
-
-			if (w->known != now)
-				sim_fail(s,
-				         "client %d was told last of generation %lu of %s, and it "
-				         "is %lu: an event is lost",
-				         i + 1, (unsigned long)w->known, trace_path(s, w->node),
-				         (unsigned long)now);
-		}
+		for (size_t k = 0; m->up && m->state == CLIENT_SAFE && k < m->watched_n; k++)
+			if (!m->watched[k].ended)
+				check_last(s, m, &m->watched[k]);
 	}
 }
