@@ -193,6 +193,10 @@ on_watched(struct sim *s, struct machine *m, const struct client_watched *w)
 		s->script->watched(s->script->user, m->id, w);
 	else
 		watches_told(s, m, w);
+	if (m->mount == NULL)
+		return;
+	event_readers_told(m, w);
+	mounts_event(s, m, (struct mount_event){.kind = MOUNT_WATCHED, .watched = w});
 }
 
 static void run_timer(struct sim *s, struct event *e);
@@ -442,5 +446,6 @@ machine_free(struct machine *m)
 	client_update_free(&m->update);
 	free(m->holds);
 	free(m->asking);
+	free(m->wanted);
 	free(m->watched);
 }

@@ -73,6 +73,12 @@ struct watched {
 	bool ended;
 };
 
+/* A process that reads .cell/events. */
+struct event_reader {
+	uint64_t fh, call;
+	struct buffer lines; /* that it has yet to read */
+};
+
 struct machine {
 	int id;
 	bool up, closing;
@@ -99,6 +105,9 @@ struct machine {
 	struct mount_update mount_update;
 	struct record **asking; /* what the mount wants and the client was not told yet */
 	size_t asking_n, asking_room;
+	struct mount_watch *wanted; /* likewise */
+	size_t wanted_n, wanted_room;
+	struct event_reader reader;
 	bool flushing;
 	struct watched *watched;
 	uint64_t watching; /* the session that knows what is about to be watched */
@@ -224,12 +233,24 @@ void users_wake(struct sim *s, struct machine *m, int p, int64_t delay);
 /* The next step of a process's round; false when it is over, and only the file has to be closed. */
 bool users_round(struct sim *s, struct machine *m, int p);
 
+/* ---- event_readers.c ---- */
+
+void event_readers_start(struct sim *s, struct machine *m);
+void event_readers_stop(struct machine *m);
+/* The mount is about to be told of an event. */
+void event_readers_told(struct machine *m, const struct client_watched *w);
+/* True: the call was a reader's. */
+bool event_readers_replied(struct sim *s, struct machine *m, const struct mount_reply *r);
+void event_readers_check_end(struct sim *s);
+
 /* ---- watches.c ---- */
 
 /* Draws whether clients watch files. */
 void watches_init(struct sim *s);
 /* An answer came: the client may begin to watch the file, or end it. */
 void watches_answered(struct sim *s, struct machine *m, const struct client_answer *a);
+/* A mount watches a node, or ends that. */
+void watches_wanted(struct sim *s, struct machine *m, const struct mount_watch *w);
 /* An event came. */
 void watches_told(struct sim *s, struct machine *m, const struct client_watched *e);
 /* The client watches nothing any more. */

@@ -26,8 +26,13 @@ take_update(struct sim *s, struct machine *m)
 		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);
 		m->asking[m->asking_n++] = r;
 	}
+	for (size_t i = 0; i < u->watches_n; i++) {
+		ARRAY_ROOM(m->wanted, m->wanted_n, m->wanted_room);
+		m->wanted[m->wanted_n++] = u->watches[i];
+	}
 	for (size_t i = 0; i < u->replies_n; i++)
-		users_replied(s, m, &u->replies[i]);
+		if (!event_readers_replied(s, m, &u->replies[i]))
+			users_replied(s, m, &u->replies[i]);
 }
 
 void
@@ -59,6 +64,9 @@ mounts_flush(struct sim *s, struct machine *m)
 	for (size_t i = 0; i < m->asking_n; i++)
 		machine_submit(s, m, m->asking[i]);
 	m->asking_n = 0;
+	for (size_t i = 0; i < m->wanted_n && m->up; i++)
+		watches_wanted(s, m, &m->wanted[i]);
+	m->wanted_n = 0;
 	m->flushing = false;
 }
 
@@ -72,6 +80,7 @@ mounts_start(struct sim *s, struct machine *m)
 
 	must(m->mount == NULL);
 	m->mount = mount_new(&config, m->client);
+	event_readers_start(s, m);
 }
 
 void
@@ -80,5 +89,6 @@ mounts_stop(struct machine *m)
 	if (m->mount != NULL)
 		mount_free(m->mount);
 	m->mount = NULL;
-	m->asking_n = 0;
+	m->asking_n = m->wanted_n = 0;
+	event_readers_stop(m);
 }

@@ -1,0 +1,104 @@
+/* On a mount one more process reads .cell/events. The mount watches each node that is open there,
+ * which watches.c judges; and every event of its client is a line that the process reads, once and
+ * in order. */
+#include <fcntl.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "fs/mount/event_text.h"
+#include "tests/sim/sim.h"
+
+enum { HESITATION_MS = 500, THREAD = 900 };
+
+static void
+call(struct sim *s, struct machine *m, struct mount_event event)
+{
+	event.call = m->reader.call = ++m->calls;
+	event.thread = event.pid = THREAD;
+	event.ino = MOUNT_INO_EVENTS;
+	event.fh = m->reader.fh;
+	event.fate = FATE_ALIVE;
+	mounts_event(s, m, event);
+	mounts_flush(s, m);
+}
+
+static void run_read(struct sim *s, struct event *e);
+
+static void
+read_soon(struct sim *s, const struct machine *m)
+{
+	const int64_t delay = (int64_t)rng_below(&s->watching, HESITATION_MS) * MS;
+
+	heap_push(&s->heap, (struct event){.at = m->paused_until > s->now + delay ? m->paused_until
+	                                                                          : s->now + delay,
+	                                   .run = run_read,
+	                                   .who = m->id,
+	                                   .life = m->life});
+}
+
+static void
+run_read(struct sim *s, struct event *e)
+{
+	struct machine *m = &s->machines[e->who];
+
+	if (!m->up || m->life != e->life || m->closing)
+		return;
+	if (m->paused_until > s->now)
+		read_soon(s, m);
+	else if (m->reader.fh == 0)
+		call(s, m, (struct mount_event){.kind = MOUNT_OPEN, .flags = O_RDONLY});
+	else
+		call(s, m, (struct mount_event){.kind = MOUNT_READ, .size = 4096});
+}
+
+void
+event_readers_start(struct sim *s, struct machine *m)
+{
+	m->reader.lines = BUFFER(SIZE_MAX);
+	if (s->swarm.watches)
+		read_soon(s, m);
+}
+
+void
+event_readers_stop(struct machine *m)
+{
+	buffer_free(&m->reader.lines);
+	m->reader = (struct event_reader){0};
+}
+
+void
+event_readers_told(struct machine *m, const struct client_watched *w)
+{
+	if (m->reader.fh != 0)
+		event_text(&m->reader.lines, "sim", w, 0);
+}
+
+bool
+event_readers_replied(struct sim *s, struct machine *m, const struct mount_reply *r)
+{
+	struct buffer *lines = &m->reader.lines;
+
+	if (r->call != m->reader.call || r->call == 0)
+		return false;
+	m->reader.call = 0;
+	if (r->error == 0 && r->kind == MOUNT_OPENED)
+		m->reader.fh = r->fh;
+	if (r->error == 0 && r->kind == MOUNT_DATA) {
+		if (r->data.len > lines->len || memcmp(r->data.data, lines->data, r->data.len) != 0)
+			sim_fail(s, "client %d reads an event that there was not", m->id + 1);
+		lines->len -= r->data.len;
+		memmove(lines->data, lines->data + r->data.len, lines->len);
+	}
+	read_soon(s, m);
+	return true;
+}
+
+void
+event_readers_check_end(struct sim *s)
+{
+	for (int i = 0; i < s->machines_n; i++) {
+		const struct machine *m = &s->machines[i];
+
+		if (m->up && m->reader.call != 0 && m->reader.lines.len > 0)
+			sim_fail(s, "client %d does not read all events", i + 1);
+	}
+}
