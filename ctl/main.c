@@ -13,6 +13,7 @@ static const struct ctl_command *const commands[] = {
     &elect_command,   &watch_command,  &check_command,   &verify_command,    &fence_command,
     &key_command,     &backup_command, &restore_command, &replica_command,   &master_command,
     &session_command, &locks_command,  &top_command,     &principal_command, &doctor_command,
+    &acl_command,
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

@@ -111,4 +111,29 @@ case_sequencer() {
 	refused "No such attribute" getfattr -n user.ls.sequencer "$d/a:b"
 }
 
+case_acl_show() {
+	local acl=("$LSCTL" acl show)
+	touch "$d/f"
+	is "$("${acl[@]}" "$d/f")" "read    everyone: *
+write   everyone: *
+change  admin: admin"
+	printf '# the team\n\nann\n  bob\n' > "$m/acl/team"
+	setfattr -n user.ls.acl.write -v team "$d/f"
+	"${acl[@]}" "$d/f" | grep -qx 'write   team: ann bob'
+	"${acl[@]}" --json "$d/f" > "$work/out"
+	python3 -c '
+import json, sys
+acls = json.load(open(sys.argv[1]))
+assert acls["write"] == {"acl": "team", "principals": ["ann", "bob"]}, acls
+assert list(acls) == ["read", "write", "change"], acls' "$work/out"
+	rm "$m/acl/team"
+	"${acl[@]}" "$d/f" | grep -qx 'write   team: (there is no such ACL file)'
+	: > "$m/acl/team"
+	"${acl[@]}" "$d/f" | grep -qx 'write   team: (nobody)'
+	"${acl[@]}" "$d" | grep -qx 'write   everyone: \*'
+	one_line 1 "in no mount of lsfs" "${acl[@]}" "$work"
+	one_line 1 "No such file" "${acl[@]}" "$d/none"
+	one_line 2 "show PATH: needed" "$LSCTL" acl
+}
+
 run_cases

@@ -1,0 +1,164 @@
+/* acl: shows who may do what with a node, as its mount tells it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "cell/base/limit.h"
+#include "cell/sys/log.h"
+#include "cell/sys/mountinfo.h"
+#include "ctl/ctl.h"
+
+static const char *const rights[] = {"read", "write", "change"};
+
+enum { RIGHTS = sizeof rights / sizeof *rights };
+
+/* ---- one ACL file ---- */
+
+/* A principal or, of a line that is none, NULL: blank lines and comments are skipped. */
+static char *
+principal_in(char *line)
+{
+	line[strcspn(line, "\n")] = '\0';
+	line += strspn(line, " \t\r");
+	for (size_t n = strlen(line); n > 0 && strchr(" \t\r", line[n - 1]) != NULL; n--)
+		line[n - 1] = '\0';
+	return line[0] == '\0' || line[0] == '#' ? NULL : line;
+}
+
+/* The principals in the ACL file at `path`; or the reason why they are not known. */
+static void
+add_principals(json_t *to, const char *path)
+{
+	json_t *list = json_array();
+	FILE *f = fopen(path, "re");
+	char *line = NULL, *name;
+	size_t room = 0;
+
+	while (f && getline(&line, &room, f) > 0)
+		if ((name = principal_in(line)) != NULL)
+			json_array_append_new(list, json_string(name));
+	if (f && !ferror(f))
+		json_object_set(to, "principals", list);
+	else
+		json_object_set_new(to, "error",
+		                    json_string(errno == ENOENT ? "there is no such ACL file"
+		                                                : strerror(errno)));
+	if (f)
+		fclose(f);
+	free(line);
+	json_decref(list);
+}
+
+/* ---- a node ---- */
+
+/* The root of the mount that holds the node. */
+static bool
+mount_of(const char *path, char root[PATH_MAX])
+{
+	static struct mountinfo info;
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		log_error("%s: %s", path, strerror(errno));
+		return false;
+	}
+	if (!mountinfo_of_device(st.st_dev, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
+		log_error("%s: in no mount of lsfs", path);
+		return false;
+	}
+	snprintf(root, PATH_MAX, "%s", info.path);
+	return true;
+}
+
+static bool
+add_right(json_t *acls, const char *root, const char *path, const char *right)
+{
+	char attribute[64], name[LIMIT_NAME + 1], file[2 * PATH_MAX];
+	json_t *one;
+	ssize_t n;
+
+	snprintf(attribute, sizeof attribute, "user.ls.acl.%s", right);
+	n = getxattr(path, attribute, name, LIMIT_NAME);
+	if (n < 0) {
+		log_error("%s: %s: %s", path, attribute, strerror(errno));
+		return false;
+	}
+	name[n] = '\0';
+	one = json_object();
+	json_object_set_new(one, "acl", json_string(name));
+	snprintf(file, sizeof file, "%s/acl/%s", root, name);
+	add_principals(one, file);
+	json_object_set_new(acls, right, one);
+	return true;
+}
+
+/* ---- printing ---- */
+
+static void
+print_right(const char *right, const json_t *one)
+{
+	const char *error = json_string_value(json_object_get(one, "error"));
+	const json_t *list = json_object_get(one, "principals"), *principal;
+	size_t i;
+
+	printf("%-7s %s:", right, json_string_value(json_object_get(one, "acl")));
+	json_array_foreach(list, i, principal) printf(" %s", json_string_value(principal));
+	if (error != NULL)
+		printf(" (%s)", error);
+	else if (json_array_size(list) == 0)
+		printf(" (nobody)");
+	putchar('\n');
+}
+
+static void
+print(const struct ctl *ctl, const json_t *acls)
+{
+	if (ctl->json) {
+		json_dumpf(acls, stdout, JSON_INDENT(2));
+		putchar('\n');
+		return;
+	}
+	for (size_t i = 0; i < RIGHTS; i++)
+		print_right(rights[i], json_object_get(acls, rights[i]));
+}
+
+static int
+show(const struct ctl *ctl, const char *path)
+{
+	json_t *acls = json_object();
+	char root[PATH_MAX];
+	bool ok = mount_of(path, root);
+
+	for (size_t i = 0; ok && i < RIGHTS; i++)
+		ok = add_right(acls, root, path, rights[i]);
+	if (ok)
+		print(ctl, acls);
+	json_decref(acls);
+	return ok ? CTL_OK : CTL_FAILED;
+}
+
+static int
+run(struct ctl *ctl, int argc, char **argv)
+{
+	if (!ctl_scan(ctl, argc, argv))
+		return CTL_USAGE;
+	if (ctl->help)
+		return CTL_OK;
+	argc -= optind;
+	argv += optind;
+	if (argc == 2 && strcmp(argv[0], "show") == 0)
+		return show(ctl, argv[1]);
+	return ctl_usage(&acl_command, "show PATH", "needed");
+}
+
+const struct ctl_command acl_command = {
+    "acl",
+    "show PATH [--json]",
+    "shows the ACLs of a mounted file or directory, and the principals in them",
+    run,
+};
