@@ -27,8 +27,7 @@ struct ctl_command {
 extern const struct ctl_command up_command, down_command, status_command, cell_command,
     lock_command, elect_command, watch_command, check_command, fence_command, verify_command,
     key_command, backup_command, restore_command, master_command, replica_command, session_command,
-    principal_command, locks_command, top_command, doctor_command,
-    acl_command;
+    principal_command, locks_command, top_command, doctor_command, acl_command;
 
 /* Global options may come before or after the command. A command's own option table ends with them,
  * and the command passes every letter that it does not know to ctl_option: false is a usage error,
