@@ -101,7 +101,7 @@ never_behind() {
 	limit 60 python3 "$work/behind.py" "$d" "${d/$m/$m2}" "$@"
 }
 
-case_a_reader_is_never_behind() { never_behind 6 50; }
+case_a_reader_is_never_behind() { never_behind 6 5; }
 
 # Nor when the reader's daemon is stopped, in whatever it does, until its lease is over.
 case_nor_behind_a_stopped_daemon() {
@@ -151,7 +151,7 @@ case_an_open_file_is_deleted_elsewhere() {
 	both_mounts <<-'P'
 		import os, sys
 		there, here = (m + "/open" for m in sys.argv[1:3])
-		for i in range(100):
+		for i in range(20):
 		    with open(there, "w") as f:
 		        f.write("old")
 		    with open(here) as f:
@@ -178,7 +178,7 @@ case_a_mount_sees_its_own_changes() {
 		os.chdir(sys.argv[1])
 		def size(path, n):
 		    assert os.stat(path).st_size == os.stat(path).st_size == n, (path, n)
-		for i in range(50):
+		for i in range(10):
 		    with open("f", "w") as f:
 		        f.write("x" * (i + 2))
 		    size("f", i + 2)
