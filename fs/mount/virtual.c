@@ -64,6 +64,8 @@ status_text(const struct mount *m, struct buffer *to)
 	if (s.lasting)
 		buffer_printf(to, "lasting: yes\n");
 	put_seconds(to, "lease_left", m->now, leased ? s.lease_end : m->now);
+	if (!mono_is_never(s.leave_end) && mono_before(m->now, s.leave_end))
+		put_seconds(to, "cache_left", m->now, s.leave_end);
 	if (s.state == CLIENT_JEOPARDY && !mono_is_never(s.grace_end))
 		put_seconds(to, "grace_left", m->now, s.grace_end);
 	buffer_printf(to, "master: %u\nepoch: %llu\nrequests: %llu\n", s.master,
