@@ -116,6 +116,20 @@ mend() {
 	done
 }
 
+# A mount that was late with an acknowledgement gets no leave to cache for a while, which is soon
+# longer than this test takes. So now and then a mount is made anew: it has no such past.
+make_anew() {
+	local i patience=60
+	for i in $(seq "$mounts"); do
+		[ $((RANDOM % 8)) -eq 0 ] || continue
+		troubled "anew c$i"
+		strike "c$i"
+		bury "c$i"
+		mount_cell "$i" "${options[$i]}"
+		wait_until "mount $i works" usable "$i" || problem "mount $i is not there again"
+	done
+}
+
 # One round: one or two faults, a while, and mostly the repair.
 round() {
 	local n twice=$((RANDOM % 10 < 3))
@@ -132,6 +146,7 @@ round() {
 	fi
 	if [ $((RANDOM % 6)) -gt 0 ]; then
 		mend
+		make_anew
 		pause $((5 + RANDOM % 20))
 	fi
 	rounds=$((rounds + 1))
