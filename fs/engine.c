@@ -39,14 +39,16 @@ queue_request(struct engine *e, const struct mount_request *r)
 {
 	ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
 	e->requests[e->requests_n] = client_request_new(r->token, &r->op, r->ordered);
-	client_request_guard(e->requests[e->requests_n++], &r->guard);
+	client_request_guard(e->requests[e->requests_n], &r->guard);
+	client_request_for(e->requests[e->requests_n++], r->user);
 }
 
 static void
 queue_watch(struct engine *e, const struct mount_watch *w)
 {
 	ARRAY_ROOM(e->watches, e->watches_n, e->watches_room);
-	e->watches[e->watches_n++] = *w;
+	e->watches[e->watches_n] = *w;
+	e->watches[e->watches_n++].user = bytes_copy(w->user);
 }
 
 /* Notifications are written before replies: a read after the reply must not use old attributes. */
@@ -217,12 +219,15 @@ log_traces(struct engine *e)
 static void
 pass_watches(struct engine *e, mono_t now)
 {
-	for (size_t i = 0; i < e->watches_n; i++)
+	for (size_t i = 0; i < e->watches_n; i++) {
 		step_client(e, &(struct client_event){.kind = CLIENT_WATCH,
 		                                      .now = now,
 		                                      .node = e->watches[i].node,
 		                                      .mask = e->watches[i].mask,
-		                                      .generation = e->watches[i].generation});
+		                                      .generation = e->watches[i].generation,
+		                                      .user = e->watches[i].user});
+		free((void *)e->watches[i].user.data);
+	}
 	e->watches_n = 0;
 }
 
@@ -407,6 +412,8 @@ engine_free(struct engine *e)
 	for (size_t i = 0; i < e->requests_n; i++)
 		client_request_free(e->requests[i]);
 	free(e->requests);
+	for (size_t i = 0; i < e->watches_n; i++)
+		free((void *)e->watches[i].user.data);
 	free(e->watches);
 	mount_free(e->mount);
 	mount_update_free(&e->done);

@@ -115,23 +115,12 @@ on_host_failed(void *user)
 static void on_begin(uv_timer_t *timer);
 
 static void
-warn_of_others(const struct lsfs *l)
-{
-	if (l->options->allow_other)
-		log_warn("%s: allow_other: every local user can do there what principal %s may",
-		         l->mountpoint.path, engine_status(l->engine).principal);
-}
-
-/* The warning is printed twice: on stderr for the mounting user, then in the system's log. */
-static void
 report_if_ready(struct lsfs *l)
 {
 	if (!l->init_answered || l->ready || engine_status(l->engine).state != CLIENT_SAFE)
 		return;
 	l->ready = true;
-	warn_of_others(l);
-	if (daemon_ready(l->daemon))
-		warn_of_others(l);
+	daemon_ready(l->daemon);
 }
 
 static void
@@ -231,6 +220,7 @@ start_engine(struct lsfs *l)
 	    .lock_delay_s = o->lock_delay_s,
 	    .commit_at_write = o->commit_at_write,
 	    .quiet = o->quiet,
+	    .others = o->allow_other,
 	};
 	struct client_config client = {
 	    .host = host_name,

@@ -304,7 +304,7 @@ options_help(void)
 	     "      commit=close|write  when written data is committed (default: close)\n"
 	     "      debug               as --debug, for /etc/fstab\n"
 	     "      quiet               ignore chmod and chown instead of refusing them\n"
-	     "      allow_other         let other local users in, with all rights of the key\n"
+	     "      allow_other         let other local users in, each as PRINCIPAL/USER\n"
 	     "      standalone          as --standalone, for /etc/fstab\n"
 	     "                    and the usual ones: ro, nodev, nosuid, noexec, nofail, ...\n"
 	     "  -h, --help        show this\n"

@@ -20,7 +20,7 @@ struct options {
 	bool lasting;     /* the mount's session never expires */
 	bool commit_at_write; /* each write is committed before it is answered */
 	bool quiet;           /* chmod and chown are ignored, not refused */
-	bool allow_other;     /* other local users may use it, with all rights of the key */
+	bool allow_other;     /* other local users may use it, each as PRINCIPAL/USER */
 	char *kernel;         /* generic options for the kernel's mount, "ro,nodev"; owned */
 };
 

@@ -215,6 +215,7 @@ device_init(struct device *d, const struct device_config *config)
 	argv[2] = (char *)options.data;
 	replies_init(&d->replies, config->uid, config->gid);
 	poll_handles_init(&d->poll_handles);
+	users_init(&d->users, "/etc/passwd", config->uid);
 	fuse_set_log_func(on_fuse_log);
 	d->fuse = fuse_session_new(&args, &ops_table, sizeof ops_table, d);
 	fuse_opt_free_args(&args);
@@ -285,6 +286,7 @@ device_fini(struct device *d)
 	must(!d->polling);
 	replies_fini(&d->replies);
 	poll_handles_fini(&d->poll_handles);
+	users_free(&d->users);
 	if (d->gone || still_mounted(d))
 		fuse_session_unmount(d->fuse); /* frees its copy of the path, too */
 	fuse_session_destroy(d->fuse);

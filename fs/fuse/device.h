@@ -9,6 +9,7 @@
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/poll_handle.h"
 #include "fs/fuse/reply.h"
+#include "fs/fuse/users.h"
 
 struct device_config {
 	uid_t uid; /* of the mounting user */
@@ -30,6 +31,7 @@ struct device {
 	struct poll_handles poll_handles;
 	struct mountinfo mounted; /* id 0: not mounted, or a test's socket */
 	struct interrupts interrupts;
+	struct users users;
 	uv_poll_t poll;
 	bool polling;
 	bool answering_init; /* the next write is the reply to INIT */

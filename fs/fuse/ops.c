@@ -25,6 +25,7 @@ ops_call(fuse_req_t req, struct mount_event *event)
 
 	event->uid = caller->uid;
 	event->gid = caller->gid;
+	event->user = users_name(&d->users, caller->uid);
 	event->thread = caller->pid;
 	learn_caller(d, event);
 	reply_park(&d->replies, req, event);

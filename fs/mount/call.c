@@ -55,6 +55,7 @@ call_new(struct mount *m, const struct mount_event *event)
 	c->event.name = bytes_copy(event->name);
 	c->event.new_name = bytes_copy(event->new_name);
 	c->event.data = bytes_copy(event->data);
+	c->event.user = bytes_copy(event->user);
 	c->event.answer = NULL;
 	c->event.grant = NULL;
 	must(RB_INSERT(call_numbers, &m->calls.unanswered, c) == NULL);
@@ -138,6 +139,19 @@ guard_of(struct mount *m, const struct call *c, enum op_code code)
 	return h->guard;
 }
 
+/* Through an open file a process acts as the user that opened it. */
+static struct bytes
+user_of(const struct call *c)
+{
+	return c->handle ? c->handle->user : c->event.user;
+}
+
+void
+call_act_for(struct call *behind, const struct call *c)
+{
+	behind->event.user = bytes_copy(user_of(c));
+}
+
 void
 call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 {
@@ -151,6 +165,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	r->op = *op;
 	r->ordered = c->ordered;
 	r->guard = guard_of(m, c, op->code);
+	r->user = mount_keep(m, user_of(c));
 	keep_texts(m, &r->op);
 	c->token = r->token;
 	c->op = op->code;
@@ -160,6 +175,47 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	if (MOUNT_TRACES(m))
 		mount_trace_ask(m, c, op);
 	must(RB_INSERT(call_tokens, &m->calls.asked, c) == NULL);
+}
+
+/* The attributes in an answer; NULL: there are none. */
+static const struct attr *
+attr_of(const struct client_answer *a)
+{
+	switch (a->rc == RC_OK ? a->result.kind : RESULT_none) {
+	case RESULT_attr:
+		return &a->result.attr.attr;
+	case RESULT_created:
+		return &a->result.created.attr;
+	case RESULT_contents:
+		return &a->result.contents.attr;
+	case RESULT_listing:
+		return &a->result.listing.attr;
+	case RESULT_renamed:
+		return &a->result.renamed.attr;
+	default:
+		return NULL;
+	}
+}
+
+static void
+note_rights(struct call *c, const struct client_answer *a)
+{
+	const struct attr *attr = attr_of(a);
+
+	if (attr == NULL)
+		return;
+	c->rights_on = attr->node;
+	c->rights = attr->rights;
+}
+
+struct attr
+call_sees(const struct call *c, const struct inode *i)
+{
+	struct attr attr = i->attr;
+
+	if (c->rights_on == i->ino)
+		attr.rights = c->rights;
+	return attr;
 }
 
 void
@@ -176,6 +232,7 @@ call_heard(struct mount *m, const struct client_answer *answer)
 	RB_REMOVE(call_tokens, &m->calls.asked, c);
 	c->token = 0;
 	metrics_heard(m, c->op, a.rc);
+	note_rights(c, &a);
 	if ((a.rc == RC_OK || a.rc == RC_QUEUED) && a.result.kind != wire_op_result(c->op))
 		a.rc = RC_BAD_MESSAGE;
 	c->then(m, c, &a);
@@ -416,6 +473,7 @@ call_free(struct mount *m, struct call *c)
 	free((void *)c->event.name.data);
 	free((void *)c->event.new_name.data);
 	free((void *)c->event.data.data);
+	free((void *)c->event.user.data);
 	free((void *)c->text.data);
 	version_put(m, c->version);
 	free(c);
@@ -433,10 +491,10 @@ call_status(struct mount *m, struct call *c, int error)
 /* The reply may be the first that tells the kernel of the inode. An invalidation that crosses it
  * finds no inode yet, so the kernel keeps the name only, and no attributes. */
 static void
-reply_introduces(struct mount *m, struct mount_reply *r, struct inode *inode)
+reply_introduces(struct mount *m, const struct call *c, struct mount_reply *r, struct inode *inode)
 {
 	inode->nlookup++;
-	r->stat = inode_stat(m, inode);
+	r->stat = inode_stat(c, inode);
 	r->entry_timeout = kernel_cache_name(m, inode);
 }
 
@@ -448,7 +506,7 @@ call_entry(struct mount *m, struct call *c, struct inode *inode)
 	if (c->event.kind == MOUNT_LOOKUP)
 		stale_found(m, c, inode->ino);
 	if (r)
-		reply_introduces(m, r, inode);
+		reply_introduces(m, c, r, inode);
 	call_end(m, c);
 }
 
@@ -480,7 +538,7 @@ call_created(struct mount *m, struct call *c, struct inode *inode, uint64_t fh)
 	struct mount_reply *r = call_reply(m, c, MOUNT_CREATED);
 
 	must(r);
-	reply_introduces(m, r, inode);
+	reply_introduces(m, c, r, inode);
 	r->fh = fh;
 	call_end(m, c);
 }

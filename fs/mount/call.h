@@ -49,8 +49,11 @@ struct call {
 	uint64_t acquisition;
 	enum lock_mode mode;
 	unsigned tries;
-	uint64_t target;   /* the node that the name leads to; 0: not looked up */
-	struct attr attr;  /* from an earlier answer to this call, without its texts */
+	uint64_t target;  /* the node that the name leads to; 0: not looked up */
+	struct attr attr; /* from an earlier answer to this call, without its texts */
+	uint64_t
+	    rights_on; /* a node; 0: none. The rights on it of the call's user, as told last: */
+	uint8_t rights;
 	struct bytes text; /* the part of the reply collected so far; owned by the call */
 };
 
@@ -78,6 +81,8 @@ struct call *call_new(struct mount *m, const struct mount_event *event);
 /* Background work that no caller waits for: a call that counts as answered, and whose requests are
  * sent in order, before later ones. */
 struct call *call_behind(struct mount *m, struct inode *inode, struct handle *handle);
+/* The background work is done for the user of the call `c`. */
+void call_act_for(struct call *behind, const struct call *c);
 void call_free(struct mount *m, struct call *c);
 /* Sends `op`; its views are copied. `then` runs with the answer, whose kind of result has been
  * checked. */
@@ -102,6 +107,9 @@ int call_path_errno(struct mount *m, struct call *c, const struct client_answer 
  * invalid. */
 int call_learn(struct mount *m, struct call *c, const struct attr *attr, uint64_t index);
 void call_refer(struct call *c, struct inode *inode);
+/* The node's attributes with the rights of the call's user, who may be another one than the one for
+ * whom they were read last. */
+struct attr call_sees(const struct call *c, const struct inode *i);
 
 /* These answer the call, unless it was answered before, and end it. */
 void call_status(struct mount *m, struct call *c, int error);

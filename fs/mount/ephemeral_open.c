@@ -102,10 +102,12 @@ static void
 open_again(struct mount *m, struct inode *i)
 {
 	const struct op op = {.code = OP_open_ephemeral, .open_ephemeral = {i->ino}};
+	struct call *c = call_behind(m, i, NULL);
 
 	i->opened = i->ino;
 	i->opening = true;
-	call_ask(m, call_behind(m, i, NULL), &op, again_heard);
+	c->event.user = bytes_copy(TAILQ_FIRST(&i->handles)->user); /* one that has it open */
+	call_ask(m, c, &op, again_heard);
 }
 
 /* The session is an opener of the target by the source's number, unless the source was permanent.

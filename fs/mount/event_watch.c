@@ -11,24 +11,26 @@ enum {
 
 /* ---- watching ---- */
 
-static bool
-is_wanted(const struct mount *m, const struct inode *i)
+/* A handle for which the node is to be watched; NULL: there is none. */
+static const struct handle *
+wants(const struct mount *m, const struct inode *i)
 {
 	const struct handle *h;
 
 	TAILQ_FOREACH(h, &i->handles, of_inode)
 		if (!h->dead && (h->polled || !TAILQ_EMPTY(&m->streams)))
-			return true;
-	return false;
+			return h;
+	return NULL;
 }
 
 static void
-ask(struct mount *m, const struct inode *i, uint32_t mask)
+ask(struct mount *m, const struct inode *i, uint32_t mask, struct bytes user)
 {
 	struct mount_update *u = m->update;
 
 	ARRAY_ROOM(u->watches, u->watches_n, u->watches_room);
-	u->watches[u->watches_n++] = (struct mount_watch){i->ino, mask, i->attr.content_generation};
+	u->watches[u->watches_n++] =
+	    (struct mount_watch){i->ino, mask, i->attr.content_generation, mount_keep(m, user)};
 	MOUNT_TRACE(m, "node %llu is %s", (unsigned long long)i->ino,
 	            mask ? "watched" : "watched no more");
 }
@@ -36,12 +38,12 @@ ask(struct mount *m, const struct inode *i, uint32_t mask)
 void
 event_watch_follow(struct mount *m, struct inode *i)
 {
-	const bool wanted = is_wanted(m, i);
+	const struct handle *h = wants(m, i);
 
-	if (wanted == i->watched)
+	if ((h != NULL) == i->watched)
 		return;
-	i->watched = wanted;
-	ask(m, i, wanted ? EVERY_KIND : 0);
+	i->watched = h != NULL;
+	ask(m, i, h != NULL ? EVERY_KIND : 0, h != NULL ? h->user : (struct bytes){0});
 }
 
 void

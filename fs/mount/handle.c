@@ -30,6 +30,7 @@ handle_new(struct mount *m, struct inode *inode, const struct call *c)
 	h->fh = ++m->handles.next_fh;
 	h->flags = c->event.flags;
 	h->opener = c->event.pid;
+	h->user = bytes_copy(c->event.user);
 	h->edited = BUFFER(LIMIT_CONTENTS);
 	h->sequencer = BUFFER(LIMIT_SEQUENCER + 1);
 	h->pages = BUFFER((size_t)LIMIT_LISTING * (LIMIT_NAME + 32));
@@ -59,6 +60,7 @@ handle_discard(struct mount *m, struct handle *h)
 	buffer_free(&h->edited);
 	buffer_free(&h->sequencer);
 	buffer_free(&h->pages);
+	free((void *)h->user.data);
 	free(h->writers);
 	free((void *)h->listing.data);
 	free(h->children);

@@ -29,7 +29,8 @@ struct handle {
 	bool dead; /* every call is answered ESTALE, for ever */
 	bool ready;
 	int flags;
-	pid_t opener; /* 0 unless its open may create or truncate */
+	struct bytes user; /* that opened it, for whom all its requests act; owned */
+	pid_t opener;      /* 0 unless its open may create or truncate */
 	bool opener_gone;
 	bool committing;     /* the buffer was sent and is not yet answered */
 	struct call *active; /* the call that has entered */

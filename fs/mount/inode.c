@@ -148,15 +148,15 @@ inode_mode(const struct attr *a)
 }
 
 struct mount_stat
-inode_stat(struct mount *m, const struct inode *i)
+inode_stat(const struct call *c, const struct inode *i)
 {
+	const struct attr seen = call_sees(c, i);
 	struct mount_stat s = {.ino = i->ino,
-	                       .mode = inode_mode(&i->attr),
+	                       .mode = inode_mode(&seen),
 	                       .size = i->attr.size,
 	                       .mtime_ns = i->attr.mtime_ns,
 	                       .nlink = 1};
 
-	(void)m;
 	if (i->attr.kind == NODE_DIRECTORY) {
 		s.size = i->attr.children;
 		s.nlink = 2;
@@ -185,7 +185,7 @@ getattr_dead(struct mount *m, struct call *c)
 		return;
 	}
 	if ((r = call_reply(m, c, MOUNT_ATTR))) {
-		r->stat = inode_stat(m, i);
+		r->stat = inode_stat(c, i);
 		r->by_descriptor = error != 0;
 	}
 	call_end(m, c);
@@ -208,7 +208,7 @@ getattr_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		return;
 	}
 	stale_clear(m, c);
-	s = inode_stat(m, c->inode);
+	s = inode_stat(c, c->inode);
 	call_attr(m, c, &s, kernel_cache_attributes(m, c));
 }
 

@@ -51,7 +51,7 @@ bool inode_lives_on(const struct inode *i);
 /* The node that calls on `ino` refer to: for a file that was renamed while it was open here, the
  * node that it replaced; else `ino`. */
 uint64_t inode_where(struct mount *m, uint64_t ino);
-struct mount_stat inode_stat(struct mount *m, const struct inode *i);
+struct mount_stat inode_stat(const struct call *c, const struct inode *i); /* as c sees it */
 bool attr_sound(const struct attr *attr);
 void inode_getattr(struct mount *m, struct call *c);
 void inode_access(struct mount *m, struct call *c);

@@ -72,14 +72,14 @@ is_edited(const struct inode *i)
 
 /* Not while writes are buffered: the process that wrote is answered another size than others. Nor
  * for a renamed file, which the kernel knows by the number of another node than the one that would
- * be invalidated. */
+ * be invalidated. Nor where several users are let in, who have different rights. */
 span_t
 kernel_cache_attributes(struct mount *m, const struct call *c)
 {
 	struct inode *i = c->inode;
 	span_t t;
 
-	if (c->answered || i->ino != c->event.ino || is_edited(i))
+	if (m->config.others || c->answered || i->ino != c->event.ino || is_edited(i))
 		return (span_t){0};
 	t = reply_timeout(m, i, true);
 	i->kept |= t.ns > 0;

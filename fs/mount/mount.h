@@ -31,6 +31,7 @@ struct mount_config {
 	int lock_delay_s;      /* default 15 */
 	bool commit_at_write;  /* commit=write */
 	bool quiet;            /* ignore chmod and chown */
+	bool others;           /* other local users are let in */
 	uint32_t listing_page; /* bytes of a listing requested at a time; 0: the maximum */
 	struct trace *trace;   /* the caller's sink of verdicts; NULL: none */
 };
@@ -117,6 +118,9 @@ struct mount_event {
 	uint64_t call; /* chosen by the driver, never used again */
 	uid_t uid;
 	gid_t gid;
+	/* The name of the calling user, as that of a user of the mount's principal; empty: the
+	 * mounting user, for which the principal itself stands. Copied. */
+	struct bytes user;
 	pid_t thread; /* of the caller, from the kernel */
 	pid_t pid;    /* of the caller's process, if mount_wants() asks for it */
 	uint64_t ino, fh, new_ino, lock_owner, count;
@@ -199,6 +203,7 @@ struct mount_request {
 	struct op op; /* with views that are valid until the next step */
 	bool ordered;
 	struct guard guard; /* node 0: none */
+	struct bytes user;  /* of the principal, for which it acts; empty: for itself */
 };
 
 /* For the client: CLIENT_WATCH. */
@@ -206,6 +211,7 @@ struct mount_watch {
 	uint64_t node;
 	uint32_t mask;
 	uint64_t generation;
+	struct bytes user; /* as that of a request */
 };
 
 struct mount_update {

@@ -224,6 +224,7 @@ lock_send(struct mount *m, struct mount_lock *l, struct call *c)
 	                                      .delay_s = -1,
 	                                      .default_delay_s = m->config.lock_delay_s,
 	                                      .pid = (uint32_t)c->event.pid};
+	call_act_for(ask, c);
 	ask->ordered = false;
 	ask->acquisition = l->asked_acquisition;
 	lock_refer(ask, l);

@@ -62,8 +62,11 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	if (error == 0)
 		error = c->op == OP_get_contents ? snapshot_learn(m, c, a)
 		                                 : call_learn(m, c, &a->result.attr.attr, a->index);
-	if (error == 0)
-		error = open_denied(&c->inode->attr, c->event.flags);
+	if (error == 0) {
+		const struct attr seen = call_sees(c, c->inode);
+
+		error = open_denied(&seen, c->event.flags);
+	}
 	if (error || c->answered) {
 		call_status(m, c, error);
 		return;

@@ -9,7 +9,7 @@ void
 setattr_answer(struct mount *m, struct call *c)
 {
 	struct handle *h = buffer_of_process(c->inode, c->event.fh, c->event.pid);
-	struct mount_stat s = inode_stat(m, c->inode);
+	struct mount_stat s = inode_stat(c, c->inode);
 
 	if (h)
 		s.size = snapshot_size(h);
@@ -65,13 +65,14 @@ set_mtime(struct mount *m, struct call *c)
  * can't be honoured. But tools that copy (install, cp -a, rsync, tar) set the mode of the node that
  * they have made, some after closing it: so the process that made a node is not refused. */
 static int
-mode_refused(struct mount *m, const struct inode *i, const struct mount_event *e)
+mode_refused(struct mount *m, const struct call *c)
 {
-	mode_t shown = inode_stat(m, i).mode & 0777;
+	const struct mount_event *e = &c->event;
+	mode_t shown = inode_stat(c, c->inode).mode & 0777;
 
 	if (m->config.quiet)
 		return 0;
-	if ((e->set & SET_MODE) && (shown & ~e->mode) && i->maker != e->pid)
+	if ((e->set & SET_MODE) && (shown & ~e->mode) && c->inode->maker != e->pid)
 		return EPERM;
 	if ((e->set & SET_UID) && e->set_uid != m->config.uid)
 		return EPERM;
@@ -85,7 +86,7 @@ setattr_known(struct mount *m, struct call *c)
 {
 	bool dates = (c->event.set & (SET_MTIME | SET_MTIME_NOW)) && !(c->event.set & SET_SIZE);
 	bool directory = c->inode->attr.kind == NODE_DIRECTORY;
-	int error = mode_refused(m, c->inode, &c->event);
+	int error = mode_refused(m, c);
 
 	if (error)
 		call_status(m, c, error);

@@ -197,32 +197,4 @@ case_a_directory_locked_for_this_machine_only() {
 	wait_until "the daemon has left" gone "$daemon"
 }
 
-# A log of the system: what is sent to it is in $work/system.
-system_log() {
-	local device
-	mkdir "$work/dev"
-	mount -t tmpfs dev "$work/dev"
-	for device in fuse null zero urandom; do cp -a /dev/$device "$work/dev/"; done
-	mount --bind "$work/dev" /dev
-	python3 -c '
-import socket, sys
-log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-log.bind("/dev/log")
-with open(sys.argv[1], "w", buffering=1) as out:
-    while True:
-        out.write(log.recv(65536).decode() + "\n")' "$work/system" &
-	wait_until "there is a log" test -S /dev/log
-}
-
-case_everybody_let_in_is_warned_of() {
-	local warning="lsfs: $m: allow_other: every local user can do there what principal"
-	warning+=" admin may"
-	system_log
-	limit 20 "$LSFS" -o allow_other --standalone "$data" "$m" 2> "$work/err"
-	is "$(cat "$work/err")" "$warning"
-	wait_until "it is in the log" grep -q "${warning#lsfs: }" "$work/system"
-	daemon=$(daemon_of "$m")
-	stop
-}
-
 run_cases

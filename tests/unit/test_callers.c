@@ -1,0 +1,77 @@
+/* The users for whom the requests of a mount act: the caller of a path, the opener of a file. */
+#include <string.h>
+#include "tests/unit/mount_bench.h"
+
+static const struct mount_config config = {.cell = "local", .uid = 1000, .gid = 1000};
+
+static uint64_t
+call(struct bench *b, const char *user, struct mount_event e)
+{
+	e.pid = SHELL;
+	e.user = bytes_of(user);
+	return bench_start(b, e);
+}
+
+/* The last request acts for this user. */
+static void
+expect(struct bench *b, enum op_code code, const char *user)
+{
+	const struct mount_request *r = &b->update.requests[b->update.requests_n - 1];
+
+	assert_true(b->update.requests_n > 0);
+	assert_int_equal(r->op.code, code);
+	assert_int_equal(r->user.len, strlen(user));
+	assert_true(bytes_equal(r->user, bytes_of(user)));
+}
+
+TEST(test_the_caller_of_a_path)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+
+	b->hold = true;
+	call(b, "bob", (struct mount_event){.kind = MOUNT_GETATTR, .ino = f});
+	expect(b, OP_get_attr, "bob");
+	call(b, "", (struct mount_event){.kind = MOUNT_GETATTR, .ino = f});
+	expect(b, OP_get_attr, "");
+	call(b, "ann",
+	     (struct mount_event){.kind = MOUNT_SETXATTR,
+	                          .ino = f,
+	                          .name = bytes_of("user.ls.lock"),
+	                          .data = bytes_of("exclusive")});
+	expect(b, OP_acquire, "ann");
+	bench_answer_all(b);
+	bench_free(b);
+}
+
+TEST(test_the_opener_of_a_file)
+{
+	struct bench *b = bench_new(&config);
+	const uint64_t f = new_file(b->cell, NODE_ROOT, "f");
+	struct mount_event e = {.ino = f,
+	                        .flags = O_RDWR,
+	                        .data = bytes_of("x"),
+	                        .fate = FATE_ALIVE};
+
+	e.kind = MOUNT_OPEN;
+	e.lock_owner = bench_lock_owner(SHELL);
+	e.fh = bench_reply(b, call(b, "bob", e))->fh;
+	b->hold = true;
+	e.kind = MOUNT_FLOCK;
+	e.lock_mode = LOCK_EXCLUSIVE;
+	call(b, "ann", e);
+	expect(b, OP_acquire, "bob");
+	bench_answer_all(b);
+	e.kind = MOUNT_WRITE;
+	call(b, "ann", e);
+	expect(b, OP_get_contents, "bob"); /* the lock's holder sees what the last one wrote */
+	bench_answer_all(b);
+	e.kind = MOUNT_FSYNC;
+	call(b, "ann", e);
+	expect(b, OP_set_contents, "bob");
+	bench_answer_all(b);
+	e.kind = MOUNT_RELEASE;
+	call(b, "", e);
+	bench_answer_all(b);
+	bench_free(b);
+}
