@@ -241,16 +241,18 @@ client_watches_forget(struct client *c)
 
 /* ---- the master's answers ---- */
 
-/* True if a watch stands newly. The state of one that has ended and begun again meanwhile is not
- * yet its own. */
+/* True if a watch stands newly, or is refused: also one that stood on an earlier connection. The
+ * state of one that has ended and begun again meanwhile is not yet its own. */
 static bool
 take_state(struct client *c, const struct watch_state *s)
 {
 	struct client_watch *w = watch_find(c, s->node);
 
 	c->watches.answered++;
-	if (w == NULL || w->stands || w->asked != c->watches.answered)
+	if (w == NULL || w->asked != c->watches.answered)
 		return false;
+	if (w->stands && (s->rc == RC_OK || s->rc == RC_STALE))
+		return false; /* an event says that it is stale */
 	w->stands = true;
 	w->fallen = false;
 	if (w->path.len == 0)
