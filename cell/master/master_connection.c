@@ -114,6 +114,7 @@ m_connection_attach(struct master *m, struct m_connection *c, struct m_session *
 	must(c->session == NULL || c->session == s);
 	if (s->connection != NULL && s->connection != c)
 		m_connection_close(m, s->connection);
+	m_request_carry(s);
 	c->session = s;
 	c->ended = 0;
 	c->left = false;

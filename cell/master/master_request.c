@@ -88,11 +88,64 @@ request_free(struct master *m, struct m_session *s, struct m_request *r)
 	free(r);
 }
 
+/* ---- requests that outlive a connection ---- */
+
+/* Forgets the answers to numbers below this one. */
+static void
+forget_answered(struct m_session *s, uint64_t below)
+{
+	struct carried_answer *a, *next;
+
+	TAILQ_FOREACH_SAFE(a, &s->requests.answered, entry, next) {
+		if (a->number >= below)
+			continue;
+		TAILQ_REMOVE(&s->requests.answered, a, entry);
+		free(a);
+	}
+}
+
+static void
+note_answered(struct m_session *s, uint64_t number)
+{
+	struct carried_answer *a = memory_zero(1, sizeof *a);
+
+	a->number = number;
+	TAILQ_INSERT_TAIL(&s->requests.answered, a, entry);
+}
+
+static bool
+was_answered(const struct m_session *s, uint64_t number)
+{
+	const struct carried_answer *a;
+
+	TAILQ_FOREACH(a, &s->requests.answered, entry)
+		if (a->number == number)
+			return true;
+	return false;
+}
+
+void
+m_request_begin(struct m_session *s)
+{
+	TAILQ_INIT(&s->requests.answered);
+}
+
+void
+m_request_carry(struct m_session *s)
+{
+	struct m_request *r;
+
+	forget_answered(s, UINT64_MAX);
+	RB_FOREACH(r, request_tree, &s->requests.by_number)
+		r->carried = true;
+}
+
 void
 m_request_free_all(struct master *m, struct m_session *s)
 {
 	struct m_request *r;
 
+	forget_answered(s, UINT64_MAX);
 	while ((r = RB_MIN(request_tree, &s->requests.by_number)) != NULL)
 		request_free(m, s, r);
 }
@@ -145,6 +198,8 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 
 	if (s->connection != NULL)
 		m_connection_send(m, s->connection, &reply);
+	if (r->carried)
+		note_answered(s, r->number);
 	if (!TAILQ_EMPTY(&r->order.behind))
 		m_order_wake(m, r);
 	request_free(m, s, r);
@@ -430,10 +485,15 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 
 	if (!TAILQ_EMPTY(&s->withdrawals.received))
 		m_withdrawals_forget(&s->withdrawals, msg->below);
-	if (request_find(s, msg->number) != NULL) {
+	if (!TAILQ_EMPTY(&s->requests.answered))
+		forget_answered(s, msg->below);
+	if ((r = request_find(s, msg->number)) != NULL) {
+		r->carried = false;
 		note_withdrawal(m, s, msg->number, op);
 		return;
 	}
+	if (was_answered(s, msg->number))
+		return;
 	if (!slot_free(s, slot)) {
 		m_connection_breach(m, c, "too many requests in flight");
 		return;

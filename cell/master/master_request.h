@@ -23,6 +23,7 @@ struct m_request {
 	bool ordered;           /* every later command takes effect after it */
 	bool parked;            /* not begun, or may have to begin again; `op` is its own copy */
 	bool withdrawn;         /* an acquire: a cancel or release of it was received meanwhile */
+	bool carried;           /* received on an earlier connection: it will be received again */
 	uint64_t generation;    /* of its client's cache; 0: none */
 	struct bytes op;        /* encoded; a view into the frame, or owned while parked */
 	struct acquire acquire; /* of an acquire, with its ticket */
@@ -35,7 +36,16 @@ struct m_request {
 RB_HEAD(request_tree, m_request);
 RB_HEAD(acquire_tree, m_request);
 
+/* A request that was carried to this connection, and answered on it before it was received again:
+ * the tree has kept no answer of one that it did not decide. */
+struct carried_answer {
+	TAILQ_ENTRY(carried_answer) entry;
+	uint64_t number;
+};
+TAILQ_HEAD(carried_answers, carried_answer);
+
 struct session_requests {
+	struct carried_answers answered;
 	struct request_tree by_number;
 	struct acquire_tree acquires; /* of them, by node, owner, acquisition, number */
 	size_t slots[SLOT_KINDS];     /* how many are taken */
@@ -59,6 +69,11 @@ void m_request_withdraw(struct m_session *s, uint64_t number, uint64_t node, uin
 void m_request_give_ticket(struct master *m, struct m_request *r);
 /* Begins the parked requests that may begin now, as many as the step has time for. */
 void m_request_run(struct master *m);
+/* Initializes the requests of a new session: none. */
+void m_request_begin(struct m_session *s);
+/* The session is open on another connection, on which its client sends all again that it believes
+ * to be unanswered. */
+void m_request_carry(struct m_session *s);
 /* Frees all requests of the session, unanswered. */
 void m_request_free_all(struct master *m, struct m_session *s);
 

@@ -77,6 +77,7 @@ m_session_record(struct master *m, const struct tree_session *t)
 	m_await_begin(s, t->awaited);
 	m_withdrawals_init(&s->withdrawals);
 	m_waiters_init(s);
+	m_request_begin(s);
 	m_keepalive_begin(s);
 	m_cache_begin(s);
 	must(RB_INSERT(m_session_tree, &m->sessions.by_id, s) == NULL);
