@@ -37,7 +37,8 @@ struct asking {
 	uint64_t conns[LIMIT_REPLICAS];
 	int open;     /* questions without an answer */
 	bool heard;   /* a replica has answered */
-	bool refused; /* a replica refused us for a reason that a repetition would not change */
+	bool refused; /* a replica refused us for a reason that a repetition would not change: */
+	int refuser;  /* its index */
 };
 
 /* ---- the end ---- */
@@ -161,7 +162,10 @@ on_closed(void *user, uint64_t conn, const char *why)
 
 	if (i < 0)
 		return;
-	a->refused |= why == transport_unknown_key || why == transport_other_cell;
+	if (why == transport_unknown_key || why == transport_other_cell) {
+		a->refused = true;
+		a->refuser = i;
+	}
 	give_up(a, i, why ? why : "it closed the connection");
 }
 
@@ -459,7 +463,7 @@ find_master(struct search *s, const struct cell_file *cell_file, const struct no
 		s->heard = clock_now();
 		snprintf(s->why, sizeof s->why, "no replica is master");
 	} else {
-		keep_why(s, &a, 0);
+		keep_why(s, &a, a.refuser);
 	}
 	return true;
 }

@@ -14,7 +14,7 @@ case_added() {
 	up_of_three
 	"$LSCTL" key generate "$ann" ann > "$work/ann.pub"
 	one_line 1 "the cell does not know this key" "$LSFS" -o "key=$ann" "$cell/dc1.conf" "$m2"
-	one_line 1 "does not know this key" "${as_ann[@]}" session list
+	one_line 1 "the cell does not know this key" "${as_ann[@]}" session list
 	cell_ctl principal add ann "$(cat "$work/ann.pub")"
 	is "$(cell_ctl principal list | cut -d ' ' -f 1 | xargs)" "admin ann"
 	is "$(cell_ctl --json principal list | grep -c public_key)" 2
