@@ -5,9 +5,9 @@
  * request may fail, nor show a version older than one that any of them has been told of before the
  * read was requested. Until SIGTERM; each second a line
  *
- *   WRITES LONGEST CACHED SAFE    in that second: writes that were answered, and the longest time
- * that one of them took, in milliseconds; reads that were answered from caches; sessions that are
- * safe */
+ *   WRITES LONGEST CACHED SAFE LEFT    in that second: writes that were answered, and the longest
+ * time that one of them took, in milliseconds; reads that were answered from caches; sessions that
+ * are safe; and now: milliseconds until the first of them has no leave to cache */
 #include <stdio.h>
 #include <stdlib.h>
 #include "cell/base/memory.h"
@@ -40,16 +40,32 @@ struct cachers {
 	int64_t longest_ms;
 };
 
+static int64_t
+leave_left_ms(const struct client_status *st)
+{
+	const mono_t now = clock_now();
+
+	if (mono_is_never(st->leave_end) || mono_reached(now, st->leave_end))
+		return 0;
+	return span_to_ms(mono_since(st->leave_end, now));
+}
+
 static void
 tell(void *user)
 {
 	struct cachers *c = user;
+	int64_t left_ms = INT64_MAX;
 	int safe = 0;
 
-	for (int i = 0; i < c->n; i++)
-		safe += client_status(c->list[i].session.client).state == CLIENT_SAFE;
-	printf("%llu %lld %llu %d\n", (unsigned long long)c->writes, (long long)c->longest_ms,
-	       (unsigned long long)c->cached, safe);
+	for (int i = 0; i < c->n; i++) {
+		const struct client_status st = client_status(c->list[i].session.client);
+
+		safe += st.state == CLIENT_SAFE;
+		if (left_ms > leave_left_ms(&st))
+			left_ms = leave_left_ms(&st);
+	}
+	printf("%llu %lld %llu %d %lld\n", (unsigned long long)c->writes, (long long)c->longest_ms,
+	       (unsigned long long)c->cached, safe, (long long)left_ms);
 	fflush(stdout);
 	c->writes = c->cached = 0;
 	c->longest_ms = 0;
