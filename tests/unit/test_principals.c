@@ -1,0 +1,162 @@
+/* Principals come and go; some of them are administrators, of whom one is always left. */
+#include "tests/unit/tree_fixture.h"
+
+/* ---- administrators ---- */
+
+static bool
+is_admin(struct fixture *f, const char *principal)
+{
+	return tree_is_admin(f->tree, bytes_of(principal));
+}
+
+static void
+write_admins(struct fixture *f, const char *text)
+{
+	uint64_t acl = lookup(f, NODE_ROOT, "acl");
+
+	assert_int_equal(write_file(f, lookup(f, acl, "admin"), text), RC_OK);
+}
+
+TREE_TEST(test_administrators)
+{
+	static const char *const principals[] = {"alice", "bob", "carol", "dave", "adm"};
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 5; i++)
+		add_principal(f, principals[i], (uint8_t)(i + 1));
+	assert_true(is_admin(f, "admin"));
+	assert_false(is_admin(f, "adm"));
+	assert_false(is_admin(f, ""));
+	write_admins(f, "# who may\n\n  alice \t\r\nbob # on call\n#carol\nadmin\ndave");
+	assert_true(is_admin(f, "alice"));
+	assert_true(is_admin(f, "bob"));
+	assert_true(is_admin(f, "dave"));
+	assert_false(is_admin(f, "carol"));
+	assert_false(is_admin(f, "#carol"));
+	assert_false(is_admin(f, ""));
+	write_admins(f, "#*\n*x\nadmin");
+	assert_false(is_admin(f, "alice"));
+	write_admins(f, "zoe\n *\n");
+	assert_true(is_admin(f, "alice"));
+	assert_false(is_admin(f, "zoe"));
+	assert_false(is_admin(f, ""));
+}
+
+TEST(test_an_empty_tree_has_no_administrators)
+{
+	struct fixture *f = fixture_empty();
+
+	assert_false(is_admin(f, "admin"));
+	fixture_free(f);
+}
+
+/* ---- principals ---- */
+
+static enum rc
+remove_principal(struct fixture *f, const char *name)
+{
+	return run(f, 0, OP(remove_principal, .name = bytes_of(name)));
+}
+
+static enum rc
+add_key(struct fixture *f, const char *name, uint8_t first, size_t len)
+{
+	uint8_t key[32] = {first};
+
+	return run(f, 0, OP(add_principal, .name = bytes_of(name), .key = {key, len}));
+}
+
+TREE_TEST(test_principals)
+{
+	struct fixture *f = *state;
+	struct tree_principal p;
+	uint64_t former;
+
+	assert_int_equal(add_key(f, "ann", 1, 32), RC_OK);
+	former = principal_generation(f, "ann");
+	assert_int_equal(add_key(f, "ann", 1, 32), RC_OK);
+	assert_int_equal(principal_generation(f, "ann"), former);
+	assert_int_equal(add_key(f, "ann", 2, 32), RC_EXIST);
+	assert_int_equal(add_key(f, "bob", 1, 32), RC_EXIST);
+	assert_int_equal(add_key(f, "bob", 2, 31), RC_INVAL);
+	assert_int_equal(add_key(f, "bob", 2, 0), RC_INVAL);
+	assert_int_equal(add_key(f, "", 2, 32), RC_INVAL);
+	assert_int_equal(add_key(f, "bob/x", 2, 32), RC_INVAL);
+	assert_int_equal(add_key(f, "b*", 2, 32), RC_INVAL);
+	assert_int_equal(add_key(f, "b#", 2, 32), RC_INVAL);
+	assert_int_equal(add_key(f, "b b", 2, 32), RC_INVAL);
+	assert_int_equal(add_key(f, "b\x7f", 2, 32), RC_INVAL);
+	assert_int_equal(add_key(f, "bob", 2, 32), RC_OK);
+	assert_true(tree_principal_after(f->tree, bytes_of("admin"), &p));
+	assert_true(bytes_equal(p.name, bytes_of("ann")));
+	assert_true(tree_principal_after(f->tree, p.name, &p));
+	assert_true(bytes_equal(p.name, bytes_of("bob")));
+	assert_false(tree_principal_after(f->tree, p.name, &p));
+	assert_int_equal(remove_principal(f, "carol"), RC_NOENT);
+	assert_int_equal(remove_principal(f, "ann"), RC_OK);
+	assert_int_equal(noted(f, TREE_PRINCIPAL_REMOVED)->principal, former);
+	assert_false(tree_principal(f->tree, bytes_of("ann"), &p));
+	assert_int_equal(add_key(f, "ann", 1, 32), RC_OK);
+	assert_true(principal_generation(f, "ann") > former);
+}
+
+/* A session belongs to the principal that opened it, not to the next one of its name. */
+TREE_TEST(test_sessions_of_removed_principals)
+{
+	struct fixture *f = *state;
+	struct tree_session s;
+	uint64_t session, former;
+
+	add_principal(f, "ann", 1);
+	former = principal_generation(f, "ann");
+	session = session_of(f, "ann's", "ann");
+	assert_int_equal(remove_principal(f, "ann"), RC_OK);
+	assert_int_equal(run(f, 0,
+	                     OP(create_session, .nonce = bytes_of("late"),
+	                        .principal = bytes_of("ann"), .principal_generation = former)),
+	                 RC_PERM);
+	add_principal(f, "ann", 1);
+	assert_int_equal(run(f, 0,
+	                     OP(create_session, .nonce = bytes_of("late"),
+	                        .principal = bytes_of("ann"), .principal_generation = former)),
+	                 RC_PERM);
+	assert_true(tree_session(f->tree, session, &s));
+	assert_int_equal(s.principal_generation, former);
+	assert_int_equal(run(f, session,
+	                     OP(create, .parent = NODE_ROOT, .name = bytes_of("hers"),
+	                        .kind = NODE_FILE)),
+	                 RC_ACCES);
+}
+
+TREE_TEST(test_an_administrator_is_left)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(remove_principal(f, "admin"), RC_PERM);
+	write_admins(f, "admin\nann\n");
+	assert_int_equal(remove_principal(f, "admin"), RC_PERM);
+	add_principal(f, "ann", 1);
+	assert_int_equal(remove_principal(f, "admin"), RC_OK);
+	assert_int_equal(remove_principal(f, "ann"), RC_PERM);
+}
+
+/* Also of one that was restored: its administrator has the key of the new cell file. */
+TREE_TEST(test_the_administrator_of_a_new_cell)
+{
+	static const uint8_t keys[2][32] = {{1}, {2}};
+	struct fixture *f = *state;
+	struct tree_principal p;
+	const uint64_t former = principal_generation(f, "admin");
+
+	assert_int_equal(run(f, 0, OP(begin_epoch, .admin_key = {keys[0], 32})), RC_OK);
+	assert_true(tree_principal(f->tree, bytes_of("admin"), &p));
+	assert_true(p.generation > former);
+	assert_true(bytes_equal(p.key, (struct bytes){keys[0], 32}));
+	assert_int_equal(run(f, 0,
+	                     OP(add_principal, .name = bytes_of("ann"), .key = {keys[1], 32})),
+	                 RC_OK);
+	assert_int_equal(run(f, 0, OP(begin_epoch, .admin_key = {keys[1], 32})), RC_INVAL);
+	assert_int_equal(run(f, 0, OP(begin_epoch, .admin_key = {keys[0], 32})), RC_OK);
+	assert_true(tree_principal(f->tree, bytes_of("admin"), &p));
+	assert_true(p.generation > former);
+}
