@@ -59,8 +59,8 @@ instant(int64_t ns)
 
 /* ---- problems ---- */
 
-static void __attribute__((format(printf, 2, 3)))
-add_problem(json_t *problems, const char *format, ...)
+void
+health_add(json_t *list, const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -68,7 +68,7 @@ add_problem(json_t *problems, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	json_array_append_new(problems, json_string(text));
+	json_array_append_new(list, json_string(text));
 }
 
 static bool
@@ -113,41 +113,41 @@ add_lack_of_master(json_t *problems, const struct cell_file *cell_file,
 	}
 	needed = n / 2 + 1;
 	if (heard < needed)
-		add_problem(problems, "no master: %d of %d replicas can be reached, %d are needed",
-		            heard, n, needed);
+		health_add(problems, "no master: %d of %d replicas can be reached, %d are needed",
+		           heard, n, needed);
 	else if (followers >= n / 2 && master != 0)
-		add_problem(problems,
-		            "no master can be reached: it is replica %d for %d of %d "
-		            "replicas",
-		            master, followers, n);
+		health_add(problems,
+		           "no master can be reached: it is replica %d for %d of %d "
+		           "replicas",
+		           master, followers, n);
 	else
-		add_problem(problems,
-		            "no master: %d of %d replicas can be reached, but have not "
-		            "elected one",
-		            heard, n);
+		health_add(problems,
+		           "no master: %d of %d replicas can be reached, but have not "
+		           "elected one",
+		           heard, n);
 }
 
 static void
 add_problem_of(json_t *problems, const struct cell_file_replica *r, const struct answer *a)
 {
 	if (!a->heard)
-		add_problem(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
-		            a->why);
+		health_add(problems, "replica %d (%s) cannot be reached: %s", r->id, r->address,
+		           a->why);
 	else if (a->status.condition == CONDITION_LOST)
-		add_problem(problems,
-		            "replica %d (%s) has an older state than it has acknowledged "
-		            "and lost its vote: remove it and add a new one",
-		            r->id, r->address);
+		health_add(problems,
+		           "replica %d (%s) has an older state than it has acknowledged "
+		           "and lost its vote: remove it and add a new one",
+		           r->id, r->address);
 	else if (a->status.condition == CONDITION_REPAIRING)
-		add_problem(problems,
-		            "replica %d (%s) lacks part of its log or state, and fetches "
-		            "it from the others",
-		            r->id, r->address);
+		health_add(problems,
+		           "replica %d (%s) lacks part of its log or state, and fetches "
+		           "it from the others",
+		           r->id, r->address);
 	else if (a->status.condition == CONDITION_ALONE)
-		add_problem(problems, "replica %d (%s) has had no master for long", r->id,
-		            r->address);
+		health_add(problems, "replica %d (%s) has had no master for long", r->id,
+		           r->address);
 	if (a->heard && a->status.full)
-		add_problem(problems, "replica %d (%s) has no room on its disk", r->id, r->address);
+		health_add(problems, "replica %d (%s) has no room on its disk", r->id, r->address);
 }
 
 static json_t *
@@ -158,11 +158,11 @@ problems_of(const struct cell_file *cell_file, const struct answer *answers, int
 	if (master < 0)
 		add_lack_of_master(problems, cell_file, answers);
 	if (master >= 0 && answers[master].status.disputed != 0)
-		add_problem(problems,
-		            "replicas have different states (at entry %llu), and "
-		            "too few answer to tell which is right: bring the others back, or "
-		            "restore a backup",
-		            (unsigned long long)answers[master].status.disputed);
+		health_add(problems,
+		           "replicas have different states (at entry %llu), and "
+		           "too few answer to tell which is right: bring the others back, or "
+		           "restore a backup",
+		           (unsigned long long)answers[master].status.disputed);
 	for (int i = 0; i < cell_file->replicas_n; i++)
 		add_problem_of(problems, &cell_file->replicas[i], &answers[i]);
 	return problems;

@@ -1,24 +1,12 @@
 #include "ctl/verdict.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "ctl/cell_status.h"
+#include "ctl/health.h"
 #include "ctl/limits.h"
 
 enum { HEARD_MS = 2000 }; /* the master has heard of a replica that works since then */
-
-static void __attribute__((format(printf, 2, 3)))
-add_reason(json_t *reasons, const char *format, ...)
-{
-	char text[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	json_array_append_new(reasons, json_string(text));
-}
 
 /* ---- replicas ---- */
 
@@ -49,7 +37,7 @@ replicas_are_few(const json_t *status, json_t *reasons)
 	needed = voters / 2 + 1;
 	if (working == voters || working > needed)
 		return false;
-	add_reason(reasons, "%zu of %zu replicas work, and %zu are needed", working, voters,
+	health_add(reasons, "%zu of %zu replicas work, and %zu are needed", working, voters,
 	           needed);
 	return true;
 }
@@ -59,7 +47,7 @@ states_differ(const json_t *status, json_t *reasons)
 {
 	if (json_object_get(status, "disputed") == NULL)
 		return false;
-	add_reason(reasons, "replicas have different states, and too few answer to tell which is "
+	health_add(reasons, "replicas have different states, and too few answer to tell which is "
 	                    "right");
 	return true;
 }
@@ -78,7 +66,7 @@ limits_are_near(const json_t *status, json_t *reasons)
 		if (limit_percent(one) < LIMITS_NEAR_PERCENT)
 			continue;
 		near = true;
-		add_reason(reasons,
+		health_add(reasons,
 		           "%s of %s: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " %s",
 		           json_string_value(json_object_get(one, "limit")),
 		           json_string_value(json_object_get(one, "of")),
@@ -99,9 +87,9 @@ add_down(const json_t *status, json_t *reasons)
 	    json_string_value(json_array_get(json_object_get(status, "problems"), 0));
 
 	if (state != NULL && strcmp(state, "safe") != 0)
-		add_reason(reasons, "the mount's session is not safe: %s", state);
+		health_add(reasons, "the mount's session is not safe: %s", state);
 	else
-		add_reason(reasons, "%s", problem != NULL ? problem : "no master");
+		health_add(reasons, "%s", problem != NULL ? problem : "no master");
 }
 
 enum verdict
