@@ -103,6 +103,21 @@ key_file_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
 	return key_file_copy_signing(path, secret);
 }
 
+/* Draws keys until the text of the public half is no option of a command to which it is given. */
+static struct noise_pair
+new_pair(uint8_t secret[SECRET])
+{
+	struct noise_pair pair;
+	char text[KEY_TEXT];
+
+	do {
+		randombytes_buf(secret, SECRET);
+		pair = noise_pair_of(secret);
+		key_to_text(pair.public, sizeof pair.public, text, sizeof text);
+	} while (text[0] == '-');
+	return pair;
+}
+
 int
 key_file_create_channel(const char *path, const char *name, struct noise_pair *pair)
 {
@@ -115,8 +130,7 @@ key_file_create_channel(const char *path, const char *name, struct noise_pair *p
 		return -EIO;
 	if (name != NULL)
 		strcpy(key.name, name);
-	randombytes_buf(key.secret, SECRET);
-	*pair = noise_pair_of(key.secret);
+	*pair = new_pair(key.secret);
 	rc = write_key(path, &key);
 	sodium_memzero(&key, sizeof key);
 	return rc;

@@ -110,6 +110,20 @@ TEST(test_channel_keys)
 	assert_false(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
 }
 
+/* A key is given to commands as an argument, and may not look like an option. */
+TEST(test_keys_are_no_options)
+{
+	struct noise_pair made;
+	char text[KEY_TEXT];
+
+	for (int i = 0; i < 500; i++) {
+		unlink(path);
+		assert_int_equal(key_file_create_channel(path, "ann", &made), 0);
+		assert_true(key_to_text(made.public, sizeof made.public, text, sizeof text));
+		assert_int_not_equal(text[0], '-');
+	}
+}
+
 TEST(test_names)
 {
 	char name[LIMIT_PRINCIPAL + 2];
