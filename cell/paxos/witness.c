@@ -51,23 +51,43 @@ is_less(const struct mark *told, const struct mark *remembered)
 	return ballot_less(told->ballot, remembered->ballot) || told->slot < remembered->slot;
 }
 
-/* The marks that a replica sends only grow. If it has forgotten, its earlier mark stays, with its
- * proof, and so does the mark of its earlier disk. A new incarnation is recorded at once, other
- * changes together with the next records. */
+/* True when a mark comes from an earlier start than the remembered one, or from another start of
+ * the same incarnation: two disks have counted to that number, and one is a copy of the other. */
+static bool
+is_outdated(const struct mark *told, const struct mark *remembered)
+{
+	return told->incarnation < remembered->incarnation ||
+	       (told->incarnation == remembered->incarnation && told->start != remembered->start);
+}
+
+/* A replica has forgotten when a mark of its earlier start exceeds the one that it sends now. The
+ * earlier mark, with its proof, is replaced only by one that tells at least as much. */
+static bool
+is_kept(const struct px *px, const struct mark *known, const struct mark *told)
+{
+	if (known->replica == 0)
+		return false;
+	if (!is_same_disk(told->start, known->start))
+		PX_TRACE(px, "keeps the mark of another disk of replica %u", told->replica);
+	else if (is_outdated(told, known))
+		PX_TRACE(px, "keeps the mark of another start of replica %u, incarnation %" PRIu64,
+		         told->replica, known->incarnation);
+	else if (is_less(told, known))
+		PX_TRACE(px, "keeps the higher mark of replica %u: " BALLOT " and slot " SLOT,
+		         told->replica, BALLOT_OF(known->ballot), known->slot);
+	else
+		return false;
+	return true;
+}
+
+/* A new incarnation is recorded at once, other changes together with the next records. */
 static void
 remember(struct px *px, const struct mark *told)
 {
 	struct witness *known = &px->witness.of[told->replica];
 	const bool restarted = told->incarnation > known->mark.incarnation;
 
-	if (known->mark.replica != 0 && !is_same_disk(told->start, known->mark.start)) {
-		PX_TRACE(px, "keeps the mark of another disk of replica %u", told->replica);
-		return;
-	}
-	if (is_less(told, &known->mark))
-		PX_TRACE(px, "keeps the higher mark of replica %u: " BALLOT " and slot " SLOT,
-		         told->replica, BALLOT_OF(known->mark.ballot), known->mark.slot);
-	if (is_less(told, &known->mark) || (!restarted && !is_less(&known->mark, told)))
+	if (is_kept(px, &known->mark, told) || (!restarted && !is_less(&known->mark, told)))
 		return;
 	PX_TRACE(px,
 	         "keeps a mark of replica %u, incarnation %" PRIu64 ": " BALLOT " and slot " SLOT,
