@@ -110,6 +110,7 @@ add_usage(json_t *to, const char *mountpoint)
 {
 	struct statvfs v;
 	int rc = statvfs_in_time(mountpoint, &v);
+	json_int_t unit;
 
 	if (rc == -EINTR)
 		return true;
@@ -117,11 +118,11 @@ add_usage(json_t *to, const char *mountpoint)
 		log_error("%s: %s", mountpoint, strerror(-rc));
 		return false;
 	}
+	unit = (json_int_t)v.f_frsize;
 	json_object_set_new(to, "nodes", json_integer((json_int_t)(v.f_files - v.f_ffree)));
 	json_object_set_new(to, "nodes_quota", json_integer((json_int_t)v.f_files));
-	json_object_set_new(to, "bytes",
-	                    json_integer((json_int_t)((v.f_blocks - v.f_bfree) * v.f_frsize)));
-	json_object_set_new(to, "bytes_quota", json_integer((json_int_t)(v.f_blocks * v.f_frsize)));
+	json_object_set_new(to, "bytes", json_integer((json_int_t)(v.f_blocks - v.f_bfree) * unit));
+	json_object_set_new(to, "bytes_quota", json_integer((json_int_t)v.f_blocks * unit));
 	return true;
 }
 

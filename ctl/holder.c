@@ -256,7 +256,7 @@ static void
 announce(const struct holder *h)
 {
 	char host[LIMIT_HOST + 1] = "", own[LIMIT_HOST + 32];
-	const char *value = h->l->value;
+	const char *value = h->l->value, *sequencer = getenv("LS_SEQUENCER");
 	int fd = reopen(h);
 	bool written;
 
@@ -264,7 +264,7 @@ announce(const struct holder *h)
 	snprintf(own, sizeof own, "%s:%ld", host, (long)getppid());
 	if (!value)
 		value = own;
-	written = fd >= 0 && lsfs_set_sequencer(fd, getenv("LS_SEQUENCER")) == 0 &&
+	written = fd >= 0 && sequencer && lsfs_set_sequencer(fd, sequencer) == 0 &&
 	          dprintf(fd, "%s\n", value) > 0 && fsync(fd) == 0;
 	if (written && close(fd) == 0)
 		return;

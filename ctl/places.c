@@ -59,7 +59,7 @@ struct search {
 static void
 keep(struct search *s, const struct run_record *record, bool alive)
 {
-	if (s->n == 0 || strcmp(s->found->source, record->source))
+	if (s->n == 0 || strcmp(s->found->source, record->source) != 0)
 		s->sources++;
 	*s->found = *record;
 	s->alive = alive;
@@ -71,7 +71,7 @@ match_source(void *user, const struct run_record *record, bool alive)
 {
 	struct search *s = user;
 
-	if (strcmp(record->source, s->source) || (s->n && !alive))
+	if (strcmp(record->source, s->source) != 0 || (s->n && !alive))
 		return true;
 	keep(s, record, alive);
 	return !alive; /* at most one record of a source is of a living daemon */
@@ -129,7 +129,7 @@ match_mount(void *user, const struct run_record *record, bool alive)
 	struct search *s = user;
 
 	if (!alive || (s->path && !lies_in(s->path, record->mountpoint)) ||
-	    (s->cell && !s->path && strcmp(s->cell, record->cell)))
+	    (s->cell && !s->path && strcmp(s->cell, record->cell) != 0))
 		return true;
 	if (has_mount(record))
 		keep(s, record, alive);
@@ -155,7 +155,7 @@ report_mount(const char *path)
 	bool alive;
 
 	snprintf(at, sizeof at, "%s", path);
-	while (!mountinfo_at(at, &info) || strcmp(info.type, MOUNTINFO_TYPE)) {
+	while (!mountinfo_at(at, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0) {
 		slash = strrchr(at, '/');
 		if (!slash || slash == at)
 			return false;

@@ -53,7 +53,7 @@ open_standalone(struct source *s, const struct options *o, struct server_process
 		s->process = server_process_open(config, why, sizeof why);
 	if (!s->process)
 		log_error("%s", why);
-	else if (o->cell && strcmp(o->cell, s->cell_file.name))
+	else if (o->cell && strcmp(o->cell, s->cell_file.name) != 0)
 		log_warn("%s holds cell %s, not %s", s->path, s->cell_file.name, o->cell);
 	return s->process != NULL;
 }
@@ -117,7 +117,7 @@ name_meant(const struct options *o)
 	if (!o->helper || !name || !getcwd(here, sizeof here) || stat(o->source, &st) < 0 ||
 	    !S_ISDIR(st.st_mode))
 		return o->source;
-	if (strncmp(o->source, here, strlen(here)) ||
+	if (strncmp(o->source, here, strlen(here)) != 0 ||
 	    (size_t)(name - o->source) != strlen(here) - !strcmp(here, "/"))
 		return o->source;
 	return name + 1;

@@ -178,7 +178,7 @@ refresh(const char *path, const struct cell_file *was, const struct cell_file *i
 {
 	struct buffer text = BUFFER(TEXT_MAX), edited = BUFFER(2 * TEXT_MAX);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
+	struct stat st = {0};
 	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : file_read(fd, TEXT_MAX, &text);
 
 	if (rc == 0) {

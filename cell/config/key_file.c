@@ -108,7 +108,7 @@ static struct noise_pair
 new_pair(uint8_t secret[SECRET])
 {
 	struct noise_pair pair;
-	char text[KEY_TEXT];
+	char text[KEY_TEXT] = "";
 
 	do {
 		randombytes_buf(secret, SECRET);
@@ -144,7 +144,7 @@ static bool
 read_line(const char *path, struct buffer *line, char *why, size_t why_size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
+	struct stat st = {0};
 	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
 	if (rc < 0) {

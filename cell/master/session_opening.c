@@ -232,7 +232,7 @@ m_opening_created(struct master *m, const struct own_command *own, const struct 
 		m_connection_breach(m, c, "its principal was removed");
 	else if (answer->rc != RC_OK)
 		opened(m, c, answer->rc, 0);
-	else if (session_claim(m, c, t.id, t.nonce) == s)
+	else if (s != NULL && session_claim(m, c, t.id, t.nonce) == s)
 		session_attach(m, s, c);
 	else
 		m_connection_breach(m, c, "a nonce that another principal used");

@@ -185,7 +185,7 @@ static int
 record_lock(int fd)
 {
 	struct flock lock = whole_file(F_WRLCK);
-	struct run_record owner;
+	struct run_record owner = {0};
 
 	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
 		return 0;

@@ -152,10 +152,10 @@ already_up(struct up *u, struct run_record *r)
 
 	if (!place_find_by_source(u->source, r, &alive) || !alive)
 		return 0;
-	if (!mountinfo_at(r->mountpoint, &info) || strcmp(info.type, MOUNTINFO_TYPE))
+	if (!mountinfo_at(r->mountpoint, &info) || strcmp(info.type, MOUNTINFO_TYPE) != 0)
 		return wait_for_leaving(r) ? 0 : -1;
 	if (u->mountpoint && (!canonical(u->mountpoint, u->place.mountpoint) ||
-	                      strcmp(u->place.mountpoint, r->mountpoint))) {
+	                      strcmp(u->place.mountpoint, r->mountpoint) != 0)) {
 		log_error("%s: in use: it is mounted on %s", u->place.directory, r->mountpoint);
 		return -1;
 	}

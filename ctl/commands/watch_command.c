@@ -209,11 +209,11 @@ on_line(struct watch *w, struct stream *s, const char *line, int *rc)
 	if (t && is_event(line, "handle_invalid")) {
 		close(t->fd);
 		t->fd = -1;
+		if (none_left(w))
+			log_error("%s: deleted", t->path);
 	}
 	if (is_event(line, "expired"))
 		return !open_again(w, s);
-	if (none_left(w))
-		log_error("%s: deleted", t->path);
 	return none_left(w);
 }
 

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include "fs/mount/event_text.h"
 
 static const char *const names[] = {
@@ -44,8 +45,8 @@ put_date(struct buffer *to, int64_t days)
 	const int64_t day = of_year - (153 * month + 2) / 5 + 1;
 	const int64_t civil = month < 10 ? month + 3 : month - 9;
 
-	buffer_printf(to, "%04lld-%02lld-%02lld", (long long)(year + era * 400 + (civil <= 2)),
-	              (long long)civil, (long long)day);
+	buffer_printf(to, "%04" PRId64 "-%02" PRId64 "-%02" PRId64, year + era * 400 + (civil <= 2),
+	              civil, day);
 }
 
 /* RFC 3339, in UTC. */
