@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
@@ -84,7 +85,7 @@ handled(int number)
 }
 
 static pid_t blocked_thread;
-static volatile bool leave;
+static atomic_bool leave;
 
 /* A thread that takes no signals and is sent one. */
 static void *
