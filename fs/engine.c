@@ -40,6 +40,7 @@ queue_request(struct engine *e, const struct mount_request *r)
 	ARRAY_ROOM(e->requests, e->requests_n, e->requests_room);
 	e->requests[e->requests_n] = client_request_new(r->token, &r->op, r->ordered);
 	client_request_guard(e->requests[e->requests_n], &r->guard);
+	client_request_through(e->requests[e->requests_n], &r->opened);
 	client_request_for(e->requests[e->requests_n++], r->user);
 }
 

@@ -383,7 +383,7 @@ keep_attr(struct cache *c, const struct attr *attr, const struct cache_reply *re
 	if (!may_keep(c, attr->node, reply->number, reply->index))
 		return NULL;
 	entry_put(c, e, &e->attr, &r);
-	cache_rights_put(&e->rights, reply->user, attr->rights);
+	cache_rights_put(&e->rights, reply->user, attr->rights, reply->check);
 	e->index = reply->index;
 	return e;
 }
@@ -473,8 +473,7 @@ cache_keep(struct cache *c, const struct op *op, const struct cache_reply *reply
 
 /* ---- answers ---- */
 
-/* Answers with the rights of the subject; false if it is not known to have the right that is
- * needed: then the cell decides. */
+/* False if the subject is not known to have the right that is needed: then the cell decides. */
 static bool
 answer_attr(struct cache *c, struct cache_entry *e, struct bytes user, unsigned needed,
             struct cache_answer *a, struct attr *attr)
@@ -482,8 +481,8 @@ answer_attr(struct cache *c, struct cache_entry *e, struct bytes user, unsigned 
 	uint8_t rights;
 	struct result r;
 
-	if (e == NULL || e->attr.len == 0 || !cache_rights_known(&e->rights, user, &rights) ||
-	    (rights & needed) != needed)
+	if (e == NULL || e->attr.len == 0 ||
+	    !cache_rights_allow(&e->rights, user, needed, &rights, &a->check))
 		return false;
 	must(wire_get_result(RESULT_attr, e->attr, &r) == RC_OK);
 	*attr = r.attr.attr;
@@ -511,13 +510,13 @@ answer_name(struct cache *c, const struct op_lookup *o, struct bytes user, struc
 }
 
 static bool
-answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes user,
+answer_contents(struct cache *c, const struct op_get_contents *o, struct bytes user, unsigned had,
                 struct cache_answer *a)
 {
 	struct cache_entry *e = entry_find(c, o->node);
 	struct attr attr;
 
-	if (!answer_attr(c, e, user, RIGHT_READ, a, &attr) || e->contents.len == 0 ||
+	if (!answer_attr(c, e, user, RIGHT_READ & ~had, a, &attr) || e->contents.len == 0 ||
 	    e->content_generation != attr.content_generation)
 		return false;
 	must(wire_get_result(RESULT_contents, e->contents, &a->result) == RC_OK);
@@ -561,7 +560,8 @@ cache_has(const struct cache *c, uint64_t node)
 }
 
 bool
-cache_answer(struct cache *c, const struct op *op, struct bytes user, struct cache_answer *a)
+cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned had,
+             struct cache_answer *a)
 {
 	*a = (struct cache_answer){.rc = RC_OK, .result.kind = wire_op_result(op->code)};
 	switch (op->code) {
@@ -571,7 +571,7 @@ cache_answer(struct cache *c, const struct op *op, struct bytes user, struct cac
 		return answer_attr(c, entry_find(c, op->get_attr.node), user, 0, a,
 		                   &a->result.attr.attr);
 	case OP_get_contents:
-		return answer_contents(c, &op->get_contents, user, a);
+		return answer_contents(c, &op->get_contents, user, had, a);
 	case OP_get_listing:
 		return answer_listing(c, &op->get_listing, user, a);
 	default:

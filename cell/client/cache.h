@@ -63,18 +63,22 @@ struct cache_answer {
 	enum rc rc;
 	uint64_t index; /* of the log, at which it was read */
 	struct result result;
+	struct bytes check; /* digits of the rights in it; empty: there are none */
 };
 
-/* Answers the read of this user (empty: of the principal itself); false if the cache can't. */
-bool cache_answer(struct cache *c, const struct op *op, struct bytes user, struct cache_answer *a);
+/* Answers the read of this user (empty: of the principal itself), which had these rights at the
+ * open of its handle; false if the cache can't. */
+bool cache_answer(struct cache *c, const struct op *op, struct bytes user, unsigned had,
+                  struct cache_answer *a);
 /* True if attributes of the node are cached, and were read at `index` or before. */
 bool cache_knows(const struct cache *c, uint64_t node, uint64_t index);
 /* True if a read may be answered from what is cached of the node. */
 bool cache_has(const struct cache *c, uint64_t node);
 
 struct cache_reply {
-	uint64_t number;   /* of its request, */
-	struct bytes user; /* which acted for this user */
+	uint64_t number;    /* of its request, */
+	struct bytes user;  /* which acted for this user */
+	struct bytes check; /* digits */
 	enum rc rc;
 	uint64_t index;
 	const struct result *result; /* valid when `rc` is RC_OK */

@@ -1,5 +1,6 @@
 #include "cell/client/cache_rights.h"
 #include <stdlib.h>
+#include <string.h>
 
 static size_t
 place_of(const struct cache_rights *r, struct bytes user)
@@ -12,7 +13,7 @@ place_of(const struct cache_rights *r, struct bytes user)
 }
 
 void
-cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights)
+cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights, struct bytes check)
 {
 	size_t i = place_of(r, user);
 
@@ -24,16 +25,22 @@ cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights)
 		r->n++;
 	bytes_set(&r->of[i].user, user);
 	r->of[i].rights = rights;
+	r->of[i].checked = check.len == LIMIT_CHECK;
+	if (r->of[i].checked)
+		memcpy(r->of[i].check, check.data, LIMIT_CHECK);
 }
 
 bool
-cache_rights_known(const struct cache_rights *r, struct bytes user, uint8_t *rights)
+cache_rights_allow(const struct cache_rights *r, struct bytes user, unsigned needed,
+                   uint8_t *rights, struct bytes *check)
 {
 	const size_t i = place_of(r, user);
 
-	if (i < r->n)
-		*rights = r->of[i].rights;
-	return i < r->n;
+	if (i == r->n || (r->of[i].rights & needed) != needed)
+		return false;
+	*rights = r->of[i].rights;
+	*check = (struct bytes){r->of[i].check, r->of[i].checked ? LIMIT_CHECK : 0};
+	return true;
 }
 
 void

@@ -3,6 +3,7 @@
 #define LSFS_CLIENT_CACHE_RIGHTS_H
 
 #include "cell/base/bytes.h"
+#include "cell/base/limit.h"
 
 enum { CACHE_SUBJECTS = 8 }; /* a further one replaces the oldest */
 
@@ -10,14 +11,18 @@ struct cache_rights {
 	struct {
 		struct bytes user; /* owned; empty: the principal itself */
 		uint8_t rights;
+		bool checked; /* the digits came with them: they do not with a listing */
+		uint8_t check[LIMIT_CHECK];
 	} of[CACHE_SUBJECTS];
 	size_t n, next;
 };
 
-/* Keeps the rights of the user. */
-void cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights);
-/* True if the rights of the user are known. */
-bool cache_rights_known(const struct cache_rights *r, struct bytes user, uint8_t *rights);
+/* Keeps the rights of the user, with their check digits; empty: they have none. */
+void cache_rights_put(struct cache_rights *r, struct bytes user, uint8_t rights,
+                      struct bytes check);
+/* True if the rights of the user are known, and the needed ones are among them. */
+bool cache_rights_allow(const struct cache_rights *r, struct bytes user, unsigned needed,
+                        uint8_t *rights, struct bytes *check);
 /* Frees what it owns. */
 void cache_rights_free(struct cache_rights *r);
 

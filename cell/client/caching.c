@@ -193,7 +193,7 @@ is_cached(struct client *c, const struct client_request *r, struct cache_answer 
 	struct op op;
 
 	return c->caching.granted && r->guard.node == 0 && wire_get_op(r->op, &op) == RC_OK &&
-	       cache_answer(&c->caching.cache, &op, r->user, a);
+	       cache_answer(&c->caching.cache, &op, r->user, r->opened.rights, a);
 }
 
 bool
@@ -217,6 +217,7 @@ client_caching_answer(struct client *c, const struct client_request *r)
 	answer->index = a.index;
 	answer->cached = true;
 	answer->result = a.result;
+	client_request_note_rights(answer, a.check);
 	return true;
 }
 
@@ -281,7 +282,7 @@ keep(struct client *c, const struct client_request *r, const struct msg_reply *m
 	k->kept = true;
 	k->leave = k->leave > m->leave ? k->leave : m->leave;
 	cache_keep(&k->cache, &op,
-	           &(struct cache_reply){r->number, r->user, m->rc, m->index, result});
+	           &(struct cache_reply){r->number, r->user, m->check, m->rc, m->index, result});
 	shrink(c);
 }
 

@@ -87,6 +87,18 @@ void client_request_guard(struct client_request *r, const struct guard *guard);
 /* The request acts for this user of the session's principal (copied): it is decided by the rights
  * of PRINCIPAL/USER. Without, it acts for the principal itself. */
 void client_request_for(struct client_request *r, struct bytes user);
+
+/* Rights on a node that an answer has shown, with the check digits by which the cell knows them
+ * again: a handle is opened by them, and keeps them. */
+struct client_rights {
+	uint64_t node; /* 0: none */
+	uint8_t rights;
+	uint8_t check[LIMIT_CHECK];
+};
+
+/* The request, for contents, goes through a handle that was opened by these rights, for the same
+ * user. */
+void client_request_through(struct client_request *r, const struct client_rights *opened);
 /* Frees a request that no step has taken. */
 void client_request_free(struct client_request *r);
 
@@ -97,8 +109,9 @@ struct client_answer {
 	uint64_t token;
 	enum rc rc;
 	uint64_t index;
-	bool cached;          /* answered without the cell; read at `index`, and still true */
-	struct result result; /* decoded, when rc is RC_OK (or RC_QUEUED) */
+	bool cached;                /* answered without the cell; read at `index`, and still true */
+	struct result result;       /* decoded, when rc is RC_OK (or RC_QUEUED) */
+	struct client_rights opens; /* as a handle may be opened by them */
 };
 
 /* A lock was granted to an acquire that had been answered RC_QUEUED; or, with rc RC_STALE, it never

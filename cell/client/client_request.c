@@ -81,6 +81,13 @@ client_request_for(struct client_request *r, struct bytes user)
 }
 
 void
+client_request_through(struct client_request *r, const struct client_rights *opened)
+{
+	if (opened->node == r->node)
+		r->opened = *opened;
+}
+
+void
 client_request_free(struct client_request *r)
 {
 	free((void *)r->user.data);
@@ -117,9 +124,12 @@ request_send(struct client *c, const struct client_request *r)
 	            .op = r->op,
 	            .generation = client_caching_generation(c),
 	            .user = r->user,
+	            .had = r->opened.rights,
 	        },
 	};
 
+	if (r->opened.rights != 0)
+		m.request.check = (struct bytes){r->opened.check, LIMIT_CHECK};
 	for (size_t i = 0; i < r->own_n; i++)
 		wire_put_node_key(&dropped, &(struct node_key){r->own[i]});
 	m.request.dropped.packed = buffer_view(&dropped);
@@ -434,6 +444,17 @@ reply_result(const struct client_request *r, const struct msg_reply *m, struct r
 	return wire_get_result(wire_op_result(r->code), m->result, result) == RC_OK;
 }
 
+void
+client_request_note_rights(struct client_answer *a, struct bytes check)
+{
+	const struct attr *attr = a->rc == RC_OK ? wire_result_attr(&a->result) : NULL;
+
+	if (attr == NULL || check.len != LIMIT_CHECK)
+		return;
+	a->opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
+	memcpy(a->opens.check, check.data, LIMIT_CHECK);
+}
+
 static void
 request_deliver(struct client *c, const struct client_request *r, const struct msg_reply *m,
                 const struct result *result)
@@ -451,6 +472,7 @@ request_deliver(struct client *c, const struct client_request *r, const struct m
 		a = client_request_answer(c, r->token, m->rc);
 		a->index = m->index;
 		a->result = *result;
+		client_request_note_rights(a, m->check);
 		if (m->rc == RC_QUEUED && !c->session.closing &&
 		    !client_request_withdraws(c, r->key))
 			client_lock_waits_add(c, &r->acquire, r->user, result->acquired.ticket);

@@ -52,7 +52,8 @@ struct client_request {
 	struct acquire acquire; /* of an acquire only */
 	struct guard guard;     /* node 0: none */
 	struct bytes user;      /* owned */
-	struct bytes op;        /* encoded; owned */
+	struct client_rights opened; /* node 0: none */
+	struct bytes op;             /* encoded; owned */
 	/* Of a command: the nodes that were dropped from the cache when it was submitted. */
 	uint64_t own[CACHE_OWN];
 	size_t own_n;
@@ -345,6 +346,8 @@ void client_request_begin(struct client *c);
 void client_request_renumber(struct client *c);
 /* Takes the caller's request over: it is sent, queued or refused. */
 void client_request_submit(struct client *c, struct client_request *r);
+/* The answer's attributes have come with these check digits. */
+void client_request_note_rights(struct client_answer *a, struct bytes check);
 /* Answers the caller's request with this token; returns the answer, without a result. */
 struct client_answer *client_request_answer(struct client *c, uint64_t token, enum rc rc);
 /* Sends a request of the client's own, for this user. */

@@ -5,6 +5,7 @@
 #include "cell/base/memory.h"
 #include "cell/base/must.h"
 #include "cell/base/principal.h"
+#include "cell/master/check_digits.h"
 #include "cell/master/internal.h"
 
 static int
@@ -157,7 +158,7 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	struct m_request *r = memory_zero(1, sizeof *r);
 
 	r->session = s;
-	r->requester = (struct requester){s->id, bytes_copy(msg->user)};
+	r->requester = (struct requester){s->id, bytes_copy(msg->user), msg->had};
 	r->number = msg->number;
 	r->below = msg->below;
 	r->guard = msg->guard;
@@ -182,10 +183,28 @@ request_new(struct master *m, struct m_session *s, const struct msg_request *msg
 	return r;
 }
 
+/* The check digits of the rights that the result shows, if a handle may be opened by them. */
+static struct bytes
+digits_of(struct master *m, const struct m_request *r, enum rc rc, struct bytes encoded,
+          uint8_t digits[LIMIT_CHECK])
+{
+	const enum result_kind kind = wire_op_result(r->code);
+	const struct attr *attr;
+	struct result result;
+
+	if (rc != RC_OK || kind == RESULT_listing ||
+	    wire_get_result(kind, encoded, &result) != RC_OK ||
+	    (attr = wire_result_attr(&result)) == NULL)
+		return (struct bytes){NULL, 0};
+	check_digits(m->config.signing_key, &r->requester, attr->node, attr->rights, digits);
+	return (struct bytes){digits, LIMIT_CHECK};
+}
+
 static void
 reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enum rc rc,
                  struct bytes result, uint64_t leave)
 {
+	uint8_t digits[LIMIT_CHECK];
 	struct message reply = {
 	    .code = MSG_reply,
 	    .reply = {.number = r->number,
@@ -193,7 +212,8 @@ reply_with_leave(struct master *m, struct m_session *s, struct m_request *r, enu
 	              .index = m->applied,
 	              .result = result,
 	              .generation = r->generation,
-	              .leave = leave},
+	              .leave = leave,
+	              .check = digits_of(m, r, rc, result, digits)},
 	};
 
 	if (s->connection != NULL)
@@ -452,11 +472,11 @@ window_free(const struct m_session *s, enum slot_kind slot, size_t bytes)
 }
 
 static void
-refuse_old_epoch(struct master *m, const struct m_connection *c, uint64_t number)
+refuse(struct master *m, const struct m_connection *c, uint64_t number, enum rc rc)
 {
 	struct message reply = {
 	    .code = MSG_reply,
-	    .reply = {.number = number, .rc = RC_OLD_EPOCH, .index = m->applied},
+	    .reply = {.number = number, .rc = (uint8_t)rc, .index = m->applied},
 	};
 
 	m_connection_send(m, c, &reply);
@@ -515,6 +535,21 @@ receive(struct master *m, struct m_connection *c, struct m_session *s,
 	begin(m, s, r, op);
 }
 
+/* The rights that a handle had at its open are shown by its check digits. */
+static bool
+is_forged(struct master *m, const struct m_session *s, const struct msg_request *msg,
+          const struct op *op)
+{
+	const struct requester who = {.session = s->id, .user = msg->user};
+
+	if (msg->had == 0 || check_digits_genuine(m->config.signing_key, &who, wire_op_node(op),
+	                                          msg->had, msg->check))
+		return false;
+	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,
+	        msg->number);
+	return true;
+}
+
 void
 m_request_receive(struct master *m, struct m_connection *c, const struct msg_request *msg)
 {
@@ -532,7 +567,9 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 	if (why != NULL)
 		m_connection_breach(m, c, why);
 	else if (msg->epoch != m->epoch)
-		refuse_old_epoch(m, c, msg->number);
+		refuse(m, c, msg->number, RC_OLD_EPOCH);
+	else if (is_forged(m, s, msg, &op))
+		refuse(m, c, msg->number, RC_ACCES);
 	else {
 		if (msg->generation > s->cache.generation)
 			m_cache_show(m, s, msg->generation);

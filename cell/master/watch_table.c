@@ -123,7 +123,7 @@ watch_begin(struct master *m, struct m_session *s, const struct watch *watch, st
 	struct buffer path = BUFFER(2 * LIMIT_PATH);
 	struct watch_state state = {.node = watch->node, .rc = RC_STALE};
 
-	if (!tree_permits(m->tree, &(struct requester){s->id, watch->user}, &read))
+	if (!tree_permits(m->tree, &(struct requester){s->id, watch->user, 0}, &read))
 		state.rc = RC_ACCES;
 	else if (tree_path(m->tree, watch->node, &path)) {
 		state.rc = (uint8_t)watch_take(m, s, watch);

@@ -321,7 +321,7 @@ keep_claimed(struct execution *x, uint64_t node)
 enum rc
 apply_grant(struct execution *x, const struct op_grant *o, struct result_acquired *r)
 {
-	const struct requester waiter = {o->session, x->requester.user};
+	const struct requester waiter = {.session = o->session, .user = x->requester.user};
 	const struct op acquire = {.code = OP_acquire, .acquire.acquire = o->acquire};
 	struct session *s = session_live(x->tree, o->session);
 	struct tree_note *granted;

@@ -29,6 +29,7 @@ void tree_set_ending(struct tree *t, size_t pieces);
 struct requester {
 	uint64_t session;
 	struct bytes user; /* empty: the principal itself */
+	uint8_t had;       /* rights on the node of the operation, when it was opened */
 };
 
 /* That to which an ACL file gives a right: a principal or, with a user, one of its users. */

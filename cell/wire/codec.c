@@ -359,6 +359,23 @@ node_among(const struct shape *shape, const uint8_t *from)
 	return node;
 }
 
+const struct attr *
+wire_result_attr(const struct result *r)
+{
+	switch (r->kind) {
+	case RESULT_attr:
+		return &r->attr.attr;
+	case RESULT_created:
+		return &r->created.attr;
+	case RESULT_contents:
+		return &r->contents.attr;
+	case RESULT_renamed:
+		return &r->renamed.attr;
+	default:
+		return NULL;
+	}
+}
+
 uint64_t
 wire_op_node(const struct op *op)
 {

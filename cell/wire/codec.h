@@ -36,6 +36,8 @@ const char *wire_op_name(enum op_code code);
 /* The node of an operation, for ordering and lock queues (rename, delete and create: the parent
  * directory); 0: none. */
 uint64_t wire_op_node(const struct op *op);
+/* The attributes in a result with which a file may be opened; NULL: it has none. */
+const struct attr *wire_result_attr(const struct result *r);
 
 /* A result, without its kind, which the reader knows from its request. */
 void wire_put_result(struct buffer *to, const struct result *r);

@@ -97,7 +97,8 @@ enum { WIRE_MINOR = 0 };
 	F(u8, bounded, 0)   /* 1: it changes none but `keys`, or takes no effect: RC_AGAIN */     \
 	F(list, keys, node_key) /* in ascending order */  \
 	F(guard, guard, 0)  /* of the request: while it is stale the command takes no effect */   \
-	F(text, user, LIMIT_PRINCIPAL) /* of the request; of a grant: of its acquire */
+	F(text, user, LIMIT_PRINCIPAL) /* of the request; of a grant: of its acquire */           \
+	F(u8, had, 0) /* rights at the open of a handle, which the master has verified */
 
 /* One acquire, as a session requests it and as the queue's grant repeats it. */
 #define WIRE_acquire(F)                                                                       \
@@ -427,13 +428,15 @@ enum { WIRE_MINOR = 0 };
 	F(u64, generation, 0) /* of the client's cache, as in keepalive */                        \
 	F(list, dropped, node_key) /* dropped from it for this request; in ascending order */  \
 	F(guard, guard, 0) /* RC_GUARD unless this acquisition is held */                         \
-	F(text, user, LIMIT_PRINCIPAL) /* acts as PRINCIPAL/USER; empty: as the principal */
+	F(text, user, LIMIT_PRINCIPAL) /* acts as PRINCIPAL/USER; empty: as the principal */      \
+	F(u8, had, 0) F(bytes, check, LIMIT_CHECK) /* rights, with the digits of their reply */
 #define WIRE_msg_reply(F)                                                                     \
 	F(u64, number, 0) F(u8, rc, 0)                                                            \
 	F(u64, index, 0)   /* log index at which it took effect or was read */                    \
 	F(bytes, result, LIMIT_FRAME - 1024)                                                      \
 	F(u64, generation, 0) /* that of the request */                                           \
-	F(u64, leave, 0)   /* 0: not to be cached; else the number of this leave, which grows */
+	F(u64, leave, 0)   /* 0: not to be cached; else the number of this leave, which grows */  \
+	F(bytes, check, LIMIT_CHECK) /* of the rights in the result's attributes */
 #define WIRE_msg_granted(F) /* RC_OK: the lock was granted to a queued request; else never */ \
 	F(u8, rc, 0)                                                                              \
 	F(u64, node, 0) F(u64, owner, 0) F(u64, acquisition, 0)                                   \

@@ -152,6 +152,19 @@ call_act_for(struct call *behind, const struct call *c)
 	behind->event.user = bytes_copy(user_of(c));
 }
 
+/* The rights that the call's handle had at its open, on the node that it opened. */
+static struct client_rights
+opened_of(const struct call *c, const struct op *op)
+{
+	const struct handle *h = c->handle;
+	const bool contents =
+	    op->code == OP_get_contents || op->code == OP_set_contents || op->code == OP_append;
+
+	if (!contents || h == NULL || h->opened.node != wire_op_node(op))
+		return (struct client_rights){0};
+	return h->opened;
+}
+
 void
 call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 {
@@ -166,6 +179,7 @@ call_ask(struct mount *m, struct call *c, const struct op *op, call_then *then)
 	r->ordered = c->ordered;
 	r->guard = guard_of(m, c, op->code);
 	r->user = mount_keep(m, user_of(c));
+	r->opened = opened_of(c, op);
 	keep_texts(m, &r->op);
 	c->token = r->token;
 	c->op = op->code;

@@ -59,8 +59,9 @@ struct handle {
 	int64_t mtime_ns;
 	struct writer *writers;
 	size_t writers_n, writers_room;
-	struct guard guard; /* of its sequencer; node 0: none */
-	int owed;           /* an error that the next fsync, unlock or close must return */
+	struct guard guard;          /* of its sequencer; node 0: none */
+	struct client_rights opened; /* access was checked then */
+	int owed;                    /* an error that the next fsync, unlock or close must return */
 
 	/* Events. */
 	bool polled;                 /* its node is watched */

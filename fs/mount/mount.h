@@ -202,8 +202,9 @@ struct mount_request {
 	uint64_t token;
 	struct op op; /* with views that are valid until the next step */
 	bool ordered;
-	struct guard guard; /* node 0: none */
-	struct bytes user;  /* of the principal, for which it acts; empty: for itself */
+	struct guard guard;          /* node 0: none */
+	struct bytes user;           /* of the principal, for which it acts; empty: for itself */
+	struct client_rights opened; /* of the handle that it goes through; node 0: none */
 };
 
 /* For the client: CLIENT_WATCH. */

@@ -72,6 +72,7 @@ open_heard(struct mount *m, struct call *c, const struct client_answer *a)
 		return;
 	}
 	handle_refer(c, handle_new(m, c->inode, c));
+	c->handle->opened = a->opens;
 	if (c->version)
 		snapshot_opened(m, c->handle, version_ref(c->version));
 	ephemeral_open(m, c, open_done);
@@ -178,6 +179,7 @@ create_heard(struct mount *m, struct call *c, const struct client_answer *a)
 	}
 	call_refer(c, i);
 	handle_refer(c, handle_new(m, i, c));
+	c->handle->opened = a->opens;
 	c->error = open_denied(attr, c->event.flags);
 	if (a->result.created.fresh)
 		create_fresh(m, c, attr);

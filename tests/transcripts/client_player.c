@@ -255,6 +255,8 @@ submit(struct player *p, struct client_request *r)
 	const char *user = script_value(p->s, "user");
 
 	client_request_guard(r, &(struct guard){.node = guard});
+	if (script_value(p->s, "opened") != NULL)
+		client_request_through(r, &p->opened);
 	client_request_for(r, bytes_of(user != NULL ? user : ""));
 	step(p, (struct client_event){.kind = CLIENT_REQUEST, .request = r});
 }
@@ -310,6 +312,7 @@ static void
 reply(struct player *p, uint64_t number, enum rc rc)
 {
 	const enum op_code op = p->ops[number % NUMBERS];
+	const char *check = script_value(p->s, "check");
 	struct buffer encoded = BUFFER(LIMIT_FRAME);
 	struct result result = {.kind = wire_op_result(op)};
 	struct message m = {.code = MSG_reply,
@@ -318,7 +321,8 @@ reply(struct player *p, uint64_t number, enum rc rc)
 	                              .index = script_value_number(p->s, "index", 40 + number),
 	                              .generation =
 	                                  script_value_number(p->s, "generation", p->generation),
-	                              .leave = script_value_number(p->s, "leave", 0)}};
+	                              .leave = script_value_number(p->s, "leave", 0),
+	                              .check = bytes_of(check != NULL ? check : "")}};
 
 	set_result(p, &result, script_value_number(p->s, "node", 9));
 	if (rc == RC_QUEUED)
@@ -549,11 +553,11 @@ static const struct script_command commands[] = {
      run_keepalive},
     {"request",
      "OPERATION NODE [name=NAME] [count=N] [owner=N] [acquisition=N] [ordered=yes] [bytes=N] "
-     "[guard=NODE] [user=NAME]",
+     "[guard=NODE] [user=NAME] [opened=yes]",
      run_request},
     {"reply",
      "NUMBER [rc=CODE] [count=N] [index=N] [leave=N] [generation=N] [node=N] [version=N] "
-     "[contents=TEXT] [more=yes] [rights=N]",
+     "[contents=TEXT] [more=yes] [rights=N] [check=DIGITS]",
      run_reply},
     {"invalidation", "NOTICE NODE... [everything=yes] [generation=N]", run_invalidation},
     {"invalidated", "INVALIDATION: the driver reports it", run_invalidated},

@@ -18,6 +18,7 @@ struct player {
 	unsigned
 	    listens[LIMIT_REPLICAS + 1]; /* to each replica, of those that opened since a spread */
 	uint64_t generation;             /* of the cache, as shown last */
+	struct client_rights opened;     /* of the last answer that had check digits */
 };
 
 #define say(p, ...) script_say((p)->s, __VA_ARGS__)

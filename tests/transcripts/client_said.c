@@ -35,6 +35,8 @@ say_message(struct player *p, const struct message *m)
 	                                    " user=\"\"",
 	                                    " user=\"\"",
 	                                    " user=\"\"",
+	                                    " had=0",
+	                                    " check=",
 	                                    " guard={node=0 lock_generation=0 mode=0 fence=0}"};
 	struct buffer text = BUFFER(4096);
 	char *at;
@@ -97,8 +99,13 @@ say_answer(struct player *p, const struct client_answer *a)
 		n += snprintf(text + n, sizeof text - (size_t)n, ", node %llu",
 		              (unsigned long long)a->result.attr.attr.node);
 	if (a->result.kind == RESULT_attr && a->rc == RC_OK && a->result.attr.attr.rights != 7)
-		snprintf(text + n, sizeof text - (size_t)n, ", rights %u",
-		         a->result.attr.attr.rights);
+		n += snprintf(text + n, sizeof text - (size_t)n, ", rights %u",
+		              a->result.attr.attr.rights);
+	if (a->opens.node != 0) {
+		p->opened = a->opens;
+		n += snprintf(text + n, sizeof text - (size_t)n, ", check %.*s", LIMIT_CHECK,
+		              (const char *)a->opens.check);
+	}
 	if (a->result.kind == RESULT_contents && a->rc == RC_OK)
 		snprintf(text + n, sizeof text - (size_t)n, ", node %llu%s%.*s",
 		         (unsigned long long)a->result.contents.attr.node,

@@ -152,6 +152,19 @@ write_elsewhere(struct player *p, const char *name, struct bytes contents)
 	free(copy);
 }
 
+/* From now on nobody may read or write it. */
+static enum rc
+restrict_elsewhere(struct bench *b, uint64_t node)
+{
+	enum rc rc = RC_OK;
+
+	new_file(b->cell, lookup(b->cell, NODE_ROOT, "acl"), "none");
+	for (uint8_t which = ACL_READ; which <= ACL_WRITE && rc == RC_OK; which++)
+		rc = run(b->cell, b->other,
+		         OP(set_acl, .node = node, .which = which, .name = bytes_of("none")));
+	return rc;
+}
+
 static enum rc
 other_does(struct player *p, const char *what, const char *name, const char *to)
 {
@@ -164,6 +177,8 @@ other_does(struct player *p, const char *what, const char *name, const char *to)
 		return rename_file(b->cell, b->other, NODE_ROOT, name, NODE_ROOT, to);
 	if (!strcmp(what, "creates"))
 		return create(b->cell, b->other, NODE_ROOT, name, NODE_FILE, true);
+	if (!strcmp(what, "restricts"))
+		return restrict_elsewhere(b, node);
 	if (!strcmp(what, "closes"))
 		return run(b->cell, b->other,
 		           OP(close_ephemeral, .node = script_value_number(p->s, "number", node)));
@@ -292,7 +307,8 @@ static const struct script_command commands[] = {
     {"hold", ": the cell does not answer until answer or resume", run_hold},
     {"answer", "[as=CODE] [knows=GENERATION] [behind=yes]: of the oldest request", run_answer},
     {"resume", ": the cell answers everything, from now on at once", run_resume},
-    {"other", "writes|deletes|locks|unlocks|renames|creates|closes|ends NAME ...", run_other},
+    {"other", "writes|deletes|locks|unlocks|renames|restricts|creates|closes|ends NAME ...",
+     run_other},
     {"cell", "NAME: as the cell has it", run_cell},
     {"memory", ": versions, locks and the next deadline", run_memory},
     {NULL, "", call_any},

@@ -109,6 +109,8 @@ say_request(struct player *p, const struct mount_request *r)
 	if (node > NODE_ROOT)
 		buffer_printf(&t, " %llu", (unsigned long long)node);
 	print_op(&t, &r->op);
+	if (r->opened.node && !(r->opened.rights & RIGHT_READ && r->opened.rights & RIGHT_WRITE))
+		buffer_printf(&t, ", opened with rights %u", r->opened.rights);
 	say_message(p, "%.*s", (int)t.len, (char *)t.data);
 	buffer_free(&t);
 }

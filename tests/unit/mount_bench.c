@@ -79,6 +79,7 @@ take_request(struct bench *b, const struct mount_request *r)
 	p = &b->pending[b->pending_n++];
 	p->token = r->token;
 	p->ordered = r->ordered;
+	p->opened = r->opened;
 	p->packed = buffer_take(&packed);
 	assert_int_equal(wire_get_op(p->packed, &p->op), RC_OK);
 }
@@ -163,6 +164,18 @@ cell_decides(struct bench *b, const struct op *op)
 	return rc;
 }
 
+/* The cell knows the rights again that its answers have shown. */
+static enum rc
+cell_answers(struct bench *b, const struct pending *p)
+{
+	enum rc rc;
+
+	b->cell->had = p->opened.rights;
+	rc = cell_decides(b, &p->op);
+	b->cell->had = 0;
+	return rc;
+}
+
 static struct pending
 next_pending(struct bench *b)
 {
@@ -181,9 +194,12 @@ tell_answer(struct bench *b, struct pending *p, enum rc rc)
 	                          .rc = rc,
 	                          .index = tree_applied(b->cell->tree)};
 	struct mount_event event = {.kind = MOUNT_ANSWER, .answer = &a};
+	const struct attr *attr = rc == RC_OK ? wire_result_attr(&b->cell->answer) : NULL;
 
 	if (rc == RC_OK || rc == RC_QUEUED)
 		a.result = b->cell->answer;
+	if (attr)
+		a.opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
 	if (b->heard)
 		b->heard(b->user, &p->op, rc);
 	step(b, &event);
@@ -197,7 +213,7 @@ bench_answer(struct bench *b)
 {
 	struct pending p = next_pending(b);
 
-	tell_answer(b, &p, cell_decides(b, &p.op));
+	tell_answer(b, &p, cell_answers(b, &p));
 }
 
 void
@@ -213,7 +229,7 @@ void
 bench_answer_behind(struct bench *b)
 {
 	struct pending p = next_pending(b);
-	const enum rc rc = cell_decides(b, &p.op);
+	const enum rc rc = cell_answers(b, &p);
 	const struct result answer = b->cell->answer;
 
 	assert_int_equal(p.op.code, OP_create); /* whose result has no views */
@@ -245,7 +261,7 @@ void
 bench_answer_nonsense(struct bench *b, uint64_t node, uint8_t kind, uint64_t size)
 {
 	struct pending p = next_pending(b);
-	enum rc rc = cell_decides(b, &p.op);
+	enum rc rc = cell_answers(b, &p);
 	struct attr *attr = rc == RC_OK ? result_attr(&b->cell->answer) : NULL;
 
 	if (attr) {

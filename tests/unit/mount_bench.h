@@ -25,6 +25,7 @@ struct pending {
 	bool ordered;
 	struct bytes packed;
 	struct op op;
+	struct client_rights opened;
 };
 
 struct bench_waiter {

@@ -293,7 +293,7 @@ RIGHTS_TEST(test_a_removed_acl_file_gives_no_right)
 RIGHTS_TEST(test_attributes_show_the_rights_of_the_subject)
 {
 	struct rights_bench *b = *state;
-	const struct requester user = {b->reader, bytes_of("eve")};
+	const struct requester user = {.session = b->reader, .user = bytes_of("eve")};
 	struct buffer result = BUFFER(LIMIT_FRAME);
 	struct result r;
 
@@ -332,6 +332,66 @@ RIGHTS_TEST(test_a_command_acts_for_its_user)
 	assert_int_equal(run_for(b->f, b->writer, "", write), RC_OK);
 	assert_int_equal(run_for(b->f, b->writer, "eve", write), RC_ACCES);
 	assert_int_equal(run_for(b->f, b->none, "writer", write), RC_ACCES);
+}
+
+/* ---- through a handle ---- */
+
+static enum rc
+through(struct rights_bench *b, uint8_t had, uint64_t session, const struct op *op)
+{
+	enum rc rc;
+
+	b->f->had = had;
+	rc = try(b, session, op);
+	b->f->had = 0;
+	return rc;
+}
+
+/* Access to contents is checked when a handle is opened. */
+RIGHTS_TEST(test_a_handle_keeps_its_rights)
+{
+	struct rights_bench *b = *state;
+	const struct op *read = OP(get_contents, .node = b->file);
+	const struct op *write = OP(set_contents, .node = b->file);
+	const struct op *append = OP(append, .node = b->file);
+
+	assert_int_equal(through(b, RIGHT_READ, b->none, read), RC_OK);
+	assert_int_equal(through(b, RIGHT_WRITE, b->none, write), RC_OK);
+	assert_int_equal(through(b, RIGHT_WRITE, b->none, append), RC_OK);
+	assert_int_equal(through(b, RIGHT_WRITE | RIGHT_CHANGE, b->none, read), RC_ACCES);
+	assert_int_equal(through(b, RIGHT_READ | RIGHT_CHANGE, b->none, write), RC_ACCES);
+	assert_int_equal(through(b, RIGHT_READ, b->none, append), RC_ACCES);
+	assert_int_equal(through(b, RIGHT_CHANGE, b->reader, read), RC_OK);
+}
+
+RIGHTS_TEST(test_only_contents_are_used_through_a_handle)
+{
+	const uint8_t all = RIGHT_READ | RIGHT_WRITE | RIGHT_CHANGE;
+	struct rights_bench *b = *state;
+	const struct op *acquire =
+	    OP(acquire,
+	       .acquire = {.node = b->file, .owner = 1, .acquisition = 1, .mode = LOCK_SHARED});
+	const struct op *delete =
+	    OP(delete, .parent = b->directory, .name = bytes_of("x"), .kind = NODE_FILE);
+
+	assert_int_equal(create(b->f, b->writer, b->directory, "x", NODE_FILE, false), RC_OK);
+	assert_int_equal(through(b, all, b->none, acquire), RC_ACCES);
+	assert_int_equal(through(b, all, b->none, delete), RC_ACCES);
+	assert_int_equal(through(b, all, b->none, OP(set_mtime, .node = b->file)), RC_ACCES);
+	assert_int_equal(through(b, all, b->none, OP(get_listing, .node = b->directory)), RC_ACCES);
+	assert_int_equal(through(b, all, b->none,
+	                         OP(set_acl, .node = b->file, .which = ACL_READ,
+	                            .name = bytes_of("everyone"))),
+	                 RC_ACCES);
+}
+
+RIGHTS_TEST(test_no_handle_outlives_its_principal)
+{
+	struct rights_bench *b = *state;
+
+	assert_int_equal(run(b->f, 0, OP(remove_principal, .name = bytes_of("none"))), RC_OK);
+	assert_int_equal(through(b, RIGHT_READ, b->none, OP(get_contents, .node = b->file)),
+	                 RC_ACCES);
 }
 
 /* A waiter whose right was taken away gets no lock. */

@@ -330,7 +330,7 @@ entry_of(uint32_t count, uint32_t len, size_t commands)
 
 TEST(test_limits_of_lists)
 {
-	enum { ONE = 4 * 8 + 4 + 1 + 1 + 4 + 4 + 25 + 4 };
+	enum { ONE = 4 * 8 + 4 + 1 + 1 + 4 + 4 + 25 + 4 + 1 };
 
 	assert_int_equal(entry_of(0, 0, 0), RC_OK);
 	assert_int_equal(entry_of(2, 2 * ONE, 2), RC_OK);
@@ -476,10 +476,18 @@ TEST(test_golden_keepalive)
 TEST(test_golden_request)
 {
 	const struct op op = {OP_set_contents, .set_contents = {5, 1, 2, bytes_of("hi\n")}};
-	struct message m =
-	    {MSG_request,
-	     .request =
-	         {7, 3, 9, 8, 1, {NULL, 0}, 6, {{NULL, 0}, 1}, {5, 2, 1, 4}, bytes_of("ann")}};
+	struct message m = {MSG_request, .request = {7,
+	                                             3,
+	                                             9,
+	                                             8,
+	                                             1,
+	                                             {NULL, 0},
+	                                             6,
+	                                             {{NULL, 0}, 1},
+	                                             {5, 2, 1, 4},
+	                                             bytes_of("ann"),
+	                                             RIGHT_WRITE,
+	                                             bytes_of("check")}};
 	struct buffer b = BUFFER(100), dropped = BUFFER(100);
 
 	wire_put_op(&b, &op);
@@ -487,7 +495,7 @@ TEST(test_golden_request)
 	wire_put_node_key(&dropped, &(struct node_key){5});
 	m.request.dropped.packed = buffer_view(&dropped);
 	assert_golden(&m,
-	              "77000000"
+	              "81000000"
 	              "05"
 	              "0700000000000000"
 	              "0300000000000000"
@@ -510,11 +518,15 @@ TEST(test_golden_request)
 	              "01"
 	              "0400000000000000"
 	              "03000000"
-	              "616e6e",
+	              "616e6e"
+	              "02"
+	              "05000000"
+	              "636865636b",
 	              "request session=7 epoch=3 number=9 below=8 ordered=1 "
 	              "op=set_contents{node=5 guarded=1 generation=2 contents=68690a} "
 	              "generation=6 dropped=1[{node=5}] "
-	              "guard={node=5 lock_generation=2 mode=1 fence=4} user=\"ann\"");
+	              "guard={node=5 lock_generation=2 mode=1 fence=4} user=\"ann\" "
+	              "had=2 check=636865636b");
 	buffer_free(&b);
 	buffer_free(&dropped);
 }
@@ -541,7 +553,7 @@ TEST(test_golden_accept)
 	wire_put_log_entry(&entries, &entry);
 	m.accept.entries = (struct wire_list){buffer_view(&entries), 1};
 	assert_golden(&m,
-	              "c3000000"
+	              "c4000000"
 	              "22"
 	              "0600000000000000"
 	              "01"
@@ -551,16 +563,16 @@ TEST(test_golden_accept)
 	              "00000000"
 	              "00000000"
 	              "01000000"
-	              "91000000"
+	              "92000000"
 	              "0a00000000000000"
 	              "0600000000000000"
 	              "01"
 	              "0500000000000000"
 	              "02"
 	              "cdab000000000000"
-	              "62000000"
+	              "63000000"
 	              "01000000"
-	              "5a000000"
+	              "5b000000"
 	              "ffffffffffffffff"
 	              "0200000000000000"
 	              "0300000000000000"
@@ -577,7 +589,7 @@ TEST(test_golden_accept)
 	              "0000000000000000"
 	              "00"
 	              "0000000000000000"
-	              "00000000"
+	              "0000000000"
 	              "0400000000000000"
 	              "03",
 	              "accept ballot={round=6 replica=1} chosen=9 pass=2 first=10 named=0[] "
@@ -585,7 +597,7 @@ TEST(test_golden_accept)
 	              "ballot={round=6 replica=1} origin={round=5 replica=2} checksum=43981 "
 	              "payload={commands=1[{stamp_ns=-1 session=2 number=3 below=4 "
 	              "op=lookup{parent=1 name=\"a\\\"\\x0a\"} bounded=0 keys=0[] "
-	              "guard={node=0 lock_generation=0 mode=0 fence=0} user=\"\"}]} "
+	              "guard={node=0 lock_generation=0 mode=0 fence=0} user=\"\" had=0}]} "
 	              "before={round=4 replica=3}}]");
 	buffer_free(&ops);
 	buffer_free(&commands);

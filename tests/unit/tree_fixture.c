@@ -87,7 +87,8 @@ run_numbered(struct fixture *f, uint64_t session, uint64_t number, uint64_t belo
 	struct command c = {.stamp_ns = f->stamp_ns,
 	                    .session = session,
 	                    .number = number,
-	                    .below = below};
+	                    .below = below,
+	                    .had = f->had};
 	const struct tree_answer *a;
 
 	f->stamp_ns += SECOND_NS;
@@ -115,10 +116,11 @@ run(struct fixture *f, uint64_t session, const struct op *op)
 enum rc
 look(struct fixture *f, uint64_t session, const struct op *op)
 {
+	const struct requester who = {.session = session, .had = f->had};
 	enum rc rc;
 
 	buffer_reset(&f->result);
-	rc = tree_read(f->tree, &(struct requester){.session = session}, 77, op, &f->result);
+	rc = tree_read(f->tree, &who, 77, op, &f->result);
 	if (rc == RC_OK)
 		assert_int_equal(wire_get_result(wire_op_result(op->code), buffer_view(&f->result),
 		                                 &f->answer),

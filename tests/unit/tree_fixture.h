@@ -18,6 +18,7 @@ struct fixture {
 	uint32_t packed_n;
 	struct buffer result; /* of the last read */
 	struct result answer; /* decoded result of the last command or read */
+	uint8_t had;          /* rights of the handle that commands and reads go through */
 };
 
 /* An empty tree; with fixture_new, one whose first epoch has begun. */
