@@ -80,8 +80,11 @@ history_ending(struct sim *s, const struct client_answer *a)
 static bool
 is_same(const struct record *r, const struct msg_request *m)
 {
+	const struct bytes digits = {r->through.check, r->through.rights != 0 ? LIMIT_CHECK : 0};
+
 	return bytes_equal(r->encoded, m->op) && bytes_equal(r->user, m->user) &&
-	       r->guard.node == m->guard.node && r->guard.fence == m->guard.fence;
+	       r->guard.node == m->guard.node && r->guard.fence == m->guard.fence &&
+	       r->through.rights == m->had && bytes_equal(digits, m->check);
 }
 
 /* Requests that differ in nothing go out in the order in which they were made; one that is given up
@@ -215,6 +218,8 @@ check_command(struct sim *s, struct record *r)
 		return; /* most disks are full */
 	if (r->op.code == OP_make_ephemeral && r->rc == RC_BUSY && r->executed == 0)
 		return; /* the master has told others of the file */
+	if (r->rc == RC_ACCES && r->executed == 0 && digits_forged(s, r))
+		return;
 	if (r->executed == 0)
 		sim_fail(s, "request %lu.%lu (%s) was answered %s and never took effect",
 		         (unsigned long)r->session, (unsigned long)r->number,
@@ -258,6 +263,9 @@ history_answered(struct sim *s, const struct client_answer *a)
 	r->rc = a->rc;
 	r->cached = a->cached;
 	r->index = a->cached && timely ? s->model.applied : a->index;
+	r->opens = a->opens;
+	if (a->opens.node != 0 && !a->cached)
+		digits_shown(s, r->session, r->user, &a->opens);
 	if (a->rc == RC_OK || a->rc == RC_QUEUED)
 		note_result(r, &a->result);
 	r->waiting = a->rc == RC_QUEUED && !r->given_up && !s->machines[r->machine].closing;
@@ -279,7 +287,7 @@ history_answered(struct sim *s, const struct client_answer *a)
 /* ---- what a script says by itself ---- */
 
 void
-history_scripted(struct sim *s, const struct msg_request *m)
+history_scripted(struct sim *s, const struct msg_request *m, struct client_rights through)
 {
 	struct record *r = history_find(s, m->session, m->number);
 	struct op op;
@@ -290,6 +298,7 @@ history_scripted(struct sim *s, const struct msg_request *m)
 	r->process = PROCESS_SCRIPT;
 	r->own = true;
 	r->user = bytes_copy(m->user);
+	r->through = through;
 	r->session = m->session;
 	r->number = m->number;
 	must(RB_INSERT(record_tree, &s->history.by_number, r) == NULL);
@@ -309,6 +318,7 @@ history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply 
 		         (unsigned long)m->number);
 	r->rc = RC_OK;
 	r->index = m->index;
+	digits_note(s, r, m->check, wire_result_attr(&result));
 	if (!r->answered)
 		note_result(r, &result);
 	r->answered = true;
@@ -449,5 +459,6 @@ history_free(struct history *h)
 	free(h->records);
 	free(h->acquires);
 	free(h->owners);
+	digits_free(h);
 	calls_free(&h->calls);
 }

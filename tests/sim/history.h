@@ -19,11 +19,12 @@ struct record {
 	uint64_t life;
 	struct bytes encoded; /* the operation; `op` has views into it */
 	struct op op;
-	struct guard guard;       /* node 0: none */
-	struct bytes user;        /* owned */
-	bool ordered, own;        /* own: the client's, nobody waits for an answer */
-	uint64_t session, number; /* 0: not sent yet */
-	bool again;               /* sent more than once */
+	struct guard guard;                  /* node 0: none */
+	struct bytes user;                   /* owned */
+	struct client_rights through, opens; /* the handle; the rights that the answer showed */
+	bool ordered, own;                   /* own: the client's, nobody waits for an answer */
+	uint64_t session, number;            /* 0: not sent yet */
+	bool again;                          /* sent more than once */
 	int64_t made, ended;
 	int64_t begun, settled; /* moments: it was made; its outcome was told, 0: it is open */
 	bool cached;            /* its client answered it without the cell */
@@ -47,6 +48,7 @@ struct record {
 	bool waiting;          /* answered RC_QUEUED, and neither granted nor given up */
 };
 RB_HEAD(record_tree, record);
+RB_HEAD(digits_tree, shown_digits);
 
 struct history {
 	struct record **records; /* by token - 1 */
@@ -55,7 +57,8 @@ struct history {
 	size_t acquires_n, acquires_room;
 	size_t sent[MACHINES_MAX]; /* all of a machine's before this one have been sent */
 	struct record_tree by_number;
-	int64_t moment;     /* the last one */
+	struct digits_tree digits; /* that were shown */
+	int64_t moment;            /* the last one */
 	struct calls calls; /* that are no requests: locks that were told, lines, and the others at
 	                       the end */
 	struct owner {      /* of locks: by the number of its calls' process */
@@ -74,7 +77,7 @@ struct record *history_find(struct sim *s, uint64_t session, uint64_t number);
 void history_ending(struct sim *s, const struct client_answer *a);
 void history_answered(struct sim *s, const struct client_answer *a);
 /* A scripted client has sent a request, or got an answer to it. */
-void history_scripted(struct sim *s, const struct msg_request *m);
+void history_scripted(struct sim *s, const struct msg_request *m, struct client_rights through);
 void history_scripted_answer(struct sim *s, uint64_t session, const struct msg_reply *m);
 /* The request takes effect. A client in the process of the replica may have been answered before
  * the model is told. */
@@ -89,6 +92,18 @@ enum { MOMENTS = 4096 };
 int64_t history_moment(struct sim *s);
 void history_finish(struct sim *s); /* everything was answered; order within sessions */
 void history_free(struct history *h);
+
+/* ---- digits.c ---- */
+
+/* The session was shown these rights of its user, with their check digits. */
+void digits_shown(struct sim *s, uint64_t session, struct bytes user,
+                  const struct client_rights *rights);
+/* The answer of a request shows these. */
+void digits_note(struct sim *s, struct record *r, struct bytes digits, const struct attr *attr);
+/* Does the request go through a handle with rights that were never shown to its session and user?
+ */
+bool digits_forged(struct sim *s, const struct record *r);
+void digits_free(struct history *h);
 
 /* ---- judgement.c ---- */
 

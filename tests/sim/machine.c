@@ -314,6 +314,8 @@ machine_submit(struct sim *s, struct machine *m, const struct record *r)
 	if (r->guard.node != 0)
 		client_request_guard(request, &r->guard);
 	client_request_for(request, r->user);
+	if (r->through.node != 0)
+		client_request_through(request, &r->through);
 	machine_event(s, m, (struct client_event){.kind = CLIENT_REQUEST, .request = request});
 }
 

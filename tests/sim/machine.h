@@ -34,6 +34,7 @@ struct process {
 	int records_n, pending;
 	uint64_t node, acquisition, waits, generation, session; /* session: of the open file */
 	struct ticket ticket;
+	uint64_t opened;      /* the request whose answer has shown the rights of an open file */
 	uint64_t call, fh;    /* on a mount: the call under way, the open file, */
 	bool through;         /* the call goes through that */
 	size_t line;          /* the line that it wrote, as the history calls it */
@@ -188,8 +189,11 @@ void work_ask_ordered(struct sim *s, struct machine *m, int p, const struct op *
 /* While the lock is held that this acquire, which has taken effect, got. */
 void work_ask_guarded(struct sim *s, struct machine *m, int p, const struct op *op,
                       const struct record *by);
-/* For this user of the principal. */
-void work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, const char *user);
+/* For this user of the principal; for contents, through a handle that was opened with these rights;
+ * node 0: through none. */
+void work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, struct bytes user);
+void work_ask_through(struct sim *s, struct machine *m, int p, const struct op *op,
+                      struct bytes user, const struct client_rights *opened);
 const struct record *work_answer(const struct sim *s, const struct process *proc, int i);
 void work_wake(struct sim *s, struct machine *m, int p, int64_t delay);
 void work_next_round(struct sim *s, struct machine *m, int p);

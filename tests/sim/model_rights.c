@@ -127,6 +127,14 @@ may(struct sim *s, const struct command *c, const struct item *it, unsigned righ
 	       model_has_right(s, it, s->model.applied, c->session, c->user, rights);
 }
 
+/* Through a handle, contents are written with the rights of its open. */
+static bool
+may_write(struct sim *s, const struct command *c, const struct item *it)
+{
+	return may(s, c, it, RIGHT_WRITE) ||
+	       ((c->had & RIGHT_WRITE) && model_principal(&s->model, c->session)[0] != '\0');
+}
+
 static bool
 may_rename(struct sim *s, const struct command *c, const struct op_rename *op)
 {
@@ -165,6 +173,7 @@ model_permits(struct sim *s, const struct command *c, const struct op *op)
 		return may_rename(s, c, &op->rename);
 	case OP_set_contents:
 	case OP_append:
+		return may_write(s, c, it);
 	case OP_set_mtime:
 	case OP_set_lock_delay:
 	case OP_make_ephemeral:
@@ -292,6 +301,8 @@ model_check_rights(struct sim *s, const struct record *r, const struct item *it,
 			permitted &= model_has_right(s, it, s->model.applied, session_of(s, r),
 			                             r->user, needed[i].right);
 	}
+	if (r->op.code == OP_get_contents && (r->through.rights & RIGHT_READ))
+		permitted |= model_principal(&s->model, session_of(s, r))[0] != '\0';
 	if (permitted == (r->rc == RC_ACCES))
 		sim_fail(s, "read %lu.%lu of %s for \"%.*s\" is answered %s, %s the right",
 		         (unsigned long)r->session, (unsigned long)r->number,

@@ -23,6 +23,7 @@ take_update(struct sim *s, struct machine *m)
 		    history_begin(s, m->id, -1, &u->requests[i].op, u->requests[i].ordered);
 
 		r->mount_token = u->requests[i].token;
+		r->through = u->requests[i].opened;
 		ARRAY_ROOM(m->asking, m->asking_n, m->asking_room);
 		m->asking[m->asking_n++] = r;
 	}

@@ -45,7 +45,14 @@ work_ask(struct sim *s, struct machine *m, int p, struct op op)
 }
 
 void
-work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, const char *user)
+work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, struct bytes user)
+{
+	work_ask_through(s, m, p, op, user, &(struct client_rights){0});
+}
+
+void
+work_ask_through(struct sim *s, struct machine *m, int p, const struct op *op, struct bytes user,
+                 const struct client_rights *opened)
 {
 	struct process *proc = &m->processes[p];
 	struct record *r = history_begin(s, m->id, p, op, false);
@@ -53,7 +60,9 @@ work_ask_for(struct sim *s, struct machine *m, int p, const struct op *op, const
 	must(proc->records_n < BULK_WRITES);
 	proc->pending++;
 	proc->records[proc->records_n++] = r->token;
-	r->user = bytes_copy(bytes_of(user));
+	r->user = bytes_copy(user);
+	if (opened->node == wire_op_node(op))
+		r->through = *opened;
 	machine_submit(s, m, r);
 }
 

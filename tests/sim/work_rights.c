@@ -71,32 +71,47 @@ administer(struct sim *s, struct machine *m, int p)
 
 /* ---- users ---- */
 
+static const char *const users[] = {"", "u1", "u2"};
+
+static struct bytes
+some_user(struct sim *s)
+{
+	return bytes_of(one_of(s, users, 3));
+}
+
+/* An access to contents, for which a handle is opened. */
+static struct op
+access_contents(struct sim *s, uint64_t node)
+{
+	switch (rng_below(dice(s), 4)) {
+	case 0:
+		return (struct op){.code = OP_append,
+		                   .append = {.node = node, .data = bytes_of("x")}};
+	case 1:
+		return (struct op){.code = OP_set_contents,
+		                   .set_contents = {.node = node, .contents = bytes_of("short")}};
+	default:
+		return (struct op){.code = OP_get_contents, .get_contents = {.node = node}};
+	}
+}
+
 static struct op
 use(struct sim *s, const struct process *proc)
 {
-	const uint64_t node = proc->node;
-
 	switch (rng_below(dice(s), 6)) {
 	case 0:
-		return (struct op){.code = OP_get_attr, .get_attr = {.node = node}};
+		return (struct op){.code = OP_get_attr, .get_attr = {.node = proc->node}};
 	case 1:
-		return (struct op){.code = OP_append,
-		                   .append = {.node = node, .data = bytes_of("x")}};
-	case 2:
-		return (struct op){.code = OP_set_contents,
-		                   .set_contents = {.node = node, .contents = bytes_of("short")}};
-	case 3:
 		return (struct op){.code = OP_lookup,
 		                   .lookup = {.parent = NODE_ROOT, .name = bytes_of("guarded")}};
 	default:
-		return (struct op){.code = OP_get_contents, .get_contents = {.node = node}};
+		return access_contents(s, proc->node);
 	}
 }
 
 static void
 act_as_user(struct sim *s, struct machine *m, int p)
 {
-	static const char *const users[] = {"", "u1", "u2"};
 	struct process *proc = &m->processes[p];
 
 	if (proc->step > 1) {
@@ -106,8 +121,80 @@ act_as_user(struct sim *s, struct machine *m, int p)
 	for (uint64_t n = 1 + rng_below(dice(s), 3); n > 0; n--) {
 		struct op op = use(s, proc);
 
-		work_ask_for(s, m, p, &op, one_of(s, users, 3));
+		work_ask_for(s, m, p, &op, some_user(s));
 	}
+}
+
+/* ---- open files ---- */
+
+static void
+open_file(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+	const struct op op = {.code = OP_get_attr, .get_attr = {.node = proc->node}};
+
+	work_ask_for(s, m, p, &op, some_user(s));
+}
+
+/* True if the file could be opened. */
+static bool
+opened(struct sim *s, struct process *proc)
+{
+	const struct record *r = work_answer(s, proc, 0);
+
+	if (r->rc != RC_OK || r->opens.rights == 0)
+		return false;
+	proc->opened = r->token;
+	s->rights.opened[s->rights.opened_n++ % 4] = r->token;
+	return true;
+}
+
+/* What somebody was shown: this user in this session, or not. Then with another right, or with
+ * other digits, as a liar would try it. */
+static struct client_rights
+guess(struct sim *s)
+{
+	const size_t n = s->rights.opened_n < 4 ? s->rights.opened_n : 4;
+	const uint64_t token = s->rights.opened[rng_below(dice(s), n)];
+	struct client_rights rights = s->history.records[token - 1]->opens;
+
+	if (rng_chance(dice(s), 300))
+		rights.rights |= 1u << rng_below(dice(s), 3);
+	if (rng_chance(dice(s), 200))
+		rights.check[rng_below(dice(s), LIMIT_CHECK)] ^= 1;
+	return rights;
+}
+
+static void
+use_open_file(struct sim *s, struct machine *m, int p)
+{
+	const struct record *by = s->history.records[m->processes[p].opened - 1];
+	struct client_rights rights = by->opens;
+	struct bytes user = by->user;
+	struct op op;
+
+	if (rng_chance(dice(s), 300))
+		rights = guess(s);
+	if (rng_chance(dice(s), 200))
+		user = some_user(s);
+	op = access_contents(s, rights.node);
+	work_ask_through(s, m, p, &op, user, &rights);
+}
+
+/* The file stays open while its rights come and go. */
+static void
+keep_open(struct sim *s, struct machine *m, int p)
+{
+	struct process *proc = &m->processes[p];
+
+	if (proc->step == 1)
+		open_file(s, m, p);
+	else if (proc->step > 9 || (proc->step == 2 && !opened(s, proc)))
+		work_next_round(s, m, p);
+	else if (proc->step % 2 == 0)
+		work_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
+	else
+		use_open_file(s, m, p);
 }
 
 /* A lock for a user, who may lose the right while waiting for it. */
@@ -120,7 +207,7 @@ lock_as_user(struct sim *s, struct machine *m, int p)
 	switch (proc->step) {
 	case 1:
 		op = work_acquire(s, m, proc, LOCK_EXCLUSIVE, true);
-		work_ask_for(s, m, p, &op, rng_chance(dice(s), 500) ? "u1" : "u2");
+		work_ask_for(s, m, p, &op, bytes_of(rng_chance(dice(s), 500) ? "u1" : "u2"));
 		return;
 	case 2:
 		work_wake(s, m, p, sim_between(s, 0, s->swarm.think_ms * MS));
@@ -139,11 +226,13 @@ work_rights(struct sim *s, struct machine *m, int p)
 	struct process *proc = &m->processes[p];
 
 	if (proc->step++ == 0)
-		proc->generation = rng_below(dice(s), 10);
+		proc->generation = rng_below(dice(s), 11);
 	if (proc->generation < 3)
 		administer(s, m, p);
 	else if (proc->generation < 5)
 		lock_as_user(s, m, p);
+	else if (proc->generation < 8)
+		keep_open(s, m, p);
 	else
 		act_as_user(s, m, p);
 }

@@ -16,9 +16,11 @@
  *   b: generation 2         of its cache; says so from now on
  *   b: dropped 3 [leave 2 of f]
  *                           acknowledges all notices up to that one; gives leave back
- *   b: [ordered] [number 7] [below 3] [without f] [for eve] REQUEST
- *                           `without`: it has dropped f from its cache for that; `for`: acts for
- *                           a user of its principal
+ *   b: [ordered] [number 7] [below 3] [without f] [for eve] [through 3 [of a] [forged | raised]]
+ *      REQUEST              `without`: it has dropped f from its cache for that; `for`: acts for
+ *                           a user of its principal; `through`: a handle that was opened with the
+ *                           rights in the answer to request 3, by their check digits; `forged`:
+ *                           by others; `raised`: with all rights
  *   b: again 7              the request of that number, as it was
  *   b: watch [heard 3] [all] [f]
  *                           see cell_watches.c; the events up to that one were received
@@ -136,9 +138,12 @@ send_request(struct player *p, const struct bare *b, struct msg_request request,
 	request.epoch = b->epoch;
 	request.op = op;
 	request.generation = b->generation;
+	request.had = b->through.rights;
+	if (request.had != 0)
+		request.check = (struct bytes){b->through.check, LIMIT_CHECK};
 	if (request.below == 0)
 		request.below = 1;
-	history_scripted(p->s, &request);
+	history_scripted(p->s, &request, b->through);
 	send_message(p, b, &(struct message){.code = MSG_request, .request = request});
 }
 
@@ -361,6 +366,23 @@ ask_nothing(struct player *p, struct bare *b, struct script *w, struct msg_reque
 	script_misuse(w, "no operation \"%s\"", name);
 }
 
+/* The rights of a handle, as the answer to a request has shown them. */
+static void
+take_rights(struct player *p, struct bare *b, struct script *w)
+{
+	const uint64_t number = script_number(w);
+	const struct bare *shown = script_take(w, "of") ? next_bare(p, w) : b;
+	const struct record *r = history_find(p->s, shown->session, number);
+
+	if (r == NULL || r->opens.node == 0)
+		script_misuse(w, "no answer with check digits");
+	b->through = r->opens;
+	if (script_take(w, "forged"))
+		b->through.check[LIMIT_CHECK - 1] ^= 1;
+	if (script_take(w, "raised"))
+		b->through.rights = RIGHT_READ | RIGHT_WRITE | RIGHT_CHANGE;
+}
+
 static void
 make_request(struct player *p, struct bare *b, struct script *w, struct msg_request request,
              const char *word)
@@ -483,5 +505,8 @@ bare_command(struct player *p, struct bare *b, struct script *w)
 		request.dropped = next_node(p, w, nodes);
 	if (script_take(w, "for"))
 		request.user = bytes_of(script_needed(w));
+	if (script_take(w, "through"))
+		take_rights(p, b, w);
 	make_request(p, b, w, request, script_needed(w));
+	b->through = (struct client_rights){0};
 }

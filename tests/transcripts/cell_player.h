@@ -91,7 +91,9 @@ struct bare {
 	bool caching, lasting;
 	uint64_t generation; /* of its cache, as it shows it; 0: it has none */
 	struct lock_names locks;
-	uint8_t seat; /* whose key it has */
+	uint8_t seat;                 /* whose key it has */
+	struct client_rights through; /* of the handle that the request goes through; node 0: none
+	                               */
 };
 
 /* A client of the next words' name connects to the master and asks for a session. */

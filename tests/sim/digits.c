@@ -1,0 +1,86 @@
+/* The check digits that clients were shown: of what, and to whom. All others are forged. */
+#include <stdlib.h>
+#include <string.h>
+#include "cell/base/memory.h"
+#include "cell/base/must.h"
+#include "tests/sim/sim.h"
+
+struct shown_digits {
+	RB_ENTRY(shown_digits) link;
+	struct client_rights rights;
+	uint64_t session;
+	struct bytes user; /* owned */
+};
+
+static int
+digits_compare(const struct shown_digits *a, const struct shown_digits *b)
+{
+	return memcmp(a->rights.check, b->rights.check, LIMIT_CHECK);
+}
+
+RB_GENERATE_INTERNAL(digits_tree, shown_digits, link, digits_compare,
+                     __attribute__((unused)) static)
+
+static bool
+are_of(const struct shown_digits *d, uint64_t session, struct bytes user,
+       const struct client_rights *rights)
+{
+	return d->session == session && bytes_equal(d->user, user) &&
+	       d->rights.node == rights->node && d->rights.rights == rights->rights;
+}
+
+static struct shown_digits *
+find(struct sim *s, const struct client_rights *rights)
+{
+	struct shown_digits like = {.rights = *rights};
+
+	return RB_FIND(digits_tree, &s->history.digits, &like);
+}
+
+void
+digits_shown(struct sim *s, uint64_t session, struct bytes user, const struct client_rights *rights)
+{
+	struct shown_digits *d = find(s, rights);
+
+	if (d != NULL && !are_of(d, session, user, rights))
+		sim_fail(s, "session %lu is shown the check digits of other rights",
+		         (unsigned long)session);
+	if (d != NULL)
+		return;
+	d = memory_zero(1, sizeof *d);
+	d->rights = *rights;
+	d->session = session;
+	d->user = bytes_copy(user);
+	must(RB_INSERT(digits_tree, &s->history.digits, d) == NULL);
+}
+
+void
+digits_note(struct sim *s, struct record *r, struct bytes digits, const struct attr *attr)
+{
+	if (attr == NULL || digits.len != LIMIT_CHECK)
+		return;
+	r->opens = (struct client_rights){.node = attr->node, .rights = attr->rights};
+	memcpy(r->opens.check, digits.data, LIMIT_CHECK);
+	digits_shown(s, r->session, r->user, &r->opens);
+}
+
+bool
+digits_forged(struct sim *s, const struct record *r)
+{
+	const struct shown_digits *d = find(s, &r->through);
+
+	return r->through.rights != 0 &&
+	       (d == NULL || !are_of(d, r->session, r->user, &r->through));
+}
+
+void
+digits_free(struct history *h)
+{
+	struct shown_digits *d;
+
+	while ((d = RB_MIN(digits_tree, &h->digits)) != NULL) {
+		RB_REMOVE(digits_tree, &h->digits, d);
+		free((void *)d->user.data);
+		free(d);
+	}
+}
