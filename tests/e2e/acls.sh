@@ -169,6 +169,60 @@ case_a_descriptor_is_its_openers() {
 	denied 4002 "echo x >> '$m/handed'"
 }
 
+# A descriptor that was opened reads and writes on after the right was taken away; a new open is
+# refused. First it has what it reads from the cell, then from the cache.
+case_a_descriptor_keeps_its_rights() {
+	python3 - "$m" "$d" <<-'P'
+		import errno, os, sys
+		mount, path = sys.argv[1], sys.argv[2] + "/f"
+		with open(path, "w") as f:
+		    f.write("one")
+		fd = os.open(path, os.O_RDWR)
+		reader = os.open(path, os.O_RDONLY)
+		appender = os.open(path, os.O_WRONLY | os.O_APPEND)
+
+		def refused():
+		    for flags in os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC:
+		        try:
+		            os.close(os.open(path, flags))
+		        except OSError as e:
+		            assert e.errno == errno.EACCES, e
+		        else:
+		            raise AssertionError("opened")
+
+		def goes_on(text):
+		    os.ftruncate(fd, 0)
+		    os.pwrite(fd, text, 0)
+		    os.fsync(fd)
+		    for _ in range(3):
+		        assert os.pread(reader, 100, 0) == text
+		        assert os.pread(fd, 100, 0) == text
+		    refused()
+
+		with open(mount + "/acl/leavers", "w") as f:
+		    f.write("admin")
+		for right in "read", "write":
+		    os.setxattr(path, "user.ls.acl." + right, b"leavers")
+		os.close(os.open(path, os.O_RDONLY))
+		with open(mount + "/acl/leavers", "w") as f:
+		    f.write("")
+		assert os.pread(reader, 100, 0) == b"one"
+		refused()
+		goes_on(b"two")
+		os.setxattr(path, "user.ls.acl.read", b"only-alice")
+		os.setxattr(path, "user.ls.acl.write", b"only-alice")
+		goes_on(b"three")
+		os.write(appender, b", four")
+		os.close(appender)
+		assert os.pread(reader, 100, 0) == b"three, four"
+		os.close(fd)
+		refused()
+		assert os.pread(reader, 100, 0) == b"three, four"
+	P
+	is "$(as 4001 cat "$d/f")" "three, four"
+	denied 4002 "cat '$d/f'"
+}
+
 case_a_new_name_counts_at_once() {
 	touch "$m/named"
 	setfattr -n user.ls.acl.write -v only-alice "$m/named"

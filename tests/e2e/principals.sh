@@ -40,6 +40,27 @@ case_refused() {
 	one_line 2 "neither list, add nor remove" "${as_admin[@]}" principal rename ann bob
 }
 
+# The next master, which has not seen the open, lets it go on.
+case_an_open_file_keeps_its_rights_over_a_fail_over() {
+	local victim
+	echo ours > "$m/taken"
+	exec 9<> "$m2/taken"
+	setfattr -n user.ls.acl.change -v admin "$m/taken"
+	echo admin > "$m/acl/ours"
+	setfattr -n user.ls.acl.read -v ours "$m/taken"
+	setfattr -n user.ls.acl.write -v ours "$m/taken"
+	refused "Permission denied" cat "$m2/taken"
+	victim=$(master)
+	kill_replica "$victim"
+	wait_until "another master" another_master "$victim"
+	is "$(limit 20 cat <&9)" ours
+	limit 20 /bin/echo hers >&9
+	is "$(cat "$m/taken")" "$(printf 'ours\nhers')"
+	refused "Permission denied" cat "$m2/taken"
+	exec 9>&-
+	start_replica "$victim"
+}
+
 # Its lock is free at once, its ephemeral file gone; its mount finds no session any more.
 case_removed() {
 	leases 1s 2s
