@@ -138,6 +138,17 @@ listen_value(struct parse *p, const char *value)
 }
 
 static int
+former_value(struct parse *p, const char *value)
+{
+	if (p->cell_file->has_former)
+		return problem(p, "former_signing_key: given twice: %s", value);
+	if (!key_from_text(value, p->cell_file->former_public, SIGN_PUBLIC))
+		return problem(p, "former_signing_key: not a key: %s", value);
+	p->cell_file->has_former = true;
+	return 1;
+}
+
+static int
 cell_value(struct parse *p, const char *name, const char *value)
 {
 	if (strcmp(name, "name") == 0) {
@@ -165,6 +176,8 @@ cell_value(struct parse *p, const char *name, const char *value)
 		p->keyed = true;
 		return 1;
 	}
+	if (strcmp(name, "former_signing_key") == 0)
+		return former_value(p, value);
 	if (strcmp(name, "admin_key") == 0) {
 		if (p->cell_file->has_admin)
 			return problem(p, "admin_key: given twice: %s", value);
@@ -432,6 +445,8 @@ put_text(struct buffer *text, const struct cell_file *cell_file)
 	              cell_file->name);
 	put_key(text, "id", cell_file->id, CELL_ID);
 	put_key(text, "signing_key", cell_file->signing_public, SIGN_PUBLIC);
+	if (cell_file->has_former)
+		put_key(text, "former_signing_key", cell_file->former_public, SIGN_PUBLIC);
 	if (cell_file->has_admin)
 		put_key(text, "admin_key", cell_file->admin_public, NOISE_KEY);
 	if (cell_file->is_private)

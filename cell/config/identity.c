@@ -9,14 +9,14 @@
 static bool
 read_signing(const char *directory, struct identity *identity, char *why, size_t why_size)
 {
-	const uint8_t *public_key = identity->signing + SIGN_SECRET - SIGN_PUBLIC;
+	const struct cell_file *cell_file = &identity->cell_file;
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/signing.key", directory);
-	if (!key_file_read_signing(path, identity->signing, why, why_size))
+	if (!key_file_read_signing(path, &identity->signing, why, why_size))
 		return false;
-	/* An Ed25519 secret key ends with its public half. */
-	if (memcmp(public_key, identity->cell_file.signing_public, SIGN_PUBLIC) == 0)
+	/* The key file is replaced before the cell file. */
+	if (sign_keys_find(&identity->signing, cell_file->signing_public) >= 0)
 		return true;
 	snprintf(why, why_size, "%s: not the key that is named in %s/cell.conf", path, directory);
 	return false;
@@ -72,21 +72,20 @@ identity_read(const char *directory, struct identity *identity, char *why, size_
 	snprintf(path, sizeof path, "%s/cell.conf", directory);
 	if (!cell_file_read(path, &identity->cell_file, why, why_size))
 		return false;
-	identity->has_signing = !is_missing(directory);
-	if (identity->has_signing && !read_signing(directory, identity, why, why_size))
+	if (!is_missing(directory) && !read_signing(directory, identity, why, why_size))
 		return false;
 	identity->replica = identity->cell_file.replicas[0].id;
 	if (!cell_file_is_standalone(&identity->cell_file) &&
 	    !read_replica(directory, identity, why, why_size))
 		return false;
 	/* Only a learner may lack signing.key; reading it anyway puts the reason into `why`. */
-	return identity->has_signing || is_learner(identity) ||
+	return identity->signing.n > 0 || is_learner(identity) ||
 	       read_signing(directory, identity, why, why_size);
 }
 
 void
 identity_forget(struct identity *identity)
 {
-	sodium_memzero(identity->signing, sizeof identity->signing);
+	sodium_memzero(&identity->signing, sizeof identity->signing);
 	sodium_memzero(&identity->pair, sizeof identity->pair);
 }

@@ -8,8 +8,7 @@
 struct identity {
 	struct cell_file cell_file;
 	uint8_t replica; /* this replica's id in the cell */
-	bool has_signing;
-	uint8_t signing[SIGN_SECRET]; /* the cell's signing key */
+	struct sign_keys signing; /* the cell's; none: it joins a running cell */
 	struct noise_pair pair;       /* the replica's key; unset for a cell in one process */
 };
 

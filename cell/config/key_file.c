@@ -64,21 +64,61 @@ key_principal_valid(const char *name)
 	return principal_name_valid(bytes_of(name));
 }
 
+int
+sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC])
+{
+	for (int i = 0; i < keys->n; i++)
+		if (memcmp(sign_public(keys->secret[i]), public_key, SIGN_PUBLIC) == 0)
+			return i;
+	return -1;
+}
+
 /* ---- writing ---- */
+
+static void
+put_line(struct buffer *text, const struct key_line *key)
+{
+	char secret[KEY_TEXT];
+
+	key_to_text(key->secret, SECRET, secret, sizeof secret);
+	buffer_printf(text, "%s %s%s%s\n", kinds[key->kind], key->name,
+	              key->kind == KEY_PRINCIPAL ? " " : "", secret);
+	sodium_memzero(secret, sizeof secret);
+}
+
+static int
+put_text(const char *path, struct buffer *text,
+         int (*put)(const char *path, struct bytes contents, mode_t mode))
+{
+	const int rc = text->failed ? -EFBIG : put(path, buffer_view(text), 0600);
+
+	if (text->data != NULL)
+		sodium_memzero(text->data, text->room);
+	buffer_free(text);
+	return rc;
+}
 
 static int
 write_key(const char *path, const struct key_line *key)
 {
-	char secret[KEY_TEXT], line[KEY_FILE_MAX];
-	int rc;
+	struct buffer text = BUFFER(KEY_FILE_MAX);
 
-	key_to_text(key->secret, SECRET, secret, sizeof secret);
-	snprintf(line, sizeof line, "%s %s%s%s\n", kinds[key->kind], key->name,
-	         key->kind == KEY_PRINCIPAL ? " " : "", secret);
-	rc = file_create(path, bytes_of(line), 0600);
-	sodium_memzero(secret, sizeof secret);
-	sodium_memzero(line, sizeof line);
-	return rc;
+	put_line(&text, key);
+	return put_text(path, &text, file_create);
+}
+
+int
+key_file_replace_signing(const char *path, const struct sign_keys *keys)
+{
+	struct buffer text = BUFFER(KEY_FILE_MAX);
+	struct key_line key = {.kind = KEY_SIGNING};
+
+	for (int i = 0; i < keys->n; i++) {
+		crypto_sign_ed25519_sk_to_seed(key.secret, keys->secret[i]);
+		put_line(&text, &key);
+	}
+	sodium_memzero(&key, sizeof key);
+	return put_text(path, &text, file_replace);
 }
 
 int
@@ -138,10 +178,10 @@ key_file_create_channel(const char *path, const char *name, struct noise_pair *p
 
 /* ---- reading ---- */
 
-/* Reads the line of a key file; false, with one line in `why`, also when others than its owner have
+/* Reads a key file; false, with one line in `why`, also when others than its owner have
  * access to it. */
 static bool
-read_line(const char *path, struct buffer *line, char *why, size_t why_size)
+read_text(const char *path, struct buffer *text, char *why, size_t why_size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st = {0};
@@ -156,7 +196,7 @@ read_line(const char *path, struct buffer *line, char *why, size_t why_size)
 		snprintf(why, why_size, "%s: others may read or write it (mode %04o; chmod 600)",
 		         path, (unsigned)(st.st_mode & 07777));
 		rc = -EPERM;
-	} else if ((rc = file_read(fd, KEY_FILE_MAX, line)) < 0) {
+	} else if ((rc = file_read(fd, KEY_FILE_MAX, text)) < 0) {
 		snprintf(why, why_size, "%s: %s", path,
 		         rc == -EFBIG ? "too long for a key file" : strerror(-rc));
 	}
@@ -177,15 +217,12 @@ parse_kind(const char *word, enum key_kind *kind)
 	return false;
 }
 
-/* Parses "KIND [NAME] BASE64URL\n"; overwrites the separators in `line`. */
+/* Parses "KIND [NAME] BASE64URL"; overwrites the separators in `line`. */
 static bool
 parse_line(char *line, struct key_line *key)
 {
-	char *end = line + strcspn(line, "\n"), *name = NULL;
+	char *name = NULL;
 
-	if (end[0] != '\0' && end[1] != '\0')
-		return false;
-	*end = '\0';
 	if (!parse_kind(strsep(&line, " "), &key->kind))
 		return false;
 	if (key->kind == KEY_PRINCIPAL && line != NULL)
@@ -197,67 +234,91 @@ parse_line(char *line, struct key_line *key)
 	return key_from_text(line, key->secret, SECRET);
 }
 
-static bool
-read_any(const char *path, struct key_line *key, char *why, size_t why_size)
+/* Parses the lines of a file, each of which ends with a newline, or the only one without. Only
+ * signing keys may be several. Returns their number; 0: it is no key file. */
+static int
+parse_lines(char *text, struct key_line lines[SIGN_KEYS])
 {
-	struct buffer line = BUFFER(KEY_FILE_MAX + 1);
-	bool ok = false;
+	int n = 0;
 
-	memset(key, 0, sizeof *key);
-	if (sodium_init() < 0) {
-		snprintf(why, why_size, "no source of random numbers");
-		return false;
+	while (*text != '\0') {
+		char *line = strsep(&text, "\n");
+
+		if (n == SIGN_KEYS || !parse_line(line, &lines[n]))
+			return 0;
+		n++;
+		if (text == NULL)
+			break;
 	}
-	if (read_line(path, &line, why, why_size)) {
-		buffer_put_u8(&line, 0);
-		ok =
-		    strlen((char *)line.data) + 1 == line.len && parse_line((char *)line.data, key);
-		if (!ok) {
-			snprintf(why, why_size, "%s: damaged: not a key file's line", path);
-			sodium_memzero(key, sizeof *key);
-		}
-	}
-	if (line.data != NULL)
-		sodium_memzero(line.data, line.room);
-	buffer_free(&line);
-	return ok;
+	for (int i = 0; n > 1 && i < n; i++)
+		if (lines[i].kind != KEY_SIGNING)
+			return 0;
+	return n;
 }
 
-static bool
-read_kind(const char *path, enum key_kind kind, struct key_line *key, char *why, size_t why_size)
+/* Returns the number of keys in the file; 0, with one line in `why`: it can't be used. */
+static int
+read_any(const char *path, struct key_line lines[SIGN_KEYS], char *why, size_t why_size)
 {
-	if (!read_any(path, key, why, why_size))
-		return false;
-	if (key->kind == kind)
-		return true;
-	snprintf(why, why_size, "%s: a %s key where a %s key is needed", path, kinds[key->kind],
+	struct buffer text = BUFFER(KEY_FILE_MAX + 1);
+	int n = 0;
+
+	memset(lines, 0, SIGN_KEYS * sizeof *lines);
+	if (sodium_init() < 0) {
+		snprintf(why, why_size, "no source of random numbers");
+		return 0;
+	}
+	if (read_text(path, &text, why, why_size)) {
+		buffer_put_u8(&text, 0);
+		if (strlen((char *)text.data) + 1 == text.len)
+			n = parse_lines((char *)text.data, lines);
+		if (n == 0)
+			snprintf(why, why_size, "%s: damaged: not a key file's line", path);
+	}
+	if (n == 0)
+		sodium_memzero(lines, SIGN_KEYS * sizeof *lines);
+	if (text.data != NULL)
+		sodium_memzero(text.data, text.room);
+	buffer_free(&text);
+	return n;
+}
+
+static int
+read_kind(const char *path, enum key_kind kind, struct key_line lines[SIGN_KEYS], char *why,
+          size_t why_size)
+{
+	const int n = read_any(path, lines, why, why_size);
+
+	if (n == 0 || lines[0].kind == kind)
+		return n;
+	snprintf(why, why_size, "%s: a %s key where a %s key is needed", path, kinds[lines[0].kind],
 	         kinds[kind]);
-	sodium_memzero(key, sizeof *key);
-	return false;
+	sodium_memzero(lines, SIGN_KEYS * sizeof *lines);
+	return 0;
 }
 
 bool
-key_file_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why, size_t why_size)
+key_file_read_signing(const char *path, struct sign_keys *keys, char *why, size_t why_size)
 {
 	uint8_t public_key[SIGN_PUBLIC];
-	struct key_line key;
+	struct key_line lines[SIGN_KEYS];
 
-	if (!read_kind(path, KEY_SIGNING, &key, why, why_size))
-		return false;
-	crypto_sign_seed_keypair(public_key, secret, key.secret);
-	sodium_memzero(&key, sizeof key);
-	return true;
+	keys->n = read_kind(path, KEY_SIGNING, lines, why, why_size);
+	for (int i = 0; i < keys->n; i++)
+		crypto_sign_seed_keypair(public_key, keys->secret[i], lines[i].secret);
+	sodium_memzero(lines, sizeof lines);
+	return keys->n > 0;
 }
 
 bool
 key_file_read_replica(const char *path, struct noise_pair *pair, char *why, size_t why_size)
 {
-	struct key_line key;
+	struct key_line lines[SIGN_KEYS];
 
-	if (!read_kind(path, KEY_REPLICA, &key, why, why_size))
+	if (read_kind(path, KEY_REPLICA, lines, why, why_size) == 0)
 		return false;
-	*pair = noise_pair_of(key.secret);
-	sodium_memzero(&key, sizeof key);
+	*pair = noise_pair_of(lines[0].secret);
+	sodium_memzero(lines, sizeof lines);
 	return true;
 }
 
@@ -265,14 +326,14 @@ bool
 key_file_read_principal(const char *path, char *name, struct noise_pair *pair, char *why,
                         size_t why_size)
 {
-	struct key_line key;
+	struct key_line lines[SIGN_KEYS];
 
-	if (!read_kind(path, KEY_PRINCIPAL, &key, why, why_size))
+	if (read_kind(path, KEY_PRINCIPAL, lines, why, why_size) == 0)
 		return false;
 	if (name != NULL)
-		strcpy(name, key.name);
-	*pair = noise_pair_of(key.secret);
-	sodium_memzero(&key, sizeof key);
+		strcpy(name, lines[0].name);
+	*pair = noise_pair_of(lines[0].secret);
+	sodium_memzero(lines, sizeof lines);
 	return true;
 }
 
@@ -281,20 +342,20 @@ key_file_read_public(const char *path, struct key_public *to, char *why, size_t 
 {
 	uint8_t secret[SIGN_SECRET];
 	struct noise_pair pair;
-	struct key_line key;
+	struct key_line lines[SIGN_KEYS];
 
-	if (!read_any(path, &key, why, why_size))
+	if (read_any(path, lines, why, why_size) == 0)
 		return false;
-	*to = (struct key_public){.kind = key.kind};
-	strcpy(to->name, key.name);
-	if (key.kind == KEY_SIGNING) {
-		crypto_sign_seed_keypair(to->public_key, secret, key.secret);
+	*to = (struct key_public){.kind = lines[0].kind};
+	strcpy(to->name, lines[0].name);
+	if (lines[0].kind == KEY_SIGNING) {
+		crypto_sign_seed_keypair(to->public_key, secret, lines[0].secret);
 	} else {
-		pair = noise_pair_of(key.secret);
+		pair = noise_pair_of(lines[0].secret);
 		memcpy(to->public_key, pair.public, sizeof to->public_key);
 	}
 	sodium_memzero(secret, sizeof secret);
 	sodium_memzero(&pair, sizeof pair);
-	sodium_memzero(&key, sizeof key);
+	sodium_memzero(lines, sizeof lines);
 	return true;
 }

@@ -1,6 +1,7 @@
 /* Key files: one line each; a file that others than its owner may read or write is refused.
  *
- *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key)
+ *   signing BASE64URL           the cell's, Ed25519: signs sequencers (DATADIR/signing.key). After a
+ *                               rotation the file has a line for each key that is still of use
  *   replica BASE64URL           a replica's, Curve25519 (DATADIR/replica.key)
  *   principal NAME BASE64URL    a principal's, Curve25519 (admin.key, /etc/lsfs/key)
  *
@@ -17,6 +18,22 @@
 
 enum { SIGN_SECRET = 64, SIGN_PUBLIC = 32, SIGNATURE_SIZE = 64 };
 
+/* Signing keys of one cell: the newest, the one before, and one that is being introduced. */
+enum { SIGN_KEYS = 3 };
+struct sign_keys {
+	int n;
+	uint8_t secret[SIGN_KEYS][SIGN_SECRET];
+};
+
+/* The public half of an Ed25519 secret key is its end. */
+static inline const uint8_t *
+sign_public(const uint8_t secret[SIGN_SECRET])
+{
+	return secret + SIGN_SECRET - SIGN_PUBLIC;
+}
+/* The place of the key with that public half; -1: it is not among them. */
+int sign_keys_find(const struct sign_keys *keys, const uint8_t public_key[SIGN_PUBLIC]);
+
 /* Room for a public or secret half as text, with its NUL. */
 enum { KEY_TEXT = 44 };
 
@@ -26,9 +43,10 @@ int key_file_create_signing(const char *path, uint8_t secret[SIGN_SECRET],
                             uint8_t public_key[SIGN_PUBLIC]);
 /* Writes an existing signing key likewise: each data directory holds a copy of the cell's. */
 int key_file_copy_signing(const char *path, const uint8_t secret[SIGN_SECRET]);
-/* Reads a signing key. False with one line in `why`: missing, readable by others, damaged. */
-bool key_file_read_signing(const char *path, uint8_t secret[SIGN_SECRET], char *why,
-                           size_t why_size);
+/* Replaces the file, so that it has these signing keys, one at least. 0 or -errno. */
+int key_file_replace_signing(const char *path, const struct sign_keys *keys);
+/* Reads signing keys. False with one line in `why`: missing, readable by others, damaged. */
+bool key_file_read_signing(const char *path, struct sign_keys *keys, char *why, size_t why_size);
 
 /* Makes a key of the secure channel and writes its file, like key_file_create_signing. `name` is
  * the principal's name, NULL for a replica's key; -EINVAL when it is no principal's name. */
@@ -49,7 +67,7 @@ struct key_public {
 	uint8_t public_key[32];
 };
 
-/* The public half of a key file of any kind. False with one line in `why`. */
+/* The public half of a key file of any kind; of several keys, the first. False with one line in `why`. */
 bool key_file_read_public(const char *path, struct key_public *key, char *why, size_t why_size);
 
 /* True for a valid name of a principal: 1..64 bytes, no '/', '*', '#', blanks or control

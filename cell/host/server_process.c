@@ -44,7 +44,7 @@ open_directory(struct server_process *p, char *why, size_t why_size)
 {
 	if (!identity_read(p->directory, &p->identity, why, why_size))
 		return false;
-	if (p->identity.has_signing)
+	if (p->identity.signing.n > 0)
 		return open_store(p, why, why_size);
 	if (p->config.restart != NULL)
 		return dir_lock_take(&p->lock, p->directory, why, why_size);

@@ -76,18 +76,20 @@ make_key(const char *directory, uint8_t public_key[SIGN_PUBLIC], char *why, size
 {
 	char path[PATH_MAX];
 	uint8_t secret[SIGN_SECRET];
+	struct sign_keys keys = {0};
 	bool ok = true;
 	int rc;
 
 	snprintf(path, sizeof path, "%s/" KEY_FILE, directory);
 	rc = key_file_create_signing(path, secret, public_key);
 	if (rc == -EEXIST) {
-		ok = key_file_read_signing(path, secret, why, why_size);
-		memcpy(public_key, secret + SIGN_SECRET - SIGN_PUBLIC, SIGN_PUBLIC);
+		ok = key_file_read_signing(path, &keys, why, why_size);
+		memcpy(public_key, sign_public(keys.secret[0]), SIGN_PUBLIC);
 	} else if (rc < 0) {
 		ok = fail(why, why_size, directory, KEY_FILE, -rc);
 	}
 	explicit_bzero(secret, sizeof secret);
+	explicit_bzero(&keys, sizeof keys);
 	return ok;
 }
 

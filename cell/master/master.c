@@ -20,7 +20,7 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m->tree = tree;
 	m->deadline = MONO_NEVER;
 	m_timer_init(m);
-	m_ticket_init(m);
+	m_ticket_set_keys(m);
 	m_proposals_init(m);
 	m_order_init(m);
 	gate_init(&m->gate);
@@ -34,6 +34,14 @@ master_new(const struct master_config *config, const struct tree *tree)
 	m_unshared_init(m);
 	m_event_init(m);
 	return m;
+}
+
+void
+master_set_keys(struct master *m, const struct master_keys *keys)
+{
+	must(keys->n > 0);
+	m->config.keys = *keys;
+	m_ticket_set_keys(m);
 }
 
 /* Frees all that a master has only while it serves. */

@@ -13,11 +13,19 @@
 
 struct master;
 
+/* The cell's signing keys, of Ed25519: for sequencers, tickets and check digits. The first one signs;
+ * what any of them has signed is genuine. */
+struct master_keys {
+	uint8_t secret[2][64];
+	int n;
+	bool incomplete; /* this replica still lacks one that others may have signed with */
+};
+
 struct master_config {
 	const char *cell;        /* its name; kept, not copied */
 	uint8_t replica;         /* of this replica, sent to clients; filled in by replica_new */
 	int drift_permille;      /* by which clocks may differ in rate; default 10 */
-	uint8_t signing_key[64]; /* Ed25519 secret key of the cell: for sequencers and tickets */
+	struct master_keys keys; /* one at least */
 	size_t step_work;        /* that a step does, about in bytes; 0: the default */
 	unsigned keepalives;     /* a second; above it session leases are longer; 0: the default */
 	struct trace *trace;     /* the caller's sink of verdicts; NULL: none */
@@ -26,6 +34,8 @@ struct master_config {
 /* A master that does not serve. The config is copied, but for the name in it. `tree` is the
  * replica's: it is read here and never changed, and has to outlive the master. */
 struct master *master_new(const struct master_config *config, const struct tree *tree);
+/* The signing keys from here on, one at least. */
+void master_set_keys(struct master *m, const struct master_keys *keys);
 /* Frees the master, in whatever state. */
 void master_free(struct master *m);
 

@@ -30,7 +30,7 @@ put_sequencer(struct master *m, struct bytes raw, struct buffer *to)
 	struct result result;
 
 	must(wire_get_result(RESULT_sequencer, raw, &result) == RC_OK);
-	sequencer_sign(result.sequencer.sequencer, m->config.signing_key, &text);
+	sequencer_sign(result.sequencer.sequencer, m->config.keys.secret[0], &text);
 	must(!text.failed);
 	result.sequencer.sequencer = buffer_view(&text);
 	wire_put_result(to, &result);
@@ -100,6 +100,15 @@ m_read_next_queue(struct master *m, struct bytes principal, uint64_t *node, stru
 /* ---- sequencers ---- */
 
 /* Ed25519: the public key is the second half of the secret one. */
+static bool
+is_signed(const struct master *m, const struct sequencer *s)
+{
+	for (int i = 0; i < m->config.keys.n; i++)
+		if (sequencer_verify(s, m->config.keys.secret[i] + 32))
+			return true;
+	return false;
+}
+
 static const char *
 check(struct master *m, struct bytes text, struct guard *g)
 {
@@ -107,7 +116,7 @@ check(struct master *m, struct bytes text, struct guard *g)
 
 	if (!sequencer_parse(text, &s))
 		return "not a sequencer";
-	if (!sequencer_verify(&s, m->config.signing_key + 32))
+	if (!is_signed(m, &s))
 		return "not signed by this cell";
 	*g = (struct guard){
 	    .node = s.instance,

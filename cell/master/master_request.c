@@ -196,7 +196,7 @@ digits_of(struct master *m, const struct m_request *r, enum rc rc, struct bytes 
 	    wire_get_result(kind, encoded, &result) != RC_OK ||
 	    (attr = wire_result_attr(&result)) == NULL)
 		return (struct bytes){NULL, 0};
-	check_digits(m->config.signing_key, &r->requester, attr->node, attr->rights, digits);
+	check_digits(m->config.keys.secret[0], &r->requester, attr->node, attr->rights, digits);
 	return (struct bytes){digits, LIMIT_CHECK};
 }
 
@@ -541,13 +541,15 @@ is_forged(struct master *m, const struct m_session *s, const struct msg_request 
           const struct op *op)
 {
 	const struct requester who = {.session = s->id, .user = msg->user};
+	bool genuine = msg->had == 0;
 
-	if (msg->had == 0 || check_digits_genuine(m->config.signing_key, &who, wire_op_node(op),
-	                                          msg->had, msg->check))
-		return false;
-	M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle", s->id,
-	        msg->number);
-	return true;
+	for (int i = 0; i < m->config.keys.n && !genuine; i++)
+		genuine = check_digits_genuine(m->config.keys.secret[i], &who, wire_op_node(op),
+		                               msg->had, msg->check);
+	if (!genuine)
+		M_TRACE(m, "request %" PRIu64 ".%" PRIu64 " has not the check digits of its handle",
+		        s->id, msg->number);
+	return !genuine;
 }
 
 void
@@ -569,7 +571,8 @@ m_request_receive(struct master *m, struct m_connection *c, const struct msg_req
 	else if (msg->epoch != m->epoch)
 		refuse(m, c, msg->number, RC_OLD_EPOCH);
 	else if (is_forged(m, s, msg, &op))
-		refuse(m, c, msg->number, RC_ACCES);
+		/* With a key that is still missing they may be genuine: the client tries again. */
+		refuse(m, c, msg->number, m->config.keys.incomplete ? RC_OLD_EPOCH : RC_ACCES);
 	else {
 		if (msg->generation > s->cache.generation)
 			m_cache_show(m, s, msg->generation);

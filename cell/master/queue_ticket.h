@@ -8,12 +8,12 @@
 struct master;
 
 struct tickets {
-	uint8_t key[16]; /* of the codes */
-	uint64_t last;   /* the last place that was given out in this epoch */
+	uint8_t key[2][16]; /* of the codes: one for each signing key */
+	uint64_t last;      /* the last place that was given out in this epoch */
 };
 
-/* Derives the key from the cell's signing key. */
-void m_ticket_init(struct master *m);
+/* Derives the keys from the cell's signing keys. */
+void m_ticket_set_keys(struct master *m);
 /* Places are counted anew: an epoch begins. */
 void m_ticket_begin(struct master *m);
 /* The ticket for the last place in the queue, for this acquire of `session`. */

@@ -64,7 +64,8 @@ configure(struct server *s, struct replica_config *config)
 	s->io.random(s->io.user, &config->paxos.seed, sizeof config->paxos.seed);
 	s->io.random(s->io.user, &config->paxos.start, sizeof config->paxos.start);
 	config->master.cell = identity->cell_file.name;
-	memcpy(config->master.signing_key, identity->signing, sizeof config->master.signing_key);
+	memcpy(config->master.keys.secret[0], identity->signing.secret[0], SIGN_SECRET);
+	config->master.keys.n = 1;
 	config->master.drift_permille = DRIFT_PERMILLE;
 	config->master.step_work = s->config.limits.step;
 	config->master.keepalives = s->config.limits.keepalives;

@@ -204,7 +204,8 @@ give_secret(struct state_transfer *x, uint8_t to)
 	send_message(x, to, 0,
 	             &(struct message){.code = MSG_secret,
 	                               .secret = {
-	                                   .key = {x->config.identity->signing, SIGN_SECRET}}});
+	                                   .key = {x->config.identity->signing.secret[0],
+	                                           SIGN_SECRET}}});
 }
 
 /* So that a replica which was removed before its first start does not wait for the key. */

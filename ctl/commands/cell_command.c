@@ -35,6 +35,9 @@ cell_json(const char *path, const struct cell_file *cell_file)
 	json_object_set_new(all, "file", json_string(path));
 	json_object_set_new(all, "id", key_json(cell_file->id, CELL_ID));
 	json_object_set_new(all, "signing_key", key_json(cell_file->signing_public, SIGN_PUBLIC));
+	if (cell_file->has_former)
+		json_object_set_new(all, "former_signing_key",
+		                    key_json(cell_file->former_public, SIGN_PUBLIC));
 	if (cell_file->has_admin)
 		json_object_set_new(all, "admin_key", key_json(cell_file->admin_public, NOISE_KEY));
 	for (int i = 0; i < cell_file->replicas_n; i++) {
@@ -96,6 +99,8 @@ show_text(const char *path, const struct cell_file *cell_file)
 	printf("%-12s %s\n%-12s %s\n", "cell", cell_file->name, "file", path);
 	show_key("id", cell_file->id, CELL_ID);
 	show_key("signing_key", cell_file->signing_public, SIGN_PUBLIC);
+	if (cell_file->has_former)
+		show_key("former_signing_key", cell_file->former_public, SIGN_PUBLIC);
 	if (cell_file->has_admin)
 		show_key("admin_key", cell_file->admin_public, NOISE_KEY);
 	for (int i = 0; i < cell_file->replicas_n; i++) {

@@ -23,7 +23,8 @@ verify(const struct ctl *ctl, const char *text)
 		log_error("%s: not a sequencer", text);
 		return CTL_FAILED;
 	}
-	if (!sequencer_verify(&s, cell_file.signing_public)) {
+	if (!sequencer_verify(&s, cell_file.signing_public) &&
+	    !(cell_file.has_former && sequencer_verify(&s, cell_file.former_public))) {
 		log_error("%s: not signed by cell %s", text, cell_file.name);
 		return CTL_FAILED;
 	}

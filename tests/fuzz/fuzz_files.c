@@ -20,7 +20,7 @@ read_file(unsigned kind, const char *path, char *why, size_t why_size)
 	char name[LIMIT_PRINCIPAL + 1];
 	struct noise_pair pair;
 	struct key_public key;
-	uint8_t signing[SIGN_SECRET];
+	struct sign_keys signing;
 
 	switch (kind) {
 	case CELL_FILE:
@@ -30,7 +30,7 @@ read_file(unsigned kind, const char *path, char *why, size_t why_size)
 	case REPLICA_KEY:
 		return key_file_read_replica(path, &pair, why, why_size);
 	case SIGNING_KEY:
-		return key_file_read_signing(path, signing, why, why_size);
+		return key_file_read_signing(path, &signing, why, why_size);
 	default:
 		return key_file_read_public(path, &key, why, why_size);
 	}

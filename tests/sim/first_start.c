@@ -32,9 +32,9 @@ void
 first_start_key(const struct host *n, struct identity *identity)
 {
 	memcpy(identity->cell_file.signing_public, signing()->public_key, SIGN_PUBLIC);
-	identity->has_signing = n->disk.has_key;
+	identity->signing.n = n->disk.has_key;
 	if (n->disk.has_key)
-		memcpy(identity->signing, signing()->secret, SIGN_SECRET);
+		memcpy(identity->signing.secret[0], signing()->secret, SIGN_SECRET);
 }
 
 /* A key that can't be written ends the process, which its supervisor starts again. */

@@ -99,7 +99,7 @@ restored_begins(struct restored *r)
 	r->identity.cell_file.replicas_n = 1;
 	r->identity.cell_file.replicas[0].id = r->identity.replica = 1;
 	r->identity.cell_file.replicas[0].role = MEMBER_VOTER;
-	r->identity.has_signing = true;
+	r->identity.signing.n = 1;
 	r->server = server_new(
 	    &(struct server_config){
 	        .identity = &r->identity,

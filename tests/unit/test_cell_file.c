@@ -47,9 +47,10 @@ TEST(test_round_trip)
 	unlink(path);
 	for (int i = 0; i < 32; i++) {
 		cell_file.signing_public[i] = (uint8_t)(255 - i);
+		cell_file.former_public[i] = (uint8_t)(i * 5);
 		cell_file.admin_public[i] = (uint8_t)(i * 3);
 	}
-	cell_file.has_admin = true;
+	cell_file.has_admin = cell_file.has_former = true;
 	for (int i = 0; i < 3; i++) {
 		cell_file.replicas[i].id = (uint8_t)(i * 100 + 1);
 		cell_file.replicas[i].role = i == 1 ? MEMBER_LEARNER : MEMBER_VOTER;
@@ -167,6 +168,10 @@ TEST(test_refused)
 	assert_refused("[cell]\nname = ../etc\n", ":2: name: not a cell's name: ../etc");
 	assert_refused("[cell]\nname = a\nname = b\n", ":3: name: given twice: b");
 	assert_refused("[cell]\nname = a\nsigning_key = AAA\n", ":3: signing_key: not a key: AAA");
+	assert_refused("[cell]\nname = a\nformer_signing_key = AAA\n",
+	               ":3: former_signing_key: not a key: AAA");
+	assert_refused(GOOD_CELL "former_signing_key = " KEY "\nformer_signing_key = " KEY "\n",
+	               ":6: former_signing_key: given twice");
 	assert_refused(GOOD_CELL "colour = red\n" GOOD_REPLICA,
 	               ":5: unknown setting in [cell]: colour = red");
 	assert_refused(GOOD_CELL "[replica 0]\naddress =\n", ":6: unknown section [replica 0]");

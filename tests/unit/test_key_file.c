@@ -26,32 +26,36 @@ put_file(const char *text, mode_t mode)
 
 TEST(test_made_and_read)
 {
-	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
+	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC];
+	struct sign_keys again;
 	struct stat st;
 
 	unlink(path);
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_true(key_file_read_signing(path, again, why, sizeof why));
-	assert_memory_equal(secret, again, SIGN_SECRET);
+	assert_true(key_file_read_signing(path, &again, why, sizeof why));
+	assert_int_equal(again.n, 1);
+	assert_memory_equal(secret, again.secret[0], SIGN_SECRET);
 	assert_memory_equal(secret + 32, public_key, SIGN_PUBLIC);
 }
 
 TEST(test_never_overwritten)
 {
 	uint8_t secret[SIGN_SECRET], other[SIGN_SECRET], public_key[SIGN_PUBLIC];
+	struct sign_keys keys;
 
 	unlink(path);
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_equal(key_file_create_signing(path, other, public_key), -EEXIST);
-	assert_true(key_file_read_signing(path, other, why, sizeof why));
-	assert_memory_equal(secret, other, SIGN_SECRET);
+	assert_true(key_file_read_signing(path, &keys, why, sizeof why));
+	assert_memory_equal(secret, keys.secret[0], SIGN_SECRET);
 }
 
 TEST(test_leftover_of_a_crash)
 {
 	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC];
+	struct sign_keys keys;
 	char unfinished[80];
 	FILE *f;
 
@@ -63,12 +67,41 @@ TEST(test_leftover_of_a_crash)
 	fclose(f);
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_not_equal(access(unfinished, F_OK), 0);
-	assert_true(key_file_read_signing(path, secret, why, sizeof why));
+	assert_true(key_file_read_signing(path, &keys, why, sizeof why));
+}
+
+/* During a rotation there are several. */
+TEST(test_several)
+{
+	struct sign_keys keys = {.n = SIGN_KEYS}, again;
+	uint8_t public_key[SIGN_PUBLIC];
+	struct key_public known;
+	struct stat st;
+
+	unlink(path);
+	for (int i = 0; i < SIGN_KEYS; i++) {
+		unlink(path);
+		assert_int_equal(key_file_create_signing(path, keys.secret[i], public_key), 0);
+		assert_int_equal(sign_keys_find(&keys, public_key), i);
+	}
+	assert_int_equal(key_file_replace_signing(path, &keys), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_true(key_file_read_signing(path, &again, why, sizeof why));
+	assert_memory_equal(&keys, &again, sizeof keys);
+	assert_true(key_file_read_public(path, &known, why, sizeof why));
+	assert_memory_equal(known.public_key, sign_public(keys.secret[0]), SIGN_PUBLIC);
+	keys.n = 1;
+	assert_int_equal(sign_keys_find(&keys, public_key), -1);
+	assert_int_equal(key_file_replace_signing(path, &keys), 0);
+	assert_true(key_file_read_signing(path, &again, why, sizeof why));
+	assert_int_equal(again.n, 1);
 }
 
 TEST(test_copied)
 {
-	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC], again[SIGN_SECRET];
+	uint8_t secret[SIGN_SECRET], public_key[SIGN_PUBLIC];
+	struct sign_keys again;
 	char copy[80];
 
 	unlink(path);
@@ -76,8 +109,8 @@ TEST(test_copied)
 	assert_int_equal(key_file_create_signing(path, secret, public_key), 0);
 	assert_int_equal(key_file_copy_signing(copy, secret), 0);
 	assert_int_equal(key_file_copy_signing(copy, secret), -EEXIST);
-	assert_true(key_file_read_signing(copy, again, why, sizeof why));
-	assert_memory_equal(secret, again, SIGN_SECRET);
+	assert_true(key_file_read_signing(copy, &again, why, sizeof why));
+	assert_memory_equal(secret, again.secret[0], SIGN_SECRET);
 	unlink(copy);
 }
 
@@ -107,7 +140,7 @@ TEST(test_channel_keys)
 	assert_true(key_file_read_public(path, &known, why, sizeof why));
 	assert_string_equal(known.name, "ann");
 	assert_false(key_file_read_replica(path, &back, why, sizeof why));
-	assert_false(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	assert_false(key_file_read_signing(path, &(struct sign_keys){0}, why, sizeof why));
 }
 
 /* A key is given to commands as an argument, and may not look like an option. */
@@ -152,10 +185,10 @@ TEST(test_names)
 static void
 assert_refused(const char *reason)
 {
-	uint8_t secret[SIGN_SECRET];
+	struct sign_keys keys;
 
 	why[0] = '\0';
-	assert_false(key_file_read_signing(path, secret, why, sizeof why));
+	assert_false(key_file_read_signing(path, &keys, why, sizeof why));
 	assert_non_null(strstr(why, path));
 	if (strstr(why, reason) == NULL)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
@@ -177,6 +210,9 @@ static const char *const damaged[] = {
     "principal a/b " KEY "\n",
     "principal a b " KEY "\n",
     "replica a " KEY "\n",
+    "replica " KEY "\nreplica " KEY "\n",
+    "signing " KEY "\nreplica " KEY "\n",
+    "signing " KEY "\nsigning " KEY "\nsigning " KEY "\nsigning " KEY "\n",
 };
 
 TEST(test_refused)
@@ -187,7 +223,7 @@ TEST(test_refused)
 	unlink(path);
 	assert_refused("No such file");
 	put_file(good, 0600);
-	assert_true(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	assert_true(key_file_read_signing(path, &(struct sign_keys){0}, why, sizeof why));
 	put_file(good, 0640);
 	assert_refused("0640");
 	put_file(good, 0602);
@@ -199,7 +235,7 @@ TEST(test_refused)
 		assert_refused("damaged");
 	}
 	put_file("signing " KEY, 0600);
-	assert_true(key_file_read_signing(path, (uint8_t[SIGN_SECRET]){0}, why, sizeof why));
+	assert_true(key_file_read_signing(path, &(struct sign_keys){0}, why, sizeof why));
 	memset(longer, 'A', sizeof longer - 1);
 	longer[sizeof longer - 1] = '\0';
 	put_file(longer, 0600);
