@@ -8,7 +8,6 @@
 #include "cell/wire/codec.h"
 
 enum {
-	ALONE_LEASES = 20, /* time without a master, in leases; an election takes one or two */
 	/* The work of applying in one step, about in bytes; the rest is left to the next step. */
 	APPLY_WORK = 1024 * 1024,
 	COMMAND_WORK = 2048,
@@ -567,29 +566,6 @@ const struct px *
 replica_px(const struct replica *r)
 {
 	return r->px;
-}
-
-static bool
-is_alone(const struct replica *r)
-{
-	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
-
-	return mono_reached(r->now, mono_add(r->master_seen, patience));
-}
-
-enum replica_condition
-replica_condition(const struct replica *r)
-{
-	enum replica_condition condition = r->paxos->condition;
-
-	if (r->settings.outdated)
-		return CONDITION_OUTDATED;
-	if (condition == CONDITION_VOTING && r_state_waits(r))
-		condition = CONDITION_REPAIRING;
-	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
-	    !mono_before(r->now, r->paxos->master_until) && is_alone(r))
-		condition = CONDITION_ALONE;
-	return condition;
 }
 
 struct msg_members

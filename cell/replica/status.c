@@ -1,7 +1,33 @@
-/* The status of a replica, for people: sent on any connection, without a session. */
+/* The condition of a replica, and its status, for people: sent on any connection, without a
+ * session. */
 #include "cell/base/must.h"
 #include "cell/replica/internal.h"
 #include "cell/wire/codec.h"
+
+enum { ALONE_LEASES = 20 }; /* time without a master, in leases; an election takes one or two */
+
+static bool
+is_alone(const struct replica *r)
+{
+	const span_t patience = {ALONE_LEASES * r_settings_span(r, SETTING_master_lease).ns};
+
+	return mono_reached(r->now, mono_add(r->master_seen, patience));
+}
+
+enum replica_condition
+replica_condition(const struct replica *r)
+{
+	enum replica_condition condition = r->paxos->condition;
+
+	if (r->settings.outdated)
+		return CONDITION_OUTDATED;
+	if (condition == CONDITION_VOTING && r_state_waits(r))
+		condition = CONDITION_REPAIRING;
+	if ((condition == CONDITION_VOTING || condition == CONDITION_LEARNER) &&
+	    !mono_before(r->now, r->paxos->master_until) && is_alone(r))
+		condition = CONDITION_ALONE;
+	return condition;
+}
 
 static enum replica_role
 role_of(const struct replica *r)
