@@ -192,6 +192,27 @@ take_encrypted(struct noise *n, struct bytes sealed, struct buffer *plain)
 	return true;
 }
 
+/* Keys beside those of the channel, as Split makes them, but of a label instead of nothing. */
+static void
+derive_labelled(const struct noise *n, const char *label, uint8_t first[32], uint8_t second[32])
+{
+	derive(n->chaining, (const uint8_t *)label, strlen(label), first, second);
+}
+
+static void
+derive_datagrams(struct noise *n)
+{
+	struct noise_datagrams *d = &n->datagrams;
+	uint8_t id[32], unused[32];
+	struct cursor c = cursor_of((struct bytes){id, sizeof id});
+
+	derive_labelled(n, "lsfs datagrams", n->initiator ? d->sending : d->receiving,
+	                n->initiator ? d->receiving : d->sending);
+	derive_labelled(n, "lsfs datagrams: id", id, unused);
+	d->id = cursor_u64(&c);
+	sodium_memzero(unused, sizeof unused);
+}
+
 /* Split (section 5.2): makes a key for each direction. */
 static void
 finish(struct noise *n)
@@ -201,6 +222,7 @@ finish(struct noise *n)
 	derive(n->chaining, NULL, 0, first, second);
 	set_key(n->initiator ? &n->sending : &n->receiving, first);
 	set_key(n->initiator ? &n->receiving : &n->sending, second);
+	derive_datagrams(n);
 	sodium_memzero(first, sizeof first);
 	sodium_memzero(second, sizeof second);
 	sodium_memzero(&n->handshake, sizeof n->handshake);

@@ -35,6 +35,12 @@ struct noise_cipher {
 	uint64_t count;
 };
 
+/* The keys of datagrams beside the channel (wire/datagram.h). */
+struct noise_datagrams {
+	uint64_t id; /* the same on both sides; 0: there are none */
+	uint8_t sending[NOISE_KEY], receiving[NOISE_KEY];
+};
+
 struct noise {
 	bool initiator;
 	int message; /* handshake messages done: 0, 1, 2 (done) */
@@ -44,6 +50,7 @@ struct noise {
 	uint8_t remote_ephemeral[NOISE_KEY];
 	uint8_t chaining[32], hash[32]; /* `hash` names the whole conversation when it is done */
 	struct noise_cipher handshake, sending, receiving;
+	struct noise_datagrams datagrams;
 };
 
 /* Starts a handshake. `remote` is the responder's static key for an initiator, NULL for a
